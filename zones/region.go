@@ -1,0 +1,59 @@
+package zones
+
+import "fmt"
+
+// An Elem is the type of the values that a region holds. Codecs use it to
+// choose a filter; nothing else depends on it.
+type Elem uint8
+
+// The element types. The values are part of the image format.
+const (
+	Bytes Elem = iota
+	Float64
+	Float32
+	Int32
+	Int64
+	numElems
+)
+
+var elems = [numElems]struct {
+	name string
+	size int
+}{{"bytes", 1}, {"float64", 8}, {"float32", 4}, {"int32", 4}, {"int64", 8}}
+
+// Valid reports whether e is a known element type.
+func (e Elem) Valid() bool { return e < numElems }
+
+// Size returns the bytes of one element; 0 if the type is unknown.
+func (e Elem) Size() int {
+	if !e.Valid() {
+		return 0
+	}
+	return elems[e].size
+}
+
+func (e Elem) String() string {
+	if !e.Valid() {
+		return fmt.Sprintf("elem(%d)", uint8(e))
+	}
+	return elems[e].name
+}
+
+// PageSize is the granule of regions and extents in bytes. It is the page size
+// of x86-64 and part of the image format, whatever the machine's own is.
+const PageSize = 4096
+
+// PageRound returns n rounded up to a whole number of pages.
+func PageRound(n int64) int64 { return (n + PageSize - 1) &^ (PageSize - 1) }
+
+// A Region is a contiguous range of memory of one zone.
+type Region struct {
+	Name string
+	Zone Zone
+	Elem Elem
+	// Size is what the program asked for, in bytes. Sizes of zones count it.
+	Size int64
+	// Mem is the memory itself: it starts on a page boundary and is
+	// PageRound(Size) bytes long; the bytes past Size are zero.
+	Mem []byte
+}
