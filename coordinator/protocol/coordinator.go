@@ -1,0 +1,273 @@
+package protocol
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Limits bound every wait.
+type Limits struct {
+	// Silence is how long a rank may give no sign of life before it is
+	// declared dead. Ranks send a Beat several times as often.
+	Silence time.Duration
+	// Phase is how long a phase of a checkpoint, or the start of a generation,
+	// may go on without progress of the rank waited for.
+	Phase time.Duration
+	// Restarts without a new checkpoint in between before the job is given up.
+	Restarts int
+}
+
+// DefaultLimits suit ranks that compute for up to minutes per iteration.
+var DefaultLimits = Limits{Silence: 10 * time.Second, Phase: 5 * time.Minute, Restarts: 20}
+
+// Config describes the job to a Coordinator.
+type Config struct {
+	Ranks       int
+	Iterations  int
+	Schedule    Schedule
+	Limits      Limits
+	AutoRestart bool
+	// From is the checkpoint to begin with, 0 for the beginning of the job.
+	From int
+	// Known maps the committed checkpoints to their iterations.
+	Known map[int]int
+	// Next is the number of the next checkpoint; it exceeds all used before.
+	Next int
+	// Cost is an estimate of the first checkpoint's duration, for
+	// Schedule.Overhead.
+	Cost time.Duration
+}
+
+type phase uint8
+
+const (
+	starting   phase = iota // ranks join, allocate and restore
+	running                 // no checkpoint under way
+	proposing               // asking where everybody is
+	stopping                // waiting for everybody at the boundary
+	emptying                // draining channels
+	storing                 // ranks write
+	committing              // the manifest is being renamed into place
+	aborting                // waiting until nobody writes any more
+	finished
+)
+
+var phaseNames = [...]string{"starting", "computing", "agreeing on an iteration", "reaching the iteration boundary",
+	"draining its channels", "writing its image", "committing", "giving up the checkpoint", "finished"}
+
+func (p phase) String() string { return phaseNames[p] }
+
+// rankState is what the coordinator knows of one rank of the generation.
+type rankState struct {
+	joined   bool
+	answered bool // in the current phase
+	done     bool
+	iter     int
+	progress uint64
+	counts   []Count
+	body     []byte
+	stopped  time.Duration
+	heard    time.Duration // last sign of life
+	moved    time.Duration // last sign of progress in the current phase
+}
+
+// A Coordinator is the protocol of the job. Its zero value is not usable.
+type Coordinator struct {
+	cfg   Config
+	now   time.Duration
+	out   []Action
+	phase phase
+	gen   int
+	ranks []rankState
+	left  int // ranks that have yet to answer in the current phase
+
+	from      int // checkpoint this generation was restored from
+	known     map[int]int
+	next      int // number of the next checkpoint
+	armed     int // boundary the ranks stop at by themselves, 0 none
+	boundary  int // of the checkpoint under way
+	began     time.Duration
+	wrote     time.Duration // Write was sent
+	durable   time.Duration // the last Written came in
+	lastEnd   time.Duration // when the last checkpoint or start ended
+	budget    budget
+	futile    int           // restarts since the last checkpoint
+	inspect   time.Duration // when to look for overdue ranks next
+	finishing bool
+
+	waiting []Request // to be served by the next checkpoint
+	serving []Request // by the one under way
+	loss    *RankLost // came while committing
+	lost    string    // why the checkpoint under way was given up
+}
+
+// NewCoordinator returns the protocol of a job. The first actions come from
+// Begin.
+func NewCoordinator(cfg Config) *Coordinator {
+	c := &Coordinator{cfg: cfg, known: map[int]int{}, next: max(1, cfg.Next), from: cfg.From}
+	for n, iter := range cfg.Known {
+		c.known[n] = iter
+		c.next = max(c.next, n+1)
+	}
+	c.budget.last = cfg.Cost
+	return c
+}
+
+// Begin starts the first generation.
+func (c *Coordinator) Begin(now time.Duration) []Action {
+	c.now = now
+	c.inspect = now + c.patrol()
+	c.spawn(c.cfg.From)
+	return c.take()
+}
+
+// Step takes an event that happened at time now and returns what to do.
+func (c *Coordinator) Step(now time.Duration, ev Event) []Action {
+	c.now = max(c.now, now)
+	if c.phase == finished {
+		if r, ok := ev.(Requested); ok {
+			c.answer(r.Request, 0, "the job has ended")
+		}
+		return c.take()
+	}
+	switch ev := ev.(type) {
+	case FromRank:
+		if ev.Gen == c.gen && ev.Message.Rank < len(c.ranks) {
+			c.receive(ev.Message)
+		}
+	case RankLost:
+		if ev.Gen == c.gen {
+			c.rankLost(ev)
+		}
+	case Committed:
+		c.committed(ev)
+	case CommitFailed:
+		if ev.Number == c.next && (c.phase == committing || c.phase == storing) {
+			c.commitFailed(ev)
+		}
+	case Unusable:
+		if ev.Gen == c.gen {
+			c.cannotRestore(-1, ev.Reason, ev.Body)
+		}
+	case Requested:
+		c.request(ev.Request)
+	}
+	if c.now >= c.inspect {
+		c.checkDeadlines()
+	}
+	c.startDue()
+	return c.take()
+}
+
+// Deadline returns when to call Step with a Tick at the latest.
+func (c *Coordinator) Deadline() (time.Duration, bool) {
+	if c.phase == finished {
+		return 0, false
+	}
+	at := c.inspect
+	if c.phase == running && !c.finishing {
+		if due, ok := c.budget.due(c.cfg.Schedule, c.lastEnd); ok {
+			at = min(at, due)
+		}
+	}
+	return at, true
+}
+
+// Generation returns the number of the current generation of ranks, from 1.
+func (c *Coordinator) Generation() int { return c.gen }
+
+// Iteration returns the smallest iteration any rank is known to be in.
+func (c *Coordinator) Iteration() int {
+	low := math.MaxInt
+	for i := range c.ranks {
+		low = min(low, c.ranks[i].iter)
+	}
+	return low
+}
+
+// Phase says in words what the job is doing.
+func (c *Coordinator) Phase() string { return c.phase.String() }
+
+func (c *Coordinator) do(a Action) { c.out = append(c.out, a) }
+
+func (c *Coordinator) take() []Action {
+	out := c.out
+	c.out = nil
+	return out
+}
+
+func (c *Coordinator) report(n Notice) { c.do(Report{n}) }
+
+func (c *Coordinator) answer(r Request, number int, err string) {
+	c.do(Answer{ID: r.ID, Number: number, Err: err})
+}
+
+// enter begins a phase in which every rank has to answer once.
+func (c *Coordinator) enter(p phase) {
+	c.phase = p
+	c.left = len(c.ranks)
+	for i := range c.ranks {
+		c.ranks[i].answered = false
+		c.ranks[i].moved = c.now
+	}
+}
+
+// answered notes that rank i has answered in the current phase and reports
+// whether it was the last.
+func (c *Coordinator) answered(i int) bool {
+	r := &c.ranks[i]
+	if r.answered {
+		return false
+	}
+	r.answered = true
+	c.left--
+	return c.left == 0
+}
+
+// waitsFor reports whether the current phase lasts until rank i answers.
+func (c *Coordinator) waitsFor(i int) bool {
+	switch c.phase {
+	case starting, proposing, stopping, emptying, storing, aborting:
+		return !c.ranks[i].answered
+	}
+	return false
+}
+
+// spawn begins a new generation from checkpoint from.
+func (c *Coordinator) spawn(from int) {
+	c.gen++
+	c.from = from
+	c.ranks = make([]rankState, c.cfg.Ranks)
+	for i := range c.ranks {
+		c.ranks[i].iter = c.known[from]
+	}
+	c.finishing = false
+	c.enter(starting)
+	c.do(Spawn{Gen: c.gen, From: from})
+}
+
+// started lets the ranks compute once all of them are ready.
+func (c *Coordinator) started() {
+	c.armed = c.cfg.Schedule.next(c.known[c.from], c.cfg.Iterations)
+	c.phase = running
+	c.lastEnd, c.budget.since = c.now, c.now
+	c.do(Broadcast{Message{Kind: Start, Iter: c.armed, Number: c.next}})
+	c.report(Notice{Kind: Started, Rank: -1, From: c.from, Gen: c.gen, Iter: c.known[c.from]})
+}
+
+func (c *Coordinator) finish(o Outcome) {
+	c.phase = finished
+	for _, r := range append(c.serving, c.waiting...) {
+		why := ""
+		if !r.Stop || o.Result == Failed {
+			why = "the job has ended"
+			if o.Text != "" {
+				why = fmt.Sprintf("the job has ended: %s", o.Text)
+			}
+		}
+		c.answer(r, 0, why)
+	}
+	c.serving, c.waiting = nil, nil
+	c.do(Finish{o})
+}

@@ -1,0 +1,172 @@
+package protocol
+
+import (
+	"fmt"
+	"time"
+)
+
+// An Event is something that happened to the job.
+type Event interface{ event() }
+
+// The events of the coordinator.
+type (
+	// FromRank is a message of a rank of generation Gen.
+	FromRank struct {
+		Gen     int
+		Message Message
+	}
+	// RankLost says that a rank of generation Gen died or disconnected.
+	RankLost struct {
+		Gen, Rank int
+		Cause     string
+	}
+	// Committed answers Commit: the checkpoint exists.
+	Committed struct{ Number int }
+	// CommitFailed answers Commit: the checkpoint does not exist.
+	CommitFailed struct {
+		Number int
+		Reason string
+		Body   []byte
+	}
+	// Unusable says that the checkpoint named in Spawn cannot be restored,
+	// found before any rank was started.
+	Unusable struct {
+		Gen    int
+		Reason string
+		Body   []byte
+	}
+	// Requested asks for a checkpoint or a stop.
+	Requested struct{ Request Request }
+	// Tick says only that time has passed.
+	Tick struct{}
+)
+
+func (FromRank) event()     {}
+func (RankLost) event()     {}
+func (Committed) event()    {}
+func (CommitFailed) event() {}
+func (Unusable) event()     {}
+func (Requested) event()    {}
+func (Tick) event()         {}
+
+// A Request comes from outside: a user, or the command that runs the job.
+type Request struct {
+	ID   int
+	Stop bool // stop the job, after a checkpoint
+	Now  bool // with Stop: without one
+}
+
+// An Action is something the caller has to do, in the order given.
+type Action interface{ action() }
+
+// The actions of the coordinator.
+type (
+	// Send a message to a rank of the current generation.
+	Send struct{ Message Message }
+	// Broadcast a message to all ranks of the current generation.
+	Broadcast struct{ Message Message }
+	// Kill one rank that is silent; its RankLost has been taken into account.
+	Kill struct{ Rank int }
+	// Spawn ends what is left of earlier generations, sweeps debris and starts
+	// all ranks as generation Gen from checkpoint From, 0 for the beginning.
+	Spawn struct{ Gen, From int }
+	// Prepare makes room for checkpoint Number before Write is sent. A failure
+	// is reported as CommitFailed.
+	Prepare struct{ Number int }
+	// Commit renames the manifest of a checkpoint into place and answers
+	// Committed or CommitFailed.
+	Commit struct{ Checkpoint Checkpoint }
+	// Discard removes the debris of a checkpoint.
+	Discard struct{ Number int }
+	// Answer a Request. Err is empty on success.
+	Answer struct {
+		ID     int
+		Number int // of the checkpoint taken, 0 none
+		Err    string
+	}
+	// Report tells the user.
+	Report struct{ Notice Notice }
+	// Finish the job: end all ranks.
+	Finish struct{ Outcome Outcome }
+)
+
+func (Send) action()      {}
+func (Broadcast) action() {}
+func (Kill) action()      {}
+func (Spawn) action()     {}
+func (Prepare) action()   {}
+func (Commit) action()    {}
+func (Discard) action()   {}
+func (Answer) action()    {}
+func (Report) action()    {}
+func (Finish) action()    {}
+
+// A Checkpoint is what the protocol knows of one when all ranks have written.
+type Checkpoint struct {
+	Number, Iter int
+	Bodies       [][]byte        // of Written, by rank
+	Waited       []time.Duration // from the stop of each rank to the order to write
+	Stopped      []time.Duration // when each rank stopped
+	Coordination time.Duration   // from the first stop or the proposal to the order to write
+	Writing      time.Duration   // from the order to write to the last Written
+}
+
+// A Notice is one thing a user should know. Exactly one group of fields counts,
+// by its Kind.
+type Notice struct {
+	Kind       NoticeKind
+	Checkpoint int // number
+	Rank       int // that failed or caused an abort; -1 if it was none
+	Iter       int
+	From       int // checkpoint restored from
+	Gen        int
+	Text       string
+	Body       []byte        // details of the rank, as in WriteFailed
+	Pause      time.Duration // how long the application stood still
+	Commit     time.Duration // from the last Written to the commit
+}
+
+// NoticeKind says what a Notice is about.
+type NoticeKind uint8
+
+// The notices.
+const (
+	Started         NoticeKind = iota // all ranks of generation Gen compute, from checkpoint From
+	CheckpointTaken                   // Checkpoint at Iter; Pause, Commit
+	CheckpointLost                    // Checkpoint was given up because of Rank: Text
+	RankDied                          // Rank died at about Iter: Text
+	Restarting                        // generation Gen from checkpoint From
+	FallingBack                       // Checkpoint cannot be restored: Text
+)
+
+// An Outcome is how a job ended.
+type Outcome struct {
+	Result   Result
+	Text     string   // why, unless completed
+	Rank     int      // the rank behind it, -1 none
+	Body     []byte   // details of that rank
+	Restored bool     // with Failed: restoring the state was what failed
+	Results  [][]byte // of Done, by rank, when completed
+}
+
+// A Result is the way a job ended.
+type Result uint8
+
+// The results.
+const (
+	Completed Result = iota
+	StoppedByRequest
+	Failed
+)
+
+func (r Result) String() string {
+	switch r {
+	case Completed:
+		return "completed"
+	case StoppedByRequest:
+		return "stopped"
+	case Failed:
+		return "failed"
+	}
+	return fmt.Sprintf("result(%d)", uint8(r))
+}

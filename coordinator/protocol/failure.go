@@ -1,0 +1,154 @@
+package protocol
+
+import (
+	"fmt"
+	"time"
+)
+
+// patrol is the time between two looks for overdue ranks. Looking at every
+// message instead would cost the square of the number of ranks per phase.
+func (c *Coordinator) patrol() time.Duration {
+	return max(1, min(c.cfg.Limits.Silence, c.cfg.Limits.Phase)/8)
+}
+
+// checkDeadlines acts on the first rank that is overdue.
+func (c *Coordinator) checkDeadlines() {
+	late := c.now - c.inspect
+	c.inspect = c.now + c.patrol()
+	if c.phase == finished {
+		return
+	}
+	if late > c.cfg.Limits.Silence/2 {
+		// It was the coordinator that did not run, as after a laptop's sleep:
+		// the signs of life are still in the sockets, and nobody is to blame.
+		for i := range c.ranks {
+			c.ranks[i].heard += late
+			c.ranks[i].moved += late
+		}
+		return
+	}
+	lim := c.cfg.Limits
+	for i := range c.ranks {
+		r := &c.ranks[i]
+		if r.joined && c.now-r.heard >= lim.Silence {
+			c.giveUpOn(i, fmt.Sprintf("gave no sign of life for %v", lim.Silence))
+			return
+		}
+		if !c.waitsFor(i) || c.now-r.moved < lim.Phase {
+			continue
+		}
+		why := fmt.Sprintf("made no progress for %v while %v", lim.Phase, c.phase)
+		if c.phase == starting || c.phase == aborting {
+			c.giveUpOn(i, why)
+		} else {
+			c.abort(i, why, nil)
+		}
+		return
+	}
+}
+
+func (c *Coordinator) giveUpOn(rank int, why string) {
+	c.do(Kill{rank})
+	c.rankLost(RankLost{Gen: c.gen, Rank: rank, Cause: why})
+}
+
+// rankLost handles a death. A checkpoint that is just being committed is left
+// to end: all its files are durable already, whoever dies now.
+func (c *Coordinator) rankLost(ev RankLost) {
+	switch c.phase {
+	case finished:
+		return
+	case committing:
+		if c.loss == nil {
+			c.loss = &ev
+		}
+		return
+	case proposing, stopping, emptying, storing:
+		c.lostCheckpoint(ev.Rank, fmt.Sprintf("%s while %v", ev.Cause, c.phase), nil)
+		c.next++
+	case aborting:
+		c.next++ // reported already
+	}
+	c.fail(ev)
+}
+
+// lossAfterCommit handles a death that came while committing.
+func (c *Coordinator) lossAfterCommit() {
+	ev := *c.loss
+	c.loss = nil
+	c.fail(ev)
+}
+
+// fail ends the generation after the death of a rank.
+func (c *Coordinator) fail(ev RankLost) {
+	c.report(Notice{Kind: RankDied, Rank: ev.Rank, Iter: c.ranks[ev.Rank].iter, Gen: c.gen, Text: ev.Cause})
+	c.futile++
+	text := fmt.Sprintf("rank %d %s", ev.Rank, ev.Cause)
+	if !c.cfg.AutoRestart {
+		c.finish(Outcome{Result: Failed, Rank: ev.Rank, Text: text})
+		return
+	}
+	if c.futile > c.cfg.Limits.Restarts {
+		c.finish(Outcome{Result: Failed, Rank: ev.Rank,
+			Text: fmt.Sprintf("%s, and %d restarts in a row brought no new checkpoint", text, c.cfg.Limits.Restarts)})
+		return
+	}
+	c.restart(c.latest())
+}
+
+func (c *Coordinator) restart(from int) {
+	c.report(Notice{Kind: Restarting, Rank: -1, From: from, Iter: c.known[from], Gen: c.gen + 1})
+	c.spawn(from)
+}
+
+// latest returns the newest checkpoint that may be restored, 0 if there is
+// none.
+func (c *Coordinator) latest() int {
+	newest := 0
+	for n := range c.known {
+		newest = max(newest, n)
+	}
+	return newest
+}
+
+// cannotRestore handles a generation that could not be set up. The checkpoint
+// a user asked for is not silently replaced by another; a restart after a
+// failure falls back to the checkpoint before.
+func (c *Coordinator) cannotRestore(rank int, why string, body []byte) {
+	if c.gen == 1 || c.from == 0 {
+		c.finish(Outcome{Result: Failed, Rank: rank, Text: why, Body: body, Restored: c.from > 0})
+		return
+	}
+	c.report(Notice{Kind: FallingBack, Checkpoint: c.from, Rank: rank, Text: why, Body: body})
+	delete(c.known, c.from)
+	c.restart(c.latest())
+}
+
+// rankDone takes the result of a rank. From the first one on there is no
+// boundary left that all ranks could share, hence no further checkpoint.
+func (c *Coordinator) rankDone(m Message) {
+	r := &c.ranks[m.Rank]
+	r.done, r.body, r.iter = true, m.Body, c.cfg.Iterations
+	c.finishing = true
+	keep := c.waiting[:0]
+	for _, w := range c.waiting {
+		if w.Stop {
+			keep = append(keep, w)
+			continue
+		}
+		c.answer(w, 0, "the job is finishing")
+	}
+	c.waiting = keep
+	results := make([][]byte, 0, len(c.ranks))
+	for i := range c.ranks {
+		if !c.ranks[i].done {
+			if c.phase == proposing {
+				c.abort(-1, "the job is finishing", nil)
+			}
+			return
+		}
+		results = append(results, c.ranks[i].body)
+	}
+	c.do(Broadcast{Message{Kind: Quit}})
+	c.finish(Outcome{Result: Completed, Rank: -1, Results: results})
+}

@@ -1,0 +1,215 @@
+package protocol
+
+// A Member is the protocol of one rank. It decides when the application may
+// pass an iteration boundary and what a rank does at one.
+type Member struct {
+	rank  int
+	state memberState
+
+	cur    int     // iteration in progress, or the boundary waited at
+	counts []Count // messages sent to each peer, as of the boundary waited at
+	at     bool    // the application waits at boundary cur
+	stopAt int     // boundary at which to stop by itself, 0 none
+	held   bool    // wait at the next boundary, whichever it is
+	number int     // checkpoint that stopAt or the current state belongs to
+
+	busy    bool // a drain or a write of this rank is going on
+	abandon bool // the checkpoint was aborted while busy
+	done    bool // the application has ended
+}
+
+type memberState uint8
+
+const (
+	computing memberState = iota // or holding
+	arrived                      // stopped at the boundary of a checkpoint
+	draining
+	writing
+)
+
+// MemberEvent is something that happened to a rank.
+type MemberEvent interface{ memberEvent() }
+
+// The events of a rank.
+type (
+	// Received is a message from the coordinator.
+	Received struct{ Message Message }
+	// Reached says that the application has ended iteration Iter and waits.
+	Reached struct {
+		Iter   int
+		Counts []Count
+	}
+	// DrainDone says that all expected messages have arrived.
+	DrainDone struct{}
+	// DrainCancelled answers CancelDrain.
+	DrainCancelled struct{}
+	// WriteDone says that the image is durable.
+	WriteDone struct{ Body []byte }
+	// WriteEnded says that the image could not be written or that CancelWrite
+	// was heeded: nothing of it is being written any more.
+	WriteEnded struct {
+		Text string
+		Body []byte
+	}
+	// Ended says that the application has passed its last boundary and ended.
+	Ended struct{ Body []byte }
+)
+
+func (Received) memberEvent()       {}
+func (Reached) memberEvent()        {}
+func (DrainDone) memberEvent()      {}
+func (DrainCancelled) memberEvent() {}
+func (WriteDone) memberEvent()      {}
+func (WriteEnded) memberEvent()     {}
+func (Ended) memberEvent()          {}
+
+// MemberAction is something a rank has to do.
+type MemberAction interface{ memberAction() }
+
+// The actions of a rank.
+type (
+	// Tell sends a message to the coordinator.
+	Tell struct{ Message Message }
+	// Proceed lets the application pass the boundary at which it waits.
+	Proceed struct{}
+	// BeginDrain waits for the messages still under way to this rank.
+	BeginDrain struct{ Expected []Count }
+	// CancelDrain ends the wait; DrainCancelled or DrainDone follows.
+	CancelDrain struct{}
+	// BeginWrite writes the image of this rank.
+	BeginWrite struct{ Number, Iter int }
+	// CancelWrite ends the writing; WriteEnded or WriteDone follows.
+	CancelWrite struct{}
+	// Leave ends the rank.
+	Leave struct{}
+)
+
+func (Tell) memberAction()        {}
+func (Proceed) memberAction()     {}
+func (BeginDrain) memberAction()  {}
+func (CancelDrain) memberAction() {}
+func (BeginWrite) memberAction()  {}
+func (CancelWrite) memberAction() {}
+func (Leave) memberAction()       {}
+
+// NewMember returns the protocol of a rank whose application has completed
+// iteration from, 0 at the beginning. The application waits until Start.
+func NewMember(rank, from int) *Member {
+	return &Member{rank: rank, cur: from, at: true, held: true}
+}
+
+// Iteration returns the iteration in progress, or the boundary waited at.
+func (m *Member) Iteration() int { return m.cur }
+
+// Step takes an event and returns what to do, in order.
+func (m *Member) Step(ev MemberEvent) []MemberAction {
+	switch ev := ev.(type) {
+	case Received:
+		return m.receive(ev.Message)
+	case Reached:
+		m.at, m.cur, m.counts = true, ev.Iter, ev.Counts
+		return m.decide()
+	case DrainDone:
+		return m.idle(Message{Kind: Drained})
+	case DrainCancelled:
+		return m.idle(Message{Kind: Aborted})
+	case WriteDone:
+		return m.idle(Message{Kind: Written, Body: ev.Body})
+	case WriteEnded:
+		return m.idle(Message{Kind: WriteFailed, Text: ev.Text, Body: ev.Body})
+	case Ended:
+		m.done = true
+		return []MemberAction{m.tell(Message{Kind: Done, Body: ev.Body})}
+	}
+	return nil
+}
+
+// idle ends a drain or a write and reports its outcome, or, when the
+// checkpoint was aborted meanwhile, that it is over.
+func (m *Member) idle(outcome Message) []MemberAction {
+	m.busy = false
+	if m.abandon {
+		m.abandon = false
+		outcome = Message{Kind: Aborted}
+	}
+	outcome.Number = m.number
+	return []MemberAction{m.tell(outcome)}
+}
+
+func (m *Member) receive(msg Message) []MemberAction {
+	switch msg.Kind {
+	case Start, Resume:
+		m.held, m.state = false, computing
+		m.stopAt, m.number = msg.Iter, msg.Number
+		if msg.Kind == Start {
+			// The boundary restored from is behind us, whatever it is.
+			return m.pass()
+		}
+		return m.decide()
+	case Propose:
+		m.held, m.number = true, msg.Number
+		return []MemberAction{m.tell(Message{Kind: Holding, Number: msg.Number, Iter: m.cur})}
+	case StopAt:
+		m.held = false
+		m.stopAt, m.number = msg.Iter, msg.Number
+		return m.decide()
+	case Drain:
+		if m.state != arrived || msg.Number != m.number {
+			return nil
+		}
+		m.state, m.busy = draining, true
+		return []MemberAction{BeginDrain{msg.Counts}}
+	case Write:
+		if m.state != draining || m.busy || msg.Number != m.number {
+			return nil
+		}
+		m.state, m.busy = writing, true
+		return []MemberAction{BeginWrite{msg.Number, m.cur}}
+	case Abort:
+		return m.abort(msg.Number)
+	case Quit:
+		return []MemberAction{Leave{}}
+	}
+	return nil
+}
+
+// abort gives the checkpoint up. Until Resume the application holds at its
+// next boundary, for it does not know yet where to stop next.
+func (m *Member) abort(number int) []MemberAction {
+	m.number = number
+	m.held, m.stopAt = true, 0
+	if !m.busy {
+		return []MemberAction{m.tell(Message{Kind: Aborted, Number: number})}
+	}
+	m.abandon = true
+	if m.state == draining {
+		return []MemberAction{CancelDrain{}}
+	}
+	return []MemberAction{CancelWrite{}}
+}
+
+// decide says what an application that waits at a boundary does next.
+func (m *Member) decide() []MemberAction {
+	switch {
+	case !m.at || m.held:
+		return nil
+	case m.stopAt == m.cur:
+		m.state = arrived
+		return []MemberAction{m.tell(Message{Kind: Stopped, Number: m.number, Iter: m.cur, Counts: m.counts})}
+	}
+	return m.pass()
+}
+
+func (m *Member) pass() []MemberAction {
+	if !m.at || m.done {
+		return nil
+	}
+	m.at = false
+	m.cur++
+	return []MemberAction{Proceed{}}
+}
+
+func (m *Member) tell(msg Message) MemberAction {
+	msg.Rank = m.rank
+	return Tell{msg}
+}
