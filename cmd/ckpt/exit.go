@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"ckpt/coordinator"
+	"ckpt/dataset"
+	"ckpt/image"
+)
+
+// The exit statuses, decided in this file only.
+const (
+	exitDone        = 0
+	exitUsage       = 1
+	exitRuntime     = 2
+	exitDamage      = 3
+	exitNotFound    = 4
+	exitJobFailed   = 5
+	exitStorageFull = 6
+	exitInterrupted = 130
+)
+
+const exitHelp = `EXIT STATUS
+  0  done
+  1  usage: wrong flags or arguments
+  2  runtime failure
+  3  verification found damage
+  4  job, checkpoint or file not found
+  5  the job failed and could not be restarted
+  6  storage full
+  130  interrupted`
+
+// errUsage marks errors of the command line.
+type errUsage struct{ error }
+
+func (e errUsage) Unwrap() error { return e.error }
+
+// errInterrupted ends a command that the user interrupted in good order.
+var errInterrupted = errors.New("interrupted")
+
+// exitCode chooses the exit status of an error.
+func exitCode(err error) int {
+	var (
+		usage   errUsage
+		request *coordinator.UsageError
+		spec    *dataset.SpecError
+		damage  *image.DamageError
+		failed  *coordinator.JobFailedError
+	)
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, errInterrupted), errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.As(err, &usage), errors.As(err, &request):
+		return exitUsage
+	case errors.As(err, &spec):
+		if errors.Is(err, os.ErrNotExist) {
+			return exitNotFound
+		}
+		return exitUsage
+	case errors.As(err, &failed):
+		return exitJobFailed
+	case errors.As(err, &damage), errors.Is(err, image.ErrOtherJob), errors.Is(err, errDamageFound):
+		return exitDamage
+	case errors.Is(err, image.ErrNoStore), errors.Is(err, image.ErrJobNotFound), errors.Is(err, image.ErrCheckpointNotFound):
+		return exitNotFound
+	case errors.Is(err, image.ErrStorageFull):
+		return exitStorageFull
+	}
+	return exitRuntime
+}
+
+// hintOf returns what to do about an error, "" if we do not know better.
+func hintOf(err error) string {
+	var hinter interface{ Hint() string }
+	if errors.As(err, &hinter) {
+		return hinter.Hint()
+	}
+	switch {
+	case errors.Is(err, image.ErrNoStore):
+		return "name the store with --store or $CKPT_STORE; ckpt launch creates it"
+	case errors.Is(err, image.ErrJobNotFound):
+		return "ckpt list shows the jobs of the store"
+	case errors.Is(err, image.ErrCheckpointNotFound):
+		return "ckpt list JOB shows the checkpoints of a job"
+	case errors.Is(err, image.ErrJobExists):
+		return "choose another --job, or continue it with ckpt restart"
+	case errors.Is(err, image.ErrInUse):
+		return "ckpt status shows the job; ckpt stop JOB ends it"
+	case errors.Is(err, image.ErrStorageFull):
+		return "free some space: ckpt prune JOB --keep N removes old checkpoints"
+	case errors.Is(err, image.ErrNewerVersion):
+		return "use the version of ckpt that wrote it, or a newer one"
+	case errors.Is(err, coordinator.ErrNotRunning):
+		return "ckpt status shows the jobs of the store; ckpt restart JOB continues one"
+	case errors.Is(err, os.ErrPermission):
+		return "choose another directory with --store"
+	}
+	var damage *image.DamageError
+	if errors.As(err, &damage) {
+		return "ckpt list JOB shows other checkpoints; restart from one with --checkpoint N"
+	}
+	return ""
+}
+
+// complain prints an error and its hint, and as JSON too if asked for.
+func complain(w io.Writer, err error, asJSON bool) {
+	code, hint := exitCode(err), hintOf(err)
+	text := oneLine(err.Error())
+	fmt.Fprintf(w, "ckpt: %s\n", text)
+	if hint != "" {
+		fmt.Fprintf(w, "hint: %s\n", hint)
+	}
+	if !asJSON {
+		return
+	}
+	line, merr := json.Marshal(struct {
+		Error string `json:"error"`
+		Hint  string `json:"hint"`
+		Code  int    `json:"code"`
+	}{text, hint, code})
+	if merr == nil {
+		fmt.Fprintf(w, "%s\n", line)
+	}
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

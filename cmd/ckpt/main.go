@@ -1,0 +1,12 @@
+// Command ckpt takes, stores and restarts checkpoints of parallel jobs.
+//
+// The commands only read flags, call one function of the packages beside it,
+// and print; docs/ARCHITECTURE.md shows the house.
+package main
+
+import (
+	"context"
+	"os"
+)
+
+func main() { os.Exit(run(context.Background(), os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})) }

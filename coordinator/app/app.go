@@ -1,0 +1,246 @@
+// Package app holds the mini-applications that a simulated MPI job runs.
+//
+// Each is the computing half of a workload spec (package dataset): it allocates
+// exactly the arrays of the spec and computes on them, with the decomposition
+// and the message pattern of the code it stands for.
+//
+//	a, err := app.New(inst, comm.Rank(), alloc)
+//	err = a.Init()
+//	for i := a.Iteration() + 1; i <= inst.Iterations; i++ {
+//		err = a.Step(comm, i)
+//	}
+//
+// What the package promises:
+//
+//   - The regions are the state. Copying the bytes of all regions into the
+//     regions of a fresh App, without Init, and continuing with Step is a
+//     restart, and ends in the same bytes as the run that was not interrupted.
+//     (Messages in flight are not state of an App; only ring leaves any between
+//     two iterations.)
+//   - Runs are bit-identical: no goroutine, no map order, no clock, no random
+//     numbers, sums in fixed order.
+//   - An iteration rewrites what an iteration of the original rewrites, and
+//     leaves alone what the original leaves alone.
+//   - Fields stay finite for any number of iterations, and keep changing: the
+//     source term carries a ripple, see [ripple].
+//
+// These are stand-ins for size and traffic. They solve no NAS problem, and
+// their residuals and times are no NPB results (docs/WORKLOADS.md).
+package app
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"ckpt/dataset"
+	"ckpt/zones"
+)
+
+// Comm is what an application needs of the message-passing library.
+type Comm interface {
+	Rank() int
+	Size() int
+	// SendFloat64s is eager: it returns when data may be reused, whether or
+	// not the receiver has asked.
+	SendFloat64s(dst, tag int, data []float64) error
+	// RecvFloat64s fills data with the next message of that source (-1: any)
+	// and tag, whose length must be len(data).
+	RecvFloat64s(src, tag int, data []float64) (from int, err error)
+	// AllreduceSum replaces data by the sum over the ranks, in a fixed order.
+	AllreduceSum(data []float64) error
+	AllreduceMax(data []float64) error
+}
+
+// Alloc returns zeroed page-aligned memory for a new region of the data zone.
+type Alloc func(name string, elem zones.Elem, bytes int64) ([]byte, error)
+
+// An App is one rank of a mini-application. It is not safe for concurrent use.
+type App struct {
+	inst    *dataset.Instance
+	rank    int
+	arrays  []*array
+	runtime runtimeRegion
+	kernel  kernel
+	rest    []*array // arrays the kernel has no use for
+}
+
+// array is an array of the spec with its memory.
+type array struct {
+	dataset.Array
+	mem     []byte
+	claimed bool
+}
+
+// A kernel computes on the arrays it claimed when it was made.
+type kernel interface {
+	// init fills the arrays; memory is zero.
+	init() error
+	// step carries out an iteration and returns this rank's part of the sum
+	// of squares of the residual.
+	step(c Comm, iter int) (float64, error)
+}
+
+var kernels = map[string]func(*App) (kernel, error){
+	"bt":        newBT,
+	"sp":        newSP,
+	"lu":        newLU,
+	"cg":        newCG,
+	"minighost": newMiniGhost,
+	"ring":      newRing,
+	"generic":   newGeneric,
+}
+
+// New allocates the regions of a rank: the arrays of the instance in the order
+// of its spec, then "runtime". An array without elements has no region.
+func New(inst *dataset.Instance, rank int, alloc Alloc) (*App, error) {
+	if rank < 0 || rank >= inst.NP {
+		return nil, fmt.Errorf("%v: rank %d is not in 0..%d", inst, rank, inst.NP-1)
+	}
+	a := &App{inst: inst, rank: rank}
+	for _, spec := range inst.Arrays {
+		mem, err := allocate(alloc, spec.Name, spec.Elem, spec.Bytes())
+		if err != nil {
+			return nil, fmt.Errorf("%v: array %s: %w", inst, spec.Name, err)
+		}
+		a.arrays = append(a.arrays, &array{Array: spec, mem: mem})
+	}
+	mem, err := allocate(alloc, "runtime", zones.Bytes, inst.Runtime)
+	if err != nil {
+		return nil, fmt.Errorf("%v: runtime: %w", inst, err)
+	}
+	a.runtime = newRuntimeRegion(mem)
+
+	make, ok := kernels[inst.Workload.Kernel]
+	if !ok {
+		return nil, fmt.Errorf("%v: kernel %q is unknown", inst, inst.Workload.Kernel)
+	}
+	if a.kernel, err = make(a); err != nil {
+		return nil, fmt.Errorf("%v: kernel %s: %w", inst, inst.Workload.Kernel, err)
+	}
+	for _, arr := range a.arrays {
+		if !arr.claimed {
+			a.rest = append(a.rest, arr)
+		}
+	}
+	return a, nil
+}
+
+func allocate(alloc Alloc, name string, elem zones.Elem, n int64) ([]byte, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	if n > math.MaxInt/2 {
+		return nil, fmt.Errorf("%d bytes do not fit this machine", n)
+	}
+	mem, err := alloc(name, elem, n)
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(mem)) != n {
+		return nil, fmt.Errorf("got %d bytes of memory, want %d", len(mem), n)
+	}
+	if uintptr(unsafe.Pointer(&mem[0]))%8 != 0 {
+		return nil, fmt.Errorf("memory is not aligned to 8 bytes")
+	}
+	return mem, nil
+}
+
+// Init gives the arrays their first values. A restart does without.
+func (a *App) Init() error {
+	a.runtime.init(a.rank)
+	for _, arr := range a.rest {
+		arr.init(a.rank)
+	}
+	return a.kernel.init()
+}
+
+// Step carries out iteration iter, counted from 1. All ranks of the job call it
+// with the same number. After an error the regions are in no defined state.
+func (a *App) Step(c Comm, iter int) error {
+	if c.Rank() != a.rank || c.Size() != a.inst.NP {
+		return fmt.Errorf("%v: rank %d stepped with the communicator of rank %d of %d", a.inst, a.rank, c.Rank(), c.Size())
+	}
+	if iter != a.Iteration()+1 {
+		return fmt.Errorf("%v: rank %d: iteration %d follows %d", a.inst, a.rank, iter, a.Iteration())
+	}
+	local, err := a.kernel.step(c, iter)
+	if err != nil {
+		return fmt.Errorf("%v: rank %d: iteration %d: %w", a.inst, a.rank, iter, err)
+	}
+	for _, arr := range a.rest {
+		arr.rewrite(iter)
+	}
+	sum := []float64{local}
+	if err := c.AllreduceSum(sum); err != nil {
+		return fmt.Errorf("%v: rank %d: iteration %d: residual: %w", a.inst, a.rank, iter, err)
+	}
+	a.runtime.record(iter, math.Sqrt(sum[0]))
+	return nil
+}
+
+// Residual returns the residual of the last iteration, 0 before the first. It
+// is the same in all ranks.
+func (a *App) Residual() float64 { return a.runtime.residual() }
+
+// Iteration returns the number of completed iterations.
+func (a *App) Iteration() int { return a.runtime.iteration() }
+
+// param returns a parameter of the spec that the kernel depends on.
+func (a *App) param(name string) (int, error) {
+	v, ok := a.inst.Params[name]
+	if !ok {
+		return 0, fmt.Errorf("needs the parameter %q", name)
+	}
+	if v < 0 || v > math.MaxInt32 {
+		return 0, fmt.Errorf("parameter %s is %d; want 0 to 2^31-1", name, v)
+	}
+	return int(v), nil
+}
+
+// params is param for several names.
+func (a *App) params(to map[string]*int) error {
+	for _, name := range sortedKeys(to) {
+		v, err := a.param(name)
+		if err != nil {
+			return err
+		}
+		*to[name] = v
+	}
+	return nil
+}
+
+// float64s claims an array for the kernel, which needs at least n elements.
+func (a *App) float64s(name string, n int) ([]float64, error) {
+	arr, err := a.claim(name, zones.Float64, n)
+	if err != nil {
+		return nil, err
+	}
+	return float64s(arr.mem), nil
+}
+
+// int32s is float64s for int32.
+func (a *App) int32s(name string, n int) ([]int32, error) {
+	arr, err := a.claim(name, zones.Int32, n)
+	if err != nil {
+		return nil, err
+	}
+	return view[int32](arr.mem), nil
+}
+
+func (a *App) claim(name string, elem zones.Elem, n int) (*array, error) {
+	for _, arr := range a.arrays {
+		if arr.Name != name {
+			continue
+		}
+		if arr.Elem != elem {
+			return nil, fmt.Errorf("array %s holds %v; the kernel needs %v", name, arr.Elem, elem)
+		}
+		if arr.Count < int64(n) {
+			return nil, fmt.Errorf("array %s has %d elements; the kernel needs %d", name, arr.Count, n)
+		}
+		arr.claimed = true
+		return arr, nil
+	}
+	return nil, fmt.Errorf("needs an array %s of %v", name, elem)
+}

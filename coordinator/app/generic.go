@@ -1,0 +1,169 @@
+package app
+
+import (
+	"ckpt/zones"
+)
+
+// generic is the kernel for a user's own code: the ranks form a ring, every
+// float64 array is a slice of a long rod whose heat spreads, and other arrays
+// are scrambled in place. Of each array an iteration rewrites the leading part
+// that the spec's `rewrite` says: the same pages every time, as a code with a
+// fixed working set does.
+type generic struct {
+	a          *App
+	ends       []float64 // first or last values of all rods, one message
+	fromL      []float64
+	fromR      []float64
+	rods       []*array
+	scrambles  []*array
+	left, next int
+}
+
+func newGeneric(a *App) (kernel, error) {
+	g := &generic{
+		a:    a,
+		left: (a.rank + a.inst.NP - 1) % a.inst.NP,
+		next: (a.rank + 1) % a.inst.NP,
+	}
+	for _, arr := range a.arrays {
+		arr.claimed = true
+		if arr.Elem == zones.Float64 && arr.Count > 0 {
+			g.rods = append(g.rods, arr)
+		} else {
+			g.scrambles = append(g.scrambles, arr)
+		}
+	}
+	g.ends = make([]float64, len(g.rods))
+	g.fromL = make([]float64, len(g.rods))
+	g.fromR = make([]float64, len(g.rods))
+	return g, nil
+}
+
+func (g *generic) init() error {
+	for _, arr := range g.a.arrays {
+		arr.init(g.a.rank)
+	}
+	return nil
+}
+
+const (
+	tagRight = 1
+	tagLeft  = 2
+)
+
+func (g *generic) step(c Comm, iter int) (float64, error) {
+	for i, arr := range g.rods {
+		x := float64s(arr.mem)
+		g.fromL[i], g.fromR[i] = x[len(x)-1], x[0] // a ring of one
+	}
+	if c.Size() > 1 && len(g.rods) > 0 {
+		copy(g.ends, g.fromL) // my last values are the left ends of my right neighbour
+		if err := c.SendFloat64s(g.next, tagRight, g.ends); err != nil {
+			return 0, err
+		}
+		copy(g.ends, g.fromR)
+		if err := c.SendFloat64s(g.left, tagLeft, g.ends); err != nil {
+			return 0, err
+		}
+		if _, err := c.RecvFloat64s(g.left, tagRight, g.fromL); err != nil {
+			return 0, err
+		}
+		if _, err := c.RecvFloat64s(g.next, tagLeft, g.fromR); err != nil {
+			return 0, err
+		}
+	}
+	var sum float64
+	for i, arr := range g.rods {
+		sum += diffuse(float64s(arr.mem), arr.part(), g.fromL[i], g.fromR[i], iter)
+	}
+	for _, arr := range g.scrambles {
+		arr.rewrite(iter)
+	}
+	return sum, nil
+}
+
+// part returns how many elements an iteration rewrites.
+func (arr *array) part() int {
+	return min(int(arr.Count), int(arr.Rewrite*float64(arr.Count)+0.5))
+}
+
+// rod is the field that diffuse drives x to: waves of 256 elements.
+func rod(i int) float64 {
+	s := float64(i%256) / 256
+	return 0.5 + 4*s*(1-s)
+}
+
+// diffuse moves heat along x[:n] and returns the sum of squares of what moved.
+func diffuse(x []float64, n int, left, right float64, iter int) float64 {
+	var sum float64
+	drive := ripple(iter)
+	prev := left
+	for i := 0; i < n; i++ {
+		next := right
+		if i+1 < len(x) {
+			next = x[i+1]
+		}
+		d := 0.2*(prev-2*x[i]+next) + 0.02*(rod(i)*drive-x[i])
+		prev = x[i]
+		x[i] += d
+		sum += d * d
+	}
+	return sum
+}
+
+// init fills an array that no kernel claims, or any array of generic.
+func (arr *array) init(rank int) {
+	switch arr.Elem {
+	case zones.Float64:
+		for i, x := 0, float64s(arr.mem); i < len(x); i++ {
+			x[i] = 1 + 0.25*rod(i+17*rank)
+		}
+	case zones.Float32:
+		for i, x := 0, view[float32](arr.mem); i < len(x); i++ {
+			x[i] = float32(1 + 0.25*rod(i+17*rank))
+		}
+	case zones.Int64:
+		for i, x := 0, view[int64](arr.mem); i < len(x); i++ {
+			x[i] = int64(i) + int64(rank)<<32
+		}
+	case zones.Int32:
+		for i, x := 0, view[int32](arr.mem); i < len(x); i++ {
+			x[i] = int32(i)
+		}
+	default:
+		for i := range arr.mem {
+			arr.mem[i] = byte(mix(uint64(i+rank)) >> 56)
+		}
+	}
+}
+
+// rewrite changes the leading part of an array that needs no neighbour.
+func (arr *array) rewrite(iter int) {
+	n := arr.part()
+	switch arr.Elem {
+	case zones.Float64:
+		if x := float64s(arr.mem); n > 0 {
+			diffuse(x, n, x[0], x[len(x)-1], iter)
+		}
+	case zones.Float32:
+		x := view[float32](arr.mem)[:n]
+		drive := float32(1 + 50*(ripple(iter)-1)) // visible in 24 bits
+		for i := range x {
+			x[i] += 0.1 * (float32(rod(i))*drive - x[i])
+		}
+	case zones.Int64:
+		x := view[int64](arr.mem)[:n]
+		for i := range x {
+			x[i] += int64(i)&0xff + 1
+		}
+	case zones.Int32:
+		x := view[int32](arr.mem)[:n]
+		for i := range x {
+			x[i] += int32(i)&0xff + 1
+		}
+	default:
+		for i := range arr.mem[:n] {
+			arr.mem[i] += byte(i) | 1
+		}
+	}
+}

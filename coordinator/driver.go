@@ -1,0 +1,431 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/protocol"
+	"ckpt/image"
+)
+
+// A driver runs one job: it carries the actions of the protocol out and feeds
+// it what happens. Its loop owns every field; others post functions to it.
+type driver struct {
+	spec    Spec
+	job     *image.Job
+	store   string // directory, absolute
+	mapping Mapping
+	parent  int // checkpoint this run began with
+	library libraryID
+	limits  protocol.Limits
+	out     Observer
+
+	machine *protocol.Coordinator
+	began   time.Time
+	mail    chan func()
+	done    chan struct{} // closed when the loop has ended
+	helpers sync.WaitGroup
+
+	run      *rundir
+	token    string
+	listener net.Listener
+	members  []*member
+	gen      int
+	inject   *injector
+	tx       *image.Tx
+	segments []string
+	restored struct{ number, iter int } // what the generation begins with
+	checked  int                        // generation whose checkpoint was checked
+	started  bool                       // all ranks compute, or did
+	fellBack string                     // why a newer checkpoint was not taken
+
+	requests map[int]*ticket
+	nextID   int
+	outcome  *protocol.Outcome
+	broken   error // of the driver itself
+	result   Result
+}
+
+// member is the coordinator's side of one rank of the current generation.
+type member struct {
+	proc  *process
+	link  *link
+	addr  string
+	pid   int
+	lost  bool
+	hello bool
+}
+
+// libraryID identifies the binary that the ranks run.
+type libraryID struct {
+	digest string
+	bytes  int64
+}
+
+// ticket is a request waiting for its answer.
+type ticket struct {
+	answer     func(protocol.Answer, *CheckpointEvent, error)
+	checkpoint *CheckpointEvent
+	err        error
+}
+
+// killGrace is how long ranks may take to leave by themselves, and how long a
+// killed process may take to be gone.
+const killGrace = 10 * time.Second
+
+func newDriver(spec Spec, job *image.Job, store string, mapping Mapping, library libraryID, limits protocol.Limits, out Observer) *driver {
+	return &driver{spec: spec, job: job, store: store, mapping: mapping, library: library, limits: limits, out: out,
+		mail: make(chan func(), 256), done: make(chan struct{}), requests: map[int]*ticket{}}
+}
+
+// drive runs the job to its end. The caller holds the job's lock.
+func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Failure, interrupts <-chan struct{}) (*Result, error) {
+	if err := d.open(); err != nil {
+		return nil, err
+	}
+	defer d.close()
+	cfg, err := d.protocolConfig(from)
+	if err != nil {
+		return nil, err
+	}
+	d.machine = protocol.NewCoordinator(cfg)
+	d.parent = cfg.From
+	d.began = time.Now()
+	d.result = Result{Type: "result", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mode: d.spec.Mode,
+		Iterations: d.spec.Iterations, Restarts: []int{}}
+	d.inject = newInjector(d, failures)
+	defer d.inject.stop()
+	d.perform(d.machine.Begin(0))
+	d.loop(ctx, interrupts)
+	d.settle()
+	d.result.Wall = time.Since(d.began).Seconds()
+	return d.verdict()
+}
+
+func (d *driver) protocolConfig(from *image.Manifest) (protocol.Config, error) {
+	cfg := protocol.Config{Ranks: d.spec.NP, Iterations: d.spec.Iterations, Schedule: d.spec.protocol(),
+		Limits: d.limits, AutoRestart: d.spec.AutoRestart, Known: map[int]int{}}
+	numbers, err := d.job.Checkpoints()
+	if err != nil {
+		return cfg, err
+	}
+	for _, n := range numbers {
+		cfg.Next = max(cfg.Next, n+1)
+		if from == nil || n > from.Number {
+			continue // of a future that this run leaves aside
+		}
+		m, err := d.job.Manifest(n)
+		if err != nil {
+			continue // damaged: not one to fall back to
+		}
+		cfg.Known[n] = int(m.Iteration)
+	}
+	if from != nil {
+		cfg.From = from.Number
+	}
+	if inst, err := d.spec.instance(); err == nil {
+		// Before the first measurement: the write takes a second per 256 MiB.
+		cfg.Cost = time.Duration(inst.DataBytes()*int64(d.spec.NP)>>20) * time.Second / 256
+	}
+	return cfg, nil
+}
+
+// open makes the socket and announces it in the store.
+func (d *driver) open() error {
+	secret := make([]byte, 32)
+	if _, err := rand.Read(secret); err != nil {
+		return err
+	}
+	d.token = hex.EncodeToString(secret)
+	var err error
+	if d.run, err = newRundir(mpi.SegmentDir(0), len(d.mapping)); err != nil {
+		return err
+	}
+	if d.listener, err = net.Listen("unix", d.run.socket()); err != nil {
+		return errors.Join(err, d.run.remove())
+	}
+	if err := announce(d.job.Dir(), d.run.socket(), d.token); err != nil {
+		return errors.Join(err, d.listener.Close(), d.run.remove())
+	}
+	d.helpers.Go(d.accept)
+	return nil
+}
+
+func (d *driver) close() {
+	close(d.done)
+	d.listener.Close()
+	for _, m := range d.members {
+		if m.link != nil {
+			m.link.close()
+		}
+	}
+	d.helpers.Wait()
+	withdraw(d.job.Dir())
+	d.run.remove()
+}
+
+func (d *driver) now() time.Duration { return time.Since(d.began) }
+
+// post runs do in the loop. It does nothing once the loop has ended.
+func (d *driver) post(do func()) {
+	select {
+	case d.mail <- do:
+	case <-d.done:
+	}
+}
+
+// loop runs until the job has ended. A first interrupt stops the job after a
+// last checkpoint, a second at once; the end of ctx kills.
+func (d *driver) loop(ctx context.Context, interrupts <-chan struct{}) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	armed := time.Duration(0)
+	asked := 0
+	for d.outcome == nil && d.broken == nil {
+		if at, ok := d.machine.Deadline(); ok && at != armed {
+			armed = at
+			timer.Reset(max(0, at-d.now()))
+		}
+		select {
+		case do := <-d.mail:
+			do()
+		case <-timer.C:
+			armed = 0
+			d.step(protocol.Tick{})
+		case <-interrupts:
+			asked++
+			d.result.Interrupted = true
+			d.request(protocol.Request{Stop: true, Now: asked > 1}, d.afterInterrupt)
+		case <-ctx.Done():
+			d.broken = ctx.Err()
+		}
+	}
+}
+
+// afterInterrupt stops without a checkpoint when one cannot be taken: somebody
+// who presses ^C wants the job to end.
+func (d *driver) afterInterrupt(a protocol.Answer, _ *CheckpointEvent, _ error) {
+	if a.Err == "" || d.outcome != nil {
+		return
+	}
+	d.out.Warn("stopping without a last checkpoint: " + a.Err)
+	d.request(protocol.Request{Stop: true, Now: true}, func(protocol.Answer, *CheckpointEvent, error) {})
+}
+
+func (d *driver) step(ev protocol.Event) {
+	if d.outcome == nil && d.broken == nil {
+		d.perform(d.machine.Step(d.now(), ev))
+	}
+}
+
+// request passes a request to the protocol; answer is called in the loop.
+func (d *driver) request(r protocol.Request, answer func(protocol.Answer, *CheckpointEvent, error)) {
+	d.nextID++
+	r.ID = d.nextID
+	d.requests[r.ID] = &ticket{answer: answer}
+	d.step(protocol.Requested{Request: r})
+}
+
+func (d *driver) perform(actions []protocol.Action) {
+	for _, a := range actions {
+		switch a := a.(type) {
+		case protocol.Send:
+			d.send(a.Message.Rank, a.Message)
+		case protocol.Broadcast:
+			for rank := range d.members {
+				d.send(rank, a.Message)
+			}
+		case protocol.Kill:
+			d.kill(a.Rank)
+		case protocol.Spawn:
+			d.spawn(a)
+		case protocol.Prepare:
+			d.prepare(a.Number)
+		case protocol.Commit:
+			d.commit(a.Checkpoint)
+		case protocol.Discard:
+			d.discard()
+		case protocol.Answer:
+			d.answer(a)
+		case protocol.Report:
+			d.report(a.Notice)
+		case protocol.Finish:
+			d.outcome = &a.Outcome
+		}
+	}
+}
+
+func (d *driver) send(rank int, m protocol.Message) {
+	l := d.members[rank].link
+	if l == nil {
+		return
+	}
+	m.Rank = rank
+	if m.Kind == protocol.Write {
+		m.Body = encode(d.order(rank))
+	}
+	l.send(m)
+}
+
+func (d *driver) answer(a protocol.Answer) {
+	t := d.requests[a.ID]
+	delete(d.requests, a.ID)
+	if t != nil {
+		t.answer(a, t.checkpoint, t.err)
+	}
+}
+
+func (d *driver) kill(rank int) {
+	if rank < len(d.members) && d.members[rank].proc != nil {
+		d.members[rank].proc.kill()
+	}
+}
+
+// spawn ends what is left of the previous generation and starts the next.
+func (d *driver) spawn(a protocol.Spawn) {
+	if err := d.endGeneration(); err != nil {
+		d.broken = err
+		return
+	}
+	d.tx = nil
+	if _, err := d.job.Sweep(); err != nil {
+		d.out.Warn(fmt.Sprintf("sweep: %v", err))
+	}
+	d.gen, d.started = a.Gen, false
+	if err := d.placeSegments(); err != nil {
+		d.broken = err
+		return
+	}
+	d.members = make([]*member, d.spec.NP)
+	nodes := d.mapping.Nodes()
+	for rank := range d.members {
+		proc, err := startRank(rank, a.Gen, d.run.socket(), d.token, d.run.scratch(nodes[rank]), func(cause string) {
+			d.post(func() { d.lose(a.Gen, rank, cause) })
+		})
+		if err != nil {
+			d.broken = err
+			return
+		}
+		d.members[rank] = &member{proc: proc}
+	}
+	d.examine(a.From)
+}
+
+// placeSegments chooses where the shared memory of each node lies.
+func (d *driver) placeSegments() error {
+	flavour, err := mpi.ParseFlavour(d.spec.MPI)
+	if err != nil {
+		return err
+	}
+	need := int64(0)
+	for _, n := range d.mapping {
+		need += mpi.SegmentBytes(flavour, n)
+	}
+	dir := mpi.SegmentDir(need)
+	d.segments = nil
+	for node := range d.mapping {
+		d.segments = append(d.segments, d.run.segment(dir, d.gen, node))
+	}
+	return nil
+}
+
+// endGeneration kills all processes and waits until they are gone, so that
+// nothing of theirs can happen any more.
+func (d *driver) endGeneration() error {
+	for _, m := range d.members {
+		m.proc.kill()
+	}
+	deadline := time.NewTimer(killGrace)
+	defer deadline.Stop()
+	for rank, m := range d.members {
+		select {
+		case <-m.proc.done:
+		case <-deadline.C:
+			return fmt.Errorf("rank %d (process %d) does not die: is its storage hanging?", rank, m.proc.cmd.Process.Pid)
+		}
+		if m.link != nil {
+			m.link.close()
+		}
+	}
+	d.members = nil
+	d.unlinkSegments()
+	return nil
+}
+
+// lose tells the protocol, once, that a rank is gone.
+func (d *driver) lose(gen, rank int, cause string) {
+	if gen != d.gen || rank >= len(d.members) || d.members[rank].lost {
+		return
+	}
+	d.members[rank].lost = true
+	d.step(protocol.RankLost{Gen: gen, Rank: rank, Cause: cause})
+}
+
+// settle lets the ranks leave, ends those that do not, and cleans up.
+func (d *driver) settle() {
+	deadline := time.NewTimer(killGrace)
+	defer deadline.Stop()
+	if d.broken == nil && d.outcome.Result != protocol.Failed {
+	wait:
+		for _, m := range d.members {
+			for gone := false; !gone; {
+				select {
+				case <-m.proc.done:
+					gone = true
+				case do := <-d.mail: // so that nobody who posts is stuck
+					do()
+				case <-deadline.C:
+					break wait
+				}
+			}
+		}
+	}
+	if err := d.endGeneration(); err != nil {
+		d.out.Warn(err.Error())
+	}
+	if _, err := d.job.Sweep(); err != nil {
+		d.out.Warn(fmt.Sprintf("sweep: %v", err))
+	}
+	for id, t := range d.requests {
+		delete(d.requests, id)
+		t.answer(protocol.Answer{ID: id, Err: "the job has ended"}, nil, nil)
+	}
+}
+
+// verdict makes the result, or the error, of the run.
+func (d *driver) verdict() (*Result, error) {
+	if d.broken != nil {
+		return nil, d.broken
+	}
+	o := d.outcome
+	d.result.Outcome = o.Result.String()
+	if o.Result == protocol.Failed {
+		cause := errors.New(o.Text)
+		if len(o.Body) > 0 {
+			cause = bodyError(o.Body, o.Text)
+		}
+		if o.Restored {
+			return &d.result, cause
+		}
+		return &d.result, &JobFailedError{Job: d.job.Name(), Err: cause, Restartable: d.result.last > 0 || d.parent > 0}
+	}
+	if o.Result == protocol.Completed {
+		digests := make([]doneReport, len(o.Results))
+		for rank, body := range o.Results {
+			if err := json.Unmarshal(body, &digests[rank]); err != nil {
+				return nil, fmt.Errorf("result of rank %d: %w", rank, err)
+			}
+		}
+		d.result.Digest = jobDigest(digests)
+		d.result.Residual = digests[0].Residual
+	}
+	return &d.result, nil
+}

@@ -1,0 +1,184 @@
+package coordinator
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Failure is one that is to be injected: a real SIGKILL.
+type Failure struct {
+	Rank, Node int           // the victim; -1 if it is the other
+	Iter       int           // when it reaches this iteration, if > 0
+	After      time.Duration // or this long after the start of the job
+	MTBF       time.Duration // or again and again, at random ranks and times
+	Seed       uint64
+}
+
+// ParseFailure reads a failure in one of the forms
+//
+//	rank=R@iter=I   node=K@iter=I   rank=R@t=DUR   node=K@t=DUR   mtbf=DUR[,seed=S]
+func ParseFailure(s string) (Failure, error) {
+	f := Failure{Rank: -1, Node: -1}
+	bad := func(why string) (Failure, error) {
+		return Failure{}, &UsageError{fmt.Sprintf("failure %q: %s", s, why),
+			"write rank=R@iter=I, node=K@iter=I, rank=R@t=DUR, node=K@t=DUR or mtbf=DUR[,seed=S]"}
+	}
+	if rest, ok := strings.CutPrefix(s, "mtbf="); ok {
+		dur, seed, seeded := strings.Cut(rest, ",")
+		var err error
+		if f.MTBF, err = ParseDuration(dur); err != nil || f.MTBF <= 0 {
+			return bad("no positive duration")
+		}
+		if seeded {
+			digits, ok := strings.CutPrefix(seed, "seed=")
+			if f.Seed, err = strconv.ParseUint(digits, 10, 64); !ok || err != nil {
+				return bad("no seed=NUMBER after the comma")
+			}
+		}
+		return f, nil
+	}
+	who, when, ok := strings.Cut(s, "@")
+	if !ok {
+		return bad("no @")
+	}
+	kind, index, _ := strings.Cut(who, "=")
+	n, err := strconv.Atoi(index)
+	if err != nil || n < 0 {
+		return bad("no rank or node number")
+	}
+	switch kind {
+	case "rank":
+		f.Rank = n
+	case "node":
+		f.Node = n
+	default:
+		return bad("neither a rank nor a node")
+	}
+	kind, value, _ := strings.Cut(when, "=")
+	switch kind {
+	case "iter":
+		if f.Iter, err = strconv.Atoi(value); err != nil || f.Iter < 1 {
+			return bad("iterations count from 1")
+		}
+	case "t":
+		if f.After, err = ParseDuration(value); err != nil || f.After < 0 {
+			return bad("no duration after t=")
+		}
+	default:
+		return bad("neither iter=I nor t=DUR")
+	}
+	return f, nil
+}
+
+// check says whether the failure can happen to the job at all.
+func (f Failure) check(s *Spec) error {
+	switch {
+	case f.Rank >= s.NP:
+		return &UsageError{fmt.Sprintf("failure of rank %d: the job has ranks 0 to %d", f.Rank, s.NP-1), ""}
+	case f.Node >= len(s.Mapping):
+		return &UsageError{fmt.Sprintf("failure of node %d: the job has nodes 0 to %d", f.Node, len(s.Mapping)-1), ""}
+	case f.Iter > s.Iterations:
+		return &UsageError{fmt.Sprintf("failure at iteration %d: the job ends at %d", f.Iter, s.Iterations), ""}
+	}
+	return nil
+}
+
+// victims returns the ranks that the failure hits.
+func (f Failure) victims(m Mapping) []int {
+	if f.Rank >= 0 {
+		return []int{f.Rank}
+	}
+	if f.Node >= len(m) { // restarted on fewer nodes
+		return nil
+	}
+	var ranks []int
+	for i := range m[f.Node] {
+		ranks = append(ranks, m.first(f.Node)+i)
+	}
+	return ranks
+}
+
+// ParseDuration reads Go's form of a duration or plain seconds.
+func ParseDuration(s string) (time.Duration, error) {
+	if seconds, err := strconv.ParseFloat(s, 64); err == nil {
+		return time.Duration(seconds * float64(time.Second)), nil
+	}
+	return time.ParseDuration(s)
+}
+
+// injector carries the failures of a run out. It belongs to the driver's loop.
+type injector struct {
+	d       *driver
+	pending []Failure // those at iterations that have yet to strike
+	timers  []*time.Timer
+}
+
+func newInjector(d *driver, failures []Failure) *injector {
+	in := &injector{d: d}
+	for _, f := range failures {
+		switch {
+		case f.MTBF > 0:
+			in.haunt(f, rand.New(rand.NewPCG(f.Seed, 0)))
+		case f.Iter > 0:
+			in.pending = append(in.pending, f)
+		default:
+			in.later(f.After, func() { in.kill(f.victims(d.mapping)) })
+		}
+	}
+	return in
+}
+
+// haunt kills a random rank after an exponential time, for ever.
+func (in *injector) haunt(f Failure, rng *rand.Rand) {
+	wait := time.Duration(rng.ExpFloat64() * float64(f.MTBF))
+	rank := rng.IntN(in.d.spec.NP)
+	in.later(wait, func() {
+		in.kill([]int{rank})
+		in.haunt(f, rng)
+	})
+}
+
+func (in *injector) later(wait time.Duration, do func()) {
+	in.timers = append(in.timers, time.AfterFunc(wait, func() { in.d.post(do) }))
+}
+
+// iterations returns where a rank has to stop and ask to be killed.
+func (in *injector) iterations(rank int) []int {
+	var iters []int
+	for _, f := range in.pending {
+		for _, v := range f.victims(in.d.mapping) {
+			if v == rank {
+				iters = append(iters, f.Iter)
+			}
+		}
+	}
+	return iters
+}
+
+// tripped strikes when a rank has reached such an iteration.
+func (in *injector) tripped(rank, iter int) {
+	for i, f := range in.pending {
+		for _, v := range f.victims(in.d.mapping) {
+			if v == rank && f.Iter == iter {
+				in.pending = append(in.pending[:i:i], in.pending[i+1:]...)
+				in.kill(f.victims(in.d.mapping))
+				return
+			}
+		}
+	}
+}
+
+func (in *injector) kill(ranks []int) {
+	for _, r := range ranks {
+		in.d.kill(r)
+	}
+}
+
+func (in *injector) stop() {
+	for _, t := range in.timers {
+		t.Stop()
+	}
+}

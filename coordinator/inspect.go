@@ -1,0 +1,110 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"ckpt/image"
+)
+
+// The states of a job.
+const (
+	StateRunning     = "running"
+	StateCompleted   = "completed"
+	StateStopped     = "stopped"
+	StateFailed      = "failed"
+	StateInterrupted = "interrupted" // its coordinator died
+)
+
+// JobStatus describes a job, running or not.
+type JobStatus struct {
+	Job         string  `json:"job"`
+	App         string  `json:"app"`
+	NP          int     `json:"np"`
+	Mapping     Mapping `json:"mapping"`
+	State       string  `json:"state"`
+	Phase       string  `json:"phase,omitempty"` // while running
+	Iteration   int     `json:"iteration"`       // done, or of the newest checkpoint if it does not run
+	Iterations  int     `json:"iterations"`
+	Checkpoints int     `json:"checkpoints"` // in the store
+	Latest      int     `json:"latest"`      // newest checkpoint, 0 none
+	Digest      string  `json:"digest,omitempty"`
+	Failure     string  `json:"failure,omitempty"`
+	PIDs        []int   `json:"pids,omitempty"` // of the ranks
+}
+
+const resultName = "result.json"
+
+// ending is what the store keeps of how a run ended.
+type ending struct {
+	Outcome string `json:"outcome"`
+	Digest  string `json:"digest,omitempty"`
+	Failure string `json:"failure,omitempty"`
+}
+
+// recordEnding writes result.json. It is a convenience for status: a failure to
+// write it, as on a full disk, must not spoil the result itself.
+func recordEnding(dir string, r *Result, err error) {
+	e := ending{Outcome: StateInterrupted}
+	if r != nil {
+		e.Outcome, e.Digest = r.Outcome, r.Digest
+	}
+	if err != nil {
+		e.Failure = err.Error()
+	}
+	if b, err := json.Marshal(e); err == nil {
+		if os.WriteFile(filepath.Join(dir, resultName), append(b, '\n'), 0o600) != nil {
+			os.Remove(filepath.Join(dir, resultName))
+		}
+	}
+}
+
+// Inspect describes a job of a store.
+func Inspect(ctx context.Context, store *image.Store, name string) (*JobStatus, error) {
+	job, err := store.Job(name)
+	if err != nil {
+		return nil, err
+	}
+	text, err := job.Spec()
+	if err != nil {
+		return nil, err
+	}
+	spec, err := decodeSpec(text)
+	if err != nil {
+		return nil, fmt.Errorf("job %s: job.json: %w", name, err)
+	}
+	numbers, err := job.Checkpoints()
+	if err != nil {
+		return nil, err
+	}
+	s := &JobStatus{Job: name, App: spec.App, NP: spec.NP, Mapping: spec.Mapping, Iterations: spec.Iterations,
+		State: StateInterrupted, Checkpoints: len(numbers)}
+	if len(numbers) > 0 {
+		s.Latest = numbers[len(numbers)-1]
+		if m, err := job.Manifest(s.Latest); err == nil {
+			s.Iteration, s.Mapping = int(m.Iteration), m.Mapping
+		}
+	}
+	client, err := Contact(ctx, job.Dir())
+	if err == nil {
+		defer client.Close()
+		if live, err := client.Status(); err == nil {
+			s.State, s.Phase, s.Iteration, s.Mapping, s.PIDs = StateRunning, live.Phase, live.Iteration, live.Mapping, live.PIDs
+			return s, nil
+		}
+	} else if !errors.Is(err, ErrNotRunning) {
+		return nil, err
+	}
+	var e ending
+	if b, err := os.ReadFile(filepath.Join(job.Dir(), resultName)); err == nil && json.Unmarshal(b, &e) == nil {
+		s.State, s.Digest, s.Failure = e.Outcome, e.Digest, e.Failure
+		if e.Outcome == StateCompleted {
+			s.Iteration = spec.Iterations
+		}
+	}
+	return s, nil
+}

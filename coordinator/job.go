@@ -1,0 +1,184 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/zeebo/blake3"
+
+	"ckpt/coordinator/protocol"
+	"ckpt/image"
+	"ckpt/image/vfs"
+)
+
+// Options are what a run needs besides the description of the job.
+type Options struct {
+	Store    string // directory
+	Job      string // name; Launch makes one up if it is empty
+	Failures []Failure
+	Limits   protocol.Limits // zero: protocol.DefaultLimits
+	Observer Observer
+	// Interrupts asks the run to stop: the first after a last checkpoint, the
+	// second at once.
+	Interrupts <-chan struct{}
+}
+
+// Launch runs a new job to its end.
+func Launch(ctx context.Context, spec Spec, opt Options) (*Result, error) {
+	if err := checkRun(&spec, opt); err != nil {
+		return nil, err
+	}
+	library, err := identifySelf()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(opt.Store) // ranks run in directories of their own
+	if err != nil {
+		return nil, err
+	}
+	store, err := image.CreateStore(vfs.OS{}, dir)
+	if err != nil {
+		return nil, err
+	}
+	text, err := spec.encode()
+	if err != nil {
+		return nil, err
+	}
+	job, err := createJob(store, opt.Job, spec.App, text)
+	if err != nil {
+		return nil, err
+	}
+	defer job.Unlock()
+	return runJob(ctx, spec, job, store, spec.Mapping, library, nil, opt)
+}
+
+// createJob makes the job, under a free name like bt.S.4-1 if none is given.
+func createJob(store *image.Store, name, app string, spec []byte) (*image.Job, error) {
+	if name != "" {
+		return store.CreateJob(name, spec)
+	}
+	for i := 1; ; i++ {
+		job, err := store.CreateJob(fmt.Sprintf("%s-%d", app, i), spec)
+		if !errors.Is(err, image.ErrJobExists) {
+			return job, err
+		}
+	}
+}
+
+// RestartOptions say how to continue a job.
+type RestartOptions struct {
+	Options
+	Checkpoint  int // 0: the newest
+	Mapping     func(np int) (Mapping, error)
+	AutoRestart bool // besides what the job was launched with
+}
+
+// Restart continues a job from a checkpoint and runs it to its end.
+func Restart(ctx context.Context, opt RestartOptions) (*Result, error) {
+	dir, err := filepath.Abs(opt.Store) // ranks run in directories of their own
+	if err != nil {
+		return nil, err
+	}
+	store, err := image.OpenStore(vfs.OS{}, dir)
+	if err != nil {
+		return nil, err
+	}
+	job, err := store.Job(opt.Job)
+	if err != nil {
+		return nil, err
+	}
+	if err := job.Lock(); err != nil {
+		return nil, err
+	}
+	defer job.Unlock()
+	text, err := job.Spec()
+	if err != nil {
+		return nil, err
+	}
+	spec, err := decodeSpec(text)
+	if err != nil {
+		return nil, fmt.Errorf("job %s: job.json: %w", opt.Job, err)
+	}
+	spec.AutoRestart = spec.AutoRestart || opt.AutoRestart
+	mapping := spec.Mapping
+	if opt.Mapping != nil {
+		if mapping, err = opt.Mapping(spec.NP); err != nil {
+			return nil, err
+		}
+	}
+	spec.Mapping = mapping
+	if err := checkRun(spec, opt.Options); err != nil {
+		return nil, err
+	}
+	library, err := identifySelf()
+	if err != nil {
+		return nil, err
+	}
+	from, err := chooseCheckpoint(job, opt.Checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	if from.NP != spec.NP || from.App != spec.App {
+		return nil, fmt.Errorf("checkpoint %d of job %s is of %s with %d ranks: %w", from.Number, opt.Job, from.App, from.NP, image.ErrOtherJob)
+	}
+	if from.Library != nil && from.Library.Blake3 != library.digest {
+		return nil, &foreignBinaryError{from.Number}
+	}
+	return runJob(ctx, *spec, job, store, mapping, library, from, opt.Options)
+}
+
+// chooseCheckpoint reads the manifest of checkpoint n, 0 for the newest. A
+// damaged newest one is not silently passed over.
+func chooseCheckpoint(job *image.Job, n int) (*image.Manifest, error) {
+	if n == 0 {
+		var err error
+		if n, err = job.Latest(); err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			return nil, fmt.Errorf("job %s: %w: it has none", job.Name(), image.ErrCheckpointNotFound)
+		}
+	}
+	return job.Manifest(n)
+}
+
+func checkRun(spec *Spec, opt Options) error {
+	if err := spec.check(); err != nil {
+		return err
+	}
+	for _, f := range opt.Failures {
+		if err := f.check(spec); err != nil {
+			return err
+		}
+	}
+	return checkMemory(spec)
+}
+
+func runJob(ctx context.Context, spec Spec, job *image.Job, store *image.Store, mapping Mapping, library libraryID, from *image.Manifest, opt Options) (*Result, error) {
+	limits := opt.Limits
+	if limits == (protocol.Limits{}) {
+		limits = protocol.DefaultLimits
+	}
+	d := newDriver(spec, job, store.Dir(), mapping, library, limits, opt.Observer)
+	os.Remove(filepath.Join(job.Dir(), resultName))
+	result, err := d.drive(ctx, from, opt.Failures, opt.Interrupts)
+	recordEnding(job.Dir(), result, err)
+	return result, err
+}
+
+// identifySelf digests the binary that the ranks will run.
+func identifySelf() (libraryID, error) {
+	f, err := os.Open(self)
+	if err != nil {
+		return libraryID{}, err
+	}
+	defer f.Close()
+	h := blake3.New()
+	n, err := io.Copy(h, f)
+	return libraryID{hex.EncodeToString(h.Sum(nil)), n}, err
+}

@@ -1,0 +1,60 @@
+package coordinator
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"ckpt/coordinator/mpi"
+)
+
+// A MemoryError says that a job does not fit this machine.
+type MemoryError struct{ Need, Have int64 }
+
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("the job needs %.1f GiB of memory, this machine has %.1f GiB free",
+		float64(e.Need)/(1<<30), float64(e.Have)/(1<<30))
+}
+
+// Hint says what to do about it.
+func (e *MemoryError) Hint() string { return "choose a smaller class, or fewer ranks per node" }
+
+// checkMemory refuses a job that the machine would only end by killing some
+// process, perhaps another one.
+func checkMemory(spec *Spec) error {
+	inst, err := spec.instance()
+	if err != nil {
+		return err
+	}
+	flavour, err := mpi.ParseFlavour(spec.MPI)
+	if err != nil {
+		return err
+	}
+	const perRank = 24 << 20 // the Go runtime of a rank and its buffers
+	need := (inst.DataBytes() + perRank) * int64(spec.NP)
+	for _, n := range spec.Mapping {
+		need += mpi.SegmentBytes(flavour, n)
+	}
+	if have, ok := availableMemory(); ok && need > have {
+		return &MemoryError{Need: need, Have: have}
+	}
+	return nil
+}
+
+// availableMemory reads MemAvailable, what can be had without swapping.
+func availableMemory() (int64, bool) {
+	f, err := os.Open("/proc/meminfo")
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if rest, ok := strings.CutPrefix(lines.Text(), "MemAvailable:"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 10, 64)
+			return kib << 10, err == nil
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,128 @@
+package mpi
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// results runs every collective operation and returns all ranks' results as
+// bits.
+func results(t *testing.T, nodeOf []int, f Flavour) [][]uint64 {
+	w := newWorld(t, worldOptions{nodeOf: nodeOf, dir: shmDir(t), flavour: f})
+	defer w.close()
+	out := make([][]uint64, len(nodeOf))
+	w.must(t, func(c *Comm) error {
+		rng := rand.New(rand.NewPCG(1, uint64(c.Rank())))
+		random := func(n int) []float64 { // of very different size, so that order shows
+			x := make([]float64, n)
+			for i := range x {
+				x[i] = (rng.Float64() - 0.5) * math.Exp(40*rng.Float64())
+			}
+			return x
+		}
+		keep := func(x []float64) {
+			for _, v := range x {
+				out[c.Rank()] = append(out[c.Rank()], math.Float64bits(v))
+			}
+		}
+		for _, n := range []int{0, 1, 7, 20_000} {
+			sum, biggest := random(n), random(n)
+			if err := c.AllreduceSum(sum); err != nil {
+				return err
+			}
+			if err := c.AllreduceMax(biggest); err != nil {
+				return err
+			}
+			keep(sum)
+			keep(biggest)
+			for root := range c.Size() {
+				x := random(n)
+				mine := append([]float64(nil), x...)
+				if err := c.ReduceSum(root, x); err != nil {
+					return err
+				}
+				if c.Rank() != root && !slices.Equal(x, mine) {
+					return fmt.Errorf("reduce to %d changed the operand", root)
+				}
+				keep(x)
+				if err := c.Bcast(root, bytesOf(x)); err != nil {
+					return err
+				}
+				keep(x)
+			}
+		}
+		return c.Barrier()
+	})
+	for r := range out[1:] { // allreduce leaves the same everywhere
+		if out[r+1][0] != out[0][0] {
+			t.Fatalf("rank %d differs from rank 0", r+1)
+		}
+	}
+	return out
+}
+
+func TestCollectivesSameBitsUnderEveryMapping(t *testing.T) {
+	want := results(t, []int{0, 0, 0, 0, 0, 0, 0}, MPICH)
+	for _, nodeOf := range [][]int{{0, 1, 2, 3, 4, 5, 6}, {0, 0, 0, 1, 1, 1, 1}, {2, 0, 1, 2, 0, 1, 2}} {
+		for range 3 {
+			if diff := cmp.Diff(want, results(t, nodeOf, OpenMPI)); diff != "" {
+				t.Fatalf("mapping %v: %s", nodeOf, diff)
+			}
+		}
+	}
+}
+
+// No message of a collective is ever seen by a receive of the user.
+func TestCollectivesAreApart(t *testing.T) {
+	w := newWorld(t, worldOptions{nodeOf: []int{0, 0, 1}, dir: shmDir(t)})
+	defer w.close()
+	w.must(t, func(c *Comm) error {
+		data := bytes.Repeat([]byte{byte(c.Rank())}, 100)
+		if c.Rank() == 0 { // sends down the tree before rank 1 and 2 look
+			if err := c.Bcast(0, data); err != nil {
+				return err
+			}
+			return c.Send(1, 5, []byte("user"))
+		}
+		if c.Rank() == 1 {
+			var buf [100]byte
+			st, err := c.Recv(AnySource, AnyTag, buf[:])
+			if err != nil || string(buf[:st.Bytes]) != "user" {
+				return fmt.Errorf("%+v %v", st, err)
+			}
+		}
+		return c.Bcast(0, data)
+	})
+}
+
+func TestCollectiveMismatch(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		f    func(c *Comm) error
+		want string
+	}{
+		{"operation", func(c *Comm) error {
+			if c.Rank() == 0 {
+				return c.Barrier()
+			}
+			return c.ReduceSum(0, []float64{1})
+		}, "rank 0: barrier: rank 1 is in reduce"},
+		{"length", func(c *Comm) error { return c.Bcast(1, make([]byte, 1+c.Rank())) }, "rank 0: broadcast: rank 1 has 2 bytes, this rank 1"},
+		{"root", func(c *Comm) error { return c.Bcast(2, nil) }, "there is no rank 2 to be the root"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, worldOptions{nodeOf: []int{0, 0}, dir: shmDir(t), flavour: OpenMPI})
+			defer w.close()
+			err := w.run(test.f)[0]
+			if err == nil || !bytes.Contains([]byte(err.Error()), []byte(test.want)) {
+				t.Errorf("error %v does not say %q", err, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,237 @@
+package mpi
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// What Recv takes for any source and any tag.
+const (
+	AnySource = -1
+	AnyTag    = -1
+)
+
+const (
+	defaultMaxMessage       = math.MaxInt32 // an MPI count is an int
+	defaultHandshakeTimeout = 20 * time.Second
+)
+
+// Config says who a rank is and how it reaches the others.
+type Config struct {
+	Rank, Size int
+	NodeOf     []int // the node of each rank
+
+	// Segment is the shared memory of the rank's node. It may be nil if the
+	// rank is alone there.
+	Segment *Segment
+	// Listener takes connections from ranks of other nodes. The Comm owns it
+	// from a successful Join on. It may be nil if there is only one node.
+	Listener net.Listener
+	// Peers are the TCP addresses of the ranks' listeners, indexed by rank;
+	// those of ranks on the same node are not looked at.
+	Peers []string
+	// Token is the secret of the job, which both ends of a connection have to
+	// prove that they know. It may be empty if there is only one node.
+	Token []byte
+
+	// MaxMessage is the longest message in bytes; 0 means 2³¹−1.
+	MaxMessage int
+	// HandshakeTimeout is how long a connection may take to be dialled and to
+	// prove itself; 0 means 20 s.
+	HandshakeTimeout time.Duration
+	// Lost, if set, is told of each connection that ended before Abort or
+	// Close: io.EOF if the peer closed it, as a dead process does. It is
+	// called from a goroutine of the Comm and must not block.
+	Lost func(peer int, err error)
+}
+
+// A Comm is one rank's end of the communicator of all ranks. Its methods may
+// be called from several goroutines, but collective operations, as in MPI, by
+// one at a time and in the same order in every rank.
+type Comm struct {
+	cfg   Config
+	peers []peer // by rank
+	in    inbox
+	shm   *shmPort // nil without a segment
+	tcp   *tcpPort // nil on a single node
+
+	// done is closed when failure is set, by Abort, Close or damage found.
+	done    chan struct{}
+	failure atomic.Pointer[failure]
+	ending  sync.Mutex // held while a failure is spread; see fail
+
+	workers sync.WaitGroup // the receiver, the acceptor and a reader per connection
+}
+
+type failure struct{ err error }
+
+// A peer is what a Comm knows about one rank to send to.
+type peer struct {
+	// mu keeps one message from being cut by another, and the segment from
+	// being touched after Close.
+	mu    sync.Mutex
+	sent  atomic.Uint64
+	local int // its index on our node; -1 on other nodes
+	ring  producer
+	conn  outConn
+}
+
+// Join makes a rank part of its job. It returns at once: peers need not have
+// joined yet. Counters of sent and received messages start at zero, while the
+// segment may come from an earlier run, if it was quiescent.
+func Join(cfg Config) (*Comm, error) {
+	if cfg.MaxMessage == 0 {
+		cfg.MaxMessage = defaultMaxMessage
+	}
+	if cfg.HandshakeTimeout == 0 {
+		cfg.HandshakeTimeout = defaultHandshakeTimeout
+	}
+	nodeRanks, err := cfg.check()
+	if err != nil {
+		return nil, fmt.Errorf("join as rank %d of %d: %w", cfg.Rank, cfg.Size, err)
+	}
+	c := &Comm{cfg: cfg, peers: make([]peer, cfg.Size), done: make(chan struct{})}
+	c.in.init(cfg.Size)
+	for r := range c.peers {
+		c.peers[r].local = -1
+	}
+	for i, r := range nodeRanks {
+		c.peers[r].local = i
+	}
+	if cfg.Segment != nil {
+		c.shm = newShmPort(c, nodeRanks)
+		c.workers.Go(c.shm.receive)
+	}
+	if cfg.Listener != nil {
+		c.tcp = newTCPPort(c)
+		c.workers.Go(c.tcp.accept)
+	}
+	return c, nil
+}
+
+// check returns the ranks of our node in ascending order, or what is wrong.
+func (cfg *Config) check() (nodeRanks []int, err error) {
+	switch {
+	case cfg.Size < 1 || cfg.Size > math.MaxInt32:
+		return nil, errors.New("size is out of range")
+	case cfg.Rank < 0 || cfg.Rank >= cfg.Size:
+		return nil, errors.New("rank is out of range")
+	case len(cfg.NodeOf) != cfg.Size:
+		return nil, fmt.Errorf("nodes of %d ranks are given", len(cfg.NodeOf))
+	case cfg.MaxMessage < 0 || cfg.MaxMessage > math.MaxInt32:
+		return nil, fmt.Errorf("longest message of %d bytes is out of range", cfg.MaxMessage)
+	}
+	for r, node := range cfg.NodeOf {
+		if node == cfg.NodeOf[cfg.Rank] {
+			nodeRanks = append(nodeRanks, r)
+		}
+	}
+	if seg := cfg.Segment; seg != nil {
+		if seg.mem == nil {
+			return nil, &SegmentError{Path: seg.path, Err: errors.New("closed")}
+		}
+		if seg.geo.ranks != len(nodeRanks) {
+			return nil, &SegmentError{Path: seg.path, Err: fmt.Errorf("made for %d ranks; the node has %d", seg.geo.ranks, len(nodeRanks))}
+		}
+		// A restore may have written over it since it was opened.
+		if err := seg.geo.checkHeader(seg.mem); err != nil {
+			return nil, &SegmentError{Path: seg.path, Err: err}
+		}
+	} else if len(nodeRanks) > 1 {
+		return nil, fmt.Errorf("no segment, with %d ranks on the node", len(nodeRanks))
+	}
+	if len(nodeRanks) == cfg.Size {
+		return nodeRanks, nil
+	}
+	switch {
+	case cfg.Listener == nil:
+		return nil, errors.New("no listener, with ranks on other nodes")
+	case len(cfg.Token) == 0:
+		return nil, errors.New("no token, with ranks on other nodes")
+	case len(cfg.Peers) != cfg.Size:
+		return nil, fmt.Errorf("addresses of %d ranks are given", len(cfg.Peers))
+	}
+	for r, addr := range cfg.Peers {
+		if addr == "" && cfg.NodeOf[r] != cfg.NodeOf[cfg.Rank] {
+			return nil, fmt.Errorf("no address for rank %d on node %d", r, cfg.NodeOf[r])
+		}
+	}
+	return nodeRanks, nil
+}
+
+// Rank returns the rank's number, 0 to Size−1.
+func (c *Comm) Rank() int { return c.cfg.Rank }
+
+// Size returns the number of ranks in the job.
+func (c *Comm) Size() int { return c.cfg.Size }
+
+// Node returns the number of the node that the rank is on.
+func (c *Comm) Node() int { return c.cfg.NodeOf[c.cfg.Rank] }
+
+// Abort makes every blocked and every later operation fail with err, promptly.
+// It is how a rank is told that another has died. Only the first Abort or Close
+// counts; the Comm still has to be closed.
+func (c *Comm) Abort(err error) {
+	if err == nil {
+		err = errors.New("aborted")
+	}
+	c.fail(err)
+}
+
+// Close ends the rank's part in the job, after which its operations return
+// ErrClosed, and waits for the goroutines of the Comm. What the rank has sent
+// still reaches its peers; what it has not received is dropped.
+func (c *Comm) Close() error {
+	c.fail(ErrClosed)
+	if c.tcp != nil {
+		c.tcp.close()
+	}
+	c.workers.Wait()
+	// A Send of another goroutine may be copying into the segment. Once we
+	// have had its lock it is out, and the next one sees the failure first.
+	for r := range c.peers {
+		c.peers[r].mu.Lock()
+		c.peers[r].mu.Unlock() //lint:ignore SA2001 empty on purpose
+	}
+	return nil
+}
+
+// fail records why the Comm ended and wakes everybody who is blocked in it. The
+// lock is held until all are woken, so that a Close which comes second does not
+// return, and have the segment unmapped, while bells are still being rung.
+func (c *Comm) fail(err error) {
+	c.ending.Lock()
+	defer c.ending.Unlock()
+	if !c.failure.CompareAndSwap(nil, &failure{err}) {
+		return
+	}
+	close(c.done)
+	c.in.fail(err)
+	if c.shm != nil {
+		c.shm.wake()
+	}
+	if c.tcp != nil {
+		c.tcp.interrupt()
+	}
+}
+
+// err returns why the Comm has ended, nil while it has not.
+func (c *Comm) err() error {
+	if f := c.failure.Load(); f != nil {
+		return f.err
+	}
+	return nil
+}
+
+// wrap gives an error its operation and ranks.
+func (c *Comm) wrap(op string, peer int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Op: op, Rank: c.cfg.Rank, Peer: peer, Err: err}
+}

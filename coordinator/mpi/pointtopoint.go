@@ -1,0 +1,101 @@
+package mpi
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Status describes a message that was received.
+type Status struct {
+	Source, Tag, Bytes int
+}
+
+// Send sends data to rank dst, which may be the sender itself. It returns when
+// data may be reused, which does not mean that dst has received it. It waits
+// while the transport is full, but never for dst's program to receive. tag is
+// 0 to 2³¹−1.
+//
+// If dst has died, or the connection to it is lost, Send may succeed or block
+// until Abort or Close: who is dead is for the coordinator to decide. An error
+// before that means that the message cannot be sent at all: a bad argument, or
+// a peer that does not know the job's token.
+func (c *Comm) Send(dst, tag int, data []byte) error {
+	if tag < 0 || tag > math.MaxInt32 {
+		return c.wrap("send", dst, fmt.Errorf("tag %d is out of range", tag))
+	}
+	return c.wrap("send", dst, c.send(dst, envelope{userContext, int32(tag)}, data))
+}
+
+// Recv waits for a message from src (or AnySource) with the tag (or AnyTag) and
+// copies it into buf. Messages of one source that match are received in the
+// order in which they were sent, those of several sources in the order of their
+// arrival. A message longer than buf is a *LengthError and stays where it is.
+func (c *Comm) Recv(src, tag int, buf []byte) (Status, error) {
+	m, err := c.receive(src, tag, len(buf), false)
+	if err != nil {
+		return Status{}, err
+	}
+	st := Status{Source: m.src, Tag: int(m.tag), Bytes: copy(buf, m.data)}
+	c.in.pool.put(m)
+	return st, nil
+}
+
+// SendFloat64s is Send of the memory of data.
+func (c *Comm) SendFloat64s(dst, tag int, data []float64) error {
+	return c.Send(dst, tag, bytesOf(data))
+}
+
+// RecvFloat64s is Recv of a message that fills data, and returns its source. A
+// message of another length is a *LengthError and stays where it is.
+func (c *Comm) RecvFloat64s(src, tag int, data []float64) (from int, err error) {
+	m, err := c.receive(src, tag, len(data)*8, true)
+	if err != nil {
+		return 0, err
+	}
+	from = m.src
+	copy(bytesOf(data), m.data)
+	c.in.pool.put(m)
+	return from, nil
+}
+
+func (c *Comm) receive(src, tag, room int, exact bool) (*message, error) {
+	if src != AnySource && (src < 0 || src >= c.cfg.Size) {
+		return nil, c.wrap("receive", src, errors.New("there is no such rank"))
+	}
+	if tag != AnyTag && (tag < 0 || tag > math.MaxInt32) {
+		return nil, c.wrap("receive", src, fmt.Errorf("tag %d is out of range", tag))
+	}
+	m, err := c.in.receive(pattern{userContext, src, tag, room, exact})
+	return m, c.wrap("receive", src, err)
+}
+
+// send moves a message into the transport that leads to dst and counts it.
+func (c *Comm) send(dst int, env envelope, data []byte) error {
+	if dst < 0 || dst >= c.cfg.Size {
+		return errors.New("there is no such rank")
+	}
+	if len(data) > c.cfg.MaxMessage {
+		return fmt.Errorf("message of %d bytes is longer than the limit of %d", len(data), c.cfg.MaxMessage)
+	}
+	p := &c.peers[dst]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err := c.err()
+	switch {
+	case err != nil:
+	case dst == c.cfg.Rank:
+		m := c.in.pool.get(len(data))
+		m.envelope, m.src = env, dst
+		copy(m.data, data)
+		c.in.deliver(m)
+	case p.local >= 0:
+		err = c.shm.send(p, env, data)
+	default:
+		err = c.tcp.send(dst, p, env, data)
+	}
+	if err == nil {
+		p.sent.Add(1)
+	}
+	return err
+}

@@ -1,0 +1,240 @@
+package mpi
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"ckpt/zones"
+)
+
+const (
+	segmentMagic   = "CKPTSEG\n"
+	segmentVersion = 1
+	headerUsed     = 52 // bytes of the header that mean something
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// A Segment is the shared memory of one node, mapped into this process. See
+// the package comment for its layout.
+type Segment struct {
+	path string
+	geo  geometry
+	mem  []byte
+}
+
+// OpenSegment creates or opens the segment file of a node. Every rank of the
+// node calls it with the same arguments, at any time and in any order; exactly
+// one of them initialises the file. A file that is not a segment of this
+// version and geometry, or that another user could have written, is refused.
+//
+// The space is reserved here, so a full /dev/shm is an error (ENOSPC) of
+// OpenSegment and not a SIGBUS in the middle of a message.
+func OpenSegment(path string, f Flavour, ranks int) (*Segment, error) {
+	fail := func(err error) (*Segment, error) { return nil, &SegmentError{Path: path, Err: err} }
+	if err := checkShape(f, ranks); err != nil {
+		return fail(err)
+	}
+	s := &Segment{path: path, geo: newGeometry(f, ranks)}
+	// /dev/shm is writable by all: without O_NOFOLLOW a link put there by
+	// somebody else would have us write into a file of ours.
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return fail(err)
+	}
+	defer file.Close() // the mapping outlives the descriptor; nothing is buffered
+	if err := s.prepare(file); err != nil {
+		return fail(err)
+	}
+	s.mem, err = unix.Mmap(int(file.Fd()), 0, int(s.geo.total), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return fail(fmt.Errorf("map %d bytes: %w", s.geo.total, err))
+	}
+	return s, nil
+}
+
+// prepare brings the file to its size and writes the header if there is none.
+// It holds a lock on the file meanwhile; the kernel drops the lock of a process
+// that is killed, and the next one finds either no header, and starts again, or
+// a whole one, since the header is a single write and the last thing to happen.
+func (s *Segment) prepare(file *os.File) error {
+	fd := int(file.Fd())
+	for {
+		err := unix.Flock(fd, unix.LOCK_EX)
+		if err == nil {
+			break
+		}
+		if err != unix.EINTR {
+			return fmt.Errorf("lock: %w", err)
+		}
+	}
+	defer unix.Flock(fd, unix.LOCK_UN)
+
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("stat: %w", err)
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return errors.New("not a regular file")
+	case st.Uid != uint32(os.Geteuid()):
+		return fmt.Errorf("owned by user %d", st.Uid)
+	case st.Mode&0o077 != 0:
+		return fmt.Errorf("mode %#o lets others in (want 0600)", st.Mode&0o777)
+	case st.Size != 0 && st.Size != s.geo.total:
+		return fmt.Errorf("%d bytes long (%v with %d ranks has %d)", st.Size, s.geo.flavour, s.geo.ranks, s.geo.total)
+	}
+	want := s.geo.header()
+	if st.Size != 0 {
+		got := make([]byte, headerBytes)
+		if _, err := file.ReadAt(got, 0); err != nil {
+			return fmt.Errorf("header: %w", err)
+		}
+		if !bytes.Equal(got, make([]byte, headerBytes)) {
+			return s.geo.checkHeader(got)
+		}
+	}
+	if err := file.Truncate(s.geo.total); err != nil {
+		return fmt.Errorf("size: %w", err)
+	}
+	if err := reserve(file, s.geo.total); err != nil {
+		err = fmt.Errorf("reserve %d bytes: %w", s.geo.total, err)
+		return errors.Join(err, file.Truncate(0)) // give back what was reserved
+	}
+	if _, err := file.WriteAt(want, 0); err != nil {
+		return fmt.Errorf("header: %w", err)
+	}
+	return nil
+}
+
+// reserve makes sure that every page of the file has memory or disk behind it.
+func reserve(file *os.File, size int64) error {
+	for {
+		err := unix.Fallocate(int(file.Fd()), 0, 0, size)
+		switch err {
+		case unix.EINTR:
+			continue
+		case unix.EOPNOTSUPP: // some network file systems: write the zeros out
+			zero := make([]byte, mib)
+			for off := int64(0); off < size; off += mib {
+				if _, err := file.WriteAt(zero[:min(mib, size-off)], off); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		return err
+	}
+}
+
+// header returns the first page of a segment with this geometry.
+func (g *geometry) header() []byte {
+	h := make([]byte, headerBytes)
+	copy(h, segmentMagic)
+	le := binary.LittleEndian
+	le.PutUint32(h[8:], segmentVersion)
+	le.PutUint32(h[12:], uint32(g.flavour))
+	le.PutUint32(h[16:], uint32(g.ranks))
+	le.PutUint32(h[20:], uint32(g.cells))
+	le.PutUint64(h[24:], uint64(g.cellBytes))
+	le.PutUint64(h[32:], uint64(g.ringBytes))
+	le.PutUint64(h[40:], uint64(g.total))
+	le.PutUint32(h[48:], crc32.Checksum(h[:48], castagnoli))
+	return h
+}
+
+// checkHeader says what in h differs from the header of g.
+func (g *geometry) checkHeader(h []byte) error {
+	want := g.header()
+	if bytes.Equal(h[:headerBytes], want) {
+		return nil
+	}
+	le := binary.LittleEndian
+	switch {
+	case string(h[:8]) != segmentMagic:
+		return errors.New("not a segment: the magic is wrong")
+	case le.Uint32(h[48:]) != crc32.Checksum(h[:48], castagnoli):
+		return fmt.Errorf("header: %w: the checksum is wrong", errCorrupt)
+	case le.Uint32(h[8:]) != segmentVersion:
+		return fmt.Errorf("version %d (this program knows %d)", le.Uint32(h[8:]), segmentVersion)
+	case !bytes.Equal(h[:headerUsed], want[:headerUsed]):
+		return fmt.Errorf("made for %v with %d ranks, not for %v with %d", Flavour(le.Uint32(h[12:])), le.Uint32(h[16:]), g.flavour, g.ranks)
+	}
+	return fmt.Errorf("header: %w: bytes past its fields are not zero", errCorrupt)
+}
+
+// Unlink removes the file. The ranks that have it mapped go on using it. It is
+// not an error if the file is gone: any rank may be the last.
+func (s *Segment) Unlink() error {
+	if err := os.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return &SegmentError{Path: s.path, Err: err}
+	}
+	return nil
+}
+
+// Close unmaps the segment. The Comm that uses it must be closed before.
+func (s *Segment) Close() error {
+	if s.mem == nil {
+		return nil
+	}
+	err := unix.Munmap(s.mem)
+	s.mem = nil
+	if err != nil {
+		return &SegmentError{Path: s.path, Err: fmt.Errorf("unmap: %w", err)}
+	}
+	return nil
+}
+
+// Region returns the segment as a region of the shared zone. Its bytes may be
+// saved, and overwritten with those of an earlier quiescent segment of the same
+// geometry, while no rank of the node is joined or every one has stopped and
+// drained (see Quiescent).
+func (s *Segment) Region() zones.Region {
+	return zones.Region{Name: "segment", Zone: zones.Shared, Elem: zones.Bytes, Size: s.geo.total, Mem: s.mem}
+}
+
+// Quiescent returns nil if no message is in the segment: every ring is empty,
+// every cell free. That is so once every rank of the node has returned from
+// its Drain and before one of them sends again.
+func (s *Segment) Quiescent() error {
+	g := &s.geo
+	for src := range g.ranks {
+		for dst := range g.ranks {
+			off := g.ring(src, dst)
+			if head, tail := atomic.LoadUint64(s.word64(off)), atomic.LoadUint64(s.word64(off+64)); head != tail {
+				return &SegmentError{Path: s.path, Err: fmt.Errorf("%d bytes on the way from local rank %d to %d", tail-head, src, dst)}
+			}
+		}
+		for i := range g.cells {
+			if state := atomic.LoadUint32(s.word32(g.state(src, i))); state != 0 {
+				return &SegmentError{Path: s.path, Err: fmt.Errorf("cell %d of local rank %d is taken by a message to %d", i, src, int(state)-1)}
+			}
+		}
+	}
+	return nil
+}
+
+// word32 and word64 give access to the words that processes share. Offsets
+// come from the geometry, which aligns them.
+func (s *Segment) word32(off int64) *uint32 { return (*uint32)(unsafe.Pointer(&s.mem[off])) }
+func (s *Segment) word64(off int64) *uint64 { return (*uint64)(unsafe.Pointer(&s.mem[off])) }
+
+// SegmentDir returns the directory for a segment of need bytes: /dev/shm if it
+// is there and has room, the directory for temporary files otherwise.
+func SegmentDir(need int64) string {
+	const shm = "/dev/shm"
+	var st unix.Statfs_t
+	if unix.Statfs(shm, &st) == nil && unix.Access(shm, unix.W_OK) == nil &&
+		st.Bavail >= uint64(max(need, 0))/uint64(st.Bsize)+1 {
+		return shm
+	}
+	return os.TempDir()
+}

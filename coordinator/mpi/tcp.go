@@ -1,0 +1,247 @@
+package mpi
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// A tcpPort moves messages between this rank and those of other nodes. Each
+// direction of a pair has a connection of its own, dialled by its sender with
+// its first message: there is no race about who dials, and a connection's bytes
+// flow one way, so that closing it never destroys what is still on its way.
+type tcpPort struct {
+	comm   *Comm
+	ctx    context.Context // ends with the Comm, for dialling
+	cancel context.CancelFunc
+	slots  chan struct{} // bounds connections that have not proved themselves
+
+	mu    sync.Mutex
+	conns map[net.Conn]bool // all that are open; nil once the Comm has ended
+	from  map[int]bool      // ranks that have connected to us
+}
+
+// An outConn is the connection on which we send to a rank.
+type outConn struct {
+	conn net.Conn
+	lost error     // why it is of no use any more
+	buf  []byte    // header of the message being sent, and the payload if it is short
+	vec  [2][]byte // header and payload, if it is not
+}
+
+// smallFrame is up to where copying is cheaper than a second piece in writev,
+// header included.
+const smallFrame = 2048
+
+func newTCPPort(c *Comm) *tcpPort {
+	t := &tcpPort{
+		comm:  c,
+		slots: make(chan struct{}, 64),
+		conns: make(map[net.Conn]bool),
+		from:  make(map[int]bool),
+	}
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	return t
+}
+
+// interrupt makes everything that dials, reads or writes return. It leaves
+// connections that we write to open for close, so that what was sent arrives.
+func (t *tcpPort) interrupt() {
+	t.cancel()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for conn := range t.conns {
+		conn.SetDeadline(time.Unix(1, 0)) // fails only if the connection is closed
+	}
+	t.conns = nil
+	t.comm.cfg.Listener.Close() // an error would mean that it is closed
+}
+
+// close closes the connections to peers once their senders are out.
+func (t *tcpPort) close() {
+	for r := range t.comm.peers {
+		p := &t.comm.peers[r]
+		p.mu.Lock()
+		if p.conn.conn != nil {
+			p.conn.conn.Close()
+			p.conn.conn = nil
+		}
+		p.mu.Unlock()
+	}
+}
+
+// track registers an open connection and sets its deadline, none if zero. It
+// returns false if the Comm has ended: then interrupt has set the last one.
+func (t *tcpPort) track(conn net.Conn, deadline time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.conns == nil {
+		return false
+	}
+	t.conns[conn] = true
+	return conn.SetDeadline(deadline) == nil
+}
+
+func (t *tcpPort) drop(conn net.Conn) {
+	t.mu.Lock()
+	delete(t.conns, conn)
+	t.mu.Unlock()
+	conn.Close()
+}
+
+// accept takes connections until the listener is closed.
+func (t *tcpPort) accept() {
+	for {
+		select {
+		case t.slots <- struct{}{}:
+		case <-t.comm.done:
+			return
+		}
+		conn, err := t.comm.cfg.Listener.Accept()
+		if err != nil {
+			<-t.slots
+			if t.comm.err() != nil {
+				return
+			}
+			if errors.Is(err, net.ErrClosed) {
+				t.comm.fail(fmt.Errorf("listener: %w", err))
+				return
+			}
+			// Out of descriptors, most likely: peers' dials wait in
+			// the backlog while we do.
+			select {
+			case <-time.After(10 * time.Millisecond):
+			case <-t.comm.done:
+			}
+			continue
+		}
+		t.comm.workers.Go(func() { t.serve(conn) })
+	}
+}
+
+// serve checks who has connected and delivers what it sends.
+func (t *tcpPort) serve(conn net.Conn) {
+	defer t.drop(conn)
+	c := t.comm
+	if !t.track(conn, time.Now().Add(c.cfg.HandshakeTimeout)) {
+		<-t.slots
+		return
+	}
+	from, err := acceptHandshake(conn, c.cfg.Token, c.cfg.Rank, t.admit)
+	<-t.slots
+	if err != nil {
+		return // a stranger: nobody here waits for it
+	}
+	if !t.track(conn, time.Time{}) {
+		return
+	}
+	r := bufio.NewReaderSize(conn, 64*kib)
+	var head [frameHead]byte
+	for {
+		m, err := readFrame(r, &head, &c.in.pool, c.cfg.MaxMessage)
+		if errors.Is(err, errCorrupt) {
+			// The peer proved to be of this job, so this is damage.
+			c.fail(fmt.Errorf("from rank %d: %w", from, err))
+			return
+		}
+		if err != nil {
+			t.lost(from, err)
+			return
+		}
+		m.src = from
+		c.in.deliver(m)
+	}
+}
+
+// admit decides whether a rank that knows the token may send to us. A second
+// connection is refused: its messages could overtake those of the first.
+func (t *tcpPort) admit(from int) error {
+	cfg := &t.comm.cfg
+	if from < 0 || from >= cfg.Size || cfg.NodeOf[from] == cfg.NodeOf[cfg.Rank] {
+		return fmt.Errorf("rank %d is not on another node", from)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.from[from] {
+		return fmt.Errorf("rank %d is connected already", from)
+	}
+	t.from[from] = true
+	return nil
+}
+
+// lost tells the owner of a connection that ended by itself.
+func (t *tcpPort) lost(peer int, err error) {
+	if t.comm.err() == nil && t.comm.cfg.Lost != nil {
+		t.comm.cfg.Lost(peer, err)
+	}
+}
+
+// send writes a message to a rank of another node. The caller holds p.mu.
+func (t *tcpPort) send(dst int, p *peer, env envelope, data []byte) error {
+	oc := &p.conn
+	if oc.conn == nil && oc.lost == nil {
+		conn, err := t.dial(dst)
+		if errors.Is(err, errRefused) {
+			return err
+		}
+		oc.conn, oc.lost, oc.buf = conn, err, make([]byte, smallFrame)
+		if err != nil {
+			t.lost(dst, err)
+		}
+	}
+	if oc.lost == nil {
+		if err := oc.write(env, data); err != nil {
+			oc.lost = err
+			t.drop(oc.conn)
+			oc.conn = nil
+			t.lost(dst, err)
+		}
+	}
+	if oc.lost == nil {
+		return nil
+	}
+	<-t.comm.done
+	return fmt.Errorf("%w (the connection was lost: %v)", t.comm.err(), oc.lost)
+}
+
+func (oc *outConn) write(env envelope, data []byte) error {
+	f := frame{env, uint64(len(data))}
+	f.encode(oc.buf)
+	if frameHead+len(data) <= len(oc.buf) {
+		n := copy(oc.buf[frameHead:], data)
+		_, err := oc.conn.Write(oc.buf[:frameHead+n])
+		return err
+	}
+	oc.vec = [2][]byte{oc.buf[:frameHead], data}
+	pieces := net.Buffers(oc.vec[:])
+	_, err := pieces.WriteTo(oc.conn)
+	oc.vec = [2][]byte{}
+	return err
+}
+
+// dial connects to a rank and proves who we are.
+func (t *tcpPort) dial(dst int) (net.Conn, error) {
+	cfg := &t.comm.cfg
+	ctx, cancel := context.WithTimeout(t.ctx, cfg.HandshakeTimeout)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", cfg.Peers[dst])
+	if err != nil {
+		return nil, err
+	}
+	err = context.Canceled // what it is if track fails
+	if deadline, _ := ctx.Deadline(); t.track(conn, deadline) {
+		err = dialHandshake(conn, cfg.Token, cfg.Rank, dst)
+	}
+	if err == nil && !t.track(conn, time.Time{}) {
+		err = context.Canceled
+	}
+	if err != nil {
+		t.drop(conn)
+		return nil, fmt.Errorf("connection to %s: %w", cfg.Peers[dst], err)
+	}
+	return conn, nil
+}

@@ -1,0 +1,61 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+
+	"ckpt/image"
+)
+
+// Pruned says what was removed.
+type Pruned struct {
+	Job     string `json:"job"`
+	Removed []int  `json:"removed"` // numbers of checkpoints
+	Freed   int64  `json:"freed_bytes"`
+	Kept    []int  `json:"kept"`
+}
+
+// Prune removes all but the newest keep checkpoints of a job and the files that
+// only they need. If the job is running, its coordinator does it.
+func Prune(ctx context.Context, job *image.Job, keep int) (*Pruned, error) {
+	client, err := Contact(ctx, job.Dir())
+	if err == nil {
+		defer client.Close()
+		return client.Prune(keep)
+	}
+	if !errors.Is(err, ErrNotRunning) {
+		return nil, err
+	}
+	if err := job.Lock(); err != nil {
+		return nil, err
+	}
+	defer job.Unlock()
+	return prune(job, keep)
+}
+
+func prune(job *image.Job, keep int) (*Pruned, error) {
+	removed, freed, err := job.Prune(keep)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := job.Checkpoints()
+	return &Pruned{Job: job.Name(), Removed: append([]int{}, removed...), Freed: freed, Kept: append([]int{}, kept...)}, err
+}
+
+// prune does so for a running job. While ranks read a checkpoint, none is taken
+// away from them.
+func (d *driver) prune(keep int, answers chan<- reply) {
+	if d.checked != d.gen || !d.started {
+		answers <- reply{Error: "the job is just starting; try again in a moment"}
+		return
+	}
+	d.helpers.Go(func() {
+		p, err := prune(d.job, keep)
+		r := reply{Pruned: p}
+		if err != nil {
+			detail := reportError(err)
+			r = reply{Error: err.Error(), Detail: &detail}
+		}
+		answers <- r
+	})
+}

@@ -1,0 +1,298 @@
+package coordinator
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/protocol"
+)
+
+// A rank is the process of one rank. Two goroutines share it: the application,
+// which computes and waits at iteration boundaries, and the agent, which speaks
+// to the coordinator and decides through a protocol.Member when the application
+// may go on. Drains and writes happen while the application waits.
+type rank struct {
+	id, gen  int
+	token    string
+	link     *link
+	listener net.Listener
+	cfg      welcome
+	state    *state
+	comm     *mpi.Comm
+
+	mail    chan protocol.MemberEvent
+	proceed chan struct{}
+	failed  chan error // of the application
+
+	iter     atomic.Int64
+	progress atomic.Uint64
+	cancel   context.CancelFunc // of the drain or write going on
+}
+
+// RunRank is the process of a rank. It finds its place through the
+// environment: CKPT_RANK, or what mpiexec and srun set (PMIX_RANK, PMI_RANK,
+// OMPI_COMM_WORLD_RANK, SLURM_PROCID). It returns when the coordinator lets it
+// go or is gone.
+func RunRank(ctx context.Context, getenv func(string) string) error {
+	r := &rank{mail: make(chan protocol.MemberEvent, 16), proceed: make(chan struct{}, 1),
+		failed: make(chan error, 1), token: getenv(envToken)}
+	var err error
+	if r.id, err = rankOf(getenv); err != nil {
+		return err
+	}
+	if r.gen, err = strconv.Atoi(getenv(envGen)); err != nil {
+		return &UsageError{envGen + " is not set", "ranks are started by ckpt launch"}
+	}
+	if err := r.join(ctx, getenv(envSocket)); err != nil {
+		return fmt.Errorf("rank %d: %w", r.id, err)
+	}
+	defer r.link.close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go r.beat(ctx)
+	go r.run(ctx)
+	return r.serve(ctx)
+}
+
+func rankOf(getenv func(string) string) (int, error) {
+	for _, name := range rankVariables {
+		if v := getenv(name); v != "" {
+			id, err := strconv.Atoi(v)
+			if err != nil || id < 0 {
+				return 0, fmt.Errorf("%s=%q is not a rank", name, v)
+			}
+			return id, nil
+		}
+	}
+	return 0, &UsageError{"no rank in the environment", "ranks are started by ckpt launch"}
+}
+
+// join connects to the coordinator and waits until all ranks have.
+func (r *rank) join(ctx context.Context, socket string) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return err
+	}
+	if err := greet(conn, greeting{Token: r.token, Role: roleRank, Rank: r.id, Gen: r.gen}); err != nil {
+		return err
+	}
+	r.link = newLink(conn, bufio.NewReader(conn))
+	if r.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return err
+	}
+	r.link.send(protocol.Message{Kind: protocol.Hello, Rank: r.id, Iter: os.Getpid(), Text: r.listener.Addr().String()})
+	m, err := r.link.receive()
+	if err != nil {
+		return fmt.Errorf("the coordinator is gone: %w", err)
+	}
+	if m.Kind != protocol.Welcome {
+		return fmt.Errorf("the coordinator says %v instead of welcome", m.Kind)
+	}
+	return json.Unmarshal(m.Body, &r.cfg)
+}
+
+// beat tells the coordinator that this process is alive and how far it is.
+func (r *rank) beat(ctx context.Context) {
+	t := time.NewTicker(r.cfg.Silence / 4)
+	defer t.Stop()
+	for {
+		iter := r.iter.Load()
+		r.link.send(protocol.Message{Kind: protocol.Beat, Rank: r.id, Iter: int(iter),
+			Progress: r.progress.Load() + uint64(iter)})
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// serve is the agent: it owns the protocol of the rank.
+func (r *rank) serve(ctx context.Context) error {
+	member := protocol.NewMember(r.id, r.cfg.Iter)
+	gone := make(chan error, 1)
+	go func() {
+		for {
+			m, err := r.link.receive()
+			if err != nil {
+				gone <- err
+				return
+			}
+			select {
+			case r.mail <- protocol.Received{Message: m}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	var order writeOrder
+	for {
+		select {
+		case err := <-gone:
+			return fmt.Errorf("rank %d: the coordinator is gone: %w", r.id, err)
+		case err := <-r.failed:
+			return fmt.Errorf("rank %d: %w", r.id, err)
+		case <-ctx.Done():
+			return ctx.Err()
+		case ev := <-r.mail:
+			if rec, ok := ev.(protocol.Received); ok && rec.Message.Kind == protocol.Write {
+				order = writeOrder{}
+				if err := json.Unmarshal(rec.Message.Body, &order); err != nil {
+					return fmt.Errorf("rank %d: order to write: %w", r.id, err)
+				}
+			}
+			for _, a := range member.Step(ev) {
+				if _, leave := a.(protocol.Leave); leave {
+					return nil
+				}
+				r.act(ctx, a, order)
+			}
+			r.iter.Store(int64(member.Iteration()))
+		}
+	}
+}
+
+func (r *rank) act(ctx context.Context, a protocol.MemberAction, order writeOrder) {
+	switch a := a.(type) {
+	case protocol.Tell:
+		r.link.send(a.Message)
+	case protocol.Proceed:
+		r.proceed <- struct{}{}
+	case protocol.BeginDrain:
+		r.background(ctx, func(ctx context.Context) protocol.MemberEvent {
+			if err := r.drain(ctx, a.Expected); err != nil {
+				return protocol.DrainCancelled{}
+			}
+			return protocol.DrainDone{}
+		})
+	case protocol.BeginWrite:
+		r.background(ctx, func(ctx context.Context) protocol.MemberEvent {
+			report, err := r.state.write(ctx, a.Number, order, r.comm.Pending(), func(n int64) { r.progress.Add(uint64(n)) })
+			if err != nil {
+				return protocol.WriteEnded{Text: err.Error(), Body: encode(reportError(err))}
+			}
+			return protocol.WriteDone{Body: encode(report)}
+		})
+	case protocol.CancelDrain, protocol.CancelWrite:
+		r.cancel()
+	}
+}
+
+// background does the work of one phase; its end comes in as an event.
+func (r *rank) background(ctx context.Context, work func(context.Context) protocol.MemberEvent) {
+	ctx, r.cancel = context.WithCancel(ctx)
+	go func() {
+		ev := work(ctx)
+		select {
+		case r.mail <- ev:
+		case <-ctx.Done():
+			// Cancelled is not over: somebody waits for the end.
+			r.mail <- ev
+		}
+	}()
+}
+
+func (r *rank) drain(ctx context.Context, expected []protocol.Count) error {
+	counts := make([]mpi.Count, len(expected))
+	for i, c := range expected {
+		counts[i] = mpi.Count{Peer: c.Peer, N: c.N}
+	}
+	return r.comm.Drain(ctx, counts)
+}
+
+// run is the application.
+func (r *rank) run(ctx context.Context) {
+	state, err := newState(ctx, r.id, &r.cfg, func(n int64) { r.progress.Add(uint64(n)) })
+	if err != nil {
+		r.link.send(withRank(errorMessage(protocol.SetupFailed, err), r.id))
+		return
+	}
+	r.state = state
+	r.link.send(protocol.Message{Kind: protocol.Ready, Rank: r.id})
+	if err := r.compute(ctx); err != nil {
+		r.failed <- err
+	}
+}
+
+// compute runs the iterations that are left.
+func (r *rank) compute(ctx context.Context) error {
+	if !r.await(ctx) {
+		return ctx.Err()
+	}
+	// Nobody communicates before all ranks are ready: their memory, the shared
+	// segment included, has been restored by now.
+	comm, err := mpi.Join(mpi.Config{Rank: r.id, Size: r.cfg.Spec.NP, NodeOf: r.cfg.Mapping.Nodes(),
+		Segment: r.state.segment, Listener: r.listener, Peers: r.cfg.Peers, Token: []byte(r.token)})
+	if err != nil {
+		return err
+	}
+	r.comm = comm
+	if len(r.state.pending) > 0 {
+		if err := comm.RestorePending(r.state.pending); err != nil {
+			return err
+		}
+	}
+	for iter := r.cfg.Iter + 1; iter <= r.cfg.Spec.Iterations; iter++ {
+		if slices.Contains(r.cfg.Trips, iter) {
+			r.link.send(protocol.Message{Kind: protocol.Tripped, Rank: r.id, Iter: iter})
+			<-ctx.Done() // the coordinator kills us
+			return ctx.Err()
+		}
+		if err := r.state.app.Step(comm, iter); err != nil {
+			return fmt.Errorf("iteration %d: %w", iter, err)
+		}
+		r.post(ctx, protocol.Reached{Iter: iter, Counts: sent(comm)})
+		if !r.await(ctx) {
+			return ctx.Err()
+		}
+	}
+	r.post(ctx, protocol.Ended{Body: encode(r.state.result())})
+	return nil
+}
+
+func sent(comm *mpi.Comm) []protocol.Count {
+	var counts []protocol.Count
+	for _, c := range comm.Sent() {
+		counts = append(counts, protocol.Count{Peer: c.Peer, N: c.N})
+	}
+	return counts
+}
+
+// await waits for leave to pass a boundary.
+func (r *rank) await(ctx context.Context) bool {
+	select {
+	case <-r.proceed:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (r *rank) post(ctx context.Context, ev protocol.MemberEvent) {
+	select {
+	case r.mail <- ev:
+	case <-ctx.Done():
+	}
+}
+
+func withRank(m protocol.Message, rank int) protocol.Message {
+	m.Rank = rank
+	return m
+}
+
+// IsGone reports whether a rank ended because its coordinator did: nothing to
+// complain about, the coordinator's own end is the news.
+func IsGone(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) || errors.Is(err, os.ErrClosed)
+}

@@ -1,0 +1,169 @@
+package coordinator
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"github.com/zeebo/blake3"
+
+	"ckpt/coordinator/protocol"
+	"ckpt/image"
+)
+
+// An Observer is told what happens to a job while it runs. Its methods are
+// called from one goroutine at a time, except Warn.
+type Observer interface {
+	// Event is told of a *StartEvent, *CheckpointEvent, *LostEvent,
+	// *FailureEvent or *RestartEvent.
+	Event(any)
+	// Warn is told of what went wrong without harming the job.
+	Warn(text string)
+}
+
+// A StartEvent says that all ranks compute.
+type StartEvent struct {
+	Type       string  `json:"type"` // "start"
+	Job        string  `json:"job"`
+	App        string  `json:"app"`
+	NP         int     `json:"np"`
+	Mapping    Mapping `json:"mapping"`
+	Iterations int     `json:"iterations"`
+	Generation int     `json:"generation"`
+	From       int     `json:"from"`      // checkpoint, 0 for the beginning
+	Iteration  int     `json:"iteration"` // completed
+}
+
+// A LostEvent says that a checkpoint was given up; the job goes on.
+type LostEvent struct {
+	Type   string `json:"type"` // "checkpoint_lost"
+	Number int    `json:"number"`
+	Rank   int    `json:"rank"` // -1 if no rank is behind it
+	Reason string `json:"reason"`
+}
+
+// A FailureEvent says that a rank died.
+type FailureEvent struct {
+	Type      string `json:"type"` // "failure"
+	Rank      int    `json:"rank"`
+	Node      int    `json:"node"`
+	Iteration int    `json:"iteration"` // about where it was
+	Reason    string `json:"reason"`
+}
+
+// A RestartEvent says that ranks are being restarted.
+type RestartEvent struct {
+	Type       string `json:"type"` // "restart"
+	Ranks      int    `json:"ranks"`
+	From       int    `json:"from"`      // checkpoint, 0 for the beginning
+	Iteration  int    `json:"iteration"` // of that checkpoint
+	Generation int    `json:"generation"`
+	Unusable   string `json:"unusable,omitempty"` // why a newer checkpoint was not taken
+}
+
+// A Result is how a run of a job ended.
+type Result struct {
+	Type        string  `json:"type"` // "result"
+	Job         string  `json:"job"`
+	App         string  `json:"app"`
+	NP          int     `json:"np"`
+	Mode        string  `json:"mode"`
+	Iterations  int     `json:"iterations"`
+	Outcome     string  `json:"outcome"`          // completed, stopped or failed
+	Digest      string  `json:"digest,omitempty"` // of the final state, if completed
+	Residual    float64 `json:"residual"`
+	Checkpoints int     `json:"checkpoints"` // committed in this run
+	Failures    int     `json:"failures"`    // ranks or nodes that died at once count once
+	Restarts    []int   `json:"restarts"`    // ranks restarted, per failure
+	Wall        float64 `json:"wall_s"`
+	Interrupted bool    `json:"interrupted,omitempty"`
+
+	last  int             // newest checkpoint of this run
+	taken *image.Manifest // being reported
+}
+
+// A JobFailedError says that a job failed and was not restarted.
+type JobFailedError struct {
+	Job         string
+	Err         error
+	Restartable bool // from a checkpoint
+}
+
+func (e *JobFailedError) Error() string { return fmt.Sprintf("job %s failed: %v", e.Job, e.Err) }
+func (e *JobFailedError) Unwrap() error { return e.Err }
+
+// Hint says how to go on.
+func (e *JobFailedError) Hint() string {
+	if e.Restartable {
+		return fmt.Sprintf("ckpt restart %s continues from the last checkpoint; --auto-restart does so by itself", e.Job)
+	}
+	return "there is no checkpoint yet; launch with --every, --interval or --count to take some"
+}
+
+// A foreignBinaryError says that the library zone is not that of this binary.
+type foreignBinaryError struct{ checkpoint int }
+
+func (e *foreignBinaryError) Error() string {
+	return fmt.Sprintf("checkpoint %d was taken by another build of ckpt: its library zone differs", e.checkpoint)
+}
+
+// Hint says how to go on.
+func (e *foreignBinaryError) Hint() string { return "restart it with the ckpt that launched the job" }
+
+// report tells the observer of a notice of the protocol.
+func (d *driver) report(n protocol.Notice) {
+	switch n.Kind {
+	case protocol.Started:
+		d.started = true
+		d.unlinkSegments()
+		d.out.Event(&StartEvent{Type: "start", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mapping: d.mapping,
+			Iterations: d.spec.Iterations, Generation: n.Gen, From: n.From, Iteration: n.Iter})
+	case protocol.CheckpointTaken:
+		d.taken(n)
+	case protocol.CheckpointLost:
+		err := fmt.Errorf("checkpoint %d was given up: %s", n.Checkpoint, n.Text)
+		if len(n.Body) > 0 {
+			err = bodyError(n.Body, n.Text)
+		}
+		for _, t := range d.requests {
+			t.err = err
+		}
+		d.out.Event(&LostEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
+	case protocol.RankDied:
+		d.result.Failures++
+		d.out.Event(&FailureEvent{Type: "failure", Rank: n.Rank, Node: d.mapping.Nodes()[n.Rank],
+			Iteration: n.Iter, Reason: n.Text})
+	case protocol.FallingBack:
+		d.fellBack = fmt.Sprintf("checkpoint %d: %s", n.Checkpoint, n.Text)
+	case protocol.Restarting:
+		d.result.Restarts = append(d.result.Restarts, d.spec.NP)
+		d.out.Event(&RestartEvent{Type: "restart", Ranks: d.spec.NP, From: n.From, Iteration: n.Iter,
+			Generation: n.Gen, Unusable: d.fellBack})
+		d.fellBack = ""
+	}
+}
+
+// taken reports a committed checkpoint. The manifest cannot tell how long its
+// own commit took; this does.
+func (d *driver) taken(n protocol.Notice) {
+	m := d.result.taken
+	ev := DescribeCheckpoint(m)
+	ev.Job = d.job.Name()
+	ev.Latency.Storage += n.Commit.Seconds()
+	ev.Latency.Total += n.Commit.Seconds()
+	ev.Pause = max(ev.Pause, n.Pause.Seconds())
+	d.result.Checkpoints++
+	d.result.last = m.Number
+	for _, t := range d.requests {
+		t.checkpoint = ev
+	}
+	d.out.Event(ev)
+}
+
+// jobDigest combines the digests of all ranks, in order.
+func jobDigest(ranks []doneReport) string {
+	h := blake3.New()
+	for rank, r := range ranks {
+		fmt.Fprintf(h, "%d %s\n", rank, r.Digest)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

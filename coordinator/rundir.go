@@ -1,0 +1,117 @@
+package coordinator
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"ckpt/image/vfs"
+)
+
+// A rundir is what one run of a job keeps outside the store: the socket, whose
+// path must be short, and the scratch directory of each node. A lock in it
+// tells whether its coordinator still lives, so that what a killed one left
+// behind is removed by the next.
+type rundir struct {
+	path   string
+	prefix string // of the names of segments, which may lie elsewhere
+	lock   io.Closer
+}
+
+const runLock = "lock"
+
+// runBase is the directory of all runs of this user.
+func runBase() string {
+	return filepath.Join(os.TempDir(), fmt.Sprintf("ckpt-%d", os.Getuid()))
+}
+
+// newRundir makes the directory of a run, private to the user.
+func newRundir(segmentDir string, nodes int) (*rundir, error) {
+	base := runBase()
+	if err := os.Mkdir(base, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, err
+	}
+	// Somebody else may have made it, in a directory open to all.
+	fi, err := os.Lstat(base)
+	if err != nil {
+		return nil, err
+	}
+	if st, ok := fi.Sys().(*syscall.Stat_t); !fi.IsDir() || fi.Mode().Perm() != 0o700 || (ok && int(st.Uid) != os.Getuid()) {
+		return nil, fmt.Errorf("%s: not a private directory of this user", base)
+	}
+	id := make([]byte, 6)
+	if _, err := rand.Read(id); err != nil {
+		return nil, err
+	}
+	name := hex.EncodeToString(id)
+	r := &rundir{path: filepath.Join(base, name), prefix: segmentPrefix(name)}
+	if err := os.Mkdir(r.path, 0o700); err != nil {
+		return nil, err
+	}
+	if r.lock, err = (vfs.OS{}).Lock(filepath.Join(r.path, runLock)); err != nil {
+		return nil, err
+	}
+	for node := range nodes {
+		if err := os.Mkdir(r.scratch(node), 0o700); err != nil {
+			return nil, errors.Join(err, r.remove())
+		}
+	}
+	sweepRuns(base, segmentDir)
+	return r, nil
+}
+
+func segmentPrefix(run string) string { return fmt.Sprintf("ckpt-%d-%s-", os.Getuid(), run) }
+
+func (r *rundir) socket() string          { return filepath.Join(r.path, "sock") }
+func (r *rundir) scratch(node int) string { return filepath.Join(r.path, fmt.Sprintf("node-%d", node)) }
+
+// segment returns the path of a node's shared memory.
+func (r *rundir) segment(dir string, gen, node int) string {
+	return filepath.Join(dir, fmt.Sprintf("%sg%d-n%d", r.prefix, gen, node))
+}
+
+func (r *rundir) remove() error {
+	err := os.RemoveAll(r.path)
+	return errors.Join(err, r.lock.Close())
+}
+
+// sweepRuns removes what dead runs have left, as far as it can.
+func sweepRuns(base, segmentDir string) {
+	runs, err := os.ReadDir(base)
+	if err != nil {
+		return
+	}
+	for _, e := range runs {
+		path := filepath.Join(base, e.Name())
+		if _, err := os.Stat(filepath.Join(path, runLock)); err != nil {
+			continue // just being made
+		}
+		lock, err := (vfs.OS{}).Lock(filepath.Join(path, runLock))
+		if err != nil {
+			continue // alive
+		}
+		for _, dir := range []string{segmentDir, os.TempDir()} {
+			removePrefixed(dir, segmentPrefix(e.Name()))
+		}
+		os.RemoveAll(path)
+		lock.Close()
+	}
+}
+
+func removePrefixed(dir, prefix string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), prefix) {
+			os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}

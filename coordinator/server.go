@@ -1,0 +1,146 @@
+package coordinator
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"time"
+
+	"ckpt/coordinator/protocol"
+)
+
+// accept serves connections until the listener is closed.
+func (d *driver) accept() {
+	for {
+		conn, err := d.listener.Accept()
+		if err != nil {
+			return
+		}
+		d.helpers.Go(func() { d.serve(conn) })
+	}
+}
+
+// serve serves one connection, of a rank or of a command.
+func (d *driver) serve(conn net.Conn) {
+	// The end of the run ends the connection, whatever it is waiting for.
+	stop := make(chan struct{})
+	defer close(stop)
+	d.helpers.Go(func() {
+		select {
+		case <-d.done:
+			conn.Close()
+		case <-stop:
+		}
+	})
+	r := bufio.NewReaderSize(conn, greetingLimit)
+	g, err := readGreeting(conn, r, d.token)
+	if err != nil {
+		d.out.Warn("connection refused: " + err.Error())
+		conn.Close()
+		return
+	}
+	switch g.Role {
+	case roleRank:
+		d.serveRank(conn, r, g)
+	case roleControl:
+		d.serveControl(conn, r)
+		conn.Close()
+	default:
+		conn.Close()
+	}
+}
+
+// serveRank passes the messages of a rank on, in order.
+func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g greeting) {
+	l := newLink(conn, r)
+	admitted := make(chan *member, 1)
+	d.post(func() { admitted <- d.admit(g, l) })
+	var m *member
+	select {
+	case m = <-admitted:
+	case <-d.done:
+	}
+	if m == nil {
+		l.close()
+		return
+	}
+	for {
+		msg, err := l.receive()
+		if err != nil {
+			d.disconnected(g, m, err)
+			l.close()
+			return
+		}
+		msg.Rank = g.Rank // whatever it says
+		d.post(func() { d.fromRank(g.Gen, m, msg) })
+	}
+}
+
+// admit accepts a rank of the current generation that is not there yet.
+func (d *driver) admit(g greeting, l *link) *member {
+	if g.Gen != d.gen || g.Rank < 0 || g.Rank >= len(d.members) || d.members[g.Rank].link != nil {
+		return nil
+	}
+	m := d.members[g.Rank]
+	m.link = l
+	return m
+}
+
+// disconnected reports a rank whose connection ended. The end of its process
+// says more about the cause, so that is waited for first.
+func (d *driver) disconnected(g greeting, m *member, err error) {
+	wait := time.NewTimer(time.Second)
+	defer wait.Stop()
+	select {
+	case <-m.proc.done: // reports itself
+		return
+	case <-d.done:
+		return
+	case <-wait.C:
+	}
+	cause := "closed its connection"
+	if err != io.EOF {
+		cause = "lost its connection: " + err.Error()
+	}
+	d.post(func() { d.lose(g.Gen, g.Rank, cause) })
+}
+
+// fromRank handles a message of a rank in the loop.
+func (d *driver) fromRank(gen int, m *member, msg protocol.Message) {
+	if gen != d.gen {
+		return
+	}
+	switch msg.Kind {
+	case protocol.Hello:
+		m.addr, m.pid, m.hello = msg.Text, msg.Iter, true
+		d.step(protocol.FromRank{Gen: gen, Message: msg})
+		d.welcome()
+	case protocol.Tripped:
+		d.step(protocol.FromRank{Gen: gen, Message: msg})
+		d.inject.tripped(msg.Rank, msg.Iter)
+	default:
+		d.step(protocol.FromRank{Gen: gen, Message: msg})
+	}
+}
+
+// welcome configures the ranks once all are there and what they will not read
+// of their checkpoint has been checked.
+func (d *driver) welcome() {
+	if d.outcome != nil || d.checked != d.gen {
+		return
+	}
+	peers := make([]string, len(d.members))
+	for rank, m := range d.members {
+		if !m.hello {
+			return
+		}
+		peers[rank] = m.addr
+	}
+	nodes := d.mapping.Nodes()
+	for rank, m := range d.members {
+		m.link.send(protocol.Message{Kind: protocol.Welcome, Rank: rank, Body: encode(welcome{
+			Spec: d.spec, Job: d.job.Name(), StoreDir: d.store, Mapping: d.mapping,
+			Segment: d.segments[nodes[rank]], Peers: peers, Trips: d.inject.iterations(rank),
+			Silence: d.limits.Silence, From: d.restored.number, Iter: d.restored.iter})})
+	}
+}

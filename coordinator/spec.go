@@ -1,0 +1,105 @@
+package coordinator
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/protocol"
+	"ckpt/dataset"
+)
+
+// A Spec describes a job completely: with it and a checkpoint the job can be
+// continued. The store keeps it as job.json.
+type Spec struct {
+	App         string    `json:"app"`      // name.CLASS.NP
+	Class       string    `json:"class"`    // of the workload
+	Workload    string    `json:"workload"` // the workload's YAML
+	NP          int       `json:"np"`
+	Iterations  int       `json:"iterations"`
+	Mapping     Mapping   `json:"mapping"`
+	MPI         string    `json:"mpi"`
+	Mode        string    `json:"mode"`
+	Schedule    Schedule  `json:"schedule"`
+	SharedOnce  bool      `json:"shared_once"`
+	LibraryOnce bool      `json:"library_once"`
+	AutoRestart bool      `json:"auto_restart"`
+	Created     time.Time `json:"created"`
+}
+
+// A Schedule says when checkpoints are taken. At most one field is set.
+type Schedule struct {
+	Every    int           `json:"every,omitempty"`    // iterations
+	Count    int           `json:"count,omitempty"`    // this many, evenly spread
+	Interval time.Duration `json:"interval,omitempty"` // ns
+	Overhead float64       `json:"overhead,omitempty"` // fraction of the computing time
+}
+
+// NewSpec describes a run of an application with the usual settings on one
+// node.
+func NewSpec(inst *dataset.Instance) Spec {
+	return Spec{App: inst.String(), Class: inst.Class, Workload: string(inst.Workload.Source()),
+		NP: inst.NP, Iterations: inst.Iterations, Mapping: Mapping{inst.NP}, MPI: mpi.MPICH.String(),
+		Mode: "coordinated", SharedOnce: true, LibraryOnce: true}
+}
+
+// check refuses what cannot run.
+func (s *Spec) check() error {
+	if _, err := mpi.ParseFlavour(s.MPI); err != nil {
+		return &UsageError{fmt.Sprintf("mpi %q is unknown", s.MPI), "--mpi takes mpich or openmpi"}
+	}
+	if s.Mode != "coordinated" {
+		return &UsageError{fmt.Sprintf("mode %q is unknown", s.Mode), "--mode takes coordinated"}
+	}
+	if s.Iterations < 1 {
+		return &UsageError{fmt.Sprintf("%d iterations: a job needs at least one", s.Iterations), ""}
+	}
+	if s.Schedule.Count >= s.Iterations {
+		return &UsageError{fmt.Sprintf("%d checkpoints do not fit between %d iterations", s.Schedule.Count, s.Iterations),
+			fmt.Sprintf("--count takes 1 to %d here", s.Iterations-1)}
+	}
+	return nil
+}
+
+// instance evaluates the workload again, as in another process.
+func (s *Spec) instance() (*dataset.Instance, error) {
+	w, err := dataset.ParseWorkload([]byte(s.Workload), s.App)
+	if err != nil {
+		return nil, err
+	}
+	return w.Instance(s.Class, s.NP)
+}
+
+// protocol translates the schedule.
+func (s *Spec) protocol() protocol.Schedule {
+	p := protocol.Schedule{Every: s.Schedule.Every, Interval: s.Schedule.Interval, Overhead: s.Schedule.Overhead}
+	for i := range s.Schedule.Count {
+		// n checkpoints cut the run into n+1 parts, none at the very end.
+		p.At = append(p.At, (i+1)*s.Iterations/(s.Schedule.Count+1))
+	}
+	return p
+}
+
+func (s *Spec) encode() ([]byte, error) { return json.MarshalIndent(s, "", "  ") }
+
+func decodeSpec(b []byte) (*Spec, error) {
+	var s Spec
+	if err := json.Unmarshal(b, &s); err != nil {
+		return nil, err
+	}
+	if s.NP < 1 || len(s.Mapping) == 0 {
+		return nil, fmt.Errorf("np %d, mapping %q: not a job", s.NP, s.Mapping)
+	}
+	sum := 0
+	for _, n := range s.Mapping {
+		if n < 1 || n > s.NP {
+			return nil, fmt.Errorf("mapping %q is malformed", s.Mapping)
+		}
+		sum += n
+	}
+	if sum != s.NP {
+		return nil, fmt.Errorf("mapping %q does not place %d ranks", s.Mapping, s.NP)
+	}
+	return &s, s.check()
+}

@@ -1,0 +1,248 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"ckpt/coordinator/protocol"
+	"ckpt/image"
+	"ckpt/zones"
+)
+
+// prepare makes room for a checkpoint in the store.
+func (d *driver) prepare(number int) {
+	tx, err := d.job.Begin(number)
+	if err != nil {
+		d.later(protocol.CommitFailed{Number: number, Reason: err.Error(), Body: encode(reportError(err))})
+		return
+	}
+	d.tx = tx
+}
+
+// later posts an event from within the loop, whose mailbox may be full.
+func (d *driver) later(ev protocol.Event) {
+	d.helpers.Go(func() { d.post(func() { d.step(ev) }) })
+}
+
+// order says which files a rank writes: its own, that of its node if it leads
+// it, and rank 0 that of the library zone, unless the job has it already.
+func (d *driver) order(rank int) writeOrder {
+	o := writeOrder{WithShared: !d.spec.SharedOnce, WithLibrary: !d.spec.LibraryOnce}
+	if d.tx == nil {
+		return o // Begin failed: the checkpoint is being given up
+	}
+	o.Rank = d.tx.RankPath(rank)
+	node := d.mapping.Nodes()[rank]
+	if d.spec.SharedOnce && d.mapping.first(node) == rank {
+		o.Shared = d.tx.SharedPath(node)
+	}
+	if d.spec.LibraryOnce && rank == 0 && d.libraryFile() == nil {
+		o.Library = d.tx.LibraryPath()
+	}
+	return o
+}
+
+// libraryFile finds the library zone in an earlier checkpoint of the job.
+func (d *driver) libraryFile() *image.File {
+	numbers, err := d.job.Checkpoints()
+	if err != nil {
+		return nil
+	}
+	for _, n := range slices.Backward(numbers) {
+		m, err := d.job.Manifest(n)
+		if err != nil || m.Library == nil || m.Library.Blake3 != d.library.digest {
+			continue
+		}
+		for _, f := range m.Files {
+			if f.Kind == image.KindLibrary {
+				return &f
+			}
+		}
+	}
+	return nil
+}
+
+// commit assembles the manifest and renames it into place.
+func (d *driver) commit(cp protocol.Checkpoint) {
+	m, err := d.manifest(cp)
+	tx := d.tx
+	d.tx = nil
+	d.helpers.Go(func() {
+		if err == nil {
+			err = tx.Commit(context.Background(), m)
+		} else if aerr := tx.Abort(); aerr != nil {
+			err = fmt.Errorf("%w; then %w", err, aerr)
+		}
+		d.post(func() {
+			if err != nil {
+				d.step(protocol.CommitFailed{Number: cp.Number, Reason: err.Error(), Body: encode(reportError(err))})
+				return
+			}
+			d.result.taken = m
+			d.step(protocol.Committed{Number: cp.Number})
+		})
+	})
+}
+
+func (d *driver) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
+	m := &image.Manifest{Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, MPI: d.spec.MPI, Mode: d.spec.Mode,
+		Number: cp.Number, Iteration: int64(cp.Iter), Created: time.Now().UTC().Truncate(time.Millisecond),
+		Mapping: d.mapping, Parent: d.parent,
+		Library: &image.Library{Blake3: d.library.digest, Bytes: d.library.bytes, Name: "ckpt"}}
+	nodes := d.mapping.Nodes()
+	shared := make([]string, len(d.mapping)) // paths, by node
+	library := ""
+	if d.spec.LibraryOnce {
+		if f := d.libraryFile(); f != nil {
+			m.Files = append(m.Files, *f)
+			library = f.Path
+		}
+	}
+	var management time.Duration
+	end := d.now()
+	for rank, body := range cp.Bodies {
+		var w writeReport
+		if err := json.Unmarshal(body, &w); err != nil {
+			return nil, fmt.Errorf("report of rank %d: %w", rank, err)
+		}
+		entry := image.Rank{Rank: rank, Node: nodes[rank], Zones: w.Zones, Pending: w.Pending,
+			Coordination: cp.Waited[rank].Seconds(), Management: w.Management.Seconds(), Storage: w.Storage.Seconds(),
+			Pause: (end - cp.Stopped[rank]).Seconds()}
+		for _, f := range w.Files {
+			rel, err := filepath.Rel(d.job.Dir(), f.Path)
+			if err != nil {
+				return nil, fmt.Errorf("report of rank %d: %w", rank, err)
+			}
+			file := image.File{Path: rel, Kind: f.Kind, Node: -1, Bytes: f.Bytes, IndexBlake3: f.Index}
+			switch f.Kind {
+			case image.KindRank:
+				entry.File = rel
+				file.Node, file.Ranks = nodes[rank], []int{rank}
+			case image.KindShared:
+				shared[nodes[rank]] = rel
+				file.Node = nodes[rank]
+				file.Ranks = blockOf(d.mapping, nodes[rank])
+			case image.KindLibrary:
+				library = rel
+			}
+			m.Files = append(m.Files, file)
+		}
+		management = max(management, w.Management)
+		m.Bytes = m.Bytes.Plus(w.Zones)
+		m.Ranks = append(m.Ranks, entry)
+	}
+	for i := range m.Ranks {
+		m.Ranks[i].Shared, m.Ranks[i].Library = shared[nodes[i]], library
+		m.Pause = max(m.Pause, m.Ranks[i].Pause)
+	}
+	m.Latency = image.Latency{Coordination: cp.Coordination.Seconds(), Management: management.Seconds(),
+		Storage: (cp.Writing - management).Seconds(), Total: (cp.Coordination + cp.Writing).Seconds()}
+	return m, nil
+}
+
+func blockOf(m Mapping, node int) []int {
+	ranks := make([]int, m[node])
+	for i := range ranks {
+		ranks[i] = m.first(node) + i
+	}
+	return ranks
+}
+
+// discard removes the debris of a checkpoint that was given up. Nobody writes
+// to it any more.
+func (d *driver) discard() {
+	if d.tx == nil {
+		return
+	}
+	if err := d.tx.Abort(); err != nil {
+		d.out.Warn(err.Error())
+	}
+	d.tx = nil
+}
+
+// examine checks what no rank will read of the checkpoint that is to be
+// restored, while the ranks are starting, and then lets them in.
+func (d *driver) examine(number int) {
+	gen := d.gen
+	d.restored.number, d.restored.iter = number, 0
+	if number == 0 {
+		d.checked = gen
+		return
+	}
+	d.helpers.Go(func() {
+		m, err := d.job.Manifest(number)
+		if err == nil {
+			err = d.checkUnread(m)
+		}
+		d.post(func() {
+			if gen != d.gen {
+				return
+			}
+			if err != nil {
+				d.step(protocol.Unusable{Gen: gen, Reason: err.Error(), Body: encode(reportError(err))})
+				return
+			}
+			d.restored.iter = int(m.Iteration)
+			d.checked = gen
+			d.welcome()
+		})
+	})
+}
+
+// checkUnread verifies the files of a checkpoint that restoring it does not
+// read: the library zone, and shared segments under another mapping.
+func (d *driver) checkUnread(m *image.Manifest) error {
+	if m.Library != nil && m.Library.Blake3 != d.library.digest {
+		return &foreignBinaryError{checkpoint: m.Number}
+	}
+	same := Mapping(m.Mapping).String() == d.mapping.String() && m.MPI == d.spec.MPI
+	var paths []string
+	for _, f := range m.Files {
+		if f.Kind == image.KindLibrary || (f.Kind == image.KindShared && !same) {
+			paths = append(paths, f.Path)
+		}
+	}
+	return d.job.Check(context.Background(), m, paths)
+}
+
+// unlinkSegments removes the names of the shared memory: once all ranks have
+// mapped it, it needs none, and nothing is left behind whoever dies.
+func (d *driver) unlinkSegments() {
+	for _, path := range d.segments {
+		os.Remove(path)
+	}
+	d.segments = nil
+}
+
+// DescribeCheckpoint describes a committed checkpoint as its manifest tells.
+func DescribeCheckpoint(m *image.Manifest) *CheckpointEvent {
+	files := 1 // the manifest
+	dir := fmt.Sprintf("%04d/", m.Number)
+	for _, f := range m.Files {
+		if len(f.Path) > len(dir) && f.Path[:len(dir)] == dir {
+			files++
+		}
+	}
+	return &CheckpointEvent{Type: "checkpoint", Job: m.Job, Number: m.Number, Iteration: int(m.Iteration), Ranks: m.NP,
+		Bytes: m.Bytes, StoredBytes: m.StoredBytes, Files: files, Latency: m.Latency, Pause: m.Pause}
+}
+
+// A CheckpointEvent describes a committed checkpoint. Times are in seconds,
+// sizes in bytes.
+type CheckpointEvent struct {
+	Type        string        `json:"type"` // "checkpoint"
+	Job         string        `json:"job"`
+	Number      int           `json:"number"`
+	Iteration   int           `json:"iteration"`
+	Ranks       int           `json:"ranks"`
+	Bytes       zones.Sizes   `json:"bytes"`        // as in memory, all ranks
+	StoredBytes int64         `json:"stored_bytes"` // added to the store
+	Files       int           `json:"files"`        // added to the store, the manifest included
+	Latency     image.Latency `json:"latency_s"`
+	Pause       float64       `json:"pause_s"` // how long the application stood still
+}

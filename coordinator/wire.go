@@ -1,0 +1,136 @@
+package coordinator
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"ckpt/coordinator/protocol"
+	"ckpt/image"
+	"ckpt/zones"
+)
+
+// The bodies of messages between coordinator and ranks, as JSON: they are few
+// per checkpoint, and the protocol does not look at them.
+
+// welcome configures a rank.
+type welcome struct {
+	Spec     Spec          `json:"spec"`
+	Job      string        `json:"job"`
+	StoreDir string        `json:"store"`
+	Mapping  Mapping       `json:"mapping"`
+	Segment  string        `json:"segment"` // path of the node's shared memory
+	Peers    []string      `json:"peers"`   // addresses, by rank
+	Trips    []int         `json:"trips"`   // iterations at which to ask for a failure
+	Silence  time.Duration `json:"silence"`
+	From     int           `json:"from"` // checkpoint to restore, 0 none
+	Iter     int           `json:"iter"` // its iteration
+}
+
+// writeOrder says which files a rank has to write. An empty path is none.
+type writeOrder struct {
+	Rank    string `json:"rank"`
+	Shared  string `json:"shared,omitempty"`
+	Library string `json:"library,omitempty"`
+	// WithShared puts the shared zone into the rank's own file.
+	WithShared bool `json:"with_shared,omitempty"`
+	// WithLibrary puts the library zone into the rank's own file.
+	WithLibrary bool `json:"with_library,omitempty"`
+}
+
+// writeReport is what a rank has written.
+type writeReport struct {
+	Files      []writtenFile `json:"files"`
+	Zones      zones.Sizes   `json:"zones"`   // of the rank, as in memory
+	Pending    int64         `json:"pending"` // bytes of messages in the image
+	Management time.Duration `json:"management"`
+	Storage    time.Duration `json:"storage"`
+}
+
+type writtenFile struct {
+	Kind  string `json:"kind"`
+	Path  string `json:"path"`
+	Bytes int64  `json:"bytes"`
+	Index string `json:"index"`
+}
+
+// doneReport is the result of a rank.
+type doneReport struct {
+	Digest   string  `json:"digest"` // of its data zone
+	Residual float64 `json:"residual"`
+}
+
+// errorReport carries an error with what callers tell apart.
+type errorReport struct {
+	Text   string `json:"text"`
+	Kind   string `json:"kind"`
+	File   string `json:"file,omitempty"`
+	Offset int64  `json:"offset,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+const (
+	kindDamage  = "damage"
+	kindFull    = "full"
+	kindForeign = "foreign" // of another job
+	kindOther   = "other"
+)
+
+func reportError(err error) errorReport {
+	r := errorReport{Text: err.Error(), Kind: kindOther}
+	var damage *image.DamageError
+	switch {
+	case errors.As(err, &damage):
+		r.Kind, r.File, r.Offset, r.Reason = kindDamage, damage.File, damage.Offset, damage.Reason
+	case errors.Is(err, image.ErrOtherJob):
+		r.Kind = kindForeign
+	case errors.Is(err, image.ErrStorageFull):
+		r.Kind = kindFull
+	}
+	return r
+}
+
+// error gives back an error with the same text that answers to the same cases.
+func (r errorReport) error() error {
+	switch r.Kind {
+	case kindDamage:
+		return &image.DamageError{File: r.File, Offset: r.Offset, Reason: r.Reason}
+	case kindForeign:
+		return &remoteError{r.Text, image.ErrOtherJob}
+	case kindFull:
+		return &remoteError{r.Text, image.ErrStorageFull}
+	}
+	return errors.New(r.Text)
+}
+
+// remoteError is an error of another process.
+type remoteError struct {
+	text string
+	kind error
+}
+
+func (e *remoteError) Error() string { return e.text }
+func (e *remoteError) Unwrap() error { return e.kind }
+
+// bodyError decodes the error in a body; text stands in for a missing one.
+func bodyError(body []byte, text string) error {
+	var r errorReport
+	if err := json.Unmarshal(body, &r); err != nil || r.Text == "" {
+		return errors.New(text)
+	}
+	return r.error()
+}
+
+// encode marshals a body of ours, which cannot fail.
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("encode %T: %v", v, err))
+	}
+	return b
+}
+
+func errorMessage(kind protocol.Kind, err error) protocol.Message {
+	return protocol.Message{Kind: kind, Text: err.Error(), Body: encode(reportError(err))}
+}

@@ -1,0 +1,43 @@
+package dataset
+
+import "strings"
+
+// A Reason tells the kinds of [SpecError] apart.
+type Reason string
+
+// The reasons.
+const (
+	UnknownApp    Reason = "unknown-app"
+	UnknownClass  Reason = "unknown-class"
+	NoClass       Reason = "no-class"
+	NoProcs       Reason = "no-procs"
+	BadProcs      Reason = "bad-procs"
+	Contradiction Reason = "contradiction"
+	BadSpec       Reason = "bad-spec"
+	Unreadable    Reason = "unreadable"
+)
+
+// A SpecError says what is wrong with an application's name or spec, in one
+// line, and what to do about it.
+type SpecError struct {
+	Reason Reason
+	// Subject is the spec or application as the user wrote it.
+	Subject string
+	Problem string
+	hint    string
+	err     error
+}
+
+func (e *SpecError) Error() string {
+	return oneLine(e.Subject + ": " + e.Problem)
+}
+
+// Hint returns advice in one line, or "".
+func (e *SpecError) Hint() string { return oneLine(e.hint) }
+
+// Unwrap returns the cause, if another package reported it.
+func (e *SpecError) Unwrap() error { return e.err }
+
+// oneLine keeps text from a YAML or expression error, which may span several
+// lines with a caret under the culprit, on the one line that logs expect.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -1,0 +1,223 @@
+package dataset
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ckpt/zones"
+)
+
+// An Instance is a workload with class and process count chosen: all sizes are
+// numbers. Sizes are per rank; every rank has the same.
+type Instance struct {
+	Workload    *Workload
+	Name, Class string
+	NP          int
+	// Iterations is the default count of the class.
+	Iterations int
+	// Params holds the parameters of the class, p, and the derived ones.
+	Params map[string]int64
+	// Arrays are in the order of the spec, which is that of allocation.
+	Arrays []Array
+	// Runtime is the process's own data beyond the arrays, in bytes.
+	Runtime int64
+	// Messages is what one rank sends at most in one iteration.
+	Messages []Message
+}
+
+// An Array is one array of one rank.
+type Array struct {
+	Name  string
+	Elem  zones.Elem
+	Count int64
+	// Rewrite is the share of the array that an iteration rewrites, 0 to 1.
+	Rewrite float64
+}
+
+// Bytes returns the size of the array.
+func (a Array) Bytes() int64 { return a.Count * int64(a.Elem.Size()) }
+
+// A Message describes one kind of message that a rank sends.
+type Message struct {
+	To string
+	// Count is per rank and iteration, Bytes per message.
+	Count, Bytes int64
+}
+
+// Instance evaluates the spec for a class and np processes.
+func (w *Workload) Instance(className string, np int) (*Instance, error) {
+	c, ok := w.classes[className]
+	if !ok {
+		className = strings.ToUpper(className)
+		c, ok = w.classes[className]
+	}
+	if !ok {
+		return nil, &SpecError{
+			Reason: UnknownClass, Subject: w.Name, Problem: fmt.Sprintf("class %q is not known", className),
+			hint: "known classes: " + strings.Join(w.Classes(), ", "),
+		}
+	}
+	if !w.procs.allows(np) {
+		return nil, &SpecError{
+			Reason: BadProcs, Subject: w.Name + "." + className,
+			Problem: fmt.Sprintf("%d processes are not possible (rule: %s)", np, w.procs),
+			hint:    w.procs.hint(np),
+		}
+	}
+	inst := &Instance{Workload: w, Name: w.Name, Class: className, NP: np, Iterations: c.iterations}
+	if err := inst.evaluate(c); err != nil {
+		return nil, &SpecError{
+			Reason: BadSpec, Subject: "spec " + inst.String(), Problem: err.Error(),
+			hint: "correct the expression, or choose another class or process count", err: err,
+		}
+	}
+	return inst, nil
+}
+
+func (inst *Instance) evaluate(c class) error {
+	w := inst.Workload
+	inst.Params = maps.Clone(c.params)
+	if inst.Params == nil {
+		inst.Params = map[string]int64{}
+	}
+	inst.Params["p"] = int64(inst.NP)
+	for _, d := range w.derived {
+		v, err := d.expr.whole(inst.Params)
+		if err != nil {
+			return fmt.Errorf("derived %s: %w", d.name, err)
+		}
+		inst.Params[d.name] = v
+	}
+	var err error
+	if inst.Runtime, err = w.runtime.size(inst.Params); err != nil {
+		return fmt.Errorf("runtime: %w", err)
+	}
+	if inst.Runtime < minRuntime {
+		return fmt.Errorf("runtime is %d bytes; it must be at least %d", inst.Runtime, minRuntime)
+	}
+	total := inst.Runtime
+	for _, a := range w.arrays {
+		n, err := a.count.size(inst.Params)
+		if err != nil {
+			return fmt.Errorf("array %s: count: %w", a.name, err)
+		}
+		if n > (math.MaxInt64/2-total)/int64(a.elem.Size()) {
+			return fmt.Errorf("array %s: the data of a rank exceeds 2^62 bytes", a.name)
+		}
+		rewrite, err := a.rewrite.share(inst.Params)
+		if err != nil {
+			return fmt.Errorf("array %s: rewrite: %w", a.name, err)
+		}
+		arr := Array{a.name, a.elem, n, rewrite}
+		total += arr.Bytes()
+		inst.Arrays = append(inst.Arrays, arr)
+	}
+	for i, m := range w.msgs {
+		count, err := m.count.size(inst.Params)
+		if err != nil {
+			return fmt.Errorf("messages[%d]: count: %w", i, err)
+		}
+		size, err := m.bytes.size(inst.Params)
+		if err != nil {
+			return fmt.Errorf("messages[%d]: bytes: %w", i, err)
+		}
+		inst.Messages = append(inst.Messages, Message{m.to, count, size})
+	}
+	return nil
+}
+
+// DataBytes returns the size of the data zone of one rank: the arrays and the
+// runtime constant.
+func (inst *Instance) DataBytes() int64 {
+	total := inst.Runtime
+	for _, a := range inst.Arrays {
+		total += a.Bytes()
+	}
+	return total
+}
+
+// String returns the name in the manner of NPB: bt.B.4.
+func (inst *Instance) String() string {
+	return fmt.Sprintf("%s.%s.%d", inst.Name, inst.Class, inst.NP)
+}
+
+// ParseApp reads an application as users write it: "bt.B.4", "bt.B" with np,
+// "path/to/spec.yaml" or "path/to/spec.yaml:B" with np. An np of 0 means that
+// it was not given; one that contradicts the name is an error. The class of a
+// spec that has only one may be left out.
+func ParseApp(s string, np int) (*Instance, error) {
+	name, className, procs, err := splitApp(s)
+	if err != nil {
+		return nil, err
+	}
+	w, err := LoadWorkload(name)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case procs == 0:
+		procs = np
+	case np != 0 && np != procs:
+		return nil, &SpecError{
+			Reason: Contradiction, Subject: fmt.Sprintf("application %q", s),
+			Problem: fmt.Sprintf("the name says %d processes, the option says %d", procs, np),
+			hint:    "give the number of processes once",
+		}
+	}
+	if className == "" {
+		classes := w.Classes()
+		if len(classes) > 1 {
+			return nil, &SpecError{
+				Reason: NoClass, Subject: fmt.Sprintf("application %q", s), Problem: "the class is missing",
+				hint: "known classes: " + strings.Join(classes, ", ") + "; write " + example(s, classes[0]),
+			}
+		}
+		className = classes[0]
+	}
+	if procs == 0 {
+		return nil, &SpecError{
+			Reason: NoProcs, Subject: fmt.Sprintf("application %q", s), Problem: "the number of processes is missing",
+			hint: "write it as in bt.B.4, or give the number of processes as an option",
+		}
+	}
+	return w.Instance(className, procs)
+}
+
+func example(s, class string) string {
+	if isPath(s) {
+		return s + ":" + class
+	}
+	return s + "." + class
+}
+
+// splitApp takes the text apart; class "" and procs 0 mean "not given".
+func splitApp(s string) (name, class string, procs int, err error) {
+	if i := strings.LastIndexByte(s, ':'); i >= 0 && isPath(s[:i]) {
+		return s[:i], s[i+1:], 0, nil
+	}
+	if isPath(s) {
+		return s, "", 0, nil
+	}
+	parts := strings.Split(s, ".")
+	bad := &SpecError{
+		Reason: UnknownApp, Subject: fmt.Sprintf("application %q", s), Problem: "want name.class.processes",
+		hint: "for example bt.B.4; known applications: " + strings.Join(Names(), ", "),
+	}
+	if len(parts) > 3 || slices.Contains(parts, "") {
+		return "", "", 0, bad
+	}
+	name = parts[0]
+	if len(parts) > 1 {
+		class = parts[1]
+	}
+	if len(parts) > 2 {
+		if procs, err = strconv.Atoi(parts[2]); err != nil || procs < 1 {
+			return "", "", 0, bad
+		}
+	}
+	return name, class, procs, nil
+}

@@ -1,0 +1,363 @@
+package dataset
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"ckpt/zones"
+	yaml "go.yaml.in/yaml/v3"
+)
+
+//go:embed workloads/*.yaml
+var builtin embed.FS
+
+// Limits on the text of a spec; the largest built-in one has 3 KiB.
+const (
+	maxSource = 256 << 10
+	maxItems  = 1000
+	// minRuntime is one page: coordinator/app keeps the iteration counter and
+	// the residuals there.
+	minRuntime = zones.PageSize
+)
+
+// A Workload is the spec of one application, checked.
+type Workload struct {
+	Name string
+	// Title is one line for tables.
+	Title string
+	// Kernel names the mini-application of coordinator/app that computes it.
+	Kernel string
+
+	procs   procRule
+	classes map[string]class
+	derived []named
+	arrays  []arraySpec
+	runtime *expression
+	msgs    []messageSpec
+	source  []byte
+}
+
+type class struct {
+	iterations int
+	params     map[string]int64
+}
+
+type named struct {
+	name string
+	expr *expression
+}
+
+type arraySpec struct {
+	name    string
+	elem    zones.Elem
+	count   *expression
+	rewrite *expression
+}
+
+type messageSpec struct {
+	to           string
+	count, bytes *expression
+}
+
+// document is the YAML form of a spec. Unknown fields are errors.
+type document struct {
+	Name     string                   `yaml:"name"`
+	Title    string                   `yaml:"title"`
+	Source   string                   `yaml:"source"`
+	Kernel   string                   `yaml:"kernel"`
+	Procs    procRule                 `yaml:"procs"`
+	Classes  map[string]documentClass `yaml:"classes"`
+	Derived  []map[string]string      `yaml:"derived"`
+	Runtime  string                   `yaml:"runtime"`
+	Arrays   []documentArray          `yaml:"arrays"`
+	Messages []documentMessage        `yaml:"messages"`
+}
+
+type documentArray struct {
+	Name    string `yaml:"name"`
+	Elem    string `yaml:"elem"`
+	Count   string `yaml:"count"`
+	Rewrite string `yaml:"rewrite"`
+}
+
+type documentMessage struct {
+	To    string `yaml:"to"`
+	Count string `yaml:"count"`
+	Bytes string `yaml:"bytes"`
+}
+
+type documentClass struct {
+	Iterations int              `yaml:"iterations"`
+	Params     map[string]int64 `yaml:"params"`
+}
+
+// kernels are those that coordinator/app knows.
+var kernels = []string{"bt", "sp", "lu", "cg", "minighost", "ring", "generic"}
+
+// Names returns the built-in workloads, sorted.
+func Names() []string {
+	entries, err := builtin.ReadDir("workloads")
+	if err != nil {
+		panic(err) // embedded at build time
+	}
+	var out []string
+	for _, e := range entries {
+		out = append(out, strings.TrimSuffix(e.Name(), ".yaml"))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// LoadWorkload returns the built-in workload of that name, or reads the YAML
+// file of that path. A path contains a slash or ends in .yaml or .yml.
+func LoadWorkload(nameOrPath string) (*Workload, error) {
+	if !isPath(nameOrPath) {
+		name := strings.ToLower(nameOrPath)
+		if !slices.Contains(Names(), name) {
+			return nil, &SpecError{
+				Reason: UnknownApp, Subject: fmt.Sprintf("application %q", nameOrPath), Problem: "not known",
+				hint: "known applications: " + strings.Join(Names(), ", ") + "; or give the path of a YAML spec",
+			}
+		}
+		src, err := builtin.ReadFile(path.Join("workloads", name+".yaml"))
+		if err != nil {
+			panic(err) // embedded at build time
+		}
+		return ParseWorkload(src, name)
+	}
+	src, err := readSpec(nameOrPath)
+	if err != nil {
+		return nil, &SpecError{
+			Reason: Unreadable, Subject: "spec " + nameOrPath, Problem: cause(err),
+			hint: "give the path of a readable YAML file; docs/WORKLOADS.md shows one", err: err,
+		}
+	}
+	return ParseWorkload(src, nameOrPath)
+}
+
+func isPath(s string) bool {
+	return strings.ContainsRune(s, '/') || strings.HasSuffix(s, ".yaml") || strings.HasSuffix(s, ".yml")
+}
+
+// readSpec stops after the size limit: the path may name a device.
+func readSpec(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxSource+1))
+}
+
+// cause drops operation and path of a file error; the subject names the path.
+func cause(err error) string {
+	if pe, ok := errors.AsType[*os.PathError](err); ok {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}
+
+// ParseWorkload reads a spec from YAML text; name is what errors call it. With
+// [Workload.Source] it carries a workload to another process.
+func ParseWorkload(src []byte, name string) (*Workload, error) {
+	w, err := parse(src)
+	if err != nil {
+		hint := "docs/WORKLOADS.md describes the format"
+		if brokenField.MatchString(err.Error()) {
+			hint = `inside { } quote an expression that contains a comma, as in count: "div(n, p)"`
+		}
+		return nil, &SpecError{
+			Reason: BadSpec, Subject: "spec " + name, Problem: err.Error(), hint: hint, err: err,
+		}
+	}
+	return w, nil
+}
+
+// inType is how the YAML package names our Go types in its errors.
+var inType = regexp.MustCompile(` (in type|into) [\w.\[\]]+`)
+
+// brokenField is what YAML makes of {count: div(n, p)}: a field "p)".
+var brokenField = regexp.MustCompile(`field [^"]*\).* not found`)
+
+func parse(src []byte) (*Workload, error) {
+	if len(src) > maxSource {
+		return nil, fmt.Errorf("longer than %d bytes", maxSource)
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(src))
+	dec.KnownFields(true)
+	var doc document
+	if err := dec.Decode(&doc); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, errors.New("the file is empty")
+		}
+		return nil, errors.New(strings.TrimPrefix(inType.ReplaceAllString(oneLine(err.Error()), ""), "yaml: "))
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("text follows the first YAML document")
+	}
+	w, err := build(&doc)
+	if err != nil {
+		return nil, err
+	}
+	w.source = slices.Clone(src)
+	return w, nil
+}
+
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`)
+var parameter = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+
+// build checks everything that does not depend on class and process count;
+// expressions are evaluated by Instance.
+func build(doc *document) (*Workload, error) {
+	w := &Workload{
+		Name: doc.Name, Title: doc.Title, Kernel: doc.Kernel,
+		procs: doc.Procs, classes: map[string]class{},
+	}
+	switch {
+	case !identifier.MatchString(doc.Name):
+		return nil, fmt.Errorf("name %q: want a letter, then letters, digits, - or _", doc.Name)
+	case !slices.Contains(kernels, doc.Kernel):
+		return nil, fmt.Errorf("kernel %q is unknown (want %s)", doc.Kernel, strings.Join(kernels, ", "))
+	case !doc.Procs.valid():
+		return nil, fmt.Errorf("procs %q is unknown (want square, power-of-two or any)", doc.Procs)
+	case len(doc.Classes) == 0:
+		return nil, errors.New("no classes: give at least one, with iterations and params")
+	case len(doc.Classes) > maxItems || len(doc.Derived) > maxItems || len(doc.Arrays) > maxItems || len(doc.Messages) > maxItems:
+		return nil, fmt.Errorf("more than %d entries in a list", maxItems)
+	case len(doc.Arrays) == 0:
+		return nil, errors.New("no arrays: an application without data has nothing to checkpoint")
+	}
+	for _, name := range slices.Sorted(maps.Keys(doc.Classes)) {
+		c := doc.Classes[name]
+		if !identifier.MatchString(name) {
+			return nil, fmt.Errorf("class %q: want a letter, then letters, digits, - or _", name)
+		}
+		if c.Iterations < 1 {
+			return nil, fmt.Errorf("class %s: iterations must be at least 1", name)
+		}
+		for _, p := range slices.Sorted(maps.Keys(c.Params)) {
+			if err := checkParam(p); err != nil {
+				return nil, fmt.Errorf("class %s: %w", name, err)
+			}
+		}
+		w.classes[name] = class{c.Iterations, c.Params}
+	}
+	for i, m := range doc.Derived {
+		if len(m) != 1 {
+			return nil, fmt.Errorf("derived[%d]: want one `name: expression`, got %d", i, len(m))
+		}
+		for name, text := range m {
+			if err := checkParam(name); err != nil {
+				return nil, fmt.Errorf("derived[%d]: %w", i, err)
+			}
+			e, err := parseExpression(text)
+			if err != nil {
+				return nil, fmt.Errorf("derived %s: %w", name, err)
+			}
+			w.derived = append(w.derived, named{name, e})
+		}
+	}
+	if doc.Runtime == "" {
+		doc.Runtime = fmt.Sprint(minRuntime)
+	}
+	var err error
+	if w.runtime, err = parseExpression(doc.Runtime); err != nil {
+		return nil, fmt.Errorf("runtime: %w", err)
+	}
+	seen := map[string]bool{"runtime": true} // the region that coordinator/app adds
+	for i, a := range doc.Arrays {
+		if !identifier.MatchString(a.Name) {
+			return nil, fmt.Errorf("arrays[%d]: name %q: want a letter, then letters, digits, - or _", i, a.Name)
+		}
+		if seen[a.Name] {
+			return nil, fmt.Errorf("array %s: the name is taken", a.Name)
+		}
+		seen[a.Name] = true
+		elem, err := parseElem(a.Elem)
+		if err != nil {
+			return nil, fmt.Errorf("array %s: %w", a.Name, err)
+		}
+		count, err := parseExpression(a.Count)
+		if err != nil {
+			return nil, fmt.Errorf("array %s: count: %w", a.Name, err)
+		}
+		if a.Rewrite == "" {
+			a.Rewrite = "1"
+		}
+		rewrite, err := parseExpression(a.Rewrite)
+		if err != nil {
+			return nil, fmt.Errorf("array %s: rewrite: %w", a.Name, err)
+		}
+		w.arrays = append(w.arrays, arraySpec{a.Name, elem, count, rewrite})
+	}
+	for i, m := range doc.Messages {
+		count, err := parseExpression(m.Count)
+		if err != nil {
+			return nil, fmt.Errorf("messages[%d]: count: %w", i, err)
+		}
+		size, err := parseExpression(m.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("messages[%d]: bytes: %w", i, err)
+		}
+		w.msgs = append(w.msgs, messageSpec{oneLine(m.To), count, size})
+	}
+	return w, nil
+}
+
+func checkParam(name string) error {
+	if !parameter.MatchString(name) {
+		return fmt.Errorf("parameter %q: want a letter, then letters, digits or _", name)
+	}
+	if name == "p" {
+		return errors.New("parameter p is the number of processes and cannot be set")
+	}
+	return nil
+}
+
+func parseElem(s string) (zones.Elem, error) {
+	for e := zones.Bytes; e.Valid(); e++ {
+		if e.String() == s {
+			return e, nil
+		}
+	}
+	return 0, fmt.Errorf("elem %q is unknown (want float64, float32, int64, int32 or bytes)", s)
+}
+
+// Source returns the YAML text the workload was read from.
+func (w *Workload) Source() []byte { return slices.Clone(w.source) }
+
+// npbOrder is the order of the NAS problem classes, from sample to largest.
+const npbOrder = "SWABCDEF"
+
+// Classes returns the problem classes: those of NPB in their order, then
+// others sorted by name.
+func (w *Workload) Classes() []string {
+	rank := func(c string) int {
+		if i := strings.Index(npbOrder, c); i >= 0 && len(c) == 1 {
+			return i
+		}
+		return len(npbOrder)
+	}
+	return slices.SortedFunc(maps.Keys(w.classes), func(a, b string) int {
+		if d := rank(a) - rank(b); d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+}
+
+// AllowsProcs reports whether the application can run with np processes.
+func (w *Workload) AllowsProcs(np int) bool { return w.procs.allows(np) }
+
+func names[V any](m map[string]V) string {
+	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
+}

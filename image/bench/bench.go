@@ -1,0 +1,225 @@
+// Package bench measures how fast a directory takes checkpoints, next to how
+// fast it takes the same bytes written plainly.
+//
+// One call of Write alternates between a checkpoint on the real path
+// (image.Write, then Tx.Commit), a plain sequential O_DIRECT write of 4 MiB
+// blocks with fsync, and a buffered write with fsync, so that whatever else the
+// disk does meanwhile meets all three alike. It removes all that it wrote.
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ckpt/image"
+	"ckpt/image/vfs"
+	"ckpt/zones"
+)
+
+// block is the length of one plain write.
+const block = 4 << 20
+
+// A Result is what Write measured. Bandwidths are in bytes per second, one for
+// each round.
+type Result struct {
+	Size       int64     `json:"size"` // bytes of one round and way
+	Checkpoint []float64 `json:"checkpoint"`
+	Direct     []float64 `json:"direct"` // empty where O_DIRECT does not work
+	Buffered   []float64 `json:"buffered"`
+	// Medians of the above.
+	CheckpointMedian float64 `json:"checkpoint_median"`
+	DirectMedian     float64 `json:"direct_median"`
+	BufferedMedian   float64 `json:"buffered_median"`
+	// Ratio is the median of the checkpoint to the better of the other two.
+	Ratio float64 `json:"ratio"`
+	// PeakExtraMemory is by how much the resident memory of the process grew
+	// while a checkpoint was written, in bytes, at most over the rounds; 0 if
+	// the kernel does not tell.
+	PeakExtraMemory int64 `json:"peak_extra_memory"`
+}
+
+// Write measures size bytes, rounds times, in a new directory inside dir.
+// Progress, if not nil, is told the bytes written since the last call; 3 × size
+// × rounds in all.
+func Write(ctx context.Context, dir string, size int64, rounds int, progress func(int64)) (res Result, err error) {
+	size = zones.PageRound(size)
+	if size <= 0 || rounds <= 0 {
+		return res, fmt.Errorf("cannot measure %d bytes in %d rounds", size, rounds)
+	}
+	res.Size = size
+	mem, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return res, fmt.Errorf("allocate %d bytes: %w", size, err)
+	}
+	defer unix.Munmap(mem)
+	fill(mem)
+
+	work, err := os.MkdirTemp(dir, "ckpt-bench-")
+	if err != nil {
+		return res, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	store, err := image.CreateStore(vfs.OS{}, filepath.Join(work, "store"))
+	if err != nil {
+		return res, err
+	}
+	job, err := store.CreateJob("bench", nil)
+	if err != nil {
+		return res, err
+	}
+	defer job.Unlock()
+
+	b := &bench{ctx: ctx, mem: mem, job: job, file: filepath.Join(work, "plain"), progress: progress}
+	if b.progress == nil {
+		b.progress = func(int64) {}
+	}
+	for round := range rounds {
+		rate, extra, err := b.checkpoint(round + 1)
+		if err != nil {
+			return res, err
+		}
+		res.Checkpoint = append(res.Checkpoint, rate)
+		res.PeakExtraMemory = max(res.PeakExtraMemory, extra)
+
+		rate, err = b.plain(unix.O_DIRECT)
+		switch {
+		case err == nil:
+			res.Direct = append(res.Direct, rate)
+		case !errors.Is(err, unix.EINVAL):
+			return res, err
+		}
+		if rate, err = b.plain(0); err != nil {
+			return res, err
+		}
+		res.Buffered = append(res.Buffered, rate)
+	}
+	res.CheckpointMedian = median(res.Checkpoint)
+	res.DirectMedian = median(res.Direct)
+	res.BufferedMedian = median(res.Buffered)
+	res.Ratio = res.CheckpointMedian / max(res.DirectMedian, res.BufferedMedian)
+	return res, nil
+}
+
+type bench struct {
+	ctx      context.Context
+	mem      []byte
+	job      *image.Job
+	file     string
+	progress func(int64)
+}
+
+// checkpoint writes one checkpoint and removes it again outside the time.
+func (b *bench) checkpoint(number int) (rate float64, extra int64, err error) {
+	resident := resetPeak()
+	start := time.Now()
+	tx, err := b.job.Begin(number)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer tx.Abort()
+	size := int64(len(b.mem))
+	regions := []zones.Region{{Name: "u", Zone: zones.Data, Elem: zones.Float64, Size: size, Mem: b.mem}}
+	h := image.Header{Job: b.job.Name(), Number: number, Kind: image.KindRank}
+	path := tx.RankPath(0)
+	info, err := image.Write(b.ctx, vfs.OS{}, path, h, regions, image.WriteOptions{Progress: b.progress})
+	if err != nil {
+		return 0, 0, err
+	}
+	rel, err := filepath.Rel(b.job.Dir(), path)
+	if err != nil {
+		return 0, 0, err
+	}
+	m := &image.Manifest{
+		App: "bench", NP: 1, Mapping: []int{1}, Created: start.UTC(), Bytes: info.Zones,
+		Files: []image.File{{Path: rel, Kind: image.KindRank, Ranks: []int{0}, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3}},
+		Ranks: []image.Rank{{Zones: info.Zones, File: rel}},
+	}
+	if err := tx.Commit(b.ctx, m); err != nil {
+		return 0, 0, err
+	}
+	rate = float64(size) / time.Since(start).Seconds()
+	if peak := status("VmHWM:"); peak > 0 && resident > 0 {
+		extra = max(peak-resident, 0)
+	}
+	_, _, err = b.job.Prune(0)
+	return rate, extra, err
+}
+
+// plain writes the same bytes to a plain file.
+func (b *bench) plain(flags int) (rate float64, err error) {
+	start := time.Now()
+	f, err := os.OpenFile(b.file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|flags, 0o600)
+	defer os.Remove(b.file)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	for off := 0; off < len(b.mem); off += block {
+		if err := b.ctx.Err(); err != nil {
+			return 0, err
+		}
+		n, err := f.Write(b.mem[off:min(off+block, len(b.mem))])
+		if err != nil {
+			return 0, err
+		}
+		b.progress(int64(n))
+	}
+	if err := f.Sync(); err != nil {
+		return 0, err
+	}
+	return float64(len(b.mem)) / time.Since(start).Seconds(), nil
+}
+
+// fill makes bytes that no disk can compress, the same in every run.
+func fill(mem []byte) {
+	rng := rand.NewChaCha8([32]byte{})
+	_, _ = rng.Read(mem)
+}
+
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	v = slices.Sorted(slices.Values(v))
+	if n := len(v); n%2 == 0 {
+		return (v[n/2-1] + v[n/2]) / 2
+	}
+	return v[len(v)/2]
+}
+
+// resetPeak makes the kernel forget the peak of the resident memory and returns
+// what is resident now.
+func resetPeak() int64 {
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
+		return 0
+	}
+	return status("VmRSS:")
+}
+
+// status reads a field of /proc/self/status, in bytes; 0 if it is not there.
+func status(field string) int64 {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range bytes.Lines(b) {
+		if rest, ok := bytes.CutPrefix(line, []byte(field)); ok {
+			kb, err := strconv.ParseInt(string(bytes.TrimSuffix(bytes.TrimSpace(rest), []byte(" kB"))), 10, 64)
+			if err != nil {
+				return 0
+			}
+			return kb << 10
+		}
+	}
+	return 0
+}

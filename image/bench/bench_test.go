@@ -1,0 +1,61 @@
+package bench
+
+import (
+	"context"
+	"os"
+	"testing"
+)
+
+func TestWrite(t *testing.T) {
+	dir := t.TempDir()
+	var told int64
+	res, err := Write(context.Background(), dir, 8<<20, 2, func(n int64) { told += n })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Checkpoint) != 2 || len(res.Buffered) != 2 || res.Ratio <= 0 {
+		t.Errorf("result is not complete: %+v", res)
+	}
+	if told < 2*2*8<<20 {
+		t.Errorf("progress was told %d bytes", told)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestWriteCanceled(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Write(ctx, dir, 1<<20, 1, nil); err == nil {
+		t.Error("no error")
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// BenchmarkWrite measures the ratio of a checkpoint to plain writes; set
+// CKPT_BENCH_DIR to measure another disk than that of the temporary directory.
+func BenchmarkWrite(b *testing.B) {
+	dir := os.Getenv("CKPT_BENCH_DIR")
+	if dir == "" {
+		dir = b.TempDir()
+	}
+	const size = 256 << 20
+	b.SetBytes(size)
+	for b.Loop() {
+		res, err := Write(context.Background(), dir, size, 3, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(res.Ratio, "ratio")
+		b.ReportMetric(res.CheckpointMedian/(1<<20), "ckpt-MiB/s")
+		b.ReportMetric(res.DirectMedian/(1<<20), "direct-MiB/s")
+		b.ReportMetric(res.BufferedMedian/(1<<20), "buffered-MiB/s")
+		b.ReportMetric(float64(res.PeakExtraMemory)/(1<<20), "extra-MiB")
+	}
+}

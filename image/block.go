@@ -1,0 +1,217 @@
+package image
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+
+	"github.com/zeebo/blake3"
+
+	"ckpt/zones"
+)
+
+// The fixed places of a container file; doc.go draws them.
+const (
+	blockSize     = zones.PageSize // of the header and of the trailer
+	formatVersion = 1
+
+	headerMagic  = "ckptimg\n"
+	trailerMagic = "ckptend\n"
+
+	maxJob  = 128 // bytes of a job name in the header
+	maxKind = 32
+	crcAt   = blockSize - 4
+
+	maxExtent  = 64 << 20  // bytes of one extent, raw or stored
+	maxIndex   = 256 << 20 // bytes of one index
+	maxName    = 1024      // bytes of a region name
+	maxPath    = 1024      // bytes of the path of another file
+	extentSize = 64        // bytes of one extent record
+)
+
+// castagnoli is CRC-32C, for which the processor has an instruction.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Header says what a container file is part of.
+type Header struct {
+	Job    string
+	Number int    // of the checkpoint
+	Rank   int    // -1 if the file belongs to no single rank
+	Node   int    // -1 if the file belongs to no single node
+	Kind   string // KindRank, KindLibrary or KindShared
+}
+
+// The kinds of container files.
+const (
+	KindRank    = "rank"
+	KindLibrary = "library"
+	KindShared  = "shared"
+)
+
+func (h Header) check() error {
+	switch {
+	case !validJobName(h.Job):
+		return fmt.Errorf("job name %q is not valid", h.Job)
+	case h.Number < 1 || int64(h.Number) > math.MaxUint32:
+		return fmt.Errorf("checkpoint number %d is out of range", h.Number)
+	case h.Rank < -1 || h.Rank > math.MaxInt32:
+		return fmt.Errorf("rank %d is out of range", h.Rank)
+	case h.Node < -1 || h.Node > math.MaxInt32:
+		return fmt.Errorf("node %d is out of range", h.Node)
+	case h.Kind != KindRank && h.Kind != KindLibrary && h.Kind != KindShared:
+		return fmt.Errorf("kind %q is unknown (want rank, library or shared)", h.Kind)
+	}
+	return nil
+}
+
+// encode writes the header block.
+func (h Header) encode(b []byte) {
+	le := binary.LittleEndian
+	clear(b[:blockSize])
+	copy(b, headerMagic)
+	le.PutUint32(b[8:], formatVersion)
+	le.PutUint32(b[12:], blockSize)
+	le.PutUint64(b[16:], uint64(h.Number))
+	le.PutUint32(b[24:], uint32(int32(h.Rank)))
+	le.PutUint32(b[28:], uint32(int32(h.Node)))
+	le.PutUint16(b[32:], uint16(len(h.Job)))
+	le.PutUint16(b[34:], uint16(len(h.Kind)))
+	copy(b[64:64+maxJob], h.Job)
+	copy(b[192:192+maxKind], h.Kind)
+	le.PutUint32(b[crcAt:], crc32.Checksum(b[:crcAt], castagnoli))
+}
+
+// errBlock is the reason why a block is not accepted.
+type errBlock string
+
+func (e errBlock) Error() string { return string(e) }
+
+// checkBlock checks what header and trailer have in common.
+func checkBlock(b []byte, magic, what string) error {
+	le := binary.LittleEndian
+	if string(b[:8]) != magic {
+		return errBlock("no " + what + " of a ckpt image (wrong magic)")
+	}
+	if le.Uint32(b[crcAt:]) != crc32.Checksum(b[:crcAt], castagnoli) {
+		return errBlock(what + " checksum does not match")
+	}
+	if v := le.Uint32(b[8:]); v > formatVersion {
+		return fmt.Errorf("image format %d: %w", v, ErrNewerVersion)
+	} else if v != formatVersion {
+		return errBlock(fmt.Sprintf("image format %d is unknown", v))
+	}
+	return nil
+}
+
+func decodeHeader(b []byte) (Header, error) {
+	var h Header
+	if err := checkBlock(b, headerMagic, "header"); err != nil {
+		return h, err
+	}
+	le := binary.LittleEndian
+	nj, nk := int(le.Uint16(b[32:])), int(le.Uint16(b[34:]))
+	number := le.Uint64(b[16:])
+	if le.Uint32(b[12:]) != blockSize || nj > maxJob || nk > maxKind || number > math.MaxUint32 {
+		return h, errBlock("header field is out of range")
+	}
+	h = Header{
+		Job:    string(b[64 : 64+nj]),
+		Number: int(number),
+		Rank:   int(int32(le.Uint32(b[24:]))),
+		Node:   int(int32(le.Uint32(b[28:]))),
+		Kind:   string(b[192 : 192+nk]),
+	}
+	if err := h.check(); err != nil {
+		return h, errBlock("header: " + err.Error())
+	}
+	// One header has one encoding: unused bytes are zero.
+	var again [blockSize]byte
+	h.encode(again[:])
+	if string(again[:]) != string(b[:blockSize]) {
+		return h, errBlock("header has unused bytes that are not zero")
+	}
+	return h, nil
+}
+
+// trailer finds and checks the index.
+type trailer struct {
+	indexCRC    uint32
+	indexOffset int64
+	indexLen    int64
+	fileLen     int64
+	regions     int64
+	files       int64
+	extents     int64
+	digest      [32]byte // blake3-256 of the index
+}
+
+func (t trailer) encode(b []byte) {
+	le := binary.LittleEndian
+	clear(b[:blockSize])
+	copy(b, trailerMagic)
+	le.PutUint32(b[8:], formatVersion)
+	le.PutUint32(b[12:], t.indexCRC)
+	le.PutUint64(b[16:], uint64(t.indexOffset))
+	le.PutUint64(b[24:], uint64(t.indexLen))
+	le.PutUint64(b[32:], uint64(t.fileLen))
+	le.PutUint32(b[40:], uint32(t.regions))
+	le.PutUint32(b[44:], uint32(t.files))
+	le.PutUint64(b[48:], uint64(t.extents))
+	copy(b[64:], t.digest[:])
+	le.PutUint32(b[crcAt:], crc32.Checksum(b[:crcAt], castagnoli))
+}
+
+// decodeTrailer checks every length against the length of the file, so that
+// the caller may trust them.
+func decodeTrailer(b []byte, fileLen int64) (trailer, error) {
+	var t trailer
+	if err := checkBlock(b, trailerMagic, "trailer"); err != nil {
+		return t, err
+	}
+	le := binary.LittleEndian
+	indexOffset, indexLen, total := le.Uint64(b[16:]), le.Uint64(b[24:]), le.Uint64(b[32:])
+	extents := le.Uint64(b[48:])
+	if total != uint64(fileLen) {
+		return t, errBlock(fmt.Sprintf("file is %d bytes long, trailer says %d", fileLen, total))
+	}
+	if indexLen < 32 || indexLen > maxIndex || indexLen > total || indexOffset > total ||
+		indexOffset < blockSize || indexOffset%blockSize != 0 ||
+		int64(indexOffset)+zones.PageRound(int64(indexLen))+blockSize != fileLen {
+		return t, errBlock("trailer: place of the index is not in the file")
+	}
+	if extents > indexLen/extentSize {
+		return t, errBlock("trailer: more extents than the index can hold")
+	}
+	t = trailer{
+		indexCRC:    le.Uint32(b[12:]),
+		indexOffset: int64(indexOffset),
+		indexLen:    int64(indexLen),
+		fileLen:     fileLen,
+		regions:     int64(le.Uint32(b[40:])),
+		files:       int64(le.Uint32(b[44:])),
+		extents:     int64(extents),
+		digest:      [32]byte(b[64:96]),
+	}
+	if (t.regions+t.files)*regionFixed > t.indexLen {
+		return t, errBlock("trailer: more records than the index can hold")
+	}
+	var again [blockSize]byte
+	t.encode(again[:])
+	if string(again[:]) != string(b[:blockSize]) {
+		return t, errBlock("trailer has unused bytes that are not zero")
+	}
+	return t, nil
+}
+
+// inBlock turns a decoding error of the block at off into the error to return:
+// damage, unless the block is sound and we are too old.
+func inBlock(path string, off int64, err error) error {
+	if errors.Is(err, ErrNewerVersion) || errors.Is(err, ErrUnsupported) {
+		return &OpError{Op: "read", Path: path, Offset: off, Err: err}
+	}
+	return damaged(path, off, "%s", err.Error())
+}
+
+func digestOf(b []byte) [32]byte { return blake3.Sum256(b) }

@@ -1,0 +1,2 @@
+// Package image keeps checkpoints of parallel jobs on disk.
+package image

@@ -1,0 +1,166 @@
+package image
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"ckpt/image/vfs"
+)
+
+// A Job holds the checkpoints of one job. Its methods may be called from
+// several goroutines.
+type Job struct {
+	fs   vfs.FS
+	name string
+	dir  string
+
+	mu   sync.Mutex
+	lock io.Closer   // nil if not ours
+	open map[int]*Tx // checkpoints begun and neither committed nor aborted
+}
+
+// Name returns the name of the job.
+func (j *Job) Name() string { return j.name }
+
+// Dir returns the directory of the job. The caller may keep files of its own
+// there, such as run.json and logs, under names that are not numbers and do
+// not end in .tmp.
+func (j *Job) Dir() string { return j.dir }
+
+// Spec returns what was given to CreateJob.
+func (j *Job) Spec() ([]byte, error) {
+	return readFile(j.fs, filepath.Join(j.dir, specName), maxSpec)
+}
+
+// Lock makes this process the only one that writes to the job, until Unlock or
+// its end, however it ends. It does not wait: ErrInUse if another has it.
+func (j *Job) Lock() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.lock != nil {
+		return nil
+	}
+	l, err := j.fs.Lock(filepath.Join(j.dir, lockName))
+	if errors.Is(err, vfs.ErrLocked) {
+		return fmt.Errorf("%w: %s", ErrInUse, j.dir)
+	}
+	if err != nil {
+		return opError("lock", j.dir, -1, err)
+	}
+	j.lock = l
+	return nil
+}
+
+// Unlock gives the lock back.
+func (j *Job) Unlock() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.lock == nil {
+		return nil
+	}
+	err := j.lock.Close()
+	j.lock = nil
+	return opError("unlock", j.dir, -1, err)
+}
+
+// locked checks that we may write. The caller holds j.mu.
+func (j *Job) locked(op string) error {
+	if j.lock == nil {
+		return opError(op, j.dir, -1, errors.New("the job is not locked by this process"))
+	}
+	return nil
+}
+
+// Checkpoints lists the numbers of the committed checkpoints, ascending. A
+// checkpoint whose manifest is damaged is among them.
+func (j *Job) Checkpoints() ([]int, error) {
+	all, err := j.numbers()
+	if err != nil {
+		return nil, err
+	}
+	var committed []int
+	for _, n := range all {
+		_, err := j.fs.Stat(j.manifestPath(n))
+		if err == nil {
+			committed = append(committed, n)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, opError("list", j.numberDir(n), -1, err)
+		}
+	}
+	return committed, nil
+}
+
+// Latest returns the number of the newest committed checkpoint; 0 if the job
+// has none.
+func (j *Job) Latest() (int, error) {
+	all, err := j.Checkpoints()
+	if err != nil || len(all) == 0 {
+		return 0, err
+	}
+	return all[len(all)-1], nil
+}
+
+// Manifest reads the manifest of checkpoint n. It fails with
+// ErrCheckpointNotFound, ErrOtherJob, ErrNewerVersion or a DamageError.
+func (j *Job) Manifest(n int) (*Manifest, error) {
+	name := j.manifestPath(n)
+	b, err := readFile(j.fs, name, maxManifest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: number %d of job %s", ErrCheckpointNotFound, n, j.name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	m, err := decodeManifest(name, b)
+	if err != nil {
+		return nil, err
+	}
+	if m.Job != j.name {
+		return nil, &otherJobError{name, m.Job, j.name}
+	}
+	if m.Number != n {
+		return nil, damaged(name, 0, "manifest is of checkpoint %d, not %d", m.Number, n)
+	}
+	return m, nil
+}
+
+// numbers lists the numbered directories, committed or not, ascending.
+func (j *Job) numbers() ([]int, error) {
+	entries, err := j.fs.ReadDir(j.dir)
+	if err != nil {
+		return nil, opError("list", j.dir, -1, err)
+	}
+	var all []int
+	for _, e := range entries {
+		if n, ok := parseNumber(e.Name()); ok && e.IsDir() {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+func (j *Job) numberDir(n int) string    { return filepath.Join(j.dir, formatNumber(n)) }
+func (j *Job) manifestPath(n int) string { return filepath.Join(j.numberDir(n), manifestName) }
+
+func formatNumber(n int) string { return fmt.Sprintf("%04d", n) }
+
+// parseNumber reads the name of a checkpoint directory, which is unique for a
+// number.
+func parseNumber(s string) (int, bool) {
+	n, err := strconv.ParseUint(s, 10, 32)
+	return int(n), err == nil && n > 0 && formatNumber(int(n)) == s
+}
+
+// parsePathNumber returns the number in a path like 0007/rank-0.img.
+func parsePathNumber(p string) (int, bool) {
+	return parseNumber(strings.TrimSuffix(path.Dir(p), "/"))
+}

@@ -1,0 +1,220 @@
+package image
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"ckpt/zones"
+)
+
+const (
+	manifestName  = "manifest"
+	manifestMagic = "ckpt-manifest "
+	sumPrefix     = "blake3 "
+	maxManifest   = 256 << 20
+)
+
+// Manifest says what a checkpoint consists of. Its file is the checkpoint: the
+// checkpoint exists from the moment it is renamed into place. Times are in
+// seconds, sizes in bytes.
+type Manifest struct {
+	Format    int       `json:"format"` // filled in by Commit
+	Job       string    `json:"job"`    // filled in by Commit if empty
+	App       string    `json:"app"`    // what runs, like bt.S.4
+	NP        int       `json:"np"`     // number of ranks
+	MPI       string    `json:"mpi"`
+	Mode      string    `json:"mode"`
+	Number    int       `json:"number"` // filled in by Commit if 0
+	Iteration int64     `json:"iteration"`
+	Created   time.Time `json:"created"`
+	// Mapping is the number of ranks on each node; ranks are dealt to nodes in
+	// blocks.
+	Mapping []int `json:"mapping"`
+	// Parent is the checkpoint that this run was restored from; 0 if none.
+	Parent int    `json:"parent"`
+	Files  []File `json:"files"`
+	Ranks  []Rank `json:"ranks"`
+	// Bytes is the memory of all ranks together.
+	Bytes zones.Sizes `json:"bytes"`
+	// StoredBytes is the length of the files that this checkpoint added;
+	// filled in by Commit.
+	StoredBytes int64    `json:"stored_bytes"`
+	Latency     Latency  `json:"latency_s"`
+	Pause       float64  `json:"pause_s"`
+	Library     *Library `json:"library,omitempty"`
+}
+
+// File is a container file of a checkpoint.
+type File struct {
+	// Path is relative to the directory of the job. It may lead to the
+	// directory of an earlier checkpoint.
+	Path        string `json:"path"`
+	Kind        string `json:"kind"` // rank, library or shared
+	Ranks       []int  `json:"ranks"`
+	Node        int    `json:"node"`
+	Bytes       int64  `json:"bytes"`
+	IndexBlake3 string `json:"index_blake3"`
+}
+
+// Rank is the part of one rank in a checkpoint. Its paths are those of entries
+// in Files; empty if it has none of the kind.
+type Rank struct {
+	Rank    int         `json:"rank"`
+	Node    int         `json:"node"`
+	Zones   zones.Sizes `json:"zones"` // as in memory
+	File    string      `json:"file"`
+	Shared  string      `json:"shared,omitempty"`
+	Library string      `json:"library,omitempty"`
+	// Pending is the size of the region "pending" in the rank's file: messages
+	// that had arrived but were not received yet; 0 if there is no such region.
+	Pending      int64   `json:"pending_bytes,omitempty"`
+	Coordination float64 `json:"coordination_s"`
+	Management   float64 `json:"management_s"`
+	Storage      float64 `json:"storage_s"`
+	Pause        float64 `json:"pause_s"`
+}
+
+// Latency is the time of a checkpoint and its parts, in seconds.
+type Latency struct {
+	Coordination float64 `json:"coordination"`
+	Management   float64 `json:"management"`
+	Storage      float64 `json:"storage"`
+	Total        float64 `json:"total"`
+}
+
+// Library identifies the program that ran.
+type Library struct {
+	Name   string `json:"name"`
+	Bytes  int64  `json:"bytes"`
+	Blake3 string `json:"blake3"`
+}
+
+// NodeOf returns the node of a rank under the mapping, 0 if it has none.
+func (m *Manifest) NodeOf(rank int) int {
+	for node, n := range m.Mapping {
+		if rank -= n; rank < 0 {
+			return node
+		}
+	}
+	return 0
+}
+
+// check checks that the manifest makes sense by itself.
+func (m *Manifest) check() error {
+	if !validJobName(m.Job) {
+		return fmt.Errorf("job name %q is not valid", m.Job)
+	}
+	if m.Number < 1 || m.NP < 1 || m.Parent < 0 || m.Parent >= m.Number {
+		return fmt.Errorf("number %d, np %d or parent %d is out of range", m.Number, m.NP, m.Parent)
+	}
+	sum := 0
+	for _, n := range m.Mapping {
+		if n < 0 || n > m.NP {
+			return fmt.Errorf("mapping %v does not place %d ranks", m.Mapping, m.NP)
+		}
+		sum += n
+	}
+	if len(m.Mapping) > 0 && sum != m.NP {
+		return fmt.Errorf("mapping %v does not place %d ranks", m.Mapping, m.NP)
+	}
+	files := make(map[string]bool, len(m.Files))
+	for _, f := range m.Files {
+		if err := f.check(m); err != nil {
+			return fmt.Errorf("file %q: %w", f.Path, err)
+		}
+		if files[f.Path] {
+			return fmt.Errorf("file %q is listed twice", f.Path)
+		}
+		files[f.Path] = true
+	}
+	ranks := make(map[int]bool, len(m.Ranks))
+	for _, r := range m.Ranks {
+		if r.Rank < 0 || r.Rank >= m.NP || ranks[r.Rank] {
+			return fmt.Errorf("rank %d is out of range or listed twice", r.Rank)
+		}
+		ranks[r.Rank] = true
+		for _, p := range []string{r.File, r.Shared, r.Library} {
+			if p != "" && !files[p] {
+				return fmt.Errorf("rank %d needs file %q, which is not listed", r.Rank, p)
+			}
+		}
+	}
+	return nil
+}
+
+func (f *File) check(m *Manifest) error {
+	switch {
+	case !localPath(f.Path):
+		return errors.New("path leaves the directory of the job")
+	case f.number() > m.Number:
+		return errors.New("file is of a later checkpoint")
+	case f.Kind != KindRank && f.Kind != KindLibrary && f.Kind != KindShared:
+		return fmt.Errorf("kind %q is unknown", f.Kind)
+	case f.Bytes < 3*blockSize:
+		return fmt.Errorf("%d bytes are too few for an image", f.Bytes)
+	}
+	if b, err := hex.DecodeString(f.IndexBlake3); err != nil || len(b) != 32 {
+		return errors.New("index_blake3 is not a digest")
+	}
+	for _, r := range f.Ranks {
+		if r < 0 || r >= m.NP {
+			return fmt.Errorf("rank %d is out of range", r)
+		}
+	}
+	return nil
+}
+
+// number returns the checkpoint whose directory the file is in.
+func (f *File) number() int {
+	n, _ := parsePathNumber(f.Path)
+	return n
+}
+
+// encode writes the manifest as it is on disk.
+func (m *Manifest) encode() ([]byte, error) {
+	body, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	b := fmt.Appendf(nil, "%s%d\n%s\n", manifestMagic, formatVersion, body)
+	sum := digestOf(b)
+	return fmt.Appendf(b, "%s%x\n", sumPrefix, sum), nil
+}
+
+// decodeManifest reads a manifest. Its errors are DamageError, ErrNewerVersion
+// if the manifest is sound but not for us.
+func decodeManifest(path string, b []byte) (*Manifest, error) {
+	const sumLine = len(sumPrefix) + 64 + 1
+	at := len(b) - sumLine
+	if at < 0 || !bytes.HasPrefix(b, []byte(manifestMagic)) {
+		return nil, damaged(path, 0, "not a manifest, or cut short at %d bytes", len(b))
+	}
+	sum := digestOf(b[:at])
+	if want := fmt.Sprintf("%s%x\n", sumPrefix, sum); string(b[at:]) != want {
+		return nil, damaged(path, int64(at), "manifest checksum does not match")
+	}
+	line, body, ok := bytes.Cut(b[len(manifestMagic):at], []byte("\n"))
+	version, err := strconv.Atoi(string(line))
+	if !ok || err != nil || version < 1 {
+		return nil, damaged(path, 0, "manifest version %.20q is not a number", line)
+	}
+	if version > formatVersion {
+		return nil, opError("read", path, -1, fmt.Errorf("manifest format %d: %w", version, ErrNewerVersion))
+	}
+	m := new(Manifest)
+	if err := json.Unmarshal(body, m); err != nil {
+		return nil, damaged(path, int64(len(manifestMagic)+len(line)+1), "manifest is not valid JSON: %v", err)
+	}
+	if m.Format != version {
+		return nil, damaged(path, 0, "manifest says format %d in line 1 and %d inside", version, m.Format)
+	}
+	if err := m.check(); err != nil {
+		return nil, damaged(path, 0, "manifest: %v", err)
+	}
+	return m, nil
+}

@@ -1,0 +1,273 @@
+package image
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"ckpt/image/vfs"
+)
+
+const (
+	formatName = "format"
+	storeMagic = "ckpt-store "
+	jobsName   = "jobs"
+	specName   = "job.json"
+	lockName   = "lock"
+	tmpSuffix  = ".tmp"
+	maxSpec    = 16 << 20
+)
+
+// A Store is a directory that holds the checkpoints of jobs.
+type Store struct {
+	fs  vfs.FS
+	dir string
+}
+
+// OpenStore opens the store in dir. It fails with ErrNoStore if there is none
+// and with ErrNewerVersion if it is not for us.
+func OpenStore(fsys vfs.FS, dir string) (*Store, error) {
+	s := &Store{fs: fsys, dir: dir}
+	name := filepath.Join(dir, formatName)
+	b, err := readFile(fsys, name, 4096)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
+		return nil, fmt.Errorf("%s is %w", dir, ErrNoStore)
+	case err != nil:
+		return nil, err
+	}
+	rest, ok := strings.CutPrefix(string(b), storeMagic)
+	v, err := strconv.Atoi(strings.TrimSuffix(rest, "\n"))
+	if !ok || err != nil || v < 1 || !strings.HasSuffix(rest, "\n") {
+		return nil, fmt.Errorf("%s is %w: %s says %.40q", dir, ErrNoStore, name, b)
+	}
+	if v > formatVersion {
+		return nil, fmt.Errorf("store %s has format %d: %w, which reads formats up to %d",
+			dir, v, ErrNewerVersion, formatVersion)
+	}
+	return s, nil
+}
+
+// CreateStore opens the store in dir, and makes it, and its parents, if there
+// is none. Directories are for the user alone (0700).
+func CreateStore(fsys vfs.FS, dir string) (*Store, error) {
+	s, err := OpenStore(fsys, dir)
+	if err == nil || !errors.Is(err, ErrNoStore) {
+		return s, err
+	}
+	if _, serr := fsys.Stat(filepath.Join(dir, formatName)); serr == nil {
+		return nil, err // something else is there: hands off
+	}
+	if err := mkdirAll(fsys, dir); err != nil {
+		return nil, opError("create store in", dir, -1, err)
+	}
+	if err := mkdirSync(fsys, filepath.Join(dir, jobsName)); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, opError("create store in", dir, -1, err)
+	}
+	b := fmt.Appendf(nil, "%s%d\n", storeMagic, formatVersion)
+	if err := writeAtomic(fsys, dir, formatName, b); err != nil {
+		return nil, opError("create store in", dir, -1, err)
+	}
+	return &Store{fs: fsys, dir: dir}, nil
+}
+
+// Dir returns the directory of the store.
+func (s *Store) Dir() string { return s.dir }
+
+// Jobs lists the names of the jobs, sorted.
+func (s *Store) Jobs() ([]string, error) {
+	dir := filepath.Join(s.dir, jobsName)
+	entries, err := s.fs.ReadDir(dir)
+	if err != nil {
+		return nil, opError("list", dir, -1, err)
+	}
+	var names []string
+	for _, e := range entries {
+		if !validJobName(e.Name()) {
+			continue
+		}
+		// A directory without a spec is a job whose creation was cut short.
+		if _, err := s.fs.Stat(filepath.Join(dir, e.Name(), specName)); err == nil {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// Job returns the job of this name, for reading; to write, call Lock on it.
+func (s *Store) Job(name string) (*Job, error) {
+	j := s.job(name)
+	if !validJobName(name) {
+		return nil, fmt.Errorf("%w: %q is not a valid name", ErrJobNotFound, name)
+	}
+	_, err := s.fs.Stat(filepath.Join(j.dir, specName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %s in %s", ErrJobNotFound, name, s.dir)
+	}
+	if err != nil {
+		return nil, opError("open job", j.dir, -1, err)
+	}
+	return j, nil
+}
+
+// CreateJob makes a job and takes its lock. The spec is the caller's own
+// description of the job. A name has up to 101 letters, digits, dots, dashes
+// and underscores and begins with a letter or digit.
+func (s *Store) CreateJob(name string, spec []byte) (*Job, error) {
+	if !validJobName(name) {
+		return nil, fmt.Errorf("job name %q is not valid: want a letter or digit, then up to 100 of those and . _ -", name)
+	}
+	if len(spec) > maxSpec {
+		return nil, fmt.Errorf("spec of job %s is %d bytes long, limit %d", name, len(spec), maxSpec)
+	}
+	j := s.job(name)
+	err := mkdirSync(s.fs, j.dir)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, opError("create job", j.dir, -1, err)
+	}
+	// The directory may be there from a creation that was cut short; what
+	// makes the job is its spec. Under the lock only one can write that.
+	if err := j.notThere(); err != nil {
+		return nil, err
+	}
+	if err := j.Lock(); err != nil {
+		return nil, err
+	}
+	if err = j.notThere(); err == nil {
+		err = opError("create job", j.dir, -1, writeAtomic(s.fs, j.dir, specName, spec))
+	}
+	if err != nil {
+		j.Unlock()
+		return nil, err
+	}
+	return j, nil
+}
+
+func (j *Job) notThere() error {
+	_, err := j.fs.Stat(filepath.Join(j.dir, specName))
+	if err == nil {
+		return fmt.Errorf("%w: %s", ErrJobExists, j.dir)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return opError("create job", j.dir, -1, err)
+	}
+	return nil
+}
+
+func (s *Store) job(name string) *Job {
+	return &Job{fs: s.fs, name: name, dir: filepath.Join(s.dir, jobsName, name)}
+}
+
+func validJobName(name string) bool {
+	if len(name) < 1 || len(name) > 101 {
+		return false
+	}
+	for i, c := range []byte(name) {
+		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !alnum && (i == 0 || c != '.' && c != '_' && c != '-') {
+			return false
+		}
+	}
+	return true
+}
+
+// mkdirSync makes a directory and its name durable. It syncs the parent even
+// if the directory is there: whoever made it may not have come so far.
+func mkdirSync(fsys vfs.FS, dir string) error {
+	err := fsys.Mkdir(dir)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if serr := fsys.SyncDir(filepath.Dir(dir)); serr != nil {
+		return serr
+	}
+	return err
+}
+
+func mkdirAll(fsys vfs.FS, dir string) error {
+	if fi, err := fsys.Stat(dir); err == nil {
+		if !fi.IsDir() {
+			return &fs.PathError{Op: "mkdir", Path: dir, Err: syscall.ENOTDIR}
+		}
+		return nil
+	}
+	if parent := filepath.Dir(dir); parent != dir {
+		if err := mkdirAll(fsys, parent); err != nil {
+			return err
+		}
+	}
+	if err := mkdirSync(fsys, dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// writeAtomic makes or replaces the file dir/name: after a crash it is the old
+// one or the new one.
+func writeAtomic(fsys vfs.FS, dir, name string, b []byte) error {
+	final := filepath.Join(dir, name)
+	tmp := final + tmpSuffix
+	if err := fsys.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := fsys.Create(tmp)
+	if err != nil {
+		return err
+	}
+	if err := fillFile(f, tmp, b); err != nil {
+		return errors.Join(err, fsys.Remove(tmp))
+	}
+	if err := fsys.Rename(tmp, final); err != nil {
+		return errors.Join(opError("rename", tmp, -1, err), fsys.Remove(tmp))
+	}
+	return opError("sync", dir, -1, fsys.SyncDir(dir))
+}
+
+// fillFile writes b, checks the length, syncs and closes.
+func fillFile(f vfs.File, path string, b []byte) error {
+	n, err := f.WriteAt(b, 0)
+	if err == nil && n != len(b) {
+		err = io.ErrShortWrite
+	}
+	err = opError("write", path, 0, err)
+	if err == nil {
+		err = opError("sync", path, -1, f.Sync())
+	}
+	if err == nil {
+		var size int64
+		if size, err = f.Size(); err == nil && size != int64(len(b)) {
+			err = fmt.Errorf("file is %d bytes long after writing %d", size, len(b))
+		}
+		err = opError("write", path, -1, err)
+	}
+	if cerr := f.Close(); err == nil {
+		err = opError("close", path, -1, cerr)
+	}
+	return err
+}
+
+// readFile reads a small file, at most limit bytes.
+func readFile(fsys vfs.FS, path string, limit int64) ([]byte, error) {
+	f, err := fsys.Open(path)
+	if err != nil {
+		return nil, opError("open", path, -1, err)
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, opError("read", path, -1, err)
+	}
+	if size > limit {
+		return nil, damaged(path, limit, "file is %d bytes long, limit %d", size, limit)
+	}
+	b := make([]byte, size)
+	if err := readAt(f, path, b, 0); err != nil {
+		return nil, err
+	}
+	return b, nil
+}

@@ -1,0 +1,264 @@
+package image
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+)
+
+// A Tx is a checkpoint that is being written.
+type Tx struct {
+	job    *Job
+	number int
+	dir    string
+}
+
+// Begin makes the directory of checkpoint number, which must be larger than all
+// committed ones. It needs the lock.
+func (j *Job) Begin(number int) (*Tx, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.locked("begin checkpoint in"); err != nil {
+		return nil, err
+	}
+	latest, err := j.Latest()
+	if err != nil {
+		return nil, err
+	}
+	t := &Tx{job: j, number: number, dir: j.numberDir(number)}
+	if number <= latest {
+		return nil, opError("begin checkpoint in", t.dir, -1, fmt.Errorf("checkpoint %d is committed already", latest))
+	}
+	if err := mkdirSync(j.fs, t.dir); err != nil {
+		if !errors.Is(err, fs.ErrExist) {
+			// Best effort: an empty directory is swept anyhow.
+			_ = j.fs.Remove(t.dir)
+		}
+		return nil, opError("begin checkpoint in", t.dir, -1, err)
+	}
+	if j.open == nil {
+		j.open = make(map[int]*Tx)
+	}
+	j.open[number] = t
+	return t, nil
+}
+
+// RankPath returns the path at which Write is to put the image of a rank.
+func (t *Tx) RankPath(rank int) string { return filepath.Join(t.dir, fmt.Sprintf("rank-%d.img", rank)) }
+
+// SharedPath returns the path of the image of a node's shared segment.
+func (t *Tx) SharedPath(node int) string {
+	return filepath.Join(t.dir, fmt.Sprintf("node-%d.shared.img", node))
+}
+
+// LibraryPath returns the path of the image of the library zone. A job needs
+// one: later checkpoints list that of the first.
+func (t *Tx) LibraryPath() string { return filepath.Join(t.dir, "library.img") }
+
+// Commit makes the checkpoint exist, for all its ranks at once. It checks that
+// every file that m names is there as m says. When it returns nil the
+// checkpoint survives a loss of power; when it fails nothing of it remains, as
+// far as the file system allows, and earlier checkpoints are untouched.
+//
+// Commit fills in m.Format, m.StoredBytes and, if they are zero, m.Job and
+// m.Number.
+func (t *Tx) Commit(ctx context.Context, m *Manifest) error {
+	err := t.commit(ctx, m)
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("commit checkpoint %d: %w", t.number, err)
+	if aerr := t.Abort(); aerr != nil {
+		err = fmt.Errorf("%w; then %w", err, aerr)
+	}
+	return err
+}
+
+func (t *Tx) commit(ctx context.Context, m *Manifest) error {
+	j := t.job
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.locked("commit to"); err != nil {
+		return err
+	}
+	if j.open[t.number] != t {
+		return opError("commit to", t.dir, -1, errors.New("the checkpoint was committed or aborted before"))
+	}
+	if err := t.complete(m); err != nil {
+		return opError("commit to", t.dir, -1, err)
+	}
+	dirs := []int{t.number}
+	for _, f := range m.Files {
+		if err := ctx.Err(); err != nil {
+			return opError("commit to", t.dir, -1, err)
+		}
+		if err := j.checkFile(m, f); err != nil {
+			return err
+		}
+		dirs = append(dirs, f.number())
+	}
+	b, err := m.encode()
+	if err != nil {
+		return opError("commit to", t.dir, -1, err)
+	}
+	// Every byte is durable: each Write has seen to it. Now every name.
+	slices.Sort(dirs)
+	for _, n := range slices.Compact(dirs) {
+		if err := j.fs.SyncDir(j.numberDir(n)); err != nil {
+			return opError("sync", j.numberDir(n), -1, err)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return opError("commit to", t.dir, -1, err)
+	}
+	// The commit point.
+	if err := writeAtomic(j.fs, t.dir, manifestName, b); err != nil {
+		return opError("write", j.manifestPath(t.number), -1, err)
+	}
+	delete(j.open, t.number)
+	return nil
+}
+
+// complete fills in what Commit knows and checks the rest.
+func (t *Tx) complete(m *Manifest) error {
+	m.Format = formatVersion
+	if m.Job == "" {
+		m.Job = t.job.name
+	}
+	if m.Number == 0 {
+		m.Number = t.number
+	}
+	if m.Job != t.job.name || m.Number != t.number {
+		return fmt.Errorf("manifest is of checkpoint %d of job %s", m.Number, m.Job)
+	}
+	m.StoredBytes = 0
+	for _, f := range m.Files {
+		if f.number() == t.number {
+			m.StoredBytes += f.Bytes
+		}
+	}
+	return m.check()
+}
+
+// checkFile checks that a file has its length and index, and that the files it
+// refers to are there.
+func (j *Job) checkFile(m *Manifest, f File) error {
+	c, err := j.openFile(m, f)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for _, ref := range c.index.files {
+		x, err := j.openRef(c, ref)
+		if err != nil {
+			return err
+		}
+		x.Close()
+	}
+	return nil
+}
+
+// openFile opens a container file of checkpoint m and checks that it is the
+// one that the manifest means.
+func (j *Job) openFile(m *Manifest, f File) (*container, error) {
+	name := filepath.Join(j.dir, filepath.FromSlash(f.Path))
+	c, err := openContainer(j.fs, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := j.identify(c, m, f); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (j *Job) identify(c *container, m *Manifest, f File) error {
+	digest := hex.EncodeToString(c.trailer.digest[:])
+	switch {
+	case c.header.Job != j.name:
+		return &otherJobError{c.path, c.header.Job, j.name}
+	case c.header.Number != f.number():
+		return damaged(c.path, 0, "image is of checkpoint %d, not %d", c.header.Number, f.number())
+	case c.header.Kind != f.Kind:
+		return damaged(c.path, 0, "image is of kind %s, not %s", c.header.Kind, f.Kind)
+	case c.size != f.Bytes:
+		return damaged(c.path, min(c.size, f.Bytes), "file is %d bytes long, manifest %d says %d", c.size, m.Number, f.Bytes)
+	case digest != f.IndexBlake3:
+		return damaged(c.path, c.trailer.indexOffset, "index is not the one in manifest %d (digest %.8s…, want %.8s…)", m.Number, digest, f.IndexBlake3)
+	}
+	return nil
+}
+
+// openRef opens a file that the extents of c refer to.
+func (j *Job) openRef(c *container, ref fileRec) (*container, error) {
+	x, err := openContainer(j.fs, filepath.Join(j.dir, filepath.FromSlash(ref.path)))
+	if err != nil {
+		return nil, fmt.Errorf("%s refers to %w", c.path, err)
+	}
+	if x.header.Job != j.name {
+		err = &otherJobError{x.path, x.header.Job, j.name}
+	} else if x.trailer.digest != ref.digest {
+		err = damaged(x.path, x.trailer.indexOffset, "index is not the one that %s refers to", c.path)
+	}
+	if err != nil {
+		x.Close()
+		return nil, err
+	}
+	return x, nil
+}
+
+// Abort removes what has been written of the checkpoint. After Commit has
+// returned nil it does nothing.
+func (t *Tx) Abort() error {
+	j := t.job
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.open[t.number] != t {
+		return nil
+	}
+	delete(j.open, t.number)
+	if err := j.locked("abort"); err != nil {
+		return err
+	}
+	return opError("abort", t.dir, -1, j.removeCheckpoint(t.number))
+}
+
+// removeCheckpoint takes back a checkpoint that no other refers to.
+func (j *Job) removeCheckpoint(n int) error {
+	// If the manifest may be in place it goes first, and durably: the files
+	// may only go when the checkpoint surely does not exist.
+	if err := j.uncommit(n); err != nil {
+		return err
+	}
+	dir := j.numberDir(n)
+	entries, err := j.fs.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		errs = append(errs, j.fs.Remove(filepath.Join(dir, e.Name())))
+	}
+	errs = append(errs, j.fs.Remove(dir), j.fs.SyncDir(j.dir))
+	return errors.Join(errs...)
+}
+
+// uncommit removes the manifest of checkpoint n, if it has one, durably.
+func (j *Job) uncommit(n int) error {
+	err := j.fs.Remove(j.manifestPath(n))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return j.fs.SyncDir(j.numberDir(n))
+}

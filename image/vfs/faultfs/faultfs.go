@@ -1,0 +1,214 @@
+// Package faultfs makes the operations of a file system fail, one at a time, for
+// tests of what a program does then.
+//
+//	f := faultfs.New(fsys, faultfs.Fault{At: 7, Err: syscall.ENOSPC})
+//	... use f as a vfs.FS ...
+//
+// A first run without a fault counts the operations; a test then fails each of
+// them in turn.
+package faultfs
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"sync"
+
+	"ckpt/image/vfs"
+)
+
+// A Fault says which operation fails, and how.
+type Fault struct {
+	// At is the number of the operation, from 1; 0 for none.
+	At int
+	// Err is the error that it returns, within a *fs.PathError.
+	Err error
+	// Short makes a write that fails write half of its bytes, and one without
+	// Err say so and no more.
+	Short bool
+	// Stop makes every later operation fail as well, as if the disk were gone.
+	Stop bool
+}
+
+// FS is a file system with a fault. It goes around the page cache if the file
+// system beneath does.
+type FS struct {
+	fs    vfs.FS
+	fault Fault
+
+	mu  sync.Mutex
+	ops []Op
+}
+
+// Op is an operation that was asked for.
+type Op struct{ Name, Path string }
+
+var (
+	_ vfs.FS            = (*FS)(nil)
+	_ vfs.DirectCreator = (*FS)(nil)
+)
+
+// New returns fsys with a fault.
+func New(fsys vfs.FS, fault Fault) *FS { return &FS{fs: fsys, fault: fault} }
+
+// Ops lists the operations so far.
+func (f *FS) Ops() []Op {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]Op(nil), f.ops...)
+}
+
+// step counts an operation. It reports whether this is the one to fail, and
+// the error if any.
+func (f *FS) step(op, name string) (hit bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ops = append(f.ops, Op{op, name})
+	n := len(f.ops)
+	hit = n == f.fault.At || f.fault.Stop && f.fault.At > 0 && n > f.fault.At
+	if hit && f.fault.Err != nil {
+		err = &fs.PathError{Op: op, Path: name, Err: f.fault.Err}
+	}
+	return hit, err
+}
+
+func (f *FS) open(op, name string, open func(string) (vfs.File, error)) (vfs.File, error) {
+	if _, err := f.step(op, name); err != nil {
+		return nil, err
+	}
+	in, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	return &file{f, in, name}, nil
+}
+
+// Create implements vfs.FS.
+func (f *FS) Create(name string) (vfs.File, error) { return f.open("create", name, f.fs.Create) }
+
+// CreateDirect implements vfs.DirectCreator.
+func (f *FS) CreateDirect(name string) (vfs.File, error) {
+	dc, ok := f.fs.(vfs.DirectCreator)
+	if !ok {
+		return nil, &fs.PathError{Op: "create", Path: name, Err: errors.ErrUnsupported}
+	}
+	return f.open("create", name, dc.CreateDirect)
+}
+
+// Open implements vfs.FS.
+func (f *FS) Open(name string) (vfs.File, error) { return f.open("open", name, f.fs.Open) }
+
+// Rename implements vfs.FS.
+func (f *FS) Rename(oldName, newName string) error {
+	if _, err := f.step("rename", newName); err != nil {
+		return err
+	}
+	return f.fs.Rename(oldName, newName)
+}
+
+// Remove implements vfs.FS.
+func (f *FS) Remove(name string) error {
+	if _, err := f.step("remove", name); err != nil {
+		return err
+	}
+	return f.fs.Remove(name)
+}
+
+// Mkdir implements vfs.FS.
+func (f *FS) Mkdir(name string) error {
+	if _, err := f.step("mkdir", name); err != nil {
+		return err
+	}
+	return f.fs.Mkdir(name)
+}
+
+// ReadDir implements vfs.FS.
+func (f *FS) ReadDir(name string) ([]fs.DirEntry, error) {
+	if _, err := f.step("readdir", name); err != nil {
+		return nil, err
+	}
+	return f.fs.ReadDir(name)
+}
+
+// Stat implements vfs.FS.
+func (f *FS) Stat(name string) (fs.FileInfo, error) {
+	if _, err := f.step("stat", name); err != nil {
+		return nil, err
+	}
+	return f.fs.Stat(name)
+}
+
+// SyncDir implements vfs.FS.
+func (f *FS) SyncDir(name string) error {
+	if _, err := f.step("syncdir", name); err != nil {
+		return err
+	}
+	return f.fs.SyncDir(name)
+}
+
+// Lock implements vfs.FS.
+func (f *FS) Lock(name string) (io.Closer, error) {
+	if _, err := f.step("lock", name); err != nil {
+		return nil, err
+	}
+	return f.fs.Lock(name)
+}
+
+// Free implements vfs.FS.
+func (f *FS) Free(name string) (int64, error) {
+	if _, err := f.step("free", name); err != nil {
+		return 0, err
+	}
+	return f.fs.Free(name)
+}
+
+type file struct {
+	fs   *FS
+	in   vfs.File
+	name string
+}
+
+func (f *file) ReadAt(b []byte, off int64) (int, error) {
+	if _, err := f.fs.step("read", f.name); err != nil {
+		return 0, err
+	}
+	return f.in.ReadAt(b, off)
+}
+
+func (f *file) WriteAt(b []byte, off int64) (int, error) {
+	hit, err := f.fs.step("write", f.name)
+	if !hit || err == nil && !f.fs.fault.Short {
+		return f.in.WriteAt(b, off)
+	}
+	n := 0
+	if f.fs.fault.Short {
+		n, _ = f.in.WriteAt(b[:len(b)/2], off)
+		if err == nil {
+			err = &fs.PathError{Op: "write", Path: f.name, Err: io.ErrShortWrite}
+		}
+	}
+	return n, err
+}
+
+func (f *file) Sync() error {
+	if _, err := f.fs.step("sync", f.name); err != nil {
+		return err
+	}
+	return f.in.Sync()
+}
+
+func (f *file) Size() (int64, error) {
+	if _, err := f.fs.step("size", f.name); err != nil {
+		return 0, err
+	}
+	return f.in.Size()
+}
+
+// Close always closes, even if it says that it failed.
+func (f *file) Close() error {
+	_, err := f.fs.step("close", f.name)
+	if cerr := f.in.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}

@@ -1,0 +1,89 @@
+package memfs
+
+import (
+	"io"
+	"io/fs"
+	"slices"
+	"syscall"
+)
+
+// file is an open file.
+type file struct {
+	fs     *FS
+	node   *node
+	name   string
+	write  bool
+	closed bool
+}
+
+func (f *file) error(op string, err error) error {
+	return &fs.PathError{Op: op, Path: f.name, Err: err}
+}
+
+func (f *file) ReadAt(b []byte, off int64) (int, error) {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	if f.closed || off < 0 {
+		return 0, f.error("read", syscall.EBADF)
+	}
+	if off >= int64(len(f.node.data)) {
+		return 0, io.EOF
+	}
+	n := copy(b, f.node.data[off:])
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (f *file) WriteAt(b []byte, off int64) (int, error) {
+	f.fs.mu.Lock()
+	if f.closed || !f.write || off < 0 {
+		f.fs.mu.Unlock()
+		return 0, f.error("write", syscall.EBADF)
+	}
+	n := f.node
+	if n.shared {
+		n.data, n.shared = slices.Clone(n.data), false
+	}
+	if end := int(off) + len(b); end > len(n.data) {
+		n.data = append(n.data, make([]byte, end-len(n.data))...)
+	}
+	copy(n.data[off:], b)
+	f.fs.mu.Unlock()
+	f.fs.after("write", f.name)
+	return len(b), nil
+}
+
+func (f *file) Sync() error {
+	f.fs.mu.Lock()
+	if f.closed {
+		f.fs.mu.Unlock()
+		return f.error("sync", syscall.EBADF)
+	}
+	if n := f.node; !f.fs.IgnoreSync {
+		n.synced, n.shared = n.data, true
+	}
+	f.fs.mu.Unlock()
+	f.fs.after("sync", f.name)
+	return nil
+}
+
+func (f *file) Size() (int64, error) {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	if f.closed {
+		return 0, f.error("stat", syscall.EBADF)
+	}
+	return int64(len(f.node.data)), nil
+}
+
+func (f *file) Close() error {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	if f.closed {
+		return f.error("close", syscall.EBADF)
+	}
+	f.closed = true
+	return nil
+}

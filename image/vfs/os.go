@@ -1,0 +1,157 @@
+package vfs
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// OS is the file system of the machine.
+type OS struct{}
+
+var (
+	_ FS            = OS{}
+	_ DirectCreator = OS{}
+	_ DirectOpener  = OS{}
+	_ Preallocator  = osFile{}
+	_ Flusher       = osFile{}
+)
+
+const createFlags = os.O_CREATE | os.O_EXCL | os.O_RDWR
+
+func open(name string, flags int) (File, error) {
+	f, err := os.OpenFile(name, flags|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+// Create implements FS.
+func (OS) Create(name string) (File, error) { return open(name, createFlags) }
+
+// CreateDirect implements DirectCreator with O_DIRECT.
+func (OS) CreateDirect(name string) (File, error) {
+	f, err := open(name, createFlags|unix.O_DIRECT)
+	if err != nil && errors.Is(err, syscall.EINVAL) {
+		// The kernel makes the file before it finds that it cannot be opened
+		// in this way; it is ours, for O_EXCL would have failed first.
+		os.Remove(name)
+	}
+	return f, err
+}
+
+// Open implements FS.
+func (OS) Open(name string) (File, error) { return open(name, os.O_RDONLY) }
+
+// OpenDirect implements DirectOpener with O_DIRECT.
+func (OS) OpenDirect(name string) (File, error) { return open(name, os.O_RDONLY|unix.O_DIRECT) }
+
+// Rename implements FS.
+func (OS) Rename(oldName, newName string) error { return os.Rename(oldName, newName) }
+
+// Remove implements FS.
+func (OS) Remove(name string) error { return os.Remove(name) }
+
+// Mkdir implements FS.
+func (OS) Mkdir(name string) error { return os.Mkdir(name, 0o700) }
+
+// ReadDir implements FS.
+func (OS) ReadDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(name) }
+
+// Stat implements FS.
+func (OS) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
+
+// SyncDir implements FS.
+func (OS) SyncDir(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	// Some network file systems refuse to fsync a directory and make its
+	// entries durable by themselves.
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+		err = nil
+	}
+	if cerr := d.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// Lock implements FS with flock(2).
+func (OS) Lock(name string) (io.Closer, error) {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		f.Close()
+		if err == unix.EWOULDBLOCK {
+			err = ErrLocked
+		}
+		return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
+	}
+	return f, nil
+}
+
+// Free implements FS with statfs(2): what an ordinary user may use.
+func (OS) Free(name string) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(name, &st); err != nil {
+		return 0, &fs.PathError{Op: "statfs", Path: name, Err: err}
+	}
+	return int64(st.Bavail) * st.Bsize, nil
+}
+
+type osFile struct{ *os.File }
+
+func (f osFile) Size() (int64, error) {
+	fi, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return fi.Size(), nil
+}
+
+func (f osFile) Preallocate(size int64) error {
+	return f.control("fallocate", func(fd int) error { return unix.Fallocate(fd, 0, 0, size) })
+}
+
+func (f osFile) Flush(off, n int64) error {
+	return f.control("sync_file_range", func(fd int) error {
+		return unix.SyncFileRange(fd, off, n, unix.SYNC_FILE_RANGE_WRITE)
+	})
+}
+
+// control runs a system call on the descriptor and repeats it when a signal
+// interrupts it.
+func (f osFile) control(op string, call func(fd int) error) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var errno error
+	err = conn.Control(func(fd uintptr) {
+		for {
+			if errno = call(int(fd)); errno != unix.EINTR {
+				return
+			}
+		}
+	})
+	if err == nil && errno != nil {
+		err = &fs.PathError{Op: op, Path: f.Name(), Err: errno}
+	}
+	return err
+}

@@ -1,0 +1,91 @@
+// Package vfs is the one small file system that images are written to and read
+// from. Everything that package image does to a disk goes through it, so that a
+// test can lose power after any operation (memfs) or fail any operation
+// (faultfs), and so that a store can live somewhere else than on a local disk.
+//
+// The promises are those of POSIX and no more: data written to a File is safe
+// only after its Sync; the name of a file that was created, renamed or removed
+// is safe only after SyncDir of its directory; Rename replaces atomically.
+//
+// Names are slash-separated paths as package path/filepath makes them on Linux.
+// Errors are *fs.PathError, or carry the name in another way, and answer to
+// errors.Is with fs.ErrNotExist, fs.ErrExist, fs.ErrPermission and the errno
+// of the kernel (syscall.ENOSPC and so on).
+//
+// What only some file systems can do is found by type assertion: a FS may be a
+// DirectCreator or DirectOpener, a File may be a Preallocator or a Flusher.
+package vfs
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+)
+
+// ErrLocked says that somebody else holds the lock.
+var ErrLocked = errors.New("locked by another process")
+
+// FS is a file system.
+type FS interface {
+	// Create makes a new file, mode 0600, open for reading and writing. It
+	// fails with fs.ErrExist if the name is there.
+	Create(name string) (File, error)
+	// Open opens an existing file for reading.
+	Open(name string) (File, error)
+	// Rename replaces newName atomically.
+	Rename(oldName, newName string) error
+	// Remove unlinks a file or an empty directory.
+	Remove(name string) error
+	// Mkdir makes a directory, mode 0700. Its parent must exist. It fails
+	// with fs.ErrExist if the name is there.
+	Mkdir(name string) error
+	// ReadDir lists a directory, sorted by name.
+	ReadDir(name string) ([]fs.DirEntry, error)
+	Stat(name string) (fs.FileInfo, error)
+	// SyncDir makes the entries of a directory durable.
+	SyncDir(name string) error
+	// Lock takes the exclusive advisory lock of a file, which it creates if
+	// need be, and holds it until Close or the end of the process. It does
+	// not wait: errors.Is(err, ErrLocked) if somebody else has it.
+	Lock(name string) (io.Closer, error)
+	// Free returns the bytes that we may still write to the file system that
+	// holds name.
+	Free(name string) (int64, error)
+}
+
+// File is an open file. ReadAt and WriteAt may be called from several
+// goroutines at once.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	// Sync makes the data and the length of the file durable, not its name.
+	Sync() error
+	Size() (int64, error)
+}
+
+// DirectCreator is a FS that can write around the page cache. Offsets, lengths
+// and memory addresses must then be multiples of 4096. A file system on which
+// this does not work answers with errors.ErrUnsupported or EINVAL here or at
+// the first write.
+type DirectCreator interface {
+	CreateDirect(name string) (File, error)
+}
+
+// DirectOpener is a FS that can read around the page cache, under the terms of
+// DirectCreator.
+type DirectOpener interface {
+	OpenDirect(name string) (File, error)
+}
+
+// Preallocator is a File that can reserve its room on the disk beforehand, so
+// that a full disk is noticed before anything is written.
+type Preallocator interface {
+	Preallocate(size int64) error
+}
+
+// Flusher is a File that can be asked to start writing a range back to the disk
+// without waiting for it. It is no substitute for Sync.
+type Flusher interface {
+	Flush(off, n int64) error
+}
