@@ -131,7 +131,7 @@ func (d *driver) status() *Status {
 	s := &Status{Phase: d.machine.Phase(), Iteration: d.machine.Iteration(), Iterations: d.spec.Iterations,
 		Generation: d.gen, Mapping: d.mapping, Since: d.began}
 	for _, m := range d.members {
-		s.PIDs = append(s.PIDs, m.proc.cmd.Process.Pid)
+		s.PIDs = append(s.PIDs, m.proc.pid())
 	}
 	return s
 }

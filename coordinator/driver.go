@@ -28,6 +28,9 @@ type driver struct {
 	limits  protocol.Limits
 	out     Observer
 
+	launcher launcher
+	watch    func(protocol.Action) // of tests, told of each action before it is done; may be nil
+
 	machine *protocol.Coordinator
 	began   time.Time
 	mail    chan func()
@@ -56,7 +59,7 @@ type driver struct {
 
 // member is the coordinator's side of one rank of the current generation.
 type member struct {
-	proc  *process
+	proc  process
 	link  *link
 	addr  string
 	pid   int
@@ -82,7 +85,7 @@ type ticket struct {
 const killGrace = 10 * time.Second
 
 func newDriver(spec Spec, job *image.Job, store string, mapping Mapping, library libraryID, limits protocol.Limits, out Observer) *driver {
-	return &driver{spec: spec, job: job, store: store, mapping: mapping, library: library, limits: limits, out: out,
+	return &driver{spec: spec, job: job, store: store, mapping: mapping, library: library, limits: limits, out: out, launcher: local{},
 		mail: make(chan func(), 256), done: make(chan struct{}), requests: map[int]*ticket{}}
 }
 
@@ -236,6 +239,9 @@ func (d *driver) request(r protocol.Request, answer func(protocol.Answer, *Check
 
 func (d *driver) perform(actions []protocol.Action) {
 	for _, a := range actions {
+		if d.watch != nil {
+			d.watch(a)
+		}
 		switch a := a.(type) {
 		case protocol.Send:
 			d.send(a.Message.Rank, a.Message)
@@ -295,10 +301,7 @@ func (d *driver) spawn(a protocol.Spawn) {
 		d.broken = err
 		return
 	}
-	d.tx = nil
-	if _, err := d.job.Sweep(); err != nil {
-		d.out.Warn(fmt.Sprintf("sweep: %v", err))
-	}
+	d.cleanUp()
 	d.gen, d.started = a.Gen, false
 	if err := d.placeSegments(); err != nil {
 		d.broken = err
@@ -307,7 +310,8 @@ func (d *driver) spawn(a protocol.Spawn) {
 	d.members = make([]*member, d.spec.NP)
 	nodes := d.mapping.Nodes()
 	for rank := range d.members {
-		proc, err := startRank(rank, a.Gen, d.run.socket(), d.token, d.run.scratch(nodes[rank]), func(cause string) {
+		proc, err := d.launcher.start(rankStart{rank: rank, gen: a.Gen, socket: d.run.socket(), token: d.token,
+			scratch: d.run.scratch(nodes[rank])}, func(cause string) {
 			d.post(func() { d.lose(a.Gen, rank, cause) })
 		})
 		if err != nil {
@@ -317,6 +321,14 @@ func (d *driver) spawn(a protocol.Spawn) {
 		d.members[rank] = &member{proc: proc}
 	}
 	d.examine(a.From)
+}
+
+// cleanUp removes what a generation that is gone has left in the store.
+func (d *driver) cleanUp() {
+	d.discard()
+	if _, err := d.job.Sweep(); err != nil {
+		d.out.Warn(fmt.Sprintf("sweep: %v", err))
+	}
 }
 
 // placeSegments chooses where the shared memory of each node lies.
@@ -347,9 +359,9 @@ func (d *driver) endGeneration() error {
 	defer deadline.Stop()
 	for rank, m := range d.members {
 		select {
-		case <-m.proc.done:
+		case <-m.proc.done():
 		case <-deadline.C:
-			return fmt.Errorf("rank %d (process %d) does not die: is its storage hanging?", rank, m.proc.cmd.Process.Pid)
+			return fmt.Errorf("rank %d (process %d) does not die: is its storage hanging?", rank, m.proc.pid())
 		}
 		if m.link != nil {
 			m.link.close()
@@ -378,7 +390,7 @@ func (d *driver) settle() {
 		for _, m := range d.members {
 			for gone := false; !gone; {
 				select {
-				case <-m.proc.done:
+				case <-m.proc.done():
 					gone = true
 				case do := <-d.mail: // so that nobody who posts is stuck
 					do()
@@ -391,9 +403,7 @@ func (d *driver) settle() {
 	if err := d.endGeneration(); err != nil {
 		d.out.Warn(err.Error())
 	}
-	if _, err := d.job.Sweep(); err != nil {
-		d.out.Warn(fmt.Sprintf("sweep: %v", err))
-	}
+	d.cleanUp()
 	for id, t := range d.requests {
 		delete(d.requests, id)
 		t.answer(protocol.Answer{ID: id, Err: "the job has ended"}, nil, nil)

@@ -26,6 +26,8 @@ type Options struct {
 	// Interrupts asks the run to stop: the first after a last checkpoint, the
 	// second at once.
 	Interrupts <-chan struct{}
+
+	watch func(protocol.Action)
 }
 
 // Launch runs a new job to its end.
@@ -165,6 +167,7 @@ func runJob(ctx context.Context, spec Spec, job *image.Job, store *image.Store, 
 		limits = protocol.DefaultLimits
 	}
 	d := newDriver(spec, job, store.Dir(), mapping, library, limits, opt.Observer)
+	d.watch = opt.watch
 	os.Remove(filepath.Join(job.Dir(), resultName))
 	result, err := d.drive(ctx, from, opt.Failures, opt.Interrupts)
 	recordEnding(job.Dir(), result, err)

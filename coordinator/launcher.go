@@ -27,46 +27,70 @@ var rankVariables = []string{envRank, "PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_
 // or removed meanwhile.
 const self = "/proc/self/exe"
 
-// A process is a rank's. It reports its end once, with the cause in words.
-type process struct {
-	cmd    *exec.Cmd
-	stderr tail
-	done   chan struct{}
+// A launcher starts ranks.
+type launcher interface {
+	// start starts a rank; ended is called once, from another goroutine, with
+	// the cause in words, after done of the process has been closed.
+	start(r rankStart, ended func(cause string)) (process, error)
 }
 
-// startRank starts the process of a rank in the scratch directory of its node.
-// ended is called from another goroutine when it is over.
-func startRank(rank, gen int, socket, token, scratch string, ended func(cause string)) (*process, error) {
-	p := &process{done: make(chan struct{})}
+// rankStart says what a new rank needs to know.
+type rankStart struct {
+	rank, gen     int
+	socket, token string
+	scratch       string // directory of its node
+}
+
+// A process is that of a rank.
+type process interface {
+	kill()                 // at once, whatever it is doing, even if it is stopped
+	done() <-chan struct{} // closed when it is over and reaped
+	pid() int
+}
+
+// local starts ranks as children.
+type local struct{}
+
+func (local) start(r rankStart, ended func(cause string)) (process, error) {
+	p := &child{over: make(chan struct{})}
 	p.cmd = exec.Command(self, "rank")
 	p.cmd.Args[0] = "ckpt"
-	p.cmd.Dir = scratch
-	p.cmd.Env = append(os.Environ(), envSocket+"="+socket, envToken+"="+token,
-		envGen+"="+strconv.Itoa(gen), envRank+"="+strconv.Itoa(rank))
+	p.cmd.Dir = r.scratch
+	p.cmd.Env = append(os.Environ(), envSocket+"="+r.socket, envToken+"="+r.token,
+		envGen+"="+strconv.Itoa(r.gen), envRank+"="+strconv.Itoa(r.rank))
 	p.cmd.Stderr = &p.stderr
 	// Its own process group: a ^C at the terminal is for the coordinator,
 	// which then stops the ranks in order.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start rank %d: %w", rank, err)
+		return nil, fmt.Errorf("start rank %d: %w", r.rank, err)
 	}
 	go func() {
 		err := p.cmd.Wait()
-		close(p.done)
+		close(p.over)
 		ended(p.cause(err))
 	}()
 	return p, nil
 }
 
-// kill ends the process, whatever it is doing, even if it is stopped.
-func (p *process) kill() {
+// child is a rank that this process has started.
+type child struct {
+	cmd    *exec.Cmd
+	stderr tail
+	over   chan struct{}
+}
+
+func (p *child) done() <-chan struct{} { return p.over }
+func (p *child) pid() int              { return p.cmd.Process.Pid }
+
+func (p *child) kill() {
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return // nothing else can be done; done tells
 	}
 }
 
 // cause says in words how the process ended.
-func (p *process) cause(err error) string {
+func (p *child) cause(err error) string {
 	var exit *exec.ExitError
 	if err == nil {
 		return "left"

@@ -92,7 +92,7 @@ func (d *driver) disconnected(g greeting, m *member, err error) {
 	wait := time.NewTimer(time.Second)
 	defer wait.Stop()
 	select {
-	case <-m.proc.done: // reports itself
+	case <-m.proc.done(): // reports itself
 		return
 	case <-d.done:
 		return

@@ -39,7 +39,8 @@ func (j *Job) Verify(ctx context.Context, n int, progress func(int64)) (Report, 
 	v := &verifier{job: j, progress: progress, damage: make(map[string][]Damage)}
 	m, err := j.Manifest(n)
 	if err != nil {
-		return v.report(), v.note(err)
+		err = v.note(err)
+		return v.report(), err
 	}
 	if fi, err := j.fs.Stat(j.manifestPath(n)); err == nil {
 		v.done(fi.Size())

@@ -1,6 +1,8 @@
 package memfs
 
 import (
+	"fmt"
+	"hash/crc32"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -84,6 +86,8 @@ func (r *crasher) file(n *node) *node {
 	data := n.synced
 	switch {
 	case n.shared: // nothing to lose
+		n.checksum()
+		return &node{data: data, synced: data, shared: true, sum: n.sum}
 	case r.mode == Kept:
 		data = slices.Clone(n.data)
 	case r.mode == Random:
@@ -91,6 +95,38 @@ func (r *crasher) file(n *node) *node {
 	}
 	return &node{data: data, synced: data, shared: true}
 }
+
+// Digest returns a value that tells file systems apart by what is in them.
+func (m *FS) Digest() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return string(m.root.digest(nil))
+}
+
+func (n *node) digest(b []byte) []byte {
+	if !n.isDir() {
+		return fmt.Appendf(b, "%d %x", len(n.data), n.checksum())
+	}
+	b = append(b, '{')
+	for _, name := range slices.Sorted(maps.Keys(n.entries)) {
+		b = n.entries[name].digest(fmt.Appendf(b, "%q ", name))
+	}
+	return append(b, '}')
+}
+
+// checksum of the data; that of synced data is kept, for clones share it.
+func (n *node) checksum() uint32 {
+	if !n.shared {
+		return crc32.Checksum(n.data, castagnoli)
+	}
+	if n.sum == nil {
+		sum := crc32.Checksum(n.data, castagnoli)
+		n.sum = &sum
+	}
+	return *n.sum
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // torn mixes the old and the new bytes of a file.
 func (r *crasher) torn(old, now []byte) []byte {

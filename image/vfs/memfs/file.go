@@ -62,7 +62,7 @@ func (f *file) Sync() error {
 		return f.error("sync", syscall.EBADF)
 	}
 	if n := f.node; !f.fs.IgnoreSync {
-		n.synced, n.shared = n.data, true
+		n.synced, n.shared, n.sum = n.data, true, nil
 	}
 	f.fs.mu.Unlock()
 	f.fs.after("sync", f.name)

@@ -56,7 +56,8 @@ var _ vfs.FS = (*FS)(nil)
 type node struct {
 	// A file. The bytes of synced never change, and data may share them.
 	data, synced []byte
-	shared       bool // data and synced are the same memory
+	shared       bool    // data and synced are the same memory
+	sum          *uint32 // checksum of synced, once computed
 
 	// A directory: its entries, those after a crash at worst, and what leads
 	// from these to those.

@@ -1,0 +1,162 @@
+package coordinator
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/protocol"
+)
+
+// seededRuns is how many runs TestSameDigest does; the nightly form is
+// CKPT_SEEDED_RUNS=200.
+func seededRuns(t *testing.T) int {
+	if s := os.Getenv("CKPT_SEEDED_RUNS"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatalf("CKPT_SEEDED_RUNS: %v", err)
+		}
+		return n
+	}
+	return 14
+}
+
+// TestSameDigest kills ranks and nodes at seeded random times, restarts, also
+// under other mappings, and expects the digest of a run without failures.
+func TestSameDigest(t *testing.T) {
+	apps := []string{"bt.S.4", "sp.S.4", "lu.S.4", "cg.S.4", "minighost.S.4", "bt.S.16", "ring.S.4"}
+	want := map[string]string{}
+	length := map[string]time.Duration{}
+	for _, app := range apps {
+		s := job(t, app, 1)
+		r, _, _ := launch(t, s, Options{})
+		if r.Digest == "" || r.Failures != 0 {
+			t.Fatalf("%s: result %+v", app, r)
+		}
+		want[app] = r.Digest
+		s.Schedule.Every = 7
+		r, _, _ = launch(t, s, Options{})
+		length[app] = time.Duration(r.Wall * float64(time.Second))
+	}
+	failures := 0
+	for seed := range seededRuns(t) {
+		app := apps[seed%len(apps)]
+		t.Run(fmt.Sprintf("seed=%d/%s", seed, app), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(uint64(seed), 2))
+			r := disturbed(t, rng, app, length[app])
+			failures += r.Failures
+			if r.Digest != want[app] {
+				t.Errorf("digest %s, without failures %s", r.Digest, want[app])
+			}
+		})
+	}
+	t.Logf("%d ranks or nodes died", failures)
+	if failures == 0 {
+		t.Error("nothing was killed: the runs prove nothing")
+	}
+}
+
+// disturbed runs an application under one random kind of disturbance.
+func disturbed(t *testing.T, rng *rand.Rand, app string, length time.Duration) *Result {
+	s := job(t, app, 1+rng.IntN(4))
+	s.Schedule.Every = s.Iterations/8 + rng.IntN(s.Iterations/2)
+	s.AutoRestart = true
+	s.SharedOnce, s.LibraryOnce = rng.IntN(4) > 0, rng.IntN(4) > 0
+	if rng.IntN(3) == 0 {
+		s.MPI = mpi.OpenMPI.String()
+	}
+	at := func() time.Duration { return time.Duration(rng.Int64N(int64(length))) }
+	var opt Options
+	kind := rng.IntN(4)
+	switch kind {
+	case 0: // ranks killed at random times
+		for range 1 + rng.IntN(2) {
+			opt.Failures = append(opt.Failures, Failure{Rank: rng.IntN(s.NP), Node: -1, After: at()})
+		}
+	case 1: // a node killed at a random time
+		opt.Failures = []Failure{{Rank: -1, Node: rng.IntN(len(s.Mapping)), After: at()}}
+	case 2: // a rank killed at an iteration
+		opt.Failures = []Failure{{Rank: rng.IntN(s.NP), Node: -1, Iter: 1 + rng.IntN(s.Iterations)}}
+	case 3: // killed for good, then restarted under another mapping
+		return remapped(t, rng, s)
+	}
+	r, _, _ := launch(t, s, opt)
+	return r
+}
+
+// remapped kills a job after its first checkpoint and restarts it elsewhere.
+func remapped(t *testing.T, rng *rand.Rand, s Spec) *Result {
+	s.AutoRestart = false
+	opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t},
+		Failures: []Failure{{Rank: rng.IntN(s.NP), Node: -1, Iter: s.Schedule.Every + 1}}}
+	_, err := Launch(t.Context(), s, opt)
+	if failed, ok := err.(*JobFailedError); !ok || !failed.Restartable {
+		t.Fatalf("launch: %v, want a job that can be restarted", err)
+	}
+	opt.Failures = nil
+	r, err := Restart(t.Context(), RestartOptions{Options: opt,
+		Mapping: func(np int) (Mapping, error) { return EvenMapping(np, 1+rng.IntN(np)) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Failures++
+	return r
+}
+
+// TestDeathInEveryPhase kills or freezes a rank just as the coordinator enters
+// each phase of a checkpoint, and expects the same digest and the rank's name.
+func TestDeathInEveryPhase(t *testing.T) {
+	s := job(t, "bt.S.4", 2)
+	s.Schedule.Every = 20
+	s.AutoRestart = true
+	want, _, _ := launch(t, s, Options{})
+	phases := map[string]func(protocol.Action) bool{
+		"start":   func(a protocol.Action) bool { return broadcasts(a, protocol.Start) },
+		"propose": func(a protocol.Action) bool { return broadcasts(a, protocol.Propose) },
+		"stop":    func(a protocol.Action) bool { return broadcasts(a, protocol.StopAt) },
+		"drain": func(a protocol.Action) bool {
+			m, ok := a.(protocol.Send)
+			return ok && m.Message.Kind == protocol.Drain
+		},
+		"write":  func(a protocol.Action) bool { return broadcasts(a, protocol.Write) },
+		"commit": func(a protocol.Action) bool { _, ok := a.(protocol.Commit); return ok },
+		"resume": func(a protocol.Action) bool { return broadcasts(a, protocol.Resume) },
+	}
+	for phase, is := range phases {
+		for _, freeze := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/freeze=%v", phase, freeze), func(t *testing.T) {
+				s := s
+				if phase == "propose" || phase == "stop" {
+					s.Schedule = Schedule{Interval: 20 * time.Millisecond}
+				}
+				v := &victim{rank: 2, freeze: freeze, is: is}
+				opt := Options{watch: v.watch, Limits: protocol.DefaultLimits}
+				opt.Limits.Silence = time.Second
+				opt.Observer = &recorder{t: t, on: v.event}
+				r, rec, opt := launch(t, s, opt)
+				if r.Digest != want.Digest {
+					t.Errorf("digest %s, want %s", r.Digest, want.Digest)
+				}
+				died := eventsOf[*FailureEvent](rec)
+				if len(died) != 1 || died[0].Rank != 2 {
+					t.Errorf("failures %+v, want one of rank 2", died)
+				}
+				for _, lost := range eventsOf[*LostEvent](rec) {
+					if lost.Rank != 2 && lost.Reason != "the job is finishing" {
+						t.Errorf("checkpoint lost: %+v, want it to name rank 2", lost)
+					}
+				}
+				verifyAll(t, opt)
+			})
+		}
+	}
+}
+
+func broadcasts(a protocol.Action, kind protocol.Kind) bool {
+	b, ok := a.(protocol.Broadcast)
+	return ok && b.Message.Kind == kind
+}

@@ -1,0 +1,97 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"ckpt/dataset"
+)
+
+// TestMain makes the test binary serve as the process of a rank, too: ranks
+// are started from the executable of their coordinator.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "rank" && os.Getenv(envSocket) != "" {
+		if err := RunRank(context.Background(), os.Getenv); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// recorder keeps the events of a job.
+type recorder struct {
+	t  testing.TB
+	on func(any) // may be nil
+
+	mu     sync.Mutex
+	events []any
+	warned []string
+}
+
+func (r *recorder) Event(ev any) {
+	r.mu.Lock()
+	r.events = append(r.events, ev)
+	r.mu.Unlock()
+	if r.on != nil {
+		r.on(ev)
+	}
+}
+
+func (r *recorder) Warn(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.warned = append(r.warned, text)
+}
+
+// eventsOf returns the recorded events of one type.
+func eventsOf[E any](r *recorder) []E {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var list []E
+	for _, ev := range r.events {
+		if e, ok := ev.(E); ok {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// job describes a run of an application for a test.
+func job(t testing.TB, app string, nodes int) Spec {
+	t.Helper()
+	inst, err := dataset.ParseApp(app, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewSpec(inst)
+	if s.Mapping, err = EvenMapping(s.NP, nodes); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// launch runs a job in a store of its own, or in that of opt.
+func launch(t testing.TB, s Spec, opt Options) (*Result, *recorder, Options) {
+	t.Helper()
+	rec, ok := opt.Observer.(*recorder)
+	if !ok {
+		rec = &recorder{t: t}
+		opt.Observer = rec
+	}
+	if opt.Store == "" {
+		opt.Store = t.TempDir()
+	}
+	if opt.Job == "" {
+		opt.Job = "job"
+	}
+	r, err := Launch(t.Context(), s, opt)
+	if err != nil {
+		t.Fatalf("launch %s: %v", s.App, err)
+	}
+	return r, rec, opt
+}

@@ -1,0 +1,205 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"ckpt/image/vfs/memfs"
+	"ckpt/zones"
+)
+
+// damageJob is a job whose checkpoint 2 has everything: an own image, one that
+// refers to checkpoint 1, a shared segment and a library of checkpoint 1.
+func damageJob(t *testing.T) (*taker, *Manifest) {
+	t.Helper()
+	k := memJob(t)
+	for n := 1; n <= 2; n++ {
+		if _, err := k.take(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := k.job.Manifest(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k, m
+}
+
+// replace writes a file anew.
+func replace(t *testing.T, k *taker, name string, b []byte) {
+	t.Helper()
+	if err := k.fs.Remove(name); err != nil && !isNotExist(err) {
+		t.Fatal(err)
+	}
+	f, err := k.fs.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := fillFile(f, name, b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkNoticed checks that Verify and Load report damage to the file.
+func checkNoticed(t *testing.T, k *taker, m *Manifest, rel, what string) {
+	t.Helper()
+	name := filepath.Join(k.job.dir, rel)
+	rep, err := k.job.Verify(context.Background(), 2, nil)
+	if err != nil || len(rep.Damage) == 0 {
+		t.Errorf("%s of %s: Verify found %v, error %v", what, rel, rep.Damage, err)
+	}
+	for _, d := range rep.Damage {
+		if d.File != name || d.Offset < 0 || d.Reason == "" {
+			t.Errorf("%s of %s: Verify found %+v", what, rel, d)
+		}
+	}
+	var damage *DamageError
+	if filepath.Base(rel) == manifestName {
+		_, err = k.job.Manifest(2)
+	} else {
+		i := 0
+		for m.Files[i].Path != rel {
+			i++
+		}
+		err = k.job.Load(context.Background(), m, rel, empty(wantRegions(m.Files[i])))
+	}
+	if !errors.As(err, &damage) || damage.File != name || damage.Offset < 0 || damage.Reason == "" {
+		t.Errorf("%s of %s: Load says %v", what, rel, err)
+	}
+}
+
+func TestBitFlips(t *testing.T) {
+	k, m := damageJob(t)
+	files := []string{"0002/" + manifestName}
+	for _, f := range m.Files {
+		files = append(files, f.Path)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range 1000 {
+		rel := files[i%len(files)]
+		name := filepath.Join(k.job.dir, rel)
+		b, err := readFile(k.fs, name, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bit := rng.IntN(len(b) * 8)
+		b[bit/8] ^= 1 << (bit % 8)
+		replace(t, k, name, b)
+		checkNoticed(t, k, m, rel, "bit flip")
+		b[bit/8] ^= 1 << (bit % 8)
+		replace(t, k, name, b)
+	}
+	if err := checkCheckpoint(k.job, 2); err != nil {
+		t.Errorf("after undoing it all: %v", err)
+	}
+}
+
+// TestEveryByte flips one bit in every byte of a small image.
+func TestEveryByte(t *testing.T) {
+	k, m := damageJob(t)
+	f := m.Files[1] // the one with a reference
+	name := filepath.Join(k.job.dir, f.Path)
+	b, err := readFile(k.fs, name, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := 1
+	if raceEnabled {
+		step = 7
+	}
+	into := empty(wantRegions(f))
+	for i := 0; i < len(b); i += step {
+		b[i] ^= 0x10
+		replace(t, k, name, b)
+		var damage *DamageError
+		if err := k.job.Load(context.Background(), m, f.Path, into); !errors.As(err, &damage) || damage.File != name {
+			t.Errorf("flip at %d: %v", i, err)
+		}
+		b[i] ^= 0x10
+	}
+}
+
+func TestTruncated(t *testing.T) {
+	k, m := damageJob(t)
+	for _, f := range m.Files {
+		name := filepath.Join(k.job.dir, f.Path)
+		b, err := readFile(k.fs, name, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := 0; n < len(b); n += zones.PageSize {
+			replace(t, k, name, b[:n])
+			checkNoticed(t, k, m, f.Path, "truncation")
+		}
+		replace(t, k, name, b[:len(b)-1])
+		checkNoticed(t, k, m, f.Path, "truncation by a byte")
+		for _, n := range []int{1, 512, 4096, 8192} {
+			replace(t, k, name, append(b[:len(b):len(b)], make([]byte, n)...))
+			checkNoticed(t, k, m, f.Path, "extension")
+		}
+		if err := k.fs.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		checkNoticed(t, k, m, f.Path, "removal")
+		replace(t, k, name, b)
+	}
+	name := k.job.manifestPath(2)
+	b, err := readFile(k.fs, name, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range b {
+		replace(t, k, name, b[:n])
+		if _, err := k.job.Manifest(2); !errors.As(err, new(*DamageError)) {
+			t.Errorf("manifest of %d bytes: %v", n, err)
+		}
+	}
+}
+
+// TestBaseDamaged damages the image of an earlier checkpoint that a later one
+// refers to.
+func TestBaseDamaged(t *testing.T) {
+	k, m := damageJob(t)
+	name := filepath.Join(k.job.dir, k.base.Path)
+	b, err := readFile(k.fs, name, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[blockSize+17] ^= 1
+	replace(t, k, name, b)
+	rep, err := k.job.Verify(context.Background(), 2, nil)
+	if err != nil || len(rep.Damage) != 1 || rep.Damage[0].File != name || rep.Damage[0].Offset != blockSize {
+		t.Errorf("Verify: %+v, %v", rep, err)
+	}
+	var damage *DamageError
+	err = k.job.Load(context.Background(), m, m.Files[1].Path, empty(deltaRegions(2)))
+	if !errors.As(err, &damage) || damage.File != name {
+		t.Errorf("Load: %v", err)
+	}
+	if err := k.fs.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	err = k.job.Load(context.Background(), m, m.Files[1].Path, empty(deltaRegions(2)))
+	if !errors.As(err, &damage) || damage.File != name || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Load without the base: %v", err)
+	}
+}
+
+// TestSweepKeepsWhatItCannotRead: the files of a checkpoint whose manifest is
+// damaged may still be of use to somebody who repairs it.
+func TestSweepKeepsWhatItCannotRead(t *testing.T) {
+	k, _ := damageJob(t)
+	replace(t, k, k.job.manifestPath(2), []byte("rubbish"))
+	before := k.fs.(*memfs.FS).Digest()
+	removed, err := k.job.Sweep()
+	if err != nil || len(removed) > 0 {
+		t.Errorf("removed %v, %v", removed, err)
+	}
+	if k.fs.(*memfs.FS).Digest() != before {
+		t.Error("something changed")
+	}
+}

@@ -1,0 +1,132 @@
+package image
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"ckpt/image/vfs/memfs"
+)
+
+// FuzzImage opens arbitrary bytes as a container file and reads all of it. The
+// checksums are made right first, or the fuzzer would never get past them.
+func FuzzImage(f *testing.F) {
+	images, _ := filepath.Glob("testdata/store/jobs/*/*/*.img")
+	for _, name := range images {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, true)
+		f.Add(b, false)
+		f.Add(b[:len(b)-blockSize], true)
+	}
+	f.Add([]byte{}, false)
+	f.Fuzz(func(t *testing.T, b []byte, repair bool) {
+		if len(b) > 1<<20 {
+			return
+		}
+		if repair {
+			b = repaired(b)
+		}
+		m := memfs.New()
+		file, err := m.Create("/x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := fillFile(file, "/x", b); err != nil {
+			t.Fatal(err)
+		}
+		c, err := openContainer(m, "/x")
+		if err != nil {
+			if !errors.As(err, new(*DamageError)) && !errors.Is(err, ErrNewerVersion) && !errors.Is(err, ErrUnsupported) {
+				t.Fatalf("error of no kind: %v", err)
+			}
+			return
+		}
+		defer c.Close()
+		// What has been accepted is consistent, and reading it terminates.
+		var sum int64
+		for _, e := range c.index.own() {
+			sum += e.storedLen
+		}
+		if sum != c.trailer.indexOffset-blockSize || sum > int64(len(b)) {
+			t.Fatalf("extents of %d bytes in a payload of %d", sum, c.trailer.indexOffset-blockSize)
+		}
+		r := &reader{depth: 2, bad: func(error) error { return nil }}
+		if err := r.read(context.Background(), c.f, c.path, c.index.own()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// repaired makes the checksums of header, trailer and index right.
+func repaired(b []byte) []byte {
+	if len(b) < 3*blockSize || len(b)%blockSize != 0 {
+		return b
+	}
+	b = append([]byte(nil), b...)
+	head, tail := b[:blockSize], b[len(b)-blockSize:]
+	put32(head[crcAt:], crcOf(head[:crcAt]))
+	put32(tail[crcAt:], crcOf(tail[:crcAt]))
+	t, err := decodeTrailer(tail, int64(len(b)))
+	if err != nil {
+		return b
+	}
+	x := b[t.indexOffset : t.indexOffset+t.indexLen]
+	sum := digestOf(head)
+	copy(x, sum[:])
+	t.digest, t.indexCRC = digestOf(x), crcOf(x)
+	t.encode(tail)
+	return b
+}
+
+func crcOf(b []byte) uint32    { return crc32.Checksum(b, castagnoli) }
+func put32(b []byte, v uint32) { binary.LittleEndian.PutUint32(b, v) }
+func sealed(b []byte) []byte {
+	return fmt.Appendf(b[:len(b):len(b)], "%s%x\n", sumPrefix, digestOf(b))
+}
+
+// FuzzManifest reads arbitrary bytes as a manifest.
+func FuzzManifest(f *testing.F) {
+	names, _ := filepath.Glob("testdata/store/jobs/*/*/manifest")
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, false)
+		f.Add(b[:len(b)-len(sumPrefix)-65], true)
+	}
+	f.Add([]byte(manifestMagic+"1\n{}\n"), true)
+	f.Add([]byte(manifestMagic+"2\n{}\n"), true)
+	f.Fuzz(func(t *testing.T, b []byte, seal bool) {
+		if seal {
+			b = sealed(b)
+		}
+		m, err := decodeManifest("manifest", b)
+		if err != nil {
+			if !errors.As(err, new(*DamageError)) && !errors.Is(err, ErrNewerVersion) {
+				t.Fatalf("error of no kind: %v", err)
+			}
+			return
+		}
+		for _, f := range m.Files {
+			if !filepath.IsLocal(f.Path) {
+				t.Fatalf("path %q leaves the job", f.Path)
+			}
+		}
+		again, err := m.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := decodeManifest("manifest", again); err != nil {
+			t.Fatalf("cannot read again what was written: %v", err)
+		}
+	})
+}

@@ -1,0 +1,191 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"ckpt/image/vfs"
+	"ckpt/image/vfs/memfs"
+	"ckpt/zones"
+)
+
+// genRegions draws the memory of a rank: few regions or many, of sizes around
+// those where something changes.
+func genRegions(t *rapid.T) []zones.Region {
+	edge := rapid.SampledFrom([]int64{0, 1, zones.PageSize - 1, zones.PageSize, zones.PageSize + 1, 3 * zones.PageSize})
+	size := rapid.OneOf(edge, rapid.Int64Range(0, 100_000))
+	if rapid.IntRange(0, 19).Draw(t, "large") == 0 {
+		size = rapid.OneOf(edge, rapid.Int64Range(stageBelow-zones.PageSize, 2*stageBytes))
+	}
+	n := rapid.OneOf(rapid.IntRange(0, 5), rapid.IntRange(0, 40)).Draw(t, "regions")
+	regions := make([]zones.Region, 0, n)
+	for i := range n {
+		zone := rapid.SampledFrom(zones.All()).Draw(t, "zone")
+		r := region(fmt.Sprintf("%s.%d", zone, i), zone, size.Draw(t, "size"), rapid.Uint64Range(0, 1000).Draw(t, "seed"))
+		if len(r.Mem) > 0 && rapid.IntRange(0, 9).Draw(t, "misplaced") == 0 {
+			// Memory that direct I/O does not take.
+			r.Mem = append(make([]byte, 1, len(r.Mem)+1), r.Mem...)[1:]
+		}
+		regions = append(regions, r)
+	}
+	return regions
+}
+
+func roundTrip(t *rapid.T, fsys vfs.FS, dir string) {
+	ctx := context.Background()
+	regions := genRegions(t)
+	opt := WriteOptions{
+		ExtentBytes: rapid.SampledFrom([]int{0, 1, 4096, 10_000, 1 << 20, 1 << 30}).Draw(t, "extent"),
+		Depth:       rapid.IntRange(0, 5).Draw(t, "depth"),
+		Buffered:    rapid.Bool().Draw(t, "buffered"),
+	}
+	var told int64
+	opt.Progress = func(n int64) { told += n }
+	s, err := CreateStore(fsys, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := s.CreateJob(testJob, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Unlock()
+	tx, err := j.Begin(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := Write(ctx, fsys, tx.RankPath(0), Header{Job: testJob, Number: 1, Kind: KindRank}, regions, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want zones.Sizes
+	for _, r := range regions {
+		want.Add(r.Zone, r.Size)
+	}
+	if info.Zones != want || told != info.Bytes {
+		t.Fatalf("zones %+v, want %+v; progress %d of %d", info.Zones, want, told, info.Bytes)
+	}
+	m := testManifest(1)
+	m.Files = []File{{"0001/rank-0.img", KindRank, []int{0}, 0, info.Bytes, info.IndexBlake3}}
+	if err := tx.Commit(ctx, m); err != nil {
+		t.Fatal(err)
+	}
+	got := empty(regions)
+	rng := rand.New(rand.NewPCG(1, 1))
+	rng.Shuffle(len(got), func(a, b int) { got[a], got[b] = got[b], got[a] })
+	if err := j.Load(ctx, m, "0001/rank-0.img", got); err != nil {
+		t.Fatal(err)
+	}
+	byName := make(map[string]zones.Region)
+	for _, r := range got {
+		byName[r.Name] = r
+	}
+	for i, r := range regions {
+		got[i] = byName[r.Name]
+	}
+	if err := sameMemory(info.Path, got, regions); err != nil {
+		t.Fatal(err)
+	}
+	rep, err := j.Verify(ctx, 1, nil)
+	fi, serr := fsys.Stat(j.manifestPath(1))
+	if err != nil || serr != nil || len(rep.Damage) > 0 || rep.CheckedBytes != info.Bytes+fi.Size() {
+		t.Fatalf("verify: %+v, %v", rep, err)
+	}
+}
+
+func TestRoundTripMemory(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { roundTrip(t, memfs.New(), "/a/b/store") })
+}
+
+func TestRoundTripDisk(t *testing.T) {
+	dir := t.TempDir()
+	n := 0
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		roundTrip(t, vfs.OS{}, filepath.Join(dir, fmt.Sprint(n), "store"))
+	})
+}
+
+func TestLoadOtherRegions(t *testing.T) {
+	k := memJob(t)
+	m, err := k.take(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func([]zones.Region) []zones.Region{
+		"one less":      func(r []zones.Region) []zones.Region { return r[1:] },
+		"one more":      func(r []zones.Region) []zones.Region { return append(r, region("x", zones.Data, 1, 1)) },
+		"twice":         func(r []zones.Region) []zones.Region { return append(r[:len(r)-1], r[0]) },
+		"other name":    func(r []zones.Region) []zones.Region { r[0].Name = "v"; return r },
+		"other size":    func(r []zones.Region) []zones.Region { r[0].Size--; return r },
+		"other zone":    func(r []zones.Region) []zones.Region { r[0].Zone = zones.Shared; return r },
+		"other element": func(r []zones.Region) []zones.Region { r[0].Elem = zones.Int32; return r },
+	} {
+		err := k.job.Load(context.Background(), m, m.Files[0].Path, change(empty(rankRegions(1, 0))))
+		if !errors.Is(err, ErrRegionsDiffer) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestWriteCanceled checks that Write stops and leaves nothing.
+func TestWriteCanceled(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(context.Background())
+	regions := []zones.Region{region("u", zones.Data, 3<<20, 1)}
+	opt := WriteOptions{ExtentBytes: stageBelow, Depth: 1, Progress: func(int64) { cancel() }}
+	_, err := Write(ctx, vfs.OS{}, filepath.Join(dir, "x.img"), Header{Job: testJob, Number: 1, Kind: KindRank}, regions, opt)
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	left, err := vfs.OS{}.ReadDir(dir)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+func TestWriteBadInput(t *testing.T) {
+	good := Header{Job: testJob, Number: 1, Kind: KindRank}
+	fine := region("u", zones.Data, 10, 1)
+	short := fine
+	short.Mem = short.Mem[:10]
+	noName := fine
+	noName.Name = ""
+	for name, c := range map[string]struct {
+		h       Header
+		regions []zones.Region
+	}{
+		"no job":      {Header{Number: 1, Kind: KindRank}, nil},
+		"no number":   {Header{Job: testJob, Kind: KindRank}, nil},
+		"no kind":     {Header{Job: testJob, Number: 1}, nil},
+		"rank":        {Header{Job: testJob, Number: 1, Kind: KindRank, Rank: -2}, nil},
+		"short":       {good, []zones.Region{short}},
+		"no name":     {good, []zones.Region{noName}},
+		"same region": {good, []zones.Region{fine, fine}},
+	} {
+		m := memfs.New()
+		if _, err := Write(context.Background(), m, "/x", c.h, c.regions, WriteOptions{}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if _, err := m.Stat("/x"); !isNotExist(err) {
+			t.Errorf("%s: a file was left", name)
+		}
+	}
+	// What is there is not ours to remove.
+	m := memfs.New()
+	if f, err := m.Create("/x"); err != nil || f.Close() != nil {
+		t.Fatal(err)
+	}
+	if _, err := Write(context.Background(), m, "/x", good, nil, WriteOptions{}); err == nil {
+		t.Error("overwrote a file")
+	}
+	if _, err := m.Stat("/x"); err != nil {
+		t.Error(err)
+	}
+}
