@@ -18,15 +18,15 @@ import (
 // of a running job. It lies beside the job's checkpoints, readable by the user
 // only.
 type announcement struct {
-	PID    int    `json:"pid"`
-	Socket string `json:"socket"`
-	Token  string `json:"token"`
+	PID     int    `json:"pid"`
+	Address string `json:"address"` // network, colon, address
+	Token   string `json:"token"`
 }
 
 const announcementName = "run.json"
 
-func announce(dir, socket, token string) error {
-	b, err := json.Marshal(announcement{os.Getpid(), socket, token})
+func announce(dir, address, token string) error {
+	b, err := json.Marshal(announcement{os.Getpid(), address, token})
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func Contact(ctx context.Context, jobDir string) (*Client, error) {
 	if err := json.Unmarshal(b, &a); err != nil {
 		return nil, fmt.Errorf("%s: %w", announcementName, err)
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", a.Socket)
+	conn, err := dialCoordinator(ctx, a.Address)
 	if err != nil {
 		return nil, ErrNotRunning // it was killed and could not withdraw
 	}

@@ -23,12 +23,14 @@ type driver struct {
 	job     *image.Job
 	store   string // directory, absolute
 	mapping Mapping
-	parent  int // checkpoint this run began with
+	nodes   []int // of each rank
+	parent  int   // checkpoint this run began with
 	library libraryID
 	limits  protocol.Limits
 	out     Observer
 
 	launcher launcher
+	network  string                // of the listener: unix; tests also measure tcp
 	watch    func(protocol.Action) // of tests, told of each action before it is done; may be nil
 
 	machine *protocol.Coordinator
@@ -39,7 +41,9 @@ type driver struct {
 
 	run      *rundir
 	token    string
+	address  string // of the listener: network, colon, address
 	listener net.Listener
+	conns    connections
 	members  []*member
 	gen      int
 	inject   *injector
@@ -85,7 +89,7 @@ type ticket struct {
 const killGrace = 10 * time.Second
 
 func newDriver(spec Spec, job *image.Job, store string, mapping Mapping, library libraryID, limits protocol.Limits, out Observer) *driver {
-	return &driver{spec: spec, job: job, store: store, mapping: mapping, library: library, limits: limits, out: out, launcher: local{},
+	return &driver{spec: spec, job: job, store: store, mapping: mapping, nodes: mapping.Nodes(), library: library, limits: limits, out: out, launcher: local{}, network: "unix",
 		mail: make(chan func(), 256), done: make(chan struct{}), requests: map[int]*ticket{}}
 }
 
@@ -152,10 +156,15 @@ func (d *driver) open() error {
 	if d.run, err = newRundir(mpi.SegmentDir(0), len(d.mapping)); err != nil {
 		return err
 	}
-	if d.listener, err = net.Listen("unix", d.run.socket()); err != nil {
+	at := d.run.socket()
+	if d.network != "unix" {
+		at = "127.0.0.1:0"
+	}
+	if d.listener, err = net.Listen(d.network, at); err != nil {
 		return errors.Join(err, d.run.remove())
 	}
-	if err := announce(d.job.Dir(), d.run.socket(), d.token); err != nil {
+	d.address = d.network + ":" + d.listener.Addr().String()
+	if err := announce(d.job.Dir(), d.address, d.token); err != nil {
 		return errors.Join(err, d.listener.Close(), d.run.remove())
 	}
 	d.helpers.Go(d.accept)
@@ -165,6 +174,7 @@ func (d *driver) open() error {
 func (d *driver) close() {
 	close(d.done)
 	d.listener.Close()
+	d.conns.end()
 	for _, m := range d.members {
 		if m.link != nil {
 			m.link.close()
@@ -246,9 +256,7 @@ func (d *driver) perform(actions []protocol.Action) {
 		case protocol.Send:
 			d.send(a.Message.Rank, a.Message)
 		case protocol.Broadcast:
-			for rank := range d.members {
-				d.send(rank, a.Message)
-			}
+			d.broadcast(a.Message)
 		case protocol.Kill:
 			d.kill(a.Rank)
 		case protocol.Spawn:
@@ -270,15 +278,31 @@ func (d *driver) perform(actions []protocol.Action) {
 }
 
 func (d *driver) send(rank int, m protocol.Message) {
-	l := d.members[rank].link
-	if l == nil {
+	if l := d.members[rank].link; l != nil {
+		l.send(m)
+	}
+}
+
+// broadcast sends a message to all ranks: the same, but for the order to write,
+// which names each rank's files.
+func (d *driver) broadcast(m protocol.Message) {
+	if m.Kind == protocol.Write {
+		for rank := range d.members {
+			m.Rank, m.Body = rank, encode(d.order(rank))
+			d.send(rank, m)
+		}
 		return
 	}
-	m.Rank = rank
-	if m.Kind == protocol.Write {
-		m.Body = encode(d.order(rank))
+	frame, err := protocol.AppendFrame(nil, m)
+	if err != nil {
+		d.broken = err
+		return
 	}
-	l.send(m)
+	for _, member := range d.members {
+		if member.link != nil {
+			member.link.sendFrame(frame)
+		}
+	}
 }
 
 func (d *driver) answer(a protocol.Answer) {
@@ -308,10 +332,9 @@ func (d *driver) spawn(a protocol.Spawn) {
 		return
 	}
 	d.members = make([]*member, d.spec.NP)
-	nodes := d.mapping.Nodes()
 	for rank := range d.members {
-		proc, err := d.launcher.start(rankStart{rank: rank, gen: a.Gen, socket: d.run.socket(), token: d.token,
-			scratch: d.run.scratch(nodes[rank])}, func(cause string) {
+		proc, err := d.launcher.start(rankStart{rank: rank, gen: a.Gen, socket: d.address, token: d.token,
+			scratch: d.run.scratch(d.nodes[rank])}, func(cause string) {
 			d.post(func() { d.lose(a.Gen, rank, cause) })
 		})
 		if err != nil {

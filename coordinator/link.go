@@ -2,13 +2,16 @@ package coordinator
 
 import (
 	"bufio"
+	"context"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"ckpt/coordinator/protocol"
@@ -30,6 +33,15 @@ const (
 	greetingLimit = 4096
 	greetingTime  = 10 * time.Second
 )
+
+// dialCoordinator connects to an address like unix:/path or tcp:host:port.
+func dialCoordinator(ctx context.Context, address string) (net.Conn, error) {
+	network, at, ok := strings.Cut(address, ":")
+	if !ok {
+		return nil, fmt.Errorf("address %q of the coordinator is malformed", address)
+	}
+	return (&net.Dialer{}).DialContext(ctx, network, at)
+}
 
 // greet sends the first line.
 func greet(conn net.Conn, g greeting) error {
@@ -61,65 +73,102 @@ func readGreeting(conn net.Conn, r *bufio.Reader, token string) (greeting, error
 }
 
 // A link carries messages over a connection. Sending never blocks: a peer that
-// does not read, a stopped process say, must not hold up the others.
+// does not read, a stopped process say, must not hold up the others. What the
+// kernel does not take at once is left to a goroutine that lives only as long
+// as there is something left; with thousands of ranks, one for each would cost
+// more than the messages.
 type link struct {
 	conn net.Conn
+	raw  syscall.RawConn
 	r    *bufio.Reader
 
 	mu     sync.Mutex
-	wake   sync.Cond
-	queue  []byte // frames to be written
-	closed bool
-	err    error // of an earlier write or of encoding
+	queue  []byte // frames the kernel has not taken yet
+	err    error  // of an earlier write or of encoding
 	writer sync.WaitGroup
 }
 
-func newLink(conn net.Conn, r *bufio.Reader) *link {
-	l := &link{conn: conn, r: r}
-	l.wake.L = &l.mu
-	l.writer.Go(l.write)
-	return l
+func newLink(conn net.Conn, r *bufio.Reader) (*link, error) {
+	sc, ok := conn.(syscall.Conn)
+	if !ok {
+		return nil, fmt.Errorf("connection %T has no descriptor", conn)
+	}
+	raw, err := sc.SyscallConn()
+	return &link{conn: conn, raw: raw, r: r}, err
 }
 
-// send queues a message. An error of the connection shows on the reading side.
+// send sends a message. An error of the connection shows on the reading side.
 func (l *link) send(m protocol.Message) {
+	frame, err := protocol.AppendFrame(nil, m)
+	if err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.fail(err)
+		return
+	}
+	l.sendFrame(frame)
+}
+
+// sendFrame sends an encoded message; it does not keep frame.
+func (l *link) sendFrame(frame []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.err != nil {
+	if l.err != nil {
 		return
 	}
-	queue, err := protocol.AppendFrame(l.queue, m)
+	if len(l.queue) > 0 { // its writer takes this along
+		l.queue = append(l.queue, frame...)
+		return
+	}
+	rest, err := l.try(frame)
 	if err != nil {
-		l.err = err
-		l.conn.Close()
+		l.fail(err)
 		return
 	}
-	l.queue = queue
-	l.wake.Signal()
+	if len(rest) > 0 {
+		l.queue = append(l.queue, rest...)
+		l.writer.Go(l.drainQueue)
+	}
 }
 
-func (l *link) write() {
-	var out []byte
-	for {
-		l.mu.Lock()
-		for len(l.queue) == 0 && !l.closed {
-			l.wake.Wait()
-		}
-		if len(l.queue) == 0 {
-			l.mu.Unlock()
-			return
-		}
-		out, l.queue = l.queue, out[:0]
+// try writes what the kernel takes without waiting and returns the rest.
+func (l *link) try(b []byte) (rest []byte, err error) {
+	werr := l.raw.Write(func(fd uintptr) bool {
+		var n int
+		n, err = syscall.Write(int(fd), b)
+		b = b[max(0, n):]
+		return true // whatever happened: do not wait
+	})
+	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR) {
+		err = nil
+	}
+	return b, errors.Join(err, werr)
+}
+
+// drainQueue writes until the queue is empty, waiting for the peer.
+func (l *link) drainQueue() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.queue) > 0 && l.err == nil {
+		out := l.queue
 		l.mu.Unlock()
-		if _, err := l.conn.Write(out); err != nil {
-			l.mu.Lock()
-			l.err = err
-			l.queue = nil
-			l.mu.Unlock()
-			l.conn.Close() // wakes the reader
-			return
+		n, err := l.conn.Write(out)
+		l.mu.Lock()
+		l.queue = l.queue[n:]
+		if err != nil {
+			l.fail(err)
 		}
 	}
+	l.queue = nil
+}
+
+// fail ends the connection, which wakes its reader. The caller holds mu.
+func (l *link) fail(err error) {
+	if l.err == nil {
+		l.err = err
+	}
+	l.queue = nil
+	l.conn.Close()
 }
 
 // receive reads the next message; io.EOF when the peer has gone.
@@ -141,11 +190,7 @@ func (l *link) receive() (protocol.Message, error) {
 
 // close gives queued messages a moment to leave, then ends the connection.
 func (l *link) close() {
-	l.mu.Lock()
-	l.closed = true
-	l.wake.Signal()
-	l.mu.Unlock()
-	l.conn.SetWriteDeadline(time.Now().Add(time.Second))
+	_ = l.conn.SetWriteDeadline(time.Now().Add(time.Second))
 	l.writer.Wait()
 	l.conn.Close()
 }

@@ -79,14 +79,16 @@ func rankOf(getenv func(string) string) (int, error) {
 
 // join connects to the coordinator and waits until all ranks have.
 func (r *rank) join(ctx context.Context, socket string) error {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	conn, err := dialCoordinator(ctx, socket)
 	if err != nil {
 		return err
 	}
 	if err := greet(conn, greeting{Token: r.token, Role: roleRank, Rank: r.id, Gen: r.gen}); err != nil {
 		return err
 	}
-	r.link = newLink(conn, bufio.NewReader(conn))
+	if r.link, err = newLink(conn, bufio.NewReader(conn)); err != nil {
+		return err
+	}
 	if r.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return err
 	}

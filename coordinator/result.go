@@ -130,7 +130,7 @@ func (d *driver) report(n protocol.Notice) {
 		d.out.Event(&LostEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
 	case protocol.RankDied:
 		d.result.Failures++
-		d.out.Event(&FailureEvent{Type: "failure", Rank: n.Rank, Node: d.mapping.Nodes()[n.Rank],
+		d.out.Event(&FailureEvent{Type: "failure", Rank: n.Rank, Node: d.nodes[n.Rank],
 			Iteration: n.Iter, Reason: n.Text})
 	case protocol.FallingBack:
 		d.fellBack = fmt.Sprintf("checkpoint %d: %s", n.Checkpoint, n.Text)

@@ -4,10 +4,48 @@ import (
 	"bufio"
 	"io"
 	"net"
+	"sync"
 	"time"
 
 	"ckpt/coordinator/protocol"
 )
+
+// connections are the open ones: the end of the run ends them, whatever they
+// are waiting for.
+type connections struct {
+	mu    sync.Mutex
+	open  map[net.Conn]bool
+	ended bool
+}
+
+func (c *connections) add(conn net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		conn.Close()
+		return false
+	}
+	if c.open == nil {
+		c.open = map[net.Conn]bool{}
+	}
+	c.open[conn] = true
+	return true
+}
+
+func (c *connections) remove(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.open, conn)
+}
+
+func (c *connections) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	for conn := range c.open {
+		conn.Close()
+	}
+}
 
 // accept serves connections until the listener is closed.
 func (d *driver) accept() {
@@ -22,16 +60,10 @@ func (d *driver) accept() {
 
 // serve serves one connection, of a rank or of a command.
 func (d *driver) serve(conn net.Conn) {
-	// The end of the run ends the connection, whatever it is waiting for.
-	stop := make(chan struct{})
-	defer close(stop)
-	d.helpers.Go(func() {
-		select {
-		case <-d.done:
-			conn.Close()
-		case <-stop:
-		}
-	})
+	if !d.conns.add(conn) {
+		return
+	}
+	defer d.conns.remove(conn)
 	r := bufio.NewReaderSize(conn, greetingLimit)
 	g, err := readGreeting(conn, r, d.token)
 	if err != nil {
@@ -52,7 +84,11 @@ func (d *driver) serve(conn net.Conn) {
 
 // serveRank passes the messages of a rank on, in order.
 func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g greeting) {
-	l := newLink(conn, r)
+	l, err := newLink(conn, r)
+	if err != nil {
+		conn.Close()
+		return
+	}
 	admitted := make(chan *member, 1)
 	d.post(func() { admitted <- d.admit(g, l) })
 	var m *member
@@ -136,11 +172,10 @@ func (d *driver) welcome() {
 		}
 		peers[rank] = m.addr
 	}
-	nodes := d.mapping.Nodes()
 	for rank, m := range d.members {
 		m.link.send(protocol.Message{Kind: protocol.Welcome, Rank: rank, Body: encode(welcome{
 			Spec: d.spec, Job: d.job.Name(), StoreDir: d.store, Mapping: d.mapping,
-			Segment: d.segments[nodes[rank]], Peers: peers, Trips: d.inject.iterations(rank),
+			Segment: d.segments[d.nodes[rank]], Peers: peers, Trips: d.inject.iterations(rank),
 			Silence: d.limits.Silence, From: d.restored.number, Iter: d.restored.iter})})
 	}
 }

@@ -37,8 +37,8 @@ func (d *driver) order(rank int) writeOrder {
 		return o // Begin failed: the checkpoint is being given up
 	}
 	o.Rank = d.tx.RankPath(rank)
-	node := d.mapping.Nodes()[rank]
-	if d.spec.SharedOnce && d.mapping.first(node) == rank {
+	node := d.nodes[rank]
+	if d.spec.SharedOnce && (rank == 0 || d.nodes[rank-1] != node) {
 		o.Shared = d.tx.SharedPath(node)
 	}
 	if d.spec.LibraryOnce && rank == 0 && d.libraryFile() == nil {
@@ -94,7 +94,7 @@ func (d *driver) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 		Number: cp.Number, Iteration: int64(cp.Iter), Created: time.Now().UTC().Truncate(time.Millisecond),
 		Mapping: d.mapping, Parent: d.parent,
 		Library: &image.Library{Blake3: d.library.digest, Bytes: d.library.bytes, Name: "ckpt"}}
-	nodes := d.mapping.Nodes()
+	nodes := d.nodes
 	shared := make([]string, len(d.mapping)) // paths, by node
 	library := ""
 	if d.spec.LibraryOnce {

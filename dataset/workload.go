@@ -199,7 +199,9 @@ func parse(src []byte) (*Workload, error) {
 		if errors.Is(err, io.EOF) {
 			return nil, errors.New("the file is empty")
 		}
-		return nil, errors.New(strings.TrimPrefix(inType.ReplaceAllString(oneLine(err.Error()), ""), "yaml: "))
+		text := inType.ReplaceAllString(oneLine(err.Error()), "")
+		text = strings.TrimPrefix(text, "yaml: ")
+		return nil, errors.New(strings.TrimPrefix(text, "unmarshal errors: "))
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("text follows the first YAML document")

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
 
+	"ckpt/image/vfs"
 	"ckpt/image/vfs/memfs"
 )
 
@@ -186,6 +190,9 @@ var script = []step{
 	{do: (*crashRun).rebase}, // 3 is the last to refer to the image in 1
 	{do: (*crashRun).take},
 	{do: (*crashRun).fail},
+	{do: (*crashRun).failLate},
+	{(*crashRun).diePruning, 2},
+	{do: (*crashRun).take},
 	{(*crashRun).prune, 1},
 	{(*crashRun).prune, 0},
 	{do: (*crashRun).take},
@@ -196,7 +203,7 @@ func randomScript(seed uint64) []step {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	steps := []step{{do: (*crashRun).take}}
 	for range 10 {
-		switch rng.IntN(8) {
+		switch rng.IntN(10) {
 		case 0:
 			steps = append(steps, step{do: (*crashRun).abort})
 		case 1:
@@ -207,6 +214,10 @@ func randomScript(seed uint64) []step {
 			steps = append(steps, step{do: (*crashRun).fail})
 		case 4:
 			steps = append(steps, step{(*crashRun).prune, rng.IntN(3)})
+		case 5:
+			steps = append(steps, step{do: (*crashRun).failLate})
+		case 6:
+			steps = append(steps, step{(*crashRun).diePruning, rng.IntN(3)})
 		default:
 			steps = append(steps, step{do: (*crashRun).take})
 		}
@@ -296,6 +307,83 @@ func (r *crashRun) die(k *taker, _ int) error {
 	if err == nil && len(removed) == 0 {
 		err = errors.New("nothing was swept")
 	}
+	return err
+}
+
+// An unsyncable file system does not sync directories that fail chooses.
+type unsyncable struct {
+	vfs.FS
+	fail func(name string) bool
+}
+
+func (u unsyncable) SyncDir(name string) error {
+	if u.fail(name) {
+		return &fs.PathError{Op: "syncdir", Path: name, Err: syscall.EIO}
+	}
+	return u.FS.SyncDir(name)
+}
+
+// through carries out f as another coordinator that sees the disk through fsys,
+// and then starts again.
+func (r *crashRun) through(k *taker, fsys vfs.FS, f func(*taker) error) error {
+	library, base := k.library, k.base
+	for i, fsys := range []vfs.FS{fsys, r.fs} {
+		if err := k.job.Unlock(); err != nil {
+			return err
+		}
+		again, err := reopen(fsys, "/store")
+		if err != nil {
+			return err
+		}
+		*k = *again
+		k.library, k.base = library, base
+		if i == 0 {
+			if err := f(k); err == nil {
+				return errors.New("nothing failed")
+			}
+		}
+	}
+	_, err := k.job.Sweep()
+	return err
+}
+
+// failLate has a commit fail when its manifest is in place but not durably.
+func (r *crashRun) failLate(k *taker, _ int) error {
+	n, err := k.next()
+	if err != nil {
+		return err
+	}
+	failed := false
+	disk := unsyncable{r.fs, func(name string) bool {
+		_, err := r.fs.Stat(filepath.Join(name, manifestName))
+		hit := !failed && err == nil && filepath.Base(name) == formatNumber(n)
+		failed = failed || hit
+		return hit
+	}}
+	r.may[n] = true
+	err = r.through(k, disk, func(k *taker) error {
+		_, err := k.take(n)
+		return err
+	})
+	delete(r.may, n)
+	return err
+}
+
+// diePruning has a coordinator die when it has removed a manifest but not made
+// that durable. The next one must, before it sweeps.
+func (r *crashRun) diePruning(k *taker, keep int) error {
+	all, err := k.job.Checkpoints()
+	if err != nil || len(all) <= keep {
+		return err
+	}
+	delete(r.must, all[0])
+	disk := unsyncable{r.fs, func(string) bool { return true }}
+	err = r.through(k, disk, func(k *taker) error {
+		_, _, err := k.job.Prune(keep)
+		return err
+	})
+	delete(r.may, all[0])
+	k.forget()
 	return err
 }
 

@@ -26,6 +26,11 @@ func TestGolden(t *testing.T) {
 		}
 	}
 	golden := filepath.Join("testdata", "store")
+	if *update {
+		if err := os.MkdirAll(golden, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	err := walk(k.fs, "/store", "", func(rel string, dir, _ bool) error {
 		name := filepath.Join(golden, rel)
 		if dir {

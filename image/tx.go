@@ -135,13 +135,23 @@ func (t *Tx) complete(m *Manifest) error {
 	if m.Job != t.job.name || m.Number != t.number {
 		return fmt.Errorf("manifest is of checkpoint %d of job %s", m.Number, m.Job)
 	}
+	// Lists are written as lists, also when empty.
+	m.Mapping, m.Files, m.Ranks = listed(m.Mapping), listed(m.Files), listed(m.Ranks)
 	m.StoredBytes = 0
-	for _, f := range m.Files {
+	for i, f := range m.Files {
+		m.Files[i].Ranks = listed(f.Ranks)
 		if f.number() == t.number {
 			m.StoredBytes += f.Bytes
 		}
 	}
 	return m.check()
+}
+
+func listed[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
 }
 
 // checkFile checks that a file has its length and index, and that the files it

@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // results runs every collective operation and returns all ranks' results as
@@ -31,7 +29,7 @@ func results(t *testing.T, nodeOf []int, f Flavour) [][]uint64 {
 				out[c.Rank()] = append(out[c.Rank()], math.Float64bits(v))
 			}
 		}
-		for _, n := range []int{0, 1, 7, 20_000} {
+		for _, n := range []int{0, 1, 7, 12_000} {
 			sum, biggest := random(n), random(n)
 			if err := c.AllreduceSum(sum); err != nil {
 				return err
@@ -70,9 +68,11 @@ func results(t *testing.T, nodeOf []int, f Flavour) [][]uint64 {
 func TestCollectivesSameBitsUnderEveryMapping(t *testing.T) {
 	want := results(t, []int{0, 0, 0, 0, 0, 0, 0}, MPICH)
 	for _, nodeOf := range [][]int{{0, 1, 2, 3, 4, 5, 6}, {0, 0, 0, 1, 1, 1, 1}, {2, 0, 1, 2, 0, 1, 2}} {
-		for range 3 {
-			if diff := cmp.Diff(want, results(t, nodeOf, OpenMPI)); diff != "" {
-				t.Fatalf("mapping %v: %s", nodeOf, diff)
+		for range 2 {
+			for r, got := range results(t, nodeOf, OpenMPI) {
+				if !slices.Equal(got, want[r]) {
+					t.Fatalf("mapping %v: rank %d has other bits", nodeOf, r)
+				}
 			}
 		}
 	}

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
-		f.Value.Set("20") // each check makes and fills segments of tens of MiB
+		f.Value.Set("15") // each check makes and fills segments of tens of MiB
 	}
 	goleak.VerifyTestMain(m)
 }

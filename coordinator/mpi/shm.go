@@ -46,7 +46,7 @@ type inflow struct {
 
 // retryInterval bounds a sender's sleep. Bells are not lost, see bell, but a
 // receiver may be killed after it has freed space and before it rings.
-const retryInterval = 100 * time.Hour
+const retryInterval = 100 * time.Millisecond
 
 // batch is how many records are taken from a ring before its sender, if it
 // waits for space, is woken: waking it for each would cost two context switches
