@@ -357,9 +357,6 @@ func (w *Workload) Classes() []string {
 	})
 }
 
-// AllowsProcs reports whether the application can run with np processes.
-func (w *Workload) AllowsProcs(np int) bool { return w.procs.allows(np) }
-
 func names[V any](m map[string]V) string {
 	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
 }

@@ -111,11 +111,11 @@ func New(inst *dataset.Instance, rank int, alloc Alloc) (*App, error) {
 	}
 	a.runtime = newRuntimeRegion(mem)
 
-	make, ok := kernels[inst.Workload.Kernel]
+	newKernel, ok := kernels[inst.Workload.Kernel]
 	if !ok {
 		return nil, fmt.Errorf("%v: kernel %q is unknown", inst, inst.Workload.Kernel)
 	}
-	if a.kernel, err = make(a); err != nil {
+	if a.kernel, err = newKernel(a); err != nil {
 		return nil, fmt.Errorf("%v: kernel %s: %w", inst, inst.Workload.Kernel, err)
 	}
 	for _, arr := range a.arrays {

@@ -128,9 +128,7 @@ func (g *miniGhost) exchange(c Comm) error {
 			for _, x := range g.vars {
 				out = g.appendFace(out, x, d, side)
 			}
-			// The tag names the direction of travel: with two ranks on an
-			// axis... each side still has its own neighbour, but tags keep
-			// a trace readable.
+			// The tag names the direction of travel.
 			if err := c.SendFloat64s(g.neighbour(d, side), 2*d+side, out); err != nil {
 				return err
 			}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"ckpt": main})
+}
+
+// TestScripts runs the sessions in testdata/script, which read like the manual.
+// Besides testscript's own commands they have
+//
+//	await FILE TEXT     wait until a file contains a text
+//	flip FILE OFFSET    flip a bit of a file
+//	cut FILE SIZE       truncate a file
+//	killjob JOB         SIGKILL the coordinator of a job in $CKPT_STORE
+//	orphans             fail if ranks of this script's store are alive
+//	smalldisk DIR SIZE  mount a file system of a size (skips the test if not root)
+//	same FILE FILE      fail if two results have different digests
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Condition: func(cond string) (bool, error) {
+			if cond == "root" {
+				return os.Getuid() == 0, nil
+			}
+			return false, fmt.Errorf("condition %q is unknown", cond)
+		},
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("CKPT_STORE", filepath.Join(env.WorkDir, "store"))
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"await":     await,
+			"flip":      flip,
+			"cut":       cut,
+			"killjob":   killJob,
+			"orphans":   orphans,
+			"smalldisk": smallDisk,
+			"same":      same,
+			"status":    status,
+		},
+	})
+}
+
+// patience bounds every wait of a script; no test asserts a time.
+const patience = 60 * time.Second
+
+// eventually waits until done returns true.
+func eventually(ts *testscript.TestScript, what string, done func() bool) {
+	for deadline := time.Now().Add(patience); !done(); {
+		if time.Now().After(deadline) {
+			ts.Fatalf("waited in vain for %s", what)
+		}
+		tick := time.NewTimer(10 * time.Millisecond)
+		<-tick.C
+	}
+}
+
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	path := ts.MkAbs(args[0])
+	eventually(ts, args[1]+" in "+args[0], func() bool {
+		b, _ := os.ReadFile(path)
+		return bytes.Contains(b, []byte(args[1])) != neg
+	})
+}
+
+func flip(ts *testscript.TestScript, _ bool, args []string) {
+	offset, err := strconv.ParseInt(args[1], 0, 64)
+	ts.Check(err)
+	f, err := os.OpenFile(ts.MkAbs(args[0]), os.O_RDWR, 0)
+	ts.Check(err)
+	defer f.Close()
+	b := make([]byte, 1)
+	_, err = f.ReadAt(b, offset)
+	ts.Check(err)
+	b[0] ^= 4
+	_, err = f.WriteAt(b, offset)
+	ts.Check(err)
+}
+
+func cut(ts *testscript.TestScript, _ bool, args []string) {
+	size, err := strconv.ParseInt(args[1], 0, 64)
+	ts.Check(err)
+	ts.Check(os.Truncate(ts.MkAbs(args[0]), size))
+}
+
+// ranksOf finds the processes whose environment says that they belong to
+// this script, and that run a rank.
+func ranksOf(ts *testscript.TestScript) []int {
+	var pids []int
+	store := "CKPT_STORE=" + ts.Getenv("CKPT_STORE")
+	envs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range envs {
+		env, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		fields := strings.Split(string(env), "\x00")
+		mine, rank := false, false
+		for _, f := range fields {
+			mine = mine || f == store
+			rank = rank || strings.HasPrefix(f, "CKPT_RANK=")
+		}
+		if mine && rank {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func killJob(ts *testscript.TestScript, _ bool, args []string) {
+	path := filepath.Join(ts.Getenv("CKPT_STORE"), "jobs", args[0], "run.json")
+	b, err := os.ReadFile(path)
+	ts.Check(err)
+	var pid int
+	_, err = fmt.Sscanf(string(b), `{"pid":%d,`, &pid)
+	ts.Check(err)
+	ts.Check(syscall.Kill(pid, syscall.SIGKILL))
+}
+
+// orphans waits until no rank is left: those of a killed coordinator notice
+// its end by themselves.
+func orphans(ts *testscript.TestScript, _ bool, _ []string) {
+	eventually(ts, "the ranks to leave", func() bool { return len(ranksOf(ts)) == 0 })
+}
+
+func smallDisk(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(dir, 0o700))
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+args[1]); err != nil {
+		ts.Logf("mount: %v", err)
+		ts.Fatalf("a file system of %s cannot be mounted", args[1])
+	}
+	ts.Defer(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+}
+
+// same compares the digests in two results, as text or JSON.
+func same(ts *testscript.TestScript, neg bool, args []string) {
+	var digests []string
+	for _, name := range args {
+		text := ts.ReadFile(name)
+		i := strings.LastIndex(text, "digest")
+		if i < 0 {
+			ts.Fatalf("%s has no digest", name)
+		}
+		digest := strings.FieldsFunc(text[i+len("digest"):], func(r rune) bool { return !strings.ContainsRune("0123456789abcdef", r) })
+		if len(digest) == 0 || len(digest[0]) != 64 {
+			ts.Fatalf("%s has no digest", name)
+		}
+		digests = append(digests, digest[0])
+	}
+	if (digests[0] == digests[1]) == neg {
+		ts.Fatalf("digests %s and %s", digests[0], digests[1])
+	}
+}
+
+// status runs ckpt and checks its exit status: status N ckpt ARGS…
+func status(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec(args[1], args[2:]...)
+	code := "0"
+	if err != nil {
+		code = strings.TrimPrefix(err.Error(), "exit status ")
+	}
+	if code != args[0] {
+		ts.Fatalf("exit status %s, want %s", code, args[0])
+	}
+}
