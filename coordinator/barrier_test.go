@@ -88,7 +88,6 @@ type stopwatch struct {
 	b      *testing.B
 	mu     sync.Mutex
 	began  time.Time
-	agreed time.Time
 	took   []time.Duration
 	rounds []time.Duration
 }

@@ -66,6 +66,9 @@ func checkNoticed(t *testing.T, k *taker, m *Manifest, rel, what string) {
 			i++
 		}
 		err = k.job.Load(context.Background(), m, rel, empty(wantRegions(m.Files[i])))
+		if cerr := k.job.Check(context.Background(), m, []string{rel}); !errors.As(cerr, &damage) || damage.File != name {
+			t.Errorf("%s of %s: Check says %v", what, rel, cerr)
+		}
 	}
 	if !errors.As(err, &damage) || damage.File != name || damage.Offset < 0 || damage.Reason == "" {
 		t.Errorf("%s of %s: Load says %v", what, rel, err)

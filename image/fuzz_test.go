@@ -15,6 +15,9 @@ import (
 
 // FuzzImage opens arbitrary bytes as a container file and reads all of it. The
 // checksums are made right first, or the fuzzer would never get past them.
+// Minimizing inputs of whole pages takes for ever:
+//
+//	go test ./image -run xxx -fuzz FuzzImage -fuzzminimizetime 1x
 func FuzzImage(f *testing.F) {
 	images, _ := filepath.Glob("testdata/store/jobs/*/*/*.img")
 	for _, name := range images {

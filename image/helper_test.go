@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -180,6 +181,14 @@ func (k *taker) write(tx *Tx) (*Manifest, error) {
 	} else if err := one(tx.LibraryPath(), Header{Kind: KindLibrary, Rank: -1, Node: -1}, []int{0, 1}, libraryRegions()); err != nil {
 		return nil, err
 	}
+	for rank := range 2 {
+		m.Ranks = append(m.Ranks, Rank{
+			Rank: rank, Zones: zones.Sizes{Library: 4097, Data: 5100, Shared: 3000},
+			File: m.Files[rank].Path, Shared: m.Files[2].Path, Library: m.Files[3].Path,
+			Coordination: 0.001, Management: 0.002, Storage: 0.25, Pause: 0.253,
+		})
+		m.Bytes = m.Bytes.Plus(m.Ranks[rank].Zones)
+	}
 	return m, nil
 }
 
@@ -220,9 +229,9 @@ func testManifest(number int) *Manifest {
 		App: "bt.S.2", NP: 2, MPI: "mpich", Mode: "coordinated",
 		Iteration: int64(number * 10), Created: time.Date(2026, 1, 2, 3, 4, number, 0, time.UTC),
 		Mapping: []int{2},
-		Bytes:   zones.Sizes{Library: 8194, Data: 18395, Shared: 3000},
 		Latency: Latency{Coordination: 0.001, Management: 0.002, Storage: 0.25, Total: 0.253},
-		Library: &Library{Name: "a.out", Bytes: 4097, Blake3: "00"},
+		Library: &Library{Name: "a.out", Bytes: 4097, Blake3: strings.Repeat("5a", 32)},
+		Pause:   0.253,
 	}
 }
 

@@ -94,16 +94,6 @@ type Library struct {
 	Blake3 string `json:"blake3"`
 }
 
-// NodeOf returns the node of a rank under the mapping, 0 if it has none.
-func (m *Manifest) NodeOf(rank int) int {
-	for node, n := range m.Mapping {
-		if rank -= n; rank < 0 {
-			return node
-		}
-	}
-	return 0
-}
-
 // check checks that the manifest makes sense by itself.
 func (m *Manifest) check() error {
 	if !validJobName(m.Job) {

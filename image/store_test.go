@@ -180,6 +180,9 @@ func TestReadOnlyStore(t *testing.T) {
 		cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		out, err := cmd.CombinedOutput()
+		if errors.Is(err, os.ErrPermission) {
+			t.Skipf("nobody cannot run the test: %v", err)
+		}
 		if err != nil || strings.Contains(string(out), "no tests") {
 			t.Errorf("as nobody: %v\n%s", err, out)
 		}

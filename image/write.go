@@ -212,7 +212,7 @@ func (w *writer) run(ctx context.Context, fsys vfs.FS, create func(string) (vfs.
 		return nil
 	}
 	if rerr := fsys.Remove(w.path); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
-		err = errors.Join(err, opError("remove", w.path, -1, rerr))
+		err = fmt.Errorf("%w; then %w", err, opError("remove", w.path, -1, rerr))
 	}
 	return err
 }

@@ -73,8 +73,8 @@ what it restarts from, and survives the death of ranks and nodes.
 		newBenchCommand(g), newVersionCommand(g), newManCommand(g), newRankCommand())
 	for _, cmd := range root.Commands() {
 		describeExit(cmd)
-		checkArgs(cmd)
 	}
+	checkArgs(root)
 	return root
 }
 

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestImports keeps the imports of the house running one way:
+//
+//	cmd → coordinator → image → {zones, iotrace};  predict → {dataset, zones}
+//
+// zones, iotrace and dataset are leaves, but for dataset naming element types
+// of zones; the protocol imports nothing of ours, interval at most predict.
+func TestImports(t *testing.T) {
+	allowed := map[string][]string{
+		"cmd/ckpt":             {"coordinator", "image", "zones", "iotrace", "dataset", "predict", "interval"},
+		"coordinator/protocol": {},
+		"coordinator/mpi":      {"zones"},
+		"coordinator/app":      {"dataset", "zones", "coordinator/mpi"},
+		"coordinator":          {"coordinator", "image", "zones", "iotrace", "dataset"},
+		"image/vfs":            {"image/vfs"},
+		"image":                {"image", "zones", "iotrace"},
+		"predict":              {"predict", "dataset", "zones"},
+		"interval":             {"interval", "predict"},
+		"dataset":              {"dataset", "zones"},
+		"zones":                {"zones"},
+		"iotrace":              {"iotrace"},
+	}
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}`, "ckpt/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		pkg := strings.TrimPrefix(fields[0], "ckpt/")
+		rule, ok := longestPrefix(allowed, pkg)
+		if !ok {
+			t.Errorf("package %s has no place in the house", pkg)
+			continue
+		}
+		seen++
+		for _, imp := range fields[1:] {
+			imp, ours := strings.CutPrefix(imp, "ckpt/")
+			if !ours || imp == pkg {
+				continue
+			}
+			if !anyPrefix(allowed[rule], imp) {
+				t.Errorf("%s imports %s", pkg, imp)
+			}
+		}
+	}
+	if seen < 8 {
+		t.Errorf("only %d packages were seen", seen)
+	}
+}
+
+func longestPrefix(rules map[string][]string, pkg string) (best string, ok bool) {
+	for rule := range rules {
+		if within(rule, pkg) && len(rule) >= len(best) {
+			best, ok = rule, true
+		}
+	}
+	return best, ok
+}
+
+func anyPrefix(list []string, pkg string) bool {
+	for _, p := range list {
+		if within(p, pkg) {
+			return true
+		}
+	}
+	return false
+}
+
+func within(dir, pkg string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+"/") }
