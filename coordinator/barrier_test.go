@@ -1,9 +1,6 @@
 package coordinator
 
 import (
-	"bufio"
-	"context"
-	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -74,7 +71,12 @@ func barrierConnections(b *testing.B, network string, ranks int) {
 		}
 	}}
 	d := newDriver(s, j, dir, s.Mapping, libraryID{}, protocol.DefaultLimits, rec)
-	d.launcher = &simulated{}
+	ranksim, err := newSimulation()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer ranksim.close()
+	d.launcher = ranksim
 	d.network = network
 	d.watch = w.watch
 	if _, err := d.drive(b.Context(), nil, nil, interrupts); err != nil {
@@ -143,80 +145,5 @@ func (w *stopwatch) report() {
 		at := func(q float64) float64 { return list[int(q*float64(len(list)-1))].Seconds() * 1e3 }
 		w.b.ReportMetric(at(0.5), "p50-"+name+"-ms")
 		w.b.ReportMetric(at(0.99), "p99-"+name+"-ms")
-	}
-}
-
-// simulated launches ranks that are only connections.
-type simulated struct{}
-
-type simulatedRank struct {
-	conn net.Conn
-	over chan struct{}
-	once sync.Once
-}
-
-func (r *simulatedRank) kill()                 { r.once.Do(func() { r.conn.Close() }) }
-func (r *simulatedRank) done() <-chan struct{} { return r.over }
-func (r *simulatedRank) pid() int              { return 0 }
-
-func (s *simulated) start(r rankStart, ended func(string)) (process, error) {
-	conn, err := dialCoordinator(context.Background(), r.socket)
-	if err != nil {
-		return nil, err
-	}
-	p := &simulatedRank{conn: conn, over: make(chan struct{})}
-	go func() {
-		p.serve(r)
-		p.kill()
-		close(p.over)
-		ended("left")
-	}()
-	return p, nil
-}
-
-func (p *simulatedRank) serve(r rankStart) {
-	if greet(p.conn, greeting{Token: r.token, Role: roleRank, Rank: r.rank, Gen: r.gen}) != nil {
-		return
-	}
-	tell := func(m protocol.Message) {
-		m.Rank = r.rank
-		if frame, err := protocol.AppendFrame(nil, m); err == nil {
-			_, _ = p.conn.Write(frame)
-		}
-	}
-	tell(protocol.Message{Kind: protocol.Hello})
-	member := protocol.NewMember(r.rank, 0)
-	peers := []protocol.Count{{Peer: 0, N: 1}, {Peer: r.rank, N: 1}}
-	in := bufio.NewReader(p.conn)
-	for beat := time.Now(); ; {
-		m, err := protocol.ReadFrame(in)
-		if err != nil {
-			return
-		}
-		events := []protocol.MemberEvent{protocol.Received{Message: m}}
-		switch m.Kind {
-		case protocol.Welcome:
-			tell(protocol.Message{Kind: protocol.Ready})
-		case protocol.StopAt: // ends its iteration right away
-			events = append(events, protocol.Reached{Iter: member.Iteration(), Counts: peers})
-		case protocol.Drain:
-			events = append(events, protocol.DrainDone{})
-		case protocol.Write:
-			events = append(events, protocol.WriteEnded{Text: "simulated"})
-		}
-		for _, ev := range events {
-			for _, a := range member.Step(ev) {
-				switch a := a.(type) {
-				case protocol.Tell:
-					tell(a.Message)
-				case protocol.Leave:
-					return
-				}
-			}
-		}
-		if time.Since(beat) > time.Second {
-			beat = time.Now()
-			tell(protocol.Message{Kind: protocol.Beat})
-		}
 	}
 }

@@ -48,11 +48,14 @@ type driver struct {
 	gen      int
 	inject   *injector
 	tx       *image.Tx
-	segments []string
-	restored struct{ number, iter int } // what the generation begins with
-	checked  int                        // generation whose checkpoint was checked
-	started  bool                       // all ranks compute, or did
-	fellBack string                     // why a newer checkpoint was not taken
+
+	committing bool     // tx is with the goroutine that commits it
+	prunes     []func() // waiting for the checkpoint under way
+	segments   []string
+	restored   struct{ number, iter int } // what the generation begins with
+	checked    int                        // generation whose checkpoint was checked
+	started    bool                       // all ranks compute, or did
+	fellBack   string                     // why a newer checkpoint was not taken
 
 	requests map[int]*ticket
 	nextID   int
@@ -275,6 +278,7 @@ func (d *driver) perform(actions []protocol.Action) {
 			d.outcome = &a.Outcome
 		}
 	}
+	d.startPrunes()
 }
 
 func (d *driver) send(rank int, m protocol.Message) {
@@ -427,6 +431,7 @@ func (d *driver) settle() {
 		d.out.Warn(err.Error())
 	}
 	d.cleanUp()
+	d.startPrunes()
 	for id, t := range d.requests {
 		delete(d.requests, id)
 		t.answer(protocol.Answer{ID: id, Err: "the job has ended"}, nil, nil)

@@ -42,14 +42,15 @@ func prune(job *image.Job, keep int) (*Pruned, error) {
 	return &Pruned{Job: job.Name(), Removed: append([]int{}, removed...), Freed: freed, Kept: append([]int{}, kept...)}, err
 }
 
-// prune does so for a running job. While ranks read a checkpoint, none is taken
-// away from them.
+// prune does so for a running job. It waits for the checkpoint under way, which
+// may refer to files of an earlier one. While ranks read a checkpoint, none is
+// taken away from them.
 func (d *driver) prune(keep int, answers chan<- reply) {
 	if d.checked != d.gen || !d.started {
 		answers <- reply{Error: "the job is just starting; try again in a moment"}
 		return
 	}
-	d.helpers.Go(func() {
+	d.prunes = append(d.prunes, func() {
 		p, err := prune(d.job, keep)
 		r := reply{Pruned: p}
 		if err != nil {
@@ -58,4 +59,17 @@ func (d *driver) prune(keep int, answers chan<- reply) {
 		}
 		answers <- r
 	})
+	d.startPrunes()
+}
+
+// startPrunes begins what has waited. Until it is over, the next checkpoint
+// waits for the lock of the job.
+func (d *driver) startPrunes() {
+	if d.tx != nil || d.committing {
+		return
+	}
+	for _, p := range d.prunes {
+		d.helpers.Go(p)
+	}
+	d.prunes = nil
 }

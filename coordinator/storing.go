@@ -71,7 +71,7 @@ func (d *driver) libraryFile() *image.File {
 func (d *driver) commit(cp protocol.Checkpoint) {
 	m, err := d.manifest(cp)
 	tx := d.tx
-	d.tx = nil
+	d.tx, d.committing = nil, true
 	d.helpers.Go(func() {
 		if err == nil {
 			err = tx.Commit(context.Background(), m)
@@ -79,6 +79,7 @@ func (d *driver) commit(cp protocol.Checkpoint) {
 			err = fmt.Errorf("%w; then %w", err, aerr)
 		}
 		d.post(func() {
+			d.committing = false
 			if err != nil {
 				d.step(protocol.CommitFailed{Number: cp.Number, Reason: err.Error(), Body: encode(reportError(err))})
 				return
