@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -28,6 +29,7 @@ type driver struct {
 	library libraryID
 	limits  protocol.Limits
 	out     Observer
+	log     *slog.Logger
 
 	launcher launcher
 	network  string                // of the listener: unix; tests also measure tcp
@@ -92,7 +94,7 @@ type ticket struct {
 const killGrace = 10 * time.Second
 
 func newDriver(spec Spec, job *image.Job, store string, mapping Mapping, library libraryID, limits protocol.Limits, out Observer) *driver {
-	return &driver{spec: spec, job: job, store: store, mapping: mapping, nodes: mapping.Nodes(), library: library, limits: limits, out: out, launcher: local{}, network: "unix",
+	return &driver{spec: spec, job: job, store: store, mapping: mapping, nodes: mapping.Nodes(), library: library, limits: limits, out: out, log: slog.New(slog.DiscardHandler), launcher: local{}, network: "unix",
 		mail: make(chan func(), 256), done: make(chan struct{}), requests: map[int]*ticket{}}
 }
 
@@ -255,6 +257,7 @@ func (d *driver) perform(actions []protocol.Action) {
 		if d.watch != nil {
 			d.watch(a)
 		}
+		d.logAction(a)
 		switch a := a.(type) {
 		case protocol.Send:
 			d.send(a.Message.Rank, a.Message)
@@ -284,6 +287,24 @@ func (d *driver) perform(actions []protocol.Action) {
 func (d *driver) send(rank int, m protocol.Message) {
 	if l := d.members[rank].link; l != nil {
 		l.send(m)
+	}
+}
+
+// logAction logs the turns of a run, not each message to each rank.
+func (d *driver) logAction(a protocol.Action) {
+	switch a := a.(type) {
+	case protocol.Broadcast:
+		d.log.Debug("broadcast", "message", a.Message.Kind.String(), "checkpoint", a.Message.Number, "iteration", a.Message.Iter)
+	case protocol.Kill:
+		d.log.Debug("kill", "rank", a.Rank)
+	case protocol.Spawn:
+		d.log.Debug("spawn", "generation", a.Gen, "from", a.From, "run", d.run.path)
+	case protocol.Commit:
+		d.log.Debug("commit", "checkpoint", a.Checkpoint.Number, "iteration", a.Checkpoint.Iter)
+	case protocol.Discard:
+		d.log.Debug("discard", "checkpoint", a.Number)
+	case protocol.Finish:
+		d.log.Debug("finish", "result", a.Outcome.Result.String(), "why", a.Outcome.Text)
 	}
 }
 

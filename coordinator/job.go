@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -23,6 +24,7 @@ type Options struct {
 	Failures []Failure
 	Limits   protocol.Limits // zero: protocol.DefaultLimits
 	Observer Observer
+	Log      *slog.Logger // of the coordinator's actions; nil for none
 	// Interrupts asks the run to stop: the first after a last checkpoint, the
 	// second at once.
 	Interrupts <-chan struct{}
@@ -168,6 +170,9 @@ func runJob(ctx context.Context, spec Spec, job *image.Job, store *image.Store, 
 	}
 	d := newDriver(spec, job, store.Dir(), mapping, library, limits, opt.Observer)
 	d.watch = opt.watch
+	if opt.Log != nil {
+		d.log = opt.Log
+	}
 	os.Remove(filepath.Join(job.Dir(), resultName))
 	result, err := d.drive(ctx, from, opt.Failures, opt.Interrupts)
 	recordEnding(job.Dir(), result, err)

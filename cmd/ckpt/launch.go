@@ -60,7 +60,7 @@ func (r *running) addFlags(f *pflag.FlagSet) {
 }
 
 func (r *running) options(g *globals) (coordinator.Options, error) {
-	opt := coordinator.Options{Store: g.store, Limits: protocol.DefaultLimits, Observer: &narrator{g: g}}
+	opt := coordinator.Options{Store: g.store, Limits: protocol.DefaultLimits, Observer: &narrator{g: g}, Log: g.log()}
 	for _, s := range r.fail {
 		f, err := coordinator.ParseFailure(s)
 		if err != nil {
@@ -280,10 +280,10 @@ func (g *globals) printResult(r *coordinator.Result) error {
 	}
 	took := time.Duration(r.Wall * float64(time.Second)).Round(time.Millisecond)
 	if r.Outcome != coordinator.StateCompleted {
-		return g.printf("%s: %s after %v, %d checkpoints\n", r.Job, r.Outcome, took, r.Checkpoints)
+		return g.printf("%s: %s after %v, %s\n", r.Job, r.Outcome, took, count(r.Checkpoints, "checkpoint"))
 	}
-	return g.printf("%s: completed %d iterations in %v, %d checkpoints, %d failures\ndigest %s\n",
-		r.Job, r.Iterations, took, r.Checkpoints, r.Failures, r.Digest)
+	return g.printf("%s: completed %s in %v, %s, %s\ndigest %s\n", r.Job, count(r.Iterations, "iteration"), took,
+		count(r.Checkpoints, "checkpoint"), count(r.Failures, "failure"), r.Digest)
 }
 
 // narrator tells the story of a job, as lines or as JSON lines.
@@ -319,7 +319,7 @@ func describe(ev any) string {
 		if ev.From > 0 {
 			at = fmt.Sprintf("from checkpoint %d (iteration %d)", ev.From, ev.Iteration)
 		}
-		return fmt.Sprintf("%s: %d ranks on %d nodes (%s) compute %s", ev.Job, ev.NP, len(ev.Mapping), ev.Mapping, at)
+		return fmt.Sprintf("%s: %s on %s (%s) compute %s", ev.Job, count(ev.NP, "rank"), count(len(ev.Mapping), "node"), ev.Mapping, at)
 	case *coordinator.CheckpointEvent:
 		l := ev.Latency
 		return fmt.Sprintf("checkpoint %d at iteration %d: %s MiB stored, latency %s = %s coordination + %s management + %s storage",
@@ -332,9 +332,9 @@ func describe(ev any) string {
 	case *coordinator.FailureEvent:
 		return fmt.Sprintf("rank %d on node %d %s at iteration %d", ev.Rank, ev.Node, ev.Reason, ev.Iteration)
 	case *coordinator.RestartEvent:
-		line := fmt.Sprintf("restarting %d ranks from checkpoint %d (iteration %d)", ev.Ranks, ev.From, ev.Iteration)
+		line := fmt.Sprintf("restarting %s from checkpoint %d (iteration %d)", count(ev.Ranks, "rank"), ev.From, ev.Iteration)
 		if ev.From == 0 {
-			line = fmt.Sprintf("restarting %d ranks from the beginning", ev.Ranks)
+			line = fmt.Sprintf("restarting %s from the beginning", count(ev.Ranks, "rank"))
 		}
 		if ev.Unusable != "" {
 			line = ev.Unusable + "; " + line

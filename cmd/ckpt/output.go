@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strconv"
 	"time"
@@ -17,6 +18,22 @@ import (
 func (g *globals) printf(format string, args ...any) error {
 	_, err := fmt.Fprintf(g.out, format, args...)
 	return err
+}
+
+// log returns what -v shows on standard error.
+func (g *globals) log() *slog.Logger {
+	if !g.verbose {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(g.err, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// count formats a number of things.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // warn prints a line on standard error.

@@ -299,12 +299,12 @@ func (g *globals) printVerify(r verifyResult) error {
 				return err
 			}
 		}
-		if err := g.printf("checked %d checkpoints, %s MiB: %d damaged places\n", r.Checkpoints, mib(r.CheckedBytes), len(r.Damage)); err != nil {
+		if err := g.printf("checked %s, %s MiB: %s\n", count(r.Checkpoints, "checkpoint"), mib(r.CheckedBytes), count(len(r.Damage), "damaged place")); err != nil {
 			return err
 		}
 	}
 	if len(r.Damage) > 0 {
-		return fmt.Errorf("%w: %d places, the first in %s at offset %d: %s", errDamageFound, len(r.Damage),
+		return fmt.Errorf("%w: %s, the first in %s at offset %d: %s", errDamageFound, count(len(r.Damage), "place"),
 			r.Damage[0].File, r.Damage[0].Offset, r.Damage[0].Reason)
 	}
 	return nil
@@ -388,5 +388,5 @@ func runPrune(ctx context.Context, g *globals, name string, keep int) error {
 	if g.json {
 		return g.printJSON(p)
 	}
-	return g.printf("%s: removed %d checkpoints, freed %s MiB, kept %d\n", name, len(p.Removed), mib(p.Freed), len(p.Kept))
+	return g.printf("%s: removed %s, freed %s MiB, kept %d\n", name, count(len(p.Removed), "checkpoint"), mib(p.Freed), len(p.Kept))
 }
