@@ -62,7 +62,8 @@ type driver struct {
 	requests map[int]*ticket
 	nextID   int
 	outcome  *protocol.Outcome
-	broken   error // of the driver itself
+	shown    time.Time // when progress was last reported
+	broken   error     // of the driver itself
 	result   Result
 }
 

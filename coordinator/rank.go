@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -290,11 +289,4 @@ func (r *rank) post(ctx context.Context, ev protocol.MemberEvent) {
 func withRank(m protocol.Message, rank int) protocol.Message {
 	m.Rank = rank
 	return m
-}
-
-// IsGone reports whether a rank ended because its coordinator did: nothing to
-// complain about, the coordinator's own end is the news.
-func IsGone(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) || errors.Is(err, os.ErrClosed)
 }

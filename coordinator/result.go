@@ -14,7 +14,7 @@ import (
 // called from one goroutine at a time, except Warn.
 type Observer interface {
 	// Event is told of a *StartEvent, *CheckpointEvent, *LostEvent,
-	// *FailureEvent or *RestartEvent.
+	// *FailureEvent, *RestartEvent or *ProgressEvent.
 	Event(any)
 	// Warn is told of what went wrong without harming the job.
 	Warn(text string)
@@ -60,22 +60,26 @@ type RestartEvent struct {
 	Unusable   string `json:"unusable,omitempty"` // why a newer checkpoint was not taken
 }
 
+// A ProgressEvent says how far the slowest rank is. It comes a few times per
+// second at most.
+type ProgressEvent struct{ Iteration, Iterations int }
+
 // A Result is how a run of a job ended.
 type Result struct {
-	Type        string  `json:"type"` // "result"
-	Job         string  `json:"job"`
-	App         string  `json:"app"`
-	NP          int     `json:"np"`
-	Mode        string  `json:"mode"`
-	Iterations  int     `json:"iterations"`
-	Outcome     string  `json:"outcome"`          // completed, stopped or failed
-	Digest      string  `json:"digest,omitempty"` // of the final state, if completed
-	Residual    float64 `json:"residual"`
-	Checkpoints int     `json:"checkpoints"` // committed in this run
-	Failures    int     `json:"failures"`    // ranks or nodes that died at once count once
-	Restarts    []int   `json:"restarts"`    // ranks restarted, per failure
-	Wall        float64 `json:"wall_s"`
-	Interrupted bool    `json:"interrupted,omitempty"`
+	Type        string   `json:"type"` // "result"
+	Job         string   `json:"job"`
+	App         string   `json:"app"`
+	NP          int      `json:"np"`
+	Mode        string   `json:"mode"`
+	Iterations  int      `json:"iterations"`
+	Outcome     string   `json:"outcome"`          // completed, stopped or failed
+	Digest      string   `json:"digest,omitempty"` // of the final state, if completed
+	Residual    *float64 `json:"residual"`         // null if it is not a finite number
+	Checkpoints int      `json:"checkpoints"`      // committed in this run
+	Failures    int      `json:"failures"`         // ranks or nodes that died at once count once
+	Restarts    []int    `json:"restarts"`         // ranks restarted, per failure
+	Wall        float64  `json:"wall_s"`
+	Interrupted bool     `json:"interrupted,omitempty"`
 
 	last  int             // newest checkpoint of this run
 	taken *image.Manifest // being reported

@@ -154,6 +154,12 @@ func (d *driver) fromRank(gen int, m *member, msg protocol.Message) {
 	case protocol.Tripped:
 		d.step(protocol.FromRank{Gen: gen, Message: msg})
 		d.inject.tripped(msg.Rank, msg.Iter)
+	case protocol.Beat:
+		d.step(protocol.FromRank{Gen: gen, Message: msg})
+		if now := time.Now(); now.Sub(d.shown) > 200*time.Millisecond {
+			d.shown = now
+			d.out.Event(&ProgressEvent{min(d.machine.Iteration(), d.spec.Iterations), d.spec.Iterations})
+		}
 	default:
 		d.step(protocol.FromRank{Gen: gen, Message: msg})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"path/filepath"
 
 	"github.com/zeebo/blake3"
@@ -201,5 +202,9 @@ func (s *state) result() doneReport {
 		fmt.Fprintf(h, "%s %d\n", r.Name, r.Size)
 		h.Write(r.Mem[:r.Size])
 	}
-	return doneReport{Digest: hex.EncodeToString(h.Sum(nil)), Residual: s.app.Residual()}
+	report := doneReport{Digest: hex.EncodeToString(h.Sum(nil))}
+	if r := s.app.Residual(); !math.IsNaN(r) && !math.IsInf(r, 0) {
+		report.Residual = &r
+	}
+	return report
 }

@@ -57,8 +57,8 @@ type writtenFile struct {
 
 // doneReport is the result of a rank.
 type doneReport struct {
-	Digest   string  `json:"digest"` // of its data zone
-	Residual float64 `json:"residual"`
+	Digest   string   `json:"digest"`   // of its data zone
+	Residual *float64 `json:"residual"` // nil if it is not a finite number
 }
 
 // errorReport carries an error with what callers tell apart.

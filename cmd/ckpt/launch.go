@@ -60,7 +60,8 @@ func (r *running) addFlags(f *pflag.FlagSet) {
 }
 
 func (r *running) options(g *globals) (coordinator.Options, error) {
-	opt := coordinator.Options{Store: g.store, Limits: protocol.DefaultLimits, Observer: &narrator{g: g}, Log: g.log()}
+	g.narrator = &narrator{g: g}
+	opt := coordinator.Options{Store: g.store, Limits: protocol.DefaultLimits, Observer: g.narrator, Log: g.log()}
 	for _, s := range r.fail {
 		f, err := coordinator.ParseFailure(s)
 		if err != nil {
@@ -260,9 +261,12 @@ func (g *globals) runJob(ctx context.Context, run func(context.Context, <-chan s
 			}
 		}
 	})
+	// A reader that goes away, as in ckpt launch … | head, must not end the job.
+	signal.Ignore(syscall.SIGPIPE)
 	result, err := run(ctx, interrupts)
 	close(over)
 	relay.Wait()
+	g.narrator.bar.clear()
 	if result != nil && (err == nil || g.json) {
 		if perr := g.printResult(result); perr != nil {
 			return errors.Join(err, perr)
@@ -286,21 +290,32 @@ func (g *globals) printResult(r *coordinator.Result) error {
 		count(r.Checkpoints, "checkpoint"), count(r.Failures, "failure"), r.Digest)
 }
 
-// narrator tells the story of a job, as lines or as JSON lines.
+// narrator tells the story of a job, as lines or as JSON lines, with a bar
+// below them on a terminal.
 type narrator struct {
-	g  *globals
-	mu sync.Mutex
+	g   *globals
+	mu  sync.Mutex
+	bar *bar
 }
 
 func (n *narrator) Warn(text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.bar.clear()
 	n.g.warn("%s", oneLine(text))
 }
 
 func (n *narrator) Event(ev any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if p, ok := ev.(*coordinator.ProgressEvent); ok {
+		if n.bar == nil {
+			n.bar = n.g.newBar("iteration", int64(p.Iterations), false)
+		}
+		n.bar.set(int64(p.Iteration))
+		return
+	}
+	n.bar.clear()
 	if n.g.json {
 		_ = json.NewEncoder(n.g.out).Encode(ev) // a closed pipe must not end the job
 		return
@@ -309,6 +324,11 @@ func (n *narrator) Event(ev any) {
 		return
 	}
 	_ = n.g.printf("%s\n", describe(ev))
+	if cp, ok := ev.(*coordinator.CheckpointEvent); ok && n.g.verbose {
+		l := cp.Latency
+		_ = n.g.printf("  %s coordination + %s management + %s storage; the application stood still for %s\n",
+			seconds(l.Coordination), seconds(l.Management), seconds(l.Storage), seconds(cp.Pause))
+	}
 }
 
 // describe says in a line what happened.
@@ -321,9 +341,8 @@ func describe(ev any) string {
 		}
 		return fmt.Sprintf("%s: %s on %s (%s) compute %s", ev.Job, count(ev.NP, "rank"), count(len(ev.Mapping), "node"), ev.Mapping, at)
 	case *coordinator.CheckpointEvent:
-		l := ev.Latency
-		return fmt.Sprintf("checkpoint %d at iteration %d: %s MiB stored, latency %s = %s coordination + %s management + %s storage",
-			ev.Number, ev.Iteration, mib(ev.StoredBytes), seconds(l.Total), seconds(l.Coordination), seconds(l.Management), seconds(l.Storage))
+		return fmt.Sprintf("checkpoint %d at iteration %d: %s MiB stored in %s", ev.Number, ev.Iteration,
+			mib(ev.StoredBytes), seconds(ev.Latency.Total))
 	case *coordinator.LostEvent:
 		if ev.Rank < 0 {
 			return fmt.Sprintf("checkpoint %d was given up: %s", ev.Number, ev.Reason)

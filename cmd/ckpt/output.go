@@ -94,27 +94,51 @@ func isTerminal(w io.Writer) bool {
 }
 
 // progress returns a function that is told of bytes done and one to call at the
-// end. It draws on a terminal only, and only what takes over two seconds.
+// end.
 func (g *globals) progress(what string, total int64) (add func(int64), done func()) {
-	if g.quiet || g.json || !isTerminal(g.err) {
-		return func(int64) {}, func() {}
-	}
-	start := time.Now()
-	var bar *progressbar.ProgressBar
+	b := g.newBar(what, total, true)
 	sum := int64(0)
 	return func(n int64) {
-			sum += n
-			if bar == nil && time.Since(start) > 2*time.Second {
-				bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(g.err), progressbar.OptionShowBytes(true),
-					progressbar.OptionSetDescription(what), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30),
-					progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionUseIECUnits(true))
-			}
-			if bar != nil {
-				_ = bar.Set64(min(sum, total))
-			}
-		}, func() {
-			if bar != nil {
-				_ = bar.Finish()
-			}
-		}
+		sum += n
+		b.set(sum)
+	}, b.clear
+}
+
+// A bar shows progress on a terminal, of what takes over two seconds only. A
+// nil bar shows nothing.
+type bar struct {
+	start time.Time
+	total int64
+	make  func() *progressbar.ProgressBar
+	bar   *progressbar.ProgressBar
+}
+
+// newBar returns nil where a bar has no place.
+func (g *globals) newBar(what string, total int64, bytes bool) *bar {
+	if g.quiet || g.json || !isTerminal(g.err) || total < 1 {
+		return nil
+	}
+	return &bar{start: time.Now(), total: total, make: func() *progressbar.ProgressBar {
+		return progressbar.NewOptions64(total, progressbar.OptionSetWriter(g.err), progressbar.OptionShowBytes(bytes),
+			progressbar.OptionSetDescription(what), progressbar.OptionSetWidth(24), progressbar.OptionShowCount(),
+			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionUseIECUnits(true),
+			progressbar.OptionSetPredictTime(true))
+	}}
+}
+
+func (b *bar) set(n int64) {
+	if b == nil || time.Since(b.start) < 2*time.Second {
+		return
+	}
+	if b.bar == nil {
+		b.bar = b.make()
+	}
+	_ = b.bar.Set64(min(n, b.total-1)) // the library ends its line when full
+}
+
+// clear takes the bar off the screen, for a line of output or for good.
+func (b *bar) clear() {
+	if b != nil && b.bar != nil {
+		_ = b.bar.Clear()
+	}
 }

@@ -27,6 +27,8 @@ type globals struct {
 	quiet   bool
 	verbose bool
 	store   string
+
+	narrator *narrator // of the job that the command runs
 }
 
 // run runs a command line and returns the exit status.

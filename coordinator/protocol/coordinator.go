@@ -99,7 +99,6 @@ type Coordinator struct {
 	waiting []Request // to be served by the next checkpoint
 	serving []Request // by the one under way
 	loss    *RankLost // came while committing
-	lost    string    // why the checkpoint under way was given up
 }
 
 // NewCoordinator returns the protocol of a job. The first actions come from
