@@ -15,6 +15,7 @@ const (
 	Contradiction Reason = "contradiction"
 	BadSpec       Reason = "bad-spec"
 	Unreadable    Reason = "unreadable"
+	UnknownTable  Reason = "unknown-table"
 )
 
 // A SpecError says what is wrong with an application's name or spec, in one

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -27,6 +28,9 @@ func TestMain(m *testing.M) {
 //	killjob JOB         SIGKILL the coordinator of a job in $CKPT_STORE
 //	orphans             fail if ranks of this script's store are alive
 //	smalldisk DIR SIZE  mount a file system of a size (skips the test if not root)
+//	foreign DIR         put another build of ckpt into a directory
+//	readonly DIR        make a mounted file system read-only
+//	status N CMD…       run a command and check its exit status
 //	same FILE FILE      fail if two results have different digests
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -51,6 +55,8 @@ func TestScripts(t *testing.T) {
 			"smalldisk": smallDisk,
 			"same":      same,
 			"status":    status,
+			"foreign":   foreign,
+			"readonly":  readOnly,
 		},
 	})
 }
@@ -178,4 +184,20 @@ func status(ts *testscript.TestScript, _ bool, args []string) {
 	if code != args[0] {
 		ts.Fatalf("exit status %s, want %s", code, args[0])
 	}
+}
+
+// foreign makes a build of ckpt that works alike and has other bytes.
+func foreign(ts *testscript.TestScript, _ bool, args []string) {
+	path, err := exec.LookPath("ckpt")
+	ts.Check(err)
+	b, err := os.ReadFile(path)
+	ts.Check(err)
+	ts.Check(os.MkdirAll(ts.MkAbs(args[0]), 0o700))
+	ts.Check(os.WriteFile(filepath.Join(ts.MkAbs(args[0]), "ckpt"), append(b, 0), 0o700))
+}
+
+func readOnly(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs(args[0])
+	ts.Check(syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+	ts.Defer(func() { _ = syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "") })
 }

@@ -1,0 +1,305 @@
+package dataset
+
+import (
+	"embed"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+//go:embed tables/*.csv
+var tableFiles embed.FS
+
+// maxTable bounds the text of a table; the largest built-in one has 6 KiB.
+const maxTable = 16 << 20
+
+// A Table is what was measured somewhere: a CSV text whose first line says
+// where the numbers come from ("# source: … | NOTE: …") and whose second line
+// names the columns, each with its unit at the end (dtapp_MiB, time_s, error_pct).
+type Table struct {
+	// Name is the file name without .csv.
+	Name string
+	// Source says where the numbers come from, Note what is wrong with them.
+	Source, Note string
+	Columns      []Column
+	// Rows are the cells as written, one for each column.
+	Rows [][]string
+
+	lines []int
+}
+
+// A Column is one column of a [Table].
+type Column struct {
+	Name string `json:"name"`
+	// Unit is the unit that the name ends in, "" if it names none.
+	Unit string `json:"unit"`
+}
+
+// units are the endings of column names that are units. Order matters: MiB ends in B.
+var units = []string{"MiB", "KiB", "GiB", "pct", "s", "B"}
+
+func unitOf(name string) string {
+	for _, u := range units {
+		if strings.HasSuffix(name, "_"+u) {
+			return u
+		}
+	}
+	return ""
+}
+
+// TableNames lists the built-in tables, sorted as they are numbered.
+func TableNames() []string {
+	entries, err := tableFiles.ReadDir("tables")
+	if err != nil {
+		panic(err) // embedded at build time
+	}
+	var out []string
+	for _, e := range entries {
+		out = append(out, strings.TrimSuffix(e.Name(), ".csv"))
+	}
+	slices.SortFunc(out, func(a, b string) int {
+		if c := strings.Compare(tableKind(a), tableKind(b)); c != 0 {
+			return c
+		}
+		if c := slices.Compare(tableNumber(a), tableNumber(b)); c != 0 {
+			return c
+		}
+		return strings.Compare(a, b)
+	})
+	return out
+}
+
+func tableKind(name string) string { kind, _, _ := strings.Cut(name, "_"); return kind }
+
+// tableNumber takes the number out of table_5_16_bt_…: [5 16].
+func tableNumber(name string) []int {
+	var out []int
+	for _, part := range strings.Split(name, "_")[1:] {
+		n, err := strconv.Atoi(part)
+		if err != nil || len(out) == 2 {
+			break
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// findTable resolves a name, a beginning of one, or a number like 5.16.
+func findTable(name string) (string, error) {
+	names := TableNames()
+	key := strings.TrimSuffix(name, ".csv")
+	if slices.Contains(names, key) {
+		return key, nil
+	}
+	if key != "" && key[0] >= '0' && key[0] <= '9' {
+		key = "table_" + key
+	}
+	key = strings.ReplaceAll(key, ".", "_")
+	var hits []string
+	for _, n := range names {
+		if n == key || strings.HasPrefix(n, key+"_") {
+			hits = append(hits, n)
+		}
+	}
+	if len(hits) == 1 {
+		return hits[0], nil
+	}
+	problem, hint := "not known", "ckpt dataset list shows the tables; a path to a CSV file contains a slash or ends in .csv"
+	if len(hits) > 1 {
+		problem, hint = "is ambiguous", "it could be "+strings.Join(hits, ", ")
+	}
+	return "", &SpecError{Reason: UnknownTable, Subject: fmt.Sprintf("table %q", name), Problem: problem, hint: hint, err: os.ErrNotExist}
+}
+
+var parsed sync.Map // name of a built-in table to *Table
+
+// LoadTable returns the built-in table of that name, beginning of a name, or
+// number ("5.16"); or reads the CSV file of that path, if the name contains a
+// slash or ends in .csv and no built-in table is called so. The caller must
+// not change what it returns.
+func LoadTable(nameOrPath string) (*Table, error) {
+	name, err := findTable(nameOrPath)
+	if err != nil {
+		if !strings.Contains(nameOrPath, "/") && !strings.HasSuffix(nameOrPath, ".csv") {
+			return nil, err
+		}
+		f, err := os.Open(nameOrPath)
+		if err != nil {
+			var pe *os.PathError
+			if errors.As(err, &pe) {
+				err = pe.Err
+			}
+			return nil, &SpecError{Reason: Unreadable, Subject: "table " + nameOrPath, Problem: err.Error(), hint: "ckpt dataset list shows the built-in tables", err: err}
+		}
+		defer f.Close()
+		return ReadTable(f, nameOrPath)
+	}
+	if t, ok := parsed.Load(name); ok {
+		return t.(*Table), nil
+	}
+	f, err := tableFiles.Open("tables/" + name + ".csv")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	t, err := ReadTable(f, name)
+	if err == nil {
+		parsed.Store(name, t)
+	}
+	return t, err
+}
+
+// TableText returns a built-in table as it is stored, provenance line included.
+func TableText(name string) ([]byte, error) {
+	full, err := findTable(name)
+	if err != nil {
+		return nil, err
+	}
+	return tableFiles.ReadFile("tables/" + full + ".csv")
+}
+
+// ReadTable reads a CSV text; name is used in errors. Errors about the text
+// are of type [TableError].
+func ReadTable(r io.Reader, name string) (*Table, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxTable+1))
+	if err != nil {
+		return nil, fmt.Errorf("table %s: %w", name, err)
+	}
+	t := &Table{Name: name}
+	if len(text) > maxTable {
+		return nil, t.bad(0, "", "is longer than 16 MiB", "split it")
+	}
+	if first, _, _ := strings.Cut(string(text), "\n"); strings.HasPrefix(first, "#") {
+		first = strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(first), "#"), " source:"))
+		t.Source, t.Note, _ = strings.Cut(first, " | NOTE: ")
+	}
+	rd := csv.NewReader(strings.NewReader(string(text)))
+	rd.Comment = '#'
+	rd.FieldsPerRecord = -1
+	for {
+		cells, err := rd.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			var pe *csv.ParseError
+			if errors.As(err, &pe) {
+				return nil, t.bad(pe.Line, "", pe.Err.Error(), "write one line for each row, values separated by commas")
+			}
+			return nil, fmt.Errorf("table %s: %w", name, err)
+		}
+		line, _ := rd.FieldPos(0)
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if t.Columns == nil {
+			if err := t.header(cells, line); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if len(cells) != len(t.Columns) {
+			return nil, t.bad(line, "", fmt.Sprintf("has %d cells, the header %d", len(cells), len(t.Columns)), "leave a cell empty where nothing was measured")
+		}
+		t.Rows, t.lines = append(t.Rows, cells), append(t.lines, line)
+	}
+	if t.Columns == nil {
+		return nil, t.bad(0, "", "is empty", "the first line that is not a comment names the columns, like app,class,n_processes,dtapp_MiB")
+	}
+	return t, nil
+}
+
+func (t *Table) header(cells []string, line int) error {
+	seen := map[string]bool{}
+	for _, name := range cells {
+		if name == "" {
+			return t.bad(line, "", "a column has no name", "name every column in the header, with its unit: dtapp_MiB")
+		}
+		if seen[name] {
+			return t.bad(line, name, "appears twice", "remove or rename one of the two columns")
+		}
+		seen[name] = true
+		t.Columns = append(t.Columns, Column{name, unitOf(name)})
+	}
+	return nil
+}
+
+// column returns the index of a column, -1 if there is none.
+func (t *Table) column(name string) int {
+	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
+}
+
+// Text returns a cell as written, "" if there is no such column. Rows count from 0.
+func (t *Table) Text(row int, column string) string {
+	if i := t.column(column); i >= 0 && row >= 0 && row < len(t.Rows) {
+		return t.Rows[row][i]
+	}
+	return ""
+}
+
+// Number returns a cell as a number in the unit of its column. An empty cell
+// is NaN without an error; a cell that is no finite number is an error.
+func (t *Table) Number(row int, column string) (float64, error) {
+	s := t.Text(row, column)
+	if s == "" {
+		return math.NaN(), nil
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	switch {
+	case err != nil && hasUnit(s):
+		return 0, t.bad(t.lines[row], column, fmt.Sprintf("%q carries a unit of its own", s), "write the number only, in the unit of the column's name; units are not mixed within a column")
+	case err != nil:
+		return 0, t.bad(t.lines[row], column, fmt.Sprintf("%q is not a number", s), "write a decimal number like 109.94, or leave the cell empty")
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return 0, t.bad(t.lines[row], column, s+" is not a measurement", "leave the cell empty where nothing was measured")
+	}
+	return v, nil
+}
+
+func hasUnit(s string) bool {
+	for _, u := range []string{"B", "K", "M", "G", "T", "s", "m", "h"} {
+		if rest, ok := strings.CutSuffix(s, u); ok {
+			rest = strings.TrimRight(rest, " KMGTi")
+			if _, err := strconv.ParseFloat(rest, 64); err == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// A TableError says what is wrong in a table, and where: line (as an editor
+// counts, 0 if it is the whole file) and column ("" if it is the whole row).
+type TableError struct {
+	Table  string
+	Line   int
+	Column string
+	// Problem is what is wrong.
+	Problem string
+	hint    string
+}
+
+func (t *Table) bad(line int, column, problem, hint string) error {
+	return &TableError{t.Name, line, column, problem, hint}
+}
+
+func (e *TableError) Error() string {
+	s := e.Table
+	if e.Line > 0 {
+		s += fmt.Sprintf(": line %d", e.Line)
+	}
+	if e.Column != "" {
+		s += ": column " + e.Column
+	}
+	return oneLine(s + ": " + e.Problem)
+}
+
+// Hint returns the remedy in one line.
+func (e *TableError) Hint() string { return oneLine(e.hint) }

@@ -1,0 +1,126 @@
+package interval
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Model is a job that takes checkpoints on a machine that fails. The zero Mode
+// and Logging are those of coordinated checkpoints.
+type Model struct {
+	Cost     time.Duration // δ, what the application loses to one checkpoint
+	MTBF     time.Duration // M, of the whole job
+	Restart  time.Duration // R, failures may strike during it
+	Downtime time.Duration // D, after every failure; none strikes during it
+	Mode     Mode
+	Logging  Logging
+}
+
+// Mode is how ranks checkpoint.
+type Mode uint8
+
+const (
+	Coordinated     Mode = iota // all together; all roll back
+	Uncoordinated               // each on its own; one rolls back, all messages are logged
+	Semicoordinated             // node by node; one node rolls back, messages between nodes are logged
+)
+
+func (m Mode) String() string {
+	switch m {
+	case Coordinated:
+		return "coordinated"
+	case Uncoordinated:
+		return "uncoordinated"
+	case Semicoordinated:
+		return "semi"
+	}
+	return fmt.Sprintf("Mode(%d)", uint8(m))
+}
+
+// Logging is what message logs cost and bring. See the package comment.
+type Logging struct {
+	Slowdown float64 // share of the speed that is lost if all messages are logged, 0 to below 1
+	Share    float64 // share of the messages that is logged, over 0 to 1
+	Growth   float64 // β, seconds that a second of work adds to the next checkpoint if all messages are logged
+	Replay   float64 // ρ, speed of computing again relative to the first time; 0 means 1
+}
+
+// limits of the model. Daly's formula holds for δ < 2M (2006, eq. 37), and a
+// restart of 2M succeeds one time in seven.
+const (
+	maxRatio    = 2
+	maxReplay   = 100
+	maxExponent = 600 // e^600 is finite, and far over every run
+)
+
+func (m *Model) check() error {
+	if err := positive("MTBF", m.MTBF); err != nil {
+		return err
+	}
+	if err := positive("checkpoint cost", m.Cost); err != nil {
+		return err
+	}
+	if err := notNegative("restart time", m.Restart); err != nil {
+		return err
+	}
+	if err := notNegative("downtime", m.Downtime); err != nil {
+		return err
+	}
+	if m.Cost/maxRatio >= m.MTBF {
+		return outOfRange("checkpoint cost", m.Cost, fmt.Sprintf("is not below twice the MTBF of %v, so hardly any checkpoint would be finished", m.MTBF),
+			"make checkpoints cheaper (fewer bytes, more writers, a node-local store), or run on fewer nodes: a job of half the nodes fails half as often")
+	}
+	if m.Restart/maxRatio >= m.MTBF {
+		return outOfRange("restart time", m.Restart, fmt.Sprintf("is not below twice the MTBF of %v, so hardly any restart would succeed", m.MTBF),
+			"make restarts cheaper (fewer bytes, more readers), or run on fewer nodes: a job of half the nodes fails half as often")
+	}
+	return m.checkLogging()
+}
+
+func (m *Model) checkLogging() error {
+	l := m.Logging
+	switch m.Mode {
+	case Coordinated:
+		if l != (Logging{}) {
+			return outOfRange("mode", m.Mode, "needs no message logs", "leave the cost of logging out, or choose uncoordinated or semi")
+		}
+		return nil
+	case Uncoordinated, Semicoordinated:
+	default:
+		return outOfRange("mode", uint8(m.Mode), "is unknown", "choose coordinated, uncoordinated or semi")
+	}
+	switch {
+	case !(l.Slowdown >= 0 && l.Slowdown < 1):
+		return outOfRange("logging slowdown", l.Slowdown, "must be at least 0 and below 1", "give the share of the speed that logging costs, like 0.02")
+	case !(l.Share > 0 && l.Share <= 1):
+		return outOfRange("logged share", l.Share, "must be over 0 and at most 1", "give the share of the messages that is logged, 1 for all; without logs the domino effect has no bound")
+	case !(l.Growth >= 0 && l.Growth <= 1):
+		return outOfRange("log growth", l.Growth, "must be 0 to 1", "give the seconds that the log of a second of work adds to a checkpoint")
+	case l.Replay != 0 && !(l.Replay >= 1 && l.Replay <= maxReplay):
+		return outOfRange("replay speed", l.Replay, "must be 1 to 100", "give the speed of computing again from logs, 1 for that of the first time")
+	}
+	return nil
+}
+
+// rates are a checked model in seconds.
+type rates struct {
+	cost, mtbf, restart, down float64
+	growth                    float64 // β of the messages that are logged
+	replay                    float64 // ρ
+	speed                     float64 // work done per second, 1 without logs
+}
+
+func (m *Model) rates() rates {
+	r := rates{
+		cost: m.Cost.Seconds(), mtbf: m.MTBF.Seconds(), restart: m.Restart.Seconds(), down: m.Downtime.Seconds(),
+		replay: 1, speed: 1,
+	}
+	if m.Mode == Coordinated {
+		return r
+	}
+	r.growth = m.Logging.Growth * m.Logging.Share
+	r.speed = 1 - m.Logging.Slowdown*m.Logging.Share
+	r.replay = math.Max(1, m.Logging.Replay)
+	return r
+}

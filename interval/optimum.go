@@ -1,0 +1,117 @@
+package interval
+
+import (
+	"math"
+	"time"
+)
+
+// Optimum are the best intervals by several formulas.
+type Optimum struct {
+	Young time.Duration
+	Daly  time.Duration // higher order
+	Exact time.Duration // the minimiser of the expected time
+	// FirstOrder minimises the first-order waste of coordinated checkpoints; 0
+	// where D+R ≥ M leaves none, or the period is not over the cost.
+	FirstOrder time.Duration
+}
+
+// Optimum returns the best intervals. Only Exact sees logs; Young, Daly and
+// FirstOrder are those of coordinated checkpoints of the same cost.
+func (m *Model) Optimum() (Optimum, error) {
+	if err := m.check(); err != nil {
+		return Optimum{}, err
+	}
+	r := m.rates()
+	young := math.Sqrt(2 * r.cost * r.mtbf)
+	ratio := r.cost / (2 * r.mtbf)
+	daly := young*(1+math.Sqrt(ratio)/3+ratio/9) - r.cost
+	exact := r.exact()
+	var o Optimum
+	var err error
+	for _, v := range []struct {
+		to      *time.Duration
+		seconds float64
+	}{{&o.Young, young}, {&o.Daly, daly}, {&o.Exact, exact}} {
+		if *v.to, err = duration("interval", v.seconds); err != nil {
+			return Optimum{}, err
+		}
+		*v.to = max(*v.to, 1) // no interval is 0
+	}
+	if left := r.mtbf - r.down - r.restart; left > 0 {
+		if w := math.Sqrt(2*left*r.cost) - r.cost; w > 0 {
+			o.FirstOrder = time.Duration(math.Round(w * 1e9))
+		}
+	}
+	return o, nil
+}
+
+func (r *rates) exact() float64 {
+	if r.replay == 1 && r.growth == 0 {
+		return r.mtbf * onePlusLambert(r.cost/r.mtbf)
+	}
+	return r.bisect()
+}
+
+// onePlusLambert returns u = 1 + W(−e^{−1−d}) on the principal branch, for
+// 0 < d ≤ 2. Computing W and adding 1 would cancel near its branch point, so
+// the equation is solved for u itself: (1−u)·e^u = e^{−d}, that is
+// −log(1−u) − u = d, by Newton's iteration, whose derivative is u/(1−u).
+func onePlusLambert(d float64) float64 {
+	// The start is Daly's formula: the expansion of u in √(d/2).
+	s := math.Sqrt(d / 2)
+	u := math.Min(2*s*(1+s/3+s*s/9)-d, 1-1e-9)
+	for range 50 {
+		next := u - (logExcess(u)-d)*(1-u)/u
+		if next <= 0 || next >= 1 || math.IsNaN(next) {
+			break // cannot happen for d ≤ 2: the function is convex, the start close
+		}
+		done := math.Abs(next-u) <= 1e-15*u
+		if u = next; done {
+			break
+		}
+	}
+	return u
+}
+
+// logExcess returns −log(1−u) − u without cancellation.
+func logExcess(u float64) float64 {
+	if u > 0.05 {
+		return -math.Log1p(-u) - u
+	}
+	sum, power := 0.0, u
+	for k := 2.0; k <= 16; k++ {
+		power *= u
+		sum += power / k
+	}
+	return sum
+}
+
+// bisect finds the minimum of segment(w)/w where no closed form is known: the
+// only zero of the growing function w·s′(w) − s(w), s being convex.
+func (r *rates) bisect() float64 {
+	slope := func(w float64) float64 {
+		a := 1 / (r.replay * r.mtbf)
+		b := a + r.growth/r.mtbf
+		if b*w > maxExponent {
+			return math.Inf(1)
+		}
+		derivative := (r.replay-1)*a*math.Exp(a*w) + b*math.Exp(b*w+r.cost/r.mtbf)
+		return w*derivative - r.segment(w, r.cost+r.growth*w)
+	}
+	lo, hi := 0.0, math.Sqrt(2*r.cost*r.mtbf)
+	for slope(hi) < 0 {
+		lo, hi = hi, 2*hi
+	}
+	for range 200 {
+		mid := lo + (hi-lo)/2
+		if mid <= lo || mid >= hi {
+			break
+		}
+		if slope(mid) < 0 {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return hi
+}
