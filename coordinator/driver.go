@@ -72,7 +72,6 @@ type member struct {
 	proc  process
 	link  *link
 	addr  string
-	pid   int
 	lost  bool
 	hello bool
 }

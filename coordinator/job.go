@@ -155,6 +155,9 @@ func checkRun(spec *Spec, opt Options) error {
 	if err := spec.check(); err != nil {
 		return err
 	}
+	if _, err := newLauncher(spec); err != nil {
+		return err
+	}
 	for _, f := range opt.Failures {
 		if err := f.check(spec); err != nil {
 			return err
@@ -169,7 +172,11 @@ func runJob(ctx context.Context, spec Spec, job *image.Job, store *image.Store, 
 		limits = protocol.DefaultLimits
 	}
 	d := newDriver(spec, job, store.Dir(), mapping, library, limits, opt.Observer)
-	d.watch = opt.watch
+	launcher, err := newLauncher(&spec)
+	if err != nil {
+		return nil, err
+	}
+	d.launcher, d.watch = launcher, opt.watch
 	if opt.Log != nil {
 		d.log = opt.Log
 	}

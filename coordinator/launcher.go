@@ -46,6 +46,14 @@ type process interface {
 	kill()                 // at once, whatever it is doing, even if it is stopped
 	done() <-chan struct{} // closed when it is over and reaped
 	pid() int
+	explains() bool // whether its end says why this rank, and not another, is gone
+}
+
+const localLauncher = "local"
+
+// environment tells a process how to reach the coordinator.
+func (r rankStart) environment() []string {
+	return []string{envSocket + "=" + r.socket, envToken + "=" + r.token, envGen + "=" + strconv.Itoa(r.gen)}
 }
 
 // local starts ranks as children.
@@ -56,8 +64,7 @@ func (local) start(r rankStart, ended func(cause string)) (process, error) {
 	p.cmd = exec.Command(self, "rank")
 	p.cmd.Args[0] = "ckpt"
 	p.cmd.Dir = r.scratch
-	p.cmd.Env = append(os.Environ(), envSocket+"="+r.socket, envToken+"="+r.token,
-		envGen+"="+strconv.Itoa(r.gen), envRank+"="+strconv.Itoa(r.rank))
+	p.cmd.Env = append(append(os.Environ(), r.environment()...), envRank+"="+strconv.Itoa(r.rank))
 	p.cmd.Stderr = &p.stderr
 	// Its own process group: a ^C at the terminal is for the coordinator,
 	// which then stops the ranks in order.
@@ -82,6 +89,7 @@ type child struct {
 
 func (p *child) done() <-chan struct{} { return p.over }
 func (p *child) pid() int              { return p.cmd.Process.Pid }
+func (p *child) explains() bool        { return true }
 
 func (p *child) kill() {
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -125,7 +125,11 @@ func (d *driver) admit(g greeting, l *link) *member {
 // disconnected reports a rank whose connection ended. The end of its process
 // says more about the cause, so that is waited for first.
 func (d *driver) disconnected(g greeting, m *member, err error) {
-	wait := time.NewTimer(time.Second)
+	patience := time.Second
+	if !m.proc.explains() {
+		patience = 0
+	}
+	wait := time.NewTimer(patience)
 	defer wait.Stop()
 	select {
 	case <-m.proc.done(): // reports itself
@@ -148,7 +152,10 @@ func (d *driver) fromRank(gen int, m *member, msg protocol.Message) {
 	}
 	switch msg.Kind {
 	case protocol.Hello:
-		m.addr, m.pid, m.hello = msg.Text, msg.Iter, true
+		m.addr, m.hello = msg.Text, true
+		if p, ok := m.proc.(*externalRank); ok {
+			p.id.Store(int64(msg.Iter))
+		}
 		d.step(protocol.FromRank{Gen: gen, Message: msg})
 		d.welcome()
 	case protocol.Tripped:

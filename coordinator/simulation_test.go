@@ -66,6 +66,7 @@ type simulatedRank struct {
 
 func (r *simulatedRank) done() <-chan struct{} { return r.over }
 func (r *simulatedRank) pid() int              { return 0 }
+func (r *simulatedRank) explains() bool        { return true }
 
 func (r *simulatedRank) kill() {
 	r.once.Do(func() {

@@ -25,6 +25,7 @@ type Spec struct {
 	SharedOnce  bool      `json:"shared_once"`
 	LibraryOnce bool      `json:"library_once"`
 	AutoRestart bool      `json:"auto_restart"`
+	Launcher    string    `json:"launcher"` // local, mpiexec or srun
 	Created     time.Time `json:"created"`
 }
 
@@ -41,7 +42,7 @@ type Schedule struct {
 func NewSpec(inst *dataset.Instance) Spec {
 	return Spec{App: inst.String(), Class: inst.Class, Workload: string(inst.Workload.Source()),
 		NP: inst.NP, Iterations: inst.Iterations, Mapping: Mapping{inst.NP}, MPI: mpi.MPICH.String(),
-		Mode: "coordinated", SharedOnce: true, LibraryOnce: true}
+		Mode: "coordinated", SharedOnce: true, LibraryOnce: true, Launcher: localLauncher, Created: time.Now().UTC()}
 }
 
 // check refuses what cannot run.

@@ -84,8 +84,9 @@ func (b *Budget) Schedule() (Schedule, error) {
 	}
 	s.Work = b.App / time.Duration(s.Count+1)
 	s.Overhead = float64(s.Count) * ckpt / app
-	s.Stored = int64(b.kept(s.Count)) * b.Size
-	s.Peak = int64(min(s.Count, b.kept(s.Count)+1)) * b.Size
+	if err := b.store(&s); err != nil {
+		return Schedule{}, err
+	}
 	s.Late = s.Count > 0 && float64(s.Count)*length-float64(s.Count-1)*ckpt >= app
 	return s, nil
 }
@@ -101,6 +102,17 @@ func (b *Budget) images() int64 {
 		return math.MaxInt64 // the oldest makes room for the next
 	}
 	return room
+}
+
+// store sets the bytes that the checkpoints of s take.
+func (b *Budget) store(s *Schedule) error {
+	stored := b.kept(s.Count)
+	peak := min(s.Count, stored+1)
+	if b.Size > 0 && int64(peak) > math.MaxInt64/b.Size {
+		return outOfRange("checkpoint size", b.Size, "the checkpoints would take over 8 EiB", "keep fewer of them")
+	}
+	s.Stored, s.Peak = int64(stored)*b.Size, int64(peak)*b.Size
+	return nil
 }
 
 func (b *Budget) kept(count int) int {
@@ -123,8 +135,8 @@ func (b *Budget) check() error {
 	switch {
 	case b.Keep < 0:
 		return outOfRange("retention", b.Keep, "must not be negative", "give the number of checkpoints to keep, 0 for all")
-	case b.Size < 0 || b.Size > math.MaxInt64/maxCount:
-		return outOfRange("checkpoint size", b.Size, "must be 0 to 4 GiB·2^30 bytes", "give the size of one checkpoint in bytes")
+	case b.Size < 0:
+		return outOfRange("checkpoint size", b.Size, "must not be negative", "give the size of one checkpoint in bytes")
 	case b.Capacity < 0:
 		return outOfRange("capacity", b.Capacity, "must not be negative", "give the size of the store in bytes, 0 for no limit")
 	case b.Capacity > 0 && b.Size == 0:

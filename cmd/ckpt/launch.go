@@ -82,6 +82,7 @@ type launchOptions struct {
 	running
 	np, iterations       int
 	mpi, mode, job       string
+	launcher             string
 	every, count         int
 	interval, overhead   string
 	sharedOnce, libsOnce bool
@@ -119,6 +120,7 @@ continues it.`,
 	f.StringVar(&o.overhead, "overhead", "", "checkpoint as often as this share of the computing time allows, like 10%")
 	g.addStoreFlag(cmd)
 	f.StringVar(&o.job, "job", "", "name of the job (default: APP-1, APP-2, …)")
+	f.StringVar(&o.launcher, "launcher", "local", "what starts the ranks: local, mpiexec or srun, on this machine")
 	f.BoolVar(&o.sharedOnce, "shared-once", true, "store the shared segment once per node, not once per rank")
 	f.BoolVar(&o.libsOnce, "library-once", true, "store the library zone once per job, not once per rank and checkpoint")
 	o.running.addFlags(f)
@@ -136,6 +138,7 @@ func (o *launchOptions) spec(name string) (coordinator.Spec, error) {
 		return s, err
 	}
 	s.MPI, s.Mode, s.AutoRestart = o.mpi, o.mode, o.autoRestart
+	s.Launcher = o.launcher
 	s.SharedOnce, s.LibraryOnce = o.sharedOnce, o.libsOnce
 	if o.iterations != 0 {
 		s.Iterations = o.iterations

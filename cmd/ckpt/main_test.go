@@ -118,7 +118,7 @@ func ranksOf(ts *testscript.TestScript) []int {
 		mine, rank := false, false
 		for _, f := range fields {
 			mine = mine || f == store
-			rank = rank || strings.HasPrefix(f, "CKPT_RANK=")
+			rank = rank || strings.HasPrefix(f, "CKPT_GENERATION=")
 		}
 		if mine && rank {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))

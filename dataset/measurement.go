@@ -1,0 +1,350 @@
+package dataset
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// A Measurement is one row of a table of image sizes: what one rank held, zone
+// by zone. Sizes are in MiB, 0 where the row does not say.
+type Measurement struct {
+	Table string `json:"table"`
+	Line  int    `json:"line"`
+	// App and Class are as in workload names (bt, B), MPI is mpich or openmpi.
+	App   string `json:"app"`
+	Class string `json:"class"`
+	MPI   string `json:"mpi"`
+	// NP is the number of processes of the job, PPN that of the node.
+	NP  int `json:"np"`
+	PPN int `json:"ppn"`
+
+	Data    float64 `json:"data_mib,omitempty"`
+	Library float64 `json:"library_mib,omitempty"`
+	Shared  float64 `json:"shared_mib,omitempty"`
+	File    float64 `json:"file_mib,omitempty"`
+	// SharedDoubtful marks shared zones that were computed rather than measured
+	// (León 2022, Table 4.3 and others) or stand in the wrong row.
+	SharedDoubtful bool `json:"shared_doubtful,omitempty"`
+}
+
+// Series names the measurements that belong to one curve: bt.B mpich.
+func (m Measurement) Series() string { return m.App + "." + m.Class + " " + m.MPI }
+
+// sizeTables are the built-in tables that hold sizes by zone, with what they
+// do not say in columns.
+var sizeTables = []struct {
+	name     string
+	defaults Measurement
+	// data is a column of the data zone for one application, where a table has
+	// several such columns (Table 5.16).
+	data string
+}{
+	{"table_4_1", Measurement{App: "bt", Class: "D", MPI: "mpich"}, ""},
+	{"table_4_2", Measurement{App: "sp", Class: "B", MPI: "mpich"}, ""},
+	{"table_4_3", Measurement{App: "bt", Class: "D", MPI: "mpich"}, ""},
+	{"table_5_1", Measurement{}, ""},
+	{"table_5_2", Measurement{}, ""},
+	{"table_5_16", Measurement{App: "bt", MPI: "mpich"}, "bt_dtapp_MiB"},
+	{"table_5_16", Measurement{App: "sp", MPI: "mpich"}, "sp_dtapp_MiB"},
+	{"table_5_16", Measurement{App: "lu", MPI: "mpich"}, "lu_dtapp_MiB"},
+}
+
+// Measurements returns the rows of the built-in tables of sizes by zone: León
+// (2022), Tables 4.1-4.3, 5.1, 5.2 and 5.16, in this order.
+func Measurements() ([]Measurement, error) {
+	var out []Measurement
+	for _, s := range sizeTables {
+		rows, err := measurementsOf(s.name, s.defaults, s.data)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, rows...)
+	}
+	return out, nil
+}
+
+// MeasurementsOf reads the measurements of one table, built-in or a user's.
+//
+// The columns of a user's table are app, class, n_processes, and at least one
+// size: dtapp_MiB (or data_MiB), lb_MiB (library_MiB), shmem_MiB (shared_MiB),
+// ckpt_file_MiB (file_MiB); in place of MiB may stand B, KiB or GiB. Optional
+// are mpi (mpich by default), processes_per_node or n_nodes (1 by default).
+func MeasurementsOf(t *Table) ([]Measurement, error) {
+	if name, err := findTable(t.Name); err == nil && name == t.Name {
+		var out []Measurement
+		known := false
+		for _, s := range sizeTables {
+			if strings.HasPrefix(name, s.name+"_") {
+				rows, err := t.measurements(s.defaults, s.data)
+				if err != nil {
+					return nil, err
+				}
+				out, known = append(out, rows...), true
+			}
+		}
+		if known {
+			return out, nil
+		}
+	}
+	out, err := t.measurements(Measurement{}, "")
+	if err != nil {
+		return nil, err
+	}
+	return out, t.check(out)
+}
+
+func measurementsOf(name string, defaults Measurement, data string) ([]Measurement, error) {
+	t, err := LoadTable(name)
+	if err != nil {
+		return nil, err
+	}
+	return t.measurements(defaults, data)
+}
+
+// The names under which a column may go, best first. The prefix measured_ is
+// that of Tables 4.1-4.3, which print estimates beside.
+var (
+	npColumns    = []string{"n_processes", "n_processes_total", "np"}
+	ppnColumns   = []string{"processes_per_node", "ppn"}
+	nodesColumns = []string{"n_nodes", "nodes"}
+	sizeColumns  = []struct {
+		zone  string
+		names []string
+	}{
+		{"data", []string{"dtapp", "measured_dtapp", "data"}},
+		{"library", []string{"lb", "measured_lb", "library"}},
+		{"shared", []string{"shmem", "measured_shmem", "shared"}},
+		{"file", []string{"ckpt_file", "measured_ckpt_file", "ckpt_file_measured", "file"}},
+	}
+	mibPerUnit = map[string]float64{"MiB": 1, "KiB": 1. / 1024, "GiB": 1024, "B": 1. / (1 << 20)}
+)
+
+// first returns the first column that the table has, "".
+func (t *Table) first(names []string) string {
+	for _, n := range names {
+		if t.column(n) >= 0 {
+			return n
+		}
+	}
+	return ""
+}
+
+// sizeColumn finds the column of a zone, in whatever unit.
+func (t *Table) sizeColumn(names []string) (string, error) {
+	found := ""
+	for _, n := range names {
+		if t.column(n) >= 0 {
+			return "", t.bad(1, n, "has no unit", "name it "+n+"_MiB (or _B, _KiB, _GiB)")
+		}
+		for _, unit := range []string{"MiB", "KiB", "GiB", "B"} {
+			if c := n + "_" + unit; t.column(c) >= 0 {
+				if found != "" {
+					return "", t.bad(1, c, "gives the same size as "+found+"; units are mixed", "keep one of the two columns")
+				}
+				found = c
+			}
+		}
+	}
+	return found, nil
+}
+
+func (t *Table) measurements(defaults Measurement, dataColumn string) ([]Measurement, error) {
+	columns := map[string]string{}
+	for _, s := range sizeColumns {
+		c, err := t.sizeColumn(s.names)
+		if err != nil {
+			return nil, err
+		}
+		columns[s.zone] = c
+	}
+	if dataColumn != "" {
+		columns["data"] = dataColumn
+	}
+	np := t.first(npColumns)
+	for _, need := range []struct{ have, name, why string }{
+		{defaults.App + t.first([]string{"app"}), "app", "the application, like bt"},
+		{defaults.Class + t.first([]string{"class"}), "class", "the problem class, like B"},
+		{np, "n_processes", "the number of processes"},
+		{columns["data"] + columns["library"] + columns["shared"] + columns["file"], "dtapp_MiB",
+			"the size of the data zone (or lb_MiB, shmem_MiB, ckpt_file_MiB)"},
+	} {
+		if need.have == "" {
+			return nil, t.bad(0, need.name, "the column is missing", "add a column "+need.name+": "+need.why)
+		}
+	}
+	var out []Measurement
+	for i := range t.Rows {
+		m := defaults
+		m.Table, m.Line = tableNumberOf(t.Name), t.lines[i]
+		if err := t.fill(&m, i, np, columns); err != nil {
+			return nil, err
+		}
+		if m.Class == "" { // Lulesh, of which no structure is known
+			m.Class = "-"
+		}
+		out = append(out, m)
+	}
+	if len(out) == 0 {
+		return nil, t.bad(0, "", "has a header but no rows", "add a line for each measurement")
+	}
+	return out, nil
+}
+
+func (t *Table) fill(m *Measurement, row int, np string, columns map[string]string) error {
+	if s := t.Text(row, "app"); s != "" {
+		m.App = strings.ToLower(s)
+	}
+	if s := t.Text(row, "class"); s != "" {
+		m.Class = s
+	}
+	if s := t.Text(row, "mpi"); s != "" {
+		m.MPI = MPIName(s)
+	} else if m.MPI == "" {
+		m.MPI = "mpich"
+	}
+	if m.App == "" {
+		return t.bad(t.lines[row], "app", "is empty", "name the application, like bt")
+	}
+	if m.MPI == "" {
+		return t.bad(t.lines[row], "mpi", fmt.Sprintf("%q is unknown", t.Text(row, "mpi")), "write mpich or openmpi")
+	}
+	var err error
+	if m.NP, err = t.count(row, np, true); err != nil {
+		return err
+	}
+	ppn, nodes := 0, 0
+	if c := t.first(ppnColumns); c != "" {
+		if ppn, err = t.count(row, c, false); err != nil {
+			return err
+		}
+	}
+	if c := t.first(nodesColumns); c != "" {
+		if nodes, err = t.count(row, c, false); err != nil {
+			return err
+		}
+	}
+	switch {
+	case ppn > m.NP || nodes > m.NP:
+		return t.bad(t.lines[row], t.first(ppnColumns)+t.first(nodesColumns), "exceeds the number of processes", "correct one of the two")
+	case ppn > 0:
+		m.PPN = ppn
+	case nodes > 0:
+		m.PPN = (m.NP + nodes - 1) / nodes
+	default:
+		m.PPN = m.NP
+	}
+	for zone, to := range map[string]*float64{"data": &m.Data, "library": &m.Library, "shared": &m.Shared, "file": &m.File} {
+		if *to, err = t.size(row, columns[zone]); err != nil {
+			return err
+		}
+	}
+	// Table 4.3, row 36: 248.21 MiB is the shared zone of 36 processes on one
+	// node, not of 18. Columns added by the digitiser flag the computed ones.
+	m.SharedDoubtful = t.Text(row, "measured_shmem_equals_eq_3_11") == "yes" || t.Text(row, "shmem_equals_eq_3_11") == "yes" ||
+		m.Table == "4.3" && m.NP == 36
+	return nil
+}
+
+// count reads a positive whole number; an empty cell is 0 unless it is needed.
+func (t *Table) count(row int, column string, needed bool) (int, error) {
+	v, err := t.Number(row, column)
+	switch {
+	case err != nil:
+		return 0, err
+	case math.IsNaN(v) && !needed:
+		return 0, nil
+	case math.IsNaN(v):
+		return 0, t.bad(t.lines[row], column, "is empty", "write the number of processes")
+	case v < 1 || v > maxProcs || v != math.Trunc(v):
+		return 0, t.bad(t.lines[row], column, fmt.Sprintf("%s is not a count from 1 to %d", t.Text(row, column), maxProcs), "write a positive whole number")
+	}
+	return int(v), nil
+}
+
+// size reads a size in MiB; an empty cell or no column is 0.
+func (t *Table) size(row int, column string) (float64, error) {
+	if column == "" {
+		return 0, nil
+	}
+	v, err := t.Number(row, column)
+	switch {
+	case err != nil:
+		return 0, err
+	case math.IsNaN(v):
+		return 0, nil
+	case v <= 0:
+		return 0, t.bad(t.lines[row], column, t.Text(row, column)+" is not a positive size", "sizes are positive; leave the cell empty where nothing was measured")
+	case v*mibPerUnit[unitOf(column)] > 1<<30:
+		return 0, t.bad(t.lines[row], column, t.Text(row, column)+" exceeds a PiB", "check the unit in the column's name")
+	}
+	return v * mibPerUnit[unitOf(column)], nil
+}
+
+// check finds what can only be seen in several rows of a user's table:
+// duplicates, and rows written in another unit than the rest.
+func (t *Table) check(rows []Measurement) error {
+	type key struct {
+		series  string
+		np, ppn int
+	}
+	seen := map[key]int{}
+	for _, m := range rows {
+		k := key{m.Series(), m.NP, m.PPN}
+		if line, ok := seen[k]; ok {
+			return t.bad(m.Line, "", fmt.Sprintf("repeats line %d: %s with %d processes, %d per node", line, m.Series(), m.NP, m.PPN),
+				"give the mean of repeated runs as one row")
+		}
+		seen[k] = m.Line
+	}
+	// Under strong scaling np·data varies by a small factor, under weak scaling
+	// by np; a slip between units is a factor of 1024.
+	bySeries := map[string][]Measurement{}
+	for _, m := range rows {
+		if m.Data > 0 {
+			bySeries[m.Series()] = append(bySeries[m.Series()], m)
+		}
+	}
+	column, _ := t.sizeColumn(sizeColumns[0].names)
+	for _, m := range rows {
+		s := bySeries[m.Series()]
+		if len(s) < 2 || m.Data == 0 {
+			continue
+		}
+		volumes := make([]float64, len(s))
+		for i, o := range s {
+			volumes[i] = o.Data * float64(o.NP)
+		}
+		slices.Sort(volumes)
+		median, v := volumes[len(volumes)/2], m.Data*float64(m.NP)
+		if r := v / median; r > 200 || r < 1./200 {
+			return t.bad(m.Line, column, fmt.Sprintf("%s is %.3g times what the other rows of %s suggest; units are mixed", t.Text(m.row(t), column), r, m.Series()),
+				"write all rows in the unit of the column's name ("+unitOf(column)+")")
+		}
+	}
+	return nil
+}
+
+// row finds the row of t that m was read from.
+func (m Measurement) row(t *Table) int { return slices.Index(t.lines, m.Line) }
+
+// MPIName returns mpich or openmpi for the ways in which people write them, ""
+// for anything else.
+func MPIName(s string) string {
+	switch strings.NewReplacer("-", "", " ", "", "_", "").Replace(strings.ToLower(s)) {
+	case "mpich":
+		return "mpich"
+	case "openmpi", "ompi":
+		return "openmpi"
+	}
+	return ""
+}
+
+// tableNumberOf shortens table_5_16_bt_… to 5.16; other names stay.
+func tableNumberOf(name string) string {
+	if n := tableNumber(name); tableKind(name) == "table" && len(n) == 2 {
+		return fmt.Sprintf("%d.%d", n[0], n[1])
+	}
+	return name
+}
