@@ -13,11 +13,7 @@ import (
 
 // contact reaches the coordinator of a running job.
 func (g *globals) contact(ctx context.Context, name string) (*coordinator.Client, error) {
-	store, err := g.openStore()
-	if err != nil {
-		return nil, err
-	}
-	job, err := store.Job(name)
+	job, err := g.openJob(name)
 	if err != nil {
 		return nil, err
 	}

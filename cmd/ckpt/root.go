@@ -72,7 +72,7 @@ what it restarts from, and survives the death of ranks and nodes.
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, err) })
 	root.AddCommand(newLaunchCommand(g), newRestartCommand(g), newCheckpointCommand(g), newStopCommand(g),
 		newStatusCommand(g), newListCommand(g), newShowCommand(g), newVerifyCommand(g), newPruneCommand(g),
-		newBenchCommand(g), newVersionCommand(g), newManCommand(g), newRankCommand())
+		newIntervalCommand(g), newBenchCommand(g), newVersionCommand(g), newManCommand(g), newRankCommand())
 	for _, cmd := range root.Commands() {
 		describeExit(cmd)
 	}
@@ -128,6 +128,14 @@ func (g *globals) addStoreFlag(cmd *cobra.Command) {
 }
 
 func (g *globals) openStore() (*image.Store, error) { return image.OpenStore(vfs.OS{}, g.store) }
+
+func (g *globals) openJob(name string) (*image.Job, error) {
+	store, err := g.openStore()
+	if err != nil {
+		return nil, err
+	}
+	return store.Job(name)
+}
 
 // printJSON prints one document, indented for a reader.
 func (g *globals) printJSON(v any) error {

@@ -189,11 +189,7 @@ func runShow(g *globals, target string) error {
 	if err != nil {
 		return err
 	}
-	store, err := g.openStore()
-	if err != nil {
-		return err
-	}
-	job, err := store.Job(name)
+	job, err := g.openJob(name)
 	if err != nil {
 		return err
 	}
@@ -373,11 +369,7 @@ checkpoints that kept ones refer to stay.`,
 }
 
 func runPrune(ctx context.Context, g *globals, name string, keep int) error {
-	store, err := g.openStore()
-	if err != nil {
-		return err
-	}
-	job, err := store.Job(name)
+	job, err := g.openJob(name)
 	if err != nil {
 		return err
 	}
