@@ -42,20 +42,21 @@ func TestSameDigest(t *testing.T) {
 		r, _, _ = launch(t, s, Options{})
 		length[app] = time.Duration(r.Wall * float64(time.Second))
 	}
-	failures := 0
+	failures, ran := 0, 0
 	for seed := range seededRuns(t) {
 		app := apps[seed%len(apps)]
 		t.Run(fmt.Sprintf("seed=%d/%s", seed, app), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(seed), 2))
 			r := disturbed(t, rng, app, length[app])
 			failures += r.Failures
+			ran++
 			if r.Digest != want[app] {
 				t.Errorf("digest %s, without failures %s", r.Digest, want[app])
 			}
 		})
 	}
 	t.Logf("%d ranks or nodes died", failures)
-	if failures == 0 {
+	if ran >= len(apps) && failures == 0 { // not when -run chose a few
 		t.Error("nothing was killed: the runs prove nothing")
 	}
 }

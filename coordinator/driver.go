@@ -143,10 +143,12 @@ func (d *driver) protocolConfig(from *image.Manifest) (protocol.Config, error) {
 	if from != nil {
 		cfg.From = from.Number
 	}
-	if inst, err := d.spec.instance(); err == nil {
-		// Before the first measurement: the write takes a second per 256 MiB.
-		cfg.Cost = time.Duration(inst.DataBytes()*int64(d.spec.NP)>>20) * time.Second / 256
+	data, shared, err := d.spec.memory()
+	if err != nil {
+		return cfg, err
 	}
+	// Before the first measurement: the write takes a second per 256 MiB.
+	cfg.Cost = time.Duration((data+shared+d.library.bytes)>>20) * time.Second / 256
 	return cfg, nil
 }
 
@@ -381,13 +383,9 @@ func (d *driver) cleanUp() {
 
 // placeSegments chooses where the shared memory of each node lies.
 func (d *driver) placeSegments() error {
-	flavour, err := mpi.ParseFlavour(d.spec.MPI)
+	_, need, err := d.spec.memory()
 	if err != nil {
 		return err
-	}
-	need := int64(0)
-	for _, n := range d.mapping {
-		need += mpi.SegmentBytes(flavour, n)
 	}
 	dir := mpi.SegmentDir(need)
 	d.segments = nil

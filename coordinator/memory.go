@@ -24,23 +24,33 @@ func (e *MemoryError) Hint() string { return "choose a smaller class, or fewer r
 // checkMemory refuses a job that the machine would only end by killing some
 // process, perhaps another one.
 func checkMemory(spec *Spec) error {
-	inst, err := spec.instance()
-	if err != nil {
-		return err
-	}
-	flavour, err := mpi.ParseFlavour(spec.MPI)
-	if err != nil {
-		return err
-	}
 	const perRank = 24 << 20 // the Go runtime of a rank and its buffers
-	need := (inst.DataBytes() + perRank) * int64(spec.NP)
-	for _, n := range spec.Mapping {
-		need += mpi.SegmentBytes(flavour, n)
+	data, shared, err := spec.memory()
+	if err != nil {
+		return err
 	}
+	need := data + shared + perRank*int64(spec.NP)
 	if have, ok := availableMemory(); ok && need > have {
 		return &MemoryError{Need: need, Have: have}
 	}
 	return nil
+}
+
+// memory returns the bytes of the data zones of all ranks and of the shared
+// segments of all nodes.
+func (s *Spec) memory() (data, shared int64, err error) {
+	inst, err := s.instance()
+	if err != nil {
+		return 0, 0, err
+	}
+	flavour, err := mpi.ParseFlavour(s.MPI)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, n := range s.Mapping {
+		shared += mpi.SegmentBytes(flavour, n)
+	}
+	return inst.DataBytes() * int64(s.NP), shared, nil
 }
 
 // availableMemory reads MemAvailable, what can be had without swapping.
