@@ -31,16 +31,27 @@ func announce(dir, address, token string) error {
 		return err
 	}
 	path := filepath.Join(dir, announcementName)
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	next := path + ".new"
+	if err := os.Remove(next); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return os.WriteFile(path, append(b, '\n'), 0o600)
+	if err := os.WriteFile(next, append(b, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, path)
 }
 
 func withdraw(dir string) { os.Remove(filepath.Join(dir, announcementName)) }
 
 // ErrNotRunning says that nobody coordinates the job now.
 var ErrNotRunning = errors.New("job is not running")
+
+// ErrSilent says that the coordinator of the job lives but does not answer, as
+// one that was stopped with ^Z does not.
+var ErrSilent = errors.New("the coordinator of the job does not answer")
+
+// answerTime is how long a coordinator may take to say how it is.
+const answerTime = 5 * time.Second
 
 // A command is a request from another process.
 type command struct {
@@ -153,8 +164,8 @@ func Contact(ctx context.Context, jobDir string) (*Client, error) {
 		return nil, err
 	}
 	var a announcement
-	if err := json.Unmarshal(b, &a); err != nil {
-		return nil, fmt.Errorf("%s: %w", announcementName, err)
+	if json.Unmarshal(b, &a) != nil {
+		return nil, ErrNotRunning // torn by a crash
 	}
 	conn, err := dialCoordinator(ctx, a.Address)
 	if err != nil {
@@ -165,7 +176,17 @@ func Contact(ctx context.Context, jobDir string) (*Client, error) {
 		conn.Close()
 		return nil, ErrNotRunning
 	}
-	return &Client{conn, json.NewEncoder(conn), json.NewDecoder(conn)}, nil
+	c := &Client{conn, json.NewEncoder(conn), json.NewDecoder(conn)}
+	// What follows may take its time, but not this.
+	_ = conn.SetDeadline(time.Now().Add(answerTime))
+	if _, err := c.Status(); err != nil {
+		conn.Close()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil, fmt.Errorf("%w: process %d", ErrSilent, a.PID)
+		}
+		return nil, err
+	}
+	return c, conn.SetDeadline(time.Time{})
 }
 
 // Close ends the connection.
@@ -201,8 +222,12 @@ func (c *Client) call(cmd command) (reply, error) {
 	if err := c.out.Encode(cmd); err != nil {
 		return r, fmt.Errorf("%w: %w", ErrNotRunning, err)
 	}
-	if err := c.in.Decode(&r); err != nil {
-		return r, fmt.Errorf("%w: it ended before it answered", ErrNotRunning)
+	err := c.in.Decode(&r)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return r, err
+	}
+	if err != nil {
+		return r, fmt.Errorf("%w any more: it ended before it answered", ErrNotRunning)
 	}
 	if r.Error != "" {
 		if r.Detail != nil {

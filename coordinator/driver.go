@@ -9,7 +9,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"ckpt/coordinator/mpi"
@@ -30,6 +33,7 @@ type driver struct {
 	limits  protocol.Limits
 	out     Observer
 	log     *slog.Logger
+	history *os.File // may be nil
 
 	launcher launcher
 	network  string                // of the listener: unix; tests also measure tcp
@@ -51,8 +55,10 @@ type driver struct {
 	inject   *injector
 	tx       *image.Tx
 
-	committing bool     // tx is with the goroutine that commits it
-	prunes     []func() // waiting for the checkpoint under way
+	reuse      *image.File // the library zone of an earlier checkpoint, for tx
+	trusted    string      // path of a library zone that was verified
+	committing bool        // tx is with the goroutine that commits it
+	prunes     []func()    // waiting for the checkpoint under way
 	segments   []string
 	restored   struct{ number, iter int } // what the generation begins with
 	checked    int                        // generation whose checkpoint was checked
@@ -108,18 +114,26 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 	if err != nil {
 		return nil, err
 	}
+	if d.history = openHistory(d.job.Dir()); d.history != nil {
+		defer d.history.Close()
+	}
 	d.machine = protocol.NewCoordinator(cfg)
 	d.parent = cfg.From
 	d.began = time.Now()
 	d.result = Result{Type: "result", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mode: d.spec.Mode,
 		Iterations: d.spec.Iterations, Restarts: []int{}}
+	d.result.last = cfg.From
 	d.inject = newInjector(d, failures)
 	defer d.inject.stop()
 	d.perform(d.machine.Begin(0))
 	d.loop(ctx, interrupts)
 	d.settle()
 	d.result.Wall = time.Since(d.began).Seconds()
-	return d.verdict()
+	result, err := d.verdict()
+	if result != nil && d.history != nil {
+		_, _ = d.history.Write(append(encode(result), '\n'))
+	}
+	return result, err
 }
 
 func (d *driver) protocolConfig(from *image.Manifest) (protocol.Config, error) {
@@ -161,7 +175,7 @@ func (d *driver) open() error {
 	d.token = hex.EncodeToString(secret)
 	var err error
 	if d.run, err = newRundir(mpi.SegmentDir(0), len(d.mapping)); err != nil {
-		return err
+		return &TempError{err}
 	}
 	at := d.run.socket()
 	if d.network != "unix" {
@@ -346,7 +360,8 @@ func (d *driver) kill(rank int) {
 	}
 }
 
-// spawn ends what is left of the previous generation and starts the next.
+// spawn ends what is left of the previous generation and starts the next, after
+// a pause if that is asked for.
 func (d *driver) spawn(a protocol.Spawn) {
 	if err := d.endGeneration(); err != nil {
 		d.broken = err
@@ -354,6 +369,21 @@ func (d *driver) spawn(a protocol.Spawn) {
 	}
 	d.cleanUp()
 	d.gen, d.started = a.Gen, false
+	if a.Delay == 0 {
+		d.start(a)
+		return
+	}
+	time.AfterFunc(a.Delay, func() {
+		d.post(func() {
+			if d.gen == a.Gen && d.outcome == nil {
+				d.start(a)
+			}
+		})
+	})
+}
+
+// start starts all ranks of a generation.
+func (d *driver) start(a protocol.Spawn) {
 	if err := d.placeSegments(); err != nil {
 		d.broken = err
 		return
@@ -381,16 +411,40 @@ func (d *driver) cleanUp() {
 	}
 }
 
-// placeSegments chooses where the shared memory of each node lies.
+// placeSegments makes the shared memory of each node, at once in its full size:
+// a rank that ran out of it later would die of it.
 func (d *driver) placeSegments() error {
 	_, need, err := d.spec.memory()
 	if err != nil {
 		return err
 	}
-	dir := mpi.SegmentDir(need)
-	d.segments = nil
-	for node := range d.mapping {
-		d.segments = append(d.segments, d.run.segment(dir, d.gen, node))
+	flavour, err := mpi.ParseFlavour(d.spec.MPI)
+	if err != nil {
+		return err
+	}
+	err = d.makeSegments(mpi.SegmentDir(need), flavour)
+	if errors.Is(err, syscall.ENOSPC) && mpi.SegmentDir(need) != os.TempDir() {
+		// Somebody else was quicker to take what there was.
+		d.unlinkSegments()
+		err = d.makeSegments(os.TempDir(), flavour)
+	}
+	if err != nil {
+		d.unlinkSegments()
+	}
+	return err
+}
+
+func (d *driver) makeSegments(dir string, flavour mpi.Flavour) error {
+	for node, ranks := range d.mapping {
+		path := d.run.segment(dir, d.gen, node)
+		d.segments = append(d.segments, path)
+		seg, err := mpi.OpenSegment(path, flavour, ranks)
+		if err != nil {
+			return err
+		}
+		if err := seg.Close(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -398,6 +452,7 @@ func (d *driver) placeSegments() error {
 // endGeneration kills all processes and waits until they are gone, so that
 // nothing of theirs can happen any more.
 func (d *driver) endGeneration() error {
+	d.members = slices.DeleteFunc(d.members, func(m *member) bool { return m == nil }) // never started
 	for _, m := range d.members {
 		m.proc.kill()
 	}
@@ -472,7 +527,7 @@ func (d *driver) verdict() (*Result, error) {
 		if o.Restored {
 			return &d.result, cause
 		}
-		return &d.result, &JobFailedError{Job: d.job.Name(), Err: cause, Restartable: d.result.last > 0 || d.parent > 0}
+		return &d.result, &JobFailedError{Job: d.job.Name(), Err: cause, Restartable: d.result.HasCheckpoint()}
 	}
 	if o.Result == protocol.Completed {
 		digests := make([]doneReport, len(o.Results))

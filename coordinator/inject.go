@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -103,10 +104,15 @@ func (f Failure) victims(m Mapping) []int {
 
 // ParseDuration reads Go's form of a duration or plain seconds.
 func ParseDuration(s string) (time.Duration, error) {
-	if seconds, err := strconv.ParseFloat(s, 64); err == nil {
-		return time.Duration(seconds * float64(time.Second)), nil
+	seconds, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return time.ParseDuration(s)
 	}
-	return time.ParseDuration(s)
+	// 2^63 ns is out of range; NaN fails both comparisons.
+	if ns := math.Round(seconds * 1e9); ns > -1<<63 && ns < 1<<63 {
+		return time.Duration(ns), nil
+	}
+	return 0, fmt.Errorf("%s s is out of range", s)
 }
 
 // injector carries the failures of a run out. It belongs to the driver's loop.

@@ -18,6 +18,7 @@ const (
 	StateStopped     = "stopped"
 	StateFailed      = "failed"
 	StateInterrupted = "interrupted" // its coordinator died
+	StateSilent      = "silent"      // its coordinator lives and does not answer
 )
 
 // JobStatus describes a job, running or not.
@@ -63,8 +64,37 @@ func recordEnding(dir string, r *Result, err error) {
 	}
 }
 
-// Inspect describes a job of a store.
+// Inspect describes a job of a store and asks its coordinator how it is.
 func Inspect(ctx context.Context, store *image.Store, name string) (*JobStatus, error) {
+	s, err := Describe(store, name)
+	if err != nil {
+		return nil, err
+	}
+	job, err := store.Job(name)
+	if err != nil {
+		return nil, err
+	}
+	client, err := Contact(ctx, job.Dir())
+	if errors.Is(err, ErrSilent) {
+		s.State = StateSilent
+		return s, nil
+	}
+	if errors.Is(err, ErrNotRunning) {
+		return s, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	if live, err := client.Status(); err == nil {
+		s.State, s.Phase, s.Iteration, s.Mapping, s.PIDs = StateRunning, live.Phase, live.Iteration, live.Mapping, live.PIDs
+		s.Digest, s.Failure = "", ""
+	}
+	return s, nil
+}
+
+// Describe says what the store knows of a job, as if it did not run.
+func Describe(store *image.Store, name string) (*JobStatus, error) {
 	job, err := store.Job(name)
 	if err != nil {
 		return nil, err
@@ -75,7 +105,7 @@ func Inspect(ctx context.Context, store *image.Store, name string) (*JobStatus, 
 	}
 	spec, err := decodeSpec(text)
 	if err != nil {
-		return nil, fmt.Errorf("job %s: job.json: %w", name, err)
+		return nil, fmt.Errorf("description of job %s: %w", name, err)
 	}
 	numbers, err := job.Checkpoints()
 	if err != nil {
@@ -88,16 +118,6 @@ func Inspect(ctx context.Context, store *image.Store, name string) (*JobStatus, 
 		if m, err := job.Manifest(s.Latest); err == nil {
 			s.Iteration, s.Mapping = int(m.Iteration), m.Mapping
 		}
-	}
-	client, err := Contact(ctx, job.Dir())
-	if err == nil {
-		defer client.Close()
-		if live, err := client.Status(); err == nil {
-			s.State, s.Phase, s.Iteration, s.Mapping, s.PIDs = StateRunning, live.Phase, live.Iteration, live.Mapping, live.PIDs
-			return s, nil
-		}
-	} else if !errors.Is(err, ErrNotRunning) {
-		return nil, err
 	}
 	var e ending
 	if b, err := os.ReadFile(filepath.Join(job.Dir(), resultName)); err == nil && json.Unmarshal(b, &e) == nil {

@@ -9,12 +9,16 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/zeebo/blake3"
 
+	"ckpt/coordinator/app"
+	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
 	"ckpt/image/vfs"
+	"ckpt/zones"
 )
 
 // Options are what a run needs besides the description of the job.
@@ -36,6 +40,11 @@ type Options struct {
 func Launch(ctx context.Context, spec Spec, opt Options) (*Result, error) {
 	if err := checkRun(&spec, opt); err != nil {
 		return nil, err
+	}
+	if opt.Job != "" {
+		if err := image.CheckJobName(opt.Job); err != nil {
+			return nil, &UsageError{Text: err.Error()}
+		}
 	}
 	library, err := identifySelf()
 	if err != nil {
@@ -64,11 +73,12 @@ func Launch(ctx context.Context, spec Spec, opt Options) (*Result, error) {
 // createJob makes the job, under a free name like bt.S.4-1 if none is given.
 func createJob(store *image.Store, name, app string, spec []byte) (*image.Job, error) {
 	if name != "" {
-		return store.CreateJob(name, spec)
+		return store.TakeOverJob(name, spec)
 	}
 	for i := 1; ; i++ {
 		job, err := store.CreateJob(fmt.Sprintf("%s-%d", app, i), spec)
-		if !errors.Is(err, image.ErrJobExists) {
+		// In use is one that somebody else is creating this moment.
+		if !errors.Is(err, image.ErrJobExists) && !errors.Is(err, image.ErrInUse) {
 			return job, err
 		}
 	}
@@ -106,7 +116,7 @@ func Restart(ctx context.Context, opt RestartOptions) (*Result, error) {
 	}
 	spec, err := decodeSpec(text)
 	if err != nil {
-		return nil, fmt.Errorf("job %s: job.json: %w", opt.Job, err)
+		return nil, fmt.Errorf("description of job %s: %w", opt.Job, err)
 	}
 	spec.AutoRestart = spec.AutoRestart || opt.AutoRestart
 	mapping := spec.Mapping
@@ -158,12 +168,41 @@ func checkRun(spec *Spec, opt Options) error {
 	if _, err := newLauncher(spec); err != nil {
 		return err
 	}
+	if err := checkMemory(spec); err != nil {
+		return err
+	}
 	for _, f := range opt.Failures {
 		if err := f.check(spec); err != nil {
 			return err
 		}
 	}
-	return checkMemory(spec)
+	return checkApp(spec)
+}
+
+// reserved are the names of the regions that are not arrays of a workload.
+var reserved = []string{pendingRegion, libraryRegion, "segment"}
+
+// checkApp refuses an application that no rank could set up. It allocates the
+// memory of one rank without touching it.
+func checkApp(spec *Spec) error {
+	inst, err := spec.instance()
+	if err != nil {
+		return err
+	}
+	for _, a := range inst.Arrays {
+		if slices.Contains(reserved, a.Name) {
+			return &UsageError{fmt.Sprintf("workload %s: array %q has a name that ckpt uses itself", inst.Name, a.Name), "rename the array"}
+		}
+	}
+	mem := mpi.NewMemory()
+	defer mem.Close()
+	_, err = app.New(inst, 0, func(name string, elem zones.Elem, bytes int64) ([]byte, error) {
+		return mem.Alloc(name, zones.Data, elem, bytes)
+	})
+	if err != nil {
+		return &UsageError{err.Error(), "choose another class or number of ranks, or correct the workload"}
+	}
+	return nil
 }
 
 func runJob(ctx context.Context, spec Spec, job *image.Job, store *image.Store, mapping Mapping, library libraryID, from *image.Manifest, opt Options) (*Result, error) {
@@ -180,9 +219,11 @@ func runJob(ctx context.Context, spec Spec, job *image.Job, store *image.Store, 
 	if opt.Log != nil {
 		d.log = opt.Log
 	}
-	os.Remove(filepath.Join(job.Dir(), resultName))
 	result, err := d.drive(ctx, from, opt.Failures, opt.Interrupts)
-	recordEnding(job.Dir(), result, err)
+	if d.result.began {
+		// A restart that never came to compute leaves the last result alone.
+		recordEnding(job.Dir(), result, err)
+	}
 	return result, err
 }
 

@@ -65,6 +65,26 @@ func (m Mapping) String() string {
 	return strings.Join(fields, ",")
 }
 
+// Short writes runs of equal nodes of more than four as 16×4: sixteen nodes of
+// four ranks.
+func (m Mapping) Short() string {
+	var fields []string
+	for i := 0; i < len(m); {
+		n := i
+		for n < len(m) && m[n] == m[i] {
+			n++
+		}
+		if n-i > 4 {
+			fields = append(fields, fmt.Sprintf("%d×%d", n-i, m[i]))
+			i = n
+			continue
+		}
+		fields = append(fields, strconv.Itoa(m[i]))
+		i++
+	}
+	return strings.Join(fields, ",")
+}
+
 // Nodes returns the node of each rank.
 func (m Mapping) Nodes() []int {
 	var nodes []int

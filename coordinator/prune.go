@@ -13,6 +13,7 @@ type Pruned struct {
 	Removed []int  `json:"removed"` // numbers of checkpoints
 	Freed   int64  `json:"freed_bytes"`
 	Kept    []int  `json:"kept"`
+	Damaged []int  `json:"damaged"` // among the kept, not counted
 }
 
 // Prune removes all but the newest keep checkpoints of a job and the files that
@@ -39,7 +40,12 @@ func prune(job *image.Job, keep int) (*Pruned, error) {
 		return nil, err
 	}
 	kept, err := job.Checkpoints()
-	return &Pruned{Job: job.Name(), Removed: append([]int{}, removed...), Freed: freed, Kept: append([]int{}, kept...)}, err
+	if err != nil {
+		return nil, err
+	}
+	damaged, err := job.Damaged()
+	return &Pruned{Job: job.Name(), Removed: append([]int{}, removed...), Freed: freed,
+		Kept: append([]int{}, kept...), Damaged: append([]int{}, damaged...)}, err
 }
 
 // prune does so for a running job. It waits for the checkpoint under way, which
@@ -62,14 +68,14 @@ func (d *driver) prune(keep int, answers chan<- reply) {
 	d.startPrunes()
 }
 
-// startPrunes begins what has waited. Until it is over, the next checkpoint
-// waits for the lock of the job.
+// startPrunes does what has waited, in the loop: what a checkpoint is to refer
+// to must not go between its beginning and its commit.
 func (d *driver) startPrunes() {
 	if d.tx != nil || d.committing {
 		return
 	}
 	for _, p := range d.prunes {
-		d.helpers.Go(p)
+		p()
 	}
 	d.prunes = nil
 }

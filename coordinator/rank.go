@@ -215,7 +215,11 @@ func (r *rank) drain(ctx context.Context, expected []protocol.Count) error {
 func (r *rank) run(ctx context.Context) {
 	state, err := newState(ctx, r.id, &r.cfg, func(n int64) { r.progress.Add(uint64(n)) })
 	if err != nil {
-		r.link.send(withRank(errorMessage(protocol.SetupFailed, err), r.id))
+		kind := protocol.SetupFailed
+		if unrestorable(err) {
+			kind = protocol.Unrestorable
+		}
+		r.link.send(withRank(errorMessage(kind, err), r.id))
 		return
 	}
 	r.state = state

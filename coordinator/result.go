@@ -44,7 +44,7 @@ type LostEvent struct {
 // A FailureEvent says that a rank died.
 type FailureEvent struct {
 	Type      string `json:"type"` // "failure"
-	Rank      int    `json:"rank"`
+	Rank      int    `json:"rank"` // -1 if no rank is behind it
 	Node      int    `json:"node"`
 	Iteration int    `json:"iteration"` // about where it was
 	Reason    string `json:"reason"`
@@ -76,14 +76,19 @@ type Result struct {
 	Digest      string   `json:"digest,omitempty"` // of the final state, if completed
 	Residual    *float64 `json:"residual"`         // null if it is not a finite number
 	Checkpoints int      `json:"checkpoints"`      // committed in this run
+	Lost        int      `json:"checkpoints_lost"` // given up in this run
 	Failures    int      `json:"failures"`         // ranks or nodes that died at once count once
 	Restarts    []int    `json:"restarts"`         // ranks restarted, per failure
 	Wall        float64  `json:"wall_s"`
 	Interrupted bool     `json:"interrupted,omitempty"`
 
+	began bool            // ranks have computed
 	last  int             // newest checkpoint of this run
 	taken *image.Manifest // being reported
 }
+
+// HasCheckpoint reports whether the job can be continued from one.
+func (r *Result) HasCheckpoint() bool { return r.last > 0 }
 
 // A JobFailedError says that a job failed and was not restarted.
 type JobFailedError struct {
@@ -100,7 +105,7 @@ func (e *JobFailedError) Hint() string {
 	if e.Restartable {
 		return fmt.Sprintf("ckpt restart %s continues from the last checkpoint; --auto-restart does so by itself", e.Job)
 	}
-	return "there is no checkpoint yet; launch with --every, --interval or --count to take some"
+	return "there is no checkpoint yet; launch it again, with --every, --interval or --count to take some"
 }
 
 // A foreignBinaryError says that the library zone is not that of this binary.
@@ -118,8 +123,9 @@ func (d *driver) report(n protocol.Notice) {
 	switch n.Kind {
 	case protocol.Started:
 		d.started = true
+		d.result.began = true
 		d.unlinkSegments()
-		d.out.Event(&StartEvent{Type: "start", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mapping: d.mapping,
+		d.event(&StartEvent{Type: "start", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mapping: d.mapping,
 			Iterations: d.spec.Iterations, Generation: n.Gen, From: n.From, Iteration: n.Iter})
 	case protocol.CheckpointTaken:
 		d.taken(n)
@@ -131,16 +137,20 @@ func (d *driver) report(n protocol.Notice) {
 		for _, t := range d.requests {
 			t.err = err
 		}
-		d.out.Event(&LostEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
+		d.result.Lost++
+		d.event(&LostEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
 	case protocol.RankDied:
 		d.result.Failures++
-		d.out.Event(&FailureEvent{Type: "failure", Rank: n.Rank, Node: d.nodes[n.Rank],
-			Iteration: n.Iter, Reason: n.Text})
+		node := -1
+		if n.Rank >= 0 {
+			node = d.nodes[n.Rank]
+		}
+		d.event(&FailureEvent{Type: "failure", Rank: n.Rank, Node: node, Iteration: n.Iter, Reason: n.Text})
 	case protocol.FallingBack:
 		d.fellBack = fmt.Sprintf("checkpoint %d: %s", n.Checkpoint, n.Text)
 	case protocol.Restarting:
 		d.result.Restarts = append(d.result.Restarts, d.spec.NP)
-		d.out.Event(&RestartEvent{Type: "restart", Ranks: d.spec.NP, From: n.From, Iteration: n.Iter,
+		d.event(&RestartEvent{Type: "restart", Ranks: d.spec.NP, From: n.From, Iteration: n.Iter,
 			Generation: n.Gen, Unusable: d.fellBack})
 		d.fellBack = ""
 	}
@@ -150,7 +160,7 @@ func (d *driver) report(n protocol.Notice) {
 // own commit took; this does.
 func (d *driver) taken(n protocol.Notice) {
 	m := d.result.taken
-	ev := DescribeCheckpoint(m)
+	ev := describeCheckpoint(m)
 	ev.Job = d.job.Name()
 	ev.Latency.Storage += n.Commit.Seconds()
 	ev.Latency.Total += n.Commit.Seconds()
@@ -160,7 +170,7 @@ func (d *driver) taken(n protocol.Notice) {
 	for _, t := range d.requests {
 		t.checkpoint = ev
 	}
-	d.out.Event(ev)
+	d.event(ev)
 }
 
 // jobDigest combines the digests of all ranks, in order.

@@ -26,14 +26,39 @@ type rundir struct {
 
 const runLock = "lock"
 
-// runBase is the directory of all runs of this user.
-func runBase() string {
-	return filepath.Join(os.TempDir(), fmt.Sprintf("ckpt-%d", os.Getuid()))
+// maxSocketPath is the longest path of a Unix socket on Linux.
+const maxSocketPath = 107
+
+// runBase is the directory of all runs of this user: in $TMPDIR, or in /tmp if
+// the path of a socket in it would be too long.
+func runBase() (string, error) {
+	tmp, err := filepath.Abs(os.TempDir())
+	if err != nil {
+		return "", err
+	}
+	name := fmt.Sprintf("ckpt-%d", os.Getuid())
+	base := filepath.Join(tmp, name)
+	if len(base)+len("/0123456789ab/sock") > maxSocketPath {
+		base = filepath.Join("/tmp", name)
+	}
+	return base, nil
 }
+
+// A TempError says that there is no place for sockets and scratch files.
+type TempError struct{ Err error }
+
+func (e *TempError) Error() string { return "directory for temporary files: " + e.Err.Error() }
+func (e *TempError) Unwrap() error { return e.Err }
+
+// Hint says what to do about it.
+func (e *TempError) Hint() string { return "set TMPDIR to a directory that can be written" }
 
 // newRundir makes the directory of a run, private to the user.
 func newRundir(segmentDir string, nodes int) (*rundir, error) {
-	base := runBase()
+	base, err := runBase()
+	if err != nil {
+		return nil, err
+	}
 	if err := os.Mkdir(base, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func (d *driver) serve(conn net.Conn) {
 	r := bufio.NewReaderSize(conn, greetingLimit)
 	g, err := readGreeting(conn, r, d.token)
 	if err != nil {
-		d.out.Warn("connection refused: " + err.Error())
+		d.log.Debug("connection refused", "why", err)
 		conn.Close()
 		return
 	}

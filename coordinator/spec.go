@@ -11,7 +11,7 @@ import (
 )
 
 // A Spec describes a job completely: with it and a checkpoint the job can be
-// continued. The store keeps it as job.json.
+// continued. The store keeps and checks it.
 type Spec struct {
 	App         string    `json:"app"`      // name.CLASS.NP
 	Class       string    `json:"class"`    // of the workload
@@ -56,6 +56,9 @@ func (s *Spec) check() error {
 	if s.Iterations < 1 {
 		return &UsageError{fmt.Sprintf("%d iterations: a job needs at least one", s.Iterations), ""}
 	}
+	if s.Iterations == 1 && s.Schedule.Count > 0 {
+		return &UsageError{"a job of 1 iteration has no room for a checkpoint", "leave --count out, or run more iterations"}
+	}
 	if s.Schedule.Count >= s.Iterations {
 		return &UsageError{fmt.Sprintf("%d checkpoints do not fit between %d iterations", s.Schedule.Count, s.Iterations),
 			fmt.Sprintf("--count takes 1 to %d here", s.Iterations-1)}
@@ -82,7 +85,10 @@ func (s *Spec) protocol() protocol.Schedule {
 	return p
 }
 
-func (s *Spec) encode() ([]byte, error) { return json.MarshalIndent(s, "", "  ") }
+func (s *Spec) encode() ([]byte, error) {
+	b, err := json.MarshalIndent(s, "", "  ")
+	return append(b, '\n'), err
+}
 
 func decodeSpec(b []byte) (*Spec, error) {
 	var s Spec

@@ -20,6 +20,9 @@ import (
 // arrived at a rank but were not received yet when it was stopped.
 const pendingRegion = "pending"
 
+// libraryRegion is the name of the region of the binary.
+const libraryRegion = "ckpt"
+
 // state is the memory of a rank: what a checkpoint saves and a restart fills.
 type state struct {
 	rank    int
@@ -47,7 +50,7 @@ func newState(ctx context.Context, id int, cfg *welcome, progress func(int64)) (
 	if s.job, err = store.Job(cfg.Job); err != nil {
 		return nil, err
 	}
-	if err := s.mem.MapLibrary("ckpt", self); err != nil {
+	if err := s.mem.MapLibrary(libraryRegion, self); err != nil {
 		return nil, err
 	}
 	s.app, err = app.New(inst, id, func(name string, elem zones.Elem, bytes int64) ([]byte, error) {

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,6 +23,10 @@ func (d *driver) prepare(number int) {
 		return
 	}
 	d.tx = tx
+	d.reuse = nil
+	if d.spec.LibraryOnce {
+		d.reuse = d.libraryFile()
+	}
 }
 
 // later posts an event from within the loop, whose mailbox may be full.
@@ -41,13 +46,14 @@ func (d *driver) order(rank int) writeOrder {
 	if d.spec.SharedOnce && (rank == 0 || d.nodes[rank-1] != node) {
 		o.Shared = d.tx.SharedPath(node)
 	}
-	if d.spec.LibraryOnce && rank == 0 && d.libraryFile() == nil {
+	if d.spec.LibraryOnce && rank == 0 && d.reuse == nil {
 		o.Library = d.tx.LibraryPath()
 	}
 	return o
 }
 
-// libraryFile finds the library zone in an earlier checkpoint of the job.
+// libraryFile finds the library zone in an earlier checkpoint of the job. One
+// that this run has not written itself is verified before it is relied on.
 func (d *driver) libraryFile() *image.File {
 	numbers, err := d.job.Checkpoints()
 	if err != nil {
@@ -58,11 +64,22 @@ func (d *driver) libraryFile() *image.File {
 		if err != nil || m.Library == nil || m.Library.Blake3 != d.library.digest {
 			continue
 		}
-		for _, f := range m.Files {
-			if f.Kind == image.KindLibrary {
-				return &f
-			}
+		i := slices.IndexFunc(m.Files, func(f image.File) bool { return f.Kind == image.KindLibrary })
+		if i < 0 {
+			continue
 		}
+		f := m.Files[i]
+		if d.trusted != f.Path {
+			if err := d.job.Check(context.Background(), m, []string{f.Path}); err != nil {
+				d.out.Warn(fmt.Sprintf("the library zone is stored anew: %v", err))
+				continue
+			}
+			d.trusted = f.Path
+		} else if _, err := os.Stat(filepath.Join(d.job.Dir(), f.Path)); err != nil {
+			d.out.Warn(fmt.Sprintf("the library zone is stored anew: %v", err))
+			continue
+		}
+		return &f
 	}
 	return nil
 }
@@ -99,9 +116,9 @@ func (d *driver) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 	shared := make([]string, len(d.mapping)) // paths, by node
 	library := ""
 	if d.spec.LibraryOnce {
-		if f := d.libraryFile(); f != nil {
-			m.Files = append(m.Files, *f)
-			library = f.Path
+		if d.reuse != nil {
+			m.Files = append(m.Files, *d.reuse)
+			library = d.reuse.Path
 		}
 	}
 	var management time.Duration
@@ -136,6 +153,9 @@ func (d *driver) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 		management = max(management, w.Management)
 		m.Bytes = m.Bytes.Plus(w.Zones)
 		m.Ranks = append(m.Ranks, entry)
+	}
+	if d.spec.LibraryOnce && library == "" {
+		return nil, errors.New("no rank has stored the library zone")
 	}
 	for i := range m.Ranks {
 		m.Ranks[i].Shared, m.Ranks[i].Library = shared[nodes[i]], library
@@ -185,7 +205,7 @@ func (d *driver) examine(number int) {
 				return
 			}
 			if err != nil {
-				d.step(protocol.Unusable{Gen: gen, Reason: err.Error(), Body: encode(reportError(err))})
+				d.step(protocol.Unusable{Gen: gen, Damaged: unrestorable(err), Reason: err.Error(), Body: encode(reportError(err))})
 				return
 			}
 			d.restored.iter = int(m.Iteration)
@@ -220,8 +240,8 @@ func (d *driver) unlinkSegments() {
 	d.segments = nil
 }
 
-// DescribeCheckpoint describes a committed checkpoint as its manifest tells.
-func DescribeCheckpoint(m *image.Manifest) *CheckpointEvent {
+// describeCheckpoint describes a committed checkpoint as its manifest tells.
+func describeCheckpoint(m *image.Manifest) *CheckpointEvent {
 	files := 1 // the manifest
 	dir := fmt.Sprintf("%04d/", m.Number)
 	for _, f := range m.Files {

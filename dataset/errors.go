@@ -1,6 +1,10 @@
 package dataset
 
-import "strings"
+import (
+	"errors"
+	"os"
+	"strings"
+)
 
 // A Reason tells the kinds of [SpecError] apart.
 type Reason string
@@ -42,3 +46,13 @@ func (e *SpecError) Unwrap() error { return e.err }
 // oneLine keeps text from a YAML or expression error, which may span several
 // lines with a caret under the culprit, on the one line that logs expect.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// CannotRead says that a file which the user named cannot be read: what it was
+// to be ("table", "model"), its path, and why.
+func CannotRead(what, path string, err error) *SpecError {
+	var pe *os.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return &SpecError{Reason: Unreadable, Subject: what + " " + path, Problem: err.Error(), hint: "check the path", err: err}
+}

@@ -132,11 +132,7 @@ func LoadTable(nameOrPath string) (*Table, error) {
 		}
 		f, err := os.Open(nameOrPath)
 		if err != nil {
-			var pe *os.PathError
-			if errors.As(err, &pe) {
-				err = pe.Err
-			}
-			return nil, &SpecError{Reason: Unreadable, Subject: "table " + nameOrPath, Problem: err.Error(), hint: "ckpt dataset list shows the built-in tables", err: err}
+			return nil, CannotRead("table", nameOrPath, err)
 		}
 		defer f.Close()
 		return ReadTable(f, nameOrPath)

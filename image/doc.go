@@ -37,7 +37,7 @@
 // # Store
 //
 //	DIR/format                         "ckpt-store 1\n"
-//	DIR/jobs/JOB/job.json              the caller's description of the job
+//	DIR/jobs/JOB/job                   the caller's description of the job
 //	DIR/jobs/JOB/lock                  flock: one writer per job
 //	DIR/jobs/JOB/NNNN/manifest         the checkpoint; the rest is what it names
 //	DIR/jobs/JOB/NNNN/rank-R.img       container files

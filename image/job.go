@@ -35,9 +35,19 @@ func (j *Job) Name() string { return j.name }
 // not end in .tmp.
 func (j *Job) Dir() string { return j.dir }
 
-// Spec returns what was given to CreateJob.
+// Spec returns what was given to CreateJob. It fails with a DamageError or
+// ErrNewerVersion.
 func (j *Job) Spec() ([]byte, error) {
-	return readFile(j.fs, filepath.Join(j.dir, specName), maxSpec)
+	name := filepath.Join(j.dir, specName)
+	b, err := readFile(j.fs, name, maxSpec+256)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &DamageError{File: name, Reason: "the description of the job is missing", err: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	spec, _, err := unseal(name, specMagic, b)
+	return spec, err
 }
 
 // Lock makes this process the only one that writes to the job, until Unlock or

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"ckpt/zones"
@@ -15,7 +14,6 @@ import (
 const (
 	manifestName  = "manifest"
 	manifestMagic = "ckpt-manifest "
-	sumPrefix     = "blake3 "
 	maxManifest   = 256 << 20
 )
 
@@ -171,34 +169,19 @@ func (m *Manifest) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := fmt.Appendf(nil, "%s%d\n%s\n", manifestMagic, formatVersion, body)
-	sum := digestOf(b)
-	return fmt.Appendf(b, "%s%x\n", sumPrefix, sum), nil
+	return seal(manifestMagic, append(body, '\n')), nil
 }
 
 // decodeManifest reads a manifest. Its errors are DamageError, ErrNewerVersion
 // if the manifest is sound but not for us.
 func decodeManifest(path string, b []byte) (*Manifest, error) {
-	const sumLine = len(sumPrefix) + 64 + 1
-	at := len(b) - sumLine
-	if at < 0 || !bytes.HasPrefix(b, []byte(manifestMagic)) {
-		return nil, damaged(path, 0, "not a manifest, or cut short at %d bytes", len(b))
-	}
-	sum := digestOf(b[:at])
-	if want := fmt.Sprintf("%s%x\n", sumPrefix, sum); string(b[at:]) != want {
-		return nil, damaged(path, int64(at), "manifest checksum does not match")
-	}
-	line, body, ok := bytes.Cut(b[len(manifestMagic):at], []byte("\n"))
-	version, err := strconv.Atoi(string(line))
-	if !ok || err != nil || version < 1 {
-		return nil, damaged(path, 0, "manifest version %.20q is not a number", line)
-	}
-	if version > formatVersion {
-		return nil, opError("read", path, -1, fmt.Errorf("manifest format %d: %w", version, ErrNewerVersion))
+	body, version, err := unseal(path, manifestMagic, b)
+	if err != nil {
+		return nil, err
 	}
 	m := new(Manifest)
 	if err := json.Unmarshal(body, m); err != nil {
-		return nil, damaged(path, int64(len(manifestMagic)+len(line)+1), "manifest is not valid JSON: %v", err)
+		return nil, damaged(path, int64(bytes.Index(b, body)), "manifest is not valid JSON: %v", err)
 	}
 	if m.Format != version {
 		return nil, damaged(path, 0, "manifest says format %d in line 1 and %d inside", version, m.Format)

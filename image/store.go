@@ -17,7 +17,8 @@ const (
 	formatName = "format"
 	storeMagic = "ckpt-store "
 	jobsName   = "jobs"
-	specName   = "job.json"
+	specName   = "job"
+	specMagic  = "ckpt-job "
 	lockName   = "lock"
 	tmpSuffix  = ".tmp"
 	maxSpec    = 16 << 20
@@ -91,8 +92,8 @@ func (s *Store) Jobs() ([]string, error) {
 		if !validJobName(e.Name()) {
 			continue
 		}
-		// A directory without a spec is a job whose creation was cut short.
-		if _, err := s.fs.Stat(filepath.Join(dir, e.Name(), specName)); err == nil {
+		// A directory with nothing in it is a job whose creation was cut short.
+		if there, err := s.job(e.Name()).there(); err == nil && there {
 			names = append(names, e.Name())
 		}
 	}
@@ -105,22 +106,41 @@ func (s *Store) Job(name string) (*Job, error) {
 	if !validJobName(name) {
 		return nil, fmt.Errorf("%w: %q is not a valid name", ErrJobNotFound, name)
 	}
-	_, err := s.fs.Stat(filepath.Join(j.dir, specName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %s in %s", ErrJobNotFound, name, s.dir)
-	}
+	there, err := j.there()
 	if err != nil {
 		return nil, opError("open job", j.dir, -1, err)
 	}
+	if !there {
+		return nil, fmt.Errorf("%w: %s in %s", ErrJobNotFound, name, s.dir)
+	}
 	return j, nil
+}
+
+// CheckJobName says what is wrong with the name of a job, if anything.
+func CheckJobName(name string) error {
+	if !validJobName(name) {
+		return fmt.Errorf("job name %.120q is not valid: want a letter or digit, then up to 100 of those and . _ -", name)
+	}
+	return nil
 }
 
 // CreateJob makes a job and takes its lock. The spec is the caller's own
 // description of the job. A name has up to 101 letters, digits, dots, dashes
 // and underscores and begins with a letter or digit.
 func (s *Store) CreateJob(name string, spec []byte) (*Job, error) {
-	if !validJobName(name) {
-		return nil, fmt.Errorf("job name %q is not valid: want a letter or digit, then up to 100 of those and . _ -", name)
+	return s.create(name, spec, (*Job).there)
+}
+
+// TakeOverJob is CreateJob, but it also replaces the spec of a job that has no
+// checkpoint, unless another coordinator runs it: there is nothing to lose.
+func (s *Store) TakeOverJob(name string, spec []byte) (*Job, error) {
+	return s.create(name, spec, (*Job).hasCheckpoints)
+}
+
+// create makes a job unless taken says that its name is.
+func (s *Store) create(name string, spec []byte, taken func(*Job) (bool, error)) (*Job, error) {
+	if err := CheckJobName(name); err != nil {
+		return nil, err
 	}
 	if len(spec) > maxSpec {
 		return nil, fmt.Errorf("spec of job %s is %d bytes long, limit %d", name, len(spec), maxSpec)
@@ -130,16 +150,23 @@ func (s *Store) CreateJob(name string, spec []byte) (*Job, error) {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, opError("create job", j.dir, -1, err)
 	}
+	free := func() error {
+		is, err := taken(j)
+		if err == nil && is {
+			return fmt.Errorf("%w: %s", ErrJobExists, j.dir)
+		}
+		return opError("create job", j.dir, -1, err)
+	}
 	// The directory may be there from a creation that was cut short; what
 	// makes the job is its spec. Under the lock only one can write that.
-	if err := j.notThere(); err != nil {
+	if err := free(); err != nil {
 		return nil, err
 	}
 	if err := j.Lock(); err != nil {
 		return nil, err
 	}
-	if err = j.notThere(); err == nil {
-		err = opError("create job", j.dir, -1, writeAtomic(s.fs, j.dir, specName, spec))
+	if err = free(); err == nil {
+		err = opError("create job", j.dir, -1, writeAtomic(s.fs, j.dir, specName, seal(specMagic, spec)))
 	}
 	if err != nil {
 		j.Unlock()
@@ -148,15 +175,22 @@ func (s *Store) CreateJob(name string, spec []byte) (*Job, error) {
 	return j, nil
 }
 
-func (j *Job) notThere() error {
+// there reports whether the directory holds a job: its spec, or, if that was
+// lost, checkpoints.
+func (j *Job) there() (bool, error) {
 	_, err := j.fs.Stat(filepath.Join(j.dir, specName))
-	if err == nil {
-		return fmt.Errorf("%w: %s", ErrJobExists, j.dir)
-	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return opError("create job", j.dir, -1, err)
+		return err == nil, err
 	}
-	return nil
+	if _, err := j.fs.Stat(j.dir); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return j.hasCheckpoints()
+}
+
+func (j *Job) hasCheckpoints() (bool, error) {
+	all, err := j.Checkpoints()
+	return len(all) > 0, err
 }
 
 func (s *Store) job(name string) *Job {

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -350,5 +351,71 @@ func TestPrune(t *testing.T) {
 	}
 	if entries, err := k.fs.ReadDir(k.job.Dir()); err != nil || len(entries) != 2 {
 		t.Errorf("left: %v, %v", entries, err)
+	}
+}
+
+// TestSpecDamage flips each bit of the description of a job and cuts it at each
+// byte.
+func TestSpecDamage(t *testing.T) {
+	dir := t.TempDir()
+	store, err := CreateStore(vfs.OS{}, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := store.CreateJob("job", []byte(`{"iterations": 40}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Unlock()
+	path := filepath.Join(j.Dir(), specName)
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(what string, n int, b []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var damage *DamageError
+		if spec, err := j.Spec(); !errors.As(err, &damage) && !errors.Is(err, ErrNewerVersion) {
+			t.Errorf("%s %d: spec %q, error %v", what, n, spec, err)
+		}
+	}
+	for bit := range len(good) * 8 {
+		bad := bytes.Clone(good)
+		bad[bit/8] ^= 1 << (bit % 8)
+		check("bit", bit, bad)
+	}
+	for n := range good {
+		check("cut at", n, good[:n])
+	}
+}
+
+// TestPruneCountsSound keeps the newest checkpoint that can be restored, not
+// the newest.
+func TestPruneCountsSound(t *testing.T) {
+	j := memJob(t)
+	for n := 1; n <= 3; n++ {
+		if _, err := j.take(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.job.fs.Remove(j.job.manifestPath(3)); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeAtomic(j.job.fs, j.job.numberDir(3), manifestName, []byte("rot")); err != nil {
+		t.Fatal(err)
+	}
+	removed, _, err := j.job.Prune(1)
+	if err != nil || !slices.Equal(removed, []int{1}) {
+		t.Errorf("removed %v, %v; want 1", removed, err)
+	}
+	damaged, err := j.job.Damaged()
+	if err != nil || !slices.Equal(damaged, []int{3}) {
+		t.Errorf("damaged %v, %v; want 3", damaged, err)
+	}
+	if _, err := j.job.Manifest(2); err != nil {
+		t.Errorf("the last sound checkpoint is gone: %v", err)
 	}
 }

@@ -25,9 +25,14 @@ func (j *Job) Sweep() (removed []string, err error) {
 	return removed, err
 }
 
-// Prune removes all but the newest keep checkpoints, and the files that only
-// they used. It returns their numbers and the bytes set free. It needs the
-// lock.
+// Prune removes all but the newest keep sound checkpoints, and the files that
+// only they used. It returns their numbers and the bytes set free. It needs the
+// lock, and no checkpoint may be under way.
+//
+// Sound is a checkpoint whose manifest can be read and whose files have the
+// right length, header, index and trailer; the payload is Verify's to check. A
+// damaged checkpoint does not count as kept, or the last one that can be
+// restored might go; newer than the oldest kept one, it stays.
 func (j *Job) Prune(keep int) (removed []int, freed int64, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -37,13 +42,16 @@ func (j *Job) Prune(keep int) (removed []int, freed int64, err error) {
 	if keep < 0 {
 		return nil, 0, opError("prune", j.dir, -1, fmt.Errorf("cannot keep %d checkpoints", keep))
 	}
+	if len(j.open) > 0 {
+		return nil, 0, opError("prune", j.dir, -1, errors.New("a checkpoint is being written"))
+	}
 	all, err := j.Checkpoints()
 	if err != nil {
 		return nil, 0, err
 	}
 	// The manifests go first, oldest first, each durably: when a file goes, no
 	// manifest that names it can come back.
-	for _, n := range all[:max(0, len(all)-keep)] {
+	for _, n := range all[:j.prunable(all, keep)] {
 		if err := j.uncommit(n); err != nil {
 			return removed, 0, opError("prune", j.numberDir(n), -1, err)
 		}
@@ -51,6 +59,43 @@ func (j *Job) Prune(keep int) (removed []int, freed int64, err error) {
 	}
 	_, freed, err = j.sweep()
 	return removed, freed, err
+}
+
+// prunable returns how many of the oldest of all may go.
+func (j *Job) prunable(all []int, keep int) int {
+	if keep == 0 {
+		return len(all)
+	}
+	for i, n := range slices.Backward(all) {
+		if j.sound(n) != nil {
+			continue
+		}
+		if keep--; keep == 0 {
+			return i
+		}
+	}
+	return 0
+}
+
+// Damaged lists the checkpoints that Prune does not count.
+func (j *Job) Damaged() ([]int, error) {
+	all, err := j.Checkpoints()
+	return slices.DeleteFunc(all, func(n int) bool { return j.sound(n) == nil }), err
+}
+
+// sound returns what is wrong with checkpoint n, if that shows without reading
+// its payload.
+func (j *Job) sound(n int) error {
+	m, err := j.Manifest(n)
+	if err != nil {
+		return err
+	}
+	for _, f := range m.Files {
+		if err := j.checkFile(m, f); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (j *Job) sweep() (removed []string, freed int64, err error) {

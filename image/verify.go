@@ -29,14 +29,19 @@ type Damage struct {
 }
 
 // Verify reads every byte of checkpoint n, also in files of earlier checkpoints
-// that it uses, and reports all damage. It needs no lock and little memory.
-// Progress, if not nil, is told the bytes checked since the last call; it is
-// never called twice at once.
+// that it uses, and the description of the job, and reports all damage. It
+// needs no lock and little memory. Progress, if not nil, is told the bytes
+// checked since the last call; it is never called twice at once.
 //
 // Damage is in the report; the error is for what kept Verify from looking:
 // ErrCheckpointNotFound, ErrNewerVersion, no permission, ctx.
 func (j *Job) Verify(ctx context.Context, n int, progress func(int64)) (Report, error) {
 	v := &verifier{job: j, progress: progress, damage: make(map[string][]Damage)}
+	if _, err := j.Spec(); err != nil {
+		if err := v.note(err); err != nil {
+			return v.report(), err
+		}
+	}
 	m, err := j.Manifest(n)
 	if err != nil {
 		err = v.note(err)

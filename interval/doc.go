@@ -35,13 +35,14 @@
 //
 //	τ = √(2δM)
 //
-// Daly's higher-order formula (FGCS 22, 2006, p. 303, eq. 37):
+// Daly's higher-order formula (A higher order estimate of the optimum checkpoint
+// interval for restart dumps, FGCS 22, 2006, pp. 303–312):
 //
 //	τ = √(2δM)·[1 + ⅓·√(δ/2M) + ⅑·δ/2M] − δ    for δ < 2M
 //
-// Daly's expected total time for exponential failures (ibid., eq. 20), which is
-// exact for whole intervals that all end with a checkpoint; with a downtime as
-// in Bouguerra, Trystram, Wagner (2013):
+// Daly's expected total time for exponential failures (ibid., without D), which
+// is exact for whole intervals that all end with a checkpoint; with a downtime
+// as in Hérault, Robert (below):
 //
 //	T(τ) = (M+D)·e^{R/M}·(e^{(τ+δ)/M} − 1)·Ts/τ
 //
@@ -49,8 +50,9 @@
 //
 //	τ = M·[1 + W(−e^{−1−δ/M})]
 //
-// First-order waste (Hérault, Robert, Fault-Tolerance Techniques for HPC,
-// Springer 2015, eq. 1.7–1.11), P = τ+δ being the period, and its best period:
+// First-order waste (Hérault, Robert, Fault-Tolerance Techniques for
+// High-Performance Computing, Springer 2015), P = τ+δ being the period, and its
+// best period:
 //
 //	waste = 1 − (1 − δ/P)·(1 − (D + R + P/2)/M)        P = √(2(M−D−R)δ)
 //
@@ -59,7 +61,7 @@
 // With message logs only the failed process (uncoordinated) or node
 // (semi-coordinated) rolls back. The parameters are those of Bosilca et al.,
 // Unified model for assessing checkpointing protocols at extreme-scale (CCPE
-// 26, 2014): logging slows the work down ([Logging.Slowdown], their 1−λ) by the
+// 2013, doi:10.1002/cpe.3173): logging slows the work down ([Logging.Slowdown], their 1−λ) by the
 // share of the messages that are logged, logs lengthen checkpoints by β seconds
 // per second of work ([Logging.Growth]), and what is lost is computed again ρ
 // times faster, as messages come from logs ([Logging.Replay]). The other

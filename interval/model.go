@@ -46,7 +46,7 @@ type Logging struct {
 	Replay   float64 // ρ, speed of computing again relative to the first time; 0 means 1
 }
 
-// limits of the model. Daly's formula holds for δ < 2M (2006, eq. 37), and a
+// limits of the model. Daly's formula holds for δ < 2M (2006), and a
 // restart of 2M succeeds one time in seven.
 const (
 	maxRatio    = 2

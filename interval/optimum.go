@@ -55,35 +55,23 @@ func (r *rates) exact() float64 {
 // onePlusLambert returns u = 1 + W(−e^{−1−d}) on the principal branch, for
 // 0 < d ≤ 2. Computing W and adding 1 would cancel near its branch point, so
 // the equation is solved for u itself: (1−u)·e^u = e^{−d}, that is
-// −log(1−u) − u = d, by Newton's iteration, whose derivative is u/(1−u).
+// −log(1−u) − u = d, by Newton's iteration.
 func onePlusLambert(d float64) float64 {
-	// The start is Daly's formula: the expansion of u in √(d/2).
+	// The start is Daly's formula: the expansion of u in √(d/2). For small d it
+	// is better than what is left of the equation after cancellation.
 	s := math.Sqrt(d / 2)
-	u := math.Min(2*s*(1+s/3+s*s/9)-d, 1-1e-9)
-	for range 50 {
-		next := u - (logExcess(u)-d)*(1-u)/u
-		if next <= 0 || next >= 1 || math.IsNaN(next) {
-			break // cannot happen for d ≤ 2: the function is convex, the start close
-		}
+	u := min(2*s*(1+s/3+s*s/9)-d, 1-1e-9)
+	if d < 1e-8 {
+		return u
+	}
+	for range 50 { // 6 suffice: the function is convex and the start close
+		next := u - (-math.Log1p(-u)-u-d)*(1-u)/u
 		done := math.Abs(next-u) <= 1e-15*u
 		if u = next; done {
 			break
 		}
 	}
 	return u
-}
-
-// logExcess returns −log(1−u) − u without cancellation.
-func logExcess(u float64) float64 {
-	if u > 0.05 {
-		return -math.Log1p(-u) - u
-	}
-	sum, power := 0.0, u
-	for k := 2.0; k <= 16; k++ {
-		power *= u
-		sum += power / k
-	}
-	return sum
 }
 
 // bisect finds the minimum of segment(w)/w where no closed form is known: the

@@ -1,12 +1,10 @@
 package interval
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,10 +15,10 @@ import (
 // Simulation replays runs of a job that fails at random.
 //
 // Times between failures are drawn from a Weibull distribution, from the end of
-// one downtime to the next failure; every run begins with a fresh machine. Its
-// mean is the MTBF of the model whatever the shape. Shape 1 is the exponential
-// distribution, for which [Model.Expected] is exact; failures of large machines
-// come in bursts, shape 0.7 to 0.8 (Schroeder, Gibson, DSN 2006).
+// one downtime to the next failure. Their mean is the MTBF of the model whatever
+// the shape. Shape 1 is the exponential distribution, for which [Model.Expected]
+// is exact; failures of large machines come in bursts, shape 0.7 to 0.8
+// (Schroeder, Gibson, DSN 2006).
 type Simulation struct {
 	Model    Model
 	Work     time.Duration // of a run, without checkpoints and failures
@@ -28,6 +26,10 @@ type Simulation struct {
 	Shape    float64 // of the Weibull distribution, 0.2 to 10
 	Runs     int     // 2 to 10 million
 	Seed     uint64
+	// Steady begins runs on a machine that has been in use for long, otherwise
+	// they begin right after a failure: with a shape below 1 more failures are
+	// then close.
+	Steady bool
 }
 
 // Estimate is what a simulation found.
@@ -45,6 +47,7 @@ const (
 	maxRuns     = 10_000_000
 	maxFailures = 5_000_000     // per run
 	maxEvents   = 2_000_000_000 // failures of all runs, some minutes
+	maxSegments = 1e15          // counted in float64
 	chunkRuns   = 256
 )
 
@@ -99,6 +102,10 @@ func (s *Simulation) check() error {
 	if err != nil {
 		return err
 	}
+	r := s.Model.rates()
+	if full, _, _ := r.divide(s.Work.Seconds(), s.Interval.Seconds()); full > maxSegments {
+		return outOfRange("interval", s.Interval, "has over 10^15 checkpoints in the run", "give a longer interval")
+	}
 	if failures := expected.Seconds() / s.Model.MTBF.Seconds(); failures*float64(s.Runs) > maxEvents {
 		return outOfRange("number of runs", s.Runs, "would take hours: every run has many failures", "simulate fewer runs, or less work")
 	}
@@ -111,10 +118,11 @@ type replay struct {
 	full, length, rest float64 // segments; see rates.divide
 	checkpoint         float64
 	scale, power       float64 // of the Weibull distribution
+	steady             bool
 }
 
 func (s *Simulation) replay() *replay {
-	r := &replay{rates: s.Model.rates(), power: 1 / s.Shape}
+	r := &replay{rates: s.Model.rates(), power: 1 / s.Shape, steady: s.Steady}
 	r.full, r.length, r.rest = r.divide(s.Work.Seconds(), s.Interval.Seconds())
 	r.checkpoint = r.cost + r.growth*r.length
 	r.scale = r.mtbf / math.Gamma(1+r.power)
@@ -130,10 +138,21 @@ func (r *replay) draw(rng *rand.Rand) float64 {
 	return x * r.scale
 }
 
+// first returns the time from the begin of a run to its first failure. In a
+// machine long in use, that is the residual life: its density is the
+// probability to live that long over the mean, so that (x/scale)^shape has the
+// gamma distribution of 1/shape.
+func (r *replay) first(rng *rand.Rand) float64 {
+	if !r.steady || r.power == 1 {
+		return r.draw(rng)
+	}
+	return r.scale * math.Pow(distuv.Gamma{Alpha: r.power, Beta: 1, Src: rng}.Rand(), r.power)
+}
+
 // run replays one run and returns its time and its failures, one more than
 // maxFailures if it was given up.
 func (r *replay) run(rng *rand.Rand) (total float64, failures int) {
-	quiet := r.draw(rng) // time to the next failure
+	quiet := r.first(rng) // time to the next failure
 	period := r.length + r.checkpoint
 	for done := 0.0; done <= r.full; done++ {
 		if ahead := min(r.full-done, math.Floor(quiet/period)); ahead > 0 {
@@ -213,14 +232,14 @@ func (s *Simulation) estimate(t *tally) (*Estimate, error) {
 	deviation := math.Sqrt(t.squares / (t.n - 1))
 	half := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: t.n - 1}.Quantile(0.975) * deviation / math.Sqrt(t.n)
 	e := &Estimate{Failures: t.failures / t.n, Waste: max(0, 1-s.Work.Seconds()/t.mean), Runs: s.Runs}
-	var errs []error
 	for _, v := range []struct {
 		to      *time.Duration
 		seconds float64
-	}{{&e.Mean, t.mean}, {&e.Low, max(0, t.mean-half)}, {&e.High, t.mean + half}, {&e.StdDev, deviation}, {&e.Min, t.min}, {&e.Max, t.max}} {
+	}{{&e.Mean, t.mean}, {&e.Low, t.mean - half}, {&e.High, t.mean + half}, {&e.StdDev, deviation}, {&e.Min, t.min}, {&e.Max, t.max}} {
 		var err error
-		*v.to, err = duration("simulated time", v.seconds)
-		errs = append(errs, err)
+		if *v.to, err = duration("simulated time", v.seconds); err != nil {
+			return nil, err
+		}
 	}
-	return e, cmp.Or(slices.Clip(errs)...)
+	return e, nil
 }

@@ -87,6 +87,9 @@ func runStop(ctx context.Context, g *globals, job string, now bool) error {
 	}
 	defer client.Close()
 	cp, err := client.Stop(now)
+	if errors.Is(err, coordinator.ErrNotRunning) {
+		return fmt.Errorf("job %s: %w", job, err)
+	}
 	if err != nil {
 		return hinted{fmt.Errorf("job %s was not stopped: %w", job, err), "ckpt stop " + job + " --now stops it without a checkpoint"}
 	}
@@ -160,7 +163,7 @@ func (g *globals) printStatus(jobs []*coordinator.JobStatus) error {
 		if j.Phase != "" {
 			state += ", " + j.Phase
 		}
-		rows = append(rows, []string{j.Job, j.App, j.Mapping.String(), state,
+		rows = append(rows, []string{j.Job, j.App, j.Mapping.Short(), state,
 			fmt.Sprintf("%d/%d", j.Iteration, j.Iterations), fmt.Sprint(j.Checkpoints), short(j.Digest)})
 	}
 	return g.table([]string{"job", "app", "ranks per node", "state", "|iteration", "|checkpoints", "digest"}, rows)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 
 	"ckpt/coordinator"
@@ -98,16 +100,25 @@ func hintOf(err error) string {
 		return "free some space: ckpt prune JOB --keep N removes old checkpoints"
 	case errors.Is(err, image.ErrNewerVersion):
 		return "use the version of ckpt that wrote it, or a newer one"
+	case errors.Is(err, coordinator.ErrSilent):
+		return "kill -CONT resumes a stopped process"
 	case errors.Is(err, coordinator.ErrNotRunning):
 		return "ckpt status shows the jobs of the store; ckpt restart JOB continues one"
 	case errors.Is(err, os.ErrPermission):
 		return "choose another directory with --store"
 	}
 	var damage *image.DamageError
-	if errors.As(err, &damage) {
+	if errors.As(err, &damage) && ofCheckpoint(damage.File) {
 		return "ckpt list JOB shows other checkpoints; restart from one with --checkpoint N"
 	}
 	return ""
+}
+
+// ofCheckpoint reports whether a file lies in the directory of a checkpoint: then
+// another checkpoint may help.
+func ofCheckpoint(file string) bool {
+	_, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+	return err == nil
 }
 
 // complain prints an error and its hint, and as JSON too if asked for.
@@ -131,4 +142,11 @@ func complain(w io.Writer, err error, asJSON bool) {
 	}
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// oneLine joins the lines of an error that is several.
+func oneLine(s string) string {
+	lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' })
+	for i, line := range lines {
+		lines[i] = strings.Join(strings.Fields(line), " ")
+	}
+	return strings.Join(lines, "; ")
+}

@@ -60,6 +60,9 @@ func (r *running) addFlags(f *pflag.FlagSet) {
 }
 
 func (r *running) options(g *globals) (coordinator.Options, error) {
+	if err := g.checkStore(); err != nil {
+		return coordinator.Options{}, err
+	}
 	g.narrator = &narrator{g: g}
 	opt := coordinator.Options{Store: g.store, Limits: protocol.DefaultLimits, Observer: g.narrator, Log: g.log()}
 	for _, s := range r.fail {
@@ -106,7 +109,12 @@ continues it.`,
   ckpt launch cg.B --np 16 --map 8,8 --overhead 10% --job night
   ckpt launch bt.B.4 --iterations 2 --count 1 --json`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return runLaunch(cmd.Context(), g, &o, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := positive(cmd, "np", "iterations", "nodes", "every", "count"); err != nil {
+				return err
+			}
+			return runLaunch(cmd.Context(), g, &o, args[0])
+		},
 	}
 	f := cmd.Flags()
 	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not say")
@@ -125,6 +133,17 @@ continues it.`,
 	f.BoolVar(&o.libsOnce, "library-once", true, "store the library zone once per job, not once per rank and checkpoint")
 	o.running.addFlags(f)
 	return cmd
+}
+
+// positive refuses whole numbers below 1 that were given.
+func positive(cmd *cobra.Command, flags ...string) error {
+	for _, name := range flags {
+		f := cmd.Flags().Lookup(name)
+		if n, err := strconv.Atoi(f.Value.String()); f.Changed && (err != nil || n < 1) {
+			return &coordinator.UsageError{Text: fmt.Sprintf("--%s %s: not a positive number", name, f.Value)}
+		}
+	}
+	return nil
 }
 
 // spec describes the job that the flags ask for.
@@ -154,17 +173,11 @@ func (o *launchOptions) schedule() (coordinator.Schedule, error) {
 	bad := func(flag, value, want string) error {
 		return &coordinator.UsageError{Text: fmt.Sprintf("%s %s: %s", flag, value, want)}
 	}
-	if o.every != 0 {
+	if s.Every = o.every; o.every != 0 {
 		given++
-		if s.Every = o.every; o.every < 1 {
-			return s, bad("--every", strconv.Itoa(o.every), "not a positive number of iterations")
-		}
 	}
-	if o.count != 0 {
+	if s.Count = o.count; o.count != 0 {
 		given++
-		if s.Count = o.count; o.count < 1 {
-			return s, bad("--count", strconv.Itoa(o.count), "not a positive number of checkpoints")
-		}
 	}
 	if o.interval != "" {
 		given++
@@ -210,15 +223,20 @@ type restartOptions struct {
 func newRestartCommand(g *globals) *cobra.Command {
 	var o restartOptions
 	cmd := &cobra.Command{
-		Use:   "restart JOB",
+		Use:   "restart JOB[@N]",
 		Short: "Continue a job from a checkpoint",
 		Long: `Continue a stopped, killed or finished job from a checkpoint, by default the
 newest, also under another mapping of ranks to nodes. Every byte that is read is
 verified before any rank goes on.`,
 		Example: `  ckpt restart bt.S.4-1
-  ckpt restart bt.S.4-1 --checkpoint 2 --map 1,3`,
+  ckpt restart bt.S.4-1@2 --map 1,3`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return runRestart(cmd.Context(), g, &o, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := positive(cmd, "checkpoint", "nodes"); err != nil {
+				return err
+			}
+			return runRestart(cmd.Context(), g, &o, args[0])
+		},
 	}
 	o.placement.addFlags(cmd.Flags())
 	cmd.Flags().IntVar(&o.checkpoint, "checkpoint", 0, "number of the checkpoint (default: the newest)")
@@ -228,8 +246,15 @@ verified before any rank goes on.`,
 }
 
 func runRestart(ctx context.Context, g *globals, o *restartOptions, job string) error {
-	if o.checkpoint < 0 {
-		return &coordinator.UsageError{Text: fmt.Sprintf("--checkpoint %d: checkpoints count from 1", o.checkpoint)}
+	job, number, err := splitTarget(job)
+	if err != nil {
+		return err
+	}
+	if number != 0 && o.checkpoint != 0 && number != o.checkpoint {
+		return &coordinator.UsageError{Text: fmt.Sprintf("@%d and --checkpoint %d contradict each other", number, o.checkpoint)}
+	}
+	if o.checkpoint == 0 {
+		o.checkpoint = number
 	}
 	opt, err := o.options(g)
 	if err != nil {
@@ -249,7 +274,11 @@ func runRestart(ctx context.Context, g *globals, o *restartOptions, job string) 
 // runJob runs a job, passes ^C on to it, and prints its result.
 func (g *globals) runJob(ctx context.Context, run func(context.Context, <-chan struct{}) (*coordinator.Result, error)) error {
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) { // nohup means it
+			signal.Notify(signals, s)
+		}
+	}
 	defer signal.Stop(signals)
 	interrupts := make(chan struct{}, 2)
 	over := make(chan struct{})
@@ -258,7 +287,10 @@ func (g *globals) runJob(ctx context.Context, run func(context.Context, <-chan s
 		for {
 			select {
 			case <-signals:
-				interrupts <- struct{}{}
+				select {
+				case interrupts <- struct{}{}:
+				default: // it has heard us twice
+				}
 			case <-over:
 				return
 			}
@@ -276,7 +308,11 @@ func (g *globals) runJob(ctx context.Context, run func(context.Context, <-chan s
 		}
 	}
 	if err == nil && result.Interrupted && result.Outcome != coordinator.StateCompleted {
-		return hinted{errInterrupted, "ckpt restart " + result.Job + " continues the job"}
+		hint := "ckpt restart " + result.Job + " continues the job"
+		if !result.HasCheckpoint() {
+			hint = "job " + result.Job + " has no checkpoint; launch it again"
+		}
+		return hinted{errInterrupted, hint}
 	}
 	return err
 }
@@ -287,10 +323,19 @@ func (g *globals) printResult(r *coordinator.Result) error {
 	}
 	took := time.Duration(r.Wall * float64(time.Second)).Round(time.Millisecond)
 	if r.Outcome != coordinator.StateCompleted {
-		return g.printf("%s: %s after %v, %s\n", r.Job, r.Outcome, took, count(r.Checkpoints, "checkpoint"))
+		return g.printf("%s: %s after %v, %s\n", r.Job, r.Outcome, took, checkpoints(r))
 	}
 	return g.printf("%s: completed %s in %v, %s, %s\ndigest %s\n", r.Job, count(r.Iterations, "iteration"), took,
-		count(r.Checkpoints, "checkpoint"), count(r.Failures, "failure"), r.Digest)
+		checkpoints(r), count(r.Failures, "failure"), r.Digest)
+}
+
+// checkpoints counts those of a run.
+func checkpoints(r *coordinator.Result) string {
+	s := count(r.Checkpoints, "checkpoint")
+	if r.Lost > 0 {
+		s += fmt.Sprintf(" (%d more given up)", r.Lost)
+	}
+	return s
 }
 
 // narrator tells the story of a job, as lines or as JSON lines, with a bar
@@ -352,6 +397,9 @@ func describe(ev any) string {
 		}
 		return fmt.Sprintf("checkpoint %d was given up: rank %d: %s", ev.Number, ev.Rank, ev.Reason)
 	case *coordinator.FailureEvent:
+		if ev.Rank < 0 {
+			return "the ranks " + ev.Reason
+		}
 		return fmt.Sprintf("rank %d on node %d %s at iteration %d", ev.Rank, ev.Node, ev.Reason, ev.Iteration)
 	case *coordinator.RestartEvent:
 		line := fmt.Sprintf("restarting %s from checkpoint %d (iteration %d)", count(ev.Ranks, "rank"), ev.From, ev.Iteration)

@@ -26,6 +26,8 @@ func TestMain(m *testing.M) {
 //	flip FILE OFFSET    flip a bit of a file
 //	cut FILE SIZE       truncate a file
 //	killjob JOB         SIGKILL the coordinator of a job in $CKPT_STORE
+//	suspend JOB, resume JOB, hangup JOB  signal the coordinator of a job
+//	freeze RANK         SIGSTOP a rank of this script's store
 //	orphans             fail if ranks of this script's store are alive
 //	smalldisk DIR SIZE  mount a file system of a size (skips the test if not root)
 //	foreign DIR         put another build of ckpt into a directory
@@ -56,6 +58,10 @@ func TestScripts(t *testing.T) {
 			"same":      same,
 			"status":    status,
 			"foreign":   foreign,
+			"freeze":    freeze,
+			"suspend":   func(ts *testscript.TestScript, _ bool, args []string) { signalJob(ts, args[0], syscall.SIGSTOP) },
+			"hangup":    func(ts *testscript.TestScript, _ bool, args []string) { signalJob(ts, args[0], syscall.SIGHUP) },
+			"resume":    func(ts *testscript.TestScript, _ bool, args []string) { signalJob(ts, args[0], syscall.SIGCONT) },
 			"readonly":  readOnly,
 		},
 	})
@@ -129,13 +135,24 @@ func ranksOf(ts *testscript.TestScript) []int {
 }
 
 func killJob(ts *testscript.TestScript, _ bool, args []string) {
-	path := filepath.Join(ts.Getenv("CKPT_STORE"), "jobs", args[0], "run.json")
+	signalJob(ts, args[0], syscall.SIGKILL)
+}
+
+func freeze(ts *testscript.TestScript, _ bool, args []string) {
+	pids := ranksOf(ts)
+	i, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	ts.Check(syscall.Kill(pids[i], syscall.SIGSTOP))
+}
+
+func signalJob(ts *testscript.TestScript, job string, sig syscall.Signal) {
+	path := filepath.Join(ts.Getenv("CKPT_STORE"), "jobs", job, "run.json")
 	b, err := os.ReadFile(path)
 	ts.Check(err)
 	var pid int
 	_, err = fmt.Sscanf(string(b), `{"pid":%d,`, &pid)
 	ts.Check(err)
-	ts.Check(syscall.Kill(pid, syscall.SIGKILL))
+	ts.Check(syscall.Kill(pid, sig))
 }
 
 // orphans waits until no rank is left: those of a killed coordinator notice

@@ -3,14 +3,16 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"ckpt/coordinator"
 	"ckpt/image"
 	"ckpt/image/vfs"
 )
@@ -33,6 +35,8 @@ type globals struct {
 
 // run runs a command line and returns the exit status.
 func run(ctx context.Context, args []string, s streams) int {
+	out := &noticing{w: s.out}
+	s.out = out
 	g := &globals{streams: s}
 	root := newRootCommand(g)
 	root.SetArgs(args)
@@ -40,14 +44,29 @@ func run(ctx context.Context, args []string, s streams) int {
 	root.SetOut(s.out)
 	root.SetErr(s.err)
 	err := root.ExecuteContext(ctx)
-	if err != nil && !errors.Is(err, errSilent) {
-		complain(s.err, err, g.json)
+	if err == nil && out.err != nil {
+		err = fmt.Errorf("write the output: %w", out.err)
+	}
+	if err != nil {
+		// The error may lie in the flags before --json was read.
+		complain(s.err, err, g.json || slices.Contains(args, "--json"))
 	}
 	return exitCode(err)
 }
 
-// errSilent is wrapped by errors that have been shown already.
-var errSilent = errors.New("")
+// noticing remembers the first error of a writer, for those who do not look.
+type noticing struct {
+	w   io.Writer
+	err error
+}
+
+func (n *noticing) Write(p []byte) (int, error) {
+	k, err := n.w.Write(p)
+	if n.err == nil {
+		n.err = err
+	}
+	return k, err
+}
 
 func newRootCommand(g *globals) *cobra.Command {
 	root := &cobra.Command{
@@ -72,7 +91,7 @@ what it restarts from, and survives the death of ranks and nodes.
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, err) })
 	root.AddCommand(newLaunchCommand(g), newRestartCommand(g), newCheckpointCommand(g), newStopCommand(g),
 		newStatusCommand(g), newListCommand(g), newShowCommand(g), newVerifyCommand(g), newPruneCommand(g),
-		newIntervalCommand(g), newBenchCommand(g), newVersionCommand(g), newManCommand(g), newRankCommand())
+		newIntervalCommand(g), newPredictCommand(g), newDatasetCommand(g), newBenchCommand(g), newVersionCommand(g), newManCommand(g), newRankCommand())
 	for _, cmd := range root.Commands() {
 		describeExit(cmd)
 	}
@@ -127,7 +146,19 @@ func (g *globals) addStoreFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&g.store, "store", dir, "directory of the checkpoint store; $CKPT_STORE")
 }
 
-func (g *globals) openStore() (*image.Store, error) { return image.OpenStore(vfs.OS{}, g.store) }
+func (g *globals) openStore() (*image.Store, error) {
+	if err := g.checkStore(); err != nil {
+		return nil, err
+	}
+	return image.OpenStore(vfs.OS{}, g.store)
+}
+
+func (g *globals) checkStore() error {
+	if g.store == "" {
+		return &coordinator.UsageError{Text: "--store is empty", Fix: "name a directory with --store or $CKPT_STORE"}
+	}
+	return nil
+}
 
 func (g *globals) openJob(name string) (*image.Job, error) {
 	store, err := g.openStore()

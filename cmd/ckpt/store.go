@@ -67,6 +67,9 @@ func runListJobs(g *globals) error {
 		checkpoints, err := g.checkpoints(store, name)
 		failed = errors.Join(failed, err)
 		line := jobLine{Job: name, Checkpoints: []int{}}
+		if status, err := coordinator.Describe(store, name); err == nil {
+			line.App, line.NP = status.App, status.NP
+		}
 		for _, m := range checkpoints {
 			line.App, line.NP = m.App, m.NP
 			line.Checkpoints = append(line.Checkpoints, m.Number)
@@ -134,8 +137,8 @@ type rankZones struct {
 	IOBuffer int64 `json:"iobuffer"`
 }
 
-func describeManifest(m *image.Manifest, zones bool) checkpointLine {
-	line := checkpointLine{CheckpointEvent: coordinator.DescribeCheckpoint(m), App: m.App, MPI: m.MPI,
+func describeManifest(h coordinator.History, m *image.Manifest, zones bool) checkpointLine {
+	line := checkpointLine{CheckpointEvent: h.Describe(m), App: m.App, MPI: m.MPI,
 		Mapping: m.Mapping, Parent: m.Parent, Created: m.Created}
 	if zones {
 		for _, r := range m.Ranks {
@@ -154,12 +157,17 @@ func runListCheckpoints(g *globals, name string) error {
 	if list == nil && failed != nil {
 		return failed
 	}
+	job, err := store.Job(name)
+	if err != nil {
+		return err
+	}
+	history := coordinator.ReadHistory(job)
 	lines := []checkpointLine{}
 	var rows [][]string
 	for _, m := range list {
-		l := describeManifest(m, false)
+		l := describeManifest(history, m, false)
 		lines = append(lines, l)
-		rows = append(rows, []string{fmt.Sprint(l.Number), fmt.Sprint(l.Iteration), l.Mapping.String(),
+		rows = append(rows, []string{fmt.Sprint(l.Number), fmt.Sprint(l.Iteration), l.Mapping.Short(),
 			l.Created.Local().Format(time.DateTime), mib(l.Bytes.Total()), mib(l.StoredBytes), seconds(l.Latency.Total)})
 	}
 	if g.json {
@@ -205,14 +213,14 @@ func runShow(g *globals, target string) error {
 	if err != nil {
 		return err
 	}
-	line := describeManifest(m, true)
+	line := describeManifest(coordinator.ReadHistory(job), m, true)
 	if g.json {
 		return g.printJSON(line)
 	}
 	if err := g.printCheckpoint(line.CheckpointEvent); err != nil {
 		return err
 	}
-	if err := g.printf("taken      %s by %s under %s, mapping %s\n\n", line.Created.Local().Format(time.DateTime), m.App, m.MPI, line.Mapping); err != nil {
+	if err := g.printf("taken      %s by %s under %s, mapping %s\n\n", line.Created.Local().Format(time.DateTime), m.App, m.MPI, line.Mapping.Short()); err != nil {
 		return err
 	}
 	var rows [][]string
@@ -353,7 +361,8 @@ func newPruneCommand(g *globals) *cobra.Command {
 		Use:   "prune JOB --keep N",
 		Short: "Remove all but the newest checkpoints",
 		Long: `Remove all but the newest N checkpoints of a job, running or not. Files of removed
-checkpoints that kept ones refer to stay.`,
+checkpoints that kept ones refer to stay. Checkpoints whose manifest, headers or
+indexes are damaged do not count among the N; ckpt verify checks the rest, too.`,
 		Example: "  ckpt prune bt.S.4-1 --keep 2",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -379,6 +388,9 @@ func runPrune(ctx context.Context, g *globals, name string, keep int) error {
 	}
 	if g.json {
 		return g.printJSON(p)
+	}
+	if len(p.Damaged) > 0 {
+		g.warn("damaged, and not counted among those kept: checkpoints %v; ckpt verify %s says more", p.Damaged, name)
 	}
 	return g.printf("%s: removed %s, freed %s MiB, kept %d\n", name, count(len(p.Removed), "checkpoint"), mib(p.Freed), len(p.Kept))
 }

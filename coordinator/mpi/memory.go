@@ -1,6 +1,7 @@
 package mpi
 
 import (
+	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
@@ -76,13 +77,34 @@ func (m *Memory) MapLibrary(name, path string) error {
 		return fail(errors.New("not a regular file with content"))
 	}
 	// The kernel fills the last page with zeros past the end of the file.
-	mem, err := unix.Mmap(int(f.Fd()), 0, int(zones.PageRound(info.Size())), unix.PROT_READ, unix.MAP_PRIVATE)
+	size := min(info.Size(), zones.PageRound(loaded(f, info.Size())))
+	mem, err := unix.Mmap(int(f.Fd()), 0, int(zones.PageRound(size)), unix.PROT_READ, unix.MAP_PRIVATE)
 	if err != nil {
 		return fail(fmt.Errorf("map: %w", err))
 	}
 	m.mapped = append(m.mapped, mem)
-	m.regions = append(m.regions, zones.Region{Name: name, Zone: zones.Library, Elem: zones.Bytes, Size: info.Size(), Mem: mem})
+	m.regions = append(m.regions, zones.Region{Name: name, Zone: zones.Library, Elem: zones.Bytes, Size: size, Mem: mem})
 	return nil
+}
+
+// loaded returns how much of a binary a process has in memory: up to the end of
+// its last loaded segment. Symbols and debug information lie behind, and no
+// checkpointer sees them. Of what is no ELF file it is all.
+func loaded(f *os.File, size int64) int64 {
+	binary, err := elf.NewFile(f)
+	if err != nil {
+		return size
+	}
+	end := int64(0)
+	for _, p := range binary.Progs {
+		if p.Type == elf.PT_LOAD {
+			end = max(end, int64(p.Off+p.Filesz))
+		}
+	}
+	if end <= 0 || end > size {
+		return size
+	}
+	return end
 }
 
 // AddShared adds the segment of the rank's node. The segment stays the

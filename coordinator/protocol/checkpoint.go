@@ -66,9 +66,9 @@ func (c *Coordinator) receive(m Message) {
 		if c.phase == starting && c.answered(m.Rank) {
 			c.started()
 		}
-	case SetupFailed:
+	case SetupFailed, Unrestorable:
 		if c.phase == starting {
-			c.cannotRestore(m.Rank, m.Text, m.Body)
+			c.setupFailed(m.Rank, m.Kind == Unrestorable, m.Text, m.Body)
 		}
 	case Done:
 		c.rankDone(m)

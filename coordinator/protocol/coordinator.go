@@ -147,7 +147,7 @@ func (c *Coordinator) Step(now time.Duration, ev Event) []Action {
 		}
 	case Unusable:
 		if ev.Gen == c.gen {
-			c.cannotRestore(-1, ev.Reason, ev.Body)
+			c.setupFailed(-1, ev.Damaged, ev.Reason, ev.Body)
 		}
 	case Requested:
 		c.request(ev.Request)
@@ -243,7 +243,7 @@ func (c *Coordinator) spawn(from int) {
 	}
 	c.finishing = false
 	c.enter(starting)
-	c.do(Spawn{Gen: c.gen, From: from})
+	c.do(Spawn{Gen: c.gen, From: from, Delay: c.backoff()})
 }
 
 // started lets the ranks compute once all of them are ready.

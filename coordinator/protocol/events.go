@@ -31,9 +31,10 @@ type (
 	// Unusable says that the checkpoint named in Spawn cannot be restored,
 	// found before any rank was started.
 	Unusable struct {
-		Gen    int
-		Reason string
-		Body   []byte
+		Gen     int
+		Damaged bool // for good; otherwise it just could not be read
+		Reason  string
+		Body    []byte
 	}
 	// Requested asks for a checkpoint or a stop.
 	Requested struct{ Request Request }
@@ -68,8 +69,12 @@ type (
 	// Kill one rank that is silent; its RankLost has been taken into account.
 	Kill struct{ Rank int }
 	// Spawn ends what is left of earlier generations, sweeps debris and starts
-	// all ranks as generation Gen from checkpoint From, 0 for the beginning.
-	Spawn struct{ Gen, From int }
+	// all ranks as generation Gen from checkpoint From, 0 for the beginning,
+	// after Delay.
+	Spawn struct {
+		Gen, From int
+		Delay     time.Duration
+	}
 	// Prepare makes room for checkpoint Number before Write is sent. A failure
 	// is reported as CommitFailed.
 	Prepare struct{ Number int }

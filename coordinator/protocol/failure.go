@@ -82,18 +82,32 @@ func (c *Coordinator) lossAfterCommit() {
 // fail ends the generation after the death of a rank.
 func (c *Coordinator) fail(ev RankLost) {
 	c.report(Notice{Kind: RankDied, Rank: ev.Rank, Iter: c.ranks[ev.Rank].iter, Gen: c.gen, Text: ev.Cause})
-	c.futile++
 	text := fmt.Sprintf("rank %d %s", ev.Rank, ev.Cause)
 	if !c.cfg.AutoRestart {
 		c.finish(Outcome{Result: Failed, Rank: ev.Rank, Text: text})
 		return
 	}
-	if c.futile > c.cfg.Limits.Restarts {
-		c.finish(Outcome{Result: Failed, Rank: ev.Rank,
-			Text: fmt.Sprintf("%s, and %d restarts in a row brought no new checkpoint", text, c.cfg.Limits.Restarts)})
+	c.tryAgain(ev.Rank, text, nil)
+}
+
+// tryAgain restarts from the newest checkpoint, unless that has brought nothing
+// too often.
+func (c *Coordinator) tryAgain(rank int, why string, body []byte) {
+	if c.futile++; c.futile > c.cfg.Limits.Restarts {
+		c.finish(Outcome{Result: Failed, Rank: rank, Body: body,
+			Text: fmt.Sprintf("%s, and %d restarts in a row brought no new checkpoint", why, c.cfg.Limits.Restarts)})
 		return
 	}
 	c.restart(c.latest())
+}
+
+// backoff returns how long to wait before the next generation: nothing after a
+// first failure, more and more when restarts bring nothing.
+func (c *Coordinator) backoff() time.Duration {
+	if c.futile < 3 {
+		return 0
+	}
+	return min(5*time.Second, 10*time.Millisecond<<min(c.futile, 16))
 }
 
 func (c *Coordinator) restart(from int) {
@@ -111,17 +125,22 @@ func (c *Coordinator) latest() int {
 	return newest
 }
 
-// cannotRestore handles a generation that could not be set up. The checkpoint
-// a user asked for is not silently replaced by another; a restart after a
-// failure falls back to the checkpoint before.
-func (c *Coordinator) cannotRestore(rank int, why string, body []byte) {
-	if c.gen == 1 || c.from == 0 {
-		c.finish(Outcome{Result: Failed, Rank: rank, Text: why, Body: body, Restored: c.from > 0})
-		return
+// setupFailed handles a generation that could not be set up. The checkpoint a
+// user asked for is not silently replaced by another; a restart after a failure
+// falls back to the checkpoint before if this one is damaged, and tries again
+// if it is not: memory or descriptors may have been short.
+func (c *Coordinator) setupFailed(rank int, damaged bool, why string, body []byte) {
+	switch {
+	case c.gen == 1:
+		c.finish(Outcome{Result: Failed, Rank: rank, Text: why, Body: body, Restored: true})
+	case damaged && c.from > 0:
+		c.report(Notice{Kind: FallingBack, Checkpoint: c.from, Rank: rank, Text: why, Body: body})
+		delete(c.known, c.from)
+		c.restart(c.latest())
+	default:
+		c.report(Notice{Kind: RankDied, Rank: rank, Iter: c.known[c.from], Gen: c.gen, Text: "could not be set up: " + why})
+		c.tryAgain(rank, why, body)
 	}
-	c.report(Notice{Kind: FallingBack, Checkpoint: c.from, Rank: rank, Text: why, Body: body})
-	delete(c.known, c.from)
-	c.restart(c.latest())
 }
 
 // rankDone takes the result of a rank. From the first one on there is no

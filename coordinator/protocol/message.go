@@ -8,18 +8,19 @@ type Kind uint8
 // The messages from a rank to the coordinator. The values are part of the wire
 // format.
 const (
-	Hello       Kind = 1 + iota // Text: address for messages between nodes; Iter: process id
-	Ready                       // memory is allocated and filled, channels are open
-	SetupFailed                 // Text: why; Body: details for the caller
-	Holding                     // Number; Iter: iteration in progress
-	Stopped                     // Number; Iter: boundary; Counts: messages sent to each peer
-	Drained                     // Number
-	Written                     // Number; Body: what was written
-	WriteFailed                 // Number; Text: why; Body: details for the caller
-	Aborted                     // Number: nothing of this rank is being written any more
-	Beat                        // a sign of life; Iter: iteration in progress; Progress grows with work done
-	Tripped                     // Iter: reached an iteration at which a failure is to be injected
-	Done                        // Body: the rank's result
+	Hello        Kind = 1 + iota // Text: address for messages between nodes; Iter: process id
+	Ready                        // memory is allocated and filled, channels are open
+	SetupFailed                  // Text: why; Body: details for the caller
+	Holding                      // Number; Iter: iteration in progress
+	Stopped                      // Number; Iter: boundary; Counts: messages sent to each peer
+	Drained                      // Number
+	Written                      // Number; Body: what was written
+	WriteFailed                  // Number; Text: why; Body: details for the caller
+	Aborted                      // Number: nothing of this rank is being written any more
+	Beat                         // a sign of life; Iter: iteration in progress; Progress grows with work done
+	Tripped                      // Iter: reached an iteration at which a failure is to be injected
+	Done                         // Body: the rank's result
+	Unrestorable                 // like SetupFailed, and the checkpoint is to blame
 )
 
 // The messages from the coordinator to a rank.
@@ -38,7 +39,7 @@ const (
 var kindNames = map[Kind]string{
 	Hello: "hello", Ready: "ready", SetupFailed: "setup-failed", Holding: "holding",
 	Stopped: "stopped", Drained: "drained", Written: "written", WriteFailed: "write-failed",
-	Aborted: "aborted", Beat: "beat", Tripped: "tripped", Done: "done",
+	Aborted: "aborted", Beat: "beat", Unrestorable: "unrestorable", Tripped: "tripped", Done: "done",
 	Welcome: "welcome", Start: "start", Propose: "propose", StopAt: "stop-at", Drain: "drain",
 	Write: "write", Abort: "abort", Resume: "resume", Quit: "quit",
 }

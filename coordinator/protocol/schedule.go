@@ -48,7 +48,7 @@ func (b budget) due(s Schedule, from time.Duration) (time.Duration, bool) {
 	case s.Interval > 0:
 		return from + s.Interval, true
 	case s.Overhead > 0:
-		need := time.Duration(float64(b.spent+b.last) / s.Overhead)
+		need := time.Duration(min(float64(b.spent+b.last)/s.Overhead, 1<<61)) // 73 years
 		return b.since + max(0, need-b.ran), true
 	}
 	return 0, false

@@ -180,7 +180,11 @@ func (w *world) spawn(a Spawn) {
 		w.after(w.upTo(50*time.Millisecond), func() { w.tell(r, Message{Kind: Hello, Rank: i}); w.beat(r) })
 		w.after(w.upTo(80*time.Millisecond)+50*time.Millisecond, func() {
 			if w.damaged[a.From] && i == 0 {
-				w.tell(r, Message{Kind: SetupFailed, Rank: i, Text: "damaged"})
+				w.tell(r, Message{Kind: Unrestorable, Rank: i, Text: "damaged"})
+				return
+			}
+			if w.diskError && a.Gen > 1 && w.rng.IntN(20) == 0 {
+				w.tell(r, Message{Kind: SetupFailed, Rank: i, Text: "out of memory"})
 				return
 			}
 			w.tell(r, Message{Kind: Ready, Rank: i})

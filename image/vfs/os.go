@@ -46,7 +46,13 @@ func (OS) CreateDirect(name string) (File, error) {
 }
 
 // Open implements FS.
-func (OS) Open(name string) (File, error) { return open(name, os.O_RDONLY) }
+func (OS) Open(name string) (File, error) {
+	// Opening a FIFO would wait for somebody to write to it.
+	if fi, err := os.Stat(name); err == nil && !fi.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("not a regular file")}
+	}
+	return open(name, os.O_RDONLY)
+}
 
 // OpenDirect implements DirectOpener with O_DIRECT.
 func (OS) OpenDirect(name string) (File, error) { return open(name, os.O_RDONLY|unix.O_DIRECT) }

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/dataset"
+)
+
+func newDatasetCommand(g *globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dataset",
+		Short: "List, show and export the measurements that predictions rest on",
+		Long: `List, show and export the measurements that predictions rest on: the tables of a
+thesis on checkpoint sizes (León Otero, UAB 2022), each with where its numbers
+come from and what is wrong with them.
+
+A table of your own has the same shape: one line that begins with "# source:",
+one that names the columns with their units (app,class,n_processes,dtapp_MiB),
+and one for each measurement. Its path stands wherever a name does.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newDatasetListCommand(g), newDatasetShowCommand(g), newDatasetExportCommand(g))
+	return cmd
+}
+
+func newDatasetListCommand(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the tables",
+		Example: "  ckpt dataset list",
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return runDatasetList(g) },
+	}
+}
+
+type tableInfo struct {
+	Name    string           `json:"name"`
+	Rows    int              `json:"rows"`
+	Columns []dataset.Column `json:"columns"`
+	Source  string           `json:"source"`
+	Note    string           `json:"note,omitempty"`
+}
+
+func infoOf(t *dataset.Table) tableInfo {
+	return tableInfo{t.Name, len(t.Rows), t.Columns, t.Source, t.Note}
+}
+
+func runDatasetList(g *globals) error {
+	var infos []tableInfo
+	var rows [][]string
+	for _, name := range dataset.TableNames() {
+		t, err := dataset.LoadTable(name)
+		if err != nil {
+			return err
+		}
+		infos = append(infos, infoOf(t))
+		rows = append(rows, []string{name, strconv.Itoa(len(t.Rows)), strconv.Itoa(len(t.Columns))})
+	}
+	if g.json {
+		return g.printJSON(infos)
+	}
+	return g.table([]string{"TABLE", "|ROWS", "|COLUMNS"}, rows)
+}
+
+func newDatasetShowCommand(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show TABLE",
+		Short: "Show a table, with where it comes from",
+		Long:  "Show a table, with where it comes from. TABLE is its name, the beginning of it,\nits number (5.16), or the path of a CSV file.",
+		Example: `  ckpt dataset show 4.3
+  ckpt dataset show fig_5_9 --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return tableErrors(runDatasetShow(g, args[0])) },
+	}
+}
+
+func runDatasetShow(g *globals, name string) error {
+	t, err := dataset.LoadTable(name)
+	if err != nil {
+		return err
+	}
+	if g.json {
+		return g.printJSON(struct {
+			tableInfo
+			Cells [][]string `json:"cells"`
+		}{infoOf(t), t.Rows})
+	}
+	header := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		header[i] = c.Name
+		if c.Unit != "" {
+			header[i] = "|" + c.Name
+		}
+	}
+	if err := g.table(header, t.Rows); err != nil {
+		return err
+	}
+	if g.quiet {
+		return nil
+	}
+	text := "\nsource: " + t.Source + "\n"
+	if t.Note != "" {
+		text += "note: " + t.Note + "\n"
+	}
+	return g.printf("%s", text)
+}
+
+func newDatasetExportCommand(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "export DIR [TABLE...]",
+		Short: "Write tables as CSV files, all by default",
+		Example: `  ckpt dataset export tables
+  ckpt dataset export . 5.16`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return tableErrors(runDatasetExport(g, args[0], args[1:]))
+		},
+	}
+}
+
+func runDatasetExport(g *globals, dir string, names []string) error {
+	if len(names) == 0 {
+		names = dataset.TableNames()
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	written := []string{}
+	for _, name := range names {
+		text, err := dataset.TableText(name)
+		if err != nil {
+			return err
+		}
+		t, err := dataset.LoadTable(name)
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(dir, t.Name+".csv")
+		if err := os.WriteFile(path, text, 0o666); err != nil {
+			return err
+		}
+		written = append(written, path)
+	}
+	if g.json {
+		return g.printJSON(written)
+	}
+	return g.printf("%d tables written to %s\n", len(written), dir)
+}
+
+// tableErrors makes errors of a table's text usage errors: the user wrote it.
+func tableErrors(err error) error {
+	var bad *dataset.TableError
+	if errors.As(err, &bad) {
+		return errUsage{fmt.Errorf("table %w", err)}
+	}
+	return err
+}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ckpt/coordinator"
+	"ckpt/interval"
+)
+
+type intervalOptions struct {
+	cost, mtbf, restart, downtime string
+	app, at                       string
+	nodes                         int
+	mode                          string
+	logging, logged, growth       string
+	replay                        float64
+	simulate                      bool
+	runs                          int
+	shape                         float64
+	seed                          uint64
+	steady                        bool
+	plot                          string
+}
+
+func newIntervalCommand(g *globals) *cobra.Command {
+	var o intervalOptions
+	cmd := &cobra.Command{
+		Use:   "interval",
+		Short: "Find the interval between checkpoints that loses the least time to failures",
+		Long: `Find the interval between checkpoints that loses the least time to failures:
+by Young's formula, by Daly's, and exactly, with the time that is wasted and the
+expected time of a run. An interval is from the end of a checkpoint to the begin
+of the next. docs/INTERVAL.md has the formulas and where they come from.
+
+With message logs (--mode uncoordinated or semi) only the failed rank or node
+rolls back: --logging says what that costs. --cost is then what the job loses to
+one round of checkpoints, --restart what it loses to restarting one rank or node.
+
+--simulate replays runs with random failures, from a seed; --shape 0.7 makes
+failures come in bursts, as they do on large machines, with the same MTBF.`,
+		Example: `  ckpt interval --cost 5m --mtbf 6h --restart 10m
+  ckpt interval --cost 5m --mtbf 8760h --nodes 1000 --app-time 72h --shape 0.7
+  ckpt interval --cost 5m --mtbf 6h --interval 2h --json
+  ckpt interval --cost 5m --mtbf 6h --mode semi --logging 3% --logged 40% --replay 1.5`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, flag := range []string{"runs", "shape", "steady", "seed"} {
+				o.simulate = o.simulate || cmd.Flags().Changed(flag)
+			}
+			return runInterval(cmd.Context(), g, &o)
+		},
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (o *intervalOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.cost, "cost", "", "what the application loses to one checkpoint, like 5m")
+	f.StringVar(&o.mtbf, "mtbf", "", "mean time between failures of the job, or of one node with --nodes")
+	f.StringVar(&o.restart, "restart", "", "time to restart from a checkpoint (default 0)")
+	f.StringVar(&o.downtime, "downtime", "", "time from a failure to the begin of the restart (default 0)")
+	f.IntVar(&o.nodes, "nodes", 0, "divide the MTBF by so many nodes")
+	f.StringVar(&o.app, "app-time", "24h", "time of the run without checkpoints and failures")
+	f.StringVar(&o.at, "interval", "", "waste and expected time at this interval instead of the best")
+	f.StringVar(&o.mode, "mode", "coordinated", "how ranks checkpoint: coordinated, uncoordinated or semi")
+	f.StringVar(&o.logging, "logging", "", "speed lost if all messages are logged, like 2%")
+	f.StringVar(&o.logged, "logged", "100%", "share of the messages that is logged, for semi that between nodes")
+	f.StringVar(&o.growth, "log-growth", "0%", "time that logs add to a checkpoint, as a share of the interval, if all messages are logged")
+	f.Float64Var(&o.replay, "replay", 1, "speed of computing again with messages from logs")
+	f.BoolVar(&o.simulate, "simulate", false, "replay runs with random failures; implied by --runs, --shape, --steady and --seed")
+	f.IntVar(&o.runs, "runs", 10000, "number of simulated runs")
+	f.Float64Var(&o.shape, "shape", 1, "shape of the Weibull distribution of failures: 1 is exponential")
+	f.BoolVar(&o.steady, "steady", false, "begin on a machine long in use, not right after a failure")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of the simulation")
+	f.StringVar(&o.plot, "plot", "", "draw the waste over the interval to a file: .svg, .png or .pdf")
+}
+
+// model reads the flags that describe the job.
+func (o *intervalOptions) model() (interval.Model, error) {
+	var m interval.Model
+	switch {
+	case o.cost == "":
+		return m, missing("--cost", "5m")
+	case o.mtbf == "":
+		return m, missing("--mtbf", "24h")
+	case o.nodes < 0:
+		return m, &coordinator.UsageError{Text: fmt.Sprintf("--nodes %d: not a number of nodes", o.nodes), Fix: "give the nodes of the job with the MTBF of one, or the MTBF of the job alone"}
+	}
+	err := parseDurations([]durationFlag{
+		{"--cost", o.cost, &m.Cost}, {"--mtbf", o.mtbf, &m.MTBF}, {"--restart", o.restart, &m.Restart}, {"--downtime", o.downtime, &m.Downtime},
+	})
+	if err != nil {
+		return m, err
+	}
+	m.MTBF /= time.Duration(max(1, o.nodes))
+	switch o.mode {
+	case "coordinated":
+		if o.logging != "" {
+			return m, &coordinator.UsageError{Text: "--logging " + o.logging + ": coordinated checkpoints need no message logs", Fix: "leave it out, or add --mode uncoordinated or --mode semi"}
+		}
+		return m, nil
+	case "uncoordinated":
+		m.Mode = interval.Uncoordinated
+	case "semi":
+		m.Mode = interval.Semicoordinated
+	default:
+		return m, &coordinator.UsageError{Text: fmt.Sprintf("--mode %q is unknown", o.mode), Fix: "choose coordinated, uncoordinated or semi"}
+	}
+	if o.logging == "" {
+		return m, &coordinator.UsageError{Text: "--logging is missing: without message logs the domino effect has no bound", Fix: "add what logging costs, like --logging 2%"}
+	}
+	l := &m.Logging
+	l.Replay = o.replay
+	for _, p := range []struct {
+		flag, value string
+		to          *float64
+	}{{"--logging", o.logging, &l.Slowdown}, {"--logged", o.logged, &l.Share}, {"--log-growth", o.growth, &l.Growth}} {
+		if *p.to, err = parsePercent(p.flag, p.value); err != nil {
+			return m, err
+		}
+	}
+	return m, nil
+}
+
+func runInterval(ctx context.Context, g *globals, o *intervalOptions) error {
+	r, err := o.result(ctx)
+	if err != nil {
+		return rangeIsUsage(err)
+	}
+	if o.plot != "" {
+		if err := plotWaste(o.plot, &r.model, r.Rules); err != nil {
+			return err
+		}
+	}
+	if g.json {
+		return g.printJSON(r)
+	}
+	return g.printInterval(r)
+}
+
+// rangeIsUsage makes quantities out of range errors of the command line.
+func rangeIsUsage(err error) error {
+	if r := new(interval.RangeError); errors.As(err, &r) {
+		return errUsage{err}
+	}
+	return err
+}
+
+func (o *intervalOptions) result(ctx context.Context) (*intervalResult, error) {
+	m, err := o.model()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkPlotName(o.plot); err != nil {
+		return nil, err
+	}
+	var app, at time.Duration
+	if err := parseDurations([]durationFlag{{"--app-time", o.app, &app}, {"--interval", o.at, &at}}); err != nil {
+		return nil, err
+	}
+	best, err := m.Optimum()
+	if err != nil {
+		return nil, err
+	}
+	r := &intervalResult{
+		Young: best.Young.Seconds(), Daly: best.Daly.Seconds(), Exact: best.Exact.Seconds(), App: app.Seconds(),
+		Cost: m.Cost.Seconds(), MTBF: m.MTBF.Seconds(), Restart: m.Restart.Seconds(), Downtime: m.Downtime.Seconds(), Mode: m.Mode.String(),
+		model: m,
+	}
+	rules := []struct {
+		name string
+		at   time.Duration
+	}{{"Young", best.Young}, {"Daly", best.Daly}, {"first order", best.FirstOrder}, {"exact", best.Exact}, {"given", at}}
+	if o.at == "" {
+		rules, at = rules[:4], best.Exact
+	}
+	for _, rule := range rules {
+		if rule.name == "first order" && rule.at == 0 {
+			continue // there is none
+		}
+		row, err := rowOf(&m, app, rule.at)
+		if err != nil {
+			return nil, err
+		}
+		row.Rule = rule.name
+		r.Rules = append(r.Rules, row)
+	}
+	last := r.Rules[len(r.Rules)-1]
+	r.Waste, r.Total, r.Interval = last.Waste, last.Total, last.Interval
+	if o.simulate {
+		r.Sim, err = o.simulation(ctx, m, app, at)
+	}
+	return r, err
+}
+
+func rowOf(m *interval.Model, app, at time.Duration) (intervalRow, error) {
+	total, err := m.Total(app, at)
+	if err != nil {
+		return intervalRow{}, err
+	}
+	waste, err := m.Waste(at)
+	if err != nil {
+		return intervalRow{}, err
+	}
+	row := intervalRow{Interval: at.Seconds(), Waste: waste, Total: total.Seconds()}
+	if first, err := m.FirstOrderWaste(at); err == nil {
+		row.FirstOrder = &first
+	}
+	return row, nil
+}
+
+func (o *intervalOptions) simulation(ctx context.Context, m interval.Model, app, at time.Duration) (*simulatedResult, error) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s := interval.Simulation{Model: m, Work: app, Interval: at, Shape: o.shape, Runs: o.runs, Seed: o.seed, Steady: o.steady}
+	e, err := s.Run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &simulatedResult{
+		Runs: e.Runs, Seed: o.seed, Shape: o.shape, Steady: o.steady, Mean: e.Mean.Seconds(), Low: e.Low.Seconds(), High: e.High.Seconds(),
+		StdDev: e.StdDev.Seconds(), Min: e.Min.Seconds(), Max: e.Max.Seconds(), Failures: e.Failures, Waste: e.Waste,
+	}
+	if o.shape == 1 {
+		expected, err := m.Expected(app, at)
+		if err != nil {
+			return nil, err
+		}
+		seconds, agrees := expected.Seconds(), e.Low <= expected && expected <= e.High
+		r.Expected, r.Agrees = &seconds, &agrees
+	}
+	return r, nil
+}

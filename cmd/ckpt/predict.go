@@ -1,0 +1,218 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ckpt/dataset"
+	"ckpt/interval"
+	"ckpt/predict"
+)
+
+func newPredictCommand(g *globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "predict",
+		Short: "Predict the size, time and number of checkpoints before a run",
+		Long: `Predict the size, time and number of checkpoints before a run: from the
+structure of the application and measurements, those of the built-in tables
+(ckpt dataset list) or your own (ckpt predict fit). Every number has an interval
+that holds the true value in 95 of 100 cases; what lies outside the points
+measured is marked as extrapolated. docs/PREDICT.md has the models.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newPredictFitCommand(g), newPredictSizeCommand(g), newPredictTimeCommand(g),
+		countOfApp(newPredictCountCommand(g)), newPredictPlanCommand(g), newPredictEvalCommand(g))
+	return cmd
+}
+
+// jobOptions are the flags that describe a job whose images are predicted.
+type jobOptions struct {
+	placement
+	model, mpi, io, buffer, law string
+	np, aggregators             int
+	managers                    bool
+}
+
+func (o *jobOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.model, "model", "", "model of ckpt predict fit (default: the built-in tables)")
+	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not say")
+	o.placement.addFlags(f)
+	f.StringVar(&o.mpi, "mpi", "mpich", "MPI library: mpich or openmpi")
+	f.StringVar(&o.io, "io", "none", "how the application writes: none, simple (each rank) or full (aggregators)")
+	f.IntVar(&o.aggregators, "aggregators", 0, "ranks that write for the others, with --io full (default one per node)")
+	f.StringVar(&o.buffer, "buffer", "", "collective buffer of an aggregator, with --io full (default 16MiB, Open MPI 32MiB)")
+	f.StringVar(&o.law, "law", "auto", "law of the data zone: "+strings.Join(predict.LawNames(), ", "))
+}
+
+// load reads the model.
+func (o *jobOptions) load() (*predict.Model, error) {
+	if o.model == "" {
+		return predict.Default()
+	}
+	f, err := os.Open(o.model)
+	if err != nil {
+		return nil, dataset.CannotRead("model", o.model, err)
+	}
+	defer f.Close()
+	m, err := predict.ReadModel(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.model, err)
+	}
+	return m, nil
+}
+
+// request is the job that the flags describe.
+func (o *jobOptions) request(m *predict.Model, app string) (predict.Request, error) {
+	r := predict.Request{MPI: dataset.MPIName(o.mpi), IO: predict.IO(o.io), Aggregators: o.aggregators, ManagerFiles: o.managers}
+	if r.MPI == "" {
+		r.MPI = o.mpi // refused by name
+	}
+	var err error
+	if r.App, err = m.Application(app, o.np); err != nil {
+		return r, err
+	}
+	mapping, err := o.resolve(r.App.NP)
+	if err != nil {
+		return r, err
+	}
+	r.Mapping = slices.Clone([]int(mapping))
+	if o.buffer != "" {
+		bytes, err := parseSize(o.buffer)
+		if err != nil {
+			return r, err
+		}
+		r.BufferMiB = float64(bytes) / (1 << 20)
+	}
+	r.Law, err = predict.ParseLaw(o.law)
+	return r, err
+}
+
+// inputErrors makes errors of what the user gave usage errors.
+func inputErrors(err error) error {
+	var input *predict.InputError
+	var bad *dataset.TableError
+	if errors.As(err, &input) || errors.As(err, &bad) {
+		return errUsage{err}
+	}
+	return rangeIsUsage(err)
+}
+
+func newPredictSizeCommand(g *globals) *cobra.Command {
+	var o jobOptions
+	cmd := &cobra.Command{
+		Use:   "size APP",
+		Short: "Predict the size of a checkpoint",
+		Long: `Predict the size of a checkpoint, zone by zone: one line for each kind of image
+file, then the total with its 95 % interval, the law and the points behind it.
+
+APP is NAME.CLASS.NP (bt.B.4), NAME.CLASS with --np, or a workload file. Known are ` + strings.Join(dataset.Names(), ", ") + `,
+and whatever a model of ckpt predict fit has measurements of.`,
+		Example: `  ckpt predict size bt.D.64 --nodes 2
+  ckpt predict size bt.C.25 --map 4,4,4,4,4,4,1 --io full --json
+  ckpt predict size sp.B --np 49 --law thesis`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return inputErrors(runPredictSize(g, &o, args[0])) },
+	}
+	o.addFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&o.managers, "manager-files", false, "add the images of mpiexec, ssh and proxies, as DMTCP stores them")
+	return cmd
+}
+
+func runPredictSize(g *globals, o *jobOptions, app string) error {
+	m, err := o.load()
+	if err != nil {
+		return err
+	}
+	r, err := o.request(m, app)
+	if err != nil {
+		return err
+	}
+	s, err := m.Size(r)
+	if err != nil {
+		return err
+	}
+	if g.json {
+		return g.printJSON(s)
+	}
+	return g.printSize(s)
+}
+
+func (g *globals) printSize(s *predict.Size) error {
+	var rows [][]string
+	for _, f := range s.Files {
+		kind := ""
+		if f.Aggregator {
+			kind = "aggregator"
+		}
+		rows = append(rows, []string{strconv.Itoa(f.PPN), strconv.Itoa(f.Count), decimal(f.Zones.Library), decimal(f.Zones.Data),
+			decimal(f.Zones.Shared), decimal(f.Zones.IOBuffer), decimal(f.MiB), between(f.Low, f.High), kind})
+	}
+	if err := g.table([]string{"|RANKS/NODE", "|FILES", "|LIBRARY", "|DATA", "|SHARED", "|I/O", "|FILE MiB", "|95 %", ""}, rows); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("total %s MiB, 95 %% %s\n", decimal(s.TotalMiB), between(s.LowMiB, s.HighMiB))
+	if s.ManagerMiB > 0 {
+		text = fmt.Sprintf("total %s MiB with %s of manager files, 95 %% %s\n", decimal(s.TotalMiB), decimal(s.ManagerMiB), between(s.LowMiB, s.HighMiB))
+	}
+	if !g.quiet {
+		text += "model " + s.Model + "\nbasis " + s.Basis + "\n"
+		if s.Note != "" {
+			text += "note  " + s.Note + "\n"
+		}
+	}
+	return g.printf("%s", text)
+}
+
+func decimal(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
+
+func between(low, high float64) string { return decimal(low) + " to " + decimal(high) }
+
+// countBudget is the rule of package interval, as predict asks for it.
+func countBudget(overhead, app, checkpoint float64) (int, float64, float64, error) {
+	b := interval.Budget{Overhead: overhead, App: durationOf(app), Checkpoint: durationOf(checkpoint)}
+	s, err := b.Schedule()
+	return s.Count, s.Interval.Seconds(), s.Total.Seconds(), err
+}
+
+func durationOf(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+
+// countOfApp lets ckpt predict count take an APP, whose checkpoint time it then
+// predicts, in place of --checkpoint-time.
+func countOfApp(cmd *cobra.Command) *cobra.Command {
+	var o timeOptions
+	o.addFlags(cmd.Flags())
+	cmd.Use = "count [APP]"
+	cmd.Example += "\n  ckpt predict count bt.D.64 --nodes 2 --overhead 30% --app-time 1137.53"
+	cmd.Args = cobra.MaximumNArgs(1)
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			if cmd.Flags().Changed("checkpoint-time") {
+				return usage(cmd, errors.New("APP and --checkpoint-time exclude each other"))
+			}
+			t, err := o.predict(cmd.Context(), args[0])
+			if err != nil {
+				return inputErrors(err)
+			}
+			if err := cmd.Flags().Set("checkpoint-time", strconv.FormatFloat(t.Latency.Total, 'f', -1, 64)); err != nil {
+				return err
+			}
+			if !cmd.Flags().Changed("size") {
+				if err := cmd.Flags().Set("size", strconv.FormatFloat(t.StoredMiB, 'f', 3, 64)+"MiB"); err != nil {
+					return err
+				}
+			}
+		}
+		return run(cmd, nil)
+	}
+	return cmd
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/predict"
+)
+
+func newPredictEvalCommand(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "eval",
+		Short: "Compare all predictions with what was measured, and with the thesis's",
+		Long: `Recompute every prediction that the thesis prints and predict every row held out,
+side by side: measured, thesis, ours, errors. Ours never knew the row: the data
+zone comes from the structure with one calibration point (the fewest processes of
+each application, class and MPI library), the rest from the other rows.`,
+		Example: "  ckpt predict eval -q\n  ckpt predict eval --json",
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return inputErrors(runPredictEval(g)) },
+	}
+}
+
+func runPredictEval(g *globals) error {
+	ev, err := predict.Evaluate(countBudget)
+	if err != nil {
+		return err
+	}
+	if g.json {
+		return g.printJSON(ev)
+	}
+	if !g.quiet {
+		var rows [][]string
+		for _, r := range ev.Rows {
+			rows = append(rows, []string{r.Table, r.Row, r.Quantity, known(r.Measured), known(r.Thesis), known(r.Ours), signed(r.ThesisError), signed(r.OurError)})
+		}
+		if err := g.table([]string{"TABLE", "ROW", "QUANTITY", "|MEASURED", "|THESIS", "|OURS", "|THESIS ERR", "|OUR ERR"}, rows); err != nil {
+			return err
+		}
+		if err := g.printf("\n"); err != nil {
+			return err
+		}
+	}
+	return g.printSummary(&ev.Summary)
+}
+
+func (g *globals) printSummary(s *predict.Summary) error {
+	var rows [][]string
+	for _, q := range s.Quantities {
+		rows = append(rows, []string{q.Quantity, strconv.Itoa(q.Both), share(q.ThesisMedian), share(q.OurMedian), share(q.ThesisMax), share(q.OurMax),
+			strconv.Itoa(q.Rows), share(q.OurMedianAll), share(q.OurMaxAll)})
+	}
+	if err := g.table([]string{"ABSOLUTE ERROR", "|ROWS OF BOTH", "|THESIS MEDIAN", "|OUR MEDIAN", "|THESIS MAX", "|OUR MAX", "|ALL ROWS", "|OUR MEDIAN", "|OUR MAX"}, rows); err != nil {
+		return err
+	}
+	rows = nil
+	for _, c := range s.Coverage {
+		rows = append(rows, []string{c.What, fmt.Sprintf("%d of %d", c.Covered, c.Of), share(c.Share), share(c.MedianWidth)})
+	}
+	if err := g.printf("\n"); err != nil {
+		return err
+	}
+	if err := g.table([]string{"95 % INTERVALS, LEAVING OUT", "|COVERED", "|SHARE", "|MEDIAN ±"}, rows); err != nil {
+		return err
+	}
+	if g.quiet {
+		return nil
+	}
+	text := "\nmisprints of the thesis, reported and not matched:\n"
+	for _, m := range s.Misprints {
+		text += "  " + m + "\n"
+	}
+	return g.printf("%s", text)
+}
+
+func known(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return decimal(*v)
+}
+
+func signed(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%+.2f %%", 100**v)
+}
+
+func share(v float64) string { return strconv.FormatFloat(100*v, 'f', 2, 64) + " %" }

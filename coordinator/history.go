@@ -1,0 +1,65 @@
+package coordinator
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+
+	"ckpt/image"
+)
+
+// The history of a job is a file of JSON lines beside its checkpoints: the
+// events of all its runs, as launch and restart print them with --json. It is
+// where the time of a commit is kept, which the manifest cannot contain. It is
+// a convenience: nothing depends on it, and a full disk may cut it short.
+const historyName = "history.jsonl"
+
+// event tells the observer and the history.
+func (d *driver) event(ev any) {
+	d.out.Event(ev)
+	if b, err := json.Marshal(ev); err == nil && d.history != nil {
+		_, _ = d.history.Write(append(b, '\n'))
+	}
+}
+
+func openHistory(dir string) *os.File {
+	f, err := os.OpenFile(filepath.Join(dir, historyName), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil
+	}
+	return f
+}
+
+// History completes descriptions of checkpoints from the history of their job.
+type History map[int]CheckpointEvent
+
+// ReadHistory reads what the history of a job says of its checkpoints. Of a
+// missing or damaged one it is what can be read.
+func ReadHistory(job *image.Job) History {
+	h := History{}
+	f, err := os.Open(filepath.Join(job.Dir(), historyName))
+	if err != nil {
+		return h
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var ev CheckpointEvent
+		if json.Unmarshal(lines.Bytes(), &ev) == nil && ev.Type == "checkpoint" {
+			h[ev.Number] = ev
+		}
+	}
+	return h
+}
+
+// Describe describes a committed checkpoint: as its manifest tells, with the
+// times of the history, which include the commit.
+func (h History) Describe(m *image.Manifest) *CheckpointEvent {
+	ev := describeCheckpoint(m)
+	// The number alone does not make it the same checkpoint.
+	if told, ok := h[m.Number]; ok && told.Iteration == ev.Iteration && told.StoredBytes == ev.StoredBytes &&
+		told.Latency.Total >= ev.Latency.Total {
+		ev.Latency, ev.Pause = told.Latency, told.Pause
+	}
+	return ev
+}

@@ -1,0 +1,232 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// All built-in tables are readable, say where they come from, and hold as many
+// rows as their index says.
+func TestBuiltinTables(t *testing.T) {
+	names := TableNames()
+	if len(names) != 52 {
+		t.Errorf("%d tables, want 52", len(names))
+	}
+	rows := 0
+	for _, name := range names {
+		tab, err := LoadTable(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(tab.Source, "Leon Otero") || len(tab.Rows) == 0 {
+			t.Errorf("%s: source %q, %d rows", name, tab.Source, len(tab.Rows))
+		}
+		rows += len(tab.Rows)
+		text, err := TableText(name)
+		if err != nil || !strings.HasPrefix(string(text), "# source: ") {
+			t.Errorf("%s: no provenance line (%v)", name, err)
+		}
+	}
+	for name, want := range map[string]int{"5.8": 108, "5.9": 16, "5.10": 26, "5.11": 108, "4.3": 15, "5.1": 26, "text_numbers": 78} {
+		if tab, err := LoadTable(name); err != nil || len(tab.Rows) != want {
+			t.Errorf("%s: %v, want %d rows", name, err, want)
+		}
+	}
+	t.Logf("%d tables, %d rows", len(names), rows)
+}
+
+func TestFindTable(t *testing.T) {
+	for name, want := range map[string]string{"5.16": "table_5_16_bt_sp_lu_dtapp_class_b_vs_c", "table_5_1": "table_5_1_bt_zone_sizes_mpich_openmpi_1node",
+		"fig_5_9": "fig_5_9_mpich_buffer_size_aggregator_file", "platforms": "platforms", "platforms.csv": "platforms"} {
+		if tab, err := LoadTable(name); err != nil || tab.Name != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"", "9.9", "fig", "nosuch", "no/such.csv"} {
+		_, err := LoadTable(name)
+		var spec *SpecError
+		if !errors.As(err, &spec) || !errors.Is(err, os.ErrNotExist) || spec.Hint() == "" {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// The typed readers see every row, in MiB.
+func TestMeasurements(t *testing.T) {
+	rows, err := Measurements()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 5+5+15+26+10+36 {
+		t.Errorf("%d measurements", len(rows))
+	}
+	if r := rows[0]; r.App != "bt" || r.Class != "D" || r.NP != 16 || r.PPN != 16 || r.Data != 1626.72 || r.Library != 2.45 || r.Shared != 105.12 || r.File != 1734.29 || r.MPI != "mpich" || r.SharedDoubtful {
+		t.Errorf("first row of Table 4.1: %+v", r)
+	}
+	doubtful := 0
+	for _, r := range rows {
+		if r.SharedDoubtful {
+			doubtful++
+		}
+	}
+	if doubtful != 13 { // 2 in Table 4.2, 8 and row 36 in 4.3, 2 in 5.1
+		t.Errorf("%d shared zones are doubtful", doubtful)
+	}
+	files, err := ImageFiles()
+	if err != nil || len(files) != 232 {
+		t.Fatalf("%d image files: %v", len(files), err)
+	}
+	for _, f := range files {
+		sum := 0
+		for _, n := range f.Mapping {
+			sum += n
+		}
+		if sum != f.NP || f.Rank >= f.NP || f.Aggregators == 0 {
+			t.Errorf("%+v", f)
+		}
+	}
+	latencies, err := Latencies()
+	if err != nil || len(latencies) != 40 {
+		t.Fatalf("%d latencies: %v", len(latencies), err)
+	}
+	for _, l := range latencies {
+		if l.Seconds <= 0 || l.RawMiB <= 0 || l.StoredMiB <= 0 || l.StoredMiB > 1.01*l.RawMiB {
+			t.Errorf("%+v", l)
+		}
+	}
+}
+
+// Units do not matter, only that a column keeps to one.
+func TestUnits(t *testing.T) {
+	var all []Measurement
+	for unit, factor := range map[string]float64{"MiB": 1, "KiB": 1024, "GiB": 1. / 1024, "B": 1 << 20} {
+		rows, err := read(fmt.Sprintf("app,class,n_processes,dtapp_%s\nbt,B,4,%v\n", unit, 110*factor))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, rows...)
+	}
+	for _, m := range all {
+		if math.Abs(m.Data-110) > 1e-9 {
+			t.Errorf("%g MiB, want 110", m.Data)
+		}
+	}
+}
+
+func read(text string) ([]Measurement, error) {
+	tab, err := ReadTable(strings.NewReader(text), "mine.csv")
+	if err != nil {
+		return nil, err
+	}
+	return MeasurementsOf(tab)
+}
+
+// Whatever is wrong with a user's table: a line names row, column and remedy.
+func TestBadTables(t *testing.T) {
+	const head = "app,class,n_processes,dtapp_MiB\n"
+	for _, c := range []struct {
+		name, text string
+		line       int
+		column     string
+		want, hint string
+	}{
+		{"empty", "", 0, "", "is empty", "names the columns"},
+		{"only comments", "# source: me\n", 0, "", "is empty", "names the columns"},
+		{"no rows", head, 0, "", "no rows", "add a line"},
+		{"no app", "class,n_processes,dtapp_MiB\nB,4,110\n", 0, "app", "missing", "add a column app"},
+		{"no class", "app,n_processes,dtapp_MiB\nbt,4,110\n", 0, "class", "missing", "add a column class"},
+		{"no processes", "app,class,dtapp_MiB\nbt,B,110\n", 0, "n_processes", "missing", "number of processes"},
+		{"no size", "app,class,n_processes\nbt,B,4\n", 0, "dtapp_MiB", "missing", "shmem_MiB"},
+		{"no unit", "app,class,n_processes,dtapp\nbt,B,4,110\n", 1, "dtapp", "no unit", "dtapp_MiB"},
+		{"two units", "app,class,n_processes,dtapp_MiB,dtapp_KiB\nbt,B,4,110,112640\n", 1, "dtapp_KiB", "units are mixed", "keep one"},
+		{"unit in a cell", head + "bt,B,4,110\nbt,B,9,54000 KiB\n", 3, "dtapp_MiB", "unit of its own", "number only"},
+		{"slip of a unit", head + "bt,B,4,110\nbt,B,9,54\nbt,B,16,32000\n", 4, "dtapp_MiB", "units are mixed", "MiB"},
+		{"NaN", head + "bt,B,4,NaN\n", 2, "dtapp_MiB", "not a measurement", "leave the cell empty"},
+		{"infinite", head + "bt,B,4,+Inf\n", 2, "dtapp_MiB", "not a measurement", "leave the cell empty"},
+		{"negative", head + "bt,B,4,110\nbt,B,9,-54\n", 3, "dtapp_MiB", "not a positive size", "positive"},
+		{"zero", head + "bt,B,4,0\n", 2, "dtapp_MiB", "not a positive size", "empty"},
+		{"text", head + "bt,B,4,large\n", 2, "dtapp_MiB", "not a number", "109.94"},
+		{"half a process", head + "bt,B,4.5,110\n", 2, "n_processes", "not a count", "whole number"},
+		{"no count", head + "bt,B,,110\n", 2, "n_processes", "empty", "number of processes"},
+		{"duplicate", head + "bt,B,4,110\nbt,B,9,54\nbt,B,4,111\n", 4, "", "repeats line 2", "mean of repeated runs"},
+		{"short row", head + "bt,B,4\n", 2, "", "3 cells", "leave a cell empty"},
+		{"column twice", "app,class,app,dtapp_MiB\n", 1, "app", "twice", "rename"},
+		{"nameless column", "app,,class\n", 1, "", "no name", "header"},
+		{"quote", head + "\"bt,B,4,110\n", 2, "", "quote", "commas"},
+		{"MPI", "app,class,n_processes,mpi,dtapp_MiB\nbt,B,4,lam,110\n", 2, "mpi", "lam", "mpich or openmpi"},
+		{"nodes", "app,class,n_processes,n_nodes,dtapp_MiB\nbt,B,4,8,110\n", 2, "n_nodes", "exceeds", "correct"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := read(c.text)
+			var bad *TableError
+			if !errors.As(err, &bad) {
+				t.Fatalf("error %v", err)
+			}
+			if bad.Line != c.line || bad.Column != c.column || !strings.Contains(bad.Error(), c.want) || !strings.Contains(bad.Hint(), c.hint) {
+				t.Errorf("line %d, column %q: %v\nhint: %s", bad.Line, bad.Column, bad, bad.Hint())
+			}
+			if strings.Contains(bad.Error()+bad.Hint(), "\n") {
+				t.Error("more than one line")
+			}
+		})
+	}
+}
+
+func TestTableFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mine.csv")
+	if err := os.WriteFile(path, []byte("# source: own runs | NOTE: mean of 3\napp,class,n_processes,n_nodes,mpi,dtapp_MiB\nbt,B,16,4,Open MPI,33\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tab, err := LoadTable(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tab.Source != "own runs" || tab.Note != "mean of 3" {
+		t.Errorf("source %q, note %q", tab.Source, tab.Note)
+	}
+	rows, err := MeasurementsOf(tab)
+	if err != nil || len(rows) != 1 || rows[0].PPN != 4 || rows[0].MPI != "openmpi" {
+		t.Errorf("%+v, %v", rows, err)
+	}
+}
+
+func FuzzReadTable(f *testing.F) {
+	f.Add("# source: x | NOTE: y\napp,class,n_processes,dtapp_MiB\nbt,B,4,110\n")
+	f.Add("app,class,n_processes,dtapp_KiB,mpi\nbt,B,4,1e300,ompi\nbt,B,9,\"\",\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		rows, err := read(text)
+		if err != nil {
+			var bad *TableError
+			if !errors.As(err, &bad) || bad.Hint() == "" || strings.Contains(bad.Error(), "\n") {
+				t.Fatalf("%v", err)
+			}
+			return
+		}
+		for _, m := range rows {
+			for _, v := range []float64{m.Data, m.Library, m.Shared, m.File} {
+				if math.IsNaN(v) || v < 0 || v > 1<<30 {
+					t.Fatalf("%+v", m)
+				}
+			}
+			if m.NP < 1 || m.PPN < 1 || m.App == "" {
+				t.Fatalf("%+v", m)
+			}
+		}
+	})
+}
+
+func ExampleLoadTable() {
+	t, err := LoadTable("4.3")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	mib, err := t.Number(14, "measured_dtapp_MiB")
+	fmt.Println(t.Text(14, "mapping"), mib, err)
+	// Output: 6Nx54P 100.9 <nil>
+}

@@ -1,0 +1,42 @@
+package image
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Manifests and job descriptions are text between a line that says what it is
+// and a line with the digest of all before, so that a person can read them and
+// any flipped bit is found.
+const sumPrefix = "blake3 "
+
+// seal puts body between the two lines; it should end in a newline.
+func seal(magic string, body []byte) []byte {
+	b := fmt.Appendf(nil, "%s%d\n%s", magic, formatVersion, body)
+	return fmt.Appendf(b, "%s%x\n", sumPrefix, digestOf(b))
+}
+
+// unseal undoes seal. Its errors are DamageError, and ErrNewerVersion if the
+// text is sound but not for us.
+func unseal(path, magic string, b []byte) (body []byte, version int, err error) {
+	const sumLine = len(sumPrefix) + 64 + 1
+	what := strings.TrimSpace(magic)
+	at := len(b) - sumLine
+	if at < 0 || !bytes.HasPrefix(b, []byte(magic)) {
+		return nil, 0, damaged(path, 0, "not a %s, or cut short at %d bytes", what, len(b))
+	}
+	if want := fmt.Sprintf("%s%x\n", sumPrefix, digestOf(b[:at])); string(b[at:]) != want {
+		return nil, 0, damaged(path, int64(at), "checksum of the %s does not match", what)
+	}
+	line, body, ok := bytes.Cut(b[len(magic):at], []byte("\n"))
+	version, err = strconv.Atoi(string(line))
+	if !ok || err != nil || version < 1 {
+		return nil, 0, damaged(path, 0, "version %.20q of the %s is not a number", line, what)
+	}
+	if version > formatVersion {
+		return nil, 0, opError("read", path, -1, fmt.Errorf("%s format %d: %w", what, version, ErrNewerVersion))
+	}
+	return body, version, nil
+}

@@ -1,0 +1,215 @@
+package predict
+
+import (
+	"math"
+	"slices"
+
+	"ckpt/dataset"
+)
+
+// A Coverage is how often intervals held what was left out of the fit.
+type Coverage struct {
+	What    string  `json:"what"`
+	Covered int     `json:"covered"`
+	Of      int     `json:"of"`
+	Share   float64 `json:"share"`
+	// MedianWidth is the median half width over the measured value.
+	MedianWidth float64 `json:"median_half_width"`
+	widths      []float64
+	ratios      []float64 // error over half width
+}
+
+func (c *Coverage) add(e Estimate, measured float64) {
+	c.Of++
+	if e.Contains(measured) {
+		c.Covered++
+	}
+	c.widths, c.ratios = append(c.widths, e.half()/measured), append(c.ratios, math.Abs(e.Value-measured)/e.half())
+	slices.Sort(c.widths)
+	c.Share, c.MedianWidth = float64(c.Covered)/float64(c.Of), c.widths[len(c.widths)/2]
+}
+
+// leaveOneOut leaves out every row of every table in turn, predicts it from the
+// others, and counts how many fall into the 95 % interval.
+func leaveOneOut() ([]Coverage, error) {
+	rows, err := dataset.Measurements()
+	if err != nil {
+		return nil, err
+	}
+	out := []Coverage{{What: "data, structural"}, {What: "data, laws"}, {What: "library"}, {What: "shared, mpich"}, {What: "shared, openmpi"},
+		{What: "image files with I/O, mpich"}, {What: "image files with I/O, openmpi"}, {What: "latency"}}
+	by := func(what string) *Coverage {
+		return &out[slices.IndexFunc(out, func(c Coverage) bool { return c.What == what })]
+	}
+	for i := range rows {
+		if err := leaveOutRow(rows, i, by); err != nil {
+			return nil, err
+		}
+	}
+	if err := leaveOutFiles(by); err != nil {
+		return nil, err
+	}
+	latencies, err := dataset.Latencies()
+	if err != nil {
+		return nil, err
+	}
+	for i, l := range latencies {
+		e, err := latencyWithout(latencies, i)
+		if err != nil {
+			return nil, err
+		}
+		by("latency").add(e, l.Seconds)
+	}
+	all := Coverage{What: "all"}
+	for _, c := range out {
+		all.Covered, all.Of = all.Covered+c.Covered, all.Of+c.Of
+		all.widths = append(all.widths, c.widths...)
+	}
+	slices.Sort(all.widths)
+	all.Share, all.MedianWidth = float64(all.Covered)/float64(all.Of), all.widths[len(all.widths)/2]
+	return append(out, all), nil
+}
+
+// leaveOutRow predicts the zones of one row from all other rows. Rows of other
+// tables that repeat the same process count stay: they are measurements, too.
+func leaveOutRow(rows []dataset.Measurement, i int, by func(string) *Coverage) error {
+	r := rows[i]
+	var points []point
+	var library []float64
+	var shared []dataset.Measurement
+	for j, o := range rows {
+		if j == i || o.MPI != r.MPI {
+			continue
+		}
+		if o.Series() == r.Series() && o.Data > 0 {
+			points = append(points, point{float64(o.NP), o.Data})
+		}
+		if o.Library > 0 {
+			library = append(library, o.Library)
+		}
+		if o.Shared > 0 && !o.SharedDoubtful {
+			shared = append(shared, o)
+		}
+	}
+	p := float64(r.NP)
+	if w, err := dataset.LoadWorkload(r.App); err == nil && len(points) > 0 {
+		d := &drift{}
+		for _, pt := range points {
+			inst, err := w.Instance(r.Class, int(pt.P))
+			if err != nil {
+				return err
+			}
+			d.X, d.R = append(d.X, math.Log(pt.P)), append(d.R, pt.MiB-structure(inst))
+		}
+		inst, err := w.Instance(r.Class, r.NP)
+		if err != nil {
+			return err
+		}
+		v, sd, err := d.predict(p)
+		if err != nil {
+			return err
+		}
+		by("data, structural").add(estimate(structure(inst)+v, student(driftDof)*sd, 1), r.Data)
+	}
+	if distinct(points) >= 2 {
+		set, err := chooseLaws(points)
+		if err != nil {
+			return err
+		}
+		by("data, laws").add(set.predict(p), r.Data)
+	}
+	if r.Library > 0 {
+		by("library").add(fitConstant(library).predict(), r.Library)
+	}
+	if r.Shared > 0 && !r.SharedDoubtful {
+		f, err := fitShared(r.MPI, shared)
+		if err != nil {
+			return err
+		}
+		by("shared, "+r.MPI).add(f.predict(r.App, r.PPN), r.Shared)
+	}
+	return nil
+}
+
+// leaveOutFiles predicts the files of each job of Tables 5.8, 5.9 and 5.11 from
+// the other jobs.
+func leaveOutFiles(by func(string) *Coverage) error {
+	files, err := dataset.ImageFiles()
+	if err != nil {
+		return err
+	}
+	predicted, err := filesWithout(files)
+	if err != nil {
+		return err
+	}
+	for i, f := range files {
+		by("image files with I/O, "+f.MPI).add(predicted[i], f.MiB)
+	}
+	return nil
+}
+
+// filesWithout predicts every file from the jobs other than its own.
+func filesWithout(files []dataset.ImageFile) ([]Estimate, error) {
+	base, err := Default()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Estimate, 0, len(files))
+	for begin := 0; begin < len(files); {
+		end := begin
+		for end < len(files) && files[end].Case() == files[begin].Case() {
+			end++
+		}
+		rest := slices.Concat(files[:begin], files[end:])
+		m := *base
+		fit, err := fitIO(files[begin].MPI, rest, base)
+		if err != nil {
+			return nil, err
+		}
+		m.IO = map[string]*ioFit{files[begin].MPI: fit}
+		for _, f := range files[begin:end] {
+			e, err := m.fileOf(f)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, e)
+		}
+		begin = end
+	}
+	return out, nil
+}
+
+// fileOf predicts one file of a table.
+func (m *Model) fileOf(f dataset.ImageFile) (Estimate, error) {
+	c, inst, err := caseOf(f)
+	if err != nil {
+		return Estimate{}, err
+	}
+	r, err := Request{App: App{inst.Name, inst.Class, inst.NP, inst}, Mapping: f.Mapping, MPI: f.MPI, IO: FullIO, Aggregators: c.aggregators}.normal()
+	if err != nil {
+		return Estimate{}, err
+	}
+	data, err := m.data(r.App, r.MPI, Auto, len(r.Mapping))
+	if err != nil {
+		return Estimate{}, err
+	}
+	k := File{PPN: ppnOf(f), Count: 1, Aggregator: f.Aggregator, first: f.Aggregator && f.Rank == 0 && f.MPI == "openmpi"}
+	k, err = m.file(r, k, data.Estimate)
+	return k.estimate, err
+}
+
+// latencyWithout predicts row i from all others.
+func latencyWithout(rows []dataset.Latency, i int) (Estimate, error) {
+	l := rows[i]
+	rest := slices.Delete(slices.Clone(rows), i, i+1)
+	f, err := fitLatency(rest)
+	if err != nil {
+		return Estimate{}, err
+	}
+	c, err := f.codec(l.Codec, l.MPI)
+	if err != nil {
+		return Estimate{}, err
+	}
+	_, e, _ := f.predict(l.NP, []nodeLoad{{l.NP, l.DataMiB, l.RawMiB - l.DataMiB, l.RawMiB}}, c, l.Codec, nil, 0)
+	return e, nil
+}

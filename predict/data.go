@@ -1,0 +1,199 @@
+package predict
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"ckpt/dataset"
+)
+
+// An App is what is to be predicted: an application at a number of processes.
+type App struct {
+	Name  string
+	Class string
+	NP    int
+	// inst evaluates the workload spec, nil if none is known.
+	inst *dataset.Instance
+}
+
+func (a App) String() string { return fmt.Sprintf("%s.%s.%d", a.Name, a.Class, a.NP) }
+
+// Application reads an application as users write it: bt.B.4, bt.B with np, or a
+// workload file. Names without a workload spec are taken if the model has
+// measurements of them.
+func (m *Model) Application(s string, np int) (App, error) {
+	inst, err := dataset.ParseApp(s, np)
+	if err == nil {
+		return App{inst.Name, inst.Class, inst.NP, inst}, nil
+	}
+	var spec *dataset.SpecError
+	if !errors.As(err, &spec) || spec.Reason != dataset.UnknownApp {
+		return App{}, err
+	}
+	for _, known := range m.Series {
+		name := known.App + "." + known.Class
+		if s == name && np > 0 {
+			return App{known.App, known.Class, np, nil}, nil
+		}
+		var n int
+		if rest, ok := strings.CutPrefix(s, name+"."); ok {
+			if _, serr := fmt.Sscanf(rest, "%d", &n); serr == nil && fmt.Sprint(n) == rest && n > 0 && (np == 0 || np == n) {
+				return App{known.App, known.Class, n, nil}, nil
+			}
+		}
+	}
+	return App{}, err
+}
+
+// A zoneEstimate says by which law and points a zone was predicted.
+type zoneEstimate struct {
+	Estimate
+	law   string
+	basis string
+	n     int
+}
+
+// data predicts the data zone of one process. Only the thesis has other laws for
+// one node than for several.
+func (m *Model) data(a App, mpi string, law Law, nodes int) (zoneEstimate, error) {
+	if law == "" || law == Auto {
+		law = Structural
+		if a.inst == nil {
+			law = Auto
+		}
+	}
+	if law == Structural {
+		if a.inst == nil {
+			return zoneEstimate{}, refuse("describe its arrays in a YAML file, see docs/WORKLOADS.md, or use --law auto",
+				"%s: the structure of the application is not known", a)
+		}
+		return m.structural(a.inst, mpi)
+	}
+	s := m.series(a.Name, a.Class, mpi)
+	if s == nil {
+		return zoneEstimate{}, refuse("measure two or more process counts and fit them: ckpt predict fit CSV -o MODEL",
+			"%s.%s under %s was never measured, the law %s has no points", a.Name, a.Class, mpi, law)
+	}
+	set, points, err := s.laws(law, nodes)
+	if err != nil {
+		return zoneEstimate{}, fmt.Errorf("%s: %w", s.name(), err)
+	}
+	e := zoneEstimate{Estimate: set.predict(float64(a.NP)), law: set.String(), n: len(points)}
+	e.basis = fmt.Sprintf("%s, %d points from %g to %g processes (%s)", s.name(), len(points), set.Low, set.High, tables(s.Tables))
+	return e, nil
+}
+
+// laws returns the laws of a series that the user asks for, and their points.
+func (s *series) laws(law Law, nodes int) (*lawSet, []point, error) {
+	switch {
+	case law == Thesis:
+		f, used, err := thesisLaw(s, nodes)
+		if err != nil {
+			return nil, nil, err
+		}
+		f.Weight = 1
+		set := &lawSet{Fits: []*lawFit{f}, N: len(used)}
+		set.Low, set.High = span(used)
+		return set, used, nil
+	case law != Auto:
+		set, err := oneLaw(law, s.Points)
+		return set, s.Points, err
+	case s.Laws == nil:
+		_, err := chooseLaws(s.Points)
+		return nil, nil, err
+	}
+	return s.Laws, s.Points, nil
+}
+
+func (m *Model) dataOf(inst *dataset.Instance, mpi string, law Law) (zoneEstimate, error) {
+	return m.data(App{inst.Name, inst.Class, inst.NP, inst}, mpi, law, 1)
+}
+
+func tables(list []string) string {
+	if len(list) == 0 {
+		return "no table"
+	}
+	if strings.ContainsAny(list[0], "/") || strings.HasSuffix(list[0], ".csv") {
+		return strings.Join(list, ", ")
+	}
+	return "Tables " + strings.Join(list, ", ")
+}
+
+// structural evaluates the workload spec and adds the runtime constant: as
+// calibrated by measurements of the same application, class and MPI library, or
+// of the next best thing, with an interval that says so.
+func (m *Model) structural(inst *dataset.Instance, mpi string) (zoneEstimate, error) {
+	arrays, p := structure(inst), float64(inst.NP)
+	if s := m.series(inst.Name, inst.Class, mpi); s != nil && s.Drift != nil {
+		r, sd, err := s.Drift.predict(p)
+		if err != nil {
+			return zoneEstimate{}, fmt.Errorf("%s: %w", s.name(), err)
+		}
+		low, high := span(s.Points)
+		return zoneEstimate{estimate(arrays+r, student(driftDof)*sd, beyond(p, low, high)), string(Structural),
+			fmt.Sprintf("workload spec of %s, runtime constant of %s, %d points from %g to %g processes (%s)",
+				inst.Name, s.name(), len(s.Points), low, high, tables(s.Tables)), len(s.Points)}, nil
+	}
+	// Another class of the same application.
+	var found []*series
+	var sum, squares float64
+	for _, s := range m.Series {
+		if s.App == inst.Name && s.MPI == mpi && s.Drift != nil {
+			found = append(found, s)
+			r := mean(s.Drift.R)
+			sum, squares = sum+r, squares+r*r
+		}
+	}
+	if n := float64(len(found)); n > 0 {
+		c := sum / n
+		sd := math.Sqrt(max(0, squares/n-c*c) + driftDoubt*driftDoubt*c*c/4)
+		return zoneEstimate{estimate(arrays+c, student(max(3, n))*sd*math.Sqrt(1+1/n), 1), string(Structural),
+			fmt.Sprintf("workload spec of %s, runtime constant of its other classes under %s", inst.Name, mpi), len(found)}, nil
+	}
+	runtime := float64(inst.Runtime) / (1 << 20)
+	basis := fmt.Sprintf("workload spec of %s with its runtime constant, not calibrated", inst.Name)
+	if mpi == "openmpi" {
+		shift, sd, n := m.openMPIShift()
+		if n > 0 {
+			v := arrays + runtime + shift
+			return zoneEstimate{estimate(v, student(float64(max(3, n)))*math.Hypot(sd, driftDoubt*runtime), 1), string(Structural),
+				basis + fmt.Sprintf(", plus what Open MPI adds to others (%d pairs)", n), n}, nil
+		}
+	}
+	return zoneEstimate{estimate(arrays+runtime, student(driftDof)*driftDoubt*runtime, 1), string(Structural), basis, 0}, nil
+}
+
+// openMPIShift is what processes keep more under Open MPI than under MPICH, in
+// MiB, over all process counts measured with both: 1.1 to 2.2 for BT (Table 5.1).
+func (m *Model) openMPIShift() (shift, sd float64, n int) {
+	var d []float64
+	for _, s := range m.Series {
+		other := m.series(s.App, s.Class, "mpich")
+		if s.MPI != "openmpi" || other == nil {
+			continue
+		}
+		for _, pt := range s.Points {
+			for _, q := range other.Points {
+				if q.P == pt.P {
+					d = append(d, pt.MiB-q.MiB)
+					break
+				}
+			}
+		}
+	}
+	if len(d) == 0 {
+		return 0, 0, 0
+	}
+	c := fitConstant(d)
+	return c.Mean, c.SD, c.N
+}
+
+// shared predicts the shared zone of a process with pn of them on its node.
+func (m *Model) shared(mpi, app string, pn int) Estimate {
+	if f := m.Shared[mpi]; f != nil {
+		return f.predict(app, pn)
+	}
+	return Estimate{Extrapolation: 1}
+}

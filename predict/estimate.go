@@ -1,0 +1,55 @@
+package predict
+
+import "math"
+
+// An Estimate is a number with the interval that holds the true value in 95 of
+// 100 cases. Its unit is that of the field that carries it.
+type Estimate struct {
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+	// Extrapolation is by what factor the prediction lies outside the range of
+	// the points fitted, 1 inside it.
+	Extrapolation float64 `json:"extrapolation"`
+}
+
+// estimate makes an interval of half a width; what cannot be negative is not.
+func estimate(value, half, extrapolation float64) Estimate {
+	return Estimate{value, max(0, value-half), value + half, max(1, extrapolation)}
+}
+
+// half is the half width of the interval.
+func (e Estimate) half() float64 { return max(e.High-e.Value, e.Value-e.Low) }
+
+// Scale multiplies an estimate by a number known exactly.
+func (e Estimate) Scale(f float64) Estimate {
+	return Estimate{e.Value * f, e.Low * f, e.High * f, e.Extrapolation}
+}
+
+// independent adds estimates whose errors have nothing to do with each other:
+// variances add.
+func independent(list ...Estimate) Estimate {
+	var sum, squares, factor float64
+	for _, e := range list {
+		sum += e.Value
+		squares += e.half() * e.half()
+		factor = max(factor, e.Extrapolation)
+	}
+	return estimate(sum, math.Sqrt(squares), factor)
+}
+
+// Contains reports whether v lies in the interval.
+func (e Estimate) Contains(v float64) bool { return e.Low <= v && v <= e.High }
+
+// beyond is by what factor x lies outside [low, high].
+func beyond(x, low, high float64) float64 {
+	switch {
+	case x <= 0 || low <= 0 || high <= 0:
+		return 1
+	case x < low:
+		return low / x
+	case x > high:
+		return x / high
+	}
+	return 1
+}

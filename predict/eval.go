@@ -1,0 +1,293 @@
+package predict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"ckpt/dataset"
+)
+
+// A CountFunc says how many checkpoints of so many seconds an overhead pays for
+// in a run of so many, at what interval, and how long the run then takes. The
+// command passes that of package interval.
+type CountFunc func(overhead, appSeconds, checkpointSeconds float64) (count int, intervalSeconds, totalSeconds float64, err error)
+
+// A Row compares a prediction with what was measured. Sizes are in MiB, times
+// in seconds. Errors are signed fractions of the measured value; what does not
+// exist is nil.
+type Row struct {
+	Table       string   `json:"table"`
+	Row         string   `json:"row"`
+	Quantity    string   `json:"quantity"`
+	Measured    *float64 `json:"measured"`
+	Thesis      *float64 `json:"thesis"`
+	Ours        *float64 `json:"ours"`
+	Low         *float64 `json:"low"`
+	High        *float64 `json:"high"`
+	ThesisError *float64 `json:"thesis_error"`
+	OurError    *float64 `json:"our_error"`
+	// Note says what is odd about a row: a misprint, a value that was computed.
+	Note string `json:"note,omitempty"`
+}
+
+// An Evaluation is every prediction that the thesis prints and every row held
+// out of our fits, side by side.
+type Evaluation struct {
+	Rows    []Row   `json:"rows"`
+	Summary Summary `json:"summary"`
+}
+
+// A Summary is what the rows come to.
+type Summary struct {
+	Quantities []QuantityErrors `json:"quantities"`
+	Coverage   []Coverage       `json:"coverage"`
+	// Misprints are printed numbers that contradict the thesis's own formulas.
+	Misprints []string `json:"misprints"`
+}
+
+// QuantityErrors are the absolute errors of one quantity, as fractions, over
+// the rows that both predict, and ours over all rows.
+type QuantityErrors struct {
+	Quantity     string  `json:"quantity"`
+	Rows         int     `json:"rows"`
+	Both         int     `json:"rows_of_both"`
+	ThesisMedian float64 `json:"thesis_median"`
+	ThesisMax    float64 `json:"thesis_max"`
+	OurMedian    float64 `json:"our_median"`
+	OurMax       float64 `json:"our_max"`
+	// OurMedianAll and OurMaxAll are over all rows.
+	OurMedianAll float64 `json:"our_median_all"`
+	OurMaxAll    float64 `json:"our_max_all"`
+}
+
+// Evaluate recomputes everything. Ours is always predicted without the row: the
+// data zone structurally with one calibration point (the smallest number of
+// processes of each application, class and MPI library), the rest by leaving
+// out what is predicted.
+func Evaluate(count CountFunc) (*Evaluation, error) {
+	ev := &evaluator{count: count}
+	var err error
+	if ev.rows, err = dataset.Measurements(); err != nil {
+		return nil, err
+	}
+	if ev.calibrated, err = onePoint(ev.rows); err != nil {
+		return nil, err
+	}
+	if ev.base, err = Default(); err != nil {
+		return nil, err
+	}
+	for _, step := range []func() error{ev.estimates, ev.zones, ev.examples, ev.useCase, ev.imageFiles, ev.mappings, ev.buffers, ev.latencies, ev.minighost} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	out := &Evaluation{Rows: ev.out}
+	out.Summary.Quantities = summarise(ev.out)
+	if out.Summary.Coverage, err = leaveOneOut(); err != nil {
+		return nil, err
+	}
+	out.Summary.Misprints, err = Misprints()
+	return out, err
+}
+
+// onePoint calibrates with the first row of the smallest number of processes of
+// each application, class and MPI library, and with nothing else.
+func onePoint(rows []dataset.Measurement) (*Model, error) {
+	var chosen []dataset.Measurement
+	index := map[string]int{}
+	for _, r := range rows {
+		i, ok := index[r.Series()]
+		switch {
+		case !ok:
+			index[r.Series()] = len(chosen)
+			chosen = append(chosen, r)
+		case r.NP < chosen[i].NP:
+			chosen[i] = r
+		}
+	}
+	return fitSizes(chosen)
+}
+
+type evaluator struct {
+	count      CountFunc
+	rows       []dataset.Measurement
+	base       *Model
+	calibrated *Model
+	out        []Row
+}
+
+// add appends a row; zero or NaN for what does not exist.
+func (ev *evaluator) add(table, row, quantity string, measured, thesis float64, ours Estimate, note string) {
+	r := Row{Table: table, Row: row, Quantity: quantity, Measured: number(measured), Thesis: number(thesis),
+		Ours: number(ours.Value), Low: number(ours.Low), High: number(ours.High), Note: note}
+	if r.Low == nil && r.Ours != nil {
+		zero := 0.
+		r.Low = &zero
+	}
+	if r.Measured != nil && r.Thesis != nil {
+		r.ThesisError = number3(thesis/measured - 1)
+	}
+	if r.Measured != nil && r.Ours != nil {
+		r.OurError = number3(ours.Value/measured - 1)
+	}
+	ev.out = append(ev.out, r)
+}
+
+func number(v float64) *float64 {
+	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
+
+// number3 keeps an error of exactly 0.
+func number3(v float64) *float64 { return &v }
+
+// sharedWithout predicts the shared zone of pn processes from rows of other pn.
+func (ev *evaluator) sharedWithout(app, mpi string, pn int) (Estimate, error) {
+	var rest []dataset.Measurement
+	for _, r := range ev.rows {
+		if r.MPI == mpi && r.PPN != pn && r.Shared > 0 && !r.SharedDoubtful {
+			rest = append(rest, r)
+		}
+	}
+	f, err := fitShared(mpi, rest)
+	if err != nil {
+		return Estimate{}, err
+	}
+	return f.predict(app, pn), nil
+}
+
+// heldOut predicts the zones of a process held out of the fits.
+func (ev *evaluator) heldOut(app, class, mpi string, np, pn int) (data, library, shared Estimate, err error) {
+	a, err := ev.calibrated.Application(fmt.Sprintf("%s.%s.%d", app, class, np), 0)
+	if err != nil {
+		return data, library, shared, err
+	}
+	z, err := ev.calibrated.data(a, mpi, Structural, 1)
+	if err != nil {
+		return data, library, shared, err
+	}
+	shared, err = ev.sharedWithout(app, mpi, pn)
+	return z.Estimate, ev.base.Library[mpi].predict(), shared, err
+}
+
+// estimates are the predicted rows of Tables 4.1-4.3.
+func (ev *evaluator) estimates() error {
+	for _, t := range thesisTables {
+		rows, err := t.read()
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			data, library, shared, err := ev.heldOut(t.app, t.class, "mpich", r.np, r.pn)
+			if err != nil {
+				return err
+			}
+			file := independent(data, library, shared)
+			note := ""
+			if r.doubtful {
+				note = "the measured shared zone equals Eq 3.11: computed, not measured"
+			}
+			ev.add(t.number, r.name, "data", r.measured.Data, r.estimated.Data, data, "")
+			ev.add(t.number, r.name, "library", r.measured.Library, r.estimated.Library, library, "")
+			ev.add(t.number, r.name, "shared", r.measured.Shared, r.estimated.Shared, shared, note)
+			ev.add(t.number, r.name, "file", r.measuredFile, r.estimatedFile, file, note)
+			if r.measuredTotal > 0 {
+				ev.add(t.number, r.name, "total", r.measuredTotal, r.estimatedTotal, file.Scale(float64(r.pn*r.nodes)), note)
+			}
+		}
+	}
+	return nil
+}
+
+// zones are the other rows of zone sizes that calibrated nothing.
+func (ev *evaluator) zones() error {
+	for _, r := range ev.rows {
+		if r.Table[0] == '4' {
+			continue
+		}
+		s := ev.calibrated.series(r.App, r.Class, r.MPI)
+		if s.Drift == nil {
+			continue
+		}
+		name := fmt.Sprintf("%s.%s.%d %s", r.App, r.Class, r.NP, r.MPI)
+		data, library, shared, err := ev.heldOut(r.App, r.Class, r.MPI, r.NP, r.PPN)
+		if err != nil {
+			return err
+		}
+		thesis := 0.
+		if c, ok := thesisFor(r); ok {
+			thesis = c.a * math.Pow(float64(r.NP), c.b)
+		}
+		if s.Points[0].P != float64(r.NP) {
+			ev.add(r.Table, name, "data", r.Data, thesis, data, "")
+		}
+		if r.Library > 0 {
+			ev.add(r.Table, name, "library", r.Library, thesisLibrary(r.MPI), library, "")
+		}
+		if r.Shared > 0 {
+			note := ""
+			if r.SharedDoubtful {
+				note = "the measured shared zone equals Eq 3.11: computed, not measured"
+			}
+			ev.add(r.Table, name, "shared", r.Shared, thesisShared(r.MPI, r.PPN), shared, note)
+		}
+		if r.File > 0 {
+			t := 0.
+			if thesis > 0 {
+				t = thesis + thesisLibrary(r.MPI) + thesisShared(r.MPI, r.PPN)
+			}
+			ev.add(r.Table, name, "file", r.File, t, independent(data, library, shared), "")
+		}
+	}
+	return nil
+}
+
+// thesisFor is the law that the thesis would use for a row.
+func thesisFor(r dataset.Measurement) (coefficients, bool) {
+	all, err := thesisCoefficients()
+	if err != nil || r.MPI != "mpich" {
+		return coefficients{}, false
+	}
+	key := map[string]string{"bt.B": lawBTB, "sp.B": lawSPB, "bt.D": lawBTDOneNode}[r.App+"."+r.Class]
+	c, ok := all[key]
+	return c, ok
+}
+
+// summarise sorts absolute errors by quantity.
+func summarise(rows []Row) []QuantityErrors {
+	var out []QuantityErrors
+	for _, q := range []string{"data", "library", "shared", "file", "total", "time", "count"} {
+		e := QuantityErrors{Quantity: q}
+		var thesis, ours, all []float64
+		for _, r := range rows {
+			if r.Quantity != q || r.OurError == nil {
+				continue
+			}
+			all = append(all, math.Abs(*r.OurError))
+			if r.ThesisError != nil {
+				thesis, ours = append(thesis, math.Abs(*r.ThesisError)), append(ours, math.Abs(*r.OurError))
+			}
+		}
+		if len(all) == 0 {
+			continue
+		}
+		e.Rows, e.Both = len(all), len(ours)
+		e.ThesisMedian, e.ThesisMax = medianMax(thesis)
+		e.OurMedian, e.OurMax = medianMax(ours)
+		e.OurMedianAll, e.OurMaxAll = medianMax(all)
+		out = append(out, e)
+	}
+	return out
+}
+
+func medianMax(list []float64) (median, most float64) {
+	if len(list) == 0 {
+		return 0, 0
+	}
+	s := slices.Sorted(slices.Values(list))
+	n := len(s)
+	return (s[(n-1)/2] + s[n/2]) / 2, s[n-1]
+}

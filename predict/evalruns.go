@@ -1,0 +1,314 @@
+package predict
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ckpt/dataset"
+)
+
+// examples are the two worked examples for the number of checkpoints.
+func (ev *evaluator) examples() error {
+	examples, err := examplesOf()
+	if err != nil {
+		return err
+	}
+	for _, e := range examples {
+		row := fmt.Sprintf("%s.%s.%d, %d nodes", e.app, e.class, e.np, e.nodes)
+		data, library, shared, err := ev.heldOut(e.app, e.class, "mpich", e.np, e.pn)
+		if err != nil {
+			return err
+		}
+		note := ""
+		if e.np == 16 {
+			note = "the same process count calibrated the data zone, as 1626.72 MiB in Table 4.1"
+		}
+		ev.add(e.table, row, "data", e.measured.Data, e.estimated.Data, data, note)
+		ev.add(e.table, row, "library", e.measured.Library, e.estimated.Library, library, "")
+		ev.add(e.table, row, "shared", e.measured.Shared, e.estimated.Shared, shared, "")
+		ev.add(e.table, row, "file", e.measured.total(), e.estimated.total(), independent(data, library, shared), "measured: sum of the zones")
+		size, err := ev.base.assemble(requestOf(e), zoneEstimate{Estimate: data})
+		if err != nil {
+			return err
+		}
+		t, err := ev.base.timeOf(size, Request{}, "none", nil)
+		if err != nil {
+			return err
+		}
+		ours := Estimate{Value: t.Latency.Total, Low: t.LowS, High: t.HighS}
+		ev.add(e.table, row+", one checkpoint", "time", e.measCheckpoint, e.estCheckpoint, ours, "measured: sum of the times of the zones")
+		if ev.count == nil {
+			continue
+		}
+		n, interval, total, err := ev.count(e.overhead, e.appTime, e.estCheckpoint)
+		if err != nil {
+			return err
+		}
+		exact := func(v float64) Estimate { return Estimate{Value: v, Low: v, High: v} }
+		ev.add(e.table, row, "count", float64(e.count), float64(e.count), exact(float64(n)), "from the checkpoint time of the thesis")
+		ev.add(e.table, row+", interval", "time", 0, e.interval, exact(interval), "from the checkpoint time of the thesis")
+		ev.add(e.table, row+", whole run", "time", e.measTotal, e.estTotal, exact(total), "from the checkpoint time of the thesis")
+	}
+	return nil
+}
+
+// requestOf is the job of an example: equal nodes under MPICH.
+func requestOf(e example) Request {
+	return Request{App: App{Name: e.app, Class: e.class, NP: e.np}, Mapping: slices.Repeat([]int{e.pn}, e.nodes), MPI: "mpich", IO: NoIO}
+}
+
+// useCase is Figure 4.2: BT.C.25 with collective I/O on 6 nodes of 4 and one of 1.
+func (ev *evaluator) useCase() error {
+	t, err := dataset.LoadTable("fig_4_2")
+	if err != nil {
+		return err
+	}
+	files, err := dataset.ImageFiles()
+	if err != nil {
+		return err
+	}
+	predicted, err := filesWithout(files)
+	if err != nil {
+		return err
+	}
+	// One file of each group of the figure, in its order.
+	group := func(want int) Estimate {
+		for i, f := range files {
+			if f.Table == "5.8" && f.Class == "C" && f.NP == 25 && f.Rank == want {
+				return predicted[i]
+			}
+		}
+		return Estimate{}
+	}
+	for i, rank := range []int{1, 0, 24} {
+		thesis, err := t.Number(i, "predicted_file_MiB")
+		if err != nil {
+			return err
+		}
+		measured, err := t.Number(i, "measured_mean_file_MiB_table_5_8")
+		if err != nil {
+			return err
+		}
+		ev.add("fig 4.2", "bt.C.25 "+t.Text(i, "file_group"), "file", measured, thesis, group(rank), "ours without BT.C.25")
+	}
+	return nil
+}
+
+// algorithm1 is Algorithm 1 of the thesis with constants of 16 and 32 MiB.
+func (m *Model) algorithm1(f dataset.ImageFile) (float64, error) {
+	_, inst, err := caseOf(f)
+	if err != nil {
+		return 0, err
+	}
+	r, err := Request{App: App{inst.Name, inst.Class, inst.NP, inst}, Mapping: f.Mapping, MPI: f.MPI, IO: FullIO, Aggregators: f.Aggregators, Law: Thesis}.normal()
+	if err != nil {
+		return 0, err
+	}
+	data, err := m.data(r.App, f.MPI, Thesis, len(f.Mapping))
+	if err != nil {
+		return 0, err
+	}
+	k := thesisFile(r, File{PPN: ppnOf(f), Count: 1, Aggregator: f.Aggregator}, data.Estimate)
+	return k.estimate.Value, nil
+}
+
+// imageFiles are the files of Tables 5.8, 5.9 and 5.11, each predicted from the
+// jobs other than its own.
+func (ev *evaluator) imageFiles() error {
+	files, err := dataset.ImageFiles()
+	if err != nil {
+		return err
+	}
+	predicted, err := filesWithout(files)
+	if err != nil {
+		return err
+	}
+	for i, f := range files {
+		thesis, err := ev.base.algorithm1(f)
+		if err != nil {
+			return err
+		}
+		kind := ""
+		if f.Aggregator {
+			kind = " aggregator"
+		}
+		ev.add(f.Table, fmt.Sprintf("%s.%s.%d %v F%d%s", f.App, f.Class, f.NP, f.Mapping, f.Rank, kind), "file", f.MiB, thesis, predicted[i], "")
+	}
+	return nil
+}
+
+// mappings are files under other mappings and on other machines: Tables 3.1,
+// 5.17 and 5.18. None of them calibrates anything.
+func (ev *evaluator) mappings() error {
+	for _, src := range []struct{ table, size, mapping, total string }{
+		{"3.1", "size_per_file_MiB", "", ""},
+		{"5.17", "ckpt_file_MiB", "mapping", ""},
+		{"5.18", "ckpt_file_MiB", "mapping_instances_x_processes", "total_stored_MiB"},
+	} {
+		t, err := dataset.LoadTable(src.table)
+		if err != nil {
+			return err
+		}
+		for i := range t.Rows {
+			app, class, np := "bt", "D", 64
+			nodes, pn := 0, 0
+			if src.mapping == "" {
+				if t.Text(i, "file_type") != "CkptBT.D.64" {
+					continue
+				}
+				nodes, _ = strconv.Atoi(t.Text(i, "n_nodes"))
+				pn, _ = strconv.Atoi(t.Text(i, "processes_per_node"))
+			} else {
+				class = t.Text(i, "class")
+				np, _ = strconv.Atoi(t.Text(i, "n_processes"))
+				if _, err := fmt.Sscanf(strings.NewReplacer("N", "", "I", "", "P", "").Replace(t.Text(i, src.mapping)), "%d x %d", &nodes, &pn); err != nil {
+					return fmt.Errorf("table %s: mapping %q: %w", src.table, t.Text(i, src.mapping), err)
+				}
+			}
+			measured, err := t.Number(i, src.size)
+			if err != nil {
+				return err
+			}
+			data, library, shared, err := ev.heldOut(app, class, "mpich", np, pn)
+			if err != nil {
+				return err
+			}
+			row := fmt.Sprintf("%s.%s.%d %dx%d %s%s", app, class, np, nodes, pn, t.Text(i, "cluster"), t.Text(i, "instance"))
+			thesis := 0.
+			if s := ev.base.series(app, class, "mpich"); s != nil {
+				f, _, err := thesisLaw(s, nodes)
+				if err != nil {
+					return err
+				}
+				thesis = f.at(float64(np)) + thesisLibrary("mpich") + algorithm2(pn)
+			}
+			file := independent(data, library, shared)
+			ev.add(src.table, row, "file", measured, thesis, file, "")
+			if src.total != "" {
+				total, err := t.Number(i, src.total)
+				if err != nil {
+					return err
+				}
+				n := float64(np)
+				ours := independent(file.Scale(n), estimate(managerMiB(nodes), 0.3*managerMiB(nodes), 1))
+				ev.add(src.table, row, "total", total, n*thesis+managerMiB(nodes), ours, "with manager files as on AFS-1")
+			}
+		}
+	}
+	return nil
+}
+
+// buffers are runs with other numbers of aggregators and other buffers: Table
+// 5.10 and Figure 5.9, which calibrate nothing. BT.B.16, four nodes of four.
+func (ev *evaluator) buffers() error {
+	a, err := ev.base.Application("bt.B.16", 0)
+	if err != nil {
+		return err
+	}
+	file := func(aggregators int, buffer float64, aggregator bool, law Law) (Estimate, error) {
+		s, err := ev.base.Size(Request{App: a, Mapping: []int{4, 4, 4, 4}, IO: FullIO, Aggregators: aggregators, BufferMiB: buffer, Law: law})
+		if err != nil {
+			return Estimate{}, err
+		}
+		i := slices.IndexFunc(s.Files, func(f File) bool { return f.Aggregator == aggregator })
+		return s.Files[i].estimate, nil
+	}
+	both := func(table, row string, measured float64, aggregators int, buffer float64, aggregator bool) error {
+		ours, err := file(aggregators, buffer, aggregator, Auto)
+		if err != nil {
+			return err
+		}
+		thesis, err := file(aggregators, buffer, aggregator, Thesis)
+		if err != nil {
+			return err
+		}
+		ev.add(table, row, "file", measured, thesis.Value, ours, "")
+		return nil
+	}
+	t, err := dataset.LoadTable("5.10")
+	if err != nil {
+		return err
+	}
+	for i := range t.Rows {
+		n, err := t.Number(i, "n_aggregators")
+		if err != nil {
+			return err
+		}
+		measured, err := t.Number(i, "ckpt_file_MiB")
+		if err != nil {
+			return err
+		}
+		row := fmt.Sprintf("bt.B.16, %s aggregators, %s", t.Text(i, "aggregator_setting"), t.Text(i, "file"))
+		if err := both("5.10", row, measured, int(n), romioBuffer, t.Text(i, "is_aggregator_inferred") == "yes"); err != nil {
+			return err
+		}
+	}
+	if t, err = dataset.LoadTable("fig_5_9"); err != nil {
+		return err
+	}
+	for i := range t.Rows {
+		n, _ := t.Number(i, "n_aggregators")
+		buffer, _ := t.Number(i, "cb_buffer_size_MiB")
+		measured, err := t.Number(i, "aggregator_ckpt_file_MiB")
+		if err != nil {
+			return err
+		}
+		if err := both("fig 5.9", fmt.Sprintf("bt.B.16, %g aggregators of %g MiB", n, buffer), measured, int(n), buffer, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// latencies are Tables 5.3-5.6, each row predicted from the others.
+func (ev *evaluator) latencies() error {
+	rows, err := dataset.Latencies()
+	if err != nil {
+		return err
+	}
+	for i, l := range rows {
+		ours, err := latencyWithout(rows, i)
+		if err != nil {
+			return err
+		}
+		thesis := 0.
+		if l.Codec == "none" {
+			n := float64(l.NP)
+			d, lib, s := thesisSeconds(l.DataMiB/n, thesisLibrary(l.MPI), l.SharedMiB/n)
+			thesis = d + lib + s
+		}
+		ev.add(l.Table, fmt.Sprintf("%s.%s.%d %s %s", l.App, l.Class, l.NP, l.MPI, l.Codec), "time", l.Seconds, thesis, ours, "")
+	}
+	return nil
+}
+
+// minighost is Table 4.7: application-level checkpoints, five doubles per cell.
+func (ev *evaluator) minighost() error {
+	t, err := dataset.LoadTable("4.7")
+	if err != nil {
+		return err
+	}
+	w, err := dataset.LoadWorkload("minighost")
+	if err != nil {
+		return err
+	}
+	for i := range t.Rows {
+		np, err := t.Number(i, "n_processes")
+		if err != nil {
+			return err
+		}
+		inst, err := w.Instance("B", int(np))
+		if err != nil {
+			return err
+		}
+		measured, err := t.Number(i, "ckpt_file_default_workload_MiB")
+		if err != nil {
+			return err
+		}
+		v := np * structure(inst)
+		ev.add("4.7", inst.String(), "total", measured, 0, estimate(v, 0.01, 1), "checkpoint of the application, one file")
+	}
+	return nil
+}

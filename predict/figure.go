@@ -1,0 +1,299 @@
+package predict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"ckpt/dataset"
+)
+
+// A Quantity is what a figure shows.
+type Quantity string
+
+// The quantities.
+const (
+	DataQuantity   Quantity = "data"   // data zone of a process by processes
+	SharedQuantity Quantity = "shared" // shared zone of a process by processes per node
+	TotalQuantity  Quantity = "total"  // a whole checkpoint by processes
+)
+
+// A Figure is measured points, the law fitted to some of them, its 95 % interval,
+// and the law of the thesis for comparison; nothing is drawn yet.
+type Figure struct {
+	Title, X, Y string
+	// Fitted are the points behind the law, Held those that it did not know.
+	Fitted, Held []XY
+	Curve        []Band
+	CurveName    string
+	Thesis       []XY
+	ThesisName   string
+	// Low and High are the range of the points fitted; the rest is extrapolated.
+	Low, High float64
+}
+
+// An XY is a point of a figure.
+type XY struct{ X, Y float64 }
+
+// A Band is a point of a curve with its interval.
+type Band struct{ X, Y, Low, High float64 }
+
+// NewFigure fits the rows of one application, class and MPI library that only
+// holds (process counts, or processes per node for the shared zone; all if it
+// is empty) and draws the law over all rows.
+func NewFigure(q Quantity, rows []dataset.Measurement, only []int, law Law) (*Figure, error) {
+	if len(rows) == 0 {
+		return nil, refuse("choose others with --app, --class and --mpi", "there are no rows to draw")
+	}
+	for _, r := range rows {
+		if r.Series() != rows[0].Series() && q != SharedQuantity {
+			return nil, refuse("choose one with --app, --class and --mpi", "the table has several series, %s and %s among them", rows[0].Series(), r.Series())
+		}
+	}
+	switch q {
+	case DataQuantity:
+		return dataFigure(rows, only, law)
+	case SharedQuantity:
+		return sharedFigure(rows, only)
+	case TotalQuantity:
+		return totalFigure(rows, only, law)
+	}
+	return nil, refuse("write data, shared or total", "quantity %q is unknown", q)
+}
+
+// separate divides rows by whether their law knows them.
+func separate(rows []dataset.Measurement, only []int, x func(dataset.Measurement) int, y func(dataset.Measurement) float64, trusted func(dataset.Measurement) bool) (used []dataset.Measurement, fitted, held []XY) {
+	for _, r := range rows {
+		if y(r) == 0 {
+			continue
+		}
+		at := XY{float64(x(r)), y(r)}
+		if trusted(r) && (len(only) == 0 || slices.Contains(only, x(r))) {
+			used, fitted = append(used, r), append(fitted, at)
+		} else if !slices.Contains(held, at) {
+			held = append(held, at)
+		}
+	}
+	return used, fitted, held
+}
+
+// grid is where curves are evaluated: logarithmic over the points, and a little
+// beyond.
+func grid(f *Figure) []float64 {
+	low, high := math.Inf(1), 0.
+	for _, p := range slices.Concat(f.Fitted, f.Held) {
+		low, high = min(low, p.X), max(high, p.X)
+	}
+	high *= 1.15
+	const n = 120
+	var out []float64
+	for i := range n + 1 {
+		out = append(out, low*math.Pow(high/low, float64(i)/n))
+	}
+	return out
+}
+
+func dataFigure(rows []dataset.Measurement, only []int, law Law) (*Figure, error) {
+	first := rows[0]
+	f := &Figure{X: "processes", Y: "data zone of a process (MiB)", Title: fmt.Sprintf("Data zone of %s.%s, %s", first.App, first.Class, first.MPI)}
+	np := func(r dataset.Measurement) int { return r.NP }
+	used, fitted, held := separate(rows, only, np, func(r dataset.Measurement) float64 { return r.Data },
+		func(dataset.Measurement) bool { return true })
+	f.Fitted, f.Held = fitted, held
+	if len(used) == 0 {
+		return nil, refuse("choose process counts of the table", "none of the points is in the table")
+	}
+	m, err := fitSizes(used)
+	if err != nil {
+		return nil, err
+	}
+	s := m.Series[0]
+	f.Low, f.High = span(s.Points)
+	if law == Structural {
+		if err := f.structural(m, first); err != nil {
+			return nil, err
+		}
+	} else {
+		set, _, err := s.laws(law, 1)
+		if err != nil {
+			return nil, err
+		}
+		f.CurveName = set.String()
+		for _, x := range grid(f) {
+			e := set.predict(x)
+			f.Curve = append(f.Curve, Band{x, e.Value, e.Low, e.High})
+		}
+	}
+	if t, _, err := thesisLaw(s, 1); err == nil && law != Thesis {
+		f.ThesisName = fmt.Sprintf("thesis: %.5g·p^%.3f", t.Coef[0], t.Exponent)
+		for _, x := range grid(f) {
+			f.Thesis = append(f.Thesis, XY{x, t.at(x)})
+		}
+	}
+	return f, nil
+}
+
+// structural evaluates the workload spec at every process count that the
+// application can be run with.
+func (f *Figure) structural(m *Model, first dataset.Measurement) error {
+	w, err := dataset.LoadWorkload(first.App)
+	if err != nil {
+		return err
+	}
+	xs := grid(f)
+	f.CurveName = string(Structural)
+	for np := int(xs[0]); float64(np) <= xs[len(xs)-1]; np++ {
+		inst, err := w.Instance(first.Class, np)
+		if err != nil {
+			continue // the application cannot run with so many
+		}
+		e, err := m.dataOf(inst, first.MPI, Structural)
+		if err != nil {
+			return err
+		}
+		f.Curve = append(f.Curve, Band{float64(np), e.Value, e.Low, e.High})
+	}
+	return nil
+}
+
+func sharedFigure(rows []dataset.Measurement, only []int) (*Figure, error) {
+	mpi := rows[0].MPI
+	f := &Figure{X: "processes per node", Y: "shared zone of a process (MiB)", Title: "Shared zone under " + mpi}
+	ppn := func(r dataset.Measurement) int { return r.PPN }
+	used, fitted, held := separate(rows, only, ppn, func(r dataset.Measurement) float64 { return r.Shared },
+		func(r dataset.Measurement) bool { return !r.SharedDoubtful })
+	f.Fitted, f.Held = fitted, held
+	if len(used) == 0 {
+		return nil, refuse("choose counts of the table", "none of the points is in the table")
+	}
+	law, err := fitShared(mpi, used)
+	if err != nil {
+		return nil, err
+	}
+	f.Low, f.High, f.CurveName = law.Low, law.High, law.Law
+	for _, x := range grid(f) {
+		pn := int(math.Round(x))
+		e := law.predict(rows[0].App, pn)
+		if n := len(f.Curve); n > 0 && f.Curve[n-1].X == float64(pn) {
+			continue
+		}
+		f.Curve = append(f.Curve, Band{float64(pn), e.Value, e.Low, e.High})
+		if pn <= 64 { // Algorithm 2 ends there
+			f.Thesis = append(f.Thesis, XY{float64(pn), thesisShared(mpi, pn)})
+		}
+	}
+	f.ThesisName = "thesis: Algorithm 2"
+	if mpi != "mpich" {
+		f.ThesisName = "thesis: constant"
+	}
+	return f, nil
+}
+
+// totalFigure predicts whole checkpoints under the mappings of the rows. Tables
+// print one row for each kind of node: rows of one process count that add up to
+// it are one job.
+func totalFigure(rows []dataset.Measurement, only []int, law Law) (*Figure, error) {
+	first := rows[0]
+	f := &Figure{X: "processes", Y: "one checkpoint (GiB)", Title: fmt.Sprintf("Checkpoint of %s.%s, %s", first.App, first.Class, first.MPI)}
+	var jobs [][]dataset.Measurement
+	for _, r := range rows {
+		if n := len(jobs) - 1; n >= 0 && jobs[n][0].NP == r.NP && jobs[n][0].PPN+r.PPN == r.NP {
+			jobs[n] = append(jobs[n], r)
+			continue
+		}
+		jobs = append(jobs, []dataset.Measurement{r})
+	}
+	slices.SortStableFunc(jobs, func(a, b []dataset.Measurement) int { return a[0].NP - b[0].NP })
+	base, err := Default()
+	if err != nil {
+		return nil, err
+	}
+	var used []dataset.Measurement
+	for _, r := range rows {
+		if len(only) == 0 || slices.Contains(only, r.NP) {
+			used = append(used, r)
+		}
+	}
+	if len(used) == 0 {
+		return nil, refuse("choose process counts of the table", "none of the points is in the table")
+	}
+	m, err := fitSizes(used)
+	if err != nil {
+		return nil, err
+	}
+	m.Library, m.Shared = base.Library, base.Shared
+	f.Low, f.High = span(m.Series[0].Points)
+	for _, job := range jobs {
+		measured, mapping := 0., blocks(job[0].NP, job[0].PPN)
+		if len(job) == 2 {
+			mapping = []int{job[0].PPN, job[1].PPN}
+			measured = float64(job[0].PPN)*job[0].File + float64(job[1].PPN)*job[1].File
+		} else {
+			measured = float64(job[0].NP) * job[0].File
+		}
+		at := XY{float64(job[0].NP), measured / 1024}
+		if len(only) == 0 || slices.Contains(only, job[0].NP) {
+			f.Fitted = append(f.Fitted, at)
+		} else {
+			f.Held = append(f.Held, at)
+		}
+		app, err := m.Application(fmt.Sprintf("%s.%s.%d", first.App, first.Class, job[0].NP), 0)
+		if err != nil {
+			return nil, err
+		}
+		s, err := m.Size(Request{App: app, Mapping: mapping, MPI: first.MPI, Law: law})
+		if err != nil {
+			return nil, err
+		}
+		f.Curve = append(f.Curve, Band{at.X, s.TotalMiB / 1024, s.LowMiB / 1024, s.HighMiB / 1024})
+		f.CurveName = s.Model
+		t, err := base.Size(Request{App: app, Mapping: mapping, MPI: first.MPI, Law: Thesis})
+		if err == nil && law != Thesis {
+			f.Thesis, f.ThesisName = append(f.Thesis, XY{at.X, t.TotalMiB / 1024}), "thesis"
+		}
+	}
+	return f, nil
+}
+
+// A FitRow is what a model found for one series, for tables.
+type FitRow struct {
+	Series string  `json:"series"`
+	Law    string  `json:"law"`
+	Points int     `json:"points"`
+	Low    float64 `json:"low_np"`
+	High   float64 `json:"high_np"`
+	// Coefficients are in MiB, in the order of the law's name.
+	Coefficients []float64 `json:"coefficients"`
+	Exponent     float64   `json:"exponent,omitempty"`
+	// LOO is the relative leave-one-out error, 0 if there are too few points.
+	LOO    float64 `json:"loo"`
+	AICc   float64 `json:"aicc"`
+	Weight float64 `json:"weight"`
+}
+
+// Fits lists the fits of all series and zones, in the order of the measurements.
+func (m *Model) Fits() []FitRow {
+	var out []FitRow
+	for _, s := range m.Series {
+		low, high := span(s.Points)
+		if s.Drift != nil {
+			out = append(out, FitRow{Series: s.name(), Law: "structural: arrays + constant", Points: len(s.Points), Low: low, High: high, Coefficients: []float64{mean(s.Drift.R)}, Weight: 1})
+		}
+		if s.Laws == nil {
+			continue
+		}
+		for _, f := range s.Laws.Fits {
+			out = append(out, FitRow{Series: s.name(), Law: string(f.Law), Points: len(s.Points), Low: low, High: high,
+				Coefficients: f.Coef, Exponent: f.Exponent, LOO: f.LOO, AICc: f.AICc, Weight: f.Weight})
+		}
+	}
+	for _, mpi := range []string{"mpich", "openmpi"} {
+		if c := m.Library[mpi]; c != nil {
+			out = append(out, FitRow{Series: "library " + mpi, Law: "constant", Points: c.N, Coefficients: []float64{c.Mean}, Weight: 1})
+		}
+		if f := m.Shared[mpi]; f != nil {
+			out = append(out, FitRow{Series: "shared " + mpi + " by ranks/node", Law: f.Law, Points: f.N, Low: f.Low, High: f.High, Coefficients: f.Coef, Weight: 1})
+		}
+	}
+	return out
+}

@@ -1,0 +1,312 @@
+package predict
+
+import (
+	"math"
+	"slices"
+	"strings"
+)
+
+// A Law says how the data zone of a process depends on the number of processes p.
+type Law string
+
+// The laws. All but Structural are fitted to measurements.
+const (
+	// Auto is Structural where a workload spec is known, else the laws that
+	// the points support, see choose.
+	Auto Law = "auto"
+	// Structural evaluates the workload spec and calibrates the constant that
+	// the runtime of a process adds.
+	Structural Law = "structural"
+	// Thesis is León's: a·p^b fitted to three points by least squares of the
+	// logarithms, with the coefficients the thesis used where it prints them.
+	Thesis Law = "thesis"
+	// Power is a·p^b by least squares of relative errors.
+	Power Law = "power"
+	// PowerFloor is a·p^b + c.
+	PowerFloor Law = "power+floor"
+	// Volume23 is a/p + b·p^(-2/3): blocks in three dimensions with a halo.
+	Volume23 Law = "a/p+b·p^-2/3"
+	// Volume23Floor adds a constant.
+	Volume23Floor Law = "a/p+b·p^-2/3+floor"
+	// Volume12 is a/p + b·p^(-1/2): multipartition and pencils, whose surface
+	// is N²/√p.
+	Volume12 Law = "a/p+b·p^-1/2"
+	// Volume12Floor adds a constant.
+	Volume12Floor Law = "a/p+b·p^-1/2+floor"
+)
+
+// lawNames are the names users may give, ASCII ones included.
+var lawNames = map[string]Law{
+	"auto": Auto, "structural": Structural, "thesis": Thesis, "power": Power, "power+floor": PowerFloor,
+	"volume23": Volume23, "volume23+floor": Volume23Floor, "volume12": Volume12, "volume12+floor": Volume12Floor,
+	string(Volume23): Volume23, string(Volume23Floor): Volume23Floor, string(Volume12): Volume12, string(Volume12Floor): Volume12Floor,
+}
+
+// LawNames lists what ParseLaw takes, without synonyms.
+func LawNames() []string {
+	return []string{"auto", "structural", "thesis", "power", "power+floor", "volume23", "volume23+floor", "volume12", "volume12+floor"}
+}
+
+// ParseLaw reads the name of a law.
+func ParseLaw(s string) (Law, error) {
+	if l, ok := lawNames[strings.ToLower(s)]; ok {
+		return l, nil
+	}
+	return "", refuse("known laws: "+strings.Join(LawNames(), ", "), "law %q is unknown", s)
+}
+
+// fitted lists the laws that are fitted to points, in the order of tables.
+func fitted() []Law {
+	return []Law{Power, PowerFloor, Volume23, Volume23Floor, Volume12, Volume12Floor}
+}
+
+// params is the number of parameters of a law.
+func (l Law) params() int {
+	switch l {
+	case PowerFloor, Volume23Floor, Volume12Floor:
+		return 3
+	case Structural:
+		return 1
+	}
+	return 2
+}
+
+// needs is the number of different process counts from which on Auto considers
+// a law. Volume and surface are kept sane by coefficients that cannot be
+// negative, a power law only by its points; a floor fitted to three points
+// errs by +37 % at nine times their range (BT.D: 16, 25, 36 to 324).
+func (l Law) needs() int {
+	switch l {
+	case Volume23, Volume12:
+		return 2
+	case Power:
+		return 4
+	}
+	return 6
+}
+
+// floor tells whether a law has a constant beside what falls with p. Only a
+// range of process counts of minFloorSpan shows one.
+func (l Law) floor() bool { return l == PowerFloor || l == Volume23Floor || l == Volume12Floor }
+
+const minFloorSpan = 8
+
+// basis is the row of basis functions of a law at p, for a given exponent of
+// the power laws.
+func (l Law) basis(p, exponent float64) []float64 {
+	switch l {
+	case Power, Thesis:
+		return []float64{math.Pow(p, exponent)}
+	case PowerFloor:
+		return []float64{math.Pow(p, exponent), 1}
+	case Volume23:
+		return []float64{1 / p, math.Pow(p, -2./3)}
+	case Volume23Floor:
+		return []float64{1 / p, math.Pow(p, -2./3), 1}
+	case Volume12:
+		return []float64{1 / p, 1 / math.Sqrt(p)}
+	case Volume12Floor:
+		return []float64{1 / p, 1 / math.Sqrt(p), 1}
+	}
+	return nil
+}
+
+// A point is one measurement of a zone: MiB at p.
+type point struct {
+	P   float64 `json:"p"`
+	MiB float64 `json:"mib"`
+}
+
+// distinct counts the different p.
+func distinct(points []point) int {
+	seen := map[float64]bool{}
+	for _, pt := range points {
+		seen[pt.P] = true
+	}
+	return len(seen)
+}
+
+// span returns the smallest and largest p.
+func span(points []point) (low, high float64) {
+	p := func(a, b point) int { return int(math.Copysign(1, a.P-b.P)) }
+	if len(points) == 0 {
+		return 0, 0
+	}
+	return slices.MinFunc(points, p).P, slices.MaxFunc(points, p).P
+}
+
+// A lawFit is one law fitted to the points of a series.
+type lawFit struct {
+	Law      Law     `json:"law"`
+	Exponent float64 `json:"exponent,omitempty"`
+	linear
+	// LOO is the root mean square of the relative errors when each point is
+	// predicted from the others, AICc Akaike's criterion corrected for small
+	// samples, 0 where there are too few points for either.
+	LOO  float64 `json:"loo"`
+	AICc float64 `json:"aicc"`
+	// Weight is the share of the law in the prediction of Auto.
+	Weight float64 `json:"weight"`
+}
+
+func (f *lawFit) at(p float64) float64 { return f.linear.at(f.Law.basis(p, f.Exponent)) }
+
+// slopes is the row of derivatives of the law at p by its parameters: the basis
+// and, for power laws, the derivative by the exponent.
+func (f *lawFit) slopes(p float64) []float64 {
+	row := f.Law.basis(p, f.Exponent)
+	if f.Law == Power || f.Law == PowerFloor || f.Law == Thesis {
+		row = append(row, f.Coef[0]*row[0]*math.Log(p))
+	}
+	return row
+}
+
+// spread is the variance that the uncertain parameters add at p, relative, in
+// units of the variance of one point.
+func (f *lawFit) spread(p float64) float64 {
+	row, v := f.slopes(p), f.at(p)
+	s, k := 0.0, len(row)
+	for i := range k {
+		for j := range k {
+			s += row[i] * f.Gram[i*k+j] * row[j]
+		}
+	}
+	return max(0, s) / (v * v)
+}
+
+// linearise replaces the matrix of a power law by that of its tangent, in which
+// the exponent is a parameter like the others.
+func (f *lawFit) linearise(points []point) {
+	var rows [][]float64
+	var values []float64
+	for _, pt := range points {
+		rows, values = append(rows, f.slopes(pt.P)), append(values, pt.MiB)
+	}
+	k := len(f.slopes(1))
+	f.Gram = make([]float64, k*k)
+	for set := uint(1<<k - 1); set > 0; set-- {
+		if t, err := solveSet(rows, values, values, set); err == nil {
+			f.Gram = t.Gram
+			return
+		}
+	}
+}
+
+// fitLaw fits one law. Two points are enough for two parameters, but not two
+// measurements of the same p.
+func fitLaw(l Law, points []point) (*lawFit, error) {
+	if n := distinct(points); n < l.params() {
+		return nil, refuse("measure another process count, or describe the application by a workload spec, which needs one point",
+			"%d process count(s) cannot fix the %d parameters of the law %s", n, l.params(), l)
+	}
+	switch l {
+	case Thesis:
+		return fitLogLog(points)
+	case Power, PowerFloor:
+		return fitPower(l, points)
+	}
+	return fitBasis(l, 0, points)
+}
+
+func fitBasis(l Law, exponent float64, points []point) (*lawFit, error) {
+	var rows [][]float64
+	var values []float64
+	for _, pt := range points {
+		rows, values = append(rows, l.basis(pt.P, exponent)), append(values, pt.MiB)
+	}
+	lin, err := fitLinear(rows, values, values, nil)
+	if err != nil {
+		return nil, refuse("measure another process count", "the law %s does not fit the points", l)
+	}
+	return &lawFit{Law: l, Exponent: exponent, linear: *lin}, nil
+}
+
+// fitPower searches the exponent by golden section; given one, the rest is linear.
+func fitPower(l Law, points []point) (*lawFit, error) {
+	if l == PowerFloor { // a flatter power could not be told from the floor
+		return fitPowerWithin(l, points, -2, -0.3, 1e-7)
+	}
+	return fitPowerWithin(l, points, -3, 1, 1e-7)
+}
+
+func fitPowerWithin(l Law, points []point, low, high, tolerance float64) (*lawFit, error) {
+	const golden = 0.6180339887498949
+	rows, values := make([][]float64, len(points)), make([]float64, len(points))
+	for i, pt := range points {
+		rows[i], values[i] = l.basis(pt.P, 1), pt.MiB
+	}
+	logs := make([]float64, len(points))
+	for i, pt := range points {
+		logs[i] = math.Log(pt.P)
+	}
+	rss := func(e float64) float64 {
+		for i := range rows {
+			rows[i][0] = math.Exp(e * logs[i])
+		}
+		f, err := fitLinear(rows, values, values, nil)
+		if err != nil {
+			return math.Inf(1)
+		}
+		return f.RSS
+	}
+	a, b := high-golden*(high-low), low+golden*(high-low)
+	fa, fb := rss(a), rss(b)
+	for high-low > tolerance {
+		if fa < fb {
+			high, b, fb = b, a, fa
+			a = high - golden*(high-low)
+			fa = rss(a)
+		} else {
+			low, a, fa = a, b, fb
+			b = low + golden*(high-low)
+			fb = rss(b)
+		}
+	}
+	f, err := fitBasis(l, (low+high)/2, points)
+	if err != nil {
+		return nil, err
+	}
+	f.K++ // the exponent
+	f.linearise(points)
+	return f, nil
+}
+
+// refit fits the law of f to fewer points. The exponent cannot have moved far,
+// and errors do not feel its fifth digit.
+func (f *lawFit) refit(points []point) (*lawFit, error) {
+	if f.Law == Power || f.Law == PowerFloor {
+		low, high := f.Exponent-0.4, f.Exponent+0.4
+		if f.Law == PowerFloor {
+			low, high = max(low, -2), min(high, -0.3)
+		}
+		return fitPowerWithin(f.Law, points, low, high, 1e-5)
+	}
+	return fitLaw(f.Law, points)
+}
+
+// fitLogLog is the thesis's regression: a line through (ln p, ln MiB).
+func fitLogLog(points []point) (*lawFit, error) {
+	n := float64(len(points))
+	var mx, my, sxx, sxy float64
+	for _, pt := range points {
+		mx += math.Log(pt.P) / n
+		my += math.Log(pt.MiB) / n
+	}
+	for _, pt := range points {
+		dx := math.Log(pt.P) - mx
+		sxx += dx * dx
+		sxy += dx * (math.Log(pt.MiB) - my)
+	}
+	return thesisFit(math.Exp(my-sxy/sxx*mx), sxy/sxx, points), nil
+}
+
+// thesisFit wraps given coefficients a, b of a·p^b.
+func thesisFit(a, b float64, points []point) *lawFit {
+	f := &lawFit{Law: Thesis, Exponent: b, linear: linear{Coef: []float64{a}, N: max(1, len(points)), K: 2}}
+	for _, pt := range points {
+		r := (f.at(pt.P) - pt.MiB) / pt.MiB
+		f.RSS += r * r
+	}
+	f.linearise(points)
+	return f
+}

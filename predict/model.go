@@ -1,0 +1,299 @@
+package predict
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"ckpt/dataset"
+)
+
+// modelVersion is written into model files.
+const modelVersion = 1
+
+// maxModel bounds the text of a model; that of all built-in tables has 60 KiB.
+const maxModel = 8 << 20
+
+// A Model is what measurements say about the zones of images and the time of
+// checkpoints. It is made by [Default] or [Fit] and kept as JSON.
+type Model struct {
+	Version int `json:"ckpt_model"`
+	// Sources are the tables that were fitted.
+	Sources []string              `json:"sources"`
+	Series  []*series             `json:"series"`
+	Library map[string]*constant  `json:"library"`
+	Shared  map[string]*sharedFit `json:"shared"`
+	IO      map[string]*ioFit     `json:"io"`
+	Latency *latencyFit           `json:"latency"`
+}
+
+// A series is the data zone of one application, class and MPI library over
+// process counts.
+type series struct {
+	App    string   `json:"app"`
+	Class  string   `json:"class"`
+	MPI    string   `json:"mpi"`
+	Tables []string `json:"tables"`
+	Points []point  `json:"points"`
+	// Drift is the calibration of the structure, nil if none is known.
+	Drift *drift `json:"drift,omitempty"`
+	// Laws are those the points support, nil if they are too few.
+	Laws *lawSet `json:"fit,omitempty"`
+}
+
+func (s *series) name() string { return s.App + "." + s.Class + " " + s.MPI }
+
+// Default is the model of the built-in tables: León (2022), Tables 4.1-4.3,
+// 5.1-5.6, 5.8-5.11 and 5.16.
+var Default = sync.OnceValues(func() (*Model, error) {
+	rows, err := dataset.Measurements()
+	if err != nil {
+		return nil, err
+	}
+	m, err := fitSizes(rows)
+	if err != nil {
+		return nil, err
+	}
+	files, err := dataset.ImageFiles()
+	if err != nil {
+		return nil, err
+	}
+	for _, mpi := range []string{"mpich", "openmpi"} {
+		if m.IO[mpi], err = fitIO(mpi, files, m); err != nil {
+			return nil, err
+		}
+	}
+	latencies, err := dataset.Latencies()
+	if err != nil {
+		return nil, err
+	}
+	m.Latency, err = fitLatency(latencies)
+	return m, err
+})
+
+// Fit makes a model of a user's measurements. What they do not tell (another
+// MPI library, aggregators, times) is taken from the built-in tables.
+func Fit(rows []dataset.Measurement) (*Model, error) {
+	base, err := Default()
+	if err != nil {
+		return nil, err
+	}
+	m, err := fitSizes(rows)
+	if err != nil {
+		return nil, err
+	}
+	for mpi, c := range base.Library {
+		if m.Library[mpi] == nil {
+			m.Library[mpi] = c
+		}
+	}
+	for mpi, f := range base.Shared {
+		if m.Shared[mpi] == nil {
+			m.Shared[mpi] = f
+		}
+	}
+	m.IO, m.Latency = base.IO, base.Latency
+	return m, nil
+}
+
+// fitSizes fits what rows of zone sizes tell, and nothing else.
+func fitSizes(rows []dataset.Measurement) (*Model, error) {
+	m := &Model{Version: modelVersion, Library: map[string]*constant{}, Shared: map[string]*sharedFit{}, IO: map[string]*ioFit{}}
+	library, shared := map[string][]float64{}, map[string][]dataset.Measurement{}
+	for _, r := range rows {
+		if !slices.Contains(m.Sources, r.Table) {
+			m.Sources = append(m.Sources, r.Table)
+		}
+		if r.Library > 0 {
+			library[r.MPI] = append(library[r.MPI], r.Library)
+		}
+		if r.Shared > 0 && !r.SharedDoubtful {
+			shared[r.MPI] = append(shared[r.MPI], r)
+		}
+		if r.Data > 0 {
+			s := m.series(r.App, r.Class, r.MPI)
+			if s == nil {
+				s = &series{App: r.App, Class: r.Class, MPI: r.MPI}
+				m.Series = append(m.Series, s)
+			}
+			if !slices.Contains(s.Tables, r.Table) {
+				s.Tables = append(s.Tables, r.Table)
+			}
+			s.Points = append(s.Points, point{float64(r.NP), r.Data})
+		}
+	}
+	specs := map[string]*dataset.Workload{}
+	for _, s := range m.Series {
+		if _, ok := specs[s.App]; !ok && !strings.Contains(s.App, "/") {
+			// An application without a spec has laws only.
+			specs[s.App], _ = dataset.LoadWorkload(s.App)
+		}
+		if err := s.fit(specs[s.App]); err != nil {
+			return nil, err
+		}
+	}
+	for mpi, values := range library {
+		m.Library[mpi] = fitConstant(values)
+	}
+	for mpi, list := range shared {
+		f, err := fitShared(mpi, list)
+		if err != nil {
+			return nil, err
+		}
+		m.Shared[mpi] = f
+	}
+	return m, nil
+}
+
+// fit calibrates the structure, unless w is nil, and fits the laws.
+func (s *series) fit(w *dataset.Workload) error {
+	if w != nil {
+		d := &drift{}
+		for _, pt := range s.Points {
+			inst, err := w.Instance(s.Class, int(pt.P))
+			if err != nil {
+				d = nil
+				break
+			}
+			d.X, d.R = append(d.X, math.Log(pt.P)), append(d.R, pt.MiB-structure(inst))
+		}
+		s.Drift = d
+	}
+	if distinct(s.Points) >= 2 {
+		var err error
+		if s.Laws, err = chooseLaws(s.Points); err != nil {
+			return fmt.Errorf("%s: %w", s.name(), err)
+		}
+	}
+	return nil
+}
+
+// structure is the size of the arrays of a process in MiB, without the runtime
+// constant of the spec.
+func structure(inst *dataset.Instance) float64 {
+	return float64(inst.DataBytes()-inst.Runtime) / (1 << 20)
+}
+
+func (m *Model) series(app, class, mpi string) *series {
+	for _, s := range m.Series {
+		if s.App == app && s.Class == class && s.MPI == mpi {
+			return s
+		}
+	}
+	return nil
+}
+
+// Write writes the model as JSON.
+func (m *Model) Write(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", " ")
+	return enc.Encode(m)
+}
+
+// ReadModel reads what [Model.Write] wrote, and checks it.
+func ReadModel(r io.Reader) (*Model, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxModel+1))
+	if err != nil {
+		return nil, err
+	}
+	const again = "ckpt predict fit CSV -o MODEL makes one"
+	if len(text) > maxModel {
+		return nil, refuse(again, "model: longer than %d bytes", maxModel)
+	}
+	var m Model
+	if err := json.Unmarshal(text, &m); err != nil {
+		return nil, refuse(again, "model: not a model of ckpt: %v", err)
+	}
+	if m.Version != modelVersion {
+		return nil, refuse(again, "model: version %d is not known, this ckpt reads version %d", m.Version, modelVersion)
+	}
+	if err := m.check(); err != nil {
+		return nil, refuse(again, "model: %v", err)
+	}
+	return &m, nil
+}
+
+// check demands of a model from a file what predictions rely on.
+func (m *Model) check() error {
+	for _, s := range m.Series {
+		if s == nil || s.App == "" || len(s.Points) == 0 {
+			return errors.New("a series has no name or no points")
+		}
+		for _, pt := range s.Points {
+			if !(pt.P >= 1 && pt.P <= 1<<20 && pt.MiB > 0 && pt.MiB < 1<<40) {
+				return fmt.Errorf("series %s: point (%g, %g MiB) is impossible", s.name(), pt.P, pt.MiB)
+			}
+		}
+		if err := s.checkFit(); err != nil {
+			return fmt.Errorf("series %s: %w", s.name(), err)
+		}
+	}
+	for mpi, c := range m.Library {
+		if c == nil || !(c.Mean >= 0 && c.Mean < 1<<40 && c.SD >= 0 && c.SD < 1<<40) {
+			return fmt.Errorf("library zone of %s is impossible", mpi)
+		}
+	}
+	for mpi, f := range m.Shared {
+		if f == nil {
+			return fmt.Errorf("shared zone of %s is missing", mpi)
+		}
+		row, _ := sharedBasis(f.Law, 1)
+		if err := f.valid(len(row), len(row)+len(f.Offsets)); err != nil {
+			return fmt.Errorf("shared zone of %s: %w", mpi, err)
+		}
+	}
+	for mpi, f := range m.IO {
+		if err := f.check(); err != nil {
+			return fmt.Errorf("aggregators of %s: %w", mpi, err)
+		}
+	}
+	if m.Latency != nil {
+		return m.Latency.check()
+	}
+	return nil
+}
+
+func (s *series) checkFit() error {
+	if d := s.Drift; d != nil {
+		if len(d.X) == 0 || len(d.X) != len(d.R) || len(d.X) > 10_000 {
+			return errors.New("calibration has no points")
+		}
+		for i := range d.X {
+			if !(math.Abs(d.X[i]) < 20 && math.Abs(d.R[i]) < 1<<40) {
+				return errors.New("calibration is impossible")
+			}
+		}
+	}
+	if s.Laws == nil {
+		return nil
+	}
+	weight := 0.0
+	for _, f := range s.Laws.Fits {
+		if f == nil || !slices.Contains(fitted(), f.Law) && f.Law != Thesis || !(math.Abs(f.Exponent) < 10) || !(f.Weight >= 0 && f.Weight <= 1) {
+			return errors.New("law is not known")
+		}
+		k := len(f.Law.basis(1, f.Exponent))
+		g := len(f.slopes(1))
+		if len(f.Coef) != k || len(f.Gram) != g*g {
+			return fmt.Errorf("law %s: want %d coefficients", f.Law, k)
+		}
+		if err := finite(f.Coef, f.Gram, []float64{f.RSS}); err != nil {
+			return fmt.Errorf("law %s: %w", f.Law, err)
+		}
+		for _, p := range []float64{1, 1 << 20} {
+			if !(f.at(p) > 0) {
+				return fmt.Errorf("law %s: not positive", f.Law)
+			}
+		}
+		weight += f.Weight
+	}
+	if len(s.Laws.Fits) == 0 || math.Abs(weight-1) > 1e-6 {
+		return errors.New("weights of the laws do not add up to 1")
+	}
+	return nil
+}

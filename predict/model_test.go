@@ -1,0 +1,218 @@
+package predict
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"ckpt/dataset"
+)
+
+// A model that was written reads back and predicts the same.
+func TestModelRoundTrip(t *testing.T) {
+	m := model(t)
+	var text bytes.Buffer
+	if err := m.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	again, err := ReadModel(bytes.NewReader(text.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []Request{
+		{App: app(t, m, "bt.C.25"), Mapping: []int{4, 4, 4, 4, 4, 4, 1}, IO: FullIO},
+		{App: app(t, m, "sp.B.49"), Law: Power},
+		{App: app(t, m, "lu.C.144"), MPI: "openmpi", Mapping: blocks(144, 36)},
+		{App: app(t, m, "bt.D.100"), Law: Auto},
+	} {
+		a, b := size(t, m, r), size(t, again, r)
+		if !reflect.DeepEqual(a, b) {
+			t.Errorf("%s: %+v, read back %+v", r.App, a, b)
+		}
+	}
+	t.Logf("%d bytes", text.Len())
+	var second bytes.Buffer
+	if err := again.Write(&second); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(text.Bytes(), second.Bytes()) {
+		t.Error("the same model is written differently")
+	}
+}
+
+func TestModelRefuses(t *testing.T) {
+	m := model(t)
+	var text bytes.Buffer
+	if err := m.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ old, new, want string }{
+		{`"ckpt_model": 1`, `"ckpt_model": 9`, "version 9"},
+		{`"mib": 1626.72`, `"mib": -1`, "impossible"},
+		{`"weight": 0`, `"weight": 7`, "law"},
+		{`{`, `[`, "not a model"},
+	} {
+		bad := strings.Replace(text.String(), c.old, c.new, 1)
+		if bad == text.String() {
+			t.Fatalf("%s does not occur", c.old)
+		}
+		_, err := ReadModel(strings.NewReader(bad))
+		var input *InputError
+		if !errors.As(err, &input) || !strings.Contains(err.Error(), c.want) || input.Hint() == "" {
+			t.Errorf("%s: error %v, want %q and a hint", c.new, err, c.want)
+		}
+	}
+}
+
+func FuzzReadModel(f *testing.F) {
+	m, err := Default()
+	if err != nil {
+		f.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := m.Write(&text); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text.Bytes())
+	f.Add([]byte(`{"ckpt_model":1,"series":[{"app":"x","class":"A","mpi":"mpich","points":[{"p":4,"mib":1}]}],"library":{"mpich":{"mean":2,"n":1}}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		m, err := ReadModel(bytes.NewReader(text))
+		if err != nil {
+			return
+		}
+		// What was accepted predicts or refuses, and never panics.
+		for _, s := range m.Series {
+			for _, law := range []Law{Auto, Structural, Power, Volume23, Thesis} {
+				r := Request{App: App{Name: s.App, Class: s.Class, NP: 16}, MPI: s.MPI, Law: law, IO: FullIO}
+				if tm, err := m.Time(r, "gzip", nil); err == nil && math.IsNaN(tm.TotalMiB) {
+					t.Fatalf("%s: not a number", law)
+				}
+			}
+		}
+	})
+}
+
+// measured makes rows of a user's table.
+func measured(t *testing.T, text string) []dataset.Measurement {
+	t.Helper()
+	tab, err := dataset.ReadTable(strings.NewReader(text), "mine.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := dataset.MeasurementsOf(tab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// One measurement calibrates the structure of a known application.
+func TestOneMeasurement(t *testing.T) {
+	m, err := Fit(measured(t, "app,class,n_processes,dtapp_MiB\nbt,B,4,111.17\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Request{App: app(t, m, "bt.B.64"), Law: Structural}
+	theirs, ours := size(t, m, r).Zones.Data, size(t, model(t), r).Zones.Data
+	if d := theirs - ours; d < 1 || d > 2.5 { // 2.0 MiB of constant where BT.B has 0.4 to 0.8
+		t.Errorf("calibration moves the data zone by %.2f MiB", d)
+	}
+}
+
+// One process count cannot fix a law of two parameters; two can.
+func TestPointsForLaws(t *testing.T) {
+	one := measured(t, "app,class,n_processes,dtapp_MiB\nmine,x,4,100\n")
+	m, err := Fit(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := m.Application("mine.x.16", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, law := range []Law{Auto, Power, Volume23, Thesis} {
+		_, err := m.Size(Request{App: a, Law: law})
+		var input *InputError
+		if !errors.As(err, &input) || !strings.Contains(err.Error(), "1 process count(s) cannot fix the 2 parameters") || !strings.Contains(input.Hint(), "measure another process count") {
+			t.Errorf("%s: %v", law, err)
+		}
+	}
+	two := measured(t, "app,class,n_processes,dtapp_MiB\nmine,x,4,100\nmine,x,16,30\n")
+	if m, err = Fit(two); err != nil {
+		t.Fatal(err)
+	}
+	s := size(t, m, Request{App: a})
+	if math.Abs(s.Zones.Data-30) > 0.5 || s.LowMiB >= s.TotalMiB {
+		t.Errorf("16 processes: %+v, measured 30", s.Zones)
+	}
+	if wide := size(t, m, Request{App: App{Name: "mine", Class: "x", NP: 256}}); wide.Extrapolation != 16 || !strings.Contains(wide.Note, "factor of 16") {
+		t.Errorf("256 processes: extrapolation %g, note %q", wide.Extrapolation, wide.Note)
+	}
+}
+
+func TestRequestRefuses(t *testing.T) {
+	m := model(t)
+	a := app(t, m, "bt.B.16")
+	for _, c := range []struct {
+		r    Request
+		want string
+	}{
+		{Request{App: a, Mapping: []int{8, 9}}, "places 17"},
+		{Request{App: a, Mapping: []int{16, 0}}, "without processes"},
+		{Request{App: a, MPI: "lam"}, "lam"},
+		{Request{App: a, IO: "much"}, "much"},
+		{Request{App: a, Aggregators: 2}, "collective"},
+		{Request{App: a, IO: FullIO, Aggregators: 99}, "99 aggregators"},
+		{Request{App: a, IO: FullIO, BufferMiB: math.NaN()}, "impossible"},
+		{Request{App: App{Name: "none", Class: "B", NP: 4}}, "never measured"},
+	} {
+		_, err := m.Size(c.r)
+		var input *InputError
+		if !errors.As(err, &input) || !strings.Contains(err.Error(), c.want) || input.Hint() == "" {
+			t.Errorf("%+v: %v, want %q and a hint", c.r, err, c.want)
+		}
+	}
+	if _, err := ParseLaw("gravity"); err == nil {
+		t.Error("law gravity was accepted")
+	}
+}
+
+// A probe of the user's file system replaces the rate of the thesis's disk.
+func TestProbe(t *testing.T) {
+	m := model(t)
+	r := Request{App: app(t, m, "bt.B.16"), Mapping: []int{4, 4, 4, 4}}
+	tm, err := m.Time(r, "none", &Probe{MiBPerS: 100, RelativeSD: 0.1, Writers: 1, Dir: "/scratch"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := tm.TotalMiB / 4 / 100; math.Abs(tm.Latency.Storage/want-1) > 1e-9 {
+		t.Errorf("storage %.3f s, want %.3f: a node writes a quarter at 100 MiB/s", tm.Latency.Storage, want)
+	}
+	if !strings.Contains(tm.Valid, "/scratch") {
+		t.Errorf("valid: %s", tm.Valid)
+	}
+}
+
+func ExampleModel_Size() {
+	m, err := Default()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	a, err := m.Application("bt.D.64", 0)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s, err := m.Size(Request{App: a, Mapping: []int{32, 32}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%d files of %.0f MiB (%s); León measured 664\n", s.Files[0].Count, s.Files[0].MiB, s.Model)
+	// Output: 64 files of 665 MiB (structural); León measured 664
+}

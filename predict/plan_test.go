@@ -1,0 +1,153 @@
+package predict
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"ckpt/dataset"
+)
+
+// budget stands in for package interval, which predict does not import.
+func budget(overhead, app, checkpoint float64) (int, float64, float64, error) {
+	n := math.Floor(overhead * app / checkpoint)
+	if n < 2 {
+		return 0, (1 + overhead) * app, app, nil
+	}
+	return int(n) - 1, (1 + overhead) * app / n, app + (n-1)*checkpoint, nil
+}
+
+func TestPlan(t *testing.T) {
+	m := model(t)
+	p := Planning{App: app(t, m, "bt.D.64"), Overhead: 0.3, AppSeconds: 1137.53, Keep: 2}
+	for _, aim := range []Aim{LeastTime, LeastStorage, LeastLost} {
+		p.Minimize = aim
+		options, err := m.Plan(p, budget)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(options) != 7*2*2 || !options[0].Best || slices.ContainsFunc(options[1:], func(o Option) bool { return o.Best }) {
+			t.Fatalf("%s: %d options, first %+v", aim, len(options), options[0])
+		}
+		key := map[Aim]func(Option) float64{LeastTime: func(o Option) float64 { return o.CheckpointS },
+			LeastStorage: func(o Option) float64 { return o.StorageMiB }, LeastLost: func(o Option) float64 { return o.LostS }}[aim]
+		for _, o := range options[1:] {
+			if o.Fits && key(o) < key(options[0]) {
+				t.Errorf("%s: %+v is better than the best, %+v", aim, o, options[0])
+			}
+			if o.StorageMiB != 3*o.GstoredMiB {
+				t.Errorf("storage of two kept and one written is %g of %g", o.StorageMiB, o.GstoredMiB)
+			}
+		}
+	}
+	// A store that is too small for anything: no best.
+	p.CapacityMiB = 1
+	options, err := m.Plan(p, budget)
+	if err != nil || slices.ContainsFunc(options, func(o Option) bool { return o.Fits || o.Best }) {
+		t.Errorf("fits into 1 MiB: %v", err)
+	}
+}
+
+func TestPlanRefuses(t *testing.T) {
+	m := model(t)
+	good := Planning{App: app(t, m, "bt.B.4"), Overhead: 0.1, AppSeconds: 100}
+	for _, c := range []struct {
+		change func(*Planning)
+		want   string
+	}{
+		{func(p *Planning) { p.Overhead = 0 }, "overhead"},
+		{func(p *Planning) { p.AppSeconds = math.NaN() }, "cannot be planned"},
+		{func(p *Planning) { p.Keep = -1 }, "cannot be kept"},
+		{func(p *Planning) { p.Minimize = "fun" }, "fun"},
+		{func(p *Planning) { p.PPN = []int{5} }, "5 processes per node"},
+		{func(p *Planning) { p.Codecs = []string{"rar"} }, "rar"},
+		{func(p *Planning) { p.MPI = []string{"lam"} }, "lam"},
+	} {
+		p := good
+		c.change(&p)
+		_, err := m.Plan(p, budget)
+		var input *InputError
+		if !errors.As(err, &input) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", p, err, c.want)
+		}
+	}
+}
+
+// Fit and predict take well below 10 ms, see docs/PREDICT.md.
+func BenchmarkFitPredict(b *testing.B) {
+	rows, err := dataset.Measurements()
+	if err != nil {
+		b.Fatal(err)
+	}
+	model(b)
+	rows = slices.DeleteFunc(rows, func(r dataset.Measurement) bool { return r.Series() != "bt.D mpich" || r.Table != "4.3" })
+	for b.Loop() {
+		m, err := Fit(rows)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := m.Size(Request{App: app(b, m, "bt.D.324"), Mapping: blocks(324, 54)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Fitting all built-in tables of sizes, 96 rows.
+func BenchmarkFitAllTables(b *testing.B) {
+	rows, err := dataset.Measurements()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := fitSizes(rows); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// 10,000 configurations: 25 mappings × 2 libraries × 4 codecs × 10 numbers of
+// aggregators × 5 buffers.
+func BenchmarkPlan(b *testing.B) {
+	m := model(b)
+	p := Planning{App: app(b, m, "bt.D.256"), Overhead: 0.1, AppSeconds: 7200, IO: FullIO, Codecs: Codecs(), BuffersMiB: []float64{4, 8, 16, 32, 64}}
+	for i := range 25 {
+		p.PPN = append(p.PPN, 4+5*i)
+	}
+	for i := range 10 {
+		p.Aggregators = append(p.Aggregators, 1+i)
+	}
+	for b.Loop() {
+		options, err := m.Plan(p, budget)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(options) != 10_000 {
+			b.Fatalf("%d configurations", len(options))
+		}
+	}
+}
+
+// Nothing that is computed depends on the order of maps.
+func TestDeterministic(t *testing.T) {
+	first := ""
+	for range 5 {
+		rows, err := dataset.Measurements()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := fitSizes(rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := fmt.Sprintf("%+v", m.Fits())
+		if first == "" {
+			first = text
+		}
+		if text != first {
+			t.Fatal("two fits of the same rows differ")
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package predict
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"ckpt/dataset"
+)
+
+// drawPoints draws a falling data zone at two or more process counts, off by up
+// to a few percent, as measurements are.
+func drawPoints(t *rapid.T) []point {
+	n := rapid.IntRange(2, 8).Draw(t, "points")
+	a := rapid.Float64Range(1, 1e5).Draw(t, "volume")
+	b := rapid.Float64Range(0, 1e3).Draw(t, "surface")
+	p, out := 1., []point{}
+	for range n {
+		p *= rapid.Float64Range(1.3, 3).Draw(t, "step")
+		noise := rapid.Float64Range(0.97, 1.03).Draw(t, "noise")
+		q := math.Ceil(p) + float64(len(out)) // different counts
+		out = append(out, point{q, (a/q + b*math.Pow(q, -2./3)) * noise})
+	}
+	return out
+}
+
+// Predictions of the laws are positive and, for volume and surface, fall with p.
+func TestLawsPositiveAndMonotone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		points := drawPoints(t)
+		set, err := chooseLaws(points)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range set.Fits {
+			last := math.Inf(1)
+			for p := 1.; p < 1e5; p *= 1.5 {
+				v := f.at(p)
+				if !(v > 0) {
+					t.Fatalf("%s is %g at %g", f.Law, v, p)
+				}
+				if v > last*(1+1e-9) && f.Law != Power && f.Law != PowerFloor {
+					t.Fatalf("%s rises at %g", f.Law, p)
+				}
+				last = v
+			}
+		}
+		for p := 1.; p < 1e5; p *= 1.5 {
+			if e := set.predict(p); !(e.Value > 0) || e.Low < 0 || e.Low > e.Value || e.High < e.Value {
+				t.Fatalf("%+v at %g", e, p)
+			}
+		}
+	})
+}
+
+// Measured in other units, everything scales.
+func TestLawsScale(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		points := drawPoints(t)
+		c := rapid.SampledFrom([]float64{1. / 1024, 1024, 1 << 20}).Draw(t, "unit")
+		scaled := slices.Clone(points)
+		for i := range scaled {
+			scaled[i].MiB *= c
+		}
+		a, err := chooseLaws(points)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := chooseLaws(scaled)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := rapid.Float64Range(1, 1e4).Draw(t, "p")
+		x, y := a.predict(p), b.predict(p)
+		if math.Abs(y.Value/x.Value/c-1) > 1e-4 || math.Abs(y.High/x.High/c-1) > 1e-3 {
+			t.Fatalf("%g at %g becomes %g, not %g times", x.Value, p, y.Value, c)
+		}
+	})
+}
+
+// Intervals widen away from the data: those of laws relative to the value, those
+// of the runtime constant in MiB.
+func TestIntervalsWiden(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		points := drawPoints(t)
+		set, err := chooseLaws(points)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := 0.
+		for p := set.High; p < 100*set.High; p *= 1.3 {
+			e := set.predict(p)
+			if w := e.High/e.Value - 1; w < last*(1-1e-3) {
+				t.Fatalf("%g: interval of %g narrows from %g", p, w, last)
+			} else {
+				last = w
+			}
+		}
+		d := &drift{}
+		for _, pt := range points {
+			d.X, d.R = append(d.X, math.Log(pt.P)), append(d.R, rapid.Float64Range(0.3, 3).Draw(t, "constant"))
+		}
+		for _, step := range []float64{1.3, 1 / 1.3} {
+			last, p := 0., set.High
+			if step < 1 {
+				p = set.Low
+			}
+			for range 10 {
+				_, sd, err := d.predict(p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if sd < last*(1-1e-9) {
+					t.Fatalf("%g: constant surer than nearer to the data", p)
+				}
+				last, p = sd, p*step
+			}
+		}
+	})
+}
+
+// Sizes of any job are positive, files add up to the total, zones to the file,
+// and the interval holds the value.
+func TestSizesAddUp(t *testing.T) {
+	m := model(t)
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom([]string{"bt", "sp", "lu", "cg", "minighost"}).Draw(t, "app")
+		class := rapid.SampledFrom([]string{"A", "B", "C"}).Draw(t, "class")
+		np := map[string][]int{"bt": {1, 4, 9, 64, 144}, "sp": {1, 4, 9, 64, 144}, "cg": {1, 2, 32, 128}}[name]
+		if np == nil {
+			np = []int{1, 7, 48, 130}
+		}
+		w, err := dataset.LoadWorkload(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inst, err := w.Instance(class, rapid.SampledFrom(np).Draw(t, "np"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Request{App: App{inst.Name, inst.Class, inst.NP, inst},
+			MPI:     rapid.SampledFrom([]string{"mpich", "openmpi"}).Draw(t, "mpi"),
+			IO:      rapid.SampledFrom([]IO{NoIO, SimpleIO, FullIO}).Draw(t, "io"),
+			Mapping: blocks(inst.NP, rapid.IntRange(1, inst.NP).Draw(t, "ppn"))}
+		if r.IO == FullIO {
+			r.Aggregators = rapid.IntRange(0, inst.NP).Draw(t, "aggregators")
+			r.BufferMiB = rapid.SampledFrom([]float64{0, 1, 16, 64}).Draw(t, "buffer")
+		}
+		s, err := m.Size(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		count, total := 0, 0.
+		for _, f := range s.Files {
+			count += f.Count
+			total += float64(f.Count) * f.MiB
+			if !(f.MiB > 0) || f.Low > f.MiB || f.High < f.MiB || f.Low < 0 {
+				t.Fatalf("file %+v", f)
+			}
+			if math.Abs(f.Zones.total()-f.MiB) > 1e-6*f.MiB {
+				t.Fatalf("zones %+v add up to %g, not %g", f.Zones, f.Zones.total(), f.MiB)
+			}
+		}
+		if count != inst.NP || math.Abs(total-s.TotalMiB) > 1e-6*total || s.LowMiB > s.TotalMiB || s.HighMiB < s.TotalMiB {
+			t.Fatalf("%d files, %g of %g MiB [%g, %g]", count, total, s.TotalMiB, s.LowMiB, s.HighMiB)
+		}
+		for _, codec := range Codecs() {
+			tm, err := m.Time(r, codec, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !(tm.Latency.Total > 0) || tm.LowS > tm.Latency.Total || tm.HighS < tm.Latency.Total || tm.StoredMiB > tm.TotalMiB*(1+1e-9) {
+				t.Fatalf("%s: %+v", codec, tm)
+			}
+		}
+	})
+}
+
+// More processes on a node never make its shared zone smaller.
+func TestSharedMonotone(t *testing.T) {
+	m := model(t)
+	for _, mpi := range []string{"mpich", "openmpi"} {
+		last := 0.
+		for pn := 1; pn <= 256; pn++ {
+			e := m.shared(mpi, "bt", pn)
+			if e.Value < last {
+				t.Errorf("%s: shared zone falls at %d", mpi, pn)
+			}
+			last = e.Value
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package predict
+
+import (
+	"fmt"
+	"math"
+)
+
+// A Time is the predicted latency of one checkpoint.
+type Time struct {
+	Size
+	Codec string `json:"codec"`
+	// StoredMiB is what all nodes write, after compression.
+	StoredMiB float64 `json:"stored_mib"`
+	// Latency has the terms in seconds, LowS and HighS the interval of the total.
+	Latency parts   `json:"latency_s"`
+	LowS    float64 `json:"low_s"`
+	HighS   float64 `json:"high_s"`
+	// TimeModel and Valid say how the time was found and where that holds.
+	TimeModel string `json:"time_model"`
+	Valid     string `json:"valid"`
+	Probe     *Probe `json:"probe,omitempty"`
+	// Assumed tells that the codec was not measured by the thesis.
+	Assumed bool `json:"assumed,omitempty"`
+}
+
+// Time predicts the latency of a checkpoint of a job. Under the law of the
+// thesis it is the thesis's: a line per zone, all processes side by side. A
+// probe replaces the rate of the thesis's disk by that of the user's.
+func (m *Model) Time(r Request, codec string, probe *Probe) (*Time, error) {
+	size, err := m.Size(r)
+	if err != nil {
+		return nil, err
+	}
+	return m.timeOf(size, r, codec, probe)
+}
+
+func (m *Model) timeOf(size *Size, r Request, codec string, probe *Probe) (*Time, error) {
+	t := &Time{Size: *size, Codec: codec, Probe: probe}
+	if codec == "" {
+		t.Codec = "none"
+	}
+	if r.Law == Thesis {
+		return t, t.thesis()
+	}
+	if m.Latency == nil {
+		return nil, refuse("use the built-in model", "the model knows no times")
+	}
+	c, err := m.Latency.codec(codec, size.MPI)
+	if err != nil {
+		return nil, err
+	}
+	sizeDoubt := (size.HighMiB - size.LowMiB) / 4 / size.TotalMiB
+	latency, total, stored := m.Latency.predict(size.NP, loads(size), c, t.Codec, probe, sizeDoubt)
+	t.Latency, t.LowS, t.HighS, t.StoredMiB = latency, total.Low, total.High, stored
+	t.TimeModel = fmt.Sprintf("coordination(np) + management(stored) + stored / (rate · ppn^%.2f)", m.Latency.Gamma)
+	t.Valid = fmt.Sprintf("%g to %g processes per node and %.1f to %.1f GiB per node, on local disks like that of AFS-1 (Tables 5.3-5.6)",
+		m.Latency.Low, m.Latency.High, m.Latency.LowMiB/1024, m.Latency.HighMiB/1024)
+	if probe != nil {
+		t.Valid = fmt.Sprintf("the file system of %s: %.0f MiB/s with %d writers, measured now", probe.Dir, probe.MiBPerS, probe.Writers)
+	}
+	if t.Assumed = c.assumed; c.assumed {
+		t.Note = join(t.Note, "the thesis has no times of "+t.Codec+"; its rate and ratio are assumed from live solvers")
+	}
+	if total.Extrapolation > 1.0001 {
+		t.Extrapolation = max(t.Extrapolation, total.Extrapolation)
+		t.Note = join(t.Note, fmt.Sprintf("time extrapolated by a factor of %.2g", total.Extrapolation))
+	}
+	return t, nil
+}
+
+func join(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
+}
+
+// loads sums the files of a job by node. The data zone compresses like data,
+// the rest like shared memory.
+func loads(s *Size) []nodeLoad {
+	// Files of equal nodes are counted together: nodes of a kind, each with its
+	// share of the files of that kind.
+	nodes := map[int]int{}
+	var order []int
+	for _, n := range s.Mapping {
+		if nodes[n] == 0 {
+			order = append(order, n)
+		}
+		nodes[n]++
+	}
+	var out []nodeLoad
+	for _, ppn := range order {
+		l := nodeLoad{ppn: ppn}
+		for _, f := range s.Files {
+			if f.PPN == ppn {
+				share := float64(f.Count) / float64(nodes[ppn])
+				l.data += share * f.Zones.Data
+				l.total += share * f.MiB
+			}
+		}
+		l.rest = max(0, l.total-l.data)
+		for range nodes[ppn] {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// thesis fills in Eq 5.1-5.3. Every process writes at the same rate however many
+// there are, so the time is that of the largest file.
+func (t *Time) thesis() error {
+	if t.Codec != "none" {
+		return refuse("leave out --codec, or use another law", "the thesis has no equation for the time of %s", t.Codec)
+	}
+	for _, f := range t.Files {
+		data, library, shared := thesisSeconds(f.Zones.Data, f.Zones.Library, f.Zones.Shared+f.Zones.IOBuffer)
+		t.Latency.Storage = max(t.Latency.Storage, data+library+shared)
+	}
+	t.Latency.Total, t.StoredMiB = t.Latency.Storage, t.TotalMiB
+	// Against Tables 5.3-5.6 the equations err by -61 to +73 %.
+	half := 0.6 * t.Latency.Total
+	t.LowS, t.HighS = math.Max(0, t.Latency.Total-half), t.Latency.Total+half
+	t.TimeModel = "thesis: Eq 5.1 + 5.2 + 5.3"
+	t.Valid = "no congestion of the node"
+	return nil
+}
