@@ -95,9 +95,12 @@ type ticket struct {
 	err        error
 }
 
-// killGrace is how long ranks may take to leave by themselves, and how long a
-// killed process may take to be gone.
-const killGrace = 10 * time.Second
+// leaveGrace is how long ranks may take to leave by themselves, killGrace how
+// long a killed process may take to be gone.
+const (
+	leaveGrace = 3 * time.Second
+	killGrace  = 10 * time.Second
+)
 
 func newDriver(spec Spec, job *image.Job, store string, mapping Mapping, library libraryID, limits protocol.Limits, out Observer) *driver {
 	return &driver{spec: spec, job: job, store: store, mapping: mapping, nodes: mapping.Nodes(), library: library, limits: limits, out: out, log: slog.New(slog.DiscardHandler), launcher: local{}, network: "unix",
@@ -484,7 +487,7 @@ func (d *driver) lose(gen, rank int, cause string) {
 
 // settle lets the ranks leave, ends those that do not, and cleans up.
 func (d *driver) settle() {
-	deadline := time.NewTimer(killGrace)
+	deadline := time.NewTimer(leaveGrace)
 	defer deadline.Stop()
 	if d.broken == nil && d.outcome.Result != protocol.Failed {
 	wait:

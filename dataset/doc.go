@@ -1,4 +1,5 @@
-// Package dataset says what the memory of an application is made of.
+// Package dataset says what the memory of an application is made of, and what
+// was measured of it.
 //
 // A workload spec is a YAML text that names the arrays of one application and
 // gives each a size, as an expression over the problem class and the number of
@@ -9,6 +10,14 @@
 //	inst, err := dataset.ParseApp("bt.B.4", 0)
 //	fmt.Println(inst, inst.DataBytes()) // bt.B.4, bytes of the data zone of one rank
 //
+// Tables hold what was measured: 52 of León's thesis are built in, each with
+// where its numbers come from and what is wrong with them, and a user's CSV of
+// the same shape stands wherever a table's name does.
+//
+//	t, err := dataset.LoadTable("5.16")     // or table_5_16, or path/to/mine.csv
+//	mib, err := t.Number(0, "bt_dtapp_MiB") // units are in the names of columns
+//	rows, err := dataset.MeasurementsOf(t)  // typed: sizes by zone in MiB
+//
 // The specs of bt, sp, lu, cg, minighost and ring are built in; a path to a
 // YAML file stands wherever a name does. docs/WORKLOADS.md describes the format.
 //
@@ -18,7 +27,10 @@
 //     array that is not a whole number of elements is an error, never rounded.
 //   - A spec is data. Expressions have no loops, no strings and no access to
 //     anything but the spec's own parameters; hostile text ends in an error.
-//   - Errors are of type [SpecError], one line long, and carry a hint.
+//   - Errors are of type [SpecError] or, about the text of a table, [TableError],
+//     which names line and column; they are one line long and carry a hint.
+//   - Tables are returned as they were printed. Only the typed readers correct:
+//     see [Measurement], [ImageFiles] and [Latencies] for what and why.
 //   - DataBytes of the NAS benchmarks agrees with the DTAPP columns of León
 //     (2022), Tables 4.1-4.3, 5.1, 5.2 and 5.16, within 3 %, mostly 0.5 %
 //     (TestMeasuredSizes logs every row).

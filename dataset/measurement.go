@@ -298,27 +298,27 @@ func (t *Table) check(rows []Measurement) error {
 		}
 		seen[k] = m.Line
 	}
-	// Under strong scaling np·data varies by a small factor, under weak scaling
-	// by np; a slip between units is a factor of 1024.
-	bySeries := map[string][]Measurement{}
+	// Under strong scaling np·data stays nearly the same, under weak scaling data
+	// does; a slip between units moves both by a factor of 1024.
+	volumes, sizes := map[string][]float64{}, map[string][]float64{}
 	for _, m := range rows {
 		if m.Data > 0 {
-			bySeries[m.Series()] = append(bySeries[m.Series()], m)
+			volumes[m.Series()] = append(volumes[m.Series()], m.Data*float64(m.NP))
+			sizes[m.Series()] = append(sizes[m.Series()], m.Data)
 		}
+	}
+	for series, v := range volumes {
+		slices.Sort(v)
+		slices.Sort(sizes[series])
 	}
 	column, _ := t.sizeColumn(sizeColumns[0].names)
 	for _, m := range rows {
-		s := bySeries[m.Series()]
-		if len(s) < 2 || m.Data == 0 {
+		v := volumes[m.Series()]
+		if len(v) < 2 || m.Data == 0 {
 			continue
 		}
-		volumes := make([]float64, len(s))
-		for i, o := range s {
-			volumes[i] = o.Data * float64(o.NP)
-		}
-		slices.Sort(volumes)
-		median, v := volumes[len(volumes)/2], m.Data*float64(m.NP)
-		if r := v / median; r > 200 || r < 1./200 {
+		r, size := m.Data*float64(m.NP)/v[len(v)/2], m.Data/sizes[m.Series()][len(v)/2]
+		if r > 200 && size > 20 || r < 1./200 && size < 1./20 {
 			return t.bad(m.Line, column, fmt.Sprintf("%s is %.3g times what the other rows of %s suggest; units are mixed", t.Text(m.row(t), column), r, m.Series()),
 				"write all rows in the unit of the column's name ("+unitOf(column)+")")
 		}

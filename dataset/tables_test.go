@@ -177,6 +177,19 @@ func TestBadTables(t *testing.T) {
 	}
 }
 
+// Neither strong nor weak scaling over a wide range looks like a slip of units.
+func TestWideRanges(t *testing.T) {
+	for _, text := range []string{
+		"bt,D,4,6500\nbt,D,4096,7\n",
+		"minighost,B,4,38.2\nminighost,B,4096,38.2\n",
+		"lu,D,1,40000\nlu,D,64,700\nlu,D,16384,5\n",
+	} {
+		if _, err := read("app,class,n_processes,dtapp_MiB\n" + text); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestTableFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mine.csv")
 	if err := os.WriteFile(path, []byte("# source: own runs | NOTE: mean of 3\napp,class,n_processes,n_nodes,mpi,dtapp_MiB\nbt,B,16,4,Open MPI,33\n"), 0o600); err != nil {

@@ -131,7 +131,7 @@ func (s *lawSet) weigh() {
 }
 
 // predict evaluates the set at p, in MiB.
-func (s *lawSet) predict(p float64) Estimate {
+func (s *lawSet) predict(p float64) estimated {
 	mean := 0.0
 	for _, f := range s.Fits {
 		mean += f.Weight * f.at(p)

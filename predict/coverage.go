@@ -19,9 +19,9 @@ type Coverage struct {
 	ratios      []float64 // error over half width
 }
 
-func (c *Coverage) add(e Estimate, measured float64) {
+func (c *Coverage) add(e estimated, measured float64) {
 	c.Of++
-	if e.Contains(measured) {
+	if e.contains(measured) {
 		c.Covered++
 	}
 	c.widths, c.ratios = append(c.widths, e.half()/measured), append(c.ratios, math.Abs(e.Value-measured)/e.half())
@@ -149,12 +149,12 @@ func leaveOutFiles(by func(string) *Coverage) error {
 }
 
 // filesWithout predicts every file from the jobs other than its own.
-func filesWithout(files []dataset.ImageFile) ([]Estimate, error) {
+func filesWithout(files []dataset.ImageFile) ([]estimated, error) {
 	base, err := Default()
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Estimate, 0, len(files))
+	out := make([]estimated, 0, len(files))
 	for begin := 0; begin < len(files); {
 		end := begin
 		for end < len(files) && files[end].Case() == files[begin].Case() {
@@ -180,35 +180,35 @@ func filesWithout(files []dataset.ImageFile) ([]Estimate, error) {
 }
 
 // fileOf predicts one file of a table.
-func (m *Model) fileOf(f dataset.ImageFile) (Estimate, error) {
+func (m *Model) fileOf(f dataset.ImageFile) (estimated, error) {
 	c, inst, err := caseOf(f)
 	if err != nil {
-		return Estimate{}, err
+		return estimated{}, err
 	}
 	r, err := Request{App: App{inst.Name, inst.Class, inst.NP, inst}, Mapping: f.Mapping, MPI: f.MPI, IO: FullIO, Aggregators: c.aggregators}.normal()
 	if err != nil {
-		return Estimate{}, err
+		return estimated{}, err
 	}
 	data, err := m.data(r.App, r.MPI, Auto, len(r.Mapping))
 	if err != nil {
-		return Estimate{}, err
+		return estimated{}, err
 	}
 	k := File{PPN: ppnOf(f), Count: 1, Aggregator: f.Aggregator, first: f.Aggregator && f.Rank == 0 && f.MPI == "openmpi"}
-	k, err = m.file(r, k, data.Estimate)
+	k, err = m.file(r, k, data.estimated)
 	return k.estimate, err
 }
 
 // latencyWithout predicts row i from all others.
-func latencyWithout(rows []dataset.Latency, i int) (Estimate, error) {
+func latencyWithout(rows []dataset.Latency, i int) (estimated, error) {
 	l := rows[i]
 	rest := slices.Delete(slices.Clone(rows), i, i+1)
 	f, err := fitLatency(rest)
 	if err != nil {
-		return Estimate{}, err
+		return estimated{}, err
 	}
 	c, err := f.codec(l.Codec, l.MPI)
 	if err != nil {
-		return Estimate{}, err
+		return estimated{}, err
 	}
 	_, e, _ := f.predict(l.NP, []nodeLoad{{l.NP, l.DataMiB, l.RawMiB - l.DataMiB, l.RawMiB}}, c, l.Codec, nil, 0)
 	return e, nil

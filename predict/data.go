@@ -49,7 +49,7 @@ func (m *Model) Application(s string, np int) (App, error) {
 
 // A zoneEstimate says by which law and points a zone was predicted.
 type zoneEstimate struct {
-	Estimate
+	estimated
 	law   string
 	basis string
 	n     int
@@ -80,7 +80,7 @@ func (m *Model) data(a App, mpi string, law Law, nodes int) (zoneEstimate, error
 	if err != nil {
 		return zoneEstimate{}, fmt.Errorf("%s: %w", s.name(), err)
 	}
-	e := zoneEstimate{Estimate: set.predict(float64(a.NP)), law: set.String(), n: len(points)}
+	e := zoneEstimate{estimated: set.predict(float64(a.NP)), law: set.String(), n: len(points)}
 	e.basis = fmt.Sprintf("%s, %d points from %g to %g processes (%s)", s.name(), len(points), set.Low, set.High, tables(s.Tables))
 	return e, nil
 }
@@ -191,9 +191,9 @@ func (m *Model) openMPIShift() (shift, sd float64, n int) {
 }
 
 // shared predicts the shared zone of a process with pn of them on its node.
-func (m *Model) shared(mpi, app string, pn int) Estimate {
+func (m *Model) shared(mpi, app string, pn int) estimated {
 	if f := m.Shared[mpi]; f != nil {
 		return f.predict(app, pn)
 	}
-	return Estimate{Extrapolation: 1}
+	return estimated{Extrapolation: 1}
 }

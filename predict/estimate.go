@@ -2,9 +2,9 @@ package predict
 
 import "math"
 
-// An Estimate is a number with the interval that holds the true value in 95 of
+// An estimated value is a number with the interval that holds the true value in 95 of
 // 100 cases. Its unit is that of the field that carries it.
-type Estimate struct {
+type estimated struct {
 	Value float64 `json:"value"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
@@ -14,21 +14,21 @@ type Estimate struct {
 }
 
 // estimate makes an interval of half a width; what cannot be negative is not.
-func estimate(value, half, extrapolation float64) Estimate {
-	return Estimate{value, max(0, value-half), value + half, max(1, extrapolation)}
+func estimate(value, half, extrapolation float64) estimated {
+	return estimated{value, max(0, value-half), value + half, max(1, extrapolation)}
 }
 
 // half is the half width of the interval.
-func (e Estimate) half() float64 { return max(e.High-e.Value, e.Value-e.Low) }
+func (e estimated) half() float64 { return max(e.High-e.Value, e.Value-e.Low) }
 
-// Scale multiplies an estimate by a number known exactly.
-func (e Estimate) Scale(f float64) Estimate {
-	return Estimate{e.Value * f, e.Low * f, e.High * f, e.Extrapolation}
+// scale multiplies an estimate by a number known exactly.
+func (e estimated) scale(f float64) estimated {
+	return estimated{e.Value * f, e.Low * f, e.High * f, e.Extrapolation}
 }
 
 // independent adds estimates whose errors have nothing to do with each other:
 // variances add.
-func independent(list ...Estimate) Estimate {
+func independent(list ...estimated) estimated {
 	var sum, squares, factor float64
 	for _, e := range list {
 		sum += e.Value
@@ -38,8 +38,8 @@ func independent(list ...Estimate) Estimate {
 	return estimate(sum, math.Sqrt(squares), factor)
 }
 
-// Contains reports whether v lies in the interval.
-func (e Estimate) Contains(v float64) bool { return e.Low <= v && v <= e.High }
+// contains reports whether v lies in the interval.
+func (e estimated) contains(v float64) bool { return e.Low <= v && v <= e.High }
 
 // beyond is by what factor x lies outside [low, high].
 func beyond(x, low, high float64) float64 {

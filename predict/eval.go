@@ -87,7 +87,7 @@ func Evaluate(count CountFunc) (*Evaluation, error) {
 	if out.Summary.Coverage, err = leaveOneOut(); err != nil {
 		return nil, err
 	}
-	out.Summary.Misprints, err = Misprints()
+	out.Summary.Misprints, err = misprints()
 	return out, err
 }
 
@@ -118,7 +118,7 @@ type evaluator struct {
 }
 
 // add appends a row; zero or NaN for what does not exist.
-func (ev *evaluator) add(table, row, quantity string, measured, thesis float64, ours Estimate, note string) {
+func (ev *evaluator) add(table, row, quantity string, measured, thesis float64, ours estimated, note string) {
 	r := Row{Table: table, Row: row, Quantity: quantity, Measured: number(measured), Thesis: number(thesis),
 		Ours: number(ours.Value), Low: number(ours.Low), High: number(ours.High), Note: note}
 	if r.Low == nil && r.Ours != nil {
@@ -145,7 +145,7 @@ func number(v float64) *float64 {
 func number3(v float64) *float64 { return &v }
 
 // sharedWithout predicts the shared zone of pn processes from rows of other pn.
-func (ev *evaluator) sharedWithout(app, mpi string, pn int) (Estimate, error) {
+func (ev *evaluator) sharedWithout(app, mpi string, pn int) (estimated, error) {
 	var rest []dataset.Measurement
 	for _, r := range ev.rows {
 		if r.MPI == mpi && r.PPN != pn && r.Shared > 0 && !r.SharedDoubtful {
@@ -154,13 +154,13 @@ func (ev *evaluator) sharedWithout(app, mpi string, pn int) (Estimate, error) {
 	}
 	f, err := fitShared(mpi, rest)
 	if err != nil {
-		return Estimate{}, err
+		return estimated{}, err
 	}
 	return f.predict(app, pn), nil
 }
 
 // heldOut predicts the zones of a process held out of the fits.
-func (ev *evaluator) heldOut(app, class, mpi string, np, pn int) (data, library, shared Estimate, err error) {
+func (ev *evaluator) heldOut(app, class, mpi string, np, pn int) (data, library, shared estimated, err error) {
 	a, err := ev.calibrated.Application(fmt.Sprintf("%s.%s.%d", app, class, np), 0)
 	if err != nil {
 		return data, library, shared, err
@@ -170,7 +170,7 @@ func (ev *evaluator) heldOut(app, class, mpi string, np, pn int) (data, library,
 		return data, library, shared, err
 	}
 	shared, err = ev.sharedWithout(app, mpi, pn)
-	return z.Estimate, ev.base.Library[mpi].predict(), shared, err
+	return z.estimated, ev.base.Library[mpi].predict(), shared, err
 }
 
 // estimates are the predicted rows of Tables 4.1-4.3.
@@ -195,7 +195,7 @@ func (ev *evaluator) estimates() error {
 			ev.add(t.number, r.name, "shared", r.measured.Shared, r.estimated.Shared, shared, note)
 			ev.add(t.number, r.name, "file", r.measuredFile, r.estimatedFile, file, note)
 			if r.measuredTotal > 0 {
-				ev.add(t.number, r.name, "total", r.measuredTotal, r.estimatedTotal, file.Scale(float64(r.pn*r.nodes)), note)
+				ev.add(t.number, r.name, "total", r.measuredTotal, r.estimatedTotal, file.scale(float64(r.pn*r.nodes)), note)
 			}
 		}
 	}

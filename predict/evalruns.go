@@ -29,7 +29,7 @@ func (ev *evaluator) examples() error {
 		ev.add(e.table, row, "library", e.measured.Library, e.estimated.Library, library, "")
 		ev.add(e.table, row, "shared", e.measured.Shared, e.estimated.Shared, shared, "")
 		ev.add(e.table, row, "file", e.measured.total(), e.estimated.total(), independent(data, library, shared), "measured: sum of the zones")
-		size, err := ev.base.assemble(requestOf(e), zoneEstimate{Estimate: data})
+		size, err := ev.base.assemble(requestOf(e), zoneEstimate{estimated: data})
 		if err != nil {
 			return err
 		}
@@ -37,7 +37,7 @@ func (ev *evaluator) examples() error {
 		if err != nil {
 			return err
 		}
-		ours := Estimate{Value: t.Latency.Total, Low: t.LowS, High: t.HighS}
+		ours := estimated{Value: t.Latency.Total, Low: t.LowS, High: t.HighS}
 		ev.add(e.table, row+", one checkpoint", "time", e.measCheckpoint, e.estCheckpoint, ours, "measured: sum of the times of the zones")
 		if ev.count == nil {
 			continue
@@ -46,7 +46,7 @@ func (ev *evaluator) examples() error {
 		if err != nil {
 			return err
 		}
-		exact := func(v float64) Estimate { return Estimate{Value: v, Low: v, High: v} }
+		exact := func(v float64) estimated { return estimated{Value: v, Low: v, High: v} }
 		ev.add(e.table, row, "count", float64(e.count), float64(e.count), exact(float64(n)), "from the checkpoint time of the thesis")
 		ev.add(e.table, row+", interval", "time", 0, e.interval, exact(interval), "from the checkpoint time of the thesis")
 		ev.add(e.table, row+", whole run", "time", e.measTotal, e.estTotal, exact(total), "from the checkpoint time of the thesis")
@@ -74,13 +74,13 @@ func (ev *evaluator) useCase() error {
 		return err
 	}
 	// One file of each group of the figure, in its order.
-	group := func(want int) Estimate {
+	group := func(want int) estimated {
 		for i, f := range files {
 			if f.Table == "5.8" && f.Class == "C" && f.NP == 25 && f.Rank == want {
 				return predicted[i]
 			}
 		}
-		return Estimate{}
+		return estimated{}
 	}
 	for i, rank := range []int{1, 0, 24} {
 		thesis, err := t.Number(i, "predicted_file_MiB")
@@ -110,7 +110,7 @@ func (m *Model) algorithm1(f dataset.ImageFile) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	k := thesisFile(r, File{PPN: ppnOf(f), Count: 1, Aggregator: f.Aggregator}, data.Estimate)
+	k := thesisFile(r, File{PPN: ppnOf(f), Count: 1, Aggregator: f.Aggregator}, data.estimated)
 	return k.estimate.Value, nil
 }
 
@@ -192,7 +192,7 @@ func (ev *evaluator) mappings() error {
 					return err
 				}
 				n := float64(np)
-				ours := independent(file.Scale(n), estimate(managerMiB(nodes), 0.3*managerMiB(nodes), 1))
+				ours := independent(file.scale(n), estimate(managerMiB(nodes), 0.3*managerMiB(nodes), 1))
 				ev.add(src.table, row, "total", total, n*thesis+managerMiB(nodes), ours, "with manager files as on AFS-1")
 			}
 		}
@@ -207,10 +207,10 @@ func (ev *evaluator) buffers() error {
 	if err != nil {
 		return err
 	}
-	file := func(aggregators int, buffer float64, aggregator bool, law Law) (Estimate, error) {
+	file := func(aggregators int, buffer float64, aggregator bool, law Law) (estimated, error) {
 		s, err := ev.base.Size(Request{App: a, Mapping: []int{4, 4, 4, 4}, IO: FullIO, Aggregators: aggregators, BufferMiB: buffer, Law: law})
 		if err != nil {
-			return Estimate{}, err
+			return estimated{}, err
 		}
 		i := slices.IndexFunc(s.Files, func(f File) bool { return f.Aggregator == aggregator })
 		return s.Files[i].estimate, nil

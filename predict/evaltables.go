@@ -72,10 +72,10 @@ func (t thesisTable) read() ([]estimateRow, error) {
 	return out, nil
 }
 
-// Misprints lists the numbers of the thesis that its own formulas contradict.
+// misprints lists the numbers of the thesis that its own formulas contradict.
 // The thesis's models are run as they are stated, and what they give is
 // compared with what is printed; those that agree are not listed.
-func Misprints() ([]string, error) {
+func misprints() ([]string, error) {
 	laws, err := thesisCoefficients()
 	if err != nil {
 		return nil, err

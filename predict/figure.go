@@ -61,6 +61,35 @@ func NewFigure(q Quantity, rows []dataset.Measurement, only []int, law Law) (*Fi
 	return nil, refuse("write data, shared or total", "quantity %q is unknown", q)
 }
 
+// Figure draws the data zone of a job's application as the model knows it.
+func (m *Model) Figure(r Request) (*Figure, error) {
+	r, err := r.normal()
+	if err != nil {
+		return nil, err
+	}
+	s := m.series(r.App.Name, r.App.Class, r.MPI)
+	if s == nil {
+		return nil, refuse("measure it and use --model, see ckpt predict fit", "%s.%s under %s was never measured, there are no points to draw", r.App.Name, r.App.Class, r.MPI)
+	}
+	var rows []dataset.Measurement
+	for _, pt := range s.Points {
+		rows = append(rows, dataset.Measurement{Table: s.table(), App: s.App, Class: s.Class, MPI: s.MPI, NP: int(pt.P), PPN: int(pt.P), Data: pt.MiB})
+	}
+	law := r.Law
+	if (law == Auto || law == "") && s.Drift != nil {
+		law = Structural
+	}
+	return NewFigure(DataQuantity, rows, nil, law)
+}
+
+// table is one of the tables of a series; points do not remember theirs.
+func (s *series) table() string {
+	if len(s.Tables) == 0 {
+		return ""
+	}
+	return s.Tables[0]
+}
+
 // separate divides rows by whether their law knows them.
 func separate(rows []dataset.Measurement, only []int, x func(dataset.Measurement) int, y func(dataset.Measurement) float64, trusted func(dataset.Measurement) bool) (used []dataset.Measurement, fitted, held []XY) {
 	for _, r := range rows {
@@ -109,12 +138,14 @@ func dataFigure(rows []dataset.Measurement, only []int, law Law) (*Figure, error
 	}
 	s := m.Series[0]
 	f.Low, f.High = span(s.Points)
+	// The thesis has one law for one node, another for several (Figures 4.3, 4.5).
+	nodes := (first.NP + first.PPN - 1) / first.PPN
 	if law == Structural {
 		if err := f.structural(m, first); err != nil {
 			return nil, err
 		}
 	} else {
-		set, _, err := s.laws(law, 1)
+		set, _, err := s.laws(law, nodes)
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +155,7 @@ func dataFigure(rows []dataset.Measurement, only []int, law Law) (*Figure, error
 			f.Curve = append(f.Curve, Band{x, e.Value, e.Low, e.High})
 		}
 	}
-	if t, _, err := thesisLaw(s, 1); err == nil && law != Thesis {
+	if t, _, err := thesisLaw(s, nodes); err == nil && law != Thesis {
 		f.ThesisName = fmt.Sprintf("thesis: %.5g·p^%.3f", t.Coef[0], t.Exponent)
 		for _, x := range grid(f) {
 			f.Thesis = append(f.Thesis, XY{x, t.at(x)})
@@ -133,8 +164,9 @@ func dataFigure(rows []dataset.Measurement, only []int, law Law) (*Figure, error
 	return f, nil
 }
 
-// structural evaluates the workload spec at every process count that the
-// application can be run with.
+// structural evaluates the workload spec at the process counts that divide the
+// problem well: where a process holds less than with any fewer (LU on 37
+// processes is a row of 37 slabs, and holds more than on 36).
 func (f *Figure) structural(m *Model, first dataset.Measurement) error {
 	w, err := dataset.LoadWorkload(first.App)
 	if err != nil {
@@ -151,7 +183,9 @@ func (f *Figure) structural(m *Model, first dataset.Measurement) error {
 		if err != nil {
 			return err
 		}
-		f.Curve = append(f.Curve, Band{float64(np), e.Value, e.Low, e.High})
+		if n := len(f.Curve); n == 0 || e.Value < f.Curve[n-1].Y {
+			f.Curve = append(f.Curve, Band{float64(np), e.Value, e.Low, e.High})
+		}
 	}
 	return nil
 }
@@ -253,47 +287,4 @@ func totalFigure(rows []dataset.Measurement, only []int, law Law) (*Figure, erro
 		}
 	}
 	return f, nil
-}
-
-// A FitRow is what a model found for one series, for tables.
-type FitRow struct {
-	Series string  `json:"series"`
-	Law    string  `json:"law"`
-	Points int     `json:"points"`
-	Low    float64 `json:"low_np"`
-	High   float64 `json:"high_np"`
-	// Coefficients are in MiB, in the order of the law's name.
-	Coefficients []float64 `json:"coefficients"`
-	Exponent     float64   `json:"exponent,omitempty"`
-	// LOO is the relative leave-one-out error, 0 if there are too few points.
-	LOO    float64 `json:"loo"`
-	AICc   float64 `json:"aicc"`
-	Weight float64 `json:"weight"`
-}
-
-// Fits lists the fits of all series and zones, in the order of the measurements.
-func (m *Model) Fits() []FitRow {
-	var out []FitRow
-	for _, s := range m.Series {
-		low, high := span(s.Points)
-		if s.Drift != nil {
-			out = append(out, FitRow{Series: s.name(), Law: "structural: arrays + constant", Points: len(s.Points), Low: low, High: high, Coefficients: []float64{mean(s.Drift.R)}, Weight: 1})
-		}
-		if s.Laws == nil {
-			continue
-		}
-		for _, f := range s.Laws.Fits {
-			out = append(out, FitRow{Series: s.name(), Law: string(f.Law), Points: len(s.Points), Low: low, High: high,
-				Coefficients: f.Coef, Exponent: f.Exponent, LOO: f.LOO, AICc: f.AICc, Weight: f.Weight})
-		}
-	}
-	for _, mpi := range []string{"mpich", "openmpi"} {
-		if c := m.Library[mpi]; c != nil {
-			out = append(out, FitRow{Series: "library " + mpi, Law: "constant", Points: c.N, Coefficients: []float64{c.Mean}, Weight: 1})
-		}
-		if f := m.Shared[mpi]; f != nil {
-			out = append(out, FitRow{Series: "shared " + mpi + " by ranks/node", Law: f.Law, Points: f.N, Low: f.Low, High: f.High, Coefficients: f.Coef, Weight: 1})
-		}
-	}
-	return out
 }

@@ -35,7 +35,7 @@ func TestStructuralErrors(t *testing.T) {
 		rel := e.Value/r.Data - 1
 		t.Logf("Table %-4s %s.%s.%-3d %-7s %9.3f MiB measured, %9.3f predicted [%.2f, %.2f] %+.2f %%", r.Table, r.App, r.Class, r.NP, r.MPI, r.Data, e.Value, e.Low, e.High, 100*rel)
 		errorsOf[r.MPI] = append(errorsOf[r.MPI], math.Abs(rel))
-		if e.Contains(r.Data) {
+		if e.contains(r.Data) {
 			covered++
 		}
 	}
@@ -125,7 +125,7 @@ func TestImageFiles(t *testing.T) {
 		}
 		if f.Aggregator && ppnOf(f) == f.Mapping[0] {
 			aggregators = append(aggregators, o)
-			constant = append(constant, math.Abs((plain[f.Case()]+BufferMiB(f.MPI))/f.MiB-1))
+			constant = append(constant, math.Abs((plain[f.Case()]+bufferMiB(f.MPI))/f.MiB-1))
 		}
 	}
 	for _, key := range []string{"5.8", "5.9", "5.11", "all"} {

@@ -15,8 +15,8 @@ const (
 	ompioBuffer = 32
 )
 
-// BufferMiB is the collective buffer that an MPI library uses by default.
-func BufferMiB(mpi string) float64 {
+// bufferMiB is the collective buffer that an MPI library uses by default.
+func bufferMiB(mpi string) float64 {
 	if mpi == "openmpi" {
 		return ompioBuffer
 	}
@@ -137,7 +137,7 @@ func caseOf(f dataset.ImageFile) (ioCase, *dataset.Instance, error) {
 	if err != nil {
 		return ioCase{}, nil, err
 	}
-	return ioCase{f.MPI, f.NP, len(f.Mapping), f.Aggregators, BufferMiB(f.MPI), collectiveWrite(inst)}, inst, nil
+	return ioCase{f.MPI, f.NP, len(f.Mapping), f.Aggregators, bufferMiB(f.MPI), collectiveWrite(inst)}, inst, nil
 }
 
 // ppnOf is how many ranks share the node of a file's rank.
@@ -230,7 +230,7 @@ func mean(list []float64) float64 {
 }
 
 // plain predicts the file of a process that is no aggregator, in MiB.
-func (f *ioFit) plain(c ioCase, data, shared Estimate) Estimate {
+func (f *ioFit) plain(c ioCase, data, shared estimated) estimated {
 	row, known := c.plainRow(data.Value, shared.Value)
 	v := f.Plain.at(row) + known
 	dof := float64(max(0, f.Plain.N-f.Plain.K) + ioPriorPoints)
@@ -240,7 +240,7 @@ func (f *ioFit) plain(c ioCase, data, shared Estimate) Estimate {
 }
 
 // excess predicts what an aggregator holds more, in MiB.
-func (f *ioFit) excess(c ioCase, first bool) Estimate {
+func (f *ioFit) excess(c ioCase, first bool) estimated {
 	row := c.excessRow(first)
 	v := f.Excess.at(row)
 	dof := float64(max(0, f.Excess.N-f.Excess.K) + ioPriorPoints)

@@ -183,7 +183,7 @@ type parts struct {
 
 // predict returns the latency of a checkpoint in seconds: the slowest node
 // decides. It also returns what all nodes store, in MiB.
-func (f *latencyFit) predict(np int, nodes []nodeLoad, c codecModel, name string, probe *Probe, sizeDoubt float64) (parts, Estimate, float64) {
+func (f *latencyFit) predict(np int, nodes []nodeLoad, c codecModel, name string, probe *Probe, sizeDoubt float64) (parts, estimated, float64) {
 	var worst parts
 	var stored, slowest float64
 	load := nodeLoad{ppn: 1}

@@ -16,6 +16,13 @@ import (
 // modelVersion is written into model files.
 const modelVersion = 1
 
+// Limits on what is fitted: leaving out each point in turn costs the square of
+// their number, calibrating the cube. The longest built-in series has 25 points.
+const (
+	maxPoints = 400
+	maxRows   = 4000
+)
+
 // maxModel bounds the text of a model; that of all built-in tables has 60 KiB.
 const maxModel = 8 << 20
 
@@ -103,6 +110,10 @@ func Fit(rows []dataset.Measurement) (*Model, error) {
 
 // fitSizes fits what rows of zone sizes tell, and nothing else.
 func fitSizes(rows []dataset.Measurement) (*Model, error) {
+	const means = "give means of repeated runs, and fewer process counts"
+	if len(rows) > maxRows {
+		return nil, refuse(means, "%d measurements are more than the %d that can be fitted", len(rows), maxRows)
+	}
 	m := &Model{Version: modelVersion, Library: map[string]*constant{}, Shared: map[string]*sharedFit{}, IO: map[string]*ioFit{}}
 	library, shared := map[string][]float64{}, map[string][]dataset.Measurement{}
 	for _, r := range rows {
@@ -129,6 +140,9 @@ func fitSizes(rows []dataset.Measurement) (*Model, error) {
 	}
 	specs := map[string]*dataset.Workload{}
 	for _, s := range m.Series {
+		if len(s.Points) > maxPoints {
+			return nil, refuse(means, "%s: %d points are more than the %d that can be fitted", s.name(), len(s.Points), maxPoints)
+		}
 		if _, ok := specs[s.App]; !ok && !strings.Contains(s.App, "/") {
 			// An application without a spec has laws only.
 			specs[s.App], _ = dataset.LoadWorkload(s.App)
@@ -221,8 +235,8 @@ func ReadModel(r io.Reader) (*Model, error) {
 // check demands of a model from a file what predictions rely on.
 func (m *Model) check() error {
 	for _, s := range m.Series {
-		if s == nil || s.App == "" || len(s.Points) == 0 {
-			return errors.New("a series has no name or no points")
+		if s == nil || s.App == "" || len(s.Points) == 0 || len(s.Points) > maxPoints {
+			return errors.New("a series has no name, no points or too many")
 		}
 		for _, pt := range s.Points {
 			if !(pt.P >= 1 && pt.P <= 1<<20 && pt.MiB > 0 && pt.MiB < 1<<40) {
@@ -260,7 +274,7 @@ func (m *Model) check() error {
 
 func (s *series) checkFit() error {
 	if d := s.Drift; d != nil {
-		if len(d.X) == 0 || len(d.X) != len(d.R) || len(d.X) > 10_000 {
+		if len(d.X) == 0 || len(d.X) != len(d.R) || len(d.X) > maxPoints {
 			return errors.New("calibration has no points")
 		}
 		for i := range d.X {

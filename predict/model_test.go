@@ -123,6 +123,23 @@ func TestOneMeasurement(t *testing.T) {
 	}
 }
 
+// One measurement calibrates the constant of the shared zone, for another
+// version of MPICH.
+func TestOneSharedZone(t *testing.T) {
+	m, err := Fit(measured(t, "app,class,n_processes,shmem_MiB\nbt,B,16,130\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pn, want := range map[int]float64{16: 130, 32: 130 + 64 + 48, 4: 130 - 48 - 15} { // 4 MiB·pn + pn²/16
+		if e := m.shared("mpich", "bt", pn); math.Abs(e.Value-want) > 0.01 || !e.contains(want) {
+			t.Errorf("%d processes: %+v, want %.0f", pn, e, want)
+		}
+	}
+	if a, b := m.shared("openmpi", "bt", 16), model(t).shared("openmpi", "bt", 16); a != b {
+		t.Errorf("Open MPI was not measured: %+v instead of %+v", a, b)
+	}
+}
+
 // One process count cannot fix a law of two parameters; two can.
 func TestPointsForLaws(t *testing.T) {
 	one := measured(t, "app,class,n_processes,dtapp_MiB\nmine,x,4,100\n")

@@ -184,7 +184,7 @@ func sharedLOO(law string, rows []dataset.Measurement) float64 {
 }
 
 // predict returns the shared zone of a process on a node with pn of them, in MiB.
-func (f *sharedFit) predict(app string, pn int) Estimate {
+func (f *sharedFit) predict(app string, pn int) estimated {
 	v := f.value(app, pn)
 	row, _ := sharedBasis(f.Law, float64(pn))
 	dof := float64(max(0, f.N-f.K) + sharedPriorPoints)
@@ -234,7 +234,7 @@ func fitConstant(values []float64) *constant {
 	return c
 }
 
-func (c *constant) predict() Estimate {
+func (c *constant) predict() estimated {
 	n := float64(max(1, c.N))
 	return estimate(c.Mean, student(max(3, n-1))*math.Hypot(c.SD, libraryDoubt)*math.Sqrt(1+1/n), 1)
 }

@@ -3,10 +3,7 @@ package predict
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
-
-	"ckpt/zones"
 )
 
 // IO says how an application writes its own files, which shows in its images.
@@ -69,12 +66,6 @@ type ZonesMiB struct {
 
 func (z ZonesMiB) total() float64 { return z.Library + z.Data + z.Shared + z.IOBuffer }
 
-// Bytes returns the sizes in bytes.
-func (z ZonesMiB) Bytes() zones.Sizes {
-	b := func(mib float64) int64 { return int64(math.Round(mib * (1 << 20))) }
-	return zones.Sizes{Library: b(z.Library), Data: b(z.Data), Shared: b(z.Shared), IOBuffer: b(z.IOBuffer)}
-}
-
 // A File is one kind of image file: all processes of nodes with PPN processes
 // that are, or are not, aggregators.
 type File struct {
@@ -87,7 +78,7 @@ type File struct {
 	Zones      ZonesMiB `json:"zones_mib"`
 	first      bool
 	half       [3]float64 // of data and library, shared, I/O
-	estimate   Estimate
+	estimate   estimated
 }
 
 // normal checks a request and fills in what was left out.
@@ -131,7 +122,7 @@ func (r Request) normal() (Request, error) {
 		r.Aggregators = len(r.Mapping) // ROMIO's cb_nodes
 	}
 	if r.BufferMiB == 0 {
-		r.BufferMiB = BufferMiB(r.MPI)
+		r.BufferMiB = bufferMiB(r.MPI)
 	}
 	return r, nil
 }
@@ -160,8 +151,8 @@ func (m *Model) assemble(r Request, data zoneEstimate) (*Size, error) {
 	for _, k := range kinds(r) {
 		var err error
 		if r.Law == Thesis {
-			k = thesisFile(r, k, data.Estimate)
-		} else if k, err = m.file(r, k, data.Estimate); err != nil {
+			k = thesisFile(r, k, data.estimated)
+		} else if k, err = m.file(r, k, data.estimated); err != nil {
 			return nil, err
 		}
 		k.MiB, k.Low, k.High = k.estimate.Value, k.estimate.Low, k.estimate.High
@@ -204,136 +195,4 @@ func managerMiB(nodes int) float64 {
 		return 18.69 + 19.18 + 0.01
 	}
 	return 18.69 + 18.89 + 0.01 + float64(nodes-1)*(17.24+2.5+2.7)
-}
-
-// kinds lists the different files of a job, with their number: per size of
-// node, and there aggregators apart. Aggregators are spread evenly over nodes,
-// on the first ranks of each (cb_config_list *:1).
-func kinds(r Request) []File {
-	var out []File
-	count := func(ppn, n int, aggregator, first bool) {
-		if n == 0 {
-			return
-		}
-		for i := range out {
-			if out[i].PPN == ppn && out[i].Aggregator == aggregator && out[i].first == first {
-				out[i].Count += n
-				return
-			}
-		}
-		out = append(out, File{PPN: ppn, Count: n, Aggregator: aggregator, first: first})
-	}
-	left := r.Aggregators
-	perNode := make([]int, len(r.Mapping))
-	for left > 0 {
-		placed := false
-		for i := range perNode {
-			if left > 0 && perNode[i] < r.Mapping[i] {
-				perNode[i]++
-				left--
-				placed = true
-			}
-		}
-		if !placed {
-			break
-		}
-	}
-	for i, ppn := range r.Mapping {
-		a := perNode[i]
-		count(ppn, ppn-a, false, false)
-		if a > 0 {
-			// Under Open MPI the first aggregator of several nodes is larger.
-			first := i == 0 && r.MPI == "openmpi" && len(r.Mapping) > 1 && r.Law != Thesis
-			if first {
-				count(ppn, 1, true, true)
-				a--
-			}
-			count(ppn, a, true, false)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b File) int {
-		if a.PPN != b.PPN {
-			return b.PPN - a.PPN
-		}
-		return rankOf(a) - rankOf(b)
-	})
-	return out
-}
-
-func rankOf(f File) int {
-	switch {
-	case f.first:
-		return 2
-	case f.Aggregator:
-		return 1
-	}
-	return 0
-}
-
-// file predicts one kind of file.
-func (m *Model) file(r Request, k File, data Estimate) (File, error) {
-	library := m.Library[r.MPI]
-	if library == nil {
-		return k, refuse("measure it, or use the built-in model", "the library zone of %s was never measured", r.MPI)
-	}
-	lib := library.predict()
-	if m.Shared[r.MPI] == nil {
-		return k, refuse("measure it, or use the built-in model", "the shared zone of %s was never measured", r.MPI)
-	}
-	shared := m.shared(r.MPI, r.App.Name, k.PPN)
-	switch r.IO {
-	case SimpleIO:
-		lib = estimate(max(lib.Value, romioLibrary), 0.3, 1)
-		data = estimate(data.Value+simpleData, math.Hypot(data.half(), simpleDoubt), data.Extrapolation)
-		shared = estimate(shared.Value+simpleShared, math.Hypot(shared.half(), simpleDoubt), shared.Extrapolation)
-	case FullIO:
-		return m.fullFile(r, k, data, lib, shared)
-	}
-	k.estimate = independent(lib, data, shared)
-	k.Zones = ZonesMiB{Library: lib.Value, Data: data.Value, Shared: shared.Value}
-	k.half = [3]float64{math.Hypot(data.half(), lib.half()), shared.half(), 0}
-	return k, nil
-}
-
-// fullFile predicts a file of a job that writes collectively.
-func (m *Model) fullFile(r Request, k File, data, lib, shared Estimate) (File, error) {
-	f := m.IO[r.MPI]
-	if f == nil {
-		return k, refuse("use the built-in model", "collective I/O under %s was never measured", r.MPI)
-	}
-	c := ioCase{r.MPI, r.App.NP, len(r.Mapping), r.Aggregators, r.BufferMiB, collectiveWrite(r.App.inst)}
-	plain := f.plain(c, data, shared)
-	k.estimate = plain
-	if r.MPI == "mpich" {
-		lib.Value = max(lib.Value, romioLibrary)
-	}
-	rest := max(0, plain.Value-lib.Value)
-	k.Zones = ZonesMiB{Library: min(lib.Value, plain.Value), Data: min(data.Value, rest), Shared: rest - min(data.Value, rest)}
-	// The calibration of I/O covers library and shared zones, too.
-	k.half = [3]float64{plain.half(), 0, 0}
-	if k.Aggregator {
-		excess := f.excess(c, k.first)
-		k.estimate = independent(plain, excess)
-		k.estimate.Extrapolation = max(plain.Extrapolation, shared.Extrapolation)
-		k.Zones.IOBuffer = excess.Value
-		k.half[2] = excess.half()
-	}
-	return k, nil
-}
-
-// thesisFile predicts one kind of file as the thesis does, Algorithm 1 with
-// constants. It gives no intervals; those of its data zone are kept.
-func thesisFile(r Request, k File, data Estimate) File {
-	lib, shared, buffer := thesisLibrary(r.MPI), thesisShared(r.MPI, k.PPN), 0.
-	if r.IO != NoIO {
-		lib = max(lib, romioLibrary)
-	}
-	if k.Aggregator {
-		buffer = r.BufferMiB
-	}
-	k.Zones = ZonesMiB{Library: lib, Data: data.Value, Shared: shared, IOBuffer: buffer}
-	half := 0.03 * shared // claimed: 0 to 3 %
-	k.estimate = estimate(k.Zones.total(), math.Hypot(data.half(), half), data.Extrapolation)
-	k.half = [3]float64{data.half(), half, 0}
-	return k
 }

@@ -137,7 +137,7 @@ func TestUseCase(t *testing.T) {
 }
 
 func TestMisprints(t *testing.T) {
-	list, err := Misprints()
+	list, err := misprints()
 	if err != nil {
 		t.Fatal(err)
 	}

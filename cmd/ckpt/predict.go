@@ -108,6 +108,7 @@ func inputErrors(err error) error {
 
 func newPredictSizeCommand(g *globals) *cobra.Command {
 	var o jobOptions
+	var figure string
 	cmd := &cobra.Command{
 		Use:   "size APP",
 		Short: "Predict the size of a checkpoint",
@@ -120,14 +121,20 @@ and whatever a model of ckpt predict fit has measurements of.`,
   ckpt predict size bt.C.25 --map 4,4,4,4,4,4,1 --io full --json
   ckpt predict size sp.B --np 49 --law thesis`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return inputErrors(runPredictSize(g, &o, args[0])) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			return inputErrors(runPredictSize(g, &o, args[0], figure))
+		},
 	}
 	o.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&figure, "plot", "", "draw the data zone over process counts to this .svg, .png or .pdf")
 	cmd.Flags().BoolVar(&o.managers, "manager-files", false, "add the images of mpiexec, ssh and proxies, as DMTCP stores them")
 	return cmd
 }
 
-func runPredictSize(g *globals, o *jobOptions, app string) error {
+func runPredictSize(g *globals, o *jobOptions, app, figure string) error {
+	if err := checkPlotName(figure); err != nil {
+		return err
+	}
 	m, err := o.load()
 	if err != nil {
 		return err
@@ -139,6 +146,15 @@ func runPredictSize(g *globals, o *jobOptions, app string) error {
 	s, err := m.Size(r)
 	if err != nil {
 		return err
+	}
+	if figure != "" {
+		f, err := m.Figure(r)
+		if err != nil {
+			return err
+		}
+		if err := plotFigure(figure, f); err != nil {
+			return err
+		}
 	}
 	if g.json {
 		return g.printJSON(s)

@@ -1,0 +1,44 @@
+package predict
+
+// A FitRow is what a model found for one series, for tables.
+type FitRow struct {
+	Series string  `json:"series"`
+	Law    string  `json:"law"`
+	Points int     `json:"points"`
+	Low    float64 `json:"low_np"`
+	High   float64 `json:"high_np"`
+	// Coefficients are in MiB, in the order of the law's name.
+	Coefficients []float64 `json:"coefficients"`
+	Exponent     float64   `json:"exponent,omitempty"`
+	// LOO is the relative leave-one-out error, 0 if there are too few points.
+	LOO    float64 `json:"loo"`
+	AICc   float64 `json:"aicc"`
+	Weight float64 `json:"weight"`
+}
+
+// Fits lists the fits of all series and zones, in the order of the measurements.
+func (m *Model) Fits() []FitRow {
+	var out []FitRow
+	for _, s := range m.Series {
+		low, high := span(s.Points)
+		if s.Drift != nil {
+			out = append(out, FitRow{Series: s.name(), Law: "structural: arrays + constant", Points: len(s.Points), Low: low, High: high, Coefficients: []float64{mean(s.Drift.R)}, Weight: 1})
+		}
+		if s.Laws == nil {
+			continue
+		}
+		for _, f := range s.Laws.Fits {
+			out = append(out, FitRow{Series: s.name(), Law: string(f.Law), Points: len(s.Points), Low: low, High: high,
+				Coefficients: f.Coef, Exponent: f.Exponent, LOO: f.LOO, AICc: f.AICc, Weight: f.Weight})
+		}
+	}
+	for _, mpi := range []string{"mpich", "openmpi"} {
+		if c := m.Library[mpi]; c != nil {
+			out = append(out, FitRow{Series: "library " + mpi, Law: "constant", Points: c.N, Coefficients: []float64{c.Mean}, Weight: 1})
+		}
+		if f := m.Shared[mpi]; f != nil {
+			out = append(out, FitRow{Series: "shared " + mpi + " by ranks/node", Law: f.Law, Points: f.N, Low: f.Low, High: f.High, Coefficients: f.Coef, Weight: 1})
+		}
+	}
+	return out
+}
