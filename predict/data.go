@@ -118,6 +118,9 @@ func tables(list []string) string {
 	if strings.ContainsAny(list[0], "/") || strings.HasSuffix(list[0], ".csv") {
 		return strings.Join(list, ", ")
 	}
+	if len(list) == 1 {
+		return "Table " + list[0]
+	}
 	return "Tables " + strings.Join(list, ", ")
 }
 

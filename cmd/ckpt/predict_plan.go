@@ -160,7 +160,7 @@ func (g *globals) printPlan(p *predict.Planning, options []predict.Option) error
 		case !o.Fits:
 			remark = "store too small"
 		}
-		if o.Extrapolation > 1.0001 {
+		if o.Extrapolation > 1.05 {
 			remark = strings.TrimPrefix(remark+fmt.Sprintf(", extrapolated ×%.2g", o.Extrapolation), ", ")
 			outside = true
 		}
