@@ -1,0 +1,179 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/coordinator"
+	"ckpt/image"
+)
+
+// splitTarget reads JOB or JOB@N.
+func splitTarget(s string) (job string, number int, err error) {
+	job, digits, found := strings.Cut(s, "@")
+	if !found {
+		return job, 0, nil
+	}
+	number, err = strconv.Atoi(digits)
+	if err != nil || number < 1 {
+		return "", 0, &coordinator.UsageError{Text: fmt.Sprintf("%q: the number of a checkpoint follows the @", s), Fix: "write JOB@3"}
+	}
+	return job, number, nil
+}
+
+func newListCommand(g *globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "list [JOB]",
+		Short:   "List jobs, or the checkpoints of a job",
+		Example: "  ckpt list\n  ckpt list bt.S.4-1",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return runListJobs(g)
+			}
+			return runListCheckpoints(g, args[0])
+		},
+	}
+	g.addStoreFlag(cmd)
+	return cmd
+}
+
+type jobLine struct {
+	Job         string `json:"job"`
+	App         string `json:"app"`
+	NP          int    `json:"np"`
+	Checkpoints []int  `json:"checkpoints"`
+	StoredBytes int64  `json:"stored_bytes"`
+}
+
+func runListJobs(g *globals) error {
+	store, err := g.openStore()
+	if err != nil {
+		return err
+	}
+	names, err := store.Jobs()
+	if err != nil {
+		return err
+	}
+	lines := []jobLine{}
+	var failed error
+	for _, name := range names {
+		checkpoints, err := g.checkpoints(store, name)
+		failed = errors.Join(failed, err)
+		line := jobLine{Job: name, Checkpoints: []int{}}
+		if status, err := coordinator.Describe(store, name); err == nil {
+			line.App, line.NP = status.App, status.NP
+		}
+		for _, m := range checkpoints {
+			line.App, line.NP = m.App, m.NP
+			line.Checkpoints = append(line.Checkpoints, m.Number)
+			line.StoredBytes += m.StoredBytes
+		}
+		lines = append(lines, line)
+	}
+	if g.json {
+		return errors.Join(failed, g.printJSON(lines))
+	}
+	if len(lines) == 0 {
+		return g.printf("no jobs in %s\n", g.store)
+	}
+	var rows [][]string
+	for _, l := range lines {
+		rows = append(rows, []string{l.Job, l.App, fmt.Sprint(len(l.Checkpoints)), mib(l.StoredBytes)})
+	}
+	return errors.Join(failed, g.table([]string{"job", "app", "|checkpoints", "|stored MiB"}, rows))
+}
+
+// checkpoints reads the manifests of a job. A damaged one is an error beside
+// the others.
+func (g *globals) checkpoints(store *image.Store, name string) ([]*image.Manifest, error) {
+	job, err := store.Job(name)
+	if err != nil {
+		return nil, err
+	}
+	numbers, err := job.Checkpoints()
+	if err != nil {
+		return nil, err
+	}
+	var list []*image.Manifest
+	var failed error
+	for _, n := range numbers {
+		m, err := job.Manifest(n)
+		if errors.Is(err, image.ErrCheckpointNotFound) {
+			continue // pruned this moment
+		}
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		list = append(list, m)
+	}
+	return list, failed
+}
+
+// checkpointLine is a checkpoint in ckpt list and ckpt show.
+type checkpointLine struct {
+	*coordinator.CheckpointEvent
+	App     string              `json:"app"`
+	MPI     string              `json:"mpi"`
+	Mapping coordinator.Mapping `json:"mapping"`
+	Parent  int                 `json:"parent"`
+	Created time.Time           `json:"created"`
+	Zones   []rankZones         `json:"zones,omitempty"`
+}
+
+type rankZones struct {
+	Rank     int   `json:"rank"`
+	Node     int   `json:"node"`
+	Library  int64 `json:"library"`
+	Data     int64 `json:"data"`
+	Shared   int64 `json:"shared"`
+	IOBuffer int64 `json:"iobuffer"`
+}
+
+func describeManifest(h coordinator.History, m *image.Manifest, zones bool) checkpointLine {
+	line := checkpointLine{CheckpointEvent: h.Describe(m), App: m.App, MPI: m.MPI,
+		Mapping: m.Mapping, Parent: m.Parent, Created: m.Created}
+	if zones {
+		for _, r := range m.Ranks {
+			line.Zones = append(line.Zones, rankZones{r.Rank, r.Node, r.Zones.Library, r.Zones.Data, r.Zones.Shared, r.Zones.IOBuffer})
+		}
+	}
+	return line
+}
+
+func runListCheckpoints(g *globals, name string) error {
+	store, err := g.openStore()
+	if err != nil {
+		return err
+	}
+	list, failed := g.checkpoints(store, name)
+	if list == nil && failed != nil {
+		return failed
+	}
+	job, err := store.Job(name)
+	if err != nil {
+		return err
+	}
+	history := coordinator.ReadHistory(job)
+	lines := []checkpointLine{}
+	var rows [][]string
+	for _, m := range list {
+		l := describeManifest(history, m, false)
+		lines = append(lines, l)
+		rows = append(rows, []string{fmt.Sprint(l.Number), fmt.Sprint(l.Iteration), l.Mapping.Short(),
+			l.Created.Local().Format(time.DateTime), mib(l.Bytes.Total()), mib(l.StoredBytes), seconds(l.Latency.Total)})
+	}
+	if g.json {
+		return errors.Join(failed, g.printJSON(lines))
+	}
+	if len(lines) == 0 {
+		return errors.Join(failed, g.printf("job %s has no checkpoints\n", name))
+	}
+	return errors.Join(failed, g.table([]string{"|number", "|iteration", "ranks per node", "taken", "|memory MiB", "|stored MiB", "|latency"}, rows))
+}

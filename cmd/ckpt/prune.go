@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/coordinator"
+)
+
+func newPruneCommand(g *globals) *cobra.Command {
+	var keep int
+	cmd := &cobra.Command{
+		Use:   "prune JOB --keep N",
+		Short: "Remove all but the newest checkpoints",
+		Long: `Remove all but the newest N checkpoints of a job, running or not. Files of removed
+checkpoints that kept ones refer to stay. Checkpoints whose manifest, headers or
+indexes are damaged do not count among the N; ckpt verify checks the rest, too.`,
+		Example: "  ckpt prune bt.S.4-1 --keep 2",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("keep") || keep < 0 {
+				return usage(cmd, errors.New("--keep takes how many checkpoints to keep"))
+			}
+			return runPrune(cmd.Context(), g, args[0], keep)
+		},
+	}
+	cmd.Flags().IntVar(&keep, "keep", 0, "number of checkpoints to keep")
+	g.addStoreFlag(cmd)
+	return cmd
+}
+
+func runPrune(ctx context.Context, g *globals, name string, keep int) error {
+	job, err := g.openJob(name)
+	if err != nil {
+		return err
+	}
+	p, err := coordinator.Prune(ctx, job, keep)
+	if err != nil {
+		return err
+	}
+	if g.json {
+		return g.printJSON(p)
+	}
+	if len(p.Damaged) > 0 {
+		g.warn("damaged, and not counted among those kept: checkpoints %v; ckpt verify %s says more", p.Damaged, name)
+	}
+	return g.printf("%s: removed %s, freed %s MiB, kept %d\n", name, count(len(p.Removed), "checkpoint"), mib(p.Freed), len(p.Kept))
+}

@@ -1,0 +1,21 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/coordinator"
+)
+
+func newRankCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "rank",
+		Short:  "Run one rank of a job; started by ckpt launch",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return coordinator.RunRank(cmd.Context(), os.Getenv)
+		},
+	}
+}

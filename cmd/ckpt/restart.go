@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/coordinator"
+)
+
+type restartOptions struct {
+	placement
+	running
+	checkpoint int
+}
+
+func newRestartCommand(g *globals) *cobra.Command {
+	var o restartOptions
+	cmd := &cobra.Command{
+		Use:   "restart JOB[@N]",
+		Short: "Continue a job from a checkpoint",
+		Long: `Continue a stopped, killed or finished job from a checkpoint, by default the
+newest, also under another mapping of ranks to nodes. Every byte that is read is
+verified before any rank goes on.`,
+		Example: `  ckpt restart bt.S.4-1
+  ckpt restart bt.S.4-1@2 --map 1,3`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := positive(cmd, "checkpoint", "nodes"); err != nil {
+				return err
+			}
+			return runRestart(cmd.Context(), g, &o, args[0])
+		},
+	}
+	o.placement.addFlags(cmd.Flags())
+	cmd.Flags().IntVar(&o.checkpoint, "checkpoint", 0, "number of the checkpoint (default: the newest)")
+	g.addStoreFlag(cmd)
+	o.running.addFlags(cmd.Flags())
+	return cmd
+}
+
+func runRestart(ctx context.Context, g *globals, o *restartOptions, job string) error {
+	job, number, err := splitTarget(job)
+	if err != nil {
+		return err
+	}
+	if number != 0 && o.checkpoint != 0 && number != o.checkpoint {
+		return &coordinator.UsageError{Text: fmt.Sprintf("@%d and --checkpoint %d contradict each other", number, o.checkpoint)}
+	}
+	if o.checkpoint == 0 {
+		o.checkpoint = number
+	}
+	opt, err := o.options(g)
+	if err != nil {
+		return err
+	}
+	opt.Job = job
+	r := coordinator.RestartOptions{Options: opt, Checkpoint: o.checkpoint, AutoRestart: o.autoRestart}
+	if o.given() {
+		r.Mapping = o.resolve
+	}
+	return g.runJob(ctx, func(ctx context.Context, interrupts <-chan struct{}) (*coordinator.Result, error) {
+		r.Interrupts = interrupts
+		return coordinator.Restart(ctx, r)
+	})
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/image"
+)
+
+// errDamageFound ends a verification that found damage.
+var errDamageFound = errors.New("verification found damage")
+
+func newVerifyCommand(g *globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "verify [JOB[@N]]",
+		Short: "Check every byte of checkpoints",
+		Long: `Read and check every byte of a checkpoint, of all checkpoints of a job, or of all
+jobs. Each damage is named with file, offset and reason.`,
+		Example: "  ckpt verify\n  ckpt verify bt.S.4-1@2 --json",
+		Args:    cobra.MaximumNArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runVerify(cmd.Context(), g, args) },
+	}
+	g.addStoreFlag(cmd)
+	return cmd
+}
+
+type verifyResult struct {
+	Checkpoints  int          `json:"checkpoints"`
+	CheckedBytes int64        `json:"checked_bytes"`
+	Damage       []damageLine `json:"damage"`
+}
+
+type damageLine struct {
+	Job        string `json:"job"`
+	Checkpoint int    `json:"checkpoint"`
+	File       string `json:"file"`
+	Offset     int64  `json:"offset"`
+	Reason     string `json:"reason"`
+}
+
+func runVerify(ctx context.Context, g *globals, args []string) error {
+	store, err := g.openStore()
+	if err != nil {
+		return err
+	}
+	targets, total, err := verifyTargets(store, args)
+	if err != nil {
+		return err
+	}
+	add, done := g.progress("verify", total)
+	result := verifyResult{Damage: []damageLine{}}
+	for _, t := range targets {
+		report, err := t.job.Verify(ctx, t.number, add)
+		if errors.Is(err, image.ErrCheckpointNotFound) && len(targets) > 1 {
+			continue // pruned this moment
+		}
+		if err != nil {
+			done()
+			return err
+		}
+		result.Checkpoints++
+		result.CheckedBytes += report.CheckedBytes
+		for _, d := range report.Damage {
+			result.Damage = append(result.Damage, damageLine{t.job.Name(), t.number, d.File, d.Offset, d.Reason})
+		}
+	}
+	done()
+	return g.printVerify(result)
+}
+
+func (g *globals) printVerify(r verifyResult) error {
+	if g.json {
+		if err := g.printJSON(r); err != nil {
+			return err
+		}
+	} else {
+		for _, d := range r.Damage {
+			if err := g.printf("%s@%d: %s at offset %d: %s\n", d.Job, d.Checkpoint, d.File, d.Offset, d.Reason); err != nil {
+				return err
+			}
+		}
+		if err := g.printf("checked %s, %s MiB: %s\n", count(r.Checkpoints, "checkpoint"), mib(r.CheckedBytes), count(len(r.Damage), "damaged place")); err != nil {
+			return err
+		}
+	}
+	if len(r.Damage) > 0 {
+		return fmt.Errorf("%w: %s, the first in %s at offset %d: %s", errDamageFound, count(len(r.Damage), "place"),
+			r.Damage[0].File, r.Damage[0].Offset, r.Damage[0].Reason)
+	}
+	return nil
+}
+
+type verifyTarget struct {
+	job    *image.Job
+	number int
+}
+
+// verifyTargets lists what to verify and about how many bytes that is.
+func verifyTargets(store *image.Store, args []string) (targets []verifyTarget, total int64, err error) {
+	var names []string
+	number := 0
+	if len(args) == 1 {
+		var name string
+		if name, number, err = splitTarget(args[0]); err != nil {
+			return nil, 0, err
+		}
+		names = []string{name}
+	} else if names, err = store.Jobs(); err != nil {
+		return nil, 0, err
+	}
+	for _, name := range names {
+		job, err := store.Job(name)
+		if err != nil {
+			return nil, 0, err
+		}
+		numbers := []int{number}
+		if number == 0 {
+			if numbers, err = job.Checkpoints(); err != nil {
+				return nil, 0, err
+			}
+		}
+		for _, n := range numbers {
+			targets = append(targets, verifyTarget{job, n})
+			if m, err := job.Manifest(n); err == nil {
+				for _, f := range m.Files {
+					total += f.Bytes
+				}
+			}
+		}
+	}
+	return targets, total, nil
+}
