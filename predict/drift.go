@@ -10,10 +10,11 @@ import (
 // A drift is what a process holds beside the arrays of its workload spec, the
 // runtime constant, as measured at some process counts. It is nearly the same
 // everywhere (BT.B under MPICH: 0.77 MiB at 4 processes, 0.62 at 36), so one
-// measurement calibrates it; but it does wander, and nothing tells where to.
-// It is therefore treated as a Brownian motion over ln p with noise (kriging):
-// between measurements it is interpolated, beyond them the last ones hold, and
-// the interval widens with the distance.
+// measurement calibrates it; but it does wander, on the average slightly down.
+// It is therefore treated as a Brownian motion over ln p with noise around the
+// trend p^driftTrend (kriging): between measurements it is interpolated, beyond
+// them the last ones hold but for the trend, and the interval widens with the
+// distance.
 type drift struct {
 	// X is ln p, R the runtime constant in MiB at each measurement, sorted as given.
 	X []float64 `json:"ln_p"`
@@ -27,6 +28,8 @@ type drift struct {
 // TestPriors recomputes the likelihood.
 const (
 	driftWander = 0.18
+	// driftTrend is the mean of the change itself; TestDriftTrend recomputes it.
+	driftTrend = -0.03
 	driftNoise  = 0.10
 	// driftDoubt is the relative standard deviation of the constant of a spec
 	// that was never measured.
@@ -69,7 +72,7 @@ func (d *drift) predict(p float64) (value, sd float64, err error) {
 	}
 	variance := driftNoise * driftNoise
 	for i := range n {
-		value += w.AtVec(i) * d.R[i]
+		value += w.AtVec(i) * d.R[i] * math.Exp(driftTrend*(x-d.X[i]))
 		variance -= w.AtVec(i) * b.AtVec(i)
 	}
 	variance -= w.AtVec(n)
