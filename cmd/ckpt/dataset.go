@@ -66,7 +66,7 @@ func runDatasetList(g *globals) error {
 	if g.json {
 		return g.printJSON(infos)
 	}
-	return g.table([]string{"TABLE", "|ROWS", "|COLUMNS"}, rows)
+	return g.table([]string{"table", "|rows", "|columns"}, rows)
 }
 
 func newDatasetShowCommand(g *globals) *cobra.Command {

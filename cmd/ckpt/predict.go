@@ -172,7 +172,7 @@ func (g *globals) printSize(s *predict.Size) error {
 		rows = append(rows, []string{strconv.Itoa(f.PPN), strconv.Itoa(f.Count), decimal(f.Zones.Library), decimal(f.Zones.Data),
 			decimal(f.Zones.Shared), decimal(f.Zones.IOBuffer), decimal(f.MiB), between(f.Low, f.High), kind})
 	}
-	if err := g.table([]string{"|RANKS/NODE", "|FILES", "|LIBRARY", "|DATA", "|SHARED", "|I/O", "|FILE MiB", "|95 %", ""}, rows); err != nil {
+	if err := g.table([]string{"|ranks/node", "|files", "|library", "|data", "|shared", "|I/O", "|file MiB", "|95 %", ""}, rows); err != nil {
 		return err
 	}
 	text := fmt.Sprintf("total %s MiB, 95 %% %s\n", decimal(s.TotalMiB), between(s.LowMiB, s.HighMiB))

@@ -36,7 +36,7 @@ func runPredictEval(g *globals) error {
 		for _, r := range ev.Rows {
 			rows = append(rows, []string{r.Table, r.Row, r.Quantity, known(r.Measured), known(r.Thesis), known(r.Ours), signed(r.ThesisError), signed(r.OurError)})
 		}
-		if err := g.table([]string{"TABLE", "ROW", "QUANTITY", "|MEASURED", "|THESIS", "|OURS", "|THESIS ERR", "|OUR ERR"}, rows); err != nil {
+		if err := g.table([]string{"table", "row", "quantity", "|measured", "|thesis", "|ours", "|thesis err", "|our err"}, rows); err != nil {
 			return err
 		}
 		if err := g.printf("\n"); err != nil {
@@ -52,7 +52,7 @@ func (g *globals) printSummary(s *predict.Summary) error {
 		rows = append(rows, []string{q.Quantity, strconv.Itoa(q.Both), share(q.ThesisMedian), share(q.OurMedian), share(q.ThesisMax), share(q.OurMax),
 			strconv.Itoa(q.Rows), share(q.OurMedianAll), share(q.OurMaxAll)})
 	}
-	if err := g.table([]string{"ABSOLUTE ERROR", "|ROWS OF BOTH", "|THESIS MEDIAN", "|OUR MEDIAN", "|THESIS MAX", "|OUR MAX", "|ALL ROWS", "|OUR MEDIAN", "|OUR MAX"}, rows); err != nil {
+	if err := g.table([]string{"absolute error", "|rows of both", "|thesis median", "|our median", "|thesis max", "|our max", "|all rows", "|our median", "|our max"}, rows); err != nil {
 		return err
 	}
 	rows = nil
@@ -62,7 +62,7 @@ func (g *globals) printSummary(s *predict.Summary) error {
 	if err := g.printf("\n"); err != nil {
 		return err
 	}
-	if err := g.table([]string{"95 % INTERVALS, LEAVING OUT", "|COVERED", "|SHARE", "|MEDIAN ±"}, rows); err != nil {
+	if err := g.table([]string{"95 % intervals, leaving out", "|covered", "|share", "|median ±"}, rows); err != nil {
 		return err
 	}
 	if g.quiet {

@@ -152,5 +152,5 @@ func (g *globals) printFits(fits []predict.FitRow) error {
 		}
 		out = append(out, []string{f.Series, f.Law, strconv.Itoa(f.Points), reach, strings.Join(coef, ", "), loo, aicc, decimal(f.Weight)})
 	}
-	return g.table([]string{"SERIES", "LAW", "|POINTS", "RANGE", "COEFFICIENTS", "|LEFT-OUT ERROR", "|AICc", "|WEIGHT"}, out)
+	return g.table([]string{"series", "law", "|points", "range", "coefficients", "|left-out error", "|AICc", "|weight"}, out)
 }

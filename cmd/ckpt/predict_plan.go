@@ -143,10 +143,10 @@ func runPredictPlan(cmd *cobra.Command, g *globals, o *planOptions, app string) 
 }
 
 func (g *globals) printPlan(p *predict.Planning, options []predict.Option) error {
-	header := []string{"", "MAPPING", "MPI", "CODEC", "|IMAGE MiB", "|GSTORED GiB", "|TIME s", "|95 %", "|COUNT", "|EVERY s", "|LOST s", "|STORE GiB", ""}
+	header := []string{"", "mapping", "MPI", "codec", "|image MiB", "|Gstored GiB", "|time s", "|95 %", "|count", "|every s", "|lost s", "|store GiB", ""}
 	full := p.IO == predict.FullIO
 	if full {
-		header = append(header[:4:4], append([]string{"|AGG", "|BUFFER"}, header[4:]...)...)
+		header = append(header[:4:4], append([]string{"|agg", "|buffer"}, header[4:]...)...)
 	}
 	var rows [][]string
 	assumed, outside := false, false
