@@ -30,7 +30,7 @@ const (
 	driftWander = 0.18
 	// driftTrend is the mean of the change itself; TestDriftTrend recomputes it.
 	driftTrend = -0.03
-	driftNoise  = 0.10
+	driftNoise = 0.10
 	// driftDoubt is the relative standard deviation of the constant of a spec
 	// that was never measured.
 	driftDoubt = 0.6
