@@ -32,8 +32,17 @@ type Options struct {
 	// Interrupts asks the run to stop: the first after a last checkpoint, the
 	// second at once.
 	Interrupts <-chan struct{}
+	// FS holds the store; nil is the machine's.
+	FS vfs.FS
 
 	watch func(protocol.Action)
+}
+
+func (o Options) fileSystem() vfs.FS {
+	if o.FS == nil {
+		return vfs.OS{}
+	}
+	return o.FS
 }
 
 // Launch runs a new job to its end.
@@ -54,7 +63,7 @@ func Launch(ctx context.Context, spec Spec, opt Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := image.CreateStore(vfs.OS{}, dir)
+	store, err := image.CreateStore(opt.fileSystem(), dir)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +107,7 @@ func Restart(ctx context.Context, opt RestartOptions) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := image.OpenStore(vfs.OS{}, dir)
+	store, err := image.OpenStore(opt.fileSystem(), dir)
 	if err != nil {
 		return nil, err
 	}

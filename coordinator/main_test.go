@@ -16,7 +16,7 @@ import (
 // are started from the executable of their coordinator.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "rank" && os.Getenv(envSocket) != "" {
-		if err := RunRank(context.Background(), os.Getenv); err != nil {
+		if err := RunRank(context.Background(), rankFS(), os.Getenv); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
+	"ckpt/image/vfs"
 )
 
 // A rank is the process of one rank. Two goroutines share it: the application,
@@ -21,6 +22,7 @@ import (
 // to the coordinator and decides through a protocol.Member when the application
 // may go on. Drains and writes happen while the application waits.
 type rank struct {
+	fs       vfs.FS // of the store
 	id, gen  int
 	token    string
 	link     *link
@@ -38,12 +40,12 @@ type rank struct {
 	cancel   context.CancelFunc // of the drain or write going on
 }
 
-// RunRank is the process of a rank. It finds its place through the
+// RunRank is the process of a rank; fsys holds the store. It finds its place through the
 // environment: CKPT_RANK, or what mpiexec and srun set (PMIX_RANK, PMI_RANK,
 // OMPI_COMM_WORLD_RANK, SLURM_PROCID). It returns when the coordinator lets it
 // go or is gone.
-func RunRank(ctx context.Context, getenv func(string) string) error {
-	r := &rank{mail: make(chan protocol.MemberEvent, 16), proceed: make(chan struct{}, 1),
+func RunRank(ctx context.Context, fsys vfs.FS, getenv func(string) string) error {
+	r := &rank{fs: fsys, mail: make(chan protocol.MemberEvent, 16), proceed: make(chan struct{}, 1),
 		failed: make(chan error, 1), token: getenv(envToken)}
 	var err error
 	if r.id, err = rankOf(getenv); err != nil {
@@ -213,7 +215,7 @@ func (r *rank) drain(ctx context.Context, expected []protocol.Count) error {
 
 // run is the application.
 func (r *rank) run(ctx context.Context) {
-	state, err := newState(ctx, r.id, &r.cfg, func(n int64) { r.progress.Add(uint64(n)) })
+	state, err := newState(ctx, r.fs, r.id, &r.cfg)
 	if err != nil {
 		kind := protocol.SetupFailed
 		if unrestorable(err) {

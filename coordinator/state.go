@@ -25,6 +25,7 @@ const libraryRegion = "ckpt"
 
 // state is the memory of a rank: what a checkpoint saves and a restart fills.
 type state struct {
+	fs      vfs.FS // of the store
 	rank    int
 	cfg     *welcome
 	node    int
@@ -37,13 +38,13 @@ type state struct {
 
 // newState allocates the memory of a rank and fills it, from a checkpoint or
 // with the initial fields.
-func newState(ctx context.Context, id int, cfg *welcome, progress func(int64)) (*state, error) {
-	s := &state{rank: id, cfg: cfg, node: cfg.Mapping.Nodes()[id], mem: mpi.NewMemory()}
+func newState(ctx context.Context, fsys vfs.FS, id int, cfg *welcome) (*state, error) {
+	s := &state{fs: fsys, rank: id, cfg: cfg, node: cfg.Mapping.Nodes()[id], mem: mpi.NewMemory()}
 	inst, err := cfg.Spec.instance()
 	if err != nil {
 		return nil, err
 	}
-	store, err := image.OpenStore(vfs.OS{}, cfg.StoreDir)
+	store, err := image.OpenStore(fsys, cfg.StoreDir)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +108,7 @@ func (s *state) write(ctx context.Context, number int, order writeOrder, pending
 		case image.KindShared:
 			h.Node = s.node
 		}
-		info, err := image.Write(ctx, vfs.OS{}, path, h, regions, image.WriteOptions{Progress: progress})
+		info, err := image.Write(ctx, s.fs, path, h, regions, image.WriteOptions{Progress: progress})
 		if err != nil {
 			return err
 		}

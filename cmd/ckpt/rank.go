@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/coordinator"
+	"ckpt/image/vfs"
 )
 
 func newRankCommand() *cobra.Command {
@@ -15,7 +16,7 @@ func newRankCommand() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return coordinator.RunRank(cmd.Context(), os.Getenv)
+			return coordinator.RunRank(cmd.Context(), vfs.OS{}, os.Getenv)
 		},
 	}
 }
