@@ -1,0 +1,77 @@
+package coordinator
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"ckpt/coordinator/protocol"
+)
+
+// leaveGrace is how long ranks may take to leave by themselves, killGrace how
+// long a killed process may take to be gone.
+const (
+	leaveGrace = 3 * time.Second
+	killGrace  = 10 * time.Second
+)
+
+// settle lets the ranks leave, ends those that do not, and cleans up.
+func (d *driver) settle() {
+	deadline := time.NewTimer(leaveGrace)
+	defer deadline.Stop()
+	if d.broken == nil && d.outcome.Result != protocol.Failed {
+	wait:
+		for _, m := range d.members {
+			for gone := false; !gone; {
+				select {
+				case <-m.proc.done():
+					gone = true
+				case do := <-d.mail: // so that nobody who posts is stuck
+					do()
+				case <-deadline.C:
+					break wait
+				}
+			}
+		}
+	}
+	if err := d.endGeneration(); err != nil {
+		d.out.Warn(err.Error())
+	}
+	d.cleanUp()
+	d.startPrunes()
+	for id, t := range d.requests {
+		delete(d.requests, id)
+		t.answer(protocol.Answer{ID: id, Err: "the job has ended"}, nil, nil)
+	}
+}
+
+// verdict makes the result, or the error, of the run.
+func (d *driver) verdict() (*Result, error) {
+	if d.broken != nil {
+		return nil, d.broken
+	}
+	o := d.outcome
+	d.result.Outcome = o.Result.String()
+	if o.Result == protocol.Failed {
+		cause := errors.New(o.Text)
+		if len(o.Body) > 0 {
+			cause = bodyError(o.Body, o.Text)
+		}
+		if o.Restored {
+			return &d.result, cause
+		}
+		return &d.result, &JobFailedError{Job: d.job.Name(), Err: cause, Restartable: d.result.HasCheckpoint()}
+	}
+	if o.Result == protocol.Completed {
+		digests := make([]doneReport, len(o.Results))
+		for rank, body := range o.Results {
+			if err := json.Unmarshal(body, &digests[rank]); err != nil {
+				return nil, fmt.Errorf("result of rank %d: %w", rank, err)
+			}
+		}
+		d.result.Digest = jobDigest(digests)
+		d.result.Residual = digests[0].Residual
+	}
+	return &d.result, nil
+}

@@ -1,0 +1,89 @@
+package coordinator
+
+import "ckpt/coordinator/protocol"
+
+func (d *driver) perform(actions []protocol.Action) {
+	for _, a := range actions {
+		if d.watch != nil {
+			d.watch(a)
+		}
+		d.logAction(a)
+		switch a := a.(type) {
+		case protocol.Send:
+			d.send(a.Message.Rank, a.Message)
+		case protocol.Broadcast:
+			d.broadcast(a.Message)
+		case protocol.Kill:
+			d.kill(a.Rank)
+		case protocol.Spawn:
+			d.spawn(a)
+		case protocol.Prepare:
+			d.prepare(a.Number)
+		case protocol.Commit:
+			d.commit(a.Checkpoint)
+		case protocol.Discard:
+			d.discard()
+		case protocol.Answer:
+			d.answer(a)
+		case protocol.Report:
+			d.report(a.Notice)
+		case protocol.Finish:
+			d.outcome = &a.Outcome
+		}
+	}
+	d.startPrunes()
+}
+
+func (d *driver) send(rank int, m protocol.Message) {
+	if l := d.members[rank].link; l != nil {
+		l.send(m)
+	}
+}
+
+// logAction logs the turns of a run, not each message to each rank.
+func (d *driver) logAction(a protocol.Action) {
+	switch a := a.(type) {
+	case protocol.Broadcast:
+		d.log.Debug("broadcast", "message", a.Message.Kind.String(), "checkpoint", a.Message.Number, "iteration", a.Message.Iter)
+	case protocol.Kill:
+		d.log.Debug("kill", "rank", a.Rank)
+	case protocol.Spawn:
+		d.log.Debug("spawn", "generation", a.Gen, "from", a.From, "run", d.run.path)
+	case protocol.Commit:
+		d.log.Debug("commit", "checkpoint", a.Checkpoint.Number, "iteration", a.Checkpoint.Iter)
+	case protocol.Discard:
+		d.log.Debug("discard", "checkpoint", a.Number)
+	case protocol.Finish:
+		d.log.Debug("finish", "result", a.Outcome.Result.String(), "why", a.Outcome.Text)
+	}
+}
+
+// broadcast sends a message to all ranks: the same, but for the order to write,
+// which names each rank's files.
+func (d *driver) broadcast(m protocol.Message) {
+	if m.Kind == protocol.Write {
+		for rank := range d.members {
+			m.Rank, m.Body = rank, encode(d.order(rank))
+			d.send(rank, m)
+		}
+		return
+	}
+	frame, err := protocol.AppendFrame(nil, m)
+	if err != nil {
+		d.broken = err
+		return
+	}
+	for _, member := range d.members {
+		if member.link != nil {
+			member.link.sendFrame(frame)
+		}
+	}
+}
+
+func (d *driver) answer(a protocol.Answer) {
+	t := d.requests[a.ID]
+	delete(d.requests, a.ID)
+	if t != nil {
+		t.answer(a, t.checkpoint, t.err)
+	}
+}
