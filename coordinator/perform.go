@@ -2,6 +2,7 @@ package coordinator
 
 import "ckpt/coordinator/protocol"
 
+// perform carries the actions of the protocol out, in order.
 func (d *driver) perform(actions []protocol.Action) {
 	for _, a := range actions {
 		if d.watch != nil {
