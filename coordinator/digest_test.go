@@ -137,7 +137,7 @@ func TestDeathInEveryPhase(t *testing.T) {
 				v := &victim{rank: 2, freeze: freeze, is: is}
 				opt := Options{watch: v.watch, Limits: protocol.DefaultLimits}
 				opt.Limits.Silence = time.Second
-				opt.Observer = &recorder{t: t, on: v.event}
+				opt.Observer = &recorder{t: t}
 				r, rec, opt := launch(t, s, opt)
 				if r.Digest != want.Digest {
 					t.Errorf("digest %s, want %s", r.Digest, want.Digest)

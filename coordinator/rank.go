@@ -194,15 +194,8 @@ func (r *rank) act(ctx context.Context, a protocol.MemberAction, order writeOrde
 // background does the work of one phase; its end comes in as an event.
 func (r *rank) background(ctx context.Context, work func(context.Context) protocol.MemberEvent) {
 	ctx, r.cancel = context.WithCancel(ctx)
-	go func() {
-		ev := work(ctx)
-		select {
-		case r.mail <- ev:
-		case <-ctx.Done():
-			// Cancelled is not over: somebody waits for the end.
-			r.mail <- ev
-		}
-	}()
+	// Cancelled is not over: somebody waits for the end in any case.
+	go func() { r.mail <- work(ctx) }()
 }
 
 func (r *rank) drain(ctx context.Context, expected []protocol.Count) error {

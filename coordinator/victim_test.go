@@ -34,8 +34,6 @@ func (v *victim) watch(a protocol.Action) {
 	}
 }
 
-func (v *victim) event(any) {}
-
 // children finds the processes of a rank among the children of this one.
 func children(rank int) []int {
 	var pids []int

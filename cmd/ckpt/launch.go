@@ -181,8 +181,10 @@ func (o *launchOptions) schedule() (coordinator.Schedule, error) {
 	}
 	if o.overhead != "" {
 		given++
-		percent, err := strconv.ParseFloat(strings.TrimSuffix(o.overhead, "%"), 64)
-		if s.Overhead = percent / 100; err != nil || !(percent > 0 && percent <= 1000) {
+		if s.Overhead, err = parsePercent("--overhead", o.overhead); err != nil {
+			return s, err
+		}
+		if s.Overhead <= 0 || s.Overhead > 10 {
 			return s, bad("--overhead", o.overhead, "not a percentage over 0, like 10%")
 		}
 	}

@@ -173,9 +173,6 @@ func (c *Coordinator) Deadline() (time.Duration, bool) {
 	return at, true
 }
 
-// Generation returns the number of the current generation of ranks, from 1.
-func (c *Coordinator) Generation() int { return c.gen }
-
 // Iteration returns the smallest iteration any rank is known to be in.
 func (c *Coordinator) Iteration() int {
 	low := math.MaxInt
