@@ -40,7 +40,7 @@ type Header struct {
 	Number int    // of the checkpoint
 	Rank   int    // -1 if the file belongs to no single rank
 	Node   int    // -1 if the file belongs to no single node
-	Kind   string // KindRank, KindLibrary or KindShared
+	Kind   string // KindRank, KindLibrary, KindShared, KindProcess or KindFiles
 }
 
 // The kinds of container files.
@@ -48,7 +48,17 @@ const (
 	KindRank    = "rank"
 	KindLibrary = "library"
 	KindShared  = "shared"
+	KindProcess = "process" // one that is no rank, like mpiexec
+	KindFiles   = "files"   // what lies beside the images of another checkpointer
 )
+
+func validKind(kind string) bool {
+	switch kind {
+	case KindRank, KindLibrary, KindShared, KindProcess, KindFiles:
+		return true
+	}
+	return false
+}
 
 func (h Header) check() error {
 	switch {
@@ -60,8 +70,8 @@ func (h Header) check() error {
 		return fmt.Errorf("rank %d is out of range", h.Rank)
 	case h.Node < -1 || h.Node > math.MaxInt32:
 		return fmt.Errorf("node %d is out of range", h.Node)
-	case h.Kind != KindRank && h.Kind != KindLibrary && h.Kind != KindShared:
-		return fmt.Errorf("kind %q is unknown (want rank, library or shared)", h.Kind)
+	case !validKind(h.Kind):
+		return fmt.Errorf("kind %q is unknown (want rank, library, shared, process or files)", h.Kind)
 	}
 	return nil
 }

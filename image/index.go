@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -18,10 +19,10 @@ const (
 	fileFixed   = 40
 )
 
-// Codecs and filters. The numbers are part of the format; only raw is in use.
+// Codecs and filters. The numbers are part of the format.
 const (
 	codecRaw  = 0
-	codecZero = 1 // reserved: a run of zeros, nothing is stored
+	codecZero = 1 // a run of zeros, nothing is stored
 	codecS2   = 2 // reserved
 	codecZstd = 3 // reserved
 	codecGzip = 4 // reserved
@@ -161,6 +162,11 @@ func (x *index) checkExtent(e extentRec, indexOffset int64) error {
 		return errBlock("extent has unknown flags")
 	case e.rawLen == 0 || e.rawLen > maxExtent || e.storedLen > maxExtent || e.rawLen%zones.PageSize != 0:
 		return errBlock("extent length is out of range")
+	case e.codec == codecZero:
+		if e != (extentRec{region: e.region, codec: codecZero, offset: e.offset, rawLen: e.rawLen}) {
+			return errBlock("extent of zeros has fields that are not zero")
+		}
+		return nil
 	case e.fileOff%zones.PageSize != 0 || e.fileOff < blockSize:
 		return errBlock("extent is not at a page of the payload")
 	case e.fileRef == 0 && (e.fileOff > indexOffset || zones.PageRound(e.storedLen) > indexOffset-e.fileOff):
@@ -200,10 +206,11 @@ func (x *index) checkCover() error {
 }
 
 // checkPayload checks that the extents stored in this file fill its payload
-// exactly, so that no byte escapes its checksum.
+// exactly, so that no byte escapes its checksum. Several may be one and the
+// same range of it.
 func (x *index) checkPayload(indexOffset int64) error {
 	at := int64(blockSize)
-	for _, e := range x.own() {
+	for _, e := range x.ownOnce() {
 		if e.fileOff != at {
 			return errBlock(fmt.Sprintf("payload is not covered at offset %d", at))
 		}
@@ -215,6 +222,15 @@ func (x *index) checkPayload(indexOffset int64) error {
 	return nil
 }
 
+// sameBytes reports whether two extents are stored in the same place, once.
+func (e extentRec) sameBytes(f extentRec) bool {
+	f.region, f.offset = e.region, e.offset
+	return e == f
+}
+
+// ownOnce is own with each range of the payload once.
+func (x *index) ownOnce() []extentRec { return slices.CompactFunc(x.own(), extentRec.sameBytes) }
+
 // own returns the extents stored in this file, in file order.
 func (x *index) own() []extentRec {
 	var own []extentRec
@@ -223,15 +239,7 @@ func (x *index) own() []extentRec {
 			own = append(own, e)
 		}
 	}
-	slices.SortFunc(own, func(a, b extentRec) int {
-		switch {
-		case a.fileOff < b.fileOff:
-			return -1
-		case a.fileOff > b.fileOff:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(own, func(a, b extentRec) int { return cmp.Compare(a.fileOff, b.fileOff) })
 	return own
 }
 

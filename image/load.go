@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -40,6 +41,13 @@ func (j *Job) readAll(ctx context.Context, c *container, r *reader) error {
 	if err := r.read(ctx, c.f, c.path, c.index.own()); err != nil {
 		return err
 	}
+	if r.dest != nil {
+		for _, e := range c.index.extents {
+			if e.codec == codecZero {
+				clear(r.dest(e))
+			}
+		}
+	}
 	for k, ref := range c.index.files {
 		if err := j.readRef(ctx, c, ref, uint32(k+1), r); err != nil {
 			return err
@@ -65,6 +73,7 @@ func (j *Job) readRef(ctx context.Context, c *container, ref fileRec, k uint32, 
 		}
 		extents = append(extents, e)
 	}
+	slices.SortStableFunc(extents, func(a, b extentRec) int { return cmp.Compare(a.fileOff, b.fileOff) })
 	return r.read(ctx, x.f, x.path, extents)
 }
 

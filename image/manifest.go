@@ -21,12 +21,15 @@ const (
 // checkpoint exists from the moment it is renamed into place. Times are in
 // seconds, sizes in bytes.
 type Manifest struct {
-	Format    int       `json:"format"` // filled in by Commit
-	Job       string    `json:"job"`    // filled in by Commit if empty
-	App       string    `json:"app"`    // what runs, like bt.S.4
-	NP        int       `json:"np"`     // number of ranks
-	MPI       string    `json:"mpi"`
-	Mode      string    `json:"mode"`
+	Format int    `json:"format"` // filled in by Commit
+	Job    string `json:"job"`    // filled in by Commit if empty
+	App    string `json:"app"`    // what runs, like bt.S.4
+	NP     int    `json:"np"`     // number of ranks
+	MPI    string `json:"mpi"`
+	Mode   string `json:"mode"`
+	// Origin names the checkpointer that took an imported checkpoint, like
+	// dmtcp; empty for our own.
+	Origin    string    `json:"origin,omitempty"`
 	Number    int       `json:"number"` // filled in by Commit if 0
 	Iteration int64     `json:"iteration"`
 	Created   time.Time `json:"created"`
@@ -52,7 +55,7 @@ type File struct {
 	// Path is relative to the directory of the job. It may lead to the
 	// directory of an earlier checkpoint.
 	Path        string `json:"path"`
-	Kind        string `json:"kind"` // rank, library or shared
+	Kind        string `json:"kind"` // as in Header
 	Ranks       []int  `json:"ranks"`
 	Node        int    `json:"node"`
 	Bytes       int64  `json:"bytes"`
@@ -141,7 +144,7 @@ func (f *File) check(m *Manifest) error {
 		return errors.New("path leaves the directory of the job")
 	case f.number() > m.Number:
 		return errors.New("file is of a later checkpoint")
-	case f.Kind != KindRank && f.Kind != KindLibrary && f.Kind != KindShared:
+	case !validKind(f.Kind):
 		return fmt.Errorf("kind %q is unknown", f.Kind)
 	case f.Bytes < 3*blockSize:
 		return fmt.Errorf("%d bytes are too few for an image", f.Bytes)

@@ -146,11 +146,29 @@ func (v *verifier) ref(ctx context.Context, ref reference) error {
 }
 
 // container checks what is not checked yet of an open container: the payload,
-// and that the extents it takes from other files are there.
+// and that the extents it takes from other files are extents of those, which
+// are verified by themselves, once.
 func (v *verifier) container(ctx context.Context, c *container) error {
 	v.done(c.size - c.trailer.indexOffset + blockSize)
 	r := &reader{depth: 1, bad: v.note, progress: v.done}
-	return v.job.readAll(ctx, c, r)
+	if err := r.read(ctx, c.f, c.path, c.index.ownOnce()); err != nil {
+		return err
+	}
+	for k, ref := range c.index.files {
+		if err := v.refersTo(c, uint32(k+1), ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *verifier) refersTo(c *container, k uint32, ref fileRec) error {
+	x, err := v.job.openRef(c, ref)
+	if err != nil {
+		return v.note(err)
+	}
+	defer x.Close()
+	return v.note(c.checkRefs(k, x))
 }
 
 func (v *verifier) report() Report {

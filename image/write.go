@@ -298,24 +298,29 @@ func (w *writer) gather(c chunk, stage *[]byte) []byte {
 	return (*stage)[:c.n]
 }
 
-// tail encodes the index and the trailer behind the payload.
-func (w *writer) tail() []byte {
-	x := w.index.encode()
-	n := zones.PageRound(int64(len(x)))
-	tail := aligned(int(n) + blockSize)
-	copy(tail, x)
-	w.trailer = trailer{
-		indexCRC:    crc32.Checksum(x, castagnoli),
-		indexOffset: w.payload,
-		indexLen:    int64(len(x)),
-		fileLen:     w.payload + n + blockSize,
-		regions:     int64(len(w.index.regions)),
-		files:       int64(len(w.index.files)),
-		extents:     int64(len(w.index.extents)),
-		digest:      digestOf(x),
-	}
-	w.trailer.encode(tail[n:])
+func (w *writer) tail() (tail []byte) {
+	tail, w.trailer = w.index.tail(w.payload)
 	return tail
+}
+
+// tail encodes the index and the trailer, which lie behind the payload.
+func (x *index) tail(payload int64) ([]byte, trailer) {
+	b := x.encode()
+	n := zones.PageRound(int64(len(b)))
+	tail := aligned(int(n) + blockSize)
+	copy(tail, b)
+	t := trailer{
+		indexCRC:    crc32.Checksum(b, castagnoli),
+		indexOffset: payload,
+		indexLen:    int64(len(b)),
+		fileLen:     payload + n + blockSize,
+		regions:     int64(len(x.regions)),
+		files:       int64(len(x.files)),
+		extents:     int64(len(x.extents)),
+		digest:      digestOf(b),
+	}
+	t.encode(tail[n:])
+	return tail, t
 }
 
 func (w *writer) writeAt(f vfs.File, b []byte, off int64) error {

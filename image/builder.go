@@ -1,0 +1,327 @@
+package image
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+
+	"github.com/zeebo/blake3"
+
+	"ckpt/image/vfs"
+	"ckpt/zones"
+)
+
+// An ID identifies the bytes of an extent: the first half of their blake3-256.
+type ID [16]byte
+
+// IDOf returns the identity of an extent. It costs a pass over its bytes.
+func IDOf(raw []byte) ID {
+	sum := blake3.Sum256(raw)
+	return ID(sum[:16])
+}
+
+// A Builder makes a container file out of extents that come one after the
+// other, as from a stream. Extents whose bytes are known to its Pool become
+// references, so that what many files have in common is stored once.
+//
+// A Builder is used by one goroutine. It needs one buffer of 4 MiB and 64 bytes
+// per extent.
+type Builder struct {
+	fs     vfs.FS
+	f      vfs.File
+	path   string
+	pool   *Pool
+	self   *poolFile // this file, as the pool knows it
+	header []byte
+	index  index
+	rank   int32
+	zones  zones.Sizes
+	refs   map[*poolFile]uint32
+
+	stage []byte
+	n     int   // bytes staged
+	at    int64 // file offset of the stage
+	open  int64 // bytes that the last region still lacks
+}
+
+// Build creates the container file path, in the directory of the transaction.
+// Pool may be nil.
+func (t *Tx) Build(path string, h Header, pool *Pool) (*Builder, error) {
+	if err := h.check(); err != nil {
+		return nil, opError("create", path, -1, err)
+	}
+	b := &Builder{fs: t.job.fs, path: path, pool: pool, rank: int32(h.Rank), header: aligned(blockSize),
+		at: blockSize, refs: make(map[*poolFile]uint32)}
+	rel, err := filepath.Rel(t.job.dir, path)
+	if err != nil {
+		return nil, opError("create", path, -1, err)
+	}
+	b.self = &poolFile{path: filepath.ToSlash(rel)}
+	h.encode(b.header)
+	b.index.header = digestOf(b.header)
+	if err := b.create(); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// create makes the file and writes its header, around the page cache if the
+// file system lets us.
+func (b *Builder) create() error {
+	try := func(create func(string) (vfs.File, error)) error {
+		f, err := create(b.path)
+		if err != nil {
+			return opError("create", b.path, -1, err)
+		}
+		b.f = f
+		if err := b.writeAt(b.header, 0); err != nil {
+			return errors.Join(err, b.Discard())
+		}
+		return nil
+	}
+	if dc, ok := b.fs.(vfs.DirectCreator); ok {
+		err := try(dc.CreateDirect)
+		if !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) {
+			return err
+		}
+	}
+	return try(b.fs.Create)
+}
+
+// Region begins the next region. The extents that follow must cover it exactly,
+// up to its size rounded up to pages.
+func (b *Builder) Region(name string, zone zones.Zone, size int64) error {
+	if err := b.full(); err != nil {
+		return err
+	}
+	if name == "" || len(name) > maxName || !zone.Valid() || size < 0 {
+		return opError("write", b.path, -1, fmt.Errorf("region %.40q has %d bytes of %v", name, size, zone))
+	}
+	b.index.regions = append(b.index.regions, regionRec{name: name, zone: zone, rank: b.rank, size: size})
+	b.zones.Add(zone, size)
+	b.open = zones.PageRound(size)
+	return nil
+}
+
+// full checks that the last region is covered.
+func (b *Builder) full() error {
+	if b.open == 0 {
+		return nil
+	}
+	r := b.index.regions[len(b.index.regions)-1]
+	return opError("write", b.path, -1, fmt.Errorf("region %q of %d bytes lacks %d", r.name, r.size, b.open))
+}
+
+// Zeros covers the next n bytes of the region with zeros, which cost nothing.
+func (b *Builder) Zeros(n int64) error {
+	for n > 0 {
+		e := extentRec{codec: codecZero, rawLen: min(n, maxExtent)}
+		if err := b.add(e); err != nil {
+			return err
+		}
+		n -= e.rawLen
+	}
+	return nil
+}
+
+// Extent covers the next bytes of the region with raw, whole pages of at most
+// 64 MiB that id is the identity of. It reports whether they had to be stored.
+func (b *Builder) Extent(raw []byte, id ID) (stored bool, err error) {
+	key := poolKey{id, len(raw)}
+	if at, ok := b.pool.find(key); ok {
+		return false, b.add(b.reference(at))
+	}
+	if len(raw) == 0 || len(raw)%zones.PageSize != 0 || len(raw) > maxExtent {
+		return false, opError("write", b.path, -1, fmt.Errorf("extent of %d bytes: want whole pages, at most %d", len(raw), maxExtent))
+	}
+	sum := crc32.Checksum(raw, castagnoli)
+	n := int64(len(raw))
+	e := extentRec{rawLen: n, storedLen: n, rawCRC: sum, storedCRC: sum, id: id, fileOff: b.at + int64(b.n)}
+	if err := b.add(e); err != nil {
+		return false, err
+	}
+	b.pool.put(key, poolEntry{b.self, e})
+	return true, b.store(raw)
+}
+
+// Share stores an extent at the end of the last region of the file pack, unless
+// its bytes are known, and covers the next bytes of the region with a reference
+// to it.
+func (b *Builder) Share(raw []byte, id ID, pack *Builder) (stored bool, err error) {
+	key := poolKey{id, len(raw)}
+	if _, ok := b.pool.find(key); !ok {
+		if err := pack.grow(int64(len(raw))); err != nil {
+			return false, err
+		}
+		if stored, err = pack.Extent(raw, id); err != nil {
+			return false, err
+		}
+	}
+	at, ok := b.pool.find(key)
+	if !ok {
+		return false, opError("write", b.path, -1, errors.New("the files do not share a pool"))
+	}
+	return stored, b.add(b.reference(at))
+}
+
+// grow makes the last region n bytes larger: how much a file that collects
+// extents of others will hold is not known beforehand.
+func (b *Builder) grow(n int64) error {
+	if len(b.index.regions) == 0 || n <= 0 || n%zones.PageSize != 0 {
+		return opError("write", b.path, -1, fmt.Errorf("no region to make %d bytes larger", n))
+	}
+	r := &b.index.regions[len(b.index.regions)-1]
+	r.size += n
+	b.open += n
+	b.zones.Add(r.zone, n)
+	return nil
+}
+
+// reference returns the record for an extent that lies elsewhere, or earlier in
+// this file.
+func (b *Builder) reference(at poolEntry) extentRec {
+	e := at.extent
+	if at.file == b.self {
+		return e
+	}
+	k, ok := b.refs[at.file]
+	if !ok {
+		b.index.files = append(b.index.files, fileRec{path: at.file.path})
+		k = uint32(len(b.index.files))
+		b.refs[at.file] = k
+	}
+	e.fileRef = k
+	return e
+}
+
+func (b *Builder) add(e extentRec) error {
+	if e.rawLen > b.open {
+		return opError("write", b.path, -1, fmt.Errorf("an extent of %d bytes is %d too long for its region", e.rawLen, e.rawLen-b.open))
+	}
+	r := &b.index.regions[len(b.index.regions)-1]
+	e.region = uint32(len(b.index.regions) - 1)
+	e.offset = zones.PageRound(r.size) - b.open
+	b.open -= e.rawLen
+	b.index.extents = append(b.index.extents, e)
+	r.extents++
+	return nil
+}
+
+// store appends raw to the payload.
+func (b *Builder) store(raw []byte) error {
+	if b.stage == nil {
+		b.stage = aligned(stageBytes)
+	}
+	for len(raw) > 0 {
+		if b.n == 0 && len(raw) >= len(b.stage) && isAligned(raw) {
+			n := len(raw) / len(b.stage) * len(b.stage)
+			if err := b.writeAt(raw[:n], b.at); err != nil {
+				return err
+			}
+			b.at += int64(n)
+			raw = raw[n:]
+			continue
+		}
+		n := copy(b.stage[b.n:], raw)
+		b.n += n
+		raw = raw[n:]
+		if b.n == len(b.stage) {
+			if err := b.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *Builder) flush() error {
+	if b.n == 0 {
+		return nil
+	}
+	if err := b.writeAt(b.stage[:b.n], b.at); err != nil {
+		return err
+	}
+	b.at += int64(b.n)
+	b.n = 0
+	return nil
+}
+
+// Flush writes what is staged and gives the buffer back; extents may follow.
+func (b *Builder) Flush() error {
+	err := b.flush()
+	b.stage = nil
+	return err
+}
+
+// Close completes the file and returns when its data is durable. The files it
+// refers to must have been closed before: their digests go into this one. On an
+// error the file is removed.
+func (b *Builder) Close() (FileInfo, error) {
+	err := b.finish()
+	if err != nil {
+		return FileInfo{}, errors.Join(err, b.Discard())
+	}
+	f := b.f
+	b.f = nil
+	if err := f.Close(); err != nil {
+		return FileInfo{}, errors.Join(opError("close", b.path, -1, err), b.fs.Remove(b.path))
+	}
+	size := b.at + zones.PageRound(int64(b.index.encodedLen())) + blockSize
+	return FileInfo{Path: b.path, Bytes: size, IndexBlake3: hex.EncodeToString(b.self.digest[:]), Zones: b.zones}, nil
+}
+
+func (b *Builder) finish() error {
+	if err := b.full(); err != nil {
+		return err
+	}
+	if err := b.index.checkNames(); err != nil {
+		return opError("write", b.path, -1, err)
+	}
+	for file, k := range b.refs {
+		if !file.closed {
+			return opError("write", b.path, -1, fmt.Errorf("it refers to %s, which is not complete", file.path))
+		}
+		b.index.files[k-1].digest = file.digest
+	}
+	if err := b.Flush(); err != nil {
+		return err
+	}
+	tail, t := b.index.tail(b.at)
+	if err := b.writeAt(tail, b.at); err != nil {
+		return err
+	}
+	if err := b.f.Sync(); err != nil {
+		return opError("sync", b.path, -1, err)
+	}
+	size, err := b.f.Size()
+	if err == nil && size != t.fileLen {
+		err = fmt.Errorf("file is %d bytes long after writing %d", size, t.fileLen)
+	}
+	b.self.digest, b.self.closed = t.digest, true
+	return opError("write", b.path, -1, err)
+}
+
+// Discard removes the file. After Close it does nothing.
+func (b *Builder) Discard() error {
+	if b.f == nil {
+		return nil
+	}
+	b.f.Close() // what it would say no longer matters
+	b.f = nil
+	if err := b.fs.Remove(b.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return opError("remove", b.path, -1, err)
+	}
+	return nil
+}
+
+func (b *Builder) writeAt(p []byte, off int64) error {
+	n, err := b.f.WriteAt(p, off)
+	if err == nil && n != len(p) {
+		err = fmt.Errorf("only %d of %d bytes were written", n, len(p))
+	}
+	return opError("write", b.path, off, err)
+}

@@ -1,0 +1,252 @@
+package image
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"testing"
+
+	"ckpt/zones"
+)
+
+// pages makes memory out of pages with these contents; 0 is a page of zeros.
+func pages(contents ...byte) []byte {
+	b := aligned(len(contents) * zones.PageSize)
+	for i, c := range contents {
+		for k := range zones.PageSize {
+			b[i*zones.PageSize+k] = c
+			if c != 0 {
+				b[i*zones.PageSize+k] ^= byte(k * int(c))
+			}
+		}
+	}
+	return b
+}
+
+// built takes checkpoint number of a job of two ranks with Builders: heaps are
+// the pages of their data, lib is the same in both.
+func built(t *testing.T, k *taker, pool *Pool, number int, heaps [2][]byte, lib []byte) *Manifest {
+	t.Helper()
+	tx, err := k.job.Begin(number)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := testManifest(number)
+	m.Origin = "dmtcp"
+	build := func(name string, h Header) *Builder {
+		h.Job, h.Number = testJob, number
+		b, err := tx.Build(name, h, pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	closed := func(b *Builder, h Header, ranks ...int) {
+		t.Helper()
+		info, err := b.Close()
+		check(err)
+		rel, _ := filepath.Rel(k.job.Dir(), info.Path)
+		m.Files = append(m.Files, File{rel, h.Kind, ranks, 0, info.Bytes, info.IndexBlake3})
+	}
+	libHeader := Header{Kind: KindLibrary, Rank: -1, Node: -1}
+	pack := build(tx.LibraryPath(), libHeader)
+	check(pack.Region("extents", zones.Library, 0))
+	var ranks []*Builder
+	for r, heap := range heaps {
+		b := build(tx.RankPath(r), Header{Kind: KindRank, Rank: r})
+		ranks = append(ranks, b)
+		check(b.Region("heap", zones.Data, int64(len(heap))))
+		for ; len(heap) > 0; heap = heap[zones.PageSize:] {
+			if page := heap[:zones.PageSize]; allZero(page) {
+				check(b.Zeros(zones.PageSize))
+			} else {
+				_, err := b.Extent(page, IDOf(page))
+				check(err)
+			}
+		}
+		check(b.Region("lib", zones.Library, int64(len(lib))-100))
+		stored, err := b.Share(lib, IDOf(lib), pack)
+		check(err)
+		if stored != (number == 1 && r == 0) {
+			t.Errorf("checkpoint %d, rank %d: library stored: %v", number, r, stored)
+		}
+	}
+	closed(pack, libHeader, 0, 1)
+	for r, b := range ranks {
+		closed(b, Header{Kind: KindRank}, r)
+		m.Ranks = append(m.Ranks, Rank{Rank: r, File: m.Files[r+1].Path})
+	}
+	check(tx.Commit(context.Background(), m))
+	return m
+}
+
+func contents(t *testing.T, j *Job, m *Manifest, file string, region int) []byte {
+	t.Helper()
+	c, err := j.Open(m, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	b, err := io.ReadAll(c.Reader(context.Background(), region))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestBuilder(t *testing.T) {
+	k := memJob(t)
+	lib := pages(9, 8, 0, 7)
+	heaps := [][2][]byte{
+		{pages(1, 2, 0, 0, 3, 1), pages(4, 2, 5)},
+		{pages(1, 6, 0, 2, 3), pages(4, 2, 5, 6)},
+	}
+	pool := NewPool()
+	var ms []*Manifest
+	for i, h := range heaps {
+		if i == 1 { // as another process that only has the store
+			pool = NewPool()
+			if err := k.job.AddTo(pool, ms[0]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ms = append(ms, built(t, k, pool, i+1, h, lib))
+	}
+	// Page 2 of rank 1 lies with rank 0, its page 1 once for two places; the
+	// second checkpoint adds page 6 only.
+	for i, want := range []int64{(3 + 2 + 4) * zones.PageSize, zones.PageSize} {
+		got := ms[i].StoredBytes
+		for _, f := range ms[i].Files {
+			c, err := k.job.openFile(ms[i], f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got -= c.size - c.trailer.indexOffset + blockSize
+			c.Close()
+		}
+		if got != want {
+			t.Errorf("checkpoint %d holds %d bytes of payload, want %d", i+1, got, want)
+		}
+	}
+	intact := func(i int) {
+		t.Helper()
+		for r, heap := range heaps[i] {
+			name := ms[i].Ranks[r].File
+			if !bytes.Equal(contents(t, k.job, ms[i], name, 0), heap) || !bytes.Equal(contents(t, k.job, ms[i], name, 1), lib[:len(lib)-100]) {
+				t.Errorf("checkpoint %d, rank %d does not hold what was written", i+1, r)
+			}
+			into := []zones.Region{
+				{Name: "heap", Zone: zones.Data, Size: int64(len(heap)), Mem: pages(make([]byte, len(heap)/zones.PageSize)...)},
+				{Name: "lib", Zone: zones.Library, Size: int64(len(lib)) - 100, Mem: pages(5, 5, 5, 5)},
+			}
+			if err := k.job.Load(context.Background(), ms[i], name, into); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(into[0].Mem, heap) || !bytes.Equal(into[1].Mem, lib) {
+				t.Errorf("checkpoint %d, rank %d: Load gives other bytes", i+1, r)
+			}
+		}
+		if rep, err := k.job.Verify(context.Background(), i+1, nil); err != nil || len(rep.Damage) > 0 {
+			t.Errorf("verify: %v, %v", rep.Damage, err)
+		}
+	}
+	intact(0)
+	intact(1)
+
+	changes, err := Diff(context.Background(), Side{k.job, ms[0]}, Side{k.job, ms[1]}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const p = zones.PageSize
+	want := []Change{{Unchanged: 3 * p, Changed: 2 * p, Gone: p}, {Unchanged: 4 * p}, {Unchanged: 3 * p, New: p}, {Unchanged: 4 * p}}
+	for i, c := range changes {
+		if i >= len(want) || c.Change != want[i] {
+			t.Errorf("change %d: %+v", i, c)
+		}
+	}
+	if len(changes) != len(want) {
+		t.Errorf("%d regions compared, want %d", len(changes), len(want))
+	}
+
+	// What the second needs of the first stays when that is pruned.
+	if removed, _, err := k.job.Prune(1); err != nil || len(removed) != 1 {
+		t.Fatalf("pruned %v, %v", removed, err)
+	}
+	intact(1)
+	// Damage in the first one's library is found through the second.
+	pack := filepath.Join(k.job.Dir(), ms[0].Files[0].Path)
+	b, err := readFile(k.fs, pack, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[2*blockSize] ^= 4
+	replace(t, k, pack, b)
+	rep, err := k.job.Verify(context.Background(), 2, nil)
+	if err != nil || len(rep.Damage) != 1 || rep.Damage[0].File != pack {
+		t.Errorf("verify: %v, %v", rep.Damage, err)
+	}
+}
+
+func TestBuilderRefuses(t *testing.T) {
+	k := memJob(t)
+	tx, err := k.job.Begin(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := NewPool()
+	h := Header{Job: testJob, Number: 1, Kind: KindRank}
+	for what, use := range map[string]func(b, other *Builder) error{
+		"a region that is not covered": func(b, _ *Builder) error {
+			return errors.Join(b.Region("r", zones.Data, 2*zones.PageSize), b.Zeros(zones.PageSize))
+		},
+		"an extent beyond its region": func(b, _ *Builder) error {
+			return errors.Join(b.Region("r", zones.Data, 1), b.Zeros(2*zones.PageSize))
+		},
+		"part of a page": func(b, _ *Builder) error {
+			_, err := b.Extent(make([]byte, 100), ID{1})
+			return errors.Join(b.Region("r", zones.Data, 1), err)
+		},
+		"a region twice": func(b, _ *Builder) error {
+			return errors.Join(b.Region("r", zones.Data, 0), b.Region("r", zones.Data, 0))
+		},
+		"a reference to an open file": func(b, other *Builder) error {
+			page := pages(3)
+			err := errors.Join(b.Region("r", zones.Data, 1), other.Region("x", zones.Data, 0))
+			_, serr := b.Share(page, IDOf(page), other)
+			return errors.Join(err, serr)
+		},
+	} {
+		name := filepath.Join(tx.dir, "bad.img")
+		b, err := tx.Build(name, h, pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := tx.Build(filepath.Join(tx.dir, "other.img"), h, pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = use(b, other)
+		_, cerr := b.Close()
+		if err == nil && cerr == nil {
+			t.Errorf("%s is accepted", what)
+		}
+		if err := errors.Join(b.Discard(), other.Discard()); err != nil {
+			t.Error(err)
+		}
+		if entries, _ := k.fs.ReadDir(tx.dir); len(entries) > 0 {
+			t.Errorf("%s: %s is left", what, entries[0].Name())
+		}
+	}
+	if _, err := tx.Build(filepath.Join(tx.dir, "x.img"), Header{Kind: "tape"}, pool); err == nil || fmt.Sprint(err) == "" {
+		t.Error("an unknown kind is accepted")
+	}
+}

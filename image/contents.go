@@ -1,0 +1,222 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+
+	"ckpt/image/vfs"
+	"ckpt/zones"
+)
+
+// Inspect reads what a container file says of itself: its header and its
+// regions, without their memory. Header, index and trailer are checked, the
+// payload is not.
+func Inspect(fsys vfs.FS, path string) (Header, []zones.Region, FileInfo, error) {
+	c, err := openContainer(fsys, path)
+	if err != nil {
+		return Header{}, nil, FileInfo{}, err
+	}
+	defer c.Close()
+	info := FileInfo{Path: path, Bytes: c.size}
+	regions := c.regions()
+	for _, r := range regions {
+		info.Zones.Add(r.Zone, r.Size)
+	}
+	return c.header, regions, info, nil
+}
+
+// IsImage reports whether a file that begins with head is a container file.
+func IsImage(head []byte) bool {
+	return len(head) >= len(headerMagic) && string(head[:len(headerMagic)]) == headerMagic
+}
+
+func (c *container) regions() []zones.Region {
+	out := make([]zones.Region, len(c.index.regions))
+	for i, r := range c.index.regions {
+		out[i] = zones.Region{Name: r.name, Zone: r.zone, Elem: r.elem, Size: r.size}
+	}
+	return out
+}
+
+// Contents is an open container file of a checkpoint, to be read in parts. Its
+// methods may be called from several goroutines.
+type Contents struct {
+	c       *container
+	refs    []*container
+	Header  Header
+	Regions []zones.Region // without memory
+	first   []int          // extent of each region, and one more
+}
+
+// Open opens one of m.Files, named by its path, and the files it refers to.
+func (j *Job) Open(m *Manifest, path string) (*Contents, error) {
+	i := slices.IndexFunc(m.Files, func(f File) bool { return f.Path == path })
+	if i < 0 {
+		return nil, opError("open", path, -1, fmt.Errorf("checkpoint %d has no such file", m.Number))
+	}
+	c, err := j.openFile(m, m.Files[i])
+	if err != nil {
+		return nil, err
+	}
+	o := &Contents{c: c, Header: c.header, Regions: c.regions()}
+	for _, ref := range c.index.files {
+		x, err := j.openRef(c, ref)
+		if err != nil {
+			o.Close()
+			return nil, err
+		}
+		o.refs = append(o.refs, x)
+		if err := c.checkRefs(uint32(len(o.refs)), x); err != nil {
+			o.Close()
+			return nil, err
+		}
+	}
+	at := 0
+	for _, r := range c.index.regions {
+		o.first = append(o.first, at)
+		at += int(r.extents)
+	}
+	o.first = append(o.first, at)
+	return o, nil
+}
+
+// Close closes all files.
+func (o *Contents) Close() error {
+	for _, x := range o.refs {
+		x.Close()
+	}
+	if o.c == nil {
+		return nil
+	}
+	return o.c.Close()
+}
+
+// An Extent is a part of a region as it is stored.
+type Extent struct {
+	Offset int64 // in the region
+	Bytes  int64
+	Zero   bool // nothing is stored
+	rec    extentRec
+	file   string // where it is stored
+}
+
+// SameAs reports whether two extents are stored in one place, or are zeros, or
+// are known to have the same contents.
+func (e Extent) SameAs(f Extent) bool {
+	if e.Bytes != f.Bytes {
+		return false
+	}
+	if e.Zero || f.Zero {
+		return e.Zero && f.Zero
+	}
+	if ID(e.rec.id) != (ID{}) && e.rec.id == f.rec.id {
+		return true
+	}
+	return e.file == f.file && e.rec.fileOff == f.rec.fileOff && e.rec.storedLen == f.rec.storedLen
+}
+
+// Extents lists the extents of a region in order.
+func (o *Contents) Extents(region int) []Extent {
+	recs := o.c.index.extents[o.first[region]:o.first[region+1]]
+	out := make([]Extent, len(recs))
+	for i, e := range recs {
+		out[i] = Extent{Offset: e.offset, Bytes: e.rawLen, Zero: e.codec == codecZero, rec: e, file: o.holder(e).path}
+	}
+	return out
+}
+
+func (o *Contents) holder(e extentRec) *container {
+	if e.fileRef == 0 {
+		return o.c
+	}
+	return o.refs[e.fileRef-1]
+}
+
+// Read reads an extent into buf, which is as long, and checks it.
+func (o *Contents) Read(e Extent, buf []byte) error {
+	if int64(len(buf)) != e.Bytes {
+		return opError("read", o.c.path, -1, fmt.Errorf("%d bytes for an extent of %d", len(buf), e.Bytes))
+	}
+	if e.Zero {
+		clear(buf)
+		return nil
+	}
+	x := o.holder(e.rec)
+	if isAligned(buf) {
+		r := reader{dest: func(extentRec) []byte { return buf }}
+		var stage []byte
+		return r.large(x.f, x.path, e.rec, &stage)
+	}
+	// Direct I/O wants a buffer of its own kind.
+	stage := aligned(int(e.Bytes))
+	if err := readAt(x.f, x.path, stage, e.rec.fileOff); err != nil {
+		return err
+	}
+	if sum := crc32.Checksum(stage, castagnoli); sum != e.rec.storedCRC {
+		return damaged(x.path, e.rec.fileOff, "checksum of the %d bytes from here is %08x, want %08x", e.Bytes, sum, e.rec.storedCRC)
+	}
+	copy(buf, stage)
+	return nil
+}
+
+// Reader returns the bytes of a region, each checked before it is handed out.
+func (o *Contents) Reader(ctx context.Context, region int) io.Reader {
+	return &regionReader{ctx: ctx, o: o, extents: o.Extents(region), left: o.Regions[region].Size}
+}
+
+type regionReader struct {
+	ctx     context.Context
+	o       *Contents
+	extents []Extent
+	left    int64 // bytes of the region not handed out
+	buf     []byte
+	have    []byte // part of buf
+}
+
+func (r *regionReader) Read(p []byte) (int, error) {
+	if len(r.have) == 0 {
+		if r.left == 0 {
+			return 0, io.EOF
+		}
+		if err := r.ctx.Err(); err != nil {
+			return 0, err
+		}
+		e := r.extents[0]
+		r.extents = r.extents[1:]
+		if int64(cap(r.buf)) < e.Bytes {
+			r.buf = aligned(int(e.Bytes))
+		}
+		if err := r.o.Read(e, r.buf[:e.Bytes]); err != nil {
+			return 0, err
+		}
+		r.have = r.buf[:min(e.Bytes, r.left)]
+	}
+	n := copy(p, r.have)
+	r.have = r.have[n:]
+	r.left -= int64(n)
+	return n, nil
+}
+
+// checkRefs checks that the extents which c takes from its k-th external file x
+// are extents of that file, so that they are sound if the file is.
+func (c *container) checkRefs(k uint32, x *container) error {
+	type place struct{ off, stored, raw int64 }
+	own := make(map[place]extentRec)
+	for _, e := range x.index.own() {
+		own[place{e.fileOff, e.storedLen, e.rawLen}] = e
+	}
+	for _, e := range c.index.extents {
+		if e.fileRef != k {
+			continue
+		}
+		want := own[place{e.fileOff, e.storedLen, e.rawLen}]
+		want.region, want.offset, want.fileRef = e.region, e.offset, e.fileRef
+		if e != want {
+			return damaged(c.path, c.trailer.indexOffset, "extent at offset %d of %s is not one of that file", e.fileOff, x.path)
+		}
+	}
+	return nil
+}

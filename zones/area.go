@@ -1,0 +1,167 @@
+package zones
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// A Class says where an area of a process's memory counts: in one of the four
+// zones, or apart from them.
+type Class uint8
+
+// The classes beyond the zones.
+const (
+	// Kernel marks pages that the kernel maps into every process (vdso, vvar,
+	// vsyscall). No checkpointer stores them.
+	Kernel = Class(numZones) + iota
+	// Runtime marks what a checkpointer adds to the process: its libraries,
+	// its allocator, what it reserves.
+	Runtime
+	numClasses
+)
+
+// ClassOf returns the class of the areas of zone z.
+func ClassOf(z Zone) Class { return Class(z) }
+
+// Zone returns the zone that the class is; ok is false for Kernel and Runtime.
+func (c Class) Zone() (z Zone, ok bool) { return Zone(c), c < Class(numZones) }
+
+func (c Class) String() string {
+	switch c {
+	case Kernel:
+		return "kernel"
+	case Runtime:
+		return "runtime"
+	}
+	return Zone(c).String()
+}
+
+// MarshalText writes the name of the class.
+func (c Class) MarshalText() ([]byte, error) {
+	if c >= numClasses {
+		return nil, fmt.Errorf("class %d is unknown", uint8(c))
+	}
+	return []byte(c.String()), nil
+}
+
+// UnmarshalText reads the name of a class.
+func (c *Class) UnmarshalText(text []byte) error {
+	for i := range numClasses {
+		if i.String() == string(text) {
+			*c = i
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is neither a zone (library, data, shared, iobuffer) nor kernel or runtime", text)
+}
+
+// An Area is a range of a process's address space that was mapped as one: a
+// line of /proc/PID/maps, a record of a checkpoint image, a segment of a core
+// file. Sizes are in bytes.
+type Area struct {
+	Start, End uint64
+	Prot       Prot
+	Shared     bool   // MAP_SHARED
+	Name       string // as in /proc/PID/maps; empty if anonymous
+	Offset     uint64 // in the file behind it
+	Device     uint64 // major<<32 | minor of that file; 0 if there is none
+	Inode      uint64
+
+	// Stored is what the checkpoint image holds for the area, headers of the
+	// image's format included; for a process, what it would hold.
+	Stored int64
+	// Runs is the number of ranges of touched pages; 0 if it is not known.
+	Runs int
+	// Resident is what lies in memory or swap, Dirty what was written since it
+	// was mapped or read in, Occupied what has contents of its own: neither
+	// untouched, nor the page of zeros, nor the same as in the file behind it.
+	// They are -1 if not known.
+	Resident, Dirty, Occupied int64
+	// Companion says that the checkpoint keeps the contents in a file beside
+	// the images, once for all processes that map it.
+	Companion bool
+
+	Class Class // set by Rules.Classify
+}
+
+// Bytes returns the length of the address range.
+func (a *Area) Bytes() int64 { return int64(a.End - a.Start) }
+
+// Deleted reports whether the file behind the area has been removed.
+func (a *Area) Deleted() bool { return strings.HasSuffix(a.Name, deletedMark) }
+
+// File returns the name without the mark of a removed file.
+func (a *Area) File() string { return strings.TrimSuffix(a.Name, deletedMark) }
+
+const deletedMark = " (deleted)"
+
+// MarshalJSON writes the fields of docs/CLI.md. Addresses are numbers; being
+// multiples of the page size, they survive readers that keep numbers as
+// doubles.
+func (a Area) MarshalJSON() ([]byte, error) {
+	known := func(n int64) *int64 {
+		if n < 0 {
+			return nil
+		}
+		return &n
+	}
+	return json.Marshal(struct {
+		Start     uint64 `json:"start"`
+		End       uint64 `json:"end"`
+		Bytes     int64  `json:"bytes"`
+		Stored    int64  `json:"stored_bytes"`
+		Prot      Prot   `json:"prot"`
+		Shared    bool   `json:"shared"`
+		Name      string `json:"name"`
+		Class     Class  `json:"zone"`
+		Runs      int    `json:"runs,omitempty"`
+		Resident  *int64 `json:"resident_bytes,omitempty"`
+		Dirty     *int64 `json:"dirty_bytes,omitempty"`
+		Occupied  *int64 `json:"occupied_bytes,omitempty"`
+		Companion bool   `json:"companion,omitempty"`
+	}{a.Start, a.End, a.Bytes(), a.Stored, a.Prot, a.Shared, a.Name, a.Class, a.Runs,
+		known(a.Resident), known(a.Dirty), known(a.Occupied), a.Companion})
+}
+
+// Prot is what a process may do with an area: read 1, write 2, execute 4.
+type Prot uint8
+
+// The bits of Prot, as in mmap(2).
+const (
+	Read Prot = 1 << iota
+	Write
+	Exec
+)
+
+// String writes it as /proc/PID/maps does: rw-.
+func (p Prot) String() string {
+	b := []byte("---")
+	for i, c := range []byte("rwx") {
+		if p&(1<<i) != 0 {
+			b[i] = c
+		}
+	}
+	return string(b)
+}
+
+// MarshalText writes String.
+func (p Prot) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// ParseProt reads the first three letters of a permission like rw-p.
+func ParseProt(s string) (Prot, error) {
+	var p Prot
+	if len(s) >= 3 {
+		for i, c := range []byte("rwx") {
+			switch s[i] {
+			case c:
+				p |= 1 << i
+			case '-':
+			default:
+				return 0, fmt.Errorf("%q is no permission like rw-p", s)
+			}
+		}
+		return p, nil
+	}
+	return 0, fmt.Errorf("%q is no permission like rw-p", s)
+}
