@@ -19,6 +19,7 @@ const (
 	StateFailed      = "failed"
 	StateInterrupted = "interrupted" // its coordinator died
 	StateSilent      = "silent"      // its coordinator lives and does not answer
+	StateImported    = "imported"    // it ran under another checkpointer
 )
 
 // JobStatus describes a job, running or not.
@@ -118,6 +119,10 @@ func Describe(store *image.Store, name string) (*JobStatus, error) {
 		if m, err := job.Manifest(s.Latest); err == nil {
 			s.Iteration, s.Mapping = int(m.Iteration), m.Mapping
 		}
+	}
+	if spec.Origin != "" {
+		s.State = StateImported
+		return s, nil
 	}
 	var e ending
 	if b, err := os.ReadFile(filepath.Join(job.Dir(), resultName)); err == nil && json.Unmarshal(b, &e) == nil {

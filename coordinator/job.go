@@ -127,6 +127,9 @@ func Restart(ctx context.Context, opt RestartOptions) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("description of job %s: %w", opt.Job, err)
 	}
+	if err := spec.checkOwn(opt.Job); err != nil {
+		return nil, err
+	}
 	spec.AutoRestart = spec.AutoRestart || opt.AutoRestart
 	mapping := spec.Mapping
 	if opt.Mapping != nil {

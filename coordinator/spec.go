@@ -27,6 +27,9 @@ type Spec struct {
 	AutoRestart bool      `json:"auto_restart"`
 	Launcher    string    `json:"launcher"` // local, mpiexec or srun
 	Created     time.Time `json:"created"`
+	// Origin names the checkpointer that an imported job ran under. It has only
+	// the fields App, NP, Mapping, MPI and Mode.
+	Origin string `json:"origin,omitempty"`
 }
 
 // A Schedule says when checkpoints are taken. At most one field is set.
@@ -91,6 +94,9 @@ func (s *Spec) encode() ([]byte, error) {
 }
 
 func decodeSpec(b []byte) (*Spec, error) {
+	if s, ok := decodeImported(b); ok {
+		return s, nil
+	}
 	var s Spec
 	if err := json.Unmarshal(b, &s); err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/zeebo/blake3"
+	"golang.org/x/sync/errgroup"
 
 	"ckpt/image/vfs"
 	"ckpt/zones"
@@ -28,8 +29,8 @@ func IDOf(raw []byte) ID {
 // other, as from a stream. Extents whose bytes are known to its Pool become
 // references, so that what many files have in common is stored once.
 //
-// A Builder is used by one goroutine. It needs one buffer of 4 MiB and 64 bytes
-// per extent.
+// A Builder is used by one goroutine, and writes behind it. It needs up to four
+// buffers of 4 MiB, which Flush gives back, and 64 bytes per extent.
 type Builder struct {
 	fs     vfs.FS
 	f      vfs.File
@@ -46,7 +47,19 @@ type Builder struct {
 	n     int   // bytes staged
 	at    int64 // file offset of the stage
 	open  int64 // bytes that the last region still lacks
+
+	writes errgroup.Group // under way
+	spare  chan []byte    // stages that may be used; nil ones are not made yet
+
+	aside     []extentRec // of the region that Aside makes
+	asideName string
+	asideZone zones.Zone
+	asideSize int64
+	asideBuf  []byte // not stored yet
 }
+
+// asideBytes is the length of the extents that Aside makes.
+const asideBytes = 256 << 10
 
 // Build creates the container file path, in the directory of the transaction.
 // Pool may be nil.
@@ -128,6 +141,9 @@ func (b *Builder) Zeros(n int64) error {
 	return nil
 }
 
+// Rest covers the rest of the region with zeros.
+func (b *Builder) Rest() error { return b.Zeros(b.open) }
+
 // Extent covers the next bytes of the region with raw, whole pages of at most
 // 64 MiB that id is the identity of. It reports whether they had to be stored.
 func (b *Builder) Extent(raw []byte, id ID) (stored bool, err error) {
@@ -181,6 +197,60 @@ func (b *Builder) grow(n int64) error {
 	return nil
 }
 
+// Aside appends bytes to a region of its own, while others are being covered:
+// what belongs to all of them, like the headers of a foreign format. There is
+// one such region in a file; it becomes the last.
+func (b *Builder) Aside(name string, zone zones.Zone, p []byte) error {
+	if b.asideBuf == nil {
+		b.asideBuf = make([]byte, 0, asideBytes)
+		b.asideName, b.asideZone = name, zone
+	}
+	b.asideSize += int64(len(p))
+	for len(p) > 0 {
+		n := min(len(p), cap(b.asideBuf)-len(b.asideBuf))
+		b.asideBuf = append(b.asideBuf, p[:n]...)
+		p = p[n:]
+		if len(b.asideBuf) == cap(b.asideBuf) {
+			if err := b.storeAside(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *Builder) storeAside() error {
+	n := zones.PageRound(int64(len(b.asideBuf)))
+	if n == 0 {
+		return nil
+	}
+	raw := b.asideBuf[:n]
+	clear(raw[len(b.asideBuf):])
+	sum := crc32.Checksum(raw, castagnoli)
+	b.aside = append(b.aside, extentRec{rawLen: n, storedLen: n, rawCRC: sum, storedCRC: sum, fileOff: b.at + int64(b.n)})
+	b.asideBuf = b.asideBuf[:0]
+	return b.store(raw)
+}
+
+// addAside makes the region of what was put aside.
+func (b *Builder) addAside() error {
+	if b.asideBuf == nil {
+		return nil
+	}
+	if err := b.storeAside(); err != nil {
+		return err
+	}
+	if err := b.Region(b.asideName, b.asideZone, b.asideSize); err != nil {
+		return err
+	}
+	for _, e := range b.aside {
+		if err := b.add(e); err != nil {
+			return err
+		}
+	}
+	return b.full()
+}
+
 // reference returns the record for an extent that lies elsewhere, or earlier in
 // this file.
 func (b *Builder) reference(at poolEntry) extentRec {
@@ -213,47 +283,53 @@ func (b *Builder) add(e extentRec) error {
 
 // store appends raw to the payload.
 func (b *Builder) store(raw []byte) error {
-	if b.stage == nil {
-		b.stage = aligned(stageBytes)
-	}
 	for len(raw) > 0 {
-		if b.n == 0 && len(raw) >= len(b.stage) && isAligned(raw) {
-			n := len(raw) / len(b.stage) * len(b.stage)
-			if err := b.writeAt(raw[:n], b.at); err != nil {
-				return err
-			}
-			b.at += int64(n)
-			raw = raw[n:]
-			continue
+		if b.stage == nil {
+			b.takeStage()
 		}
 		n := copy(b.stage[b.n:], raw)
 		b.n += n
 		raw = raw[n:]
 		if b.n == len(b.stage) {
-			if err := b.flush(); err != nil {
-				return err
-			}
+			b.flush()
 		}
 	}
 	return nil
 }
 
-func (b *Builder) flush() error {
-	if b.n == 0 {
-		return nil
+// takeStage waits for a buffer.
+func (b *Builder) takeStage() {
+	if b.spare == nil {
+		b.spare = make(chan []byte, defaultDepth)
+		for range cap(b.spare) {
+			b.spare <- nil
+		}
 	}
-	if err := b.writeAt(b.stage[:b.n], b.at); err != nil {
-		return err
+	if b.stage = <-b.spare; b.stage == nil {
+		b.stage = aligned(stageBytes)
 	}
-	b.at += int64(b.n)
-	b.n = 0
-	return nil
 }
 
-// Flush writes what is staged and gives the buffer back; extents may follow.
+// flush writes the stage, while the next one is filled.
+func (b *Builder) flush() {
+	if b.n == 0 {
+		return
+	}
+	stage, n, at := b.stage, b.n, b.at
+	b.writes.Go(func() error {
+		err := b.writeAt(stage[:n], at)
+		b.spare <- stage
+		return err
+	})
+	b.at += int64(n)
+	b.stage, b.n = nil, 0
+}
+
+// Flush writes what is staged and gives the buffers back; extents may follow.
 func (b *Builder) Flush() error {
-	err := b.flush()
-	b.stage = nil
+	b.flush()
+	err := b.writes.Wait()
+	b.stage, b.spare = nil, nil
 	return err
 }
 
@@ -276,6 +352,9 @@ func (b *Builder) Close() (FileInfo, error) {
 
 func (b *Builder) finish() error {
 	if err := b.full(); err != nil {
+		return err
+	}
+	if err := b.addAside(); err != nil {
 		return err
 	}
 	if err := b.index.checkNames(); err != nil {
@@ -310,7 +389,8 @@ func (b *Builder) Discard() error {
 	if b.f == nil {
 		return nil
 	}
-	b.f.Close() // what it would say no longer matters
+	_ = b.Flush() // nothing may write to the file any more
+	b.f.Close()   // what it would say no longer matters
 	b.f = nil
 	if err := b.fs.Remove(b.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return opError("remove", b.path, -1, err)

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/crc32"
@@ -162,42 +163,62 @@ func (o *Contents) Read(e Extent, buf []byte) error {
 	return nil
 }
 
-// Reader returns the bytes of a region, each checked before it is handed out.
-func (o *Contents) Reader(ctx context.Context, region int) io.Reader {
-	return &regionReader{ctx: ctx, o: o, extents: o.Extents(region), left: o.Regions[region].Size}
-}
-
-type regionReader struct {
-	ctx     context.Context
+// A RegionReader reads one region. It keeps the extent that it has read last,
+// and is used by one goroutine.
+type RegionReader struct {
 	o       *Contents
+	size    int64
 	extents []Extent
-	left    int64 // bytes of the region not handed out
 	buf     []byte
-	have    []byte // part of buf
+	have    int // index of the extent in buf; -1 if none
 }
 
-func (r *regionReader) Read(p []byte) (int, error) {
-	if len(r.have) == 0 {
-		if r.left == 0 {
-			return 0, io.EOF
-		}
-		if err := r.ctx.Err(); err != nil {
-			return 0, err
-		}
-		e := r.extents[0]
-		r.extents = r.extents[1:]
-		if int64(cap(r.buf)) < e.Bytes {
-			r.buf = aligned(int(e.Bytes))
-		}
-		if err := r.o.Read(e, r.buf[:e.Bytes]); err != nil {
-			return 0, err
-		}
-		r.have = r.buf[:min(e.Bytes, r.left)]
+// Region returns a reader of a region.
+func (o *Contents) Region(i int) *RegionReader {
+	return &RegionReader{o: o, size: o.Regions[i].Size, extents: o.Extents(i), have: -1}
+}
+
+// Copy writes the bytes from offset from to offset to, each checked before.
+func (r *RegionReader) Copy(ctx context.Context, w io.Writer, from, to int64) error {
+	if from < 0 || to < from || to > r.size {
+		return damaged(r.o.c.path, r.o.c.trailer.indexOffset, "bytes %d to %d are asked for of a region of %d", from, to, r.size)
 	}
-	n := copy(p, r.have)
-	r.have = r.have[n:]
-	r.left -= int64(n)
-	return n, nil
+	i, found := slices.BinarySearchFunc(r.extents, from, func(e Extent, at int64) int { return cmp.Compare(e.Offset, at) })
+	if !found {
+		i--
+	}
+	for ; from < to; i++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		e := r.extents[i]
+		if err := r.read(i); err != nil {
+			return err
+		}
+		b := r.buf[from-e.Offset : min(to-e.Offset, e.Bytes)]
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+		from += int64(len(b))
+	}
+	return nil
+}
+
+// read reads extent i, unless it has just been.
+func (r *RegionReader) read(i int) error {
+	if i == r.have {
+		return nil
+	}
+	e := r.extents[i]
+	if int64(len(r.buf)) < e.Bytes {
+		r.buf = aligned(int(e.Bytes))
+	}
+	r.have = -1
+	err := r.o.Read(e, r.buf[:e.Bytes])
+	if err == nil {
+		r.have = i
+	}
+	return err
 }
 
 // checkRefs checks that the extents which c takes from its k-th external file x
@@ -219,4 +240,32 @@ func (c *container) checkRefs(k uint32, x *container) error {
 		}
 	}
 	return nil
+}
+
+// Process describes a container file as the memory of a process: an area per
+// region, which have no addresses and begin at 0.
+func Process(fsys vfs.FS, path string) (*zones.Process, error) {
+	c, err := openContainer(fsys, path)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	h := c.header
+	p := &zones.Process{Source: path, Format: zones.FormatCkpt, Name: h.Job, Rank: h.Rank, Role: zones.RoleRank,
+		FileBytes: c.size, Unpacked: c.size, Overhead: c.size}
+	if h.Kind != KindRank {
+		p.Role, p.Name = zones.RoleLauncher, h.Job+" "+h.Kind
+	}
+	for _, r := range c.index.regions {
+		p.Areas = append(p.Areas, zones.Area{End: uint64(zones.PageRound(r.size)), Prot: zones.Read | zones.Write,
+			Shared: r.zone == zones.Shared, Name: r.name, Class: zones.ClassOf(r.zone), Resident: -1, Dirty: -1, Occupied: -1})
+	}
+	for _, e := range c.index.extents {
+		if e.fileRef == 0 {
+			n := zones.PageRound(e.storedLen)
+			p.Areas[e.region].Stored += n
+			p.Overhead -= n
+		}
+	}
+	return p, nil
 }

@@ -47,6 +47,17 @@ func (j *Job) Begin(number int) (*Tx, error) {
 	return t, nil
 }
 
+// Number returns the number of the checkpoint.
+func (t *Tx) Number() int { return t.number }
+
+// ProcessPath returns the path of the image of a process that is no rank.
+func (t *Tx) ProcessPath(i int) string {
+	return filepath.Join(t.dir, fmt.Sprintf("process-%d.img", i))
+}
+
+// FilesPath returns the path of the container of files beside the images.
+func (t *Tx) FilesPath() string { return filepath.Join(t.dir, "files.img") }
+
 // RankPath returns the path at which Write is to put the image of a rank.
 func (t *Tx) RankPath(rank int) string { return filepath.Join(t.dir, fmt.Sprintf("rank-%d.img", rank)) }
 

@@ -19,8 +19,9 @@ type Role string
 
 // The roles.
 const (
-	Rank     Role = "rank"     // runs the application
-	Launcher Role = "launcher" // starts or serves ranks: mpiexec, its proxies, shells
+	RoleRank     Role = "rank"     // runs the application
+	RoleLauncher Role = "launcher" // starts or serves ranks: mpiexec, its proxies, shells
+	RoleOther    Role = "other"    // runs beside ranks
 )
 
 // A Process is the memory of one process, read from an image, a core file or
@@ -33,6 +34,7 @@ type Process struct {
 	PID    int    // 0 if not known; under DMTCP the virtual one
 	Host   string // names the node within its checkpoint; empty if not known
 	Group  string // names the checkpoint or tree that the process is part of
+	Peers  int    // processes in that group; 0 if not known
 	Role   Role
 	Rank   int    // of the MPI job; -1 if not known
 	MPI    string // mpich, openmpi; empty if no such library is mapped
@@ -100,7 +102,8 @@ func baseName(name string) string {
 // A FormatError says where a file, or a text, is not what its format demands.
 type FormatError struct {
 	File   string
-	Offset int64 // in the file, after decompression; the line number of a text
+	Offset int64 // in the file, after decompression
+	Line   int64 // of a text, from 1; 0 if the file is none
 	Reason string
 	// Unsupported is set when the file is sound but of a version that is not
 	// read.
@@ -108,5 +111,8 @@ type FormatError struct {
 }
 
 func (e *FormatError) Error() string {
+	if e.Line > 0 {
+		return fmt.Sprintf("%s: line %d: %s", e.File, e.Line, e.Reason)
+	}
 	return fmt.Sprintf("%s: at offset %d: %s", e.File, e.Offset, e.Reason)
 }

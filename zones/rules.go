@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -96,18 +97,37 @@ func DefaultRules() *Rules {
 	return r
 }
 
+// A RulesError says what is wrong with a file of rules.
+type RulesError struct {
+	File string
+	Err  error
+}
+
+func (e *RulesError) Error() string { return fmt.Sprintf("rules %s: %v", e.File, e.Err) }
+func (e *RulesError) Unwrap() error { return e.Err }
+
+// AddFile is Add with the text of a file.
+func (r *Rules) AddFile(name string) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	return r.Add(name, text)
+}
+
 // Add puts the rules in text, YAML as in rules.yaml, before those there are.
-// Launchers and MPI libraries are added to the known ones. File is for errors.
+// Launchers and MPI libraries are added to the known ones. File is for errors,
+// which are RulesErrors.
 func (r *Rules) Add(file string, text []byte) error {
 	var d document
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
 	if err := dec.Decode(&d); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("rules %s: %w", file, err)
+		return &RulesError{file, err}
 	}
 	for i := range d.Rules {
 		if err := d.Rules[i].check(); err != nil {
-			return fmt.Errorf("rules %s: rule %d: %w", file, i+1, err)
+			return &RulesError{file, fmt.Errorf("rule %d: %w", i+1, err)}
 		}
 	}
 	globs := append([]string{}, d.Launchers...)
@@ -115,7 +135,7 @@ func (r *Rules) Add(file string, text []byte) error {
 		globs = append(globs, g...)
 	}
 	if err := checkGlobs(globs); err != nil {
-		return fmt.Errorf("rules %s: %w", file, err)
+		return &RulesError{file, err}
 	}
 	r.launchers = append(d.Launchers, r.launchers...)
 	if r.mpi == nil {
@@ -155,9 +175,9 @@ func checkGlobs(globs []string) error {
 // Classify sets the class of every area of p, its role, and its MPI library if
 // that is not known.
 func (r *Rules) Classify(p *Process) {
-	p.Role = Rank
+	p.Role = RoleRank
 	if matchAny(r.launchers, p.Name) || matchAny(r.launchers, baseName(p.Exe)) {
-		p.Role = Launcher
+		p.Role = RoleLauncher
 	}
 	c := context{p: p, code: make(map[string]bool), files: make(map[string]bool)}
 	for i := range p.Areas {

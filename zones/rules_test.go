@@ -87,7 +87,7 @@ func TestClassify(t *testing.T) {
 		if c.p.MPI != c.mpi {
 			t.Errorf("%s: MPI %q, want %q", c.name, c.p.MPI, c.mpi)
 		}
-		if c.p.Role != Rank {
+		if c.p.Role != RoleRank {
 			t.Errorf("%s: role %s", c.name, c.p.Role)
 		}
 	}
@@ -95,8 +95,8 @@ func TestClassify(t *testing.T) {
 
 func TestLaunchers(t *testing.T) {
 	for name, want := range map[string]Role{
-		"mpiexec": Launcher, "mpiexec.hydra": Launcher, "hydra_pmi_proxy": Launcher, "orterun": Launcher,
-		"bash": Launcher, "dmtcp_coordinator": Launcher, "bt.A.4": Rank, "python3": Rank,
+		"mpiexec": RoleLauncher, "mpiexec.hydra": RoleLauncher, "hydra_pmi_proxy": RoleLauncher, "orterun": RoleLauncher,
+		"bash": RoleLauncher, "dmtcp_coordinator": RoleLauncher, "bt.A.4": RoleRank, "python3": RoleRank,
 	} {
 		p := &Process{Name: name}
 		if DefaultRules().Classify(p); p.Role != want {
@@ -126,7 +126,7 @@ rules:
 		t.Errorf("MPI %q (-want +got):\n%s", p.MPI, diff)
 	}
 	w := &Process{Name: "our_wrapper"}
-	if r.Classify(w); w.Role != Launcher {
+	if r.Classify(w); w.Role != RoleLauncher {
 		t.Error("the site's launcher is not known")
 	}
 	for text, want := range map[string]string{

@@ -14,6 +14,8 @@ import (
 	"ckpt/coordinator"
 	"ckpt/dataset"
 	"ckpt/image"
+	"ckpt/image/foreign"
+	"ckpt/zones"
 )
 
 // The exit statuses, decided in this file only.
@@ -54,24 +56,31 @@ func exitCode(err error) int {
 		spec    *dataset.SpecError
 		damage  *image.DamageError
 		failed  *coordinator.JobFailedError
+		format  *zones.FormatError
+		set     *foreign.SetError
 	)
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.Is(err, errInterrupted), errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case errors.As(err, &usage), errors.As(err, &request):
+	case errors.As(err, &usage), errors.As(err, &request), errors.As(err, &set):
 		return exitUsage
 	case errors.As(err, &spec):
 		if errors.Is(err, os.ErrNotExist) {
 			return exitNotFound
 		}
 		return exitUsage
+	case errors.As(err, &format):
+		if format.Unsupported {
+			return exitRuntime
+		}
+		return exitDamage
 	case errors.As(err, &failed):
 		return exitJobFailed
 	case errors.As(err, &damage), errors.Is(err, image.ErrOtherJob), errors.Is(err, errDamageFound):
 		return exitDamage
-	case errors.Is(err, image.ErrNoStore), errors.Is(err, image.ErrJobNotFound), errors.Is(err, image.ErrCheckpointNotFound):
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, image.ErrNoStore), errors.Is(err, image.ErrJobNotFound), errors.Is(err, image.ErrCheckpointNotFound):
 		return exitNotFound
 	case errors.Is(err, image.ErrStorageFull):
 		return exitStorageFull

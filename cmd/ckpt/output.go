@@ -29,11 +29,14 @@ func (g *globals) log() *slog.Logger {
 }
 
 // count formats a number of things.
-func count(n int, thing string) string {
+func count(n int, thing string) string { return plural(n, thing, thing+"s") }
+
+// plural is count for things that do not end in s when there are many.
+func plural(n int, thing, things string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
-	return fmt.Sprintf("%d %ss", n, thing)
+	return fmt.Sprintf("%d %s", n, things)
 }
 
 // warn prints a line on standard error.

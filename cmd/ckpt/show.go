@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/coordinator"
-	"ckpt/image"
 )
 
 func newShowCommand(g *globals) *cobra.Command {
@@ -24,23 +23,7 @@ func newShowCommand(g *globals) *cobra.Command {
 }
 
 func runShow(g *globals, target string) error {
-	name, number, err := splitTarget(target)
-	if err != nil {
-		return err
-	}
-	job, err := g.openJob(name)
-	if err != nil {
-		return err
-	}
-	if number == 0 {
-		if number, err = job.Latest(); err != nil {
-			return err
-		}
-		if number == 0 {
-			return fmt.Errorf("job %s: %w: it has none", name, image.ErrCheckpointNotFound)
-		}
-	}
-	m, err := job.Manifest(number)
+	job, m, err := g.openCheckpoint(target)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/coordinator"
+	"ckpt/image"
+	"ckpt/image/foreign"
+	"ckpt/image/vfs"
+	"ckpt/zones"
+)
+
+type importOptions struct {
+	job     string
+	rules   string
+	partial bool
+}
+
+func newImportCommand(g *globals) *cobra.Command {
+	var o importOptions
+	cmd := &cobra.Command{
+		Use:   "import FILE|DIR... --job NAME",
+		Short: "Store checkpoint images of DMTCP",
+		Long: `Store the images of one checkpoint of DMTCP as the next checkpoint of a job. What
+DMTCP puts beside them comes along: directories of shared files, restart scripts.
+What images have in common, and with the checkpoint before, is stored once.
+
+The checkpoint can be listed, shown, verified, compared and pruned like any other;
+ckpt export gives the files back, bit by bit. The images are read, not moved.
+
+Images packed by gzip are stored as they are: run DMTCP with --no-gzip, so that
+ckpt can find what they have in common.`,
+		Example: "  ckpt import ckpt_*.dmtcp --job bt\n  ckpt import /scratch/ckpt-dir --job bt --json",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.job == "" {
+				return usage(cmd, errors.New("--job takes the name of the job"))
+			}
+			if err := image.CheckJobName(o.job); err != nil {
+				return usage(cmd, err)
+			}
+			return runImport(cmd.Context(), g, &o, args)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.job, "job", "", "name of the job")
+	f.StringVar(&o.rules, "rules", "", "YAML file with rules of your site for zones (docs/ZONES.md)")
+	f.BoolVar(&o.partial, "partial", false, "store a checkpoint of which images are missing")
+	g.addStoreFlag(cmd)
+	return cmd
+}
+
+// importLine is the result of ckpt import --json.
+type importLine struct {
+	checkpointLine
+	Imported int64 `json:"imported_bytes"`
+	Sources  int   `json:"imported_files"`
+}
+
+func runImport(ctx context.Context, g *globals, o *importOptions, names []string) error {
+	rules, err := loadRules(o.rules)
+	if err != nil {
+		return err
+	}
+	if err := g.checkStore(); err != nil {
+		return err
+	}
+	set, err := foreign.Collect(ctx, names, foreign.CollectOptions{Rules: rules, Partial: o.partial})
+	if err != nil {
+		return zonesError(err)
+	}
+	if set.Guessed {
+		g.warn("the images do not tell the ranks of MPI; they are numbered by their process ids")
+	}
+	store, err := image.CreateStore(vfs.OS{}, g.store)
+	if err != nil {
+		return err
+	}
+	files, total := set.Files()
+	add, done := g.progress("import", total)
+	m, err := coordinator.Import(ctx, store, o.job, set, foreign.Options{Progress: add, Notice: func(err error) { g.warn("%v", err) }})
+	done()
+	if err != nil {
+		return err
+	}
+	if g.json {
+		return g.printJSON(importLine{describeManifest(coordinator.History{}, m, true), total, files})
+	}
+	return g.printf("%s@%d: %s of %s, %s in all, %s MiB; %s MiB stored\n", m.Job, m.Number, count(m.NP, "rank"), m.App,
+		count(files, "file"), mib(total), mib(m.StoredBytes))
+}
+
+// loadRules returns the built-in rules, with those of a file before them.
+func loadRules(file string) (*zones.Rules, error) {
+	rules := zones.DefaultRules()
+	if file == "" {
+		return rules, nil
+	}
+	if err := rules.AddFile(file); err != nil {
+		var bad *zones.RulesError
+		if errors.As(err, &bad) {
+			return nil, errUsage{hinted{err, "docs/ZONES.md shows the form of the file"}}
+		}
+		return nil, err
+	}
+	return rules, nil
+}
+
+func newExportCommand(g *globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "export JOB[@N] DIR",
+		Short: "Give the files of an imported checkpoint back",
+		Long: `Write the files of an imported checkpoint, by default the newest, to a directory:
+images, directories of shared files, restart scripts, as they were, bit by bit.
+Each file is compared with the digest taken at the import. Nothing is overwritten.`,
+		Example: "  ckpt export bt@3 /scratch/restart && /scratch/restart/dmtcp_restart_script.sh",
+		Args:    cobra.ExactArgs(2),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runExport(cmd.Context(), g, args[0], args[1]) },
+	}
+	g.addStoreFlag(cmd)
+	return cmd
+}
+
+func runExport(ctx context.Context, g *globals, target, dir string) error {
+	job, m, err := g.openCheckpoint(target)
+	if err != nil {
+		return err
+	}
+	add, done := g.progress("export", m.Bytes.Total())
+	out, err := foreign.Export(ctx, job, m, dir, add)
+	done()
+	if err != nil {
+		return err
+	}
+	if g.json {
+		return g.printJSON(struct {
+			Job    string `json:"job"`
+			Number int    `json:"number"`
+			Dir    string `json:"dir"`
+			foreign.Exported
+		}{m.Job, m.Number, dir, out})
+	}
+	return g.printf("%s@%d: %s, %s MiB, to %s\n", m.Job, m.Number, count(out.Files, "file"), mib(out.Bytes), dir)
+}
+
+// openCheckpoint finds the checkpoint JOB@N, or the newest of JOB.
+func (g *globals) openCheckpoint(target string) (*image.Job, *image.Manifest, error) {
+	name, number, err := splitTarget(target)
+	if err != nil {
+		return nil, nil, err
+	}
+	job, err := g.openJob(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if number == 0 {
+		if number, err = job.Latest(); err != nil {
+			return nil, nil, err
+		}
+		if number == 0 {
+			return nil, nil, fmt.Errorf("job %s: %w: it has none", name, image.ErrCheckpointNotFound)
+		}
+	}
+	m, err := job.Manifest(number)
+	return job, m, err
+}

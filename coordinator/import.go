@@ -1,0 +1,82 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"ckpt/image"
+	"ckpt/image/foreign"
+)
+
+// Import stores a checkpoint of another checkpointer as the next one of a job,
+// which it makes if there is none. Only imported checkpoints of the same program
+// and number of ranks belong to one job.
+func Import(ctx context.Context, store *image.Store, name string, set *foreign.Set, opt foreign.Options) (*image.Manifest, error) {
+	spec := Spec{Origin: foreign.Origin, App: set.Images[0].Name, NP: set.NP, Mapping: set.Mapping, MPI: set.Images[0].MPI, Mode: "coordinated"}
+	text, err := spec.encode()
+	if err != nil {
+		return nil, err
+	}
+	job, err := store.TakeOverJob(name, text)
+	if errors.Is(err, image.ErrJobExists) {
+		job, err = lockImported(store, name, &spec)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer job.Unlock()
+	if _, err := job.Sweep(); err != nil {
+		return nil, err
+	}
+	return set.Import(ctx, job, opt)
+}
+
+func lockImported(store *image.Store, name string, want *Spec) (*image.Job, error) {
+	job, err := store.Job(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := job.Lock(); err != nil {
+		return nil, err
+	}
+	text, err := job.Spec()
+	if err == nil {
+		var have *Spec
+		if have, err = decodeSpec(text); err == nil {
+			err = sameImported(name, have, want)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, job.Unlock())
+	}
+	return job, nil
+}
+
+func sameImported(name string, have, want *Spec) error {
+	if have.Origin != want.Origin {
+		return &UsageError{fmt.Sprintf("job %s is one of ckpt's own", name), "import under another --job"}
+	}
+	if have.App != want.App || have.NP != want.NP {
+		return &UsageError{fmt.Sprintf("job %s holds %d ranks of %s, the images are %d of %s", name, have.NP, have.App, want.NP, want.App),
+			"import under another --job"}
+	}
+	return nil
+}
+
+// decodeImported reads the description of an imported job.
+func decodeImported(b []byte) (*Spec, bool) {
+	var s Spec
+	err := json.Unmarshal(b, &s)
+	return &s, err == nil && s.Origin != "" && s.NP >= 1
+}
+
+// checkOwn refuses to run what was imported.
+func (s *Spec) checkOwn(name string) error {
+	if s.Origin == "" {
+		return nil
+	}
+	return &UsageError{fmt.Sprintf("job %s was imported from %s: ckpt cannot run it", name, s.Origin),
+		fmt.Sprintf("ckpt export %s@N DIR gives the images back; restart them with dmtcp_restart", name)}
+}

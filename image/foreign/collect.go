@@ -1,0 +1,334 @@
+package foreign
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"ckpt/zones"
+	"ckpt/zones/dmtcp"
+)
+
+// A Set is the files of one checkpoint of DMTCP.
+type Set struct {
+	// Images are those of the ranks in the order of their ranks, then those of
+	// the launchers.
+	Images []Image
+	// NP is the number of ranks, Mapping how many there are on each node.
+	NP      int
+	Mapping []int
+	// Peers is how many processes the computation had; with Partial, more than
+	// there are images.
+	Peers int
+	// Guessed says that the images do not tell their MPI ranks: they are
+	// numbered by their virtual process ids.
+	Guessed bool
+
+	base  string
+	files []found // that are not images
+}
+
+// Image is a file with the memory of a process.
+type Image struct {
+	*zones.Process
+	Path string
+	Node int
+
+	packed bool
+	info   fs.FileInfo
+}
+
+// found is a file, symbolic link or directory beside the images.
+type found struct {
+	path   string
+	info   fs.FileInfo
+	target string
+}
+
+// CollectOptions are the settings of Collect.
+type CollectOptions struct {
+	Rules *zones.Rules
+	// Partial accepts a checkpoint of which images are missing.
+	Partial bool
+	// Progress, if not nil, is told the bytes of images looked at since the
+	// last call.
+	Progress func(int64)
+}
+
+// A SetError says why files are not one checkpoint, and what to do.
+type SetError struct{ Text, Fix string }
+
+func (e *SetError) Error() string { return e.Text }
+
+// Hint returns what to do about it.
+func (e *SetError) Hint() string { return e.Fix }
+
+// Collect finds the files of one checkpoint. A name is that of an image, or of
+// a directory, which stands for the images in it. What DMTCP puts beside an
+// image comes along: its directory of shared files, the restart scripts.
+//
+// It fails with a SetError, a zones.FormatError for an image that is damaged, or
+// the error of the file system.
+func Collect(ctx context.Context, names []string, opt CollectOptions) (*Set, error) {
+	paths, err := imagePaths(names)
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{}
+	groups := make(map[string]bool)
+	for _, p := range paths {
+		img, err := readImage(ctx, p, opt)
+		if err != nil {
+			return nil, err
+		}
+		groups[img.Group] = true
+		s.Peers = max(s.Peers, img.Peers)
+		s.Images = append(s.Images, *img)
+	}
+	if len(groups) > 1 {
+		return nil, &SetError{fmt.Sprintf("the images are of %d computations", len(groups)),
+			"import one after the other, each by the names of its files"}
+	}
+	pids := make(map[string]string)
+	for _, img := range s.Images {
+		id := fmt.Sprintf("%s-%d", img.Host, img.PID)
+		if other, ok := pids[id]; ok {
+			return nil, &SetError{fmt.Sprintf("%s and %s are images of the same process", other, img.Path), "give the newer one only"}
+		}
+		pids[id] = img.Path
+	}
+	if len(s.Images) < s.Peers && !opt.Partial {
+		return nil, &SetError{fmt.Sprintf("the computation has %d processes, but %d images are given", s.Peers, len(s.Images)),
+			"give all images (every node may have its own directory), or --partial"}
+	}
+	if err := s.order(); err != nil {
+		return nil, err
+	}
+	s.base = commonDir(paths)
+	return s, s.companions()
+}
+
+// imagePaths lists the images that names stand for, each once, sorted.
+func imagePaths(names []string) ([]string, error) {
+	var out []string
+	for _, name := range names {
+		fi, err := os.Stat(name)
+		if err != nil {
+			return nil, err
+		}
+		if !fi.IsDir() {
+			if ok, err := isImage(name); err != nil {
+				return nil, err
+			} else if !ok {
+				return nil, &SetError{name + " is not an image of DMTCP", "files beside the images need not be named: they come along"}
+			}
+			out = append(out, name)
+			continue
+		}
+		entries, err := os.ReadDir(name)
+		if err != nil {
+			return nil, err
+		}
+		n := len(out)
+		for _, e := range entries {
+			p := filepath.Join(name, e.Name())
+			if fi, err := os.Stat(p); err != nil || !fi.Mode().IsRegular() {
+				continue
+			}
+			ok, err := isImage(p)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				out = append(out, p)
+			}
+		}
+		if len(out) == n {
+			return nil, &SetError{"no image of DMTCP is in " + name, "images are called ckpt_PROGRAM_ID.dmtcp"}
+		}
+	}
+	for i, p := range out {
+		abs, err := filepath.Abs(p)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = abs
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+func isImage(name string) (bool, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	head := make([]byte, 512)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && err != io.EOF {
+		return false, err
+	}
+	return dmtcp.IsImage(head[:n]), nil
+}
+
+func readImage(ctx context.Context, path string, opt CollectOptions) (*Image, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	p, err := dmtcp.Read(ctx, path, f, fi.Size())
+	if err != nil {
+		return nil, err
+	}
+	opt.Rules.Classify(p)
+	if opt.Progress != nil {
+		opt.Progress(fi.Size())
+	}
+	return &Image{Process: p, Path: path, packed: p.FileBytes != p.Unpacked, info: fi}, nil
+}
+
+// order puts the ranks first, in their order, and finds the nodes.
+func (s *Set) order() error {
+	seen := make(map[int]bool)
+	for _, img := range s.Images {
+		if img.Role != zones.RoleRank {
+			continue
+		}
+		s.NP++
+		if img.Rank < 0 || seen[img.Rank] {
+			s.Guessed = true
+		}
+		seen[img.Rank] = true
+	}
+	if s.NP == 0 {
+		return &SetError{"all images are of launchers, none of a rank", "give the images of the application as well"}
+	}
+	for r := range seen {
+		s.Guessed = s.Guessed || r >= s.NP
+	}
+	slices.SortFunc(s.Images, func(a, b Image) int {
+		byRank := 0
+		if !s.Guessed {
+			byRank = cmp.Compare(a.Rank, b.Rank)
+		}
+		return cmp.Or(cmp.Compare(b.Role, a.Role), byRank, cmp.Compare(a.Host, b.Host), cmp.Compare(a.PID, b.PID))
+	})
+	nodes := make(map[string]int)
+	for i := range s.Images {
+		img := &s.Images[i]
+		if img.Role == zones.RoleRank {
+			img.Rank = i
+			if _, ok := nodes[img.Host]; !ok {
+				nodes[img.Host] = len(s.Mapping)
+				s.Mapping = append(s.Mapping, 0)
+			}
+			s.Mapping[nodes[img.Host]]++
+		}
+		node, ok := nodes[img.Host]
+		if !ok {
+			node = -1
+		}
+		img.Node = node
+	}
+	return nil
+}
+
+// commonDir returns the directory that holds all paths.
+func commonDir(paths []string) string {
+	dir := filepath.Dir(paths[0])
+	for _, p := range paths[1:] {
+		for dir != "/" && !strings.HasPrefix(p, dir+string(filepath.Separator)) {
+			dir = filepath.Dir(dir)
+		}
+	}
+	return dir
+}
+
+// companions finds what lies beside the images.
+func (s *Set) companions() error {
+	dirs := make(map[string]bool)
+	for _, img := range s.Images {
+		dirs[filepath.Dir(img.Path)] = true
+		name := strings.TrimSuffix(img.Path, ".dmtcp") + "_files"
+		if err := s.walk(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	group := s.Images[0].Group
+	for dir := range dirs {
+		scripts, err := filepath.Glob(filepath.Join(dir, "dmtcp_restart_script*"))
+		if err != nil {
+			return err
+		}
+		for _, name := range scripts {
+			f, err := look(name)
+			if err != nil {
+				return err
+			}
+			// The script of this computation, and the link to the newest one.
+			if strings.Contains(filepath.Base(name), group) || strings.Contains(f.target, group) || f.target == "" && len(scripts) == 1 {
+				s.files = append(s.files, *f)
+			}
+		}
+	}
+	slices.SortFunc(s.files, func(a, b found) int { return cmp.Compare(a.path, b.path) })
+	return nil
+}
+
+func (s *Set) walk(root string) error {
+	return filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		f, err := look(path)
+		if err != nil {
+			return err
+		}
+		if t := f.info.Mode().Type(); t&^(fs.ModeDir|fs.ModeSymlink) != 0 {
+			return &SetError{fmt.Sprintf("%s is neither a file nor a directory", path), "remove it: it cannot be stored"}
+		}
+		s.files = append(s.files, *f)
+		return nil
+	})
+}
+
+func look(path string) (*found, error) {
+	fi, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &found{path: path, info: fi}
+	if fi.Mode()&fs.ModeSymlink != 0 {
+		f.target, err = os.Readlink(path)
+	}
+	return f, err
+}
+
+// Files returns the number of files, links and directories, and the bytes of
+// the files: all that one checkpoint takes (Gstored).
+func (s *Set) Files() (n int, bytes int64) {
+	for _, img := range s.Images {
+		n++
+		bytes += img.info.Size()
+	}
+	for _, f := range s.files {
+		n++
+		if f.info.Mode().IsRegular() {
+			bytes += f.info.Size()
+		}
+	}
+	return n, bytes
+}

@@ -1,0 +1,303 @@
+package foreign
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+
+	"github.com/zeebo/blake3"
+
+	"ckpt/image"
+)
+
+// Exported says what Export has written.
+type Exported struct {
+	Files int   `json:"files"` // files, links and directories
+	Bytes int64 `json:"bytes"` // of the files
+}
+
+// Export writes the files of an imported checkpoint to dir, which it makes if
+// need be. It overwrites nothing: a name that is there is an error that answers
+// to fs.ErrExist. On an error what it has written is removed. Progress, if not
+// nil, is told the bytes written since the last call.
+//
+// It fails with a SetError if the checkpoint was not imported, and with an
+// image.DamageError if it is damaged.
+func Export(ctx context.Context, job *image.Job, m *image.Manifest, dir string, progress func(int64)) (Exported, error) {
+	var out Exported
+	if m.Origin != Origin {
+		return out, &SetError{fmt.Sprintf("checkpoint %d of job %s was not imported", m.Number, m.Job),
+			"ckpt export gives back what ckpt import has stored"}
+	}
+	x := &exporter{ctx: ctx, job: job, m: m, progress: progress, done: &out}
+	if err := x.load(); err != nil {
+		return out, err
+	}
+	defer x.files.Close()
+	made := false
+	if err := os.Mkdir(dir, 0o700); err == nil {
+		made = true
+	} else if !errors.Is(err, fs.ErrExist) {
+		return out, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return out, err
+	}
+	defer root.Close()
+	x.root = root
+	if err := x.run(); err != nil {
+		for _, name := range slices.Backward(x.made) {
+			err = errors.Join(err, root.Remove(name))
+		}
+		if made {
+			err = errors.Join(err, os.Remove(dir))
+		}
+		return Exported{}, err
+	}
+	return out, nil
+}
+
+type exporter struct {
+	ctx      context.Context
+	job      *image.Job
+	m        *image.Manifest
+	root     *os.Root
+	progress func(int64)
+	done     *Exported
+
+	cat   catalog
+	files *image.Contents
+	made  []string // for removal, parents first
+}
+
+// load reads the catalog and checks it.
+func (x *exporter) load() error {
+	i := slices.IndexFunc(x.m.Files, func(f image.File) bool { return f.Kind == image.KindFiles })
+	if i < 0 {
+		return x.bad("it has no file of kind %s", image.KindFiles)
+	}
+	c, err := x.job.Open(x.m, x.m.Files[i].Path)
+	if err != nil {
+		return err
+	}
+	x.files = c
+	err = x.decode()
+	if err != nil {
+		c.Close()
+	}
+	return err
+}
+
+func (x *exporter) decode() error {
+	i := x.region(catalogRegion)
+	if i < 0 || x.files.Regions[i].Size > maxCatalog {
+		return x.bad("it has no catalog")
+	}
+	var text bytes.Buffer
+	if err := x.files.Region(i).Copy(x.ctx, &text, 0, x.files.Regions[i].Size); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text.Bytes(), &x.cat); err != nil {
+		return x.bad("its catalog is no JSON: %v", err)
+	}
+	if x.cat.Format != 1 {
+		return fmt.Errorf("catalog format %d of checkpoint %d: %w", x.cat.Format, x.m.Number, image.ErrNewerVersion)
+	}
+	for _, e := range x.cat.Entries {
+		if !fs.ValidPath(e.Path) || e.Path == "." {
+			return x.bad("its catalog names a file %q, which leaves the directory", e.Path)
+		}
+	}
+	// Directories come before what is in them.
+	slices.SortStableFunc(x.cat.Entries, func(a, b entry) int { return cmp.Compare(a.Path, b.Path) })
+	return nil
+}
+
+func (x *exporter) region(name string) int {
+	for i, r := range x.files.Regions {
+		if r.Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+func (x *exporter) bad(format string, args ...any) error {
+	return &image.DamageError{File: fmt.Sprintf("checkpoint %d of job %s", x.m.Number, x.m.Job), Reason: fmt.Sprintf(format, args...)}
+}
+
+func (x *exporter) run() error {
+	for _, e := range x.cat.Entries {
+		if err := x.ctx.Err(); err != nil {
+			return err
+		}
+		if err := x.parents(path.Dir(e.Path)); err != nil {
+			return err
+		}
+		var err error
+		switch e.Type {
+		case dirEntry:
+			err = x.mkdir(e.Path)
+		case linkEntry:
+			if err = x.root.Symlink(e.Target, e.Path); err == nil {
+				x.made = append(x.made, e.Path)
+			}
+		case imageEntry, packedEntry, fileEntry:
+			err = x.file(e)
+		default:
+			err = x.bad("its catalog has an entry of type %q", e.Type)
+		}
+		if err != nil {
+			return err
+		}
+		x.done.Files++
+	}
+	// Last, for making a file changes its directory.
+	for _, e := range slices.Backward(x.cat.Entries) {
+		if e.Type != dirEntry {
+			continue
+		}
+		if err := errors.Join(x.root.Chmod(e.Path, fs.FileMode(e.Mode)), x.root.Chtimes(e.Path, e.ModTime, e.ModTime)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parents makes the directories that the catalog does not list: those between
+// the common directory of the images and theirs.
+func (x *exporter) parents(dir string) error {
+	if dir == "." {
+		return nil
+	}
+	if err := x.parents(path.Dir(dir)); err != nil {
+		return err
+	}
+	if err := x.mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+func (x *exporter) mkdir(name string) error {
+	err := x.root.Mkdir(name, 0o700)
+	if err == nil {
+		x.made = append(x.made, name)
+	}
+	return err
+}
+
+// file writes one file, checks its digest, and makes it durable.
+func (x *exporter) file(e entry) error {
+	f, err := x.root.OpenFile(e.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	x.made = append(x.made, e.Path)
+	sum := blake3.New()
+	w := &counted{w: io.MultiWriter(f, sum), progress: x.progress}
+	if e.Type == imageEntry {
+		err = x.image(e, w)
+	} else {
+		err = x.plain(e, w)
+	}
+	if err == nil && (w.n != e.Bytes || hex.EncodeToString(sum.Sum(nil)) != e.Blake3) {
+		err = x.bad("%s comes out as %d bytes with another blake3 than the %d that were imported", e.Path, w.n, e.Bytes)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = errors.Join(x.root.Chmod(e.Path, fs.FileMode(e.Mode)), x.root.Chtimes(e.Path, e.ModTime, e.ModTime))
+	}
+	x.done.Bytes += w.n
+	return err
+}
+
+func (x *exporter) plain(e entry, w io.Writer) error {
+	i := x.region(e.Path)
+	if i < 0 {
+		return x.bad("it has no region %q", e.Path)
+	}
+	return x.files.Region(i).Copy(x.ctx, w, 0, x.files.Regions[i].Size)
+}
+
+// image puts an image together: each header, then the data behind it.
+func (x *exporter) image(e entry, w io.Writer) error {
+	c, err := x.job.Open(x.m, e.Container)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	last := len(c.Regions) - 1
+	if last < 0 || c.Regions[last].Name != layoutRegion {
+		return x.bad("%s has no layout", e.Container)
+	}
+	layout, at := c.Region(last), int64(0)
+	var buf bytes.Buffer
+	take := func(n int64) ([]byte, error) {
+		buf.Reset()
+		err := layout.Copy(x.ctx, &buf, at, at+n)
+		at += n
+		return buf.Bytes(), err
+	}
+	var data *image.RegionReader
+	current := -1
+	for at < c.Regions[last].Size {
+		head, err := take(layoutHead)
+		if err != nil {
+			return err
+		}
+		le := binary.LittleEndian
+		raw, region := int64(le.Uint32(head)), int(le.Uint32(head[4:]))
+		from, n := int64(le.Uint64(head[8:])), int64(le.Uint64(head[16:]))
+		b, err := take(raw)
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+		if n == 0 {
+			continue
+		}
+		if region < 0 || region >= last || n < 0 {
+			return x.bad("the layout of %s names %d bytes of region %d", e.Container, n, region)
+		}
+		if region != current {
+			data, current = c.Region(region), region
+		}
+		if err := data.Copy(x.ctx, w, from, from+n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// counted counts what is written.
+type counted struct {
+	w        io.Writer
+	n        int64
+	progress func(int64)
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	if c.progress != nil {
+		c.progress(int64(n))
+	}
+	return n, err
+}

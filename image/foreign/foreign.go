@@ -1,0 +1,106 @@
+// Package foreign keeps the checkpoints of other checkpointers in a store, and
+// gives them back. It gives a user of DMTCP what DMTCP lacks: checksums, every
+// library and shared segment once, retention.
+//
+//	set, err := foreign.Collect(ctx, names, foreign.CollectOptions{Rules: zones.DefaultRules()})
+//	m, err := set.Import(ctx, job, foreign.Options{})
+//	...
+//	files, err := foreign.Export(ctx, job, m, dir, nil)
+//
+// # Promises
+//
+//   - What Export writes is, byte by byte, what Collect found: images, the
+//     directories of shared files beside them, restart scripts, with their names,
+//     modes and times. Export compares the blake3 of each file with that taken
+//     at the import before it calls it done.
+//   - An image is parsed before any of it is stored. One that is damaged is
+//     refused; nothing of the checkpoint remains.
+//   - Memory is bounded: some MiB, and 64 bytes per extent.
+//   - The same files make the same checkpoint, byte for byte.
+//
+// # How an image is stored
+//
+// A container file per process mirrors its memory: a region per area, named by
+// its address and its name, with the touched ranges as extents of at most 256
+// KiB, cut at multiples of that in the address space, and the untouched ones as
+// zeros. An extent whose contents are known, from this checkpoint or the one
+// before, becomes a reference. What is of the zone library is collected in
+// library.img, what is of the zone shared in a file per node. The headers of the
+// image are in a last region, "layout", with the place in the regions of the
+// data behind each.
+//
+// Compressed images are stored as they are: packing them again would not give
+// the same bytes. Other files are in files.img, whose region "catalog" lists
+// everything that Export has to make.
+package foreign
+
+import (
+	"fmt"
+	"time"
+
+	"ckpt/zones"
+)
+
+// Origin is what the manifest of an imported checkpoint of DMTCP says.
+const Origin = "dmtcp"
+
+// The names of regions that are not areas of memory.
+const (
+	layoutRegion  = "layout"
+	catalogRegion = "catalog"
+	packRegion    = "extents"
+)
+
+// chunkBytes is the length of an extent, and what its address is a multiple of.
+// Smaller ones find more in common and cost more to keep: 64 bytes in the index,
+// 150 in the memory of an import.
+const chunkBytes = 256 << 10
+
+// A catalog lists the files of an imported checkpoint.
+type catalog struct {
+	Format  int     `json:"format"` // 1
+	Origin  string  `json:"origin"`
+	Entries []entry `json:"entries"`
+}
+
+// entry is a file, symbolic link or directory.
+type entry struct {
+	Path    string    `json:"path"` // slash-separated, relative
+	Type    entryType `json:"type"`
+	Mode    uint32    `json:"mode"` // permissions
+	ModTime time.Time `json:"mod_time"`
+	Bytes   int64     `json:"bytes"`
+	Blake3  string    `json:"blake3,omitempty"`
+	Target  string    `json:"target,omitempty"` // of a symbolic link
+	// Container is the file of the checkpoint that holds the contents,
+	// relative to the directory of the job; empty for files.img itself.
+	Container string `json:"container,omitempty"`
+}
+
+type entryType string
+
+const (
+	imageEntry  entryType = "image"  // parsed, in a container of its own
+	packedEntry entryType = "packed" // a compressed image, as it is
+	fileEntry   entryType = "file"
+	linkEntry   entryType = "symlink"
+	dirEntry    entryType = "dir"
+)
+
+const maxCatalog = 256 << 20
+
+// regionName names the region of an area. The address comes first, so that
+// names differ, and are the same for an area that has grown.
+func regionName(a *zones.Area) string {
+	name := fmt.Sprintf("%x %s", a.Start, a.Name)
+	return name[:min(len(name), 1024)]
+}
+
+// regionZone is the zone under which an area is stored. The format knows only
+// the four; what belongs to the checkpointer goes with the libraries.
+func regionZone(c zones.Class) zones.Zone {
+	if z, ok := c.Zone(); ok {
+		return z
+	}
+	return zones.Library
+}

@@ -1,0 +1,413 @@
+package foreign
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"ckpt/image"
+	"ckpt/zones"
+	"ckpt/zones/dmtcp"
+)
+
+// Options are the settings of Import.
+type Options struct {
+	// Progress, if not nil, is told the bytes read since the last call. It is
+	// never called twice at once.
+	Progress func(int64)
+	// Notice, if not nil, is told of what does not keep the import from
+	// succeeding: that the checkpoint before is damaged and nothing was taken
+	// from it.
+	Notice func(error)
+}
+
+// Import stores the files as the next checkpoint of job, which must be locked.
+// It fails with a zones.FormatError if an image is damaged or changes meanwhile;
+// then, and on any other error, nothing of it remains.
+func (s *Set) Import(ctx context.Context, job *image.Job, opt Options) (*image.Manifest, error) {
+	latest, err := job.Latest()
+	if err != nil {
+		return nil, err
+	}
+	pool, err := poolOf(job, latest, opt)
+	if err != nil {
+		return nil, err
+	}
+	tx, err := job.Begin(latest + 1)
+	if err != nil {
+		return nil, err
+	}
+	im := &importer{set: s, job: job, tx: tx, pool: pool, opt: opt, shared: make(map[int]*image.Builder),
+		m: &image.Manifest{Mode: "coordinated", Origin: Origin, NP: s.NP, Mapping: s.Mapping}}
+	err = im.run(ctx)
+	if err == nil {
+		err = tx.Commit(ctx, im.m)
+	}
+	if err != nil {
+		return nil, errors.Join(err, im.discard(), tx.Abort())
+	}
+	return im.m, nil
+}
+
+// poolOf knows the extents of the newest checkpoint. If that is damaged, none:
+// a new checkpoint must not depend on it.
+func poolOf(job *image.Job, latest int, opt Options) (*image.Pool, error) {
+	pool := image.NewPool()
+	if latest == 0 {
+		return pool, nil
+	}
+	m, err := job.Manifest(latest)
+	if err == nil {
+		err = job.AddTo(pool, m)
+	}
+	var damage *image.DamageError
+	if errors.As(err, &damage) {
+		if opt.Notice != nil {
+			opt.Notice(fmt.Errorf("the import shares nothing with checkpoint %d: %w", latest, err))
+		}
+		return image.NewPool(), nil
+	}
+	return pool, err
+}
+
+type importer struct {
+	set  *Set
+	job  *image.Job
+	tx   *image.Tx
+	pool *image.Pool
+	opt  Options
+	m    *image.Manifest
+	cat  catalog
+
+	library *image.Builder // nil if not needed yet
+	shared  map[int]*image.Builder
+	packs   []*opened // of the library and of the shared segments
+	images  []*opened // of the processes, then of the files
+}
+
+// opened is a container file that is being written.
+type opened struct {
+	*image.Builder
+	file image.File
+}
+
+func (im *importer) run(ctx context.Context) error {
+	im.cat = catalog{Format: 1, Origin: Origin}
+	for i := range im.set.Images {
+		img := &im.set.Images[i]
+		if err := im.image(ctx, i, img); err != nil {
+			return err
+		}
+		im.describe(img)
+	}
+	if err := im.beside(ctx); err != nil {
+		return err
+	}
+	// What others refer to is closed before them.
+	for _, o := range slices.Concat(im.packs, im.images) {
+		info, err := o.Close()
+		if err != nil {
+			return err
+		}
+		o.file.Bytes, o.file.IndexBlake3 = info.Bytes, info.IndexBlake3
+		im.m.Files = append(im.m.Files, o.file)
+	}
+	for i := range im.m.Ranks {
+		r := &im.m.Ranks[i]
+		r.File = im.rel(im.tx.RankPath(r.Rank))
+		if im.set.Images[i].packed {
+			r.File = im.rel(im.tx.FilesPath())
+		}
+		if b := im.shared[r.Node]; b != nil {
+			r.Shared = im.rel(im.tx.SharedPath(r.Node))
+		}
+		if im.library != nil {
+			r.Library = im.rel(im.tx.LibraryPath())
+		}
+	}
+	return nil
+}
+
+// describe enters a process into the manifest.
+func (im *importer) describe(img *Image) {
+	m := im.m
+	if t := img.info.ModTime().UTC(); t.After(m.Created) {
+		m.Created = t
+	}
+	if img.Role != zones.RoleRank {
+		return
+	}
+	if m.App == "" {
+		m.App, m.MPI = img.Name, img.MPI
+	}
+	sizes := img.Sizes()
+	m.Ranks = append(m.Ranks, image.Rank{Rank: img.Rank, Node: img.Node, Zones: sizes})
+	m.Bytes = m.Bytes.Plus(sizes)
+}
+
+func (im *importer) rel(path string) string {
+	rel, err := filepath.Rel(im.job.Dir(), path)
+	if err != nil {
+		return path // the manifest will not accept it
+	}
+	return filepath.ToSlash(rel)
+}
+
+// build begins a container file.
+func (im *importer) build(path, kind string, rank, node int, ranks []int) (*opened, error) {
+	b, err := im.tx.Build(path, image.Header{Job: im.job.Name(), Number: im.tx.Number(), Rank: rank, Node: node, Kind: kind}, im.pool)
+	if err != nil {
+		return nil, err
+	}
+	return &opened{b, image.File{Path: im.rel(path), Kind: kind, Ranks: ranks, Node: node}}, nil
+}
+
+// discard removes the files that are not complete.
+func (im *importer) discard() error {
+	var errs []error
+	for _, o := range slices.Concat(im.packs, im.images) {
+		errs = append(errs, o.Discard())
+	}
+	return errors.Join(errs...)
+}
+
+// pack returns the file that collects the extents of a class, nil if the class
+// stays with its process.
+func (im *importer) pack(c zones.Class, node int) (*image.Builder, error) {
+	var all []int
+	switch c {
+	case zones.ClassOf(zones.Library), zones.Runtime:
+		if im.library != nil {
+			return im.library, nil
+		}
+		for r := range im.set.NP {
+			all = append(all, r)
+		}
+		o, err := im.build(im.tx.LibraryPath(), image.KindLibrary, -1, -1, all)
+		if err != nil {
+			return nil, err
+		}
+		im.packs = append(im.packs, o)
+		im.library = o.Builder
+		return im.library, o.Region(packRegion, zones.Library, 0)
+	case zones.ClassOf(zones.Shared):
+		if b := im.shared[node]; b != nil || node < 0 {
+			return b, nil
+		}
+		for _, img := range im.set.Images[:im.set.NP] {
+			if img.Node == node {
+				all = append(all, img.Rank)
+			}
+		}
+		o, err := im.build(im.tx.SharedPath(node), image.KindShared, -1, node, all)
+		if err != nil {
+			return nil, err
+		}
+		im.packs = append(im.packs, o)
+		im.shared[node] = o.Builder
+		return o.Builder, o.Region(packRegion, zones.Shared, 0)
+	}
+	return nil, nil
+}
+
+// image stores an image, unless it is packed: those wait for files.img.
+func (im *importer) image(ctx context.Context, i int, img *Image) error {
+	if img.packed {
+		return nil
+	}
+	path, kind, ranks := im.tx.ProcessPath(i-im.set.NP), image.KindProcess, []int(nil)
+	rank := -1
+	if img.Role == zones.RoleRank {
+		path, kind, ranks, rank = im.tx.RankPath(img.Rank), image.KindRank, []int{img.Rank}, img.Rank
+	}
+	o, err := im.build(path, kind, rank, img.Node, ranks)
+	if err != nil {
+		return err
+	}
+	im.images = append(im.images, o)
+	w := &imageWriter{im: im, img: img, o: o, area: -1}
+	sum, n, err := run(ctx, func(p *pipeline) error { return p.image(img.Path) }, w.store)
+	if err == nil {
+		err = o.Rest()
+	}
+	if err == nil && (w.area != len(img.Areas)-1 || n != img.FileBytes) {
+		err = w.changed()
+	}
+	if err == nil {
+		err = o.Flush()
+	}
+	if err != nil {
+		return err
+	}
+	e, err := im.entry(img.Path, img.info, imageEntry)
+	e.Blake3, e.Container = sum, o.file.Path
+	im.cat.Entries = append(im.cat.Entries, e)
+	return err
+}
+
+// imageWriter stores the records of an image.
+type imageWriter struct {
+	im   *importer
+	img  *Image
+	o    *opened
+	area int            // index of the area
+	pack *image.Builder // where its extents are collected; nil if here
+}
+
+// layoutHead precedes each header in the region "layout": the length of the
+// header, and which bytes of which region follow it in the image.
+const layoutHead = 4 + 4 + 8 + 8
+
+func (w *imageWriter) store(x *piece) error {
+	if x.rec == nil {
+		if w.im.opt.Progress != nil {
+			w.im.opt.Progress(int64(len(x.buf)))
+		}
+		var err error
+		if w.pack != nil {
+			_, err = w.o.Share(x.buf, x.id, w.pack)
+		} else {
+			_, err = w.o.Extent(x.buf, x.id)
+		}
+		return err
+	}
+	rec := x.rec
+	if rec.Kind == dmtcp.AreaHeader {
+		if err := w.begin(rec); err != nil {
+			return err
+		}
+	}
+	var from uint64
+	if rec.Data > 0 {
+		from = rec.Area.Start - w.img.Areas[w.area].Start
+	}
+	le := binary.LittleEndian
+	head := le.AppendUint32(nil, uint32(len(rec.Raw)))
+	head = le.AppendUint32(head, uint32(max(w.area, 0)))
+	head = le.AppendUint64(head, from)
+	head = le.AppendUint64(head, uint64(rec.Data))
+	for _, b := range [][]byte{head, rec.Raw} {
+		if err := w.o.Aside(layoutRegion, zones.Library, b); err != nil {
+			return err
+		}
+	}
+	if rec.Kind == dmtcp.RunHeader && rec.Zero {
+		return w.o.Zeros(int64(rec.Area.End - rec.Area.Start))
+	}
+	return nil
+}
+
+// begin begins the region of an area.
+func (w *imageWriter) begin(rec *dmtcp.Record) error {
+	// No header need tell of a last run of zeros.
+	if err := w.o.Rest(); err != nil {
+		return err
+	}
+	w.area++
+	if w.area >= len(w.img.Areas) || w.img.Areas[w.area].Start != rec.Area.Start || w.img.Areas[w.area].End != rec.Area.End {
+		return w.changed()
+	}
+	a := &w.img.Areas[w.area]
+	var err error
+	if w.pack, err = w.im.pack(a.Class, w.img.Node); err != nil {
+		return err
+	}
+	size := a.Bytes()
+	if rec.Data > 0 {
+		size = rec.Data // a file may end within the area
+	}
+	return w.o.Region(regionName(a), regionZone(a.Class), size)
+}
+
+func (w *imageWriter) changed() error {
+	return &zones.FormatError{File: w.img.Path, Reason: "the image has changed while it was read"}
+}
+
+// beside stores the packed images and the files beside the images, and the
+// catalog of all.
+func (im *importer) beside(ctx context.Context) error {
+	o, err := im.build(im.tx.FilesPath(), image.KindFiles, -1, -1, nil)
+	if err != nil {
+		return err
+	}
+	im.images = append(im.images, o)
+	for _, img := range im.set.Images {
+		if !img.packed {
+			continue
+		}
+		e, err := im.entry(img.Path, img.info, packedEntry)
+		if err == nil {
+			err = im.file(ctx, o, img.Path, zones.Data, &e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, f := range im.set.files {
+		t := fileEntry
+		switch {
+		case f.info.IsDir():
+			t = dirEntry
+		case f.target != "":
+			t = linkEntry
+		}
+		e, err := im.entry(f.path, f.info, t)
+		if err != nil {
+			return err
+		}
+		e.Target = f.target
+		if t != fileEntry {
+			im.cat.Entries = append(im.cat.Entries, e)
+			continue
+		}
+		if err := im.file(ctx, o, f.path, zones.Shared, &e); err != nil {
+			return err
+		}
+	}
+	text, err := json.MarshalIndent(im.cat, "", "  ")
+	if err != nil {
+		return err
+	}
+	if len(text) > maxCatalog {
+		return fmt.Errorf("the list of %d files is %d bytes long, limit %d", len(im.cat.Entries), len(text), maxCatalog)
+	}
+	return o.Aside(catalogRegion, zones.Library, text)
+}
+
+// file stores a file as a region of files.img.
+func (im *importer) file(ctx context.Context, o *opened, path string, zone zones.Zone, e *entry) error {
+	if err := o.Region(e.Path, zone, e.Bytes); err != nil {
+		return err
+	}
+	sum, _, err := run(ctx, func(p *pipeline) error { return p.whole(path, e.Bytes) }, func(x *piece) error {
+		if im.opt.Progress != nil {
+			im.opt.Progress(int64(len(x.buf)))
+		}
+		_, err := o.Extent(x.buf, x.id)
+		return err
+	})
+	e.Blake3 = sum
+	im.cat.Entries = append(im.cat.Entries, *e)
+	return err
+}
+
+func (im *importer) entry(path string, info os.FileInfo, t entryType) (entry, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return entry{}, err
+	}
+	rel, err := filepath.Rel(im.set.base, abs)
+	if err != nil {
+		return entry{}, err
+	}
+	e := entry{Path: filepath.ToSlash(rel), Type: t, Mode: uint32(info.Mode().Perm()), ModTime: info.ModTime().UTC()}
+	if info.Mode().IsRegular() {
+		e.Bytes = info.Size()
+	}
+	return e, nil
+}

@@ -1,0 +1,198 @@
+package dmtcp
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"strings"
+
+	"ckpt/zones"
+)
+
+// An AreaRecord is an area header, or that of one of an area's runs.
+type AreaRecord struct {
+	Start, End uint64
+	Offset     uint64 // in the file behind it
+	Prot       zones.Prot
+	Flags      uint32 // of mmap(2)
+	Device     uint64 // major<<32 | minor
+	Inode      uint64
+	FileSize   int64 // stored of a file's area; not set if not positive
+	Properties uint64
+	Name       string
+}
+
+// The properties.
+const (
+	zeroPage = 1 << iota
+	parentHeader
+	childHeader
+)
+
+// The flags of mmap(2). DMTCP writes combinations of the first four. The others
+// are tolerated because it adds them itself when it restarts a process.
+const (
+	mapShared    = 0x1
+	mapPrivate   = 0x2
+	mapFixed     = 0x10
+	mapAnonymous = 0x20
+	mapGrowsDown = 0x100
+	mapNoReserve = 0x4000
+	mapStack     = 0x20000
+
+	mapKnown = mapShared | mapPrivate | mapFixed | mapAnonymous | mapGrowsDown | mapNoReserve | mapStack
+)
+
+// Where the fields are in an area header.
+const (
+	atStart      = 0
+	atEnd        = 8
+	atSize       = 16
+	atOffset     = 24
+	atProt       = 32
+	atFlags      = 40
+	atMajor      = 48
+	atMinor      = 56
+	atInode      = 64
+	atFileSize   = 72
+	atProperties = 80
+	atName       = 88
+	nameSize     = 1024
+)
+
+// userSpace is the end of user addresses on x86-64 with five levels of page
+// tables, the largest there is.
+const userSpace = 1 << 56
+
+const deletedMark = " (deleted)"
+
+// isMarker reports whether an area header is the end marker; half of a marker
+// is an area that the checks refuse.
+func isMarker(b []byte) bool {
+	return binary.LittleEndian.Uint64(b[atStart:]) == 0 && binary.LittleEndian.Uint64(b[atSize:]) == math.MaxUint64
+}
+
+// decodeArea decodes an area header and checks what can be checked in it alone.
+// It takes the name from last if that is the same, to save allocations.
+func decodeArea(b []byte, last string) (AreaRecord, *flaw) {
+	u64 := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
+	a := AreaRecord{
+		Start:      u64(atStart),
+		End:        u64(atEnd),
+		Offset:     u64(atOffset),
+		Flags:      uint32(u64(atFlags)),
+		Device:     u64(atMajor)<<32 | u64(atMinor),
+		Inode:      u64(atInode),
+		FileSize:   int64(u64(atFileSize)),
+		Properties: u64(atProperties),
+	}
+	prot := uint32(u64(atProt))
+	a.Prot = zones.Prot(prot)
+	name := b[atName : atName+nameSize]
+	end := bytes.IndexByte(name, 0)
+
+	size := u64(atSize)
+	switch {
+	case a.Start == 0: // DMTCP takes this alone for the end marker
+		return a, flawed(atStart, "an area starts at 0, and is not the end marker")
+	case a.Start >= a.End:
+		return a, flawed(atEnd, "an area from %#x ends at %#x, not after its start", a.Start, a.End)
+	case a.Start%zones.PageSize != 0:
+		return a, flawed(atStart, "an area starts at %#x, which is no multiple of the page size", a.Start)
+	case a.End%zones.PageSize != 0:
+		return a, flawed(atEnd, "an area ends at %#x, which is no multiple of the page size", a.End)
+	case a.End > userSpace:
+		return a, flawed(atEnd, "an area ends at %#x, beyond the addresses of a process", a.End)
+	case size != a.End-a.Start:
+		return a, flawed(atSize, "an area from %#x to %#x has a size of %#x", a.Start, a.End, size)
+	case a.Offset%zones.PageSize != 0:
+		return a, flawed(atOffset, "an area maps its file from offset %#x, which is no multiple of the page size", a.Offset)
+	case prot&^uint32(zones.Read|zones.Write|zones.Exec) != 0:
+		return a, flawed(atProt, "a protection of %#x has unknown bits", prot)
+	case a.Flags&^mapKnown != 0:
+		return a, flawed(atFlags, "flags of %#x have unknown bits", a.Flags)
+	case (a.Flags&mapShared != 0) == (a.Flags&mapPrivate != 0):
+		return a, flawed(atFlags, "flags of %#x are not those of either a shared or a private area", a.Flags)
+	case u64(atMajor)>>12 != 0: // both as wide as the kernel's dev_t has them
+		return a, flawed(atMajor, "device number %#x has more than 12 bits", u64(atMajor))
+	case u64(atMinor)>>20 != 0:
+		return a, flawed(atMinor, "minor device number %#x has more than 20 bits", u64(atMinor))
+	case end < 0:
+		return a, flawed(atName, "a name has no end")
+	case a.FileSize < -1:
+		return a, flawed(atFileSize, "%d bytes are stored of a file", a.FileSize)
+	case a.FileSize > int64(size):
+		return a, flawed(atFileSize, "%d bytes are stored of an area of %d", a.FileSize, size)
+	}
+	a.Name = last
+	if string(name[:end]) != last {
+		a.Name = string(name[:end])
+	}
+	return a, a.checkForm()
+}
+
+// checkForm checks what the properties demand of the other fields.
+func (a *AreaRecord) checkForm() *flaw {
+	if a.Properties != 0 && a.FileSize > 0 {
+		// DMTCP's own reader would take this length for that of a run.
+		return flawed(atFileSize, "%d bytes are stored of an area that is not stored whole", a.FileSize)
+	}
+	anonymous := a.Flags&mapAnonymous != 0
+	switch a.Properties {
+	case 0:
+		switch {
+		case anonymous:
+			return flawed(atFlags, "an anonymous area is not cut into runs")
+		case len(a.Name) == 0 || a.Name[0] != '/':
+			return flawed(atName, "an area is stored as a file's and named %.40q", a.Name)
+		case a.FileSize == -1 && strings.HasSuffix(a.Name, deletedMark):
+			return flawed(atProperties, "an area of a removed file is not cut into runs")
+		}
+	case zeroPage:
+		if !anonymous {
+			return flawed(atProperties, "an area of zeros is not anonymous")
+		}
+	case parentHeader, childHeader, childHeader | zeroPage:
+	default:
+		return flawed(atProperties, "properties of %#x contradict one another", a.Properties)
+	}
+	return nil
+}
+
+// data returns how many bytes follow the header.
+func (a *AreaRecord) data() int64 {
+	switch {
+	case a.Properties&(zeroPage|parentHeader) != 0:
+		return 0
+	case a.Properties == 0 && a.FileSize > 0:
+		return a.FileSize
+	}
+	return int64(a.End - a.Start)
+}
+
+// checkRun checks that run is the next one of area, and starts at next.
+func checkRun(area, run *AreaRecord, next uint64) *flaw {
+	switch {
+	case run.Properties&childHeader == 0:
+		return flawed(atProperties, "the runs of area %#x-%#x end at %#x", area.Start, area.End, next)
+	case run.Start != next:
+		return flawed(atStart, "a run of area %#x-%#x starts at %#x, not at %#x", area.Start, area.End, run.Start, next)
+	case run.End > area.End:
+		return flawed(atEnd, "a run of area %#x-%#x ends at %#x", area.Start, area.End, run.End)
+	case run.Offset != area.Offset:
+		return flawed(atOffset, "a run has the offset %#x, its area %#x", run.Offset, area.Offset)
+	case run.Prot != area.Prot:
+		return flawed(atProt, "a run has the protection %v, its area %v", run.Prot, area.Prot)
+	case run.Flags != area.Flags:
+		return flawed(atFlags, "a run has the flags %#x, its area %#x", run.Flags, area.Flags)
+	case run.Device != area.Device:
+		return flawed(atMajor, "a run is of device %#x, its area of %#x", run.Device, area.Device)
+	case run.Inode != area.Inode:
+		return flawed(atInode, "a run is of inode %d, its area of %d", run.Inode, area.Inode)
+	case run.FileSize != area.FileSize:
+		return flawed(atFileSize, "a run has %d bytes of a file, its area %d", run.FileSize, area.FileSize)
+	case run.Name != area.Name:
+		return flawed(atName, "a run is named %.40q, its area %.40q", run.Name, area.Name)
+	}
+	return nil
+}

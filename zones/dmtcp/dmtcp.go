@@ -1,0 +1,171 @@
+// Package dmtcp reads checkpoint images of DMTCP: what was mapped, and what the
+// image stores of it.
+//
+// Read is for who only wants to know the areas:
+//
+//	p, err := dmtcp.Read(ctx, name, file, size)
+//
+// A Scanner goes through an image record by record, forward only, so that a
+// pipe will do; who copies every Raw and all data has copied the image:
+//
+//	s, err := dmtcp.NewScanner(name, file, size)
+//	for {
+//		rec, err := s.Next()
+//		if err == io.EOF {
+//			break // the image is whole
+//		}
+//		... rec.Raw, then rec.Data bytes from s.Read
+//	}
+//
+// # Promises
+//
+//   - An image that is cut off anywhere is refused, and so is one that goes on
+//     after its end.
+//   - No length in an image is believed before it is checked. A hostile image
+//     costs time in proportion to its length after decompression, a few hundred
+//     KiB of memory, and under Read what its areas and their names take, which
+//     is limited.
+//   - What is wrong with the contents is a *zones.FormatError with the offset in
+//     the decompressed file. Other errors are those of the reader or the context.
+//   - Images that DMTCP can write are never refused. A check that some file
+//     system, plug-in or mount could make fail is not made: that the same file
+//     has the same inode in two areas, for instance.
+//
+// # Layout
+//
+// The format is called v4.0; DMTCP 4.0 to 5.0 write it. All numbers are
+// little-endian. The whole may be compressed by gzip; the name does not tell.
+//
+//	+--------------------+ 0
+//	| file header  4 KiB |
+//	+--------------------+ 4096
+//	| file header again  |  the same bytes
+//	+--------------------+ 8192
+//	| area header  4 KiB |
+//	| data               |  see below; of any length, so that what follows may
+//	|                    |  begin anywhere
+//	| area header ...    |
+//	+--------------------+ file length - 4096
+//	| end marker   4 KiB |  an area header whose start is 0 and size 2^64-1
+//	+--------------------+
+//
+// The file header:
+//
+//	   0  char[32]    DMTCP_CHECKPOINT_IMAGE_v4.0\n
+//	  32  id          of the process: u64 host, u64 time, i32 virtual pid,
+//	                  u32 generation
+//	  56  id          of its parent
+//	  80  id          of the computation
+//	 104  i32 x 5     pid, ppid, sid, gid, foreground gid; all virtual
+//	 124  u32         is the root of the process tree
+//	 128  u32         processes in the computation, launchers included
+//	 132  u32         ELF type: 0 is 32 bit, 1 is 64 bit
+//	 136  u64 x 4     offsets of functions in the vdso
+//	 168  u64 x 2     buffer for the restart: start, end; never stored
+//	 184  u64 x 2     vdso
+//	 200  u64 x 2     vvar
+//	 216  u64 x 2     vvar_vclock
+//	 232  u64         brk
+//	 240  u64         end of the stack
+//	 248  u64         entry of the restart
+//	 256  char[1024]  name of the program
+//	1280  char[1024]  path of the executable
+//	2304              padding
+//
+// The area header:
+//
+//	   0  u64         start
+//	   8  u64         end
+//	  16  u64         size
+//	  24  u64         offset in the file behind it
+//	  32  i32 (in 8)  protection: 1 read, 2 write, 4 execute
+//	  40  i32 (in 8)  flags of mmap(2): 1 shared, 2 private, 0x10 fixed,
+//	                  0x20 anonymous
+//	  48  u64         device, major
+//	  56  u64         device, minor
+//	  64  u64         inode
+//	  72  i64         length stored of a file; -1 if not set
+//	  80  u64         properties
+//	  88  char[1024]  name as in /proc/PID/maps
+//	1112              padding
+//
+// The properties say what follows:
+//
+//	0  a file's area, stored whole: as many bytes as the length at 72 says,
+//	   size bytes if that is not positive
+//	1  an area that is zero again after a restart (the cache of nscd): nothing
+//	2  an area that is cut into runs, whose headers follow
+//	4  a run: size bytes
+//	5  a run of zeros: nothing
+//
+// The runs of an area cover it without gaps, in order of their addresses. Their
+// headers are copies of the area's, but for start, end, size and properties.
+// The bytes after the NUL of a name, the upper halves of protection and flags,
+// the padding of area headers and the rest of the end marker are left-overs of
+// the writer's memory and mean nothing.
+//
+// # What damage is found
+//
+// An image has no checksums; gzip has one, over the whole. Without gzip a
+// changed bit is found
+//
+//   - in the file header: always, for it is there twice;
+//   - in start, end and size: always, for each follows from the two others, and
+//     areas and runs are in order;
+//   - in the properties: at once or at the next header, which is then not where
+//     it should be. It is missed if what is read as data, or no longer is, ends
+//     where another area begins;
+//   - in the length of a file's area: likewise. It is missed if it means the
+//     same: 0 and -1 mean the size;
+//   - in the offset, protection, flags, device and inode of an area that is cut
+//     into runs, or the name: always, for the runs repeat it;
+//   - in those of other areas, only if the value is impossible: the lower 12
+//     bits of the offset, protection beyond 7, both or neither of shared and
+//     private, unknown flags, device numbers beyond 12 and 20 bits, a name that
+//     does not begin with a slash or has no end;
+//   - in the end marker: in start and size, always.
+//
+// What is missed, then, is offset, protection, fixed, device, inode and name of
+// a file's area, the bytes that mean nothing, and all data.
+package dmtcp
+
+import (
+	"bytes"
+	"io"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// The signature is that of the format, not the program's version.
+const (
+	signaturePrefix = "DMTCP_CHECKPOINT_IMAGE_v"
+	signature       = signaturePrefix + "4.0\n\x00"
+)
+
+var gzipMagic = []byte{0x1f, 0x8b}
+
+// IsImage reports whether a file that begins with head is an image of DMTCP, of
+// this or another version of the format, compressed or not. The first 512 bytes
+// of the file are enough.
+func IsImage(head []byte) bool {
+	if bytes.HasPrefix(head, gzipMagic) {
+		z, err := gzip.NewReader(bytes.NewReader(head))
+		if err != nil {
+			return false
+		}
+		start := make([]byte, len(signaturePrefix))
+		n, _ := io.ReadFull(z, start) // head breaks off; what was unpacked counts
+		head = start[:n]
+	}
+	return bytes.HasPrefix(head, []byte(signaturePrefix))
+}
+
+// version returns the version that a signature names, as text for an error.
+func version(head []byte) string {
+	v := head[len(signaturePrefix):min(len(head), 32)]
+	if i := bytes.IndexAny(v, "\n\x00"); i >= 0 {
+		v = v[:i]
+	}
+	return strings.ToValidUTF8(string(v), "?")
+}

@@ -1,0 +1,165 @@
+package dmtcptest
+
+import (
+	"fmt"
+
+	"ckpt/zones"
+)
+
+// Options say what job Job makes. Zero values stand for the defaults. Sizes
+// are in bytes and rounded up to pages.
+type Options struct {
+	Seed      uint64
+	Name      string // of the program; app by default
+	Nodes     int    // over which the ranks are spread in blocks; 1
+	OpenMPI   bool   // instead of MPICH
+	Private   int64  // data of a rank, different in each; 1 MiB
+	Shared    int64  // the segment of a node's ranks; 1 MiB. Open MPI's is in no image
+	Libraries int64  // code of the MPI library, the same in every image; 1 MiB
+	Arena     bool   // put in the memory of DMTCP's allocator, 12 MiB an image
+	Gzip      bool
+}
+
+// A Checkpoint is what DMTCP writes of a job.
+type Checkpoint struct {
+	Group ID
+	// Images are those of the ranks, in order, then those of the launchers.
+	Images []*Image
+	Ranks  int
+
+	seed uint64
+}
+
+// Where things lie in the processes; everywhere the same, since DMTCP turns off
+// the randomization of addresses.
+const (
+	exeBase     = 0x400000
+	heapBase    = 0x1a3d000
+	privateBase = 0x7f0000000000
+	segmentBase = 0x7f4000000000
+	arenaBase   = 0x7f6000000000
+	libraryBase = 0x7fff00000000
+	stackEnd    = 0x7ffffffff000
+)
+
+// Job makes the checkpoint of an MPI job of n ranks and its launchers: the
+// first is the root of the process tree, and every node has a proxy.
+func Job(n int, o Options) *Checkpoint {
+	o = o.withDefaults()
+	launcher, proxy := "mpiexec", "hydra_pmi_proxy"
+	if o.OpenMPI {
+		launcher, proxy = "orterun", "orted"
+	}
+	started := 0x66a00000 + mix(o.Seed)%0x100000
+	pid := int32(40000)
+	peers := n + 1 + o.Nodes
+	c := &Checkpoint{Ranks: n, seed: o.Seed}
+
+	// process adds an image. Virtual pids are given out in thousands.
+	process := func(node int, name string, parent ID, areas []Area) *Image {
+		im := &Image{
+			Name: name, Exe: "/opt/job/bin/" + name, PPID: parent, Group: c.Group, Peers: peers,
+			ID:    ID{Host: 0x7f0100 + uint64(node), Time: started, PID: pid, Generation: 1},
+			Areas: areas, Seed: mix(o.Seed ^ uint64(pid)), Gzip: o.Gzip,
+		}
+		if pid == 40000 {
+			c.Group = im.ID
+			im.Group = im.ID
+		}
+		pid += 1000
+		return im
+	}
+	root := process(0, launcher, ID{}, o.launcher(launcher))
+	launchers := []*Image{root}
+	for node := range o.Nodes {
+		launchers = append(launchers, process(node, proxy, root.ID, o.launcher(proxy)))
+	}
+	for rank := range n {
+		node := rank * o.Nodes / n
+		c.Images = append(c.Images, process(node, o.Name, launchers[1+node].ID, o.rank(rank, n, node)))
+	}
+	c.Images = append(c.Images, launchers...)
+	return c
+}
+
+func (o Options) withDefaults() Options {
+	if o.Name == "" {
+		o.Name = "app"
+	}
+	o.Nodes = max(o.Nodes, 1)
+	for _, size := range []*int64{&o.Private, &o.Shared, &o.Libraries} {
+		if *size == 0 {
+			*size = 1 << 20
+		}
+		*size = zones.PageRound(*size)
+	}
+	return o
+}
+
+// rank returns the memory of a rank.
+func (o Options) rank(rank, n, node int) []Area {
+	own := mix(o.Seed ^ mix(uint64(rank)))
+	areas := o.program(o.Name, own)
+	pages := o.Private / block
+	areas = append(areas, Anonymous(privateBase, "", Doubles(own), Touched(pages), Untouched(pages/4+1)))
+	if !o.OpenMPI {
+		path := fmt.Sprintf("/dev/shm/mpich_shar_tmp%06d", node)
+		areas = append(areas, Segment(segmentBase, path, o.Shared, Noise(mix(o.Seed^inode(path)))))
+	}
+	mpi, env := "/opt/mpich/lib/libmpich.so.12.1.8", []string{
+		"PATH=/usr/bin", fmt.Sprintf("PMI_RANK=%d", rank), fmt.Sprintf("PMI_SIZE=%d", n), "HOME=/home/user"}
+	if o.OpenMPI {
+		mpi, env = "/opt/openmpi/lib/libmpi.so.40.30.6", []string{
+			"PATH=/usr/bin", fmt.Sprintf("OMPI_COMM_WORLD_RANK=%d", rank), fmt.Sprintf("PMIX_RANK=%d", rank), "HOME=/home/user"}
+	}
+	areas = append(areas, o.runtime(own, mpi)...)
+	return append(areas, Stack(stackEnd, 8<<20, 64<<10, Noise(own+1), env))
+}
+
+// launcher returns the memory of a process that starts or serves ranks.
+func (o Options) launcher(name string) []Area {
+	own := mix(o.Seed ^ inode(name))
+	areas := append(o.program(name, own), o.runtime(own, "")...)
+	return append(areas, Stack(stackEnd, 8<<20, 64<<10, Noise(own+1), []string{"PATH=/usr/bin", "HOME=/home/user"}))
+}
+
+// program returns the executable, the heap, and what DMTCP reserves above it.
+func (o Options) program(name string, own uint64) []Area {
+	path := "/opt/job/bin/" + name
+	code := library(exeBase, path, 40<<10, mix(o.Seed^inode(path)))
+	heap := Anonymous(heapBase, "[heap]", Doubles(own+2), Touched(20), Untouched(13))
+	return append(code, heap, Reserved(heap.End, 16<<20))
+}
+
+// runtime returns the libraries, and what DMTCP's allocator has mapped.
+func (o Options) runtime(own uint64, mpi string) []Area {
+	var areas []Area
+	if o.Arena {
+		areas = append(areas, Arena(arenaBase, Noise(own+3)))
+	}
+	at := uint64(libraryBase)
+	add := func(path string, code int64) {
+		lib := library(at, path, code, mix(o.Seed^inode(path)))
+		areas = append(areas, lib...)
+		at = lib[len(lib)-1].End + 1<<20
+	}
+	add("/opt/dmtcp/lib/dmtcp/libdmtcp.so", 60<<10)
+	if mpi != "" {
+		add(mpi, o.Libraries)
+	}
+	add("/usr/lib/x86_64-linux-gnu/libc.so.6", 100<<10)
+	return append(areas, File(at, "/usr/lib/locale/C.utf8/LC_CTYPE", 27_002, Noise(mix(o.Seed))))
+}
+
+// library returns the mappings of an ELF file: code, constants, and data that is
+// written to.
+func library(start uint64, path string, code int64, seed uint64) []Area {
+	text := File(start, path, zones.PageRound(code), Noise(seed))
+	text.Prot |= zones.Exec
+	constants := File(text.End, path, 3*block, Noise(seed+1))
+	constants.Offset = text.End - text.Start
+	data := File(constants.End, path, 2*block, Noise(seed+2))
+	data.Offset = constants.Offset + 3*block
+	data.Prot |= zones.Write
+	return []Area{text, constants, data}
+}

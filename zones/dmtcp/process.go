@@ -1,0 +1,126 @@
+package dmtcp
+
+import (
+	"context"
+	"io"
+	"strconv"
+
+	"ckpt/zones"
+)
+
+// The limits of what Read keeps. The kernel allows a process 65530 areas unless
+// told otherwise.
+const (
+	maxAreas = 1 << 20
+	maxNames = 64 << 20 // bytes; a name that repeats the one before it is free
+)
+
+// Read reads an image and returns the process that it is of. name, r and size
+// are as for NewScanner. The bytes that an area has Stored are those of its
+// header, the headers of its runs, and data; with Overhead they add up to
+// Unpacked.
+//
+// Rank is that of the environment on the stack, -1 if there is none. Occupied
+// is known of areas that are cut into runs, Resident and Dirty of none.
+func Read(ctx context.Context, name string, r io.Reader, size int64) (*zones.Process, error) {
+	s, err := NewScanner(name, r, size)
+	if err != nil {
+		return nil, err
+	}
+	s.in.stop = ctx.Err
+	h := s.Header()
+	b := builder{p: &zones.Process{
+		Source: name,
+		Format: zones.FormatDMTCP,
+		Name:   h.Name,
+		Exe:    h.Exe,
+		PID:    int(h.ID.PID),
+		Host:   strconv.FormatUint(h.ID.Host, 16),
+		Group:  h.Group.String(),
+		Peers:  h.Peers,
+		Rank:   -1,
+	}}
+	for {
+		rec, err := s.Next()
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			err = b.add(s, rec)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if b.stack != nil {
+		b.p.Rank = b.stack.rank()
+	}
+	b.p.Unpacked, b.p.FileBytes = s.in.pos, s.in.file.n
+	return b.p, nil
+}
+
+// A builder makes a process of records.
+type builder struct {
+	p     *zones.Process
+	last  AreaRecord
+	names int    // bytes
+	run   uint64 // end of the last occupied run
+	stack *stackTop
+}
+
+func (b *builder) add(s *Scanner, rec Record) error {
+	switch rec.Kind {
+	case FileHeader, EndMarker:
+		b.p.Overhead += int64(len(rec.Raw))
+		return nil
+	case AreaHeader:
+		if f := b.area(&rec.Area); f != nil {
+			return s.bad(rec.Offset, f)
+		}
+	}
+	a := &b.p.Areas[len(b.p.Areas)-1]
+	a.Stored += int64(len(rec.Raw)) + rec.Data
+	if rec.Kind == AreaHeader || rec.Zero {
+		return nil
+	}
+	a.Occupied += rec.Data
+	if rec.Area.Start != b.run || a.Runs == 0 {
+		a.Runs++ // two runs that adjoin are one range
+	}
+	b.run = rec.Area.End
+	if a.Name == "[stack]" {
+		if b.stack == nil {
+			b.stack = newStackTop(&b.last)
+		}
+		return b.stack.read(s, &rec.Area)
+	}
+	return nil
+}
+
+func (b *builder) area(r *AreaRecord) *flaw {
+	if r.Name != b.last.Name {
+		b.names += len(r.Name)
+	}
+	if len(b.p.Areas) == maxAreas || b.names > maxNames {
+		return flawed(0, "there are more areas, or longer names, than a process can have")
+	}
+	b.last = *r
+	occupied := int64(0)
+	if r.Properties == 0 {
+		occupied = -1
+	}
+	b.p.Areas = append(b.p.Areas, zones.Area{
+		Start:    r.Start,
+		End:      r.End,
+		Prot:     r.Prot,
+		Shared:   r.Flags&mapShared != 0,
+		Name:     r.Name,
+		Offset:   r.Offset,
+		Device:   r.Device,
+		Inode:    r.Inode,
+		Resident: -1,
+		Dirty:    -1,
+		Occupied: occupied,
+	})
+	return nil
+}

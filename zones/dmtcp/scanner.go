@@ -1,0 +1,224 @@
+package dmtcp
+
+import (
+	"fmt"
+	"io"
+
+	"ckpt/zones"
+)
+
+// A Kind says what a record is.
+type Kind uint8
+
+// The records of an image: one FileHeader, for each area an AreaHeader, after
+// it the RunHeaders if it is cut into runs, at last one EndMarker.
+const (
+	FileHeader Kind = iota
+	AreaHeader
+	RunHeader
+	EndMarker
+)
+
+// A Record is a header of an image. All of them, each with the data that
+// follows, are the image.
+type Record struct {
+	Kind   Kind
+	Raw    []byte     // the bytes of the header, until the next call of Next; both copies of the file header
+	Offset int64      // of Raw in the decompressed file
+	Area   AreaRecord // of an AreaHeader or RunHeader
+	Data   int64      // bytes that follow, for Scanner.Read
+	Zero   bool       // reads as zeros after a restart, which is why nothing follows
+}
+
+// A Scanner reads an image record by record. It allocates nothing that depends
+// on what is in the image but names.
+type Scanner struct {
+	in     *stream
+	head   [2 * headerSize]byte
+	header Header
+	raw    [headerSize]byte
+
+	begun  bool
+	marked bool       // the end marker has been read
+	err    error      // what Next has returned and will return again
+	left   int64      // data of the record that has not been read
+	of     AreaRecord // the record
+	area   AreaRecord // the last area
+	next   uint64     // where its next run must start; its end if there is none
+}
+
+// NewScanner begins to read an image and checks its file header. The name is
+// that of errors. size is the length of the file, or -1 if it is not known; it
+// only serves to find lengths that cannot be true before their data is read. If
+// r is an io.Seeker, its own end is the length, and data that is not asked for
+// is skipped by seeking. What gzip compressed is decompressed.
+func NewScanner(name string, r io.Reader, size int64) (*Scanner, error) {
+	in, err := openStream(name, r, size)
+	if err != nil {
+		return nil, err
+	}
+	s := &Scanner{in: in}
+	n, err := in.fill(s.head[:])
+	if err != nil && !cutOff(err) {
+		return nil, err
+	}
+	if n < len(s.head) {
+		if f := checkSignature(s.head[:n]); f != nil {
+			return nil, s.bad(0, f)
+		}
+		return nil, in.endsEarly("in the file header", int64(len(s.head)-n))
+	}
+	if f := checkHeader(s.head[:]); f != nil {
+		return nil, s.bad(0, f)
+	}
+	s.header = decodeHeader(s.head[:headerSize])
+	return s, nil
+}
+
+// Header returns the file header.
+func (s *Scanner) Header() Header { return s.header }
+
+// Consumed returns how many bytes of the decompressed file have been read or
+// skipped.
+func (s *Scanner) Consumed() int64 { return s.in.pos }
+
+// Next passes over what is left of a record's data and returns the next record.
+// It returns io.EOF when it has seen that nothing follows the end marker.
+func (s *Scanner) Next() (Record, error) {
+	if s.err != nil {
+		return Record{}, s.err
+	}
+	rec, err := s.advance()
+	if err != nil {
+		s.err, s.left = err, 0
+		return Record{}, err
+	}
+	return rec, nil
+}
+
+func (s *Scanner) advance() (Record, error) {
+	if !s.begun {
+		s.begun = true
+		return Record{Kind: FileHeader, Raw: s.head[:]}, nil
+	}
+	if err := s.discard(s.left); err != nil {
+		return Record{}, err
+	}
+	if s.marked {
+		return Record{}, s.end()
+	}
+	rec := Record{Offset: s.in.pos, Raw: s.raw[:]}
+	n, err := s.in.fill(s.raw[:])
+	switch {
+	case err == nil:
+	case !cutOff(err):
+		return Record{}, err
+	case n == 0:
+		return Record{}, s.in.endsEarly("without its end marker", 0)
+	default:
+		return Record{}, s.in.endsEarly("in an area header", int64(headerSize-n))
+	}
+	if isMarker(s.raw[:]) {
+		if s.next != s.area.End {
+			return Record{}, s.bad(rec.Offset, flawed(0, "the end marker comes before the runs of area %#x-%#x from %#x on", s.area.Start, s.area.End, s.next))
+		}
+		s.marked = true
+		rec.Kind = EndMarker
+		return rec, nil
+	}
+	var f *flaw
+	if rec.Area, f = decodeArea(s.raw[:], s.area.Name); f == nil {
+		rec.Kind, f = s.place(&rec.Area)
+	}
+	if f != nil {
+		return Record{}, s.bad(rec.Offset, f)
+	}
+	rec.Zero = rec.Area.Properties&zeroPage != 0
+	rec.Data = rec.Area.data()
+	s.of, s.left = rec.Area, rec.Data
+	if s.in.size >= 0 && s.left > s.in.size-s.in.pos {
+		missing := s.left - (s.in.size - s.in.pos)
+		s.in.pos = s.in.size
+		return Record{}, s.cut(missing)
+	}
+	return rec, nil
+}
+
+// place checks that an area, or run, comes where it may, and notes what may
+// come next.
+func (s *Scanner) place(a *AreaRecord) (Kind, *flaw) {
+	if s.next != s.area.End {
+		if f := checkRun(&s.area, a, s.next); f != nil {
+			return 0, f
+		}
+		s.next = a.End
+		return RunHeader, nil
+	}
+	switch {
+	case a.Properties&childHeader != 0:
+		return 0, flawed(atProperties, "a run %#x-%#x is part of no area", a.Start, a.End)
+	case a.Start < s.area.End:
+		return 0, flawed(atStart, "area %#x-%#x is not above the one before it, which ends at %#x", a.Start, a.End, s.area.End)
+	}
+	s.area, s.next = *a, a.End
+	if a.Properties == parentHeader {
+		s.next = a.Start
+	}
+	return AreaHeader, nil
+}
+
+// end checks that nothing follows the end marker. Under gzip, its checksum is
+// looked at here.
+func (s *Scanner) end() error {
+	at := s.in.pos
+	n, err := s.in.fill(make([]byte, 1))
+	switch {
+	case n > 0:
+		return &zones.FormatError{File: s.in.name, Offset: at, Reason: "bytes follow the end marker"}
+	case err == io.EOF:
+		return io.EOF
+	case cutOff(err):
+		return s.in.endsEarly("before the checksum of gzip", 0)
+	}
+	return err
+}
+
+// Read reads data of the current record, and returns io.EOF at its end. The
+// data goes straight from the file into p, unless gzip is in between.
+func (s *Scanner) Read(p []byte) (int, error) {
+	switch {
+	case s.err != nil && s.err != io.EOF:
+		return 0, s.err
+	case s.left == 0:
+		return 0, io.EOF
+	}
+	n, err := s.in.Read(p[:min(int64(len(p)), s.left)])
+	s.left -= int64(n)
+	if err != nil && s.left > 0 {
+		if cutOff(err) {
+			err = s.cut(s.left)
+		}
+		s.err, s.left = err, 0
+		return n, err
+	}
+	return n, nil
+}
+
+// discard passes over n bytes of the current record's data.
+func (s *Scanner) discard(n int64) error {
+	missing, err := s.in.skip(n)
+	s.left -= n - missing
+	if err != nil && cutOff(err) {
+		return s.cut(missing)
+	}
+	return err
+}
+
+// cut is the error of an image that ends in the data of the current record.
+func (s *Scanner) cut(missing int64) error {
+	return s.in.endsEarly(fmt.Sprintf("in the data of %#x-%#x", s.of.Start, s.of.End), missing)
+}
+
+func (s *Scanner) bad(record int64, f *flaw) error {
+	return &zones.FormatError{File: s.in.name, Offset: record + int64(f.at), Reason: f.reason, Unsupported: f.unsupported}
+}

@@ -1,0 +1,145 @@
+// Package elfcore reads the areas of memory from a core file, as the kernel
+// writes it when a program crashes and gcore when it is asked to.
+//
+//	f, err := os.Open("core.4711")
+//	p, err := elfcore.Read(ctx, f.Name(), f, size)
+//
+// A core file is an ELF file of type ET_CORE (elf(5), core(5)):
+//
+//	ELF header        64 bytes; where the program headers are and how many
+//	program headers   56 bytes each: PT_NOTE, then one PT_LOAD an area
+//	notes             name, type, contents:
+//	                  NT_PRSTATUS  registers of a thread, the crashed one first
+//	                  NT_PRPSINFO  pid, name of the program
+//	                  NT_AUXV      what the kernel told the program at its start
+//	                  NT_FILE      files behind areas: addresses, offset, path
+//	contents          of the areas; often less than the area is long: the
+//	                  kernel leaves out what files hold (coredump_filter)
+//
+// Area.Stored is what the file holds of an area; Process.Overhead is all the
+// rest. A core says less than /proc: areas have their file and their
+// protection, but neither the kind of mapping nor the names that the kernel
+// makes up. Those are restored where they can be told for certain ([stack],
+// [heap], [vdso], [vsyscall]; memory shared through files in /dev/shm and the
+// like), other memory without a file stays anonymous. Resident, Dirty and
+// Occupied are unknown.
+//
+// Cores of 64-bit little-endian machines are read. Files are not trusted:
+// whatever contradicts itself, or reaches beyond the end of the file, is a
+// *zones.FormatError with the offset; memory is taken for what is there, never
+// for what a field claims.
+package elfcore
+
+import (
+	"context"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"path"
+
+	"ckpt/zones"
+)
+
+// IsCore reports whether a file that begins with these bytes is a core file,
+// of whatever machine. It takes 18 bytes to tell.
+func IsCore(head []byte) bool {
+	if len(head) < 18 || string(head[:4]) != elf.ELFMAG {
+		return false
+	}
+	var order binary.ByteOrder = binary.LittleEndian
+	if elf.Data(head[elf.EI_DATA]) == elf.ELFDATA2MSB {
+		order = binary.BigEndian
+	}
+	return elf.Type(order.Uint16(head[16:])) == elf.ET_CORE
+}
+
+// Read reads the areas of the process whose core file r is, of the given size.
+func Read(ctx context.Context, name string, r io.ReaderAt, size int64) (*zones.Process, error) {
+	c := &core{ctx: ctx, name: name, r: r, size: size}
+	if err := c.readHeaders(); err != nil {
+		return nil, err
+	}
+	if err := c.readNotes(); err != nil {
+		return nil, err
+	}
+	if err := c.divide(); err != nil {
+		return nil, err
+	}
+	p := &zones.Process{
+		Source: name, Format: zones.FormatCore, Name: c.notes.program, PID: c.notes.pid,
+		Rank: -1, FileBytes: size, Unpacked: size, Overhead: size,
+	}
+	exe := c.executable()
+	if exe != "" {
+		a := zones.Area{Name: exe}
+		p.Exe = a.File()
+		p.Name = path.Base(p.Exe)
+	}
+	stack := c.nameAreas(exe)
+	if stack >= 0 {
+		var err error
+		if p.Rank, err = c.rank(stack); err != nil {
+			return nil, err
+		}
+	}
+	p.Areas = c.areas
+	for i := range p.Areas {
+		p.Overhead -= p.Areas[i].Stored
+	}
+	return p, nil
+}
+
+// A core is a core file while it is read.
+type core struct {
+	ctx  context.Context
+	name string
+	r    io.ReaderAt
+	size int64
+
+	machine  elf.Machine
+	segments []segment // by address
+	noteAt   []extent  // segments of notes
+	notes    notes
+	areas    []zones.Area // by address
+	contents []int64      // where in the file those of each area are
+}
+
+// A segment is an area as the program headers have it.
+type segment struct {
+	start, end uint64
+	prot       zones.Prot
+	at         extent
+	header     int64 // offset of its program header
+}
+
+// An extent is a range of bytes of the file.
+type extent struct{ offset, length int64 }
+
+// fail makes the error for what is wrong at an offset.
+func (c *core) fail(offset int64, format string, args ...any) error {
+	return &zones.FormatError{File: c.name, Offset: offset, Reason: fmt.Sprintf(format, args...)}
+}
+
+// read fills b from the file. Callers have checked that the range lies within
+// its size; a file that is shorter than was said is an error of the format too.
+func (c *core) read(b []byte, offset int64) error {
+	if err := c.ctx.Err(); err != nil {
+		return err
+	}
+	n, err := c.r.ReadAt(b, offset)
+	switch {
+	case n == len(b):
+		return nil
+	case err == io.EOF:
+		return c.fail(offset+int64(n), "the file ends here, before its size of %d bytes", c.size)
+	default:
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+}
+
+// inFile reports whether n bytes at an offset are within the file.
+func (c *core) inFile(offset, n uint64) bool {
+	size := uint64(c.size)
+	return offset <= size && n <= size-offset
+}

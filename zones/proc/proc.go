@@ -1,0 +1,212 @@
+// Package proc reads the memory of live processes from /proc, and saved texts
+// of /proc/PID/smaps and /proc/PID/maps, and says what a checkpoint of them
+// would hold.
+//
+//	p, err := proc.Read(ctx, pid, proc.Options{})        // one process
+//	ps, gone, err := proc.Tree(ctx, pid, proc.Options{}) // it and its descendants
+//	p, err := proc.ReadText("rank0.smaps", file)         // what somebody saved
+//
+// Area.Stored is filled by a Measure: DMTCP unless another is asked for. The
+// other fields come from the kernel:
+//
+//	Resident  Rss + Swap (+ huge pages, which Rss leaves out)
+//	Dirty     Private_Dirty + Shared_Dirty + Swap (+ huge pages)
+//	Occupied  private: Anonymous + Swap (+ huge pages); shared: as Resident
+//	Runs      ranges of touched pages in private anonymous memory, from pagemap
+//
+// Class, Role and MPI are left to zones.Rules.
+//
+// The processes are only looked at: they are neither stopped nor traced, and
+// their contents are not read. A process that runs on while it is read may thus
+// show an area as it was a moment before the next one; sizes of a steady
+// program are exact to the page. It takes the right to trace the process: one's
+// own, or root. The cost follows the memory that is in use, never the address
+// space that is merely reserved.
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"ckpt/zones"
+
+	"github.com/prometheus/procfs"
+)
+
+// Options say where processes are found and what is counted as stored.
+type Options struct {
+	Root    string // where proc is mounted; /proc if empty
+	Measure Measure
+}
+
+// Read reads the memory of process pid. The error wraps os.ErrNotExist if there
+// is no such process or it ends meanwhile, os.ErrPermission if it may not be
+// looked at.
+func Read(ctx context.Context, pid int, opt Options) (*zones.Process, error) {
+	t, err := open(opt)
+	if err != nil {
+		return nil, err
+	}
+	return t.read(ctx, pid)
+}
+
+// A table is a mounted proc file system.
+type table struct {
+	fs      procfs.FS
+	root    string
+	measure Measure
+	host    string
+}
+
+func open(opt Options) (*table, error) {
+	t := &table{root: opt.Root, measure: opt.Measure}
+	if t.root == "" {
+		t.root = procfs.DefaultMountPoint
+	}
+	var err error
+	if t.fs, err = procfs.NewFS(t.root); err != nil {
+		return nil, fmt.Errorf("proc file system %s: %w", t.root, err)
+	}
+	if t.host, err = os.Hostname(); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *table) read(ctx context.Context, pid int) (*zones.Process, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	dir := t.dir(pid)
+	areas, err := t.areas(dir, pid)
+	if err != nil {
+		return nil, err
+	}
+	p := &zones.Process{
+		Source: dir, Format: zones.FormatProc, PID: pid, Host: t.host, Rank: -1, Areas: areas,
+	}
+	facts, err := look(ctx, dir, areas, t.measure)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.identify(p); err != nil {
+		return nil, err
+	}
+	t.measure.apply(p, facts)
+	return p, nil
+}
+
+// dir is where the kernel shows a process.
+func (t *table) dir(pid int) string { return filepath.Join(t.root, strconv.Itoa(pid)) }
+
+// areas parses the smaps of a process, which are empty if it has no memory.
+func (t *table) areas(dir string, pid int) ([]zones.Area, error) {
+	name := filepath.Join(dir, "smaps")
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, t.explain(pid, err)
+	}
+	defer f.Close()
+	areas, err := parse(name, f)
+	if err != nil {
+		return nil, t.explain(pid, err)
+	}
+	if len(areas) == 0 {
+		return nil, t.explain(pid, syscall.ESRCH)
+	}
+	return areas, nil
+}
+
+// identify finds out what program the process runs. It comes last, so that it
+// also notices a process that ended before all its areas were listed: the
+// kernel then just ends the list.
+func (t *table) identify(p *zones.Process) error {
+	proc, err := t.fs.Proc(p.PID)
+	if err != nil {
+		return t.explain(p.PID, err)
+	}
+	stat, err := proc.Stat()
+	if err != nil || hasEnded(stat) {
+		return &noProcess{p.PID, "ended while it was read"}
+	}
+	exe, err := proc.Executable()
+	if err != nil {
+		return t.explain(p.PID, err)
+	}
+	p.Name = stat.Comm
+	if exe != "" {
+		a := zones.Area{Name: exe}
+		p.Exe = a.File()
+		p.Name = path.Base(p.Exe)
+	}
+	env, err := proc.Environ()
+	if err != nil {
+		return t.explain(p.PID, err)
+	}
+	p.Rank = rank(env)
+	return nil
+}
+
+// rank returns the number that the launcher gave the process, or -1. The names
+// are those of MPICH and its kin, Open MPI, PMIx and Slurm; the last comes last
+// because Slurm sets it, to 0, in batch scripts too, for all that they start.
+func rank(env []string) int {
+	for _, name := range []string{"PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"} {
+		for _, e := range env {
+			if value, ok := strings.CutPrefix(e, name+"="); ok {
+				if n, err := strconv.ParseUint(value, 10, 31); err == nil {
+					return int(n)
+				}
+			}
+		}
+	}
+	return -1
+}
+
+func hasEnded(stat procfs.ProcStat) bool { return stat.State == "Z" || stat.State == "X" }
+
+// kernelThread is PF_KTHREAD of the kernel's include/linux/sched.h.
+const kernelThread = 0x200000
+
+// explain says in plain words why a process could not be read.
+func (t *table) explain(pid int, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("process %d may be looked at only by its owner or root: %w", pid, err)
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ESRCH):
+	default:
+		return fmt.Errorf("process %d: %w", pid, err)
+	}
+	// What has no memory is still listed.
+	proc, err := t.fs.Proc(pid)
+	if err != nil {
+		return &noProcess{pid, "does not exist"}
+	}
+	stat, err := proc.Stat()
+	switch {
+	case err != nil:
+		return &noProcess{pid, "ended while it was read"}
+	case hasEnded(stat):
+		return fmt.Errorf("process %d (%s) has ended; only its exit status is left, for its parent to collect", pid, stat.Comm)
+	case stat.Flags&kernelThread != 0:
+		return fmt.Errorf("process %d (%s) is a thread of the kernel: it has no memory of its own", pid, stat.Comm)
+	}
+	return &noProcess{pid, "ended while it was read"}
+}
+
+// noProcess is the error for a process that is not there.
+type noProcess struct {
+	pid int
+	why string
+}
+
+func (e *noProcess) Error() string { return fmt.Sprintf("process %d %s", e.pid, e.why) }
+func (e *noProcess) Unwrap() error { return fs.ErrNotExist }

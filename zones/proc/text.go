@@ -1,0 +1,206 @@
+package proc
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"ckpt/zones"
+)
+
+// Bounds on what ReadText takes. Linux allows 65,530 areas unless
+// vm.max_map_count was raised; a line is a path and less than 100 bytes.
+const (
+	maxAreas = 1 << 20
+	maxLine  = 64 << 10
+	// maxSpace is well above any address space: 2⁵⁷ bytes with five levels of
+	// page tables. Sums of sizes that keep below it cannot overflow.
+	maxSpace = 1 << 60
+)
+
+// ReadText parses the text of /proc/PID/smaps or of /proc/PID/maps; the latter
+// tells nothing of the pages, so that Resident, Dirty and Occupied are -1. The
+// text of one process is expected: the error for several that were put together
+// names the line where the second begins. Errors in the text are of type
+// *zones.FormatError, with the line.
+//
+// The program is guessed from the areas: the heap follows the executable.
+func ReadText(name string, r io.Reader) (*zones.Process, error) {
+	areas, err := parse(name, r)
+	if err != nil {
+		return nil, err
+	}
+	if len(areas) == 0 {
+		return nil, &zones.FormatError{File: name, Line: 1,
+			Reason: "no area of memory in it; threads of the kernel and processes that have ended have none"}
+	}
+	p := &zones.Process{Source: name, Format: zones.FormatSmaps, Rank: -1, Areas: areas}
+	if p.Exe = executable(areas); p.Exe != "" {
+		p.Name = path.Base(p.Exe)
+	}
+	DMTCP.Apply(p)
+	return p, nil
+}
+
+// parse reads the areas of one process.
+func parse(name string, r io.Reader) ([]zones.Area, error) {
+	var p parser
+	in := bufio.NewReaderSize(r, maxLine)
+	fail := func(reason string) error {
+		return &zones.FormatError{File: name, Line: p.line, Reason: reason}
+	}
+	for {
+		line, err := in.ReadSlice('\n')
+		if len(line) > 0 || err == nil {
+			p.line++
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			return nil, fail(fmt.Sprintf("longer than %d bytes: %s", maxLine, quote(line)))
+		}
+		line = bytes.TrimSuffix(line, []byte("\n"))
+		if len(line) > 0 {
+			if reason := p.add(line); reason != "" {
+				return nil, fail(reason + ": " + quote(line))
+			}
+		}
+		if err == io.EOF {
+			p.finish()
+			return p.areas, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+}
+
+// quote shows the beginning of a line, which may hold anything.
+func quote(line []byte) string {
+	const most = 80
+	if len(line) > most {
+		return fmt.Sprintf("%q...", line[:most])
+	}
+	return fmt.Sprintf("%q", line)
+}
+
+// A parser collects the lines of one process.
+type parser struct {
+	areas []zones.Area
+	pages counts // of the last area
+	names map[string]string
+	line  int64
+	space uint64 // bytes of all areas
+}
+
+// add takes the next line and returns what is wrong with it, if anything. A
+// line of smaps that describes the area above it begins with a word and a
+// colon, the line of an area with its addresses.
+func (p *parser) add(line []byte) string {
+	word, rest, _ := bytes.Cut(line, []byte(" "))
+	if n := len(word) - 1; n >= 0 && word[n] == ':' {
+		if len(p.areas) == 0 {
+			return "belongs to an area, but none comes before it"
+		}
+		if !p.pages.set(word[:n], rest) {
+			return "not a size like 4 kB"
+		}
+		return ""
+	}
+	return p.begin(line)
+}
+
+// begin takes a line like
+//
+//	7f01c000-7f021000 rw-p 00000000 00:00 0    [heap]
+func (p *parser) begin(line []byte) string {
+	s := scanner{line}
+	var a zones.Area
+	var major, minor uint64
+	var perm []byte
+	ok := s.number(16, '-', &a.Start) && s.number(16, ' ', &a.End) && s.word(&perm) &&
+		s.number(16, ' ', &a.Offset) && s.number(16, ':', &major) && s.number(16, ' ', &minor) &&
+		s.number(10, ' ', &a.Inode)
+	if !ok || len(perm) != 4 || a.End <= a.Start || major >= 1<<32 || minor >= 1<<32 {
+		return "not a line of smaps or maps"
+	}
+	prot, err := zones.ParseProt(string(perm))
+	if err != nil || perm[3] != 's' && perm[3] != 'p' {
+		return "not a line of smaps or maps"
+	}
+	a.Prot, a.Shared = prot, perm[3] == 's'
+	a.Device = major<<32 | minor
+	a.Name = p.intern(bytes.TrimLeft(s.rest, " "))
+
+	p.finish()
+	switch n := len(p.areas); {
+	case a.Name == "[rollup]":
+		return "smaps_rollup holds the sums only; save /proc/PID/smaps instead"
+	case n == maxAreas:
+		return fmt.Sprintf("more than %d areas", maxAreas)
+	case n > 0 && a.Start < p.areas[n-1].End:
+		return "addresses start again from below; if here begins another process, split the text before this line"
+	case a.End-a.Start > maxSpace-p.space:
+		return "areas larger than any address space"
+	}
+	p.space += a.End - a.Start
+	p.areas = append(p.areas, a)
+	p.pages = noCounts
+	return ""
+}
+
+// finish gives the last area what its lines said.
+func (p *parser) finish() {
+	if n := len(p.areas); n > 0 {
+		p.pages.fill(&p.areas[n-1])
+	}
+}
+
+// intern returns the name as a string, the same for equal ones: a library has
+// five areas, and a text may have a million lines.
+func (p *parser) intern(name []byte) string {
+	if len(name) == 0 {
+		return ""
+	}
+	if s, ok := p.names[string(name)]; ok {
+		return s
+	}
+	if p.names == nil {
+		p.names = make(map[string]string)
+	}
+	s := string(name)
+	p.names[s] = s
+	return s
+}
+
+// executable guesses the program: the file before the heap, else the first that
+// is mapped to be executed. A dynamic linker that is run as a command comes
+// before the heap too; the program is then elsewhere.
+func executable(areas []zones.Area) string {
+	file := ""
+	for i := range areas {
+		a := &areas[i]
+		if a.Name == "[heap]" && file != "" {
+			return file
+		}
+		if program(a) {
+			file = a.File()
+		}
+	}
+	for i := range areas {
+		if a := &areas[i]; a.Prot&zones.Exec != 0 && program(a) {
+			return a.File()
+		}
+	}
+	return ""
+}
+
+func program(a *zones.Area) bool {
+	if a.Shared || !strings.HasPrefix(a.Name, "/") {
+		return false
+	}
+	base := path.Base(a.File())
+	return !strings.HasPrefix(base, "ld-") && !strings.HasPrefix(base, "ld.so") && !strings.HasPrefix(base, "ld64.so")
+}

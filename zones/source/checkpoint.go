@@ -1,0 +1,154 @@
+package source
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"ckpt/zones"
+)
+
+// A Checkpoint sums up processes that were, or would be, checkpointed together.
+type Checkpoint struct {
+	Group     string `json:"group,omitempty"` // of a checkpoint of DMTCP
+	Ranks     int    `json:"ranks"`
+	Launchers int    `json:"launchers"` // and others that are no ranks
+	// Missing is how many more processes the checkpoint consists of.
+	Missing int `json:"missing,omitempty"`
+	// RankBytes and LauncherBytes are the images: the length of files, or what
+	// the images of live processes would hold.
+	RankBytes     int64 `json:"rank_bytes"`
+	LauncherBytes int64 `json:"launcher_bytes"`
+	// Companions are the files beside the images, in which what processes share
+	// is stored once.
+	Companions     int   `json:"companion_files"`
+	CompanionBytes int64 `json:"companion_bytes"`
+	// Gstored is all of it.
+	Gstored int64 `json:"gstored_bytes"`
+	// Programs sums up the processes by their executable.
+	Programs []Program `json:"programs"`
+}
+
+// A Program is what the processes of one executable hold, on the average.
+type Program struct {
+	Name  string     `json:"process"`
+	Role  zones.Role `json:"role"`
+	MPI   string     `json:"mpi,omitempty"`
+	Count int        `json:"count"`
+	// Mean is the bytes per process by zone, Min and Max those of the smallest
+	// and largest image.
+	Mean      zones.Sizes `json:"zones"`
+	Runtime   int64       `json:"runtime_bytes"`
+	Companion int64       `json:"companion_bytes"` // mapped by each, stored once
+	Image     int64       `json:"image_bytes"`
+	Min       int64       `json:"min_image_bytes"`
+	Max       int64       `json:"max_image_bytes"`
+}
+
+// Checkpoints groups processes by the checkpoint that they are of. Their roles
+// should be settled.
+func Checkpoints(ps []*zones.Process) []Checkpoint {
+	members := groupsOf(ps)
+	var out []Checkpoint
+	for _, g := range slices.Sorted(maps.Keys(members)) {
+		out = append(out, sum(g, members[g]))
+	}
+	return out
+}
+
+func sum(group string, ps []*zones.Process) Checkpoint {
+	c := Checkpoint{Group: group}
+	type file struct{ device, inode uint64 }
+	seen := make(map[file]bool)
+	type key struct {
+		name string
+		role zones.Role
+	}
+	programs := make(map[key]*Program)
+	for _, p := range ps {
+		bytes := p.FileBytes
+		if bytes == 0 {
+			bytes = p.Image()
+		}
+		if p.Role == zones.RoleRank {
+			c.Ranks++
+			c.RankBytes += bytes
+		} else {
+			c.Launchers++
+			c.LauncherBytes += bytes
+		}
+		if p.Format == zones.FormatDMTCP {
+			n, size := companions(p.Source)
+			c.Companions += n
+			c.CompanionBytes += size
+		}
+		for i := range p.Areas {
+			a := &p.Areas[i]
+			// Of a file that several map, or one in parts, each part counts once.
+			if f := (file{a.Device, a.Inode ^ a.Offset<<24}); a.Companion && !seen[f] {
+				seen[f] = true
+				c.Companions++
+				c.CompanionBytes += a.Bytes()
+			}
+		}
+		if p.Peers > len(ps) {
+			c.Missing = p.Peers - len(ps)
+		}
+		k := key{p.Name, p.Role}
+		if programs[k] == nil {
+			programs[k] = &Program{Name: p.Name, Role: p.Role, Min: bytes}
+		}
+		programs[k].add(p, bytes)
+	}
+	c.Gstored = c.RankBytes + c.LauncherBytes + c.CompanionBytes
+	for _, p := range programs {
+		p.divide()
+		c.Programs = append(c.Programs, *p)
+	}
+	slices.SortFunc(c.Programs, func(a, b Program) int {
+		return cmp.Or(cmp.Compare(b.Role, a.Role), cmp.Compare(a.Name, b.Name))
+	})
+	return c
+}
+
+func (g *Program) add(p *zones.Process, bytes int64) {
+	g.Count++
+	g.MPI = max(g.MPI, p.MPI)
+	g.Mean = g.Mean.Plus(p.Sizes())
+	g.Runtime += p.Stored(zones.Runtime)
+	g.Companion += p.Companion()
+	g.Image += bytes
+	g.Min, g.Max = min(g.Min, bytes), max(g.Max, bytes)
+}
+
+func (g *Program) divide() {
+	n := int64(g.Count)
+	for _, v := range []*int64{&g.Mean.Library, &g.Mean.Data, &g.Mean.Shared, &g.Mean.IOBuffer, &g.Runtime, &g.Companion, &g.Image} {
+		*v = (*v + n/2) / n
+	}
+}
+
+// dmtcpRuntime is about what DMTCP 5.0 adds to the image of a process that does
+// not run under it yet: the image of a plain C program is 22.35 MiB larger than
+// its data, of which libc and the loader are some 2.3. More than half of it is
+// the arena of DMTCP's allocator (12.1 MiB).
+const dmtcpRuntime = 20 << 20
+
+// CountRuntime counts what the checkpointer adds with the library zone, which is
+// as constant. To a live process that runs without DMTCP it adds an area for
+// what there would be, accurate to about 2 MiB.
+func CountRuntime(p *zones.Process) {
+	found := false
+	for i := range p.Areas {
+		a := &p.Areas[i]
+		if a.Class != zones.Runtime {
+			continue
+		}
+		a.Class = zones.ClassOf(zones.Library)
+		found = found || a.Name != ""
+	}
+	if !found && (p.Format == zones.FormatProc || p.Format == zones.FormatSmaps) {
+		p.Areas = append(p.Areas, zones.Area{Name: "[dmtcp]", Stored: dmtcpRuntime, Class: zones.ClassOf(zones.Library),
+			Resident: -1, Dirty: -1, Occupied: -1})
+	}
+}

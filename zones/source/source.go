@@ -1,0 +1,173 @@
+// Package source opens whatever the memory of a process can be read from: it
+// recognises the format by the contents, never by the name, and gathers the
+// files of one checkpoint.
+//
+//	r := source.Reader{Rules: zones.DefaultRules()}
+//	ps, err := r.File(ctx, "core.1234")
+//	ps, err = r.Dir(ctx, "ckpt-dir")   // all images in it
+//	for _, c := range source.Checkpoints(ps) { … c.Gstored … }
+package source
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"ckpt/zones"
+	"ckpt/zones/dmtcp"
+	"ckpt/zones/elfcore"
+	"ckpt/zones/proc"
+)
+
+// A Format is one more kind of file that a Reader knows.
+type Format struct {
+	Is   func(head []byte) bool // whether a file that begins so is of the format
+	Read func(name string) (*zones.Process, error)
+}
+
+// A Reader reads processes from files and classifies their areas.
+type Reader struct {
+	Rules   *zones.Rules
+	Measure proc.Measure // what is stored of a saved smaps text
+	More    []Format
+}
+
+// ErrUnknown says that a file is of no format that is known.
+var ErrUnknown = errors.New("is no image of ckpt or DMTCP, no ELF core file, and no text of /proc/PID/smaps or maps")
+
+// headBytes are enough to recognise any format.
+const headBytes = 512
+
+// File reads a file.
+func (r *Reader) File(ctx context.Context, name string) (*zones.Process, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() { // a pipe, as in <(…)
+		return r.Text(name, f)
+	}
+	head := make([]byte, headBytes)
+	n, err := io.ReadFull(f, head)
+	if err != nil && err != io.EOF && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, err
+	}
+	head = head[:n]
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	var p *zones.Process
+	switch {
+	case dmtcp.IsImage(head):
+		p, err = dmtcp.Read(ctx, name, f, fi.Size())
+	case elfcore.IsCore(head):
+		p, err = elfcore.Read(ctx, name, f, fi.Size())
+	case looksLikeMaps(head):
+		return r.Text(name, f)
+	default:
+		for _, format := range r.More {
+			if format.Is(head) {
+				// Its zones are known: there is nothing to classify.
+				return format.Read(name)
+			}
+		}
+		return nil, fmt.Errorf("%s %w", name, ErrUnknown)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.Rules.Classify(p)
+	return p, nil
+}
+
+// Text reads the text of /proc/PID/smaps or maps.
+func (r *Reader) Text(name string, in io.Reader) (*zones.Process, error) {
+	buf := bufio.NewReaderSize(in, headBytes)
+	head, err := buf.Peek(headBytes)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	if !looksLikeMaps(head) {
+		return nil, fmt.Errorf("%s %w", name, ErrUnknown)
+	}
+	p, err := proc.ReadText(name, buf)
+	if err != nil {
+		return nil, err
+	}
+	r.Measure.Apply(p)
+	r.Rules.Classify(p)
+	return p, nil
+}
+
+// looksLikeMaps reports whether a text begins with a range of addresses:
+// 55d0c8a00000-55d0c8a02000.
+func looksLikeMaps(head []byte) bool {
+	line, _, _ := bytes.Cut(head, []byte("\n"))
+	first, _, ok := bytes.Cut(line, []byte(" "))
+	start, end, dash := bytes.Cut(first, []byte("-"))
+	return ok && dash && isHex(start) && isHex(end)
+}
+
+func isHex(b []byte) bool {
+	return len(b) > 0 && len(b) <= 16 && len(bytes.Trim(b, "0123456789abcdef")) == 0
+}
+
+// Dir reads all files of known formats in a directory, by name.
+func (r *Reader) Dir(ctx context.Context, dir string) ([]*zones.Process, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []*zones.Process
+	for _, e := range entries {
+		name := filepath.Join(dir, e.Name())
+		if fi, err := os.Stat(name); err != nil || !fi.Mode().IsRegular() {
+			continue
+		}
+		p, err := r.File(ctx, name)
+		if errors.Is(err, ErrUnknown) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%s holds no file that %w", dir, errNone)
+	}
+	return out, nil
+}
+
+var errNone = errors.New("is an image of ckpt or DMTCP, an ELF core file, or a text of /proc/PID/smaps or maps")
+
+// companions lists the files that DMTCP has put beside an image.
+func companions(image string) (n int, size int64) {
+	const suffix = ".dmtcp"
+	if filepath.Ext(image) != suffix {
+		return 0, 0
+	}
+	// What cannot be read is not counted; the sum is a report, not a promise.
+	_ = filepath.WalkDir(image[:len(image)-len(suffix)]+"_files", func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return nil
+		}
+		if fi, err := d.Info(); err == nil {
+			n++
+			size += fi.Size()
+		}
+		return nil
+	})
+	return n, size
+}
