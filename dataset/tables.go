@@ -201,6 +201,9 @@ func ReadTable(r io.Reader, name string) (*Table, error) {
 			}
 			continue
 		}
+		if slices.EqualFunc(cells, t.Columns, func(s string, c Column) bool { return s == c.Name }) {
+			continue // tables that were put one behind the other
+		}
 		if len(cells) != len(t.Columns) {
 			return nil, t.bad(line, "", fmt.Sprintf("has %d cells, the header %d", len(cells), len(t.Columns)), "leave a cell empty where nothing was measured")
 		}

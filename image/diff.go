@@ -158,6 +158,9 @@ func (s Side) regions() (*regionTable, error) {
 		}
 		c.Close()
 		for i, r := range c.index.regions {
+			if f.Kind == KindFiles && r.zone == zones.Library {
+				continue // no memory: scripts, the list of files
+			}
 			k := regionKey{rank: int(r.rank), name: r.name}
 			if r.rank < 0 {
 				k.file = path.Base(f.Path)

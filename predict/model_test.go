@@ -233,3 +233,26 @@ func ExampleModel_Size() {
 	fmt.Printf("%d files of %.0f MiB (%s); León measured 664\n", s.Files[0].Count, s.Files[0].MiB, s.Model)
 	// Output: 64 files of 665 MiB (structural); León measured 664
 }
+
+// TestOtherSharedLaw fits the shared zone of MPICH 4 over UCX, measured on live
+// processes (docs/ZONES.md), which the law of the nemesis channel does not
+// describe: the rows of three small runs predict that of a larger one.
+func TestOtherSharedLaw(t *testing.T) {
+	measured := map[int]float64{2: 12.58, 4: 14.71, 8: 15.90, 16: 16.72, 64: 18.98}
+	var rows []dataset.Measurement
+	for _, np := range []int{2, 4, 8} {
+		rows = append(rows, dataset.Measurement{App: "heat", Class: "-", MPI: "mpich", NP: np, PPN: np, Shared: measured[np]})
+	}
+	f, err := fitShared("mpich", rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, np := range []int{16, 64} {
+		if got := f.predict("heat", np).Value; math.Abs(got/measured[np]-1) > 0.2 {
+			t.Errorf("%s: %.2f MiB at %d ranks, measured %.2f", f.Law, got, np, measured[np])
+		}
+	}
+	if _, err := fitShared("mpich", rows[:1]); err != nil {
+		t.Errorf("one row: %v", err)
+	}
+}

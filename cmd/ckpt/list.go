@@ -124,6 +124,7 @@ type checkpointLine struct {
 	Mapping coordinator.Mapping `json:"mapping"`
 	Parent  int                 `json:"parent"`
 	Created time.Time           `json:"created"`
+	Origin  string              `json:"origin,omitempty"` // of an imported one
 	Zones   []rankZones         `json:"zones,omitempty"`
 }
 
@@ -138,7 +139,7 @@ type rankZones struct {
 
 func describeManifest(h coordinator.History, m *image.Manifest, zones bool) checkpointLine {
 	line := checkpointLine{CheckpointEvent: h.Describe(m), App: m.App, MPI: m.MPI,
-		Mapping: m.Mapping, Parent: m.Parent, Created: m.Created}
+		Mapping: m.Mapping, Parent: m.Parent, Created: m.Created, Origin: m.Origin}
 	if zones {
 		for _, r := range m.Ranks {
 			line.Zones = append(line.Zones, rankZones{r.Rank, r.Node, r.Zones.Library, r.Zones.Data, r.Zones.Shared, r.Zones.IOBuffer})

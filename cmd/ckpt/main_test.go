@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"ckpt/zones/dmtcp/dmtcptest"
 )
 
 func TestMain(m *testing.M) {
@@ -33,6 +35,8 @@ func TestMain(m *testing.M) {
 //	foreign DIR         put another build of ckpt into a directory
 //	readonly DIR        make a mounted file system read-only
 //	status N CMD…       run a command and check its exit status
+//	dmtcpjob DIR KEY=VALUE…  write synthetic images of DMTCP: ranks, seed, shared
+//	                    (MiB), mpi=openmpi, gzip=yes
 //	same FILE FILE      fail if two results have different digests
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -57,12 +61,13 @@ func TestScripts(t *testing.T) {
 			"smalldisk": smallDisk,
 			"same":      same,
 			"status":    status,
-			"foreign":   foreign,
+			"foreign":   otherBuild,
 			"freeze":    freeze,
 			"suspend":   func(ts *testscript.TestScript, _ bool, args []string) { signalJob(ts, args[0], syscall.SIGSTOP) },
 			"hangup":    func(ts *testscript.TestScript, _ bool, args []string) { signalJob(ts, args[0], syscall.SIGHUP) },
 			"resume":    func(ts *testscript.TestScript, _ bool, args []string) { signalJob(ts, args[0], syscall.SIGCONT) },
 			"readonly":  readOnly,
+			"dmtcpjob":  dmtcpJob,
 		},
 	})
 }
@@ -203,8 +208,8 @@ func status(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// foreign makes a build of ckpt that works alike and has other bytes.
-func foreign(ts *testscript.TestScript, _ bool, args []string) {
+// otherBuild makes a build of ckpt that works alike and has other bytes.
+func otherBuild(ts *testscript.TestScript, _ bool, args []string) {
 	path, err := exec.LookPath("ckpt")
 	ts.Check(err)
 	b, err := os.ReadFile(path)
@@ -217,4 +222,29 @@ func readOnly(ts *testscript.TestScript, _ bool, args []string) {
 	dir := ts.MkAbs(args[0])
 	ts.Check(syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	ts.Defer(func() { _ = syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "") })
+}
+
+func dmtcpJob(ts *testscript.TestScript, _ bool, args []string) {
+	ranks, o := 2, dmtcptest.Options{Name: "heat.B.4"}
+	for _, arg := range args[1:] {
+		key, value, _ := strings.Cut(arg, "=")
+		n, _ := strconv.Atoi(value)
+		switch key {
+		case "ranks":
+			ranks = n
+		case "seed":
+			o.Seed = uint64(n)
+		case "shared":
+			o.Shared = int64(n) << 20
+		case "mpi":
+			o.OpenMPI = value == "openmpi"
+		case "gzip":
+			o.Gzip = true
+		default:
+			ts.Fatalf("dmtcpjob: unknown %s", key)
+		}
+	}
+	dir := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(dir, 0o700))
+	ts.Check(dmtcptest.Job(ranks, o).WriteDir(dir))
 }

@@ -45,6 +45,9 @@ type Image struct {
 	info   fs.FileInfo
 }
 
+// companionSuffix ends the name of the directory of shared files of an image.
+const companionSuffix = "_files"
+
 // found is a file, symbolic link or directory beside the images.
 type found struct {
 	path   string
@@ -262,7 +265,7 @@ func (s *Set) companions() error {
 	dirs := make(map[string]bool)
 	for _, img := range s.Images {
 		dirs[filepath.Dir(img.Path)] = true
-		name := strings.TrimSuffix(img.Path, ".dmtcp") + "_files"
+		name := strings.TrimSuffix(img.Path, ".dmtcp") + companionSuffix
 		if err := s.walk(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

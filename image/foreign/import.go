@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"ckpt/image"
 	"ckpt/zones"
@@ -365,7 +366,11 @@ func (im *importer) beside(ctx context.Context) error {
 			im.cat.Entries = append(im.cat.Entries, e)
 			continue
 		}
-		if err := im.file(ctx, o, f.path, zones.Shared, &e); err != nil {
+		zone := zones.Library // no memory
+		if strings.HasSuffix(filepath.Dir(f.path), companionSuffix) {
+			zone = zones.Shared
+		}
+		if err := im.file(ctx, o, f.path, zone, &e); err != nil {
 			return err
 		}
 	}
