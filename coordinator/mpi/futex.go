@@ -28,11 +28,15 @@ const (
 // happens before the sleeper is in the kernel, FUTEX_WAIT finds 0 where it
 // expects 1 and returns at once.
 //
+// That holds for what the race detector makes of them, too, as long as the store
+// before the look is a swap: of its stores and loads alone, a processor may carry
+// out the load first. Otherwise a swap costs what a store does.
+//
 // A 1 left behind, by a rank that was killed or in a restored segment, costs
 // one wake-up that wakes nobody.
 type bell struct{ word *uint32 }
 
-func (b bell) arm()        { atomic.StoreUint32(b.word, 1) }
+func (b bell) arm()        { atomic.SwapUint32(b.word, 1) }
 func (b bell) armed() bool { return atomic.LoadUint32(b.word) == 1 }
 
 // ring wakes everybody who sleeps on the bell.

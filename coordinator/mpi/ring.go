@@ -126,7 +126,7 @@ func (p *producer) put(rec *record, payload []byte) {
 		copy(p.data, payload[n:])
 	}
 	p.next += rec.size()
-	atomic.StoreUint64(p.tail, p.next)
+	atomic.SwapUint64(p.tail, p.next) // a swap: see bell
 }
 
 // A consumer is the receiver's end.
@@ -161,5 +161,5 @@ func (c *consumer) payload(dst []byte) {
 // pop gives the record's space back to the sender.
 func (c *consumer) pop(rec *record) {
 	c.next += rec.size()
-	atomic.StoreUint64(c.head, c.next)
+	atomic.SwapUint64(c.head, c.next) // a swap: see bell
 }

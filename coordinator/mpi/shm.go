@@ -260,7 +260,7 @@ func (sp *shmPort) take(f *inflow, rec *record) error {
 	}
 	at := g.cell(f.local, int(rec.cell))
 	f.filled += copy(m.data[f.filled:], sp.seg.mem[at:at+int64(rec.length)])
-	atomic.StoreUint32(state, 0)
+	atomic.SwapUint32(state, 0) // a swap: see bell
 	f.pop(rec)
 	if f.filled == len(m.data) {
 		f.partial = nil
