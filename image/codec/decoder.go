@@ -1,0 +1,121 @@
+package codec
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+)
+
+var errLength = errors.New("it does not decode to the length of the extent")
+
+// A Decoder restores extents. The zero value is ready. It is not safe for
+// concurrent use, reuses its buffers, and needs no closing.
+type Decoder struct {
+	buf  []byte // what is to be unfiltered, or may come out longer than the extent
+	zstd *zstd.Decoder
+	gzip *gzip.Reader
+	in   bytes.Reader
+}
+
+// Decode fills dst, which has the length of the extent, from what was stored
+// with this id and filter. The two do not overlap. On error the contents of dst
+// are undefined.
+func (d *Decoder) Decode(dst, stored []byte, id ID, f Filter) error {
+	switch {
+	case !id.Valid() || !f.Valid():
+		return fmt.Errorf("extent is stored with unknown %v, %v", id, f)
+	case len(dst) > maxExtent:
+		return fmt.Errorf("extent of %d bytes is longer than %d", len(dst), maxExtent)
+	case len(dst)%f.width() != 0:
+		return fmt.Errorf("extent of %d bytes cannot have %v", len(dst), f)
+	case id <= Zero && f != NoFilter:
+		return fmt.Errorf("%v extent cannot have %v", id, f)
+	case id == Raw && len(stored) != len(dst), id == Zero && len(stored) != 0:
+		return fmt.Errorf("%v extent of %d bytes is stored in %d", id, len(dst), len(stored))
+	}
+	if err := d.decode(dst, stored, id, f); err != nil {
+		return fmt.Errorf("%v extent of %d bytes, %v, stored in %d: %w", id, len(dst), f, len(stored), err)
+	}
+	return nil
+}
+
+func (d *Decoder) decode(dst, stored []byte, id ID, f Filter) error {
+	out := dst
+	if f != NoFilter || id == Zstd {
+		out = d.buffer(len(dst))
+	}
+	var err error
+	switch id {
+	case Raw:
+		copy(dst, stored)
+	case Zero:
+		clear(dst)
+	case S2:
+		err = decodeS2(out, stored)
+	case Zstd:
+		err = d.decodeZstd(out, stored)
+	case Gzip:
+		err = d.decodeGzip(out, stored)
+	}
+	switch {
+	case err != nil:
+		return err
+	case f != NoFilter:
+		unshuffle(dst, out, f)
+	case id == Zstd:
+		copy(dst, out)
+	}
+	return nil
+}
+
+// buffer returns n bytes with zstdSlack more behind them.
+func (d *Decoder) buffer(n int) []byte {
+	d.buf = grow(d.buf, n+zstdSlack)
+	return d.buf[:n]
+}
+
+func decodeS2(dst, stored []byte) error {
+	n, err := s2.DecodedLen(stored)
+	if err == nil && n != len(dst) {
+		err = errLength
+	}
+	if err == nil {
+		_, err = s2.Decode(dst[:n:n], stored) // in place, as there is room
+	}
+	return err
+}
+
+// decodeGzip decompresses one byte more than there should be at most, so that a
+// bomb does not go off.
+func (d *Decoder) decodeGzip(dst, stored []byte) error {
+	if d.gzip == nil {
+		d.gzip = new(gzip.Reader)
+	}
+	d.in.Reset(stored)
+	defer d.in.Reset(nil)
+	if err := d.gzip.Reset(&d.in); err != nil {
+		return err
+	}
+	d.gzip.Multistream(false)
+	if _, err := io.ReadFull(d.gzip, dst); err == io.EOF {
+		return io.ErrUnexpectedEOF
+	} else if err != nil {
+		return err
+	}
+	// The end of the stream is where its checksum is compared.
+	var more [1]byte
+	switch n, err := io.ReadFull(d.gzip, more[:]); {
+	case n != 0:
+		return errLength
+	case err != io.EOF:
+		return err
+	case d.in.Len() != 0:
+		return errors.New("there is more behind the gzip member")
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package codec
+
+import (
+	"time"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+	"github.com/klauspost/pgzip"
+
+	"ckpt/zones"
+)
+
+// maxExtent is the longest extent in bytes. Longer input is stored raw.
+const maxExtent = 64 << 20
+
+// gzipBlock is what pgzip compresses at a time. It shapes the output.
+const gzipBlock = 1 << 20
+
+// zstdWindow is how far back zstd looks for matches. More would make the
+// contents of memory less than 1 % smaller, and costs memory in every encoder.
+const zstdWindow = 1 << 20
+
+// Options tune an Encoder. All are about UseAuto.
+type Options struct {
+	// Bandwidth is what the storage takes from all encoders that share it, in
+	// bytes per second; 0 or less if unknown. It should be a measured figure.
+	Bandwidth float64
+	// Workers is how many encoders share Bandwidth, some encoding while the
+	// data of others is written. 1 or less means that encoding and writing take
+	// turns.
+	Workers int
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// An Encoder chooses how to store extents and compresses them. It is not safe
+// for concurrent use, reuses its buffers, and needs no closing.
+type Encoder struct {
+	setting Setting
+	auto    auto
+
+	sampled  []byte // the sample
+	filtered []byte // what the filter made of the input
+	out      []byte // what the compressor made of that
+
+	// Compressors, made at first use.
+	zstd, zstdPlanes *zstd.Encoder
+	gzip             *pgzip.Writer
+}
+
+// An Encoded extent is what is to be stored.
+type Encoded struct {
+	ID     ID
+	Filter Filter
+	// Data is nil for Zero and the input itself for Raw; otherwise it belongs
+	// to the encoder and is valid until its next use.
+	Data []byte
+}
+
+// plan is a way of storing an extent.
+type plan struct {
+	id     ID
+	filter Filter
+}
+
+// NewEncoder returns an encoder for one goroutine.
+func NewEncoder(setting Setting, opt Options) *Encoder {
+	return &Encoder{setting: setting, auto: newAuto(opt)}
+}
+
+// Encode returns the extent raw, which holds elements of type elem, as it
+// should be stored. It does not change raw.
+func (e *Encoder) Encode(raw []byte, elem zones.Elem) Encoded {
+	switch {
+	case IsZero(raw):
+		return Encoded{ID: Zero}
+	case len(raw) <= zones.PageSize || len(raw) > maxExtent || e.setting == UseNone || e.setting >= numSettings:
+		return Encoded{ID: Raw, Data: raw}
+	case e.setting == UseAuto:
+		return e.encodeAuto(raw, elem)
+	}
+	id := settings[e.setting].id
+	p := plan{id, e.filter(raw, elem, id)}
+	return accept(p, raw, e.compress(p, raw))
+}
+
+// accept returns the compressed extent if storing it saves a page: files are
+// padded to pages, so that less would save nothing.
+func accept(p plan, raw, data []byte) Encoded {
+	if zones.PageRound(int64(len(data))) >= int64(len(raw)) {
+		return Encoded{ID: Raw, Data: raw}
+	}
+	return Encoded{p.id, p.filter, data}
+}
+
+// compress carries out a plan other than Raw or Zero, whether it helps or not.
+func (e *Encoder) compress(p plan, src []byte) []byte {
+	if p.filter != NoFilter {
+		e.filtered = grow(e.filtered, len(src))
+		shuffle(e.filtered, src, p.filter)
+		src = e.filtered
+	}
+	e.out = grow(e.out, s2.MaxEncodedLen(len(src)))
+	var out []byte
+	switch p.id {
+	case S2:
+		out = s2.Encode(e.out, src)
+	case Zstd:
+		out = e.compressZstd(e.out[:0], src, p.filter.width())
+	case Gzip:
+		out = e.compressGzip(e.out[:0], src)
+	}
+	e.out = out
+	return out
+}
+
+// compressZstd makes a frame of each plane. The entropy tables of a frame then
+// fit its plane, where blocks that span planes would mix signs with mantissas.
+// No match spans planes anyway.
+func (e *Encoder) compressZstd(dst, src []byte, planes int) []byte {
+	enc := &e.zstd
+	if planes > 1 {
+		enc = &e.zstdPlanes
+	}
+	if *enc == nil {
+		// Planes without matches are still entropy coded; that is most of the
+		// gain with exponents and pointers. Without planes it would only cost.
+		*enc = newZstd(planes > 1)
+	}
+	n := len(src) / planes
+	for k := range planes {
+		dst = (*enc).EncodeAll(src[k*n:(k+1)*n], dst)
+	}
+	return dst
+}
+
+func newZstd(allLiterals bool) *zstd.Encoder {
+	enc, err := zstd.NewWriter(nil,
+		zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithAllLitEntropyCompression(allLiterals),
+		zstd.WithEncoderConcurrency(1),
+		zstd.WithEncoderCRC(false), // extents have their own checksums
+		zstd.WithWindowSize(zstdWindow),
+		zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		panic(err) // only for options out of range
+	}
+	return enc
+}
+
+func (e *Encoder) compressGzip(dst, src []byte) []byte {
+	w := writer{dst}
+	if e.gzip == nil {
+		var err error
+		if e.gzip, err = pgzip.NewWriterLevel(&w, pgzip.BestSpeed); err != nil {
+			panic(err) // only for levels out of range
+		}
+	} else {
+		e.gzip.Reset(&w)
+	}
+	// One block at a time: the caller has an encoder for each core already.
+	if err := e.gzip.SetConcurrency(gzipBlock, 1); err != nil {
+		panic(err) // only for numbers out of range
+	}
+	e.gzip.ModTime = time.Unix(0, 0) // 0 in the header: no time
+	// Errors would come from w, which has none.
+	e.gzip.Write(src)
+	e.gzip.Close()
+	return w.b
+}
+
+// writer appends what it is given.
+type writer struct{ b []byte }
+
+func (w *writer) Write(p []byte) (int, error) {
+	w.b = append(w.b, p...)
+	return len(p), nil
+}
+
+// grow returns a buffer of n bytes with any contents, b itself if it is large
+// enough.
+func grow(b []byte, n int) []byte {
+	if cap(b) < n {
+		return make([]byte, n)
+	}
+	return b[:n]
+}

@@ -1,0 +1,17 @@
+package codec
+
+import "bytes"
+
+// IsZero reports whether all bytes of b are zero. It reads b as fast as memory
+// delivers it and stops soon after the first byte that is not.
+func IsZero(b []byte) bool {
+	head := b[:min(len(b), 256)]
+	for _, x := range head {
+		if x != 0 {
+			return false
+		}
+	}
+	// What equals itself shifted by its zero head is zero throughout. Equal
+	// uses wide registers, and finds one of its two operands in the cache.
+	return bytes.Equal(b[len(head):], b[:len(b)-len(head)])
+}

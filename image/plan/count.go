@@ -1,0 +1,55 @@
+package plan
+
+import "fmt"
+
+// count returns the number of aggregators, which for individual writing into
+// aggregated files is the number of files.
+func (s *Settings) count(m *mapping) (int, error) {
+	ranks, nodes := len(m.ranks), len(m.nodes)
+	n := s.Aggregators
+	if n > ranks {
+		return 0, badSetting("aggregators", n, fmt.Sprintf("must be at most the number of ranks, %d", ranks), "give fewer, or auto")
+	}
+	switch {
+	case s.Layout == PerRank, s.Layout == Shared && s.Strategy == Individual:
+		return ranks, nil
+	case s.byStripe():
+		return s.countByStripe(ranks, nodes)
+	case n > 0:
+		return n, nil
+	}
+	return nodes, nil
+}
+
+func (s *Settings) countByStripe(ranks, nodes int) (int, error) {
+	n, osts := s.Aggregators, s.StripeCount
+	switch {
+	case n == Auto && ranks < osts:
+		for n = ranks; osts%n != 0; n-- {
+		}
+		return n, nil
+	case n == Auto && s.P4:
+		return osts * max(1, nodes/osts), nil
+	case n == Auto:
+		return osts, nil
+	case n == 0 && s.P4:
+		// Fewer ranks than OSTs: all are aggregators (Larrosa, section 2.3).
+		return max(ranks/osts*osts, min(ranks, osts)), nil
+	case n == 0:
+		return min(nodes, osts), nil
+	case n <= osts:
+		return n, nil
+	case !s.P4:
+		return 0, badSetting("aggregators", n,
+			fmt.Sprintf("must be at most the stripe count, %d: without P4 each OST has one aggregator", osts),
+			fmt.Sprintf("give at most %d, a larger stripe count, or P4", osts))
+	case n%osts != 0:
+		remedy := fmt.Sprintf("give %d", n/osts*osts)
+		if up := (n/osts + 1) * osts; up <= ranks {
+			remedy += fmt.Sprintf(" or %d", up)
+		}
+		return 0, badSetting("aggregators", n,
+			fmt.Sprintf("must be a multiple of the stripe count, %d: with P4 each OST has the same number of them", osts), remedy)
+	}
+	return n, nil
+}

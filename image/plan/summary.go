@@ -1,0 +1,164 @@
+package plan
+
+// Summary is a plan in numbers.
+type Summary struct {
+	Settings Settings `json:"settings"` // as they took effect
+	Ranks    int      `json:"ranks"`
+	Nodes    int      `json:"nodes"`
+
+	Files     int   `json:"files"` // without the manifest
+	FileBytes int64 `json:"file_bytes"`
+	Holes     int   `json:"holes"`
+	HoleBytes int64 `json:"hole_bytes"`
+
+	Writers []WriterSummary `json:"writers"` // by rank
+	Work                    // of all writers
+
+	MaxRounds        int64   `json:"max_rounds"`  // of any writer
+	PeakBuffer       int64   `json:"peak_buffer"` // of any writer
+	ExtraReads       int64   `json:"extra_reads"` // always 0: every write is of new bytes
+	Stripes          int64   `json:"stripes"`     // with data
+	StripesPerOST    []int64 `json:"stripes_per_ost"`
+	SharedStripes    int64   `json:"shared_stripes"`    // with data of more than one rank
+	ContendedStripes int64   `json:"contended_stripes"` // written by more than one rank
+}
+
+// WriterSummary is the part of one writer in numbers.
+type WriterSummary struct {
+	Writer
+	Sources int `json:"sources"` // ranks whose bytes it writes
+	Work
+}
+
+// Work counts operations and bytes.
+type Work struct {
+	Rounds  int64 `json:"rounds"`
+	Writes  int64 `json:"writes"`
+	Gathers int64 `json:"gathers"` // that copy
+	Bytes   int64 `json:"bytes"`   // written; the sum of the following three
+	// InPlaceBytes are the writers' own, SameNodeBytes are gathered from ranks on
+	// the node of the writer, OtherNodeBytes cross the network.
+	InPlaceBytes   int64 `json:"in_place_bytes"`
+	SameNodeBytes  int64 `json:"same_node_bytes"`
+	OtherNodeBytes int64 `json:"other_node_bytes"`
+	// BufferBytes is the memory for collective buffers, both with P3, as far as
+	// the rounds fill them.
+	BufferBytes int64 `json:"buffer_bytes"`
+}
+
+func (w *Work) add(o Work) {
+	w.Rounds += o.Rounds
+	w.Writes += o.Writes
+	w.Gathers += o.Gathers
+	w.Bytes += o.Bytes
+	w.InPlaceBytes += o.InPlaceBytes
+	w.SameNodeBytes += o.SameNodeBytes
+	w.OtherNodeBytes += o.OtherNodeBytes
+	w.BufferBytes += o.BufferBytes
+}
+
+// Summary counts. It goes through the rounds of all writers.
+func (p *Plan) Summary() Summary {
+	s := Summary{
+		Settings: p.Settings,
+		Ranks:    len(p.mapping.ranks),
+		Nodes:    len(p.mapping.nodes),
+		Files:    len(p.Files),
+		Writers:  make([]WriterSummary, len(p.Writers)),
+	}
+	for i := range p.Files {
+		s.FileBytes += p.Files[i].Bytes
+	}
+	for h := range p.Holes() {
+		s.Holes++
+		s.HoleBytes += h.Bytes
+	}
+	for i := range p.Writers {
+		w := p.WriterSummary(p.Writers[i].Rank)
+		s.Writers[i] = w
+		s.Work.add(w.Work)
+		s.MaxRounds = max(s.MaxRounds, w.Rounds)
+		s.PeakBuffer = max(s.PeakBuffer, w.BufferBytes)
+	}
+	p.countStripes(&s)
+	return s
+}
+
+// WriterSummary counts what one rank does, which tells it how much buffer it
+// needs. It is zero for a rank that is no writer.
+func (p *Plan) WriterSummary(rank int) WriterSummary {
+	i, ok := p.writer(rank)
+	if !ok {
+		return WriterSummary{}
+	}
+	s := WriterSummary{Writer: p.Writers[i]}
+	node := p.mapping.node[p.domains[i].self]
+	sources := make(map[int]bool)
+	var buffers [2]int64
+	for r := range p.WriterPlan(rank) {
+		var used int64
+		for _, g := range r.Gathers {
+			sources[g.From] = true
+			s.Bytes += g.Bytes
+			if g.Buffer == InPlace {
+				s.InPlaceBytes += g.Bytes
+				continue
+			}
+			used += g.Bytes
+			s.Gathers++
+			if from, _ := p.mapping.position(g.From); p.mapping.node[from] == node {
+				s.SameNodeBytes += g.Bytes
+			} else {
+				s.OtherNodeBytes += g.Bytes
+			}
+		}
+		b := 0
+		if p.Settings.P3 {
+			b = int(s.Rounds % 2)
+		}
+		buffers[b] = max(buffers[b], used)
+		s.Rounds++
+		s.Writes += int64(len(r.Writes))
+	}
+	s.BufferBytes = buffers[0] + buffers[1]
+	s.Sources = len(sources)
+	return s
+}
+
+// countStripes goes through the pieces, not the stripes, of which there may be
+// millions.
+func (p *Plan) countStripes(s *Summary) {
+	size, osts := p.Settings.StripeSize, int64(p.Settings.StripeCount)
+	s.StripesPerOST = make([]int64, osts)
+	for f := range p.Files {
+		last, from := int64(-1), int32(-1) // the last stripe, and who has data in it
+		for _, pl := range p.pieces[p.first[f]:p.first[f+1]] {
+			lo, hi := pl.at/size, (pl.end()-1)/size
+			if lo == last {
+				if pl.source != from && from >= 0 {
+					s.SharedStripes++
+					from = -1 // counted
+				}
+				lo++
+			}
+			if lo > hi {
+				continue
+			}
+			last, from = hi, pl.source
+			n := hi - lo + 1
+			s.Stripes += n
+			first := int64(p.Settings.FirstOST) + int64(f) + lo
+			if rows := n / osts; rows > 0 {
+				for ost := range osts {
+					s.StripesPerOST[ost] += rows
+				}
+			}
+			for i := range n % osts {
+				s.StripesPerOST[(first+i)%osts]++
+			}
+		}
+	}
+	if p.Settings.Strategy == Individual {
+		s.ContendedStripes = s.SharedStripes
+	}
+}
