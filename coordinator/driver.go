@@ -52,6 +52,8 @@ type driver struct {
 	tx       *image.Tx
 
 	reuse      *image.File // the library zone of an earlier checkpoint, for tx
+	base       int         // checkpoint that tx may refer to, 0 none
+	complete   bool        // the next checkpoint must not refer to any
 	trusted    string      // path of a library zone that was verified
 	committing bool        // tx is with the goroutine that commits it
 	prunes     []func()    // waiting for the checkpoint under way

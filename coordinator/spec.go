@@ -8,6 +8,7 @@ import (
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
 	"ckpt/dataset"
+	"ckpt/image/codec"
 )
 
 // A Spec describes a job completely: with it and a checkpoint the job can be
@@ -24,6 +25,8 @@ type Spec struct {
 	Schedule    Schedule  `json:"schedule"`
 	SharedOnce  bool      `json:"shared_once"`
 	LibraryOnce bool      `json:"library_once"`
+	Codec       string    `json:"codec,omitempty"` // as codec.ParseSetting takes it; empty is none
+	Incremental bool      `json:"incremental,omitempty"`
 	AutoRestart bool      `json:"auto_restart"`
 	Launcher    string    `json:"launcher"` // local, mpiexec or srun
 	Created     time.Time `json:"created"`
@@ -45,7 +48,7 @@ type Schedule struct {
 func NewSpec(inst *dataset.Instance) Spec {
 	return Spec{App: inst.String(), Class: inst.Class, Workload: string(inst.Workload.Source()),
 		NP: inst.NP, Iterations: inst.Iterations, Mapping: Mapping{inst.NP}, MPI: mpi.MPICH.String(),
-		Mode: "coordinated", SharedOnce: true, LibraryOnce: true, Launcher: localLauncher, Created: time.Now().UTC()}
+		Mode: "coordinated", SharedOnce: true, LibraryOnce: true, Codec: codec.UseAuto.String(), Incremental: true, Launcher: localLauncher, Created: time.Now().UTC()}
 }
 
 // check refuses what cannot run.
@@ -55,6 +58,9 @@ func (s *Spec) check() error {
 	}
 	if s.Mode != "coordinated" {
 		return &UsageError{fmt.Sprintf("mode %q is unknown", s.Mode), "--mode takes coordinated"}
+	}
+	if _, err := s.codec(); err != nil {
+		return &UsageError{err.Error(), "--codec takes auto, none, gzip, zstd or s2"}
 	}
 	if s.Iterations < 1 {
 		return &UsageError{fmt.Sprintf("%d iterations: a job needs at least one", s.Iterations), ""}
@@ -67,6 +73,14 @@ func (s *Spec) check() error {
 			fmt.Sprintf("--count takes 1 to %d here", s.Iterations-1)}
 	}
 	return nil
+}
+
+// codec returns the setting of Codec.
+func (s *Spec) codec() (codec.Setting, error) {
+	if s.Codec == "" {
+		return codec.UseNone, nil
+	}
+	return codec.ParseSetting(s.Codec)
 }
 
 // instance evaluates the workload again, as in another process.

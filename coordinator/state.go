@@ -34,7 +34,12 @@ type state struct {
 	app     *app.App
 	pending []byte // messages restored
 	job     *image.Job
+	codec   *image.Codec
+	history *image.History // nil: every checkpoint is complete by itself
 }
+
+// maxAge bounds the number of earlier checkpoints that one depends on.
+const maxAge = 16
 
 // newState allocates the memory of a rank and fills it, from a checkpoint or
 // with the initial fields.
@@ -43,6 +48,14 @@ func newState(ctx context.Context, fsys vfs.FS, id int, cfg *welcome) (*state, e
 	inst, err := cfg.Spec.instance()
 	if err != nil {
 		return nil, err
+	}
+	setting, err := cfg.Spec.codec()
+	if err != nil {
+		return nil, err
+	}
+	s.codec = image.NewCodec(setting, 0)
+	if cfg.Spec.Incremental {
+		s.history = image.NewHistory(maxAge)
 	}
 	store, err := image.OpenStore(fsys, cfg.StoreDir)
 	if err != nil {
@@ -108,7 +121,11 @@ func (s *state) write(ctx context.Context, number int, order writeOrder, pending
 		case image.KindShared:
 			h.Node = s.node
 		}
-		info, err := image.Write(ctx, s.fs, path, h, regions, image.WriteOptions{Progress: progress})
+		opt := image.WriteOptions{Codec: s.codec, History: s.history, Base: order.Base, Progress: progress}
+		if kind == image.KindLibrary {
+			opt.History = nil // it is written when there is none to refer to
+		}
+		info, err := image.Write(ctx, s.fs, path, h, regions, opt)
 		if err != nil {
 			return err
 		}
@@ -170,7 +187,7 @@ func (s *state) restore(ctx context.Context) error {
 	shared := s.zone(zones.Shared)
 	switch {
 	case was.Shared != "" && sameNode && s.leads():
-		if err := s.job.Load(ctx, m, was.Shared, shared); err != nil {
+		if err := s.load(ctx, m, was.Shared, shared); err != nil {
 			return err
 		}
 	case was.Shared == "" && sameNode:
@@ -191,11 +208,22 @@ func (s *state) restore(ctx context.Context) error {
 		}
 		own = append(own, stray.Regions()...)
 	}
-	if err := s.job.Load(ctx, m, was.File, own); err != nil {
+	if err := s.load(ctx, m, was.File, own); err != nil {
 		return err
 	}
 	s.pending = append([]byte(nil), pending...)
 	return nil
+}
+
+// load reads a file of a checkpoint, and remembers what is in it.
+func (s *state) load(ctx context.Context, m *image.Manifest, file string, regions []zones.Region) error {
+	if err := s.job.Load(ctx, m, file, regions); err != nil {
+		return err
+	}
+	if s.history == nil {
+		return nil
+	}
+	return s.job.Recall(s.history, m, file)
 }
 
 // result is what the rank reports at its end: the digest of its data zone, the

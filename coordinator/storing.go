@@ -23,10 +23,25 @@ func (d *driver) prepare(number int) {
 		return
 	}
 	d.tx = tx
+	d.base = d.chooseBase()
 	d.reuse = nil
 	if d.spec.LibraryOnce {
 		d.reuse = d.libraryFile()
 	}
+}
+
+// chooseBase returns the checkpoint that the next may refer to: the newest, which
+// nobody prunes. After a checkpoint that could not be committed the next is
+// complete by itself: perhaps a file that it referred to is damaged.
+func (d *driver) chooseBase() int {
+	if !d.spec.Incremental || d.complete {
+		return 0
+	}
+	n, err := d.job.Latest()
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // later posts an event from within the loop, whose mailbox may be full.
@@ -41,6 +56,7 @@ func (d *driver) order(rank int) writeOrder {
 	if d.tx == nil {
 		return o // Begin failed: the checkpoint is being given up
 	}
+	o.Base = d.base
 	o.Rank = d.tx.RankPath(rank)
 	node := d.nodes[rank]
 	if d.spec.SharedOnce && (rank == 0 || d.nodes[rank-1] != node) {
@@ -97,6 +113,7 @@ func (d *driver) commit(cp protocol.Checkpoint) {
 		}
 		d.post(func() {
 			d.committing = false
+			d.complete = err != nil
 			if err != nil {
 				d.step(protocol.CommitFailed{Number: cp.Number, Reason: err.Error(), Body: encode(reportError(err))})
 				return

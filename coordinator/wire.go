@@ -37,6 +37,8 @@ type writeOrder struct {
 	WithShared bool `json:"with_shared,omitempty"`
 	// WithLibrary puts the library zone into the rank's own file.
 	WithLibrary bool `json:"with_library,omitempty"`
+	// Base is the checkpoint to whose extents references may be made, 0 none.
+	Base int `json:"base,omitempty"`
 }
 
 // writeReport is what a rank has written.

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"slices"
+	"sync"
 
 	"ckpt/image/vfs"
 	"ckpt/zones"
@@ -50,6 +50,7 @@ type Contents struct {
 	Header  Header
 	Regions []zones.Region // without memory
 	first   []int          // extent of each region, and one more
+	readers sync.Pool      // of extentReaders, for their decoders and buffers
 }
 
 // Open opens one of m.Files, named by its path, and the files it refers to.
@@ -146,21 +147,13 @@ func (o *Contents) Read(e Extent, buf []byte) error {
 		return nil
 	}
 	x := o.holder(e.rec)
-	if isAligned(buf) {
-		r := reader{dest: func(extentRec) []byte { return buf }}
-		var stage []byte
-		return r.large(x.f, x.path, e.rec, &stage)
+	in, _ := o.readers.Get().(*extentReader)
+	if in == nil {
+		in = new(extentReader)
 	}
-	// Direct I/O wants a buffer of its own kind.
-	stage := aligned(int(e.Bytes))
-	if err := readAt(x.f, x.path, stage, e.rec.fileOff); err != nil {
-		return err
-	}
-	if sum := crc32.Checksum(stage, castagnoli); sum != e.rec.storedCRC {
-		return damaged(x.path, e.rec.fileOff, "checksum of the %d bytes from here is %08x, want %08x", e.Bytes, sum, e.rec.storedCRC)
-	}
-	copy(buf, stage)
-	return nil
+	defer o.readers.Put(in)
+	in.reader, in.f, in.path = &reader{dest: func(extentRec) []byte { return buf }}, x.f, x.path
+	return in.span([]extentRec{e.rec}, span{0, 1, e.rec.fileOff, zones.PageRound(e.rec.storedLen)})
 }
 
 // A RegionReader reads one region. It keeps the extent that it has read last,

@@ -104,9 +104,8 @@ func TestNewer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, change := range map[string]func(*extentRec){
-		"codec 3":  func(e *extentRec) { e.codec = codecZstd },
 		"codec 77": func(e *extentRec) { e.codec = 77 },
-		"filter 2": func(e *extentRec) { e.filter = filterShuffle8 },
+		"filter 9": func(e *extentRec) { e.filter = 9 },
 	} {
 		w := writer{path: name, payload: c.trailer.indexOffset, index: *c.index}
 		w.index.extents = append([]extentRec(nil), c.index.extents...)

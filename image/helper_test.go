@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"math/rand/v2"
 	"path"
@@ -149,7 +148,7 @@ func (k *taker) write(tx *Tx) (*Manifest, error) {
 	m := testManifest(tx.number)
 	one := func(name string, h Header, ranks []int, regions []zones.Region) error {
 		h.Job, h.Number = testJob, tx.number
-		info, err := Write(context.Background(), k.fs, name, h, regions, WriteOptions{Depth: 1, ExtentBytes: 8192})
+		info, err := Write(context.Background(), k.fs, name, h, regions, WriteOptions{Depth: 1, ExtentBytes: 8192, History: NewHistory(1)})
 		if err != nil {
 			return err
 		}
@@ -167,7 +166,7 @@ func (k *taker) write(tx *Tx) (*Manifest, error) {
 		}
 	} else {
 		h.Job, h.Number = testJob, tx.number
-		f, err := writeDelta(k.fs, tx.RankPath(deltaRank), h, deltaRegions(tx.number), k.job, *k.base)
+		f, err := writeDelta(k.fs, tx.RankPath(deltaRank), h, deltaRegions(tx.number), k.job)
 		if err != nil {
 			return nil, err
 		}
@@ -192,36 +191,27 @@ func (k *taker) write(tx *Tx) (*Manifest, error) {
 	return m, nil
 }
 
-// writeDelta writes an image whose first region lies in the file base, as a
-// later version of Write will.
-func writeDelta(fsys vfs.FS, name string, h Header, regions []zones.Region, j *Job, base File) (File, error) {
-	w, err := newWriter(name, h, regions, WriteOptions{})
+// writeDelta writes an image whose first region, which never changes, lies in a
+// file that the latest checkpoint has or refers to.
+func writeDelta(fsys vfs.FS, name string, h Header, regions []zones.Region, j *Job) (File, error) {
+	latest, err := j.Latest()
 	if err != nil {
 		return File{}, err
 	}
-	c, err := openContainer(fsys, filepath.Join(j.dir, base.Path))
+	m, err := j.Manifest(latest)
 	if err != nil {
 		return File{}, err
 	}
-	defer c.Close()
-	w.index.files = []fileRec{{digest: c.trailer.digest, path: base.Path}}
-	w.index.extents[0] = c.index.extents[0]
-	w.index.extents[0].fileRef = 1
-	w.index.extents[1].fileOff = blockSize
-	mem := regions[1].Mem
-	w.index.extents[1].rawCRC = crc32.Checksum(mem, castagnoli)
-	w.index.extents[1].storedCRC = w.index.extents[1].rawCRC
-	w.payload = blockSize + int64(len(mem))
-	b := slices.Concat(w.header, mem, w.tail())
-	f, err := fsys.Create(name)
-	if err != nil {
+	history := NewHistory(1 << 20)
+	if err := j.Recall(history, m, m.Files[deltaRank].Path); err != nil {
 		return File{}, err
 	}
-	if err := fillFile(f, name, b); err != nil {
+	info, err := Write(context.Background(), fsys, name, h, regions, WriteOptions{Depth: 1, ExtentBytes: 8192, History: history, Base: m.Number})
+	if err != nil {
 		return File{}, err
 	}
 	rel, _ := filepath.Rel(j.dir, name)
-	return File{rel, KindRank, []int{h.Rank}, h.Node, int64(len(b)), fmt.Sprintf("%x", w.trailer.digest)}, nil
+	return File{rel, KindRank, []int{h.Rank}, h.Node, info.Bytes, info.IndexBlake3}, nil
 }
 
 func testManifest(number int) *Manifest {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"ckpt/image/codec"
 	"ckpt/zones"
 )
 
@@ -19,17 +20,11 @@ const (
 	fileFixed   = 40
 )
 
-// Codecs and filters. The numbers are part of the format.
+// The codecs of extents that are not packed. Their numbers, and those of the
+// others and of the filters, are part of the format; package codec has them.
 const (
-	codecRaw  = 0
-	codecZero = 1 // a run of zeros, nothing is stored
-	codecS2   = 2 // reserved
-	codecZstd = 3 // reserved
-	codecGzip = 4 // reserved
-
-	filterNone     = 0
-	filterShuffle4 = 1 // reserved: byte shuffle of 4-byte elements
-	filterShuffle8 = 2 // reserved
+	codecRaw  = uint8(codec.Raw)
+	codecZero = uint8(codec.Zero) // a run of zeros, nothing is stored
 )
 
 // index is the table of contents of a container file.
@@ -171,12 +166,14 @@ func (x *index) checkExtent(e extentRec, indexOffset int64) error {
 		return errBlock("extent is not at a page of the payload")
 	case e.fileRef == 0 && (e.fileOff > indexOffset || zones.PageRound(e.storedLen) > indexOffset-e.fileOff):
 		return errBlock("extent ends outside the payload")
-	case e.codec != codecRaw:
+	case !codec.ID(e.codec).Valid():
 		return fmt.Errorf("codec %d is %w", e.codec, ErrUnsupported)
-	case e.filter != filterNone:
+	case !codec.Filter(e.filter).Valid():
 		return fmt.Errorf("filter %d is %w", e.filter, ErrUnsupported)
-	case e.storedLen != e.rawLen || e.storedCRC != e.rawCRC:
+	case e.codec == codecRaw && (e.filter != 0 || e.storedLen != e.rawLen || e.storedCRC != e.rawCRC):
 		return errBlock("raw extent differs from what is stored")
+	case e.codec != codecRaw && (e.storedLen == 0 || e.storedLen >= e.rawLen):
+		return errBlock("packed extent is not smaller than its contents")
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"ckpt/image/codec"
 	"ckpt/image/vfs"
 	"ckpt/zones"
 )
@@ -103,6 +104,31 @@ func readContainer(f vfs.File, path string) (*container, error) {
 	return c, nil
 }
 
+// A span is extents [first, last) of a list in file order, which lie one behind
+// the other in the file, n bytes from off, padding included.
+type span struct {
+	first, last int
+	off, n      int64
+}
+
+// spansOf groups extents: large ones stand alone, small ones are read together,
+// up to a staging buffer.
+func spansOf(extents []extentRec) []span {
+	var spans []span
+	for i, e := range extents {
+		n := zones.PageRound(e.storedLen)
+		if k := len(spans) - 1; k >= 0 {
+			s := &spans[k]
+			if n < stageBelow && extents[s.first].storedLen < stageBelow && e.fileOff == s.off+s.n && s.n+n <= stageBytes {
+				s.last, s.n = i+1, s.n+n
+				continue
+			}
+		}
+		spans = append(spans, span{i, i + 1, e.fileOff, n})
+	}
+	return spans
+}
+
 // reader reads the payload of containers.
 type reader struct {
 	depth int
@@ -120,19 +146,20 @@ type reader struct {
 func (r *reader) read(ctx context.Context, f vfs.File, path string, extents []extentRec) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
-	chunks := chunksOf(extents)
-	for range min(r.depth, len(chunks)) {
+	spans := spansOf(extents)
+	for range min(r.depth, len(spans)) {
 		g.Go(func() error {
-			var stage []byte
+			in := extentReader{reader: r, f: f, path: path}
 			for {
 				i := int(next.Add(1)) - 1
-				if i >= len(chunks) {
+				if i >= len(spans) {
 					return nil
 				}
 				if err := ctx.Err(); err != nil {
 					return opError("read", path, -1, err)
 				}
-				if err := r.chunk(f, path, extents, chunks[i], &stage); err != nil {
+				s := spans[i]
+				if err := in.span(extents[s.first:s.last], s); err != nil {
 					return err
 				}
 			}
@@ -141,33 +168,70 @@ func (r *reader) read(ctx context.Context, f vfs.File, path string, extents []ex
 	return g.Wait()
 }
 
-func (r *reader) chunk(f vfs.File, path string, extents []extentRec, c chunk, stage *[]byte) error {
-	if c.last == c.first+1 {
-		return r.large(f, path, extents[c.first], stage)
+// An extentReader reads extents of one file in one goroutine.
+type extentReader struct {
+	*reader
+	f       vfs.File
+	path    string
+	stage   []byte // stored bytes
+	raw     []byte // decoded ones that nobody wants
+	decoder codec.Decoder
+}
+
+func (in *extentReader) span(extents []extentRec, s span) error {
+	if len(extents) == 1 && extents[0].codec == codecRaw {
+		return in.large(extents[0])
 	}
-	b := staged(stage, c.n)
-	if err := readAt(f, path, b, c.off); err != nil {
-		return r.damage(err)
+	b := staged(&in.stage, s.n)
+	if err := readAt(in.f, in.path, b, s.off); err != nil {
+		return in.damage(err)
 	}
-	for _, e := range extents[c.first:c.last] {
-		raw := b[e.fileOff-c.off:][:e.storedLen]
-		if err := r.check(path, e, crc32.Checksum(raw, castagnoli)); err != nil {
+	for _, e := range extents {
+		if err := in.extent(e, b[e.fileOff-s.off:]); err != nil {
 			return err
 		}
-		if d := r.dest; d != nil {
-			copy(d(e), raw)
-		}
 	}
-	r.done(c.n)
+	in.done(s.n)
 	return nil
 }
 
-// large reads an extent in pieces of at most a staging buffer, into place if it
-// has one.
-func (r *reader) large(f vfs.File, path string, e extentRec, stage *[]byte) error {
+// extent checks and decodes an extent whose stored bytes, and their padding, b
+// begins with.
+func (in *extentReader) extent(e extentRec, b []byte) error {
+	stored, padding := b[:e.storedLen], b[e.storedLen:zones.PageRound(e.storedLen)]
+	if sum := crc32.Checksum(stored, castagnoli); sum != e.storedCRC {
+		return in.check(in.path, e, sum)
+	}
+	if !allZero(padding) {
+		return in.damage(damaged(in.path, e.fileOff+e.storedLen, "an extent is padded with other than zeros"))
+	}
 	var dest []byte
-	if r.dest != nil {
-		dest = r.dest(e)
+	if in.dest != nil {
+		dest = in.dest(e)
+	}
+	if e.codec == codecRaw {
+		copy(dest, stored)
+		return nil
+	}
+	if dest == nil {
+		dest = staged(&in.raw, e.rawLen)
+	}
+	err := in.decoder.Decode(dest, stored, codec.ID(e.codec), codec.Filter(e.filter))
+	if err == nil && crc32.Checksum(dest, castagnoli) != e.rawCRC {
+		err = errBlock("it decodes to other bytes than were written")
+	}
+	if err != nil {
+		return in.damage(damaged(in.path, e.fileOff, "the %d bytes from here, packed by %v: %v", e.storedLen, codec.ID(e.codec), err))
+	}
+	return nil
+}
+
+// large reads a raw extent in pieces of at most a staging buffer, into place if
+// it has one.
+func (in *extentReader) large(e extentRec) error {
+	var dest []byte
+	if in.dest != nil {
+		dest = in.dest(e)
 	}
 	var sum uint32
 	for at := int64(0); at < e.storedLen; at += stageBytes {
@@ -176,18 +240,18 @@ func (r *reader) large(f vfs.File, path string, e extentRec, stage *[]byte) erro
 		if dest != nil && isAligned(dest) {
 			b = dest[at : at+n]
 		} else {
-			b = staged(stage, n)
+			b = staged(&in.stage, n)
 		}
-		if err := readAt(f, path, b, e.fileOff+at); err != nil {
-			return r.damage(err)
+		if err := readAt(in.f, in.path, b, e.fileOff+at); err != nil {
+			return in.damage(err)
 		}
 		sum = crc32.Update(sum, castagnoli, b)
 		if dest != nil && !isAligned(dest) {
 			copy(dest[at:], b)
 		}
-		r.done(n)
+		in.done(n)
 	}
-	return r.check(path, e, sum)
+	return in.check(in.path, e, sum)
 }
 
 func staged(stage *[]byte, n int64) []byte {

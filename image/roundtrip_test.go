@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ckpt/image/codec"
 	"ckpt/image/vfs"
 	"ckpt/image/vfs/memfs"
 	"ckpt/zones"
@@ -44,6 +45,10 @@ func roundTrip(t *rapid.T, fsys vfs.FS, dir string) {
 		ExtentBytes: rapid.SampledFrom([]int{0, 1, 4096, 10_000, 1 << 20, 1 << 30}).Draw(t, "extent"),
 		Depth:       rapid.IntRange(0, 5).Draw(t, "depth"),
 		Buffered:    rapid.Bool().Draw(t, "buffered"),
+		Codec:       NewCodec(rapid.SampledFrom([]codec.Setting{codec.UseAuto, codec.UseNone, codec.UseGzip, codec.UseZstd, codec.UseS2}).Draw(t, "codec"), 0),
+	}
+	if rapid.Bool().Draw(t, "incremental") {
+		opt.History = NewHistory(rapid.IntRange(1, 4).Draw(t, "max age"))
 	}
 	var told int64
 	opt.Progress = func(n int64) { told += n }
@@ -65,11 +70,13 @@ func roundTrip(t *rapid.T, fsys vfs.FS, dir string) {
 		t.Fatal(err)
 	}
 	var want zones.Sizes
+	var memory int64
 	for _, r := range regions {
 		want.Add(r.Zone, r.Size)
+		memory += int64(len(r.Mem))
 	}
-	if info.Zones != want || told != info.Bytes {
-		t.Fatalf("zones %+v, want %+v; progress %d of %d", info.Zones, want, told, info.Bytes)
+	if info.Zones != want || told != memory {
+		t.Fatalf("zones %+v, want %+v; progress %d of %d", info.Zones, want, told, memory)
 	}
 	m := testManifest(1)
 	m.Files = []File{{"0001/rank-0.img", KindRank, []int{0}, 0, info.Bytes, info.IndexBlake3}}
@@ -95,6 +102,58 @@ func roundTrip(t *rapid.T, fsys vfs.FS, dir string) {
 	rep, err := j.Verify(ctx, 1, nil)
 	fi, serr := fsys.Stat(j.manifestPath(1))
 	if err != nil || serr != nil || len(rep.Damage) > 0 || rep.CheckedBytes != info.Bytes+fi.Size() {
+		t.Fatalf("verify: %+v, %v", rep, err)
+	}
+	later(t, fsys, j, regions, opt)
+}
+
+// later takes more checkpoints of memory that changes a little, and checks the
+// last one, whether the first ones are pruned or not.
+func later(t *rapid.T, fsys vfs.FS, j *Job, regions []zones.Region, opt WriteOptions) {
+	ctx := context.Background()
+	last := 1 + rapid.IntRange(0, 4).Draw(t, "more checkpoints")
+	opt.Progress = nil
+	for n := 2; n <= last; n++ {
+		for i, r := range regions {
+			if len(r.Mem) > 0 && rapid.Bool().Draw(t, "change") {
+				at := rapid.IntRange(0, int(r.Size)-1).Draw(t, "at")
+				regions[i].Mem[at] ^= byte(n)
+			}
+		}
+		tx, err := j.Begin(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt.Base = n - 1
+		info, err := Write(ctx, fsys, tx.RankPath(0), Header{Job: testJob, Number: n, Kind: KindRank}, regions, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := testManifest(n)
+		rel := fmt.Sprintf("%04d/rank-0.img", n)
+		m.Files = []File{{rel, KindRank, []int{0}, 0, info.Bytes, info.IndexBlake3}}
+		if err := tx.Commit(ctx, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := j.Prune(rapid.IntRange(1, last).Draw(t, "keep")); err != nil {
+		t.Fatal(err)
+	}
+	m, err := j.Manifest(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := empty(regions)
+	for _, r := range got {
+		_, _ = rand.NewChaCha8([32]byte{7}).Read(r.Mem) // restored zeros must be written, too
+	}
+	if err := j.Load(ctx, m, m.Files[0].Path, got); err != nil {
+		t.Fatal(err)
+	}
+	if err := sameMemory(m.Files[0].Path, got, regions); err != nil {
+		t.Fatal(err)
+	}
+	if rep, err := j.Verify(ctx, last, nil); err != nil || len(rep.Damage) > 0 {
 		t.Fatalf("verify: %+v, %v", rep, err)
 	}
 }

@@ -20,21 +20,22 @@ import (
 
 // Defaults of WriteOptions, chosen by measurement (docs/FORMAT.md, "Speed").
 const (
-	defaultExtent = 4 << 20
+	defaultExtent = 256 << 10
 	defaultDepth  = 4
-	// stageBytes is the size of a staging buffer, through which small extents
-	// are gathered into writes worth the disk's while.
+	// stageBytes is the length of a write: extents are gathered into writes
+	// worth the disk's while. It is also that of a staging buffer.
 	stageBytes = 4 << 20
-	// stageBelow is the length from which an extent is written by itself,
-	// straight from the memory of its region.
+	// stageBelow is the length from which an extent is read by itself, straight
+	// into the memory of its region.
 	stageBelow = 1 << 20
 )
 
-// WriteOptions are the settings of Write. The zero value is a good choice.
+// WriteOptions are the settings of Write. The zero value stores the bytes as they
+// are, but for extents of zeros, which are never stored.
 type WriteOptions struct {
-	// ExtentBytes is the length of an extent, the unit of checksums and of
-	// writes. It is rounded up to whole pages; 0 means 4 MiB, the limit is
-	// 64 MiB.
+	// ExtentBytes is the length of an extent, the unit of checksums, compression
+	// and comparison. It is rounded up to whole pages; 0 means 256 KiB, the limit
+	// is 64 MiB.
 	ExtentBytes int
 	// Depth is how many writes are under way at a time; 0 means 4. Each may
 	// need a staging buffer of 4 MiB.
@@ -42,8 +43,15 @@ type WriteOptions struct {
 	// Buffered writes through the page cache. Otherwise Write goes around it
 	// where the file system lets it, and falls back to it where not.
 	Buffered bool
-	// Progress, if not nil, is told the bytes written since the last call. It
-	// is never called twice at once.
+	// Codec compresses; nil stores raw bytes.
+	Codec *Codec
+	// History, if not nil, remembers what is written. Extents that have not
+	// changed since checkpoint Base become references to where they are stored;
+	// with Base 0, or one that History does not know, all are stored.
+	History *History
+	Base    int
+	// Progress, if not nil, is told the bytes of memory dealt with since the
+	// last call. It is never called twice at once.
 	Progress func(int64)
 }
 
@@ -55,7 +63,7 @@ type FileInfo struct {
 	Zones       zones.Sizes // of the regions as the program asked for them
 	// ManagementTime is what Write spent on laying out the file and on its
 	// index, StorageTime the rest: writing and waiting for the disk, with the
-	// checksums computed meanwhile. The sum is the time of the call.
+	// checksums and the encoding done meanwhile. The sum is the time of the call.
 	ManagementTime, StorageTime time.Duration
 }
 
@@ -90,39 +98,45 @@ func Write(ctx context.Context, fsys vfs.FS, path string, h Header, regions []zo
 		Path:           path,
 		Bytes:          w.trailer.fileLen,
 		IndexBlake3:    hex.EncodeToString(w.trailer.digest[:]),
-		ManagementTime: w.indexTime,
+		ManagementTime: w.indexing,
 	}
 	for _, r := range regions {
 		info.Zones.Add(r.Zone, r.Size)
 	}
 	info.ManagementTime += w.planned.Sub(start)
 	info.StorageTime = time.Since(start) - info.ManagementTime
+	opt.History.remember(w)
 	return info, nil
 }
 
-// writer carries out one Write. Its plan is fixed before the file is made.
+// writer carries out one Write. What is in which extent is fixed before the file
+// is made; where an extent is stored, when its stored length is known.
 type writer struct {
 	path     string
 	regions  []zones.Region
-	depth    int
 	header   []byte // the header block, aligned
 	index    index
 	chunks   []chunk
-	payload  int64 // offset of its end
-	progress func(int64)
+	opt      WriteOptions
+	past     *past       // of Base; nil if there is none
+	holders  []*poolFile // of the extents that are references, by extent
+	number   int
 	direct   bool
-
-	trailer   trailer
-	planned   time.Time
-	indexTime time.Duration
-	mu        sync.Mutex // of progress
+	queue    queue // gives out places in the file
+	payload  int64 // offset of the end of the payload
+	trailer  trailer
+	written  atomic.Int64 // bytes of payload
+	waited   atomic.Int64 // ns, of all workers
+	planned  time.Time
+	indexing time.Duration
+	mu       sync.Mutex // of progress
 }
 
-// A chunk is one write of payload: extents [first, last) of the index, which
-// lie one behind the other in the file.
+// A chunk is extents [first, last) of the index, n bytes of memory, whose stored
+// bytes lie one behind the other in the file.
 type chunk struct {
 	first, last int
-	off, n      int64
+	n           int64
 }
 
 func newWriter(path string, h Header, regions []zones.Region, opt WriteOptions) (*writer, error) {
@@ -134,13 +148,12 @@ func newWriter(path string, h Header, regions []zones.Region, opt WriteOptions) 
 		extent = defaultExtent
 	}
 	extent = min(extent, maxExtent)
-	w := &writer{path: path, regions: regions, depth: opt.Depth, progress: opt.Progress, header: aligned(blockSize)}
-	if w.depth <= 0 {
-		w.depth = defaultDepth
+	if opt.Depth <= 0 {
+		opt.Depth = defaultDepth
 	}
+	w := &writer{path: path, regions: regions, opt: opt, number: h.Number, header: aligned(blockSize)}
 	h.encode(w.header)
 	w.index.header = digestOf(w.header)
-	at := int64(blockSize)
 	for i, r := range regions {
 		if err := checkRegion(r); err != nil {
 			return nil, err
@@ -148,10 +161,7 @@ func newWriter(path string, h Header, regions []zones.Region, opt WriteOptions) 
 		rec := regionRec{name: r.Name, zone: r.Zone, elem: r.Elem, rank: int32(h.Rank), size: r.Size}
 		for off := int64(0); off < int64(len(r.Mem)); off += extent {
 			n := min(extent, int64(len(r.Mem))-off)
-			w.index.extents = append(w.index.extents, extentRec{
-				region: uint32(i), offset: off, rawLen: n, storedLen: n, fileOff: at,
-			})
-			at += n
+			w.index.extents = append(w.index.extents, extentRec{region: uint32(i), offset: off, rawLen: n})
 			rec.extents++
 		}
 		w.index.regions = append(w.index.regions, rec)
@@ -159,10 +169,25 @@ func newWriter(path string, h Header, regions []zones.Region, opt WriteOptions) 
 	if err := w.index.checkNames(); err != nil {
 		return nil, err
 	}
-	w.payload = at
-	w.chunks = chunksOf(w.index.extents)
+	w.past = opt.History.of(path, opt.Base)
+	w.holders = make([]*poolFile, len(w.index.extents))
+	w.chunks = chunksOfMemory(w.index.extents)
 	w.planned = time.Now()
 	return w, nil
+}
+
+// chunksOfMemory groups extents that follow each other into chunks of up to a
+// staging buffer; longer extents stand alone.
+func chunksOfMemory(extents []extentRec) []chunk {
+	var chunks []chunk
+	for i, e := range extents {
+		if k := len(chunks) - 1; k >= 0 && chunks[k].n+e.rawLen <= stageBytes {
+			chunks[k].last, chunks[k].n = i+1, chunks[k].n+e.rawLen
+			continue
+		}
+		chunks = append(chunks, chunk{i, i + 1, e.rawLen})
+	}
+	return chunks
 }
 
 func checkRegion(r zones.Region) error {
@@ -175,24 +200,6 @@ func checkRegion(r zones.Region) error {
 		return fmt.Errorf("region %q has %d bytes of memory for a size of %d", r.Name, len(r.Mem), r.Size)
 	}
 	return nil
-}
-
-// chunksOf groups extents that follow each other in the file: large ones stand
-// alone, small ones are gathered up to a staging buffer.
-func chunksOf(extents []extentRec) []chunk {
-	var chunks []chunk
-	for i, e := range extents {
-		if k := len(chunks) - 1; k >= 0 {
-			c := &chunks[k]
-			if e.storedLen < stageBelow && extents[c.first].storedLen < stageBelow &&
-				e.fileOff == c.off+c.n && c.n+e.storedLen <= stageBytes {
-				c.last, c.n = i+1, c.n+e.storedLen
-				continue
-			}
-		}
-		chunks = append(chunks, chunk{i, i + 1, e.fileOff, e.storedLen})
-	}
-	return chunks
 }
 
 // run makes the file with create, fills it and removes it again on an error.
@@ -218,13 +225,6 @@ func (w *writer) run(ctx context.Context, fsys vfs.FS, create func(string) (vfs.
 }
 
 func (w *writer) fill(ctx context.Context, f vfs.File) error {
-	if p, ok := f.(vfs.Preallocator); ok {
-		// Only a hint, but a full disk is best noticed now.
-		size := w.payload + zones.PageRound(int64(w.index.encodedLen())) + blockSize
-		if err := p.Preallocate(size); isFull(err) {
-			return opError("write", w.path, -1, err)
-		}
-	}
 	if err := w.writeAt(f, w.header, 0); err != nil {
 		return err
 	}
@@ -233,13 +233,16 @@ func (w *writer) fill(ctx context.Context, f vfs.File) error {
 	}
 	start := time.Now()
 	tail := w.tail()
-	w.indexTime += time.Since(start)
+	w.indexing += time.Since(start)
 	if err := w.writeAt(f, tail, w.payload); err != nil {
 		return err
 	}
+	start = time.Now()
 	if err := f.Sync(); err != nil {
 		return opError("sync", w.path, -1, err)
 	}
+	workers := max(1, min(w.opt.Depth, len(w.chunks)))
+	w.opt.Codec.learn(w.written.Load(), time.Duration(w.waited.Load())/time.Duration(workers)+time.Since(start))
 	// What is there is what we wrote, or we do not call it written.
 	size, err := f.Size()
 	if err == nil && size != w.trailer.fileLen {
@@ -248,57 +251,59 @@ func (w *writer) fill(ctx context.Context, f vfs.File) error {
 	return opError("write", w.path, -1, err)
 }
 
-// writePayload writes the chunks, depth of them at a time, so that the disk is
-// busy with one while the checksums of the next are computed.
+// writePayload encodes and writes the chunks, Depth of them at a time, so that
+// the disk is busy with one while the next is encoded. Places in the file are
+// given out in the order of the chunks: the file does not depend on who is fast.
 func (w *writer) writePayload(ctx context.Context, f vfs.File) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
-	for range min(w.depth, len(w.chunks)) {
+	w.queue.init(blockSize)
+	for worker := range min(w.opt.Depth, len(w.chunks)) {
+		e := chunkEncoder{w: w, encoder: w.opt.Codec.encoder(worker)}
 		g.Go(func() error {
-			var stage []byte
 			for {
+				if err := ctx.Err(); err != nil {
+					return opError("write", w.path, -1, err)
+				}
 				i := int(next.Add(1)) - 1
 				if i >= len(w.chunks) {
 					return nil
 				}
-				if err := ctx.Err(); err != nil {
-					return opError("write", w.path, -1, err)
-				}
 				c := w.chunks[i]
-				b := w.gather(c, &stage)
-				if err := w.writeAt(f, b, c.off); err != nil {
+				b := e.encode(c)
+				at := w.queue.take(i, int64(len(b)))
+				e.place(c, at)
+				if err := w.writeChunk(f, b, at); err != nil {
 					return err
 				}
-				if fl, ok := f.(vfs.Flusher); ok && !w.direct {
-					// Only a hint: the disk should work while we go on.
-					_ = fl.Flush(c.off, c.n)
-				}
+				w.done(c.n)
 			}
 		})
 	}
-	return g.Wait()
+	err := g.Wait()
+	w.payload = w.queue.end()
+	return err
 }
 
-// gather computes the checksums of a chunk and returns its bytes: the memory of
-// the region itself where it can be written from there, else a copy in stage.
-func (w *writer) gather(c chunk, stage *[]byte) []byte {
-	for i := c.first; i < c.last; i++ {
-		e := &w.index.extents[i]
-		mem := w.regions[e.region].Mem[e.offset : e.offset+e.rawLen]
-		e.rawCRC = crc32.Checksum(mem, castagnoli)
-		e.storedCRC = e.rawCRC
-		if c.last == c.first+1 && (!w.direct || isAligned(mem)) {
-			return mem
-		}
-		if int64(len(*stage)) < c.n {
-			*stage = aligned(int(max(c.n, min(stageBytes, w.payload))))
-		}
-		copy((*stage)[e.fileOff-c.off:], mem)
+func (w *writer) writeChunk(f vfs.File, b []byte, at int64) error {
+	if len(b) == 0 {
+		return nil
 	}
-	return (*stage)[:c.n]
+	start := time.Now()
+	if err := w.writeAt(f, b, at); err != nil {
+		return err
+	}
+	w.waited.Add(int64(time.Since(start)))
+	w.written.Add(int64(len(b)))
+	if fl, ok := f.(vfs.Flusher); ok && !w.direct {
+		// Only a hint: the disk should work while we go on.
+		_ = fl.Flush(at, int64(len(b)))
+	}
+	return nil
 }
 
 func (w *writer) tail() (tail []byte) {
+	w.index.refer(w.holders)
 	tail, w.trailer = w.index.tail(w.payload)
 	return tail
 }
@@ -328,13 +333,13 @@ func (w *writer) writeAt(f vfs.File, b []byte, off int64) error {
 	if err == nil && n != len(b) {
 		err = fmt.Errorf("only %d of %d bytes were written", n, len(b))
 	}
-	if err != nil {
-		return opError("write", w.path, off, err)
-	}
-	if w.progress != nil {
+	return opError("write", w.path, off, err)
+}
+
+func (w *writer) done(n int64) {
+	if w.opt.Progress != nil {
 		w.mu.Lock()
-		w.progress(int64(n))
-		w.mu.Unlock()
+		defer w.mu.Unlock()
+		w.opt.Progress(n)
 	}
-	return nil
 }

@@ -45,6 +45,12 @@ type errUsage struct{ error }
 
 func (e errUsage) Unwrap() error { return e.error }
 
+// errNotFound marks errors about a file or process that the user named and that
+// is not there.
+type errNotFound struct{ error }
+
+func (e errNotFound) Unwrap() error { return e.error }
+
 // errInterrupted ends a command that the user interrupted in good order.
 var errInterrupted = errors.New("interrupted")
 
@@ -80,7 +86,7 @@ func exitCode(err error) int {
 		return exitJobFailed
 	case errors.As(err, &damage), errors.Is(err, image.ErrOtherJob), errors.Is(err, errDamageFound):
 		return exitDamage
-	case errors.Is(err, os.ErrNotExist), errors.Is(err, image.ErrNoStore), errors.Is(err, image.ErrJobNotFound), errors.Is(err, image.ErrCheckpointNotFound):
+	case errors.As(err, new(errNotFound)), errors.Is(err, image.ErrNoStore), errors.Is(err, image.ErrJobNotFound), errors.Is(err, image.ErrCheckpointNotFound):
 		return exitNotFound
 	case errors.Is(err, image.ErrStorageFull):
 		return exitStorageFull

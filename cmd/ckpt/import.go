@@ -105,7 +105,7 @@ func loadRules(file string) (*zones.Rules, error) {
 		if errors.As(err, &bad) {
 			return nil, errUsage{hinted{err, "docs/ZONES.md shows the form of the file"}}
 		}
-		return nil, err
+		return nil, zonesError(err)
 	}
 	return rules, nil
 }

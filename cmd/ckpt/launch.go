@@ -13,6 +13,7 @@ import (
 	"ckpt/coordinator"
 	"ckpt/coordinator/protocol"
 	"ckpt/dataset"
+	"ckpt/image/codec"
 )
 
 // placement are the flags that place ranks on nodes.
@@ -83,6 +84,8 @@ type launchOptions struct {
 	every, count         int
 	interval, overhead   string
 	sharedOnce, libsOnce bool
+	codec                string
+	incremental          bool
 }
 
 func newLaunchCommand(g *globals) *cobra.Command {
@@ -124,6 +127,8 @@ continues it.`,
 	f.StringVar(&o.job, "job", "", "name of the job (default: APP-1, APP-2, …)")
 	f.StringVar(&o.launcher, "launcher", "local", "what starts the ranks: local, mpiexec or srun, on this machine")
 	f.BoolVar(&o.sharedOnce, "shared-once", true, "store the shared segment once per node, not once per rank")
+	f.StringVar(&o.codec, "codec", codec.UseAuto.String(), "compress by none, s2, zstd or gzip; auto chooses for each extent, if it pays")
+	f.BoolVar(&o.incremental, "incremental", true, "store only what has changed since the checkpoint before")
 	f.BoolVar(&o.libsOnce, "library-once", true, "store the library zone once per job, not once per rank and checkpoint")
 	o.running.addFlags(f)
 	return cmd
@@ -153,6 +158,7 @@ func (o *launchOptions) spec(name string) (coordinator.Spec, error) {
 	s.MPI, s.Mode, s.AutoRestart = o.mpi, o.mode, o.autoRestart
 	s.Launcher = o.launcher
 	s.SharedOnce, s.LibraryOnce = o.sharedOnce, o.libsOnce
+	s.Codec, s.Incremental = o.codec, o.incremental
 	if o.iterations != 0 {
 		s.Iterations = o.iterations
 	}

@@ -89,6 +89,9 @@ func zonesError(err error) error {
 	if errors.Is(err, source.ErrUnknown) {
 		return errUsage{err}
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return errNotFound{err}
+	}
 	if errors.Is(err, fs.ErrPermission) {
 		return hinted{err, "only one's own processes and files can be read; root can read all"}
 	}

@@ -1,0 +1,189 @@
+package image
+
+import (
+	"hash/crc32"
+	"sync"
+	"time"
+
+	"ckpt/image/codec"
+	"ckpt/zones"
+)
+
+// A Codec compresses the extents of what one process writes. It is kept from one
+// checkpoint to the next, for it learns what compresses how well, and is used by
+// one Write at a time.
+type Codec struct {
+	setting  codec.Setting
+	opt      codec.Options
+	learns   bool // the bandwidth is not known
+	encoders []*codec.Encoder
+}
+
+// NewCodec returns a Codec. Bandwidth is what the storage takes from this process
+// in bytes per second, for codec.UseAuto; with 0 it is measured at each Write for
+// the next one.
+func NewCodec(setting codec.Setting, bandwidth float64) *Codec {
+	return &Codec{setting: setting, opt: codec.Options{Bandwidth: bandwidth, Workers: defaultDepth},
+		learns: bandwidth <= 0 && setting == codec.UseAuto}
+}
+
+// Too little is written in less to tell the bandwidth.
+const learnBytes = 16 << 20
+
+// learn takes the bytes that went to storage, and how long some worker, or the
+// final sync, waited for it.
+func (c *Codec) learn(n int64, waited time.Duration) {
+	if c == nil || !c.learns || n < learnBytes || waited <= 0 {
+		return
+	}
+	b := float64(n) / waited.Seconds()
+	if known := c.opt.Bandwidth; known > 0 && b > known/2 && b < known*2 {
+		return // what the encoders have learned is worth more
+	}
+	c.opt.Bandwidth, c.encoders = b, nil
+}
+
+// encoder returns that of a worker. It is called before the workers run.
+func (c *Codec) encoder(worker int) *codec.Encoder {
+	if c == nil || c.setting == codec.UseNone {
+		return nil
+	}
+	for len(c.encoders) <= worker {
+		c.encoders = append(c.encoders, codec.NewEncoder(c.setting, c.opt))
+	}
+	return c.encoders[worker]
+}
+
+// A chunkEncoder makes the stored bytes of chunks.
+type chunkEncoder struct {
+	w       *writer
+	encoder *codec.Encoder // nil: raw
+	stage   []byte         // reused
+	used    int            // bytes of it
+	// run is the stored bytes as long as they are one range of memory, which
+	// is then written from where it is; after that they are in the stage.
+	run    []byte
+	staged bool
+}
+
+// encode fills in the records of a chunk, but for their places, and returns its
+// stored bytes, which are valid until the next call.
+func (e *chunkEncoder) encode(c chunk) []byte {
+	e.used, e.run, e.staged = 0, nil, false
+	for i := c.first; i < c.last; i++ {
+		rec := &e.w.index.extents[i]
+		r := &e.w.regions[rec.region]
+		*rec = extentRec{region: rec.region, offset: rec.offset, rawLen: rec.rawLen}
+		e.w.holders[i] = nil
+		mem := r.Mem[rec.offset : rec.offset+rec.rawLen]
+		if codec.IsZero(mem) {
+			rec.codec = codecZero
+			continue
+		}
+		if e.w.opt.History != nil {
+			rec.id = IDOf(mem)
+			if at, ok := e.w.past.find(r.Name, rec.offset, poolKey{rec.id, len(mem)}); ok {
+				region, offset := rec.region, rec.offset
+				*rec = at.extent
+				rec.region, rec.offset, rec.fileRef = region, offset, 0
+				e.w.holders[i] = at.file
+				continue
+			}
+		}
+		e.store(rec, r, mem, c)
+	}
+	if e.staged {
+		return e.stage[:e.used]
+	}
+	return e.run
+}
+
+// store appends an extent to the stored bytes. Its place is noted relative to
+// their begin.
+func (e *chunkEncoder) store(rec *extentRec, r *zones.Region, mem []byte, c chunk) {
+	rec.rawCRC = crc32.Checksum(mem, castagnoli)
+	stored := mem
+	rec.storedCRC = rec.rawCRC
+	if e.encoder != nil {
+		enc := e.encoder.Encode(mem, r.Elem)
+		switch enc.ID {
+		case codec.Raw, codec.Zero:
+		default:
+			rec.codec, rec.filter = uint8(enc.ID), uint8(enc.Filter)
+			stored = enc.Data
+			rec.storedCRC = crc32.Checksum(stored, castagnoli)
+		}
+	}
+	rec.storedLen = int64(len(stored))
+	if rec.codec == codecRaw && !e.staged {
+		if e.run == nil && (!e.w.direct || isAligned(mem)) {
+			e.run = mem
+			return
+		}
+		if follows(e.run, mem, r.Mem, rec.offset) {
+			rec.fileOff = int64(len(e.run))
+			e.run = r.Mem[rec.offset-int64(len(e.run)) : rec.offset+rec.rawLen]
+			return
+		}
+	}
+	if !e.staged {
+		e.staged = true
+		if int64(len(e.stage)) < c.n {
+			e.stage = aligned(int(max(c.n, stageBytes)))
+		}
+		e.used = copy(e.stage, e.run)
+	}
+	rec.fileOff = int64(e.used)
+	n := int(zones.PageRound(int64(len(stored))))
+	clear(e.stage[e.used+copy(e.stage[e.used:], stored) : e.used+n])
+	e.used += n
+}
+
+// follows reports whether mem, which is at offset off of region, continues run.
+func follows(run, mem, region []byte, off int64) bool {
+	n := int64(len(run))
+	return n > 0 && n <= off && &region[off-n] == &run[0] && &region[off] == &mem[0]
+}
+
+// place adds the place of the chunk to those of its extents.
+func (e *chunkEncoder) place(c chunk, at int64) {
+	for i := c.first; i < c.last; i++ {
+		if rec := &e.w.index.extents[i]; rec.codec != codecZero && e.w.holders[i] == nil {
+			rec.fileOff += at
+		}
+	}
+}
+
+// A queue gives out places one after the other, in the order of the turns.
+type queue struct {
+	mu   sync.Mutex
+	cond sync.Cond
+	turn int
+	at   int64
+}
+
+func (q *queue) init(at int64) {
+	q.cond.L = &q.mu
+	q.turn, q.at = 0, at
+}
+
+// take waits until it is turn's turn and takes n bytes. Every turn must be taken
+// by somebody.
+func (q *queue) take(turn int, n int64) (at int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.turn != turn {
+		q.cond.Wait()
+	}
+	at = q.at
+	q.at += n
+	q.turn++
+	q.cond.Broadcast()
+	return at
+}
+
+func (q *queue) end() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.at
+}
