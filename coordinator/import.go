@@ -19,9 +19,9 @@ func Import(ctx context.Context, store *image.Store, name string, set *foreign.S
 	if err != nil {
 		return nil, err
 	}
-	job, err := store.TakeOverJob(name, text)
-	if errors.Is(err, image.ErrJobExists) {
-		job, err = lockImported(store, name, &spec)
+	job, err := lockImported(store, name, &spec)
+	if errors.Is(err, image.ErrJobNotFound) || errors.Is(err, errUnused) {
+		job, err = store.TakeOverJob(name, text)
 	}
 	if err != nil {
 		return nil, err
@@ -33,6 +33,10 @@ func Import(ctx context.Context, store *image.Store, name string, set *foreign.S
 	return set.Import(ctx, job, opt)
 }
 
+// errUnused says that a job is the remains of an import that failed.
+var errUnused = errors.New("the job has no checkpoint")
+
+// lockImported opens a job for another import into it.
 func lockImported(store *image.Store, name string, want *Spec) (*image.Job, error) {
 	job, err := store.Job(name)
 	if err != nil {
@@ -45,7 +49,7 @@ func lockImported(store *image.Store, name string, want *Spec) (*image.Job, erro
 	if err == nil {
 		var have *Spec
 		if have, err = decodeSpec(text); err == nil {
-			err = sameImported(name, have, want)
+			err = sameImported(job, have, want)
 		}
 	}
 	if err != nil {
@@ -54,9 +58,13 @@ func lockImported(store *image.Store, name string, want *Spec) (*image.Job, erro
 	return job, nil
 }
 
-func sameImported(name string, have, want *Spec) error {
+func sameImported(job *image.Job, have, want *Spec) error {
+	name := job.Name()
 	if have.Origin != want.Origin {
 		return &UsageError{fmt.Sprintf("job %s is one of ckpt's own", name), "import under another --job"}
+	}
+	if latest, err := job.Latest(); err != nil || latest == 0 {
+		return errors.Join(err, errUnused)
 	}
 	if have.App != want.App || have.NP != want.NP {
 		return &UsageError{fmt.Sprintf("job %s holds %d ranks of %s, the images are %d of %s", name, have.NP, have.App, want.NP, want.App),

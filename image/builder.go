@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/zeebo/blake3"
@@ -49,6 +50,7 @@ type Builder struct {
 	open  int64 // bytes that the last region still lacks
 
 	writes errgroup.Group // under way
+	failed atomic.Value   // the first error of one
 	spare  chan []byte    // stages that may be used; nil ones are not made yet
 
 	aside     []extentRec // of the region that Aside makes
@@ -57,6 +59,9 @@ type Builder struct {
 	asideSize int64
 	asideBuf  []byte // not stored yet
 }
+
+// maxExtents leaves room in the index for the names of regions.
+const maxExtents = maxIndex / 2 / extentSize
 
 // asideBytes is the length of the extents that Aside makes.
 const asideBytes = 256 << 10
@@ -226,9 +231,16 @@ func (b *Builder) storeAside() error {
 	}
 	raw := b.asideBuf[:n]
 	clear(raw[len(b.asideBuf):])
-	sum := crc32.Checksum(raw, castagnoli)
-	b.aside = append(b.aside, extentRec{rawLen: n, storedLen: n, rawCRC: sum, storedCRC: sum, fileOff: b.at + int64(b.n)})
 	b.asideBuf = b.asideBuf[:0]
+	key := poolKey{IDOf(raw), len(raw)}
+	if at, ok := b.pool.find(key); ok {
+		b.aside = append(b.aside, b.reference(at))
+		return nil
+	}
+	sum := crc32.Checksum(raw, castagnoli)
+	e := extentRec{rawLen: n, storedLen: n, rawCRC: sum, storedCRC: sum, id: key.id, fileOff: b.at + int64(b.n)}
+	b.aside = append(b.aside, e)
+	b.pool.put(key, poolEntry{b.self, e})
 	return b.store(raw)
 }
 
@@ -272,6 +284,9 @@ func (b *Builder) add(e extentRec) error {
 	if e.rawLen > b.open {
 		return opError("write", b.path, -1, fmt.Errorf("an extent of %d bytes is %d too long for its region", e.rawLen, e.rawLen-b.open))
 	}
+	if len(b.index.extents) >= maxExtents {
+		return opError("write", b.path, -1, fmt.Errorf("the process has more than %d extents, or too much address space: its index would be too long", maxExtents))
+	}
 	r := &b.index.regions[len(b.index.regions)-1]
 	e.region = uint32(len(b.index.regions) - 1)
 	e.offset = zones.PageRound(r.size) - b.open
@@ -284,6 +299,9 @@ func (b *Builder) add(e extentRec) error {
 // store appends raw to the payload.
 func (b *Builder) store(raw []byte) error {
 	for len(raw) > 0 {
+		if err, _ := b.failed.Load().(error); err != nil {
+			return err // no use in going on
+		}
 		if b.stage == nil {
 			b.takeStage()
 		}
@@ -318,6 +336,9 @@ func (b *Builder) flush() {
 	stage, n, at := b.stage, b.n, b.at
 	b.writes.Go(func() error {
 		err := b.writeAt(stage[:n], at)
+		if err != nil {
+			b.failed.CompareAndSwap(nil, err)
+		}
 		b.spare <- stage
 		return err
 	})

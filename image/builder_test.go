@@ -170,7 +170,7 @@ func TestBuilder(t *testing.T) {
 		t.Fatal(err)
 	}
 	const p = zones.PageSize
-	want := []Change{{Unchanged: 3 * p, Changed: 2 * p, Gone: p}, {Unchanged: 4 * p}, {Unchanged: 3 * p, New: p}, {Unchanged: 4 * p}}
+	want := []Change{{Unchanged: 2 * p, Changed: 2 * p, Gone: p}, {Unchanged: 4 * p}, {Unchanged: 3 * p, New: p}, {Unchanged: 4 * p}}
 	for i, c := range changes {
 		if i >= len(want) || c.Change != want[i] {
 			t.Errorf("change %d: %+v", i, c)

@@ -253,12 +253,10 @@ func Process(fsys vfs.FS, path string) (*zones.Process, error) {
 		p.Areas = append(p.Areas, zones.Area{End: uint64(zones.PageRound(r.size)), Prot: zones.Read | zones.Write,
 			Shared: r.zone == zones.Shared, Name: r.name, Class: zones.ClassOf(r.zone), Resident: -1, Dirty: -1, Occupied: -1})
 	}
-	for _, e := range c.index.extents {
-		if e.fileRef == 0 {
-			n := zones.PageRound(e.storedLen)
-			p.Areas[e.region].Stored += n
-			p.Overhead -= n
-		}
+	for _, e := range c.index.ownOnce() {
+		n := zones.PageRound(e.storedLen)
+		p.Areas[e.region].Stored += n
+		p.Overhead -= n
 	}
 	return p, nil
 }

@@ -50,6 +50,10 @@ type Side struct {
 	Manifest *Manifest
 }
 
+// LayoutRegion is the name of the region of an imported image that holds no
+// memory, but the headers of the original file.
+const LayoutRegion = "layout"
+
 // Diff compares checkpoint b with checkpoint a, region by region: two regions
 // are the same if they have the same name and rank, wherever they are stored.
 // What both checkpoints take from one place is not read. Progress, if not nil,
@@ -107,7 +111,7 @@ func Diff(ctx context.Context, a, b Side, progress func(int64)) ([]RegionChange,
 				case p.b == "":
 					c.Gone = l.size
 				default:
-					c.Change, err = d.region(gctx, ca, l.index, cb, r.index)
+					c.Change, err = d.region(gctx, ca, l.index, cb, r.index, a.Manifest.Origin != "" && b.Manifest.Origin != "")
 				}
 				if err != nil {
 					return err
@@ -161,6 +165,9 @@ func (s Side) regions() (*regionTable, error) {
 			if f.Kind == KindFiles && r.zone == zones.Library {
 				continue // no memory: scripts, the list of files
 			}
+			if s.Manifest.Origin != "" && r.name == LayoutRegion {
+				continue // no memory either
+			}
 			k := regionKey{rank: int(r.rank), name: r.name}
 			if r.rank < 0 {
 				k.file = path.Base(f.Path)
@@ -194,8 +201,9 @@ func (d *differ) done(n int64) {
 }
 
 // region compares two regions page by page. Their extents may be cut in
-// different ways.
-func (d *differ) region(ctx context.Context, a *Contents, i int, b *Contents, j int) (Change, error) {
+// different ways. What is zero in both is left out if it is address space that
+// was never touched.
+func (d *differ) region(ctx context.Context, a *Contents, i int, b *Contents, j int, untouched bool) (Change, error) {
 	var c Change
 	l, r := cursor{o: a, extents: a.Extents(i)}, cursor{o: b, extents: b.Extents(j)}
 	for !l.end() && !r.end() {
@@ -203,7 +211,11 @@ func (d *differ) region(ctx context.Context, a *Contents, i int, b *Contents, j 
 			return c, err
 		}
 		n := min(l.left(), r.left())
-		if l.whole() && r.whole() && l.extents[0].SameAs(r.extents[0]) {
+		if l.extents[0].Zero && r.extents[0].Zero {
+			if !untouched {
+				c.Unchanged += n
+			}
+		} else if l.whole() && r.whole() && l.extents[0].SameAs(r.extents[0]) {
 			c.Unchanged += n
 		} else {
 			x, err := l.bytes(n)

@@ -1,6 +1,10 @@
 package image
 
-import "path/filepath"
+import (
+	"path"
+
+	"ckpt/zones"
+)
 
 // A Pool knows extents by their contents: those of earlier checkpoints that were
 // put into it, and those that Builders have stored since. It is used by one
@@ -48,28 +52,62 @@ func (p *Pool) put(k poolKey, e poolEntry) {
 }
 
 // AddTo puts the extents of checkpoint m into the pool, also those that it has
-// from earlier ones. Files that cannot be read are an error: what refers to
-// them could not be restored.
+// from earlier ones. Of an earlier file of which m uses less than half, it offers
+// nothing: it is better stored anew than kept for ever for the sake of a few
+// extents. Files that cannot be read are an error: what refers to them could not
+// be restored.
 func (j *Job) AddTo(p *Pool, m *Manifest) error {
+	var found []pooled
+	live := make(map[*poolFile]map[int64]int64) // offsets and lengths in use
+	size := make(map[*poolFile]int64)
 	for _, f := range m.Files {
-		if err := j.addFile(p, m, f); err != nil {
+		err := j.extentsOf(p, m, f, func(key poolKey, e poolEntry, payload int64) {
+			if live[e.file] == nil {
+				live[e.file] = make(map[int64]int64)
+			}
+			live[e.file][e.extent.fileOff] = zones.PageRound(e.extent.storedLen)
+			size[e.file] = payload
+			if key.id != (ID{}) {
+				found = append(found, pooled{key, e})
+			}
+		})
+		if err != nil {
 			return err
 		}
+	}
+	own := formatNumber(m.Number)
+	for _, x := range found {
+		f := x.entry.file
+		if path.Dir(f.path) != own {
+			used := int64(0)
+			for _, n := range live[f] {
+				used += n
+			}
+			if used < size[f]/2 {
+				continue
+			}
+			live[f] = map[int64]int64{0: size[f]} // counted
+		}
+		p.put(x.key, x.entry)
 	}
 	return nil
 }
 
-func (j *Job) addFile(p *Pool, m *Manifest, f File) error {
+type pooled struct {
+	key   poolKey
+	entry poolEntry
+}
+
+// extentsOf calls each for every stored extent of a file of checkpoint m, with
+// the length of the payload of the file that holds it.
+func (j *Job) extentsOf(p *Pool, m *Manifest, f File, each func(poolKey, poolEntry, int64)) error {
 	c, err := j.openFile(m, f)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	rel, err := filepath.Rel(j.dir, c.path)
-	if err != nil {
-		return err
-	}
-	files := []*poolFile{p.file(filepath.ToSlash(rel), c.trailer.digest)}
+	files := []*poolFile{p.file(f.Path, c.trailer.digest)}
+	payload := []int64{c.trailer.indexOffset - blockSize}
 	for _, ref := range c.index.files {
 		x, err := j.openRef(c, ref)
 		if err != nil {
@@ -77,14 +115,15 @@ func (j *Job) addFile(p *Pool, m *Manifest, f File) error {
 		}
 		x.Close()
 		files = append(files, p.file(ref.path, ref.digest))
+		payload = append(payload, x.trailer.indexOffset-blockSize)
 	}
 	for _, e := range c.index.extents {
-		if ID(e.id) == (ID{}) {
+		if e.codec == codecZero {
 			continue
 		}
 		entry := poolEntry{files[e.fileRef], e}
 		entry.extent.fileRef = 0
-		p.put(poolKey{e.id, int(e.rawLen)}, entry)
+		each(poolKey{e.id, int(e.rawLen)}, entry, payload[e.fileRef])
 	}
 	return nil
 }

@@ -55,26 +55,35 @@ func OpenStore(fsys vfs.FS, dir string) (*Store, error) {
 }
 
 // CreateStore opens the store in dir, and makes it, and its parents, if there
-// is none. Directories are for the user alone (0700).
+// is none. Directories are for the user alone (0700). Several may do so at once.
 func CreateStore(fsys vfs.FS, dir string) (*Store, error) {
-	s, err := OpenStore(fsys, dir)
-	if err == nil || !errors.Is(err, ErrNoStore) {
-		return s, err
+	for try := 0; ; try++ {
+		s, err := OpenStore(fsys, dir)
+		if err == nil || !errors.Is(err, ErrNoStore) {
+			return s, err
+		}
+		if _, serr := fsys.Stat(filepath.Join(dir, formatName)); serr == nil {
+			return nil, err // something else is there: hands off
+		}
+		err = createStore(fsys, dir)
+		// Somebody else who makes it at this moment may have taken our file.
+		if err == nil || try == 10 || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
+			if err != nil {
+				return nil, opError("create store in", dir, -1, err)
+			}
+			return &Store{fs: fsys, dir: dir}, nil
+		}
 	}
-	if _, serr := fsys.Stat(filepath.Join(dir, formatName)); serr == nil {
-		return nil, err // something else is there: hands off
-	}
+}
+
+func createStore(fsys vfs.FS, dir string) error {
 	if err := mkdirAll(fsys, dir); err != nil {
-		return nil, opError("create store in", dir, -1, err)
+		return err
 	}
 	if err := mkdirSync(fsys, filepath.Join(dir, jobsName)); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, opError("create store in", dir, -1, err)
+		return err
 	}
-	b := fmt.Appendf(nil, "%s%d\n", storeMagic, formatVersion)
-	if err := writeAtomic(fsys, dir, formatName, b); err != nil {
-		return nil, opError("create store in", dir, -1, err)
-	}
-	return &Store{fs: fsys, dir: dir}, nil
+	return writeAtomic(fsys, dir, formatName, fmt.Appendf(nil, "%s%d\n", storeMagic, formatVersion))
 }
 
 // Dir returns the directory of the store.

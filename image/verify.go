@@ -1,8 +1,10 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -28,15 +30,15 @@ type Damage struct {
 	Reason string
 }
 
-// Verify reads every byte of checkpoint n, also in files of earlier checkpoints
-// that it uses, and the description of the job, and reports all damage. It
+// Verify reads every byte of checkpoint n, also what it uses in files of earlier
+// checkpoints, and the description of the job, and reports all damage. It
 // needs no lock and little memory. Progress, if not nil, is told the bytes
 // checked since the last call; it is never called twice at once.
 //
 // Damage is in the report; the error is for what kept Verify from looking:
 // ErrCheckpointNotFound, ErrNewerVersion, no permission, ctx.
 func (j *Job) Verify(ctx context.Context, n int, progress func(int64)) (Report, error) {
-	v := &verifier{job: j, progress: progress, damage: make(map[string][]Damage)}
+	v := &verifier{job: j, progress: progress, used: make(map[string]*usedFile), damage: make(map[string][]Damage)}
 	if _, err := j.Spec(); err != nil {
 		if err := v.note(err); err != nil {
 			return v.report(), err
@@ -62,14 +64,13 @@ func (j *Job) Verify(ctx context.Context, n int, progress func(int64)) (Report, 
 	if err := g.Wait(); err != nil {
 		return v.report(), err
 	}
-	// Files that only extents refer to come after the others: which they are
-	// is known only now.
-	for _, ref := range v.refs {
-		if listed[ref.path] {
+	// Files that only extents refer to come after the others: which they are,
+	// and what is used of them, is known only now.
+	for _, name := range slices.Sorted(maps.Keys(v.used)) {
+		if listed[name] {
 			continue
 		}
-		listed[ref.path] = true
-		if err := v.ref(ctx, ref); err != nil {
+		if err := v.ref(ctx, v.used[name]); err != nil {
 			return v.report(), err
 		}
 	}
@@ -82,13 +83,31 @@ type verifier struct {
 
 	mu      sync.Mutex
 	checked int64
-	refs    []reference
+	used    map[string]*usedFile
 	damage  map[string][]Damage // by file
 }
 
-type reference struct {
+// usedFile is what the checkpoint uses of a file that it does not list.
+type usedFile struct {
 	fileRec
-	from *container
+	from    *container
+	extents map[int64]extentRec // by offset in the file
+}
+
+func (v *verifier) use(c *container, k int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	ref := c.index.files[k]
+	u := v.used[ref.path]
+	if u == nil {
+		u = &usedFile{fileRec: ref, from: c, extents: make(map[int64]extentRec)}
+		v.used[ref.path] = u
+	}
+	for _, e := range c.index.extents {
+		if e.fileRef == uint32(k+1) {
+			u.extents[e.fileOff] = e
+		}
+	}
 }
 
 // note keeps err if it is damage, else returns it.
@@ -128,37 +147,33 @@ func (v *verifier) file(ctx context.Context, m *Manifest, f File) error {
 		return v.note(err)
 	}
 	defer c.Close()
-	v.mu.Lock()
-	for _, ref := range c.index.files {
-		v.refs = append(v.refs, reference{ref, c})
-	}
-	v.mu.Unlock()
-	if err := v.payload(ctx, c); err != nil {
-		return err
-	}
 	for k, ref := range c.index.files {
 		if err := v.refersTo(c, uint32(k+1), ref); err != nil {
 			return err
 		}
+		v.use(c, k)
 	}
-	return nil
+	return v.extents(ctx, c, c.index.ownOnce())
 }
 
-func (v *verifier) ref(ctx context.Context, ref reference) error {
-	c, err := v.job.openRef(ref.from, ref.fileRec)
+// ref checks what the checkpoint uses of a file. The rest, and what that file
+// refers to itself, may be damaged or gone for all this checkpoint cares.
+func (v *verifier) ref(ctx context.Context, u *usedFile) error {
+	c, err := v.job.openRef(u.from, u.fileRec)
 	if err != nil {
 		return v.note(err)
 	}
 	defer c.Close()
-	// What it refers to itself is of no concern to this checkpoint.
-	return v.payload(ctx, c)
+	list := slices.Collect(maps.Values(u.extents))
+	slices.SortFunc(list, func(a, b extentRec) int { return cmp.Compare(a.fileOff, b.fileOff) })
+	return v.extents(ctx, c, list)
 }
 
-// payload checks what is not checked yet of what an open container holds itself.
-func (v *verifier) payload(ctx context.Context, c *container) error {
+// extents checks extents of an open container, whose index is checked.
+func (v *verifier) extents(ctx context.Context, c *container, list []extentRec) error {
 	v.done(c.size - c.trailer.indexOffset + blockSize)
 	r := &reader{depth: 1, bad: v.note, progress: v.done}
-	return r.read(ctx, c.f, c.path, c.index.ownOnce())
+	return r.read(ctx, c.f, c.path, list)
 }
 
 // refersTo checks that the extents which c takes from another file are extents of

@@ -3,6 +3,9 @@ package zones
 import (
 	"fmt"
 	"path"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // The formats that processes are read from.
@@ -115,4 +118,16 @@ func (e *FormatError) Error() string {
 		return fmt.Sprintf("%s: line %d: %s", e.File, e.Line, e.Reason)
 	}
 	return fmt.Sprintf("%s: at offset %d: %s", e.File, e.Offset, e.Reason)
+}
+
+// Printable returns a name that comes from an image as text that a terminal and a
+// file of JSON take: what is no UTF-8, and control characters, become question
+// marks.
+func Printable(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, name)
 }

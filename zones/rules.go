@@ -71,7 +71,9 @@ func (b *backing) UnmarshalText(text []byte) error {
 type size int64
 
 func (s *size) UnmarshalText(text []byte) error {
-	number, unit, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
+	whole := strings.TrimSpace(string(text))
+	number := strings.TrimRight(whole, "BKMGi ")
+	unit := whole[len(number):]
 	factor, ok := map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[strings.TrimSpace(unit)]
 	n, err := strconv.ParseFloat(number, 64)
 	if err != nil || !ok || n < 0 || n*factor > 1<<62 {
@@ -154,6 +156,9 @@ func (r *rule) check() error {
 	}
 	if r.Prot != "" && (len(r.Prot) != 3 || strings.Trim(r.Prot, "rwx-?") != "") {
 		return fmt.Errorf("prot %q is not like rw- or ?w?", r.Prot)
+	}
+	if r.MaxSize > 0 && r.MinSize > r.MaxSize {
+		return fmt.Errorf("min_size %d is above max_size %d", r.MinSize, r.MaxSize)
 	}
 	for _, globs := range [][]string{r.Names, r.Under, r.Program} {
 		if err := checkGlobs(globs); err != nil {

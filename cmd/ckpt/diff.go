@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/signal"
 	"slices"
 	"strconv"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -58,6 +61,8 @@ type regionLine struct {
 }
 
 func runDiff(ctx context.Context, g *globals, targets []string, all bool) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	var sides [2]image.Side
 	for i, t := range targets {
 		var err error

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -62,6 +66,8 @@ type importLine struct {
 }
 
 func runImport(ctx context.Context, g *globals, o *importOptions, names []string) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	rules, err := loadRules(o.rules)
 	if err != nil {
 		return err
@@ -73,8 +79,11 @@ func runImport(ctx context.Context, g *globals, o *importOptions, names []string
 	if err != nil {
 		return zonesError(err)
 	}
-	if set.Guessed {
+	switch {
+	case set.Guessed:
 		g.warn("the images do not tell the ranks of MPI; they are numbered by their process ids")
+	case set.Renumbered:
+		g.warn("ranks are missing; those that are there are numbered from 0")
 	}
 	store, err := image.CreateStore(vfs.OS{}, g.store)
 	if err != nil {
@@ -126,6 +135,11 @@ Each file is compared with the digest taken at the import. Nothing is overwritte
 }
 
 func runExport(ctx context.Context, g *globals, target, dir string) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if dir == "" {
+		return &coordinator.UsageError{Text: "the directory has no name", Fix: "ckpt export JOB@N DIR"}
+	}
 	job, m, err := g.openCheckpoint(target)
 	if err != nil {
 		return err
@@ -134,7 +148,7 @@ func runExport(ctx context.Context, g *globals, target, dir string) error {
 	out, err := foreign.Export(ctx, job, m, dir, add)
 	done()
 	if err != nil {
-		return err
+		return exportError(dir, err)
 	}
 	if g.json {
 		return g.printJSON(struct {
@@ -145,6 +159,24 @@ func runExport(ctx context.Context, g *globals, target, dir string) error {
 		}{m.Job, m.Number, dir, out})
 	}
 	return g.printf("%s@%d: %s, %s MiB, to %s\n", m.Job, m.Number, count(out.Files, "file"), mib(out.Bytes), dir)
+}
+
+// exportError adds what to do about an error that is about the directory.
+func exportError(dir string, err error) error {
+	var path *fs.PathError
+	if !errors.As(err, &path) {
+		return err
+	}
+	err = fmt.Errorf("export to %s: %w", dir, err)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return hinted{err, "name an empty directory, or one that is not there: nothing is overwritten"}
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return hinted{fmt.Errorf("%w: %w", image.ErrStorageFull, err), "free some space there, or name another directory"}
+	case errors.Is(err, fs.ErrPermission):
+		return hinted{err, "name a directory that you may write to"}
+	}
+	return err
 }
 
 // openCheckpoint finds the checkpoint JOB@N, or the newest of JOB.

@@ -13,6 +13,8 @@ import (
 	"github.com/olekukonko/tablewriter/tw"
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
+
+	"ckpt/zones"
 )
 
 func (g *globals) printf(format string, args ...any) error {
@@ -69,6 +71,11 @@ func (g *globals) table(header []string, rows [][]string) error {
 		tablewriter.WithPadding(tw.Padding{Left: "", Right: "  ", Overwrite: true}),
 	)
 	t.Header(names)
+	for _, row := range rows {
+		for i := range row {
+			row[i] = zones.Printable(row[i]) // names come from files
+		}
+	}
 	if err := t.Bulk(rows); err != nil {
 		return err
 	}

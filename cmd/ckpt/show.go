@@ -34,6 +34,11 @@ func runShow(g *globals, target string) error {
 	if err := g.printCheckpoint(line.CheckpointEvent); err != nil {
 		return err
 	}
+	if line.Origin != "" {
+		if err := g.printf("imported   from %s\n", line.Origin); err != nil {
+			return err
+		}
+	}
 	if err := g.printf("taken      %s by %s under %s, mapping %s\n\n", line.Created.Local().Format(time.DateTime), m.App, m.MPI, line.Mapping.Short()); err != nil {
 		return err
 	}

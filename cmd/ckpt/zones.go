@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -65,6 +67,12 @@ areas are told apart, and a tutorial.`,
 			if cmd.Flags().Changed("pid") && o.pid < 1 {
 				return usage(cmd, fmt.Errorf("--pid %d is no process", o.pid))
 			}
+			if !o.csv && (cmd.Flags().Changed("app") || cmd.Flags().Changed("np")) {
+				return usage(cmd, errors.New("--app and --np go with --csv"))
+			}
+			if cmd.Flags().Changed("np") && o.np < 1 {
+				return usage(cmd, fmt.Errorf("--np %d is no number of processes", o.np))
+			}
 			if o.csv && g.json {
 				return usage(cmd, errors.New("--csv and --json exclude each other"))
 			}
@@ -86,6 +94,9 @@ areas are told apart, and a tutorial.`,
 
 // zonesError says whose fault an error is, and what to do about it.
 func zonesError(err error) error {
+	if err == nil {
+		return nil
+	}
 	if errors.Is(err, source.ErrUnknown) {
 		return errUsage{err}
 	}
@@ -99,6 +110,8 @@ func zonesError(err error) error {
 }
 
 func runZones(ctx context.Context, g *globals, o *zonesOptions, args []string) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	rules, err := loadRules(o.rules)
 	if err != nil {
 		return err
@@ -108,9 +121,14 @@ func runZones(ctx context.Context, g *globals, o *zonesOptions, args []string) e
 		return errUsage{err}
 	}
 	ps, err := o.read(ctx, g, rules, measure, args)
-	if err != nil {
+	if err != nil && len(ps) == 0 {
 		return zonesError(err)
 	}
+	// What can be read is shown; the rest decides the exit status.
+	return errors.Join(o.show(g, args, ps), zonesError(err))
+}
+
+func (o *zonesOptions) show(g *globals, args []string, ps []*zones.Process) error {
 	source.Settle(ps)
 	if o.withRuntime {
 		for _, p := range ps {
@@ -152,34 +170,34 @@ func (o *zonesOptions) read(ctx context.Context, g *globals, rules *zones.Rules,
 		Read: func(name string) (*zones.Process, error) { return image.Process(vfs.OS{}, name) },
 	}}}
 	var out []*zones.Process
+	var failed error
 	for _, name := range args {
-		if name == "-" {
-			p, err := r.Text("standard input", os.Stdin)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, p)
-			continue
-		}
-		fi, err := os.Stat(name)
-		if err != nil {
-			return nil, err
-		}
-		if fi.IsDir() {
-			ps, err := r.Dir(ctx, name)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, ps...)
-			continue
-		}
-		p, err := r.File(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, p)
+		ps, err := readSource(ctx, &r, name)
+		out, failed = append(out, ps...), errors.Join(failed, err)
 	}
-	return out, nil
+	return out, failed
+}
+
+// readSource reads a file, a directory, or standard input.
+func readSource(ctx context.Context, r *source.Reader, name string) ([]*zones.Process, error) {
+	if name == "-" {
+		return one(r.Text("standard input", os.Stdin))
+	}
+	fi, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case fi.IsDir():
+		return r.Dir(ctx, name)
+	}
+	return one(r.File(ctx, name))
+}
+
+func one(p *zones.Process, err error) ([]*zones.Process, error) {
+	if err != nil {
+		return nil, err
+	}
+	return []*zones.Process{p}, nil
 }
 
 func (o *zonesOptions) live(ctx context.Context, g *globals, rules *zones.Rules, measure proc.Measure) ([]*zones.Process, error) {
@@ -285,7 +303,7 @@ func (g *globals) printZonesJSON(ps []*zones.Process, checkpoints []source.Check
 
 // who names a process for a reader.
 func who(p *zones.Process) string {
-	parts := []string{p.Name}
+	parts := []string{zones.Printable(p.Name)}
 	if p.PID > 0 {
 		parts = append(parts, fmt.Sprintf("pid %d", p.PID))
 	}
@@ -450,16 +468,12 @@ func (o *zonesOptions) printCSV(g *globals, ps []*zones.Process, checkpoints []s
 			if name == "" {
 				name = p.Name
 			}
-			app, class := strings.ToLower(strings.NewReplacer(".", "_", " ", "_", ",", "_").Replace(name)), "-"
+			app, class := strings.ToLower(strings.NewReplacer(".", "_", " ", "_", ",", "_").Replace(zones.Printable(name))), "-"
 			if m := appName.FindStringSubmatch(name); m != nil {
 				app, class = strings.ToLower(m[1]), m[2]
 			}
-			mpi := p.MPI
-			if mpi == "" {
-				mpi = "mpich"
-			}
 			shared := p.Mean.Shared + p.Companion
-			_ = w.Write([]string{app, class, strconv.Itoa(np), strconv.Itoa((p.Count + len(hosts) - 1) / len(hosts)), mpi,
+			_ = w.Write([]string{app, class, strconv.Itoa(np), strconv.Itoa((p.Count + len(hosts) - 1) / len(hosts)), p.MPI,
 				mib(p.Mean.Data), mib(p.Mean.Library), mib(shared), mib(p.Mean.Total() + p.Companion)})
 			rows++
 		}

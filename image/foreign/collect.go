@@ -14,6 +14,7 @@ import (
 
 	"ckpt/zones"
 	"ckpt/zones/dmtcp"
+	"ckpt/zones/source"
 )
 
 // A Set is the files of one checkpoint of DMTCP.
@@ -28,8 +29,9 @@ type Set struct {
 	// there are images.
 	Peers int
 	// Guessed says that the images do not tell their MPI ranks: they are
-	// numbered by their virtual process ids.
-	Guessed bool
+	// numbered by their virtual process ids. Renumbered says that they do, but
+	// some are missing, and those that are there were numbered from 0.
+	Guessed, Renumbered bool
 
 	base  string
 	files []found // that are not images
@@ -96,8 +98,7 @@ func Collect(ctx context.Context, names []string, opt CollectOptions) (*Set, err
 		s.Images = append(s.Images, *img)
 	}
 	if len(groups) > 1 {
-		return nil, &SetError{fmt.Sprintf("the images are of %d computations", len(groups)),
-			"import one after the other, each by the names of its files"}
+		return nil, mixed(s.Images)
 	}
 	pids := make(map[string]string)
 	for _, img := range s.Images {
@@ -111,11 +112,48 @@ func Collect(ctx context.Context, names []string, opt CollectOptions) (*Set, err
 		return nil, &SetError{fmt.Sprintf("the computation has %d processes, but %d images are given", s.Peers, len(s.Images)),
 			"give all images (every node may have its own directory), or --partial"}
 	}
+	ps := make([]*zones.Process, len(s.Images))
+	for i := range s.Images {
+		ps[i] = s.Images[i].Process
+	}
+	source.Settle(ps)
 	if err := s.order(); err != nil {
 		return nil, err
 	}
 	s.base = commonDir(paths)
-	return s, s.companions()
+	if err := s.companions(); err != nil {
+		return nil, err
+	}
+	return s, s.checkPaths()
+}
+
+// mixed says that images are not of one checkpoint, by an example.
+func mixed(images []Image) error {
+	a := &images[0]
+	for i := range images {
+		if b := &images[i]; b.Group != a.Group {
+			return &SetError{fmt.Sprintf("%s and %s are of different checkpoints (%s, %s)", a.Path, b.Path, a.Group, b.Group),
+				"import one checkpoint after the other, each by the names of its files; a directory in which DMTCP was killed may hold parts of two"}
+		}
+	}
+	return nil
+}
+
+// checkPaths refuses names that have no place in a store.
+func (s *Set) checkPaths() error {
+	paths := make([]string, 0, len(s.Images)+len(s.files))
+	for _, img := range s.Images {
+		paths = append(paths, img.Path)
+	}
+	for _, f := range s.files {
+		paths = append(paths, f.path)
+	}
+	for _, p := range paths {
+		if n := len(p) - len(s.base); n > maxPath {
+			return &SetError{fmt.Sprintf("the name %.60q… is %d bytes long, limit %d", p[len(s.base):], n, maxPath), "move the images to a place with shorter names"}
+		}
+	}
+	return nil
 }
 
 // imagePaths lists the images that names stand for, each once, sorted.
@@ -196,11 +234,29 @@ func readImage(ctx context.Context, path string, opt CollectOptions) (*Image, er
 	if err != nil {
 		return nil, err
 	}
+	if space := addressSpace(p); space > maxSpace {
+		return nil, &SetError{fmt.Sprintf("%s maps %d TiB of address space, limit %d", path, space>>40, int64(maxSpace)>>40),
+			"keep the file as it is: an index of that much memory would take more room than the image"}
+	}
+	// What goes into manifests, and to terminals, is text.
+	p.Name = zones.Printable(p.Name)
 	opt.Rules.Classify(p)
 	if opt.Progress != nil {
 		opt.Progress(fi.Size())
 	}
 	return &Image{Process: p, Path: path, packed: p.FileBytes != p.Unpacked, info: fi}, nil
+}
+
+// maxSpace is the largest address space that is mirrored: an extent of zeros
+// spans 64 MiB and takes 64 bytes. Sanitizers reserve 20 TiB.
+const maxSpace = 1 << 46
+
+func addressSpace(p *zones.Process) int64 {
+	var n int64
+	for i := range p.Areas {
+		n += p.Areas[i].Bytes()
+	}
+	return n
 }
 
 // order puts the ranks first, in their order, and finds the nodes.
@@ -220,7 +276,7 @@ func (s *Set) order() error {
 		return &SetError{"all images are of launchers, none of a rank", "give the images of the application as well"}
 	}
 	for r := range seen {
-		s.Guessed = s.Guessed || r >= s.NP
+		s.Renumbered = s.Renumbered || !s.Guessed && r >= s.NP
 	}
 	slices.SortFunc(s.Images, func(a, b Image) int {
 		byRank := 0
@@ -270,13 +326,15 @@ func (s *Set) companions() error {
 			return err
 		}
 	}
-	group := s.Images[0].Group
+	group, _, _ := strings.Cut(s.Images[0].Group, "#") // without the number of the checkpoint
 	for dir := range dirs {
-		scripts, err := filepath.Glob(filepath.Join(dir, "dmtcp_restart_script*"))
+		entries, err := os.ReadDir(dir)
 		if err != nil {
 			return err
 		}
-		for _, name := range scripts {
+		scripts := slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return !strings.HasPrefix(e.Name(), "dmtcp_restart_script") })
+		for _, e := range scripts {
+			name := filepath.Join(dir, e.Name())
 			f, err := look(name)
 			if err != nil {
 				return err

@@ -115,7 +115,7 @@ func (x *exporter) decode() error {
 		return fmt.Errorf("catalog format %d of checkpoint %d: %w", x.cat.Format, x.m.Number, image.ErrNewerVersion)
 	}
 	for _, e := range x.cat.Entries {
-		if !fs.ValidPath(e.Path) || e.Path == "." {
+		if !e.Path.local() {
 			return x.bad("its catalog names a file %q, which leaves the directory", e.Path)
 		}
 	}
@@ -142,16 +142,17 @@ func (x *exporter) run() error {
 		if err := x.ctx.Err(); err != nil {
 			return err
 		}
-		if err := x.parents(path.Dir(e.Path)); err != nil {
+		name := string(e.Path)
+		if err := x.parents(path.Dir(name)); err != nil {
 			return err
 		}
 		var err error
 		switch e.Type {
 		case dirEntry:
-			err = x.mkdir(e.Path)
+			err = x.mkdir(name)
 		case linkEntry:
-			if err = x.root.Symlink(e.Target, e.Path); err == nil {
-				x.made = append(x.made, e.Path)
+			if err = x.root.Symlink(string(e.Target), name); err == nil {
+				x.made = append(x.made, name)
 			}
 		case imageEntry, packedEntry, fileEntry:
 			err = x.file(e)
@@ -163,16 +164,40 @@ func (x *exporter) run() error {
 		}
 		x.done.Files++
 	}
+	// The names become durable with their directories.
+	for _, dir := range append([]string{"."}, x.made...) {
+		if err := x.sync(dir); err != nil {
+			return err
+		}
+	}
 	// Last, for making a file changes its directory.
 	for _, e := range slices.Backward(x.cat.Entries) {
 		if e.Type != dirEntry {
 			continue
 		}
-		if err := errors.Join(x.root.Chmod(e.Path, fs.FileMode(e.Mode)), x.root.Chtimes(e.Path, e.ModTime, e.ModTime)); err != nil {
+		if err := x.finish(e); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// finish gives a file or directory its mode and times.
+func (x *exporter) finish(e entry) error {
+	return errors.Join(x.root.Chmod(string(e.Path), fs.FileMode(e.Mode)), x.root.Chtimes(string(e.Path), e.ModTime, e.ModTime))
+}
+
+// sync makes what is in a directory durable; names of other things are ignored.
+func (x *exporter) sync(dir string) error {
+	fi, err := x.root.Lstat(dir)
+	if err != nil || !fi.IsDir() {
+		return err
+	}
+	f, err := x.root.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // parents makes the directories that the catalog does not list: those between
@@ -198,13 +223,19 @@ func (x *exporter) mkdir(name string) error {
 	return err
 }
 
-// file writes one file, checks its digest, and makes it durable.
+// file writes one file, checks its digest, and makes it durable, before it gets
+// its name: nobody is to restart from half an image.
 func (x *exporter) file(e entry) error {
-	f, err := x.root.OpenFile(e.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	name := string(e.Path)
+	if _, err := x.root.Lstat(name); err == nil {
+		return &fs.PathError{Op: "export", Path: name, Err: fs.ErrExist}
+	}
+	partial := path.Join(path.Dir(name), partialName)
+	f, err := x.root.OpenFile(partial, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	x.made = append(x.made, e.Path)
+	x.made = append(x.made, partial)
 	sum := blake3.New()
 	w := &counted{w: io.MultiWriter(f, sum), progress: x.progress}
 	if e.Type == imageEntry {
@@ -220,16 +251,23 @@ func (x *exporter) file(e entry) error {
 	}
 	err = errors.Join(err, f.Close())
 	if err == nil {
-		err = errors.Join(x.root.Chmod(e.Path, fs.FileMode(e.Mode)), x.root.Chtimes(e.Path, e.ModTime, e.ModTime))
+		err = x.root.Rename(partial, name)
+	}
+	if err == nil {
+		x.made[len(x.made)-1] = name
+		err = x.finish(e)
 	}
 	x.done.Bytes += w.n
 	return err
 }
 
+// partialName is that of a file that is not complete.
+const partialName = ".ckpt-export.partial"
+
 func (x *exporter) plain(e entry, w io.Writer) error {
-	i := x.region(e.Path)
+	i := x.region(e.Path.region())
 	if i < 0 {
-		return x.bad("it has no region %q", e.Path)
+		return x.bad("it has no region %q", e.Path.region())
 	}
 	return x.files.Region(i).Copy(x.ctx, w, 0, x.files.Regions[i].Size)
 }

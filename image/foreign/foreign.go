@@ -11,11 +11,13 @@
 //
 //   - What Export writes is, byte by byte, what Collect found: images, the
 //     directories of shared files beside them, restart scripts, with their names,
-//     modes and times. Export compares the blake3 of each file with that taken
+//     modes, and times but for those of links. Export compares the blake3 of each file with that taken
 //     at the import before it calls it done.
 //   - An image is parsed before any of it is stored. One that is damaged is
 //     refused; nothing of the checkpoint remains.
-//   - Memory is bounded: some MiB, and 64 bytes per extent.
+//   - Memory is bounded: some MiB, and 250 bytes per extent. Images whose address
+//     space is beyond reason are refused.
+//   - An import refers to an earlier checkpoint only after having verified it.
 //   - The same files make the same checkpoint, byte for byte.
 //
 // # How an image is stored
@@ -35,9 +37,16 @@
 package foreign
 
 import (
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
 	"time"
+	"unicode/utf8"
 
+	"ckpt/image"
 	"ckpt/zones"
 )
 
@@ -46,7 +55,7 @@ const Origin = "dmtcp"
 
 // The names of regions that are not areas of memory.
 const (
-	layoutRegion  = "layout"
+	layoutRegion  = image.LayoutRegion
 	catalogRegion = "catalog"
 	packRegion    = "extents"
 )
@@ -65,17 +74,56 @@ type catalog struct {
 
 // entry is a file, symbolic link or directory.
 type entry struct {
-	Path    string    `json:"path"` // slash-separated, relative
+	Path    fileName  `json:"path"` // slash-separated, relative
 	Type    entryType `json:"type"`
-	Mode    uint32    `json:"mode"` // permissions
+	Mode    uint32    `json:"mode"` // of fs.FileMode: permissions, setuid, setgid, sticky
 	ModTime time.Time `json:"mod_time"`
 	Bytes   int64     `json:"bytes"`
 	Blake3  string    `json:"blake3,omitempty"`
-	Target  string    `json:"target,omitempty"` // of a symbolic link
+	Target  fileName  `json:"target,omitzero"` // of a symbolic link
 	// Container is the file of the checkpoint that holds the contents,
 	// relative to the directory of the job; empty for files.img itself.
 	Container string `json:"container,omitempty"`
 }
+
+// A fileName is any bytes. JSON has room for those that are UTF-8 only; others are
+// {"hex": "…"}.
+type fileName string
+
+func (n fileName) MarshalJSON() ([]byte, error) {
+	if utf8.ValidString(string(n)) {
+		return json.Marshal(string(n))
+	}
+	return json.Marshal(struct {
+		Hex string `json:"hex"`
+	}{hex.EncodeToString([]byte(n))})
+}
+
+func (n *fileName) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		return json.Unmarshal(b, (*string)(n))
+	}
+	var raw struct {
+		Hex string `json:"hex"`
+	}
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return err
+	}
+	name, err := hex.DecodeString(raw.Hex)
+	*n = fileName(name)
+	return err
+}
+
+// local reports whether the name leads nowhere but below a directory.
+func (n fileName) local() bool {
+	return n != "." && filepath.IsLocal(string(n)) && path.Clean(string(n)) == string(n) && !strings.Contains(string(n), "\x00")
+}
+
+// region names the region of files.img that holds a file.
+func (n fileName) region() string { return "file " + string(n) }
+
+// maxPath keeps the names of regions within the limit of the format.
+const maxPath = 1000
 
 type entryType string
 

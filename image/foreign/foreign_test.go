@@ -255,6 +255,16 @@ func TestCollectRefuses(t *testing.T) {
 		t.Fatalf("images %v, %v", ranks, err)
 	}
 	launcher, _ := filepath.Glob(filepath.Join(dir, "ckpt_mpiexec_*.dmtcp"))
+	// The next checkpoint of the same job, which was overwriting this one.
+	next := dmtcptest.Job(2, dmtcptest.Options{Seed: 7})
+	nextDir := scratch(t)
+	for _, im := range next.Images {
+		im.Group.Generation++
+	}
+	if err := next.WriteDir(nextDir); err != nil {
+		t.Fatal(err)
+	}
+	newer := filepath.Join(nextDir, next.Images[1].FileName())
 	copied := filepath.Join(t.TempDir(), "copy.dmtcp")
 	b, err := os.ReadFile(ranks[0])
 	if err == nil {
@@ -265,12 +275,13 @@ func TestCollectRefuses(t *testing.T) {
 	}
 	script, _ := filepath.Glob(filepath.Join(dir, "dmtcp_restart_script_*.sh"))
 	for want, names := range map[string][]string{
-		"computations":         {dir, other},
-		"2 images are given":   {ranks[0], ranks[1]},
-		"the same process":     {dir, copied},
-		"is not an image":      {script[0]},
-		"no image of DMTCP is": {t.TempDir()},
-		"none of a rank":       launcher,
+		"of different checkpoints": {dir, other},
+		"app_7f0100-43000":         {ranks[0], newer},
+		"2 images are given":       {ranks[0], ranks[1]},
+		"the same process":         {dir, copied},
+		"is not an image":          {script[0]},
+		"no image of DMTCP is":     {t.TempDir()},
+		"none of a rank":           launcher,
 	} {
 		opt := foreign.CollectOptions{Rules: zones.DefaultRules(), Partial: want == "none of a rank"}
 		_, err := foreign.Collect(context.Background(), names, opt)

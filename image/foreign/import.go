@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,7 +36,7 @@ func (s *Set) Import(ctx context.Context, job *image.Job, opt Options) (*image.M
 	if err != nil {
 		return nil, err
 	}
-	pool, err := poolOf(job, latest, opt)
+	pool, err := poolOf(ctx, job, latest, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -56,15 +57,25 @@ func (s *Set) Import(ctx context.Context, job *image.Job, opt Options) (*image.M
 }
 
 // poolOf knows the extents of the newest checkpoint. If that is damaged, none:
-// a new checkpoint must not depend on it.
-func poolOf(job *image.Job, latest int, opt Options) (*image.Pool, error) {
+// a new checkpoint must not depend on it. So it is verified first; it is about as
+// long as what is stored of one image and the changes in the others.
+func poolOf(ctx context.Context, job *image.Job, latest int, opt Options) (*image.Pool, error) {
 	pool := image.NewPool()
 	if latest == 0 {
 		return pool, nil
 	}
-	m, err := job.Manifest(latest)
-	if err == nil {
-		err = job.AddTo(pool, m)
+	report, err := job.Verify(ctx, latest, nil)
+	if err != nil {
+		return nil, err
+	}
+	if len(report.Damage) > 0 {
+		d := report.Damage[0]
+		err = &image.DamageError{File: d.File, Offset: d.Offset, Reason: d.Reason}
+	} else {
+		var m *image.Manifest
+		if m, err = job.Manifest(latest); err == nil {
+			err = job.AddTo(pool, m)
+		}
 	}
 	var damage *image.DamageError
 	if errors.As(err, &damage) {
@@ -240,6 +251,9 @@ func (im *importer) image(ctx context.Context, i int, img *Image) error {
 		err = w.changed()
 	}
 	if err == nil {
+		err = unchanged(img.Path, img.info)
+	}
+	if err == nil {
 		err = o.Flush()
 	}
 	if err != nil {
@@ -343,7 +357,7 @@ func (im *importer) beside(ctx context.Context) error {
 		}
 		e, err := im.entry(img.Path, img.info, packedEntry)
 		if err == nil {
-			err = im.file(ctx, o, img.Path, zones.Data, &e)
+			err = im.file(ctx, o, img.Path, img.info, zones.Data, &e)
 		}
 		if err != nil {
 			return err
@@ -361,7 +375,7 @@ func (im *importer) beside(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		e.Target = f.target
+		e.Target = fileName(f.target)
 		if t != fileEntry {
 			im.cat.Entries = append(im.cat.Entries, e)
 			continue
@@ -370,7 +384,7 @@ func (im *importer) beside(ctx context.Context) error {
 		if strings.HasSuffix(filepath.Dir(f.path), companionSuffix) {
 			zone = zones.Shared
 		}
-		if err := im.file(ctx, o, f.path, zone, &e); err != nil {
+		if err := im.file(ctx, o, f.path, f.info, zone, &e); err != nil {
 			return err
 		}
 	}
@@ -385,8 +399,8 @@ func (im *importer) beside(ctx context.Context) error {
 }
 
 // file stores a file as a region of files.img.
-func (im *importer) file(ctx context.Context, o *opened, path string, zone zones.Zone, e *entry) error {
-	if err := o.Region(e.Path, zone, e.Bytes); err != nil {
+func (im *importer) file(ctx context.Context, o *opened, path string, info fs.FileInfo, zone zones.Zone, e *entry) error {
+	if err := o.Region(e.Path.region(), zone, e.Bytes); err != nil {
 		return err
 	}
 	sum, _, err := run(ctx, func(p *pipeline) error { return p.whole(path, e.Bytes) }, func(x *piece) error {
@@ -396,9 +410,25 @@ func (im *importer) file(ctx context.Context, o *opened, path string, zone zones
 		_, err := o.Extent(x.buf, x.id)
 		return err
 	})
+	if err == nil {
+		err = unchanged(path, info)
+	}
 	e.Blake3 = sum
 	im.cat.Entries = append(im.cat.Entries, *e)
 	return err
+}
+
+// unchanged checks that a file that has been read is as it was found: a copy of
+// one that was written to meanwhile is of no moment in time.
+func unchanged(path string, was fs.FileInfo) error {
+	is, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if is.Size() != was.Size() || !is.ModTime().Equal(was.ModTime()) {
+		return &zones.FormatError{File: path, Reason: "the file has changed while it was read"}
+	}
+	return nil
 }
 
 func (im *importer) entry(path string, info os.FileInfo, t entryType) (entry, error) {
@@ -410,7 +440,8 @@ func (im *importer) entry(path string, info os.FileInfo, t entryType) (entry, er
 	if err != nil {
 		return entry{}, err
 	}
-	e := entry{Path: filepath.ToSlash(rel), Type: t, Mode: uint32(info.Mode().Perm()), ModTime: info.ModTime().UTC()}
+	const kept = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
+	e := entry{Path: fileName(filepath.ToSlash(rel)), Type: t, Mode: uint32(info.Mode() & kept), ModTime: info.ModTime().UTC()}
 	if info.Mode().IsRegular() {
 		e.Bytes = info.Size()
 	}

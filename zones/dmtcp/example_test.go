@@ -26,7 +26,7 @@ func ExampleRead() {
 		}
 	}
 	// Output:
-	// app rank 1 of 7f0100-40000-66a25cc1
+	// app rank 1 of 7f0100-40000-66a25cc1#1
 	// heap: 132 KiB mapped, 92 KiB stored
 }
 

@@ -2,6 +2,7 @@ package dmtcp
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"strconv"
 
@@ -36,7 +37,7 @@ func Read(ctx context.Context, name string, r io.Reader, size int64) (*zones.Pro
 		Exe:    h.Exe,
 		PID:    int(h.ID.PID),
 		Host:   strconv.FormatUint(h.ID.Host, 16),
-		Group:  h.Group.String(),
+		Group:  fmt.Sprintf("%v#%d", h.Group, h.Group.Generation),
 		Peers:  h.Peers,
 		Rank:   -1,
 	}}

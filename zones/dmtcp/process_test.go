@@ -19,7 +19,7 @@ func TestRead(t *testing.T) {
 	b := im.Bytes()
 	want := &zones.Process{
 		Source: "image", Format: zones.FormatDMTCP, Name: "bt.A.4", Exe: "/opt/job/bin/bt.A.4",
-		PID: 43000, Host: "7f0101", Group: "7f0101-40000-669fffff", Peers: 6, Rank: 3,
+		PID: 43000, Host: "7f0101", Group: "7f0101-40000-669fffff#1", Peers: 6, Rank: 3,
 		FileBytes: int64(len(b)), Unpacked: int64(len(b)), Overhead: 3 * 4096,
 	}
 	for i, stored := range []struct{ bytes, runs, occupied int64 }{
@@ -81,7 +81,7 @@ func TestReadJob(t *testing.T) {
 			if i >= c.Ranks {
 				rank = -1
 			}
-			if p.Rank != rank || p.Unpacked != im.Size() || p.Image() != im.Size() || p.FileBytes != int64(len(b)) || p.Group != c.Group.String() {
+			if p.Rank != rank || p.Unpacked != im.Size() || p.Image() != im.Size() || p.FileBytes != int64(len(b)) || p.Group != c.Group.String()+"#1" {
 				t.Errorf("%s: rank %d, %d bytes, %d in areas, want %d, %d", im.FileName(), p.Rank, p.Unpacked, p.Image(), rank, im.Size())
 			}
 		}

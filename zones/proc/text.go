@@ -61,7 +61,7 @@ func parse(name string, r io.Reader) ([]zones.Area, error) {
 		if errors.Is(err, bufio.ErrBufferFull) {
 			return nil, fail(fmt.Sprintf("longer than %d bytes: %s", maxLine, quote(line)))
 		}
-		line = bytes.TrimSuffix(line, []byte("\n"))
+		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")) // as some mailer saved it
 		if len(line) > 0 {
 			if reason := p.add(line); reason != "" {
 				return nil, fail(reason + ": " + quote(line))

@@ -123,13 +123,15 @@ func isHex(b []byte) bool {
 	return len(b) > 0 && len(b) <= 16 && len(bytes.Trim(b, "0123456789abcdef")) == 0
 }
 
-// Dir reads all files of known formats in a directory, by name.
+// Dir reads all files of known formats in a directory, by name. It returns those
+// that can be read beside the errors of the others.
 func (r *Reader) Dir(ctx context.Context, dir string) ([]*zones.Process, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
 	var out []*zones.Process
+	var failed error
 	for _, e := range entries {
 		name := filepath.Join(dir, e.Name())
 		if fi, err := os.Stat(name); err != nil || !fi.Mode().IsRegular() {
@@ -140,17 +142,16 @@ func (r *Reader) Dir(ctx context.Context, dir string) ([]*zones.Process, error) 
 			continue
 		}
 		if err != nil {
-			return nil, err
+			failed = errors.Join(failed, err)
+			continue
 		}
 		out = append(out, p)
 	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("%s holds no file that %w", dir, errNone)
+	if len(out) == 0 && failed == nil {
+		return nil, fmt.Errorf("%s holds nothing to read: every file %w", dir, ErrUnknown)
 	}
-	return out, nil
+	return out, failed
 }
-
-var errNone = errors.New("is an image of ckpt or DMTCP, an ELF core file, or a text of /proc/PID/smaps or maps")
 
 // companions lists the files that DMTCP has put beside an image.
 func companions(image string) (n int, size int64) {
