@@ -260,3 +260,32 @@ func Process(fsys vfs.FS, path string) (*zones.Process, error) {
 	}
 	return p, nil
 }
+
+// OwnExtents reads the extents that a container file stores itself, in the order
+// of its regions, and calls use for each with the type of its elements. The bytes
+// are valid until use returns.
+func OwnExtents(ctx context.Context, fsys vfs.FS, path string, use func(elem zones.Elem, raw []byte) error) error {
+	c, err := openContainer(fsys, path)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var raw []byte
+	in := extentReader{f: c.f, path: path}
+	in.reader = &reader{dest: func(e extentRec) []byte { return staged(&raw, e.rawLen) }}
+	for _, e := range c.index.extents {
+		if e.fileRef != 0 || e.codec == codecZero {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := in.span([]extentRec{e}, span{0, 1, e.fileOff, zones.PageRound(e.storedLen)}); err != nil {
+			return err
+		}
+		if err := use(c.index.regions[e.region].elem, raw[:e.rawLen]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ckpt/image/codec"
+	"ckpt/image/vfs"
 	"ckpt/zones"
 )
 
@@ -186,4 +187,52 @@ func (q *queue) end() int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.at
+}
+
+// A room takes room on the disk ahead of the writes, a step at a time: how much
+// will be needed is not known, and what one rank takes in vain another lacks.
+type room struct {
+	mu    sync.Mutex
+	f     vfs.Preallocator // nil if the file has no such ability
+	full  bool             // no more is to be had
+	taken int64
+	limit int64
+}
+
+const roomStep = 64 << 20
+
+// begin takes the first step. No more than limit will be taken.
+func (r *room) begin(f vfs.File, limit int64) {
+	r.f, _ = f.(vfs.Preallocator)
+	r.full, r.taken, r.limit = false, 0, limit
+	r.need(1)
+}
+
+// need is told up to where the file is to be written.
+func (r *room) need(end int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.f == nil || r.full || end <= r.taken {
+		return
+	}
+	size := min((end+roomStep-1)/roomStep*roomStep, r.limit)
+	if size <= r.taken {
+		return
+	}
+	// Only a hint: where it fails, the writes will tell.
+	if r.f.Preallocate(size) != nil {
+		r.full = true
+		return
+	}
+	r.taken = size
+}
+
+// end gives back what lies beyond the length of the file.
+func (r *room) end(length int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.f == nil || r.taken <= length && !r.full {
+		return nil
+	}
+	return r.f.Truncate(length)
 }

@@ -123,6 +123,7 @@ type writer struct {
 	number   int
 	direct   bool
 	queue    queue // gives out places in the file
+	room     room
 	payload  int64 // offset of the end of the payload
 	trailer  trailer
 	written  atomic.Int64 // bytes of payload
@@ -225,6 +226,7 @@ func (w *writer) run(ctx context.Context, fsys vfs.FS, create func(string) (vfs.
 }
 
 func (w *writer) fill(ctx context.Context, f vfs.File) error {
+	w.room.begin(f, w.memory())
 	if err := w.writeAt(f, w.header, 0); err != nil {
 		return err
 	}
@@ -236,6 +238,9 @@ func (w *writer) fill(ctx context.Context, f vfs.File) error {
 	w.indexing += time.Since(start)
 	if err := w.writeAt(f, tail, w.payload); err != nil {
 		return err
+	}
+	if err := w.room.end(w.trailer.fileLen); err != nil {
+		return opError("write", w.path, -1, err)
 	}
 	start = time.Now()
 	if err := f.Sync(); err != nil {
@@ -272,6 +277,7 @@ func (w *writer) writePayload(ctx context.Context, f vfs.File) error {
 				c := w.chunks[i]
 				b := e.encode(c)
 				at := w.queue.take(i, int64(len(b)))
+				w.room.need(at + int64(len(b)))
 				e.place(c, at)
 				if err := w.writeChunk(f, b, at); err != nil {
 					return err
@@ -283,6 +289,16 @@ func (w *writer) writePayload(ctx context.Context, f vfs.File) error {
 	err := g.Wait()
 	w.payload = w.queue.end()
 	return err
+}
+
+// memory returns the length of the file if nothing is packed, left out or referred
+// to, but for its index.
+func (w *writer) memory() int64 {
+	n := int64(2 * blockSize)
+	for _, c := range w.chunks {
+		n += c.n
+	}
+	return n
 }
 
 func (w *writer) writeChunk(f vfs.File, b []byte, at int64) error {

@@ -14,6 +14,7 @@ import (
 
 	"ckpt/dataset"
 	"ckpt/image/bench"
+	"ckpt/image/codec"
 	"ckpt/predict"
 )
 
@@ -88,7 +89,7 @@ func (o *timeOptions) probe(ctx context.Context) (*predict.Probe, error) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	const rounds = 3
-	r, err := bench.Write(ctx, o.measure, size, rounds, nil)
+	r, err := bench.Write(ctx, o.measure, bench.Options{Size: size, Rounds: rounds, Codec: codec.UseNone})
 	if err != nil {
 		return nil, fmt.Errorf("measure %s: %w", o.measure, err)
 	}

@@ -10,8 +10,10 @@ package bench
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -22,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ckpt/image"
+	"ckpt/image/codec"
 	"ckpt/image/vfs"
 	"ckpt/zones"
 )
@@ -36,10 +39,17 @@ type Result struct {
 	Checkpoint []float64 `json:"checkpoint"`
 	Direct     []float64 `json:"direct"` // empty where O_DIRECT does not work
 	Buffered   []float64 `json:"buffered"`
+	// Coded is the checkpoint with Options.Codec, in bytes of memory per second.
+	Coded []float64 `json:"coded,omitempty"`
 	// Medians of the above.
 	CheckpointMedian float64 `json:"checkpoint_median"`
 	DirectMedian     float64 `json:"direct_median"`
 	BufferedMedian   float64 `json:"buffered_median"`
+	CodedMedian      float64 `json:"coded_median,omitempty"`
+	// CodedRatio is CodedMedian by CheckpointMedian, CodedStored the bytes stored of
+	// Size.
+	CodedRatio  float64 `json:"coded_ratio,omitempty"`
+	CodedStored int64   `json:"coded_stored_bytes,omitempty"`
 	// Ratio is the median of the checkpoint to the better of the other two.
 	Ratio float64 `json:"ratio"`
 	// PeakExtraMemory is by how much the resident memory of the process grew
@@ -48,11 +58,32 @@ type Result struct {
 	PeakExtraMemory int64 `json:"peak_extra_memory"`
 }
 
-// Write measures size bytes, rounds times, in a new directory inside dir.
-// Progress, if not nil, is told the bytes written since the last call; 3 × size
-// × rounds in all.
-func Write(ctx context.Context, dir string, size int64, rounds int, progress func(int64)) (res Result, err error) {
-	size = zones.PageRound(size)
+// Options say what Write measures.
+type Options struct {
+	Size   int64 // bytes per round and way
+	Rounds int
+	// Field fills the memory with a smooth field of float64, as a solver has it,
+	// instead of noise that nothing compresses.
+	Field bool
+	// Codec, unless none, is measured as well.
+	Codec codec.Setting
+	// Progress, if not nil, is told the bytes written since the last call.
+	Progress func(int64)
+}
+
+// Total returns the bytes that Progress is told in all.
+func (o Options) Total() int64 { return o.Size * int64(o.Rounds) * int64(o.ways()) }
+
+func (o Options) ways() int {
+	if o.Codec == codec.UseNone {
+		return 3
+	}
+	return 4
+}
+
+// Write measures in a new directory inside dir.
+func Write(ctx context.Context, dir string, o Options) (res Result, err error) {
+	size, rounds := zones.PageRound(o.Size), o.Rounds
 	if size <= 0 || rounds <= 0 {
 		return res, fmt.Errorf("cannot measure %d bytes in %d rounds", size, rounds)
 	}
@@ -62,7 +93,11 @@ func Write(ctx context.Context, dir string, size int64, rounds int, progress fun
 		return res, fmt.Errorf("allocate %d bytes: %w", size, err)
 	}
 	defer unix.Munmap(mem)
-	fill(mem)
+	if o.Field {
+		fillField(mem)
+	} else {
+		fill(mem)
+	}
 
 	work, err := os.MkdirTemp(dir, "ckpt-bench-")
 	if err != nil {
@@ -79,17 +114,25 @@ func Write(ctx context.Context, dir string, size int64, rounds int, progress fun
 	}
 	defer job.Unlock()
 
-	b := &bench{ctx: ctx, mem: mem, job: job, file: filepath.Join(work, "plain"), progress: progress}
+	b := &bench{ctx: ctx, mem: mem, job: job, file: filepath.Join(work, "plain"), progress: o.Progress}
+	coder := image.NewCodec(o.Codec, 0)
 	if b.progress == nil {
 		b.progress = func(int64) {}
 	}
 	for round := range rounds {
-		rate, extra, err := b.checkpoint(round + 1)
+		rate, extra, _, err := b.checkpoint(2*round+1, nil)
 		if err != nil {
 			return res, err
 		}
 		res.Checkpoint = append(res.Checkpoint, rate)
 		res.PeakExtraMemory = max(res.PeakExtraMemory, extra)
+		if o.Codec != codec.UseNone {
+			rate, _, stored, err := b.checkpoint(2*round+2, coder)
+			if err != nil {
+				return res, err
+			}
+			res.Coded, res.CodedStored = append(res.Coded, rate), stored
+		}
 
 		rate, err = b.plain(unix.O_DIRECT)
 		switch {
@@ -106,6 +149,8 @@ func Write(ctx context.Context, dir string, size int64, rounds int, progress fun
 	res.CheckpointMedian = median(res.Checkpoint)
 	res.DirectMedian = median(res.Direct)
 	res.BufferedMedian = median(res.Buffered)
+	res.CodedMedian = median(res.Coded)
+	res.CodedRatio = res.CodedMedian / res.CheckpointMedian
 	res.Ratio = res.CheckpointMedian / max(res.DirectMedian, res.BufferedMedian)
 	return res, nil
 }
@@ -119,25 +164,25 @@ type bench struct {
 }
 
 // checkpoint writes one checkpoint and removes it again outside the time.
-func (b *bench) checkpoint(number int) (rate float64, extra int64, err error) {
+func (b *bench) checkpoint(number int, coder *image.Codec) (rate float64, extra, stored int64, err error) {
 	resident := resetPeak()
 	start := time.Now()
 	tx, err := b.job.Begin(number)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	defer tx.Abort()
 	size := int64(len(b.mem))
 	regions := []zones.Region{{Name: "u", Zone: zones.Data, Elem: zones.Float64, Size: size, Mem: b.mem}}
 	h := image.Header{Job: b.job.Name(), Number: number, Kind: image.KindRank}
 	path := tx.RankPath(0)
-	info, err := image.Write(b.ctx, vfs.OS{}, path, h, regions, image.WriteOptions{Progress: b.progress})
+	info, err := image.Write(b.ctx, vfs.OS{}, path, h, regions, image.WriteOptions{Progress: b.progress, Codec: coder})
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	rel, err := filepath.Rel(b.job.Dir(), path)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	m := &image.Manifest{
 		App: "bench", NP: 1, Mapping: []int{1}, Created: start.UTC(), Bytes: info.Zones,
@@ -145,14 +190,14 @@ func (b *bench) checkpoint(number int) (rate float64, extra int64, err error) {
 		Ranks: []image.Rank{{Zones: info.Zones, File: rel}},
 	}
 	if err := tx.Commit(b.ctx, m); err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	rate = float64(size) / time.Since(start).Seconds()
 	if peak := status("VmHWM:"); peak > 0 && resident > 0 {
 		extra = max(peak-resident, 0)
 	}
 	_, _, err = b.job.Prune(0)
-	return rate, extra, err
+	return rate, extra, info.Bytes, err
 }
 
 // plain writes the same bytes to a plain file.
@@ -184,6 +229,18 @@ func (b *bench) plain(flags int) (rate float64, err error) {
 func fill(mem []byte) {
 	rng := rand.NewChaCha8([32]byte{})
 	_, _ = rng.Read(mem)
+}
+
+// fillField makes the temperature of a plate that is cold but for some sources:
+// smooth, with noise in the last bits as rounding leaves it.
+func fillField(mem []byte) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	const side = 4096
+	for i := 0; i+8 <= len(mem); i += 8 {
+		x, y := float64(i/8%side)/side, float64(i/8/side)/side
+		v := 300 + 40*math.Sin(7*x)*math.Cos(5*y) + 8*math.Exp(-20*(x-y)*(x-y)) + 1e-12*rng.Float64()
+		binary.LittleEndian.PutUint64(mem[i:], math.Float64bits(v))
+	}
 }
 
 func median(v []float64) float64 {

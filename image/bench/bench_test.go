@@ -4,17 +4,22 @@ import (
 	"context"
 	"os"
 	"testing"
+
+	"ckpt/image/codec"
 )
 
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	var told int64
-	res, err := Write(context.Background(), dir, 8<<20, 2, func(n int64) { told += n })
+	res, err := Write(context.Background(), dir, Options{Size: 8 << 20, Rounds: 2, Field: true, Codec: codec.UseZstd, Progress: func(n int64) { told += n }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(res.Checkpoint) != 2 || len(res.Buffered) != 2 || res.Ratio <= 0 {
 		t.Errorf("result is not complete: %+v", res)
+	}
+	if len(res.Coded) != 2 || res.CodedStored <= 0 || res.CodedStored >= 8<<20 {
+		t.Errorf("with a codec: %v, %d bytes stored", res.Coded, res.CodedStored)
 	}
 	if told < 2*2*8<<20 {
 		t.Errorf("progress was told %d bytes", told)
@@ -29,7 +34,7 @@ func TestWriteCanceled(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Write(ctx, dir, 1<<20, 1, nil); err == nil {
+	if _, err := Write(ctx, dir, Options{Size: 1 << 20, Rounds: 1}); err == nil {
 		t.Error("no error")
 	}
 	left, err := os.ReadDir(dir)
@@ -48,7 +53,7 @@ func BenchmarkWrite(b *testing.B) {
 	const size = 256 << 20
 	b.SetBytes(size)
 	for b.Loop() {
-		res, err := Write(context.Background(), dir, size, 3, nil)
+		res, err := Write(context.Background(), dir, Options{Size: size, Rounds: 3, Codec: codec.UseNone})
 		if err != nil {
 			b.Fatal(err)
 		}

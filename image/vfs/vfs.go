@@ -78,10 +78,13 @@ type DirectOpener interface {
 	OpenDirect(name string) (File, error)
 }
 
-// Preallocator is a File that can reserve its room on the disk beforehand, so
-// that a full disk is noticed before anything is written.
+// Preallocator is a File that can take its room on the disk beforehand: it becomes
+// size bytes long if it is shorter. Writes within the length can run side by side
+// where those that make a file longer wait for each other. Truncate makes it
+// shorter again.
 type Preallocator interface {
 	Preallocate(size int64) error
+	Truncate(size int64) error
 }
 
 // Flusher is a File that can be asked to start writing a range back to the disk

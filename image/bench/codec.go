@@ -1,0 +1,208 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"ckpt/image"
+	"ckpt/image/codec"
+	"ckpt/image/vfs"
+	"ckpt/zones"
+	"ckpt/zones/dmtcp"
+)
+
+// A CodecResult is how one codec does on an image, in one goroutine.
+type CodecResult struct {
+	Codec  string `json:"codec"`
+	Bytes  int64  `json:"bytes"`        // of the extents, without those of zeros
+	Stored int64  `json:"stored_bytes"` // in whole pages, as in a file
+	// Ratio is Bytes by Stored.
+	Ratio float64 `json:"ratio"`
+	// Raw is the part of the bytes that is stored as it is, Filtered the part that
+	// is shuffled, 0 to 1.
+	Raw      float64 `json:"raw_share"`
+	Filtered float64 `json:"filtered_share"`
+	// Rates are in bytes of memory per second.
+	Encode float64 `json:"encode_rate"`
+	Decode float64 `json:"decode_rate"`
+	// PaysBelow is the bandwidth of the storage, in bytes per second, below which
+	// compressing takes less time than it saves: Encode · (Ratio−1)/Ratio.
+	PaysBelow float64 `json:"pays_below"`
+}
+
+// Extents are the memory that codecs are tried on.
+type Extents struct {
+	Zeros int64 // bytes of extents of zeros, which are never stored
+	Bytes int64 // of the others
+	list  []extent
+}
+
+type extent struct {
+	elem zones.Elem
+	raw  []byte
+}
+
+// extentBytes is the length of the extents into which foreign memory is cut, as
+// in the write path.
+const extentBytes = 256 << 10
+
+// ReadExtents reads what an image holds: a container file of ckpt, an image of
+// DMTCP, or any other file as plain bytes. It stops after limit bytes.
+func ReadExtents(ctx context.Context, path string, limit int64) (*Extents, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	head := make([]byte, 512)
+	n, err := io.ReadFull(f, head)
+	if err != nil && err != io.EOF && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	x := &Extents{}
+	switch head = head[:n]; {
+	case image.IsImage(head):
+		err = image.OwnExtents(ctx, vfs.OS{}, path, func(elem zones.Elem, raw []byte) error { return x.add(elem, raw, limit) })
+	case dmtcp.IsImage(head):
+		err = x.dmtcp(ctx, f, path, limit)
+	default:
+		err = x.plain(ctx, f, limit)
+	}
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, err
+	}
+	if x.Bytes == 0 {
+		return nil, fmt.Errorf("%s holds nothing but zeros", path)
+	}
+	return x, nil
+}
+
+// errEnough ends the reading at the limit.
+var errEnough = errors.New("enough")
+
+func (x *Extents) add(elem zones.Elem, raw []byte, limit int64) error {
+	if codec.IsZero(raw) {
+		x.Zeros += int64(len(raw))
+		return nil
+	}
+	if x.Bytes += int64(len(raw)); x.Bytes > limit {
+		x.Bytes -= int64(len(raw))
+		return errEnough
+	}
+	x.list = append(x.list, extent{elem, append([]byte(nil), raw...)})
+	return nil
+}
+
+func (x *Extents) plain(ctx context.Context, r io.Reader, limit int64) error {
+	buf := make([]byte, extentBytes)
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := io.ReadFull(r, buf)
+		if n > 0 {
+			whole := buf[:zones.PageRound(int64(n))]
+			clear(whole[n:])
+			if aerr := x.add(zones.Bytes, whole, limit); aerr != nil {
+				return aerr
+			}
+		}
+		if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (x *Extents) dmtcp(ctx context.Context, f *os.File, path string, limit int64) error {
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	s, err := dmtcp.NewScanner(path, f, fi.Size())
+	if err != nil {
+		return err
+	}
+	for {
+		rec, err := s.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil && rec.Data > 0 {
+			err = x.plain(ctx, s, limit)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Codecs tries every codec on the extents. Progress, if not nil, is told the
+// bytes encoded since the last call; 4 × Bytes in all.
+func (x *Extents) Codecs(ctx context.Context, progress func(int64)) ([]CodecResult, error) {
+	var out []CodecResult
+	for _, s := range []codec.Setting{codec.UseNone, codec.UseS2, codec.UseZstd, codec.UseGzip} {
+		r, err := x.codec(ctx, s, progress)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+func (x *Extents) codec(ctx context.Context, setting codec.Setting, progress func(int64)) (CodecResult, error) {
+	enc := codec.NewEncoder(setting, codec.Options{})
+	var dec codec.Decoder
+	var encoding, decoding time.Duration
+	var raw, filtered int64
+	r := CodecResult{Codec: setting.String(), Bytes: x.Bytes}
+	var buf []byte
+	for _, e := range x.list {
+		if err := ctx.Err(); err != nil {
+			return r, err
+		}
+		n := int64(len(e.raw))
+		start := time.Now()
+		p := enc.Encode(e.raw, e.elem)
+		encoding += time.Since(start)
+		if len(buf) < len(e.raw) {
+			buf = make([]byte, len(e.raw))
+		}
+		start = time.Now()
+		if err := dec.Decode(buf[:n], p.Data, p.ID, p.Filter); err != nil {
+			return r, fmt.Errorf("%v: %w", setting, err)
+		}
+		decoding += time.Since(start)
+		r.Stored += zones.PageRound(int64(len(p.Data)))
+		if p.ID == codec.Raw {
+			raw += n
+		}
+		if p.Filter != codec.NoFilter {
+			filtered += n
+		}
+		if progress != nil {
+			progress(n)
+		}
+	}
+	r.Ratio = float64(r.Bytes) / float64(r.Stored)
+	r.Raw, r.Filtered = float64(raw)/float64(r.Bytes), float64(filtered)/float64(r.Bytes)
+	r.Encode, r.Decode = rate(r.Bytes, encoding), rate(r.Bytes, decoding)
+	if r.Ratio > 1 {
+		r.PaysBelow = r.Encode * (r.Ratio - 1) / r.Ratio
+	}
+	return r, nil
+}
+
+func rate(n int64, d time.Duration) float64 {
+	return float64(n) / max(d, time.Nanosecond).Seconds()
+}
