@@ -1,0 +1,185 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"ckpt/image/plan"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// A pull is what a round needs of one rank.
+type pull struct {
+	from   int
+	ranges []Range
+}
+
+// A run is what one operation writes.
+type run struct {
+	file   int
+	offset int64
+	data   []byte
+	own    bool // memory of the caller, not of the slot
+}
+
+// gather makes s ready to be written as round k.
+func (w *writer) gather(ctx context.Context, s *slot, k int, r plan.Round) error {
+	start := w.opt.Clock()
+	s.round = k
+	used := w.findPulls(s, r.Gathers)
+	if err := w.findRuns(s, r.Writes, used); err != nil {
+		return err
+	}
+	if err := w.pullAll(ctx, s); err != nil {
+		return err
+	}
+	w.stats.Rounds++
+	w.stats.Pulls += w.messages(s)
+	w.stats.Pulled += used
+	w.stats.GatherTime += w.opt.Clock().Sub(start)
+	return nil
+}
+
+// findPulls finds out what to pull, and returns how many bytes of the buffer
+// that fills.
+func (w *writer) findPulls(s *slot, gathers []plan.Gather) (used int64) {
+	s.pulls = s.pulls[:0]
+	// The pulls refer to the ranges, which must not move therefore.
+	s.ranges = slices.Grow(s.ranges[:0], len(gathers))
+	first := 0
+	for _, g := range gathers {
+		if g.Buffer == plan.InPlace {
+			continue
+		}
+		end := g.Buffer + g.Bytes
+		s.ranges = append(s.ranges, Range{Key: g.Key, Offset: g.Offset, P: w.memory(s)[g.Buffer:end:end]})
+		used = max(used, end)
+		n := len(s.pulls)
+		if n == 0 || s.pulls[n-1].from != g.From {
+			s.pulls = append(s.pulls, pull{from: g.From})
+			first, n = len(s.ranges)-1, n+1
+		}
+		s.pulls[n-1].ranges = s.ranges[first:]
+	}
+	return used
+}
+
+// findRuns finds out what to write. Behind the used part of the buffer it puts
+// what cannot be written from where it is.
+func (w *writer) findRuns(s *slot, writes []plan.Write, used int64) error {
+	s.runs = s.runs[:0]
+	for i := range writes {
+		offset, first := writes[i].Offset, len(s.runs)
+		for _, part := range writes[i].Parts {
+			r := run{file: writes[i].File, offset: offset}
+			offset += part.Bytes
+			if part.Buffer != plan.InPlace {
+				r.data = s.mem[part.Buffer : part.Buffer+part.Bytes]
+			} else {
+				mem, err := w.own(part)
+				if err != nil {
+					return err
+				}
+				if r.own = !w.opt.Direct || isAligned(mem); r.own {
+					r.data = mem
+				} else {
+					r.data = w.memory(s)[used : used+part.Bytes]
+					used += int64(copy(r.data, mem))
+					w.stats.Aligned += part.Bytes
+				}
+			}
+			s.add(r, first)
+		}
+	}
+	return nil
+}
+
+// add puts r at the end of the runs, which belong to one write from the first on.
+func (s *slot) add(r run, first int) {
+	if n := len(s.runs); n > first && s.runs[n-1].own == r.own && adjoins(s.runs[n-1].data, r.data) {
+		last := &s.runs[n-1]
+		last.data = last.data[:len(last.data)+len(r.data)]
+		return
+	}
+	s.runs = append(s.runs, r)
+}
+
+// own returns the memory of a part in place.
+func (w *writer) own(part plan.Part) ([]byte, error) {
+	mem := w.opt.Own(part.Key)
+	if end := part.Offset + part.Bytes; end > int64(len(mem)) {
+		return nil, w.fail(Error{
+			Op: Gather, From: w.rank, Key: part.Key, Offset: part.Offset, Bytes: part.Bytes,
+			Err: fmt.Errorf("the piece has %d bytes", len(mem)),
+		})
+	}
+	return mem[part.Offset : part.Offset+part.Bytes], nil
+}
+
+// messages returns how many pulls of the Puller a round takes.
+func (w *writer) messages(s *slot) int64 {
+	if w.batch != nil {
+		return int64(len(s.pulls))
+	}
+	return int64(len(s.ranges))
+}
+
+// pullAll fills the buffer.
+func (w *writer) pullAll(ctx context.Context, s *slot) error {
+	if !w.plan.Settings.P2 || len(s.pulls) < 2 {
+		for i := range s.pulls {
+			if err := w.pull(ctx, s, &s.pulls[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var g errgroup.Group
+	for i := range s.pulls {
+		g.Go(func() error { return w.pull(ctx, s, &s.pulls[i]) })
+	}
+	return g.Wait()
+}
+
+// pull fetches what comes from one rank.
+func (w *writer) pull(ctx context.Context, s *slot, p *pull) error {
+	if w.batch != nil {
+		return w.message(ctx, s, p.from, p.ranges, func() error { return w.batch.PullAll(ctx, p.from, p.ranges) })
+	}
+	for i := range p.ranges {
+		r := &p.ranges[i]
+		err := w.message(ctx, s, p.from, p.ranges[i:i+1], func() error { return w.opt.Pull.Pull(ctx, p.from, r.Key, r.Offset, r.P) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// message makes one call of the Puller, for some ranges.
+func (w *writer) message(ctx context.Context, s *slot, from int, ranges []Range, call func() error) error {
+	var bytes int64
+	for i := range ranges {
+		bytes += int64(len(ranges[i].P))
+	}
+	start := w.opt.Clock()
+	err := ctx.Err()
+	switch {
+	case err != nil:
+	case w.opt.Pull == nil:
+		err = errors.New("Options.Pull is missing")
+	default:
+		err = call()
+	}
+	if err != nil {
+		return w.fail(Error{Op: Gather, From: from, Key: ranges[0].Key, Offset: ranges[0].Offset, Bytes: bytes, Err: err})
+	}
+	w.observe(Event{
+		Op: Gather, Round: s.round, Buffer: s.index, From: from, Key: ranges[0].Key, Offset: ranges[0].Offset, Bytes: bytes,
+		Start: start, End: w.opt.Clock(),
+	})
+	return nil
+}
