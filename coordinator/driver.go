@@ -14,6 +14,7 @@ import (
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
+	"ckpt/image/vfs"
 )
 
 // A driver runs one job: it carries the actions of the protocol out and feeds
@@ -54,9 +55,13 @@ type driver struct {
 	reuse      *image.File // the library zone of an earlier checkpoint, for tx
 	base       int         // checkpoint that tx may refer to, 0 none
 	complete   bool        // the next checkpoint must not refer to any
-	trusted    string      // path of a library zone that was verified
-	committing bool        // tx is with the goroutine that commits it
-	prunes     []func()    // waiting for the checkpoint under way
+	expect     int64       // bytes that the next one will store, about; 0 unknown
+	fs         vfs.FS      // of the store
+	stopOnFull bool
+	full       error    // why the run was stopped, if the storage was full
+	trusted    string   // path of a library zone that was verified
+	committing bool     // tx is with the goroutine that commits it
+	prunes     []func() // waiting for the checkpoint under way
 	segments   []string
 	restored   struct{ number, iter int } // what the generation begins with
 	checked    int                        // generation whose checkpoint was checked
@@ -95,7 +100,7 @@ type ticket struct {
 
 func newDriver(spec Spec, job *image.Job, store string, mapping Mapping, library libraryID, limits protocol.Limits, out Observer) *driver {
 	return &driver{spec: spec, job: job, store: store, mapping: mapping, nodes: mapping.Nodes(), library: library, limits: limits, out: out, log: slog.New(slog.DiscardHandler), launcher: local{}, network: "unix",
-		mail: make(chan func(), 256), done: make(chan struct{}), requests: map[int]*ticket{}}
+		fs: vfs.OS{}, mail: make(chan func(), 256), done: make(chan struct{}), requests: map[int]*ticket{}}
 }
 
 // drive runs the job to its end. The caller holds the job's lock.

@@ -53,6 +53,9 @@ func (d *driver) verdict() (*Result, error) {
 	}
 	o := d.outcome
 	d.result.Outcome = o.Result.String()
+	if d.full != nil && o.Result == protocol.StoppedByRequest {
+		return &d.result, d.full
+	}
 	if o.Result == protocol.Failed {
 		cause := errors.New(o.Text)
 		if len(o.Body) > 0 {

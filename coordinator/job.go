@@ -32,6 +32,10 @@ type Options struct {
 	// Interrupts asks the run to stop: the first after a last checkpoint, the
 	// second at once.
 	Interrupts <-chan struct{}
+	// StopOnFull ends the run when a checkpoint is given up because the storage
+	// is full; otherwise that checkpoint is skipped. The error answers to
+	// image.ErrStorageFull.
+	StopOnFull bool
 	// FS holds the store; nil is the machine's.
 	FS vfs.FS
 
@@ -228,6 +232,7 @@ func runJob(ctx context.Context, spec Spec, job *image.Job, store *image.Store, 
 		return nil, err
 	}
 	d.launcher, d.watch = launcher, opt.watch
+	d.fs, d.stopOnFull = opt.fileSystem(), opt.StopOnFull
 	if opt.Log != nil {
 		d.log = opt.Log
 	}

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 
 	"github.com/zeebo/blake3"
@@ -139,6 +140,14 @@ func (d *driver) report(n protocol.Notice) {
 		}
 		d.result.Lost++
 		d.event(&LostEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
+		if d.stopOnFull && d.full == nil && errors.Is(err, image.ErrStorageFull) {
+			d.full = fmt.Errorf("job %s was stopped: %w", d.job.Name(), err)
+			d.helpers.Go(func() {
+				d.post(func() {
+					d.request(protocol.Request{Stop: true, Now: true}, func(protocol.Answer, *CheckpointEvent, error) {})
+				})
+			})
+		}
 	case protocol.RankDied:
 		d.result.Failures++
 		node := -1

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"ckpt/coordinator/protocol"
@@ -18,6 +19,11 @@ import (
 // prepare makes room for a checkpoint in the store.
 func (d *driver) prepare(number int) {
 	tx, err := d.job.Begin(number)
+	if err == nil {
+		if err = d.checkRoom(); err != nil {
+			err = errors.Join(err, tx.Abort())
+		}
+	}
 	if err != nil {
 		d.later(protocol.CommitFailed{Number: number, Reason: err.Error(), Body: encode(reportError(err))})
 		return
@@ -28,6 +34,35 @@ func (d *driver) prepare(number int) {
 	if d.spec.LibraryOnce {
 		d.reuse = d.libraryFile()
 	}
+}
+
+// checkRoom fails when there is surely too little room for a checkpoint like the
+// last one, before anything is written.
+func (d *driver) checkRoom() error {
+	if d.expect == 0 {
+		return nil
+	}
+	free, err := d.fs.Free(d.store)
+	if err != nil || free >= d.expect {
+		return nil // what cannot be told is found out by writing
+	}
+	return fmt.Errorf("%w: the last checkpoint stored %.1f MiB, %.1f MiB are free in %s", image.ErrStorageFull,
+		float64(d.expect)/(1<<20), float64(free)/(1<<20), d.store)
+}
+
+// expected returns about what a checkpoint after m will store; 0 if that cannot be
+// told: the next one after a complete one may store much less.
+func (d *driver) expected(m *image.Manifest, base int) int64 {
+	if d.spec.Incremental && base == 0 {
+		return 0
+	}
+	n := m.StoredBytes
+	for _, f := range m.Files {
+		if f.Kind == image.KindLibrary && strings.HasPrefix(f.Path, fmt.Sprintf("%04d/", m.Number)) {
+			n -= f.Bytes // once
+		}
+	}
+	return n
 }
 
 // chooseBase returns the checkpoint that the next may refer to: the newest, which
@@ -103,7 +138,7 @@ func (d *driver) libraryFile() *image.File {
 // commit assembles the manifest and renames it into place.
 func (d *driver) commit(cp protocol.Checkpoint) {
 	m, err := d.manifest(cp)
-	tx := d.tx
+	tx, base := d.tx, d.base
 	d.tx, d.committing = nil, true
 	d.helpers.Go(func() {
 		if err == nil {
@@ -119,6 +154,7 @@ func (d *driver) commit(cp protocol.Checkpoint) {
 				return
 			}
 			d.result.taken = m
+			d.expect = d.expected(m, base)
 			d.step(protocol.Committed{Number: cp.Number})
 		})
 	})

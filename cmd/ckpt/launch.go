@@ -46,11 +46,13 @@ type running struct {
 	fail        []string
 	autoRestart bool
 	silence     string
+	onFull      string
 }
 
 func (r *running) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&r.fail, "fail", nil, "inject a failure: rank=R@iter=I, node=K@iter=I, rank=R@t=DUR, mtbf=DUR[,seed=S]")
 	f.BoolVar(&r.autoRestart, "auto-restart", false, "restart from the last checkpoint when a rank dies")
+	f.StringVar(&r.onFull, "on-full", "skip", "when the storage is full: skip the checkpoint, or stop the job (exit status 6)")
 	f.StringVar(&r.silence, "silence", "10s", "declare a rank dead that gives no sign of life for so long")
 }
 
@@ -72,6 +74,10 @@ func (r *running) options(g *globals) (coordinator.Options, error) {
 		return opt, &coordinator.UsageError{Text: fmt.Sprintf("--silence %s: not a duration of at least 100ms", r.silence)}
 	}
 	opt.Limits.Silence = silence
+	if r.onFull != "skip" && r.onFull != "stop" {
+		return opt, &coordinator.UsageError{Text: fmt.Sprintf("--on-full %s: neither skip nor stop", r.onFull)}
+	}
+	opt.StopOnFull = r.onFull == "stop"
 	return opt, nil
 }
 
