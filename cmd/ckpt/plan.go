@@ -116,7 +116,9 @@ func runPlan(g *globals, o *layoutOptions, app string) error {
 		}
 	}
 	d.Zones = m.zones
-	d.Summary = p.Summary()
+	add, done := g.progress("plan", fileBytes(p))
+	d.Summary = p.Summarize(add)
+	done()
 	d.Notes = o.idle(p.Settings)
 	if m.zones.Library == 0 {
 		d.Notes = append(d.Notes, "the library zone is left out; --library SIZE adds it, once")
@@ -412,4 +414,11 @@ func (g *globals) printSchedule(d *writePlan) error {
 		return err
 	}
 	return g.printMore(int(w.Rounds) - len(d.Schedule.Rounds))
+}
+
+func fileBytes(p *plan.Plan) (n int64) {
+	for _, f := range p.Files {
+		n += f.Bytes
+	}
+	return n
 }

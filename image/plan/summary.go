@@ -58,7 +58,11 @@ func (w *Work) add(o Work) {
 }
 
 // Summary counts. It goes through the rounds of all writers.
-func (p *Plan) Summary() Summary {
+func (p *Plan) Summary() Summary { return p.Summarize(func(int64) {}) }
+
+// Summarize is Summary with progress: it is told the bytes of files gone through
+// since the last call, and at the end has been told FileBytes.
+func (p *Plan) Summarize(progress func(int64)) Summary {
 	s := Summary{
 		Settings: p.Settings,
 		Ranks:    len(p.mapping.ranks),
@@ -79,7 +83,9 @@ func (p *Plan) Summary() Summary {
 		s.Work.add(w.Work)
 		s.MaxRounds = max(s.MaxRounds, w.Rounds)
 		s.PeakBuffer = max(s.PeakBuffer, w.BufferBytes)
+		progress(w.Bytes)
 	}
+	progress(s.FileBytes - s.Work.Bytes) // headers and holes
 	p.countStripes(&s)
 	return s
 }
