@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,7 +57,9 @@ type driver struct {
 	reuse      *image.File // the library zone of an earlier checkpoint, for tx
 	base       int         // checkpoint that tx may refer to, 0 none
 	complete   bool        // the next checkpoint must not refer to any
-	expect     int64       // bytes that the next one will store, about; 0 unknown
+	line       lineage     // of the ranks' memory
+	expect     int64       // the least that a checkpoint has stored; 0 unknown
+	checks     int         // of the room for one
 	fs         vfs.FS      // of the store
 	stopOnFull bool
 	full       error    // why the run was stopped, if the storage was full
@@ -118,6 +122,8 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 	}
 	d.machine = protocol.NewCoordinator(cfg)
 	d.parent = cfg.From
+	d.line = lineage{slices.Sorted(maps.Keys(cfg.Known))}
+	d.line.restored(cfg.From)
 	d.began = time.Now()
 	d.result = Result{Type: "result", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mode: d.spec.Mode,
 		Iterations: d.spec.Iterations, Restarts: []int{}}

@@ -34,8 +34,8 @@ func Prune(ctx context.Context, job *image.Job, keep int) (*Pruned, error) {
 	return prune(job, keep)
 }
 
-func prune(job *image.Job, keep int) (*Pruned, error) {
-	removed, freed, err := job.Prune(keep)
+func prune(job *image.Job, keep int, also ...int) (*Pruned, error) {
+	removed, freed, err := job.Prune(keep, also...)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,8 @@ func (d *driver) prune(keep int, answers chan<- reply) {
 		return
 	}
 	d.prunes = append(d.prunes, func() {
-		p, err := prune(d.job, keep)
+		// Newer checkpoints may be of a future that this run has left aside.
+		p, err := prune(d.job, keep, d.line.newest())
 		r := reply{Pruned: p}
 		if err != nil {
 			detail := reportError(err)

@@ -38,9 +38,6 @@ type state struct {
 	history *image.History // nil: every checkpoint is complete by itself
 }
 
-// maxAge bounds the number of earlier checkpoints that one depends on.
-const maxAge = 16
-
 // newState allocates the memory of a rank and fills it, from a checkpoint or
 // with the initial fields.
 func newState(ctx context.Context, fsys vfs.FS, id int, cfg *welcome) (*state, error) {
@@ -55,7 +52,7 @@ func newState(ctx context.Context, fsys vfs.FS, id int, cfg *welcome) (*state, e
 	}
 	s.codec = image.NewCodec(setting, 0)
 	if cfg.Spec.Incremental {
-		s.history = image.NewHistory(maxAge)
+		s.history = image.NewHistory()
 	}
 	store, err := image.OpenStore(fsys, cfg.StoreDir)
 	if err != nil {
@@ -121,7 +118,7 @@ func (s *state) write(ctx context.Context, number int, order writeOrder, pending
 		case image.KindShared:
 			h.Node = s.node
 		}
-		opt := image.WriteOptions{Codec: s.codec, History: s.history, Base: order.Base, Progress: progress}
+		opt := image.WriteOptions{Codec: s.codec, History: s.history, Base: order.Base, Oldest: order.Oldest, Progress: progress}
 		if kind == image.KindLibrary {
 			opt.History = nil // it is written when there is none to refer to
 		}

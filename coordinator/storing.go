@@ -36,47 +36,83 @@ func (d *driver) prepare(number int) {
 	}
 }
 
-// checkRoom fails when there is surely too little room for a checkpoint like the
-// last one, before anything is written.
+// checkRoom fails when there is surely too little room for a checkpoint, before
+// anything is written. Every second time it lets the writing find out.
 func (d *driver) checkRoom() error {
-	if d.expect == 0 {
+	d.checks++
+	if d.expect == 0 || d.stopOnFull || d.checks%2 == 0 {
 		return nil
 	}
 	free, err := d.fs.Free(d.store)
 	if err != nil || free >= d.expect {
 		return nil // what cannot be told is found out by writing
 	}
-	return fmt.Errorf("%w: the last checkpoint stored %.1f MiB, %.1f MiB are free in %s", image.ErrStorageFull,
+	return fmt.Errorf("%w: no checkpoint of this run stored less than %.1f MiB, %.1f MiB are free in %s", image.ErrStorageFull,
 		float64(d.expect)/(1<<20), float64(free)/(1<<20), d.store)
 }
 
-// expected returns about what a checkpoint after m will store; 0 if that cannot be
-// told: the next one after a complete one may store much less.
-func (d *driver) expected(m *image.Manifest, base int) int64 {
+// learnSize keeps the least that a checkpoint has stored. Those that are complete
+// say nothing about the next one, which may store much less; the library zone is
+// stored once.
+func (d *driver) learnSize(m *image.Manifest, base int) {
 	if d.spec.Incremental && base == 0 {
-		return 0
+		return
 	}
 	n := m.StoredBytes
 	for _, f := range m.Files {
 		if f.Kind == image.KindLibrary && strings.HasPrefix(f.Path, fmt.Sprintf("%04d/", m.Number)) {
-			n -= f.Bytes // once
+			n -= f.Bytes
 		}
 	}
-	return n
+	if d.expect == 0 || n < d.expect {
+		d.expect = n
+	}
 }
 
-// chooseBase returns the checkpoint that the next may refer to: the newest, which
-// nobody prunes. After a checkpoint that could not be committed the next is
-// complete by itself: perhaps a file that it referred to is damaged.
+// maxAge bounds the number of earlier checkpoints that one depends on.
+const maxAge = 15
+
+// A lineage is the checkpoints that the memory of the ranks descends from.
+type lineage struct {
+	numbers []int // ascending; of those before the run, the ones there were
+}
+
+// restored says that the ranks begin with checkpoint n, 0 the beginning.
+func (l *lineage) restored(n int) {
+	l.numbers = slices.DeleteFunc(l.numbers, func(k int) bool { return k > n })
+}
+
+func (l *lineage) committed(n int) { l.numbers = append(l.numbers, n) }
+
+// newest returns the last one, 0 if there is none.
+func (l *lineage) newest() int {
+	if len(l.numbers) == 0 {
+		return 0
+	}
+	return l.numbers[len(l.numbers)-1]
+}
+
+// oldest returns the oldest that the next may depend on.
+func (l *lineage) oldest() int {
+	if len(l.numbers) <= maxAge {
+		return 0
+	}
+	return l.numbers[len(l.numbers)-maxAge]
+}
+
+// chooseBase returns the checkpoint that the next may refer to: the newest that
+// the ranks descend from, unless it was pruned. After a checkpoint that could not
+// be committed the next is complete by itself: perhaps a file that it referred to
+// is damaged.
 func (d *driver) chooseBase() int {
 	if !d.spec.Incremental || d.complete {
 		return 0
 	}
-	n, err := d.job.Latest()
-	if err != nil {
-		return 0
+	numbers, err := d.job.Checkpoints()
+	if n := d.line.newest(); err == nil && slices.Contains(numbers, n) {
+		return n
 	}
-	return n
+	return 0
 }
 
 // later posts an event from within the loop, whose mailbox may be full.
@@ -91,7 +127,7 @@ func (d *driver) order(rank int) writeOrder {
 	if d.tx == nil {
 		return o // Begin failed: the checkpoint is being given up
 	}
-	o.Base = d.base
+	o.Base, o.Oldest = d.base, d.line.oldest()
 	o.Rank = d.tx.RankPath(rank)
 	node := d.nodes[rank]
 	if d.spec.SharedOnce && (rank == 0 || d.nodes[rank-1] != node) {
@@ -154,7 +190,8 @@ func (d *driver) commit(cp protocol.Checkpoint) {
 				return
 			}
 			d.result.taken = m
-			d.expect = d.expected(m, base)
+			d.line.committed(m.Number)
+			d.learnSize(m, base)
 			d.step(protocol.Committed{Number: cp.Number})
 		})
 	})
@@ -244,6 +281,7 @@ func (d *driver) discard() {
 func (d *driver) examine(number int) {
 	gen := d.gen
 	d.restored.number, d.restored.iter = number, 0
+	d.line.restored(number)
 	if number == 0 {
 		d.checked = gen
 		return

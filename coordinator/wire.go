@@ -39,6 +39,8 @@ type writeOrder struct {
 	WithLibrary bool `json:"with_library,omitempty"`
 	// Base is the checkpoint to whose extents references may be made, 0 none.
 	Base int `json:"base,omitempty"`
+	// Oldest is the oldest checkpoint that may hold what is referred to.
+	Oldest int `json:"oldest,omitempty"`
 }
 
 // writeReport is what a rank has written.

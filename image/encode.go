@@ -83,7 +83,7 @@ func (e *chunkEncoder) encode(c chunk) []byte {
 		}
 		if e.w.opt.History != nil {
 			rec.id = IDOf(mem)
-			if at, ok := e.w.past.find(r.Name, rec.offset, poolKey{rec.id, len(mem)}); ok {
+			if at, ok := e.w.past.find(r.Name, rec.offset, poolKey{rec.id, len(mem)}, e.w.opt.Oldest); ok {
 				region, offset := rec.region, rec.offset
 				*rec = at.extent
 				rec.region, rec.offset, rec.fileRef = region, offset, 0
@@ -189,7 +189,7 @@ func (q *queue) end() int64 {
 	return q.at
 }
 
-// A room takes room on the disk ahead of the writes, a step at a time: how much
+// A room takes room on the disk ahead of the writes, a little at a time: how much
 // will be needed is not known, and what one rank takes in vain another lacks.
 type room struct {
 	mu    sync.Mutex
@@ -199,23 +199,29 @@ type room struct {
 	limit int64
 }
 
-const roomStep = 64 << 20
+// Room is taken from roomFrom bytes on, a quarter of what has been written, at
+// least roomStep and at most roomMost: every time, the writes under way are waited
+// for.
+const (
+	roomFrom = 16 << 20
+	roomStep = 4 << 20
+	roomMost = 64 << 20
+)
 
-// begin takes the first step. No more than limit will be taken.
+// begin is told what the file will be at most.
 func (r *room) begin(f vfs.File, limit int64) {
 	r.f, _ = f.(vfs.Preallocator)
 	r.full, r.taken, r.limit = false, 0, limit
-	r.need(1)
 }
 
 // need is told up to where the file is to be written.
 func (r *room) need(end int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.f == nil || r.full || end <= r.taken {
+	if r.f == nil || r.full || end <= r.taken || end < roomFrom {
 		return
 	}
-	size := min((end+roomStep-1)/roomStep*roomStep, r.limit)
+	size := min(end+min(max(end/4, roomStep), roomMost), r.limit)
 	if size <= r.taken {
 		return
 	}

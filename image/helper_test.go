@@ -148,7 +148,7 @@ func (k *taker) write(tx *Tx) (*Manifest, error) {
 	m := testManifest(tx.number)
 	one := func(name string, h Header, ranks []int, regions []zones.Region) error {
 		h.Job, h.Number = testJob, tx.number
-		info, err := Write(context.Background(), k.fs, name, h, regions, WriteOptions{Depth: 1, ExtentBytes: 8192, History: NewHistory(1)})
+		info, err := Write(context.Background(), k.fs, name, h, regions, WriteOptions{Depth: 1, ExtentBytes: 8192, History: NewHistory()})
 		if err != nil {
 			return err
 		}
@@ -202,7 +202,7 @@ func writeDelta(fsys vfs.FS, name string, h Header, regions []zones.Region, j *J
 	if err != nil {
 		return File{}, err
 	}
-	history := NewHistory(1 << 20)
+	history := NewHistory()
 	if err := j.Recall(history, m, m.Files[deltaRank].Path); err != nil {
 		return File{}, err
 	}

@@ -10,28 +10,23 @@ import (
 // loaded, so that what has not changed since is not stored again. Extents are
 // compared by their place, and by the hash of their contents.
 //
-// References always lead to the file that holds the bytes. An extent whose file
-// has become MaxAge checkpoints old is stored anew, so that a checkpoint depends
-// on no more than that many earlier ones.
+// References always lead to the file that holds the bytes. An extent whose file is
+// of a checkpoint before WriteOptions.Oldest is stored anew, so that a checkpoint
+// does not depend on all that there ever were.
 //
 // It may be used by several goroutines. It takes about 150 bytes per extent.
 type History struct {
-	maxAge int
-	mu     sync.Mutex
-	files  map[string]map[int]*past // by name without directory, and checkpoint
+	mu    sync.Mutex
+	files map[string]map[int]*past // by name without directory, and checkpoint
 }
 
 // NewHistory returns an empty history.
-func NewHistory(maxAge int) *History {
-	return &History{maxAge: max(maxAge, 1), files: make(map[string]map[int]*past)}
-}
+func NewHistory() *History { return &History{files: make(map[string]map[int]*past)} }
 
 // past is what a file of a checkpoint held.
 type past struct {
 	number  int
-	maxAge  int
 	extents map[pastKey]poolEntry
-	next    int // number of the checkpoint that is being written
 }
 
 type pastKey struct {
@@ -40,9 +35,9 @@ type pastKey struct {
 	poolKey
 }
 
-// find returns where an extent of this place and contents is stored, if it is
-// not too old.
-func (p *past) find(region string, offset int64, key poolKey) (poolEntry, bool) {
+// find returns where an extent of this place and contents is stored, if that is
+// in a file of checkpoint oldest or a later one.
+func (p *past) find(region string, offset int64, key poolKey, oldest int) (poolEntry, bool) {
 	if p == nil {
 		return poolEntry{}, false
 	}
@@ -51,7 +46,7 @@ func (p *past) find(region string, offset int64, key poolKey) (poolEntry, bool) 
 		return at, false
 	}
 	holder, ok := parsePathNumber(at.file.path)
-	return at, ok && p.next-holder < p.maxAge
+	return at, ok && holder >= oldest
 }
 
 // of returns what the file of this name held in checkpoint base; nil if that is
@@ -62,12 +57,7 @@ func (h *History) of(file string, base int) *past {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p := h.files[filepath.Base(file)][base]
-	if p == nil {
-		return nil
-	}
-	next, _ := parseNumber(filepath.Base(filepath.Dir(file)))
-	return &past{number: p.number, maxAge: h.maxAge, extents: p.extents, next: next}
+	return h.files[filepath.Base(file)][base]
 }
 
 // remember keeps what w has written, besides what its base held: only one of

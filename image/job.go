@@ -174,3 +174,28 @@ func parseNumber(s string) (int, bool) {
 func parsePathNumber(p string) (int, bool) {
 	return parseNumber(strings.TrimSuffix(path.Dir(p), "/"))
 }
+
+// Stored returns the bytes of all container files of the job, also of those that
+// are kept for the sake of later checkpoints only.
+func (j *Job) Stored() (int64, error) {
+	numbers, err := j.numbers()
+	if err != nil {
+		return 0, err
+	}
+	var n int64
+	for _, k := range numbers {
+		entries, err := j.fs.ReadDir(j.numberDir(k))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // swept this moment
+		}
+		if err != nil {
+			return 0, opError("list", j.numberDir(k), -1, err)
+		}
+		for _, e := range entries {
+			if fi, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), ".img") {
+				n += fi.Size()
+			}
+		}
+	}
+	return n, nil
+}

@@ -48,7 +48,7 @@ func roundTrip(t *rapid.T, fsys vfs.FS, dir string) {
 		Codec:       NewCodec(rapid.SampledFrom([]codec.Setting{codec.UseAuto, codec.UseNone, codec.UseGzip, codec.UseZstd, codec.UseS2}).Draw(t, "codec"), 0),
 	}
 	if rapid.Bool().Draw(t, "incremental") {
-		opt.History = NewHistory(rapid.IntRange(1, 4).Draw(t, "max age"))
+		opt.History = NewHistory()
 	}
 	var told int64
 	opt.Progress = func(n int64) { told += n }
@@ -125,6 +125,7 @@ func later(t *rapid.T, fsys vfs.FS, j *Job, regions []zones.Region, opt WriteOpt
 			t.Fatal(err)
 		}
 		opt.Base = n - 1
+		opt.Oldest = rapid.IntRange(0, n).Draw(t, "oldest")
 		info, err := Write(ctx, fsys, tx.RankPath(0), Header{Job: testJob, Number: n, Kind: KindRank}, regions, opt)
 		if err != nil {
 			t.Fatal(err)

@@ -32,8 +32,9 @@ func (j *Job) Sweep() (removed []string, err error) {
 // Sound is a checkpoint whose manifest can be read and whose files have the
 // right length, header, index and trailer; the payload is Verify's to check. A
 // damaged checkpoint does not count as kept, or the last one that can be
-// restored might go; newer than the oldest kept one, it stays.
-func (j *Job) Prune(keep int) (removed []int, freed int64, err error) {
+// restored might go; newer than the oldest kept one, it stays. So do those in
+// also, if keep is not 0.
+func (j *Job) Prune(keep int, also ...int) (removed []int, freed int64, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := j.locked("prune"); err != nil {
@@ -52,6 +53,9 @@ func (j *Job) Prune(keep int) (removed []int, freed int64, err error) {
 	// The manifests go first, oldest first, each durably: when a file goes, no
 	// manifest that names it can come back.
 	for _, n := range all[:j.prunable(all, keep)] {
+		if keep > 0 && slices.Contains(also, n) {
+			continue
+		}
 		if err := j.uncommit(n); err != nil {
 			return removed, 0, opError("prune", j.numberDir(n), -1, err)
 		}

@@ -47,9 +47,10 @@ type WriteOptions struct {
 	Codec *Codec
 	// History, if not nil, remembers what is written. Extents that have not
 	// changed since checkpoint Base become references to where they are stored;
-	// with Base 0, or one that History does not know, all are stored.
-	History *History
-	Base    int
+	// with Base 0, or one that History does not know, all are stored. So are those
+	// that lie in files of checkpoints before Oldest.
+	History      *History
+	Base, Oldest int
 	// Progress, if not nil, is told the bytes of memory dealt with since the
 	// last call. It is never called twice at once.
 	Progress func(int64)
@@ -258,7 +259,8 @@ func (w *writer) fill(ctx context.Context, f vfs.File) error {
 
 // writePayload encodes and writes the chunks, Depth of them at a time, so that
 // the disk is busy with one while the next is encoded. Places in the file are
-// given out in the order of the chunks: the file does not depend on who is fast.
+// given out in the order of the chunks: the file does not depend on who is fast,
+// unless codec.UseAuto does.
 func (w *writer) writePayload(ctx context.Context, f vfs.File) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64

@@ -72,7 +72,11 @@ func runListJobs(g *globals) error {
 		for _, m := range checkpoints {
 			line.App, line.NP = m.App, m.NP
 			line.Checkpoints = append(line.Checkpoints, m.Number)
-			line.StoredBytes += m.StoredBytes
+		}
+		if job, err := store.Job(name); err == nil {
+			stored, err := job.Stored()
+			line.StoredBytes = stored
+			failed = errors.Join(failed, err)
 		}
 		lines = append(lines, line)
 	}
