@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -71,13 +70,6 @@ func sameImported(job *image.Job, have, want *Spec) error {
 			"import under another --job"}
 	}
 	return nil
-}
-
-// decodeImported reads the description of an imported job.
-func decodeImported(b []byte) (*Spec, bool) {
-	var s Spec
-	err := json.Unmarshal(b, &s)
-	return &s, err == nil && s.Origin != "" && s.NP >= 1
 }
 
 // checkOwn refuses to run what was imported.

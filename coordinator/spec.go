@@ -108,12 +108,12 @@ func (s *Spec) encode() ([]byte, error) {
 }
 
 func decodeSpec(b []byte) (*Spec, error) {
-	if s, ok := decodeImported(b); ok {
-		return s, nil
-	}
 	var s Spec
 	if err := json.Unmarshal(b, &s); err != nil {
 		return nil, err
+	}
+	if s.Origin != "" && s.NP >= 1 {
+		return &s, nil // nothing of it will run
 	}
 	if s.NP < 1 || len(s.Mapping) == 0 {
 		return nil, fmt.Errorf("np %d, mapping %q: not a job", s.NP, s.Mapping)

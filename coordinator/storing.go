@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"ckpt/coordinator/protocol"
@@ -58,10 +57,10 @@ func (d *driver) learnSize(m *image.Manifest, base int) {
 	if d.spec.Incremental && base == 0 {
 		return
 	}
-	n := m.StoredBytes
+	n := int64(0)
 	for _, f := range m.Files {
-		if f.Kind == image.KindLibrary && strings.HasPrefix(f.Path, fmt.Sprintf("%04d/", m.Number)) {
-			n -= f.Bytes
+		if f.Kind != image.KindLibrary {
+			n += f.Bytes
 		}
 	}
 	if d.expect == 0 || n < d.expect {

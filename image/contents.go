@@ -12,23 +12,6 @@ import (
 	"ckpt/zones"
 )
 
-// Inspect reads what a container file says of itself: its header and its
-// regions, without their memory. Header, index and trailer are checked, the
-// payload is not.
-func Inspect(fsys vfs.FS, path string) (Header, []zones.Region, FileInfo, error) {
-	c, err := openContainer(fsys, path)
-	if err != nil {
-		return Header{}, nil, FileInfo{}, err
-	}
-	defer c.Close()
-	info := FileInfo{Path: path, Bytes: c.size}
-	regions := c.regions()
-	for _, r := range regions {
-		info.Zones.Add(r.Zone, r.Size)
-	}
-	return c.header, regions, info, nil
-}
-
 // IsImage reports whether a file that begins with head is a container file.
 func IsImage(head []byte) bool {
 	return len(head) >= len(headerMagic) && string(head[:len(headerMagic)]) == headerMagic
@@ -47,7 +30,6 @@ func (c *container) regions() []zones.Region {
 type Contents struct {
 	c       *container
 	refs    []*container
-	Header  Header
 	Regions []zones.Region // without memory
 	first   []int          // extent of each region, and one more
 	readers sync.Pool      // of extentReaders, for their decoders and buffers
@@ -63,7 +45,7 @@ func (j *Job) Open(m *Manifest, path string) (*Contents, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Contents{c: c, Header: c.header, Regions: c.regions()}
+	o := &Contents{c: c, Regions: c.regions()}
 	for _, ref := range c.index.files {
 		x, err := j.openRef(c, ref)
 		if err != nil {

@@ -1,8 +1,10 @@
 package image
 
 import (
+	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"sync"
 )
 
@@ -100,19 +102,23 @@ func (h *History) keep(name string, p *past, base int) {
 // Recall fills h with what a file of checkpoint m holds, so that the first
 // checkpoint after a restart can refer to it.
 func (j *Job) Recall(h *History, m *Manifest, file string) error {
-	c, err := j.Open(m, file)
+	i := slices.IndexFunc(m.Files, func(f File) bool { return f.Path == file })
+	if i < 0 {
+		return opError("open", file, -1, fmt.Errorf("checkpoint %d has no such file", m.Number))
+	}
+	c, err := j.openFile(m, m.Files[i])
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	holders := []*poolFile{{path: file, digest: c.c.trailer.digest, closed: true}}
-	for _, ref := range c.c.index.files {
+	holders := []*poolFile{{path: file, digest: c.trailer.digest, closed: true}}
+	for _, ref := range c.index.files {
 		holders = append(holders, &poolFile{path: ref.path, digest: ref.digest, closed: true})
 	}
 	p := &past{number: m.Number, extents: make(map[pastKey]poolEntry)}
-	for _, e := range c.c.index.extents {
+	for _, e := range c.index.extents {
 		if ID(e.id) != (ID{}) {
-			p.add(c.c.index, e, holders[e.fileRef])
+			p.add(c.index, e, holders[e.fileRef])
 		}
 	}
 	h.keep(path.Base(file), p, m.Number)

@@ -75,20 +75,18 @@ func (j *Job) AddTo(p *Pool, m *Manifest) error {
 			return err
 		}
 	}
-	own := formatNumber(m.Number)
-	for _, x := range found {
-		f := x.entry.file
-		if path.Dir(f.path) != own {
-			used := int64(0)
-			for _, n := range live[f] {
-				used += n
-			}
-			if used < size[f]/2 {
-				continue
-			}
-			live[f] = map[int64]int64{0: size[f]} // counted
+	worth := make(map[*poolFile]bool)
+	for f, extents := range live {
+		used := int64(0)
+		for _, n := range extents {
+			used += n
 		}
-		p.put(x.key, x.entry)
+		worth[f] = path.Dir(f.path) == formatNumber(m.Number) || used >= size[f]/2
+	}
+	for _, x := range found {
+		if worth[x.entry.file] {
+			p.put(x.key, x.entry)
+		}
 	}
 	return nil
 }

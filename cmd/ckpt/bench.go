@@ -84,7 +84,7 @@ func runBenchCodec(ctx context.Context, g *globals, file, limitText string) erro
 	defer stop()
 	x, err := bench.ReadExtents(ctx, file, limit)
 	if err != nil {
-		return zonesError(err)
+		return sourceError(err)
 	}
 	add, done := g.progress("codecs", 4*x.Bytes)
 	results, err := x.Codecs(ctx, add)

@@ -77,7 +77,7 @@ func runImport(ctx context.Context, g *globals, o *importOptions, names []string
 	}
 	set, err := foreign.Collect(ctx, names, foreign.CollectOptions{Rules: rules, Partial: o.partial})
 	if err != nil {
-		return zonesError(err)
+		return sourceError(err)
 	}
 	switch {
 	case set.Guessed:
@@ -114,7 +114,7 @@ func loadRules(file string) (*zones.Rules, error) {
 		if errors.As(err, &bad) {
 			return nil, errUsage{hinted{err, "docs/ZONES.md shows the form of the file"}}
 		}
-		return nil, zonesError(err)
+		return nil, sourceError(err)
 	}
 	return rules, nil
 }

@@ -87,8 +87,8 @@ areas are told apart, and a tutorial.`,
 	return cmd
 }
 
-// zonesError says whose fault an error is, and what to do about it.
-func zonesError(err error) error {
+// sourceError says whose fault an error is, and what to do about it.
+func sourceError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -117,10 +117,10 @@ func runZones(ctx context.Context, g *globals, o *zonesOptions, args []string) e
 	}
 	ps, err := o.read(ctx, g, rules, measure, args)
 	if err != nil && len(ps) == 0 {
-		return zonesError(err)
+		return sourceError(err)
 	}
 	// What can be read is shown; the rest decides the exit status.
-	return errors.Join(o.show(g, args, ps), zonesError(err))
+	return errors.Join(o.show(g, args, ps), sourceError(err))
 }
 
 func (o *zonesOptions) show(g *globals, args []string, ps []*zones.Process) error {

@@ -13,6 +13,7 @@ import (
 	"ckpt/image/vfs"
 	"ckpt/zones"
 	"ckpt/zones/dmtcp"
+	"ckpt/zones/source"
 )
 
 // A CodecResult is how one codec does on an image, in one goroutine.
@@ -58,16 +59,12 @@ func ReadExtents(ctx context.Context, path string, limit int64) (*Extents, error
 		return nil, err
 	}
 	defer f.Close()
-	head := make([]byte, 512)
-	n, err := io.ReadFull(f, head)
-	if err != nil && err != io.EOF && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, err
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
+	head, err := source.Head(f)
+	if err != nil {
 		return nil, err
 	}
 	x := &Extents{}
-	switch head = head[:n]; {
+	switch {
 	case image.IsImage(head):
 		err = image.OwnExtents(ctx, vfs.OS{}, path, func(elem zones.Elem, raw []byte) error { return x.add(elem, raw, limit) })
 	case dmtcp.IsImage(head):

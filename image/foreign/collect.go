@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -46,9 +45,6 @@ type Image struct {
 	packed bool
 	info   fs.FileInfo
 }
-
-// companionSuffix ends the name of the directory of shared files of an image.
-const companionSuffix = "_files"
 
 // found is a file, symbolic link or directory beside the images.
 type found struct {
@@ -212,12 +208,8 @@ func isImage(name string) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	head := make([]byte, 512)
-	n, err := io.ReadFull(f, head)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && err != io.EOF {
-		return false, err
-	}
-	return dmtcp.IsImage(head[:n]), nil
+	head, err := source.Head(f)
+	return dmtcp.IsImage(head), err
 }
 
 func readImage(ctx context.Context, path string, opt CollectOptions) (*Image, error) {
@@ -321,7 +313,7 @@ func (s *Set) companions() error {
 	dirs := make(map[string]bool)
 	for _, img := range s.Images {
 		dirs[filepath.Dir(img.Path)] = true
-		name := strings.TrimSuffix(img.Path, ".dmtcp") + companionSuffix
+		name, _ := dmtcp.CompanionDir(img.Path)
 		if err := s.walk(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

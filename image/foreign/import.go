@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"ckpt/image"
 	"ckpt/zones"
@@ -381,7 +380,7 @@ func (im *importer) beside(ctx context.Context) error {
 			continue
 		}
 		zone := zones.Library // no memory
-		if strings.HasSuffix(filepath.Dir(f.path), companionSuffix) {
+		if dmtcp.IsCompanion(filepath.Dir(f.path)) {
 			zone = zones.Shared
 		}
 		if err := im.file(ctx, o, f.path, f.info, zone, &e); err != nil {

@@ -25,9 +25,8 @@ type piece struct {
 	ready chan struct{} // closed when id is known
 }
 
-const (
-	piecesAhead = 32 // read but not stored yet
-)
+// piecesAhead is how many are read but not stored yet.
+const piecesAhead = 32
 
 // A pipeline reads a file, identifies its pieces on all processors, and hands
 // them to store in the order of the file.

@@ -161,6 +161,19 @@ func IsImage(head []byte) bool {
 	return bytes.HasPrefix(head, []byte(signaturePrefix))
 }
 
+// CompanionDir returns the name of the directory in which DMTCP puts the files
+// that an image shares with others; ok is false if the image is not named as
+// DMTCP names them.
+func CompanionDir(image string) (dir string, ok bool) {
+	stem, ok := strings.CutSuffix(image, ".dmtcp")
+	return stem + companionSuffix, ok
+}
+
+const companionSuffix = "_files"
+
+// IsCompanion reports whether a directory is the CompanionDir of some image.
+func IsCompanion(dir string) bool { return strings.HasSuffix(dir, companionSuffix) }
+
 // version returns the version that a signature names, as text for an error.
 func version(head []byte) string {
 	v := head[len(signaturePrefix):min(len(head), 32)]

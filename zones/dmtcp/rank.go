@@ -1,20 +1,10 @@
 package dmtcp
 
 import (
-	"bytes"
 	"io"
-	"strconv"
+
+	"ckpt/zones"
 )
-
-// stackWindow is how much of the stack's top is searched for the environment.
-// The kernel puts it there when a program starts: above the frames of main, the
-// arguments, then the variables as NUL-terminated strings.
-const stackWindow = 256 << 10
-
-// The variables that tell a process its rank, the most trustworthy first: a
-// process manager of an MPI implementation knows better than a batch system,
-// whose tasks may be launchers.
-var rankVariables = []string{"PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"}
 
 // A stackTop is the last of a stack's memory; zeros where nothing is stored.
 type stackTop struct {
@@ -24,7 +14,7 @@ type stackTop struct {
 }
 
 func newStackTop(area *AreaRecord) *stackTop {
-	n := min(area.End-area.Start, stackWindow)
+	n := min(area.End-area.Start, zones.StackTop)
 	return &stackTop{area: *area, base: area.End - n, mem: make([]byte, n)}
 }
 
@@ -40,27 +30,4 @@ func (t *stackTop) read(s *Scanner, run *AreaRecord) error {
 	}
 	_, err := io.ReadFull(s, t.mem[from-t.base:run.End-t.base])
 	return err
-}
-
-// rank returns the number that the first of the variables has that is set, and
-// -1 if none is. If there are several strings of one variable, copies that a
-// program made of it are further down than the environment, which thus wins.
-func (t *stackTop) rank() int {
-	for _, name := range rankVariables {
-		pattern := append(append([]byte{0}, name...), '=')
-		for mem := t.mem; ; {
-			i := bytes.LastIndex(mem, pattern)
-			if i < 0 {
-				break
-			}
-			value := t.mem[i+len(pattern):]
-			if n := bytes.IndexByte(value[:min(len(value), 8)], 0); n > 0 {
-				if rank, err := strconv.ParseUint(string(value[:n]), 10, 32); err == nil {
-					return int(rank)
-				}
-			}
-			mem = mem[:i]
-		}
-	}
-	return -1
 }

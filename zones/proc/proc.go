@@ -33,7 +33,6 @@ import (
 	"path"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"ckpt/zones"
@@ -151,24 +150,8 @@ func (t *table) identify(p *zones.Process) error {
 	if err != nil {
 		return t.explain(p.PID, err)
 	}
-	p.Rank = rank(env)
+	p.Rank = zones.RankOf(env)
 	return nil
-}
-
-// rank returns the number that the launcher gave the process, or -1. The names
-// are those of MPICH and its kin, Open MPI, PMIx and Slurm; the last comes last
-// because Slurm sets it, to 0, in batch scripts too, for all that they start.
-func rank(env []string) int {
-	for _, name := range []string{"PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"} {
-		for _, e := range env {
-			if value, ok := strings.CutPrefix(e, name+"="); ok {
-				if n, err := strconv.ParseUint(value, 10, 31); err == nil {
-					return int(n)
-				}
-			}
-		}
-	}
-	return -1
 }
 
 func hasEnded(stat procfs.ProcStat) bool { return stat.State == "Z" || stat.State == "X" }

@@ -58,8 +58,8 @@ func Checkpoints(ps []*zones.Process) []Checkpoint {
 
 func sum(group string, ps []*zones.Process) Checkpoint {
 	c := Checkpoint{Group: group}
-	type file struct{ device, inode uint64 }
-	seen := make(map[file]bool)
+	type part struct{ device, inode, offset uint64 }
+	seen := make(map[part]bool)
 	type key struct {
 		name string
 		role zones.Role
@@ -85,7 +85,7 @@ func sum(group string, ps []*zones.Process) Checkpoint {
 		for i := range p.Areas {
 			a := &p.Areas[i]
 			// Of a file that several map, or one in parts, each part counts once.
-			if f := (file{a.Device, a.Inode ^ a.Offset<<24}); a.Companion && !seen[f] {
+			if f := (part{a.Device, a.Inode, a.Offset}); a.Companion && !seen[f] {
 				seen[f] = true
 				c.Companions++
 				c.CompanionBytes += a.Bytes()

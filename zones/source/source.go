@@ -44,6 +44,17 @@ var ErrUnknown = errors.New("is no image of ckpt or DMTCP, no ELF core file, and
 // headBytes are enough to recognise any format.
 const headBytes = 512
 
+// Head returns the beginning of a file, by which its format is recognised. It
+// does not move in the file.
+func Head(f io.ReaderAt) ([]byte, error) {
+	head := make([]byte, headBytes)
+	n, err := f.ReadAt(head, 0)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	return head[:n], nil
+}
+
 // File reads a file.
 func (r *Reader) File(ctx context.Context, name string) (*zones.Process, error) {
 	f, err := os.Open(name)
@@ -58,13 +69,8 @@ func (r *Reader) File(ctx context.Context, name string) (*zones.Process, error) 
 	if !fi.Mode().IsRegular() { // a pipe, as in <(…)
 		return r.Text(name, f)
 	}
-	head := make([]byte, headBytes)
-	n, err := io.ReadFull(f, head)
-	if err != nil && err != io.EOF && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, err
-	}
-	head = head[:n]
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
+	head, err := Head(f)
+	if err != nil {
 		return nil, err
 	}
 	var p *zones.Process
@@ -155,12 +161,12 @@ func (r *Reader) Dir(ctx context.Context, dir string) ([]*zones.Process, error) 
 
 // companions lists the files that DMTCP has put beside an image.
 func companions(image string) (n int, size int64) {
-	const suffix = ".dmtcp"
-	if filepath.Ext(image) != suffix {
+	dir, ok := dmtcp.CompanionDir(image)
+	if !ok {
 		return 0, 0
 	}
 	// What cannot be read is not counted; the sum is a report, not a promise.
-	_ = filepath.WalkDir(image[:len(image)-len(suffix)]+"_files", func(_ string, d fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return nil
 		}

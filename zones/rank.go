@@ -1,0 +1,62 @@
+package zones
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
+
+// rankVariables tell a process its rank in the MPI job, the most trustworthy
+// first: a process manager of an MPI implementation knows better than a batch
+// system, which sets its variable, to 0, in scripts too, for all that they start.
+var rankVariables = []string{"PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"}
+
+// RankOf returns the rank of a process from its environment, as NAME=VALUE; -1 if
+// that does not tell.
+func RankOf(env []string) int {
+	for _, name := range rankVariables {
+		for _, e := range env {
+			if value, ok := strings.CutPrefix(e, name+"="); ok {
+				if rank, ok := parseRank(value); ok {
+					return rank
+				}
+			}
+		}
+	}
+	return -1
+}
+
+// StackTop is how much of the top of a stack RankOnStack should be given: the
+// kernel puts the environment there when a program starts.
+const StackTop = 256 << 10
+
+// RankOnStack is RankOf for the memory at the upper end of a stack, where the
+// variables are strings that end in a NUL. Copies that a program made of them are
+// further down than the environment, which thus wins.
+func RankOnStack(top []byte) int {
+	for _, name := range rankVariables {
+		pattern := append(append([]byte{0}, name...), '=')
+		for rest := top; ; {
+			i := bytes.LastIndex(rest, pattern)
+			if i < 0 {
+				break
+			}
+			value := top[i+len(pattern):]
+			if n := bytes.IndexByte(value[:min(len(value), maxRankDigits+1)], 0); n > 0 {
+				if rank, ok := parseRank(string(value[:n])); ok {
+					return rank
+				}
+			}
+			rest = rest[:i]
+		}
+	}
+	return -1
+}
+
+// maxRankDigits is more than any job has.
+const maxRankDigits = 7
+
+func parseRank(s string) (int, bool) {
+	n, err := strconv.ParseUint(s, 10, 31)
+	return int(n), err == nil
+}
