@@ -10,6 +10,8 @@ import (
 
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
+	"ckpt/image/codec"
+	"ckpt/image/plan"
 )
 
 // seededRuns is how many runs TestSameDigest does; the nightly form is
@@ -66,6 +68,7 @@ func disturbed(t *testing.T, rng *rand.Rand, app string, length time.Duration) *
 	s := job(t, app, 1+rng.IntN(4))
 	s.Schedule.Every = s.Iterations/8 + rng.IntN(s.Iterations/2)
 	s.AutoRestart = true
+	anyWritePath(rng, &s)
 	s.SharedOnce, s.LibraryOnce = rng.IntN(4) > 0, rng.IntN(4) > 0
 	if rng.IntN(3) == 0 {
 		s.MPI = mpi.OpenMPI.String()
@@ -89,11 +92,31 @@ func disturbed(t *testing.T, rng *rand.Rand, app string, length time.Duration) *
 	return r
 }
 
+// anyWritePath chooses who writes what, and whether behind the computation.
+func anyWritePath(rng *rand.Rand, s *Spec) {
+	s.Async = rng.IntN(2) == 0
+	if s.Async && rng.IntN(2) == 0 {
+		s.Staging = int64(1+rng.IntN(64)) << 12
+	}
+	s.Codec = codec.Setting(rng.IntN(int(codec.UseS2) + 1)).String()
+	s.WritePath = plan.Defaults()
+	s.WritePath.Layout = []plan.Layout{plan.PerRank, plan.Aggregated, plan.Shared}[rng.IntN(3)]
+	s.WritePath.Strategy = []plan.Strategy{plan.TwoPhase, plan.Dynamic, plan.Static, plan.Individual}[rng.IntN(4)]
+	s.WritePath.StripeSize, s.WritePath.Buffer = 64<<10, int64(1+rng.IntN(30))<<16
+	s.WritePath.P1, s.WritePath.P2, s.WritePath.P3, s.WritePath.P4 = rng.IntN(2) == 0, rng.IntN(2) == 0, rng.IntN(2) == 0, rng.IntN(2) == 0
+}
+
 // remapped kills a job after its first checkpoint and restarts it elsewhere.
 func remapped(t *testing.T, rng *rand.Rand, s Spec) *Result {
 	s.AutoRestart = false
+	last := s.Schedule.Every + 1
+	if s.Async {
+		// The first checkpoint is surely committed when the second begins.
+		s.Schedule.Every = s.Iterations / 4
+		last = 2*s.Schedule.Every + 1
+	}
 	opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t},
-		Failures: []Failure{{Rank: rng.IntN(s.NP), Node: -1, Iter: s.Schedule.Every + 1}}}
+		Failures: []Failure{{Rank: rng.IntN(s.NP), Node: -1, Iter: last}}}
 	_, err := Launch(t.Context(), s, opt)
 	if failed, ok := err.(*JobFailedError); !ok || !failed.Restartable {
 		t.Fatalf("launch: %v, want a job that can be restarted", err)

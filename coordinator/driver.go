@@ -54,13 +54,17 @@ type driver struct {
 	inject   *injector
 	tx       *image.Tx
 
-	reuse      *image.File // the library zone of an earlier checkpoint, for tx
-	base       int         // checkpoint that tx may refer to, 0 none
-	complete   bool        // the next checkpoint must not refer to any
-	line       lineage     // of the ranks' memory
-	expect     int64       // the least that a checkpoint has stored; 0 unknown
-	checks     int         // of the room for one
-	fs         vfs.FS      // of the store
+	reuse      *image.File   // the library zone of an earlier checkpoint, for tx
+	storing    *libraryWrite // or that it is written for tx
+	group      *groupLayout  // how ranks write common files; nil: a file each
+	paths      []string      // of the common files of tx
+	exchange   *exchange     // what the ranks that write tx tell each other
+	base       int           // checkpoint that tx may refer to, 0 none
+	complete   bool          // the next checkpoint must not refer to any
+	line       lineage       // of the ranks' memory
+	expect     int64         // the least that a checkpoint has stored; 0 unknown
+	checks     int           // of the room for one
+	fs         vfs.FS        // of the store
 	stopOnFull bool
 	full       error    // why the run was stopped, if the storage was full
 	trusted    string   // path of a library zone that was verified
@@ -109,6 +113,10 @@ func newDriver(spec Spec, job *image.Job, store string, mapping Mapping, library
 
 // drive runs the job to its end. The caller holds the job's lock.
 func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Failure, interrupts <-chan struct{}) (*Result, error) {
+	var err error
+	if d.group, err = d.spec.groupLayout(d.mapping); err != nil {
+		return nil, err
+	}
 	if err := d.open(); err != nil {
 		return nil, err
 	}
@@ -143,7 +151,7 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 
 func (d *driver) protocolConfig(from *image.Manifest) (protocol.Config, error) {
 	cfg := protocol.Config{Ranks: d.spec.NP, Iterations: d.spec.Iterations, Schedule: d.spec.protocol(),
-		Limits: d.limits, AutoRestart: d.spec.AutoRestart, Known: map[int]int{}}
+		Limits: d.limits, Async: d.spec.Async, AutoRestart: d.spec.AutoRestart, Known: map[int]int{}}
 	numbers, err := d.job.Checkpoints()
 	if err != nil {
 		return cfg, err
@@ -199,6 +207,7 @@ func (d *driver) open() error {
 
 func (d *driver) close() {
 	close(d.done)
+	d.dropLibrary()
 	d.listener.Close()
 	d.conns.end()
 	for _, m := range d.members {

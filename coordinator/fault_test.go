@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ckpt/image/plan"
 	"ckpt/image/vfs"
 	"ckpt/image/vfs/faultfs"
 )
@@ -65,6 +66,12 @@ func (d *badDisk) begin(name string) {
 	}
 }
 
+// OpenWrite: files of several ranks are made by the coordinator.
+func (d *badDisk) OpenWrite(name string) (vfs.File, error) {
+	d.begin(name)
+	return d.now().OpenWrite(name)
+}
+
 func (d *badDisk) Open(name string) (vfs.File, error) { return d.now().Open(name) }
 func (d *badDisk) Rename(from, to string) error       { return d.now().Rename(from, to) }
 func (d *badDisk) Remove(name string) error           { return d.now().Remove(name) }
@@ -75,13 +82,21 @@ func (d *badDisk) SyncDir(name string) error          { return d.now().SyncDir(n
 // the checkpoint before and the one after are whole, nothing is left behind,
 // and the report names the file.
 func TestFailedOperations(t *testing.T) {
-	s := job(t, "ring.S.4", 2)
-	want, _, _ := launch(t, s, Options{})
-	s.Schedule.Every = 15 // at 15 and 30 of 40
 	step := 1
 	if raceEnabled {
-		step = 3
+		step = 6
 	}
+	t.Run("per-rank", func(t *testing.T) { failOperations(t, job(t, "ring.S.4", 2), step) })
+	for _, layout := range []plan.Layout{plan.PerRank, plan.Aggregated, plan.Shared} {
+		s := job(t, "ring.S.4", 2)
+		s.WritePath.Layout, s.Async = layout, layout != plan.Aggregated
+		t.Run(fmt.Sprintf("%s,async=%v", layout, s.Async), func(t *testing.T) { failOperations(t, s, step+2) })
+	}
+}
+
+func failOperations(t *testing.T, s Spec, step int) {
+	want, _, _ := launch(t, s, Options{})
+	s.Schedule.Every = 15 // at 15 and 30 of 40
 	lost := 0
 	run := func(name string, opt Options) {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +126,7 @@ func TestFailedOperations(t *testing.T) {
 		run(fmt.Sprintf("coordinator/%d", at), Options{FS: newBadDisk(at, at/step)})
 	}
 	t.Logf("%d checkpoints were given up", lost)
-	if lost < 8 {
+	if lost < 8/step {
 		t.Errorf("only %d checkpoints were given up: the faults do not strike", lost)
 	}
 }

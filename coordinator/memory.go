@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ckpt/coordinator/mpi"
+	"ckpt/zones"
 )
 
 // A MemoryError says that a job does not fit this machine.
@@ -30,10 +31,21 @@ func checkMemory(spec *Spec) error {
 		return err
 	}
 	need := data + shared + perRank*int64(spec.NP)
+	if spec.Async {
+		need += spec.staging(data/int64(spec.NP)) * int64(spec.NP)
+	}
 	if have, ok := availableMemory(); ok && need > have {
 		return &MemoryError{Need: need, Have: have}
 	}
 	return nil
+}
+
+// staging returns the size of the staging buffer of a rank with so much data.
+func (s *Spec) staging(data int64) int64 {
+	if s.Staging > 0 {
+		return zones.PageRound(s.Staging)
+	}
+	return zones.PageRound(data)
 }
 
 // memory returns the bytes of the data zones of all ranks and of the shared

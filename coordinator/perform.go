@@ -23,7 +23,10 @@ func (d *driver) perform(actions []protocol.Action) {
 		case protocol.Commit:
 			d.commit(a.Checkpoint)
 		case protocol.Discard:
-			d.discard()
+			// At the end, ranks may still be writing: settle ends them first.
+			if _, ends := actions[len(actions)-1].(protocol.Finish); !ends {
+				d.discard()
+			}
 		case protocol.Answer:
 			d.answer(a)
 		case protocol.Report:

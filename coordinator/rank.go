@@ -14,6 +14,7 @@ import (
 
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
+	"ckpt/image"
 	"ckpt/image/vfs"
 )
 
@@ -32,12 +33,16 @@ type rank struct {
 	comm     *mpi.Comm
 
 	mail    chan protocol.MemberEvent
+	told    chan protocol.Message // what the ranks that write together tell each other
 	proceed chan struct{}
 	failed  chan error // of the application
 
+	gatherer *gatherer // of a writer of common files; nil until the first
+
 	iter     atomic.Int64
 	progress atomic.Uint64
-	cancel   context.CancelFunc // of the drain or write going on
+	// Of the drain and of the write going on.
+	cancelDrain, cancelWrite context.CancelFunc
 }
 
 // RunRank is the process of a rank; fsys holds the store. It finds its place through the
@@ -45,7 +50,7 @@ type rank struct {
 // OMPI_COMM_WORLD_RANK, SLURM_PROCID). It returns when the coordinator lets it
 // go or is gone.
 func RunRank(ctx context.Context, fsys vfs.FS, getenv func(string) string) error {
-	r := &rank{fs: fsys, mail: make(chan protocol.MemberEvent, 16), proceed: make(chan struct{}, 1),
+	r := &rank{fs: fsys, mail: make(chan protocol.MemberEvent, 16), told: make(chan protocol.Message, 16), proceed: make(chan struct{}, 1),
 		failed: make(chan error, 1), token: getenv(envToken)}
 	var err error
 	if r.id, err = rankOf(getenv); err != nil {
@@ -60,6 +65,11 @@ func RunRank(ctx context.Context, fsys vfs.FS, getenv func(string) string) error
 	defer r.link.close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer func() {
+		if r.gatherer != nil {
+			r.gatherer.close()
+		}
+	}()
 	go r.beat(ctx)
 	go r.run(ctx)
 	return r.serve(ctx)
@@ -131,6 +141,14 @@ func (r *rank) serve(ctx context.Context) error {
 				gone <- err
 				return
 			}
+			if m.Kind == protocol.Shares {
+				select {
+				case r.told <- m:
+				case <-ctx.Done():
+					return
+				}
+				continue
+			}
 			select {
 			case r.mail <- protocol.Received{Message: m}:
 			case <-ctx.Done():
@@ -172,30 +190,50 @@ func (r *rank) act(ctx context.Context, a protocol.MemberAction, order writeOrde
 	case protocol.Proceed:
 		r.proceed <- struct{}{}
 	case protocol.BeginDrain:
-		r.background(ctx, func(ctx context.Context) protocol.MemberEvent {
+		r.cancelDrain = r.background(ctx, func(ctx context.Context) protocol.MemberEvent {
 			if err := r.drain(ctx, a.Expected); err != nil {
 				return protocol.DrainCancelled{}
 			}
 			return protocol.DrainDone{}
 		})
 	case protocol.BeginWrite:
-		r.background(ctx, func(ctx context.Context) protocol.MemberEvent {
-			report, err := r.state.write(ctx, a.Number, order, r.comm.Pending(), func(n int64) { r.progress.Add(uint64(n)) })
+		r.cancelWrite = r.background(ctx, func(ctx context.Context) protocol.MemberEvent {
+			report, err := r.write(ctx, a.Number, order)
 			if err != nil {
 				return protocol.WriteEnded{Text: err.Error(), Body: encode(reportError(err))}
 			}
 			return protocol.WriteDone{Body: encode(report)}
 		})
-	case protocol.CancelDrain, protocol.CancelWrite:
-		r.cancel()
+	case protocol.CancelDrain:
+		r.cancelDrain()
+	case protocol.CancelWrite:
+		r.cancelWrite()
 	}
 }
 
+// write writes what the rank is ordered to.
+func (r *rank) write(ctx context.Context, number int, order writeOrder) (*writeReport, error) {
+	var net *groupNetwork
+	if len(order.Group) > 0 {
+		var err error
+		if net, err = r.groupNetwork(ctx, number); err != nil {
+			return nil, err
+		}
+	}
+	opt := image.WriteOptions{Progress: func(n int64) { r.progress.Add(uint64(n)) },
+		Staging: r.state.staging, Captured: func() { r.mail <- protocol.CaptureDone{Number: number} }}
+	return r.state.write(ctx, number, order, r.comm.Pending(), net, opt)
+}
+
 // background does the work of one phase; its end comes in as an event.
-func (r *rank) background(ctx context.Context, work func(context.Context) protocol.MemberEvent) {
-	ctx, r.cancel = context.WithCancel(ctx)
+func (r *rank) background(ctx context.Context, work func(context.Context) protocol.MemberEvent) context.CancelFunc {
+	ctx, cancel := context.WithCancel(ctx)
 	// Cancelled is not over: somebody waits for the end in any case.
-	go func() { r.mail <- work(ctx) }()
+	go func() {
+		defer cancel()
+		r.mail <- work(ctx)
+	}()
+	return cancel
 }
 
 func (r *rank) drain(ctx context.Context, expected []protocol.Count) error {

@@ -167,6 +167,11 @@ func (d *driver) fromRank(gen int, m *member, msg protocol.Message) {
 			d.shown = now
 			d.out.Event(&ProgressEvent{min(d.machine.Iteration(), d.spec.Iterations), d.spec.Iterations})
 		}
+	case protocol.Share:
+		d.step(protocol.FromRank{Gen: gen, Message: msg}) // a sign of life
+		if all, ok := d.exchange.add(msg); ok {
+			d.broadcast(protocol.Message{Kind: protocol.Shares, Number: msg.Number, Iter: msg.Iter, Body: all})
+		}
 	default:
 		d.step(protocol.FromRank{Gen: gen, Message: msg})
 	}

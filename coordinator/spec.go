@@ -9,24 +9,31 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/dataset"
 	"ckpt/image/codec"
+	"ckpt/image/plan"
 )
 
 // A Spec describes a job completely: with it and a checkpoint the job can be
 // continued. The store keeps and checks it.
 type Spec struct {
-	App         string    `json:"app"`      // name.CLASS.NP
-	Class       string    `json:"class"`    // of the workload
-	Workload    string    `json:"workload"` // the workload's YAML
-	NP          int       `json:"np"`
-	Iterations  int       `json:"iterations"`
-	Mapping     Mapping   `json:"mapping"`
-	MPI         string    `json:"mpi"`
-	Mode        string    `json:"mode"`
-	Schedule    Schedule  `json:"schedule"`
-	SharedOnce  bool      `json:"shared_once"`
-	LibraryOnce bool      `json:"library_once"`
-	Codec       string    `json:"codec,omitempty"` // as codec.ParseSetting takes it; empty is none
-	Incremental bool      `json:"incremental,omitempty"`
+	App         string   `json:"app"`      // name.CLASS.NP
+	Class       string   `json:"class"`    // of the workload
+	Workload    string   `json:"workload"` // the workload's YAML
+	NP          int      `json:"np"`
+	Iterations  int      `json:"iterations"`
+	Mapping     Mapping  `json:"mapping"`
+	MPI         string   `json:"mpi"`
+	Mode        string   `json:"mode"`
+	Schedule    Schedule `json:"schedule"`
+	SharedOnce  bool     `json:"shared_once"`
+	LibraryOnce bool     `json:"library_once"`
+	Codec       string   `json:"codec,omitempty"` // as codec.ParseSetting takes it; empty is none
+	Incremental bool     `json:"incremental,omitempty"`
+	// WritePath says who writes what; the zero value means a file per rank.
+	WritePath plan.Settings `json:"write_path,omitzero"`
+	// Async lets ranks compute on while their memory is written out of a copy, of
+	// at most Staging bytes; 0 means as many as the data zone has.
+	Async       bool      `json:"async,omitempty"`
+	Staging     int64     `json:"staging,omitempty"`
 	AutoRestart bool      `json:"auto_restart"`
 	Launcher    string    `json:"launcher"` // local, mpiexec or srun
 	Created     time.Time `json:"created"`
@@ -61,6 +68,12 @@ func (s *Spec) check() error {
 	}
 	if _, err := s.codec(); err != nil {
 		return &UsageError{err.Error(), "--codec takes auto, none, gzip, zstd or s2"}
+	}
+	if _, err := s.groupLayout(s.Mapping); err != nil {
+		return err
+	}
+	if s.Staging < 0 || s.Staging > 1<<44 {
+		return &UsageError{fmt.Sprintf("staging of %d bytes is out of range", s.Staging), ""}
 	}
 	if s.Iterations < 1 {
 		return &UsageError{fmt.Sprintf("%d iterations: a job needs at least one", s.Iterations), ""}

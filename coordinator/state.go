@@ -5,13 +5,13 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
-	"path/filepath"
 
 	"github.com/zeebo/blake3"
 
 	"ckpt/coordinator/app"
 	"ckpt/coordinator/mpi"
 	"ckpt/image"
+	"ckpt/image/exec"
 	"ckpt/image/vfs"
 	"ckpt/zones"
 )
@@ -36,6 +36,9 @@ type state struct {
 	job     *image.Job
 	codec   *image.Codec
 	history *image.History // nil: every checkpoint is complete by itself
+	staging *image.Staging // nil: the rank waits until its memory is written
+	group   *groupLayout   // nil: a file per rank
+	buffers exec.Buffers
 }
 
 // newState allocates the memory of a rank and fills it, from a checkpoint or
@@ -53,6 +56,16 @@ func newState(ctx context.Context, fsys vfs.FS, id int, cfg *welcome) (*state, e
 	s.codec = image.NewCodec(setting, 0)
 	if cfg.Spec.Incremental {
 		s.history = image.NewHistory()
+	}
+	if s.group, err = cfg.Spec.groupLayout(cfg.Mapping); err != nil {
+		return nil, err
+	}
+	if cfg.Spec.Async {
+		mem, err := mpi.MapTouched(cfg.Spec.staging(inst.DataBytes()))
+		if err != nil {
+			return nil, fmt.Errorf("staging buffer: %w", err)
+		}
+		s.staging = image.NewStaging(mem)
 	}
 	store, err := image.OpenStore(fsys, cfg.StoreDir)
 	if err != nil {
@@ -104,34 +117,11 @@ func (s *state) zone(z zones.Zone) []zones.Region {
 // leads reports whether this rank acts for its node.
 func (s *state) leads() bool { return s.cfg.Mapping.first(s.node) == s.rank }
 
-// write writes the files it is ordered to.
-func (s *state) write(ctx context.Context, number int, order writeOrder, pending []byte, progress func(int64)) (*writeReport, error) {
+// write writes what it is ordered to: a file of its own or, through net, its part
+// of common files.
+func (s *state) write(ctx context.Context, number int, order writeOrder, pending []byte, net *groupNetwork, opt image.WriteOptions) (*writeReport, error) {
 	report := &writeReport{Zones: s.mem.Sizes(), Pending: int64(len(pending))}
-	put := func(kind, path string, regions []zones.Region) error {
-		if path == "" {
-			return nil
-		}
-		h := image.Header{Job: s.cfg.Job, Number: number, Rank: -1, Node: -1, Kind: kind}
-		switch kind {
-		case image.KindRank:
-			h.Rank, h.Node = s.rank, s.node
-		case image.KindShared:
-			h.Node = s.node
-		}
-		opt := image.WriteOptions{Codec: s.codec, History: s.history, Base: order.Base, Oldest: order.Oldest, Progress: progress}
-		if kind == image.KindLibrary {
-			opt.History = nil // it is written when there is none to refer to
-		}
-		info, err := image.Write(ctx, s.fs, path, h, regions, opt)
-		if err != nil {
-			return err
-		}
-		report.Files = append(report.Files, writtenFile{kind, filepath.Clean(info.Path), info.Bytes, info.IndexBlake3})
-		report.Management += info.ManagementTime
-		report.Storage += info.StorageTime
-		return nil
-	}
-	own := s.zone(zones.Data)
+	regions := s.zone(zones.Data)
 	if len(pending) > 0 {
 		extra := mpi.NewMemory()
 		defer extra.Close()
@@ -140,26 +130,33 @@ func (s *state) write(ctx context.Context, number int, order writeOrder, pending
 			return nil, err
 		}
 		copy(mem, pending)
-		own = append(own, extra.Regions()...)
+		regions = append(regions, extra.Regions()...)
 	}
 	if order.WithShared {
-		own = append(own, s.zone(zones.Shared)...)
+		regions = append(regions, s.zone(zones.Shared)...)
 	}
 	if order.WithLibrary {
-		own = append(own, s.zone(zones.Library)...)
+		regions = append(regions, s.zone(zones.Library)...)
 	}
-	if err := put(image.KindRank, order.Rank, own); err != nil {
+	opt.Codec, opt.History, opt.Base, opt.Oldest = s.codec, s.history, order.Base, order.Oldest
+	if net != nil {
+		return report, s.writeGroup(ctx, number, order, net, regions, opt, report)
+	}
+	h := image.Header{Job: s.cfg.Job, Number: number, Rank: s.rank, Node: s.node, Kind: image.KindRank}
+	info, err := image.Write(ctx, s.fs, order.Rank, h, regions, opt)
+	if err != nil {
 		return nil, err
 	}
-	if err := put(image.KindShared, order.Shared, s.zone(zones.Shared)); err != nil {
-		return nil, err
-	}
-	return report, put(image.KindLibrary, order.Library, s.zone(zones.Library))
+	report.File = info.Path
+	report.Files = []writtenFile{{h.Kind, info.Path, info.Bytes, 0, info.IndexBlake3}}
+	report.Management, report.Storage = info.ManagementTime, info.StorageTime
+	return report, nil
 }
 
 // restore fills the memory from a checkpoint, checking all it reads. Under
 // another mapping the queues of the shared segments have another shape; they
-// were drained, so that nothing is lost by starting with empty ones.
+// were drained, so that nothing is lost by starting with empty ones. What of the
+// image has no place in this process is not read.
 func (s *state) restore(ctx context.Context) error {
 	m, err := s.job.Manifest(s.cfg.From)
 	if err != nil {
@@ -169,9 +166,7 @@ func (s *state) restore(ctx context.Context) error {
 		return fmt.Errorf("checkpoint %d has no rank %d", m.Number, s.rank)
 	}
 	was := m.Ranks[s.rank]
-	sameNode := Mapping(m.Mapping).String() == s.cfg.Mapping.String() && m.MPI == s.cfg.Spec.MPI
-
-	extra := mpi.NewMemory() // for what has no place in this process
+	extra := mpi.NewMemory()
 	defer extra.Close()
 	own := s.zone(zones.Data)
 	var pending []byte
@@ -181,46 +176,42 @@ func (s *state) restore(ctx context.Context) error {
 		}
 		own = append(own, extra.Regions()...)
 	}
-	shared := s.zone(zones.Shared)
-	switch {
-	case was.Shared != "" && sameNode && s.leads():
-		if err := s.load(ctx, m, was.Shared, shared); err != nil {
-			return err
-		}
-	case was.Shared == "" && sameNode:
-		own = append(own, shared...)
-	case was.Shared == "":
-		stray := mpi.NewMemory()
-		defer stray.Close()
-		if _, err := stray.Alloc(shared[0].Name, zones.Shared, zones.Bytes, was.Zones.Shared); err != nil {
-			return err
-		}
-		own = append(own, stray.Regions()...)
-	}
-	if was.Library == "" {
-		stray := mpi.NewMemory()
-		defer stray.Close()
-		if _, err := stray.Alloc(s.zone(zones.Library)[0].Name, zones.Library, zones.Bytes, was.Zones.Library); err != nil {
-			return err
-		}
-		own = append(own, stray.Regions()...)
-	}
-	if err := s.load(ctx, m, was.File, own); err != nil {
+	if err := s.job.Load(ctx, m, was.File, s.rank, own); err != nil {
 		return err
+	}
+	if Mapping(m.Mapping).String() == s.cfg.Mapping.String() && m.MPI == s.cfg.Spec.MPI {
+		if err := s.restoreShared(ctx, m, was); err != nil {
+			return err
+		}
 	}
 	s.pending = append([]byte(nil), pending...)
-	return nil
+	return s.recall(m, was)
 }
 
-// load reads a file of a checkpoint, and remembers what is in it.
-func (s *state) load(ctx context.Context, m *image.Manifest, file string, regions []zones.Region) error {
-	if err := s.job.Load(ctx, m, file, regions); err != nil {
-		return err
+// restoreShared fills the segment of the node: its first rank does, unless each
+// rank has its own copy.
+func (s *state) restoreShared(ctx context.Context, m *image.Manifest, was image.Rank) error {
+	file := was.Shared
+	if file == "" {
+		file = was.File
+	} else if !s.leads() {
+		return nil
 	}
+	return s.job.Load(ctx, m, file, s.rank, s.zone(zones.Shared))
+}
+
+// recall remembers what is stored where, so that the next checkpoint can refer to
+// it.
+func (s *state) recall(m *image.Manifest, was image.Rank) error {
 	if s.history == nil {
 		return nil
 	}
-	return s.job.Recall(s.history, m, file)
+	if s.leads() && was.Shared != "" && was.Shared != was.File {
+		if err := s.job.Recall(s.history, m, was.Shared, s.rank); err != nil {
+			return err
+		}
+	}
+	return s.job.Recall(s.history, m, was.File, s.rank)
 }
 
 // result is what the rank reports at its end: the digest of its data zone, the

@@ -29,9 +29,13 @@ func (d *driver) prepare(number int) {
 	}
 	d.tx = tx
 	d.base = d.chooseBase()
-	d.reuse = nil
-	if d.spec.LibraryOnce {
-		d.reuse = d.libraryFile()
+	d.findLibrary(number)
+	d.exchange = newExchange(number, d.spec.NP)
+	if d.group != nil {
+		d.paths, err = tx.CreateGroup(d.spec.WritePath.Layout, d.group.files)
+		if err != nil {
+			d.later(protocol.CommitFailed{Number: number, Reason: err.Error(), Body: encode(reportError(err))})
+		}
 	}
 }
 
@@ -119,63 +123,34 @@ func (d *driver) later(ev protocol.Event) {
 	d.helpers.Go(func() { d.post(func() { d.step(ev) }) })
 }
 
-// order says which files a rank writes: its own, that of its node if it leads
-// it, and rank 0 that of the library zone, unless the job has it already.
+// order says what a rank stores, and in which files. The segment of a node comes
+// with its first rank, unless each is to have its own copy.
 func (d *driver) order(rank int) writeOrder {
-	o := writeOrder{WithShared: !d.spec.SharedOnce, WithLibrary: !d.spec.LibraryOnce}
+	o := writeOrder{WithShared: !d.spec.SharedOnce || d.leads(rank), WithLibrary: !d.spec.LibraryOnce}
 	if d.tx == nil {
 		return o // Begin failed: the checkpoint is being given up
 	}
 	o.Base, o.Oldest = d.base, d.line.oldest()
-	o.Rank = d.tx.RankPath(rank)
-	node := d.nodes[rank]
-	if d.spec.SharedOnce && (rank == 0 || d.nodes[rank-1] != node) {
-		o.Shared = d.tx.SharedPath(node)
-	}
-	if d.spec.LibraryOnce && rank == 0 && d.reuse == nil {
-		o.Library = d.tx.LibraryPath()
+	if d.group != nil {
+		o.Group = d.paths
+	} else {
+		o.Rank = d.tx.RankPath(rank)
 	}
 	return o
 }
 
-// libraryFile finds the library zone in an earlier checkpoint of the job. One
-// that this run has not written itself is verified before it is relied on.
-func (d *driver) libraryFile() *image.File {
-	numbers, err := d.job.Checkpoints()
-	if err != nil {
-		return nil
-	}
-	for _, n := range slices.Backward(numbers) {
-		m, err := d.job.Manifest(n)
-		if err != nil || m.Library == nil || m.Library.Blake3 != d.library.digest {
-			continue
-		}
-		i := slices.IndexFunc(m.Files, func(f image.File) bool { return f.Kind == image.KindLibrary })
-		if i < 0 {
-			continue
-		}
-		f := m.Files[i]
-		if d.trusted != f.Path {
-			if err := d.job.Check(context.Background(), m, []string{f.Path}); err != nil {
-				d.out.Warn(fmt.Sprintf("the library zone is stored anew: %v", err))
-				continue
-			}
-			d.trusted = f.Path
-		} else if _, err := os.Stat(filepath.Join(d.job.Dir(), f.Path)); err != nil {
-			d.out.Warn(fmt.Sprintf("the library zone is stored anew: %v", err))
-			continue
-		}
-		return &f
-	}
-	return nil
-}
+// leads reports whether a rank is the first of its node.
+func (d *driver) leads(rank int) bool { return rank == 0 || d.nodes[rank-1] != d.nodes[rank] }
 
 // commit assembles the manifest and renames it into place.
 func (d *driver) commit(cp protocol.Checkpoint) {
 	m, err := d.manifest(cp)
-	tx, base := d.tx, d.base
+	tx, base, reuse, storing := d.tx, d.base, d.reuse, d.storing
 	d.tx, d.committing = nil, true
 	d.helpers.Go(func() {
+		if err == nil {
+			err = addLibrary(m, reuse, storing)
+		}
 		if err == nil {
 			err = tx.Commit(context.Background(), m)
 		} else if aerr := tx.Abort(); aerr != nil {
@@ -203,15 +178,12 @@ func (d *driver) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 		Library: &image.Library{Blake3: d.library.digest, Bytes: d.library.bytes, Name: "ckpt"}}
 	nodes := d.nodes
 	shared := make([]string, len(d.mapping)) // paths, by node
-	library := ""
-	if d.spec.LibraryOnce {
-		if d.reuse != nil {
-			m.Files = append(m.Files, *d.reuse)
-			library = d.reuse.Path
-		}
-	}
+	files := make(map[string]int)            // positions in m.Files
 	var management time.Duration
 	end := d.now()
+	if cp.Resumed > 0 {
+		end = cp.Resumed
+	}
 	for rank, body := range cp.Bodies {
 		var w writeReport
 		if err := json.Unmarshal(body, &w); err != nil {
@@ -225,47 +197,44 @@ func (d *driver) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 			if err != nil {
 				return nil, fmt.Errorf("report of rank %d: %w", rank, err)
 			}
-			file := image.File{Path: rel, Kind: f.Kind, Node: -1, Bytes: f.Bytes, IndexBlake3: f.Index}
-			switch f.Kind {
-			case image.KindRank:
-				entry.File = rel
-				file.Node, file.Ranks = nodes[rank], []int{rank}
-			case image.KindShared:
-				shared[nodes[rank]] = rel
-				file.Node = nodes[rank]
-				file.Ranks = blockOf(d.mapping, nodes[rank])
-			case image.KindLibrary:
-				library = rel
-			}
-			m.Files = append(m.Files, file)
+			files[rel] = len(m.Files)
+			m.Files = append(m.Files, image.File{Path: rel, Kind: f.Kind, Node: -1, Bytes: f.Bytes, Holes: f.Holes, IndexBlake3: f.Index})
+		}
+		rel, err := filepath.Rel(d.job.Dir(), w.File)
+		if err != nil {
+			return nil, fmt.Errorf("report of rank %d: %w", rank, err)
+		}
+		entry.File = rel
+		if d.spec.SharedOnce && d.leads(rank) {
+			shared[nodes[rank]] = rel
 		}
 		management = max(management, w.Management)
 		m.Bytes = m.Bytes.Plus(w.Zones)
 		m.Ranks = append(m.Ranks, entry)
 	}
-	if d.spec.LibraryOnce && library == "" {
-		return nil, errors.New("no rank has stored the library zone")
-	}
 	for i := range m.Ranks {
-		m.Ranks[i].Shared, m.Ranks[i].Library = shared[nodes[i]], library
-		m.Pause = max(m.Pause, m.Ranks[i].Pause)
+		r := &m.Ranks[i]
+		k, ok := files[r.File]
+		if !ok {
+			return nil, fmt.Errorf("no rank has completed %s, which holds rank %d", r.File, i)
+		}
+		f := &m.Files[k]
+		f.Ranks = append(f.Ranks, i)
+		if f.Kind == image.KindRank {
+			f.Node = nodes[i]
+		}
+		r.Shared = shared[nodes[i]]
+		m.Pause = max(m.Pause, r.Pause)
 	}
 	m.Latency = image.Latency{Coordination: cp.Coordination.Seconds(), Management: management.Seconds(),
 		Storage: (cp.Writing - management).Seconds(), Total: (cp.Coordination + cp.Writing).Seconds()}
 	return m, nil
 }
 
-func blockOf(m Mapping, node int) []int {
-	ranks := make([]int, m[node])
-	for i := range ranks {
-		ranks[i] = m.first(node) + i
-	}
-	return ranks
-}
-
 // discard removes the debris of a checkpoint that was given up. Nobody writes
 // to it any more.
 func (d *driver) discard() {
+	d.dropLibrary()
 	if d.tx == nil {
 		return
 	}

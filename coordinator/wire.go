@@ -28,14 +28,13 @@ type welcome struct {
 	Iter     int           `json:"iter"` // its iteration
 }
 
-// writeOrder says which files a rank has to write. An empty path is none.
+// writeOrder says what a rank has to write, and where.
 type writeOrder struct {
-	Rank    string `json:"rank"`
-	Shared  string `json:"shared,omitempty"`
-	Library string `json:"library,omitempty"`
-	// WithShared puts the shared zone into the rank's own file.
+	Rank  string   `json:"rank,omitempty"`  // its own file,
+	Group []string `json:"group,omitempty"` // or those that the ranks write together
+	// WithShared says that the shared zone comes with the rank's other regions.
 	WithShared bool `json:"with_shared,omitempty"`
-	// WithLibrary puts the library zone into the rank's own file.
+	// WithLibrary says the same of the library zone.
 	WithLibrary bool `json:"with_library,omitempty"`
 	// Base is the checkpoint to whose extents references may be made, 0 none.
 	Base int `json:"base,omitempty"`
@@ -45,7 +44,8 @@ type writeOrder struct {
 
 // writeReport is what a rank has written.
 type writeReport struct {
-	Files      []writtenFile `json:"files"`
+	File       string        `json:"file"`    // that holds its regions
+	Files      []writtenFile `json:"files"`   // that it has completed
 	Zones      zones.Sizes   `json:"zones"`   // of the rank, as in memory
 	Pending    int64         `json:"pending"` // bytes of messages in the image
 	Management time.Duration `json:"management"`
@@ -56,6 +56,7 @@ type writtenFile struct {
 	Kind  string `json:"kind"`
 	Path  string `json:"path"`
 	Bytes int64  `json:"bytes"`
+	Holes int64  `json:"holes,omitempty"`
 	Index string `json:"index"`
 }
 

@@ -37,24 +37,26 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Header says what a container file is part of.
 type Header struct {
 	Job    string
-	Number int    // of the checkpoint
+	Number int    // of the checkpoint; 0 for a file of the job
 	Rank   int    // -1 if the file belongs to no single rank
 	Node   int    // -1 if the file belongs to no single node
-	Kind   string // KindRank, KindLibrary, KindShared, KindProcess or KindFiles
+	Kind   string // one of the kinds below
 }
 
 // The kinds of container files.
 const (
-	KindRank    = "rank"
-	KindLibrary = "library"
-	KindShared  = "shared"
-	KindProcess = "process" // one that is no rank, like mpiexec
-	KindFiles   = "files"   // what lies beside the images of another checkpointer
+	KindRank       = "rank"
+	KindLibrary    = "library"
+	KindShared     = "shared"     // the segment of a node
+	KindAggregated = "aggregated" // the ranks of an aggregator
+	KindJob        = "job"        // all ranks, in one file with holes
+	KindProcess    = "process"    // one that is no rank, like mpiexec
+	KindFiles      = "files"      // what lies beside the images of another checkpointer
 )
 
 func validKind(kind string) bool {
 	switch kind {
-	case KindRank, KindLibrary, KindShared, KindProcess, KindFiles:
+	case KindRank, KindLibrary, KindShared, KindAggregated, KindJob, KindProcess, KindFiles:
 		return true
 	}
 	return false
@@ -64,14 +66,14 @@ func (h Header) check() error {
 	switch {
 	case !validJobName(h.Job):
 		return fmt.Errorf("job name %q is not valid", h.Job)
-	case h.Number < 1 || int64(h.Number) > math.MaxUint32:
+	case h.Number < 0 || h.Number == jobNumber && h.Kind != KindLibrary || int64(h.Number) > math.MaxUint32:
 		return fmt.Errorf("checkpoint number %d is out of range", h.Number)
 	case h.Rank < -1 || h.Rank > math.MaxInt32:
 		return fmt.Errorf("rank %d is out of range", h.Rank)
 	case h.Node < -1 || h.Node > math.MaxInt32:
 		return fmt.Errorf("node %d is out of range", h.Node)
 	case !validKind(h.Kind):
-		return fmt.Errorf("kind %q is unknown (want rank, library, shared, process or files)", h.Kind)
+		return fmt.Errorf("kind %q is unknown", h.Kind)
 	}
 	return nil
 }

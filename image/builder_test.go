@@ -54,7 +54,7 @@ func built(t *testing.T, k *taker, pool *Pool, number int, heaps [2][]byte, lib 
 		info, err := b.Close()
 		check(err)
 		rel, _ := filepath.Rel(k.job.Dir(), info.Path)
-		m.Files = append(m.Files, File{rel, h.Kind, ranks, 0, info.Bytes, info.IndexBlake3})
+		m.Files = append(m.Files, File{Path: rel, Kind: h.Kind, Ranks: ranks, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3})
 	}
 	libHeader := Header{Kind: KindLibrary, Rank: -1, Node: -1}
 	pack := build(tx.LibraryPath(), libHeader)
@@ -151,7 +151,7 @@ func TestBuilder(t *testing.T) {
 				{Name: "heap", Zone: zones.Data, Size: int64(len(heap)), Mem: pages(make([]byte, len(heap)/zones.PageSize)...)},
 				{Name: "lib", Zone: zones.Library, Size: int64(len(lib)) - 100, Mem: pages(5, 5, 5, 5)},
 			}
-			if err := k.job.Load(context.Background(), ms[i], name, into); err != nil {
+			if err := k.job.Load(context.Background(), ms[i], name, r, into); err != nil {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(into[0].Mem, heap) || !bytes.Equal(into[1].Mem, lib) {

@@ -135,7 +135,7 @@ func (o *Contents) Read(e Extent, buf []byte) error {
 	}
 	defer o.readers.Put(in)
 	in.reader, in.f, in.path = &reader{dest: func(extentRec) []byte { return buf }}, x.f, x.path
-	return in.span([]extentRec{e.rec}, span{0, 1, e.rec.fileOff, zones.PageRound(e.rec.storedLen)})
+	return in.span([]extentRec{e.rec}, span{first: 0, last: 1, off: e.rec.fileOff, n: zones.PageRound(e.rec.storedLen)})
 }
 
 // A RegionReader reads one region. It keeps the extent that it has read last,
@@ -217,30 +217,65 @@ func (c *container) checkRefs(k uint32, x *container) error {
 	return nil
 }
 
-// Process describes a container file as the memory of a process: an area per
-// region, which have no addresses and begin at 0.
-func Process(fsys vfs.FS, path string) (*zones.Process, error) {
+// Processes describes a container file as the memory of the processes in it: an
+// area per region, which have no addresses and begin at 0. What a file of several
+// ranks needs besides their extents counts for the first of them.
+func Processes(fsys vfs.FS, path string) ([]*zones.Process, error) {
 	c, err := openContainer(fsys, path)
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	h := c.header
-	p := &zones.Process{Source: path, Format: zones.FormatCkpt, Name: h.Job, Rank: h.Rank, Role: zones.RoleRank,
-		FileBytes: c.size, Unpacked: c.size, Overhead: c.size}
-	if h.Kind != KindRank {
-		p.Role, p.Name = zones.RoleLauncher, h.Job+" "+h.Kind
+	own := c.index.ownOnce()
+	overhead := c.size
+	for _, hole := range c.index.holes(c.trailer.indexOffset) {
+		overhead -= hole.n
 	}
-	for _, r := range c.index.regions {
+	for _, e := range own {
+		overhead -= zones.PageRound(e.storedLen)
+	}
+	type place struct {
+		p    *zones.Process
+		area int
+	}
+	var ps []*zones.Process
+	places := make([]place, len(c.index.regions))
+	for i, r := range c.index.regions {
+		if len(ps) == 0 || ps[len(ps)-1].Rank != int(r.rank) {
+			ps = append(ps, c.process(int(r.rank)))
+		}
+		p := ps[len(ps)-1]
+		places[i] = place{p, len(p.Areas)}
 		p.Areas = append(p.Areas, zones.Area{End: uint64(zones.PageRound(r.size)), Prot: zones.Read | zones.Write,
 			Shared: r.zone == zones.Shared, Name: r.name, Class: zones.ClassOf(r.zone), Resident: -1, Dirty: -1, Occupied: -1})
 	}
-	for _, e := range c.index.ownOnce() {
-		n := zones.PageRound(e.storedLen)
-		p.Areas[e.region].Stored += n
-		p.Overhead -= n
+	if len(ps) == 0 {
+		ps = append(ps, c.process(c.header.Rank))
 	}
-	return p, nil
+	for _, e := range own {
+		n := zones.PageRound(e.storedLen)
+		at := places[e.region]
+		at.p.Areas[at.area].Stored += n
+		at.p.FileBytes += n
+	}
+	ps[0].FileBytes += overhead
+	ps[0].Overhead = overhead
+	for _, p := range ps {
+		p.Unpacked = p.FileBytes
+	}
+	return ps, nil
+}
+
+// process describes one process of the file, without its areas.
+func (c *container) process(rank int) *zones.Process {
+	h := c.header
+	p := &zones.Process{Source: c.path, Format: zones.FormatCkpt, Name: h.Job, Rank: rank, Role: zones.RoleRank}
+	switch h.Kind {
+	case KindRank, KindAggregated, KindJob:
+	default:
+		p.Role, p.Name = zones.RoleLauncher, h.Job+" "+h.Kind
+	}
+	return p
 }
 
 // OwnExtents reads the extents that a container file stores itself, in the order
@@ -262,7 +297,7 @@ func OwnExtents(ctx context.Context, fsys vfs.FS, path string, use func(elem zon
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := in.span([]extentRec{e}, span{0, 1, e.fileOff, zones.PageRound(e.storedLen)}); err != nil {
+		if err := in.span([]extentRec{e}, span{first: 0, last: 1, off: e.fileOff, n: zones.PageRound(e.storedLen)}); err != nil {
 			return err
 		}
 		if err := use(c.index.regions[e.region].elem, raw[:e.rawLen]); err != nil {

@@ -19,7 +19,7 @@
 // A rank that restarts reads the manifest and loads its file:
 //
 //	m, err := job.Manifest(n)
-//	err = job.Load(ctx, m, m.Ranks[rank].File, regions)
+//	err = job.Load(ctx, m, m.Ranks[rank].File, rank, regions)
 //
 // # Promises
 //

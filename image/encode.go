@@ -76,14 +76,14 @@ func (e *chunkEncoder) encode(c chunk) []byte {
 		r := &e.w.regions[rec.region]
 		*rec = extentRec{region: rec.region, offset: rec.offset, rawLen: rec.rawLen}
 		e.w.holders[i] = nil
-		mem := r.Mem[rec.offset : rec.offset+rec.rawLen]
+		mem := e.w.memory(i)
 		if codec.IsZero(mem) {
 			rec.codec = codecZero
 			continue
 		}
 		if e.w.opt.History != nil {
 			rec.id = IDOf(mem)
-			if at, ok := e.w.past.find(r.Name, rec.offset, poolKey{rec.id, len(mem)}, e.w.opt.Oldest); ok {
+			if at, ok := e.w.past.find(r, rec.offset, poolKey{rec.id, len(mem)}, e.w.opt.Oldest); ok {
 				region, offset := rec.region, rec.offset
 				*rec = at.extent
 				rec.region, rec.offset, rec.fileRef = region, offset, 0
@@ -121,9 +121,9 @@ func (e *chunkEncoder) store(rec *extentRec, r *zones.Region, mem []byte, c chun
 			e.run = mem
 			return
 		}
-		if follows(e.run, mem, r.Mem, rec.offset) {
-			rec.fileOff = int64(len(e.run))
-			e.run = r.Mem[rec.offset-int64(len(e.run)) : rec.offset+rec.rawLen]
+		if n := len(e.run); continues(e.run, mem) {
+			rec.fileOff = int64(n)
+			e.run = e.run[:n+len(mem)]
 			return
 		}
 	}
@@ -140,10 +140,10 @@ func (e *chunkEncoder) store(rec *extentRec, r *zones.Region, mem []byte, c chun
 	e.used += n
 }
 
-// follows reports whether mem, which is at offset off of region, continues run.
-func follows(run, mem, region []byte, off int64) bool {
-	n := int64(len(run))
-	return n > 0 && n <= off && &region[off-n] == &run[0] && &region[off] == &mem[0]
+// continues says that b follows a in the same piece of memory.
+func continues(a, b []byte) bool {
+	n := len(a)
+	return n > 0 && cap(a)-n >= len(b) && &a[:n+1][n] == &b[0]
 }
 
 // place adds the place of the chunk to those of its extents.

@@ -153,7 +153,7 @@ func (k *taker) write(tx *Tx) (*Manifest, error) {
 			return err
 		}
 		rel, _ := filepath.Rel(k.job.Dir(), name)
-		m.Files = append(m.Files, File{rel, h.Kind, ranks, h.Node, info.Bytes, info.IndexBlake3})
+		m.Files = append(m.Files, File{Path: rel, Kind: h.Kind, Ranks: ranks, Node: h.Node, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3})
 		return nil
 	}
 	if err := one(tx.RankPath(0), Header{Kind: KindRank}, []int{0}, rankRegions(tx.number, 0)); err != nil {
@@ -203,7 +203,7 @@ func writeDelta(fsys vfs.FS, name string, h Header, regions []zones.Region, j *J
 		return File{}, err
 	}
 	history := NewHistory()
-	if err := j.Recall(history, m, m.Files[deltaRank].Path); err != nil {
+	if err := j.Recall(history, m, m.Files[deltaRank].Path, rankIn(m.Files[deltaRank])); err != nil {
 		return File{}, err
 	}
 	info, err := Write(context.Background(), fsys, name, h, regions, WriteOptions{Depth: 1, ExtentBytes: 8192, History: history, Base: m.Number})
@@ -211,7 +211,7 @@ func writeDelta(fsys vfs.FS, name string, h Header, regions []zones.Region, j *J
 		return File{}, err
 	}
 	rel, _ := filepath.Rel(j.dir, name)
-	return File{rel, KindRank, []int{h.Rank}, h.Node, info.Bytes, info.IndexBlake3}, nil
+	return File{Path: rel, Kind: KindRank, Ranks: []int{h.Rank}, Node: h.Node, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3}, nil
 }
 
 func testManifest(number int) *Manifest {
@@ -266,7 +266,7 @@ func checkCheckpoint(j *Job, n int) error {
 	for _, f := range m.Files {
 		want := wantRegions(f)
 		got := empty(want)
-		if err := j.Load(ctx, m, f.Path, got); err != nil {
+		if err := j.Load(ctx, m, f.Path, rankIn(f), got); err != nil {
 			return err
 		}
 		if err := sameMemory(f.Path, got, want); err != nil {
@@ -274,6 +274,14 @@ func checkCheckpoint(j *Job, n int) error {
 		}
 	}
 	return nil
+}
+
+// rankIn returns a rank whose regions a file holds.
+func rankIn(f File) int {
+	if len(f.Ranks) == 0 {
+		return 0
+	}
+	return f.Ranks[0]
 }
 
 // checkNoDebris checks that every file in the numbered directories belongs to a

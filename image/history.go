@@ -2,10 +2,10 @@ package image
 
 import (
 	"fmt"
-	"path"
-	"path/filepath"
 	"slices"
 	"sync"
+
+	"ckpt/zones"
 )
 
 // A History remembers the extents of the files that a process has written or
@@ -19,31 +19,29 @@ import (
 // It may be used by several goroutines. It takes about 150 bytes per extent.
 type History struct {
 	mu    sync.Mutex
-	files map[string]map[int]*past // by name without directory, and checkpoint
+	pasts map[int]*past // by checkpoint
 }
 
 // NewHistory returns an empty history.
-func NewHistory() *History { return &History{files: make(map[string]map[int]*past)} }
+func NewHistory() *History { return &History{pasts: make(map[int]*past)} }
 
-// past is what a file of a checkpoint held.
-type past struct {
-	number  int
-	extents map[pastKey]poolEntry
-}
+// past is what the process stored in a checkpoint, in whichever files.
+type past struct{ extents map[pastKey]poolEntry }
 
 type pastKey struct {
 	region string
+	zone   zones.Zone
 	offset int64
 	poolKey
 }
 
 // find returns where an extent of this place and contents is stored, if that is
 // in a file of checkpoint oldest or a later one.
-func (p *past) find(region string, offset int64, key poolKey, oldest int) (poolEntry, bool) {
+func (p *past) find(r *zones.Region, offset int64, key poolKey, oldest int) (poolEntry, bool) {
 	if p == nil {
 		return poolEntry{}, false
 	}
-	at, ok := p.extents[pastKey{region, offset, key}]
+	at, ok := p.extents[pastKey{r.Name, r.Zone, offset, key}]
 	if !ok {
 		return at, false
 	}
@@ -51,57 +49,63 @@ func (p *past) find(region string, offset int64, key poolKey, oldest int) (poolE
 	return at, ok && holder >= oldest
 }
 
-// of returns what the file of this name held in checkpoint base; nil if that is
-// not known.
-func (h *History) of(file string, base int) *past {
+// of returns what the process stored in checkpoint base; nil if that is not known.
+func (h *History) of(base int) *past {
 	if h == nil {
 		return nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.files[filepath.Base(file)][base]
+	return h.pasts[base]
 }
 
-// remember keeps what w has written, besides what its base held: only one of
-// the two will be the base of the next.
-func (h *History) remember(w *writer) {
+// remember keeps what w has stored in the file name, whose index has this digest.
+func (h *History) remember(w *writer, name string, digest [32]byte) {
 	if h == nil {
 		return
 	}
-	self := &poolFile{path: path.Join(filepath.Base(filepath.Dir(w.path)), filepath.Base(w.path)), digest: w.trailer.digest, closed: true}
-	p := &past{number: w.number, extents: make(map[pastKey]poolEntry, len(w.index.extents))}
-	for i, e := range w.index.extents {
-		if ID(e.id) == (ID{}) {
-			continue
+	self := &poolFile{path: jobPath(name), digest: digest, closed: true}
+	h.add(w.number, w.opt.Base, func(p *past) {
+		for i, e := range w.index.extents {
+			if ID(e.id) == (ID{}) {
+				continue
+			}
+			file := w.holders[i]
+			if file == nil {
+				file = self
+			}
+			p.add(&w.index, e, file)
 		}
-		file := w.holders[i]
-		if file == nil {
-			file = self
-		}
-		p.add(&w.index, e, file)
-	}
-	h.keep(filepath.Base(w.path), p, w.opt.Base)
+	})
 }
 
 func (p *past) add(x *index, e extentRec, file *poolFile) {
 	e.fileRef = 0
-	p.extents[pastKey{x.regions[e.region].name, e.offset, poolKey{e.id, int(e.rawLen)}}] = poolEntry{file, e}
+	r := &x.regions[e.region]
+	p.extents[pastKey{r.name, r.zone, e.offset, poolKey{e.id, int(e.rawLen)}}] = poolEntry{file, e}
 }
 
-// keep stores p and forgets all others but that of base.
-func (h *History) keep(name string, p *past, base int) {
+// add adds to what was stored in checkpoint number, and forgets all others but
+// that of base: only one of the two will be the base of the next.
+func (h *History) add(number, base int, add func(*past)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	files := map[int]*past{p.number: p}
-	if b := h.files[name][base]; b != nil {
-		files[base] = b
+	p := h.pasts[number]
+	if p == nil {
+		p = &past{make(map[pastKey]poolEntry)}
+		h.pasts[number] = p
 	}
-	h.files[name] = files
+	add(p)
+	for n := range h.pasts {
+		if n != number && n != base {
+			delete(h.pasts, n)
+		}
+	}
 }
 
-// Recall fills h with what a file of checkpoint m holds, so that the first
-// checkpoint after a restart can refer to it.
-func (j *Job) Recall(h *History, m *Manifest, file string) error {
+// Recall fills h with what a file of checkpoint m holds of a rank, so that the
+// first checkpoint after a restart can refer to it.
+func (j *Job) Recall(h *History, m *Manifest, file string, rank int) error {
 	i := slices.IndexFunc(m.Files, func(f File) bool { return f.Path == file })
 	if i < 0 {
 		return opError("open", file, -1, fmt.Errorf("checkpoint %d has no such file", m.Number))
@@ -115,13 +119,13 @@ func (j *Job) Recall(h *History, m *Manifest, file string) error {
 	for _, ref := range c.index.files {
 		holders = append(holders, &poolFile{path: ref.path, digest: ref.digest, closed: true})
 	}
-	p := &past{number: m.Number, extents: make(map[pastKey]poolEntry)}
-	for _, e := range c.index.extents {
-		if ID(e.id) != (ID{}) {
-			p.add(c.index, e, holders[e.fileRef])
+	h.add(m.Number, m.Number, func(p *past) {
+		for _, e := range c.index.extents {
+			if ID(e.id) != (ID{}) && c.index.regions[e.region].of(rank) {
+				p.add(c.index, e, holders[e.fileRef])
+			}
 		}
-	}
-	h.keep(path.Base(file), p, m.Number)
+	})
 	return nil
 }
 

@@ -108,41 +108,28 @@ func (x *index) encode() []byte {
 
 // decodeIndex reads the index b, whose checksum is right, and checks that it
 // makes sense: each region covered exactly, each byte of the payload used
-// exactly once. An error's offset is within the index.
-func decodeIndex(b []byte, t trailer) (*index, int64, error) {
+// exactly once, but for holes where there may be any. An error's offset is within
+// the index.
+func decodeIndex(b []byte, t trailer, holes bool) (*index, int64, error) {
 	d := decoder{b: b}
-	x := &index{header: [32]byte(d.take(32))}
-	for range t.regions {
-		x.regions = append(x.regions, d.region())
-	}
-	for range t.files {
-		x.files = append(x.files, d.file())
-	}
-	if d.err == nil && int64(len(b)-d.off) != t.extents*extentSize {
-		d.fail("index is %d bytes longer or shorter than its records", int64(len(b)-d.off)-t.extents*extentSize)
-	}
+	x := d.records(t.regions, t.files, t.extents)
 	if d.err == nil {
+		d.off = 0
 		d.err = x.checkNames()
 	}
 	if d.err != nil {
 		return nil, int64(d.off), d.err
 	}
-	x.extents = make([]extentRec, 0, t.extents)
-	for range t.extents {
-		at := int64(d.off)
-		e := d.extent()
-		if d.err == nil {
-			d.err = x.checkExtent(e, t.indexOffset)
+	first := int64(len(b)) - t.extents*extentSize
+	for i, e := range x.extents {
+		if err := x.checkExtent(e, t.indexOffset); err != nil {
+			return nil, first + int64(i)*extentSize, err
 		}
-		if d.err != nil {
-			return nil, at, d.err
-		}
-		x.extents = append(x.extents, e)
 	}
 	if err := x.checkCover(); err != nil {
 		return nil, 0, err
 	}
-	return x, 0, x.checkPayload(t.indexOffset)
+	return x, 0, x.checkPayload(t.indexOffset, holes)
 }
 
 // checkExtent checks one record by itself. The codec comes last, so that only
@@ -203,20 +190,36 @@ func (x *index) checkCover() error {
 }
 
 // checkPayload checks that the extents stored in this file fill its payload
-// exactly, so that no byte escapes its checksum. Several may be one and the
-// same range of it.
-func (x *index) checkPayload(indexOffset int64) error {
+// exactly, so that no byte escapes its checksum; with holes, that they do not
+// overlap. Several may be one and the same range of it.
+func (x *index) checkPayload(indexOffset int64, holes bool) error {
 	at := int64(blockSize)
 	for _, e := range x.ownOnce() {
-		if e.fileOff != at {
+		if e.fileOff < at || e.fileOff > at && !holes {
 			return errBlock(fmt.Sprintf("payload is not covered at offset %d", at))
 		}
-		at += zones.PageRound(e.storedLen)
+		at = e.fileOff + zones.PageRound(e.storedLen)
 	}
-	if at != indexOffset {
+	if at > indexOffset || at < indexOffset && !holes {
 		return errBlock(fmt.Sprintf("payload is not covered at offset %d", at))
 	}
 	return nil
+}
+
+// holes returns what of the payload is in no extent, as spans of file offsets.
+func (x *index) holes(indexOffset int64) []span {
+	var list []span
+	at := int64(blockSize)
+	for _, e := range x.ownOnce() {
+		if e.fileOff > at {
+			list = append(list, span{off: at, n: e.fileOff - at})
+		}
+		at = e.fileOff + zones.PageRound(e.storedLen)
+	}
+	if at < indexOffset {
+		list = append(list, span{off: at, n: indexOffset - at})
+	}
+	return list
 }
 
 // sameBytes reports whether two extents are stored in the same place, once.
@@ -280,6 +283,31 @@ func (d *decoder) size(v uint64) int64 {
 		return 0
 	}
 	return int64(v)
+}
+
+// records takes an index of so many records, which fill what there is.
+func (d *decoder) records(regions, files, extents int64) *index {
+	x := &index{header: [32]byte(d.take(32))}
+	for range regions {
+		x.regions = append(x.regions, d.region())
+	}
+	for range files {
+		x.files = append(x.files, d.file())
+	}
+	if rest := int64(len(d.b) - d.off); d.err == nil && rest != extents*extentSize {
+		d.fail("index is %d bytes longer or shorter than its records", rest-extents*extentSize)
+	}
+	if d.err != nil {
+		return x
+	}
+	x.extents = make([]extentRec, 0, extents)
+	for range extents {
+		if x.extents = append(x.extents, d.extent()); d.err != nil {
+			d.off -= extentSize
+			return x
+		}
+	}
+	return x
 }
 
 func (d *decoder) region() regionRec {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"ckpt/image/vfs"
 )
@@ -98,6 +99,9 @@ func (j *Job) Checkpoints() ([]int, error) {
 	}
 	var committed []int
 	for _, n := range all {
+		if n == jobNumber {
+			continue
+		}
 		_, err := j.fs.Stat(j.manifestPath(n))
 		if err == nil {
 			committed = append(committed, n)
@@ -161,18 +165,29 @@ func (j *Job) numbers() ([]int, error) {
 func (j *Job) numberDir(n int) string    { return filepath.Join(j.dir, formatNumber(n)) }
 func (j *Job) manifestPath(n int) string { return filepath.Join(j.numberDir(n), manifestName) }
 
+// jobNumber names the directory of what belongs to the job and not to one of its
+// checkpoints, whose numbers count from 1.
+const jobNumber = 0
+
 func formatNumber(n int) string { return fmt.Sprintf("%04d", n) }
 
-// parseNumber reads the name of a checkpoint directory, which is unique for a
-// number.
+// parseNumber reads the name of a numbered directory, which is unique for a number.
 func parseNumber(s string) (int, bool) {
 	n, err := strconv.ParseUint(s, 10, 32)
-	return int(n), err == nil && n > 0 && formatNumber(int(n)) == s
+	return int(n), err == nil && formatNumber(int(n)) == s
 }
 
 // parsePathNumber returns the number in a path like 0007/rank-0.img.
 func parsePathNumber(p string) (int, bool) {
 	return parseNumber(strings.TrimSuffix(path.Dir(p), "/"))
+}
+
+// onDisk returns the bytes of a file without its holes, as far as that is known.
+func onDisk(fi fs.FileInfo) int64 {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return min(fi.Size(), st.Blocks*512)
+	}
+	return fi.Size()
 }
 
 // Stored returns the bytes of all container files of the job, also of those that
@@ -193,7 +208,7 @@ func (j *Job) Stored() (int64, error) {
 		}
 		for _, e := range entries {
 			if fi, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), ".img") {
-				n += fi.Size()
+				n += onDisk(fi)
 			}
 		}
 	}

@@ -9,14 +9,15 @@ import (
 	"ckpt/zones"
 )
 
-// Load reads the container file path, one of m.Files, into the regions, which
-// must be the same that were written: names, zones, element types and sizes.
-// Everything in the file is checked on the way; what the regions hold after an
-// error is undefined.
+// Load reads the regions of a rank out of the container file path, one of
+// m.Files, into regions that must be the same that were written: names, zones,
+// element types and sizes. Regions of other ranks are not read, nor those of zones
+// of which into has none. Everything that is read is checked; what the regions
+// hold after an error is undefined.
 //
 // It fails with a DamageError, ErrOtherJob, ErrRegionsDiffer, ErrUnsupported or
 // ErrNewerVersion.
-func (j *Job) Load(ctx context.Context, m *Manifest, path string, into []zones.Region) error {
+func (j *Job) Load(ctx context.Context, m *Manifest, path string, rank int, into []zones.Region) error {
 	i := slices.IndexFunc(m.Files, func(f File) bool { return f.Path == path })
 	if i < 0 {
 		return opError("load", path, -1, fmt.Errorf("checkpoint %d has no such file", m.Number))
@@ -26,26 +27,33 @@ func (j *Job) Load(ctx context.Context, m *Manifest, path string, into []zones.R
 		return err
 	}
 	defer c.Close()
-	mem, err := c.match(into)
+	mem, err := c.match(rank, into)
 	if err != nil {
 		return err
 	}
-	r := &reader{depth: defaultDepth, dest: func(e extentRec) []byte {
-		return mem[e.region][e.offset : e.offset+e.rawLen]
-	}}
+	r := &reader{depth: defaultDepth,
+		wants: func(e extentRec) bool { return mem[e.region] != nil },
+		dest: func(e extentRec) []byte {
+			return mem[e.region][e.offset : e.offset+e.rawLen]
+		}}
 	return j.readAll(ctx, c, r)
 }
 
 // readAll reads the payload of c and the extents of other files it refers to.
 func (j *Job) readAll(ctx context.Context, c *container, r *reader) error {
-	if err := r.read(ctx, c.f, c.path, c.index.own()); err != nil {
+	if err := r.read(ctx, c.f, c.path, r.wanted(c.index.own())); err != nil {
 		return err
 	}
 	if r.dest != nil {
 		for _, e := range c.index.extents {
-			if e.codec == codecZero {
+			if e.codec == codecZero && r.wantsIt(e) {
 				clear(r.dest(e))
 			}
+		}
+	}
+	if r.wants == nil {
+		if err := r.holes(ctx, c); err != nil {
+			return err
 		}
 	}
 	for k, ref := range c.index.files {
@@ -58,6 +66,9 @@ func (j *Job) readAll(ctx context.Context, c *container, r *reader) error {
 
 // readRef reads the extents of c that are stored in the file ref.
 func (j *Job) readRef(ctx context.Context, c *container, ref fileRec, k uint32, r *reader) error {
+	if !slices.ContainsFunc(c.index.extents, func(e extentRec) bool { return e.fileRef == k && r.wantsIt(e) }) {
+		return nil
+	}
 	x, err := j.openRef(c, ref)
 	if err != nil {
 		return r.damage(err)
@@ -65,7 +76,7 @@ func (j *Job) readRef(ctx context.Context, c *container, ref fileRec, k uint32, 
 	defer x.Close()
 	var extents []extentRec
 	for _, e := range c.index.extents {
-		if e.fileRef != k {
+		if e.fileRef != k || !r.wantsIt(e) {
 			continue
 		}
 		if e.fileOff > x.trailer.indexOffset || e.storedLen > x.trailer.indexOffset-e.fileOff {
@@ -77,9 +88,11 @@ func (j *Job) readRef(ctx context.Context, c *container, ref fileRec, k uint32, 
 	return r.read(ctx, x.f, x.path, extents)
 }
 
-// match finds the memory for each region of the index.
-func (c *container) match(into []zones.Region) ([][]byte, error) {
+// match finds the memory for each region of the index; nil for those that are not
+// wanted.
+func (c *container) match(rank int, into []zones.Region) ([][]byte, error) {
 	byName := make(map[string]zones.Region, len(into))
+	wanted := make(map[zones.Zone]bool)
 	for _, r := range into {
 		if err := checkRegion(r); err != nil {
 			return nil, opError("load", c.path, -1, err)
@@ -88,13 +101,16 @@ func (c *container) match(into []zones.Region) ([][]byte, error) {
 			return nil, errDiffer(c.path, "region %q is given twice", r.Name)
 		}
 		byName[r.Name] = r
+		wanted[r.Zone] = true
 	}
 	mem := make([][]byte, len(c.index.regions))
+	found := 0
 	for i, rec := range c.index.regions {
+		if !rec.of(rank) || !wanted[rec.zone] {
+			continue
+		}
 		r, ok := byName[rec.name]
 		switch {
-		case int(rec.rank) != c.header.Rank:
-			return nil, errDiffer(c.path, "the image holds rank %d as well as rank %d", rec.rank, c.header.Rank)
 		case !ok:
 			return nil, errDiffer(c.path, "there is no region %q", rec.name)
 		case r.Zone != rec.zone || r.Elem != rec.elem || r.Size != rec.size:
@@ -102,9 +118,14 @@ func (c *container) match(into []zones.Region) ([][]byte, error) {
 				rec.name, r.Size, r.Elem, r.Zone, rec.size, rec.elem, rec.zone)
 		}
 		mem[i] = r.Mem
+		found++
 	}
-	if len(into) != len(mem) {
-		return nil, errDiffer(c.path, "it holds %d regions, the process %d", len(mem), len(into))
+	if len(into) != found {
+		return nil, errDiffer(c.path, "it holds %d regions of rank %d, the process %d", found, rank, len(into))
 	}
 	return mem, nil
 }
+
+// of reports whether a region belongs to a rank: the segment of a node and the
+// library, in files of their own, are everybody's.
+func (r *regionRec) of(rank int) bool { return r.rank == -1 || int(r.rank) == rank }

@@ -54,11 +54,13 @@ type Manifest struct {
 type File struct {
 	// Path is relative to the directory of the job. It may lead to the
 	// directory of an earlier checkpoint.
-	Path        string `json:"path"`
-	Kind        string `json:"kind"` // as in Header
-	Ranks       []int  `json:"ranks"`
-	Node        int    `json:"node"`
-	Bytes       int64  `json:"bytes"`
+	Path  string `json:"path"`
+	Kind  string `json:"kind"` // as in Header
+	Ranks []int  `json:"ranks"`
+	Node  int    `json:"node"`
+	Bytes int64  `json:"bytes"` // length of the file
+	// Holes is how many of them are in holes, which take no room on the disk.
+	Holes       int64  `json:"holes,omitempty"`
 	IndexBlake3 string `json:"index_blake3"`
 }
 
@@ -148,6 +150,8 @@ func (f *File) check(m *Manifest) error {
 		return fmt.Errorf("kind %q is unknown", f.Kind)
 	case f.Bytes < 3*blockSize:
 		return fmt.Errorf("%d bytes are too few for an image", f.Bytes)
+	case f.Holes < 0 || f.Holes > f.Bytes-3*blockSize:
+		return fmt.Errorf("%d of %d bytes cannot be in holes", f.Holes, f.Bytes)
 	}
 	if b, err := hex.DecodeString(f.IndexBlake3); err != nil || len(b) != 32 {
 		return errors.New("index_blake3 is not a digest")

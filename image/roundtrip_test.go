@@ -50,6 +50,15 @@ func roundTrip(t *rapid.T, fsys vfs.FS, dir string) {
 	if rapid.Bool().Draw(t, "incremental") {
 		opt.History = NewHistory()
 	}
+	was := copyOf([][]zones.Region{regions})[0]
+	captured := 0
+	if n := rapid.SampledFrom([]int{0, 0, 1, 20, 1000, 10000}).Draw(t, "staging"); n > 0 {
+		opt.Staging = NewStaging(aligned(n * zones.PageSize))
+		opt.Captured = func() {
+			captured++
+			scramble(regions)
+		}
+	}
 	var told int64
 	opt.Progress = func(n int64) { told += n }
 	s, err := CreateStore(fsys, dir)
@@ -69,6 +78,10 @@ func roundTrip(t *rapid.T, fsys vfs.FS, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if opt.Staging != nil && captured != 1 {
+		t.Fatalf("told %d times that the memory may change", captured)
+	}
+	regions = was
 	var want zones.Sizes
 	var memory int64
 	for _, r := range regions {
@@ -79,14 +92,14 @@ func roundTrip(t *rapid.T, fsys vfs.FS, dir string) {
 		t.Fatalf("zones %+v, want %+v; progress %d of %d", info.Zones, want, told, memory)
 	}
 	m := testManifest(1)
-	m.Files = []File{{"0001/rank-0.img", KindRank, []int{0}, 0, info.Bytes, info.IndexBlake3}}
+	m.Files = []File{{Path: "0001/rank-0.img", Kind: KindRank, Ranks: []int{0}, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3}}
 	if err := tx.Commit(ctx, m); err != nil {
 		t.Fatal(err)
 	}
 	got := empty(regions)
 	rng := rand.New(rand.NewPCG(1, 1))
 	rng.Shuffle(len(got), func(a, b int) { got[a], got[b] = got[b], got[a] })
-	if err := j.Load(ctx, m, "0001/rank-0.img", got); err != nil {
+	if err := j.Load(ctx, m, "0001/rank-0.img", 0, got); err != nil {
 		t.Fatal(err)
 	}
 	byName := make(map[string]zones.Region)
@@ -112,7 +125,7 @@ func roundTrip(t *rapid.T, fsys vfs.FS, dir string) {
 func later(t *rapid.T, fsys vfs.FS, j *Job, regions []zones.Region, opt WriteOptions) {
 	ctx := context.Background()
 	last := 1 + rapid.IntRange(0, 4).Draw(t, "more checkpoints")
-	opt.Progress = nil
+	opt.Progress, opt.Captured = nil, nil
 	for n := 2; n <= last; n++ {
 		for i, r := range regions {
 			if len(r.Mem) > 0 && rapid.Bool().Draw(t, "change") {
@@ -132,7 +145,7 @@ func later(t *rapid.T, fsys vfs.FS, j *Job, regions []zones.Region, opt WriteOpt
 		}
 		m := testManifest(n)
 		rel := fmt.Sprintf("%04d/rank-0.img", n)
-		m.Files = []File{{rel, KindRank, []int{0}, 0, info.Bytes, info.IndexBlake3}}
+		m.Files = []File{{Path: rel, Kind: KindRank, Ranks: []int{0}, Node: 0, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3}}
 		if err := tx.Commit(ctx, m); err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +161,7 @@ func later(t *rapid.T, fsys vfs.FS, j *Job, regions []zones.Region, opt WriteOpt
 	for _, r := range got {
 		_, _ = rand.NewChaCha8([32]byte{7}).Read(r.Mem) // restored zeros must be written, too
 	}
-	if err := j.Load(ctx, m, m.Files[0].Path, got); err != nil {
+	if err := j.Load(ctx, m, m.Files[0].Path, rankIn(m.Files[0]), got); err != nil {
 		t.Fatal(err)
 	}
 	if err := sameMemory(m.Files[0].Path, got, regions); err != nil {
@@ -187,7 +200,7 @@ func TestLoadOtherRegions(t *testing.T) {
 		"other zone":    func(r []zones.Region) []zones.Region { r[0].Zone = zones.Shared; return r },
 		"other element": func(r []zones.Region) []zones.Region { r[0].Elem = zones.Int32; return r },
 	} {
-		err := k.job.Load(context.Background(), m, m.Files[0].Path, change(empty(rankRegions(1, 0))))
+		err := k.job.Load(context.Background(), m, m.Files[0].Path, rankIn(m.Files[0]), change(empty(rankRegions(1, 0))))
 		if !errors.Is(err, ErrRegionsDiffer) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -129,7 +129,7 @@ func (j *Job) sweep() (removed []string, freed int64, err error) {
 		}
 		removed = append(removed, rel)
 		if !fi.IsDir() {
-			freed += fi.Size()
+			freed += onDisk(fi)
 		}
 	}
 	entries, err := j.fs.ReadDir(j.dir)
@@ -198,7 +198,7 @@ func (j *Job) used() (files map[string]bool, floor int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	files = make(map[string]bool)
+	files, floor = make(map[string]bool), -1
 	for _, n := range all {
 		files[path.Join(formatNumber(n), manifestName)] = true
 		m, err := j.Manifest(n)

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+
+	"ckpt/image/plan"
 )
 
 // A Tx is a checkpoint that is being written.
@@ -66,8 +68,30 @@ func (t *Tx) SharedPath(node int) string {
 	return filepath.Join(t.dir, fmt.Sprintf("node-%d.shared.img", node))
 }
 
-// LibraryPath returns the path of the image of the library zone. A job needs
-// one: later checkpoints list that of the first.
+// CreateGroup makes the files of a layout in which ranks write common files, for
+// WriteGroup, and returns their paths.
+func (t *Tx) CreateGroup(layout plan.Layout, n int) ([]string, error) {
+	var paths []string
+	for i := range n {
+		name := fmt.Sprintf("aggregator-%d.img", i)
+		if layout == plan.Shared {
+			name = "job.img"
+		}
+		path := filepath.Join(t.dir, name)
+		f, err := t.job.fs.Create(path)
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil {
+			return nil, opError("create", path, -1, err)
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+// LibraryPath returns the path of the image of the library zone of an imported
+// checkpoint. Our own jobs have one: WriteLibrary.
 func (t *Tx) LibraryPath() string { return filepath.Join(t.dir, "library.img") }
 
 // Commit makes the checkpoint exist, for all its ranks at once. It checks that
@@ -152,7 +176,7 @@ func (t *Tx) complete(m *Manifest) error {
 	for i, f := range m.Files {
 		m.Files[i].Ranks = listed(f.Ranks)
 		if f.number() == t.number {
-			m.StoredBytes += f.Bytes
+			m.StoredBytes += f.Bytes - f.Holes
 		}
 	}
 	return m.check()

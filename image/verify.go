@@ -153,7 +153,10 @@ func (v *verifier) file(ctx context.Context, m *Manifest, f File) error {
 		}
 		v.use(c, k)
 	}
-	return v.extents(ctx, c, c.index.ownOnce())
+	if err := v.extents(ctx, c, c.index.ownOnce()); err != nil {
+		return err
+	}
+	return v.reader().holes(ctx, c)
 }
 
 // ref checks what the checkpoint uses of a file. The rest, and what that file
@@ -172,9 +175,10 @@ func (v *verifier) ref(ctx context.Context, u *usedFile) error {
 // extents checks extents of an open container, whose index is checked.
 func (v *verifier) extents(ctx context.Context, c *container, list []extentRec) error {
 	v.done(c.size - c.trailer.indexOffset + blockSize)
-	r := &reader{depth: 1, bad: v.note, progress: v.done}
-	return r.read(ctx, c.f, c.path, list)
+	return v.reader().read(ctx, c.f, c.path, list)
 }
+
+func (v *verifier) reader() *reader { return &reader{depth: 1, bad: v.note, progress: v.done} }
 
 // refersTo checks that the extents which c takes from another file are extents of
 // that, which is verified by itself, once.

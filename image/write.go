@@ -2,7 +2,6 @@ package image
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -51,6 +50,11 @@ type WriteOptions struct {
 	// that lie in files of checkpoints before Oldest.
 	History      *History
 	Base, Oldest int
+	// Staging, if not nil, takes a copy of the memory, and Captured is called, once
+	// and before Write returns, when the memory may change again. Without it, the
+	// memory must not change until Write returns.
+	Staging  *Staging
+	Captured func()
 	// Progress, if not nil, is told the bytes of memory dealt with since the
 	// last call. It is never called twice at once.
 	Progress func(int64)
@@ -60,6 +64,7 @@ type WriteOptions struct {
 type FileInfo struct {
 	Path        string
 	Bytes       int64       // length of the file
+	Holes       int64       // of which so many are in holes
 	IndexBlake3 string      // digest of the file's index, hexadecimal
 	Zones       zones.Sizes // of the regions as the program asked for them
 	// ManagementTime is what Write spent on laying out the file and on its
@@ -81,6 +86,7 @@ func Write(ctx context.Context, fsys vfs.FS, path string, h Header, regions []zo
 	if err != nil {
 		return FileInfo{}, opError("write", path, -1, err)
 	}
+	w.begin()
 	dc, ok := fsys.(vfs.DirectCreator)
 	w.direct = ok && !opt.Buffered
 	if w.direct {
@@ -98,7 +104,7 @@ func Write(ctx context.Context, fsys vfs.FS, path string, h Header, regions []zo
 	info := FileInfo{
 		Path:           path,
 		Bytes:          w.trailer.fileLen,
-		IndexBlake3:    hex.EncodeToString(w.trailer.digest[:]),
+		IndexBlake3:    hexDigest(w.trailer.digest),
 		ManagementTime: w.indexing,
 	}
 	for _, r := range regions {
@@ -106,7 +112,7 @@ func Write(ctx context.Context, fsys vfs.FS, path string, h Header, regions []zo
 	}
 	info.ManagementTime += w.planned.Sub(start)
 	info.StorageTime = time.Since(start) - info.ManagementTime
-	opt.History.remember(w)
+	opt.History.remember(w, path, w.trailer.digest)
 	return info, nil
 }
 
@@ -132,6 +138,11 @@ type writer struct {
 	planned  time.Time
 	indexing time.Duration
 	mu       sync.Mutex // of progress
+
+	copies    [][]byte // by extent, nil if there is none; nil without staging
+	live      int      // chunks that have no copy, which are the first
+	remaining atomic.Int64
+	told      atomic.Bool
 }
 
 // A chunk is extents [first, last) of the index, n bytes of memory, whose stored
@@ -171,11 +182,18 @@ func newWriter(path string, h Header, regions []zones.Region, opt WriteOptions) 
 	if err := w.index.checkNames(); err != nil {
 		return nil, err
 	}
-	w.past = opt.History.of(path, opt.Base)
+	w.past = opt.History.of(opt.Base)
 	w.holders = make([]*poolFile, len(w.index.extents))
 	w.chunks = chunksOfMemory(w.index.extents)
 	w.planned = time.Now()
 	return w, nil
+}
+
+// begin copies the memory, if there is room for a copy.
+func (w *writer) begin() {
+	if w.opt.Staging != nil {
+		w.capture()
+	}
 }
 
 // chunksOfMemory groups extents that follow each other into chunks of up to a
@@ -227,7 +245,7 @@ func (w *writer) run(ctx context.Context, fsys vfs.FS, create func(string) (vfs.
 }
 
 func (w *writer) fill(ctx context.Context, f vfs.File) error {
-	w.room.begin(f, w.memory())
+	w.room.begin(f, w.longest())
 	if err := w.writeAt(f, w.header, 0); err != nil {
 		return err
 	}
@@ -284,6 +302,9 @@ func (w *writer) writePayload(ctx context.Context, f vfs.File) error {
 				if err := w.writeChunk(f, b, at); err != nil {
 					return err
 				}
+				if i < w.live {
+					w.gone(1)
+				}
 				w.done(c.n)
 			}
 		})
@@ -295,7 +316,7 @@ func (w *writer) writePayload(ctx context.Context, f vfs.File) error {
 
 // memory returns the length of the file if nothing is packed, left out or referred
 // to, but for its index.
-func (w *writer) memory() int64 {
+func (w *writer) longest() int64 {
 	n := int64(2 * blockSize)
 	for _, c := range w.chunks {
 		n += c.n

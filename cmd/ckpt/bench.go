@@ -153,7 +153,19 @@ func runBenchWrite(ctx context.Context, g *globals, o *benchWriteOptions) error 
 	if err != nil || r.CodedMedian == 0 {
 		return err
 	}
-	return g.printf("checkpoint, %-4s  %s, %.2f of the plain one; %s MiB stored\n", setting, rate(r.CodedMedian), r.CodedRatio, mib(r.CodedStored))
+	if err := g.printf("checkpoint, %-4s  %s, %.2f of the plain one; %s MiB stored\n", setting, rate(r.CodedMedian), r.CodedRatio, mib(r.CodedStored)); err != nil {
+		return err
+	}
+	if r.Cores > 1 {
+		if err := g.printf("  on one core     %.2f times as fast on %d\n", r.Scaling, r.Cores); err != nil {
+			return err
+		}
+	}
+	if r.Gzip == 0 {
+		return nil
+	}
+	return g.printf("gzip -1           %s into a pipe, %.1f %% of the bytes; the checkpoint on one core is %.1f times as fast with %.1f %%\n",
+		rate(r.Gzip), 100*r.GzipShare, r.GzipRatio, 100*float64(r.CodedStored)/float64(r.Size))
 }
 
 // parseSize reads a size like 512MiB, 512M or 1048576.

@@ -84,6 +84,7 @@ func (r *running) options(g *globals) (coordinator.Options, error) {
 type launchOptions struct {
 	placement
 	running
+	writePath
 	np, iterations       int
 	mpi, mode, job       string
 	launcher             string
@@ -91,7 +92,8 @@ type launchOptions struct {
 	interval, overhead   string
 	sharedOnce, libsOnce bool
 	codec                string
-	incremental          bool
+	incremental, async   bool
+	staging              string
 }
 
 func newLaunchCommand(g *globals) *cobra.Command {
@@ -135,6 +137,10 @@ continues it.`,
 	f.BoolVar(&o.sharedOnce, "shared-once", true, "store the shared segment once per node, not once per rank")
 	f.StringVar(&o.codec, "codec", codec.UseAuto.String(), "compress by none, s2, zstd or gzip; auto chooses for each extent, if it pays")
 	f.BoolVar(&o.incremental, "incremental", true, "store only what has changed since the checkpoint before")
+	o.writePath.addFlags(f)
+	o.writePath.addTuningFlags(f)
+	f.BoolVar(&o.async, "async", false, "compute on while a checkpoint is written, out of a copy of the memory")
+	f.StringVar(&o.staging, "staging", "", "with --async, memory for the copy of a rank (default: the size of its data zone)")
 	f.BoolVar(&o.libsOnce, "library-once", true, "store the library zone once per job, not once per rank and checkpoint")
 	o.running.addFlags(f)
 	return cmd
@@ -165,6 +171,18 @@ func (o *launchOptions) spec(name string) (coordinator.Spec, error) {
 	s.Launcher = o.launcher
 	s.SharedOnce, s.LibraryOnce = o.sharedOnce, o.libsOnce
 	s.Codec, s.Incremental = o.codec, o.incremental
+	s.Async = o.async
+	if o.staging != "" {
+		if !o.async {
+			return s, &coordinator.UsageError{Text: "--staging " + o.staging + ": nothing is staged", Fix: "add --async"}
+		}
+		if s.Staging, err = parseSizeFlag("staging", o.staging); err != nil {
+			return s, err
+		}
+	}
+	if s.WritePath, err = o.settings(); err != nil {
+		return s, err
+	}
 	if o.iterations != 0 {
 		s.Iterations = o.iterations
 	}
@@ -216,6 +234,13 @@ func runLaunch(ctx context.Context, g *globals, o *launchOptions, app string) er
 		return err
 	}
 	opt.Job = o.job
+	effective, err := spec.Layout()
+	if err != nil {
+		return o.usage(err)
+	}
+	for _, note := range o.idle(effective) {
+		opt.Observer.Warn(note)
+	}
 	return g.runJob(ctx, func(ctx context.Context, interrupts <-chan struct{}) (*coordinator.Result, error) {
 		opt.Interrupts = interrupts
 		return coordinator.Launch(ctx, spec, opt)

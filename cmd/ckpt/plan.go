@@ -25,9 +25,9 @@ const planRows = 20
 type layoutOptions struct {
 	placement
 	writePath
-	np, rank     int
-	mpi, library string
-	rounds, all  bool
+	np, rank    int
+	mpi         string
+	rounds, all bool
 }
 
 func newPlanCommand(g *globals) *cobra.Command {
@@ -41,10 +41,10 @@ runs and nothing is written. docs/LAYOUTS.md explains layouts, strategies and
 switches.
 
 APP is NAME.CLASS.NP (bt.B.4), NAME.CLASS with --np, or a workload file. Planned
-is one full checkpoint: the data of every rank, the shared segment of a node with
-its first rank, and with --library the library zone with rank 0.
+is one full checkpoint: the data of every rank, and the shared segment of a node
+with its first rank. The library zone is stored beside, once for the job.
 
-ckpt launch writes one file per rank; the other layouts are only planned so far.`,
+ckpt launch takes the same flags, and writes so.`,
 		Example: `  ckpt plan bt.C.64 --nodes 4 --layout shared --aggregators auto
   ckpt plan bt.C.64 --nodes 4 --layout aggregated --rounds --rank 16
   ckpt plan cg.B --np 32 --map 8,8,8,8 --layout shared --stripe-count 4 --p4 --json`,
@@ -63,7 +63,6 @@ ckpt launch writes one file per rank; the other layouts are only planned so far.
 	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not say")
 	o.placement.addFlags(f)
 	f.StringVar(&o.mpi, "mpi", mpi.MPICH.String(), "layout of the shared segment: mpich or openmpi")
-	f.StringVar(&o.library, "library", "0", "size of the library zone, which is that of the program in memory")
 	o.writePath.addFlags(f)
 	o.addTuningFlags(f)
 	f.BoolVar(&o.rounds, "rounds", false, "show the rounds of a writer")
@@ -98,11 +97,11 @@ func runPlan(g *globals, o *layoutOptions, app string) error {
 		return err
 	}
 	settings.Header = containerHeader
-	m, err := o.memory(inst, d.Mapping)
+	m, err := coordinator.PlanMemory(inst, d.Mapping, o.mpi)
 	if err != nil {
 		return err
 	}
-	p, err := plan.New(m.sources, settings)
+	p, err := plan.New(m.Sources, settings)
 	if err != nil {
 		return o.usage(err)
 	}
@@ -115,75 +114,15 @@ func runPlan(g *globals, o *layoutOptions, app string) error {
 			return err
 		}
 	}
-	d.Zones = m.zones
+	d.Zones = m.Zones
 	add, done := g.progress("plan", fileBytes(p))
 	d.Summary = p.Summarize(add)
 	done()
 	d.Notes = o.idle(p.Settings)
-	if m.zones.Library == 0 {
-		d.Notes = append(d.Notes, "the library zone is left out; --library SIZE adds it, once")
-	}
 	if g.json {
 		return g.printJSON(d)
 	}
 	return g.printWritePlan(&d, o.all)
-}
-
-// jobMemory is what the ranks of a job hold, and hand over for a checkpoint: the
-// regions that coordinator/app allocates, the first rank of a node its segment,
-// rank 0 the library.
-type jobMemory struct {
-	sources []plan.Source
-	regions []string // names, by the keys of the pieces
-	zones   zones.Sizes
-}
-
-// memory evaluates the workload; nothing is allocated.
-func (o *layoutOptions) memory(inst *dataset.Instance, mapping coordinator.Mapping) (*jobMemory, error) {
-	flavour, err := mpi.ParseFlavour(o.mpi)
-	if err != nil {
-		return nil, &coordinator.UsageError{Text: fmt.Sprintf("mpi %q is unknown", o.mpi), Fix: "--mpi takes mpich or openmpi"}
-	}
-	const most = 1 << 60
-	if inst.DataBytes() > most/int64(inst.NP) {
-		return nil, &coordinator.UsageError{Text: fmt.Sprintf("%v holds more than %s, which no plan can count", inst, size(most)), Fix: "choose a smaller class"}
-	}
-	m := &jobMemory{zones: zones.Sizes{Data: inst.DataBytes() * int64(inst.NP)}}
-	piece := func(key int, bytes int64) plan.Piece {
-		return plan.Piece{Key: key, Bytes: zones.PageRound(bytes), Align: true}
-	}
-	var data []plan.Piece // the same for every rank
-	for i, a := range inst.Arrays {
-		m.regions = append(m.regions, a.Name)
-		if a.Count > 0 {
-			data = append(data, piece(i, a.Bytes()))
-		}
-	}
-	last := len(m.regions)
-	m.regions = append(m.regions, "runtime", "segment", "library")
-	data = slices.Clip(append(data, piece(last, inst.Runtime)))
-	for node, ranks := range mapping {
-		segment := mpi.SegmentBytes(flavour, ranks)
-		if segment == 0 {
-			return nil, &coordinator.UsageError{Text: fmt.Sprintf("node %d has %d ranks: too many for a shared segment", node, ranks),
-				Fix: "spread them over more nodes with --nodes or --map"}
-		}
-		m.zones.Shared += segment
-		for i := range ranks {
-			s := plan.Source{Rank: len(m.sources), Node: node, Pieces: data}
-			if i == 0 {
-				s.Pieces = append(data, piece(last+1, segment))
-			}
-			m.sources = append(m.sources, s)
-		}
-	}
-	if o.library != "0" {
-		if m.zones.Library, err = parseSizeFlag("library", o.library); err != nil {
-			return nil, err
-		}
-		m.sources[0].Pieces = append(m.sources[0].Pieces, piece(last+2, m.zones.Library))
-	}
-	return m, nil
 }
 
 // schedule is what one writer does, round after round.
@@ -212,11 +151,11 @@ type scheduleWrite struct {
 }
 
 // schedule lists the rounds of the rank that was asked for, at most so many.
-func (o *layoutOptions) schedule(p *plan.Plan, m *jobMemory, most int) (*schedule, error) {
+func (o *layoutOptions) schedule(p *plan.Plan, m *coordinator.PlannedMemory, most int) (*schedule, error) {
 	s := &schedule{Rank: p.Writers[0].Rank, Rounds: []scheduleRound{}}
 	if o.flags.Changed("rank") {
 		s.Rank = o.rank
-		if err := checkWriter(p, o.rank, len(m.sources)); err != nil {
+		if err := checkWriter(p, o.rank, len(m.Sources)); err != nil {
 			return nil, err
 		}
 	}
@@ -226,7 +165,7 @@ func (o *layoutOptions) schedule(p *plan.Plan, m *jobMemory, most int) (*schedul
 		}
 		var round scheduleRound
 		for _, x := range r.Gathers {
-			round.Gathers = append(round.Gathers, scheduleGather{x.From, m.regions[x.Key], x.Offset, x.Bytes, x.Buffer})
+			round.Gathers = append(round.Gathers, scheduleGather{x.From, m.Regions[x.Key], x.Offset, x.Bytes, x.Buffer})
 		}
 		for _, x := range r.Writes {
 			round.Writes = append(round.Writes, scheduleWrite{x.File, x.Offset, x.Bytes})
@@ -268,7 +207,7 @@ func (g *globals) printWritePlan(d *writePlan, all bool) error {
 		{"switches", fmt.Sprintf("P1 %s, P2 %s, P3 %s, P4 %s", onOff(s.P1), onOff(s.P2), onOff(s.P3), onOff(s.P4))},
 		{"buffer", size(s.Buffer)},
 		{"striping", fmt.Sprintf("%s over %s, from OST %d", size(s.StripeSize), count(s.StripeCount, "OST"), s.FirstOST)},
-		{"memory", fmt.Sprintf("%s MiB: data %s, shared %s, library %s", mib(d.Zones.Total()), mib(d.Zones.Data), mib(d.Zones.Shared), mib(d.Zones.Library))},
+		{"memory", fmt.Sprintf("%s MiB: data %s, shared %s", mib(d.Zones.Total()), mib(d.Zones.Data), mib(d.Zones.Shared))},
 		{"files", fmt.Sprintf("%d + manifest, %s MiB", d.Files, mib(d.FileBytes))},
 		{"holes", fmt.Sprintf("%d, %s MiB", d.Holes, mib(d.HoleBytes))},
 		{"writers", fmt.Sprintf("%d of %s", len(d.Writers), count(d.Ranks, "rank"))},

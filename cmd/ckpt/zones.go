@@ -162,7 +162,7 @@ func (o *zonesOptions) read(ctx context.Context, g *globals, rules *zones.Rules,
 	}
 	r := source.Reader{Rules: rules, Measure: measure, More: []source.Format{{
 		Is:   image.IsImage,
-		Read: func(name string) (*zones.Process, error) { return image.Process(vfs.OS{}, name) },
+		Read: func(name string) ([]*zones.Process, error) { return image.Processes(vfs.OS{}, name) },
 	}}}
 	var out []*zones.Process
 	var failed error
@@ -176,7 +176,11 @@ func (o *zonesOptions) read(ctx context.Context, g *globals, rules *zones.Rules,
 // readSource reads a file, a directory, or standard input.
 func readSource(ctx context.Context, r *source.Reader, name string) ([]*zones.Process, error) {
 	if name == "-" {
-		return one(r.Text("standard input", os.Stdin))
+		p, err := r.Text("standard input", os.Stdin)
+		if err != nil {
+			return nil, err
+		}
+		return []*zones.Process{p}, nil
 	}
 	fi, err := os.Stat(name)
 	switch {
@@ -185,14 +189,7 @@ func readSource(ctx context.Context, r *source.Reader, name string) ([]*zones.Pr
 	case fi.IsDir():
 		return r.Dir(ctx, name)
 	}
-	return one(r.File(ctx, name))
-}
-
-func one(p *zones.Process, err error) ([]*zones.Process, error) {
-	if err != nil {
-		return nil, err
-	}
-	return []*zones.Process{p}, nil
+	return r.File(ctx, name)
 }
 
 func (o *zonesOptions) live(ctx context.Context, g *globals, rules *zones.Rules, measure proc.Measure) ([]*zones.Process, error) {

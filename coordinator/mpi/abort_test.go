@@ -69,7 +69,7 @@ func alone(t *testing.T) (c *Comm, end func()) {
 			return
 		}
 		defer conn.Close()
-		if _, err := acceptHandshake(conn, token, 2, func(int) error { return nil }); err != nil {
+		if _, err := AcceptHandshake(conn, token, 2, func(int) error { return nil }); err != nil {
 			return
 		}
 		ls[1].Accept() // until the test ends

@@ -30,9 +30,9 @@ func proof(token []byte, role string, hello, nonce []byte) []byte {
 	return h.Sum(nil)
 }
 
-// dialHandshake proves to the other end that we are rank from of this job, and
+// DialHandshake proves to the other end that we are rank from of this job, and
 // that it is rank to.
-func dialHandshake(conn net.Conn, token []byte, from, to int) error {
+func DialHandshake(conn net.Conn, token []byte, from, to int) error {
 	hello := make([]byte, helloBytes)
 	copy(hello, helloMagic)
 	binary.LittleEndian.PutUint32(hello[8:], uint32(from))
@@ -62,9 +62,9 @@ func dialHandshake(conn net.Conn, token []byte, from, to int) error {
 	return nil
 }
 
-// acceptHandshake is the other side. It returns the rank that dialled; allowed
+// AcceptHandshake is the other side. It returns the rank that dialled; allowed
 // says whether that rank may.
-func acceptHandshake(conn net.Conn, token []byte, me int, allowed func(from int) error) (from int, err error) {
+func AcceptHandshake(conn net.Conn, token []byte, me int, allowed func(from int) error) (from int, err error) {
 	var hello [helloBytes]byte
 	if _, err := io.ReadFull(conn, hello[:]); err != nil {
 		return 0, err

@@ -56,6 +56,20 @@ func (m *Memory) Alloc(name string, z zones.Zone, elem zones.Elem, bytes int64) 
 	return mem[:bytes], nil
 }
 
+// MapTouched maps anonymous memory that is no region, and touches every page of
+// it, so that no later use has to wait for the kernel.
+func MapTouched(bytes int64) ([]byte, error) {
+	mem, err := unix.Mmap(-1, 0, int(zones.PageRound(bytes)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return nil, err
+	}
+	_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // fewer faults, where there are huge pages
+	for i := 0; i < len(mem); i += zones.PageSize {
+		mem[i] = 0
+	}
+	return mem, nil
+}
+
 // MapLibrary maps the file at path read-only and adds it to the library zone.
 // The file must not shrink while it is mapped: that is how executables and
 // shared objects are treated everywhere (they are replaced, not rewritten).

@@ -131,7 +131,7 @@ func (t *tcpPort) serve(conn net.Conn) {
 		<-t.slots
 		return
 	}
-	from, err := acceptHandshake(conn, c.cfg.Token, c.cfg.Rank, t.admit)
+	from, err := AcceptHandshake(conn, c.cfg.Token, c.cfg.Rank, t.admit)
 	<-t.slots
 	if err != nil {
 		return // a stranger: nobody here waits for it
@@ -234,7 +234,7 @@ func (t *tcpPort) dial(dst int) (net.Conn, error) {
 	}
 	err = context.Canceled // what it is if track fails
 	if deadline, _ := ctx.Deadline(); t.track(conn, deadline) {
-		err = dialHandshake(conn, cfg.Token, cfg.Rank, dst)
+		err = DialHandshake(conn, cfg.Token, cfg.Rank, dst)
 	}
 	if err == nil && !t.track(conn, time.Time{}) {
 		err = context.Canceled

@@ -54,10 +54,10 @@ func TestStrangersAreRefused(t *testing.T) {
 		}
 		return err
 	})
-	try("wrong proof", func(conn net.Conn) error { return dialHandshake(conn, []byte("guess"), 0, 1) })
-	try("meant for another", func(conn net.Conn) error { return dialHandshake(conn, []byte("token"), 0, 0) })
-	try("rank of the same node", func(conn net.Conn) error { return dialHandshake(conn, []byte("token"), 1, 1) })
-	try("rank that is not there", func(conn net.Conn) error { return dialHandshake(conn, []byte("token"), 9, 1) })
+	try("wrong proof", func(conn net.Conn) error { return DialHandshake(conn, []byte("guess"), 0, 1) })
+	try("meant for another", func(conn net.Conn) error { return DialHandshake(conn, []byte("token"), 0, 0) })
+	try("rank of the same node", func(conn net.Conn) error { return DialHandshake(conn, []byte("token"), 1, 1) })
+	try("rank that is not there", func(conn net.Conn) error { return DialHandshake(conn, []byte("token"), 9, 1) })
 	try("own proof sent back", func(conn net.Conn) error {
 		hello := append([]byte(helloMagic), make([]byte, helloBytes-8)...)
 		hello[12] = 1
@@ -76,7 +76,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	})
 
 	w.must(t, func(c *Comm) error { return c.Barrier() })
-	try("connected already", func(conn net.Conn) error { return dialHandshake(conn, []byte("token"), 0, 1) })
+	try("connected already", func(conn net.Conn) error { return DialHandshake(conn, []byte("token"), 0, 1) })
 	w.must(t, func(c *Comm) error { return c.Barrier() })
 }
 
@@ -106,7 +106,7 @@ func TestDamagedFrameEndsTheComm(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := dialHandshake(conn, []byte("token"), 0, 1); err != nil {
+	if err := DialHandshake(conn, []byte("token"), 0, 1); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := conn.Write(make([]byte, frameHead)); err != nil {

@@ -1,10 +1,6 @@
 package protocol
 
-import (
-	"fmt"
-	"slices"
-	"time"
-)
+import "slices"
 
 func (c *Coordinator) request(r Request) {
 	switch {
@@ -25,17 +21,21 @@ func (c *Coordinator) stop(r Request, number int) {
 // startDue begins a checkpoint, or stops the job, when it is due or asked for.
 // Only a commit is waited for: it will be over in a moment.
 func (c *Coordinator) startDue() {
-	if c.phase == finished || c.phase == committing {
+	if c.phase == finished || c.commits() {
 		return
 	}
 	for i, r := range c.waiting {
 		if r.Stop && r.Now {
+			if results, ended := c.results(); ended {
+				c.complete(results)
+				return
+			}
 			c.waiting = slices.Delete(c.waiting, i, i+1)
 			c.stop(r, 0)
 			return
 		}
 	}
-	if c.phase != running || c.finishing {
+	if c.phase != running || c.finishing || c.behind != nil {
 		return
 	}
 	due, scheduled := c.budget.due(c.cfg.Schedule, c.lastEnd)
@@ -62,6 +62,9 @@ func (c *Coordinator) receive(m Message) {
 			r.progress = m.Progress
 			r.moved = c.now
 		}
+		if work := m.Progress - uint64(m.Iter); m.Kind == Beat && work != r.work {
+			r.work, r.worked = work, c.now
+		}
 	case Ready:
 		if c.phase == starting && c.answered(m.Rank) {
 			c.started()
@@ -74,9 +77,12 @@ func (c *Coordinator) receive(m Message) {
 		c.rankDone(m)
 	case Stopped:
 		c.rankStopped(m)
-	case Holding, Drained, Written, WriteFailed, Aborted:
-		if m.Number == c.next {
+	case Holding, Drained, Captured, Written, WriteFailed, Aborted:
+		switch {
+		case m.Number == c.next:
 			c.progress(m)
+		case c.behind != nil && m.Number == c.behind.cp.Number:
+			c.progressBehind(m)
 		}
 	}
 }
@@ -98,9 +104,13 @@ func (c *Coordinator) progress(m Message) {
 			c.do(Prepare{c.next})
 			c.do(Broadcast{Message{Kind: Write, Number: c.next, Iter: c.boundary}})
 		}
+	case m.Kind == Captured && c.phase == storing:
+		c.captured(m.Rank)
 	case m.Kind == Written && c.phase == storing:
 		r.body = m.Body
-		if c.answered(m.Rank) {
+		last := c.answered(m.Rank)
+		c.captured(m.Rank)
+		if last && c.phase == storing {
 			c.commit()
 		}
 	case m.Kind == WriteFailed && c.phase == storing:
@@ -153,6 +163,10 @@ func (c *Coordinator) rankStopped(m Message) {
 		r.stopped = c.now
 	}
 	if c.answered(m.Rank) {
+		if c.behind != nil {
+			c.phase = holding
+			return
+		}
 		c.drain()
 	}
 }
@@ -171,126 +185,4 @@ func (c *Coordinator) drain() {
 	for i := range c.ranks {
 		c.do(Send{Message{Kind: Drain, Rank: i, Number: c.next, Counts: expected[i]}})
 	}
-}
-
-func (c *Coordinator) commit() {
-	cp := Checkpoint{Number: c.next, Iter: c.boundary, Coordination: c.wrote - c.began, Writing: c.now - c.wrote}
-	for i := range c.ranks {
-		r := &c.ranks[i]
-		cp.Bodies = append(cp.Bodies, r.body)
-		cp.Stopped = append(cp.Stopped, r.stopped)
-		cp.Waited = append(cp.Waited, c.wrote-r.stopped)
-	}
-	c.phase = committing
-	c.durable = c.now
-	c.do(Commit{cp})
-}
-
-func (c *Coordinator) committed(ev Committed) {
-	if c.phase != committing || ev.Number != c.next {
-		return
-	}
-	c.known[ev.Number] = c.boundary
-	c.futile = 0
-	c.report(Notice{Kind: CheckpointTaken, Rank: -1, Checkpoint: ev.Number, Iter: c.boundary,
-		Pause: c.now - c.firstStop(), Commit: c.now - c.durable})
-	served := c.serving
-	c.serving = nil
-	c.endAttempt(c.now - c.began)
-	if c.loss != nil {
-		for _, r := range served {
-			c.answer(r, ev.Number, "")
-		}
-		c.lossAfterCommit()
-		return
-	}
-	for i, r := range served {
-		if r.Stop {
-			for _, later := range served[i+1:] {
-				c.answer(later, ev.Number, "")
-			}
-			c.phase = running
-			c.stop(r, ev.Number)
-			return
-		}
-		c.answer(r, ev.Number, "")
-	}
-	c.resume()
-}
-
-// firstStop returns when the first rank stopped for the checkpoint under way.
-func (c *Coordinator) firstStop() time.Duration {
-	first := c.now
-	for i := range c.ranks {
-		if s := c.ranks[i].stopped; s >= c.began {
-			first = min(first, s)
-		}
-	}
-	return first
-}
-
-func (c *Coordinator) commitFailed(ev CommitFailed) {
-	if c.phase == committing {
-		// Nobody writes any more; the caller has removed what there was.
-		c.lostCheckpoint(-1, ev.Reason, ev.Body)
-		c.endAttempt(0)
-		if c.loss != nil {
-			c.lossAfterCommit()
-			return
-		}
-		c.resume()
-		return
-	}
-	c.abort(-1, ev.Reason, ev.Body) // Prepare failed
-}
-
-// endAttempt closes the account of the checkpoint under way, taken or not.
-func (c *Coordinator) endAttempt(cost time.Duration) {
-	if cost > 0 {
-		c.budget.spent += cost
-		c.budget.last = cost
-	}
-	c.budget.ran += max(0, c.began-c.budget.since)
-	c.budget.since, c.lastEnd = c.now, c.now
-	c.next++
-	if c.boundary > 0 {
-		c.armed = c.cfg.Schedule.next(c.boundary, c.cfg.Iterations)
-	}
-}
-
-// resume lets the ranks go on after a checkpoint or its abort.
-func (c *Coordinator) resume() {
-	c.phase = running
-	c.do(Broadcast{Message{Kind: Resume, Iter: c.armed, Number: c.next}})
-}
-
-// abort gives the checkpoint up and waits until nobody writes any more.
-func (c *Coordinator) abort(rank int, why string, body []byte) {
-	c.lostCheckpoint(rank, why, body)
-	if c.phase == proposing {
-		c.boundary = 0 // none was agreed on: the armed one still lies ahead
-	}
-	c.enter(aborting)
-	c.do(Broadcast{Message{Kind: Abort, Number: c.next}})
-}
-
-// abandoned ends an abort: everybody has stopped writing.
-func (c *Coordinator) abandoned() {
-	c.do(Discard{c.next})
-	c.endAttempt(0)
-	c.resume()
-}
-
-// lostCheckpoint reports that the checkpoint under way will not be, and tells
-// those who asked for it.
-func (c *Coordinator) lostCheckpoint(rank int, why string, body []byte) {
-	c.report(Notice{Kind: CheckpointLost, Checkpoint: c.next, Rank: rank, Iter: c.boundary, Text: why, Body: body})
-	for _, r := range c.serving {
-		text := fmt.Sprintf("checkpoint %d was given up: %s", c.next, why)
-		if rank >= 0 {
-			text = fmt.Sprintf("checkpoint %d was given up: rank %d: %s", c.next, rank, why)
-		}
-		c.answer(r, 0, text)
-	}
-	c.serving = nil
 }

@@ -50,6 +50,21 @@ func TestFrameRoundTrip(t *testing.T) {
 	})
 }
 
+// TestKindValues pins what stands on the wire: a new kind is appended.
+func TestKindValues(t *testing.T) {
+	for first, kinds := range map[Kind][]Kind{
+		1: {Hello, Ready, SetupFailed, Holding, Stopped, Drained, Written, WriteFailed, Aborted, Beat, Tripped, Done,
+			Unrestorable, Captured},
+		32: {Welcome, Start, Propose, StopAt, Drain, Write, Abort, Resume, Quit},
+	} {
+		for i, k := range kinds {
+			if k != first+Kind(i) || !k.Valid() {
+				t.Errorf("%v is %d, valid %v; want %d", k, uint8(k), k.Valid(), first+Kind(i))
+			}
+		}
+	}
+}
+
 // TestFrameDamage flips every bit and cuts at every byte of a frame.
 func TestFrameDamage(t *testing.T) {
 	frame, err := AppendFrame(nil, Message{Kind: Stopped, Rank: 3, Number: 7, Iter: 12,
@@ -79,6 +94,7 @@ func FuzzFrame(f *testing.F) {
 		{Kind: Hello, Rank: 1, Iter: 4711, Text: "127.0.0.1:4242"},
 		{Kind: Stopped, Rank: 3, Number: 2, Iter: 10, Counts: []Count{{0, 20}, {2, 20}}},
 		{Kind: Written, Rank: 2, Number: 1, Body: []byte(`{"bytes":4096}`)},
+		{Kind: Captured, Rank: 2, Number: 1},
 		{Kind: Resume, Iter: 15, Number: 3},
 	} {
 		frame, err := AppendFrame(nil, m)

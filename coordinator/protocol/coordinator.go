@@ -3,6 +3,7 @@ package protocol
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -34,9 +35,12 @@ type Config struct {
 	Known map[int]int
 	// Next is the number of the next checkpoint; it exceeds all used before.
 	Next int
-	// Cost is an estimate of the first checkpoint's duration, for
-	// Schedule.Overhead.
+	// Cost is an estimate of the first checkpoint's duration, or of its pause
+	// with Async, for Schedule.Overhead.
 	Cost time.Duration
+	// Async lets the job compute on as soon as every rank has captured its
+	// memory; the images are written behind the computation.
+	Async bool
 }
 
 type phase uint8
@@ -46,6 +50,7 @@ const (
 	running                 // no checkpoint under way
 	proposing               // asking where everybody is
 	stopping                // waiting for everybody at the boundary
+	holding                 // waiting there for the checkpoint before, written behind
 	emptying                // draining channels
 	storing                 // ranks write
 	committing              // the manifest is being renamed into place
@@ -54,7 +59,7 @@ const (
 )
 
 var phaseNames = [...]string{"starting", "computing", "agreeing on an iteration", "reaching the iteration boundary",
-	"draining its channels", "writing its image", "committing", "giving up the checkpoint", "finished"}
+	"waiting for the previous checkpoint", "draining its channels", "writing its image", "committing", "giving up the checkpoint", "finished"}
 
 func (p phase) String() string { return phaseNames[p] }
 
@@ -62,6 +67,8 @@ func (p phase) String() string { return phaseNames[p] }
 type rankState struct {
 	joined   bool
 	answered bool // in the current phase
+	captured bool // or written, in the current phase
+	owes     bool // an answer about the checkpoint written behind
 	done     bool
 	iter     int
 	progress uint64
@@ -70,17 +77,20 @@ type rankState struct {
 	stopped  time.Duration
 	heard    time.Duration // last sign of life
 	moved    time.Duration // last sign of progress in the current phase
+	work     uint64        // done apart from iterations
+	worked   time.Duration // last sign of it
 }
 
 // A Coordinator is the protocol of the job. Its zero value is not usable.
 type Coordinator struct {
-	cfg   Config
-	now   time.Duration
-	out   []Action
-	phase phase
-	gen   int
-	ranks []rankState
-	left  int // ranks that have yet to answer in the current phase
+	cfg     Config
+	now     time.Duration
+	out     []Action
+	phase   phase
+	gen     int
+	ranks   []rankState
+	left    int // ranks that have yet to answer in the current phase
+	copying int // ranks that have yet to capture their memory, when storing
 
 	from      int // checkpoint this generation was restored from
 	known     map[int]int
@@ -98,6 +108,7 @@ type Coordinator struct {
 
 	waiting []Request // to be served by the next checkpoint
 	serving []Request // by the one under way
+	behind  *behind   // the one written behind the computation, nil if there is none
 	loss    *RankLost // came while committing
 }
 
@@ -142,8 +153,11 @@ func (c *Coordinator) Step(now time.Duration, ev Event) []Action {
 	case Committed:
 		c.committed(ev)
 	case CommitFailed:
-		if ev.Number == c.next && (c.phase == committing || c.phase == storing) {
+		switch {
+		case ev.Number == c.next && (c.phase == committing || c.phase == storing):
 			c.commitFailed(ev)
+		case c.behind != nil && ev.Number == c.behind.cp.Number:
+			c.failedBehind(ev)
 		}
 	case Unusable:
 		if ev.Gen == c.gen {
@@ -165,7 +179,7 @@ func (c *Coordinator) Deadline() (time.Duration, bool) {
 		return 0, false
 	}
 	at := c.inspect
-	if c.phase == running && !c.finishing {
+	if c.phase == running && !c.finishing && c.behind == nil {
 		if due, ok := c.budget.due(c.cfg.Schedule, c.lastEnd); ok {
 			at = min(at, due)
 		}
@@ -202,9 +216,9 @@ func (c *Coordinator) answer(r Request, number int, err string) {
 // enter begins a phase in which every rank has to answer once.
 func (c *Coordinator) enter(p phase) {
 	c.phase = p
-	c.left = len(c.ranks)
+	c.left, c.copying = len(c.ranks), len(c.ranks)
 	for i := range c.ranks {
-		c.ranks[i].answered = false
+		c.ranks[i].answered, c.ranks[i].captured = false, false
 		c.ranks[i].moved = c.now
 	}
 }
@@ -238,7 +252,7 @@ func (c *Coordinator) spawn(from int) {
 	for i := range c.ranks {
 		c.ranks[i].iter = c.known[from]
 	}
-	c.finishing = false
+	c.finishing, c.behind = false, nil
 	c.enter(starting)
 	c.do(Spawn{Gen: c.gen, From: from, Delay: c.backoff()})
 }
@@ -254,7 +268,12 @@ func (c *Coordinator) started() {
 
 func (c *Coordinator) finish(o Outcome) {
 	c.phase = finished
-	for _, r := range append(c.serving, c.waiting...) {
+	asked := slices.Concat(c.serving, c.waiting)
+	if c.behind != nil {
+		asked = append(c.behind.serving, asked...)
+		c.do(Discard{c.behind.cp.Number})
+	}
+	for _, r := range asked {
 		why := ""
 		if !r.Stop || o.Result == Failed {
 			why = "the job has ended"
@@ -264,6 +283,6 @@ func (c *Coordinator) finish(o Outcome) {
 		}
 		c.answer(r, 0, why)
 	}
-	c.serving, c.waiting = nil, nil
+	c.serving, c.waiting, c.behind = nil, nil, nil
 	c.do(Finish{o})
 }

@@ -24,11 +24,45 @@
 //	  commit               the manifest is renamed into place
 //	Resume, next B   ──▶   goes on computing
 //
+// Config.Async moves Resume up, as the next section draws it.
+//
 // Whatever goes wrong before the commit ends in Abort n; each rank answers
 // Aborted n once nothing of its own is being written any more; then the debris
 // is discarded and Resume sent. The death of a rank discards the checkpoint
 // and ends the generation: all ranks of it are killed, and a new generation is
 // spawned from the last committed checkpoint.
+//
+// # Asynchronous checkpoints
+//
+// With Config.Async the job stands still only while every rank copies its
+// memory. The images are written, and committed, behind the computation:
+//
+//	coordinator            rank
+//	Write n          ──▶   copies its memory, then writes the copy
+//	                 ◀──   Captured n
+//	Resume, next B   ──▶   goes on computing, and writing
+//	                 ◀──   Written n (durable) or WriteFailed n
+//	  commit
+//
+// Written says Captured too: a rank that cannot copy its memory just writes it.
+// From Resume on checkpoint n is behind, and n+1 the number of the next. The
+// two never mix: what a message is about its number tells.
+//
+// There is at most one checkpoint behind. Requests and schedules by time begin
+// no other until it is committed or given up. At a scheduled boundary the ranks
+// stop all the same, and are drained only then: that is the back-pressure. The
+// end of the job waits for it too. As long as nothing waits, a write behind may
+// take its time; when something does, a rank that writes nothing for
+// Limits.Phase has the checkpoint given up, and one that does not stop writing
+// for as long again is declared dead.
+//
+// Abort of a checkpoint behind ends its writing, and holds no application; the
+// debris is discarded when all ranks have answered Aborted. The death of a rank
+// loses the one behind, unless it is being committed: that is waited for. After
+// the last rank is done, a death loses that checkpoint and nothing else.
+//
+// A checkpoint after which the job is to stop is written synchronously: what
+// the ranks would compute meanwhile would be lost.
 //
 // # What it promises
 //
@@ -36,7 +70,11 @@
 //     reported Written n, stopped at the same boundary, with its channels
 //     drained.
 //   - No rank passes the boundary of a checkpoint before that checkpoint has
-//     been committed or aborted.
+//     been committed or aborted; with Config.Async, or captured by all ranks.
+//   - Discard n is asked for only when no rank writes n any more, or together
+//     with the end of the job.
+//   - At most one checkpoint is behind; no channel is drained for the next
+//     before it is committed or given up, and no job completes before.
 //   - A rank that is silent longer than Limits.Silence is declared dead; a
 //     phase without progress for Limits.Phase is aborted, naming the rank.
 //   - Numbers of checkpoints grow and are never used twice within a job.

@@ -81,7 +81,9 @@ type (
 	// Commit renames the manifest of a checkpoint into place and answers
 	// Committed or CommitFailed.
 	Commit struct{ Checkpoint Checkpoint }
-	// Discard removes the debris of a checkpoint.
+	// Discard removes the debris of a checkpoint, and of no other. No rank
+	// writes to it any more, unless Finish follows: then the ranks have to be
+	// ended first.
 	Discard struct{ Number int }
 	// Answer a Request. Err is empty on success.
 	Answer struct {
@@ -114,6 +116,7 @@ type Checkpoint struct {
 	Stopped      []time.Duration // when each rank stopped
 	Coordination time.Duration   // from the first stop or the proposal to the order to write
 	Writing      time.Duration   // from the order to write to the last Written
+	Resumed      time.Duration   // when the ranks were resumed; 0 if they wait for the commit
 }
 
 // A Notice is one thing a user should know. Exactly one group of fields counts,
@@ -127,7 +130,7 @@ type Notice struct {
 	Gen        int
 	Text       string
 	Body       []byte        // details of the rank, as in WriteFailed
-	Pause      time.Duration // how long the application stood still
+	Pause      time.Duration // how long the application stood still, from the first stop
 	Commit     time.Duration // from the last Written to the commit
 }
 

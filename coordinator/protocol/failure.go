@@ -24,14 +24,23 @@ func (c *Coordinator) checkDeadlines() {
 		for i := range c.ranks {
 			c.ranks[i].heard += late
 			c.ranks[i].moved += late
+			c.ranks[i].worked += late
+		}
+		if c.behind != nil {
+			c.behind.since += late
 		}
 		return
 	}
+	c.watchBehind()
 	lim := c.cfg.Limits
 	for i := range c.ranks {
 		r := &c.ranks[i]
 		if r.joined && c.now-r.heard >= lim.Silence {
 			c.giveUpOn(i, fmt.Sprintf("gave no sign of life for %v", lim.Silence))
+			return
+		}
+		if c.behindOverdue(i) {
+			c.behindLate(i)
 			return
 		}
 		if !c.waitsFor(i) || c.now-r.moved < lim.Phase {
@@ -55,15 +64,30 @@ func (c *Coordinator) giveUpOn(rank int, why string) {
 // rankLost handles a death. A checkpoint that is just being committed is left
 // to end: all its files are durable already, whoever dies now.
 func (c *Coordinator) rankLost(ev RankLost) {
-	switch c.phase {
-	case finished:
-		return
-	case committing:
+	switch {
+	case c.phase == finished:
+	case c.commits():
 		if c.loss == nil {
 			c.loss = &ev
 		}
+	default:
+		c.lose(ev)
+	}
+}
+
+// lose gives up what is under way, after the death of a rank, and ends the
+// generation. A death after all ranks have told their results harms nothing but
+// the checkpoint still being written then.
+func (c *Coordinator) lose(ev RankLost) {
+	if c.behind != nil && c.behind.step == writingBehind {
+		c.lostBehind(ev.Rank, fmt.Sprintf("%s before all images were written", ev.Cause), nil)
+	}
+	if results, ended := c.results(); ended {
+		c.complete(results)
 		return
-	case proposing, stopping, emptying, storing:
+	}
+	switch c.phase {
+	case proposing, stopping, holding, emptying, storing:
 		c.lostCheckpoint(ev.Rank, fmt.Sprintf("%s while %v", ev.Cause, c.phase), nil)
 		c.next++
 	case aborting:
@@ -76,7 +100,7 @@ func (c *Coordinator) rankLost(ev RankLost) {
 func (c *Coordinator) lossAfterCommit() {
 	ev := *c.loss
 	c.loss = nil
-	c.fail(ev)
+	c.lose(ev)
 }
 
 // fail ends the generation after the death of a rank.
@@ -158,16 +182,30 @@ func (c *Coordinator) rankDone(m Message) {
 		c.answer(w, 0, "the job is finishing")
 	}
 	c.waiting = keep
-	results := make([][]byte, 0, len(c.ranks))
+	results, ended := c.results()
+	switch {
+	case ended && c.behind == nil:
+		c.complete(results)
+	case !ended && c.phase == proposing:
+		c.abort(-1, "the job is finishing", nil)
+	}
+}
+
+// results returns the results of all ranks, if all have ended.
+func (c *Coordinator) results() ([][]byte, bool) {
 	for i := range c.ranks {
 		if !c.ranks[i].done {
-			if c.phase == proposing {
-				c.abort(-1, "the job is finishing", nil)
-			}
-			return
+			return nil, false
 		}
+	}
+	results := make([][]byte, 0, len(c.ranks))
+	for i := range c.ranks {
 		results = append(results, c.ranks[i].body)
 	}
+	return results, true
+}
+
+func (c *Coordinator) complete(results [][]byte) {
 	c.do(Broadcast{Message{Kind: Quit}})
 	c.finish(Outcome{Result: Completed, Rank: -1, Results: results})
 }

@@ -13,9 +13,18 @@ type Member struct {
 	held   bool    // wait at the next boundary, whichever it is
 	number int     // checkpoint that stopAt or the current state belongs to
 
-	busy    bool // a drain or a write of this rank is going on
-	abandon bool // the checkpoint was aborted while busy
+	busy    bool // a drain of this rank is going on
+	abandon bool // the checkpoint was aborted meanwhile
+	write   imageWrite
 	done    bool // the application has ended
+}
+
+// An imageWrite is the writing of this rank's image. It may go on behind the
+// computation: number of Member is that of a later checkpoint then.
+type imageWrite struct {
+	number   int  // of the checkpoint, 0 if nothing is being written
+	captured bool // told
+	abandon  bool // the checkpoint was aborted
 }
 
 type memberState uint8
@@ -43,6 +52,12 @@ type (
 	DrainDone struct{}
 	// DrainCancelled answers CancelDrain.
 	DrainCancelled struct{}
+	// CaptureDone says that the memory of this rank has been copied: its
+	// application may go on before the image is written. It is optional, and
+	// without effect when the write of checkpoint Number has ended or was
+	// aborted. The number keeps one that comes late from being taken for a copy
+	// of the next checkpoint.
+	CaptureDone struct{ Number int }
 	// WriteDone says that the image is durable.
 	WriteDone struct{ Body []byte }
 	// WriteEnded says that the image could not be written or that CancelWrite
@@ -59,6 +74,7 @@ func (Received) memberEvent()       {}
 func (Reached) memberEvent()        {}
 func (DrainDone) memberEvent()      {}
 func (DrainCancelled) memberEvent() {}
+func (CaptureDone) memberEvent()    {}
 func (WriteDone) memberEvent()      {}
 func (WriteEnded) memberEvent()     {}
 func (Ended) memberEvent()          {}
@@ -76,7 +92,8 @@ type (
 	BeginDrain struct{ Expected []Count }
 	// CancelDrain ends the wait; DrainCancelled or DrainDone follows.
 	CancelDrain struct{}
-	// BeginWrite writes the image of this rank.
+	// BeginWrite writes the image of this rank. The application waits while it
+	// does, unless CaptureDone is given: it may go on any time from then on.
 	BeginWrite struct{ Number, Iter int }
 	// CancelWrite ends the writing; WriteEnded or WriteDone follows.
 	CancelWrite struct{}
@@ -110,13 +127,20 @@ func (m *Member) Step(ev MemberEvent) []MemberAction {
 		m.at, m.cur, m.counts = true, ev.Iter, ev.Counts
 		return m.decide()
 	case DrainDone:
-		return m.idle(Message{Kind: Drained})
+		return m.drained(Message{Kind: Drained})
 	case DrainCancelled:
-		return m.idle(Message{Kind: Aborted})
+		return m.drained(Message{Kind: Aborted})
+	case CaptureDone:
+		w := &m.write
+		if w.number == 0 || ev.Number != w.number || w.captured || w.abandon {
+			return nil
+		}
+		w.captured = true
+		return []MemberAction{m.tell(Message{Kind: Captured, Number: w.number})}
 	case WriteDone:
-		return m.idle(Message{Kind: Written, Body: ev.Body})
+		return m.written(Message{Kind: Written, Body: ev.Body})
 	case WriteEnded:
-		return m.idle(Message{Kind: WriteFailed, Text: ev.Text, Body: ev.Body})
+		return m.written(Message{Kind: WriteFailed, Text: ev.Text, Body: ev.Body})
 	case Ended:
 		m.done = true
 		return []MemberAction{m.tell(Message{Kind: Done, Body: ev.Body})}
@@ -124,15 +148,24 @@ func (m *Member) Step(ev MemberEvent) []MemberAction {
 	return nil
 }
 
-// idle ends a drain or a write and reports its outcome, or, when the
-// checkpoint was aborted meanwhile, that it is over.
-func (m *Member) idle(outcome Message) []MemberAction {
-	m.busy = false
+// drained ends a drain and reports its outcome, or, when the checkpoint was
+// aborted meanwhile, that it is over.
+func (m *Member) drained(outcome Message) []MemberAction {
 	if m.abandon {
-		m.abandon = false
 		outcome = Message{Kind: Aborted}
 	}
+	m.busy, m.abandon = false, false
 	outcome.Number = m.number
+	return []MemberAction{m.tell(outcome)}
+}
+
+// written ends a write likewise.
+func (m *Member) written(outcome Message) []MemberAction {
+	if m.write.abandon {
+		outcome = Message{Kind: Aborted}
+	}
+	outcome.Number = m.write.number
+	m.write = imageWrite{}
 	return []MemberAction{m.tell(outcome)}
 }
 
@@ -160,10 +193,10 @@ func (m *Member) receive(msg Message) []MemberAction {
 		m.state, m.busy = draining, true
 		return []MemberAction{BeginDrain{msg.Counts}}
 	case Write:
-		if m.state != draining || m.busy || msg.Number != m.number {
+		if m.state != draining || m.busy || msg.Number != m.number || m.write.number != 0 {
 			return nil
 		}
-		m.state, m.busy = writing, true
+		m.state, m.write = writing, imageWrite{number: msg.Number}
 		return []MemberAction{BeginWrite{msg.Number, m.cur}}
 	case Abort:
 		return m.abort(msg.Number)
@@ -173,19 +206,23 @@ func (m *Member) receive(msg Message) []MemberAction {
 	return nil
 }
 
-// abort gives the checkpoint up. Until Resume the application holds at its
-// next boundary, for it does not know yet where to stop next.
+// abort gives a checkpoint up. If it is the one under way, the application
+// holds at its next boundary until Resume, for it does not know yet where to
+// stop next. An earlier one is written behind the computation, which goes on.
 func (m *Member) abort(number int) []MemberAction {
-	m.number = number
-	m.held, m.stopAt = true, 0
-	if !m.busy {
-		return []MemberAction{m.tell(Message{Kind: Aborted, Number: number})}
+	if number >= m.number {
+		m.number = number
+		m.held, m.stopAt = true, 0
+		if m.busy {
+			m.abandon = true
+			return []MemberAction{CancelDrain{}}
+		}
 	}
-	m.abandon = true
-	if m.state == draining {
-		return []MemberAction{CancelDrain{}}
+	if number == m.write.number {
+		m.write.abandon = true
+		return []MemberAction{CancelWrite{}}
 	}
-	return []MemberAction{CancelWrite{}}
+	return []MemberAction{m.tell(Message{Kind: Aborted, Number: number})}
 }
 
 // decide says what an application that waits at a boundary does next.

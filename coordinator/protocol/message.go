@@ -17,10 +17,12 @@ const (
 	Written                      // Number; Body: what was written
 	WriteFailed                  // Number; Text: why; Body: details for the caller
 	Aborted                      // Number: nothing of this rank is being written any more
-	Beat                         // a sign of life; Iter: iteration in progress; Progress grows with work done
+	Beat                         // a sign of life; Iter: iteration in progress; Progress: Iter plus other work done
 	Tripped                      // Iter: reached an iteration at which a failure is to be injected
 	Done                         // Body: the rank's result
 	Unrestorable                 // like SetupFailed, and the checkpoint is to blame
+	Captured                     // Number: this rank has a copy of its memory and need not wait for its image
+	Share                        // Number; Iter: round; Body: told to all ranks that write with this one
 )
 
 // The messages from the coordinator to a rank.
@@ -34,12 +36,15 @@ const (
 	Abort                    // Number
 	Resume                   // like Start
 	Quit                     // leave
+	Shares                   // Number; Iter: round; Body: what all have told
 )
 
 var kindNames = map[Kind]string{
 	Hello: "hello", Ready: "ready", SetupFailed: "setup-failed", Holding: "holding",
 	Stopped: "stopped", Drained: "drained", Written: "written", WriteFailed: "write-failed",
-	Aborted: "aborted", Beat: "beat", Unrestorable: "unrestorable", Tripped: "tripped", Done: "done",
+	Aborted: "aborted", Beat: "beat", Unrestorable: "unrestorable", Captured: "captured", Tripped: "tripped",
+	Done:  "done",
+	Share: "share", Shares: "shares",
 	Welcome: "welcome", Start: "start", Propose: "propose", StopAt: "stop-at", Drain: "drain",
 	Write: "write", Abort: "abort", Resume: "resume", Quit: "quit",
 }

@@ -16,7 +16,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"time"
@@ -41,6 +43,8 @@ type Result struct {
 	Buffered   []float64 `json:"buffered"`
 	// Coded is the checkpoint with Options.Codec, in bytes of memory per second.
 	Coded []float64 `json:"coded,omitempty"`
+	// CodedOneCore is the same with GOMAXPROCS=1.
+	CodedOneCore []float64 `json:"coded_one_core,omitempty"`
 	// Medians of the above.
 	CheckpointMedian float64 `json:"checkpoint_median"`
 	DirectMedian     float64 `json:"direct_median"`
@@ -50,6 +54,15 @@ type Result struct {
 	// Size.
 	CodedRatio  float64 `json:"coded_ratio,omitempty"`
 	CodedStored int64   `json:"coded_stored_bytes,omitempty"`
+	// Cores is GOMAXPROCS, Scaling CodedMedian by the median on one core.
+	Cores   int     `json:"cores"`
+	Scaling float64 `json:"scaling,omitempty"`
+	// Gzip is how many bytes of memory per second the program gzip -1 takes from
+	// a pipe, out of which it makes GzipShare of their number; 0 if it is not
+	// installed. GzipRatio is the median of CodedOneCore by that.
+	Gzip      float64 `json:"gzip_1,omitempty"`
+	GzipShare float64 `json:"gzip_1_share,omitempty"`
+	GzipRatio float64 `json:"gzip_1_ratio,omitempty"`
 	// Ratio is the median of the checkpoint to the better of the other two.
 	Ratio float64 `json:"ratio"`
 	// PeakExtraMemory is by how much the resident memory of the process grew
@@ -78,7 +91,7 @@ func (o Options) ways() int {
 	if o.Codec == codec.UseNone {
 		return 3
 	}
-	return 4
+	return 5
 }
 
 // Write measures in a new directory inside dir.
@@ -87,7 +100,7 @@ func Write(ctx context.Context, dir string, o Options) (res Result, err error) {
 	if size <= 0 || rounds <= 0 {
 		return res, fmt.Errorf("cannot measure %d bytes in %d rounds", size, rounds)
 	}
-	res.Size = size
+	res.Size, res.Cores = size, runtime.GOMAXPROCS(0)
 	mem, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return res, fmt.Errorf("allocate %d bytes: %w", size, err)
@@ -115,23 +128,27 @@ func Write(ctx context.Context, dir string, o Options) (res Result, err error) {
 	defer job.Unlock()
 
 	b := &bench{ctx: ctx, mem: mem, job: job, file: filepath.Join(work, "plain"), progress: o.Progress}
-	coder := image.NewCodec(o.Codec, 0)
+	coder, one := image.NewCodec(o.Codec, 0), image.NewCodec(o.Codec, 0)
 	if b.progress == nil {
 		b.progress = func(int64) {}
 	}
 	for round := range rounds {
-		rate, extra, _, err := b.checkpoint(2*round+1, nil)
+		rate, extra, _, err := b.checkpoint(3*round+1, nil)
 		if err != nil {
 			return res, err
 		}
 		res.Checkpoint = append(res.Checkpoint, rate)
 		res.PeakExtraMemory = max(res.PeakExtraMemory, extra)
 		if o.Codec != codec.UseNone {
-			rate, _, stored, err := b.checkpoint(2*round+2, coder)
+			rate, _, stored, err := b.checkpoint(3*round+2, coder)
 			if err != nil {
 				return res, err
 			}
 			res.Coded, res.CodedStored = append(res.Coded, rate), stored
+			if rate, err = b.oneCore(3*round+3, one); err != nil {
+				return res, err
+			}
+			res.CodedOneCore = append(res.CodedOneCore, rate)
 		}
 
 		rate, err = b.plain(unix.O_DIRECT)
@@ -151,6 +168,17 @@ func Write(ctx context.Context, dir string, o Options) (res Result, err error) {
 	res.BufferedMedian = median(res.Buffered)
 	res.CodedMedian = median(res.Coded)
 	res.CodedRatio = res.CodedMedian / res.CheckpointMedian
+	if o.Codec != codec.UseNone {
+		alone := median(res.CodedOneCore)
+		res.Scaling = res.CodedMedian / alone
+		rate, read, stored, err := b.gzip()
+		if err != nil {
+			return res, err
+		}
+		if rate > 0 {
+			res.Gzip, res.GzipRatio, res.GzipShare = rate, alone/rate, float64(stored)/float64(read)
+		}
+	}
 	res.Ratio = res.CheckpointMedian / max(res.DirectMedian, res.BufferedMedian)
 	return res, nil
 }
@@ -198,6 +226,42 @@ func (b *bench) checkpoint(number int, coder *image.Codec) (rate float64, extra,
 	}
 	_, _, err = b.job.Prune(0)
 	return rate, extra, info.Bytes, err
+}
+
+// oneCore is checkpoint on one core.
+func (b *bench) oneCore(number int, coder *image.Codec) (rate float64, err error) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	rate, _, _, err = b.checkpoint(number, coder)
+	return rate, err
+}
+
+// gzipBytes is how much of the memory gzip has to compress: it is slow.
+const gzipBytes = 64 << 20
+
+// gzip has the program of this name compress the beginning of the memory, and
+// returns what comes out; 0 if it is not installed.
+func (b *bench) gzip() (rate float64, read, stored int64, err error) {
+	program, err := exec.LookPath("gzip")
+	if err != nil {
+		return 0, 0, 0, nil
+	}
+	mem := b.mem[:min(len(b.mem), gzipBytes)]
+	var n counter
+	cmd := exec.CommandContext(b.ctx, program, "-1")
+	cmd.Stdin, cmd.Stdout = bytes.NewReader(mem), &n
+	start := time.Now()
+	if err := cmd.Run(); err != nil {
+		return 0, 0, 0, fmt.Errorf("%s -1: %w", program, err)
+	}
+	return float64(len(mem)) / time.Since(start).Seconds(), int64(len(mem)), int64(n), nil
+}
+
+// counter counts what is written to it.
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
 }
 
 // plain writes the same bytes to a plain file.

@@ -66,7 +66,7 @@ func All(ctx context.Context, p *plan.Plan, mem func(rank, key int) []byte, opt 
 	err := firstError(ctx, g.Wait())
 	var sum Stats
 	for _, w := range writers {
-		sum.add(w.stats)
+		sum.Add(w.stats)
 	}
 	return sum, err
 }

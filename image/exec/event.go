@@ -52,7 +52,8 @@ type Stats struct {
 	SwapTime   time.Duration `json:"swap_ns"`
 }
 
-func (s *Stats) add(o Stats) {
+// Add adds what another Run did, times too.
+func (s *Stats) Add(o Stats) {
 	s.Rounds += o.Rounds
 	s.Pulls += o.Pulls
 	s.Writes += o.Writes

@@ -16,6 +16,7 @@ type OS struct{}
 var (
 	_ FS            = OS{}
 	_ DirectCreator = OS{}
+	_ DirectWriter  = OS{}
 	_ DirectOpener  = OS{}
 	_ Preallocator  = osFile{}
 	_ Flusher       = osFile{}
@@ -46,12 +47,22 @@ func (OS) CreateDirect(name string) (File, error) {
 }
 
 // Open implements FS.
-func (OS) Open(name string) (File, error) {
-	// Opening a FIFO would wait for somebody to write to it.
+func (OS) Open(name string) (File, error) { return openRegular(name, os.O_RDONLY) }
+
+// OpenWrite implements FS.
+func (OS) OpenWrite(name string) (File, error) { return openRegular(name, os.O_RDWR) }
+
+// OpenWriteDirect implements DirectWriter with O_DIRECT.
+func (OS) OpenWriteDirect(name string) (File, error) {
+	return openRegular(name, os.O_RDWR|unix.O_DIRECT)
+}
+
+func openRegular(name string, flags int) (File, error) {
+	// Opening a FIFO would wait for somebody at its other end.
 	if fi, err := os.Stat(name); err == nil && !fi.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("not a regular file")}
 	}
-	return open(name, os.O_RDONLY)
+	return open(name, flags)
 }
 
 // OpenDirect implements DirectOpener with O_DIRECT.

@@ -13,7 +13,7 @@
 // of the kernel (syscall.ENOSPC and so on).
 //
 // What only some file systems can do is found by type assertion: a FS may be a
-// DirectCreator or DirectOpener, a File may be a Preallocator or a Flusher.
+// DirectCreator, DirectWriter or DirectOpener, a File may be a Preallocator or a Flusher.
 package vfs
 
 import (
@@ -32,6 +32,9 @@ type FS interface {
 	Create(name string) (File, error)
 	// Open opens an existing file for reading.
 	Open(name string) (File, error)
+	// OpenWrite opens an existing file for reading and writing, so that several
+	// processes can fill it.
+	OpenWrite(name string) (File, error)
 	// Rename replaces newName atomically.
 	Rename(oldName, newName string) error
 	// Remove unlinks a file or an empty directory.
@@ -76,6 +79,12 @@ type DirectCreator interface {
 // DirectCreator.
 type DirectOpener interface {
 	OpenDirect(name string) (File, error)
+}
+
+// DirectWriter is a FS whose OpenWrite has a form that goes around the page
+// cache, under the terms of DirectCreator.
+type DirectWriter interface {
+	OpenWriteDirect(name string) (File, error)
 }
 
 // Preallocator is a File that can take its room on the disk beforehand: it becomes

@@ -77,6 +77,17 @@ func conform(t *testing.T, fsys vfs.FS, root string) {
 	must(r.Close())
 	_, err = fsys.Open(at("no"))
 	is(err, fs.ErrNotExist)
+	_, err = fsys.OpenWrite(at("no"))
+	is(err, fs.ErrNotExist)
+	w, err := fsys.OpenWrite(at("a"))
+	must(err)
+	_, err = w.WriteAt([]byte("W"), 6)
+	must(err)
+	if n, err := w.ReadAt(b, 0); n != 11 || err != nil && err != io.EOF || !bytes.Equal(b, []byte("hello\x00World")) {
+		t.Errorf("read %q, %v after another wrote", b, err)
+	}
+	must(w.Sync())
+	must(w.Close())
 
 	// Directories.
 	must(fsys.Mkdir(at("d")))

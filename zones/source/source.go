@@ -28,7 +28,7 @@ import (
 // A Format is one more kind of file that a Reader knows.
 type Format struct {
 	Is   func(head []byte) bool // whether a file that begins so is of the format
-	Read func(name string) (*zones.Process, error)
+	Read func(name string) ([]*zones.Process, error)
 }
 
 // A Reader reads processes from files and classifies their areas.
@@ -55,8 +55,8 @@ func Head(f io.ReaderAt) ([]byte, error) {
 	return head[:n], nil
 }
 
-// File reads a file.
-func (r *Reader) File(ctx context.Context, name string) (*zones.Process, error) {
+// File reads a file, which may hold several processes.
+func (r *Reader) File(ctx context.Context, name string) ([]*zones.Process, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (r *Reader) File(ctx context.Context, name string) (*zones.Process, error) 
 		return nil, err
 	}
 	if !fi.Mode().IsRegular() { // a pipe, as in <(…)
-		return r.Text(name, f)
+		return one(r.Text(name, f))
 	}
 	head, err := Head(f)
 	if err != nil {
@@ -80,7 +80,7 @@ func (r *Reader) File(ctx context.Context, name string) (*zones.Process, error) 
 	case elfcore.IsCore(head):
 		p, err = elfcore.Read(ctx, name, f, fi.Size())
 	case looksLikeMaps(head):
-		return r.Text(name, f)
+		return one(r.Text(name, f))
 	default:
 		for _, format := range r.More {
 			if format.Is(head) {
@@ -94,7 +94,14 @@ func (r *Reader) File(ctx context.Context, name string) (*zones.Process, error) 
 		return nil, err
 	}
 	r.Rules.Classify(p)
-	return p, nil
+	return one(p, nil)
+}
+
+func one(p *zones.Process, err error) ([]*zones.Process, error) {
+	if err != nil {
+		return nil, err
+	}
+	return []*zones.Process{p}, nil
 }
 
 // Text reads the text of /proc/PID/smaps or maps.
@@ -143,7 +150,7 @@ func (r *Reader) Dir(ctx context.Context, dir string) ([]*zones.Process, error) 
 		if fi, err := os.Stat(name); err != nil || !fi.Mode().IsRegular() {
 			continue
 		}
-		p, err := r.File(ctx, name)
+		ps, err := r.File(ctx, name)
 		if errors.Is(err, ErrUnknown) {
 			continue
 		}
@@ -151,7 +158,7 @@ func (r *Reader) Dir(ctx context.Context, dir string) ([]*zones.Process, error) 
 			failed = errors.Join(failed, err)
 			continue
 		}
-		out = append(out, p)
+		out = append(out, ps...)
 	}
 	if len(out) == 0 && failed == nil {
 		return nil, fmt.Errorf("%s holds nothing to read: every file %w", dir, ErrUnknown)

@@ -46,6 +46,7 @@ type Op struct{ Name, Path string }
 var (
 	_ vfs.FS            = (*FS)(nil)
 	_ vfs.DirectCreator = (*FS)(nil)
+	_ vfs.DirectWriter  = (*FS)(nil)
 )
 
 // New returns fsys with a fault.
@@ -97,6 +98,20 @@ func (f *FS) CreateDirect(name string) (vfs.File, error) {
 
 // Open implements vfs.FS.
 func (f *FS) Open(name string) (vfs.File, error) { return f.open("open", name, f.fs.Open) }
+
+// OpenWrite implements vfs.FS.
+func (f *FS) OpenWrite(name string) (vfs.File, error) {
+	return f.open("open", name, f.fs.OpenWrite)
+}
+
+// OpenWriteDirect implements vfs.DirectWriter.
+func (f *FS) OpenWriteDirect(name string) (vfs.File, error) {
+	dw, ok := f.fs.(vfs.DirectWriter)
+	if !ok {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.ErrUnsupported}
+	}
+	return f.open("open", name, dw.OpenWriteDirect)
+}
 
 // Rename implements vfs.FS.
 func (f *FS) Rename(oldName, newName string) error {

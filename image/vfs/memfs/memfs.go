@@ -165,7 +165,12 @@ func (m *FS) Mkdir(name string) error {
 }
 
 // Open implements vfs.FS.
-func (m *FS) Open(name string) (vfs.File, error) {
+func (m *FS) Open(name string) (vfs.File, error) { return m.open(name, false) }
+
+// OpenWrite implements vfs.FS.
+func (m *FS) OpenWrite(name string) (vfs.File, error) { return m.open(name, true) }
+
+func (m *FS) open(name string, write bool) (vfs.File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, err := m.find("open", name)
@@ -175,7 +180,7 @@ func (m *FS) Open(name string) (vfs.File, error) {
 	if n.isDir() {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.EISDIR}
 	}
-	return &file{fs: m, node: n, name: name}, nil
+	return &file{fs: m, node: n, name: name, write: write}, nil
 }
 
 // Rename implements vfs.FS, for files and within a directory.

@@ -1,0 +1,113 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"ckpt/coordinator/mpi"
+	"ckpt/image"
+)
+
+// libraryWrite is the library zone on its way into the store, which is done by the
+// coordinator, beside the writing of the ranks: the program is the same for all.
+type libraryWrite struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	file   image.File // when done
+	err    error
+}
+
+// findLibrary sees to it that the checkpoint under way has a library zone.
+func (d *driver) findLibrary(number int) {
+	d.reuse, d.storing = nil, nil
+	if !d.spec.LibraryOnce {
+		return
+	}
+	if d.reuse = d.libraryFile(); d.reuse != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &libraryWrite{cancel: cancel, done: make(chan struct{})}
+	d.storing = w
+	d.helpers.Go(func() {
+		defer close(w.done)
+		w.file, w.err = d.writeLibrary(ctx, number)
+	})
+}
+
+// dropLibrary ends the writing, if it goes on.
+func (d *driver) dropLibrary() {
+	if d.storing != nil {
+		d.storing.cancel()
+		<-d.storing.done
+		d.storing = nil
+	}
+}
+
+func (d *driver) writeLibrary(ctx context.Context, number int) (image.File, error) {
+	setting, err := d.spec.codec()
+	if err != nil {
+		return image.File{}, err
+	}
+	mem := mpi.NewMemory()
+	if err := mem.MapLibrary(libraryRegion, self); err != nil {
+		return image.File{}, err
+	}
+	f, err := d.job.WriteLibrary(ctx, number, mem.Regions(), image.WriteOptions{Codec: image.NewCodec(setting, 0)})
+	return f, errors.Join(err, mem.Close())
+}
+
+// addLibrary enters the library zone into a manifest, once it is stored.
+func addLibrary(m *image.Manifest, reuse *image.File, w *libraryWrite) error {
+	if w != nil {
+		<-w.done
+		if w.err != nil {
+			return w.err
+		}
+		reuse = &w.file
+	}
+	if reuse == nil {
+		return nil // every rank has its own
+	}
+	m.Files = append(m.Files, *reuse)
+	for i := range m.Ranks {
+		m.Ranks[i].Library = reuse.Path
+	}
+	return nil
+}
+
+// libraryFile finds the library zone in an earlier checkpoint of the job. One
+// that this run has not written itself is verified before it is relied on.
+func (d *driver) libraryFile() *image.File {
+	numbers, err := d.job.Checkpoints()
+	if err != nil {
+		return nil
+	}
+	for _, n := range slices.Backward(numbers) {
+		m, err := d.job.Manifest(n)
+		if err != nil || m.Library == nil || m.Library.Blake3 != d.library.digest {
+			continue
+		}
+		i := slices.IndexFunc(m.Files, func(f image.File) bool { return f.Kind == image.KindLibrary })
+		if i < 0 {
+			continue
+		}
+		f := m.Files[i]
+		if d.trusted != f.Path {
+			if err := d.job.Check(context.Background(), m, []string{f.Path}); err != nil {
+				d.out.Warn(fmt.Sprintf("the library zone is stored anew: %v", err))
+				continue
+			}
+			d.trusted = f.Path
+		} else if _, err := os.Stat(filepath.Join(d.job.Dir(), f.Path)); err != nil {
+			d.out.Warn(fmt.Sprintf("the library zone is stored anew: %v", err))
+			continue
+		}
+		return &f
+	}
+	return nil
+}

@@ -1,0 +1,197 @@
+package protocol
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A behind is a checkpoint whose images are written behind the computation:
+// every rank has a copy of its memory, the ranks have been resumed, and the
+// number after it is in use for the next boundary. There is at most one.
+type behind struct {
+	cp      Checkpoint
+	step    behindStep
+	left    int           // ranks that owe an answer in this step
+	serving []Request     // asked for it
+	pause   time.Duration // how long the application stood still for it
+	ordered time.Duration // Write was sent
+	durable time.Duration // the last Written came in
+	awaited bool          // somebody waits for its end
+	since   time.Duration // since when, in this step
+}
+
+type behindStep uint8
+
+const (
+	writingBehind    behindStep = iota // the ranks write
+	committingBehind                   // the manifest is being renamed into place
+	droppingBehind                     // given up: waiting until nobody writes any more
+)
+
+// captured notes that rank i has a copy of its memory, or its image itself, and
+// resumes the ranks after the last one. Not if the job is to stop after this
+// checkpoint: what it computed on would be lost.
+func (c *Coordinator) captured(i int) {
+	r := &c.ranks[i]
+	if !c.cfg.Async || r.captured {
+		return
+	}
+	r.captured = true
+	c.copying--
+	if c.copying > 0 || slices.ContainsFunc(c.serving, func(r Request) bool { return r.Stop }) {
+		return
+	}
+	first := c.firstStop()
+	b := &behind{cp: c.checkpoint(), left: c.left, serving: c.serving, pause: c.now - first, ordered: c.wrote}
+	b.cp.Resumed = c.now
+	for i := range c.ranks {
+		c.ranks[i].owes = !c.ranks[i].answered
+	}
+	c.behind, c.serving = b, nil
+	c.endAttempt(first, true)
+	c.resume()
+	if b.left == 0 {
+		c.commitBehind()
+	}
+}
+
+// commits reports whether a checkpoint is being committed.
+func (c *Coordinator) commits() bool {
+	return c.phase == committing || c.behind != nil && c.behind.step == committingBehind
+}
+
+// progressBehind takes a rank's answer about the checkpoint written behind.
+func (c *Coordinator) progressBehind(m Message) {
+	b, r := c.behind, &c.ranks[m.Rank]
+	switch {
+	case m.Kind == Written && b.step == writingBehind && r.owes:
+		b.cp.Bodies[m.Rank] = m.Body
+		if c.settled(r) {
+			c.commitBehind()
+		}
+	case m.Kind == WriteFailed && b.step == writingBehind:
+		c.dropBehind(m.Rank, m.Text, m.Body)
+	case m.Kind == Aborted && b.step == droppingBehind && r.owes:
+		if c.settled(r) {
+			c.do(Discard{b.cp.Number})
+			c.behindOver()
+		}
+	}
+}
+
+// settled notes that a rank has given the answer it owed and reports whether it
+// was the last.
+func (c *Coordinator) settled(r *rankState) bool {
+	r.owes = false
+	c.behind.left--
+	return c.behind.left == 0
+}
+
+func (c *Coordinator) commitBehind() {
+	b := c.behind
+	b.step, b.durable = committingBehind, c.now
+	b.cp.Writing = c.now - b.ordered
+	c.do(Commit{b.cp})
+}
+
+func (c *Coordinator) committedBehind() {
+	b := c.behind
+	c.taken(b.cp.Number, b.cp.Iter, b.pause, c.now-b.durable)
+	for _, r := range b.serving {
+		c.answer(r, b.cp.Number, "")
+	}
+	c.behindOver()
+}
+
+// failedBehind handles a failed Commit, or a failed Prepare that was reported
+// late.
+func (c *Coordinator) failedBehind(ev CommitFailed) {
+	switch c.behind.step {
+	case writingBehind:
+		c.dropBehind(-1, ev.Reason, ev.Body)
+	case committingBehind:
+		// Nobody writes any more; the caller has removed what there was.
+		c.lostBehind(-1, ev.Reason, ev.Body)
+		c.behindOver()
+	}
+}
+
+// dropBehind gives the checkpoint up and waits until nobody writes it any more.
+// The application is not held for that.
+func (c *Coordinator) dropBehind(rank int, why string, body []byte) {
+	c.lostBehind(rank, why, body)
+	b := c.behind
+	b.step, b.left, b.since = droppingBehind, len(c.ranks), c.now
+	for i := range c.ranks {
+		c.ranks[i].owes = true
+	}
+	c.do(Broadcast{Message{Kind: Abort, Number: b.cp.Number}})
+}
+
+// lostBehind reports the checkpoint lost and tells those who asked for it.
+func (c *Coordinator) lostBehind(rank int, why string, body []byte) {
+	b := c.behind
+	c.lost(Notice{Checkpoint: b.cp.Number, Iter: b.cp.Iter, Rank: rank, Text: why, Body: body}, b.serving)
+	b.serving = nil
+}
+
+// behindOver goes on with what has waited for the end of the one behind.
+func (c *Coordinator) behindOver() {
+	c.behind = nil
+	c.lastEnd = c.now
+	if c.loss != nil {
+		c.lossAfterCommit()
+		return
+	}
+	if results, ended := c.results(); ended {
+		c.complete(results)
+		return
+	}
+	if c.phase == holding {
+		c.drain()
+	}
+}
+
+// watchBehind starts and stops the clock of the checkpoint written behind. As
+// long as nobody waits for it, a slow one harms nobody.
+func (c *Coordinator) watchBehind() {
+	b := c.behind
+	if b == nil {
+		return
+	}
+	if waits := c.awaitsBehind(); waits != b.awaited {
+		b.awaited, b.since = waits, c.now
+	}
+}
+
+// awaitsBehind reports whether anything waits for the one behind: the ranks at
+// the next boundary, the end of the job, a request, a checkpoint that is due.
+func (c *Coordinator) awaitsBehind() bool {
+	if c.phase == holding || len(c.waiting) > 0 || len(c.behind.serving) > 0 {
+		return true
+	}
+	if _, ended := c.results(); ended {
+		return true
+	}
+	due, scheduled := c.budget.due(c.cfg.Schedule, c.lastEnd)
+	return scheduled && c.now >= due && !c.finishing
+}
+
+// behindOverdue reports whether the one behind has waited too long for rank i.
+// Computing is no progress of it: that goes on however stuck the writing is.
+func (c *Coordinator) behindOverdue(i int) bool {
+	b, r := c.behind, &c.ranks[i]
+	return b != nil && b.awaited && b.step != committingBehind && r.owes &&
+		c.now-max(b.since, r.worked) >= c.cfg.Limits.Phase
+}
+
+// behindLate acts on an overdue rank.
+func (c *Coordinator) behindLate(i int) {
+	why := fmt.Sprintf("made no progress for %v while ", c.cfg.Limits.Phase)
+	if c.behind.step == droppingBehind {
+		c.giveUpOn(i, why+aborting.String())
+		return
+	}
+	c.dropBehind(i, why+"writing its image behind the computation", nil)
+}

@@ -1,0 +1,353 @@
+package protocol
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// script drives a coordinator of two ranks by hand and compares what it does,
+// described in words.
+type script struct {
+	t   *testing.T
+	co  *Coordinator
+	now time.Duration
+	got []string
+	cp  Checkpoint // for which Commit came last
+}
+
+// newScript starts an asynchronous job of two ranks that compute.
+func newScript(t *testing.T, s Schedule) *script {
+	sc := &script{t: t, co: NewCoordinator(Config{Ranks: 2, Iterations: 100, Schedule: s, AutoRestart: true, Async: true, Cost: time.Second,
+		Limits: Limits{Silence: time.Hour, Phase: 10 * time.Second, Restarts: 5}})}
+	sc.take(sc.co.Begin(0))
+	sc.all(Message{Kind: Ready})
+	sc.got = nil
+	return sc
+}
+
+// at moves the clock on to second s; the coordinator hears of it often enough.
+func (s *script) at(seconds float64) *script {
+	for to := time.Duration(seconds * float64(time.Second)); s.now < to; {
+		s.now = min(to, s.now+time.Second)
+		s.event(Tick{})
+	}
+	return s
+}
+
+func (s *script) event(ev Event) { s.take(s.co.Step(s.now, ev)) }
+
+// rank lets one rank send a message; all does for both.
+func (s *script) rank(i int, m Message) {
+	m.Rank = i
+	if m.Kind == Written || m.Kind == Done {
+		m.Body = fmt.Appendf(nil, "%v %d", m.Kind, i)
+	}
+	s.event(FromRank{Gen: s.co.gen, Message: m})
+}
+
+func (s *script) all(m Message) {
+	s.rank(0, m)
+	s.rank(1, m)
+}
+
+// write takes checkpoint n at boundary iter as far as the order to write.
+func (s *script) write(n, iter int) {
+	s.all(Message{Kind: Stopped, Number: n, Iter: iter})
+	s.all(Message{Kind: Drained, Number: n})
+}
+
+func (s *script) ask(id int, stop bool) { s.event(Requested{Request{ID: id, Stop: stop}}) }
+
+func (s *script) take(acts []Action) {
+	for _, a := range acts {
+		switch a := a.(type) {
+		case Send:
+			if a.Message.Rank == 0 {
+				s.got = append(s.got, fmt.Sprintf("%v %d", a.Message.Kind, a.Message.Number))
+			}
+		case Broadcast:
+			s.got = append(s.got, fmt.Sprintf("%v %d", a.Message.Kind, a.Message.Number))
+		case Kill:
+			s.got = append(s.got, fmt.Sprintf("kill %d", a.Rank))
+		case Spawn:
+			s.got = append(s.got, fmt.Sprintf("spawn from %d", a.From))
+		case Prepare:
+		case Commit:
+			s.cp = a.Checkpoint
+			s.got = append(s.got, fmt.Sprintf("commit %d", a.Checkpoint.Number))
+		case Discard:
+			s.got = append(s.got, fmt.Sprintf("discard %d", a.Number))
+		case Answer:
+			s.got = append(s.got, strings.TrimSpace(fmt.Sprintf("answer %d: %d %s", a.ID, a.Number, a.Err)))
+		case Report:
+			switch n := a.Notice; n.Kind {
+			case CheckpointTaken:
+				s.got = append(s.got, fmt.Sprintf("taken %d pause %v", n.Checkpoint, n.Pause))
+			case CheckpointLost:
+				s.got = append(s.got, fmt.Sprintf("lost %d", n.Checkpoint))
+			}
+		case Finish:
+			s.got = append(s.got, a.Outcome.Result.String())
+		}
+	}
+}
+
+// want compares what was done since the last call.
+func (s *script) want(actions ...string) {
+	s.t.Helper()
+	if !slices.Equal(actions, s.got) {
+		s.t.Fatalf("at %v:\n%s", s.now, cmp.Diff(actions, s.got))
+	}
+	s.got = nil
+}
+
+func TestResumeBeforeWritten(t *testing.T) {
+	s := newScript(t, Schedule{Overhead: 0.1})
+	s.at(10).want("propose 1")
+	s.all(Message{Kind: Holding, Number: 1, Iter: 4})
+	s.at(11).rank(0, Message{Kind: Stopped, Number: 1, Iter: 4})
+	s.at(12).rank(1, Message{Kind: Stopped, Number: 1, Iter: 4})
+	s.at(13).all(Message{Kind: Drained, Number: 1})
+	s.want("stop-at 1", "drain 1", "write 1")
+	s.rank(0, Message{Kind: Captured, Number: 1})
+	s.rank(0, Message{Kind: Captured, Number: 1})
+	s.want()
+	s.at(14).rank(1, Message{Kind: Written, Number: 1})
+	s.want("resume 2")
+	s.rank(1, Message{Kind: Captured, Number: 1}) // late, and of no use
+	s.at(20).rank(0, Message{Kind: Written, Number: 1})
+	s.want("commit 1")
+	want := Checkpoint{Number: 1, Iter: 4, Bodies: [][]byte{[]byte("written 0"), []byte("written 1")},
+		Waited: []time.Duration{2 * time.Second, time.Second}, Stopped: []time.Duration{11 * time.Second, 12 * time.Second},
+		Coordination: 3 * time.Second, Writing: 7 * time.Second, Resumed: 14 * time.Second}
+	if diff := cmp.Diff(want, s.cp); diff != "" {
+		t.Error(diff)
+	}
+	s.at(21).event(Committed{1})
+	s.want("taken 1 pause 3s")
+	// Paid with 3 s, another such pause is allowed for after 60 s of computing:
+	// 11 until the first stop, and 49 since the ranks were resumed.
+	s.at(62).want()
+	s.at(63).want("propose 2")
+}
+
+func TestHoldAtNextBoundary(t *testing.T) {
+	s := newScript(t, Schedule{Every: 10})
+	s.write(1, 10)
+	s.all(Message{Kind: Captured, Number: 1})
+	s.want("drain 1", "write 1", "resume 2")
+	s.all(Message{Kind: Stopped, Number: 2, Iter: 20})
+	s.ask(7, false)
+	s.all(Message{Kind: Written, Number: 1})
+	s.want("commit 1")
+	s.event(Committed{1})
+	s.want("taken 1 pause 0s", "drain 2")
+	s.all(Message{Kind: Drained, Number: 2})
+	s.all(Message{Kind: Written, Number: 2})
+	s.want("write 2", "resume 3", "commit 2")
+	s.event(CommitFailed{Number: 2, Reason: "full"})
+	s.want("lost 2", "propose 3") // asked for while holding
+}
+
+// TestHoldEnds: a write that makes no progress is given up when somebody waits
+// for it, and a rank that goes on writing nevertheless is killed.
+func TestHoldEnds(t *testing.T) {
+	s := newScript(t, Schedule{Every: 10})
+	s.write(1, 10)
+	s.all(Message{Kind: Captured, Number: 1})
+	s.rank(0, Message{Kind: Written, Number: 1})
+	s.want("drain 1", "write 1", "resume 2")
+	s.at(100).want() // nobody waits
+	s.all(Message{Kind: Stopped, Number: 2, Iter: 20})
+	s.at(108).rank(1, Message{Kind: Beat, Iter: 20, Progress: 20 + 4096})
+	s.at(117).want() // it writes
+	s.at(121).want("lost 1", "abort 1")
+	s.rank(0, Message{Kind: Aborted, Number: 1})
+	s.at(127).want()
+	s.at(134).want("kill 1", "lost 2", "spawn from 0")
+	s.all(Message{Kind: Ready})
+	s.want("start 3")
+}
+
+func TestHoldEndsAborted(t *testing.T) {
+	s := newScript(t, Schedule{Every: 10})
+	s.write(1, 10)
+	s.all(Message{Kind: Captured, Number: 1})
+	s.all(Message{Kind: Stopped, Number: 2, Iter: 20})
+	s.rank(0, Message{Kind: WriteFailed, Number: 1, Text: "i/o"})
+	s.want("drain 1", "write 1", "resume 2", "lost 1", "abort 1")
+	s.rank(1, Message{Kind: Written, Number: 1}) // crossed the abort
+	s.rank(1, Message{Kind: WriteFailed, Number: 1})
+	s.all(Message{Kind: Aborted, Number: 1})
+	s.want("discard 1", "drain 2")
+}
+
+// TestWaitsForBehind: each of those who wait for the one behind start its clock;
+// computing is no progress of it.
+func TestWaitsForBehind(t *testing.T) {
+	for name, wait := range map[string]func(*script){
+		"request": func(s *script) { s.ask(1, false) },
+		"stop":    func(s *script) { s.ask(1, true) },
+		"end":     func(s *script) { s.all(Message{Kind: Done}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScript(t, Schedule{At: []int{10}})
+			s.write(1, 10)
+			s.all(Message{Kind: Captured, Number: 1})
+			s.at(50).want("drain 1", "write 1", "resume 2")
+			wait(s)
+			for i := range 9 {
+				s.at(51 + float64(i)).all(Message{Kind: Beat, Iter: 11 + i, Progress: uint64(11 + i)})
+			}
+			s.want()
+			s.at(64).want("lost 1", "abort 1")
+		})
+	}
+	t.Run("its own request", func(t *testing.T) {
+		s := newScript(t, Schedule{})
+		s.ask(1, false)
+		s.all(Message{Kind: Holding, Number: 1, Iter: 3})
+		s.write(1, 3)
+		s.all(Message{Kind: Captured, Number: 1})
+		s.at(9).want("propose 1", "stop-at 1", "drain 1", "write 1", "resume 2")
+		s.at(13).want("lost 1", "answer 1: 0 checkpoint 1 was given up: rank 0: made no progress for 10s while writing its image behind the computation", "abort 1")
+	})
+	t.Run("interval", func(t *testing.T) {
+		s := newScript(t, Schedule{Interval: 30 * time.Second})
+		s.at(30).all(Message{Kind: Holding, Number: 1, Iter: 3})
+		s.write(1, 3)
+		s.all(Message{Kind: Captured, Number: 1})
+		s.at(69).want("propose 1", "stop-at 1", "drain 1", "write 1", "resume 2")
+		if at, ok := s.co.Deadline(); !ok || at <= s.now {
+			t.Errorf("next look at %v, %v: at once", at, ok)
+		}
+		s.at(74).want("lost 1", "abort 1")
+		s.all(Message{Kind: Aborted, Number: 1})
+		s.at(103).want("discard 1")
+		s.at(104).want("propose 2")
+	})
+}
+
+func TestStopWaitsForBehind(t *testing.T) {
+	s := newScript(t, Schedule{Every: 10})
+	s.write(1, 10)
+	s.all(Message{Kind: Captured, Number: 1})
+	s.ask(1, true)
+	s.want("drain 1", "write 1", "resume 2")
+	s.all(Message{Kind: Written, Number: 1})
+	s.event(Committed{1})
+	s.want("commit 1", "taken 1 pause 0s", "propose 2")
+	s.all(Message{Kind: Holding, Number: 2, Iter: 15})
+	s.write(2, 15)
+	s.all(Message{Kind: Captured, Number: 2}) // what they computed on would be lost
+	s.at(3).all(Message{Kind: Written, Number: 2})
+	s.want("stop-at 2", "drain 2", "write 2", "commit 2")
+	if s.cp.Resumed != 0 || s.cp.Writing != 3*time.Second {
+		t.Errorf("resumed %v, writing %v; want 0 and 3s", s.cp.Resumed, s.cp.Writing)
+	}
+	s.event(Committed{2})
+	s.want("taken 2 pause 3s", "answer 1: 2", "quit 0", "stopped")
+}
+
+func TestStopNowDiscardsBehind(t *testing.T) {
+	s := newScript(t, Schedule{})
+	s.ask(1, false)
+	s.all(Message{Kind: Holding, Number: 1, Iter: 3})
+	s.write(1, 3)
+	s.all(Message{Kind: Captured, Number: 1})
+	s.want("propose 1", "stop-at 1", "drain 1", "write 1", "resume 2")
+	s.event(Requested{Request{ID: 2, Stop: true, Now: true}})
+	s.want("answer 2: 0", "quit 0", "discard 1", "answer 1: 0 the job has ended", "stopped")
+}
+
+func TestStopNowWaitsForCommit(t *testing.T) {
+	s := newScript(t, Schedule{Every: 10})
+	s.write(1, 10)
+	s.all(Message{Kind: Written, Number: 1})
+	s.event(Requested{Request{ID: 2, Stop: true, Now: true}})
+	s.want("drain 1", "write 1", "resume 2", "commit 1")
+	s.event(Committed{1})
+	s.want("taken 1 pause 0s", "answer 2: 0", "quit 0", "stopped")
+}
+
+// TestDeathLosesBoth: the one behind and the one for which the ranks stop.
+func TestDeathLosesBoth(t *testing.T) {
+	s := newScript(t, Schedule{Every: 10})
+	s.write(1, 10)
+	s.all(Message{Kind: Captured, Number: 1})
+	s.rank(1, Message{Kind: Stopped, Number: 2, Iter: 20})
+	s.want("drain 1", "write 1", "resume 2")
+	s.event(RankLost{1, 0, "was killed"})
+	s.want("lost 1", "lost 2", "spawn from 0")
+	s.all(Message{Kind: Ready})
+	s.want("start 3")
+}
+
+func TestDeathWhileCommittingBehind(t *testing.T) {
+	s := newScript(t, Schedule{Every: 10})
+	s.write(1, 10)
+	s.all(Message{Kind: Written, Number: 1})
+	s.all(Message{Kind: Stopped, Number: 2, Iter: 20})
+	s.want("drain 1", "write 1", "resume 2", "commit 1")
+	s.event(RankLost{1, 0, "was killed"})
+	s.want()
+	s.event(Committed{1})
+	s.want("taken 1 pause 0s", "lost 2", "spawn from 1")
+}
+
+func TestEndWaitsForBehind(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		do   func(*script)
+		want []string
+	}{
+		{"committed", func(s *script) {
+			s.all(Message{Kind: Written, Number: 1})
+			s.event(Committed{1})
+		}, []string{"commit 1", "taken 1 pause 0s", "quit 0", "completed"}},
+		{"commit failed", func(s *script) {
+			s.all(Message{Kind: Written, Number: 1})
+			s.event(CommitFailed{Number: 1})
+		}, []string{"commit 1", "lost 1", "quit 0", "completed"}},
+		{"no room after all", func(s *script) {
+			s.event(CommitFailed{Number: 1})
+			s.all(Message{Kind: Aborted, Number: 1})
+		}, []string{"lost 1", "abort 1", "discard 1", "quit 0", "completed"}},
+		{"death", func(s *script) { s.event(RankLost{1, 0, "was killed"}) },
+			[]string{"lost 1", "quit 0", "discard 1", "completed"}},
+		{"stuck", func(s *script) { s.at(30) },
+			[]string{"lost 1", "abort 1", "kill 0", "quit 0", "discard 1", "completed"}},
+		{"stop now", func(s *script) { s.event(Requested{Request{ID: 3, Stop: true, Now: true}}) },
+			[]string{"quit 0", "discard 1", "answer 3: 0", "completed"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newScript(t, Schedule{At: []int{90}})
+			s.write(1, 90)
+			s.all(Message{Kind: Captured, Number: 1})
+			s.all(Message{Kind: Done})
+			s.want("drain 1", "write 1", "resume 2")
+			test.do(s)
+			s.want(test.want...)
+		})
+	}
+}
+
+// TestSleepHarmsNobody: while the coordinator did not run, no clock did.
+func TestSleepHarmsNobody(t *testing.T) {
+	s := newScript(t, Schedule{Every: 10})
+	s.co.cfg.Limits.Silence = 10 * time.Second
+	s.write(1, 10)
+	s.all(Message{Kind: Captured, Number: 1})
+	s.want("drain 1", "write 1", "resume 2")
+	s.at(50).all(Message{Kind: Stopped, Number: 2, Iter: 20})
+	s.at(55).want()
+	s.now += time.Hour
+	s.event(Tick{})
+	s.at(3655 + 3).want()
+	s.at(3655+9).want("lost 1", "abort 1")
+}

@@ -1,0 +1,150 @@
+package protocol
+
+import (
+	"fmt"
+	"time"
+)
+
+// checkpoint returns what is known so far of the checkpoint under way.
+func (c *Coordinator) checkpoint() Checkpoint {
+	cp := Checkpoint{Number: c.next, Iter: c.boundary, Coordination: c.wrote - c.began}
+	for i := range c.ranks {
+		r := &c.ranks[i]
+		cp.Bodies = append(cp.Bodies, r.body)
+		cp.Stopped = append(cp.Stopped, r.stopped)
+		cp.Waited = append(cp.Waited, c.wrote-r.stopped)
+	}
+	return cp
+}
+
+func (c *Coordinator) commit() {
+	cp := c.checkpoint()
+	cp.Writing = c.now - c.wrote
+	c.phase = committing
+	c.durable = c.now
+	c.do(Commit{cp})
+}
+
+func (c *Coordinator) committed(ev Committed) {
+	if c.behind != nil && c.behind.step == committingBehind && ev.Number == c.behind.cp.Number {
+		c.committedBehind()
+		return
+	}
+	if c.phase != committing || ev.Number != c.next {
+		return
+	}
+	c.taken(ev.Number, c.boundary, c.now-c.firstStop(), c.now-c.durable)
+	served := c.serving
+	c.serving = nil
+	c.endAttempt(c.began, true)
+	if c.loss != nil {
+		for _, r := range served {
+			c.answer(r, ev.Number, "")
+		}
+		c.lossAfterCommit()
+		return
+	}
+	for i, r := range served {
+		if r.Stop {
+			for _, later := range served[i+1:] {
+				c.answer(later, ev.Number, "")
+			}
+			c.phase = running
+			c.stop(r, ev.Number)
+			return
+		}
+		c.answer(r, ev.Number, "")
+	}
+	c.resume()
+}
+
+// taken notes and reports that a checkpoint exists.
+func (c *Coordinator) taken(number, iter int, pause, commit time.Duration) {
+	c.known[number] = iter
+	c.futile = 0
+	c.report(Notice{Kind: CheckpointTaken, Rank: -1, Checkpoint: number, Iter: iter, Pause: pause, Commit: commit})
+}
+
+// firstStop returns when the first rank stopped for the checkpoint under way.
+func (c *Coordinator) firstStop() time.Duration {
+	first := c.now
+	for i := range c.ranks {
+		if s := c.ranks[i].stopped; s >= c.began {
+			first = min(first, s)
+		}
+	}
+	return first
+}
+
+func (c *Coordinator) commitFailed(ev CommitFailed) {
+	if c.phase == committing {
+		// Nobody writes any more; the caller has removed what there was.
+		c.lostCheckpoint(-1, ev.Reason, ev.Body)
+		c.endAttempt(c.began, false)
+		if c.loss != nil {
+			c.lossAfterCommit()
+			return
+		}
+		c.resume()
+		return
+	}
+	c.abort(-1, ev.Reason, ev.Body) // Prepare failed
+}
+
+// endAttempt closes the account of the checkpoint under way, for which the job
+// computed until the time from. The time since is charged if it brought
+// something.
+func (c *Coordinator) endAttempt(from time.Duration, charge bool) {
+	if cost := c.now - from; charge && cost > 0 {
+		c.budget.spent += cost
+		c.budget.last = cost
+	}
+	c.budget.ran += max(0, from-c.budget.since)
+	c.budget.since, c.lastEnd = c.now, c.now
+	c.next++
+	if c.boundary > 0 {
+		c.armed = c.cfg.Schedule.next(c.boundary, c.cfg.Iterations)
+	}
+}
+
+// resume lets the ranks go on after a checkpoint or its abort.
+func (c *Coordinator) resume() {
+	c.phase = running
+	c.do(Broadcast{Message{Kind: Resume, Iter: c.armed, Number: c.next}})
+}
+
+// abort gives the checkpoint up and waits until nobody writes any more.
+func (c *Coordinator) abort(rank int, why string, body []byte) {
+	c.lostCheckpoint(rank, why, body)
+	if c.phase == proposing {
+		c.boundary = 0 // none was agreed on: the armed one still lies ahead
+	}
+	c.enter(aborting)
+	c.do(Broadcast{Message{Kind: Abort, Number: c.next}})
+}
+
+// abandoned ends an abort: everybody has stopped writing.
+func (c *Coordinator) abandoned() {
+	c.do(Discard{c.next})
+	c.endAttempt(c.began, false)
+	c.resume()
+}
+
+// lostCheckpoint reports that the checkpoint under way will not be, and tells
+// those who asked for it.
+func (c *Coordinator) lostCheckpoint(rank int, why string, body []byte) {
+	c.lost(Notice{Checkpoint: c.next, Rank: rank, Iter: c.boundary, Text: why, Body: body}, c.serving)
+	c.serving = nil
+}
+
+func (c *Coordinator) lost(n Notice, serving []Request) {
+	n.Kind = CheckpointLost
+	c.report(n)
+	for _, r := range serving {
+		text := fmt.Sprintf("checkpoint %d was given up: %s", n.Checkpoint, n.Text)
+		if n.Rank >= 0 {
+			text = fmt.Sprintf("checkpoint %d was given up: rank %d: %s", n.Checkpoint, n.Rank, n.Text)
+		}
+		c.answer(r, 0, text)
+	}
+}

@@ -1,0 +1,355 @@
+package protocol
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// checker is what a world remembers to check the promises of doc.go. It looks
+// at actions and ranks only, not into the coordinator.
+type checker struct {
+	used       int          // the greatest number of a checkpoint begun
+	open       int          // the checkpoint prepared and neither committed nor discarded, 0 none
+	behind     int          // the same, once the ranks were resumed
+	committing bool         // Commit is under way
+	losses     map[int]bool // checkpoints reported lost
+	noRoom     int          // the checkpoint that could not be prepared last
+	dying      int          // the generation of which a rank died last
+	ordered    time.Duration
+	durable    time.Duration
+	resumed    time.Duration
+	last       Checkpoint // for which Commit came last
+	stop       int        // iteration of the checkpoint that a stop request was answered with
+	seen       seen
+}
+
+// seen counts what happened to checkpoints written behind the computation.
+type seen struct{ taken, dropped, deaths, stuck, held, waits, ends, stops, discards int }
+
+func (s *seen) add(o seen) {
+	s.taken += o.taken
+	s.dropped += o.dropped
+	s.deaths += o.deaths
+	s.stuck += o.stuck
+	s.held += o.held
+	s.waits += o.waits
+	s.ends += o.ends
+	s.stops += o.stops
+	s.discards += o.discards
+}
+
+func (s seen) missing() bool {
+	return slices.Contains([]int{s.taken, s.dropped, s.deaths, s.stuck, s.held, s.waits, s.ends, s.stops, s.discards}, 0)
+}
+
+func (w *world) flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// resolve notes that the open checkpoint is committed, or that nothing is left
+// of it.
+func (w *world) resolve() { w.open, w.behind, w.committing = 0, 0, false }
+
+// inspect checks an action of the coordinator; rest are those that follow it.
+func (w *world) inspect(a Action, rest []Action) {
+	if w.outcome != nil {
+		w.failf("action %T after the end", a)
+	}
+	switch a := a.(type) {
+	case Send:
+		if a.Message.Kind == Drain {
+			w.inspectBegin(a.Message)
+		}
+	case Broadcast:
+		w.inspectBroadcast(a.Message)
+	case Kill:
+		if r := w.ranks[a.Rank]; !r.dead && !r.frozen && !r.stuck {
+			w.failf("rank %d is killed for nothing", a.Rank)
+		}
+	case Spawn:
+		w.inspectSpawn(a)
+	case Prepare:
+		if w.open != 0 || a.Number != w.used {
+			w.failf("checkpoint %d is prepared, open is %d, begun was %d", a.Number, w.open, w.used)
+		}
+		w.open = a.Number
+	case Commit:
+		w.inspectCommit(a.Checkpoint)
+	case Discard:
+		w.inspectDiscard(a.Number, rest)
+	case Answer:
+		if r, ok := w.requests[a.ID]; !ok || w.answers[a.ID] > 0 {
+			w.failf("answer to request %d, asked %v, answered %d times", a.ID, ok, w.answers[a.ID])
+		} else if r.Stop && a.Number > 0 {
+			w.stop = w.committed[a.Number]
+		}
+	case Report:
+		w.inspectNotice(a.Notice)
+	case Finish:
+		if w.behind != 0 || w.committing {
+			w.failf("the job ends while checkpoint %d is written behind, committing %v", w.open, w.committing)
+		}
+		if w.allEnded() && a.Outcome.Result != Completed {
+			w.failf("%v, though every rank has ended", a.Outcome.Result)
+		}
+	}
+}
+
+func (w *world) inspectBroadcast(m Message) {
+	switch m.Kind {
+	case Propose, StopAt:
+		w.inspectBegin(m)
+	case Write:
+		if m.Number != w.open {
+			w.failf("write of checkpoint %d, open is %d", m.Number, w.open)
+		}
+		w.ordered = w.now
+	case Abort:
+		if !w.losses[m.Number] || w.committing && m.Number == w.open {
+			w.failf("abort of checkpoint %d: lost %v, committing %v", m.Number, w.losses[m.Number], w.committing)
+		}
+		w.seen.dropped += w.flag(m.Number == w.behind)
+	case Start, Resume:
+		if m.Number <= w.used {
+			w.failf("%v announces checkpoint %d, which was begun already", m.Kind, m.Number)
+		}
+		if w.open != 0 && w.behind == 0 {
+			w.inspectResume()
+		}
+	}
+}
+
+// inspectBegin checks what comes before the order to write: no checkpoint is
+// begun under a used number, nor drained for before the last one is resolved.
+func (w *world) inspectBegin(m Message) {
+	if w.open != 0 {
+		w.failf("%v of checkpoint %d while %d is open", m.Kind, m.Number, w.open)
+	}
+	if m.Number < w.used || w.losses[m.Number] {
+		w.failf("%v of checkpoint %d after %d, lost %v", m.Kind, m.Number, w.used, w.losses[m.Number])
+	}
+	if _, ok := w.committed[m.Number]; ok {
+		w.failf("%v of checkpoint %d, which exists", m.Kind, m.Number)
+	}
+	w.used = m.Number
+}
+
+// inspectResume checks the ranks when they go on before the commit.
+func (w *world) inspectResume() {
+	if !w.cfg.Async || w.losses[w.open] {
+		w.failf("the ranks are resumed while checkpoint %d is written", w.open)
+	}
+	for _, r := range w.ranks {
+		if r.captured != w.open {
+			w.failf("the ranks are resumed, but rank %d has not captured checkpoint %d", r.id, w.open)
+		}
+	}
+	w.behind, w.resumed = w.open, w.now
+}
+
+func (w *world) inspectSpawn(a Spawn) {
+	if _, ok := w.committed[a.From]; a.From != 0 && !ok {
+		w.failf("restart from checkpoint %d, which does not exist", a.From)
+	}
+	if len(w.ranks) > 0 && w.allEnded() {
+		w.failf("restart, though every rank has ended")
+	}
+	if a.Gen != w.gen+1 {
+		w.failf("generation %d follows %d", a.Gen, w.gen)
+	}
+	if w.committing || w.open != 0 && !w.losses[w.open] {
+		w.failf("restart while checkpoint %d is neither committed nor lost", w.open)
+	}
+	w.stop = 0
+	w.resolve()
+}
+
+// inspectCommit checks that the checkpoint is a consistent global state.
+func (w *world) inspectCommit(cp Checkpoint) {
+	if cp.Number != w.open || w.losses[cp.Number] || w.committing || cp.Number == w.noRoom {
+		w.failf("checkpoint %d is committed, open is %d, lost %v, without room %d",
+			cp.Number, w.open, w.losses[cp.Number], w.noRoom)
+	}
+	for _, r := range w.ranks {
+		if r.written != cp.Number {
+			w.failf("checkpoint %d is committed, but rank %d has not written it", cp.Number, r.id)
+		}
+		if r.image != cp.Iter || w.behind == 0 && r.computed != cp.Iter {
+			w.failf("checkpoint %d at iteration %d, but the image of rank %d is of %d and it is at %d",
+				cp.Number, cp.Iter, r.id, r.image, r.computed)
+		}
+		if len(cp.Bodies) != len(w.ranks) || len(cp.Bodies[r.id]) != 1 || cp.Bodies[r.id][0] != byte(r.id) {
+			w.failf("checkpoint %d has the bodies %v", cp.Number, cp.Bodies)
+		}
+	}
+	for n := range w.committed {
+		if n >= cp.Number {
+			w.failf("checkpoint %d follows %d", cp.Number, n)
+		}
+	}
+	resumed := time.Duration(0)
+	if w.behind != 0 {
+		resumed = w.resumed
+	}
+	if cp.Resumed != resumed || cp.Writing != w.now-w.ordered {
+		w.failf("checkpoint %d: resumed at %v, writing took %v; want %v and %v",
+			cp.Number, cp.Resumed, cp.Writing, resumed, w.now-w.ordered)
+	}
+	w.committing, w.durable, w.last = true, w.now, cp
+}
+
+func (w *world) inspectDiscard(number int, rest []Action) {
+	if _, ok := w.committed[number]; ok || w.committing && number == w.open {
+		w.failf("checkpoint %d is discarded, exists %v", number, ok)
+	}
+	ending := false
+	for _, a := range rest {
+		if _, ok := a.(Finish); ok {
+			ending = true
+		}
+	}
+	for _, r := range w.ranks {
+		if r.writing == number && !r.dead && !ending {
+			w.failf("rank %d still writes %d when it is discarded", r.id, r.writing)
+		}
+	}
+	if !ending && !w.losses[number] {
+		w.failf("checkpoint %d is discarded before it is lost", number)
+	}
+	w.seen.discards += w.flag(ending)
+	if number == w.open {
+		w.resolve()
+	}
+}
+
+func (w *world) inspectNotice(n Notice) {
+	switch n.Kind {
+	case CheckpointTaken:
+		pause := w.now - slices.Min(w.last.Stopped)
+		if w.last.Resumed > 0 {
+			pause = w.last.Resumed - slices.Min(w.last.Stopped)
+			w.seen.taken++
+		}
+		if n.Pause != pause || n.Commit != w.now-w.durable {
+			w.failf("checkpoint %d: pause %v, commit %v; want %v and %v", n.Checkpoint, n.Pause, n.Commit, pause, w.now-w.durable)
+		}
+	case CheckpointLost:
+		if _, ok := w.committed[n.Checkpoint]; ok || w.losses[n.Checkpoint] || w.committing && n.Checkpoint == w.open {
+			w.failf("checkpoint %d is lost: exists %v, lost before %v", n.Checkpoint, ok, w.losses[n.Checkpoint])
+		}
+		if !w.slowed && strings.Contains(n.Text, "no progress") {
+			w.failf("checkpoint %d is lost, though nobody was slow: %s", n.Checkpoint, n.Text)
+		}
+		w.losses[n.Checkpoint] = true
+		w.used = max(w.used, n.Checkpoint)
+		if w.kills == 0 && !w.diskError && !w.slowed && n.Text != "the job is finishing" {
+			w.failf("checkpoint %d is lost without a fault: %s", n.Checkpoint, n.Text)
+		}
+	}
+}
+
+// allEnded reports whether the coordinator has the results of all ranks.
+func (w *world) allEnded() bool {
+	return !slices.ContainsFunc(w.ranks, func(r *simRank) bool { return !r.ended })
+}
+
+// allCaptured reports whether every rank has a copy of its memory.
+func (w *world) allCaptured(number int) bool {
+	for _, r := range w.ranks {
+		if r.captured < number {
+			return false
+		}
+	}
+	return true
+}
+
+// inspectProceed checks a rank that passes a boundary.
+func (w *world) inspectProceed(r *simRank) {
+	behind := func(n int) bool { return w.cfg.Async && w.allCaptured(n) }
+	if r.writing != 0 && !behind(r.writing) {
+		w.failf("rank %d goes on while it writes checkpoint %d", r.id, r.writing)
+	}
+	if n := r.written; n != 0 && w.committed[n] == 0 && !w.losses[n] && !behind(n) {
+		w.failf("rank %d passes the boundary of checkpoint %d before it is committed or lost", r.id, n)
+	}
+}
+
+func (w *world) inspectTell(r *simRank, m Message) {
+	switch {
+	case m.Kind == Stopped:
+		if m.Iter != r.computed {
+			w.failf("rank %d says it stopped at %d but is at %d", r.id, m.Iter, r.computed)
+		}
+		w.seen.held += w.flag(w.behind != 0)
+	case m.Kind == Captured && (r.captured < m.Number || r.writing != m.Number):
+		w.failf("rank %d says it has captured %d, but captured %d and writes %d", r.id, m.Number, r.captured, r.writing)
+	case (m.Kind == Captured || m.Kind == Written) && m.Number == r.aborted:
+		w.failf("rank %d says %v of checkpoint %d after its abort", r.id, m.Kind, m.Number)
+	case m.Kind == Aborted && r.writing == m.Number:
+		w.failf("rank %d says that %d is over, but still writes it", r.id, m.Number)
+	case m.Kind == Done:
+		w.seen.ends += w.flag(w.behind != 0)
+	}
+}
+
+func (w *world) inspectWrite(r *simRank, a BeginWrite) {
+	if a.Number != w.open {
+		w.failf("rank %d writes checkpoint %d, prepared was %d", r.id, a.Number, w.open)
+	}
+	if r.writing != 0 {
+		w.failf("rank %d writes checkpoint %d while it writes %d", r.id, a.Number, r.writing)
+	}
+	w.inspectCapture(r)
+}
+
+// inspectCapture checks that nothing is under way to a rank whose memory is
+// being copied or written.
+func (w *world) inspectCapture(r *simRank) {
+	for _, from := range w.ranks {
+		if from.sent[r.id] != r.arrived[from.id] {
+			w.failf("rank %d saves its memory while %d messages of rank %d are under way to it",
+				r.id, from.sent[r.id]-r.arrived[from.id], from.id)
+		}
+	}
+}
+
+// check looks at the end of the job.
+func (w *world) check() {
+	for id, n := range w.answers {
+		if n != 1 {
+			w.failf("request %d was answered %d times", id, n)
+		}
+	}
+	if len(w.answers) != len(w.requests) {
+		w.failf("%d answers to %d requests", len(w.answers), len(w.requests))
+	}
+	switch w.outcome.Result {
+	case Completed:
+		if len(w.outcome.Results) != len(w.ranks) {
+			w.failf("completed with %d results", len(w.outcome.Results))
+		}
+		for _, r := range w.ranks {
+			if r.computed != w.cfg.Iterations || len(w.outcome.Results[r.id]) != 1 || w.outcome.Results[r.id][0] != byte(r.id) {
+				w.failf("completed, but rank %d is at iteration %d, its result %v", r.id, r.computed, w.outcome.Results[r.id])
+			}
+		}
+	case StoppedByRequest:
+		for _, r := range w.ranks {
+			if w.stop > 0 && (r.computed != w.stop || r.running) {
+				w.failf("stopped after iteration %d, but rank %d has computed %d", w.stop, r.id, r.computed)
+			}
+		}
+		w.seen.stops += w.flag(w.cfg.Async && w.stop > 0)
+	case Failed:
+		if w.cfg.AutoRestart && w.kills == 0 {
+			w.failf("failed without a death: %s", w.outcome.Text)
+		}
+		if w.cfg.AutoRestart {
+			w.failf("failed although it could be restarted: %s", w.outcome.Text)
+		}
+	}
+}

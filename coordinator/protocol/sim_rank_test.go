@@ -1,0 +1,252 @@
+package protocol
+
+import (
+	"slices"
+	"time"
+)
+
+// simRank is one rank of a simulated job.
+type simRank struct {
+	id, gen  int
+	m        *Member
+	frozen   bool
+	dead     bool
+	computed int // iterations completed
+	running  bool
+	slow     time.Duration // the next iteration takes so much longer
+	sent     map[int]uint64
+	arrived  map[int]uint64
+	expected []Count
+	draining bool
+	writing  int // number, 0 none
+	captured int // number of which a copy or the image is there
+	written  int // number whose image is durable
+	image    int // iterations completed at the last order to write
+	wrote    uint64
+	hung     bool // the next image will not be written
+	stuck    bool // nor does cancelling it help
+	hanging  bool // that is so now
+	end      func()
+	aborted  int           // number of which it last heard Abort
+	ended    bool          // the coordinator has its result
+	toCo     time.Duration // FIFO: last delivery in each direction
+	fromCo   time.Duration
+}
+
+func (w *world) spawn(a Spawn) {
+	w.gen = a.Gen
+	w.ranks = nil
+	from := w.committed[a.From]
+	for i := range w.cfg.Ranks {
+		r := &simRank{id: i, gen: a.Gen, m: NewMember(i, from), computed: from,
+			sent: map[int]uint64{}, arrived: map[int]uint64{}}
+		w.ranks = append(w.ranks, r)
+		w.after(w.upTo(50*time.Millisecond), func() { w.tell(r, Message{Kind: Hello, Rank: i}); w.beat(r) })
+		w.after(w.upTo(80*time.Millisecond)+50*time.Millisecond, func() {
+			if w.damaged[a.From] && i == 0 {
+				w.tell(r, Message{Kind: Unrestorable, Rank: i, Text: "damaged"})
+				return
+			}
+			if w.diskError && a.Gen > 1 && w.rng.IntN(20) == 0 {
+				w.tell(r, Message{Kind: SetupFailed, Rank: i, Text: "out of memory"})
+				return
+			}
+			w.tell(r, Message{Kind: Ready, Rank: i})
+		})
+	}
+}
+
+// beat is the sign of life of a rank that is not frozen.
+func (w *world) beat(r *simRank) {
+	if !w.runs(r) {
+		return
+	}
+	if r.writing != 0 && !r.hanging {
+		r.wrote++
+	}
+	w.tell(r, Message{Kind: Beat, Rank: r.id, Iter: r.m.Iteration(), Progress: uint64(r.m.Iteration()) + r.wrote})
+	w.after(w.cfg.Limits.Silence/4, func() { w.beat(r) })
+}
+
+// runs reports whether a rank does anything any more.
+func (w *world) runs(r *simRank) bool {
+	return !r.dead && !r.frozen && r.gen == w.gen && w.outcome == nil
+}
+
+// tell delivers a message to the coordinator, in order.
+func (w *world) tell(r *simRank, m Message) {
+	if r.dead || r.frozen || w.outcome != nil {
+		return
+	}
+	r.toCo = max(r.toCo, w.now+w.upTo(20*time.Millisecond))
+	w.after(r.toCo-w.now, func() {
+		if w.outcome == nil {
+			r.ended = r.ended || m.Kind == Done
+			w.event(FromRank{r.gen, m})
+		}
+	})
+}
+
+// send delivers a message to a rank, in order.
+func (w *world) send(r *simRank, m Message) {
+	r.fromCo = max(r.fromCo, w.now+w.upTo(20*time.Millisecond))
+	w.after(r.fromCo-w.now, func() {
+		if m.Kind == Abort {
+			r.aborted = m.Number
+		}
+		w.step(r, Received{m})
+	})
+}
+
+func (w *world) step(r *simRank, ev MemberEvent) {
+	if !w.runs(r) {
+		return
+	}
+	for _, a := range r.m.Step(ev) {
+		switch a := a.(type) {
+		case Tell:
+			w.inspectTell(r, a.Message)
+			w.tell(r, a.Message)
+		case Proceed:
+			w.inspectProceed(r)
+			w.proceed(r)
+		case BeginDrain:
+			r.draining, r.expected = true, a.Expected
+			w.drained(r)
+		case CancelDrain:
+			r.draining = false
+			w.after(0, func() { w.step(r, DrainCancelled{}) })
+		case BeginWrite:
+			w.inspectWrite(r, a)
+			w.write(r, a)
+		case CancelWrite:
+			w.cancelWrite(r)
+		}
+	}
+}
+
+// proceed computes one iteration: send to both neighbours, wait for theirs.
+func (w *world) proceed(r *simRank) {
+	r.running = true
+	if r.computed == w.cfg.Iterations {
+		w.after(w.upTo(10*time.Millisecond), func() { w.step(r, Ended{[]byte{byte(r.id)}}) })
+		return
+	}
+	n := len(w.ranks)
+	for _, peer := range []int{(r.id + 1) % n, (r.id + n - 1) % n} {
+		r.sent[peer]++
+		to := w.ranks[peer]
+		w.after(w.upTo(60*time.Millisecond), func() {
+			to.arrived[r.id]++
+			w.drained(to)
+			w.compute(to)
+		})
+	}
+	w.compute(r)
+}
+
+// compute ends the iteration when the messages that both neighbours sent in the
+// one before are there: those of this one may still be under way at its end.
+func (w *world) compute(r *simRank) {
+	n := len(w.ranks)
+	per := uint64(1)
+	if n <= 2 {
+		per = 2 // both neighbours are the same rank
+	}
+	first := w.committed[w.co.from]
+	need := uint64(r.computed-first) * per
+	if !r.running || r.computed == w.cfg.Iterations || r.gen != w.gen {
+		return
+	}
+	if r.arrived[(r.id+1)%n] < need || r.arrived[(r.id+n-1)%n] < need {
+		return
+	}
+	r.running = false
+	extra := r.slow
+	r.slow = 0
+	w.after(w.upTo(30*time.Millisecond)+extra, func() {
+		if r.gen != w.gen {
+			return
+		}
+		r.computed++
+		counts := make([]Count, 0, len(r.sent))
+		for peer, n := range r.sent {
+			counts = append(counts, Count{peer, n})
+		}
+		slices.SortFunc(counts, func(a, b Count) int { return a.Peer - b.Peer })
+		w.step(r, Reached{r.computed, counts})
+	})
+}
+
+func (w *world) drained(r *simRank) {
+	if !r.draining {
+		return
+	}
+	for _, c := range r.expected {
+		if r.arrived[c.Peer] < c.N {
+			return
+		}
+	}
+	r.draining = false
+	w.after(0, func() { w.step(r, DrainDone{}) })
+}
+
+// write writes the image of a rank; its end comes once, in time, when it is
+// cancelled, or never.
+func (w *world) write(r *simRank, a BeginWrite) {
+	r.writing, r.image = a.Number, r.computed
+	cancelled := false
+	end := func() {
+		if r.writing != a.Number || r.dead || r.gen != w.gen {
+			return
+		}
+		r.writing, r.hanging, r.end = 0, false, nil
+		if cancelled || (w.diskError && w.rng.IntN(10) == 0) {
+			w.step(r, WriteEnded{Text: "input/output error"})
+			return
+		}
+		r.captured, r.written = a.Number, a.Number
+		w.step(r, WriteDone{[]byte{byte(r.id)}})
+	}
+	r.end = func() { cancelled = true; end() }
+	takes := w.upTo(200 * time.Millisecond)
+	if w.cfg.Async {
+		if w.rng.IntN(10) > 0 {
+			// It may well come after the end of the write, or much later.
+			w.after(w.upTo(100*time.Millisecond), func() { w.capture(r, a.Number) })
+		}
+		switch w.rng.IntN(8) {
+		case 0:
+			takes = w.upTo(8 * time.Second) // slow, but alive
+		case 1, 2:
+			takes = w.upTo(time.Second)
+		}
+	}
+	if r.hung {
+		r.hung, r.hanging = false, true
+		return
+	}
+	w.after(takes, end)
+}
+
+func (w *world) capture(r *simRank, number int) {
+	if r.dead || r.gen != w.gen {
+		return
+	}
+	if r.writing == number {
+		w.inspectCapture(r)
+		r.captured = number
+	}
+	w.step(r, CaptureDone{number})
+}
+
+func (w *world) cancelWrite(r *simRank) {
+	if r.end == nil || r.writing != r.aborted {
+		w.failf("rank %d cancels its write of %d after the abort of %d", r.id, r.writing, r.aborted)
+	}
+	if r.stuck && r.hanging {
+		w.seen.stuck++
+		return
+	}
+	w.after(w.upTo(50*time.Millisecond), r.end)
+}

@@ -1,0 +1,225 @@
+package image
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"path"
+	"path/filepath"
+	"time"
+
+	"ckpt/image/plan"
+)
+
+// finish makes what all ranks have written files: whoever closes one fetches the
+// records of the ranks in it and writes header, index and trailer.
+func (w *groupWriter) finish(ctx context.Context) error {
+	begin := time.Now()
+	w.index.refer(w.holders)
+	records := w.index.records()
+	w.g.Network.Serve(func(_ context.Context, key int) ([]byte, error) {
+		if key != recordsKey {
+			return nil, fmt.Errorf("there is no piece %d", key)
+		}
+		return records, nil
+	})
+	// With its records, each rank tells in which file it is.
+	head := binary.AppendUvarint(binary.AppendUvarint(nil, uint64(w.mine)), uint64(len(records)))
+	all, err := w.exchange(ctx, head)
+	if err != nil {
+		return err
+	}
+	tails := make(map[int]*groupTail)
+	var told []byte
+	for i, closer := range w.closers {
+		if closer != w.g.Rank {
+			continue
+		}
+		t, err := w.tailOf(ctx, i, all)
+		if err != nil {
+			return err
+		}
+		tails[i] = t
+		told = binary.AppendUvarint(told, uint64(i))
+		told = append(told, t.trailer.digest[:]...)
+	}
+	// Once all have told, nobody needs our records any more.
+	if all, err = w.exchange(ctx, told); err != nil {
+		return err
+	}
+	digest, err := w.digestOf(all)
+	if err != nil {
+		return err
+	}
+	w.indexing += time.Since(begin)
+	for i := range w.closers {
+		if t := tails[i]; t != nil {
+			if err := w.end(i, t); err != nil {
+				return err
+			}
+		}
+	}
+	for _, i := range w.order {
+		if err := w.files[i].Sync(); err != nil {
+			return opError("sync", w.g.Paths[i], -1, err)
+		}
+	}
+	w.opt.Codec.learn(w.info.Stats.Bytes, time.Duration(w.waited.Load()))
+	w.info.ManagementTime = w.planned.Sub(w.start) + w.indexing
+	w.info.StorageTime = time.Since(w.start) - w.info.ManagementTime
+	w.opt.History.remember(w.writer, w.g.Paths[w.mine], digest)
+	return nil
+}
+
+// groupTail is what follows the payload of a file.
+type groupTail struct {
+	bytes   []byte
+	trailer trailer
+	holes   int64 // bytes
+}
+
+// tailOf fetches the records of the ranks of a file and makes its index.
+func (w *groupWriter) tailOf(ctx context.Context, file int, heads [][]byte) (*groupTail, error) {
+	x := index{header: w.index.header}
+	refs := make(map[string]uint32)
+	for i, head := range heads {
+		f, n := binary.Uvarint(head)
+		if n <= 0 {
+			return nil, w.confused(i)
+		}
+		length, m := binary.Uvarint(head[n:])
+		if m <= 0 || length > maxIndex {
+			return nil, w.confused(i)
+		}
+		if int(f) != file {
+			continue
+		}
+		b := make([]byte, length)
+		if i == w.me {
+			b = w.index.records()
+		} else if err := w.g.Network.Pull(ctx, w.g.Ranks[i].Rank, recordsKey, 0, b); err != nil {
+			return nil, opError("gather", w.g.Paths[file], -1, err)
+		}
+		part, err := decodeRecords(b)
+		if err != nil {
+			return nil, opError("gather", w.g.Paths[file], -1, fmt.Errorf("records of rank %d: %w", w.g.Ranks[i].Rank, err))
+		}
+		x.merge(part, refs)
+	}
+	if n := x.encodedLen(); n > maxIndex {
+		return nil, opError("write", w.g.Paths[file], -1,
+			fmt.Errorf("the index of the ranks in it would be %d bytes long, at most %d are allowed: use more aggregators", n, maxIndex))
+	}
+	// What others have sent is not written before it makes sense.
+	err := x.checkNames()
+	if err == nil {
+		err = x.checkCover()
+	}
+	if err == nil {
+		err = x.checkPayload(w.ends[file], w.g.Settings.Layout == plan.Shared)
+	}
+	if err != nil {
+		return nil, opError("write", w.g.Paths[file], -1, err)
+	}
+	t := &groupTail{}
+	for _, hole := range x.holes(w.ends[file]) {
+		t.holes += hole.n
+	}
+	t.bytes, t.trailer = x.tail(w.ends[file])
+	return t, nil
+}
+
+// end writes header, index and trailer of a file.
+func (w *groupWriter) end(i int, t *groupTail) error {
+	f, err := w.file(i)
+	if err != nil {
+		return err
+	}
+	w.path = w.g.Paths[i]
+	if err := w.writeAt(f, w.header, 0); err != nil {
+		return err
+	}
+	if err := w.writeAt(f, t.bytes, w.ends[i]); err != nil {
+		return err
+	}
+	size, err := f.Size()
+	if err == nil && size != t.trailer.fileLen {
+		err = fmt.Errorf("file is %d bytes long after writing %d", size, t.trailer.fileLen)
+	}
+	if err != nil {
+		return opError("write", w.path, -1, err)
+	}
+	w.info.Closed = append(w.info.Closed, FileInfo{Path: w.path, Bytes: t.trailer.fileLen, Holes: t.holes, IndexBlake3: hexDigest(t.trailer.digest)})
+	return nil
+}
+
+// digestOf finds the digest of the file that this rank is in.
+func (w *groupWriter) digestOf(all [][]byte) (d [32]byte, err error) {
+	for i, b := range all {
+		for len(b) > 0 {
+			f, n := binary.Uvarint(b)
+			if n <= 0 || len(b) < n+len(d) {
+				return d, w.confused(i)
+			}
+			if int(f) == w.mine {
+				return [32]byte(b[n:]), nil
+			}
+			b = b[n+len(d):]
+		}
+	}
+	return d, opError("write", w.g.Paths[w.mine], -1, fmt.Errorf("rank %d has not completed it", w.closers[w.mine]))
+}
+
+// records is what a rank hands to the one that writes the index: the index of its
+// part, after the numbers of its records.
+func (x *index) records() []byte {
+	b := binary.AppendUvarint(nil, uint64(len(x.regions)))
+	b = binary.AppendUvarint(b, uint64(len(x.files)))
+	b = binary.AppendUvarint(b, uint64(len(x.extents)))
+	return append(b, x.encode()...)
+}
+
+func decodeRecords(b []byte) (*index, error) {
+	var counts [3]int64
+	for i := range counts {
+		v, n := binary.Uvarint(b)
+		if n <= 0 || v > maxIndex {
+			return nil, errBlock("they end early")
+		}
+		counts[i], b = int64(v), b[n:]
+	}
+	if (counts[0]+counts[1])*regionFixed+counts[2]*extentSize > int64(len(b)) {
+		return nil, errBlock("they end early")
+	}
+	d := decoder{b: b}
+	x := d.records(counts[0], counts[1], counts[2])
+	return x, d.err
+}
+
+// merge appends the part of a rank. Refs has the numbers of the files of x.
+func (x *index) merge(part *index, refs map[string]uint32) {
+	first := uint32(len(x.regions))
+	x.regions = append(x.regions, part.regions...)
+	number := make([]uint32, len(part.files)+1)
+	for i, f := range part.files {
+		k, ok := refs[f.path]
+		if !ok {
+			x.files = append(x.files, f)
+			k = uint32(len(x.files))
+			refs[f.path] = k
+		}
+		number[i+1] = k
+	}
+	for _, e := range part.extents {
+		e.region += first
+		if int(e.fileRef) < len(number) {
+			e.fileRef = number[e.fileRef]
+		}
+		x.extents = append(x.extents, e)
+	}
+}
+
+// jobPath returns the path of a file relative to the directory of its job.
+func jobPath(name string) string {
+	return path.Join(filepath.Base(filepath.Dir(name)), filepath.Base(name))
+}

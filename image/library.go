@@ -1,0 +1,35 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"ckpt/zones"
+)
+
+// WriteLibrary stores the library zone of the program that the ranks run, once
+// for the job, and returns the entry for the manifests of its checkpoints. Number
+// is that of the checkpoint which needs it first; until that has been committed,
+// Sweep removes the file. It needs the lock.
+func (j *Job) WriteLibrary(ctx context.Context, number int, regions []zones.Region, opt WriteOptions) (File, error) {
+	j.mu.Lock()
+	err := j.locked("write library to")
+	j.mu.Unlock()
+	if err != nil {
+		return File{}, err
+	}
+	dir := j.numberDir(jobNumber)
+	if err := mkdirSync(j.fs, dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return File{}, opError("write library to", dir, -1, err)
+	}
+	name := filepath.Join(dir, fmt.Sprintf("library-%d.img", number))
+	h := Header{Job: j.name, Number: jobNumber, Rank: -1, Node: -1, Kind: KindLibrary}
+	info, err := Write(ctx, j.fs, name, h, regions, opt)
+	if err != nil {
+		return File{}, err
+	}
+	return File{Path: jobPath(name), Kind: KindLibrary, Ranks: []int{}, Node: -1, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3}, nil
+}
