@@ -76,12 +76,17 @@ type driver struct {
 	started    bool                       // all ranks compute, or did
 	fellBack   string                     // why a newer checkpoint was not taken
 
-	requests map[int]*ticket
-	nextID   int
-	outcome  *protocol.Outcome
-	shown    time.Time // when progress was last reported
-	broken   error     // of the driver itself
-	result   Result
+	requests map[int]func(protocol.Answer, *CheckpointEvent, error)
+	// What the actions under way have told; answers to who asked for it follow.
+	told struct {
+		taken *CheckpointEvent
+		lost  error
+	}
+	nextID  int
+	outcome *protocol.Outcome
+	shown   time.Time // when progress was last reported
+	broken  error     // of the driver itself
+	result  Result
 }
 
 // member is the coordinator's side of one rank of the current generation.
@@ -99,16 +104,9 @@ type libraryID struct {
 	bytes  int64
 }
 
-// ticket is a request waiting for its answer.
-type ticket struct {
-	answer     func(protocol.Answer, *CheckpointEvent, error)
-	checkpoint *CheckpointEvent
-	err        error
-}
-
 func newDriver(spec Spec, job *image.Job, store string, mapping Mapping, library libraryID, limits protocol.Limits, out Observer) *driver {
 	return &driver{spec: spec, job: job, store: store, mapping: mapping, nodes: mapping.Nodes(), library: library, limits: limits, out: out, log: slog.New(slog.DiscardHandler), launcher: local{}, network: "unix",
-		fs: vfs.OS{}, mail: make(chan func(), 256), done: make(chan struct{}), requests: map[int]*ticket{}}
+		fs: vfs.OS{}, mail: make(chan func(), 256), done: make(chan struct{}), requests: map[int]func(protocol.Answer, *CheckpointEvent, error){}}
 }
 
 // drive runs the job to its end. The caller holds the job's lock.
@@ -278,6 +276,6 @@ func (d *driver) step(ev protocol.Event) {
 func (d *driver) request(r protocol.Request, answer func(protocol.Answer, *CheckpointEvent, error)) {
 	d.nextID++
 	r.ID = d.nextID
-	d.requests[r.ID] = &ticket{answer: answer}
+	d.requests[r.ID] = answer
 	d.step(protocol.Requested{Request: r})
 }

@@ -40,9 +40,9 @@ func (d *driver) settle() {
 	}
 	d.cleanUp()
 	d.startPrunes()
-	for id, t := range d.requests {
+	for id, answer := range d.requests {
 		delete(d.requests, id)
-		t.answer(protocol.Answer{ID: id, Err: "the job has ended"}, nil, nil)
+		answer(protocol.Answer{ID: id, Err: "the job has ended"}, nil, nil)
 	}
 }
 

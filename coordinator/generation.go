@@ -63,7 +63,7 @@ func (d *driver) start(a protocol.Spawn) {
 
 // cleanUp removes what a generation that is gone has left in the store.
 func (d *driver) cleanUp() {
-	d.discard()
+	d.discardAny()
 	if _, err := d.job.Sweep(); err != nil {
 		d.out.Warn(fmt.Sprintf("sweep: %v", err))
 	}

@@ -25,7 +25,7 @@ func (d *driver) perform(actions []protocol.Action) {
 		case protocol.Discard:
 			// At the end, ranks may still be writing: settle ends them first.
 			if _, ends := actions[len(actions)-1].(protocol.Finish); !ends {
-				d.discard()
+				d.discard(a.Number)
 			}
 		case protocol.Answer:
 			d.answer(a)
@@ -35,6 +35,7 @@ func (d *driver) perform(actions []protocol.Action) {
 			d.outcome = &a.Outcome
 		}
 	}
+	d.told.taken, d.told.lost = nil, nil
 	d.startPrunes()
 }
 
@@ -85,9 +86,14 @@ func (d *driver) broadcast(m protocol.Message) {
 }
 
 func (d *driver) answer(a protocol.Answer) {
-	t := d.requests[a.ID]
+	answer := d.requests[a.ID]
 	delete(d.requests, a.ID)
-	if t != nil {
-		t.answer(a, t.checkpoint, t.err)
+	if answer == nil {
+		return
 	}
+	var taken *CheckpointEvent
+	if ev := d.told.taken; ev != nil && ev.Number == a.Number {
+		taken = ev
+	}
+	answer(a, taken, d.told.lost)
 }

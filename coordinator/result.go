@@ -135,9 +135,7 @@ func (d *driver) report(n protocol.Notice) {
 		if len(n.Body) > 0 {
 			err = bodyError(n.Body, n.Text)
 		}
-		for _, t := range d.requests {
-			t.err = err
-		}
+		d.told.lost = err
 		d.result.Lost++
 		d.event(&LostEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
 		if d.stopOnFull && d.full == nil && errors.Is(err, image.ErrStorageFull) {
@@ -176,9 +174,7 @@ func (d *driver) taken(n protocol.Notice) {
 	ev.Pause = max(ev.Pause, n.Pause.Seconds())
 	d.result.Checkpoints++
 	d.result.last = m.Number
-	for _, t := range d.requests {
-		t.checkpoint = ev
-	}
+	d.told.taken = ev
 	d.event(ev)
 }
 

@@ -231,9 +231,16 @@ func (d *driver) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 	return m, nil
 }
 
-// discard removes the debris of a checkpoint that was given up. Nobody writes
-// to it any more.
-func (d *driver) discard() {
+// discard removes the debris of checkpoint number, if it is there, after it was
+// given up. Nobody writes to it any more.
+func (d *driver) discard(number int) {
+	if d.tx != nil && d.tx.Number() == number {
+		d.discardAny()
+	}
+}
+
+// discardAny removes the debris of whatever checkpoint is being written.
+func (d *driver) discardAny() {
 	d.dropLibrary()
 	if d.tx == nil {
 		return

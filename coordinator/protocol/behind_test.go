@@ -1,110 +1,11 @@
 package protocol
 
 import (
-	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
-
-// script drives a coordinator of two ranks by hand and compares what it does,
-// described in words.
-type script struct {
-	t   *testing.T
-	co  *Coordinator
-	now time.Duration
-	got []string
-	cp  Checkpoint // for which Commit came last
-}
-
-// newScript starts an asynchronous job of two ranks that compute.
-func newScript(t *testing.T, s Schedule) *script {
-	sc := &script{t: t, co: NewCoordinator(Config{Ranks: 2, Iterations: 100, Schedule: s, AutoRestart: true, Async: true, Cost: time.Second,
-		Limits: Limits{Silence: time.Hour, Phase: 10 * time.Second, Restarts: 5}})}
-	sc.take(sc.co.Begin(0))
-	sc.all(Message{Kind: Ready})
-	sc.got = nil
-	return sc
-}
-
-// at moves the clock on to second s; the coordinator hears of it often enough.
-func (s *script) at(seconds float64) *script {
-	for to := time.Duration(seconds * float64(time.Second)); s.now < to; {
-		s.now = min(to, s.now+time.Second)
-		s.event(Tick{})
-	}
-	return s
-}
-
-func (s *script) event(ev Event) { s.take(s.co.Step(s.now, ev)) }
-
-// rank lets one rank send a message; all does for both.
-func (s *script) rank(i int, m Message) {
-	m.Rank = i
-	if m.Kind == Written || m.Kind == Done {
-		m.Body = fmt.Appendf(nil, "%v %d", m.Kind, i)
-	}
-	s.event(FromRank{Gen: s.co.gen, Message: m})
-}
-
-func (s *script) all(m Message) {
-	s.rank(0, m)
-	s.rank(1, m)
-}
-
-// write takes checkpoint n at boundary iter as far as the order to write.
-func (s *script) write(n, iter int) {
-	s.all(Message{Kind: Stopped, Number: n, Iter: iter})
-	s.all(Message{Kind: Drained, Number: n})
-}
-
-func (s *script) ask(id int, stop bool) { s.event(Requested{Request{ID: id, Stop: stop}}) }
-
-func (s *script) take(acts []Action) {
-	for _, a := range acts {
-		switch a := a.(type) {
-		case Send:
-			if a.Message.Rank == 0 {
-				s.got = append(s.got, fmt.Sprintf("%v %d", a.Message.Kind, a.Message.Number))
-			}
-		case Broadcast:
-			s.got = append(s.got, fmt.Sprintf("%v %d", a.Message.Kind, a.Message.Number))
-		case Kill:
-			s.got = append(s.got, fmt.Sprintf("kill %d", a.Rank))
-		case Spawn:
-			s.got = append(s.got, fmt.Sprintf("spawn from %d", a.From))
-		case Prepare:
-		case Commit:
-			s.cp = a.Checkpoint
-			s.got = append(s.got, fmt.Sprintf("commit %d", a.Checkpoint.Number))
-		case Discard:
-			s.got = append(s.got, fmt.Sprintf("discard %d", a.Number))
-		case Answer:
-			s.got = append(s.got, strings.TrimSpace(fmt.Sprintf("answer %d: %d %s", a.ID, a.Number, a.Err)))
-		case Report:
-			switch n := a.Notice; n.Kind {
-			case CheckpointTaken:
-				s.got = append(s.got, fmt.Sprintf("taken %d pause %v", n.Checkpoint, n.Pause))
-			case CheckpointLost:
-				s.got = append(s.got, fmt.Sprintf("lost %d", n.Checkpoint))
-			}
-		case Finish:
-			s.got = append(s.got, a.Outcome.Result.String())
-		}
-	}
-}
-
-// want compares what was done since the last call.
-func (s *script) want(actions ...string) {
-	s.t.Helper()
-	if !slices.Equal(actions, s.got) {
-		s.t.Fatalf("at %v:\n%s", s.now, cmp.Diff(actions, s.got))
-	}
-	s.got = nil
-}
 
 func TestResumeBeforeWritten(t *testing.T) {
 	s := newScript(t, Schedule{Overhead: 0.1})

@@ -257,9 +257,9 @@ func run(t *testing.T, seed uint64) *world {
 // TestSchedules runs seeded schedules of faults and checks the promises of
 // doc.go on each. A failing seed is printed and replays exactly.
 func TestSchedules(t *testing.T) {
-	n := 40000
+	n := 30000
 	if testing.Short() {
-		n = 4000
+		n = 3000
 	}
 	results := map[Result]int{}
 	checkpoints, lost, generations := 0, 0, 0
