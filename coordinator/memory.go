@@ -45,8 +45,12 @@ func (s *Spec) staging(data int64) int64 {
 	if s.Staging > 0 {
 		return zones.PageRound(s.Staging)
 	}
-	return zones.PageRound(data)
+	return zones.PageRound(data) + segmentStaging
 }
+
+// segmentStaging is room for what the first rank of a node stores of its segment,
+// most of which is zero.
+const segmentStaging = 16 << 20
 
 // memory returns the bytes of the data zones of all ranks and of the shared
 // segments of all nodes.

@@ -31,7 +31,7 @@ type Spec struct {
 	// WritePath says who writes what; the zero value means a file per rank.
 	WritePath plan.Settings `json:"write_path,omitzero"`
 	// Async lets ranks compute on while their memory is written out of a copy, of
-	// at most Staging bytes; 0 means as many as the data zone has.
+	// at most Staging bytes; 0 means 16 MiB more than the data zone has.
 	Async       bool      `json:"async,omitempty"`
 	Staging     int64     `json:"staging,omitempty"`
 	AutoRestart bool      `json:"auto_restart"`

@@ -1,8 +1,6 @@
 package image
 
 import (
-	"sync/atomic"
-
 	"golang.org/x/sync/errgroup"
 
 	"ckpt/image/codec"
@@ -21,58 +19,71 @@ func NewStaging(mem []byte) *Staging { return &Staging{mem} }
 // had no room are dealt with first. Zeros take none.
 func (w *writer) capture() {
 	w.copies = make([][]byte, len(w.index.extents))
+	need := make([]int64, len(w.chunks))
+	w.eachChunk(0, func(i int) { need[i] = w.findZeros(w.chunks[i]) })
 	w.live = len(w.chunks)
-	left := w.opt.Staging.mem
-	for w.live > 0 && w.chunks[w.live-1].n <= int64(len(left)) {
-		// As many chunks as surely fit, at the same time.
-		first, n := w.live, int64(0)
-		for first > 0 && w.live-first < 16*w.opt.Depth && n+w.chunks[first-1].n <= int64(len(left)) {
-			first--
-			n += w.chunks[first].n
+	at := make([]int64, len(w.chunks))
+	for used := int64(0); w.live > 0; w.live-- {
+		n := need[w.live-1]
+		if n > int64(len(w.opt.Staging.mem))-used {
+			break
 		}
-		var used atomic.Int64
-		var g errgroup.Group
-		g.SetLimit(w.opt.Depth)
-		for _, c := range w.chunks[first:w.live] {
-			g.Go(func() error {
-				w.copyChunk(c, left, &used)
-				return nil
-			})
-		}
-		_ = g.Wait()
-		left = left[used.Load():]
-		w.live = first
+		at[w.live-1] = used
+		used += n
 	}
+	w.eachChunk(w.live, func(i int) { w.copyChunk(w.chunks[i], w.opt.Staging.mem[at[i]:]) })
 	w.remaining.Store(int64(w.live))
 	w.gone(0)
 }
 
-// copyChunk copies the extents of a chunk that are not zero to the place behind
-// used, and adds their length to it. Those that follow each other are copied at
-// once: from 1 MiB on, copy goes around the processor's caches, which spares
-// reading what is overwritten.
-func (w *writer) copyChunk(c chunk, to []byte, used *atomic.Int64) {
+// eachChunk does something for the chunks from first on, some at the same time.
+func (w *writer) eachChunk(first int, do func(i int)) {
+	var g errgroup.Group
+	g.SetLimit(w.opt.Depth)
+	for i := first; i < len(w.chunks); i++ {
+		g.Go(func() error {
+			do(i)
+			return nil
+		})
+	}
+	_ = g.Wait()
+}
+
+// findZeros marks the extents of a chunk that are zero and returns the length of
+// the others.
+func (w *writer) findZeros(c chunk) (n int64) {
+	for i := c.first; i < c.last; i++ {
+		if mem := w.memory(i); codec.IsZero(mem) {
+			w.copies[i] = zeros
+		} else {
+			n += int64(len(mem))
+		}
+	}
+	return n
+}
+
+// copyChunk copies the extents of a chunk that are not zero. Those that follow
+// each other are copied at once: from 1 MiB on, copy goes around the processor's
+// caches, which spares reading what is overwritten.
+func (w *writer) copyChunk(c chunk, to []byte) {
 	var run []byte // memory to copy
 	first := c.first
 	flush := func(end int) {
 		if len(run) == 0 {
 			return
 		}
-		at := used.Add(int64(len(run))) - int64(len(run))
-		copy(to[at:], run)
+		copy(to, run)
 		for i := first; i < end; i++ {
 			n := w.index.extents[i].rawLen
-			w.copies[i] = to[at : at+n]
-			at += n
+			w.copies[i], to = to[:n], to[n:]
 		}
 		run = nil
 	}
 	for i := c.first; i < c.last; i++ {
 		mem := w.memory(i)
 		switch {
-		case codec.IsZero(mem):
+		case len(mem) == 0:
 			flush(i)
-			w.copies[i] = zeros
 		case continues(run, mem):
 			run = run[:len(run)+len(mem)]
 		default:

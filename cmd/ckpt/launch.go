@@ -140,7 +140,7 @@ continues it.`,
 	o.writePath.addFlags(f)
 	o.writePath.addTuningFlags(f)
 	f.BoolVar(&o.async, "async", false, "compute on while a checkpoint is written, out of a copy of the memory")
-	f.StringVar(&o.staging, "staging", "", "with --async, memory for the copy of a rank (default: the size of its data zone)")
+	f.StringVar(&o.staging, "staging", "", "with --async, memory for the copy of a rank (default: 16MiB more than its data zone)")
 	f.BoolVar(&o.libsOnce, "library-once", true, "store the library zone once per job, not once per rank and checkpoint")
 	o.running.addFlags(f)
 	return cmd
