@@ -39,6 +39,9 @@ func prune(job *image.Job, keep int, also ...int) (*Pruned, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, n := range removed {
+		dropTrace(job, n)
+	}
 	kept, err := job.Checkpoints()
 	if err != nil {
 		return nil, err

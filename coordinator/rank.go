@@ -220,9 +220,18 @@ func (r *rank) write(ctx context.Context, number int, order writeOrder) (*writeR
 			return nil, err
 		}
 	}
+	var recording *recording
 	opt := image.WriteOptions{Progress: func(n int64) { r.progress.Add(uint64(n)) },
 		Staging: r.state.staging, Captured: func() { r.mail <- protocol.CaptureDone{Number: number} }}
-	return r.state.write(ctx, number, order, r.comm.Pending(), net, opt)
+	if r.cfg.Spec.Trace {
+		recording = newRecording(r.cfg.Job)
+		opt.Trace = recording.of(r.id, r.state.node, number)
+	}
+	report, err := r.state.write(ctx, number, order, r.comm.Pending(), net, opt)
+	if err == nil && recording != nil {
+		report.Trace, err = recording.end()
+	}
+	return report, err
 }
 
 // background does the work of one phase; its end comes in as an event.

@@ -34,6 +34,7 @@ type Spec struct {
 	// at most Staging bytes; 0 means 16 MiB more than the data zone has.
 	Async       bool      `json:"async,omitempty"`
 	Staging     int64     `json:"staging,omitempty"`
+	Trace       bool      `json:"trace,omitempty"` // record the I/O of checkpoints
 	AutoRestart bool      `json:"auto_restart"`
 	Launcher    string    `json:"launcher"` // local, mpiexec or srun
 	Created     time.Time `json:"created"`
@@ -55,7 +56,7 @@ type Schedule struct {
 func NewSpec(inst *dataset.Instance) Spec {
 	return Spec{App: inst.String(), Class: inst.Class, Workload: string(inst.Workload.Source()),
 		NP: inst.NP, Iterations: inst.Iterations, Mapping: Mapping{inst.NP}, MPI: mpi.MPICH.String(),
-		Mode: "coordinated", SharedOnce: true, LibraryOnce: true, Codec: codec.UseAuto.String(), Incremental: true, Launcher: localLauncher, Created: time.Now().UTC()}
+		Mode: "coordinated", SharedOnce: true, LibraryOnce: true, Codec: codec.UseAuto.String(), Incremental: true, Trace: true, Launcher: localLauncher, Created: time.Now().UTC()}
 }
 
 // check refuses what cannot run.

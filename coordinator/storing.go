@@ -151,6 +151,7 @@ func (d *driver) commit(cp protocol.Checkpoint) {
 		if err == nil {
 			err = addLibrary(m, reuse, storing)
 		}
+		start := time.Now()
 		if err == nil {
 			err = tx.Commit(context.Background(), m)
 		} else if aerr := tx.Abort(); aerr != nil {
@@ -168,6 +169,9 @@ func (d *driver) commit(cp protocol.Checkpoint) {
 			d.learnSize(m, base)
 			d.step(protocol.Committed{Number: cp.Number})
 		})
+		if err == nil && d.spec.Trace {
+			d.keepTrace(m, cp.Bodies, start)
+		}
 	})
 }
 

@@ -50,6 +50,7 @@ type writeReport struct {
 	Pending    int64         `json:"pending"` // bytes of messages in the image
 	Management time.Duration `json:"management"`
 	Storage    time.Duration `json:"storage"`
+	Trace      []byte        `json:"trace,omitempty"` // what was done, as an events file
 }
 
 type writtenFile struct {

@@ -15,6 +15,7 @@ import (
 	"ckpt/image/exec"
 	"ckpt/image/plan"
 	"ckpt/image/vfs"
+	"ckpt/iotrace"
 	"ckpt/zones"
 )
 
@@ -32,8 +33,6 @@ type Group struct {
 	Network Network
 	// Buffers, if not nil, keeps the collective buffers for the next checkpoint.
 	Buffers *exec.Buffers
-	// Observe, if not nil, is told of gathers and writes.
-	Observe func(exec.Event)
 }
 
 // A Network connects the ranks of a Group while they write.
@@ -257,7 +256,7 @@ func (w *groupWriter) wave(ctx context.Context) (more bool, err error) {
 	begin = time.Now()
 	stats, err := exec.Run(ctx, p, w.g.Rank, exec.Options{
 		Own:  func(key int) []byte { return w.pieces[key].mem },
-		Pull: w.g.Network, Direct: w.direct, Turn: &turns{w.g.Network, p, turn}, Buffers: w.g.Buffers, Observe: w.g.Observe,
+		Pull: w.g.Network, Direct: w.direct, Turn: &turns{w.g.Network, p, turn}, Buffers: w.g.Buffers, Observe: w.opt.Trace.observe(w.g.Paths, w.ends, w.peer),
 		Files: func(i int) (vfs.File, error) {
 			f, err := w.file(i)
 			return displaced{f, w.ends[i]}, err
@@ -297,7 +296,9 @@ func (w *groupWriter) encode(ctx context.Context) error {
 				e.stage, w.stages = w.stages[n-1], w.stages[:n-1]
 			}
 			workers.Go(func() error {
+				start := w.trace.now()
 				out[i] = e.encode(c)
+				w.trace.record(iotrace.Encode, w.zoneOf(c), iotrace.None, int64(len(out[i])), start)
 				return nil
 			})
 		}
@@ -401,9 +402,18 @@ func (w *groupWriter) place(p *plan.Plan) {
 	}
 }
 
+// peer returns a rank as the trace numbers it.
+func (w *groupWriter) peer(rank int) int32 {
+	i := slices.IndexFunc(w.g.Ranks, func(s plan.Source) bool { return s.Rank == rank })
+	return w.opt.Trace.Recorder.Rank(TraceRank(rank, w.g.Ranks[i].Node))
+}
+
 // exchange is that of the network, with its result checked.
 func (w *groupWriter) exchange(ctx context.Context, mine []byte) ([][]byte, error) {
+	t := w.opt.Trace.steps()
+	start := t.now()
 	all, err := w.g.Network.Exchange(ctx, mine)
+	t.record(iotrace.Barrier, 0, iotrace.None, int64(len(mine)), start)
 	if err == nil && len(all) != len(w.g.Ranks) {
 		err = fmt.Errorf("%d of %d ranks have told what they write", len(all), len(w.g.Ranks))
 	}
@@ -415,6 +425,8 @@ func (w *groupWriter) file(i int) (vfs.File, error) {
 	if f, ok := w.files[i]; ok {
 		return f, nil
 	}
+	t := w.opt.Trace.of(w.g.Paths[i])
+	start := t.now()
 	f, err := vfs.File(nil), errors.ErrUnsupported
 	if dw, ok := w.fs.(vfs.DirectWriter); ok && !w.opt.Buffered {
 		f, err = dw.OpenWriteDirect(w.g.Paths[i])
@@ -425,6 +437,7 @@ func (w *groupWriter) file(i int) (vfs.File, error) {
 	if err != nil {
 		return nil, opError("open", w.g.Paths[i], -1, err)
 	}
+	t.opened(false, start)
 	w.files[i] = f
 	w.order = append(w.order, i)
 	return f, nil
@@ -434,7 +447,10 @@ func (w *groupWriter) file(i int) (vfs.File, error) {
 func (w *groupWriter) close() error {
 	var errs []error
 	for _, i := range w.order {
+		t := w.opt.Trace.of(w.g.Paths[i])
+		start := t.now()
 		errs = append(errs, opError("close", w.g.Paths[i], -1, w.files[i].Close()))
+		t.record(iotrace.Close, 0, iotrace.None, 0, start)
 	}
 	return errors.Join(errs...)
 }

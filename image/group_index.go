@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ckpt/image/plan"
+	"ckpt/iotrace"
 )
 
 // finish makes what all ranks have written files: whoever closes one fetches the
@@ -60,9 +61,12 @@ func (w *groupWriter) finish(ctx context.Context) error {
 		}
 	}
 	for _, i := range w.order {
+		t := w.opt.Trace.of(w.g.Paths[i])
+		start := t.now()
 		if err := w.files[i].Sync(); err != nil {
 			return opError("sync", w.g.Paths[i], -1, err)
 		}
+		t.record(iotrace.Sync, 0, iotrace.None, 0, start)
 	}
 	w.opt.Codec.learn(w.info.Stats.Bytes, time.Duration(w.waited.Load()))
 	w.info.ManagementTime = w.planned.Sub(w.start) + w.indexing
@@ -136,10 +140,11 @@ func (w *groupWriter) end(i int, t *groupTail) error {
 		return err
 	}
 	w.path = w.g.Paths[i]
-	if err := w.writeAt(f, w.header, 0); err != nil {
+	w.trace = w.opt.Trace.of(w.path)
+	if err := w.writeAt(f, w.header, 0, 0); err != nil {
 		return err
 	}
-	if err := w.writeAt(f, t.bytes, w.ends[i]); err != nil {
+	if err := w.writeAt(f, t.bytes, w.ends[i], 0); err != nil {
 		return err
 	}
 	size, err := f.Size()

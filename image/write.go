@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"ckpt/image/vfs"
+	"ckpt/iotrace"
 	"ckpt/zones"
 )
 
@@ -55,6 +56,8 @@ type WriteOptions struct {
 	// memory must not change until Write returns.
 	Staging  *Staging
 	Captured func()
+	// Trace, if not nil, records what is done.
+	Trace *Tracing
 	// Progress, if not nil, is told the bytes of memory dealt with since the
 	// last call. It is never called twice at once.
 	Progress func(int64)
@@ -120,6 +123,7 @@ func Write(ctx context.Context, fsys vfs.FS, path string, h Header, regions []zo
 // is made; where an extent is stored, when its stored length is known.
 type writer struct {
 	path     string
+	trace    tracer
 	regions  []zones.Region
 	header   []byte // the header block, aligned
 	index    index
@@ -164,7 +168,7 @@ func newWriter(path string, h Header, regions []zones.Region, opt WriteOptions) 
 	if opt.Depth <= 0 {
 		opt.Depth = defaultDepth
 	}
-	w := &writer{path: path, regions: regions, opt: opt, number: h.Number, header: aligned(blockSize)}
+	w := &writer{path: path, trace: opt.Trace.of(path), regions: regions, opt: opt, number: h.Number, header: aligned(blockSize)}
 	h.encode(w.header)
 	w.index.header = digestOf(w.header)
 	for i, r := range regions {
@@ -227,12 +231,17 @@ func (w *writer) run(ctx context.Context, fsys vfs.FS, create func(string) (vfs.
 	if err := ctx.Err(); err != nil {
 		return opError("write", w.path, -1, err)
 	}
+	start := w.trace.now()
 	f, err := create(w.path)
 	if err != nil {
 		return opError("create", w.path, -1, err)
 	}
+	w.trace.opened(true, start)
 	err = w.fill(ctx, f)
-	if cerr := f.Close(); err == nil && cerr != nil {
+	start = w.trace.now()
+	cerr := f.Close()
+	w.trace.record(iotrace.Close, 0, iotrace.None, 0, start)
+	if err == nil && cerr != nil {
 		err = opError("close", w.path, -1, cerr)
 	}
 	if err == nil {
@@ -246,7 +255,7 @@ func (w *writer) run(ctx context.Context, fsys vfs.FS, create func(string) (vfs.
 
 func (w *writer) fill(ctx context.Context, f vfs.File) error {
 	w.room.begin(f, w.longest())
-	if err := w.writeAt(f, w.header, 0); err != nil {
+	if err := w.writeAt(f, w.header, 0, 0); err != nil {
 		return err
 	}
 	if err := w.writePayload(ctx, f); err != nil {
@@ -255,7 +264,7 @@ func (w *writer) fill(ctx context.Context, f vfs.File) error {
 	start := time.Now()
 	tail := w.tail()
 	w.indexing += time.Since(start)
-	if err := w.writeAt(f, tail, w.payload); err != nil {
+	if err := w.writeAt(f, tail, w.payload, 0); err != nil {
 		return err
 	}
 	if err := w.room.end(w.trailer.fileLen); err != nil {
@@ -265,6 +274,7 @@ func (w *writer) fill(ctx context.Context, f vfs.File) error {
 	if err := f.Sync(); err != nil {
 		return opError("sync", w.path, -1, err)
 	}
+	w.trace.record(iotrace.Sync, 0, iotrace.None, 0, start)
 	workers := max(1, min(w.opt.Depth, len(w.chunks)))
 	w.opt.Codec.learn(w.written.Load(), time.Duration(w.waited.Load())/time.Duration(workers)+time.Since(start))
 	// What is there is what we wrote, or we do not call it written.
@@ -295,11 +305,13 @@ func (w *writer) writePayload(ctx context.Context, f vfs.File) error {
 					return nil
 				}
 				c := w.chunks[i]
+				start, zone := w.trace.now(), w.zoneOf(c)
 				b := e.encode(c)
+				w.trace.record(iotrace.Encode, zone, iotrace.None, int64(len(b)), start)
 				at := w.queue.take(i, int64(len(b)))
 				w.room.need(at + int64(len(b)))
 				e.place(c, at)
-				if err := w.writeChunk(f, b, at); err != nil {
+				if err := w.writeChunk(f, b, at, zone); err != nil {
 					return err
 				}
 				if i < w.live {
@@ -324,12 +336,12 @@ func (w *writer) longest() int64 {
 	return n
 }
 
-func (w *writer) writeChunk(f vfs.File, b []byte, at int64) error {
+func (w *writer) writeChunk(f vfs.File, b []byte, at int64, zone iotrace.Zone) error {
 	if len(b) == 0 {
 		return nil
 	}
 	start := time.Now()
-	if err := w.writeAt(f, b, at); err != nil {
+	if err := w.writeAt(f, b, at, zone); err != nil {
 		return err
 	}
 	w.waited.Add(int64(time.Since(start)))
@@ -367,8 +379,15 @@ func (x *index) tail(payload int64) ([]byte, trailer) {
 	return tail, t
 }
 
-func (w *writer) writeAt(f vfs.File, b []byte, off int64) error {
+// zoneOf returns the zone of the first extent of a chunk.
+func (w *writer) zoneOf(c chunk) iotrace.Zone {
+	return traceZone(w.regions[w.index.extents[c.first].region].Zone)
+}
+
+func (w *writer) writeAt(f vfs.File, b []byte, off int64, zone iotrace.Zone) error {
+	start := w.trace.now()
 	n, err := f.WriteAt(b, off)
+	w.trace.record(iotrace.Write, zone, off, int64(n), start)
 	if err == nil && n != len(b) {
 		err = fmt.Errorf("only %d of %d bytes were written", n, len(b))
 	}

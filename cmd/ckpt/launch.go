@@ -93,6 +93,7 @@ type launchOptions struct {
 	sharedOnce, libsOnce bool
 	codec                string
 	incremental, async   bool
+	trace                bool
 	staging              string
 }
 
@@ -139,6 +140,7 @@ continues it.`,
 	f.BoolVar(&o.incremental, "incremental", true, "store only what has changed since the checkpoint before")
 	o.writePath.addFlags(f)
 	o.writePath.addTuningFlags(f)
+	f.BoolVar(&o.trace, "trace", true, "record the I/O of each checkpoint, for ckpt trace")
 	f.BoolVar(&o.async, "async", false, "compute on while a checkpoint is written, out of a copy of the memory")
 	f.StringVar(&o.staging, "staging", "", "with --async, memory for the copy of a rank (default: 16MiB more than its data zone)")
 	f.BoolVar(&o.libsOnce, "library-once", true, "store the library zone once per job, not once per rank and checkpoint")
@@ -171,7 +173,7 @@ func (o *launchOptions) spec(name string) (coordinator.Spec, error) {
 	s.Launcher = o.launcher
 	s.SharedOnce, s.LibraryOnce = o.sharedOnce, o.libsOnce
 	s.Codec, s.Incremental = o.codec, o.incremental
-	s.Async = o.async
+	s.Async, s.Trace = o.async, o.trace
 	if o.staging != "" {
 		if !o.async {
 			return s, &coordinator.UsageError{Text: "--staging " + o.staging + ": nothing is staged", Fix: "add --async"}

@@ -1,0 +1,89 @@
+package image
+
+import (
+	"fmt"
+	"time"
+
+	"ckpt/image/exec"
+	"ckpt/iotrace"
+	"ckpt/zones"
+)
+
+// Tracing says where the operations of a Write are recorded, and as whose. A nil
+// Tracing records nothing.
+type Tracing struct {
+	Recorder   *iotrace.Recorder
+	Rank       int32 // as Recorder.Rank numbers it
+	Checkpoint int
+}
+
+// tracer records the operations on one file.
+type tracer struct {
+	*Tracing
+	file int32
+}
+
+func (t *Tracing) of(name string) tracer {
+	if t == nil {
+		return tracer{}
+	}
+	return tracer{t, t.Recorder.File(jobPath(name))}
+}
+
+// steps records what concerns no file.
+func (t *Tracing) steps() tracer { return tracer{t, iotrace.None} }
+
+// now is the beginning of an operation.
+func (t tracer) now() time.Time {
+	if t.Tracing == nil {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+// record records an operation that began at start and ends now. Zone 0 is none.
+func (t tracer) record(op iotrace.Op, zone iotrace.Zone, off, n int64, start time.Time) {
+	t.event(op, false, zone, off, n, start)
+}
+
+// opened records that the file was opened, or made.
+func (t tracer) opened(create bool, start time.Time) {
+	t.event(iotrace.Open, create, 0, iotrace.None, 0, start)
+}
+
+func (t tracer) event(op iotrace.Op, create bool, zone iotrace.Zone, off, n int64, start time.Time) {
+	if t.Tracing == nil {
+		return
+	}
+	t.Recorder.Record(iotrace.Event{Op: op, Zone: zone, Create: create, Rank: t.Rank, File: t.file, Peer: iotrace.None,
+		Checkpoint: int32(t.Checkpoint), Offset: off, Bytes: n,
+		Start: t.Recorder.Since(start), End: t.Recorder.Since(time.Now())})
+}
+
+// TraceRank names a rank in a trace.
+func TraceRank(rank, node int) iotrace.Rank {
+	return iotrace.Rank{Rank: rank, Node: fmt.Sprintf("node%d", node)}
+}
+
+func traceZone(z zones.Zone) iotrace.Zone { return iotrace.Zone(z) + 1 }
+
+// observe returns the observer of an exec.Run: names are those of its files, by
+// are the offsets that it counts from.
+func (t *Tracing) observe(names []string, by []int64, peer func(rank int) int32) func(exec.Event) {
+	if t == nil {
+		return nil
+	}
+	return func(e exec.Event) {
+		out := iotrace.Event{Rank: t.Rank, File: iotrace.None, Peer: iotrace.None, Checkpoint: int32(t.Checkpoint), Round: int32(e.Round),
+			Offset: iotrace.None, Bytes: e.Bytes, Start: t.Recorder.Since(e.Start), End: t.Recorder.Since(e.End)}
+		switch e.Op {
+		case exec.Write:
+			out.Op, out.File, out.Offset = iotrace.Write, t.Recorder.File(jobPath(names[e.File])), e.Offset+by[e.File]
+		case exec.Gather:
+			out.Op, out.Peer = iotrace.Gather, peer(e.From)
+		default:
+			out.Op = iotrace.LockWait
+		}
+		t.Recorder.Record(out)
+	}
+}

@@ -1,0 +1,193 @@
+package iotrace
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// A decoder turns the payload of a block into events.
+type decoder struct {
+	predictor
+	kinds []kind
+	rest  []byte
+	err   error
+}
+
+var (
+	errShort = errors.New("the block ends in the middle of an event")
+	errRange = errors.New("a number is out of range")
+)
+
+// block appends count events to dst. The tables have so many entries.
+func (d *decoder) block(dst []Event, payload []byte, count, ranks, files int) ([]Event, error) {
+	d.reset()
+	d.kinds, d.rest, d.err = d.kinds[:0], payload, nil
+	for i := range count {
+		dst = append(dst, Event{})
+		e := &dst[len(dst)-1]
+		d.next(e)
+		err := d.err
+		if err == nil {
+			err = e.Check(ranks, files)
+		}
+		if err != nil {
+			return dst[:len(dst)-1], fmt.Errorf("event %d of the block: %w", i, err)
+		}
+	}
+	if len(d.rest) != 0 {
+		return dst, fmt.Errorf("%d bytes are left behind the last event of the block", len(d.rest))
+	}
+	return dst, nil
+}
+
+func (d *decoder) next(e *Event) {
+	k := d.kind()
+	at := d.last
+	if k.flags&flagStay == 0 {
+		at = d.stream()
+	} else if at < 0 {
+		d.fail(errors.New("the first event has no stream"))
+	}
+	if d.err != nil {
+		return
+	}
+	s := &d.streams[at]
+	r := &d.ranks[s.progress]
+	*e = Event{Op: k.op, Module: k.module, Zone: k.zone, Create: k.create,
+		Rank: s.rank, File: s.file, Peer: None, Checkpoint: s.checkpoint, Round: r.round, Bytes: s.bytes[k.op]}
+	if k.flags&flagPeer != 0 {
+		e.Peer = d.int32(r.peer)
+	}
+	if k.flags&flagRound != 0 {
+		e.Round = d.int32(r.round)
+	}
+	switch k.flags & offsetMask {
+	case offsetGiven:
+		e.Offset = d.sum(s.end)
+	case offsetFollow:
+		e.Offset = s.end
+	case offsetStride:
+		e.Offset = s.offset + s.stride // Check finds what overflows
+	case offsetNone:
+		e.Offset = None
+	}
+	if k.flags&flagSame == 0 {
+		n := d.uvarint()
+		if n > math.MaxInt64 {
+			d.fail(errRange)
+		}
+		e.Bytes = int64(n)
+	}
+	from := d.start
+	if k.flags&flagGap != 0 {
+		from = r.end
+	}
+	e.Start = d.sum(from)
+	length := d.uvarint()
+	if e.Start < -MaxTime || e.Start > MaxTime || length > 2*MaxTime {
+		d.fail(errRange)
+		return
+	}
+	e.End = e.Start + int64(length) // Check finds what overflows
+	if d.err == nil {
+		d.observe(at, e)
+	}
+}
+
+// kind reads the kind of an event, which may be new.
+func (d *decoder) kind() kind {
+	n := d.uvarint()
+	if n == 0 {
+		k := kind{op: Op(d.byte())}
+		module := d.byte()
+		k.module, k.create = Module(module>>1), module&1 != 0
+		k.zone, k.flags = Zone(d.byte()), d.byte()
+		switch {
+		case !k.op.Valid():
+			d.fail(fmt.Errorf("%v is unknown", k.op))
+		case k.flags > allFlags:
+			d.fail(fmt.Errorf("flags %#x are unknown", k.flags))
+		}
+		d.kinds = append(d.kinds, k)
+		return k
+	}
+	if n > uint64(len(d.kinds)) {
+		d.fail(fmt.Errorf("kind %d of %d", n, len(d.kinds)))
+		return kind{}
+	}
+	return d.kinds[n-1]
+}
+
+// stream reads the stream of an event, which may be new, and returns its index.
+func (d *decoder) stream() int32 {
+	n := d.uvarint()
+	if n == 0 {
+		before := d.lastStream()
+		id := streamID{rank: d.int32(before.rank), file: d.int32(before.file), checkpoint: d.int32(before.checkpoint)}
+		if d.err != nil {
+			return 0
+		}
+		return d.addStream(id)
+	}
+	if n > uint64(len(d.streams)) {
+		d.fail(fmt.Errorf("stream %d of %d", n, len(d.streams)))
+		return 0
+	}
+	return int32(n - 1)
+}
+
+// After the first error, everything reads as zero.
+
+func (d *decoder) fail(err error) {
+	if d.err == nil {
+		d.err = err
+	}
+	d.rest = nil
+}
+
+func (d *decoder) byte() byte {
+	if len(d.rest) == 0 {
+		d.fail(errShort)
+		return 0
+	}
+	b := d.rest[0]
+	d.rest = d.rest[1:]
+	return b
+}
+
+func (d *decoder) uvarint() uint64 {
+	if len(d.rest) > 0 && d.rest[0] < 0x80 {
+		v := d.rest[0]
+		d.rest = d.rest[1:]
+		return uint64(v)
+	}
+	v, n := binary.Uvarint(d.rest)
+	if n <= 0 {
+		d.fail(errShort)
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return v
+}
+
+// sum reads a signed number and adds it.
+func (d *decoder) sum(to int64) int64 {
+	v := d.uvarint()
+	n := int64(v>>1) ^ -int64(v&1)
+	if s := to + n; (s > to) == (n > 0) {
+		return s
+	}
+	d.fail(errRange)
+	return 0
+}
+
+func (d *decoder) int32(to int32) int32 {
+	s := d.sum(int64(to))
+	if s < math.MinInt32 || s > math.MaxInt32 {
+		d.fail(errRange)
+		return 0
+	}
+	return int32(s)
+}

@@ -1,0 +1,103 @@
+package iotrace
+
+import (
+	"fmt"
+	"time"
+)
+
+// An Op is what an event did. The numbers are part of the file format.
+type Op uint8
+
+// The operations. Those up to Mmap are of a program on a file; those from Gather
+// on are steps of a checkpoint's write path that are no system calls.
+const (
+	Open     Op = 1 + iota // also creat; Create says which
+	Read                   // all calls that read
+	Write                  // all calls that write
+	Sync                   // fsync, fdatasync, sync_file_range
+	Seek                   // to Offset
+	Stat                   // stat, access and the like
+	Truncate               // and fallocate, to Bytes
+	Rename
+	Unlink
+	Close
+	Mmap     // of a file
+	Gather   // an aggregator pulls bytes of rank Peer
+	LockWait // for a byte-range lock, or for another process
+	Encode   // filter and compressor: Bytes come out of it
+	Barrier  // all ranks wait for each other
+	opEnd
+)
+
+var opNames = [...]string{Open: "open", Read: "read", Write: "write", Sync: "sync", Seek: "seek", Stat: "stat",
+	Truncate: "truncate", Rename: "rename", Unlink: "unlink", Close: "close", Mmap: "mmap", Gather: "gather",
+	LockWait: "lock-wait", Encode: "encode", Barrier: "barrier"}
+
+// Valid reports whether op is known.
+func (op Op) Valid() bool { return op >= Open && op < opEnd }
+
+func (op Op) String() string {
+	if op.Valid() {
+		return opNames[op]
+	}
+	return fmt.Sprintf("op(%d)", uint8(op))
+}
+
+// Data reports whether op moves bytes of a file; the others, as far as they are
+// of a program, are metadata operations.
+func (op Op) Data() bool { return op == Read || op == Write }
+
+// Step reports whether op is a step of the write path and no call on a file.
+func (op Op) Step() bool { return op >= Gather && op < opEnd }
+
+// A Module is the interface that an operation went through. The numbers are part
+// of the file format.
+type Module uint8
+
+// The modules.
+const (
+	POSIX Module = iota
+	MPIIO
+)
+
+// A Zone is the zone of memory that the bytes come from, as package zones numbers
+// them, plus one; 0 if it is not known.
+type Zone uint8
+
+// None stands for what an event does not have: a rank, a file, an offset.
+const None = -1
+
+// An Event is one operation. Numbers count from 0, and None stands for what is
+// not known or does not apply.
+type Event struct {
+	Op     Op
+	Module Module
+	Zone   Zone
+	Create bool  // of Open: the file was made
+	Rank   int32 // index into Trace.Ranks
+	File   int32 // index into Trace.Files
+	Peer   int32 // of Gather: the rank whose bytes they are
+	// Checkpoint is its number, which counts from 1; 0 outside of checkpoints.
+	Checkpoint int32
+	Round      int32 // of a two-phase write
+	Offset     int64 // in the file
+	Bytes      int64
+	Start, End int64 // ns since Trace.Origin
+}
+
+// A Rank is a process, or a thread of one, that did I/O.
+type Rank struct {
+	Rank int    // its number as the trace gives it: MPI rank, or process id of other programs
+	Node string // host name, or number of the node; may be empty
+}
+
+// A Trace is what a job did to its files. Events are in the order of Start; those
+// that start together in the order in which they were recorded.
+type Trace struct {
+	Job    string    // name of the job, or command
+	Source string    // what recorded it: ckpt, strace, darshan
+	Origin time.Time // time 0; zero if only relative times are known
+	Ranks  []Rank
+	Files  []string // paths
+	Events []Event
+}

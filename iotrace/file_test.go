@@ -1,0 +1,309 @@
+package iotrace
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// golden is the trace of the golden file; see TestGolden.
+func golden(t testing.TB) (*Trace, []byte) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", "golden.trace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := ReadTrace(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr, b
+}
+
+var origin = time.Date(2026, 10, 20, 12, 0, 0, 123456789, time.UTC)
+
+func encode(t testing.TB, tr *Trace) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	if err := WriteTrace(&buf, tr); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+// TestTruncated cuts a file everywhere. It is refused; what its whole blocks
+// hold can be had.
+func TestTruncated(t *testing.T) {
+	var buf bytes.Buffer
+	w := NewWriter(&buf, Meta{Job: "j"})
+	r, f := w.AddRank(Rank{Rank: 7}), w.AddFile("/f")
+	var ends []int // of the blocks of events
+	for i := range 5 {
+		for k := range 3 {
+			n := int64(3*i + k)
+			if err := w.Append(Event{Op: Write, Rank: r, File: f, Peer: None, Offset: 10 * n, Bytes: 10, Start: n, End: n + 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, buf.Len())
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole := buf.Bytes()
+	for n := range whole {
+		_, err := ReadTrace(bytes.NewReader(whole[:n]))
+		var fe *FormatError
+		if !errors.As(err, &fe) || !errors.Is(err, ErrTruncated) || fe.Offset != int64(n) {
+			t.Fatalf("cut at %d: %v", n, err)
+		}
+		tr, rep, err := Import(bytes.NewReader(whole[:n]), Options{Lenient: true})
+		head := headerSize + blockHeader + 4
+		if n < head {
+			if err == nil {
+				t.Fatalf("cut at %d: no error", n)
+			}
+			continue
+		}
+		want := 0
+		for _, end := range ends {
+			if n >= end {
+				want += 3
+			}
+		}
+		if err != nil || len(tr.Events) != want || !errors.Is(rep.Cut, ErrTruncated) {
+			t.Fatalf("cut at %d: %d events, not %d: %v, %v", n, len(tr.Events), want, err, rep.Cut)
+		}
+	}
+	if _, err := ReadTrace(bytes.NewReader(append(bytes.Clone(whole), 0))); err == nil || !strings.Contains(err.Error(), "behind its end") {
+		t.Errorf("a byte more: %v", err)
+	}
+}
+
+// TestDamaged changes each byte of a file. None goes unnoticed.
+func TestDamaged(t *testing.T) {
+	_, b := golden(t)
+	for i := range b {
+		for _, x := range []byte{1, 0x80, 0xff} {
+			b[i] ^= x
+			_, err := ReadTrace(bytes.NewReader(b))
+			var fe *FormatError
+			if !errors.As(err, &fe) {
+				t.Fatalf("byte %d changed by %#x: %v", i, x, err)
+			}
+			if fe.Offset > int64(i) && !errors.Is(err, ErrTruncated) {
+				t.Fatalf("byte %d changed by %#x, but: %v", i, x, err)
+			}
+			b[i] ^= x
+		}
+	}
+}
+
+// block makes a block with a right checksum of any payload.
+func rawBlock(kind string, count int, payload ...byte) []byte {
+	b := append(make([]byte, blockHeader), payload...)
+	seal(b, kind, count)
+	return b
+}
+
+// TestHostile reads files whose checksums are right and whose contents are not.
+func TestHostile(t *testing.T) {
+	head := append(fileHeader(), rawBlock(kindHead, 0, 0, 0, 0)...)
+	tables := rawBlock(kindTables, 2, 1, 0, 0, 1, 1, 'f')
+	newer := fileHeader()
+	newer[8] = 2
+	binary.LittleEndian.PutUint32(newer[12:], crc32.Checksum(newer[:12], castagnoli))
+	long := rawBlock(kindEvents, 0)
+	binary.LittleEndian.PutUint32(long[4:], 1<<31)
+	write := []byte{0, byte(Write), 0, 0, offsetFollow}
+	events := func(count int, payload ...byte) []byte {
+		return bytes.Join([][]byte{head, tables, rawBlock(kindEvents, count, payload...)}, nil)
+	}
+	maxVarint := binary.AppendUvarint(nil, math.MaxUint64)
+	for _, c := range []struct {
+		what string
+		file []byte
+		want string
+	}{
+		{"newer version", newer, "newer version"},
+		{"no head", append(fileHeader(), tables...), "where HEAD should be"},
+		{"long block", append(bytes.Clone(head), long...), "the longest has"},
+		{"unknown block", append(bytes.Clone(head), rawBlock("WHAT", 0)...), `block "WHAT" is unknown`},
+		{"long job", append(fileHeader(), rawBlock(kindHead, 0, 200, 1, 0, 0)...), "ends in the middle"},
+		{"origin", append(fileHeader(), rawBlock(kindHead, 0, append([]byte{0, 0, 1}, append(maxVarint, 0)...)...)...), "year"},
+		{"twice a file", append(bytes.Clone(head), bytes.Join([][]byte{rawBlock(kindTables, 2, 0, 2, 1, 'f', 1, 'f'),
+			rawBlock(kindEnd, 0, append(make([]byte, 16), 2, 0, 0, 0, 0, 0, 0, 0)...)}, nil)...), "is there twice"},
+		{"many files", append(bytes.Clone(head), rawBlock(kindTables, 5, 0, 200, 200, 200, 2)...), "ends in the middle"},
+		{"wrong count", append(bytes.Clone(head), rawBlock(kindTables, 1, 0, 0)...), "announced"},
+		{"more events than bytes", events(9, write...), "9 entries in 5 bytes"},
+		{"short event", events(2, append(write, 0, 0, 0, 0, 0, 0, 0)...), "ends in the middle"},
+		{"rest", events(1, append(write, 0, 0, 0, 0, 0, 0, 0, 9)...), "left behind"},
+		{"kind", events(1, 5, 0, 0), "kind 5 of 0"},
+		{"operation", events(1, 0, 99, 0, 0, 0, 0, 0), "op(99) is unknown"},
+		{"flags", events(1, 0, byte(Write), 0, 0, 0x80, 0, 0), "flags 0x80"},
+		{"no stream", events(1, 0, byte(Write), 0, 0, flagStay, 0, 0, 0), "no stream"},
+		{"stream", events(1, append(write, 7, 0, 0)...), "stream 7 of 0"},
+		{"rank", events(1, append(write, 0, 2, 0, 0, 1, 0, 0)...), "rank 1 of 1"},
+		{"file", events(1, append(write, 0, 0, 3, 0, 1, 0, 0)...), "file -2 of 1"},
+		{"bytes", events(1, append(append(write, 0, 0, 0, 0), append(maxVarint, 0, 0)...)...), "out of range"},
+		{"time", events(1, append(append(write, 0, 0, 0, 0, 1), append(maxVarint, 0)...)...), "out of range"},
+		{"length", events(1, append(append(write, 0, 0, 0, 0, 1, 0), maxVarint...)...), "out of range"},
+		{"end mark", append(bytes.Clone(head), rawBlock(kindEnd, 0, 1, 2, 3)...), "3 bytes where"},
+		{"events missing", append(bytes.Clone(head), rawBlock(kindEnd, 0, append([]byte{1}, make([]byte, 23)...)...)...), "had 1 events"},
+		{"empty", nil, "empty"},
+		{"DXT", []byte("# darshan log version: 3.41\n"), "this is Darshan DXT text, not an events file"},
+		{"short text", []byte("op,module,"), "this is a CSV trace of ckpt, not"},
+		{"zeros", make([]byte, 100), "this is not an events file"},
+	} {
+		_, err := ReadTrace(bytes.NewReader(c.file))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.what, err)
+		}
+		if c.what == "newer version" && !errors.Is(err, ErrNewerVersion) {
+			t.Errorf("%s: %v", c.what, err)
+		}
+	}
+}
+
+// TestReader reads block by block, and tables that grow.
+func TestReader(t *testing.T) {
+	var buf bytes.Buffer
+	w := NewWriter(&buf, Meta{Job: "j", Source: "ckpt", Origin: origin})
+	const blocks = 3
+	for i := range blocks {
+		r, f := w.AddRank(Rank{Rank: i}), w.AddFile(fmt.Sprint("/f", i))
+		if err := w.Append(Event{Op: Open, Rank: r, File: f, Peer: None, Offset: None, Start: int64(-i)}); err != nil {
+			t.Fatal(err)
+		}
+		w.Flush()
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if w.Append(Event{Op: Open, Rank: None, File: None}) == nil || w.Close() == nil {
+		t.Error("a closed file takes events")
+	}
+	r, err := NewReader(&buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Meta{"j", "ckpt", origin}, r.Meta()); diff != "" {
+		t.Error(diff)
+	}
+	for i := range blocks {
+		events, err := r.Next(nil)
+		if err != nil || len(events) != 1 || events[0].Start != int64(-i) || len(r.Ranks()) != i+1 || len(r.Files()) != i+1 {
+			t.Fatalf("block %d: %v, %v", i, events, err)
+		}
+	}
+	for range 2 {
+		if events, err := r.Next(nil); err != io.EOF || len(events) > 0 {
+			t.Errorf("%v, %v", events, err)
+		}
+	}
+}
+
+// TestLongNames writes tables that need several blocks.
+func TestLongNames(t *testing.T) {
+	tr := &Trace{}
+	for i := range 300 {
+		tr.Files = append(tr.Files, fmt.Sprint(i, strings.Repeat("x", 1000*(i%7))))
+		tr.Ranks = append(tr.Ranks, Rank{Rank: -i, Node: fmt.Sprint(i, strings.Repeat("n", 300*(i%5)))})
+	}
+	got, err := ReadTrace(bytes.NewReader(encode(t, tr)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(tr, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff)
+	}
+	for _, bad := range []*Trace{
+		{Job: strings.Repeat("j", maxPayload)},
+		{Files: []string{strings.Repeat("f", maxPayload)}},
+		{Ranks: []Rank{{Node: strings.Repeat("n", maxPayload)}}},
+	} {
+		if err := WriteTrace(io.Discard, bad); err == nil || !strings.Contains(err.Error(), "too long") {
+			t.Error(err)
+		}
+	}
+}
+
+type failing struct{ after int }
+
+func (f *failing) Write(p []byte) (int, error) {
+	if f.after -= len(p); f.after < 0 {
+		return 0, io.ErrClosedPipe
+	}
+	return len(p), nil
+}
+
+// TestWriteError lets every write fail in turn.
+func TestWriteError(t *testing.T) {
+	tr, b := golden(t)
+	whole := len(b)
+	for n := 0; n <= whole; n += 7 {
+		if err := WriteTrace(&failing{n}, tr); (err == nil) != (n >= whole) {
+			t.Fatalf("%d of %d bytes: %v", n, whole, err)
+		}
+	}
+	tr.Events[3].End = tr.Events[3].Start - 1
+	if err := WriteTrace(io.Discard, tr); err == nil || !strings.Contains(err.Error(), "event 3: ") {
+		t.Error(err)
+	}
+}
+
+func TestReadFile(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "x.trace")
+	if _, err := ReadFile(name); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	tr, b := golden(t)
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if n := Expect(f); n != len(tr.Events) {
+		t.Errorf("%d events expected, not %d", n, len(tr.Events))
+	}
+	// An end mark that promises too much is not believed.
+	for _, promise := range []uint64{uint64(len(b)), math.MaxUint64} {
+		end := b[len(b)-blockHeader-endPayload:]
+		binary.LittleEndian.PutUint64(end[blockHeader:], promise)
+		seal(end, kindEnd, 0)
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if n := Expect(f); n != 0 {
+			t.Errorf("%d events expected", n)
+		}
+		if _, err := ReadFile(name); err == nil || !strings.HasPrefix(err.Error(), name+": offset ") {
+			t.Error(err)
+		}
+	}
+	if err := os.Truncate(name, 5); err != nil {
+		t.Fatal(err)
+	}
+	if n := Expect(f); n != 0 {
+		t.Errorf("%d events expected", n)
+	}
+}

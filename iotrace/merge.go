@@ -1,0 +1,210 @@
+package iotrace
+
+import (
+	"container/heap"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Merge makes one trace of several that were recorded at the same time, as each
+// rank of a job records its own. Times count from the earliest origin. Ranks of
+// the same number and node are one rank, and so are those of the same number if
+// only one node is known for it; files of the same path are one file. Job and
+// Source are those of the first trace that has them.
+//
+// The traces must be valid; clocks are not corrected.
+func Merge(traces ...*Trace) (*Trace, error) {
+	out := &Trace{}
+	total, err := out.adoptNames(traces)
+	if err != nil {
+		return nil, err
+	}
+	out.Events = make([]Event, 0, total)
+	m := newMerging(out, traces)
+	for _, t := range traces {
+		in := &input{events: t.Events, ranks: make([]int32, len(t.Ranks)), files: make([]int32, len(t.Files))}
+		if !t.Origin.IsZero() {
+			d := t.Origin.Sub(out.Origin)
+			if d >= MaxTime {
+				return nil, fmt.Errorf("merge: origin %v is too far from %v", t.Origin, out.Origin)
+			}
+			in.shift = int64(d)
+		}
+		for i, r := range t.Ranks {
+			in.ranks[i] = m.rank(r)
+		}
+		for i, name := range t.Files {
+			in.files[i] = m.file(name)
+		}
+		if len(in.events) > 0 {
+			in.order = len(m.inputs)
+			m.inputs = append(m.inputs, in)
+		}
+	}
+	heap.Init(m)
+	for len(m.inputs) > 0 {
+		in := m.inputs[0]
+		e := in.next()
+		if err := e.Check(len(out.Ranks), len(out.Files)); err != nil {
+			return nil, fmt.Errorf("merge: %s: %w", e.Op, err)
+		}
+		out.Events = append(out.Events, e)
+		if len(in.events) == 0 {
+			heap.Pop(m)
+		} else {
+			heap.Fix(m, 0)
+		}
+	}
+	return out, nil
+}
+
+// adoptNames fills in all but the tables and events, and returns the number of
+// events.
+func (t *Trace) adoptNames(traces []*Trace) (total int, err error) {
+	dated := 0
+	for _, in := range traces {
+		total += len(in.Events)
+		if t.Job == "" {
+			t.Job = in.Job
+		}
+		if t.Source == "" {
+			t.Source = in.Source
+		}
+		if !in.Origin.IsZero() {
+			dated++
+			if t.Origin.IsZero() || in.Origin.Before(t.Origin) {
+				t.Origin = in.Origin
+			}
+		}
+	}
+	if dated != 0 && dated != len(traces) {
+		return 0, errors.New("merge: the origin of some traces is known, of others not")
+	}
+	t.Origin = stripClock(t.Origin)
+	return total, nil
+}
+
+// stripClock leaves of a time what a file can hold.
+func stripClock(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.Round(0).UTC()
+}
+
+// validOrigin reports a time that the formats cannot hold.
+func validOrigin(t time.Time) error {
+	if t.IsZero() {
+		return nil
+	}
+	if y := t.UTC().Year(); y < 1970 || y > 9999 {
+		return fmt.Errorf("origin in the year %d", y)
+	}
+	return nil
+}
+
+// An input is a trace of which some events are merged already.
+type input struct {
+	events       []Event
+	order        int
+	shift        int64
+	ranks, files []int32
+}
+
+// next takes the first event.
+func (in *input) next() Event {
+	e := in.events[0]
+	in.events = in.events[1:]
+	e.Start = in.at(e.Start)
+	e.End = in.at(e.End)
+	for _, p := range []*int32{&e.Rank, &e.Peer} {
+		if *p >= 0 && int(*p) < len(in.ranks) {
+			*p = in.ranks[*p]
+		}
+	}
+	if e.File >= 0 && int(e.File) < len(in.files) {
+		e.File = in.files[e.File]
+	}
+	return e
+}
+
+// at shifts a time; what is out of range stays so.
+func (in *input) at(t int64) int64 {
+	if t > MaxTime {
+		return math.MaxInt64
+	}
+	return t + in.shift
+}
+
+// merging is a heap of inputs by the time of their first event.
+type merging struct {
+	inputs []*input
+	out    *Trace
+	ranks  map[Rank]int32
+	files  map[string]int32
+	nodes  map[int]string // the node of a rank's number if only one is known
+}
+
+func newMerging(out *Trace, traces []*Trace) *merging {
+	m := &merging{out: out, ranks: make(map[Rank]int32), files: make(map[string]int32), nodes: make(map[int]string)}
+	several := make(map[int]bool)
+	for _, t := range traces {
+		for _, r := range t.Ranks {
+			if r.Node == "" {
+				continue
+			}
+			if n, ok := m.nodes[r.Rank]; ok && n != r.Node {
+				several[r.Rank] = true
+			}
+			m.nodes[r.Rank] = r.Node
+		}
+	}
+	for n := range several {
+		delete(m.nodes, n)
+	}
+	return m
+}
+
+func (m *merging) rank(r Rank) int32 {
+	if r.Node == "" {
+		r.Node = m.nodes[r.Rank]
+	}
+	i, ok := m.ranks[r]
+	if !ok {
+		i = int32(len(m.out.Ranks))
+		m.ranks[r] = i
+		m.out.Ranks = append(m.out.Ranks, r)
+	}
+	return i
+}
+
+func (m *merging) file(name string) int32 {
+	i, ok := m.files[name]
+	if !ok {
+		i = int32(len(m.out.Files))
+		m.files[name] = i
+		m.out.Files = append(m.out.Files, name)
+	}
+	return i
+}
+
+func (m *merging) Len() int      { return len(m.inputs) }
+func (m *merging) Swap(i, j int) { m.inputs[i], m.inputs[j] = m.inputs[j], m.inputs[i] }
+func (m *merging) Push(x any)    { m.inputs = append(m.inputs, x.(*input)) }
+
+func (m *merging) Less(i, j int) bool {
+	a, b := m.inputs[i], m.inputs[j]
+	// Equal times: in the order of the traces.
+	if x, y := a.at(a.events[0].Start), b.at(b.events[0].Start); x != y {
+		return x < y
+	}
+	return a.order < b.order
+}
+
+func (m *merging) Pop() any {
+	last := m.inputs[len(m.inputs)-1]
+	m.inputs = m.inputs[:len(m.inputs)-1]
+	return last
+}

@@ -1,0 +1,58 @@
+package iotrace
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+var moduleNames = [...]string{POSIX: "POSIX", MPIIO: "MPIIO"}
+
+// Valid reports whether m is known.
+func (m Module) Valid() bool { return int(m) < len(moduleNames) }
+
+func (m Module) String() string {
+	if m.Valid() {
+		return moduleNames[m]
+	}
+	return fmt.Sprintf("module(%d)", uint8(m))
+}
+
+// zoneNames are those of package zones, which this one does not import.
+var zoneNames = [...]string{"", "library", "data", "shared", "iobuffer"}
+
+// String returns the name of the zone, nothing if it is not known, and the
+// number of a zone that has no name.
+func (z Zone) String() string {
+	if int(z) < len(zoneNames) {
+		return zoneNames[z]
+	}
+	return strconv.Itoa(int(z))
+}
+
+// ParseOp reads the name of an operation.
+func ParseOp(name string) (Op, error) {
+	if i := slices.Index(opNames[1:], name); i >= 0 {
+		return Op(i + 1), nil
+	}
+	return 0, fmt.Errorf("operation %q is unknown", name)
+}
+
+// ParseModule reads the name of a module.
+func ParseModule(name string) (Module, error) {
+	if i := slices.Index(moduleNames[:], name); i >= 0 {
+		return Module(i), nil
+	}
+	return 0, fmt.Errorf("module %q is unknown (want POSIX or MPIIO)", name)
+}
+
+// ParseZone reads what Zone.String returns.
+func ParseZone(name string) (Zone, error) {
+	if i := slices.Index(zoneNames[:], name); i >= 0 {
+		return Zone(i), nil
+	}
+	if n, err := strconv.ParseUint(name, 10, 8); err == nil && int(n) >= len(zoneNames) && strconv.Itoa(int(n)) == name {
+		return Zone(n), nil
+	}
+	return 0, fmt.Errorf("zone %q is unknown", name)
+}

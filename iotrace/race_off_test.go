@@ -1,0 +1,5 @@
+//go:build !race
+
+package iotrace
+
+const raceEnabled = false

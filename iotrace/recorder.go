@@ -1,0 +1,110 @@
+package iotrace
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// A Recorder writes events as they happen, from any number of goroutines. It
+// keeps one block of 64 KiB and the names in memory; the event that fills a block
+// waits for it to be written.
+//
+// Recording never fails: what goes wrong is kept for Close, and the events after
+// it are dropped. A nil Recorder records nothing.
+type Recorder struct {
+	origin time.Time
+
+	mu     sync.Mutex
+	w      *Writer
+	ranks  map[Rank]int32
+	files  map[string]int32
+	events int64 // so far
+}
+
+// NewRecorder records to w. If the Meta has no origin, time 0 is now.
+func NewRecorder(w io.Writer, m Meta) *Recorder {
+	if m.Origin.IsZero() {
+		m.Origin = time.Now()
+	}
+	return &Recorder{origin: m.Origin, w: NewWriter(w, m), ranks: make(map[Rank]int32), files: make(map[string]int32)}
+}
+
+// Rank returns the index of a rank, which it names if it is new.
+func (r *Recorder) Rank(k Rank) int32 {
+	if r == nil {
+		return None
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i, ok := r.ranks[k]
+	if !ok {
+		i = r.w.AddRank(k)
+		r.ranks[k] = i
+	}
+	return i
+}
+
+// File returns the index of a path, which it names if it is new.
+func (r *Recorder) File(path string) int32 {
+	if r == nil || path == "" {
+		return None
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i, ok := r.files[path]
+	if !ok {
+		i = r.w.AddFile(path)
+		r.files[path] = i
+	}
+	return i
+}
+
+// Since returns t as the time of an event.
+func (r *Recorder) Since(t time.Time) int64 {
+	if r == nil {
+		return 0
+	}
+	return int64(t.Sub(r.origin))
+}
+
+// Record takes an event, whose rank, peer and file are as Rank and File returned
+// them.
+func (r *Recorder) Record(e Event) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	r.events++
+	if r.w.err == nil {
+		r.w.appendOne(&e)
+	}
+	r.mu.Unlock()
+}
+
+// Flush writes what is waiting for its block to become full.
+func (r *Recorder) Flush() error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.w.Flush()
+}
+
+// Close ends the recording. It does not close what it is written to. The error
+// is the first that occurred since the beginning. Events that are recorded after
+// Close are lost.
+func (r *Recorder) Close() error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	err := r.w.Close()
+	if lost := r.events - r.w.written; err != nil && err != errClosed && lost > 0 {
+		return fmt.Errorf("%d events are not recorded: %w", lost, err)
+	}
+	return err
+}

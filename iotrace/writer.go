@@ -1,0 +1,208 @@
+package iotrace
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+)
+
+// Meta is what a file says of the trace as a whole.
+type Meta struct {
+	Job    string    // name of the job, or command
+	Source string    // what recorded it
+	Origin time.Time // time 0; zero if only relative times are known
+}
+
+// A Writer writes an events file, block by block. Ranks and files are named
+// before the events that are of them, and may be added at any time.
+type Writer struct {
+	w            io.Writer
+	enc          *encoder
+	err          error
+	ranks, files int    // named so far
+	newRanks     []Rank // not yet written
+	newFiles     []string
+	events       int64
+	written      int64 // events in blocks that are written
+	scratch      []byte
+}
+
+var errClosed = errors.New("the trace is closed")
+
+// NewWriter begins a file on w. An error to do so is returned by what comes
+// next. Close ends the file; it does not close w.
+func NewWriter(w io.Writer, m Meta) *Writer {
+	x := &Writer{w: w, enc: newEncoder()}
+	x.err = validOrigin(m.Origin)
+	b := append(make([]byte, 0, 256), fileHeader()...)
+	b = append(b, make([]byte, blockHeader)...)
+	b = appendString(b, m.Job)
+	b = appendString(b, m.Source)
+	if m.Origin.IsZero() {
+		b = append(b, 0)
+	} else {
+		b = append(b, 1)
+		b = binary.AppendVarint(b, m.Origin.Unix())
+		b = binary.AppendUvarint(b, uint64(m.Origin.Nanosecond()))
+	}
+	if len(b)-headerSize-blockHeader > maxPayload {
+		x.fail(fmt.Errorf("name of the job is too long: %d bytes", len(m.Job)))
+	}
+	seal(b[headerSize:], kindHead, 0)
+	x.put(b)
+	return x
+}
+
+// AddRank adds a rank to the table and returns its index.
+func (w *Writer) AddRank(r Rank) int32 {
+	w.newRanks = append(w.newRanks, r)
+	w.ranks++
+	return int32(w.ranks - 1)
+}
+
+// AddFile adds a path to the table and returns its index.
+func (w *Writer) AddFile(path string) int32 {
+	w.newFiles = append(w.newFiles, path)
+	w.files++
+	return int32(w.files - 1)
+}
+
+// Append adds events. They need not be in order: who reads the file sorts them.
+// What is wrong with one of them is an error, and ends the file at that point;
+// so is one of writing.
+func (w *Writer) Append(events ...Event) error {
+	for i := range events {
+		if w.err != nil {
+			break
+		}
+		w.appendOne(&events[i])
+	}
+	return w.err
+}
+
+func (w *Writer) appendOne(e *Event) {
+	if err := e.Check(w.ranks, w.files); err != nil {
+		w.fail(fmt.Errorf("event %d: %s: %w", w.events, e.Op, err))
+		return
+	}
+	w.enc.add(e)
+	w.events++
+	if w.enc.full() {
+		w.Flush()
+	}
+}
+
+// Flush writes the events that are waiting for their block to become full.
+func (w *Writer) Flush() error {
+	w.flushTables()
+	if w.err == nil && w.enc.count > 0 {
+		seal(w.enc.buf, kindEvents, w.enc.count)
+		w.put(w.enc.buf)
+		if w.err == nil {
+			w.written += int64(w.enc.count)
+		}
+		w.enc.reset()
+	}
+	return w.err
+}
+
+// Close writes what is left and the end mark.
+func (w *Writer) Close() error {
+	if w.Flush() != nil {
+		return w.err
+	}
+	b := make([]byte, blockHeader, blockHeader+endPayload)
+	for _, n := range [...]int64{w.events, int64(w.ranks), int64(w.files)} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(n))
+	}
+	seal(b, kindEnd, 0)
+	w.put(b)
+	if w.err == nil {
+		w.err = errClosed
+		return nil
+	}
+	return w.err
+}
+
+// flushTables writes the names that are new, in as many blocks as they need.
+func (w *Writer) flushTables() {
+	for w.err == nil && len(w.newRanks)+len(w.newFiles) > 0 {
+		b := append(w.scratch[:0], make([]byte, blockHeader)...)
+		n := takeNames(w.newRanks, func(r Rank) int { return len(r.Node) })
+		b = binary.AppendUvarint(b, uint64(n))
+		for _, r := range w.newRanks[:n] {
+			b = binary.AppendVarint(b, int64(r.Rank))
+			b = appendString(b, r.Node)
+		}
+		w.newRanks = w.newRanks[n:]
+		k := 0
+		if len(w.newRanks) == 0 && len(b) < blockTarget {
+			k = takeNames(w.newFiles, func(s string) int { return len(s) })
+		}
+		b = binary.AppendUvarint(b, uint64(k))
+		for _, s := range w.newFiles[:k] {
+			b = appendString(b, s)
+		}
+		w.newFiles = w.newFiles[k:]
+		if len(b)-blockHeader > maxPayload {
+			w.fail(errors.New("the name of a file or node is too long"))
+			return
+		}
+		seal(b, kindTables, n+k)
+		w.put(b)
+		w.scratch = b
+	}
+}
+
+// takeNames returns how many names go into a block: at least one.
+func takeNames[T any](names []T, length func(T) int) int {
+	size := 0
+	for i, name := range names {
+		size += length(name) + 2*binary.MaxVarintLen64
+		if i > 0 && size > blockTarget {
+			return i
+		}
+	}
+	return len(names)
+}
+
+func (w *Writer) put(b []byte) {
+	if w.err != nil {
+		return
+	}
+	n, err := w.w.Write(b)
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		w.fail(err)
+	}
+}
+
+func (w *Writer) fail(err error) error {
+	if w.err == nil {
+		w.err = err
+	}
+	return w.err
+}
+
+// WriteTrace writes a whole trace as an events file.
+func WriteTrace(w io.Writer, t *Trace) error {
+	if len(t.Ranks) > math.MaxInt32 || len(t.Files) > math.MaxInt32 {
+		return errors.New("too many ranks or files")
+	}
+	x := NewWriter(w, Meta{Job: t.Job, Source: t.Source, Origin: t.Origin})
+	for _, r := range t.Ranks {
+		x.AddRank(r)
+	}
+	for _, name := range t.Files {
+		x.AddFile(name)
+	}
+	if err := x.Append(t.Events...); err != nil {
+		return err
+	}
+	return x.Close()
+}
