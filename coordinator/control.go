@@ -140,9 +140,11 @@ func (d *driver) obey(c command, answers chan<- reply) {
 
 func (d *driver) status() *Status {
 	s := &Status{Phase: d.machine.Phase(), Iteration: d.machine.Iteration(), Iterations: d.spec.Iterations,
-		Generation: d.gen, Mapping: d.mapping, Since: d.began}
+		Generation: d.groups[0].gen, Mapping: d.mapping, Since: d.since}
 	for _, m := range d.members {
-		s.PIDs = append(s.PIDs, m.proc.pid())
+		if m != nil {
+			s.PIDs = append(s.PIDs, m.proc.pid())
+		}
 	}
 	return s
 }

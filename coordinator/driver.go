@@ -39,7 +39,7 @@ type driver struct {
 	watch    func(protocol.Action) // of tests, told of each action before it is done; may be nil
 
 	machine *protocol.Coordinator
-	began   time.Time
+	since   time.Time
 	mail    chan func()
 	done    chan struct{} // closed when the loop has ended
 	helpers sync.WaitGroup
@@ -49,32 +49,18 @@ type driver struct {
 	address  string // of the listener: network, colon, address
 	listener net.Listener
 	conns    connections
-	members  []*member
-	gen      int
+	members  []*member // by rank; nil if there is none now
 	inject   *injector
-	tx       *image.Tx
+	groups   []*group
+	groupOf  []int // of each rank
 
-	reuse      *image.File   // the library zone of an earlier checkpoint, for tx
-	storing    *libraryWrite // or that it is written for tx
-	group      *groupLayout  // how ranks write common files; nil: a file each
-	paths      []string      // of the common files of tx
-	exchange   *exchange     // what the ranks that write tx tell each other
-	base       int           // checkpoint that tx may refer to, 0 none
-	complete   bool          // the next checkpoint must not refer to any
-	line       lineage       // of the ranks' memory
-	expect     int64         // the least that a checkpoint has stored; 0 unknown
-	checks     int           // of the room for one
-	fs         vfs.FS        // of the store
+	checks     int    // of the room for a checkpoint
+	fs         vfs.FS // of the store
 	stopOnFull bool
 	full       error    // why the run was stopped, if the storage was full
 	trusted    string   // path of a library zone that was verified
-	committing bool     // tx is with the goroutine that commits it
-	prunes     []func() // waiting for the checkpoint under way
-	segments   []string
-	restored   struct{ number, iter int } // what the generation begins with
-	checked    int                        // generation whose checkpoint was checked
-	started    bool                       // all ranks compute, or did
-	fellBack   string                     // why a newer checkpoint was not taken
+	prunes     []func() // waiting for the checkpoints under way
+	began      bool     // all ranks compute, or did
 
 	requests map[int]func(protocol.Answer, *CheckpointEvent, error)
 	// What the actions under way have told; answers to who asked for it follow.
@@ -111,8 +97,7 @@ func newDriver(spec Spec, job *image.Job, store string, mapping Mapping, library
 
 // drive runs the job to its end. The caller holds the job's lock.
 func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Failure, interrupts <-chan struct{}) (*Result, error) {
-	var err error
-	if d.group, err = d.spec.groupLayout(d.mapping); err != nil {
+	if err := d.formGroups(); err != nil {
 		return nil, err
 	}
 	if err := d.open(); err != nil {
@@ -128,9 +113,11 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 	}
 	d.machine = protocol.NewCoordinator(cfg)
 	d.parent = cfg.From
-	d.line = lineage{slices.Sorted(maps.Keys(cfg.Known))}
-	d.line.restored(cfg.From)
-	d.began = time.Now()
+	for _, g := range d.groups {
+		g.line = lineage{slices.Sorted(maps.Keys(cfg.Known))}
+		g.line.restored(cfg.From)
+	}
+	d.since = time.Now()
 	d.result = Result{Type: "result", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mode: d.spec.Mode,
 		Iterations: d.spec.Iterations, Restarts: []int{}}
 	d.result.last = cfg.From
@@ -139,7 +126,7 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 	d.perform(d.machine.Begin(0))
 	d.loop(ctx, interrupts)
 	d.settle()
-	d.result.Wall = time.Since(d.began).Seconds()
+	d.result.Wall = time.Since(d.since).Seconds()
 	result, err := d.verdict()
 	if result != nil && d.history != nil {
 		_, _ = d.history.Write(append(encode(result), '\n'))
@@ -205,11 +192,13 @@ func (d *driver) open() error {
 
 func (d *driver) close() {
 	close(d.done)
-	d.dropLibrary()
+	for _, g := range d.groups {
+		g.dropLibrary()
+	}
 	d.listener.Close()
 	d.conns.end()
 	for _, m := range d.members {
-		if m.link != nil {
+		if m != nil && m.link != nil {
 			m.link.close()
 		}
 	}
@@ -218,7 +207,7 @@ func (d *driver) close() {
 	d.run.remove()
 }
 
-func (d *driver) now() time.Duration { return time.Since(d.began) }
+func (d *driver) now() time.Duration { return time.Since(d.since) }
 
 // post runs do in the loop. It does nothing once the loop has ended.
 func (d *driver) post(do func()) {

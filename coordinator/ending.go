@@ -23,7 +23,7 @@ func (d *driver) settle() {
 	if d.broken == nil && d.outcome.Result != protocol.Failed {
 	wait:
 		for _, m := range d.members {
-			for gone := false; !gone; {
+			for gone := m == nil; !gone; {
 				select {
 				case <-m.proc.done():
 					gone = true
@@ -35,10 +35,14 @@ func (d *driver) settle() {
 			}
 		}
 	}
-	if err := d.endGeneration(); err != nil {
-		d.out.Warn(err.Error())
+	for _, g := range d.groups {
+		if err := g.endGeneration(); err != nil {
+			d.out.Warn(err.Error())
+		}
 	}
-	d.cleanUp()
+	for _, g := range d.groups {
+		g.cleanUp()
+	}
 	d.startPrunes()
 	for id, answer := range d.requests {
 		delete(d.requests, id)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"syscall"
 	"time"
 
@@ -13,89 +12,95 @@ import (
 )
 
 func (d *driver) kill(rank int) {
-	if rank < len(d.members) && d.members[rank].proc != nil {
-		d.members[rank].proc.kill()
+	if m := d.members[rank]; m != nil && m.proc != nil {
+		m.proc.kill()
 	}
 }
 
 // spawn ends what is left of the previous generation and starts the next, after
 // a pause if that is asked for.
-func (d *driver) spawn(a protocol.Spawn) {
-	if err := d.endGeneration(); err != nil {
-		d.broken = err
+func (g *group) spawn(a protocol.Spawn) {
+	if err := g.endGeneration(); err != nil {
+		g.broken = err
 		return
 	}
-	d.cleanUp()
-	d.gen, d.started = a.Gen, false
+	g.cleanUp()
+	g.gen, g.started = a.Gen, false
 	if a.Delay == 0 {
-		d.start(a)
+		g.start(a)
 		return
 	}
 	time.AfterFunc(a.Delay, func() {
-		d.post(func() {
-			if d.gen == a.Gen && d.outcome == nil {
-				d.start(a)
+		g.post(func() {
+			if g.gen == a.Gen && g.outcome == nil {
+				g.start(a)
 			}
 		})
 	})
 }
 
 // start starts all ranks of a generation.
-func (d *driver) start(a protocol.Spawn) {
-	if err := d.placeSegments(); err != nil {
-		d.broken = err
+func (g *group) start(a protocol.Spawn) {
+	if err := g.placeSegments(); err != nil {
+		g.broken = err
 		return
 	}
-	d.members = make([]*member, d.spec.NP)
-	for rank := range d.members {
-		proc, err := d.launcher.start(rankStart{rank: rank, gen: a.Gen, socket: d.address, token: d.token,
-			scratch: d.run.scratch(d.nodes[rank])}, func(cause string) {
-			d.post(func() { d.lose(a.Gen, rank, cause) })
+	for _, rank := range g.ranks {
+		proc, err := g.launcher.start(rankStart{rank: rank, gen: a.Gen, socket: g.address, token: g.token,
+			scratch: g.run.scratch(g.nodes[rank])}, func(cause string) {
+			g.post(func() { g.lose(a.Gen, rank, cause) })
 		})
 		if err != nil {
-			d.broken = err
+			g.broken = err
 			return
 		}
-		d.members[rank] = &member{proc: proc}
+		g.members[rank] = &member{proc: proc}
 	}
-	d.examine(a.From)
+	g.examine(a.From)
 }
 
 // cleanUp removes what a generation that is gone has left in the store.
-func (d *driver) cleanUp() {
-	d.discardAny()
-	if _, err := d.job.Sweep(); err != nil {
-		d.out.Warn(fmt.Sprintf("sweep: %v", err))
+func (g *group) cleanUp() {
+	g.discardAny()
+	if g.writing() {
+		return // another group: what there is of ours is swept later
+	}
+	if _, err := g.job.Sweep(); err != nil {
+		g.out.Warn(fmt.Sprintf("sweep: %v", err))
 	}
 }
 
 // placeSegments makes the shared memory of each node, at once in its full size:
 // a rank that ran out of it later would die of it.
-func (d *driver) placeSegments() error {
-	_, need, err := d.spec.memory()
+func (g *group) placeSegments() error {
+	_, need, err := g.spec.memory()
 	if err != nil {
 		return err
 	}
-	flavour, err := mpi.ParseFlavour(d.spec.MPI)
+	flavour, err := mpi.ParseFlavour(g.spec.MPI)
 	if err != nil {
 		return err
 	}
-	err = d.makeSegments(mpi.SegmentDir(need), flavour)
+	err = g.makeSegments(mpi.SegmentDir(need), flavour)
 	if errors.Is(err, syscall.ENOSPC) && mpi.SegmentDir(need) != os.TempDir() {
 		// Somebody else was quicker to take what there was.
-		d.unlinkSegments()
-		err = d.makeSegments(os.TempDir(), flavour)
+		g.unlinkSegments()
+		err = g.makeSegments(os.TempDir(), flavour)
 	}
 	if err != nil {
-		d.unlinkSegments()
+		g.unlinkSegments()
 	}
 	return err
 }
 
-func (d *driver) makeSegments(dir string, flavour mpi.Flavour) error {
-	for node, ranks := range d.mapping {
-		path := d.run.segment(dir, d.gen, node)
-		d.segments = append(d.segments, path)
+func (g *group) makeSegments(dir string, flavour mpi.Flavour) error {
+	for node, ranks := range g.perNode() {
+		if ranks == 0 {
+			g.segments = append(g.segments, "")
+			continue
+		}
+		path := g.run.segment(dir, g.id, g.gen, node)
+		g.segments = append(g.segments, path)
 		seg, err := mpi.OpenSegment(path, flavour, ranks)
 		if err != nil {
 			return err
@@ -107,16 +112,21 @@ func (d *driver) makeSegments(dir string, flavour mpi.Flavour) error {
 	return nil
 }
 
-// endGeneration kills all processes and waits until they are gone, so that
-// nothing of theirs can happen any more.
-func (d *driver) endGeneration() error {
-	d.members = slices.DeleteFunc(d.members, func(m *member) bool { return m == nil }) // never started
-	for _, m := range d.members {
-		m.proc.kill()
+// endGeneration kills all processes of the group and waits until they are gone, so
+// that nothing of theirs can happen any more.
+func (g *group) endGeneration() error {
+	for _, rank := range g.ranks {
+		if m := g.members[rank]; m != nil { // else it was never started
+			m.proc.kill()
+		}
 	}
 	deadline := time.NewTimer(killGrace)
 	defer deadline.Stop()
-	for rank, m := range d.members {
+	for _, rank := range g.ranks {
+		m := g.members[rank]
+		if m == nil {
+			continue
+		}
 		select {
 		case <-m.proc.done():
 		case <-deadline.C:
@@ -125,17 +135,18 @@ func (d *driver) endGeneration() error {
 		if m.link != nil {
 			m.link.close()
 		}
+		g.members[rank] = nil
 	}
-	d.members = nil
-	d.unlinkSegments()
+	g.unlinkSegments()
 	return nil
 }
 
 // lose tells the protocol, once, that a rank is gone.
 func (d *driver) lose(gen, rank int, cause string) {
-	if gen != d.gen || rank >= len(d.members) || d.members[rank].lost {
+	m := d.members[rank]
+	if gen != d.group(rank).gen || m == nil || m.lost {
 		return
 	}
-	d.members[rank].lost = true
+	m.lost = true
 	d.step(protocol.RankLost{Gen: gen, Rank: rank, Cause: cause})
 }

@@ -1,178 +1,78 @@
 package coordinator
 
 import (
-	"context"
-	"encoding/binary"
-	"fmt"
-
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
-	"ckpt/image/exec"
-	"ckpt/image/plan"
-	"ckpt/zones"
 )
 
-// groupLayout is how the ranks of a job write common files.
-type groupLayout struct {
-	settings plan.Settings
-	ranks    []plan.Source
-	files    int
+// A group is the ranks that take checkpoints together and are restarted together:
+// all of them, in a coordinated job. Like the driver's, its fields belong to the
+// driver's loop.
+type group struct {
+	*driver
+	id    int
+	ranks []int // ascending
+
+	gen      int
+	tx       *image.Tx     // the checkpoint that is being written
+	reuse    *image.File   // the library zone of an earlier checkpoint, for tx
+	storing  *libraryWrite // or that it is written for tx
+	common   *commonFiles  // how ranks write common files; nil: a file each
+	paths    []string      // of the common files of tx
+	exchange *exchange     // what the ranks that write tx tell each other
+
+	base       int     // checkpoint that tx may refer to, 0 none
+	complete   bool    // the next checkpoint must not refer to any
+	line       lineage // of the ranks' memory
+	expect     int64   // the least that a checkpoint has stored; 0 unknown
+	committing bool    // tx is with the goroutine that commits it
+	segments   []string
+	restored   struct{ number, iter int } // what the generation begins with
+	checked    int                        // generation whose checkpoint was checked
+	started    bool                       // all ranks compute, or did
+	fellBack   string                     // why a newer checkpoint was not taken
+	taken      *image.Manifest            // the last one
 }
 
-// groupLayout returns nil if every rank writes a file of its own.
-func (s *Spec) groupLayout(mapping Mapping) (*groupLayout, error) {
-	if s.WritePath.Layout == "" || s.WritePath.Layout == plan.PerRank {
-		return nil, nil
+// formGroups divides the ranks into groups.
+func (d *driver) formGroups() error {
+	all := make([]int, d.spec.NP)
+	for rank := range all {
+		all[rank] = rank
 	}
-	g := &groupLayout{settings: s.WritePath, ranks: placesOf(mapping)}
-	var err error
-	g.files, err = image.GroupFiles(g.settings, g.ranks)
-	return g, err
+	d.groupOf = make([]int, d.spec.NP)
+	d.members = make([]*member, d.spec.NP)
+	common, err := d.spec.commonFiles(d.mapping)
+	d.groups = []*group{{driver: d, ranks: all, common: common}}
+	return err
 }
 
-// Layout returns the settings of the write path as they take effect; an error may
-// be a *plan.SettingError.
-func (s *Spec) Layout() (plan.Settings, error) {
-	p, err := plan.New(placesOf(s.Mapping), s.WritePath)
-	if err != nil {
-		return plan.Settings{}, err
-	}
-	return p.Settings, nil
-}
+// group returns that of a rank.
+func (d *driver) group(rank int) *group { return d.groups[d.groupOf[rank]] }
 
-func placesOf(mapping Mapping) []plan.Source {
-	var ranks []plan.Source
-	for rank, node := range mapping.Nodes() {
-		ranks = append(ranks, plan.Source{Rank: rank, Node: node})
-	}
-	return ranks
-}
-
-// kind returns that of the files.
-func (g *groupLayout) kind() string {
-	if g.settings.Layout == plan.Shared {
-		return image.KindJob
-	}
-	return image.KindAggregated
-}
-
-// exchange collects what the ranks that write a checkpoint together tell each
-// other, round after round. It belongs to the driver's loop.
-type exchange struct {
-	number, round int
-	told          [][]byte
-	left          int
-}
-
-func newExchange(number, ranks int) *exchange {
-	return &exchange{number: number, told: make([][]byte, ranks), left: ranks}
-}
-
-// add takes what a rank tells and, when it was the last of its round, returns what
-// all have told.
-func (x *exchange) add(m protocol.Message) (all []byte, complete bool) {
-	if x == nil || m.Number != x.number || m.Iter != x.round || x.told[m.Rank] != nil {
-		return nil, false // of a checkpoint that was given up
-	}
-	x.told[m.Rank] = append([]byte{}, m.Body...)
-	if x.left--; x.left > 0 {
-		return nil, false
-	}
-	for _, b := range x.told {
-		all = binary.AppendUvarint(all, uint64(len(b)))
-		all = append(all, b...)
-	}
-	clear(x.told)
-	x.left = len(x.told)
-	x.round++
-	return all, true
-}
-
-// split takes apart what all ranks have told.
-func split(b []byte, ranks int) ([][]byte, error) {
-	all := make([][]byte, 0, ranks)
-	for range ranks {
-		n, k := binary.Uvarint(b)
-		if k <= 0 || n > uint64(len(b)-k) {
-			return nil, fmt.Errorf("what %d ranks tell each other ends with rank %d", ranks, len(all))
-		}
-		all = append(all, b[k:k+int(n)])
-		b = b[k+int(n):]
-	}
-	return all, nil
-}
-
-// groupNetwork connects this rank with the others that write a checkpoint: through
-// the coordinator for what all have to know, directly for the bytes.
-type groupNetwork struct {
-	*gatherer
-	ctx    context.Context // of the writing
-	link   *link
-	number int
-	ranks  int
-	round  int
-	told   <-chan protocol.Message
-}
-
-// groupNetwork prepares to write checkpoint number with the others. They tell each
-// other where to pull; an earlier checkpoint may have ended before all knew.
-func (r *rank) groupNetwork(ctx context.Context, number int) (*groupNetwork, error) {
-	if r.gatherer == nil {
-		var err error
-		if r.gatherer, err = newGatherer(r.id, r.token); err != nil {
-			return nil, err
+// first returns the first rank of the group on the node of rank.
+func (g *group) first(rank int) int {
+	for _, r := range g.ranks {
+		if g.nodes[r] == g.nodes[rank] {
+			return r
 		}
 	}
-	n := &groupNetwork{gatherer: r.gatherer, ctx: ctx, link: r.link, number: number, ranks: r.cfg.Spec.NP, told: r.told}
-	all, err := n.Exchange(ctx, []byte(r.gatherer.address()))
-	if err != nil {
-		return nil, err
-	}
-	peers := make([]string, len(all))
-	for i, b := range all {
-		peers[i] = string(b)
-	}
-	r.gatherer.setPeers(peers)
-	return n, nil
+	return rank
 }
 
-func (n *groupNetwork) Serve(piece func(context.Context, int) ([]byte, error)) {
-	n.serveFrom(n.ctx, piece)
+// perNode returns how many ranks of the group each node has.
+func (g *group) perNode() []int {
+	n := make([]int, len(g.mapping))
+	for _, r := range g.ranks {
+		n[g.nodes[r]]++
+	}
+	return n
 }
 
-func (n *groupNetwork) Exchange(ctx context.Context, mine []byte) ([][]byte, error) {
-	n.link.send(protocol.Message{Kind: protocol.Share, Number: n.number, Iter: n.round, Body: mine})
-	for {
-		select {
-		case m := <-n.told:
-			if m.Number != n.number || m.Iter != n.round {
-				continue // of a checkpoint that was given up
-			}
-			n.round++
-			return split(m.Body, n.ranks)
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
+// leads reports whether a rank stands for its node in its group.
+func (g *group) leads(rank int) bool { return g.first(rank) == rank }
 
-// writeGroup writes the regions of this rank together with the other ranks.
-func (s *state) writeGroup(ctx context.Context, number int, order writeOrder, net *groupNetwork, regions []zones.Region, opt image.WriteOptions, report *writeReport) error {
-	// Nobody pulls out of memory that may change again.
-	defer net.serveFrom(context.Background(), nil)
-	g := image.Group{Settings: s.group.settings, Ranks: s.group.ranks, Rank: s.rank, Paths: order.Group, Network: net, Buffers: &s.buffers}
-	h := image.Header{Job: s.cfg.Job, Number: number, Rank: -1, Node: -1, Kind: s.group.kind()}
-	info, err := image.WriteGroup(ctx, s.fs, g, h, regions, opt)
-	if err != nil {
-		return err
-	}
-	report.File = info.File
-	for _, f := range info.Closed {
-		report.Files = append(report.Files, writtenFile{s.group.kind(), f.Path, f.Bytes, f.Holes, f.IndexBlake3})
-	}
-	report.Management += info.ManagementTime
-	report.Storage += info.StorageTime
-	return nil
+// event passes an event to the protocol from outside of the loop.
+func (g *group) later(ev protocol.Event) {
+	g.helpers.Go(func() { g.post(func() { g.step(ev) }) })
 }
-
-var _ exec.BatchPuller = (*groupNetwork)(nil)

@@ -22,29 +22,29 @@ type libraryWrite struct {
 }
 
 // findLibrary sees to it that the checkpoint under way has a library zone.
-func (d *driver) findLibrary(number int) {
-	d.reuse, d.storing = nil, nil
-	if !d.spec.LibraryOnce {
+func (g *group) findLibrary(number int) {
+	g.reuse, g.storing = nil, nil
+	if !g.spec.LibraryOnce {
 		return
 	}
-	if d.reuse = d.libraryFile(); d.reuse != nil {
+	if g.reuse = g.libraryFile(); g.reuse != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &libraryWrite{cancel: cancel, done: make(chan struct{})}
-	d.storing = w
-	d.helpers.Go(func() {
+	g.storing = w
+	g.helpers.Go(func() {
 		defer close(w.done)
-		w.file, w.err = d.writeLibrary(ctx, number)
+		w.file, w.err = g.writeLibrary(ctx, number)
 	})
 }
 
 // dropLibrary ends the writing, if it goes on.
-func (d *driver) dropLibrary() {
-	if d.storing != nil {
-		d.storing.cancel()
-		<-d.storing.done
-		d.storing = nil
+func (g *group) dropLibrary() {
+	if g.storing != nil {
+		g.storing.cancel()
+		<-g.storing.done
+		g.storing = nil
 	}
 }
 
@@ -82,14 +82,14 @@ func addLibrary(m *image.Manifest, reuse *image.File, w *libraryWrite) error {
 
 // libraryFile finds the library zone in an earlier checkpoint of the job. One
 // that this run has not written itself is verified before it is relied on.
-func (d *driver) libraryFile() *image.File {
-	numbers, err := d.job.Checkpoints()
+func (g *group) libraryFile() *image.File {
+	numbers, err := g.job.Checkpoints()
 	if err != nil {
 		return nil
 	}
 	for _, n := range slices.Backward(numbers) {
-		m, err := d.job.Manifest(n)
-		if err != nil || m.Library == nil || m.Library.Blake3 != d.library.digest {
+		m, err := g.job.Manifest(n)
+		if err != nil || m.Library == nil || m.Library.Blake3 != g.library.digest {
 			continue
 		}
 		i := slices.IndexFunc(m.Files, func(f image.File) bool { return f.Kind == image.KindLibrary })
@@ -97,14 +97,14 @@ func (d *driver) libraryFile() *image.File {
 			continue
 		}
 		f := m.Files[i]
-		if d.trusted != f.Path {
-			if err := d.job.Check(context.Background(), m, []string{f.Path}); err != nil {
-				d.out.Warn(fmt.Sprintf("the library zone is stored anew: %v", err))
+		if g.trusted != f.Path {
+			if err := g.job.Check(context.Background(), m, []string{f.Path}); err != nil {
+				g.out.Warn(fmt.Sprintf("the library zone is stored anew: %v", err))
 				continue
 			}
-			d.trusted = f.Path
-		} else if _, err := os.Stat(filepath.Join(d.job.Dir(), f.Path)); err != nil {
-			d.out.Warn(fmt.Sprintf("the library zone is stored anew: %v", err))
+			g.trusted = f.Path
+		} else if _, err := os.Stat(filepath.Join(g.job.Dir(), f.Path)); err != nil {
+			g.out.Warn(fmt.Sprintf("the library zone is stored anew: %v", err))
 			continue
 		}
 		return &f

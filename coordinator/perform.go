@@ -4,6 +4,7 @@ import "ckpt/coordinator/protocol"
 
 // perform carries the actions of the protocol out, in order.
 func (d *driver) perform(actions []protocol.Action) {
+	g := d.groups[0]
 	for _, a := range actions {
 		if d.watch != nil {
 			d.watch(a)
@@ -11,26 +12,26 @@ func (d *driver) perform(actions []protocol.Action) {
 		d.logAction(a)
 		switch a := a.(type) {
 		case protocol.Send:
-			d.send(a.Message.Rank, a.Message)
+			g.send(a.Message.Rank, a.Message)
 		case protocol.Broadcast:
-			d.broadcast(a.Message)
+			g.broadcast(a.Message)
 		case protocol.Kill:
 			d.kill(a.Rank)
 		case protocol.Spawn:
-			d.spawn(a)
+			g.spawn(a)
 		case protocol.Prepare:
-			d.prepare(a.Number)
+			g.prepare(a.Number)
 		case protocol.Commit:
-			d.commit(a.Checkpoint)
+			g.commit(a.Checkpoint)
 		case protocol.Discard:
 			// At the end, ranks may still be writing: settle ends them first.
 			if _, ends := actions[len(actions)-1].(protocol.Finish); !ends {
-				d.discard(a.Number)
+				g.discard(a.Number)
 			}
 		case protocol.Answer:
 			d.answer(a)
 		case protocol.Report:
-			d.report(a.Notice)
+			g.report(a.Notice)
 		case protocol.Finish:
 			d.outcome = &a.Outcome
 		}
@@ -40,8 +41,8 @@ func (d *driver) perform(actions []protocol.Action) {
 }
 
 func (d *driver) send(rank int, m protocol.Message) {
-	if l := d.members[rank].link; l != nil {
-		l.send(m)
+	if member := d.members[rank]; member != nil && member.link != nil {
+		member.link.send(m)
 	}
 }
 
@@ -63,23 +64,23 @@ func (d *driver) logAction(a protocol.Action) {
 	}
 }
 
-// broadcast sends a message to all ranks: the same, but for the order to write,
-// which names each rank's files.
-func (d *driver) broadcast(m protocol.Message) {
+// broadcast sends a message to all ranks of the group: the same, but for the order
+// to write, which names each rank's files.
+func (g *group) broadcast(m protocol.Message) {
 	if m.Kind == protocol.Write {
-		for rank := range d.members {
-			m.Rank, m.Body = rank, encode(d.order(rank))
-			d.send(rank, m)
+		for _, rank := range g.ranks {
+			m.Rank, m.Body = rank, encode(g.order(rank))
+			g.send(rank, m)
 		}
 		return
 	}
 	frame, err := protocol.AppendFrame(nil, m)
 	if err != nil {
-		d.broken = err
+		g.broken = err
 		return
 	}
-	for _, member := range d.members {
-		if member.link != nil {
+	for _, rank := range g.ranks {
+		if member := g.members[rank]; member != nil && member.link != nil {
 			member.link.sendFrame(frame)
 		}
 	}

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"ckpt/image"
 )
@@ -55,13 +56,19 @@ func prune(job *image.Job, keep int, also ...int) (*Pruned, error) {
 // may refer to files of an earlier one. While ranks read a checkpoint, none is
 // taken away from them.
 func (d *driver) prune(keep int, answers chan<- reply) {
-	if d.checked != d.gen || !d.started {
-		answers <- reply{Error: "the job is just starting; try again in a moment"}
-		return
+	var keepAlso []int
+	for _, g := range d.groups {
+		if g.checked != g.gen || !g.started {
+			answers <- reply{Error: "the job is just starting; try again in a moment"}
+			return
+		}
 	}
 	d.prunes = append(d.prunes, func() {
 		// Newer checkpoints may be of a future that this run has left aside.
-		p, err := prune(d.job, keep, d.line.newest())
+		for _, g := range d.groups {
+			keepAlso = append(keepAlso, g.line.newest())
+		}
+		p, err := prune(d.job, keep, keepAlso...)
 		r := reply{Pruned: p}
 		if err != nil {
 			detail := reportError(err)
@@ -72,10 +79,15 @@ func (d *driver) prune(keep int, answers chan<- reply) {
 	d.startPrunes()
 }
 
+// writing reports whether any group has a checkpoint under way.
+func (d *driver) writing() bool {
+	return slices.ContainsFunc(d.groups, func(g *group) bool { return g.tx != nil || g.committing })
+}
+
 // startPrunes does what has waited, in the loop: what a checkpoint is to refer
 // to must not go between its beginning and its commit.
 func (d *driver) startPrunes() {
-	if d.tx != nil || d.committing {
+	if d.writing() {
 		return
 	}
 	for _, p := range d.prunes {

@@ -213,10 +213,10 @@ func (r *rank) act(ctx context.Context, a protocol.MemberAction, order writeOrde
 
 // write writes what the rank is ordered to.
 func (r *rank) write(ctx context.Context, number int, order writeOrder) (*writeReport, error) {
-	var net *groupNetwork
+	var net *commonNetwork
 	if len(order.Group) > 0 {
 		var err error
-		if net, err = r.groupNetwork(ctx, number); err != nil {
+		if net, err = r.commonNetwork(ctx, number); err != nil {
 			return nil, err
 		}
 	}

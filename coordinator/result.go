@@ -83,9 +83,8 @@ type Result struct {
 	Wall        float64  `json:"wall_s"`
 	Interrupted bool     `json:"interrupted,omitempty"`
 
-	began bool            // ranks have computed
-	last  int             // newest checkpoint of this run
-	taken *image.Manifest // being reported
+	began bool // ranks have computed
+	last  int  // newest checkpoint of this run
 }
 
 // HasCheckpoint reports whether the job can be continued from one.
@@ -120,62 +119,62 @@ func (e *foreignBinaryError) Error() string {
 func (e *foreignBinaryError) Hint() string { return "restart it with the ckpt that launched the job" }
 
 // report tells the observer of a notice of the protocol.
-func (d *driver) report(n protocol.Notice) {
+func (g *group) report(n protocol.Notice) {
 	switch n.Kind {
 	case protocol.Started:
-		d.started = true
-		d.result.began = true
-		d.unlinkSegments()
-		d.event(&StartEvent{Type: "start", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mapping: d.mapping,
-			Iterations: d.spec.Iterations, Generation: n.Gen, From: n.From, Iteration: n.Iter})
+		g.started = true
+		g.result.began = true
+		g.unlinkSegments()
+		g.event(&StartEvent{Type: "start", Job: g.job.Name(), App: g.spec.App, NP: g.spec.NP, Mapping: g.mapping,
+			Iterations: g.spec.Iterations, Generation: n.Gen, From: n.From, Iteration: n.Iter})
 	case protocol.CheckpointTaken:
-		d.taken(n)
+		g.tell(n)
 	case protocol.CheckpointLost:
 		err := fmt.Errorf("checkpoint %d was given up: %s", n.Checkpoint, n.Text)
 		if len(n.Body) > 0 {
 			err = bodyError(n.Body, n.Text)
 		}
-		d.told.lost = err
-		d.result.Lost++
-		d.event(&LostEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
-		if d.stopOnFull && d.full == nil && errors.Is(err, image.ErrStorageFull) {
-			d.full = fmt.Errorf("job %s was stopped: %w", d.job.Name(), err)
-			d.helpers.Go(func() {
-				d.post(func() {
-					d.request(protocol.Request{Stop: true, Now: true}, func(protocol.Answer, *CheckpointEvent, error) {})
+		g.told.lost = err
+		g.result.Lost++
+		g.event(&LostEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
+		if g.stopOnFull && g.full == nil && errors.Is(err, image.ErrStorageFull) {
+			g.full = fmt.Errorf("job %s was stopped: %w", g.job.Name(), err)
+			g.helpers.Go(func() {
+				g.post(func() {
+					g.request(protocol.Request{Stop: true, Now: true}, func(protocol.Answer, *CheckpointEvent, error) {})
 				})
 			})
 		}
 	case protocol.RankDied:
-		d.result.Failures++
+		g.result.Failures++
 		node := -1
 		if n.Rank >= 0 {
-			node = d.nodes[n.Rank]
+			node = g.nodes[n.Rank]
 		}
-		d.event(&FailureEvent{Type: "failure", Rank: n.Rank, Node: node, Iteration: n.Iter, Reason: n.Text})
+		g.event(&FailureEvent{Type: "failure", Rank: n.Rank, Node: node, Iteration: n.Iter, Reason: n.Text})
 	case protocol.FallingBack:
-		d.fellBack = fmt.Sprintf("checkpoint %d: %s", n.Checkpoint, n.Text)
+		g.fellBack = fmt.Sprintf("checkpoint %d: %s", n.Checkpoint, n.Text)
 	case protocol.Restarting:
-		d.result.Restarts = append(d.result.Restarts, d.spec.NP)
-		d.event(&RestartEvent{Type: "restart", Ranks: d.spec.NP, From: n.From, Iteration: n.Iter,
-			Generation: n.Gen, Unusable: d.fellBack})
-		d.fellBack = ""
+		g.result.Restarts = append(g.result.Restarts, len(g.ranks))
+		g.event(&RestartEvent{Type: "restart", Ranks: len(g.ranks), From: n.From, Iteration: n.Iter,
+			Generation: n.Gen, Unusable: g.fellBack})
+		g.fellBack = ""
 	}
 }
 
-// taken reports a committed checkpoint. The manifest cannot tell how long its
+// tell reports a committed checkpoint. The manifest cannot tell how long its
 // own commit took; this does.
-func (d *driver) taken(n protocol.Notice) {
-	m := d.result.taken
+func (g *group) tell(n protocol.Notice) {
+	m := g.taken
 	ev := describeCheckpoint(m)
-	ev.Job = d.job.Name()
+	ev.Job = g.job.Name()
 	ev.Latency.Storage += n.Commit.Seconds()
 	ev.Latency.Total += n.Commit.Seconds()
 	ev.Pause = max(ev.Pause, n.Pause.Seconds())
-	d.result.Checkpoints++
-	d.result.last = m.Number
-	d.told.taken = ev
-	d.event(ev)
+	g.result.Checkpoints++
+	g.result.last = m.Number
+	g.told.taken = ev
+	g.event(ev)
 }
 
 // jobDigest combines the digests of all ranks, in order.

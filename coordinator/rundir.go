@@ -96,9 +96,10 @@ func segmentPrefix(run string) string { return fmt.Sprintf("ckpt-%d-%s-", os.Get
 func (r *rundir) socket() string          { return filepath.Join(r.path, "sock") }
 func (r *rundir) scratch(node int) string { return filepath.Join(r.path, fmt.Sprintf("node-%d", node)) }
 
-// segment returns the path of a node's shared memory.
-func (r *rundir) segment(dir string, gen, node int) string {
-	return filepath.Join(dir, fmt.Sprintf("%sg%d-n%d", r.prefix, gen, node))
+// segment returns the path of the memory that the ranks of a group share on a
+// node.
+func (r *rundir) segment(dir string, group, gen, node int) string {
+	return filepath.Join(dir, fmt.Sprintf("%s%d-g%d-n%d", r.prefix, group, gen, node))
 }
 
 func (r *rundir) remove() error {

@@ -114,10 +114,13 @@ func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g greeting) {
 
 // admit accepts a rank of the current generation that is not there yet.
 func (d *driver) admit(g greeting, l *link) *member {
-	if g.Gen != d.gen || g.Rank < 0 || g.Rank >= len(d.members) || d.members[g.Rank].link != nil {
+	if g.Rank < 0 || g.Rank >= len(d.members) || g.Gen != d.group(g.Rank).gen {
 		return nil
 	}
 	m := d.members[g.Rank]
+	if m == nil || m.link != nil {
+		return nil
+	}
 	m.link = l
 	return m
 }
@@ -147,7 +150,8 @@ func (d *driver) disconnected(g greeting, m *member, err error) {
 
 // fromRank handles a message of a rank in the loop.
 func (d *driver) fromRank(gen int, m *member, msg protocol.Message) {
-	if gen != d.gen {
+	g := d.group(msg.Rank)
+	if gen != g.gen {
 		return
 	}
 	switch msg.Kind {
@@ -157,7 +161,7 @@ func (d *driver) fromRank(gen int, m *member, msg protocol.Message) {
 			p.id.Store(int64(msg.Iter))
 		}
 		d.step(protocol.FromRank{Gen: gen, Message: msg})
-		d.welcome()
+		g.welcome()
 	case protocol.Tripped:
 		d.step(protocol.FromRank{Gen: gen, Message: msg})
 		d.inject.tripped(msg.Rank, msg.Iter)
@@ -169,31 +173,34 @@ func (d *driver) fromRank(gen int, m *member, msg protocol.Message) {
 		}
 	case protocol.Share:
 		d.step(protocol.FromRank{Gen: gen, Message: msg}) // a sign of life
-		if all, ok := d.exchange.add(msg); ok {
-			d.broadcast(protocol.Message{Kind: protocol.Shares, Number: msg.Number, Iter: msg.Iter, Body: all})
+		if all, ok := g.exchange.add(msg); ok {
+			g.broadcast(protocol.Message{Kind: protocol.Shares, Number: msg.Number, Iter: msg.Iter, Body: all})
 		}
 	default:
 		d.step(protocol.FromRank{Gen: gen, Message: msg})
 	}
 }
 
-// welcome configures the ranks once all are there and what they will not read
-// of their checkpoint has been checked.
-func (d *driver) welcome() {
-	if d.outcome != nil || d.checked != d.gen {
+// welcome configures the ranks of the group once all are there and what they will
+// not read of their checkpoint has been checked.
+func (g *group) welcome() {
+	if g.outcome != nil || g.checked != g.gen {
 		return
 	}
-	peers := make([]string, len(d.members))
-	for rank, m := range d.members {
-		if !m.hello {
+	peers := make([]string, len(g.members))
+	for _, rank := range g.ranks {
+		m := g.members[rank]
+		if m == nil || !m.hello {
 			return
 		}
 		peers[rank] = m.addr
 	}
-	for rank, m := range d.members {
-		m.link.send(protocol.Message{Kind: protocol.Welcome, Rank: rank, Body: encode(welcome{
-			Spec: d.spec, Job: d.job.Name(), StoreDir: d.store, Mapping: d.mapping,
-			Segment: d.segments[d.nodes[rank]], Peers: peers, Trips: d.inject.iterations(rank),
-			Silence: d.limits.Silence, From: d.restored.number, Iter: d.restored.iter})})
+	onNode := g.perNode()
+	for _, rank := range g.ranks {
+		node := g.nodes[rank]
+		g.members[rank].link.send(protocol.Message{Kind: protocol.Welcome, Rank: rank, Body: encode(welcome{
+			Spec: g.spec, Job: g.job.Name(), StoreDir: g.store, Mapping: g.mapping,
+			Segment: g.segments[node], Sharing: onNode[node], Leads: g.leads(rank), Peers: peers, Trips: g.inject.iterations(rank),
+			Silence: g.limits.Silence, From: g.restored.number, Iter: g.restored.iter})})
 	}
 }

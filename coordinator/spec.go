@@ -70,7 +70,7 @@ func (s *Spec) check() error {
 	if _, err := s.codec(); err != nil {
 		return &UsageError{err.Error(), "--codec takes auto, none, gzip, zstd or s2"}
 	}
-	if _, err := s.groupLayout(s.Mapping); err != nil {
+	if _, err := s.commonFiles(s.Mapping); err != nil {
 		return err
 	}
 	if s.Staging < 0 || s.Staging > 1<<44 {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/zeebo/blake3"
 
@@ -37,7 +38,7 @@ type state struct {
 	codec   *image.Codec
 	history *image.History // nil: every checkpoint is complete by itself
 	staging *image.Staging // nil: the rank waits until its memory is written
-	group   *groupLayout   // nil: a file per rank
+	common  *commonFiles   // nil: a file per rank
 	buffers exec.Buffers
 }
 
@@ -57,7 +58,7 @@ func newState(ctx context.Context, fsys vfs.FS, id int, cfg *welcome) (*state, e
 	if cfg.Spec.Incremental {
 		s.history = image.NewHistory()
 	}
-	if s.group, err = cfg.Spec.groupLayout(cfg.Mapping); err != nil {
+	if s.common, err = cfg.Spec.commonFiles(cfg.Mapping); err != nil {
 		return nil, err
 	}
 	if cfg.Spec.Async {
@@ -87,7 +88,7 @@ func newState(ctx context.Context, fsys vfs.FS, id int, cfg *welcome) (*state, e
 	if err != nil {
 		return nil, err
 	}
-	if s.segment, err = mpi.OpenSegment(cfg.Segment, flavour, cfg.Mapping[s.node]); err != nil {
+	if s.segment, err = mpi.OpenSegment(cfg.Segment, flavour, cfg.Sharing); err != nil {
 		return nil, err
 	}
 	s.mem.AddShared(s.segment)
@@ -114,12 +115,9 @@ func (s *state) zone(z zones.Zone) []zones.Region {
 	return regions
 }
 
-// leads reports whether this rank acts for its node.
-func (s *state) leads() bool { return s.cfg.Mapping.first(s.node) == s.rank }
-
 // write writes what it is ordered to: a file of its own or, through net, its part
 // of common files.
-func (s *state) write(ctx context.Context, number int, order writeOrder, pending []byte, net *groupNetwork, opt image.WriteOptions) (*writeReport, error) {
+func (s *state) write(ctx context.Context, number int, order writeOrder, pending []byte, net *commonNetwork, opt image.WriteOptions) (*writeReport, error) {
 	report := &writeReport{Zones: s.mem.Sizes(), Pending: int64(len(pending))}
 	regions := s.zone(zones.Data)
 	if len(pending) > 0 {
@@ -140,7 +138,7 @@ func (s *state) write(ctx context.Context, number int, order writeOrder, pending
 	}
 	opt.Codec, opt.History, opt.Base, opt.Oldest = s.codec, s.history, order.Base, order.Oldest
 	if net != nil {
-		return report, s.writeGroup(ctx, number, order, net, regions, opt, report)
+		return report, s.writeCommon(ctx, number, order, net, regions, opt, report)
 	}
 	h := image.Header{Job: s.cfg.Job, Number: number, Rank: s.rank, Node: s.node, Kind: image.KindRank}
 	info, err := image.Write(ctx, s.fs, order.Rank, h, regions, opt)
@@ -162,10 +160,11 @@ func (s *state) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.rank >= len(m.Ranks) || m.Ranks[s.rank].Rank != s.rank {
+	i := slices.IndexFunc(m.Ranks, func(r image.Rank) bool { return r.Rank == s.rank })
+	if i < 0 {
 		return fmt.Errorf("checkpoint %d has no rank %d", m.Number, s.rank)
 	}
-	was := m.Ranks[s.rank]
+	was := m.Ranks[i]
 	extra := mpi.NewMemory()
 	defer extra.Close()
 	own := s.zone(zones.Data)
@@ -194,7 +193,7 @@ func (s *state) restoreShared(ctx context.Context, m *image.Manifest, was image.
 	file := was.Shared
 	if file == "" {
 		file = was.File
-	} else if !s.leads() {
+	} else if !s.cfg.Leads {
 		return nil
 	}
 	return s.job.Load(ctx, m, file, s.rank, s.zone(zones.Shared))
@@ -206,7 +205,7 @@ func (s *state) recall(m *image.Manifest, was image.Rank) error {
 	if s.history == nil {
 		return nil
 	}
-	if s.leads() && was.Shared != "" && was.Shared != was.File {
+	if s.cfg.Leads && was.Shared != "" && was.Shared != was.File {
 		if err := s.job.Recall(s.history, m, was.Shared, s.rank); err != nil {
 			return err
 		}

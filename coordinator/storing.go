@@ -16,59 +16,59 @@ import (
 )
 
 // prepare makes room for a checkpoint in the store.
-func (d *driver) prepare(number int) {
-	tx, err := d.job.Begin(number)
+func (g *group) prepare(number int) {
+	tx, err := g.job.Begin(number)
 	if err == nil {
-		if err = d.checkRoom(); err != nil {
+		if err = g.checkRoom(); err != nil {
 			err = errors.Join(err, tx.Abort())
 		}
 	}
 	if err != nil {
-		d.later(protocol.CommitFailed{Number: number, Reason: err.Error(), Body: encode(reportError(err))})
+		g.later(protocol.CommitFailed{Number: number, Reason: err.Error(), Body: encode(reportError(err))})
 		return
 	}
-	d.tx = tx
-	d.base = d.chooseBase()
-	d.findLibrary(number)
-	d.exchange = newExchange(number, d.spec.NP)
-	if d.group != nil {
-		d.paths, err = tx.CreateGroup(d.spec.WritePath.Layout, d.group.files)
+	g.tx = tx
+	g.base = g.chooseBase()
+	g.findLibrary(number)
+	g.exchange = newExchange(number, g.ranks)
+	if g.common != nil {
+		g.paths, err = tx.CreateGroup(g.spec.WritePath.Layout, g.common.files)
 		if err != nil {
-			d.later(protocol.CommitFailed{Number: number, Reason: err.Error(), Body: encode(reportError(err))})
+			g.later(protocol.CommitFailed{Number: number, Reason: err.Error(), Body: encode(reportError(err))})
 		}
 	}
 }
 
 // checkRoom fails when there is surely too little room for a checkpoint, before
 // anything is written. Every second time it lets the writing find out.
-func (d *driver) checkRoom() error {
-	d.checks++
-	if d.expect == 0 || d.stopOnFull || d.checks%2 == 0 {
+func (g *group) checkRoom() error {
+	g.checks++
+	if g.expect == 0 || g.stopOnFull || g.checks%2 == 0 {
 		return nil
 	}
-	free, err := d.fs.Free(d.store)
-	if err != nil || free >= d.expect {
+	free, err := g.fs.Free(g.store)
+	if err != nil || free >= g.expect {
 		return nil // what cannot be told is found out by writing
 	}
 	return fmt.Errorf("%w: no checkpoint of this run stored less than %.1f MiB, %.1f MiB are free in %s", image.ErrStorageFull,
-		float64(d.expect)/(1<<20), float64(free)/(1<<20), d.store)
+		float64(g.expect)/(1<<20), float64(free)/(1<<20), g.store)
 }
 
 // learnSize keeps the least that a checkpoint has stored. Those that are complete
 // say nothing about the next one, which may store much less; the library zone is
 // stored once.
-func (d *driver) learnSize(m *image.Manifest, base int) {
-	if d.spec.Incremental && base == 0 {
+func (g *group) learnSize(m *image.Manifest, base int) {
+	if g.spec.Incremental && base == 0 {
 		return
 	}
 	n := int64(0)
 	for _, f := range m.Files {
 		if f.Kind != image.KindLibrary {
-			n += f.Bytes
+			n += f.Bytes - f.Holes
 		}
 	}
-	if d.expect == 0 || n < d.expect {
-		d.expect = n
+	if g.expect == 0 || n < g.expect {
+		g.expect = n
 	}
 }
 
@@ -107,47 +107,39 @@ func (l *lineage) oldest() int {
 // the ranks descend from, unless it was pruned. After a checkpoint that could not
 // be committed the next is complete by itself: perhaps a file that it referred to
 // is damaged.
-func (d *driver) chooseBase() int {
-	if !d.spec.Incremental || d.complete {
+func (g *group) chooseBase() int {
+	if !g.spec.Incremental || g.complete {
 		return 0
 	}
-	numbers, err := d.job.Checkpoints()
-	if n := d.line.newest(); err == nil && slices.Contains(numbers, n) {
+	numbers, err := g.job.Checkpoints()
+	if n := g.line.newest(); err == nil && slices.Contains(numbers, n) {
 		return n
 	}
 	return 0
 }
 
-// later posts an event from within the loop, whose mailbox may be full.
-func (d *driver) later(ev protocol.Event) {
-	d.helpers.Go(func() { d.post(func() { d.step(ev) }) })
-}
-
 // order says what a rank stores, and in which files. The segment of a node comes
 // with its first rank, unless each is to have its own copy.
-func (d *driver) order(rank int) writeOrder {
-	o := writeOrder{WithShared: !d.spec.SharedOnce || d.leads(rank), WithLibrary: !d.spec.LibraryOnce}
-	if d.tx == nil {
+func (g *group) order(rank int) writeOrder {
+	o := writeOrder{WithShared: !g.spec.SharedOnce || g.leads(rank), WithLibrary: !g.spec.LibraryOnce}
+	if g.tx == nil {
 		return o // Begin failed: the checkpoint is being given up
 	}
-	o.Base, o.Oldest = d.base, d.line.oldest()
-	if d.group != nil {
-		o.Group = d.paths
+	o.Base, o.Oldest = g.base, g.line.oldest()
+	if g.common != nil {
+		o.Group = g.paths
 	} else {
-		o.Rank = d.tx.RankPath(rank)
+		o.Rank = g.tx.RankPath(rank)
 	}
 	return o
 }
 
-// leads reports whether a rank is the first of its node.
-func (d *driver) leads(rank int) bool { return rank == 0 || d.nodes[rank-1] != d.nodes[rank] }
-
 // commit assembles the manifest and renames it into place.
-func (d *driver) commit(cp protocol.Checkpoint) {
-	m, err := d.manifest(cp)
-	tx, base, reuse, storing := d.tx, d.base, d.reuse, d.storing
-	d.tx, d.committing = nil, true
-	d.helpers.Go(func() {
+func (g *group) commit(cp protocol.Checkpoint) {
+	m, err := g.manifest(cp)
+	tx, base, reuse, storing := g.tx, g.base, g.reuse, g.storing
+	g.tx, g.committing = nil, true
+	g.helpers.Go(func() {
 		if err == nil {
 			err = addLibrary(m, reuse, storing)
 		}
@@ -157,59 +149,60 @@ func (d *driver) commit(cp protocol.Checkpoint) {
 		} else if aerr := tx.Abort(); aerr != nil {
 			err = fmt.Errorf("%w; then %w", err, aerr)
 		}
-		d.post(func() {
-			d.committing = false
-			d.complete = err != nil
+		g.post(func() {
+			g.committing = false
+			g.complete = err != nil
 			if err != nil {
-				d.step(protocol.CommitFailed{Number: cp.Number, Reason: err.Error(), Body: encode(reportError(err))})
+				g.step(protocol.CommitFailed{Number: cp.Number, Reason: err.Error(), Body: encode(reportError(err))})
 				return
 			}
-			d.result.taken = m
-			d.line.committed(m.Number)
-			d.learnSize(m, base)
-			d.step(protocol.Committed{Number: cp.Number})
+			g.taken = m
+			g.line.committed(m.Number)
+			g.learnSize(m, base)
+			g.step(protocol.Committed{Number: cp.Number})
 		})
-		if err == nil && d.spec.Trace {
-			d.keepTrace(m, cp.Bodies, start)
+		if err == nil && g.spec.Trace {
+			g.keepTrace(m, cp.Bodies, start)
 		}
 	})
 }
 
-func (d *driver) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
-	m := &image.Manifest{Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, MPI: d.spec.MPI, Mode: d.spec.Mode,
+func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
+	m := &image.Manifest{Job: g.job.Name(), App: g.spec.App, NP: g.spec.NP, MPI: g.spec.MPI, Mode: g.spec.Mode,
 		Number: cp.Number, Iteration: int64(cp.Iter), Created: time.Now().UTC().Truncate(time.Millisecond),
-		Mapping: d.mapping, Parent: d.parent,
-		Library: &image.Library{Blake3: d.library.digest, Bytes: d.library.bytes, Name: "ckpt"}}
-	nodes := d.nodes
-	shared := make([]string, len(d.mapping)) // paths, by node
+		Mapping: g.mapping, Parent: g.parent,
+		Library: &image.Library{Blake3: g.library.digest, Bytes: g.library.bytes, Name: "ckpt"}}
+	nodes := g.nodes
+	shared := make([]string, len(g.mapping)) // paths, by node
 	files := make(map[string]int)            // positions in m.Files
 	var management time.Duration
-	end := d.now()
+	end := g.now()
 	if cp.Resumed > 0 {
 		end = cp.Resumed
 	}
-	for rank, body := range cp.Bodies {
+	for i, body := range cp.Bodies {
+		rank := g.ranks[i]
 		var w writeReport
 		if err := json.Unmarshal(body, &w); err != nil {
 			return nil, fmt.Errorf("report of rank %d: %w", rank, err)
 		}
 		entry := image.Rank{Rank: rank, Node: nodes[rank], Zones: w.Zones, Pending: w.Pending,
-			Coordination: cp.Waited[rank].Seconds(), Management: w.Management.Seconds(), Storage: w.Storage.Seconds(),
-			Pause: (end - cp.Stopped[rank]).Seconds()}
+			Coordination: cp.Waited[i].Seconds(), Management: w.Management.Seconds(), Storage: w.Storage.Seconds(),
+			Pause: (end - cp.Stopped[i]).Seconds()}
 		for _, f := range w.Files {
-			rel, err := filepath.Rel(d.job.Dir(), f.Path)
+			rel, err := filepath.Rel(g.job.Dir(), f.Path)
 			if err != nil {
 				return nil, fmt.Errorf("report of rank %d: %w", rank, err)
 			}
 			files[rel] = len(m.Files)
 			m.Files = append(m.Files, image.File{Path: rel, Kind: f.Kind, Node: -1, Bytes: f.Bytes, Holes: f.Holes, IndexBlake3: f.Index})
 		}
-		rel, err := filepath.Rel(d.job.Dir(), w.File)
+		rel, err := filepath.Rel(g.job.Dir(), w.File)
 		if err != nil {
 			return nil, fmt.Errorf("report of rank %d: %w", rank, err)
 		}
 		entry.File = rel
-		if d.spec.SharedOnce && d.leads(rank) {
+		if g.spec.SharedOnce && g.leads(rank) {
 			shared[nodes[rank]] = rel
 		}
 		management = max(management, w.Management)
@@ -220,14 +213,14 @@ func (d *driver) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 		r := &m.Ranks[i]
 		k, ok := files[r.File]
 		if !ok {
-			return nil, fmt.Errorf("no rank has completed %s, which holds rank %d", r.File, i)
+			return nil, fmt.Errorf("no rank has completed %s, which holds rank %d", r.File, r.Rank)
 		}
 		f := &m.Files[k]
-		f.Ranks = append(f.Ranks, i)
+		f.Ranks = append(f.Ranks, r.Rank)
 		if f.Kind == image.KindRank {
-			f.Node = nodes[i]
+			f.Node = r.Node
 		}
-		r.Shared = shared[nodes[i]]
+		r.Shared = shared[r.Node]
 		m.Pause = max(m.Pause, r.Pause)
 	}
 	m.Latency = image.Latency{Coordination: cp.Coordination.Seconds(), Management: management.Seconds(),
@@ -237,77 +230,77 @@ func (d *driver) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 
 // discard removes the debris of checkpoint number, if it is there, after it was
 // given up. Nobody writes to it any more.
-func (d *driver) discard(number int) {
-	if d.tx != nil && d.tx.Number() == number {
-		d.discardAny()
+func (g *group) discard(number int) {
+	if g.tx != nil && g.tx.Number() == number {
+		g.discardAny()
 	}
 }
 
 // discardAny removes the debris of whatever checkpoint is being written.
-func (d *driver) discardAny() {
-	d.dropLibrary()
-	if d.tx == nil {
+func (g *group) discardAny() {
+	g.dropLibrary()
+	if g.tx == nil {
 		return
 	}
-	if err := d.tx.Abort(); err != nil {
-		d.out.Warn(err.Error())
+	if err := g.tx.Abort(); err != nil {
+		g.out.Warn(err.Error())
 	}
-	d.tx = nil
+	g.tx = nil
 }
 
 // examine checks what no rank will read of the checkpoint that is to be
 // restored, while the ranks are starting, and then lets them in.
-func (d *driver) examine(number int) {
-	gen := d.gen
-	d.restored.number, d.restored.iter = number, 0
-	d.line.restored(number)
+func (g *group) examine(number int) {
+	gen := g.gen
+	g.restored.number, g.restored.iter = number, 0
+	g.line.restored(number)
 	if number == 0 {
-		d.checked = gen
+		g.checked = gen
 		return
 	}
-	d.helpers.Go(func() {
-		m, err := d.job.Manifest(number)
+	g.helpers.Go(func() {
+		m, err := g.job.Manifest(number)
 		if err == nil {
-			err = d.checkUnread(m)
+			err = g.checkUnread(m)
 		}
-		d.post(func() {
-			if gen != d.gen {
+		g.post(func() {
+			if gen != g.gen {
 				return
 			}
 			if err != nil {
-				d.step(protocol.Unusable{Gen: gen, Damaged: unrestorable(err), Reason: err.Error(), Body: encode(reportError(err))})
+				g.step(protocol.Unusable{Gen: gen, Damaged: unrestorable(err), Reason: err.Error(), Body: encode(reportError(err))})
 				return
 			}
-			d.restored.iter = int(m.Iteration)
-			d.checked = gen
-			d.welcome()
+			g.restored.iter = int(m.Iteration)
+			g.checked = gen
+			g.welcome()
 		})
 	})
 }
 
 // checkUnread verifies the files of a checkpoint that restoring it does not
 // read: the library zone, and shared segments under another mapping.
-func (d *driver) checkUnread(m *image.Manifest) error {
-	if m.Library != nil && m.Library.Blake3 != d.library.digest {
+func (g *group) checkUnread(m *image.Manifest) error {
+	if m.Library != nil && m.Library.Blake3 != g.library.digest {
 		return &foreignBinaryError{checkpoint: m.Number}
 	}
-	same := Mapping(m.Mapping).String() == d.mapping.String() && m.MPI == d.spec.MPI
+	same := Mapping(m.Mapping).String() == g.mapping.String() && m.MPI == g.spec.MPI
 	var paths []string
 	for _, f := range m.Files {
 		if f.Kind == image.KindLibrary || (f.Kind == image.KindShared && !same) {
 			paths = append(paths, f.Path)
 		}
 	}
-	return d.job.Check(context.Background(), m, paths)
+	return g.job.Check(context.Background(), m, paths)
 }
 
 // unlinkSegments removes the names of the shared memory: once all ranks have
 // mapped it, it needs none, and nothing is left behind whoever dies.
-func (d *driver) unlinkSegments() {
-	for _, path := range d.segments {
+func (g *group) unlinkSegments() {
+	for _, path := range g.segments {
 		os.Remove(path)
 	}
-	d.segments = nil
+	g.segments = nil
 }
 
 // describeCheckpoint describes a committed checkpoint as its manifest tells.
@@ -319,7 +312,7 @@ func describeCheckpoint(m *image.Manifest) *CheckpointEvent {
 			files++
 		}
 	}
-	return &CheckpointEvent{Type: "checkpoint", Job: m.Job, Number: m.Number, Iteration: int(m.Iteration), Ranks: m.NP,
+	return &CheckpointEvent{Type: "checkpoint", Job: m.Job, Number: m.Number, Iteration: int(m.Iteration), Ranks: len(m.Ranks),
 		Bytes: m.Bytes, StoredBytes: m.StoredBytes, Files: files, Latency: m.Latency, Pause: m.Pause}
 }
 

@@ -21,6 +21,8 @@ type welcome struct {
 	StoreDir string        `json:"store"`
 	Mapping  Mapping       `json:"mapping"`
 	Segment  string        `json:"segment"` // path of the node's shared memory
+	Sharing  int           `json:"sharing"` // how many ranks share it
+	Leads    bool          `json:"leads"`   // this one stands for them
 	Peers    []string      `json:"peers"`   // addresses, by rank
 	Trips    []int         `json:"trips"`   // iterations at which to ask for a failure
 	Silence  time.Duration `json:"silence"`

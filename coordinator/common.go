@@ -1,0 +1,184 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"ckpt/coordinator/protocol"
+	"ckpt/image"
+	"ckpt/image/exec"
+	"ckpt/image/plan"
+	"ckpt/zones"
+)
+
+// commonFiles is how the ranks of a job write common files.
+type commonFiles struct {
+	settings plan.Settings
+	ranks    []plan.Source
+	files    int
+}
+
+// commonFiles returns nil if every rank writes a file of its own.
+func (s *Spec) commonFiles(mapping Mapping) (*commonFiles, error) {
+	if s.WritePath.Layout == "" || s.WritePath.Layout == plan.PerRank {
+		return nil, nil
+	}
+	g := &commonFiles{settings: s.WritePath, ranks: placesOf(mapping)}
+	var err error
+	g.files, err = image.GroupFiles(g.settings, g.ranks)
+	return g, err
+}
+
+// Layout returns the settings of the write path as they take effect; an error may
+// be a *plan.SettingError.
+func (s *Spec) Layout() (plan.Settings, error) {
+	p, err := plan.New(placesOf(s.Mapping), s.WritePath)
+	if err != nil {
+		return plan.Settings{}, err
+	}
+	return p.Settings, nil
+}
+
+func placesOf(mapping Mapping) []plan.Source {
+	var ranks []plan.Source
+	for rank, node := range mapping.Nodes() {
+		ranks = append(ranks, plan.Source{Rank: rank, Node: node})
+	}
+	return ranks
+}
+
+// kind returns that of the files.
+func (g *commonFiles) kind() string {
+	if g.settings.Layout == plan.Shared {
+		return image.KindJob
+	}
+	return image.KindAggregated
+}
+
+// exchange collects what the ranks that write a checkpoint together tell each
+// other, round after round. It belongs to the driver's loop.
+type exchange struct {
+	number, round int
+	ranks         []int
+	told          [][]byte
+	left          int
+}
+
+func newExchange(number int, ranks []int) *exchange {
+	return &exchange{number: number, ranks: ranks, told: make([][]byte, len(ranks)), left: len(ranks)}
+}
+
+// add takes what a rank tells and, when it was the last of its round, returns what
+// all have told.
+func (x *exchange) add(m protocol.Message) (all []byte, complete bool) {
+	if x == nil || m.Number != x.number || m.Iter != x.round {
+		return nil, false // of a checkpoint that was given up
+	}
+	i, ok := slices.BinarySearch(x.ranks, m.Rank)
+	if !ok || x.told[i] != nil {
+		return nil, false
+	}
+	x.told[i] = append([]byte{}, m.Body...)
+	if x.left--; x.left > 0 {
+		return nil, false
+	}
+	for _, b := range x.told {
+		all = binary.AppendUvarint(all, uint64(len(b)))
+		all = append(all, b...)
+	}
+	clear(x.told)
+	x.left = len(x.told)
+	x.round++
+	return all, true
+}
+
+// split takes apart what all ranks have told.
+func split(b []byte, ranks int) ([][]byte, error) {
+	all := make([][]byte, 0, ranks)
+	for range ranks {
+		n, k := binary.Uvarint(b)
+		if k <= 0 || n > uint64(len(b)-k) {
+			return nil, fmt.Errorf("what %d ranks tell each other ends with rank %d", ranks, len(all))
+		}
+		all = append(all, b[k:k+int(n)])
+		b = b[k+int(n):]
+	}
+	return all, nil
+}
+
+// commonNetwork connects this rank with the others that write a checkpoint: through
+// the coordinator for what all have to know, directly for the bytes.
+type commonNetwork struct {
+	*gatherer
+	ctx    context.Context // of the writing
+	link   *link
+	number int
+	ranks  int
+	round  int
+	told   <-chan protocol.Message
+}
+
+// commonNetwork prepares to write checkpoint number with the others. They tell each
+// other where to pull; an earlier checkpoint may have ended before all knew.
+func (r *rank) commonNetwork(ctx context.Context, number int) (*commonNetwork, error) {
+	if r.gatherer == nil {
+		var err error
+		if r.gatherer, err = newGatherer(r.id, r.token); err != nil {
+			return nil, err
+		}
+	}
+	n := &commonNetwork{gatherer: r.gatherer, ctx: ctx, link: r.link, number: number, ranks: r.cfg.Spec.NP, told: r.told}
+	all, err := n.Exchange(ctx, []byte(r.gatherer.address()))
+	if err != nil {
+		return nil, err
+	}
+	peers := make([]string, len(all))
+	for i, b := range all {
+		peers[i] = string(b)
+	}
+	r.gatherer.setPeers(peers)
+	return n, nil
+}
+
+func (n *commonNetwork) Serve(piece func(context.Context, int) ([]byte, error)) {
+	n.serveFrom(n.ctx, piece)
+}
+
+func (n *commonNetwork) Exchange(ctx context.Context, mine []byte) ([][]byte, error) {
+	n.link.send(protocol.Message{Kind: protocol.Share, Number: n.number, Iter: n.round, Body: mine})
+	for {
+		select {
+		case m := <-n.told:
+			if m.Number != n.number || m.Iter != n.round {
+				continue // of a checkpoint that was given up
+			}
+			n.round++
+			return split(m.Body, n.ranks)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// writeCommon writes the regions of this rank together with the other ranks.
+func (s *state) writeCommon(ctx context.Context, number int, order writeOrder, net *commonNetwork, regions []zones.Region, opt image.WriteOptions, report *writeReport) error {
+	// Nobody pulls out of memory that may change again.
+	defer net.serveFrom(context.Background(), nil)
+	g := image.Group{Settings: s.common.settings, Ranks: s.common.ranks, Rank: s.rank, Paths: order.Group, Network: net, Buffers: &s.buffers}
+	h := image.Header{Job: s.cfg.Job, Number: number, Rank: -1, Node: -1, Kind: s.common.kind()}
+	info, err := image.WriteGroup(ctx, s.fs, g, h, regions, opt)
+	if err != nil {
+		return err
+	}
+	report.File = info.File
+	for _, f := range info.Closed {
+		report.Files = append(report.Files, writtenFile{s.common.kind(), f.Path, f.Bytes, f.Holes, f.IndexBlake3})
+	}
+	report.Management += info.ManagementTime
+	report.Storage += info.StorageTime
+	return nil
+}
+
+var _ exec.BatchPuller = (*commonNetwork)(nil)
