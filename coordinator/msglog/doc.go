@@ -1,0 +1,117 @@
+// Package msglog keeps the message log of a rank: what it has received (or, with
+// a log at the sender, sent), in which order, and up to which point that is on
+// stable storage. A failed rank goes back to its last checkpoint and replays the
+// log from there.
+//
+// # Use
+//
+//	log, rec, err := msglog.Open(vfs.OS{}, dir, msglog.ID{Job: "bt.S.4", Rank: 2}, msglog.Options{})
+//	lsn, err := log.Append(msglog.Frame{Kind: msglog.Message, Peer: 1, Seq: 17, Order: 40, Payload: data})
+//	err = log.Wait(ctx, lsn)      // before the application sees the message
+//	…
+//	lsn, err = log.Append(msglog.Frame{Kind: msglog.Mark, Seq: checkpoint})
+//	err = log.Commit(ctx)         // all that has been appended
+//	removed, err := log.Truncate(lsn)  // the checkpoint needs nothing before its mark
+//
+//	r, err := log.NewReader(lsn)  // or msglog.OpenReader, without a writer
+//	for lsn, f, err := r.Next(); err == nil; lsn, f, err = r.Next() { … }
+//
+// Any number of goroutines may append and wait. Commits are group commits
+// (DeWitt et al., Implementation Techniques for Main Memory Database Systems,
+// SIGMOD 1984): whoever finds nobody at it writes and syncs everything that has
+// been appended so far, and what is appended meanwhile goes with the next one.
+// No timer is involved; the slower the disk, the larger the groups.
+//
+// A pessimistic log waits before it delivers. An optimistic one only appends and
+// lets somebody Commit now and then.
+//
+// # Promises
+//
+//   - When Wait or Commit has returned nil, the frames survive a loss of power,
+//     in their order and without a gap between them.
+//   - After a crash the log ends with a whole frame. What lies behind it is a
+//     torn tail, cut when the log is opened and reported. Frames whose commit
+//     was under way or had failed may be there, but only as a prefix of what was
+//     appended.
+//   - A frame that was durable is never cut. If one of them cannot be read, that
+//     is an error that names file, offset and reason; see below for how the two
+//     are told apart, and for what cannot be.
+//   - A failed commit, because the disk is full or for another reason, makes
+//     nothing of its frames durable, nor of those appended since; Wait reports
+//     them as lost for ever. The log then refuses everything with the same
+//     error, but for Truncate, which may make room, until Reopen. After a failed
+//     fsync nobody knows what is on the disk (Rebello et al., Can Applications
+//     Recover from fsync Failures?, USENIX ATC 2020), so that the log never goes
+//     on in the same file.
+//   - A log has one writer at a time, seen to by a lock that dies with it.
+//   - No length is believed before it is checked. Reading takes memory for one
+//     frame, never more than its file is long.
+//
+// # Files
+//
+// A log is a directory of segments, NNNNNNNN.seg, numbered without gaps, and a
+// file named lock. A segment gets its name when its header is durable, so that
+// a segment without a sound header is damaged. All numbers are little-endian.
+//
+//	+---------------------+ 0
+//	| header   256 bytes  |
+//	+---------------------+ 256
+//	| frame               |  each a multiple of 8 bytes long
+//	| frame …             |
+//	+---------------------+ at the end of the log, or where the header of the
+//	| cut                 |  next segment says: what lies behind does not count
+//	+---------------------+
+//
+// Header:
+//
+//	0    8   "CKPTLOG\n"
+//	8    4   version, 1
+//	12   4   length of the header, 256
+//	16   8   number of the segment, from 1 to 2⁶²
+//	24   8   number (LSN) of its first frame, from 1 to 2⁶²
+//	32   8   bytes of the previous segment that count; 0 if there never was one
+//	40   4   rank
+//	44   2   bytes of the job's name
+//	46   2   zero
+//	48   128 name of the job, padded with zeros
+//	176  76  zero
+//	252  4   CRC-32C of bytes 0…251
+//
+// Frame:
+//
+//	0    4   CRC-32C of bytes 4…55, continued from that of the header of the
+//	         segment, so that a frame of another log or segment is none here
+//	4    4   CRC-32C of the payload
+//	8    8   number of the frame in the log (LSN): consecutive within a segment,
+//	         and growing from one to the next
+//	16   8   bytes of the segment that were durable when this was written: where
+//	         the group began with which it was committed
+//	24   8   Seq: message and order, the number of the message in its channel;
+//	         mark, that of the checkpoint; output, that of the output
+//	32   8   Order: place among all receives of the rank
+//	40   4   bytes of the payload, up to 2³¹−1
+//	44   4   peer, −1 for none
+//	48   4   tag
+//	52   1   kind: 1 message, 2 order, 3 mark, 4 output
+//	53   1   flags: 1 = any source
+//	54   1   context: 0 = user, 1 = collective operation, as in package mpi
+//	55   1   zero
+//	56       payload, padded with zeros to a multiple of 8
+//
+// # Torn or damaged
+//
+// Power may fail while a group is being written, and the disk may have stored
+// its last page and not its first (Pillai et al., All File Systems Are Not
+// Created Equal, OSDI 2014). A bad frame with a good one behind it is therefore
+// no proof of damage. But a frame says how much of the segment was durable when
+// it was written. If any frame behind the bad one says that the bad one was,
+// that is damage; if none does, the bad one was in the last group, whose commit
+// was not reported or is the very last one, and the tail is cut there. All but
+// the last segment end where the header of the next one says, and whatever is
+// wrong before that is damage.
+//
+// What cannot be told from a torn tail is thus damage to the last group of the
+// last segment, and a last segment cut short or lost. The result of opening,
+// Recovery.Next, says where the log ends; whoever has heard from elsewhere that
+// more was durable can see that it is missing.
+package msglog

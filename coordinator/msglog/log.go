@@ -1,0 +1,297 @@
+package msglog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"ckpt/image/vfs"
+)
+
+// DefaultSegment is the size from which a segment takes no more groups.
+const DefaultSegment = 8 << 20
+
+// Options are the settings of a log.
+type Options struct {
+	// SegmentBytes is the size from which a segment takes no more groups; 0 means
+	// DefaultSegment. A group is never divided, so that segments get longer by
+	// up to one group.
+	SegmentBytes int64
+}
+
+// Recovery is what opening a log has found.
+type Recovery struct {
+	// The log holds frames from First up to but not including Next; with First
+	// equal to Next it is empty. Numbers of frames whose commit had failed may
+	// be missing in between.
+	First, Next LSN
+	Segments    int
+	// CutBytes is the length of the torn tail that was cut from CutFile at
+	// CutOffset; 0 if there was none. CutReason says what was wrong there.
+	CutBytes, CutOffset int64
+	CutFile, CutReason  string
+}
+
+// Stats counts what a log has done since it was opened.
+type Stats struct {
+	Frames   int64         // made durable
+	Bytes    int64         // of these frames, heads and padding included
+	Commits  int64         // groups made durable
+	Fsyncs   int64         // of files and directories
+	SyncTime time.Duration // spent in them
+	Segments int64         // made
+	Lost     int64         // frames whose commit has failed
+}
+
+// A Log is a log that is open for writing.
+type Log struct {
+	fs   vfs.FS
+	dir  string
+	id   ID
+	opt  Options
+	lock io.Closer
+
+	mu      sync.Mutex
+	queue   []byte // frames appended since the last commit began
+	spare   []byte // the other buffer
+	next    LSN    // of the next frame
+	settled LSN    // all before are durable or lost
+	lost    []lostFrames
+	done    chan struct{} // closed when the commit under way ends; nil if there is none
+	err     error         // why the log has failed; nil after Reopen
+	closed  bool
+	segs    []segment // the last one is being written to
+	stats   Stats
+
+	// The file of the last segment belongs to whoever has set done.
+	file vfs.File
+
+	truncating sync.Mutex
+	removed    bool // a segment, and not durably; for who is truncating
+}
+
+// lostFrames are from…to−1.
+type lostFrames struct {
+	from, to LSN
+	err      error
+}
+
+// Open opens the log in dir for writing, and makes it if it is not there; the
+// parent of dir must be. It cuts a torn tail and begins a new segment. Damage to
+// the last segment is found here, to earlier ones when they are read. If Open
+// fails it has changed nothing that counts.
+func Open(fsys vfs.FS, dir string, id ID, opt Options) (*Log, Recovery, error) {
+	if opt.SegmentBytes <= 0 {
+		opt.SegmentBytes = DefaultSegment
+	}
+	if err := id.check(); err != nil {
+		return nil, Recovery{}, opError("open", dir, -1, err)
+	}
+	if err := makeDir(fsys, dir); err != nil {
+		return nil, Recovery{}, opError("open", dir, -1, err)
+	}
+	lock, err := fsys.Lock(filepath.Join(dir, lockName))
+	if err != nil {
+		if errors.Is(err, vfs.ErrLocked) {
+			err = fmt.Errorf("%w: %w", ErrInUse, err)
+		}
+		return nil, Recovery{}, opError("open", dir, -1, err)
+	}
+	l := &Log{fs: fsys, dir: dir, id: id, opt: opt, lock: lock}
+	rec, err := l.recover()
+	if err != nil {
+		lock.Close()
+		return nil, Recovery{}, err
+	}
+	return l, rec, nil
+}
+
+func makeDir(fsys vfs.FS, dir string) error {
+	if err := fsys.Mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	// It may be there without being durable.
+	return fsys.SyncDir(filepath.Dir(dir))
+}
+
+// recover brings the log into order and makes the segment that it goes on in.
+func (l *Log) recover() (Recovery, error) {
+	segs, debris, err := list(l.fs, l.dir, l.id)
+	if err != nil {
+		return Recovery{}, err
+	}
+	for _, path := range debris {
+		if err := l.fs.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return Recovery{}, opError("remove", path, -1, err)
+		}
+	}
+	rec := Recovery{First: 1, Next: 1}
+	if len(segs) > 0 {
+		if rec, err = settle(l.fs, segs, l.sync); err != nil {
+			return Recovery{}, err
+		}
+	}
+	l.segs = segs
+	l.next, l.settled = rec.Next, rec.Next
+	if err := l.extend(); err != nil {
+		return Recovery{}, err
+	}
+	rec.Segments = len(l.segs)
+	return rec, nil
+}
+
+// settle finds the end of the last segment and, given sync, makes durable what it
+// holds: it may have been written by a process that died before it could.
+func settle(fsys vfs.FS, segs []segment, sync func(func() error) error) (Recovery, error) {
+	last := &segs[len(segs)-1]
+	s, err := newScanner(fsys, last)
+	if err != nil {
+		return Recovery{}, err
+	}
+	defer s.close()
+	for {
+		_, err := s.read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return Recovery{}, err
+		}
+	}
+	if sync != nil {
+		if err := sync(s.f.Sync); err != nil {
+			return Recovery{}, opError("sync", last.path, -1, err)
+		}
+	}
+	last.end = s.off
+	rec := Recovery{First: segs[0].first, Next: s.next, Segments: len(segs)}
+	if s.cut != nil {
+		rec.CutBytes, rec.CutOffset, rec.CutFile, rec.CutReason = s.end-s.off, s.off, last.path, s.cut.Error()
+	}
+	return rec, nil
+}
+
+// sync syncs and counts it.
+func (l *Log) sync(sync func() error) error {
+	start := time.Now()
+	err := sync()
+	took := time.Since(start)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stats.Fsyncs++
+	l.stats.SyncTime += took
+	return err
+}
+
+// extend makes the segment in which the log goes on. If the last one holds
+// nothing it takes its place, so that segments without frames do not pile up.
+// The caller owns the file.
+func (l *Log) extend() error {
+	l.mu.Lock()
+	h := header{id: l.id, number: 1, first: l.settled}
+	replace := false
+	if n := len(l.segs); n > 0 {
+		last := &l.segs[n-1]
+		h.number, h.prevEnd = last.number+1, last.end
+		if replace = last.end == headerSize; replace {
+			h.number, h.prevEnd = last.number, last.prevEnd
+		}
+	}
+	l.mu.Unlock()
+	seg, f, err := createSegment(l.fs, l.dir, h, l.sync)
+	if err != nil {
+		return err
+	}
+	if l.file != nil {
+		// All that counts in it is durable.
+		_ = l.file.Close()
+	}
+	l.file = f
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if replace {
+		l.segs = l.segs[:len(l.segs)-1]
+	}
+	l.segs = append(l.segs, seg)
+	l.stats.Segments++
+	return nil
+}
+
+// Append puts a frame at the end of the log and returns its number. It is
+// durable, or can be lost, only when Wait says so. The payload is copied. What
+// has been appended and not committed is held in memory, however much it is.
+func (l *Log) Append(f Frame) (LSN, error) {
+	if err := f.check(); err != nil {
+		return 0, opError("append to", l.dir, -1, err)
+	}
+	sum := crc32.Checksum(f.Payload, castagnoli)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return 0, err
+	}
+	lsn := l.next
+	l.next++
+	l.queue = appendFrame(l.queue, &f, lsn, sum)
+	return lsn, nil
+}
+
+func (l *Log) usable() error {
+	if l.closed {
+		return opError("append to", l.dir, -1, ErrClosed)
+	}
+	return l.err
+}
+
+// First returns the number of the oldest frame that is still there.
+func (l *Log) First() LSN {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.segs[0].first
+}
+
+// Next returns the number that the next frame will have.
+func (l *Log) Next() LSN {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.next
+}
+
+// Stats returns what the log has done so far.
+func (l *Log) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stats
+}
+
+// Close commits what has been appended and closes the log. Only Stats may be
+// called afterwards. If the commit fails the log is closed all the same.
+func (l *Log) Close() error {
+	err := l.Commit(context.Background())
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return opError("close", l.dir, -1, ErrClosed)
+	}
+	l.closed = true // from here on nobody becomes the leader
+	done := l.done
+	l.mu.Unlock()
+	if done != nil {
+		<-done
+	}
+	l.truncating.Lock()
+	defer l.truncating.Unlock()
+	if cerr := l.file.Close(); err == nil {
+		err = opError("close", l.dir, -1, cerr)
+	}
+	if cerr := l.lock.Close(); err == nil {
+		err = opError("unlock", l.dir, -1, cerr)
+	}
+	return err
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package msglog
+
+const raceEnabled = false

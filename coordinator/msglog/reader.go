@@ -1,0 +1,132 @@
+package msglog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+
+	"ckpt/image/vfs"
+)
+
+// A Reader returns the frames of a log in order. It is for one goroutine.
+type Reader struct {
+	fs   vfs.FS
+	segs []segment // still to be read
+	scan *scanner  // nil before the first segment and after the last
+	from LSN
+	err  error
+}
+
+// OpenReader reads the log in dir from a frame on, 0 for the oldest that is
+// there, up to the end that Open would find; it changes nothing. If the log is
+// being written to, NewReader of its Log is the one to use.
+func OpenReader(fsys vfs.FS, dir string, id ID, from LSN) (*Reader, Recovery, error) {
+	segs, _, err := list(fsys, dir, id)
+	if err != nil {
+		return nil, Recovery{}, err
+	}
+	if len(segs) == 0 {
+		return nil, Recovery{}, opError("read", dir, -1, fmt.Errorf("no message log: %w", fs.ErrNotExist))
+	}
+	rec, err := settle(fsys, segs, nil)
+	if err != nil {
+		return nil, Recovery{}, err
+	}
+	r, err := newReader(fsys, dir, segs, from)
+	return r, rec, err
+}
+
+// NewReader reads the log from a frame on, 0 for the oldest that is there, up to
+// what is durable now. Frames that are lost are left out.
+func (l *Log) NewReader(from LSN) (*Reader, error) {
+	l.mu.Lock()
+	closed, segs := l.closed, slices.Clone(l.segs)
+	l.mu.Unlock()
+	if closed {
+		return nil, opError("read", l.dir, -1, ErrClosed)
+	}
+	return newReader(l.fs, l.dir, segs, from)
+}
+
+func newReader(fsys vfs.FS, dir string, segs []segment, from LSN) (*Reader, error) {
+	if from != 0 && from < segs[0].first {
+		return nil, opError("read", dir, -1, fmt.Errorf("frame %d is %w, which begins with frame %d", from, ErrTruncated, segs[0].first))
+	}
+	for len(segs) > 1 && segs[1].first <= from {
+		segs = segs[1:]
+	}
+	return &Reader{fs: fsys, segs: segs, from: from}, nil
+}
+
+// Next returns the next frame and its number; io.EOF at the end. The payload is
+// valid until the call after. Errors stay.
+func (r *Reader) Next() (LSN, Frame, error) {
+	for r.err == nil {
+		h, err := r.read()
+		switch {
+		case err != nil:
+			r.err = err
+			// What is worth reporting is why, not that it cannot be closed.
+			_ = r.Close()
+		case h.lsn >= r.from:
+			return h.lsn, h.Frame, nil
+		}
+	}
+	return 0, Frame{}, r.err
+}
+
+func (r *Reader) read() (head, error) {
+	for {
+		if r.scan == nil {
+			if len(r.segs) == 0 {
+				return head{}, io.EOF
+			}
+			s, err := newScanner(r.fs, &r.segs[0])
+			if errors.Is(err, fs.ErrNotExist) {
+				err = fmt.Errorf("segment is %w: %w", ErrTruncated, err)
+			}
+			if err != nil {
+				return head{}, err
+			}
+			r.scan = s
+		}
+		h, err := r.scan.read()
+		if err != io.EOF {
+			return h, err
+		}
+		if err := r.Close(); err != nil {
+			return head{}, err
+		}
+		r.segs = r.segs[1:]
+	}
+}
+
+// Close closes the file that is being read. After an error or the end there is
+// none.
+func (r *Reader) Close() error {
+	s := r.scan
+	if s == nil {
+		return nil
+	}
+	r.scan = nil
+	return opError("close", s.seg.path, -1, s.close())
+}
+
+// FindMark reads on to the mark of a checkpoint and returns its number in the
+// log. The next frame that the reader returns is the first to be replayed after
+// that checkpoint. It returns ErrNoMark if there is none.
+func (r *Reader) FindMark(checkpoint uint64) (LSN, error) {
+	for {
+		lsn, f, err := r.Next()
+		switch {
+		case err == io.EOF:
+			return 0, fmt.Errorf("%w of checkpoint %d", ErrNoMark, checkpoint)
+		case err != nil:
+			return 0, err
+		case f.Kind == Mark && f.Seq == checkpoint:
+			return lsn, nil
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package msglog
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"ckpt/image/vfs"
+)
+
+// readAhead is the length of a read, and of a step in the search for frames
+// behind a bad one.
+const readAhead = 64 << 10
+
+// A scanner reads the frames of one segment.
+type scanner struct {
+	seg     *segment
+	f       vfs.File
+	in      *bufio.Reader
+	off     int64 // of the next frame
+	end     int64 // of what there is to read
+	next    LSN   // of the next frame
+	group   int64 // where the group of the last frame began
+	payload []byte
+	cut     error // why the tail was cut, once it was
+}
+
+// newScanner opens a segment. If its end is known, everything up to there must be
+// in order; else it ends where the file does or where a torn tail begins.
+func newScanner(fsys vfs.FS, seg *segment) (*scanner, error) {
+	f, err := fsys.Open(seg.path)
+	if err != nil {
+		return nil, opError("open", seg.path, -1, err)
+	}
+	size, err := f.Size()
+	switch {
+	case err != nil:
+		err = opError("read", seg.path, -1, err)
+	case size < seg.end:
+		err = damaged(seg.path, size, "file is %d bytes long and should be %d", size, seg.end)
+	case size < headerSize: // it has been cut since its header was read
+		err = damaged(seg.path, size, "file is %d bytes long", size)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	s := &scanner{seg: seg, f: f, off: headerSize, end: seg.end, next: seg.first, group: -1}
+	if seg.end < 0 {
+		s.end = size
+	}
+	room := s.end - headerSize
+	s.in = bufio.NewReaderSize(io.NewSectionReader(f, headerSize, room), int(min(room, readAhead)))
+	return s, nil
+}
+
+func (s *scanner) close() error { return s.f.Close() }
+
+// A badFrame is the reason why a frame is not accepted.
+type badFrame string
+
+func (e badFrame) Error() string { return string(e) }
+
+// read returns the next frame, io.EOF at the end. Its payload is valid until the
+// next call.
+func (s *scanner) read() (head, error) {
+	if s.off == s.end || s.cut != nil {
+		return head{}, io.EOF
+	}
+	h, err := s.frame()
+	if err == nil {
+		s.off += h.size()
+		s.next++
+		s.group = h.durableUpTo
+		return h, nil
+	}
+	bad, ok := err.(badFrame)
+	if !ok {
+		return head{}, opError("read", s.seg.path, s.off, err)
+	}
+	if s.seg.end >= 0 {
+		return head{}, damaged(s.seg.path, s.off, "%s", bad)
+	}
+	if err := s.proof(bad); err != nil {
+		return head{}, err
+	}
+	s.cut = bad
+	return head{}, io.EOF
+}
+
+func (s *scanner) frame() (head, error) {
+	var b [frameHead]byte
+	if s.end-s.off < frameHead {
+		return head{}, badFrame("head of the frame is cut short")
+	}
+	if _, err := io.ReadFull(s.in, b[:]); err != nil {
+		return head{}, s.short(err)
+	}
+	h, reason := decodeHead(b[:], s.seg.salt)
+	switch {
+	case reason != "":
+		return h, badFrame(reason)
+	case h.lsn != s.next:
+		return h, badFrame(fmt.Sprintf("it is frame %d, not %d", h.lsn, s.next))
+	case h.durableUpTo != s.off && h.durableUpTo != s.group:
+		return h, badFrame(fmt.Sprintf("its group begins at %d, not here and not where the last one did", h.durableUpTo))
+	case h.size() > s.end-s.off:
+		return h, badFrame(fmt.Sprintf("its payload of %d bytes is cut short", h.payload))
+	}
+	room := int(padded(h.payload))
+	if cap(s.payload) < room {
+		s.payload = make([]byte, room)
+	}
+	s.payload = s.payload[:room]
+	if _, err := io.ReadFull(s.in, s.payload); err != nil {
+		return h, s.short(err)
+	}
+	if crc32.Checksum(s.payload[:h.payload], castagnoli) != h.payloadCRC {
+		return h, badFrame("checksum of the payload does not match")
+	}
+	for _, z := range s.payload[h.payload:] {
+		if z != 0 {
+			return h, badFrame("bytes behind the payload are not zero")
+		}
+	}
+	h.Payload = s.payload[:h.payload:h.payload]
+	return h, nil
+}
+
+// short makes an end of the file where there was more a bad frame.
+func (s *scanner) short(err error) error {
+	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+		return badFrame("the file has become shorter")
+	}
+	return err
+}
+
+// proof looks behind a bad frame for one that says that the bad one was durable,
+// and returns the damage if there is one. It looks at heads only, so that no
+// length has to be trusted.
+func (s *scanner) proof(bad badFrame) error {
+	buf := make([]byte, min(readAhead+frameHead, s.end-s.off))
+	for at := s.off + 8; at+frameHead <= s.end; at += readAhead {
+		b := buf[:min(int64(len(buf)), s.end-at)]
+		if n, err := s.f.ReadAt(b, at); n < len(b) {
+			if err == io.EOF {
+				return nil
+			}
+			return opError("read", s.seg.path, at, err)
+		}
+		for i := 0; i+frameHead <= len(b) && i < readAhead; i += 8 {
+			h, reason := decodeHead(b[i:i+frameHead], s.seg.salt)
+			if reason == "" && h.lsn >= s.next && h.durableUpTo > s.off && h.durableUpTo <= at+int64(i) {
+				return damaged(s.seg.path, s.off, "%s; frame %d at offset %d shows that it was durable", bad, h.lsn, at+int64(i))
+			}
+		}
+	}
+	return nil
+}

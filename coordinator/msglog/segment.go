@@ -1,0 +1,217 @@
+package msglog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ckpt/image"
+	"ckpt/image/vfs"
+)
+
+const (
+	magic         = "CKPTLOG\n"
+	formatVersion = 1
+	headerSize    = 256
+	maxJob        = 128
+	headerCRCAt   = headerSize - 4
+	maxNumber     = 1 << 62 // of segments and frames: they never get there
+
+	suffix    = ".seg"
+	tmpSuffix = ".tmp"
+	lockName  = "lock"
+)
+
+// An ID says whose log it is.
+type ID struct {
+	Job  string
+	Rank int
+}
+
+func (id ID) check() error {
+	switch {
+	case id.Job == "" || len(id.Job) > maxJob || strings.ContainsRune(id.Job, 0):
+		return fmt.Errorf("job name %q is not valid", id.Job)
+	case id.Rank < 0 || id.Rank > math.MaxInt32:
+		return fmt.Errorf("rank %d is out of range", id.Rank)
+	}
+	return nil
+}
+
+// A header is that of a segment.
+type header struct {
+	id      ID
+	number  uint64
+	first   LSN
+	prevEnd int64 // bytes of the previous segment that count
+}
+
+func (h *header) encode() []byte {
+	le := binary.LittleEndian
+	b := make([]byte, headerSize)
+	copy(b, magic)
+	le.PutUint32(b[8:], formatVersion)
+	le.PutUint32(b[12:], headerSize)
+	le.PutUint64(b[16:], h.number)
+	le.PutUint64(b[24:], uint64(h.first))
+	le.PutUint64(b[32:], uint64(h.prevEnd))
+	le.PutUint32(b[40:], uint32(h.id.Rank))
+	le.PutUint16(b[44:], uint16(len(h.id.Job)))
+	copy(b[48:48+maxJob], h.id.Job)
+	le.PutUint32(b[headerCRCAt:], crc32.Checksum(b[:headerCRCAt], castagnoli))
+	return b
+}
+
+func decodeHeader(path string, b []byte) (header, error) {
+	le := binary.LittleEndian
+	var h header
+	if len(b) < headerSize || string(b[:8]) != magic {
+		return h, damaged(path, 0, "no header of a message log")
+	}
+	if le.Uint32(b[headerCRCAt:]) != crc32.Checksum(b[:headerCRCAt], castagnoli) {
+		return h, damaged(path, 0, "checksum of the header does not match")
+	}
+	if v := le.Uint32(b[8:]); v > formatVersion {
+		return h, opError("read", path, 0, fmt.Errorf("message log format %d: %w", v, image.ErrNewerVersion))
+	}
+	nameLen, prevEnd := int(le.Uint16(b[44:])), le.Uint64(b[32:])
+	if nameLen > maxJob || prevEnd > math.MaxInt64 {
+		return h, damaged(path, 0, "field of the header is out of range")
+	}
+	h = header{
+		id:      ID{Job: string(b[48 : 48+nameLen]), Rank: int(int32(le.Uint32(b[40:])))},
+		number:  le.Uint64(b[16:]),
+		first:   LSN(le.Uint64(b[24:])),
+		prevEnd: int64(prevEnd),
+	}
+	// One header has one encoding: unused bytes are zero.
+	follows := h.prevEnd >= headerSize
+	if h.id.check() != nil || h.number-1 >= maxNumber || h.first-1 >= maxNumber || follows != (h.number > 1) || !follows && h.prevEnd != 0 || string(h.encode()) != string(b[:headerSize]) {
+		return h, damaged(path, 0, "field of the header is out of range")
+	}
+	return h, nil
+}
+
+// A segment is one file of a log.
+type segment struct {
+	header
+	salt uint32 // the checksum of the header, which those of the frames continue
+	path string
+	end  int64 // bytes that count; -1 as long as that is not known
+}
+
+func newSegment(dir string, h header, end int64) segment {
+	return segment{header: h, salt: binary.LittleEndian.Uint32(h.encode()[headerCRCAt:]), path: segmentPath(dir, h.number), end: end}
+}
+
+func segmentPath(dir string, number uint64) string {
+	return filepath.Join(dir, fmt.Sprintf("%08d%s", number, suffix))
+}
+
+// list returns the segments of a log, oldest first, and what was left behind by
+// a crash. The end of the last segment is not known yet.
+func list(fsys vfs.FS, dir string, id ID) (segs []segment, debris []string, err error) {
+	entries, err := fsys.ReadDir(dir)
+	if err != nil {
+		return nil, nil, opError("open", dir, -1, err)
+	}
+	var numbers []uint64
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), suffix+tmpSuffix) {
+			debris = append(debris, filepath.Join(dir, e.Name()))
+			continue
+		}
+		base, ok := strings.CutSuffix(e.Name(), suffix)
+		n, err := strconv.ParseUint(base, 10, 64)
+		if ok && err == nil && filepath.Base(segmentPath(dir, n)) == e.Name() {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	for i, n := range numbers {
+		path := segmentPath(dir, n)
+		if i > 0 && n != numbers[i-1]+1 {
+			return nil, nil, damaged(segmentPath(dir, numbers[i-1]+1), 0, "the segment is missing, %d is there", n)
+		}
+		h, err := readHeader(fsys, path)
+		if err != nil {
+			return nil, nil, err
+		}
+		switch {
+		case h.id != id:
+			return nil, nil, opError("open", path, -1, fmt.Errorf("%w: it is of rank %d of job %s, not of rank %d of job %s", image.ErrOtherJob, h.id.Rank, h.id.Job, id.Rank, id.Job))
+		case h.number != n:
+			return nil, nil, damaged(path, 0, "it is segment %d", h.number)
+		}
+		if i > 0 {
+			prev := &segs[i-1]
+			if h.first < prev.first {
+				return nil, nil, damaged(path, 0, "it begins with frame %d, the segment before with %d", h.first, prev.first)
+			}
+			prev.end = h.prevEnd
+		}
+		segs = append(segs, newSegment(dir, h, -1))
+	}
+	return segs, debris, nil
+}
+
+func readHeader(fsys vfs.FS, path string) (header, error) {
+	f, err := fsys.Open(path)
+	if err != nil {
+		return header{}, opError("open", path, -1, err)
+	}
+	defer f.Close()
+	var b [headerSize]byte
+	n, err := f.ReadAt(b[:], 0)
+	if err != nil && err != io.EOF {
+		return header{}, opError("read", path, 0, err)
+	}
+	return decodeHeader(path, b[:n])
+}
+
+// createSegment makes a segment durable, header and name. It replaces one of the
+// same number, which must not hold a frame that counts.
+func createSegment(fsys vfs.FS, dir string, h header, sync func(func() error) error) (segment, vfs.File, error) {
+	s := newSegment(dir, h, headerSize)
+	tmp := s.path + tmpSuffix
+	if err := fsys.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return s, nil, opError("remove", tmp, -1, err)
+	}
+	f, err := fsys.Create(tmp)
+	if err != nil {
+		return s, nil, opError("create", tmp, -1, err)
+	}
+	err = writeAt(f, tmp, h.encode(), 0)
+	if err == nil {
+		err = opError("sync", tmp, -1, sync(f.Sync))
+	}
+	if err == nil {
+		err = opError("rename", s.path, -1, fsys.Rename(tmp, s.path))
+	}
+	if err == nil {
+		err = opError("sync", dir, -1, sync(func() error { return fsys.SyncDir(dir) }))
+	}
+	if err != nil {
+		f.Close()
+		// Best effort: it is swept when the log is opened.
+		_ = fsys.Remove(tmp)
+		return s, nil, err
+	}
+	return s, f, nil
+}
+
+func writeAt(f vfs.File, path string, b []byte, off int64) error {
+	n, err := f.WriteAt(b, off)
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	return opError("write", path, off, err)
+}

@@ -1,0 +1,288 @@
+package diagram
+
+import (
+	"fmt"
+	"image/color"
+	"io"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	// The formats.
+	_ "gonum.org/v1/plot/vg/vgimg"
+	_ "gonum.org/v1/plot/vg/vgpdf"
+	_ "gonum.org/v1/plot/vg/vgsvg"
+
+	"ckpt/coordinator/recovery"
+)
+
+// A Figure is what is drawn.
+type Figure struct {
+	History *recovery.History
+	Line    *recovery.Line        // of History; nil draws none
+	Garbage *recovery.Garbage     // of History; marks what can be removed
+	Useless []recovery.Checkpoint // marked as well
+	Title   string
+	Axis    string // what State.At measures, such as "time (s)"; "" for the default
+}
+
+// The colours.
+var (
+	black  = color.RGBA{0, 0, 0, 255}
+	ink    = color.RGBA{60, 60, 60, 255}
+	grey   = color.RGBA{90, 90, 90, 255}
+	pale   = color.RGBA{168, 168, 168, 255}
+	shade  = color.RGBA{250, 228, 214, 255}
+	blue   = color.RGBA{0, 114, 178, 255}
+	green  = color.RGBA{0, 158, 115, 255}
+	red    = color.RGBA{213, 94, 0, 255}
+	purple = color.RGBA{204, 121, 167, 255}
+	white  = color.RGBA{255, 255, 255, 255}
+)
+
+const (
+	margin    = vg.Length(12)
+	arrowHead = vg.Length(5)
+	// maxArrows is how many messages can be told apart.
+	maxArrows = 500
+)
+
+// Draw writes the figure in the format "svg", "png" or "pdf".
+func Draw(w io.Writer, format string, f Figure) error {
+	if len(f.History.Ranks) == 0 {
+		return fmt.Errorf("draw a history: it has no ranks")
+	}
+	for r := range f.History.Ranks {
+		if len(f.History.Ranks[r].Checkpoints) == 0 {
+			return fmt.Errorf("draw a history: rank %d has no checkpoint", r)
+		}
+	}
+	d := newDrawing(f)
+	canvas, err := draw.NewFormattedCanvas(d.width, d.height, format)
+	if err != nil {
+		return fmt.Errorf("draw a history: %w", err)
+	}
+	d.Canvas = draw.NewCanvas(canvas, d.width, d.height)
+	d.all()
+	if _, err := canvas.WriteTo(w); err != nil {
+		return fmt.Errorf("draw a history: %w", err)
+	}
+	return nil
+}
+
+// A drawing is a figure with its measures.
+type drawing struct {
+	draw.Canvas
+	Figure
+	axis          axis
+	arrows        []arrow
+	hidden        int // arrows left out
+	keys          []key
+	width, height vg.Length
+	left, right   vg.Length // of the rank lines
+	top, row      vg.Length // of the first rank, between ranks
+	bottom        vg.Length // of the last rank
+	small         vg.Length // font size beside marks, 0 if there is no room
+}
+
+func newDrawing(f Figure) *drawing {
+	d := &drawing{Figure: f, axis: newAxis(f.History)}
+	d.arrows, d.hidden = findArrows(f, d.axis)
+	n, marks := len(f.History.Ranks), 0
+	for r := range f.History.Ranks {
+		marks = max(marks, len(f.History.Ranks[r].Checkpoints))
+	}
+	area := min(max(vg.Length(max(26*marks, 9*len(d.arrows)/n)), 500), 1000)
+	d.row = min(max(vg.Length(800/n), 13), 60)
+	d.left = margin + 42
+	if n > 16 {
+		d.left = margin + 22
+	}
+	d.right = d.left + area
+	d.width = d.right + 3*margin
+	d.keys = d.legend()
+	rows := d.place(d.keys)
+	head := margin
+	if f.Title != "" {
+		head += 20
+	}
+	foot := 34 + vg.Length(rows)*16 + margin
+	d.height = head + d.row*vg.Length(n) + foot
+	d.top = d.height - head - d.row/2
+	d.bottom = d.top - d.row*vg.Length(n-1)
+	if d.row >= 24 {
+		d.small = 8
+	}
+	return d
+}
+
+func (d *drawing) y(rank int) vg.Length { return d.top - vg.Length(rank)*d.row }
+
+func (d *drawing) x(at float64) vg.Length {
+	return d.left + vg.Length((at-d.axis.min)/(d.axis.max-d.axis.min))*(d.right-d.left)
+}
+
+func style(size vg.Length, c color.Color) text.Style {
+	return text.Style{Color: c, Font: font.From(font.Font{Typeface: "Liberation", Variant: "Sans"}, size), Handler: plot.DefaultTextHandler}
+}
+
+func (d *drawing) write(size vg.Length, c color.Color, x, y vg.Length, ax text.XAlignment, ay text.YAlignment, s string) {
+	sty := style(size, c)
+	sty.XAlign, sty.YAlign = ax, ay
+	d.FillText(sty, vg.Point{X: x, Y: y}, s)
+}
+
+func (d *drawing) rect(c color.Color, x0, y0, x1, y1 vg.Length) {
+	d.FillPolygon(c, []vg.Point{{X: x0, Y: y0}, {X: x1, Y: y0}, {X: x1, Y: y1}, {X: x0, Y: y1}})
+}
+
+func (d *drawing) all() {
+	d.rect(white, 0, 0, d.width, d.height)
+	if d.Title != "" {
+		d.write(12, black, d.left, d.height-margin, text.XLeft, text.YTop, d.Title)
+	}
+	d.drawLost()
+	d.drawRanks()
+	for _, weight := range []int{0, 1} { // what matters goes on top
+		for _, a := range d.arrows {
+			if a.kind.weight() == weight {
+				d.drawArrow(a)
+			}
+		}
+	}
+	d.drawLine()
+	d.drawMarks()
+	d.drawAxis()
+	d.drawKeys()
+}
+
+// drawLost shades what each rank loses.
+func (d *drawing) drawLost() {
+	if d.Line == nil {
+		return
+	}
+	half := d.row * 0.36
+	for r, p := range d.Line.Places {
+		if !p.Current {
+			d.rect(shade, d.x(d.axis.at(r, p.Index)), d.y(r)-half, d.x(d.axis.end(r)), d.y(r)+half)
+		}
+	}
+}
+
+func (d *drawing) drawRanks() {
+	size := min(10, d.row*0.72)
+	for r := range d.History.Ranks {
+		name := fmt.Sprint(r)
+		if len(d.History.Ranks) <= 16 {
+			name = "rank " + name
+		}
+		d.write(size, black, d.left-8, d.y(r), text.XRight, text.YCenter, name)
+		end := d.x(d.axis.end(r))
+		d.StrokeLine2(draw.LineStyle{Color: ink, Width: 0.8}, d.left, d.y(r), end, d.y(r))
+		if d.Line != nil && slices.Contains(d.Line.Failed, r) {
+			d.cross(end, d.y(r), min(5, d.row*0.35))
+		}
+	}
+}
+
+func (d *drawing) cross(x, y, half vg.Length) {
+	sty := draw.LineStyle{Color: red, Width: 2}
+	d.StrokeLine2(sty, x-half, y-half, x+half, y+half)
+	d.StrokeLine2(sty, x-half, y+half, x+half, y-half)
+}
+
+// drawLine draws the recovery line from above the first rank to below the last.
+func (d *drawing) drawLine() {
+	if d.Line == nil {
+		return
+	}
+	var pts []vg.Point
+	for r, p := range d.Line.Places {
+		pts = append(pts, vg.Point{X: d.x(d.axis.at(r, p.Index)), Y: d.y(r)})
+	}
+	first, last := pts[0], pts[len(pts)-1]
+	first.Y += d.row * 0.45
+	last.Y -= d.row * 0.45
+	pts = append(append([]vg.Point{first}, pts...), last)
+	d.StrokeLines(draw.LineStyle{Color: green, Width: 2.2}, pts)
+}
+
+// drawMarks draws the states and their numbers.
+func (d *drawing) drawMarks() {
+	half := min(7, d.row*0.3)
+	for r := range d.History.Ranks {
+		labelled := vg.Length(-100)
+		for k, s := range d.History.Ranks[r].Checkpoints {
+			x, y := d.x(d.axis.at(r, k)), d.y(r)
+			d.mark(d.markOf(r, k), x, y, half)
+			if label := fmt.Sprint(s.Number); d.small > 0 && !s.Logged && x-labelled > 4+5*vg.Length(len(label)) {
+				d.write(d.small, ink, x+4, y+4, text.XLeft, text.YBottom, label)
+				labelled = x
+			}
+		}
+	}
+}
+
+// A markKind is how a state is drawn.
+type markKind uint8
+
+const (
+	storedMark markKind = iota
+	removableMark
+	uselessMark
+	loggedMark
+	removableLogMark
+)
+
+func (d *drawing) markOf(r, k int) markKind {
+	removable := d.Garbage != nil && slices.Contains(d.Garbage.Remove[r], k)
+	switch {
+	case d.History.Ranks[r].Checkpoints[k].Logged && removable:
+		return removableLogMark
+	case d.History.Ranks[r].Checkpoints[k].Logged:
+		return loggedMark
+	case slices.Contains(d.Useless, recovery.Checkpoint{Rank: r, Index: k}):
+		return uselessMark
+	case removable:
+		return removableMark
+	}
+	return storedMark
+}
+
+func (d *drawing) mark(kind markKind, x, y, half vg.Length) {
+	const w = vg.Length(1.6)
+	switch kind {
+	case loggedMark:
+		d.DrawGlyphNoClip(draw.GlyphStyle{Color: black, Radius: half * 0.5, Shape: draw.CircleGlyph{}}, vg.Point{X: x, Y: y})
+	case removableLogMark:
+		d.DrawGlyphNoClip(draw.GlyphStyle{Color: white, Radius: half * 0.5, Shape: draw.CircleGlyph{}}, vg.Point{X: x, Y: y})
+		d.DrawGlyphNoClip(draw.GlyphStyle{Color: grey, Radius: half * 0.5, Shape: draw.RingGlyph{}}, vg.Point{X: x, Y: y})
+	case removableMark:
+		d.rect(white, x-w, y-half, x+w, y+half)
+		d.StrokeLines(draw.LineStyle{Color: grey, Width: 0.8}, []vg.Point{{X: x - w, Y: y - half}, {X: x + w, Y: y - half}, {X: x + w, Y: y + half}, {X: x - w, Y: y + half}, {X: x - w, Y: y - half}})
+	case uselessMark:
+		d.rect(purple, x-w, y-half, x+w, y+half)
+		d.StrokeLine2(draw.LineStyle{Color: purple, Width: 1.4}, x-half*0.8, y+half*0.6, x+half*0.8, y-half*0.6)
+	default:
+		d.rect(black, x-w, y-half, x+w, y+half)
+	}
+}
+
+func (d *drawing) drawAxis() {
+	y := d.bottom - d.row/2 - 4
+	line := draw.LineStyle{Color: grey, Width: 0.6}
+	d.StrokeLine2(line, d.left, y, d.right, y)
+	for _, t := range d.axis.ticks() {
+		d.StrokeLine2(line, d.x(t), y, d.x(t), y-3)
+		d.write(8, grey, d.x(t), y-4, text.XCenter, text.YTop, fmt.Sprint(t))
+	}
+	label := d.Axis
+	if label == "" {
+		label = d.axis.label
+	}
+	d.write(9, ink, d.right, y-14, text.XRight, text.YTop, label)
+}

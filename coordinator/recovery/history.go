@@ -1,0 +1,177 @@
+package recovery
+
+import (
+	"errors"
+	"fmt"
+)
+
+// A State is one that a rank can go back to, or is in.
+type State struct {
+	// Number is that of the checkpoint, 0 for the beginning of the job. That of
+	// a Logged state is the number of the checkpoint that it is rebuilt from.
+	Number    int
+	Iteration int // iterations completed
+	// Sent and Received count the messages exchanged with each peer since the
+	// job began, up to this state. Entries that are missing at the end are 0.
+	Sent, Received []uint64
+	// Logged says that the state is no checkpoint but is rebuilt from the last
+	// one before it by replaying the log.
+	Logged bool
+	// At is where the state is drawn: seconds since the job began, or whatever
+	// measures its progress. Nothing else uses it.
+	At float64
+}
+
+func (s *State) sent(peer int) uint64 {
+	if peer < len(s.Sent) {
+		return s.Sent[peer]
+	}
+	return 0
+}
+
+func (s *State) received(peer int) uint64 {
+	if peer < len(s.Received) {
+		return s.Received[peer]
+	}
+	return 0
+}
+
+// A Rank is the past of one rank.
+type Rank struct {
+	// Checkpoints are the states that the rank can go back to, oldest first. The
+	// first one is its initial state, or the oldest that garbage collection has
+	// left.
+	Checkpoints []State
+	// Current is the state the rank is in, or was in when it failed. It is not
+	// stored: only a rank that has not failed can keep it. Of a failed rank it
+	// may be nil; it then only serves to tell how much is lost.
+	Current *State
+}
+
+// A History is the past of a job.
+type History struct {
+	Ranks []Rank
+	// Messages, if known, are drawn. Nothing else uses them.
+	Messages []Message
+}
+
+// A Message is one message, for drawing.
+type Message struct {
+	From, To           int
+	Seq                uint64 // in its channel, from 1
+	SentAt, ReceivedAt float64
+	Received           bool // false: it has not arrived
+}
+
+// ErrNoLine says that not even the oldest states of all ranks are consistent. It
+// cannot happen while the initial states are there, nor after a garbage
+// collection as Collect says.
+var ErrNoLine = errors.New("no consistent set of checkpoints")
+
+// An Error says what is wrong with a History.
+type Error struct {
+	Rank   int
+	State  int // index in Checkpoints; their number means the current state, -1 none of them
+	Reason string
+}
+
+func (e *Error) Error() string {
+	if e.State < 0 {
+		return fmt.Sprintf("history of rank %d: %s", e.Rank, e.Reason)
+	}
+	return fmt.Sprintf("history of rank %d, state %d: %s", e.Rank, e.State, e.Reason)
+}
+
+// check returns what is wrong with the history in itself: counters that fall,
+// checkpoints in disorder. The current states of the ranks in ignore are not
+// looked at.
+func (h *History) check(ignore []bool) error {
+	for r := range h.Ranks {
+		states := h.Ranks[r].Checkpoints
+		if len(states) == 0 {
+			return &Error{r, -1, "no checkpoint, not even the initial state"}
+		}
+		if states[0].Logged {
+			return &Error{r, 0, "no checkpoint before it to rebuild it from"}
+		}
+		for k := range states {
+			if err := h.checkState(r, k, &states[k]); err != nil {
+				return err
+			}
+		}
+		if cur := h.Ranks[r].Current; cur != nil && !ignore[r] {
+			if err := h.checkState(r, len(states), cur); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (h *History) checkState(r, k int, s *State) error {
+	n := len(h.Ranks)
+	if len(s.Sent) > n || len(s.Received) > n {
+		return &Error{r, k, fmt.Sprintf("counters of %d peers in a job of %d ranks", max(len(s.Sent), len(s.Received)), n)}
+	}
+	if k == 0 {
+		return nil
+	}
+	states := h.Ranks[r].Checkpoints
+	prev := &states[k-1]
+	switch {
+	case k < len(states) && s.Number < prev.Number, k < len(states) && !s.Logged && s.Number == prev.Number:
+		return &Error{r, k, fmt.Sprintf("checkpoint %d comes after checkpoint %d", s.Number, prev.Number)}
+	case k < len(states) && s.Logged && s.Number != prev.Number:
+		return &Error{r, k, fmt.Sprintf("rebuilt from checkpoint %d and follows checkpoint %d", s.Number, prev.Number)}
+	case s.Iteration < prev.Iteration:
+		return &Error{r, k, fmt.Sprintf("iteration %d comes after iteration %d", s.Iteration, prev.Iteration)}
+	}
+	for p := range n {
+		if s.sent(p) < prev.sent(p) {
+			return &Error{r, k, fmt.Sprintf("%d messages sent to rank %d, %d in the state before", s.sent(p), p, prev.sent(p))}
+		}
+		if s.received(p) < prev.received(p) {
+			return &Error{r, k, fmt.Sprintf("%d messages received from rank %d, %d in the state before", s.received(p), p, prev.received(p))}
+		}
+	}
+	return nil
+}
+
+// checkMoment checks that the current states of the ranks that know theirs
+// belong to one moment.
+func (h *History) checkMoment(ignore []bool) error {
+	for i := range h.Ranks {
+		now := h.Ranks[i].Current
+		if now == nil || ignore[i] {
+			continue
+		}
+		for j := range h.Ranks {
+			if i == j {
+				continue
+			}
+			s, k := h.latest(j, ignore[j])
+			if got, sent := s.received(i), now.sent(j); got > sent {
+				return &Error{j, k, fmt.Sprintf("%d messages received from rank %d, which has sent %d", got, i, sent)}
+			}
+		}
+	}
+	return nil
+}
+
+// latest returns the last known state of a rank and its index.
+func (h *History) latest(r int, stored bool) (*State, int) {
+	states := h.Ranks[r].Checkpoints
+	if now := h.Ranks[r].Current; now != nil && !stored {
+		return now, len(states)
+	}
+	return &states[len(states)-1], len(states) - 1
+}
+
+// base returns the index of the checkpoint that state k of a rank is, or is
+// rebuilt from.
+func (r *Rank) base(k int) int {
+	for k < len(r.Checkpoints) && r.Checkpoints[k].Logged {
+		k--
+	}
+	return k
+}

@@ -1,0 +1,123 @@
+package recovery
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// textSteps is how many steps Text prints; of a longer list the first and the
+// last ones.
+const textSteps = 20
+
+// Text prints a line as a table for a terminal of 80 columns, then the steps that
+// led to it. With garbage, which may be nil, it also tells what can be removed.
+func Text(w io.Writer, l *Line, g *Garbage) error {
+	out := bufio.NewWriter(w)
+	fmt.Fprintf(out, "recovery line after the failure of %s\nmessages in transit are %s\n\n", rankList(l.Failed),
+		map[InTransit]string{Forbidden: "lost", Allowed: "replayed"}[l.Options.InTransit])
+	row := func(rank, from, checkpoints, iterations, removable string) {
+		line := fmt.Sprintf("%5s  %-37s %11s %10s", rank, from, checkpoints, iterations)
+		if g != nil {
+			line += fmt.Sprintf(" %9s", removable)
+		}
+		fmt.Fprintln(out, strings.TrimRight(line, " "))
+	}
+	row("", "", "checkpoints", "iterations", "states")
+	row("rank", "goes on from", "lost", "lost", "removable")
+	var checkpoints, iterations, removable int
+	for r, p := range l.Places {
+		gone := 0
+		if g != nil {
+			gone = len(g.Remove[r])
+		}
+		row(fmt.Sprint(r), p.describe(), fmt.Sprint(p.LostCheckpoints), fmt.Sprint(p.LostIterations), fmt.Sprint(gone))
+		checkpoints, iterations, removable = checkpoints+p.LostCheckpoints, iterations+p.LostIterations, removable+gone
+	}
+	row("all", "", fmt.Sprint(checkpoints), fmt.Sprint(iterations), fmt.Sprint(removable))
+
+	switch l.Depth {
+	case 0:
+		fmt.Fprintf(out, "\nno domino effect: no other rank goes back\n")
+	case 1:
+		fmt.Fprintf(out, "\ndomino effect of 1 wave\n")
+	default:
+		fmt.Fprintf(out, "\ndomino effect of %d waves\n", l.Depth)
+	}
+	for i, s := range l.Steps {
+		if hidden := len(l.Steps) - textSteps; hidden > 1 && i >= textSteps/2 && i < textSteps/2+hidden {
+			if i == textSteps/2 {
+				fmt.Fprintf(out, "      … %d more steps\n", hidden)
+			}
+			continue
+		}
+		fmt.Fprintf(out, "%5d  %s\n", s.Wave, s.explain())
+	}
+	return out.Flush()
+}
+
+// describe says what the rank goes on from.
+func (p *Place) describe() string {
+	switch {
+	case p.Current:
+		return fmt.Sprintf("its current state, iteration %d", p.State.Iteration)
+	case p.State.Number == 0 && !p.State.Logged:
+		return "the beginning"
+	}
+	return fmt.Sprintf("%s, iteration %d", p.State.name(), p.State.Iteration)
+}
+
+// name says which stored state it is.
+func (s *State) name() string {
+	switch {
+	case s.Number == 0 && s.Logged:
+		return "the beginning and log"
+	case s.Number == 0:
+		return "the beginning"
+	case s.Logged:
+		return fmt.Sprintf("checkpoint %d and log", s.Number)
+	}
+	return fmt.Sprintf("checkpoint %d", s.Number)
+}
+
+// explain says what a step is and why it was taken.
+func (s *Step) explain() string {
+	c := s.Cause
+	messages := fmt.Sprintf("message %d", c.First)
+	if c.First != c.Last {
+		messages = fmt.Sprintf("messages %d–%d", c.First, c.Last)
+	}
+	switch c.Kind {
+	case Orphan:
+		return fmt.Sprintf("rank %d to %s: had %s of rank %d, unsent now", s.Rank, s.State.name(), messages, c.Peer)
+	case Lost:
+		return fmt.Sprintf("rank %d to %s: rank %d would miss %s", s.Rank, s.State.name(), c.Peer, messages)
+	}
+	return fmt.Sprintf("rank %d failed: to %s", s.Rank, s.State.name())
+}
+
+// rankList names ranks, in full as long as they fit into a line.
+func rankList(ranks []int) string {
+	switch len(ranks) {
+	case 0:
+		return "no rank"
+	case 1:
+		return fmt.Sprintf("rank %d", ranks[0])
+	}
+	if len(ranks) > 4 {
+		return fmt.Sprintf("%d ranks", len(ranks))
+	}
+	s := "ranks "
+	for i, r := range ranks {
+		switch {
+		case i == 0:
+		case i == len(ranks)-1:
+			s += " and "
+		default:
+			s += ", "
+		}
+		s += fmt.Sprint(r)
+	}
+	return s
+}
