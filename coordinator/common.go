@@ -21,11 +21,11 @@ type commonFiles struct {
 }
 
 // commonFiles returns nil if every rank writes a file of its own.
-func (s *Spec) commonFiles(mapping Mapping) (*commonFiles, error) {
+func (s *Spec) commonFiles(mapping Mapping, ranks []int) (*commonFiles, error) {
 	if s.WritePath.Layout == "" || s.WritePath.Layout == plan.PerRank {
 		return nil, nil
 	}
-	g := &commonFiles{settings: s.WritePath, ranks: placesOf(mapping)}
+	g := &commonFiles{settings: s.WritePath, ranks: placesOf(mapping, ranks)}
 	var err error
 	g.files, err = image.GroupFiles(g.settings, g.ranks)
 	return g, err
@@ -34,19 +34,21 @@ func (s *Spec) commonFiles(mapping Mapping) (*commonFiles, error) {
 // Layout returns the settings of the write path as they take effect; an error may
 // be a *plan.SettingError.
 func (s *Spec) Layout() (plan.Settings, error) {
-	p, err := plan.New(placesOf(s.Mapping), s.WritePath)
+	p, err := plan.New(placesOf(s.Mapping, s.groups(s.Mapping)[0]), s.WritePath)
 	if err != nil {
 		return plan.Settings{}, err
 	}
 	return p.Settings, nil
 }
 
-func placesOf(mapping Mapping) []plan.Source {
-	var ranks []plan.Source
-	for rank, node := range mapping.Nodes() {
-		ranks = append(ranks, plan.Source{Rank: rank, Node: node})
+// placesOf returns ranks and their nodes.
+func placesOf(mapping Mapping, ranks []int) []plan.Source {
+	nodes := mapping.Nodes()
+	var places []plan.Source
+	for _, rank := range ranks {
+		places = append(places, plan.Source{Rank: rank, Node: nodes[rank]})
 	}
-	return ranks
+	return places
 }
 
 // kind returns that of the files.
@@ -129,14 +131,14 @@ func (r *rank) commonNetwork(ctx context.Context, number int) (*commonNetwork, e
 			return nil, err
 		}
 	}
-	n := &commonNetwork{gatherer: r.gatherer, ctx: ctx, link: r.link, number: number, ranks: r.cfg.Spec.NP, told: r.told}
+	n := &commonNetwork{gatherer: r.gatherer, ctx: ctx, link: r.link, number: number, ranks: len(r.state.common.ranks), told: r.told}
 	all, err := n.Exchange(ctx, []byte(r.gatherer.address()))
 	if err != nil {
 		return nil, err
 	}
-	peers := make([]string, len(all))
+	peers := make([]string, r.cfg.Spec.NP)
 	for i, b := range all {
-		peers[i] = string(b)
+		peers[r.state.common.ranks[i].Rank] = string(b)
 	}
 	r.gatherer.setPeers(peers)
 	return n, nil

@@ -6,15 +6,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
-	"maps"
 	"net"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/image"
 	"ckpt/image/vfs"
 )
@@ -38,7 +37,7 @@ type driver struct {
 	network  string                // of the listener: unix; tests also measure tcp
 	watch    func(protocol.Action) // of tests, told of each action before it is done; may be nil
 
-	machine *protocol.Coordinator
+	machine *supervisor.Supervisor
 	since   time.Time
 	mail    chan func()
 	done    chan struct{} // closed when the loop has ended
@@ -53,6 +52,7 @@ type driver struct {
 	inject   *injector
 	groups   []*group
 	groupOf  []int // of each rank
+	line     groupLine
 
 	checks     int    // of the room for a checkpoint
 	fs         vfs.FS // of the store
@@ -60,7 +60,7 @@ type driver struct {
 	full       error    // why the run was stopped, if the storage was full
 	trusted    string   // path of a library zone that was verified
 	prunes     []func() // waiting for the checkpoints under way
-	began      bool     // all ranks compute, or did
+	computes   bool     // all ranks compute, or did
 
 	requests map[int]func(protocol.Answer, *CheckpointEvent, error)
 	// What the actions under way have told; answers to who asked for it follow.
@@ -104,18 +104,19 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 		return nil, err
 	}
 	defer d.close()
-	cfg, err := d.protocolConfig(from)
+	cfg, err := d.supervisorConfig(from)
 	if err != nil {
 		return nil, err
 	}
 	if d.history = openHistory(d.job.Dir()); d.history != nil {
 		defer d.history.Close()
 	}
-	d.machine = protocol.NewCoordinator(cfg)
+	if d.machine, err = supervisor.New(cfg); err != nil {
+		return nil, err
+	}
 	d.parent = cfg.From
-	for _, g := range d.groups {
-		g.line = lineage{slices.Sorted(maps.Keys(cfg.Known))}
-		g.line.restored(cfg.From)
+	for _, k := range cfg.Known {
+		d.groups[k.Group].line.committed(k.Number)
 	}
 	d.since = time.Now()
 	d.result = Result{Type: "result", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mode: d.spec.Mode,
@@ -139,6 +140,9 @@ func (d *driver) protocolConfig(from *image.Manifest) (protocol.Config, error) {
 		Limits: d.limits, Async: d.spec.Async, AutoRestart: d.spec.AutoRestart, Known: map[int]int{}}
 	numbers, err := d.job.Checkpoints()
 	if err != nil {
+		return cfg, err
+	}
+	if cfg.Next, err = d.job.Next(); err != nil {
 		return cfg, err
 	}
 	for _, n := range numbers {
@@ -234,7 +238,7 @@ func (d *driver) loop(ctx context.Context, interrupts <-chan struct{}) {
 			do()
 		case <-timer.C:
 			armed = 0
-			d.step(protocol.Tick{})
+			d.stepJob(protocol.Tick{})
 		case <-interrupts:
 			asked++
 			d.result.Interrupted = true
@@ -255,9 +259,15 @@ func (d *driver) afterInterrupt(a protocol.Answer, _ *CheckpointEvent, _ error) 
 	d.request(protocol.Request{Stop: true, Now: true}, func(protocol.Answer, *CheckpointEvent, error) {})
 }
 
-func (d *driver) step(ev protocol.Event) {
+// stepJob passes an event of the whole job to the protocol.
+func (d *driver) stepJob(ev protocol.Event) { d.stepOf(supervisor.Job, ev) }
+
+// step passes an event of the group to the protocol.
+func (g *group) step(ev protocol.Event) { g.stepOf(g.id, ev) }
+
+func (d *driver) stepOf(group int, ev protocol.Event) {
 	if d.outcome == nil && d.broken == nil {
-		d.perform(d.machine.Step(d.now(), ev))
+		d.perform(d.machine.Step(d.now(), supervisor.Event{Group: group, Event: ev}))
 	}
 }
 
@@ -266,5 +276,5 @@ func (d *driver) request(r protocol.Request, answer func(protocol.Answer, *Check
 	d.nextID++
 	r.ID = d.nextID
 	d.requests[r.ID] = answer
-	d.step(protocol.Requested{Request: r})
+	d.stepJob(protocol.Requested{Request: r})
 }

@@ -25,7 +25,13 @@ func (g *group) spawn(a protocol.Spawn) {
 		return
 	}
 	g.cleanUp()
-	g.gen, g.started = a.Gen, false
+	g.gen, g.started, g.spawned = a.Gen, false, a
+	if a.Fresh {
+		if err := emptyLogs(g.fs, g.job, g.ranks); err != nil {
+			g.broken = err
+			return
+		}
+	}
 	if a.Delay == 0 {
 		g.start(a)
 		return
@@ -148,5 +154,5 @@ func (d *driver) lose(gen, rank int, cause string) {
 		return
 	}
 	m.lost = true
-	d.step(protocol.RankLost{Gen: gen, Rank: rank, Cause: cause})
+	d.group(rank).step(protocol.RankLost{Gen: gen, Rank: rank, Cause: cause})
 }

@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"slices"
+
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
 )
@@ -32,20 +34,28 @@ type group struct {
 	started    bool                       // all ranks compute, or did
 	fellBack   string                     // why a newer checkpoint was not taken
 	taken      *image.Manifest            // the last one
+	spawned    protocol.Spawn             // of the present generation
 }
 
 // formGroups divides the ranks into groups.
 func (d *driver) formGroups() error {
-	all := make([]int, d.spec.NP)
-	for rank := range all {
-		all[rank] = rank
-	}
 	d.groupOf = make([]int, d.spec.NP)
 	d.members = make([]*member, d.spec.NP)
-	common, err := d.spec.commonFiles(d.mapping)
-	d.groups = []*group{{driver: d, ranks: all, common: common}}
-	return err
+	for id, ranks := range d.spec.groups(d.mapping) {
+		common, err := d.spec.commonFiles(d.mapping, ranks)
+		if err != nil {
+			return err
+		}
+		d.groups = append(d.groups, &group{driver: d, id: id, ranks: ranks, common: common})
+		for _, rank := range ranks {
+			d.groupOf[rank] = id
+		}
+	}
+	return nil
 }
+
+// several reports whether the job has more than one group.
+func (d *driver) several() bool { return len(d.groups) > 1 }
 
 // group returns that of a rank.
 func (d *driver) group(rank int) *group { return d.groups[d.groupOf[rank]] }
@@ -58,6 +68,15 @@ func (g *group) first(rank int) int {
 		}
 	}
 	return rank
+}
+
+// firstStart reports, once, that all groups have come to compute.
+func (d *driver) firstStart() bool {
+	if d.computes || slices.ContainsFunc(d.groups, func(g *group) bool { return !g.started }) {
+		return false
+	}
+	d.computes = true
+	return true
 }
 
 // perNode returns how many ranks of the group each node has.

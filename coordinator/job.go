@@ -135,7 +135,7 @@ func Restart(ctx context.Context, opt RestartOptions) (*Result, error) {
 		return nil, err
 	}
 	spec.AutoRestart = spec.AutoRestart || opt.AutoRestart
-	mapping := spec.Mapping
+	was, mapping := spec.Mapping, spec.Mapping
 	if opt.Mapping != nil {
 		if mapping, err = opt.Mapping(spec.NP); err != nil {
 			return nil, err
@@ -149,6 +149,14 @@ func Restart(ctx context.Context, opt RestartOptions) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(spec.groups(mapping)) > 1 {
+		if err := spec.checkRestart(was, opt.Checkpoint); err != nil {
+			return nil, err
+		}
+		if n, err := job.Latest(); err != nil || n == 0 {
+			return runOrFail(ctx, *spec, job, store, mapping, library, opt.Options, err)
+		}
+	}
 	from, err := chooseCheckpoint(job, opt.Checkpoint)
 	if err != nil {
 		return nil, err
@@ -160,6 +168,14 @@ func Restart(ctx context.Context, opt RestartOptions) (*Result, error) {
 		return nil, &foreignBinaryError{from.Number}
 	}
 	return runJob(ctx, *spec, job, store, mapping, library, from, opt.Options)
+}
+
+// runOrFail runs a job that has no checkpoint, but perhaps message logs.
+func runOrFail(ctx context.Context, spec Spec, job *image.Job, store *image.Store, mapping Mapping, library libraryID, opt Options, err error) (*Result, error) {
+	if err != nil {
+		return nil, err
+	}
+	return runJob(ctx, spec, job, store, mapping, library, nil, opt)
 }
 
 // chooseCheckpoint reads the manifest of checkpoint n, 0 for the newest. A

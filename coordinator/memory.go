@@ -52,8 +52,8 @@ func (s *Spec) staging(data int64) int64 {
 // most of which is zero.
 const segmentStaging = 16 << 20
 
-// memory returns the bytes of the data zones of all ranks and of the shared
-// segments of all nodes.
+// memory returns the bytes of the data zones of all ranks and of the segments
+// that the ranks of each group share on each node.
 func (s *Spec) memory() (data, shared int64, err error) {
 	inst, err := s.instance()
 	if err != nil {
@@ -63,8 +63,15 @@ func (s *Spec) memory() (data, shared int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	for _, n := range s.Mapping {
-		shared += mpi.SegmentBytes(flavour, n)
+	nodes := s.Mapping.Nodes()
+	for _, ranks := range s.groups(s.Mapping) {
+		onNode := make(map[int]int)
+		for _, r := range ranks {
+			onNode[nodes[r]]++
+		}
+		for _, n := range onNode {
+			shared += mpi.SegmentBytes(flavour, n)
+		}
 	}
 	return inst.DataBytes() * int64(s.NP), shared, nil
 }

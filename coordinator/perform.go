@@ -1,43 +1,81 @@
 package coordinator
 
-import "ckpt/coordinator/protocol"
+import (
+	"slices"
+
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/protocol/supervisor"
+)
 
 // perform carries the actions of the protocol out, in order.
-func (d *driver) perform(actions []protocol.Action) {
-	g := d.groups[0]
-	for _, a := range actions {
+func (d *driver) perform(actions []supervisor.Action) {
+	for i, tagged := range actions {
+		a := tagged.Action
 		if d.watch != nil {
 			d.watch(a)
 		}
 		d.logAction(a)
-		switch a := a.(type) {
-		case protocol.Send:
-			g.send(a.Message.Rank, a.Message)
-		case protocol.Broadcast:
-			g.broadcast(a.Message)
-		case protocol.Kill:
-			d.kill(a.Rank)
-		case protocol.Spawn:
-			g.spawn(a)
-		case protocol.Prepare:
-			g.prepare(a.Number)
-		case protocol.Commit:
-			g.commit(a.Checkpoint)
-		case protocol.Discard:
-			// At the end, ranks may still be writing: settle ends them first.
-			if _, ends := actions[len(actions)-1].(protocol.Finish); !ends {
-				g.discard(a.Number)
-			}
-		case protocol.Answer:
-			d.answer(a)
-		case protocol.Report:
-			g.report(a.Notice)
-		case protocol.Finish:
-			d.outcome = &a.Outcome
+		if tagged.Group == supervisor.Job {
+			d.performJob(a)
+			continue
 		}
+		d.groups[tagged.Group].perform(a, actions[i:])
 	}
 	d.told.taken, d.told.lost = nil, nil
 	d.startPrunes()
+}
+
+// performJob does what concerns the whole job.
+func (d *driver) performJob(a protocol.Action) {
+	var err error
+	switch a := a.(type) {
+	case protocol.Answer:
+		d.answer(a)
+	case protocol.Collect:
+		if err := d.collect(a); err != nil {
+			d.out.Warn("what is not needed any more was not removed: " + err.Error())
+		}
+	case protocol.Recovery:
+		d.recovered(a)
+	case protocol.Print:
+		err = d.print(a)
+	case protocol.Finish:
+		d.outcome = &a.Outcome
+	}
+	if err != nil {
+		d.broken = err
+	}
+}
+
+// perform does what concerns the group; rest are the actions from this one on.
+func (g *group) perform(a protocol.Action, rest []supervisor.Action) {
+	switch a := a.(type) {
+	case protocol.Send:
+		g.send(a.Message.Rank, a.Message)
+	case protocol.Broadcast:
+		g.broadcast(a.Message)
+	case protocol.Kill:
+		g.kill(a.Rank)
+	case protocol.Spawn:
+		g.spawn(a)
+	case protocol.Prepare:
+		g.prepare(a.Number)
+	case protocol.Commit:
+		g.commit(a.Checkpoint)
+	case protocol.Discard:
+		// At the end, ranks may still be writing: settle ends them first.
+		if !slices.ContainsFunc(rest, func(a supervisor.Action) bool { _, ends := a.Action.(protocol.Finish); return ends }) {
+			g.discard(a.Number)
+		}
+	case protocol.Examine:
+		g.examineLogs(a)
+	case protocol.Forget:
+		if err := g.forget(a.Numbers); err != nil {
+			g.broken = err
+		}
+	case protocol.Report:
+		g.report(a.Notice)
+	}
 }
 
 func (d *driver) send(rank int, m protocol.Message) {

@@ -36,6 +36,12 @@ func Prune(ctx context.Context, job *image.Job, keep int) (*Pruned, error) {
 }
 
 func prune(job *image.Job, keep int, also ...int) (*Pruned, error) {
+	if n, err := job.Latest(); err == nil && n > 0 {
+		if m, err := job.Manifest(n); err == nil && m.Groups > 1 && keep > 0 {
+			return nil, &UsageError{"the ranks of job " + job.Name() + " take checkpoints apart from each other: those that no recovery needs are removed at once",
+				"ckpt prune JOB --keep 0 removes all"}
+		}
+	}
 	removed, freed, err := job.Prune(keep, also...)
 	if err != nil {
 		return nil, err

@@ -37,6 +37,13 @@ type rank struct {
 	proceed chan struct{}
 	failed  chan error // of the application
 
+	// Of a rank with channels to other groups: what the coordinator says of them,
+	// and what came before there was a communicator.
+	channelMail chan any
+	joined      chan *mpi.Comm
+	channelComm *mpi.Comm
+	news        []any
+
 	gatherer *gatherer // of a writer of common files; nil until the first
 
 	iter     atomic.Int64
@@ -50,7 +57,8 @@ type rank struct {
 // OMPI_COMM_WORLD_RANK, SLURM_PROCID). It returns when the coordinator lets it
 // go or is gone.
 func RunRank(ctx context.Context, fsys vfs.FS, getenv func(string) string) error {
-	r := &rank{fs: fsys, mail: make(chan protocol.MemberEvent, 16), told: make(chan protocol.Message, 16), proceed: make(chan struct{}, 1),
+	r := &rank{fs: fsys, mail: make(chan protocol.MemberEvent, 16), told: make(chan protocol.Message, 16),
+		channelMail: make(chan any, 64), joined: make(chan *mpi.Comm, 1), proceed: make(chan struct{}, 1),
 		failed: make(chan error, 1), token: getenv(envToken)}
 	var err error
 	if r.id, err = rankOf(getenv); err != nil {
@@ -71,6 +79,9 @@ func RunRank(ctx context.Context, fsys vfs.FS, getenv func(string) string) error
 		}
 	}()
 	go r.beat(ctx)
+	if r.cfg.Channels != nil {
+		go r.serveNews(ctx)
+	}
 	go r.run(ctx)
 	return r.serve(ctx)
 }
@@ -141,6 +152,10 @@ func (r *rank) serve(ctx context.Context) error {
 				gone <- err
 				return
 			}
+			if m.Kind == protocol.Truncate {
+				r.forChannels(ctx, truncateLog{m.Progress})
+				continue
+			}
 			if m.Kind == protocol.Shares {
 				select {
 				case r.told <- m:
@@ -204,10 +219,23 @@ func (r *rank) act(ctx context.Context, a protocol.MemberAction, order writeOrde
 			}
 			return protocol.WriteDone{Body: encode(report)}
 		})
+	case protocol.Freeze, protocol.Thaw, protocol.Redial, protocol.Trim:
+		r.forChannels(ctx, a)
 	case protocol.CancelDrain:
 		r.cancelDrain()
 	case protocol.CancelWrite:
 		r.cancelWrite()
+	}
+}
+
+// forChannels hands something over to serveNews.
+func (r *rank) forChannels(ctx context.Context, a any) {
+	if r.cfg.Channels == nil {
+		return
+	}
+	select {
+	case r.channelMail <- a:
+	case <-ctx.Done():
 	}
 }
 
@@ -227,7 +255,11 @@ func (r *rank) write(ctx context.Context, number int, order writeOrder) (*writeR
 		recording = newRecording(r.cfg.Job)
 		opt.Trace = recording.of(r.id, r.state.node, number)
 	}
-	report, err := r.state.write(ctx, number, order, r.comm.Pending(), net, opt)
+	snap, err := r.snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	report, err := r.state.write(ctx, number, order, snap, net, opt)
 	if err == nil && recording != nil {
 		report.Trace, err = recording.end()
 	}
@@ -265,30 +297,75 @@ func (r *rank) run(ctx context.Context) {
 		return
 	}
 	r.state = state
+	if err := r.joinEarly(ctx); err != nil {
+		r.link.send(withRank(errorMessage(protocol.SetupFailed, err), r.id))
+		return
+	}
 	r.link.send(protocol.Message{Kind: protocol.Ready, Rank: r.id})
 	if err := r.compute(ctx); err != nil {
 		r.failed <- err
 	}
 }
 
-// compute runs the iterations that are left.
+// compute runs the application from when it may start.
 func (r *rank) compute(ctx context.Context) error {
 	if !r.await(ctx) {
 		return ctx.Err()
 	}
 	// Nobody communicates before all ranks are ready: their memory, the shared
 	// segment included, has been restored by now.
-	comm, err := mpi.Join(mpi.Config{Rank: r.id, Size: r.cfg.Spec.NP, NodeOf: r.cfg.Mapping.Nodes(),
-		Segment: r.state.segment, Listener: r.listener, Peers: r.cfg.Peers, Token: []byte(r.token)})
+	if r.comm == nil {
+		if err := r.openComm(ctx); err != nil {
+			return err
+		}
+	}
+	comm := r.comm
+	return r.iterate(ctx, comm)
+}
+
+// joinEarly has a rank that is alone in its group replay its log before it says
+// that it is ready. What it found out to be of no worth must not come back.
+func (r *rank) joinEarly(ctx context.Context) error {
+	if r.cfg.Channels == nil || len(r.cfg.Group) > 1 {
+		return nil // the others of its group are not ready
+	}
+	if err := r.openComm(ctx); err != nil {
+		return err
+	}
+	if r.cfg.Channels.Line != nil && r.state.log != nil {
+		return r.state.log.Commit(ctx)
+	}
+	return nil
+}
+
+// openComm makes the communicator.
+func (r *rank) openComm(ctx context.Context) error {
+	cfg := mpi.Config{Rank: r.id, Size: r.cfg.Spec.NP, NodeOf: r.cfg.Mapping.Nodes(),
+		Segment: r.state.segment, Listener: r.listener, Peers: r.cfg.Peers, Token: []byte(r.token)}
+	if r.cfg.Channels != nil {
+		var err error
+		if cfg.Channels, err = r.state.openChannels(ctx, r.state.pending); err != nil {
+			return err
+		}
+	}
+	comm, err := mpi.Join(cfg)
 	if err != nil {
 		return err
 	}
+	if r.cfg.Channels != nil {
+		r.joined <- comm
+	}
 	r.comm = comm
-	if len(r.state.pending) > 0 {
+	if r.cfg.Channels == nil && len(r.state.pending) > 0 {
 		if err := comm.RestorePending(r.state.pending); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// iterate runs the iterations that are left.
+func (r *rank) iterate(ctx context.Context, comm *mpi.Comm) error {
 	for iter := r.cfg.Iter + 1; iter <= r.cfg.Spec.Iterations; iter++ {
 		if slices.Contains(r.cfg.Trips, iter) {
 			r.link.send(protocol.Message{Kind: protocol.Tripped, Rank: r.id, Iter: iter})
@@ -298,12 +375,34 @@ func (r *rank) compute(ctx context.Context) error {
 		if err := r.state.app.Step(comm, iter); err != nil {
 			return fmt.Errorf("iteration %d: %w", iter, err)
 		}
+		if err := r.output(comm, iter); err != nil {
+			return err
+		}
 		r.post(ctx, protocol.Reached{Iter: iter, Counts: sent(comm)})
 		if !r.await(ctx) {
 			return ctx.Err()
 		}
 	}
 	r.post(ctx, protocol.Ended{Body: encode(r.state.result())})
+	return nil
+}
+
+// output puts the residual out to the world. The coordinator takes each number
+// once, whoever goes back.
+func (r *rank) output(comm *mpi.Comm, iter int) error {
+	every := r.cfg.Spec.Residuals
+	if every == 0 || r.id != 0 || iter%every != 0 {
+		return nil
+	}
+	number := uint64(iter / every)
+	if r.cfg.Channels != nil {
+		var err error
+		if number, err = comm.Output(); err != nil {
+			return err
+		}
+	}
+	r.link.send(protocol.Message{Kind: protocol.Output, Rank: r.id, Progress: number,
+		Text: fmt.Sprintf("iteration %d: residual %.12e", iter, r.state.app.Residual())})
 	return nil
 }
 

@@ -125,6 +125,9 @@ func (g *group) report(n protocol.Notice) {
 		g.started = true
 		g.result.began = true
 		g.unlinkSegments()
+		if g.several() && !g.firstStart() {
+			return
+		}
 		g.event(&StartEvent{Type: "start", Job: g.job.Name(), App: g.spec.App, NP: g.spec.NP, Mapping: g.mapping,
 			Iterations: g.spec.Iterations, Generation: n.Gen, From: n.From, Iteration: n.Iter})
 	case protocol.CheckpointTaken:
@@ -155,6 +158,9 @@ func (g *group) report(n protocol.Notice) {
 	case protocol.FallingBack:
 		g.fellBack = fmt.Sprintf("checkpoint %d: %s", n.Checkpoint, n.Text)
 	case protocol.Restarting:
+		if g.several() {
+			return // Recovery says it for all groups
+		}
 		g.result.Restarts = append(g.result.Restarts, len(g.ranks))
 		g.event(&RestartEvent{Type: "restart", Ranks: len(g.ranks), From: n.From, Iteration: n.Iter,
 			Generation: n.Gen, Unusable: g.fellBack})

@@ -160,24 +160,24 @@ func (d *driver) fromRank(gen int, m *member, msg protocol.Message) {
 		if p, ok := m.proc.(*externalRank); ok {
 			p.id.Store(int64(msg.Iter))
 		}
-		d.step(protocol.FromRank{Gen: gen, Message: msg})
+		g.step(protocol.FromRank{Gen: gen, Message: msg})
 		g.welcome()
 	case protocol.Tripped:
-		d.step(protocol.FromRank{Gen: gen, Message: msg})
+		g.step(protocol.FromRank{Gen: gen, Message: msg})
 		d.inject.tripped(msg.Rank, msg.Iter)
 	case protocol.Beat:
-		d.step(protocol.FromRank{Gen: gen, Message: msg})
+		g.step(protocol.FromRank{Gen: gen, Message: msg})
 		if now := time.Now(); now.Sub(d.shown) > 200*time.Millisecond {
 			d.shown = now
 			d.out.Event(&ProgressEvent{min(d.machine.Iteration(), d.spec.Iterations), d.spec.Iterations})
 		}
 	case protocol.Share:
-		d.step(protocol.FromRank{Gen: gen, Message: msg}) // a sign of life
+		g.step(protocol.FromRank{Gen: gen, Message: msg}) // a sign of life
 		if all, ok := g.exchange.add(msg); ok {
 			g.broadcast(protocol.Message{Kind: protocol.Shares, Number: msg.Number, Iter: msg.Iter, Body: all})
 		}
 	default:
-		d.step(protocol.FromRank{Gen: gen, Message: msg})
+		g.step(protocol.FromRank{Gen: gen, Message: msg})
 	}
 }
 
@@ -188,10 +188,13 @@ func (g *group) welcome() {
 		return
 	}
 	peers := make([]string, len(g.members))
-	for _, rank := range g.ranks {
-		m := g.members[rank]
+	for rank, m := range g.members {
+		ours := g.groupOf[rank] == g.id
 		if m == nil || !m.hello {
-			return
+			if ours {
+				return
+			}
+			continue // it is announced when it is there
 		}
 		peers[rank] = m.addr
 	}
@@ -200,7 +203,20 @@ func (g *group) welcome() {
 		node := g.nodes[rank]
 		g.members[rank].link.send(protocol.Message{Kind: protocol.Welcome, Rank: rank, Body: encode(welcome{
 			Spec: g.spec, Job: g.job.Name(), StoreDir: g.store, Mapping: g.mapping,
-			Segment: g.segments[node], Sharing: onNode[node], Leads: g.leads(rank), Peers: peers, Trips: g.inject.iterations(rank),
+			Segment: g.segments[node], Sharing: onNode[node], Leads: g.leads(rank), Group: g.ranks, Channels: g.channels(), Peers: peers, Trips: g.inject.iterations(rank),
 			Silence: g.limits.Silence, From: g.restored.number, Iter: g.restored.iter})})
 	}
+}
+
+// channels tells the ranks of the group of those to others, nil if there are none.
+func (g *group) channels() *channelSetup {
+	if !g.several() {
+		return nil
+	}
+	kind, _ := g.spec.log()
+	c := &channelSetup{Kind: kind, Group: g.ranks, Incarnation: uint64(g.gen), Line: g.spawned.Line}
+	for _, of := range g.groupOf {
+		c.Incarnations = append(c.Incarnations, uint64(g.groups[of].gen))
+	}
+	return c
 }

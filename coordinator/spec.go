@@ -23,11 +23,18 @@ type Spec struct {
 	Mapping     Mapping  `json:"mapping"`
 	MPI         string   `json:"mpi"`
 	Mode        string   `json:"mode"`
+	GroupSize   int      `json:"group_size,omitempty"` // ranks of a group, with Semi; 0: those of a node
+	Log         string   `json:"log,omitempty"`        // how messages between groups are logged, as channel.ParseKind takes it
+	Stagger     string   `json:"stagger,omitempty"`    // as supervisor.ParseStagger takes it
+	Jitter      float64  `json:"jitter,omitempty"`     // of each group's schedule, as a fraction of its period
+	Seed        uint64   `json:"seed,omitempty"`       // of Jitter and a random Stagger
 	Schedule    Schedule `json:"schedule"`
 	SharedOnce  bool     `json:"shared_once"`
 	LibraryOnce bool     `json:"library_once"`
 	Codec       string   `json:"codec,omitempty"` // as codec.ParseSetting takes it; empty is none
-	Incremental bool     `json:"incremental,omitempty"`
+	// Residuals has rank 0 put its residual out every so many iterations; 0: never.
+	Residuals   int  `json:"residuals,omitempty"`
+	Incremental bool `json:"incremental,omitempty"`
 	// WritePath says who writes what; the zero value means a file per rank.
 	WritePath plan.Settings `json:"write_path,omitzero"`
 	// Async lets ranks compute on while their memory is written out of a copy, of
@@ -56,7 +63,7 @@ type Schedule struct {
 func NewSpec(inst *dataset.Instance) Spec {
 	return Spec{App: inst.String(), Class: inst.Class, Workload: string(inst.Workload.Source()),
 		NP: inst.NP, Iterations: inst.Iterations, Mapping: Mapping{inst.NP}, MPI: mpi.MPICH.String(),
-		Mode: "coordinated", SharedOnce: true, LibraryOnce: true, Codec: codec.UseAuto.String(), Incremental: true, Trace: true, Launcher: localLauncher, Created: time.Now().UTC()}
+		Mode: Coordinated, SharedOnce: true, LibraryOnce: true, Codec: codec.UseAuto.String(), Incremental: true, Trace: true, Launcher: localLauncher, Created: time.Now().UTC()}
 }
 
 // check refuses what cannot run.
@@ -64,14 +71,16 @@ func (s *Spec) check() error {
 	if _, err := mpi.ParseFlavour(s.MPI); err != nil {
 		return &UsageError{fmt.Sprintf("mpi %q is unknown", s.MPI), "--mpi takes mpich or openmpi"}
 	}
-	if s.Mode != "coordinated" {
-		return &UsageError{fmt.Sprintf("mode %q is unknown", s.Mode), "--mode takes coordinated"}
+	if err := s.checkMode(); err != nil {
+		return err
 	}
 	if _, err := s.codec(); err != nil {
 		return &UsageError{err.Error(), "--codec takes auto, none, gzip, zstd or s2"}
 	}
-	if _, err := s.commonFiles(s.Mapping); err != nil {
-		return err
+	for _, ranks := range s.groups(s.Mapping) {
+		if _, err := s.commonFiles(s.Mapping, ranks); err != nil {
+			return err
+		}
 	}
 	if s.Staging < 0 || s.Staging > 1<<44 {
 		return &UsageError{fmt.Sprintf("staging of %d bytes is out of range", s.Staging), ""}

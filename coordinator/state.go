@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"ckpt/coordinator/app"
 	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/msglog"
 	"ckpt/image"
 	"ckpt/image/exec"
 	"ckpt/image/vfs"
@@ -37,6 +39,8 @@ type state struct {
 	job     *image.Job
 	codec   *image.Codec
 	history *image.History // nil: every checkpoint is complete by itself
+	log     *msglog.Log    // of messages from other groups; may be nil
+	replay  *msglog.Reader // what is replayed of it
 	staging *image.Staging // nil: the rank waits until its memory is written
 	common  *commonFiles   // nil: a file per rank
 	buffers exec.Buffers
@@ -58,7 +62,7 @@ func newState(ctx context.Context, fsys vfs.FS, id int, cfg *welcome) (*state, e
 	if cfg.Spec.Incremental {
 		s.history = image.NewHistory()
 	}
-	if s.common, err = cfg.Spec.commonFiles(cfg.Mapping); err != nil {
+	if s.common, err = cfg.Spec.commonFiles(cfg.Mapping, cfg.Group); err != nil {
 		return nil, err
 	}
 	if cfg.Spec.Async {
@@ -117,19 +121,26 @@ func (s *state) zone(z zones.Zone) []zones.Region {
 
 // write writes what it is ordered to: a file of its own or, through net, its part
 // of common files.
-func (s *state) write(ctx context.Context, number int, order writeOrder, pending []byte, net *commonNetwork, opt image.WriteOptions) (*writeReport, error) {
-	report := &writeReport{Zones: s.mem.Sizes(), Pending: int64(len(pending))}
+func (s *state) write(ctx context.Context, number int, order writeOrder, snap *mpi.Snapshot, net *commonNetwork, opt image.WriteOptions) (*writeReport, error) {
+	report := &writeReport{Zones: s.mem.Sizes(), Pending: int64(len(snap.Pending)), Channels: int64(len(snap.State)), LogFrom: snap.LogFrom}
 	regions := s.zone(zones.Data)
-	if len(pending) > 0 {
-		extra := mpi.NewMemory()
-		defer extra.Close()
-		mem, err := extra.Alloc(pendingRegion, zones.Data, zones.Bytes, int64(len(pending)))
-		if err != nil {
-			return nil, err
+	extra := mpi.NewMemory()
+	defer extra.Close()
+	add := func(name string, zone zones.Zone, b []byte) error {
+		if len(b) == 0 {
+			return nil
 		}
-		copy(mem, pending)
-		regions = append(regions, extra.Regions()...)
+		mem, err := extra.Alloc(name, zone, zones.Bytes, int64(len(b)))
+		copy(mem, b)
+		return err
 	}
+	if err := errors.Join(add(pendingRegion, zones.Data, snap.Pending), add(channelsRegion, channelsZone, snap.State)); err != nil {
+		return nil, err
+	}
+	if s.cfg.Channels != nil {
+		report.Vector = encode(snap.Vector)
+	}
+	regions = append(regions, extra.Regions()...)
 	if order.WithShared {
 		regions = append(regions, s.zone(zones.Shared)...)
 	}

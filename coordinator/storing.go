@@ -11,13 +11,18 @@ import (
 	"time"
 
 	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/protocol/channel"
 	"ckpt/image"
 	"ckpt/zones"
 )
 
 // prepare makes room for a checkpoint in the store.
 func (g *group) prepare(number int) {
-	tx, err := g.job.Begin(number)
+	begin := g.job.Begin
+	if g.several() {
+		begin = g.job.BeginApart
+	}
+	tx, err := begin(number)
 	if err == nil {
 		if err = g.checkRoom(); err != nil {
 			err = errors.Join(err, tx.Abort())
@@ -149,6 +154,10 @@ func (g *group) commit(cp protocol.Checkpoint) {
 		} else if aerr := tx.Abort(); aerr != nil {
 			err = fmt.Errorf("%w; then %w", err, aerr)
 		}
+		var vectors []channel.Vector
+		if err == nil && g.several() {
+			vectors, err = vectorsOf(m)
+		}
 		g.post(func() {
 			g.committing = false
 			g.complete = err != nil
@@ -159,7 +168,7 @@ func (g *group) commit(cp protocol.Checkpoint) {
 			g.taken = m
 			g.line.committed(m.Number)
 			g.learnSize(m, base)
-			g.step(protocol.Committed{Number: cp.Number})
+			g.step(protocol.Committed{Number: cp.Number, Vectors: vectors})
 		})
 		if err == nil && g.spec.Trace {
 			g.keepTrace(m, cp.Bodies, start)
@@ -172,6 +181,9 @@ func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 		Number: cp.Number, Iteration: int64(cp.Iter), Created: time.Now().UTC().Truncate(time.Millisecond),
 		Mapping: g.mapping, Parent: g.parent,
 		Library: &image.Library{Blake3: g.library.digest, Bytes: g.library.bytes, Name: "ckpt"}}
+	if g.several() {
+		m.Group, m.Groups = g.id, len(g.groups)
+	}
 	nodes := g.nodes
 	shared := make([]string, len(g.mapping)) // paths, by node
 	files := make(map[string]int)            // positions in m.Files
@@ -187,6 +199,7 @@ func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 			return nil, fmt.Errorf("report of rank %d: %w", rank, err)
 		}
 		entry := image.Rank{Rank: rank, Node: nodes[rank], Zones: w.Zones, Pending: w.Pending,
+			Channels: w.Channels, Vector: w.Vector, LogFrom: w.LogFrom,
 			Coordination: cp.Waited[i].Seconds(), Management: w.Management.Seconds(), Storage: w.Storage.Seconds(),
 			Pause: (end - cp.Stopped[i]).Seconds()}
 		for _, f := range w.Files {
@@ -312,7 +325,13 @@ func describeCheckpoint(m *image.Manifest) *CheckpointEvent {
 			files++
 		}
 	}
-	return &CheckpointEvent{Type: "checkpoint", Job: m.Job, Number: m.Number, Iteration: int(m.Iteration), Ranks: len(m.Ranks),
+	var of []int
+	if m.Groups > 1 {
+		for _, r := range m.Ranks {
+			of = append(of, r.Rank)
+		}
+	}
+	return &CheckpointEvent{Type: "checkpoint", Job: m.Job, Number: m.Number, Iteration: int(m.Iteration), Ranks: len(m.Ranks), Of: of,
 		Bytes: m.Bytes, StoredBytes: m.StoredBytes, Files: files, Latency: m.Latency, Pause: m.Pause}
 }
 
@@ -324,6 +343,7 @@ type CheckpointEvent struct {
 	Number      int           `json:"number"`
 	Iteration   int           `json:"iteration"`
 	Ranks       int           `json:"ranks"`
+	Of          []int         `json:"of,omitempty"` // which ranks, unless all
 	Bytes       zones.Sizes   `json:"bytes"`        // as in memory, all ranks
 	StoredBytes int64         `json:"stored_bytes"` // added to the store
 	Files       int           `json:"files"`        // added to the store, the manifest included

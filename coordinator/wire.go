@@ -20,11 +20,13 @@ type welcome struct {
 	Job      string        `json:"job"`
 	StoreDir string        `json:"store"`
 	Mapping  Mapping       `json:"mapping"`
-	Segment  string        `json:"segment"` // path of the node's shared memory
-	Sharing  int           `json:"sharing"` // how many ranks share it
-	Leads    bool          `json:"leads"`   // this one stands for them
-	Peers    []string      `json:"peers"`   // addresses, by rank
-	Trips    []int         `json:"trips"`   // iterations at which to ask for a failure
+	Segment  string        `json:"segment"`            // path of the node's shared memory
+	Sharing  int           `json:"sharing"`            // how many ranks share it
+	Group    []int         `json:"group"`              // ranks that take checkpoints with this one, itself included
+	Leads    bool          `json:"leads"`              // this one stands for them
+	Channels *channelSetup `json:"channels,omitempty"` // to other groups, if there are any
+	Peers    []string      `json:"peers"`              // addresses, by rank
+	Trips    []int         `json:"trips"`              // iterations at which to ask for a failure
 	Silence  time.Duration `json:"silence"`
 	From     int           `json:"from"` // checkpoint to restore, 0 none
 	Iter     int           `json:"iter"` // its iteration
@@ -46,13 +48,16 @@ type writeOrder struct {
 
 // writeReport is what a rank has written.
 type writeReport struct {
-	File       string        `json:"file"`    // that holds its regions
-	Files      []writtenFile `json:"files"`   // that it has completed
-	Zones      zones.Sizes   `json:"zones"`   // of the rank, as in memory
-	Pending    int64         `json:"pending"` // bytes of messages in the image
-	Management time.Duration `json:"management"`
-	Storage    time.Duration `json:"storage"`
-	Trace      []byte        `json:"trace,omitempty"` // what was done, as an events file
+	File       string          `json:"file"`               // that holds its regions
+	Files      []writtenFile   `json:"files"`              // that it has completed
+	Zones      zones.Sizes     `json:"zones"`              // of the rank, as in memory
+	Pending    int64           `json:"pending"`            // bytes of messages in the image
+	Channels   int64           `json:"channels,omitempty"` // bytes of the state of channels
+	Vector     json.RawMessage `json:"vector,omitempty"`   // a channel.Vector
+	LogFrom    uint64          `json:"log_from,omitempty"`
+	Management time.Duration   `json:"management"`
+	Storage    time.Duration   `json:"storage"`
+	Trace      []byte          `json:"trace,omitempty"` // what was done, as an events file
 }
 
 type writtenFile struct {

@@ -122,6 +122,16 @@ func (j *Job) Latest() (int, error) {
 	return all[len(all)-1], nil
 }
 
+// Next returns a number that no checkpoint of the job has or had, as far as
+// anything is left of it.
+func (j *Job) Next() (int, error) {
+	all, err := j.numbers()
+	if err != nil || len(all) == 0 {
+		return 1, err
+	}
+	return all[len(all)-1] + 1, nil
+}
+
 // Manifest reads the manifest of checkpoint n. It fails with
 // ErrCheckpointNotFound, ErrOtherJob, ErrNewerVersion or a DamageError.
 func (j *Job) Manifest(n int) (*Manifest, error) {

@@ -37,7 +37,11 @@ type Manifest struct {
 	// blocks.
 	Mapping []int `json:"mapping"`
 	// Parent is the checkpoint that this run was restored from; 0 if none.
-	Parent int    `json:"parent"`
+	Parent int `json:"parent"`
+	// Group is that of the ranks in it, of Groups that take checkpoints apart from
+	// each other; 0 groups mean that it is of all ranks.
+	Group  int    `json:"group,omitempty"`
+	Groups int    `json:"groups,omitempty"`
 	Files  []File `json:"files"`
 	Ranks  []Rank `json:"ranks"`
 	// Bytes is the memory of all ranks together.
@@ -75,11 +79,17 @@ type Rank struct {
 	Library string      `json:"library,omitempty"`
 	// Pending is the size of the region "pending" in the rank's file: messages
 	// that had arrived but were not received yet; 0 if there is no such region.
-	Pending      int64   `json:"pending_bytes,omitempty"`
-	Coordination float64 `json:"coordination_s"`
-	Management   float64 `json:"management_s"`
-	Storage      float64 `json:"storage_s"`
-	Pause        float64 `json:"pause_s"`
+	Pending int64 `json:"pending_bytes,omitempty"`
+	// Channels is the size of the region "channels": the state of the channels to
+	// other groups. Vector says what the rank depends on, in the words of the
+	// coordinator, and LogFrom which frame of its message log comes after it.
+	Channels     int64           `json:"channels_bytes,omitempty"`
+	Vector       json.RawMessage `json:"vector,omitempty"`
+	LogFrom      uint64          `json:"log_from,omitempty"`
+	Coordination float64         `json:"coordination_s"`
+	Management   float64         `json:"management_s"`
+	Storage      float64         `json:"storage_s"`
+	Pause        float64         `json:"pause_s"`
 }
 
 // Latency is the time of a checkpoint and its parts, in seconds.

@@ -24,16 +24,31 @@ type Tx struct {
 func (j *Job) Begin(number int) (*Tx, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.locked("begin checkpoint in"); err != nil {
-		return nil, err
-	}
 	latest, err := j.Latest()
 	if err != nil {
 		return nil, err
 	}
-	t := &Tx{job: j, number: number, dir: j.numberDir(number)}
 	if number <= latest {
-		return nil, opError("begin checkpoint in", t.dir, -1, fmt.Errorf("checkpoint %d is committed already", latest))
+		return nil, opError("begin checkpoint in", j.numberDir(number), -1, fmt.Errorf("checkpoint %d is committed already", latest))
+	}
+	return j.begin(number)
+}
+
+// BeginApart is Begin for groups of ranks that take checkpoints apart from each
+// other: there may be newer ones of other groups, but none of this number.
+func (j *Job) BeginApart(number int) (*Tx, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.begin(number)
+}
+
+func (j *Job) begin(number int) (*Tx, error) {
+	if err := j.locked("begin checkpoint in"); err != nil {
+		return nil, err
+	}
+	t := &Tx{job: j, number: number, dir: j.numberDir(number)}
+	if number == jobNumber {
+		return nil, opError("begin checkpoint in", t.dir, -1, errors.New("checkpoints count from 1"))
 	}
 	if err := mkdirSync(j.fs, t.dir); err != nil {
 		if !errors.Is(err, fs.ErrExist) {
@@ -294,6 +309,22 @@ func (j *Job) removeCheckpoint(n int) error {
 	}
 	errs = append(errs, j.fs.Remove(dir), j.fs.SyncDir(j.dir))
 	return errors.Join(errs...)
+}
+
+// Drop takes committed checkpoints back, durably. What only they needed goes with
+// the next Sweep. It needs the lock.
+func (j *Job) Drop(numbers ...int) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.locked("drop from"); err != nil {
+		return err
+	}
+	for _, n := range numbers {
+		if err := j.uncommit(n); err != nil {
+			return opError("drop", j.numberDir(n), -1, err)
+		}
+	}
+	return nil
 }
 
 // uncommit removes the manifest of checkpoint n, if it has one, durably.

@@ -94,6 +94,9 @@ type launchOptions struct {
 	codec                string
 	incremental, async   bool
 	trace                bool
+	log, stagger, jitter string
+	groupSize, residuals int
+	seed                 uint64
 	staging              string
 }
 
@@ -116,7 +119,7 @@ continues it.`,
   ckpt launch bt.B.4 --iterations 2 --count 1 --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := positive(cmd, "np", "iterations", "nodes", "every", "count"); err != nil {
+			if err := positive(cmd, "np", "iterations", "nodes", "every", "count", "group-size", "residual-every"); err != nil {
 				return err
 			}
 			return runLaunch(cmd.Context(), g, &o, args[0])
@@ -127,7 +130,13 @@ continues it.`,
 	o.placement.addFlags(f)
 	f.StringVar(&o.mpi, "mpi", "mpich", "layout of the shared segment: mpich or openmpi")
 	f.IntVar(&o.iterations, "iterations", 0, "number of iterations (default: the class's)")
-	f.StringVar(&o.mode, "mode", "coordinated", "how ranks checkpoint: coordinated")
+	f.StringVar(&o.mode, "mode", coordinator.Coordinated, "which ranks checkpoint and restart together: coordinated (all), semi (those of a node) or uncoordinated (none)")
+	f.IntVar(&o.groupSize, "group-size", 0, "with --mode semi, groups of so many ranks instead of nodes")
+	f.StringVar(&o.log, "log", "", "messages between groups: pessimistic-receiver (default), pessimistic-sender, optimistic or none")
+	f.StringVar(&o.stagger, "stagger", "", "checkpoints of the groups over the interval: spread (default), random or none")
+	f.StringVar(&o.jitter, "jitter", "", "vary each group's interval at random by up to this share, like 20%")
+	f.Uint64Var(&o.seed, "seed", 0, "of --jitter and --stagger random")
+	f.IntVar(&o.residuals, "residual-every", 0, "print rank 0's residual every so many iterations")
 	f.IntVar(&o.every, "every", 0, "checkpoint every so many iterations")
 	f.IntVar(&o.count, "count", 0, "take so many checkpoints, evenly spread over the iterations")
 	f.StringVar(&o.interval, "interval", "", "checkpoint so long after the previous one")
@@ -171,6 +180,12 @@ func (o *launchOptions) spec(name string) (coordinator.Spec, error) {
 	}
 	s.MPI, s.Mode, s.AutoRestart = o.mpi, o.mode, o.autoRestart
 	s.Launcher = o.launcher
+	s.GroupSize, s.Log, s.Stagger, s.Seed, s.Residuals = o.groupSize, o.log, o.stagger, o.seed, o.residuals
+	if o.jitter != "" {
+		if s.Jitter, err = parsePercent("--jitter", o.jitter); err != nil {
+			return s, err
+		}
+	}
 	s.SharedOnce, s.LibraryOnce = o.sharedOnce, o.libsOnce
 	s.Codec, s.Incremental = o.codec, o.incremental
 	s.Async, s.Trace = o.async, o.trace

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -122,6 +123,30 @@ func (n *narrator) Event(ev any) {
 	}
 }
 
+// ranks names ranks that follow each other, as those of a group do.
+func ranks(list []int) string {
+	if len(list) == 1 {
+		return fmt.Sprintf("rank %d", list[0])
+	}
+	return fmt.Sprintf("ranks %d-%d", list[0], list[len(list)-1])
+}
+
+// recovery says what a failure cost.
+func recovery(ev *coordinator.RecoveryEvent) string {
+	from := make([]string, len(ev.From))
+	for i, n := range ev.From {
+		from[i] = "the beginning"
+		if n > 0 {
+			from[i] = fmt.Sprintf("checkpoint %d", n)
+		}
+	}
+	lost := 0
+	for _, n := range ev.Iterations {
+		lost = max(lost, n)
+	}
+	return fmt.Sprintf("restarting %s from %s; %s lost at most", count(ev.Ranks, "rank"), strings.Join(from, ", "), count(lost, "iteration"))
+}
+
 // describe says in a line what happened.
 func describe(ev any) string {
 	switch ev := ev.(type) {
@@ -132,7 +157,11 @@ func describe(ev any) string {
 		}
 		return fmt.Sprintf("%s: %s on %s (%s) compute %s", ev.Job, count(ev.NP, "rank"), count(len(ev.Mapping), "node"), ev.Mapping, at)
 	case *coordinator.CheckpointEvent:
-		return fmt.Sprintf("checkpoint %d at iteration %d: %s MiB stored in %s", ev.Number, ev.Iteration,
+		of := ""
+		if len(ev.Of) > 0 {
+			of = " of " + ranks(ev.Of)
+		}
+		return fmt.Sprintf("checkpoint %d%s at iteration %d: %s MiB stored in %s", ev.Number, of, ev.Iteration,
 			mib(ev.StoredBytes), seconds(ev.Latency.Total))
 	case *coordinator.LostEvent:
 		if ev.Rank < 0 {
@@ -144,6 +173,10 @@ func describe(ev any) string {
 			return "the ranks " + ev.Reason
 		}
 		return fmt.Sprintf("rank %d on node %d %s at iteration %d", ev.Rank, ev.Node, ev.Reason, ev.Iteration)
+	case *coordinator.OutputEvent:
+		return fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
+	case *coordinator.RecoveryEvent:
+		return recovery(ev)
 	case *coordinator.RestartEvent:
 		line := fmt.Sprintf("restarting %s from checkpoint %d (iteration %d)", count(ev.Ranks, "rank"), ev.From, ev.Iteration)
 		if ev.From == 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,6 +49,13 @@ type Config struct {
 	// Close: io.EOF if the peer closed it, as a dead process does. It is
 	// called from a goroutine of the Comm and must not block.
 	Lost func(peer int, err error)
+
+	// Channels, if set, divide the job into groups; see there. Then Segment is
+	// shared by the members of the own group on the node, and may be nil all the
+	// same, Peers of other groups may be empty until PeerMoved names them, and
+	// Lost is told once each time such a rank cannot be reached any more, which
+	// is no error.
+	Channels *Channels
 }
 
 // A Comm is one rank's end of the communicator of all ranks. Its methods may
@@ -57,8 +65,9 @@ type Comm struct {
 	cfg   Config
 	peers []peer // by rank
 	in    inbox
-	shm   *shmPort // nil without a segment
-	tcp   *tcpPort // nil on a single node
+	shm   *shmPort     // nil without a segment
+	tcp   *tcpPort     // nil on a single node
+	chans *channelPort // nil with a single group
 
 	// done is closed when failure is set, by Abort, Close or damage found.
 	done    chan struct{}
@@ -103,13 +112,24 @@ func Join(cfg Config) (*Comm, error) {
 	for i, r := range nodeRanks {
 		c.peers[r].local = i
 	}
+	if cfg.Listener != nil {
+		c.tcp = newTCPPort(c)
+	}
+	if cfg.Channels != nil {
+		// What is restored has to be in front of all that arrives.
+		if c.chans, err = newChannelPort(c); err != nil {
+			return nil, fmt.Errorf("join as rank %d of %d: %w", cfg.Rank, cfg.Size, err)
+		}
+	}
 	if cfg.Segment != nil {
 		c.shm = newShmPort(c, nodeRanks)
 		c.workers.Go(c.shm.receive)
 	}
-	if cfg.Listener != nil {
-		c.tcp = newTCPPort(c)
+	if c.tcp != nil {
 		c.workers.Go(c.tcp.accept)
+	}
+	if c.chans != nil {
+		c.chans.start()
 	}
 	return c, nil
 }
@@ -127,9 +147,12 @@ func (cfg *Config) check() (nodeRanks []int, err error) {
 		return nil, fmt.Errorf("longest message of %d bytes is out of range", cfg.MaxMessage)
 	}
 	for r, node := range cfg.NodeOf {
-		if node == cfg.NodeOf[cfg.Rank] {
+		if node == cfg.NodeOf[cfg.Rank] && cfg.Channels.shares(cfg, r) {
 			nodeRanks = append(nodeRanks, r)
 		}
+	}
+	if err := cfg.Channels.check(); err != nil {
+		return nil, err
 	}
 	if seg := cfg.Segment; seg != nil {
 		if seg.mem == nil {
@@ -145,7 +168,7 @@ func (cfg *Config) check() (nodeRanks []int, err error) {
 	} else if len(nodeRanks) > 1 {
 		return nil, fmt.Errorf("no segment, with %d ranks on the node", len(nodeRanks))
 	}
-	if len(nodeRanks) == cfg.Size {
+	if len(nodeRanks) == cfg.Size && cfg.Channels == nil {
 		return nodeRanks, nil
 	}
 	switch {
@@ -157,11 +180,29 @@ func (cfg *Config) check() (nodeRanks []int, err error) {
 		return nil, fmt.Errorf("addresses of %d ranks are given", len(cfg.Peers))
 	}
 	for r, addr := range cfg.Peers {
-		if addr == "" && cfg.NodeOf[r] != cfg.NodeOf[cfg.Rank] {
+		if addr == "" && !slices.Contains(nodeRanks, r) && (cfg.Channels == nil || slices.Contains(cfg.Channels.Group, r)) {
 			return nil, fmt.Errorf("no address for rank %d on node %d", r, cfg.NodeOf[r])
 		}
 	}
 	return nodeRanks, nil
+}
+
+// shares reports whether a rank of our node shares the segment with us.
+func (ch *Channels) shares(cfg *Config, r int) bool {
+	return ch == nil || r == cfg.Rank || cfg.Segment != nil && slices.Contains(ch.Group, r)
+}
+
+func (ch *Channels) check() error {
+	switch {
+	case ch == nil:
+	case ch.Kind.Logs() && ch.Log == nil:
+		return fmt.Errorf("no log for messages between groups, which are to be logged %v", ch.Kind)
+	case ch.MaxUnacked < 0:
+		return fmt.Errorf("limit of %d bytes to a peer is out of range", ch.MaxUnacked)
+	case ch.CommitEvery < 0:
+		return fmt.Errorf("commits every %v are out of range", ch.CommitEvery)
+	}
+	return nil
 }
 
 // Rank returns the rank's number, 0 to Size−1.
@@ -185,7 +226,8 @@ func (c *Comm) Abort(err error) {
 
 // Close ends the rank's part in the job, after which its operations return
 // ErrClosed, and waits for the goroutines of the Comm. What the rank has sent
-// still reaches its peers; what it has not received is dropped.
+// still reaches its peers, or, in other groups, reaches them only if Flush came
+// before; what it has not received is dropped.
 func (c *Comm) Close() error {
 	c.fail(ErrClosed)
 	if c.tcp != nil {
@@ -217,6 +259,9 @@ func (c *Comm) fail(err error) {
 	}
 	if c.tcp != nil {
 		c.tcp.interrupt()
+	}
+	if c.chans != nil {
+		c.chans.interrupt()
 	}
 }
 

@@ -26,10 +26,14 @@ func (e envelope) valid() bool { return e.ctx < numContexts && e.tag >= 0 }
 // A message has arrived, or is arriving, in the inbox.
 type message struct {
 	envelope
-	src  int
-	seq  int64  // order of arrival, over all sources
-	data []byte // its memory goes back to the pool with the message
-	next *message
+	src int
+	// number is that of its channel, if it came from another group and has not
+	// been in a checkpoint since; 0 otherwise.
+	number uint64
+	lent   bool   // its memory is somebody else's too
+	seq    int64  // order of arrival, over all sources
+	data   []byte // its memory goes back to the pool with the message
+	next   *message
 }
 
 // A messagePool recycles messages by the power of two of their capacity, from
@@ -49,7 +53,7 @@ func (p *messagePool) get(n int) *message {
 		return &message{data: alignedBytes(n, n)}
 	}
 	if m, ok := p.classes[class-minClass].Get().(*message); ok {
-		m.data = m.data[:n]
+		m.data, m.number = m.data[:n], 0
 		return m
 	}
 	return &message{data: alignedBytes(n, 1<<class)}
@@ -58,7 +62,7 @@ func (p *messagePool) get(n int) *message {
 // put takes back a message that nobody looks at any more.
 func (p *messagePool) put(m *message) {
 	class := classOf(cap(m.data))
-	if class > maxClass || cap(m.data) != 1<<class {
+	if class > maxClass || cap(m.data) != 1<<class || m.lent {
 		return
 	}
 	m.next = nil

@@ -69,6 +69,12 @@ func (c *Comm) RestorePending(b []byte) error {
 		return c.wrap("restore pending messages", AnySource, err)
 	}
 	in.restored = len(msgs) > 0
+	in.putInFront(msgs)
+	return nil
+}
+
+// putInFront puts messages in front of all that have arrived.
+func (in *inbox) putInFront(msgs []*message) {
 	for i := len(msgs) - 1; i >= 0; i-- {
 		m := msgs[i]
 		m.seq = int64(i - len(msgs)) // before 0, the first to arrive
@@ -80,7 +86,6 @@ func (c *Comm) RestorePending(b []byte) error {
 		}
 		in.held++
 	}
-	return nil
 }
 
 // decodePending reads b and trusts no length in it. The messages have copies of

@@ -66,7 +66,12 @@ func (c *Comm) receive(src, tag, room int, exact bool) (*message, error) {
 	if tag != AnyTag && (tag < 0 || tag > math.MaxInt32) {
 		return nil, c.wrap("receive", src, fmt.Errorf("tag %d is out of range", tag))
 	}
-	m, err := c.in.receive(pattern{userContext, src, tag, room, exact})
+	p := pattern{userContext, src, tag, room, exact}
+	if src == AnySource && c.chans != nil {
+		m, err := c.chans.receiveAny(p)
+		return m, c.wrap("receive", src, err)
+	}
+	m, err := c.in.receive(p)
 	return m, c.wrap("receive", src, err)
 }
 
@@ -77,6 +82,9 @@ func (c *Comm) send(dst int, env envelope, data []byte) error {
 	}
 	if len(data) > c.cfg.MaxMessage {
 		return fmt.Errorf("message of %d bytes is longer than the limit of %d", len(data), c.cfg.MaxMessage)
+	}
+	if c.chans != nil && !c.chans.ep.Inside(dst) {
+		return c.chans.send(dst, env, data)
 	}
 	p := &c.peers[dst]
 	p.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -131,7 +132,20 @@ func (t *tcpPort) serve(conn net.Conn) {
 		<-t.slots
 		return
 	}
-	from, err := AcceptHandshake(conn, c.cfg.Token, c.cfg.Rank, t.admit)
+	inside := conn
+	if c.chans != nil {
+		var magic [len(channelMagic)]byte
+		if _, err := io.ReadFull(conn, magic[:]); err != nil {
+			<-t.slots
+			return
+		}
+		if string(magic[:]) == channelMagic {
+			c.chans.serve(conn, func() { <-t.slots })
+			return
+		}
+		inside = &prefixed{conn, magic[:]}
+	}
+	from, err := AcceptHandshake(inside, c.cfg.Token, c.cfg.Rank, t.admit)
 	<-t.slots
 	if err != nil {
 		return // a stranger: nobody here waits for it
@@ -161,7 +175,7 @@ func (t *tcpPort) serve(conn net.Conn) {
 // connection is refused: its messages could overtake those of the first.
 func (t *tcpPort) admit(from int) error {
 	cfg := &t.comm.cfg
-	if from < 0 || from >= cfg.Size || cfg.NodeOf[from] == cfg.NodeOf[cfg.Rank] {
+	if from < 0 || from >= cfg.Size || t.comm.peers[from].local >= 0 || t.comm.chans != nil && !t.comm.chans.ep.Inside(from) {
 		return fmt.Errorf("rank %d is not on another node", from)
 	}
 	t.mu.Lock()

@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -39,7 +38,7 @@ func (c *Coordinator) captured(i int) {
 	}
 	r.captured = true
 	c.copying--
-	if c.copying > 0 || slices.ContainsFunc(c.serving, func(r Request) bool { return r.Stop }) {
+	if c.copying > 0 || stops(c.serving) {
 		return
 	}
 	first := c.firstStop()
@@ -145,11 +144,11 @@ func (c *Coordinator) behindOver() {
 		return
 	}
 	if results, ended := c.results(); ended {
-		c.complete(results)
+		c.complete(results, nil)
 		return
 	}
 	if c.phase == holding {
-		c.drain()
+		c.mayDrain()
 	}
 }
 

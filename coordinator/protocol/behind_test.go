@@ -29,7 +29,7 @@ func TestResumeBeforeWritten(t *testing.T) {
 	if diff := cmp.Diff(want, s.cp); diff != "" {
 		t.Error(diff)
 	}
-	s.at(21).event(Committed{1})
+	s.at(21).event(Committed{Number: 1})
 	s.want("taken 1 pause 3s")
 	// Paid with 3 s, another such pause is allowed for after 60 s of computing:
 	// 11 until the first stop, and 49 since the ranks were resumed.
@@ -46,7 +46,7 @@ func TestHoldAtNextBoundary(t *testing.T) {
 	s.ask(7, false)
 	s.all(Message{Kind: Written, Number: 1})
 	s.want("commit 1")
-	s.event(Committed{1})
+	s.event(Committed{Number: 1})
 	s.want("taken 1 pause 0s", "drain 2")
 	s.all(Message{Kind: Drained, Number: 2})
 	s.all(Message{Kind: Written, Number: 2})
@@ -141,7 +141,7 @@ func TestStopWaitsForBehind(t *testing.T) {
 	s.ask(1, true)
 	s.want("drain 1", "write 1", "resume 2")
 	s.all(Message{Kind: Written, Number: 1})
-	s.event(Committed{1})
+	s.event(Committed{Number: 1})
 	s.want("commit 1", "taken 1 pause 0s", "propose 2")
 	s.all(Message{Kind: Holding, Number: 2, Iter: 15})
 	s.write(2, 15)
@@ -151,7 +151,7 @@ func TestStopWaitsForBehind(t *testing.T) {
 	if s.cp.Resumed != 0 || s.cp.Writing != 3*time.Second {
 		t.Errorf("resumed %v, writing %v; want 0 and 3s", s.cp.Resumed, s.cp.Writing)
 	}
-	s.event(Committed{2})
+	s.event(Committed{Number: 2})
 	s.want("taken 2 pause 3s", "answer 1: 2", "quit 0", "stopped")
 }
 
@@ -172,7 +172,7 @@ func TestStopNowWaitsForCommit(t *testing.T) {
 	s.all(Message{Kind: Written, Number: 1})
 	s.event(Requested{Request{ID: 2, Stop: true, Now: true}})
 	s.want("drain 1", "write 1", "resume 2", "commit 1")
-	s.event(Committed{1})
+	s.event(Committed{Number: 1})
 	s.want("taken 1 pause 0s", "answer 2: 0", "quit 0", "stopped")
 }
 
@@ -197,7 +197,7 @@ func TestDeathWhileCommittingBehind(t *testing.T) {
 	s.want("drain 1", "write 1", "resume 2", "commit 1")
 	s.event(RankLost{1, 0, "was killed"})
 	s.want()
-	s.event(Committed{1})
+	s.event(Committed{Number: 1})
 	s.want("taken 1 pause 0s", "lost 2", "spawn from 1")
 }
 
@@ -209,7 +209,7 @@ func TestEndWaitsForBehind(t *testing.T) {
 	}{
 		{"committed", func(s *script) {
 			s.all(Message{Kind: Written, Number: 1})
-			s.event(Committed{1})
+			s.event(Committed{Number: 1})
 		}, []string{"commit 1", "taken 1 pause 0s", "quit 0", "completed"}},
 		{"commit failed", func(s *script) {
 			s.all(Message{Kind: Written, Number: 1})

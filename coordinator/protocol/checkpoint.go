@@ -14,8 +14,12 @@ func (c *Coordinator) request(r Request) {
 // stop ends the job on request.
 func (c *Coordinator) stop(r Request, number int) {
 	c.answer(r, number, "")
-	c.do(Broadcast{Message{Kind: Quit}})
-	c.finish(Outcome{Result: StoppedByRequest, Rank: -1})
+	if c.cfg.Supervised {
+		c.phase = resting
+		c.ask(Rest{Number: number})
+		return
+	}
+	c.end(Outcome{Result: StoppedByRequest, Rank: -1})
 }
 
 // startDue begins a checkpoint, or stops the job, when it is due or asked for.
@@ -27,7 +31,7 @@ func (c *Coordinator) startDue() {
 	for i, r := range c.waiting {
 		if r.Stop && r.Now {
 			if results, ended := c.results(); ended {
-				c.complete(results)
+				c.complete(results, nil)
 				return
 			}
 			c.waiting = slices.Delete(c.waiting, i, i+1)
@@ -35,7 +39,7 @@ func (c *Coordinator) startDue() {
 			return
 		}
 	}
-	if c.phase != running || c.finishing || c.behind != nil {
+	if c.phase != running || c.finishing || c.behind != nil || c.gated && !stops(c.waiting) {
 		return
 	}
 	due, scheduled := c.budget.due(c.cfg.Schedule, c.lastEnd)
@@ -67,7 +71,7 @@ func (c *Coordinator) receive(m Message) {
 		}
 	case Ready:
 		if c.phase == starting && c.answered(m.Rank) {
-			c.started()
+			c.mayStart()
 		}
 	case SetupFailed, Unrestorable:
 		if c.phase == starting {
@@ -130,6 +134,11 @@ func (c *Coordinator) agreed() {
 		c.abort(-1, "the job is finishing", nil)
 		return
 	}
+	if c.cfg.Supervised && stops(c.serving) {
+		c.phase = agreeing
+		c.ask(Agreed{c.boundary})
+		return
+	}
 	c.enter(stopping)
 	c.do(Broadcast{Message{Kind: StopAt, Number: c.next, Iter: c.boundary}})
 }
@@ -145,6 +154,9 @@ func (c *Coordinator) rankStopped(m Message) {
 		c.boundary = m.Iter
 		c.began = c.now
 		c.serving, c.waiting = c.waiting, nil
+		if c.cfg.Supervised && stops(c.serving) {
+			c.ask(Agreed{c.boundary})
+		}
 	case stopping:
 		if m.Iter != c.boundary {
 			return
@@ -163,11 +175,7 @@ func (c *Coordinator) rankStopped(m Message) {
 		r.stopped = c.now
 	}
 	if c.answered(m.Rank) {
-		if c.behind != nil {
-			c.phase = holding
-			return
-		}
-		c.drain()
+		c.mayDrain()
 	}
 }
 

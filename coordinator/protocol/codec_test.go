@@ -54,8 +54,8 @@ func TestFrameRoundTrip(t *testing.T) {
 func TestKindValues(t *testing.T) {
 	for first, kinds := range map[Kind][]Kind{
 		1: {Hello, Ready, SetupFailed, Holding, Stopped, Drained, Written, WriteFailed, Aborted, Beat, Tripped, Done,
-			Unrestorable, Captured},
-		32: {Welcome, Start, Propose, StopAt, Drain, Write, Abort, Resume, Quit},
+			Unrestorable, Captured, Share, Fenced, Output},
+		32: {Welcome, Start, Propose, StopAt, Drain, Write, Abort, Resume, Quit, Shares, Fence, Unfence, Moved, Collected},
 	} {
 		for i, k := range kinds {
 			if k != first+Kind(i) || !k.Valid() {

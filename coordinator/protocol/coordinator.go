@@ -35,12 +35,27 @@ type Config struct {
 	Known map[int]int
 	// Next is the number of the next checkpoint; it exceeds all used before.
 	Next int
+	// Stride is the difference between numbers, 1 if it is 0: groups of one job
+	// that count Next, Next+Stride, … from different residues share none.
+	Stride int
 	// Cost is an estimate of the first checkpoint's duration, or of its pause
 	// with Async, for Schedule.Overhead.
 	Cost time.Duration
 	// Async lets the job compute on as soon as every rank has captured its
 	// memory; the images are written behind the computation.
 	Async bool
+
+	// Supervised says that this is the Coordinator of one group of several, which
+	// asks before it does what concerns others; see Down.
+	Supervised bool
+	// FallBack lets the first generation, too, begin with an earlier checkpoint
+	// if its own is damaged.
+	FallBack bool
+	// Gen is the last generation before the first one of this Coordinator.
+	Gen int
+	// Members are the numbers of the ranks in the job, for texts; nil if they
+	// are the same.
+	Members []int
 }
 
 type phase uint8
@@ -50,16 +65,21 @@ const (
 	running                 // no checkpoint under way
 	proposing               // asking where everybody is
 	stopping                // waiting for everybody at the boundary
-	holding                 // waiting there for the checkpoint before, written behind
+	holding                 // waiting there for the checkpoint before, written behind, or for leave
 	emptying                // draining channels
 	storing                 // ranks write
 	committing              // the manifest is being renamed into place
 	aborting                // waiting until nobody writes any more
+	ready                   // all ranks are; waiting for leave to start them
+	agreeing                // waiting for the boundary of all groups
+	resting                 // nothing is left to do
+	down                    // waiting for the checkpoint to go back to
 	finished
 )
 
 var phaseNames = [...]string{"starting", "computing", "agreeing on an iteration", "reaching the iteration boundary",
-	"waiting for the previous checkpoint", "draining its channels", "writing its image", "committing", "giving up the checkpoint", "finished"}
+	"waiting for the previous checkpoint", "draining its channels", "writing its image", "committing", "giving up the checkpoint",
+	"ready", "agreeing with the other groups", "waiting for the other groups", "finding the recovery line", "finished"}
 
 func (p phase) String() string { return phaseNames[p] }
 
@@ -110,15 +130,19 @@ type Coordinator struct {
 	serving []Request // by the one under way
 	behind  *behind   // the one written behind the computation, nil if there is none
 	loss    *RankLost // came while committing
+	supervision
 }
 
 // NewCoordinator returns the protocol of a job. The first actions come from
 // Begin.
 func NewCoordinator(cfg Config) *Coordinator {
-	c := &Coordinator{cfg: cfg, known: map[int]int{}, next: max(1, cfg.Next), from: cfg.From}
+	cfg.Stride = max(1, cfg.Stride)
+	c := &Coordinator{cfg: cfg, known: map[int]int{}, next: max(1, cfg.Next), from: cfg.From, gen: cfg.Gen}
 	for n, iter := range cfg.Known {
 		c.known[n] = iter
-		c.next = max(c.next, n+1)
+		for c.next <= n {
+			c.next += cfg.Stride
+		}
 	}
 	c.budget.last = cfg.Cost
 	return c
@@ -143,7 +167,7 @@ func (c *Coordinator) Step(now time.Duration, ev Event) []Action {
 	}
 	switch ev := ev.(type) {
 	case FromRank:
-		if ev.Gen == c.gen && ev.Message.Rank < len(c.ranks) {
+		if ev.Gen == c.gen && ev.Message.Rank < len(c.ranks) && c.phase != down {
 			c.receive(ev.Message)
 		}
 	case RankLost:
@@ -165,6 +189,13 @@ func (c *Coordinator) Step(now time.Duration, ev Event) []Action {
 		}
 	case Requested:
 		c.request(ev.Request)
+	default:
+		c.obey(ev)
+	}
+	if c.asked {
+		// The answer goes on from here; if there is none yet, the next event.
+		c.asked = false
+		return c.take()
 	}
 	if c.now >= c.inspect {
 		c.checkDeadlines()
@@ -179,7 +210,7 @@ func (c *Coordinator) Deadline() (time.Duration, bool) {
 		return 0, false
 	}
 	at := c.inspect
-	if c.phase == running && !c.finishing && c.behind == nil {
+	if c.phase == running && !c.finishing && c.behind == nil && !c.gated {
 		if due, ok := c.budget.due(c.cfg.Schedule, c.lastEnd); ok {
 			at = min(at, due)
 		}
@@ -259,7 +290,7 @@ func (c *Coordinator) spawn(from int) {
 
 // started lets the ranks compute once all of them are ready.
 func (c *Coordinator) started() {
-	c.armed = c.cfg.Schedule.next(c.known[c.from], c.cfg.Iterations)
+	c.arm(c.known[c.from])
 	c.phase = running
 	c.lastEnd, c.budget.since = c.now, c.now
 	c.do(Broadcast{Message{Kind: Start, Iter: c.armed, Number: c.next}})

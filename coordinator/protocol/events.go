@@ -3,6 +3,8 @@ package protocol
 import (
 	"fmt"
 	"time"
+
+	"ckpt/coordinator/protocol/channel"
 )
 
 // An Event is something that happened to the job.
@@ -20,8 +22,12 @@ type (
 		Gen, Rank int
 		Cause     string
 	}
-	// Committed answers Commit: the checkpoint exists.
-	Committed struct{ Number int }
+	// Committed answers Commit: the checkpoint exists. Vectors, in a job of
+	// several groups, are those that the ranks stored, in their order.
+	Committed struct {
+		Number  int
+		Vectors []channel.Vector
+	}
 	// CommitFailed answers Commit: the checkpoint does not exist.
 	CommitFailed struct {
 		Number int
@@ -70,10 +76,16 @@ type (
 	Kill struct{ Rank int }
 	// Spawn ends what is left of earlier generations, sweeps debris and starts
 	// all ranks as generation Gen from checkpoint From, 0 for the beginning,
-	// after Delay.
+	// after Delay. With several groups, that is done for one group only; Gen is
+	// the incarnation of its ranks, and says more than those before it.
 	Spawn struct {
 		Gen, From int
 		Delay     time.Duration
+		// Line is the recovery line that channel.Restore needs with an optimistic
+		// log, nil if there is none. Ready must wait until its actions are durable.
+		Line []uint64
+		// Fresh says that the job begins anew: logs are emptied first.
+		Fresh bool
 	}
 	// Prepare makes room for checkpoint Number before Write is sent. A failure
 	// is reported as CommitFailed.

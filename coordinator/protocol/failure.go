@@ -15,7 +15,7 @@ func (c *Coordinator) patrol() time.Duration {
 func (c *Coordinator) checkDeadlines() {
 	late := c.now - c.inspect
 	c.inspect = c.now + c.patrol()
-	if c.phase == finished {
+	if c.phase == finished || c.phase == down {
 		return
 	}
 	if late > c.cfg.Limits.Silence/2 {
@@ -65,7 +65,7 @@ func (c *Coordinator) giveUpOn(rank int, why string) {
 // to end: all its files are durable already, whoever dies now.
 func (c *Coordinator) rankLost(ev RankLost) {
 	switch {
-	case c.phase == finished:
+	case c.phase == finished || c.phase == down:
 	case c.commits():
 		if c.loss == nil {
 			c.loss = &ev
@@ -82,18 +82,23 @@ func (c *Coordinator) lose(ev RankLost) {
 	if c.behind != nil && c.behind.step == writingBehind {
 		c.lostBehind(ev.Rank, fmt.Sprintf("%s before all images were written", ev.Cause), nil)
 	}
-	if results, ended := c.results(); ended {
-		c.complete(results)
+	if results, ended := c.results(); ended && c.phase != resting {
+		c.complete(results, &ev)
 		return
 	}
-	switch c.phase {
-	case proposing, stopping, holding, emptying, storing:
-		c.lostCheckpoint(ev.Rank, fmt.Sprintf("%s while %v", ev.Cause, c.phase), nil)
-		c.next++
-	case aborting:
-		c.next++ // reported already
-	}
+	c.loseCheckpoint(ev.Rank, ev.Cause)
 	c.fail(ev)
+}
+
+// loseCheckpoint gives up what is under way with the end of the generation.
+func (c *Coordinator) loseCheckpoint(rank int, cause string) {
+	switch c.phase {
+	case proposing, agreeing, stopping, holding, emptying, storing:
+		c.lostCheckpoint(rank, fmt.Sprintf("%s while %v", cause, c.phase), nil)
+		c.next += c.cfg.Stride
+	case aborting:
+		c.next += c.cfg.Stride // reported already
+	}
 }
 
 // lossAfterCommit handles a death that came while committing.
@@ -106,7 +111,7 @@ func (c *Coordinator) lossAfterCommit() {
 // fail ends the generation after the death of a rank.
 func (c *Coordinator) fail(ev RankLost) {
 	c.report(Notice{Kind: RankDied, Rank: ev.Rank, Iter: c.ranks[ev.Rank].iter, Gen: c.gen, Text: ev.Cause})
-	text := fmt.Sprintf("rank %d %s", ev.Rank, ev.Cause)
+	text := fmt.Sprintf("rank %d %s", c.name(ev.Rank), ev.Cause)
 	if !c.cfg.AutoRestart {
 		c.finish(Outcome{Result: Failed, Rank: ev.Rank, Text: text})
 		return
@@ -122,7 +127,7 @@ func (c *Coordinator) tryAgain(rank int, why string, body []byte) {
 			Text: fmt.Sprintf("%s, and %d restarts in a row brought no new checkpoint", why, c.cfg.Limits.Restarts)})
 		return
 	}
-	c.restart(c.latest())
+	c.restart(Down{Rank: rank, Cause: why})
 }
 
 // backoff returns how long to wait before the next generation: nothing after a
@@ -134,7 +139,17 @@ func (c *Coordinator) backoff() time.Duration {
 	return min(5*time.Second, 10*time.Millisecond<<min(c.futile, 16))
 }
 
-func (c *Coordinator) restart(from int) {
+// restart begins the next generation, or asks from where.
+func (c *Coordinator) restart(d Down) {
+	if c.cfg.Supervised {
+		c.phase, c.behind = down, nil
+		c.ask(d)
+		return
+	}
+	c.respawn(c.latest())
+}
+
+func (c *Coordinator) respawn(from int) {
 	c.report(Notice{Kind: Restarting, Rank: -1, From: from, Iter: c.known[from], Gen: c.gen + 1})
 	c.spawn(from)
 }
@@ -155,12 +170,12 @@ func (c *Coordinator) latest() int {
 // if it is not: memory or descriptors may have been short.
 func (c *Coordinator) setupFailed(rank int, damaged bool, why string, body []byte) {
 	switch {
-	case c.gen == 1:
+	case c.gen == c.cfg.Gen+1 && !c.cfg.FallBack:
 		c.finish(Outcome{Result: Failed, Rank: rank, Text: why, Body: body, Restored: true})
 	case damaged && c.from > 0:
 		c.report(Notice{Kind: FallingBack, Checkpoint: c.from, Rank: rank, Text: why, Body: body})
 		delete(c.known, c.from)
-		c.restart(c.latest())
+		c.restart(Down{Rank: rank, Cause: why, Damaged: c.from})
 	default:
 		c.report(Notice{Kind: RankDied, Rank: rank, Iter: c.known[c.from], Gen: c.gen, Text: "could not be set up: " + why})
 		c.tryAgain(rank, why, body)
@@ -185,7 +200,7 @@ func (c *Coordinator) rankDone(m Message) {
 	results, ended := c.results()
 	switch {
 	case ended && c.behind == nil:
-		c.complete(results)
+		c.complete(results, nil)
 	case !ended && c.phase == proposing:
 		c.abort(-1, "the job is finishing", nil)
 	}
@@ -205,7 +220,19 @@ func (c *Coordinator) results() ([][]byte, bool) {
 	return results, true
 }
 
-func (c *Coordinator) complete(results [][]byte) {
+// complete ends a job whose ranks have all told their results. The process of
+// one of them may be lost by now.
+func (c *Coordinator) complete(results [][]byte, lost *RankLost) {
+	if c.cfg.Supervised {
+		c.phase = resting
+		c.ask(Rest{Results: results, Lost: lost})
+		return
+	}
+	c.end(Outcome{Result: Completed, Rank: -1, Results: results})
+}
+
+// end ends the job for another reason than a failure.
+func (c *Coordinator) end(o Outcome) {
 	c.do(Broadcast{Message{Kind: Quit}})
-	c.finish(Outcome{Result: Completed, Rank: -1, Results: results})
+	c.finish(o)
 }

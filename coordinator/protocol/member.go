@@ -1,5 +1,12 @@
 package protocol
 
+import (
+	"encoding/json"
+	"fmt"
+
+	"ckpt/coordinator/protocol/channel"
+)
+
 // A Member is the protocol of one rank. It decides when the application may
 // pass an iteration boundary and what a rank does at one.
 type Member struct {
@@ -66,6 +73,11 @@ type (
 		Text string
 		Body []byte
 	}
+	// Frozen answers Freeze.
+	Frozen struct {
+		Round  int
+		Vector channel.Vector
+	}
 	// Ended says that the application has passed its last boundary and ended.
 	Ended struct{ Body []byte }
 )
@@ -77,6 +89,7 @@ func (DrainCancelled) memberEvent() {}
 func (CaptureDone) memberEvent()    {}
 func (WriteDone) memberEvent()      {}
 func (WriteEnded) memberEvent()     {}
+func (Frozen) memberEvent()         {}
 func (Ended) memberEvent()          {}
 
 // MemberAction is something a rank has to do.
@@ -99,6 +112,26 @@ type (
 	CancelWrite struct{}
 	// Leave ends the rank.
 	Leave struct{}
+
+	// Freeze drops all connections to other groups and makes and takes no more
+	// until Thaw; the application goes on as far as it can without. Frozen
+	// answers, with the vector as of then.
+	Freeze struct{ Round int }
+	// Thaw ends that. The ranks in Peers went back: of their incarnations
+	// before those given nothing must be taken any more.
+	Thaw struct {
+		Round int
+		Peers []Count
+	}
+	// Redial says where a rank of another group is now, and in which incarnation.
+	// One not newer than what is known is nothing new.
+	Redial struct {
+		Peer, Incarnation int
+		Address           string
+	}
+	// Trim forgets the messages to each peer up to the number given; see
+	// channel.Endpoint.Collected.
+	Trim struct{ Peers []Count }
 )
 
 func (Tell) memberAction()        {}
@@ -108,6 +141,10 @@ func (CancelDrain) memberAction() {}
 func (BeginWrite) memberAction()  {}
 func (CancelWrite) memberAction() {}
 func (Leave) memberAction()       {}
+func (Freeze) memberAction()      {}
+func (Thaw) memberAction()        {}
+func (Redial) memberAction()      {}
+func (Trim) memberAction()        {}
 
 // NewMember returns the protocol of a rank whose application has completed
 // iteration from, 0 at the beginning. The application waits until Start.
@@ -141,6 +178,8 @@ func (m *Member) Step(ev MemberEvent) []MemberAction {
 		return m.written(Message{Kind: Written, Body: ev.Body})
 	case WriteEnded:
 		return m.written(Message{Kind: WriteFailed, Text: ev.Text, Body: ev.Body})
+	case Frozen:
+		return []MemberAction{m.tell(Message{Kind: Fenced, Number: ev.Round, Body: encodeVector(ev.Vector)})}
 	case Ended:
 		m.done = true
 		return []MemberAction{m.tell(Message{Kind: Done, Body: ev.Body})}
@@ -202,6 +241,18 @@ func (m *Member) receive(msg Message) []MemberAction {
 		return m.abort(msg.Number)
 	case Quit:
 		return []MemberAction{Leave{}}
+	case Fence:
+		return []MemberAction{Freeze{msg.Number}}
+	case Unfence:
+		return []MemberAction{Thaw{msg.Number, msg.Counts}}
+	case Moved:
+		var moved []MemberAction
+		for _, c := range msg.Counts {
+			moved = append(moved, Redial{Peer: c.Peer, Incarnation: int(c.N), Address: msg.Text})
+		}
+		return moved
+	case Collected:
+		return []MemberAction{Trim{msg.Counts}}
 	}
 	return nil
 }
@@ -249,4 +300,25 @@ func (m *Member) pass() []MemberAction {
 func (m *Member) tell(msg Message) MemberAction {
 	msg.Rank = m.rank
 	return Tell{msg}
+}
+
+func encodeVector(v channel.Vector) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // numbers always can
+	}
+	return b
+}
+
+// DecodeVector returns the vector in the body of Fenced, of a job of so many
+// ranks.
+func DecodeVector(body []byte, ranks int) (channel.Vector, error) {
+	var v channel.Vector
+	if err := json.Unmarshal(body, &v); err != nil {
+		return v, fmt.Errorf("vector: %w", err)
+	}
+	if len(v.Sent) != ranks || len(v.Received) != ranks || len(v.Depends) != ranks {
+		return v, fmt.Errorf("vector of %d, %d and %d ranks in a job of %d", len(v.Sent), len(v.Received), len(v.Depends), ranks)
+	}
+	return v, nil
 }

@@ -23,20 +23,27 @@ const (
 	Unrestorable                 // like SetupFailed, and the checkpoint is to blame
 	Captured                     // Number: this rank has a copy of its memory and need not wait for its image
 	Share                        // Number; Iter: round; Body: told to all ranks that write with this one
+	Fenced                       // Number: round; Body: the rank's channel.Vector, in JSON
+	Output                       // Progress: index, from 1; Text: what is put out to the world
 )
 
 // The messages from the coordinator to a rank.
 const (
-	Welcome Kind = 32 + iota // Body: the rank's configuration
-	Start                    // Iter: next boundary to stop at, 0 none; Number: checkpoint taken there
-	Propose                  // Number
-	StopAt                   // Number; Iter: boundary
-	Drain                    // Number; Counts: messages to expect from each peer
-	Write                    // Number; Iter: boundary
-	Abort                    // Number
-	Resume                   // like Start
-	Quit                     // leave
-	Shares                   // Number; Iter: round; Body: what all have told
+	Welcome   Kind = 32 + iota // Body: the rank's configuration
+	Start                      // Iter: next boundary to stop at, 0 none; Number: checkpoint taken there
+	Propose                    // Number
+	StopAt                     // Number; Iter: boundary
+	Drain                      // Number; Counts: messages to expect from each peer
+	Write                      // Number; Iter: boundary
+	Abort                      // Number
+	Resume                     // like Start
+	Quit                       // leave
+	Shares                     // Number; Iter: round; Body: what all have told
+	Fence                      // Number: round; exchange nothing with other groups any more
+	Unfence                    // Number: round; Counts: ranks that went back and their new incarnations
+	Moved                      // Counts: a rank of another group and its incarnation; Text: its address
+	Collected                  // Counts: ranks, and up to which number messages to them can be forgotten
+	Truncate                   // Progress: number of the first frame of the message log that is still needed
 )
 
 var kindNames = map[Kind]string{
@@ -44,7 +51,8 @@ var kindNames = map[Kind]string{
 	Stopped: "stopped", Drained: "drained", Written: "written", WriteFailed: "write-failed",
 	Aborted: "aborted", Beat: "beat", Unrestorable: "unrestorable", Captured: "captured", Tripped: "tripped",
 	Done:  "done",
-	Share: "share", Shares: "shares",
+	Share: "share", Shares: "shares", Fenced: "fenced", Output: "output",
+	Fence: "fence", Unfence: "unfence", Moved: "moved", Collected: "collected", Truncate: "truncate",
 	Welcome: "welcome", Start: "start", Propose: "propose", StopAt: "stop-at", Drain: "drain",
 	Write: "write", Abort: "abort", Resume: "resume", Quit: "quit",
 }

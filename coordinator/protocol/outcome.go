@@ -99,12 +99,19 @@ func (c *Coordinator) endAttempt(from time.Duration, charge bool) {
 		c.budget.spent += cost
 		c.budget.last = cost
 	}
+	c.budget.count++
 	c.budget.ran += max(0, from-c.budget.since)
 	c.budget.since, c.lastEnd = c.now, c.now
-	c.next++
+	c.next += c.cfg.Stride
 	if c.boundary > 0 {
-		c.armed = c.cfg.Schedule.next(c.boundary, c.cfg.Iterations)
+		c.arm(c.boundary)
 	}
+}
+
+// arm sets the boundary after iteration iter at which the ranks stop by
+// themselves.
+func (c *Coordinator) arm(iter int) {
+	c.armed = c.cfg.Schedule.next(iter, c.cfg.Iterations)
 }
 
 // resume lets the ranks go on after a checkpoint or its abort.
@@ -116,7 +123,7 @@ func (c *Coordinator) resume() {
 // abort gives the checkpoint up and waits until nobody writes any more.
 func (c *Coordinator) abort(rank int, why string, body []byte) {
 	c.lostCheckpoint(rank, why, body)
-	if c.phase == proposing {
+	if c.phase == proposing || c.phase == agreeing {
 		c.boundary = 0 // none was agreed on: the armed one still lies ahead
 	}
 	c.enter(aborting)
@@ -143,7 +150,7 @@ func (c *Coordinator) lost(n Notice, serving []Request) {
 	for _, r := range serving {
 		text := fmt.Sprintf("checkpoint %d was given up: %s", n.Checkpoint, n.Text)
 		if n.Rank >= 0 {
-			text = fmt.Sprintf("checkpoint %d was given up: rank %d: %s", n.Checkpoint, n.Rank, n.Text)
+			text = fmt.Sprintf("checkpoint %d was given up: rank %d: %s", n.Checkpoint, c.name(n.Rank), n.Text)
 		}
 		c.answer(r, 0, text)
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 // A Schedule says when checkpoints are taken without being asked for. At most
-// one of the fields is set; the zero value takes none.
+// one of the first four fields is set; the zero value takes none.
 type Schedule struct {
 	Every    int           // at every multiple of this number of iterations
 	At       []int         // at these iterations, ascending
@@ -14,6 +14,17 @@ type Schedule struct {
 	// Overhead takes a checkpoint as soon as the time spent on checkpoints,
 	// that one included, stays within this fraction of the time computed.
 	Overhead float64
+
+	// Groups of a job that do not want to store all at the same time shift their
+	// schedules against each other: Offset is added to the multiples of Every,
+	// Shift to the first Interval of a run.
+	Offset int
+	Shift  time.Duration
+	// Jitter delays each boundary of Every, or lengthens each Interval, by a
+	// random part of up to this fraction of the period, in [0, 1), that follows
+	// from Seed.
+	Jitter float64
+	Seed   uint64
 }
 
 // next returns the first scheduled boundary after iteration iter, 0 if there
@@ -22,7 +33,11 @@ func (s Schedule) next(iter, iterations int) int {
 	boundary := 0
 	switch {
 	case s.Every > 0:
-		boundary = (iter/s.Every + 1) * s.Every
+		for k := (iter-s.Offset)/s.Every - 1; boundary <= iter; k++ {
+			if k > 0 || k == 0 && s.Offset > 0 {
+				boundary = s.Offset + k*s.Every + int(s.jitter(k)*float64(s.Every))
+			}
+		}
 	case len(s.At) > 0:
 		if i, _ := slices.BinarySearch(s.At, iter+1); i < len(s.At) {
 			boundary = s.At[i]
@@ -34,19 +49,38 @@ func (s Schedule) next(iter, iterations int) int {
 	return boundary
 }
 
+// jitter returns the delay of number k of the schedule as a fraction of the
+// period. It is a hash rather than the next of a sequence, so that a rank that
+// goes back finds the same boundaries again.
+func (s Schedule) jitter(k int) float64 {
+	if s.Jitter <= 0 {
+		return 0
+	}
+	x := s.Seed + uint64(k)*0x9e3779b97f4a7c15 // SplitMix64 (Steele, Lea and Flood 2014)
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	x ^= x >> 31
+	return s.Jitter * float64(x>>11) / (1 << 53)
+}
+
 // A budget is the account of checkpoint time against computing time.
 type budget struct {
 	since time.Duration // start of the current stretch of computing
 	spent time.Duration // by checkpoints
 	ran   time.Duration // computing before since
 	last  time.Duration // the previous checkpoint's cost, or its estimate
+	count int           // of checkpoints, those given up included
 }
 
 // due returns when the next checkpoint fits the budget.
 func (b budget) due(s Schedule, from time.Duration) (time.Duration, bool) {
 	switch {
 	case s.Interval > 0:
-		return from + s.Interval, true
+		at := from + s.Interval + time.Duration(s.jitter(b.count)*float64(s.Interval))
+		if b.count == 0 {
+			at = max(from, at+s.Shift)
+		}
+		return at, true
 	case s.Overhead > 0:
 		need := time.Duration(min(float64(b.spent+b.last)/s.Overhead, 1<<61)) // 73 years
 		return b.since + max(0, need-b.ran), true

@@ -36,6 +36,7 @@ type world struct {
 	diskError bool
 	kills     int
 	ticks     int
+	watch     func(time.Duration, Event, []Action)
 	checker
 }
 
@@ -74,7 +75,13 @@ func (w *world) failf(format string, args ...any) {
 	w.t.Fatalf("seed %d at %v: %s", w.seed, w.now, fmt.Sprintf(format, args...))
 }
 
-func (w *world) event(ev Event) { w.actions(w.co.Step(w.now, ev)) }
+func (w *world) event(ev Event) {
+	acts := w.co.Step(w.now, ev)
+	if w.watch != nil {
+		w.watch(w.now, ev, acts)
+	}
+	w.actions(acts)
+}
 
 func (w *world) actions(acts []Action) {
 	for i, a := range acts {
@@ -160,7 +167,7 @@ func (w *world) commit(cp Checkpoint) {
 			return
 		}
 		w.committed[cp.Number] = cp.Iter
-		w.event(Committed{cp.Number})
+		w.event(Committed{Number: cp.Number})
 	})
 }
 
@@ -210,7 +217,9 @@ func (w *world) disturb() {
 }
 
 // run simulates a job from a seed to its end; the odd seeds are asynchronous.
-func run(t *testing.T, seed uint64) *world {
+func run(t *testing.T, seed uint64) *world { return runWatched(t, seed, nil, nil) }
+
+func runWatched(t *testing.T, seed uint64, setUp func(Config), watch func(time.Duration, Event, []Action)) *world {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	w := &world{t: t, seed: seed, rng: rng, committed: map[int]int{0: 0}, damaged: map[int]bool{},
 		answers: map[int]int{}, requests: map[int]Request{}, diskError: rng.IntN(3) == 0,
@@ -227,7 +236,13 @@ func run(t *testing.T, seed uint64) *world {
 		w.cfg.Cost = w.upTo(time.Second)
 	}
 	w.co = NewCoordinator(w.cfg)
-	w.actions(w.co.Begin(0))
+	w.watch = watch
+	acts := w.co.Begin(0)
+	if watch != nil {
+		setUp(w.cfg)
+		watch(0, nil, acts)
+	}
+	w.actions(acts)
 	for range rng.IntN(5) {
 		w.disturb()
 	}

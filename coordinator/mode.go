@@ -1,0 +1,109 @@
+package coordinator
+
+import (
+	"fmt"
+
+	"ckpt/coordinator/protocol/channel"
+	"ckpt/coordinator/protocol/supervisor"
+)
+
+// The modes: who takes checkpoints, and restarts, together with whom.
+const (
+	Coordinated   = "coordinated"   // all ranks
+	Uncoordinated = "uncoordinated" // every rank for itself
+	Semi          = "semi"          // the ranks of a node, or of a group of Spec.GroupSize
+)
+
+// checkMode refuses settings that contradict each other.
+func (s *Spec) checkMode() error {
+	switch s.Mode {
+	case Coordinated:
+		for flag, given := range map[string]bool{"--log": s.Log != "", "--stagger": s.Stagger != "", "--jitter": s.Jitter != 0} {
+			if given {
+				return &UsageError{flag + " is for groups of ranks that do not take checkpoints together", "add --mode uncoordinated or --mode semi"}
+			}
+		}
+	case Uncoordinated, Semi:
+	default:
+		return &UsageError{fmt.Sprintf("mode %q is unknown", s.Mode), "--mode takes coordinated, uncoordinated or semi"}
+	}
+	if s.GroupSize != 0 && s.Mode != Semi {
+		return &UsageError{fmt.Sprintf("--group-size %d: groups are for semi-coordinated checkpoints", s.GroupSize), "add --mode semi"}
+	}
+	if s.GroupSize < 0 || s.GroupSize > s.NP {
+		return &UsageError{fmt.Sprintf("--group-size %d: the job has %d ranks", s.GroupSize, s.NP), fmt.Sprintf("give 1 to %d", s.NP)}
+	}
+	kind, err := s.log()
+	if err != nil {
+		return &UsageError{err.Error(), "--log takes pessimistic-receiver, pessimistic-sender, optimistic or none"}
+	}
+	if s.Mode == Semi && (kind == channel.Optimistic || kind == channel.None) {
+		return &UsageError{fmt.Sprintf("--log %s: messages between groups of several ranks are logged pessimistically", s.Log),
+			"leave --log out, or use --mode uncoordinated"}
+	}
+	if _, err := s.stagger(); err != nil {
+		return &UsageError{err.Error(), "--stagger takes none, spread or random"}
+	}
+	if !(s.Jitter >= 0 && s.Jitter < 1) {
+		return &UsageError{fmt.Sprintf("--jitter %g: not a fraction of the interval", s.Jitter), "give 0 to 0.99"}
+	}
+	if s.Mode != Coordinated && s.Launcher != "" && s.Launcher != localLauncher {
+		return &UsageError{fmt.Sprintf("--mode %s: %s ends all ranks when one dies", s.Mode, s.Launcher), "use --launcher local"}
+	}
+	return nil
+}
+
+// checkRestart refuses to restart a job of several groups in a way that makes no
+// sense: under its mapping it was was.
+func (s *Spec) checkRestart(was Mapping, checkpoint int) error {
+	if checkpoint != 0 {
+		return &UsageError{fmt.Sprintf("checkpoint %d is of some ranks only: the job takes %s checkpoints, and goes on from its recovery line", checkpoint, s.Mode),
+			"leave --checkpoint out; ckpt show JOB --recovery-line shows where it goes on"}
+	}
+	if s.Mode == Semi && s.GroupSize == 0 && was.String() != s.Mapping.String() {
+		return &UsageError{fmt.Sprintf("mapping %s: the groups are the nodes %s", s.Mapping, was), "keep the mapping, or launch with --group-size"}
+	}
+	return nil
+}
+
+// log returns how messages between groups are logged.
+func (s *Spec) log() (channel.Kind, error) {
+	if s.Log == "" {
+		return channel.Receiver, nil
+	}
+	return channel.ParseKind(s.Log)
+}
+
+// stagger returns how the checkpoints of the groups are spread.
+func (s *Spec) stagger() (supervisor.Stagger, error) {
+	if s.Stagger == "" {
+		return supervisor.Spread, nil
+	}
+	return supervisor.ParseStagger(s.Stagger)
+}
+
+// groups returns the ranks of each group.
+func (s *Spec) groups(mapping Mapping) [][]int {
+	var groups [][]int
+	add := func(rank int, first bool) {
+		if first {
+			groups = append(groups, nil)
+		}
+		last := &groups[len(groups)-1]
+		*last = append(*last, rank)
+	}
+	nodes := mapping.Nodes()
+	for rank := range s.NP {
+		switch {
+		case s.Mode == Uncoordinated:
+			add(rank, true)
+		case s.Mode == Semi && s.GroupSize > 0:
+			add(rank, rank%s.GroupSize == 0)
+		case s.Mode == Semi:
+			add(rank, rank == 0 || nodes[rank] != nodes[rank-1])
+		default:
+			add(rank, rank == 0)
+		}
+	}
+	return groups
+}

@@ -1,0 +1,163 @@
+package mpi
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"ckpt/coordinator/protocol/channel"
+)
+
+// A logWriter follows the frames of a rank to the disk. While a commit is under
+// way more frames are appended; the next one takes them all.
+type logWriter struct {
+	wake     sync.Cond // frames were appended, or the Comm has ended
+	under    []flight  // appended and not durable
+	last     flight    // the last one appended
+	err      error     // why the log cannot be used at the moment
+	failures int64
+	hurried  int           // who waits in flushLog
+	hurry    chan struct{} // capacity 1: somebody does
+}
+
+// A flight is a frame's index in the endpoint and its number in the log.
+type flight struct{ index, lsn uint64 }
+
+// from returns the number of the first frame that is not durable, or will be.
+func (w *logWriter) from() uint64 {
+	if len(w.under) > 0 {
+		return w.under[0].lsn
+	}
+	return w.last.lsn + 1
+}
+
+// append gives a frame to the log. If the log has failed it is left to relog.
+func (p *channelPort) append(a channel.Append) {
+	w := &p.log
+	if w.err != nil {
+		return
+	}
+	lsn, err := p.cfg.Log.Append(a.Frame)
+	if err != nil {
+		w.err = err
+	} else {
+		w.last = flight{a.Index, lsn}
+		w.under = append(w.under, w.last)
+	}
+	w.wake.Signal()
+}
+
+// commit makes frames durable until the Comm ends.
+func (p *channelPort) commit() {
+	w := &p.log
+	ctx := p.comm.tcp.ctx
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for !p.ended && ctx.Err() == nil {
+		if w.err != nil {
+			p.reopen(ctx)
+			continue
+		}
+		if len(w.under) == 0 {
+			w.wake.Wait()
+			continue
+		}
+		if p.cfg.Kind == channel.Optimistic && p.cfg.CommitEvery > 0 && w.hurried == 0 {
+			p.mu.Unlock()
+			pause(ctx, p.cfg.CommitEvery, w.hurry)
+			p.mu.Lock()
+		}
+		upTo := w.last
+		p.mu.Unlock()
+		err := p.cfg.Log.Wait(ctx, upTo.lsn)
+		p.mu.Lock()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			w.err = err
+		default:
+			n := 0
+			for n < len(w.under) && w.under[n].index <= upTo.index {
+				n++
+			}
+			w.under = w.under[n:]
+			p.apply(p.ep.Logged(upTo.index))
+			p.changed.Broadcast()
+		}
+	}
+}
+
+// reopen has the log in order again, whatever it takes, and appends what was
+// lost. Meanwhile nothing that waits for the log is delivered, nothing
+// acknowledged, and no match goes on.
+func (p *channelPort) reopen(ctx context.Context) {
+	w := &p.log
+	w.failures++
+	err := w.err
+	p.mu.Unlock()
+	p.logFailed(err)
+	r, can := p.cfg.Log.(interface{ Reopen() error })
+	for wait := firstBackoff; ; wait = min(2*wait, lastBackoff) {
+		if !can {
+			<-ctx.Done()
+			break
+		}
+		pause(ctx, wait, nil)
+		if ctx.Err() != nil || r.Reopen() == nil {
+			break
+		}
+	}
+	p.mu.Lock()
+	if ctx.Err() != nil {
+		return
+	}
+	w.err, w.under = nil, nil
+	p.apply(p.ep.Relog())
+	if w.err == nil {
+		p.mu.Unlock()
+		p.logFailed(nil)
+		p.mu.Lock()
+	}
+}
+
+func (p *channelPort) logFailed(err error) {
+	if p.cfg.LogFailed != nil {
+		p.cfg.LogFailed(err)
+	}
+}
+
+// flushLog waits until what has been appended is durable. The caller holds the
+// lock.
+func (p *channelPort) flushLog(ctx context.Context) error {
+	w, upTo := &p.log, p.ep.Appended()
+	w.hurried++
+	defer func() { w.hurried-- }()
+	select {
+	case w.hurry <- struct{}{}:
+	default:
+	}
+	err := p.waitFor(ctx, func() bool { return p.ep.Durable() >= upTo })
+	if err != nil && w.err != nil {
+		err = errors.Join(err, w.err)
+	}
+	return err
+}
+
+// Redialling and reopening begin soon and then go easy.
+const (
+	firstBackoff = 5 * time.Millisecond
+	lastBackoff  = time.Second
+)
+
+// pause sleeps until the time is over, the context done or a bell rung.
+func pause(ctx context.Context, d time.Duration, bell <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-bell:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,469 @@
+package mpi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"ckpt/coordinator/protocol/channel"
+)
+
+// Channels divide a job into groups of ranks that fail and restart apart from
+// each other. Messages to members of the own group travel as ever; those to
+// others in channels, which survive the death and the restart of either end.
+type Channels struct {
+	// Kind is how messages between groups are logged, the same in all ranks.
+	Kind channel.Kind
+	// Group are the ranks that restart together with this one. The segment, if
+	// there is one, is shared by those of them on its node; without one they
+	// use TCP.
+	Group []int
+	// Incarnation is how often the rank has been started before. Incarnations
+	// are those of all ranks as far as they are known, by rank; nil: all are in
+	// their first.
+	Incarnation  uint64
+	Incarnations []uint64
+	// Log is the rank's message log. None has none.
+	Log Log
+	// Restore is where the rank goes on from; nil: from the beginning.
+	Restore *Restored
+	// MaxUnacked is how many bytes to one peer may be without acknowledgement
+	// before Send waits; 0 means 256 MiB. It bounds what is kept for a peer that
+	// is dead or slow, but not what Sender keeps for its next checkpoint.
+	MaxUnacked int64
+	// CommitEvery is how long an Optimistic log may be behind; 0: it is being
+	// committed all the time.
+	CommitEvery time.Duration
+	// LogFailed, if set, is told when the log has failed, and with nil when it is
+	// in order again. It is called from a goroutine of the Comm and must not
+	// block.
+	LogFailed func(error)
+}
+
+// A Log is where a rank's frames go. Append puts one at the end and returns its
+// number; Wait returns when it and all before are durable. Frames that Wait has
+// failed for are lost, and those behind them.
+//
+// If it has a method Reopen() error as well, a log that has failed is reopened,
+// again and again until that succeeds, and is given again what it has lost.
+type Log interface {
+	Append(f channel.Frame) (lsn uint64, err error)
+	Wait(ctx context.Context, lsn uint64) error
+	Next() uint64 // the number of the next frame
+}
+
+// Restored is what a rank is restored from.
+type Restored struct {
+	// State and Pending are those of the Snapshot in its checkpoint.
+	State, Pending []byte
+	// Frames returns the frames of its log from Snapshot.LogFrom on, or from
+	// earlier, io.EOF at the end. Their data must stay as it is.
+	Frames func() (channel.Frame, error)
+	// Line is the recovery line, nil if nobody else goes back; see
+	// channel.Restore.
+	Line []uint64
+}
+
+// A Snapshot is the part of a rank's state that lies in its channels and in its
+// inbox.
+type Snapshot struct {
+	State   []byte
+	Pending []byte
+	// Vector says what the state depends on.
+	Vector channel.Vector
+	// LogFrom is the number in the log of the first frame that is needed on top
+	// of this snapshot. If it is committed, and no earlier one is needed any
+	// more, those before it are not either.
+	LogFrom uint64
+}
+
+// ChannelStats count what the channels have done since Join, but for Kept, which
+// is what they hold now.
+type ChannelStats struct {
+	channel.Stats
+	KeptMessages int
+	KeptBytes    int64
+	Connections  int64 // made, in both directions
+	LogFailures  int64
+}
+
+const defaultMaxUnacked = 256 << 20
+
+// A channelPort is the channels of a rank. Its lock comes before that of the
+// inbox; nobody who has it may end the Comm.
+type channelPort struct {
+	comm *Comm
+	cfg  *Channels
+
+	mu      sync.Mutex
+	changed sync.Cond // the program's waits: frames durable, acknowledgements, an end of Hold
+	ep      *channel.Endpoint
+	ended   bool
+	holds   bool // see Hold
+	out     []outLink
+	in      []*inLink // by rank: the connection that its messages come on; nil without
+	made    int64
+
+	log logWriter
+}
+
+// newChannelPort restores the state of the channels. Nothing runs yet.
+func newChannelPort(c *Comm) (*channelPort, error) {
+	cfg := c.cfg.Channels
+	p := &channelPort{comm: c, cfg: cfg, in: make([]*inLink, c.cfg.Size), out: make([]outLink, c.cfg.Size)}
+	p.changed.L = &p.mu
+	p.log.wake.L = &p.mu
+	p.log.hurry = make(chan struct{}, 1)
+	if cfg.Log != nil {
+		p.log.last = flight{lsn: cfg.Log.Next() - 1}
+	}
+	for r := range p.out {
+		p.out[r].work.L = &p.mu
+		p.out[r].moved = make(chan struct{}, 1)
+		if r < len(c.cfg.Peers) {
+			p.out[r].addr = c.cfg.Peers[r]
+		}
+	}
+	id := channel.Config{Kind: cfg.Kind, Rank: c.cfg.Rank, Size: c.cfg.Size, Group: cfg.Group}
+	var err error
+	if cfg.Restore == nil {
+		p.ep, err = channel.New(id)
+	} else {
+		err = p.restore(id, cfg.Restore)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for r, inc := range cfg.Incarnations {
+		if err := p.ep.Admit(r, inc); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func (p *channelPort) restore(id channel.Config, from *Restored) error {
+	pending, err := decodePending(from.Pending, id.Size, p.comm.cfg.MaxMessage)
+	if err != nil {
+		return err
+	}
+	st, err := channel.Decode(from.State)
+	if err != nil {
+		return err
+	}
+	ep, acts, err := channel.Restore(id, st, from.Frames, from.Line)
+	if err != nil {
+		return err
+	}
+	p.ep = ep
+	in := &p.comm.in
+	in.putInFront(pending)
+	in.restored = true
+	for _, a := range acts {
+		if d, ok := a.(channel.Deliver); ok {
+			if len(d.Message.Data) > p.comm.cfg.MaxMessage || !validEnvelope(d.Message) {
+				return fmt.Errorf("%w message %d of rank %d in the log", errCorrupt, d.Message.Seq, d.From)
+			}
+			// What the log has read need not be aligned as the program
+			// wants it.
+			m := in.pool.get(len(d.Message.Data))
+			copy(m.data, d.Message.Data)
+			d.Message.Data = m.data
+			a = d
+		}
+		p.mu.Lock()
+		p.apply([]channel.Action{a})
+		p.mu.Unlock()
+	}
+	return nil
+}
+
+func validEnvelope(m channel.Message) bool { return envelope{msgContext(m.Context), m.Tag}.valid() }
+
+// start has the goroutines run.
+func (p *channelPort) start() {
+	if p.cfg.Log != nil {
+		p.comm.workers.Go(p.commit)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for r := range p.out {
+		if n, _, _ := p.ep.Kept(r); n > 0 {
+			p.begin(r)
+		}
+	}
+}
+
+// interrupt has everything end that waits. Connections are interrupted by the
+// tcpPort.
+func (p *channelPort) interrupt() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	p.changed.Broadcast()
+	p.log.wake.Broadcast()
+	for r := range p.out {
+		p.out[r].work.Broadcast()
+	}
+	for _, l := range p.in {
+		if l != nil {
+			l.work.Broadcast()
+		}
+	}
+}
+
+// apply carries out what the endpoint wants. The caller holds the lock.
+func (p *channelPort) apply(acts []channel.Action) {
+	for _, a := range acts {
+		switch a := a.(type) {
+		case channel.Transmit:
+			o := &p.out[a.To]
+			o.queue = append(o.queue, a.Message)
+			o.work.Signal()
+		case channel.Append:
+			p.append(a)
+		case channel.Deliver:
+			p.comm.in.deliver(&message{
+				envelope: envelope{msgContext(a.Message.Context), a.Message.Tag},
+				src:      a.From, number: a.Message.Seq, data: a.Message.Data,
+				// It may have to be logged once more.
+				lent: p.cfg.Kind == channel.Optimistic,
+			})
+		case channel.Ack:
+			if l := p.in[a.To]; l != nil {
+				l.ack, l.due = a.Seq, true
+				l.work.Signal()
+			}
+		}
+	}
+}
+
+// wait sleeps until cond holds or the Comm ends. The caller holds the lock.
+func (p *channelPort) wait(cond func() bool) error {
+	for !cond() {
+		if p.ended {
+			return p.comm.err()
+		}
+		p.changed.Wait()
+	}
+	return nil
+}
+
+// waitFor is wait with a context.
+func (p *channelPort) waitFor(ctx context.Context, cond func() bool) error {
+	stop := context.AfterFunc(ctx, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.changed.Broadcast()
+	})
+	defer stop()
+	if err := p.wait(func() bool { return ctx.Err() != nil || cond() }); err != nil {
+		return err
+	}
+	if !cond() {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// send puts a message into the channel to dst. It waits only while too much is
+// kept for that rank, or in a Hold.
+func (p *channelPort) send(dst int, env envelope, data []byte) error {
+	m := channel.Message{Context: uint8(env.ctx), Tag: env.tag, Data: bytes.Clone(data)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	limit := p.cfg.MaxUnacked
+	if limit == 0 {
+		limit = defaultMaxUnacked
+	}
+	err := p.wait(func() bool {
+		_, _, unacked := p.ep.Kept(dst)
+		return !p.holds && unacked < limit
+	})
+	if err == nil && p.ended {
+		err = p.comm.err()
+	}
+	if err != nil {
+		return err
+	}
+	_, acts := p.ep.Send(dst, m)
+	p.apply(acts)
+	p.begin(dst)
+	p.out[dst].work.Signal() // there may be no connection yet
+	return nil
+}
+
+// receiveAny is a receive from any source, the one event of a rank that is not
+// determined by what it has received before. In replay it has the source that it
+// had then; otherwise its determinant is logged before the program goes on.
+func (p *channelPort) receiveAny(pat pattern) (*message, error) {
+	p.mu.Lock()
+	if src, _, forced := p.ep.Forced(); forced {
+		pat.src = src
+	}
+	p.mu.Unlock()
+	m, err := p.comm.in.receive(pat)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	wait, acts, err := p.ep.Matched(m.src, m.number)
+	if err != nil {
+		return nil, err
+	}
+	p.apply(acts)
+	if err := p.wait(func() bool { return p.ep.Durable() >= wait }); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+var errNoChannels = errors.New("the job has no channels")
+
+// channels runs f with the lock, if there are channels and the Comm has not ended.
+func (c *Comm) channels(op string, f func(p *channelPort) error) error {
+	p := c.chans
+	if p == nil {
+		return c.wrap(op, AnySource, errNoChannels)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return c.wrap(op, AnySource, c.err())
+	}
+	return c.wrap(op, AnySource, f(p))
+}
+
+// Snapshot returns what a checkpoint of this rank has to hold besides its memory,
+// all as of one moment. The program is at a boundary, neither sending nor
+// receiving; what comes from other groups meanwhile is in the snapshot or in the
+// log behind LogFrom.
+//
+// With an Optimistic log it waits until the log has caught up, since an earlier
+// checkpoint may need what this one covers; see channel.Endpoint.Snapshot.
+func (c *Comm) Snapshot(ctx context.Context) (*Snapshot, error) {
+	var s *Snapshot
+	var st *channel.State
+	err := c.channels("snapshot", func(p *channelPort) error {
+		st = p.ep.Snapshot()
+		s = &Snapshot{Pending: c.Pending(), Vector: st.Vector, LogFrom: p.log.from()}
+		if p.cfg.Kind != channel.Optimistic {
+			return nil
+		}
+		return p.flushLog(ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.State = st.Encode()
+	return s, nil
+}
+
+// Collected says that a committed checkpoint of a rank has received messages of
+// this one up to a number, Vector.Received of its Snapshot. With Sender they are
+// forgotten.
+func (c *Comm) Collected(peer int, upTo uint64) error {
+	return c.channels("collect", func(p *channelPort) error {
+		if peer < 0 || peer >= c.cfg.Size {
+			return fmt.Errorf("there is no rank %d", peer)
+		}
+		p.ep.Collected(peer, upTo)
+		p.changed.Broadcast()
+		return nil
+	})
+}
+
+// Vector returns what the rank's present state depends on.
+func (c *Comm) Vector() (v channel.Vector, err error) {
+	err = c.channels("vector", func(p *channelPort) error {
+		v = p.ep.Vector()
+		return nil
+	})
+	return v, err
+}
+
+// Stable returns how many of the rank's matches no failure can take back.
+func (c *Comm) Stable() (n uint64, err error) {
+	err = c.channels("stable", func(p *channelPort) error {
+		n = p.ep.Stable()
+		return nil
+	})
+	return n, err
+}
+
+// Output numbers what the rank is about to put out to the world, from 1. After a
+// restart the same output has the same number: what was put out before is not put
+// out again.
+func (c *Comm) Output() (n uint64, err error) {
+	err = c.channels("output", func(p *channelPort) error {
+		n = p.ep.Output()
+		return nil
+	})
+	return n, err
+}
+
+// Hold has the rank neither send nor take messages between groups until Release,
+// and returns its Vector, which stays as it is but for Matches with messages that
+// had been delivered already. When all survivors of a failure hold, their vectors
+// describe one moment, from which the recovery line of Optimistic and None is
+// computed. The log of the rank is made durable first. The pessimistic kinds need
+// no line and no Hold.
+func (c *Comm) Hold(ctx context.Context) (v channel.Vector, err error) {
+	err = c.channels("hold", func(p *channelPort) error {
+		p.holds = true
+		if err := p.flushLog(ctx); err != nil {
+			return err
+		}
+		v = p.ep.Vector()
+		return nil
+	})
+	return v, err
+}
+
+// Release ends a Hold. PeerMoved for the ranks that go back comes before it.
+func (c *Comm) Release() error {
+	return c.channels("release", func(p *channelPort) error {
+		p.holds = false
+		p.changed.Broadcast()
+		return nil
+	})
+}
+
+// Flush waits until everything that was sent to other groups is acknowledged: a
+// rank that Closes without it takes along what only it has. Peers that are dead
+// are waited for, so that it is to be called when the whole job is at its end, or
+// with a context that ends.
+func (c *Comm) Flush(ctx context.Context) error {
+	return c.channels("flush", func(p *channelPort) error {
+		return p.waitFor(ctx, func() bool {
+			for r := range p.out {
+				if !p.ep.Settled(r) {
+					return false
+				}
+			}
+			return true
+		})
+	})
+}
+
+// ChannelStats returns the counters of the channels; zeros without any.
+func (c *Comm) ChannelStats() (s ChannelStats) {
+	p := c.chans
+	if p == nil {
+		return s
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.Stats = p.ep.Stats()
+	s.Connections, s.LogFailures = p.made, p.log.failures
+	for r := range p.out {
+		n, bytes, _ := p.ep.Kept(r)
+		s.KeptMessages += n
+		s.KeptBytes += bytes
+	}
+	return s
+}

@@ -1,0 +1,706 @@
+package mpi
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+
+	"ckpt/coordinator/protocol/channel"
+	"ckpt/coordinator/recovery"
+)
+
+// A memLog is a log on a disk that forgets what was not synced when its process
+// dies, and that is full now and then.
+type memLog struct {
+	mu      sync.Mutex
+	rng     *rand.Rand
+	first   uint64 // number of frames[0]
+	frames  []channel.Frame
+	durable int // frames that are
+	broken  bool
+	faulty  bool // it fails now and then
+	fails   int
+}
+
+var errDiskFull = errors.New("the disk is full")
+
+func (l *memLog) Append(f channel.Frame) (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken {
+		return 0, errDiskFull
+	}
+	f.Message.Data = slices.Clone(f.Message.Data)
+	l.frames = append(l.frames, f)
+	return l.first + uint64(len(l.frames)) - 1, nil
+}
+
+func (l *memLog) Next() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.first + uint64(len(l.frames))
+}
+
+func (l *memLog) Wait(ctx context.Context, lsn uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case l.broken:
+		return errDiskFull
+	case l.faulty && l.rng.IntN(20) == 0:
+		l.broken = true
+		l.fails++
+		l.frames = l.frames[:l.durable]
+		return errDiskFull
+	}
+	l.durable = len(l.frames)
+	return nil
+}
+
+func (l *memLog) Reopen() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.broken = l.rng.IntN(3) == 0
+	if l.broken {
+		return errDiskFull
+	}
+	return nil
+}
+
+// crash is the death of the process that had the log.
+func (l *memLog) crash() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.durable += l.rng.IntN(len(l.frames) - l.durable + 1)
+	l.frames, l.broken = l.frames[:l.durable], false
+}
+
+func (l *memLog) truncate(before uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := int(before - l.first); n > 0 {
+		l.frames, l.first, l.durable = slices.Clone(l.frames[n:]), before, l.durable-n
+	}
+}
+
+func (l *memLog) read() func() (channel.Frame, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	frames := slices.Clone(l.frames[:l.durable])
+	return func() (channel.Frame, error) {
+		if len(frames) == 0 {
+			return channel.Frame{}, io.EOF
+		}
+		f := frames[0]
+		frames = frames[1:]
+		return f, nil
+	}
+}
+
+// A program computes on what no order of arrival changes, and remembers the orders
+// in which any-source receives were matched, on which all ranks must agree.
+type program2 struct {
+	iter    int
+	x       []float64
+	order   uint64
+	orders  []uint64
+	outputs []uint64
+}
+
+func newProgram2(rank int) *program2 {
+	p := &program2{x: make([]float64, 40)}
+	for i := range p.x {
+		p.x[i] = math.Sin(float64(rank*100 + i))
+	}
+	return p
+}
+
+func (p *program2) clone() *program2 {
+	c := *p
+	c.x, c.orders = slices.Clone(p.x), slices.Clone(p.orders)
+	return &c
+}
+
+// step is an iteration. op is called before each operation.
+func (p *program2) step(c *Comm, op func()) error {
+	me, n := c.Rank(), c.Size()
+	p.iter++
+	y := make([]float64, len(p.x))
+	op()
+	if err := c.SendFloat64s((me+1)%n, 0, p.x); err != nil {
+		return err
+	}
+	op()
+	if _, err := c.RecvFloat64s((me+n-1)%n, 0, y); err != nil {
+		return err
+	}
+	for i := range y {
+		p.x[i] = p.x[i]*0.6 + y[i]*0.4
+	}
+	// A large one that overtakes nothing.
+	if p.iter%4 == 0 {
+		big := make([]byte, 150_000)
+		binary.LittleEndian.PutUint64(big[len(big)-8:], math.Float64bits(p.x[3]))
+		op()
+		if err := c.Send((me+2)%n, 2, big); err != nil {
+			return err
+		}
+		op()
+		if _, err := c.Recv((me+n-2%n)%n, 2, big); err != nil {
+			return err
+		}
+		p.x[5] += math.Float64frombits(binary.LittleEndian.Uint64(big[len(big)-8:]))
+	}
+	// All tell the root, itself included, who hears them in any order.
+	root := p.iter % n
+	op()
+	if err := c.SendFloat64s(root, 1, []float64{p.x[0]}); err != nil {
+		return err
+	}
+	var order [8]byte
+	if me == root {
+		p.order = p.order*31 + 7
+		sum := make([]float64, n)
+		for range n {
+			op()
+			var v [1]float64
+			from, err := c.RecvFloat64s(AnySource, 1, v[:])
+			if err != nil {
+				return err
+			}
+			sum[from] += v[0]
+			p.order = p.order*uint64(n+1) + uint64(from) + 1
+		}
+		for _, v := range sum {
+			p.x[1] += v
+		}
+		binary.LittleEndian.PutUint64(order[:], p.order)
+	}
+	op()
+	if err := c.Bcast(root, order[:]); err != nil {
+		return err
+	}
+	p.order = binary.LittleEndian.Uint64(order[:])
+	p.orders = append(p.orders, p.order)
+	op()
+	return c.AllreduceSum(p.x[:2])
+}
+
+// A save is a rank's checkpoint.
+type save struct {
+	p    *program2
+	snap *Snapshot
+}
+
+// A job2 is a job of groups, in one process, whose Comms are killed.
+type job2 struct {
+	t     testing.TB
+	kind  channel.Kind
+	group []int // of each rank
+	rng   *rand.Rand
+	dir   string
+	iters int
+	kills int // still to come
+
+	mu       sync.Mutex // registry
+	comms    []*Comm
+	segs     []*Segment
+	addrs    []string
+	incs     []uint64
+	logs     []*memLog
+	saves    [][]save
+	meetings map[int]*meeting
+	programs []*program2
+	ended    chan ending
+	state    []string // of each rank: running, done, dead
+	restarts []int
+}
+
+type ending struct {
+	rank int
+	err  error
+}
+
+var errKilled = errors.New("killed")
+
+// A meeting is a barrier of the members of a group outside of their Comms, as the
+// coordinator is.
+type meeting struct {
+	mu      sync.Mutex
+	cond    sync.Cond
+	members int
+	here    int
+	round   int
+	dead    bool
+	sent    map[int][]Count
+}
+
+func (m *meeting) meet(last func()) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dead {
+		return false
+	}
+	round := m.round
+	if m.here++; m.here == m.members {
+		m.here = 0
+		m.round++
+		if last != nil {
+			last()
+		}
+		m.cond.Broadcast()
+		return true
+	}
+	for m.round == round && !m.dead {
+		m.cond.Wait()
+	}
+	return m.round != round
+}
+
+func (m *meeting) kill() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dead = true
+	m.cond.Broadcast()
+}
+
+func newJob2(t testing.TB, kind channel.Kind, group []int, seed uint64, iters, kills int) *job2 {
+	n := len(group)
+	j := &job2{t: t, kind: kind, group: group, rng: rand.New(rand.NewPCG(seed, 1)), dir: shmDir(t), iters: iters, kills: kills,
+		comms: make([]*Comm, n), segs: make([]*Segment, n), addrs: make([]string, n), incs: make([]uint64, n), saves: make([][]save, n),
+		meetings: map[int]*meeting{}, programs: make([]*program2, n), ended: make(chan ending, n), state: make([]string, n), restarts: make([]int, n)}
+	for r := range n {
+		j.logs = append(j.logs, &memLog{rng: rand.New(rand.NewPCG(seed, uint64(10+r))), first: 1, faulty: kills > 0 && r%2 == 0})
+		ep, err := channel.New(channel.Config{Kind: kind, Rank: r, Size: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		st := ep.Snapshot()
+		j.saves[r] = []save{{newProgram2(r), &Snapshot{State: st.Encode(), Vector: st.Vector, LogFrom: 1}}}
+	}
+	return j
+}
+
+func (j *job2) members(g int) (ranks []int) {
+	for r, of := range j.group {
+		if of == g {
+			ranks = append(ranks, r)
+		}
+	}
+	return ranks
+}
+
+// start begins an incarnation of a group.
+func (j *job2) start(g int, line []uint64) {
+	j.mu.Lock()
+	members := j.members(g)
+	m := &meeting{members: len(members), sent: map[int][]Count{}}
+	m.cond.L = &m.mu
+	j.meetings[g] = m
+	listeners := map[int]net.Listener{}
+	for _, r := range members {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			j.t.Fatal(err)
+		}
+		listeners[r], j.addrs[r] = l, l.Addr().String()
+	}
+	killAfter := math.MaxInt
+	if j.kills > 0 {
+		j.kills--
+		killAfter = 1 + j.rng.IntN(j.iters*5)
+	}
+	victim := members[j.rng.IntN(len(members))]
+	// Half of the groups share a segment.
+	shared := len(members) > 1 && g%2 == 0
+	for _, r := range members {
+		cfg := Config{Rank: r, Size: len(j.group), NodeOf: make([]int, len(j.group)), Listener: listeners[r],
+			Peers: slices.Clone(j.addrs), Token: []byte("secret"), Channels: &Channels{
+				Kind: j.kind, Group: members, Incarnation: j.incs[r], Incarnations: slices.Clone(j.incs), MaxUnacked: 1 << 20}}
+		for p := range cfg.Peers { // some are heard of later
+			if j.comms[p] == nil && !slices.Contains(members, p) {
+				cfg.Peers[p] = ""
+			}
+		}
+		if shared {
+			seg, err := OpenSegment(fmt.Sprintf("%s/group%d.%d", j.dir, g, j.incs[r]), OpenMPI, len(members))
+			if err != nil {
+				j.t.Fatal(err)
+			}
+			cfg.Segment, j.segs[r] = seg, seg
+		}
+		if j.kind.Logs() {
+			cfg.Channels.Log = j.logs[r]
+		}
+		s := j.saves[r][len(j.saves[r])-1]
+		j.programs[r] = s.p.clone()
+		cfg.Channels.Restore = &Restored{State: s.snap.State, Pending: s.snap.Pending, Frames: j.logs[r].read(), Line: line}
+		c, err := Join(cfg)
+		if err != nil {
+			j.t.Fatal(err)
+		}
+		j.comms[r] = c
+	}
+	for p, c := range j.comms {
+		for _, r := range members {
+			if c != nil && j.group[p] != g {
+				if err := c.PeerMoved(r, j.addrs[r], j.incs[r]); err != nil && !errors.Is(err, errKilled) {
+					j.t.Error(err)
+				}
+				j.collect(r, p)
+				j.collect(p, r)
+			}
+		}
+	}
+	var comms []*Comm
+	for _, r := range members {
+		comms = append(comms, j.comms[r])
+	}
+	j.mu.Unlock()
+	kill := sync.OnceFunc(func() {
+		m.kill()
+		for _, c := range comms {
+			c.Abort(errKilled)
+		}
+	})
+	for i, r := range members {
+		j.state[r] = "running"
+		c, p := comms[i], j.programs[r]
+		after := math.MaxInt
+		if r == victim {
+			after = killAfter
+		}
+		go func() {
+			var killing sync.WaitGroup
+			err := j.run(c, p, m, func() {
+				if after--; after == 0 {
+					killing.Go(kill) // at some instant of what follows
+				}
+			})
+			if err != nil {
+				kill() // all of the group die together
+			}
+			killing.Wait()
+			j.ended <- ending{r, err}
+		}()
+	}
+}
+
+// collect tells rank p what the last checkpoint of rank r has of its messages.
+func (j *job2) collect(r, p int) {
+	if j.comms[p] != nil && j.kind == channel.Sender {
+		_ = j.comms[p].Collected(r, j.saves[r][0].snap.Vector.Received[p]) // it may have ended
+	}
+}
+
+// run is a rank.
+func (j *job2) run(c *Comm, p *program2, m *meeting, op func()) error {
+	for p.iter < j.iters {
+		if err := p.step(c, op); err != nil {
+			return err
+		}
+		if _, err := c.Output(); err != nil {
+			return err
+		}
+		if (uint64(p.iter)*2654435761+uint64(j.group[c.Rank()])*40503)>>4%4 == 0 {
+			if err := j.checkpoint(c, p, m); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkpoint takes one of a group.
+func (j *job2) checkpoint(c *Comm, p *program2, m *meeting) error {
+	r := c.Rank()
+	m.mu.Lock()
+	m.sent[r] = c.Sent()
+	m.mu.Unlock()
+	if !m.meet(nil) {
+		return errKilled
+	}
+	var expected []Count
+	m.mu.Lock()
+	for src, counts := range m.sent {
+		for _, n := range counts {
+			if j.group[n.Peer] != j.group[r] {
+				j.t.Errorf("rank %d counts messages to rank %d", src, n.Peer)
+			}
+			if n.Peer == r {
+				expected = append(expected, Count{src, n.N})
+			}
+		}
+	}
+	m.mu.Unlock()
+	if err := c.Drain(context.Background(), expected); err != nil {
+		return err
+	}
+	snap, err := c.Snapshot(context.Background())
+	if err != nil {
+		return err
+	}
+	j.mu.Lock()
+	j.saves[r] = append(j.saves[r], save{p.clone(), snap})
+	j.mu.Unlock()
+	if !m.meet(func() { // all are stored: commit
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		for _, r := range j.members(j.group[r]) {
+			if j.kind == channel.Receiver || j.kind == channel.Sender {
+				j.saves[r] = j.saves[r][len(j.saves[r])-1:]
+				j.logs[r].truncate(j.saves[r][0].snap.LogFrom)
+			}
+			for p := range j.comms {
+				j.collect(r, p)
+			}
+		}
+	}) {
+		return errKilled
+	}
+	return nil
+}
+
+// settleSaves drops checkpoints of a dead group that not all of its members have.
+func (j *job2) settleSaves(g int) {
+	iter := math.MaxInt
+	for _, r := range j.members(g) {
+		iter = min(iter, j.saves[r][len(j.saves[r])-1].p.iter)
+	}
+	for _, r := range j.members(g) {
+		j.saves[r] = slices.DeleteFunc(j.saves[r], func(s save) bool { return s.p.iter > iter })
+	}
+}
+
+// play runs the job to its end, through all failures, and returns the programs.
+func (j *job2) play() []*program2 {
+	for _, g := range slices.Compact(slices.Sorted(slices.Values(j.group))) {
+		j.start(g, nil)
+	}
+	for slices.Contains(j.state, "running") || slices.Contains(j.state, "dead") {
+		if dead := slices.Index(j.state, "dead"); dead >= 0 {
+			j.recover(j.group[dead])
+			continue
+		}
+		j.wait()
+	}
+	var wg sync.WaitGroup
+	for r, c := range j.comms {
+		wg.Go(func() {
+			if err := c.Flush(context.Background()); err != nil {
+				j.t.Errorf("rank %d: %v", r, err)
+			}
+		})
+	}
+	wg.Wait()
+	for r, c := range j.comms {
+		if v, err := c.Vector(); err != nil || v.Outputs != uint64(j.iters) {
+			j.t.Errorf("rank %d: %d outputs, %v", r, v.Outputs, err)
+		}
+		if s := c.ChannelStats(); j.kind != channel.Sender && (s.KeptMessages != 0 || s.KeptBytes != 0) {
+			j.t.Errorf("rank %d keeps %d messages, %d bytes, after the end", r, s.KeptMessages, s.KeptBytes)
+		}
+		if c.Pending() != nil {
+			j.t.Errorf("rank %d has messages left", r)
+		}
+	}
+	for r := range j.comms {
+		j.close(r)
+	}
+	return j.programs
+}
+
+func (j *job2) wait() {
+	e := <-j.ended
+	j.state[e.rank] = "done"
+	if e.err != nil {
+		j.state[e.rank] = "dead"
+		if !errors.Is(e.err, errKilled) {
+			j.t.Fatalf("rank %d: %v", e.rank, e.err)
+		}
+	}
+}
+
+func (j *job2) close(r int) {
+	j.mu.Lock()
+	c := j.comms[r]
+	j.comms[r] = nil
+	j.mu.Unlock()
+	if err := c.Close(); err != nil {
+		j.t.Error(err)
+	}
+	if s := j.segs[r]; s != nil {
+		if err := errors.Join(s.Unlink(), s.Close()); err != nil {
+			j.t.Error(err)
+		}
+		j.segs[r] = nil
+	}
+}
+
+// bury waits until all of a group have ended, and cleans up behind them.
+func (j *job2) bury(g int) {
+	for _, r := range j.members(g) {
+		j.comms[r].Abort(errKilled)
+		j.meetings[g].kill()
+		for j.state[r] == "running" {
+			j.wait()
+		}
+		j.state[r] = "dead"
+		j.close(r)
+		j.logs[r].crash()
+		j.incs[r]++
+		j.restarts[r]++
+	}
+	j.settleSaves(g)
+}
+
+// recover brings a group back whose members have died, and those who have to go
+// back with it.
+func (j *job2) recover(g int) {
+	if j.kind == channel.Receiver || j.kind == channel.Sender {
+		j.bury(g)
+		j.start(g, nil)
+		return
+	}
+	// Groups are single ranks here.
+	failed := []int{}
+	held := make([]channel.Vector, len(j.group))
+	for r, c := range j.comms {
+		v, err := c.Hold(context.Background())
+		held[r] = v
+		if err != nil {
+			failed = append(failed, r)
+			j.bury(r)
+		}
+	}
+	h := &recovery.History{}
+	for r := range j.group {
+		var rk recovery.Rank
+		add := func(v channel.Vector, s recovery.State) {
+			s.Sent, s.Received = v.Sent, v.Received
+			if j.kind == channel.Optimistic {
+				s.Sent, s.Received = v.Determinants()
+			}
+			rk.Checkpoints = append(rk.Checkpoints, s)
+		}
+		j.mu.Lock()
+		for n, s := range j.saves[r] {
+			add(s.snap.Vector, recovery.State{Number: n, Iteration: s.p.iter})
+			if j.kind == channel.None {
+				continue
+			}
+			st, err := channel.Decode(s.snap.State)
+			if err != nil {
+				j.t.Fatal(err)
+			}
+			states, err := st.Logged(j.logs[r].read())
+			if err != nil {
+				j.t.Fatal(err)
+			}
+			for _, v := range states {
+				if n+1 == len(j.saves[r]) || v.Matches < j.saves[r][n+1].snap.Vector.Matches {
+					add(v, recovery.State{Number: n, Iteration: s.p.iter, Logged: true})
+				}
+			}
+		}
+		j.mu.Unlock()
+		if !slices.Contains(failed, r) {
+			add(held[r], recovery.State{Number: len(rk.Checkpoints), Iteration: math.MaxInt})
+			n := len(rk.Checkpoints) - 1
+			rk.Current = &rk.Checkpoints[n]
+			rk.Checkpoints = rk.Checkpoints[:n]
+		}
+		h.Ranks = append(h.Ranks, rk)
+	}
+	opt := recovery.Options{InTransit: recovery.Forbidden}
+	if j.kind == channel.Optimistic {
+		opt.InTransit = recovery.Allowed
+	}
+	line, err := recovery.Find(h, failed, opt)
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	keep := make([]uint64, len(j.group))
+	for r, p := range line.Places {
+		keep[r] = math.MaxUint64
+		if p.Current {
+			continue
+		}
+		if j.kind == channel.Optimistic {
+			keep[r] = p.State.Sent[0]
+		}
+		if !slices.Contains(failed, r) {
+			j.bury(r)
+		}
+		j.saves[r] = j.saves[r][:p.State.Number+1]
+	}
+	if j.kind == channel.None {
+		keep = nil
+	}
+	for r, p := range line.Places {
+		if !p.Current {
+			j.start(r, keep)
+		}
+	}
+	for r, p := range line.Places {
+		if p.Current {
+			_ = j.comms[r].Release() // it may have died meanwhile, which is the next failure
+		}
+	}
+}
+
+// compare checks a run with failures against one without.
+func compare(t *testing.T, calm, stormy []*program2) {
+	t.Helper()
+	for r := range calm {
+		if !slices.Equal(calm[r].x, stormy[r].x) {
+			t.Fatalf("rank %d ends in %v, without failures in %v", r, stormy[r].x[:6], calm[r].x[:6])
+		}
+		if !slices.Equal(stormy[r].orders, stormy[0].orders) {
+			t.Fatalf("ranks %d and 0 do not agree on orders of arrival: %x, %x", r, stormy[r].orders, stormy[0].orders)
+		}
+	}
+}
+
+// Groups die again and again, at any instant, logs fail, and the result is that of
+// a run in which nothing happens.
+func TestGroupsRestartAlone(t *testing.T) {
+	for _, test := range []struct {
+		kind  channel.Kind
+		group []int
+	}{
+		{channel.Receiver, []int{0, 1, 2, 3}},
+		{channel.Receiver, []int{0, 0, 1, 1, 2}},
+		{channel.Receiver, []int{0, 1, 0, 1}},
+		{channel.Sender, []int{0, 1, 2, 3}},
+		{channel.Sender, []int{0, 0, 1, 1, 1}},
+		{channel.Optimistic, []int{0, 1, 2, 3}},
+		{channel.None, []int{0, 1, 2}},
+	} {
+		t.Run(fmt.Sprint(test.kind, test.group), func(t *testing.T) {
+			const iters = 24
+			calm := newJob2(t, test.kind, test.group, 0, iters, 0).play()
+			rounds := 4
+			if testing.Short() {
+				rounds = 1
+			}
+			for seed := range uint64(rounds) {
+				j := newJob2(t, test.kind, test.group, seed, iters, 3+len(test.group))
+				compare(t, calm, j.play())
+				if slices.Max(j.restarts) == 0 {
+					t.Errorf("seed %d: nobody was restarted", seed)
+				}
+			}
+		})
+	}
+}

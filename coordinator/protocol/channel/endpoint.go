@@ -1,0 +1,329 @@
+package channel
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Config says whose endpoint it is.
+type Config struct {
+	Kind       Kind
+	Rank, Size int
+	// Group are the ranks that fail and restart together with this one. It may
+	// leave out the rank itself.
+	Group []int
+}
+
+// An Endpoint is one rank's side of all of its channels. It is for one goroutine
+// at a time.
+type Endpoint struct {
+	cfg    Config
+	inside []bool // by rank: it is in our group
+	peers  []peer
+
+	entries  []entry // appended and not durable
+	appended uint64  // index of the last frame appended
+	durable  uint64  // of the last one known to be durable
+
+	depends []uint64 // on matches of each rank, see Vector; replaced, never written to; nil: on none
+	matches uint64
+	stable  uint64        // matches that no failure can take back
+	forced  []determinant // to follow, by number
+	outputs uint64
+
+	stats Stats
+}
+
+// A peer is what an endpoint knows of the two channels to and from a rank.
+type peer struct {
+	incarnation uint64
+
+	// To it.
+	up        bool // a connection to it is there
+	sent      uint64
+	passed    uint64 // the last one that was transmitted
+	have      uint64 // up to which it has ours, as it said when the connection was made
+	acked     uint64
+	collected uint64
+	kept      []Message // by Seq without gaps
+	keptBytes int64
+	unacked   int64 // bytes of those kept that are behind acked
+
+	// From it: accepted ≥ received, received ≥ settled.
+	accepted uint64 // arrived in order
+	received uint64 // delivered
+	settled  uint64 // as far as an Ack may say
+}
+
+// An entry is a frame on its way to the disk.
+type entry struct {
+	index uint64
+	frame Frame
+}
+
+// Stats counts what an endpoint has done in this incarnation.
+type Stats struct {
+	Frames, Bytes int64 // appended to the log; bytes of payload
+	Sent          int64 // messages, those not transmitted included
+	Suppressed    int64 // of these, not transmitted because the peer had them
+	Resent        int64 // transmitted a second time
+	Duplicates    int64 // that arrived and were dropped
+	Replayed      int64 // delivered from the log by Restore
+	Matches       int64 // receives from any source
+	Forced        int64 // of these, those that followed the log
+}
+
+// New returns the endpoint of a rank at the beginning of its job.
+func New(cfg Config) (*Endpoint, error) {
+	switch {
+	case !cfg.Kind.Valid():
+		return nil, fmt.Errorf("%v is unknown", cfg.Kind)
+	case cfg.Size < 1 || cfg.Rank < 0 || cfg.Rank >= cfg.Size:
+		return nil, fmt.Errorf("there is no rank %d of %d", cfg.Rank, cfg.Size)
+	}
+	e := &Endpoint{cfg: cfg, inside: make([]bool, cfg.Size), peers: make([]peer, cfg.Size)}
+	for _, r := range cfg.Group {
+		if r < 0 || r >= cfg.Size {
+			return nil, fmt.Errorf("there is no rank %d of %d to be in the group", r, cfg.Size)
+		}
+		if cfg.Kind == Optimistic && r != cfg.Rank {
+			return nil, fmt.Errorf("an optimistic log needs groups of one rank, and %d is with %d", cfg.Rank, r)
+		}
+		e.inside[r] = true
+	}
+	e.inside[cfg.Rank] = true
+	return e, nil
+}
+
+// Inside reports whether a rank is in the own group: there is no channel to it.
+func (e *Endpoint) Inside(rank int) bool { return e.inside[rank] }
+
+// Stats returns the counters.
+func (e *Endpoint) Stats() Stats { return e.stats }
+
+// Send numbers a message to a rank outside, keeps it and has it transmitted if
+// there is a connection and the peer does not have it already. m.Data belongs to
+// the endpoint from now on.
+func (e *Endpoint) Send(dst int, m Message) (seq uint64, acts []Action) {
+	p := &e.peers[dst]
+	p.sent++
+	m.Seq, m.Depends = p.sent, e.depends
+	e.stats.Sent++
+	// A rank that executes again what it has executed before sends what the peer
+	// may have for good.
+	if m.Seq > p.forgotten(e.cfg.Kind) {
+		p.keep(m)
+	}
+	switch {
+	case m.Seq <= p.have:
+		e.stats.Suppressed++
+	case p.up:
+		acts = append(acts, p.transmit(e, dst, m))
+	}
+	return m.Seq, acts
+}
+
+func (p *peer) transmit(e *Endpoint, to int, m Message) Action {
+	if m.Seq <= p.passed {
+		e.stats.Resent++
+	}
+	p.passed = max(p.passed, m.Seq)
+	return Transmit{to, m}
+}
+
+// forgotten is the number up to which messages need not be kept.
+func (p *peer) forgotten(k Kind) uint64 {
+	if k == Sender {
+		return p.collected
+	}
+	return p.acked
+}
+
+func (p *peer) keep(m Message) {
+	p.kept = append(p.kept, m)
+	p.keptBytes += int64(len(m.Data))
+	if m.Seq > p.acked {
+		p.unacked += int64(len(m.Data))
+	}
+}
+
+// forget drops what is kept up to a number.
+func (p *peer) forget(seq uint64) {
+	n := 0
+	for n < len(p.kept) && p.kept[n].Seq <= seq {
+		p.keptBytes -= int64(len(p.kept[n].Data))
+		if p.kept[n].Seq > p.acked {
+			p.unacked -= int64(len(p.kept[n].Data))
+		}
+		p.kept[n].Data = nil // the array may live on
+		n++
+	}
+	p.kept = p.kept[n:]
+	if len(p.kept) == 0 {
+		p.kept = nil
+	}
+}
+
+// after returns the messages kept that are behind a number.
+func (p *peer) after(seq uint64) []Message {
+	i, _ := slices.BinarySearchFunc(p.kept, seq+1, func(m Message, s uint64) int {
+		switch {
+		case m.Seq < s:
+			return -1
+		case m.Seq > s:
+			return 1
+		}
+		return 0
+	})
+	return p.kept[i:]
+}
+
+// setAcked moves the mark of what is acknowledged, in either direction.
+func (p *peer) setAcked(seq uint64) {
+	for _, m := range p.after(min(seq, p.acked)) {
+		switch {
+		case m.Seq > max(seq, p.acked):
+			p.acked = seq
+			return
+		case seq > p.acked:
+			p.unacked -= int64(len(m.Data))
+		default:
+			p.unacked += int64(len(m.Data))
+		}
+	}
+	p.acked = seq
+}
+
+// Arrive takes a message from a connection. One that was accepted before is
+// dropped and acknowledged again; ErrGap is one with another missing before it,
+// after which the connection has to be made again.
+func (e *Endpoint) Arrive(src int, m Message) ([]Action, error) {
+	p := &e.peers[src]
+	switch {
+	case m.Seq <= p.accepted:
+		e.stats.Duplicates++
+		return []Action{Ack{src, p.settled}}, nil
+	case m.Seq != p.accepted+1:
+		return nil, ErrGap
+	}
+	p.accepted = m.Seq
+	if e.cfg.Kind == Receiver {
+		return []Action{e.append(Frame{Kind: Received, Peer: src, Message: m})}, nil
+	}
+	acts := []Action{e.deliver(src, m)}
+	if e.cfg.Kind == Optimistic {
+		return append(acts, e.append(Frame{Kind: Received, Peer: src, Message: m})), nil
+	}
+	p.settled = m.Seq
+	return append(acts, Ack{src, m.Seq}), nil
+}
+
+func (e *Endpoint) deliver(src int, m Message) Action {
+	e.peers[src].received = m.Seq
+	e.depends = join(e.depends, m.Depends)
+	return Deliver{src, m}
+}
+
+func (e *Endpoint) append(f Frame) Action {
+	e.appended++
+	e.entries = append(e.entries, entry{e.appended, f})
+	e.stats.Frames++
+	e.stats.Bytes += int64(len(f.Message.Data))
+	return Append{e.appended, f}
+}
+
+// Logged says that all frames up to an index are durable: what waits for that is
+// delivered (Receiver) and acknowledged.
+func (e *Endpoint) Logged(index uint64) []Action {
+	var acts []Action
+	var acked []bool // by rank
+	n := 0
+	for ; n < len(e.entries) && e.entries[n].index <= index; n++ {
+		f := &e.entries[n].frame
+		e.durable = e.entries[n].index
+		switch f.Kind {
+		case Received:
+			if e.cfg.Kind == Receiver {
+				acts = append(acts, e.deliver(f.Peer, f.Message))
+			}
+			e.peers[f.Peer].settled = f.Message.Seq
+			if acked == nil {
+				acked = make([]bool, e.cfg.Size)
+			}
+			acked[f.Peer] = true
+		case Match:
+			e.stable = max(e.stable, f.Number)
+		}
+		f.Message.Data = nil // the array may live on
+	}
+	e.entries = e.entries[n:]
+	if len(e.entries) == 0 {
+		e.entries = nil
+	}
+	for r, yes := range acked {
+		if yes {
+			acts = append(acts, Ack{r, e.peers[r].settled})
+		}
+	}
+	return acts
+}
+
+// Relog gives all frames again that are not durable, with their indices, for a
+// log that has lost them in a commit that failed and is in order again.
+func (e *Endpoint) Relog() []Action {
+	var acts []Action
+	for _, en := range e.entries {
+		acts = append(acts, Append{en.index, en.frame})
+	}
+	return acts
+}
+
+// Durable returns the index up to which frames are durable; Appended that of the
+// last one.
+func (e *Endpoint) Durable() uint64  { return e.durable }
+func (e *Endpoint) Appended() uint64 { return e.appended }
+
+// Acked takes an acknowledgement: the peer has all messages up to a number for
+// good, or, with Sender, as long as it lives.
+func (e *Endpoint) Acked(peer int, seq uint64) {
+	p := &e.peers[peer]
+	if seq <= p.acked {
+		return
+	}
+	if e.cfg.Kind != Sender {
+		p.forget(seq)
+	}
+	p.setAcked(seq)
+}
+
+// Collected says that a committed checkpoint of a peer covers all messages up to
+// a number: with Sender they are forgotten. It is the Received of that
+// checkpoint's Vector.
+func (e *Endpoint) Collected(peer int, seq uint64) {
+	p := &e.peers[peer]
+	if e.cfg.Kind != Sender || seq <= p.collected {
+		return
+	}
+	p.collected = seq
+	p.forget(seq)
+	p.setAcked(max(seq, p.acked)) // the acknowledgement may have been lost
+}
+
+// Kept returns how many messages to a peer are kept, their bytes, and the bytes of
+// those among them that are not acknowledged: what a sender that does not want to
+// run ahead for ever looks at.
+func (e *Endpoint) Kept(peer int) (messages int, bytes, unacked int64) {
+	p := &e.peers[peer]
+	return len(p.kept), p.keptBytes, p.unacked
+}
+
+// Settled reports whether a peer has acknowledged all that was sent to it.
+func (e *Endpoint) Settled(peer int) bool { return e.peers[peer].acked >= e.peers[peer].sent }
+
+// Output counts what the rank puts out to the world and returns its number, from
+// 1. An output of a number that was put out before, by an earlier incarnation,
+// is not put out again.
+func (e *Endpoint) Output() uint64 {
+	e.outputs++
+	return e.outputs
+}

@@ -1,0 +1,179 @@
+package channel
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// Restore returns the endpoint of a rank's next incarnation: st is the state in
+// the checkpoint that it goes back to, and next returns the frames of its log, in
+// their order, io.EOF at the end; it may be nil with a kind that has no log. The
+// frames may begin anywhere up to the first one that the state does not cover:
+// those that it covers are left out. The data of a frame must stay as it is.
+//
+// The actions deliver what was received since the checkpoint, in the order of the
+// log: the inbox has to hold what was saved with the state, then these, then
+// whatever comes.
+//
+// line, for a rank with an optimistic log that is not the only one to go back, is
+// the recovery line: how many determinants each rank keeps, by rank; MaxUint64 for
+// a rank that keeps all. Messages that depend on more are not replayed, nor are
+// more of the own determinants followed, and the actions append a Cut to the log,
+// so that no later recovery does so. Without line all of the log is replayed.
+func Restore(cfg Config, st *State, next func() (Frame, error), line []uint64) (*Endpoint, []Action, error) {
+	e, err := New(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case st.Kind != cfg.Kind || st.Rank != cfg.Rank || st.Size != cfg.Size:
+		return nil, nil, fmt.Errorf("the state is of rank %d of %d with %v, and this is rank %d of %d with %v",
+			st.Rank, st.Size, st.Kind, cfg.Rank, cfg.Size, cfg.Kind)
+	case line != nil && len(line) != cfg.Size:
+		return nil, nil, fmt.Errorf("the recovery line has %d ranks of %d", len(line), cfg.Size)
+	}
+	v := &st.Vector
+	e.matches, e.outputs = v.Matches, v.Outputs
+	if slices.Max(v.Depends) > 0 {
+		e.depends = slices.Clone(v.Depends)
+	}
+	for r := range e.peers {
+		p := &e.peers[r]
+		p.sent = v.Sent[r]
+		p.accepted, p.received, p.settled = v.Received[r], v.Received[r], v.Received[r]
+		for _, m := range st.Kept[r] {
+			p.keep(m)
+		}
+		if len(st.Kept[r]) > 0 {
+			p.setAcked(st.Kept[r][0].Seq - 1)
+			p.collected = p.acked
+		} else {
+			p.acked, p.collected = p.sent, p.sent
+		}
+	}
+	if cfg.Kind == None {
+		next = nil // nothing that a log could say
+	}
+	frames, err := st.relevant(next)
+	if err != nil {
+		return nil, nil, err
+	}
+	var acts []Action
+	if line != nil {
+		before := len(frames)
+		frames = cut(frames, line, cfg.Rank)
+		if len(frames) < before {
+			acts = append(acts, e.append(Frame{Kind: Cut, Message: Message{Data: encodeLine(line)}}))
+		}
+	}
+	for _, f := range frames {
+		switch f.Kind {
+		case Received:
+			p := &e.peers[f.Peer]
+			switch {
+			case e.inside[f.Peer]:
+				return nil, nil, fmt.Errorf("%w log: a message of rank %d, which is in the group", ErrCorrupt, f.Peer)
+			case f.Message.Seq <= p.received: // its commit was reported as failed, and it is there twice
+				continue
+			case f.Message.Seq != p.received+1:
+				return nil, nil, fmt.Errorf("%w log: message %d of rank %d follows message %d", ErrCorrupt, f.Message.Seq, f.Peer, p.received)
+			}
+			p.accepted, p.settled = f.Message.Seq, f.Message.Seq
+			acts = append(acts, e.deliver(f.Peer, f.Message))
+			e.stats.Replayed++
+		case Match:
+			last := e.matches
+			if n := len(e.forced); n > 0 {
+				last = e.forced[n-1].number
+			}
+			if f.Number > last {
+				e.forced = append(e.forced, determinant{f.Number, f.Peer, f.Message.Seq})
+			}
+		}
+	}
+	if err := e.checkForced(); err != nil {
+		return nil, nil, err
+	}
+	e.stable = e.matches
+	if n := len(e.forced); n > 0 {
+		e.stable = e.forced[n-1].number
+	}
+	return e, acts, nil
+}
+
+// checkForced sees to it that no determinant is missing. Receiver logs only those
+// of messages of the own group.
+func (e *Endpoint) checkForced() error {
+	if e.cfg.Kind == Receiver {
+		return nil
+	}
+	for i, d := range e.forced {
+		if want := e.matches + 1 + uint64(i); d.number != want {
+			return fmt.Errorf("%w log: determinant %d follows determinant %d", ErrCorrupt, d.number, want-1)
+		}
+	}
+	return nil
+}
+
+// relevant reads a log and returns the frames that the state does not cover and no
+// cut has taken back. In front of them are the determinants in the state; they may
+// be in the log once more.
+func (st *State) relevant(next func() (Frame, error)) ([]Frame, error) {
+	var frames []Frame
+	for _, d := range st.Forced {
+		frames = append(frames, Frame{Kind: Match, Peer: d.Source, Number: d.Number, Message: Message{Seq: d.Seq}})
+	}
+	if next == nil {
+		return frames, nil
+	}
+	for {
+		f, err := next()
+		if errors.Is(err, io.EOF) {
+			return frames, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if f.Kind != Cut && (f.Peer < 0 || f.Peer >= st.Size) {
+			return nil, fmt.Errorf("%w log: rank %d of %d", ErrCorrupt, f.Peer, st.Size)
+		}
+		switch f.Kind {
+		case Received:
+			if n := len(f.Message.Depends); n != 0 && n != st.Size {
+				return nil, fmt.Errorf("%w log: message depends on %d ranks of %d", ErrCorrupt, n, st.Size)
+			}
+			if f.Message.Seq > st.Vector.Received[f.Peer] {
+				frames = append(frames, f)
+			}
+		case Match:
+			if f.Number > st.Vector.Matches {
+				frames = append(frames, f)
+			}
+		case Cut:
+			line, err := decodeLine(f.Message.Data, st.Size)
+			if err != nil {
+				return nil, err
+			}
+			frames = cut(frames, line, st.Rank)
+		default:
+			return nil, fmt.Errorf("%w log: frame of kind %d", ErrCorrupt, f.Kind)
+		}
+	}
+}
+
+// cut removes the frames that a line takes back from those of rank me.
+func cut(frames []Frame, line []uint64, me int) []Frame {
+	return slices.DeleteFunc(frames, func(f Frame) bool {
+		if f.Kind == Match {
+			return f.Number > line[me]
+		}
+		for r, n := range f.Message.Depends {
+			if n > line[r] {
+				return true
+			}
+		}
+		return false
+	})
+}

@@ -1,0 +1,112 @@
+package channel
+
+import "slices"
+
+// A Vector is what the state of a rank depends on, and what depends on it: the
+// rank's place in the history from which the recovery line is computed. Slices
+// are indexed by rank; entries of the own group are 0.
+type Vector struct {
+	// Sent and Received count the messages of each channel. Messages that have
+	// arrived and are not delivered do not count as received.
+	Sent     []uint64 `json:"sent"`
+	Received []uint64 `json:"received"`
+	// Matches counts the receives from any source, and Depends says, with
+	// Optimistic, on how many of those of each rank the state depends, directly or
+	// through others.
+	Matches uint64   `json:"matches"`
+	Depends []uint64 `json:"depends"`
+	// Outputs counts what was put out to the world.
+	Outputs uint64 `json:"outputs"`
+}
+
+// Determinants returns the vectors with which package recovery finds the line of
+// ranks with optimistic logs: the state of rank j depends on one of rank i that
+// does not exist any more if received(j)[i] > sent(i)[j].
+func (v *Vector) Determinants() (sent, received []uint64) {
+	sent = make([]uint64, len(v.Depends))
+	for r := range sent {
+		sent[r] = v.Matches
+	}
+	return sent, v.Depends
+}
+
+// Vector returns that of the present state.
+func (e *Endpoint) Vector() Vector {
+	n := e.cfg.Size
+	v := Vector{Sent: make([]uint64, n), Received: make([]uint64, n), Depends: make([]uint64, n), Matches: e.matches, Outputs: e.outputs}
+	for r := range e.peers {
+		v.Sent[r], v.Received[r] = e.peers[r].sent, e.peers[r].received
+	}
+	copy(v.Depends, e.depends)
+	return v
+}
+
+// join returns the larger of each pair of numbers. Neither is written to.
+func join(a, b []uint64) []uint64 {
+	switch {
+	case b == nil:
+		return a
+	case a == nil:
+		return b
+	}
+	var c []uint64
+	for r, n := range b {
+		if n > a[r] {
+			if c == nil {
+				c = slices.Clone(a)
+			}
+			c[r] = n
+		}
+	}
+	if c == nil {
+		return a
+	}
+	return c
+}
+
+// dependOnMatch has what is sent from now on depend on the last match.
+func (e *Endpoint) dependOnMatch() {
+	d := make([]uint64, e.cfg.Size)
+	copy(d, e.depends)
+	d[e.cfg.Rank] = e.matches
+	e.depends = d
+}
+
+// Stable returns how many matches no failure of this rank can take back, because
+// the log holds their determinants or the restored checkpoint covers them. With
+// Receiver and Sender it lags behind Matches only while the application waits.
+func (e *Endpoint) Stable() uint64 {
+	if e.cfg.Kind == Receiver && len(e.entries) == 0 {
+		return e.matches // those of messages from outside have no determinants
+	}
+	return e.stable
+}
+
+// Logged returns the states that a rank can be put into from its checkpoint with
+// state st by replaying a log: one for each determinant in it, oldest first, with
+// its Matches and Depends. (What it has Sent and Received by then the log does not
+// say; it does not matter for the line, see the package comment.) Frames come from
+// next, as in Restore. It is of use with Optimistic; with the pessimistic kinds
+// replay always leads to the end.
+func (st *State) Logged(next func() (Frame, error)) ([]Vector, error) {
+	frames, err := st.relevant(next)
+	if err != nil {
+		return nil, err
+	}
+	matches, depends := st.Vector.Matches, st.Vector.Depends
+	var states []Vector
+	for _, f := range frames {
+		switch f.Kind {
+		case Received:
+			depends = join(depends, f.Message.Depends)
+		case Match:
+			if f.Number > matches {
+				matches = f.Number
+				v := Vector{Matches: matches, Depends: slices.Clone(depends)}
+				v.Depends[st.Rank] = matches
+				states = append(states, v)
+			}
+		}
+	}
+	return states, nil
+}

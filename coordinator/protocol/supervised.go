@@ -1,0 +1,257 @@
+package protocol
+
+import "slices"
+
+// With Config.Supervised a Coordinator is that of one group of ranks among
+// several, and does by itself only what concerns nobody outside the group. At
+// each turning point it asks, with one of the following actions, and stays
+// where it is until the answer comes as an event. Package supervisor gives the
+// answers; none of these actions leaves it.
+type (
+	// Down says that the generation has ended: a rank died, or the group could
+	// not be set up. RollBack answers.
+	Down struct {
+		Rank    int // -1: none in particular
+		Cause   string
+		Damaged int // checkpoint that turned out to be unusable for good, 0 none
+	}
+	// Await asks for leave to take a step. Permit answers.
+	Await struct{ Step Step }
+	// Agreed says that all ranks of the group hold for a stop, and the first
+	// boundary that none has passed. Boundary or GiveUp answers.
+	Agreed struct{ Iter int }
+	// Rest says that nothing is left to do: all ranks have told their results,
+	// or stand still after checkpoint Number, 0 none, for a stop. The processes
+	// live on. End, GoOn or RollBack answers.
+	Rest struct {
+		Number  int
+		Results [][]byte  // nil: stopped
+		Lost    *RankLost // of a rank that has told its result; nil: all live
+	}
+)
+
+// A Step is one that a group must not take without leave.
+type Step uint8
+
+// The steps.
+const (
+	StartStep Step = iota // all ranks are ready: to compute
+	DrainStep             // all ranks stand at the boundary: to drain and to store
+)
+
+// What a supervisor tells a Coordinator.
+type (
+	// Halt ends the generation, whatever it is doing, through no fault of its
+	// own. It must not come while Commits says true. RollBack has to follow.
+	Halt struct{}
+	// RollBack answers Down: the next generation is spawned from checkpoint From,
+	// 0 for the beginning. Checkpoints after From are forgotten.
+	RollBack struct{ From int }
+	// Permit answers Await.
+	Permit struct{ Step Step }
+	// Gate keeps the group from beginning a checkpoint, but for a stop, or lets
+	// it again.
+	Gate struct{ Closed bool }
+	// Boundary answers Agreed: all groups stop at iteration Iter.
+	Boundary struct{ Iter int }
+	// GiveUp gives the checkpoint under way up.
+	GiveUp struct{ Reason string }
+	// GoOn answers Rest after a stop that is not to be.
+	GoOn struct{}
+	// End ends the group. Its ranks are told to leave unless the job failed.
+	End struct{ Outcome Outcome }
+)
+
+func (Down) action()   {}
+func (Await) action()  {}
+func (Agreed) action() {}
+func (Rest) action()   {}
+
+func (Halt) event()     {}
+func (RollBack) event() {}
+func (Permit) event()   {}
+func (Gate) event()     {}
+func (Boundary) event() {}
+func (GiveUp) event()   {}
+func (GoOn) event()     {}
+func (End) event()      {}
+
+// supervision is what a Coordinator remembers of its supervisor.
+type supervision struct {
+	asked bool // something, in this step
+	gated bool
+}
+
+func (c *Coordinator) ask(a Action) {
+	c.do(a)
+	c.asked = true
+}
+
+// name is the number of a rank in the job.
+func (c *Coordinator) name(rank int) int {
+	if c.cfg.Members == nil {
+		return rank
+	}
+	return c.cfg.Members[rank]
+}
+
+func stops(requests []Request) bool {
+	return slices.ContainsFunc(requests, func(r Request) bool { return r.Stop })
+}
+
+// mayStart starts the ranks, all of which are ready.
+func (c *Coordinator) mayStart() {
+	if c.cfg.Supervised {
+		c.phase = ready
+		c.ask(Await{StartStep})
+		return
+	}
+	c.started()
+}
+
+// mayDrain goes on when all ranks stand at the boundary, unless the checkpoint
+// before is still being written behind.
+func (c *Coordinator) mayDrain() {
+	switch {
+	case c.behind != nil:
+		c.phase = holding
+	case c.cfg.Supervised:
+		c.phase = holding
+		c.ask(Await{DrainStep})
+	default:
+		c.drain()
+	}
+}
+
+// obey takes an event of the supervisor.
+func (c *Coordinator) obey(ev Event) {
+	switch ev := ev.(type) {
+	case Permit:
+		switch {
+		case ev.Step == StartStep && c.phase == ready:
+			c.started()
+		case ev.Step == DrainStep && c.phase == holding && c.behind == nil:
+			c.drain()
+		}
+	case Halt:
+		c.halt()
+	case RollBack:
+		c.rollBack(ev.From)
+	case Gate:
+		c.gated = ev.Closed
+	case Boundary:
+		c.stopAt(ev.Iter)
+		c.asked = c.phase == holding && c.behind == nil // Await is still to be answered
+	case GiveUp:
+		c.giveUp(ev.Reason)
+	case GoOn:
+		if c.phase == resting {
+			c.resume()
+		}
+	case End:
+		if ev.Outcome.Result == Failed {
+			c.finish(ev.Outcome)
+			return
+		}
+		c.end(ev.Outcome)
+	}
+}
+
+// halt ends the generation because other groups force it back.
+func (c *Coordinator) halt() {
+	if c.phase == down || c.phase == finished {
+		return
+	}
+	const why = "the group has to go back"
+	if c.behind != nil && c.behind.step == writingBehind {
+		c.lostBehind(-1, why, nil)
+	}
+	c.loseCheckpoint(-1, why)
+	c.phase, c.behind = down, nil
+}
+
+// rollBack begins the next generation where the supervisor says.
+func (c *Coordinator) rollBack(from int) {
+	if c.phase != down {
+		return
+	}
+	for n := range c.known {
+		if n > from {
+			delete(c.known, n)
+		}
+	}
+	c.respawn(from)
+}
+
+// stopAt sends all ranks to the boundary of a stop. One that was agreed on
+// before is raised, as long as nothing is drained.
+func (c *Coordinator) stopAt(iter int) {
+	switch c.phase {
+	case agreeing:
+	case stopping, holding:
+		if !stops(c.serving) || iter <= c.boundary {
+			return
+		}
+		for i := range c.ranks {
+			c.ranks[i].stopped = c.began - 1 // it goes on once more
+		}
+	default:
+		return
+	}
+	c.boundary = iter
+	c.enter(stopping)
+	c.do(Broadcast{Message{Kind: StopAt, Number: c.next, Iter: iter}})
+}
+
+// giveUp has a stop be forgotten, unless it is being committed.
+func (c *Coordinator) giveUp(reason string) {
+	keep := c.waiting[:0]
+	for _, r := range c.waiting {
+		if r.Stop {
+			c.answer(r, 0, reason)
+			continue
+		}
+		keep = append(keep, r)
+	}
+	c.waiting = keep
+	if !stops(c.serving) {
+		return
+	}
+	switch c.phase {
+	case proposing, agreeing, stopping, holding, emptying, storing:
+		c.abort(-1, reason, nil)
+	}
+}
+
+// Commits reports whether a checkpoint is being committed: whatever happens, its
+// end is waited for.
+func (c *Coordinator) Commits() bool { return c.commits() }
+
+// Holds reports whether all ranks stand at the boundary and wait for leave to
+// drain.
+func (c *Coordinator) Holds() bool { return c.phase == holding && c.behind == nil }
+
+// Stores reports whether the group drains or stores, or gives a checkpoint up.
+func (c *Coordinator) Stores() bool {
+	switch c.phase {
+	case emptying, storing, committing, aborting:
+		return true
+	}
+	return c.behind != nil
+}
+
+// Results returns the results of all ranks of the group, if all have ended and
+// none has failed since.
+func (c *Coordinator) Results() ([][]byte, bool) {
+	if c.phase == down {
+		return nil, false
+	}
+	return c.results()
+}
+
+// Finishing reports whether a rank has passed its last boundary.
+func (c *Coordinator) Finishing() bool { return c.finishing }
+
+// Stopping returns the boundary that the ranks have been told to stop at, and
+// have not all reached.
+func (c *Coordinator) Stopping() (iter int, ok bool) { return c.boundary, c.phase == stopping }

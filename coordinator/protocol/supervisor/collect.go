@@ -1,0 +1,139 @@
+package supervisor
+
+import (
+	"fmt"
+	"slices"
+
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/protocol/channel"
+	rec "ckpt/coordinator/recovery"
+)
+
+func noState(g *group) error {
+	return fmt.Errorf("group %d (rank %d …) has no checkpoint left, and its logs do not reach back to the beginning: %w",
+		g.id, g.ranks[0], rec.ErrNoLine)
+}
+
+// taken notes that a checkpoint of a group exists.
+func (s *Supervisor) taken(g *group, number, iter int) {
+	if err := s.checkVectors(g, number, g.vectors); err != nil {
+		s.endJob(protocol.Outcome{Result: protocol.Failed, Rank: -1, Text: err.Error()})
+		return
+	}
+	g.known = append(g.known, Stored{Group: g.id, Number: number, Iter: iter, Vectors: g.vectors})
+	s.dirty = true
+}
+
+// collect gives away what no recovery can need any more.
+func (s *Supervisor) collect() {
+	if !s.dirty || s.recovery != nil || s.outcome != nil {
+		return
+	}
+	s.dirty = false
+	base := s.needed()
+	if base == nil || slices.Equal(base, s.base) {
+		return
+	}
+	var remove []int
+	for _, g := range s.groups {
+		for len(g.known) > 0 && g.known[0].Number < base[g.id] {
+			remove = append(remove, g.known[0].Number)
+			g.known = g.known[1:]
+		}
+	}
+	slices.Sort(remove)
+	moved := make([]bool, len(s.groups))
+	for i := range base {
+		moved[i] = base[i] != s.base[i]
+	}
+	s.base = base
+	s.do(Job, protocol.Collect{Base: slices.Clone(base), Remove: remove})
+	s.trim(moved)
+}
+
+// needed returns the oldest checkpoint of each group that a recovery can need.
+//
+// A pessimistic log takes a failed group from its newest checkpoint to where it
+// was. Without log, or with an optimistic one, no recovery goes back behind the
+// line that would be found if all groups failed now: its states stay consistent
+// for ever (Wang, Chung, Lin and Fuchs 1995). What a log holds behind the
+// checkpoints can only make later lines. With Keep > 1 that is found as if the
+// newest ones were damaged.
+func (s *Supervisor) needed() []int {
+	spare := max(1, s.cfg.Keep) - 1
+	rest := func(g *group) []Stored {
+		list := s.candidates(g)
+		n := max(0, len(list)-spare)
+		for n < len(list) && (n == 0 || list[n].Number <= s.base[g.id]) {
+			n++
+		}
+		return list[:n]
+	}
+	base := make([]int, len(s.groups))
+	if pessimistic(s.cfg.Log) {
+		for _, g := range s.groups {
+			list := rest(g)
+			base[g.id] = max(s.base[g.id], list[len(list)-1].Number)
+		}
+		return base
+	}
+	h := s.storedHistory(rest, nil)
+	line, err := rec.Find(h.History, h.without(), s.options())
+	if err != nil {
+		return nil // a damaged checkpoint was on it; nothing is given away
+	}
+	for _, g := range s.groups {
+		base[g.id] = max(s.base[g.id], h.stored(g, line).Number)
+	}
+	return base
+}
+
+// trim tells all ranks which messages to the groups given they can forget. Only
+// a log at the sender waits for that.
+func (s *Supervisor) trim(moved []bool) {
+	if s.cfg.Log != channel.Sender {
+		return
+	}
+	for _, g := range s.groups {
+		if moved[g.id] {
+			g.floor = nil
+			if i := slices.IndexFunc(g.known, func(k Stored) bool { return k.Number == s.base[g.id] }); i >= 0 {
+				g.floor = g.known[i].Vectors
+			}
+		}
+	}
+	for _, g := range s.groups {
+		for i, ready := range g.ready {
+			if ready {
+				s.sendFloors(g, i, moved)
+			}
+		}
+	}
+}
+
+// recollect tells a new process all of that.
+func (s *Supervisor) recollect(g *group, local int) {
+	if s.cfg.Log == channel.Sender {
+		s.sendFloors(g, local, nil)
+	}
+}
+
+// sendFloors tells a rank up to which number messages to the ranks of the other
+// groups can go, of those groups that are given; nil for all.
+func (s *Supervisor) sendFloors(g *group, local int, of []bool) {
+	rank := g.ranks[local]
+	var counts []protocol.Count
+	for _, o := range s.groups {
+		if o == g || of != nil && !of[o.id] {
+			continue
+		}
+		for i, v := range o.floor {
+			if n := v.Received[rank]; n > 0 {
+				counts = append(counts, protocol.Count{Peer: o.ranks[i], N: n})
+			}
+		}
+	}
+	if len(counts) > 0 {
+		s.do(g.id, protocol.Send{Message: protocol.Message{Kind: protocol.Collected, Rank: rank, Counts: counts}})
+	}
+}

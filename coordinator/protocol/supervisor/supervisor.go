@@ -1,0 +1,287 @@
+package supervisor
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/protocol/channel"
+)
+
+// A Supervisor is the protocol of a job. Its zero value is not usable.
+type Supervisor struct {
+	cfg    Config
+	ranks  int
+	place  []place // by rank
+	now    time.Duration
+	out    []Action
+	groups []*group
+
+	recovery *recovery // nil: none is being decided
+	round    int       // of the last recovery
+	stop     *stop     // nil: no stop is under way
+	stops    []int     // those asked for; they have to wait while no boundary is left
+	asked    map[int]*request
+	nextID   int
+	shut     bool // the gates are
+	dirty    bool // checkpoints were taken since the last look for garbage
+	turns    int  // given to groups that wait to store
+
+	base    []int
+	printed []uint64
+	ended   bool
+	outcome *protocol.Outcome // decided; commits are waited for
+}
+
+// place is where a rank is: its group, and its number in there.
+type place struct{ group, local int }
+
+// A group is what the Supervisor knows of one.
+type group struct {
+	id    int
+	ranks []int
+	co    *protocol.Coordinator
+	known []Stored // that it may go back to, by number
+	gen   int
+	from  int
+	line  []uint64 // for the next Spawn
+	fresh bool
+	// live says that the ranks have a state of their own: they compute, or have
+	// ended, and did not fail.
+	live    bool
+	asks    bool // for leave to start
+	down    bool // the generation has ended and the next one not begun
+	slot    bool // one of Config.Storing
+	rest    *protocol.Rest
+	addr    []string // by local rank: of this generation, empty until Hello
+	ready   []bool
+	counts  [][]protocol.Count // of the last Stopped, ranks of the job
+	vectors []channel.Vector   // of the checkpoint that was committed last
+	floor   []channel.Vector   // of the checkpoint at Base, nil for the beginning
+	agreed  int                // boundary it holds at for a stop, 0 none
+	since   int                // its turn to store, 0: it does not wait
+}
+
+// New returns the Supervisor of a job, or says what is wrong with the
+// configuration; an error that wraps recovery.ErrNoLine means that checkpoints
+// or logs are missing. The first actions come from Begin.
+func New(cfg Config) (*Supervisor, error) {
+	s := &Supervisor{cfg: cfg, asked: map[int]*request{}, base: make([]int, len(cfg.Groups))}
+	if err := s.layout(); err != nil {
+		return nil, err
+	}
+	copy(s.base, cfg.Base)
+	s.printed = make([]uint64, s.ranks)
+	copy(s.printed, cfg.Printed)
+	next := max(1, cfg.Next)
+	for _, k := range cfg.Known {
+		if err := s.checkStored(k); err != nil {
+			return nil, err
+		}
+		next = max(next, k.Number+1)
+		if k.Number >= s.base[k.Group] {
+			s.groups[k.Group].known = append(s.groups[k.Group].known, k)
+		}
+	}
+	for _, g := range s.groups {
+		slices.SortFunc(g.known, func(a, b Stored) int { return a.Number - b.Number })
+	}
+	for _, g := range s.groups {
+		if len(g.known) > 0 && g.known[0].Number == s.base[g.id] {
+			g.floor = g.known[0].Vectors
+		}
+	}
+	if err := s.chooseFirst(); err != nil {
+		return nil, err
+	}
+	for _, g := range s.groups {
+		g.co = protocol.NewCoordinator(s.groupConfig(g, next))
+	}
+	return s, nil
+}
+
+// layout makes the groups.
+func (s *Supervisor) layout() error {
+	for id, ranks := range s.cfg.Groups {
+		if len(ranks) == 0 {
+			return fmt.Errorf("group %d has no ranks", id)
+		}
+		s.ranks += len(ranks)
+		s.groups = append(s.groups, &group{id: id, ranks: ranks, addr: make([]string, len(ranks)),
+			ready: make([]bool, len(ranks)), counts: make([][]protocol.Count, len(ranks))})
+	}
+	if s.ranks == 0 {
+		return fmt.Errorf("there are no groups of ranks")
+	}
+	s.place = make([]place, s.ranks)
+	seen := make([]bool, s.ranks)
+	for _, g := range s.groups {
+		for i, r := range g.ranks {
+			switch {
+			case r < 0 || r >= s.ranks || seen[r]:
+				return fmt.Errorf("rank %d of group %d: the groups have to hold each of %d ranks once", r, g.id, s.ranks)
+			case i > 0 && r < g.ranks[i-1]:
+				return fmt.Errorf("the ranks of group %d are not in ascending order", g.id)
+			case s.cfg.Log == channel.Optimistic && len(s.groups) > 1 && len(g.ranks) > 1:
+				return fmt.Errorf("an optimistic log needs groups of one rank, and group %d has %d", g.id, len(g.ranks))
+			}
+			seen[r], s.place[r] = true, place{g.id, i}
+		}
+	}
+	switch {
+	case !s.cfg.Log.Valid():
+		return fmt.Errorf("%v is unknown", s.cfg.Log)
+	case s.cfg.Jitter < 0 || s.cfg.Jitter >= 1:
+		return fmt.Errorf("a jitter of %v is not in [0, 1)", s.cfg.Jitter)
+	}
+	return nil
+}
+
+func (s *Supervisor) checkStored(k Stored) error {
+	if k.Group < 0 || k.Group >= len(s.groups) {
+		return fmt.Errorf("checkpoint %d is of group %d of %d", k.Number, k.Group, len(s.groups))
+	}
+	return s.checkVectors(s.groups[k.Group], k.Number, k.Vectors)
+}
+
+func (s *Supervisor) checkVectors(g *group, number int, vectors []channel.Vector) error {
+	if !s.several() {
+		return nil
+	}
+	if len(vectors) != len(g.ranks) {
+		return fmt.Errorf("checkpoint %d has vectors of %d ranks, and group %d has %d", number, len(vectors), g.id, len(g.ranks))
+	}
+	for _, v := range vectors {
+		if len(v.Sent) != s.ranks || len(v.Received) != s.ranks || len(v.Depends) != s.ranks {
+			return fmt.Errorf("checkpoint %d has vectors of %d ranks in a job of %d", number, len(v.Sent), s.ranks)
+		}
+	}
+	return nil
+}
+
+// several reports whether there is more than one group: with one there are no
+// channels, and its Coordinator decides all.
+func (s *Supervisor) several() bool { return len(s.groups) > 1 }
+
+// groupConfig is the configuration of one group's Coordinator.
+func (s *Supervisor) groupConfig(g *group, next int) protocol.Config {
+	n := len(s.groups)
+	for next%n != (g.id+1)%n {
+		next++
+	}
+	cfg := protocol.Config{Ranks: len(g.ranks), Iterations: s.cfg.Iterations, Schedule: s.schedule(g.id), Limits: s.cfg.Limits,
+		AutoRestart: s.cfg.AutoRestart, From: g.from, Known: map[int]int{}, Next: next, Stride: n, Cost: s.cfg.Cost, Async: s.cfg.Async,
+		Supervised: true, FallBack: s.several(), Gen: max(0, s.cfg.Incarnation-1), Members: g.ranks}
+	for _, k := range g.known {
+		cfg.Known[k.Number] = k.Iter
+	}
+	return cfg
+}
+
+// Begin starts all groups.
+func (s *Supervisor) Begin(now time.Duration) []Action {
+	s.now = now
+	for _, g := range s.groups {
+		if dropped := g.forget(g.from); len(dropped) > 0 && s.lines() {
+			s.do(g.id, protocol.Forget{Numbers: dropped})
+		}
+	}
+	for _, g := range s.groups {
+		s.handle(g, g.co.Begin(now))
+	}
+	s.settle()
+	return s.take()
+}
+
+// Step takes an event that happened at time now and returns what to do.
+func (s *Supervisor) Step(now time.Duration, ev Event) []Action {
+	s.now = max(s.now, now)
+	switch e := ev.Event.(type) {
+	case protocol.Requested:
+		s.request(e.Request)
+	case protocol.Tick:
+		for _, g := range s.groups {
+			if at, ok := g.co.Deadline(); ok && at <= s.now || !s.several() {
+				s.feed(g, e)
+			}
+		}
+	case protocol.Examined:
+		s.examined(e)
+	default:
+		if ev.Group >= 0 && ev.Group < len(s.groups) {
+			s.happened(s.groups[ev.Group], e)
+		}
+	}
+	s.settle()
+	return s.take()
+}
+
+// Deadline returns when to call Step with a Tick at the latest.
+func (s *Supervisor) Deadline() (time.Duration, bool) {
+	at, any := time.Duration(math.MaxInt64), false
+	for _, g := range s.groups {
+		if d, ok := g.co.Deadline(); ok {
+			at, any = min(at, d), true
+		}
+	}
+	if d, ok := s.fenceEnds(); ok {
+		at = min(at, d)
+	}
+	return at, any
+}
+
+// Iteration returns the smallest iteration any rank is known to be in.
+func (s *Supervisor) Iteration() int {
+	low := math.MaxInt
+	for _, g := range s.groups {
+		low = min(low, g.co.Iteration())
+	}
+	return low
+}
+
+// Phase says in words what the job is doing.
+func (s *Supervisor) Phase() string {
+	if !s.several() {
+		return s.groups[0].co.Phase()
+	}
+	var order []string
+	counts := map[string]int{}
+	for _, g := range s.groups {
+		p := g.co.Phase()
+		if counts[p]++; counts[p] == 1 {
+			order = append(order, p)
+		}
+	}
+	if len(order) == 1 {
+		return order[0]
+	}
+	for i, p := range order {
+		order[i] = fmt.Sprintf("%s (%d)", p, counts[p])
+	}
+	return strings.Join(order, ", ")
+}
+
+func (s *Supervisor) do(group int, a protocol.Action) { s.out = append(s.out, Action{group, a}) }
+
+func (s *Supervisor) take() []Action {
+	out := s.out
+	s.out = nil
+	return out
+}
+
+// settle goes on with all that may have waited for the event.
+func (s *Supervisor) settle() {
+	if s.ended || !s.several() {
+		return
+	}
+	s.checkFence()
+	s.recover()
+	s.moveStop()
+	s.allot()
+	s.startReady()
+	s.collect()
+	s.tryEnd()
+}

@@ -1,0 +1,304 @@
+package coordinator
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/protocol/channel"
+	"ckpt/coordinator/protocol/supervisor"
+	"ckpt/image"
+)
+
+// What a job of several groups keeps beside its checkpoints, so that whoever
+// coordinates it next knows: the oldest checkpoint of each group that is needed,
+// how many processes there have been, and what its ranks have put out.
+const (
+	lineName   = "line.json"
+	outputName = "output.jsonl"
+)
+
+// groupLine is the content of lineName.
+type groupLine struct {
+	Base        []int `json:"base"`        // by group
+	Incarnation int   `json:"incarnation"` // exceeds those of all processes
+}
+
+// incarnationsPerRun separates the incarnations of one run from those of the next,
+// which does not know how many there were.
+const incarnationsPerRun = 1 << 20
+
+func readLine(job *image.Job) (l groupLine, err error) {
+	b, err := os.ReadFile(filepath.Join(job.Dir(), lineName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &l)
+	}
+	if err != nil {
+		return l, fmt.Errorf("%s: %w", lineName, err)
+	}
+	return l, nil
+}
+
+// writeLine replaces it, durably.
+func (d *driver) writeLine() error {
+	return writeDurably(filepath.Join(d.job.Dir(), lineName), append(encode(d.line), '\n'))
+}
+
+func writeDurably(path string, b []byte) error {
+	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	return err
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// An OutputEvent is a line that a rank has put out to the world, once.
+type OutputEvent struct {
+	Type  string `json:"type"` // "output"
+	Rank  int    `json:"rank"`
+	Index uint64 `json:"index"` // counts from 1 in each rank
+	Text  string `json:"text"`
+}
+
+// printed returns, by rank, the index of its last output.
+func printed(job *image.Job, np int) ([]uint64, error) {
+	last := make([]uint64, np)
+	f, err := os.Open(filepath.Join(job.Dir(), outputName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return last, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var ev OutputEvent
+		// A line that was cut by a crash had not been put out yet.
+		if json.Unmarshal(lines.Bytes(), &ev) == nil && ev.Rank >= 0 && ev.Rank < np {
+			last[ev.Rank] = max(last[ev.Rank], ev.Index)
+		}
+	}
+	return last, nil
+}
+
+// print puts an output out, having noted that it did.
+func (d *driver) print(a protocol.Print) error {
+	ev := &OutputEvent{Type: "output", Rank: a.Rank, Index: a.Index, Text: a.Text}
+	f, err := os.OpenFile(filepath.Join(d.job.Dir(), outputName), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(encode(ev), '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	d.event(ev)
+	return nil
+}
+
+// supervisorConfig describes the job to its protocol.
+func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, error) {
+	one, err := d.protocolConfig(from)
+	if err != nil {
+		return supervisor.Config{}, err
+	}
+	cfg := supervisor.Config{Iterations: one.Iterations, Schedule: one.Schedule, Jitter: d.spec.Jitter, Seed: d.spec.Seed,
+		Limits: one.Limits, AutoRestart: one.AutoRestart, Async: one.Async, Cost: one.Cost, From: one.From, Next: one.Next, Keep: 2}
+	for _, g := range d.groups {
+		cfg.Groups = append(cfg.Groups, g.ranks)
+	}
+	if cfg.Printed, err = printed(d.job, d.spec.NP); err != nil {
+		return cfg, err
+	}
+	if len(d.groups) == 1 {
+		for _, n := range slices.Sorted(maps.Keys(one.Known)) {
+			cfg.Known = append(cfg.Known, supervisor.Stored{Number: n, Iter: one.Known[n]})
+		}
+		return cfg, nil
+	}
+	if cfg.Log, err = d.spec.log(); err != nil {
+		return cfg, err
+	}
+	if cfg.Stagger, err = d.spec.stagger(); err != nil {
+		return cfg, err
+	}
+	cfg.From = 0
+	if err := os.Mkdir(logsDir(d.job), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return cfg, err
+	}
+	if d.line, err = readLine(d.job); err != nil {
+		return cfg, err
+	}
+	cfg.Base, cfg.Incarnation = d.line.Base, d.line.Incarnation
+	d.line.Incarnation += incarnationsPerRun
+	if err := d.writeLine(); err != nil {
+		return cfg, err
+	}
+	if cfg.Known, err = d.stored(); err != nil {
+		return cfg, err
+	}
+	if cfg.Log == channel.Optimistic {
+		cfg.Logged, err = d.logged(cfg.Known, cfg.Log)
+	}
+	return cfg, err
+}
+
+// stored lists the checkpoints of all groups that can be read.
+func (d *driver) stored() ([]supervisor.Stored, error) {
+	numbers, err := d.job.Checkpoints()
+	if err != nil {
+		return nil, err
+	}
+	var list []supervisor.Stored
+	for _, n := range numbers {
+		m, err := d.job.Manifest(n)
+		if err != nil {
+			d.out.Warn(fmt.Sprintf("checkpoint %d is passed over: %v", n, err))
+			continue
+		}
+		if m.Groups != len(d.groups) || m.Group >= m.Groups {
+			return nil, fmt.Errorf("checkpoint %d is of group %d of %d, the job has %d now", n, m.Group, m.Groups, len(d.groups))
+		}
+		v, err := vectorsOf(m)
+		if err != nil {
+			return nil, fmt.Errorf("checkpoint %d: %w", n, err)
+		}
+		list = append(list, supervisor.Stored{Group: m.Group, Number: n, Iter: int(m.Iteration), Vectors: v})
+	}
+	return list, nil
+}
+
+// logged returns, by rank and checkpoint, the states in its message log.
+func (d *driver) logged(known []supervisor.Stored, kind channel.Kind) ([]map[int][]channel.Vector, error) {
+	all := make([]map[int][]channel.Vector, d.spec.NP)
+	for rank := range all {
+		all[rank] = make(map[int][]channel.Vector)
+		group := d.groupOf[rank]
+		numbers := []int{}
+		if len(d.line.Base) == 0 || d.line.Base[group] == 0 {
+			numbers = append(numbers, 0)
+		}
+		for _, k := range known {
+			if k.Group == group {
+				numbers = append(numbers, k.Number)
+			}
+		}
+		for _, n := range numbers {
+			states, err := loggedStates(context.Background(), d.fs, d.job, rank, d.spec.NP, n, kind)
+			if err != nil {
+				return nil, fmt.Errorf("message log of rank %d: %w", rank, err)
+			}
+			all[rank][n] = states
+		}
+	}
+	return all, nil
+}
+
+// examineLogs answers what can be rebuilt from the log of a rank, after the
+// processes of its group have ended.
+func (g *group) examineLogs(a protocol.Examine) {
+	if err := g.endGeneration(); err != nil {
+		g.broken = err
+		return
+	}
+	g.helpers.Go(func() {
+		ev := protocol.Examined{Round: a.Round, Rank: a.Rank, States: make(map[int][]channel.Vector)}
+		kind, err := g.spec.log()
+		for _, n := range a.Numbers {
+			var states []channel.Vector
+			if err == nil {
+				states, err = loggedStates(context.Background(), g.fs, g.job, a.Rank, g.spec.NP, n, kind)
+			}
+			if err == nil {
+				ev.States[n] = states
+				continue
+			}
+			g.log.Debug("log", "rank", a.Rank, "checkpoint", n, "error", err)
+			err = nil
+		}
+		g.post(func() { g.step(ev) })
+	})
+}
+
+// forget removes checkpoints of a history that was given up.
+func (d *driver) forget(numbers []int) error {
+	for _, n := range numbers {
+		dropTrace(d.job, n)
+	}
+	return d.job.Drop(numbers...)
+}
+
+// collect removes what no recovery can need any more.
+func (d *driver) collect(a protocol.Collect) error {
+	d.line.Base = slices.Clone(a.Base)
+	if err := d.writeLine(); err != nil {
+		return err
+	}
+	if err := d.forget(a.Remove); err != nil {
+		return err
+	}
+	if !d.writing() {
+		if _, err := d.job.Sweep(); err != nil {
+			return err
+		}
+	}
+	for g, base := range a.Base {
+		if base == 0 {
+			continue
+		}
+		m, err := d.job.Manifest(base)
+		if err != nil {
+			return err
+		}
+		for _, r := range m.Ranks {
+			if d.groupOf[r.Rank] == g && r.LogFrom > 0 {
+				d.send(r.Rank, protocol.Message{Kind: protocol.Truncate, Rank: r.Rank, Progress: r.LogFrom})
+			}
+		}
+	}
+	return nil
+}
+
+// A RecoveryEvent says what a failure cost in a job of several groups.
+type RecoveryEvent struct {
+	Type       string  `json:"type"`   // "recovery"
+	Failed     []int   `json:"failed"` // groups
+	RolledBack []int   `json:"rolled_back"`
+	From       []int   `json:"from"`       // their checkpoints, 0 the beginning
+	Ranks      int     `json:"ranks"`      // restarted
+	Iterations []int   `json:"iterations"` // lost, by group
+	Seconds    float64 `json:"decided_s"`  // from the failure to the decision
+}
+
+func (d *driver) recovered(a protocol.Recovery) {
+	d.result.Restarts = append(d.result.Restarts, a.Ranks)
+	d.event(&RecoveryEvent{Type: "recovery", Failed: a.Failed, RolledBack: a.RolledBack, From: a.From, Ranks: a.Ranks,
+		Iterations: a.Iterations, Seconds: a.Decided.Seconds()})
+}
