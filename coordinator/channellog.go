@@ -3,6 +3,7 @@ package coordinator
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,7 +45,7 @@ func (l channelLog) Reopen() error { return l.log.Reopen() }
 // frameOf is a frame of a channel as the log keeps it.
 func frameOf(f channel.Frame) msglog.Frame {
 	m := f.Message
-	out := msglog.Frame{Kind: msglog.Message, Peer: int32(f.Peer), Tag: m.Tag, Context: m.Context, Seq: m.Seq, Order: m.Depends, Payload: m.Data}
+	out := msglog.Frame{Kind: msglog.Message, Peer: int32(f.Peer), Tag: m.Tag, Context: m.Context, Seq: m.Seq, Payload: withDepends(m)}
 	switch f.Kind {
 	case channel.Match:
 		out = msglog.Frame{Kind: msglog.Order, Peer: int32(f.Peer), Seq: m.Seq, Order: f.Number, AnySource: true}
@@ -52,6 +53,38 @@ func frameOf(f channel.Frame) msglog.Frame {
 		out = msglog.Frame{Kind: msglog.Cut, Peer: -1, Payload: m.Data}
 	}
 	return out
+}
+
+// withDepends puts what a message depends on in front of its data: how many
+// numbers, then the numbers.
+func withDepends(m channel.Message) []byte {
+	b := make([]byte, 0, len(m.Data)+1+len(m.Depends)*2)
+	b = binary.AppendUvarint(b, uint64(len(m.Depends)))
+	for _, n := range m.Depends {
+		b = binary.AppendUvarint(b, n)
+	}
+	return append(b, m.Data...)
+}
+
+// splitDepends is the inverse; the results are copies.
+func splitDepends(b []byte) (depends []uint64, data []byte, err error) {
+	next := func() (v uint64) {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			err = errors.New("ends early")
+			return 0
+		}
+		b = b[n:]
+		return v
+	}
+	count := next()
+	if count > uint64(len(b)) {
+		return nil, nil, errors.New("ends early")
+	}
+	for range count {
+		depends = append(depends, next())
+	}
+	return depends, bytes.Clone(b), err
 }
 
 // channelFrames returns the frames in a log from one on, as channel.Restore takes
@@ -63,9 +96,12 @@ func channelFrames(r *msglog.Reader) func() (channel.Frame, error) {
 			if err != nil {
 				return channel.Frame{}, err
 			}
-			m := channel.Message{Context: f.Context, Tag: f.Tag, Seq: f.Seq, Depends: f.Order, Data: bytes.Clone(f.Payload)}
 			switch f.Kind {
 			case msglog.Message:
+				m := channel.Message{Context: f.Context, Tag: f.Tag, Seq: f.Seq}
+				if m.Depends, m.Data, err = splitDepends(f.Payload); err != nil {
+					return channel.Frame{}, fmt.Errorf("message %d of rank %d: %w", f.Seq, f.Peer, err)
+				}
 				return channel.Frame{Kind: channel.Received, Peer: int(f.Peer), Message: m}, nil
 			case msglog.Order:
 				return channel.Frame{Kind: channel.Match, Peer: int(f.Peer), Number: f.Order, Message: channel.Message{Seq: f.Seq}}, nil

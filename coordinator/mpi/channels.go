@@ -407,8 +407,8 @@ func (c *Comm) Output() (n uint64, err error) {
 }
 
 // Hold has the rank neither send nor take messages between groups until Release,
-// and returns its Vector, which stays as it is but for Matches with messages that
-// had been delivered already. When all survivors of a failure hold, their vectors
+// and returns the Vector of its present state (channel.Endpoint.Present), which
+// stays as it is but for Matches with messages that had been delivered already. When all survivors of a failure hold, their vectors
 // describe one moment, from which the recovery line of Optimistic and None is
 // computed. The log of the rank is made durable first. The pessimistic kinds need
 // no line and no Hold.
@@ -418,7 +418,7 @@ func (c *Comm) Hold(ctx context.Context) (v channel.Vector, err error) {
 		if err := p.flushLog(ctx); err != nil {
 			return err
 		}
-		v = p.ep.Vector()
+		v = p.ep.Present()
 		return nil
 	})
 	return v, err

@@ -536,7 +536,7 @@ func (w *world) recoverOptimistic() {
 			}
 		}
 		if k.ep != nil {
-			states[r], from[r] = append(states[r], k.ep.Vector()), append(from[r], -1)
+			states[r], from[r] = append(states[r], k.ep.Present()), append(from[r], -1)
 		}
 	}
 	line := make([]uint64, n)
@@ -777,6 +777,38 @@ func TestOptimisticWithoutMatchesRollsNobodyBack(t *testing.T) {
 		w.run(0)
 		w.check()
 	})
+}
+
+// Whoever hears from a rank that has heard of a match depends on it, though nobody
+// in between has made one.
+func TestDependenciesAreTransitive(t *testing.T) {
+	var eps []*Endpoint
+	for r := range 3 {
+		e, err := New(Config{Kind: Optimistic, Rank: r, Size: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		eps = append(eps, e)
+	}
+	send := func(from, to int) {
+		eps[from].Send(to, Message{})
+		kept := eps[from].peers[to].kept
+		if _, err := eps[to].Arrive(from, kept[len(kept)-1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(0, 1)
+	if v := eps[1].Vector(); slices.Max(v.Depends) != 0 {
+		t.Errorf("depends on %v before there was a match", v.Depends)
+	}
+	if _, _, err := eps[0].Matched(2, 0); err != nil {
+		t.Fatal(err)
+	}
+	send(0, 1)
+	send(1, 2)
+	if v := eps[2].Vector(); !slices.Equal(v.Depends, []uint64{1, 0, 0}) {
+		t.Errorf("depends on %v", v.Depends)
+	}
 }
 
 func TestGapAndStale(t *testing.T) {

@@ -41,6 +41,18 @@ func (e *Endpoint) Vector() Vector {
 	return v
 }
 
+// Present returns the vector of the present state for a recovery line in which the
+// rank may keep it. A rank that is replaying is going to make the matches that its
+// log holds; they count as made.
+func (e *Endpoint) Present() Vector {
+	v := e.Vector()
+	if n := len(e.forced); n > 0 {
+		v.Matches = e.forced[n-1].number
+		v.Depends[e.cfg.Rank] = v.Matches
+	}
+	return v
+}
+
 // join returns the larger of each pair of numbers. Neither is written to.
 func join(a, b []uint64) []uint64 {
 	switch {

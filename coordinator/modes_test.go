@@ -1,0 +1,127 @@
+package coordinator
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"ckpt/coordinator/protocol/channel"
+)
+
+// modeRuns is how many runs TestModes does; the nightly form is
+// CKPT_MODE_RUNS=1000.
+func modeRuns(t *testing.T) int {
+	if s := os.Getenv("CKPT_MODE_RUNS"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatalf("CKPT_MODE_RUNS: %v", err)
+		}
+		return n
+	}
+	if raceEnabled {
+		return 6
+	}
+	return 24
+}
+
+// modes are all ways to take checkpoints.
+func modes() []Spec {
+	list := []Spec{{Mode: Coordinated}, {Mode: Semi}, {Mode: Semi, Log: channel.Sender.String()}, {Mode: Semi, GroupSize: 3}}
+	for _, k := range []channel.Kind{channel.Receiver, channel.Sender, channel.Optimistic, channel.None} {
+		list = append(list, Spec{Mode: Uncoordinated, Log: k.String()})
+	}
+	return list
+}
+
+// TestModes kills ranks and nodes at seeded random times under every mode and kind
+// of log, and expects the digest of a run without failures, no line of output
+// twice or not at all, and that nobody restarts who need not.
+func TestModes(t *testing.T) {
+	apps := []string{"bt.S.4", "lu.S.4", "cg.S.4", "minighost.S.4", "ring.S.5"}
+	want := map[string]*Result{}
+	length := map[string]time.Duration{}
+	for _, app := range apps {
+		s := job(t, app, 1)
+		want[app], _, _ = launch(t, s, Options{})
+	}
+	modes := modes()
+	deaths := 0
+	for seed := range modeRuns(t) {
+		rng := rand.New(rand.NewPCG(uint64(seed), 6))
+		mode := modes[seed%len(modes)]
+		app := apps[rng.IntN(len(apps))]
+		t.Run(fmt.Sprintf("seed=%d/%s,%s,%s", seed, app, mode.Mode, mode.Log), func(t *testing.T) {
+			s := job(t, app, 1+rng.IntN(3))
+			s.Mode, s.Log, s.GroupSize = mode.Mode, mode.Log, mode.GroupSize
+			s.AutoRestart = true
+			s.Seed = uint64(seed)
+			if s.Mode != Coordinated {
+				s.Stagger = []string{"none", "spread", "random"}[rng.IntN(3)]
+				s.Jitter = float64(rng.IntN(2)) * 0.3
+			}
+			s.Async = rng.IntN(3) == 0
+			s.Residuals = 1 + rng.IntN(5)
+			s.Schedule.Every = 2 + rng.IntN(s.Iterations/2)
+			opt := Options{Failures: anyFailures(rng, &s, max(length[app+s.Mode+s.Log], 300*time.Millisecond))}
+			r, rec, opt := launch(t, s, opt)
+			length[app+s.Mode+s.Log] = time.Duration(r.Wall * float64(time.Second))
+			deaths += r.Failures
+			if r.Digest != want[app].Digest {
+				t.Errorf("%+v: digest %s, without failures %s", opt.Failures, r.Digest, want[app].Digest)
+			}
+			checkOutputs(t, &s, eventsOf[*OutputEvent](rec))
+			if kind, _ := s.log(); s.Mode != Coordinated && (kind == channel.Receiver || kind == channel.Sender) {
+				checkRolledBack(t, eventsOf[*RecoveryEvent](rec))
+			}
+			verifyAll(t, opt)
+		})
+	}
+	t.Logf("%d ranks died", deaths)
+	if deaths == 0 && modeRuns(t) > 3 {
+		t.Error("nobody was killed: the runs prove nothing")
+	}
+}
+
+// anyFailures draws one to three failures.
+func anyFailures(rng *rand.Rand, s *Spec, length time.Duration) []Failure {
+	var list []Failure
+	for range 1 + rng.IntN(3) {
+		f := Failure{Rank: rng.IntN(s.NP), Node: -1}
+		if rng.IntN(4) == 0 {
+			f = Failure{Rank: -1, Node: rng.IntN(len(s.Mapping))}
+		}
+		if rng.IntN(2) == 0 {
+			f.Iter = 1 + rng.IntN(s.Iterations)
+		} else {
+			f.After = time.Duration(rng.Int64N(int64(length)))
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// checkOutputs checks that every residual was put out once, in order.
+func checkOutputs(t *testing.T, s *Spec, events []*OutputEvent) {
+	t.Helper()
+	for i, ev := range events {
+		if ev.Rank != 0 || ev.Index != uint64(i+1) {
+			t.Errorf("output %d is number %d of rank %d", i+1, ev.Index, ev.Rank)
+		}
+	}
+	if len(events) != s.Iterations/s.Residuals {
+		t.Errorf("%d outputs, want one every %d of %d iterations", len(events), s.Residuals, s.Iterations)
+	}
+}
+
+// checkRolledBack checks that only the groups that failed went back.
+func checkRolledBack(t *testing.T, events []*RecoveryEvent) {
+	t.Helper()
+	for _, ev := range events {
+		if fmt.Sprint(ev.Failed) != fmt.Sprint(ev.RolledBack) {
+			t.Errorf("groups %v failed, %v went back", ev.Failed, ev.RolledBack)
+		}
+	}
+}

@@ -1,0 +1,398 @@
+package supervisor
+
+import (
+	"slices"
+	"time"
+
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/protocol/channel"
+)
+
+// proc is the process of a simulated rank.
+type proc struct {
+	w           *world
+	g           *simGroup
+	rank, local int
+	gen         int
+
+	m       *protocol.Member
+	e       *channel.Endpoint
+	dead    bool
+	zombie  bool // given up, and lives on for a while: nothing that it says or writes arrives
+	stalled time.Duration
+	toCo    time.Duration // FIFO: last delivery in each direction
+	fromCo  time.Duration
+
+	app       appState
+	pc        int
+	running   bool // the application may run the iteration in progress
+	computing bool
+	ending    bool
+	wait      uint64    // index of the log that has to be durable before it goes on
+	match     *letterIn // the message that it goes on with then
+	inbox     []letterIn
+
+	sentIn, arrivedIn []uint64 // in the group, by rank
+	fifoIn            []time.Duration
+	draining          bool
+	expected          []protocol.Count
+
+	addr    []*proc // of other groups, as Redial says
+	out, in []*conn
+	dialing []bool
+	fenced  bool
+
+	opened   int // position at which this process began to append to its log
+	settled  int // position behind the last frame known to be durable
+	lost     int // frames appended and lost since, so that positions and indices differ
+	pendingF []uint64
+	syncing  bool
+	cut      uint64 // index that has to be durable before Ready
+
+	writing int // number, 0 none
+	wrote   uint64
+	hung    bool
+	endJob  func(cancelled bool)
+}
+
+// letterIn is a message in an inbox.
+type letterIn struct {
+	src int
+	tag int32
+	seq uint64 // 0: of the own group
+	letter
+}
+
+// after has the process do something, later if it is stalled, and never if it is
+// dead by then.
+func (p *proc) after(d time.Duration, do func()) {
+	p.w.after(d, func() {
+		switch {
+		case p.dead:
+		case p.stalled > p.w.now:
+			p.after(p.stalled-p.w.now, do)
+		default:
+			do()
+		}
+	})
+}
+
+// kill ends the process. Others notice.
+func (p *proc) kill() {
+	if p.dead {
+		return
+	}
+	p.dead = true
+	w := p.w
+	if !p.zombie {
+		w.disk.logs[p.rank].crash(w)
+	}
+	for r := range p.out {
+		if c := p.out[r]; c != nil {
+			c.fail()
+		}
+		if c := p.in[r]; c != nil {
+			c.fail()
+		}
+	}
+}
+
+// setUp is what a process does before it is ready.
+func (p *proc) setUp(a protocol.Spawn) {
+	w := p.w
+	if w.diskErrors() && w.rng.IntN(25) == 0 {
+		p.g.excuse = true
+		p.tell(protocol.Message{Kind: protocol.SetupFailed, Rank: p.rank, Text: "out of memory"})
+		return
+	}
+	im := w.image(p.rank, a.From)
+	if im == nil {
+		w.failf("rank %d is to go back to checkpoint %d, which is gone", p.rank, a.From)
+	}
+	if c := w.disk.checkpoints[a.From]; c != nil && c.damaged {
+		p.g.excuse = true
+		p.tell(protocol.Message{Kind: protocol.Unrestorable, Rank: p.rank, Text: "damaged"})
+		return
+	}
+	p.app, p.inbox = im.app.clone(), slices.Clone(im.inbox)
+	p.m = protocol.NewMember(p.rank, p.app.iter)
+	state := im.state
+	if w.rng.IntN(16) == 0 {
+		var err error
+		if state, err = channel.Decode(state.Encode()); err != nil {
+			w.failf("state of rank %d: %v", p.rank, err)
+		}
+	}
+	log := &w.disk.logs[p.rank]
+	p.opened, p.settled = log.end(), log.end()
+	e, acts, err := channel.Restore(w.endpointConfig(p.rank), w.mutant.restored(state), log.reader(), a.Line)
+	if err != nil {
+		w.failf("rank %d cannot go back to checkpoint %d: %v", p.rank, a.From, err)
+	}
+	p.e = e
+	p.carry(acts)
+	p.cut = e.Appended()
+	if p.cut == 0 {
+		p.tell(protocol.Message{Kind: protocol.Ready, Rank: p.rank})
+	}
+}
+
+// tell sends a message to the coordinator.
+func (p *proc) tell(m protocol.Message) {
+	if p.zombie || p.dead {
+		return
+	}
+	w, epoch := p.w, p.w.epoch
+	p.toCo = max(p.toCo, w.now+w.upTo(10*time.Millisecond))
+	w.after(p.toCo-w.now, func() {
+		if w.epoch == epoch {
+			w.event(Event{p.g.id, protocol.FromRank{Gen: p.gen, Message: m}})
+		}
+	})
+}
+
+// hear takes a message of the coordinator.
+func (p *proc) hear(m protocol.Message) {
+	w := p.w
+	p.fromCo = max(p.fromCo, w.now+w.upTo(10*time.Millisecond))
+	p.after(p.fromCo-w.now, func() {
+		if p.m != nil && !p.zombie {
+			p.step(protocol.Received{Message: m})
+		}
+	})
+}
+
+func (p *proc) beat() {
+	if p.writing != 0 && !p.hung {
+		p.wrote++
+	}
+	iter := 0
+	if p.m != nil {
+		iter = p.m.Iteration()
+	}
+	p.tell(protocol.Message{Kind: protocol.Beat, Rank: p.rank, Iter: iter, Progress: uint64(iter) + p.wrote})
+	p.after(p.w.limits.Silence/4, p.beat)
+}
+
+func (p *proc) step(ev protocol.MemberEvent) {
+	for _, a := range p.m.Step(ev) {
+		switch a := a.(type) {
+		case protocol.Tell:
+			p.tell(a.Message)
+		case protocol.Proceed:
+			p.proceed()
+		case protocol.BeginDrain:
+			p.draining, p.expected = true, a.Expected
+			if p.w.mutant.skipDrain {
+				p.expected = nil
+			}
+			p.drained()
+		case protocol.CancelDrain:
+			p.draining = false
+			p.after(0, func() { p.step(protocol.DrainCancelled{}) })
+		case protocol.BeginWrite:
+			p.write(a.Number)
+		case protocol.CancelWrite:
+			p.hung = false
+			p.after(p.w.upTo(20*time.Millisecond), func() { p.endJob(true) })
+		case protocol.Freeze:
+			p.freeze(a.Round)
+		case protocol.Thaw:
+			p.thaw(a.Peers)
+		case protocol.Redial:
+			p.redial(a.Peer, a.Incarnation, p.w.procs[a.Address])
+		case protocol.Trim:
+			for _, c := range a.Peers {
+				p.e.Collected(c.Peer, c.N+p.w.mutant.collectMore)
+			}
+		}
+	}
+}
+
+// drained tells when all has arrived that was expected.
+func (p *proc) drained() {
+	if !p.draining {
+		return
+	}
+	var v channel.Vector
+	for _, c := range p.expected {
+		if p.e.Inside(c.Peer) {
+			if p.arrivedIn[c.Peer] < c.N {
+				return
+			}
+			continue
+		}
+		if v.Received == nil {
+			v = p.e.Vector()
+		}
+		if v.Received[c.Peer] < c.N {
+			return
+		}
+	}
+	p.draining = false
+	p.after(0, func() { p.step(protocol.DrainDone{}) })
+}
+
+// write stores this rank's part of a checkpoint.
+func (p *proc) write(number int) {
+	w := p.w
+	if p.writing != 0 {
+		w.failf("rank %d writes checkpoint %d while it writes %d", p.rank, number, p.writing)
+	}
+	p.writing = number
+	im := &image{app: p.app.clone(), inbox: slices.Clone(p.inbox), state: p.e.Snapshot(), log: p.settled}
+	if w.mutant.forgetKept {
+		im.state.Kept = make([][]channel.Message, w.ranks)
+	}
+	p.endJob = func(cancelled bool) {
+		if p.writing != number || p.zombie {
+			return
+		}
+		p.writing, p.hung = 0, false
+		if cancelled || w.diskErrors() && w.rng.IntN(12) == 0 {
+			p.step(protocol.WriteEnded{Text: "input/output error"})
+			return
+		}
+		w.disk.writing[number][p.local] = im
+		p.step(protocol.WriteDone{Body: []byte{byte(p.rank)}})
+	}
+	if w.async && w.rng.IntN(8) > 0 {
+		p.after(w.upTo(20*time.Millisecond), func() { p.step(protocol.CaptureDone{Number: number}) })
+	}
+	if w.hangs > 0 && w.rng.IntN(3) == 0 {
+		w.hangs--
+		p.hung = true
+		return
+	}
+	end := p.endJob
+	p.after(w.upTo(60*time.Millisecond), func() { end(false) })
+}
+
+// proceed lets the application pass a boundary.
+func (p *proc) proceed() {
+	if p.app.iter == p.w.iterations {
+		p.ending = true
+		p.after(p.w.upTo(5*time.Millisecond), func() { p.step(protocol.Ended{Body: []byte{byte(p.rank)}}) })
+		return
+	}
+	p.running, p.computing = true, true
+	p.after(p.w.upTo(20*time.Millisecond), func() {
+		p.computing = false
+		p.run()
+	})
+}
+
+// run has the application go on until it waits for something.
+func (p *proc) run() {
+	for p.running && !p.computing {
+		if p.match != nil {
+			if p.e.Durable() < p.wait {
+				return
+			}
+			m := p.match
+			p.match = nil
+			p.take(*m, true)
+			continue
+		}
+		ops := p.w.program.ops[p.app.iter][p.rank]
+		if p.pc == len(ops) {
+			p.boundary()
+			return
+		}
+		switch o := ops[p.pc]; o.kind {
+		case opSend:
+			p.pc++
+			p.send(o.peer, o.tag, p.app.send(o.peer, p.pc-1, o.tag))
+		case opOutput:
+			p.pc++
+			p.app.outputs++
+			p.tell(protocol.Message{Kind: protocol.Output, Rank: p.rank, Progress: p.e.Output()})
+		case opRecv:
+			m, ok := p.receive(o.peer, 0, o.tag)
+			if !ok {
+				return
+			}
+			p.take(m, false)
+		case opRecvAny:
+			src, seq, forced := p.e.Forced()
+			if !forced || p.w.mutant.ignoreOrder {
+				src, seq = -1, 0
+			}
+			m, ok := p.receive(src, seq, o.tag)
+			if !ok {
+				return
+			}
+			p.matched(m)
+		}
+	}
+}
+
+// matched notes what a receive from any source got.
+func (p *proc) matched(m letterIn) {
+	wait, acts, err := p.e.Matched(m.src, m.seq)
+	if err != nil {
+		p.w.failf("rank %d: %v", p.rank, err)
+	}
+	p.match, p.wait = &m, wait
+	if p.w.mutant.goOnEarly {
+		p.wait = 0
+	}
+	p.carry(acts)
+}
+
+// receive takes the first message from the inbox that fits.
+func (p *proc) receive(src int, seq uint64, tag int32) (letterIn, bool) {
+	for i, m := range p.inbox {
+		if m.tag == tag && (src < 0 || m.src == src) && (seq == 0 || m.seq == 0 || m.seq == seq) {
+			p.inbox = append(p.inbox[:i:i], p.inbox[i+1:]...)
+			return m, true
+		}
+	}
+	return letterIn{}, false
+}
+
+func (p *proc) take(m letterIn, any bool) {
+	p.pc++
+	p.app.take(m.src, any, m.tag, m.letter)
+	p.w.inspectTrace(p)
+}
+
+// boundary ends an iteration.
+func (p *proc) boundary() {
+	p.running = false
+	p.app.iter++
+	p.pc = 0
+	var counts []protocol.Count
+	v := p.e.Vector()
+	for r := range p.w.ranks {
+		if n := p.sentIn[r] + v.Sent[r]; n > 0 {
+			counts = append(counts, protocol.Count{Peer: r, N: n})
+		}
+	}
+	p.step(protocol.Reached{Iter: p.app.iter, Counts: counts})
+}
+
+func (p *proc) send(dst int, tag int32, l letter) {
+	if !p.e.Inside(dst) {
+		_, acts := p.e.Send(dst, channel.Message{Tag: tag, Data: encodeLetter(l)})
+		p.carry(acts)
+		return
+	}
+	if dst == p.rank {
+		p.inbox = append(p.inbox, letterIn{p.rank, tag, 0, l})
+		return
+	}
+	p.sentIn[dst]++
+	w := p.w
+	to := p.g.procs[p.w.localOf(dst)]
+	p.fifoIn[dst] = max(p.fifoIn[dst], w.now+w.upTo(15*time.Millisecond))
+	if to.gen != p.gen {
+		return // the group has gone back without this one
+	}
+	to.after(p.fifoIn[dst]-w.now, func() {
+		to.arrivedIn[p.rank]++
+		to.inbox = append(to.inbox, letterIn{p.rank, tag, 0, l})
+		to.drained()
+		to.run()
+	})
+}

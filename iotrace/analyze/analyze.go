@@ -1,0 +1,232 @@
+package analyze
+
+import (
+	"math"
+	"time"
+
+	"ckpt/iotrace"
+)
+
+// Options say how to analyse. What is zero has the default.
+type Options struct {
+	// BurstGap is the silence that ends a burst, default 100 ms: longer than a
+	// request of any storage in order, shorter than an iteration of any job.
+	BurstGap time.Duration
+	// StripeSize of the file system, in bytes, default 1 MiB, Lustre's.
+	StripeSize int64
+	// Thresholds of findings, default the built-in ones.
+	Thresholds *Thresholds
+}
+
+func (o Options) prepared() Options {
+	if o.BurstGap <= 0 {
+		o.BurstGap = 100 * time.Millisecond
+	}
+	if o.StripeSize <= 0 {
+		o.StripeSize = 1 << 20
+	}
+	if o.Thresholds == nil {
+		o.Thresholds = defaultThresholds()
+	}
+	return o
+}
+
+// An analysis is one in progress.
+type analysis struct {
+	trace      *iotrace.Trace
+	options    Options
+	posix      []bool      // of each file: POSIX reads and writes are recorded
+	operations []Operation // by iotrace.Op
+	work       []rankWork
+	files      []fileWork
+	job        bursts
+	jobRanks   []int32 // the last burst of the job that each rank took part in
+	budget     int     // of bursts that may still be kept
+	timeline   *timeline
+	concurrent *concurrent
+	streams    *streams
+	grouper    *grouper
+	total      *activity
+}
+
+// Analyze finds out what a trace shows. It takes any trace, whatever is in it:
+// events without a known file count as operations only, negative lengths and
+// durations as none.
+//
+// It goes through the events three times, in their order, and then through the
+// requests by file and rank.
+func Analyze(tr *iotrace.Trace, options Options) *Report {
+	a := &analysis{trace: tr, options: options.prepared(), budget: allBursts,
+		posix: make([]bool, len(tr.Files)+1), files: make([]fileWork, len(tr.Files)), work: make([]rankWork, len(tr.Ranks)+1),
+		jobRanks: make([]int32, len(tr.Ranks)+1), concurrent: newConcurrent(len(tr.Ranks) + 1),
+		operations: make([]Operation, math.MaxUint8+1), streams: newStreams(tr), grouper: newGrouper(tr)}
+	r := &Report{Job: tr.Job, Source: tr.Source, Nodes: nodes(tr), Events: int64(len(tr.Events)), Files: []File{}, Operations: []Operation{}}
+	from, to := a.span()
+	a.inOrder()
+	a.byFile(r)
+	r.Activity = a.total.report()
+	for i := range a.job.list {
+		r.Bursts = append(r.Bursts, a.job.list[i].report())
+	}
+	r.BurstsTotal = a.job.total
+	r.Repetition = repetition(r.Bursts)
+	r.Access = jobAccess(r)
+	for op, o := range a.operations {
+		if o.Count > 0 {
+			o.Op = iotrace.Op(op).String()
+			r.Operations = append(r.Operations, o)
+		}
+	}
+	r.Wall, r.Busy = seconds(from, to), a.concurrent.any
+	r.Concurrency = Concurrency{Mean: ratio(a.concurrent.sum, a.concurrent.any), Max: a.concurrent.max}
+	if a.concurrent.max > 0 && a.concurrent.any == 0 {
+		r.Concurrency.Mean = 1 // nothing takes any time
+	}
+	r.Bandwidth = a.timeline.bandwidth()
+	if signal, width := a.timeline.signal(a.options.BurstGap.Seconds() / 2); len(signal) >= 16 {
+		r.Period = period(signal, width)
+	}
+	r.Balance = balance(tr, a.work, a.options.Thresholds.StragglerFactor)
+	r.Pattern = a.grouper.pattern()
+	r.Insights = insights(r, a.options.Thresholds, a.options.StripeSize)
+	return r
+}
+
+func nodes(tr *iotrace.Trace) int {
+	seen := map[string]bool{}
+	for _, r := range tr.Ranks {
+		if r.Node != "" {
+			seen[r.Node] = true
+		}
+	}
+	return len(seen)
+}
+
+func jobAccess(r *Report) Access {
+	var n, shared int
+	for i := range r.Files {
+		if f := &r.Files[i]; f.Writes+f.Reads > 0 || r.Writes+r.Reads == 0 {
+			n++
+			if f.Access == Shared {
+				shared++
+			}
+		}
+	}
+	switch shared {
+	case 0:
+		return Independent
+	case n:
+		return Shared
+	}
+	return MixedAccess
+}
+
+// moves reports whether e moves bytes of a file at the layer that counts.
+func (a *analysis) moves(e *iotrace.Event) bool {
+	return e.Op.Data() && (e.Module == iotrace.POSIX || !a.posix[fileOf(a.trace, e)])
+}
+
+// span finds out which layer counts for each file, and from when to when there
+// are operations; it makes the timeline from the first read or write to the end
+// of the last.
+func (a *analysis) span() (from, to int64) {
+	from, to = math.MaxInt64, math.MinInt64
+	dataFrom, dataTo := from, to
+	for i := range a.trace.Events {
+		e := &a.trace.Events[i]
+		from, to = min(from, e.Start), max(to, e.Start, e.End)
+		if e.Op.Data() {
+			dataFrom, dataTo = min(dataFrom, e.Start), max(dataTo, e.Start, e.End)
+			if e.Module == iotrace.POSIX {
+				a.posix[fileOf(a.trace, e)] = true
+			}
+		}
+	}
+	if from > to {
+		from, to = 0, 0
+	}
+	if dataFrom > dataTo {
+		dataFrom, dataTo = from, from
+	}
+	a.posix[len(a.trace.Files)] = false // files that are not known are of no layer
+	a.timeline = newTimeline(dataFrom, dataTo)
+	return from, to
+}
+
+// inOrder goes through the events in their order.
+func (a *analysis) inOrder() {
+	gap := int64(a.options.BurstGap)
+	unlimited := math.MaxInt
+	for i := range a.trace.Events {
+		e := &a.trace.Events[i]
+		took := seconds(e.Start, e.End)
+		o := &a.operations[e.Op]
+		o.Count++
+		o.Bytes = add(o.Bytes, max(e.Bytes, 0))
+		o.Time += took
+		if e.Op.Step() || !e.Op.Valid() {
+			a.streams.none(i)
+			continue
+		}
+		rank, file := rankOf(a.trace, e), fileOf(a.trace, e)
+		w := &a.work[rank]
+		w.add(e)
+		moves := a.moves(e)
+		if moves {
+			w.bytes = add(w.bytes, max(e.Bytes, 0))
+			a.timeline.add(e.Op, e.Start, e.End, e.Bytes)
+			a.concurrent.add(rank, e.Start, e.End)
+			a.job.add(e, int32(i), gap, &unlimited)
+			if a.jobRanks[rank] != int32(a.job.total) {
+				a.jobRanks[rank] = int32(a.job.total)
+				a.job.cur.ranks++
+			}
+		}
+		if file == len(a.files) {
+			a.streams.none(i)
+			continue
+		}
+		a.streams.add(i, file, rank, moves)
+		f := &a.files[file]
+		f.add(e, took, moves)
+		if moves {
+			f.bursts.add(e, int32(i), gap, &a.budget)
+		}
+	}
+	a.job.keep(&unlimited)
+	for i := range a.files {
+		a.files[i].bursts.keep(&a.budget)
+	}
+}
+
+// byFile goes through the requests file by file and rank by rank.
+func (a *analysis) byFile(r *Report) {
+	a.total = newActivity(a, true)
+	f := newActivity(a, false)
+	all := a.streams.sorted()
+	rest := all
+	lossy := false
+	for len(rest) > 0 {
+		n := 1
+		for n < len(rest) && rest[n].file == rest[0].file {
+			n++
+		}
+		of := rest[:n]
+		rest = rest[n:]
+		f.reset()
+		f.read(of)
+		lossy = lossy || f.sizes.lossy
+		a.total.merge(f)
+		if f.sizes.lossy {
+			f.recount(of)
+		}
+		file := File{Name: a.trace.Files[of[0].file], Activity: f.report()}
+		file.Bursts, file.BurstsTotal = f.reportBursts(&file.Activity)
+		file.Repetition = repetition(file.Bursts)
+		r.Files = append(r.Files, file)
+	}
+	a.total.sizes.flush()
+	if lossy || a.total.sizes.lossy {
+		a.total.recount(all)
+	}
+}

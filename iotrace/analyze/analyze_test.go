@@ -1,0 +1,301 @@
+package analyze
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"ckpt/iotrace"
+	"ckpt/iotrace/synth"
+)
+
+func generate(t testing.TB, s synth.Spec) *iotrace.Trace {
+	t.Helper()
+	tr, err := synth.Generate(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+// TestJSON checks the fields that docs/CLI.md promises of each file.
+func TestJSON(t *testing.T) {
+	out, err := json.Marshal(builtin(t, "minighost", synth.Params{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r struct {
+		Files []struct {
+			File         string `json:"file"`
+			Access       string `json:"access"`
+			Spatial      string `json:"spatial"`
+			Ranks        int    `json:"ranks"`
+			Writes       int    `json:"writes"`
+			Reads        int    `json:"reads"`
+			BytesWritten int64  `json:"bytes_written"`
+			BytesRead    int64  `json:"bytes_read"`
+			Bursts       []struct {
+				Op    string   `json:"op"`
+				Count int      `json:"count"`
+				Bytes int64    `json:"bytes"`
+				Start *float64 `json:"start_s"`
+				End   *float64 `json:"end_s"`
+			} `json:"bursts"`
+			Common []struct{ Size, Count int64 } `json:"common_sizes"`
+			Bins   []struct {
+				Bin   string
+				Count int64
+			} `json:"size_histogram"`
+		} `json:"files"`
+	}
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatal(err)
+	}
+	f := r.Files[0]
+	if f.File != "minighost.ckpt" || f.Access != "shared" || f.Spatial != "strided" || f.Ranks != 4 || f.Writes != 26 || f.Reads != 2 ||
+		f.BytesWritten != 160001024 || f.BytesRead != 32000000 {
+		t.Errorf("%+v", f)
+	}
+	if b := f.Bursts; len(b) != 3 || b[0].Op != "write" || b[2].Op != "read" || b[1].Count != 10 || b[1].Bytes != 160000000 || b[1].Start == nil || *b[1].End <= *b[1].Start {
+		t.Errorf("%+v", f.Bursts)
+	}
+	if len(f.Common) != 2 || f.Common[0].Size != 64 || f.Common[0].Count != 16 {
+		t.Errorf("%+v", f.Common)
+	}
+	if len(f.Bins) != 10 || f.Bins[0].Bin != "0-100" || f.Bins[0].Count != 16 || f.Bins[7].Count != 12 {
+		t.Errorf("%+v", f.Bins)
+	}
+}
+
+// TestBins: Darshan counts a request of exactly 100 bytes, 1 KiB, … in the lower
+// bin.
+func TestBins(t *testing.T) {
+	var h, none histogram
+	for _, n := range []int64{0, 100, 101, 1024, 1025, 10240, 102400, 102401, 1 << 20, 1<<20 + 1, 4 << 20, 10 << 20, 100 << 20, 1 << 30, 1<<30 + 1, math.MaxInt64} {
+		h.add(n)
+	}
+	if want := (histogram{2, 2, 2, 1, 2, 2, 1, 1, 1, 2}); h != want {
+		t.Errorf("got %v, want %v", h, want)
+	}
+	if b := bins(&h, &none); b[9].Bin != "1G+" || b[9].Upto != 0 || b[8].Upto != 1<<30 {
+		t.Errorf("%+v", b)
+	}
+}
+
+// script is a trace of one rank and file.
+func script(ranks int, events ...iotrace.Event) *iotrace.Trace {
+	tr := &iotrace.Trace{Files: []string{"f", "g"}, Events: events}
+	for r := range ranks {
+		tr.Ranks = append(tr.Ranks, iotrace.Rank{Rank: r, Node: string(rune('a' + r/2))})
+	}
+	return tr
+}
+
+const ms = int64(time.Millisecond)
+
+func TestBurstGap(t *testing.T) {
+	w := func(start int64) iotrace.Event {
+		return iotrace.Event{Op: iotrace.Write, Bytes: 4096, Offset: start, Start: start * ms, End: (start + 10) * ms}
+	}
+	tr := script(1, w(0), w(50), iotrace.Event{Op: iotrace.Sync, Start: 61 * ms, End: 90 * ms}, w(100), w(211), iotrace.Event{Op: iotrace.Read, Bytes: 1, Start: 222 * ms, End: 222 * ms})
+	for _, c := range []struct {
+		gap  time.Duration
+		want []int64
+	}{{0, []int64{3, 1, 1}}, {time.Second, []int64{4, 1}}, {20 * time.Millisecond, []int64{1, 1, 1, 1, 1}}} {
+		var got []int64
+		for _, b := range Analyze(tr, Options{BurstGap: c.gap}).Files[0].Bursts {
+			got = append(got, b.Count)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("gap %v: bursts of %v, want %v", c.gap, got, c.want)
+		}
+	}
+}
+
+// TestManyBursts: only the first ones are kept, all are counted.
+func TestManyBursts(t *testing.T) {
+	var events []iotrace.Event
+	for i := range int64(1000) {
+		events = append(events, iotrace.Event{Op: iotrace.Read + iotrace.Op(i%2), Bytes: 10, Offset: 10 * i, Start: i, End: i})
+	}
+	f := Analyze(script(1, events...), Options{}).Files[0]
+	if f.BurstsTotal != 1000 || len(f.Bursts) != maxBursts || f.Bursts[maxBursts-1].Count != 1 {
+		t.Errorf("%d bursts, %d kept", f.BurstsTotal, len(f.Bursts))
+	}
+	if p := f.Repetition; p == nil || p.Bursts != 2 || p.Times != maxBursts/2 {
+		t.Errorf("repetition %+v", p)
+	}
+}
+
+// TestModules: where both layers were recorded, POSIX counts.
+func TestModules(t *testing.T) {
+	e := func(file int32, m iotrace.Module, bytes int64) iotrace.Event {
+		return iotrace.Event{Op: iotrace.Write, Module: m, File: file, Bytes: bytes}
+	}
+	r := Analyze(script(1, e(0, iotrace.MPIIO, 100), e(0, iotrace.POSIX, 60), e(0, iotrace.POSIX, 40), e(1, iotrace.MPIIO, 7)), Options{})
+	f, g := r.Files[0], r.Files[1]
+	if f.Writes != 2 || f.BytesWritten != 100 || f.MPIIO == nil || f.MPIIO.Writes != 1 || f.MPIIO.BytesWritten != 100 {
+		t.Errorf("both: %+v, %+v", f.Activity, f.MPIIO)
+	}
+	if g.Writes != 1 || g.BytesWritten != 7 || g.MPIIO != nil {
+		t.Errorf("MPI-IO only: %+v", g.Activity)
+	}
+	if r.BytesWritten != 107 {
+		t.Errorf("job: %d bytes", r.BytesWritten)
+	}
+}
+
+// TestAccess: who only opens a file does not share it.
+func TestAccess(t *testing.T) {
+	open := func(rank, file int32) iotrace.Event {
+		return iotrace.Event{Op: iotrace.Open, Rank: rank, File: file, Offset: iotrace.None}
+	}
+	write := func(rank, file int32) iotrace.Event {
+		return iotrace.Event{Op: iotrace.Write, Rank: rank, File: file, Bytes: 1}
+	}
+	r := Analyze(script(3, open(0, 0), open(1, 0), open(0, 1), open(1, 1), write(1, 0)), Options{})
+	if f := r.Files[0]; f.Access != Independent || f.Ranks != 1 || f.Opens != 2 || f.Metadata != 2 {
+		t.Errorf("written by one: %+v", f.Activity)
+	}
+	if f := r.Files[1]; f.Access != Shared || f.Ranks != 2 || f.Spatial != NoSpatial {
+		t.Errorf("opened by two: %+v", f.Activity)
+	}
+	if r.Access != Independent || r.Ranks != 1 || r.Nodes != 2 {
+		t.Errorf("job: %s, %d ranks on %d nodes", r.Access, r.Ranks, r.Nodes)
+	}
+}
+
+// TestAlignment counts what does not begin at a page, or a stripe.
+func TestAlignment(t *testing.T) {
+	var events []iotrace.Event
+	for _, off := range []int64{0, 4096, 8192 + 1, 1 << 20, 3 << 20, iotrace.None} {
+		events = append(events, iotrace.Event{Op: iotrace.Write, Offset: off, Bytes: 10})
+	}
+	o := Analyze(script(1, events...), Options{}).Files[0].Offsets
+	if o.UnalignedPage != 0.2 || o.UnalignedStripe != 0.4 {
+		t.Errorf("%+v", o)
+	}
+	if o := Analyze(script(1, events...), Options{StripeSize: 2 << 20}).Files[0].Offsets; o.UnalignedStripe != 0.8 {
+		t.Errorf("stripes of 2 MiB: %+v", o)
+	}
+}
+
+// TestHoles: a request of ten bytes every hundred.
+func TestHoles(t *testing.T) {
+	var events []iotrace.Event
+	for i := range int64(50) {
+		events = append(events, iotrace.Event{Op: iotrace.Write, Offset: 7 + 100*i, Bytes: 10})
+	}
+	o := Analyze(script(1, events...), Options{}).Files[0].Offsets
+	if o.Hole != 90 || o.HoleMean != 90 || o.Stride != 100 || o.First != 7 || o.End != 4917 || o.Forward != 1 || o.Backward != 0 {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestManySizes: the common sizes are exact although too many occur to count all.
+func TestManySizes(t *testing.T) {
+	var events []iotrace.Event
+	for i := range int64(60000) {
+		size := 1_000_000 + i
+		if i%3 == 1 {
+			size = 4096
+		} else if i%30 == 2 {
+			size = 512
+		}
+		events = append(events, iotrace.Event{Op: iotrace.Write, Offset: i << 20, Bytes: size, File: int32(i % 2)})
+	}
+	r := Analyze(script(1, events...), Options{})
+	if want := []SizeCount{{4096, 20000}, {512, 2000}}; !slices.Equal(r.CommonSizes[:2], want) {
+		t.Errorf("job: %v", r.CommonSizes)
+	}
+	if want := []SizeCount{{4096, 10000}, {512, 2000}}; !slices.Equal(r.Files[0].CommonSizes[:2], want) {
+		t.Errorf("file: %v", r.Files[0].CommonSizes)
+	}
+}
+
+func TestPeriod(t *testing.T) {
+	// Bursts every so often, each a bit early or late.
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		n, every := 4+r.IntN(40), 1+20*r.Float64()
+		burst := every * (0.02 + 0.4*r.Float64())
+		var events []iotrace.Event
+		for k := range n {
+			at := every * (float64(k) + 0.05*r.NormFloat64())
+			for i := range 20 {
+				start := int64(max(0, at+burst*float64(i)/20) * 1e9)
+				events = append(events, iotrace.Event{Op: iotrace.Write, Bytes: 1 << 20, Offset: int64(i) << 20, Start: start, End: start + int64(burst/20*1e9)})
+			}
+		}
+		slices.SortStableFunc(events, func(a, b iotrace.Event) int { return int((a.Start - b.Start) / max(1, abs(a.Start-b.Start))) })
+		p := Analyze(script(1, events...), Options{}).Period
+		if !p.Periodic || math.Abs(p.Period-every) > 0.05*every {
+			t.Errorf("seed %d: %d bursts of %.2f s every %.2f s: %+v", seed, n, burst, every, p)
+		}
+	}
+	// Bursts at random.
+	found := 0
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 6))
+		var events []iotrace.Event
+		at := int64(0)
+		for range 5 + r.IntN(20) {
+			at += int64(1e9 * (0.3 + 20*r.ExpFloat64()))
+			d := int64(1e9 * (0.1 + 2*r.Float64()))
+			events = append(events, iotrace.Event{Op: iotrace.Write, Bytes: 1 << 20, Start: at, End: at + d})
+			at += d
+		}
+		if p := Analyze(script(1, events...), Options{}).Period; p.Periodic {
+			found++
+			t.Logf("seed %d: %d bursts: %+v", seed, len(events), p)
+		}
+	}
+	if found > 4 {
+		t.Errorf("%d of 40 random traces are periodic", found)
+	}
+	// One burst, however regular its requests are.
+	if p := Analyze(generate(t, synth.Spec{Ops: 5000, Size: 1 << 20}), Options{}).Period; p.Periodic {
+		t.Errorf("one burst: %+v", p)
+	}
+}
+
+func abs(n int64) int64 { return max(n, -n) }
+
+// TestStragglers: a rank that takes twice as long for the same is one, an
+// aggregator that writes for the others is none.
+func TestStragglers(t *testing.T) {
+	var events []iotrace.Event
+	for rank := range int32(8) {
+		e := iotrace.Event{Op: iotrace.Write, Rank: rank, Offset: int64(rank) << 20, Bytes: 1 << 20, End: 10 * ms}
+		switch rank {
+		case 5:
+			e.End = 25 * ms
+		case 7:
+			e.Bytes, e.End = 16<<20, 160*ms
+		}
+		events = append(events, e)
+	}
+	b := Analyze(script(8, events...), Options{}).Balance
+	if b.StragglersTotal != 1 || b.Stragglers[0].Rank != 5 || b.Stragglers[0].Node != "c" || b.Stragglers[0].Factor != 2.5 || b.MedianTime != 0.01 || b.MaxTime != 0.16 {
+		t.Errorf("%+v", b)
+	}
+	if mean := 23. / 8; math.Abs(b.Imbalance-(16-mean)/16) > 1e-12 {
+		t.Errorf("imbalance %v", b.Imbalance)
+	}
+}
+
+// TestManyStreams takes the other way to number streams.
+func TestManyStreams(t *testing.T) {
+	tr := generate(t, synth.Spec{Pattern: synth.StridedSimple, Ranks: 5, Ops: 40})
+	want, _ := json.Marshal(Analyze(tr, Options{}))
+	for len(tr.Files) < tableSize/5 {
+		tr.Files = append(tr.Files, "unused")
+	}
+	got, _ := json.Marshal(Analyze(tr, Options{}))
+	if string(got) != string(want) {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}

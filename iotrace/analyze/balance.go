@@ -1,0 +1,101 @@
+package analyze
+
+import (
+	"cmp"
+	"slices"
+
+	"ckpt/iotrace"
+)
+
+// Balance says how evenly ranks share the I/O. The time of a rank is that in
+// which it reads, writes, or does anything else to a file. Only ranks that do
+// count.
+type Balance struct {
+	MedianTime float64 `json:"median_s"`
+	MaxTime    float64 `json:"max_s"`
+	// Imbalance is (max - mean) / max of the bytes that a rank moves: 0 if all
+	// move the same, near 1 if one moves everything.
+	Imbalance float64 `json:"bytes_imbalance"`
+	// Stragglers are ranks with more than Thresholds.StragglerFactor times the
+	// median time of those that move about as many bytes, half to twice as many;
+	// the slowest first, ten at most. Aggregators are no stragglers.
+	Stragglers      []Straggler `json:"stragglers"`
+	StragglersTotal int         `json:"stragglers_total"`
+}
+
+// A Straggler is a rank that takes longer than others.
+type Straggler struct {
+	Rank   int     `json:"rank"`
+	Node   string  `json:"node"`
+	Time   float64 `json:"time_s"`
+	Factor float64 `json:"factor"` // time over that median
+}
+
+const namedStragglers = 10
+
+// rankWork is what a rank does.
+type rankWork struct {
+	until int64
+	time  float64 // s, overlaps counted once
+	bytes int64
+	begun bool
+}
+
+func (w *rankWork) add(e *iotrace.Event) {
+	from := e.Start
+	if w.begun {
+		from = max(from, w.until)
+	}
+	if e.End > from {
+		w.time += seconds(from, e.End)
+	}
+	if !w.begun || e.End > w.until {
+		w.until = max(e.Start, e.End)
+	}
+	w.begun = true
+}
+
+func balance(tr *iotrace.Trace, work []rankWork, factor float64) Balance {
+	b := Balance{Stragglers: []Straggler{}}
+	var times []float64
+	var sum, most, n float64 // bytes; ranks
+	for i := range work {
+		if w := &work[i]; w.begun {
+			times = append(times, w.time)
+			b.MaxTime = max(b.MaxTime, w.time)
+			sum += float64(w.bytes)
+			most = max(most, float64(w.bytes))
+			n++
+		}
+	}
+	b.MedianTime = median(times)
+	b.Imbalance = max(0, ratio(most-sum/n, most))
+	for i := range tr.Ranks {
+		w := &work[i]
+		if !w.begun || w.time <= factor*b.MedianTime {
+			continue
+		}
+		if m := peers(work, w); m > 0 && w.time > factor*m {
+			b.Stragglers = append(b.Stragglers, Straggler{Rank: tr.Ranks[i].Rank, Node: tr.Ranks[i].Node, Time: w.time, Factor: ratio(w.time, m)})
+		}
+	}
+	b.StragglersTotal = len(b.Stragglers)
+	slices.SortStableFunc(b.Stragglers, func(x, y Straggler) int {
+		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.Rank, y.Rank))
+	})
+	if len(b.Stragglers) > namedStragglers {
+		b.Stragglers = b.Stragglers[:namedStragglers]
+	}
+	return b
+}
+
+// peers is the median time of ranks that move about as many bytes as w.
+func peers(work []rankWork, w *rankWork) float64 {
+	var times []float64
+	for i := range work {
+		if o := &work[i]; o.begun && o.bytes >= w.bytes/2 && o.bytes/2 <= w.bytes {
+			times = append(times, o.time)
+		}
+	}
+	return median(times)
+}

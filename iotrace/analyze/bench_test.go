@@ -1,0 +1,39 @@
+package analyze
+
+import (
+	"flag"
+	"runtime"
+	"testing"
+	"time"
+
+	"ckpt/iotrace/synth"
+)
+
+var benchEvents = flag.Int("events", 1_000_000, "events of the traces of BenchmarkAnalyze; the promise is about 10000000")
+
+// BenchmarkAnalyze analyses a trace of each pattern, of 64 ranks that share a
+// file or have their own.
+func BenchmarkAnalyze(b *testing.B) {
+	for _, p := range synth.Patterns() {
+		for _, access := range []string{"own", "shared"} {
+			b.Run(string(p)+"/"+access, func(b *testing.B) {
+				tr, err := synth.Generate(synth.Spec{Pattern: p, Shared: access == "shared", Ranks: 64, Ops: *benchEvents / 64 / 20, Bursts: 20,
+					Every: 10 * time.Second, Size: 4096, Variable: p != synth.StridedSimple, Noise: 0.05, Seed: 1})
+				if err != nil {
+					b.Fatal(err)
+				}
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				for b.Loop() {
+					Analyze(tr, Options{})
+				}
+				runtime.ReadMemStats(&after)
+				n := float64(len(tr.Events))
+				b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/n*1e9, "ns/event")
+				// At most so much beside the trace, if nothing were collected meanwhile.
+				b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(b.N)/n, "B/event")
+				b.ReportMetric(n, "events")
+			})
+		}
+	}
+}

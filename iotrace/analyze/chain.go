@@ -1,0 +1,96 @@
+package analyze
+
+// A chain is a run of requests that follow each other by a rule: each begins
+// where the one before ended, or a fixed step after its start. Other requests may
+// come between, and neighbours may be swapped: noise does not break a chain.
+type chain struct {
+	start, next int64 // offset of its first request, and where the next would begin
+	bytes       int64
+	count       int32
+	first       int32 // the earliest of its requests
+	into        int32 // the chain that it has become a part of, or -1
+}
+
+// lookback is how many chains are open at a time. The one that has been extended
+// the longest ago is closed.
+const lookback = 8
+
+// A chainer finds chains; it keeps its memory.
+type chainer struct {
+	chains []chain
+	member []int32 // of each request its chain, as numbered when it joined
+}
+
+// link finds the chains among the requests todo of a block. With contiguous the
+// rule is that they touch, else that their starts are step apart.
+func (c *chainer) link(off, end []int64, todo []int32, contiguous bool, step int64) {
+	c.chains = c.chains[:0]
+	if len(c.member) < len(off) {
+		c.member = make([]int32, len(off))
+	}
+	var open [lookback]int32 // the latest first
+	n := 0
+	for _, i := range todo {
+		o, next := off[i], off[i]+step
+		if contiguous {
+			next = end[i]
+		}
+		at := -1
+		for j := range n {
+			if c.chains[open[j]].next == o {
+				at = j
+				break
+			}
+		}
+		var id int32
+		if at >= 0 {
+			id = open[at]
+		} else {
+			id = int32(len(c.chains))
+			c.chains = append(c.chains, chain{start: o, first: i, into: -1})
+			if n < lookback {
+				n++
+			}
+			at = n - 1
+		}
+		copy(open[1:at+1], open[:at])
+		open[0] = id
+		ch := &c.chains[id]
+		ch.next = next
+		ch.count++
+		ch.bytes = add(ch.bytes, end[i]-o)
+		c.member[i] = id
+		// A request may close the gap to a chain that began before its time.
+		for j := 1; j < n; j++ {
+			if k := open[j]; c.chains[k].start == next {
+				late := &c.chains[k]
+				late.into = id
+				ch.next, ch.count, ch.bytes, ch.first = late.next, ch.count+late.count, add(ch.bytes, late.bytes), min(ch.first, late.first)
+				copy(open[j:], open[j+1:n])
+				n--
+				break
+			}
+		}
+	}
+}
+
+// of returns the chain of a request.
+func (c *chainer) of(i int32) *chain {
+	id := c.member[i]
+	for c.chains[id].into >= 0 {
+		id = c.chains[id].into
+	}
+	return &c.chains[id]
+}
+
+// long appends to buf the chains of at least count requests, in the order in
+// which they began, and returns how many requests they have.
+func (c *chainer) long(buf []chain, count int32) (out []chain, requests int) {
+	for i := range c.chains {
+		if ch := &c.chains[i]; ch.into < 0 && ch.count >= count {
+			buf = append(buf, *ch)
+			requests += int(ch.count)
+		}
+	}
+	return buf, requests
+}

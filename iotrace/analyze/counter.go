@@ -1,0 +1,117 @@
+package analyze
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A counter counts how often values occur, in bounded memory: when more than cap
+// different ones have come, or twice as many by merging, it keeps the common ones
+// (Misra and Gries 1982). A value that makes up more than 1/(cap+1) of all is
+// never lost; counts may then be too low, and lossy is true.
+type counter struct {
+	counts map[int64]int64
+	cap    int
+	lossy  bool
+	// Values often come in runs.
+	last, run int64
+}
+
+func newCounter(cap int) *counter { return &counter{counts: map[int64]int64{}, cap: cap} }
+
+func (c *counter) reset() {
+	clear(c.counts)
+	c.lossy, c.run = false, 0
+}
+
+func (c *counter) add(value, n int64) {
+	if value == c.last {
+		c.run += n
+		return
+	}
+	c.flush()
+	c.last, c.run = value, n
+}
+
+func (c *counter) flush() {
+	value, n := c.last, c.run
+	c.run = 0
+	if n == 0 {
+		return
+	}
+	if _, ok := c.counts[value]; ok || len(c.counts) < c.cap {
+		c.counts[value] += n
+		return
+	}
+	c.lossy = true
+	// Take the least count, or n, from all and from n.
+	least := n
+	for _, m := range c.counts {
+		least = min(least, m)
+	}
+	for v, m := range c.counts {
+		if m == least {
+			delete(c.counts, v)
+		} else {
+			c.counts[v] = m - least
+		}
+	}
+	if n > least {
+		c.counts[value] = n - least
+	}
+}
+
+// A counted is a value and how often it occurs.
+type counted struct{ value, count int64 }
+
+// most returns the n commonest values, the least of equally common ones first.
+func (c *counter) most(n int) []counted {
+	c.flush()
+	out := make([]counted, 0, n+1)
+	for v, count := range c.counts {
+		x := counted{v, count}
+		at, _ := slices.BinarySearchFunc(out, x, func(a, b counted) int {
+			return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.value, b.value))
+		})
+		if at == n {
+			continue
+		}
+		out = slices.Insert(out, at, x)
+		out = out[:min(n, len(out))]
+	}
+	return out
+}
+
+func (c *counter) top() counted {
+	if m := c.most(1); len(m) > 0 {
+		return m[0]
+	}
+	return counted{}
+}
+
+// merge adds what another counter has counted. Both may be added up in any order
+// (Agarwal et al., Mergeable Summaries, PODS 2012).
+func (c *counter) merge(o *counter) {
+	c.flush()
+	o.flush()
+	for v, n := range o.counts {
+		c.counts[v] += n
+	}
+	c.lossy = c.lossy || o.lossy
+	if len(c.counts) <= 2*c.cap {
+		return
+	}
+	c.lossy = true
+	counts := make([]int64, 0, len(c.counts))
+	for _, n := range c.counts {
+		counts = append(counts, n)
+	}
+	less := nth(counts, len(counts)-1-c.cap) // the first that has no place
+	for v, n := range c.counts {
+		if n <= less {
+			delete(c.counts, v)
+		} else {
+			c.counts[v] = n - less
+		}
+	}
+}

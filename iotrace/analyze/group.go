@@ -1,0 +1,277 @@
+package analyze
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ckpt/iotrace"
+)
+
+// A grouper puts ranks into groups, from one sequence after the other.
+type grouper struct {
+	trace  *iotrace.Trace
+	number []int // of each rank, as the pattern names it
+	names  map[string]*nameClass
+	order  []string // skeletons in the order of their files
+	key    []byte
+	starts []int64
+}
+
+// A nameClass is files whose names differ in numbers only.
+type nameClass struct {
+	groups map[string][]*rankGroup
+	order  []string
+	parts  []namePart
+	files  int
+	last   int // file that was counted
+}
+
+type rankGroup struct {
+	items           []item
+	ranks           []int
+	files           int
+	last            int // file that was counted
+	first           int // rank
+	starts, slopes  []int64
+	sloped, spread  bool
+	detail          Detail
+	requests, bytes [2]int64
+}
+
+func newGrouper(tr *iotrace.Trace) *grouper {
+	g := &grouper{trace: tr, names: map[string]*nameClass{}}
+	// Numbers of ranks, if they are 0, 1, 2, … in any order; process ids are not.
+	seen := make([]bool, len(tr.Ranks))
+	dense := true
+	for i, r := range tr.Ranks {
+		g.number = append(g.number, i)
+		if uint(r.Rank) >= uint(len(seen)) || seen[r.Rank] {
+			dense = false
+			continue
+		}
+		seen[r.Rank] = true
+	}
+	if dense {
+		for i, r := range tr.Ranks {
+			g.number[i] = r.Rank
+		}
+	}
+	g.number = append(g.number, len(tr.Ranks)) // events without a rank
+	return g
+}
+
+// add adds what a rank has done to a file.
+func (g *grouper) add(file, rank int, s *sequence, detail Detail, requests, bytes int64) {
+	number := g.number[rank]
+	skeleton := skeletonOf(g.trace.Files[file])
+	class := g.names[skeleton]
+	if class == nil {
+		class = &nameClass{groups: map[string][]*rankGroup{}, last: -1}
+		g.names[skeleton] = class
+		g.order = append(g.order, skeleton)
+	}
+	class.name(g.trace.Files[file], file, number)
+	items := s.folded()
+	if items == nil {
+		g.key = append(append(g.key[:0], '~'), detail...)
+	} else {
+		g.key = shape(g.key[:0], items)
+	}
+	g.starts = starts(g.starts[:0], items)
+	groups, known := class.groups[string(g.key)]
+	if !known {
+		class.order = append(class.order, string(g.key))
+	}
+	for _, old := range groups[max(0, len(groups)-maxAlike):] {
+		if old.join(file, number, g.starts, requests, bytes) {
+			return
+		}
+	}
+	class.groups[string(g.key)] = append(groups, &rankGroup{items: items, ranks: []int{number}, files: 1, last: file, first: number,
+		starts: slices.Clone(g.starts), detail: detail, requests: [2]int64{requests, requests}, bytes: [2]int64{bytes, bytes}})
+}
+
+// join takes a rank in if it begins where a rank of the group would.
+func (g *rankGroup) join(file, rank int, starts []int64, requests, bytes int64) bool {
+	d := int64(rank - g.first)
+	if d != 0 && !g.sloped {
+		slopes := make([]int64, len(starts))
+		for i, s := range starts {
+			if (s-g.starts[i])%d != 0 {
+				return false
+			}
+			slopes[i] = (s - g.starts[i]) / d
+		}
+		g.slopes, g.sloped = slopes, true
+	}
+	for i, s := range starts {
+		if d == 0 && s != g.starts[i] || d != 0 && s != g.starts[i]+d*g.slopes[i] {
+			return false
+		}
+	}
+	g.merge(&rankGroup{ranks: []int{rank}, files: 1, requests: [2]int64{requests, requests}, bytes: [2]int64{bytes, bytes}}, file)
+	return true
+}
+
+// merge adds the ranks of o. A file that several ranks use counts once.
+func (g *rankGroup) merge(o *rankGroup, file int) {
+	g.ranks = append(g.ranks, o.ranks...)
+	if file != g.last {
+		g.files += o.files
+		g.last = file
+	}
+	g.requests = [2]int64{min(g.requests[0], o.requests[0]), max(g.requests[1], o.requests[1])}
+	g.bytes = [2]int64{min(g.bytes[0], o.bytes[0]), max(g.bytes[1], o.bytes[1])}
+}
+
+// pattern returns the groups: files in the order of the trace, ranks in theirs.
+func (g *grouper) pattern() Pattern {
+	p := Pattern{Groups: []Group{}}
+	for _, skeleton := range g.order {
+		class := g.names[skeleton]
+		name := class.template(skeleton)
+		for _, group := range class.settled() {
+			if len(p.Groups) == maxGroups {
+				p.More++
+				continue
+			}
+			slices.Sort(group.ranks)
+			group.ranks = slices.Compact(group.ranks)
+			out := Group{File: name, Files: min(group.files, class.files), Ranks: g.ranks(group.ranks), Count: len(group.ranks), Spread: group.spread,
+				Detail: group.detail, Requests: group.requests, Bytes: group.bytes}
+			next := 0
+			out.Items = group.report(group.items, &next)
+			p.Groups = append(p.Groups, out)
+		}
+	}
+	return p
+}
+
+// settled returns the groups of files with like names, after it has joined those
+// that would be too many.
+func (c *nameClass) settled() []*rankGroup {
+	var all []*rankGroup
+	for _, key := range c.order {
+		groups := c.groups[key]
+		if len(groups) > maxAlike/2 { // the same, but not linear in the rank
+			for _, o := range groups[1:] {
+				groups[0].merge(o, o.last)
+			}
+			groups[0].spread = true
+			groups = groups[:1]
+		}
+		all = append(all, groups...)
+	}
+	// Ranks that do something that nobody else does are not told apart if they are
+	// many; nor is anybody if there are too many groups even so.
+	alone := 0
+	for _, g := range all {
+		if len(g.ranks) == 1 {
+			alone++
+		}
+	}
+	if alone > maxAlone {
+		all = joinGroups(all, func(g *rankGroup) bool { return len(g.ranks) == 1 || g.items == nil })
+	}
+	if len(all) > maxAlike {
+		all = joinGroups(all, func(*rankGroup) bool { return true })
+	}
+	return all
+}
+
+// joinGroups joins those of which which says so, by their patterns.
+func joinGroups(all []*rankGroup, which func(*rankGroup) bool) []*rankGroup {
+	var out []*rankGroup
+	joined := map[Detail]*rankGroup{}
+	for _, g := range all {
+		if !which(g) {
+			out = append(out, g)
+		} else if j := joined[g.detail]; j != nil {
+			j.merge(g, g.last)
+		} else {
+			g.items, g.spread = nil, false
+			joined[g.detail] = g
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+func (g *rankGroup) report(items []item, next *int) []Item {
+	var out []Item
+	for i := range items {
+		it := &items[i]
+		if it.body != nil {
+			body := g.report(it.body, next)
+			out = append(out, Item{Offset: body[0].Offset, PerRank: body[0].PerRank, Body: body, Times: it.times, Shift: it.shift})
+			continue
+		}
+		x := Item{Op: iotrace.Read.String(), Bytes: it.size, Count: it.count, Offset: g.starts[*next], Step: it.step}
+		if it.write {
+			x.Op = iotrace.Write.String()
+		}
+		if g.sloped && !g.spread {
+			x.PerRank = g.slopes[*next]
+			x.Offset -= x.PerRank * int64(g.first)
+		}
+		*next++
+		out = append(out, x)
+	}
+	return out
+}
+
+// ranks writes the numbers of ranks, or those that are missing, whatever is
+// shorter.
+func (g *grouper) ranks(n []int) string {
+	text := ranges(n)
+	in := make(map[int]bool, len(n))
+	for _, r := range n {
+		in[r] = true
+	}
+	var others []int
+	for r := range g.trace.Ranks {
+		if !in[r] {
+			others = append(others, r)
+		}
+	}
+	if len(others) == 0 || 2*len(others) >= len(n) {
+		return text
+	}
+	if but := "all but " + ranges(others); len(but) < len(text) {
+		return but
+	}
+	return text
+}
+
+// ranges writes sorted numbers as ranges: 0-3, 8, 16-64/16.
+func ranges(n []int) string {
+	const most = 16 // ranges that are named
+	var parts []string
+	for i := 0; i < len(n); {
+		j := i + 1
+		if j < len(n) {
+			step := n[j] - n[i]
+			for j+1 < len(n) && n[j+1]-n[j] == step {
+				j++
+			}
+			switch {
+			case j-i >= 2 || step == 1:
+				part := fmt.Sprintf("%d-%d", n[i], n[j])
+				if step != 1 {
+					part += fmt.Sprintf("/%d", step)
+				}
+				parts = append(parts, part)
+				i = j + 1
+				continue
+			}
+		}
+		parts = append(parts, strconv.Itoa(n[i]))
+		i++
+	}
+	if len(parts) > most {
+		parts = append(parts[:most], fmt.Sprintf("and others up to %d", n[len(n)-1]))
+	}
+	return strings.Join(parts, ", ")
+}

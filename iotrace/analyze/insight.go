@@ -1,0 +1,261 @@
+package analyze
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"ckpt/iotrace"
+)
+
+// An Insight is a finding: something about the I/O that costs time, and what
+// would change it.
+type Insight struct {
+	Code     string   `json:"code"`     // CK01 to CK12
+	Severity string   `json:"severity"` // high, warn or info
+	Title    string   `json:"title"`
+	File     string   `json:"file,omitempty"` // empty if it is about the job
+	Evidence []Number `json:"evidence"`
+	Flags    []string `json:"flags"` // of ckpt launch, with a value where one is likely to help
+	Advice   string   `json:"advice"`
+}
+
+// A Number is one that supports a finding. Names are those of the fields of a
+// report where there is one.
+type Number struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Limit float64 `json:"limit"` // threshold; 0 without one
+}
+
+// The severities, the worst first.
+const (
+	high = "high"
+	warn = "warn"
+	info = "info"
+)
+
+// worse is high if value is far above limit, for what ranges up to 1 half of the
+// way, else warn.
+func worse(value, limit float64) string {
+	if value >= (1+limit)/2 {
+		return high
+	}
+	return warn
+}
+
+// insights looks for all findings. Those about files are told of the file where
+// they weigh most.
+func insights(r *Report, t *Thresholds, stripe int64) []Insight {
+	in := []Insight{}
+	add := func(i *Insight) {
+		if i != nil {
+			in = append(in, *i)
+		}
+	}
+	add(smallRequests(r, t))
+	add(misaligned(r, t, stripe))
+	add(contention(r, t))
+	add(metadataLoad(r, t))
+	add(imbalance(r, t))
+	add(noAggregation(r, t))
+	add(randomAccess(r, t))
+	add(serial(r, t))
+	add(waiting(r, t))
+	add(encoding(r, t))
+	add(unencoded(r, t))
+	add(syncing(r, t))
+	rank := map[string]int{high: 0, warn: 1, info: 2}
+	slices.SortStableFunc(in, func(a, b Insight) int { return cmp.Compare(rank[a.Severity], rank[b.Severity]) })
+	return in
+}
+
+func smallRequests(r *Report, t *Thresholds) *Insight {
+	small := r.Sizes.Small
+	s := share(small, add(r.Writes, r.Reads))
+	if small < t.SmallRequests || s < t.SmallShare {
+		return nil
+	}
+	return &Insight{Code: "CK01", Severity: worse(s, t.SmallShare), Title: "small requests",
+		Evidence: []Number{{"small_share", s, t.SmallShare}, {"small", float64(small), float64(t.SmallRequests)}, {"mean_bytes", r.Sizes.Mean, float64(t.SmallBytes)}},
+		Flags:    []string{"--buffer", "--layout aggregated", "--aggregators auto"},
+		Advice:   "Gather small requests into large ones: a larger buffer, or aggregators that write for the others."}
+}
+
+func misaligned(r *Report, t *Thresholds, stripe int64) *Insight {
+	// What follows the request before it is merged on its way; what counts is
+	// where runs begin.
+	s := min(r.Offsets.UnalignedStripe, 1-r.Offsets.Consecutive)
+	n := int64(s * float64(add(r.Writes, r.Reads)))
+	if n < t.MisalignedRequests || s < t.MisalignedShare {
+		return nil
+	}
+	return &Insight{Code: "CK02", Severity: warn, Title: "requests that begin within a stripe",
+		Evidence: []Number{{"unaligned_stripe_share", r.Offsets.UnalignedStripe, t.MisalignedShare}, {"unaligned_page_share", r.Offsets.UnalignedPage, 0}, {"stripe_bytes", float64(stripe), 0}},
+		Flags:    []string{"--stripe-size", "--layout per-rank", "--layout aggregated"},
+		Advice:   "Let each rank, or each aggregator, begin at a stripe; --stripe-size must be that of the file system."}
+}
+
+func contention(r *Report, t *Thresholds) *Insight {
+	var worst *File
+	for i := range r.Files {
+		f := &r.Files[i]
+		if f.SharedStripes > t.SharedStripeShare && (worst == nil || f.BytesWritten > worst.BytesWritten) {
+			worst = f
+		}
+	}
+	if worst == nil {
+		return nil
+	}
+	return &Insight{Code: "CK03", Severity: worse(worst.SharedStripes, t.SharedStripeShare), Title: "ranks write the same stripes of a shared file", File: worst.Name,
+		Evidence: []Number{{"shared_stripe_share", worst.SharedStripes, t.SharedStripeShare}, {"ranks", float64(worst.Ranks), 0}},
+		Flags:    []string{"--layout per-rank", "--layout aggregated", "--aggregators auto", "--stripe-count"},
+		Advice:   "Each stripe from one writer: files of their own, or aggregators that own whole stripes; more stripes spread the locks."}
+}
+
+func metadataLoad(r *Report, t *Thresholds) *Insight {
+	requests := add(r.Writes, r.Reads)
+	timeShare := ratio(r.MetadataTime, r.MetadataTime+r.WriteTime+r.ReadTime+r.SyncTime)
+	per := ratio(float64(r.Metadata), float64(max(requests, 1)))
+	slow := timeShare >= t.MetadataTimeShare
+	many := r.Metadata >= t.MetadataOps && per >= t.MetadataPerRequest
+	if !slow && !many {
+		return nil
+	}
+	severity := warn
+	if slow && many {
+		severity = high
+	}
+	return &Insight{Code: "CK04", Severity: severity, Title: "metadata operations weigh",
+		Evidence: []Number{{"metadata_time_share", timeShare, t.MetadataTimeShare}, {"metadata_ops", float64(r.Metadata), float64(t.MetadataOps)},
+			{"metadata_per_request", per, t.MetadataPerRequest}, {"files", float64(len(r.Files)), 0}},
+		Flags:  []string{"--layout aggregated", "--layout shared", "--every"},
+		Advice: "Fewer files: let ranks share them; or checkpoint less often."}
+}
+
+func imbalance(r *Report, t *Thresholds) *Insight {
+	b := &r.Balance
+	slow := b.StragglersTotal > 0
+	uneven := b.Imbalance >= t.ImbalanceShare && r.Ranks > 1
+	if !slow && !uneven {
+		return nil
+	}
+	i := &Insight{Code: "CK05", Severity: warn, Title: "ranks share the I/O unevenly",
+		Evidence: []Number{{"bytes_imbalance", b.Imbalance, t.ImbalanceShare}, {"stragglers", float64(b.StragglersTotal), 0}},
+		Flags:    []string{"--aggregators auto", "--layout shared", "--stripe-count"},
+		Advice:   "The checkpoint is as slow as its slowest rank: spread the bytes over more writers, or over more OSTs."}
+	if slow {
+		i.Title = fmt.Sprintf("ranks that take longer than others: rank %d first", b.Stragglers[0].Rank)
+		i.Evidence = append(i.Evidence, Number{"slowest_factor", b.Stragglers[0].Factor, t.StragglerFactor})
+	}
+	if !uneven {
+		i.Advice = "They move no more bytes than others: look at their node and at the OSTs of their files; more stripes spread the load."
+	}
+	return i
+}
+
+func noAggregation(r *Report, t *Thresholds) *Insight {
+	for i := range r.Files {
+		f := &r.Files[i]
+		s := share(f.Sizes.Small, add(f.Writes, f.Reads))
+		if f.Access != Shared || f.Writes == 0 || int64(f.Ranks) < t.Writers || ratio(float64(f.Ranks), float64(r.Ranks)) < t.WritersShare || s < 0.5 {
+			continue
+		}
+		return &Insight{Code: "CK06", Severity: high, Title: "every rank writes small pieces of a shared file", File: f.Name,
+			Evidence: []Number{{"ranks", float64(f.Ranks), float64(t.Writers)}, {"small_share", s, 0.5}},
+			Flags:    []string{"--layout aggregated", "--layout shared", "--aggregators auto", "--buffer"},
+			Advice:   "Collective buffering: a few aggregators gather the pieces and write large blocks."}
+	}
+	return nil
+}
+
+func randomAccess(r *Report, t *Thresholds) *Insight {
+	var requests int64
+	var worst *File
+	for i := range r.Files {
+		if f := &r.Files[i]; f.Spatial == RandomAccess {
+			n := add(f.Writes, f.Reads)
+			requests = add(requests, n)
+			if worst == nil || n > add(worst.Writes, worst.Reads) {
+				worst = f
+			}
+		}
+	}
+	s := share(requests, add(r.Writes, r.Reads))
+	if requests < t.RandomRequests || s < t.RandomShare {
+		return nil
+	}
+	return &Insight{Code: "CK07", Severity: worse(s, t.RandomShare), Title: "random access", File: worst.Name,
+		Evidence: []Number{{"random_share", s, t.RandomShare}, {"random_requests", float64(requests), float64(t.RandomRequests)}},
+		Flags:    []string{"--layout per-rank", "--buffer"},
+		Advice:   "Write in order: images of their own are written from the beginning to the end; a buffer can sort what it gathers."}
+}
+
+func serial(r *Report, t *Thresholds) *Insight {
+	s := ratio(r.Concurrency.Mean, float64(r.Ranks))
+	if int64(r.Ranks) < t.ConcurrencyRanks || s >= t.ConcurrencyShare {
+		return nil
+	}
+	return &Insight{Code: "CK08", Severity: warn, Title: "ranks do their I/O one after the other",
+		Evidence: []Number{{"concurrency_mean", r.Concurrency.Mean, 0}, {"concurrency_share", s, t.ConcurrencyShare}, {"ranks", float64(r.Ranks), float64(t.ConcurrencyRanks)}},
+		Flags:    []string{"--aggregators", "--layout per-rank"},
+		Advice:   "If the storage has room for more, let more ranks write at the same time."}
+}
+
+func waiting(r *Report, t *Thresholds) *Insight {
+	s := ratio(r.Busy, r.Wall)
+	if r.BurstsTotal < 2 || s < t.BusyShare || !slices.ContainsFunc(r.Operations, func(o Operation) bool { return o.Op == iotrace.Write.String() }) {
+		return nil
+	}
+	i := &Insight{Code: "CK09", Severity: info, Title: "much of the time goes into I/O",
+		Evidence: []Number{{"busy_share", s, t.BusyShare}, {"bursts", float64(r.BurstsTotal), 0}},
+		Flags:    []string{"--async", "--every"},
+		Advice:   "Write while the job computes, or checkpoint less often: ckpt interval says how often pays."}
+	if r.Period.Periodic {
+		i.Evidence = append(i.Evidence, Number{"period_s", r.Period.Period, 0})
+	}
+	return i
+}
+
+// operation returns how often an operation was done, and how long.
+func (r *Report) operation(op iotrace.Op) Operation {
+	for _, o := range r.Operations {
+		if o.Op == op.String() {
+			return o
+		}
+	}
+	return Operation{}
+}
+
+func encoding(r *Report, t *Thresholds) *Insight {
+	encode, write := r.operation(iotrace.Encode), r.operation(iotrace.Write)
+	if encode.Time == 0 || encode.Time < t.EncodeFactor*write.Time {
+		return nil
+	}
+	return &Insight{Code: "CK10", Severity: warn, Title: "encoding takes longer than writing",
+		Evidence: []Number{{"encode_s", encode.Time, t.EncodeFactor * write.Time}, {"write_s", write.Time, 0}},
+		Flags:    []string{"--codec s2", "--codec auto", "--codec none", "--async"},
+		Advice:   "The storage is faster than the codec: take a quicker one, or none."}
+}
+
+func unencoded(r *Report, t *Thresholds) *Insight {
+	write := r.operation(iotrace.Write)
+	if r.operation(iotrace.Encode).Count > 0 || r.operation(iotrace.Gather).Count == 0 && r.Source != "ckpt" || write.Time < t.UnencodedSeconds || write.Time == 0 {
+		return nil
+	}
+	return &Insight{Code: "CK11", Severity: info, Title: "nothing is compressed",
+		Evidence: []Number{{"write_s", write.Time, t.UnencodedSeconds}, {"bytes_written", float64(r.BytesWritten), 0}},
+		Flags:    []string{"--codec auto"},
+		Advice:   "Writing takes long enough for a codec to pay; auto finds out which."}
+}
+
+func syncing(r *Report, t *Thresholds) *Insight {
+	s := ratio(r.SyncTime, r.MetadataTime+r.WriteTime+r.ReadTime+r.SyncTime)
+	if r.Syncs == 0 || s < t.SyncShare {
+		return nil
+	}
+	return &Insight{Code: "CK12", Severity: info, Title: "much of the time goes into making data durable",
+		Evidence: []Number{{"sync_share", s, t.SyncShare}, {"syncs", float64(r.Syncs), 0}},
+		Flags:    []string{"--async", "--stripe-count"},
+		Advice:   "The storage is the limit, not the way it is written to: let the job go on meanwhile."}
+}

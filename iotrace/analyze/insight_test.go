@@ -1,0 +1,173 @@
+package analyze
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ckpt/iotrace"
+	"ckpt/iotrace/synth"
+)
+
+func codes(r *Report) (out []string) {
+	for _, i := range r.Insights {
+		out = append(out, i.Code)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestInsights makes a trace for each finding, and one that has none.
+func TestInsights(t *testing.T) {
+	event := func(op iotrace.Op, rank int32, start, end int64) iotrace.Event {
+		return iotrace.Event{Op: op, Rank: rank, Offset: iotrace.None, Start: start * ms, End: end * ms}
+	}
+	large := func(rank int32, off, start, end int64) iotrace.Event {
+		e := event(iotrace.Write, rank, start, end)
+		e.Offset, e.Bytes = off, 64<<20
+		return e
+	}
+	for _, c := range []struct {
+		name  string
+		trace *iotrace.Trace
+		want  []string
+	}{
+		{"images of their own", generate(t, synth.Spec{Size: 16 << 20, Ranks: 8}), nil},
+		{"empty", &iotrace.Trace{}, nil},
+		{"small requests", generate(t, synth.Spec{Size: 4096, Ranks: 8}), []string{"CK01"}},
+		{"off the stripes", generate(t, synth.Spec{Pattern: synth.StridedSimple, Size: 3_000_000, Ranks: 8}), []string{"CK02"}},
+		{"shared, strided, small", generate(t, synth.Spec{Pattern: synth.StridedSimple, Shared: true, Size: 4096, Ranks: 8}), []string{"CK01", "CK02", "CK03", "CK06"}},
+		{"random", generate(t, synth.Spec{Pattern: synth.Random, Size: 1 << 20, Ranks: 4}), []string{"CK07"}},
+		{"metadata", script(1, event(iotrace.Open, 0, 0, 50), large(0, 0, 50, 100), event(iotrace.Close, 0, 100, 101)), []string{"CK04"}},
+		{"a straggler", script(4, large(0, 0, 0, 10), large(1, 64<<20, 0, 10), large(2, 128<<20, 0, 10), large(3, 192<<20, 0, 30)), []string{"CK05"}},
+		{"one writer", script(4, large(0, 0, 0, 10), large(0, 64<<20, 10, 20), event(iotrace.Read, 1, 0, 1), event(iotrace.Read, 2, 0, 1)), []string{"CK05", "CK09"}},
+		{"four in turn", script(4, large(0, 0, 0, 10), large(1, 64<<20, 10, 20), large(2, 128<<20, 20, 30), large(3, 192<<20, 30, 40)), nil},
+		{"phases", script(1, large(0, 0, 0, 200), large(0, 64<<20, 1000, 1200), large(0, 128<<20, 2000, 2200)), []string{"CK09"}},
+		{"encoding", script(1, event(iotrace.Encode, 0, 0, 30), large(0, 0, 30, 50)), []string{"CK10"}},
+		{"not encoded", script(1, event(iotrace.Gather, 0, 0, 30), large(0, 0, 30, 20000)), []string{"CK11"}},
+		{"sync", script(1, large(0, 0, 0, 10), event(iotrace.Sync, 0, 10, 30)), []string{"CK12"}},
+	} {
+		r := Analyze(c.trace, Options{})
+		if got := codes(r); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v: %+v", c.name, got, c.want, r.Insights)
+		}
+		for _, i := range r.Insights {
+			if len(i.Evidence) == 0 || len(i.Flags) == 0 || i.Advice == "" || !slices.Contains([]string{high, warn, info}, i.Severity) {
+				t.Errorf("%s: incomplete: %+v", c.name, i)
+			}
+		}
+	}
+	// Sixteen ranks, one at work at a time.
+	var turns []iotrace.Event
+	for k := range int32(16) {
+		turns = append(turns, large(k, int64(k)*64<<20, int64(k)*10, int64(k)*10+10))
+	}
+	if got := codes(Analyze(script(16, turns...), Options{})); !slices.Equal(got, []string{"CK08"}) {
+		t.Errorf("turns: %v", got)
+	}
+}
+
+// TestFlags: every flag that a finding names is one of ckpt launch.
+func TestFlags(t *testing.T) {
+	known := []string{"--layout", "--aggregators", "--buffer", "--stripe-size", "--stripe-count", "--codec", "--async", "--every"}
+	seen := map[string]bool{}
+	for _, p := range synth.Patterns() {
+		for _, i := range Analyze(generate(t, synth.Spec{Pattern: p, Shared: true, Size: 5000, Ranks: 8, Bursts: 3, Every: time.Millisecond, Ops: 200}), Options{}).Insights {
+			for _, f := range i.Flags {
+				name, _, _ := strings.Cut(f, " ")
+				seen[name] = true
+				if !slices.Contains(known, name) {
+					t.Errorf("%s: flag %s", i.Code, f)
+				}
+			}
+		}
+	}
+	if len(seen) < 5 {
+		t.Errorf("only %v", seen)
+	}
+}
+
+func TestThresholds(t *testing.T) {
+	d := defaultThresholds()
+	if d.SmallBytes != 1<<20 || d.SmallShare != 0.1 || d.StragglerFactor != 1.5 {
+		t.Errorf("built in: %+v", d)
+	}
+	if got, err := ReadThresholds(strings.NewReader("small_bytes: 65536\n")); err != nil || got.SmallBytes != 65536 || got.SmallShare != 0.1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, text := range []string{"", "# nothing\n", string(ThresholdsText())} {
+		if got, err := ReadThresholds(strings.NewReader(text)); err != nil || *got != *d {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"small_byte: 3":                       "line 1: field small_byte not found",
+		"small_bytes: many":                   "line 1: cannot",
+		"small_share: 1.5":                    "small_share: 1.5: not a share",
+		"busy_share: -1":                      "busy_share: -1: not a number from 0",
+		"encode_factor: .nan":                 "encode_factor: NaN",
+		"encode_factor: .inf":                 "encode_factor: +Inf",
+		"large_bytes: 1000":                   "large_bytes: 1000: less than small_bytes",
+		"- a\n- b":                            "cannot",
+		"a: [":                                "line",
+		"small_bytes: 1\n---\nb: 2\n":         "more than one document",
+		"small_bytes: 9999999999999999999999": "cannot",
+	} {
+		if _, err := ReadThresholds(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	// One's own thresholds are what counts.
+	tr := generate(t, synth.Spec{Size: 4096, Ranks: 8})
+	own, err := ReadThresholds(bytes.NewReader([]byte("small_bytes: 512\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := Analyze(tr, Options{Thresholds: own}); len(r.Insights) != 0 || r.Sizes.Small != 0 {
+		t.Errorf("%d small requests, %v", r.Sizes.Small, codes(r))
+	}
+}
+
+func TestCompare(t *testing.T) {
+	a := builtin(t, "dmtcp", synth.Params{})
+	b := builtin(t, "dmtcp", synth.Params{Seed: 5, Ranks: 16})
+	c := Compare(a, b)
+	if len(c.Files) != 0 || len(c.OnlyA) != 4 || len(c.OnlyB) != 16 || c.SamePattern {
+		t.Errorf("4 against 16 ranks: %d files in both, only a %d, only b %d", len(c.Files), len(c.OnlyA), len(c.OnlyB))
+	}
+	find := func(d []Difference, quantity string) Difference {
+		i := slices.IndexFunc(d, func(d Difference) bool { return d.Quantity == quantity })
+		if i < 0 {
+			t.Fatalf("no %s", quantity)
+		}
+		return d[i]
+	}
+	if d := find(c.Job, "writes"); d.A != 828 || d.B != 3312 || *d.Percent != -75 {
+		t.Errorf("writes: %+v", d)
+	}
+	if d := find(c.Job, "reads"); *d.Percent != 0 || !d.Same {
+		t.Errorf("reads: %+v", d)
+	}
+	// Files of other names are matched by the order of their numbers.
+	for i := range b.Files[:4] {
+		b.Files[i].Name = []string{"x/ckpt_40000.dmtcp", "x/ckpt_9.dmtcp", "x/ckpt_100.dmtcp", "x/ckpt_41000.dmtcp"}[i]
+		b.Files[i].Writes += int64(i)
+	}
+	b.Files = b.Files[:4]
+	c = Compare(a, b)
+	if len(c.Files) != 4 || c.Files[0].B != "x/ckpt_9.dmtcp" || c.Files[1].B != "x/ckpt_100.dmtcp" {
+		t.Fatalf("%+v", c.Files)
+	}
+	if d := find(c.Files[0].Differences, "writes"); d.A != 207 || d.B != 208 || math.Abs(*d.Percent+100./208) > 1e-9 {
+		t.Errorf("writes: %+v", d)
+	}
+	if d := find(c.Files[0].Differences, "burst_1_bytes"); d.A != 8192 || d.B != 8192 || !d.Same {
+		t.Errorf("burst: %+v", d)
+	}
+	if d := find(Compare(builtin(t, "minighost", synth.Params{}), a).Job, "access"); d.TextA != "shared" || d.TextB != "independent" || d.Percent != nil {
+		t.Errorf("access: %+v", d)
+	}
+}

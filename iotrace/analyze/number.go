@@ -1,0 +1,146 @@
+package analyze
+
+import (
+	"math"
+	"slices"
+)
+
+// Traces may hold any numbers. What follows neither overflows nor makes a NaN.
+
+// add adds numbers that are not negative, and stays at the largest there is.
+func add(a, b int64) int64 {
+	if s := a + b; s >= a {
+		return s
+	}
+	return math.MaxInt64
+}
+
+// end is where a request ends that begins at off, for off from 0.
+func end(off, size int64) int64 { return add(off, max(size, 0)) }
+
+// seconds is how long it is from start to end, in ns; 0 if the clock ran backwards.
+func seconds(start, end int64) float64 {
+	if end <= start {
+		return 0
+	}
+	return float64(uint64(end)-uint64(start)) / 1e9
+}
+
+// after reports whether end comes more than gap after start.
+func after(start, end, gap int64) bool {
+	return end > start && uint64(end)-uint64(start) > uint64(gap)
+}
+
+// ratio is a/b, and 0 where that is nothing.
+func ratio(a, b float64) float64 {
+	if q := a / b; !math.IsNaN(q) && !math.IsInf(q, 0) {
+		return q
+	}
+	return 0
+}
+
+// share is a of b.
+func share(a, b int64) float64 { return ratio(float64(a), float64(b)) }
+
+// median reorders s. Of an even number it takes the lower of the two in the middle.
+func median[T int64 | float64](s []T) T {
+	if len(s) == 0 {
+		return 0
+	}
+	return nth(s, (len(s)-1)/2)
+}
+
+// nth reorders s and returns what would be s[k] if it were sorted. It is Hoare's
+// selection: only the side with k is looked at again.
+func nth[T int64 | float64](s []T, k int) T {
+	low, high := 0, len(s)-1
+	for low < high {
+		pivot := s[low+(high-low)/2]
+		i, j := low, high
+		for i <= j {
+			for s[i] < pivot {
+				i++
+			}
+			for s[j] > pivot {
+				j--
+			}
+			if i <= j {
+				s[i], s[j] = s[j], s[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case k <= j:
+			high = j
+		case k >= i:
+			low = i
+		default:
+			return s[k]
+		}
+	}
+	return s[k]
+}
+
+// mode sorts s and returns the commonest value, the least of several, and how
+// often it occurs.
+func mode(s []int64) (value int64, count int) {
+	slices.Sort(s)
+	for i := 0; i < len(s); {
+		j := i + 1
+		for j < len(s) && s[j] == s[i] {
+			j++
+		}
+		if j-i > count {
+			value, count = s[i], j-i
+		}
+		i = j
+	}
+	return value, count
+}
+
+// Moments of pairs of numbers, by Welford's recurrence, which loses no digits
+// where the numbers are large and differ little.
+type moments struct {
+	n                      float64
+	meanX, meanY           float64
+	varX, varY, covariance float64 // times n
+}
+
+func (m *moments) add(x, y float64) {
+	m.n++
+	dx := x - m.meanX
+	m.meanX += dx / m.n
+	dy := y - m.meanY
+	m.meanY += dy / m.n
+	m.varX += dx * (x - m.meanX)
+	m.varY += dy * (y - m.meanY)
+	m.covariance += dx * (y - m.meanY)
+}
+
+// merge adds the pairs of o (Chan, Golub, LeVeque 1979).
+func (m *moments) merge(o *moments) {
+	if o.n == 0 {
+		return
+	}
+	n := m.n + o.n
+	dx, dy, f := o.meanX-m.meanX, o.meanY-m.meanY, m.n*o.n/n
+	m.varX += o.varX + dx*dx*f
+	m.varY += o.varY + dy*dy*f
+	m.covariance += o.covariance + dx*dy*f
+	m.meanX += dx * o.n / n
+	m.meanY += dy * o.n / n
+	m.n = n
+}
+
+// pearson is the correlation of León's Equation 3.7, r = Σ Zx·Zy / N; nil where
+// there is none: fewer than two pairs, or one side is the same in all.
+func (m *moments) pearson() *float64 {
+	// In two roots: the product may overflow.
+	r := m.covariance / (math.Sqrt(m.varX) * math.Sqrt(m.varY))
+	if m.n < 2 || math.IsNaN(r) || math.IsInf(r, 0) {
+		return nil
+	}
+	r = max(-1, min(1, r))
+	return &r
+}

@@ -1,0 +1,134 @@
+package analyze
+
+import (
+	"cmp"
+	"slices"
+
+	"ckpt/iotrace"
+)
+
+// A request is a read or write at the layer that counts, as far as its pattern is
+// concerned.
+type request struct {
+	off, size int64 // off is negative if not known
+	event     int32
+	read      bool
+}
+
+// A stream is what one rank does to one file. It need not read or write.
+type stream struct {
+	file, rank int32
+	requests   []request
+}
+
+// streams sorts the requests of a trace by file and rank, without comparing them:
+// in one pass over the events it finds out which streams there are and how long
+// they are, in another it puts each request into its place. Both go through memory
+// from the beginning to the end, or from a few beginnings; that counts for more
+// than the 24 bytes that a request needs.
+type streams struct {
+	trace *iotrace.Trace
+	table []int32          // of the stream + 1 by file and rank, if that is small
+	index map[uint64]int32 // otherwise
+	list  []stream
+	count []int32 // requests
+	of    []int32 // the stream of each event that is a request, or -1
+}
+
+// tableSize bounds the table, in entries.
+const tableSize = 1 << 22
+
+func newStreams(tr *iotrace.Trace) *streams {
+	s := &streams{trace: tr, of: make([]int32, len(tr.Events))}
+	if n := uint64(len(tr.Files)) * uint64(len(tr.Ranks)+1); n <= tableSize {
+		s.table = make([]int32, n)
+	} else {
+		s.index = map[uint64]int32{}
+	}
+	return s
+}
+
+// add notes that event i is of this file and rank, and whether it is a request.
+func (s *streams) add(i, file, rank int, isRequest bool) {
+	s.of[i] = -1
+	var id int32
+	if s.table != nil {
+		at := file*(len(s.trace.Ranks)+1) + rank
+		if id = s.table[at] - 1; id < 0 {
+			id = s.open(file, rank)
+			s.table[at] = id + 1
+		}
+	} else {
+		key := uint64(file)<<32 | uint64(rank)
+		var ok bool
+		if id, ok = s.index[key]; !ok {
+			id = s.open(file, rank)
+			s.index[key] = id
+		}
+	}
+	if isRequest {
+		s.count[id]++
+		s.of[i] = id
+	}
+}
+
+func (s *streams) open(file, rank int) int32 {
+	s.list = append(s.list, stream{file: int32(file), rank: int32(rank)})
+	s.count = append(s.count, 0)
+	return int32(len(s.list) - 1)
+}
+
+// none notes that event i is of no file.
+func (s *streams) none(i int) { s.of[i] = -1 }
+
+// sorted returns the streams by file and rank. It may be called once.
+func (s *streams) sorted() []stream {
+	total := 0
+	for _, n := range s.count {
+		total += int(n)
+	}
+	byPlace := make([]int32, len(s.list))
+	for i := range byPlace {
+		byPlace[i] = int32(i)
+	}
+	slices.SortFunc(byPlace, func(a, b int32) int {
+		x, y := &s.list[a], &s.list[b]
+		return cmp.Or(cmp.Compare(x.file, y.file), cmp.Compare(x.rank, y.rank))
+	})
+	all := make([]request, total)
+	at := 0
+	for _, id := range byPlace {
+		n := int(s.count[id])
+		s.list[id].requests = all[at : at : at+n]
+		at += n
+	}
+	for i, id := range s.of {
+		if id >= 0 {
+			e := &s.trace.Events[i]
+			x := &s.list[id]
+			x.requests = append(x.requests, request{off: e.Offset, size: max(e.Bytes, 0), event: int32(i), read: e.Op == iotrace.Read})
+		}
+	}
+	out := make([]stream, len(s.list))
+	for i, id := range byPlace {
+		out[i] = s.list[id]
+	}
+	s.of, s.table, s.index = nil, nil, nil
+	return out
+}
+
+// fileOf and rankOf are those of an event; the number of files, or of ranks, if
+// the event has none that exists.
+func fileOf(tr *iotrace.Trace, e *iotrace.Event) int {
+	if uint(e.File) < uint(len(tr.Files)) {
+		return int(e.File)
+	}
+	return len(tr.Files)
+}
+
+func rankOf(tr *iotrace.Trace, e *iotrace.Event) int {
+	if uint(e.Rank) < uint(len(tr.Ranks)) {
+		return int(e.Rank)
+	}
+	return len(tr.Ranks)
+}

@@ -1,0 +1,152 @@
+package analyze
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Pattern describes what all ranks do, in a length that does not depend on how
+// many they are, as long as they do the same: what Recorder's inter-process
+// compression does to its traces (Wang, Zhu, Mohror, Neuwirth, Snir: Recorder,
+// 2024). Ranks are in one group if their requests have the same operations and
+// sizes, in the same order, with the same steps, and begin at offsets that are
+// linear in the number of the rank. Files whose names differ in numbers only are
+// described together.
+type Pattern struct {
+	Groups []Group `json:"groups"`
+	More   int     `json:"more_groups"` // that are left out
+}
+
+// A Group is ranks that do the same.
+type Group struct {
+	File  string `json:"file"`  // {rank} stands for the number of the rank, # for one that varies otherwise
+	Files int    `json:"files"` // so many are meant
+	Ranks string `json:"ranks"` // as 0-7; 0-60/4: every fourth; all but 0-60/4
+	Count int    `json:"rank_count"`
+	// Items are what each of them does; none if it is too irregular for that.
+	Items []Item `json:"items,omitempty"`
+	// Spread is set if the runs begin at offsets that are not linear in the rank.
+	// Offsets are then those of the first rank.
+	Spread bool `json:"spread,omitempty"`
+	// Of each rank and file, from the least to the most; all patterns together.
+	Detail   Detail   `json:"detail"`
+	Requests [2]int64 `json:"requests"`
+	Bytes    [2]int64 `json:"bytes"`
+}
+
+// An Item is a run of Count requests of Bytes bytes, the first of rank r at Offset
+// + r·PerRank, the others each Step further; or a loop: Body, done Times times,
+// each time Shift further.
+type Item struct {
+	Op      string `json:"op,omitempty"`
+	Bytes   int64  `json:"bytes,omitempty"`
+	Count   int64  `json:"count,omitempty"`
+	Offset  int64  `json:"offset"`
+	PerRank int64  `json:"per_rank,omitempty"`
+	Step    int64  `json:"step,omitempty"`
+	Body    []Item `json:"body,omitempty"`
+	Times   int64  `json:"times,omitempty"`
+	Shift   int64  `json:"shift,omitempty"`
+}
+
+const (
+	maxGroups = 64 // of a description
+	maxAlike  = 16 // of files with like names; more are described together
+	maxAlone  = 6  // of them, those of a single rank
+)
+
+// String is the pattern as text: a line for each group, and one for what its
+// ranks do. There
+//
+//	write 4×64 @64·rank/256     is four writes of 64 bytes, the first at 64·rank,
+//	                            the others 256 bytes apart
+//	22×4096                     without @: begins where the one before ended;
+//	                            without /: each begins where the one before ended
+//	5×[…]+1000                  is done five times, each time 1000 bytes further
+func (p Pattern) String() string {
+	var b strings.Builder
+	for _, g := range p.Groups {
+		ranks := "rank"
+		if g.Count > 1 {
+			ranks = "ranks"
+		}
+		fmt.Fprintf(&b, "%s (%d): %s %s (%d)\n  ", g.File, g.Files, ranks, g.Ranks, g.Count)
+		if g.Items == nil {
+			fmt.Fprintf(&b, "%s: %s requests, %s bytes each", g.Detail, between(g.Requests), between(g.Bytes))
+		} else {
+			w := itemWriter{b: &b, at: &Item{Offset: -1}}
+			w.items(g.Items, "")
+		}
+		if g.Spread {
+			b.WriteString(" (others elsewhere)")
+		}
+		b.WriteByte('\n')
+	}
+	if p.More > 0 {
+		fmt.Fprintf(&b, "and %d more\n", p.More)
+	}
+	return b.String()
+}
+
+func between(r [2]int64) string {
+	if r[0] == r[1] {
+		return strconv.FormatInt(r[0], 10)
+	}
+	return fmt.Sprintf("%d-%d", r[0], r[1])
+}
+
+// An itemWriter writes items; it knows where the one before ended.
+type itemWriter struct {
+	b  *strings.Builder
+	at *Item // a request would have to begin there to be left unsaid
+}
+
+func (w *itemWriter) items(items []Item, op string) {
+	for i := range items {
+		it := &items[i]
+		if i > 0 {
+			w.b.WriteString(", ")
+		}
+		if it.Body != nil {
+			fmt.Fprintf(w.b, "%d×[", it.Times)
+			// The second time round the body begins elsewhere.
+			before := w.at
+			w.at = &Item{Offset: -1}
+			if len(it.Body) == 1 && it.Body[0].Body == nil && it.Body[0].Offset == before.Offset && it.Body[0].PerRank == before.PerRank && contiguousLoop(it) {
+				w.at = before
+			}
+			w.items(it.Body, "")
+			fmt.Fprintf(w.b, "]%+d", it.Shift)
+			w.at = &Item{Offset: w.at.Offset + (it.Times-1)*it.Shift, PerRank: w.at.PerRank}
+			op = ""
+			continue
+		}
+		if it.Op != op {
+			op = it.Op
+			w.b.WriteString(op + " ")
+		}
+		fmt.Fprintf(w.b, "%d×%d", it.Count, it.Bytes)
+		if it.Offset != w.at.Offset || it.PerRank != w.at.PerRank {
+			switch {
+			case it.PerRank == 0:
+				fmt.Fprintf(w.b, " @%d", it.Offset)
+			case it.Offset == 0:
+				fmt.Fprintf(w.b, " @%d·rank", it.PerRank)
+			default:
+				fmt.Fprintf(w.b, " @%d·rank%+d", it.PerRank, it.Offset)
+			}
+		}
+		if it.Count > 1 && it.Step != it.Bytes {
+			fmt.Fprintf(w.b, "/%d", it.Step)
+		}
+		w.at = &Item{Offset: it.Offset + (it.Count-1)*it.Step + it.Bytes, PerRank: it.PerRank}
+	}
+}
+
+// contiguousLoop reports whether each round of a loop of one run begins where
+// that before ended.
+func contiguousLoop(it *Item) bool {
+	r := &it.Body[0]
+	return it.Shift == (r.Count-1)*r.Step+r.Bytes
+}

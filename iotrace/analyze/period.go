@@ -1,0 +1,220 @@
+package analyze
+
+import (
+	"math"
+	"math/cmplx"
+	"slices"
+
+	"gonum.org/v1/gonum/dsp/fourier"
+)
+
+// Period is how regularly I/O comes and goes, from the bandwidth of the job over
+// time, as FTIO finds it (Tarraf, Bandet, Boito, Pallez, Wolf: Capturing Periodic
+// I/O Using Frequency Techniques, IPDPS 2024; github.com/tuda-parallel/FTIO).
+//
+// The power spectrum of the bandwidth has a candidate where the power is three
+// standard deviations above the mean and its deviation at least 0.8 of the
+// largest; multiples of a candidate are left out. More than two candidates mean
+// that nothing repeats. The autocorrelation then measures the period better than
+// the spectrum, whose frequencies are whole fractions of the time seen, and finds
+// it where the bursts are so short that the spectrum is flat.
+type Period struct {
+	Periodic bool    `json:"periodic"` // Confidence is at least one half
+	Period   float64 `json:"period_s"` // from phase to phase; 0 if there is none
+	// Confidence is the mean of three numbers from 0 to 1: Spectrum, how far the
+	// candidate stands out among the others; Autocorrelation, how evenly spaced
+	// its peaks are, 1 - σ/mean; Agreement of the two, 1 - the relative difference
+	// of the periods. Without a candidate in the spectrum it is Autocorrelation
+	// times the height of the first peak; that height, if it is the only one.
+	Confidence      float64 `json:"confidence"`
+	Spectrum        float64 `json:"spectrum_confidence"`
+	Autocorrelation float64 `json:"autocorrelation_confidence"`
+	Agreement       float64 `json:"agreement"`
+}
+
+const (
+	outlier      = 3.0  // standard deviations
+	tolerance    = 0.8  // of the largest deviation
+	peakHeight   = 0.15 // of the autocorrelation; FTIO's
+	periodic     = 0.5
+	peakDistance = 0.3 // that a peak may be from where it is expected, in periods
+)
+
+// period analyses a signal of samples width seconds apart.
+func period(signal []float64, width float64) Period {
+	var p Period
+	n := len(signal)
+	var mean float64
+	for _, x := range signal {
+		mean += x / float64(n)
+	}
+	// Zeros behind it, so that the autocorrelation does not wrap around.
+	padded := make([]float64, 2*n)
+	var variance float64
+	for i, x := range signal {
+		padded[i] = x - mean
+		variance += padded[i] * padded[i]
+	}
+	if !(variance > 1e-12*mean*mean*float64(n)) || math.IsInf(variance, 0) || width <= 0 {
+		return p
+	}
+	k, strength := dominant(padded[:n])
+	acf := autocorrelation(padded, variance)
+	var expected float64
+	if k > 0 {
+		expected = float64(n) / float64(k)
+		p.Spectrum = strength
+	} else if expected = firstPeak(acf[:n]); expected == 0 {
+		return p
+	}
+	peaks := peaks(acf[:n], expected)
+	if len(peaks) == 0 {
+		if k > 0 {
+			p.Period, p.Confidence = expected*width, p.Spectrum/3
+		}
+		return p
+	}
+	var m moments
+	for i, at := range peaks {
+		before := 0
+		if i > 0 {
+			before = peaks[i-1]
+		}
+		m.add(float64(at-before), 0)
+	}
+	p.Autocorrelation = max(0, 1-ratio(math.Sqrt(m.varX/m.n), m.meanX))
+	height := max(0, min(1, acf[peaks[0]]))
+	if len(peaks) == 1 { // nothing to compare it with
+		p.Autocorrelation = height
+	}
+	p.Period = m.meanX * width
+	if k > 0 {
+		p.Agreement = max(0, 1-math.Abs(m.meanX-expected)/expected)
+		p.Confidence = (p.Spectrum + p.Autocorrelation + p.Agreement) / 3
+	} else {
+		p.Confidence = p.Autocorrelation
+		if len(peaks) > 1 {
+			// Of what overlaps when the signal is shifted by a period.
+			p.Confidence *= min(1, height*float64(n)/float64(n-peaks[0]))
+		}
+	}
+	p.Periodic = p.Confidence >= periodic
+	return p
+}
+
+// dominant returns the frequency that stands out, in periods of the signal, which
+// has no mean, and how far, from 0 to 1; 0 if none does.
+func dominant(signal []float64) (k int, strength float64) {
+	n := len(signal)
+	coefficients := fourier.NewFFT(n).Coefficients(nil, signal)[1:]
+	power := make([]float64, len(coefficients))
+	var m moments
+	var sum float64
+	for i, c := range coefficients {
+		a := cmplx.Abs(c)
+		power[i] = a * a
+		sum += power[i]
+	}
+	for i := range power {
+		power[i] = ratio(power[i], sum)
+		m.add(power[i], 0)
+	}
+	deviation := math.Sqrt(m.varX / m.n)
+	var largest float64
+	z := power
+	for i := range z {
+		z[i] = ratio(z[i]-m.meanX, deviation)
+		largest = max(largest, z[i])
+	}
+	if largest < outlier {
+		return 0, 0
+	}
+	var found []int
+	harmonic := func(k int) bool {
+		return slices.ContainsFunc(found, func(f int) bool { return k%f == 0 })
+	}
+	for i, x := range z {
+		if x >= outlier && x >= tolerance*largest && !harmonic(i+1) {
+			found = append(found, i+1)
+		}
+	}
+	best := found[0]
+	for _, f := range found {
+		if z[f-1] > z[best-1] {
+			best = f
+		}
+	}
+	// One period is not a repetition.
+	if len(found) > 2 || best < 2 {
+		return 0, 0
+	}
+	var near, all float64
+	for i, x := range z {
+		if (i+1)%best == 0 && i+1 != best { // its harmonics
+			continue
+		}
+		if x >= tolerance*largest {
+			near += x
+		}
+		if x >= outlier {
+			all += x
+		}
+	}
+	return best, (ratio(z[best-1], near) + ratio(z[best-1], all)) / 2
+}
+
+// autocorrelation of a signal that is followed by as many zeros, 1 without a lag.
+func autocorrelation(padded []float64, variance float64) []float64 {
+	n := len(padded)
+	fft := fourier.NewFFT(n)
+	c := fft.Coefficients(nil, padded)
+	for i := range c {
+		c[i] = complex(real(c[i])*real(c[i])+imag(c[i])*imag(c[i]), 0)
+	}
+	out := fft.Sequence(nil, c)
+	for i := range out {
+		out[i] = ratio(out[i], variance*float64(n))
+	}
+	return out
+}
+
+// firstPeak is the lag of the highest peak behind the first lag that is not
+// correlated; 0 if there is none.
+func firstPeak(acf []float64) float64 {
+	i := slices.IndexFunc(acf, func(x float64) bool { return x <= 0 })
+	if i < 0 {
+		return 0
+	}
+	best := 0
+	for j := i; j < len(acf); j++ {
+		if acf[j] >= peakHeight && (best == 0 || acf[j] > acf[best]) {
+			best = j
+		}
+	}
+	return float64(best)
+}
+
+// peaks returns the lags of the peaks of the autocorrelation, each about one
+// period behind the one before.
+func peaks(acf []float64, expected float64) []int {
+	var out []int
+	at := 0
+	for {
+		from, to := float64(at)+expected*(1-peakDistance), float64(at)+expected*(1+peakDistance)
+		i, j := int(math.Ceil(from)), min(int(to)+1, len(acf))
+		if j-i < 1 {
+			return out
+		}
+		best := i
+		for k := i; k < j; k++ {
+			if acf[k] > acf[best] {
+				best = k
+			}
+		}
+		if acf[best] < peakHeight || best <= at {
+			return out
+		}
+		out = append(out, best)
+		at = best
+	}
+}

@@ -1,0 +1,175 @@
+package analyze
+
+import "strconv"
+
+// An item of a sequence is a run of equal requests, a fixed step apart, or a loop
+// of items, each time round a fixed shift further.
+type item struct {
+	write       bool
+	size, count int64
+	start       int64 // of the first
+	step        int64 // from start to start
+	body        []item
+	times       int64
+	shift       int64
+}
+
+const (
+	maxRuns  = 2048 // of a sequence; one that has more is not described run by run
+	maxItems = 96   // of a description
+	maxBody  = 32   // items of a loop
+)
+
+// A sequence is what one rank does to one file, compressed: runs of equal steps
+// become one item, repetitions loops, and loops of loops.
+type sequence struct {
+	items []item
+	long  bool // it has more than maxRuns
+}
+
+func (s *sequence) reset() { s.items, s.long = s.items[:0], false }
+
+func (s *sequence) add(write bool, off, size int64) {
+	if s.long {
+		return
+	}
+	if n := len(s.items); n > 0 {
+		last := &s.items[n-1]
+		switch {
+		case last.write != write || last.size != size:
+		case last.count == 1:
+			last.step, last.count = off-last.start, 2
+			return
+		case off == last.start+last.count*last.step:
+			last.count++
+			return
+		}
+		if n == maxRuns {
+			s.long = true
+			return
+		}
+	}
+	s.items = append(s.items, item{write: write, size: size, count: 1, start: off})
+}
+
+// folded returns the items with repetitions as loops; nil if they are too many
+// even so.
+func (s *sequence) folded() []item {
+	if s.long {
+		return nil
+	}
+	items := fold(s.items)
+	if leaves(items) > maxItems {
+		return nil
+	}
+	return items
+}
+
+// fold makes loops of what repeats, as long as anything does.
+func fold(items []item) []item {
+	for {
+		next := foldOnce(items)
+		if len(next) == len(items) {
+			return next
+		}
+		items = next
+	}
+}
+
+func foldOnce(items []item) []item {
+	var out []item
+	for i := 0; i < len(items); {
+		length, times := 0, 1
+		for l := 1; l <= maxBody && i+2*l <= len(items); l++ {
+			if t := repeats(items[i:], l); t > 1 && t*l > times*length {
+				length, times = l, t
+			}
+		}
+		// Two equal neighbours are shorter than the loop that they would make.
+		if length == 0 || length == 1 && times == 2 {
+			out = append(out, items[i])
+			i++
+			continue
+		}
+		body := fold(items[i : i+length])
+		out = append(out, item{start: body[0].start, body: body, times: int64(times), shift: items[i+length].start - items[i].start})
+		i += length * times
+	}
+	return out
+}
+
+// repeats returns how often the first l items occur one after the other, each
+// time further by the same.
+func repeats(items []item, l int) int {
+	shift := items[l].start - items[0].start
+	times := 1
+	for at := l; at+l <= len(items); at += l {
+		for j := range l {
+			a, b := &items[at-l+j], &items[at+j]
+			if b.start-a.start != shift || !alike(a, b) {
+				return times
+			}
+		}
+		times++
+	}
+	return times
+}
+
+// alike reports whether b is a, but elsewhere.
+func alike(a, b *item) bool {
+	if a.write != b.write || a.size != b.size || a.count != b.count || a.step != b.step ||
+		a.times != b.times || a.shift != b.shift || len(a.body) != len(b.body) {
+		return false
+	}
+	for i := range a.body {
+		if a.body[i].start-a.start != b.body[i].start-b.start || !alike(&a.body[i], &b.body[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func leaves(items []item) int {
+	n := 0
+	for i := range items {
+		n += max(1, leaves(items[i].body))
+	}
+	return n
+}
+
+// shape is what two sequences have in common that differ only in where their
+// runs begin.
+func shape(b []byte, items []item) []byte {
+	num := func(n int64) { b = strconv.AppendInt(append(b, ' '), n, 36) }
+	for i := range items {
+		it := &items[i]
+		if it.body != nil {
+			b = append(b, '(')
+			b = append(shape(b, it.body), ')')
+			num(it.times)
+			num(it.shift)
+			continue
+		}
+		op := byte('r')
+		if it.write {
+			op = 'w'
+		}
+		b = append(b, op)
+		num(it.size)
+		num(it.count)
+		num(it.step)
+	}
+	return b
+}
+
+// starts appends where the runs begin.
+func starts(to []int64, items []item) []int64 {
+	for i := range items {
+		if it := &items[i]; it.body != nil {
+			to = starts(to, it.body)
+		} else {
+			to = append(to, it.start)
+		}
+	}
+	return to
+}

@@ -1,0 +1,99 @@
+package analyze
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Thresholds say when a finding is reported. thresholds.yaml, which is built in,
+// explains each.
+type Thresholds struct {
+	SmallBytes         int64   `yaml:"small_bytes"`
+	SmallShare         float64 `yaml:"small_share"`
+	SmallRequests      int64   `yaml:"small_requests"`
+	LargeBytes         int64   `yaml:"large_bytes"`
+	MisalignedShare    float64 `yaml:"misaligned_share"`
+	MisalignedRequests int64   `yaml:"misaligned_requests"`
+	SharedStripeShare  float64 `yaml:"shared_stripe_share"`
+	MetadataTimeShare  float64 `yaml:"metadata_time_share"`
+	MetadataPerRequest float64 `yaml:"metadata_per_request"`
+	MetadataOps        int64   `yaml:"metadata_ops"`
+	StragglerFactor    float64 `yaml:"straggler_factor"`
+	ImbalanceShare     float64 `yaml:"imbalance_share"`
+	WritersShare       float64 `yaml:"writers_share"`
+	Writers            int64   `yaml:"writers"`
+	RandomShare        float64 `yaml:"random_share"`
+	RandomRequests     int64   `yaml:"random_requests"`
+	ConcurrencyShare   float64 `yaml:"concurrency_share"`
+	ConcurrencyRanks   int64   `yaml:"concurrency_ranks"`
+	BusyShare          float64 `yaml:"busy_share"`
+	EncodeFactor       float64 `yaml:"encode_factor"`
+	UnencodedSeconds   float64 `yaml:"unencoded_s"`
+	SyncShare          float64 `yaml:"sync_share"`
+}
+
+//go:embed thresholds.yaml
+var builtinThresholds []byte
+
+// ThresholdsText is the YAML of the built-in thresholds, to begin one's own with.
+func ThresholdsText() []byte { return bytes.Clone(builtinThresholds) }
+
+// ReadThresholds reads thresholds from YAML. What it does not name has the
+// built-in value. Errors name the line, or the key.
+func ReadThresholds(r io.Reader) (*Thresholds, error) {
+	t := defaultThresholds()
+	if err := t.decode(r); err != nil {
+		return nil, fmt.Errorf("thresholds: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	return t, nil
+}
+
+func defaultThresholds() *Thresholds {
+	t := new(Thresholds)
+	if err := t.decode(bytes.NewReader(builtinThresholds)); err != nil {
+		panic("analyze: built-in thresholds: " + err.Error())
+	}
+	return t
+}
+
+func (t *Thresholds) decode(r io.Reader) error {
+	d := yaml.NewDecoder(r)
+	d.KnownFields(true)
+	if err := d.Decode(t); err != nil && !errors.Is(err, io.EOF) {
+		if te, ok := errors.AsType[*yaml.TypeError](err); ok {
+			return errors.New(strings.Join(te.Errors, "; "))
+		}
+		return err
+	}
+	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return errors.New("more than one document")
+	}
+	v := reflect.ValueOf(t).Elem()
+	for i := range v.NumField() {
+		key := v.Type().Field(i).Tag.Get("yaml")
+		var x float64
+		if f := v.Field(i); f.CanFloat() {
+			x = f.Float()
+		} else {
+			x = float64(f.Int())
+		}
+		switch {
+		case !(x >= 0) || math.IsInf(x, 0):
+			return fmt.Errorf("%s: %v: not a number from 0", key, x)
+		case strings.HasSuffix(key, "_share") && x > 1:
+			return fmt.Errorf("%s: %v: not a share from 0 to 1", key, x)
+		}
+	}
+	if t.LargeBytes < t.SmallBytes {
+		return fmt.Errorf("large_bytes: %d: less than small_bytes", t.LargeBytes)
+	}
+	return nil
+}

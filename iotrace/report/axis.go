@@ -1,0 +1,136 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"gonum.org/v1/plot"
+)
+
+// bytesText writes a size in the unit that suits it: 0 B, 512 B, 64 KiB, 1.5 MiB.
+func bytesText(n float64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	i := 0
+	for ; math.Abs(n) >= 1024 && i < len(units)-1; i++ {
+		n /= 1024
+	}
+	digits := 0
+	if i > 0 && n != math.Trunc(n) {
+		digits = max(0, 2-int(math.Log10(math.Abs(n))))
+	}
+	text := fmt.Sprintf("%.*f", digits, n)
+	if strings.Contains(text, ".") {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	return text + " " + units[i]
+}
+
+// byteTicks marks multiples of a power of two.
+func byteTicks(low, high float64) []plot.Tick {
+	step := math.Exp2(math.Ceil(math.Log2(max(high-low, 8) / 6)))
+	var ticks []plot.Tick
+	for x := math.Ceil(low/step) * step; x <= high; x += step {
+		ticks = append(ticks, plot.Tick{Value: x, Label: bytesText(x)})
+		if len(ticks) > 16 { // x is so large that the step is lost in it
+			break
+		}
+	}
+	return ticks
+}
+
+// logByteTicks marks powers of two on an axis that has log₂ of bytes.
+func logByteTicks(low, high float64) []plot.Tick {
+	step := max(1, math.Ceil((high-low)/8))
+	var ticks []plot.Tick
+	for x := math.Ceil(low/step) * step; x <= high; x += step {
+		ticks = append(ticks, plot.Tick{Value: x, Label: bytesText(math.Exp2(x))})
+	}
+	return ticks
+}
+
+// countTicks marks powers of ten on an axis that has logCount of numbers.
+func countTicks(_, high float64) []plot.Tick {
+	ticks := []plot.Tick{{Value: 0, Label: "0"}}
+	for k := 0; float64(k+1) <= high; k++ {
+		ticks = append(ticks, plot.Tick{Value: float64(k + 1), Label: countText(math.Pow10(k))})
+	}
+	return ticks
+}
+
+// logCount leaves room for the difference between none and one.
+func logCount(n int64) float64 {
+	if n <= 0 {
+		return 0
+	}
+	return 1 + math.Log10(float64(n))
+}
+
+// countText writes a number with commas.
+func countText(n float64) string {
+	s := fmt.Sprintf("%.0f", n)
+	sign := ""
+	if s[0] == '-' {
+		sign, s = "-", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return sign + s
+}
+
+// decimalTicks marks about six round numbers.
+func decimalTicks(low, high float64) []plot.Tick {
+	return roundTicks(low, high, 0)
+}
+
+// wholeTicks marks about six round whole numbers.
+func wholeTicks(low, high float64) []plot.Tick {
+	return roundTicks(low, high, 1)
+}
+
+// roundTicks marks multiples of 1, 2 or 5 times a power of ten, least or more.
+func roundTicks(low, high, least float64) []plot.Tick {
+	step := math.Pow(10, math.Floor(math.Log10(max(high-low, 1e-9)/6)))
+	for _, f := range []float64{1, 2, 5, 10} {
+		if (high-low)/(f*step) <= 7 {
+			step *= f
+			break
+		}
+	}
+	step = max(step, least)
+	digits := max(0, -int(math.Floor(math.Log10(step)+1e-9)))
+	var ticks []plot.Tick
+	for k := math.Ceil(low / step); k*step <= high && len(ticks) < 16; k++ {
+		label := fmt.Sprintf("%.*f", digits, k*step)
+		if digits == 0 {
+			label = countText(k * step)
+		}
+		ticks = append(ticks, plot.Tick{Value: k * step, Label: label})
+	}
+	return ticks
+}
+
+// rateTicks is byteTicks of bytes per second.
+func rateTicks(low, high float64) []plot.Tick {
+	ticks := byteTicks(low, high)
+	for i := range ticks {
+		ticks[i].Label += "/s"
+	}
+	return ticks
+}
+
+// secondsText writes a time in the unit that suits it.
+func secondsText(s float64) string {
+	switch a := math.Abs(s); {
+	case a == 0:
+		return "0 s"
+	case a < 1e-3:
+		return fmt.Sprintf("%.3g µs", s*1e6)
+	case a < 1:
+		return fmt.Sprintf("%.3g ms", s*1e3)
+	case a < 1e4:
+		return fmt.Sprintf("%.4g s", s)
+	}
+	return countText(s) + " s"
+}

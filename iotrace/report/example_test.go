@@ -1,0 +1,33 @@
+package report_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"ckpt/iotrace/analyze"
+	"ckpt/iotrace/report"
+	"ckpt/iotrace/synth"
+)
+
+func ExampleHTML() {
+	trace, err := synth.Builtin("dmtcp", synth.Params{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	dir, err := os.MkdirTemp("", "report")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	f, err := os.Create(filepath.Join(dir, "dmtcp.html"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer f.Close()
+	fmt.Println(report.HTML(f, trace, analyze.Analyze(trace, analyze.Options{})))
+	// Output: <nil>
+}

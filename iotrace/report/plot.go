@@ -1,0 +1,211 @@
+package report
+
+import (
+	"fmt"
+	"image/color"
+	"io"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	_ "gonum.org/v1/plot/vg/vgimg" // for png
+	_ "gonum.org/v1/plot/vg/vgsvg" // for svg
+
+	"ckpt/iotrace"
+	"ckpt/iotrace/analyze"
+)
+
+// A Plot is one that can be drawn.
+type Plot string
+
+// The plots.
+const (
+	Sizes     Plot = "sizes"     // request size against order, León's Figures 3.5 and 3.14
+	Offsets   Plot = "offsets"   // offset against order, Figure 3.17
+	SpaceTime Plot = "spacetime" // offset against time, by rank, Figure 5.10
+	Bandwidth Plot = "bandwidth" // over time
+	Histogram Plot = "histogram" // of request sizes
+)
+
+// Plots returns all of them.
+func Plots() []Plot { return []Plot{Sizes, Offsets, SpaceTime, Bandwidth, Histogram} }
+
+var titles = map[Plot]string{Sizes: "Request sizes", Offsets: "Offsets", SpaceTime: "Offsets over time, by rank",
+	Bandwidth: "Bandwidth over time", Histogram: "Histogram of request sizes"}
+
+const (
+	width, height = 16 * vg.Centimeter, 9 * vg.Centimeter
+	fileMarks     = 6000 // of a plot in a file of its own
+	pageMarks     = 600  // of one in a page
+)
+
+// Draw draws a plot as svg or png. With a file, named as in the report, it is of
+// this file only; bandwidth is always that of the job.
+func Draw(w io.Writer, kind Plot, format string, tr *iotrace.Trace, r *analyze.Report, file string) error {
+	if format != "svg" && format != "png" {
+		return fmt.Errorf("report: format %q: not svg or png", format)
+	}
+	p, err := figure(kind, tr, r, file, fileMarks)
+	if err != nil {
+		return err
+	}
+	c, err := draw.NewFormattedCanvas(width, height, format)
+	if err != nil {
+		return fmt.Errorf("report: draw %s: %w", kind, err)
+	}
+	all := draw.New(c)
+	all.FillPolygon(color.White, []vg.Point{{}, {X: width}, {X: width, Y: height}, {Y: height}})
+	drawIn(p, all)
+	_, err = c.WriteTo(w)
+	return err
+}
+
+// drawIn draws a plot with a margin.
+func drawIn(p *plot.Plot, c draw.Canvas) { p.Draw(draw.Crop(c, 6, -14, 6, -6)) }
+
+// figure lays a plot out, with about so many marks at most.
+func figure(kind Plot, tr *iotrace.Trace, r *analyze.Report, file string, limit int) (*plot.Plot, error) {
+	if !slices.Contains(Plots(), kind) {
+		return nil, fmt.Errorf("report: plot %q: there are %s", kind, join(Plots()))
+	}
+	of := &selection{trace: tr, file: -1, activity: &r.Activity}
+	if file != "" {
+		i := slices.IndexFunc(r.Files, func(f analyze.File) bool { return f.Name == file })
+		if i < 0 {
+			return nil, fmt.Errorf("report: file %q: not in the trace", file)
+		}
+		of.file, of.activity = slices.Index(tr.Files, file), &r.Files[i].Activity
+	}
+	p := plot.New()
+	p.Title.Text = titles[kind]
+	if file != "" && kind != Bandwidth {
+		p.Title.Text += ": " + shorten(file, 60)
+	}
+	style(p)
+	var err error
+	switch kind {
+	case Sizes:
+		of.sizes(p, limit)
+	case Offsets:
+		of.offsets(p, limit)
+	case SpaceTime:
+		of.spaceTime(p, limit)
+	case Bandwidth:
+		err = bandwidth(p, &r.Bandwidth)
+	case Histogram:
+		err = histogram(p, of.activity.Histogram)
+	}
+	// What is at the edge shall not be cut.
+	p.Y.Max += (p.Y.Max - p.Y.Min) / 25
+	if kind != Histogram {
+		p.X.Max += (p.X.Max - p.X.Min) / 50
+	}
+	return p, err
+}
+
+// style gives all text the sans-serif font and leaves room for the key.
+func style(p *plot.Plot) {
+	p.Title.Padding = vg.Points(18)
+	for _, s := range []struct {
+		style *text.Style
+		size  vg.Length
+	}{{&p.Title.TextStyle, 12}, {&p.X.Label.TextStyle, 10}, {&p.Y.Label.TextStyle, 10}, {&p.X.Tick.Label, 9}, {&p.Y.Tick.Label, 9}, {&p.Legend.TextStyle, 9}} {
+		s.style.Font = font.From(font.Font{Typeface: "Liberation", Variant: "Sans"}, s.size)
+	}
+	grid := plotter.NewGrid()
+	grid.Vertical.Color, grid.Horizontal.Color = faint, faint
+	p.Add(grid)
+}
+
+func join(kinds []Plot) string {
+	names := make([]string, len(kinds))
+	for i, k := range kinds {
+		names[i] = string(k)
+	}
+	return strings.Join(names, ", ")
+}
+
+// shorten cuts the beginning of a path that is too long.
+func shorten(s string, most int) string {
+	r := []rune(s)
+	if len(r) <= most {
+		return s
+	}
+	return "…" + string(r[len(r)-most+1:])
+}
+
+func bandwidth(p *plot.Plot, b *analyze.Bandwidth) error {
+	p.X.Label.Text, p.Y.Label.Text = "time [s]", "bandwidth"
+	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(decimalTicks), plot.TickerFunc(rateTicks)
+	p.Y.Min = 0
+	var k key
+	for d, rates := range [][]float64{b.Write, b.Read} {
+		if len(rates) == 0 || slices.Max(rates) == 0 {
+			continue
+		}
+		var xy plotter.XYs
+		for i, y := range rates {
+			x := b.Start + float64(i)*b.Bin
+			// Of a level stretch only the ends.
+			if n := len(xy); n >= 2 && xy[n-1].Y == y && xy[n-2].Y == y {
+				xy[n-1].X = x + b.Bin
+				continue
+			}
+			xy = append(xy, plotter.XY{X: x, Y: y}, plotter.XY{X: x + b.Bin, Y: y})
+		}
+		line, err := plotter.NewLine(xy)
+		if err != nil {
+			return fmt.Errorf("report: bandwidth: %w", err)
+		}
+		line.Color, line.Width = opColors[d], 1.2
+		p.Add(line)
+		k.colors, k.names = append(k.colors, opColors[d]), append(k.names, opNames[d])
+	}
+	if len(k.colors) == 0 {
+		p.X.Min, p.X.Max, p.Y.Max = 0, 1, 1
+	}
+	p.Add(k)
+	return nil
+}
+
+func histogram(p *plot.Plot, bins []analyze.SizeBin) error {
+	p.X.Label.Text, p.Y.Label.Text = "size [bytes]", "requests"
+	p.Y.Tick.Marker = plot.TickerFunc(countTicks)
+	var names []string
+	var counts [2]plotter.Values
+	for _, b := range bins {
+		names = append(names, b.Bin)
+		counts[0], counts[1] = append(counts[0], logCount(b.Writes)), append(counts[1], logCount(b.Reads))
+	}
+	if len(bins) == 0 {
+		names, counts[0], counts[1] = []string{""}, plotter.Values{0}, plotter.Values{0}
+	}
+	var k key
+	both := slices.Max(counts[0]) > 0 && slices.Max(counts[1]) > 0
+	for d, c := range counts {
+		if slices.Max(c) == 0 {
+			continue
+		}
+		bars, err := plotter.NewBarChart(c, vg.Points(14))
+		if err != nil {
+			return fmt.Errorf("report: histogram: %w", err)
+		}
+		bars.Color, bars.LineStyle = opColors[d], draw.LineStyle{}
+		if both {
+			bars.Offset = vg.Points(float64(14*d) - 7)
+		}
+		p.Add(bars)
+		k.colors, k.names = append(k.colors, opColors[d]), append(k.names, opNames[d])
+	}
+	p.Add(k)
+	p.X.Tick.Label.Font.Size = 7.5
+	p.NominalX(names...)
+	p.X.Min, p.X.Max = -0.6, float64(len(names))-0.4
+	p.Y.Min, p.Y.Max = 0, max(2, p.Y.Max)
+	return nil
+}

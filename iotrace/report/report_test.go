@@ -1,0 +1,217 @@
+package report
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"image/png"
+	"io"
+	"math"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"gonum.org/v1/plot/vg/draw"
+
+	"ckpt/iotrace"
+	"ckpt/iotrace/analyze"
+	"ckpt/iotrace/synth"
+)
+
+// traces are some of all kinds, with and without sense.
+func traces(t *testing.T) map[string]*iotrace.Trace {
+	t.Helper()
+	out := map[string]*iotrace.Trace{"empty": {}}
+	for _, name := range synth.Builtins() {
+		tr, err := synth.Builtin(name, synth.Params{Ranks: 16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[name] = tr
+	}
+	for _, p := range []synth.Pattern{synth.Random, synth.StridedNested} {
+		tr, err := synth.Generate(synth.Spec{Pattern: p, Shared: true, Ranks: 40, Ops: 300, Bursts: 3, Noise: 0.1, Variable: true, Every: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[string(p)] = tr
+	}
+	one := func(e iotrace.Event) *iotrace.Trace {
+		return &iotrace.Trace{Files: []string{"f"}, Ranks: []iotrace.Rank{{Rank: 7}}, Events: []iotrace.Event{e}}
+	}
+	out["one write"] = one(iotrace.Event{Op: iotrace.Write, Bytes: 10})
+	out["without offset"] = one(iotrace.Event{Op: iotrace.Read, Bytes: 10, Offset: iotrace.None, File: 0, Rank: -1})
+	out["huge"] = one(iotrace.Event{Op: iotrace.Write, Bytes: math.MaxInt64, Offset: math.MaxInt64 - 1, Start: math.MinInt64, End: math.MaxInt64})
+	out["negative"] = one(iotrace.Event{Op: iotrace.Write, Bytes: -5, Start: 9, End: 3})
+	out["nobody's"] = one(iotrace.Event{Op: iotrace.Write, Bytes: 10, File: 3, Rank: 3})
+	hostile := one(iotrace.Event{Op: iotrace.Write, Bytes: 10, End: 1e9})
+	hostile.Job, hostile.Source = `</title><script>alert(1)</script>`, `"><img src=x>`
+	hostile.Files[0] = `<svg/onload=alert(1)>&"'` + "\x00\xff" + strings.Repeat("long/", 100)
+	hostile.Ranks[0].Node = "<b>"
+	out["hostile"] = hostile
+	return out
+}
+
+// TestDraw draws every plot of every trace; the files are what they should be.
+func TestDraw(t *testing.T) {
+	for name, tr := range traces(t) {
+		r := analyze.Analyze(tr, analyze.Options{})
+		files := []string{""}
+		if len(r.Files) > 0 {
+			files = append(files, r.Files[len(r.Files)-1].Name)
+		}
+		for _, kind := range Plots() {
+			for _, file := range files {
+				var svg, again, pixels bytes.Buffer
+				if err := Draw(&svg, kind, "svg", tr, r, file); err != nil {
+					t.Fatalf("%s of %s: %v", kind, name, err)
+				}
+				if err := Draw(&again, kind, "svg", tr, r, file); err != nil || !bytes.Equal(svg.Bytes(), again.Bytes()) {
+					t.Errorf("%s of %s: not the same again", kind, name)
+				}
+				wellFormed(t, svg.String())
+				if svg.Len() > 500_000 {
+					t.Errorf("%s of %s: %d bytes", kind, name, svg.Len())
+				}
+				if testing.Short() || file != "" {
+					continue
+				}
+				if err := Draw(&pixels, kind, "png", tr, r, file); err != nil {
+					t.Fatalf("%s of %s: %v", kind, name, err)
+				}
+				if img, err := png.Decode(&pixels); err != nil || img.Bounds().Dx() < 400 {
+					t.Errorf("%s of %s: %v", kind, name, err)
+				}
+			}
+		}
+	}
+}
+
+func wellFormed(t *testing.T, text string) {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(text))
+	for {
+		_, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("%v in %.300s", err, text)
+		}
+	}
+}
+
+func TestDrawErrors(t *testing.T) {
+	r := analyze.Analyze(&iotrace.Trace{}, analyze.Options{})
+	for want, c := range map[string][3]string{
+		`format "gif": not svg or png`:        {"sizes", "gif", ""},
+		`plot "pie": there are sizes, offset`: {"pie", "svg", ""},
+		`file "f": not in the trace`:          {"sizes", "svg", "f"},
+	} {
+		if err := Draw(io.Discard, Plot(c[0]), c[1], &iotrace.Trace{}, r, c[2]); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+}
+
+// TestHTML: a page is complete, loads nothing, runs nothing, and is of bounded size.
+func TestHTML(t *testing.T) {
+	loads := regexp.MustCompile(`(?i)<(script|link|img|iframe|object|embed|base|form)|\s(src|href|on[a-z]+)\s*=|url\(|@import|https?:`)
+	for name, tr := range traces(t) {
+		r := analyze.Analyze(tr, analyze.Options{})
+		var page, again bytes.Buffer
+		if err := HTML(&page, tr, r); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := HTML(&again, tr, r); err != nil || !bytes.Equal(page.Bytes(), again.Bytes()) {
+			t.Errorf("%s: not the same again", name)
+		}
+		text := page.String()
+		visible := text
+		if name == "hostile" { // whose words are there, as words
+			visible = strings.NewReplacer("onload=", "", "img src=", "").Replace(text)
+		}
+		if m := loads.FindString(visible); m != "" {
+			t.Errorf("%s: %q in the page", name, m)
+		}
+		if n := strings.Count(text, "<svg "); n != len(Plots()) || !strings.HasSuffix(text, "</html>\n") {
+			t.Errorf("%s: %d drawings, or no end", name, n)
+		}
+		for _, svg := range regexp.MustCompile(`(?s)<svg .*?</svg>`).FindAllString(text, -1) {
+			wellFormed(t, svg)
+		}
+		if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") || strings.Contains(text, "ZgotmplZ") {
+			t.Errorf("%s: a number is undefined", name)
+		}
+		most := 90_000
+		if len(tr.Files) > 10 {
+			most = 120_000
+		}
+		if page.Len() > most {
+			t.Errorf("%s: %d bytes", name, page.Len())
+		}
+		for _, v := range regexp.MustCompile(`var\(--(\w+)\)`).FindAllStringSubmatch(text, -1) {
+			if strings.Count(text, "--"+v[1]+":") != 3 { // light, dark, print; paper and ink too
+				t.Errorf("%s: colour %s is defined %d times", name, v[1], strings.Count(text, "--"+v[1]+":"))
+			}
+		}
+	}
+}
+
+// TestMarks: whatever there is, no more than the limit is drawn, and something of
+// everything.
+func TestMarks(t *testing.T) {
+	tr, err := synth.Generate(synth.Spec{Pattern: synth.Random, Shared: true, Ranks: 16, Ops: 3000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := analyze.Analyze(tr, analyze.Options{})
+	p, err := figure(SpaceTime, tr, r, "", 500)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCanvas(width, height, "")
+	p.Draw(draw.New(c))
+	var out bytes.Buffer
+	if _, err := c.WriteTo(&out); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.String(), "h0"); n == 0 || n > 500 {
+		t.Errorf("%d dots", n)
+	}
+	for i := range scale {
+		if v := "var(--s" + string(rune('0'+i)); strings.Count(out.String(), v) < 2 {
+			t.Errorf("no dots in %s", v)
+		}
+	}
+}
+
+func TestTexts(t *testing.T) {
+	for _, c := range [][2]string{
+		{bytesText(0), "0 B"}, {bytesText(1023), "1023 B"}, {bytesText(1024), "1 KiB"}, {bytesText(1536), "1.5 KiB"}, {bytesText(162655109), "155 MiB"},
+		{bytesText(76.29 * (1 << 20)), "76.3 MiB"}, {bytesText(1.25 * (1 << 30)), "1.25 GiB"}, {bytesText(math.MaxInt64), "8 EiB"}, {bytesText(-2048), "-2 KiB"},
+		{countText(0), "0"}, {countText(1234567), "1,234,567"}, {countText(-1000), "-1,000"}, {countText(999), "999"},
+		{secondsText(0), "0 s"}, {secondsText(1.5e-5), "15 µs"}, {secondsText(0.25), "250 ms"}, {secondsText(12.345), "12.35 s"}, {secondsText(1e5), "100,000 s"},
+		{shorten("abcdef", 4), "…def"}, {shorten("abc", 4), "abc"},
+	} {
+		if c[0] != c[1] {
+			t.Errorf("%q, want %q", c[0], c[1])
+		}
+	}
+}
+
+// TestTicks: axes have a few marks, whatever their range.
+func TestTicks(t *testing.T) {
+	for _, c := range [][2]float64{{0, 0}, {0, 1}, {0, 1e-7}, {3, 9}, {-5, 1e6}, {0, 1e19}, {9e18, 9.2e18}, {1 << 60, 1<<60 + 1}, {-9e9, 9e9}} {
+		for name, ticks := range map[string]int{"byte": len(byteTicks(c[0], c[1])), "rate": len(rateTicks(c[0], c[1])), "decimal": len(decimalTicks(c[0], c[1])),
+			"whole": len(wholeTicks(c[0], c[1])), "log": len(logByteTicks(0, min(63, c[1]))), "count": len(countTicks(0, min(19, c[1])))} {
+			if ticks > 22 {
+				t.Errorf("%v: %d %s ticks", c, ticks, name)
+			}
+		}
+	}
+	if n := len(decimalTicks(0, 26.4)); n < 4 || n > 8 {
+		t.Errorf("%d ticks from 0 to 26.4", n)
+	}
+}

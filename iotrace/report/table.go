@@ -1,0 +1,124 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"ckpt/iotrace/analyze"
+)
+
+// A table of a page. Columns of numbers are aligned to the right.
+type table struct {
+	Title, Note string
+	Head        []heading
+	Rows        [][]value
+}
+
+type heading struct {
+	Text   string
+	Number bool
+}
+
+type value struct{ Text, Class string }
+
+const (
+	tableFiles  = 40
+	tableBursts = 30
+)
+
+func word(text string) value         { return value{Text: text} }
+func num(text string) value          { return value{text, "n"} }
+func count[T int | int64](n T) value { return num(countText(float64(n))) }
+
+// heads makes headings; those that begin with = are of numbers.
+func heads(names ...string) []heading {
+	var out []heading
+	for _, n := range names {
+		if n[0] == '=' {
+			out = append(out, heading{n[1:], true})
+		} else {
+			out = append(out, heading{n, false})
+		}
+	}
+	return out
+}
+
+func tables(r *analyze.Report) []table {
+	out := []table{filesTable(r), burstsTable(r), sizesTable(r), operationsTable(r)}
+	if len(r.Balance.Stragglers) > 0 {
+		out = append(out, stragglersTable(r))
+	}
+	return slices.DeleteFunc(out, func(t table) bool { return len(t.Rows) == 0 })
+}
+
+// filesTable has the files with the most bytes, in the order of the trace.
+func filesTable(r *analyze.Report) table {
+	t := table{Title: "Files", Head: heads("file", "access", "pattern", "sizes", "=ranks", "=writes", "=written", "=reads", "=read", "=bursts", "=off stripe")}
+	byBytes := make([]int, len(r.Files))
+	for i := range byBytes {
+		byBytes[i] = i
+	}
+	bytes := func(i int) float64 { return float64(r.Files[i].BytesWritten) + float64(r.Files[i].BytesRead) }
+	slices.SortStableFunc(byBytes, func(a, b int) int { return cmp.Compare(bytes(b), bytes(a)) })
+	if n := len(byBytes) - tableFiles; n > 0 {
+		t.Note = fmt.Sprintf("The %d with the most bytes; %s are left out.", tableFiles, countText(float64(n)))
+		byBytes = byBytes[:tableFiles]
+	}
+	slices.Sort(byBytes)
+	for _, i := range byBytes {
+		f := &r.Files[i]
+		t.Rows = append(t.Rows, []value{{f.Name, "name"}, word(string(f.Access)), word(string(f.Detail)), word(f.Sizes.Kind), count(f.Ranks),
+			count(f.Writes), num(bytesText(float64(f.BytesWritten))), count(f.Reads), num(bytesText(float64(f.BytesRead))), count(f.BurstsTotal), num(percent(f.Offsets.UnalignedStripe))})
+	}
+	return t
+}
+
+func burstsTable(r *analyze.Report) table {
+	t := table{Title: "Bursts", Head: heads("=", "operation", "kind", "=start", "=duration", "=ranks", "=requests", "=bytes", "=bytes per second")}
+	for i, b := range r.Bursts[:min(tableBursts, len(r.Bursts))] {
+		rate := "–"
+		if b.End > b.Start {
+			rate = bytesText(float64(b.Bytes)/(b.End-b.Start)) + "/s"
+		}
+		t.Rows = append(t.Rows, []value{count(i + 1), word(b.Op), word(b.Kind), num(fmt.Sprintf("%.3f s", b.Start)), num(secondsText(b.End - b.Start)),
+			count(b.Ranks), count(b.Count), num(bytesText(float64(b.Bytes))), num(rate)})
+	}
+	if n := r.BurstsTotal - len(t.Rows); n > 0 {
+		t.Note = fmt.Sprintf("The first %d; %s more.", len(t.Rows), countText(float64(n)))
+	}
+	if p := r.Repetition; p != nil {
+		if t.Note != "" {
+			t.Note += " "
+		}
+		t.Note += fmt.Sprintf("Every %d of them repeat, %d times, on average %s apart, give or take %s.", p.Bursts, p.Times, secondsText(p.Interval), percent(p.Deviation))
+	}
+	return t
+}
+
+func sizesTable(r *analyze.Report) table {
+	t := table{Title: "Commonest request sizes", Head: heads("=size", "=bytes", "=requests", "=share")}
+	for _, s := range r.CommonSizes {
+		t.Rows = append(t.Rows, []value{num(bytesText(float64(s.Size))), count(s.Size), count(s.Count), num(percent(float64(s.Count) / float64(max(r.Writes+r.Reads, 1))))})
+	}
+	return t
+}
+
+func operationsTable(r *analyze.Report) table {
+	t := table{Title: "Operations", Head: heads("operation", "=count", "=bytes", "=time, all ranks")}
+	for _, o := range r.Operations {
+		t.Rows = append(t.Rows, []value{word(o.Op), count(o.Count), num(bytesText(float64(o.Bytes))), num(secondsText(o.Time))})
+	}
+	return t
+}
+
+func stragglersTable(r *analyze.Report) table {
+	t := table{Title: "Stragglers", Head: heads("=rank", "node", "=time", "=times the median")}
+	for _, s := range r.Balance.Stragglers {
+		t.Rows = append(t.Rows, []value{num(fmt.Sprint(s.Rank)), word(s.Node), num(secondsText(s.Time)), num(fmt.Sprintf("%.2f", s.Factor))})
+	}
+	if n := r.Balance.StragglersTotal - len(t.Rows); n > 0 {
+		t.Note = fmt.Sprintf("%s more.", countText(float64(n)))
+	}
+	return t
+}
