@@ -53,6 +53,10 @@ type driver struct {
 	groups   []*group
 	groupOf  []int // of each rank
 	line     groupLine
+	// The failure that is being recovered from: when, 0 if there is none, and at
+	// which iteration.
+	diedSince time.Duration
+	diedAt    int
 
 	checks     int    // of the room for a checkpoint
 	fs         vfs.FS // of the store
@@ -120,7 +124,7 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 	}
 	d.since = time.Now()
 	d.result = Result{Type: "result", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mode: d.spec.Mode,
-		Iterations: d.spec.Iterations, Restarts: []int{}}
+		Iterations: d.spec.Iterations, Restarts: []int{}, WorkLost: []int{}, Recovery: []float64{}}
 	d.result.last = cfg.From
 	d.inject = newInjector(d, failures)
 	defer d.inject.stop()

@@ -78,6 +78,9 @@ func (d *driver) verdict() (*Result, error) {
 			}
 		}
 		d.result.Digest = jobDigest(digests)
+		for _, r := range digests {
+			d.result.addLog(r.Log)
+		}
 		d.result.Residual = digests[0].Residual
 	}
 	return &d.result, nil

@@ -297,8 +297,30 @@ type RecoveryEvent struct {
 	Seconds    float64 `json:"decided_s"`  // from the failure to the decision
 }
 
+// failed notes when and where a rank died.
+func (d *driver) failed(iter int) {
+	if d.diedSince == 0 {
+		d.diedSince, d.diedAt = d.now(), iter
+	}
+}
+
+// computesAgain notes that a group has come to compute, perhaps as the last one
+// after a failure.
+func (d *driver) computesAgain() {
+	if d.diedSince == 0 || slices.ContainsFunc(d.groups, func(g *group) bool { return !g.started }) {
+		return
+	}
+	d.result.Recovery = append(d.result.Recovery, (d.now() - d.diedSince).Seconds())
+	d.diedSince = 0
+}
+
 func (d *driver) recovered(a protocol.Recovery) {
 	d.result.Restarts = append(d.result.Restarts, a.Ranks)
+	lost := 0
+	for g, n := range a.Iterations {
+		lost += n * len(d.groups[g].ranks)
+	}
+	d.result.WorkLost = append(d.result.WorkLost, lost)
 	d.event(&RecoveryEvent{Type: "recovery", Failed: a.Failed, RolledBack: a.RolledBack, From: a.From, Ranks: a.Ranks,
 		Iterations: a.Iterations, Seconds: a.Decided.Seconds()})
 }

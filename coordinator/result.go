@@ -80,11 +80,27 @@ type Result struct {
 	Lost        int      `json:"checkpoints_lost"` // given up in this run
 	Failures    int      `json:"failures"`         // ranks or nodes that died at once count once
 	Restarts    []int    `json:"restarts"`         // ranks restarted, per failure
-	Wall        float64  `json:"wall_s"`
-	Interrupted bool     `json:"interrupted,omitempty"`
+	// Of each failure: the iterations that ranks have to repeat, together, and the
+	// seconds until those that were restarted computed again.
+	WorkLost []int     `json:"work_lost"`
+	Recovery []float64 `json:"recovery_s"`
+	// Of the message logs of all ranks; see CheckpointEvent.
+	LogBytes    int64   `json:"log_bytes"`
+	LogFsyncs   int64   `json:"log_fsyncs"`
+	LogSeconds  float64 `json:"log_s"`
+	Wall        float64 `json:"wall_s"`
+	Interrupted bool    `json:"interrupted,omitempty"`
 
 	began bool // ranks have computed
 	last  int  // newest checkpoint of this run
+}
+
+func (r *Result) addLog(l *image.LogStats) {
+	if l != nil {
+		r.LogBytes += l.Bytes
+		r.LogFsyncs += l.Fsyncs
+		r.LogSeconds += l.Seconds
+	}
 }
 
 // HasCheckpoint reports whether the job can be continued from one.
@@ -125,6 +141,7 @@ func (g *group) report(n protocol.Notice) {
 		g.started = true
 		g.result.began = true
 		g.unlinkSegments()
+		g.computesAgain()
 		if g.several() && !g.firstStart() {
 			return
 		}
@@ -149,6 +166,7 @@ func (g *group) report(n protocol.Notice) {
 			})
 		}
 	case protocol.RankDied:
+		g.failed(n.Iter)
 		g.result.Failures++
 		node := -1
 		if n.Rank >= 0 {
@@ -162,6 +180,7 @@ func (g *group) report(n protocol.Notice) {
 			return // Recovery says it for all groups
 		}
 		g.result.Restarts = append(g.result.Restarts, len(g.ranks))
+		g.result.WorkLost = append(g.result.WorkLost, max(0, g.diedAt-n.Iter)*len(g.ranks))
 		g.event(&RestartEvent{Type: "restart", Ranks: len(g.ranks), From: n.From, Iteration: n.Iter,
 			Generation: n.Gen, Unusable: g.fellBack})
 		g.fellBack = ""
@@ -178,6 +197,7 @@ func (g *group) tell(n protocol.Notice) {
 	ev.Latency.Total += n.Commit.Seconds()
 	ev.Pause = max(ev.Pause, n.Pause.Seconds())
 	g.result.Checkpoints++
+	g.result.addLog(m.Log)
 	g.result.last = m.Number
 	g.told.taken = ev
 	g.event(ev)

@@ -41,6 +41,7 @@ type state struct {
 	history *image.History // nil: every checkpoint is complete by itself
 	log     *msglog.Log    // of messages from other groups; may be nil
 	replay  *msglog.Reader // what is replayed of it
+	logged  msglog.Stats   // what has been reported of it
 	staging *image.Staging // nil: the rank waits until its memory is written
 	common  *commonFiles   // nil: a file per rank
 	buffers exec.Buffers
@@ -138,7 +139,7 @@ func (s *state) write(ctx context.Context, number int, order writeOrder, snap *m
 		return nil, err
 	}
 	if s.cfg.Channels != nil {
-		report.Vector = encode(snap.Vector)
+		report.Vector, report.Log = encode(snap.Vector), s.logStats()
 	}
 	regions = append(regions, extra.Regions()...)
 	if order.WithShared {
@@ -224,6 +225,16 @@ func (s *state) recall(m *image.Manifest, was image.Rank) error {
 	return s.job.Recall(s.history, m, was.File, s.rank)
 }
 
+// logStats returns what the message log has cost since it was last asked.
+func (s *state) logStats() *image.LogStats {
+	if s.log == nil {
+		return nil
+	}
+	was, now := s.logged, s.log.Stats()
+	s.logged = now
+	return &image.LogStats{Bytes: now.Bytes - was.Bytes, Fsyncs: now.Fsyncs - was.Fsyncs, Seconds: (now.SyncTime - was.SyncTime).Seconds()}
+}
+
 // result is what the rank reports at its end: the digest of its data zone, the
 // names and sizes of the regions included.
 func (s *state) result() doneReport {
@@ -232,7 +243,7 @@ func (s *state) result() doneReport {
 		fmt.Fprintf(h, "%s %d\n", r.Name, r.Size)
 		h.Write(r.Mem[:r.Size])
 	}
-	report := doneReport{Digest: hex.EncodeToString(h.Sum(nil))}
+	report := doneReport{Digest: hex.EncodeToString(h.Sum(nil)), Log: s.logStats()}
 	if r := s.app.Residual(); !math.IsNaN(r) && !math.IsInf(r, 0) {
 		report.Residual = &r
 	}

@@ -218,6 +218,12 @@ func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 		if g.spec.SharedOnce && g.leads(rank) {
 			shared[nodes[rank]] = rel
 		}
+		if w.Log != nil {
+			if m.Log == nil {
+				m.Log = new(image.LogStats)
+			}
+			*m.Log = m.Log.Plus(*w.Log)
+		}
 		management = max(management, w.Management)
 		m.Bytes = m.Bytes.Plus(w.Zones)
 		m.Ranks = append(m.Ranks, entry)
@@ -331,7 +337,12 @@ func describeCheckpoint(m *image.Manifest) *CheckpointEvent {
 			of = append(of, r.Rank)
 		}
 	}
+	var log image.LogStats
+	if m.Log != nil {
+		log = *m.Log
+	}
 	return &CheckpointEvent{Type: "checkpoint", Job: m.Job, Number: m.Number, Iteration: int(m.Iteration), Ranks: len(m.Ranks), Of: of,
+		LogBytes: log.Bytes, LogFsyncs: log.Fsyncs, LogSeconds: log.Seconds,
 		Bytes: m.Bytes, StoredBytes: m.StoredBytes, Files: files, Latency: m.Latency, Pause: m.Pause}
 }
 
@@ -349,4 +360,9 @@ type CheckpointEvent struct {
 	Files       int           `json:"files"`        // added to the store, the manifest included
 	Latency     image.Latency `json:"latency_s"`
 	Pause       float64       `json:"pause_s"` // how long the application stood still
+	// Of the messages logged since the checkpoint before: bytes, fsyncs, and the
+	// seconds that the ranks spent in these, together.
+	LogBytes   int64   `json:"log_bytes,omitempty"`
+	LogFsyncs  int64   `json:"log_fsyncs,omitempty"`
+	LogSeconds float64 `json:"log_s,omitempty"`
 }

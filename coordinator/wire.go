@@ -54,6 +54,7 @@ type writeReport struct {
 	Pending    int64           `json:"pending"`            // bytes of messages in the image
 	Channels   int64           `json:"channels,omitempty"` // bytes of the state of channels
 	Vector     json.RawMessage `json:"vector,omitempty"`   // a channel.Vector
+	Log        *image.LogStats `json:"log,omitempty"`      // since the checkpoint before
 	LogFrom    uint64          `json:"log_from,omitempty"`
 	Management time.Duration   `json:"management"`
 	Storage    time.Duration   `json:"storage"`
@@ -70,8 +71,9 @@ type writtenFile struct {
 
 // doneReport is the result of a rank.
 type doneReport struct {
-	Digest   string   `json:"digest"`   // of its data zone
-	Residual *float64 `json:"residual"` // nil if it is not a finite number
+	Digest   string          `json:"digest"`        // of its data zone
+	Residual *float64        `json:"residual"`      // nil if it is not a finite number
+	Log      *image.LogStats `json:"log,omitempty"` // since the last checkpoint
 }
 
 // errorReport carries an error with what callers tell apart.

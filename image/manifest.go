@@ -48,10 +48,12 @@ type Manifest struct {
 	Bytes zones.Sizes `json:"bytes"`
 	// StoredBytes is the length of the files that this checkpoint added;
 	// filled in by Commit.
-	StoredBytes int64    `json:"stored_bytes"`
-	Latency     Latency  `json:"latency_s"`
-	Pause       float64  `json:"pause_s"`
-	Library     *Library `json:"library,omitempty"`
+	StoredBytes int64   `json:"stored_bytes"`
+	Latency     Latency `json:"latency_s"`
+	Pause       float64 `json:"pause_s"`
+	// Log is what the ranks have logged of messages since the checkpoint before.
+	Log     *LogStats `json:"log,omitempty"`
+	Library *Library  `json:"library,omitempty"`
 }
 
 // File is a container file of a checkpoint.
@@ -98,6 +100,18 @@ type Latency struct {
 	Management   float64 `json:"management"`
 	Storage      float64 `json:"storage"`
 	Total        float64 `json:"total"`
+}
+
+// LogStats is what message logs have cost.
+type LogStats struct {
+	Bytes   int64   `json:"bytes"`
+	Fsyncs  int64   `json:"fsyncs"`
+	Seconds float64 `json:"seconds"` // spent in them, of all ranks together
+}
+
+// Plus returns the sum of two.
+func (l LogStats) Plus(o LogStats) LogStats {
+	return LogStats{l.Bytes + o.Bytes, l.Fsyncs + o.Fsyncs, l.Seconds + o.Seconds}
 }
 
 // Library identifies the program that ran.

@@ -2,6 +2,7 @@ package mpi
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -21,6 +22,7 @@ type outLink struct {
 	began bool              // its goroutine runs
 	queue []channel.Message // to be written
 	conn  net.Conn          // nil without one
+	stop  func()            // ends a dial that is under way
 	told  bool              // that it was lost
 }
 
@@ -55,8 +57,11 @@ func (p *channelPort) link(dst int) {
 			continue
 		}
 		addr, known := o.addr, p.ep.Incarnation(dst)
+		ctx, stop := context.WithTimeout(p.comm.tcp.ctx, p.comm.cfg.HandshakeTimeout)
+		o.stop = stop
 		p.mu.Unlock()
-		conn, met, err := p.dial(dst, addr)
+		conn, met, err := p.dial(ctx, dst, addr)
+		stop()
 		p.mu.Lock()
 		if p.ended {
 			break
@@ -235,6 +240,9 @@ func (c *Comm) PeerMoved(peer int, addr string, incarnation uint64) error {
 			return err
 		}
 		o := &p.out[peer]
+		if o.addr != addr && o.stop != nil {
+			o.stop() // nobody answers there any more
+		}
 		o.addr = addr
 		o.work.Broadcast()
 		select {

@@ -45,21 +45,20 @@ type peerState struct{ incarnation, have uint64 }
 
 // dial connects to a rank outside and proves who we are. The connection is
 // tracked.
-func (p *channelPort) dial(dst int, addr string) (net.Conn, peerState, error) {
-	cfg, t := &p.comm.cfg, p.comm.tcp
-	ctx, cancel := context.WithTimeout(t.ctx, cfg.HandshakeTimeout)
-	defer cancel()
+func (p *channelPort) dial(ctx context.Context, dst int, addr string) (net.Conn, peerState, error) {
+	t := p.comm.tcp
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, peerState{}, err
 	}
 	var met peerState
 	err = context.Canceled // what it is if track fails
-	if deadline, _ := ctx.Deadline(); t.track(conn, deadline) {
+	if t.track(conn, time.Time{}) {
+		giveUp := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 		met, err = p.introduce(conn, dst)
-	}
-	if err == nil && !t.track(conn, time.Time{}) {
-		err = context.Canceled
+		if !giveUp() && err == nil {
+			err = context.Cause(ctx)
+		}
 	}
 	if err != nil {
 		t.drop(conn)

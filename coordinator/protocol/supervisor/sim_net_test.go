@@ -200,7 +200,6 @@ func (p *proc) carry(acts []channel.Action) {
 			l := letterIn{a.From, a.Message.Tag, a.Message.Seq, decodeLetter(a.Message.Data)}
 			p.inbox = append(p.inbox, l)
 			p.drained()
-			p.after(0, p.run)
 		case channel.Append:
 			w.appendLog(p, a)
 		}
@@ -220,6 +219,7 @@ func (p *proc) arrive(c *conn, m channel.Message) {
 		return
 	}
 	p.carry(acts)
+	p.run()
 }
 
 // appendLog puts a frame at the end of the log of a rank.

@@ -34,6 +34,7 @@ type Supervisor struct {
 	printed []uint64
 	ended   bool
 	outcome *protocol.Outcome // decided; commits are waited for
+	faults  faults
 }
 
 // place is where a rank is: its group, and its number in there.
