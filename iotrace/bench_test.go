@@ -23,7 +23,7 @@ func traces() map[string]*iotrace.Trace {
 		"per-rank":   iotracetest.PerRank(16, 200, 3),
 		"one rank":   iotracetest.PerRank(1, 200, 3),
 		"aggregated": iotracetest.Aggregated(16, 50, 3),
-		"many ranks": iotracetest.PerRank(1024, 30, 2),
+		"many ranks": iotracetest.PerRank(1024, 10, 2),
 	}
 }
 

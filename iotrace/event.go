@@ -76,7 +76,7 @@ type Event struct {
 	Create bool  // of Open: the file was made
 	Rank   int32 // index into Trace.Ranks
 	File   int32 // index into Trace.Files
-	Peer   int32 // of Gather: the rank whose bytes they are
+	Peer   int32 // of Gather: index into Trace.Ranks of the rank whose bytes they are
 	// Checkpoint is its number, which counts from 1; 0 outside of checkpoints.
 	Checkpoint int32
 	Round      int32 // of a two-phase write

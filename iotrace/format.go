@@ -121,8 +121,11 @@ func isStraceLine(line []byte) bool {
 	const numbers = " 0123456789:.()]"
 	line = bytes.TrimPrefix(line, []byte("[pid"))
 	line = bytes.TrimLeft(line, numbers)
-	if bytes.HasPrefix(line, []byte("+ ")) { // of a time relative to the last line
-		line = bytes.TrimLeft(line[2:], numbers)
+	if _, after, ok := bytes.Cut(line, []byte(">")); ok && line[0] == '<' && !bytes.HasPrefix(line, []byte("<...")) {
+		line = bytes.TrimLeft(after, numbers) // the name of the process, of -Y
+	}
+	if bytes.HasPrefix(line, []byte("+")) && !bytes.HasPrefix(line, []byte("+++")) { // a time relative to the last line
+		line = bytes.TrimLeft(line[1:], numbers)
 	}
 	for _, prefix := range []string{"<... ", "+++ ", "--- ", "strace: "} {
 		if bytes.HasPrefix(line, []byte(prefix)) {

@@ -36,7 +36,7 @@ func Merge(traces ...*Trace) (*Trace, error) {
 			in.ranks[i] = m.rank(r)
 		}
 		for i, name := range t.Files {
-			in.files[i] = m.file(name)
+			in.files[i] = m.tables.File(name)
 		}
 		if len(in.events) > 0 {
 			in.order = len(m.inputs)
@@ -141,14 +141,12 @@ func (in *input) at(t int64) int64 {
 // merging is a heap of inputs by the time of their first event.
 type merging struct {
 	inputs []*input
-	out    *Trace
-	ranks  map[Rank]int32
-	files  map[string]int32
+	tables *Tables
 	nodes  map[int]string // the node of a rank's number if only one is known
 }
 
 func newMerging(out *Trace, traces []*Trace) *merging {
-	m := &merging{out: out, ranks: make(map[Rank]int32), files: make(map[string]int32), nodes: make(map[int]string)}
+	m := &merging{tables: NewTables(out), nodes: make(map[int]string)}
 	several := make(map[int]bool)
 	for _, t := range traces {
 		for _, r := range t.Ranks {
@@ -167,27 +165,12 @@ func newMerging(out *Trace, traces []*Trace) *merging {
 	return m
 }
 
+// rank returns the index of a rank, whose node another trace may know.
 func (m *merging) rank(r Rank) int32 {
 	if r.Node == "" {
 		r.Node = m.nodes[r.Rank]
 	}
-	i, ok := m.ranks[r]
-	if !ok {
-		i = int32(len(m.out.Ranks))
-		m.ranks[r] = i
-		m.out.Ranks = append(m.out.Ranks, r)
-	}
-	return i
-}
-
-func (m *merging) file(name string) int32 {
-	i, ok := m.files[name]
-	if !ok {
-		i = int32(len(m.out.Files))
-		m.files[name] = i
-		m.out.Files = append(m.out.Files, name)
-	}
-	return i
+	return m.tables.Rank(r)
 }
 
 func (m *merging) Len() int      { return len(m.inputs) }

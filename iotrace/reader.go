@@ -120,7 +120,7 @@ func (r *Reader) block() (block, error) {
 		return b, r.bad(b, "block %q of %d entries in %d bytes", b.kind, count, n)
 	}
 	if cap(r.buf) < int(n) {
-		r.buf = make([]byte, max(int(n), blockTarget+1024))
+		r.buf = make([]byte, max(int(n), 2*cap(r.buf)))
 	}
 	b.payload = r.buf[:n]
 	if err := r.fill(b.payload, "a block"); err != nil {

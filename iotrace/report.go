@@ -15,6 +15,7 @@ type Options struct {
 
 // A Report is what there is to say of an input beside the trace.
 type Report struct {
+	Format  Format // of the input, if it was detected
 	Lines   int64  // of a text
 	Unknown int64  // lines, or parts of a binary file, that could not be used
 	Notes   []Note // the first of them

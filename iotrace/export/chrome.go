@@ -1,0 +1,274 @@
+package export
+
+import (
+	"bufio"
+	"cmp"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"ckpt/iotrace"
+)
+
+// The process numbers: one for what is of the job as a whole, then the ranks.
+// Perfetto takes 0 for the idle process.
+const (
+	jobPID    = 1
+	firstRank = 2
+)
+
+// WriteChrome writes a trace in the Trace Event format. It must be valid.
+func WriteChrome(w io.Writer, t *iotrace.Trace) error {
+	c := newChrome(w, t)
+	c.head()
+	c.events()
+	c.w.WriteString("\n]}\n")
+	return c.w.Flush()
+}
+
+// chrome goes over a trace twice: once to learn how many lanes the ranks need
+// and where barriers end, once to write.
+type chrome struct {
+	w     *bufio.Writer
+	t     *iotrace.Trace
+	zero  int64 // of the times that are written
+	files []string
+	tids  []int // the thread of each rank's first lane, by slot
+	lanes []int // of each slot
+	flow  *flows
+	rate  *bandwidth
+	comma bool
+	arrow int64
+	b     []byte
+	err   error
+}
+
+// slot is where a rank's things are: that of its index, or the last one for
+// events that are of no rank.
+func (c *chrome) slot(rank int32) int {
+	if rank == iotrace.None {
+		return len(c.t.Ranks)
+	}
+	return int(rank)
+}
+
+func newChrome(w io.Writer, t *iotrace.Trace) *chrome {
+	c := &chrome{w: bufio.NewWriterSize(w, 1<<16), t: t, flow: newFlows()}
+	for _, name := range t.Files {
+		c.files = append(c.files, string(appendJSON(nil, name)))
+	}
+	if len(t.Events) > 0 {
+		c.zero = t.Events[0].Start
+	}
+	end := c.zero
+	for i := range t.Events {
+		end = max(end, t.Events[i].End)
+	}
+	c.rate = newBandwidth(c.zero, end)
+	l := newLanes(len(t.Ranks) + 1)
+	inOrder(t.Events, func(i int) {
+		e := &t.Events[i]
+		l.place(c.slot(e.Rank), e)
+		c.flow.count(i, e)
+		c.rate.add(e)
+	})
+	c.flow.passed = make(map[rankCheckpoint]int32)
+	next := 1
+	for s := range l.ranks {
+		c.tids = append(c.tids, next)
+		c.lanes = append(c.lanes, len(l.ranks[s]))
+		next += len(l.ranks[s])
+	}
+	return c
+}
+
+// inOrder calls f for each event in order of start, those that start together
+// with the longest first, so that it can hold the others.
+func inOrder(events []iotrace.Event, f func(i int)) {
+	var same []int
+	for i := 0; i < len(events); {
+		same = same[:0]
+		for k := i; k < len(events) && events[k].Start == events[i].Start; k++ {
+			same = append(same, k)
+		}
+		if len(same) > 1 {
+			slices.SortStableFunc(same, func(a, b int) int { return cmp.Compare(events[b].End, events[a].End) })
+		}
+		for _, k := range same {
+			f(k)
+		}
+		i += len(same)
+	}
+}
+
+// head writes what is not an event, and the metadata, which comes first.
+func (c *chrome) head() {
+	b := append(c.b[:0], `{"displayTimeUnit":"ms","otherData":{"job":`...)
+	b = append(appendJSON(b, c.t.Job), `,"source":`...)
+	b = appendJSON(b, c.t.Source)
+	if !c.t.Origin.IsZero() {
+		b = append(c.t.Origin.Add(time.Duration(c.zero)).UTC().AppendFormat(append(b, `,"start":"`...), time.RFC3339Nano), '"')
+	}
+	c.w.Write(append(b, `},"traceEvents":[`...))
+	c.b = b
+	c.name("process_name", jobPID, 0, "job "+c.t.Job)
+	c.number("process_sort_index", jobPID, 0)
+	for s, lanes := range c.lanes {
+		if s == len(c.t.Ranks) && lanes == 0 {
+			break
+		}
+		pid := firstRank + s
+		name := "no rank"
+		if s < len(c.t.Ranks) {
+			r := c.t.Ranks[s]
+			name = "rank " + strconv.Itoa(r.Rank)
+			if r.Node != "" {
+				name += " on " + r.Node
+			}
+		}
+		c.name("process_name", pid, 0, name)
+		c.number("process_sort_index", pid, 1+s)
+		for l := range lanes {
+			lane := "I/O"
+			if l > 0 {
+				lane += " " + strconv.Itoa(l+1)
+			}
+			c.name("thread_name", pid, c.tids[s]+l, lane)
+		}
+	}
+}
+
+// begin begins an object of the list.
+func (c *chrome) begin(name, ph string, pid, tid int) []byte {
+	b := c.b[:0]
+	if c.comma {
+		b = append(b, ',')
+	}
+	c.comma = true
+	b = append(append(append(b, "\n{\"name\":\""...), name...), `","ph":"`...)
+	b = append(append(b, ph...), '"')
+	b = member(b, "pid", int64(pid))
+	if tid > 0 {
+		b = member(b, "tid", int64(tid))
+	}
+	return b
+}
+
+// end ends it.
+func (c *chrome) end(b []byte) {
+	if _, err := c.w.Write(append(b, '}')); err != nil {
+		c.err = err
+	}
+	c.b = b
+}
+
+func (c *chrome) name(what string, pid, tid int, name string) {
+	b := c.begin(what, "M", pid, tid)
+	b = appendJSON(append(b, `,"args":{"name":`...), name)
+	c.end(append(b, '}'))
+}
+
+func (c *chrome) number(what string, pid, n int) {
+	b := c.begin(what, "M", pid, 0)
+	b = strconv.AppendInt(append(b, `,"args":{"sort_index":`...), int64(n), 10)
+	c.end(append(b, '}'))
+}
+
+// events writes slices, counters and flows in order of time.
+func (c *chrome) events() {
+	l := newLanes(len(c.t.Ranks) + 1)
+	sample := 0
+	inOrder(c.t.Events, func(i int) {
+		if c.err != nil {
+			return
+		}
+		e := &c.t.Events[i]
+		for sample < len(c.rate.read) && c.rate.start(sample) <= e.Start {
+			c.counter(sample)
+			sample++
+		}
+		s := c.slot(e.Rank)
+		pid, tid := firstRank+s, c.tids[s]+l.place(s, e)
+		c.slice(e, pid, tid)
+		for _, a := range c.flow.take(i, e, pid, tid) {
+			c.arrow++
+			c.flowEnd("s", e.Start, pid, tid)
+			c.flowEnd("f", e.Start, a.pid, a.tid)
+		}
+	})
+	for ; sample < len(c.rate.read) && c.err == nil; sample++ {
+		c.counter(sample)
+	}
+}
+
+func (c *chrome) slice(e *iotrace.Event, pid, tid int) {
+	name, cat := e.Op.String(), "metadata"
+	switch {
+	case e.Op.Data():
+		cat = "data"
+	case e.Op.Step():
+		cat = "step"
+	}
+	if e.Module != iotrace.POSIX {
+		name = e.Module.String() + " " + name
+	}
+	b := c.begin(name, "X", pid, tid)
+	b = append(append(append(b, `,"cat":"`...), cat...), '"')
+	b = c.time(b, "ts", e.Start-c.zero)
+	b = c.time(b, "dur", e.End-e.Start)
+	b = append(b, `,"args":{"bytes":`...)
+	b = strconv.AppendInt(b, e.Bytes, 10)
+	if e.File != iotrace.None {
+		b = append(append(b, `,"file":`...), c.files[e.File]...)
+	}
+	if e.Offset != iotrace.None {
+		b = member(b, "offset", e.Offset)
+	}
+	if e.Zone != 0 {
+		b = append(append(append(b, `,"zone":"`...), e.Zone.String()...), '"')
+	}
+	if e.Create {
+		b = append(b, `,"create":true`...)
+	}
+	if e.Peer != iotrace.None {
+		b = member(b, "peer", int64(c.t.Ranks[e.Peer].Rank))
+	}
+	if e.Checkpoint != 0 {
+		b = member(b, "checkpoint", int64(e.Checkpoint))
+	}
+	if e.Round != 0 {
+		b = member(b, "round", int64(e.Round))
+	}
+	c.end(append(b, '}'))
+}
+
+func (c *chrome) counter(i int) {
+	b := c.begin("MiB/s", "C", jobPID, 0)
+	b = c.time(b, "ts", max(c.rate.start(i)-c.zero, 0))
+	read, write := c.rate.at(i)
+	b = strconv.AppendFloat(append(b, `,"args":{"read":`...), read, 'f', 3, 64)
+	b = strconv.AppendFloat(append(b, `,"write":`...), write, 'f', 3, 64)
+	c.end(append(b, '}'))
+}
+
+// flowEnd writes one end of an arrow: s where it begins, f where it ends. It is
+// bound to the slice that holds it.
+func (c *chrome) flowEnd(ph string, at int64, pid, tid int) {
+	b := c.begin("barrier", ph, pid, tid)
+	b = append(b, `,"cat":"barrier"`...)
+	b = member(b, "id", c.arrow)
+	if ph == "f" {
+		b = append(b, `,"bp":"e"`...)
+	}
+	c.end(c.time(b, "ts", at-c.zero))
+}
+
+// time appends ns as microseconds, exactly.
+func (c *chrome) time(b []byte, name string, ns int64) []byte {
+	b = member(b, name, ns/1000)
+	if frac := ns % 1000; frac != 0 {
+		b = append(b, '.', byte('0'+frac/100), byte('0'+frac/10%10), byte('0'+frac%10))
+	}
+	return b
+}

@@ -1,0 +1,244 @@
+package export
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/big"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"ckpt/iotrace"
+	"ckpt/iotrace/iotracetest"
+)
+
+// An object of the Trace Event format. Times are kept as text, to see that they
+// are exact.
+type object struct {
+	Name, Ph, Cat, Bp string
+	Pid, Tid          int
+	ID                int64
+	Ts, Dur           json.Number
+	Args              map[string]any
+}
+
+type document struct {
+	DisplayTimeUnit string
+	OtherData       map[string]string
+	TraceEvents     []object
+}
+
+// nanos turns microseconds into ns.
+func nanos(n json.Number) (int64, error) {
+	f, ok := new(big.Rat).SetString(n.String())
+	if !ok {
+		return 0, fmt.Errorf("%q is no time", n)
+	}
+	f.Mul(f, big.NewRat(1000, 1))
+	if !f.IsInt() || !f.Num().IsInt64() || f.Sign() < 0 {
+		return 0, fmt.Errorf("%s us are no whole ns", n)
+	}
+	return f.Num().Int64(), nil
+}
+
+type slice struct{ start, end int64 }
+
+// checkChrome holds a document to the rules of the format, and to the trace.
+func checkChrome(tr *iotrace.Trace, b []byte) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	d.DisallowUnknownFields()
+	var doc document
+	if err := d.Decode(&doc); err != nil {
+		return err
+	}
+	processes, threads := make(map[int]string), make(map[int]int)
+	open := make(map[int][]slice) // of a thread
+	all := make(map[int][]slice)
+	begun := make(map[int64]int64) // arrows
+	var ended int
+	last, slices, metadata := int64(0), 0, true
+	var moved [2]float64 // MiB read and written according to the counter
+	var width, sampled int64
+	for i, o := range doc.TraceEvents {
+		fail := func(format string, args ...any) error {
+			return fmt.Errorf("event %d: %+v: %s", i, o, fmt.Sprintf(format, args...))
+		}
+		if o.Ph == "M" {
+			if !metadata {
+				return fail("metadata comes late")
+			}
+			switch o.Name {
+			case "process_name":
+				processes[o.Pid] = o.Args["name"].(string)
+			case "thread_name":
+				if _, twice := threads[o.Tid]; twice || o.Tid < 1 {
+					return fail("thread number is not its own")
+				}
+				threads[o.Tid] = o.Pid
+			case "process_sort_index":
+			default:
+				return fail("unknown metadata")
+			}
+			continue
+		}
+		metadata = false
+		ts, err := nanos(o.Ts)
+		if err != nil {
+			return fail("%v", err)
+		}
+		if ts < last {
+			return fail("time runs backwards")
+		}
+		last = ts
+		if processes[o.Pid] == "" || o.Pid < 1 || o.Tid != 0 && threads[o.Tid] != o.Pid {
+			return fail("process or thread has no name")
+		}
+		switch o.Ph {
+		case "X":
+			dur, err := nanos(o.Dur)
+			if err != nil {
+				return fail("%v", err)
+			}
+			s := slice{ts, ts + dur}
+			stack := open[o.Tid]
+			for len(stack) > 0 && stack[len(stack)-1].end <= ts {
+				stack = stack[:len(stack)-1]
+			}
+			if n := len(stack); n > 0 && stack[n-1].end < s.end {
+				return fail("overlaps a slice that ends at %d", stack[n-1].end)
+			}
+			open[o.Tid] = append(stack, s)
+			all[o.Tid] = append(all[o.Tid], s)
+			slices++
+		case "C":
+			if ts > 0 && width == 0 {
+				width = ts
+			}
+			sampled++
+			for i, what := range []string{"read", "write"} {
+				v, err := o.Args[what].(json.Number).Float64()
+				if err != nil || v < 0 || math.IsInf(v, 0) {
+					return fail("%v", err)
+				}
+				moved[i] += v
+			}
+		case "s", "f":
+			within := false
+			for _, s := range all[o.Tid] {
+				within = within || s.start <= ts && (ts < s.end || s.start == s.end)
+			}
+			if !within {
+				return fail("no slice for the arrow")
+			}
+			if o.Ph == "s" {
+				if _, twice := begun[o.ID]; twice {
+					return fail("arrow begun twice")
+				}
+				begun[o.ID] = ts
+				continue
+			}
+			from, ok := begun[o.ID]
+			if !ok || from > ts || o.Bp != "e" {
+				return fail("arrow has no begin")
+			}
+			delete(begun, o.ID)
+			ended++
+		default:
+			return fail("unknown phase")
+		}
+	}
+	if len(begun) > 0 {
+		return fmt.Errorf("%d arrows have no end", len(begun))
+	}
+	if slices != len(tr.Events) {
+		return fmt.Errorf("%d slices of %d events", slices, len(tr.Events))
+	}
+	// What the counter says, over time, is what was moved.
+	var want [2]float64
+	for _, e := range tr.Events {
+		switch e.Op {
+		case iotrace.Read:
+			want[0] += float64(e.Bytes) / (1 << 20)
+		case iotrace.Write:
+			want[1] += float64(e.Bytes) / (1 << 20)
+		}
+	}
+	if sampled > 1 {
+		for i := range moved {
+			if got := moved[i] * float64(width) / 1e9; math.Abs(got-want[i]) > 1e-3*float64(sampled)*float64(width)/1e9+1e-6*want[i] {
+				return fmt.Errorf("the counter makes %f MiB, not %f", got, want[i])
+			}
+		}
+	}
+	return nil
+}
+
+func TestChrome(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tr := iotracetest.Any().Draw(t, "trace")
+		var buf bytes.Buffer
+		if err := WriteChrome(&buf, tr); err != nil {
+			t.Fatal(err)
+		}
+		if err := checkChrome(tr, buf.Bytes()); err != nil {
+			t.Fatalf("%v\n%s", err, buf.Bytes())
+		}
+	})
+	for _, tr := range []*iotrace.Trace{iotracetest.PerRank(4, 50, 2), iotracetest.Aggregated(16, 10, 2), iotracetest.Dense(3000)} {
+		var buf bytes.Buffer
+		if err := WriteChrome(&buf, tr); err != nil {
+			t.Fatal(err)
+		}
+		if err := checkChrome(tr, buf.Bytes()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestChromeGolden also shows what a barrier looks like.
+func TestChromeGolden(t *testing.T) {
+	tr := iotracetest.Golden()
+	last := tr.Events[len(tr.Events)-1].End
+	for r := range int32(4) {
+		tr.Events = append(tr.Events, iotrace.Event{Op: iotrace.Barrier, Rank: r, File: iotrace.None, Peer: iotrace.None, Checkpoint: 4, Offset: iotrace.None,
+			Start: last + int64(r)*1000, End: last + 5000})
+	}
+	// Three at a time of one rank, one within another.
+	for _, e := range [][2]int64{{0, 100}, {0, 50}, {20, 70}, {60, 120}} {
+		tr.Events = append(tr.Events, iotrace.Event{Op: iotrace.Write, Rank: 0, File: 0, Peer: iotrace.None, Bytes: 1, Start: last + 10000 + e[0], End: last + 10000 + e[1]})
+	}
+	var buf bytes.Buffer
+	if err := WriteChrome(&buf, tr); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkChrome(tr, buf.Bytes()); err != nil {
+		t.Error(err)
+	}
+	// The samples of the counter are many and all alike.
+	var text strings.Builder
+	for l := range strings.Lines(buf.String()) {
+		if !strings.Contains(l, `"ph":"C"`) || strings.Contains(l, `"ts":0,`) {
+			text.WriteString(l)
+		}
+	}
+	iotracetest.SameAs(t, "golden.chrome.json", []byte(text.String()), *update)
+	if n := strings.Count(text.String(), `"ph":"f"`); n != 3 {
+		t.Errorf("%d arrows of a barrier of 4", n)
+	}
+}
+
+func TestLanes(t *testing.T) {
+	l := newLanes(2)
+	var got []int
+	for _, e := range []iotrace.Event{{Start: 0, End: 10}, {Start: 2, End: 8}, {Start: 3, End: 9}, {Start: 8, End: 11}, {Start: 10, End: 10}, {Start: 11, End: 12}} {
+		got = append(got, l.place(1, &e))
+	}
+	if diff := cmp.Diff([]int{0, 0, 1, 2, 0, 0}, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,274 @@
+package export
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"ckpt/iotrace"
+)
+
+// A parquetRow has the columns of WisIO and our own; see the package comment.
+type parquetRow struct {
+	Index     int64   `parquet:"index,delta"`
+	Proc      int64   `parquet:"proc,dict"`
+	Rank      int32   `parquet:"rank,dict"`
+	ThreadID  int32   `parquet:"thread_id,dict"`
+	Cat       int32   `parquet:"cat,dict"`
+	IOCat     int32   `parquet:"io_cat,dict"`
+	Tstart    float64 `parquet:"tstart"`
+	Tend      float64 `parquet:"tend"`
+	FuncID    string  `parquet:"func_id,dict"`
+	Level     int32   `parquet:"level,dict"`
+	Hostname  string  `parquet:"hostname,dict"`
+	App       string  `parquet:"app,dict"`
+	ProcName  string  `parquet:"proc_name,dict"`
+	FileName  string  `parquet:"file_name,dict"`
+	Size      int64   `parquet:"size,dict"`
+	AccPat    int32   `parquet:"acc_pat,dict"`
+	Bandwidth float64 `parquet:"bandwidth"`
+	Duration  float64 `parquet:"duration"`
+	Tmid      int64   `parquet:"tmid,delta"`
+	FileID    int64   `parquet:"file_id,dict"`
+	ProcID    int64   `parquet:"proc_id,dict"`
+
+	ownColumns
+}
+
+// ownColumns are those that WisIO does not know.
+type ownColumns struct {
+	Module     int32 `parquet:"ckpt_module,dict"`
+	Zone       int32 `parquet:"ckpt_zone,dict"`
+	Create     bool  `parquet:"ckpt_create"`
+	Peer       int32 `parquet:"ckpt_peer,dict"`
+	Checkpoint int32 `parquet:"ckpt_checkpoint,dict"`
+	Round      int32 `parquet:"ckpt_round,dict"`
+	Offset     int64 `parquet:"ckpt_offset,delta"`
+	Bytes      int64 `parquet:"ckpt_bytes,dict"`
+	Start      int64 `parquet:"ckpt_start_ns,delta"`
+	End        int64 `parquet:"ckpt_end_ns,delta"`
+}
+
+// The categories of WisIO.
+const (
+	catPOSIX = 0
+	catMPIIO = 1
+	catStep  = 4
+
+	ioOther    = 0
+	ioRead     = 1
+	ioWrite    = 2
+	ioMetadata = 3
+)
+
+const (
+	// tablesKey is where the metadata has the tables: an events file without
+	// events, in base64.
+	tablesKey = "ckpt.trace"
+	rowGroup  = 1 << 17
+	rowBatch  = 1 << 10
+)
+
+// WriteParquet writes a trace as Parquet. It must be valid.
+func WriteParquet(w io.Writer, t *iotrace.Trace) error {
+	var tables bytes.Buffer
+	if err := iotrace.WriteTrace(&tables, &iotrace.Trace{Job: t.Job, Source: t.Source, Origin: t.Origin, Ranks: t.Ranks, Files: t.Files}); err != nil {
+		return err
+	}
+	pw := parquet.NewGenericWriter[parquetRow](w,
+		parquet.Compression(&zstd.Codec{}),
+		parquet.MaxRowsPerRowGroup(rowGroup),
+		parquet.CreatedBy("ckpt", "1", "iotrace"),
+		parquet.KeyValueMetadata(tablesKey, base64.StdEncoding.EncodeToString(tables.Bytes())),
+	)
+	m := newRowMaker(t)
+	rows := make([]parquetRow, 0, rowBatch)
+	for i := range t.Events {
+		rows = append(rows, m.row(i))
+		if len(rows) < rowBatch && i < len(t.Events)-1 {
+			continue
+		}
+		if _, err := pw.Write(rows); err != nil {
+			return errors.Join(err, pw.Close())
+		}
+		rows = rows[:0]
+	}
+	return pw.Close()
+}
+
+// rowMaker makes rows of events.
+type rowMaker struct {
+	t     *iotrace.Trace
+	app   string
+	procs []string // proc_name by rank
+	hosts []string
+	files []string
+	ends  map[rankFile]int64 // where the last read or write ended
+}
+
+type rankFile struct{ rank, file int32 }
+
+func newRowMaker(t *iotrace.Trace) *rowMaker {
+	m := &rowMaker{t: t, app: utf8(t.Job), ends: make(map[rankFile]int64)}
+	// The parts of proc_name stand between #, which they must not contain.
+	part := func(s string) string { return strings.ReplaceAll(utf8(s), "#", "_") }
+	for _, r := range t.Ranks {
+		m.hosts = append(m.hosts, utf8(r.Node))
+		m.procs = append(m.procs, part(t.Job)+"#"+part(r.Node)+"#"+strconv.Itoa(r.Rank)+"#0")
+	}
+	for _, name := range t.Files {
+		m.files = append(m.files, utf8(name))
+	}
+	return m
+}
+
+func utf8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+func (m *rowMaker) row(i int) parquetRow {
+	e := &m.t.Events[i]
+	r := parquetRow{
+		Index:    int64(i),
+		Proc:     iotrace.None,
+		Rank:     iotrace.None,
+		Tstart:   float64(e.Start) / 1e9,
+		Tend:     float64(e.End) / 1e9,
+		FuncID:   e.Op.String(),
+		App:      m.app,
+		ProcName: "###",
+		Duration: float64(e.End-e.Start) / 1e9,
+		Tmid:     (e.Start + (e.End-e.Start)/2) / 1000,
+		FileID:   int64(e.File),
+		ProcID:   int64(e.Rank),
+		ownColumns: ownColumns{
+			Module: int32(e.Module), Zone: int32(e.Zone), Create: e.Create, Peer: e.Peer, Checkpoint: e.Checkpoint, Round: e.Round,
+			Offset: e.Offset, Bytes: e.Bytes, Start: e.Start, End: e.End,
+		},
+	}
+	if e.Rank != iotrace.None {
+		n := m.t.Ranks[e.Rank].Rank
+		r.Proc, r.Rank = int64(n), int32(n)
+		r.Hostname, r.ProcName = m.hosts[e.Rank], m.procs[e.Rank]
+	}
+	if e.File != iotrace.None {
+		r.FileName = m.files[e.File]
+	}
+	switch {
+	case e.Op == iotrace.Read:
+		r.IOCat = ioRead
+	case e.Op == iotrace.Write:
+		r.IOCat = ioWrite
+	case e.Op.Step():
+		r.Cat = catStep
+	default:
+		r.IOCat = ioMetadata
+	}
+	if !e.Op.Step() && e.Module == iotrace.MPIIO {
+		r.Cat = catMPIIO
+	}
+	if e.Op.Data() {
+		r.Size = e.Bytes
+		if e.End > e.Start {
+			r.Bandwidth = float64(e.Bytes) / (1 << 20) / r.Duration
+		}
+		if e.Offset != iotrace.None {
+			k := rankFile{e.Rank, e.File}
+			if end, ok := m.ends[k]; ok && end != e.Offset {
+				r.AccPat = 1
+			}
+			m.ends[k] = e.Offset + e.Bytes
+		}
+	}
+	return r
+}
+
+// readRow is what it takes to make an event of a row.
+type readRow struct {
+	FuncID string `parquet:"func_id,dict"`
+	FileID int64  `parquet:"file_id,dict"`
+	ProcID int64  `parquet:"proc_id,dict"`
+	ownColumns
+}
+
+// ReadParquet reads what WriteParquet has written, of so many bytes. Parquet
+// files of others have no tables of ranks and files, and are refused.
+func ReadParquet(r io.ReaderAt, size int64) (t *iotrace.Trace, err error) {
+	head := make([]byte, iotrace.HeadBytes)
+	n, _ := r.ReadAt(head, 0)
+	if iotrace.Detect(head[:n]) != iotrace.FormatParquet {
+		return nil, iotrace.WrongFormat(head[:n], iotrace.FormatParquet)
+	}
+	// The reader of Parquet indexes into what it reads without looking.
+	defer func() {
+		if p := recover(); p != nil {
+			t, err = nil, &iotrace.FormatError{Reason: fmt.Sprintf("damaged Parquet: %v", p)}
+		}
+	}()
+	f, err := parquet.OpenFile(r, size)
+	if err != nil {
+		return nil, &iotrace.FormatError{Reason: fmt.Sprintf("damaged Parquet: %v", err)}
+	}
+	tables, ok := f.Lookup(tablesKey)
+	if !ok {
+		return nil, &iotrace.FormatError{Reason: "this Parquet file is not of ckpt: it has no metadata " + tablesKey, Err: iotrace.ErrWrongFormat}
+	}
+	for _, want := range parquet.SchemaOf(readRow{}).Columns() {
+		if _, ok := f.Schema().Lookup(want...); !ok {
+			return nil, &iotrace.FormatError{Reason: "column " + want[0] + " is not there"}
+		}
+	}
+	t, err = iotrace.ReadTrace(base64.NewDecoder(base64.StdEncoding, strings.NewReader(tables)))
+	if err != nil {
+		return nil, &iotrace.FormatError{Reason: fmt.Sprintf("metadata %s: %v", tablesKey, err)}
+	}
+	// A row of ours takes tens of bytes; the number that the file claims is
+	// believed as far as its length allows.
+	t.Events = make([]iotrace.Event, 0, min(f.NumRows(), size))
+	pr := parquet.NewGenericReader[readRow](f)
+	defer pr.Close()
+	rows := make([]readRow, rowBatch)
+	for {
+		n, err := pr.Read(rows)
+		for i := range rows[:n] {
+			e, why := rows[i].event()
+			if why == nil {
+				why = e.Check(len(t.Ranks), len(t.Files))
+			}
+			if why != nil {
+				return nil, &iotrace.FormatError{Reason: fmt.Sprintf("row %d: %v", len(t.Events), why)}
+			}
+			t.Events = append(t.Events, e)
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, &iotrace.FormatError{Reason: fmt.Sprintf("damaged Parquet: %v", err)}
+		}
+	}
+	if int64(len(t.Events)) != f.NumRows() {
+		return nil, &iotrace.FormatError{Reason: fmt.Sprintf("%d rows announced, %d there", f.NumRows(), len(t.Events)), Err: iotrace.ErrTruncated}
+	}
+	t.Sort()
+	return t, nil
+}
+
+func (r *readRow) event() (e iotrace.Event, err error) {
+	op, err := iotrace.ParseOp(r.FuncID)
+	switch {
+	case err != nil:
+	case r.ProcID != int64(int32(r.ProcID)) || r.FileID != int64(int32(r.FileID)) || r.Module != int32(uint8(r.Module)) || r.Zone != int32(uint8(r.Zone)):
+		err = errors.New("a number is out of range")
+	}
+	return iotrace.Event{
+		Op: op, Module: iotrace.Module(r.Module), Zone: iotrace.Zone(r.Zone), Create: r.Create,
+		Rank: int32(r.ProcID), File: int32(r.FileID), Peer: r.Peer, Checkpoint: r.Checkpoint, Round: r.Round,
+		Offset: r.Offset, Bytes: r.Bytes, Start: r.Start, End: r.End,
+	}, err
+}

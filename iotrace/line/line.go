@@ -1,0 +1,86 @@
+// Package line reads text traces line by line: fast, with numbered lines, and
+// without ever holding more than one line of limited length.
+//
+//	r := line.NewReader(in)
+//	if iotrace.Detect(r.Head()) …
+//	for {
+//		l, err := r.Next()
+//		if err == io.EOF {
+//			break
+//		}
+//		… r.Number(), r.Whole() …
+//	}
+//
+// It also reads the numbers that lines are made of, without turning them into
+// strings first.
+package line
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+
+	"ckpt/iotrace"
+)
+
+// MaxLength bounds a line, in bytes: the arguments of a system call that strace
+// was told not to abbreviate fit, a file without lines does not.
+const MaxLength = 1 << 20
+
+// A Reader reads lines.
+type Reader struct {
+	br     *bufio.Reader
+	number int64
+	whole  bool
+}
+
+// NewReader reads the lines of r.
+func NewReader(r io.Reader) *Reader {
+	return &Reader{br: bufio.NewReaderSize(r, MaxLength), whole: true}
+}
+
+// Head returns the beginning of the text, for iotrace.Detect, before the first
+// line is read.
+func (r *Reader) Head() []byte {
+	b, _ := r.br.Peek(iotrace.HeadBytes)
+	return b
+}
+
+// Next returns the next line without its end; it is valid until the next call.
+// At the end of the text the error is io.EOF.
+func (r *Reader) Next() ([]byte, error) {
+	b, err := r.br.ReadSlice('\n')
+	if len(b) > 0 {
+		r.number++
+	}
+	switch {
+	case err == nil:
+		return b[:len(b)-1], nil
+	case errors.Is(err, bufio.ErrBufferFull):
+		return nil, r.Errorf("the line is longer than %d bytes", MaxLength)
+	case err == io.EOF && len(b) > 0:
+		r.whole = false
+		return b, nil
+	}
+	return nil, err
+}
+
+// Number returns the number of the line that was read last, from 1.
+func (r *Reader) Number() int64 { return r.number }
+
+// Whole reports whether the line that was read last has an end. Only the last
+// of a text can lack it.
+func (r *Reader) Whole() bool { return r.whole }
+
+// Errorf says what is wrong with the line that was read last.
+func (r *Reader) Errorf(format string, args ...any) *iotrace.FormatError {
+	return &iotrace.FormatError{Line: r.number, Reason: fmt.Sprintf(format, args...)}
+}
+
+// Truncated says that the text ends too early.
+func (r *Reader) Truncated(format string, args ...any) *iotrace.FormatError {
+	e := r.Errorf(format, args...)
+	e.Err = iotrace.ErrTruncated
+	return e
+}

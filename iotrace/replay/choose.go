@@ -1,0 +1,67 @@
+package replay
+
+import (
+	"maps"
+	"slices"
+
+	"ckpt/iotrace"
+)
+
+// A LeftOut says what of the trace a replay does not do, and how often it was there.
+type LeftOut struct {
+	What  string `json:"what"`
+	Count int64  `json:"count"`
+}
+
+// leftOuts counts what is left out, by what it is.
+type leftOuts map[string]int64
+
+func (l leftOuts) list() []LeftOut {
+	out := []LeftOut{}
+	for _, what := range slices.Sorted(maps.Keys(l)) {
+		out = append(out, LeftOut{what, l[what]})
+	}
+	return out
+}
+
+// choose returns the trace with the events that are replayed, in the same order,
+// and counts the others.
+func choose(t *iotrace.Trace) (*iotrace.Trace, leftOuts) {
+	left := make(leftOuts)
+	posix := make([]bool, len(t.Files)) // whose reads and writes are there as POSIX calls
+	for i := range t.Events {
+		if e := &t.Events[i]; e.File != iotrace.None && e.Module == iotrace.POSIX && e.Op.Data() {
+			posix[e.File] = true
+		}
+	}
+	out := &iotrace.Trace{Job: t.Job, Source: t.Source, Origin: t.Origin, Ranks: t.Ranks, Files: t.Files}
+	nobody := int32(iotrace.None)
+	for i := range t.Events {
+		e := t.Events[i]
+		e.Peer = iotrace.None // only gathers have one
+		switch {
+		case e.Op == iotrace.Barrier:
+		case e.Op.Step():
+			left[e.Op.String()+": a step of the write path"]++
+			continue
+		case e.File == iotrace.None:
+			left[e.Op.String()+" of no known file"]++
+			continue
+		case e.Op == iotrace.Mmap:
+			left["mmap"]++
+			continue
+		case e.Module != iotrace.POSIX && posix[e.File]:
+			left[e.Op.String()+" through "+e.Module.String()+", which is there as POSIX calls"]++
+			continue
+		}
+		if e.Rank == iotrace.None {
+			if nobody == iotrace.None {
+				nobody = int32(len(out.Ranks))
+				out.Ranks = append(slices.Clone(out.Ranks), iotrace.Rank{Rank: iotrace.None, Node: "(unknown)"})
+			}
+			e.Rank = nobody
+		}
+		out.Events = append(out.Events, e)
+	}
+	return out, left
+}

@@ -1,0 +1,65 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"ckpt/iotrace"
+)
+
+// An Error is an operation of the replay that failed.
+type Error struct {
+	Op     string // what was done: write, open, prepare …
+	Path   string
+	Offset int64 // iotrace.None of what has none
+	Bytes  int64
+	Rank   int // number of the rank; iotrace.None before and after the replay itself
+	Err    error
+}
+
+func (e *Error) Error() string {
+	what := e.Op + " " + e.Path
+	if e.Offset != iotrace.None {
+		what = fmt.Sprintf("%s %s: %d bytes at offset %d", e.Op, e.Path, e.Bytes, e.Offset)
+	}
+	if e.Rank != iotrace.None {
+		what = fmt.Sprintf("rank %d: %s", e.Rank, what)
+	}
+	// The path is there already.
+	err := e.Err
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		err = path.Err
+	}
+	return fmt.Sprintf("%s: %v", what, err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Hint returns what to do about it.
+func (e *Error) Hint() string {
+	switch {
+	case errors.Is(e.Err, syscall.ENOSPC), errors.Is(e.Err, syscall.EDQUOT):
+		return "free some space, or replay into another directory"
+	case errors.Is(e.Err, fs.ErrExist):
+		return "name an empty directory, or one that is not there; --overwrite replaces files"
+	case errors.Is(e.Err, errDirect):
+		return "this file system takes no O_DIRECT: leave out --direct"
+	case errors.Is(e.Err, syscall.EMFILE):
+		return "ulimit -n raises the number of files that may be open"
+	case errors.Is(e.Err, fs.ErrPermission):
+		return "name a directory that you may write to"
+	}
+	return ""
+}
+
+// errDirect marks errors of O_DIRECT.
+var errDirect = errors.New("O_DIRECT is not supported")
+
+// An OptionError is an option that makes no sense, at all or for the trace.
+type OptionError struct{ text string }
+
+func (e *OptionError) Error() string { return e.text }
+
+func optionError(format string, args ...any) error { return &OptionError{fmt.Sprintf(format, args...)} }

@@ -1,0 +1,130 @@
+package replay
+
+import (
+	"fmt"
+	"math"
+
+	"ckpt/iotrace"
+)
+
+// naming walks through a trace once and says for each operation which file and which
+// handle it is of, and where it begins if the trace does not say.
+type naming struct {
+	*plan
+	names   []string
+	current []int32 // what is under each name now; iotrace.None: nothing
+	again   []int   // how often a name was given anew
+	ended   []ending
+	open    map[holder][]int32 // handles, the newest last
+	at      map[holder]int64   // where the last read, write or seek of a rank ended
+	end     []int64            // lengths, by planned file
+}
+
+// A holder is a rank with a file of the trace.
+type holder struct{ rank, file int32 }
+
+// An ending says that a name was renamed or removed.
+type ending uint8
+
+const (
+	stays ending = iota
+	renamed
+	removed
+)
+
+// name decides about files and handles, in the order of the trace.
+//
+// A data operation of a rank that has not opened the file opens it, as in traces of
+// Darshan and of descriptors that were inherited. After a file was removed, or
+// renamed and made anew, its name stands for another one; who had it open goes on
+// with the old one.
+func (p *plan) name(t *iotrace.Trace) error {
+	n := &naming{plan: p, names: flatten(t.Files), current: make([]int32, len(t.Files)), again: make([]int, len(t.Files)),
+		ended: make([]ending, len(t.Files)), open: make(map[holder][]int32), at: make(map[holder]int64)}
+	for i := range n.current {
+		n.current[i] = iotrace.None
+	}
+	for i := range p.ops {
+		o := &p.ops[i]
+		if o.File == iotrace.None {
+			continue
+		}
+		n.one(o)
+		if o.Offset > math.MaxInt64-o.Bytes {
+			return optionError("%s %s: %d bytes at offset %d, where the one before ended, end beyond what a file can hold", o.Op, t.Files[o.File], o.Bytes, o.Offset)
+		}
+	}
+	return nil
+}
+
+func (n *naming) one(o *op) {
+	h := holder{o.Rank, o.File}
+	handles := n.open[h]
+	switch o.Op {
+	case iotrace.Open:
+		o.file = n.file(o)
+		o.handle = n.handle(o.file)
+		n.open[h] = append(handles, o.handle)
+		n.at[h] = 0
+		return
+	case iotrace.Stat, iotrace.Rename, iotrace.Unlink:
+		o.file = n.file(o)
+		switch o.Op {
+		case iotrace.Rename:
+			n.ended[o.File] = renamed
+		case iotrace.Unlink:
+			n.ended[o.File] = removed
+		}
+		return
+	}
+	if len(handles) == 0 {
+		o.opens = true
+		handles = []int32{n.handle(n.file(o))}
+		n.open[h] = handles
+	}
+	o.handle = handles[len(handles)-1]
+	o.file = n.handles[o.handle]
+	switch o.Op {
+	case iotrace.Close:
+		n.open[h] = handles[:len(handles)-1]
+	case iotrace.Seek:
+		n.at[h] = max(o.Offset, 0)
+		o.Offset = n.at[h]
+	case iotrace.Truncate:
+		n.end[o.file] = o.Bytes
+	case iotrace.Read:
+		if o.Offset == iotrace.None {
+			o.Offset = n.at[h]
+		}
+		n.at[h] = endOf(o)
+	case iotrace.Write:
+		if o.Offset == iotrace.None {
+			o.Offset = n.end[o.file] // appended
+		}
+		n.at[h] = endOf(o)
+		n.end[o.file] = max(n.end[o.file], n.at[h])
+	}
+}
+
+func endOf(o *op) int64 { return o.Offset + min(o.Bytes, math.MaxInt64-o.Offset) }
+
+// file returns what is under the name that an operation is on.
+func (n *naming) file(o *op) int32 {
+	made := o.Op == iotrace.Open && o.Create
+	if n.current[o.File] == iotrace.None || n.ended[o.File] == removed || n.ended[o.File] == renamed && made {
+		name := n.names[o.File]
+		if n.again[o.File]++; n.again[o.File] > 1 {
+			name = fmt.Sprintf("%s~again%d", name, n.again[o.File])
+		}
+		n.current[o.File] = int32(len(n.files))
+		n.ended[o.File] = stays
+		n.files = append(n.files, plannedFile{name: name, prepared: !made})
+		n.end = append(n.end, 0)
+	}
+	return n.current[o.File]
+}
+
+func (n *naming) handle(file int32) int32 {
+	n.handles = append(n.handles, file)
+	return int32(len(n.handles) - 1)
+}

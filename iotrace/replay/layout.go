@@ -1,0 +1,274 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"ckpt/iotrace"
+)
+
+// A Layout says which files the writes go to.
+type Layout string
+
+// The layouts, called as those of ckpt launch.
+const (
+	// Traced leaves every write in its file, at its offset.
+	Traced Layout = "traced"
+	// PerRank lets each rank write a file of its own, rank-R.dat, its writes one
+	// after the other without gaps.
+	PerRank Layout = "per-rank"
+	// Aggregated lets one rank write for several: aggregator-A.dat holds the writes
+	// of its ranks in the order of the trace, one after the other without gaps. The
+	// first of them does them all, one at a time; the others write nothing. They are
+	// the ranks of a node, or so many in a row that there are Options.Aggregators.
+	Aggregated Layout = "aggregated"
+	// Shared lets all ranks write one file, job.dat: a part for each rank, by their
+	// numbers, which begins at a MiB and holds its writes one after the other.
+	Shared Layout = "shared"
+)
+
+// ParseLayout reads the name of a layout.
+func ParseLayout(name string) (Layout, error) {
+	switch l := Layout(name); l {
+	case Traced, PerRank, Aggregated, Shared:
+		return l, nil
+	}
+	return "", optionError("layout %q: not traced, per-rank, aggregated or shared", name)
+}
+
+// stripe is where parts of a shared file begin.
+const stripe = 1 << 20
+
+// relayout returns the trace with its writes in other files.
+//
+// Sizes, and the order of a rank's writes, stay as they are; so do barriers, and
+// reads: those of a file that is written no more find one that was made before. The
+// writes of each checkpoint go to files of their own, in a directory of its number.
+// Whoever writes a file opens it before its first write and closes it after its last
+// operation. What else was done to files that the trace writes is left out, but for
+// syncs: those of a rank are of its file then; an aggregator syncs once, at the end,
+// if one of its ranks did.
+func relayout(t *iotrace.Trace, to Layout, aggregators int, left leftOuts) (*iotrace.Trace, error) {
+	if to != Aggregated && aggregators != 0 {
+		return nil, optionError("aggregators are those of the layout %s", Aggregated)
+	}
+	if to == "" || to == Traced {
+		return t, nil
+	}
+	r := &relaying{in: t, to: to, targets: make(map[target]*targetFile), files: make(map[string]int32),
+		out: &iotrace.Trace{Job: t.Job, Source: t.Source, Origin: t.Origin, Ranks: t.Ranks}}
+	if to == Aggregated {
+		if err := r.group(aggregators); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.lay(); err != nil {
+		return nil, err
+	}
+	written := make([]bool, len(t.Files))
+	for i := range t.Events {
+		if e := &t.Events[i]; e.Op == iotrace.Write {
+			written[e.File] = true
+		}
+	}
+	for i := range t.Events {
+		e := t.Events[i]
+		switch {
+		case e.Op == iotrace.Write:
+			r.write(e)
+		case e.File == iotrace.None:
+			r.out.Events = append(r.out.Events, e)
+		case e.Op == iotrace.Sync && written[e.File]:
+			if !r.sync(e) {
+				left["sync that the layout has no place for"]++
+			}
+		case e.Op == iotrace.Read || !written[e.File]:
+			e.File = r.file(t.Files[e.File])
+			r.out.Events = append(r.out.Events, e)
+		default:
+			left[e.Op.String()+" of a file that the layout replaces"]++
+		}
+	}
+	r.end()
+	r.out.Sort()
+	return r.out, nil
+}
+
+// A target is what one writer writes for a checkpoint.
+type target struct {
+	writer     int32
+	checkpoint int32
+}
+
+type targetFile struct {
+	file   int32
+	next   int64 // offset of the next write
+	last   int64 // when the last operation on it ended
+	opened bool
+	synced bool // the aggregator has to
+}
+
+type relaying struct {
+	in, out *iotrace.Trace
+	to      Layout
+	writers []int32 // who writes for a rank
+	numbers []int   // of the aggregators, by rank
+	targets map[target]*targetFile
+	order   []target
+	files   map[string]int32
+}
+
+// group decides who writes for whom.
+func (r *relaying) group(aggregators int) error {
+	r.writers, r.numbers = make([]int32, len(r.in.Ranks)), make([]int, len(r.in.Ranks))
+	for i := range r.writers {
+		r.writers[i] = int32(i)
+	}
+	workers := workersOf(r.in)
+	if aggregators < 0 || aggregators > len(workers) {
+		return optionError("%d aggregators: there are %d ranks", aggregators, len(workers))
+	}
+	first := make(map[string]int32)
+	count := 0
+	for i, w := range workers {
+		key := r.in.Ranks[w].Node
+		if aggregators > 0 {
+			key = fmt.Sprint(i * aggregators / len(workers))
+		}
+		if _, ok := first[key]; !ok {
+			first[key] = w
+			r.numbers[w] = count
+			count++
+		}
+		r.writers[w] = first[key]
+	}
+	return nil
+}
+
+// lay makes the targets, and places those of a shared file.
+func (r *relaying) lay() error {
+	bytes := make(map[target]int64)
+	for i := range r.in.Events {
+		e := &r.in.Events[i]
+		if e.Op != iotrace.Write {
+			continue
+		}
+		k := r.target(e)
+		sum, err := moved(bytes[k], 1, e.Bytes, 0)
+		if err != nil {
+			return err
+		}
+		bytes[k] = sum
+	}
+	keys := make([]target, 0, len(bytes))
+	for k := range bytes {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b target) int {
+		return cmp.Or(cmp.Compare(a.checkpoint, b.checkpoint), cmp.Compare(r.in.Ranks[a.writer].Rank, r.in.Ranks[b.writer].Rank), cmp.Compare(a.writer, b.writer))
+	})
+	var at int64
+	r.order = keys
+	for i, k := range keys {
+		f := &targetFile{file: r.file(r.name(k))}
+		if r.to == Shared {
+			if i == 0 || k.checkpoint != keys[i-1].checkpoint {
+				at = 0
+			}
+			f.next = at
+			var err error
+			if at, err = moved(at, 1, (bytes[k]+stripe-1)/stripe*stripe, 0); err != nil {
+				return err
+			}
+		}
+		r.targets[k] = f
+	}
+	return nil
+}
+
+func (r *relaying) target(e *iotrace.Event) target {
+	k := target{e.Rank, e.Checkpoint}
+	if r.to == Aggregated {
+		k.writer = r.writers[e.Rank]
+	}
+	return k
+}
+
+func (r *relaying) name(k target) string {
+	name := "job.dat"
+	rank := r.in.Ranks[k.writer]
+	switch {
+	case r.to == Shared:
+	case rank.Rank < 0: // the coordinator, or one that is not known
+		name = fmt.Sprintf("%s-%d.dat", rank.Node, k.writer)
+	case r.to == PerRank:
+		name = fmt.Sprintf("rank-%d.dat", rank.Rank)
+	default:
+		name = fmt.Sprintf("aggregator-%d.dat", r.numbers[k.writer])
+	}
+	if k.checkpoint > 0 {
+		name = fmt.Sprintf("%04d/%s", k.checkpoint, name)
+	}
+	return name
+}
+
+func (r *relaying) file(name string) int32 {
+	i, ok := r.files[name]
+	if !ok {
+		i = int32(len(r.out.Files))
+		r.files[name] = i
+		r.out.Files = append(r.out.Files, name)
+	}
+	return i
+}
+
+func (r *relaying) write(e iotrace.Event) {
+	k := r.target(&e)
+	f := r.targets[k]
+	e.Rank, e.File, e.Offset, e.Module = k.writer, f.file, f.next, iotrace.POSIX
+	f.next += e.Bytes
+	if r.to == Aggregated && e.Start < f.last && f.opened {
+		// One after the other: what two ranks wrote at a time, one rank does not.
+		e.End += f.last - e.Start
+		e.Start = f.last
+	}
+	if !f.opened {
+		f.opened = true
+		r.out.Events = append(r.out.Events, iotrace.Event{Op: iotrace.Open, Create: true, Rank: e.Rank, File: e.File, Peer: iotrace.None,
+			Checkpoint: e.Checkpoint, Offset: iotrace.None, Start: e.Start, End: e.Start})
+	}
+	f.last = max(f.last, e.End)
+	r.out.Events = append(r.out.Events, e)
+}
+
+// sync reports whether there is anything to sync.
+func (r *relaying) sync(e iotrace.Event) bool {
+	k := r.target(&e)
+	f := r.targets[k]
+	if f == nil || !f.opened {
+		return false
+	}
+	if r.to == Aggregated {
+		f.synced = true
+		return true
+	}
+	e.File, e.Offset, e.Bytes = f.file, iotrace.None, 0
+	f.last = max(f.last, e.End)
+	r.out.Events = append(r.out.Events, e)
+	return true
+}
+
+// end syncs and closes.
+func (r *relaying) end() {
+	for _, k := range r.order {
+		f := r.targets[k]
+		e := iotrace.Event{Op: iotrace.Sync, Rank: k.writer, File: f.file, Peer: iotrace.None, Checkpoint: k.checkpoint, Offset: iotrace.None,
+			Start: f.last, End: f.last}
+		if f.synced {
+			r.out.Events = append(r.out.Events, e)
+		}
+		e.Op = iotrace.Close
+		r.out.Events = append(r.out.Events, e)
+	}
+}

@@ -1,0 +1,58 @@
+package replay
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"unsafe"
+)
+
+const (
+	page = 4096
+	// maxPool bounds the memory of a noise: what is larger is written from it again
+	// and again, in one call. No file system compresses over such a distance.
+	maxPool = 64 << 20
+	minPool = 1 << 20
+)
+
+// A noise is bytes that nothing compresses, at an address that O_DIRECT takes.
+type noise struct{ pool []byte }
+
+// newNoise makes noise for requests of up to so many bytes.
+func newNoise(seed uint64, largest int64) noise {
+	pool := alignedMemory(int(min(max(largest+minPool, minPool), maxPool)))
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], seed)
+	_, _ = rand.NewChaCha8(key).Read(pool) // never fails
+	return noise{pool}
+}
+
+// bytes returns n bytes for one call. Which says where in the noise they begin, at
+// a multiple of a page: other requests get others.
+func (x noise) bytes(n int64, which uint64) [][]byte {
+	which *= 0x9e3779b97f4a7c15 // spreads neighbours (Knuth's multiplicative hash)
+	at := int64(which>>32%uint64(len(x.pool)/page)) * page
+	return around(x.pool, at, n)
+}
+
+// around returns n bytes from at on, beginning anew at the end of the memory.
+func around(memory []byte, at, n int64) [][]byte {
+	if n <= int64(len(memory))-at {
+		return [][]byte{memory[at : at+n]}
+	}
+	var out [][]byte
+	for n > 0 {
+		k := min(n, int64(len(memory))-at)
+		out = append(out, memory[at:at+k])
+		n -= k
+		at = 0
+	}
+	return out
+}
+
+// alignedMemory returns at least n bytes, whole pages, that begin at a page.
+func alignedMemory(n int) []byte {
+	n = (n + page - 1) / page * page
+	b := make([]byte, n+page)
+	skip := -int(uintptr(unsafe.Pointer(&b[0]))) & (page - 1)
+	return b[skip : skip+n : skip+n]
+}

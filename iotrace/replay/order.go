@@ -1,0 +1,82 @@
+package replay
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"ckpt/iotrace"
+)
+
+// A moment is when something ended: an operation, or a part. Index is that of the
+// operation, which tells apart what happened at the same time.
+type moment struct {
+	at    int64
+	index int32
+	what  int32
+}
+
+func sortMoments(m []moment) {
+	slices.SortFunc(m, func(a, b moment) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.index, b.index)) })
+}
+
+// before returns how many of the sorted ends were before a start of the operation
+// with that index.
+func before(ends []moment, start int64, index int32) int32 {
+	return int32(sort.Search(len(ends), func(i int) bool {
+		return ends[i].at > start || ends[i].at == start && ends[i].index >= index
+	}))
+}
+
+// order says what the ranks that use the same file wait for: all for its making, its
+// cutting and its end, and reads, and what cuts or ends it, for all that had ended.
+func (p *plan) order() {
+	uses := make([][]int32, len(p.files))
+	shared := make([]bool, len(p.files))
+	for i := range p.ops {
+		f := p.ops[i].file
+		if f == iotrace.None {
+			continue
+		}
+		if len(uses[f]) > 0 && p.ops[uses[f][0]].Rank != p.ops[i].Rank {
+			shared[f] = true
+		}
+		uses[f] = append(uses[f], int32(i))
+	}
+	for f, ops := range uses {
+		if !shared[f] {
+			continue
+		}
+		p.files[f].gate = newGate(len(ops))
+		ends := make([]moment, len(ops))
+		for k, i := range ops {
+			ends[k] = moment{p.ops[i].End, i, i}
+		}
+		sortMoments(ends)
+		// turn is how many of the first k have to be done before any other: up to
+		// the last that made, cut or ended the file.
+		turn := make([]int32, len(ends)+1)
+		for k, m := range ends {
+			o := &p.ops[m.what]
+			o.place = int32(k)
+			turn[k+1] = turn[k]
+			switch o.Op {
+			case iotrace.Truncate, iotrace.Rename, iotrace.Unlink:
+				turn[k+1] = int32(k + 1)
+			case iotrace.Open:
+				if m.what == ops[0] {
+					turn[k+1] = int32(k + 1)
+				}
+			}
+		}
+		for _, i := range ops {
+			o := &p.ops[i]
+			o.need = before(ends, o.Start, i)
+			switch o.Op {
+			case iotrace.Read, iotrace.Truncate, iotrace.Rename, iotrace.Unlink:
+			default:
+				o.need = turn[o.need]
+			}
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package replay
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// osFS is the file system of the machine.
+type osFS struct{}
+
+var (
+	_ FS        = osFS{}
+	_ directFS  = osFS{}
+	_ forgetter = osFile{}
+)
+
+func openOS(name string, flags int) (File, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC|flags, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return osFile{f, raw.Control}, nil
+}
+
+func (osFS) Create(name string) (File, error) { return openOS(name, os.O_CREATE|os.O_EXCL) }
+func (osFS) Open(name string) (File, error)   { return openOS(name, 0) }
+
+func (osFS) OpenDirect(name string) (File, error) {
+	f, err := openOS(name, unix.O_DIRECT)
+	if errors.Is(err, unix.EINVAL) {
+		err = errDirect
+	}
+	return f, err
+}
+
+func (osFS) Stat(name string) error {
+	_, err := os.Lstat(name)
+	return err
+}
+
+func (osFS) Rename(old, name string) error { return os.Rename(old, name) }
+
+func (osFS) Remove(name string) error {
+	if err := unix.Unlink(name); err != nil {
+		return &os.PathError{Op: "unlink", Path: name, Err: err}
+	}
+	return nil
+}
+
+func (osFS) Mkdir(name string) error     { return os.Mkdir(name, 0o700) }
+func (osFS) RemoveDir(name string) error { return os.Remove(name) }
+
+// osFile makes its calls itself: those of package os split what is larger than a
+// GiB, and move one buffer at a time.
+type osFile struct {
+	f       *os.File
+	control func(func(fd uintptr)) error // keeps the descriptor open meanwhile
+}
+
+func (f osFile) call(op func(fd int) error) error {
+	var err error
+	if cerr := f.control(func(fd uintptr) {
+		for {
+			if err = op(int(fd)); err != unix.EINTR {
+				return
+			}
+		}
+	}); cerr != nil {
+		return cerr
+	}
+	return err
+}
+
+func (f osFile) ReadAt(into [][]byte, off int64) (n int64, err error) {
+	err = f.call(func(fd int) error {
+		k, err := 0, error(nil)
+		if len(into) == 1 {
+			k, err = unix.Pread(fd, into[0], off)
+		} else {
+			k, err = unix.Preadv(fd, into, off)
+		}
+		n = int64(max(k, 0))
+		return err
+	})
+	return n, err
+}
+
+func (f osFile) WriteAt(from [][]byte, off int64) (n int64, err error) {
+	err = f.call(func(fd int) error {
+		k, err := 0, error(nil)
+		if len(from) == 1 {
+			k, err = unix.Pwrite(fd, from[0], off)
+		} else {
+			k, err = unix.Pwritev(fd, from, off)
+		}
+		n = int64(max(k, 0))
+		return err
+	})
+	return n, err
+}
+
+func (f osFile) SeekTo(off int64) error {
+	_, err := f.f.Seek(off, io.SeekStart)
+	return err
+}
+
+func (f osFile) Truncate(size int64) error { return f.f.Truncate(size) }
+func (f osFile) Sync() error               { return f.f.Sync() }
+func (f osFile) Close() error              { return f.f.Close() }
+
+func (f osFile) Forget() error {
+	return f.call(func(fd int) error { return unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) })
+}

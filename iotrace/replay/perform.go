@@ -1,0 +1,265 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"sync"
+	"sync/atomic"
+
+	"ckpt/iotrace"
+)
+
+// A liveFile is a planned file in the directory.
+type liveFile struct {
+	mu            sync.Mutex
+	made          bool // it is there under its name
+	ever, renamed bool // so it was once; it was renamed
+	times         int  // that it was renamed or removed
+}
+
+const renamedSuffix = "~renamed"
+
+// create makes the file, which nobody has made.
+func (f *liveFile) create(r *running, i int32) (File, error) {
+	file, err := r.o.FS.Create(r.path(i))
+	if err != nil {
+		return nil, &Error{Op: "create", Path: r.path(i), Offset: iotrace.None, Rank: iotrace.None, Err: err}
+	}
+	f.made, f.ever = true, true
+	return file, nil
+}
+
+// open opens the file, or makes it if it is not there; created says which.
+func (f *liveFile) open(r *running, i int32) (file File, created bool, err error) {
+	for {
+		f.mu.Lock()
+		if !f.made {
+			defer f.mu.Unlock()
+			file, err = f.create(r, i)
+			return file, true, err
+		}
+		times := f.times
+		f.mu.Unlock()
+		// Not under the lock: ranks open a file at the same time.
+		file, err = r.o.FS.Open(r.path(i))
+		if !errors.Is(err, fs.ErrNotExist) || !f.gone(times) {
+			return file, false, err
+		}
+	}
+}
+
+// gone reports whether the file has been renamed or removed more than so many times.
+func (f *liveFile) gone(times int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.times > times
+}
+
+// away renames or removes the file. One that is not there any more, because another
+// rank was faster, is made for it.
+func (f *liveFile) away(r *running, i int32, how iotrace.Op) (begin, end int64, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.made {
+		file, err := f.create(r, i)
+		if err == nil {
+			err = file.Close()
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+	}
+	begin = r.since()
+	if how == iotrace.Rename {
+		err = r.o.FS.Rename(r.path(i), r.path(i)+renamedSuffix)
+		f.renamed = f.renamed || err == nil
+	} else {
+		err = r.o.FS.Remove(r.path(i))
+	}
+	end = r.since()
+	if err == nil {
+		f.made = false
+		f.times++
+	}
+	return begin, end, err
+}
+
+// A handle is an open file. It is closed when those that use it have done so.
+type handle struct {
+	ready chan struct{} // closed when it is open
+	users atomic.Int32
+	idle  chan struct{} // closed when users is 0
+	File
+	direct File // around the page cache, or nil
+}
+
+func (h *handle) done() {
+	if h.users.Add(-1) == 0 {
+		close(h.idle)
+	}
+}
+
+// close closes the handle, once.
+func (h *handle) close() error {
+	var err error
+	if h.direct != nil {
+		err = h.direct.Close()
+	}
+	if h.File != nil {
+		err = errors.Join(err, h.File.Close())
+	}
+	h.File, h.direct = nil, nil
+	return err
+}
+
+// perform does one operation, takes its time and records it.
+func (r *running) perform(ctx context.Context, i int32) (err error) {
+	o := &r.p.ops[i]
+	if o.opens {
+		if _, err := r.openHandle(o); err != nil {
+			return r.failed(o, "open", err)
+		}
+		r.opens.Add(1)
+	}
+	created := false
+	switch o.Op {
+	case iotrace.Barrier:
+		o.begin = r.since()
+		if o.meeting != iotrace.None {
+			if err := r.meeting[o.meeting].join(ctx); err != nil {
+				return err
+			}
+		}
+		o.end = r.since()
+	case iotrace.Open:
+		created, err = r.openHandle(o)
+	case iotrace.Stat:
+		err = r.stat(o)
+	case iotrace.Rename, iotrace.Unlink:
+		o.begin, o.end, err = r.files[o.file].away(r, o.file, o.Op)
+	default:
+		h := &r.handles[o.handle]
+		if err := await(ctx, h.ready); err != nil {
+			return err
+		}
+		if o.Op == iotrace.Close {
+			if h.users.Load() > 0 {
+				if err := await(ctx, h.idle); err != nil {
+					return err
+				}
+			}
+			o.begin = r.since()
+			err = h.close()
+			o.end = r.since()
+			break
+		}
+		err = r.use(h, o)
+		h.done()
+	}
+	if err != nil {
+		return r.failed(o, o.Op.String(), err)
+	}
+	r.record(o, created)
+	return nil
+}
+
+// openHandle opens the file of an operation, and takes the time of it.
+func (r *running) openHandle(o *op) (created bool, err error) {
+	h := &r.handles[o.handle]
+	o.begin = r.since()
+	h.File, created, err = r.files[o.file].open(r, o.file)
+	o.end = r.since()
+	if err == nil && r.o.Direct {
+		h.direct, err = r.o.FS.(directFS).OpenDirect(r.path(o.file))
+	}
+	if err == nil {
+		close(h.ready)
+	}
+	return created, err
+}
+
+func (r *running) stat(o *op) error {
+	f := &r.files[o.file]
+	f.mu.Lock()
+	var err error
+	if !f.made {
+		var file File
+		if file, err = f.create(r, o.file); err == nil {
+			err = file.Close()
+		}
+	}
+	f.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	o.begin = r.since()
+	err = r.o.FS.Stat(r.path(o.file))
+	o.end = r.since()
+	return err
+}
+
+// use does what needs an open file.
+func (r *running) use(h *handle, o *op) error {
+	f := h.File
+	if h.direct != nil && o.Op.Data() && o.Offset%page == 0 && o.Bytes%page == 0 && o.Bytes > 0 {
+		f = h.direct
+		r.direct.Add(1)
+	}
+	var err error
+	switch o.Op {
+	case iotrace.Write:
+		o.begin = r.since()
+		err = r.write(f, o.Bytes, o.Offset, o.Rank)
+		o.end = r.since()
+		r.progress.add(o.Bytes)
+	case iotrace.Read:
+		var n int64
+		o.begin = r.since()
+		n, err = r.read(f, o.Bytes, o.Offset)
+		o.end = r.since()
+		r.missed.Add(o.Bytes - n)
+		r.progress.add(o.Bytes)
+	case iotrace.Sync:
+		o.begin = r.since()
+		err = f.Sync()
+		o.end = r.since()
+	case iotrace.Seek:
+		o.begin = r.since()
+		err = f.SeekTo(o.Offset)
+		o.end = r.since()
+	case iotrace.Truncate:
+		o.begin = r.since()
+		err = f.Truncate(o.Bytes)
+		o.end = r.since()
+	}
+	return err
+}
+
+// failed names what failed.
+func (r *running) failed(o *op, what string, err error) error {
+	e := new(Error)
+	if !errors.As(err, &e) {
+		e = &Error{Op: what, Path: r.path(o.file), Offset: iotrace.None, Bytes: o.Bytes, Err: err}
+		if o.Op.Data() && what == o.Op.String() {
+			e.Offset = o.Offset
+		}
+	}
+	e.Rank = r.p.ranks[o.Rank].Rank
+	return e
+}
+
+func (r *running) record(o *op, created bool) {
+	rec := r.o.Recorder
+	if rec == nil {
+		return
+	}
+	e := o.Event
+	e.Rank, e.Create = r.recorded.ranks[o.Rank], created
+	if o.file != iotrace.None {
+		e.File = r.recorded.files[o.file]
+	}
+	base := rec.Since(r.start)
+	e.Start, e.End = base+o.begin, base+o.end
+	rec.Record(e)
+}

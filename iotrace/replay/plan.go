@@ -1,0 +1,201 @@
+package replay
+
+import (
+	"math"
+
+	"ckpt/iotrace"
+)
+
+// A plan is what a replay does, worked out before it begins.
+//
+// Everything waits only for what has a smaller index in ops: done in their order,
+// nothing would ever wait. So there is no deadlock.
+type plan struct {
+	ranks   []iotrace.Rank
+	files   []plannedFile
+	ops     []op
+	byRank  [][]int32 // indices into ops
+	handles []int32   // files that they are of
+	first   int64     // when the trace begins
+
+	meetings []meetingPlan
+	refused  int64 // barriers that contradict the times
+
+	parts         []part // of each checkpoint, of each rank
+	largest, most int64  // request, and operations at a time
+}
+
+// An op is one operation, and when it was done.
+type op struct {
+	iotrace.Event
+	file   int32 // in plan.files; iotrace.None of a barrier
+	handle int32 // in plan.handles; iotrace.None of what needs none
+	opens  bool  // nobody did in the trace: the handle is opened before
+	place  int32 // in the gate of the file
+	need   int32 // so many in that gate have to be done before
+	part   int32
+	// meeting of a barrier; iotrace.None of one that is not kept
+	meeting    int32
+	begin, end int64 // ns since the replay began
+}
+
+// A plannedFile is a file of the trace, or what is under its name after it was
+// renamed or removed.
+type plannedFile struct {
+	name string
+	// prepared files are there before the replay, with noise in fill.
+	prepared bool
+	fill     []extent
+	gate     *gate // nil if but one rank uses it
+}
+
+// A part is what a rank does for one checkpoint.
+type part struct {
+	first int32 // op
+	last  int32 // op without which it cannot end
+	end   int64
+	ops   int32 // how many
+	place int32 // in the order of the ends
+	need  int32 // so many in that order have to be done before
+}
+
+// newPlan plans what a trace says that choose, scale and relayout have made.
+func newPlan(t *iotrace.Trace) (*plan, error) {
+	if len(t.Events) > maxEvents {
+		return nil, optionError("the trace has %d operations; more than %d are not replayed", len(t.Events), maxEvents)
+	}
+	p := &plan{ranks: t.Ranks, ops: make([]op, len(t.Events)), byRank: make([][]int32, len(t.Ranks))}
+	for i := range t.Events {
+		e := t.Events[i]
+		if i == 0 {
+			p.first = e.Start
+		}
+		p.ops[i] = op{Event: e, file: iotrace.None, handle: iotrace.None, part: iotrace.None, meeting: iotrace.None}
+		p.byRank[e.Rank] = append(p.byRank[e.Rank], int32(i))
+		if e.Op.Data() {
+			p.largest = max(p.largest, e.Bytes)
+		}
+	}
+	if err := p.name(t); err != nil {
+		return nil, err
+	}
+	p.order()
+	p.meet()
+	p.divide()
+	p.fill()
+	return p, p.limit()
+}
+
+// maxAtOnce bounds the operations at a time: each is a thread, of which the runtime
+// of Go has at most 10000.
+const maxAtOnce = 8192
+
+// limit finds how many operations of all ranks may be under way at a time.
+func (p *plan) limit() error {
+	var sum int64
+	for _, ops := range p.byRank {
+		var most int64
+		var ends []int64 // of those under way
+		for _, i := range ops {
+			o := &p.ops[i]
+			keep := ends[:0]
+			for _, end := range ends {
+				if end > o.Start {
+					keep = append(keep, end)
+				}
+			}
+			ends = append(keep, o.End)
+			most = max(most, int64(len(ends)))
+			if most > maxAtOnce {
+				break
+			}
+		}
+		sum += most
+	}
+	p.most = sum
+	if sum > maxAtOnce {
+		return optionError("%d ranks with %d operations at a time: more than %d are not replayed", len(p.ranks), sum, maxAtOnce)
+	}
+	return nil
+}
+
+// meet finds the barriers.
+func (p *plan) meet() {
+	type barrier struct {
+		parties []int32 // ops
+		last    int32   // of them
+		end     int64   // the first that left
+		after   int32   // first op of a party that waits for its end
+	}
+	var barriers []barrier
+	for _, ops := range p.byRank {
+		n := 0
+		for k, i := range ops {
+			if p.ops[i].Op != iotrace.Barrier {
+				continue
+			}
+			if n == len(barriers) {
+				barriers = append(barriers, barrier{end: math.MaxInt64, after: math.MaxInt32})
+			}
+			b := &barriers[n]
+			n++
+			b.parties = append(b.parties, i)
+			b.last = max(b.last, i)
+			b.end = min(b.end, p.ops[i].End)
+			for _, next := range ops[k+1:] {
+				if p.ops[next].Start >= p.ops[i].End {
+					b.after = min(b.after, next)
+					break
+				}
+			}
+		}
+	}
+	for _, b := range barriers {
+		if b.end < p.ops[b.last].Start || b.after < b.last {
+			p.refused++ // somebody went on before all had come
+			continue
+		}
+		for _, i := range b.parties {
+			p.ops[i].meeting = int32(len(p.meetings))
+		}
+		p.meetings = append(p.meetings, meetingPlan{len(b.parties), b.last})
+	}
+}
+
+// A meetingPlan is a barrier that is kept: how many come, and the last of them.
+type meetingPlan struct {
+	parties int
+	last    int32
+}
+
+// divide finds the parts of the ranks, and which of them ended before others began.
+func (p *plan) divide() {
+	for _, ops := range p.byRank {
+		for k, i := range ops {
+			o := &p.ops[i]
+			if k == 0 || o.Checkpoint != p.ops[ops[k-1]].Checkpoint {
+				p.parts = append(p.parts, part{first: i, end: math.MinInt64})
+			}
+			o.part = int32(len(p.parts) - 1)
+			x := &p.parts[o.part]
+			x.last = max(x.last, i)
+			if o.meeting != iotrace.None {
+				x.last = max(x.last, p.meetings[o.meeting].last) // it ends no earlier
+			}
+			x.end = max(x.end, o.End)
+			x.ops++
+		}
+	}
+	ends := make([]moment, len(p.parts))
+	for i, x := range p.parts {
+		ends[i] = moment{x.end, x.last, int32(i)}
+	}
+	sortMoments(ends)
+	for place, m := range ends {
+		p.parts[m.what].place = int32(place)
+	}
+	for i := range p.parts {
+		x := &p.parts[i]
+		x.need = before(ends, p.ops[x.first].Start, x.first)
+	}
+}

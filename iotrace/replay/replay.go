@@ -1,0 +1,283 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	"ckpt/iotrace"
+)
+
+// Options say how to replay. Dir has to be given.
+type Options struct {
+	// Dir is where the files go. It is made if it is not there; its parent has to be.
+	Dir string
+	// Ranks is how many ranks there are to be; 0 as many as were traced.
+	Ranks int
+	// Layout says which files the writes go to; by default those of the trace.
+	Layout Layout
+	// Aggregators is how many ranks write under Aggregated; 0 one for each node.
+	Aggregators int
+	// KeepGaps keeps the time between the operations of a rank. Else each follows
+	// the one before at once.
+	KeepGaps bool
+	// Direct moves what is aligned to pages around the page cache.
+	Direct bool
+	// Overwrite replaces files that are there. They are removed at the end as others.
+	Overwrite bool
+	// Keep leaves the files.
+	Keep bool
+	// Seed of the bytes that are written.
+	Seed uint64
+
+	FS    FS    // by default that of the machine
+	Clock Clock // by default that of the machine
+	// Recorder, if there is one, records the replay: as the trace, under the names
+	// that the files have in Dir. Files that are made before it, and opened or
+	// removed beyond the trace, are not in it.
+	Recorder *iotrace.Recorder
+	// Progress, if there is one, is told of bytes that were moved, from one goroutine
+	// at a time.
+	Progress func(n int64)
+}
+
+// Run replays a trace, which has to be valid. The result is whole only without an
+// error. What was made is removed in either case.
+func Run(ctx context.Context, t *iotrace.Trace, o Options) (*Result, error) {
+	p, res, err := prepared(t, &o)
+	if err != nil {
+		return nil, err
+	}
+	r := newRunning(p, &o)
+	madeDir, err := r.directory()
+	if err == nil {
+		err = r.prepare(ctx)
+	}
+	if err == nil {
+		err = r.run(ctx)
+	}
+	err = errors.Join(err, r.close())
+	if !o.Keep {
+		err = errors.Join(err, r.remove(madeDir))
+	}
+	if err != nil {
+		return nil, err
+	}
+	res.measured(r)
+	return res, nil
+}
+
+// Volume returns how many bytes a replay moves, which Progress will have been told
+// at the end: of preparing, of writing and of reading.
+func Volume(t *iotrace.Trace, o Options) (int64, error) {
+	p, _, err := prepared(t, &o)
+	if err != nil {
+		return 0, err
+	}
+	var sum int64
+	for i := range p.ops {
+		if p.ops[i].Op.Data() {
+			sum += p.ops[i].Bytes
+		}
+	}
+	for _, f := range p.files {
+		for _, x := range f.fill {
+			sum += x.end - x.off
+		}
+	}
+	return sum, nil
+}
+
+// prepared checks the options and plans.
+func prepared(t *iotrace.Trace, o *Options) (*plan, *Result, error) {
+	switch {
+	case o.Dir == "":
+		return nil, nil, optionError("the directory of the replay has no name")
+	case o.Ranks < 0:
+		return nil, nil, optionError("%d ranks: at least one is needed", o.Ranks)
+	}
+	if o.Layout == "" {
+		o.Layout = Traced
+	}
+	if o.FS == nil {
+		o.FS = osFS{}
+	}
+	if o.Clock == nil {
+		o.Clock = systemClock{}
+	}
+	if _, ok := o.FS.(directFS); o.Direct && !ok {
+		return nil, nil, errDirect
+	}
+	chosen, left := choose(t)
+	if len(chosen.Events) == 0 {
+		return nil, nil, optionError("the trace has no operations on files")
+	}
+	scaled, err := scale(chosen, o.Ranks)
+	if err != nil {
+		return nil, nil, err
+	}
+	laid, err := relayout(scaled, o.Layout, o.Aggregators, left)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(laid.Events) == 0 {
+		return nil, nil, optionError("nothing of the trace is left for %d ranks", o.Ranks)
+	}
+	p, err := newPlan(laid)
+	if err != nil {
+		return nil, nil, err
+	}
+	res := &Result{Dir: o.Dir, Layout: o.Layout, Direct: o.Direct, Gaps: o.KeepGaps, LeftOut: left.list(), RefusedBarriers: p.refused}
+	res.traced(chosen)
+	return p, res, nil
+}
+
+// directory makes the directory if need be, and reports whether it did.
+func (r *running) directory() (bool, error) {
+	err := r.o.FS.Stat(r.o.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = r.o.FS.Mkdir(r.o.Dir); err == nil {
+			return true, nil
+		}
+	}
+	if err != nil {
+		return false, &Error{Op: "make", Path: r.o.Dir, Offset: iotrace.None, Rank: iotrace.None, Err: err}
+	}
+	return false, nil
+}
+
+// prepare checks that no file is in the way, and makes those that have to be there.
+func (r *running) prepare(ctx context.Context) error {
+	for i := range r.p.files {
+		name := r.path(int32(i))
+		for _, name := range []string{name, name + renamedSuffix} {
+			err := r.o.FS.Stat(name)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				continue
+			case err == nil && !r.o.Overwrite:
+				err = fs.ErrExist
+			case err == nil:
+				err = r.o.FS.Remove(name)
+			}
+			if err != nil {
+				return &Error{Op: "make", Path: name, Offset: iotrace.None, Rank: iotrace.None, Err: err}
+			}
+		}
+	}
+	for i := range r.p.files {
+		if !r.p.files[i].prepared {
+			continue
+		}
+		if err := r.prepareFile(ctx, int32(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fillChunk is what is written at a time to prepare a file.
+const fillChunk = 4 << 20
+
+// prepareFile makes a file with what is read of it.
+func (r *running) prepareFile(ctx context.Context, i int32) (err error) {
+	x := &r.p.files[i]
+	f, err := r.files[i].create(r, i)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	for _, e := range x.fill {
+		for off := e.off; off < e.end; off += fillChunk {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			n := min(fillChunk, e.end-off)
+			if err := r.write(f, n, off, 0); err != nil {
+				return &Error{Op: "prepare", Path: r.path(i), Offset: off, Bytes: n, Rank: iotrace.None, Err: err}
+			}
+			r.progress.add(n)
+		}
+		r.preparedBytes += e.end - e.off
+	}
+	if len(x.fill) == 0 {
+		return nil
+	}
+	// So that what is read comes from the disk, as far as the system does us the favour.
+	if err := f.Sync(); err != nil {
+		return &Error{Op: "prepare", Path: r.path(i), Offset: iotrace.None, Rank: iotrace.None, Err: err}
+	}
+	if f, ok := f.(forgetter); ok {
+		_ = f.Forget()
+	}
+	return nil
+}
+
+// path returns where a planned file is.
+func (r *running) path(i int32) string { return filepath.Join(r.o.Dir, r.p.files[i].name) }
+
+// remove takes away what the replay has made.
+func (r *running) remove(dir bool) error {
+	var failed error
+	for i := range r.files {
+		name := r.path(int32(i))
+		if r.files[i].ever {
+			failed = errors.Join(failed, notThere(r.o.FS.Remove(name)))
+		}
+		if r.files[i].renamed {
+			failed = errors.Join(failed, notThere(r.o.FS.Remove(name+renamedSuffix)))
+		}
+	}
+	if dir {
+		failed = errors.Join(failed, r.o.FS.RemoveDir(r.o.Dir))
+	}
+	if failed != nil {
+		return fmt.Errorf("what the replay made is not all removed: %w", failed)
+	}
+	return nil
+}
+
+// notThere is the error of a removal, if it is one.
+func notThere(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// write writes noise, which differs from rank to rank.
+func (r *running) write(f File, n, off int64, rank int32) error {
+	done, err := whole(n, off, func(done, k int64) [][]byte { return r.noise.bytes(k, uint64(rank)<<40^uint64(off+done)) }, f.WriteAt)
+	if err == nil && done < n {
+		err = io.ErrShortWrite
+	}
+	return err
+}
+
+// read reads into memory that nobody looks at, and returns how much there was.
+func (r *running) read(f File, n, off int64) (int64, error) {
+	b := r.scratch.Get().(*[]byte)
+	defer r.scratch.Put(b)
+	return whole(n, off, func(_, k int64) [][]byte { return around(*b, 0, k) }, f.ReadAt)
+}
+
+// maxCall is what a call moves at most (Linux: MAX_RW_COUNT).
+const maxCall = 1<<31 - page
+
+// whole moves n bytes in as many calls as it takes: one, unless the system moves less.
+// Buffers returns k bytes for those from done on. At the end of a file whole moves less.
+func whole(n, off int64, buffers func(done, k int64) [][]byte, call func([][]byte, int64) (int64, error)) (done int64, err error) {
+	for {
+		moved, err := call(buffers(done, min(n-done, maxCall)), off+done)
+		done += moved
+		if err != nil || moved == 0 || done >= n {
+			return done, err
+		}
+	}
+}
+
+// since returns the time since the replay began.
+func (r *running) since() int64 { return int64(r.o.Clock.Now().Sub(r.start)) }

@@ -1,0 +1,192 @@
+package replay
+
+import (
+	"cmp"
+	"slices"
+
+	"ckpt/iotrace"
+)
+
+// A Result says what a replay did, next to what the trace says of the original.
+// Times are in seconds, sizes in bytes.
+type Result struct {
+	Dir    string `json:"dir"`
+	Layout Layout `json:"layout"`
+	Direct bool   `json:"direct"`
+	Gaps   bool   `json:"keep_gaps"`
+
+	Traced     Side        `json:"traced"`
+	Replayed   Side        `json:"replayed"`
+	Operations []Operation `json:"operations"` // by kind, those that either has
+
+	LeftOut []LeftOut `json:"left_out"` // of the trace
+	// PreparedFiles and PreparedBytes were there before the clock started.
+	PreparedFiles int64 `json:"prepared_files"`
+	PreparedBytes int64 `json:"prepared_bytes"`
+	// Opens are files opened beyond the trace, because somebody used them who had
+	// not opened them there.
+	Opens int64 `json:"more_opens"`
+	// DirectRequests went around the page cache; the others were not aligned.
+	DirectRequests int64 `json:"direct_requests"`
+	// MissingBytes were to be read where the file had ended.
+	MissingBytes    int64 `json:"missing_bytes"`
+	RefusedBarriers int64 `json:"refused_barriers"` // contradict the times, and were not kept
+}
+
+// A Side is what there is to say of the trace, as far as it was replayed, and of the
+// replay.
+type Side struct {
+	Ranks        int   `json:"ranks"`
+	Files        int   `json:"files"`
+	Operations   int64 `json:"operations"`
+	BytesWritten int64 `json:"bytes_written"`
+	BytesRead    int64 `json:"bytes_read"`
+	// Wall is from the beginning of the first operation to the end of the last; Busy
+	// how much of that at least one was under way, barriers not counted.
+	Wall float64 `json:"wall_s"`
+	Busy float64 `json:"busy_s"`
+	// AtOnce is how many operations were under way at a time at most.
+	AtOnce int64 `json:"at_once"`
+}
+
+// An Operation compares those of one kind.
+type Operation struct {
+	Op       string `json:"op"`
+	Traced   Sum    `json:"traced"`
+	Replayed Sum    `json:"replayed"`
+}
+
+// A Sum is over the operations of all ranks.
+type Sum struct {
+	Count int64   `json:"count"`
+	Bytes int64   `json:"bytes"` // read or written
+	Time  float64 `json:"time_s"`
+}
+
+// Rate is bytes per second of one rank: 0 if that is not defined.
+func (s Sum) Rate() float64 {
+	if s.Time <= 0 {
+		return 0
+	}
+	return float64(s.Bytes) / s.Time
+}
+
+// Rate is bytes per second of all, while any did anything: 0 if not defined.
+func (s Side) Rate() float64 {
+	if s.Busy <= 0 {
+		return 0
+	}
+	return float64(s.BytesWritten+s.BytesRead) / s.Busy
+}
+
+// An interval is when an operation was under way.
+type interval struct {
+	op         iotrace.Op
+	rank, file int32
+	bytes      int64
+	begin, end int64
+}
+
+// traced adds what the trace says.
+func (res *Result) traced(t *iotrace.Trace) {
+	list := make([]interval, len(t.Events))
+	for i := range t.Events {
+		e := &t.Events[i]
+		list[i] = interval{e.Op, e.Rank, e.File, e.Bytes, e.Start, e.End}
+	}
+	sums := res.Traced.sum(list)
+	for op := iotrace.Open; op.Valid(); op++ {
+		if sums[op].Count > 0 {
+			res.Operations = append(res.Operations, Operation{Op: op.String(), Traced: sums[op]})
+		}
+	}
+}
+
+// measured adds what the replay took.
+func (res *Result) measured(r *running) {
+	list := make([]interval, len(r.p.ops))
+	for i := range r.p.ops {
+		o := &r.p.ops[i]
+		list[i] = interval{o.Op, o.Rank, o.file, o.Bytes, o.begin, o.end}
+	}
+	sums := res.Replayed.sum(list)
+	var out []Operation
+	for op := iotrace.Open; op.Valid(); op++ {
+		x := Operation{Op: op.String(), Replayed: sums[op]}
+		if i := slices.IndexFunc(res.Operations, func(o Operation) bool { return o.Op == x.Op }); i >= 0 {
+			x.Traced = res.Operations[i].Traced
+		}
+		if x.Traced.Count+x.Replayed.Count > 0 {
+			out = append(out, x)
+		}
+	}
+	res.Operations = out
+	for i := range r.p.files {
+		if r.p.files[i].prepared {
+			res.PreparedFiles++
+		}
+	}
+	res.PreparedBytes, res.Opens = r.preparedBytes, r.opens.Load()
+	res.DirectRequests, res.MissingBytes = r.direct.Load(), r.missed.Load()
+}
+
+// sum adds up one side.
+func (s *Side) sum(list []interval) (sums [iotrace.Barrier + 1]Sum) {
+	slices.SortFunc(list, func(a, b interval) int { return cmp.Compare(a.begin, b.begin) })
+	ranks, files := make(map[int32]bool), make(map[int32]bool)
+	var first, last, busyUntil, busy int64
+	for i, x := range list {
+		ranks[x.rank] = true
+		if x.file != iotrace.None {
+			files[x.file] = true
+		}
+		c := &sums[x.op]
+		c.Count++
+		c.Time += float64(x.end-x.begin) / 1e9
+		switch x.op {
+		case iotrace.Read:
+			s.BytesRead += x.bytes
+			c.Bytes += x.bytes
+		case iotrace.Write:
+			s.BytesWritten += x.bytes
+			c.Bytes += x.bytes
+		}
+		if i == 0 {
+			first, last, busyUntil = x.begin, x.end, x.begin
+		}
+		last = max(last, x.end)
+		if x.op != iotrace.Barrier && x.end > busyUntil {
+			busy += x.end - max(x.begin, busyUntil)
+			busyUntil = x.end
+		}
+	}
+	s.Ranks, s.Files, s.Operations = len(ranks), len(files), int64(len(list))
+	s.Wall, s.Busy = float64(last-first)/1e9, float64(busy)/1e9
+	s.AtOnce = atOnce(list)
+	return sums
+}
+
+// atOnce returns how many of the intervals, sorted by begin, overlap at most.
+func atOnce(list []interval) int64 {
+	ends := make([]int64, 0, len(list))
+	for _, x := range list {
+		if x.op != iotrace.Barrier {
+			ends = append(ends, x.end)
+		}
+	}
+	slices.Sort(ends)
+	var most, now int64
+	k := 0
+	for _, x := range list {
+		if x.op == iotrace.Barrier {
+			continue
+		}
+		for k < len(ends) && ends[k] <= x.begin {
+			k++
+			now--
+		}
+		now++
+		most = max(most, now)
+	}
+	return most
+}

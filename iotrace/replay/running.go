@@ -1,0 +1,251 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ckpt/iotrace"
+)
+
+// A running is a replay under way.
+type running struct {
+	p       *plan
+	o       *Options
+	files   []liveFile
+	handles []handle
+	parts   *gate
+	left    []atomic.Int32 // ops of the parts that are not done
+	meeting []*meeting
+	noise   noise
+	scratch sync.Pool // of what is read, *[]byte
+	start   time.Time
+
+	recorded struct{ ranks, files []int32 } // as the recorder numbers them
+	progress progress
+
+	preparedBytes  int64
+	opens          atomic.Int64 // beyond the trace
+	direct, missed atomic.Int64 // requests around the page cache; bytes not there to read
+}
+
+func newRunning(p *plan, o *Options) *running {
+	r := &running{p: p, o: o, files: make([]liveFile, len(p.files)), handles: make([]handle, len(p.handles)), parts: newGate(len(p.parts)),
+		left: make([]atomic.Int32, len(p.parts)), noise: newNoise(o.Seed, max(p.largest, fillChunk)), progress: progress{report: o.Progress}}
+	for i, x := range p.parts {
+		r.left[i].Store(x.ops)
+	}
+	for _, m := range p.meetings {
+		r.meeting = append(r.meeting, newMeeting(m.parties))
+	}
+	for i := range r.handles {
+		r.handles[i] = handle{ready: make(chan struct{}), idle: make(chan struct{})}
+	}
+	for i := range p.ops {
+		if x := &p.ops[i]; x.handle != iotrace.None && x.Op != iotrace.Open && x.Op != iotrace.Close {
+			r.handles[x.handle].users.Add(1)
+		}
+	}
+	scratch := min(max(p.largest, page), fillChunk)
+	r.scratch.New = func() any { b := alignedMemory(int(scratch)); return &b }
+	for _, k := range p.ranks {
+		r.recorded.ranks = append(r.recorded.ranks, o.Recorder.Rank(k))
+	}
+	for _, f := range p.files {
+		r.recorded.files = append(r.recorded.files, o.Recorder.File(f.name))
+	}
+	return r
+}
+
+// run lets all ranks go and waits for them. The first error stops all.
+func (r *running) run(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	r.start = r.o.Clock.Now()
+	var all sync.WaitGroup
+	for _, ops := range r.p.byRank {
+		if len(ops) == 0 {
+			continue
+		}
+		all.Go(func() {
+			if err := r.rank(ctx, ops); err != nil {
+				stop(err)
+			}
+		})
+	}
+	all.Wait()
+	r.progress.end()
+	return context.Cause(ctx)
+}
+
+// A flight is an operation that others of its rank do not wait for.
+type flight struct {
+	op    int32
+	ended chan struct{}
+}
+
+// A rankRun is a rank under way.
+type rankRun struct {
+	*running
+	flights []flight
+	all     sync.WaitGroup
+	failed  chan error // the first error of a flight
+	// The latest moment of the rank before the next operation, in the trace and
+	// in the replay: from there the time between them counts.
+	traced, real int64
+}
+
+// rank does the operations of one rank.
+func (r *running) rank(ctx context.Context, ops []int32) error {
+	x := &rankRun{running: r, failed: make(chan error, 1), traced: r.p.first}
+	defer x.all.Wait()
+	for k, i := range ops {
+		o := &r.p.ops[i]
+		if err := x.turn(ctx, i); err != nil {
+			return err
+		}
+		if k+1 == len(ops) || r.p.ops[ops[k+1]].Start >= o.End {
+			if err := r.do(ctx, i); err != nil {
+				return err
+			}
+			x.moment(o.End, o.end)
+			continue
+		}
+		f := flight{i, make(chan struct{})}
+		x.flights = append(x.flights, f)
+		x.moment(o.Start, r.since())
+		x.all.Go(func() {
+			defer close(f.ended)
+			if err := r.do(ctx, i); err != nil {
+				select {
+				case x.failed <- err:
+				default:
+				}
+			}
+		})
+	}
+	x.all.Wait()
+	select {
+	case err := <-x.failed:
+		return err
+	default:
+		return nil
+	}
+}
+
+func (x *rankRun) moment(traced, real int64) {
+	if traced >= x.traced {
+		x.traced, x.real = traced, real
+	}
+}
+
+// turn waits until operation i may begin.
+func (x *rankRun) turn(ctx context.Context, i int32) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	o := &x.p.ops[i]
+	if err := x.landed(ctx, o.Start); err != nil {
+		return err
+	}
+	if p := &x.p.parts[o.part]; p.first == i {
+		if err := x.parts.wait(ctx, p.need); err != nil {
+			return err
+		}
+	}
+	if o.file != iotrace.None {
+		if g := x.p.files[o.file].gate; g != nil {
+			if err := g.wait(ctx, o.need); err != nil {
+				return err
+			}
+		}
+	}
+	if x.o.KeepGaps {
+		if gap := x.real + o.Start - x.traced - x.since(); gap > 0 {
+			return x.o.Clock.Sleep(ctx, time.Duration(gap))
+		}
+	}
+	return nil
+}
+
+// landed waits for the flights that had ended by then in the trace.
+func (x *rankRun) landed(ctx context.Context, by int64) error {
+	keep := x.flights[:0]
+	for _, f := range x.flights {
+		o := &x.p.ops[f.op]
+		if o.End > by {
+			keep = append(keep, f)
+			continue
+		}
+		if err := await(ctx, f.ended); err != nil {
+			return err
+		}
+		select {
+		case err := <-x.failed:
+			return err
+		default:
+		}
+		x.moment(o.End, o.end)
+	}
+	x.flights = keep
+	return nil
+}
+
+// do does operation i and says that it is done.
+func (r *running) do(ctx context.Context, i int32) error {
+	o := &r.p.ops[i]
+	if err := r.perform(ctx, i); err != nil {
+		return err
+	}
+	if o.file != iotrace.None {
+		if g := r.p.files[o.file].gate; g != nil {
+			g.finish(o.place)
+		}
+	}
+	if r.left[o.part].Add(-1) == 0 {
+		r.parts.finish(r.p.parts[o.part].place)
+	}
+	return nil
+}
+
+// close closes what is still open.
+func (r *running) close() error {
+	var failed error
+	for i := range r.handles {
+		failed = errors.Join(failed, r.handles[i].close())
+	}
+	return failed
+}
+
+// progress collects what was moved, for whoever wants to know.
+type progress struct {
+	report func(int64)
+	done   atomic.Int64
+	mu     sync.Mutex // of who reports
+	told   int64
+}
+
+// add reports what is new, unless somebody else is at it.
+func (p *progress) add(n int64) {
+	p.done.Add(n)
+	if p.report != nil && p.mu.TryLock() {
+		p.tell()
+	}
+}
+
+// end reports what has not been reported.
+func (p *progress) end() {
+	if p.report != nil {
+		p.mu.Lock()
+		p.tell()
+	}
+}
+
+func (p *progress) tell() {
+	defer p.mu.Unlock()
+	done := p.done.Load()
+	p.report(done - p.told)
+	p.told = done
+}

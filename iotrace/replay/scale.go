@@ -1,0 +1,194 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"ckpt/iotrace"
+)
+
+// maxEvents bounds the operations of a replay: each takes about 100 bytes.
+const maxEvents = 1 << 26
+
+// scale returns the trace that n ranks would leave that do the same.
+//
+// Rank r of the new ones does what rank r mod k did, k being the ranks of the
+// trace in the order of their numbers; those without a number, as the coordinator,
+// stay as they are. A copy of a rank is on a copy of its node: what happens on one
+// node with so many processes happens on many (León, Table 5.16).
+//
+// A file that one rank uses alone is there for each copy anew, under the number of
+// the new rank (rename). In a file that several use, spread says where a copy goes.
+func scale(t *iotrace.Trace, n int) (*iotrace.Trace, error) {
+	workers := workersOf(t)
+	k := len(workers)
+	switch {
+	case n == 0 || n == k:
+		return t, nil
+	case k == 0:
+		return nil, optionError("%d ranks: the trace has none with a number", n)
+	}
+	if copies := (n + k - 1) / k; copies > maxEvents/max(1, len(t.Events)) {
+		return nil, optionError("%d ranks: about %d operations are more than %d", n, int64(copies)*int64(len(t.Events)), maxEvents)
+	}
+	if last := t.Ranks[workers[k-1]].Rank; last > math.MaxInt32 {
+		return nil, optionError("%d ranks: the trace has a rank of number %d", n, last)
+	}
+	s := &scaling{in: t, n: n, workers: workers, position: make([]int, len(t.Ranks)), names: make(map[string]int32),
+		out: &iotrace.Trace{Job: t.Job, Source: t.Source, Origin: t.Origin}}
+	s.ranks()
+	own := s.owners()
+	s.copyNames = renamings(t, own, func(rank int32) (int, bool) { return t.Ranks[rank].Rank, s.position[rank] >= 0 })
+	places, err := spread(t, own, s.position, workers, n)
+	if err != nil {
+		return nil, err
+	}
+	for i := range t.Events {
+		e := &t.Events[i]
+		p := s.position[e.Rank]
+		if p < 0 {
+			c := *e
+			c.Rank = s.others[e.Rank]
+			c.File = s.file(e.File, own, e.Rank, c.Rank)
+			s.out.Events = append(s.out.Events, c)
+			continue
+		}
+		for q := p; q < n; q += k {
+			c := *e
+			c.Rank = int32(q)
+			c.File = s.file(e.File, own, e.Rank, c.Rank)
+			if c.Offset, err = places.offset(i, q); err != nil {
+				return nil, err
+			}
+			if c.Op == iotrace.Truncate {
+				c.Bytes = places.size(e)
+			}
+			s.out.Events = append(s.out.Events, c)
+		}
+	}
+	return s.out, nil
+}
+
+// workersOf returns the ranks that have a number, in its order.
+func workersOf(t *iotrace.Trace) []int32 {
+	var out []int32
+	for i, r := range t.Ranks {
+		if r.Rank >= 0 {
+			out = append(out, int32(i))
+		}
+	}
+	slices.SortStableFunc(out, func(a, b int32) int { return cmp.Compare(t.Ranks[a].Rank, t.Ranks[b].Rank) })
+	return out
+}
+
+type scaling struct {
+	in, out  *iotrace.Trace
+	n        int
+	workers  []int32 // ranks of in, by number
+	position []int   // of a rank of in among the workers, -1 if it is none
+	others   map[int32]int32
+
+	copyNames map[int32]renaming
+	names     map[string]int32 // of files of out
+}
+
+// ranks names the new ranks: first the workers, then the others.
+func (s *scaling) ranks() {
+	k := len(s.workers)
+	for i := range s.position {
+		s.position[i] = -1
+	}
+	// Numbers go on as they began: by ones if they are the ids of processes.
+	step := 1
+	if k > 1 {
+		step = s.in.Ranks[s.workers[1]].Rank - s.in.Ranks[s.workers[0]].Rank
+		for i := 2; i < k; i++ {
+			if s.in.Ranks[s.workers[i]].Rank-s.in.Ranks[s.workers[i-1]].Rank != step {
+				step = 1
+			}
+		}
+		step = max(step, 1)
+	}
+	last := s.in.Ranks[s.workers[k-1]].Rank
+	for q := range s.n {
+		r := s.in.Ranks[s.workers[q%k]]
+		if q >= k {
+			r.Rank = last + (q-k+1)*step
+			if r.Node != "" {
+				r.Node = fmt.Sprintf("%s+%d", r.Node, q/k)
+			}
+		}
+		s.out.Ranks = append(s.out.Ranks, r)
+	}
+	for p, w := range s.workers {
+		s.position[w] = p
+	}
+	s.others = make(map[int32]int32)
+	for i, r := range s.in.Ranks {
+		if s.position[i] < 0 {
+			s.others[int32(i)] = int32(len(s.out.Ranks))
+			s.out.Ranks = append(s.out.Ranks, r)
+		}
+	}
+}
+
+// owners returns for each file which worker uses it alone; noOwner if several do,
+// or none.
+func (s *scaling) owners() []int32 {
+	own := make([]int32, len(s.in.Files))
+	seen := make([]bool, len(own))
+	for i := range own {
+		own[i] = noOwner
+	}
+	for i := range s.in.Events {
+		e := &s.in.Events[i]
+		switch {
+		case e.File == iotrace.None || s.position[e.Rank] < 0:
+		case !seen[e.File]:
+			seen[e.File], own[e.File] = true, e.Rank
+		case own[e.File] != e.Rank:
+			own[e.File] = noOwner
+		}
+	}
+	return own
+}
+
+const noOwner = -1
+
+// file returns the file of the new trace that a file is for a copy of a rank.
+func (s *scaling) file(file int32, own []int32, rank, as int32) int32 {
+	if file == iotrace.None {
+		return file
+	}
+	name := s.in.Files[file]
+	if own[file] == rank && int(as) < s.n && int(as) >= len(s.workers) {
+		r := s.copyNames[file]
+		if name = r.of(s.out.Ranks[as].Rank); slices.Contains(s.in.Files, name) {
+			r.at = -1 // there is another file of that name
+			name = r.of(s.out.Ranks[as].Rank)
+		}
+	}
+	i, ok := s.names[name]
+	if !ok {
+		i = int32(len(s.out.Files))
+		s.names[name] = i
+		s.out.Files = append(s.out.Files, name)
+	}
+	return i
+}
+
+// moved returns off + times·step, for a request of so many bytes.
+func moved(off int64, times int, step, bytes int64) (int64, error) {
+	hi, lo := bits.Mul64(uint64(max(step, -step)), uint64(times))
+	more := int64(lo)
+	if hi != 0 || more < 0 || step > 0 && off > math.MaxInt64-bytes-more {
+		return 0, optionError("%d bytes at offset %d, moved on %d times by %d for more ranks, end beyond what a file can hold", bytes, off, times, step)
+	}
+	if step < 0 {
+		more = -more
+	}
+	return max(off+more, 0), nil
+}

@@ -1,0 +1,262 @@
+package strace
+
+import (
+	"bytes"
+
+	"ckpt/iotrace/line"
+)
+
+// splitArgs cuts the arguments of a call, up to the parenthesis that ends them,
+// and returns what follows it.
+func splitArgs(args [][]byte, b []byte) (_ [][]byte, after []byte, ok bool) {
+	from, depth := 0, 0
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			n := stringLength(b[i:])
+			if n == 0 {
+				return args, nil, false
+			}
+			i += n - 1
+		case '<':
+			if i+1 < len(b) && b[i+1] == '<' { // a shift, as in 21<<MAP_HUGE_SHIFT
+				i++
+				continue
+			}
+			if n := noteLength(b[i:]); n > 0 {
+				i += n - 1
+			}
+		case '/':
+			if bytes.HasPrefix(b[i:], []byte("/*")) {
+				n := bytes.Index(b[i:], []byte("*/"))
+				if n < 0 {
+					return args, nil, false
+				}
+				i += n + 1
+			}
+		case '(', '[', '{':
+			depth++
+		case ']', '}':
+			depth--
+		case ')':
+			if depth > 0 {
+				depth--
+				continue
+			}
+			if arg := bytes.TrimSpace(b[from:i]); len(arg) > 0 || len(args) > 0 {
+				args = append(args, arg)
+			}
+			return args, b[i+1:], true
+		case ',':
+			if depth == 0 {
+				args = append(args, bytes.TrimSpace(b[from:i]))
+				from = i + 1
+			}
+		}
+	}
+	return args, nil, false
+}
+
+// stringLength returns the length of the quoted string at the beginning of b, 0
+// if it has no end.
+func stringLength(b []byte) int {
+	for i := 1; i < len(b); i++ {
+		switch b[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// noteLength returns the length of what -y adds to a descriptor, as in
+// 3</dev/pts/0<char 136:0>> or 4<TCP:[127.0.0.1:1->127.0.0.1:2]>; 0 if there is
+// none. In paths strace escapes the brackets.
+func noteLength(b []byte) int {
+	if i := bytes.Index(b, []byte(":[")); i > 0 && isProtocol(b[1:i]) {
+		if n := bytes.Index(b[i:], []byte("]>")); n > 0 {
+			return i + n + 2
+		}
+		return 0
+	}
+	depth := 0
+	for i, c := range b {
+		switch c {
+		case '<':
+			depth++
+		case '>':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return 0
+}
+
+func isProtocol(b []byte) bool {
+	for _, c := range b {
+		if !isName(c|0x20) && c != '-' {
+			return false
+		}
+	}
+	return len(b) > 0
+}
+
+// A result is what a call returned.
+type result struct {
+	value   int64
+	failed  bool   // or never returned
+	note    []byte // of a descriptor, what -y says
+	seconds int64  // ns that the call took; -1 if that is not known
+}
+
+// parseResult reads " = 3</f> <0.000012>".
+func parseResult(b []byte) (r result, ok bool) {
+	r.seconds = -1
+	b = bytes.TrimLeft(b, " \t")
+	if len(b) == 0 || b[0] != '=' {
+		return r, false
+	}
+	b = bytes.TrimSpace(b[1:])
+	i := 0
+	for i < len(b) && b[i] != ' ' && b[i] != '<' {
+		i++
+	}
+	word, rest := b[:i], b[i:]
+	if len(rest) > 0 && rest[0] == '<' {
+		n := noteLength(rest)
+		if n == 0 {
+			return r, false
+		}
+		r.note, rest = rest[1:n-1], rest[n:]
+	}
+	if n := len(rest); n > 0 && rest[n-1] == '>' {
+		if at := bytes.LastIndexByte(rest, '<'); at >= 0 {
+			if ns, ok := line.Seconds(rest[at+1 : n-1]); ok && ns >= 0 {
+				r.seconds = ns
+			}
+		}
+	}
+	switch {
+	case string(word) == "?":
+		r.failed = true
+	case bytes.HasPrefix(word, []byte("0x")):
+		// An address: what it is does not matter, that it is there does.
+	default:
+		if r.value, ok = line.Int(word); !ok {
+			return r, false
+		}
+		r.failed = r.value < 0
+	}
+	return r, true
+}
+
+// parseFD reads a descriptor, with what -y says of it. AT_FDCWD is number -100.
+func parseFD(b []byte) (fd int64, note []byte, ok bool) {
+	i := bytes.IndexByte(b, '<')
+	word := b
+	if i >= 0 {
+		n := noteLength(b[i:])
+		if n == 0 {
+			return 0, nil, false
+		}
+		word, note = b[:i], b[i+1:i+n-1]
+	}
+	if string(word) == "AT_FDCWD" {
+		return atCWD, note, true
+	}
+	fd, ok = line.Int(word)
+	return fd, note, ok && fd == int64(int32(fd))
+}
+
+const atCWD = -100
+
+// parseString reads a quoted string. whole is false if strace has cut it.
+func parseString(b []byte) (s string, whole, ok bool) {
+	if len(b) == 0 || b[0] != '"' {
+		return "", false, false
+	}
+	n := stringLength(b)
+	if n == 0 {
+		return "", false, false
+	}
+	return unescape(b[1 : n-1]), n == len(b), true
+}
+
+// unescape undoes the escapes of C.
+func unescape(b []byte) string {
+	if bytes.IndexByte(b, '\\') < 0 {
+		return string(b)
+	}
+	out := make([]byte, 0, len(b))
+	for i := 0; i < len(b); i++ {
+		if b[i] != '\\' || i+1 == len(b) {
+			out = append(out, b[i])
+			continue
+		}
+		i++
+		switch c := b[i]; {
+		case c >= '0' && c <= '7':
+			v := 0
+			for n := 0; n < 3 && i < len(b) && b[i] >= '0' && b[i] <= '7'; n++ {
+				v = v<<3 | int(b[i]-'0')
+				i++
+			}
+			i--
+			out = append(out, byte(v))
+		case c == 'x' && i+2 < len(b):
+			out = append(out, hexDigit(b[i+1])<<4|hexDigit(b[i+2]))
+			i += 2
+		default:
+			if at := bytes.IndexByte([]byte("abfnrtve"), c); at >= 0 {
+				c = "\a\b\f\n\r\t\v\x1b"[at]
+			}
+			out = append(out, c)
+		}
+	}
+	return string(out)
+}
+
+func hexDigit(c byte) byte {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0'
+	case c|0x20 >= 'a' && c|0x20 <= 'f':
+		return c | 0x20 - 'a' + 10
+	}
+	return 0
+}
+
+// hasFlag reports whether flags, as in O_RDWR|O_CREAT, have one.
+func hasFlag(flags []byte, flag string) bool {
+	for {
+		i := bytes.Index(flags, []byte(flag))
+		if i < 0 {
+			return false
+		}
+		end := i + len(flag)
+		if (i == 0 || !isFlag(flags[i-1])) && (end == len(flags) || !isFlag(flags[end])) {
+			return true
+		}
+		flags = flags[end:]
+	}
+}
+
+func isFlag(c byte) bool {
+	return c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_'
+}
+
+// member returns the value of a member of a structure, as in {st_size=5, ...}.
+func member(b []byte, name string) []byte {
+	i := bytes.Index(b, []byte(name+"="))
+	if i < 0 {
+		return nil
+	}
+	b = b[i+len(name)+1:]
+	if i := bytes.IndexAny(b, ", }"); i >= 0 {
+		b = b[:i]
+	}
+	return b
+}

@@ -1,0 +1,228 @@
+package strace
+
+import (
+	"ckpt/iotrace"
+	"ckpt/iotrace/line"
+)
+
+// A call is a system call that has succeeded.
+type call struct {
+	im    *importer
+	task  *task
+	name  string
+	args  [][]byte
+	first descriptor // of the first argument, if it was looked up at the beginning
+	result
+	start, end int64
+	err        error // what is impossible about it
+}
+
+// handlers do what a call does. They return whether its arguments were
+// understood.
+var handlers map[string]func(*call) bool
+
+func init() {
+	handlers = map[string]func(*call) bool{
+		"open":    func(c *call) bool { return c.open(nil, c.arg(0), c.arg(1)) },
+		"openat":  func(c *call) bool { return c.open(c.arg(0), c.arg(1), c.arg(2)) },
+		"openat2": func(c *call) bool { return c.open(c.arg(0), c.arg(1), member(c.arg(2), "flags")) },
+		"creat":   func(c *call) bool { return c.open(nil, c.arg(0), []byte("O_CREAT|O_TRUNC")) },
+
+		"read":     func(c *call) bool { return c.transfer(iotrace.Read, nil) },
+		"readv":    func(c *call) bool { return c.transfer(iotrace.Read, nil) },
+		"pread64":  func(c *call) bool { return c.transfer(iotrace.Read, c.arg(3)) },
+		"pread":    func(c *call) bool { return c.transfer(iotrace.Read, c.arg(3)) },
+		"preadv":   func(c *call) bool { return c.transfer(iotrace.Read, c.arg(3)) },
+		"preadv2":  func(c *call) bool { return c.transfer(iotrace.Read, c.arg(3)) },
+		"write":    func(c *call) bool { return c.transfer(iotrace.Write, nil) },
+		"writev":   func(c *call) bool { return c.transfer(iotrace.Write, nil) },
+		"pwrite64": func(c *call) bool { return c.transfer(iotrace.Write, c.arg(3)) },
+		"pwrite":   func(c *call) bool { return c.transfer(iotrace.Write, c.arg(3)) },
+		"pwritev":  func(c *call) bool { return c.transfer(iotrace.Write, c.arg(3)) },
+		"pwritev2": func(c *call) bool { return c.transfer(iotrace.Write, c.arg(3)) },
+
+		"sendfile":        func(c *call) bool { return c.pass(1, 2, 0, -1) },
+		"sendfile64":      func(c *call) bool { return c.pass(1, 2, 0, -1) },
+		"copy_file_range": func(c *call) bool { return c.pass(0, 1, 2, 3) },
+		"splice":          func(c *call) bool { return c.pass(0, 1, 2, 3) },
+
+		"lseek":   (*call).seek,
+		"_llseek": (*call).seekLarge,
+		"mmap":    (*call).mmap,
+		"mmap2":   (*call).mmap,
+
+		"dup":         func(c *call) bool { return c.dup(c.value, false) },
+		"dup2":        func(c *call) bool { return c.dup(c.value, false) },
+		"dup3":        func(c *call) bool { return c.dup(c.value, hasFlag(c.arg(2), "O_CLOEXEC")) },
+		"fcntl":       (*call).fcntl,
+		"fcntl64":     (*call).fcntl,
+		"close":       (*call).closeOne,
+		"close_range": (*call).closeRange,
+
+		"fsync":           func(c *call) bool { return c.sync(iotrace.None, 0) },
+		"fdatasync":       func(c *call) bool { return c.sync(iotrace.None, 0) },
+		"syncfs":          func(c *call) bool { return c.sync(iotrace.None, 0) },
+		"sync_file_range": (*call).syncRange,
+		"sync":            (*call).syncAll,
+
+		"rename":    func(c *call) bool { return c.rename(nil, c.arg(0), nil, c.arg(1), nil) },
+		"renameat":  func(c *call) bool { return c.rename(c.arg(0), c.arg(1), c.arg(2), c.arg(3), nil) },
+		"renameat2": func(c *call) bool { return c.rename(c.arg(0), c.arg(1), c.arg(2), c.arg(3), c.arg(4)) },
+		"link":      func(c *call) bool { return c.link(nil, c.arg(0), nil, c.arg(1)) },
+		"linkat":    func(c *call) bool { return c.link(c.arg(0), c.arg(1), c.arg(2), c.arg(3)) },
+		"unlink":    func(c *call) bool { return c.unlink(nil, c.arg(0)) },
+		"unlinkat":  func(c *call) bool { return c.unlink(c.arg(0), c.arg(1)) },
+		"rmdir":     func(c *call) bool { return c.unlink(nil, c.arg(0)) },
+
+		"truncate":    (*call).truncate,
+		"truncate64":  (*call).truncate,
+		"ftruncate":   (*call).ftruncate,
+		"ftruncate64": (*call).ftruncate,
+		"fallocate":   (*call).fallocate,
+
+		"stat":       func(c *call) bool { return c.stat(nil, c.arg(0), c.arg(1)) },
+		"stat64":     func(c *call) bool { return c.stat(nil, c.arg(0), c.arg(1)) },
+		"lstat":      func(c *call) bool { return c.stat(nil, c.arg(0), nil) },
+		"lstat64":    func(c *call) bool { return c.stat(nil, c.arg(0), nil) },
+		"fstat":      func(c *call) bool { return c.fstat(c.arg(1)) },
+		"fstat64":    func(c *call) bool { return c.fstat(c.arg(1)) },
+		"newfstatat": func(c *call) bool { return c.statAt(c.arg(2), c.arg(3)) },
+		"fstatat64":  func(c *call) bool { return c.statAt(c.arg(2), c.arg(3)) },
+		"statx":      func(c *call) bool { return c.statAt(c.arg(4), c.arg(2)) },
+		"access":     func(c *call) bool { return c.stat(nil, c.arg(0), nil) },
+		"faccessat":  func(c *call) bool { return c.statAt(nil, nil) },
+		"faccessat2": func(c *call) bool { return c.statAt(nil, c.arg(3)) },
+
+		"chdir":   (*call).chdir,
+		"fchdir":  (*call).fchdir,
+		"getcwd":  (*call).getcwd,
+		"execve":  (*call).exec,
+		"unshare": (*call).unshare,
+	}
+	for name, kind := range map[string]string{
+		"socket": "socket", "accept": "socket", "accept4": "socket", "eventfd": "eventfd", "eventfd2": "eventfd",
+		"epoll_create": "eventpoll", "epoll_create1": "eventpoll", "inotify_init": "inotify", "inotify_init1": "inotify",
+		"timerfd_create": "timerfd", "signalfd": "signalfd", "signalfd4": "signalfd", "memfd_create": "memory file",
+		"userfaultfd": "userfaultfd", "perf_event_open": "perf_event", "pidfd_open": "pidfd", "fanotify_init": "fanotify",
+	} {
+		handlers[name] = func(c *call) bool { c.install(c.value, kind, c.args); return true }
+	}
+	for _, name := range []string{"pipe", "pipe2", "socketpair"} {
+		handlers[name] = (*call).pair
+	}
+	handlers["execveat"] = (*call).execAt
+}
+
+// arg returns an argument, nil if there are not as many.
+func (c *call) arg(i int) []byte {
+	if i >= len(c.args) {
+		return nil
+	}
+	return c.args[i]
+}
+
+// lookup finds what a descriptor stands for. It is made up from what -y says if
+// it was opened before the trace began, or unseen. It is nil if nothing is known
+// of it.
+func (c *call) lookup(i int) (*open, bool) {
+	fd, note, ok := parseFD(c.arg(i))
+	if !ok {
+		return nil, false
+	}
+	d := c.task.fds.fds[fd]
+	if i == 0 && c.first.open != nil {
+		d = c.first
+	}
+	if d.open == nil && note == nil && fd >= 0 && fd <= 2 {
+		d = descriptor{open: &open{kind: standardStream, offset: iotrace.None}}
+		c.task.fds.fds[fd] = d
+	}
+	if note != nil && (d.open == nil || d.node != nil && notePath(note) != d.node.path && kindOfNote(note) == "" && !c.stale(note, d)) {
+		d = descriptor{open: &open{kind: kindOfNote(note), offset: iotrace.None}}
+		if d.kind == "" {
+			d.name = notePath(note)
+			d.node = c.im.nodeOf(d.name)
+		}
+		c.task.fds.fds[fd] = d
+	}
+	return d.open, true
+}
+
+// standardStream is the kind of a descriptor that a program begins with, as long
+// as it is not known what it stands for.
+const standardStream = "standard stream"
+
+// stale reports whether -y differs from what was opened only because the file
+// has been removed, or was opened by a path that is not known whole.
+func (c *call) stale(note []byte, d descriptor) bool {
+	return c.im.nodes[d.node.path] != d.node || d.node.path == "" || d.node.path[0] != '/'
+}
+
+// file is lookup for calls on files; nil stands for what is none, which it has
+// counted.
+func (c *call) file(i int) (*open, bool) {
+	o, ok := c.lookup(i)
+	switch {
+	case !ok || o != nil && o.kind == "":
+		return o, ok
+	case o != nil:
+		c.im.rep.Other(o.kind)
+	default:
+		c.im.rep.Other("unknown descriptor")
+	}
+	return nil, true
+}
+
+// emit makes an event. The name is that of the file, or empty.
+func (c *call) emit(op iotrace.Op, name string, offset, bytes int64) *iotrace.Event {
+	im := c.im
+	e := iotrace.Event{Op: op, File: iotrace.None, Peer: iotrace.None, Offset: offset, Bytes: bytes, Start: c.start, End: c.end}
+	e.Rank = im.rank(c.task.process)
+	if name != "" {
+		e.File = im.tables.File(name)
+	}
+	if err := e.Check(len(im.t.Ranks), len(im.t.Files)); err != nil {
+		c.err = err
+		return &e
+	}
+	im.t.Events = append(im.t.Events, e)
+	return &im.t.Events[len(im.t.Events)-1]
+}
+
+// install puts what is no file into the table.
+func (c *call) install(fd int64, kind string, flags [][]byte) {
+	d := descriptor{open: &open{kind: kind, offset: iotrace.None}}
+	for _, a := range flags {
+		for _, f := range []string{"SOCK_CLOEXEC", "O_CLOEXEC", "EFD_CLOEXEC", "EPOLL_CLOEXEC", "IN_CLOEXEC", "TFD_CLOEXEC", "SFD_CLOEXEC", "MFD_CLOEXEC"} {
+			d.closeOnExec = d.closeOnExec || hasFlag(a, f)
+		}
+	}
+	c.task.fds.fds[fd] = d
+}
+
+// pair is pipe and socketpair, which return descriptors in an argument.
+func (c *call) pair() bool {
+	kind, arg := "pipe", c.arg(0)
+	if c.name == "socketpair" {
+		kind, arg = "socket", c.arg(3)
+	}
+	n := len(arg)
+	if n < 2 || arg[0] != '[' || arg[n-1] != ']' {
+		return false
+	}
+	fds, _, ok := splitArgs(nil, append(append([]byte(nil), arg[1:n-1]...), ')'))
+	if !ok || len(fds) != 2 {
+		return false
+	}
+	for _, f := range fds {
+		fd, _, ok := parseFD(f)
+		if !ok {
+			return false
+		}
+		c.install(fd, kind, c.args)
+	}
+	return true
+}
+
+// number reads an argument that is a number.
+func (c *call) number(i int) (int64, bool) { return line.Int(c.arg(i)) }

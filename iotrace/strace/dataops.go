@@ -1,0 +1,166 @@
+package strace
+
+import (
+	"bytes"
+	"fmt"
+
+	"ckpt/iotrace"
+	"ckpt/iotrace/line"
+)
+
+// transfer is a read or write of the first descriptor, at an offset if there is
+// one, else at the position.
+func (c *call) transfer(op iotrace.Op, offset []byte) bool {
+	o, ok := c.file(0)
+	if o == nil {
+		return ok
+	}
+	at := int64(iotrace.None)
+	if offset != nil {
+		at, ok = line.Int(offset)
+		// preadv2 and pwritev2 mean the position by -1; the others refuse it.
+		if !ok || at < 0 && (at != -1 || c.name != "preadv2" && c.name != "pwritev2") {
+			c.err = fmt.Errorf("offset %.30s is negative, too large or no number", offset)
+			return true
+		}
+	}
+	c.move(op, o, at)
+	return true
+}
+
+// move makes the event of c.value bytes that were read or written at an offset,
+// or at the position if there is none, and moves the position.
+func (c *call) move(op iotrace.Op, o *open, at int64) {
+	n := c.value
+	positioned := at == iotrace.None
+	if positioned {
+		at = o.offset
+	}
+	if op == iotrace.Write && o.append {
+		// Linux appends even if pwrite names an offset.
+		at = o.node.size
+	}
+	c.emit(op, o.name, at, n)
+	if c.err != nil {
+		return
+	}
+	end := int64(iotrace.None)
+	if at != iotrace.None {
+		end = at + n
+	}
+	if positioned {
+		o.offset = end
+	}
+	if op == iotrace.Write && o.node.size != iotrace.None && end > o.node.size {
+		o.node.size = end
+	}
+}
+
+// pass is sendfile and its like: a read of one file and a write of another.
+// The numbers are those of the arguments; -1 if there is none.
+func (c *call) pass(in, inOffset, out, outOffset int) bool {
+	for _, side := range []struct {
+		op         iotrace.Op
+		fd, offset int
+	}{{iotrace.Read, in, inOffset}, {iotrace.Write, out, outOffset}} {
+		o, ok := c.file(side.fd)
+		if !ok {
+			return false
+		}
+		if o == nil || side.op == iotrace.Write && c.value == 0 { // the other's end
+			continue
+		}
+		at := int64(iotrace.None)
+		if side.offset >= 0 && string(c.arg(side.offset)) != "NULL" {
+			if at, ok = pointedOffset(c.arg(side.offset)); !ok {
+				return false
+			}
+		}
+		c.move(side.op, o, at)
+	}
+	return true
+}
+
+// pointedOffset reads [0] => [4096], the value in front and behind.
+func pointedOffset(b []byte) (int64, bool) {
+	if len(b) == 0 || b[0] != '[' {
+		return 0, false
+	}
+	i := bytes.IndexByte(b, ']')
+	if i < 0 {
+		return 0, false
+	}
+	n, ok := line.Int(bytes.TrimSpace(b[1:i]))
+	return n, ok && n >= 0
+}
+
+func (c *call) seek() bool {
+	o, ok := c.file(0)
+	if o == nil {
+		return ok
+	}
+	by, ok := c.number(1)
+	c.seekTo(o, c.value, by, c.arg(2))
+	return ok
+}
+
+// seekLarge is _llseek of 32-bit systems, which returns the position in an
+// argument.
+func (c *call) seekLarge() bool {
+	o, ok := c.file(0)
+	if o == nil {
+		return ok
+	}
+	by, ok := c.number(1)
+	to, ok2 := pointedOffset(c.arg(2))
+	if !ok || !ok2 {
+		return false
+	}
+	c.seekTo(o, to, by, c.arg(3))
+	return true
+}
+
+func (c *call) seekTo(o *open, to, by int64, whence []byte) {
+	o.offset = to
+	if string(whence) == "SEEK_END" {
+		o.node.size = max(to-by, 0)
+	}
+	c.emit(iotrace.Seek, o.name, to, 0)
+}
+
+func (c *call) mmap() bool {
+	fd, _, ok := parseFD(c.arg(4))
+	if !ok || fd == -1 {
+		return ok // anonymous memory is no matter of files
+	}
+	o, ok := c.file(4)
+	if o == nil {
+		return ok
+	}
+	n, ok := c.number(1)
+	offset, ok2 := line.Int(c.arg(5))
+	if hex, is := bytes.CutPrefix(c.arg(5), []byte("0x")); is {
+		offset, ok2 = hexNumber(hex)
+	}
+	if c.name == "mmap2" {
+		offset *= 4096 // pages
+	}
+	if ok && ok2 {
+		c.emit(iotrace.Mmap, o.name, offset, n)
+	}
+	return ok && ok2
+}
+
+func hexNumber(b []byte) (int64, bool) {
+	if len(b) == 0 || len(b) > 15 {
+		return 0, false
+	}
+	var n int64
+	for _, d := range b {
+		if d >= 'g' || d < '0' {
+			return 0, false
+		}
+		n = n<<4 | int64(hexDigit(d))
+	}
+	return n, true
+}

@@ -1,0 +1,144 @@
+package strace
+
+import (
+	"bytes"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"ckpt/iotrace"
+)
+
+func (c *call) open(dir, pathArg, flags []byte) bool {
+	name, ok := c.pathArg(dir, pathArg)
+	if !ok || flags == nil {
+		return false
+	}
+	if c.note != nil {
+		real := notePath(c.note)
+		c.learnCWD(dir, pathArg, real)
+		name = real
+	}
+	if hasFlag(flags, "O_TMPFILE") && c.note == nil {
+		name += "/(O_TMPFILE)"
+	}
+	d := descriptor{open: &open{kind: kindOfPath(name)}, closeOnExec: hasFlag(flags, "O_CLOEXEC")}
+	if c.note != nil {
+		d.kind = kindOfNote(c.note)
+	}
+	if d.kind != "" {
+		d.offset = iotrace.None
+		c.task.fds.fds[c.value] = d
+		c.im.rep.Other(d.kind)
+		return true
+	}
+	made := hasFlag(flags, "O_CREAT") && (hasFlag(flags, "O_EXCL") || !c.im.known(name)) || hasFlag(flags, "O_TMPFILE")
+	d.name = name
+	d.node = c.im.nodeOf(name)
+	d.append = hasFlag(flags, "O_APPEND")
+	if hasFlag(flags, "O_TRUNC") || hasFlag(flags, "O_TMPFILE") || hasFlag(flags, "O_EXCL") && hasFlag(flags, "O_CREAT") {
+		d.node.size = 0
+	}
+	c.task.fds.fds[c.value] = d
+	c.emit(iotrace.Open, name, iotrace.None, 0).Create = made
+	return true
+}
+
+// learnCWD finds the working directory by a path that -y has made absolute.
+func (c *call) learnCWD(dir, pathArg []byte, real string) {
+	rel, whole, ok := parseString(pathArg)
+	if c.task.cwd.path != "" || !ok || !whole || strings.HasPrefix(rel, "/") || dir != nil && string(dir) != "AT_FDCWD" {
+		return
+	}
+	if base, ok := strings.CutSuffix(real, "/"+rel); ok && base != "" {
+		c.task.cwd.path = base
+	}
+}
+
+func (c *call) dup(to int64, closeOnExec bool) bool {
+	fd, _, ok := parseFD(c.arg(0))
+	if !ok {
+		return false
+	}
+	o, ok := c.lookup(0)
+	switch {
+	case !ok:
+		return false
+	case o == nil:
+		delete(c.task.fds.fds, to) // whatever was there is closed
+	case to != fd:
+		c.task.fds.fds[to] = descriptor{o, closeOnExec}
+	}
+	return true
+}
+
+func (c *call) fcntl() bool {
+	fd, _, ok := parseFD(c.arg(0))
+	if !ok {
+		return false
+	}
+	switch string(c.arg(1)) {
+	case "F_DUPFD":
+		return c.dup(c.value, false)
+	case "F_DUPFD_CLOEXEC":
+		return c.dup(c.value, true)
+	case "F_SETFD":
+		if d, ok := c.task.fds.fds[fd]; ok {
+			d.closeOnExec = hasFlag(c.arg(2), "FD_CLOEXEC")
+			c.task.fds.fds[fd] = d
+		}
+	case "F_SETFL":
+		if o, _ := c.lookup(0); o != nil {
+			o.append = hasFlag(c.arg(2), "O_APPEND")
+		}
+	}
+	return true
+}
+
+func (c *call) closeOne() bool {
+	fd, _, ok := parseFD(c.arg(0))
+	if !ok {
+		return false
+	}
+	o, ok := c.file(0)
+	if c.first.open == nil { // else it was taken out when the call began
+		delete(c.task.fds.fds, fd)
+	}
+	if o != nil {
+		c.emit(iotrace.Close, o.name, iotrace.None, 0)
+	}
+	return ok
+}
+
+func (c *call) closeRange() bool {
+	from, ok := c.number(0)
+	to, ok2 := c.number(1)
+	if !ok2 && bytes.HasPrefix(c.arg(1), []byte("~0")) {
+		to, ok2 = math.MaxInt32, true
+	}
+	if !ok || !ok2 {
+		return false
+	}
+	if hasFlag(c.arg(2), "CLOSE_RANGE_UNSHARE") {
+		c.task.fds = &table{maps.Clone(c.task.fds.fds)}
+	}
+	fds := c.task.fds.fds
+	for _, fd := range slices.Sorted(maps.Keys(fds)) {
+		d := fds[fd]
+		switch {
+		case fd < from || fd > to:
+		case hasFlag(c.arg(2), "CLOSE_RANGE_CLOEXEC"):
+			d.closeOnExec = true
+			fds[fd] = d
+		default:
+			delete(fds, fd)
+			if d.kind != "" {
+				c.im.rep.Other(d.kind)
+			} else {
+				c.emit(iotrace.Close, d.name, iotrace.None, 0)
+			}
+		}
+	}
+	return true
+}

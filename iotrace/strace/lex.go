@@ -1,0 +1,149 @@
+package strace
+
+import (
+	"bytes"
+
+	"ckpt/iotrace/line"
+)
+
+// What a line is.
+type lineKind uint8
+
+const (
+	unknownLine    lineKind = iota
+	callLine                // a whole call
+	unfinishedLine          // the beginning of one
+	resumedLine             // the rest of one
+	exitLine                // the end of a process or thread
+	supersededLine          // a thread becomes the process in exec; number in name
+	attachedLine            // strace follows a new process; number in name
+	messageLine             // a signal, or what strace itself has to say
+)
+
+// What the times count from.
+type clock uint8
+
+const (
+	noClock  clock = iota
+	dayClock       // midnight
+	unixClock
+)
+
+// An entry is a line taken apart. Its parts belong to the line.
+type entry struct {
+	kind  lineKind
+	pid   int64 // 0 if it is not there
+	clock clock
+	time  int64  // ns
+	name  []byte // of the call
+	text  []byte // what follows the parenthesis; of a resumed line, "resumed>"
+}
+
+// split takes a line apart: process, time, and the rest.
+func split(l []byte) entry {
+	var e entry
+	rest := l
+	if after, ok := bytes.CutPrefix(l, []byte("[pid ")); ok {
+		i := bytes.IndexByte(after, ']')
+		if i < 0 {
+			return e
+		}
+		pid, ok := processNumber(bytes.TrimSpace(after[:i]))
+		if !ok {
+			return e
+		}
+		e.pid, rest = pid, after[i+1:]
+	} else if word, after := line.Field(l); len(word) > 0 && word[0] >= '0' && word[0] <= '9' {
+		// Either a process, or a time if it has a point or colon or is large.
+		if pid, ok := processNumber(word); ok {
+			e.pid, rest = pid, after
+		}
+	}
+	if word, after := line.Field(rest); len(word) > 0 && word[0] >= '0' && word[0] <= '9' {
+		if e.clock, e.time = parseTime(word); e.clock == noClock {
+			return e
+		}
+		rest = after
+		if next, after := line.Field(rest); bytes.HasPrefix(next, []byte("(+")) { // -r
+			_, rest = line.Field(after)
+			if bytes.HasSuffix(next, []byte(")")) {
+				rest = after
+			}
+		}
+	}
+	e.body(bytes.TrimLeft(rest, " \t"))
+	return e
+}
+
+// maxProcess is above any process number: the kernel gives none beyond 2^22.
+const maxProcess = 1 << 22
+
+// processNumber reads 123, or 123<name> as -Y prints it.
+func processNumber(b []byte) (int64, bool) {
+	if i := bytes.IndexByte(b, '<'); i >= 0 {
+		b = b[:i]
+	}
+	n, ok := line.Int(b)
+	return n, ok && n > 0 && n <= maxProcess
+}
+
+// parseTime reads a time of -t, -tt, -ttt or --absolute-timestamps.
+func parseTime(b []byte) (clock, int64) {
+	h, rest, ok := bytes.Cut(b, []byte(":"))
+	if !ok {
+		ns, ok := line.Seconds(b)
+		if !ok || ns < 0 {
+			return noClock, 0
+		}
+		return unixClock, ns
+	}
+	m, s, ok := bytes.Cut(rest, []byte(":"))
+	hours, hok := line.Int(h)
+	minutes, mok := line.Int(m)
+	ns, sok := line.Seconds(s)
+	if !ok || !hok || !mok || !sok || hours < 0 || hours > 23 || minutes < 0 || minutes > 59 || ns < 0 || ns >= 61e9 {
+		return noClock, 0
+	}
+	return dayClock, (hours*60+minutes)*60e9 + ns
+}
+
+// body tells what comes behind the time.
+func (e *entry) body(b []byte) {
+	switch {
+	case bytes.HasPrefix(b, []byte("+++ superseded by execve in pid ")):
+		e.kind = supersededLine
+		e.name, _ = line.Field(b[len("+++ superseded by execve in pid "):])
+	case bytes.HasPrefix(b, []byte("+++ ")):
+		e.kind = exitLine
+	case bytes.HasPrefix(b, []byte("--- ")), bytes.HasPrefix(b, []byte("[ Process PID=")):
+		e.kind = messageLine
+	case bytes.HasPrefix(b, []byte("strace: ")):
+		e.kind = messageLine
+		if n, ok := bytes.CutPrefix(b, []byte("strace: Process ")); ok {
+			if n, ok = bytes.CutSuffix(n, []byte(" attached")); ok {
+				e.kind, e.name = attachedLine, n
+			}
+		}
+	case bytes.HasPrefix(b, []byte("<... ")):
+		name, text, ok := bytes.Cut(b[len("<... "):], []byte(" resumed>"))
+		if ok {
+			e.kind, e.name, e.text = resumedLine, name, text
+		}
+	default:
+		i := 0
+		for i < len(b) && isName(b[i]) {
+			i++
+		}
+		if i == 0 || i == len(b) || b[i] != '(' {
+			return
+		}
+		e.kind, e.name, e.text = callLine, b[:i], b[i+1:]
+		if text, ok := bytes.CutSuffix(e.text, []byte("<unfinished ...>")); ok {
+			e.kind, e.text = unfinishedLine, text
+		}
+	}
+}
+
+func isName(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '?'
+}

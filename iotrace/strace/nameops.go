@@ -1,0 +1,109 @@
+package strace
+
+import (
+	"math"
+
+	"ckpt/iotrace"
+)
+
+func (c *call) sync(offset, bytes int64) bool {
+	o, ok := c.file(0)
+	if o != nil {
+		c.emit(iotrace.Sync, o.name, offset, bytes)
+	}
+	return ok
+}
+
+func (c *call) syncRange() bool {
+	offset, ok := c.number(1)
+	n, ok2 := c.number(2)
+	return ok && ok2 && c.sync(offset, n)
+}
+
+func (c *call) syncAll() bool {
+	c.emit(iotrace.Sync, "", iotrace.None, 0)
+	return true
+}
+
+func (c *call) rename(fromDir, from, toDir, to, flags []byte) bool {
+	old, ok := c.pathArg(fromDir, from)
+	name, ok2 := c.pathArg(toDir, to)
+	if !ok || !ok2 {
+		return false
+	}
+	c.emit(iotrace.Rename, old, iotrace.None, 0)
+	if hasFlag(flags, "RENAME_EXCHANGE") {
+		c.im.exchanged(old, name)
+	} else {
+		c.im.moved(old, name, false)
+	}
+	return true
+}
+
+// link makes no event: it moves nothing and there is no operation for it.
+func (c *call) link(fromDir, from, toDir, to []byte) bool {
+	old, ok := c.pathArg(fromDir, from)
+	name, ok2 := c.pathArg(toDir, to)
+	if !ok || !ok2 {
+		return false
+	}
+	c.im.rep.Other("link")
+	c.im.moved(old, name, true)
+	return true
+}
+
+func (c *call) unlink(dir, arg []byte) bool {
+	name, ok := c.pathArg(dir, arg)
+	if !ok {
+		return false
+	}
+	c.emit(iotrace.Unlink, name, iotrace.None, 0)
+	delete(c.im.nodes, name)
+	return true
+}
+
+func (c *call) truncate() bool {
+	name, ok := c.pathArg(nil, c.arg(0))
+	n, ok2 := c.number(1)
+	if !ok || !ok2 {
+		return false
+	}
+	c.emit(iotrace.Truncate, name, iotrace.None, n)
+	c.im.nodeOf(name).size = n
+	return true
+}
+
+func (c *call) ftruncate() bool {
+	o, ok := c.file(0)
+	n, ok2 := c.number(1)
+	if o != nil && ok2 {
+		c.emit(iotrace.Truncate, o.name, iotrace.None, n)
+		o.node.size = n
+	}
+	return ok && ok2
+}
+
+// fallocate makes an event if the file may grow by it: Truncate says what
+// length a file has then.
+func (c *call) fallocate() bool {
+	o, ok := c.file(0)
+	offset, ok2 := c.number(2)
+	n, ok3 := c.number(3)
+	if !ok || !ok2 || !ok3 {
+		return false
+	}
+	if o == nil {
+		return true
+	}
+	if string(c.arg(1)) != "0" {
+		c.im.rep.Other("fallocate that keeps the length")
+		return true
+	}
+	if offset < 0 || n < 0 || offset > math.MaxInt64-n {
+		c.emit(iotrace.Truncate, o.name, max(offset, 0), n)
+		return true
+	}
+	o.node.size = max(o.node.size, offset+n)
+	c.emit(iotrace.Truncate, o.name, iotrace.None, o.node.size)
+	return true
+}

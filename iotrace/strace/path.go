@@ -1,0 +1,141 @@
+package strace
+
+import (
+	"path"
+	"strings"
+
+	"ckpt/iotrace"
+)
+
+// A node is a file, whatever its paths.
+type node struct {
+	path string // the last one that it was given
+	size int64  // iotrace.None if it is not known
+}
+
+// nodeOf returns what is known at a path.
+func (im *importer) nodeOf(name string) *node {
+	n := im.nodes[name]
+	if n == nil {
+		n = &node{path: name, size: iotrace.None}
+		im.nodes[name] = n
+	}
+	return n
+}
+
+// known reports whether there is something at a path, as far as was seen.
+func (im *importer) known(name string) bool { return im.nodes[name] != nil }
+
+// moved: rename, or link if the old path stays.
+func (im *importer) moved(from, to string, keep bool) {
+	n := im.nodeOf(from)
+	if !keep {
+		delete(im.nodes, from)
+		n.path = to
+	}
+	im.nodes[to] = n
+}
+
+// exchanged: renameat2 with RENAME_EXCHANGE.
+func (im *importer) exchanged(a, b string) {
+	x, y := im.nodeOf(a), im.nodeOf(b)
+	x.path, y.path = b, a
+	im.nodes[a], im.nodes[b] = y, x
+}
+
+// absolute makes a path of a call absolute, as far as the directory is known.
+func absolute(dir, name string) string {
+	switch {
+	case name == "":
+		return dir
+	case strings.HasPrefix(name, "/"):
+		return path.Clean(name)
+	}
+	return path.Join(dir, name)
+}
+
+// pathArg reads a path that is relative to the directory of a descriptor, or to
+// the working directory if dir is nil.
+func (c *call) pathArg(dir, arg []byte) (string, bool) {
+	name, whole, ok := parseString(arg)
+	if !ok {
+		return "", false
+	}
+	if !whole {
+		name += "..."
+	}
+	if strings.HasPrefix(name, "/") {
+		return path.Clean(name), true
+	}
+	base := c.task.cwd.path
+	if dir != nil {
+		fd, note, ok := parseFD(dir)
+		switch {
+		case !ok:
+			return "", false
+		case note != nil:
+			base = notePath(note)
+			if fd == atCWD {
+				c.task.cwd.path = base
+			}
+		case fd != atCWD:
+			base = c.task.fds.fds[fd].pathNow()
+		}
+	}
+	return absolute(base, name), true
+}
+
+// pathNow is where a descriptor's file is by now.
+func (d descriptor) pathNow() string {
+	if d.open == nil || d.node == nil {
+		return ""
+	}
+	return d.node.path
+}
+
+// notePath is the path in what -y adds to a descriptor, which may have more
+// behind it: </dev/pts/0<char 136:0>>.
+func notePath(note []byte) string {
+	s := string(note)
+	if i := strings.IndexByte(s, '<'); i >= 0 {
+		s = s[:i]
+	}
+	return unescape([]byte(s))
+}
+
+// kindOfNote tells what is open by what -y says: nothing for a file.
+func kindOfNote(note []byte) string {
+	s := string(note)
+	switch {
+	case strings.HasPrefix(s, "/"):
+		if strings.Contains(s, "<char ") || strings.Contains(s, "<block ") {
+			return "device"
+		}
+		return kindOfPath(notePath(note))
+	case strings.HasPrefix(s, "pipe:"):
+		return "pipe"
+	case strings.HasPrefix(s, "anon_inode:"):
+		return strings.Trim(strings.TrimPrefix(s, "anon_inode:"), "[]")
+	case strings.HasPrefix(s, "pid:"):
+		return "pidfd"
+	}
+	return "socket"
+}
+
+// kindOfPath knows devices by their directory. Shared memory is files.
+func kindOfPath(name string) string {
+	if strings.HasPrefix(name, "/dev/") && !strings.HasPrefix(name, "/dev/shm/") {
+		return "device"
+	}
+	return ""
+}
+
+// kindOfMode tells what is open by st_mode of a stat.
+func kindOfMode(mode []byte) string {
+	for flag, kind := range map[string]string{"S_IFIFO": "pipe", "S_IFSOCK": "socket", "S_IFCHR": "device", "S_IFBLK": "device"} {
+		if hasFlag(mode, flag) {
+			return kind
+		}
+	}
+	return ""
+}

@@ -1,0 +1,271 @@
+package strace
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+
+	"ckpt/iotrace"
+	"ckpt/iotrace/line"
+)
+
+// Read makes a trace of what strace printed.
+func Read(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
+	t := &iotrace.Trace{Source: "strace"}
+	im := &importer{
+		in:       line.NewReader(r),
+		o:        o,
+		rep:      &iotrace.Report{},
+		t:        t,
+		tables:   iotrace.NewTables(t),
+		tasks:    make(map[int64]*task),
+		attached: make(map[int64]bool),
+		held:     make(map[int64][]heldLine),
+		nodes:    make(map[string]*node),
+		names:    make(map[string]string),
+	}
+	if f := iotrace.Detect(im.in.Head()); f != iotrace.FormatStrace {
+		return nil, im.rep, iotrace.WrongFormat(im.in.Head(), iotrace.FormatStrace)
+	}
+	err := im.run()
+	im.rep.Lines = im.in.Number()
+	if err == nil && im.clock == noClock {
+		return nil, im.rep, im.in.Errorf("no line has a time: run strace with -ttt and -T")
+	}
+	var fe *iotrace.FormatError
+	if errors.As(err, &fe) && o.Lenient {
+		im.rep.Cut, err = err, nil
+	}
+	if err != nil {
+		return nil, im.rep, err
+	}
+	im.t.Sort()
+	return im.t, im.rep, nil
+}
+
+type importer struct {
+	in  *line.Reader
+	o   iotrace.Options
+	rep *iotrace.Report
+	t   *iotrace.Trace
+
+	tables   *iotrace.Tables
+	tasks    map[int64]*task
+	first    *task // whose lines have no number, if there is such a one
+	attached map[int64]bool
+	held     map[int64][]heldLine
+	holding  int
+
+	nodes map[string]*node  // by path
+	names map[string]string // one string for each name of a call
+
+	clock clock
+	base  int64 // the first time
+	day   int64 // of midnights that went by
+	last  int64 // time of the last line, in ns from base
+
+	broken     []byte // a line whose rest comes with the next; see mend
+	lineNumber int64  // of what is worked on, which may have been held
+	call       call
+}
+
+func (im *importer) run() error {
+	for {
+		l, err := im.in.Next()
+		if err == io.EOF {
+			break
+		}
+		if err == nil && !im.in.Whole() {
+			err = im.in.Truncated("the last line has no end")
+		}
+		if err == nil {
+			err = im.line(l)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if im.broken != nil {
+		return im.in.Truncated("the rest of the line is not there")
+	}
+	// Those whose parents did not return before the end.
+	for pid, held := range im.held {
+		t := im.newTask(pid)
+		for _, h := range held {
+			if err := im.take(t, &h.entry, h.line, h.at); err != nil {
+				return err
+			}
+		}
+	}
+	for _, t := range im.tasks {
+		im.lost(t)
+	}
+	return nil
+}
+
+// take works on a line of a task.
+func (im *importer) take(t *task, e *entry, number, at int64) error {
+	im.lineNumber = number
+	switch e.kind {
+	case exitLine:
+		im.ended(t)
+	case supersededLine:
+		im.superseded(t, e.name)
+	case unfinishedLine:
+		im.begin(t, e, at)
+	case resumedLine:
+		p := t.pending
+		t.pending = nil
+		if p == nil || p.name != string(e.name) {
+			return im.unknown(e.text, "the rest of a call whose beginning is not there")
+		}
+		// An argument may have been cut in front of its blank.
+		return im.finish(t, p, append(p.args, e.text...), at)
+	case callLine:
+		im.lost(t)
+		return im.finish(t, &pending{name: im.name(e.name), start: at, line: number}, e.text, noTime)
+	}
+	return nil
+}
+
+const noTime = -1 << 62
+
+// name returns the name of a call as a string, always the same one.
+func (im *importer) name(b []byte) string {
+	if s, ok := im.names[string(b)]; ok {
+		return s
+	}
+	s := string(b)
+	im.names[s] = s
+	return s
+}
+
+// begin keeps the beginning of a call, and what it finds at that time.
+func (im *importer) begin(t *task, e *entry, at int64) {
+	p := &pending{name: im.name(e.name), args: bytes.Clone(e.text), start: at, line: im.lineNumber}
+	t.pending = p
+	if family(p.name) {
+		p.child = t.fork(cloneFlags(p.args))
+		return
+	}
+	// What the number of a descriptor means may change before the call ends: it
+	// is free again as soon as close begins.
+	word := p.args
+	if i := bytes.IndexAny(word, ",)"); i >= 0 {
+		word = word[:i]
+	}
+	fd, _, ok := parseFD(bytes.TrimSpace(word))
+	if !ok {
+		return
+	}
+	p.first = t.fds.fds[fd]
+	if p.name == "close" {
+		delete(t.fds.fds, fd)
+	}
+}
+
+// finish works on a whole call. The time is that of the line on which it ended,
+// if that is another.
+func (im *importer) finish(t *task, p *pending, text []byte, at int64) error {
+	im.lineNumber = p.line
+	c := &im.call
+	*c = call{im: im, task: t, name: p.name, args: c.args[:0], first: p.first, start: p.start, end: p.start}
+	if family(p.name) && p.child == nil {
+		p.child = t.fork(cloneFlags(text))
+	}
+	h := handlers[p.name]
+	if h == nil && !family(p.name) {
+		im.rep.Other(others(p.name))
+		return nil
+	}
+	args, after, ok := splitArgs(c.args, text)
+	if !ok {
+		return im.unknown(text, "the arguments of the call have no end")
+	}
+	c.args = args
+	r, ok := parseResult(after)
+	if !ok {
+		return im.unknown(text, "the call has no result")
+	}
+	c.result = r
+	switch {
+	case r.seconds >= 0:
+		c.end = c.start + r.seconds
+	case at != noTime:
+		c.end = max(at, c.start)
+	default:
+		im.rep.Other("call without a duration (strace -T gives it)")
+	}
+	if family(p.name) {
+		if r.failed || r.value == 0 {
+			return nil
+		}
+		if fd, ok := pidfd(text); ok {
+			c.install(fd, "pidfd", [][]byte{[]byte("O_CLOEXEC")})
+		}
+		return im.forked(t, p.child, r.value)
+	}
+	if r.failed {
+		im.rep.Failed++
+		return nil
+	}
+	if !h(c) {
+		return im.unknown(text, "the arguments of "+p.name+" are not understood")
+	}
+	if c.err != nil && im.o.Lenient {
+		return im.unknown(text, c.err.Error())
+	}
+	if c.err != nil {
+		e := im.in.Errorf("%s: %v", p.name, c.err)
+		e.Line = p.line
+		return e
+	}
+	return nil
+}
+
+// unknown counts a line that cannot be used.
+func (im *importer) unknown(l []byte, reason string) error {
+	if im.o.Strict {
+		e := im.in.Errorf("%s", reason)
+		e.Line = im.lineNumber
+		return e
+	}
+	im.rep.Note(im.lineNumber, string(bytes.TrimSpace(l)), reason)
+	return nil
+}
+
+// others names a call that makes no event, for the report: by itself if it may
+// do I/O on files that is not followed.
+func others(name string) string {
+	switch name {
+	case "io_submit", "io_uring_enter", "io_uring_setup", "vmsplice", "tee", "msync", "open_by_handle_at":
+		return name
+	}
+	return "other call"
+}
+
+// rank returns the index of a process.
+func (im *importer) rank(p *process) int32 {
+	if p.rank == iotrace.None {
+		p.rank = im.tables.Rank(iotrace.Rank{Rank: int(p.pid)})
+	}
+	return p.rank
+}
+
+// job notes the command of the first program.
+func (im *importer) job(argv []byte) {
+	const longest = 200
+	var words []string
+	args, _, ok := splitArgs(nil, append(bytes.Clone(bytes.Trim(argv, "[]")), ')'))
+	if !ok || im.t.Job != "" {
+		return
+	}
+	for _, a := range args {
+		if s, _, ok := parseString(a); ok {
+			words = append(words, s)
+		}
+	}
+	s := strings.Join(words, " ")
+	im.t.Job = s[:min(len(s), longest)]
+}
