@@ -35,7 +35,10 @@ type recording struct {
 
 func newRecording(job string) *recording {
 	r := new(recording)
-	r.rec = iotrace.NewRecorder(&r.buf, iotrace.Meta{Job: job, Source: "ckpt"})
+	// Microseconds, so that all ranks count from whole ones.
+	now := time.Now()
+	r.rec = iotrace.NewRecorder(&r.buf, iotrace.Meta{Job: job, Source: "ckpt",
+		Origin: now.Add(-time.Duration(now.Nanosecond() % 1000)), Tick: time.Microsecond})
 	return r
 }
 

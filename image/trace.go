@@ -1,7 +1,7 @@
 package image
 
 import (
-	"fmt"
+	"strconv"
 	"time"
 
 	"ckpt/image/exec"
@@ -62,7 +62,7 @@ func (t tracer) event(op iotrace.Op, create bool, zone iotrace.Zone, off, n int6
 
 // TraceRank names a rank in a trace.
 func TraceRank(rank, node int) iotrace.Rank {
-	return iotrace.Rank{Rank: rank, Node: fmt.Sprintf("node%d", node)}
+	return iotrace.Rank{Rank: rank, Node: strconv.Itoa(node)}
 }
 
 func traceZone(z zones.Zone) iotrace.Zone { return iotrace.Zone(z) + 1 }

@@ -10,6 +10,7 @@ import (
 // A decoder turns the payload of a block into events.
 type decoder struct {
 	predictor
+	tick  int64 // ns
 	kinds []kind
 	rest  []byte
 	err   error
@@ -29,6 +30,13 @@ func (d *decoder) block(dst []Event, payload []byte, count, ranks, files int) ([
 		e := &dst[len(dst)-1]
 		d.next(e)
 		err := d.err
+		if err == nil && d.tick > 1 {
+			// Where this overflows, the times were out of range before.
+			if limit := MaxTime / d.tick; e.Start < -limit || e.Start > limit || e.End > limit {
+				err = errRange
+			}
+			e.Start, e.End = e.Start*d.tick, e.End*d.tick
+		}
 		if err == nil {
 			err = e.Check(ranks, files)
 		}

@@ -68,6 +68,7 @@
 //	u8       whether the origin is known; if it is:
 //	±varint  seconds since 1970
 //	varint   nanoseconds
+//	varint   the unit of all times, in ns, at most 10⁹
 //
 // That of TABL adds entries to the tables, which are empty at first:
 //

@@ -73,7 +73,7 @@ func TestTruncated(t *testing.T) {
 			t.Fatalf("cut at %d: %v", n, err)
 		}
 		tr, rep, err := Import(bytes.NewReader(whole[:n]), Options{Lenient: true})
-		head := headerSize + blockHeader + 4
+		head := headerSize + blockHeader + 5
 		if n < head {
 			if err == nil {
 				t.Fatalf("cut at %d: no error", n)
@@ -202,7 +202,7 @@ func TestReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(Meta{"j", "ckpt", origin}, r.Meta()); diff != "" {
+	if diff := cmp.Diff(Meta{"j", "ckpt", origin, 1}, r.Meta()); diff != "" {
 		t.Error(diff)
 	}
 	for i := range blocks {

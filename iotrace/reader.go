@@ -146,6 +146,11 @@ func (r *Reader) head(p []byte) error {
 		}
 		r.meta.Origin = time.Unix(sec, int64(nsec)).UTC()
 	}
+	tick := d.uvarint()
+	if d.err == nil && (tick == 0 || tick > uint64(time.Second)) {
+		return errRange
+	}
+	r.meta.Tick, r.dec.tick = time.Duration(tick), int64(tick)
 	if d.err == nil && len(d.rest) > 0 {
 		return fmt.Errorf("%d bytes too many", len(d.rest))
 	}

@@ -14,6 +14,9 @@ type Meta struct {
 	Job    string    // name of the job, or command
 	Source string    // what recorded it
 	Origin time.Time // time 0; zero if only relative times are known
+	// Tick is the unit of times, at most a second: what is less of them is not
+	// kept. 0 is a nanosecond.
+	Tick time.Duration
 }
 
 // A Writer writes an events file, block by block. Ranks and files are named
@@ -21,6 +24,7 @@ type Meta struct {
 type Writer struct {
 	w            io.Writer
 	enc          *encoder
+	tick         int64
 	err          error
 	ranks, files int    // named so far
 	newRanks     []Rank // not yet written
@@ -35,8 +39,11 @@ var errClosed = errors.New("the trace is closed")
 // NewWriter begins a file on w. An error to do so is returned by what comes
 // next. Close ends the file; it does not close w.
 func NewWriter(w io.Writer, m Meta) *Writer {
-	x := &Writer{w: w, enc: newEncoder()}
+	x := &Writer{w: w, enc: newEncoder(), tick: max(1, int64(m.Tick))}
 	x.err = validOrigin(m.Origin)
+	if m.Tick < 0 || m.Tick > time.Second {
+		x.fail(fmt.Errorf("unit of %v for times", m.Tick))
+	}
 	b := append(make([]byte, 0, 256), fileHeader()...)
 	b = append(b, make([]byte, blockHeader)...)
 	b = appendString(b, m.Job)
@@ -48,6 +55,7 @@ func NewWriter(w io.Writer, m Meta) *Writer {
 		b = binary.AppendVarint(b, m.Origin.Unix())
 		b = binary.AppendUvarint(b, uint64(m.Origin.Nanosecond()))
 	}
+	b = binary.AppendUvarint(b, uint64(x.tick))
 	if len(b)-headerSize-blockHeader > maxPayload {
 		x.fail(fmt.Errorf("name of the job is too long: %d bytes", len(m.Job)))
 	}
@@ -87,6 +95,11 @@ func (w *Writer) appendOne(e *Event) {
 	if err := e.Check(w.ranks, w.files); err != nil {
 		w.fail(fmt.Errorf("event %d: %s: %w", w.events, e.Op, err))
 		return
+	}
+	if w.tick > 1 {
+		ticks := *e
+		ticks.Start, ticks.End = floorDiv(e.Start, w.tick), floorDiv(e.End, w.tick)
+		e = &ticks
 	}
 	w.enc.add(e)
 	w.events++
@@ -189,12 +202,43 @@ func (w *Writer) fail(err error) error {
 	return w.err
 }
 
+// floorDiv rounds towards the past.
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// tickOf returns the largest unit of which all times are multiples.
+func tickOf(events []Event) time.Duration {
+	gcd := int64(0)
+	for i := range events {
+		for _, t := range [2]int64{events[i].Start, events[i].End} {
+			for a, b := gcd, max(t, -t); ; a, b = b, a%b {
+				if b == 0 {
+					gcd = a
+					break
+				}
+			}
+		}
+		if gcd == 1 {
+			break
+		}
+	}
+	if gcd == 0 || gcd > int64(time.Second) {
+		gcd = 1
+	}
+	return time.Duration(gcd)
+}
+
 // WriteTrace writes a whole trace as an events file.
 func WriteTrace(w io.Writer, t *Trace) error {
 	if len(t.Ranks) > math.MaxInt32 || len(t.Files) > math.MaxInt32 {
 		return errors.New("too many ranks or files")
 	}
-	x := NewWriter(w, Meta{Job: t.Job, Source: t.Source, Origin: t.Origin})
+	x := NewWriter(w, Meta{Job: t.Job, Source: t.Source, Origin: t.Origin, Tick: tickOf(t.Events)})
 	for _, r := range t.Ranks {
 		x.AddRank(r)
 	}

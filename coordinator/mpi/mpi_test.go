@@ -16,6 +16,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		os.Exit(childMain())
 	}
+	if os.Getenv(groupEnv) != "" {
+		os.Exit(groupMain())
+	}
 	flag.Parse()
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
 		f.Value.Set("15") // each check makes and fills segments of tens of MiB

@@ -73,7 +73,7 @@ type (
 		Text string
 		Body []byte
 	}
-	// Frozen answers Freeze.
+	// Frozen answers Freeze; the vector is what channel.Endpoint.Present says.
 	Frozen struct {
 		Round  int
 		Vector channel.Vector

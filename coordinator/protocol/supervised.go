@@ -52,6 +52,9 @@ type (
 	// Gate keeps the group from beginning a checkpoint, but for a stop, or lets
 	// it again.
 	Gate struct{ Closed bool }
+	// Hurry says that another group waits for the end of the checkpoint that is
+	// written behind: from now on a rank that makes no progress is overdue.
+	Hurry struct{}
 	// Boundary answers Agreed: all groups stop at iteration Iter.
 	Boundary struct{ Iter int }
 	// GiveUp gives the checkpoint under way up.
@@ -71,6 +74,7 @@ func (Halt) event()     {}
 func (RollBack) event() {}
 func (Permit) event()   {}
 func (Gate) event()     {}
+func (Hurry) event()    {}
 func (Boundary) event() {}
 func (GiveUp) event()   {}
 func (GoOn) event()     {}
@@ -78,8 +82,9 @@ func (End) event()      {}
 
 // supervision is what a Coordinator remembers of its supervisor.
 type supervision struct {
-	asked bool // something, in this step
-	gated bool
+	asked   bool // something, in this step
+	gated   bool
+	hurried *behind // the one that others wait for
 }
 
 func (c *Coordinator) ask(a Action) {
@@ -139,6 +144,8 @@ func (c *Coordinator) obey(ev Event) {
 		c.rollBack(ev.From)
 	case Gate:
 		c.gated = ev.Closed
+	case Hurry:
+		c.hurried = c.behind
 	case Boundary:
 		c.stopAt(ev.Iter)
 		c.asked = c.phase == holding && c.behind == nil // Await is still to be answered

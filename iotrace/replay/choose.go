@@ -41,6 +41,7 @@ func choose(t *iotrace.Trace) (*iotrace.Trace, leftOuts) {
 		e.Peer = iotrace.None // only gathers have one
 		switch {
 		case e.Op == iotrace.Barrier:
+			e.File = iotrace.None
 		case e.Op.Step():
 			left[e.Op.String()+": a step of the write path"]++
 			continue

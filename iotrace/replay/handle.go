@@ -118,10 +118,14 @@ func (n *naming) file(o *op) int32 {
 		}
 		n.current[o.File] = int32(len(n.files))
 		n.ended[o.File] = stays
-		n.files = append(n.files, plannedFile{name: name, prepared: !made})
+		n.files = append(n.files, plannedFile{name: name, prepared: true})
 		n.end = append(n.end, 0)
 	}
-	return n.current[o.File]
+	f := n.current[o.File]
+	if made {
+		n.files[f].prepared = false // others may have opened it a moment earlier
+	}
+	return f
 }
 
 func (n *naming) handle(file int32) int32 {

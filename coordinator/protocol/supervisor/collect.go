@@ -78,7 +78,7 @@ func (s *Supervisor) needed() []int {
 		return base
 	}
 	h := s.storedHistory(rest, nil)
-	line, err := rec.Find(h.History, h.without(), s.options())
+	line, err := h.find()
 	if err != nil {
 		return nil // a damaged checkpoint was on it; nothing is given away
 	}

@@ -86,8 +86,8 @@ func (c *Stored) vector(local int) channel.Vector {
 	return channel.Vector{}
 }
 
-// counters are what the consistency of a state is told by.
-func (h *history) counters(v *channel.Vector) (sent, received []uint64) {
+// counters are what the consistency of a rank's state is told by.
+func (h *history) counters(rank int, v *channel.Vector) (sent, received []uint64) {
 	n := h.s.ranks
 	sent, received = make([]uint64, n), make([]uint64, n)
 	if h.s.cfg.Log != channel.Optimistic {
@@ -99,13 +99,14 @@ func (h *history) counters(v *channel.Vector) (sent, received []uint64) {
 		sent[r] = v.Matches
 	}
 	copy(received, v.Depends)
+	received[rank] = 0 // on itself it depends anyway
 	return sent, received
 }
 
 func (h *history) add(g *group, rank int, c Stored, v channel.Vector, logged bool) {
 	states := &h.Ranks[rank].Checkpoints
 	state := rec.State{Number: c.Number, Iteration: c.Iter, Logged: logged}
-	state.Sent, state.Received = h.counters(&v)
+	state.Sent, state.Received = h.counters(rank, &v)
 	h.couple(g, rank, &state, len(*states))
 	*states = append(*states, state)
 	h.from[g.id] = append(h.from[g.id], c)
@@ -125,7 +126,7 @@ func (h *history) couple(g *group, rank int, state *rec.State, index int) {
 func (h *history) setCurrent(g *group, rank int, v *channel.Vector) {
 	states := h.Ranks[rank].Checkpoints
 	cur := rec.State{Iteration: g.co.Iteration()}
-	cur.Sent, cur.Received = h.counters(v)
+	cur.Sent, cur.Received = h.counters(rank, v)
 	if n := len(states); n > 0 {
 		last := &states[n-1]
 		cur.Number, cur.Iteration = last.Number, max(cur.Iteration, last.Iteration)
@@ -146,6 +147,17 @@ func (h *history) without() []int {
 		}
 	}
 	return list
+}
+
+// find returns the recovery line. The error is that of a group that has no state
+// left to go back to, or what package recovery says.
+func (h *history) find() (*rec.Line, error) {
+	for _, g := range h.s.groups {
+		if len(h.from[g.id]) == 0 {
+			return nil, noState(g)
+		}
+	}
+	return rec.Find(h.History, h.without(), h.s.options())
 }
 
 // stored returns the checkpoint that a group goes back to.
@@ -186,12 +198,7 @@ func (s *Supervisor) chooseFirst() error {
 		return nil
 	}
 	h := s.storedHistory(s.candidates, s.cfg.Logged)
-	for _, g := range s.groups {
-		if len(h.from[g.id]) == 0 {
-			return noState(g)
-		}
-	}
-	line, err := rec.Find(h.History, h.without(), s.options())
+	line, err := h.find()
 	if err != nil {
 		return err
 	}

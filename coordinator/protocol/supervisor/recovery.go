@@ -57,7 +57,7 @@ func (s *Supervisor) recover() {
 	}
 	for s.inquire() {
 		h := s.history(r)
-		line, err := rec.Find(h.History, h.without(), s.options())
+		line, err := h.find()
 		switch {
 		case errors.Is(err, rec.ErrNoLine):
 			r.anew = true

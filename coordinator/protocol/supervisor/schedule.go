@@ -61,6 +61,13 @@ func (s *Supervisor) allot() {
 		used++
 		s.feed(g, protocol.Permit{Step: protocol.DrainStep})
 	}
+	if s.nextToStore() != nil {
+		for _, g := range s.groups {
+			if g.slot {
+				s.feed(g, protocol.Hurry{})
+			}
+		}
+	}
 	shut := s.cfg.Storing > 0 && used >= s.cfg.Storing
 	if shut == s.shut {
 		return

@@ -53,7 +53,7 @@ func (w *world) single() bool { return len(w.groups) == 1 }
 // inspectTrace checks that a rank with a pessimistic log that goes back receives
 // again just what it received before, in the same order.
 func (w *world) inspectTrace(p *proc) {
-	if w.single() || !pessimistic(w.log) {
+	if w.single() || !pessimistic(w.log) || p.gen != p.g.gen {
 		return
 	}
 	t, n := &w.trace[p.rank], p.app.taken
@@ -256,6 +256,8 @@ func (w *world) inspectAnswer(a protocol.Answer) {
 
 func (w *world) inspectNotice(g *simGroup, n protocol.Notice) {
 	switch n.Kind {
+	case protocol.RankDied:
+		delete(w.storing, g.id)
 	case protocol.CheckpointLost:
 		if w.disk.checkpoints[n.Checkpoint] != nil || w.losses[n.Checkpoint] {
 			w.failf("checkpoint %d is lost, and exists or was lost before", n.Checkpoint)

@@ -49,10 +49,11 @@ func (w *world) fault(kind int) {
 			}
 		}
 	case 8: // stopped; its silence is noticed
-		p.stalled = w.now + 20*time.Second
-		g.excuse = true
+		if p.stall(20 * time.Second) {
+			g.excuse = true
+		}
 	case 9, 10: // stopped for a while
-		p.stalled = w.now + w.upTo(600*time.Millisecond)
+		p.stall(w.upTo(600 * time.Millisecond))
 	case 11, 12: // the network
 		for _, q := range w.all {
 			for r := range q.out {
@@ -71,6 +72,16 @@ func (w *world) fault(kind int) {
 	case 15:
 		w.ask(100 + w.rng.IntN(1000))
 	}
+}
+
+// stall stops a process for a while, unless it is stopped: a longer stop would
+// turn the order of what waits for its end round.
+func (p *proc) stall(d time.Duration) bool {
+	if p.stalled > p.w.now {
+		return false
+	}
+	p.stalled = p.w.now + d
+	return true
 }
 
 // lose kills a process; the coordinator notices a little later.

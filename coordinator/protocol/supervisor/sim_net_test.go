@@ -164,7 +164,7 @@ func (p *proc) freeze(round int) {
 			p.in[r] = nil
 		}
 	}
-	p.step(protocol.Frozen{Round: round, Vector: p.e.Vector()})
+	p.step(protocol.Frozen{Round: round, Vector: p.e.Present()})
 }
 
 func (p *proc) thaw(peers []protocol.Count) {

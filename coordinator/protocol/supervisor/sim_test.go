@@ -192,6 +192,7 @@ func (w *world) begin() {
 	cfg.Base, cfg.Printed = slices.Clone(d.base), slices.Clone(d.printed)
 	cfg.Incarnation, cfg.Next = d.incarnation+1, d.used+1
 	w.storing, w.outcome, w.tick, w.requests = map[int]int{}, nil, 0, map[int]protocol.Request{}
+	clear(w.losses) // a number that was never committed is free again
 	for _, g := range w.groups {
 		g.excuse, g.live = true, false
 		for _, n := range d.numbers(g.id) {
@@ -284,6 +285,9 @@ func (w *world) perform(acts []Action) {
 		if w.epoch != epoch {
 			return
 		}
+		if dbg != nil {
+			dbg(w, a)
+		}
 		w.act(a, acts[i+1:])
 	}
 	w.inspectLine(acts)
@@ -361,3 +365,5 @@ func replaySeed(t *testing.T, value string) {
 		t.Errorf("seed %d %s", seed, text)
 	}
 }
+
+var dbg func(*world, Action)
