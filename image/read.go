@@ -9,15 +9,12 @@ import (
 	"io"
 	"io/fs"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"ckpt/image/codec"
-	"ckpt/image/plan/fileview"
 	"ckpt/image/vfs"
 	"ckpt/zones"
 )
@@ -136,44 +133,6 @@ func spansOf(extents []extentRec) []span {
 	return spans
 }
 
-// storage is what the sieve assumes of it: below some 200 KiB a hole is read
-// along, which takes less time than another call. A local disk and a parallel file
-// system differ by less than what separates small holes from large ones.
-var storage = fileview.Device{Bandwidth: 2 << 30, Latency: 100 * time.Microsecond, Block: blockSize}
-
-// sieve returns f as if the extents of a span lay one behind the other: a partial
-// restore takes some zones of some ranks, an incremental checkpoint refers to some
-// extents of an earlier one.
-func (s span) sieve(f vfs.File, extents []extentRec) (*fileview.File, error) {
-	var tuples []fileview.Tuple
-	for i, e := range extents {
-		t := fileview.Tuple{Size: zones.PageRound(e.storedLen)}
-		if i+1 < len(extents) {
-			t.Hole = extents[i+1].fileOff - e.fileOff - t.Size
-		}
-		tuples = append(tuples, t)
-	}
-	v, err := fileview.NewView(s.off, tuples, 1)
-	if err != nil {
-		return nil, err
-	}
-	return fileview.NewFile(f, v, fileview.Options{Device: storage, Buffer: stageBytes})
-}
-
-// reader reads the payload of containers.
-type reader struct {
-	depth int
-	// dest returns where the raw bytes of an extent belong; nil to check them
-	// only.
-	dest func(extentRec) []byte
-	// wants says which extents are read; nil for all.
-	wants func(extentRec) bool
-	// bad is told of damage; reading goes on if it returns nil.
-	bad      func(error) error
-	progress func(int64)
-	mu       sync.Mutex // of progress and bad
-}
-
 func (r *reader) wantsIt(e extentRec) bool { return r.wants == nil || r.wants(e) }
 
 func (r *reader) wanted(extents []extentRec) []extentRec {
@@ -257,28 +216,6 @@ func (in *extentReader) span(extents []extentRec, s span) error {
 	}
 	in.done(s.n)
 	return nil
-}
-
-// fetch reads the stored bytes of a span, one extent behind the other.
-func (in *extentReader) fetch(extents []extentRec, s span, b []byte) error {
-	if !s.holes {
-		return readAt(in.f, in.path, b, s.off)
-	}
-	view, err := s.sieve(in.f, extents)
-	if err != nil {
-		return opError("read", in.path, s.off, err)
-	}
-	n, err := view.ReadAt(b, 0)
-	if n == len(b) {
-		return nil
-	}
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	if e, ok := errors.AsType[*fileview.Error](err); ok {
-		return readError(in.path, e.Offset, e.Err)
-	}
-	return readError(in.path, s.off, err)
 }
 
 // extent checks and decodes an extent whose stored bytes, and their padding, b

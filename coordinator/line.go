@@ -1,0 +1,341 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"ckpt/coordinator/msglog"
+	"ckpt/coordinator/protocol/channel"
+	"ckpt/coordinator/recovery"
+	"ckpt/image"
+	"ckpt/image/vfs"
+)
+
+// A StoredLine is where the groups of a job go on from if all of them fail at
+// once, as far as the store tells. A rank of its history stands for a group.
+type StoredLine struct {
+	Job    string
+	Mode   string
+	Log    channel.Kind // of messages between groups
+	Groups [][]int      // the ranks of each
+	// History holds what can be gone back to. With a pessimistic log nothing of it
+	// forces anybody back: replay takes each group on to where it was.
+	History *recovery.History
+	Line    *recovery.Line
+	Garbage *recovery.Garbage // of History; nil with a pessimistic log, where all but the line is
+	// Live says that History knows how far the job is: it runs, or it has ended.
+	Live bool
+}
+
+// Single reports whether the job has one group. Its line is its newest checkpoint.
+func (l *StoredLine) Single() bool { return len(l.Groups) == 1 }
+
+// Pessimistic reports whether a group goes back to its newest checkpoint and
+// nobody with it.
+func (l *StoredLine) Pessimistic() bool {
+	return !l.Single() && (l.Log == channel.Receiver || l.Log == channel.Sender)
+}
+
+// ErrNoCheckpoint says that the line lies at a checkpoint or log that is not there
+// any more.
+var errNoLine = fmt.Errorf("the recovery line: %w", image.ErrCheckpointNotFound)
+
+// attempts is how often FindLine reads a job that is being run and changes
+// meanwhile.
+const attempts = 10
+
+// FindLine finds the line of a job, running or not. It changes nothing. What the
+// line lies on has to be there: manifests, files and logs are looked at, though
+// not every byte of them as Verify does. The error tells which one is missing or
+// damaged.
+func FindLine(ctx context.Context, store *image.Store, name string) (*StoredLine, error) {
+	job, err := store.Job(name)
+	if err != nil {
+		return nil, err
+	}
+	text, err := job.Spec()
+	if err != nil {
+		return nil, err
+	}
+	spec, err := decodeSpec(text)
+	if err != nil {
+		return nil, fmt.Errorf("description of job %s: %w", name, err)
+	}
+	if spec.Origin != "" {
+		return nil, &UsageError{"job " + name + " was imported: another checkpointer restarts it", "ckpt show " + name + " shows its checkpoint"}
+	}
+	for i := 1; ; i++ {
+		before, err := readLine(job)
+		if err != nil {
+			return nil, &image.DamageError{File: filepath.Join(job.Dir(), lineName), Offset: -1, Reason: err.Error()}
+		}
+		status, err := Inspect(ctx, store, name)
+		if err != nil {
+			return nil, err
+		}
+		l, err := findLine(ctx, job, spec, status, before.Base)
+		// A running job takes away what it needs no longer, after it has said so.
+		if after, again := readLine(job); status.State == StateRunning && i < attempts && again == nil &&
+			(err != nil || !slices.Equal(before.Base, after.Base)) {
+			continue
+		}
+		return l, err
+	}
+}
+
+func findLine(ctx context.Context, job *image.Job, spec *Spec, status *JobStatus, base []int) (*StoredLine, error) {
+	l := &StoredLine{Job: job.Name(), Mode: spec.Mode, Groups: spec.groups(spec.Mapping)}
+	var err error
+	if l.Log, err = spec.log(); err != nil {
+		return nil, err
+	}
+	found, err := manifestsOf(job, len(l.Groups))
+	if err != nil {
+		return nil, err
+	}
+	l.History = &recovery.History{Ranks: make([]recovery.Rank, len(l.Groups))}
+	for g := range l.Groups {
+		if err := l.addGroup(ctx, job, g, found[g], base); err != nil {
+			return nil, err
+		}
+	}
+	failed := make([]int, len(l.Groups))
+	for g := range failed {
+		failed[g] = g
+	}
+	rules := recovery.Options{InTransit: recovery.Allowed}
+	if l.Log == channel.None {
+		rules.InTransit = recovery.Forbidden
+	}
+	if l.Line, err = recovery.Find(l.dependent(), failed, rules); err != nil {
+		if errors.Is(err, recovery.ErrNoLine) {
+			err = fmt.Errorf("%w: %w", errNoLine, err)
+		}
+		return nil, err
+	}
+	if !l.Pessimistic() {
+		if l.Garbage, err = recovery.Collect(l.History, rules); err != nil {
+			return nil, err
+		}
+	}
+	for g, p := range l.Line.Places {
+		if err := l.checkStored(job, g, found[g], l.History.Ranks[g].Checkpoints[p.Load].Number); err != nil {
+			return nil, err
+		}
+	}
+	l.addPresent(status)
+	return l, nil
+}
+
+// manifestsOf returns the manifests of each group, oldest first.
+func manifestsOf(job *image.Job, groups int) ([][]*image.Manifest, error) {
+	numbers, err := job.Checkpoints()
+	if err != nil {
+		return nil, err
+	}
+	found := make([][]*image.Manifest, groups)
+	for _, n := range numbers {
+		m, err := job.Manifest(n)
+		if errors.Is(err, image.ErrCheckpointNotFound) {
+			continue // removed this moment
+		}
+		if err != nil {
+			return nil, err
+		}
+		if max(1, m.Groups) != groups || m.Group >= groups {
+			return nil, fmt.Errorf("checkpoint %d is of group %d of %d, the job has %d: %w", n, m.Group, m.Groups, groups, image.ErrOtherJob)
+		}
+		found[m.Group] = append(found[m.Group], m)
+	}
+	return found, nil
+}
+
+// addGroup adds the states that group g can go back to: the beginning, as long as
+// nothing has been cut from the logs, the checkpoints, and what an optimistic log
+// holds behind them.
+func (l *StoredLine) addGroup(ctx context.Context, job *image.Job, g int, found []*image.Manifest, base []int) error {
+	oldest := 0
+	if g < len(base) {
+		oldest = base[g]
+	}
+	if found = slices.DeleteFunc(slices.Clone(found), func(m *image.Manifest) bool { return m.Number < oldest }); len(found) == 0 && oldest > 0 {
+		return fmt.Errorf("%w: group %d (%s) needs checkpoint %d or a later one, and there is none", errNoLine, g, l.Name(g), oldest)
+	}
+	type stored struct {
+		recovery.State
+		vectors []channel.Vector
+	}
+	var list []stored
+	if oldest == 0 || l.Log == channel.None || l.Single() {
+		list = append(list, stored{vectors: make([]channel.Vector, len(l.Groups[g]))})
+	}
+	for _, m := range found {
+		s := stored{State: recovery.State{Number: m.Number, Iteration: int(m.Iteration)}}
+		if !l.Single() {
+			var err error
+			if s.vectors, err = vectorsOf(m); err != nil {
+				return &image.DamageError{File: manifestPath(job, m.Number), Offset: -1, Reason: err.Error()}
+			}
+			if len(s.vectors) != len(l.Groups[g]) {
+				return &image.DamageError{File: manifestPath(job, m.Number), Offset: -1,
+					Reason: fmt.Sprintf("it is of %d ranks, the group has %d", len(s.vectors), len(l.Groups[g]))}
+			}
+		}
+		list = append(list, s)
+	}
+	states := &l.History.Ranks[g].Checkpoints
+	for k, s := range list {
+		s.Sent, s.Received = l.counters(s.vectors)
+		*states = append(*states, s.State)
+		if l.Log != channel.Optimistic || l.Single() {
+			continue
+		}
+		rank := l.Groups[g][0]
+		logged, err := loggedStates(ctx, vfs.OS{}, job, rank, len(l.Groups), s.Number, l.Log)
+		if err != nil {
+			return fmt.Errorf("message log of rank %d: %w", rank, err)
+		}
+		for _, v := range logged {
+			// Those behind the next checkpoint follow it as well.
+			if v.Matches > s.vectors[0].Matches && (k+1 == len(list) || v.Matches <= list[k+1].vectors[0].Matches) {
+				state := recovery.State{Number: s.Number, Iteration: s.Iteration, Logged: true}
+				state.Sent, state.Received = l.counters([]channel.Vector{v})
+				*states = append(*states, state)
+			}
+		}
+	}
+	return nil
+}
+
+func manifestPath(job *image.Job, number int) string {
+	return filepath.Join(job.Dir(), fmt.Sprintf("%04d", number), "manifest")
+}
+
+// counters are those of the messages between the group and the others. With an
+// optimistic log they are what the supervisor tells consistency by: receives from
+// any source.
+func (l *StoredLine) counters(vectors []channel.Vector) (sent, received []uint64) {
+	n := len(l.Groups)
+	sent, received = make([]uint64, n), make([]uint64, n)
+	if l.Single() {
+		return sent, received
+	}
+	for _, v := range vectors {
+		if l.Log == channel.Optimistic {
+			for p := range sent {
+				sent[p] = v.Matches
+			}
+			copy(received, v.Depends)
+			continue
+		}
+		for p, ranks := range l.Groups {
+			for _, r := range ranks {
+				if r < len(v.Sent) && r < len(v.Received) {
+					sent[p] += v.Sent[r]
+					received[p] += v.Received[r]
+				}
+			}
+		}
+	}
+	return sent, received
+}
+
+// dependent returns the history with what forces groups back.
+func (l *StoredLine) dependent() *recovery.History {
+	if !l.Pessimistic() {
+		return l.History
+	}
+	h := &recovery.History{}
+	for _, r := range l.History.Ranks {
+		states := slices.Clone(r.Checkpoints)
+		for k := range states {
+			states[k].Sent, states[k].Received = nil, nil
+		}
+		h.Ranks = append(h.Ranks, recovery.Rank{Checkpoints: states})
+	}
+	return h
+}
+
+// checkStored looks whether the files of a checkpoint on the line are there, in
+// full length, and whether the logs behind it can be read.
+func (l *StoredLine) checkStored(job *image.Job, g int, found []*image.Manifest, number int) error {
+	from := make(map[int]uint64)
+	if i := slices.IndexFunc(found, func(m *image.Manifest) bool { return m.Number == number }); i >= 0 {
+		for _, f := range found[i].Files {
+			path := filepath.Join(job.Dir(), f.Path)
+			info, err := vfs.OS{}.Stat(path)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return &image.DamageError{File: path, Offset: -1, Reason: fmt.Sprintf("it is missing, and checkpoint %d needs it", number)}
+			case err != nil:
+				return err
+			case info.Size() != f.Bytes:
+				return &image.DamageError{File: path, Offset: min(info.Size(), f.Bytes), Reason: fmt.Sprintf("it has %d bytes, checkpoint %d says %d", info.Size(), number, f.Bytes)}
+			}
+		}
+		for _, r := range found[i].Ranks {
+			from[r.Rank] = r.LogFrom
+		}
+	}
+	if l.Single() || !l.Log.Logs() {
+		return nil
+	}
+	for _, rank := range l.Groups[g] {
+		if err := checkLog(job, rank, msglog.LSN(from[rank])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkLog reads the log of a rank from a frame on, 0 for the beginning.
+func checkLog(job *image.Job, rank int, from msglog.LSN) error {
+	r, rec, err := msglog.OpenReader(vfs.OS{}, logDir(job, rank), msglog.ID{Job: job.Name(), Rank: rank}, from)
+	if errors.Is(err, fs.ErrNotExist) && from <= 1 {
+		return nil // it never logged anything
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return &image.DamageError{File: logDir(job, rank), Offset: -1, Reason: fmt.Sprintf("the message log of rank %d is missing", rank)}
+	}
+	if err != nil {
+		return fmt.Errorf("message log of rank %d: %w", rank, err)
+	}
+	if rec.Next < from {
+		return errors.Join(&image.DamageError{File: logDir(job, rank), Offset: -1,
+			Reason: fmt.Sprintf("it ends before frame %d, and the checkpoint of rank %d needs those from frame %d on", rec.Next, rank, from)}, r.Close())
+	}
+	for err == nil {
+		_, _, err = r.Next()
+	}
+	return errors.Join(logEnd(err), r.Close())
+}
+
+// addPresent says how far the groups are, where that is known, for what they
+// lose. What they have sent by now is not known; nothing needs it.
+func (l *StoredLine) addPresent(status *JobStatus) {
+	l.Live = status.State == StateRunning || status.State == StateCompleted
+	if !l.Live {
+		return
+	}
+	for g := range l.History.Ranks {
+		rank := &l.History.Ranks[g]
+		now := rank.Checkpoints[len(rank.Checkpoints)-1]
+		now.Logged, now.Iteration = false, max(now.Iteration, status.Iteration)
+		rank.Current = &now
+		p := &l.Line.Places[g]
+		p.LostIterations = max(0, now.Iteration-p.State.Iteration)
+	}
+}
+
+// Name names the ranks of a group.
+func (l *StoredLine) Name(g int) string {
+	ranks := l.Groups[g]
+	if len(ranks) == 1 {
+		return fmt.Sprintf("rank %d", ranks[0])
+	}
+	return fmt.Sprintf("ranks %d-%d", ranks[0], ranks[len(ranks)-1])
+}

@@ -1,0 +1,139 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/protocol"
+)
+
+// run is the application.
+func (r *rank) run(ctx context.Context) {
+	state, err := newState(ctx, r.fs, r.id, &r.cfg)
+	if err != nil {
+		kind := protocol.SetupFailed
+		if unrestorable(err) {
+			kind = protocol.Unrestorable
+		}
+		r.link.send(withRank(errorMessage(kind, err), r.id))
+		return
+	}
+	r.state = state
+	if err := r.joinEarly(ctx); err != nil {
+		r.link.send(withRank(errorMessage(protocol.SetupFailed, err), r.id))
+		return
+	}
+	r.link.send(protocol.Message{Kind: protocol.Ready, Rank: r.id})
+	if err := r.compute(ctx); err != nil {
+		r.failed <- err
+	}
+}
+
+// compute runs the application from when it may start.
+func (r *rank) compute(ctx context.Context) error {
+	if !r.await(ctx) {
+		return ctx.Err()
+	}
+	// Nobody communicates before all ranks are ready: their memory, the shared
+	// segment included, has been restored by now.
+	if r.comm == nil {
+		if err := r.openComm(ctx); err != nil {
+			return err
+		}
+	}
+	comm := r.comm
+	return r.iterate(ctx, comm)
+}
+
+// joinEarly has a rank that is alone in its group replay its log before it says
+// that it is ready. What it found out to be of no worth must not come back.
+func (r *rank) joinEarly(ctx context.Context) error {
+	if r.cfg.Channels == nil || len(r.cfg.Group) > 1 {
+		return nil // the others of its group are not ready
+	}
+	if err := r.openComm(ctx); err != nil {
+		return err
+	}
+	if r.cfg.Channels.Line != nil && r.state.log != nil {
+		return r.state.log.Commit(ctx)
+	}
+	return nil
+}
+
+// openComm makes the communicator.
+func (r *rank) openComm(ctx context.Context) error {
+	cfg := mpi.Config{Rank: r.id, Size: r.cfg.Spec.NP, NodeOf: r.cfg.Mapping.Nodes(),
+		Segment: r.state.segment, Listener: r.listener, Peers: r.cfg.Peers, Token: []byte(r.token)}
+	if r.cfg.Channels != nil {
+		var err error
+		if cfg.Channels, err = r.state.openChannels(ctx, r.state.pending); err != nil {
+			return err
+		}
+	}
+	comm, err := mpi.Join(cfg)
+	if err != nil {
+		return err
+	}
+	if r.cfg.Channels != nil {
+		r.joined <- comm
+	}
+	r.comm = comm
+	if r.cfg.Channels == nil && len(r.state.pending) > 0 {
+		if err := comm.RestorePending(r.state.pending); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// iterate runs the iterations that are left.
+func (r *rank) iterate(ctx context.Context, comm *mpi.Comm) error {
+	for iter := r.cfg.Iter + 1; iter <= r.cfg.Spec.Iterations; iter++ {
+		if slices.Contains(r.cfg.Trips, iter) {
+			r.link.send(protocol.Message{Kind: protocol.Tripped, Rank: r.id, Iter: iter})
+			<-ctx.Done() // the coordinator kills us
+			return ctx.Err()
+		}
+		if err := r.state.app.Step(comm, iter); err != nil {
+			return fmt.Errorf("iteration %d: %w", iter, err)
+		}
+		if err := r.output(comm, iter); err != nil {
+			return err
+		}
+		r.post(ctx, protocol.Reached{Iter: iter, Counts: sent(comm)})
+		if !r.await(ctx) {
+			return ctx.Err()
+		}
+	}
+	r.post(ctx, protocol.Ended{Body: encode(r.state.result())})
+	return nil
+}
+
+// output puts the residual out to the world. The coordinator takes each number
+// once, whoever goes back.
+func (r *rank) output(comm *mpi.Comm, iter int) error {
+	every := r.cfg.Spec.Residuals
+	if every == 0 || r.id != 0 || iter%every != 0 {
+		return nil
+	}
+	number := uint64(iter / every)
+	if r.cfg.Channels != nil {
+		var err error
+		if number, err = comm.Output(); err != nil {
+			return err
+		}
+	}
+	r.link.send(protocol.Message{Kind: protocol.Output, Rank: r.id, Progress: number,
+		Text: fmt.Sprintf("iteration %d: residual %.12e", iter, r.state.app.Residual())})
+	return nil
+}
+
+func sent(comm *mpi.Comm) []protocol.Count {
+	var counts []protocol.Count
+	for _, c := range comm.Sent() {
+		counts = append(counts, protocol.Count{Peer: c.Peer, N: c.N})
+	}
+	return counts
+}
