@@ -1,0 +1,215 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ckpt/coordinator"
+	"ckpt/iotrace"
+	"ckpt/iotrace/analyze"
+	"ckpt/iotrace/source"
+	"ckpt/iotrace/synth"
+)
+
+// traceInput is where a command takes a trace from: files of any format that is
+// known, the traces of checkpoints in the store, or a built-in one.
+type traceInput struct {
+	builtin, class string
+	ranks          int
+	lenient        bool
+}
+
+const traceInputHelp = `A TRACE is a file, - for standard input, or JOB or JOB@N: what ckpt recorded while it
+wrote a checkpoint of a job, by default the newest. The format of a file is told by
+its contents: events files of ckpt, strace -f text, Darshan DXT text, CSV, Parquet.`
+
+func (in *traceInput) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&in.builtin, "builtin", "", "take a built-in trace: "+strings.Join(synth.Builtins(), ", "))
+	f.IntVar(&in.ranks, "builtin-ranks", 0, "ranks of the built-in trace (default 4)")
+	f.StringVar(&in.class, "builtin-class", "", "size of the built-in trace, A to D (default B)")
+	f.BoolVar(&in.lenient, "lenient", false, "take what can be read of a trace that is damaged or cut")
+}
+
+func newTraceCommand(g *globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "trace",
+		Short: "Record, import, analyse, export and replay I/O",
+		Long: `Characterise the I/O of a checkpoint, or of any program, so that it can be compared,
+predicted and replayed elsewhere. ckpt records its own checkpoints (ckpt launch
+--trace). docs/TRACE.md explains patterns, findings and formats.`,
+		Example: `  ckpt trace analyze bt.S.4-1
+  ckpt trace record -o job.trace -- ./a.out
+  ckpt trace export job.trace --format chrome -o job.json`,
+	}
+	cmd.AddCommand(traceCommands(g)...)
+	return cmd
+}
+
+// traces reads all that is named, or the built-in one.
+func (in *traceInput) traces(g *globals, args []string) ([]*iotrace.Trace, error) {
+	if in.builtin != "" {
+		if len(args) > 0 {
+			return nil, &coordinator.UsageError{Text: fmt.Sprintf("--builtin %s and %s", in.builtin, args[0]), Fix: "give one of them"}
+		}
+		if !slices.Contains(synth.Builtins(), in.builtin) {
+			return nil, &coordinator.UsageError{Text: fmt.Sprintf("--builtin %s: there is no such trace", in.builtin), Fix: "choose one of " + strings.Join(synth.Builtins(), ", ")}
+		}
+		t, err := synth.Builtin(in.builtin, synth.Params{Ranks: in.ranks, Class: in.class})
+		if err != nil {
+			return nil, errUsage{err}
+		}
+		return []*iotrace.Trace{t}, nil
+	}
+	if len(args) == 0 {
+		return nil, &coordinator.UsageError{Text: "no trace is named", Fix: "name a file or a job, or give --builtin " + synth.Builtins()[0]}
+	}
+	var all []*iotrace.Trace
+	for _, name := range args {
+		t, rep, err := in.open(g, name)
+		if err != nil {
+			return nil, err
+		}
+		g.warnImport(name, rep)
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+// trace reads one trace; several that were recorded together are merged.
+func (in *traceInput) trace(g *globals, args []string) (*iotrace.Trace, error) {
+	all, err := in.traces(g, args)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 1 {
+		return all[0], nil
+	}
+	t, err := iotrace.Merge(all...)
+	if err != nil {
+		return nil, errUsage{err}
+	}
+	return t, nil
+}
+
+// open reads one source.
+func (in *traceInput) open(g *globals, name string) (*iotrace.Trace, *iotrace.Report, error) {
+	opt := iotrace.Options{Lenient: in.lenient}
+	if name == "-" {
+		t, rep, err := source.Stream("standard input", os.Stdin, opt)
+		return t, rep, traceError(err)
+	}
+	path := name
+	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+		// No file: perhaps a job.
+		found, jerr := g.tracePath(name)
+		if jerr != nil {
+			return nil, nil, errNotFound{fmt.Errorf("%s is no file; as a job: %w", name, jerr)}
+		}
+		path = found
+	}
+	t, rep, err := source.File(path, opt)
+	return t, rep, traceError(err)
+}
+
+// tracePath finds the trace of a checkpoint.
+func (g *globals) tracePath(target string) (string, error) {
+	job, m, err := g.openCheckpoint(target)
+	if err != nil {
+		return "", err
+	}
+	path := coordinator.TracePath(job, m.Number)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("checkpoint %d of %s has no trace: it was taken with --trace=false, or imported", m.Number, job.Name())
+	}
+	return path, nil
+}
+
+// traceError sorts the errors of a trace file by what they mean.
+func traceError(err error) error {
+	var format *iotrace.FormatError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, iotrace.ErrWrongFormat):
+		return errUsage{err}
+	case errors.Is(err, fs.ErrNotExist):
+		return errNotFound{err}
+	case errors.As(err, &format):
+		return &damagedTrace{err}
+	}
+	return err
+}
+
+// A damagedTrace is one that cannot be read as a whole.
+type damagedTrace struct{ error }
+
+func (e *damagedTrace) Unwrap() error { return e.error }
+
+// Hint says what to do about it.
+func (e *damagedTrace) Hint() string { return "--lenient takes what can be read of it" }
+
+// warnImport says what of an input was not understood.
+func (g *globals) warnImport(name string, rep *iotrace.Report) {
+	if rep == nil {
+		return
+	}
+	if rep.Cut != nil {
+		g.warn("%s", oneLine(rep.Cut.Error()))
+	}
+	if rep.Unknown > 0 {
+		g.warn("%s: %s not understood", name, plural(int(rep.Unknown), "line was", "lines were"))
+	}
+	if !g.verbose {
+		return
+	}
+	for _, n := range rep.Notes {
+		g.warn("%s:%d: %s: %s", name, n.Line, n.Reason, n.Text)
+	}
+}
+
+// analysis are the flags of commands that analyse.
+type analysis struct {
+	gap, stripe, thresholds string
+}
+
+func (a *analysis) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&a.gap, "gap", "100ms", "the silence that ends a burst")
+	f.StringVar(&a.stripe, "stripe-size", "1MiB", "stripe of the file system, for alignment and contention")
+	f.StringVar(&a.thresholds, "thresholds", "", "file with the thresholds of findings (ckpt trace analyze --show-thresholds prints the built-in ones)")
+}
+
+func (a *analysis) options() (analyze.Options, error) {
+	var opt analyze.Options
+	var err error
+	if opt.BurstGap, err = coordinator.ParseDuration(a.gap); err != nil || opt.BurstGap <= 0 {
+		return opt, &coordinator.UsageError{Text: fmt.Sprintf("--gap %s: not a positive duration", a.gap), Fix: "durations look like 100ms or 0.1"}
+	}
+	if opt.StripeSize, err = parseSizeFlag("stripe-size", a.stripe); err != nil {
+		return opt, err
+	}
+	if a.thresholds == "" {
+		return opt, nil
+	}
+	f, err := os.Open(a.thresholds)
+	if err != nil {
+		return opt, errNotFound{err}
+	}
+	defer f.Close()
+	if opt.Thresholds, err = analyze.ReadThresholds(f); err != nil {
+		return opt, errUsage{fmt.Errorf("%s: %w", a.thresholds, err)}
+	}
+	return opt, nil
+}
+
+// duration formats a time in seconds as short as it reads well.
+func duration(s float64) string {
+	return time.Duration(s * float64(time.Second)).Round(time.Microsecond).String()
+}

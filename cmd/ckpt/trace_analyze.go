@@ -1,0 +1,211 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/coordinator"
+	"ckpt/iotrace/analyze"
+)
+
+// traceFiles is how many files are shown without --all.
+const traceFiles = 20
+
+type traceAnalyzeOptions struct {
+	traceInput
+	analysis
+	insights, all, show bool
+	file                string
+}
+
+func newTraceAnalyzeCommand(g *globals) *cobra.Command {
+	var o traceAnalyzeOptions
+	cmd := &cobra.Command{
+		Use:   "analyze TRACE...",
+		Short: "Say what the I/O of a trace is like, and what would change it",
+		Long: `Say of each file, and of the whole, how it is accessed: by one process or shared,
+sequential, strided or random; in which request sizes and bursts; and what of it
+costs time, with the flags of ckpt launch that would change it.
+
+` + traceInputHelp + ` Several are merged, as recorded by the
+ranks of one job.`,
+		Example: `  ckpt trace analyze bt.S.4-1@2
+  ckpt trace analyze job.strace --gap 10ms --insights
+  ckpt trace analyze --builtin dmtcp --json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.show {
+				return g.printf("%s", analyze.ThresholdsText())
+			}
+			return runTraceAnalyze(g, &o, args)
+		},
+	}
+	f := cmd.Flags()
+	o.traceInput.addFlags(f)
+	o.analysis.addFlags(f)
+	f.BoolVar(&o.insights, "insights", false, "show the findings only")
+	f.BoolVar(&o.all, "all", false, fmt.Sprintf("show all files, not the first %d", traceFiles))
+	f.StringVar(&o.file, "file", "", "show the bursts and sizes of this file")
+	f.BoolVar(&o.show, "show-thresholds", false, "print the thresholds of findings")
+	g.addStoreFlag(cmd)
+	return cmd
+}
+
+func runTraceAnalyze(g *globals, o *traceAnalyzeOptions, args []string) error {
+	opt, err := o.options()
+	if err != nil {
+		return err
+	}
+	t, err := o.trace(g, args)
+	if err != nil {
+		return err
+	}
+	r := analyze.Analyze(t, opt)
+	if o.file != "" {
+		for i := range r.Files {
+			if r.Files[i].Name == o.file {
+				return g.showFile(&r.Files[i])
+			}
+		}
+		return &coordinator.UsageError{Text: "--file " + o.file + ": the trace has no such file", Fix: "ckpt trace analyze shows their names"}
+	}
+	switch {
+	case g.json && o.insights:
+		return g.printJSON(r.Insights)
+	case g.json:
+		return g.printJSON(r)
+	case o.insights:
+		return g.showInsights(r)
+	}
+	if err := g.showReport(r, o.all); err != nil {
+		return err
+	}
+	return g.showInsights(r)
+}
+
+// showReport prints the whole, then a line per file.
+func (g *globals) showReport(r *analyze.Report, all bool) error {
+	name := r.Job
+	if name == "" {
+		name = "trace"
+	}
+	head := [][2]string{
+		{"trace", fmt.Sprintf("%s, %s, recorded by %s", name, plural(int(r.Events), "event", "events"), r.Source)},
+		{"ranks", fmt.Sprintf("%d on %s, %s", r.Ranks, plural(r.Nodes, "node", "nodes"), count(len(r.Files), "file"))},
+		{"access", fmt.Sprintf("%s, %s (%s)", r.Access, r.Spatial, r.Detail)},
+		{"written", fmt.Sprintf("%s MiB in %s", mib(r.BytesWritten), plural(int(r.Writes), "write", "writes"))},
+		{"read", fmt.Sprintf("%s MiB in %s", mib(r.BytesRead), plural(int(r.Reads), "read", "reads"))},
+		{"metadata", fmt.Sprintf("%s, %s", plural(int(r.Metadata), "operation", "operations"), plural(int(r.Syncs), "sync", "syncs"))},
+		{"time", fmt.Sprintf("%s, of which %s reading or writing", duration(r.Wall), duration(r.Busy))},
+		{"bursts", fmt.Sprintf("%d", r.BurstsTotal)},
+		{"sizes", commonSizes(r.CommonSizes)},
+	}
+	if p := strings.TrimSpace(r.Pattern.String()); p != "" {
+		head = append(head, [2]string{"pattern", strings.Join(strings.Split(p, "\n"), "\n            ")})
+	}
+	for _, h := range head {
+		if err := g.printf("%-10s  %s\n", h[0], h[1]); err != nil {
+			return err
+		}
+	}
+	var rows [][]string
+	for i := range r.Files {
+		f := &r.Files[i]
+		if !all && i == traceFiles {
+			break
+		}
+		rows = append(rows, []string{shorten(f.Name, 28), string(f.Access), string(f.Spatial), strconv.Itoa(f.Ranks),
+			strconv.FormatInt(f.Writes, 10), mib(f.BytesWritten), strconv.FormatInt(f.Reads, 10), strconv.Itoa(f.BurstsTotal)})
+	}
+	if err := g.printf("\n"); err != nil {
+		return err
+	}
+	if err := g.table([]string{"file", "access", "spatial", "|ranks", "|writes", "|MiB", "|reads", "|bursts"}, rows); err != nil {
+		return err
+	}
+	if n := len(r.Files) - len(rows); n > 0 {
+		return g.printf("and %s more; --all shows them\n", count(n, "file"))
+	}
+	return nil
+}
+
+// shorten keeps the end of a path, which tells files apart.
+func shorten(name string, most int) string {
+	if r := []rune(name); len(r) > most {
+		return "…" + string(r[len(r)-most+1:])
+	}
+	return name
+}
+
+func commonSizes(sizes []analyze.SizeCount) string {
+	if len(sizes) == 0 {
+		return "-"
+	}
+	var words []string
+	for _, s := range sizes {
+		words = append(words, fmt.Sprintf("%d × %d B", s.Count, s.Size))
+	}
+	return strings.Join(words, ", ")
+}
+
+// showInsights prints the findings.
+func (g *globals) showInsights(r *analyze.Report) error {
+	if len(r.Insights) == 0 {
+		return g.printf("\nno findings\n")
+	}
+	for _, in := range r.Insights {
+		where := ""
+		if in.File != "" {
+			where = " in " + in.File
+		}
+		if err := g.printf("\n%s %s: %s%s\n  %s\n", in.Code, in.Severity, in.Title, where, in.Advice); err != nil {
+			return err
+		}
+		var words []string
+		for _, n := range in.Evidence {
+			word := fmt.Sprintf("%s %.4g", n.Name, n.Value)
+			if n.Limit != 0 {
+				word += fmt.Sprintf(" (limit %.4g)", n.Limit)
+			}
+			words = append(words, word)
+		}
+		if err := g.printf("  seen: %s\n", strings.Join(words, ", ")); err != nil {
+			return err
+		}
+		if len(in.Flags) > 0 {
+			if err := g.printf("  try:  ckpt launch %s\n", strings.Join(in.Flags, " ")); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// showFile prints the bursts and the sizes of one file.
+func (g *globals) showFile(f *analyze.File) error {
+	if g.json {
+		return g.printJSON(f)
+	}
+	if err := g.printf("%s: %s, %s (%s)\n\n", f.Name, f.Access, f.Spatial, f.Detail); err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, b := range f.Bursts {
+		rows = append(rows, []string{b.Op, strconv.FormatInt(b.Count, 10), mib(b.Bytes), duration(b.Start), duration(b.End)})
+	}
+	if err := g.table([]string{"burst", "|operations", "|MiB", "|from", "|to"}, rows); err != nil {
+		return err
+	}
+	rows = nil
+	for _, s := range f.Histogram {
+		if s.Count > 0 {
+			rows = append(rows, []string{s.Bin, strconv.FormatInt(s.Writes, 10), strconv.FormatInt(s.Reads, 10)})
+		}
+	}
+	if err := g.printf("\n"); err != nil {
+		return err
+	}
+	return g.table([]string{"request bytes", "|writes", "|reads"}, rows)
+}
