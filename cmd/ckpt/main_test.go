@@ -68,6 +68,7 @@ func TestScripts(t *testing.T) {
 			"resume":    func(ts *testscript.TestScript, _ bool, args []string) { signalJob(ts, args[0], syscall.SIGCONT) },
 			"readonly":  readOnly,
 			"dmtcpjob":  dmtcpJob,
+			"agrees":    agrees,
 		},
 	})
 }

@@ -162,7 +162,7 @@ func (g *globals) warnImport(name string, rep *iotrace.Report) {
 		return
 	}
 	if rep.Cut != nil {
-		g.warn("%s", oneLine(rep.Cut.Error()))
+		g.warn("%s: %s", name, oneLine(rep.Cut.Error()))
 	}
 	if rep.Unknown > 0 {
 		g.warn("%s: %s not understood", name, plural(int(rep.Unknown), "line was", "lines were"))

@@ -48,8 +48,8 @@ trace is written.`,
 }
 
 // straceFlags are what the importer needs: all processes, absolute times, how long
-// each call took, paths of descriptors, no data.
-var straceFlags = []string{"-f", "-ttt", "-T", "-y", "-s", "0", "-e", "trace=%file,%desc,%process"}
+// each call took, paths of descriptors, and enough of arrays to see both ends of a pipe.
+var straceFlags = []string{"-f", "-ttt", "-T", "-y", "-s", "4", "-e", "trace=%file,%desc,%process"}
 
 func runTraceRecord(ctx context.Context, g *globals, out string, command []string) error {
 	strace, err := exec.LookPath("strace")

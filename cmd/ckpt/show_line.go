@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"ckpt/coordinator"
+	"ckpt/coordinator/protocol/channel"
+	rec "ckpt/coordinator/recovery"
+	"ckpt/coordinator/recovery/diagram"
+)
+
+// lineResult is the recovery line of a job as JSON.
+type lineResult struct {
+	Job       string      `json:"job"`
+	Mode      string      `json:"mode"`
+	Log       string      `json:"log"`        // "" in a job of one group
+	InTransit string      `json:"in_transit"` // messages that cross the line: "allowed" (replayed) or "forbidden" (would be lost)
+	Live      bool        `json:"live"`       // lost_iterations count up to where the job is, not only to its newest checkpoints
+	Line      []linePlace `json:"line"`       // by group
+	Domino    int         `json:"domino"`     // waves: how many steps force each other at most
+	Steps     []lineStep  `json:"steps"`
+	Removable []int       `json:"removable"` // checkpoints that no recovery needs
+	Useless   []int       `json:"useless"`   // checkpoints that no line can hold
+}
+
+type linePlace struct {
+	Group           int   `json:"group"`
+	Ranks           []int `json:"ranks"`
+	Checkpoint      int   `json:"checkpoint"` // 0: the beginning
+	Iteration       int   `json:"iteration"`  // of it
+	Replays         bool  `json:"replays"`    // a message log behind it
+	LostCheckpoints int   `json:"lost_checkpoints"`
+	LostIterations  int   `json:"lost_iterations"` // of each of the ranks
+}
+
+type lineStep struct {
+	Wave       int    `json:"wave"` // 0: it failed; w: forced by a step of wave w−1
+	Group      int    `json:"group"`
+	Checkpoint int    `json:"checkpoint"` // it goes back to
+	Cause      string `json:"cause"`      // failure, orphan or lost message
+	Peer       int    `json:"peer"`       // group at the other end; −1 none
+	First      uint64 `json:"first"`      // messages between the two, counted from 1
+	Last       uint64 `json:"last"`
+	Step       int    `json:"step"` // index of the step that forced it; −1 none
+}
+
+func (g *globals) showLine(ctx context.Context, job, plot string) error {
+	format := strings.TrimPrefix(filepath.Ext(plot), ".")
+	if err := checkPlotName(plot); err != nil {
+		return err
+	}
+	store, err := g.openStore()
+	if err != nil {
+		return err
+	}
+	l, err := coordinator.FindLine(ctx, store, job)
+	if err != nil {
+		return err
+	}
+	if plot != "" {
+		if err := plotLine(l, plot, format); err != nil {
+			return err
+		}
+	}
+	if g.json {
+		return g.printJSON(describeLine(l))
+	}
+	return g.printLine(l)
+}
+
+func describeLine(l *coordinator.StoredLine) lineResult {
+	r := lineResult{Job: l.Job, Mode: l.Mode, InTransit: l.Line.Options.InTransit.String(), Live: l.Live,
+		Domino: l.Line.Depth, Steps: []lineStep{}, Removable: []int{}, Useless: []int{}}
+	if !l.Single() {
+		r.Log = l.Log.String()
+	}
+	for g, p := range l.Line.Places {
+		r.Line = append(r.Line, linePlace{g, l.Groups[g], p.State.Number, p.State.Iteration,
+			l.Pessimistic() || p.State.Logged, p.LostCheckpoints, p.LostIterations})
+		for _, k := range l.Garbage.Remove[g] {
+			if s := l.History.Ranks[g].Checkpoints[k]; s.Number > 0 && !s.Logged {
+				r.Removable = append(r.Removable, s.Number)
+			}
+		}
+	}
+	for _, s := range l.Line.Steps {
+		r.Steps = append(r.Steps, lineStep{s.Wave, s.Rank, s.State.Number, s.Cause.Kind.String(), s.Cause.Peer, s.Cause.First, s.Cause.Last, s.Cause.Step})
+	}
+	for _, c := range l.Useless {
+		r.Useless = append(r.Useless, l.History.Ranks[c.Rank].Checkpoints[c.Index].Number)
+	}
+	slices.Sort(r.Removable)
+	slices.Sort(r.Useless)
+	return r
+}
+
+func (g *globals) printLine(l *coordinator.StoredLine) error {
+	p := l.Line.Places[0]
+	switch {
+	case l.Single() && p.State.Number == 0:
+		return g.printf("%s: its ranks take checkpoints together, and it has none: it begins again\n", l.Job)
+	case l.Single():
+		return g.printf("%s: its ranks take checkpoints together: all go on from the newest, checkpoint %d,\niteration %d; %s lost\n",
+			l.Job, p.State.Number, p.State.Iteration, count(p.LostIterations, "iteration"))
+	}
+	if err := g.printf("%s: %s, messages between %s: %s\n", l.Job, l.Mode, map[bool]string{true: "groups", false: "ranks"}[l.Mode == coordinator.Semi],
+		map[bool]string{true: "no log", false: "log " + l.Log.String()}[l.Log == channel.None]); err != nil {
+		return err
+	}
+	if l.Mode == coordinator.Semi {
+		for id := range l.Groups {
+			if err := g.printf("  %d stands for %s\n", id, l.Name(id)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := rec.Text(g.out, l.Line, l.Garbage); err != nil {
+		return err
+	}
+	switch {
+	case l.Pessimistic():
+		return g.printf("\neach replays its message log from its checkpoint to where it was\n")
+	case l.Log == channel.Optimistic:
+		return g.printf("\nmessages here are receives from any source, the only ones that a replay can\nget wrong\n")
+	case len(l.Useless) > 0:
+		return g.printf("\n%s on zigzag cycles: no line can hold them\n", plural(len(l.Useless), "checkpoint is", "checkpoints are"))
+	}
+	return nil
+}
+
+// plotLine draws it into a file, which is not touched if that fails.
+func plotLine(l *coordinator.StoredLine, path, format string) error {
+	fig := diagram.Figure{History: l.History, Line: l.Line, Garbage: l.Garbage, Useless: l.Useless,
+		Title: fmt.Sprintf("%s (%s, log %s): recovery line if all fail", l.Job, l.Mode, l.Log)}
+	if l.Single() {
+		fig.Title = l.Job + " (coordinated): recovery line"
+	}
+	var b bytes.Buffer
+	if err := diagram.Draw(&b, format, fig); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("plot: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"math"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"ckpt/iotrace"
+)
+
+// agrees checks that what strace saw of the images of checkpoints is what ckpt
+// recorded of them: the same bytes, and as many writes within 1 %.
+//
+//	agrees STRACE-EVENTS TRACE...
+func agrees(ts *testscript.TestScript, _ bool, args []string) {
+	type sum struct{ writes, bytes int64 }
+	sums := func(name string) map[string]sum {
+		t, err := iotrace.ReadFile(ts.MkAbs(name))
+		ts.Check(err)
+		all := make(map[string]sum)
+		for _, e := range t.Events {
+			if e.Op != iotrace.Write || e.File < 0 || !strings.HasSuffix(t.Files[e.File], ".img") {
+				continue
+			}
+			key := path.Join(path.Base(path.Dir(t.Files[e.File])), path.Base(t.Files[e.File]))
+			s := all[key]
+			all[key] = sum{s.writes + 1, s.bytes + e.Bytes}
+		}
+		return all
+	}
+	seen := sums(args[0])
+	files := 0
+	for _, pattern := range args[1:] {
+		names, err := filepath.Glob(ts.MkAbs(pattern))
+		ts.Check(err)
+		for _, name := range names {
+			for file, own := range sums(name) {
+				files++
+				other := seen[file]
+				if other.bytes != own.bytes || math.Abs(float64(other.writes-own.writes)) > 0.01*float64(own.writes) {
+					ts.Fatalf("%s: strace saw %d bytes in %d writes, ckpt recorded %d in %d", file, other.bytes, other.writes, own.bytes, own.writes)
+				}
+			}
+		}
+	}
+	if files == 0 {
+		ts.Fatalf("there is no image in any trace")
+	}
+	ts.Logf("%d images agree", files)
+}
