@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 
-	"ckpt/coordinator/msglog"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/coordinator/recovery"
 	"ckpt/image"
@@ -26,7 +24,10 @@ type StoredLine struct {
 	// forces anybody back: replay takes each group on to where it was.
 	History *recovery.History
 	Line    *recovery.Line
-	Garbage *recovery.Garbage // of History; nil with a pessimistic log, where all but the line is
+	Garbage *recovery.Garbage // of History
+	// Useless are the checkpoints that are in no line, now or ever. With a log they
+	// all are of use.
+	Useless []recovery.Checkpoint
 	// Live says that History knows how far the job is: it runs, or it has ended.
 	Live bool
 }
@@ -39,10 +40,6 @@ func (l *StoredLine) Single() bool { return len(l.Groups) == 1 }
 func (l *StoredLine) Pessimistic() bool {
 	return !l.Single() && (l.Log == channel.Receiver || l.Log == channel.Sender)
 }
-
-// ErrNoCheckpoint says that the line lies at a checkpoint or log that is not there
-// any more.
-var errNoLine = fmt.Errorf("the recovery line: %w", image.ErrCheckpointNotFound)
 
 // attempts is how often FindLine reads a job that is being run and changes
 // meanwhile.
@@ -71,7 +68,7 @@ func FindLine(ctx context.Context, store *image.Store, name string) (*StoredLine
 	for i := 1; ; i++ {
 		before, err := readLine(job)
 		if err != nil {
-			return nil, &image.DamageError{File: filepath.Join(job.Dir(), lineName), Offset: -1, Reason: err.Error()}
+			return nil, &image.DamageError{File: filepath.Join(job.Dir(), lineName), Reason: err.Error()}
 		}
 		status, err := Inspect(ctx, store, name)
 		if err != nil {
@@ -113,12 +110,19 @@ func findLine(ctx context.Context, job *image.Job, spec *Spec, status *JobStatus
 	}
 	if l.Line, err = recovery.Find(l.dependent(), failed, rules); err != nil {
 		if errors.Is(err, recovery.ErrNoLine) {
-			err = fmt.Errorf("%w: %w", errNoLine, err)
+			err = &missingError{err.Error()}
 		}
 		return nil, err
 	}
-	if !l.Pessimistic() {
-		if l.Garbage, err = recovery.Collect(l.History, rules); err != nil {
+	for g := range l.Line.Places {
+		p := &l.Line.Places[g]
+		p.State = l.History.Ranks[g].Checkpoints[p.Index]
+	}
+	if l.Garbage, err = recovery.Collect(l.dependent(), rules); err != nil {
+		return nil, err
+	}
+	if !l.Single() && l.Log == channel.None {
+		if l.Useless, err = recovery.Useless(l.History); err != nil {
 			return nil, err
 		}
 	}
@@ -163,7 +167,7 @@ func (l *StoredLine) addGroup(ctx context.Context, job *image.Job, g int, found 
 		oldest = base[g]
 	}
 	if found = slices.DeleteFunc(slices.Clone(found), func(m *image.Manifest) bool { return m.Number < oldest }); len(found) == 0 && oldest > 0 {
-		return fmt.Errorf("%w: group %d (%s) needs checkpoint %d or a later one, and there is none", errNoLine, g, l.Name(g), oldest)
+		return &missingError{fmt.Sprintf("%s can go back to checkpoint %d or a later one, and none of them is there", l.Name(g), oldest)}
 	}
 	type stored struct {
 		recovery.State
@@ -178,10 +182,10 @@ func (l *StoredLine) addGroup(ctx context.Context, job *image.Job, g int, found 
 		if !l.Single() {
 			var err error
 			if s.vectors, err = vectorsOf(m); err != nil {
-				return &image.DamageError{File: manifestPath(job, m.Number), Offset: -1, Reason: err.Error()}
+				return &image.DamageError{File: manifestPath(job, m.Number), Reason: err.Error()}
 			}
 			if len(s.vectors) != len(l.Groups[g]) {
-				return &image.DamageError{File: manifestPath(job, m.Number), Offset: -1,
+				return &image.DamageError{File: manifestPath(job, m.Number),
 					Reason: fmt.Sprintf("it is of %d ranks, the group has %d", len(s.vectors), len(l.Groups[g]))}
 			}
 		}
@@ -258,60 +262,6 @@ func (l *StoredLine) dependent() *recovery.History {
 		h.Ranks = append(h.Ranks, recovery.Rank{Checkpoints: states})
 	}
 	return h
-}
-
-// checkStored looks whether the files of a checkpoint on the line are there, in
-// full length, and whether the logs behind it can be read.
-func (l *StoredLine) checkStored(job *image.Job, g int, found []*image.Manifest, number int) error {
-	from := make(map[int]uint64)
-	if i := slices.IndexFunc(found, func(m *image.Manifest) bool { return m.Number == number }); i >= 0 {
-		for _, f := range found[i].Files {
-			path := filepath.Join(job.Dir(), f.Path)
-			info, err := vfs.OS{}.Stat(path)
-			switch {
-			case errors.Is(err, fs.ErrNotExist):
-				return &image.DamageError{File: path, Offset: -1, Reason: fmt.Sprintf("it is missing, and checkpoint %d needs it", number)}
-			case err != nil:
-				return err
-			case info.Size() != f.Bytes:
-				return &image.DamageError{File: path, Offset: min(info.Size(), f.Bytes), Reason: fmt.Sprintf("it has %d bytes, checkpoint %d says %d", info.Size(), number, f.Bytes)}
-			}
-		}
-		for _, r := range found[i].Ranks {
-			from[r.Rank] = r.LogFrom
-		}
-	}
-	if l.Single() || !l.Log.Logs() {
-		return nil
-	}
-	for _, rank := range l.Groups[g] {
-		if err := checkLog(job, rank, msglog.LSN(from[rank])); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkLog reads the log of a rank from a frame on, 0 for the beginning.
-func checkLog(job *image.Job, rank int, from msglog.LSN) error {
-	r, rec, err := msglog.OpenReader(vfs.OS{}, logDir(job, rank), msglog.ID{Job: job.Name(), Rank: rank}, from)
-	if errors.Is(err, fs.ErrNotExist) && from <= 1 {
-		return nil // it never logged anything
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return &image.DamageError{File: logDir(job, rank), Offset: -1, Reason: fmt.Sprintf("the message log of rank %d is missing", rank)}
-	}
-	if err != nil {
-		return fmt.Errorf("message log of rank %d: %w", rank, err)
-	}
-	if rec.Next < from {
-		return errors.Join(&image.DamageError{File: logDir(job, rank), Offset: -1,
-			Reason: fmt.Sprintf("it ends before frame %d, and the checkpoint of rank %d needs those from frame %d on", rec.Next, rank, from)}, r.Close())
-	}
-	for err == nil {
-		_, _, err = r.Next()
-	}
-	return errors.Join(logEnd(err), r.Close())
 }
 
 // addPresent says how far the groups are, where that is known, for what they

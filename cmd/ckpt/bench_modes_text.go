@@ -13,9 +13,9 @@ func (g *globals) printModes(b *benchModes, o *benchModesOptions) error {
 	}
 	injected := "no failures"
 	if len(b.Failures) > 0 {
-		injected = "failures " + strings.Join(b.Failures, ", ")
+		injected = "failures: " + strings.Join(b.Failures, ", ")
 	}
-	if err := g.printf("%s on nodes %s, %s, a checkpoint every %d, %s\nwithout checkpoints and failures: %s; the same digest in all %s\n\n",
+	if err := g.printf("%s on nodes %s, %s, a checkpoint every %d\n%s\nwithout checkpoints and failures: %s; the same digest in all %s\n\n",
 		b.App, b.Mapping, count(b.Iterations, "iteration"), b.Every, injected, seconds(b.Base), count(o.runs*(len(b.Modes)+1), "run")); err != nil {
 		return err
 	}
@@ -51,5 +51,5 @@ func (g *globals) printModes(b *benchModes, o *benchModesOptions) error {
 
 // shortName leaves room for the numbers in 80 columns.
 func shortName(r *benchRow) string {
-	return strings.NewReplacer("uncoordinated", "uncoord.", "coordinated", "coordinated", "pessimistic-", "").Replace(r.name())
+	return strings.NewReplacer("uncoordinated", "uncoord.", "pessimistic-", "").Replace(r.name())
 }

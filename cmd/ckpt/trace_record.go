@@ -21,7 +21,7 @@ import (
 // traceCommands are those of ckpt trace.
 func traceCommands(g *globals) []*cobra.Command {
 	return []*cobra.Command{newTraceRecordCommand(g), newTraceImportCommand(g), newTraceAnalyzeCommand(g), newTraceShowCommand(g),
-		newTraceDiffCommand(g), newTraceExportCommand(g), newTracePlotCommand(g), newTraceReportCommand(g)}
+		newTraceDiffCommand(g), newTraceExportCommand(g), newTracePlotCommand(g), newTraceReportCommand(g), newTraceReplayCommand(g)}
 }
 
 func newTraceRecordCommand(g *globals) *cobra.Command {

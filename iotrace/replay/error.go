@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"syscall"
 
 	"ckpt/iotrace"
@@ -31,6 +32,9 @@ func (e *Error) Error() string {
 	err := e.Err
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		err = path.Err
+	}
+	if link := (*os.LinkError)(nil); errors.As(err, &link) {
+		err = link.Err
 	}
 	return fmt.Sprintf("%s: %v", what, err)
 }

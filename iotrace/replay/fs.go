@@ -20,12 +20,6 @@ type FS interface {
 	RemoveDir(name string) error
 }
 
-// A directFS can also open files around the page cache.
-type directFS interface {
-	// OpenDirect opens a file with O_DIRECT.
-	OpenDirect(name string) (File, error)
-}
-
 // A File is an open file. Reads and writes are each one system call, whatever they
 // are given, and may move less than that; they may come from several goroutines.
 type File interface {
@@ -43,4 +37,10 @@ type File interface {
 // what is read of it comes from the disk.
 type forgetter interface {
 	Forget() error
+}
+
+// A directFile is a File that can also be had around the page cache.
+type directFile interface {
+	// Direct opens the same file with O_DIRECT.
+	Direct() (File, error)
 }

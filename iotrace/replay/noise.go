@@ -29,9 +29,17 @@ func newNoise(seed uint64, largest int64) noise {
 // bytes returns n bytes for one call. Which says where in the noise they begin, at
 // a multiple of a page: other requests get others.
 func (x noise) bytes(n int64, which uint64) [][]byte {
-	which *= 0x9e3779b97f4a7c15 // spreads neighbours (Knuth's multiplicative hash)
-	at := int64(which>>32%uint64(len(x.pool)/page)) * page
+	at := int64(scatter(which)%uint64(len(x.pool)/page)) * page
 	return around(x.pool, at, n)
+}
+
+// scatter is the finalizer of SplitMix64 (Steele, Lea, Flood: Fast splittable
+// pseudorandom number generators, OOPSLA 2014).
+func scatter(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }
 
 // around returns n bytes from at on, beginning anew at the end of the memory.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,13 +13,13 @@ import (
 type osFS struct{}
 
 var (
-	_ FS        = osFS{}
-	_ directFS  = osFS{}
-	_ forgetter = osFile{}
+	_ FS         = osFS{}
+	_ directFile = osFile{}
+	_ forgetter  = osFile{}
 )
 
 func openOS(name string, flags int) (File, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC|flags, 0o600)
+	f, err := os.OpenFile(name, os.O_RDWR|unix.O_CLOEXEC|flags, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -30,15 +31,7 @@ func openOS(name string, flags int) (File, error) {
 }
 
 func (osFS) Create(name string) (File, error) { return openOS(name, os.O_CREATE|os.O_EXCL) }
-func (osFS) Open(name string) (File, error)   { return openOS(name, 0) }
-
-func (osFS) OpenDirect(name string) (File, error) {
-	f, err := openOS(name, unix.O_DIRECT)
-	if errors.Is(err, unix.EINVAL) {
-		err = errDirect
-	}
-	return f, err
-}
+func (osFS) Open(name string) (File, error)   { return openOS(name, unix.O_NOFOLLOW) }
 
 func (osFS) Stat(name string) error {
 	_, err := os.Lstat(name)
@@ -117,4 +110,16 @@ func (f osFile) Close() error              { return f.f.Close() }
 
 func (f osFile) Forget() error {
 	return f.call(func(fd int) error { return unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) })
+}
+
+// Direct goes by the descriptor: the name may be another file's by now.
+func (f osFile) Direct() (direct File, err error) {
+	err = f.call(func(fd int) error {
+		direct, err = openOS("/proc/self/fd/"+strconv.Itoa(fd), unix.O_DIRECT)
+		return err
+	})
+	if errors.Is(err, unix.EINVAL) {
+		err = errDirect
+	}
+	return direct, err
 }

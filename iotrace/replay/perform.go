@@ -30,9 +30,11 @@ func (f *liveFile) create(r *running, i int32) (File, error) {
 	return file, nil
 }
 
-// open opens the file, or makes it if it is not there; created says which.
-func (f *liveFile) open(r *running, i int32) (file File, created bool, err error) {
+// open opens the file, or makes it if it is not there; created says which. It
+// begins its time with each attempt.
+func (f *liveFile) open(r *running, i int32, begin *int64) (file File, created bool, err error) {
 	for {
+		*begin = r.since()
 		f.mu.Lock()
 		if !f.made {
 			defer f.mu.Unlock()
@@ -49,6 +51,37 @@ func (f *liveFile) open(r *running, i int32) (file File, created bool, err error
 	}
 }
 
+// stat looks at the file. One that is not there is made for it.
+func (f *liveFile) stat(r *running, i int32) (begin, end int64, err error) {
+	for {
+		f.mu.Lock()
+		err := f.there(r, i)
+		times := f.times
+		f.mu.Unlock()
+		if err != nil {
+			return 0, 0, err
+		}
+		begin = r.since()
+		err = r.o.FS.Stat(r.path(i))
+		end = r.since()
+		if !errors.Is(err, fs.ErrNotExist) || !f.gone(times) {
+			return begin, end, err
+		}
+	}
+}
+
+// there makes the file if it is not there.
+func (f *liveFile) there(r *running, i int32) error {
+	if f.made {
+		return nil
+	}
+	file, err := f.create(r, i)
+	if err != nil {
+		return err
+	}
+	return file.Close()
+}
+
 // gone reports whether the file has been renamed or removed more than so many times.
 func (f *liveFile) gone(times int) bool {
 	f.mu.Lock()
@@ -61,14 +94,8 @@ func (f *liveFile) gone(times int) bool {
 func (f *liveFile) away(r *running, i int32, how iotrace.Op) (begin, end int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.made {
-		file, err := f.create(r, i)
-		if err == nil {
-			err = file.Close()
-		}
-		if err != nil {
-			return 0, 0, err
-		}
+	if err := f.there(r, i); err != nil {
+		return 0, 0, err
 	}
 	begin = r.since()
 	if how == iotrace.Rename {
@@ -135,7 +162,7 @@ func (r *running) perform(ctx context.Context, i int32) (err error) {
 	case iotrace.Open:
 		created, err = r.openHandle(o)
 	case iotrace.Stat:
-		err = r.stat(o)
+		o.begin, o.end, err = r.files[o.file].stat(r, o.file)
 	case iotrace.Rename, iotrace.Unlink:
 		o.begin, o.end, err = r.files[o.file].away(r, o.file, o.Op)
 	default:
@@ -167,36 +194,18 @@ func (r *running) perform(ctx context.Context, i int32) (err error) {
 // openHandle opens the file of an operation, and takes the time of it.
 func (r *running) openHandle(o *op) (created bool, err error) {
 	h := &r.handles[o.handle]
-	o.begin = r.since()
-	h.File, created, err = r.files[o.file].open(r, o.file)
+	h.File, created, err = r.files[o.file].open(r, o.file, &o.begin)
 	o.end = r.since()
 	if err == nil && r.o.Direct {
-		h.direct, err = r.o.FS.(directFS).OpenDirect(r.path(o.file))
+		err = errDirect
+		if f, ok := h.File.(directFile); ok {
+			h.direct, err = f.Direct()
+		}
 	}
 	if err == nil {
 		close(h.ready)
 	}
 	return created, err
-}
-
-func (r *running) stat(o *op) error {
-	f := &r.files[o.file]
-	f.mu.Lock()
-	var err error
-	if !f.made {
-		var file File
-		if file, err = f.create(r, o.file); err == nil {
-			err = file.Close()
-		}
-	}
-	f.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	o.begin = r.since()
-	err = r.o.FS.Stat(r.path(o.file))
-	o.end = r.since()
-	return err
 }
 
 // use does what needs an open file.

@@ -39,9 +39,9 @@ type Options struct {
 	// that the files have in Dir. Files that are made before it, and opened or
 	// removed beyond the trace, are not in it.
 	Recorder *iotrace.Recorder
-	// Progress, if there is one, is told of bytes that were moved, from one goroutine
-	// at a time.
-	Progress func(n int64)
+	// Progress, if there is one, is told how many bytes have been moved, of all that
+	// will be: those that are prepared as well. It is called by one goroutine at a time.
+	Progress func(done, total int64)
 }
 
 // Run replays a trace, which has to be valid. The result is whole only without an
@@ -70,14 +70,8 @@ func Run(ctx context.Context, t *iotrace.Trace, o Options) (*Result, error) {
 	return res, nil
 }
 
-// Volume returns how many bytes a replay moves, which Progress will have been told
-// at the end: of preparing, of writing and of reading.
-func Volume(t *iotrace.Trace, o Options) (int64, error) {
-	p, _, err := prepared(t, &o)
-	if err != nil {
-		return 0, err
-	}
-	var sum int64
+// volume is how many bytes a replay moves: of preparing, of writing and of reading.
+func (p *plan) volume() (sum int64) {
 	for i := range p.ops {
 		if p.ops[i].Op.Data() {
 			sum += p.ops[i].Bytes
@@ -88,7 +82,7 @@ func Volume(t *iotrace.Trace, o Options) (int64, error) {
 			sum += x.end - x.off
 		}
 	}
-	return sum, nil
+	return sum
 }
 
 // prepared checks the options and plans.
@@ -107,9 +101,6 @@ func prepared(t *iotrace.Trace, o *Options) (*plan, *Result, error) {
 	}
 	if o.Clock == nil {
 		o.Clock = systemClock{}
-	}
-	if _, ok := o.FS.(directFS); o.Direct && !ok {
-		return nil, nil, errDirect
 	}
 	chosen, left := choose(t)
 	if len(chosen.Events) == 0 {

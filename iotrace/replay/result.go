@@ -36,7 +36,7 @@ type Result struct {
 // A Side is what there is to say of the trace, as far as it was replayed, and of the
 // replay.
 type Side struct {
-	Ranks        int   `json:"ranks"`
+	Processes    int   `json:"processes"` // ranks, and others such as the coordinator
 	Files        int   `json:"files"`
 	Operations   int64 `json:"operations"`
 	BytesWritten int64 `json:"bytes_written"`
@@ -160,7 +160,7 @@ func (s *Side) sum(list []interval) (sums [iotrace.Barrier + 1]Sum) {
 			busyUntil = x.end
 		}
 	}
-	s.Ranks, s.Files, s.Operations = len(ranks), len(files), int64(len(list))
+	s.Processes, s.Files, s.Operations = len(ranks), len(files), int64(len(list))
 	s.Wall, s.Busy = float64(last-first)/1e9, float64(busy)/1e9
 	s.AtOnce = atOnce(list)
 	return sums

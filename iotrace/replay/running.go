@@ -33,7 +33,7 @@ type running struct {
 
 func newRunning(p *plan, o *Options) *running {
 	r := &running{p: p, o: o, files: make([]liveFile, len(p.files)), handles: make([]handle, len(p.handles)), parts: newGate(len(p.parts)),
-		left: make([]atomic.Int32, len(p.parts)), noise: newNoise(o.Seed, max(p.largest, fillChunk)), progress: progress{report: o.Progress}}
+		left: make([]atomic.Int32, len(p.parts)), noise: newNoise(o.Seed, max(p.largest, fillChunk)), progress: progress{report: o.Progress, total: p.volume()}}
 	for i, x := range p.parts {
 		r.left[i].Store(x.ops)
 	}
@@ -70,7 +70,7 @@ func (r *running) run(ctx context.Context) error {
 			continue
 		}
 		all.Go(func() {
-			if err := r.rank(ctx, ops); err != nil {
+			if err := r.rank(ctx, stop, ops); err != nil {
 				stop(err)
 			}
 		})
@@ -91,15 +91,14 @@ type rankRun struct {
 	*running
 	flights []flight
 	all     sync.WaitGroup
-	failed  chan error // the first error of a flight
 	// The latest moment of the rank before the next operation, in the trace and
 	// in the replay: from there the time between them counts.
 	traced, real int64
 }
 
-// rank does the operations of one rank.
-func (r *running) rank(ctx context.Context, ops []int32) error {
-	x := &rankRun{running: r, failed: make(chan error, 1), traced: r.p.first}
+// rank does the operations of one rank. Flights that fail stop the replay.
+func (r *running) rank(ctx context.Context, stop func(error), ops []int32) error {
+	x := &rankRun{running: r, traced: r.p.first}
 	defer x.all.Wait()
 	for k, i := range ops {
 		o := &r.p.ops[i]
@@ -119,20 +118,11 @@ func (r *running) rank(ctx context.Context, ops []int32) error {
 		x.all.Go(func() {
 			defer close(f.ended)
 			if err := r.do(ctx, i); err != nil {
-				select {
-				case x.failed <- err:
-				default:
-				}
+				stop(err)
 			}
 		})
 	}
-	x.all.Wait()
-	select {
-	case err := <-x.failed:
-		return err
-	default:
-		return nil
-	}
+	return nil
 }
 
 func (x *rankRun) moment(traced, real int64) {
@@ -182,10 +172,8 @@ func (x *rankRun) landed(ctx context.Context, by int64) error {
 		if err := await(ctx, f.ended); err != nil {
 			return err
 		}
-		select {
-		case err := <-x.failed:
-			return err
-		default:
+		if err := ctx.Err(); err != nil {
+			return err // it may have ended for that
 		}
 		x.moment(o.End, o.end)
 	}
@@ -221,17 +209,18 @@ func (r *running) close() error {
 
 // progress collects what was moved, for whoever wants to know.
 type progress struct {
-	report func(int64)
+	report func(done, total int64)
+	total  int64
 	done   atomic.Int64
 	mu     sync.Mutex // of who reports
-	told   int64
 }
 
-// add reports what is new, unless somebody else is at it.
+// add reports, unless somebody else is at it.
 func (p *progress) add(n int64) {
 	p.done.Add(n)
 	if p.report != nil && p.mu.TryLock() {
-		p.tell()
+		defer p.mu.Unlock()
+		p.report(p.done.Load(), p.total)
 	}
 }
 
@@ -239,13 +228,7 @@ func (p *progress) add(n int64) {
 func (p *progress) end() {
 	if p.report != nil {
 		p.mu.Lock()
-		p.tell()
+		defer p.mu.Unlock()
+		p.report(p.done.Load(), p.total)
 	}
-}
-
-func (p *progress) tell() {
-	defer p.mu.Unlock()
-	done := p.done.Load()
-	p.report(done - p.told)
-	p.told = done
 }

@@ -42,7 +42,7 @@ func scale(t *iotrace.Trace, n int) (*iotrace.Trace, error) {
 	s.ranks()
 	own := s.owners()
 	s.copyNames = renamings(t, own, func(rank int32) (int, bool) { return t.Ranks[rank].Rank, s.position[rank] >= 0 })
-	places, err := spread(t, own, s.position, workers, n)
+	places, err := spread(t, own, s.position, k, n)
 	if err != nil {
 		return nil, err
 	}

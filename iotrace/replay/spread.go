@@ -3,6 +3,8 @@ package replay
 import (
 	"cmp"
 	"hash/maphash"
+	"maps"
+	"math"
 	"slices"
 
 	"ckpt/iotrace"
@@ -11,64 +13,42 @@ import (
 // places says where in shared files the reads and writes of copies go.
 //
 // Ranks that do the same to a file, operation by operation with the same sizes, are
-// a group. Where the m offsets of an operation are a + b·i for member i, or for rank
-// i, the new members go on with it: the operation then fills M·b instead of m·b. What
-// lies behind moves on by the difference, so that the pieces of a header that all
-// ranks write in turn, piece k of rank r of R at (k·R + r)·size, are interleaved
-// again. Operations whose bases are less than b apart, as the requests of a rank to
-// a part of its own, fill that room together: a block.
+// a group. Where the offsets of an operation are a + b·i for member i, or for rank i,
+// the new members go on with it; block.go says what then moves on.
 //
 // Where there is no rule, copy g of a rank does the same g times the length of the
 // file further on.
 type places struct {
 	events []iotrace.Event
-	k      int
+	k, n   int     // ranks that there are, and will be
 	row    []int32 // of an event; -1: none
 	rows   []row
-	// Of events without a row, by file; nil of files that one rank uses.
-	files []*spreadFile
+	files  []*spreadFile // nil of those that one rank uses
 }
 
 // A row is an operation that the members of a group do, each at its own offset.
 type row struct {
-	base  int64 // where the lowest of them is, moved on
+	low   int64 // where the lowest of them was
 	step  int64 // from one to the next, not negative
-	down  bool  // the last rank is the lowest
-	count int   // there will be so many
-	// position of a member is (q/k)·size + its place among the first; by is the
-	// place, size the members. By rank, they are its position and k.
-	size  int
-	place []int32 // by position of the rank, -1 of others; nil by rank
+	bytes int64
+	down  bool    // the last rank is the lowest
+	from  int     // how many members there were
+	to    int     // and will be
+	place []int32 // of a rank among the members, by its position; nil by position alone
+	block *block  // nil if all do it in the same place
 }
 
 // A spreadFile is a shared file: its blocks, and how long it will be without what
 // follows no rule.
 type spreadFile struct {
-	ends   []blockEnd // in order
+	moves  []move // in order
 	length int64
-}
-
-// A blockEnd is where a block ended, and how much what is behind it moves on.
-type blockEnd struct{ at, moved int64 }
-
-// shift returns how far what is at off moves on.
-func (f *spreadFile) shift(off int64) int64 {
-	n, _ := slices.BinarySearchFunc(f.ends, off, func(e blockEnd, off int64) int {
-		if e.at <= off {
-			return -1
-		}
-		return 1
-	})
-	if n == 0 {
-		return 0
-	}
-	return f.ends[n-1].moved
 }
 
 // spread finds the rules. Position is that of a rank among the k workers, which
 // become n.
-func spread(t *iotrace.Trace, own []int32, position []int, workers []int32, n int) (*places, error) {
-	p := &places{events: t.Events, k: len(workers), row: make([]int32, len(t.Events)), files: make([]*spreadFile, len(t.Files))}
+func spread(t *iotrace.Trace, own []int32, position []int, k, n int) (*places, error) {
+	p := &places{events: t.Events, k: k, n: n, row: make([]int32, len(t.Events)), files: make([]*spreadFile, len(t.Files))}
 	lists := make(map[int32]map[int][]int32) // events of a file, by position
 	for i := range t.Events {
 		p.row[i] = -1
@@ -82,7 +62,7 @@ func spread(t *iotrace.Trace, own []int32, position []int, workers []int32, n in
 		lists[e.File][position[e.Rank]] = append(lists[e.File][position[e.Rank]], int32(i))
 	}
 	for file, byRank := range lists {
-		if err := p.file(file, byRank, n); err != nil {
+		if err := p.file(file, byRank); err != nil {
 			return nil, err
 		}
 	}
@@ -90,35 +70,50 @@ func spread(t *iotrace.Trace, own []int32, position []int, workers []int32, n in
 }
 
 // file finds the rules of one file.
-func (p *places) file(file int32, byRank map[int][]int32, n int) error {
+func (p *places) file(file int32, byRank map[int][]int32) error {
 	f := new(spreadFile)
 	p.files[file] = f
-	var found []span // of rows, with their widths
+	first := len(p.rows)
 	for _, members := range p.groups(byRank) {
-		found = append(found, p.rules(members, byRank, n)...)
+		p.rules(members, byRank)
 	}
-	f.blocks(found)
-	for _, s := range found {
-		r := &p.rows[s.row]
-		r.base += f.shift(s.block)
-	}
-	// What the traced ranks will leave, and the copies that follow a rule.
-	for pos, events := range byRank {
+	blocks := join(p.rows[first:])
+	var loose []span // of requests without a rule
+	for _, events := range byRank {
 		for _, i := range events {
-			e := &p.events[i]
+			if r := p.row[i]; r >= 0 && p.rows[r].block != nil && p.rows[r].block.crosses {
+				p.row[i] = -1
+			}
+			if p.row[i] < 0 {
+				loose = append(loose, span{p.events[i].Offset, p.events[i].Offset + p.events[i].Bytes})
+			}
+		}
+	}
+	if p.n < p.k {
+		pin(blocks, loose)
+	}
+	f.moves = movesOf(blocks)
+	return p.measure(f, byRank)
+}
+
+// measure finds how long the file will be: what the traced ranks will leave, and the
+// copies that follow a rule.
+func (p *places) measure(f *spreadFile, byRank map[int][]int32) error {
+	for pos, events := range byRank {
+		if pos >= p.n {
+			continue
+		}
+		for _, i := range events {
 			last := pos
 			if p.row[i] >= 0 {
-				last = pos + (n-1-pos)/p.k*p.k
+				last += (p.n - 1 - pos) / p.k * p.k
 			}
 			for _, q := range []int{pos, last} {
-				if q >= n || pos >= n {
-					continue
-				}
 				off, err := p.place(int(i), q)
 				if err != nil {
 					return err
 				}
-				f.length = max(f.length, off+e.Bytes)
+				f.length = max(f.length, off+p.events[i].Bytes)
 			}
 		}
 	}
@@ -129,26 +124,20 @@ func (p *places) file(file int32, byRank map[int][]int32, n int) error {
 func (p *places) groups(byRank map[int][]int32) [][]int {
 	seed := maphash.MakeSeed()
 	groups := make(map[uint64][][]int)
-	for _, pos := range sortedKeys(byRank) {
+	for _, pos := range slices.Sorted(maps.Keys(byRank)) {
 		var h maphash.Hash
 		h.SetSeed(seed)
 		for _, i := range byRank[pos] {
-			e := &p.events[i]
-			maphash.WriteComparable(&h, e.Op)
-			maphash.WriteComparable(&h, e.Bytes)
+			maphash.WriteComparable(&h, p.events[i].Op)
+			maphash.WriteComparable(&h, p.events[i].Bytes)
 		}
-		found := false
 		key := h.Sum64()
-		for g, members := range groups[key] {
-			if p.alike(byRank[members[0]], byRank[pos]) {
-				groups[key][g] = append(members, pos)
-				found = true
-				break
-			}
+		g := slices.IndexFunc(groups[key], func(members []int) bool { return p.alike(byRank[members[0]], byRank[pos]) })
+		if g < 0 {
+			g = len(groups[key])
+			groups[key] = append(groups[key], nil)
 		}
-		if !found {
-			groups[key] = append(groups[key], []int{pos})
-		}
+		groups[key][g] = append(groups[key][g], pos)
 	}
 	var out [][]int
 	for _, list := range groups {
@@ -168,99 +157,53 @@ func (p *places) alike(a, b []int32) bool {
 	})
 }
 
-// A span is the place of a row before it is moved on.
-type span struct {
-	row   int32
-	low   int64
-	step  int64
-	from  int // how many members there were, and will be
-	to    int
-	block int64 // where its block begins
-}
-
-// rules finds the rows of a group, and where they are.
-func (p *places) rules(members []int, byRank map[int][]int32, n int) []span {
+// rules finds the rows of a group.
+func (p *places) rules(members []int, byRank map[int][]int32) {
 	m := len(members)
 	place := make([]int32, p.k)
-	for i := range place {
-		place[i] = -1
-	}
 	for i, pos := range members {
 		place[pos] = int32(i)
 	}
-	grown := n / p.k * m // members that there will be
+	grown := p.n / p.k * m // members that there will be
 	for _, pos := range members {
-		if pos < n%p.k {
+		if pos < p.n%p.k {
 			grown++
 		}
 	}
-	var out []span
-	for j := range byRank[members[0]] {
+	for j, i := range byRank[members[0]] {
 		at := func(i int) int64 { return p.events[byRank[members[i]][j]].Offset }
-		r := row{size: m, place: place, count: grown}
-		step, ok := linear(m, at, func(i int) int64 { return int64(i) })
-		low, from := at(0), m
-		if !ok {
-			if step, ok = linear(m, at, func(i int) int64 { return int64(members[i]) }); !ok {
+		r := row{low: at(0), bytes: p.events[i].Bytes, from: m, to: grown, place: place}
+		var ok bool
+		if r.step, ok = linear(m, at, func(i int) int64 { return int64(i) }); !ok {
+			if r.step, ok = linear(m, at, func(i int) int64 { return int64(members[i]) }); !ok {
 				continue
 			}
-			r.size, r.place, r.count = p.k, nil, n
-			low, from = at(0)-step*int64(members[0]), p.k
+			r.low, r.from, r.to, r.place = at(0)-r.step*int64(members[0]), p.k, p.n, nil
 		}
-		if step < 0 {
-			low += step * int64(from-1)
-			step, r.down = -step, true
+		if width := int64(max(r.from, r.to)); max(r.step, -r.step) > maxWidth/width {
+			continue // no file is as long
 		}
-		r.base, r.step = low, step
-		id := int32(len(p.rows))
-		p.rows = append(p.rows, r)
+		if r.step < 0 {
+			r.low += r.step * int64(r.from-1)
+			r.step, r.down = -r.step, true
+		}
 		for i := range members {
-			p.row[byRank[members[i]][j]] = id
+			p.row[byRank[members[i]][j]] = int32(len(p.rows))
 		}
-		out = append(out, span{id, low, step, from, r.count, low})
+		p.rows = append(p.rows, r)
 	}
-	return out
 }
 
 // linear returns b if the offsets are at(0) + b·(x(i) - x(0)).
 func linear(m int, at, x func(i int) int64) (b int64, ok bool) {
-	d := x(1) - x(0)
-	if (at(1)-at(0))%d != 0 {
-		return 0, false
-	}
-	b = (at(1) - at(0)) / d
-	for i := 2; i < m; i++ {
-		// The products do not overflow for offsets that are there.
-		if (at(i)-at(0))/(x(i)-x(0)) != b || (at(i)-at(0))%(x(i)-x(0)) != 0 {
+	b = (at(1) - at(0)) / (x(1) - x(0))
+	for i := 1; i < m; i++ {
+		// What is divided does not overflow, as products might.
+		if d := x(i) - x(0); (at(i)-at(0))/d != b || (at(i)-at(0))%d != 0 {
 			return 0, false
 		}
 	}
 	return b, true
-}
-
-// blocks joins rows whose bases are less than a step apart, and says what moves on
-// behind each.
-func (f *spreadFile) blocks(spans []span) {
-	slices.SortFunc(spans, func(a, b span) int {
-		return cmp.Or(cmp.Compare(a.step, b.step), cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to), cmp.Compare(a.low, b.low))
-	})
-	for i := range spans {
-		s := &spans[i]
-		if s.step == 0 {
-			continue // all do it in the same place
-		}
-		if i > 0 {
-			if b := spans[i-1]; b.step == s.step && b.from == s.from && b.to == s.to && s.low < b.block+b.step {
-				s.block = b.block
-				continue
-			}
-		}
-		f.ends = append(f.ends, blockEnd{s.low + s.step*int64(s.from), s.step * int64(s.to-s.from)})
-	}
-	slices.SortFunc(f.ends, func(a, b blockEnd) int { return cmp.Compare(a.at, b.at) })
-	for i := 1; i < len(f.ends); i++ {
-		f.ends[i].moved += f.ends[i-1].moved
-	}
 }
 
 // offset returns where rank q does event i.
@@ -281,31 +224,31 @@ func (p *places) size(e *iotrace.Event) int64 {
 	if e.File == iotrace.None || p.files[e.File] == nil {
 		return e.Bytes
 	}
-	return max(0, e.Bytes+p.files[e.File].shift(e.Bytes))
+	return max(0, e.Bytes+shift(p.files[e.File].moves, e.Bytes))
 }
 
 // place is offset, without what is added for copies that follow no rule.
 func (p *places) place(i, q int) (int64, error) {
 	e := &p.events[i]
+	moves := p.files[e.File].moves
 	if p.row[i] < 0 {
-		return moved(e.Offset, 1, p.files[e.File].shift(e.Offset), e.Bytes)
+		return moved(e.Offset, 1, shift(moves, e.Offset), e.Bytes)
 	}
 	r := &p.rows[p.row[i]]
+	at := r.low
+	if r.block != nil {
+		at = r.block.low
+	}
+	by := shift(moves, at)
+	if by > 0 && r.low > math.MaxInt64-by {
+		return moved(r.low, 1, by, e.Bytes) // an error
+	}
 	x := q
 	if r.place != nil {
-		x = q/p.k*r.size + int(r.place[q%p.k])
+		x = q/p.k*(r.from) + int(r.place[q%p.k])
 	}
 	if r.down {
-		x = r.count - 1 - x
+		x = r.to - 1 - x
 	}
-	return moved(r.base, x, r.step, e.Bytes)
-}
-
-func sortedKeys[V any](m map[int]V) []int {
-	out := make([]int, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
+	return moved(r.low+by, x, r.step, e.Bytes)
 }

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/coordinator"
+	"ckpt/image"
+	"ckpt/iotrace"
+	"ckpt/iotrace/replay"
+)
+
+type traceReplayOptions struct {
+	traceInput
+	replay.Options
+	layout, record string
+}
+
+func newTraceReplayCommand(g *globals) *cobra.Command {
+	var o traceReplayOptions
+	cmd := &cobra.Command{
+		Use:   "replay TRACE... --dir DIR",
+		Short: "Do what a trace says, with other bytes, and compare the times",
+		Long: `Open, read, write, sync and close files as a trace says, with the same sizes and
+offsets in the same order, with as many processes at a time, and compare the times:
+what the I/O of a job costs on a file system, without the job. The bytes are noise.
+
+The files are made in DIR and removed at the end. Their names are those of the trace
+without directories. What was there before the trace is made before the clock starts.
+
+--ranks makes other numbers of ranks: each rank beyond the traced ones does what rank
+r mod n did, in a file with its own number, or at its own place in a file that all
+share. --layout sends the writes into other files: per-rank, one file of each rank;
+aggregated, one of each node, which its first rank writes; shared, one of all. Each
+holds the writes one after the other. docs/TRACE.md has the rules.
+
+` + traceInputHelp,
+		Example: `  ckpt trace replay bt.S.4-1 --dir /scratch/try
+  ckpt trace replay --builtin dmtcp --dir /scratch/try --ranks 64 --direct
+  ckpt trace replay job.strace --dir /scratch/try --layout shared --keep-gaps`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.Dir == "" {
+				return &coordinator.UsageError{Text: "there is nowhere to write to", Fix: "add --dir DIR"}
+			}
+			if cmd.Flags().Changed("ranks") && o.Ranks < 1 {
+				return &coordinator.UsageError{Text: fmt.Sprintf("--ranks %d: at least one is needed", o.Ranks)}
+			}
+			if cmd.Flags().Changed("aggregators") && o.Aggregators < 1 {
+				return &coordinator.UsageError{Text: fmt.Sprintf("--aggregators %d: at least one is needed", o.Aggregators)}
+			}
+			return runTraceReplay(cmd.Context(), g, &o, args)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Dir, "dir", "", "directory for the files; it is made if it is not there")
+	f.IntVar(&o.Ranks, "ranks", 0, "so many ranks (default as many as in the trace)")
+	f.StringVar(&o.layout, "layout", string(replay.Traced), "files that the writes go to: traced, per-rank, aggregated or shared")
+	f.IntVar(&o.Aggregators, "aggregators", 0, "with --layout aggregated: so many ranks write (default one per node)")
+	f.BoolVar(&o.KeepGaps, "keep-gaps", false, "keep the time between the operations of a rank")
+	f.BoolVar(&o.Direct, "direct", false, "use O_DIRECT for requests that are aligned to 4096 bytes")
+	f.BoolVar(&o.Overwrite, "overwrite", false, "replace files of the same names")
+	f.BoolVar(&o.Keep, "keep", false, "leave the files")
+	f.Uint64Var(&o.Seed, "seed", 0, "seed of the bytes that are written")
+	f.StringVar(&o.record, "record", "", "write what the replay did to this events file")
+	o.addFlags(f)
+	g.addStoreFlag(cmd)
+	return cmd
+}
+
+func runTraceReplay(ctx context.Context, g *globals, o *traceReplayOptions, args []string) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var err error
+	if o.Layout, err = replay.ParseLayout(o.layout); err != nil {
+		return errUsage{err}
+	}
+	t, err := o.trace(g, args)
+	if err != nil {
+		return err
+	}
+	var record bytes.Buffer // on the disk it would be in the way
+	if o.record != "" {
+		o.Recorder = iotrace.NewRecorder(&record, iotrace.Meta{Job: t.Job, Source: "replay"})
+	}
+	var b *bar
+	o.Progress = func(done, total int64) {
+		if b == nil {
+			b = g.newBar("replay", total, true)
+		}
+		b.set(done)
+	}
+	r, err := replay.Run(ctx, t, o.Options)
+	b.clear()
+	if err != nil {
+		return replayError(err)
+	}
+	if o.record != "" {
+		if err := o.Recorder.Close(); err != nil {
+			return err
+		}
+		if err := g.writeFile(o.record, func(w io.Writer) error { _, err := record.WriteTo(w); return err }); err != nil {
+			return err
+		}
+	}
+	if g.json {
+		return g.printJSON(struct {
+			Job string `json:"job"`
+			*replay.Result
+		}{t.Job, r})
+	}
+	return g.showReplay(t.Job, r)
+}
+
+// replayError sorts the errors of a replay by whose fault they are.
+func replayError(err error) error {
+	var option *replay.OptionError
+	var failed *replay.Error
+	switch {
+	case errors.As(err, &option):
+		return errUsage{hinted{err, "see ckpt trace replay --help"}}
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("%w: %w", image.ErrStorageFull, err)
+	case errors.As(err, &failed) && failed.Op == "make" && errors.Is(err, fs.ErrNotExist):
+		return errNotFound{hinted{err, "make the directory that it is to be in first"}}
+	}
+	return err
+}
+
+// showReplay prints both sides next to each other.
+func (g *globals) showReplay(job string, r *replay.Result) error {
+	if job == "" {
+		job = "trace"
+	}
+	if err := g.printf("%s, replayed in %s\n\n", job, r.Dir); err != nil {
+		return err
+	}
+	a, b := &r.Traced, &r.Replayed
+	whole := func(n int64) string { return strconv.FormatInt(n, 10) }
+	if err := g.table([]string{"", "|traced", "|replayed"}, [][]string{
+		{"processes", strconv.Itoa(a.Processes), strconv.Itoa(b.Processes)},
+		{"files", strconv.Itoa(a.Files), strconv.Itoa(b.Files)},
+		{"operations", whole(a.Operations), whole(b.Operations)},
+		{"  at a time, at most", whole(a.AtOnce), whole(b.AtOnce)},
+		{"written MiB", mib(a.BytesWritten), mib(b.BytesWritten)},
+		{"read MiB", mib(a.BytesRead), mib(b.BytesRead)},
+		{"time", seconds(a.Wall), seconds(b.Wall)},
+		{"  something was done", seconds(a.Busy), seconds(b.Busy)},
+		{"MiB/s then", rate(a.Rate()), rate(b.Rate())},
+	}); err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, o := range r.Operations {
+		for i, s := range []replay.Sum{o.Traced, o.Replayed} {
+			row := []string{o.Op, "traced", whole(s.Count), "", seconds(s.Time), each(s), rate(s.Rate())}
+			if i == 1 {
+				row[0], row[1] = "", "replayed"
+			}
+			if s.Bytes > 0 {
+				row[3] = mib(s.Bytes)
+			}
+			rows = append(rows, row)
+		}
+	}
+	if err := g.printf("\nOperations; times are added up over the ranks.\n"); err != nil {
+		return err
+	}
+	if err := g.table([]string{"", "", "|count", "|MiB", "|time", "|each", "|MiB/s"}, rows); err != nil {
+		return err
+	}
+	return g.showReplayNotes(r)
+}
+
+// showReplayNotes says what was not as in the trace.
+func (g *globals) showReplayNotes(r *replay.Result) error {
+	var notes []string
+	note := func(n int64, format string, args ...any) {
+		if n > 0 {
+			notes = append(notes, fmt.Sprintf(format, args...))
+		}
+	}
+	note(r.PreparedFiles, "%s made before the clock started, with %s MiB to read", count(int(r.PreparedFiles), "file"), mib(r.PreparedBytes))
+	note(r.Opens, "%s more than traced: of files that nobody was seen to open", count(int(r.Opens), "open"))
+	note(r.MissingBytes, "%d bytes to be read were not there", r.MissingBytes)
+	note(r.RefusedBarriers, "%s contradict the times and were not kept", count(int(r.RefusedBarriers), "barrier"))
+	if r.Direct {
+		note(1, "%s around the page cache", count(int(r.DirectRequests), "request"))
+	}
+	for _, l := range r.LeftOut {
+		note(l.Count, "%d × %s: left out", l.Count, l.What)
+	}
+	for i, n := range notes {
+		if i == 0 {
+			n = "\n" + n
+		}
+		if err := g.printf("%s\n", n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each is how long an operation took on average.
+func each(s replay.Sum) string {
+	if s.Count == 0 {
+		return ""
+	}
+	return seconds(s.Time / float64(s.Count))
+}
+
+func rate(bytes float64) string {
+	if bytes == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(bytes/(1<<20), 'f', 1, 64)
+}
