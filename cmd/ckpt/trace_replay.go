@@ -126,6 +126,8 @@ func replayError(err error) error {
 	var option *replay.OptionError
 	var failed *replay.Error
 	switch {
+	case errors.Is(err, context.Canceled):
+		return errInterrupted
 	case errors.As(err, &option):
 		return errUsage{hinted{err, "see ckpt trace replay --help"}}
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

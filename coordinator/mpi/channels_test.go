@@ -2,10 +2,8 @@ package mpi
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -17,193 +15,14 @@ import (
 	"ckpt/coordinator/recovery"
 )
 
-// A memLog is a log on a disk that forgets what was not synced when its process
-// dies, and that is full now and then.
-type memLog struct {
-	mu      sync.Mutex
-	rng     *rand.Rand
-	first   uint64 // number of frames[0]
-	frames  []channel.Frame
-	durable int // frames that are
-	broken  bool
-	faulty  bool // it fails now and then
-	fails   int
-}
-
-var errDiskFull = errors.New("the disk is full")
-
-func (l *memLog) Append(f channel.Frame) (uint64, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.broken {
-		return 0, errDiskFull
-	}
-	f.Message.Data = slices.Clone(f.Message.Data)
-	l.frames = append(l.frames, f)
-	return l.first + uint64(len(l.frames)) - 1, nil
-}
-
-func (l *memLog) Next() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.first + uint64(len(l.frames))
-}
-
-func (l *memLog) Wait(ctx context.Context, lsn uint64) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case l.broken:
-		return errDiskFull
-	case l.faulty && l.rng.IntN(20) == 0:
-		l.broken = true
-		l.fails++
-		l.frames = l.frames[:l.durable]
-		return errDiskFull
-	}
-	l.durable = len(l.frames)
-	return nil
-}
-
-func (l *memLog) Reopen() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.broken = l.rng.IntN(3) == 0
-	if l.broken {
-		return errDiskFull
-	}
-	return nil
-}
-
-// crash is the death of the process that had the log.
-func (l *memLog) crash() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.durable += l.rng.IntN(len(l.frames) - l.durable + 1)
-	l.frames, l.broken = l.frames[:l.durable], false
-}
-
-func (l *memLog) truncate(before uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if n := int(before - l.first); n > 0 {
-		l.frames, l.first, l.durable = slices.Clone(l.frames[n:]), before, l.durable-n
-	}
-}
-
-func (l *memLog) read() func() (channel.Frame, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	frames := slices.Clone(l.frames[:l.durable])
-	return func() (channel.Frame, error) {
-		if len(frames) == 0 {
-			return channel.Frame{}, io.EOF
-		}
-		f := frames[0]
-		frames = frames[1:]
-		return f, nil
-	}
-}
-
-// A program computes on what no order of arrival changes, and remembers the orders
-// in which any-source receives were matched, on which all ranks must agree.
-type program2 struct {
-	iter    int
-	x       []float64
-	order   uint64
-	orders  []uint64
-	outputs []uint64
-}
-
-func newProgram2(rank int) *program2 {
-	p := &program2{x: make([]float64, 40)}
-	for i := range p.x {
-		p.x[i] = math.Sin(float64(rank*100 + i))
-	}
-	return p
-}
-
-func (p *program2) clone() *program2 {
-	c := *p
-	c.x, c.orders = slices.Clone(p.x), slices.Clone(p.orders)
-	return &c
-}
-
-// step is an iteration. op is called before each operation.
-func (p *program2) step(c *Comm, op func()) error {
-	me, n := c.Rank(), c.Size()
-	p.iter++
-	y := make([]float64, len(p.x))
-	op()
-	if err := c.SendFloat64s((me+1)%n, 0, p.x); err != nil {
-		return err
-	}
-	op()
-	if _, err := c.RecvFloat64s((me+n-1)%n, 0, y); err != nil {
-		return err
-	}
-	for i := range y {
-		p.x[i] = p.x[i]*0.6 + y[i]*0.4
-	}
-	// A large one that overtakes nothing.
-	if p.iter%4 == 0 {
-		big := make([]byte, 150_000)
-		binary.LittleEndian.PutUint64(big[len(big)-8:], math.Float64bits(p.x[3]))
-		op()
-		if err := c.Send((me+2)%n, 2, big); err != nil {
-			return err
-		}
-		op()
-		if _, err := c.Recv((me+n-2%n)%n, 2, big); err != nil {
-			return err
-		}
-		p.x[5] += math.Float64frombits(binary.LittleEndian.Uint64(big[len(big)-8:]))
-	}
-	// All tell the root, itself included, who hears them in any order.
-	root := p.iter % n
-	op()
-	if err := c.SendFloat64s(root, 1, []float64{p.x[0]}); err != nil {
-		return err
-	}
-	var order [8]byte
-	if me == root {
-		p.order = p.order*31 + 7
-		sum := make([]float64, n)
-		for range n {
-			op()
-			var v [1]float64
-			from, err := c.RecvFloat64s(AnySource, 1, v[:])
-			if err != nil {
-				return err
-			}
-			sum[from] += v[0]
-			p.order = p.order*uint64(n+1) + uint64(from) + 1
-		}
-		for _, v := range sum {
-			p.x[1] += v
-		}
-		binary.LittleEndian.PutUint64(order[:], p.order)
-	}
-	op()
-	if err := c.Bcast(root, order[:]); err != nil {
-		return err
-	}
-	p.order = binary.LittleEndian.Uint64(order[:])
-	p.orders = append(p.orders, p.order)
-	op()
-	return c.AllreduceSum(p.x[:2])
-}
-
 // A save is a rank's checkpoint.
 type save struct {
-	p    *program2
+	p    *ordered
 	snap *Snapshot
 }
 
-// A job2 is a job of groups, in one process, whose Comms are killed.
-type job2 struct {
+// A groupJob is a job of groups, in one process, whose Comms are killed.
+type groupJob struct {
 	t     testing.TB
 	kind  channel.Kind
 	group []int // of each rank
@@ -220,7 +39,7 @@ type job2 struct {
 	logs     []*memLog
 	saves    [][]save
 	meetings map[int]*meeting
-	programs []*program2
+	programs []*ordered
 	ended    chan ending
 	state    []string // of each rank: running, done, dead
 	restarts []int
@@ -274,11 +93,11 @@ func (m *meeting) kill() {
 	m.cond.Broadcast()
 }
 
-func newJob2(t testing.TB, kind channel.Kind, group []int, seed uint64, iters, kills int) *job2 {
+func newGroupJob(t testing.TB, kind channel.Kind, group []int, seed uint64, iters, kills int) *groupJob {
 	n := len(group)
-	j := &job2{t: t, kind: kind, group: group, rng: rand.New(rand.NewPCG(seed, 1)), dir: shmDir(t), iters: iters, kills: kills,
+	j := &groupJob{t: t, kind: kind, group: group, rng: rand.New(rand.NewPCG(seed, 1)), dir: shmDir(t), iters: iters, kills: kills,
 		comms: make([]*Comm, n), segs: make([]*Segment, n), addrs: make([]string, n), incs: make([]uint64, n), saves: make([][]save, n),
-		meetings: map[int]*meeting{}, programs: make([]*program2, n), ended: make(chan ending, n), state: make([]string, n), restarts: make([]int, n)}
+		meetings: map[int]*meeting{}, programs: make([]*ordered, n), ended: make(chan ending, n), state: make([]string, n), restarts: make([]int, n)}
 	for r := range n {
 		j.logs = append(j.logs, &memLog{rng: rand.New(rand.NewPCG(seed, uint64(10+r))), first: 1, faulty: kills > 0 && r%2 == 0})
 		ep, err := channel.New(channel.Config{Kind: kind, Rank: r, Size: n})
@@ -286,12 +105,12 @@ func newJob2(t testing.TB, kind channel.Kind, group []int, seed uint64, iters, k
 			t.Fatal(err)
 		}
 		st := ep.Snapshot()
-		j.saves[r] = []save{{newProgram2(r), &Snapshot{State: st.Encode(), Vector: st.Vector, LogFrom: 1}}}
+		j.saves[r] = []save{{newOrdered(r), &Snapshot{State: st.Encode(), Vector: st.Vector, LogFrom: 1}}}
 	}
 	return j
 }
 
-func (j *job2) members(g int) (ranks []int) {
+func (j *groupJob) members(g int) (ranks []int) {
 	for r, of := range j.group {
 		if of == g {
 			ranks = append(ranks, r)
@@ -301,7 +120,7 @@ func (j *job2) members(g int) (ranks []int) {
 }
 
 // start begins an incarnation of a group.
-func (j *job2) start(g int, line []uint64) {
+func (j *groupJob) start(g int, line []uint64) {
 	j.mu.Lock()
 	members := j.members(g)
 	m := &meeting{members: len(members), sent: map[int][]Count{}}
@@ -397,14 +216,14 @@ func (j *job2) start(g int, line []uint64) {
 }
 
 // collect tells rank p what the last checkpoint of rank r has of its messages.
-func (j *job2) collect(r, p int) {
+func (j *groupJob) collect(r, p int) {
 	if j.comms[p] != nil && j.kind == channel.Sender {
 		_ = j.comms[p].Collected(r, j.saves[r][0].snap.Vector.Received[p]) // it may have ended
 	}
 }
 
 // run is a rank.
-func (j *job2) run(c *Comm, p *program2, m *meeting, op func()) error {
+func (j *groupJob) run(c *Comm, p *ordered, m *meeting, op func()) error {
 	for p.iter < j.iters {
 		if err := p.step(c, op); err != nil {
 			return err
@@ -422,7 +241,7 @@ func (j *job2) run(c *Comm, p *program2, m *meeting, op func()) error {
 }
 
 // checkpoint takes one of a group.
-func (j *job2) checkpoint(c *Comm, p *program2, m *meeting) error {
+func (j *groupJob) checkpoint(c *Comm, p *ordered, m *meeting) error {
 	r := c.Rank()
 	m.mu.Lock()
 	m.sent[r] = c.Sent()
@@ -472,7 +291,7 @@ func (j *job2) checkpoint(c *Comm, p *program2, m *meeting) error {
 }
 
 // settleSaves drops checkpoints of a dead group that not all of its members have.
-func (j *job2) settleSaves(g int) {
+func (j *groupJob) settleSaves(g int) {
 	iter := math.MaxInt
 	for _, r := range j.members(g) {
 		iter = min(iter, j.saves[r][len(j.saves[r])-1].p.iter)
@@ -483,7 +302,7 @@ func (j *job2) settleSaves(g int) {
 }
 
 // play runs the job to its end, through all failures, and returns the programs.
-func (j *job2) play() []*program2 {
+func (j *groupJob) play() []*ordered {
 	for _, g := range slices.Compact(slices.Sorted(slices.Values(j.group))) {
 		j.start(g, nil)
 	}
@@ -520,7 +339,7 @@ func (j *job2) play() []*program2 {
 	return j.programs
 }
 
-func (j *job2) wait() {
+func (j *groupJob) wait() {
 	e := <-j.ended
 	j.state[e.rank] = "done"
 	if e.err != nil {
@@ -531,7 +350,7 @@ func (j *job2) wait() {
 	}
 }
 
-func (j *job2) close(r int) {
+func (j *groupJob) close(r int) {
 	j.mu.Lock()
 	c := j.comms[r]
 	j.comms[r] = nil
@@ -548,7 +367,7 @@ func (j *job2) close(r int) {
 }
 
 // bury waits until all of a group have ended, and cleans up behind them.
-func (j *job2) bury(g int) {
+func (j *groupJob) bury(g int) {
 	for _, r := range j.members(g) {
 		j.comms[r].Abort(errKilled)
 		j.meetings[g].kill()
@@ -566,7 +385,7 @@ func (j *job2) bury(g int) {
 
 // recover brings a group back whose members have died, and those who have to go
 // back with it.
-func (j *job2) recover(g int) {
+func (j *groupJob) recover(g int) {
 	if j.kind == channel.Receiver || j.kind == channel.Sender {
 		j.bury(g)
 		j.start(g, nil)
@@ -660,7 +479,7 @@ func (j *job2) recover(g int) {
 }
 
 // compare checks a run with failures against one without.
-func compare(t *testing.T, calm, stormy []*program2) {
+func compare(t *testing.T, calm, stormy []*ordered) {
 	t.Helper()
 	for r := range calm {
 		if !slices.Equal(calm[r].x, stormy[r].x) {
@@ -689,13 +508,13 @@ func TestGroupsRestartAlone(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(test.kind, test.group), func(t *testing.T) {
 			const iters = 24
-			calm := newJob2(t, test.kind, test.group, 0, iters, 0).play()
+			calm := newGroupJob(t, test.kind, test.group, 0, iters, 0).play()
 			rounds := 4
 			if testing.Short() {
 				rounds = 1
 			}
 			for seed := range uint64(rounds) {
-				j := newJob2(t, test.kind, test.group, seed, iters, 3+len(test.group))
+				j := newGroupJob(t, test.kind, test.group, seed, iters, 3+len(test.group))
 				compare(t, calm, j.play())
 				if slices.Max(j.restarts) == 0 {
 					t.Errorf("seed %d: nobody was restarted", seed)

@@ -121,6 +121,9 @@ func TestChannelsOfAnotherKind(t *testing.T) {
 func TestReplacedProcessEnds(t *testing.T) {
 	d := newDuo(t, channel.None, nil)
 	d.exchange()
+	if err := d.comms[1].Flush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
 	zombie := d.comms[0]
 	d.join(0, 1, channel.None, nil)
 	if err := d.comms[1].PeerMoved(0, d.addrs[0], 1); err != nil {
@@ -147,6 +150,33 @@ func TestReplacedProcessEnds(t *testing.T) {
 	var lost *channel.LostError
 	if _, err := d.comms[1].Recv(0, 0, nil); !errors.As(err, &lost) || lost.Peer != 0 || lost.Have != 0 || lost.First != 2 {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A rank that is known to have moved is not waited for where it was.
+func TestPeerMovedEndsASilentHandshake(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	d := newDuo(t, channel.Sender, func(c *Config) { c.HandshakeTimeout = time.Hour })
+	if err := d.comms[0].PeerMoved(1, silent.Addr().String(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.comms[0].Send(1, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := silent.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := d.comms[0].PeerMoved(1, d.addrs[1], 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.comms[1].Recv(0, 0, nil); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -232,6 +262,9 @@ func TestChannelFrameDamage(t *testing.T) {
 func TestSendWaitsForAcknowledgements(t *testing.T) {
 	d := newDuo(t, channel.Receiver, func(c *Config) { c.Channels.MaxUnacked = 10_000 })
 	d.exchange()
+	if err := d.comms[0].Flush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := d.comms[1].Hold(context.Background()); err != nil {
 		t.Fatal(err)
 	}

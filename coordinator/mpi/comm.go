@@ -187,24 +187,6 @@ func (cfg *Config) check() (nodeRanks []int, err error) {
 	return nodeRanks, nil
 }
 
-// shares reports whether a rank of our node shares the segment with us.
-func (ch *Channels) shares(cfg *Config, r int) bool {
-	return ch == nil || r == cfg.Rank || cfg.Segment != nil && slices.Contains(ch.Group, r)
-}
-
-func (ch *Channels) check() error {
-	switch {
-	case ch == nil:
-	case ch.Kind.Logs() && ch.Log == nil:
-		return fmt.Errorf("no log for messages between groups, which are to be logged %v", ch.Kind)
-	case ch.MaxUnacked < 0:
-		return fmt.Errorf("limit of %d bytes to a peer is out of range", ch.MaxUnacked)
-	case ch.CommitEvery < 0:
-		return fmt.Errorf("commits every %v are out of range", ch.CommitEvery)
-	}
-	return nil
-}
-
 // Rank returns the rank's number, 0 to Size−1.
 func (c *Comm) Rank() int { return c.cfg.Rank }
 

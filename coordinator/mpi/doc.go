@@ -24,6 +24,42 @@
 // be put back too, if it has the same geometry, before any rank joins; it holds
 // no message and a fresh segment does as well.
 //
+// # Groups
+//
+// A job whose checkpoints are not coordinated is a set of groups of ranks, each of
+// which takes checkpoints and restarts as a whole, alone: [Config].Channels. What
+// is said above then holds within a group: Sent, Drain, Pending and the segment are
+// about its members only. Messages between groups travel in channels, over TCP even
+// on the same node, as a segment does not outlive the death of a rank in it.
+//
+//	log, _, err := msglog.Open(…)
+//	frames, err := log.NewReader(0)                              // before Join
+//	c, err := mpi.Join(mpi.Config{…, Channels: &mpi.Channels{
+//		Kind: channel.Receiver, Group: …, Incarnation: n, Log: mpi.OnDisk(log),
+//		Restore: &mpi.Restored{State: …, Pending: …, Frames: mpi.FromDisk(frames.Next)}}})
+//	… c.Send, c.Recv, c.AllreduceSum …                           // as ever
+//	snap, err := c.Snapshot(ctx)                                 // after Drain, instead of Pending
+//	err = c.Collected(rank, n)                                   // a checkpoint of rank is committed
+//	err = c.PeerMoved(rank, addr, incarnation)                   // rank was restarted
+//	err = c.Flush(ctx); err = c.Close()                          // when the whole job is at its end
+//
+// Without Restore a rank begins; with it there is no RestorePending. What is kept,
+// what is logged and what a rank waits for is decided by package channel, whose
+// Endpoint this package gives sockets, a log and a clock; see there for the kinds of
+// logging and what they promise. A program that is to be replayed receives from any
+// source in one goroutine only; its other receives, and its collectives, are
+// determined by what they receive.
+//
+// When a rank of another group cannot be reached, nothing happens but waiting. Send
+// keeps the message and returns, up to a limit of bytes that are not acknowledged;
+// Recv waits; the connection is dialled again, at first after 5 ms, later every
+// second, and at once when PeerMoved gives a new address. A process whose successor
+// has been met ends with an error, so that no zombie goes on computing.
+//
+// When the log has failed, as on a full disk, Channels.LogFailed is told and the log
+// is reopened again and again. Meanwhile nothing is lost: a pessimistic rank gets no
+// messages from other groups, no rank acknowledges any, and their senders keep them.
+//
 // # Promises
 //
 //   - Messages of a pair arrive in the order in which they were sent, whatever
@@ -108,6 +144,50 @@
 //	8   8   bytes of the message
 //	16  4   CRC-32C of bytes 0…15
 //	20      the message
+//
+// # Between groups
+//
+// The sender dials, and connections of this kind are told from the others by the
+// last byte of the magic. The dialler sends
+//
+//	0   8   "CKPTMPI\x02"
+//	8   4   its rank
+//	12  4   the rank it wants
+//	16  32  nonce
+//	48  8   its incarnation
+//	56  1   kind of logging, as in package channel
+//	57  7   zero
+//
+// the acceptor its nonce (32 bytes), its incarnation (8) and the proof of all that
+// (32); the dialler its proof; the acceptor
+//
+//	0   1   'W' welcome, 'S' you have been replaced, 'K' another kind of logging
+//	1   7   zero
+//	8   8   W: up to which message it has the dialler's; S: the incarnation that it
+//	        knows; K: its kind
+//
+// Then the dialler sends frames, beginning behind that message:
+//
+//	0   1   'C'
+//	1   1   context
+//	2   2   zero
+//	4   4   tag
+//	8   8   bytes of the message
+//	16  8   its number in the channel
+//	24  8   number of ranks in its Depends, 0 or all
+//	32  4   CRC-32C of bytes 0…31
+//	36      its Depends, 8 bytes each, and the message
+//
+// and the acceptor, whenever there is something new to say:
+//
+//	0   1   'A'
+//	1   3   zero
+//	4   8   up to which message all are acknowledged
+//	12  4   CRC-32C of bytes 0…11
+//
+// A rank has at most one connection from each other one: the last that proved
+// itself and is of the newest incarnation. A message with another one missing before
+// it has the connection closed, and made again.
 //
 // # Pending messages
 //

@@ -13,6 +13,7 @@ type behind struct {
 	step    behindStep
 	left    int           // ranks that owe an answer in this step
 	serving []Request     // asked for it
+	lost    bool          // reported lost
 	pause   time.Duration // how long the application stood still for it
 	ordered time.Duration // Write was sent
 	durable time.Duration // the last Written came in
@@ -131,6 +132,7 @@ func (c *Coordinator) dropBehind(rank int, why string, body []byte) {
 // lostBehind reports the checkpoint lost and tells those who asked for it.
 func (c *Coordinator) lostBehind(rank int, why string, body []byte) {
 	b := c.behind
+	b.lost = true
 	c.lost(Notice{Checkpoint: b.cp.Number, Iter: b.cp.Iter, Rank: rank, Text: why, Body: body}, b.serving)
 	b.serving = nil
 }

@@ -15,8 +15,7 @@ func (c *Coordinator) request(r Request) {
 func (c *Coordinator) stop(r Request, number int) {
 	c.answer(r, number, "")
 	if c.cfg.Supervised {
-		c.phase = resting
-		c.ask(Rest{Number: number})
+		c.rest(Rest{Number: number})
 		return
 	}
 	c.end(Outcome{Result: StoppedByRequest, Rank: -1})

@@ -79,7 +79,7 @@ func (c *Coordinator) rankLost(ev RankLost) {
 // generation. A death after all ranks have told their results harms nothing but
 // the checkpoint still being written then.
 func (c *Coordinator) lose(ev RankLost) {
-	if c.behind != nil && c.behind.step == writingBehind {
+	if c.behind != nil && c.behind.step == writingBehind && !c.behind.lost {
 		c.lostBehind(ev.Rank, fmt.Sprintf("%s before all images were written", ev.Cause), nil)
 	}
 	if results, ended := c.results(); ended && c.phase != resting {
@@ -224,8 +224,7 @@ func (c *Coordinator) results() ([][]byte, bool) {
 // one of them may be lost by now.
 func (c *Coordinator) complete(results [][]byte, lost *RankLost) {
 	if c.cfg.Supervised {
-		c.phase = resting
-		c.ask(Rest{Results: results, Lost: lost})
+		c.rest(Rest{Results: results, Lost: lost})
 		return
 	}
 	c.end(Outcome{Result: Completed, Rank: -1, Results: results})

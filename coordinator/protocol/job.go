@@ -26,15 +26,20 @@ type (
 		Round, Rank int
 		Numbers     []int
 	}
-	// Forget removes checkpoints of a history that is given up. It has to be
-	// done, durably, before the actions that follow.
-	Forget struct{ Numbers []int }
+	// Forget removes all checkpoints of a group with numbers after After, those
+	// that cannot be read too and the newest first: the history that they belong
+	// to is given up. It has to be done, durably, before the actions that follow.
+	// Numbers are those that the job could have gone back to.
+	Forget struct {
+		After   int
+		Numbers []int
+	}
 	// Collect says what no recovery can need any more. Base has to be durable
 	// before any of it is removed.
 	Collect struct {
 		// Base is the oldest checkpoint of each group that is kept, 0 for the
 		// beginning of the job. Of the log of a rank, what its state there
-		// covers can go.
+		// covers can go. All are −1 while a job is being made to begin anew.
 		Base []int
 		// Remove are the checkpoints that can be removed.
 		Remove []int

@@ -106,7 +106,10 @@ type (
 	// CancelDrain ends the wait; DrainCancelled or DrainDone follows.
 	CancelDrain struct{}
 	// BeginWrite writes the image of this rank. The application waits while it
-	// does, unless CaptureDone is given: it may go on any time from then on.
+	// does, unless CaptureDone is given: it may go on any time from then on. With
+	// an optimistic log, all frames that were appended before the state of the
+	// channels was taken have to be durable before WriteDone: the rank may be
+	// forced back behind this checkpoint, and then needs them.
 	BeginWrite struct{ Number, Iter int }
 	// CancelWrite ends the writing; WriteEnded or WriteDone follows.
 	CancelWrite struct{}

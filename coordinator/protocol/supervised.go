@@ -104,6 +104,17 @@ func stops(requests []Request) bool {
 	return slices.ContainsFunc(requests, func(r Request) bool { return r.Stop })
 }
 
+// rest leaves the ranks alone until the whole job ends, or until they are needed
+// again. What was asked for meanwhile is kept for then.
+func (c *Coordinator) rest(r Rest) {
+	if c.phase == aborting {
+		c.next += c.cfg.Stride
+	}
+	c.phase = resting
+	c.waiting, c.serving = append(c.serving, c.waiting...), nil
+	c.ask(r)
+}
+
 // mayStart starts the ranks, all of which are ready.
 func (c *Coordinator) mayStart() {
 	if c.cfg.Supervised {
@@ -170,7 +181,7 @@ func (c *Coordinator) halt() {
 		return
 	}
 	const why = "the group has to go back"
-	if c.behind != nil && c.behind.step == writingBehind {
+	if c.behind != nil && c.behind.step == writingBehind && !c.behind.lost {
 		c.lostBehind(-1, why, nil)
 	}
 	c.loseCheckpoint(-1, why)
@@ -244,7 +255,7 @@ func (c *Coordinator) Stores() bool {
 	case emptying, storing, committing, aborting:
 		return true
 	}
-	return c.behind != nil
+	return c.behind != nil && c.phase != resting
 }
 
 // Results returns the results of all ranks of the group, if all have ended and

@@ -30,11 +30,11 @@ func (f *liveFile) create(r *running, i int32) (File, error) {
 	return file, nil
 }
 
-// open opens the file, or makes it if it is not there; created says which. It
-// begins its time with each attempt.
-func (f *liveFile) open(r *running, i int32, begin *int64) (file File, created bool, err error) {
+// open opens the file, or makes it if it is not there; created says which. Begin is
+// called before each attempt.
+func (f *liveFile) open(r *running, i int32, begin func()) (file File, created bool, err error) {
 	for {
-		*begin = r.since()
+		begin()
 		f.mu.Lock()
 		if !f.made {
 			defer f.mu.Unlock()
@@ -52,20 +52,19 @@ func (f *liveFile) open(r *running, i int32, begin *int64) (file File, created b
 }
 
 // stat looks at the file. One that is not there is made for it.
-func (f *liveFile) stat(r *running, i int32) (begin, end int64, err error) {
+func (f *liveFile) stat(r *running, i int32, begin func()) error {
 	for {
 		f.mu.Lock()
 		err := f.there(r, i)
 		times := f.times
 		f.mu.Unlock()
 		if err != nil {
-			return 0, 0, err
+			return err
 		}
-		begin = r.since()
+		begin()
 		err = r.o.FS.Stat(r.path(i))
-		end = r.since()
 		if !errors.Is(err, fs.ErrNotExist) || !f.gone(times) {
-			return begin, end, err
+			return err
 		}
 	}
 }
@@ -91,25 +90,25 @@ func (f *liveFile) gone(times int) bool {
 
 // away renames or removes the file. One that is not there any more, because another
 // rank was faster, is made for it.
-func (f *liveFile) away(r *running, i int32, how iotrace.Op) (begin, end int64, err error) {
+func (f *liveFile) away(r *running, i int32, how iotrace.Op, begin func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.there(r, i); err != nil {
-		return 0, 0, err
+	err := f.there(r, i)
+	if err != nil {
+		return err
 	}
-	begin = r.since()
+	begin()
 	if how == iotrace.Rename {
 		err = r.o.FS.Rename(r.path(i), r.path(i)+renamedSuffix)
 		f.renamed = f.renamed || err == nil
 	} else {
 		err = r.o.FS.Remove(r.path(i))
 	}
-	end = r.since()
 	if err == nil {
 		f.made = false
 		f.times++
 	}
-	return begin, end, err
+	return err
 }
 
 // A handle is an open file. It is closed when those that use it have done so.
@@ -144,27 +143,30 @@ func (h *handle) close() error {
 func (r *running) perform(ctx context.Context, i int32) (err error) {
 	o := &r.p.ops[i]
 	if o.opens {
-		if _, err := r.openHandle(o); err != nil {
+		if _, err := r.openHandle(o, func() {}); err != nil {
 			return r.failed(o, "open", err)
+		}
+		if err := r.offer(o); err != nil {
+			return err
 		}
 		r.opens.Add(1)
 	}
+	begin := func() { r.begin(o) }
 	created := false
 	switch o.Op {
 	case iotrace.Barrier:
-		o.begin = r.since()
+		begin()
 		if o.meeting != iotrace.None {
 			if err := r.meeting[o.meeting].join(ctx); err != nil {
 				return err
 			}
 		}
-		o.end = r.since()
 	case iotrace.Open:
-		created, err = r.openHandle(o)
+		created, err = r.openHandle(o, begin)
 	case iotrace.Stat:
-		o.begin, o.end, err = r.files[o.file].stat(r, o.file)
+		err = r.files[o.file].stat(r, o.file, begin)
 	case iotrace.Rename, iotrace.Unlink:
-		o.begin, o.end, err = r.files[o.file].away(r, o.file, o.Op)
+		err = r.files[o.file].away(r, o.file, o.Op, begin)
 	default:
 		h := &r.handles[o.handle]
 		if err := await(ctx, h.ready); err != nil {
@@ -176,73 +178,84 @@ func (r *running) perform(ctx context.Context, i int32) (err error) {
 					return err
 				}
 			}
-			o.begin = r.since()
+			begin()
 			err = h.close()
-			o.end = r.since()
 			break
 		}
-		err = r.use(h, o)
+		err = r.use(h, o, begin)
 		h.done()
 	}
-	if err != nil {
+	if o.end = r.since(); err != nil {
 		return r.failed(o, o.Op.String(), err)
 	}
 	r.record(o, created)
+	if o.Op == iotrace.Open {
+		return r.offer(o)
+	}
 	return nil
 }
 
-// openHandle opens the file of an operation, and takes the time of it.
-func (r *running) openHandle(o *op) (created bool, err error) {
+// begin takes the time at which an operation begins, and lets the rank go on if it
+// only waits for that.
+func (r *running) begin(o *op) {
+	o.begin = r.since()
+	if o.began != nil {
+		close(o.began)
+		o.began = nil
+	}
+}
+
+// openHandle opens the file of an operation.
+func (r *running) openHandle(o *op, begin func()) (created bool, err error) {
 	h := &r.handles[o.handle]
-	h.File, created, err = r.files[o.file].open(r, o.file, &o.begin)
-	o.end = r.since()
-	if err == nil && r.o.Direct {
-		err = errDirect
-		if f, ok := h.File.(directFile); ok {
-			h.direct, err = f.Direct()
-		}
-	}
-	if err == nil {
-		close(h.ready)
-	}
+	h.File, created, err = r.files[o.file].open(r, o.file, begin)
 	return created, err
 }
 
+// offer lets others use a handle that was opened. What O_DIRECT takes to open is not
+// counted: the trace opens once.
+func (r *running) offer(o *op) error {
+	h := &r.handles[o.handle]
+	if r.o.Direct {
+		f, ok := h.File.(directFile)
+		if !ok {
+			return r.failed(o, "open", errDirect)
+		}
+		var err error
+		if h.direct, err = f.Direct(); err != nil {
+			return r.failed(o, "open", err)
+		}
+	}
+	close(h.ready)
+	return nil
+}
+
 // use does what needs an open file.
-func (r *running) use(h *handle, o *op) error {
+func (r *running) use(h *handle, o *op, begin func()) error {
 	f := h.File
 	if h.direct != nil && o.Op.Data() && o.Offset%page == 0 && o.Bytes%page == 0 && o.Bytes > 0 {
 		f = h.direct
 		r.direct.Add(1)
 	}
-	var err error
+	begin()
 	switch o.Op {
 	case iotrace.Write:
-		o.begin = r.since()
-		err = r.write(f, o.Bytes, o.Offset, o.Rank)
-		o.end = r.since()
+		err := r.write(f, o.Bytes, o.Offset, o.Rank)
 		r.progress.add(o.Bytes)
+		return err
 	case iotrace.Read:
-		var n int64
-		o.begin = r.since()
-		n, err = r.read(f, o.Bytes, o.Offset)
-		o.end = r.since()
+		n, err := r.read(f, o.Bytes, o.Offset)
 		r.missed.Add(o.Bytes - n)
 		r.progress.add(o.Bytes)
+		return err
 	case iotrace.Sync:
-		o.begin = r.since()
-		err = f.Sync()
-		o.end = r.since()
+		return f.Sync()
 	case iotrace.Seek:
-		o.begin = r.since()
-		err = f.SeekTo(o.Offset)
-		o.end = r.since()
+		return f.SeekTo(o.Offset)
 	case iotrace.Truncate:
-		o.begin = r.since()
-		err = f.Truncate(o.Bytes)
-		o.end = r.since()
+		return f.Truncate(o.Bytes)
 	}
-	return err
+	return nil
 }
 
 // failed names what failed.

@@ -36,7 +36,8 @@ type op struct {
 	part   int32
 	// meeting of a barrier; iotrace.None of one that is not kept
 	meeting    int32
-	begin, end int64 // ns since the replay began
+	begin, end int64         // ns since the replay began
+	began      chan struct{} // closed when it begins, if the rank does not wait for its end
 }
 
 // A plannedFile is a file of the trace, or what is under its name after it was

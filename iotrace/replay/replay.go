@@ -155,7 +155,7 @@ func (r *running) prepare(ctx context.Context) error {
 				err = r.o.FS.Remove(name)
 			}
 			if err != nil {
-				return &Error{Op: "make", Path: name, Offset: iotrace.None, Rank: iotrace.None, Err: err}
+				return &Error{Op: "create", Path: name, Offset: iotrace.None, Rank: iotrace.None, Err: err}
 			}
 		}
 	}

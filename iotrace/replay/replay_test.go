@@ -20,7 +20,13 @@ import (
 	"ckpt/iotrace/synth"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(straced) != "" {
+		replayForStrace()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // record replays and returns what the replay was recorded to do.
 func record(tb testing.TB, t *iotrace.Trace, o Options) (*iotrace.Trace, *Result, error) {

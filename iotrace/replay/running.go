@@ -114,13 +114,19 @@ func (r *running) rank(ctx context.Context, stop func(error), ops []int32) error
 		}
 		f := flight{i, make(chan struct{})}
 		x.flights = append(x.flights, f)
-		x.moment(o.Start, r.since())
+		began := make(chan struct{})
+		o.began = began
 		x.all.Go(func() {
 			defer close(f.ended)
 			if err := r.do(ctx, i); err != nil {
 				stop(err)
 			}
 		})
+		// The next one begins after it, as in the trace.
+		if err := await(ctx, began); err != nil {
+			return err
+		}
+		x.moment(o.Start, r.since())
 	}
 	return nil
 }

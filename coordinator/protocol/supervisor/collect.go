@@ -70,6 +70,15 @@ func (s *Supervisor) needed() []int {
 		return list[:n]
 	}
 	base := make([]int, len(s.groups))
+	if s.faults.collectMore {
+		for _, g := range s.groups {
+			base[g.id] = s.base[g.id]
+			if n := len(g.known); n > 0 {
+				base[g.id] = g.known[n-1].Number
+			}
+		}
+		return base
+	}
 	if pessimistic(s.cfg.Log) {
 		for _, g := range s.groups {
 			list := rest(g)

@@ -38,6 +38,7 @@ type Config struct {
 	// Base 0, for checkpoint 0.
 	Logged []map[int][]channel.Vector
 	// Base is, by group, what the last Collect said that was durable; nil for 0.
+	// With −1 in it the job begins anew, whatever is Known.
 	Base []int
 	// Next is the number of the next checkpoint; it exceeds all used before.
 	Next int

@@ -30,7 +30,7 @@ func (s *Supervisor) down(g *group, d protocol.Down) {
 		cause = fmt.Sprintf("rank %d %s", g.ranks[d.Rank], d.Cause)
 	}
 	s.spoilStop(cause)
-	newest, ok := g.newest(s.base[g.id])
+	newest, ok := s.newest(g)
 	if s.lines() || !ok || s.recovery != nil {
 		s.failed(g, !ok && !s.lines())
 		return
@@ -44,18 +44,23 @@ func (s *Supervisor) down(g *group, d protocol.Down) {
 
 // newest returns the newest state that the group can go back to. The beginning is
 // one as long as no log has been cut.
-func (g *group) newest(base int) (Stored, bool) {
+func (s *Supervisor) newest(g *group) (Stored, bool) {
 	if n := len(g.known); n > 0 {
+		if n > 1 && s.faults.notNewest {
+			n--
+		}
 		return g.known[n-1], true
 	}
-	return Stored{Group: g.id}, base == 0
+	return Stored{Group: g.id}, s.base[g.id] == 0
 }
 
 // lost returns how many iterations the group has to do again from iteration iter.
 func (g *group) lost(iter int) int { return max(0, g.co.Iteration()-iter) }
 
 func (s *Supervisor) rollBack(g *group, from int) {
-	g.forget(from)
+	if !s.faults.keepStale {
+		g.forget(from)
+	}
 	s.feed(g, protocol.RollBack{From: from})
 }
 

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"math"
+	"slices"
 
 	"ckpt/coordinator/protocol/channel"
 	rec "ckpt/coordinator/recovery"
@@ -183,13 +184,16 @@ func (s *Supervisor) determinants(line *rec.Line) []uint64 {
 
 // chooseFirst finds where the groups begin.
 func (s *Supervisor) chooseFirst() error {
-	if !s.several() {
+	switch {
+	case !s.several():
 		s.groups[0].from = s.cfg.From
 		return nil
+	case slices.Contains(s.base, -1):
+		return nil // all at the beginning
 	}
 	if !s.lines() {
 		for _, g := range s.groups {
-			newest, ok := g.newest(s.base[g.id])
+			newest, ok := s.newest(g)
 			if !ok {
 				return noState(g)
 			}

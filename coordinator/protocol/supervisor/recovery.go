@@ -68,6 +68,9 @@ func (s *Supervisor) recover() {
 			return
 		}
 		forced := s.forced(line)
+		if s.faults.keepOrphans && len(forced) > 0 {
+			forced = forced[1:]
+		}
 		if slices.ContainsFunc(forced, func(g *group) bool { return g.co.Commits() }) {
 			return // it will be over in a moment
 		}
@@ -86,6 +89,11 @@ func (s *Supervisor) recover() {
 // of it is known.
 func (s *Supervisor) inquire() bool {
 	r, known := s.recovery, true
+	if s.faults.noFence {
+		for rank := range r.vectors {
+			r.vectors[rank] = &channel.Vector{}
+		}
+	}
 	for _, g := range s.groups {
 		if !r.asked[g.id] {
 			r.asked[g.id] = true
@@ -199,6 +207,10 @@ func (s *Supervisor) forced(line *rec.Line) []*group {
 	}
 	var forced []*group
 	for _, g := range s.groups {
+		if g.live && s.faults.rollBackAll {
+			forced = append(forced, g)
+			continue
+		}
 		if !g.live {
 			continue
 		}
@@ -233,8 +245,8 @@ func (s *Supervisor) goBack(h *history, line *rec.Line) {
 		back = append(back, g)
 		account.RolledBack, account.From = append(account.RolledBack, g.id), append(account.From, at.Number)
 		account.Iterations, account.Ranks = append(account.Iterations, g.lost(at.Iter)), account.Ranks+len(g.ranks)
-		if dropped := g.forget(at.Number); len(dropped) > 0 {
-			s.do(g.id, protocol.Forget{Numbers: dropped})
+		if !s.faults.keepStale {
+			s.do(g.id, protocol.Forget{After: at.Number, Numbers: g.forget(at.Number)})
 		}
 	}
 	s.do(Job, account)
@@ -277,17 +289,28 @@ func (s *Supervisor) beginAnew() {
 		Text: "the checkpoints and logs that are left are no line: the job begins again"}})
 	for _, g := range s.groups {
 		s.halt(g)
-		if dropped := g.forget(0); len(dropped) > 0 {
-			s.do(g.id, protocol.Forget{Numbers: dropped})
-		}
 		account.RolledBack, account.Ranks = append(account.RolledBack, g.id), account.Ranks+len(g.ranks)
 		account.Iterations = append(account.Iterations, g.lost(0))
-		s.base[g.id], g.floor = 0, nil
 	}
-	s.do(Job, protocol.Collect{Base: slices.Clone(s.base)})
 	s.do(Job, account)
+	s.wipe()
 	for _, g := range s.groups {
 		g.fresh = true
 		s.rollBack(g, 0)
+	}
+	s.do(Job, protocol.Collect{Base: slices.Clone(s.base)})
+}
+
+// wipe gives all checkpoints up. From here on until the logs are empty, whoever
+// takes the job over has to begin it anew as well: a part of the old history
+// would be taken for a whole one.
+func (s *Supervisor) wipe() {
+	for i := range s.base {
+		s.base[i] = -1
+	}
+	s.do(Job, protocol.Collect{Base: slices.Clone(s.base)})
+	for _, g := range s.groups {
+		s.do(g.id, protocol.Forget{Numbers: g.forget(0)})
+		s.base[g.id], g.floor = 0, nil
 	}
 }

@@ -10,23 +10,15 @@ import (
 )
 
 // TestSchedules runs seeded schedules of faults and checks the promises of the
-// package on each. CKPT_SIM_SCHEDULES says how many, CKPT_SIM_SEED runs one
-// again; a failing seed is printed and replays exactly.
+// package on each. CKPT_SIM_SCHEDULES says how many, CKPT_SIM_FIRST with which
+// seed to begin. A failing seed is printed; CKPT_SIM_SEED runs it again, exactly,
+// and shows what the supervisor did.
 func TestSchedules(t *testing.T) {
 	if seed := os.Getenv("CKPT_SIM_SEED"); seed != "" {
-		replaySeed(t, seed)
+		replay(t, seed)
 		return
 	}
-	n := 2000
-	if testing.Short() {
-		n = 400
-	}
-	if s := os.Getenv("CKPT_SIM_SCHEDULES"); s != "" {
-		var err error
-		if n, err = strconv.Atoi(s); err != nil {
-			t.Fatal(err)
-		}
-	}
+	n, first := environment(t, "CKPT_SIM_SCHEDULES", 2000), environment(t, "CKPT_SIM_FIRST", 0)
 	var all seen
 	var mu sync.Mutex
 	var next, failed atomic.Int64
@@ -34,8 +26,9 @@ func TestSchedules(t *testing.T) {
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			var mine seen
-			for seed := next.Add(1) - 1; seed < int64(n) && failed.Load() < 5; seed = next.Add(1) - 1 {
-				w, text := simulate(uint64(seed), &mutant{})
+			for i := next.Add(1) - 1; i < int64(n) && failed.Load() < 5; i = next.Add(1) - 1 {
+				seed := uint64(first) + uint64(i)
+				w, text := simulate(seed, &mutant{})
 				if text != "" {
 					failed.Add(1)
 					t.Errorf("seed %d (log %v) %s", seed, w.log, text)
@@ -49,4 +42,19 @@ func TestSchedules(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("%d schedules: %+v", n, all)
+	if n >= 2000 && all.missing() {
+		t.Error("the schedules do not exercise the protocol")
+	}
+}
+
+func environment(t *testing.T, name string, otherwise int) int {
+	s := os.Getenv(name)
+	if s == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 {
+		t.Fatalf("%s=%q is not a number", name, s)
+	}
+	return n
 }

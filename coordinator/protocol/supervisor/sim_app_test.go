@@ -61,6 +61,7 @@ const (
 	tagDown
 	tagPass
 	tagMixed
+	tagLate
 )
 
 // newProgram makes one in which any says how many iterations in four receive
@@ -68,7 +69,12 @@ const (
 func newProgram(rng *rand.Rand, ranks, iterations, any int) *program {
 	pr := &program{ranks: ranks, ops: make([][][]op, iterations)}
 	for i := range pr.ops {
-		it := make([][]op, ranks)
+		pr.ops[i] = make([][]op, ranks)
+	}
+	for i, it := range pr.ops {
+		if late := i + 1 + rng.IntN(3); rng.IntN(3) == 0 && late < iterations {
+			pr.late(rng, it, pr.ops[late])
+		}
 		for range 1 + rng.IntN(2) {
 			if rng.IntN(4) < any {
 				pr.anySource(rng, it)
@@ -81,7 +87,6 @@ func newProgram(rng *rand.Rand, ranks, iterations, any int) *program {
 				it[r] = append(it[r], op{kind: opOutput})
 			}
 		}
-		pr.ops[i] = it
 	}
 	return pr
 }
@@ -119,6 +124,17 @@ func (pr *program) named(rng *rand.Rand, it [][]op) {
 				it[r] = append(it[r], op{opSend, r + 1, tagPass})
 			}
 		}
+	}
+}
+
+// late adds messages that are received some iterations later, so that they are on
+// their way, or in an inbox, when a checkpoint is taken.
+func (pr *program) late(rng *rand.Rand, now, then [][]op) {
+	shift := 1 + rng.IntN(pr.ranks-1)
+	for r := range now {
+		to := (r + shift) % pr.ranks
+		now[r] = append(now[r], op{opSend, to, tagLate})
+		then[to] = append(then[to], op{opRecv, r, tagLate})
 	}
 }
 

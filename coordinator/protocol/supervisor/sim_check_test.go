@@ -6,6 +6,7 @@ import (
 
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/channel"
+	rec "ckpt/coordinator/recovery"
 )
 
 // checker is what a world remembers to check the promises of the package. It
@@ -27,25 +28,34 @@ func newChecker() checker {
 
 // seen counts what has happened, so that a test can tell that it happens.
 type seen struct {
-	Spawns, Commits, Recoveries, Survivors, RolledBack, Crashes, Stops, Failures int
-	forgotten, collected, anew, zombies, refused, replayed, outputs              int
+	spawns, commits, recoveries, survivors, rolledBack, decisions int
+	crashes, partitions, stops, failures, anew, refused           int
+	forgotten, collected, replayed, lines                         int
 }
 
 func (s *seen) add(o seen) {
-	s.Spawns += o.Spawns
-	s.Commits += o.Commits
-	s.Recoveries += o.Recoveries
-	s.Survivors += o.Survivors
-	s.RolledBack += o.RolledBack
-	s.Crashes += o.Crashes
-	s.Stops += o.Stops
-	s.Failures += o.Failures
-	s.forgotten += o.forgotten
-	s.collected += o.collected
+	s.spawns += o.spawns
+	s.commits += o.commits
+	s.recoveries += o.recoveries
+	s.survivors += o.survivors
+	s.rolledBack += o.rolledBack
+	s.decisions += o.decisions
+	s.crashes += o.crashes
+	s.partitions += o.partitions
+	s.stops += o.stops
+	s.failures += o.failures
 	s.anew += o.anew
 	s.refused += o.refused
+	s.forgotten += o.forgotten
+	s.collected += o.collected
 	s.replayed += o.replayed
-	s.outputs += o.outputs
+	s.lines += o.lines
+}
+
+// missing reports whether something never happened.
+func (s *seen) missing() bool {
+	return slices.Contains([]int{s.spawns, s.commits, s.recoveries, s.survivors, s.rolledBack, s.decisions, s.crashes, s.partitions,
+		s.stops, s.anew, s.refused, s.forgotten, s.collected, s.replayed, s.lines}, 0)
 }
 
 func (w *world) single() bool { return len(w.groups) == 1 }
@@ -93,7 +103,7 @@ func (w *world) inspectNumber(g *simGroup, number int) {
 
 func (w *world) inspectCommit(g *simGroup, cp protocol.Checkpoint) {
 	w.inspectNumber(g, cp.Number)
-	w.seen.Commits++
+	w.seen.commits++
 	images := w.disk.writing[cp.Number]
 	if images == nil {
 		w.failf("checkpoint %d is committed, and there is none", cp.Number)
@@ -128,7 +138,7 @@ func (im *image) held(src int) uint64 {
 }
 
 func (w *world) inspectSpawn(g *simGroup, a protocol.Spawn) {
-	w.seen.Spawns++
+	w.seen.spawns++
 	switch {
 	case a.Gen <= w.disk.incarnation && w.single(), a.Gen <= g.gen:
 		w.failf("group %d begins generation %d after %d", g.id, a.Gen, g.gen)
@@ -153,9 +163,9 @@ func (w *world) inspectSpawn(g *simGroup, a protocol.Spawn) {
 
 func (w *world) inspectRecovery(r protocol.Recovery) {
 	w.recovered = &r
-	w.seen.Recoveries++
-	w.seen.RolledBack += len(r.RolledBack)
-	w.seen.Survivors += len(w.groups) - len(r.RolledBack)
+	w.seen.recoveries++
+	w.seen.rolledBack += len(r.RolledBack)
+	w.seen.survivors += len(w.groups) - len(r.RolledBack)
 	ranks := 0
 	for i, id := range r.RolledBack {
 		ranks += len(w.groups[id].ranks)
@@ -166,6 +176,124 @@ func (w *world) inspectRecovery(r protocol.Recovery) {
 	if ranks != r.Ranks {
 		w.failf("%d ranks go back, and %d are counted", ranks, r.Ranks)
 	}
+}
+
+// inspectDecision checks that a failure costs no more than it has to, where all
+// is known that bears on it: with a pessimistic log a group goes back to its
+// newest checkpoint; otherwise the line is the latest that there is, with what
+// all logs hold.
+func (w *world) inspectDecision(acts []Action) {
+	i := slices.IndexFunc(acts, func(a Action) bool { _, ok := a.Action.(protocol.Recovery); return ok })
+	if i < 0 || w.damage || len(w.committing) > 0 {
+		return
+	}
+	w.seen.decisions++
+	r := acts[i].Action.(protocol.Recovery)
+	if pessimistic(w.log) {
+		list := append([]int{0}, w.disk.numbers(r.RolledBack[0])...)
+		if newest := list[len(list)-1]; r.From[0] != newest {
+			w.failf("group %d goes back to checkpoint %d, and %d is newer", r.RolledBack[0], r.From[0], newest)
+		}
+		return
+	}
+	line, current := w.latestLine(r.Failed)
+	for _, g := range w.groups {
+		k := slices.Index(r.RolledBack, g.id)
+		p := line.Places[g.ranks[0]]
+		switch {
+		case p.Current && k >= 0 && current[g.id]:
+			w.failf("group %d goes back and need not", g.id)
+		case !p.Current && k >= 0 && p.State.Number != r.From[k]:
+			w.failf("group %d goes back to checkpoint %d, and %d would do", g.id, r.From[k], p.State.Number)
+		case !p.Current && k < 0 && current[g.id]:
+			w.failf("group %d has to go back to checkpoint %d and does not", g.id, p.State.Number)
+		}
+	}
+}
+
+// latestLine finds the recovery line from all that there is: the store, all logs
+// and what the survivors have said. It returns also which groups survive.
+func (w *world) latestLine(failed []int) (*rec.Line, []bool) {
+	h := &rec.History{Ranks: make([]rec.Rank, w.ranks)}
+	current := make([]bool, len(w.groups))
+	var without []int
+	for _, g := range w.groups {
+		current[g.id] = !slices.Contains(failed, g.id) && !slices.ContainsFunc(g.procs, func(p *proc) bool { return p.frozen != w.sup.round })
+		for local, rank := range g.ranks {
+			w.addStates(h, g, local)
+			if !current[g.id] {
+				without = append(without, rank)
+				continue
+			}
+			states := h.Ranks[rank].Checkpoints
+			last := states[len(states)-1]
+			now := w.lineState(g, rank, len(states), g.procs[local].moment)
+			now.Number, now.Iteration = last.Number, last.Iteration
+			for r := range now.Sent {
+				now.Sent[r], now.Received[r] = max(now.Sent[r], last.Sent[r]), max(now.Received[r], last.Received[r])
+			}
+			h.Ranks[rank].Current = &now
+		}
+	}
+	opt := rec.Options{InTransit: rec.Forbidden}
+	if w.log == channel.Optimistic {
+		opt.InTransit = rec.Allowed
+	}
+	line, err := rec.Find(h, without, opt)
+	if err != nil {
+		w.failf("%v", err)
+	}
+	return line, current
+}
+
+// addStates adds those that a rank can go back to.
+func (w *world) addStates(h *rec.History, g *simGroup, local int) {
+	rank := g.ranks[local]
+	numbers := w.disk.numbers(g.id)
+	if w.disk.base[g.id] == 0 || w.log == channel.None {
+		numbers = append([]int{0}, numbers...)
+	}
+	list := &h.Ranks[rank].Checkpoints
+	var logged map[int][]channel.Vector
+	if w.log == channel.Optimistic {
+		logged = w.logged(rank, numbers)
+	}
+	for k, n := range numbers {
+		im := w.image(rank, n)
+		s := w.lineState(g, rank, len(*list), im.state.Vector)
+		s.Number, s.Iteration = n, im.app.iter
+		*list = append(*list, s)
+		for _, v := range logged[n] {
+			if k+1 < len(numbers) && v.Matches > w.image(rank, numbers[k+1]).state.Vector.Matches {
+				break
+			}
+			s := w.lineState(g, rank, len(*list), v)
+			s.Number, s.Iteration, s.Logged = n, im.app.iter, true
+			*list = append(*list, s)
+		}
+	}
+}
+
+// lineState returns the counters that make a state consistent with others: those
+// of the channels, or of the determinants. Ranks of a group are kept together.
+func (w *world) lineState(g *simGroup, rank, index int, v channel.Vector) rec.State {
+	s := rec.State{Sent: make([]uint64, w.ranks), Received: make([]uint64, w.ranks)}
+	if w.log == channel.None {
+		copy(s.Sent, v.Sent)
+		copy(s.Received, v.Received)
+	} else {
+		for r := range s.Sent {
+			s.Sent[r] = v.Matches
+		}
+		copy(s.Received, v.Depends)
+		s.Received[rank] = 0
+	}
+	for _, peer := range g.ranks {
+		if peer != rank {
+			s.Sent[peer], s.Received[peer] = uint64(index), uint64(index)
+		}
+	}
+	return s
 }
 
 // inspectLine checks, when groups were sent back, that the state of the job is
@@ -227,7 +355,7 @@ func (w *world) print(a protocol.Print) {
 		w.failf("rank %d puts out line %d after %d", a.Rank, a.Index, d.printed[a.Rank])
 	}
 	d.printed[a.Rank] = a.Index
-	w.seen.outputs++
+	w.seen.lines++
 }
 
 func (w *world) inspectAnswer(a protocol.Answer) {
@@ -241,7 +369,7 @@ func (w *world) inspectAnswer(a protocol.Answer) {
 		return
 	}
 	if r.Stop && a.Number > 0 {
-		w.seen.Stops++
+		w.seen.stops++
 		iter := -1
 		for _, g := range w.groups {
 			list := w.disk.numbers(g.id)
@@ -282,7 +410,7 @@ func (w *world) inspectOutcome(o protocol.Outcome) {
 		if !w.single() || !strings.Contains(o.Text, "damaged") && !strings.Contains(o.Text, "out of memory") {
 			w.failf("the job fails: %s", o.Text)
 		}
-		w.seen.Failures++
+		w.seen.failures++
 	case protocol.Completed:
 		for r := range w.ranks {
 			if len(o.Results[r]) != 1 || o.Results[r][0] != byte(r) {

@@ -26,8 +26,15 @@ func (w *world) act(a Action, rest []Action) {
 		for _, r := range g.ranks {
 			w.deliver(r, b.Message)
 		}
+		if last := g.ranks[len(g.ranks)-1]; w.mutant.commitEarly && b.Message.Kind == protocol.Write {
+			w.procOf(last).tell(protocol.Message{Kind: protocol.Written, Rank: last, Number: b.Message.Number})
+		}
 	case protocol.Kill:
-		w.procOf(b.Rank).kill()
+		if p := w.procOf(b.Rank); p.e == nil || w.rng.IntN(2) == 0 {
+			p.kill()
+		} else if !p.zombie && !p.dead {
+			w.partition(p)
+		}
 		g.excuse = true
 	case protocol.Spawn:
 		w.spawn(g, b)
@@ -40,7 +47,7 @@ func (w *world) act(a Action, rest []Action) {
 	case protocol.Examine:
 		w.examine(g, b)
 	case protocol.Forget:
-		w.forget(g, b.Numbers)
+		w.forget(g, b)
 	case protocol.Collect:
 		w.collect(b)
 	case protocol.Print:
@@ -70,13 +77,13 @@ func (w *world) deliver(rank int, m protocol.Message) {
 // reach it, and can still speak to its peers for a while.
 func (w *world) end(g *simGroup) {
 	for _, p := range g.procs {
-		if !p.dead && p.e != nil && w.rng.IntN(8) == 0 {
-			w.disk.logs[p.rank].crash(w)
-			p.zombie = true
-			w.after(w.upTo(400*time.Millisecond), p.kill)
-			continue
+		switch {
+		case p.zombie:
+		case !p.dead && p.e != nil && w.rng.IntN(8) == 0:
+			w.partition(p)
+		default:
+			p.kill()
 		}
-		p.kill()
 	}
 	delete(w.storing, g.id)
 }
@@ -94,6 +101,11 @@ func (w *world) spawn(g *simGroup, a protocol.Spawn) {
 	w.inspectSpawn(g, a)
 	w.end(g)
 	w.sweep(g)
+	if a.Fresh {
+		for _, rank := range g.ranks {
+			w.disk.logs[rank] = simLog{}
+		}
+	}
 	g.gen, g.from, g.line, g.procs, g.live, g.excuse = a.Gen, a.From, a.Line, nil, false, false
 	w.disk.incarnation = max(w.disk.incarnation, a.Gen)
 	epoch := w.epoch
@@ -107,10 +119,7 @@ func (w *world) spawn(g *simGroup, a protocol.Spawn) {
 // start starts the processes of a group.
 func (w *world) start(g *simGroup, a protocol.Spawn) {
 	for i, rank := range g.ranks {
-		if a.Fresh {
-			w.disk.logs[rank] = simLog{}
-		}
-		p := &proc{w: w, g: g, rank: rank, local: i, gen: a.Gen,
+		p := &proc{w: w, g: g, rank: rank, local: i, gen: a.Gen, epoch: w.epoch,
 			sentIn: make([]uint64, w.ranks), arrivedIn: make([]uint64, w.ranks), fifoIn: make([]time.Duration, w.ranks),
 			addr: make([]*proc, w.ranks), out: make([]*conn, w.ranks), in: make([]*conn, w.ranks), dialing: make([]bool, w.ranks)}
 		g.procs = append(g.procs, p)
@@ -194,13 +203,19 @@ func (w *world) examine(g *simGroup, a protocol.Examine) {
 	})
 }
 
-func (w *world) forget(g *simGroup, numbers []int) {
-	for _, n := range numbers {
-		if c := w.disk.checkpoints[n]; c == nil || c.group != g.id {
+func (w *world) forget(g *simGroup, a protocol.Forget) {
+	for _, n := range a.Numbers {
+		if c := w.disk.checkpoints[n]; c == nil || c.group != g.id || n <= a.After {
 			w.failf("checkpoint %d of group %d is forgotten and not there", n, g.id)
 		}
-		delete(w.disk.checkpoints, n)
 		w.seen.forgotten++
+	}
+	list := w.disk.numbers(g.id)
+	slices.Reverse(list)
+	for _, n := range list {
+		if n > a.After {
+			delete(w.disk.checkpoints, n)
+		}
 	}
 }
 
@@ -254,6 +269,7 @@ func (w *world) crash() {
 	if w.sup == nil {
 		return
 	}
+	w.seen.crashes++
 	w.sup = nil
 	w.epoch++
 	clear(w.committing)

@@ -12,11 +12,23 @@ func (w *world) disturb(at time.Duration) {
 		if w.ended {
 			return
 		}
-		w.fault(w.rng.IntN(16))
+		w.fault(w.rng.IntN(18))
 		if w.rng.IntN(3) == 0 && w.now < w.until {
 			w.disturb(w.upTo(60 * time.Millisecond)) // while that is being put right
 		}
 	})
+}
+
+// touch may have something fail just before an action that is one of the turns of
+// a recovery.
+func (w *world) touch(a Action) {
+	switch a.Action.(type) {
+	case protocol.Forget, protocol.Collect, protocol.Spawn, protocol.Commit, protocol.Examine, protocol.Recovery:
+		if w.tender > 0 && w.now > 0 && w.rng.IntN(10) == 0 {
+			w.tender--
+			w.fault(w.rng.IntN(5))
+		}
+	}
 }
 
 func (w *world) fault(kind int) {
@@ -69,7 +81,12 @@ func (w *world) fault(kind int) {
 		}
 	case 14: // an image is not written until that is cancelled
 		w.hangs++
-	case 15:
+	case 15, 16: // out of reach, but alive
+		if !p.dead && !p.zombie && p.e != nil {
+			w.partition(p)
+			w.report(p, "does not answer any more")
+		}
+	case 17:
 		w.ask(100 + w.rng.IntN(1000))
 	}
 }
@@ -89,15 +106,29 @@ func (w *world) lose(p *proc) {
 	if p.dead || p.zombie {
 		return
 	}
+	p.kill()
+	w.report(p, "was killed")
+}
+
+// partition cuts a process off from the coordinator and from the store. It can
+// still speak to its peers, for a while.
+func (w *world) partition(p *proc) {
+	w.disk.logs[p.rank].crash(w)
+	p.zombie = true
+	w.seen.partitions++
+	w.after(w.upTo(time.Second), p.kill)
+}
+
+// report tells the coordinator that a process is lost, behind what that has said.
+func (w *world) report(p *proc, cause string) {
 	epoch := w.epoch
 	at := max(p.toCo, w.now+w.upTo(20*time.Millisecond))
-	p.kill()
 	if p.g.gen == p.gen {
 		p.g.excuse = true
 	}
 	w.after(at-w.now, func() {
 		if w.epoch == epoch {
-			w.event(Event{p.g.id, protocol.RankLost{Gen: p.gen, Rank: p.rank, Cause: "was killed"}})
+			w.event(Event{p.g.id, protocol.RankLost{Gen: p.gen, Rank: p.rank, Cause: cause}})
 		}
 	})
 }

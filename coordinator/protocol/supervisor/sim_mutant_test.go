@@ -19,6 +19,10 @@ type mutant struct {
 	deliverEarly   bool   // deliver and acknowledge before the frame is durable
 	noDuplicates   bool   // take for new what has been received before
 	zeroSent       bool   // go back without the number of messages sent
+	ackEarly       bool   // acknowledge before the frame is durable
+	noPrinted      bool   // a coordinator that takes over does not know what was put out
+	noFlush        bool   // store a checkpoint before the log that it covers
+	commitEarly    bool   // commit before the last rank has written
 	supervisor     faults
 }
 
@@ -38,6 +42,9 @@ func (m *mutant) arrive(p *proc, src int, msg channel.Message) ([]channel.Action
 		p.run()
 	}
 	acts, err := p.e.Arrive(src, msg)
+	if m.ackEarly && err == nil {
+		acts = append(acts, channel.Ack{To: src, Seq: msg.Seq})
+	}
 	if m.deliverEarly && err == nil {
 		if a, ok := acts[len(acts)-1].(channel.Append); ok {
 			acts = append(acts, p.e.Logged(a.Index)...)

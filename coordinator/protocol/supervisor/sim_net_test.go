@@ -164,7 +164,8 @@ func (p *proc) freeze(round int) {
 			p.in[r] = nil
 		}
 	}
-	p.step(protocol.Frozen{Round: round, Vector: p.e.Present()})
+	p.frozen, p.moment = round, p.e.Present()
+	p.step(protocol.Frozen{Round: round, Vector: p.moment})
 }
 
 func (p *proc) thaw(peers []protocol.Count) {
@@ -242,7 +243,7 @@ func (p *proc) sync() {
 	w := p.w
 	takes := w.upTo(10 * time.Millisecond)
 	if w.log == channel.Optimistic {
-		takes = w.upTo(200 * time.Millisecond)
+		takes = w.upTo(w.lazy)
 	}
 	log := &w.disk.logs[p.rank]
 	n := 0

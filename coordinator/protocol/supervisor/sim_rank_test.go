@@ -13,7 +13,7 @@ type proc struct {
 	w           *world
 	g           *simGroup
 	rank, local int
-	gen         int
+	gen, epoch  int
 
 	m       *protocol.Member
 	e       *channel.Endpoint
@@ -41,6 +41,8 @@ type proc struct {
 	out, in []*conn
 	dialing []bool
 	fenced  bool
+	frozen  int            // round in which it was fenced last
+	moment  channel.Vector // what it said then
 
 	opened   int // position at which this process began to append to its log
 	settled  int // position behind the last frame known to be durable
@@ -100,6 +102,9 @@ func (p *proc) kill() {
 // setUp is what a process does before it is ready.
 func (p *proc) setUp(a protocol.Spawn) {
 	w := p.w
+	if w.epoch != p.epoch {
+		return // the coordinator is gone, and so will this be
+	}
 	if w.diskErrors() && w.rng.IntN(25) == 0 {
 		p.g.excuse = true
 		p.tell(protocol.Message{Kind: protocol.SetupFailed, Rank: p.rank, Text: "out of memory"})
@@ -256,6 +261,7 @@ func (p *proc) write(number int) {
 		w.disk.writing[number][p.local] = im
 		p.step(protocol.WriteDone{Body: []byte{byte(p.rank)}})
 	}
+	appended := p.e.Appended()
 	if w.async && w.rng.IntN(8) > 0 {
 		p.after(w.upTo(20*time.Millisecond), func() { p.step(protocol.CaptureDone{Number: number}) })
 	}
@@ -265,7 +271,23 @@ func (p *proc) write(number int) {
 		return
 	}
 	end := p.endJob
-	p.after(w.upTo(60*time.Millisecond), func() { end(false) })
+	p.after(w.upTo(60*time.Millisecond), func() {
+		if w.log == channel.Optimistic && !w.mutant.noFlush {
+			p.whenDurable(appended, func() { end(false) })
+			return
+		}
+		end(false)
+	})
+}
+
+// whenDurable waits for the log. What a checkpoint covers has to be in there: if
+// others force the rank back behind it, nobody else has these messages any more.
+func (p *proc) whenDurable(index uint64, do func()) {
+	if p.e.Durable() >= index {
+		do()
+		return
+	}
+	p.after(5*time.Millisecond, func() { p.whenDurable(index, do) })
 }
 
 // proceed lets the application pass a boundary.
@@ -374,7 +396,13 @@ func (p *proc) boundary() {
 
 func (p *proc) send(dst int, tag int32, l letter) {
 	if !p.e.Inside(dst) {
-		_, acts := p.e.Send(dst, channel.Message{Tag: tag, Data: encodeLetter(l)})
+		m := channel.Message{Tag: tag, Data: encodeLetter(l)}
+		var acts []channel.Action
+		m.Seq, acts = p.e.Send(dst, m)
+		if p.w.chatty && len(acts) == 0 {
+			m.Depends = p.e.Vector().Depends
+			acts = []channel.Action{channel.Transmit{To: dst, Message: m}}
+		}
 		p.carry(acts)
 		return
 	}
@@ -385,7 +413,7 @@ func (p *proc) send(dst int, tag int32, l letter) {
 	p.sentIn[dst]++
 	w := p.w
 	to := p.g.procs[p.w.localOf(dst)]
-	p.fifoIn[dst] = max(p.fifoIn[dst], w.now+w.upTo(15*time.Millisecond))
+	p.fifoIn[dst] = max(p.fifoIn[dst], w.now+w.upTo(40*time.Millisecond))
 	if to.gen != p.gen {
 		return // the group has gone back without this one
 	}

@@ -40,9 +40,12 @@ type world struct {
 	// The faults.
 	until     time.Duration // when they end
 	diskFails bool
+	lazy      time.Duration // how long an optimistic log may take
+	chatty    bool          // what a peer has is sent to it again
 	hangs     int
 	trigger   int // faults at the action that brings this to 0
 	onAction  func()
+	tender    int // faults left that happen just before one of the turns of a recovery
 
 	disk  disk
 	procs map[string]*proc // by address
@@ -55,6 +58,7 @@ type world struct {
 	storing map[int]int // group to the number it drains for or stores
 	ended   bool        // the job has completed
 	outcome *protocol.Outcome
+	watch   func(Action) // told of each action; may be nil
 	checker
 }
 
@@ -132,7 +136,8 @@ func newWorld(seed uint64, m *mutant) *world {
 	w.async = rng.IntN(3) == 0
 	w.program = newProgram(rng, w.ranks, w.iterations, rng.IntN(4))
 	w.until = time.Duration(rng.IntN(2500)) * time.Millisecond
-	w.diskFails = rng.IntN(3) == 0
+	w.lazy = []time.Duration{20, 200, 1000}[rng.IntN(3)] * time.Millisecond
+	w.diskFails, w.chatty = rng.IntN(3) == 0, rng.IntN(3) == 0
 	w.layout()
 	w.cfg = Config{Groups: w.groupRanks(), Log: w.log, Iterations: w.iterations, Limits: w.limits, AutoRestart: true, Async: w.async,
 		Seed: seed, Stagger: Stagger(rng.IntN(3)), Keep: 1 + rng.IntN(2)}
@@ -190,6 +195,9 @@ func (w *world) begin() {
 	cfg := w.cfg
 	d := &w.disk
 	cfg.Base, cfg.Printed = slices.Clone(d.base), slices.Clone(d.printed)
+	if w.mutant.noPrinted {
+		cfg.Printed = nil
+	}
 	cfg.Incarnation, cfg.Next = d.incarnation+1, d.used+1
 	w.storing, w.outcome, w.tick, w.requests = map[int]int{}, nil, 0, map[int]protocol.Request{}
 	clear(w.losses) // a number that was never committed is free again
@@ -278,15 +286,17 @@ func (w *world) event(ev Event) {
 // perform carries the actions out, unless the coordinator dies on the way.
 func (w *world) perform(acts []Action) {
 	epoch := w.epoch
+	w.inspectDecision(acts)
 	for i, a := range acts {
 		if w.trigger--; w.trigger == 0 {
 			w.onAction()
 		}
+		w.touch(a)
 		if w.epoch != epoch {
 			return
 		}
-		if dbg != nil {
-			dbg(w, a)
+		if w.watch != nil {
+			w.watch(a)
 		}
 		w.act(a, acts[i+1:])
 	}
@@ -316,6 +326,10 @@ func (w *world) arm(at time.Duration) {
 // nothing.
 func simulate(seed uint64, m *mutant) (w *world, text string) {
 	w = newWorld(seed, m)
+	return w, w.simulate()
+}
+
+func (w *world) simulate() (text string) {
 	defer func() {
 		if v, ok := recover().(violation); ok {
 			text = v.text
@@ -327,6 +341,9 @@ func simulate(seed uint64, m *mutant) (w *world, text string) {
 	}
 	if w.rng.IntN(3) == 0 {
 		w.trigger, w.onAction = 1+w.rng.IntN(400), func() { w.fault(w.rng.IntN(4)) }
+	}
+	if w.rng.IntN(4) == 0 {
+		w.tender = 3
 	}
 	for id := range w.rng.IntN(4) {
 		w.after(w.upTo(time.Second), func() { w.ask(id) })
@@ -343,7 +360,7 @@ func simulate(seed uint64, m *mutant) (w *world, text string) {
 		ev.do()
 	}
 	w.inspectEnd()
-	return w, ""
+	return ""
 }
 
 func (w *world) state() string {
@@ -353,17 +370,30 @@ func (w *world) state() string {
 	return w.sup.Phase()
 }
 
-// replaySeed is set by the environment to run one schedule again.
-func replaySeed(t *testing.T, value string) {
-	seed, err := strconv.ParseUint(value, 10, 64)
+// replay runs one schedule again and shows what the supervisor did.
+func replay(t *testing.T, seed string) {
+	n, err := strconv.ParseUint(seed, 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, text := simulate(seed, &mutant{})
-	t.Logf("seed %d: %d ranks in groups %v, log %v, %d iterations, async %v, %+v", seed, w.ranks, w.groupRanks(), w.log, w.iterations, w.async, w.seen)
+	w := newWorld(n, &mutant{})
+	w.watch = func(a Action) {
+		what := fmt.Sprintf("%T %+v", a.Action, a.Action)
+		switch b := a.Action.(type) {
+		case protocol.Broadcast:
+			what = fmt.Sprintf("to all: %v %d, iteration %d %v", b.Message.Kind, b.Message.Number, b.Message.Iter, b.Message.Counts)
+		case protocol.Send:
+			if b.Message.Kind == protocol.Moved {
+				return
+			}
+			what = fmt.Sprintf("to rank %d: %v %d, iteration %d %v", b.Message.Rank, b.Message.Kind, b.Message.Number, b.Message.Iter, b.Message.Counts)
+		}
+		fmt.Fprintf(t.Output(), "%12v group %2d: %s\n", w.now, a.Group, what)
+	}
+	text := w.simulate()
+	t.Logf("seed %d: groups %v, log %v, %d iterations, %+v", n, w.groupRanks(), w.log, w.iterations, w.cfg.Schedule)
+	t.Logf("%d steps, %+v", w.steps, w.seen)
 	if text != "" {
-		t.Errorf("seed %d %s", seed, text)
+		t.Errorf("seed %d %s", n, text)
 	}
 }
-
-var dbg func(*world, Action)

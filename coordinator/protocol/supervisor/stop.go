@@ -94,6 +94,9 @@ func (s *Supervisor) answered(g *group, a protocol.Answer) {
 	if r.failure == finishingText && r.number > 0 {
 		r.failure = "" // those that have ended need none any more
 	}
+	if r.failure != "" {
+		r.number = 0
+	}
 	s.do(Job, protocol.Answer{ID: r.id, Number: r.number, Err: r.failure})
 }
 
@@ -155,7 +158,7 @@ func (s *Supervisor) moveStop() {
 			g.agreed = s.stop.boundary
 			s.feed(g, protocol.Boundary{Iter: s.stop.boundary})
 		}
-		still = still && g.agreed == s.stop.boundary && g.co.Holds()
+		still = still && g.agreed > 0 && g.agreed == s.stop.boundary && g.co.Holds()
 	}
 	s.stop.still = still
 }
@@ -198,7 +201,7 @@ func (s *Supervisor) rested(g *group, a protocol.Rest) {
 		return
 	}
 	g.rest = &a
-	if a.Results == nil && s.stop == nil && s.outcome == nil {
+	if a.Results == nil && g.agreed == 0 && s.outcome == nil {
 		g.rest = nil
 		s.feed(g, protocol.GoOn{}) // of a stop that failed while it committed
 		return

@@ -83,7 +83,7 @@ func New(cfg Config) (*Supervisor, error) {
 			return nil, err
 		}
 		next = max(next, k.Number+1)
-		if k.Number >= s.base[k.Group] {
+		if base := s.base[k.Group]; base >= 0 && k.Number >= base {
 			s.groups[k.Group].known = append(s.groups[k.Group].known, k)
 		}
 	}
@@ -185,13 +185,21 @@ func (s *Supervisor) groupConfig(g *group, next int) protocol.Config {
 // Begin starts all groups.
 func (s *Supervisor) Begin(now time.Duration) []Action {
 	s.now = now
+	anew := slices.Contains(s.base, -1)
 	for _, g := range s.groups {
-		if dropped := g.forget(g.from); len(dropped) > 0 && s.lines() {
-			s.do(g.id, protocol.Forget{Numbers: dropped})
+		g.fresh = anew
+		if dropped := g.forget(g.from); s.lines() && !anew {
+			s.do(g.id, protocol.Forget{After: g.from, Numbers: dropped})
 		}
+	}
+	if anew {
+		s.wipe()
 	}
 	for _, g := range s.groups {
 		s.handle(g, g.co.Begin(now))
+	}
+	if anew {
+		s.do(Job, protocol.Collect{Base: slices.Clone(s.base)})
 	}
 	s.settle()
 	return s.take()

@@ -178,7 +178,7 @@ func (s *Supervisor) startReady() {
 		return
 	}
 	for _, g := range s.groups {
-		if !g.live && !g.asks {
+		if !g.live && !g.asks && !s.faults.startTogether {
 			return
 		}
 	}

@@ -1,0 +1,155 @@
+package mpi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"ckpt/coordinator/protocol/channel"
+)
+
+var errNoChannels = errors.New("the job has no channels")
+
+// channels runs f with the lock, if there are channels and the Comm has not ended.
+func (c *Comm) channels(op string, f func(p *channelPort) error) error {
+	p := c.chans
+	if p == nil {
+		return c.wrap(op, AnySource, errNoChannels)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return c.wrap(op, AnySource, c.err())
+	}
+	return c.wrap(op, AnySource, f(p))
+}
+
+// Snapshot returns what a checkpoint of this rank has to hold besides its memory,
+// all as of one moment. The program is at a boundary, neither sending nor
+// receiving; what comes from other groups meanwhile is in the snapshot or in the
+// log behind LogFrom.
+//
+// With an Optimistic log it waits until the log has caught up, since an earlier
+// checkpoint may need what this one covers; see channel.Endpoint.Snapshot.
+func (c *Comm) Snapshot(ctx context.Context) (*Snapshot, error) {
+	var s *Snapshot
+	var st *channel.State
+	err := c.channels("snapshot", func(p *channelPort) error {
+		st = p.ep.Snapshot()
+		s = &Snapshot{Pending: c.Pending(), Vector: st.Vector, LogFrom: p.log.from()}
+		if p.cfg.Kind != channel.Optimistic {
+			return nil
+		}
+		return p.flushLog(ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.State = st.Encode()
+	return s, nil
+}
+
+// Collected says that a committed checkpoint of a rank has received messages of
+// this one up to a number, Vector.Received of its Snapshot. With Sender they are
+// forgotten.
+func (c *Comm) Collected(peer int, upTo uint64) error {
+	return c.channels("collect", func(p *channelPort) error {
+		if peer < 0 || peer >= c.cfg.Size {
+			return fmt.Errorf("there is no rank %d", peer)
+		}
+		p.ep.Collected(peer, upTo)
+		p.changed.Broadcast()
+		return nil
+	})
+}
+
+// Vector returns what the rank's present state depends on.
+func (c *Comm) Vector() (v channel.Vector, err error) {
+	err = c.channels("vector", func(p *channelPort) error {
+		v = p.ep.Vector()
+		return nil
+	})
+	return v, err
+}
+
+// Stable returns how many of the rank's matches no failure can take back.
+func (c *Comm) Stable() (n uint64, err error) {
+	err = c.channels("stable", func(p *channelPort) error {
+		n = p.ep.Stable()
+		return nil
+	})
+	return n, err
+}
+
+// Output numbers what the rank is about to put out to the world, from 1. After a
+// restart the same output has the same number: what was put out before is not put
+// out again.
+func (c *Comm) Output() (n uint64, err error) {
+	err = c.channels("output", func(p *channelPort) error {
+		n = p.ep.Output()
+		return nil
+	})
+	return n, err
+}
+
+// Hold has the rank neither send nor take messages between groups until Release,
+// and returns the Vector of its present state (channel.Endpoint.Present), which
+// stays as it is but for Matches with messages that had been delivered already. When all survivors of a failure hold, their vectors
+// describe one moment, from which the recovery line of Optimistic and None is
+// computed. The log of the rank is made durable first; if that fails the rank holds
+// all the same. The pessimistic kinds need no line and no Hold.
+func (c *Comm) Hold(ctx context.Context) (v channel.Vector, err error) {
+	err = c.channels("hold", func(p *channelPort) error {
+		p.holds = true
+		if err := p.flushLog(ctx); err != nil {
+			return err
+		}
+		v = p.ep.Present()
+		return nil
+	})
+	return v, err
+}
+
+// Release ends a Hold. PeerMoved for the ranks that go back comes before it.
+func (c *Comm) Release() error {
+	return c.channels("release", func(p *channelPort) error {
+		p.holds = false
+		p.changed.Broadcast()
+		return nil
+	})
+}
+
+// Flush waits until everything that was sent to other groups is acknowledged: a
+// rank that Closes without it takes along what only it has. Peers that are dead
+// are waited for, so that it is to be called when the whole job is at its end, or
+// with a context that ends.
+func (c *Comm) Flush(ctx context.Context) error {
+	return c.channels("flush", func(p *channelPort) error {
+		return p.waitFor(ctx, func() bool {
+			for r := range p.out {
+				if !p.ep.Settled(r) {
+					return false
+				}
+			}
+			return true
+		})
+	})
+}
+
+// ChannelStats returns the counters of the channels; zeros without any.
+func (c *Comm) ChannelStats() (s ChannelStats) {
+	p := c.chans
+	if p == nil {
+		return s
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.Stats = p.ep.Stats()
+	s.Connections, s.LogFailures = p.made, p.log.failures
+	for r := range p.out {
+		n, bytes, _ := p.ep.Kept(r)
+		s.KeptMessages += n
+		s.KeptBytes += bytes
+	}
+	return s
+}
