@@ -71,7 +71,7 @@ func (s *state) openChannels(ctx context.Context, pending []byte) (*mpi.Channels
 			return nil, err
 		}
 		s.log = log
-		c.Log = channelLog{log}
+		c.Log = mpi.OnDisk(log)
 	}
 	if s.cfg.From == 0 && s.log == nil {
 		return c, nil
@@ -98,7 +98,7 @@ func (s *state) openChannels(ctx context.Context, pending []byte) (*mpi.Channels
 			return nil, err
 		}
 		s.replay = r
-		from.Frames = channelFrames(r)
+		from.Frames = mpi.FromDisk(r.Next)
 	}
 	c.Restore = from
 	return c, nil

@@ -35,8 +35,8 @@ func newBenchModesCommand(g *globals) *cobra.Command {
 every message log, with the same seed of failures, and compare what that costs.
 The runs follow each other in a store of their own, which is removed.
 
-latency and pause are means over the checkpoints of a run, which are of all ranks,
-of a node or of one rank: see "ranks each". overhead is total time over that of
+latency and pause are means over the checkpoints of a run, each of which is of all
+ranks, of those of a node, or of one rank, according to the mode. overhead is total time over that of
 the run without checkpoints and failures, less 1. work lost counts iterations that
 ranks have to do again, added up over the ranks. restart is the time from a failure
 until all ranks compute again, added up. With --runs, each line is the run of median

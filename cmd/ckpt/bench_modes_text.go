@@ -21,12 +21,12 @@ func (g *globals) printModes(b *benchModes, o *benchModesOptions) error {
 	}
 	var costs, failures [][]string
 	for _, r := range b.Modes {
-		costs = append(costs, []string{shortName(&r), fmt.Sprint(r.Checkpoints), fmt.Sprintf("%.3g", r.Ranks), seconds(r.Latency), seconds(r.Pause),
+		costs = append(costs, []string{shortName(&r), fmt.Sprint(r.Checkpoints), seconds(r.Latency), seconds(r.Pause),
 			mib(r.Stored), mib(r.LogBytes), fmt.Sprint(r.LogFsyncs)})
 		failures = append(failures, []string{shortName(&r), fmt.Sprint(r.Failures), fmt.Sprint(r.Restarted), fmt.Sprint(r.WorkLost),
 			seconds(r.Restart), seconds(r.Total), fmt.Sprintf("%.1f %%", 100*r.Overhead)})
 	}
-	if err := g.table([]string{"mode, log", "|ckpts", "|ranks", "|latency", "|pause", "|stored MiB", "|log MiB", "|fsyncs"}, costs); err != nil {
+	if err := g.table([]string{"mode, log", "|ckpts", "|latency", "|pause", "|stored MiB", "|log MiB", "|fsyncs"}, costs); err != nil {
 		return err
 	}
 	if err := g.printf("\n"); err != nil {

@@ -19,7 +19,7 @@ func TestImports(t *testing.T) {
 		"coordinator/protocol": {"coordinator/protocol", "coordinator/recovery"},
 		"coordinator/recovery": {"coordinator/recovery"},
 		"coordinator/msglog":   {"image"},
-		"coordinator/mpi":      {"zones", "coordinator/protocol/channel", "coordinator/recovery"},
+		"coordinator/mpi":      {"zones", "image/vfs", "coordinator/protocol/channel", "coordinator/recovery", "coordinator/msglog"},
 		"coordinator/app":      {"dataset", "zones", "coordinator/mpi"},
 		"coordinator":          {"coordinator", "image", "zones", "iotrace", "dataset"},
 		"image/vfs":            {"image/vfs"},

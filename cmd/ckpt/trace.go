@@ -71,16 +71,23 @@ func (in *traceInput) traces(g *globals, args []string) ([]*iotrace.Trace, error
 	if len(args) == 0 {
 		return nil, &coordinator.UsageError{Text: "no trace is named", Fix: "name a file or a job, or give --builtin " + synth.Builtins()[0]}
 	}
-	var all []*iotrace.Trace
+	all, reports, err := in.read(g, args)
+	for i, rep := range reports {
+		g.warnImport(args[i], rep)
+	}
+	return all, err
+}
+
+// read reads files and jobs, and says what there is to say of each.
+func (in *traceInput) read(g *globals, args []string) (all []*iotrace.Trace, reports []*iotrace.Report, err error) {
 	for _, name := range args {
 		t, rep, err := in.open(g, name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		g.warnImport(name, rep)
-		all = append(all, t)
+		all, reports = append(all, t), append(reports, rep)
 	}
-	return all, nil
+	return all, reports, nil
 }
 
 // trace reads one trace; several that were recorded together are merged.
@@ -89,6 +96,10 @@ func (in *traceInput) trace(g *globals, args []string) (*iotrace.Trace, error) {
 	if err != nil {
 		return nil, err
 	}
+	return merged(all)
+}
+
+func merged(all []*iotrace.Trace) (*iotrace.Trace, error) {
 	if len(all) == 1 {
 		return all[0], nil
 	}
@@ -140,6 +151,8 @@ func traceError(err error) error {
 		return nil
 	case errors.Is(err, iotrace.ErrWrongFormat):
 		return errUsage{err}
+	case errors.Is(err, iotrace.ErrNewerVersion):
+		return hinted{err, "use the version of ckpt that wrote it, or a newer one"}
 	case errors.Is(err, fs.ErrNotExist):
 		return errNotFound{err}
 	case errors.As(err, &format):

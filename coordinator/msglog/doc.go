@@ -92,7 +92,7 @@
 //	40   4   bytes of the payload, up to 2³¹−1
 //	44   4   peer, −1 for none
 //	48   4   tag
-//	52   1   kind: 1 message, 2 order, 3 mark, 4 output, 5 cut
+//	52   1   kind: 1 message, 2 order, 3 mark, 4 output
 //	53   1   flags: 1 = any source
 //	54   1   context: 0 = user, 1 = collective operation, as in package mpi
 //	55   1   zero

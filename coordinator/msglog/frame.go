@@ -40,7 +40,6 @@ const (
 	Order   Kind = 2 // the determinant of a receipt; the payload is elsewhere
 	Mark    Kind = 3 // a checkpoint contains all before
 	Output  Kind = 4 // something was put out to the world
-	Cut     Kind = 5 // some of the frames before do not count any more; the payload says which
 )
 
 func (k Kind) String() string {
@@ -53,8 +52,6 @@ func (k Kind) String() string {
 		return "mark"
 	case Output:
 		return "output"
-	case Cut:
-		return "cut"
 	}
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
@@ -73,7 +70,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func (f *Frame) check() error {
 	switch {
-	case f.Kind < Message || f.Kind > Cut:
+	case f.Kind < Message || f.Kind > Output:
 		return fmt.Errorf("kind %d of a frame is unknown", f.Kind)
 	case f.Peer < -1:
 		return fmt.Errorf("peer %d of a frame is no rank", f.Peer)

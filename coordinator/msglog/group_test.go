@@ -326,7 +326,7 @@ func TestClosed(t *testing.T) {
 func TestBadFrames(t *testing.T) {
 	l, _, err := Open(memfs.New(), testDir, testID, Options{})
 	must(t, err)
-	for _, f := range []Frame{{}, {Kind: 6}, {Kind: Message, Peer: -2}, {Kind: Message, Context: 2}} {
+	for _, f := range []Frame{{}, {Kind: 5}, {Kind: Message, Peer: -2}, {Kind: Message, Context: 2}} {
 		if _, err := l.Append(f); err == nil {
 			t.Errorf("%+v is accepted", f)
 		}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/coordinator"
+	"ckpt/iotrace"
+	"ckpt/iotrace/dxt"
+	"ckpt/iotrace/export"
+)
+
+// exporters write a trace in some format.
+var exporters = map[string]func(w io.Writer, t *iotrace.Trace) (left int64, err error){
+	"events":  whole(iotrace.WriteTrace),
+	"chrome":  whole(export.WriteChrome),
+	"csv":     whole(export.WriteCSV),
+	"jsonl":   whole(export.WriteJSON),
+	"parquet": whole(export.WriteParquet),
+	"dxt":     dxt.Write,
+}
+
+const exportFormats = "chrome, csv, dxt, events, jsonl or parquet"
+
+func whole(write func(io.Writer, *iotrace.Trace) error) func(io.Writer, *iotrace.Trace) (int64, error) {
+	return func(w io.Writer, t *iotrace.Trace) (int64, error) { return 0, write(w, t) }
+}
+
+func newTraceExportCommand(g *globals) *cobra.Command {
+	var in traceInput
+	var format, out string
+	cmd := &cobra.Command{
+		Use:   "export TRACE... --format FORMAT -o FILE",
+		Short: "Write a trace for other tools",
+		Long: `Write a trace as Chrome trace JSON (ui.perfetto.dev, chrome://tracing), Darshan DXT
+text, CSV, JSON lines, Parquet (with the columns of WisIO) or an events file.
+
+` + traceInputHelp,
+		Example: `  ckpt trace export bt.S.4-1 --format chrome -o bt.json
+  ckpt trace export job.strace --format csv -o - | head
+  ckpt trace export --builtin minighost --format dxt -o minighost.dxt`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			write, ok := exporters[format]
+			if !ok {
+				return &coordinator.UsageError{Text: fmt.Sprintf("--format %s is unknown", format), Fix: "--format takes " + exportFormats}
+			}
+			if out == "" {
+				return &coordinator.UsageError{Text: "there is nowhere to write to", Fix: "add -o FILE, or -o - for standard output"}
+			}
+			t, err := in.trace(g, args)
+			if err != nil {
+				return err
+			}
+			var left int64
+			err = g.writeFile(out, func(w io.Writer) (err error) {
+				left, err = write(w, t)
+				return err
+			})
+			if err == nil && left > 0 {
+				g.warn("%s no place in the format: left out", plural(int(left), "event has", "events have"))
+			}
+			return err
+		},
+	}
+	in.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&format, "format", "", exportFormats)
+	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write, - for standard output")
+	g.addStoreFlag(cmd)
+	return cmd
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/coordinator"
+	"ckpt/iotrace"
+	"ckpt/zones"
+)
+
+func newTraceImportCommand(g *globals) *cobra.Command {
+	var in traceInput
+	var out string
+	cmd := &cobra.Command{
+		Use:   "import FILE... -o OUT",
+		Short: "Make an events file of traces of other tools",
+		Long: `Read the text of strace -f or of darshan-dxt-parser, CSV or Parquet, and write an
+events file, the compact format of ckpt. Several files are merged, as the ranks of one
+job recorded them. What is not understood is counted and shown, all of it with -v.
+
+strace has to be told what to write: strace -f -ttt -T -y -o FILE COMMAND, or let
+ckpt trace record do it.`,
+		Example: "  ckpt trace import job.strace -o job.trace\n  ckpt trace import job.dxt -o job.trace --lenient",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if out == "" || out == "-" {
+				return &coordinator.UsageError{Text: "there is nowhere to write to", Fix: "add -o FILE"}
+			}
+			return runTraceImport(g, &in, args, out)
+		},
+	}
+	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write")
+	cmd.Flags().BoolVar(&in.lenient, "lenient", false, "take what can be read of a trace that is damaged or cut")
+	g.addStoreFlag(cmd)
+	return cmd
+}
+
+func runTraceImport(g *globals, in *traceInput, args []string, out string) error {
+	all, reports, err := in.read(g, args)
+	if err != nil {
+		return err
+	}
+	t, err := merged(all)
+	if err != nil {
+		return err
+	}
+	if err := g.writeFile(out, func(w io.Writer) error { return iotrace.WriteTrace(w, t) }); err != nil {
+		return err
+	}
+	return g.tellImport(t, out, args, reports)
+}
+
+// importResult is what ckpt trace import and record print as JSON.
+type importResult struct {
+	Output  string         `json:"output"`
+	Bytes   int64          `json:"bytes"`
+	Events  int            `json:"events"`
+	Ranks   int            `json:"ranks"`
+	Files   int            `json:"files"`
+	Sources []importSource `json:"sources"`
+}
+
+type importSource struct {
+	Name          string           `json:"name"`
+	Format        string           `json:"format"`
+	Lines         int64            `json:"lines"`          // of a text
+	NotUnderstood int64            `json:"not_understood"` // lines
+	Notes         []importNote     `json:"notes"`          // the first of them
+	FailedCalls   int64            `json:"failed_calls"`
+	OtherCalls    map[string]int64 `json:"other_calls"` // on what is no file
+	Cut           string           `json:"cut,omitempty"`
+}
+
+type importNote struct {
+	Line   int64  `json:"line"`
+	Reason string `json:"reason"`
+	Text   string `json:"text"`
+}
+
+// tellImport says what was imported, and what was not.
+func (g *globals) tellImport(t *iotrace.Trace, out string, names []string, reports []*iotrace.Report) error {
+	fi, err := os.Stat(out)
+	if err != nil {
+		return err
+	}
+	r := importResult{Output: out, Bytes: fi.Size(), Events: len(t.Events), Ranks: len(t.Ranks), Files: len(t.Files), Sources: []importSource{}}
+	for i, rep := range reports {
+		s := importSource{Name: names[i], Format: rep.Format.String(), Lines: rep.Lines, NotUnderstood: rep.Unknown, Notes: []importNote{},
+			FailedCalls: rep.Failed, OtherCalls: rep.Others}
+		if rep.Cut != nil {
+			s.Cut = rep.Cut.Error()
+		}
+		for _, n := range rep.Notes {
+			s.Notes = append(s.Notes, importNote{n.Line, n.Reason, n.Text})
+		}
+		r.Sources = append(r.Sources, s)
+	}
+	if g.json {
+		return g.printJSON(r)
+	}
+	if err := g.printf("%s: %s of %s on %s, %s\n", out, count(r.Events, "event"), plural(r.Ranks, "process", "processes"),
+		count(r.Files, "file"), count(int(r.Bytes), "byte")); err != nil || g.quiet {
+		return err
+	}
+	for _, s := range r.Sources {
+		if err := g.tellSource(&s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// importNotes is how many lines that were not understood are shown without -v.
+const importNotes = 5
+
+func (g *globals) tellSource(s *importSource) error {
+	words := []string{s.Format}
+	if s.Lines > 0 {
+		words = append(words, count(int(s.Lines), "line"))
+	}
+	if s.FailedCalls > 0 {
+		words = append(words, count(int(s.FailedCalls), "call")+" that failed")
+	}
+	if err := g.printf("%s: %s\n", s.Name, strings.Join(words, ", ")); err != nil {
+		return err
+	}
+	if len(s.OtherCalls) > 0 {
+		var others []string
+		for _, what := range slices.Sorted(maps.Keys(s.OtherCalls)) {
+			others = append(others, what+" "+strconv.FormatInt(s.OtherCalls[what], 10))
+		}
+		if err := g.printf("  calls that make no event: %s\n", strings.Join(others, ", ")); err != nil {
+			return err
+		}
+	}
+	if s.Cut != "" {
+		if err := g.printf("  cut: %s\n", oneLine(s.Cut)); err != nil {
+			return err
+		}
+	}
+	if s.NotUnderstood == 0 {
+		return nil
+	}
+	if err := g.printf("  %s not understood:\n", plural(int(s.NotUnderstood), "line", "lines")); err != nil {
+		return err
+	}
+	for i, n := range s.Notes {
+		if i == importNotes && !g.verbose {
+			return g.printf("    … -v shows more\n")
+		}
+		where := ""
+		if n.Line > 0 {
+			where = fmt.Sprintf("line %d: ", n.Line)
+		}
+		if err := g.printf("    %s%s: %s\n", where, n.Reason, shortLine(zones.Printable(n.Text))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shortLine keeps the beginning of a line.
+func shortLine(s string) string {
+	if r := []rune(s); len(r) > 60 {
+		return string(r[:59]) + "…"
+	}
+	return s
+}

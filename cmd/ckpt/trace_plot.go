@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/coordinator"
+	"ckpt/iotrace/analyze"
+	"ckpt/iotrace/report"
+)
+
+func newTracePlotCommand(g *globals) *cobra.Command {
+	var in traceInput
+	var an analysis
+	var kind, out, file string
+	var kinds []string
+	for _, k := range report.Plots() {
+		kinds = append(kinds, string(k))
+	}
+	cmd := &cobra.Command{
+		Use:   "plot TRACE... --kind KIND -o FILE",
+		Short: "Draw a trace",
+		Long: `Draw request sizes or offsets in the order of the operations (León 2022, Figures 3.5
+and 3.14 to 3.17), offsets over time by rank (Figure 5.10), the bandwidth over time, or
+a histogram of request sizes, as SVG or PNG.
+
+` + traceInputHelp,
+		Example: "  ckpt trace plot bt.S.4-1 --kind offsets -o offsets.svg\n  ckpt trace plot --builtin dmtcp --kind sizes -o sizes.png",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			format := strings.TrimPrefix(filepath.Ext(out), ".")
+			if format != "svg" && format != "png" {
+				return &coordinator.UsageError{Text: fmt.Sprintf("-o %s: neither .svg nor .png", out), Fix: "name a file ending in .svg or .png"}
+			}
+			opt, err := an.options()
+			if err != nil {
+				return err
+			}
+			t, err := in.trace(g, args)
+			if err != nil {
+				return err
+			}
+			r := analyze.Analyze(t, opt)
+			err = g.writeFile(out, func(w io.Writer) error { return report.Draw(w, report.Plot(kind), format, t, r, file) })
+			if err != nil {
+				return errUsage{err}
+			}
+			return nil
+		},
+	}
+	in.addFlags(cmd.Flags())
+	an.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&kind, "kind", kinds[0], "what to draw: "+strings.Join(kinds, ", "))
+	cmd.Flags().StringVar(&file, "file", "", "draw this file only")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write, .svg or .png")
+	g.addStoreFlag(cmd)
+	return cmd
+}
+
+func newTraceReportCommand(g *globals) *cobra.Command {
+	var in traceInput
+	var an analysis
+	var out string
+	cmd := &cobra.Command{
+		Use:   "report TRACE... -o FILE.html",
+		Short: "Write a page with plots and tables about a trace",
+		Long: `Write one HTML page with the analysis, the findings and the plots of a trace. It needs
+nothing else: no script, no network.
+
+` + traceInputHelp,
+		Example: "  ckpt trace report bt.S.4-1 -o bt.html",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if out == "" {
+				return &coordinator.UsageError{Text: "there is nowhere to write to", Fix: "add -o FILE.html"}
+			}
+			opt, err := an.options()
+			if err != nil {
+				return err
+			}
+			t, err := in.trace(g, args)
+			if err != nil {
+				return err
+			}
+			r := analyze.Analyze(t, opt)
+			return g.writeFile(out, func(w io.Writer) error { return report.HTML(w, t, r) })
+		},
+	}
+	in.addFlags(cmd.Flags())
+	an.addFlags(cmd.Flags())
+	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write")
+	g.addStoreFlag(cmd)
+	return cmd
+}

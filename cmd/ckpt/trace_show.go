@@ -1,0 +1,94 @@
+package main
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/iotrace"
+)
+
+func newTraceShowCommand(g *globals) *cobra.Command {
+	var in traceInput
+	var most int
+	var op, file string
+	cmd := &cobra.Command{
+		Use:     "show TRACE...",
+		Short:   "List the events of a trace",
+		Long:    "List the events of a trace in the order in which they began.\n\n" + traceInputHelp,
+		Example: "  ckpt trace show bt.S.4-1 --op write --first 20",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if op != "" {
+				if _, err := iotrace.ParseOp(op); err != nil {
+					return errUsage{err}
+				}
+			}
+			t, err := in.trace(g, args)
+			if err != nil {
+				return err
+			}
+			return g.showEvents(t, op, file, most)
+		},
+	}
+	in.addFlags(cmd.Flags())
+	cmd.Flags().IntVar(&most, "first", 0, "show so many (default all)")
+	cmd.Flags().StringVar(&op, "op", "", "only this operation, like write")
+	cmd.Flags().StringVar(&file, "file", "", "only files whose path contains this")
+	g.addStoreFlag(cmd)
+	return cmd
+}
+
+// eventLine is an event as --json prints it. Times are in seconds since the first.
+type eventLine struct {
+	Op         string  `json:"op"`
+	Rank       int     `json:"rank"`
+	Node       string  `json:"node"`
+	File       string  `json:"file,omitempty"`
+	Offset     int64   `json:"offset"` // -1: none
+	Bytes      int64   `json:"bytes"`
+	Start      float64 `json:"start_s"`
+	End        float64 `json:"end_s"`
+	Checkpoint int32   `json:"checkpoint,omitempty"`
+	Round      int32   `json:"round,omitempty"`
+}
+
+func (g *globals) showEvents(t *iotrace.Trace, op, file string, most int) error {
+	var rows [][]string
+	out := json.NewEncoder(g.out)
+	shown := 0
+	for i := range t.Events {
+		e := &t.Events[i]
+		line := eventLine{Op: e.Op.String(), Rank: iotrace.None, Offset: e.Offset, Bytes: e.Bytes, Checkpoint: e.Checkpoint, Round: e.Round,
+			Start: float64(e.Start-t.Events[0].Start) / 1e9, End: float64(e.End-t.Events[0].Start) / 1e9}
+		if e.Rank >= 0 {
+			line.Rank, line.Node = t.Ranks[e.Rank].Rank, t.Ranks[e.Rank].Node
+		}
+		if e.File >= 0 {
+			line.File = t.Files[e.File]
+		}
+		if op != "" && line.Op != op || !strings.Contains(line.File, file) {
+			continue
+		}
+		if shown++; most > 0 && shown > most {
+			break
+		}
+		if g.json {
+			if err := out.Encode(line); err != nil {
+				return err
+			}
+			continue
+		}
+		offset := ""
+		if e.Offset >= 0 {
+			offset = strconv.FormatInt(e.Offset, 10)
+		}
+		rows = append(rows, []string{duration(line.Start), duration(line.End - line.Start), strconv.Itoa(line.Rank), line.Op,
+			shorten(line.File, 24), offset, strconv.FormatInt(e.Bytes, 10)})
+	}
+	if g.json {
+		return nil
+	}
+	return g.table([]string{"|at", "|took", "|rank", "operation", "file", "|offset", "|bytes"}, rows)
+}
