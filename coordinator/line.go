@@ -265,19 +265,29 @@ func (l *StoredLine) dependent() *recovery.History {
 }
 
 // addPresent says how far the groups are, where that is known, for what they
-// lose. What they have sent by now is not known; nothing needs it.
+// lose; elsewhere they are drawn an iteration further than any checkpoint. What
+// they have sent by now is at least what others have stored that they received.
 func (l *StoredLine) addPresent(status *JobStatus) {
 	l.Live = status.State == StateRunning || status.State == StateCompleted
-	if !l.Live {
-		return
+	states := make([]recovery.State, len(l.Groups)) // the newest
+	at := status.Iteration
+	for g, r := range l.History.Ranks {
+		states[g] = r.Checkpoints[len(r.Checkpoints)-1]
+		if !l.Live {
+			at = max(at, states[g].Iteration+1)
+		}
 	}
 	for g := range l.History.Ranks {
-		rank := &l.History.Ranks[g]
-		now := rank.Checkpoints[len(rank.Checkpoints)-1]
-		now.Logged, now.Iteration = false, max(now.Iteration, status.Iteration)
-		rank.Current = &now
-		p := &l.Line.Places[g]
-		p.LostIterations = max(0, now.Iteration-p.State.Iteration)
+		now := states[g]
+		now.Logged, now.Iteration = false, max(now.Iteration, at)
+		now.Sent = slices.Clone(now.Sent)
+		for p := range now.Sent {
+			now.Sent[p] = max(now.Sent[p], states[p].Received[g])
+		}
+		l.History.Ranks[g].Current = &now
+		if p := &l.Line.Places[g]; l.Live {
+			p.LostIterations = max(0, now.Iteration-p.State.Iteration)
+		}
 	}
 }
 

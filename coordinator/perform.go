@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"fmt"
 	"slices"
 
 	"ckpt/coordinator/protocol"
@@ -32,13 +33,13 @@ func (d *driver) performJob(a protocol.Action) {
 	case protocol.Answer:
 		d.answer(a)
 	case protocol.Collect:
-		if err := d.collect(a); err != nil {
-			d.out.Warn("what is not needed any more was not removed: " + err.Error())
-		}
+		err = d.collect(a)
 	case protocol.Recovery:
 		d.recovered(a)
 	case protocol.Print:
 		err = d.print(a)
+	case protocol.Report:
+		d.out.Warn(fmt.Sprintf("the job begins anew: %s", a.Notice.Text))
 	case protocol.Finish:
 		d.outcome = &a.Outcome
 	}
@@ -70,7 +71,7 @@ func (g *group) perform(a protocol.Action, rest []supervisor.Action) {
 	case protocol.Examine:
 		g.examineLogs(a)
 	case protocol.Forget:
-		if err := g.forget(a.Numbers); err != nil {
+		if err := g.forgetAfter(a); err != nil {
 			g.broken = err
 		}
 	case protocol.Report:

@@ -157,7 +157,7 @@ func (d *driver) logged(known []supervisor.Stored, kind channel.Kind) ([]map[int
 		all[rank] = make(map[int][]channel.Vector)
 		group := d.groupOf[rank]
 		numbers := []int{}
-		if len(d.line.Base) == 0 || d.line.Base[group] == 0 {
+		if len(d.line.Base) == 0 || d.line.Base[group] <= 0 {
 			numbers = append(numbers, 0)
 		}
 		for _, k := range known {
@@ -198,11 +198,31 @@ func (g *group) examineLogs(a protocol.Examine) {
 			g.log.Debug("log", "rank", a.Rank, "checkpoint", n, "error", err)
 			err = nil
 		}
-		g.post(func() { g.step(ev) })
+		g.post(func() { g.stepJob(ev) })
 	})
 }
 
-// forget removes checkpoints of a history that was given up.
+// forgetAfter removes the checkpoints of the group from a history that was given
+// up, newest first: those that cannot be read too.
+func (g *group) forgetAfter(a protocol.Forget) error {
+	if err := g.endGeneration(); err != nil {
+		return err
+	}
+	numbers, err := g.job.Checkpoints()
+	if err != nil {
+		return err
+	}
+	for _, n := range slices.Backward(numbers) {
+		if n > a.After && n%len(g.groups) == (g.id+1)%len(g.groups) {
+			if err := g.forget([]int{n}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// forget removes checkpoints.
 func (d *driver) forget(numbers []int) error {
 	for _, n := range numbers {
 		dropTrace(d.job, n)
@@ -216,6 +236,15 @@ func (d *driver) collect(a protocol.Collect) error {
 	if err := d.writeLine(); err != nil {
 		return err
 	}
+	// From here on it is only about room.
+	if err := d.free(a); err != nil {
+		d.out.Warn("what is not needed any more was not removed: " + err.Error())
+	}
+	return nil
+}
+
+// free removes what nobody needs.
+func (d *driver) free(a protocol.Collect) error {
 	if err := d.forget(a.Remove); err != nil {
 		return err
 	}
@@ -225,8 +254,8 @@ func (d *driver) collect(a protocol.Collect) error {
 		}
 	}
 	for g, base := range a.Base {
-		if base == 0 {
-			continue
+		if base <= 0 {
+			continue // all of the log is needed, or the job begins anew
 		}
 		m, err := d.job.Manifest(base)
 		if err != nil {

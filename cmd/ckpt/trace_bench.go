@@ -49,6 +49,9 @@ func runBenchTrace(ctx context.Context, g *globals, o *benchTraceOptions) error 
 		return &coordinator.UsageError{Text: fmt.Sprintf("%d events, %s, %d rounds: that is not measured", o.Events, o.size, o.Rounds),
 			Fix: "--events takes 1000 to 50000000, --size 1MiB and more, --rounds 1 and more"}
 	}
+	if _, err := os.Stat(o.Dir); err != nil {
+		return sourceError(fmt.Errorf("--dir: %w", err))
+	}
 	b := g.newBar("bench", int64(o.Steps()), false)
 	o.Progress = func(done int) { b.set(int64(done)) }
 	r, err := bench.Run(ctx, o.Options)

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -51,6 +48,9 @@ text, CSV, JSON lines, Parquet (with the columns of WisIO) or an events file.
 			}
 			if out == "" {
 				return &coordinator.UsageError{Text: "there is nowhere to write to", Fix: "add -o FILE, or -o - for standard output"}
+			}
+			if binary := format == "events" || format == "parquet"; binary && out == "-" && isTerminal(g.commandOutput()) {
+				return &coordinator.UsageError{Text: format + " is nothing for a terminal", Fix: "add -o FILE, or a pipe"}
 			}
 			t, err := in.trace(g, args)
 			if err != nil {

@@ -18,8 +18,7 @@ import (
 // and no file, as /dev/null or a pipe, is written to.
 func (g *globals) writeFile(name string, write func(io.Writer) error) error {
 	if name == "-" {
-		w := bufio.NewWriter(g.out)
-		return errors.Join(write(w), w.Flush())
+		return buffered(g.out, write)
 	}
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real // the file, not the link, is replaced
@@ -50,8 +49,15 @@ func writeTo(name string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	w := bufio.NewWriterSize(f, 1<<20)
-	return errors.Join(write(w), w.Flush(), f.Close())
+	return errors.Join(buffered(f, write), f.Close())
+}
+
+func buffered(to io.Writer, write func(io.Writer) error) error {
+	w := bufio.NewWriterSize(to, 1<<20)
+	if err := write(w); err != nil {
+		return err // of w as well
+	}
+	return w.Flush()
 }
 
 // replaceFile writes beside the file, and takes its place when all is on the disk.
@@ -60,9 +66,7 @@ func replaceFile(name string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	w := bufio.NewWriterSize(f, 1<<20)
-	err = errors.Join(write(w), w.Flush())
-	if err == nil {
+	if err = buffered(f, write); err == nil {
 		err = errors.Join(f.Chmod(0o644), f.Sync())
 	}
 	err = errors.Join(err, f.Close())

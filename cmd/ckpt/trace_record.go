@@ -9,6 +9,10 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -49,12 +53,12 @@ trace is written.`,
 
 // straceFlags are what the importer needs: all processes, absolute times, how long
 // each call took, paths of descriptors, and enough of arrays to see both ends of a pipe.
-var straceFlags = []string{"-f", "-ttt", "-T", "-y", "-s", "4", "-e", "trace=%file,%desc,%process"}
+var straceFlags = []string{"-f", "-ttt", "-T", "-y", "-s", "4", "-e", "trace=%file,%desc,%process,sync"}
 
 func runTraceRecord(ctx context.Context, g *globals, out string, command []string) error {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
-		return &coordinator.UsageError{Text: "strace is not installed", Fix: "install it (apt-get install strace); jobs of ckpt record themselves"}
+		return hinted{errors.New("strace is not installed"), "install it (apt-get install strace); jobs of ckpt record themselves"}
 	}
 	if _, err := exec.LookPath(command[0]); err != nil {
 		return errNotFound{fmt.Errorf("%s: %w", command[0], err)}
@@ -65,12 +69,9 @@ func runTraceRecord(ctx context.Context, g *globals, out string, command []strin
 	}
 	defer os.RemoveAll(dir)
 	text := filepath.Join(dir, "strace")
-	// ^C is for the command; strace ends with it.
-	signal.Ignore(os.Interrupt)
-	defer signal.Reset(os.Interrupt)
-	run := exec.CommandContext(ctx, strace, append(append(append([]string{}, straceFlags...), "-o", text, "--"), command...)...)
-	run.Stdin, run.Stdout, run.Stderr = os.Stdin, g.out, g.err
-	failed := run.Run()
+	run := exec.CommandContext(ctx, strace, slices.Concat(straceFlags, []string{"-o", text, "--"}, command)...)
+	run.Stdin, run.Stdout, run.Stderr = os.Stdin, g.commandOutput(), g.err
+	interrupted, failed := runInterruptible(run)
 	var exit *exec.ExitError
 	if failed != nil && !errors.As(failed, &exit) {
 		return failed
@@ -83,18 +84,82 @@ func runTraceRecord(ctx context.Context, g *globals, out string, command []strin
 		return err
 	}
 	t.Job = filepath.Base(command[0])
-	g.warnImport("strace", rep)
 	if err := g.writeFile(out, func(w io.Writer) error { return iotrace.WriteTrace(w, t) }); err != nil {
 		return err
 	}
-	if err := g.tellImport(t, out); err != nil {
+	if err := g.tellImport(t, out, []string{"strace"}, []*iotrace.Report{rep}); err != nil {
 		return err
 	}
 	if exit == nil {
 		return nil
 	}
+	if interrupted {
+		return hinted{errInterrupted, "what " + command[0] + " did until then is in " + out}
+	}
 	if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
 		return fmt.Errorf("%s was killed by %v; its trace is in %s", command[0], s.Signal(), out)
 	}
 	return fmt.Errorf("%s ended with status %d; its trace is in %s", command[0], exit.ExitCode(), out)
+}
+
+// commandOutput is where the output of a command goes: where it would go, so that a
+// terminal is one for it too, and not between ours.
+func (g *globals) commandOutput() io.Writer {
+	if g.json {
+		return g.err
+	}
+	if n, ok := g.out.(*noticing); ok {
+		return n.w
+	}
+	return g.out
+}
+
+// runInterruptible runs strace and survives what is meant for the command. A
+// terminal sends ^C to both; strace itself keeps SIGTERM off, so that it is passed
+// on. Ignoring signals instead would make the command ignore them too.
+func runInterruptible(run *exec.Cmd) (interrupted bool, err error) {
+	signals := make(chan os.Signal, 4)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		if !signal.Ignored(s) {
+			signal.Notify(signals, s)
+		}
+	}
+	defer signal.Stop(signals)
+	if err := run.Start(); err != nil {
+		return false, err
+	}
+	over := make(chan struct{})
+	var relay sync.WaitGroup
+	relay.Go(func() {
+		for {
+			select {
+			case s := <-signals:
+				interrupted = true
+				if s == syscall.SIGTERM {
+					for _, pid := range childrenOf(run.Process.Pid) {
+						_ = syscall.Kill(pid, syscall.SIGTERM)
+					}
+				}
+			case <-over:
+				return
+			}
+		}
+	})
+	err = run.Wait()
+	close(over)
+	relay.Wait()
+	return interrupted, err
+}
+
+func childrenOf(pid int) (children []int) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		return nil // it has ended
+	}
+	for _, word := range strings.Fields(string(b)) {
+		if n, err := strconv.Atoi(word); err == nil {
+			children = append(children, n)
+		}
+	}
+	return children
 }

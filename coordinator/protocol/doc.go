@@ -64,6 +64,24 @@
 // A checkpoint after which the job is to stop is written synchronously: what
 // the ranks would compute meanwhile would be lost.
 //
+// # Groups
+//
+// With Config.Supervised a Coordinator is that of one group of ranks among
+// several. It asks before it does what concerns others, and the machine in package
+// supervisor answers:
+//
+//	coordinator                     supervisor
+//	Await start, drain        ──▶   Permit
+//	Agreed: boundary, to stop ──▶   Boundary, or GiveUp
+//	Down: the group failed    ──▶   RollBack, from which checkpoint
+//	Rest: nothing left to do  ──▶   End, GoOn or RollBack
+//
+// Halt ends a generation that other groups force back. Ranks are numbered within
+// the group.
+//
+// A Member passes on what concerns the channels of its rank to other groups: Fence,
+// Unfence, Moved and Collected from the coordinator, Fenced to it.
+//
 // # What it promises
 //
 //   - Commit n is asked for only after every rank of one generation has

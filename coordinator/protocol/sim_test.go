@@ -273,7 +273,7 @@ func runWatched(t *testing.T, seed uint64, setUp func(Config), watch func(time.D
 // doc.go on each. A failing seed is printed and replays exactly.
 func TestSchedules(t *testing.T) {
 	n := 30000
-	if testing.Short() {
+	if testing.Short() || raceEnabled {
 		n = 3000
 	}
 	results := map[Result]int{}

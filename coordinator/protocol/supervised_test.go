@@ -14,7 +14,7 @@ import (
 // the same order and at the same time.
 func TestOneGroup(t *testing.T) {
 	n := 10000
-	if testing.Short() {
+	if testing.Short() || protocol.RaceEnabled {
 		n = 1000
 	}
 	compared := 0

@@ -6,12 +6,12 @@ import (
 
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/channel"
-	rec "ckpt/coordinator/recovery"
+	"ckpt/coordinator/recovery"
 )
 
 func noState(g *group) error {
 	return fmt.Errorf("group %d (rank %d …) has no checkpoint left, and its logs do not reach back to the beginning: %w",
-		g.id, g.ranks[0], rec.ErrNoLine)
+		g.id, g.ranks[0], recovery.ErrNoLine)
 }
 
 // taken notes that a checkpoint of a group exists.

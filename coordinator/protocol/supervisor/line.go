@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"ckpt/coordinator/protocol/channel"
-	rec "ckpt/coordinator/recovery"
+	"ckpt/coordinator/recovery"
 )
 
 // A history is what recovery lines are found from, rank by rank: the channels
@@ -15,7 +15,7 @@ import (
 // each has sent k and received k, which is consistent with state k of the others
 // and with no other.
 type history struct {
-	*rec.History
+	*recovery.History
 	s    *Supervisor
 	from [][]Stored // by group and index of a rank's state: the checkpoint, or that it is rebuilt from
 }
@@ -23,11 +23,11 @@ type history struct {
 // options are the rules of consistency. Messages between groups are in transit
 // when a rank takes its checkpoint; without a log they are lost if it goes back
 // there, and the receiver has to go back as well, or the sender.
-func (s *Supervisor) options() rec.Options {
+func (s *Supervisor) options() recovery.Options {
 	if s.cfg.Log == channel.None {
-		return rec.Options{InTransit: rec.Forbidden}
+		return recovery.Options{InTransit: recovery.Forbidden}
 	}
-	return rec.Options{InTransit: rec.Allowed}
+	return recovery.Options{InTransit: recovery.Allowed}
 }
 
 // candidates are the checkpoints that a group can go back to, oldest first. The
@@ -41,7 +41,7 @@ func (s *Supervisor) candidates(g *group) []Stored {
 }
 
 // history returns that of the recovery under way.
-func (s *Supervisor) history(r *recovery) *history {
+func (s *Supervisor) history(r *rollback) *history {
 	h := s.storedHistory(func(g *group) []Stored { return s.candidates(g) }, r.states)
 	for _, g := range s.groups {
 		for _, rank := range g.ranks {
@@ -56,7 +56,7 @@ func (s *Supervisor) history(r *recovery) *history {
 // storedHistory returns the history of what is on stable storage: checkpoints,
 // and what logs hold behind them, as far as that is known.
 func (s *Supervisor) storedHistory(stored func(*group) []Stored, logged []map[int][]channel.Vector) *history {
-	h := &history{History: &rec.History{Ranks: make([]rec.Rank, s.ranks)}, s: s, from: make([][]Stored, len(s.groups))}
+	h := &history{History: &recovery.History{Ranks: make([]recovery.Rank, s.ranks)}, s: s, from: make([][]Stored, len(s.groups))}
 	for _, g := range s.groups {
 		list := stored(g)
 		for i, rank := range g.ranks {
@@ -106,7 +106,7 @@ func (h *history) counters(rank int, v *channel.Vector) (sent, received []uint64
 
 func (h *history) add(g *group, rank int, c Stored, v channel.Vector, logged bool) {
 	states := &h.Ranks[rank].Checkpoints
-	state := rec.State{Number: c.Number, Iteration: c.Iter, Logged: logged}
+	state := recovery.State{Number: c.Number, Iteration: c.Iter, Logged: logged}
 	state.Sent, state.Received = h.counters(rank, &v)
 	h.couple(g, rank, &state, len(*states))
 	*states = append(*states, state)
@@ -114,7 +114,7 @@ func (h *history) add(g *group, rank int, c Stored, v channel.Vector, logged boo
 }
 
 // couple binds a state to those of the same index of the other ranks of its group.
-func (h *history) couple(g *group, rank int, state *rec.State, index int) {
+func (h *history) couple(g *group, rank int, state *recovery.State, index int) {
 	for _, peer := range g.ranks {
 		if peer != rank {
 			state.Sent[peer], state.Received[peer] = uint64(index), uint64(index)
@@ -126,7 +126,7 @@ func (h *history) couple(g *group, rank int, state *rec.State, index int) {
 // a checkpoint that was committed since; its application went on.
 func (h *history) setCurrent(g *group, rank int, v *channel.Vector) {
 	states := h.Ranks[rank].Checkpoints
-	cur := rec.State{Iteration: g.co.Iteration()}
+	cur := recovery.State{Iteration: g.co.Iteration()}
 	cur.Sent, cur.Received = h.counters(rank, v)
 	if n := len(states); n > 0 {
 		last := &states[n-1]
@@ -152,23 +152,23 @@ func (h *history) without() []int {
 
 // find returns the recovery line. The error is that of a group that has no state
 // left to go back to, or what package recovery says.
-func (h *history) find() (*rec.Line, error) {
+func (h *history) find() (*recovery.Line, error) {
 	for _, g := range h.s.groups {
 		if len(h.from[g.id]) == 0 {
 			return nil, noState(g)
 		}
 	}
-	return rec.Find(h.History, h.without(), h.s.options())
+	return recovery.Find(h.History, h.without(), h.s.options())
 }
 
 // stored returns the checkpoint that a group goes back to.
-func (h *history) stored(g *group, line *rec.Line) Stored {
+func (h *history) stored(g *group, line *recovery.Line) Stored {
 	return h.from[g.id][line.Places[g.ranks[0]].Index]
 }
 
 // determinants returns, by rank, how many determinants a line keeps: what
 // channel.Restore is given. It is nil unless the log is optimistic.
-func (s *Supervisor) determinants(line *rec.Line) []uint64 {
+func (s *Supervisor) determinants(line *recovery.Line) []uint64 {
 	if s.cfg.Log != channel.Optimistic {
 		return nil
 	}

@@ -38,8 +38,7 @@ type disk struct {
 	used        int              // the greatest number committed
 	base        []int
 	printed     []uint64
-	lines       [][]uint64 // by rank: what was put out
-	incarnation int        // the greatest used
+	incarnation int // the greatest used
 	logs        []simLog
 }
 

@@ -230,7 +230,7 @@ func (w *world) appendLog(p *proc, a channel.Append) {
 	}
 	log := &w.disk.logs[p.rank]
 	log.frames = append(log.frames, a.Frame)
-	p.pendingF = append(p.pendingF, a.Index)
+	p.unsynced = append(p.unsynced, a.Index)
 	if !p.syncing {
 		p.syncing = true
 		p.sync()
@@ -248,7 +248,7 @@ func (p *proc) sync() {
 	log := &w.disk.logs[p.rank]
 	n := 0
 	p.after(takes/2, func() {
-		n = len(p.pendingF)
+		n = len(p.unsynced)
 		p.after(takes/2, func() {
 			if p.zombie {
 				return
@@ -259,10 +259,10 @@ func (p *proc) sync() {
 			}
 			log.durable += n
 			p.settled = log.durable
-			index := p.pendingF[n-1]
-			p.pendingF = p.pendingF[n:]
+			index := p.unsynced[n-1]
+			p.unsynced = p.unsynced[n:]
 			w.mutant.wrote(log, n)
-			p.syncing = len(p.pendingF) > 0
+			p.syncing = len(p.unsynced) > 0
 			if p.syncing {
 				p.sync()
 			}
@@ -276,7 +276,7 @@ func (p *proc) sync() {
 func (p *proc) relog(log *simLog) {
 	log.crash(p.w)
 	p.settled = log.durable
-	p.pendingF = nil
+	p.unsynced = nil
 	p.syncing = false
 	p.carry(p.e.Relog())
 }

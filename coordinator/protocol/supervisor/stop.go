@@ -4,14 +4,6 @@ import (
 	"ckpt/coordinator/protocol"
 )
 
-// A request is one for a checkpoint of every group.
-type request struct {
-	id      int // that of who asked
-	left    int // groups that have yet to answer
-	number  int // the newest checkpoint so far
-	failure string
-}
-
 // A stop brings all groups to one boundary, where every rank has received what
 // any other has sent, has them store and ends the job: whatever the log, the
 // line so stored is consistent and loses nothing.
@@ -31,28 +23,6 @@ type stop struct {
 	failure  string
 }
 
-// request takes one from outside.
-func (s *Supervisor) request(r protocol.Request) {
-	switch {
-	case !s.several():
-		s.feed(s.groups[0], protocol.Requested{Request: r})
-	case s.ended || s.outcome != nil:
-		s.do(Job, protocol.Answer{ID: r.ID, Err: "the job has ended"})
-	case r.Stop && r.Now:
-		s.endJob(protocol.Outcome{Result: protocol.StoppedByRequest, Rank: -1})
-		s.do(Job, protocol.Answer{ID: r.ID})
-	case r.Stop:
-		s.stops = append(s.stops, r.ID)
-	default:
-		s.nextID--
-		s.asked[s.nextID] = &request{id: r.ID, left: len(s.groups)}
-		id := s.nextID
-		for _, g := range s.groups {
-			s.feed(g, protocol.Requested{Request: protocol.Request{ID: id}})
-		}
-	}
-}
-
 // finishing reports whether some group has passed its last boundary, so that
 // there is none left that all could share.
 func (s *Supervisor) finishing() bool {
@@ -63,45 +33,6 @@ func (s *Supervisor) finishing() bool {
 	}
 	return false
 }
-
-// answered takes the answer of a group.
-func (s *Supervisor) answered(g *group, a protocol.Answer) {
-	if !s.several() {
-		s.do(Job, a)
-		return
-	}
-	if s.stop != nil && a.ID == s.stop.internal && s.outcome == nil {
-		if a.Err != "" {
-			s.spoilStop(a.Err)
-		} else {
-			s.stop.number = max(s.stop.number, a.Number)
-		}
-		return
-	}
-	r := s.asked[a.ID]
-	if r == nil {
-		return // of a stop that failed already
-	}
-	r.left--
-	r.number = max(r.number, a.Number)
-	if a.Err != "" && (r.failure == "" || r.failure == finishingText) {
-		r.failure = a.Err
-	}
-	if r.left > 0 {
-		return
-	}
-	delete(s.asked, a.ID)
-	if r.failure == finishingText && r.number > 0 {
-		r.failure = "" // those that have ended need none any more
-	}
-	if r.failure != "" {
-		r.number = 0
-	}
-	s.do(Job, protocol.Answer{ID: r.id, Number: r.number, Err: r.failure})
-}
-
-// finishingText is what a Coordinator answers when it takes no more checkpoints.
-const finishingText = "the job is finishing"
 
 // agree takes the boundary that a group can stop at.
 func (s *Supervisor) agree(g *group, iter int) {
@@ -188,125 +119,4 @@ func (s *Supervisor) failStop() {
 	for _, id := range st.ids {
 		s.do(Job, protocol.Answer{ID: id, Err: reason})
 	}
-}
-
-// rested takes the end of a group. The job ends when all groups have.
-func (s *Supervisor) rested(g *group, a protocol.Rest) {
-	if !s.several() {
-		o := protocol.Outcome{Result: protocol.Completed, Rank: -1, Results: a.Results}
-		if a.Results == nil {
-			o.Result = protocol.StoppedByRequest
-		}
-		s.feed(g, protocol.End{Outcome: o})
-		return
-	}
-	g.rest = &a
-	if a.Results == nil && g.agreed == 0 && s.outcome == nil {
-		g.rest = nil
-		s.feed(g, protocol.GoOn{}) // of a stop that failed while it committed
-		return
-	}
-	if s.allRest() {
-		s.complete()
-	} else if a.Lost != nil && s.outcome == nil {
-		// Others may still need what it has kept for them.
-		s.feed(g, *a.Lost)
-	}
-}
-
-func (s *Supervisor) allRest() bool {
-	for _, g := range s.groups {
-		if g.rest == nil {
-			return false
-		}
-	}
-	return true
-}
-
-// complete ends a job of which all groups rest.
-func (s *Supervisor) complete() {
-	if s.stop != nil {
-		for _, id := range s.stop.ids {
-			s.do(Job, protocol.Answer{ID: id, Number: s.stop.number})
-		}
-		s.stop = nil
-		s.endJob(protocol.Outcome{Result: protocol.StoppedByRequest, Rank: -1})
-		return
-	}
-	results, _ := s.results()
-	s.endJob(protocol.Outcome{Result: protocol.Completed, Rank: -1, Results: results})
-}
-
-// results returns those of all ranks, if all have ended.
-func (s *Supervisor) results() ([][]byte, bool) {
-	all := make([][]byte, s.ranks)
-	for _, g := range s.groups {
-		results, ended := g.co.Results()
-		if !ended {
-			return nil, false
-		}
-		for i, r := range g.ranks {
-			all[r] = results[i]
-		}
-	}
-	return all, true
-}
-
-// finished takes the end of one group's Coordinator. Unless the job is being
-// ended, the group has failed for good, and the job with it.
-func (s *Supervisor) finished(g *group, o protocol.Outcome) {
-	if o.Rank >= 0 {
-		o.Rank = g.ranks[o.Rank]
-	}
-	if !s.several() {
-		s.ended = true
-		s.do(Job, protocol.Finish{Outcome: o})
-		return
-	}
-	if s.outcome == nil {
-		s.endJob(o)
-	}
-}
-
-// endJob decides how the job ends. A commit is waited for.
-func (s *Supervisor) endJob(o protocol.Outcome) {
-	if s.outcome == nil {
-		s.outcome = &o
-	}
-}
-
-// tryEnd ends the job as decided.
-func (s *Supervisor) tryEnd() {
-	if s.outcome == nil {
-		return
-	}
-	for _, g := range s.groups {
-		if g.co.Commits() {
-			return
-		}
-	}
-	o := *s.outcome
-	if o.Result == protocol.StoppedByRequest {
-		if results, ended := s.results(); ended {
-			o = protocol.Outcome{Result: protocol.Completed, Rank: -1, Results: results}
-		}
-	}
-	for _, g := range s.groups {
-		end := o
-		end.Results, end.Rank = nil, -1
-		s.feed(g, protocol.End{Outcome: end})
-	}
-	why := ""
-	if o.Result == protocol.Failed {
-		why = "the job has ended: " + o.Text
-	}
-	ids := s.stops
-	if s.stop != nil {
-		ids = append(ids, s.stop.ids...)
-	}
-	for _, id := range ids {
-		s.do(Job, protocol.Answer{ID: id, Err: why})
-	}
-	s.ended = true
-	s.do(Job, protocol.Finish{Outcome: o})
 }

@@ -20,7 +20,7 @@ type Supervisor struct {
 	out    []Action
 	groups []*group
 
-	recovery *recovery // nil: none is being decided
+	recovery *rollback // nil: none is being decided
 	round    int       // of the last recovery
 	stop     *stop     // nil: no stop is under way
 	stops    []int     // those asked for; they have to wait while no boundary is left

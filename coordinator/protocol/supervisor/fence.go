@@ -1,0 +1,137 @@
+package supervisor
+
+import (
+	"slices"
+	"time"
+
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/protocol/channel"
+)
+
+// inquire asks everybody for what the line is found from and reports whether all
+// of it is known.
+func (s *Supervisor) inquire() bool {
+	r, known := s.recovery, true
+	if s.faults.noFence {
+		for rank := range r.vectors {
+			r.vectors[rank] = &channel.Vector{}
+		}
+	}
+	for _, g := range s.groups {
+		if !r.asked[g.id] {
+			r.asked[g.id] = true
+			s.ask(g)
+		}
+		for _, rank := range g.ranks {
+			switch {
+			case g.live:
+				known = known && r.vectors[rank] != nil
+			case s.cfg.Log == channel.Optimistic:
+				known = known && r.states[rank] != nil
+			}
+		}
+	}
+	return known
+}
+
+func (s *Supervisor) ask(g *group) {
+	r := s.recovery
+	if g.live {
+		r.fencedAt = s.now
+		s.do(g.id, protocol.Broadcast{Message: protocol.Message{Kind: protocol.Fence, Number: r.round}})
+		return
+	}
+	if s.cfg.Log != channel.Optimistic {
+		return
+	}
+	s.halt(g) // it may be on its way back already
+	var numbers []int
+	for _, c := range s.candidates(g) {
+		numbers = append(numbers, c.Number)
+	}
+	for _, rank := range g.ranks {
+		r.states[rank] = nil
+		s.do(g.id, protocol.Examine{Round: r.round, Rank: rank, Numbers: numbers})
+	}
+}
+
+// fenced takes the answer of a survivor.
+func (s *Supervisor) fenced(g *group, local int, m *protocol.Message) {
+	r := s.recovery
+	if r == nil || m.Number != r.round || !g.live {
+		return
+	}
+	v, err := protocol.DecodeVector(m.Body, s.ranks)
+	if err != nil {
+		s.giveUpOn(g, local, "says what cannot be read: "+err.Error())
+		return
+	}
+	r.vectors[g.ranks[local]] = &v
+}
+
+// examined takes what a log holds.
+func (s *Supervisor) examined(e protocol.Examined) {
+	r := s.recovery
+	if r == nil || e.Round != r.round || e.Rank < 0 || e.Rank >= s.ranks {
+		return
+	}
+	g := s.groups[s.place[e.Rank].group]
+	g.known = slices.DeleteFunc(g.known, func(k Stored) bool { _, ok := e.States[k.Number]; return !ok })
+	if r.states[e.Rank] = e.States; e.States == nil {
+		r.states[e.Rank] = map[int][]channel.Vector{}
+	}
+}
+
+// fenceEnds returns until when survivors have to answer.
+func (s *Supervisor) fenceEnds() (time.Duration, bool) {
+	if s.recovery == nil || s.outcome != nil {
+		return 0, false
+	}
+	for _, g := range s.groups {
+		for _, rank := range g.ranks {
+			if g.live && s.recovery.asked[g.id] && s.recovery.vectors[rank] == nil {
+				return s.recovery.fencedAt + s.cfg.Limits.Phase, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// checkFence gives up on survivors that do not answer.
+func (s *Supervisor) checkFence() {
+	at, ok := s.fenceEnds()
+	if !ok || s.now < at {
+		return
+	}
+	s.recovery.fencedAt = s.now
+	for _, g := range s.groups {
+		for i, rank := range g.ranks {
+			if g.live && s.recovery.vectors[rank] == nil {
+				s.giveUpOn(g, i, "did not answer while the recovery line was looked for")
+			}
+		}
+	}
+}
+
+func (s *Supervisor) giveUpOn(g *group, local int, why string) {
+	s.do(g.id, protocol.Kill{Rank: g.ranks[local]})
+	s.feed(g, protocol.RankLost{Gen: g.gen, Rank: local, Cause: why})
+}
+
+// unfence lets the survivors go on, and tells them of whom nothing old must be
+// taken any more.
+func (s *Supervisor) unfence(round int) {
+	var moved []protocol.Count
+	for _, g := range s.groups {
+		for _, rank := range g.ranks {
+			if !g.live {
+				moved = append(moved, protocol.Count{Peer: rank, N: uint64(g.gen)})
+			}
+		}
+	}
+	for _, g := range s.groups {
+		if g.live {
+			s.do(g.id, protocol.Broadcast{Message: protocol.Message{Kind: protocol.Unfence, Number: round, Counts: moved}})
+		}
+	}
+}

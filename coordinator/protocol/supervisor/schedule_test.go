@@ -1,0 +1,89 @@
+package supervisor
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/protocol/channel"
+)
+
+// boundaries returns the first ones at which each of four ranks stops by itself.
+func boundaries(t *testing.T, cfg Config) [][]int {
+	t.Helper()
+	cfg.Groups, cfg.Log = [][]int{{0}, {1}, {2}, {3}}, channel.Receiver
+	all := make([][]int, 4)
+	sc := newScript(t, cfg)
+	sc.watch = func(a Action) {
+		b, ok := a.Action.(protocol.Broadcast)
+		if ok && (b.Message.Kind == protocol.Start || b.Message.Kind == protocol.Resume) {
+			all[a.Group] = append(all[a.Group], b.Message.Iter)
+		}
+	}
+	zero := vector(make([]uint64, 4), make([]uint64, 4))
+	for r := range 4 {
+		sc.dies(r) // it starts again, under the eyes of watch
+		sc.ready(r)
+		for k := range 3 {
+			sc.checkpoint(r, 4*k+r+1, all[r][k], zero)
+		}
+	}
+	return all
+}
+
+func TestStagger(t *testing.T) {
+	every := protocol.Schedule{Every: 20}
+	for name, c := range map[string]struct {
+		cfg  Config
+		want [][]int
+	}{
+		"none":   {Config{Schedule: every}, [][]int{{20, 40, 60, 80}, {20, 40, 60, 80}, {20, 40, 60, 80}, {20, 40, 60, 80}}},
+		"spread": {Config{Schedule: every, Stagger: Spread}, [][]int{{20, 40, 60, 80}, {5, 25, 45, 65}, {10, 30, 50, 70}, {15, 35, 55, 75}}},
+		"given":  {Config{Schedule: protocol.Schedule{At: []int{7, 8, 30, 31}}, Stagger: Spread}, [][]int{{7, 8, 30, 31}, {7, 8, 30, 31}, {7, 8, 30, 31}, {7, 8, 30, 31}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := boundaries(t, c.cfg)
+			for g := range got {
+				if !slices.Equal(got[g], c.want[g]) {
+					t.Errorf("group %d stops at %v, want %v", g, got[g], c.want[g])
+				}
+			}
+		})
+	}
+	random := boundaries(t, Config{Schedule: every, Stagger: Random, Seed: 3})
+	if again := boundaries(t, Config{Schedule: every, Stagger: Random, Seed: 3}); !slices.EqualFunc(random, again, slices.Equal) {
+		t.Errorf("the same seed gives %v and %v", random, again)
+	}
+	if slices.Equal(random[0], random[1]) && slices.Equal(random[1], random[2]) {
+		t.Errorf("a random stagger gives all groups %v", random[0])
+	}
+}
+
+// TestIntervals: groups that are spread take their first checkpoints by time one
+// after the other.
+func TestIntervals(t *testing.T) {
+	s, err := New(Config{Groups: [][]int{{0}, {1}, {2}, {3}}, Log: channel.Receiver, Iterations: 100, AutoRestart: true, Stagger: Spread,
+		Schedule: protocol.Schedule{Interval: 40 * time.Second}, Limits: protocol.Limits{Silence: time.Hour, Phase: time.Hour}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc := &script{t: t, s: s}
+	sc.take(s.Begin(0))
+	for r := range 4 {
+		sc.ready(r)
+	}
+	var order []string
+	for range 4 {
+		sc.got = nil
+		at, _ := s.Deadline()
+		sc.take(s.Step(at, Event{Job, protocol.Tick{}}))
+		order = append(order, sc.got...)
+		if want := time.Duration(len(order)) * 10 * time.Second; at < want || at > want+time.Second {
+			t.Errorf("checkpoint %d begins at %v", len(order), at)
+		}
+	}
+	if want := []string{"0: propose", "1: propose", "2: propose", "3: propose"}; !slices.Equal(order, want) {
+		t.Errorf("%v", order)
+	}
+}

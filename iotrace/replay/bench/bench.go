@@ -1,0 +1,277 @@
+// Package bench measures what traces cost: how fast events are recorded and read
+// back, how large they are, and what recording adds to the time of a checkpoint.
+//
+//	r, err := bench.Run(ctx, bench.Options{Dir: "/scratch"})
+//	fmt.Println(r.Recording.Rate, r.Ratio)
+//
+// Everything is measured within one run, in turns where it is compared, so that a
+// busy machine makes the figures worse but not the comparison wrong.
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"ckpt/iotrace"
+	"ckpt/iotrace/dxt"
+	"ckpt/iotrace/export"
+	"ckpt/iotrace/replay"
+	"ckpt/iotrace/strace"
+	"ckpt/iotrace/synth"
+)
+
+// Options say what to measure. What is zero has the default.
+type Options struct {
+	Dir    string // where the checkpoint is written; default the temporary directory
+	Events int    // of the trace that is recorded and read; default 1 million
+	Size   int64  // of the checkpoint, bytes; default 256 MiB
+	Rounds int    // default 5
+	// Progress is told how much of all has been done, from 0 to Steps.
+	Progress func(done int)
+}
+
+// Steps is what Progress counts to.
+func (o Options) Steps() int { return 1 + len(formats) + 2*o.withDefaults().Rounds }
+
+func (o Options) withDefaults() Options {
+	if o.Dir == "" {
+		o.Dir = os.TempDir()
+	}
+	if o.Events == 0 {
+		o.Events = 1_000_000
+	}
+	if o.Size == 0 {
+		o.Size = 256 << 20
+	}
+	if o.Rounds == 0 {
+		o.Rounds = 5
+	}
+	return o
+}
+
+// A Result is what was measured. Rates are per second, on one core.
+type Result struct {
+	Events int64 `json:"events"`
+	// Recording is that of events into memory, as they happen: with two looks at
+	// the clock for each.
+	Recording Speed `json:"recording"`
+	// Reading is by format: Bytes are those of the text or file.
+	Reading []Speed `json:"reading"`
+
+	// Plain and Recorded are the seconds in which a checkpoint of Size bytes was
+	// written, per round, without and with recording; Ratio is that of the best of
+	// each.
+	Size       int64     `json:"size"`
+	Operations int64     `json:"operations"`
+	Plain      []float64 `json:"plain_s"`
+	Recorded   []float64 `json:"recorded_s"`
+	Ratio      float64   `json:"ratio"`
+	// Share is what the recording of so many operations takes by the rate above,
+	// of the time of the checkpoint: without the noise of the disk.
+	Share float64 `json:"share"`
+}
+
+// Speed is how fast events are recorded, or read from a format.
+type Speed struct {
+	What     string  `json:"what"`
+	Rate     float64 `json:"events_per_s"`
+	PerEvent float64 `json:"bytes_per_event"`
+}
+
+// A format is one that events are written in, and read.
+type format struct {
+	name  string
+	write func(io.Writer, *iotrace.Trace) error
+	read  func(io.Reader, iotrace.Options) (*iotrace.Trace, *iotrace.Report, error)
+}
+
+var formats = []format{
+	{"events file", iotrace.WriteTrace, iotrace.Import},
+	{"strace", straceText, strace.Read},
+	{"DXT", func(w io.Writer, t *iotrace.Trace) error { _, err := dxt.Write(w, t); return err }, dxt.Read},
+	{"CSV", export.WriteCSV, export.ReadCSV},
+}
+
+// Run measures. It removes what it wrote.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	o = o.withDefaults()
+	if o.Events < 1000 || o.Size < 1<<20 || o.Rounds < 1 {
+		return nil, errors.New("at least 1000 events, 1 MiB and one round are needed")
+	}
+	step := 0
+	tick := func() {
+		if step++; o.Progress != nil {
+			o.Progress(step)
+		}
+	}
+	const ranks = 16
+	t, err := synth.Generate(synth.Spec{Pattern: synth.Mixed, Ranks: ranks, Ops: max(1, o.Events/ranks), Variable: true, Noise: 0.01, Seed: 1})
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{Events: int64(len(t.Events)), Size: o.Size}
+	if r.Recording, err = recording(t); err != nil {
+		return nil, err
+	}
+	tick()
+	for _, f := range formats {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		s, err := reading(t, f)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+		r.Reading = append(r.Reading, s)
+		tick()
+	}
+	return r, r.overhead(ctx, o, tick)
+}
+
+// recording records the events of a trace as whoever does I/O records them.
+func recording(t *iotrace.Trace) (Speed, error) {
+	var buf bytes.Buffer
+	buf.Grow(16 * len(t.Events))
+	rec := iotrace.NewRecorder(&buf, iotrace.Meta{Job: t.Job, Source: "bench"})
+	ranks, files := make([]int32, len(t.Ranks)), make([]int32, len(t.Files))
+	for i, k := range t.Ranks {
+		ranks[i] = rec.Rank(k)
+	}
+	for i, name := range t.Files {
+		files[i] = rec.File(name)
+	}
+	start := time.Now()
+	for _, e := range t.Events {
+		e.Rank, e.File = ranks[e.Rank], files[e.File]
+		// The times of the trace are kept, so that its size is right; looking at the
+		// clock at both ends of an operation is part of recording it.
+		_, _ = rec.Since(time.Now()), rec.Since(time.Now())
+		rec.Record(e)
+	}
+	err := rec.Close()
+	d := time.Since(start)
+	return speed("recording", len(t.Events), d, buf.Len()), err
+}
+
+func speed(what string, events int, d time.Duration, bytes int) Speed {
+	return Speed{what, float64(events) / d.Seconds(), float64(bytes) / float64(events)}
+}
+
+// reading reads a trace in one of the formats.
+func reading(t *iotrace.Trace, f format) (Speed, error) {
+	var buf bytes.Buffer
+	if err := f.write(&buf, t); err != nil {
+		return Speed{}, err
+	}
+	n := buf.Len()
+	start := time.Now()
+	got, _, err := f.read(&buf, iotrace.Options{})
+	d := time.Since(start)
+	if err != nil {
+		return Speed{}, err
+	}
+	return speed(f.name, len(got.Events), d, n), nil
+}
+
+// straceText prints the events of a trace as strace -f -ttt -T -y would.
+func straceText(w io.Writer, t *iotrace.Trace) error {
+	b := make([]byte, 0, 256)
+	for _, e := range t.Events {
+		b = b[:0]
+		pid, at, took := 1000+t.Ranks[e.Rank].Rank, float64(e.Start)/1e9+1.7e9, float64(e.End-e.Start)/1e9
+		name := "/" + t.Files[e.File]
+		switch e.Op {
+		case iotrace.Open:
+			b = fmt.Appendf(b, "%d  %.6f openat(AT_FDCWD</tmp>, %q, O_RDWR|O_CREAT, 0600) = 3<%s> <%.6f>\n", pid, at, name, name, took)
+		case iotrace.Read, iotrace.Write:
+			call := map[iotrace.Op]string{iotrace.Read: "pread64", iotrace.Write: "pwrite64"}[e.Op]
+			b = fmt.Appendf(b, "%d  %.6f %s(3<%s>, \"\"..., %d, %d) = %d <%.6f>\n", pid, at, call, name, e.Bytes, e.Offset, e.Bytes, took)
+		case iotrace.Close:
+			b = fmt.Appendf(b, "%d  %.6f close(3<%s>) = 0 <%.6f>\n", pid, at, name, took)
+		default:
+			continue
+		}
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// overhead writes a checkpoint with and without recording, in turns.
+func (r *Result) overhead(ctx context.Context, o Options, tick func()) error {
+	const request = 1 << 20
+	t := checkpoint(4, o.Size, request)
+	dir, err := os.MkdirTemp(o.Dir, "ckpt-bench-")
+	if err != nil {
+		return err
+	}
+	err = r.rounds(ctx, t, replay.Options{Dir: dir}, o.Rounds, tick)
+	return errors.Join(err, os.RemoveAll(dir))
+}
+
+func (r *Result) rounds(ctx context.Context, t *iotrace.Trace, opt replay.Options, rounds int, tick func()) error {
+	// The first one is not counted, and tells whether O_DIRECT works, which varies
+	// less from round to round than the page cache.
+	opt.Direct = true
+	if _, err := replay.Run(ctx, t, opt); err != nil {
+		opt.Direct = false
+	}
+	var operations int64
+	for k := range 2 * rounds {
+		opt.Recorder = nil
+		if (k+k/2)%2 == 1 { // one begins as often as the other
+			opt.Recorder = iotrace.NewRecorder(io.Discard, iotrace.Meta{})
+		}
+		res, err := replay.Run(ctx, t, opt)
+		if err == nil {
+			err = opt.Recorder.Close()
+		}
+		if err != nil {
+			return err
+		}
+		tick()
+		operations = res.Replayed.Operations
+		if opt.Recorder == nil {
+			r.Plain = append(r.Plain, res.Replayed.Wall)
+		} else {
+			r.Recorded = append(r.Recorded, res.Replayed.Wall)
+		}
+	}
+	r.Operations = operations
+	plain := slices.Min(r.Plain)
+	r.Ratio = slices.Min(r.Recorded) / plain
+	r.Share = float64(operations) / r.Recording.Rate / plain
+	return nil
+}
+
+// checkpoint is that of so many ranks, each with a file of its own: large requests,
+// then a sync.
+func checkpoint(ranks int, size, request int64) *iotrace.Trace {
+	t := &iotrace.Trace{Job: "checkpoint"}
+	part := size / int64(ranks)
+	for rank := range ranks {
+		t.Ranks = append(t.Ranks, iotrace.Rank{Rank: rank})
+		t.Files = append(t.Files, fmt.Sprintf("rank-%d.img", rank))
+	}
+	var now int64
+	all := func(op iotrace.Op, off, n int64) {
+		for rank := range int32(ranks) {
+			t.Events = append(t.Events, iotrace.Event{Op: op, Create: op == iotrace.Open, Rank: rank, File: rank, Peer: iotrace.None, Offset: off, Bytes: n, Start: now, End: now + 1})
+		}
+		now++
+	}
+	all(iotrace.Open, iotrace.None, 0)
+	for off := int64(0); off < part; off += request {
+		all(iotrace.Write, off, min(request, part-off))
+	}
+	all(iotrace.Sync, iotrace.None, 0)
+	all(iotrace.Close, iotrace.None, 0)
+	return t
+}
