@@ -14,21 +14,23 @@ import (
 	"ckpt/image/plan"
 )
 
-// seededRuns is how many runs TestSameDigest does; the nightly form is
-// CKPT_SEEDED_RUNS=200.
-func seededRuns(t *testing.T) int {
-	if s := os.Getenv("CKPT_SEEDED_RUNS"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatalf("CKPT_SEEDED_RUNS: %v", err)
-		}
-		return n
+// runsOf is how many runs a test does: as the environment says, for the nightly
+// form, or as many as a developer waits for.
+func runsOf(t *testing.T, env string, usual int) int {
+	s := os.Getenv(env)
+	if s == "" {
+		return usual
 	}
-	return 14
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatalf("%s: %v", env, err)
+	}
+	return n
 }
 
 // TestSameDigest kills ranks and nodes at seeded random times, restarts, also
-// under other mappings, and expects the digest of a run without failures.
+// under other mappings, and expects the digest of a run without failures. The nightly
+// form is CKPT_SEEDED_RUNS=200.
 func TestSameDigest(t *testing.T) {
 	apps := []string{"bt.S.4", "sp.S.4", "lu.S.4", "cg.S.4", "minighost.S.4", "bt.S.16", "ring.S.4"}
 	want := map[string]string{}
@@ -45,7 +47,7 @@ func TestSameDigest(t *testing.T) {
 		length[app] = time.Duration(r.Wall * float64(time.Second))
 	}
 	failures, ran := 0, 0
-	for seed := range seededRuns(t) {
+	for seed := range runsOf(t, "CKPT_SEEDED_RUNS", 14) {
 		app := apps[seed%len(apps)]
 		t.Run(fmt.Sprintf("seed=%d/%s", seed, app), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(seed), 2))

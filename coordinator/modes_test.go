@@ -3,29 +3,11 @@ package coordinator
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
 	"ckpt/coordinator/protocol/channel"
 )
-
-// modeRuns is how many runs TestModes does; the nightly form is
-// CKPT_MODE_RUNS=1000.
-func modeRuns(t *testing.T) int {
-	if s := os.Getenv("CKPT_MODE_RUNS"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatalf("CKPT_MODE_RUNS: %v", err)
-		}
-		return n
-	}
-	if raceEnabled {
-		return 6
-	}
-	return 24
-}
 
 // modes are all ways to take checkpoints.
 func modes() []Spec {
@@ -38,8 +20,14 @@ func modes() []Spec {
 
 // TestModes kills ranks and nodes at seeded random times under every mode and kind
 // of log, and expects the digest of a run without failures, no line of output
-// twice or not at all, and that nobody restarts who need not.
+// twice or not at all, and that nobody restarts who need not. The nightly form is
+// CKPT_MODE_RUNS=1000.
 func TestModes(t *testing.T) {
+	runs := 24
+	if raceEnabled {
+		runs = 6
+	}
+	runs = runsOf(t, "CKPT_MODE_RUNS", runs)
 	apps := []string{"bt.S.4", "lu.S.4", "cg.S.4", "minighost.S.4", "ring.S.5"}
 	want := map[string]*Result{}
 	length := map[string]time.Duration{}
@@ -49,7 +37,7 @@ func TestModes(t *testing.T) {
 	}
 	modes := modes()
 	deaths := 0
-	for seed := range modeRuns(t) {
+	for seed := range runs {
 		rng := rand.New(rand.NewPCG(uint64(seed), 6))
 		mode := modes[seed%len(modes)]
 		app := apps[rng.IntN(len(apps))]
@@ -80,7 +68,7 @@ func TestModes(t *testing.T) {
 		})
 	}
 	t.Logf("%d ranks died", deaths)
-	if deaths == 0 && modeRuns(t) > 3 {
+	if deaths == 0 && runs > 3 {
 		t.Error("nobody was killed: the runs prove nothing")
 	}
 }
