@@ -64,7 +64,7 @@ func readChannels(ctx context.Context, job *image.Job, number, rank int) (*saved
 // restoredChannels is what the channels of this rank go on from, and its log.
 func (s *state) openChannels(ctx context.Context, pending []byte) (*mpi.Channels, error) {
 	set := s.cfg.Channels
-	c := &mpi.Channels{Kind: set.Kind, Group: set.Group, Incarnation: set.Incarnation, Incarnations: set.Incarnations}
+	c := &mpi.Channels{LogFailed: s.logFailed, Kind: set.Kind, Group: set.Group, Incarnation: set.Incarnation, Incarnations: set.Incarnations}
 	if set.Kind.Logs() {
 		log, err := openLog(s.fs, s.job, s.rank)
 		if err != nil {
@@ -96,6 +96,10 @@ func (s *state) openChannels(ctx context.Context, pending []byte) (*mpi.Channels
 		r, err := s.log.NewReader(msglog.LSN(first))
 		if err != nil {
 			return nil, err
+		}
+		if s.log.Next() < msglog.LSN(first) {
+			return nil, &image.DamageError{File: logDir(s.job, s.rank),
+				Reason: fmt.Sprintf("it ends before frame %d, at which checkpoint %d was taken", s.log.Next(), s.cfg.From)}
 		}
 		s.replay = r
 		from.Frames = mpi.FromDisk(r.Next)

@@ -126,6 +126,9 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 	d.result = Result{Type: "result", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mode: d.spec.Mode,
 		Iterations: d.spec.Iterations, Restarts: []int{}, WorkLost: []int{}, Recovery: []float64{}}
 	d.result.last = cfg.From
+	for _, k := range cfg.Known {
+		d.result.last = max(d.result.last, k.Number)
+	}
 	d.inject = newInjector(d, failures)
 	defer d.inject.stop()
 	d.perform(d.machine.Begin(0))

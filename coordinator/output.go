@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,6 +19,18 @@ type OutputEvent struct {
 	Rank  int    `json:"rank"`
 	Index uint64 `json:"index"` // counts from 1 in each rank
 	Text  string `json:"text"`
+}
+
+// logState tells the user of a message log that has failed: the rank waits for it,
+// and tries again and again.
+func (d *driver) logState(m protocol.Message) {
+	if m.Text == "" {
+		d.out.Warn(fmt.Sprintf("the message log of rank %d is in order again", m.Rank))
+		return
+	}
+	err := bodyError(m.Body, m.Text)
+	d.out.Warn(fmt.Sprintf("rank %d waits for its message log: %v", m.Rank, err))
+	d.stopIfFull(err)
 }
 
 // printed returns, by rank, the index of its last output.

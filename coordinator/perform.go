@@ -132,7 +132,7 @@ func (d *driver) answer(a protocol.Answer) {
 		return
 	}
 	var taken *CheckpointEvent
-	if ev := d.told.taken; ev != nil && ev.Number == a.Number {
+	if ev := d.told.taken; ev != nil && (ev.Number == a.Number || d.several()) {
 		taken = ev
 	}
 	answer(a, taken, d.told.lost)

@@ -21,6 +21,7 @@ func (r *rank) run(ctx context.Context) {
 		return
 	}
 	r.state = state
+	state.logFailed = r.tellLog
 	if err := r.joinEarly(ctx); err != nil {
 		r.link.send(withRank(errorMessage(protocol.SetupFailed, err), r.id))
 		return
@@ -29,6 +30,15 @@ func (r *rank) run(ctx context.Context) {
 	if err := r.compute(ctx); err != nil {
 		r.failed <- err
 	}
+}
+
+// tellLog tells the coordinator how the message log is.
+func (r *rank) tellLog(err error) {
+	m := protocol.Message{Kind: protocol.LogState, Rank: r.id}
+	if err != nil {
+		m = withRank(errorMessage(protocol.LogState, err), r.id)
+	}
+	r.link.send(m)
 }
 
 // compute runs the application from when it may start.

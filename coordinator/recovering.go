@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"ckpt/coordinator/msglog"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/coordinator/protocol/supervisor"
@@ -119,6 +120,9 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 	if cfg.Known, err = d.stored(); err != nil {
 		return cfg, err
 	}
+	if err := d.checkLogs(cfg); err != nil {
+		return cfg, err
+	}
 	if cfg.Log == channel.Optimistic {
 		cfg.Logged, err = d.logged(cfg.Known, cfg.Log)
 	}
@@ -148,6 +152,30 @@ func (d *driver) stored() ([]supervisor.Stored, error) {
 		list = append(list, supervisor.Stored{Group: m.Group, Number: n, Iter: int(m.Iteration), Vectors: v})
 	}
 	return list, nil
+}
+
+// checkLogs verifies the message log of every rank from its newest checkpoint on,
+// before anything is changed.
+func (d *driver) checkLogs(cfg supervisor.Config) error {
+	if !cfg.Log.Logs() || len(cfg.Known) == 0 {
+		return nil
+	}
+	newest := make(map[int]int) // by group
+	for _, k := range cfg.Known {
+		newest[k.Group] = max(newest[k.Group], k.Number)
+	}
+	for _, n := range newest {
+		m, err := d.job.Manifest(n)
+		if err != nil {
+			return err
+		}
+		for _, r := range m.Ranks {
+			if err := checkLog(d.job, r.Rank, msglog.LSN(r.LogFrom)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // logged returns, by rank and checkpoint, the states in its message log.
@@ -262,7 +290,7 @@ func (d *driver) free(a protocol.Collect) error {
 			return err
 		}
 		for _, r := range m.Ranks {
-			if d.groupOf[r.Rank] == g && r.LogFrom > 0 {
+			if d.groupOf[r.Rank] == g && d.groups[g].started && r.LogFrom > 0 {
 				d.send(r.Rank, protocol.Message{Kind: protocol.Truncate, Rank: r.Rank, Progress: r.LogFrom})
 			}
 		}

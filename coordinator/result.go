@@ -157,14 +157,7 @@ func (g *group) report(n protocol.Notice) {
 		g.told.lost = err
 		g.result.Lost++
 		g.event(&LostEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
-		if g.stopOnFull && g.full == nil && errors.Is(err, image.ErrStorageFull) {
-			g.full = fmt.Errorf("job %s was stopped: %w", g.job.Name(), err)
-			g.helpers.Go(func() {
-				g.post(func() {
-					g.request(protocol.Request{Stop: true, Now: true}, func(protocol.Answer, *CheckpointEvent, error) {})
-				})
-			})
-		}
+		g.stopIfFull(err)
 	case protocol.RankDied:
 		g.failed(n.Iter)
 		g.result.Failures++
@@ -185,6 +178,19 @@ func (g *group) report(n protocol.Notice) {
 			Generation: n.Gen, Unusable: g.fellBack})
 		g.fellBack = ""
 	}
+}
+
+// stopIfFull ends the job, if that is asked for when the storage is full.
+func (d *driver) stopIfFull(err error) {
+	if !d.stopOnFull || d.full != nil || !errors.Is(err, image.ErrStorageFull) {
+		return
+	}
+	d.full = fmt.Errorf("job %s was stopped: %w", d.job.Name(), err)
+	d.helpers.Go(func() {
+		d.post(func() {
+			d.request(protocol.Request{Stop: true, Now: true}, func(protocol.Answer, *CheckpointEvent, error) {})
+		})
+	})
 }
 
 // tell reports a committed checkpoint. The manifest cannot tell how long its

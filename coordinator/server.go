@@ -171,6 +171,9 @@ func (d *driver) fromRank(gen int, m *member, msg protocol.Message) {
 			d.shown = now
 			d.out.Event(&ProgressEvent{min(d.machine.Iteration(), d.spec.Iterations), d.spec.Iterations})
 		}
+	case protocol.LogState:
+		g.step(protocol.FromRank{Gen: gen, Message: msg}) // a sign of life
+		d.logState(msg)
 	case protocol.Share:
 		g.step(protocol.FromRank{Gen: gen, Message: msg}) // a sign of life
 		if all, ok := g.exchange.add(msg); ok {

@@ -42,9 +42,12 @@ type state struct {
 	log     *msglog.Log    // of messages from other groups; may be nil
 	replay  *msglog.Reader // what is replayed of it
 	logged  msglog.Stats   // what has been reported of it
-	staging *image.Staging // nil: the rank waits until its memory is written
-	common  *commonFiles   // nil: a file per rank
-	buffers exec.Buffers
+	// logFailed is told when the log has failed, and with nil when it is in order
+	// again.
+	logFailed func(error)
+	staging   *image.Staging // nil: the rank waits until its memory is written
+	common    *commonFiles   // nil: a file per rank
+	buffers   exec.Buffers
 }
 
 // newState allocates the memory of a rank and fills it, from a checkpoint or

@@ -51,6 +51,9 @@ func runCheckpoint(ctx context.Context, g *globals, job string) error {
 }
 
 func (g *globals) printCheckpoint(cp *coordinator.CheckpointEvent) error {
+	if cp == nil {
+		return nil // several were taken, and the last one was told before
+	}
 	if g.json {
 		return g.printJSON(cp)
 	}

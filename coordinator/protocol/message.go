@@ -25,6 +25,7 @@ const (
 	Share                        // Number; Iter: round; Body: told to all ranks that write with this one
 	Fenced                       // Number: round; Body: the rank's channel.Vector, in JSON
 	Output                       // Progress: index, from 1; Text: what is put out to the world
+	LogState                     // Text: why the message log has failed; empty: it is in order again; Body: details
 )
 
 // The messages from the coordinator to a rank.
@@ -51,7 +52,7 @@ var kindNames = map[Kind]string{
 	Stopped: "stopped", Drained: "drained", Written: "written", WriteFailed: "write-failed",
 	Aborted: "aborted", Beat: "beat", Unrestorable: "unrestorable", Captured: "captured", Tripped: "tripped",
 	Done:  "done",
-	Share: "share", Shares: "shares", Fenced: "fenced", Output: "output",
+	Share: "share", Shares: "shares", Fenced: "fenced", Output: "output", LogState: "log-state",
 	Fence: "fence", Unfence: "unfence", Moved: "moved", Collected: "collected", Truncate: "truncate",
 	Welcome: "welcome", Start: "start", Propose: "propose", StopAt: "stop-at", Drain: "drain",
 	Write: "write", Abort: "abort", Resume: "resume", Quit: "quit",
