@@ -47,7 +47,11 @@ func TestSameDigest(t *testing.T) {
 		length[app] = time.Duration(r.Wall * float64(time.Second))
 	}
 	failures, ran := 0, 0
-	for seed := range runsOf(t, "CKPT_SEEDED_RUNS", 14) {
+	usual := 14
+	if raceEnabled {
+		usual = 7
+	}
+	for seed := range runsOf(t, "CKPT_SEEDED_RUNS", usual) {
 		app := apps[seed%len(apps)]
 		t.Run(fmt.Sprintf("seed=%d/%s", seed, app), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(seed), 2))
