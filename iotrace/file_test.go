@@ -123,7 +123,7 @@ func rawBlock(kind string, count int, payload ...byte) []byte {
 
 // TestHostile reads files whose checksums are right and whose contents are not.
 func TestHostile(t *testing.T) {
-	head := append(fileHeader(), rawBlock(kindHead, 0, 0, 0, 0)...)
+	head := append(fileHeader(), rawBlock(kindHead, 0, 0, 0, 0, 1)...)
 	tables := rawBlock(kindTables, 2, 1, 0, 0, 1, 1, 'f')
 	newer := fileHeader()
 	newer[8] = 2
@@ -145,7 +145,8 @@ func TestHostile(t *testing.T) {
 		{"long block", append(bytes.Clone(head), long...), "the longest has"},
 		{"unknown block", append(bytes.Clone(head), rawBlock("WHAT", 0)...), `block "WHAT" is unknown`},
 		{"long job", append(fileHeader(), rawBlock(kindHead, 0, 200, 1, 0, 0)...), "ends in the middle"},
-		{"origin", append(fileHeader(), rawBlock(kindHead, 0, append([]byte{0, 0, 1}, append(maxVarint, 0)...)...)...), "year"},
+		{"origin", append(fileHeader(), rawBlock(kindHead, 0, append([]byte{0, 0, 1}, append(maxVarint, 0, 1)...)...)...), "year"},
+		{"no unit", append(fileHeader(), rawBlock(kindHead, 0, 0, 0, 0, 0)...), "out of range"},
 		{"twice a file", append(bytes.Clone(head), bytes.Join([][]byte{rawBlock(kindTables, 2, 0, 2, 1, 'f', 1, 'f'),
 			rawBlock(kindEnd, 0, append(make([]byte, 16), 2, 0, 0, 0, 0, 0, 0, 0)...)}, nil)...), "is there twice"},
 		{"many files", append(bytes.Clone(head), rawBlock(kindTables, 5, 0, 200, 200, 200, 2)...), "ends in the middle"},
