@@ -95,6 +95,9 @@ func (g *globals) tellImport(t *iotrace.Trace, out string, names []string, repor
 	for i, rep := range reports {
 		s := importSource{Name: names[i], Format: rep.Format.String(), Lines: rep.Lines, NotUnderstood: rep.Unknown, Notes: []importNote{},
 			FailedCalls: rep.Failed, OtherCalls: rep.Others}
+		if s.OtherCalls == nil {
+			s.OtherCalls = map[string]int64{}
+		}
 		if rep.Cut != nil {
 			s.Cut = rep.Cut.Error()
 		}

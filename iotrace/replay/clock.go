@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Clock tells the time, and lets it pass.
-type Clock interface {
+// A clock tells the time, and lets it pass.
+type clock interface {
 	Now() time.Time
 	// Sleep waits for d, or until ctx is done, and then returns its error.
 	Sleep(ctx context.Context, d time.Duration) error

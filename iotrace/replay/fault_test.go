@@ -57,7 +57,7 @@ func TestEveryFault(t *testing.T) {
 			}
 			return nil
 		}
-		_, err := Run(context.Background(), mixed(), Options{Dir: "/new", FS: m})
+		_, err := Run(context.Background(), mixed(), Options{Dir: "/new", fs: m})
 		if n == 0 {
 			if err != nil {
 				t.Fatal(err)
@@ -95,7 +95,7 @@ func TestDiskFull(t *testing.T) {
 	for _, room := range []int64{0, 1, total / 3, total - 1} {
 		m := newMemFS()
 		m.room = room
-		_, err := Run(context.Background(), tr, Options{Dir: "/", FS: m})
+		_, err := Run(context.Background(), tr, Options{Dir: "/", fs: m})
 		var e *Error
 		if !errors.As(err, &e) || !errors.Is(err, syscall.ENOSPC) || e.Op != "write" || e.Rank != 0 || e.Path == "" || e.Hint() == "" ||
 			!strings.Contains(err.Error(), fmt.Sprintf("bytes at offset %d: no space left on device", e.Offset)) {
@@ -107,7 +107,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	m := newMemFS()
 	m.room = total
-	if _, err := Run(context.Background(), tr, Options{Dir: "/", FS: m}); err != nil {
+	if _, err := Run(context.Background(), tr, Options{Dir: "/", fs: m}); err != nil {
 		t.Error(err)
 	}
 }
@@ -116,7 +116,7 @@ func TestDiskFull(t *testing.T) {
 func TestPreparingFails(t *testing.T) {
 	m := newMemFS()
 	m.room = 100
-	_, err := Run(context.Background(), mixed(), Options{Dir: "/new", FS: m})
+	_, err := Run(context.Background(), mixed(), Options{Dir: "/new", fs: m})
 	var e *Error
 	if !errors.As(err, &e) || e.Op != "prepare" || !errors.Is(err, syscall.ENOSPC) || len(m.names()) != 0 {
 		t.Errorf("%v; %v is left", err, m)
@@ -132,17 +132,17 @@ func TestNotOverwritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.Close()
-		_, err = Run(context.Background(), mixed(), Options{Dir: "/", FS: m})
+		_, err = Run(context.Background(), mixed(), Options{Dir: "/", fs: m})
 		var e *Error
 		if !errors.Is(err, fs.ErrExist) || !errors.As(err, &e) || !strings.Contains(e.Hint(), "--overwrite") || len(m.names()) != 1 {
 			t.Errorf("%v; %v is left", err, m)
 		}
-		if _, err := Run(context.Background(), mixed(), Options{Dir: "/", FS: m, Overwrite: true}); err != nil || len(m.names()) != 0 {
+		if _, err := Run(context.Background(), mixed(), Options{Dir: "/", fs: m, Overwrite: true}); err != nil || len(m.names()) != 0 {
 			t.Errorf("%v; %v is left", err, m)
 		}
 	}
 	m := newMemFS()
-	if _, err := Run(context.Background(), mixed(), Options{Dir: "/no/such", FS: m}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Run(context.Background(), mixed(), Options{Dir: "/no/such", fs: m}); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 }
@@ -158,7 +158,7 @@ func TestInterrupted(t *testing.T) {
 			}
 			return nil
 		}
-		_, err := Run(ctx, mixed(), Options{Dir: "/new", FS: m})
+		_, err := Run(ctx, mixed(), Options{Dir: "/new", fs: m})
 		if err != nil && !errors.Is(err, context.Canceled) || len(m.names()) != 0 || m.open != 0 {
 			t.Errorf("call %d: %v; %v is left, %d are open", n, err, m, m.open)
 		}
@@ -179,7 +179,7 @@ func TestOptions(t *testing.T) {
 		"at a time":   {mixed(), Options{Dir: "/", Ranks: 10000}},
 		"nothing":     {&iotrace.Trace{}, Options{Dir: "/"}},
 	} {
-		c.o.FS = newMemFS()
+		c.o.fs = newMemFS()
 		_, err := Run(context.Background(), c.t, c.o)
 		if _, ok := err.(*OptionError); !ok {
 			t.Errorf("%s: %v", name, err)
@@ -188,7 +188,7 @@ func TestOptions(t *testing.T) {
 	if _, err := ParseLayout("round"); err == nil {
 		t.Error("layout round")
 	}
-	if _, err := Run(context.Background(), mixed(), Options{Dir: "/", Direct: true, FS: newMemFS()}); !errors.Is(err, errDirect) {
+	if _, err := Run(context.Background(), mixed(), Options{Dir: "/", Direct: true, fs: newMemFS()}); !errors.Is(err, errDirect) {
 		t.Error(err)
 	}
 }

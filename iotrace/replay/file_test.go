@@ -111,7 +111,7 @@ func TestFilesThatGo(t *testing.T) {
 	add(1, 1, iotrace.Read, 100, 100, false) // of the one that is gone
 	m := newMemFS()
 	m.log = []string{}
-	got, res, err := record(t, tr, Options{FS: m, Dir: "/"})
+	got, res, err := record(t, tr, Options{fs: m, Dir: "/"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func TestGaps(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				r := newRunning(p, &Options{Dir: "/", FS: m, Clock: systemClock{}, KeepGaps: c.keep})
+				r := newRunning(p, &Options{Dir: "/", fs: m, clock: systemClock{}, KeepGaps: c.keep})
 				if err := r.run(context.Background()); err != nil {
 					t.Fatal(err)
 				}
@@ -88,7 +88,7 @@ func TestSleepEnds(t *testing.T) {
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 		defer stop()
 		m := newMemFS()
-		if _, err := Run(ctx, tr, Options{Dir: "/", FS: m, KeepGaps: true}); !errors.Is(err, context.DeadlineExceeded) || len(m.names()) != 0 {
+		if _, err := Run(ctx, tr, Options{Dir: "/", fs: m, KeepGaps: true}); !errors.Is(err, context.DeadlineExceeded) || len(m.names()) != 0 {
 			t.Errorf("%v; %v is left", err, m)
 		}
 	})

@@ -127,7 +127,7 @@ func TestLayoutsMoveTheSame(t *testing.T) {
 	for _, ranks := range []int{0, 3, 13} {
 		for _, layout := range []Layout{PerRank, Aggregated, Shared} {
 			m := newMemFS()
-			got, res, err := record(t, tr, Options{FS: m, Ranks: ranks, Layout: layout})
+			got, res, err := record(t, tr, Options{fs: m, Ranks: ranks, Layout: layout})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -74,7 +74,7 @@ func (m *memFS) make(op, name string, n *memNode) error {
 	return nil
 }
 
-func (m *memFS) Create(name string) (File, error) {
+func (m *memFS) Create(name string) (openFile, error) {
 	defer m.mu.Unlock()
 	n := new(memNode)
 	if err := m.make("create", name, n); err != nil {
@@ -84,7 +84,7 @@ func (m *memFS) Create(name string) (File, error) {
 	return &memFile{m, n, name, false}, nil
 }
 
-func (m *memFS) Open(name string) (File, error) {
+func (m *memFS) Open(name string) (openFile, error) {
 	defer m.mu.Unlock()
 	n, err := m.node("open", name, m.do("open", name))
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 type osFS struct{}
 
 var (
-	_ FS         = osFS{}
+	_ fileSystem = osFS{}
 	_ directFile = osFile{}
 	_ forgetter  = osFile{}
 )
 
-func openOS(name string, flags int) (File, error) {
+func openOS(name string, flags int) (openFile, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|unix.O_CLOEXEC|flags, 0o600)
 	if err != nil {
 		return nil, err
@@ -30,8 +30,8 @@ func openOS(name string, flags int) (File, error) {
 	return osFile{f, raw.Control}, nil
 }
 
-func (osFS) Create(name string) (File, error) { return openOS(name, os.O_CREATE|os.O_EXCL) }
-func (osFS) Open(name string) (File, error)   { return openOS(name, unix.O_NOFOLLOW) }
+func (osFS) Create(name string) (openFile, error) { return openOS(name, os.O_CREATE|os.O_EXCL) }
+func (osFS) Open(name string) (openFile, error)   { return openOS(name, unix.O_NOFOLLOW) }
 
 func (osFS) Stat(name string) error {
 	_, err := os.Lstat(name)
@@ -113,7 +113,7 @@ func (f osFile) Forget() error {
 }
 
 // Direct goes by the descriptor: the name may be another file's by now.
-func (f osFile) Direct() (direct File, err error) {
+func (f osFile) Direct() (direct openFile, err error) {
 	err = f.call(func(fd int) error {
 		direct, err = openOS("/proc/self/fd/"+strconv.Itoa(fd), unix.O_DIRECT)
 		return err

@@ -21,8 +21,8 @@ type liveFile struct {
 const renamedSuffix = "~renamed"
 
 // create makes the file, which nobody has made.
-func (f *liveFile) create(r *running, i int32) (File, error) {
-	file, err := r.o.FS.Create(r.path(i))
+func (f *liveFile) create(r *running, i int32) (openFile, error) {
+	file, err := r.o.fs.Create(r.path(i))
 	if err != nil {
 		return nil, &Error{Op: "create", Path: r.path(i), Offset: iotrace.None, Rank: iotrace.None, Err: err}
 	}
@@ -32,7 +32,7 @@ func (f *liveFile) create(r *running, i int32) (File, error) {
 
 // open opens the file, or makes it if it is not there; created says which. Begin is
 // called before each attempt.
-func (f *liveFile) open(r *running, i int32, begin func()) (file File, created bool, err error) {
+func (f *liveFile) open(r *running, i int32, begin func()) (file openFile, created bool, err error) {
 	for {
 		begin()
 		f.mu.Lock()
@@ -44,7 +44,7 @@ func (f *liveFile) open(r *running, i int32, begin func()) (file File, created b
 		times := f.times
 		f.mu.Unlock()
 		// Not under the lock: ranks open a file at the same time.
-		file, err = r.o.FS.Open(r.path(i))
+		file, err = r.o.fs.Open(r.path(i))
 		if !errors.Is(err, fs.ErrNotExist) || !f.gone(times) {
 			return file, false, err
 		}
@@ -62,7 +62,7 @@ func (f *liveFile) stat(r *running, i int32, begin func()) error {
 			return err
 		}
 		begin()
-		err = r.o.FS.Stat(r.path(i))
+		err = r.o.fs.Stat(r.path(i))
 		if !errors.Is(err, fs.ErrNotExist) || !f.gone(times) {
 			return err
 		}
@@ -99,10 +99,10 @@ func (f *liveFile) away(r *running, i int32, how iotrace.Op, begin func()) error
 	}
 	begin()
 	if how == iotrace.Rename {
-		err = r.o.FS.Rename(r.path(i), r.path(i)+renamedSuffix)
+		err = r.o.fs.Rename(r.path(i), r.path(i)+renamedSuffix)
 		f.renamed = f.renamed || err == nil
 	} else {
-		err = r.o.FS.Remove(r.path(i))
+		err = r.o.fs.Remove(r.path(i))
 	}
 	if err == nil {
 		f.made = false
@@ -116,8 +116,8 @@ type handle struct {
 	ready chan struct{} // closed when it is open
 	users atomic.Int32
 	idle  chan struct{} // closed when users is 0
-	File
-	direct File // around the page cache, or nil
+	openFile
+	direct openFile // around the page cache, or nil
 }
 
 func (h *handle) done() {
@@ -132,10 +132,10 @@ func (h *handle) close() error {
 	if h.direct != nil {
 		err = h.direct.Close()
 	}
-	if h.File != nil {
-		err = errors.Join(err, h.File.Close())
+	if h.openFile != nil {
+		err = errors.Join(err, h.openFile.Close())
 	}
-	h.File, h.direct = nil, nil
+	h.openFile, h.direct = nil, nil
 	return err
 }
 
@@ -208,7 +208,7 @@ func (r *running) begin(o *op) {
 // openHandle opens the file of an operation.
 func (r *running) openHandle(o *op, begin func()) (created bool, err error) {
 	h := &r.handles[o.handle]
-	h.File, created, err = r.files[o.file].open(r, o.file, begin)
+	h.openFile, created, err = r.files[o.file].open(r, o.file, begin)
 	return created, err
 }
 
@@ -217,7 +217,7 @@ func (r *running) openHandle(o *op, begin func()) (created bool, err error) {
 func (r *running) offer(o *op) error {
 	h := &r.handles[o.handle]
 	if r.o.Direct {
-		f, ok := h.File.(directFile)
+		f, ok := h.openFile.(directFile)
 		if !ok {
 			return r.failed(o, "open", errDirect)
 		}
@@ -232,7 +232,7 @@ func (r *running) offer(o *op) error {
 
 // use does what needs an open file.
 func (r *running) use(h *handle, o *op, begin func()) error {
-	f := h.File
+	f := h.openFile
 	if h.direct != nil && o.Op.Data() && o.Offset%page == 0 && o.Bytes%page == 0 && o.Bytes > 0 {
 		f = h.direct
 		r.direct.Add(1)

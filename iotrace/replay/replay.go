@@ -33,8 +33,6 @@ type Options struct {
 	// Seed of the bytes that are written.
 	Seed uint64
 
-	FS    FS    // by default that of the machine
-	Clock Clock // by default that of the machine
 	// Recorder, if there is one, records the replay: as the trace, under the names
 	// that the files have in Dir. Files that are made before it, and opened or
 	// removed beyond the trace, are not in it.
@@ -42,6 +40,9 @@ type Options struct {
 	// Progress, if there is one, is told how many bytes have been moved, of all that
 	// will be: those that are prepared as well. It is called by one goroutine at a time.
 	Progress func(done, total int64)
+
+	fs    fileSystem // that of the machine, but in tests
+	clock clock      // likewise
 }
 
 // Run replays a trace, which has to be valid. The result is whole only without an
@@ -96,11 +97,11 @@ func prepared(t *iotrace.Trace, o *Options) (*plan, *Result, error) {
 	if o.Layout == "" {
 		o.Layout = Traced
 	}
-	if o.FS == nil {
-		o.FS = osFS{}
+	if o.fs == nil {
+		o.fs = osFS{}
 	}
-	if o.Clock == nil {
-		o.Clock = systemClock{}
+	if o.clock == nil {
+		o.clock = systemClock{}
 	}
 	chosen, left := choose(t)
 	if len(chosen.Events) == 0 {
@@ -128,9 +129,9 @@ func prepared(t *iotrace.Trace, o *Options) (*plan, *Result, error) {
 
 // directory makes the directory if need be, and reports whether it did.
 func (r *running) directory() (bool, error) {
-	err := r.o.FS.Stat(r.o.Dir)
+	err := r.o.fs.Stat(r.o.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = r.o.FS.Mkdir(r.o.Dir); err == nil {
+		if err = r.o.fs.Mkdir(r.o.Dir); err == nil {
 			return true, nil
 		}
 	}
@@ -145,14 +146,14 @@ func (r *running) prepare(ctx context.Context) error {
 	for i := range r.p.files {
 		name := r.path(int32(i))
 		for _, name := range []string{name, name + renamedSuffix} {
-			err := r.o.FS.Stat(name)
+			err := r.o.fs.Stat(name)
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 				continue
 			case err == nil && !r.o.Overwrite:
 				err = fs.ErrExist
 			case err == nil:
-				err = r.o.FS.Remove(name)
+				err = r.o.fs.Remove(name)
 			}
 			if err != nil {
 				return &Error{Op: "create", Path: name, Offset: iotrace.None, Rank: iotrace.None, Err: err}
@@ -216,14 +217,14 @@ func (r *running) remove(dir bool) error {
 	for i := range r.files {
 		name := r.path(int32(i))
 		if r.files[i].ever {
-			failed = errors.Join(failed, notThere(r.o.FS.Remove(name)))
+			failed = errors.Join(failed, notThere(r.o.fs.Remove(name)))
 		}
 		if r.files[i].renamed {
-			failed = errors.Join(failed, notThere(r.o.FS.Remove(name+renamedSuffix)))
+			failed = errors.Join(failed, notThere(r.o.fs.Remove(name+renamedSuffix)))
 		}
 	}
 	if dir {
-		failed = errors.Join(failed, r.o.FS.RemoveDir(r.o.Dir))
+		failed = errors.Join(failed, r.o.fs.RemoveDir(r.o.Dir))
 	}
 	if failed != nil {
 		return fmt.Errorf("what the replay made is not all removed: %w", failed)
@@ -240,7 +241,7 @@ func notThere(err error) error {
 }
 
 // write writes noise, which differs from rank to rank.
-func (r *running) write(f File, n, off int64, rank int32) error {
+func (r *running) write(f openFile, n, off int64, rank int32) error {
 	done, err := whole(n, off, func(done, k int64) [][]byte { return r.noise.bytes(k, uint64(rank)<<40^uint64(off+done)) }, f.WriteAt)
 	if err == nil && done < n {
 		err = io.ErrShortWrite
@@ -249,7 +250,7 @@ func (r *running) write(f File, n, off int64, rank int32) error {
 }
 
 // read reads into memory that nobody looks at, and returns how much there was.
-func (r *running) read(f File, n, off int64) (int64, error) {
+func (r *running) read(f openFile, n, off int64) (int64, error) {
 	b := r.scratch.Get().(*[]byte)
 	defer r.scratch.Put(b)
 	return whole(n, off, func(_, k int64) [][]byte { return around(*b, 0, k) }, f.ReadAt)
@@ -271,4 +272,4 @@ func whole(n, off int64, buffers func(done, k int64) [][]byte, call func([][]byt
 }
 
 // since returns the time since the replay began.
-func (r *running) since() int64 { return int64(r.o.Clock.Now().Sub(r.start)) }
+func (r *running) since() int64 { return int64(r.o.clock.Now().Sub(r.start)) }

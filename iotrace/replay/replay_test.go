@@ -119,7 +119,7 @@ func TestSameOperations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sequential(tr)
 			m := newMemFS()
-			got, res, err := record(t, tr, Options{FS: m})
+			got, res, err := record(t, tr, Options{fs: m})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -158,7 +158,7 @@ func TestAnyTrace(t *testing.T) {
 			}
 		}
 		m := newMemFS()
-		o := Options{FS: m, Ranks: rapid.IntRange(0, 7).Draw(rt, "ranks"),
+		o := Options{fs: m, Ranks: rapid.IntRange(0, 7).Draw(rt, "ranks"),
 			Layout: rapid.SampledFrom([]Layout{Traced, PerRank, Aggregated, Shared}).Draw(rt, "layout")}
 		got, res, err := record(t, tr, o)
 		if _, ok := err.(*OptionError); err != nil && !ok {
@@ -212,7 +212,7 @@ func TestOrder(t *testing.T) {
 			rt.Fatal(err)
 		}
 		m := newMemFS()
-		o := Options{Dir: "/", FS: m, Clock: systemClock{}}
+		o := Options{Dir: "/", fs: m, clock: systemClock{}}
 		r := newRunning(p, &o)
 		if err := r.prepare(context.Background()); err != nil {
 			rt.Fatal(err)
@@ -265,7 +265,7 @@ func TestConcurrency(t *testing.T) {
 			m.mu.Unlock()
 			<-c
 		}
-		_, res, err := record(t, tr, Options{FS: m})
+		_, res, err := record(t, tr, Options{fs: m})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,7 +283,7 @@ func TestConcurrency(t *testing.T) {
 		}
 	}
 	m := newMemFS()
-	if _, _, err := record(t, tr, Options{FS: m}); err != nil {
+	if _, _, err := record(t, tr, Options{fs: m}); err != nil {
 		t.Fatal(err)
 	}
 	if m.most != 1 {

@@ -63,7 +63,7 @@ func newRunning(p *plan, o *Options) *running {
 func (r *running) run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	r.start = r.o.Clock.Now()
+	r.start = r.o.clock.Now()
 	var all sync.WaitGroup
 	for _, ops := range r.p.byRank {
 		if len(ops) == 0 {
@@ -160,7 +160,7 @@ func (x *rankRun) turn(ctx context.Context, i int32) error {
 	}
 	if x.o.KeepGaps {
 		if gap := x.real + o.Start - x.traced - x.since(); gap > 0 {
-			return x.o.Clock.Sleep(ctx, time.Duration(gap))
+			return x.o.clock.Sleep(ctx, time.Duration(gap))
 		}
 	}
 	return nil
