@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
+	"ckpt/coordinator/recovery"
 	"ckpt/image"
 	"ckpt/image/vfs"
 )
@@ -53,13 +55,12 @@ type driver struct {
 	groups   []*group
 	groupOf  []int // of each rank
 	line     groupLine
-	// The failure that is being recovered from: when, 0 if there is none, and at
-	// which iteration.
-	diedSince time.Duration
-	diedAt    int
+	passed   error // why checkpoints in the store are not made use of; may be nil
+	outages  outages
 
-	checks     int    // of the room for a checkpoint
-	fs         vfs.FS // of the store
+	logWaits   map[int]error // why ranks wait for their message logs
+	checks     int           // of the room for a checkpoint
+	fs         vfs.FS        // of the store
 	stopOnFull bool
 	full       error    // why the run was stopped, if the storage was full
 	trusted    string   // path of a library zone that was verified
@@ -96,7 +97,7 @@ type libraryID struct {
 
 func newDriver(spec Spec, job *image.Job, store string, mapping Mapping, library libraryID, limits protocol.Limits, out Observer) *driver {
 	return &driver{spec: spec, job: job, store: store, mapping: mapping, nodes: mapping.Nodes(), library: library, limits: limits, out: out, log: slog.New(slog.DiscardHandler), launcher: local{}, network: "unix",
-		fs: vfs.OS{}, mail: make(chan func(), 256), done: make(chan struct{}), requests: map[int]func(protocol.Answer, *CheckpointEvent, error){}}
+		fs: vfs.OS{}, mail: make(chan func(), 256), done: make(chan struct{}), requests: map[int]func(protocol.Answer, *CheckpointEvent, error){}, logWaits: map[int]error{}}
 }
 
 // drive runs the job to its end. The caller holds the job's lock.
@@ -112,11 +113,17 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 	if err != nil {
 		return nil, err
 	}
+	if d.machine, err = supervisor.New(cfg); err != nil {
+		if errors.Is(err, recovery.ErrNoLine) {
+			err = &missingError{err.Error(), d.passed}
+		}
+		return nil, err
+	}
+	if err := d.takeOver(); err != nil {
+		return nil, err
+	}
 	if d.history = openHistory(d.job.Dir()); d.history != nil {
 		defer d.history.Close()
-	}
-	if d.machine, err = supervisor.New(cfg); err != nil {
-		return nil, err
 	}
 	d.parent = cfg.From
 	for _, k := range cfg.Known {
@@ -124,7 +131,7 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 	}
 	d.since = time.Now()
 	d.result = Result{Type: "result", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mode: d.spec.Mode,
-		Iterations: d.spec.Iterations, Restarts: []int{}, WorkLost: []int{}, Recovery: []float64{}}
+		Iterations: d.spec.Iterations}
 	d.result.last = cfg.From
 	for _, k := range cfg.Known {
 		d.result.last = max(d.result.last, k.Number)
@@ -135,6 +142,7 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 	d.loop(ctx, interrupts)
 	d.settle()
 	d.result.Wall = time.Since(d.since).Seconds()
+	d.outages.sum(&d.result, d.now())
 	result, err := d.verdict()
 	if result != nil && d.history != nil {
 		_, _ = d.history.Write(append(encode(result), '\n'))
@@ -248,12 +256,23 @@ func (d *driver) loop(ctx context.Context, interrupts <-chan struct{}) {
 			d.stepJob(protocol.Tick{})
 		case <-interrupts:
 			asked++
-			d.result.Interrupted = true
-			d.request(protocol.Request{Stop: true, Now: asked > 1}, d.afterInterrupt)
+			d.interrupt(asked > 1)
 		case <-ctx.Done():
 			d.broken = ctx.Err()
 		}
 	}
+}
+
+// interrupt stops the job: after a last checkpoint, if it is not to be now.
+func (d *driver) interrupt(now bool) {
+	d.result.Interrupted = true
+	for rank, err := range d.logWaits {
+		if !now {
+			d.out.Warn(fmt.Sprintf("stopping without a last checkpoint: rank %d waits for its message log: %v", rank, err))
+			now = true
+		}
+	}
+	d.request(protocol.Request{Stop: true, Now: now}, d.afterInterrupt)
 }
 
 // afterInterrupt stops without a checkpoint when one cannot be taken: somebody

@@ -26,6 +26,9 @@ func (g *group) spawn(a protocol.Spawn) {
 	}
 	g.cleanUp()
 	g.gen, g.started, g.spawned = a.Gen, false, a
+	for _, rank := range g.ranks {
+		delete(g.logWaits, rank)
+	}
 	if a.Fresh {
 		if err := emptyLogs(g.fs, g.job, g.ranks); err != nil {
 			g.broken = err

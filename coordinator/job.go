@@ -153,13 +153,13 @@ func Restart(ctx context.Context, opt RestartOptions) (*Result, error) {
 		if err := spec.checkRestart(was, opt.Checkpoint); err != nil {
 			return nil, err
 		}
-		if n, err := job.Latest(); err != nil || n == 0 {
-			return runOrFail(ctx, *spec, job, store, mapping, library, opt.Options, err)
-		}
 	}
-	from, err := chooseCheckpoint(job, opt.Checkpoint)
+	from, err := chooseCheckpoint(job, opt.Checkpoint, len(spec.groups(mapping)) > 1)
 	if err != nil {
 		return nil, err
+	}
+	if from == nil { // there are message logs, perhaps
+		return runJob(ctx, *spec, job, store, mapping, library, nil, opt.Options)
 	}
 	if from.NP != spec.NP || from.App != spec.App {
 		return nil, fmt.Errorf("checkpoint %d of job %s is of %s with %d ranks: %w", from.Number, opt.Job, from.App, from.NP, image.ErrOtherJob)
@@ -170,17 +170,13 @@ func Restart(ctx context.Context, opt RestartOptions) (*Result, error) {
 	return runJob(ctx, *spec, job, store, mapping, library, from, opt.Options)
 }
 
-// runOrFail runs a job that has no checkpoint, but perhaps message logs.
-func runOrFail(ctx context.Context, spec Spec, job *image.Job, store *image.Store, mapping Mapping, library libraryID, opt Options, err error) (*Result, error) {
-	if err != nil {
-		return nil, err
-	}
-	return runJob(ctx, spec, job, store, mapping, library, nil, opt)
-}
-
 // chooseCheckpoint reads the manifest of checkpoint n, 0 for the newest. A
-// damaged newest one is not silently passed over.
-func chooseCheckpoint(job *image.Job, n int) (*image.Manifest, error) {
+// damaged newest one is not silently passed over. With several groups it is the
+// newest that can be read, nil if there is none: the recovery line tells more.
+func chooseCheckpoint(job *image.Job, n int, several bool) (*image.Manifest, error) {
+	if several {
+		return newestReadable(job)
+	}
 	if n == 0 {
 		var err error
 		if n, err = job.Latest(); err != nil {
@@ -191,6 +187,17 @@ func chooseCheckpoint(job *image.Job, n int) (*image.Manifest, error) {
 		}
 	}
 	return job.Manifest(n)
+}
+
+func newestReadable(job *image.Job) (*image.Manifest, error) {
+	numbers, err := job.Checkpoints()
+	for _, n := range slices.Backward(numbers) {
+		m, err := job.Manifest(n)
+		if err == nil || !unrestorable(err) {
+			return m, err
+		}
+	}
+	return nil, err
 }
 
 func checkRun(spec *Spec, opt Options) error {

@@ -28,6 +28,9 @@ type StoredLine struct {
 	// Useless are the checkpoints that are in no line, now or ever. With a log they
 	// all are of use.
 	Useless []recovery.Checkpoint
+	// Passed says why checkpoints are not in History: they are missing in part, or
+	// damaged.
+	Passed []error
 	// Live says that History knows how far the job is: it runs, or it has ended.
 	Live bool
 }
@@ -68,7 +71,7 @@ func FindLine(ctx context.Context, store *image.Store, name string) (*StoredLine
 	for i := 1; ; i++ {
 		before, err := readLine(job)
 		if err != nil {
-			return nil, &image.DamageError{File: filepath.Join(job.Dir(), lineName), Reason: err.Error()}
+			return nil, err
 		}
 		status, err := Inspect(ctx, store, name)
 		if err != nil {
@@ -90,10 +93,12 @@ func findLine(ctx context.Context, job *image.Job, spec *Spec, status *JobStatus
 	if l.Log, err = spec.log(); err != nil {
 		return nil, err
 	}
-	found, err := manifestsOf(job, len(l.Groups))
+	stored, err := readStored(vfs.OS{}, job, len(l.Groups))
 	if err != nil {
 		return nil, err
 	}
+	found := stored.found
+	l.Passed = stored.passed
 	l.History = &recovery.History{Ranks: make([]recovery.Rank, len(l.Groups))}
 	for g := range l.Groups {
 		if err := l.addGroup(ctx, job, g, found[g], base); err != nil {
@@ -110,7 +115,7 @@ func findLine(ctx context.Context, job *image.Job, spec *Spec, status *JobStatus
 	}
 	if l.Line, err = recovery.Find(l.dependent(), failed, rules); err != nil {
 		if errors.Is(err, recovery.ErrNoLine) {
-			err = &missingError{err.Error()}
+			err = &missingError{err.Error(), errors.Join(l.Passed...)}
 		}
 		return nil, err
 	}
@@ -127,35 +132,16 @@ func findLine(ctx context.Context, job *image.Job, spec *Spec, status *JobStatus
 		}
 	}
 	for g, p := range l.Line.Places {
-		if err := l.checkStored(job, g, found[g], l.History.Ranks[g].Checkpoints[p.Load].Number); err != nil {
+		if l.Single() || !l.Log.Logs() {
+			break
+		}
+		at := l.History.Ranks[g].Checkpoints[p.Load].Number
+		if err := checkLogs(job, l.Groups[g], slices.DeleteFunc(found[g], func(m *image.Manifest) bool { return m.Number > at })); err != nil {
 			return nil, err
 		}
 	}
 	l.addPresent(status)
 	return l, nil
-}
-
-// manifestsOf returns the manifests of each group, oldest first.
-func manifestsOf(job *image.Job, groups int) ([][]*image.Manifest, error) {
-	numbers, err := job.Checkpoints()
-	if err != nil {
-		return nil, err
-	}
-	found := make([][]*image.Manifest, groups)
-	for _, n := range numbers {
-		m, err := job.Manifest(n)
-		if errors.Is(err, image.ErrCheckpointNotFound) {
-			continue // removed this moment
-		}
-		if err != nil {
-			return nil, err
-		}
-		if max(1, m.Groups) != groups || m.Group >= groups {
-			return nil, fmt.Errorf("checkpoint %d is of group %d of %d, the job has %d: %w", n, m.Group, m.Groups, groups, image.ErrOtherJob)
-		}
-		found[m.Group] = append(found[m.Group], m)
-	}
-	return found, nil
 }
 
 // addGroup adds the states that group g can go back to: the beginning, as long as
@@ -167,7 +153,7 @@ func (l *StoredLine) addGroup(ctx context.Context, job *image.Job, g int, found 
 		oldest = base[g]
 	}
 	if found = slices.DeleteFunc(slices.Clone(found), func(m *image.Manifest) bool { return m.Number < oldest }); len(found) == 0 && oldest > 0 {
-		return &missingError{fmt.Sprintf("%s can go back to checkpoint %d or a later one, and none of them is there", l.Name(g), oldest)}
+		return &missingError{fmt.Sprintf("%s can go back to checkpoint %d or a later one, and none of them is there", l.Name(g), oldest), errors.Join(l.Passed...)}
 	}
 	type stored struct {
 		recovery.State

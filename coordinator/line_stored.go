@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"slices"
 
 	"ckpt/coordinator/msglog"
 	"ckpt/image"
@@ -14,42 +13,95 @@ import (
 )
 
 // A missingError says that something is not there that a recovery line needs.
-type missingError struct{ what string }
+type missingError struct {
+	what  string
+	cause error // damage that is behind it; may be nil
+}
 
-func (e *missingError) Error() string { return "missing from the recovery line: " + e.what }
+func (e *missingError) Error() string {
+	text := "missing from the recovery line: " + e.what
+	if e.cause != nil {
+		text += "; " + e.cause.Error()
+	}
+	return text
+}
 
 func (e *missingError) Is(target error) bool { return target == image.ErrCheckpointNotFound }
+func (e *missingError) Unwrap() error        { return e.cause }
 
 // Hint says how to go on.
 func (e *missingError) Hint() string {
 	return "put it back from a copy of the store; without it, the job has to be launched again"
 }
 
-// checkStored looks whether the files of a checkpoint on the line are there, in
-// full length, and whether the logs behind it can be read.
-func (l *StoredLine) checkStored(job *image.Job, g int, found []*image.Manifest, number int) error {
-	from := make(map[int]uint64)
-	if i := slices.IndexFunc(found, func(m *image.Manifest) bool { return m.Number == number }); i >= 0 {
-		for _, f := range found[i].Files {
-			path := filepath.Join(job.Dir(), f.Path)
-			info, err := vfs.OS{}.Stat(path)
-			switch {
-			case errors.Is(err, fs.ErrNotExist):
-				return &missingError{fmt.Sprintf("%s, which checkpoint %d needs", path, number)}
-			case err != nil:
-				return err
-			case info.Size() != f.Bytes:
-				return &image.DamageError{File: path, Offset: min(info.Size(), f.Bytes), Reason: fmt.Sprintf("it has %d bytes, checkpoint %d says %d", info.Size(), number, f.Bytes)}
-			}
+// A storedJob is what the store holds of a job of several groups.
+type storedJob struct {
+	// found are the manifests of each group, oldest first, of the checkpoints that
+	// it can go back to.
+	found [][]*image.Manifest
+	// passed says which checkpoints it passes over, for they are missing or
+	// damaged: each group keeps a spare one.
+	passed []error
+}
+
+// readStored reads manifests and lengths of files; whoever restores a checkpoint
+// reads the rest.
+func readStored(fsys vfs.FS, job *image.Job, groups int) (*storedJob, error) {
+	numbers, err := job.Checkpoints()
+	if err != nil {
+		return nil, err
+	}
+	s := &storedJob{found: make([][]*image.Manifest, groups)}
+	for _, n := range numbers {
+		m, err := job.Manifest(n)
+		if errors.Is(err, image.ErrCheckpointNotFound) {
+			continue // removed this moment
 		}
-		for _, r := range found[i].Ranks {
+		if err == nil && (max(1, m.Groups) != groups || m.Group >= groups) {
+			return nil, fmt.Errorf("checkpoint %d is of group %d of %d, the job has %d: %w", n, m.Group, m.Groups, groups, image.ErrOtherJob)
+		}
+		if err == nil {
+			err = checkFiles(fsys, job, m)
+		}
+		if err != nil && groups > 1 && unrestorable(err) {
+			s.passed = append(s.passed, fmt.Errorf("checkpoint %d is passed over: %w", n, err))
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.found[m.Group] = append(s.found[m.Group], m)
+	}
+	return s, nil
+}
+
+// checkFiles looks whether the files of a checkpoint are there, in full length.
+func checkFiles(fsys vfs.FS, job *image.Job, m *image.Manifest) error {
+	for _, f := range m.Files {
+		path := filepath.Join(job.Dir(), f.Path)
+		info, err := fsys.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return &missingError{what: fmt.Sprintf("%s, which checkpoint %d needs", path, m.Number)}
+		case err != nil:
+			return err
+		case info.Size() != f.Bytes:
+			return &image.DamageError{File: path, Offset: min(info.Size(), f.Bytes), Reason: fmt.Sprintf("it has %d bytes, checkpoint %d says %d", info.Size(), m.Number, f.Bytes)}
+		}
+	}
+	return nil
+}
+
+// checkLogs reads the message logs of ranks from the newest of their checkpoints
+// on, from the beginning if there is none.
+func checkLogs(job *image.Job, ranks []int, found []*image.Manifest) error {
+	from := make(map[int]uint64)
+	if n := len(found); n > 0 {
+		for _, r := range found[n-1].Ranks {
 			from[r.Rank] = r.LogFrom
 		}
 	}
-	if l.Single() || !l.Log.Logs() {
-		return nil
-	}
-	for _, rank := range l.Groups[g] {
+	for _, rank := range ranks {
 		if err := checkLog(job, rank, msglog.LSN(from[rank])); err != nil {
 			return err
 		}
@@ -64,7 +116,7 @@ func checkLog(job *image.Job, rank int, from msglog.LSN) error {
 		return nil // it never logged anything
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return &missingError{fmt.Sprintf("%s, the message log of rank %d", logDir(job, rank), rank)}
+		return &missingError{what: fmt.Sprintf("%s, the message log of rank %d", logDir(job, rank), rank)}
 	}
 	if err != nil {
 		return fmt.Errorf("message log of rank %d: %w", rank, err)

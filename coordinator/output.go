@@ -25,10 +25,12 @@ type OutputEvent struct {
 // and tries again and again.
 func (d *driver) logState(m protocol.Message) {
 	if m.Text == "" {
+		delete(d.logWaits, m.Rank)
 		d.out.Warn(fmt.Sprintf("the message log of rank %d is in order again", m.Rank))
 		return
 	}
 	err := bodyError(m.Body, m.Text)
+	d.logWaits[m.Rank] = err
 	d.out.Warn(fmt.Sprintf("rank %d waits for its message log: %v", m.Rank, err))
 	d.stopIfFull(err)
 }

@@ -106,6 +106,9 @@ func (d *driver) logAction(a protocol.Action) {
 // broadcast sends a message to all ranks of the group: the same, but for the order
 // to write, which names each rank's files.
 func (g *group) broadcast(m protocol.Message) {
+	if m.Kind == protocol.Write && g.tx == nil {
+		return // it could not be prepared, and is being given up
+	}
 	if m.Kind == protocol.Write {
 		for _, rank := range g.ranks {
 			m.Rank, m.Body = rank, encode(g.order(rank))

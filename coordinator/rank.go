@@ -124,9 +124,19 @@ func (r *rank) join(ctx context.Context, socket string) error {
 	return json.Unmarshal(m.Body, &r.cfg)
 }
 
+// beatsPerSecond bounds the signs of life of all ranks together, as long as those
+// that Limits.Silence asks for are fewer.
+const beatsPerSecond = 500
+
+// beatPeriod is short where that is cheap: a rank that dies is known to have come
+// as far as it has told.
+func beatPeriod(np int, silence time.Duration) time.Duration {
+	return min(silence/4, max(100*time.Millisecond, time.Duration(np)*time.Second/beatsPerSecond))
+}
+
 // beat tells the coordinator that this process is alive and how far it is.
 func (r *rank) beat(ctx context.Context) {
-	t := time.NewTicker(r.cfg.Silence / 4)
+	t := time.NewTicker(beatPeriod(r.cfg.Spec.NP, r.cfg.Silence))
 	defer t.Stop()
 	for {
 		iter := r.iter.Load()

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"ckpt/coordinator/msglog"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/coordinator/protocol/supervisor"
@@ -36,18 +35,35 @@ type groupLine struct {
 // which does not know how many there were.
 const incarnationsPerRun = 1 << 20
 
+// readLine returns what the job has noted. A job that has checkpoints of several
+// groups has noted something.
 func readLine(job *image.Job) (l groupLine, err error) {
-	b, err := os.ReadFile(filepath.Join(job.Dir(), lineName))
+	path := filepath.Join(job.Dir(), lineName)
+	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return l, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &l)
+		return l, missingLine(job, path)
 	}
 	if err != nil {
-		return l, fmt.Errorf("%s: %w", lineName, err)
+		return l, err
+	}
+	if err := json.Unmarshal(b, &l); err != nil {
+		return l, &image.DamageError{File: path, Reason: err.Error()}
 	}
 	return l, nil
+}
+
+// missingLine is the error of a job that has to have its lineName, and has not.
+func missingLine(job *image.Job, path string) error {
+	numbers, err := job.Checkpoints()
+	if err != nil {
+		return err
+	}
+	for _, n := range slices.Backward(numbers) {
+		if m, err := job.Manifest(n); err == nil && m.Groups > 1 {
+			return &missingError{what: fmt.Sprintf("%s, which says which checkpoints and logs are needed", path)}
+		}
+	}
+	return nil
 }
 
 // writeLine replaces it, durably.
@@ -106,22 +122,31 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 		return cfg, err
 	}
 	cfg.From = 0
-	if err := os.Mkdir(logsDir(d.job), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return cfg, err
-	}
 	if d.line, err = readLine(d.job); err != nil {
 		return cfg, err
 	}
 	cfg.Base, cfg.Incarnation = d.line.Base, d.line.Incarnation
-	d.line.Incarnation += incarnationsPerRun
-	if err := d.writeLine(); err != nil {
+	stored, err := readStored(d.fs, d.job, len(d.groups))
+	if err != nil {
 		return cfg, err
 	}
-	if cfg.Known, err = d.stored(); err != nil {
-		return cfg, err
+	for _, err := range stored.passed {
+		d.out.Warn(err.Error())
 	}
-	if err := d.checkLogs(cfg); err != nil {
-		return cfg, err
+	d.passed = errors.Join(stored.passed...)
+	for g, found := range stored.found {
+		for _, m := range found {
+			v, err := vectorsOf(m)
+			if err != nil {
+				return cfg, &image.DamageError{File: manifestPath(d.job, m.Number), Reason: err.Error()}
+			}
+			cfg.Known = append(cfg.Known, supervisor.Stored{Group: g, Number: m.Number, Iter: int(m.Iteration), Vectors: v})
+		}
+		if cfg.Log.Logs() {
+			if err := checkLogs(d.job, d.groups[g].ranks, found); err != nil {
+				return cfg, err
+			}
+		}
 	}
 	if cfg.Log == channel.Optimistic {
 		cfg.Logged, err = d.logged(cfg.Known, cfg.Log)
@@ -129,53 +154,17 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 	return cfg, err
 }
 
-// stored lists the checkpoints of all groups that can be read.
-func (d *driver) stored() ([]supervisor.Stored, error) {
-	numbers, err := d.job.Checkpoints()
-	if err != nil {
-		return nil, err
-	}
-	var list []supervisor.Stored
-	for _, n := range numbers {
-		m, err := d.job.Manifest(n)
-		if err != nil {
-			d.out.Warn(fmt.Sprintf("checkpoint %d is passed over: %v", n, err))
-			continue
-		}
-		if m.Groups != len(d.groups) || m.Group >= m.Groups {
-			return nil, fmt.Errorf("checkpoint %d is of group %d of %d, the job has %d now", n, m.Group, m.Groups, len(d.groups))
-		}
-		v, err := vectorsOf(m)
-		if err != nil {
-			return nil, fmt.Errorf("checkpoint %d: %w", n, err)
-		}
-		list = append(list, supervisor.Stored{Group: m.Group, Number: n, Iter: int(m.Iteration), Vectors: v})
-	}
-	return list, nil
-}
-
-// checkLogs verifies the message log of every rank from its newest checkpoint on,
-// before anything is changed.
-func (d *driver) checkLogs(cfg supervisor.Config) error {
-	if !cfg.Log.Logs() || len(cfg.Known) == 0 {
+// takeOver makes sure that no process of this run is taken for one of an earlier
+// run. It is the first thing that changes a stored job of several groups.
+func (d *driver) takeOver() error {
+	if !d.several() {
 		return nil
 	}
-	newest := make(map[int]int) // by group
-	for _, k := range cfg.Known {
-		newest[k.Group] = max(newest[k.Group], k.Number)
+	if err := os.Mkdir(logsDir(d.job), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
 	}
-	for _, n := range newest {
-		m, err := d.job.Manifest(n)
-		if err != nil {
-			return err
-		}
-		for _, r := range m.Ranks {
-			if err := checkLog(d.job, r.Rank, msglog.LSN(r.LogFrom)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	d.line.Incarnation += incarnationsPerRun
+	return d.writeLine()
 }
 
 // logged returns, by rank and checkpoint, the states in its message log.
@@ -309,30 +298,11 @@ type RecoveryEvent struct {
 	Seconds    float64 `json:"decided_s"`  // from the failure to the decision
 }
 
-// failed notes when and where a rank died.
-func (d *driver) failed(iter int) {
-	if d.diedSince == 0 {
-		d.diedSince, d.diedAt = d.now(), iter
-	}
-}
-
-// computesAgain notes that a group has come to compute, perhaps as the last one
-// after a failure.
-func (d *driver) computesAgain() {
-	if d.diedSince == 0 || slices.ContainsFunc(d.groups, func(g *group) bool { return !g.started }) {
-		return
-	}
-	d.result.Recovery = append(d.result.Recovery, (d.now() - d.diedSince).Seconds())
-	d.diedSince = 0
-}
-
+// recovered notes what a recovery of several groups takes.
 func (d *driver) recovered(a protocol.Recovery) {
-	d.result.Restarts = append(d.result.Restarts, a.Ranks)
-	lost := 0
-	for g, n := range a.Iterations {
-		lost += n * len(d.groups[g].ranks)
+	for i, id := range a.RolledBack {
+		d.outages.restarts(id, a.Failed, len(d.groups[id].ranks), a.Iterations[i])
 	}
-	d.result.WorkLost = append(d.result.WorkLost, lost)
 	d.event(&RecoveryEvent{Type: "recovery", Failed: a.Failed, RolledBack: a.RolledBack, From: a.From, Ranks: a.Ranks,
 		Iterations: a.Iterations, Seconds: a.Decided.Seconds()})
 }

@@ -78,10 +78,10 @@ type Result struct {
 	Residual    *float64 `json:"residual"`         // null if it is not a finite number
 	Checkpoints int      `json:"checkpoints"`      // committed in this run
 	Lost        int      `json:"checkpoints_lost"` // given up in this run
-	Failures    int      `json:"failures"`         // ranks or nodes that died at once count once
-	Restarts    []int    `json:"restarts"`         // ranks restarted, per failure
-	// Of each failure: the iterations that ranks have to repeat, together, and the
-	// seconds until those that were restarted computed again.
+	Failures    int      `json:"failures"`         // ranks of a node that died at once count once
+	// Of each failure that was recovered from: the ranks restarted, the iterations
+	// that these repeat, together, and the seconds until they computed again.
+	Restarts []int     `json:"restarts"`
 	WorkLost []int     `json:"work_lost"`
 	Recovery []float64 `json:"recovery_s"`
 	// Of the message logs of all ranks; see CheckpointEvent.
@@ -141,7 +141,7 @@ func (g *group) report(n protocol.Notice) {
 		g.started = true
 		g.result.began = true
 		g.unlinkSegments()
-		g.computesAgain()
+		g.outages.computes(g.id, g.now())
 		if g.several() && !g.firstStart() {
 			return
 		}
@@ -159,12 +159,11 @@ func (g *group) report(n protocol.Notice) {
 		g.event(&LostEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
 		g.stopIfFull(err)
 	case protocol.RankDied:
-		g.failed(n.Iter)
-		g.result.Failures++
 		node := -1
 		if n.Rank >= 0 {
 			node = g.nodes[n.Rank]
 		}
+		g.outages.died(g.id, node, n.Iter, g.now())
 		g.event(&FailureEvent{Type: "failure", Rank: n.Rank, Node: node, Iteration: n.Iter, Reason: n.Text})
 	case protocol.FallingBack:
 		g.fellBack = fmt.Sprintf("checkpoint %d: %s", n.Checkpoint, n.Text)
@@ -172,8 +171,7 @@ func (g *group) report(n protocol.Notice) {
 		if g.several() {
 			return // Recovery says it for all groups
 		}
-		g.result.Restarts = append(g.result.Restarts, len(g.ranks))
-		g.result.WorkLost = append(g.result.WorkLost, max(0, g.diedAt-n.Iter)*len(g.ranks))
+		g.outages.restarts(g.id, nil, len(g.ranks), g.outages.lost(g.id, n.Iter))
 		g.event(&RestartEvent{Type: "restart", Ranks: len(g.ranks), From: n.From, Iteration: n.Iter,
 			Generation: n.Gen, Unusable: g.fellBack})
 		g.fellBack = ""

@@ -39,6 +39,7 @@ func (g *group) prepare(number int) {
 	if g.common != nil {
 		g.paths, err = tx.CreateGroup(g.spec.WritePath.Layout, g.common.files)
 		if err != nil {
+			g.discardAny()
 			g.later(protocol.CommitFailed{Number: number, Reason: err.Error(), Body: encode(reportError(err))})
 		}
 	}
@@ -127,9 +128,6 @@ func (g *group) chooseBase() int {
 // with its first rank, unless each is to have its own copy.
 func (g *group) order(rank int) writeOrder {
 	o := writeOrder{WithShared: !g.spec.SharedOnce || g.leads(rank), WithLibrary: !g.spec.LibraryOnce}
-	if g.tx == nil {
-		return o // Begin failed: the checkpoint is being given up
-	}
 	o.Base, o.Oldest = g.base, g.line.oldest()
 	if g.common != nil {
 		o.Group = g.paths

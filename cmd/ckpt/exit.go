@@ -124,7 +124,7 @@ func hintOf(err error) string {
 	}
 	var damage *image.DamageError
 	if errors.As(err, &damage) && ofCheckpoint(damage.File) {
-		return "ckpt list JOB shows other checkpoints; restart from one with --checkpoint N"
+		return "ckpt list JOB shows other checkpoints; a coordinated job restarts from one with --checkpoint N"
 	}
 	return ""
 }

@@ -63,6 +63,9 @@ func (g *globals) showLine(ctx context.Context, job, plot string) error {
 	if err != nil {
 		return err
 	}
+	for _, err := range l.Passed {
+		g.warn("%s", oneLine(err.Error()))
+	}
 	if plot != "" {
 		if err := plotLine(l, plot, format); err != nil {
 			return err

@@ -17,6 +17,8 @@ type logWriter struct {
 	last     flight    // the last one appended
 	err      error     // why the log cannot be used at the moment
 	failures int64
+	failing  bool          // since the last commit that succeeded
+	backoff  time.Duration // before the next try; 0: the first one
 	hurried  int           // who waits in flushLog
 	hurry    chan struct{} // capacity 1: somebody does
 }
@@ -85,41 +87,62 @@ func (p *channelPort) commit() {
 			w.under = w.under[n:]
 			p.apply(p.ep.Logged(upTo.index))
 			p.changed.Broadcast()
+			p.recovered()
 		}
 	}
 }
 
 // reopen has the log in order again, whatever it takes, and appends what was
 // lost. Meanwhile nothing that waits for the log is delivered, nothing
-// acknowledged, and no match goes on.
+// acknowledged, and no match goes on. A full disk lets it be opened and refuses
+// the next frame: until a commit has succeeded the log counts as failed, and each
+// try waits longer.
 func (p *channelPort) reopen(ctx context.Context) {
 	w := &p.log
 	w.failures++
-	err := w.err
-	p.mu.Unlock()
-	p.logFailed(err)
+	if !w.failing {
+		w.failing, w.backoff = true, firstBackoff
+		p.tellLog(w.err)
+	}
 	r, can := p.cfg.Log.(interface{ Reopen() error })
-	for wait := firstBackoff; ; wait = min(2*wait, lastBackoff) {
+	for {
+		wait := w.backoff
+		w.backoff = min(2*wait, lastBackoff)
+		p.mu.Unlock()
 		if !can {
 			<-ctx.Done()
-			break
 		}
 		pause(ctx, wait, nil)
-		if ctx.Err() != nil || r.Reopen() == nil {
+		opened := ctx.Err() == nil && r.Reopen() == nil
+		p.mu.Lock()
+		if ctx.Err() != nil {
+			return
+		}
+		if opened {
 			break
 		}
-	}
-	p.mu.Lock()
-	if ctx.Err() != nil {
-		return
 	}
 	w.err, w.under = nil, nil
 	p.apply(p.ep.Relog())
-	if w.err == nil {
-		p.mu.Unlock()
-		p.logFailed(nil)
-		p.mu.Lock()
+	if len(w.under) == 0 && w.err == nil {
+		p.recovered() // nothing has to be logged again
 	}
+}
+
+// recovered tells, after a failure, that the log is in order.
+func (p *channelPort) recovered() {
+	if p.log.failing {
+		p.log.failing = false
+		p.tellLog(nil)
+	}
+}
+
+// tellLog tells how the log is. The caller holds the lock; it is given up
+// meanwhile.
+func (p *channelPort) tellLog(err error) {
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	p.logFailed(err)
 }
 
 func (p *channelPort) logFailed(err error) {

@@ -227,6 +227,16 @@ func (c *Coordinator) Iteration() int {
 	return low
 }
 
+// Furthest returns the largest iteration any rank is known to be in, or to have
+// been in when it failed.
+func (c *Coordinator) Furthest() int {
+	high := 0
+	for i := range c.ranks {
+		high = max(high, c.ranks[i].iter)
+	}
+	return high
+}
+
 // Phase says in words what the job is doing.
 func (c *Coordinator) Phase() string { return c.phase.String() }
 

@@ -55,7 +55,7 @@ func (s *Supervisor) newest(g *group) (Stored, bool) {
 }
 
 // lost returns how many iterations the group has to do again from iteration iter.
-func (g *group) lost(iter int) int { return max(0, g.co.Iteration()-iter) }
+func (g *group) lost(iter int) int { return max(0, g.co.Furthest()-iter) }
 
 func (s *Supervisor) rollBack(g *group, from int) {
 	if !s.faults.keepStale {
