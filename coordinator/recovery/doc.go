@@ -44,8 +44,10 @@
 //     ranks that both keep their current state the channel lives on and
 //     delivers it.
 //
-// A rank may stand for a group of ranks that checkpoint and fail together; its
-// counters are then those of the messages between groups.
+// Ranks that checkpoint and fail together have to be given as ranks, bound to each
+// other by counters of messages that were never sent: state k of each has sent and
+// received k. Counters added up over such a group would let a message in transit in
+// one channel make up for an orphan in another.
 //
 // A state need not be a checkpoint. What a rank can rebuild from a checkpoint
 // by replaying its log of receives, up to the last one that is stable, is a
