@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/protocol"
+	"ckpt/image"
 )
 
 // announcement tells other processes of the user how to reach the coordinator
@@ -211,6 +212,25 @@ func (c *Client) Checkpoint() (*CheckpointEvent, error) {
 func (c *Client) Stop(now bool) (*CheckpointEvent, error) {
 	r, err := c.call(command{Op: opStop, Now: now})
 	return r.Checkpoint, err
+}
+
+// AwaitEnd returns when nobody coordinates the job any more, so that it can be
+// restarted: a coordinator answers a stop before it clears up.
+func AwaitEnd(ctx context.Context, job *image.Job) error {
+	for {
+		err := job.Lock()
+		if err == nil {
+			return job.Unlock()
+		}
+		if !errors.Is(err, image.ErrInUse) {
+			return err
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // Prune removes all but the newest keep checkpoints.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -58,12 +60,16 @@ func (g *globals) printCheckpoint(cp *coordinator.CheckpointEvent) error {
 		return g.printJSON(cp)
 	}
 	l := cp.Latency
-	return g.printf("checkpoint %d of %s at iteration %d\n"+
-		"in memory  library %s, data %s, shared %s, iobuffer %s MiB (%d ranks)\n"+
+	of := ""
+	if len(cp.Of) > 0 {
+		of = ", " + ranks(cp.Of)
+	}
+	return g.printf("checkpoint %d of %s%s at iteration %d\n"+
+		"in memory  library %s, data %s, shared %s, iobuffer %s MiB (%s)\n"+
 		"stored     %s MiB in %d files\n"+
 		"latency    %s = %s coordination + %s management + %s storage; the application stood still for %s\n",
-		cp.Number, cp.Job, cp.Iteration, mib(cp.Bytes.Library), mib(cp.Bytes.Data), mib(cp.Bytes.Shared), mib(cp.Bytes.IOBuffer),
-		cp.Ranks, mib(cp.StoredBytes), cp.Files, seconds(l.Total), seconds(l.Coordination), seconds(l.Management), seconds(l.Storage),
+		cp.Number, cp.Job, of, cp.Iteration, mib(cp.Bytes.Library), mib(cp.Bytes.Data), mib(cp.Bytes.Shared), mib(cp.Bytes.IOBuffer),
+		count(cp.Ranks, "rank"), mib(cp.StoredBytes), cp.Files, seconds(l.Total), seconds(l.Coordination), seconds(l.Management), seconds(l.Storage),
 		seconds(cp.Pause))
 }
 
@@ -96,6 +102,9 @@ func runStop(ctx context.Context, g *globals, job string, now bool) error {
 	if err != nil {
 		return hinted{fmt.Errorf("job %s was not stopped: %w", job, err), "ckpt stop " + job + " --now stops it without a checkpoint"}
 	}
+	if err := g.awaitEnd(ctx, job); err != nil {
+		return err
+	}
 	if g.json {
 		return g.printJSON(struct {
 			Job        string                       `json:"job"`
@@ -108,6 +117,29 @@ func runStop(ctx context.Context, g *globals, job string, now bool) error {
 	}
 	return g.printf("%s stopped after checkpoint %d at iteration %d\n", job, cp.Number, cp.Iteration)
 }
+
+// awaitEnd has ckpt restart work when ckpt stop has returned.
+func (g *globals) awaitEnd(ctx context.Context, name string) error {
+	store, err := g.openStore()
+	if err != nil {
+		return err
+	}
+	job, err := store.Job(name)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, endTime)
+	defer cancel()
+	if err := coordinator.AwaitEnd(ctx, job); errors.Is(err, context.DeadlineExceeded) {
+		g.warn("%s has stopped, and its coordinator is still clearing up", name)
+	} else if err != nil && !errors.Is(err, os.ErrPermission) {
+		return err
+	}
+	return nil
+}
+
+// endTime is how long the coordinator of a stopped job may take to clear up.
+const endTime = 10 * time.Second
 
 func newStatusCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{

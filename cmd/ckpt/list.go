@@ -168,10 +168,15 @@ func runListCheckpoints(g *globals, name string) error {
 	history := coordinator.ReadHistory(job)
 	lines := []checkpointLine{}
 	var rows [][]string
+	whose := "ranks per node"
 	for _, m := range list {
 		l := describeManifest(history, m, false)
 		lines = append(lines, l)
-		rows = append(rows, []string{fmt.Sprint(l.Number), fmt.Sprint(l.Iteration), l.Mapping.Short(),
+		by := l.Mapping.Short()
+		if len(l.Of) > 0 {
+			whose, by = "of", ranks(l.Of)
+		}
+		rows = append(rows, []string{fmt.Sprint(l.Number), fmt.Sprint(l.Iteration), by,
 			l.Created.Local().Format(time.DateTime), mib(l.Bytes.Total()), mib(l.StoredBytes), seconds(l.Latency.Total)})
 	}
 	if g.json {
@@ -180,5 +185,5 @@ func runListCheckpoints(g *globals, name string) error {
 	if len(lines) == 0 {
 		return errors.Join(failed, g.printf("job %s has no checkpoints\n", name))
 	}
-	return errors.Join(failed, g.table([]string{"|number", "|iteration", "ranks per node", "taken", "|memory MiB", "|stored MiB", "|latency"}, rows))
+	return errors.Join(failed, g.table([]string{"|number", "|iteration", whose, "taken", "|memory MiB", "|stored MiB", "|latency"}, rows))
 }
