@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -46,7 +47,7 @@ ranks of one job.`,
 	o.traceInput.addFlags(f)
 	o.analysis.addFlags(f)
 	f.BoolVar(&o.insights, "insights", false, "show the findings only")
-	f.BoolVar(&o.all, "all", false, fmt.Sprintf("show all files, not the first %d", traceFiles))
+	f.BoolVar(&o.all, "all", false, fmt.Sprintf("show all files, not the first %d, and the whole pattern", traceFiles))
 	f.StringVar(&o.file, "file", "", "show the bursts and sizes of this file")
 	f.BoolVar(&o.show, "show-thresholds", false, "print the thresholds of findings")
 	g.addStoreFlag(cmd)
@@ -93,7 +94,7 @@ func (g *globals) showReport(r *analyze.Report, all bool) error {
 	}
 	head := [][2]string{
 		{"trace", fmt.Sprintf("%s, %s, recorded by %s", name, plural(int(r.Events), "event", "events"), r.Source)},
-		{"ranks", fmt.Sprintf("%d on %s, %s", r.Ranks, plural(r.Nodes, "node", "nodes"), count(len(r.Files), "file"))},
+		{"ranks", fmt.Sprintf("%s; %s", ranksText(r), count(len(r.Files), "file"))},
 		{"access", fmt.Sprintf("%s, %s (%s)", r.Access, r.Spatial, r.Detail)},
 		{"written", fmt.Sprintf("%s MiB in %s", mib(r.BytesWritten), plural(int(r.Writes), "write", "writes"))},
 		{"read", fmt.Sprintf("%s MiB in %s", mib(r.BytesRead), plural(int(r.Reads), "read", "reads"))},
@@ -103,7 +104,13 @@ func (g *globals) showReport(r *analyze.Report, all bool) error {
 		{"sizes", commonSizes(r.CommonSizes)},
 	}
 	if p := strings.TrimSpace(r.Pattern.String()); p != "" {
-		head = append(head, [2]string{"pattern", strings.Join(strings.Split(p, "\n"), "\n            ")})
+		lines := strings.Split(p, "\n")
+		for i := range lines {
+			if !all {
+				lines[i] = cutList(lines[i], patternWidth)
+			}
+		}
+		head = append(head, [2]string{"pattern", strings.Join(lines, "\n            ")})
 	}
 	for _, h := range head {
 		if err := g.printf("%-10s  %s\n", h[0], h[1]); err != nil {
@@ -129,6 +136,37 @@ func (g *globals) showReport(r *analyze.Report, all bool) error {
 		return g.printf("and %s more; --all shows them\n", count(n, "file"))
 	}
 	return nil
+}
+
+// ranksText says how many ranks the job has, and how many of them do its I/O if
+// those are fewer.
+func ranksText(r *analyze.Report) string {
+	text := strconv.Itoa(r.Ranks)
+	if r.Nodes > 0 {
+		text += " on " + count(r.Nodes, "node")
+	}
+	if active := r.ActiveRanks; active < r.Ranks && r.Writes+r.Reads > 0 {
+		text += fmt.Sprintf(", of which %s", plural(active, "reads or writes", "read or write"))
+	}
+	return text
+}
+
+// patternWidth leaves room for the name of the line on a terminal of 80 columns.
+const patternWidth = 68
+
+// cutList keeps as much of a list as fits, but at least its first part.
+func cutList(line string, most int) string {
+	parts := strings.Split(line, ", ")
+	n := 1
+	for width := utf8.RuneCountInString(parts[0]); n < len(parts); n++ {
+		if width += 2 + utf8.RuneCountInString(parts[n]); width > most-2 && (n < len(parts)-1 || width > most) {
+			break
+		}
+	}
+	if n == len(parts) {
+		return line
+	}
+	return strings.Join(parts[:n], ", ") + ", …"
 }
 
 // shorten keeps the end of a path, which tells files apart.
@@ -160,7 +198,7 @@ func (g *globals) showInsights(r *analyze.Report) error {
 		if in.File != "" {
 			where = " in " + in.File
 		}
-		if err := g.printf("\n%s %s: %s%s\n  %s\n", in.Code, in.Severity, in.Title, where, in.Advice); err != nil {
+		if err := g.printf("\n%s %s: %s%s\n%s", in.Code, in.Severity, in.Title, where, wrapped("  ", in.Advice)); err != nil {
 			return err
 		}
 		var words []string
@@ -171,16 +209,40 @@ func (g *globals) showInsights(r *analyze.Report) error {
 			}
 			words = append(words, word)
 		}
-		if err := g.printf("  seen: %s\n", strings.Join(words, ", ")); err != nil {
+		if err := g.printf("%s", wrapped("  seen: ", strings.Join(words, ", "))); err != nil {
 			return err
 		}
 		if len(in.Flags) > 0 {
-			if err := g.printf("  try:  ckpt launch %s\n", strings.Join(in.Flags, " ")); err != nil {
+			if err := g.printf("%s", wrapped("  try:  ", "ckpt launch with "+strings.Join(in.Flags, ", or "))); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// wrapped breaks a text into lines of at most 80 columns that stand below each
+// other behind what the first begins with.
+func wrapped(first, text string) string {
+	var b strings.Builder
+	indent := len(first)
+	b.WriteString(first)
+	column := indent
+	for i, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case column+1+n > 80:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			column = indent
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	return b.String() + "\n"
 }
 
 // showFile prints the bursts and the sizes of one file.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -42,6 +43,7 @@ func newTraceShowCommand(g *globals) *cobra.Command {
 
 // eventLine is an event as --json prints it. Times are in seconds since the first.
 type eventLine struct {
+	Type       string  `json:"type"` // event
 	Op         string  `json:"op"`
 	Rank       int     `json:"rank"`
 	Node       string  `json:"node"`
@@ -60,7 +62,7 @@ func (g *globals) showEvents(t *iotrace.Trace, op, file string, most int) error 
 	shown := 0
 	for i := range t.Events {
 		e := &t.Events[i]
-		line := eventLine{Op: e.Op.String(), Rank: iotrace.None, Offset: e.Offset, Bytes: e.Bytes, Checkpoint: e.Checkpoint, Round: e.Round,
+		line := eventLine{Type: "event", Op: e.Op.String(), Rank: iotrace.None, Offset: e.Offset, Bytes: e.Bytes, Checkpoint: e.Checkpoint, Round: e.Round,
 			Start: float64(e.Start-t.Events[0].Start) / 1e9, End: float64(e.End-t.Events[0].Start) / 1e9}
 		if e.Rank >= 0 {
 			line.Rank, line.Node = t.Ranks[e.Rank].Rank, t.Ranks[e.Rank].Node
@@ -84,7 +86,11 @@ func (g *globals) showEvents(t *iotrace.Trace, op, file string, most int) error 
 		if e.Offset >= 0 {
 			offset = strconv.FormatInt(e.Offset, 10)
 		}
-		rows = append(rows, []string{duration(line.Start), duration(line.End - line.Start), strconv.Itoa(line.Rank), line.Op,
+		rank := strconv.Itoa(line.Rank)
+		if line.Rank < 0 { // the coordinator, or nobody that is known
+			rank = cmp.Or(line.Node, "-")
+		}
+		rows = append(rows, []string{duration(line.Start), duration(line.End - line.Start), rank, line.Op,
 			shorten(line.File, 24), offset, strconv.FormatInt(e.Bytes, 10)})
 	}
 	if g.json {

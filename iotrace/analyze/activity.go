@@ -7,7 +7,7 @@ import "math"
 type activity struct {
 	a        *analysis
 	work     *fileWork
-	ranks    map[int32]bool // that read or write
+	ranks    map[int32]bool // processes that read or write
 	idlers   map[int32]bool // that do anything else only
 	requests [2]int64       // writes, and reads
 	bytes    [2]int64
@@ -230,15 +230,21 @@ func (x *activity) merge(o *activity) {
 // of the job.
 func (x *activity) report() Activity {
 	n := x.requests[0] + x.requests[1]
-	r := Activity{Access: Independent, Spatial: x.tally.spatial(), Detail: x.tally.detail(), Ranks: len(x.ranks),
+	r := Activity{Access: Independent, Spatial: x.tally.spatial(), Detail: x.tally.detail(),
 		Writes: x.requests[0], Reads: x.requests[1], BytesWritten: x.bytes[0], BytesRead: x.bytes[1],
 		CommonSizes: []SizeCount{}, Histogram: bins(&x.bins[0], &x.bins[1]), SharedStripes: x.sharedStripes, Bursts: []Burst{}}
 	x.work.report(&r)
-	if r.Ranks == 0 {
-		r.Ranks = len(x.idlers)
+	by := x.ranks
+	if len(by) == 0 {
+		by = x.idlers
 	}
-	if r.Ranks > 1 {
+	if len(by) > 1 {
 		r.Access = Shared
+	}
+	for rank := range by {
+		if isRank(x.a.trace, int(rank)) {
+			r.Ranks++
+		}
 	}
 	common, bytes := x.sizes.most(commonSizes), float64(x.bytes[0])+float64(x.bytes[1])
 	for _, c := range common {

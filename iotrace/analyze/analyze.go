@@ -42,6 +42,7 @@ type analysis struct {
 	job        bursts
 	jobRanks   []int32 // the last burst of the job that each rank took part in
 	budget     int     // of bursts that may still be kept
+	load       load
 	timeline   *timeline
 	concurrent *concurrent
 	streams    *streams
@@ -60,11 +61,13 @@ func Analyze(tr *iotrace.Trace, options Options) *Report {
 		posix: make([]bool, len(tr.Files)+1), files: make([]fileWork, len(tr.Files)), work: make([]rankWork, len(tr.Ranks)+1),
 		jobRanks: make([]int32, len(tr.Ranks)+1), concurrent: newConcurrent(len(tr.Ranks) + 1),
 		operations: make([]Operation, math.MaxUint8+1), streams: newStreams(tr), grouper: newGrouper(tr)}
-	r := &Report{Job: tr.Job, Source: tr.Source, Nodes: nodes(tr), Events: int64(len(tr.Events)), Files: []File{}, Operations: []Operation{}}
+	r := &Report{Job: tr.Job, Source: tr.Source, Events: int64(len(tr.Events)), Files: []File{}, Operations: []Operation{}}
 	from, to := a.span()
 	a.inOrder()
 	a.byFile(r)
 	r.Activity = a.total.report()
+	r.ActiveRanks = r.Ranks
+	r.Ranks, r.Nodes = members(tr)
 	for i := range a.job.list {
 		r.Bursts = append(r.Bursts, a.job.list[i].report())
 	}
@@ -88,18 +91,24 @@ func Analyze(tr *iotrace.Trace, options Options) *Report {
 	}
 	r.Balance = balance(tr, a.work, a.options.Thresholds.StragglerFactor)
 	r.Pattern = a.grouper.pattern()
-	r.Insights = insights(r, a.options.Thresholds, a.options.StripeSize)
+	r.Insights = insights(r, &a.load, a.options.Thresholds, a.options.StripeSize)
 	return r
 }
 
-func nodes(tr *iotrace.Trace) int {
+// members counts the ranks of a job and their nodes. A process without a number,
+// like the coordinator of ckpt, is none of them.
+func members(tr *iotrace.Trace) (ranks, nodes int) {
 	seen := map[string]bool{}
-	for _, r := range tr.Ranks {
+	for i, r := range tr.Ranks {
+		if !isRank(tr, i) {
+			continue
+		}
+		ranks++
 		if r.Node != "" {
 			seen[r.Node] = true
 		}
 	}
-	return len(seen)
+	return ranks, len(seen)
 }
 
 func jobAccess(r *Report) Access {
@@ -119,6 +128,28 @@ func jobAccess(r *Report) Access {
 		return Shared
 	}
 	return MixedAccess
+}
+
+// A load says what the time of a job goes into.
+type load struct {
+	active, encoding, writing union   // of all ranks
+	small                     float64 // s, in small requests, added up over the ranks
+	checkpoint                int32   // the number, if everything belongs to one; else 0
+}
+
+func (l *load) add(e *iotrace.Event, i int) {
+	l.active.add(e)
+	switch e.Op {
+	case iotrace.Encode:
+		l.encoding.add(e)
+	case iotrace.Write:
+		l.writing.add(e)
+	}
+	if i == 0 {
+		l.checkpoint = e.Checkpoint
+	} else if e.Checkpoint != l.checkpoint {
+		l.checkpoint = 0
+	}
 }
 
 // moves reports whether e moves bytes of a file at the layer that counts.
@@ -164,6 +195,7 @@ func (a *analysis) inOrder() {
 		o.Count++
 		o.Bytes = add(o.Bytes, max(e.Bytes, 0))
 		o.Time += took
+		a.load.add(e, i)
 		if e.Op.Step() || !e.Op.Valid() {
 			a.streams.none(i)
 			continue
@@ -173,6 +205,9 @@ func (a *analysis) inOrder() {
 		w.add(e)
 		moves := a.moves(e)
 		if moves {
+			if e.Bytes < a.options.Thresholds.SmallBytes {
+				a.load.small += took
+			}
 			w.bytes = add(w.bytes, max(e.Bytes, 0))
 			a.timeline.add(e.Op, e.Start, e.End, e.Bytes)
 			a.concurrent.add(rank, e.Start, e.End)

@@ -163,8 +163,8 @@ func TestAccess(t *testing.T) {
 	if f := r.Files[1]; f.Access != Shared || f.Ranks != 2 || f.Spatial != NoSpatial {
 		t.Errorf("opened by two: %+v", f.Activity)
 	}
-	if r.Access != Independent || r.Ranks != 1 || r.Nodes != 2 {
-		t.Errorf("job: %s, %d ranks on %d nodes", r.Access, r.Ranks, r.Nodes)
+	if r.Access != Independent || r.Ranks != 3 || r.ActiveRanks != 1 || r.Nodes != 2 {
+		t.Errorf("job: %s, %d ranks on %d nodes, %d active", r.Access, r.Ranks, r.Nodes, r.ActiveRanks)
 	}
 }
 

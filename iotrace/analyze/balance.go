@@ -35,24 +35,30 @@ const namedStragglers = 10
 
 // rankWork is what a rank does.
 type rankWork struct {
-	until int64
-	time  float64 // s, overlaps counted once
+	union
 	bytes int64
+}
+
+// A union is the time in which anything of some kind is done, however many do it.
+// Events come in the order of Start.
+type union struct {
+	until int64
+	time  float64 // s
 	begun bool
 }
 
-func (w *rankWork) add(e *iotrace.Event) {
+func (u *union) add(e *iotrace.Event) {
 	from := e.Start
-	if w.begun {
-		from = max(from, w.until)
+	if u.begun {
+		from = max(from, u.until)
 	}
 	if e.End > from {
-		w.time += seconds(from, e.End)
+		u.time += seconds(from, e.End)
 	}
-	if !w.begun || e.End > w.until {
-		w.until = max(e.Start, e.End)
+	if !u.begun || e.End > u.until {
+		u.until = max(e.Start, e.End)
 	}
-	w.begun = true
+	u.begun = true
 }
 
 func balance(tr *iotrace.Trace, work []rankWork, factor float64) Balance {
@@ -60,7 +66,7 @@ func balance(tr *iotrace.Trace, work []rankWork, factor float64) Balance {
 	var times []float64
 	var sum, most, n float64 // bytes; ranks
 	for i := range work {
-		if w := &work[i]; w.begun {
+		if w := &work[i]; w.begun && isRank(tr, i) {
 			times = append(times, w.time)
 			b.MaxTime = max(b.MaxTime, w.time)
 			sum += float64(w.bytes)
@@ -72,10 +78,10 @@ func balance(tr *iotrace.Trace, work []rankWork, factor float64) Balance {
 	b.Imbalance = max(0, ratio(most-sum/n, most))
 	for i := range tr.Ranks {
 		w := &work[i]
-		if !w.begun || w.time <= factor*b.MedianTime {
+		if !w.begun || !isRank(tr, i) || w.time <= factor*b.MedianTime {
 			continue
 		}
-		if m := peers(work, w); m > 0 && w.time > factor*m {
+		if m := peers(tr, work, w); m > 0 && w.time > factor*m {
 			b.Stragglers = append(b.Stragglers, Straggler{Rank: tr.Ranks[i].Rank, Node: tr.Ranks[i].Node, Time: w.time, Factor: ratio(w.time, m)})
 		}
 	}
@@ -90,10 +96,10 @@ func balance(tr *iotrace.Trace, work []rankWork, factor float64) Balance {
 }
 
 // peers is the median time of ranks that move about as many bytes as w.
-func peers(work []rankWork, w *rankWork) float64 {
+func peers(tr *iotrace.Trace, work []rankWork, w *rankWork) float64 {
 	var times []float64
 	for i := range work {
-		if o := &work[i]; o.begun && o.bytes >= w.bytes/2 && o.bytes/2 <= w.bytes {
+		if o := &work[i]; o.begun && isRank(tr, i) && o.bytes >= w.bytes/2 && o.bytes/2 <= w.bytes {
 			times = append(times, o.time)
 		}
 	}

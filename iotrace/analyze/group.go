@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,7 +13,8 @@ import (
 // A grouper puts ranks into groups, from one sequence after the other.
 type grouper struct {
 	trace  *iotrace.Trace
-	number []int // of each rank, as the pattern names it
+	number []int // of each process, as the pattern names it; None if it is no rank
+	all    []int // numbers of the ranks
 	names  map[string]*nameClass
 	order  []string // skeletons in the order of their files
 	key    []byte
@@ -42,23 +44,34 @@ type rankGroup struct {
 
 func newGrouper(tr *iotrace.Trace) *grouper {
 	g := &grouper{trace: tr, names: map[string]*nameClass{}}
-	// Numbers of ranks, if they are 0, 1, 2, … in any order; process ids are not.
-	seen := make([]bool, len(tr.Ranks))
-	dense := true
+	// Ranks have the numbers of the job if it is one of MPI, or they are 0, 1, 2, …
+	// in any order; process ids, which jump, are counted.
+	seen := make(map[int]bool, len(tr.Ranks))
+	last := 0
 	for i, r := range tr.Ranks {
-		g.number = append(g.number, i)
-		if uint(r.Rank) >= uint(len(seen)) || seen[r.Rank] {
-			dense = false
-			continue
-		}
-		seen[r.Rank] = true
-	}
-	if dense {
-		for i, r := range tr.Ranks {
-			g.number[i] = r.Rank
+		if isRank(tr, i) {
+			seen[r.Rank] = true
+			last = max(last, r.Rank)
 		}
 	}
-	g.number = append(g.number, len(tr.Ranks)) // events without a rank
+	ranks, _ := members(tr)
+	own := len(seen) == ranks && (last < ranks || tr.Source == "ckpt" || tr.Source == "darshan")
+	for i, r := range tr.Ranks {
+		n := iotrace.None
+		switch {
+		case !isRank(tr, i):
+		case own:
+			n = r.Rank
+		default:
+			n = len(g.all)
+		}
+		g.number = append(g.number, n)
+		if n >= 0 {
+			g.all = append(g.all, n)
+		}
+	}
+	slices.Sort(g.all)
+	g.number = append(g.number, iotrace.None) // events without a rank
 	return g
 }
 
@@ -74,10 +87,14 @@ func (g *grouper) add(file, rank int, s *sequence, detail Detail, requests, byte
 	}
 	class.name(g.trace.Files[file], file, number)
 	items := s.folded()
+	g.key = g.key[:0]
+	if number < 0 {
+		g.key = append(g.key, '-') // never in a group with ranks
+	}
 	if items == nil {
-		g.key = append(append(g.key[:0], '~'), detail...)
+		g.key = append(append(g.key, '~'), detail...)
 	} else {
-		g.key = shape(g.key[:0], items)
+		g.key = shape(g.key, items)
 	}
 	g.starts = starts(g.starts[:0], items)
 	groups, known := class.groups[string(g.key)]
@@ -132,13 +149,20 @@ func (g *grouper) pattern() Pattern {
 	for _, skeleton := range g.order {
 		class := g.names[skeleton]
 		name := class.template(skeleton)
-		for _, group := range class.settled() {
+		groups := class.settled()
+		for _, group := range groups {
+			slices.Sort(group.ranks)
+			group.ranks = slices.Compact(group.ranks)
+		}
+		slices.SortStableFunc(groups, func(a, b *rankGroup) int { return cmp.Compare(a.ranks[0], b.ranks[0]) })
+		for _, group := range groups {
 			if len(p.Groups) == maxGroups {
 				p.More++
 				continue
 			}
-			slices.Sort(group.ranks)
-			group.ranks = slices.Compact(group.ranks)
+			if group.ranks[0] < 0 {
+				group.ranks = group.ranks[1:]
+			}
 			out := Group{File: name, Files: min(group.files, class.files), Ranks: g.ranks(group.ranks), Count: len(group.ranks), Spread: group.spread,
 				Detail: group.detail, Requests: group.requests, Bytes: group.bytes}
 			next := 0
@@ -231,7 +255,7 @@ func (g *grouper) ranks(n []int) string {
 		in[r] = true
 	}
 	var others []int
-	for r := range g.trace.Ranks {
+	for _, r := range g.all {
 		if !in[r] {
 			others = append(others, r)
 		}

@@ -46,23 +46,23 @@ func worse(value, limit float64) string {
 
 // insights looks for all findings. Those about files are told of the file where
 // they weigh most.
-func insights(r *Report, t *Thresholds, stripe int64) []Insight {
+func insights(r *Report, l *load, t *Thresholds, stripe int64) []Insight {
 	in := []Insight{}
 	add := func(i *Insight) {
 		if i != nil {
 			in = append(in, *i)
 		}
 	}
-	add(smallRequests(r, t))
+	add(smallRequests(r, l, t))
 	add(misaligned(r, t, stripe))
 	add(contention(r, t))
 	add(metadataLoad(r, t))
-	add(imbalance(r, t))
+	add(imbalance(r, l, t))
 	add(noAggregation(r, t))
 	add(randomAccess(r, t))
 	add(serial(r, t))
-	add(waiting(r, t))
-	add(encoding(r, t))
+	add(waiting(r, l, t))
+	add(encoding(l, t))
 	add(unencoded(r, t))
 	add(syncing(r, t))
 	rank := map[string]int{high: 0, warn: 1, info: 2}
@@ -70,14 +70,19 @@ func insights(r *Report, t *Thresholds, stripe int64) []Insight {
 	return in
 }
 
-func smallRequests(r *Report, t *Thresholds) *Insight {
+func smallRequests(r *Report, l *load, t *Thresholds) *Insight {
 	small := r.Sizes.Small
 	s := share(small, add(r.Writes, r.Reads))
-	if small < t.SmallRequests || s < t.SmallShare {
+	// Many that are over in no time cost nothing.
+	took := 1.
+	if all := r.WriteTime + r.ReadTime; all > 0 {
+		took = ratio(l.small, all)
+	}
+	if small < t.SmallRequests || min(s, took) < t.SmallShare {
 		return nil
 	}
-	return &Insight{Code: "CK01", Severity: worse(s, t.SmallShare), Title: "small requests",
-		Evidence: []Number{{"small_share", s, t.SmallShare}, {"small", float64(small), float64(t.SmallRequests)}, {"mean_bytes", r.Sizes.Mean, float64(t.SmallBytes)}},
+	return &Insight{Code: "CK01", Severity: worse(min(s, took), t.SmallShare), Title: "small requests",
+		Evidence: []Number{{"small_share", s, t.SmallShare}, {"small_time_share", took, t.SmallShare}, {"small", float64(small), float64(t.SmallRequests)}, {"mean_bytes", r.Sizes.Mean, float64(t.SmallBytes)}},
 		Flags:    []string{"--buffer", "--layout aggregated", "--aggregators auto"},
 		Advice:   "Gather small requests into large ones: a larger buffer, or aggregators that write for the others."}
 }
@@ -133,20 +138,29 @@ func metadataLoad(r *Report, t *Thresholds) *Insight {
 		Advice: "Fewer files: let ranks share them; or checkpoint less often."}
 }
 
-func imbalance(r *Report, t *Thresholds) *Insight {
+func imbalance(r *Report, l *load, t *Thresholds) *Insight {
 	b := &r.Balance
-	slow := b.StragglersTotal > 0
-	uneven := b.Imbalance >= t.ImbalanceShare && r.Ranks > 1
+	// One that is late by little beside all that is done holds nobody up.
+	var last *Straggler
+	var late float64
+	for i := range b.Stragglers {
+		if s := &b.Stragglers[i]; s.Time-s.Time/s.Factor > late {
+			last, late = s, s.Time-s.Time/s.Factor
+		}
+	}
+	slow := late > t.StragglerShare*l.active.time
+	uneven := b.Imbalance >= t.ImbalanceShare && r.ActiveRanks > 1
 	if !slow && !uneven {
 		return nil
 	}
 	i := &Insight{Code: "CK05", Severity: warn, Title: "ranks share the I/O unevenly",
-		Evidence: []Number{{"bytes_imbalance", b.Imbalance, t.ImbalanceShare}, {"stragglers", float64(b.StragglersTotal), 0}},
+		Evidence: []Number{{"bytes_imbalance", b.Imbalance, t.ImbalanceShare}},
 		Flags:    []string{"--aggregators auto", "--layout shared", "--stripe-count"},
 		Advice:   "The checkpoint is as slow as its slowest rank: spread the bytes over more writers, or over more OSTs."}
 	if slow {
-		i.Title = fmt.Sprintf("ranks that take longer than others: rank %d first", b.Stragglers[0].Rank)
-		i.Evidence = append(i.Evidence, Number{"slowest_factor", b.Stragglers[0].Factor, t.StragglerFactor})
+		i.Title = fmt.Sprintf("ranks that take longer than others: rank %d first", last.Rank)
+		i.Evidence = append(i.Evidence, Number{"stragglers", float64(b.StragglersTotal), 0}, Number{"slowest_factor", last.Factor, t.StragglerFactor},
+			Number{"late_share", ratio(late, l.active.time), t.StragglerShare})
 	}
 	if !uneven {
 		i.Advice = "They move no more bytes than others: look at their node and at the OSTs of their files; more stripes spread the load."
@@ -192,19 +206,24 @@ func randomAccess(r *Report, t *Thresholds) *Insight {
 }
 
 func serial(r *Report, t *Thresholds) *Insight {
-	s := ratio(r.Concurrency.Mean, float64(r.Ranks))
-	if int64(r.Ranks) < t.ConcurrencyRanks || s >= t.ConcurrencyShare {
+	s := ratio(r.Concurrency.Mean, float64(r.ActiveRanks))
+	if int64(r.ActiveRanks) < t.ConcurrencyRanks || s >= t.ConcurrencyShare {
+		return nil
+	}
+	// Ranks that encode meanwhile do not wait for their turn.
+	if r.operation(iotrace.Encode).Time > r.WriteTime+r.ReadTime {
 		return nil
 	}
 	return &Insight{Code: "CK08", Severity: warn, Title: "ranks do their I/O one after the other",
-		Evidence: []Number{{"concurrency_mean", r.Concurrency.Mean, 0}, {"concurrency_share", s, t.ConcurrencyShare}, {"ranks", float64(r.Ranks), float64(t.ConcurrencyRanks)}},
+		Evidence: []Number{{"concurrency_mean", r.Concurrency.Mean, 0}, {"concurrency_share", s, t.ConcurrencyShare}, {"active_ranks", float64(r.ActiveRanks), float64(t.ConcurrencyRanks)}},
 		Flags:    []string{"--aggregators", "--layout per-rank"},
 		Advice:   "If the storage has room for more, let more ranks write at the same time."}
 }
 
-func waiting(r *Report, t *Thresholds) *Insight {
+func waiting(r *Report, l *load, t *Thresholds) *Insight {
+	// The trace of one checkpoint has nothing of what the job does else.
 	s := ratio(r.Busy, r.Wall)
-	if r.BurstsTotal < 2 || s < t.BusyShare || !slices.ContainsFunc(r.Operations, func(o Operation) bool { return o.Op == iotrace.Write.String() }) {
+	if l.checkpoint != 0 || r.BurstsTotal < 2 || s < t.BusyShare || !slices.ContainsFunc(r.Operations, func(o Operation) bool { return o.Op == iotrace.Write.String() }) {
 		return nil
 	}
 	i := &Insight{Code: "CK09", Severity: info, Title: "much of the time goes into I/O",
@@ -227,15 +246,16 @@ func (r *Report) operation(op iotrace.Op) Operation {
 	return Operation{}
 }
 
-func encoding(r *Report, t *Thresholds) *Insight {
-	encode, write := r.operation(iotrace.Encode), r.operation(iotrace.Write)
-	if encode.Time == 0 || encode.Time < t.EncodeFactor*write.Time {
+func encoding(l *load, t *Thresholds) *Insight {
+	// Ranks do both at the same time; what counts is how long anyone does.
+	encode, write := l.encoding.time, l.writing.time
+	if encode == 0 || encode < t.EncodeFactor*write {
 		return nil
 	}
 	return &Insight{Code: "CK10", Severity: warn, Title: "encoding takes longer than writing",
-		Evidence: []Number{{"encode_s", encode.Time, t.EncodeFactor * write.Time}, {"write_s", write.Time, 0}},
-		Flags:    []string{"--codec s2", "--codec auto", "--codec none", "--async"},
-		Advice:   "The storage is faster than the codec: take a quicker one, or none."}
+		Evidence: []Number{{"encoding_s", encode, t.EncodeFactor * write}, {"writing_s", write, 0}},
+		Flags:    []string{"--codec s2", "--codec none", "--async"},
+		Advice:   "The storage is faster than the codec: take a quicker one, or none if there is room for more bytes; or write while the job computes."}
 }
 
 func unencoded(r *Report, t *Thresholds) *Insight {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ckpt/iotrace"
+	"ckpt/iotrace/iotracetest"
 	"ckpt/iotrace/synth"
 )
 
@@ -59,6 +60,47 @@ func TestInsights(t *testing.T) {
 				t.Errorf("%s: incomplete: %+v", c.name, i)
 			}
 		}
+	}
+	of := func(checkpoint int32, events ...iotrace.Event) []iotrace.Event {
+		for i := range events {
+			events[i].Checkpoint = checkpoint
+		}
+		return events
+	}
+	// Two bursts of one checkpoint say nothing of what the job does else.
+	both := append(of(1, large(0, 0, 0, 200), large(0, 64<<20, 1000, 1200)), of(2, large(0, 128<<20, 2000, 2200))...)
+	if got := codes(Analyze(script(1, both[:2]...), Options{})); got != nil {
+		t.Errorf("one checkpoint: %v", got)
+	}
+	if got := codes(Analyze(script(1, both...), Options{})); !slices.Equal(got, []string{"CK09"}) {
+		t.Errorf("two checkpoints: %v", got)
+	}
+	// Small writes among large ones cost something only if they take time.
+	for took, want := range map[int64][]string{0: nil, 10: {"CK01"}} {
+		mixed := []iotrace.Event{large(0, 0, 0, 200)}
+		for i := range int64(200) {
+			e := event(iotrace.Write, 0, 200+10*i, 200+10*i+took)
+			e.Offset, e.Bytes = 64<<20+i*4096, 4096
+			mixed = append(mixed, e)
+		}
+		if got := codes(Analyze(script(1, mixed...), Options{})); !slices.Equal(got, want) {
+			t.Errorf("small writes that take %d ms: %v, want %v", took, got, want)
+		}
+	}
+	// A rank that is late beside its like, but by little beside what all do.
+	late := []iotrace.Event{large(0, 0, 0, 10), large(1, 64<<20, 0, 10), large(2, 128<<20, 0, 30), event(iotrace.Encode, 0, 0, 200)}
+	if got := codes(Analyze(script(3, late...), Options{})); slices.Contains(got, "CK05") {
+		t.Errorf("late by little: %v", got)
+	}
+	// Four aggregators of sixteen ranks: that is what every rank is advised to do.
+	aggregated := Analyze(iotracetest.Aggregated(16, 50, 1), Options{})
+	small := Analyze(iotracetest.Aggregated(16, 50, 1), Options{Thresholds: func() *Thresholds { d := defaultThresholds(); d.SmallBytes = 8 << 20; return d }()})
+	if got := codes(aggregated); slices.Contains(got, "CK06") || slices.Contains(codes(small), "CK06") {
+		t.Errorf("aggregated: %v, %v", got, codes(small))
+	}
+	// Ranks that encode in between do not wait for their turn to write.
+	if got := codes(Analyze(iotracetest.PerRank(16, 5, 1), Options{})); slices.Contains(got, "CK08") {
+		t.Errorf("encoding in between: %v", got)
 	}
 	// Sixteen ranks, one at work at a time.
 	var turns []iotrace.Event

@@ -126,6 +126,12 @@ func fileOf(tr *iotrace.Trace, e *iotrace.Event) int {
 	return len(tr.Files)
 }
 
+// isRank reports whether a process, as rankOf numbers it, is a rank; one that is
+// not known may be.
+func isRank(tr *iotrace.Trace, rank int) bool {
+	return rank == len(tr.Ranks) || tr.Ranks[rank].Rank >= 0
+}
+
 func rankOf(tr *iotrace.Trace, e *iotrace.Event) int {
 	if uint(e.Rank) < uint(len(tr.Ranks)) {
 		return int(e.Rank)

@@ -22,7 +22,7 @@ type Pattern struct {
 type Group struct {
 	File  string `json:"file"`  // {rank} stands for the number of the rank, # for one that varies otherwise
 	Files int    `json:"files"` // so many are meant
-	Ranks string `json:"ranks"` // as 0-7; 0-60/4: every fourth; all but 0-60/4
+	Ranks string `json:"ranks"` // as 0-7; 0-60/4: every fourth; all but 0-60/4; empty if it is done by no rank
 	Count int    `json:"rank_count"`
 	// Items are what each of them does; none if it is too irregular for that.
 	Items []Item `json:"items,omitempty"`
@@ -67,11 +67,14 @@ const (
 func (p Pattern) String() string {
 	var b strings.Builder
 	for _, g := range p.Groups {
-		ranks := "rank"
-		if g.Count > 1 {
-			ranks = "ranks"
+		switch fmt.Fprintf(&b, "%s (%d): ", g.File, g.Files); g.Count {
+		case 0:
+			b.WriteString("no rank\n  ")
+		case 1:
+			fmt.Fprintf(&b, "rank %s (1)\n  ", g.Ranks)
+		default:
+			fmt.Fprintf(&b, "ranks %s (%d)\n  ", g.Ranks, g.Count)
 		}
-		fmt.Fprintf(&b, "%s (%d): %s %s (%d)\n  ", g.File, g.Files, ranks, g.Ranks, g.Count)
 		if g.Items == nil {
 			fmt.Fprintf(&b, "%s: %s requests, %s bytes each", g.Detail, between(g.Requests), between(g.Bytes))
 		} else {

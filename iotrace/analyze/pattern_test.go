@@ -3,10 +3,13 @@ package analyze
 import (
 	"fmt"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"ckpt/iotrace"
+	"ckpt/iotrace/iotracetest"
 	"ckpt/iotrace/synth"
 )
 
@@ -14,8 +17,16 @@ import (
 // ranks: they differ in nothing but the digits of their numbers.
 func TestPatternLength(t *testing.T) {
 	digits := regexp.MustCompile(`[0-9]+`)
-	check := func(name string, describe func(ranks int) string) {
+	check := func(name string, trace func(ranks int) *iotrace.Trace) {
 		t.Helper()
+		describe := func(ranks int) string {
+			tr := trace(ranks)
+			text := Analyze(tr, Options{}).Pattern.String()
+			if with := Analyze(coordinated(tr), Options{}).Pattern.String(); with != text {
+				t.Errorf("%s with %d ranks and a coordinator: %s, without: %s", name, ranks, with, text)
+			}
+			return regexp.MustCompile(`[0-9]+-[0-9]+ bytes`).ReplaceAllString(text, "0 bytes")
+		}
 		var first string
 		for _, ranks := range []int{16, 64, 256} {
 			text := describe(ranks)
@@ -33,32 +44,108 @@ func TestPatternLength(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"dmtcp", "minighost"} {
-		check(name, func(ranks int) string {
-			return builtin(t, name, synth.Params{Ranks: ranks, Class: "A", Aggregators: ranks / 4}).Pattern.String()
+		check(name, func(ranks int) *iotrace.Trace {
+			tr, err := synth.Builtin(name, synth.Params{Ranks: ranks, Class: "A", Aggregators: ranks / 4})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return tr
 		})
 	}
 	for _, p := range []synth.Pattern{synth.Contiguous, synth.StridedSimple, synth.StridedNested} {
 		for _, shared := range []bool{false, true} {
-			check(fmt.Sprintf("%s, shared %v", p, shared), func(ranks int) string {
+			check(fmt.Sprintf("%s, shared %v", p, shared), func(ranks int) *iotrace.Trace {
 				tr, err := synth.Generate(synth.Spec{Pattern: p, Shared: shared, Ranks: ranks, Ops: 60})
 				if err != nil {
 					t.Fatal(err)
 				}
-				return Analyze(tr, Options{}).Pattern.String()
+				return tr
 			})
 		}
 	}
 	// What is random, or of varying size, is not the same in any two ranks; the
 	// description says so in as many lines.
 	for _, p := range []synth.Pattern{synth.Random, synth.StridedVariable} {
-		check(string(p), func(ranks int) string {
+		check(string(p), func(ranks int) *iotrace.Trace {
 			tr, err := synth.Generate(synth.Spec{Pattern: p, Shared: true, Ranks: ranks, Ops: 400, Variable: true})
 			if err != nil {
 				t.Fatal(err)
 			}
-			text := Analyze(tr, Options{}).Pattern.String()
-			return regexp.MustCompile(`[0-9]+-[0-9]+ bytes`).ReplaceAllString(text, "0 bytes")
+			return tr
 		})
+	}
+	// As ckpt records its checkpoints: requests of each rank in sizes of its own.
+	check("images of ckpt", func(ranks int) *iotrace.Trace { return iotracetest.PerRank(ranks, 40, 1) })
+	check("a file of ckpt", func(ranks int) *iotrace.Trace { return iotracetest.Aggregated(ranks, 40, 1) })
+}
+
+// coordinated is a trace as ckpt keeps it: the first process is the coordinator,
+// which is no rank.
+func coordinated(tr *iotrace.Trace) *iotrace.Trace {
+	out := *tr
+	out.Ranks = append([]iotrace.Rank{{Rank: iotrace.None, Node: "coordinator"}}, tr.Ranks...)
+	out.Files = append(slices.Clone(tr.Files), "0001/manifest")
+	out.Events = slices.Clone(tr.Events)
+	for i := range out.Events {
+		e := &out.Events[i]
+		if e.Rank++; e.Op == iotrace.Gather {
+			e.Peer++
+		}
+	}
+	last := out.Events[len(out.Events)-1]
+	out.Events = append(out.Events, iotrace.Event{Op: iotrace.Rename, File: int32(len(tr.Files)), Peer: iotrace.None,
+		Checkpoint: last.Checkpoint, Offset: iotrace.None, Start: last.Start + 1, End: last.End + 5})
+	return &out
+}
+
+// TestCoordinator: a process that is no rank does not count as one, and does not
+// change the numbers of the others, wherever it stands.
+func TestCoordinator(t *testing.T) {
+	for _, ranks := range []int{4, 16} {
+		r := Analyze(coordinated(iotracetest.PerRank(ranks, 5, 2)), Options{})
+		if r.Ranks != ranks || r.ActiveRanks != ranks || r.Nodes != ranks/4 {
+			t.Errorf("%d ranks: %d, %d active, on %d nodes", ranks, r.Ranks, r.ActiveRanks, r.Nodes)
+		}
+		for _, f := range r.Files {
+			want := 1
+			if f.Name == "0001/manifest" {
+				want = 0
+			}
+			if f.Ranks != want || f.Access != Independent {
+				t.Errorf("%s: %d ranks, %s", f.Name, f.Ranks, f.Access)
+			}
+		}
+		for _, g := range r.Pattern.Groups {
+			if !strings.HasSuffix(g.File, "/rank-{rank}.img") || strings.Contains(g.Ranks, strconv.Itoa(ranks)) {
+				t.Errorf("%+v", g)
+			}
+		}
+	}
+	// One that writes is described beside the ranks.
+	tr := coordinated(iotracetest.PerRank(4, 5, 1))
+	tr.Events[len(tr.Events)-1] = iotrace.Event{Op: iotrace.Write, File: int32(len(tr.Files)) - 1, Peer: iotrace.None, Bytes: 100, Start: 1 << 60, End: 1 << 60}
+	if text := Analyze(tr, Options{}).Pattern.String(); !strings.HasSuffix(text, "manifest (1): no rank\n  write 1×100 @0\n") {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestRankNumbers: a trace of some ranks of an MPI job names them as the job does;
+// process ids are counted.
+func TestRankNumbers(t *testing.T) {
+	for _, c := range []struct {
+		source string
+		want   string
+	}{
+		{"ckpt", "/r{rank} (3): ranks 4-6 (3)\n  write 1×8 @100·rank\n"},
+		{"strace", "/r# (3): ranks 0-2 (3)\n  write 1×8 @100·rank+400\n"},
+	} {
+		tr := &iotrace.Trace{Source: c.source, Files: []string{"/r4", "/r5", "/r6"}, Ranks: []iotrace.Rank{{Rank: 4}, {Rank: 5}, {Rank: 6}}}
+		for i := range int32(3) {
+			tr.Events = append(tr.Events, iotrace.Event{Op: iotrace.Write, Rank: i, File: i, Bytes: 8, Offset: 100 * int64(i+4)})
+		}
+		if got := Analyze(tr, Options{}).Pattern.String(); got != c.want {
+			t.Errorf("%s: %s, want %s", c.source, got, c.want)
+		}
 	}
 }
 

@@ -7,10 +7,13 @@ package analyze
 type Report struct {
 	Job        string      `json:"job"`
 	Source     string      `json:"source"`
-	Nodes      int         `json:"nodes"`  // different names of nodes
+	Nodes      int         `json:"nodes"`  // different names of nodes of ranks
 	Events     int64       `json:"events"` // of any kind, those without a file included
 	Operations []Operation `json:"operations"`
-	Activity               // of all files
+	Activity               // of all files; Ranks are all of the trace
+	// ActiveRanks are those that read or write; if none does, those that do
+	// anything else to a file.
+	ActiveRanks int `json:"active_ranks"`
 	// Wall is from the first operation to the end of the last; Busy how much of it
 	// something is read or written.
 	Wall        float64     `json:"wall_s"`
@@ -38,7 +41,8 @@ type Activity struct {
 	Access  Access  `json:"access"`
 	Spatial Spatial `json:"spatial"`
 	Detail  Detail  `json:"detail"`
-	// Ranks that read or write; if none does, those that do anything else.
+	// Ranks that read or write; if none does, those that do anything else. Other
+	// processes, like the coordinator of ckpt, do not count.
 	Ranks        int   `json:"ranks"`
 	Writes       int64 `json:"writes"`
 	Reads        int64 `json:"reads"`

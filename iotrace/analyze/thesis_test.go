@@ -85,8 +85,8 @@ func ranksOf(p synth.Params) []int { return make([]int, max(4, p.Ranks)) }
 func TestDeepLearning(t *testing.T) {
 	for _, p := range []synth.Params{{}, {Ranks: 1, Class: "A"}, {Ranks: 8, Class: "D"}} {
 		r := builtin(t, "deeplearning", p)
-		if len(r.Files) != 3 || r.Access != Independent || r.Spatial != StridedAccess || r.Ranks != 1 {
-			t.Errorf("%+v: %d files, %s, %s, %d ranks", p, len(r.Files), r.Access, r.Spatial, r.Ranks)
+		if len(r.Files) != 3 || r.Access != Independent || r.Spatial != StridedAccess || r.ActiveRanks != 1 {
+			t.Errorf("%+v: %d files, %s, %s, %d active ranks", p, len(r.Files), r.Access, r.Spatial, r.ActiveRanks)
 		}
 		for _, f := range r.Files {
 			if f.Access != Independent || f.Detail != StridedVariable || f.Sizes.Kind != "variable" || f.Offsets.Backward < 0.2 {

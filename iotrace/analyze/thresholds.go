@@ -27,6 +27,7 @@ type Thresholds struct {
 	MetadataPerRequest float64 `yaml:"metadata_per_request"`
 	MetadataOps        int64   `yaml:"metadata_ops"`
 	StragglerFactor    float64 `yaml:"straggler_factor"`
+	StragglerShare     float64 `yaml:"straggler_share"`
 	ImbalanceShare     float64 `yaml:"imbalance_share"`
 	WritersShare       float64 `yaml:"writers_share"`
 	Writers            int64   `yaml:"writers"`

@@ -122,8 +122,10 @@ func (c *chrome) head() {
 		name := "no rank"
 		if s < len(c.t.Ranks) {
 			r := c.t.Ranks[s]
-			name = "rank " + strconv.Itoa(r.Rank)
-			if r.Node != "" {
+			switch name = "rank " + strconv.Itoa(r.Rank); {
+			case r.Rank < 0 && r.Node != "": // like the coordinator of ckpt
+				name = r.Node
+			case r.Node != "":
 				name += " on " + r.Node
 			}
 		}

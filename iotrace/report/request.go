@@ -135,7 +135,12 @@ func rankClass(rank, ranks int) int {
 
 func rankColors(tr *iotrace.Trace) ([]color.NRGBA, key) {
 	n := len(tr.Ranks)
-	name := func(i int) string { return fmt.Sprintf("rank %d", tr.Ranks[i].Rank) }
+	name := func(i int) string {
+		if r := tr.Ranks[i]; r.Rank < 0 && r.Node != "" { // like the coordinator of ckpt
+			return r.Node
+		}
+		return fmt.Sprintf("rank %d", tr.Ranks[i].Rank)
+	}
 	if n > len(categories) {
 		names := make([]string, len(scale))
 		names[len(scale)-1] = fmt.Sprintf("%s to %s", name(0), name(n-1))
