@@ -47,9 +47,9 @@ func File(name string, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 		return t, &iotrace.Report{Format: format}, iotrace.Named(err, name)
 	case iotrace.FormatEvents:
 		o.Events = iotrace.Expect(f)
-	case iotrace.FormatCSV, iotrace.FormatDXT:
+	case iotrace.FormatCSV, iotrace.FormatDXT, iotrace.FormatStrace:
 		if o.Events, err = countLines(f); err != nil {
-			return nil, &iotrace.Report{}, err
+			return nil, &iotrace.Report{}, iotrace.Named(err, name)
 		}
 	}
 	return read(name, head, f, o)
@@ -86,8 +86,10 @@ func read(name string, head []byte, r io.Reader, o iotrace.Options) (t *iotrace.
 }
 
 // countLines says how many events a text can have at most, so that the list of a
-// long one need not grow. It does not move in the file.
+// long one need not grow; no event takes less than leastLine bytes, whatever else
+// the lines of a hostile one are. It does not move in the file.
 func countLines(f *os.File) (int, error) {
+	const leastLine = 16
 	lines := 0
 	buf := make([]byte, 1<<20)
 	for at := int64(0); ; {
@@ -95,7 +97,7 @@ func countLines(f *os.File) (int, error) {
 		lines += bytes.Count(buf[:n], []byte("\n"))
 		at += int64(n)
 		if err == io.EOF {
-			return lines, nil
+			return min(lines, int(at/leastLine)), nil
 		}
 		if err != nil {
 			return 0, err

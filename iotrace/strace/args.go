@@ -60,13 +60,20 @@ func splitArgs(args [][]byte, b []byte) (_ [][]byte, after []byte, ok bool) {
 // stringLength returns the length of the quoted string at the beginning of b, 0
 // if it has no end.
 func stringLength(b []byte) int {
-	for i := 1; i < len(b); i++ {
-		switch b[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
+	for i := 1; i < len(b); {
+		n := bytes.IndexByte(b[i:], '"')
+		if n < 0 {
+			return 0
 		}
+		end := i + n
+		escapes := 0
+		for end-escapes > i && b[end-escapes-1] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return end + 1
+		}
+		i = end + 1
 	}
 	return 0
 }

@@ -137,7 +137,7 @@ func (c *call) lookup(i int) (*open, bool) {
 		d = descriptor{open: &open{kind: standardStream, offset: iotrace.None}}
 		c.task.fds.fds[fd] = d
 	}
-	if note != nil && (d.open == nil || d.node != nil && notePath(note) != d.node.path && kindOfNote(note) == "" && !c.stale(note, d)) {
+	if note != nil && (d.open == nil || d.node != nil && !isPath(note, d.node.path) && kindOfNote(note) == "" && !c.stale(note, d)) {
 		d = descriptor{open: &open{kind: kindOfNote(note), offset: iotrace.None}}
 		if d.kind == "" {
 			d.name = notePath(note)
@@ -175,15 +175,28 @@ func (c *call) file(i int) (*open, bool) {
 
 // emit makes an event. The name is that of the file, or empty.
 func (c *call) emit(op iotrace.Op, name string, offset, bytes int64) *iotrace.Event {
-	im := c.im
-	e := iotrace.Event{Op: op, File: iotrace.None, Peer: iotrace.None, Offset: offset, Bytes: bytes, Start: c.start, End: c.end}
-	e.Rank = im.rank(c.task.process)
+	file := int32(iotrace.None)
 	if name != "" {
-		e.File = im.tables.File(name)
+		file = c.im.tables.File(name)
 	}
+	return c.event(op, file, offset, bytes)
+}
+
+// on is emit of an operation on an open file, of which there are many.
+func (c *call) on(o *open, op iotrace.Op, offset, bytes int64) {
+	if o.index == 0 && o.name != "" {
+		o.index = c.im.tables.File(o.name) + 1
+	}
+	c.event(op, o.index-1, offset, bytes)
+}
+
+func (c *call) event(op iotrace.Op, file int32, offset, bytes int64) *iotrace.Event {
+	im := c.im
+	e := iotrace.Event{Op: op, File: file, Peer: iotrace.None, Offset: offset, Bytes: bytes, Start: c.start, End: c.end}
+	e.Rank = im.rank(c.task.process)
 	if err := e.Check(len(im.t.Ranks), len(im.t.Files)); err != nil {
 		c.err = err
-		return &e
+		return new(iotrace.Event) // not &e, which would put every event on the heap
 	}
 	im.t.Events = append(im.t.Events, e)
 	return &im.t.Events[len(im.t.Events)-1]

@@ -40,7 +40,7 @@ func (c *call) move(op iotrace.Op, o *open, at int64) {
 		// Linux appends even if pwrite names an offset.
 		at = o.node.size
 	}
-	c.emit(op, o.name, at, n)
+	c.on(o, op, at, n)
 	if c.err != nil {
 		return
 	}
@@ -125,7 +125,7 @@ func (c *call) seekTo(o *open, to, by int64, whence []byte) {
 	if string(whence) == "SEEK_END" {
 		o.node.size = max(to-by, 0)
 	}
-	c.emit(iotrace.Seek, o.name, to, 0)
+	c.on(o, iotrace.Seek, to, 0)
 }
 
 func (c *call) mmap() bool {

@@ -3,6 +3,7 @@ package strace
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"testing"
 
 	"ckpt/iotrace"
@@ -40,18 +41,27 @@ func FuzzStrace(f *testing.F) {
 	})
 }
 
-// BenchmarkRead reads a program that writes. The figure to look at is the
-// processor time: others may be using the machine.
+// BenchmarkRead reads a program that writes, and 16 of them with the paths of -y.
+// The figure to look at is the processor time: others may be using the machine.
 func BenchmarkRead(b *testing.B) {
 	const lines = 20_000
-	text := []byte(stamped(`open("/scratch/store/image", O_RDWR|O_CREAT|O_TRUNC) = 3`))
+	plain := []byte(stamped(`open("/scratch/store/image", O_RDWR|O_CREAT|O_TRUNC) = 3`))
 	one := []byte("10 1700000001.000000 write(3, \"\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\"..., 4096) = 4096 <0.000010>\n")
-	text = append(text, bytes.Repeat(one, lines)...)
-	start := iotracetest.ProcessorTime()
-	for b.Loop() {
-		if _, _, err := Read(bytes.NewReader(text), iotrace.Options{}); err != nil {
-			b.Fatal(err)
-		}
+	plain = append(plain, bytes.Repeat(one, lines)...)
+	var paths []byte
+	for i := range lines {
+		paths = fmt.Appendf(paths, "%d  %.6f pwrite64(3</scratch/store/rank-%d.img>, \"\"..., 4096, %d) = 4096 <0.000010>\n",
+			1000+i%16, 1700000001+float64(i)/1e5, i%16, i/16*4096)
 	}
-	b.ReportMetric(float64(iotracetest.ProcessorTime()-start)/float64(b.N)/lines, "cpu-ns/line")
+	for name, text := range map[string][]byte{"plain": plain, "paths": paths} {
+		b.Run(name, func(b *testing.B) {
+			start := iotracetest.ProcessorTime()
+			for b.Loop() {
+				if _, _, err := Read(bytes.NewReader(text), iotrace.Options{Events: lines}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(iotracetest.ProcessorTime()-start)/float64(b.N)/lines, "cpu-ns/line")
+		})
+	}
 }

@@ -109,6 +109,10 @@ func parseTime(b []byte) (clock, int64) {
 
 // body tells what comes behind the time.
 func (e *entry) body(b []byte) {
+	if len(b) > 0 && isName(b[0]) && !bytes.HasPrefix(b, []byte("strace: ")) { // mostly
+		e.called(b)
+		return
+	}
 	switch {
 	case bytes.HasPrefix(b, []byte("+++ superseded by execve in pid ")):
 		e.kind = supersededLine
@@ -129,18 +133,21 @@ func (e *entry) body(b []byte) {
 		if ok {
 			e.kind, e.name, e.text = resumedLine, name, text
 		}
-	default:
-		i := 0
-		for i < len(b) && isName(b[i]) {
-			i++
-		}
-		if i == 0 || i == len(b) || b[i] != '(' {
-			return
-		}
-		e.kind, e.name, e.text = callLine, b[:i], b[i+1:]
-		if text, ok := bytes.CutSuffix(e.text, []byte("<unfinished ...>")); ok {
-			e.kind, e.text = unfinishedLine, text
-		}
+	}
+}
+
+// called is body of a line that begins with the name of a call.
+func (e *entry) called(b []byte) {
+	i := 0
+	for i < len(b) && isName(b[i]) {
+		i++
+	}
+	if i == len(b) || b[i] != '(' {
+		return
+	}
+	e.kind, e.name, e.text = callLine, b[:i], b[i+1:]
+	if text, ok := bytes.CutSuffix(e.text, []byte("<unfinished ...>")); ok {
+		e.kind, e.text = unfinishedLine, text
 	}
 }
 

@@ -1,6 +1,7 @@
 package strace
 
 import (
+	"bytes"
 	"path"
 	"strings"
 
@@ -101,6 +102,12 @@ func notePath(note []byte) string {
 		s = s[:i]
 	}
 	return unescape([]byte(s))
+}
+
+// isPath reports whether a note has this path, without making a string of it where
+// it has nothing else.
+func isPath(note []byte, name string) bool {
+	return string(note) == name && bytes.IndexByte(note, '<') < 0 && bytes.IndexByte(note, '\\') < 0 || notePath(note) == name
 }
 
 // kindOfNote tells what is open by what -y says: nothing for a file.

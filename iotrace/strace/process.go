@@ -44,11 +44,12 @@ type open struct {
 	node   *node
 	offset int64 // position; iotrace.None if it is not known
 	append bool
+	index  int32 // of the name among the files of the trace, plus one; 0 if it has none yet
 }
 
 // pending is a call whose end is on another line.
 type pending struct {
-	name  string
+	*kind
 	args  []byte
 	start int64
 	line  int64

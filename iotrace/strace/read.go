@@ -12,7 +12,7 @@ import (
 
 // Read makes a trace of what strace printed.
 func Read(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
-	t := &iotrace.Trace{Source: "strace"}
+	t := &iotrace.Trace{Source: "strace", Events: make([]iotrace.Event, 0, o.Events)}
 	im := &importer{
 		in:       line.NewReader(r),
 		o:        o,
@@ -23,7 +23,7 @@ func Read(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 		attached: make(map[int64]bool),
 		held:     make(map[int64][]heldLine),
 		nodes:    make(map[string]*node),
-		names:    make(map[string]string),
+		kinds:    make(map[string]*kind),
 	}
 	if f := iotrace.Detect(im.in.Head()); f != iotrace.FormatStrace {
 		return nil, im.rep, iotrace.WrongFormat(im.in.Head(), iotrace.FormatStrace)
@@ -57,8 +57,8 @@ type importer struct {
 	held     map[int64][]heldLine
 	holding  int
 
-	nodes map[string]*node  // by path
-	names map[string]string // one string for each name of a call
+	nodes map[string]*node // by path
+	kinds map[string]*kind // by the name of the call
 
 	clock clock
 	base  int64 // the first time
@@ -68,6 +68,14 @@ type importer struct {
 	broken     []byte // a line whose rest comes with the next; see mend
 	lineNumber int64  // of what is worked on, which may have been held
 	call       call
+	whole      pending // a call that is on one line
+}
+
+// A kind is what is known of all calls of one name.
+type kind struct {
+	name   string
+	do     func(*call) bool // nil if it makes no event
+	family bool
 }
 
 func (im *importer) run() error {
@@ -124,28 +132,30 @@ func (im *importer) take(t *task, e *entry, number, at int64) error {
 		return im.finish(t, p, append(p.args, e.text...), at)
 	case callLine:
 		im.lost(t)
-		return im.finish(t, &pending{name: im.name(e.name), start: at, line: number}, e.text, noTime)
+		im.whole = pending{kind: im.kind(e.name), start: at, line: number}
+		return im.finish(t, &im.whole, e.text, noTime)
 	}
 	return nil
 }
 
 const noTime = -1 << 62
 
-// name returns the name of a call as a string, always the same one.
-func (im *importer) name(b []byte) string {
-	if s, ok := im.names[string(b)]; ok {
-		return s
+// kind returns what is known of a call by its name.
+func (im *importer) kind(name []byte) *kind {
+	k := im.kinds[string(name)]
+	if k == nil {
+		k = &kind{name: string(name)}
+		k.do, k.family = handlers[k.name], family(k.name)
+		im.kinds[k.name] = k
 	}
-	s := string(b)
-	im.names[s] = s
-	return s
+	return k
 }
 
 // begin keeps the beginning of a call, and what it finds at that time.
 func (im *importer) begin(t *task, e *entry, at int64) {
-	p := &pending{name: im.name(e.name), args: bytes.Clone(e.text), start: at, line: im.lineNumber}
+	p := &pending{kind: im.kind(e.name), args: bytes.Clone(e.text), start: at, line: im.lineNumber}
 	t.pending = p
-	if family(p.name) {
+	if p.family {
 		p.child = t.fork(cloneFlags(p.args))
 		return
 	}
@@ -171,11 +181,10 @@ func (im *importer) finish(t *task, p *pending, text []byte, at int64) error {
 	im.lineNumber = p.line
 	c := &im.call
 	*c = call{im: im, task: t, name: p.name, args: c.args[:0], first: p.first, start: p.start, end: p.start}
-	if family(p.name) && p.child == nil {
+	if p.family && p.child == nil {
 		p.child = t.fork(cloneFlags(text))
 	}
-	h := handlers[p.name]
-	if h == nil && !family(p.name) {
+	if p.do == nil && !p.family {
 		im.rep.Other(others(p.name))
 		return nil
 	}
@@ -197,7 +206,7 @@ func (im *importer) finish(t *task, p *pending, text []byte, at int64) error {
 	default:
 		im.rep.Other("call without a duration (strace -T gives it)")
 	}
-	if family(p.name) {
+	if p.family {
 		if r.failed || r.value == 0 {
 			return nil
 		}
@@ -210,7 +219,7 @@ func (im *importer) finish(t *task, p *pending, text []byte, at int64) error {
 		im.rep.Failed++
 		return nil
 	}
-	if !h(c) {
+	if !p.do(c) {
 		return im.unknown(text, "the arguments of "+p.name+" are not understood")
 	}
 	if c.err != nil && im.o.Lenient {

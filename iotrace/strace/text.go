@@ -54,6 +54,9 @@ func (im *importer) mend(l []byte) []byte {
 		l = append(im.broken, l...)
 		im.broken = nil
 	}
+	if !bytes.HasSuffix(l, []byte(" attached")) { // mostly: to look for it takes long
+		return l
+	}
 	i := bytes.LastIndex(l, []byte(message))
 	if i <= 0 || len(l) > line.MaxLength {
 		return l
