@@ -68,7 +68,8 @@ func (d *driver) verdict() (*Result, error) {
 		if o.Restored {
 			return &d.result, cause
 		}
-		return &d.result, &JobFailedError{Job: d.job.Name(), Err: cause, Restartable: d.result.HasCheckpoint()}
+		newest, err := d.job.Latest()
+		return &d.result, &JobFailedError{Job: d.job.Name(), Err: cause, Restartable: err == nil && newest > 0, Tried: d.spec.AutoRestart}
 	}
 	if o.Result == protocol.Completed {
 		digests := make([]doneReport, len(o.Results))

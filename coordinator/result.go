@@ -111,6 +111,7 @@ type JobFailedError struct {
 	Job         string
 	Err         error
 	Restartable bool // from a checkpoint
+	Tried       bool // to restart it, again and again
 }
 
 func (e *JobFailedError) Error() string { return fmt.Sprintf("job %s failed: %v", e.Job, e.Err) }
@@ -118,7 +119,12 @@ func (e *JobFailedError) Unwrap() error { return e.Err }
 
 // Hint says how to go on.
 func (e *JobFailedError) Hint() string {
-	if e.Restartable {
+	switch {
+	case e.Restartable && e.Tried:
+		return fmt.Sprintf("ckpt restart %s continues from the last checkpoint, once it is clear what kills it", e.Job)
+	case e.Tried:
+		return "failures come faster than checkpoints; launch it again with more of them: --every, --interval or --count"
+	case e.Restartable:
 		return fmt.Sprintf("ckpt restart %s continues from the last checkpoint; --auto-restart does so by itself", e.Job)
 	}
 	return "there is no checkpoint yet; launch it again, with --every, --interval or --count to take some"
