@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -186,89 +185,4 @@ func (m *rowMaker) row(i int) parquetRow {
 		}
 	}
 	return r
-}
-
-// readRow is what it takes to make an event of a row.
-type readRow struct {
-	FuncID string `parquet:"func_id,dict"`
-	FileID int64  `parquet:"file_id,dict"`
-	ProcID int64  `parquet:"proc_id,dict"`
-	ownColumns
-}
-
-// ReadParquet reads what WriteParquet has written, of so many bytes. Parquet
-// files of others have no tables of ranks and files, and are refused.
-func ReadParquet(r io.ReaderAt, size int64) (t *iotrace.Trace, err error) {
-	head := make([]byte, iotrace.HeadBytes)
-	n, _ := r.ReadAt(head, 0)
-	if iotrace.Detect(head[:n]) != iotrace.FormatParquet {
-		return nil, iotrace.WrongFormat(head[:n], iotrace.FormatParquet)
-	}
-	// The reader of Parquet indexes into what it reads without looking.
-	defer func() {
-		if p := recover(); p != nil {
-			t, err = nil, &iotrace.FormatError{Reason: fmt.Sprintf("damaged Parquet: %v", p)}
-		}
-	}()
-	f, err := parquet.OpenFile(r, size)
-	if err != nil {
-		return nil, &iotrace.FormatError{Reason: fmt.Sprintf("damaged Parquet: %v", err)}
-	}
-	tables, ok := f.Lookup(tablesKey)
-	if !ok {
-		return nil, &iotrace.FormatError{Reason: "this Parquet file is not of ckpt: it has no metadata " + tablesKey, Err: iotrace.ErrWrongFormat}
-	}
-	for _, want := range parquet.SchemaOf(readRow{}).Columns() {
-		if _, ok := f.Schema().Lookup(want...); !ok {
-			return nil, &iotrace.FormatError{Reason: "column " + want[0] + " is not there"}
-		}
-	}
-	t, err = iotrace.ReadTrace(base64.NewDecoder(base64.StdEncoding, strings.NewReader(tables)))
-	if err != nil {
-		return nil, &iotrace.FormatError{Reason: fmt.Sprintf("metadata %s: %v", tablesKey, err)}
-	}
-	// A row of ours takes tens of bytes; the number that the file claims is
-	// believed as far as its length allows.
-	t.Events = make([]iotrace.Event, 0, min(f.NumRows(), size))
-	pr := parquet.NewGenericReader[readRow](f)
-	defer pr.Close()
-	rows := make([]readRow, rowBatch)
-	for {
-		n, err := pr.Read(rows)
-		for i := range rows[:n] {
-			e, why := rows[i].event()
-			if why == nil {
-				why = e.Check(len(t.Ranks), len(t.Files))
-			}
-			if why != nil {
-				return nil, &iotrace.FormatError{Reason: fmt.Sprintf("row %d: %v", len(t.Events), why)}
-			}
-			t.Events = append(t.Events, e)
-		}
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, &iotrace.FormatError{Reason: fmt.Sprintf("damaged Parquet: %v", err)}
-		}
-	}
-	if int64(len(t.Events)) != f.NumRows() {
-		return nil, &iotrace.FormatError{Reason: fmt.Sprintf("%d rows announced, %d there", f.NumRows(), len(t.Events)), Err: iotrace.ErrTruncated}
-	}
-	t.Sort()
-	return t, nil
-}
-
-func (r *readRow) event() (e iotrace.Event, err error) {
-	op, err := iotrace.ParseOp(r.FuncID)
-	switch {
-	case err != nil:
-	case r.ProcID != int64(int32(r.ProcID)) || r.FileID != int64(int32(r.FileID)) || r.Module != int32(uint8(r.Module)) || r.Zone != int32(uint8(r.Zone)):
-		err = errors.New("a number is out of range")
-	}
-	return iotrace.Event{
-		Op: op, Module: iotrace.Module(r.Module), Zone: iotrace.Zone(r.Zone), Create: r.Create,
-		Rank: int32(r.ProcID), File: int32(r.FileID), Peer: r.Peer, Checkpoint: r.Checkpoint, Round: r.Round,
-		Offset: r.Offset, Bytes: r.Bytes, Start: r.Start, End: r.End,
-	}, err
 }

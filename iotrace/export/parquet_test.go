@@ -2,13 +2,20 @@ package export
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
+	"math/bits"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
+	deltaenc "github.com/parquet-go/parquet-go/encoding/delta"
+	"github.com/parquet-go/parquet-go/encoding/rle"
 	"pgregory.net/rapid"
 
 	"ckpt/iotrace"
@@ -130,6 +137,166 @@ func TestParquetErrors(t *testing.T) {
 		if !errors.As(err, &fe) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
+	}
+}
+
+// FuzzParquet changes files: what comes of it is an error that says where, or a
+// valid trace, and takes memory in proportion to the file.
+func FuzzParquet(f *testing.F) {
+	for _, t := range []*iotrace.Trace{{}, iotracetest.Golden(), iotracetest.PerRank(2, 40, 1)} {
+		var buf bytes.Buffer
+		if err := WriteParquet(&buf, t); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(buf.Bytes())
+	}
+	var plain bytes.Buffer
+	w := parquet.NewGenericWriter[readRow](&plain, parquet.DataPageVersion(1), parquet.KeyValueMetadata(tablesKey, ""))
+	if _, err := w.Write([]readRow{{FuncID: "open", FileID: -1, ProcID: -1}}); err != nil {
+		f.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(plain.Bytes())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		tr, err := ReadParquet(bytes.NewReader(b), int64(len(b)))
+		var fe *iotrace.FormatError
+		switch {
+		case err != nil && !errors.As(err, &fe):
+			t.Fatalf("%T: %v", err, err)
+		case err == nil:
+			if err := tr.Validate(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// readRow has the columns that it takes to make events, in encodings of whoever
+// writes them.
+type readRow struct {
+	FuncID string `parquet:"func_id,plain"`
+	FileID int64  `parquet:"file_id"`
+	ProcID int64  `parquet:"proc_id"`
+
+	Module     int32 `parquet:"ckpt_module"`
+	Zone       int32 `parquet:"ckpt_zone"`
+	Create     bool  `parquet:"ckpt_create"`
+	Peer       int32 `parquet:"ckpt_peer"`
+	Checkpoint int32 `parquet:"ckpt_checkpoint"`
+	Round      int32 `parquet:"ckpt_round"`
+	Offset     int64 `parquet:"ckpt_offset"`
+	Bytes      int64 `parquet:"ckpt_bytes"`
+	Start      int64 `parquet:"ckpt_start_ns"`
+	End        int64 `parquet:"ckpt_end_ns"`
+}
+
+// TestParquetEncodings reads what others may make of a file: other versions of
+// pages, no dictionaries, no compression.
+func TestParquetEncodings(t *testing.T) {
+	want := iotracetest.PerRank(3, 200, 2)
+	var tables bytes.Buffer
+	if err := iotrace.WriteTrace(&tables, &iotrace.Trace{Job: want.Job, Source: want.Source, Origin: want.Origin, Ranks: want.Ranks, Files: want.Files}); err != nil {
+		t.Fatal(err)
+	}
+	var rows []readRow
+	for _, e := range want.Events {
+		rows = append(rows, readRow{FuncID: e.Op.String(), FileID: int64(e.File), ProcID: int64(e.Rank), Module: int32(e.Module), Zone: int32(e.Zone),
+			Create: e.Create, Peer: e.Peer, Checkpoint: e.Checkpoint, Round: e.Round, Offset: e.Offset, Bytes: e.Bytes, Start: e.Start, End: e.End})
+	}
+	for _, version := range []int{1, 2} {
+		for _, codec := range []compress.Codec{&parquet.Uncompressed, &parquet.Zstd} {
+			var buf bytes.Buffer
+			if err := parquet.Write(&buf, rows, parquet.DataPageVersion(version), parquet.Compression(codec), parquet.PageBufferSize(1000),
+				parquet.KeyValueMetadata(tablesKey, base64.StdEncoding.EncodeToString(tables.Bytes()))); err != nil {
+				t.Fatal(err)
+			}
+			got, err := ReadParquet(bytes.NewReader(buf.Bytes()), int64(buf.Len()))
+			if err != nil {
+				t.Fatalf("version %d, %v: %v", version, codec, err)
+			}
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("version %d, %v: %s", version, codec, diff)
+			}
+		}
+	}
+	var buf bytes.Buffer
+	if err := parquet.Write(&buf, rows, parquet.Compression(&parquet.Snappy), parquet.KeyValueMetadata(tablesKey, base64.StdEncoding.EncodeToString(tables.Bytes()))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadParquet(bytes.NewReader(buf.Bytes()), int64(buf.Len())); err == nil || !strings.Contains(err.Error(), "column func_id: its pages are packed by SNAPPY") {
+		t.Error(err)
+	}
+}
+
+// TestUnpack holds numbers of every width against those that were packed, and the
+// encoders of the library against our decoders.
+func TestUnpack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.SliceOfN(rapid.Int64(), 1, 300).Draw(t, "numbers")
+		shift := rapid.IntRange(0, 63).Draw(t, "shift")
+		var words []int32
+		for i := range want {
+			want[i] >>= shift
+			words = append(words, int32(uint32(want[i])>>1))
+		}
+		b, err := new(deltaenc.BinaryPackedEncoding).EncodeInt64(nil, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]int64, len(want))
+		if err := delta(got, b); err != nil || !slices.Equal(got, want) {
+			t.Fatalf("delta: %v, %v, want %v", err, got, want)
+		}
+		if err := delta(make([]int64, len(want)+1), b); err == nil {
+			t.Fatal("delta: one number too many")
+		}
+		width := uint(bits.Len32(uint32(slices.Max(words))))
+		if b, err = (&rle.Encoding{BitWidth: int(width)}).EncodeInt32(nil, words); err != nil {
+			t.Fatal(err)
+		}
+		if err := hybrid(got, b, width); err != nil {
+			t.Fatal(err)
+		}
+		for i, w := range words {
+			if got[i] != int64(w) {
+				t.Fatalf("hybrid: %v, want %v", got, words)
+			}
+		}
+	})
+}
+
+// TestParquetMemory: what claims to be large takes no memory before it is there.
+func TestParquetMemory(t *testing.T) {
+	var buf bytes.Buffer
+	if err := WriteParquet(&buf, iotracetest.Golden()); err != nil {
+		t.Fatal(err)
+	}
+	whole := buf.Bytes()
+	length := int(binary.LittleEndian.Uint32(whole[len(whole)-8:]))
+	footer := whole[len(whole)-8-length : len(whole)-8]
+	with := func(footer []byte) []byte {
+		b := append(slices.Clone(whole[:len(whole)-8-length]), footer...)
+		return append(binary.LittleEndian.AppendUint32(b, uint32(len(footer))), "PAR1"...)
+	}
+	if _, err := ReadParquet(bytes.NewReader(with(footer)), int64(len(whole))); err != nil {
+		t.Fatal(err)
+	}
+	lists := 0
+	for i := range footer {
+		// A list becomes one of 2^31 - 1 elements.
+		if footer[i]&15 != thriftStruct || footer[i]>>4 == 0 {
+			continue
+		}
+		lists++
+		b := with(append(append(slices.Clone(footer[:i]), 0xf0|thriftStruct, 0xff, 0xff, 0xff, 0xff, 7), footer[i+1:]...))
+		_, _ = ReadParquet(bytes.NewReader(b), int64(len(b)))
+	}
+	bad := slices.Clone(whole)
+	binary.LittleEndian.PutUint32(bad[len(bad)-8:], 1<<31)
+	if _, err := ReadParquet(bytes.NewReader(bad), int64(len(bad))); !errors.Is(err, iotrace.ErrTruncated) || lists == 0 {
+		t.Error(err)
 	}
 }
 

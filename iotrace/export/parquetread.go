@@ -1,0 +1,251 @@
+package export
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+
+	"ckpt/iotrace"
+)
+
+// A parquetColumn is one that it takes to make events of.
+type parquetColumn struct {
+	name        string
+	types       []format.Type
+	least, most int64
+	set         func(*iotrace.Event, int64)
+}
+
+var (
+	integers = []format.Type{format.Int32, format.Int64}
+
+	parquetColumns = []parquetColumn{
+		{"func_id", []format.Type{format.ByteArray}, 0, math.MaxUint8, func(e *iotrace.Event, v int64) { e.Op = iotrace.Op(v) }},
+		{"file_id", integers, math.MinInt32, math.MaxInt32, func(e *iotrace.Event, v int64) { e.File = int32(v) }},
+		{"proc_id", integers, math.MinInt32, math.MaxInt32, func(e *iotrace.Event, v int64) { e.Rank = int32(v) }},
+		{"ckpt_module", integers, 0, math.MaxUint8, func(e *iotrace.Event, v int64) { e.Module = iotrace.Module(v) }},
+		{"ckpt_zone", integers, 0, math.MaxUint8, func(e *iotrace.Event, v int64) { e.Zone = iotrace.Zone(v) }},
+		{"ckpt_create", []format.Type{format.Boolean}, 0, 1, func(e *iotrace.Event, v int64) { e.Create = v == 1 }},
+		{"ckpt_peer", integers, math.MinInt32, math.MaxInt32, func(e *iotrace.Event, v int64) { e.Peer = int32(v) }},
+		{"ckpt_checkpoint", integers, math.MinInt32, math.MaxInt32, func(e *iotrace.Event, v int64) { e.Checkpoint = int32(v) }},
+		{"ckpt_round", integers, math.MinInt32, math.MaxInt32, func(e *iotrace.Event, v int64) { e.Round = int32(v) }},
+		{"ckpt_offset", integers, math.MinInt64, math.MaxInt64, func(e *iotrace.Event, v int64) { e.Offset = v }},
+		{"ckpt_bytes", integers, math.MinInt64, math.MaxInt64, func(e *iotrace.Event, v int64) { e.Bytes = v }},
+		{"ckpt_start_ns", integers, math.MinInt64, math.MaxInt64, func(e *iotrace.Event, v int64) { e.Start = v }},
+		{"ckpt_end_ns", integers, math.MinInt64, math.MaxInt64, func(e *iotrace.Event, v int64) { e.End = v }},
+	}
+)
+
+const (
+	// mostInGroup bounds the rows of a group, and so the memory that decoding
+	// takes; those of ckpt have rowGroup.
+	mostInGroup = 1 << 20
+	// A row of ours takes tens of bytes, but equal ones next to nothing. So many in
+	// all, or in each byte of the file, are believed.
+	rowsBelieved, rowsPerByte = 1 << 21, 4
+)
+
+// ReadParquet reads what WriteParquet has written, of so many bytes. Parquet
+// files of others have no tables of ranks and files, and are refused. Errors name
+// the column, and the offset at which it begins.
+//
+// It reads the few columns and encodings that there are by itself: a general
+// reader makes rows first, and believes numbers in the file.
+func ReadParquet(r io.ReaderAt, size int64) (*iotrace.Trace, error) {
+	head := make([]byte, iotrace.HeadBytes)
+	n, _ := r.ReadAt(head, 0)
+	if iotrace.Detect(head[:n]) != iotrace.FormatParquet {
+		return nil, iotrace.WrongFormat(head[:n], iotrace.FormatParquet)
+	}
+	x := &parquetReader{r: r, size: size}
+	if err := x.footer(); err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(x.meta.KeyValueMetadata, func(kv format.KeyValue) bool { return kv.Key == tablesKey })
+	if i < 0 {
+		return nil, &iotrace.FormatError{Reason: "this Parquet file is not of ckpt: it has no metadata " + tablesKey, Err: iotrace.ErrWrongFormat}
+	}
+	if err := x.schema(); err != nil {
+		return nil, err
+	}
+	// The tables are those of a trace without events.
+	var err error
+	if x.t, err = iotrace.ReadTrace(base64.NewDecoder(base64.StdEncoding, strings.NewReader(x.meta.KeyValueMetadata[i].Value))); err != nil {
+		return nil, damaged(x.end, "metadata %s: %v", tablesKey, err)
+	}
+	if err := x.events(); err != nil {
+		return nil, err
+	}
+	x.t.Sort()
+	return x.t, nil
+}
+
+type parquetReader struct {
+	r    io.ReaderAt
+	size int64
+	end  int64 // of what is not footer
+	meta format.FileMetaData
+	t    *iotrace.Trace
+	raw  []byte
+}
+
+func damaged(at int64, format string, args ...any) error {
+	return &iotrace.FormatError{Offset: at, Reason: "damaged Parquet: " + fmt.Sprintf(format, args...)}
+}
+
+// footer reads the metadata at the end of the file.
+func (x *parquetReader) footer() error {
+	const magic = "PAR1"
+	tail := make([]byte, 8)
+	if x.size < int64(len(magic)+len(tail)) {
+		return damaged(0, "the file has no end")
+	}
+	if _, err := x.r.ReadAt(tail, x.size-8); err != nil {
+		return err
+	}
+	length := int64(binary.LittleEndian.Uint32(tail))
+	x.end = x.size - 8 - length
+	if string(tail[4:]) != magic || x.end < int64(len(magic)) {
+		e := damaged(x.size-8, "the end of the file is not there")
+		e.(*iotrace.FormatError).Err = iotrace.ErrTruncated
+		return e
+	}
+	b := make([]byte, length)
+	if _, err := x.r.ReadAt(b, x.end); err != nil {
+		return err
+	}
+	check := thriftCheck{b: b, least: func(depth, field int) int {
+		switch {
+		case depth == 0 && field == 4:
+			return 64 // row groups
+		case depth == 1 && field == 1:
+			return 20 // their columns
+		}
+		return 3
+	}}
+	if err := check.structure(0); err != nil {
+		return damaged(x.end, "%v", err)
+	}
+	if err := thrift.Unmarshal(new(thrift.CompactProtocol), b[:check.at], &x.meta); err != nil {
+		return damaged(x.end, "%v", err)
+	}
+	return nil
+}
+
+// schema looks whether all columns are there, each with one value in each row.
+func (x *parquetReader) schema() error {
+	for _, want := range parquetColumns {
+		i := slices.IndexFunc(x.meta.Schema, func(s format.SchemaElement) bool { return s.Name == want.name })
+		switch {
+		case i < 0:
+			return &iotrace.FormatError{Offset: x.end, Reason: "column " + want.name + " is not there"}
+		case !x.meta.Schema[i].Type.Valid || !slices.Contains(want.types, x.meta.Schema[i].Type.V):
+			return &iotrace.FormatError{Offset: x.end, Reason: "column " + want.name + " is of another type"}
+		case x.meta.Schema[i].RepetitionType.Valid && x.meta.Schema[i].RepetitionType.V != format.Required:
+			return &iotrace.FormatError{Offset: x.end, Reason: "column " + want.name + " may lack values"}
+		}
+	}
+	return nil
+}
+
+// events reads the row groups.
+func (x *parquetReader) events() error {
+	total := int64(0)
+	for _, g := range x.meta.RowGroups {
+		if g.NumRows < 0 || g.NumRows > mostInGroup {
+			return damaged(x.end, "%d rows in a group", g.NumRows)
+		}
+		total += g.NumRows
+	}
+	if total != x.meta.NumRows {
+		e := damaged(x.end, "%d rows announced, %d there", x.meta.NumRows, total)
+		e.(*iotrace.FormatError).Err = iotrace.ErrTruncated
+		return e
+	}
+	if total > rowsBelieved && total/rowsPerByte > x.size {
+		return damaged(x.end, "%d rows in %d bytes", total, x.size)
+	}
+	ops := make(map[string]int64)
+	for op := iotrace.Op(1); op.Valid(); op++ {
+		ops[op.String()] = int64(op)
+	}
+	pages, err := newPageReader(ops)
+	if err != nil {
+		return err
+	}
+	defer pages.zstd.Close()
+	x.t.Events = make([]iotrace.Event, total)
+	rest, left := x.t.Events, x.end // what columns may take: they do not overlap
+	for i := range x.meta.RowGroups {
+		g := &x.meta.RowGroups[i]
+		events := rest[:g.NumRows]
+		rest = rest[g.NumRows:]
+		for k := range parquetColumns {
+			used, err := x.column(pages, g, &parquetColumns[k], events)
+			if err != nil {
+				return err
+			}
+			if left -= used; left < 0 {
+				return damaged(x.end, "columns overlap")
+			}
+		}
+	}
+	for i := range x.t.Events {
+		if err := x.t.Events[i].Check(len(x.t.Ranks), len(x.t.Files)); err != nil {
+			return &iotrace.FormatError{Offset: x.end, Reason: fmt.Sprintf("row %d: %v", i, err)}
+		}
+	}
+	return nil
+}
+
+// column fills in what one column says of the events of a group, and returns how
+// many bytes it takes.
+func (x *parquetReader) column(pages *pageReader, g *format.RowGroup, c *parquetColumn, events []iotrace.Event) (int64, error) {
+	i := slices.IndexFunc(g.Columns, func(k format.ColumnChunk) bool {
+		return len(k.MetaData.PathInSchema) == 1 && k.MetaData.PathInSchema[0] == c.name
+	})
+	if i < 0 {
+		return 0, damaged(x.end, "a group without column %s", c.name)
+	}
+	meta := &g.Columns[i].MetaData
+	at, n := meta.DataPageOffset, meta.TotalCompressedSize
+	if d := meta.DictionaryPageOffset; d > 0 && d < at {
+		at = d
+	}
+	switch {
+	case at < 0 || n < 0 || n > x.end || at > x.end-n:
+		return 0, damaged(x.end, "column %s lies outside of the file", c.name)
+	case !slices.Contains(c.types, meta.Type) || meta.NumValues != int64(len(events)):
+		return 0, damaged(x.end, "column %s is not as announced", c.name)
+	}
+	if int64(cap(x.raw)) < n {
+		x.raw = make([]byte, n)
+	}
+	b := x.raw[:n]
+	if _, err := x.r.ReadAt(b, at); err != nil {
+		return 0, err
+	}
+	row := 0
+	err := pages.column(meta, b, len(events), func(values []int64) error {
+		for i, v := range values {
+			if v < c.least || v > c.most {
+				return errors.New("a number is out of range")
+			}
+			c.set(&events[row+i], v)
+		}
+		row += len(values)
+		return nil
+	})
+	if err != nil {
+		return 0, damaged(at, "column %s: %v", c.name, err)
+	}
+	return n, nil
+}
