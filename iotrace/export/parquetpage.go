@@ -128,7 +128,7 @@ func (p *pageReader) decode(b []byte, encoding format.Encoding, t format.Type) e
 			return errValues
 		}
 		return hybrid(p.values, b[4:], 1)
-	case encoding == format.RLEDictionary || encoding == format.PlainDictionary:
+	case encoding == format.RLEDictionary:
 		if len(b) == 0 {
 			return errValues
 		}
