@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,6 +22,9 @@ type Recorder struct {
 	ranks  map[Rank]int32
 	files  map[string]int32
 	events int64 // so far
+
+	measured bool
+	spent    atomic.Int64 // ns, in Record, if that is measured
 }
 
 // NewRecorder records to w. If the Meta has no origin, time 0 is now.
@@ -69,16 +73,34 @@ func (r *Recorder) Since(t time.Time) int64 {
 	return int64(t.Sub(r.origin))
 }
 
+// Measure lets the recorder take note of the time that is spent in Record, all
+// waiting included. It is called before the first event.
+func (r *Recorder) Measure() { r.measured = true }
+
+// Spent returns the time that was spent in Record since Measure, added up over the
+// goroutines.
+func (r *Recorder) Spent() time.Duration { return time.Duration(r.spent.Load()) }
+
 // Record takes an event, whose rank, peer and file are as Rank and File returned
 // them.
 func (r *Recorder) Record(e Event) {
 	if r == nil {
 		return
 	}
+	if r.measured {
+		start := time.Now()
+		r.record(&e)
+		r.spent.Add(int64(time.Since(start)))
+		return
+	}
+	r.record(&e)
+}
+
+func (r *Recorder) record(e *Event) {
 	r.mu.Lock()
 	r.events++
 	if r.w.err == nil {
-		r.w.appendOne(&e)
+		r.w.appendOne(e)
 	}
 	r.mu.Unlock()
 }

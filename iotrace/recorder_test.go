@@ -15,6 +15,7 @@ import (
 func TestRecorder(t *testing.T) {
 	var buf bytes.Buffer
 	r := NewRecorder(&buf, Meta{Job: "j", Source: "ckpt"})
+	r.Measure()
 	const workers, each = 4, 20000
 	var wg sync.WaitGroup
 	for g := range workers {
@@ -30,6 +31,9 @@ func TestRecorder(t *testing.T) {
 	wg.Wait()
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
+	}
+	if r.Spent() <= 0 {
+		t.Error("no time was spent")
 	}
 	if err := r.Close(); err == nil {
 		t.Error("closed twice")

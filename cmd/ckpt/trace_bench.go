@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ import (
 type benchTraceOptions struct {
 	bench.Options
 	size string
+	app  string
 }
 
 func newBenchTraceCommand(g *globals) *cobra.Command {
@@ -25,8 +27,10 @@ func newBenchTraceCommand(g *globals) *cobra.Command {
 		Short: "Measure what recording and reading traces costs",
 		Long: `Record events and read them back from each format, in one goroutine; then write a
 checkpoint of four ranks in requests of 1 MiB, with and without recording, in turns,
-and compare. What it wrote is removed.`,
-		Example: "  ckpt bench trace\n  ckpt bench trace --dir /scratch --size 1GiB --rounds 9 --json",
+and compare. The time inside the recorder is measured as well, and held against that
+of the same checkpoint. With --app, do so with the checkpoints of a job. What it wrote
+is removed.`,
+		Example: "  ckpt bench trace\n  ckpt bench trace --dir /scratch --size 1GiB --rounds 9 --json\n  ckpt bench trace --app bt.A.4 --rounds 7",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runBenchTrace(cmd.Context(), g, &o) },
 	}
@@ -35,6 +39,7 @@ and compare. What it wrote is removed.`,
 	f.StringVar(&o.size, "size", "256MiB", "bytes of the checkpoint")
 	f.IntVar(&o.Events, "events", 1_000_000, "events that are recorded and read")
 	f.IntVar(&o.Rounds, "rounds", 5, "number of rounds")
+	f.StringVar(&o.app, "app", "", "also run this job, with and without --trace, in turns")
 	return cmd
 }
 
@@ -52,13 +57,38 @@ func runBenchTrace(ctx context.Context, g *globals, o *benchTraceOptions) error 
 	if _, err := os.Stat(o.Dir); err != nil {
 		return sourceError(fmt.Errorf("--dir: %w", err))
 	}
-	b := g.newBar("bench", int64(o.Steps()), false)
+	result := benchTrace{}
+	steps := o.Steps()
+	var job coordinator.Spec
+	if o.app != "" {
+		if job, err = traceJob(o.app); err != nil {
+			return err
+		}
+		steps += 2 * o.Rounds
+	}
+	b := g.newBar("bench", int64(steps), false)
+	defer b.clear()
 	o.Progress = func(done int) { b.set(int64(done)) }
-	r, err := bench.Run(ctx, o.Options)
-	b.clear()
-	if err != nil {
+	if result.Result, err = bench.Run(ctx, o.Options); err != nil {
 		return replayError(err)
 	}
+	if o.app != "" {
+		result.Job = &benchTraceJob{App: o.app, Iterations: job.Iterations, Every: job.Schedule.Every}
+		if err := result.Job.run(ctx, g, o, job, bench.Median(result.Spent)/float64(result.Operations), func(done int) { b.set(int64(o.Steps() + done)) }); err != nil {
+			return err
+		}
+	}
+	b.clear()
+	return g.printBenchTrace(&result, o)
+}
+
+// benchTrace is what ckpt bench trace prints as JSON.
+type benchTrace struct {
+	*bench.Result
+	Job *benchTraceJob `json:"job,omitempty"`
+}
+
+func (g *globals) printBenchTrace(r *benchTrace, o *benchTraceOptions) error {
 	if g.json {
 		return g.printJSON(r)
 	}
@@ -68,15 +98,22 @@ func runBenchTrace(ctx context.Context, g *globals, o *benchTraceOptions) error 
 		if len(rows) == 0 {
 			what = "record"
 		}
-		rows = append(rows, []string{what, fmt.Sprintf("%.2f", s.Rate/1e6), fmt.Sprintf("%.1f", s.PerEvent)})
+		rows = append(rows, []string{what, fmt.Sprintf("%.2f", s.Rate/1e6), fmt.Sprintf("%.2f", s.CPURate/1e6), fmt.Sprintf("%.1f", s.PerEvent)})
 	}
 	if err := g.printf("%d events\n\n", r.Events); err != nil {
 		return err
 	}
-	if err := g.table([]string{"", "|million events/s", "|bytes per event"}, rows); err != nil {
+	if err := g.table([]string{"million events", "|per second", "|per second of a core", "|bytes per event"}, rows); err != nil {
 		return err
 	}
-	return g.printf("\na checkpoint of %s MiB, %d operations, best of %d rounds\n"+
-		"with recording / without  %.3f\n"+
-		"recording alone           %.4f %% of the time\n", mib(r.Size), r.Operations, o.Rounds, r.Ratio, 100*r.Share)
+	spread := (slices.Max(r.Plain) - slices.Min(r.Plain)) / bench.Median(r.Plain)
+	if err := g.printf("\na checkpoint of %s MiB, %d operations, medians of %d rounds\n"+
+		"inside the recorder       %.4f %% of the time\n"+
+		"with recording / without  %.3f, while those without differ by %.0f %%\n", mib(r.Size), r.Operations, o.Rounds, 100*r.Share, r.Ratio, 100*spread); err != nil {
+		return err
+	}
+	if r.Job == nil {
+		return nil
+	}
+	return r.Job.print(g)
 }

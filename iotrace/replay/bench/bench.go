@@ -2,7 +2,7 @@
 // back, how large they are, and what recording adds to the time of a checkpoint.
 //
 //	r, err := bench.Run(ctx, bench.Options{Dir: "/scratch"})
-//	fmt.Println(r.Recording.Rate, r.Ratio)
+//	fmt.Println(r.Recording.Rate, r.Share)
 //
 // Everything is measured within one run, in turns where it is compared, so that a
 // busy machine makes the figures worse but not the comparison wrong.
@@ -15,7 +15,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
+	"syscall"
 	"time"
 
 	"ckpt/iotrace"
@@ -55,7 +57,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Result is what was measured. Rates are per second, on one core.
+// A Result is what was measured.
 type Result struct {
 	Events int64 `json:"events"`
 	// Recording is that of events into memory, as they happen: with two looks at
@@ -65,22 +67,28 @@ type Result struct {
 	Reading []Speed `json:"reading"`
 
 	// Plain and Recorded are the seconds in which a checkpoint of Size bytes was
-	// written, per round, without and with recording; Ratio is that of the best of
-	// each.
+	// written, per round, without and with recording; Ratio is that of the medians,
+	// with all noise of the disk.
 	Size       int64     `json:"size"`
 	Operations int64     `json:"operations"`
 	Plain      []float64 `json:"plain_s"`
 	Recorded   []float64 `json:"recorded_s"`
 	Ratio      float64   `json:"ratio"`
-	// Share is what the recording of so many operations takes by the rate above,
-	// of the time of the checkpoint: without the noise of the disk.
-	Share float64 `json:"share"`
+	// Spent are the seconds that the recorder took in each round, waiting and looks
+	// at the clock included, added up over the ranks as if none worked at the same
+	// time as another; Share is the median of what that is of the time of the same
+	// checkpoint.
+	Spent []float64 `json:"recorder_s"`
+	Share float64   `json:"share"`
 }
 
-// Speed is how fast events are recorded, or read from a format.
+// Speed is how fast events are recorded, or read from a format: by the clock, and
+// by the processor time of all threads, which does not count what others do on the
+// machine.
 type Speed struct {
 	What     string  `json:"what"`
 	Rate     float64 `json:"events_per_s"`
+	CPURate  float64 `json:"events_per_cpu_s"`
 	PerEvent float64 `json:"bytes_per_event"`
 }
 
@@ -88,14 +96,26 @@ type Speed struct {
 type format struct {
 	name  string
 	write func(io.Writer, *iotrace.Trace) error
-	read  func(io.Reader, iotrace.Options) (*iotrace.Trace, *iotrace.Report, error)
+	read  func(b []byte, events int) (*iotrace.Trace, error)
 }
 
 var formats = []format{
-	{"events file", iotrace.WriteTrace, iotrace.Import},
-	{"strace", straceText, strace.Read},
-	{"DXT", func(w io.Writer, t *iotrace.Trace) error { _, err := dxt.Write(w, t); return err }, dxt.Read},
-	{"CSV", export.WriteCSV, export.ReadCSV},
+	{"events file", iotrace.WriteTrace, reader(iotrace.Import)},
+	{"strace", straceText, reader(strace.Read)},
+	{"DXT", func(w io.Writer, t *iotrace.Trace) error { _, err := dxt.Write(w, t); return err }, reader(dxt.Read)},
+	{"CSV", export.WriteCSV, reader(export.ReadCSV)},
+	{"Parquet", export.WriteParquet, func(b []byte, _ int) (*iotrace.Trace, error) {
+		return export.ReadParquet(bytes.NewReader(b), int64(len(b)))
+	}},
+}
+
+// reader is that of a text or stream. It is told how many events to expect, as
+// package source tells of a file.
+func reader(read func(io.Reader, iotrace.Options) (*iotrace.Trace, *iotrace.Report, error)) func([]byte, int) (*iotrace.Trace, error) {
+	return func(b []byte, events int) (*iotrace.Trace, error) {
+		t, _, err := read(bytes.NewReader(b), iotrace.Options{Events: events})
+		return t, err
+	}
 }
 
 // Run measures. It removes what it wrote.
@@ -146,7 +166,7 @@ func recording(t *iotrace.Trace) (Speed, error) {
 	for i, name := range t.Files {
 		files[i] = rec.File(name)
 	}
-	start := time.Now()
+	start := now()
 	for _, e := range t.Events {
 		e.Rank, e.File = ranks[e.Rank], files[e.File]
 		// The times of the trace are kept, so that its size is right; looking at the
@@ -155,12 +175,26 @@ func recording(t *iotrace.Trace) (Speed, error) {
 		rec.Record(e)
 	}
 	err := rec.Close()
-	d := time.Since(start)
-	return speed("recording", len(t.Events), d, buf.Len()), err
+	return start.speed("recording", len(t.Events), buf.Len()), err
 }
 
-func speed(what string, events int, d time.Duration, bytes int) Speed {
-	return Speed{what, float64(events) / d.Seconds(), float64(bytes) / float64(events)}
+// A moment is by the clock, and by the processor time.
+type moment struct {
+	clock time.Time
+	cpu   int64
+}
+
+func now() moment {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail with these arguments
+	return moment{time.Now(), u.Utime.Nano() + u.Stime.Nano()}
+}
+
+// speed is that from m until now.
+func (m moment) speed(what string, events, bytes int) Speed {
+	end := now()
+	n := float64(events)
+	return Speed{what, n / end.clock.Sub(m.clock).Seconds(), n / (float64(max(1, end.cpu-m.cpu)) / 1e9), float64(bytes) / n}
 }
 
 // reading reads a trace in one of the formats.
@@ -169,14 +203,13 @@ func reading(t *iotrace.Trace, f format) (Speed, error) {
 	if err := f.write(&buf, t); err != nil {
 		return Speed{}, err
 	}
-	n := buf.Len()
-	start := time.Now()
-	got, _, err := f.read(&buf, iotrace.Options{})
-	d := time.Since(start)
+	runtime.GC() // what was written with is not part of the reading
+	start := now()
+	got, err := f.read(buf.Bytes(), len(t.Events))
 	if err != nil {
 		return Speed{}, err
 	}
-	return speed(f.name, len(got.Events), d, n), nil
+	return start.speed(f.name, len(got.Events), buf.Len()), nil
 }
 
 // straceText prints the events of a trace as strace -f -ttt -T -y would.
@@ -228,6 +261,7 @@ func (r *Result) rounds(ctx context.Context, t *iotrace.Trace, opt replay.Option
 		opt.Recorder = nil
 		if (k+k/2)%2 == 1 { // one begins as often as the other
 			opt.Recorder = iotrace.NewRecorder(io.Discard, iotrace.Meta{})
+			opt.Recorder.Measure()
 		}
 		res, err := replay.Run(ctx, t, opt)
 		if err == nil {
@@ -242,13 +276,33 @@ func (r *Result) rounds(ctx context.Context, t *iotrace.Trace, opt replay.Option
 			r.Plain = append(r.Plain, res.Replayed.Wall)
 		} else {
 			r.Recorded = append(r.Recorded, res.Replayed.Wall)
+			r.Spent = append(r.Spent, (opt.Recorder.Spent() + looks(operations)).Seconds())
 		}
 	}
 	r.Operations = operations
-	plain := slices.Min(r.Plain)
-	r.Ratio = slices.Min(r.Recorded) / plain
-	r.Share = float64(operations) / r.Recording.Rate / plain
+	r.Ratio = Median(r.Recorded) / Median(r.Plain)
+	var shares []float64
+	for i, s := range r.Spent {
+		shares = append(shares, s/r.Recorded[i])
+	}
+	r.Share = Median(shares)
 	return nil
+}
+
+// looks is how long it takes to look at the clock at both ends of so many
+// operations.
+func looks(operations int64) time.Duration {
+	start := time.Now()
+	for range operations {
+		_, _ = time.Now(), time.Now()
+	}
+	return time.Since(start)
+}
+
+// Median is the one in the middle, of an even number the mean of the two.
+func Median(s []float64) float64 {
+	s = slices.Sorted(slices.Values(s))
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
 // checkpoint is that of so many ranks, each with a file of its own: large requests,

@@ -20,11 +20,11 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range append(r.Reading, r.Recording) {
-		if s.Rate <= 0 || s.PerEvent <= 0 {
+		if s.Rate <= 0 || s.CPURate <= 0 || s.PerEvent <= 0 {
 			t.Errorf("%+v", s)
 		}
 	}
-	if len(r.Reading) != 4 || len(r.Plain) != 2 || len(r.Recorded) != 2 || r.Ratio <= 0 || r.Share <= 0 || r.Operations != 16 || r.Events < 5000 {
+	if len(r.Reading) != 5 || len(r.Spent) != 2 || len(r.Plain) != 2 || len(r.Recorded) != 2 || r.Ratio <= 0 || r.Share <= 0 || r.Operations != 16 || r.Events < 5000 {
 		t.Errorf("%+v", r)
 	}
 	if last != o.Steps() {
