@@ -156,18 +156,30 @@ func traceError(err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return errNotFound{err}
 	case errors.As(err, &format):
-		return &damagedTrace{err}
+		return &damagedTrace{err, format.Line == 0}
 	}
 	return err
 }
 
-// A damagedTrace is one that cannot be read as a whole.
-type damagedTrace struct{ error }
+// A damagedTrace is one that cannot be read as a whole. A binary file, which ckpt
+// has written with checksums, is damaged as images are; a text may be anything.
+type damagedTrace struct {
+	error
+	binary bool
+}
+
+// Is lets the exit status be that of damage.
+func (e *damagedTrace) Is(target error) bool { return e.binary && target == errDamageFound }
 
 func (e *damagedTrace) Unwrap() error { return e.error }
 
 // Hint says what to do about it.
-func (e *damagedTrace) Hint() string { return "--lenient takes what can be read of it" }
+func (e *damagedTrace) Hint() string {
+	if strings.Contains(e.Error(), "damaged Parquet") {
+		return "make the file again: Parquet cannot be read in part"
+	}
+	return "--lenient takes what can be read of it"
+}
 
 // warnImport says what of an input was not understood.
 func (g *globals) warnImport(name string, rep *iotrace.Report) {
