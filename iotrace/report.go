@@ -11,6 +11,9 @@ type Options struct {
 	// Events is about how many events to expect, if that is known: it saves
 	// growing the list.
 	Events int
+	// Progress is told how many bytes have been read, now and then, by whoever reads
+	// a file.
+	Progress func(bytes int64)
 }
 
 // A Report is what there is to say of an input beside the trace.

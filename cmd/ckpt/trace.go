@@ -28,8 +28,9 @@ type traceInput struct {
 }
 
 const traceInputHelp = `A TRACE is a file, - for standard input, or JOB or JOB@N: what ckpt recorded while it
-wrote a checkpoint of a job, by default the newest. The format of a file is told by
-its contents: events files of ckpt, strace -f text, Darshan DXT text, CSV, Parquet.`
+wrote a checkpoint of a job, by default the newest; JOB@all: all of them, as one. The
+format of a file is told by its contents: events files of ckpt, strace -f text, Darshan
+DXT text, CSV, Parquet.`
 
 func (in *traceInput) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&in.builtin, "builtin", "", "take a built-in trace: "+strings.Join(synth.Builtins(), ", "))
@@ -120,14 +121,71 @@ func (in *traceInput) open(g *globals, name string) (*iotrace.Trace, *iotrace.Re
 	path := name
 	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
 		// No file: perhaps a job.
+		if job, ok := strings.CutSuffix(name, "@all"); ok {
+			return in.all(g, job)
+		}
 		found, jerr := g.tracePath(name)
 		if jerr != nil {
 			return nil, nil, errNotFound{fmt.Errorf("%s is no file; as a job: %w", name, jerr)}
 		}
 		path = found
 	}
-	t, rep, err := source.File(path, opt)
+	t, rep, err := in.file(g, path, opt)
 	return t, rep, traceError(err)
+}
+
+// file reads a file and shows how far it is.
+func (in *traceInput) file(g *globals, path string, opt iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
+	if fi, err := os.Stat(path); err == nil && fi.Mode().IsRegular() {
+		b := g.newBar("read", fi.Size(), true)
+		defer b.clear()
+		opt.Progress = b.set
+	}
+	return source.File(path, opt)
+}
+
+// all reads the traces of all checkpoints of a job as one.
+func (in *traceInput) all(g *globals, name string) (*iotrace.Trace, *iotrace.Report, error) {
+	job, err := g.openJob(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	numbers, err := job.Checkpoints()
+	if err != nil {
+		return nil, nil, err
+	}
+	var traces []*iotrace.Trace
+	whole := &iotrace.Report{}
+	for _, n := range numbers {
+		path := coordinator.TracePath(job, n)
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			g.warn("checkpoint %d of %s has no trace", n, name)
+			continue
+		}
+		t, rep, err := in.file(g, path, iotrace.Options{Lenient: in.lenient})
+		if err != nil {
+			return nil, nil, traceError(err)
+		}
+		whole.Format, whole.Cut = rep.Format, errors.Join(whole.Cut, rep.Cut)
+		traces = append(traces, t)
+	}
+	if len(traces) == 0 {
+		return nil, nil, errNotFound{fmt.Errorf("no checkpoint of %s has a trace", name)}
+	}
+	// A rank that was restarted on another node is still the same.
+	nodes := make(map[int]string)
+	for _, t := range traces {
+		for _, r := range t.Ranks {
+			nodes[r.Rank] = r.Node
+		}
+	}
+	for _, t := range traces {
+		for i := range t.Ranks {
+			t.Ranks[i].Node = nodes[t.Ranks[i].Rank]
+		}
+	}
+	t, err := merged(traces)
+	return t, whole, err
 }
 
 // tracePath finds the trace of a checkpoint.

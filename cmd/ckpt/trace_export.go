@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 
@@ -20,6 +21,20 @@ var exporters = map[string]func(w io.Writer, t *iotrace.Trace) (left int64, err 
 	"jsonl":   whole(export.WriteJSON),
 	"parquet": whole(export.WriteParquet),
 	"dxt":     dxt.Write,
+}
+
+// A lineCounter tells how many lines have been written.
+type lineCounter struct {
+	w    io.Writer
+	n    int64
+	tell func(int64)
+}
+
+func (c *lineCounter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(bytes.Count(b[:n], []byte("\n")))
+	c.tell(c.n)
+	return n, err
 }
 
 const exportFormats = "chrome, csv, dxt, events, jsonl or parquet"
@@ -57,10 +72,15 @@ text, CSV, JSON lines, Parquet (with the columns of WisIO) or an events file.
 				return err
 			}
 			var left int64
+			b := g.newBar("write", int64(len(t.Events)), false)
 			err = g.writeFile(out, func(w io.Writer) (err error) {
+				if b != nil && format != "events" && format != "parquet" { // others have an event per line
+					w = &lineCounter{w: w, tell: b.set}
+				}
 				left, err = write(w, t)
 				return err
 			})
+			b.clear()
 			if err == nil && left > 0 {
 				g.warn("%s no place in the format: left out", plural(int(left), "event has", "events have"))
 			}

@@ -43,7 +43,7 @@ func File(name string, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 	head = head[:n]
 	switch format := iotrace.Detect(head); format {
 	case iotrace.FormatParquet:
-		t, err := export.ReadParquet(f, fi.Size())
+		t, err := export.ReadParquet(&progressAt{f, 0, o.Progress}, fi.Size())
 		return t, &iotrace.Report{Format: format}, iotrace.Named(err, name)
 	case iotrace.FormatEvents:
 		o.Events = iotrace.Expect(f)
@@ -52,7 +52,37 @@ func File(name string, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 			return nil, &iotrace.Report{}, iotrace.Named(err, name)
 		}
 	}
-	return read(name, head, f, o)
+	return read(name, head, &progress{f, 0, o.Progress}, o)
+}
+
+// A progress tells of the bytes that are read.
+type progress struct {
+	r    io.Reader
+	n    int64
+	tell func(int64)
+}
+
+func (p *progress) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	if p.n += int64(n); p.tell != nil {
+		p.tell(p.n)
+	}
+	return n, err
+}
+
+// progressAt is progress of what is read here and there.
+type progressAt struct {
+	r    io.ReaderAt
+	n    int64
+	tell func(int64)
+}
+
+func (p *progressAt) ReadAt(b []byte, at int64) (int, error) {
+	n, err := p.r.ReadAt(b, at)
+	if p.n += int64(n); p.tell != nil {
+		p.tell(p.n)
+	}
+	return n, err
 }
 
 // Stream reads a trace from a pipe or the like. The name is for errors. Parquet
