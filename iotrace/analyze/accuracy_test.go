@@ -10,7 +10,7 @@ import (
 	"ckpt/iotrace/synth"
 )
 
-var accuracyTraces = flag.Int("traces", 150, "synthetic traces of each pattern that TestAccuracy classifies")
+var accuracyTraces = flag.Int("traces", 1000, "synthetic traces of each pattern that TestAccuracy classifies")
 
 // randomSpec draws a trace of a pattern, with noise of up to 15 %.
 func randomSpec(p synth.Pattern, seed uint64) synth.Spec {
@@ -24,7 +24,7 @@ func randomSpec(p synth.Pattern, seed uint64) synth.Spec {
 	return s
 }
 
-// TestAccuracy classifies traces of each pattern with noise, 1050 in all: access
+// TestAccuracy classifies traces of each pattern with noise, 1000 of each: access
 // mode, spatial pattern to the last detail, sizes and number of bursts.
 func TestAccuracy(t *testing.T) {
 	traces := *accuracyTraces
