@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,9 +50,24 @@ predicted and replayed elsewhere. ckpt records its own checkpoints (ckpt launch
 		Example: `  ckpt trace analyze bt.S.4-1
   ckpt trace record -o job.trace -- ./a.out
   ckpt trace export job.trace --format chrome -o job.json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(traceCommands(g)...)
+	fillHelp(cmd)
 	return cmd
+}
+
+// fillHelp breaks the help of commands into lines of 80 columns.
+func fillHelp(cmd *cobra.Command) {
+	paragraphs := strings.Split(cmd.Long, "\n\n")
+	for i, p := range paragraphs {
+		paragraphs[i] = strings.TrimSuffix(wrapped("", p), "\n")
+	}
+	cmd.Long = strings.Join(paragraphs, "\n\n")
+	for _, sub := range cmd.Commands() {
+		fillHelp(sub)
+	}
 }
 
 // traces reads all that is named, or the built-in one.
@@ -209,6 +225,8 @@ func traceError(err error) error {
 		return nil
 	case errors.Is(err, iotrace.ErrWrongFormat):
 		return errUsage{err}
+	case errors.Is(err, syscall.EISDIR):
+		return &coordinator.UsageError{Text: oneLine(err.Error()), Fix: "name a file in it"}
 	case errors.Is(err, iotrace.ErrNewerVersion):
 		return hinted{err, "use the version of ckpt that wrote it, or a newer one"}
 	case errors.Is(err, fs.ErrNotExist):

@@ -117,19 +117,30 @@ func (g *globals) showReport(r *analyze.Report, all bool) error {
 			return err
 		}
 	}
+	header := []string{"file", "access", "spatial", "|ranks", "|writes", "|MiB"}
+	if r.Reads > 0 {
+		header = append(header, "|reads")
+	}
+	header = append(header, "|bursts")
 	var rows [][]string
 	for i := range r.Files {
 		f := &r.Files[i]
 		if !all && i == traceFiles {
 			break
 		}
-		rows = append(rows, []string{shorten(f.Name, 28), string(f.Access), string(f.Spatial), strconv.Itoa(f.Ranks),
-			strconv.FormatInt(f.Writes, 10), mib(f.BytesWritten), strconv.FormatInt(f.Reads, 10), strconv.Itoa(f.BurstsTotal)})
+		row := []string{f.Name, string(f.Access), string(f.Spatial), strconv.Itoa(f.Ranks), strconv.FormatInt(f.Writes, 10), mib(f.BytesWritten)}
+		if r.Reads > 0 {
+			row = append(row, strconv.FormatInt(f.Reads, 10))
+		}
+		rows = append(rows, append(row, strconv.Itoa(f.BurstsTotal)))
+	}
+	if !all {
+		fitNames(header, rows, 0)
 	}
 	if err := g.printf("\n"); err != nil {
 		return err
 	}
-	if err := g.table([]string{"file", "access", "spatial", "|ranks", "|writes", "|MiB", "|reads", "|bursts"}, rows); err != nil {
+	if err := g.table(header, rows); err != nil {
 		return err
 	}
 	if n := len(r.Files) - len(rows); n > 0 {
@@ -167,6 +178,26 @@ func cutList(line string, most int) string {
 		return line
 	}
 	return strings.Join(parts[:n], ", ") + ", …"
+}
+
+// fitNames shortens the names in a column of a table, as far as it takes for the
+// table to fit into 80 columns.
+func fitNames(header []string, rows [][]string, names int) {
+	const least = 12
+	room := 80 - 2
+	for i, h := range header {
+		if i == names {
+			continue
+		}
+		width := utf8.RuneCountInString(strings.TrimPrefix(h, "|"))
+		for _, row := range rows {
+			width = max(width, utf8.RuneCountInString(row[i]))
+		}
+		room -= width + 2
+	}
+	for _, row := range rows {
+		row[names] = shorten(row[names], max(least, room))
+	}
 }
 
 // shorten keeps the end of a path, which tells files apart.

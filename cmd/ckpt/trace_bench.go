@@ -34,6 +34,7 @@ is removed.`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runBenchTrace(cmd.Context(), g, &o) },
 	}
+	fillHelp(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.Dir, "dir", os.TempDir(), "directory for the checkpoint")
 	f.StringVar(&o.size, "size", "256MiB", "bytes of the checkpoint")

@@ -57,6 +57,9 @@ text, CSV, JSON lines, Parquet (with the columns of WisIO) or an events file.
   ckpt trace export job.strace --format csv -o - | head
   ckpt trace export --builtin minighost --format dxt -o minighost.dxt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if format == "" {
+				return &coordinator.UsageError{Text: "no format is named", Fix: "add --format " + exportFormats}
+			}
 			write, ok := exporters[format]
 			if !ok {
 				return &coordinator.UsageError{Text: fmt.Sprintf("--format %s is unknown", format), Fix: "--format takes " + exportFormats}

@@ -3,11 +3,13 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"ckpt/coordinator"
 	"ckpt/iotrace"
 )
 
@@ -23,8 +25,11 @@ func newTraceShowCommand(g *globals) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if op != "" {
 				if _, err := iotrace.ParseOp(op); err != nil {
-					return errUsage{err}
+					return &coordinator.UsageError{Text: "--op " + op + ": there is no such operation", Fix: "choose one of " + operations()}
 				}
+			}
+			if most < 0 {
+				return &coordinator.UsageError{Text: fmt.Sprintf("--first %d: not a number from 0", most)}
 			}
 			t, err := in.trace(g, args)
 			if err != nil {
@@ -39,6 +44,15 @@ func newTraceShowCommand(g *globals) *cobra.Command {
 	cmd.Flags().StringVar(&file, "file", "", "only files whose path contains this")
 	g.addStoreFlag(cmd)
 	return cmd
+}
+
+// operations lists the names of all.
+func operations() string {
+	var names []string
+	for op := iotrace.Op(1); op.Valid(); op++ {
+		names = append(names, op.String())
+	}
+	return strings.Join(names, ", ")
 }
 
 // eventLine is an event as --json prints it. Times are in seconds since the first.
@@ -91,10 +105,12 @@ func (g *globals) showEvents(t *iotrace.Trace, op, file string, most int) error 
 			rank = cmp.Or(line.Node, "-")
 		}
 		rows = append(rows, []string{duration(line.Start), duration(line.End - line.Start), rank, line.Op,
-			shorten(line.File, 24), offset, strconv.FormatInt(e.Bytes, 10)})
+			line.File, offset, strconv.FormatInt(e.Bytes, 10)})
 	}
 	if g.json {
 		return nil
 	}
-	return g.table([]string{"|at", "|took", "|rank", "operation", "file", "|offset", "|bytes"}, rows)
+	header := []string{"|at", "|took", "|rank", "operation", "file", "|offset", "|bytes"}
+	fitNames(header, rows, 4)
+	return g.table(header, rows)
 }

@@ -58,7 +58,7 @@ func insights(r *Report, l *load, t *Thresholds, stripe int64) []Insight {
 	add(contention(r, t))
 	add(metadataLoad(r, t))
 	add(imbalance(r, l, t))
-	add(noAggregation(r, t))
+	add(noAggregation(r, l, t))
 	add(randomAccess(r, t))
 	add(serial(r, t))
 	add(waiting(r, l, t))
@@ -70,14 +70,20 @@ func insights(r *Report, l *load, t *Thresholds, stripe int64) []Insight {
 	return in
 }
 
+// smallShare is which share of the time of all requests small ones take. Many that
+// are over in no time cost nothing; without times each counts as much.
+func (l *load) smallShare(r *Report) float64 {
+	all := r.WriteTime + r.ReadTime
+	if all == 0 {
+		return 1
+	}
+	return ratio(l.small, all)
+}
+
 func smallRequests(r *Report, l *load, t *Thresholds) *Insight {
 	small := r.Sizes.Small
 	s := share(small, add(r.Writes, r.Reads))
-	// Many that are over in no time cost nothing.
-	took := 1.
-	if all := r.WriteTime + r.ReadTime; all > 0 {
-		took = ratio(l.small, all)
-	}
+	took := l.smallShare(r)
 	if small < t.SmallRequests || min(s, took) < t.SmallShare {
 		return nil
 	}
@@ -168,7 +174,10 @@ func imbalance(r *Report, l *load, t *Thresholds) *Insight {
 	return i
 }
 
-func noAggregation(r *Report, t *Thresholds) *Insight {
+func noAggregation(r *Report, l *load, t *Thresholds) *Insight {
+	if l.smallShare(r) < t.SmallShare {
+		return nil
+	}
 	for i := range r.Files {
 		f := &r.Files[i]
 		s := share(f.Sizes.Small, add(f.Writes, f.Reads))
