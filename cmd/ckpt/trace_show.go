@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -70,10 +71,22 @@ type eventLine struct {
 	Round      int32   `json:"round,omitempty"`
 }
 
+// eventsOnPage bounds the events of a table, which has to know all its rows
+// before the first is printed.
+const eventsOnPage = 1000
+
 func (g *globals) showEvents(t *iotrace.Trace, op, file string, most int) error {
 	var rows [][]string
-	out := json.NewEncoder(g.out)
+	buffer := bufio.NewWriterSize(g.out, 1<<16)
+	out := json.NewEncoder(buffer)
 	shown := 0
+	page := func() error {
+		header := []string{"|at", "|took", "|rank", "operation", "file", "|offset", "|bytes"}
+		fitNames(header, rows, 4)
+		err := g.table(header, rows)
+		rows = rows[:0]
+		return err
+	}
 	for i := range t.Events {
 		e := &t.Events[i]
 		line := eventLine{Type: "event", Op: e.Op.String(), Rank: iotrace.None, Offset: e.Offset, Bytes: e.Bytes, Checkpoint: e.Checkpoint, Round: e.Round,
@@ -106,11 +119,20 @@ func (g *globals) showEvents(t *iotrace.Trace, op, file string, most int) error 
 		}
 		rows = append(rows, []string{duration(line.Start), duration(line.End - line.Start), rank, line.Op,
 			line.File, offset, strconv.FormatInt(e.Bytes, 10)})
+		if len(rows) == eventsOnPage {
+			if err := page(); err != nil {
+				return err
+			}
+			if err := g.printf("\n"); err != nil {
+				return err
+			}
+		}
 	}
-	if g.json {
-		return nil
+	switch {
+	case g.json:
+		return buffer.Flush()
+	case len(rows) > 0 || shown == 0:
+		return page()
 	}
-	header := []string{"|at", "|took", "|rank", "operation", "file", "|offset", "|bytes"}
-	fitNames(header, rows, 4)
-	return g.table(header, rows)
+	return nil
 }
