@@ -87,10 +87,20 @@ func smallRequests(r *Report, l *load, t *Thresholds) *Insight {
 	if small < t.SmallRequests || min(s, took) < t.SmallShare {
 		return nil
 	}
+	flags := []string{"--layout aggregated", "--aggregators auto", "--buffer"}
+	advice := "Gather small requests into large ones: aggregators that write for the others, with a large buffer."
+	if r.operation(iotrace.Gather).Count > 0 {
+		// Somebody gathers already. In a common file each stripe is a request.
+		flags, advice = []string{"--aggregators", "--buffer"}, "Gather more into a request: fewer aggregators, a larger buffer."
+		if r.Access != Independent {
+			flags = []string{"--layout aggregated", "--aggregators"}
+			advice = "Let aggregators write files of their own, without the ends of stripes in between, or be fewer."
+		}
+	}
 	return &Insight{Code: "CK01", Severity: worse(min(s, took), t.SmallShare), Title: "small requests",
 		Evidence: []Number{{"small_share", s, t.SmallShare}, {"small_time_share", took, t.SmallShare}, {"small", float64(small), float64(t.SmallRequests)}, {"mean_bytes", r.Sizes.Mean, float64(t.SmallBytes)}},
-		Flags:    []string{"--buffer", "--layout aggregated", "--aggregators auto"},
-		Advice:   "Gather small requests into large ones: a larger buffer, or aggregators that write for the others."}
+		Flags:    flags,
+		Advice:   advice}
 }
 
 func misaligned(r *Report, t *Thresholds, stripe int64) *Insight {

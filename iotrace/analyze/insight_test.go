@@ -95,6 +95,11 @@ func TestInsights(t *testing.T) {
 	// Four aggregators of sixteen ranks: that is what every rank is advised to do.
 	aggregated := Analyze(iotracetest.Aggregated(16, 50, 1), Options{})
 	small := Analyze(iotracetest.Aggregated(16, 50, 1), Options{Thresholds: func() *Thresholds { d := defaultThresholds(); d.SmallBytes = 8 << 20; return d }()})
+	for _, i := range small.Insights {
+		if i.Code == "CK01" && slices.Contains(i.Flags, "--aggregators auto") {
+			t.Errorf("who aggregates is told to: %v", i.Flags)
+		}
+	}
 	if got := codes(aggregated); slices.Contains(got, "CK06") || slices.Contains(codes(small), "CK06") {
 		t.Errorf("aggregated: %v, %v", got, codes(small))
 	}
