@@ -287,6 +287,14 @@ func (a *analysis) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&a.thresholds, "thresholds", "", "file with the thresholds of findings (ckpt trace analyze --show-thresholds prints the built-in ones)")
 }
 
+// analyze analyses a trace and shows how far it is.
+func (g *globals) analyze(t *iotrace.Trace, opt analyze.Options) *analyze.Report {
+	b := g.newBar("analyse", analyze.Steps(t), false)
+	defer b.clear()
+	opt.Progress = b.set
+	return analyze.Analyze(t, opt)
+}
+
 func (a *analysis) options() (analyze.Options, error) {
 	var opt analyze.Options
 	var err error

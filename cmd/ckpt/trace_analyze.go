@@ -63,7 +63,7 @@ func runTraceAnalyze(g *globals, o *traceAnalyzeOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	r := analyze.Analyze(t, opt)
+	r := g.analyze(t, opt)
 	if o.file != "" {
 		for i := range r.Files {
 			if r.Files[i].Name == o.file {

@@ -30,7 +30,7 @@ the second one, as León compares tools (Tables 2.5 and 2.6).
 			if err != nil {
 				return err
 			}
-			c := analyze.Compare(analyze.Analyze(all[0], opt), analyze.Analyze(all[1], opt))
+			c := analyze.Compare(g.analyze(all[0], opt), g.analyze(all[1], opt))
 			if g.json {
 				return g.printJSON(c)
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -9,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/coordinator"
-	"ckpt/iotrace/analyze"
 	"ckpt/iotrace/report"
 )
 
@@ -43,12 +43,13 @@ a histogram of request sizes, as SVG or PNG.
 			if err != nil {
 				return err
 			}
-			r := analyze.Analyze(t, opt)
-			err = g.writeFile(out, func(w io.Writer) error { return report.Draw(w, report.Plot(kind), format, t, r, file) })
-			if err != nil {
+			r := g.analyze(t, opt)
+			// What cannot be drawn is found before the file is begun.
+			var drawn bytes.Buffer
+			if err := report.Draw(&drawn, report.Plot(kind), format, t, r, file); err != nil {
 				return errUsage{err}
 			}
-			return nil
+			return g.writeFile(out, func(w io.Writer) error { _, err := drawn.WriteTo(w); return err })
 		},
 	}
 	in.addFlags(cmd.Flags())
@@ -84,8 +85,10 @@ nothing else: no script, no network.
 			if err != nil {
 				return err
 			}
-			r := analyze.Analyze(t, opt)
-			return g.writeFile(out, func(w io.Writer) error { return report.HTML(w, t, r) })
+			r := g.analyze(t, opt)
+			b := g.newBar("draw", int64(len(report.Plots())), false)
+			defer b.clear()
+			return g.writeFile(out, func(w io.Writer) error { return report.HTML(w, t, r, b.set) })
 		},
 	}
 	in.addFlags(cmd.Flags())

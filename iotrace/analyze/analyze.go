@@ -16,7 +16,13 @@ type Options struct {
 	StripeSize int64
 	// Thresholds of findings, default the built-in ones.
 	Thresholds *Thresholds
+	// Progress is told now and then how much is done, from 0 to Steps(trace).
+	Progress func(done int64)
 }
+
+// Steps is what Options.Progress counts to: each event is gone over in its order,
+// and with those of its file and rank.
+func Steps(tr *iotrace.Trace) int64 { return 2 * int64(len(tr.Events)) }
 
 func (o Options) prepared() Options {
 	if o.BurstGap <= 0 {
@@ -27,6 +33,9 @@ func (o Options) prepared() Options {
 	}
 	if o.Thresholds == nil {
 		o.Thresholds = defaultThresholds()
+	}
+	if o.Progress == nil {
+		o.Progress = func(int64) {}
 	}
 	return o
 }
@@ -189,6 +198,9 @@ func (a *analysis) inOrder() {
 	gap := int64(a.options.BurstGap)
 	unlimited := math.MaxInt
 	for i := range a.trace.Events {
+		if i&(1<<16-1) == 0 {
+			a.options.Progress(int64(i))
+		}
 		e := &a.trace.Events[i]
 		took := seconds(e.Start, e.End)
 		o := &a.operations[e.Op]
@@ -241,6 +253,7 @@ func (a *analysis) byFile(r *Report) {
 	all := a.streams.sorted()
 	rest := all
 	lossy := false
+	done := int64(len(a.trace.Events))
 	for len(rest) > 0 {
 		n := 1
 		for n < len(rest) && rest[n].file == rest[0].file {
@@ -252,6 +265,10 @@ func (a *analysis) byFile(r *Report) {
 		f.read(of)
 		lossy = lossy || f.sizes.lossy
 		a.total.merge(f)
+		for i := range of {
+			done += int64(len(of[i].requests))
+		}
+		a.options.Progress(done)
 		if f.sizes.lossy {
 			f.recount(of)
 		}

@@ -168,6 +168,21 @@ func TestAccess(t *testing.T) {
 	}
 }
 
+// TestProgress: it goes on, and never beyond its end.
+func TestProgress(t *testing.T) {
+	tr := generate(t, synth.Spec{Ranks: 4, Ops: 40_000})
+	last := int64(-1)
+	Analyze(tr, Options{Progress: func(done int64) {
+		if done < last || done > Steps(tr) {
+			t.Fatalf("%d after %d, of %d", done, last, Steps(tr))
+		}
+		last = done
+	}})
+	if last < Steps(tr)*9/10 {
+		t.Errorf("%d of %d", last, Steps(tr))
+	}
+}
+
 // TestAlignment counts what does not begin at a page, or a stripe.
 func TestAlignment(t *testing.T) {
 	var events []iotrace.Event

@@ -3,7 +3,7 @@
 //
 //	r := analyze.Analyze(trace, analyze.Options{})
 //	err := report.Draw(file, report.Offsets, "svg", trace, r, "")      // or png; of all files
-//	err := report.HTML(w, trace, r)
+//	err := report.HTML(w, trace, r, nil)
 //
 // The plots are those of León's thesis: request size and offset against the order
 // of operations (Figures 3.5, 3.14-3.17), offset against time by rank (Figure

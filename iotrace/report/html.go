@@ -49,8 +49,9 @@ var captions = map[Plot]string{
 	Histogram: "Requests by size, in Darshan's bins, on a logarithmic scale.",
 }
 
-// HTML writes a page about a trace.
-func HTML(w io.Writer, tr *iotrace.Trace, r *analyze.Report) error {
+// HTML writes a page about a trace. If progress is not nil, it is told how many of
+// the plots are drawn.
+func HTML(w io.Writer, tr *iotrace.Trace, r *analyze.Report, progress func(done int64)) error {
 	p := page{Title: "I/O of " + r.Job, Pattern: strings.ToValidUTF8(r.Pattern.String(), "\uFFFD"), Facts: facts(r), Tables: tables(r)}
 	if r.Job == "" {
 		p.Title = "I/O trace"
@@ -65,7 +66,10 @@ func HTML(w io.Writer, tr *iotrace.Trace, r *analyze.Report) error {
 	for _, i := range r.Insights {
 		p.Insights = append(p.Insights, insight{i.Code, i.Severity, i.Title, i.File, i.Advice, evidence(i.Evidence), i.Flags})
 	}
-	for _, kind := range Plots() {
+	for i, kind := range Plots() {
+		if progress != nil {
+			progress(int64(i))
+		}
 		f, err := figure(kind, tr, r, "", pageMarks)
 		if err != nil {
 			return err

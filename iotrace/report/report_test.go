@@ -121,10 +121,10 @@ func TestHTML(t *testing.T) {
 	for name, tr := range traces(t) {
 		r := analyze.Analyze(tr, analyze.Options{})
 		var page, again bytes.Buffer
-		if err := HTML(&page, tr, r); err != nil {
+		if err := HTML(&page, tr, r, nil); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if err := HTML(&again, tr, r); err != nil || !bytes.Equal(page.Bytes(), again.Bytes()) {
+		if err := HTML(&again, tr, r, func(int64) {}); err != nil || !bytes.Equal(page.Bytes(), again.Bytes()) {
 			t.Errorf("%s: not the same again", name)
 		}
 		text := page.String()
