@@ -38,6 +38,7 @@ type rankGroup struct {
 	first           int // rank
 	starts, slopes  []int64
 	sloped, spread  bool
+	most            []int64 // bytes of each item where they are most, if ranks differ in them; the items have the least
 	detail          Detail
 	requests, bytes [2]int64
 }
@@ -188,6 +189,7 @@ func (c *nameClass) settled() []*rankGroup {
 		}
 		all = append(all, groups...)
 	}
+	all = joinSimilar(all)
 	// Ranks that do something that nobody else does are not told apart if they are
 	// many; nor is anybody if there are too many groups even so.
 	alone := 0
@@ -203,6 +205,67 @@ func (c *nameClass) settled() []*rankGroup {
 		all = joinGroups(all, func(*rankGroup) bool { return true })
 	}
 	return all
+}
+
+const (
+	maxSimilar  = 2  // groups that differ in sizes only; more are described together
+	similarRuns = 16 // of a description with ranges of sizes
+)
+
+// joinSimilar joins groups that do the same in sizes that are not the same, as when
+// each rank writes what a codec has made of as much memory.
+func joinSimilar(all []*rankGroup) []*rankGroup {
+	times := map[string]int{}
+	for _, g := range all {
+		times[g.form()]++
+	}
+	var out []*rankGroup
+	joined := map[string]*rankGroup{}
+	for _, g := range all {
+		form := g.form()
+		if form == "" || times[form] <= maxSimilar {
+			out = append(out, g)
+			continue
+		}
+		first := joined[form]
+		if first == nil {
+			joined[form] = g
+			out = append(out, g)
+			for i := range g.items {
+				g.most = append(g.most, g.items[i].size)
+			}
+			continue
+		}
+		for i := range g.items {
+			first.items[i].size = min(first.items[i].size, g.items[i].size)
+			first.most[i] = max(first.most[i], g.items[i].size)
+		}
+		first.merge(g, g.last)
+	}
+	return out
+}
+
+// form is what is left of a group without its sizes; empty if it is not a few runs
+// from the same offset, one behind the other.
+func (g *rankGroup) form() string {
+	if len(g.items) == 0 || len(g.items) > similarRuns || g.spread {
+		return ""
+	}
+	b := strconv.AppendInt(nil, g.starts[0], 36)
+	at := g.starts[0]
+	for i := range g.items {
+		it := &g.items[i]
+		if it.body != nil || it.count > 1 && it.step != it.size || g.starts[i] != at || g.sloped && g.slopes[i] != 0 {
+			return ""
+		}
+		at += it.count * it.size
+		b = append(b, ' ', 'r')
+		if it.write {
+			b[len(b)-1] = 'w'
+		}
+		b = strconv.AppendInt(b, it.count, 36)
+	}
+	return string(b)
 }
 
 // joinGroups joins those of which which says so, by their patterns.
@@ -239,6 +302,15 @@ func (g *rankGroup) report(items []item, next *int) []Item {
 		if g.sloped && !g.spread {
 			x.PerRank = g.slopes[*next]
 			x.Offset -= x.PerRank * int64(g.first)
+		}
+		if g.most != nil {
+			x.Step = x.Bytes
+			if i > 0 {
+				x.Offset = out[i-1].Offset + out[i-1].Count*out[i-1].Bytes
+			}
+			if g.most[i] > x.Bytes {
+				x.BytesTo = g.most[i]
+			}
 		}
 		*next++
 		out = append(out, x)

@@ -11,7 +11,8 @@ import (
 // compression does to its traces (Wang, Zhu, Mohror, Neuwirth, Snir: Recorder,
 // 2024). Ranks are in one group if their requests have the same operations and
 // sizes, in the same order, with the same steps, and begin at offsets that are
-// linear in the number of the rank. Files whose names differ in numbers only are
+// linear in the number of the rank. Of those that differ in their sizes only, as
+// what a codec makes does, more than two are described together. Files whose names differ in numbers only are
 // described together.
 type Pattern struct {
 	Groups []Group `json:"groups"`
@@ -41,6 +42,7 @@ type Group struct {
 type Item struct {
 	Op      string `json:"op,omitempty"`
 	Bytes   int64  `json:"bytes,omitempty"`
+	BytesTo int64  `json:"bytes_to,omitempty"` // if ranks differ in it, the most; Bytes is the least, and what offsets count with
 	Count   int64  `json:"count,omitempty"`
 	Offset  int64  `json:"offset"`
 	PerRank int64  `json:"per_rank,omitempty"`
@@ -63,6 +65,7 @@ const (
 //	                            the others 256 bytes apart
 //	22×4096                     without @: begins where the one before ended;
 //	                            without /: each begins where the one before ended
+//	1×4096-8192                 has a size of its own in each rank
 //	5×[…]+1000                  is done five times, each time 1000 bytes further
 func (p Pattern) String() string {
 	var b strings.Builder
@@ -130,6 +133,9 @@ func (w *itemWriter) items(items []Item, op string) {
 			w.b.WriteString(op + " ")
 		}
 		fmt.Fprintf(w.b, "%d×%d", it.Count, it.Bytes)
+		if it.BytesTo > 0 {
+			fmt.Fprintf(w.b, "-%d", it.BytesTo)
+		}
 		if it.Offset != w.at.Offset || it.PerRank != w.at.PerRank {
 			switch {
 			case it.PerRank == 0:

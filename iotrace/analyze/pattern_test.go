@@ -76,6 +76,15 @@ func TestPatternLength(t *testing.T) {
 	}
 	// As ckpt records its checkpoints: requests of each rank in sizes of its own.
 	check("images of ckpt", func(ranks int) *iotrace.Trace { return iotracetest.PerRank(ranks, 40, 1) })
+	check("packed images of ckpt", func(ranks int) *iotrace.Trace {
+		tr := iotracetest.PerRank(ranks, 1, 1)
+		for i := range tr.Events {
+			if e := &tr.Events[i]; e.Op == iotrace.Write && ranks > 0 {
+				e.Bytes = int64(700_000 + 4096*(e.Rank*7%11))
+			}
+		}
+		return tr
+	})
 	check("a file of ckpt", func(ranks int) *iotrace.Trace { return iotracetest.Aggregated(ranks, 40, 1) })
 }
 
@@ -179,6 +188,19 @@ func TestPatternText(t *testing.T) {
 				}
 			}
 		}, "f (1): rank 0 (1)\n  4×[3×[write 1×10 @0, 1×7 @50]+100]+1000\n"},
+		{"sizes", 5, []string{"r0", "r1", "r2", "r3", "r4"}, func(add func(op)) {
+			for r := range int32(5) {
+				size := int64(100 + 10*(r%3))
+				add(op{r, r, 8, 10})
+				add(op{r, r, 18, size})
+				add(op{r, r, 18 + size, 7})
+			}
+		}, "r{rank} (5): ranks 0-4 (5)\n  write 1×10 @8, 1×100-120, 1×7\n"},
+		{"two sizes", 3, []string{"r0", "r1", "r2"}, func(add func(op)) {
+			for r := range int32(3) {
+				add(op{r, r, 0, int64(10 + r%2)})
+			}
+		}, "r{rank} (2): ranks 0, 2 (2)\n  write 1×10 @0\nr{rank} (1): rank 1 (1)\n  write 1×11 @0\n"},
 		{"names", 3, []string{"run7/r0.d", "run7/r1.d", "run7/r2.d"}, func(add func(op)) {
 			for r := range int32(3) {
 				add(op{r, r, 8, 10})
