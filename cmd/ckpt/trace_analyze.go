@@ -128,7 +128,11 @@ func (g *globals) showReport(r *analyze.Report, all bool) error {
 		if !all && i == traceFiles {
 			break
 		}
-		row := []string{f.Name, string(f.Access), string(f.Spatial), strconv.Itoa(f.Ranks), strconv.FormatInt(f.Writes, 10), mib(f.BytesWritten)}
+		spatial := string(f.Spatial)
+		if f.Detail == analyze.NoDetail {
+			spatial = "none"
+		}
+		row := []string{f.Name, string(f.Access), spatial, strconv.Itoa(f.Ranks), strconv.FormatInt(f.Writes, 10), mib(f.BytesWritten)}
 		if r.Reads > 0 {
 			row = append(row, strconv.FormatInt(f.Reads, 10))
 		}

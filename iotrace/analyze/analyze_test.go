@@ -160,7 +160,7 @@ func TestAccess(t *testing.T) {
 	if f := r.Files[0]; f.Access != Independent || f.Ranks != 1 || f.Opens != 2 || f.Metadata != 2 {
 		t.Errorf("written by one: %+v", f.Activity)
 	}
-	if f := r.Files[1]; f.Access != Shared || f.Ranks != 2 || f.Spatial != NoSpatial {
+	if f := r.Files[1]; f.Access != Shared || f.Ranks != 2 || f.Detail != NoDetail {
 		t.Errorf("opened by two: %+v", f.Activity)
 	}
 	if r.Access != Independent || r.Ranks != 3 || r.ActiveRanks != 1 || r.Nodes != 2 {

@@ -107,7 +107,7 @@ func checkReport(t rapid.TB, tr *iotrace.Trace) {
 				t.Fatalf("share %v in %+v", x, a)
 			}
 		}
-		if !slices.Contains([]Spatial{SequentialAccess, StridedAccess, RandomAccess, MixedSpatial, NoSpatial}, a.Spatial) {
+		if !slices.Contains([]Spatial{SequentialAccess, StridedAccess, RandomAccess, MixedSpatial}, a.Spatial) {
 			t.Fatalf("spatial %q", a.Spatial)
 		}
 	}

@@ -20,7 +20,6 @@ const (
 	StridedAccess    Spatial = "strided"
 	RandomAccess     Spatial = "random"
 	MixedSpatial     Spatial = "mixed"
-	NoSpatial        Spatial = "none" // nothing was read or written
 )
 
 // A Detail is a finer spatial pattern.
@@ -42,16 +41,14 @@ var details = [...]Detail{Contiguous, Sequential, StridedSimple, StridedNested, 
 
 func coarse(d Detail) Spatial {
 	switch d {
-	case Contiguous, Sequential:
+	case Contiguous, Sequential, NoDetail:
 		return SequentialAccess
 	case StridedSimple, StridedNested, StridedVariable:
 		return StridedAccess
 	case Random:
 		return RandomAccess
-	case Mixed:
-		return MixedSpatial
 	}
-	return NoSpatial
+	return MixedSpatial
 }
 
 // A tally counts requests by pattern.
@@ -121,7 +118,7 @@ func (t *tally) spatial() Spatial {
 	}
 	switch {
 	case total == 0:
-		return NoSpatial
+		return SequentialAccess // nothing is out of order
 	case share(sequential, total) >= clearShare:
 		return SequentialAccess
 	case share(strided, total) >= clearShare:
