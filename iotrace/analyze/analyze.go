@@ -53,6 +53,7 @@ type analysis struct {
 	budget     int     // of bursts that may still be kept
 	load       load
 	timeline   *timeline
+	visits     visits
 	concurrent *concurrent
 	streams    *streams
 	grouper    *grouper
@@ -95,8 +96,12 @@ func Analyze(tr *iotrace.Trace, options Options) *Report {
 		r.Concurrency.Mean = 1 // nothing takes any time
 	}
 	r.Bandwidth = a.timeline.bandwidth()
-	if signal, width := a.timeline.signal(a.options.BurstGap.Seconds() / 2); len(signal) >= 16 {
-		r.Period = period(signal, width)
+	gap := a.options.BurstGap.Seconds()
+	if signal, width := a.timeline.signal(gap / 2); len(signal) >= 16 {
+		if len(a.visits.list) < leastVisits {
+			a.visits = a.timeline.visits(gap)
+		}
+		r.Period = period(signal, width, &a.visits)
 	}
 	r.Balance = balance(tr, a.work, a.options.Thresholds.StragglerFactor)
 	r.Pattern = a.grouper.pattern()
@@ -222,6 +227,7 @@ func (a *analysis) inOrder() {
 			}
 			w.bytes = add(w.bytes, max(e.Bytes, 0))
 			a.timeline.add(e.Op, e.Start, e.End, e.Bytes)
+			a.visits.add(seconds(a.timeline.start, e.Start), seconds(a.timeline.start, e.End), float64(max(e.Bytes, 0)), a.options.BurstGap.Seconds())
 			a.concurrent.add(rank, e.Start, e.End)
 			a.job.add(e, int32(i), gap, &unlimited)
 			if a.jobRanks[rank] != int32(a.job.total) {

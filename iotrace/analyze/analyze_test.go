@@ -2,6 +2,7 @@ package analyze
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -274,6 +275,67 @@ func TestPeriod(t *testing.T) {
 	// One burst, however regular its requests are.
 	if p := Analyze(generate(t, synth.Spec{Ops: 5000, Size: 1 << 20}), Options{}).Period; p.Periodic {
 		t.Errorf("one burst: %+v", p)
+	}
+}
+
+// TestNoPeriod: requests are no phases, at whatever intervals they come.
+func TestNoPeriod(t *testing.T) {
+	const ms = 1_000_000
+	comb := func(n int, every, took float64, ranks int) *iotrace.Trace {
+		var events []iotrace.Event
+		for k := range n {
+			for r := range ranks {
+				start := int64((float64(k)*every + 0.1*float64(r)) * ms)
+				events = append(events, iotrace.Event{Op: iotrace.Write, Rank: int32(r), Bytes: 4096, Offset: int64(k) << 12, Start: start, End: start + int64(took*ms)})
+			}
+		}
+		return script(ranks, events...)
+	}
+	poisson := func(seed uint64, n int, mean float64) *iotrace.Trace {
+		r := rand.New(rand.NewPCG(seed, 7))
+		var events []iotrace.Event
+		at := 0.
+		for range n {
+			at += 2 + mean*r.ExpFloat64()
+			events = append(events, iotrace.Event{Op: iotrace.Write, Bytes: 4096, Start: int64(at * ms), End: int64((at + 1) * ms)})
+		}
+		return script(1, events...)
+	}
+	traces := map[string]*iotrace.Trace{
+		"every 3 ms":         comb(1000, 3, 0.3, 1),
+		"every 10 ms":        comb(1000, 10, 0.3, 1),
+		"every 10 ms, few":   comb(100, 10, 0.3, 1),
+		"every 10 ms, long":  comb(100_000, 10, 0.3, 1),
+		"every 13.7 ms":      comb(2000, 13.7, 0.3, 1),
+		"every 50 ms":        comb(500, 50, 0.3, 1),
+		"8 ranks, 50 ms":     comb(500, 50, 0.3, 8),
+		"back to back":       comb(500, 20, 19.9, 1),
+		"back to back, long": comb(40, 400, 390, 4),
+	}
+	for seed := range uint64(20) {
+		traces[fmt.Sprintf("Poisson %d", seed)] = poisson(seed, 500, 20)
+		traces[fmt.Sprintf("seldom %d", seed)] = poisson(seed, 200, 400)
+	}
+	for name, tr := range traces {
+		p := Analyze(tr, Options{}).Period
+		if p.Periodic || p.Period != 0 || p.Confidence > 0.4 {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+	// Phases every 300 ms, in samples that are not much shorter: theirs or none.
+	if p := Analyze(comb(4000, 300, 1, 1), Options{}).Period; p.Periodic && math.Abs(p.Period-0.3) > 0.03 {
+		t.Errorf("every 300 ms: %+v", p)
+	}
+	// Phases of 2 s beside a log that is never silent.
+	var events []iotrace.Event
+	for k := range int64(1200) {
+		events = append(events, iotrace.Event{Op: iotrace.Write, Bytes: 100, Start: k * 50 * ms, End: (k*50 + 1) * ms})
+		if k%40 < 5 {
+			events = append(events, iotrace.Event{Op: iotrace.Write, Bytes: 1 << 20, Start: k*50*ms + 1, End: (k*50 + 45) * ms})
+		}
+	}
+	if p := Analyze(script(1, events...), Options{}).Period; !p.Periodic || math.Abs(p.Period-2) > 0.02 || p.Confidence < 0.9 {
+		t.Errorf("beside a log: %+v", p)
 	}
 }
 

@@ -54,8 +54,10 @@ func Compare(a, b *Report) *Comparison {
 		number("files", float64(len(a.Files)), float64(len(b.Files))),
 		number("wall_s", a.Wall, b.Wall),
 		number("concurrency_mean", a.Concurrency.Mean, b.Concurrency.Mean),
-		number("period_s", a.Period.Period, b.Period.Period),
 		number("insights", float64(len(a.Insights)), float64(len(b.Insights))))
+	if a.Period.Periodic || b.Period.Periodic {
+		c.Job = append(c.Job, number("period_s", a.Period.Period, b.Period.Period)) // 0 of one that has none
+	}
 	left := restOf(a.Files)
 	right := restOf(b.Files)
 	var pairs [][2]*File

@@ -18,18 +18,27 @@ import (
 // that nothing repeats. The autocorrelation then measures the period better than
 // the spectrum, whose frequencies are whole fractions of the time seen, and finds
 // it where the bursts are so short that the spectrum is flat.
+//
+// Both see the bandwidth only, in samples, and in them a beat where requests come
+// at equal intervals. So it is also looked whether phases of I/O, with silence in
+// between, follow each other after that time; requests without such silences have
+// no period.
 type Period struct {
 	Periodic bool    `json:"periodic"` // Confidence is at least one half
-	Period   float64 `json:"period_s"` // from phase to phase; 0 if there is none
+	Period   float64 `json:"period_s"` // from phase to phase; 0 if not periodic
 	// Confidence is the mean of three numbers from 0 to 1: Spectrum, how far the
 	// candidate stands out among the others; Autocorrelation, how evenly spaced
 	// its peaks are, 1 - σ/mean; Agreement of the two, 1 - the relative difference
 	// of the periods. Without a candidate in the spectrum it is Autocorrelation
-	// times the height of the first peak; that height, if it is the only one.
+	// times the height of the first peak; that height, if it is the only one. All
+	// of it counts as far as phases recur: times Recurrence.
 	Confidence      float64 `json:"confidence"`
 	Spectrum        float64 `json:"spectrum_confidence"`
 	Autocorrelation float64 `json:"autocorrelation_confidence"`
 	Agreement       float64 `json:"agreement"`
+	// Recurrence is which share of the phases is followed by another one after the
+	// period, from 0, as many as by chance, to 1.
+	Recurrence float64 `json:"recurrence"`
 }
 
 const (
@@ -40,8 +49,20 @@ const (
 	peakDistance = 0.3 // that a peak may be from where it is expected, in periods
 )
 
-// period analyses a signal of samples width seconds apart.
-func period(signal []float64, width float64) Period {
+// period analyses a signal of samples width seconds apart, and whether its phases
+// bear out what it shows.
+func period(signal []float64, width float64, v *visits) Period {
+	p := candidate(signal, width)
+	p.Recurrence = v.recurrence(p.Period)
+	p.Confidence *= p.Recurrence
+	if p.Periodic = p.Confidence >= periodic; !p.Periodic {
+		p.Period = 0
+	}
+	return p
+}
+
+// candidate is the period that a signal shows.
+func candidate(signal []float64, width float64) Period {
 	var p Period
 	n := len(signal)
 	var mean float64
@@ -98,7 +119,6 @@ func period(signal []float64, width float64) Period {
 			p.Confidence *= min(1, height*float64(n)/float64(n-peaks[0]))
 		}
 	}
-	p.Periodic = p.Confidence >= periodic
 	return p
 }
 
