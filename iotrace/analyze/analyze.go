@@ -208,10 +208,13 @@ func (a *analysis) inOrder() {
 		}
 		e := &a.trace.Events[i]
 		took := seconds(e.Start, e.End)
-		o := &a.operations[e.Op]
-		o.Count++
-		o.Bytes = add(o.Bytes, max(e.Bytes, 0))
-		o.Time += took
+		moves := a.moves(e)
+		if moves || !e.Op.Data() {
+			o := &a.operations[e.Op]
+			o.Count++
+			o.Bytes = add(o.Bytes, max(e.Bytes, 0))
+			o.Time += took
+		}
 		a.load.add(e, i)
 		if e.Op.Step() || !e.Op.Valid() {
 			a.streams.none(i)
@@ -220,7 +223,6 @@ func (a *analysis) inOrder() {
 		rank, file := rankOf(a.trace, e), fileOf(a.trace, e)
 		w := &a.work[rank]
 		w.add(e)
-		moves := a.moves(e)
 		if moves {
 			if e.Bytes < a.options.Thresholds.SmallBytes {
 				a.load.small += took

@@ -138,6 +138,9 @@ func TestModules(t *testing.T) {
 	}
 	r := Analyze(script(1, e(0, iotrace.MPIIO, 100), e(0, iotrace.POSIX, 60), e(0, iotrace.POSIX, 40), e(1, iotrace.MPIIO, 7)), Options{})
 	f, g := r.Files[0], r.Files[1]
+	if o := r.operation(iotrace.Write); o.Count != 3 || o.Bytes != 107 {
+		t.Errorf("counted through both: %+v", o)
+	}
 	if f.Writes != 2 || f.BytesWritten != 100 || f.MPIIO == nil || f.MPIIO.Writes != 1 || f.MPIIO.BytesWritten != 100 {
 		t.Errorf("both: %+v, %+v", f.Activity, f.MPIIO)
 	}

@@ -77,7 +77,7 @@ type Activity struct {
 	SharedStripes float64 `json:"shared_stripe_share"`
 }
 
-// An Operation says how often one was done.
+// An Operation says how often one was done. Reads and writes count as in Activity.
 type Operation struct {
 	Op    string  `json:"op"`
 	Count int64   `json:"count"`

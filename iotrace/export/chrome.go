@@ -66,12 +66,15 @@ func newChrome(w io.Writer, t *iotrace.Trace) *chrome {
 		end = max(end, t.Events[i].End)
 	}
 	c.rate = newBandwidth(c.zero, end)
+	posix := posixFiles(t)
 	l := newLanes(len(t.Ranks) + 1)
 	inOrder(t.Events, func(i int) {
 		e := &t.Events[i]
 		l.place(c.slot(e.Rank), e)
 		c.flow.count(i, e)
-		c.rate.add(e)
+		if e.Module == iotrace.POSIX || !posix[e.File] {
+			c.rate.add(e)
+		}
 	})
 	c.flow.passed = make(map[rankCheckpoint]int32)
 	next := 1
@@ -81,6 +84,18 @@ func newChrome(w io.Writer, t *iotrace.Trace) *chrome {
 		next += len(l.ranks[s])
 	}
 	return c
+}
+
+// posixFiles are the files with POSIX reads or writes. MPI-IO's of the same file
+// became those: bytes count once, as package analyze counts them.
+func posixFiles(t *iotrace.Trace) map[int32]bool {
+	m := make(map[int32]bool)
+	for i := range t.Events {
+		if e := &t.Events[i]; e.Op.Data() && e.Module == iotrace.POSIX && e.File != iotrace.None {
+			m[e.File] = true
+		}
+	}
+	return m
 }
 
 // inOrder calls f for each event in order of start, those that start together
