@@ -22,6 +22,7 @@ type group struct {
 	common   *commonFiles  // how ranks write common files; nil: a file each
 	paths    []string      // of the common files of tx
 	exchange *exchange     // what the ranks that write tx tell each other
+	recorded *recording    // what the coordinator writes for tx; nil if that is not traced
 
 	base       int     // checkpoint that tx may refer to, 0 none
 	complete   bool    // the next checkpoint must not refer to any

@@ -32,10 +32,14 @@ func (g *group) findLibrary(number int) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &libraryWrite{cancel: cancel, done: make(chan struct{})}
+	var trace *image.Tracing
+	if g.recorded != nil {
+		trace = g.recorded.ofCoordinator(number)
+	}
 	g.storing = w
 	g.helpers.Go(func() {
 		defer close(w.done)
-		w.file, w.err = g.writeLibrary(ctx, number)
+		w.file, w.err = g.writeLibrary(ctx, number, trace)
 	})
 }
 
@@ -48,7 +52,7 @@ func (g *group) dropLibrary() {
 	}
 }
 
-func (d *driver) writeLibrary(ctx context.Context, number int) (image.File, error) {
+func (d *driver) writeLibrary(ctx context.Context, number int, trace *image.Tracing) (image.File, error) {
 	setting, err := d.spec.codec()
 	if err != nil {
 		return image.File{}, err
@@ -57,7 +61,7 @@ func (d *driver) writeLibrary(ctx context.Context, number int) (image.File, erro
 	if err := mem.MapLibrary(libraryRegion, self); err != nil {
 		return image.File{}, err
 	}
-	f, err := d.job.WriteLibrary(ctx, number, mem.Regions(), image.WriteOptions{Codec: image.NewCodec(setting, 0)})
+	f, err := d.job.WriteLibrary(ctx, number, mem.Regions(), image.WriteOptions{Codec: image.NewCodec(setting, 0), Trace: trace})
 	return f, errors.Join(err, mem.Close())
 }
 

@@ -33,6 +33,11 @@ func (g *group) prepare(number int) {
 		return
 	}
 	g.tx = tx
+	g.recorded = nil
+	if g.spec.Trace {
+		g.recorded = newRecording(g.job.Name())
+		tx.Trace = g.recorded.ofCoordinator(number)
+	}
 	g.base = g.chooseBase()
 	g.findLibrary(number)
 	g.exchange = newExchange(number, g.ranks)
@@ -140,13 +145,12 @@ func (g *group) order(rank int) writeOrder {
 // commit assembles the manifest and renames it into place.
 func (g *group) commit(cp protocol.Checkpoint) {
 	m, err := g.manifest(cp)
-	tx, base, reuse, storing := g.tx, g.base, g.reuse, g.storing
+	tx, base, reuse, storing, recorded := g.tx, g.base, g.reuse, g.storing, g.recorded
 	g.tx, g.committing = nil, true
 	g.helpers.Go(func() {
 		if err == nil {
 			err = addLibrary(m, reuse, storing)
 		}
-		start := time.Now()
 		if err == nil {
 			err = tx.Commit(context.Background(), m)
 		} else if aerr := tx.Abort(); aerr != nil {
@@ -168,8 +172,8 @@ func (g *group) commit(cp protocol.Checkpoint) {
 			g.learnSize(m, base)
 			g.step(protocol.Committed{Number: cp.Number, Vectors: vectors})
 		})
-		if err == nil && g.spec.Trace {
-			g.keepTrace(m, cp.Bodies, start)
+		if err == nil && recorded != nil {
+			g.keepTrace(m, recorded, cp.Bodies)
 		}
 	})
 }

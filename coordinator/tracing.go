@@ -46,24 +46,25 @@ func (r *recording) of(rank, node, number int) *image.Tracing {
 	return &image.Tracing{Recorder: r.rec, Rank: r.rec.Rank(image.TraceRank(rank, node)), Checkpoint: number}
 }
 
+// ofCoordinator is of what the coordinator writes beside the ranks.
+func (r *recording) ofCoordinator(number int) *image.Tracing {
+	return &image.Tracing{Recorder: r.rec, Rank: r.rec.Rank(iotrace.Rank{Rank: iotrace.None, Node: "coordinator"}), Checkpoint: number}
+}
+
 func (r *recording) end() ([]byte, error) {
 	err := r.rec.Close()
 	return r.buf.Bytes(), err
 }
 
-// keepTrace keeps what the ranks have recorded, and how long the commit took,
-// which began at start. A trace that cannot be kept is no loss for the job.
-func (d *driver) keepTrace(m *image.Manifest, bodies [][]byte, start time.Time) {
-	if err := d.writeTrace(m, bodies, start); err != nil {
+// keepTrace keeps what the coordinator and the ranks have recorded. A trace that
+// cannot be kept is no loss for the job.
+func (d *driver) keepTrace(m *image.Manifest, own *recording, bodies [][]byte) {
+	if err := d.writeTrace(m, own, bodies); err != nil {
 		d.log.Debug("trace", "checkpoint", m.Number, "error", err)
 	}
 }
 
-func (d *driver) writeTrace(m *image.Manifest, bodies [][]byte, start time.Time) error {
-	own := newRecording(d.job.Name())
-	own.rec.Record(iotrace.Event{Op: iotrace.Rename, Rank: own.rec.Rank(iotrace.Rank{Rank: iotrace.None, Node: "coordinator"}),
-		File: own.rec.File(fmt.Sprintf("%04d/manifest", m.Number)), Peer: iotrace.None, Checkpoint: int32(m.Number), Offset: iotrace.None,
-		Start: own.rec.Since(start), End: own.rec.Since(time.Now())})
+func (d *driver) writeTrace(m *image.Manifest, own *recording, bodies [][]byte) error {
 	b, err := own.end()
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ckpt/image/exec"
+	"ckpt/image/vfs"
 	"ckpt/iotrace"
 	"ckpt/zones"
 )
@@ -28,6 +29,64 @@ func (t *Tracing) of(name string) tracer {
 		return tracer{}
 	}
 	return tracer{t, t.Recorder.File(jobPath(name))}
+}
+
+// on returns a file system that records what is written to it.
+func (t *Tracing) on(fsys vfs.FS) vfs.FS {
+	if t == nil {
+		return fsys
+	}
+	return tracedFS{fsys, t}
+}
+
+type tracedFS struct {
+	vfs.FS
+	trace *Tracing
+}
+
+func (f tracedFS) Create(name string) (vfs.File, error) {
+	t := f.trace.of(name)
+	start := t.now()
+	file, err := f.FS.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	t.opened(true, start)
+	return tracedFile{file, t}, nil
+}
+
+func (f tracedFS) Rename(from, to string) error {
+	t := f.trace.of(to)
+	start := t.now()
+	err := f.FS.Rename(from, to)
+	t.record(iotrace.Rename, 0, iotrace.None, 0, start)
+	return err
+}
+
+type tracedFile struct {
+	vfs.File
+	trace tracer
+}
+
+func (f tracedFile) WriteAt(b []byte, off int64) (int, error) {
+	start := f.trace.now()
+	n, err := f.File.WriteAt(b, off)
+	f.trace.record(iotrace.Write, 0, off, int64(n), start)
+	return n, err
+}
+
+func (f tracedFile) Sync() error {
+	start := f.trace.now()
+	err := f.File.Sync()
+	f.trace.record(iotrace.Sync, 0, iotrace.None, 0, start)
+	return err
+}
+
+func (f tracedFile) Close() error {
+	start := f.trace.now()
+	err := f.File.Close()
+	f.trace.record(iotrace.Close, 0, iotrace.None, 0, start)
+	return err
 }
 
 // steps records what concerns no file.

@@ -17,6 +17,9 @@ type Tx struct {
 	job    *Job
 	number int
 	dir    string
+
+	// Trace records the writing of the manifest. It may be nil.
+	Trace *Tracing
 }
 
 // Begin makes the directory of checkpoint number, which must be larger than all
@@ -166,7 +169,7 @@ func (t *Tx) commit(ctx context.Context, m *Manifest) error {
 		return opError("commit to", t.dir, -1, err)
 	}
 	// The commit point.
-	if err := writeAtomic(j.fs, t.dir, manifestName, b); err != nil {
+	if err := writeAtomic(t.Trace.on(j.fs), t.dir, manifestName, b); err != nil {
 		return opError("write", j.manifestPath(t.number), -1, err)
 	}
 	delete(j.open, t.number)

@@ -4,15 +4,18 @@ import (
 	"math"
 	"path"
 	"path/filepath"
-	"strings"
+	"regexp"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"ckpt/iotrace"
 )
 
-// agrees checks that what strace saw of the images of checkpoints is what ckpt
-// recorded of them: the same bytes, and as many writes within 1 %.
+// checkpointDir is the name of the directory of a checkpoint in the store.
+var checkpointDir = regexp.MustCompile(`^\d{4}$`)
+
+// agrees checks that what strace saw of the files of checkpoints is what ckpt
+// recorded of them: the same files, the same bytes, and as many writes within 1 %.
 //
 //	agrees STRACE-EVENTS TRACE...
 func agrees(ts *testscript.TestScript, _ bool, args []string) {
@@ -22,7 +25,7 @@ func agrees(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(err)
 		all := make(map[string]sum)
 		for _, e := range t.Events {
-			if e.Op != iotrace.Write || e.File < 0 || !strings.HasSuffix(t.Files[e.File], ".img") {
+			if e.Op != iotrace.Write || e.File < 0 || !checkpointDir.MatchString(path.Base(path.Dir(t.Files[e.File]))) {
 				continue
 			}
 			key := path.Join(path.Base(path.Dir(t.Files[e.File])), path.Base(t.Files[e.File]))
@@ -46,8 +49,8 @@ func agrees(ts *testscript.TestScript, _ bool, args []string) {
 			}
 		}
 	}
-	if files == 0 {
-		ts.Fatalf("there is no image in any trace")
+	if files == 0 || files < len(seen) {
+		ts.Fatalf("strace saw %d files, ckpt recorded %d", len(seen), files)
 	}
-	ts.Logf("%d images agree", files)
+	ts.Logf("%d files agree", files)
 }
