@@ -98,7 +98,9 @@ func (w *groupWriter) encode(ctx context.Context) error {
 			workers.Go(func() error {
 				start := w.trace.now()
 				out[i] = e.encode(c)
-				w.trace.record(iotrace.Encode, w.zoneOf(c), iotrace.None, int64(len(out[i])), start)
+				if e.encoder != nil {
+					w.trace.record(iotrace.Encode, w.zoneOf(c), iotrace.None, int64(len(out[i])), start)
+				}
 				return nil
 			})
 		}

@@ -307,7 +307,9 @@ func (w *writer) writePayload(ctx context.Context, f vfs.File) error {
 				c := w.chunks[i]
 				start, zone := w.trace.now(), w.zoneOf(c)
 				b := e.encode(c)
-				w.trace.record(iotrace.Encode, zone, iotrace.None, int64(len(b)), start)
+				if e.encoder != nil { // else it is checksums
+					w.trace.record(iotrace.Encode, zone, iotrace.None, int64(len(b)), start)
+				}
 				at := w.queue.take(i, int64(len(b)))
 				w.room.need(at + int64(len(b)))
 				e.place(c, at)
