@@ -23,6 +23,9 @@ type Report struct {
 	Unknown int64  // lines, or parts of a binary file, that could not be used
 	Notes   []Note // the first of them
 	Failed  int64  // calls that failed, and make no event
+	// Unnumbered says that no line names its process, as without -f or with -ff of
+	// strace: all is of one process, whose rank has the number 0.
+	Unnumbered bool
 	// Others counts calls that are not on files, or whose file is not known.
 	Others map[string]int64
 	// Cut says why there is nothing after some point, under Lenient.

@@ -88,30 +88,51 @@ func (in *traceInput) traces(g *globals, args []string) ([]*iotrace.Trace, error
 	if len(args) == 0 {
 		return nil, &coordinator.UsageError{Text: "no trace is named", Fix: "name a file or a job, or give --builtin " + synth.Builtins()[0]}
 	}
-	all, reports, err := in.read(g, args)
-	for i, rep := range reports {
-		g.warnImport(args[i], rep)
+	var all []*iotrace.Trace
+	for _, name := range args {
+		some, reports, err := in.read(g, []string{name})
+		if err != nil {
+			return nil, err
+		}
+		g.warnImport(name, reports[0])
+		all = append(all, some...)
 	}
-	return all, err
+	return all, nil
 }
 
-// read reads files and jobs, and says what there is to say of each.
-func (in *traceInput) read(g *globals, args []string) (all []*iotrace.Trace, reports []*iotrace.Report, err error) {
-	for _, name := range args {
-		t, rep, err := in.open(g, name)
-		if err != nil {
-			return nil, nil, err
+// read reads files and jobs that were recorded together; there is a report for each.
+func (in *traceInput) read(g *globals, args []string) ([]*iotrace.Trace, []*iotrace.Report, error) {
+	opt := iotrace.Options{Lenient: in.lenient}
+	if len(args) > 1 {
+		total := int64(0)
+		for _, name := range args {
+			if fi, err := os.Stat(name); err == nil && fi.Mode().IsRegular() {
+				total += fi.Size()
+			}
 		}
-		all, reports = append(all, t), append(reports, rep)
+		b := g.newBar("read", total, true)
+		defer b.clear()
+		opt.Progress = b.set
 	}
-	return all, reports, nil
+	all, reports, err := source.Files(args, opt, func(name string) (*iotrace.Trace, *iotrace.Report, error) { return in.open(g, name) })
+	return all, reports, traceError(err)
 }
 
 // trace reads one trace; several that were recorded together are merged.
 func (in *traceInput) trace(g *globals, args []string) (*iotrace.Trace, error) {
-	all, err := in.traces(g, args)
+	if in.builtin != "" || len(args) < 2 {
+		all, err := in.traces(g, args)
+		if err != nil {
+			return nil, err
+		}
+		return merged(all)
+	}
+	all, reports, err := in.read(g, args)
 	if err != nil {
 		return nil, err
+	}
+	for i, rep := range reports {
+		g.warnImport(args[i], rep)
 	}
 	return merged(all)
 }
@@ -220,9 +241,10 @@ func (g *globals) tracePath(target string) (string, error) {
 // traceError sorts the errors of a trace file by what they mean.
 func traceError(err error) error {
 	var format *iotrace.FormatError
+	var known *damagedTrace
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, errors.As(err, &known):
+		return err
 	case errors.Is(err, iotrace.ErrWrongFormat):
 		return errUsage{err}
 	case errors.Is(err, syscall.EISDIR):

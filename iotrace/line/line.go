@@ -31,13 +31,18 @@ const MaxLength = 1 << 20
 // A Reader reads lines.
 type Reader struct {
 	br     *bufio.Reader
+	long   []byte // a line that does not fit into the buffer
 	number int64
 	whole  bool
 }
 
+// bufferSize holds nearly all lines: of a program with many processes there may be
+// as many readers.
+const bufferSize = 1 << 16
+
 // NewReader reads the lines of r.
 func NewReader(r io.Reader) *Reader {
-	return &Reader{br: bufio.NewReaderSize(r, MaxLength), whole: true}
+	return &Reader{br: bufio.NewReaderSize(r, bufferSize), whole: true}
 }
 
 // Head returns the beginning of the text, for iotrace.Detect, before the first
@@ -51,6 +56,9 @@ func (r *Reader) Head() []byte {
 // At the end of the text the error is io.EOF.
 func (r *Reader) Next() ([]byte, error) {
 	b, err := r.br.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		b, err = r.gather(b)
+	}
 	if len(b) > 0 {
 		r.number++
 	}
@@ -64,6 +72,21 @@ func (r *Reader) Next() ([]byte, error) {
 		return b, nil
 	}
 	return nil, err
+}
+
+// gather puts a line together that begins with b and is longer than the buffer.
+func (r *Reader) gather(b []byte) ([]byte, error) {
+	r.long = append(r.long[:0], b...)
+	for {
+		b, err := r.br.ReadSlice('\n')
+		r.long = append(r.long, b...)
+		switch {
+		case len(r.long) > MaxLength:
+			return r.long, bufio.ErrBufferFull
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return r.long, err
+		}
+	}
 }
 
 // Number returns the number of the line that was read last, from 1.

@@ -20,6 +20,10 @@
 //
 // A rank is a process, with all its threads, and is called by its number.
 //
+// A text whose lines name no process, as strace writes it without -f, is of one
+// process, whose rank is 0. Those of strace -ff, one for each process and thread,
+// ReadTasks puts together in the order of time.
+//
 // # How the file is known
 //
 // From the path of open, made absolute as far as the working directory is known,

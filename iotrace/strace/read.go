@@ -12,24 +12,14 @@ import (
 
 // Read makes a trace of what strace printed.
 func Read(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
-	t := &iotrace.Trace{Source: "strace", Events: make([]iotrace.Event, 0, o.Events)}
-	im := &importer{
-		in:       line.NewReader(r),
-		o:        o,
-		rep:      &iotrace.Report{},
-		t:        t,
-		tables:   iotrace.NewTables(t),
-		tasks:    make(map[int64]*task),
-		attached: make(map[int64]bool),
-		held:     make(map[int64][]heldLine),
-		nodes:    make(map[string]*node),
-		kinds:    make(map[string]*kind),
-	}
+	im := newImporter(o)
+	im.in = line.NewReader(r)
 	if f := iotrace.Detect(im.in.Head()); f != iotrace.FormatStrace {
 		return nil, im.rep, iotrace.WrongFormat(im.in.Head(), iotrace.FormatStrace)
 	}
 	err := im.run()
 	im.rep.Lines = im.in.Number()
+	im.rep.Unnumbered = !im.numbered
 	if err == nil && im.clock == noClock {
 		return nil, im.rep, im.in.Errorf("no line has a time: run strace with -ttt and -T")
 	}
@@ -44,6 +34,21 @@ func Read(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 	return im.t, im.rep, nil
 }
 
+func newImporter(o iotrace.Options) *importer {
+	t := &iotrace.Trace{Source: "strace", Events: make([]iotrace.Event, 0, o.Events)}
+	return &importer{
+		o:        o,
+		rep:      &iotrace.Report{},
+		t:        t,
+		tables:   iotrace.NewTables(t),
+		tasks:    make(map[int64]*task),
+		attached: make(map[int64]bool),
+		held:     make(map[int64][]heldLine),
+		nodes:    make(map[string]*node),
+		kinds:    make(map[string]*kind),
+	}
+}
+
 type importer struct {
 	in  *line.Reader
 	o   iotrace.Options
@@ -52,6 +57,7 @@ type importer struct {
 
 	tables   *iotrace.Tables
 	tasks    map[int64]*task
+	numbered bool  // some line has the number of its process
 	first    *task // whose lines have no number, if there is such a one
 	attached map[int64]bool
 	held     map[int64][]heldLine
@@ -97,6 +103,11 @@ func (im *importer) run() error {
 	if im.broken != nil {
 		return im.in.Truncated("the rest of the line is not there")
 	}
+	return im.atEnd()
+}
+
+// atEnd takes what waits, and counts calls that did not return.
+func (im *importer) atEnd() error {
 	// Those whose parents did not return before the end.
 	for pid, held := range im.held {
 		t := im.newTask(pid)

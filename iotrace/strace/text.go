@@ -17,6 +17,12 @@ func (im *importer) line(l []byte) error {
 		return nil
 	}
 	e := split(l)
+	im.numbered = im.numbered || e.pid != 0
+	return im.entry(&e, l)
+}
+
+// entry works on a line that was taken apart.
+func (im *importer) entry(e *entry, l []byte) error {
 	switch e.kind {
 	case unknownLine:
 		return im.unknown(l, "this is no line of strace")
@@ -34,15 +40,15 @@ func (im *importer) line(l []byte) error {
 		}
 		return im.unknown(l, "the line has no time, as others have")
 	}
-	at, err := im.stamp(&e)
+	at, err := im.stamp(e)
 	if err != nil {
 		return err
 	}
-	t := im.taskOf(&e)
+	t := im.taskOf(e)
 	if t == nil {
-		return im.hold(&e, at)
+		return im.hold(e, at)
 	}
-	return im.take(t, &e, im.in.Number(), at)
+	return im.take(t, e, im.in.Number(), at)
 }
 
 // mend puts a line together that strace has interrupted itself, as it does

@@ -1,0 +1,169 @@
+package source
+
+import (
+	"bytes"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ckpt/iotrace"
+	"ckpt/iotrace/strace"
+)
+
+// Files reads traces that were recorded together, as by the ranks of one job; one
+// reads a single one. There may be fewer traces than names, but there is a report
+// for each name.
+//
+// Texts of strace whose lines do not name their process are of a process each. By
+// which number it goes, the name says if it ends in one, as those of strace -ff
+// -o PREFIX do; such files of one prefix are read as one text. Others are numbered
+// from 0 in the order of the names.
+func Files(names []string, o iotrace.Options, one func(name string) (*iotrace.Trace, *iotrace.Report, error)) ([]*iotrace.Trace, []*iotrace.Report, error) {
+	var all []*iotrace.Trace
+	reports := make([]*iotrace.Report, len(names))
+	families := familiesOf(names)
+	taken := make(map[int]bool)
+	unnumbered := make(map[int]*iotrace.Trace) // by the index of their name
+	for i, name := range names {
+		if reports[i] != nil {
+			continue
+		}
+		var t *iotrace.Trace
+		var err error
+		if family := families[i]; len(family) > 1 {
+			t, err = readFamily(names, family, reports, o)
+		} else if t, reports[i], err = one(name); err == nil && reports[i].Unnumbered {
+			unnumbered[i] = t
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, t)
+		if unnumbered[i] == nil {
+			for _, r := range t.Ranks {
+				taken[r.Rank] = true
+			}
+		}
+	}
+	next := 0
+	for _, i := range slices.Sorted(maps.Keys(unnumbered)) {
+		_, n := taskOf(names[i])
+		if n == 0 || taken[n] {
+			for taken[next] {
+				next++
+			}
+			n = next
+		}
+		taken[n] = true
+		for k := range unnumbered[i].Ranks {
+			unnumbered[i].Ranks[k].Rank = n
+		}
+	}
+	return all, reports, nil
+}
+
+// readFamily reads files of strace -ff as one, and fills in their reports.
+func readFamily(names []string, family []int, reports []*iotrace.Report, o iotrace.Options) (*iotrace.Trace, error) {
+	files := make([]strace.TaskFile, len(family))
+	for k, i := range family {
+		_, pid := taskOf(names[i])
+		files[k] = strace.TaskFile{Name: names[i], PID: int64(pid)}
+		if n, err := linesOf(names[i]); err == nil { // else reading says what is wrong
+			o.Events += n
+		}
+	}
+	t, reps, err := strace.ReadTasks(files, o)
+	for k, i := range family {
+		reports[i] = reps[k]
+	}
+	return t, err
+}
+
+// linesOf is countLines of a file by its name.
+func linesOf(name string) (int, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return countLines(f)
+}
+
+// familiesOf finds the files of strace -ff: those of a prefix, for each of them.
+func familiesOf(names []string) map[int][]int {
+	prefixes := make(map[string][]int)
+	for i, name := range names {
+		if prefix, pid := taskOf(name); pid != 0 {
+			prefixes[prefix] = append(prefixes[prefix], i)
+		}
+	}
+	families := make(map[int][]int)
+	for _, family := range prefixes {
+		pids := make(map[int]bool)
+		for _, i := range family {
+			if _, pid := taskOf(names[i]); isTaskText(names[i]) {
+				pids[pid] = true
+			}
+		}
+		if len(pids) < len(family) { // something else, or the same file twice
+			continue
+		}
+		for _, i := range family {
+			families[i] = family
+		}
+	}
+	return families
+}
+
+// taskOf cuts the number of a process off the name of a file, as strace -ff adds
+// it; it is 0 if there is none.
+func taskOf(name string) (prefix string, pid int) {
+	const most = 1 << 22 // the kernel gives no larger one
+	i := strings.LastIndexByte(name, '.')
+	if i < 0 {
+		return name, 0
+	}
+	n, err := strconv.Atoi(name[i+1:])
+	if err != nil || n < 1 || n > most || strconv.Itoa(n) != name[i+1:] {
+		return name, 0
+	}
+	return name[:i], n
+}
+
+// isTaskText reports whether a file may be one of strace -ff: text of strace
+// whose lines have no process. That of a process that was killed at once is empty.
+func isTaskText(name string) bool {
+	f, err := os.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+		return false
+	}
+	head := make([]byte, iotrace.HeadBytes)
+	n, err := f.ReadAt(head, 0)
+	if err != nil && err != io.EOF {
+		return false
+	}
+	return n == 0 || iotrace.Detect(head[:n]) == iotrace.FormatStrace && !strace.HasNumbers(head[:n]) && !namesLater(f)
+}
+
+// namesLater reports whether lines name a process further on: without -o, strace -f
+// does so only while there are several.
+func namesLater(f *os.File) bool {
+	mark := []byte("\n[pid ")
+	buf := make([]byte, 1<<20)
+	for at := int64(0); ; at += int64(len(buf) - len(mark)) { // a mark may be on the edge
+		n, err := f.ReadAt(buf, at)
+		if bytes.Contains(buf[:n], mark) {
+			return true
+		}
+		if err != nil { // mostly the end; reading the trace says what else it is
+			return false
+		}
+	}
+}
