@@ -3,6 +3,7 @@ package analyze
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 )
@@ -14,7 +15,8 @@ type Comparison struct {
 	// OnlyA and OnlyB are files without a counterpart.
 	OnlyA []string `json:"only_a"`
 	OnlyB []string `json:"only_b"`
-	// SamePattern reports whether the descriptions of the patterns are the same.
+	// SamePattern reports whether the descriptions of the patterns are the same,
+	// whatever the files that belong to each other are called.
 	SamePattern bool `json:"same_pattern"`
 }
 
@@ -48,8 +50,7 @@ const comparedBursts = 4
 // what remains by the order of their names, if it is as many in both: images of
 // DMTCP have names with process ids.
 func Compare(a, b *Report) *Comparison {
-	c := &Comparison{Job: activityDifferences(&a.Activity, &b.Activity), Files: []FileComparison{}, OnlyA: []string{}, OnlyB: []string{},
-		SamePattern: a.Pattern.String() == b.Pattern.String()}
+	c := &Comparison{Job: activityDifferences(&a.Activity, &b.Activity), Files: []FileComparison{}, OnlyA: []string{}, OnlyB: []string{}}
 	c.Job = append(c.Job,
 		number("files", float64(len(a.Files)), float64(len(b.Files))),
 		number("wall_s", a.Wall, b.Wall),
@@ -91,6 +92,7 @@ func Compare(a, b *Report) *Comparison {
 	for _, p := range pairs {
 		c.Files = append(c.Files, FileComparison{A: p[0].Name, B: p[1].Name, Differences: activityDifferences(&p[0].Activity, &p[1].Activity)})
 	}
+	c.SamePattern = samePattern(&a.Pattern, &b.Pattern, pairs)
 	for _, f := range left {
 		c.OnlyA = append(c.OnlyA, f.Name)
 	}
@@ -98,6 +100,46 @@ func Compare(a, b *Report) *Comparison {
 		c.OnlyB = append(c.OnlyB, f.Name)
 	}
 	return c
+}
+
+// samePattern compares what is done to the files of each kind, in any order of the
+// files. A replay has other names, and makes them in another order.
+func samePattern(a, b *Pattern, pairs [][2]*File) bool {
+	if a.More != b.More {
+		return false
+	}
+	other := map[string]string{} // the kind of file in b, by that in a
+	taken := map[string]string{} // the other way round
+	for _, p := range pairs {
+		if p[0].Writes+p[0].Reads == 0 {
+			continue
+		}
+		kind, of := skeletonOf(p[0].Name), skeletonOf(p[1].Name)
+		if had, ok := other[kind]; ok && had != of {
+			return false
+		}
+		if had, ok := taken[of]; ok && had != kind {
+			return false
+		}
+		other[kind], taken[of] = of, kind
+	}
+	texts := func(p *Pattern, name func(skeleton string) string) map[string]string {
+		m := map[string]string{}
+		for _, g := range p.Groups {
+			kind := name(g.skeleton)
+			g.File = ""
+			m[kind] += Pattern{Groups: []Group{g}}.String()
+		}
+		return m
+	}
+	return maps.Equal(
+		texts(a, func(s string) string {
+			if of, ok := other[s]; ok {
+				return of
+			}
+			return hole + s // of no file of b
+		}),
+		texts(b, func(s string) string { return s }))
 }
 
 // restOf returns all files, in the order of their names.

@@ -165,7 +165,7 @@ func (g *grouper) pattern() Pattern {
 				group.ranks = group.ranks[1:]
 			}
 			out := Group{File: name, Files: min(group.files, class.files), Ranks: g.ranks(group.ranks), Count: len(group.ranks), Spread: group.spread,
-				Detail: group.detail, Requests: group.requests, Bytes: group.bytes}
+				Detail: group.detail, Requests: group.requests, Bytes: group.bytes, skeleton: skeleton}
 			next := 0
 			out.Items = group.report(group.items, &next)
 			p.Groups = append(p.Groups, out)

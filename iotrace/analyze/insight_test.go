@@ -218,3 +218,42 @@ func TestCompare(t *testing.T) {
 		t.Errorf("access: %+v", d)
 	}
 }
+
+// TestCompareReplay: a trace and what a replay of it has recorded, whose files have
+// no directories and come in another order, have the same pattern.
+func TestCompareReplay(t *testing.T) {
+	built := func(names ...string) *iotrace.Trace {
+		tr := &iotrace.Trace{Source: "ckpt", Files: names}
+		for r := range int32(4) {
+			tr.Ranks = append(tr.Ranks, iotrace.Rank{Rank: int(r)})
+		}
+		for k := range int64(20) {
+			for r := range int32(4) {
+				tr.Events = append(tr.Events,
+					iotrace.Event{Op: iotrace.Write, Rank: r, File: r, Offset: k * 4096, Bytes: 4096, Start: k * 1000, End: k*1000 + 10},
+					iotrace.Event{Op: iotrace.Read, Rank: r, File: 4, Offset: (4*k + int64(r)) * 512, Bytes: 512, Start: k*1000 + 20, End: k*1000 + 30})
+			}
+		}
+		return tr
+	}
+	reversed := func(tr *iotrace.Trace) *iotrace.Trace {
+		n := int32(len(tr.Files))
+		slices.Reverse(tr.Files)
+		for i := range tr.Events {
+			tr.Events[i].File = n - 1 - tr.Events[i].File
+		}
+		return tr
+	}
+	a := Analyze(built("/scratch/u1/ck/0.img", "/scratch/u1/ck/1.img", "/scratch/u1/ck/2.img", "/scratch/u1/ck/3.img", "/scratch/u1/out.dat"), Options{})
+	b := reversed(built("ck_0.img", "ck_1.img", "ck_2.img", "ck_3.img", "out.dat"))
+	if c := Compare(a, Analyze(b, Options{})); !c.SamePattern || len(c.Files) != 5 {
+		t.Errorf("%d files in both, same %v\n%s\n%s", len(c.Files), c.SamePattern, a.Pattern, Analyze(b, Options{}).Pattern)
+	}
+	b.Events[0].Offset = 1 << 30
+	if Compare(a, Analyze(b, Options{})).SamePattern {
+		t.Error("one write goes elsewhere, but the patterns are the same")
+	}
+	if c := Compare(a, Analyze(built("0.img", "1.img", "2.img", "3.img", "4.img"), Options{})); c.SamePattern {
+		t.Error("files of one kind, of two, but the patterns are the same")
+	}
+}

@@ -34,6 +34,8 @@ type Group struct {
 	Detail   Detail   `json:"detail"`
 	Requests [2]int64 `json:"requests"`
 	Bytes    [2]int64 `json:"bytes"`
+
+	skeleton string // of the names of the files
 }
 
 // An Item is a run of Count requests of Bytes bytes, the first of rank r at Offset
