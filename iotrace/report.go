@@ -23,6 +23,9 @@ type Report struct {
 	Unknown int64  // lines, or parts of a binary file, that could not be used
 	Notes   []Note // the first of them
 	Failed  int64  // calls that failed, and make no event
+	// Astray counts reads and writes of descriptors of which it is not known what they
+	// stand for; AstrayBytes is what they moved. The trace lacks them.
+	Astray, AstrayBytes int64
 	// Unnumbered says that no line names its process, as without -f or with -ff of
 	// strace: all is of one process, whose rank has the number 0.
 	Unnumbered bool

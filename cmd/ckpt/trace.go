@@ -290,11 +290,21 @@ func (g *globals) warnImport(name string, rep *iotrace.Report) {
 	if rep.Unknown > 0 {
 		g.warn("%s: %s not understood", name, plural(int(rep.Unknown), "line was", "lines were"))
 	}
+	g.warnAstray(name, rep)
 	if !g.verbose {
 		return
 	}
 	for _, n := range rep.Notes {
 		g.warn("%s:%d: %s: %s", name, n.Line, n.Reason, n.Text)
+	}
+}
+
+// warnAstray says how much I/O the trace lacks because it is not known of which file
+// it is.
+func (g *globals) warnAstray(name string, rep *iotrace.Report) {
+	if rep.Astray > 0 {
+		g.warn("%s: %s with %s on descriptors that are not known: not in the trace (strace -y names their files)",
+			name, plural(int(rep.Astray), "read or write", "reads and writes"), count(int(rep.AstrayBytes), "byte"))
 	}
 }
 

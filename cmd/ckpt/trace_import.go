@@ -76,6 +76,8 @@ type importSource struct {
 	Notes         []importNote     `json:"notes"`          // the first of them
 	FailedCalls   int64            `json:"failed_calls"`
 	OtherCalls    map[string]int64 `json:"other_calls"` // on what is no file
+	UnknownCalls  int64            `json:"unknown_descriptor_calls"` // reads and writes that the trace lacks
+	UnknownBytes  int64            `json:"unknown_descriptor_bytes"`
 	Cut           string           `json:"cut,omitempty"`
 }
 
@@ -94,7 +96,8 @@ func (g *globals) tellImport(t *iotrace.Trace, out string, names []string, repor
 	r := importResult{Output: out, Bytes: fi.Size(), Events: len(t.Events), Ranks: len(t.Ranks), Files: len(t.Files), Sources: []importSource{}}
 	for i, rep := range reports {
 		s := importSource{Name: names[i], Format: rep.Format.String(), Lines: rep.Lines, NotUnderstood: rep.Unknown, Notes: []importNote{},
-			FailedCalls: rep.Failed, OtherCalls: rep.Others}
+			FailedCalls: rep.Failed, OtherCalls: rep.Others, UnknownCalls: rep.Astray, UnknownBytes: rep.AstrayBytes}
+		g.warnAstray(names[i], rep)
 		if s.OtherCalls == nil {
 			s.OtherCalls = map[string]int64{}
 		}

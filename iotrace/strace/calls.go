@@ -173,6 +173,17 @@ func (c *call) file(i int) (*open, bool) {
 	return nil, true
 }
 
+// dataFile is file for calls that move c.value bytes.
+func (c *call) dataFile(i int) (*open, bool) {
+	o, ok := c.lookup(i)
+	if ok && o == nil {
+		c.im.rep.Astray++
+		c.im.rep.AstrayBytes += c.value
+		return nil, true
+	}
+	return c.file(i)
+}
+
 // emit makes an event. The name is that of the file, or empty.
 func (c *call) emit(op iotrace.Op, name string, offset, bytes int64) *iotrace.Event {
 	file := int32(iotrace.None)

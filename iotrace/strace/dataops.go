@@ -11,7 +11,7 @@ import (
 // transfer is a read or write of the first descriptor, at an offset if there is
 // one, else at the position.
 func (c *call) transfer(op iotrace.Op, offset []byte) bool {
-	o, ok := c.file(0)
+	o, ok := c.dataFile(0)
 	if o == nil {
 		return ok
 	}
@@ -63,7 +63,7 @@ func (c *call) pass(in, inOffset, out, outOffset int) bool {
 		op         iotrace.Op
 		fd, offset int
 	}{{iotrace.Read, in, inOffset}, {iotrace.Write, out, outOffset}} {
-		o, ok := c.file(side.fd)
+		o, ok := c.dataFile(side.fd)
 		if !ok {
 			return false
 		}

@@ -373,7 +373,8 @@ func TestReport(t *testing.T) {
 		Notes: []iotrace.Note{{Line: 14, Text: "hello world", Reason: "this is no line of strace"},
 			{Line: 15, Text: "3", Reason: "the arguments of the call have no end"},
 			{Line: 16, Text: "10 close(3) = 0", Reason: "the line has no time, as others have"}},
-		Others: map[string]int64{"socket": 4, "standard stream": 1, "unknown descriptor": 1, "other call": 1, "io_submit": 1,
+		Astray: 1, AstrayBytes: 5,
+		Others: map[string]int64{"socket": 4, "standard stream": 1, "other call": 1, "io_submit": 1,
 			"call that did not return": 1, "call without a duration (strace -T gives it)": 1},
 	}
 	if diff := cmp.Diff(want, rep); diff != "" {
