@@ -149,6 +149,9 @@ type load struct {
 	active, encoding, writing union   // of all ranks
 	small                     float64 // s, in small requests, added up over the ranks
 	checkpoint                int32   // the number, if everything belongs to one; else 0
+	// Metadata operations of processes that are no ranks, and their time in s.
+	otherMetadata     int64
+	otherMetadataTime float64
 }
 
 func (l *load) add(e *iotrace.Event, i int) {
@@ -244,6 +247,10 @@ func (a *analysis) inOrder() {
 		a.streams.add(i, file, rank, moves)
 		f := &a.files[file]
 		f.add(e, took, moves)
+		if isMetadata(e.Op) && !isRank(a.trace, rank) {
+			a.load.otherMetadata++
+			a.load.otherMetadataTime += took
+		}
 		if moves {
 			f.bursts.add(e, int32(i), gap, &a.budget)
 		}

@@ -55,6 +55,11 @@ func (f *fileWork) add(e *iotrace.Event, took float64, moves bool) {
 	}
 }
 
+// isMetadata reports whether op counts as a metadata operation of a file.
+func isMetadata(op iotrace.Op) bool {
+	return !op.Data() && !op.Step() && op != iotrace.Sync && op != iotrace.Seek
+}
+
 // direction is the index of writes, or of reads, in pairs of numbers.
 func direction(read bool) int {
 	if read {

@@ -16,7 +16,7 @@ type Insight struct {
 	Title    string   `json:"title"`
 	File     string   `json:"file,omitempty"` // empty if it is about the job
 	Evidence []Number `json:"evidence"`
-	Flags    []string `json:"flags"` // of ckpt launch, with a value where one is likely to help
+	Flags    []string `json:"flags"` // of ckpt launch, with a value where one is likely to help; none of what only reads
 	Advice   string   `json:"advice"`
 }
 
@@ -56,7 +56,7 @@ func insights(r *Report, l *load, t *Thresholds, stripe int64) []Insight {
 	add(smallRequests(r, l, t))
 	add(misaligned(r, t, stripe))
 	add(contention(r, t))
-	add(metadataLoad(r, t))
+	add(metadataLoad(r, l, t))
 	add(imbalance(r, l, t))
 	add(noAggregation(r, l, t))
 	add(randomAccess(r, t))
@@ -65,10 +65,31 @@ func insights(r *Report, l *load, t *Thresholds, stripe int64) []Insight {
 	add(encoding(l, t))
 	add(unencoded(r, t))
 	add(syncing(r, t))
+	has := layoutFlags(r)
+	for i := range in {
+		in[i].Flags = slices.DeleteFunc(in[i].Flags, func(f string) bool { return slices.Contains(has, f) })
+	}
 	rank := map[string]int{high: 0, warn: 1, info: 2}
 	slices.SortStableFunc(in, func(a, b Insight) int { return cmp.Compare(rank[a.Severity], rank[b.Severity]) })
 	return in
 }
+
+// layoutFlags are those that a job of ckpt has already, as far as its trace tells.
+func layoutFlags(r *Report) []string {
+	switch gathers := r.operation(iotrace.Gather).Count > 0; {
+	case gathers && r.Access == Independent:
+		return []string{"--layout aggregated", "--aggregators auto"}
+	case gathers:
+		return []string{"--layout shared"}
+	case r.Source == "ckpt" && r.Access == Independent:
+		return []string{"--layout per-rank"}
+	}
+	return nil
+}
+
+// readsOnly reports whether nothing is written. No flag of ckpt launch changes how
+// a program reads.
+func (a *Activity) readsOnly() bool { return a.Writes == 0 && a.Reads > 0 }
 
 // smallShare is which share of the time of all requests small ones take. Many that
 // are over in no time cost nothing; without times each counts as much.
@@ -97,6 +118,9 @@ func smallRequests(r *Report, l *load, t *Thresholds) *Insight {
 			advice = "Let aggregators write files of their own, without the ends of stripes in between, or be fewer."
 		}
 	}
+	if r.readsOnly() {
+		flags, advice = []string{}, "Read more at a time: larger requests, or collective reads; a library that reads ahead gathers what is in order."
+	}
 	return &Insight{Code: "CK01", Severity: worse(min(s, took), t.SmallShare), Title: "small requests",
 		Evidence: []Number{{"small_share", s, t.SmallShare}, {"small_time_share", took, t.SmallShare}, {"small", float64(small), float64(t.SmallRequests)}, {"mean_bytes", r.Sizes.Mean, float64(t.SmallBytes)}},
 		Flags:    flags,
@@ -111,10 +135,15 @@ func misaligned(r *Report, t *Thresholds, stripe int64) *Insight {
 	if n < t.MisalignedRequests || s < t.MisalignedShare {
 		return nil
 	}
+	flags := []string{"--stripe-size", "--layout per-rank", "--layout aggregated"}
+	advice := "Let each rank, or each aggregator, begin at a stripe; --stripe-size must be that of the file system."
+	if r.readsOnly() {
+		flags, advice = []string{}, "Read from the beginning of a stripe on, whole stripes if possible."
+	}
 	return &Insight{Code: "CK02", Severity: warn, Title: "requests that begin within a stripe",
 		Evidence: []Number{{"unaligned_stripe_share", r.Offsets.UnalignedStripe, t.MisalignedShare}, {"unaligned_page_share", r.Offsets.UnalignedPage, 0}, {"stripe_bytes", float64(stripe), 0}},
-		Flags:    []string{"--stripe-size", "--layout per-rank", "--layout aggregated"},
-		Advice:   "Let each rank, or each aggregator, begin at a stripe; --stripe-size must be that of the file system."}
+		Flags:    flags,
+		Advice:   advice}
 }
 
 func contention(r *Report, t *Thresholds) *Insight {
@@ -134,12 +163,15 @@ func contention(r *Report, t *Thresholds) *Insight {
 		Advice:   "Each stripe from one writer: files of their own, or aggregators that own whole stripes; more stripes spread the locks."}
 }
 
-func metadataLoad(r *Report, t *Thresholds) *Insight {
+func metadataLoad(r *Report, l *load, t *Thresholds) *Insight {
 	requests := add(r.Writes, r.Reads)
-	timeShare := ratio(r.MetadataTime, r.MetadataTime+r.WriteTime+r.ReadTime+r.SyncTime)
-	per := ratio(float64(r.Metadata), float64(max(requests, 1)))
-	slow := timeShare >= t.MetadataTimeShare
-	many := r.Metadata >= t.MetadataOps && per >= t.MetadataPerRequest
+	// The coordinator of ckpt makes each checkpoint valid with a few operations of
+	// its own, whatever the ranks do.
+	ops, took := r.Metadata-l.otherMetadata, max(0, r.MetadataTime-l.otherMetadataTime)
+	timeShare := ratio(took, took+r.WriteTime+r.ReadTime+r.SyncTime)
+	per := ratio(float64(ops), float64(max(requests, 1)))
+	slow := ops >= t.MetadataTimeOps && timeShare >= t.MetadataTimeShare
+	many := ops >= t.MetadataOps && per >= t.MetadataPerRequest
 	if !slow && !many {
 		return nil
 	}
@@ -147,11 +179,22 @@ func metadataLoad(r *Report, t *Thresholds) *Insight {
 	if slow && many {
 		severity = high
 	}
-	return &Insight{Code: "CK04", Severity: severity, Title: "metadata operations weigh",
-		Evidence: []Number{{"metadata_time_share", timeShare, t.MetadataTimeShare}, {"metadata_ops", float64(r.Metadata), float64(t.MetadataOps)},
+	least := t.MetadataTimeOps
+	if !slow {
+		least = t.MetadataOps
+	}
+	i := &Insight{Code: "CK04", Severity: severity, Title: "metadata operations weigh",
+		Evidence: []Number{{"metadata_time_share", timeShare, t.MetadataTimeShare}, {"metadata_ops", float64(ops), float64(least)},
 			{"metadata_per_request", per, t.MetadataPerRequest}, {"files", float64(len(r.Files)), 0}},
 		Flags:  []string{"--layout aggregated", "--layout shared", "--every"},
 		Advice: "Fewer files: let ranks share them; or checkpoint less often."}
+	switch {
+	case r.Writes == 0:
+		i.Flags, i.Advice = []string{}, "Fewer, larger files; open each once, and ask once what it is like."
+	case r.Access == Shared:
+		i.Flags, i.Advice = []string{"--every"}, "Ranks share files already: open each once, and checkpoint less often."
+	}
+	return i
 }
 
 func imbalance(r *Report, l *load, t *Thresholds) *Insight {
@@ -177,6 +220,9 @@ func imbalance(r *Report, l *load, t *Thresholds) *Insight {
 		i.Title = fmt.Sprintf("ranks that take longer than others: rank %d first", last.Rank)
 		i.Evidence = append(i.Evidence, Number{"stragglers", float64(b.StragglersTotal), 0}, Number{"slowest_factor", last.Factor, t.StragglerFactor},
 			Number{"late_share", ratio(late, l.active.time), t.StragglerShare})
+	}
+	if r.readsOnly() {
+		i.Flags, i.Advice = []string{}, "The job is as slow as its slowest rank: spread what is read over the ranks, and the files over more OSTs."
 	}
 	if !uneven {
 		i.Advice = "They move no more bytes than others: look at their node and at the OSTs of their files; more stripes spread the load."
@@ -218,10 +264,15 @@ func randomAccess(r *Report, t *Thresholds) *Insight {
 	if requests < t.RandomRequests || s < t.RandomShare {
 		return nil
 	}
+	flags := []string{"--layout per-rank", "--buffer"}
+	advice := "Write in order: images of their own are written from the beginning to the end; a buffer can sort what it gathers."
+	if worst.readsOnly() {
+		flags, advice = []string{}, "Read in order: sort what is asked for by offset, or read the file as a whole if most of it is needed."
+	}
 	return &Insight{Code: "CK07", Severity: worse(s, t.RandomShare), Title: "random access", File: worst.Name,
 		Evidence: []Number{{"random_share", s, t.RandomShare}, {"random_requests", float64(requests), float64(t.RandomRequests)}},
-		Flags:    []string{"--layout per-rank", "--buffer"},
-		Advice:   "Write in order: images of their own are written from the beginning to the end; a buffer can sort what it gathers."}
+		Flags:    flags,
+		Advice:   advice}
 }
 
 func serial(r *Report, t *Thresholds) *Insight {
@@ -233,10 +284,14 @@ func serial(r *Report, t *Thresholds) *Insight {
 	if r.operation(iotrace.Encode).Time > r.WriteTime+r.ReadTime {
 		return nil
 	}
+	flags, advice := []string{"--aggregators", "--layout per-rank"}, "If the storage has room for more, let more ranks write at the same time."
+	if r.readsOnly() {
+		flags, advice = []string{}, "If the storage has room for more, let more ranks read at the same time; what all need, one can read and send to the others."
+	}
 	return &Insight{Code: "CK08", Severity: warn, Title: "ranks do their I/O one after the other",
 		Evidence: []Number{{"concurrency_mean", r.Concurrency.Mean, 0}, {"concurrency_share", s, t.ConcurrencyShare}, {"active_ranks", float64(r.ActiveRanks), float64(t.ConcurrencyRanks)}},
-		Flags:    []string{"--aggregators", "--layout per-rank"},
-		Advice:   "If the storage has room for more, let more ranks write at the same time."}
+		Flags:    flags,
+		Advice:   advice}
 }
 
 func waiting(r *Report, l *load, t *Thresholds) *Insight {
@@ -274,7 +329,7 @@ func encoding(l *load, t *Thresholds) *Insight {
 	return &Insight{Code: "CK10", Severity: warn, Title: "encoding takes longer than writing",
 		Evidence: []Number{{"encoding_s", encode, t.EncodeFactor * write}, {"writing_s", write, 0}},
 		Flags:    []string{"--codec s2", "--codec none", "--async"},
-		Advice:   "The storage is faster than the codec: take a quicker one, or none if there is room for more bytes; or write while the job computes."}
+		Advice:   "The storage is faster than the codec: take a quicker one, or none if there is room for more bytes; or write while the job computes, if it does not yet."}
 }
 
 func unencoded(r *Report, t *Thresholds) *Insight {

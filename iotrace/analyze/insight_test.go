@@ -3,6 +3,8 @@ package analyze
 import (
 	"bytes"
 	"math"
+	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +33,16 @@ func TestInsights(t *testing.T) {
 		e.Offset, e.Bytes = off, 64<<20
 		return e
 	}
+	// Files that are opened, slowly, and closed, by a rank or the coordinator.
+	opens := func(n int, rank int32) []iotrace.Event {
+		var out []iotrace.Event
+		for i := range int64(n) {
+			out = append(out, event(iotrace.Open, rank, 2*i, 2*i+1), event(iotrace.Close, rank, 2*i+1, 2*i+2))
+		}
+		return append(out, large(0, 0, 1000, 1050))
+	}
+	coordinator := script(1, opens(200, 1)...)
+	coordinator.Ranks = append(coordinator.Ranks, iotrace.Rank{Rank: iotrace.None, Node: "coordinator"})
 	for _, c := range []struct {
 		name  string
 		trace *iotrace.Trace
@@ -42,7 +54,9 @@ func TestInsights(t *testing.T) {
 		{"off the stripes", generate(t, synth.Spec{Pattern: synth.StridedSimple, Size: 3_000_000, Ranks: 8}), []string{"CK02"}},
 		{"shared, strided, small", generate(t, synth.Spec{Pattern: synth.StridedSimple, Shared: true, Size: 4096, Ranks: 8}), []string{"CK01", "CK02", "CK03", "CK06"}},
 		{"random", generate(t, synth.Spec{Pattern: synth.Random, Size: 1 << 20, Ranks: 4}), []string{"CK07"}},
-		{"metadata", script(1, event(iotrace.Open, 0, 0, 50), large(0, 0, 50, 100), event(iotrace.Close, 0, 100, 101)), []string{"CK04"}},
+		{"metadata", script(1, opens(200, 0)...), []string{"CK04"}},
+		{"few metadata operations", script(1, event(iotrace.Open, 0, 0, 50), large(0, 0, 50, 100), event(iotrace.Close, 0, 100, 101)), nil},
+		{"the coordinator's", coordinator, nil},
 		{"a straggler", script(4, large(0, 0, 0, 10), large(1, 64<<20, 0, 10), large(2, 128<<20, 0, 10), large(3, 192<<20, 0, 30)), []string{"CK05"}},
 		{"one writer", script(4, large(0, 0, 0, 10), large(0, 64<<20, 10, 20), event(iotrace.Read, 1, 0, 1), event(iotrace.Read, 2, 0, 1)), []string{"CK05", "CK09"}},
 		{"four in turn", script(4, large(0, 0, 0, 10), large(1, 64<<20, 10, 20), large(2, 128<<20, 20, 30), large(3, 192<<20, 30, 40)), nil},
@@ -114,6 +128,65 @@ func TestInsights(t *testing.T) {
 	}
 	if got := codes(Analyze(script(16, turns...), Options{})); !slices.Equal(got, []string{"CK08"}) {
 		t.Errorf("turns: %v", got)
+	}
+}
+
+// TestInsightsOfReads: who only reads is not told how to write.
+func TestInsightsOfReads(t *testing.T) {
+	const ms = 1_000_000
+	var random, turns, opens []iotrace.Event
+	r := rand.New(rand.NewPCG(1, 1))
+	for k := range int64(500) {
+		random = append(random, iotrace.Event{Op: iotrace.Read, Offset: r.Int64N(1<<20) * 4096, Bytes: 4096, Start: k * ms, End: k*ms + 400_000})
+		turns = append(turns, iotrace.Event{Op: iotrace.Read, Rank: int32(k % 8), Offset: k / 8 << 20, Bytes: 1 << 20, Start: k * ms, End: k*ms + 400_000})
+		opens = append(opens, iotrace.Event{Op: iotrace.Open, Offset: iotrace.None, Start: k * ms, End: k*ms + 900_000})
+	}
+	opens = append(opens, iotrace.Event{Op: iotrace.Read, Bytes: 1 << 20, Start: 600 * ms, End: 601 * ms})
+	for name, c := range map[string]struct {
+		trace *iotrace.Trace
+		want  []string
+	}{
+		"random": {script(1, random...), []string{"CK01", "CK02", "CK07"}},
+		"turns":  {script(8, turns...), []string{"CK08"}},
+		"opens":  {script(1, opens...), []string{"CK04"}},
+	} {
+		report := Analyze(c.trace, Options{})
+		if got := codes(report); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+		for _, i := range report.Insights {
+			if len(i.Flags) > 0 || i.Flags == nil || regexp.MustCompile(`(?i)\bwrit|checkpoint|aggregat`).MatchString(i.Advice) {
+				t.Errorf("%s: %s: %s %q", name, i.Code, i.Advice, i.Flags)
+			}
+		}
+	}
+}
+
+// TestOwnLayout: no job is told to take the layout that it has.
+func TestOwnLayout(t *testing.T) {
+	gather := iotrace.Event{Op: iotrace.Gather, File: iotrace.None, Offset: iotrace.None}
+	for _, c := range []struct {
+		shared, gathers bool
+		not             string
+	}{{true, true, "--layout shared"}, {false, true, "--layout aggregated"}, {false, false, "--layout per-rank"}} {
+		tr := generate(t, synth.Spec{Pattern: synth.Random, Shared: c.shared, Size: 5000, Ranks: 8, Ops: 200})
+		tr.Source = "ckpt"
+		if c.gathers {
+			tr.Events = append([]iotrace.Event{gather}, tr.Events...)
+		}
+		for range 1500 {
+			at := tr.Events[len(tr.Events)-1].Start
+			tr.Events = append(tr.Events, iotrace.Event{Op: iotrace.Open, File: 0, Offset: iotrace.None, Start: at, End: at + 1e9})
+		}
+		r := Analyze(tr, Options{})
+		if !slices.Contains(codes(r), "CK04") {
+			t.Errorf("%+v: %v", c, codes(r))
+		}
+		for _, i := range r.Insights {
+			if slices.Contains(i.Flags, c.not) {
+				t.Errorf("%+v: %s: %q", c, i.Code, i.Flags)
+			}
+		}
 	}
 }
 

@@ -24,6 +24,7 @@ type Thresholds struct {
 	MisalignedRequests int64   `yaml:"misaligned_requests"`
 	SharedStripeShare  float64 `yaml:"shared_stripe_share"`
 	MetadataTimeShare  float64 `yaml:"metadata_time_share"`
+	MetadataTimeOps    int64   `yaml:"metadata_time_ops"`
 	MetadataPerRequest float64 `yaml:"metadata_per_request"`
 	MetadataOps        int64   `yaml:"metadata_ops"`
 	StragglerFactor    float64 `yaml:"straggler_factor"`
