@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -26,6 +27,7 @@ type traceInput struct {
 	builtin, class string
 	ranks          int
 	lenient        bool
+	begun          io.Reader // a stream that was looked into
 }
 
 const traceInputHelp = `A TRACE is a file, - for standard input, or JOB or JOB@N: what ckpt recorded while it
@@ -151,8 +153,16 @@ func merged(all []*iotrace.Trace) (*iotrace.Trace, error) {
 // open reads one source.
 func (in *traceInput) open(g *globals, name string) (*iotrace.Trace, *iotrace.Report, error) {
 	opt := iotrace.Options{Lenient: in.lenient}
+	stream := in.begun
+	shown := name
 	if name == "-" {
-		t, rep, err := source.Stream("standard input", os.Stdin, opt)
+		shown = "standard input"
+		if stream == nil {
+			stream = os.Stdin
+		}
+	}
+	if stream != nil {
+		t, rep, err := source.Stream(shown, stream, opt)
 		return t, rep, traceError(err)
 	}
 	path := name

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -43,6 +45,42 @@ func whole(write func(io.Writer, *iotrace.Trace) error) func(io.Writer, *iotrace
 	return func(w io.Writer, t *iotrace.Trace) (int64, error) { return 0, write(w, t) }
 }
 
+// dxtLog reads DXT text so that it can be passed on byte for byte; it is nil of what
+// is none. Of one that is damaged, --lenient takes an ordinary trace.
+func (in *traceInput) dxtLog(name string) (*dxt.Log, error) {
+	f := os.Stdin
+	if name != "-" {
+		var err error
+		if f, err = os.Open(name); err != nil {
+			return nil, nil // a job, or reading the trace says what is wrong
+		}
+	}
+	fi, err := f.Stat()
+	file := err == nil && fi.Mode().IsRegular() && name != "-"
+	if file {
+		defer f.Close()
+	}
+	r := bufio.NewReaderSize(f, iotrace.HeadBytes)
+	head, err := r.Peek(iotrace.HeadBytes)
+	if err != nil && err != io.EOF && file {
+		return nil, nil // likewise
+	}
+	if iotrace.Detect(head) != iotrace.FormatDXT || in.lenient && !file {
+		if !file {
+			in.begun = r // it cannot be read from the beginning again
+		}
+		return nil, nil
+	}
+	log, err := dxt.ReadLog(r)
+	if err != nil && in.lenient {
+		return nil, nil
+	}
+	if name == "-" {
+		name = "standard input"
+	}
+	return log, iotrace.Named(err, name)
+}
+
 func newTraceExportCommand(g *globals) *cobra.Command {
 	var in traceInput
 	var format, out string
@@ -69,6 +107,13 @@ text, CSV, JSON lines, Parquet (with the columns of WisIO) or an events file.
 			}
 			if binary := format == "events" || format == "parquet"; binary && out == "-" && isTerminal(g.commandOutput()) {
 				return &coordinator.UsageError{Text: format + " is nothing for a terminal", Fix: "add -o FILE, or a pipe"}
+			}
+			if format == "dxt" && in.builtin == "" && len(args) == 1 {
+				if log, err := in.dxtLog(args[0]); err != nil {
+					return traceError(err)
+				} else if log != nil {
+					return g.writeFile(out, func(w io.Writer) error { _, err := log.WriteTo(w); return err })
+				}
 			}
 			t, err := in.trace(g, args)
 			if err != nil {

@@ -75,7 +75,7 @@ type importSource struct {
 	NotUnderstood int64            `json:"not_understood"` // lines
 	Notes         []importNote     `json:"notes"`          // the first of them
 	FailedCalls   int64            `json:"failed_calls"`
-	OtherCalls    map[string]int64 `json:"other_calls"` // on what is no file
+	OtherCalls    map[string]int64 `json:"other_calls"`              // on what is no file
 	UnknownCalls  int64            `json:"unknown_descriptor_calls"` // reads and writes that the trace lacks
 	UnknownBytes  int64            `json:"unknown_descriptor_bytes"`
 	Cut           string           `json:"cut,omitempty"`

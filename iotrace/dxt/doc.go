@@ -42,5 +42,6 @@
 // with a length of 13 places instead of 16 up to 3.1.5, and without the offset
 // for MPI-IO up to 3.1.8. Behind it come the OSTs of Lustre and, from 3.6 on, the
 // number of the thread, each version with blanks of its own; a Log keeps that
-// part as it is. Segments count from 0, writes and reads apart.
+// part as it is. An offset of -1 is that of MPI-IO where Darshan could not know it.
+// Segments count from 0, writes and reads apart.
 package dxt

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,7 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("%s: %d segments had to be kept as they are", name, verbatim(g))
 		}
 	}
+	passOn(t, []byte(strings.ReplaceAll(sample, "\n", "\r\n")))
 	// Lines that Darshan would not print so pass as well.
 	odd := strings.NewReplacer(" X_POSIX       0  write        0", "X_POSIX 0 write 0", "12.3456", "12.3456789").Replace(sample)
 	if g := passOn(t, []byte(odd)); verbatim(g) == 0 {
@@ -152,6 +154,8 @@ func TestErrors(t *testing.T) {
 		{with(" write        0", " wrote        0"), "neither write nor read", nil},
 		{with("POSIX       0 ", "POSIX       x "), "the rank is no number", nil},
 		{with("write        0", "write       -1"), "number of the segment", nil},
+		{with("            100             100", "             -1             100"), "line 12: offset -1 is negative", nil},
+		{with("0.0002", "-0.002"), "line 12: the start is negative", nil},
 		{with("            100             100", "             -2             100"), "line 12: offset -2 is negative", nil},
 		{with("            100             100", "9223372036854775807             100"), "end beyond what a file can hold", nil},
 		{with("            100             100", "9223372036854775808             100"), "offset is no number, or too large", nil},
@@ -180,6 +184,36 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestCRLF reads a text that went through Windows.
+func TestCRLF(t *testing.T) {
+	want, _, err := Read(strings.NewReader(sample), iotrace.Options{Strict: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := Read(strings.NewReader(strings.ReplaceAll(sample, "\n", "\r\n")), iotrace.Options{Strict: true})
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+}
+
+// TestBeforeOrigin writes events that begin before the origin: the job begins
+// earlier in the text.
+func TestBeforeOrigin(t *testing.T) {
+	tr := &iotrace.Trace{Origin: time.Unix(1000, 0).UTC(), Ranks: []iotrace.Rank{{}}, Files: []string{"/f"},
+		Events: []iotrace.Event{{Op: iotrace.Write, Peer: iotrace.None, Start: -1.5e9, End: 2e9}}}
+	var text bytes.Buffer
+	if _, err := Write(&text, tr); err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := Read(&text, iotrace.Options{Strict: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := got.Events[0]; got.Origin.Unix() != 998 || e.Start != 5e8 || e.End != 4e9 {
+		t.Error(got.Origin, e)
+	}
+}
+
 func TestLenient(t *testing.T) {
 	text := strings.Replace(sample, "write        1             100", "write        1              -9", 1)
 	tr, rep, err := Read(strings.NewReader(text[:len(text)-1]), iotrace.Options{Lenient: true})
@@ -188,6 +222,17 @@ func TestLenient(t *testing.T) {
 	}
 	if len(tr.Events) != 1 || rep.Unknown != 1 || rep.Notes[0].Line != 12 || rep.Notes[0].Reason != "offset -9 is negative" || !errors.Is(rep.Cut, iotrace.ErrTruncated) {
 		t.Errorf("%v, %+v", tr.Events, rep)
+	}
+	// Only that segment is left out: of the record, and of those behind it.
+	tr, rep, err = Read(strings.NewReader(text+sample[strings.Index(sample, "# DXT"):]), iotrace.Options{Lenient: true})
+	if err != nil || len(tr.Events) != 2+3 || rep.Unknown != 1 || rep.Cut != nil {
+		t.Errorf("%v, %+v, %v", tr.Events, rep, err)
+	}
+	// So it is with a record that lacks a line, and one whose counts are wrong.
+	without := strings.Replace(sample, "# DXT, write_count: 2", "# DXT, write_count: 3", 1)
+	tr, rep, err = Read(strings.NewReader(without+sample[strings.Index(sample, "# DXT"):]), iotrace.Options{Lenient: true})
+	if err != nil || len(tr.Events) != 3+3 || rep.Unknown != 1 || rep.Notes[0].Line != 6 || rep.Cut != nil {
+		t.Errorf("%v, %+v, %v", tr.Events, rep, err)
 	}
 	cut := strings.LastIndex(sample, " X_POSIX")
 	tr, rep, err = Read(strings.NewReader(sample[:cut]), iotrace.Options{Lenient: true})
@@ -234,7 +279,7 @@ func TestMerged(t *testing.T) {
 // hold.
 func anyTrace() *rapid.Generator[*iotrace.Trace] {
 	return rapid.Custom(func(t *rapid.T) *iotrace.Trace {
-		tr := &iotrace.Trace{Job: rapid.StringMatching(`[a-z ]{1,9}[a-z]`).Draw(t, "job"), Source: "darshan", Origin: time.Unix(rapid.Int64Range(1, 1<<33).Draw(t, "start"), 0).UTC()}
+		tr := &iotrace.Trace{Job: rapid.StringMatching(`[a-z ]{1,9}[a-z]`).Draw(t, "job"), Source: rapid.SampledFrom([]string{"darshan", "ckpt"}).Draw(t, "source"), Origin: time.Unix(rapid.Int64Range(1, 1<<33).Draw(t, "start"), 0).UTC()}
 		tr.Job = strings.TrimSpace(tr.Job)
 		tr.Ranks = rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) iotrace.Rank {
 			return iotrace.Rank{Rank: rapid.OneOf(rapid.IntRange(0, 9), rapid.Int()).Draw(t, "rank"), Node: rapid.SampledFrom([]string{"", "n0", "a, b"}).Draw(t, "node")}
@@ -285,6 +330,15 @@ func TestExport(t *testing.T) {
 			t.Fatal(diff)
 		}
 		var again bytes.Buffer
+		// Read again, it is the same but for processes that did nothing.
+		if _, err := Write(&again, got); err != nil {
+			t.Fatal(err)
+		}
+		withoutRanks := regexp.MustCompile(`# nprocs: \d+\n`)
+		if diff := cmp.Diff(withoutRanks.ReplaceAllString(text.String(), ""), withoutRanks.ReplaceAllString(again.String(), "")); diff != "" {
+			t.Fatal(diff)
+		}
+		again.Reset()
 		back := &iotrace.Trace{Job: want.Job, Source: want.Source, Origin: want.Origin, Ranks: want.Ranks, Files: want.Files, Events: got.Events}
 		for i := range back.Events {
 			e := &back.Events[i]
@@ -294,7 +348,6 @@ func TestExport(t *testing.T) {
 		if _, err := Write(&again, back); err != nil {
 			t.Fatal(err)
 		}
-		// The header has the end of the job, of all events.
 		if diff := cmp.Diff(afterHead(text.String()), afterHead(again.String())); diff != "" {
 			t.Fatal(diff)
 		}

@@ -21,6 +21,9 @@ func Read(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 	if t.Job == "" && p.job != "" && p.job != "0" {
 		t.Job = "job " + p.job
 	}
+	if p.source != "" {
+		t.Source = p.source
+	}
 	t.Sort()
 	return t, rep, nil
 }

@@ -19,6 +19,10 @@ import (
 // which is what most tools read. The other events, and those of no file, have no
 // place in the format; left is how many they are.
 //
+// Reads and writes of MPI-IO without an offset have -1 there, as Darshan prints it.
+// Those of POSIX, where Darshan always knows it, are in records of their own that
+// lack the column. Records are in the order of module, path, rank and node.
+//
 // Files are identified by the FNV-1a hash of their path, which is not the number
 // that Darshan gives them. Beyond the trace, it takes four bytes of memory for
 // each event.
@@ -27,8 +31,9 @@ func Write(w io.Writer, t *iotrace.Trace) (left int64, err error) {
 		return 0, errors.New("too many events")
 	}
 	g := group(t)
+	back := secondsBack(t)
 	bw := bufio.NewWriterSize(w, 1<<16)
-	writeHead(bw, t)
+	writeHead(bw, t, back)
 	module := -1
 	var b []byte
 	for i := range g.records {
@@ -42,6 +47,10 @@ func Write(w io.Writer, t *iotrace.Trace) (left int64, err error) {
 		if r.rank != iotrace.None {
 			rank = t.Ranks[r.rank]
 		}
+		layout, offset := layouts[0], "          Offset"
+		if r.noOffset {
+			layout, offset = layouts[2], ""
+		}
 		name := t.Files[r.file]
 		id := fnv.New64a()
 		io.WriteString(id, name)
@@ -49,15 +58,15 @@ func Write(w io.Writer, t *iotrace.Trace) (left int64, err error) {
 		fmt.Fprintf(bw, "# DXT, rank: %d, hostname: %s\n", rank.Rank, oneLine(rank.Node))
 		fmt.Fprintf(bw, "# DXT, write_count: %d, read_count: %d\n", r.writes, r.reads)
 		fmt.Fprintf(bw, "# DXT, mnt_pt: UNKNOWN, fs_type: UNKNOWN\n")
-		fmt.Fprintf(bw, "# Module    Rank  Wt/Rd  Segment          Offset       Length    Start(s)      End(s)\n")
+		fmt.Fprintf(bw, "# Module    Rank  Wt/Rd  Segment%s       Length    Start(s)      End(s)\n", offset)
 		for k, at := range g.order[r.first : r.first+r.writes+r.reads] {
 			e := &t.Events[at]
 			s := segment{module: r.module, rank: int64(rank.Rank), write: e.Op == iotrace.Write, index: int64(k),
-				offset: e.Offset, length: e.Bytes, start: e.Start, end: e.End}
+				offset: e.Offset, length: e.Bytes, start: e.Start + back, end: e.End + back}
 			if !s.write {
 				s.index -= int64(r.writes)
 			}
-			b = append(s.append(b[:0], layouts[0]), '\n')
+			b = append(s.append(b[:0], layout), '\n')
 			if _, err := bw.Write(b); err != nil {
 				return 0, err
 			}
@@ -66,6 +75,21 @@ func Write(w io.Writer, t *iotrace.Trace) (left int64, err error) {
 	return int64(len(t.Events) - len(g.order)), bw.Flush()
 }
 
+// secondsBack is by how much the job must begin earlier, in whole seconds, for no
+// event to begin before it: the format has no such times.
+func secondsBack(t *iotrace.Trace) (ns int64) {
+	first := int64(0)
+	for i := range t.Events {
+		if hasPlace(&t.Events[i]) {
+			first = min(first, t.Events[i].Start)
+		}
+	}
+	return (-first + 1e9 - 1) / 1e9 * 1e9
+}
+
+// sourceLine is in the head of what Write has written.
+const sourceLine = "# metadata: source = "
+
 // oneLine keeps a name on its line.
 func oneLine(s string) string {
 	return strings.NewReplacer("\n", `\n`, "\r", `\r`).Replace(s)
@@ -73,21 +97,32 @@ func oneLine(s string) string {
 
 // writeHead writes what a log says of the job. Errors of a bufio.Writer come
 // again.
-func writeHead(w *bufio.Writer, t *iotrace.Trace) {
+func writeHead(w *bufio.Writer, t *iotrace.Trace, back int64) {
 	const asci = "Mon Jan _2 15:04:05 2006" // sic; of ctime, here always UTC
 	end := int64(0)
 	for i := range t.Events {
-		end = max(end, t.Events[i].End)
+		if hasPlace(&t.Events[i]) {
+			end = max(end, round(t.Events[i].End+back)*tick)
+		}
+	}
+	ranks := 0
+	for _, r := range t.Ranks {
+		if r.Rank >= 0 { // else nobody, or the coordinator
+			ranks++
+		}
 	}
 	first := t.Origin
 	if first.IsZero() {
 		first = time.Unix(0, 0)
+	} else {
+		first = first.Add(-time.Duration(back))
 	}
+	first = first.Truncate(time.Second) // as the format has it
 	last := first.Add(time.Duration(end)).UTC()
 	fmt.Fprintf(w, "# darshan log version: 3.41\n# compression method: NONE\n# exe: %s\n# uid: 0\n# jobid: 0\n", oneLine(t.Job))
 	fmt.Fprintf(w, "# start_time: %d\n# start_time_asci: %s\n", first.Unix(), first.UTC().Format(asci))
 	fmt.Fprintf(w, "# end_time: %d\n# end_time_asci: %s\n", last.Unix(), last.Format(asci))
-	fmt.Fprintf(w, "# nprocs: %d\n# run time: %.4f\n# metadata: source = %s\n", len(t.Ranks), time.Duration(end).Seconds(), oneLine(t.Source))
+	fmt.Fprintf(w, "# nprocs: %d\n# run time: %.4f\n%s%s\n", ranks, time.Duration(end).Seconds(), sourceLine, oneLine(t.Source))
 	fmt.Fprintf(w, "\n# mounted file systems (mount point and fs type)\n# -------------------------------------------------------\n")
 }
 
@@ -107,6 +142,34 @@ type written struct {
 type key struct {
 	module     iotrace.Module
 	file, rank int32
+	noOffset   bool
+}
+
+func keyOf(e *iotrace.Event) key {
+	return key{e.Module, e.File, e.Rank, e.Offset == iotrace.None && e.Module != iotrace.MPIIO}
+}
+
+// hasPlace reports whether the format has a place for an event.
+func hasPlace(e *iotrace.Event) bool { return e.Op.Data() && e.File != iotrace.None }
+
+// compareRanks puts events of no rank in front, and ranks in the order of their
+// numbers, as they are again when the text is read and written anew.
+func compareRanks(t *iotrace.Trace, a, b int32) int {
+	if a < 0 || b < 0 {
+		return cmp.Compare(a, b)
+	}
+	x, y := t.Ranks[a], t.Ranks[b]
+	return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Node, y.Node))
+}
+
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 // group sorts the events by record, of each the writes in front of the reads, as
@@ -117,10 +180,10 @@ func group(t *iotrace.Trace) groups {
 	total := 0
 	for i := range t.Events {
 		e := &t.Events[i]
-		if !e.Op.Data() || e.File == iotrace.None {
+		if !hasPlace(e) {
 			continue
 		}
-		k := key{e.Module, e.File, e.Rank}
+		k := keyOf(e)
 		n, ok := at[k]
 		if !ok {
 			n = len(g.records)
@@ -135,7 +198,8 @@ func group(t *iotrace.Trace) groups {
 		total++
 	}
 	slices.SortFunc(g.records, func(a, b written) int {
-		return cmp.Or(cmp.Compare(a.module, b.module), cmp.Compare(a.file, b.file), cmp.Compare(a.rank, b.rank))
+		return cmp.Or(cmp.Compare(a.module, b.module), cmp.Compare(t.Files[a.file], t.Files[b.file]), compareRanks(t, a.rank, b.rank),
+			compareBools(a.noOffset, b.noOffset))
 	})
 	first := 0
 	next := make([][2]int, len(g.records)) // where the next write and read goes
@@ -149,12 +213,12 @@ func group(t *iotrace.Trace) groups {
 	g.order = make([]uint32, total)
 	for i := range t.Events {
 		e := &t.Events[i]
-		if !e.Op.Data() || e.File == iotrace.None {
+		if !hasPlace(e) {
 			continue
 		}
-		n := &next[at[key{e.Module, e.File, e.Rank}]][0]
+		n := &next[at[keyOf(e)]][0]
 		if e.Op == iotrace.Read {
-			n = &next[at[key{e.Module, e.File, e.Rank}]][1]
+			n = &next[at[keyOf(e)]][1]
 		}
 		g.order[*n] = uint32(i)
 		*n++
