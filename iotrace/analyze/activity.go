@@ -135,6 +135,7 @@ func (x *activity) request(q *request, rank int32) {
 		x.large++
 	}
 	if q.off < 0 {
+		x.tally.add(verdict{detail: Sequential}, 1)
 		return
 	}
 	to := end(q.off, q.size)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -169,6 +170,33 @@ func TestAccess(t *testing.T) {
 	}
 	if r.Access != Independent || r.Ranks != 3 || r.ActiveRanks != 1 || r.Nodes != 2 {
 		t.Errorf("job: %s, %d ranks on %d nodes, %d active", r.Access, r.Ranks, r.Nodes, r.ActiveRanks)
+	}
+}
+
+// TestUnknownOffsets: requests at a position that is not known, as appends to a file
+// of unknown length, follow each other.
+func TestUnknownOffsets(t *testing.T) {
+	const ms = 1_000_000
+	var events []iotrace.Event
+	for k := range int64(300) {
+		at := k * ms
+		if k >= 150 {
+			at += 500 * ms // a second burst
+		}
+		events = append(events, iotrace.Event{Op: iotrace.Write, Rank: int32(k % 6), Offset: iotrace.None, Bytes: 120, Start: at, End: at + 10_000})
+	}
+	r := Analyze(script(6, events...), Options{})
+	f := r.Files[0]
+	if f.Spatial != SequentialAccess || f.Detail != Sequential || f.Access != Shared || r.Spatial != SequentialAccess || r.Detail != Sequential {
+		t.Errorf("file %s %s, job %s %s", f.Spatial, f.Detail, r.Spatial, r.Detail)
+	}
+	for _, b := range f.Bursts {
+		if b.Spatial != SequentialAccess || b.Detail != Sequential {
+			t.Errorf("burst %+v", b)
+		}
+	}
+	if text := r.Pattern.String(); !strings.Contains(text, "sequential: 50 requests") {
+		t.Errorf("%s", text)
 	}
 }
 

@@ -34,9 +34,10 @@
 // analyze`: for each file file, access, spatial, ranks, writes, reads,
 // bytes_written, bytes_read, bursts [{op, count, bytes, start_s, end_s}],
 // common_sizes [{size, count}] and size_histogram [{bin, upto, count, writes,
-// reads}]; spatial is none for a file that is neither read nor written. The types
-// say what the other fields mean. Fields that end in _s are in seconds, those that
-// end in _share from 0 to 1, sizes in bytes.
+// reads}]; spatial is always one of sequential, strided, random and mixed; detail
+// is none for a file that is neither read nor written. The types say what the other
+// fields mean. Fields that end in _s are in seconds, those that end in _share from
+// 0 to 1, sizes in bytes.
 //
 // # Promises
 //

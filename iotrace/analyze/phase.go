@@ -70,7 +70,9 @@ func (p *phases) stream(x *activity, s *stream) {
 		default:
 			ph.votes--
 		}
-		if q.off >= 0 && p.block.add(q.off, end(q.off, q.size)) {
+		if q.off < 0 {
+			ph.tally.add(verdict{detail: Sequential}, 1)
+		} else if p.block.add(q.off, end(q.off, q.size)) {
 			x.judge(&p.block, &ph.tally)
 		}
 	}

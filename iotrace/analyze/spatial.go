@@ -25,7 +25,10 @@ const (
 // A Detail is a finer spatial pattern.
 type Detail string
 
-// The details. The first two are sequential, the strided ones strided.
+// The details. The first two are sequential, the strided ones strided. A request
+// whose offset is not known was done at a position that moves with each, or
+// appended to a file of unknown length: it counts as Sequential. NoDetail is of what
+// nobody reads or writes.
 const (
 	Contiguous      Detail = "contiguous"       // requests touch
 	Sequential      Detail = "sequential"       // forward, holes no larger than requests
