@@ -37,7 +37,7 @@ DXT text, CSV, Parquet.`
 
 func (in *traceInput) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&in.builtin, "builtin", "", "take a built-in trace: "+strings.Join(synth.Builtins(), ", "))
-	f.IntVar(&in.ranks, "builtin-ranks", 0, "ranks of the built-in trace (default 4)")
+	f.IntVar(&in.ranks, "builtin-ranks", 4, "ranks of the built-in trace")
 	f.StringVar(&in.class, "builtin-class", "", "size of the built-in trace, A to D (default B)")
 	f.BoolVar(&in.lenient, "lenient", false, "take what can be read of a trace that is damaged or cut")
 }
@@ -80,6 +80,9 @@ func (in *traceInput) traces(g *globals, args []string) ([]*iotrace.Trace, error
 		}
 		if !slices.Contains(synth.Builtins(), in.builtin) {
 			return nil, &coordinator.UsageError{Text: fmt.Sprintf("--builtin %s: there is no such trace", in.builtin), Fix: "choose one of " + strings.Join(synth.Builtins(), ", ")}
+		}
+		if in.ranks < 1 {
+			return nil, &coordinator.UsageError{Text: fmt.Sprintf("--builtin-ranks %d: not a number from 1", in.ranks)}
 		}
 		t, err := synth.Builtin(in.builtin, synth.Params{Ranks: in.ranks, Class: in.class})
 		if err != nil {

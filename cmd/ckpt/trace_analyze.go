@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ckpt/coordinator"
 	"ckpt/iotrace/analyze"
 )
 
@@ -70,7 +69,7 @@ func runTraceAnalyze(g *globals, o *traceAnalyzeOptions, args []string) error {
 				return g.showFile(&r.Files[i])
 			}
 		}
-		return &coordinator.UsageError{Text: "--file " + o.file + ": the trace has no such file", Fix: "ckpt trace analyze shows their names"}
+		return hinted{errNotFound{fmt.Errorf("--file %s: the trace has no such file", o.file)}, "ckpt trace analyze shows their names"}
 	}
 	switch {
 	case g.json && o.insights:

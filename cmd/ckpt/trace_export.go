@@ -112,7 +112,10 @@ text, CSV, JSON lines, Parquet (with the columns of WisIO) or an events file.
 				if log, err := in.dxtLog(args[0]); err != nil {
 					return traceError(err)
 				} else if log != nil {
-					return g.writeFile(out, func(w io.Writer) error { _, err := log.WriteTo(w); return err })
+					if err := g.writeFile(out, func(w io.Writer) error { _, err := log.WriteTo(w); return err }); err != nil {
+						return err
+					}
+					return g.tellOutput(out, format, log.Segments())
 				}
 			}
 			t, err := in.trace(g, args)
@@ -132,7 +135,10 @@ text, CSV, JSON lines, Parquet (with the columns of WisIO) or an events file.
 			if err == nil && left > 0 {
 				g.warn("%s no place in the format: left out", plural(int(left), "event has", "events have"))
 			}
-			return err
+			if err != nil {
+				return err
+			}
+			return g.tellOutput(out, format, len(t.Events))
 		},
 	}
 	in.addFlags(cmd.Flags())

@@ -18,7 +18,7 @@ import (
 // and no file, as /dev/null or a pipe, is written to.
 func (g *globals) writeFile(name string, write func(io.Writer) error) error {
 	if name == "-" {
-		return buffered(g.out, write)
+		return outputError(buffered(g.out, write))
 	}
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real // the file, not the link, is replaced
@@ -32,6 +32,31 @@ func (g *globals) writeFile(name string, write func(io.Writer) error) error {
 	default:
 		err = replaceFile(name, write)
 	}
+	return outputError(err)
+}
+
+// canWrite reports, as writeFile would, what keeps a file from being made, before
+// something long is done whose result goes there.
+func canWrite(name string) error {
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		name = real
+	}
+	fi, err := os.Stat(name)
+	switch {
+	case err == nil && fi.IsDir():
+		return &coordinator.UsageError{Text: fmt.Sprintf("-o %s is a directory", name), Fix: "name a file in it"}
+	case err == nil && !fi.Mode().IsRegular():
+		return nil // to open a pipe would wait for who reads it
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err == nil {
+		err = errors.Join(f.Close(), os.Remove(f.Name()))
+	}
+	return outputError(err)
+}
+
+// outputError sorts the errors of an output by what they mean.
+func outputError(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return hinted{fmt.Errorf("%w: %w", image.ErrStorageFull, err), "free some space there, or write it elsewhere"}
@@ -41,6 +66,26 @@ func (g *globals) writeFile(name string, write func(io.Writer) error) error {
 		return hinted{err, "name a file that you may write"}
 	}
 	return err
+}
+
+// outputResult is what commands that write a file print as JSON.
+type outputResult struct {
+	Output string `json:"output"`
+	Format string `json:"format"`
+	Bytes  int64  `json:"bytes"`
+	Events int    `json:"events"` // of the trace; not all have a place in each format
+}
+
+// tellOutput prints it under --json, unless standard output is the output.
+func (g *globals) tellOutput(name, format string, events int) error {
+	if !g.json || name == "-" {
+		return nil
+	}
+	fi, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	return g.printJSON(outputResult{name, format, fi.Size(), events})
 }
 
 // writeTo writes to what is there.

@@ -44,6 +44,9 @@ trace is written.`,
 			if out == "" {
 				return &coordinator.UsageError{Text: "there is nowhere to write to", Fix: "add -o FILE before --"}
 			}
+			if out == "-" {
+				return &coordinator.UsageError{Text: "-o -: standard output is that of the command", Fix: "name a file"}
+			}
 			return runTraceRecord(cmd.Context(), g, out, args)
 		},
 	}
@@ -62,6 +65,9 @@ func runTraceRecord(ctx context.Context, g *globals, out string, command []strin
 	}
 	if _, err := exec.LookPath(command[0]); err != nil {
 		return errNotFound{fmt.Errorf("%s: %w", command[0], err)}
+	}
+	if err := canWrite(out); err != nil {
+		return err
 	}
 	dir, err := os.MkdirTemp("", "ckpt-strace-")
 	if err != nil {

@@ -99,6 +99,14 @@ func (k *keeping) layoutOf(s *segment, l []byte, noOffset bool) layout {
 	return layout{noOffset: noOffset, length: 16}
 }
 
+// Segments returns how many reads and writes there are.
+func (g *Log) Segments() (n int) {
+	for i := range g.parts {
+		n += len(g.parts[i].segments)
+	}
+	return n
+}
+
 // WriteTo writes the text as it was.
 func (g *Log) WriteTo(w io.Writer) (int64, error) {
 	bw := bufio.NewWriterSize(w, 1<<16)
