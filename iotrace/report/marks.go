@@ -4,6 +4,7 @@ import (
 	"image/color"
 	"iter"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -72,7 +73,7 @@ func (m *marks) Plot(c draw.Canvas, p *plot.Plot) {
 	fx, fy := p.Transforms(&c)
 	for size := 1.0; ; size *= 2 {
 		if kept, all := m.thin(&c, fx, fy, size); all || size > 1024 {
-			m.draw(c, fx, fy, kept)
+			m.draw(c, fx, fy, m.shared(kept, func(k mark) cell { return m.cell(k, &c, fx, fy, max(size, m.dot)) }))
 			return
 		}
 	}
@@ -93,6 +94,40 @@ func (m *marks) thin(c *draw.Canvas, fx, fy func(float64) vg.Length, size float6
 		kept = append(kept, k)
 	}
 	return kept, true
+}
+
+// shared leaves each cell to one of the classes that have marks there, so that all
+// classes get as many: else the last one drawn would cover the others.
+func (m *marks) shared(kept []mark, at func(mark) cell) []mark {
+	classes := map[cell][]int{}
+	var cells []cell // in the order of the marks
+	for i := range kept {
+		k := at(kept[i])
+		k.class = 0
+		cells = append(cells, k)
+		if !slices.Contains(classes[k], kept[i].class) {
+			classes[k] = append(classes[k], kept[i].class)
+		}
+	}
+	given := make([]int, len(m.colors))
+	owner := map[cell]int{}
+	// First the cells of a single class, which cannot be given to another.
+	for only := range 2 {
+		for _, k := range cells {
+			if _, ok := owner[k]; ok || only == 0 && len(classes[k]) > 1 {
+				continue
+			}
+			owner[k] = slices.MinFunc(classes[k], func(a, b int) int { return given[a] - given[b] })
+			given[owner[k]]++
+		}
+	}
+	var out []mark
+	for i, k := range cells {
+		if owner[k] == kept[i].class {
+			out = append(out, kept[i])
+		}
+	}
+	return out
 }
 
 func (m *marks) cell(k mark, c *draw.Canvas, fx, fy func(float64) vg.Length, size float64) cell {
@@ -152,7 +187,8 @@ func dot(at vg.Point, size vg.Length) vg.Path {
 	return p
 }
 
-// A key explains the colours, in a line above the plot, where nothing is drawn.
+// A key explains the colours, in a line above the plot, where nothing is drawn. One
+// that is too long for the line is smaller.
 type key struct {
 	colors []color.NRGBA
 	names  []string
@@ -161,6 +197,19 @@ type key struct {
 func (k key) Plot(c draw.Canvas, p *plot.Plot) {
 	const box, gap = 7, 4
 	style := p.Legend.TextStyle
+	wide := func() vg.Length {
+		x := vg.Length(0)
+		for _, name := range k.names {
+			x += box + 1
+			if name != "" {
+				x += gap - 1 + style.Width(name) + 2.5*gap
+			}
+		}
+		return x - 2.5*gap
+	}
+	for room := c.Max.X - c.Min.X; wide() > room && style.Font.Size > 4; {
+		style.Font.Size -= 0.25
+	}
 	x, y := c.Min.X, c.Max.Y+6
 	for i, clr := range k.colors {
 		c.FillPolygon(clr, []vg.Point{{X: x, Y: y}, {X: x + box, Y: y}, {X: x + box, Y: y + box - 1}, {X: x, Y: y + box - 1}})

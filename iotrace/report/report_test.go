@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -184,6 +185,68 @@ func TestMarks(t *testing.T) {
 		if v := "var(--s" + string(rune('0'+i)); strings.Count(out.String(), v) < 2 {
 			t.Errorf("no dots in %s", v)
 		}
+	}
+}
+
+// TestSpaceTimeColors: of ranks whose requests lie upon each other each is seen,
+// and the key stays within the picture.
+func TestSpaceTimeColors(t *testing.T) {
+	tr := &iotrace.Trace{Files: []string{"f"}}
+	for r := range 8 {
+		tr.Ranks = append(tr.Ranks, iotrace.Rank{Rank: 1_000_100 + r})
+	}
+	for k := range int64(800) {
+		tr.Events = append(tr.Events, iotrace.Event{Op: iotrace.Write, Rank: int32(k % 8), Offset: k * 47008, Bytes: 47008, Start: k / 8 * 1e7, End: k/8*1e7 + 5e5})
+	}
+	p, err := figure(SpaceTime, tr, analyze.Analyze(tr, analyze.Options{}), "", fileMarks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCanvas(width, height, "")
+	drawIn(p, draw.New(c))
+	var out bytes.Buffer
+	if _, err := c.WriteTo(&out); err != nil {
+		t.Fatal(err)
+	}
+	// Of each colour, the marks in paths but for the box of the key.
+	marks := map[string]int{}
+	for _, m := range regexp.MustCompile(`(?:stroke|fill):var\(--(c[0-7])\)[^"]*" d="([^"]*)"`).FindAllStringSubmatch(out.String(), -1) {
+		marks[m[1]] += strings.Count(m[2], "M")
+	}
+	for i := range 8 {
+		if n := marks["c"+strconv.Itoa(i)]; n < 15 {
+			t.Errorf("colour %d has %d marks: %v", i, n, marks)
+		}
+	}
+	for _, m := range regexp.MustCompile(`<text x="([0-9.]+)"[^>]*textLength="([0-9.]+)"`).FindAllStringSubmatch(out.String(), -1) {
+		x, _ := strconv.ParseFloat(m[1], 64)
+		w, _ := strconv.ParseFloat(m[2], 64)
+		if !strings.Contains(m[0], "rotate") && x+w > float64(width) {
+			t.Errorf("beyond %v: %s", width, m[0])
+		}
+	}
+}
+
+// TestRankColors: the ramp follows the numbers of the ranks; who is none has a
+// colour apart.
+func TestRankColors(t *testing.T) {
+	tr := &iotrace.Trace{Ranks: []iotrace.Rank{{Rank: iotrace.None, Node: "coordinator"}}}
+	for r := range 16 {
+		tr.Ranks = append(tr.Ranks, iotrace.Rank{Rank: r * 5 % 16})
+	}
+	active := make([]bool, 17)
+	active[0] = true
+	colors, classes, k := rankColors(tr, active)
+	for i, c := range classes[1:] {
+		if want := tr.Ranks[i+1].Rank / 2; c != want {
+			t.Errorf("rank %d: colour %d, want %d", tr.Ranks[i+1].Rank, c, want)
+		}
+	}
+	if classes[0] != len(scale) || len(colors) != len(scale)+1 || strings.Join(k.names, "") != "rank 0 to rank 15coordinator" {
+		t.Errorf("coordinator: %d of %d; %q", classes[0], len(colors), k.names)
+	}
+	if _, _, k := rankColors(tr, make([]bool, 17)); strings.Join(k.names, "") != "rank 0 to rank 15" {
+		t.Errorf("idle coordinator: %q", k.names)
 	}
 }
 

@@ -1,10 +1,13 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"image/color"
 	"iter"
 	"math"
+	"slices"
+	"strconv"
 
 	"gonum.org/v1/plot"
 
@@ -108,14 +111,19 @@ func (s *selection) offsets(p *plot.Plot, limit int) {
 func (s *selection) spaceTime(p *plot.Plot, limit int) {
 	p.X.Label.Text, p.Y.Label.Text = "time [s]", "offset"
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(decimalTicks), plot.TickerFunc(byteTicks)
-	ranks := len(s.trace.Ranks)
-	colors, k := rankColors(s.trace)
 	requests := s.requests()
+	active := make([]bool, len(s.trace.Ranks))
+	for _, e := range requests {
+		if uint(e.Rank) < uint(len(active)) {
+			active[e.Rank] = true
+		}
+	}
+	colors, classes, k := rankColors(s.trace, active)
 	p.Add(newMarks(func(yield func(mark) bool) {
 		for _, e := range requests {
 			class := 0
-			if uint(e.Rank) < uint(ranks) {
-				class = rankClass(int(e.Rank), ranks)
+			if uint(e.Rank) < uint(len(classes)) {
+				class = classes[e.Rank]
 			}
 			y := float64(e.Offset)
 			if e.Offset >= 0 && !yield(mark{float64(e.Start) / 1e9, y, float64(max(e.Start, e.End)) / 1e9, y + float64(max(e.Bytes, 0)), class}) {
@@ -125,30 +133,57 @@ func (s *selection) spaceTime(p *plot.Plot, limit int) {
 	}, colors, limit), k)
 }
 
-// rankClass is the colour of a rank: its own if they are few.
-func rankClass(rank, ranks int) int {
-	if ranks <= len(categories) {
-		return rank
-	}
-	return rank * len(scale) / ranks
-}
-
-func rankColors(tr *iotrace.Trace) ([]color.NRGBA, key) {
-	n := len(tr.Ranks)
-	name := func(i int) string {
-		if r := tr.Ranks[i]; r.Rank < 0 && r.Node != "" { // like the coordinator of ckpt
-			return r.Node
+// rankColors returns the colours of a plot by rank, which of them each process of
+// the trace has, and what explains them. Ranks have colours in the order of their
+// numbers, each its own if they are few. Other processes, like the coordinator of
+// ckpt, have one of theirs, if they are active.
+func rankColors(tr *iotrace.Trace, active []bool) ([]color.NRGBA, []int, key) {
+	var ranks, others []int
+	for i, r := range tr.Ranks {
+		switch {
+		case r.Rank >= 0:
+			ranks = append(ranks, i)
+		case active[i]:
+			others = append(others, i)
 		}
-		return fmt.Sprintf("rank %d", tr.Ranks[i].Rank)
 	}
-	if n > len(categories) {
-		names := make([]string, len(scale))
-		names[len(scale)-1] = fmt.Sprintf("%s to %s", name(0), name(n-1))
-		return scale, key{scale, names}
+	slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(tr.Ranks[a].Rank, tr.Ranks[b].Rank) })
+	classes := make([]int, len(tr.Ranks))
+	var colors []color.NRGBA
+	var k key
+	n := len(ranks)
+	if few := n+min(1, len(others)) <= len(categories); few {
+		colors = append(colors, categories[:n]...)
+		for i, at := range ranks {
+			classes[at] = i
+			name := strconv.Itoa(tr.Ranks[at].Rank)
+			if i == 0 {
+				name = "rank " + name
+			}
+			k.names = append(k.names, name)
+		}
+	} else {
+		colors = append(colors, scale...)
+		for i, at := range ranks {
+			classes[at] = i * len(scale) / n
+		}
+		k.names = make([]string, len(scale))
+		k.names[len(scale)-1] = fmt.Sprintf("rank %d to rank %d", tr.Ranks[ranks[0]].Rank, tr.Ranks[ranks[n-1]].Rank)
 	}
-	k := key{colors: categories[:n]}
-	for i := range n {
-		k.names = append(k.names, name(i))
+	if len(others) > 0 {
+		for _, at := range others {
+			classes[at] = len(colors)
+		}
+		colors = append(colors, categories[len(categories)-1])
+		name := tr.Ranks[others[0]].Node
+		if name == "" || len(others) > 1 {
+			name = "no rank"
+		}
+		k.names = append(k.names, shorten(name, 20))
 	}
-	return categories[:max(1, n)], k
+	k.colors = colors
+	if len(colors) == 0 { // events of ranks that are not known
+		return categories[:1], classes, k
+	}
+	return colors, classes, k
 }
