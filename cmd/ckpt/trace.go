@@ -120,7 +120,7 @@ func (in *traceInput) read(g *globals, args []string) ([]*iotrace.Trace, []*iotr
 		opt.Progress = b.set
 	}
 	all, reports, err := source.Files(args, opt, func(name string) (*iotrace.Trace, *iotrace.Report, error) { return in.open(g, name) })
-	return all, reports, traceError(err)
+	return all, reports, in.failure(err)
 }
 
 // trace reads one trace; several that were recorded together are merged.
@@ -166,7 +166,7 @@ func (in *traceInput) open(g *globals, name string) (*iotrace.Trace, *iotrace.Re
 	}
 	if stream != nil {
 		t, rep, err := source.Stream(shown, stream, opt)
-		return t, rep, traceError(err)
+		return t, rep, in.failure(err)
 	}
 	path := name
 	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
@@ -181,7 +181,7 @@ func (in *traceInput) open(g *globals, name string) (*iotrace.Trace, *iotrace.Re
 		path = found
 	}
 	t, rep, err := in.file(g, path, opt)
-	return t, rep, traceError(err)
+	return t, rep, in.failure(err)
 }
 
 // file reads a file and shows how far it is.
@@ -214,7 +214,7 @@ func (in *traceInput) all(g *globals, name string) (*iotrace.Trace, *iotrace.Rep
 		}
 		t, rep, err := in.file(g, path, iotrace.Options{Lenient: in.lenient})
 		if err != nil {
-			return nil, nil, traceError(err)
+			return nil, nil, in.failure(err)
 		}
 		whole.Format, whole.Cut = rep.Format, errors.Join(whole.Cut, rep.Cut)
 		traces = append(traces, t)
@@ -251,6 +251,16 @@ func (g *globals) tracePath(target string) (string, error) {
 	return path, nil
 }
 
+// failure is traceError; a remedy that was tried is none.
+func (in *traceInput) failure(err error) error {
+	err = traceError(err)
+	var damaged *damagedTrace
+	if errors.As(err, &damaged) {
+		damaged.lenient = in.lenient
+	}
+	return err
+}
+
 // traceError sorts the errors of a trace file by what they mean.
 func traceError(err error) error {
 	var format *iotrace.FormatError
@@ -267,7 +277,7 @@ func traceError(err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return errNotFound{err}
 	case errors.As(err, &format):
-		return &damagedTrace{err, format.Line == 0}
+		return &damagedTrace{err, format.Line == 0, false}
 	}
 	return err
 }
@@ -276,7 +286,8 @@ func traceError(err error) error {
 // has written with checksums, is damaged as images are; a text may be anything.
 type damagedTrace struct {
 	error
-	binary bool
+	binary  bool
+	lenient bool // what can be read was asked for, and is nothing
 }
 
 // Is lets the exit status be that of damage.
@@ -288,6 +299,9 @@ func (e *damagedTrace) Unwrap() error { return e.error }
 func (e *damagedTrace) Hint() string {
 	if strings.Contains(e.Error(), "damaged Parquet") {
 		return "make the file again: Parquet cannot be read in part"
+	}
+	if e.lenient {
+		return ""
 	}
 	return "--lenient takes what can be read of it"
 }

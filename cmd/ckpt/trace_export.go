@@ -110,7 +110,7 @@ text, CSV, JSON lines, Parquet (with the columns of WisIO) or an events file.
 			}
 			if format == "dxt" && in.builtin == "" && len(args) == 1 {
 				if log, err := in.dxtLog(args[0]); err != nil {
-					return traceError(err)
+					return in.failure(err)
 				} else if log != nil {
 					if err := g.writeFile(out, func(w io.Writer) error { _, err := log.WriteTo(w); return err }); err != nil {
 						return err

@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"ckpt/coordinator"
 	"ckpt/iotrace"
@@ -103,7 +104,7 @@ func runTraceRecord(ctx context.Context, g *globals, out string, command []strin
 		return hinted{errInterrupted, "what " + command[0] + " did until then is in " + out}
 	}
 	if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
-		return fmt.Errorf("%s was killed by %v; its trace is in %s", command[0], s.Signal(), out)
+		return fmt.Errorf("%s was killed by %s; its trace is in %s", command[0], unix.SignalName(s.Signal()), out)
 	}
 	return fmt.Errorf("%s ended with status %d; its trace is in %s", command[0], exit.ExitCode(), out)
 }

@@ -66,6 +66,9 @@ func (c *csvReader) event() (e iotrace.Event, reason string) {
 	if e.Start, ok = line.Int(f[colStart]); !ok {
 		return e, "the start is no number"
 	}
+	if e.Start < 0 && !c.tagged { // ckpt itself may know of what was before the origin
+		return e, "the start is negative"
+	}
 	if e.End, ok = line.Int(f[colEnd]); !ok {
 		return e, "the end is no number"
 	}

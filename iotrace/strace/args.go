@@ -117,7 +117,11 @@ type result struct {
 	failed  bool   // or never returned
 	note    []byte // of a descriptor, what -y says
 	seconds int64  // ns that the call took; -1 if that is not known
+	odd     bool   // it took a time that cannot be
 }
+
+// maxDuration is more than any call takes: what says more has been damaged.
+const maxDuration = 366 * dayLength
 
 // parseResult reads " = 3</f> <0.000012>".
 func parseResult(b []byte) (r result, ok bool) {
@@ -141,8 +145,13 @@ func parseResult(b []byte) (r result, ok bool) {
 	}
 	if n := len(rest); n > 0 && rest[n-1] == '>' {
 		if at := bytes.LastIndexByte(rest, '<'); at >= 0 {
-			if ns, ok := line.Seconds(rest[at+1 : n-1]); ok && ns >= 0 {
+			word := rest[at+1 : n-1]
+			ns, ok := line.Seconds(word)
+			switch {
+			case ok && ns >= 0 && ns <= maxDuration:
 				r.seconds = ns
+			case len(word) > 0 && len(bytes.Trim(word, "-.0123456789")) == 0:
+				r.odd = true
 			}
 		}
 	}

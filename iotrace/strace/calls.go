@@ -115,7 +115,7 @@ func init() {
 
 // arg returns an argument, nil if there are not as many.
 func (c *call) arg(i int) []byte {
-	if i >= len(c.args) {
+	if i < 0 || i >= len(c.args) {
 		return nil
 	}
 	return c.args[i]

@@ -15,6 +15,9 @@ func (c *call) transfer(op iotrace.Op, offset []byte) bool {
 	if o == nil {
 		return ok
 	}
+	if c.overfull() {
+		return true
+	}
 	at := int64(iotrace.None)
 	if offset != nil {
 		at, ok = line.Int(offset)
@@ -26,6 +29,25 @@ func (c *call) transfer(op iotrace.Op, offset []byte) bool {
 	}
 	c.move(op, o, at)
 	return true
+}
+
+// overfull reports a call that returned more than it was asked for. What readv
+// and its like were asked for is not followed.
+func (c *call) overfull() bool {
+	asked := -1
+	switch c.name {
+	case "read", "write", "pread64", "pwrite64", "pread", "pwrite":
+		asked = 2
+	case "sendfile", "sendfile64":
+		asked = 3
+	case "copy_file_range", "splice":
+		asked = 4
+	}
+	n, ok := c.number(asked)
+	if ok && c.value > n {
+		c.err = fmt.Errorf("%d bytes, where %d were asked for", c.value, n)
+	}
+	return c.err != nil
 }
 
 // move makes the event of c.value bytes that were read or written at an offset,
@@ -59,6 +81,9 @@ func (c *call) move(op iotrace.Op, o *open, at int64) {
 // pass is sendfile and its like: a read of one file and a write of another.
 // The numbers are those of the arguments; -1 if there is none.
 func (c *call) pass(in, inOffset, out, outOffset int) bool {
+	if c.overfull() {
+		return true
+	}
 	for _, side := range []struct {
 		op         iotrace.Op
 		fd, offset int

@@ -209,6 +209,9 @@ func (im *importer) finish(t *task, p *pending, text []byte, at int64) error {
 		return im.unknown(text, "the call has no result")
 	}
 	c.result = r
+	if r.odd {
+		return im.unknown(text, "the call took a time that cannot be")
+	}
 	switch {
 	case r.seconds >= 0:
 		c.end = c.start + r.seconds

@@ -357,6 +357,28 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// TestImpossible reads calls that took a time, or moved bytes, as none can.
+func TestImpossible(t *testing.T) {
+	open := "10 1700000000.1 open(\"/f\", O_RDWR) = 3 <0.1>\n"
+	for _, l := range []string{`write(3, "x", 10) = 10 <-0.1>`, `write(3, "x", 10) = 10 <99999999999.1>`, `write(3, "x", 10) = 10 <31708800.1>`, `write(3, "x", 10) = 10 <1.2.3>`} {
+		tr, rep, err := Read(strings.NewReader(open+"10 1700000000.2 "+l+"\n"), iotrace.Options{})
+		if err != nil || len(tr.Events) != 1 || rep.Unknown != 1 || rep.Notes[0].Reason != "the call took a time that cannot be" {
+			t.Errorf("%s: %v, %+v, %v", l, show(tr), rep, err)
+		}
+	}
+	for _, l := range []string{`write(3, "x", 10) = 20 <0.1>`, `read(3, "x", 10) = 20 <0.1>`, `pwrite64(3, "x", 10, 0) = 20 <0.1>`, `sendfile(9, 3, NULL, 10) = 20 <0.1>`,
+		`copy_file_range(3, NULL, 9, NULL, 10, 0) = 20 <0.1>`} {
+		_, _, err := Read(strings.NewReader(open+"10 1700000000.2 "+l+"\n"), iotrace.Options{})
+		if err == nil || !strings.HasPrefix(err.Error(), "line 2: ") || !strings.HasSuffix(err.Error(), ": 20 bytes, where 10 were asked for") {
+			t.Errorf("%s: %v", l, err)
+		}
+		tr, rep, err := Read(strings.NewReader(open+"10 1700000000.2 "+l+"\n"), iotrace.Options{Lenient: true})
+		if err != nil || len(tr.Events) != 1 || rep.Unknown != 1 {
+			t.Errorf("%s: %v, %+v, %v", l, show(tr), rep, err)
+		}
+	}
+}
+
 // TestReport counts what makes no event.
 func TestReport(t *testing.T) {
 	text := stamped(
