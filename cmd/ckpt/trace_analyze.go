@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -102,13 +103,7 @@ func (g *globals) showReport(r *analyze.Report, all bool) error {
 		{"bursts", fmt.Sprintf("%d", r.BurstsTotal)},
 		{"sizes", commonSizes(r.CommonSizes)},
 	}
-	if p := strings.TrimSpace(r.Pattern.String()); p != "" {
-		lines := strings.Split(p, "\n")
-		for i := range lines {
-			if !all {
-				lines[i] = cutList(lines[i], patternWidth)
-			}
-		}
+	if lines := patternLines(r.Pattern, all); len(lines) > 0 {
 		head = append(head, [2]string{"pattern", strings.Join(lines, "\n            ")})
 	}
 	for _, h := range head {
@@ -165,6 +160,33 @@ func ranksText(r *analyze.Report) string {
 	return text
 }
 
+// patternLines are those of a pattern. Without all they are cut, names in front, so
+// that each fits.
+func patternLines(p analyze.Pattern, all bool) []string {
+	const rest = 36 // columns for the ranks, if a name is long
+	if !all {
+		p.Groups = slices.Clone(p.Groups)
+		for i := range p.Groups {
+			g := &p.Groups[i]
+			name := g.File
+			g.File = ""
+			head, _, _ := strings.Cut(analyze.Pattern{Groups: []analyze.Group{*g}}.String(), "\n")
+			g.File = shorten(name, patternWidth-min(rest, utf8.RuneCountInString(head)))
+		}
+	}
+	text := strings.TrimSpace(p.String())
+	if text == "" {
+		return nil
+	}
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		if !all {
+			lines[i] = cutList(lines[i], patternWidth)
+		}
+	}
+	return lines
+}
+
 // patternWidth leaves room for the name of the line on a terminal of 80 columns.
 const patternWidth = 68
 
@@ -173,7 +195,7 @@ func cutList(line string, most int) string {
 	parts := strings.Split(line, ", ")
 	n := 1
 	for width := utf8.RuneCountInString(parts[0]); n < len(parts); n++ {
-		if width += 2 + utf8.RuneCountInString(parts[n]); width > most-2 && (n < len(parts)-1 || width > most) {
+		if width += 2 + utf8.RuneCountInString(parts[n]); width > most-3 && (n < len(parts)-1 || width > most) {
 			break
 		}
 	}
