@@ -62,10 +62,11 @@ type driver struct {
 	checks     int           // of the room for a checkpoint
 	fs         vfs.FS        // of the store
 	stopOnFull bool
-	full       error    // why the run was stopped, if the storage was full
-	trusted    string   // path of a library zone that was verified
-	prunes     []func() // waiting for the checkpoints under way
-	computes   bool     // all ranks compute, or did
+	full       error       // why the run was stopped, if the storage was full
+	trusted    string      // path of a library zone that was verified
+	prunes     []func()    // waiting for the checkpoints under way
+	computes   bool        // some group computes, or did
+	stored     map[int]int // iterations of the checkpoints that the run began with
 
 	requests map[int]func(protocol.Answer, *CheckpointEvent, error)
 	// What the actions under way have told; answers to who asked for it follow.
@@ -126,8 +127,10 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 		defer d.history.Close()
 	}
 	d.parent = cfg.From
+	d.stored = make(map[int]int)
 	for _, k := range cfg.Known {
 		d.groups[k.Group].line.committed(k.Number)
+		d.stored[k.Number] = k.Iter
 	}
 	d.since = time.Now()
 	d.result = Result{Type: "result", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mode: d.spec.Mode,

@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"fmt"
+	"math"
 	"slices"
 
 	"ckpt/coordinator/protocol"
@@ -61,6 +63,17 @@ func (d *driver) several() bool { return len(d.groups) > 1 }
 // group returns that of a rank.
 func (d *driver) group(rank int) *group { return d.groups[d.groupOf[rank]] }
 
+// name names the ranks of the group.
+func (g *group) name() string { return nameRanks(g.ranks) }
+
+// nameRanks names ranks that follow each other, as those of a group do.
+func nameRanks(ranks []int) string {
+	if len(ranks) == 1 {
+		return fmt.Sprintf("rank %d", ranks[0])
+	}
+	return fmt.Sprintf("ranks %d-%d", ranks[0], ranks[len(ranks)-1])
+}
+
 // first returns the first rank of the group on the node of rank.
 func (g *group) first(rank int) int {
 	for _, r := range g.ranks {
@@ -71,13 +84,21 @@ func (g *group) first(rank int) int {
 	return rank
 }
 
-// firstStart reports, once, that all groups have come to compute.
-func (d *driver) firstStart() bool {
-	if d.computes || slices.ContainsFunc(d.groups, func(g *group) bool { return !g.started }) {
-		return false
+// startLine tells, once, that the groups begin to compute, and from where.
+func (d *driver) startLine() {
+	if d.computes {
+		return
 	}
 	d.computes = true
-	return true
+	ev := &StartEvent{Type: "start", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mapping: d.mapping,
+		Iterations: d.spec.Iterations, Generation: 1, Iteration: math.MaxInt}
+	for _, g := range d.groups {
+		from := g.spawned.From
+		ev.Line = append(ev.Line, from)
+		ev.Iteration = min(ev.Iteration, d.stored[from])
+	}
+	ev.From = slices.Min(ev.Line)
+	d.event(ev)
 }
 
 // perNode returns how many ranks of the group each node has.

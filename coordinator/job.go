@@ -123,13 +123,9 @@ func Restart(ctx context.Context, opt RestartOptions) (*Result, error) {
 		return nil, err
 	}
 	defer job.Unlock()
-	text, err := job.Spec()
+	spec, err := specOf(job)
 	if err != nil {
 		return nil, err
-	}
-	spec, err := decodeSpec(text)
-	if err != nil {
-		return nil, fmt.Errorf("description of job %s: %w", opt.Job, err)
 	}
 	if err := spec.checkOwn(opt.Job); err != nil {
 		return nil, err

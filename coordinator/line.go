@@ -31,6 +31,7 @@ type StoredLine struct {
 	// Passed says why checkpoints are not in History: they are missing in part, or
 	// damaged.
 	Passed []error
+	passed error // in short; may be nil
 	// Live says that History knows how far the job is: it runs, or it has ended.
 	Live bool
 }
@@ -57,13 +58,9 @@ func FindLine(ctx context.Context, store *image.Store, name string) (*StoredLine
 	if err != nil {
 		return nil, err
 	}
-	text, err := job.Spec()
+	spec, err := specOf(job)
 	if err != nil {
 		return nil, err
-	}
-	spec, err := decodeSpec(text)
-	if err != nil {
-		return nil, fmt.Errorf("description of job %s: %w", name, err)
 	}
 	if spec.Origin != "" {
 		return nil, &UsageError{"job " + name + " was imported: another checkpointer restarts it", "ckpt show " + name + " shows its checkpoint"}
@@ -77,7 +74,7 @@ func FindLine(ctx context.Context, store *image.Store, name string) (*StoredLine
 		if err != nil {
 			return nil, err
 		}
-		l, err := findLine(ctx, job, spec, status, before.Base)
+		l, err := findLine(ctx, job, spec, status, &before)
 		// A running job takes away what it needs no longer, after it has said so.
 		if after, again := readLine(job); status.State == StateRunning && i < attempts && again == nil &&
 			(err != nil || !slices.Equal(before.Base, after.Base)) {
@@ -87,7 +84,20 @@ func FindLine(ctx context.Context, store *image.Store, name string) (*StoredLine
 	}
 }
 
-func findLine(ctx context.Context, job *image.Job, spec *Spec, status *JobStatus, base []int) (*StoredLine, error) {
+// specOf reads the description of a job.
+func specOf(job *image.Job) (*Spec, error) {
+	text, err := job.Spec()
+	if err != nil {
+		return nil, err
+	}
+	spec, err := decodeSpec(text)
+	if err != nil {
+		return nil, fmt.Errorf("description of job %s: %w", job.Name(), err)
+	}
+	return spec, nil
+}
+
+func findLine(ctx context.Context, job *image.Job, spec *Spec, status *JobStatus, noted *groupLine) (*StoredLine, error) {
 	l := &StoredLine{Job: job.Name(), Mode: spec.Mode, Groups: spec.groups(spec.Mapping)}
 	var err error
 	if l.Log, err = spec.log(); err != nil {
@@ -97,11 +107,12 @@ func findLine(ctx context.Context, job *image.Job, spec *Spec, status *JobStatus
 	if err != nil {
 		return nil, err
 	}
+	stored.miss(noted)
 	found := stored.found
-	l.Passed = stored.passed
+	l.Passed, l.passed = stored.passed, stored.why()
 	l.History = &recovery.History{Ranks: make([]recovery.Rank, len(l.Groups))}
 	for g := range l.Groups {
-		if err := l.addGroup(ctx, job, g, found[g], base); err != nil {
+		if err := l.addGroup(ctx, job, g, found[g], noted.Base); err != nil {
 			return nil, err
 		}
 	}
@@ -115,7 +126,7 @@ func findLine(ctx context.Context, job *image.Job, spec *Spec, status *JobStatus
 	}
 	if l.Line, err = recovery.Find(l.dependent(), failed, rules); err != nil {
 		if errors.Is(err, recovery.ErrNoLine) {
-			err = &missingError{err.Error(), errors.Join(l.Passed...)}
+			err = &missingError{err.Error(), l.passed}
 		}
 		return nil, err
 	}
@@ -153,7 +164,7 @@ func (l *StoredLine) addGroup(ctx context.Context, job *image.Job, g int, found 
 		oldest = base[g]
 	}
 	if found = slices.DeleteFunc(slices.Clone(found), func(m *image.Manifest) bool { return m.Number < oldest }); len(found) == 0 && oldest > 0 {
-		return &missingError{fmt.Sprintf("%s can go back to checkpoint %d or a later one, and none of them is there", l.Name(g), oldest), errors.Join(l.Passed...)}
+		return &missingError{fmt.Sprintf("%s can go back to checkpoint %d or a later one, and none of them is there", l.Name(g), oldest), l.passed}
 	}
 	type stored struct {
 		recovery.State
@@ -278,10 +289,4 @@ func (l *StoredLine) addPresent(status *JobStatus) {
 }
 
 // Name names the ranks of a group.
-func (l *StoredLine) Name(g int) string {
-	ranks := l.Groups[g]
-	if len(ranks) == 1 {
-		return fmt.Sprintf("rank %d", ranks[0])
-	}
-	return fmt.Sprintf("ranks %d-%d", ranks[0], ranks[len(ranks)-1])
-}
+func (l *StoredLine) Name(g int) string { return nameRanks(l.Groups[g]) }

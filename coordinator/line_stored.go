@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"ckpt/coordinator/msglog"
 	"ckpt/image"
@@ -41,7 +42,28 @@ type storedJob struct {
 	found [][]*image.Manifest
 	// passed says which checkpoints it passes over, for they are missing or
 	// damaged: each group keeps a spare one.
-	passed []error
+	passed     []error
+	unreadable []int // their numbers
+}
+
+// miss adds to what was passed over the newest checkpoint of each group, if it has
+// gone without a trace.
+func (s *storedJob) miss(l *groupLine) {
+	for g, n := range l.Taken {
+		if g >= len(s.found) || n <= 0 || slices.Contains(s.unreadable, n) ||
+			slices.ContainsFunc(s.found[g], func(m *image.Manifest) bool { return m.Number >= n }) {
+			continue
+		}
+		s.passed = append(s.passed, &missingError{what: fmt.Sprintf("checkpoint %d, which has been taken", n)})
+	}
+}
+
+// why joins what was passed over: the first says what is wrong.
+func (s *storedJob) why() error {
+	if n := len(s.passed); n > 2 {
+		return fmt.Errorf("%w; and %d more", s.passed[0], n-1)
+	}
+	return errors.Join(s.passed...)
 }
 
 // readStored reads manifests and lengths of files; whoever restores a checkpoint
@@ -65,6 +87,7 @@ func readStored(fsys vfs.FS, job *image.Job, groups int) (*storedJob, error) {
 		}
 		if err != nil && groups > 1 && unrestorable(err) {
 			s.passed = append(s.passed, fmt.Errorf("checkpoint %d is passed over: %w", n, err))
+			s.unreadable = append(s.unreadable, n)
 			continue
 		}
 		if err != nil {

@@ -15,6 +15,7 @@ type outage struct {
 	iter   int           // about where the ranks were
 	groups []int         // that died
 	down   []int         // groups that do not compute yet
+	back   []int         // groups that were begun again since
 	ranks  int           // restarted
 	lost   int           // iterations that these repeat, together
 }
@@ -25,7 +26,7 @@ type outages []*outage
 // died notes that a rank of a group died, and all ranks of the group with it.
 func (all *outages) died(group, node, iter int, now time.Duration) {
 	for _, o := range *all {
-		if o.until == 0 && o.node == node && node >= 0 && !slices.Contains(o.groups, group) {
+		if o.until == 0 && o.node == node && node >= 0 && !slices.Contains(o.groups, group) && !slices.Contains(o.back, group) {
 			o.groups, o.down = append(o.groups, group), append(o.down, group)
 			return
 		}
@@ -62,6 +63,11 @@ func (all outages) restarts(group int, failed []int, ranks, lost int) {
 			return
 		}
 		o.down = append(o.down, group)
+	}
+	for _, o := range all {
+		if o.until == 0 {
+			o.back = append(o.back, group)
+		}
 	}
 	o.ranks += ranks
 	o.lost += ranks * lost

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"ckpt/image"
+	"ckpt/image/vfs"
 )
 
 // Pruned says what was removed.
@@ -32,16 +33,43 @@ func Prune(ctx context.Context, job *image.Job, keep int) (*Pruned, error) {
 		return nil, err
 	}
 	defer job.Unlock()
-	return prune(job, keep)
+	spec, err := specOf(job)
+	// Whoever cannot be restarted can be pruned.
+	several := err == nil && spec.Origin == "" && len(spec.groups(spec.Mapping)) > 1
+	if several && keep > 0 {
+		return nil, &UsageError{"the ranks of job " + job.Name() + " take checkpoints apart from each other: those that no recovery needs are removed at once",
+			"ckpt prune JOB --keep 0 gives the job up: it can only begin again then"}
+	}
+	pruned, err := prune(job, keep)
+	if err == nil && several {
+		err = beginAgain(job, spec)
+	}
+	return pruned, err
+}
+
+// beginAgain gives up the message logs of a job that has no checkpoints any more:
+// without these they lead nowhere.
+func beginAgain(job *image.Job, spec *Spec) error {
+	line, err := readLine(job)
+	if err != nil {
+		return err
+	}
+	line.Base = make([]int, len(spec.groups(spec.Mapping)))
+	for g := range line.Base {
+		line.Base[g] = -1
+	}
+	// First the note: a part of the logs must not be taken for all.
+	if err := writeLine(job, line); err != nil {
+		return err
+	}
+	ranks := make([]int, spec.NP)
+	for r := range ranks {
+		ranks[r] = r
+	}
+	return emptyLogs(vfs.OS{}, job, ranks)
 }
 
 func prune(job *image.Job, keep int, also ...int) (*Pruned, error) {
-	if n, err := job.Latest(); err == nil && n > 0 {
-		if m, err := job.Manifest(n); err == nil && m.Groups > 1 && keep > 0 {
-			return nil, &UsageError{"the ranks of job " + job.Name() + " take checkpoints apart from each other: those that no recovery needs are removed at once",
-				"ckpt prune JOB --keep 0 removes all"}
-		}
-	}
 	removed, freed, err := job.Prune(keep, also...)
 	if err != nil {
 		return nil, err
@@ -68,6 +96,10 @@ func (d *driver) prune(keep int, answers chan<- reply) {
 			answers <- reply{Error: "the job is just starting; try again in a moment"}
 			return
 		}
+	}
+	if d.several() {
+		answers <- reply{Error: "the ranks of job " + d.job.Name() + " take checkpoints apart from each other, and its recovery needs those that are there"}
+		return
 	}
 	d.prunes = append(d.prunes, func() {
 		// Newer checkpoints may be of a future that this run has left aside.

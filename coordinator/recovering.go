@@ -29,6 +29,9 @@ const (
 type groupLine struct {
 	Base        []int `json:"base"`        // by group
 	Incarnation int   `json:"incarnation"` // exceeds those of all processes
+	// Taken is, by group, the newest checkpoint when this was written, so that
+	// somebody notices if it goes.
+	Taken []int `json:"taken,omitempty"`
 }
 
 // incarnationsPerRun separates the incarnations of one run from those of the next,
@@ -47,7 +50,7 @@ func readLine(job *image.Job) (l groupLine, err error) {
 		return l, err
 	}
 	if err := json.Unmarshal(b, &l); err != nil {
-		return l, &image.DamageError{File: path, Reason: err.Error()}
+		return l, &image.DamageError{File: path, Reason: "it is not what ckpt writes there"}
 	}
 	return l, nil
 }
@@ -67,8 +70,8 @@ func missingLine(job *image.Job, path string) error {
 }
 
 // writeLine replaces it, durably.
-func (d *driver) writeLine() error {
-	return writeDurably(filepath.Join(d.job.Dir(), lineName), append(encode(d.line), '\n'))
+func writeLine(job *image.Job, l groupLine) error {
+	return writeDurably(filepath.Join(job.Dir(), lineName), append(encode(l), '\n'))
 }
 
 func writeDurably(path string, b []byte) error {
@@ -130,10 +133,14 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 	if err != nil {
 		return cfg, err
 	}
+	stored.miss(&d.line)
+	if len(d.line.Taken) != len(d.groups) {
+		d.line.Taken = make([]int, len(d.groups))
+	}
 	for _, err := range stored.passed {
 		d.out.Warn(err.Error())
 	}
-	d.passed = errors.Join(stored.passed...)
+	d.passed = stored.why()
 	for g, found := range stored.found {
 		for _, m := range found {
 			v, err := vectorsOf(m)
@@ -164,7 +171,7 @@ func (d *driver) takeOver() error {
 		return err
 	}
 	d.line.Incarnation += incarnationsPerRun
-	return d.writeLine()
+	return writeLine(d.job, d.line)
 }
 
 // logged returns, by rank and checkpoint, the states in its message log.
@@ -229,6 +236,12 @@ func (g *group) forgetAfter(a protocol.Forget) error {
 	if err != nil {
 		return err
 	}
+	if g.several() && g.driver.line.Taken[g.id] > a.After {
+		g.driver.line.Taken[g.id] = a.After
+		if err := writeLine(g.job, g.driver.line); err != nil {
+			return err
+		}
+	}
 	for _, n := range slices.Backward(numbers) {
 		if n > a.After && n%len(g.groups) == (g.id+1)%len(g.groups) {
 			if err := g.forget([]int{n}); err != nil {
@@ -250,7 +263,7 @@ func (d *driver) forget(numbers []int) error {
 // collect removes what no recovery can need any more.
 func (d *driver) collect(a protocol.Collect) error {
 	d.line.Base = slices.Clone(a.Base)
-	if err := d.writeLine(); err != nil {
+	if err := writeLine(d.job, d.line); err != nil {
 		return err
 	}
 	// From here on it is only about room.

@@ -32,6 +32,9 @@ type StartEvent struct {
 	Generation int     `json:"generation"`
 	From       int     `json:"from"`      // checkpoint, 0 for the beginning
 	Iteration  int     `json:"iteration"` // completed
+	// Of several groups, the checkpoint of each; From is the oldest of them. The
+	// groups start one after the other: the event is of the first.
+	Line []int `json:"line,omitempty"`
 }
 
 // A LostEvent says that a checkpoint was given up; the job goes on.
@@ -148,7 +151,8 @@ func (g *group) report(n protocol.Notice) {
 		g.result.began = true
 		g.unlinkSegments()
 		g.outages.computes(g.id, g.now())
-		if g.several() && !g.firstStart() {
+		if g.several() {
+			g.startLine()
 			return
 		}
 		g.event(&StartEvent{Type: "start", Job: g.job.Name(), App: g.spec.App, NP: g.spec.NP, Mapping: g.mapping,
@@ -172,6 +176,10 @@ func (g *group) report(n protocol.Notice) {
 		g.outages.died(g.id, node, n.Iter, g.now())
 		g.event(&FailureEvent{Type: "failure", Rank: n.Rank, Node: node, Iteration: n.Iter, Reason: n.Text})
 	case protocol.FallingBack:
+		if g.several() { // Recovery says what comes of it
+			g.out.Warn(fmt.Sprintf("checkpoint %d of %s is passed over: %s", n.Checkpoint, g.name(), n.Text))
+			return
+		}
 		g.fellBack = fmt.Sprintf("checkpoint %d: %s", n.Checkpoint, n.Text)
 	case protocol.Restarting:
 		if g.several() {

@@ -169,6 +169,9 @@ func (g *group) commit(cp protocol.Checkpoint) {
 			}
 			g.taken = m
 			g.line.committed(m.Number)
+			if g.several() {
+				g.driver.line.Taken[g.id] = m.Number
+			}
 			g.learnSize(m, base)
 			g.step(protocol.Committed{Number: cp.Number, Vectors: vectors})
 		})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -133,12 +134,23 @@ func ranks(list []int) string {
 
 // recovery says what a failure cost.
 func recovery(ev *coordinator.RecoveryEvent) string {
-	from := make([]string, len(ev.From))
-	for i, n := range ev.From {
-		from[i] = "the beginning"
+	var from []string
+	var numbers []int
+	for _, n := range ev.From {
 		if n > 0 {
-			from[i] = fmt.Sprintf("checkpoint %d", n)
+			numbers = append(numbers, n)
+		} else if len(from) == 0 {
+			from = []string{"the beginning"}
 		}
+	}
+	slices.Sort(numbers)
+	switch n := len(numbers); {
+	case n > 2:
+		from = append(from, fmt.Sprintf("checkpoints %d to %d", numbers[0], numbers[n-1]))
+	case n == 2:
+		from = append(from, fmt.Sprintf("checkpoints %d and %d", numbers[0], numbers[1]))
+	case n == 1:
+		from = append(from, fmt.Sprintf("checkpoint %d", numbers[0]))
 	}
 	lost := 0
 	for _, n := range ev.Iterations {
@@ -152,7 +164,10 @@ func describe(ev any) string {
 	switch ev := ev.(type) {
 	case *coordinator.StartEvent:
 		at := "from the beginning"
-		if ev.From > 0 {
+		switch {
+		case len(ev.Line) > 1 && slices.Max(ev.Line) > 0:
+			at = fmt.Sprintf("from their recovery line, iteration %d on", ev.Iteration)
+		case ev.From > 0:
 			at = fmt.Sprintf("from checkpoint %d (iteration %d)", ev.From, ev.Iteration)
 		}
 		return fmt.Sprintf("%s: %s on %s (%s) compute %s", ev.Job, count(ev.NP, "rank"), count(len(ev.Mapping), "node"), ev.Mapping, at)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ckpt/coordinator"
 	"ckpt/image"
 )
 
@@ -18,7 +19,7 @@ func newVerifyCommand(g *globals) *cobra.Command {
 		Use:   "verify [JOB[@N]]",
 		Short: "Check every byte of checkpoints",
 		Long: `Read and check every byte of a checkpoint, of all checkpoints of a job, or of all
-jobs. Each damage is named with file, offset and reason.`,
+jobs with their message logs. Each damage is named with file, offset and reason.`,
 		Example: "  ckpt verify\n  ckpt verify bt.S.4-1@2 --json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runVerify(cmd.Context(), g, args) },
@@ -35,7 +36,7 @@ type verifyResult struct {
 
 type damageLine struct {
 	Job        string `json:"job"`
-	Checkpoint int    `json:"checkpoint"`
+	Checkpoint int    `json:"checkpoint"` // 0: of a message log
 	File       string `json:"file"`
 	Offset     int64  `json:"offset"`
 	Reason     string `json:"reason"`
@@ -46,7 +47,7 @@ func runVerify(ctx context.Context, g *globals, args []string) error {
 	if err != nil {
 		return err
 	}
-	targets, total, err := verifyTargets(store, args)
+	targets, jobs, total, err := verifyTargets(store, args)
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,27 @@ func runVerify(ctx context.Context, g *globals, args []string) error {
 		}
 	}
 	done()
+	if err := result.addLogs(jobs); err != nil {
+		return err
+	}
 	return g.printVerify(result)
+}
+
+// addLogs verifies the message logs of jobs.
+func (r *verifyResult) addLogs(jobs []*image.Job) error {
+	for _, job := range jobs {
+		bytes, damage, err := coordinator.VerifyLogs(job)
+		if d := new(image.DamageError); errors.As(err, &d) {
+			damage = append(damage, d) // of the description of the job
+		} else if err != nil {
+			return err
+		}
+		r.CheckedBytes += bytes
+		for _, d := range damage {
+			r.Damage = append(r.Damage, damageLine{job.Name(), 0, d.File, d.Offset, d.Reason})
+		}
+	}
+	return nil
 }
 
 func (g *globals) printVerify(r verifyResult) error {
@@ -78,7 +99,11 @@ func (g *globals) printVerify(r verifyResult) error {
 		}
 	} else {
 		for _, d := range r.Damage {
-			if err := g.printf("%s@%d: %s at offset %d: %s\n", d.Job, d.Checkpoint, d.File, d.Offset, d.Reason); err != nil {
+			of := d.Job
+			if d.Checkpoint > 0 {
+				of = fmt.Sprintf("%s@%d", d.Job, d.Checkpoint)
+			}
+			if err := g.printf("%s: %s at offset %d: %s\n", of, d.File, d.Offset, d.Reason); err != nil {
 				return err
 			}
 		}
@@ -98,28 +123,30 @@ type verifyTarget struct {
 	number int
 }
 
-// verifyTargets lists what to verify and about how many bytes that is.
-func verifyTargets(store *image.Store, args []string) (targets []verifyTarget, total int64, err error) {
+// verifyTargets lists what to verify: checkpoints, of about total bytes, and jobs as
+// a whole.
+func verifyTargets(store *image.Store, args []string) (targets []verifyTarget, jobs []*image.Job, total int64, err error) {
 	var names []string
 	number := 0
 	if len(args) == 1 {
 		var name string
 		if name, number, err = splitTarget(args[0]); err != nil {
-			return nil, 0, err
+			return nil, nil, 0, err
 		}
 		names = []string{name}
 	} else if names, err = store.Jobs(); err != nil {
-		return nil, 0, err
+		return nil, nil, 0, err
 	}
 	for _, name := range names {
 		job, err := store.Job(name)
 		if err != nil {
-			return nil, 0, err
+			return nil, nil, 0, err
 		}
 		numbers := []int{number}
 		if number == 0 {
+			jobs = append(jobs, job)
 			if numbers, err = job.Checkpoints(); err != nil {
-				return nil, 0, err
+				return nil, nil, 0, err
 			}
 		}
 		for _, n := range numbers {
@@ -131,5 +158,5 @@ func verifyTargets(store *image.Store, args []string) (targets []verifyTarget, t
 			}
 		}
 	}
-	return targets, total, nil
+	return targets, jobs, total, nil
 }

@@ -111,7 +111,7 @@ func (c *Coordinator) lossAfterCommit() {
 // fail ends the generation after the death of a rank.
 func (c *Coordinator) fail(ev RankLost) {
 	c.report(Notice{Kind: RankDied, Rank: ev.Rank, Iter: c.ranks[ev.Rank].iter, Gen: c.gen, Text: ev.Cause})
-	text := fmt.Sprintf("rank %d %s", c.name(ev.Rank), ev.Cause)
+	text := c.blame(ev.Rank, ev.Cause)
 	if !c.cfg.AutoRestart {
 		c.finish(Outcome{Result: Failed, Rank: ev.Rank, Text: text})
 		return
@@ -175,11 +175,19 @@ func (c *Coordinator) setupFailed(rank int, damaged bool, why string, body []byt
 	case damaged && c.from > 0:
 		c.report(Notice{Kind: FallingBack, Checkpoint: c.from, Rank: rank, Text: why, Body: body})
 		delete(c.known, c.from)
-		c.restart(Down{Rank: rank, Cause: why, Damaged: c.from})
+		c.restart(Down{Rank: rank, Cause: c.blame(rank, "could not be set up: "+why), Damaged: c.from})
 	default:
 		c.report(Notice{Kind: RankDied, Rank: rank, Iter: c.known[c.from], Gen: c.gen, Text: "could not be set up: " + why})
-		c.tryAgain(rank, why, body)
+		c.tryAgain(rank, c.blame(rank, "could not be set up: "+why), body)
 	}
+}
+
+// blame says in words what happened to a rank, −1 if to none.
+func (c *Coordinator) blame(rank int, what string) string {
+	if rank < 0 {
+		return "the ranks " + what
+	}
+	return fmt.Sprintf("rank %d %s", c.name(rank), what)
 }
 
 // rankDone takes the result of a rank. From the first one on there is no

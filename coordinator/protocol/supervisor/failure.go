@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"fmt"
 	"slices"
 
 	"ckpt/coordinator/protocol"
@@ -25,11 +24,7 @@ func (s *Supervisor) down(g *group, d protocol.Down) {
 	if s.outcome != nil {
 		return
 	}
-	cause := d.Cause
-	if d.Rank >= 0 {
-		cause = fmt.Sprintf("rank %d %s", g.ranks[d.Rank], d.Cause)
-	}
-	s.spoilStop(cause)
+	s.spoilStop(d.Cause)
 	newest, ok := s.newest(g)
 	if s.lines() || !ok || s.recovery != nil {
 		s.failed(g, !ok && !s.lines())

@@ -1,0 +1,72 @@
+package coordinator
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"ckpt/image"
+	"ckpt/image/vfs"
+)
+
+// VerifyLogs reads the message logs of a job that has any, and whatever says which
+// of them are needed. It returns how many bytes these are, and what is wrong.
+func VerifyLogs(job *image.Job) (bytes int64, damage []*image.DamageError, err error) {
+	spec, err := specOf(job)
+	if err != nil || spec.Origin != "" {
+		return 0, nil, err
+	}
+	groups := spec.groups(spec.Mapping)
+	kind, err := spec.log()
+	if err != nil || len(groups) == 1 || !kind.Logs() {
+		return 0, nil, err
+	}
+	for i := 1; ; i++ {
+		bytes, damage, err = verifyLogs(job, groups)
+		// A job that runs cuts its logs meanwhile.
+		if err != nil || len(damage) == 0 || i == attempts {
+			return bytes, damage, err
+		}
+	}
+}
+
+func verifyLogs(job *image.Job, groups [][]int) (bytes int64, damage []*image.DamageError, err error) {
+	note := func(file string, err error) {
+		d := new(image.DamageError)
+		if !errors.As(err, &d) {
+			d = &image.DamageError{File: file, Reason: err.Error()}
+		}
+		damage = append(damage, d)
+	}
+	noted, err := readLine(job)
+	if err != nil {
+		note(filepath.Join(job.Dir(), lineName), err)
+	}
+	stored, err := readStored(vfs.OS{}, job, len(groups))
+	if err != nil {
+		return 0, nil, err
+	}
+	known := len(stored.passed)
+	stored.miss(&noted)
+	for _, err := range stored.passed[known:] { // the others are told of with their checkpoints
+		note(job.Dir(), err)
+	}
+	for g, ranks := range groups {
+		for _, rank := range ranks {
+			dir := logDir(job, rank)
+			files, err := vfs.OS{}.ReadDir(dir)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return 0, nil, err
+			}
+			for _, f := range files {
+				if info, err := f.Info(); err == nil {
+					bytes += info.Size()
+				}
+			}
+			if err := checkLogs(job, []int{rank}, stored.found[g]); err != nil {
+				note(dir, err)
+			}
+		}
+	}
+	return bytes, damage, nil
+}
