@@ -19,8 +19,9 @@
 //     blocks of 4096; a pattern must hold for three quarters of them.
 //   - Request sizes (sizes.go): Darshan's bins, the commonest four, uniform or
 //     variable, small, medium, large; alignment; Pearson's correlation with time.
-//   - Temporal pattern (burst.go, period.go): bursts, and how they repeat; the
-//     period of I/O phases with a confidence, as FTIO finds it.
+//   - Temporal pattern (burst.go, period.go, recur.go): bursts, and how they repeat;
+//     the period of I/O phases with a confidence, as FTIO finds it, if the phases
+//     bear it out.
 //   - Use of the machine (timeline.go, balance.go): bandwidth over time, ranks at
 //     work at the same time, stragglers.
 //   - A description (pattern.go) that does not grow with the number of ranks when

@@ -330,3 +330,23 @@ func TestCompareReplay(t *testing.T) {
 		t.Error("files of one kind, of two, but the patterns are the same")
 	}
 }
+
+// TestComparePeriod: a period is compared only where there is one.
+func TestComparePeriod(t *testing.T) {
+	bursts := func(n int64) *Report {
+		var events []iotrace.Event
+		for k := range n {
+			events = append(events, iotrace.Event{Op: iotrace.Write, Offset: k << 20, Bytes: 1 << 20, Start: k * 2e9, End: k*2e9 + 3e8})
+		}
+		return Analyze(script(1, events...), Options{})
+	}
+	many, one := bursts(30), bursts(1)
+	has := func(d Difference) bool { return d.Quantity == "period_s" }
+	if slices.ContainsFunc(Compare(one, one).Job, has) {
+		t.Error("no period is compared")
+	}
+	d := Compare(many, one).Job
+	if i := slices.IndexFunc(d, has); i < 0 || math.Abs(d[i].A-2) > 0.02 || d[i].B != 0 || d[i].Same {
+		t.Errorf("%+v", d)
+	}
+}
