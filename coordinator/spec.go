@@ -79,6 +79,9 @@ func (s *Spec) check() error {
 	}
 	for _, ranks := range s.groups(s.Mapping) {
 		if _, err := s.commonFiles(s.Mapping, ranks); err != nil {
+			if len(ranks) < s.NP {
+				err = fmt.Errorf("%s take checkpoints apart from the others: %w", nameRanks(ranks), err)
+			}
 			return err
 		}
 	}

@@ -51,7 +51,7 @@ type running struct {
 
 func (r *running) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&r.fail, "fail", nil, "inject a failure: rank=R@iter=I, node=K@iter=I, rank=R@t=DUR, mtbf=DUR[,seed=S]")
-	f.BoolVar(&r.autoRestart, "auto-restart", false, "restart from the last checkpoint when a rank dies")
+	f.BoolVar(&r.autoRestart, "auto-restart", false, "restart what has to be when ranks die, from the last checkpoint")
 	f.StringVar(&r.onFull, "on-full", "skip", "when the storage is full: skip the checkpoint, or stop the job (exit status 6)")
 	f.StringVar(&r.silence, "silence", "10s", "declare a rank dead that gives no sign of life for so long")
 }
@@ -105,7 +105,7 @@ func newLaunchCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "launch APP",
 		Short: "Run a job under checkpoints",
-		Long: `Run a parallel job to its end, taking coordinated checkpoints on the way.
+		Long: `Run a parallel job to its end, taking checkpoints on the way.
 
 APP is NAME.CLASS.NP (bt.B.4), NAME.CLASS with --np, or a workload file. Built in are ` + strings.Join(dataset.Names(), ", ") + `.
 Every rank is a process of its own; nodes are groups of ranks that share memory.

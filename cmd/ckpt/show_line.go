@@ -116,6 +116,11 @@ func (g *globals) printLine(l *coordinator.StoredLine) error {
 		map[bool]string{true: "no log", false: "log " + l.Log.String()}[l.Log == channel.None]); err != nil {
 		return err
 	}
+	if !l.Live {
+		if err := g.printf("it was interrupted: it has lost the iterations after its newest checkpoints too\n"); err != nil {
+			return err
+		}
+	}
 	if l.Mode == coordinator.Semi {
 		for id := range l.Groups {
 			if err := g.printf("  %d stands for %s\n", id, l.Name(id)); err != nil {
