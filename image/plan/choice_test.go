@@ -146,7 +146,7 @@ func TestSettingErrors(t *testing.T) {
 		{plan.Settings{Layout: "flat"}, `layout of "flat": is not known`},
 		{plan.Settings{Strategy: "vulcan"}, `strategy of "vulcan": is not known`},
 		{plan.Settings{Aggregators: -2}, "aggregators of -2: must not be negative"},
-		{plan.Settings{Aggregators: 21}, "aggregators of 21: must be at most the number of ranks, 20"},
+		{plan.Settings{Aggregators: 21}, "aggregators of 21: must be at most the number of ranks that write together, 20"},
 		{plan.Settings{Layout: plan.Shared, Aggregators: 5, StripeCount: 4}, "aggregators of 5: must be at most the stripe count, 4"},
 		{plan.Settings{Layout: plan.Shared, Aggregators: 6, StripeCount: 4, P4: true}, "aggregators of 6: must be a multiple of the stripe count, 4"},
 		{plan.Settings{StripeCount: -1}, "stripe-count of -1: must be 1 to 2000"},

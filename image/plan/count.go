@@ -8,7 +8,7 @@ func (s *Settings) count(m *mapping) (int, error) {
 	ranks, nodes := len(m.ranks), len(m.nodes)
 	n := s.Aggregators
 	if n > ranks {
-		return 0, badSetting("aggregators", n, fmt.Sprintf("must be at most the number of ranks, %d", ranks), "give fewer, or auto")
+		return 0, badSetting("aggregators", n, fmt.Sprintf("must be at most the number of ranks that write together, %d", ranks), "give fewer, or auto")
 	}
 	switch {
 	case s.Layout == PerRank, s.Layout == Shared && s.Strategy == Individual:
