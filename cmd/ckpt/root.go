@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -47,9 +46,6 @@ func run(ctx context.Context, args []string, s streams) int {
 	err := root.ExecuteContext(ctx)
 	if err == nil && out.err != nil {
 		err = fmt.Errorf("write the output: %w", out.err)
-	}
-	if out.err != nil && errors.Is(err, out.err) && !errors.Is(err, image.ErrStorageFull) {
-		err = outputError(err)
 	}
 	if err != nil {
 		// The error may lie in the flags before --json was read.

@@ -27,7 +27,8 @@ events file, the compact format of ckpt. Several files are merged, as the ranks 
 job recorded them. What is not understood is counted and shown, all of it with -v.
 
 strace has to be told what to write: strace -f -ttt -T -y -o FILE COMMAND, or let
-ckpt trace record do it.`,
+ckpt trace record do it. Of strace -ff -o NAME give all files at once, NAME.*; a text
+without the numbers of processes is a process of its own.`,
 		Example: "  ckpt trace import job.strace -o job.trace\n  ckpt trace import job.dxt -o job.trace --lenient",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

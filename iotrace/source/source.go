@@ -3,6 +3,7 @@
 //
 //	t, report, err := source.File("out.strace", iotrace.Options{})
 //	t, report, err = source.Stream("-", os.Stdin, iotrace.Options{})
+//	traces, reports, err := source.Files(names, iotrace.Options{}, open)
 //
 // Errors name the file and the line or offset.
 package source
