@@ -49,7 +49,7 @@ func TestSameDigest(t *testing.T) {
 	failures, ran := 0, 0
 	usual := 14
 	if raceEnabled {
-		usual = 7
+		usual = 4
 	}
 	for seed := range runsOf(t, "CKPT_SEEDED_RUNS", usual) {
 		app := apps[seed%len(apps)]
