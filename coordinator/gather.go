@@ -198,7 +198,8 @@ func (g *gatherer) PullAll(ctx context.Context, from int, ranges []exec.Range) e
 			return fmt.Errorf("rank %d: %w", from, err)
 		}
 	}
-	stop := context.AfterFunc(ctx, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })
+	conn := c.conn // which hangUp forgets, perhaps before what follows runs
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	err = c.pull(ranges)
 	if !stop() || err != nil {
 		// What is still under way on the connection belongs to this request.
