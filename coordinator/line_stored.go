@@ -85,6 +85,11 @@ func readStored(fsys vfs.FS, job *image.Job, groups int) (*storedJob, error) {
 		if err == nil {
 			err = checkFiles(fsys, job, m)
 		}
+		if errors.Is(err, image.ErrCheckpointNotFound) {
+			if _, err := job.Manifest(n); errors.Is(err, image.ErrCheckpointNotFound) {
+				continue // that is why its files have gone
+			}
+		}
 		if err != nil && groups > 1 && unrestorable(err) {
 			s.passed = append(s.passed, fmt.Errorf("checkpoint %d is passed over: %w", n, err))
 			s.unreadable = append(s.unreadable, n)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"ckpt/image"
 	"ckpt/image/vfs"
@@ -22,9 +23,11 @@ func VerifyLogs(job *image.Job) (bytes int64, damage []*image.DamageError, err e
 		return 0, nil, err
 	}
 	for i := 1; ; i++ {
+		before, _ := readLine(job) // what is wrong with it, verifyLogs says
 		bytes, damage, err = verifyLogs(job, groups)
-		// A job that runs cuts its logs meanwhile.
-		if err != nil || len(damage) == 0 || i == attempts {
+		// A job that runs cuts its logs meanwhile, after it has said so.
+		after, _ := readLine(job)
+		if err != nil || len(damage) == 0 || i == attempts || slices.Equal(before.Base, after.Base) {
 			return bytes, damage, err
 		}
 	}
