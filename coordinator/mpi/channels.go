@@ -61,7 +61,10 @@ type Restored struct {
 	// earlier, io.EOF at the end. Their data must stay as it is.
 	Frames func() (channel.Frame, error)
 	// Line is the recovery line, nil if nobody else goes back; see
-	// channel.Restore.
+	// channel.Restore. What it takes back is gone from the log only when the log
+	// is durable: until that is so of all who go back, none of them may go on, or
+	// what one has lost and another still logs would be taken for what the first
+	// does in its new life.
 	Line []uint64
 }
 

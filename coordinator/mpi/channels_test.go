@@ -120,7 +120,10 @@ func (j *groupJob) members(g int) (ranks []int) {
 }
 
 // start begins an incarnation of a group.
-func (j *groupJob) start(g int, line []uint64) {
+func (j *groupJob) start(g int, line []uint64) { j.join(g, line)() }
+
+// join makes the Comms of an incarnation and returns what has its program run.
+func (j *groupJob) join(g int, line []uint64) (run func()) {
 	j.mu.Lock()
 	members := j.members(g)
 	m := &meeting{members: len(members), sent: map[int][]Count{}}
@@ -186,32 +189,34 @@ func (j *groupJob) start(g int, line []uint64) {
 		comms = append(comms, j.comms[r])
 	}
 	j.mu.Unlock()
-	kill := sync.OnceFunc(func() {
-		m.kill()
-		for _, c := range comms {
-			c.Abort(errKilled)
-		}
-	})
-	for i, r := range members {
-		j.state[r] = "running"
-		c, p := comms[i], j.programs[r]
-		after := math.MaxInt
-		if r == victim {
-			after = killAfter
-		}
-		go func() {
-			var killing sync.WaitGroup
-			err := j.run(c, p, m, func() {
-				if after--; after == 0 {
-					killing.Go(kill) // at some instant of what follows
-				}
-			})
-			if err != nil {
-				kill() // all of the group die together
+	return func() {
+		kill := sync.OnceFunc(func() {
+			m.kill()
+			for _, c := range comms {
+				c.Abort(errKilled)
 			}
-			killing.Wait()
-			j.ended <- ending{r, err}
-		}()
+		})
+		for i, r := range members {
+			j.state[r] = "running"
+			c, p := comms[i], j.programs[r]
+			after := math.MaxInt
+			if r == victim {
+				after = killAfter
+			}
+			go func() {
+				var killing sync.WaitGroup
+				err := j.run(c, p, m, func() {
+					if after--; after == 0 {
+						killing.Go(kill) // at some instant of what follows
+					}
+				})
+				if err != nil {
+					kill() // all of the group die together
+				}
+				killing.Wait()
+				j.ended <- ending{r, err}
+			}()
+		}
 	}
 }
 
@@ -402,45 +407,7 @@ func (j *groupJob) recover(g int) {
 			j.bury(r)
 		}
 	}
-	h := &recovery.History{}
-	for r := range j.group {
-		var rk recovery.Rank
-		add := func(v channel.Vector, s recovery.State) {
-			s.Sent, s.Received = v.Sent, v.Received
-			if j.kind == channel.Optimistic {
-				s.Sent, s.Received = v.Determinants()
-			}
-			rk.Checkpoints = append(rk.Checkpoints, s)
-		}
-		j.mu.Lock()
-		for n, s := range j.saves[r] {
-			add(s.snap.Vector, recovery.State{Number: n, Iteration: s.p.iter})
-			if j.kind == channel.None {
-				continue
-			}
-			st, err := channel.Decode(s.snap.State)
-			if err != nil {
-				j.t.Fatal(err)
-			}
-			states, err := st.Logged(j.logs[r].read())
-			if err != nil {
-				j.t.Fatal(err)
-			}
-			for _, v := range states {
-				if n+1 == len(j.saves[r]) || v.Matches < j.saves[r][n+1].snap.Vector.Matches {
-					add(v, recovery.State{Number: n, Iteration: s.p.iter, Logged: true})
-				}
-			}
-		}
-		j.mu.Unlock()
-		if !slices.Contains(failed, r) {
-			add(held[r], recovery.State{Number: len(rk.Checkpoints), Iteration: math.MaxInt})
-			n := len(rk.Checkpoints) - 1
-			rk.Current = &rk.Checkpoints[n]
-			rk.Checkpoints = rk.Checkpoints[:n]
-		}
-		h.Ranks = append(h.Ranks, rk)
-	}
+	h := j.history(held, failed)
 	opt := recovery.Options{InTransit: recovery.Forbidden}
 	if j.kind == channel.Optimistic {
 		opt.InTransit = recovery.Allowed
@@ -466,16 +433,82 @@ func (j *groupJob) recover(g int) {
 	if j.kind == channel.None {
 		keep = nil
 	}
+	// Nobody goes on before the logs of all who go back have lost what the line takes
+	// back, see Restored.Line.
+	var run []func()
 	for r, p := range line.Places {
 		if !p.Current {
-			j.start(r, keep)
+			run = append(run, j.join(r, keep))
 		}
 	}
 	for r, p := range line.Places {
 		if p.Current {
 			_ = j.comms[r].Release() // it may have died meanwhile, which is the next failure
+		} else if err := j.comms[r].channels("flush", func(p *channelPort) error { return p.flushLog(context.Background()) }); err != nil {
+			j.t.Error(err)
 		}
 	}
+	for _, f := range run {
+		f()
+	}
+}
+
+// history is what the line is found from: what all have stored and what the
+// survivors say that they depend on.
+func (j *groupJob) history(held []channel.Vector, failed []int) *recovery.History {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	h := &recovery.History{}
+	for r := range j.group {
+		var states []recovery.State
+		add := func(v channel.Vector, s recovery.State) {
+			s.Sent, s.Received = v.Sent, v.Received
+			if j.kind == channel.Optimistic {
+				s.Sent, s.Received = v.Determinants()
+			}
+			states = append(states, s)
+		}
+		survives := !slices.Contains(failed, r)
+		for n, s := range j.saves[r] {
+			add(s.snap.Vector, recovery.State{Number: n, Iteration: s.p.iter})
+			for _, v := range j.logged(r, s) {
+				// A survivor that holds goes on with what it had been delivered,
+				// and logs that.
+				late := survives && v.Matches > held[r].Matches
+				if !late && (n+1 == len(j.saves[r]) || v.Matches < j.saves[r][n+1].snap.Vector.Matches) {
+					add(v, recovery.State{Number: n, Iteration: s.p.iter, Logged: true})
+				}
+			}
+		}
+		rk := recovery.Rank{Checkpoints: states}
+		if survives {
+			add(held[r], recovery.State{Number: len(states), Iteration: math.MaxInt})
+			rk.Current = &states[len(states)-1]
+			last := &states[len(states)-2] // it may have taken this checkpoint since
+			for p := range j.group {
+				rk.Current.Sent[p] = max(rk.Current.Sent[p], last.Sent[p])
+				rk.Current.Received[p] = max(rk.Current.Received[p], last.Received[p])
+			}
+		}
+		h.Ranks = append(h.Ranks, rk)
+	}
+	return h
+}
+
+// logged returns the states of a rank that can be rebuilt from a checkpoint.
+func (j *groupJob) logged(r int, s save) []channel.Vector {
+	if j.kind == channel.None {
+		return nil
+	}
+	st, err := channel.Decode(s.snap.State)
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	states, err := st.Logged(j.logs[r].read())
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	return states
 }
 
 // compare checks a run with failures against one without.

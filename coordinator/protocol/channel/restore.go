@@ -21,7 +21,8 @@ import (
 // the recovery line: how many determinants each rank keeps, by rank; MaxUint64 for
 // a rank that keeps all. Messages that depend on more are not replayed, nor are
 // more of the own determinants followed, and the actions append a Cut to the log,
-// so that no later recovery does so. Without line all of the log is replayed.
+// so that no later recovery does so; none of the ranks that go back may go on before
+// the Cuts of all of them are durable. Without line all of the log is replayed.
 func Restore(cfg Config, st *State, next func() (Frame, error), line []uint64) (*Endpoint, []Action, error) {
 	e, err := New(cfg)
 	if err != nil {
