@@ -112,7 +112,8 @@ func (g *globals) printLine(l *coordinator.StoredLine) error {
 		return g.printf("%s: its ranks take checkpoints together: all go on from the newest, checkpoint %d,\niteration %d; %s lost\n",
 			l.Job, p.State.Number, p.State.Iteration, count(p.LostIterations, "iteration"))
 	}
-	if err := g.printf("%s: %s, messages between %s: %s\n", l.Job, l.Mode, map[bool]string{true: "groups", false: "ranks"}[l.Mode == coordinator.Semi],
+	unit := lineUnit(l)
+	if err := g.printf("%s: %s, messages between %ss: %s\n", l.Job, l.Mode, unit,
 		map[bool]string{true: "no log", false: "log " + l.Log.String()}[l.Log == channel.None]); err != nil {
 		return err
 	}
@@ -123,12 +124,12 @@ func (g *globals) printLine(l *coordinator.StoredLine) error {
 	}
 	if l.Mode == coordinator.Semi {
 		for id := range l.Groups {
-			if err := g.printf("  %d stands for %s\n", id, l.Name(id)); err != nil {
+			if err := g.printf("  group %d: %s\n", id, l.Name(id)); err != nil {
 				return err
 			}
 		}
 	}
-	if err := rec.Text(g.out, l.Line, l.Garbage); err != nil {
+	if err := rec.Text(g.out, l.Line, l.Garbage, unit); err != nil {
 		return err
 	}
 	switch {
@@ -142,9 +143,17 @@ func (g *globals) printLine(l *coordinator.StoredLine) error {
 	return nil
 }
 
+// lineUnit is what goes back as one.
+func lineUnit(l *coordinator.StoredLine) string {
+	if l.Mode == coordinator.Semi {
+		return "group"
+	}
+	return "rank"
+}
+
 // plotLine draws it into a file, which is not touched if that fails.
 func plotLine(l *coordinator.StoredLine, path, format string) error {
-	fig := diagram.Figure{History: l.History, Line: l.Line, Garbage: l.Garbage, Useless: l.Useless,
+	fig := diagram.Figure{History: l.History, Line: l.Line, Garbage: l.Garbage, Useless: l.Useless, Unit: lineUnit(l),
 		Title: fmt.Sprintf("%s (%s, log %s): recovery line if all fail", l.Job, l.Mode, l.Log)}
 	if l.Single() {
 		fig.Title = l.Job + " (coordinated): recovery line"

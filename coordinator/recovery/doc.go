@@ -14,7 +14,7 @@
 //	for _, p := range line.Places { … }           // where each rank goes on from
 //	garbage, err := recovery.Collect(h, options)  // what no later recovery needs
 //	dead, err := recovery.Useless(h)              // checkpoints that never were of use
-//	err = recovery.Text(os.Stdout, line, garbage)
+//	err = recovery.Text(os.Stdout, line, garbage, "rank")
 //	err = diagram.Draw(w, "svg", diagram.Figure{History: h, Line: line, Garbage: garbage})
 //
 // A [Recorder] makes a History out of single events, for simulations and tests.

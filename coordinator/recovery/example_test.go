@@ -14,7 +14,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	if err := recovery.Text(os.Stdout, line, nil); err != nil {
+	if err := recovery.Text(os.Stdout, line, nil, "rank"); err != nil {
 		fmt.Println(err)
 	}
 	// Output:
@@ -53,7 +53,7 @@ func ExampleUseless() {
 		fmt.Println(err)
 		return
 	}
-	if err := recovery.Text(os.Stdout, line, garbage); err != nil {
+	if err := recovery.Text(os.Stdout, line, garbage, "rank"); err != nil {
 		fmt.Println(err)
 	}
 	// Output:

@@ -13,9 +13,11 @@ const textSteps = 20
 
 // Text prints a line as a table for a terminal of 80 columns, then the steps that
 // led to it. With garbage, which may be nil, it also tells what can be removed.
-func Text(w io.Writer, l *Line, g *Garbage) error {
+// What the history calls a rank is called unit: "rank", or "group" if its ranks
+// stand for groups.
+func Text(w io.Writer, l *Line, g *Garbage, unit string) error {
 	out := bufio.NewWriter(w)
-	fmt.Fprintf(out, "recovery line after the failure of %s\nmessages in transit are %s\n\n", rankList(l.Failed),
+	fmt.Fprintf(out, "recovery line after the failure of %s\nmessages in transit are %s\n\n", list(unit, l.Failed),
 		map[InTransit]string{Forbidden: "lost", Allowed: "replayed"}[l.Options.InTransit])
 	row := func(rank, from, checkpoints, iterations, removable string) {
 		line := fmt.Sprintf("%5s  %-37s %11s %10s", rank, from, checkpoints, iterations)
@@ -25,7 +27,7 @@ func Text(w io.Writer, l *Line, g *Garbage) error {
 		fmt.Fprintln(out, strings.TrimRight(line, " "))
 	}
 	row("", "", "checkpoints", "iterations", "states")
-	row("rank", "goes on from", "lost", "lost", "removable")
+	row(unit, "goes on from", "lost", "lost", "removable")
 	var checkpoints, iterations, removable int
 	for r, p := range l.Places {
 		gone := 0
@@ -39,7 +41,7 @@ func Text(w io.Writer, l *Line, g *Garbage) error {
 
 	switch l.Depth {
 	case 0:
-		fmt.Fprintf(out, "\nno domino effect: no other rank goes back\n")
+		fmt.Fprintf(out, "\nno domino effect: no other %s goes back\n", unit)
 	case 1:
 		fmt.Fprintf(out, "\ndomino effect of 1 wave\n")
 	default:
@@ -52,7 +54,7 @@ func Text(w io.Writer, l *Line, g *Garbage) error {
 			}
 			continue
 		}
-		fmt.Fprintf(out, "%5d  %s\n", s.Wave, s.explain())
+		fmt.Fprintf(out, "%5d  %s\n", s.Wave, s.explain(unit))
 	}
 	return out.Flush()
 }
@@ -82,7 +84,7 @@ func (s *State) name() string {
 }
 
 // explain says what a step is and why it was taken.
-func (s *Step) explain() string {
+func (s *Step) explain(unit string) string {
 	c := s.Cause
 	messages := fmt.Sprintf("message %d", c.First)
 	if c.First != c.Last {
@@ -90,25 +92,25 @@ func (s *Step) explain() string {
 	}
 	switch c.Kind {
 	case Orphan:
-		return fmt.Sprintf("rank %d to %s: had %s of rank %d, unsent now", s.Rank, s.State.name(), messages, c.Peer)
+		return fmt.Sprintf("%s %d to %s: had %s of %s %d, unsent now", unit, s.Rank, s.State.name(), messages, unit, c.Peer)
 	case Lost:
-		return fmt.Sprintf("rank %d to %s: rank %d would miss %s", s.Rank, s.State.name(), c.Peer, messages)
+		return fmt.Sprintf("%s %d to %s: %s %d would miss %s", unit, s.Rank, s.State.name(), unit, c.Peer, messages)
 	}
-	return fmt.Sprintf("rank %d failed: to %s", s.Rank, s.State.name())
+	return fmt.Sprintf("%s %d failed: to %s", unit, s.Rank, s.State.name())
 }
 
-// rankList names ranks, in full as long as they fit into a line.
-func rankList(ranks []int) string {
+// list names ranks, in full as long as they fit into a line.
+func list(unit string, ranks []int) string {
 	switch len(ranks) {
 	case 0:
-		return "no rank"
+		return "no " + unit
 	case 1:
-		return fmt.Sprintf("rank %d", ranks[0])
+		return fmt.Sprintf("%s %d", unit, ranks[0])
 	}
 	if len(ranks) > 4 {
-		return fmt.Sprintf("%d ranks", len(ranks))
+		return fmt.Sprintf("%d %ss", len(ranks), unit)
 	}
-	s := "ranks "
+	s := unit + "s "
 	for i, r := range ranks {
 		switch {
 		case i == 0:

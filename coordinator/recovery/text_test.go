@@ -21,7 +21,7 @@ func TestTextFits(t *testing.T) {
 			t.Fatalf("%v", err)
 		}
 		var b strings.Builder
-		if err := Text(&b, line, g); err != nil {
+		if err := Text(&b, line, g, "rank"); err != nil {
 			t.Fatalf("%v", err)
 		}
 		for row := range strings.Lines(b.String()) {

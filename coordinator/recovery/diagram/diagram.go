@@ -27,6 +27,7 @@ type Figure struct {
 	Garbage *recovery.Garbage     // of History; marks what can be removed
 	Useless []recovery.Checkpoint // marked as well
 	Title   string
+	Unit    string // what the history calls a rank; "" is "rank"
 	Axis    string // what State.At measures, such as "time (s)"; "" for the default
 }
 
@@ -60,6 +61,9 @@ func Draw(w io.Writer, format string, f Figure) error {
 		if len(f.History.Ranks[r].Checkpoints) == 0 {
 			return fmt.Errorf("draw a history: rank %d has no checkpoint", r)
 		}
+	}
+	if f.Unit == "" {
+		f.Unit = "rank"
 	}
 	d := newDrawing(f)
 	canvas, err := draw.NewFormattedCanvas(d.width, d.height, format)
@@ -178,7 +182,7 @@ func (d *drawing) drawRanks() {
 	for r := range d.History.Ranks {
 		name := fmt.Sprint(r)
 		if len(d.History.Ranks) <= 16 {
-			name = "rank " + name
+			name = d.Unit + " " + name
 		}
 		d.write(size, black, d.left-8, d.y(r), text.XRight, text.YCenter, name)
 		end := d.x(d.axis.end(r))
