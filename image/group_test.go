@@ -166,6 +166,7 @@ type groupJob struct {
 	depth    int
 	staging  int64 // bytes of each rank; 0 none
 	writes   *writes
+	trace    *Tracing // of the transaction
 }
 
 func newGroupJob(t interface{ Fatal(...any) }, ranks []plan.Source, s plan.Settings, setting codec.Setting, incremental bool) *groupJob {
@@ -193,6 +194,7 @@ func (g *groupJob) take(ctx context.Context, number, base int, memory [][]zones.
 		return nil, err
 	}
 	defer tx.Abort()
+	tx.Trace = g.trace
 	m := testManifest(number)
 	m.NP, m.Mapping, m.Library = len(g.ranks), nil, nil
 	g.writes = &writes{}

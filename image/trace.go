@@ -56,7 +56,7 @@ func (f tracedFS) Create(name string) (vfs.File, error) {
 }
 
 func (f tracedFS) Rename(from, to string) error {
-	t := f.trace.of(to)
+	t := f.trace.of(from)
 	start := t.now()
 	err := f.FS.Rename(from, to)
 	t.record(iotrace.Rename, 0, iotrace.None, 0, start)

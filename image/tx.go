@@ -18,7 +18,8 @@ type Tx struct {
 	number int
 	dir    string
 
-	// Trace records the writing of the manifest. It may be nil.
+	// Trace records the making of common files and the writing of the manifest.
+	// It may be nil.
 	Trace *Tracing
 }
 
@@ -96,7 +97,7 @@ func (t *Tx) CreateGroup(layout plan.Layout, n int) ([]string, error) {
 			name = "job.img"
 		}
 		path := filepath.Join(t.dir, name)
-		f, err := t.job.fs.Create(path)
+		f, err := t.Trace.on(t.job.fs).Create(path)
 		if err == nil {
 			err = f.Close()
 		}

@@ -18,7 +18,7 @@ const (
 	Seek                   // to Offset
 	Stat                   // stat, access and the like
 	Truncate               // and fallocate, to Bytes
-	Rename
+	Rename                 // File is the name that goes away
 	Unlink
 	Close
 	Mmap     // of a file
