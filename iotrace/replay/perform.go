@@ -241,10 +241,12 @@ func (r *running) use(h *handle, o *op, begin func()) error {
 	switch o.Op {
 	case iotrace.Write:
 		err := r.write(f, o.Bytes, o.Offset, o.Rank)
+		o.moved = o.Bytes // or all has failed
 		r.progress.add(o.Bytes)
 		return err
 	case iotrace.Read:
 		n, err := r.read(f, o.Bytes, o.Offset)
+		o.moved = n
 		r.missed.Add(o.Bytes - n)
 		r.progress.add(o.Bytes)
 		return err
@@ -278,6 +280,9 @@ func (r *running) record(o *op, created bool) {
 	}
 	e := o.Event
 	e.Rank, e.Create = r.recorded.ranks[o.Rank], created
+	if o.Op.Data() {
+		e.Bytes = o.moved
+	}
 	if o.file != iotrace.None {
 		e.File = r.recorded.files[o.file]
 	}

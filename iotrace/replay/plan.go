@@ -37,6 +37,7 @@ type op struct {
 	// meeting of a barrier; iotrace.None of one that is not kept
 	meeting    int32
 	begin, end int64         // ns since the replay began
+	moved      int64         // bytes read or written: fewer than asked for where the file had ended
 	began      chan struct{} // closed when it begins, if the rank does not wait for its end
 }
 

@@ -140,6 +140,36 @@ func TestSameOperations(t *testing.T) {
 	}
 }
 
+// TestMissingBytes: what was not there to read was not read.
+func TestMissingBytes(t *testing.T) {
+	event := func(op iotrace.Op, off, n, at int64) iotrace.Event {
+		return iotrace.Event{Op: op, Peer: iotrace.None, Offset: off, Bytes: n, Start: at, End: at + 1}
+	}
+	tr := &iotrace.Trace{Ranks: []iotrace.Rank{{Rank: 0}}, Files: []string{"f"}, Events: []iotrace.Event{
+		event(iotrace.Write, 0, 8192, 0), event(iotrace.Truncate, iotrace.None, 1000, 2), event(iotrace.Read, 0, 8192, 4), event(iotrace.Read, 4096, 4096, 6)}}
+	got, res, err := record(t, tr, Options{Dir: filepath.Join(t.TempDir(), "try")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Replayed.BytesRead != 1000 || res.Replayed.BytesWritten != 8192 || res.MissingBytes != 7192+4096 || res.Traced.BytesRead != 8192+4096 {
+		t.Errorf("%+v", res)
+	}
+	for _, o := range res.Operations {
+		if o.Op == "read" && (o.Replayed.Bytes != 1000 || o.Replayed.Rate() != 1000/o.Replayed.Time) {
+			t.Errorf("%+v", o)
+		}
+	}
+	var read []int64
+	for _, e := range got.Events {
+		if e.Op == iotrace.Read {
+			read = append(read, e.Bytes)
+		}
+	}
+	if diff := cmp.Diff([]int64{1000, 0}, read); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestAnyTrace: whatever is in a trace, the replay ends, with no error but that of
 // an option, and leaves nothing.
 func TestAnyTrace(t *testing.T) {

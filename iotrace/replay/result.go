@@ -107,7 +107,7 @@ func (res *Result) measured(r *running) {
 	list := make([]interval, len(r.p.ops))
 	for i := range r.p.ops {
 		o := &r.p.ops[i]
-		list[i] = interval{o.Op, o.Rank, o.file, o.Bytes, o.begin, o.end}
+		list[i] = interval{o.Op, o.Rank, o.file, o.moved, o.begin, o.end}
 	}
 	sums := res.Replayed.sum(list)
 	var out []Operation
