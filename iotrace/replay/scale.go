@@ -17,7 +17,8 @@ const maxEvents = 1 << 26
 //
 // Rank r of the new ones does what rank r mod k did, k being the ranks of the
 // trace in the order of their numbers; those without a number, as the coordinator,
-// stay as they are. A copy of a rank is on a copy of its node: what happens on one
+// are there once, and what they do to a shared file moves on with what lies before
+// it. A copy of a rank is on a copy of its node: what happens on one
 // node with so many processes happens on many (León, Table 5.16).
 //
 // A file that one rank uses alone is there for each copy anew, under the number of
@@ -37,8 +38,11 @@ func scale(t *iotrace.Trace, n int) (*iotrace.Trace, error) {
 	if last := t.Ranks[workers[k-1]].Rank; last > math.MaxInt32 {
 		return nil, optionError("%d ranks: the trace has a rank of number %d", n, last)
 	}
-	s := &scaling{in: t, n: n, workers: workers, position: make([]int, len(t.Ranks)), names: make(map[string]int32),
+	s := &scaling{in: t, n: n, workers: workers, position: make([]int, len(t.Ranks)), taken: make(map[string]bool), files: make(map[fileOf]int32),
 		out: &iotrace.Trace{Job: t.Job, Source: t.Source, Origin: t.Origin}}
+	for _, name := range t.Files {
+		s.taken[name] = true
+	}
 	s.ranks()
 	own := s.owners()
 	s.copyNames = renamings(t, own, func(rank int32) (int, bool) { return t.Ranks[rank].Rank, s.position[rank] >= 0 })
@@ -53,6 +57,12 @@ func scale(t *iotrace.Trace, n int) (*iotrace.Trace, error) {
 			c := *e
 			c.Rank = s.others[e.Rank]
 			c.File = s.file(e.File, own, e.Rank, c.Rank)
+			if c.Offset, err = places.offset(i, 0); err != nil { // what lies behind the ranks moves on with it
+				return nil, err
+			}
+			if c.Op == iotrace.Truncate {
+				c.Bytes = places.size(e)
+			}
 			s.out.Events = append(s.out.Events, c)
 			continue
 		}
@@ -92,8 +102,12 @@ type scaling struct {
 	others   map[int32]int32
 
 	copyNames map[int32]renaming
-	names     map[string]int32 // of files of out
+	taken     map[string]bool // names of in and out
+	files     map[fileOf]int32
 }
+
+// A fileOf is a file of in, and the new rank whose copy it is; noOwner if it is none.
+type fileOf struct{ file, as int32 }
 
 // ranks names the new ranks: first the workers, then the others.
 func (s *scaling) ranks() {
@@ -163,21 +177,38 @@ func (s *scaling) file(file int32, own []int32, rank, as int32) int32 {
 	if file == iotrace.None {
 		return file
 	}
-	name := s.in.Files[file]
+	key := fileOf{file, noOwner}
 	if own[file] == rank && int(as) < s.n && int(as) >= len(s.workers) {
-		r := s.copyNames[file]
-		if name = r.of(s.out.Ranks[as].Rank); slices.Contains(s.in.Files, name) {
-			r.at = -1 // there is another file of that name
-			name = r.of(s.out.Ranks[as].Rank)
-		}
+		key.as = as
 	}
-	i, ok := s.names[name]
+	i, ok := s.files[key]
 	if !ok {
 		i = int32(len(s.out.Files))
-		s.names[name] = i
-		s.out.Files = append(s.out.Files, name)
+		s.files[key] = i
+		s.out.Files = append(s.out.Files, s.name(key))
 	}
 	return i
+}
+
+// name returns the name of a file of the new trace. No two are the same, whatever
+// the numbers of ranks make of them.
+func (s *scaling) name(f fileOf) string {
+	if f.as == noOwner {
+		return s.in.Files[f.file]
+	}
+	r := s.copyNames[f.file]
+	number := s.out.Ranks[f.as].Rank
+	name := r.of(number)
+	if s.taken[name] {
+		r.at = -1
+		name = r.of(number)
+	}
+	behind := name
+	for n := 2; s.taken[name]; n++ {
+		name = fmt.Sprintf("%s~%d", behind, n)
+	}
+	s.taken[name] = true
+	return name
 }
 
 // moved returns off + times·step, for a request of so many bytes.

@@ -163,6 +163,75 @@ func TestSpread(t *testing.T) {
 	}
 }
 
+// TestScaleOthers: what the coordinator, which is there once, does behind the parts of
+// the ranks is behind them again, and copies without a rule keep off it.
+func TestScaleOthers(t *testing.T) {
+	event := func(op iotrace.Op, rank int32, off, n int64) iotrace.Event {
+		return iotrace.Event{Op: op, Rank: rank, File: 0, Peer: iotrace.None, Offset: off, Bytes: n}
+	}
+	const coordinator = 2
+	for name, c := range map[string]struct {
+		events []iotrace.Event
+		n      int
+		want   map[int][]string
+	}{
+		"more": {[]iotrace.Event{event(iotrace.Truncate, coordinator, iotrace.None, 250), event(iotrace.Write, coordinator, 0, 10), event(iotrace.Write, 0, 10, 95), event(iotrace.Write, 1, 105, 95), event(iotrace.Write, coordinator, 200, 50)}, 4,
+			map[int][]string{-1: {"truncate 440", "write 0+10", "write 390+50"}, 0: {"write 10+95"}, 1: {"write 105+95"}, 2: {"write 200+95"}, 3: {"write 295+95"}}},
+		"fewer": {[]iotrace.Event{event(iotrace.Write, 0, 0, 100), event(iotrace.Write, 1, 100, 100), event(iotrace.Write, coordinator, 200, 50)}, 1,
+			map[int][]string{-1: {"write 100+50"}, 0: {"write 0+100"}}},
+		"no rule": {[]iotrace.Event{event(iotrace.Write, 0, 0, 100), event(iotrace.Write, 1, 100, 7), event(iotrace.Write, coordinator, 200, 50)}, 3,
+			map[int][]string{-1: {"write 200+50"}, 0: {"write 0+100"}, 1: {"write 100+7"}, 2: {"write 250+100"}}},
+		"pinned": {[]iotrace.Event{event(iotrace.Write, 0, 0, 100), event(iotrace.Write, 1, 100, 100), event(iotrace.Write, coordinator, 150, 100)}, 1,
+			map[int][]string{-1: {"write 150+100"}, 0: {"write 0+100"}}},
+	} {
+		tr := &iotrace.Trace{Ranks: []iotrace.Rank{{Rank: 0}, {Rank: 1}, {Rank: iotrace.None, Node: "coordinator"}}, Files: []string{"job.img"}, Events: c.events}
+		got := make(map[int][]string)
+		out := scaled(t, tr, c.n)
+		for _, e := range out.Events {
+			s := fmt.Sprintf("%s %d+%d", e.Op, e.Offset, e.Bytes)
+			if e.Op == iotrace.Truncate {
+				s = fmt.Sprintf("%s %d", e.Op, e.Bytes)
+			}
+			got[out.Ranks[e.Rank].Rank] = append(got[out.Ranks[e.Rank].Rank], s)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// TestScaleNames: files that are apart stay so, whatever their copies would be called.
+func TestScaleNames(t *testing.T) {
+	for _, c := range []struct {
+		files []string // of two ranks in turn
+		n     int
+	}{
+		{[]string{"x-0", "x-1", "x-00", "x-01"}, 12},                                  // leading zeros
+		{[]string{"a", "b", "a.rank-2", "b.rank-3"}, 4},                               // what a copy would be called
+		{[]string{"x-0", "x-1", "x-00", "x-01", "x-10.rank-10", "x-000.rank-11"}, 12}, // and what it would be called then
+		{[]string{"x0", "x1", "x2", "x3"}, 8},
+	} {
+		tr := &iotrace.Trace{Ranks: []iotrace.Rank{{Rank: 0}, {Rank: 1}}, Files: c.files}
+		for i := range c.files {
+			for k := range int64(2) { // the second write is to the same file
+				tr.Events = append(tr.Events, iotrace.Event{Op: iotrace.Write, Rank: int32(i % 2), File: int32(i), Peer: iotrace.None, Offset: 10 * k, Bytes: 10, Start: k, End: k})
+			}
+		}
+		tr.Sort()
+		got := scaled(t, tr, c.n)
+		if files := len(slices.Compact(slices.Sorted(slices.Values(got.Files)))); files != c.n*len(c.files)/2 || files != len(got.Files) {
+			t.Errorf("%q made %q", c.files, got.Files)
+		}
+		for i, e := range got.Events {
+			for _, f := range got.Events[:i] {
+				if e.File == f.File && e.Rank != f.Rank {
+					t.Errorf("ranks %d and %d share %s", e.Rank, f.Rank, got.Files[e.File])
+				}
+			}
+		}
+	}
+}
+
 // TestScaleProperties: whatever the pattern, each new rank does as much as the one
 // that it copies, and ranks that wrote apart still do.
 func TestScaleProperties(t *testing.T) {

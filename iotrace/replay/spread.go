@@ -50,10 +50,15 @@ type spreadFile struct {
 func spread(t *iotrace.Trace, own []int32, position []int, k, n int) (*places, error) {
 	p := &places{events: t.Events, k: k, n: n, row: make([]int32, len(t.Events)), files: make([]*spreadFile, len(t.Files))}
 	lists := make(map[int32]map[int][]int32) // events of a file, by position
+	others := make(map[int32][]int32)        // those of ranks without one
 	for i := range t.Events {
 		p.row[i] = -1
 		e := &t.Events[i]
-		if !e.Op.Data() && e.Op != iotrace.Seek || e.Offset == iotrace.None || position[e.Rank] < 0 || own[e.File] != noOwner {
+		if !e.Op.Data() && e.Op != iotrace.Seek || e.Offset == iotrace.None || own[e.File] != noOwner {
+			continue
+		}
+		if position[e.Rank] < 0 {
+			others[e.File] = append(others[e.File], int32(i))
 			continue
 		}
 		if lists[e.File] == nil {
@@ -62,15 +67,15 @@ func spread(t *iotrace.Trace, own []int32, position []int, k, n int) (*places, e
 		lists[e.File][position[e.Rank]] = append(lists[e.File][position[e.Rank]], int32(i))
 	}
 	for file, byRank := range lists {
-		if err := p.file(file, byRank); err != nil {
+		if err := p.file(file, byRank, others[file]); err != nil {
 			return nil, err
 		}
 	}
 	return p, nil
 }
 
-// file finds the rules of one file.
-func (p *places) file(file int32, byRank map[int][]int32) error {
+// file finds the rules of one file. The others follow none, and are there once.
+func (p *places) file(file int32, byRank map[int][]int32, others []int32) error {
 	f := new(spreadFile)
 	p.files[file] = f
 	first := len(p.rows)
@@ -89,10 +94,20 @@ func (p *places) file(file int32, byRank map[int][]int32) error {
 			}
 		}
 	}
+	for _, i := range others {
+		loose = append(loose, span{p.events[i].Offset, p.events[i].Offset + p.events[i].Bytes})
+	}
 	if p.n < p.k {
 		pin(blocks, loose)
 	}
 	f.moves = movesOf(blocks)
+	for _, i := range others {
+		off, err := p.place(int(i), 0)
+		if err != nil {
+			return err
+		}
+		f.length = max(f.length, off+p.events[i].Bytes)
+	}
 	return p.measure(f, byRank)
 }
 
