@@ -140,6 +140,32 @@ func TestFilesThatGo(t *testing.T) {
 	}
 }
 
+// TestRenamed: a file that is written under one name and takes another, as that of a
+// commit does. The event has the name that goes away: nothing has to be there before.
+func TestRenamed(t *testing.T) {
+	tr := &iotrace.Trace{Ranks: []iotrace.Rank{{Rank: iotrace.None, Node: "coordinator"}}, Files: []string{"0001/manifest.tmp", "0002/manifest.tmp"}}
+	for file := range int32(2) {
+		for k, op := range []iotrace.Op{iotrace.Open, iotrace.Write, iotrace.Sync, iotrace.Close, iotrace.Rename} {
+			e := iotrace.Event{Op: op, File: file, Peer: iotrace.None, Checkpoint: file + 1, Offset: iotrace.None, Create: op == iotrace.Open, Start: int64(10*int(file) + k), End: int64(10*int(file) + k + 1)}
+			if op == iotrace.Write {
+				e.Offset, e.Bytes = 0, 100
+			}
+			tr.Events = append(tr.Events, e)
+		}
+	}
+	m := newMemFS()
+	_, res, err := record(t, tr, Options{fs: m, Dir: "/", Keep: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.PreparedFiles != 0 || res.Opens != 0 || res.Replayed.Operations != 10 {
+		t.Errorf("%+v", res)
+	}
+	if diff := cmp.Diff([]string{"/0001_manifest.tmp~renamed", "/0002_manifest.tmp~renamed"}, m.names()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestNoise: bytes that differ, that the seed decides, and that lie at pages.
 func TestNoise(t *testing.T) {
 	a, b, c := newNoise(1, 100), newNoise(1, 100), newNoise(2, 100)
