@@ -23,6 +23,22 @@ func codes(r *Report) (out []string) {
 	return out
 }
 
+func finding(r *Report, code string) *Insight {
+	if i := slices.IndexFunc(r.Insights, func(i Insight) bool { return i.Code == code }); i >= 0 {
+		return &r.Insights[i]
+	}
+	return nil
+}
+
+func (i *Insight) evidence(name string) float64 {
+	for _, n := range i.Evidence {
+		if n.Name == name {
+			return n.Value
+		}
+	}
+	return -1
+}
+
 // TestInsights makes a trace for each finding, and one that has none.
 func TestInsights(t *testing.T) {
 	event := func(op iotrace.Op, rank int32, start, end int64) iotrace.Event {

@@ -1,5 +1,7 @@
 package analyze
 
+import "maps"
+
 // The bins of Darshan's size histograms, each up to and including the number
 // (DARSHAN_BUCKET_INC in darshan-common.h compares with < 101, < 1025, …).
 var (
@@ -24,6 +26,7 @@ const (
 	trackedHoles  = 64
 	pageSize      = 4 << 10
 	trackedStripe = 1 << 20 // stripes of a shared file that are looked at
+	writeStripes  = 1 << 12 // of one write; of 1 TiB in stripes of 1 MiB every 256th is
 )
 
 func bins(writes, reads *histogram) []SizeBin {
@@ -37,13 +40,12 @@ func bins(writes, reads *histogram) []SizeBin {
 	return out
 }
 
-// stripes finds out which stripes of a file several ranks write. Of a file with
-// very many it looks at every second one, every fourth, and so on.
+// stripes finds out which stripes of a file several ranks write. Of a file, or a
+// write, with very many it looks at every second one, every fourth, and so on.
 type stripes struct {
 	size   int64
 	owner  map[int64]int32 // the rank, or several
-	sample int64           // stripes that are multiples of it count
-	inner  int64           // stripes that a write covers to both ends
+	sample int64           // stripes that are multiples of it count; a power of two
 	last   int64
 	rank   int32
 }
@@ -54,19 +56,29 @@ func newStripes(size int64) *stripes {
 	return &stripes{size: size, owner: map[int64]int32{}, sample: 1, last: -1}
 }
 
-// add looks at the first and the last stripe of a write: those between belong to
-// it alone, or to someone who writes the same bytes.
+// add looks at the stripes of a write.
 func (s *stripes) add(rank int32, off, end int64) {
 	a, b := off/s.size, max(off, end-1)/s.size
-	s.touch(rank, a)
-	if b != a {
-		s.touch(rank, b)
-		s.inner = add(s.inner, b-a-1)
+	for (b-a)/s.sample >= writeStripes {
+		s.coarser()
+	}
+	// What is negative has overflowed.
+	for k := s.next(a); k >= 0 && k <= b; k = s.next(k + 1) {
+		s.touch(rank, k)
 	}
 }
 
+// next is the first stripe from k on that counts.
+func (s *stripes) next(k int64) int64 { return (k + s.sample - 1) &^ (s.sample - 1) }
+
+// coarser leaves out every second stripe.
+func (s *stripes) coarser() {
+	s.sample *= 2
+	maps.DeleteFunc(s.owner, func(k int64, _ int32) bool { return k != s.next(k) })
+}
+
 func (s *stripes) touch(rank int32, stripe int64) {
-	if stripe == s.last && rank == s.rank || stripe%s.sample != 0 {
+	if stripe == s.last && rank == s.rank {
 		return
 	}
 	s.last, s.rank = stripe, rank
@@ -74,12 +86,7 @@ func (s *stripes) touch(rank int32, stripe int64) {
 	case !ok:
 		s.owner[stripe] = rank
 		for len(s.owner) > trackedStripe {
-			s.sample *= 2
-			for k := range s.owner {
-				if k%s.sample != 0 {
-					delete(s.owner, k)
-				}
-			}
+			s.coarser()
 		}
 	case o != rank:
 		s.owner[stripe] = several
@@ -93,7 +100,7 @@ func (s *stripes) shared() float64 {
 			n++
 		}
 	}
-	return ratio(float64(n), float64(len(s.owner))+float64(s.inner)/float64(s.sample))
+	return ratio(float64(n), float64(len(s.owner)))
 }
 
 // kind says whether requests of which there are n, with so many bytes in all,
