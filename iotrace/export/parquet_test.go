@@ -6,9 +6,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/bits"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -16,6 +18,8 @@ import (
 	"github.com/parquet-go/parquet-go/compress"
 	deltaenc "github.com/parquet-go/parquet-go/encoding/delta"
 	"github.com/parquet-go/parquet-go/encoding/rle"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
 	"pgregory.net/rapid"
 
 	"ckpt/iotrace"
@@ -297,6 +301,61 @@ func TestParquetMemory(t *testing.T) {
 	binary.LittleEndian.PutUint32(bad[len(bad)-8:], 1<<31)
 	if _, err := ReadParquet(bytes.NewReader(bad), int64(len(bad))); !errors.Is(err, iotrace.ErrTruncated) || lists == 0 {
 		t.Error(err)
+	}
+}
+
+// TestParquetEqual: however little room equal events take, they can be read back.
+func TestParquetEqual(t *testing.T) {
+	if iotracetest.Race {
+		t.Skip("2 million events")
+	}
+	want := &iotrace.Trace{Ranks: []iotrace.Rank{{Rank: 0}}, Files: []string{"f"}, Events: make([]iotrace.Event, mostUnasked+1)}
+	for i := range want.Events {
+		want.Events[i] = iotrace.Event{Op: iotrace.Write, Peer: iotrace.None, Offset: iotrace.None, Bytes: 4096}
+	}
+	var buf bytes.Buffer
+	if err := WriteParquet(&buf, want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadParquet(bytes.NewReader(buf.Bytes()), int64(buf.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(want.Events, got.Events) {
+		t.Errorf("%d events of %d bytes became other %d", len(want.Events), buf.Len(), len(got.Events))
+	}
+}
+
+// TestParquetAnnounced: rows that are announced take no memory before they are there.
+func TestParquetAnnounced(t *testing.T) {
+	var buf bytes.Buffer
+	if err := WriteParquet(&buf, iotracetest.Golden()); err != nil {
+		t.Fatal(err)
+	}
+	whole := buf.Bytes()
+	end := len(whole) - 8 - int(binary.LittleEndian.Uint32(whole[len(whole)-8:]))
+	for _, groups := range []int{2, 200} {
+		var meta format.FileMetaData
+		if err := thrift.Unmarshal(new(thrift.CompactProtocol), whole[end:len(whole)-8], &meta); err != nil {
+			t.Fatal(err)
+		}
+		meta.RowGroups[0].NumRows = mostInGroup
+		meta.RowGroups = slices.Repeat(meta.RowGroups, groups)
+		meta.NumRows = int64(groups) * mostInGroup
+		footer, err := thrift.Marshal(new(thrift.CompactProtocol), meta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := append(slices.Clone(whole[:end]), footer...)
+		b = append(binary.LittleEndian.AppendUint32(b, uint32(len(footer))), "PAR1"...)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err = ReadParquet(bytes.NewReader(b), int64(len(b)))
+		runtime.ReadMemStats(&after)
+		// That of one group at most.
+		if most := uint64(mostInGroup*unsafe.Sizeof(iotrace.Event{}) + 16<<20); err == nil || after.TotalAlloc-before.TotalAlloc > most {
+			t.Errorf("%d groups in %d bytes took %d bytes: %v", groups, len(b), after.TotalAlloc-before.TotalAlloc, err)
+		}
 	}
 }
 

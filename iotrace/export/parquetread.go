@@ -48,9 +48,12 @@ const (
 	// mostInGroup bounds the rows of a group, and so the memory that decoding
 	// takes; those of ckpt have rowGroup.
 	mostInGroup = 1 << 20
-	// A row of ours takes tens of bytes, but equal ones next to nothing. So many in
-	// all, or in each byte of the file, are believed.
-	rowsBelieved, rowsPerByte = 1 << 21, 4
+	// A row of ours takes tens of bytes, but of equal ones eight take one. Memory for
+	// rowsPerByte of a file is taken at once; for more, as they turn out to be there.
+	rowsPerByte = 4
+	// mostPerByte bounds what a file may unpack to, if it is more than mostUnasked:
+	// pages of equal values could make a terabyte of a megabyte.
+	mostPerByte, mostUnasked = 64, 1 << 21
 )
 
 // ReadParquet reads what WriteParquet has written, of so many bytes. Parquet
@@ -170,7 +173,7 @@ func (x *parquetReader) events() error {
 		e.(*iotrace.FormatError).Err = iotrace.ErrTruncated
 		return e
 	}
-	if total > rowsBelieved && total/rowsPerByte > x.size {
+	if total > mostUnasked && total/mostPerByte > x.size {
 		return damaged(x.end, "%d rows in %d bytes", total, x.size)
 	}
 	ops := make(map[string]int64)
@@ -182,12 +185,13 @@ func (x *parquetReader) events() error {
 		return err
 	}
 	defer pages.zstd.Close()
-	x.t.Events = make([]iotrace.Event, total)
-	rest, left := x.t.Events, x.end // what columns may take: they do not overlap
+	x.t.Events = make([]iotrace.Event, 0, min(total, rowsPerByte*x.size))
+	left := x.end // what columns may take: they do not overlap
 	for i := range x.meta.RowGroups {
 		g := &x.meta.RowGroups[i]
-		events := rest[:g.NumRows]
-		rest = rest[g.NumRows:]
+		from, to := len(x.t.Events), len(x.t.Events)+int(g.NumRows)
+		x.t.Events = slices.Grow(x.t.Events, to-from)[:to]
+		events := x.t.Events[from:] // the columns set all of each
 		for k := range parquetColumns {
 			used, err := x.column(pages, g, &parquetColumns[k], events)
 			if err != nil {
