@@ -97,10 +97,10 @@
 // # Chrome trace
 //
 // The JSON object format of the Trace Event format, which chrome://tracing and
-// ui.perfetto.dev open. Each rank is a process, named with its node; its thread 1
-// and those behind it are lanes, so that slices in one lane never overlap unless
-// one holds the other. Times are microseconds since the first event. There are a
-// counter of the bytes per second that are read and written, sampled a thousand
-// times over the trace, and for each barrier a flow from the rank that came last
-// to the others.
+// ui.perfetto.dev open. Each rank is a process, named with its node; its threads,
+// numbered on from one process to the next, are lanes: slices in one lane never
+// overlap unless one holds the other. Times are microseconds since the first event.
+// There are a counter of the bytes per second that are read and written, sampled a
+// thousand times over the trace, and for each barrier a flow from the rank that came
+// last to the others.
 package export

@@ -18,8 +18,8 @@ const maxEvents = 1 << 26
 // Rank r of the new ones does what rank r mod k did, k being the ranks of the
 // trace in the order of their numbers; those without a number, as the coordinator,
 // are there once, and what they do to a shared file moves on with what lies before
-// it. A copy of a rank is on a copy of its node: what happens on one
-// node with so many processes happens on many (León, Table 5.16).
+// it. A copy of a rank is on a copy of its node: what happens on one node with so
+// many processes happens on many (León, Table 5.16).
 //
 // A file that one rank uses alone is there for each copy anew, under the number of
 // the new rank (rename). In a file that several use, spread says where a copy goes.
