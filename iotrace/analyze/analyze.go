@@ -54,7 +54,8 @@ type analysis struct {
 	load       load
 	timeline   *timeline
 	visits     visits
-	concurrent *concurrent
+	busy       union       // of all reads and writes
+	concurrent *concurrent // of those of ranks
 	streams    *streams
 	grouper    *grouper
 	total      *activity
@@ -90,7 +91,7 @@ func Analyze(tr *iotrace.Trace, options Options) *Report {
 			r.Operations = append(r.Operations, o)
 		}
 	}
-	r.Wall, r.Busy = seconds(from, to), a.concurrent.any
+	r.Wall, r.Busy = seconds(from, to), a.busy.time
 	r.Concurrency = Concurrency{Mean: ratio(a.concurrent.sum, a.concurrent.any), Max: a.concurrent.max}
 	if a.concurrent.max > 0 && a.concurrent.any == 0 {
 		r.Concurrency.Mean = 1 // nothing takes any time
@@ -174,19 +175,25 @@ func (a *analysis) moves(e *iotrace.Event) bool {
 	return e.Op.Data() && (e.Module == iotrace.POSIX || !a.posix[fileOf(a.trace, e)])
 }
 
+// hasBytes reports whether an operation moves bytes, or makes some. Those of others
+// are lengths: truncating to 100 GiB moves nothing.
+func hasBytes(op iotrace.Op) bool {
+	return op.Data() || op == iotrace.Gather || op == iotrace.Encode
+}
+
 // span finds out which layer counts for each file, and from when to when there
-// are operations; it makes the timeline from the first read or write to the end
-// of the last.
+// are operations; it makes the timeline from the first read or write of a known
+// file to the end of the last.
 func (a *analysis) span() (from, to int64) {
 	from, to = math.MaxInt64, math.MinInt64
 	dataFrom, dataTo := from, to
 	for i := range a.trace.Events {
 		e := &a.trace.Events[i]
 		from, to = min(from, e.Start), max(to, e.Start, e.End)
-		if e.Op.Data() {
+		if file := fileOf(a.trace, e); e.Op.Data() && file < len(a.files) {
 			dataFrom, dataTo = min(dataFrom, e.Start), max(dataTo, e.Start, e.End)
 			if e.Module == iotrace.POSIX {
-				a.posix[fileOf(a.trace, e)] = true
+				a.posix[file] = true
 			}
 		}
 	}
@@ -196,7 +203,6 @@ func (a *analysis) span() (from, to int64) {
 	if dataFrom > dataTo {
 		dataFrom, dataTo = from, from
 	}
-	a.posix[len(a.trace.Files)] = false // files that are not known are of no layer
 	a.timeline = newTimeline(dataFrom, dataTo)
 	return from, to
 }
@@ -215,17 +221,21 @@ func (a *analysis) inOrder() {
 		if moves || !e.Op.Data() {
 			o := &a.operations[e.Op]
 			o.Count++
-			o.Bytes = add(o.Bytes, max(e.Bytes, 0))
+			if hasBytes(e.Op) {
+				o.Bytes = add(o.Bytes, max(e.Bytes, 0))
+			}
 			o.Time += took
 		}
 		a.load.add(e, i)
-		if e.Op.Step() || !e.Op.Valid() {
+		rank, file := rankOf(a.trace, e), fileOf(a.trace, e)
+		if e.Op.Step() || !e.Op.Valid() || file == len(a.files) {
 			a.streams.none(i)
 			continue
 		}
-		rank, file := rankOf(a.trace, e), fileOf(a.trace, e)
+		isRank := isRank(a.trace, rank)
 		w := &a.work[rank]
 		w.add(e)
+		f := &a.files[file]
 		if moves {
 			if e.Bytes < a.options.Thresholds.SmallBytes {
 				a.load.small += took
@@ -233,26 +243,22 @@ func (a *analysis) inOrder() {
 			w.bytes = add(w.bytes, max(e.Bytes, 0))
 			a.timeline.add(e.Op, e.Start, e.End, e.Bytes)
 			a.visits.add(seconds(a.timeline.start, e.Start), seconds(a.timeline.start, e.End), float64(max(e.Bytes, 0)), a.options.BurstGap.Seconds())
-			a.concurrent.add(rank, e.Start, e.End)
+			a.busy.add(e)
 			a.job.add(e, int32(i), gap, &unlimited)
-			if a.jobRanks[rank] != int32(a.job.total) {
-				a.jobRanks[rank] = int32(a.job.total)
-				a.job.cur.ranks++
+			f.bursts.add(e, int32(i), gap, &a.budget)
+			if isRank {
+				a.concurrent.add(rank, e.Start, e.End)
+				if a.jobRanks[rank] != int32(a.job.total) {
+					a.jobRanks[rank] = int32(a.job.total)
+					a.job.cur.ranks++
+				}
 			}
 		}
-		if file == len(a.files) {
-			a.streams.none(i)
-			continue
-		}
 		a.streams.add(i, file, rank, moves)
-		f := &a.files[file]
 		f.add(e, took, moves)
-		if isMetadata(e.Op) && !isRank(a.trace, rank) {
+		if isMetadata(e.Op) && !isRank {
 			a.load.otherMetadata++
 			a.load.otherMetadataTime += took
-		}
-		if moves {
-			f.bursts.add(e, int32(i), gap, &a.budget)
 		}
 	}
 	a.job.keep(&unlimited)

@@ -98,6 +98,17 @@ func script(ranks int, events ...iotrace.Event) *iotrace.Trace {
 
 const ms = int64(time.Millisecond)
 
+// pieces is so many requests of 4 KiB by each of some ranks, strided, a ms each.
+func pieces(op iotrace.Op, file int32, ranks, each, from int64) (out []iotrace.Event) {
+	for k := range each {
+		for r := range ranks {
+			at := (from + k) * ms
+			out = append(out, iotrace.Event{Op: op, Rank: int32(r), File: file, Offset: (k*ranks + r) * 4096, Bytes: 4096, Start: at, End: at + ms})
+		}
+	}
+	return out
+}
+
 func TestBurstGap(t *testing.T) {
 	w := func(start int64) iotrace.Event {
 		return iotrace.Event{Op: iotrace.Write, Bytes: 4096, Offset: start, Start: start * ms, End: (start + 10) * ms}

@@ -19,7 +19,7 @@ type Burst struct {
 	// in all, as the 44 writes, 8192 bytes, that begin DMTCP's images (León,
 	// Figure 5.14); else data.
 	Kind  string `json:"kind"`
-	Ranks int    `json:"ranks"` // that take part
+	Ranks int    `json:"ranks"` // that take part; 0 if only other processes do
 	// Spatial, Detail and Sizes are those of the burst, as for a file; not given
 	// for the job.
 	Spatial Spatial `json:"spatial,omitempty"`

@@ -98,7 +98,7 @@ func (l *load) smallShare(r *Report) float64 {
 	if all == 0 {
 		return 1
 	}
-	return ratio(l.small, all)
+	return min(1, ratio(l.small, all)) // more only by rounding
 }
 
 func smallRequests(r *Report, l *load, t *Thresholds) *Insight {
@@ -219,7 +219,7 @@ func imbalance(r *Report, l *load, t *Thresholds) *Insight {
 	if slow {
 		i.Title = fmt.Sprintf("ranks that take longer than others: rank %d first", last.Rank)
 		i.Evidence = append(i.Evidence, Number{"stragglers", float64(b.StragglersTotal), 0}, Number{"slowest_factor", last.Factor, t.StragglerFactor},
-			Number{"late_share", ratio(late, l.active.time), t.StragglerShare})
+			Number{"late_share", min(1, ratio(late, l.active.time)), t.StragglerShare})
 	}
 	if r.readsOnly() {
 		i.Flags, i.Advice = []string{}, "The job is as slow as its slowest rank: spread what is read over the ranks, and the files over more OSTs."
@@ -296,7 +296,7 @@ func serial(r *Report, t *Thresholds) *Insight {
 
 func waiting(r *Report, l *load, t *Thresholds) *Insight {
 	// The trace of one checkpoint has nothing of what the job does else.
-	s := ratio(r.Busy, r.Wall)
+	s := min(1, ratio(r.Busy, r.Wall))
 	if l.checkpoint != 0 || r.BurstsTotal < 2 || s < t.BusyShare || !slices.ContainsFunc(r.Operations, func(o Operation) bool { return o.Op == iotrace.Write.String() }) {
 		return nil
 	}

@@ -46,7 +46,7 @@ func (p *phases) stream(x *activity, s *stream) {
 	i, next, took := 0, p.next(0), false
 	done := func() {
 		x.judge(&p.block, &p.list[i].tally)
-		if took {
+		if took && isRank(x.a.trace, int(s.rank)) {
 			p.list[i].ranks++
 		}
 		took = false

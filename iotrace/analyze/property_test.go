@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -109,6 +110,13 @@ func checkReport(t rapid.TB, tr *iotrace.Trace) {
 		}
 		if !slices.Contains([]Spatial{SequentialAccess, StridedAccess, RandomAccess, MixedSpatial}, a.Spatial) {
 			t.Fatalf("spatial %q", a.Spatial)
+		}
+	}
+	for _, i := range r.Insights {
+		for _, n := range i.Evidence {
+			if strings.HasSuffix(n.Name, "_share") && !(n.Value >= 0 && n.Value <= 1) {
+				t.Fatalf("%s: %s %v", i.Code, n.Name, n.Value)
+			}
 		}
 	}
 	if r.Concurrency.Max > len(tr.Ranks)+1 || r.Concurrency.Mean > float64(len(tr.Ranks)+1)+1e-6 {

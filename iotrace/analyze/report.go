@@ -15,7 +15,7 @@ type Report struct {
 	// anything else to a file.
 	ActiveRanks int `json:"active_ranks"`
 	// Wall is from the first operation to the end of the last; Busy how much of it
-	// something is read or written.
+	// something is read or written, by whatever process.
 	Wall        float64     `json:"wall_s"`
 	Busy        float64     `json:"busy_s"`
 	Concurrency Concurrency `json:"concurrency"`
@@ -72,12 +72,14 @@ type Activity struct {
 	End          float64 `json:"end_s"`   // of the last one
 
 	// SharedStripes is which share of the stripes written to is written by more
-	// than one rank; such writes wait for each other's locks. Of the job, it is the
+	// than one process; such writes wait for each other's locks. Of the job, it is the
 	// largest of any file.
 	SharedStripes float64 `json:"shared_stripe_share"`
 }
 
-// An Operation says how often one was done. Reads and writes count as in Activity.
+// An Operation says how often one was done. Reads and writes count as in Activity,
+// and so do those of files that are not known. Bytes are those that reads and writes
+// move, that an aggregator gathers, and that come out of encoding; others have none.
 type Operation struct {
 	Op    string  `json:"op"`
 	Count int64   `json:"count"`
@@ -157,6 +159,7 @@ type Correlation struct {
 }
 
 // Concurrency is how many ranks read or write at the same time, while any does.
+// Other processes, like the coordinator of ckpt, do not count.
 type Concurrency struct {
 	Mean float64 `json:"mean"`
 	Max  int     `json:"max"`
