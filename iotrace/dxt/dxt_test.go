@@ -196,6 +196,27 @@ func TestCRLF(t *testing.T) {
 	}
 }
 
+// TestOriginWithinSecond writes events of jobs that do not begin with a second,
+// which the format has no place for: they stay where they are.
+func TestOriginWithinSecond(t *testing.T) {
+	for start, want := range map[int64]int64{0: 1000, 5e8: 1000, -7e8: 1000, -95e7: 999, -19e8: 999, -2e9: 998} {
+		tr := &iotrace.Trace{Origin: time.Unix(1000, 9e8).UTC(), Ranks: []iotrace.Rank{{}}, Files: []string{"/f"},
+			Events: []iotrace.Event{{Op: iotrace.Write, Peer: iotrace.None, Bytes: 1, Start: start, End: start + 1e9}}}
+		var b bytes.Buffer
+		if _, err := Write(&b, tr); err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := Read(&b, iotrace.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := got.Origin.Add(time.Duration(got.Events[0].Start))
+		if got.Origin.Unix() != want || !at.Equal(tr.Origin.Add(time.Duration(start))) {
+			t.Errorf("%d ns: the job begins at %v, the event at %v", start, got.Origin, at)
+		}
+	}
+}
+
 // TestBeforeOrigin writes events that begin before the origin: the job begins
 // earlier in the text.
 func TestBeforeOrigin(t *testing.T) {

@@ -75,16 +75,20 @@ func Write(w io.Writer, t *iotrace.Trace) (left int64, err error) {
 	return int64(len(t.Events) - len(g.order)), bw.Flush()
 }
 
-// secondsBack is by how much the job must begin earlier, in whole seconds, for no
-// event to begin before it: the format has no such times.
+// secondsBack is by how much the job must begin earlier, to begin with a second and
+// before all events: the format has no other times.
 func secondsBack(t *iotrace.Trace) (ns int64) {
-	first := int64(0)
+	begun := int64(0)
+	if !t.Origin.IsZero() {
+		begun = int64(t.Origin.Nanosecond())
+	}
+	first := -begun
 	for i := range t.Events {
 		if hasPlace(&t.Events[i]) {
 			first = min(first, t.Events[i].Start)
 		}
 	}
-	return (-first + 1e9 - 1) / 1e9 * 1e9
+	return begun + (-begun-first+1e9-1)/1e9*1e9
 }
 
 // sourceLine is in the head of what Write has written.
@@ -117,7 +121,6 @@ func writeHead(w *bufio.Writer, t *iotrace.Trace, back int64) {
 	} else {
 		first = first.Add(-time.Duration(back))
 	}
-	first = first.Truncate(time.Second) // as the format has it
 	last := first.Add(time.Duration(end)).UTC()
 	fmt.Fprintf(w, "# darshan log version: 3.41\n# compression method: NONE\n# exe: %s\n# uid: 0\n# jobid: 0\n", oneLine(t.Job))
 	fmt.Fprintf(w, "# start_time: %d\n# start_time_asci: %s\n", first.Unix(), first.UTC().Format(asci))

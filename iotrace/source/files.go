@@ -20,12 +20,15 @@ import (
 // Texts of strace whose lines do not name their process are of a process each. By
 // which number it goes, the name says if it ends in one, as those of strace -ff
 // -o PREFIX do; such files of one prefix are read as one text. Others are numbered
-// from 0 in the order of the names.
+// from 0 in the order of the names. Two texts that name a process of the same number
+// are of different machines, or containers: their ranks are told apart by the name
+// of the text in the place of the node.
 func Files(names []string, o iotrace.Options, one func(name string) (*iotrace.Trace, *iotrace.Report, error)) ([]*iotrace.Trace, []*iotrace.Report, error) {
 	var all []*iotrace.Trace
 	reports := make([]*iotrace.Report, len(names))
 	families := familiesOf(names)
 	taken := make(map[int]bool)
+	var texts []text
 	unnumbered := make(map[int]*iotrace.Trace) // by the index of their name
 	for i, name := range names {
 		if reports[i] != nil {
@@ -42,6 +45,9 @@ func Files(names []string, o iotrace.Options, one func(name string) (*iotrace.Tr
 			return nil, nil, err
 		}
 		all = append(all, t)
+		if unnumbered[i] == nil && reports[i].Format == iotrace.FormatStrace {
+			texts = append(texts, text{name, t})
+		}
 		if unnumbered[i] == nil {
 			for _, r := range t.Ranks {
 				taken[r.Rank] = true
@@ -62,7 +68,34 @@ func Files(names []string, o iotrace.Options, one func(name string) (*iotrace.Tr
 			unnumbered[i].Ranks[k].Rank = n
 		}
 	}
+	tellApart(texts)
 	return all, reports, nil
+}
+
+// A text is a trace of strace with numbers of processes.
+type text struct {
+	name string
+	*iotrace.Trace
+}
+
+// tellApart gives texts a node that have processes of the same numbers.
+func tellApart(texts []text) {
+	of := make(map[int]int) // by number: which text had it first
+	same := make(map[int]bool)
+	for i, t := range texts {
+		for _, r := range t.Ranks {
+			if first, ok := of[r.Rank]; !ok {
+				of[r.Rank] = i
+			} else if first != i {
+				same[first], same[i] = true, true
+			}
+		}
+	}
+	for i := range same {
+		for k := range texts[i].Ranks {
+			texts[i].Ranks[k].Node = texts[i].name
+		}
+	}
 }
 
 // readFamily reads files of strace -ff as one, and fills in their reports.

@@ -58,6 +58,9 @@ func TestFiles(t *testing.T) {
 			var ranks []int
 			for _, r := range tr.Ranks {
 				ranks = append(ranks, r.Rank)
+				if apart := c.what == "-f to files of such names"; apart != (r.Node != "") || !strings.HasPrefix(r.Node, dir) && apart {
+					t.Errorf("%s: rank %d is of node %q", c.what, r.Rank, r.Node)
+				}
 			}
 			got = append(got, ranks)
 		}
