@@ -9,12 +9,14 @@ type activity struct {
 	work     *fileWork
 	ranks    map[int32]bool // processes that read or write
 	idlers   map[int32]bool // that do anything else only
+	writers  int            // ranks that write; not of the job
 	requests [2]int64       // writes, and reads
 	bytes    [2]int64
 
 	bins          [2]histogram
 	sizes         *counter
 	small, large  int64
+	smallWrites   int64
 	least, most   int64 // size
 	first, last   int64 // offsets
 	placed        int64 // requests with an offset
@@ -106,9 +108,12 @@ func (x *activity) stream(s *stream) {
 	for d := range x.blocks {
 		x.blocks[d].begun = false
 	}
-	before, bytes := x.tally.requests, x.bytes
+	before, bytes, writes := x.tally.requests, x.bytes, x.requests[0]
 	for i := range s.requests {
 		x.request(&s.requests[i], s.rank)
+	}
+	if x.requests[0] > writes && isRank(x.a.trace, int(s.rank)) {
+		x.writers++
 	}
 	x.judge(&x.blocks[0], &x.tally)
 	x.judge(&x.blocks[1], &x.tally)
@@ -131,6 +136,9 @@ func (x *activity) request(q *request, rank int32) {
 	switch t := x.a.options.Thresholds; {
 	case q.size < t.SmallBytes:
 		x.small++
+		if !q.read {
+			x.smallWrites++
+		}
 	case q.size >= t.LargeBytes:
 		x.large++
 	}
@@ -212,6 +220,7 @@ func (x *activity) merge(o *activity) {
 	}
 	x.sizes.merge(o.sizes)
 	x.small += o.small
+	x.smallWrites += o.smallWrites
 	x.large += o.large
 	x.least, x.most = min(x.least, o.least), max(x.most, o.most)
 	x.first, x.last = min(x.first, o.first), max(x.last, o.last)
@@ -233,7 +242,8 @@ func (x *activity) report() Activity {
 	n := x.requests[0] + x.requests[1]
 	r := Activity{Access: Independent, Spatial: x.tally.spatial(), Detail: x.tally.detail(),
 		Writes: x.requests[0], Reads: x.requests[1], BytesWritten: x.bytes[0], BytesRead: x.bytes[1],
-		CommonSizes: []SizeCount{}, Histogram: bins(&x.bins[0], &x.bins[1]), SharedStripes: x.sharedStripes, Bursts: []Burst{}}
+		CommonSizes: []SizeCount{}, Histogram: bins(&x.bins[0], &x.bins[1]), SharedStripes: x.sharedStripes, Bursts: []Burst{},
+		writers: x.writers, smallWrites: x.smallWrites, placed: x.placed}
 	x.work.report(&r)
 	by := x.ranks
 	if len(by) == 0 {

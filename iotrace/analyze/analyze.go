@@ -239,6 +239,9 @@ func (a *analysis) inOrder() {
 		if moves {
 			if e.Bytes < a.options.Thresholds.SmallBytes {
 				a.load.small += took
+				if e.Op == iotrace.Write {
+					f.smallTime += took
+				}
 			}
 			w.bytes = add(w.bytes, max(e.Bytes, 0))
 			a.timeline.add(e.Op, e.Start, e.End, e.Bytes)

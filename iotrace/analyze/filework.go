@@ -14,6 +14,7 @@ type fileWork struct {
 	metadata, opens int64
 	seeks, syncs    int64
 	time            [2]float64 // of writes, and of reads
+	smallTime       float64    // of small writes
 	metaTime        float64
 	syncTime        float64
 	start, end      int64 // ns
@@ -87,6 +88,7 @@ func (f *fileWork) merge(o *fileWork) {
 	f.syncs += o.syncs
 	f.metaTime += o.metaTime
 	f.syncTime += o.syncTime
+	f.smallTime += o.smallTime
 	for d := range 2 {
 		f.time[d] += o.time[d]
 		f.correlation[d].merge(&o.correlation[d])
@@ -98,6 +100,7 @@ func (f *fileWork) report(r *Activity) {
 	r.Correlation = Correlation{Write: f.correlation[0].pearson(), Read: f.correlation[1].pearson()}
 	r.Metadata, r.Opens, r.Seeks, r.Syncs = f.metadata, f.opens, f.seeks, f.syncs
 	r.WriteTime, r.ReadTime, r.MetadataTime, r.SyncTime = f.time[0], f.time[1], f.metaTime, f.syncTime
+	r.smallWriteTime = f.smallTime
 	r.Start, r.End = float64(f.start)/1e9, float64(f.end)/1e9
 	if f.mpiio != (ModuleCount{}) {
 		count := f.mpiio

@@ -58,7 +58,7 @@ func insights(r *Report, l *load, t *Thresholds, stripe int64) []Insight {
 	add(contention(r, t))
 	add(metadataLoad(r, l, t))
 	add(imbalance(r, l, t))
-	add(noAggregation(r, l, t))
+	add(noAggregation(r, t))
 	add(randomAccess(r, t))
 	add(serial(r, t))
 	add(waiting(r, l, t))
@@ -91,20 +91,20 @@ func layoutFlags(r *Report) []string {
 // a program reads.
 func (a *Activity) readsOnly() bool { return a.Writes == 0 && a.Reads > 0 }
 
-// smallShare is which share of the time of all requests small ones take. Many that
+// timeShare is which share of the time of all requests some take, in s. Many that
 // are over in no time cost nothing; without times each counts as much.
-func (l *load) smallShare(r *Report) float64 {
+func (r *Report) timeShare(some float64) float64 {
 	all := r.WriteTime + r.ReadTime
 	if all == 0 {
 		return 1
 	}
-	return min(1, ratio(l.small, all)) // more only by rounding
+	return min(1, ratio(some, all)) // more only by rounding
 }
 
 func smallRequests(r *Report, l *load, t *Thresholds) *Insight {
 	small := r.Sizes.Small
 	s := share(small, add(r.Writes, r.Reads))
-	took := l.smallShare(r)
+	took := r.timeShare(l.small)
 	if small < t.SmallRequests || min(s, took) < t.SmallShare {
 		return nil
 	}
@@ -129,9 +129,9 @@ func smallRequests(r *Report, l *load, t *Thresholds) *Insight {
 
 func misaligned(r *Report, t *Thresholds, stripe int64) *Insight {
 	// What follows the request before it is merged on its way; what counts is
-	// where runs begin.
+	// where runs begin. Both are shares of the requests whose offset is known.
 	s := min(r.Offsets.UnalignedStripe, 1-r.Offsets.Consecutive)
-	n := int64(s * float64(add(r.Writes, r.Reads)))
+	n := int64(s * float64(r.placed))
 	if n < t.MisalignedRequests || s < t.MisalignedShare {
 		return nil
 	}
@@ -230,22 +230,29 @@ func imbalance(r *Report, l *load, t *Thresholds) *Insight {
 	return i
 }
 
-func noAggregation(r *Report, l *load, t *Thresholds) *Insight {
-	if l.smallShare(r) < t.SmallShare {
-		return nil
-	}
+func noAggregation(r *Report, t *Thresholds) *Insight {
+	const mostly = 0.5
+	var worst *File
+	var took float64 // of small writes to all such files, as there may be one for each checkpoint
 	for i := range r.Files {
 		f := &r.Files[i]
-		s := share(f.Sizes.Small, add(f.Writes, f.Reads))
-		if f.Access != Shared || f.Writes == 0 || int64(f.Ranks) < t.Writers || ratio(float64(f.Ranks), float64(r.Ranks)) < t.WritersShare || s < 0.5 {
+		if f.Access != Shared || int64(f.writers) < t.Writers || ratio(float64(f.writers), float64(r.Ranks)) < t.WritersShare || share(f.smallWrites, f.Writes) < mostly {
 			continue
 		}
-		return &Insight{Code: "CK06", Severity: high, Title: "every rank writes small pieces of a shared file", File: f.Name,
-			Evidence: []Number{{"ranks", float64(f.Ranks), float64(t.Writers)}, {"small_share", s, 0.5}},
-			Flags:    []string{"--layout aggregated", "--layout shared", "--aggregators auto", "--buffer"},
-			Advice:   "Collective buffering: a few aggregators gather the pieces and write large blocks."}
+		took += f.smallWriteTime
+		if worst == nil || f.BytesWritten > worst.BytesWritten {
+			worst = f
+		}
 	}
-	return nil
+	if worst == nil || r.timeShare(took) < t.SmallShare {
+		return nil
+	}
+	writers := min(1, ratio(float64(worst.writers), float64(r.Ranks))) // one may be a rank that is not known
+	return &Insight{Code: "CK06", Severity: high, Title: "many ranks write small pieces of a shared file", File: worst.Name,
+		Evidence: []Number{{"writers", float64(worst.writers), float64(t.Writers)}, {"writers_share", writers, t.WritersShare},
+			{"small_write_share", share(worst.smallWrites, worst.Writes), mostly}},
+		Flags:  []string{"--layout aggregated", "--layout shared", "--aggregators auto", "--buffer"},
+		Advice: "Collective buffering: a few aggregators gather the pieces and write large blocks."}
 }
 
 func randomAccess(r *Report, t *Thresholds) *Insight {
@@ -277,7 +284,8 @@ func randomAccess(r *Report, t *Thresholds) *Insight {
 
 func serial(r *Report, t *Thresholds) *Insight {
 	s := ratio(r.Concurrency.Mean, float64(r.ActiveRanks))
-	if int64(r.ActiveRanks) < t.ConcurrencyRanks || s >= t.ConcurrencyShare {
+	// Without durations nobody is at work, and nobody waits.
+	if r.Busy == 0 || int64(r.ActiveRanks) < t.ConcurrencyRanks || s >= t.ConcurrencyShare {
 		return nil
 	}
 	// Ranks that encode meanwhile do not wait for their turn.

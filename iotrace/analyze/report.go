@@ -75,6 +75,12 @@ type Activity struct {
 	// than one process; such writes wait for each other's locks. Of the job, it is the
 	// largest of any file.
 	SharedStripes float64 `json:"shared_stripe_share"`
+
+	// What only findings need:
+	writers        int     // ranks that write; not of the job
+	smallWrites    int64   // smaller than Thresholds.SmallBytes
+	smallWriteTime float64 // s
+	placed         int64   // reads and writes with a known offset
 }
 
 // An Operation says how often one was done. Reads and writes count as in Activity,

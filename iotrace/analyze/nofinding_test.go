@@ -1,0 +1,77 @@
+package analyze
+
+import (
+	"testing"
+
+	"ckpt/iotrace"
+)
+
+// TestWhoWritesPieces: CK06 is about ranks that write, and about writes.
+func TestWhoWritesPieces(t *testing.T) {
+	const ranks = 16
+	read := append(pieces(iotrace.Write, 0, 1, 1, 0), pieces(iotrace.Read, 0, ranks, 1, 2)...)
+	if i := finding(Analyze(script(ranks, read...), Options{}), "CK06"); i != nil {
+		t.Errorf("one writes, all read: %+v", i)
+	}
+	// All write large blocks, and read small pieces of them.
+	var blocks []iotrace.Event
+	for r := range int64(ranks) {
+		blocks = append(blocks, iotrace.Event{Op: iotrace.Write, Rank: int32(r), Offset: r * 64 << 20, Bytes: 64 << 20, End: ms})
+	}
+	if i := finding(Analyze(script(ranks, append(blocks, pieces(iotrace.Read, 0, ranks, 20, 2)...)...), Options{}), "CK06"); i != nil {
+		t.Errorf("blocks that are read in pieces: %+v", i)
+	}
+	// All write pieces, in no time; what takes time is reading them.
+	quick := pieces(iotrace.Write, 0, ranks, 1, 0)
+	for i := range quick {
+		quick[i].End = quick[i].Start
+	}
+	if i := finding(Analyze(script(ranks, append(quick, pieces(iotrace.Read, 0, ranks, 20, 2)...)...), Options{}), "CK06"); i != nil {
+		t.Errorf("pieces in no time: %+v", i)
+	}
+	// Eight of sixteen ranks write pieces, more of the second file; all read them.
+	some := append(pieces(iotrace.Write, 0, 8, 2, 0), pieces(iotrace.Write, 1, 8, 10, 2)...)
+	some = append(some, pieces(iotrace.Read, 1, ranks, 1, 20)...)
+	i := finding(Analyze(script(ranks, some...), Options{}), "CK06")
+	if i == nil || i.File != "g" || i.evidence("writers") != 8 || i.evidence("small_write_share") != 1 {
+		t.Errorf("half of the ranks write: %+v", i)
+	}
+	// The coordinator is no rank that writes.
+	tr := script(8, pieces(iotrace.Write, 0, 4, 10, 0)...)
+	tr.Ranks[3].Rank = iotrace.None
+	if i := finding(Analyze(tr, Options{}), "CK06"); i != nil {
+		t.Errorf("three ranks and the coordinator: %+v", i)
+	}
+}
+
+// TestTurnsWithoutTimes: who works when is not known of a trace without durations.
+func TestTurnsWithoutTimes(t *testing.T) {
+	var events []iotrace.Event
+	for k := range int64(50) {
+		for r := range int32(8) {
+			events = append(events, iotrace.Event{Op: iotrace.Write, Rank: r, Offset: k << 20, Bytes: 1 << 20, Start: k, End: k})
+		}
+	}
+	r := Analyze(script(8, events...), Options{})
+	if i := finding(r, "CK08"); i != nil || r.Concurrency != (Concurrency{Mean: 1, Max: 1}) {
+		t.Errorf("%+v, %+v", r.Concurrency, i)
+	}
+}
+
+// TestMisalignedPlaced: requests of which nobody knows where they begin do not
+// begin within a stripe.
+func TestMisalignedPlaced(t *testing.T) {
+	for placed, want := range map[int64]bool{60: false, 200: true} {
+		var events []iotrace.Event
+		for k := range placed {
+			events = append(events, iotrace.Event{Op: iotrace.Write, Offset: 7 + k*3_000_000, Bytes: 1_000_000, Start: k * ms, End: k*ms + 1})
+		}
+		for k := range int64(10_000) {
+			at := (placed + k) * ms
+			events = append(events, iotrace.Event{Op: iotrace.Write, Offset: iotrace.None, Bytes: 1 << 20, Start: at, End: at + 1})
+		}
+		if i := finding(Analyze(script(1, events...), Options{}), "CK02"); (i != nil) != want {
+			t.Errorf("%d in a known place: %+v", placed, i)
+		}
+	}
+}
