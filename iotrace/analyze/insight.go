@@ -3,7 +3,9 @@ package analyze
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
+	"strings"
 
 	"ckpt/iotrace"
 )
@@ -76,15 +78,41 @@ func insights(r *Report, l *load, t *Thresholds, stripe int64) []Insight {
 
 // layoutFlags are those that a job of ckpt has already, as far as its trace tells.
 func layoutFlags(r *Report) []string {
+	switch layout := layoutOf(r); layout {
+	case "":
+		return nil
+	case "aggregated":
+		return []string{"--layout aggregated", "--aggregators auto"}
+	default:
+		return []string{"--layout " + layout}
+	}
+}
+
+// layoutOf is the layout of a job of ckpt, as --layout names it; empty if its trace
+// does not tell. The names of its images do, those of the last checkpoint if it has
+// changed (package image, Tx); how many processes write them does not, as a single
+// aggregator may write the file of all.
+func layoutOf(r *Report) string {
+	for i := len(r.Files) - 1; i >= 0 && r.Source == "ckpt"; i-- {
+		switch name, image := strings.CutSuffix(path.Base(r.Files[i].Name), ".img"); {
+		case !image || r.Files[i].Writes == 0:
+		case name == "job":
+			return "shared"
+		case strings.HasPrefix(name, "aggregator-"):
+			return "aggregated"
+		case strings.HasPrefix(name, "rank-"):
+			return "per-rank"
+		}
+	}
 	switch gathers := r.operation(iotrace.Gather).Count > 0; {
 	case gathers && r.Access == Independent:
-		return []string{"--layout aggregated", "--aggregators auto"}
+		return "aggregated"
 	case gathers:
-		return []string{"--layout shared"}
+		return "shared"
 	case r.Source == "ckpt" && r.Access == Independent:
-		return []string{"--layout per-rank"}
+		return "per-rank"
 	}
-	return nil
+	return ""
 }
 
 // readsOnly reports whether nothing is written. No flag of ckpt launch changes how
@@ -113,7 +141,7 @@ func smallRequests(r *Report, l *load, t *Thresholds) *Insight {
 	if r.operation(iotrace.Gather).Count > 0 {
 		// Somebody gathers already. In a common file each stripe is a request.
 		flags, advice = []string{"--aggregators", "--buffer"}, "Gather more into a request: fewer aggregators, a larger buffer."
-		if r.Access != Independent {
+		if layoutOf(r) == "shared" {
 			flags = []string{"--layout aggregated", "--aggregators"}
 			advice = "Let aggregators write files of their own, without the ends of stripes in between, or be fewer."
 		}
@@ -191,7 +219,7 @@ func metadataLoad(r *Report, l *load, t *Thresholds) *Insight {
 	switch {
 	case r.Writes == 0:
 		i.Flags, i.Advice = []string{}, "Fewer, larger files; open each once, and ask once what it is like."
-	case r.Access == Shared:
+	case r.Access == Shared || layoutOf(r) == "shared":
 		i.Flags, i.Advice = []string{"--every"}, "Ranks share files already: open each once, and checkpoint less often."
 	}
 	return i

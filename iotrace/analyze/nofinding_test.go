@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"slices"
 	"testing"
 
 	"ckpt/iotrace"
@@ -72,6 +73,44 @@ func TestMisalignedPlaced(t *testing.T) {
 		}
 		if i := finding(Analyze(script(1, events...), Options{}), "CK02"); (i != nil) != want {
 			t.Errorf("%d in a known place: %+v", placed, i)
+		}
+	}
+}
+
+// TestLayoutByName: the names of the images tell the layout of a job of ckpt, however
+// many ranks write them.
+func TestLayoutByName(t *testing.T) {
+	gather := iotrace.Event{Op: iotrace.Gather, File: iotrace.None, Offset: iotrace.None}
+	for _, c := range []struct {
+		file, source string
+		has          string // the layout that nothing advises
+		aggregated   bool   // CK01 advises aggregators with files of their own
+	}{
+		{"0001/job.img", "ckpt", "--layout shared", true},
+		{"0001/aggregator-0.img", "ckpt", "--layout aggregated", false},
+		{"0001/rank-0.img", "ckpt", "--layout per-rank", false},
+		{"0001/job.img", "strace", "--layout aggregated", false}, // somebody else's
+	} {
+		events := []iotrace.Event{gather}
+		events = append(events, pieces(iotrace.Write, 0, 1, 200, 0)...)
+		for k := range int64(1500) {
+			events = append(events, iotrace.Event{Op: iotrace.Open, Offset: iotrace.None, Start: (200 + k) * ms, End: (201 + k) * ms})
+		}
+		tr := script(4, events...)
+		tr.Files, tr.Source = []string{c.file, "0001/manifest.json.tmp"}, c.source
+		tr.Events = append(tr.Events, iotrace.Event{Op: iotrace.Write, File: 1, Bytes: 100, Start: 2000 * ms, End: 2001 * ms})
+		r := Analyze(tr, Options{})
+		small := finding(r, "CK01")
+		if small == nil || finding(r, "CK04") == nil {
+			t.Fatalf("%s: %v", c.file, codes(r))
+		}
+		if got := slices.Contains(small.Flags, "--layout aggregated"); got != c.aggregated {
+			t.Errorf("%s of %s: %q, %s", c.file, c.source, small.Flags, small.Advice)
+		}
+		for _, i := range r.Insights {
+			if slices.Contains(i.Flags, c.has) {
+				t.Errorf("%s of %s: %s: %q", c.file, c.source, i.Code, i.Flags)
+			}
 		}
 	}
 }
