@@ -112,7 +112,7 @@ text, CSV, JSON lines, Parquet (with the columns of WisIO) or an events file.
 				if log, err := in.dxtLog(args[0]); err != nil {
 					return in.failure(err)
 				} else if log != nil {
-					if err := g.writeFile(out, func(w io.Writer) error { _, err := log.WriteTo(w); return err }); err != nil {
+					if err := g.writeFile(cmd.Context(), out, func(w io.Writer) error { _, err := log.WriteTo(w); return err }); err != nil {
 						return err
 					}
 					return g.tellOutput(out, format, log.Segments())
@@ -124,7 +124,7 @@ text, CSV, JSON lines, Parquet (with the columns of WisIO) or an events file.
 			}
 			var left int64
 			b := g.newBar("write", int64(len(t.Events)), false)
-			err = g.writeFile(out, func(w io.Writer) (err error) {
+			err = g.writeFile(cmd.Context(), out, func(w io.Writer) (err error) {
 				if b != nil && format != "events" && format != "parquet" { // others have an event per line
 					w = &lineCounter{w: w, tell: b.set}
 				}

@@ -2,12 +2,16 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"ckpt/coordinator"
@@ -16,7 +20,7 @@ import (
 
 // writeFile makes a file, whole or not at all; - is standard output. What is there
 // and no file, as /dev/null or a pipe, is written to.
-func (g *globals) writeFile(name string, write func(io.Writer) error) error {
+func (g *globals) writeFile(ctx context.Context, name string, write func(io.Writer) error) error {
 	if name == "-" {
 		return outputError(buffered(g.out, write))
 	}
@@ -26,11 +30,11 @@ func (g *globals) writeFile(name string, write func(io.Writer) error) error {
 	fi, err := os.Stat(name)
 	switch {
 	case err == nil && fi.IsDir():
-		return &coordinator.UsageError{Text: fmt.Sprintf("-o %s is a directory", name), Fix: "name a file in it"}
+		return &coordinator.UsageError{Text: name + " is a directory", Fix: "name a file in it"}
 	case err == nil && !fi.Mode().IsRegular():
 		err = writeTo(name, write)
 	default:
-		err = replaceFile(name, write)
+		err = replaceFile(ctx, name, fi, write)
 	}
 	return outputError(err)
 }
@@ -44,11 +48,11 @@ func canWrite(name string) error {
 	fi, err := os.Stat(name)
 	switch {
 	case err == nil && fi.IsDir():
-		return &coordinator.UsageError{Text: fmt.Sprintf("-o %s is a directory", name), Fix: "name a file in it"}
+		return &coordinator.UsageError{Text: name + " is a directory", Fix: "name a file in it"}
 	case err == nil && !fi.Mode().IsRegular():
 		return nil // to open a pipe would wait for who reads it
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	f, err := createBeside(name, 0o600)
 	if err == nil {
 		err = errors.Join(f.Close(), os.Remove(f.Name()))
 	}
@@ -58,6 +62,8 @@ func canWrite(name string) error {
 // outputError sorts the errors of an output by what they mean.
 func outputError(err error) error {
 	switch {
+	case errors.Is(err, context.Canceled):
+		return errInterrupted
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return hinted{fmt.Errorf("%w: %w", image.ErrStorageFull, err), "free some space there, or write it elsewhere"}
 	case errors.Is(err, fs.ErrNotExist):
@@ -106,15 +112,30 @@ func buffered(to io.Writer, write func(io.Writer) error) error {
 }
 
 // replaceFile writes beside the file, and takes its place when all is on the disk.
-func replaceFile(name string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+// What was there before, if anything, says who may read it. A signal ends the
+// writing, and what is written so far is removed.
+func replaceFile(ctx context.Context, name string, before fs.FileInfo, write func(io.Writer) error) error {
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	mode := fs.FileMode(0o666) // as far as the umask lets it
+	if before != nil {
+		mode = before.Mode().Perm()
+	}
+	f, err := createBeside(name, mode)
 	if err != nil {
 		return err
 	}
-	if err = buffered(f, write); err == nil {
-		err = errors.Join(f.Chmod(0o644), f.Sync())
+	err = buffered(interruptedWriter{ctx, f}, write)
+	if err == nil && before != nil {
+		err = f.Chmod(mode)
+	}
+	if err == nil {
+		err = f.Sync()
 	}
 	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = ctx.Err()
+	}
 	if err == nil {
 		err = os.Rename(f.Name(), name)
 	}
@@ -122,4 +143,38 @@ func replaceFile(name string, write func(io.Writer) error) error {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
+}
+
+// createBeside makes a file in the directory of another, under a name that nobody has.
+func createBeside(name string, mode fs.FileMode) (*os.File, error) {
+	for {
+		beside := filepath.Join(filepath.Dir(name), fmt.Sprintf(".%s.%d", filepath.Base(name), rand.Uint32()))
+		f, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
+}
+
+// interruptible returns a context that ends with the signals that end a command,
+// but for those that it was started to ignore, as by nohup.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	signals := slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}, signal.Ignored)
+	if len(signals) == 0 { // none would mean all
+		return ctx, func() {}
+	}
+	return signal.NotifyContext(ctx, signals...)
+}
+
+// An interruptedWriter writes nothing more when its context is done.
+type interruptedWriter struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (i interruptedWriter) Write(b []byte) (int, error) {
+	if err := i.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return i.w.Write(b)
 }

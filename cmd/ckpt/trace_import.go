@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -35,7 +36,7 @@ without the numbers of processes is a process of its own.`,
 			if out == "" || out == "-" {
 				return &coordinator.UsageError{Text: "there is nowhere to write to", Fix: "add -o FILE"}
 			}
-			return runTraceImport(g, &in, args, out)
+			return runTraceImport(cmd.Context(), g, &in, args, out)
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write")
@@ -44,7 +45,7 @@ without the numbers of processes is a process of its own.`,
 	return cmd
 }
 
-func runTraceImport(g *globals, in *traceInput, args []string, out string) error {
+func runTraceImport(ctx context.Context, g *globals, in *traceInput, args []string, out string) error {
 	all, reports, err := in.read(g, args)
 	if err != nil {
 		return err
@@ -53,7 +54,7 @@ func runTraceImport(g *globals, in *traceInput, args []string, out string) error
 	if err != nil {
 		return err
 	}
-	if err := g.writeFile(out, func(w io.Writer) error { return iotrace.WriteTrace(w, t) }); err != nil {
+	if err := g.writeFile(ctx, out, func(w io.Writer) error { return iotrace.WriteTrace(w, t) }); err != nil {
 		return err
 	}
 	return g.tellImport(t, out, args, reports)
@@ -149,7 +150,7 @@ func (g *globals) tellSource(s *importSource) error {
 		}
 	}
 	if s.Cut != "" {
-		if err := g.printf("  cut: %s\n", oneLine(s.Cut)); err != nil {
+		if err := g.printf("  cut: %s\n", zones.Printable(oneLine(s.Cut))); err != nil {
 			return err
 		}
 	}

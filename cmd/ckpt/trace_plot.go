@@ -49,7 +49,7 @@ a histogram of request sizes, as SVG or PNG.
 			if err := report.Draw(&drawn, report.Plot(kind), format, t, r, file); err != nil {
 				return errUsage{err}
 			}
-			if err := g.writeFile(out, func(w io.Writer) error { _, err := drawn.WriteTo(w); return err }); err != nil {
+			if err := g.writeFile(cmd.Context(), out, func(w io.Writer) error { _, err := drawn.WriteTo(w); return err }); err != nil {
 				return err
 			}
 			return g.tellOutput(out, format, len(t.Events))
@@ -90,9 +90,13 @@ nothing else: no script, no network.
 			}
 			r := g.analyze(t, opt)
 			b := g.newBar("draw", int64(len(report.Plots())), false)
-			err = g.writeFile(out, func(w io.Writer) error { return report.HTML(w, t, r, b.set) })
+			var drawn bytes.Buffer
+			err = report.HTML(&drawn, t, r, b.set)
 			b.clear()
 			if err != nil {
+				return err
+			}
+			if err := g.writeFile(cmd.Context(), out, func(w io.Writer) error { _, err := drawn.WriteTo(w); return err }); err != nil {
 				return err
 			}
 			return g.tellOutput(out, "html", len(t.Events))

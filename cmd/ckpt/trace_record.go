@@ -91,7 +91,7 @@ func runTraceRecord(ctx context.Context, g *globals, out string, command []strin
 		return err
 	}
 	t.Job = filepath.Base(command[0])
-	if err := g.writeFile(out, func(w io.Writer) error { return iotrace.WriteTrace(w, t) }); err != nil {
+	if err := g.writeFile(ctx, out, func(w io.Writer) error { return iotrace.WriteTrace(w, t) }); err != nil {
 		return err
 	}
 	if err := g.tellImport(t, out, []string{"strace"}, []*iotrace.Report{rep}); err != nil {

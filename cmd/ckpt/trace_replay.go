@@ -18,6 +18,7 @@ import (
 	"ckpt/image"
 	"ckpt/iotrace"
 	"ckpt/iotrace/replay"
+	"ckpt/zones"
 )
 
 type traceReplayOptions struct {
@@ -90,6 +91,12 @@ func runTraceReplay(ctx context.Context, g *globals, o *traceReplayOptions, args
 	}
 	var record bytes.Buffer // on the disk it would be in the way
 	if o.record != "" {
+		if o.record == "-" {
+			return &coordinator.UsageError{Text: "--record -: standard output is that of the result", Fix: "name a file"}
+		}
+		if err := canWrite(o.record); err != nil {
+			return err
+		}
 		o.Recorder = iotrace.NewRecorder(&record, iotrace.Meta{Job: t.Job, Source: "replay"})
 	}
 	var b *bar
@@ -104,21 +111,22 @@ func runTraceReplay(ctx context.Context, g *globals, o *traceReplayOptions, args
 	if err != nil {
 		return replayError(err)
 	}
-	if o.record != "" {
-		if err := o.Recorder.Close(); err != nil {
-			return err
-		}
-		if err := g.writeFile(o.record, func(w io.Writer) error { _, err := record.WriteTo(w); return err }); err != nil {
-			return err
-		}
-	}
 	if g.json {
-		return g.printJSON(struct {
+		err = g.printJSON(struct {
 			Job string `json:"job"`
 			*replay.Result
 		}{t.Job, r})
+	} else {
+		err = g.showReplay(t.Job, r)
 	}
-	return g.showReplay(t.Job, r)
+	if o.record == "" {
+		return err
+	}
+	// The result, which took long, does not depend on it.
+	if cerr := o.Recorder.Close(); cerr != nil {
+		return errors.Join(err, cerr)
+	}
+	return errors.Join(err, g.writeFile(ctx, o.record, func(w io.Writer) error { _, err := record.WriteTo(w); return err }))
 }
 
 // replayError sorts the errors of a replay by whose fault they are.
@@ -143,7 +151,7 @@ func (g *globals) showReplay(job string, r *replay.Result) error {
 	if job == "" {
 		job = "trace"
 	}
-	if err := g.printf("%s, replayed in %s\n\n", job, r.Dir); err != nil {
+	if err := g.printf("%s, replayed in %s\n\n", zones.Printable(job), r.Dir); err != nil {
 		return err
 	}
 	a, b := &r.Traced, &r.Replayed
