@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/iotrace/analyze"
+	"ckpt/zones"
 )
 
 // traceFiles is how many files are shown without --all.
@@ -93,7 +94,7 @@ func (g *globals) showReport(r *analyze.Report, all bool) error {
 		name = "trace"
 	}
 	head := [][2]string{
-		{"trace", fmt.Sprintf("%s, %s, recorded by %s", name, plural(int(r.Events), "event", "events"), r.Source)},
+		{"trace", fmt.Sprintf("%s, %s, recorded by %s", zones.Printable(name), plural(int(r.Events), "event", "events"), zones.Printable(r.Source))},
 		{"ranks", fmt.Sprintf("%s; %s", ranksText(r), count(len(r.Files), "file"))},
 		{"access", fmt.Sprintf("%s, %s (%s)", r.Access, r.Spatial, r.Detail)},
 		{"written", fmt.Sprintf("%s MiB in %s", mib(r.BytesWritten), plural(int(r.Writes), "write", "writes"))},
@@ -164,11 +165,12 @@ func ranksText(r *analyze.Report) string {
 // that each fits.
 func patternLines(p analyze.Pattern, all bool) []string {
 	const rest = 36 // columns for the ranks, if a name is long
-	if !all {
-		p.Groups = slices.Clone(p.Groups)
-		for i := range p.Groups {
-			g := &p.Groups[i]
-			name := g.File
+	p.Groups = slices.Clone(p.Groups)
+	for i := range p.Groups {
+		g := &p.Groups[i]
+		name := zones.Printable(g.File)
+		g.File = name
+		if !all {
 			g.File = ""
 			head, _, _ := strings.Cut(analyze.Pattern{Groups: []analyze.Group{*g}}.String(), "\n")
 			g.File = shorten(name, patternWidth-min(rest, utf8.RuneCountInString(head)))
@@ -252,7 +254,7 @@ func (g *globals) showInsights(r *analyze.Report) error {
 	for _, in := range r.Insights {
 		where := ""
 		if in.File != "" {
-			where = " in " + in.File
+			where = " in " + zones.Printable(in.File)
 		}
 		if err := g.printf("\n%s %s: %s%s\n%s", in.Code, in.Severity, in.Title, where, wrapped("  ", in.Advice)); err != nil {
 			return err
@@ -306,7 +308,7 @@ func (g *globals) showFile(f *analyze.File) error {
 	if g.json {
 		return g.printJSON(f)
 	}
-	if err := g.printf("%s: %s, %s (%s)\n\n", f.Name, f.Access, f.Spatial, f.Detail); err != nil {
+	if err := g.printf("%s: %s, %s (%s)\n\n", zones.Printable(f.Name), f.Access, f.Spatial, f.Detail); err != nil {
 		return err
 	}
 	var rows [][]string
@@ -315,6 +317,11 @@ func (g *globals) showFile(f *analyze.File) error {
 	}
 	if err := g.table([]string{"burst", "|operations", "|MiB", "|from", "|to"}, rows); err != nil {
 		return err
+	}
+	if n := f.BurstsTotal - len(f.Bursts); n > 0 {
+		if err := g.printf("and %s more\n", count(n, "burst")); err != nil {
+			return err
+		}
 	}
 	rows = nil
 	for _, s := range f.Histogram {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/iotrace/analyze"
+	"ckpt/zones"
 )
 
 func newTraceDiffCommand(g *globals) *cobra.Command {
@@ -76,7 +77,7 @@ func (g *globals) showComparison(c *analyze.Comparison) error {
 		if f.B != f.A {
 			name += " and " + f.B
 		}
-		if err := g.printf("\n%s\n", name); err != nil {
+		if err := g.printf("\n%s\n", zones.Printable(name)); err != nil {
 			return err
 		}
 		if err := g.table(header, rowsOf(differ)); err != nil {
@@ -88,7 +89,7 @@ func (g *globals) showComparison(c *analyze.Comparison) error {
 		names []string
 	}{{"A", c.OnlyA}, {"B", c.OnlyB}} {
 		for _, name := range only.names {
-			if err := g.printf("only in %s: %s\n", only.which, name); err != nil {
+			if err := g.printf("only in %s: %s\n", only.which, zones.Printable(name)); err != nil {
 				return err
 			}
 		}
