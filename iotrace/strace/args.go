@@ -125,7 +125,6 @@ const maxDuration = 366 * dayLength
 
 // parseResult reads " = 3</f> <0.000012>".
 func parseResult(b []byte) (r result, ok bool) {
-	r.seconds = -1
 	b = bytes.TrimLeft(b, " \t")
 	if len(b) == 0 || b[0] != '=' {
 		return r, false
@@ -143,18 +142,7 @@ func parseResult(b []byte) (r result, ok bool) {
 		}
 		r.note, rest = rest[1:n-1], rest[n:]
 	}
-	if n := len(rest); n > 0 && rest[n-1] == '>' {
-		if at := bytes.LastIndexByte(rest, '<'); at >= 0 {
-			word := rest[at+1 : n-1]
-			ns, ok := line.Seconds(word)
-			switch {
-			case ok && ns >= 0 && ns <= maxDuration:
-				r.seconds = ns
-			case len(word) > 0 && len(bytes.Trim(word, "-.0123456789")) == 0:
-				r.odd = true
-			}
-		}
-	}
+	r.seconds, r.odd = duration(rest)
 	switch {
 	case string(word) == "?":
 		r.failed = true
@@ -167,6 +155,24 @@ func parseResult(b []byte) (r result, ok bool) {
 		r.failed = r.value < 0
 	}
 	return r, true
+}
+
+// duration reads what -T adds, at the end: <0.000012>. It is -1 if there is none.
+func duration(b []byte) (ns int64, odd bool) {
+	n := len(b)
+	if n == 0 || b[n-1] != '>' {
+		return -1, false
+	}
+	at := bytes.LastIndexByte(b, '<')
+	if at < 0 {
+		return -1, false
+	}
+	word := b[at+1 : n-1]
+	ns, ok := line.Seconds(word)
+	if ok && ns >= 0 && ns <= maxDuration {
+		return ns, false
+	}
+	return -1, len(word) > 0 && len(bytes.Trim(word, "-.0123456789")) == 0
 }
 
 // parseFD reads a descriptor, with what -y says of it. AT_FDCWD is number -100.

@@ -21,6 +21,10 @@ type TaskFile struct {
 // on their lines: they are read as one text in the order of time, so that what
 // children inherit is known. There is a report for each file. Files are open only
 // from their first line to their last.
+//
+// A call during which others have something to tell is two lines, as with strace -f:
+// its beginning and its end. So the number that open returned is that of its file
+// from then on, even if open began before the close that freed the number.
 func ReadTasks(files []TaskFile, o iotrace.Options) (*iotrace.Trace, []*iotrace.Report, error) {
 	im := newImporter(o)
 	m := &taskMerge{im: im}
@@ -71,10 +75,11 @@ type taskText struct {
 	in    *line.Reader
 	line  []byte // the next
 	entry entry
-	at    int64 // its time, or that of the line in front of it
-	last  int64 // time of day of the last line, under -tt
-	day   int64 // of midnights that went by
-	err   error // there is no next line
+	at    int64  // its time, or that of the line in front of it
+	due   int64  // likewise, or of the end of the call that has begun
+	begun bool   // what is left of the line is the end of the call
+	seen  course // of the lines before
+	err   error  // there is no next line
 }
 
 // peek finds when the text begins. It is false of an empty file.
@@ -83,8 +88,8 @@ func (s *taskText) peek() (bool, error) {
 		return false, err
 	}
 	defer func() {
-		_ = s.file.Close() // it was only read
-		s.file = nil
+		_ = s.file.Close()                   // it was only read
+		s.file, s.in, s.line = nil, nil, nil // there may be many that wait
 	}()
 	if len(s.in.Head()) == 0 {
 		return false, nil
@@ -129,28 +134,28 @@ func (s *taskText) next() {
 	}
 	s.entry = split(s.line)
 	s.entry.pid = s.PID
-	if s.entry.clock == noClock {
-		return
+	if s.entry.clock != noClock {
+		seen := s.seen // the line is seen when its time has come
+		s.at = seen.time(&s.entry)
 	}
-	t := s.entry.time
-	if s.entry.clock == dayClock {
-		if s.last-t > dayLength/2 {
-			s.day++
-		}
-		s.last = t
-		t += s.day * dayLength
-	}
-	s.at = t
+	s.due = s.at
 }
 
-// again is next of a line whose day is known.
-func (s *taskText) again() {
-	at, day := s.at, s.day
-	s.next()
-	s.at, s.day = at, day
+// lasts reports until when a call is under way. What frees numbers and makes tasks
+// has done so as soon as it begins, as far as others can tell.
+func (s *taskText) lasts() int64 {
+	if s.entry.kind != callLine {
+		return s.at
+	}
+	switch name := string(s.entry.name); {
+	case name == "close", name == "close_range", family(name):
+		return s.at
+	}
+	if ns, _ := duration(s.entry.text); ns > 0 {
+		return s.at + ns
+	}
+	return s.at
 }
-
-const dayLength = 24 * 3600e9
 
 // taskMerge is a heap of texts by the time of their next line.
 type taskMerge struct {
@@ -168,8 +173,9 @@ func (m *taskMerge) pastMidnight() {
 	}
 	for _, s := range m.texts {
 		if s.entry.clock == dayClock && last-s.at > dayLength/2 {
-			s.day++
+			s.seen.day++
 			s.at += dayLength
+			s.due = s.at
 		}
 	}
 }
@@ -182,17 +188,18 @@ func (m *taskMerge) run() error {
 			if err := s.open(m.tell); err != nil {
 				return err
 			}
-			s.again() // the line that peek saw
+			s.next() // the line that peek saw
 		}
-		m.im.in, m.im.rep = s.in, s.rep
+		m.im.in, m.im.rep, m.im.seen = s.in, s.rep, &s.seen
 		err := s.err
 		if err == nil {
-			m.im.lineNumber = s.in.Number()
-			err = m.im.entry(&s.entry, s.line)
+			err = m.take(s)
 		}
 		s.rep.Lines = s.in.Number()
 		if err == nil {
-			s.next()
+			if !s.begun {
+				s.next()
+			}
 			heap.Fix(m, 0)
 			continue
 		}
@@ -217,6 +224,31 @@ func (m *taskMerge) run() error {
 	return m.im.atEnd()
 }
 
+// take works on the line of the first text: on all of it, or, if others come before
+// the call ends, on its beginning, and later on its end.
+func (m *taskMerge) take(s *taskText) error {
+	m.im.lineNumber = s.in.Number()
+	if s.begun {
+		s.begun = false
+		return m.im.give(&entry{kind: resumedLine, pid: s.PID, name: s.entry.name}, noTime)
+	}
+	e := s.entry
+	if end := s.lasts(); end > s.at && m.before(end) {
+		e.kind, s.due, s.begun = unfinishedLine, end, true
+	}
+	return m.im.entry(&e, s.line)
+}
+
+// before reports whether another text than the first comes before a time, or at it.
+func (m *taskMerge) before(at int64) bool {
+	for _, s := range m.texts[1:min(len(m.texts), 3)] { // the sons in the heap
+		if s.due <= at {
+			return true
+		}
+	}
+	return false
+}
+
 func (m *taskMerge) tell(n int) {
 	if m.bytes += int64(n); m.im.o.Progress != nil {
 		m.im.o.Progress(m.bytes)
@@ -230,8 +262,10 @@ func (m *taskMerge) Push(x any)    { m.texts = append(m.texts, x.(*taskText)) }
 func (m *taskMerge) Less(i, j int) bool {
 	a, b := m.texts[i], m.texts[j]
 	switch {
-	case a.at != b.at:
-		return a.at < b.at
+	case a.due != b.due:
+		return a.due < b.due
+	case a.begun != b.begun: // what was opened can be used
+		return a.begun
 	case (a.file != nil) != (b.file != nil): // a child begins after its parent has made it
 		return a.file != nil
 	}

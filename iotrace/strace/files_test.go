@@ -102,6 +102,55 @@ func TestReadTasks(t *testing.T) {
 	}
 }
 
+// TestReadTasksOverlap has threads whose calls overlap, so that numbers of
+// descriptors mean something else at the end of a call than when it began.
+func TestReadTasksOverlap(t *testing.T) {
+	const threads = `0.000001 open("/a", O_RDWR|O_TRUNC) = 3 <0.000001>
+0.000002 clone(flags=CLONE_VM|CLONE_FILES|CLONE_THREAD) = 20 <0.000001>
+0.000003 clone(flags=CLONE_VM|CLONE_FILES|CLONE_THREAD) = 30 <0.000001>
+`
+	for _, c := range []struct {
+		what       string
+		one, other string
+		want       []string
+	}{
+		{"the number is free while open waits",
+			"0.000100 open(\"/b\", O_RDWR|O_TRUNC) = 3 <0.050000>\n0.060000 write(3, \"x\", 5) = 5 <0.000001>\n",
+			"0.010000 close(3) = 0 <0.001000>\n",
+			[]string{"10 open /a", "10 open /b", "10 close /a", "10 write /b @0 +5"}},
+		{"close while a write is under way",
+			"0.000100 write(3, \"x\", 5) = 5 <0.050000>\n0.060000 write(3, \"x\", 6) = 6 <0.000001>\n",
+			"0.010000 close(3) = 0 <0.001000>\n0.020000 open(\"/b\", O_RDWR|O_TRUNC) = 3 <0.001000>\n",
+			[]string{"10 open /a", "10 write /a @0 +5", "10 close /a", "10 open /b", "10 write /b @0 +6"}},
+		{"the position at the end",
+			"0.000100 read(3, \"\", 5) = 5 <0.050000>\n0.050099 read(3, \"\", 7) = 7 <0.000001>\n", // durations are rounded
+			"0.010000 read(3, \"\", 6) = 6 <0.001000>\n0.020000 lseek(3, 0, SEEK_CUR) = 6 <0.030100>\n",
+			[]string{"10 open /a", "10 read /a @6 +5", "10 read /a @0 +6", "10 seek /a @6", "10 read /a @11 +7"}},
+		{"a range is closed",
+			"0.000100 open(\"/b\", O_RDWR|O_TRUNC) = 3 <0.050000>\n0.060000 write(3, \"x\", 5) = 5 <0.000001>\n",
+			"0.010000 close_range(3, 9, 0) = 0 <0.050000>\n",
+			[]string{"10 open /a", "10 open /b", "10 close /a", "10 write /b @0 +5"}},
+	} {
+		stamp := func(s string) string { return strings.ReplaceAll("\n"+s, "\n0.", "\n1700000000.")[1:] }
+		tr, reps, err := ReadTasks(taskFiles(t, map[int64]string{10: stamp(threads), 20: stamp(c.one), 30: stamp(c.other)}), iotrace.Options{Strict: true})
+		if err != nil {
+			t.Errorf("%s: %v", c.what, err)
+			continue
+		}
+		if diff := cmp.Diff(c.want, show(tr)); diff != "" {
+			t.Errorf("%s: %s", c.what, diff)
+		}
+		if err := tr.Validate(); err != nil {
+			t.Errorf("%s: %v", c.what, err)
+		}
+		for _, r := range reps {
+			if r.Unknown != 0 || r.Astray != 0 {
+				t.Errorf("%s: %+v", c.what, r)
+			}
+		}
+	}
+}
+
 // TestReadTasksMidnight has a child that begins after midnight, of times without
 // a date.
 func TestReadTasksMidnight(t *testing.T) {

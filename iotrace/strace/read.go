@@ -13,7 +13,7 @@ import (
 // Read makes a trace of what strace printed.
 func Read(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
 	im := newImporter(o)
-	im.in = line.NewReader(r)
+	im.in, im.seen = line.NewReader(r), &course{}
 	if f := iotrace.Detect(im.in.Head()); f != iotrace.FormatStrace {
 		return nil, im.rep, iotrace.WrongFormat(im.in.Head(), iotrace.FormatStrace)
 	}
@@ -67,9 +67,8 @@ type importer struct {
 	kinds map[string]*kind // by the name of the call
 
 	clock clock
-	base  int64 // the first time
-	day   int64 // of midnights that went by
-	last  int64 // time of the last line, in ns from base
+	base  int64   // the first time
+	seen  *course // of the text that is read
 
 	broken     []byte // a line whose rest comes with the next; see mend
 	lineNumber int64  // of what is worked on, which may have been held

@@ -44,6 +44,11 @@ func (im *importer) entry(e *entry, l []byte) error {
 	if err != nil {
 		return err
 	}
+	return im.give(e, at)
+}
+
+// give hands a line to its task.
+func (im *importer) give(e *entry, at int64) error {
 	t := im.taskOf(e)
 	if t == nil {
 		return im.hold(e, at)
@@ -79,33 +84,46 @@ func (im *importer) mend(l []byte) []byte {
 	return nil
 }
 
+// A course is how far the clock of a text has come.
+type course struct {
+	last int64 // time of the last line, in ns
+	day  int64 // of midnights that went by
+}
+
+// time returns the time of a line, on the day of the last one or the next, and goes
+// on to it if it is later.
+func (c *course) time(e *entry) int64 {
+	at := e.time + c.day*dayLength
+	if e.clock == dayClock && c.last-at > dayLength/2 { // past midnight
+		c.day++
+		at += dayLength
+	}
+	c.last = max(c.last, at)
+	return at
+}
+
+const dayLength = 24 * 3600e9
+
 // stamp returns the time of a line, from the first one on.
 func (im *importer) stamp(e *entry) (int64, error) {
-	const day = 24 * 3600e9
+	if im.clock != noClock && e.clock != im.clock {
+		return 0, im.in.Errorf("the time is of another kind than in front")
+	}
+	at := im.seen.time(e)
 	if im.clock == noClock {
 		if e.clock == unixClock && e.time < 1e8*1e9 {
 			return 0, im.in.Errorf("the times are relative to each other: run strace with -ttt instead of -r")
 		}
-		im.clock, im.base = e.clock, e.time
+		im.clock, im.base = e.clock, at
 		if e.clock == unixClock {
 			im.t.Origin = time.Unix(0, e.time).UTC()
 		}
 	}
-	if e.clock != im.clock {
-		return 0, im.in.Errorf("the time is of another kind than in front")
-	}
-	at := e.time - im.base + im.day*day
-	if im.clock == dayClock && im.last-at > day/2 { // past midnight
-		im.day++
-		at += day
-	}
-	if at < im.last {
+	if back := im.seen.last - at; back > 0 {
 		if !im.o.Lenient {
-			return 0, im.in.Errorf("the clock runs backwards, by %v", time.Duration(im.last-at))
+			return 0, im.in.Errorf("the clock runs backwards, by %v", time.Duration(back))
 		}
-		im.rep.Note(im.in.Number(), "", fmt.Sprintf("the clock runs backwards, by %v", time.Duration(im.last-at)))
-		return at, nil
+		im.rep.Note(im.in.Number(), "", fmt.Sprintf("the clock runs backwards, by %v", time.Duration(back)))
 	}
-	im.last = at
-	return at, nil
+	return at - im.base, nil
 }
