@@ -15,7 +15,7 @@
 //
 //   - A page is one file: it loads nothing, runs no script, follows the reader's
 //     choice of light or dark, and prints. Everything that comes from the trace
-//     is escaped.
+//     is escaped, and text: control characters and what is no UTF-8 are replaced.
 //   - The same trace gives the same bytes.
 //   - The size of a plot is bounded, whatever the number of events; that of a
 //     page is about 80 kB for a trace of a few files, and bounded too.

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot/vg/draw"
@@ -52,19 +53,19 @@ var captions = map[Plot]string{
 // HTML writes a page about a trace. If progress is not nil, it is told how many of
 // the plots are drawn.
 func HTML(w io.Writer, tr *iotrace.Trace, r *analyze.Report, progress func(done int64)) error {
-	p := page{Title: "I/O of " + r.Job, Pattern: strings.ToValidUTF8(r.Pattern.String(), "\uFFFD"), Facts: facts(r), Tables: tables(r)}
+	p := page{Title: "I/O of " + legal(r.Job), Pattern: patternText(r.Pattern), Facts: facts(r), Tables: tables(r)}
 	if r.Job == "" {
 		p.Title = "I/O trace"
 	}
 	p.Subtitle = "Analysis by ckpt of " + countText(float64(r.Events)) + " events"
 	if r.Source != "" {
-		p.Subtitle += " recorded by " + r.Source
+		p.Subtitle += " recorded by " + legal(r.Source)
 	}
 	if !tr.Origin.IsZero() {
 		p.Subtitle += ", from " + tr.Origin.UTC().Format("2006-01-02 15:04:05 UTC")
 	}
 	for _, i := range r.Insights {
-		p.Insights = append(p.Insights, insight{i.Code, i.Severity, i.Title, i.File, i.Advice, evidence(i.Evidence), i.Flags})
+		p.Insights = append(p.Insights, insight{i.Code, i.Severity, i.Title, legal(i.File), i.Advice, evidence(i.Evidence), i.Flags})
 	}
 	for i, kind := range Plots() {
 		if progress != nil {
@@ -89,6 +90,15 @@ func HTML(w io.Writer, tr *iotrace.Trace, r *analyze.Report, progress func(done 
 	}
 	_, err := out.WriteTo(w)
 	return err
+}
+
+// patternText is a pattern with names that end no line.
+func patternText(p analyze.Pattern) string {
+	p.Groups = slices.Clone(p.Groups)
+	for i := range p.Groups {
+		p.Groups[i].File = legal(p.Groups[i].File)
+	}
+	return p.String()
 }
 
 func evidence(numbers []analyze.Number) string {

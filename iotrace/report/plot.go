@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -84,7 +86,7 @@ func figure(kind Plot, tr *iotrace.Trace, r *analyze.Report, file string, limit 
 	p := plot.New()
 	p.Title.Text = titles[kind]
 	if file != "" && kind != Bandwidth {
-		p.Title.Text += ": " + shorten(file, 60)
+		p.Title.Text += ": " + shorten(legal(file), 60)
 	}
 	style(p)
 	var err error
@@ -128,6 +130,17 @@ func join(kinds []Plot) string {
 		names[i] = string(k)
 	}
 	return strings.Join(names, ", ")
+}
+
+// legal returns a name with a sign for all that neither SVG nor a reader takes:
+// control characters, and bytes that are no UTF-8.
+func legal(name string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == 0xFFFE || r == 0xFFFF { // XML 1.0, section 2.2
+			return utf8.RuneError
+		}
+		return r
+	}, name)
 }
 
 // shorten cuts the beginning of a path that is too long.

@@ -8,10 +8,13 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"gonum.org/v1/plot/vg/draw"
 
@@ -158,6 +161,48 @@ func TestHTML(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestNames: whatever is in names, plots are XML and pages are text.
+func TestNames(t *testing.T) {
+	const evil = "a\x1b]0;T\x07\x00\xff\xfe\x7f\u009b\uffff\r\nb<&\"'"
+	tr := &iotrace.Trace{Job: evil, Source: evil, Files: []string{evil, evil + evil},
+		Ranks: []iotrace.Rank{{Rank: 0, Node: evil}, {Rank: 1, Node: evil}, {Rank: 2, Node: evil}, {Rank: iotrace.None, Node: evil}}}
+	for i := range int64(800) { // at random, and the last rank is late
+		e := iotrace.Event{Op: iotrace.Write, Rank: int32(i % 4), Peer: iotrace.None, Offset: i * i * i * 7919 % 10007 * 4096, Bytes: 100, Start: i * 1000, End: i*1000 + 500}
+		if e.Rank == 2 {
+			e.File, e.End = 1, e.End+100_000
+		}
+		tr.Events = append(tr.Events, e)
+	}
+	r := analyze.Analyze(tr, analyze.Options{})
+	if len(r.Balance.Stragglers) == 0 || !slices.ContainsFunc(r.Insights, func(i analyze.Insight) bool { return i.File != "" }) {
+		t.Fatal("no name has a place in the report")
+	}
+	isText := func(s string) {
+		t.Helper()
+		if i := strings.IndexFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' || r == 0xFFFF }); i >= 0 || !utf8.ValidString(s) {
+			t.Errorf("%d: %.100q", i, s[max(i-50, 0):])
+		}
+		if strings.Contains(s, "\nb&lt;") || strings.Contains(s, "\nb<") {
+			t.Error("a name ends a line")
+		}
+	}
+	for _, kind := range Plots() {
+		for _, file := range []string{"", evil} {
+			var svg bytes.Buffer
+			if err := Draw(&svg, kind, "svg", tr, r, file); err != nil {
+				t.Fatal(err)
+			}
+			wellFormed(t, svg.String())
+			isText(svg.String())
+		}
+	}
+	var page bytes.Buffer
+	if err := HTML(&page, tr, r, nil); err != nil {
+		t.Fatal(err)
+	}
+	isText(page.String())
 }
 
 // TestMarks: whatever there is, no more than the limit is drawn, and something of

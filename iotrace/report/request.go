@@ -179,7 +179,7 @@ func rankColors(tr *iotrace.Trace, active []bool) ([]color.NRGBA, []int, key) {
 		if name == "" || len(others) > 1 {
 			name = "no rank"
 		}
-		k.names = append(k.names, shorten(name, 20))
+		k.names = append(k.names, shorten(legal(name), 20))
 	}
 	k.colors = colors
 	if len(colors) == 0 { // events of ranks that are not known

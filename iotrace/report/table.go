@@ -68,7 +68,7 @@ func filesTable(r *analyze.Report) table {
 	slices.Sort(byBytes)
 	for _, i := range byBytes {
 		f := &r.Files[i]
-		t.Rows = append(t.Rows, []value{{f.Name, "name"}, word(string(f.Access)), word(string(f.Detail)), word(f.Sizes.Kind), count(f.Ranks),
+		t.Rows = append(t.Rows, []value{{legal(f.Name), "name"}, word(string(f.Access)), word(string(f.Detail)), word(f.Sizes.Kind), count(f.Ranks),
 			count(f.Writes), num(bytesText(float64(f.BytesWritten))), count(f.Reads), num(bytesText(float64(f.BytesRead))), count(f.BurstsTotal), num(percent(f.Offsets.UnalignedStripe))})
 	}
 	return t
@@ -115,7 +115,7 @@ func operationsTable(r *analyze.Report) table {
 func stragglersTable(r *analyze.Report) table {
 	t := table{Title: "Stragglers", Head: heads("=rank", "node", "=time", "=times the median")}
 	for _, s := range r.Balance.Stragglers {
-		t.Rows = append(t.Rows, []value{num(fmt.Sprint(s.Rank)), word(s.Node), num(secondsText(s.Time)), num(fmt.Sprintf("%.2f", s.Factor))})
+		t.Rows = append(t.Rows, []value{num(fmt.Sprint(s.Rank)), word(legal(s.Node)), num(secondsText(s.Time)), num(fmt.Sprintf("%.2f", s.Factor))})
 	}
 	if n := r.Balance.StragglersTotal - len(t.Rows); n > 0 {
 		t.Note = fmt.Sprintf("%s more.", countText(float64(n)))
