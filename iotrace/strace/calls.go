@@ -1,6 +1,8 @@
 package strace
 
 import (
+	"strings"
+
 	"ckpt/iotrace"
 	"ckpt/iotrace/line"
 )
@@ -137,7 +139,7 @@ func (c *call) lookup(i int) (*open, bool) {
 		d = descriptor{open: &open{kind: standardStream, offset: iotrace.None}}
 		c.task.fds.fds[fd] = d
 	}
-	if note != nil && (d.open == nil || d.node != nil && !isPath(note, d.node.path) && kindOfNote(note) == "" && !c.stale(note, d)) {
+	if note != nil && (d.open == nil || c.denied(note, d)) {
 		d = descriptor{open: &open{kind: kindOfNote(note), offset: iotrace.None}}
 		if d.kind == "" {
 			d.name = notePath(note)
@@ -151,6 +153,18 @@ func (c *call) lookup(i int) (*open, bool) {
 // standardStream is the kind of a descriptor that a program begins with, as long
 // as it is not known what it stands for.
 const standardStream = "standard stream"
+
+// denied reports whether -y says something else of a descriptor than what was
+// opened: that was closed, and the number given again, unseen.
+func (c *call) denied(note []byte, d descriptor) bool {
+	switch {
+	case d.node == nil: // a file in memory has a path, but none on a disk
+		return kindOfNote(note) == "" && !strings.HasPrefix(notePath(note), "/memfd:")
+	case isPath(note, d.node.path):
+		return false
+	}
+	return kindOfNote(note) != "" || !c.stale(note, d)
+}
 
 // stale reports whether -y differs from what was opened only because the file
 // has been removed, or was opened by a path that is not known whole.

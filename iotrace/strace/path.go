@@ -112,18 +112,17 @@ func isPath(note []byte, name string) bool {
 
 // kindOfNote tells what is open by what -y says: nothing for a file.
 func kindOfNote(note []byte) string {
-	s := string(note)
 	switch {
-	case strings.HasPrefix(s, "/"):
-		if strings.Contains(s, "<char ") || strings.Contains(s, "<block ") {
+	case bytes.HasPrefix(note, []byte("/")):
+		if bytes.Contains(note, []byte("<char ")) || bytes.Contains(note, []byte("<block ")) {
 			return "device"
 		}
 		return kindOfPath(notePath(note))
-	case strings.HasPrefix(s, "pipe:"):
+	case bytes.HasPrefix(note, []byte("pipe:")):
 		return "pipe"
-	case strings.HasPrefix(s, "anon_inode:"):
-		return strings.Trim(strings.TrimPrefix(s, "anon_inode:"), "[]")
-	case strings.HasPrefix(s, "pid:"):
+	case bytes.HasPrefix(note, []byte("anon_inode:")):
+		return strings.Trim(string(note[len("anon_inode:"):]), "[]")
+	case bytes.HasPrefix(note, []byte("pid:")):
 		return "pidfd"
 	}
 	return "socket"
