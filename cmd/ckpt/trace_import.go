@@ -25,7 +25,8 @@ func newTraceImportCommand(g *globals) *cobra.Command {
 		Short: "Make an events file of traces of other tools",
 		Long: `Read the text of strace -f or of darshan-dxt-parser, CSV or Parquet, and write an
 events file, the compact format of ckpt. Several files are merged, as the ranks of one
-job recorded them. What is not understood is counted and shown, all of it with -v.
+job recorded them. What is not understood is counted, and the first of it shown, more
+with -v.
 
 strace has to be told what to write: strace -f -ttt -T -y -o FILE COMMAND, or let
 ckpt trace record do it. Of strace -ff -o NAME give all files at once, NAME.*; a text
@@ -164,13 +165,23 @@ func (g *globals) tellSource(s *importSource) error {
 		if i == importNotes && !g.verbose {
 			return g.printf("    … -v shows more\n")
 		}
+		text := zones.Printable(n.Text)
+		if !g.verbose {
+			text = shortLine(text)
+		}
 		where := ""
 		if n.Line > 0 {
 			where = fmt.Sprintf("line %d: ", n.Line)
 		}
-		if err := g.printf("    %s%s: %s\n", where, n.Reason, shortLine(zones.Printable(n.Text))); err != nil {
+		if text != "" {
+			text = ": " + text
+		}
+		if err := g.printf("    %s%s%s\n", where, n.Reason, text); err != nil {
 			return err
 		}
+	}
+	if more := int(s.NotUnderstood) - len(s.Notes); more > 0 {
+		return g.printf("    … and %d more\n", more)
 	}
 	return nil
 }

@@ -57,7 +57,9 @@ trace is written.`,
 
 // straceFlags are what the importer needs: all processes, absolute times, how long
 // each call took, paths of descriptors, and enough of arrays to see both ends of a pipe.
-var straceFlags = []string{"-f", "-ttt", "-T", "-y", "-s", "4", "-e", "trace=%file,%desc,%process,sync"}
+var straceFlags = []string{"-f", "-ttt", "-T", "-y", "-s", "4", "-e",
+	// Those with ? are not known to all versions. They give and take numbers of descriptors.
+	"trace=%file,%desc,%process,sync,?close_range,?socket,?socketpair,?accept,?accept4"}
 
 func runTraceRecord(ctx context.Context, g *globals, out string, command []string) error {
 	strace, err := exec.LookPath("strace")
@@ -74,7 +76,12 @@ func runTraceRecord(ctx context.Context, g *globals, out string, command []strin
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	keep := false
+	defer func() {
+		if !keep {
+			os.RemoveAll(dir)
+		}
+	}()
 	text := filepath.Join(dir, "strace")
 	run := exec.CommandContext(ctx, strace, slices.Concat(straceFlags, []string{"-o", text, "--"}, command)...)
 	run.Stdin, run.Stdout, run.Stderr = os.Stdin, g.commandOutput(), g.err
@@ -87,6 +94,10 @@ func runTraceRecord(ctx context.Context, g *globals, out string, command []strin
 	if err != nil {
 		if failed != nil {
 			return fmt.Errorf("%s %v, and strace left no trace that can be read: %w", command[0], failed, err)
+		}
+		var damage *iotrace.FormatError
+		if keep = errors.As(err, &damage); keep { // the command may have run for hours
+			return hinted{err, fmt.Sprintf("the text is kept: ckpt trace import --lenient %s -o %s takes what can be read of it", text, out)}
 		}
 		return err
 	}
