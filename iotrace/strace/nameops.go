@@ -83,10 +83,12 @@ func (c *call) ftruncate() bool {
 	return ok && ok2
 }
 
-// fallocate makes an event if the file may grow by it: Truncate says what
-// length a file has then.
+// fallocate makes an event if the length of the file is known and becomes another:
+// Truncate says what length a file has then. Of a length that is not known, none is
+// made up: a replay would cut a longer file.
 func (c *call) fallocate() bool {
 	o, ok := c.file(0)
+	mode := c.arg(1)
 	offset, ok2 := c.number(2)
 	n, ok3 := c.number(3)
 	if !ok || !ok2 || !ok3 {
@@ -95,15 +97,30 @@ func (c *call) fallocate() bool {
 	if o == nil {
 		return true
 	}
-	if string(c.arg(1)) != "0" {
+	if offset < 0 || n < 0 || offset > math.MaxInt64-n {
+		c.emit(iotrace.Truncate, o.name, max(offset, 0), n) // says what is wrong
+		return true
+	}
+	if hasFlag(mode, "FALLOC_FL_KEEP_SIZE") || hasFlag(mode, "FALLOC_FL_PUNCH_HOLE") {
 		c.im.rep.Other("fallocate that keeps the length")
 		return true
 	}
-	if offset < 0 || n < 0 || offset > math.MaxInt64-n {
-		c.emit(iotrace.Truncate, o.name, max(offset, 0), n)
+	if o.node.size == iotrace.None {
+		c.im.rep.Other("fallocate of a file whose length is not known")
 		return true
 	}
-	o.node.size = max(o.node.size, offset+n)
-	c.emit(iotrace.Truncate, o.name, iotrace.None, o.node.size)
+	size := max(o.node.size, offset+n) // with ZERO_RANGE and UNSHARE_RANGE too
+	switch {
+	case hasFlag(mode, "FALLOC_FL_COLLAPSE_RANGE"):
+		size = max(o.node.size-n, 0)
+	case hasFlag(mode, "FALLOC_FL_INSERT_RANGE"):
+		size = o.node.size + min(n, math.MaxInt64-o.node.size)
+	}
+	if size == o.node.size {
+		c.im.rep.Other("fallocate that keeps the length")
+		return true
+	}
+	o.node.size = size
+	c.emit(iotrace.Truncate, o.name, iotrace.None, size)
 	return true
 }

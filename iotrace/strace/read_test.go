@@ -117,6 +117,27 @@ func TestCalls(t *testing.T) {
 		}, []string{"10 open /f", "10 write /f +5", "10 stat /f", "10 write /f @1000 +5", "10 open /f", "10 write /f @1005 +7", "10 write /f @1012 +1", "10 truncate /f +20",
 			"10 write /f @20 +2", "10 write /f @100 +5", "10 write /f @105 +2", "10 seek /f @100", "10 write /f @107 +2", "10 truncate /f +9", "10 write /f @9 +2",
 			"10 truncate /f +500", "10 write /f @500 +2"}},
+		{"fallocate", []string{
+			`open("/f", O_WRONLY|O_APPEND) = 3`,
+			`fallocate(3, 0, 0, 500) = 0`, // it may be longer
+			`write(3, "x", 5) = 5`,
+			`open("/g", O_WRONLY|O_CREAT, 0600) = 4`,
+			`pwrite64(4, "x", 65536, 1048576) = 65536`,
+			`fallocate(4, 0, 0, 4096) = 0`,
+			`open("/h", O_WRONLY|O_TRUNC|O_APPEND) = 5`,
+			`fallocate(5, FALLOC_FL_ZERO_RANGE, 0, 4096) = 0`,
+			`write(5, "x", 4) = 4`,
+			`fallocate(5, 0, 0, 4100) = 0`, // as long as it is
+			`fallocate(5, FALLOC_FL_UNSHARE_RANGE, 4096, 904) = 0`,
+			`fallocate(5, FALLOC_FL_KEEP_SIZE|FALLOC_FL_ZERO_RANGE, 0, 9000) = 0`,
+			`fallocate(5, FALLOC_FL_KEEP_SIZE|FALLOC_FL_PUNCH_HOLE, 0, 9000) = 0`,
+			`write(5, "x", 1) = 1`,
+			`fallocate(5, FALLOC_FL_COLLAPSE_RANGE, 0, 4096) = 0`,
+			`write(5, "x", 1) = 1`,
+			`fallocate(5, FALLOC_FL_INSERT_RANGE, 0, 8192) = 0`,
+			`write(5, "x", 1) = 1`,
+		}, []string{"10 open /f", "10 write /f +5", "10 open new /g", "10 write /g @1048576 +65536", "10 open /h", "10 truncate /h +4096", "10 write /h @4096 +4",
+			"10 truncate /h +5000", "10 write /h @5000 +1", "10 truncate /h +905", "10 write /h @905 +1", "10 truncate /h +9098", "10 write /h @9098 +1"}},
 		{"shared descriptors", []string{
 			`open("/f", O_RDWR|O_TRUNC) = 3`,
 			`dup(3) = 4`,
