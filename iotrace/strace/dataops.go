@@ -58,7 +58,7 @@ func (c *call) move(op iotrace.Op, o *open, at int64) {
 	if positioned {
 		at = o.offset
 	}
-	if op == iotrace.Write && o.append {
+	if op == iotrace.Write && c.appends(o) {
 		// Linux appends even if pwrite names an offset.
 		at = o.node.size
 	}
@@ -76,6 +76,15 @@ func (c *call) move(op iotrace.Op, o *open, at int64) {
 	if op == iotrace.Write && o.node.size != iotrace.None && end > o.node.size {
 		o.node.size = end
 	}
+}
+
+// appends reports whether a write is at the end of the file. Flags of pwritev2 say
+// it of a single one.
+func (c *call) appends(o *open) bool {
+	if c.name != "pwritev2" {
+		return o.append
+	}
+	return (o.append || hasFlag(c.arg(4), "RWF_APPEND")) && !hasFlag(c.arg(4), "RWF_NOAPPEND")
 }
 
 // pass is sendfile and its like: a read of one file and a write of another.

@@ -117,6 +117,19 @@ func TestCalls(t *testing.T) {
 		}, []string{"10 open /f", "10 write /f +5", "10 stat /f", "10 write /f @1000 +5", "10 open /f", "10 write /f @1005 +7", "10 write /f @1012 +1", "10 truncate /f +20",
 			"10 write /f @20 +2", "10 write /f @100 +5", "10 write /f @105 +2", "10 seek /f @100", "10 write /f @107 +2", "10 truncate /f +9", "10 write /f @9 +2",
 			"10 truncate /f +500", "10 write /f @500 +2"}},
+		{"single writes that append", []string{
+			`open("/f", O_WRONLY|O_TRUNC) = 3`,
+			`write(3, "x", 10) = 10`,
+			`lseek(3, 0, SEEK_SET) = 0`,
+			`pwritev2(3, [{iov_base="x", iov_len=5}], 1, 0, RWF_APPEND) = 5`,
+			`write(3, "x", 1) = 1`, // the position did not move
+			`pwritev2(3, [{iov_base="x", iov_len=5}], 1, -1, RWF_DSYNC|RWF_APPEND) = 5`,
+			`write(3, "x", 1) = 1`, // now it did
+			`fcntl(3, F_SETFL, O_WRONLY|O_APPEND) = 0`,
+			`pwritev2(3, [{iov_base="x", iov_len=5}], 1, 7, RWF_NOAPPEND) = 5`,
+			`pwritev2(3, [{iov_base="x", iov_len=5}], 1, 7, 0) = 5`,
+		}, []string{"10 open /f", "10 write /f @0 +10", "10 seek /f @0", "10 write /f @10 +5", "10 write /f @0 +1", "10 write /f @15 +5", "10 write /f @20 +1",
+			"10 write /f @7 +5", "10 write /f @21 +5"}},
 		{"fallocate", []string{
 			`open("/f", O_WRONLY|O_APPEND) = 3`,
 			`fallocate(3, 0, 0, 500) = 0`, // it may be longer
