@@ -51,7 +51,7 @@ func init() {
 		"lseek":   (*call).seek,
 		"_llseek": (*call).seekLarge,
 		"mmap":    (*call).mmap,
-		"mmap2":   (*call).mmap,
+		"mmap2":   (*call).mmap, // strace makes bytes of its pages
 
 		"dup":         func(c *call) bool { return c.dup(c.value, false) },
 		"dup2":        func(c *call) bool { return c.dup(c.value, false) },

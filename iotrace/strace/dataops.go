@@ -176,9 +176,6 @@ func (c *call) mmap() bool {
 	if hex, is := bytes.CutPrefix(c.arg(5), []byte("0x")); is {
 		offset, ok2 = hexNumber(hex)
 	}
-	if c.name == "mmap2" {
-		offset *= 4096 // pages
-	}
 	if ok && ok2 {
 		c.emit(iotrace.Mmap, o.name, offset, n)
 	}

@@ -252,7 +252,7 @@ func TestCalls(t *testing.T) {
 			`newfstatat(3, "", {st_mode=S_IFREG|0644, st_size=9, ...}, AT_EMPTY_PATH) = 0`,
 			`newfstatat(AT_FDCWD</cwd>, "", {st_mode=S_IFDIR|0755, st_size=9, ...}, AT_EMPTY_PATH) = 0`,
 			`mmap(NULL, 8192, PROT_READ, MAP_PRIVATE, 3</f>, 0x1000) = 0x7f00000`,
-			`mmap2(NULL, 8192, PROT_READ, MAP_PRIVATE, 3, 2) = 0x7f00000`,
+			`mmap2(NULL, 8192, PROT_READ, MAP_PRIVATE, 3, 0x2000) = 0x7f00000`,
 			`fsync(3) = 0`,
 			`sync_file_range(3, 0, 4096, SYNC_FILE_RANGE_WRITE) = 0`,
 			`sync() = 0`,
