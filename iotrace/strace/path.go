@@ -112,6 +112,9 @@ func isPath(note []byte, name string) bool {
 
 // kindOfNote tells what is open by what -y says: nothing for a file.
 func kindOfNote(note []byte) string {
+	if bytes.HasPrefix(note, []byte(`\x`)) { // of strace -xx
+		note = []byte(unescape(note))
+	}
 	switch {
 	case bytes.HasPrefix(note, []byte("/")):
 		if bytes.Contains(note, []byte("<char ")) || bytes.Contains(note, []byte("<block ")) {

@@ -295,6 +295,13 @@ func TestCalls(t *testing.T) {
 			`write(8<pipe:[2]>, "x", 6) = 6`,
 			`write(8</dev/null<char 1:3>>, "x", 6) = 6`,
 		}, []string{"10 open /f", "10 write /f @0 +10", "10 write /big +700", "10 open /g", "10 unlink /g", "10 write /g @0 +6"}},
+		{"-y with -xx", []string{
+			`open("\x66", O_RDWR|O_TRUNC) = 3<\x2f\x74\x2f\x66>`,
+			`write(3<\x2f\x74\x2f\x66>, "\x78", 5) = 5`,
+			`write(3<\x2f\x74\x2f\x66>, "\x78", 6) = 6`,
+			`write(4<\x70\x69\x70\x65\x3a\x5b\x35\x5d>, "\x78", 6) = 6`,
+			`write(5<\x2f\x64\x65\x76\x2f\x70\x74\x73\x2f\x30<char 136:0>>, "\x78", 6) = 6`,
+		}, []string{"10 open /t/f", "10 write /t/f @0 +5", "10 write /t/f @5 +6"}},
 		{"fork and threads", []string{
 			`open("/f", O_RDWR|O_TRUNC) = 3`,
 			`open("/cloexec", O_RDWR|O_CLOEXEC) = 4`,
