@@ -140,11 +140,16 @@ func smallRequests(r *Report, l *load, t *Thresholds) *Insight {
 	advice := "Gather small requests into large ones: aggregators that write for the others, with a large buffer."
 	if r.operation(iotrace.Gather).Count > 0 {
 		// Somebody gathers already. In a common file each stripe is a request.
-		flags, advice = []string{"--aggregators", "--buffer"}, "Gather more into a request: fewer aggregators, a larger buffer."
+		flags, advice = []string{"--buffer"}, "Gather more into a request: a larger buffer"
 		if layoutOf(r) == "shared" {
-			flags = []string{"--layout aggregated", "--aggregators"}
-			advice = "Let aggregators write files of their own, without the ends of stripes in between, or be fewer."
+			flags = []string{"--layout aggregated"}
+			advice = "Let aggregators write files of their own, without the ends of stripes in between"
 		}
+		if r.ActiveRanks > 1 {
+			flags = append(flags, "--aggregators")
+			advice += ", or fewer aggregators"
+		}
+		advice += "."
 	}
 	if r.readsOnly() {
 		flags, advice = []string{}, "Read more at a time: larger requests, or collective reads; a library that reads ahead gathers what is in order."

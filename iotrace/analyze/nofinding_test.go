@@ -107,6 +107,9 @@ func TestLayoutByName(t *testing.T) {
 		if got := slices.Contains(small.Flags, "--layout aggregated"); got != c.aggregated {
 			t.Errorf("%s of %s: %q, %s", c.file, c.source, small.Flags, small.Advice)
 		}
+		if slices.Contains(small.Flags, "--aggregators") {
+			t.Errorf("%s of %s: one writer can be no fewer: %q", c.file, c.source, small.Flags)
+		}
 		for _, i := range r.Insights {
 			if slices.Contains(i.Flags, c.has) {
 				t.Errorf("%s of %s: %s: %q", c.file, c.source, i.Code, i.Flags)
