@@ -58,6 +58,7 @@ func init() {
 		"dup3":        func(c *call) bool { return c.dup(c.value, hasFlag(c.arg(2), "O_CLOEXEC")) },
 		"fcntl":       (*call).fcntl,
 		"fcntl64":     (*call).fcntl,
+		"ioctl":       (*call).ioctl,
 		"close":       (*call).closeOne,
 		"close_range": (*call).closeRange,
 
@@ -158,6 +159,8 @@ const standardStream = "standard stream"
 // opened: that was closed, and the number given again, unseen.
 func (c *call) denied(note []byte, d descriptor) bool {
 	switch {
+	case d.kind == unknownDescriptor:
+		return true
 	case d.node == nil: // a file in memory has a path, but none on a disk
 		return kindOfNote(note) == "" && !strings.HasPrefix(notePath(note), "/memfd:")
 	case isPath(note, d.node.path):
@@ -165,6 +168,10 @@ func (c *call) denied(note []byte, d descriptor) bool {
 	}
 	return kindOfNote(note) != "" || !c.stale(note, d)
 }
+
+// unknownDescriptor is the kind of a standard descriptor that has been made to stand
+// for something unknown.
+const unknownDescriptor = "unknown descriptor"
 
 // stale reports whether -y differs from what was opened only because the file
 // has been removed, or was opened by a path that is not known whole.
@@ -182,7 +189,7 @@ func (c *call) file(i int) (*open, bool) {
 	case o != nil:
 		c.im.rep.Other(o.kind)
 	default:
-		c.im.rep.Other("unknown descriptor")
+		c.im.rep.Other(unknownDescriptor)
 	}
 	return nil, true
 }
@@ -190,7 +197,7 @@ func (c *call) file(i int) (*open, bool) {
 // dataFile is file for calls that move c.value bytes.
 func (c *call) dataFile(i int) (*open, bool) {
 	o, ok := c.lookup(i)
-	if ok && o == nil {
+	if ok && (o == nil || o.kind == unknownDescriptor) {
 		c.im.rep.Astray++
 		c.im.rep.AstrayBytes += c.value
 		return nil, true

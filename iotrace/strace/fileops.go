@@ -67,6 +67,9 @@ func (c *call) dup(to int64, closeOnExec bool) bool {
 		return false
 	case o == nil:
 		delete(c.task.fds.fds, to) // whatever was there is closed
+		if to >= 0 && to <= 2 {    // nor is it the stream that the program began with
+			c.install(to, unknownDescriptor, nil)
+		}
 	case to != fd:
 		c.task.fds.fds[to] = descriptor{o, closeOnExec}
 	}
@@ -84,16 +87,27 @@ func (c *call) fcntl() bool {
 	case "F_DUPFD_CLOEXEC":
 		return c.dup(c.value, true)
 	case "F_SETFD":
-		if d, ok := c.task.fds.fds[fd]; ok {
-			d.closeOnExec = hasFlag(c.arg(2), "FD_CLOEXEC")
-			c.task.fds.fds[fd] = d
-		}
+		c.task.fds.closeOnExec(fd, hasFlag(c.arg(2), "FD_CLOEXEC"))
 	case "F_SETFL":
 		if o, _ := c.lookup(0); o != nil {
 			o.append = hasFlag(c.arg(2), "O_APPEND")
 		}
 	}
 	return true
+}
+
+// ioctl says of what is open for files only whether exec closes it; Python does so.
+func (c *call) ioctl() bool {
+	request := string(c.arg(1))
+	if request != "FIOCLEX" && request != "FIONCLEX" {
+		c.im.rep.Other(others(c.name))
+		return true
+	}
+	fd, _, ok := parseFD(c.arg(0))
+	if ok {
+		c.task.fds.closeOnExec(fd, request == "FIOCLEX")
+	}
+	return ok
 }
 
 func (c *call) closeOne() bool {

@@ -31,6 +31,13 @@ type table struct{ fds map[int64]descriptor }
 
 func newTable() *table { return &table{make(map[int64]descriptor)} }
 
+func (t *table) closeOnExec(fd int64, yes bool) {
+	if d, ok := t.fds[fd]; ok {
+		d.closeOnExec = yes
+		t.fds[fd] = d
+	}
+}
+
 // A descriptor is a number for something open.
 type descriptor struct {
 	*open

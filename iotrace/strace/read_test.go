@@ -168,6 +168,20 @@ func TestCalls(t *testing.T) {
 			`dup2(99, 4) = 4`, // of something unknown
 			`write(4, "x", 5) = 5`,
 		}, []string{"10 open /f", "10 write /f @0 +5", "10 write /f @5 +5", "10 close /f", "10 close /f", "10 close /f", "10 write /f @10 +5", "10 write /f @15 +5"}},
+		{"what exec closes", []string{
+			`open("/f", O_RDWR|O_TRUNC|O_CLOEXEC) = 3`,
+			`open("/g", O_RDWR|O_TRUNC) = 4`,
+			`open("/h", O_RDWR|O_TRUNC|O_CLOEXEC) = 5`,
+			`ioctl(3, FIONCLEX) = 0`,
+			`ioctl(4, FIOCLEX) = 0`,
+			`ioctl(4, TCGETS, 0x7ffee49883d0) = -1 ENOTTY (Inappropriate ioctl for device)`,
+			`ioctl(1, TIOCGWINSZ, {ws_row=24, ws_col=80, ws_xpixel=0, ws_ypixel=0}) = 0`,
+			`fcntl(5, F_SETFD, 0) = 0`,
+			`execve("/bin/x", ["x"], 0x7f /* 3 vars */) = 0`,
+			`write(3, "x", 5) = 5`,
+			`write(4, "x", 5) = 5`,
+			`write(5, "x", 5) = 5`,
+		}, []string{"10 open /f", "10 open /g", "10 open /h", "10 write /f @0 +5", "10 write /h @0 +5"}},
 		{"ranges of descriptors", []string{
 			`open("/f", O_RDWR|O_TRUNC) = 3`,
 			`pipe([4, 5]) = 0`,
@@ -456,6 +470,33 @@ func TestReport(t *testing.T) {
 		Others: map[string]int64{"socket": 4, "standard stream": 1, "other call": 1, "io_submit": 1,
 			"call that did not return": 1, "call without a duration (strace -T gives it)": 1},
 	}
+	if diff := cmp.Diff(want, rep); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestAstray counts what goes to descriptors that are not known, which those of a
+// program's beginning may become.
+func TestAstray(t *testing.T) {
+	tr, rep, err := Read(strings.NewReader(stamped(
+		`write(1, "x", 5) = 5`,
+		`dup2(99, 1) = 1`,
+		`write(1, "x", 7) = 7`,
+		`dup2(1, 2) = 2`,
+		`dup2(2, 6) = 6`,
+		`write(6, "x", 70) = 70`,
+		`close(6) = 0`,
+		`read(6, "x", 700) = 700`,
+		`fstat(2, {st_mode=S_IFIFO|0600, st_size=0, ...}) = 0`,
+		`write(2, "x", 5) = 5`,
+		`write(1</f>, "x", 5) = 5`)), iotrace.Options{Strict: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"10 write /f +5"}, show(tr)); diff != "" {
+		t.Error(diff)
+	}
+	want := &iotrace.Report{Lines: 11, Astray: 3, AstrayBytes: 777, Others: map[string]int64{"standard stream": 1, "unknown descriptor": 1, "pipe": 2}}
 	if diff := cmp.Diff(want, rep); diff != "" {
 		t.Error(diff)
 	}

@@ -48,7 +48,7 @@ func (c *call) fstat(info []byte) bool {
 	// Of a descriptor from before the trace, this tells what it is.
 	switch o, _ := c.lookup(0); {
 	case mode == nil:
-	case o == nil:
+	case o == nil, o.kind == unknownDescriptor:
 		if kind := kindOfMode(mode); kind != "" {
 			c.task.fds.fds[fd] = descriptor{open: &open{kind: kind, offset: iotrace.None}}
 		}
