@@ -195,6 +195,20 @@ func parseFD(b []byte) (fd int64, note []byte, ok bool) {
 
 const atCWD = -100
 
+// firstWord returns the first argument of a call that is not whole. Paths of -y may
+// have commas.
+func firstWord(b []byte) []byte {
+	i := bytes.IndexAny(b, "<,)")
+	if i >= 0 && b[i] == '<' {
+		i += noteLength(b[i:])
+		return bytes.TrimSpace(b[:i])
+	}
+	if i < 0 {
+		i = len(b)
+	}
+	return bytes.TrimSpace(b[:i])
+}
+
 // parseString reads a quoted string. whole is false if strace has cut it.
 func parseString(b []byte) (s string, whole, ok bool) {
 	if len(b) == 0 || b[0] != '"' {

@@ -13,7 +13,8 @@ type call struct {
 	task  *task
 	name  string
 	args  [][]byte
-	first descriptor // of the first argument, if it was looked up at the beginning
+	first descriptor // of the first argument, as it was when the call began
+	begun bool       // it was looked up then, on another line
 	result
 	start, end int64
 	err        error // what is impossible about it
@@ -133,12 +134,16 @@ func (c *call) lookup(i int) (*open, bool) {
 		return nil, false
 	}
 	d := c.task.fds.fds[fd]
-	if i == 0 && c.first.open != nil {
+	given := false // meanwhile the number has been given to something else, or may have been
+	if i == 0 && c.begun {
+		given = c.name == "close" || d.open != c.first.open
 		d = c.first
 	}
 	if d.open == nil && note == nil && fd >= 0 && fd <= 2 {
 		d = descriptor{open: &open{kind: standardStream, offset: iotrace.None}}
-		c.task.fds.fds[fd] = d
+		if !given {
+			c.task.fds.fds[fd] = d
+		}
 	}
 	if note != nil && (d.open == nil || c.denied(note, d)) {
 		d = descriptor{open: &open{kind: kindOfNote(note), offset: iotrace.None}}
@@ -146,7 +151,9 @@ func (c *call) lookup(i int) (*open, bool) {
 			d.name = notePath(note)
 			d.node = c.im.nodeOf(d.name)
 		}
-		c.task.fds.fds[fd] = d
+		if !given {
+			c.task.fds.fds[fd] = d
+		}
 	}
 	return d.open, true
 }

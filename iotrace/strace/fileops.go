@@ -116,7 +116,7 @@ func (c *call) closeOne() bool {
 		return false
 	}
 	o, ok := c.file(0)
-	if c.first.open == nil { // else it was taken out when the call began
+	if !c.begun { // else it was taken out when the call began
 		delete(c.task.fds.fds, fd)
 	}
 	if o != nil {

@@ -61,6 +61,7 @@ type pending struct {
 	start int64
 	line  int64
 	first descriptor // of the first argument, as it was when the call began
+	begun bool       // that is so; else the call is on one line
 	child *task      // of a fork, as its child will be
 }
 

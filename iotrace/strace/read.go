@@ -171,15 +171,11 @@ func (im *importer) begin(t *task, e *entry, at int64) {
 	}
 	// What the number of a descriptor means may change before the call ends: it
 	// is free again as soon as close begins.
-	word := p.args
-	if i := bytes.IndexAny(word, ",)"); i >= 0 {
-		word = word[:i]
-	}
-	fd, _, ok := parseFD(bytes.TrimSpace(word))
+	fd, _, ok := parseFD(firstWord(p.args))
 	if !ok {
 		return
 	}
-	p.first = t.fds.fds[fd]
+	p.first, p.begun = t.fds.fds[fd], true
 	if p.name == "close" {
 		delete(t.fds.fds, fd)
 	}
@@ -190,7 +186,7 @@ func (im *importer) begin(t *task, e *entry, at int64) {
 func (im *importer) finish(t *task, p *pending, text []byte, at int64) error {
 	im.lineNumber = p.line
 	c := &im.call
-	*c = call{im: im, task: t, name: p.name, args: c.args[:0], first: p.first, start: p.start, end: p.start}
+	*c = call{im: im, task: t, name: p.name, args: c.args[:0], first: p.first, begun: p.begun, start: p.start, end: p.start}
 	if p.family && p.child == nil {
 		p.child = t.fork(cloneFlags(text))
 	}
