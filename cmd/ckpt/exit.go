@@ -157,11 +157,12 @@ func complain(w io.Writer, err error, asJSON bool) {
 	}
 }
 
-// oneLine joins the lines of an error that is several.
+// oneLine joins the lines of an error that is several. Names in it may come from
+// anywhere.
 func oneLine(s string) string {
 	lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' })
 	for i, line := range lines {
 		lines[i] = strings.Join(strings.Fields(line), " ")
 	}
-	return strings.Join(lines, "; ")
+	return zones.Printable(strings.Join(lines, "; "))
 }

@@ -41,9 +41,9 @@ func plural(n int, thing, things string) string {
 	return fmt.Sprintf("%d %s", n, things)
 }
 
-// warn prints a line on standard error.
+// warn prints a line on standard error. Names in it may come from anywhere.
 func (g *globals) warn(format string, args ...any) {
-	fmt.Fprintf(g.err, "ckpt: "+format+"\n", args...)
+	fmt.Fprintf(g.err, "ckpt: %s\n", zones.Printable(fmt.Sprintf(format, args...)))
 }
 
 // table prints rows under a header. It is the only place that knows the

@@ -313,7 +313,7 @@ func (g *globals) warnImport(name string, rep *iotrace.Report) {
 		return
 	}
 	if rep.Cut != nil {
-		g.warn("%s: %s", name, zones.Printable(oneLine(rep.Cut.Error())))
+		g.warn("%s: %s", name, oneLine(rep.Cut.Error()))
 	}
 	if rep.Unknown > 0 {
 		g.warn("%s: %s not understood", name, plural(int(rep.Unknown), "line was", "lines were"))
@@ -323,7 +323,7 @@ func (g *globals) warnImport(name string, rep *iotrace.Report) {
 		return
 	}
 	for _, n := range rep.Notes {
-		g.warn("%s:%d: %s: %s", name, n.Line, zones.Printable(n.Reason), zones.Printable(n.Text))
+		g.warn("%s:%d: %s: %s", name, n.Line, n.Reason, n.Text)
 	}
 }
 
