@@ -19,7 +19,6 @@ import (
 	"ckpt/iotrace/analyze"
 	"ckpt/iotrace/source"
 	"ckpt/iotrace/synth"
-	"ckpt/zones"
 )
 
 // traceInput is where a command takes a trace from: files of any format that is
