@@ -11,14 +11,19 @@ import (
 )
 
 func (c *call) open(dir, pathArg, flags []byte) bool {
-	name, ok := c.pathArg(dir, pathArg)
+	name, ok := c.givenPath(dir, pathArg)
 	if !ok || flags == nil {
 		return false
 	}
 	if c.note != nil {
 		real := notePath(c.note)
 		c.learnCWD(dir, pathArg, real)
+		if !hasFlag(flags, "O_TMPFILE") {
+			c.im.learn(name, real, hasFlag(flags, "O_CREAT"))
+		}
 		name = real
+	} else {
+		name = c.im.follow(name, true)
 	}
 	if hasFlag(flags, "O_TMPFILE") && c.note == nil {
 		name += "/(O_TMPFILE)"

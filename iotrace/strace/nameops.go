@@ -26,39 +26,42 @@ func (c *call) syncAll() bool {
 }
 
 func (c *call) rename(fromDir, from, toDir, to, flags []byte) bool {
-	old, ok := c.pathArg(fromDir, from)
-	name, ok2 := c.pathArg(toDir, to)
+	old, ok := c.givenPath(fromDir, from)
+	name, ok2 := c.givenPath(toDir, to)
 	if !ok || !ok2 {
 		return false
 	}
+	old, name = c.im.followRename(old, name)
 	c.emit(iotrace.Rename, old, iotrace.None, 0)
 	if hasFlag(flags, "RENAME_EXCHANGE") {
 		c.im.exchanged(old, name)
 	} else {
-		c.im.moved(old, name, false)
+		c.im.moved(old, name)
 	}
 	return true
 }
 
 // link makes no event: it moves nothing and there is no operation for it.
 func (c *call) link(fromDir, from, toDir, to []byte) bool {
-	old, ok := c.pathArg(fromDir, from)
-	name, ok2 := c.pathArg(toDir, to)
+	old, ok := c.givenPath(fromDir, from)
+	name, ok2 := c.givenPath(toDir, to)
 	if !ok || !ok2 {
 		return false
 	}
 	c.im.rep.Other("link")
-	c.im.moved(old, name, true)
+	c.im.linked(c.im.follow(old, false), c.im.follow(name, false))
 	return true
 }
 
 func (c *call) unlink(dir, arg []byte) bool {
-	name, ok := c.pathArg(dir, arg)
+	name, ok := c.givenPath(dir, arg)
 	if !ok {
 		return false
 	}
-	c.emit(iotrace.Unlink, name, iotrace.None, 0)
-	delete(c.im.nodes, name)
+	file := c.im.follow(name, false)
+	c.emit(iotrace.Unlink, file, iotrace.None, 0)
+	c.im.remove(file)
+	delete(c.im.links, name)
 	return true
 }
 

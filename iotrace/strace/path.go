@@ -4,45 +4,7 @@ import (
 	"bytes"
 	"path"
 	"strings"
-
-	"ckpt/iotrace"
 )
-
-// A node is a file, whatever its paths.
-type node struct {
-	path string // the last one that it was given
-	size int64  // iotrace.None if it is not known
-}
-
-// nodeOf returns what is known at a path.
-func (im *importer) nodeOf(name string) *node {
-	n := im.nodes[name]
-	if n == nil {
-		n = &node{path: name, size: iotrace.None}
-		im.nodes[name] = n
-	}
-	return n
-}
-
-// known reports whether there is something at a path, as far as was seen.
-func (im *importer) known(name string) bool { return im.nodes[name] != nil }
-
-// moved: rename, or link if the old path stays.
-func (im *importer) moved(from, to string, keep bool) {
-	n := im.nodeOf(from)
-	if !keep {
-		delete(im.nodes, from)
-		n.path = to
-	}
-	im.nodes[to] = n
-}
-
-// exchanged: renameat2 with RENAME_EXCHANGE.
-func (im *importer) exchanged(a, b string) {
-	x, y := im.nodeOf(a), im.nodeOf(b)
-	x.path, y.path = b, a
-	im.nodes[a], im.nodes[b] = y, x
-}
 
 // absolute makes a path of a call absolute, as far as the directory is known.
 func absolute(dir, name string) string {
@@ -55,9 +17,15 @@ func absolute(dir, name string) string {
 	return path.Join(dir, name)
 }
 
-// pathArg reads a path that is relative to the directory of a descriptor, or to
-// the working directory if dir is nil.
+// pathArg reads a path and follows the links in it.
 func (c *call) pathArg(dir, arg []byte) (string, bool) {
+	name, ok := c.givenPath(dir, arg)
+	return c.im.follow(name, true), ok
+}
+
+// givenPath reads a path that is relative to the directory of a descriptor, or to
+// the working directory if dir is nil.
+func (c *call) givenPath(dir, arg []byte) (string, bool) {
 	name, whole, ok := parseString(arg)
 	if !ok {
 		return "", false

@@ -44,7 +44,7 @@ func newImporter(o iotrace.Options) *importer {
 		tasks:    make(map[int64]*task),
 		attached: make(map[int64]bool),
 		held:     make(map[int64][]heldLine),
-		nodes:    make(map[string]*node),
+		names:    newNames(),
 		kinds:    make(map[string]*kind),
 	}
 }
@@ -63,7 +63,7 @@ type importer struct {
 	held     map[int64][]heldLine
 	holding  int
 
-	nodes map[string]*node // by path
+	names
 	kinds map[string]*kind // by the name of the call
 
 	clock clock

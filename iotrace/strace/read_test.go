@@ -316,6 +316,48 @@ func TestCalls(t *testing.T) {
 			`write(4<\x70\x69\x70\x65\x3a\x5b\x35\x5d>, "\x78", 6) = 6`,
 			`write(5<\x2f\x64\x65\x76\x2f\x70\x74\x73\x2f\x30<char 136:0>>, "\x78", 6) = 6`,
 		}, []string{"10 open /t/f", "10 write /t/f @0 +5", "10 write /t/f @5 +6"}},
+		{"a directory is renamed", []string{
+			`open("/ck/tmp/x", O_RDWR|O_CREAT|O_TRUNC, 0644) = 3</ck/tmp/x>`,
+			`open("/ck/tmp/sub/y", O_RDWR|O_CREAT|O_TRUNC, 0644) = 4</ck/tmp/sub/y>`,
+			`write(3</ck/tmp/x>, "x", 5) = 5`,
+			`write(4</ck/tmp/sub/y>, "x", 6) = 6`,
+			`rename("/ck/tmp", "/ck/0001") = 0`,
+			`write(3</ck/0001/x>, "x", 5) = 5`,
+			`write(4</ck/0001/sub/y>, "x", 6) = 6`,
+			`open("/ck/0001/x", O_WRONLY|O_APPEND) = 5</ck/0001/x>`,
+			`write(5</ck/0001/x>, "x", 5) = 5`,
+			`open("/ck/tmp/x", O_WRONLY|O_CREAT|O_APPEND, 0644) = 6</ck/tmp/x>`, // another
+			`write(6</ck/tmp/x>, "x", 1) = 1`,
+			`renameat2(AT_FDCWD</>, "/ck/tmp", AT_FDCWD</>, "/ck/0001", RENAME_EXCHANGE) = 0`,
+			`write(5</ck/tmp/x>, "x", 5) = 5`,
+			`write(6</ck/0001/x>, "x", 1) = 1`,
+		}, []string{"10 open new /ck/tmp/x", "10 open new /ck/tmp/sub/y", "10 write /ck/tmp/x @0 +5", "10 write /ck/tmp/sub/y @0 +6", "10 rename /ck/tmp",
+			"10 write /ck/tmp/x @5 +5", "10 write /ck/tmp/sub/y @6 +6", "10 open /ck/0001/x", "10 write /ck/0001/x @10 +5", "10 open new /ck/tmp/x", "10 write /ck/tmp/x +1",
+			"10 rename /ck/tmp", "10 write /ck/0001/x @15 +5", "10 write /ck/tmp/x +1"}},
+		{"symbolic links, by -y", []string{
+			`open("/scratch/a.tmp", O_RDWR|O_CREAT|O_TRUNC, 0644) = 3</lustre/a.tmp>`,
+			`write(3</lustre/a.tmp>, "x", 5) = 5`,
+			`rename("/scratch/a.tmp", "/scratch/a") = 0`,
+			`write(3</lustre/a>, "x", 5) = 5`,
+			`stat("/scratch/a", {st_mode=S_IFREG|0644, st_size=10, ...}) = 0`,
+			`truncate("/scratch/a", 7) = 0`,
+			`open("/scratch/a", O_WRONLY|O_APPEND) = 4</lustre/a>`,
+			`write(4</lustre/a>, "x", 1) = 1`,
+			`unlink("/scratch/a") = 0`,
+			`unlink("/scratch/b") = 0`,                             // in the same directory
+			`open("/data/in", O_RDONLY) = 5</archive/in>`,          // of which it is not known which name is a link
+			`open("/data/latest", O_RDONLY) = 6</archive/0001>`,    // the last
+			`rename("/data/latest", "/data/older") = 0`,            // the link
+			`stat("/data/older", {st_mode=S_IFREG|0644, ...}) = 0`, // the file
+			`stat("/data/in", {st_mode=S_IFREG|0644, ...}) = 0`,
+			`stat("/data/out", {st_mode=S_IFREG|0644, ...}) = 0`,
+			`rename("/data/in", "/data/was") = 0`,
+			`read(5</archive/was>, "x", 1) = 1`,
+			`open("/scratch/c", O_WRONLY|O_CREAT, 0644) = 7</scratch/c>`, // no link any more
+			`unlink("/scratch/b") = 0`,
+		}, []string{"10 open new /lustre/a.tmp", "10 write /lustre/a.tmp @0 +5", "10 rename /lustre/a.tmp", "10 write /lustre/a.tmp @5 +5", "10 stat /lustre/a", "10 truncate /lustre/a +7",
+			"10 open /lustre/a", "10 write /lustre/a @7 +1", "10 unlink /lustre/a", "10 unlink /lustre/b", "10 open /archive/in", "10 open /archive/0001", "10 rename /data/latest",
+			"10 stat /archive/0001", "10 stat /archive/in", "10 stat /data/out", "10 rename /archive/in", "10 read /archive/in @0 +1", "10 open new /scratch/c", "10 unlink /scratch/b"}},
 		{"fork and threads", []string{
 			`open("/f", O_RDWR|O_TRUNC) = 3`,
 			`open("/cloexec", O_RDWR|O_CLOEXEC) = 4`,
