@@ -2,8 +2,11 @@ package strace
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"ckpt/iotrace"
@@ -25,7 +28,7 @@ func Read(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 	}
 	var fe *iotrace.FormatError
 	if errors.As(err, &fe) && o.Lenient {
-		im.rep.Cut, err = err, nil
+		im.rep.Cut, err = err, im.atEnd()
 	}
 	if err != nil {
 		return nil, im.rep, err
@@ -107,8 +110,14 @@ func (im *importer) run() error {
 
 // atEnd takes what waits, and counts calls that did not return.
 func (im *importer) atEnd() error {
-	// Those whose parents did not return before the end.
-	for pid, held := range im.held {
+	// Those whose parents did not return before the end. They may be parents of
+	// others.
+	for _, pid := range im.heldPIDs() {
+		held, ok := im.held[pid]
+		if !ok {
+			continue
+		}
+		delete(im.held, pid)
 		t := im.newTask(pid)
 		for _, h := range held {
 			if err := im.take(t, &h.entry, h.line, h.at); err != nil {
@@ -120,6 +129,14 @@ func (im *importer) atEnd() error {
 		im.lost(t)
 	}
 	return nil
+}
+
+// heldPIDs returns the tasks whose lines wait, in the order in which they began.
+func (im *importer) heldPIDs() []int64 {
+	return slices.SortedFunc(maps.Keys(im.held), func(a, b int64) int {
+		x, y := im.held[a][0], im.held[b][0]
+		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.line, y.line), cmp.Compare(a, b))
+	})
 }
 
 // take works on a line of a task.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -712,6 +713,28 @@ func TestErrors(t *testing.T) {
 	broken := errors.New("broken")
 	if _, _, err := Read(io.MultiReader(strings.NewReader(ok), iotest.ErrReader(broken)), iotrace.Options{Lenient: true}); !errors.Is(err, broken) {
 		t.Error(err)
+	}
+}
+
+// TestHeldAtEnd reads lines of processes whose parents are not told of before the
+// end, be it that of the text or where it is cut.
+func TestHeldAtEnd(t *testing.T) {
+	text := stamped(`open("/a", O_RDWR|O_TRUNC) = 3`, `fork() = 20`, `fork( <unfinished ...>`, `20 fork( <unfinished ...>`,
+		`31 open("/b", O_RDWR|O_TRUNC) = 4`, `31 fork() = 32`, `32 write(4, "x", 5) = 5`, `31 write(4, "x", 6) = 6`)
+	want := []string{"10 open /a", "31 open /b", "32 write /b @0 +5", "31 write /b @5 +6"}
+	for _, cut := range []string{"", "31 170", "10 1700000009.0 forkstrace: Process 5 attached\n", "10 1600000000.0 sync() = 0\n10 5\n"} {
+		for range 20 { // the order of a map is not that of the lines
+			tr, rep, err := Read(strings.NewReader(text+cut), iotrace.Options{Lenient: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, slices.DeleteFunc(show(tr), func(s string) bool { return s == "10 sync" })); diff != "" {
+				t.Errorf("%q: %s", cut, diff)
+			}
+			if rep.Others["call that did not return"] != 2 {
+				t.Errorf("%q: %+v", cut, rep)
+			}
+		}
 	}
 }
 
