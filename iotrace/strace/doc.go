@@ -9,12 +9,17 @@
 // the text apart from what the program prints. Any of -y, -yy, -x, -s and -P may
 // be there or not.
 //
+// With -ttt the trace counts from its first line, and its origin says when that was.
+// With -tt there is no date, and the trace counts from the midnight before its first
+// line, so that several of one day fit together.
+//
 // # What becomes an event
 //
 // Calls that succeed, on files: open, read, write, seek, stat, truncate, sync,
 // rename, unlink, close and mmap in all their forms; sendfile, copy_file_range
 // and splice are a read and a write. Directories count as files. The bytes are
-// those that the call returned. Calls that fail are counted in the report; so
+// those that the call returned; fallocate is a truncate if the length of the file is
+// known and changes. Calls that fail are counted in the report; so
 // are those on what is no file (sockets, pipes, terminals, devices …), each kind
 // by itself.
 //

@@ -43,7 +43,9 @@ func ReadTasks(files []TaskFile, o iotrace.Options) (*iotrace.Trace, []*iotrace.
 	if len(m.texts) == 0 {
 		return nil, reports, iotrace.Named(iotrace.WrongFormat(nil, iotrace.FormatStrace), files[0].Name)
 	}
-	m.pastMidnight()
+	if err := m.pastMidnight(); err != nil {
+		return nil, reports, err
+	}
 	if err := m.run(); err != nil {
 		return nil, reports, err
 	}
@@ -87,10 +89,7 @@ func (s *taskText) peek() (bool, error) {
 	if err := s.open(nil); err != nil {
 		return false, err
 	}
-	defer func() {
-		_ = s.file.Close()                   // it was only read
-		s.file, s.in, s.line = nil, nil, nil // there may be many that wait
-	}()
+	defer s.close() // it was only read
 	if len(s.in.Head()) == 0 {
 		return false, nil
 	}
@@ -162,22 +161,6 @@ type taskMerge struct {
 	im    *importer
 	texts []*taskText
 	bytes int64
-}
-
-// pastMidnight tells files that begin after midnight, of times without a date: so
-// they are if others begin more than half a day later.
-func (m *taskMerge) pastMidnight() {
-	last := int64(0)
-	for _, s := range m.texts {
-		last = max(last, s.at)
-	}
-	for _, s := range m.texts {
-		if s.entry.clock == dayClock && last-s.at > dayLength/2 {
-			s.seen.day++
-			s.at += dayLength
-			s.due = s.at
-		}
-	}
 }
 
 func (m *taskMerge) run() error {

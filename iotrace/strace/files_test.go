@@ -168,3 +168,52 @@ func TestReadTasksMidnight(t *testing.T) {
 		t.Error(wall)
 	}
 }
+
+// TestReadTasksDays has programs that run long, of times without a date.
+func TestReadTasksDays(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		texts map[int64]string
+		want  []string
+	}{
+		{"for 13 hours", map[int64]string{
+			10: "08:00:00 open(\"/f\", O_RDWR|O_TRUNC) = 3 <0.000001>\n08:01:00 fork() = 20 <0.1>\n21:00:00 fork() = 30 <0.1>\n21:00:10 write(3, \"x\", 3) = 3 <0.000001>\n",
+			20: "08:01:01 write(3, \"x\", 1) = 1 <0.000001>\n",
+			30: "21:00:01 write(3, \"x\", 2) = 2 <0.000001>\n",
+		}, []string{"10 open /f", "20 write /f @0 +1", "30 write /f @1 +2", "10 write /f @3 +3"}},
+		{"for days", map[int64]string{
+			10: "08:00:00 open(\"/f\", O_RDWR|O_TRUNC) = 3 <0.000001>\n20:00:00 sync() = 0 <0.1>\n07:00:00 sync() = 0 <0.1>\n09:00:00 fork() = 20 <0.1>\n",
+			20: "09:00:01 write(3, \"x\", 1) = 1 <0.000001>\n18:00:00 fork() = 30 <0.1>\n",
+			30: "18:00:01 write(3, \"x\", 2) = 2 <0.000001>\n",
+		}, []string{"10 open /f", "10 sync", "10 sync", "20 write /f @0 +1", "30 write /f @1 +2"}},
+		{"none the other's child", map[int64]string{
+			10: "08:00:00 write(3</a>, \"x\", 1) = 1 <0.000001>\n15:00:00 write(3</a>, \"x\", 1) = 1 <0.000001>\n21:00:10 write(3</a>, \"x\", 3) = 3 <0.000001>\n",
+			20: "21:00:00 write(3</b>, \"x\", 2) = 2 <0.000001>\n",
+			30: "01:00:00 write(3</c>, \"x\", 4) = 4 <0.000001>\n", // the next day
+		}, []string{"10 write /a +1", "10 write /a +1", "20 write /b +2", "10 write /a +3", "30 write /c +4"}},
+	} {
+		tr, _, err := ReadTasks(taskFiles(t, c.texts), iotrace.Options{Strict: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, show(tr)); diff != "" {
+			t.Errorf("%s: %s", c.what, diff)
+		}
+	}
+	// Texts that are read each by itself fit together too.
+	a, _, err := Read(strings.NewReader("12:00:00 sync() = 0 <0.1>\n"), iotrace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _, err := Read(strings.NewReader("12:00:10 sync() = 0 <0.1>\n"), iotrace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	both, err := iotrace.Merge(b, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if apart := both.Events[1].Start - both.Events[0].Start; apart != 10e9 {
+		t.Error(apart)
+	}
+}

@@ -70,7 +70,7 @@ type importer struct {
 	kinds map[string]*kind // by the name of the call
 
 	clock clock
-	base  int64   // the first time
+	base  int64   // the first time, or the midnight before it if there is no date
 	seen  *course // of the text that is read
 
 	broken     []byte // a line whose rest comes with the next; see mend

@@ -582,7 +582,7 @@ func TestAstray(t *testing.T) {
 
 // TestTimes looks at the times of -t, -tt, -ttt, -r and others.
 func TestTimes(t *testing.T) {
-	const ms = 1e6
+	const ms, day = 1e6, 86400e9
 	for _, c := range []struct {
 		text   string
 		want   [][2]int64
@@ -590,10 +590,12 @@ func TestTimes(t *testing.T) {
 	}{
 		{"1700000000.5 sync() = 0 <0.25>\n1700000001.000000001 sync() = 0 <0.000001>\n", [][2]int64{{0, 250 * ms}, {500*ms + 1, 500*ms + 1001}}, time.Unix(1700000000, 5e8).UTC()},
 		{"5 1700000000 sync() = 0 <0.25>\n5 1700000000 sync() = 0\n", [][2]int64{{0, 250 * ms}, {0, 0}}, time.Unix(1700000000, 0).UTC()},
-		{"23:59:59.5 sync() = 0 <0.1>\n00:00:00.5 sync() = 0 <1>\n23:59:59.5 sync() = 0 <0>\n00:00:00 sync() = 0 <0>\n", [][2]int64{{0, 100 * ms}, {1000 * ms, 2000 * ms}, {86400e9, 86400e9}, {86400e9 + 5e8, 86400e9 + 5e8}}, time.Time{}},
-		{"12:00:00 sync( <unfinished ...>\n12:00:02 <... sync resumed>) = 0\n", [][2]int64{{0, 2000 * ms}}, time.Time{}},
-		{"12:00:00 (+     0.000000) sync() = 0\n12:00:02 (+0.5) sync() = 0\n", [][2]int64{{0, 0}, {2000 * ms, 2000 * ms}}, time.Time{}},
-		{"[pid    10] 12:00:00.25 sync() = 0\n[pid 11<cat>] 12:00:00.5 sync() = 0\n", [][2]int64{{0, 0}, {250 * ms, 250 * ms}}, time.Time{}},
+		// Without a date, they count from midnight.
+		{"23:59:59.5 sync() = 0 <0.1>\n00:00:00.5 sync() = 0 <1>\n23:59:59.5 sync() = 0 <0>\n00:00:00 sync() = 0 <0>\n",
+			[][2]int64{{day - 500*ms, day - 400*ms}, {day + 500*ms, day + 1500*ms}, {2*day - 500*ms, 2*day - 500*ms}, {2 * day, 2 * day}}, time.Time{}},
+		{"12:00:00 sync( <unfinished ...>\n12:00:02 <... sync resumed>) = 0\n", [][2]int64{{day / 2, day/2 + 2000*ms}}, time.Time{}},
+		{"12:00:00 (+     0.000000) sync() = 0\n12:00:02 (+0.5) sync() = 0\n", [][2]int64{{day / 2, day / 2}, {day/2 + 2000*ms, day/2 + 2000*ms}}, time.Time{}},
+		{"[pid    10] 12:00:00.25 sync() = 0\n[pid 11<cat>] 12:00:00.5 sync() = 0\n", [][2]int64{{day/2 + 250*ms, day/2 + 250*ms}, {day/2 + 500*ms, day/2 + 500*ms}}, time.Time{}},
 	} {
 		tr, _, err := Read(strings.NewReader(c.text), iotrace.Options{Strict: true})
 		if err != nil {

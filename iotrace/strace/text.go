@@ -114,9 +114,9 @@ func (im *importer) stamp(e *entry) (int64, error) {
 		if e.clock == unixClock && e.time < 1e8*1e9 {
 			return 0, im.in.Errorf("the times are relative to each other: run strace with -ttt instead of -r")
 		}
-		im.clock, im.base = e.clock, at
-		if e.clock == unixClock {
-			im.t.Origin = time.Unix(0, e.time).UTC()
+		im.clock = e.clock
+		if e.clock == unixClock { // else they count from midnight, so that texts fit together
+			im.base, im.t.Origin = at, time.Unix(0, at).UTC()
 		}
 	}
 	if back := im.seen.last - at; back > 0 {
