@@ -161,8 +161,8 @@ func (im *importer) taskOf(e *entry) *task {
 	// A child may be seen before the call that made it has returned.
 	var parent *task
 	for _, t := range im.tasks {
-		if t.pending == nil || t.pending.child == nil {
-			continue
+		if t.pending == nil || t.pending.child == nil || t.pending.child.pid != 0 {
+			continue // none makes two at once
 		}
 		if parent != nil {
 			return nil // which of them, will be seen when the call returns
@@ -201,14 +201,14 @@ func (im *importer) number(t *task, pid int64) {
 }
 
 // forked says that a call of the fork family returned: its child is known.
-func (im *importer) forked(parent *task, child *task, pid int64) error {
+func (im *importer) forked(parent, child *task, pid int64, flags []byte) error {
 	if im.tasks[pid] == child {
 		return nil
 	}
 	if child.pid != 0 {
-		// What was taken for its child is another's. Lines of the wrong one are
-		// not many: they came before this.
-		child = parent.fork(nil)
+		// What was taken for its child is another's, or was there before strace was
+		// attached. Lines of the wrong one are not many: they came before this.
+		child = parent.fork(flags)
 	}
 	im.number(child, pid)
 	held := im.held[pid]

@@ -239,7 +239,7 @@ func (im *importer) finish(t *task, p *pending, text []byte, at int64) error {
 		if fd, ok := pidfd(text); ok {
 			c.install(fd, "pidfd", [][]byte{[]byte("O_CLOEXEC")})
 		}
-		return im.forked(t, p.child, r.value)
+		return im.forked(t, p.child, r.value, cloneFlags(text))
 	}
 	if r.failed {
 		im.rep.Failed++

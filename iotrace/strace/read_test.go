@@ -471,6 +471,18 @@ func TestCalls(t *testing.T) {
 			`12 fork( <unfinished ...>`,
 			`13 open("/a", O_RDONLY) = 3`,
 		}, []string{"13 open /a"}},
+		{"attached: a task shows up while another is made", []string{
+			`open("/f", O_RDWR|O_TRUNC) = 3`,
+			`clone(child_stack=0x7f, flags=CLONE_VM|CLONE_FILES|CLONE_THREAD <unfinished ...>`,
+			`20 open("/t", O_RDWR|O_TRUNC) = 9`, // has been there all the time
+			`30 fsync(99) = -1 EBADF (Bad file descriptor)`,
+			`20 write(9, "x", 5) = 5`,
+			`<... clone resumed>, parent_tid=[30]) = 30`,
+			`30 write(3, "x", 5) = 5`,
+			`20 write(9, "x", 5) = 5`,
+			`30 open("/g", O_RDWR|O_TRUNC) = 4`,
+			`write(4, "x", 5) = 5`,
+		}, []string{"10 open /f", "10 open /t", "10 write /t @0 +5", "10 write /f @0 +5", "10 write /t @5 +5", "10 open /g", "10 write /g @0 +5"}},
 		{"exec of a thread", []string{
 			`open("/f", O_RDWR|O_TRUNC) = 3`,
 			`clone(flags=CLONE_VM|CLONE_FS|CLONE_FILES|CLONE_SIGHAND|CLONE_THREAD) = 12`,
