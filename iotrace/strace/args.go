@@ -10,6 +10,7 @@ import (
 // and returns what follows it.
 func splitArgs(args [][]byte, b []byte) (_ [][]byte, after []byte, ok bool) {
 	from, depth := 0, 0
+	notes := 16 // that may have no end: to look for it takes long
 	for i := 0; i < len(b); i++ {
 		switch b[i] {
 		case '"':
@@ -23,8 +24,13 @@ func splitArgs(args [][]byte, b []byte) (_ [][]byte, after []byte, ok bool) {
 				i++
 				continue
 			}
+			if notes == 0 {
+				continue
+			}
 			if n := noteLength(b[i:]); n > 0 {
 				i += n - 1
+			} else {
+				notes--
 			}
 		case '/':
 			if bytes.HasPrefix(b[i:], []byte("/*")) {
@@ -82,9 +88,13 @@ func stringLength(b []byte) int {
 // 3</dev/pts/0<char 136:0>> or 4<TCP:[127.0.0.1:1->127.0.0.1:2]>; 0 if there is
 // none. In paths strace escapes the brackets.
 func noteLength(b []byte) int {
-	if i := bytes.Index(b, []byte(":[")); i > 0 && isProtocol(b[1:i]) {
-		if n := bytes.Index(b[i:], []byte("]>")); n > 0 {
-			return i + n + 2
+	name := 1
+	for name < len(b) && (isName(b[name]|0x20) || b[name] == '-') {
+		name++
+	}
+	if name > 1 && bytes.HasPrefix(b[name:], []byte(":[")) { // a protocol
+		if n := bytes.Index(b[name:], []byte("]>")); n > 0 {
+			return name + n + 2
 		}
 		return 0
 	}
@@ -100,15 +110,6 @@ func noteLength(b []byte) int {
 		}
 	}
 	return 0
-}
-
-func isProtocol(b []byte) bool {
-	for _, c := range b {
-		if !isName(c|0x20) && c != '-' {
-			return false
-		}
-	}
-	return len(b) > 0
 }
 
 // A result is what a call returned.

@@ -766,6 +766,18 @@ func TestEndOrder(t *testing.T) {
 	}
 }
 
+// TestLongLine reads a line on which there is much to look for.
+func TestLongLine(t *testing.T) {
+	for _, part := range []string{"<a", "3</f>, ", "3<UNIX:[1], "} {
+		text := stamped("sync() = 0") + "10 1700000001.0 read(" + strings.Repeat(part, 1<<19/len(part)) + "\n"
+		start := time.Now()
+		_, rep, err := Read(strings.NewReader(text), iotrace.Options{})
+		if took := time.Since(start); err != nil || rep.Unknown != 1 || took > 2*time.Second {
+			t.Errorf("%s: %v, %v, %+v", part, took, err, rep)
+		}
+	}
+}
+
 // TestStrict stops at lines that are else only counted.
 func TestStrict(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
