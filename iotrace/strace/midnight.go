@@ -94,5 +94,6 @@ func (s *taskText) survey(births map[int64]birth) (int64, error) {
 func (s *taskText) close() error {
 	err := s.file.Close()
 	s.file, s.in, s.line = nil, nil, nil
+	s.entry = entry{clock: s.entry.clock} // its parts are of the line
 	return err
 }
