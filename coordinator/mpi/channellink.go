@@ -227,13 +227,14 @@ func (p *channelPort) replace(peer int, l *inLink) {
 }
 
 // PeerMoved says that a rank has a new address and incarnation: what is kept for
-// it is sent there. News of an incarnation that is not the newest is none.
+// it is sent there. News of an incarnation that is not the newest is none, and
+// neither is it that the address of the newest is not known.
 func (c *Comm) PeerMoved(peer int, addr string, incarnation uint64) error {
 	return c.channels("move", func(p *channelPort) error {
 		if peer < 0 || peer >= c.cfg.Size || p.ep.Inside(peer) {
 			return errors.New("the rank is in no other group")
 		}
-		if incarnation < p.ep.Incarnation(peer) {
+		if known := p.ep.Incarnation(peer); incarnation < known || incarnation == known && addr == "" {
 			return nil
 		}
 		if err := p.admit(peer, incarnation); err != nil {

@@ -154,6 +154,29 @@ func TestReplacedProcessEnds(t *testing.T) {
 }
 
 // A rank that is known to have moved is not waited for where it was.
+// After a second failure in the middle of a recovery, a survivor is told once more
+// that a rank moved whose new address it knows already.
+func TestPeerMovedTwice(t *testing.T) {
+	d := newDuo(t, channel.None, nil)
+	if err := d.comms[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	d.join(1, 1, channel.None, nil)
+	c := d.comms[0]
+	if err := c.PeerMoved(1, d.addrs[1], 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Hold(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.PeerMoved(1, "", 1), c.Release(), c.Send(1, 0, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.comms[1].Recv(0, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestPeerMovedEndsASilentHandshake(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -422,7 +445,7 @@ func TestAbortWakesChannels(t *testing.T) {
 				}
 				<-failed
 			}
-			if err := c.PeerMoved(1, "", 0); err != nil {
+			if err := c.PeerMoved(1, "", 1); err != nil {
 				t.Fatal(err)
 			}
 			if err := c.Send(1, 0, nil); err != nil {

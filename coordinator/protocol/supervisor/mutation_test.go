@@ -22,6 +22,7 @@ var mutations = []struct {
 	{"messages kept for others are left out of checkpoints", 9, mutant{forgetKept: true}},
 	{"a rank that went back numbers its messages from 1", 6, mutant{zeroSent: true}},
 	{"incarnations are ignored", 26, mutant{anyIncarnation: true}},
+	{"where a new process is, is forgotten after a fence", 4551, mutant{forgetAddress: true}},
 	{"a group is not drained", 35, mutant{skipDrain: true}},
 	{"a checkpoint is committed before the last rank has written", 0, mutant{commitEarly: true}},
 	{"a checkpoint is stored before the log that it covers", 19618, mutant{noFlush: true}},

@@ -12,6 +12,7 @@ type mutant struct {
 	ignoreOrder    bool   // replay receives from any source in whatever order
 	goOnEarly      bool   // go on before the determinant of a receive is durable
 	anyIncarnation bool   // exchange messages with processes that were replaced
+	forgetAddress  bool   // forget where a process is that was announced during a fence
 	resendLater    uint64 // begin that many messages too late after a connection was made
 	collectMore    uint64 // forget that many messages too many
 	truncateMore   int    // cut that many frames too many off a log

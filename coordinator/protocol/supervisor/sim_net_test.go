@@ -171,6 +171,9 @@ func (p *proc) freeze(round int) {
 func (p *proc) thaw(peers []protocol.Count) {
 	p.fenced = false
 	for _, c := range peers {
+		if p.w.mutant.forgetAddress {
+			p.addr[c.Peer] = nil
+		}
 		if !p.w.mutant.anyIncarnation {
 			_ = p.e.Admit(c.Peer, c.N)
 		}
