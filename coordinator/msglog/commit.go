@@ -10,7 +10,8 @@ import (
 )
 
 // Commit makes all frames durable that have been appended. When ctx is done it
-// returns without knowing; the frames stay in the log.
+// returns without knowing; the frames stay in the log. Whoever leads a commit waits
+// for the disk all the same, as in Wait.
 func (l *Log) Commit(ctx context.Context) error {
 	l.mu.Lock()
 	err, last, all := l.usable(), l.next-1, l.settled == l.next
@@ -120,7 +121,12 @@ func (l *Log) commit(group []byte) error {
 func (l *Log) fail(err error) {
 	l.err = err
 	if l.settled < l.next {
-		l.lost = append(l.lost, lostFrames{l.settled, l.next, err})
+		// A disk that stays full is one entry, not one for each try.
+		if n := len(l.lost); n > 0 && l.lost[n-1].to == l.settled && l.lost[n-1].err.Error() == err.Error() {
+			l.lost[n-1].to = l.next
+		} else {
+			l.lost = append(l.lost, lostFrames{l.settled, l.next, err})
+		}
 		l.stats.Lost += int64(l.next - l.settled)
 	}
 	l.settled = l.next

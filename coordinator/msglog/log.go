@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"ckpt/image"
 	"ckpt/image/vfs"
 )
 
@@ -85,7 +86,9 @@ type lostFrames struct {
 // Open opens the log in dir for writing, and makes it if it is not there; the
 // parent of dir must be. It cuts a torn tail and begins a new segment. Damage to
 // the last segment is found here, to earlier ones when they are read. If Open
-// fails it has changed nothing that counts.
+// fails it has changed nothing that counts. If only the room for the new segment is
+// missing, the log is there to be read and has failed, as if a commit had: Truncate
+// and Reopen are the way on.
 func Open(fsys vfs.FS, dir string, id ID, opt Options) (*Log, Recovery, error) {
 	if opt.SegmentBytes <= 0 {
 		opt.SegmentBytes = DefaultSegment
@@ -139,7 +142,9 @@ func (l *Log) recover() (Recovery, error) {
 	}
 	l.segs = segs
 	l.next, l.settled = rec.Next, rec.Next
-	if err := l.extend(); err != nil {
+	if err := l.extend(); errors.Is(err, image.ErrStorageFull) && len(segs) > 0 {
+		l.err = err
+	} else if err != nil {
 		return Recovery{}, err
 	}
 	rec.Segments = len(l.segs)
@@ -147,7 +152,10 @@ func (l *Log) recover() (Recovery, error) {
 }
 
 // settle finds the end of the last segment and, given sync, makes durable what it
-// holds: it may have been written by a process that died before it could.
+// holds: it may have been written by a process that died before it could, or whose
+// fsync had failed, after which another one succeeds and proves nothing (Rebello et
+// al.) until the bytes are written again. It is only the last group of which no frame
+// behind says that it is durable.
 func settle(fsys vfs.FS, segs []segment, sync func(func() error) error) (Recovery, error) {
 	last := &segs[len(segs)-1]
 	s, err := newScanner(fsys, last)
@@ -165,8 +173,8 @@ func settle(fsys vfs.FS, segs []segment, sync func(func() error) error) (Recover
 		}
 	}
 	if sync != nil {
-		if err := sync(s.f.Sync); err != nil {
-			return Recovery{}, opError("sync", last.path, -1, err)
+		if err := rewrite(fsys, last.path, s.group, s.off, sync); err != nil {
+			return Recovery{}, err
 		}
 	}
 	last.end = s.off
@@ -175,6 +183,33 @@ func settle(fsys vfs.FS, segs []segment, sync func(func() error) error) (Recover
 		rec.CutBytes, rec.CutOffset, rec.CutFile, rec.CutReason = s.end-s.off, s.off, last.path, s.cut.Error()
 	}
 	return rec, nil
+}
+
+// rewrite writes a part of a file once more, as it is, and syncs the file. Power may
+// fail in the middle: old and new are the same. A negative from is an empty part.
+func rewrite(fsys vfs.FS, path string, from, to int64, sync func(func() error) error) (err error) {
+	f, err := fsys.OpenWrite(path)
+	if err != nil {
+		return opError("open", path, -1, err)
+	}
+	defer func() {
+		if cerr := f.Close(); err == nil {
+			err = opError("close", path, -1, cerr)
+		}
+	}()
+	if from >= 0 {
+		buf := make([]byte, min(to-from, readAhead))
+		for at := from; at < to; at += int64(len(buf)) {
+			buf = buf[:min(to-at, int64(len(buf)))]
+			if n, err := f.ReadAt(buf, at); n < len(buf) {
+				return opError("read", path, at, err)
+			}
+			if err := writeAt(f, path, buf, at); err != nil {
+				return err
+			}
+		}
+	}
+	return opError("sync", path, -1, sync(f.Sync))
 }
 
 // sync syncs and counts it.
@@ -287,8 +322,10 @@ func (l *Log) Close() error {
 	}
 	l.truncating.Lock()
 	defer l.truncating.Unlock()
-	if cerr := l.file.Close(); err == nil {
-		err = opError("close", l.dir, -1, cerr)
+	if l.file != nil {
+		if cerr := l.file.Close(); err == nil {
+			err = opError("close", l.dir, -1, cerr)
+		}
 	}
 	if cerr := l.lock.Close(); err == nil {
 		err = opError("unlock", l.dir, -1, cerr)
