@@ -67,7 +67,7 @@ func (r *rank) joinEarly(ctx context.Context) error {
 		return err
 	}
 	if r.cfg.Channels.Line != nil && r.state.log != nil {
-		return r.state.log.Commit(ctx)
+		return r.comm.Logged(ctx) // however long a disk is full
 	}
 	return nil
 }

@@ -1,9 +1,11 @@
 package mpi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"ckpt/coordinator/protocol/channel"
 )
@@ -94,20 +96,37 @@ func (c *Comm) Output() (n uint64, err error) {
 
 // Hold has the rank neither send nor take messages between groups until Release,
 // and returns the Vector of its present state (channel.Endpoint.Present), which
-// stays as it is but for Matches with messages that had been delivered already. When all survivors of a failure hold, their vectors
-// describe one moment, from which the recovery line of Optimistic and None is
-// computed. The log of the rank is made durable first; if that fails the rank holds
-// all the same. The pessimistic kinds need no line and no Hold.
+// stays as it is but for Matches with messages that had been delivered already.
+// When all survivors of a failure hold, their vectors describe one moment, from
+// which the recovery line of Optimistic and None is computed. The pessimistic kinds
+// need no line and no Hold.
+//
+// The log is given a moment to catch up, so that less is lost if this rank is the
+// next to fail. Nothing depends on it: a full disk keeps nobody from the line.
 func (c *Comm) Hold(ctx context.Context) (v channel.Vector, err error) {
 	err = c.channels("hold", func(p *channelPort) error {
 		p.holds = true
-		if err := p.flushLog(ctx); err != nil {
+		moment, cancel := context.WithTimeout(ctx, holdFlush)
+		defer cancel()
+		if err := p.flushLog(moment); err != nil && moment.Err() == nil {
 			return err
+		}
+		if p.ended || ctx.Err() != nil {
+			return cmp.Or(c.err(), context.Cause(ctx))
 		}
 		v = p.ep.Present()
 		return nil
 	})
 	return v, err
+}
+
+// holdFlush is a moment in which a log that is in order catches up.
+const holdFlush = time.Second
+
+// Logged waits until all that has been given to the log is durable, through all
+// failures of the log.
+func (c *Comm) Logged(ctx context.Context) error {
+	return c.channels("log", func(p *channelPort) error { return p.flushLog(ctx) })
 }
 
 // Release ends a Hold. PeerMoved for the ranks that go back comes before it.

@@ -28,8 +28,9 @@ type Channels struct {
 	Log Log
 	// Restore is where the rank goes on from; nil: from the beginning.
 	Restore *Restored
-	// MaxUnacked is how many bytes to one peer may be without acknowledgement
-	// before Send waits; 0 means 256 MiB. It bounds what is kept for a peer that
+	// MaxUnacked is how many bytes to one peer may be without acknowledgement,
+	// channel.Overhead for each message included, before Send waits; 0 means
+	// 256 MiB. It bounds what is kept for a peer that
 	// is dead or slow, but not what Sender keeps for its next checkpoint.
 	MaxUnacked int64
 	// CommitEvery is how long an Optimistic log may be behind; 0: it is being
@@ -96,6 +97,14 @@ const defaultMaxUnacked = 256 << 20
 // shares reports whether a rank of our node shares the segment with us.
 func (ch *Channels) shares(cfg *Config, r int) bool {
 	return ch == nil || r == cfg.Rank || cfg.Segment != nil && slices.Contains(ch.Group, r)
+}
+
+// perMessage is what a log has to hold of each message besides its data.
+func (ch *Channels) perMessage(size int) int {
+	if ch == nil || ch.Kind != channel.Optimistic {
+		return 0
+	}
+	return 8 * size
 }
 
 func (ch *Channels) check() error {

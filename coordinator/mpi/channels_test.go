@@ -444,7 +444,7 @@ func (j *groupJob) recover(g int) {
 	for r, p := range line.Places {
 		if p.Current {
 			_ = j.comms[r].Release() // it may have died meanwhile, which is the next failure
-		} else if err := j.comms[r].channels("flush", func(p *channelPort) error { return p.flushLog(context.Background()) }); err != nil {
+		} else if err := j.comms[r].Logged(context.Background()); err != nil {
 			j.t.Error(err)
 		}
 	}

@@ -281,6 +281,54 @@ func TestChannelFrameDamage(t *testing.T) {
 	}
 }
 
+// A fullLog is one on a disk that stays full.
+type fullLog struct{ *memLog }
+
+func (l fullLog) Append(channel.Frame) (uint64, error) { return 0, errDiskFull }
+func (l fullLog) Reopen() error                        { return errDiskFull }
+
+// A rank whose log cannot catch up says what it depends on all the same.
+func TestHoldOnFullDisk(t *testing.T) {
+	d := newDuo(t, channel.Optimistic, func(c *Config) {
+		if c.Rank == 1 {
+			c.Channels.Log = fullLog{c.Channels.Log.(*memLog)}
+		}
+	})
+	d.exchange()
+	c := d.comms[1]
+	if v, err := c.Hold(t.Context()); err != nil || v.Received[0] != 1 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	c.Abort(errDead)
+	if _, err := c.Hold(t.Context()); !errors.Is(err, errDead) {
+		t.Error(err)
+	}
+}
+
+// Empty messages take memory as well.
+func TestSendWaitsForAcknowledgementsOfNothing(t *testing.T) {
+	d := newDuo(t, channel.Receiver, func(c *Config) { c.Channels.MaxUnacked = 1000 * channel.Overhead })
+	d.exchange()
+	if _, err := d.comms[1].Hold(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	failed := make(chan error)
+	go func() {
+		for {
+			if err := d.comms[0].Send(1, 1, nil); err != nil {
+				failed <- err
+				return
+			}
+		}
+	}()
+	d.comms[0].comesToRest()
+	if s := d.comms[0].ChannelStats(); s.KeptMessages < 999 || s.KeptMessages > 1001 {
+		t.Errorf("%d messages are kept", s.KeptMessages)
+	}
+	d.comms[0].Abort(errDead)
+	<-failed
+}
+
 // Who sends to a rank that does not take it waits, at last, but not for ever.
 func TestSendWaitsForAcknowledgements(t *testing.T) {
 	d := newDuo(t, channel.Receiver, func(c *Config) { c.Channels.MaxUnacked = 10_000 })
@@ -305,7 +353,7 @@ func TestSendWaitsForAcknowledgements(t *testing.T) {
 	}
 	c := d.comms[0].chans
 	c.mu.Lock()
-	if _, _, unacked := c.ep.Kept(1); unacked != 12_000 {
+	if _, _, unacked := c.ep.Kept(1); unacked != 12_000+3*channel.Overhead {
 		t.Errorf("%d bytes are not acknowledged", unacked)
 	}
 	c.mu.Unlock()

@@ -40,7 +40,8 @@ type Config struct {
 	// prove that they know. It may be empty if there is only one node.
 	Token []byte
 
-	// MaxMessage is the longest message in bytes; 0 means 2³¹−1.
+	// MaxMessage is the longest message in bytes; 0 means 2³¹−1, or with an
+	// Optimistic log what that leaves beside the numbers it depends on.
 	MaxMessage int
 	// HandshakeTimeout is how long a connection may take to be dialled and to
 	// prove itself; 0 means 20 s.
@@ -95,7 +96,7 @@ type peer struct {
 // segment may come from an earlier run, if it was quiescent.
 func Join(cfg Config) (*Comm, error) {
 	if cfg.MaxMessage == 0 {
-		cfg.MaxMessage = defaultMaxMessage
+		cfg.MaxMessage = defaultMaxMessage - cfg.Channels.perMessage(cfg.Size)
 	}
 	if cfg.HandshakeTimeout == 0 {
 		cfg.HandshakeTimeout = defaultHandshakeTimeout
@@ -143,7 +144,7 @@ func (cfg *Config) check() (nodeRanks []int, err error) {
 		return nil, errors.New("rank is out of range")
 	case len(cfg.NodeOf) != cfg.Size:
 		return nil, fmt.Errorf("nodes of %d ranks are given", len(cfg.NodeOf))
-	case cfg.MaxMessage < 0 || cfg.MaxMessage > math.MaxInt32:
+	case cfg.MaxMessage < 0 || cfg.MaxMessage > math.MaxInt32-cfg.Channels.perMessage(cfg.Size):
 		return nil, fmt.Errorf("longest message of %d bytes is out of range", cfg.MaxMessage)
 	}
 	for r, node := range cfg.NodeOf {

@@ -44,7 +44,7 @@ type peer struct {
 	collected uint64
 	kept      []Message // by Seq without gaps
 	keptBytes int64
-	unacked   int64 // bytes of those kept that are behind acked
+	unacked   int64 // cost of those kept that are behind acked
 
 	// From it: accepted ≥ received, received ≥ settled.
 	accepted uint64 // arrived in order

@@ -22,11 +22,19 @@ func (p *peer) forgotten(k Kind) uint64 {
 	return p.acked
 }
 
+// Overhead is about what a message takes to keep beside its data.
+const Overhead = 128
+
+// cost is what a message takes in memory: many empty ones fill it, too.
+func (m *Message) cost() int64 {
+	return int64(len(m.Data)) + 8*int64(len(m.Depends)) + Overhead
+}
+
 func (p *peer) keep(m Message) {
 	p.kept = append(p.kept, m)
 	p.keptBytes += int64(len(m.Data))
 	if m.Seq > p.acked {
-		p.unacked += int64(len(m.Data))
+		p.unacked += m.cost()
 	}
 }
 
@@ -36,7 +44,7 @@ func (p *peer) forget(seq uint64) {
 	for n < len(p.kept) && p.kept[n].Seq <= seq {
 		p.keptBytes -= int64(len(p.kept[n].Data))
 		if p.kept[n].Seq > p.acked {
-			p.unacked -= int64(len(p.kept[n].Data))
+			p.unacked -= p.kept[n].cost()
 		}
 		p.kept[n].Data = nil // the array may live on
 		n++
@@ -61,9 +69,9 @@ func (p *peer) setAcked(seq uint64) {
 			p.acked = seq
 			return
 		case seq > p.acked:
-			p.unacked -= int64(len(m.Data))
+			p.unacked -= m.cost()
 		default:
-			p.unacked += int64(len(m.Data))
+			p.unacked += m.cost()
 		}
 	}
 	p.acked = seq
@@ -95,9 +103,9 @@ func (e *Endpoint) Collected(peer int, seq uint64) {
 	p.setAcked(max(seq, p.acked)) // the acknowledgement may have been lost
 }
 
-// Kept returns how many messages to a peer are kept, their bytes, and the bytes of
-// those among them that are not acknowledged: what a sender that does not want to
-// run ahead for ever looks at.
+// Kept returns how many messages to a peer are kept, their bytes, and what those
+// among them take in memory that are not acknowledged, Overhead included: what a
+// sender that does not want to run ahead for ever looks at.
 func (e *Endpoint) Kept(peer int) (messages int, bytes, unacked int64) {
 	p := &e.peers[peer]
 	return len(p.kept), p.keptBytes, p.unacked

@@ -14,6 +14,10 @@ import (
 //	all store and commit      Rest
 //
 // Whatever goes wrong is answered, and the groups go on.
+//
+// (The counts that ranks send at a boundary are of messages inside their groups. An
+// application that has messages between groups under way at a boundary loses none,
+// but without a log its line lies before that boundary.)
 type stop struct {
 	ids      []int // of those who asked
 	internal int   // of the requests to the groups
