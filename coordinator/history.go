@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"bufio"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -43,12 +42,12 @@ func ReadHistory(job *image.Job) History {
 		return h
 	}
 	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
+	_, _ = readLines(f, func(line []byte) {
 		var ev CheckpointEvent
-		if json.Unmarshal(lines.Bytes(), &ev) == nil && ev.Type == "checkpoint" {
+		if json.Unmarshal(line, &ev) == nil && ev.Type == "checkpoint" {
 			h[ev.Number] = ev
 		}
-	}
+	})
 	return h
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -35,38 +36,88 @@ func (d *driver) logState(m protocol.Message) {
 	d.stopIfFull(err)
 }
 
-// printed returns, by rank, the index of its last output.
-func printed(job *image.Job, np int) ([]uint64, error) {
-	last := make([]uint64, np)
+// printed returns, by rank, the index of its last output, and where the last line of
+// the file ends: behind it may be one that was cut by a crash, and had not been put
+// out yet.
+func printed(job *image.Job, np int) (last []uint64, end int64, err error) {
+	last = make([]uint64, np)
 	f, err := os.Open(filepath.Join(job.Dir(), outputName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return last, nil
+		return last, 0, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
+	end, err = readLines(f, func(line []byte) {
 		var ev OutputEvent
-		// A line that was cut by a crash had not been put out yet.
-		if json.Unmarshal(lines.Bytes(), &ev) == nil && ev.Rank >= 0 && ev.Rank < np {
+		if json.Unmarshal(line, &ev) == nil && ev.Rank >= 0 && ev.Rank < np {
 			last[ev.Rank] = max(last[ev.Rank], ev.Index)
 		}
+	})
+	return last, end, err
+}
+
+// readLines passes all lines on that end with a newline, however long they are, and
+// returns where the last of them ends.
+func readLines(r io.Reader, do func(line []byte)) (end int64, err error) {
+	for in := bufio.NewReader(r); ; {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return end, nil
+		}
+		if err != nil {
+			return end, err
+		}
+		do(line)
+		end += int64(len(line))
 	}
-	return last, nil
+}
+
+// cutOutput takes away what a crash has left behind the last line. What is written
+// next would be part of it.
+func cutOutput(job *image.Job, end int64) error {
+	path := filepath.Join(job.Dir(), outputName)
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && info.Size() > end {
+		err = os.Truncate(path, end)
+	}
+	return err
 }
 
 // print puts an output out, having noted that it did.
 func (d *driver) print(a protocol.Print) error {
 	ev := &OutputEvent{Type: "output", Rank: a.Rank, Index: a.Index, Text: a.Text}
-	f, err := os.OpenFile(filepath.Join(d.job.Dir(), outputName), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	end, err := appendLine(filepath.Join(d.job.Dir(), outputName), d.line.printed, append(encode(ev), '\n'))
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(encode(ev), '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
+	d.line.printed = end
 	d.event(ev)
 	return nil
+}
+
+// appendLine writes a line at end, where the last one ends, durably, and returns
+// where it ends itself. What is there already is of an attempt that failed.
+func appendLine(path string, end int64, line []byte) (int64, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return end, err
+	}
+	if err = f.Truncate(end); err == nil {
+		_, err = f.WriteAt(line, end)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		_ = f.Truncate(end) // if that fails too, the next attempt does it
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return end, err
+	}
+	return end + int64(len(line)), nil
 }

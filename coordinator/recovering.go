@@ -25,13 +25,15 @@ const (
 	outputName = "output.jsonl"
 )
 
-// groupLine is the content of lineName.
+// groupLine is the content of lineName, and what the driver knows of outputName.
 type groupLine struct {
 	Base        []int `json:"base"`        // by group
 	Incarnation int   `json:"incarnation"` // exceeds those of all processes
 	// Taken is, by group, the newest checkpoint when this was written, so that
 	// somebody notices if it goes.
 	Taken []int `json:"taken,omitempty"`
+
+	printed int64 // where the last line of outputName ends
 }
 
 // incarnationsPerRun separates the incarnations of one run from those of the next,
@@ -109,9 +111,11 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 	for _, g := range d.groups {
 		cfg.Groups = append(cfg.Groups, g.ranks)
 	}
-	if cfg.Printed, err = printed(d.job, d.spec.NP); err != nil {
+	var end int64
+	if cfg.Printed, end, err = printed(d.job, d.spec.NP); err != nil {
 		return cfg, err
 	}
+	d.line.printed = end
 	if len(d.groups) == 1 {
 		for _, n := range slices.Sorted(maps.Keys(one.Known)) {
 			cfg.Known = append(cfg.Known, supervisor.Stored{Number: n, Iter: one.Known[n]})
@@ -128,6 +132,7 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 	if d.line, err = readLine(d.job); err != nil {
 		return cfg, err
 	}
+	d.line.printed = end
 	cfg.Base, cfg.Incarnation = d.line.Base, d.line.Incarnation
 	stored, err := readStored(d.fs, d.job, len(d.groups))
 	if err != nil {
@@ -162,8 +167,11 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 }
 
 // takeOver makes sure that no process of this run is taken for one of an earlier
-// run. It is the first thing that changes a stored job of several groups.
+// run. It is the first thing that changes a stored job.
 func (d *driver) takeOver() error {
+	if err := cutOutput(d.job, d.line.printed); err != nil {
+		return err
+	}
 	if !d.several() {
 		return nil
 	}
