@@ -16,8 +16,9 @@ type outage struct {
 	groups []int         // that died
 	down   []int         // groups that do not compute yet
 	back   []int         // groups that were begun again since
-	ranks  int           // restarted
+	ranks  int           // restarted, however often
 	lost   int           // iterations that these repeat, together
+	lostBy map[int]int   // by group, those that each of its ranks repeats
 }
 
 // outages are the failures of a run, in order.
@@ -31,7 +32,7 @@ func (all *outages) died(group, node, iter int, now time.Duration) {
 			return
 		}
 	}
-	*all = append(*all, &outage{since: now, node: node, iter: iter, groups: []int{group}, down: []int{group}})
+	*all = append(*all, &outage{since: now, node: node, iter: iter, groups: []int{group}, down: []int{group}, lostBy: map[int]int{}})
 }
 
 // of returns the last outage that still keeps one of the groups down, nil if there
@@ -45,17 +46,19 @@ func (all outages) of(groups ...int) *outage {
 	return nil
 }
 
-// lost returns how many iterations behind its failure a group begins at iter.
+// lost returns how many iterations further behind its failure a group begins at
+// iter: than where it was, or than where it could not be begun before.
 func (all outages) lost(group, iter int) int {
 	if o := all.of(group); o != nil {
-		return max(0, o.iter-iter)
+		return max(0, o.iter-o.lostBy[group]-iter)
 	}
 	return 0
 }
 
 // restarts notes that the ranks of a group begin again, lost iterations behind
 // where they were: for it failed, or, on account of the failure of others, goes
-// back with them.
+// back with them. Where a checkpoint turns out to be unusable, they are restarted
+// once, and what they lose adds up.
 func (all outages) restarts(group int, failed []int, ranks, lost int) {
 	o := all.of(group)
 	if o == nil {
@@ -69,7 +72,10 @@ func (all outages) restarts(group int, failed []int, ranks, lost int) {
 			o.back = append(o.back, group)
 		}
 	}
-	o.ranks += ranks
+	if _, before := o.lostBy[group]; !before {
+		o.ranks += ranks
+	}
+	o.lostBy[group] += lost
 	o.lost += ranks * lost
 }
 

@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -47,5 +49,63 @@ func TestOutages(t *testing.T) {
 	}
 	if lost := all.lost(3, 33); lost != 7 {
 		t.Errorf("%d iterations lost, want 7", lost)
+	}
+}
+
+// TestFallenBack counts a failure after which the newest checkpoint cannot be
+// restored: its ranks are restarted once, from the one before.
+func TestFallenBack(t *testing.T) {
+	var one, several outages
+	one.died(0, 0, 1400, 0)
+	one.restarts(0, nil, 4, one.lost(0, 1200))
+	one.restarts(0, nil, 4, one.lost(0, 900))
+	several.died(2, 0, 1400, 0)
+	several.restarts(2, []int{2}, 4, 200)
+	several.restarts(2, nil, 4, 300)
+	for _, all := range []outages{one, several} {
+		var r Result
+		all.sum(&r, time.Second)
+		if !slices.Equal(r.Restarts, []int{4}) || !slices.Equal(r.WorkLost, []int{2000}) {
+			t.Errorf("restarts %v, work lost %v; want 4 ranks, 500 iterations each", r.Restarts, r.WorkLost)
+		}
+	}
+}
+
+// TestUnusableNewest damages the newest checkpoint of a job before a rank fails.
+func TestUnusableNewest(t *testing.T) {
+	for _, mode := range []string{Coordinated, Semi} {
+		t.Run(mode, func(t *testing.T) {
+			s := job(t, "ring.S.4", 2)
+			s.Mode, s.AutoRestart, s.Incremental, s.Schedule.Every = mode, true, false, 10
+			opt := Options{Store: t.TempDir(), Failures: []Failure{{Rank: 1, Node: -1, Iter: 25}}}
+			rec := &recorder{t: t}
+			rec.on = func(ev any) {
+				if c, ok := ev.(*CheckpointEvent); !ok || c.Iteration != 20 || c.Of != nil && c.Of[0] != 0 {
+					return
+				}
+				names, err := filepath.Glob(filepath.Join(opt.Store, "jobs", "job", "*", "rank-0.img"))
+				if err != nil || len(names) < 2 {
+					t.Fatalf("images %v, %v", names, err)
+				}
+				f, err := os.OpenFile(slices.Max(names), os.O_WRONLY, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				if _, err := f.WriteAt([]byte("damage"), 20000); err != nil {
+					t.Fatal(err)
+				}
+			}
+			opt.Observer = rec
+			r, _, _ := launch(t, s, opt)
+			ranks := 4
+			if mode == Semi {
+				ranks = 2
+			}
+			if r.Failures != 1 || !slices.Equal(r.Restarts, []int{ranks}) || len(r.WorkLost) != 1 ||
+				r.WorkLost[0] < 14*ranks || r.WorkLost[0] > 15*ranks {
+				t.Errorf("%d failures, restarts %v, work lost %v; want %d ranks, 15 iterations each", r.Failures, r.Restarts, r.WorkLost, ranks)
+			}
+		})
 	}
 }
