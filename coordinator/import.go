@@ -7,6 +7,7 @@ import (
 
 	"ckpt/image"
 	"ckpt/image/foreign"
+	"ckpt/image/vfs"
 )
 
 // Import stores a checkpoint of another checkpointer as the next one of a job,
@@ -20,7 +21,7 @@ func Import(ctx context.Context, store *image.Store, name string, set *foreign.S
 	}
 	job, err := lockImported(store, name, &spec)
 	if errors.Is(err, image.ErrJobNotFound) || errors.Is(err, errUnused) {
-		job, err = store.TakeOverJob(name, text)
+		job, err = store.TakeOverJob(name, text, func(job *image.Job) error { return forsake(vfs.OS{}, job) })
 	}
 	if err != nil {
 		return nil, err

@@ -75,7 +75,7 @@ func Launch(ctx context.Context, spec Spec, opt Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	job, err := createJob(store, opt.Job, spec.App, text)
+	job, err := createJob(opt.fileSystem(), store, opt.Job, spec.App, text)
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +84,9 @@ func Launch(ctx context.Context, spec Spec, opt Options) (*Result, error) {
 }
 
 // createJob makes the job, under a free name like bt.S.4-1 if none is given.
-func createJob(store *image.Store, name, app string, spec []byte) (*image.Job, error) {
+func createJob(fsys vfs.FS, store *image.Store, name, app string, spec []byte) (*image.Job, error) {
 	if name != "" {
-		return store.TakeOverJob(name, spec)
+		return store.TakeOverJob(name, spec, func(job *image.Job) error { return forsake(fsys, job) })
 	}
 	for i := 1; ; i++ {
 		job, err := store.CreateJob(fmt.Sprintf("%s-%d", app, i), spec)

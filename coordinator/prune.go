@@ -3,6 +3,8 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"path/filepath"
 	"slices"
 
 	"ckpt/image"
@@ -42,19 +44,19 @@ func Prune(ctx context.Context, job *image.Job, keep int) (*Pruned, error) {
 	}
 	pruned, err := prune(job, keep)
 	if err == nil && several {
-		err = beginAgain(job, spec)
+		err = beginAgain(vfs.OS{}, job, spec)
 	}
 	return pruned, err
 }
 
 // beginAgain gives up the message logs of a job that has no checkpoints any more:
 // without these they lead nowhere.
-func beginAgain(job *image.Job, spec *Spec) error {
+func beginAgain(fsys vfs.FS, job *image.Job, spec *Spec) error {
 	line, err := readLine(job)
-	if err != nil {
+	if err != nil && !unrestorable(err) { // it is given up as well
 		return err
 	}
-	line.Base = make([]int, len(spec.groups(spec.Mapping)))
+	line.Base, line.Taken = make([]int, len(spec.groups(spec.Mapping))), nil
 	for g := range line.Base {
 		line.Base[g] = -1
 	}
@@ -62,11 +64,82 @@ func beginAgain(job *image.Job, spec *Spec) error {
 	if err := writeLine(job, line); err != nil {
 		return err
 	}
-	ranks := make([]int, spec.NP)
-	for r := range ranks {
-		ranks[r] = r
+	return removeLogs(fsys, job)
+}
+
+// removeLogs removes the message logs of all ranks that have ever been in the job,
+// durably.
+func removeLogs(fsys vfs.FS, job *image.Job) error {
+	ranks, err := listed(fsys, logsDir(job))
+	if err != nil {
+		return err
 	}
-	return emptyLogs(vfs.OS{}, job, ranks)
+	for _, rank := range ranks {
+		if err := removeAll(fsys, filepath.Join(logsDir(job), rank.Name())); err != nil {
+			return err
+		}
+	}
+	if len(ranks) == 0 {
+		return nil
+	}
+	return fsys.SyncDir(logsDir(job))
+}
+
+// listed lists a directory that may not be there.
+func listed(fsys vfs.FS, dir string) ([]fs.DirEntry, error) {
+	files, err := fsys.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return files, err
+}
+
+// removeAll removes a directory and its files, if it is there. The newest go first,
+// each durably: what is left of a log if that is cut short is one that ends earlier.
+func removeAll(fsys vfs.FS, dir string) error {
+	files, err := listed(fsys, dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range slices.Backward(files) {
+		if err := fsys.Remove(filepath.Join(dir, f.Name())); err != nil {
+			return err
+		}
+		if err := fsys.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	return removeIfThere(fsys, dir)
+}
+
+func removeIfThere(fsys vfs.FS, name string) error {
+	if err := fsys.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// forsake removes what an earlier job of this name, without a checkpoint, has left
+// of logs, output and notes: none of it may be taken for the new job's, which locks
+// it. If that is cut short, the earlier job is as it was, or begins again.
+func forsake(fsys vfs.FS, job *image.Job) error {
+	if spec, err := specOf(job); err == nil && len(spec.groups(spec.Mapping)) > 1 {
+		if err := beginAgain(fsys, job, spec); err != nil {
+			return err
+		}
+	}
+	if err := removeLogs(fsys, job); err != nil { // also those that nobody can restart
+		return err
+	}
+	if err := removeAll(fsys, filepath.Dir(TracePath(job, 0))); err != nil {
+		return err
+	}
+	for _, name := range []string{outputName, historyName, resultName, lineName} {
+		if err := removeIfThere(fsys, filepath.Join(job.Dir(), name)); err != nil {
+			return err
+		}
+	}
+	return fsys.SyncDir(job.Dir())
 }
 
 func prune(job *image.Job, keep int, also ...int) (*Pruned, error) {

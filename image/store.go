@@ -137,17 +137,19 @@ func CheckJobName(name string) error {
 // description of the job. A name has up to 101 letters, digits, dots, dashes
 // and underscores and begins with a letter or digit.
 func (s *Store) CreateJob(name string, spec []byte) (*Job, error) {
-	return s.create(name, spec, (*Job).there)
+	return s.create(name, spec, (*Job).there, func(*Job) error { return nil })
 }
 
-// TakeOverJob is CreateJob, but it also replaces the spec of a job that has no
-// checkpoint, unless another coordinator runs it: there is nothing to lose.
-func (s *Store) TakeOverJob(name string, spec []byte) (*Job, error) {
-	return s.create(name, spec, (*Job).hasCheckpoints)
+// TakeOverJob is CreateJob, but it also replaces a job that has no checkpoint,
+// unless another coordinator runs it. Clear is called under the lock, before the
+// spec is written: it removes, durably, what of the caller's own in the directory
+// must not be taken for the new job's.
+func (s *Store) TakeOverJob(name string, spec []byte, clear func(*Job) error) (*Job, error) {
+	return s.create(name, spec, (*Job).hasCheckpoints, clear)
 }
 
 // create makes a job unless taken says that its name is.
-func (s *Store) create(name string, spec []byte, taken func(*Job) (bool, error)) (*Job, error) {
+func (s *Store) create(name string, spec []byte, taken func(*Job) (bool, error), clear func(*Job) error) (*Job, error) {
 	if err := CheckJobName(name); err != nil {
 		return nil, err
 	}
@@ -175,6 +177,9 @@ func (s *Store) create(name string, spec []byte, taken func(*Job) (bool, error))
 		return nil, err
 	}
 	if err = free(); err == nil {
+		err = clear(j)
+	}
+	if err == nil {
 		err = opError("create job", j.dir, -1, writeAtomic(s.fs, j.dir, specName, seal(specMagic, spec)))
 	}
 	if err != nil {

@@ -1,0 +1,186 @@
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"ckpt/image"
+	"ckpt/image/vfs"
+)
+
+// failed launches a job that fails at an iteration, before it has any checkpoint.
+func failed(t *testing.T, s Spec, iter int) Options {
+	t.Helper()
+	opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t}, Failures: []Failure{{Rank: 0, Node: -1, Iter: iter}}}
+	if _, err := Launch(t.Context(), s, opt); !errors.As(err, new(*JobFailedError)) {
+		t.Fatalf("launch %s: %v, want it to fail", s.App, err)
+	}
+	opt.Failures = nil
+	return opt
+}
+
+// short describes a job of a few iterations that puts a line out in every other.
+func short(t *testing.T, app, mode, log string) Spec {
+	s := job(t, app, 2)
+	s.Iterations, s.Mode, s.Log, s.Residuals = 12, mode, log, 2
+	return s
+}
+
+// TestTakeOver launches a job under the name of one that has failed without a
+// checkpoint: nothing of that one is seen any more, logs and output least of all.
+func TestTakeOver(t *testing.T) {
+	for _, c := range []struct{ old, anew Spec }{
+		{short(t, "ring.S.4", Coordinated, ""), short(t, "ring.S.4", Coordinated, "")},
+		{short(t, "ring.S.4", Uncoordinated, ""), short(t, "ring.S.4", Uncoordinated, "")},
+		{short(t, "lu.S.4", Uncoordinated, ""), short(t, "bt.S.4", Uncoordinated, "")},
+		{short(t, "ring.S.5", Uncoordinated, "optimistic"), short(t, "ring.S.3", Uncoordinated, "optimistic")},
+		{short(t, "ring.S.3", Uncoordinated, "pessimistic-sender"), short(t, "ring.S.5", Semi, "")},
+		{short(t, "ring.S.4", Semi, ""), short(t, "ring.S.4", Coordinated, "")},
+	} {
+		t.Run(fmt.Sprintf("%s,%s/%s,%s", c.old.App, c.old.Mode, c.anew.App, c.anew.Mode), func(t *testing.T) {
+			want, _, _ := launch(t, c.anew, Options{})
+			opt := failed(t, c.old, 9)
+			rec := &recorder{t: t}
+			opt.Observer = rec
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			r, err := Launch(ctx, c.anew, opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Digest != want.Digest {
+				t.Errorf("digest %s, under another name %s", r.Digest, want.Digest)
+			}
+			checkOutputs(t, &c.anew, eventsOf[*OutputEvent](rec))
+			dir := filepath.Join(opt.Store, "jobs", opt.Job)
+			if b, err := os.ReadFile(filepath.Join(dir, historyName)); err != nil || bytes.Contains(b, []byte(`"failure"`)) {
+				t.Errorf("history %v: %s", err, b)
+			}
+			if dirs, err := filepath.Glob(filepath.Join(dir, "logs", "rank-*")); err != nil || len(dirs) > c.anew.NP {
+				t.Errorf("%d message logs of %d ranks, %v", len(dirs), c.anew.NP, err)
+			}
+		})
+	}
+}
+
+// TestNoTakeOver continues a job that has no checkpoint: its logs are its own.
+func TestNoTakeOver(t *testing.T) {
+	s := short(t, "ring.S.4", Uncoordinated, "")
+	want, _, _ := launch(t, s, Options{})
+	rec := &recorder{t: t}
+	opt := failed(t, s, 9)
+	before := len(eventsOf[*OutputEvent](opt.Observer.(*recorder)))
+	opt.Observer = rec
+	r, err := Restart(t.Context(), RestartOptions{Options: opt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := before + len(eventsOf[*OutputEvent](rec)); r.Digest != want.Digest || n != 6 {
+		t.Errorf("%d outputs, digest %s, want 6, %s", n, r.Digest, want.Digest)
+	}
+}
+
+// dyingDisk works for so many changes, and never again.
+type dyingDisk struct {
+	vfs.FS
+	left int
+}
+
+func (d *dyingDisk) change() error {
+	if d.left--; d.left < 0 {
+		return syscall.EIO
+	}
+	return nil
+}
+
+func (d *dyingDisk) Create(name string) (vfs.File, error) {
+	if err := d.change(); err != nil {
+		return nil, err
+	}
+	return d.FS.Create(name)
+}
+
+func (d *dyingDisk) Rename(from, to string) error {
+	return errors.Join(d.change(), d.unlessDead(func() error { return d.FS.Rename(from, to) }))
+}
+
+func (d *dyingDisk) Remove(name string) error {
+	if err := d.change(); err != nil {
+		return err
+	}
+	return d.FS.Remove(name)
+}
+
+func (d *dyingDisk) SyncDir(name string) error {
+	return errors.Join(d.change(), d.unlessDead(func() error { return d.FS.SyncDir(name) }))
+}
+
+func (d *dyingDisk) unlessDead(do func() error) error {
+	if d.left < 0 {
+		return nil
+	}
+	return do()
+}
+
+// TestTakeOverCutShort ends a take-over after more and more of its changes. What is left is
+// the old job, or one that begins again.
+func TestTakeOverCutShort(t *testing.T) {
+	step := 2
+	if raceEnabled {
+		step = 7
+	}
+	old, anew := short(t, "ring.S.3", Uncoordinated, "optimistic"), short(t, "ring.S.4", Uncoordinated, "")
+	want := map[string]string{}
+	for _, s := range []Spec{old, anew} {
+		r, _, _ := launch(t, s, Options{})
+		want[s.App] = r.Digest
+	}
+	text, err := anew.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := failed(t, old, 9)
+	done := false
+	seen := map[string]int{}
+	for n := 0; !done; n += step {
+		opt := first
+		opt.Store = t.TempDir()
+		if err := os.CopyFS(opt.Store, os.DirFS(first.Store)); err != nil {
+			t.Fatal(err)
+		}
+		disk := &dyingDisk{vfs.OS{}, n}
+		store, err := image.OpenStore(disk, opt.Store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken, err := createJob(disk, store, opt.Job, anew.App, text)
+		if done = err == nil; done {
+			err = taken.Unlock()
+		} else if errors.Is(err, syscall.EIO) {
+			err = nil
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		r, err := Restart(ctx, RestartOptions{Options: opt})
+		cancel()
+		if err != nil {
+			t.Fatalf("after %d changes: %v", n, err)
+		}
+		seen[r.App]++
+		if r.Digest != want[r.App] {
+			t.Errorf("after %d changes: %s ends with %s, want %s", n, r.App, r.Digest, want[r.App])
+		}
+	}
+	if seen[old.App] < 3 || seen[anew.App] == 0 {
+		t.Errorf("restarted %v: the case proves little", seen)
+	}
+}
