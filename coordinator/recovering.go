@@ -179,7 +179,13 @@ func (d *driver) takeOver() error {
 		return err
 	}
 	d.line.Incarnation += incarnationsPerRun
-	return writeLine(d.job, d.line)
+	if err := writeLine(d.job, d.line); err != nil {
+		return err
+	}
+	if err := d.dropBelow(d.line.Base); err != nil {
+		d.out.Warn("what is not needed any more was not removed: " + err.Error())
+	}
+	return nil
 }
 
 // logged returns, by rank and checkpoint, the states in its message log.
@@ -268,6 +274,21 @@ func (d *driver) forget(numbers []int) error {
 	return d.job.Drop(numbers...)
 }
 
+// dropBelow removes the checkpoints of each group that are older than its base: all
+// that there are. The protocol does not know those that cannot be read, nor those
+// that an earlier run has not come to remove.
+func (d *driver) dropBelow(base []int) error {
+	numbers, err := d.job.Checkpoints()
+	if err != nil {
+		return err
+	}
+	numbers = slices.DeleteFunc(numbers, func(n int) bool {
+		g := (n - 1) % len(d.groups)
+		return g >= len(base) || n >= base[g]
+	})
+	return d.forget(numbers)
+}
+
 // collect removes what no recovery can need any more.
 func (d *driver) collect(a protocol.Collect) error {
 	d.line.Base = slices.Clone(a.Base)
@@ -283,7 +304,7 @@ func (d *driver) collect(a protocol.Collect) error {
 
 // free removes what nobody needs.
 func (d *driver) free(a protocol.Collect) error {
-	if err := d.forget(a.Remove); err != nil {
+	if err := d.dropBelow(a.Base); err != nil {
 		return err
 	}
 	if !d.writing() {
