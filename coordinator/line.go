@@ -108,10 +108,14 @@ func findLine(ctx context.Context, job *image.Job, spec *Spec, status *JobStatus
 		return nil, err
 	}
 	stored.miss(noted)
-	found := stored.found
+	found, anew := stored.found, noted.anew()
 	l.Passed, l.passed = stored.passed, stored.why()
 	l.History = &recovery.History{Ranks: make([]recovery.Rank, len(l.Groups))}
 	for g := range l.Groups {
+		if anew {
+			l.addBeginning(g)
+			continue
+		}
 		if err := l.addGroup(ctx, job, g, found[g], noted.Base); err != nil {
 			return nil, err
 		}
@@ -143,7 +147,7 @@ func findLine(ctx context.Context, job *image.Job, spec *Spec, status *JobStatus
 		}
 	}
 	for g, p := range l.Line.Places {
-		if l.Single() || !l.Log.Logs() {
+		if anew || l.Single() || !l.Log.Logs() {
 			break
 		}
 		at := l.History.Ranks[g].Checkpoints[p.Load].Number
@@ -153,6 +157,13 @@ func findLine(ctx context.Context, job *image.Job, spec *Spec, status *JobStatus
 	}
 	l.addPresent(status)
 	return l, nil
+}
+
+// addBeginning adds the only state of a group that begins anew.
+func (l *StoredLine) addBeginning(g int) {
+	var s recovery.State
+	s.Sent, s.Received = l.counters(nil)
+	l.History.Ranks[g].Checkpoints = []recovery.State{s}
 }
 
 // addGroup adds the states that group g can go back to: the beginning, as long as

@@ -46,9 +46,17 @@ type storedJob struct {
 	unreadable []int // their numbers
 }
 
+// anew reports whether the job begins again, whatever is left of its checkpoints and
+// logs: somebody has begun to remove them.
+func (l *groupLine) anew() bool { return slices.Contains(l.Base, -1) }
+
 // miss adds to what was passed over the newest checkpoint of each group, if it has
-// gone without a trace.
+// gone without a trace. If the job begins anew, nothing is missed, and found is nil.
 func (s *storedJob) miss(l *groupLine) {
+	if l.anew() {
+		s.found = nil
+		return
+	}
 	for g, n := range l.Taken {
 		if g >= len(s.found) || n <= 0 || slices.Contains(s.unreadable, n) ||
 			slices.ContainsFunc(s.found[g], func(m *image.Manifest) bool { return m.Number >= n }) {

@@ -3,6 +3,8 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"ckpt/coordinator/protocol"
@@ -80,4 +82,58 @@ func firstSpawns(t *testing.T, s *Spec, j *image.Job) []int {
 		}
 	}
 	return from
+}
+
+// TestFindLineAnew looks at jobs whose beginning again was cut short: checkpoints
+// and parts of the logs are there, and nobody goes back to them.
+func TestFindLineAnew(t *testing.T) {
+	for _, mode := range modes() {
+		if mode.Mode == Coordinated || mode.Log == channel.None.String() {
+			continue
+		}
+		t.Run(fmt.Sprintf("%s,%s,%d", mode.Mode, mode.Log, mode.GroupSize), func(t *testing.T) {
+			s := job(t, "ring.S.5", 2)
+			s.Mode, s.Log, s.GroupSize, s.Schedule.Every = mode.Mode, mode.Log, mode.GroupSize, 15
+			want, _, opt := launch(t, s, Options{})
+			store, err := image.OpenStore(vfs.OS{}, opt.Store)
+			if err != nil {
+				t.Fatal(err)
+			}
+			j, err := store.Job(opt.Job)
+			if err != nil {
+				t.Fatal(err)
+			}
+			line, err := readLine(j)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for g := range line.Base {
+				line.Base[g] = -1
+			}
+			if err := writeLine(j, line); err != nil {
+				t.Fatal(err)
+			}
+			if mode.Log != channel.Optimistic.String() { // of that a restart reads the logs
+				if err := os.WriteFile(filepath.Join(logDir(j, 0), "00000001.seg"), []byte("torn"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l, err := FindLine(t.Context(), store, opt.Job)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for g, p := range l.Line.Places {
+				if n := len(l.History.Ranks[g].Checkpoints); p.State.Number != 0 || n != 1 {
+					t.Errorf("group %d goes on from checkpoint %d, one of %d states", g, p.State.Number, n)
+				}
+			}
+			if _, damage, err := VerifyLogs(j); err != nil || len(damage) > 0 {
+				t.Errorf("damage %v, %v", damage, err)
+			}
+			r, err := Restart(t.Context(), RestartOptions{Options: opt})
+			if err != nil || r.Digest != want.Digest {
+				t.Errorf("%+v, %v, want digest %s", r, err, want.Digest)
+			}
+		})
+	}
 }
