@@ -1,11 +1,15 @@
 package coordinator
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/image"
 	"ckpt/image/vfs"
 )
@@ -108,4 +112,98 @@ func TestCollectAll(t *testing.T) {
 		t.Errorf("checkpoints %v are left, %d is damaged, the oldest needed are %v", below, newest, base)
 	}
 	verifyAll(t, opt)
+}
+
+// TestCollectOnFullDisk removes nothing as long as it cannot be noted, goes back all
+// the same, and ends the job where the note has to come first.
+func TestCollectOnFullDisk(t *testing.T) {
+	s := job(t, "ring.S.4", 1)
+	s.Mode = Uncoordinated
+	d, rec, fill, empty := fullStore(t, s)
+	var all []int
+	for n := 1; n <= 12; n++ {
+		all = append(all, n)
+		if err := os.MkdirAll(filepath.Dir(manifestPath(d.job, n)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(manifestPath(d.job, n), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := func(what string, want ...int) {
+		t.Helper()
+		if numbers, err := d.job.Checkpoints(); err != nil || !slices.Equal(numbers, want) {
+			t.Errorf("%s: checkpoints %v, %v; want %v", what, numbers, err, want)
+		}
+		if _, err := os.Stat(filepath.Join(d.job.Dir(), lineName+".new")); err == nil {
+			t.Errorf("%s: a new %s is left", what, lineName)
+		}
+	}
+	d.line.Taken = []int{9, 10, 11, 12}
+	fill()
+	d.does(protocol.Collect{Base: []int{5, 0, 0, 0}, Remove: []int{1}})
+	d.does(protocol.Collect{Base: []int{5, 6, 0, 0}, Remove: []int{2}})
+	there("full", all...)
+	d.perform([]supervisor.Action{{Group: 0, Action: protocol.Forget{After: 5}}})
+	there("gone back", 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12)
+	if n := len(rec.warned); n != 1 || !strings.Contains(rec.warned[0], "kept until") || !strings.Contains(rec.warned[0], "storage is full") {
+		t.Errorf("warned %q", rec.warned)
+	}
+	empty()
+	d.line.tried = 0
+	d.does(protocol.Answer{})
+	there("room", 3, 4, 5, 6, 7, 8, 10, 11, 12)
+	if line, err := readLine(d.job); err != nil || !slices.Equal(line.Base, []int{5, 6, 0, 0}) || line.Taken[0] != 5 {
+		t.Errorf("noted %+v, %v", line, err)
+	}
+	if d.outcome != nil || d.broken != nil || d.line.owed != nil {
+		t.Fatalf("ended %v, %v; owes %v", d.outcome, d.broken, d.line.owed)
+	}
+
+	fill()
+	d.perform([]supervisor.Action{{Group: supervisor.Job, Action: protocol.Collect{Base: []int{-1, -1, -1, -1}}}, {Group: 0, Action: protocol.Forget{}}})
+	there("ended", 3, 4, 5, 6, 7, 8, 10, 11, 12)
+	if r, err := d.verdict(); r == nil || r.Outcome != "stopped" || !errors.Is(err, image.ErrStorageFull) || !errors.As(err, new(*fullError)) {
+		t.Errorf("result %+v, %v", r, err)
+	}
+}
+
+// TestTakeOverOnFullDisk makes room with what is not needed any more.
+func TestTakeOverOnFullDisk(t *testing.T) {
+	s := job(t, "ring.S.4", 1)
+	s.Mode = Uncoordinated
+	d, _, fill, _ := fullStore(t, s)
+	if err := writeLine(d.job, d.line); err != nil {
+		t.Fatal(err)
+	}
+	d.line.Base[0] = 5
+	if err := os.MkdirAll(filepath.Dir(manifestPath(d.job, 1)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(manifestPath(d.job, 1), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(logsDir(d.job), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	fill()
+	if err := d.takeOver(); err != nil {
+		t.Errorf("there was room for the note: %v", err)
+	}
+	before, err := readLine(d.job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The note had the page of the one before and one more.
+	f, err := os.Create(filepath.Join(d.job.Dir(), "fill"))
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+	f.Close()
+	if err := d.takeOver(); !errors.Is(err, image.ErrStorageFull) || !errors.As(err, new(*fullError)) {
+		t.Errorf("error %v, want that the storage is full", err)
+	}
+	if after, err := readLine(d.job); err != nil || after.Incarnation != before.Incarnation {
+		t.Errorf("noted %+v, %v; before %+v", after, err, before)
+	}
 }

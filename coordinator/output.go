@@ -88,15 +88,42 @@ func cutOutput(job *image.Job, end int64) error {
 	return err
 }
 
-// print puts an output out, having noted that it did.
+// print puts an output out, having noted that it did. On a full disk it waits.
 func (d *driver) print(a protocol.Print) error {
-	ev := &OutputEvent{Type: "output", Rank: a.Rank, Index: a.Index, Text: a.Text}
-	end, err := appendLine(filepath.Join(d.job.Dir(), outputName), d.line.printed, append(encode(ev), '\n'))
-	if err != nil {
-		return err
+	d.line.waiting = append(d.line.waiting, &OutputEvent{Type: "output", Rank: a.Rank, Index: a.Index, Text: a.Text})
+	if len(d.line.waiting) > 1 {
+		return nil // it takes its turn
 	}
-	d.line.printed = end
-	d.event(ev)
+	return d.postpone("lines of output wait until they can be noted", d.noteOutput())
+}
+
+// noteOutput notes what waits for that, and puts it out.
+func (d *driver) noteOutput() error {
+	path := filepath.Join(d.job.Dir(), outputName)
+	for len(d.line.waiting) > 0 {
+		ev := d.line.waiting[0]
+		end, err := appendLine(path, d.line.printed, append(encode(ev), '\n'))
+		if err != nil {
+			return &image.OpError{Op: "write", Path: path, Offset: -1, Err: err}
+		}
+		d.line.printed, d.line.waiting = end, d.line.waiting[1:]
+		d.event(ev)
+	}
+	return nil
+}
+
+// endOutput does so a last time. A job that can be continued puts out again what has
+// not been noted; of one that has completed, it is told all the same.
+func (d *driver) endOutput() error {
+	err := d.noteOutput()
+	if err == nil || d.outcome.Result != protocol.Completed {
+		return d.postpone("lines of output were not noted, and not shown", err)
+	}
+	d.out.Warn(fmt.Sprintf("%d lines of output are not noted, and a restart shows them again: %v", len(d.line.waiting), err))
+	for _, ev := range d.line.waiting {
+		d.event(ev)
+	}
+	d.line.waiting = nil
 	return nil
 }
 
@@ -116,7 +143,10 @@ func appendLine(path string, end int64, line []byte) (int64, error) {
 	if err != nil {
 		_ = f.Truncate(end) // if that fails too, the next attempt does it
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
 		return end, err
 	}
 	return end + int64(len(line)), nil

@@ -8,8 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/image"
 	"ckpt/image/vfs"
 )
@@ -89,4 +92,118 @@ func TestLongLines(t *testing.T) {
 	if h := ReadHistory(j); h[7].Number != 7 {
 		t.Errorf("the history has %v, want checkpoint 7", h)
 	}
+}
+
+// fullStore makes a job in a small file system of its own, and returns it with
+// functions that fill it up and empty it again.
+func fullStore(t *testing.T, s Spec) (d *driver, rec *recorder, fill, empty func()) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("no file system can be mounted: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	store, err := image.CreateStore(vfs.OS{}, filepath.Join(dir, "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := store.CreateJob("job", []byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = j.Unlock() })
+	rec = &recorder{t: t}
+	d = newDriver(s, j, store.Dir(), s.Mapping, libraryID{}, protocol.DefaultLimits, rec)
+	if err := d.formGroups(); err != nil {
+		t.Fatal(err)
+	}
+	d.line.Base, d.line.Taken = make([]int, len(d.groups)), make([]int, len(d.groups))
+	name := filepath.Join(dir, "fill")
+	fill = func() {
+		f, err := os.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for err == nil {
+			_, err = f.Write(make([]byte, 4096))
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	empty = func() {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d, rec, fill, empty
+}
+
+// does has the driver do something for the whole job.
+func (d *driver) does(a protocol.Action) {
+	d.perform([]supervisor.Action{{Group: supervisor.Job, Action: a}})
+}
+
+// TestOutputWaits fills the disk: lines wait, and come once there is room, in order
+// and once. Nothing is left in the file of those that were tried.
+func TestOutputWaits(t *testing.T) {
+	d, rec, fill, empty := fullStore(t, job(t, "ring.S.4", 1))
+	text := strings.Repeat("x", 3000) // two in a page of the file, not three
+	print := func(index uint64) { d.does(protocol.Print{Index: index, Text: text}) }
+	print(1)
+	fill()
+	for i := range uint64(4) {
+		print(i + 2)
+	}
+	if n := len(eventsOf[*OutputEvent](rec)); n != 1 || len(d.line.waiting) != 4 {
+		t.Errorf("%d lines are shown and %d wait, want 1 and 4", n, len(d.line.waiting))
+	}
+	if _, end, err := printed(d.job, 1); err != nil || fileSize(t, filepath.Join(d.job.Dir(), outputName)) != end {
+		t.Errorf("the file does not end with line 1: %d, %v", end, err)
+	}
+	if err := d.groups[0].perform(protocol.Prepare{Number: 1}, nil); err != nil || d.groups[0].tx != nil {
+		t.Errorf("a checkpoint is taken while lines wait, %v", err)
+	}
+	d.helpers.Wait()
+	if len(d.mail) != 1 {
+		t.Errorf("the protocol is told %d events, want that the checkpoint is lost", len(d.mail))
+	}
+	empty()
+	d.line.tried = 0
+	d.does(protocol.Answer{})
+	print(6)
+	events := eventsOf[*OutputEvent](rec)
+	for i, ev := range events {
+		if ev.Index != uint64(i+1) {
+			t.Errorf("line %d has number %d", i+1, ev.Index)
+		}
+	}
+	if last, _, err := printed(d.job, 1); len(events) != 6 || err != nil || last[0] != 6 {
+		t.Errorf("%d lines are shown, the last in the file is %v, %v; want 6", len(events), last, err)
+	}
+	if len(rec.warned) != 1 || !strings.Contains(rec.warned[0], "storage is full") || d.broken != nil || d.outcome != nil {
+		t.Errorf("warned %q, ended %v, %v", rec.warned, d.broken, d.outcome)
+	}
+}
+
+// TestOutputEnd ends jobs on a full disk. What a restart puts out again is not shown.
+func TestOutputEnd(t *testing.T) {
+	for result, shown := range map[protocol.Result]int{protocol.Completed: 1, protocol.StoppedByRequest: 0, protocol.Failed: 0} {
+		d, rec, fill, _ := fullStore(t, job(t, "ring.S.4", 1))
+		fill()
+		d.does(protocol.Print{Index: 1})
+		d.does(protocol.Finish{Outcome: protocol.Outcome{Result: result}})
+		if n := len(eventsOf[*OutputEvent](rec)); n != shown || len(rec.warned) != 2 || d.broken != nil {
+			t.Errorf("%v: %d lines are shown, want %d; warned %q, %v", result, n, shown, rec.warned, d.broken)
+		}
+	}
+}
+
+func fileSize(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
 }

@@ -1,14 +1,18 @@
 package coordinator
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
+	"ckpt/image"
 )
 
-// perform carries the actions of the protocol out, in order.
+// perform carries the actions of the protocol out, in order. If one fails that the
+// next rely on, the job ends.
 func (d *driver) perform(actions []supervisor.Action) {
 	for i, tagged := range actions {
 		a := tagged.Action
@@ -16,40 +20,46 @@ func (d *driver) perform(actions []supervisor.Action) {
 			d.watch(a)
 		}
 		d.logAction(a)
+		var err error
 		if tagged.Group == supervisor.Job {
-			d.performJob(a)
-			continue
+			err = d.performJob(a)
+		} else {
+			err = d.groups[tagged.Group].perform(a, actions[i:])
 		}
-		d.groups[tagged.Group].perform(a, actions[i:])
+		if err != nil {
+			d.fail(err)
+			break
+		}
 	}
 	d.told.taken, d.told.lost = nil, nil
 	d.startPrunes()
+	if err := d.catchUp(); err != nil {
+		d.fail(err)
+	}
 }
 
 // performJob does what concerns the whole job.
-func (d *driver) performJob(a protocol.Action) {
-	var err error
+func (d *driver) performJob(a protocol.Action) error {
 	switch a := a.(type) {
 	case protocol.Answer:
 		d.answer(a)
 	case protocol.Collect:
-		err = d.collect(a)
+		return d.collect(a)
 	case protocol.Recovery:
 		d.recovered(a)
 	case protocol.Print:
-		err = d.print(a)
+		return d.print(a)
 	case protocol.Report:
 		d.out.Warn(fmt.Sprintf("the job begins anew: %s", a.Notice.Text))
 	case protocol.Finish:
 		d.outcome = &a.Outcome
+		return d.endOutput()
 	}
-	if err != nil {
-		d.broken = err
-	}
+	return nil
 }
 
 // perform does what concerns the group; rest are the actions from this one on.
-func (g *group) perform(a protocol.Action, rest []supervisor.Action) {
+func (g *group) perform(a protocol.Action, rest []supervisor.Action) error {
 	switch a := a.(type) {
 	case protocol.Send:
 		g.send(a.Message.Rank, a.Message)
@@ -60,6 +70,11 @@ func (g *group) perform(a protocol.Action, rest []supervisor.Action) {
 	case protocol.Spawn:
 		g.spawn(a)
 	case protocol.Prepare:
+		// Who goes on from a checkpoint does not put out again what came before.
+		if err := g.noteOutput(); err != nil {
+			g.later(protocol.CommitFailed{Number: a.Number, Reason: err.Error(), Body: encode(reportError(err))})
+			break
+		}
 		g.prepare(a.Number)
 	case protocol.Commit:
 		g.commit(a.Checkpoint)
@@ -71,12 +86,11 @@ func (g *group) perform(a protocol.Action, rest []supervisor.Action) {
 	case protocol.Examine:
 		g.examineLogs(a)
 	case protocol.Forget:
-		if err := g.forgetAfter(a); err != nil {
-			g.broken = err
-		}
+		return g.forgetAfter(a)
 	case protocol.Report:
 		g.report(a.Notice)
 	}
+	return nil
 }
 
 func (d *driver) send(rank int, m protocol.Message) {
@@ -139,4 +153,56 @@ func (d *driver) answer(a protocol.Answer) {
 		taken = ev
 	}
 	answer(a, taken, d.told.lost)
+}
+
+// fail ends the job: what it needs could not be done. If the storage is full, it is
+// as if it had been stopped.
+func (d *driver) fail(err error) {
+	if !errors.Is(err, image.ErrStorageFull) {
+		d.broken = err
+		return
+	}
+	for _, g := range d.groups {
+		if err := g.endGeneration(); err != nil {
+			d.out.Warn(err.Error())
+		}
+	}
+	if d.full == nil {
+		d.full = d.cannotGoOn(err)
+	}
+	d.outcome = &protocol.Outcome{Result: protocol.StoppedByRequest, Rank: -1}
+}
+
+// retryEvery is the time between attempts to write what there was no room for.
+const retryEvery = 200 * time.Millisecond
+
+// postpone tells the user, once, of what waits since the storage is full, and ends
+// the job if that is asked for. Any other error it returns.
+func (d *driver) postpone(what string, err error) error {
+	if err == nil || !errors.Is(err, image.ErrStorageFull) {
+		return err
+	}
+	if !slices.Contains(d.line.told, what) {
+		d.line.told = append(d.line.told, what)
+		d.out.Warn(fmt.Sprintf("%s: %v", what, err))
+	}
+	d.stopIfFull(err)
+	return nil
+}
+
+// catchUp tries again, now and then, to write what was postponed.
+func (d *driver) catchUp() error {
+	owes := len(d.line.waiting) > 0 || d.line.owed != nil
+	if !owes || d.outcome != nil || d.broken != nil || d.now()-d.line.tried < retryEvery {
+		return nil
+	}
+	d.line.tried = d.now()
+	err := d.noteOutput()
+	if a := d.line.owed; a != nil && err == nil {
+		err = d.collect(*a)
+	}
+	if errors.Is(err, image.ErrStorageFull) {
+		return nil // which has been told
+	}
+	return err
 }

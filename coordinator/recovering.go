@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/channel"
@@ -25,7 +26,8 @@ const (
 	outputName = "output.jsonl"
 )
 
-// groupLine is the content of lineName, and what the driver knows of outputName.
+// groupLine is the content of lineName, and what the driver knows of outputName and
+// has yet to write.
 type groupLine struct {
 	Base        []int `json:"base"`        // by group
 	Incarnation int   `json:"incarnation"` // exceeds those of all processes
@@ -33,7 +35,11 @@ type groupLine struct {
 	// somebody notices if it goes.
 	Taken []int `json:"taken,omitempty"`
 
-	printed int64 // where the last line of outputName ends
+	printed int64             // where the last line of outputName ends
+	waiting []*OutputEvent    // for room there
+	owed    *protocol.Collect // what is not needed, but not noted to be so for want of room; may be nil
+	tried   time.Duration     // when that was last tried again
+	told    []string          // to the user, of what waits
 }
 
 // incarnationsPerRun separates the incarnations of one run from those of the next,
@@ -73,7 +79,11 @@ func missingLine(job *image.Job, path string) error {
 
 // writeLine replaces it, durably.
 func writeLine(job *image.Job, l groupLine) error {
-	return writeDurably(filepath.Join(job.Dir(), lineName), append(encode(l), '\n'))
+	path := filepath.Join(job.Dir(), lineName)
+	if err := writeDurably(path, append(encode(l), '\n')); err != nil {
+		return &image.OpError{Op: "write", Path: path, Offset: -1, Err: err}
+	}
+	return nil
 }
 
 func writeDurably(path string, b []byte) error {
@@ -86,10 +96,10 @@ func writeDurably(path string, b []byte) error {
 	if err == nil {
 		err = os.Rename(path+".new", path)
 	}
-	if err == nil {
-		err = syncDir(filepath.Dir(path))
+	if err != nil {
+		return errors.Join(err, os.Remove(path+".new"))
 	}
-	return err
+	return syncDir(filepath.Dir(path))
 }
 
 func syncDir(dir string) error {
@@ -179,14 +189,25 @@ func (d *driver) takeOver() error {
 		return err
 	}
 	d.line.Incarnation += incarnationsPerRun
-	if err := writeLine(d.job, d.line); err != nil {
+	err := writeLine(d.job, d.line)
+	if derr := d.dropBelow(d.line.Base); derr != nil {
+		d.out.Warn(notRemoved + derr.Error())
+	}
+	if !errors.Is(err, image.ErrStorageFull) {
 		return err
 	}
-	if err := d.dropBelow(d.line.Base); err != nil {
-		d.out.Warn("what is not needed any more was not removed: " + err.Error())
+	// There may be room now.
+	if _, serr := d.job.Sweep(); serr != nil {
+		return errors.Join(err, serr)
+	}
+	if err := writeLine(d.job, d.line); err != nil {
+		return d.cannotGoOn(err)
 	}
 	return nil
 }
+
+// notRemoved begins the warning of what only costs room.
+const notRemoved = "what is not needed any more was not removed: "
 
 // logged returns, by rank and checkpoint, the states in its message log.
 func (d *driver) logged(known []supervisor.Stored, kind channel.Kind) ([]map[int][]channel.Vector, error) {
@@ -250,9 +271,13 @@ func (g *group) forgetAfter(a protocol.Forget) error {
 	if err != nil {
 		return err
 	}
+	// What is noted tells, should they be missing, that this is as it should be. It
+	// can follow if there is no room for it before they are removed.
+	late := false
 	if g.several() && g.driver.line.Taken[g.id] > a.After {
 		g.driver.line.Taken[g.id] = a.After
-		if err := writeLine(g.job, g.driver.line); err != nil {
+		err := writeLine(g.job, g.driver.line)
+		if late = errors.Is(err, image.ErrStorageFull); err != nil && !late {
 			return err
 		}
 	}
@@ -262,6 +287,9 @@ func (g *group) forgetAfter(a protocol.Forget) error {
 				return err
 			}
 		}
+	}
+	if l := g.driver.line; late && l.owed == nil && !slices.Contains(l.Base, -1) { // else it comes next
+		return g.collect(protocol.Collect{Base: l.Base})
 	}
 	return nil
 }
@@ -289,15 +317,24 @@ func (d *driver) dropBelow(base []int) error {
 	return d.forget(numbers)
 }
 
-// collect removes what no recovery can need any more.
+// collect removes what no recovery can need any more. On a full disk, nothing is
+// removed until it can be noted: whoever takes the job over would miss it.
 func (d *driver) collect(a protocol.Collect) error {
-	d.line.Base = slices.Clone(a.Base)
-	if err := writeLine(d.job, d.line); err != nil {
+	d.line.Base, d.line.owed = slices.Clone(a.Base), nil
+	err := writeLine(d.job, d.line)
+	if err != nil && slices.Contains(a.Base, -1) {
+		return err // next, the rest of the history goes
+	}
+	if errors.Is(err, image.ErrStorageFull) {
+		d.line.owed = &a
+		return d.postpone("what is not needed any more is kept until that can be noted", err)
+	}
+	if err != nil {
 		return err
 	}
 	// From here on it is only about room.
 	if err := d.free(a); err != nil {
-		d.out.Warn("what is not needed any more was not removed: " + err.Error())
+		d.out.Warn(notRemoved + err.Error())
 	}
 	return nil
 }

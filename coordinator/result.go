@@ -133,6 +133,28 @@ func (e *JobFailedError) Hint() string {
 	return "there is no checkpoint yet; launch it again, with --every, --interval or --count to take some"
 }
 
+// A fullError says that a job cannot go on without room in the store.
+type fullError struct {
+	job string
+	err error
+}
+
+func (e *fullError) Error() string { return fmt.Sprintf("job %s cannot go on: %v", e.job, e.err) }
+func (e *fullError) Unwrap() error { return e.err }
+
+// Hint says how to go on.
+func (e *fullError) Hint() string {
+	return fmt.Sprintf("free some space; ckpt restart %s continues then", e.job)
+}
+
+// cannotGoOn returns err with what to do about it if it is a full disk.
+func (d *driver) cannotGoOn(err error) error {
+	if errors.Is(err, image.ErrStorageFull) {
+		return &fullError{d.job.Name(), err}
+	}
+	return err
+}
+
 // A foreignBinaryError says that the library zone is not that of this binary.
 type foreignBinaryError struct{ checkpoint int }
 
