@@ -54,6 +54,9 @@ func Launch(ctx context.Context, spec Spec, opt Options) (*Result, error) {
 	if err := checkRun(&spec, opt); err != nil {
 		return nil, err
 	}
+	if note := spec.oneGroup(); note != "" {
+		opt.Observer.Warn(note)
+	}
 	if opt.Job != "" {
 		if err := image.CheckJobName(opt.Job); err != nil {
 			return nil, &UsageError{Text: err.Error()}
@@ -145,10 +148,8 @@ func Restart(ctx context.Context, opt RestartOptions) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(spec.groups(mapping)) > 1 {
-		if err := spec.checkRestart(was, opt.Checkpoint); err != nil {
-			return nil, err
-		}
+	if err := spec.checkRestart(was, opt.Checkpoint); err != nil {
+		return nil, err
 	}
 	from, err := chooseCheckpoint(job, opt.Checkpoint, len(spec.groups(mapping)) > 1)
 	if err != nil {

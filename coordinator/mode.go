@@ -2,6 +2,8 @@ package coordinator
 
 import (
 	"fmt"
+	"math"
+	"strings"
 
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/coordinator/protocol/supervisor"
@@ -18,10 +20,8 @@ const (
 func (s *Spec) checkMode() error {
 	switch s.Mode {
 	case Coordinated:
-		for flag, given := range map[string]bool{"--log": s.Log != "", "--stagger": s.Stagger != "", "--jitter": s.Jitter != 0} {
-			if given {
-				return &UsageError{flag + " is for groups of ranks that do not take checkpoints together", "add --mode uncoordinated or --mode semi"}
-			}
+		if given := s.ofGroups(); len(given) > 0 {
+			return &UsageError{given[0] + " is for groups of ranks that do not take checkpoints together", "add --mode uncoordinated or --mode semi"}
 		}
 	case Uncoordinated, Semi:
 	default:
@@ -45,7 +45,8 @@ func (s *Spec) checkMode() error {
 		return &UsageError{err.Error(), "--stagger takes none, spread or random"}
 	}
 	if !(s.Jitter >= 0 && s.Jitter < 1) {
-		return &UsageError{fmt.Sprintf("--jitter %g: not a fraction of the interval", s.Jitter), "give 0 to 0.99"}
+		percent := math.Round(s.Jitter*1e4) / 1e2 // as the user wrote it
+		return &UsageError{fmt.Sprintf("--jitter %g%%: not a part of the interval", percent), "give 0% to 99%"}
 	}
 	if s.Mode != Coordinated && s.Launcher != "" && s.Launcher != localLauncher {
 		return &UsageError{fmt.Sprintf("--mode %s: %s ends all ranks when one dies", s.Mode, s.Launcher), "use --launcher local"}
@@ -53,15 +54,46 @@ func (s *Spec) checkMode() error {
 	return nil
 }
 
-// checkRestart refuses to restart a job of several groups in a way that makes no
-// sense: under its mapping it was was.
-func (s *Spec) checkRestart(was Mapping, checkpoint int) error {
-	if checkpoint != 0 {
-		return &UsageError{fmt.Sprintf("checkpoint %d is of some ranks only: the job takes %s checkpoints, and goes on from its recovery line", checkpoint, s.Mode),
-			"leave --checkpoint out; ckpt show JOB --recovery-line shows where it goes on"}
+// ofGroups lists the flags that were given and need several groups.
+func (s *Spec) ofGroups() []string {
+	var given []string
+	for _, f := range []struct {
+		name  string
+		given bool
+	}{{"--log", s.Log != ""}, {"--stagger", s.Stagger != ""}, {"--jitter", s.Jitter != 0}} {
+		if f.given {
+			given = append(given, f.name)
+		}
 	}
+	return given
+}
+
+// oneGroup says so, if groups were asked for and all ranks are in one; else it is
+// empty.
+func (s *Spec) oneGroup() string {
+	if s.Mode != Semi || s.NP == 1 || len(s.groups(s.Mapping)) > 1 {
+		return ""
+	}
+	text := fmt.Sprintf("--mode semi: all %d ranks are one group, as with --mode coordinated", s.NP)
+	switch given := s.ofGroups(); len(given) {
+	case 0:
+	case 1:
+		text += ", and " + given[0] + " has no effect"
+	default:
+		text += ", and " + strings.Join(given, " and ") + " have no effect"
+	}
+	return text + "; --nodes, --map or --group-size makes several"
+}
+
+// checkRestart refuses to restart a job in a way that its groups make no sense of:
+// under its mapping it was was.
+func (s *Spec) checkRestart(was Mapping, checkpoint int) error {
 	if s.Mode == Semi && s.GroupSize == 0 && was.String() != s.Mapping.String() {
 		return &UsageError{fmt.Sprintf("mapping %s: the groups are the nodes %s", s.Mapping, was), "keep the mapping, or launch with --group-size"}
+	}
+	if checkpoint != 0 && len(s.groups(s.Mapping)) > 1 {
+		return &UsageError{fmt.Sprintf("checkpoint %d is of some ranks only: the job takes %s checkpoints, and goes on from its recovery line", checkpoint, s.Mode),
+			"leave --checkpoint out; ckpt show JOB --recovery-line shows where it goes on"}
 	}
 	return nil
 }
