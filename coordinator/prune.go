@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -23,9 +24,20 @@ type Pruned struct {
 // Prune removes all but the newest keep checkpoints of a job and the files that
 // only they need. If the job is running, its coordinator does it.
 func Prune(ctx context.Context, job *image.Job, keep int) (*Pruned, error) {
+	spec, err := specOf(job)
+	// Whoever cannot be restarted can be pruned.
+	several := err == nil && spec.Origin == "" && len(spec.groups(spec.Mapping)) > 1
+	if several && keep > 0 {
+		return nil, &UsageError{"the ranks of job " + job.Name() + " take checkpoints apart from each other: those that no recovery needs are removed at once",
+			"ckpt prune JOB --keep 0 gives the job up: it can only begin again then"}
+	}
 	client, err := Contact(ctx, job.Dir())
 	if err == nil {
 		defer client.Close()
+		if several {
+			return nil, &UsageError{"job " + job.Name() + " is running, and its recovery needs the checkpoints that are there",
+				fmt.Sprintf("ckpt stop %[1]s, then ckpt prune %[1]s --keep 0 gives the job up", job.Name())}
+		}
 		return client.Prune(keep)
 	}
 	if !errors.Is(err, ErrNotRunning) {
@@ -35,13 +47,6 @@ func Prune(ctx context.Context, job *image.Job, keep int) (*Pruned, error) {
 		return nil, err
 	}
 	defer job.Unlock()
-	spec, err := specOf(job)
-	// Whoever cannot be restarted can be pruned.
-	several := err == nil && spec.Origin == "" && len(spec.groups(spec.Mapping)) > 1
-	if several && keep > 0 {
-		return nil, &UsageError{"the ranks of job " + job.Name() + " take checkpoints apart from each other: those that no recovery needs are removed at once",
-			"ckpt prune JOB --keep 0 gives the job up: it can only begin again then"}
-	}
 	pruned, err := prune(job, keep)
 	if err == nil && several {
 		err = beginAgain(vfs.OS{}, job, spec)

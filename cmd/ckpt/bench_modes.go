@@ -213,7 +213,12 @@ func runBenchModes(ctx context.Context, g *globals, o *benchModesOptions, name s
 			s.Mode, s.Log, s.Schedule.Every = m.Mode, m.Log, o.every
 			row, digest, err := o.run(ctx, g, s, failures)
 			if err != nil {
-				return fmt.Errorf("%s: %w", (&benchRow{Mode: m.Mode, Log: m.Log}).name(), err)
+				err = fmt.Errorf("%s: %w", (&benchRow{Mode: m.Mode, Log: m.Log}).name(), err)
+				if o.mtbf != "" && errors.As(err, new(*coordinator.JobFailedError)) {
+					// Its own hint is for ckpt launch.
+					err = hinted{err, "give a larger --mtbf: failures come faster than this mode recovers from them"}
+				}
+				return err
 			}
 			if digest != b.Digest {
 				return fmt.Errorf("%s: digest %s, without checkpoints and failures %s", row.name(), digest, b.Digest)
