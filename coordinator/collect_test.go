@@ -150,14 +150,14 @@ func TestCollectOnFullDisk(t *testing.T) {
 		t.Errorf("warned %q", rec.warned)
 	}
 	empty()
-	d.line.tried = 0
+	d.backlog.tried = 0
 	d.does(protocol.Answer{})
 	there("room", 3, 4, 5, 6, 7, 8, 10, 11, 12)
 	if line, err := readLine(d.job); err != nil || !slices.Equal(line.Base, []int{5, 6, 0, 0}) || line.Taken[0] != 5 {
 		t.Errorf("noted %+v, %v", line, err)
 	}
-	if d.outcome != nil || d.broken != nil || d.line.owed != nil {
-		t.Fatalf("ended %v, %v; owes %v", d.outcome, d.broken, d.line.owed)
+	if d.outcome != nil || d.broken != nil || d.backlog.owed != nil {
+		t.Fatalf("ended %v, %v; owes %v", d.outcome, d.broken, d.backlog.owed)
 	}
 
 	fill()

@@ -37,7 +37,7 @@ func announce(dir, address, token string) error {
 		return err
 	}
 	if err := os.WriteFile(next, append(b, '\n'), 0o600); err != nil {
-		return err
+		return errors.Join(&image.OpError{Op: "write", Path: path, Offset: -1, Err: err}, os.Remove(next))
 	}
 	return os.Rename(next, path)
 }

@@ -103,7 +103,7 @@ func findLine(ctx context.Context, job *image.Job, spec *Spec, status *JobStatus
 	if l.Log, err = spec.log(); err != nil {
 		return nil, err
 	}
-	stored, err := readStored(vfs.OS{}, job, len(l.Groups))
+	stored, err := readStored(vfs.OS{}, job, len(l.Groups), noted.Base)
 	if err != nil {
 		return nil, err
 	}

@@ -75,14 +75,17 @@ func (s *storedJob) why() error {
 }
 
 // readStored reads manifests and lengths of files; whoever restores a checkpoint
-// reads the rest.
-func readStored(fsys vfs.FS, job *image.Job, groups int) (*storedJob, error) {
+// reads the rest. What is older than the base of its group is as good as removed.
+func readStored(fsys vfs.FS, job *image.Job, groups int, base []int) (*storedJob, error) {
 	numbers, err := job.Checkpoints()
 	if err != nil {
 		return nil, err
 	}
 	s := &storedJob{found: make([][]*image.Manifest, groups)}
 	for _, n := range numbers {
+		if g := (n - 1) % groups; g < len(base) && n < base[g] {
+			continue
+		}
 		m, err := job.Manifest(n)
 		if errors.Is(err, image.ErrCheckpointNotFound) {
 			continue // removed this moment

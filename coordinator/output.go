@@ -90,8 +90,8 @@ func cutOutput(job *image.Job, end int64) error {
 
 // print puts an output out, having noted that it did. On a full disk it waits.
 func (d *driver) print(a protocol.Print) error {
-	d.line.waiting = append(d.line.waiting, &OutputEvent{Type: "output", Rank: a.Rank, Index: a.Index, Text: a.Text})
-	if len(d.line.waiting) > 1 {
+	d.backlog.lines = append(d.backlog.lines, &OutputEvent{Type: "output", Rank: a.Rank, Index: a.Index, Text: a.Text})
+	if len(d.backlog.lines) > 1 {
 		return nil // it takes its turn
 	}
 	return d.postpone("lines of output wait until they can be noted", d.noteOutput())
@@ -100,13 +100,13 @@ func (d *driver) print(a protocol.Print) error {
 // noteOutput notes what waits for that, and puts it out.
 func (d *driver) noteOutput() error {
 	path := filepath.Join(d.job.Dir(), outputName)
-	for len(d.line.waiting) > 0 {
-		ev := d.line.waiting[0]
-		end, err := appendLine(path, d.line.printed, append(encode(ev), '\n'))
+	for len(d.backlog.lines) > 0 {
+		ev := d.backlog.lines[0]
+		end, err := appendLine(path, d.backlog.printed, append(encode(ev), '\n'))
 		if err != nil {
 			return &image.OpError{Op: "write", Path: path, Offset: -1, Err: err}
 		}
-		d.line.printed, d.line.waiting = end, d.line.waiting[1:]
+		d.backlog.printed, d.backlog.lines = end, d.backlog.lines[1:]
 		d.event(ev)
 	}
 	return nil
@@ -119,11 +119,11 @@ func (d *driver) endOutput() error {
 	if err == nil || d.outcome.Result != protocol.Completed {
 		return d.postpone("lines of output were not noted, and not shown", err)
 	}
-	d.out.Warn(fmt.Sprintf("%d lines of output are not noted, and a restart shows them again: %v", len(d.line.waiting), err))
-	for _, ev := range d.line.waiting {
+	d.out.Warn(fmt.Sprintf("%d lines of output are not noted, and a restart shows them again: %v", len(d.backlog.lines), err))
+	for _, ev := range d.backlog.lines {
 		d.event(ev)
 	}
-	d.line.waiting = nil
+	d.backlog.lines = nil
 	return nil
 }
 

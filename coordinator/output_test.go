@@ -155,8 +155,8 @@ func TestOutputWaits(t *testing.T) {
 	for i := range uint64(4) {
 		print(i + 2)
 	}
-	if n := len(eventsOf[*OutputEvent](rec)); n != 1 || len(d.line.waiting) != 4 {
-		t.Errorf("%d lines are shown and %d wait, want 1 and 4", n, len(d.line.waiting))
+	if n := len(eventsOf[*OutputEvent](rec)); n != 1 || len(d.backlog.lines) != 4 {
+		t.Errorf("%d lines are shown and %d wait, want 1 and 4", n, len(d.backlog.lines))
 	}
 	if _, end, err := printed(d.job, 1); err != nil || fileSize(t, filepath.Join(d.job.Dir(), outputName)) != end {
 		t.Errorf("the file does not end with line 1: %d, %v", end, err)
@@ -169,7 +169,7 @@ func TestOutputWaits(t *testing.T) {
 		t.Errorf("the protocol is told %d events, want that the checkpoint is lost", len(d.mail))
 	}
 	empty()
-	d.line.tried = 0
+	d.backlog.tried = 0
 	d.does(protocol.Answer{})
 	print(6)
 	events := eventsOf[*OutputEvent](rec)

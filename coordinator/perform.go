@@ -176,14 +176,23 @@ func (d *driver) fail(err error) {
 // retryEvery is the time between attempts to write what there was no room for.
 const retryEvery = 200 * time.Millisecond
 
+// A backlog is what waits for room in the store.
+type backlog struct {
+	printed int64             // where the last line of outputName ends
+	lines   []*OutputEvent    // of outputs, to be put out when they are there
+	owed    *protocol.Collect // what is not needed, and not noted to be so; may be nil
+	tried   time.Duration     // when that was last tried again
+	told    []string          // to the user, of what waits
+}
+
 // postpone tells the user, once, of what waits since the storage is full, and ends
 // the job if that is asked for. Any other error it returns.
 func (d *driver) postpone(what string, err error) error {
 	if err == nil || !errors.Is(err, image.ErrStorageFull) {
 		return err
 	}
-	if !slices.Contains(d.line.told, what) {
-		d.line.told = append(d.line.told, what)
+	if !slices.Contains(d.backlog.told, what) {
+		d.backlog.told = append(d.backlog.told, what)
 		d.out.Warn(fmt.Sprintf("%s: %v", what, err))
 	}
 	d.stopIfFull(err)
@@ -192,13 +201,13 @@ func (d *driver) postpone(what string, err error) error {
 
 // catchUp tries again, now and then, to write what was postponed.
 func (d *driver) catchUp() error {
-	owes := len(d.line.waiting) > 0 || d.line.owed != nil
-	if !owes || d.outcome != nil || d.broken != nil || d.now()-d.line.tried < retryEvery {
+	owes := len(d.backlog.lines) > 0 || d.backlog.owed != nil
+	if !owes || d.outcome != nil || d.broken != nil || d.now()-d.backlog.tried < retryEvery {
 		return nil
 	}
-	d.line.tried = d.now()
+	d.backlog.tried = d.now()
 	err := d.noteOutput()
-	if a := d.line.owed; a != nil && err == nil {
+	if a := d.backlog.owed; a != nil && err == nil {
 		err = d.collect(*a)
 	}
 	if errors.Is(err, image.ErrStorageFull) {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/channel"
@@ -26,20 +25,13 @@ const (
 	outputName = "output.jsonl"
 )
 
-// groupLine is the content of lineName, and what the driver knows of outputName and
-// has yet to write.
+// groupLine is the content of lineName.
 type groupLine struct {
 	Base        []int `json:"base"`        // by group
 	Incarnation int   `json:"incarnation"` // exceeds those of all processes
 	// Taken is, by group, the newest checkpoint when this was written, so that
 	// somebody notices if it goes.
 	Taken []int `json:"taken,omitempty"`
-
-	printed int64             // where the last line of outputName ends
-	waiting []*OutputEvent    // for room there
-	owed    *protocol.Collect // what is not needed, but not noted to be so for want of room; may be nil
-	tried   time.Duration     // when that was last tried again
-	told    []string          // to the user, of what waits
 }
 
 // incarnationsPerRun separates the incarnations of one run from those of the next,
@@ -125,7 +117,7 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 	if cfg.Printed, end, err = printed(d.job, d.spec.NP); err != nil {
 		return cfg, err
 	}
-	d.line.printed = end
+	d.backlog.printed = end
 	if len(d.groups) == 1 {
 		for _, n := range slices.Sorted(maps.Keys(one.Known)) {
 			cfg.Known = append(cfg.Known, supervisor.Stored{Number: n, Iter: one.Known[n]})
@@ -142,9 +134,9 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 	if d.line, err = readLine(d.job); err != nil {
 		return cfg, err
 	}
-	d.line.printed = end
+	d.backlog.printed = end
 	cfg.Base, cfg.Incarnation = d.line.Base, d.line.Incarnation
-	stored, err := readStored(d.fs, d.job, len(d.groups))
+	stored, err := readStored(d.fs, d.job, len(d.groups), d.line.Base)
 	if err != nil {
 		return cfg, err
 	}
@@ -179,7 +171,7 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 // takeOver makes sure that no process of this run is taken for one of an earlier
 // run. It is the first thing that changes a stored job.
 func (d *driver) takeOver() error {
-	if err := cutOutput(d.job, d.line.printed); err != nil {
+	if err := cutOutput(d.job, d.backlog.printed); err != nil {
 		return err
 	}
 	if !d.several() {
@@ -216,7 +208,7 @@ func (d *driver) logged(known []supervisor.Stored, kind channel.Kind) ([]map[int
 		all[rank] = make(map[int][]channel.Vector)
 		group := d.groupOf[rank]
 		numbers := []int{}
-		if len(d.line.Base) == 0 || d.line.Base[group] <= 0 {
+		if len(d.line.Base) == 0 || d.line.Base[group] == 0 {
 			numbers = append(numbers, 0)
 		}
 		for _, k := range known {
@@ -288,8 +280,8 @@ func (g *group) forgetAfter(a protocol.Forget) error {
 			}
 		}
 	}
-	if l := g.driver.line; late && l.owed == nil && !slices.Contains(l.Base, -1) { // else it comes next
-		return g.collect(protocol.Collect{Base: l.Base})
+	if late && g.backlog.owed == nil && !g.driver.line.anew() { // else it comes next
+		return g.collect(protocol.Collect{Base: g.driver.line.Base})
 	}
 	return nil
 }
@@ -320,13 +312,13 @@ func (d *driver) dropBelow(base []int) error {
 // collect removes what no recovery can need any more. On a full disk, nothing is
 // removed until it can be noted: whoever takes the job over would miss it.
 func (d *driver) collect(a protocol.Collect) error {
-	d.line.Base, d.line.owed = slices.Clone(a.Base), nil
+	d.line.Base, d.backlog.owed = slices.Clone(a.Base), nil
 	err := writeLine(d.job, d.line)
 	if err != nil && slices.Contains(a.Base, -1) {
 		return err // next, the rest of the history goes
 	}
 	if errors.Is(err, image.ErrStorageFull) {
-		d.line.owed = &a
+		d.backlog.owed = &a
 		return d.postpone("what is not needed any more is kept until that can be noted", err)
 	}
 	if err != nil {

@@ -45,7 +45,7 @@ func verifyLogs(job *image.Job, groups [][]int) (bytes int64, damage []*image.Da
 	if err != nil {
 		note(filepath.Join(job.Dir(), lineName), err)
 	}
-	stored, err := readStored(vfs.OS{}, job, len(groups))
+	stored, err := readStored(vfs.OS{}, job, len(groups), noted.Base)
 	if err != nil {
 		return 0, nil, err
 	}
