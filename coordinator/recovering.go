@@ -113,11 +113,9 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 	for _, g := range d.groups {
 		cfg.Groups = append(cfg.Groups, g.ranks)
 	}
-	var end int64
-	if cfg.Printed, end, err = printed(d.job, d.spec.NP); err != nil {
+	if cfg.Printed, d.backlog.printed, err = printed(d.job, d.spec.NP); err != nil {
 		return cfg, err
 	}
-	d.backlog.printed = end
 	if len(d.groups) == 1 {
 		for _, n := range slices.Sorted(maps.Keys(one.Known)) {
 			cfg.Known = append(cfg.Known, supervisor.Stored{Number: n, Iter: one.Known[n]})
@@ -134,7 +132,6 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 	if d.line, err = readLine(d.job); err != nil {
 		return cfg, err
 	}
-	d.backlog.printed = end
 	cfg.Base, cfg.Incarnation = d.line.Base, d.line.Incarnation
 	stored, err := readStored(d.fs, d.job, len(d.groups), d.line.Base)
 	if err != nil {

@@ -151,7 +151,7 @@ func (g *globals) tellSource(s *importSource) error {
 		}
 	}
 	if s.Cut != "" {
-		if err := g.printf("  cut: %s\n", zones.Printable(oneLine(s.Cut))); err != nil {
+		if err := g.printf("  cut: %s\n", oneLine(s.Cut)); err != nil {
 			return err
 		}
 	}

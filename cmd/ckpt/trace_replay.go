@@ -37,7 +37,8 @@ offsets in the same order, with as many processes at a time, and compare the tim
 what the I/O of a job costs on a file system, without the job. The bytes are noise.
 
 The files are made in DIR and removed at the end. Their names are their paths in the
-trace, without the directories that all have in common, and with _ for /. What was there before the trace is made before the clock starts.
+trace, without the directories that all have in common, and with _ for /. What was
+there before the trace is made before the clock starts.
 
 --ranks makes other numbers of ranks: each rank beyond the traced ones does what rank
 r mod n did, in a file with its own number, or at its own place in a file that all

@@ -153,7 +153,6 @@ func TestReplacedProcessEnds(t *testing.T) {
 	}
 }
 
-// A rank that is known to have moved is not waited for where it was.
 // After a second failure in the middle of a recovery, a survivor is told once more
 // that a rank moved whose new address it knows already.
 func TestPeerMovedTwice(t *testing.T) {
@@ -177,6 +176,7 @@ func TestPeerMovedTwice(t *testing.T) {
 	}
 }
 
+// A rank that is known to have moved is not waited for where it was.
 func TestPeerMovedEndsASilentHandshake(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -232,7 +232,7 @@ func (a *analysis) inOrder() {
 			a.streams.none(i)
 			continue
 		}
-		isRank := isRank(a.trace, rank)
+		ofRank := isRank(a.trace, rank)
 		w := &a.work[rank]
 		w.add(e)
 		f := &a.files[file]
@@ -249,7 +249,7 @@ func (a *analysis) inOrder() {
 			a.busy.add(e)
 			a.job.add(e, int32(i), gap, &unlimited)
 			f.bursts.add(e, int32(i), gap, &a.budget)
-			if isRank {
+			if ofRank {
 				a.concurrent.add(rank, e.Start, e.End)
 				if a.jobRanks[rank] != int32(a.job.total) {
 					a.jobRanks[rank] = int32(a.job.total)
@@ -259,7 +259,7 @@ func (a *analysis) inOrder() {
 		}
 		a.streams.add(i, file, rank, moves)
 		f.add(e, took, moves)
-		if isMetadata(e.Op) && !isRank {
+		if isMetadata(e.Op) && !ofRank {
 			a.load.otherMetadata++
 			a.load.otherMetadataTime += took
 		}
