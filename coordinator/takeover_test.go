@@ -2,14 +2,12 @@ package coordinator
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"ckpt/image"
 	"ckpt/image/vfs"
@@ -49,9 +47,7 @@ func TestTakeOver(t *testing.T) {
 			opt := failed(t, c.old, 9)
 			rec := &recorder{t: t}
 			opt.Observer = rec
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-			defer cancel()
-			r, err := Launch(ctx, c.anew, opt)
+			r, err := Launch(t.Context(), c.anew, opt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,9 +165,7 @@ func TestTakeOverCutShort(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		r, err := Restart(ctx, RestartOptions{Options: opt})
-		cancel()
+		r, err := Restart(t.Context(), RestartOptions{Options: opt})
 		if err != nil {
 			t.Fatalf("after %d changes: %v", n, err)
 		}
