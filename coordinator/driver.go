@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"sync"
 	"time"
 
@@ -33,7 +32,7 @@ type driver struct {
 	limits  protocol.Limits
 	out     Observer
 	log     *slog.Logger
-	history *os.File // may be nil
+	history historyWriter
 
 	launcher launcher
 	network  string                // of the listener: unix; tests also measure tcp
@@ -124,9 +123,8 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 	if err := d.takeOver(); err != nil {
 		return nil, err
 	}
-	if d.history = openHistory(d.job.Dir()); d.history != nil {
-		defer d.history.Close()
-	}
+	d.history = openHistory(d.job.Dir())
+	defer d.history.close()
 	d.parent = cfg.From
 	d.stored = make(map[int]int)
 	for _, k := range cfg.Known {
@@ -148,8 +146,8 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 	d.result.Wall = time.Since(d.since).Seconds()
 	d.outages.sum(&d.result, d.now())
 	result, err := d.verdict()
-	if result != nil && d.history != nil {
-		_, _ = d.history.Write(append(encode(result), '\n'))
+	if result != nil {
+		d.history.add(result)
 	}
 	return result, err
 }

@@ -17,17 +17,47 @@ const historyName = "history.jsonl"
 // event tells the observer and the history.
 func (d *driver) event(ev any) {
 	d.out.Event(ev)
-	if b, err := json.Marshal(ev); err == nil && d.history != nil {
-		_, _ = d.history.Write(append(b, '\n'))
+	d.history.add(ev)
+}
+
+// A historyWriter adds to a history. An event that is not there whole, because the
+// disk was full or the coordinator was killed, does not take the next one with it:
+// that begins on a line of its own.
+type historyWriter struct {
+	file *os.File // nil: there is none
+	torn bool     // the last line is not whole
+}
+
+func openHistory(dir string) historyWriter {
+	f, err := os.OpenFile(filepath.Join(dir, historyName), os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return historyWriter{}
+	}
+	last := []byte{'\n'}
+	if info, err := f.Stat(); err == nil && info.Size() > 0 {
+		_, _ = f.ReadAt(last, info.Size()-1)
+	}
+	return historyWriter{f, last[0] != '\n'}
+}
+
+func (h *historyWriter) add(ev any) {
+	line, err := json.Marshal(ev)
+	if err != nil || h.file == nil {
+		return
+	}
+	if h.torn {
+		line = append([]byte{'\n'}, line...)
+	}
+	n, err := h.file.Write(append(line, '\n'))
+	if n > 0 {
+		h.torn = err != nil
 	}
 }
 
-func openHistory(dir string) *os.File {
-	f, err := os.OpenFile(filepath.Join(dir, historyName), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil
+func (h *historyWriter) close() {
+	if h.file != nil {
+		_ = h.file.Close()
 	}
-	return f
 }
 
 // History completes descriptions of checkpoints from the history of their job.

@@ -94,6 +94,29 @@ func TestLongLines(t *testing.T) {
 	}
 }
 
+// TestTornHistory: what a crash or a full disk has left of an event does not take the
+// next one with it.
+func TestTornHistory(t *testing.T) {
+	d, _, fill, empty := fullStore(t, Spec{App: "ring.S.1", NP: 1, Iterations: 1})
+	path := filepath.Join(d.job.Dir(), historyName)
+	if err := os.WriteFile(path, []byte("{\"type\":\"chec"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.history = openHistory(d.job.Dir())
+	defer d.history.close()
+	d.event(&CheckpointEvent{Type: "checkpoint", Number: 1})
+	fill()
+	for range 100 { // more than the page that the file has
+		d.event(&CheckpointEvent{Type: "checkpoint", Number: 2})
+	}
+	empty()
+	d.event(&CheckpointEvent{Type: "checkpoint", Number: 3})
+	h := ReadHistory(d.job)
+	if b, err := os.ReadFile(path); err != nil || !bytes.Contains(b, []byte("{\"type\":\"chec\n")) || h[1].Number != 1 || h[3].Number != 3 {
+		t.Errorf("%v of checkpoints 1 and 3: %v", h, err)
+	}
+}
+
 // fullStore makes a job in a small file system of its own, and returns it with
 // functions that fill it up and empty it again.
 func fullStore(t *testing.T, s Spec) (d *driver, rec *recorder, fill, empty func()) {
