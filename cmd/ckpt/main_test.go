@@ -74,7 +74,7 @@ func TestScripts(t *testing.T) {
 }
 
 // patience bounds every wait of a script; no test asserts a time.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
 
 // eventually waits until done returns true.
 func eventually(ts *testscript.TestScript, what string, done func() bool) {
