@@ -73,7 +73,11 @@ func (c *call) move(op iotrace.Op, o *open, at int64) {
 	if positioned {
 		o.offset = end
 	}
-	if op == iotrace.Write && o.node.size != iotrace.None && end > o.node.size {
+	switch {
+	case op != iotrace.Write || o.node.size == iotrace.None:
+	case end == iotrace.None && n > 0: // it may have made the file longer
+		o.node.size = iotrace.None
+	case end > o.node.size:
 		o.node.size = end
 	}
 }

@@ -119,6 +119,19 @@ func TestCalls(t *testing.T) {
 		}, []string{"10 open /f", "10 write /f +5", "10 stat /f", "10 write /f @1000 +5", "10 open /f", "10 write /f @1005 +7", "10 write /f @1012 +1", "10 truncate /f +20",
 			"10 write /f @20 +2", "10 write /f @100 +5", "10 write /f @105 +2", "10 seek /f @100", "10 write /f @107 +2", "10 truncate /f +9", "10 write /f @9 +2",
 			"10 truncate /f +500", "10 write /f @500 +2"}},
+		{"length behind a write at an unknown position", []string{
+			`open("/f", O_RDWR|O_APPEND) = 3`,
+			`write(3, "x", 5) = 5`,
+			`fcntl(3, F_SETFL, O_RDWR) = 0`,
+			`ftruncate(3, 100) = 0`,
+			`write(3, "x", 7) = 7`, // where nobody knows: now it may be longer
+			`open("/f", O_WRONLY|O_APPEND) = 4`,
+			`write(4, "x", 3) = 3`,
+			`ftruncate(4, 100) = 0`,
+			`write(3, "", 0) = 0`, // nothing
+			`write(4, "x", 3) = 3`,
+		}, []string{"10 open /f", "10 write /f +5", "10 truncate /f +100", "10 write /f +7", "10 open /f", "10 write /f +3", "10 truncate /f +100",
+			"10 write /f", "10 write /f @100 +3"}},
 		{"single writes that append", []string{
 			`open("/f", O_WRONLY|O_TRUNC) = 3`,
 			`write(3, "x", 10) = 10`,
