@@ -161,11 +161,15 @@ func TestDeathInEveryPhase(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/freeze=%v", phase, freeze), func(t *testing.T) {
 				s := s
 				if phase == "propose" || phase == "stop" {
-					s.Schedule = Schedule{Interval: 20 * time.Millisecond}
+					s.Schedule = Schedule{Interval: 60 * time.Millisecond}
 				}
 				v := &victim{rank: 2, freeze: freeze, is: is}
 				opt := Options{watch: v.watch, Limits: protocol.DefaultLimits}
-				opt.Limits.Silence = time.Second
+				if freeze {
+					// Short, to save time, but longer than the others may stand
+					// still on a busy machine.
+					opt.Limits.Silence = 3 * time.Second
+				}
 				opt.Observer = &recorder{t: t}
 				r, rec, opt := launch(t, s, opt)
 				if r.Digest != want.Digest {
