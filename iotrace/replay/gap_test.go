@@ -81,6 +81,41 @@ func TestGaps(t *testing.T) {
 	}
 }
 
+// A drowsyClock oversleeps by 3 ms.
+type drowsyClock struct{ systemClock }
+
+func (c drowsyClock) Sleep(ctx context.Context, d time.Duration) error {
+	return c.systemClock.Sleep(ctx, d+3*time.Millisecond)
+}
+
+// TestOversleep: that sleeps last too long does not add up.
+func TestOversleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &iotrace.Trace{Ranks: []iotrace.Rank{{Rank: 0}}, Files: []string{"a"}}
+		for i := range int64(9) {
+			tr.Events = append(tr.Events, ms(0, iotrace.Write, 3*i, 3*i+1)) // 2 ms in between
+		}
+		p, err := newPlan(tr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newRunning(p, &Options{Dir: "/", fs: newMemFS(), clock: drowsyClock{}, KeepGaps: true})
+		if err := r.run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.close(); err != nil {
+			t.Fatal(err)
+		}
+		var got []int64
+		for _, o := range p.ops { // writes take no time here: they are due every 2 ms
+			got = append(got, o.begin/1e6)
+		}
+		if diff := cmp.Diff([]int64{0, 5, 5, 9, 9, 13, 13, 17, 17}, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // TestSleepEnds: a replay that keeps long gaps ends when it is interrupted.
 func TestSleepEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

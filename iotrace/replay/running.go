@@ -94,6 +94,9 @@ type rankRun struct {
 	// The latest moment of the rank before the next operation, in the trace and
 	// in the replay: from there the time between them counts.
 	traced, real int64
+	// late is by how much sleeps have lasted too long, as they do on most systems. It
+	// is taken off the next ones, or it would add up where operations are many.
+	late int64
 }
 
 // rank does the operations of one rank. Flights that fail stop the replay.
@@ -159,11 +162,21 @@ func (x *rankRun) turn(ctx context.Context, i int32) error {
 		}
 	}
 	if x.o.KeepGaps {
-		if gap := x.real + o.Start - x.traced - x.since(); gap > 0 {
-			return x.o.clock.Sleep(ctx, time.Duration(gap))
-		}
+		return x.gap(ctx, o)
 	}
 	return nil
+}
+
+// gap sleeps until the time before an operation has passed.
+func (x *rankRun) gap(ctx context.Context, o *op) error {
+	due, now := x.real+o.Start-x.traced-x.late, x.since()
+	if now >= due {
+		x.late = min(x.late, now-due)
+		return nil
+	}
+	err := x.o.clock.Sleep(ctx, time.Duration(due-now))
+	x.late = max(0, x.since()-due)
+	return err
 }
 
 // landed waits for the flights that had ended by then in the trace.
