@@ -65,6 +65,10 @@ func recordEnding(dir string, r *Result, err error) {
 	}
 }
 
+// forgetEnding removes result.json once ranks compute again: it tells of another run,
+// and if this one is killed nobody else takes it away.
+func forgetEnding(dir string) { os.Remove(filepath.Join(dir, resultName)) }
+
 // Inspect describes a job of a store and asks its coordinator how it is.
 func Inspect(ctx context.Context, store *image.Store, name string) (*JobStatus, error) {
 	s, err := Describe(store, name)

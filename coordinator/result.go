@@ -170,7 +170,10 @@ func (g *group) report(n protocol.Notice) {
 	switch n.Kind {
 	case protocol.Started:
 		g.started = true
-		g.result.began = true
+		if !g.result.began {
+			forgetEnding(g.job.Dir())
+			g.result.began = true
+		}
 		g.unlinkSegments()
 		g.outages.computes(g.id, g.now())
 		if g.several() {
