@@ -103,7 +103,8 @@ func runTraceRecord(ctx context.Context, g *globals, out string, command []strin
 	}
 	t.Job = filepath.Base(command[0])
 	if err := g.writeFile(ctx, out, func(w io.Writer) error { return iotrace.WriteTrace(w, t) }); err != nil {
-		return err
+		keep = true // likewise: the disk may have become full meanwhile
+		return hinted{err, fmt.Sprintf("the text is kept: ckpt trace import %s -o FILE makes a trace of it elsewhere", text)}
 	}
 	if err := g.tellImport(t, out, []string{"strace"}, []*iotrace.Report{rep}); err != nil {
 		return err
