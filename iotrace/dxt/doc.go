@@ -15,7 +15,8 @@
 //   - The texts of all versions from 3.1 to 3.6 are read, and come out of a Log
 //     byte for byte as they were.
 //   - What Write has written, Read reads, with times to a tenth of a millisecond,
-//     as the format has them; writing that again gives the same bytes.
+//     as the format has them; writing that again gives the same bytes, but for the
+//     number of processes if some of them neither read nor write.
 //   - A record with fewer segments than it announces is refused, and so is a last
 //     line without an end: the text was cut. A cut between two records cannot be
 //     seen.
