@@ -45,6 +45,21 @@ func TestWhoWritesPieces(t *testing.T) {
 	}
 }
 
+// TestSharedLog: a log to which all ranks append a line is one stripe that all write,
+// and nothing to change, as long as writing it takes no time.
+func TestSharedLog(t *testing.T) {
+	for took, want := range map[int64]bool{1: false, 200: true} {
+		var events []iotrace.Event
+		for r := range int64(4) {
+			events = append(events, iotrace.Event{Op: iotrace.Write, Rank: int32(r), File: 1, Offset: 80 * r, Bytes: 80, Start: r * 200 * ms, End: (r*200 + took) * ms},
+				iotrace.Event{Op: iotrace.Write, Rank: int32(r), Offset: r << 30, Bytes: 1 << 30, Start: 1000 * ms, End: 1800 * ms})
+		}
+		if i := finding(Analyze(script(4, events...), Options{}), "CK03"); (i != nil) != want {
+			t.Errorf("lines that take %d ms: %+v", took, i)
+		}
+	}
+}
+
 // TestTurnsWithoutTimes: who works when is not known of a trace without durations.
 func TestTurnsWithoutTimes(t *testing.T) {
 	var events []iotrace.Event
