@@ -133,7 +133,7 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 	}
 	d.since = time.Now()
 	d.result = Result{Type: "result", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mode: d.spec.Mode,
-		Iterations: d.spec.Iterations}
+		Iterations: d.spec.Iterations, several: d.several()}
 	d.result.last = cfg.From
 	for _, k := range cfg.Known {
 		d.result.last = max(d.result.last, k.Number)

@@ -69,7 +69,8 @@ func (d *driver) verdict() (*Result, error) {
 			return &d.result, cause
 		}
 		newest, err := d.job.Latest()
-		return &d.result, &JobFailedError{Job: d.job.Name(), Err: cause, Restartable: err == nil && newest > 0, Tried: d.spec.AutoRestart}
+		return &d.result, &JobFailedError{Job: d.job.Name(), Err: cause, Restartable: d.several() || err == nil && newest > 0, Line: d.several(),
+			Tried: d.spec.AutoRestart}
 	}
 	if o.Result == protocol.Completed {
 		digests := make([]doneReport, len(o.Results))

@@ -94,8 +94,9 @@ type Result struct {
 	Wall        float64 `json:"wall_s"`
 	Interrupted bool    `json:"interrupted,omitempty"`
 
-	began bool // ranks have computed
-	last  int  // newest checkpoint of this run
+	began   bool // ranks have computed
+	last    int  // newest checkpoint of this run
+	several bool // groups
 }
 
 func (r *Result) addLog(l *image.LogStats) {
@@ -106,14 +107,16 @@ func (r *Result) addLog(l *image.LogStats) {
 	}
 }
 
-// HasCheckpoint reports whether the job can be continued from one.
-func (r *Result) HasCheckpoint() bool { return r.last > 0 }
+// CanRestart reports whether the job can be continued: from a checkpoint or, if it
+// has several groups, also from their logs or the beginning.
+func (r *Result) CanRestart() bool { return r.several || r.last > 0 }
 
 // A JobFailedError says that a job failed and was not restarted.
 type JobFailedError struct {
 	Job         string
 	Err         error
-	Restartable bool // from a checkpoint
+	Restartable bool // from a checkpoint, or from a recovery line
+	Line        bool // it has several groups: from a line, which needs no checkpoint
 	Tried       bool // to restart it, again and again
 }
 
@@ -122,13 +125,17 @@ func (e *JobFailedError) Unwrap() error { return e.Err }
 
 // Hint says how to go on.
 func (e *JobFailedError) Hint() string {
+	from := "the last checkpoint"
+	if e.Line {
+		from = "its recovery line"
+	}
 	switch {
 	case e.Restartable && e.Tried:
-		return fmt.Sprintf("ckpt restart %s continues from the last checkpoint, once it is clear what kills it", e.Job)
+		return fmt.Sprintf("ckpt restart %s continues from %s, once it is clear what kills it", e.Job, from)
 	case e.Tried:
 		return "failures come faster than checkpoints; launch it again with more of them: --every, --interval or --count"
 	case e.Restartable:
-		return fmt.Sprintf("ckpt restart %s continues from the last checkpoint; --auto-restart does so by itself", e.Job)
+		return fmt.Sprintf("ckpt restart %s continues from %s; --auto-restart does so by itself", e.Job, from)
 	}
 	return "there is no checkpoint yet; launch it again, with --every, --interval or --count to take some"
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -80,6 +81,40 @@ func TestNoTakeOver(t *testing.T) {
 	}
 	if n := before + len(eventsOf[*OutputEvent](rec)); r.Digest != want.Digest || n != 6 {
 		t.Errorf("%d outputs, digest %s, want 6, %s", n, r.Digest, want.Digest)
+	}
+}
+
+// TestHintWithoutCheckpoint ends jobs before they have a checkpoint. One of several
+// groups goes on from its logs, or from the beginning; launched again, it would lose
+// them.
+func TestHintWithoutCheckpoint(t *testing.T) {
+	for _, c := range []struct {
+		mode, log string
+		restarts  bool
+	}{{Coordinated, "", false}, {Semi, "", true}, {Uncoordinated, "none", true}} {
+		t.Run(c.mode, func(t *testing.T) {
+			s := short(t, "ring.S.4", c.mode, c.log)
+			opt := Options{Store: t.TempDir(), Job: "failed", Observer: &recorder{t: t}, Failures: []Failure{{Rank: 0, Node: -1, Iter: 9}}}
+			_, err := Launch(t.Context(), s, opt)
+			var lost *JobFailedError
+			if !errors.As(err, &lost) || strings.Contains(lost.Hint(), "ckpt restart failed continues") != c.restarts {
+				t.Errorf("%v, hint %q", err, lost.Hint())
+			}
+			twice := make(chan struct{}, 2)
+			twice <- struct{}{}
+			twice <- struct{}{}
+			opt.Job, opt.Failures, opt.Interrupts = "stopped", nil, twice
+			r, err := Launch(t.Context(), s, opt)
+			if err != nil || !r.Interrupted || r.Outcome != StateStopped || r.CanRestart() != c.restarts {
+				t.Errorf("interrupted: %+v, %v, can be restarted %v", r, err, r.CanRestart())
+			}
+			for _, name := range []string{"failed", "stopped"} {
+				opt.Job, opt.Interrupts = name, nil
+				if _, err := Restart(t.Context(), RestartOptions{Options: opt}); (err == nil) != c.restarts {
+					t.Errorf("restart of %s: %v", name, err)
+				}
+			}
+		})
 	}
 }
 

@@ -54,7 +54,7 @@ func (g *globals) runJob(ctx context.Context, run func(context.Context, <-chan s
 	}
 	if err == nil && result.Interrupted && result.Outcome != coordinator.StateCompleted {
 		hint := "ckpt restart " + result.Job + " continues the job"
-		if !result.HasCheckpoint() {
+		if !result.CanRestart() {
 			hint = "job " + result.Job + " has no checkpoint; launch it again"
 		}
 		return hinted{errInterrupted, hint}
