@@ -16,6 +16,7 @@ type memFS struct {
 	mu    sync.Mutex
 	nodes map[string]*memNode
 	open  int   // files
+	limit int   // of them; 0: any number
 	room  int64 // bytes that may be written; negative: any number
 	calls int   // operations so far
 	fail  func(call int, op, name string) error
@@ -80,6 +81,10 @@ func (m *memFS) Create(name string) (openFile, error) {
 	if err := m.make("create", name, n); err != nil {
 		return nil, err
 	}
+	if m.limit > 0 && m.open == m.limit {
+		delete(m.nodes, name)
+		return nil, &fs.PathError{Op: "create", Path: name, Err: syscall.EMFILE}
+	}
 	m.open++
 	return &memFile{m, n, name, false}, nil
 }
@@ -87,6 +92,9 @@ func (m *memFS) Create(name string) (openFile, error) {
 func (m *memFS) Open(name string) (openFile, error) {
 	defer m.mu.Unlock()
 	n, err := m.node("open", name, m.do("open", name))
+	if err == nil && m.limit > 0 && m.open == m.limit {
+		err = &fs.PathError{Op: "open", Path: name, Err: syscall.EMFILE}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ const renamedSuffix = "~renamed"
 
 // create makes the file, which nobody has made.
 func (f *liveFile) create(r *running, i int32) (openFile, error) {
-	file, err := r.o.fs.Create(r.path(i))
+	file, err := r.opened(func() (openFile, error) { return r.o.fs.Create(r.path(i)) })
 	if err != nil {
 		return nil, &Error{Op: "create", Path: r.path(i), Offset: iotrace.None, Rank: iotrace.None, Err: err}
 	}
@@ -44,7 +44,7 @@ func (f *liveFile) open(r *running, i int32, begin func()) (file openFile, creat
 		times := f.times
 		f.mu.Unlock()
 		// Not under the lock: ranks open a file at the same time.
-		file, err = r.o.fs.Open(r.path(i))
+		file, err = r.opened(func() (openFile, error) { return r.o.fs.Open(r.path(i)) })
 		if !errors.Is(err, fs.ErrNotExist) || !f.gone(times) {
 			return file, false, err
 		}
@@ -113,17 +113,21 @@ func (f *liveFile) away(r *running, i int32, how iotrace.Op, begin func()) error
 
 // A handle is an open file. It is closed when those that use it have done so.
 type handle struct {
-	ready chan struct{} // closed when it is open
-	users atomic.Int32
-	idle  chan struct{} // closed when users is 0
+	ready  chan struct{} // closed when it is open
+	users  atomic.Int32
+	idle   chan struct{} // closed when users is 0
+	closes bool          // the trace closes it; else the end of the replay does
 	openFile
 	direct openFile // around the page cache, or nil
 }
 
-func (h *handle) done() {
-	if h.users.Add(-1) == 0 {
-		close(h.idle)
+// done says that one of the users is done, and reports whether it was the last.
+func (h *handle) done() bool {
+	if h.users.Add(-1) > 0 {
+		return false
 	}
+	close(h.idle)
+	return true
 }
 
 // close closes the handle, once.
@@ -183,7 +187,9 @@ func (r *running) perform(ctx context.Context, i int32) (err error) {
 			break
 		}
 		err = r.use(h, o, begin)
-		h.done()
+		if h.done() {
+			r.over(h)
+		}
 	}
 	if o.end = r.since(); err != nil {
 		return r.failed(o, o.Op.String(), err)
@@ -222,11 +228,15 @@ func (r *running) offer(o *op) error {
 			return r.failed(o, "open", errDirect)
 		}
 		var err error
-		if h.direct, err = f.Direct(); err != nil {
+		if h.direct, err = r.opened(f.Direct); err != nil {
 			return r.failed(o, "open", err)
 		}
 	}
+	unused := h.users.Load() == 0
 	close(h.ready)
+	if unused {
+		r.over(h)
+	}
 	return nil
 }
 

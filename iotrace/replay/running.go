@@ -19,6 +19,7 @@ type running struct {
 	parts   *gate
 	left    []atomic.Int32 // ops of the parts that are not done
 	meeting []*meeting
+	spare   spares
 	noise   noise
 	scratch sync.Pool // of what is read, *[]byte
 	start   time.Time
@@ -44,7 +45,12 @@ func newRunning(p *plan, o *Options) *running {
 		r.handles[i] = handle{ready: make(chan struct{}), idle: make(chan struct{})}
 	}
 	for i := range p.ops {
-		if x := &p.ops[i]; x.handle != iotrace.None && x.Op != iotrace.Open && x.Op != iotrace.Close {
+		x := &p.ops[i]
+		switch {
+		case x.handle == iotrace.None || x.Op == iotrace.Open:
+		case x.Op == iotrace.Close:
+			r.handles[x.handle].closes = true
+		default:
 			r.handles[x.handle].users.Add(1)
 		}
 	}
