@@ -69,16 +69,13 @@ type driver struct {
 	stored     map[int]int // iterations of the checkpoints that the run began with
 
 	requests map[int]func(protocol.Answer, *CheckpointEvent, error)
-	// What the actions under way have told; answers to who asked for it follow.
-	told struct {
-		taken *CheckpointEvent
-		lost  error
-	}
-	nextID  int
-	outcome *protocol.Outcome
-	shown   time.Time // when progress was last reported
-	broken  error     // of the driver itself
-	result  Result
+	asked    map[int]*CheckpointEvent // taken since somebody asked, by number: one of them is the answer
+	givenUp  error                    // why a checkpoint was, for the answers that follow in the actions under way
+	nextID   int
+	outcome  *protocol.Outcome
+	shown    time.Time // when progress was last reported
+	broken   error     // of the driver itself
+	result   Result
 }
 
 // member is the coordinator's side of one rank of the current generation.
@@ -98,7 +95,7 @@ type libraryID struct {
 
 func newDriver(spec Spec, job *image.Job, store string, mapping Mapping, library libraryID, limits protocol.Limits, out Observer) *driver {
 	return &driver{spec: spec, job: job, store: store, mapping: mapping, nodes: mapping.Nodes(), library: library, limits: limits, out: out, log: slog.New(slog.DiscardHandler), launcher: local{}, network: "unix",
-		fs: vfs.OS{}, mail: make(chan func(), 256), done: make(chan struct{}), requests: map[int]func(protocol.Answer, *CheckpointEvent, error){}, logWaits: map[int]error{}}
+		fs: vfs.OS{}, mail: make(chan func(), 256), done: make(chan struct{}), requests: map[int]func(protocol.Answer, *CheckpointEvent, error){}, asked: map[int]*CheckpointEvent{}, logWaits: map[int]error{}}
 }
 
 // drive runs the job to its end. The caller holds the job's lock.

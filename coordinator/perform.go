@@ -31,7 +31,7 @@ func (d *driver) perform(actions []supervisor.Action) {
 			break
 		}
 	}
-	d.told.taken, d.told.lost = nil, nil
+	d.givenUp = nil
 	d.startPrunes()
 	if err := d.catchUp(); err != nil {
 		d.fail(err)
@@ -145,14 +145,13 @@ func (g *group) broadcast(m protocol.Message) {
 func (d *driver) answer(a protocol.Answer) {
 	answer := d.requests[a.ID]
 	delete(d.requests, a.ID)
-	if answer == nil {
-		return
+	taken := d.asked[a.Number]
+	if len(d.requests) == 0 {
+		clear(d.asked)
 	}
-	var taken *CheckpointEvent
-	if ev := d.told.taken; ev != nil && (ev.Number == a.Number || d.several()) {
-		taken = ev
+	if answer != nil {
+		answer(a, taken, d.givenUp)
 	}
-	answer(a, taken, d.told.lost)
 }
 
 // fail ends the job: what it needs could not be done. If the storage is full, it is

@@ -196,7 +196,7 @@ func (g *group) report(n protocol.Notice) {
 		if len(n.Body) > 0 {
 			err = bodyError(n.Body, n.Text)
 		}
-		g.told.lost = err
+		g.givenUp = err
 		g.result.Lost++
 		g.event(&LostEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
 		g.stopIfFull(err)
@@ -249,7 +249,9 @@ func (g *group) tell(n protocol.Notice) {
 	g.result.Checkpoints++
 	g.result.addLog(m.Log)
 	g.result.last = m.Number
-	g.told.taken = ev
+	if len(g.requests) > 0 {
+		g.asked[ev.Number] = ev
+	}
 	g.event(ev)
 }
 

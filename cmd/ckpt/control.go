@@ -54,7 +54,7 @@ func runCheckpoint(ctx context.Context, g *globals, job string) error {
 
 func (g *globals) printCheckpoint(cp *coordinator.CheckpointEvent) error {
 	if cp == nil {
-		return nil // several were taken, and the last one was told before
+		return nil // an answer without one
 	}
 	if g.json {
 		return g.printJSON(cp)

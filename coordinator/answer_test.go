@@ -1,0 +1,51 @@
+package coordinator
+
+import (
+	"testing"
+
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/protocol/supervisor"
+	"ckpt/image"
+	"ckpt/image/vfs"
+)
+
+// TestAnswerOfGroups asks for a checkpoint of all groups. The answer comes with the
+// checkpoint whose number it says, whoever has taken another one since, or answers
+// last and has none to take any more.
+func TestAnswerOfGroups(t *testing.T) {
+	store, err := image.CreateStore(vfs.OS{}, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := store.CreateJob("job", []byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Unlock()
+	s := short(t, "ring.S.3", Uncoordinated, "")
+	d := newDriver(s, j, store.Dir(), s.Mapping, libraryID{}, protocol.DefaultLimits, &recorder{t: t})
+	if err := d.formGroups(); err != nil {
+		t.Fatal(err)
+	}
+	takes := func(g *group, number int) supervisor.Action {
+		g.taken = &image.Manifest{Job: "job", Number: number, Group: g.id, Groups: 3, Ranks: make([]image.Rank, 1)}
+		return supervisor.Action{Group: g.id, Action: protocol.Report{Notice: protocol.Notice{Kind: protocol.CheckpointTaken, Rank: -1, Checkpoint: number}}}
+	}
+	told := map[int]int{} // by request
+	for id := 7; id <= 8; id++ {
+		d.requests[id] = func(a protocol.Answer, ev *CheckpointEvent, _ error) {
+			if ev != nil {
+				told[a.ID] = ev.Number
+			}
+		}
+	}
+	for group, number := range []int{4, 5, 3} {
+		d.perform([]supervisor.Action{takes(d.groups[group], number)})
+	}
+	d.perform([]supervisor.Action{takes(d.groups[1], 8)}) // by its own schedule
+	d.does(protocol.Answer{ID: 7, Number: 5})
+	d.does(protocol.Answer{ID: 8, Err: "it could not be"})
+	if told[7] != 5 || told[8] != 0 || len(d.asked) != 0 {
+		t.Errorf("told of checkpoints %v, want 5 for request 7; %d are kept", told, len(d.asked))
+	}
+}
