@@ -168,8 +168,8 @@ func (c *call) seekTo(o *open, to, by int64, whence []byte) {
 
 func (c *call) mmap() bool {
 	fd, _, ok := parseFD(c.arg(4))
-	if !ok || fd == -1 {
-		return ok // anonymous memory is no matter of files
+	if !ok || fd == -1 || hasFlag(c.arg(3), "MAP_ANONYMOUS") {
+		return ok // anonymous memory is no matter of files, whatever the descriptor
 	}
 	o, ok := c.file(4)
 	if o == nil {

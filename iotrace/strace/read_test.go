@@ -119,6 +119,19 @@ func TestCalls(t *testing.T) {
 		}, []string{"10 open /f", "10 write /f +5", "10 stat /f", "10 write /f @1000 +5", "10 open /f", "10 write /f @1005 +7", "10 write /f @1012 +1", "10 truncate /f +20",
 			"10 write /f @20 +2", "10 write /f @100 +5", "10 write /f @105 +2", "10 seek /f @100", "10 write /f @107 +2", "10 truncate /f +9", "10 write /f @9 +2",
 			"10 truncate /f +500", "10 write /f @500 +2"}},
+		{"a pipe with a name", []string{
+			`openat(AT_FDCWD, "/tmp/fifo", O_RDONLY) = 3`,
+			`fcntl(3, F_DUPFD, 10) = 10`,
+			`fstat(3, {st_mode=S_IFIFO|0644, st_size=0, ...}) = 0`,
+			`read(3, "x", 5) = 5`,
+			`read(10, "x", 5) = 5`,
+			`close(3) = 0`,
+		}, []string{"10 open /tmp/fifo"}},
+		{"memory that is of no file", []string{
+			`open("/f", O_RDONLY) = 0`,
+			`mmap(NULL, 4096, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, 0, 0) = 0x7f0000000000`,
+			`mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, 0, 0) = 0x7f0000000000`,
+		}, []string{"10 open /f", "10 mmap /f @0 +4096"}},
 		{"length behind a write at an unknown position", []string{
 			`open("/f", O_RDWR|O_APPEND) = 3`,
 			`write(3, "x", 5) = 5`,

@@ -52,6 +52,10 @@ func (c *call) fstat(info []byte) bool {
 		if kind := kindOfMode(mode); kind != "" {
 			c.task.fds.fds[fd] = descriptor{open: &open{kind: kind, offset: iotrace.None}}
 		}
+	case o.kind == "":
+		if o.kind = kindOfMode(mode); o.kind != "" { // a pipe or device by the name of a file
+			o.offset = iotrace.None
+		}
 	case o.kind == standardStream:
 		if o.kind = kindOfMode(mode); o.kind == "" {
 			o.name = standardName(fd)
