@@ -74,7 +74,15 @@ func (j *Job) Verify(ctx context.Context, n int, progress func(int64)) (Report, 
 			return v.report(), err
 		}
 	}
-	return v.report(), nil
+	rep := v.report()
+	if len(rep.Damage) > 0 {
+		// A job that runs takes what it needs no longer away: the manifest, then
+		// the files.
+		if _, err := j.Manifest(n); errors.Is(err, ErrCheckpointNotFound) {
+			return rep, err
+		}
+	}
+	return rep, nil
 }
 
 type verifier struct {

@@ -55,8 +55,8 @@ func runVerify(ctx context.Context, g *globals, args []string) error {
 	result := verifyResult{Damage: []damageLine{}}
 	for _, t := range targets {
 		report, err := t.job.Verify(ctx, t.number, add)
-		if errors.Is(err, image.ErrCheckpointNotFound) && len(targets) > 1 {
-			continue // pruned this moment
+		if errors.Is(err, image.ErrCheckpointNotFound) && len(jobs) > 0 { // else it was asked for
+			continue // removed this moment
 		}
 		if err != nil {
 			done()
