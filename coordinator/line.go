@@ -77,7 +77,7 @@ func FindLine(ctx context.Context, store *image.Store, name string) (*StoredLine
 		l, err := findLine(ctx, job, spec, status, &before)
 		// A running job takes away what it needs no longer, after it has said so.
 		if after, again := readLine(job); status.State == StateRunning && i < attempts && again == nil &&
-			(err != nil || !slices.Equal(before.Base, after.Base)) {
+			(err != nil || !before.same(&after)) {
 			continue
 		}
 		return l, err

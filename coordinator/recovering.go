@@ -34,6 +34,11 @@ type groupLine struct {
 	Taken []int `json:"taken,omitempty"`
 }
 
+// same reports whether nothing was removed between the two: that is noted first.
+func (l *groupLine) same(now *groupLine) bool {
+	return slices.Equal(l.Base, now.Base) && slices.Equal(l.Taken, now.Taken)
+}
+
 // incarnationsPerRun separates the incarnations of one run from those of the next,
 // which does not know how many there were.
 const incarnationsPerRun = 1 << 20

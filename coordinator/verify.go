@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
-	"slices"
 
 	"ckpt/image"
 	"ckpt/image/vfs"
@@ -25,9 +24,10 @@ func VerifyLogs(job *image.Job) (bytes int64, damage []*image.DamageError, err e
 	for i := 1; ; i++ {
 		before, _ := readLine(job) // what is wrong with it, verifyLogs says
 		bytes, damage, err = verifyLogs(job, groups)
-		// A job that runs cuts its logs meanwhile, after it has said so.
+		// A job that runs cuts its logs and gives checkpoints up meanwhile, after it
+		// has said so.
 		after, _ := readLine(job)
-		if err != nil || len(damage) == 0 || i == attempts || slices.Equal(before.Base, after.Base) {
+		if err != nil || len(damage) == 0 || i == attempts || before.same(&after) {
 			return bytes, damage, err
 		}
 	}

@@ -1,0 +1,75 @@
+package coordinator
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"testing"
+
+	"ckpt/image"
+	"ckpt/image/vfs"
+)
+
+// listHook is told once that a directory is to be listed.
+type listHook struct {
+	vfs.FS
+	dir    string
+	before func()
+}
+
+func (h *listHook) ReadDir(name string) ([]fs.DirEntry, error) {
+	if do := h.before; name == h.dir && do != nil {
+		h.before = nil
+		do()
+	}
+	return h.FS.ReadDir(name)
+}
+
+// TestVerifyLogsOfRunning has a job give up its newest checkpoint of a rank, as a
+// recovery does, while it is being verified: between the look at what has been taken
+// and that at what is there. Nothing is missing. If nobody has noted it, it is.
+func TestVerifyLogsOfRunning(t *testing.T) {
+	s := short(t, "ring.S.3", Uncoordinated, "")
+	s.Schedule.Every = 2
+	_, _, opt := launch(t, s, Options{})
+	hook := &listHook{FS: vfs.OS{}}
+	store, err := image.OpenStore(hook, opt.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := store.Job(opt.Job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	defer j.Unlock()
+	hook.dir = j.Dir()
+	forget := func(rank int, note bool) {
+		l, err := readLine(j)
+		numbers, lerr := j.Checkpoints()
+		if err != nil || lerr != nil {
+			t.Fatal(err, lerr)
+		}
+		numbers = slices.DeleteFunc(numbers, func(n int) bool { return (n-1)%s.NP != rank })
+		kept := slices.Index(numbers, l.Taken[rank])
+		if l.Taken[rank] = numbers[kept-1]; note {
+			err = writeLine(j, l)
+		}
+		for _, n := range slices.Backward(numbers[kept:]) {
+			err = errors.Join(err, j.Drop(n))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	hook.before = func() { forget(0, true) }
+	if _, damage, err := VerifyLogs(j); err != nil || len(damage) > 0 {
+		t.Errorf("a checkpoint that is given up meanwhile: %v, %v", damage, err)
+	}
+	hook.before = func() { forget(1, false) }
+	if _, damage, err := VerifyLogs(j); err != nil || len(damage) != 1 {
+		t.Errorf("a checkpoint that is gone: %v, %v", damage, err)
+	}
+}
