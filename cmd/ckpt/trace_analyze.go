@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -39,7 +40,7 @@ ranks of one job.`,
   ckpt trace analyze --builtin dmtcp --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.show {
-				return g.printf("%s", analyze.ThresholdsText())
+				return g.showThresholds()
 			}
 			return runTraceAnalyze(g, &o, args)
 		},
@@ -53,6 +54,19 @@ ranks of one job.`,
 	f.BoolVar(&o.show, "show-thresholds", false, "print the thresholds of findings")
 	g.addStoreFlag(cmd)
 	return cmd
+}
+
+// showThresholds prints the built-in ones, as --thresholds takes them: JSON is YAML.
+func (g *globals) showThresholds() error {
+	text := analyze.ThresholdsText()
+	if !g.json {
+		return g.printf("%s", text)
+	}
+	t, err := analyze.ReadThresholds(bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	return g.printJSON(t)
 }
 
 func runTraceAnalyze(g *globals, o *traceAnalyzeOptions, args []string) error {

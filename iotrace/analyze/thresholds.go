@@ -16,30 +16,30 @@ import (
 // Thresholds say when a finding is reported. thresholds.yaml, which is built in,
 // explains each.
 type Thresholds struct {
-	SmallBytes         int64   `yaml:"small_bytes"`
-	SmallShare         float64 `yaml:"small_share"`
-	SmallRequests      int64   `yaml:"small_requests"`
-	LargeBytes         int64   `yaml:"large_bytes"`
-	MisalignedShare    float64 `yaml:"misaligned_share"`
-	MisalignedRequests int64   `yaml:"misaligned_requests"`
-	SharedStripeShare  float64 `yaml:"shared_stripe_share"`
-	MetadataTimeShare  float64 `yaml:"metadata_time_share"`
-	MetadataTimeOps    int64   `yaml:"metadata_time_ops"`
-	MetadataPerRequest float64 `yaml:"metadata_per_request"`
-	MetadataOps        int64   `yaml:"metadata_ops"`
-	StragglerFactor    float64 `yaml:"straggler_factor"`
-	StragglerShare     float64 `yaml:"straggler_share"`
-	ImbalanceShare     float64 `yaml:"imbalance_share"`
-	WritersShare       float64 `yaml:"writers_share"`
-	Writers            int64   `yaml:"writers"`
-	RandomShare        float64 `yaml:"random_share"`
-	RandomRequests     int64   `yaml:"random_requests"`
-	ConcurrencyShare   float64 `yaml:"concurrency_share"`
-	ConcurrencyRanks   int64   `yaml:"concurrency_ranks"`
-	BusyShare          float64 `yaml:"busy_share"`
-	EncodeFactor       float64 `yaml:"encode_factor"`
-	UnencodedSeconds   float64 `yaml:"unencoded_s"`
-	SyncShare          float64 `yaml:"sync_share"`
+	SmallBytes         int64   `yaml:"small_bytes" json:"small_bytes"`
+	SmallShare         float64 `yaml:"small_share" json:"small_share"`
+	SmallRequests      int64   `yaml:"small_requests" json:"small_requests"`
+	LargeBytes         int64   `yaml:"large_bytes" json:"large_bytes"`
+	MisalignedShare    float64 `yaml:"misaligned_share" json:"misaligned_share"`
+	MisalignedRequests int64   `yaml:"misaligned_requests" json:"misaligned_requests"`
+	SharedStripeShare  float64 `yaml:"shared_stripe_share" json:"shared_stripe_share"`
+	MetadataTimeShare  float64 `yaml:"metadata_time_share" json:"metadata_time_share"`
+	MetadataTimeOps    int64   `yaml:"metadata_time_ops" json:"metadata_time_ops"`
+	MetadataPerRequest float64 `yaml:"metadata_per_request" json:"metadata_per_request"`
+	MetadataOps        int64   `yaml:"metadata_ops" json:"metadata_ops"`
+	StragglerFactor    float64 `yaml:"straggler_factor" json:"straggler_factor"`
+	StragglerShare     float64 `yaml:"straggler_share" json:"straggler_share"`
+	ImbalanceShare     float64 `yaml:"imbalance_share" json:"imbalance_share"`
+	WritersShare       float64 `yaml:"writers_share" json:"writers_share"`
+	Writers            int64   `yaml:"writers" json:"writers"`
+	RandomShare        float64 `yaml:"random_share" json:"random_share"`
+	RandomRequests     int64   `yaml:"random_requests" json:"random_requests"`
+	ConcurrencyShare   float64 `yaml:"concurrency_share" json:"concurrency_share"`
+	ConcurrencyRanks   int64   `yaml:"concurrency_ranks" json:"concurrency_ranks"`
+	BusyShare          float64 `yaml:"busy_share" json:"busy_share"`
+	EncodeFactor       float64 `yaml:"encode_factor" json:"encode_factor"`
+	UnencodedSeconds   float64 `yaml:"unencoded_s" json:"unencoded_s"`
+	SyncShare          float64 `yaml:"sync_share" json:"sync_share"`
 }
 
 //go:embed thresholds.yaml
