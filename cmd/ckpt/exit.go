@@ -123,8 +123,12 @@ func hintOf(err error) string {
 		return "choose another directory with --store"
 	}
 	var damage *image.DamageError
-	if errors.As(err, &damage) && ofCheckpoint(damage.File) {
+	switch {
+	case !errors.As(err, &damage):
+	case ofCheckpoint(damage.File):
 		return "ckpt list JOB shows other checkpoints; a coordinated job restarts from one with --checkpoint N"
+	case ofLine(damage.File):
+		return "put it back from a copy of the store; without it, ckpt prune JOB --keep 0 has ckpt restart begin the job again"
 	}
 	return ""
 }
@@ -134,6 +138,13 @@ func hintOf(err error) string {
 func ofCheckpoint(file string) bool {
 	_, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 	return err == nil
+}
+
+// ofLine reports whether a file is a message log, or part of one, or says which of
+// them are needed: then a job of several groups has no line left.
+func ofLine(file string) bool {
+	dir := filepath.Dir(file)
+	return filepath.Base(file) == "line.json" || filepath.Base(dir) == "logs" || filepath.Base(filepath.Dir(dir)) == "logs"
 }
 
 // complain prints an error and its hint, and as JSON too if asked for.
