@@ -46,7 +46,8 @@ type rankGroup struct {
 func newGrouper(tr *iotrace.Trace) *grouper {
 	g := &grouper{trace: tr, names: map[string]*nameClass{}}
 	// Ranks have the numbers of the job if it is one of MPI, or they are 0, 1, 2, …
-	// in any order; process ids, which jump, are counted.
+	// in any order, or one is 0, as of aggregators; process ids, which jump, are
+	// counted.
 	seen := make(map[int]bool, len(tr.Ranks))
 	last := 0
 	for i, r := range tr.Ranks {
@@ -56,7 +57,7 @@ func newGrouper(tr *iotrace.Trace) *grouper {
 		}
 	}
 	ranks, _ := members(tr)
-	own := len(seen) == ranks && (last < ranks || tr.Source == "ckpt" || tr.Source == "darshan")
+	own := len(seen) == ranks && (last < ranks || seen[0] || tr.Source == "ckpt" || tr.Source == "darshan")
 	for i, r := range tr.Ranks {
 		n := iotrace.None
 		switch {

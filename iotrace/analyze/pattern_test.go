@@ -143,14 +143,19 @@ func TestCoordinator(t *testing.T) {
 func TestRankNumbers(t *testing.T) {
 	for _, c := range []struct {
 		source string
+		ranks  []int
 		want   string
 	}{
-		{"ckpt", "/r{rank} (3): ranks 4-6 (3)\n  write 1×8 @100·rank\n"},
-		{"strace", "/r# (3): ranks 0-2 (3)\n  write 1×8 @100·rank+400\n"},
+		{"ckpt", []int{4, 5, 6}, "/r{rank} (3): ranks 4-6 (3)\n  write 1×8 @100·rank\n"},
+		{"strace", []int{4, 5, 6}, "/r# (3): ranks 0-2 (3)\n  write 1×8 @100·rank+400\n"},
+		// No process has the number 0. These are aggregators, as in what a replay of
+		// a trace of Darshan leaves.
+		{"replay", []int{0, 16, 32}, "/r{rank} (3): ranks 0-32/16 (3)\n  write 1×8 @100·rank\n"},
 	} {
-		tr := &iotrace.Trace{Source: c.source, Files: []string{"/r4", "/r5", "/r6"}, Ranks: []iotrace.Rank{{Rank: 4}, {Rank: 5}, {Rank: 6}}}
-		for i := range int32(3) {
-			tr.Events = append(tr.Events, iotrace.Event{Op: iotrace.Write, Rank: i, File: i, Bytes: 8, Offset: 100 * int64(i+4)})
+		tr := &iotrace.Trace{Source: c.source}
+		for i, r := range c.ranks {
+			tr.Ranks, tr.Files = append(tr.Ranks, iotrace.Rank{Rank: r}), append(tr.Files, fmt.Sprint("/r", r))
+			tr.Events = append(tr.Events, iotrace.Event{Op: iotrace.Write, Rank: int32(i), File: int32(i), Bytes: 8, Offset: 100 * int64(r)})
 		}
 		if got := Analyze(tr, Options{}).Pattern.String(); got != c.want {
 			t.Errorf("%s: %s, want %s", c.source, got, c.want)
