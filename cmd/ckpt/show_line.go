@@ -118,7 +118,7 @@ func (g *globals) printLine(l *coordinator.StoredLine) error {
 		return err
 	}
 	if !l.Live {
-		if err := g.printf("it was interrupted: it has lost the iterations after its newest checkpoints too\n"); err != nil {
+		if err := g.printf("how far it was is not known: iterations after its newest checkpoints do not count\n"); err != nil {
 			return err
 		}
 	}
