@@ -140,13 +140,13 @@ func (c *call) lookup(i int) (*open, bool) {
 		d = c.first
 	}
 	if d.open == nil && note == nil && fd >= 0 && fd <= 2 {
-		d = descriptor{open: &open{kind: standardStream, offset: iotrace.None}}
+		d = descriptor{open: &open{kind: standardStream, offset: iotrace.None, unseen: true}}
 		if !given {
 			c.task.fds.fds[fd] = d
 		}
 	}
 	if note != nil && (d.open == nil || c.denied(note, d)) {
-		d = descriptor{open: &open{kind: kindOfNote(note), offset: iotrace.None}}
+		d = descriptor{open: &open{kind: kindOfNote(note), offset: iotrace.None, unseen: true}}
 		if d.kind == "" {
 			d.name = notePath(note)
 			d.node = c.im.nodeOf(d.name)

@@ -58,9 +58,12 @@ func (c *call) move(op iotrace.Op, o *open, at int64) {
 	if positioned {
 		at = o.offset
 	}
-	if op == iotrace.Write && c.appends(o) {
-		// Linux appends even if pwrite names an offset.
+	switch {
+	case op != iotrace.Write:
+	case c.appends(o): // Linux appends even if pwrite names an offset
 		at = o.node.size
+	case positioned && o.unseen && at != o.node.size: // one of both
+		at = iotrace.None
 	}
 	c.on(o, op, at, n)
 	if c.err != nil {
@@ -160,6 +163,9 @@ func (c *call) seekLarge() bool {
 
 func (c *call) seekTo(o *open, to, by int64, whence []byte) {
 	o.offset = to
+	if string(whence) != "SEEK_CUR" || by != 0 {
+		o.unseen = false // who goes somewhere does not append
+	}
 	if string(whence) == "SEEK_END" {
 		o.node.size = max(to-by, 0)
 	}

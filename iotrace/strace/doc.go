@@ -37,7 +37,9 @@
 // it should. The offset of a read or write is the one it names, or the position,
 // which moves with reads, writes and seeks. With O_APPEND it is the length of the
 // file if that is known: because the file was made or cut by the program, or from
-// a stat, seek or truncate; else there is none. What others do to the file is not
+// a stat, seek or truncate; else there is none. What was open before the trace may
+// append, as in command >> log: until the program seeks, a write to it has an offset
+// if position and length are known and the same. What others do to the file is not
 // seen.
 //
 // # Promises

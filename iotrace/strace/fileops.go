@@ -95,7 +95,7 @@ func (c *call) fcntl() bool {
 		c.task.fds.closeOnExec(fd, hasFlag(c.arg(2), "FD_CLOEXEC"))
 	case "F_SETFL":
 		if o, _ := c.lookup(0); o != nil {
-			o.append = hasFlag(c.arg(2), "O_APPEND")
+			o.append, o.unseen = hasFlag(c.arg(2), "O_APPEND"), false
 		}
 	}
 	return true

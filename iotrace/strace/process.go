@@ -51,6 +51,7 @@ type open struct {
 	node   *node
 	offset int64 // position; iotrace.None if it is not known
 	append bool
+	unseen bool  // it was opened before the trace began, perhaps to append
 	index  int32 // of the name among the files of the trace, plus one; 0 if it has none yet
 }
 

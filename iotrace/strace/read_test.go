@@ -145,6 +145,27 @@ func TestCalls(t *testing.T) {
 			`write(4, "x", 3) = 3`,
 		}, []string{"10 open /f", "10 write /f +5", "10 truncate /f +100", "10 write /f +7", "10 open /f", "10 write /f +3", "10 truncate /f +100",
 			"10 write /f", "10 write /f @100 +3"}},
+		{"opened before, perhaps to append", []string{
+			`fstat(1</log>, {st_mode=S_IFREG|0644, st_size=5000, ...}) = 0`,
+			`lseek(1</log>, 0, SEEK_CUR) = 0`,
+			`write(1</log>, "x", 5) = 5`, // as of command >> log; or is it 1<> log?
+			`lseek(1</log>, 0, SEEK_CUR) = 5005`,
+			`fstat(1</log>, {st_mode=S_IFREG|0644, st_size=5005, ...}) = 0`,
+			`write(1</log>, "x", 5) = 5`, // there in either case
+			`write(1</log>, "x", 5) = 5`,
+			`fstat(2</new>, {st_mode=S_IFREG|0644, st_size=0, ...}) = 0`,
+			`lseek(2</new>, 0, SEEK_CUR) = 0`,
+			`write(2</new>, "x", 5) = 5`, // of command 2> new
+			`fstat(3</data>, {st_mode=S_IFREG|0644, st_size=100, ...}) = 0`,
+			`lseek(3</data>, 10, SEEK_SET) = 10`,
+			`write(3</data>, "x", 5) = 5`, // who appends does not seek
+			`fstat(4</set>, {st_mode=S_IFREG|0644, st_size=100, ...}) = 0`,
+			`lseek(4</set>, 0, SEEK_CUR) = 20`,
+			`fcntl(4</set>, F_SETFL, O_WRONLY) = 0`,
+			`write(4</set>, "x", 5) = 5`,
+		}, []string{"10 stat /log", "10 seek /log @0", "10 write /log +5", "10 seek /log @5005", "10 stat /log", "10 write /log @5005 +5", "10 write /log @5010 +5",
+			"10 stat /new", "10 seek /new @0", "10 write /new @0 +5", "10 stat /data", "10 seek /data @10", "10 write /data @10 +5",
+			"10 stat /set", "10 seek /set @20", "10 write /set @20 +5"}},
 		{"single writes that append", []string{
 			`open("/f", O_WRONLY|O_TRUNC) = 3`,
 			`write(3, "x", 10) = 10`,
