@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
+	"time"
 
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/channel"
@@ -238,21 +240,45 @@ func (g *group) examineLogs(a protocol.Examine) {
 	}
 	g.helpers.Go(func() {
 		ev := protocol.Examined{Round: a.Round, Rank: a.Rank, States: make(map[int][]channel.Vector)}
-		kind, err := g.spec.log()
 		for _, n := range a.Numbers {
-			var states []channel.Vector
-			if err == nil {
-				states, err = loggedStates(context.Background(), g.fs, g.job, a.Rank, g.spec.NP, n, kind)
-			}
-			if err == nil {
-				ev.States[n] = states
+			states, err := g.examineLog(a.Rank, n)
+			if err != nil {
+				g.out.Warn(fmt.Sprintf("rank %d does not go back to checkpoint %d, 0 the beginning: %v", a.Rank, n, err))
 				continue
 			}
-			g.log.Debug("log", "rank", a.Rank, "checkpoint", n, "error", err)
-			err = nil
+			ev.States[n] = states
 		}
 		g.post(func() { g.stepJob(ev) })
 	})
+}
+
+// examineLog returns the states behind a checkpoint. What cannot be examined is not
+// gone back to, and may be given up for good: that descriptors or memory are short is
+// no reason, and it tries again, as often as a group is restarted, with growing pauses.
+func (g *group) examineLog(rank, number int) ([]channel.Vector, error) {
+	kind, err := g.spec.log()
+	if err != nil {
+		return nil, err
+	}
+	pause := 10 * time.Millisecond
+	for try := 0; ; try++ {
+		states, err := loggedStates(context.Background(), g.fs, g.job, rank, g.spec.NP, number, kind)
+		if err == nil || !shortage(err) || try == g.limits.Restarts {
+			return states, err
+		}
+		select {
+		case <-time.After(pause):
+			pause = min(2*pause, 5*time.Second)
+		case <-g.done:
+			return nil, err
+		}
+	}
+}
+
+// shortage reports whether descriptors or memory are short.
+func shortage(err error) bool {
+	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN},
+		func(is error) bool { return errors.Is(err, is) })
 }
 
 // forgetAfter removes the checkpoints of the group from a history that was given
