@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -44,8 +45,8 @@ func run(ctx context.Context, args []string, s streams) int {
 	root.SetOut(s.out)
 	root.SetErr(s.err)
 	err := root.ExecuteContext(ctx)
-	if err == nil && out.err != nil {
-		err = fmt.Errorf("write the output: %w", out.err)
+	if out.err != nil && (err == nil || errors.Is(err, out.err)) {
+		err = outputError(fmt.Errorf("write the output: %w", out.err))
 	}
 	if err != nil {
 		// The error may lie in the flags before --json was read.
