@@ -180,10 +180,24 @@ func chooseCheckpoint(job *image.Job, n int, several bool) (*image.Manifest, err
 			return nil, err
 		}
 		if n == 0 {
-			return nil, fmt.Errorf("job %s: %w: it has none", job.Name(), image.ErrCheckpointNotFound)
+			return nil, &noCheckpointError{job.Name()}
 		}
 	}
 	return job.Manifest(n)
+}
+
+// A noCheckpointError says that a job cannot be continued from anywhere.
+type noCheckpointError struct{ job string }
+
+func (e *noCheckpointError) Error() string {
+	return fmt.Sprintf("job %s: %v: it has none", e.job, image.ErrCheckpointNotFound)
+}
+
+func (e *noCheckpointError) Is(target error) bool { return target == image.ErrCheckpointNotFound }
+
+// Hint says how to go on.
+func (e *noCheckpointError) Hint() string {
+	return fmt.Sprintf("ckpt launch APP --job %s begins it again", e.job)
 }
 
 func newestReadable(job *image.Job) (*image.Manifest, error) {

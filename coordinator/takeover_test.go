@@ -110,8 +110,11 @@ func TestHintWithoutCheckpoint(t *testing.T) {
 			}
 			for _, name := range []string{"failed", "stopped"} {
 				opt.Job, opt.Interrupts = name, nil
-				if _, err := Restart(t.Context(), RestartOptions{Options: opt}); (err == nil) != c.restarts {
-					t.Errorf("restart of %s: %v", name, err)
+				_, err := Restart(t.Context(), RestartOptions{Options: opt})
+				var none interface{ Hint() string }
+				if c.restarts && err != nil || !c.restarts && (!errors.Is(err, image.ErrCheckpointNotFound) ||
+					!errors.As(err, &none) || !strings.Contains(none.Hint(), "ckpt launch APP --job "+name)) {
+					t.Errorf("restart of %s: %v, hint %v", name, err, none)
 				}
 			}
 		})
