@@ -12,6 +12,9 @@ var (
 	ErrTruncated = errors.New("truncated")
 	// ErrWrongFormat says that the file is of another kind than its reader reads.
 	ErrWrongFormat = errors.New("wrong format")
+	// ErrNoTimes says that the input has been made without times: there is no
+	// part of it that could be used.
+	ErrNoTimes = errors.New("no times")
 	// ErrNewerVersion says that a newer version of ckpt wrote the file.
 	ErrNewerVersion = errors.New("written by a newer version of ckpt")
 )

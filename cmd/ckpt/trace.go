@@ -300,7 +300,7 @@ func (e *damagedTrace) Hint() string {
 	if strings.Contains(e.Error(), "damaged Parquet") {
 		return "make the file again: Parquet cannot be read in part"
 	}
-	if e.lenient {
+	if e.lenient || errors.Is(e.error, iotrace.ErrNoTimes) {
 		return ""
 	}
 	return "--lenient takes what can be read of it"

@@ -49,8 +49,8 @@ func ReadTasks(files []TaskFile, o iotrace.Options) (*iotrace.Trace, []*iotrace.
 	if err := m.run(); err != nil {
 		return nil, reports, err
 	}
-	if im.clock == noClock && !o.Lenient {
-		return nil, reports, &iotrace.FormatError{Name: files[0].Name, Line: 1, Reason: "no line has a time: run strace with -ttt and -T"}
+	if im.clock == noClock {
+		return nil, reports, &iotrace.FormatError{Name: files[0].Name, Line: 1, Reason: "no line has a time: run strace with -ttt and -T", Err: iotrace.ErrNoTimes}
 	}
 	im.t.Sort()
 	return im.t, reports, nil

@@ -24,10 +24,10 @@ func Read(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 	im.rep.Lines = im.in.Number()
 	im.rep.Unnumbered = !im.numbered
 	if err == nil && im.clock == noClock {
-		return nil, im.rep, im.in.Errorf("no line has a time: run strace with -ttt and -T")
+		return nil, im.rep, im.noTimes("no line has a time: run strace with -ttt and -T")
 	}
 	var fe *iotrace.FormatError
-	if errors.As(err, &fe) && o.Lenient {
+	if errors.As(err, &fe) && o.Lenient && fe.Err != iotrace.ErrNoTimes {
 		im.rep.Cut, err = err, im.atEnd()
 	}
 	if err != nil {

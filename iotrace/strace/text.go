@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"ckpt/iotrace"
 	"ckpt/iotrace/line"
 )
 
@@ -36,7 +37,7 @@ func (im *importer) entry(e *entry, l []byte) error {
 	}
 	if e.clock == noClock {
 		if im.clock == noClock {
-			return im.in.Errorf("the line has no time: run strace with -ttt and -T")
+			return im.noTimes("the line has no time: run strace with -ttt and -T")
 		}
 		return im.unknown(l, "the line has no time, as others have")
 	}
@@ -104,6 +105,13 @@ func (c *course) time(e *entry) int64 {
 
 const dayLength = 24 * 3600e9
 
+// noTimes says that the text cannot be used, nor any part of it.
+func (im *importer) noTimes(reason string) error {
+	err := im.in.Errorf("%s", reason)
+	err.Err = iotrace.ErrNoTimes
+	return err
+}
+
 // stamp returns the time of a line, from the first one on.
 func (im *importer) stamp(e *entry) (int64, error) {
 	if im.clock != noClock && e.clock != im.clock {
@@ -112,7 +120,7 @@ func (im *importer) stamp(e *entry) (int64, error) {
 	at := im.seen.time(e)
 	if im.clock == noClock {
 		if e.clock == unixClock && e.time < 1e8*1e9 {
-			return 0, im.in.Errorf("the times are relative to each other: run strace with -ttt instead of -r")
+			return 0, im.noTimes("the times are relative to each other: run strace with -ttt instead of -r")
 		}
 		im.clock = e.clock
 		if e.clock == unixClock { // else they count from midnight, so that texts fit together
