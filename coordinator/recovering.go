@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"maps"
 	"os"
@@ -36,6 +37,18 @@ type groupLine struct {
 	Taken []int `json:"taken,omitempty"`
 }
 
+// A sealedLine is a groupLine as it is stored: a number that is another one would have
+// logs and checkpoints taken for what they are not.
+type sealedLine struct {
+	groupLine
+	Sum uint32 `json:"crc32c"`
+}
+
+// sum is the CRC-32C of the content.
+func (l groupLine) sum() uint32 {
+	return crc32.Checksum(encode(l), crc32.MakeTable(crc32.Castagnoli))
+}
+
 // same reports whether nothing was removed between the two: that is noted first.
 func (l *groupLine) same(now *groupLine) bool {
 	return slices.Equal(l.Base, now.Base) && slices.Equal(l.Taken, now.Taken)
@@ -56,10 +69,14 @@ func readLine(job *image.Job) (l groupLine, err error) {
 	if err != nil {
 		return l, err
 	}
-	if err := json.Unmarshal(b, &l); err != nil {
+	var s sealedLine
+	if err := json.Unmarshal(b, &s); err != nil {
 		return l, &image.DamageError{File: path, Reason: "it is not what ckpt writes there"}
 	}
-	return l, nil
+	if s.Sum != s.groupLine.sum() {
+		return l, &image.DamageError{File: path, Reason: "its checksum is not that of its content"}
+	}
+	return s.groupLine, nil
 }
 
 // missingLine is the error of a job that has to have its lineName, and has not.
@@ -79,7 +96,7 @@ func missingLine(job *image.Job, path string) error {
 // writeLine replaces it, durably.
 func writeLine(job *image.Job, l groupLine) error {
 	path := filepath.Join(job.Dir(), lineName)
-	if err := writeDurably(path, append(encode(l), '\n')); err != nil {
+	if err := writeDurably(path, append(encode(sealedLine{l, l.sum()}), '\n')); err != nil {
 		return &image.OpError{Op: "write", Path: path, Offset: -1, Err: err}
 	}
 	return nil
