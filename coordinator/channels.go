@@ -55,7 +55,7 @@ func readChannels(ctx context.Context, job *image.Job, number, rank int) (*saved
 	if err != nil {
 		return nil, err
 	}
-	if err := job.Load(ctx, m, r.File, rank, mem.Regions()); err != nil {
+	if err := job.Load(ctx, m, r.File, rank, mem.Regions(), nil); err != nil {
 		return nil, err
 	}
 	return &savedChannels{append([]byte(nil), state...), r.LogFrom}, nil

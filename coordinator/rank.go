@@ -47,6 +47,9 @@ type rank struct {
 
 	iter     atomic.Int64
 	progress atomic.Uint64
+	// Whether it is waiting for its log before it says that it is ready, and whether
+	// the log waits for the disk.
+	early, logWaits atomic.Bool
 	// Of the drain and of the write going on.
 	cancelDrain, cancelWrite context.CancelFunc
 }
@@ -134,11 +137,17 @@ func beatPeriod(np int, silence time.Duration) time.Duration {
 	return min(silence/4, max(100*time.Millisecond, time.Duration(np)*time.Second/beatsPerSecond))
 }
 
+// worked counts what is a sign of progress beside iterations.
+func (r *rank) worked(bytes int64) { r.progress.Add(uint64(bytes)) }
+
 // beat tells the coordinator that this process is alive and how far it is.
 func (r *rank) beat(ctx context.Context) {
 	t := time.NewTicker(beatPeriod(r.cfg.Spec.NP, r.cfg.Silence))
 	defer t.Stop()
 	for {
+		if r.early.Load() && r.logWaits.Load() {
+			r.worked(1) // it waits however long the disk is full, and is not stuck
+		}
 		iter := r.iter.Load()
 		r.link.send(protocol.Message{Kind: protocol.Beat, Rank: r.id, Iter: int(iter),
 			Progress: r.progress.Load() + uint64(iter)})
@@ -258,7 +267,7 @@ func (r *rank) write(ctx context.Context, number int, order writeOrder) (*writeR
 		}
 	}
 	var recording *recording
-	opt := image.WriteOptions{Progress: func(n int64) { r.progress.Add(uint64(n)) },
+	opt := image.WriteOptions{Progress: r.worked,
 		Staging: r.state.staging, Captured: func() { r.mail <- protocol.CaptureDone{Number: number} }}
 	if r.cfg.Spec.Trace {
 		recording = newRecording(r.cfg.Job)

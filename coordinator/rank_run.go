@@ -11,7 +11,7 @@ import (
 
 // run is the application.
 func (r *rank) run(ctx context.Context) {
-	state, err := newState(ctx, r.fs, r.id, &r.cfg)
+	state, err := newState(ctx, r.fs, r.id, &r.cfg, r.worked)
 	if err != nil {
 		kind := protocol.SetupFailed
 		if unrestorable(err) {
@@ -34,6 +34,7 @@ func (r *rank) run(ctx context.Context) {
 
 // tellLog tells the coordinator how the message log is.
 func (r *rank) tellLog(err error) {
+	r.logWaits.Store(err != nil)
 	m := protocol.Message{Kind: protocol.LogState, Rank: r.id}
 	if err != nil {
 		m = withRank(errorMessage(protocol.LogState, err), r.id)
@@ -67,7 +68,9 @@ func (r *rank) joinEarly(ctx context.Context) error {
 		return err
 	}
 	if r.cfg.Channels.Line != nil && r.state.log != nil {
-		return r.comm.Logged(ctx) // however long a disk is full
+		r.early.Store(true) // however long a disk is full
+		defer r.early.Store(false)
+		return r.comm.Logged(ctx)
 	}
 	return nil
 }

@@ -45,15 +45,16 @@ type state struct {
 	// logFailed is told when the log has failed, and with nil when it is in order
 	// again.
 	logFailed func(error)
-	staging   *image.Staging // nil: the rank waits until its memory is written
-	common    *commonFiles   // nil: a file per rank
+	progress  func(bytes int64) // is told of what is restored
+	staging   *image.Staging    // nil: the rank waits until its memory is written
+	common    *commonFiles      // nil: a file per rank
 	buffers   exec.Buffers
 }
 
 // newState allocates the memory of a rank and fills it, from a checkpoint or
 // with the initial fields.
-func newState(ctx context.Context, fsys vfs.FS, id int, cfg *welcome) (*state, error) {
-	s := &state{fs: fsys, rank: id, cfg: cfg, node: cfg.Mapping.Nodes()[id], mem: mpi.NewMemory()}
+func newState(ctx context.Context, fsys vfs.FS, id int, cfg *welcome, progress func(int64)) (*state, error) {
+	s := &state{fs: fsys, progress: progress, rank: id, cfg: cfg, node: cfg.Mapping.Nodes()[id], mem: mpi.NewMemory()}
 	inst, err := cfg.Spec.instance()
 	if err != nil {
 		return nil, err
@@ -190,7 +191,7 @@ func (s *state) restore(ctx context.Context) error {
 		}
 		own = append(own, extra.Regions()...)
 	}
-	if err := s.job.Load(ctx, m, was.File, s.rank, own); err != nil {
+	if err := s.job.Load(ctx, m, was.File, s.rank, own, s.progress); err != nil {
 		return err
 	}
 	if Mapping(m.Mapping).String() == s.cfg.Mapping.String() && m.MPI == s.cfg.Spec.MPI {
@@ -211,7 +212,7 @@ func (s *state) restoreShared(ctx context.Context, m *image.Manifest, was image.
 	} else if !s.cfg.Leads {
 		return nil
 	}
-	return s.job.Load(ctx, m, file, s.rank, s.zone(zones.Shared))
+	return s.job.Load(ctx, m, file, s.rank, s.zone(zones.Shared), s.progress)
 }
 
 // recall remembers what is stored where, so that the next checkpoint can refer to

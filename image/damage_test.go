@@ -65,7 +65,7 @@ func checkNoticed(t *testing.T, k *taker, m *Manifest, rel, what string) {
 		for m.Files[i].Path != rel {
 			i++
 		}
-		err = k.job.Load(context.Background(), m, rel, rankIn(m.Files[i]), empty(wantRegions(m.Files[i])))
+		err = k.job.Load(context.Background(), m, rel, rankIn(m.Files[i]), empty(wantRegions(m.Files[i])), nil)
 		if cerr := k.job.Check(context.Background(), m, []string{rel}); !errors.As(cerr, &damage) || damage.File != name {
 			t.Errorf("%s of %s: Check says %v", what, rel, cerr)
 		}
@@ -119,7 +119,7 @@ func TestEveryByte(t *testing.T) {
 		b[i] ^= 0x10
 		replace(t, k, name, b)
 		var damage *DamageError
-		if err := k.job.Load(context.Background(), m, f.Path, rankIn(f), into); !errors.As(err, &damage) || damage.File != name {
+		if err := k.job.Load(context.Background(), m, f.Path, rankIn(f), into, nil); !errors.As(err, &damage) || damage.File != name {
 			t.Errorf("flip at %d: %v", i, err)
 		}
 		b[i] ^= 0x10
@@ -179,14 +179,14 @@ func TestBaseDamaged(t *testing.T) {
 		t.Errorf("Verify: %+v, %v", rep, err)
 	}
 	var damage *DamageError
-	err = k.job.Load(context.Background(), m, m.Files[1].Path, rankIn(m.Files[1]), empty(deltaRegions(2)))
+	err = k.job.Load(context.Background(), m, m.Files[1].Path, rankIn(m.Files[1]), empty(deltaRegions(2)), nil)
 	if !errors.As(err, &damage) || damage.File != name {
 		t.Errorf("Load: %v", err)
 	}
 	if err := k.fs.Remove(name); err != nil {
 		t.Fatal(err)
 	}
-	err = k.job.Load(context.Background(), m, m.Files[1].Path, rankIn(m.Files[1]), empty(deltaRegions(2)))
+	err = k.job.Load(context.Background(), m, m.Files[1].Path, rankIn(m.Files[1]), empty(deltaRegions(2)), nil)
 	if !errors.As(err, &damage) || damage.File != name || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Load without the base: %v", err)
 	}

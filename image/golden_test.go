@@ -88,7 +88,7 @@ func TestNewer(t *testing.T) {
 	}
 	load := func(b []byte) error {
 		replace(t, k, name, b)
-		return k.job.Load(context.Background(), m, f.Path, rankIn(f), empty(wantRegions(f)))
+		return k.job.Load(context.Background(), m, f.Path, rankIn(f), empty(wantRegions(f)), nil)
 	}
 
 	b := bytes.Clone(good)

@@ -265,7 +265,7 @@ func (g *groupJob) check(m *Manifest, memory [][]zones.Region) error {
 	}
 	for i, r := range m.Ranks {
 		got := empty(memory[i])
-		if err := g.job.Load(ctx, m, r.File, i, got); err != nil {
+		if err := g.job.Load(ctx, m, r.File, i, got, nil); err != nil {
 			return err
 		}
 		if err := sameMemory(r.File, got, memory[i]); err != nil {
@@ -274,7 +274,7 @@ func (g *groupJob) check(m *Manifest, memory [][]zones.Region) error {
 		for _, z := range zones.All() {
 			want := slices.DeleteFunc(slices.Clone(memory[i]), func(r zones.Region) bool { return r.Zone != z })
 			got := empty(want)
-			if err := g.job.Load(ctx, m, r.File, i, got); err != nil {
+			if err := g.job.Load(ctx, m, r.File, i, got, nil); err != nil {
 				return err
 			}
 			if err := sameMemory(r.File, got, want); err != nil {

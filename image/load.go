@@ -13,11 +13,12 @@ import (
 // m.Files, into regions that must be the same that were written: names, zones,
 // element types and sizes. Regions of other ranks are not read, nor those of zones
 // of which into has none. Everything that is read is checked; what the regions
-// hold after an error is undefined.
+// hold after an error is undefined. Progress, unless nil, is told of the bytes that
+// have been read.
 //
 // It fails with a DamageError, ErrOtherJob, ErrRegionsDiffer, ErrUnsupported or
 // ErrNewerVersion.
-func (j *Job) Load(ctx context.Context, m *Manifest, path string, rank int, into []zones.Region) error {
+func (j *Job) Load(ctx context.Context, m *Manifest, path string, rank int, into []zones.Region, progress func(int64)) error {
 	i := slices.IndexFunc(m.Files, func(f File) bool { return f.Path == path })
 	if i < 0 {
 		return opError("load", path, -1, fmt.Errorf("checkpoint %d has no such file", m.Number))
@@ -31,7 +32,7 @@ func (j *Job) Load(ctx context.Context, m *Manifest, path string, rank int, into
 	if err != nil {
 		return err
 	}
-	r := &reader{depth: defaultDepth,
+	r := &reader{depth: defaultDepth, progress: progress,
 		wants: func(e extentRec) bool { return mem[e.region] != nil },
 		dest: func(e extentRec) []byte {
 			return mem[e.region][e.offset : e.offset+e.rawLen]

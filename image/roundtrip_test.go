@@ -99,7 +99,7 @@ func roundTrip(t *rapid.T, fsys vfs.FS, dir string) {
 	got := empty(regions)
 	rng := rand.New(rand.NewPCG(1, 1))
 	rng.Shuffle(len(got), func(a, b int) { got[a], got[b] = got[b], got[a] })
-	if err := j.Load(ctx, m, "0001/rank-0.img", 0, got); err != nil {
+	if err := j.Load(ctx, m, "0001/rank-0.img", 0, got, nil); err != nil {
 		t.Fatal(err)
 	}
 	byName := make(map[string]zones.Region)
@@ -161,7 +161,7 @@ func later(t *rapid.T, fsys vfs.FS, j *Job, regions []zones.Region, opt WriteOpt
 	for _, r := range got {
 		_, _ = rand.NewChaCha8([32]byte{7}).Read(r.Mem) // restored zeros must be written, too
 	}
-	if err := j.Load(ctx, m, m.Files[0].Path, rankIn(m.Files[0]), got); err != nil {
+	if err := j.Load(ctx, m, m.Files[0].Path, rankIn(m.Files[0]), got, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := sameMemory(m.Files[0].Path, got, regions); err != nil {
@@ -200,7 +200,7 @@ func TestLoadOtherRegions(t *testing.T) {
 		"other zone":    func(r []zones.Region) []zones.Region { r[0].Zone = zones.Shared; return r },
 		"other element": func(r []zones.Region) []zones.Region { r[0].Elem = zones.Int32; return r },
 	} {
-		err := k.job.Load(context.Background(), m, m.Files[0].Path, rankIn(m.Files[0]), change(empty(rankRegions(1, 0))))
+		err := k.job.Load(context.Background(), m, m.Files[0].Path, rankIn(m.Files[0]), change(empty(rankRegions(1, 0))), nil)
 		if !errors.Is(err, ErrRegionsDiffer) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -260,5 +260,22 @@ func TestWriteBadInput(t *testing.T) {
 	}
 	if _, err := m.Stat("/x"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLoadProgress: whoever loads a checkpoint is told how far that is.
+func TestLoadProgress(t *testing.T) {
+	k := memJob(t)
+	m, err := k.take(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := m.Files[0]
+	told := int64(0)
+	if err := k.job.Load(context.Background(), m, f.Path, rankIn(f), empty(wantRegions(f)), func(n int64) { told += n }); err != nil {
+		t.Fatal(err)
+	}
+	if told <= 0 || told > f.Bytes {
+		t.Errorf("told of %d bytes of a file of %d", told, f.Bytes)
 	}
 }

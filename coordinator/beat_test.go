@@ -1,0 +1,65 @@
+package coordinator
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"ckpt/coordinator/protocol"
+)
+
+// TestBeatOfWhoWaits: a rank that waits for its log before it is ready makes progress
+// as long as the disk is full, so that nobody takes it for stuck, and only then.
+func TestBeatOfWhoWaits(t *testing.T) {
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	conn, err := net.Dial("unix", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	other, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	r := &rank{}
+	if r.link, err = newLink(conn, bufio.NewReader(conn)); err != nil {
+		t.Fatal(err)
+	}
+	once, cancel := context.WithCancel(context.Background())
+	cancel()
+	r.cfg.Spec.NP, r.cfg.Silence = 1_000_000, time.Hour // the second beat would be far off
+	in := bufio.NewReader(other)
+	next := func() protocol.Message {
+		m, err := protocol.ReadFrame(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	for _, c := range []struct {
+		early bool
+		err   error
+		moves bool
+	}{{true, syscall.ENOSPC, true}, {true, nil, false}, {false, syscall.ENOSPC, false}} {
+		r.early.Store(c.early)
+		r.tellLog(c.err)
+		if m := next(); m.Kind != protocol.LogState {
+			t.Fatalf("told %+v", m)
+		}
+		r.beat(once)
+		before := next()
+		r.beat(once)
+		if after := next(); before.Kind != protocol.Beat || (after.Progress > before.Progress) != c.moves {
+			t.Errorf("%+v: progress %d, then %d", c, before.Progress, after.Progress)
+		}
+	}
+}
