@@ -103,6 +103,12 @@ func (s *Supervisor) checkFence() {
 	if !ok || s.now < at {
 		return
 	}
+	if late := s.now - at; late > s.cfg.Limits.Silence/2 {
+		// It was the coordinator that did not run, as after a laptop's sleep: the
+		// answers are still in the sockets.
+		s.recovery.fencedAt += late + s.cfg.Limits.Silence
+		return
+	}
 	s.recovery.fencedAt = s.now
 	for _, g := range s.groups {
 		for i, rank := range g.ranks {

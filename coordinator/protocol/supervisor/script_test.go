@@ -202,6 +202,27 @@ func TestSilentSurvivor(t *testing.T) {
 		"0: spawn 2 from 0", "2: spawn 2 from 0", "1: unfence 0:2 2:2")
 }
 
+// TestLateFence: if it is the coordinator that stood still, the survivors have more
+// time to answer.
+func TestLateFence(t *testing.T) {
+	sc := newScript(t, Config{Log: channel.None})
+	sc.dies(0)
+	sc.got = nil
+	sc.now += 10*time.Second + 2*time.Hour
+	sc.step(Job, protocol.Tick{})
+	sc.want()
+	sc.fenced(1, 1, vector([]uint64{0, 0, 0}, []uint64{0, 0, 0}))
+	at, ok := sc.s.Deadline()
+	if !ok || at > sc.now+time.Hour {
+		t.Fatalf("deadline %v, %v", at, ok)
+	}
+	sc.got = nil
+	sc.now += time.Hour
+	sc.step(Job, protocol.Tick{})
+	sc.want("0: forget after 0", "2: forget after 0", "-1: recovery of [0 2]: [0 2] from [0 0], 2 ranks",
+		"0: spawn 2 from 0", "2: spawn 2 from 0", "1: unfence 0:2 2:2")
+}
+
 // TestStop: the boundary is the latest that a group holds at, and the channels
 // between the groups are drained there.
 func TestStop(t *testing.T) {
