@@ -107,7 +107,7 @@ func (g *globals) printLine(l *coordinator.StoredLine) error {
 	p := l.Line.Places[0]
 	switch {
 	case l.Single() && p.State.Number == 0:
-		return g.printf("%s: its ranks take checkpoints together, and it has none: it begins again\n", l.Job)
+		return g.printf("%s: its ranks take checkpoints together, and it has none: it begins again,\nwith ckpt launch unless --auto-restart does it\n", l.Job)
 	case l.Single():
 		return g.printf("%s: its ranks take checkpoints together: all go on from the newest, checkpoint %d,\niteration %d; %s lost\n",
 			l.Job, p.State.Number, p.State.Iteration, count(p.LostIterations, "iteration"))
