@@ -6,22 +6,13 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/image"
-	"ckpt/image/vfs"
 )
 
 // TestAnswerOfGroups asks for a checkpoint of all groups. The answer comes with the
 // checkpoint whose number it says, whoever has taken another one since, or answers
 // last and has none to take any more.
 func TestAnswerOfGroups(t *testing.T) {
-	store, err := image.CreateStore(vfs.OS{}, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	j, err := store.CreateJob("job", []byte("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer j.Unlock()
+	store, j := emptyJob(t, t.TempDir())
 	s := short(t, "ring.S.3", Uncoordinated, "")
 	d := newDriver(s, j, store.Dir(), s.Mapping, libraryID{}, protocol.DefaultLimits, &recorder{t: t})
 	if err := d.formGroups(); err != nil {

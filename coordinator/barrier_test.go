@@ -55,14 +55,7 @@ func barrierConnections(b *testing.B, network string, ranks int) {
 		b.Fatal(err)
 	}
 	dir := b.TempDir()
-	store, err := image.CreateStore(vfs.OS{}, dir)
-	if err != nil {
-		b.Fatal(err)
-	}
-	j, err := store.CreateJob("job", []byte("{}"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	_, j := emptyJob(b, dir)
 	w := &stopwatch{b: b}
 	interrupts := make(chan struct{}, 2)
 	rec := &recorder{t: b, on: func(ev any) {

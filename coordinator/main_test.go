@@ -10,6 +10,8 @@ import (
 	"go.uber.org/goleak"
 
 	"ckpt/dataset"
+	"ckpt/image"
+	"ckpt/image/vfs"
 )
 
 // TestMain makes the test binary serve as the process of a rank, too: ranks
@@ -80,6 +82,21 @@ func job(t testing.TB, app string, nodes int) Spec {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// emptyJob makes a job that has nothing yet, in a store of its own.
+func emptyJob(t testing.TB, dir string) (*image.Store, *image.Job) {
+	t.Helper()
+	store, err := image.CreateStore(vfs.OS{}, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := store.CreateJob("job", []byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = j.Unlock() })
+	return store, j
 }
 
 // launch runs a job in a store of its own, or in that of opt.

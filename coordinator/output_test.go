@@ -13,8 +13,6 @@ import (
 
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
-	"ckpt/image"
-	"ckpt/image/vfs"
 )
 
 // TestCutOutput cuts the last line of the file of outputs and runs the job again,
@@ -68,15 +66,7 @@ func TestCutOutput(t *testing.T) {
 
 // TestLongLines reads lines that are longer than any buffer.
 func TestLongLines(t *testing.T) {
-	store, err := image.CreateStore(vfs.OS{}, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	j, err := store.CreateJob("job", []byte("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer j.Unlock()
+	_, j := emptyJob(t, t.TempDir())
 	long := strings.Repeat("x", 200<<10)
 	out := fmt.Sprintf("%s\n%s\n", encode(OutputEvent{Type: "output", Index: 1, Text: long}), encode(OutputEvent{Type: "output", Index: 2}))
 	if err := os.WriteFile(filepath.Join(j.Dir(), outputName), []byte(out+`{"type":"output","index":3}`), 0o600); err != nil {
@@ -126,15 +116,7 @@ func fullStore(t *testing.T, s Spec) (d *driver, rec *recorder, fill, empty func
 		t.Skipf("no file system can be mounted: %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-	store, err := image.CreateStore(vfs.OS{}, filepath.Join(dir, "store"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	j, err := store.CreateJob("job", []byte("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = j.Unlock() })
+	store, j := emptyJob(t, filepath.Join(dir, "store"))
 	rec = &recorder{t: t}
 	d = newDriver(s, j, store.Dir(), s.Mapping, libraryID{}, protocol.DefaultLimits, rec)
 	if err := d.formGroups(); err != nil {

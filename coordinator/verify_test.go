@@ -80,15 +80,7 @@ func TestVerifyLogsOfRunning(t *testing.T) {
 // TestLineBits flips every bit of what a job notes of its recovery line. It is damage,
 // or as good as before: another kind of blank, a capital letter in a name.
 func TestLineBits(t *testing.T) {
-	store, err := image.CreateStore(vfs.OS{}, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	j, err := store.CreateJob("job", []byte("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer j.Unlock()
+	_, j := emptyJob(t, t.TempDir())
 	want := groupLine{Base: []int{7, -1, 12}, Incarnation: 3 * incarnationsPerRun, Taken: []int{10, 2, 0}}
 	if err := writeLine(j, want); err != nil {
 		t.Fatal(err)
