@@ -23,7 +23,8 @@ func (d *driver) settle() {
 	if d.broken == nil && d.outcome.Result != protocol.Failed {
 	wait:
 		for _, m := range d.members {
-			for gone := m == nil; !gone; {
+			// Who has not come yet has not been told to leave.
+			for gone := m == nil || m.link == nil; !gone; {
 				select {
 				case <-m.proc.done():
 					gone = true

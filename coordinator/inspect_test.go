@@ -11,6 +11,7 @@ import (
 // what the store tells of the run before is not how this one ends: if its
 // coordinator is killed, the job was interrupted.
 func TestStatusOfRestart(t *testing.T) {
+	notRaced(t)
 	for _, mode := range []string{Coordinated, Uncoordinated} {
 		t.Run(mode, func(t *testing.T) {
 			s := short(t, "ring.S.4", mode, "")

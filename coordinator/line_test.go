@@ -17,6 +17,7 @@ import (
 // TestFindLine compares the line that is shown with where a restart would begin:
 // the protocol, given the same store, is asked for its first actions.
 func TestFindLine(t *testing.T) {
+	notRaced(t)
 	for _, mode := range modes() {
 		t.Run(fmt.Sprintf("%s,%s,%d", mode.Mode, mode.Log, mode.GroupSize), func(t *testing.T) {
 			s := job(t, "ring.S.5", 2)
@@ -87,6 +88,7 @@ func firstSpawns(t *testing.T, s *Spec, j *image.Job) []int {
 // TestFindLineAnew looks at jobs whose beginning again was cut short: checkpoints
 // and parts of the logs are there, and nobody goes back to them.
 func TestFindLineAnew(t *testing.T) {
+	notRaced(t)
 	for _, mode := range modes() {
 		if mode.Mode == Coordinated || mode.Log == channel.None.String() {
 			continue

@@ -84,6 +84,15 @@ func job(t testing.TB, app string, nodes int) Spec {
 	return s
 }
 
+// notRaced skips a test of what is stored under the race detector, in which a process
+// takes ten times as long to start: all that its jobs do at the same time other tests
+// have too. .ci/run names it among those that run without.
+func notRaced(t *testing.T) {
+	if raceEnabled {
+		t.Skip("runs without the race detector")
+	}
+}
+
 // emptyJob makes a job that has nothing yet, in a store of its own.
 func emptyJob(t testing.TB, dir string) (*image.Store, *image.Job) {
 	t.Helper()

@@ -73,6 +73,7 @@ func TestFallenBack(t *testing.T) {
 
 // TestUnusableNewest damages the newest checkpoint of a job before a rank fails.
 func TestUnusableNewest(t *testing.T) {
+	notRaced(t)
 	for _, mode := range []string{Coordinated, Semi} {
 		t.Run(mode, func(t *testing.T) {
 			s := job(t, "ring.S.4", 2)

@@ -18,6 +18,7 @@ import (
 // TestCutOutput cuts the last line of the file of outputs and runs the job again,
 // twice: what was cut comes once more, and all lines of the file are whole.
 func TestCutOutput(t *testing.T) {
+	notRaced(t)
 	for _, mode := range []Spec{{Mode: Coordinated}, {Mode: Uncoordinated}} {
 		t.Run(mode.Mode, func(t *testing.T) {
 			s := job(t, "ring.S.4", 1)

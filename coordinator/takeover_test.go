@@ -35,6 +35,7 @@ func short(t *testing.T, app, mode, log string) Spec {
 // TestTakeOver launches a job under the name of one that has failed without a
 // checkpoint: nothing of that one is seen any more, logs and output least of all.
 func TestTakeOver(t *testing.T) {
+	notRaced(t)
 	for _, c := range []struct{ old, anew Spec }{
 		{short(t, "ring.S.4", Coordinated, ""), short(t, "ring.S.4", Coordinated, "")},
 		{short(t, "ring.S.4", Uncoordinated, ""), short(t, "ring.S.4", Uncoordinated, "")},
@@ -69,6 +70,7 @@ func TestTakeOver(t *testing.T) {
 
 // TestNoTakeOver continues a job that has no checkpoint: its logs are its own.
 func TestNoTakeOver(t *testing.T) {
+	notRaced(t)
 	s := short(t, "ring.S.4", Uncoordinated, "")
 	want, _, _ := launch(t, s, Options{})
 	rec := &recorder{t: t}
@@ -88,6 +90,7 @@ func TestNoTakeOver(t *testing.T) {
 // groups goes on from its logs, or from the beginning; launched again, it would lose
 // them.
 func TestHintWithoutCheckpoint(t *testing.T) {
+	notRaced(t)
 	for _, c := range []struct {
 		mode, log string
 		restarts  bool
@@ -166,10 +169,8 @@ func (d *dyingDisk) unlessDead(do func() error) error {
 // TestTakeOverCutShort ends a take-over after more and more of its changes. What is left is
 // the old job, or one that begins again.
 func TestTakeOverCutShort(t *testing.T) {
-	step := 2
-	if raceEnabled {
-		step = 7
-	}
+	notRaced(t)
+	const step = 2
 	old, anew := short(t, "ring.S.3", Uncoordinated, "optimistic"), short(t, "ring.S.4", Uncoordinated, "")
 	want := map[string]string{}
 	for _, s := range []Spec{old, anew} {
