@@ -112,13 +112,14 @@ func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g greeting) {
 	}
 }
 
-// admit accepts a rank of the current generation that is not there yet.
+// admit accepts a rank of the current generation that is not there yet. Who comes when
+// all is over is sent away: nobody will tell it to leave.
 func (d *driver) admit(g greeting, l *link) *member {
 	if g.Rank < 0 || g.Rank >= len(d.members) || g.Gen != d.group(g.Rank).gen {
 		return nil
 	}
 	m := d.members[g.Rank]
-	if m == nil || m.link != nil {
+	if m == nil || m.link != nil || d.outcome != nil {
 		return nil
 	}
 	m.link = l
