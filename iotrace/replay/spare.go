@@ -26,31 +26,21 @@ func (r *running) over(h *handle) {
 	r.spare.mu.Unlock()
 }
 
-// opened opens a file, and closes spare ones if there are too many.
+// opened opens a file, and closes spare ones if there are too many. Nothing becomes
+// spare meanwhile: what other ranks open while it does so is what they need.
 func (r *running) opened(open func() (openFile, error)) (openFile, error) {
-	for {
-		f, err := open()
-		if !errors.Is(err, syscall.EMFILE) {
-			return f, err
-		}
-		closed, cerr := r.closeSpare()
-		if cerr != nil {
-			return nil, cerr
-		}
-		if !closed {
-			return open() // another rank may just have closed some
-		}
+	f, err := open()
+	if !errors.Is(err, syscall.EMFILE) {
+		return f, err
 	}
-}
-
-// closeSpare closes all that are spare, and reports whether there were any.
-func (r *running) closeSpare() (closed bool, err error) {
 	r.spare.mu.Lock()
 	defer r.spare.mu.Unlock()
+	var failed error
 	for _, h := range r.spare.list {
-		err = errors.Join(err, h.close())
-		closed = true
+		failed = errors.Join(failed, h.close())
 	}
-	r.spare.list = nil
-	return closed, err
+	if r.spare.list = nil; failed != nil {
+		return nil, failed
+	}
+	return open()
 }
