@@ -85,7 +85,7 @@ func job(t testing.TB, app string, nodes int) Spec {
 }
 
 // notRaced skips a test of what is stored under the race detector, in which a process
-// takes ten times as long to start: all that its jobs do at the same time other tests
+// takes several times as long to start: all that its jobs do at the same time other tests
 // have too. .ci/run names it among those that run without.
 func notRaced(t *testing.T) {
 	if raceEnabled {

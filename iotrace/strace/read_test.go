@@ -814,8 +814,8 @@ func TestEndOrder(t *testing.T) {
 	}
 }
 
-// TestLongLine reads lines on which there is much to look for: who looked for the
-// end of each part to the end of the line would not be done today.
+// TestLongLine reads lines on which there is much to look for. That it takes no longer
+// per byte than on short ones is for BenchmarkLongLine to show.
 func TestLongLine(t *testing.T) {
 	const lines = 10
 	for _, part := range []string{"<a", "3</f>, ", "3<UNIX:[1], "} {
@@ -825,6 +825,20 @@ func TestLongLine(t *testing.T) {
 		if err != nil || rep.Unknown != lines {
 			t.Errorf("%s: %v, %+v", part, err, rep)
 		}
+	}
+}
+
+func BenchmarkLongLine(b *testing.B) {
+	for _, size := range []int{line.MaxLength / 16, line.MaxLength - 100} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			text := stamped("sync() = 0") + "10 1700000001.0 read(" + strings.Repeat("<a", size/2) + "\n"
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				if _, _, err := Read(strings.NewReader(text), iotrace.Options{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 
