@@ -280,7 +280,7 @@ func runJob(ctx context.Context, spec Spec, job *image.Job, store *image.Store, 
 
 // identifySelf digests the binary that the ranks will run.
 func identifySelf() (libraryID, error) {
-	f, err := os.Open(self)
+	f, err := os.Open(program)
 	if err != nil {
 		return libraryID{}, err
 	}

@@ -58,7 +58,7 @@ func (d *driver) writeLibrary(ctx context.Context, number int, trace *image.Trac
 		return image.File{}, err
 	}
 	mem := mpi.NewMemory()
-	if err := mem.MapLibrary(libraryRegion, self); err != nil {
+	if err := mem.MapLibrary(libraryRegion, program); err != nil {
 		return image.File{}, err
 	}
 	f, err := d.job.WriteLibrary(ctx, number, mem.Regions(), image.WriteOptions{Codec: image.NewCodec(setting, 0), Trace: trace})

@@ -1,0 +1,149 @@
+package coordinator
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"ckpt/coordinator/protocol/channel"
+	"ckpt/image"
+	"ckpt/image/codec"
+	"ckpt/image/plan"
+	"ckpt/image/vfs"
+)
+
+// envProgram names the file that stands for the program of the ranks: a golden store
+// of another build has the library zone of that build.
+const envProgram = "CKPT_TEST_PROGRAM"
+
+var update = flag.Bool("update", false, "write the golden stores that are missing")
+
+// goldenDir holds a store per kind, as launch has written it. A new version reads and
+// continues them; README.md there tells which version wrote each.
+var goldenDir = filepath.Join("..", "testdata", "stores")
+
+// golden describes the kinds of stored jobs.
+func golden(t *testing.T) map[string]Spec {
+	make := func(app string, nodes int, change func(*Spec)) Spec {
+		s := job(t, app, nodes)
+		s.Schedule.Every, s.Codec, s.Incremental = s.Iterations/4, codec.UseNone.String(), false
+		change(&s)
+		return s
+	}
+	common := func(layout plan.Layout) func(*Spec) {
+		return func(s *Spec) {
+			s.Codec, s.WritePath = codec.UseZstd.String(), plan.Defaults()
+			s.WritePath.Layout, s.WritePath.StripeSize, s.WritePath.Buffer = layout, 64<<10, 256<<10
+		}
+	}
+	logged := func(mode string, k channel.Kind) func(*Spec) {
+		return func(s *Spec) {
+			s.Mode, s.Log, s.Codec, s.Incremental = mode, k.String(), codec.UseAuto.String(), true
+			s.Residuals = 5
+		}
+	}
+	return map[string]Spec{
+		"per-rank":    make("ring.S.4", 2, func(*Spec) {}),
+		"aggregated":  make("ring.S.4", 2, common(plan.Aggregated)),
+		"shared":      make("ring.S.5", 2, common(plan.Shared)),
+		"incremental": make("minighost.S.2", 1, func(s *Spec) { s.Codec, s.Incremental = codec.UseAuto.String(), true }),
+		"receiver":    make("ring.S.4", 2, logged(Semi, channel.Receiver)),
+		"sender":      make("ring.S.4", 2, logged(Semi, channel.Sender)),
+		"optimistic":  make("ring.S.3", 1, logged(Uncoordinated, channel.Optimistic)),
+		"none":        make("ring.S.3", 1, logged(Uncoordinated, channel.None)),
+	}
+}
+
+// TestGoldenStores restarts jobs that an earlier version has stored and that lost a
+// rank, from every checkpoint that it may choose, to the digest of then.
+func TestGoldenStores(t *testing.T) {
+	notRaced(t)
+	file, err := filepath.Abs(filepath.Join(goldenDir, "program"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(envProgram, file)
+	program = file
+	t.Cleanup(func() { program = self })
+	for kind, spec := range golden(t) {
+		if *update {
+			writeGolden(t, kind, spec)
+		}
+		t.Run(kind, func(t *testing.T) { restartGolden(t, kind) })
+	}
+}
+
+// writeGolden stores a job that loses a rank at three quarters of its way, unless there
+// is one: what an earlier version wrote must stay readable.
+func writeGolden(t *testing.T, kind string, spec Spec) {
+	dir := filepath.Join(goldenDir, kind)
+	if _, err := os.Stat(dir); err == nil {
+		return
+	}
+	whole, _, _ := launch(t, spec, Options{})
+	spec.AutoRestart = false
+	opt := Options{Store: dir, Job: "job", Observer: &recorder{t: t},
+		Failures: []Failure{{Rank: spec.NP - 1, Node: -1, Iter: spec.Iterations*3/4 + 2}}}
+	if _, err := Launch(t.Context(), spec, opt); err == nil {
+		t.Fatal("the job was not stopped by its failure")
+	}
+	if err := os.WriteFile(dir+".digest", []byte(whole.Digest+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func restartGolden(t *testing.T, kind string) {
+	digest, err := os.ReadFile(filepath.Join(goldenDir, kind+".digest"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, number := range goldenCheckpoints(t, kind) {
+		store := t.TempDir()
+		if err := os.CopyFS(store, os.DirFS(filepath.Join(goldenDir, kind))); err != nil {
+			t.Fatal(err)
+		}
+		rec := &recorder{t: t}
+		opt := RestartOptions{Options: Options{Store: store, Job: "job", Observer: rec}, Checkpoint: number}
+		r, err := Restart(t.Context(), opt)
+		if err != nil {
+			t.Errorf("checkpoint %d: %v", number, err)
+			continue
+		}
+		if r.Digest+"\n" != string(digest) {
+			t.Errorf("checkpoint %d: digest %s, it was %s", number, r.Digest, digest)
+		}
+		if len(rec.warned) > 0 {
+			t.Errorf("checkpoint %d: warned %q", number, rec.warned)
+		}
+		verifyAll(t, opt.Options)
+	}
+}
+
+// goldenCheckpoints lists what a golden job can be restarted from; 0 lets the restart
+// choose, as it always does in jobs of several groups.
+func goldenCheckpoints(t *testing.T, kind string) []int {
+	store, err := image.OpenStore(vfs.OS{}, filepath.Join(goldenDir, kind))
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, err := store.Job("job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := specOf(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers, err := job.Checkpoints()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(numbers) < 3 {
+		t.Fatalf("there are checkpoints %v, expected 3 or more", numbers)
+	}
+	if spec.Mode != Coordinated {
+		return []int{0}
+	}
+	return append(numbers, 0)
+}
