@@ -29,6 +29,7 @@ func TestImports(t *testing.T) {
 		"dataset":              {"dataset", "zones"},
 		"zones":                {"zones"},
 		"iotrace":              {"iotrace"},
+		"internal/mutations":   {},
 	}
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}`, "ckpt/...").Output()
 	if err != nil {
