@@ -25,6 +25,8 @@ var (
 	// ErrCheckpointNotFound says that the job has no committed checkpoint of
 	// this number.
 	ErrCheckpointNotFound = errors.New("checkpoint not found")
+	// ErrRankNotFound says that the checkpoint has no rank of this number.
+	ErrRankNotFound = errors.New("no rank")
 	// ErrStorageFull says that the file system, or the user's quota, is full.
 	// The underlying ENOSPC or EDQUOT is in the error as well.
 	ErrStorageFull = errors.New("storage is full")

@@ -271,6 +271,9 @@ func (g *groupJob) check(m *Manifest, memory [][]zones.Region) error {
 		if err := sameMemory(r.File, got, memory[i]); err != nil {
 			return fmt.Errorf("rank %d: %w", i, err)
 		}
+		if err := checkExtract(g.job, m, i, memory[i]); err != nil {
+			return err
+		}
 		for _, z := range zones.All() {
 			want := slices.DeleteFunc(slices.Clone(memory[i]), func(r zones.Region) bool { return r.Zone != z })
 			got := empty(want)

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 
+	"ckpt/image/plan/fileview"
 	"ckpt/image/vfs"
 )
 
@@ -22,6 +23,8 @@ type Job struct {
 	fs   vfs.FS
 	name string
 	dir  string
+	// device describes the storage, as measured for the store.
+	device func() fileview.Device
 
 	mu   sync.Mutex
 	lock io.Closer   // nil if not ours

@@ -32,7 +32,7 @@ func (j *Job) Load(ctx context.Context, m *Manifest, path string, rank int, into
 	if err != nil {
 		return err
 	}
-	r := &reader{depth: defaultDepth, progress: progress,
+	r := &reader{depth: defaultDepth, progress: progress, device: j.device,
 		wants: func(e extentRec) bool { return mem[e.region] != nil },
 		dest: func(e extentRec) []byte {
 			return mem[e.region][e.offset : e.offset+e.rawLen]

@@ -4,22 +4,16 @@ import (
 	"errors"
 	"io"
 	"sync"
-	"time"
 
 	"ckpt/image/plan/fileview"
 	"ckpt/image/vfs"
 	"ckpt/zones"
 )
 
-// storage is what the sieve assumes of it: below some 200 KiB a hole is read
-// along, which takes less time than another call. A local disk and a parallel file
-// system differ by less than what separates small holes from large ones.
-var storage = fileview.Device{Bandwidth: 2 << 30, Latency: 100 * time.Microsecond, Block: blockSize}
-
 // sieve returns f as if the extents of a span lay one behind the other: a partial
 // restore takes some zones of some ranks, an incremental checkpoint refers to some
 // extents of an earlier one.
-func (s span) sieve(f vfs.File, extents []extentRec) (*fileview.File, error) {
+func (s span) sieve(f vfs.File, extents []extentRec, device fileview.Device) (*fileview.File, error) {
 	var tuples []fileview.Tuple
 	for i, e := range extents {
 		t := fileview.Tuple{Size: zones.PageRound(e.storedLen)}
@@ -32,7 +26,7 @@ func (s span) sieve(f vfs.File, extents []extentRec) (*fileview.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fileview.NewFile(f, v, fileview.Options{Device: storage, Buffer: stageBytes})
+	return fileview.NewFile(f, v, fileview.Options{Device: device, Buffer: stageBytes})
 }
 
 // reader reads the payload of containers.
@@ -46,7 +40,8 @@ type reader struct {
 	// bad is told of damage; reading goes on if it returns nil.
 	bad      func(error) error
 	progress func(int64)
-	mu       sync.Mutex // of progress and bad
+	device   func() fileview.Device // the storage, for holes between extents; nil: as assumed
+	mu       sync.Mutex             // of progress and bad
 }
 
 // fetch reads the stored bytes of a span, one extent behind the other.
@@ -54,7 +49,11 @@ func (in *extentReader) fetch(extents []extentRec, s span, b []byte) error {
 	if !s.holes {
 		return readAt(in.f, in.path, b, s.off)
 	}
-	view, err := s.sieve(in.f, extents)
+	device := assumedStorage.device()
+	if in.device != nil {
+		device = in.device()
+	}
+	view, err := s.sieve(in.f, extents, device)
 	if err != nil {
 		return opError("read", in.path, s.off, err)
 	}

@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
+	"ckpt/image/plan/fileview"
 	"ckpt/image/vfs"
 )
 
@@ -208,7 +210,8 @@ func (j *Job) hasCheckpoints() (bool, error) {
 }
 
 func (s *Store) job(name string) *Job {
-	return &Job{fs: s.fs, name: name, dir: filepath.Join(s.dir, jobsName, name)}
+	return &Job{fs: s.fs, name: name, dir: filepath.Join(s.dir, jobsName, name),
+		device: sync.OnceValue(func() fileview.Device { return s.Storage().device() })}
 }
 
 func validJobName(name string) bool {

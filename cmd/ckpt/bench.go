@@ -23,7 +23,7 @@ func newBenchCommand(g *globals) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchWriteCommand(g), newBenchCodecCommand(g), newBenchTraceCommand(g), newBenchModesCommand(g))
+	cmd.AddCommand(newBenchWriteCommand(g), newBenchCodecCommand(g), newBenchTraceCommand(g), newBenchModesCommand(g), newBenchSieveCommand(g))
 	return cmd
 }
 

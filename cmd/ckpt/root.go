@@ -92,7 +92,7 @@ what it restarts from, and survives the death of ranks and nodes.
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, err) })
 	root.AddCommand(newLaunchCommand(g), newRestartCommand(g), newCheckpointCommand(g), newStopCommand(g),
 		newStatusCommand(g), newListCommand(g), newShowCommand(g), newVerifyCommand(g), newDiffCommand(g), newPruneCommand(g),
-		newImportCommand(g), newExportCommand(g), newZonesCommand(g),
+		newImportCommand(g), newExportCommand(g), newExtractCommand(g), newZonesCommand(g),
 		newIntervalCommand(g), newPredictCommand(g), newPlanCommand(g), newTraceCommand(g), newDatasetCommand(g), newBenchCommand(g), newVersionCommand(g), newManCommand(g), newRankCommand())
 	for _, cmd := range root.Commands() {
 		describeExit(cmd)

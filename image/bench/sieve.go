@@ -1,0 +1,226 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ckpt/image"
+	"ckpt/image/plan/fileview"
+	"ckpt/image/vfs"
+)
+
+// SieveOptions say what Sieve measures.
+type SieveOptions struct {
+	Size     int64 // of the file that is read
+	Rounds   int
+	Progress func(int64) // told of bytes asked for since the last call; may be nil
+}
+
+// sieveSizes are the sizes of blocks and of holes, in bytes.
+var sieveSizes = []int64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
+
+// joining are the rules that are compared with reading each block alone.
+var joining = []fileview.Method{fileview.ROMIO, fileview.Extent, fileview.ScanFile, fileview.PerformanceModel, fileview.Adaptive}
+
+// A SieveResult is what Sieve measured.
+type SieveResult struct {
+	Size    int64         `json:"size"`
+	Direct  bool          `json:"direct"` // around the page cache
+	Storage image.Storage `json:"storage"`
+	// BreakEven is the hole, in bytes, that takes as long to read as a call costs.
+	BreakEven int64        `json:"break_even_bytes"`
+	Patterns  []SieveTimes `json:"patterns"`
+}
+
+// SieveTimes compares the rules on blocks of Data bytes with holes of Hole bytes.
+type SieveTimes struct {
+	Data  int64       `json:"data_bytes"`
+	Hole  int64       `json:"hole_bytes"`
+	Naive float64     `json:"naive_s"` // median time of a pass, a call per block
+	Rules []SieveRule `json:"rules"`
+}
+
+// SieveRule is one rule on one pattern.
+type SieveRule struct {
+	Rule    fileview.Method `json:"rule"`
+	Seconds float64         `json:"seconds"`
+	Speedup float64         `json:"speedup"` // naive time by this one
+	Calls   int64           `json:"calls"`
+	Bytes   int64           `json:"read_bytes"`
+}
+
+// Sieve measures what it costs to read blocks with holes between them in a directory,
+// under every rule of data sieving. The rules take turns, so that whatever else the
+// storage does meets all alike.
+func Sieve(ctx context.Context, dir string, o SieveOptions) (res SieveResult, err error) {
+	least := 4 * sieveSizes[len(sieveSizes)-1]
+	if o.Size < least || o.Rounds < 1 {
+		return res, fmt.Errorf("cannot measure a file of %d bytes in %d rounds: at least %d bytes and 1 round", o.Size, o.Rounds, least)
+	}
+	work, err := os.MkdirTemp(dir, "ckpt-bench-")
+	if err != nil {
+		return res, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	s := &sieveBench{ctx: ctx, size: o.Size, progress: o.Progress}
+	if s.buf, err = unix.Mmap(-1, 0, int(o.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE); err != nil {
+		return res, fmt.Errorf("allocate %d bytes: %w", o.Size, err)
+	}
+	defer unix.Munmap(s.buf)
+	if err := s.open(filepath.Join(work, "blocks")); err != nil {
+		return res, err
+	}
+	defer s.file.Close()
+	res = SieveResult{Size: o.Size, Direct: s.direct}
+	if res.Storage, err = s.storage(o.Rounds); err != nil {
+		return res, err
+	}
+	res.BreakEven = res.Storage.BreakEven()
+	for _, data := range sieveSizes {
+		for _, hole := range sieveSizes {
+			t, err := s.pattern(data, hole, o.Rounds, res.Storage)
+			if err != nil {
+				return res, err
+			}
+			res.Patterns = append(res.Patterns, t)
+		}
+	}
+	return res, nil
+}
+
+type sieveBench struct {
+	ctx      context.Context
+	size     int64
+	buf      []byte
+	file     vfs.File
+	direct   bool
+	progress func(int64)
+}
+
+// open makes the file and opens it around the page cache, where that works.
+func (s *sieveBench) open(name string) error {
+	fill(s.buf)
+	f, err := vfs.OS{}.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(s.buf, 0)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if f, err = (vfs.OS{}).OpenDirect(name); err == nil {
+		if _, err = f.ReadAt(s.buf[:sieveSizes[0]], 0); err == nil {
+			s.file, s.direct = f, true
+			return nil
+		}
+		f.Close()
+	}
+	s.file, err = vfs.OS{}.Open(name)
+	return err
+}
+
+// pass times the reading of all blocks of a pattern through a view.
+func (s *sieveBench) pass(data, hole int64, rule fileview.Rule, storage image.Storage) (time.Duration, fileview.Stats, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, fileview.Stats{}, err
+	}
+	view, err := fileview.NewView(0, []fileview.Tuple{{Size: data, Hole: hole}}, max(1, s.size/(data+hole)))
+	if err != nil {
+		return 0, fileview.Stats{}, err
+	}
+	f, err := fileview.NewFile(s.file, view, fileview.Options{Rule: rule,
+		Device: fileview.Device{Bandwidth: storage.Bandwidth, Latency: storage.Call, Block: sieveSizes[0]}})
+	if err != nil {
+		return 0, fileview.Stats{}, err
+	}
+	start := time.Now()
+	_, err = f.ReadAt(s.buf[:view.Size()], 0)
+	took := time.Since(start)
+	if s.progress != nil {
+		s.progress(view.Size())
+	}
+	return took, f.Stats(), err
+}
+
+// storage measures what a call and a byte cost, with calls of the smallest and the
+// largest size that leave the same holes.
+func (s *sieveBench) storage(rounds int) (image.Storage, error) {
+	small, large := sieveSizes[0], sieveSizes[len(sieveSizes)-1]
+	hole := large
+	perCall := func(data int64) (float64, error) {
+		times := make([]float64, max(rounds, 5))
+		for i := range times {
+			took, stats, err := s.pass(data, hole, fileview.Naive, image.Storage{})
+			if err != nil {
+				return 0, err
+			}
+			times[i] = took.Seconds() / float64(stats.Reads)
+		}
+		return slices.Min(times), nil // what delays a pass is not the storage
+	}
+	a, err := perCall(small)
+	if err != nil {
+		return image.Storage{}, err
+	}
+	b, err := perCall(large)
+	if err != nil {
+		return image.Storage{}, err
+	}
+	return storageOf(small, large, a, b)
+}
+
+// storageOf solves call + size/bandwidth = time for two sizes and times.
+func storageOf(small, large int64, a, b float64) (image.Storage, error) {
+	perByte := (b - a) / float64(large-small)
+	call := a - perByte*float64(small)
+	if !(perByte > 0) || !(call > 0) {
+		return image.Storage{}, fmt.Errorf("calls of %d and %d bytes took %.3g and %.3g s: no cost of a call follows; measure more rounds on a quiet machine",
+			small, large, a, b)
+	}
+	return image.Storage{Bandwidth: 1 / perByte, Call: time.Duration(call * float64(time.Second)), Measured: time.Now().UTC()}, nil
+}
+
+func (s *sieveBench) pattern(data, hole int64, rounds int, storage image.Storage) (SieveTimes, error) {
+	t := SieveTimes{Data: data, Hole: hole, Rules: make([]SieveRule, len(joining))}
+	times := make([][]float64, len(joining))
+	var naive []float64
+	for range rounds {
+		took, _, err := s.pass(data, hole, fileview.Naive, storage)
+		if err != nil {
+			return t, err
+		}
+		naive = append(naive, took.Seconds())
+		for i, rule := range joining {
+			took, stats, err := s.pass(data, hole, rule, storage)
+			if err != nil {
+				return t, err
+			}
+			times[i] = append(times[i], took.Seconds())
+			t.Rules[i] = SieveRule{Rule: rule, Calls: stats.Reads, Bytes: stats.Read}
+		}
+	}
+	t.Naive = median(naive)
+	for i := range t.Rules {
+		t.Rules[i].Seconds = median(times[i])
+		t.Rules[i].Speedup = t.Naive / t.Rules[i].Seconds
+	}
+	return t, nil
+}
+
+// Total returns the bytes that Progress is told in all, about.
+func (o SieveOptions) Total() int64 {
+	sum := int64(0)
+	for _, data := range sieveSizes {
+		for _, hole := range sieveSizes {
+			sum += o.Size / (data + hole) * data
+		}
+	}
+	return sum * int64(o.Rounds) * int64(1+len(joining))
+}

@@ -1,0 +1,56 @@
+package image
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"time"
+
+	"ckpt/image/plan/fileview"
+)
+
+// storageName is the file of a store that says how fast its storage reads.
+const storageName = "storage.json"
+
+// Storage describes how fast the storage of a store reads. It decides how large a
+// hole between two extents may be to be read along, never what is read.
+type Storage struct {
+	Bandwidth float64       `json:"bytes_per_s"`
+	Call      time.Duration `json:"call_ns"` // cost of a call however short it is
+	Measured  time.Time     `json:"measured,omitzero"`
+}
+
+// assumedStorage serves a store that was not measured: holes of up to some 200 KiB
+// are read along.
+var assumedStorage = Storage{Bandwidth: 2 << 30, Call: 100 * time.Microsecond}
+
+// BreakEven returns the bytes that the storage reads in the time of a call.
+func (s Storage) BreakEven() int64 { return int64(s.Bandwidth * s.Call.Seconds()) }
+
+func (s Storage) device() fileview.Device {
+	return fileview.Device{Bandwidth: s.Bandwidth, Latency: s.Call, Block: blockSize}
+}
+
+// sound reports whether the numbers can be those of a storage.
+func (s Storage) sound() bool {
+	return s.Bandwidth >= 1<<10 && s.Bandwidth <= 1<<50 && s.Call > 0 && s.Call <= time.Minute
+}
+
+// Storage returns what SetStorage has kept. A store without it, or whose file is
+// damaged, is assumed to be usual: the numbers only cost time.
+func (s *Store) Storage() Storage {
+	b, err := readFile(s.fs, filepath.Join(s.dir, storageName), 4096)
+	kept := Storage{}
+	if err != nil || json.Unmarshal(b, &kept) != nil || !kept.sound() {
+		return assumedStorage
+	}
+	return kept
+}
+
+// SetStorage keeps what was measured of the storage, for all jobs of the store.
+func (s *Store) SetStorage(measured Storage) error {
+	b, err := json.Marshal(measured)
+	if err != nil {
+		return err
+	}
+	return writeAtomic(s.fs, s.dir, storageName, append(b, '\n'))
+}
