@@ -1,0 +1,30 @@
+# The everyday targets. `make` lists them.
+.PHONY: help build test race lint fuzz ci nightly
+GOLANGCI = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+FUZZTIME ?= 10s
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' Makefile
+
+build: ## build ./ckpt
+	go build -o ckpt ./cmd/ckpt
+
+test: ## run the tests that every developer waits for
+	go test ./...
+
+race: ## run the packages with goroutines under the race detector
+	go test -race -timeout 20m ./coordinator/... ./image/... ./iotrace ./iotrace/replay
+
+lint: ## gofmt, go vet and the linters of .golangci.yml
+	test -z "$$(gofmt -l .)"
+	go vet ./...
+	$(GOLANGCI) run ./...
+
+fuzz: ## run every fuzz target for FUZZTIME
+	.ci/fuzz $(FUZZTIME)
+
+ci: ## run what every change must pass
+	.ci/run
+
+nightly: ## run the long forms as well
+	CKPT_NIGHTLY=1 .ci/run
