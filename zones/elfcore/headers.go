@@ -9,7 +9,8 @@ import (
 	"ckpt/zones"
 )
 
-// Sizes of the structures of 64-bit ELF.
+// Sizes of the structures of 64-bit ELF. Package debug/elf has their fields; its
+// reader counts the program headers in 16 bits and gives no offset of a wrong one.
 const (
 	fileHeader    = 64
 	programHeader = 56
@@ -30,59 +31,68 @@ const (
 
 // readHeaders reads where everything is, and checks that it can be there.
 func (c *core) readHeaders() error {
-	h := make([]byte, fileHeader)
+	b := make([]byte, fileHeader)
 	if c.size < fileHeader {
 		return c.fail(0, "%d bytes are too few for an ELF file", c.size)
 	}
-	if err := c.read(h, 0); err != nil {
+	if err := c.read(b, 0); err != nil {
 		return err
 	}
-	if !IsCore(h) {
+	if !IsCore(b) {
 		return c.fail(0, "not an ELF core file")
 	}
-	class, data := elf.Class(h[elf.EI_CLASS]), elf.Data(h[elf.EI_DATA])
+	class, data := elf.Class(b[elf.EI_CLASS]), elf.Data(b[elf.EI_DATA])
 	if class != elf.ELFCLASS64 || data != elf.ELFDATA2LSB {
 		return &zones.FormatError{File: c.name, Offset: elf.EI_CLASS, Unsupported: true,
 			Reason: "core of another kind of machine (" + class.String() + ", " + data.String() + "); 64-bit little-endian ones are read"}
 	}
-	le := binary.LittleEndian
-	c.machine = elf.Machine(le.Uint16(h[18:]))
-	headers, size := le.Uint64(h[32:]), le.Uint16(h[54:])
-	count, err := c.countHeaders(uint64(le.Uint16(h[56:])), le.Uint64(h[40:]))
-	if err != nil {
+	var h elf.Header64
+	if err := decode(b, &h); err != nil {
 		return err
 	}
+	c.machine = elf.Machine(h.Machine)
+	count, err := c.countHeaders(&h)
 	switch {
+	case err != nil:
+		return err
 	case count == 0:
 		return c.fail(56, "no program headers")
-	case size != programHeader:
-		return c.fail(54, "program headers of %d bytes instead of %d", size, programHeader)
+	case int(h.Phentsize) != programHeader:
+		return c.fail(54, "program headers of %d bytes instead of %d", h.Phentsize, programHeader)
 	case count > maxAreas:
 		return c.fail(56, "%d program headers; more than %d areas are not read", count, maxAreas)
-	case !c.inFile(headers, count*programHeader):
-		return c.fail(32, "truncated core: %d program headers at offset %d reach beyond its end at %d", count, headers, c.size)
+	case !c.inFile(h.Phoff, uint64(count*programHeader)):
+		return c.fail(32, "truncated core: %d program headers at offset %d reach beyond its end at %d", count, h.Phoff, c.size)
 	}
-	if err := c.readSegments(int64(headers), int(count)); err != nil {
+	if err := c.readSegments(int64(h.Phoff), count); err != nil {
 		return err
 	}
 	return c.checkSegments()
 }
 
+// decode fills in a structure of ELF.
+func decode(b []byte, structure any) error {
+	_, err := binary.Decode(b, binary.LittleEndian, structure)
+	return err
+}
+
 // countHeaders returns the number of program headers. If it does not fit into
 // 16 bits it is in the first section header, which core files lack otherwise.
-func (c *core) countHeaders(count, sections uint64) (uint64, error) {
+func (c *core) countHeaders(h *elf.Header64) (int, error) {
 	const extended = 0xffff // PN_XNUM
-	if count != extended {
-		return count, nil
+	if h.Phnum != extended {
+		return int(h.Phnum), nil
 	}
-	if !c.inFile(sections, sectionHeader) {
-		return 0, c.fail(40, "truncated core: the section header at offset %d, with the number of areas, is beyond its end at %d", sections, c.size)
+	if !c.inFile(h.Shoff, sectionHeader) {
+		return 0, c.fail(40, "truncated core: the section header at offset %d, with the number of areas, is beyond its end at %d", h.Shoff, c.size)
 	}
 	b := make([]byte, sectionHeader)
-	if err := c.read(b, int64(sections)); err != nil {
+	if err := c.read(b, int64(h.Shoff)); err != nil {
 		return 0, err
 	}
-	return uint64(binary.LittleEndian.Uint32(b[44:])), nil // sh_info
+	var section elf.Section64
+	err := decode(b, &section)
+	return int(section.Info), err
 }
 
 // readSegments reads the program headers.
@@ -105,35 +115,37 @@ func (c *core) readSegments(at int64, count int) error {
 	return nil
 }
 
-func (c *core) addSegment(h []byte, at int64, space *uint64) error {
-	le := binary.LittleEndian
-	kind, flags := elf.ProgType(le.Uint32(h)), elf.ProgFlag(le.Uint32(h[4:]))
-	offset, addr, length, size := le.Uint64(h[8:]), le.Uint64(h[16:]), le.Uint64(h[32:]), le.Uint64(h[40:])
+func (c *core) addSegment(b []byte, at int64, space *uint64) error {
+	var h elf.Prog64
+	if err := decode(b, &h); err != nil {
+		return err
+	}
+	kind := elf.ProgType(h.Type)
 	if kind != elf.PT_LOAD && kind != elf.PT_NOTE {
 		return nil
 	}
-	if length > 0 && !c.inFile(offset, length) {
-		return c.fail(at, "truncated core: %d bytes at offset %d reach beyond its end at %d", length, offset, c.size)
+	if h.Filesz > 0 && !c.inFile(h.Off, h.Filesz) {
+		return c.fail(at, "truncated core: %d bytes at offset %d reach beyond its end at %d", h.Filesz, h.Off, c.size)
 	}
-	where := extent{int64(offset), int64(length)}
+	where := extent{int64(h.Off), int64(h.Filesz)}
 	if kind == elf.PT_NOTE {
-		if length > 0 {
+		if h.Filesz > 0 {
 			c.noteAt = append(c.noteAt, where)
 		}
 		return nil
 	}
 	switch {
-	case length > size:
-		return c.fail(at, "area of %d bytes with contents of %d", size, length)
-	case size == 0:
+	case h.Filesz > h.Memsz:
+		return c.fail(at, "area of %d bytes with contents of %d", h.Memsz, h.Filesz)
+	case h.Memsz == 0:
 		return nil
-	case addr+size < addr:
-		return c.fail(at, "area of %d bytes at %#x reaches beyond the last address", size, addr)
-	case size > maxSpace-*space:
+	case h.Vaddr+h.Memsz < h.Vaddr:
+		return c.fail(at, "area of %d bytes at %#x reaches beyond the last address", h.Memsz, h.Vaddr)
+	case h.Memsz > maxSpace-*space:
 		return c.fail(at, "areas larger than any address space")
 	}
-	*space += size
-	c.segments = append(c.segments, segment{addr, addr + size, prot(flags), where, at})
+	*space += h.Memsz
+	c.segments = append(c.segments, segment{h.Vaddr, h.Vaddr + h.Memsz, prot(elf.ProgFlag(h.Flags)), where, at})
 	return nil
 }
 
