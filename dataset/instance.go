@@ -58,7 +58,7 @@ func (w *Workload) Instance(className string, np int) (*Instance, error) {
 	if !ok {
 		return nil, &SpecError{
 			Reason: UnknownClass, Subject: w.Name, Problem: fmt.Sprintf("class %q is not known", className),
-			hint: "known classes: " + strings.Join(w.Classes(), ", "),
+			hint: "known classes: " + strings.Join(w.classNames(), ", "),
 		}
 	}
 	if !w.procs.allows(np) {
@@ -169,7 +169,7 @@ func ParseApp(s string, np int) (*Instance, error) {
 		}
 	}
 	if className == "" {
-		classes := w.Classes()
+		classes := w.classNames()
 		if len(classes) > 1 {
 			return nil, &SpecError{
 				Reason: NoClass, Subject: fmt.Sprintf("application %q", s), Problem: "the class is missing",

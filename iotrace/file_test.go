@@ -47,22 +47,22 @@ func encode(t testing.TB, tr *Trace) []byte {
 // hold can be had.
 func TestTruncated(t *testing.T) {
 	var buf bytes.Buffer
-	w := NewWriter(&buf, Meta{Job: "j"})
-	r, f := w.AddRank(Rank{Rank: 7}), w.AddFile("/f")
+	w := newWriter(&buf, Meta{Job: "j"})
+	r, f := w.addRank(Rank{Rank: 7}), w.addFile("/f")
 	var ends []int // of the blocks of events
 	for i := range 5 {
 		for k := range 3 {
 			n := int64(3*i + k)
-			if err := w.Append(Event{Op: Write, Rank: r, File: f, Peer: None, Offset: 10 * n, Bytes: 10, Start: n, End: n + 1}); err != nil {
+			if err := w.add(Event{Op: Write, Rank: r, File: f, Peer: None, Offset: 10 * n, Bytes: 10, Start: n, End: n + 1}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := w.Flush(); err != nil {
+		if err := w.flush(); err != nil {
 			t.Fatal(err)
 		}
 		ends = append(ends, buf.Len())
 	}
-	if err := w.Close(); err != nil {
+	if err := w.close(); err != nil {
 		t.Fatal(err)
 	}
 	whole := buf.Bytes()
@@ -184,36 +184,36 @@ func TestHostile(t *testing.T) {
 // TestReader reads block by block, and tables that grow.
 func TestReader(t *testing.T) {
 	var buf bytes.Buffer
-	w := NewWriter(&buf, Meta{Job: "j", Source: "ckpt", Origin: origin})
+	w := newWriter(&buf, Meta{Job: "j", Source: "ckpt", Origin: origin})
 	const blocks = 3
 	for i := range blocks {
-		r, f := w.AddRank(Rank{Rank: i}), w.AddFile(fmt.Sprint("/f", i))
-		if err := w.Append(Event{Op: Open, Rank: r, File: f, Peer: None, Offset: None, Start: int64(-i)}); err != nil {
+		r, f := w.addRank(Rank{Rank: i}), w.addFile(fmt.Sprint("/f", i))
+		if err := w.add(Event{Op: Open, Rank: r, File: f, Peer: None, Offset: None, Start: int64(-i)}); err != nil {
 			t.Fatal(err)
 		}
-		w.Flush()
+		w.flush()
 	}
-	if err := w.Close(); err != nil {
+	if err := w.close(); err != nil {
 		t.Fatal(err)
 	}
-	if w.Append(Event{Op: Open, Rank: None, File: None}) == nil || w.Close() == nil {
+	if w.add(Event{Op: Open, Rank: None, File: None}) == nil || w.close() == nil {
 		t.Error("a closed file takes events")
 	}
-	r, err := NewReader(&buf)
+	r, err := newReader(&buf)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(Meta{"j", "ckpt", origin, 1}, r.Meta()); diff != "" {
+	if diff := cmp.Diff(Meta{"j", "ckpt", origin, 1}, r.meta); diff != "" {
 		t.Error(diff)
 	}
 	for i := range blocks {
-		events, err := r.Next(nil)
-		if err != nil || len(events) != 1 || events[0].Start != int64(-i) || len(r.Ranks()) != i+1 || len(r.Files()) != i+1 {
+		events, err := r.next(nil)
+		if err != nil || len(events) != 1 || events[0].Start != int64(-i) || len(r.ranks) != i+1 || len(r.files) != i+1 {
 			t.Fatalf("block %d: %v, %v", i, events, err)
 		}
 	}
 	for range 2 {
-		if events, err := r.Next(nil); err != io.EOF || len(events) > 0 {
+		if events, err := r.next(nil); err != io.EOF || len(events) > 0 {
 			t.Errorf("%v, %v", events, err)
 		}
 	}

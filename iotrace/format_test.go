@@ -56,9 +56,8 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for m := Module(0); m < 3; m++ {
-		got, err := ParseModule(m.String())
-		if (err == nil) != m.Valid() || got != m && err == nil {
-			t.Errorf("%v: %v, %v", m, got, err)
+		if got := m.String(); got != [...]string{"POSIX", "MPIIO", "module(2)"}[m] {
+			t.Errorf("%d: %s", m, got)
 		}
 	}
 	for z := 0; z < 256; z++ {

@@ -8,11 +8,11 @@ import (
 
 var moduleNames = [...]string{POSIX: "POSIX", MPIIO: "MPIIO"}
 
-// Valid reports whether m is known.
-func (m Module) Valid() bool { return int(m) < len(moduleNames) }
+// valid reports whether m is known.
+func (m Module) valid() bool { return int(m) < len(moduleNames) }
 
 func (m Module) String() string {
-	if m.Valid() {
+	if m.valid() {
 		return moduleNames[m]
 	}
 	return fmt.Sprintf("module(%d)", uint8(m))
@@ -36,14 +36,6 @@ func ParseOp(name string) (Op, error) {
 		return Op(i + 1), nil
 	}
 	return 0, fmt.Errorf("operation %q is unknown", name)
-}
-
-// ParseModule reads the name of a module.
-func ParseModule(name string) (Module, error) {
-	if i := slices.Index(moduleNames[:], name); i >= 0 {
-		return Module(i), nil
-	}
-	return 0, fmt.Errorf("module %q is unknown (want POSIX or MPIIO)", name)
 }
 
 // ParseZone reads what Zone.String returns.

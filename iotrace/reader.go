@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A Reader reads an events file block by block.
-type Reader struct {
+// A reader reads an events file block by block.
+type reader struct {
 	r      io.Reader
 	off    int64 // of what is read next
 	meta   Meta
@@ -24,9 +24,9 @@ type Reader struct {
 	done   bool
 }
 
-// NewReader reads the head of a file.
-func NewReader(r io.Reader) (*Reader, error) {
-	x := &Reader{r: r, dec: decoder{predictor: newPredictor()}}
+// newReader reads the head of a file.
+func newReader(r io.Reader) (*reader, error) {
+	x := &reader{r: r, dec: decoder{predictor: newPredictor()}}
 	head := make([]byte, headerSize)
 	if err := x.fill(head, "the file header"); err != nil {
 		return nil, err
@@ -55,18 +55,9 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return x, nil
 }
 
-// Meta returns what the file says of the trace as a whole.
-func (r *Reader) Meta() Meta { return r.meta }
-
-// Ranks returns the ranks that are known so far. They stay as they are.
-func (r *Reader) Ranks() []Rank { return r.ranks }
-
-// Files returns the paths that are known so far. They stay as they are.
-func (r *Reader) Files() []string { return r.files }
-
-// Next appends the events of the next block to dst, in the order in which they
+// next appends the events of the next block to dst, in the order in which they
 // were recorded. At the end of a whole file the error is io.EOF.
-func (r *Reader) Next(dst []Event) ([]Event, error) {
+func (r *reader) next(dst []Event) ([]Event, error) {
 	for !r.done {
 		b, err := r.block()
 		if err != nil {
@@ -104,7 +95,7 @@ type block struct {
 }
 
 // block reads a block and checks its sum.
-func (r *Reader) block() (block, error) {
+func (r *reader) block() (block, error) {
 	b := block{at: r.off}
 	var head [blockHeader]byte
 	if err := r.fill(head[:], "a block"); err != nil {
@@ -133,7 +124,7 @@ func (r *Reader) block() (block, error) {
 	return b, nil
 }
 
-func (r *Reader) head(p []byte) error {
+func (r *reader) head(p []byte) error {
 	d := decoder{rest: p}
 	r.meta.Job, r.meta.Source = d.string(), d.string()
 	if dated := d.byte(); dated > 1 {
@@ -160,7 +151,7 @@ func (r *Reader) head(p []byte) error {
 	return d.err
 }
 
-func (r *Reader) tables(p []byte, count int) error {
+func (r *reader) tables(p []byte, count int) error {
 	d := decoder{rest: p}
 	// Each entry takes a byte at least, so that counts are no danger.
 	ranks := d.uvarint()
@@ -181,7 +172,7 @@ func (r *Reader) tables(p []byte, count int) error {
 	return nil
 }
 
-func (r *Reader) end(p []byte) error {
+func (r *reader) end(p []byte) error {
 	if len(p) != endPayload {
 		return fmt.Errorf("%d bytes where %d should be", len(p), endPayload)
 	}
@@ -200,7 +191,7 @@ func (r *Reader) end(p []byte) error {
 }
 
 // fill reads what has to be there.
-func (r *Reader) fill(b []byte, what string) error {
+func (r *reader) fill(b []byte, what string) error {
 	n, err := io.ReadFull(r.r, b)
 	at := r.off
 	r.off += int64(n)
@@ -216,7 +207,7 @@ func (r *Reader) fill(b []byte, what string) error {
 	return err
 }
 
-func (r *Reader) bad(b block, format string, args ...any) error {
+func (r *reader) bad(b block, format string, args ...any) error {
 	for _, a := range args {
 		if fe, ok := a.(*FormatError); ok {
 			return fe
@@ -240,13 +231,13 @@ func (d *decoder) string() string {
 // whole blocks hold in front of the first that is damaged or not there.
 func Import(r io.Reader, o Options) (*Trace, *Report, error) {
 	rep := &Report{}
-	x, err := NewReader(r)
+	x, err := newReader(r)
 	if err != nil {
 		return nil, rep, err
 	}
 	t := &Trace{Job: x.meta.Job, Source: x.meta.Source, Origin: x.meta.Origin, Events: make([]Event, 0, o.Events)}
 	for err == nil {
-		t.Events, err = x.Next(t.Events)
+		t.Events, err = x.next(t.Events)
 	}
 	if err != io.EOF {
 		var fe *FormatError

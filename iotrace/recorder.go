@@ -18,7 +18,7 @@ type Recorder struct {
 	origin time.Time
 
 	mu     sync.Mutex
-	w      *Writer
+	w      *writer
 	ranks  map[Rank]int32
 	files  map[string]int32
 	events int64 // so far
@@ -32,7 +32,7 @@ func NewRecorder(w io.Writer, m Meta) *Recorder {
 	if m.Origin.IsZero() {
 		m.Origin = time.Now()
 	}
-	return &Recorder{origin: m.Origin, w: NewWriter(w, m), ranks: make(map[Rank]int32), files: make(map[string]int32)}
+	return &Recorder{origin: m.Origin, w: newWriter(w, m), ranks: make(map[Rank]int32), files: make(map[string]int32)}
 }
 
 // Rank returns the index of a rank, which it names if it is new.
@@ -44,7 +44,7 @@ func (r *Recorder) Rank(k Rank) int32 {
 	defer r.mu.Unlock()
 	i, ok := r.ranks[k]
 	if !ok {
-		i = r.w.AddRank(k)
+		i = r.w.addRank(k)
 		r.ranks[k] = i
 	}
 	return i
@@ -59,7 +59,7 @@ func (r *Recorder) File(path string) int32 {
 	defer r.mu.Unlock()
 	i, ok := r.files[path]
 	if !ok {
-		i = r.w.AddFile(path)
+		i = r.w.addFile(path)
 		r.files[path] = i
 	}
 	return i
@@ -105,16 +105,6 @@ func (r *Recorder) record(e *Event) {
 	r.mu.Unlock()
 }
 
-// Flush writes what is waiting for its block to become full.
-func (r *Recorder) Flush() error {
-	if r == nil {
-		return nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.w.Flush()
-}
-
 // Close ends the recording. It does not close what it is written to. The error
 // is the first that occurred since the beginning. Events that are recorded after
 // Close are lost.
@@ -124,7 +114,7 @@ func (r *Recorder) Close() error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	err := r.w.Close()
+	err := r.w.close()
 	if lost := r.events - r.w.written; err != nil && err != errClosed && lost > 0 {
 		return fmt.Errorf("%d events are not recorded: %w", lost, err)
 	}

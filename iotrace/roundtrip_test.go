@@ -32,7 +32,7 @@ func encode(t testing.TB, tr *iotrace.Trace) []byte {
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := iotracetest.Any().Draw(t, "trace")
-		if err := want.Validate(); err != nil {
+		if err := iotracetest.Valid(want); err != nil {
 			t.Fatal(err)
 		}
 		var buf bytes.Buffer
@@ -140,7 +140,7 @@ func TestMerge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := got.Validate(); err != nil {
+	if err := iotracetest.Valid(got); err != nil {
 		t.Fatal(err)
 	}
 	if cmp.Diff(whole.Origin, got.Origin) != "" || len(got.Ranks) != len(whole.Ranks) || got.Job != whole.Job || got.Source != whole.Source {

@@ -18,7 +18,7 @@ func (e *Event) Check(ranks, files int) error {
 	switch {
 	case !e.Op.Valid():
 		return fmt.Errorf("%v is unknown", e.Op)
-	case !e.Module.Valid():
+	case !e.Module.valid():
 		return fmt.Errorf("%v is unknown", e.Module)
 	case e.Rank < None || int(e.Rank) >= ranks:
 		return fmt.Errorf("rank %d of %d", e.Rank, ranks)
@@ -40,24 +40,6 @@ func (e *Event) Check(ranks, files int) error {
 		return fmt.Errorf("time %d..%d ns is out of range", e.Start, e.End)
 	case e.End < e.Start:
 		return fmt.Errorf("ends %d ns before it starts", e.Start-e.End)
-	}
-	return nil
-}
-
-// Validate reports the first thing that is wrong with a trace: tables that name
-// something twice or not at all, events that are impossible or out of order.
-func (t *Trace) Validate() error {
-	if err := t.validTables(); err != nil {
-		return err
-	}
-	for i := range t.Events {
-		e := &t.Events[i]
-		if err := e.Check(len(t.Ranks), len(t.Files)); err != nil {
-			return fmt.Errorf("event %d: %s: %w", i, e.Op, err)
-		}
-		if i > 0 && e.Start < t.Events[i-1].Start {
-			return fmt.Errorf("event %d: %s starts %d ns before the one in front of it", i, e.Op, t.Events[i-1].Start-e.Start)
-		}
 	}
 	return nil
 }

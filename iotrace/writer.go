@@ -19,9 +19,9 @@ type Meta struct {
 	Tick time.Duration
 }
 
-// A Writer writes an events file, block by block. Ranks and files are named
+// A writer writes an events file, block by block. Ranks and files are named
 // before the events that are of them, and may be added at any time.
-type Writer struct {
+type writer struct {
 	w            io.Writer
 	enc          *encoder
 	tick         int64
@@ -36,10 +36,10 @@ type Writer struct {
 
 var errClosed = errors.New("the trace is closed")
 
-// NewWriter begins a file on w. An error to do so is returned by what comes
-// next. Close ends the file; it does not close w.
-func NewWriter(w io.Writer, m Meta) *Writer {
-	x := &Writer{w: w, enc: newEncoder(), tick: max(1, int64(m.Tick))}
+// newWriter begins a file on w. An error to do so is returned by what comes
+// next. close ends the file; it does not close w.
+func newWriter(w io.Writer, m Meta) *writer {
+	x := &writer{w: w, enc: newEncoder(), tick: max(1, int64(m.Tick))}
 	x.err = validOrigin(m.Origin)
 	if m.Tick < 0 || m.Tick > time.Second {
 		x.fail(fmt.Errorf("unit of %v for times", m.Tick))
@@ -64,24 +64,24 @@ func NewWriter(w io.Writer, m Meta) *Writer {
 	return x
 }
 
-// AddRank adds a rank to the table and returns its index.
-func (w *Writer) AddRank(r Rank) int32 {
+// addRank adds a rank to the table and returns its index.
+func (w *writer) addRank(r Rank) int32 {
 	w.newRanks = append(w.newRanks, r)
 	w.ranks++
 	return int32(w.ranks - 1)
 }
 
-// AddFile adds a path to the table and returns its index.
-func (w *Writer) AddFile(path string) int32 {
+// addFile adds a path to the table and returns its index.
+func (w *writer) addFile(path string) int32 {
 	w.newFiles = append(w.newFiles, path)
 	w.files++
 	return int32(w.files - 1)
 }
 
-// Append adds events. They need not be in order: who reads the file sorts them.
+// add adds events. They need not be in order: who reads the file sorts them.
 // What is wrong with one of them is an error, and ends the file at that point;
 // so is one of writing.
-func (w *Writer) Append(events ...Event) error {
+func (w *writer) add(events ...Event) error {
 	for i := range events {
 		if w.err != nil {
 			break
@@ -91,7 +91,7 @@ func (w *Writer) Append(events ...Event) error {
 	return w.err
 }
 
-func (w *Writer) appendOne(e *Event) {
+func (w *writer) appendOne(e *Event) {
 	if err := e.Check(w.ranks, w.files); err != nil {
 		w.fail(fmt.Errorf("event %d: %s: %w", w.events, e.Op, err))
 		return
@@ -104,12 +104,12 @@ func (w *Writer) appendOne(e *Event) {
 	w.enc.add(e)
 	w.events++
 	if w.enc.full() {
-		w.Flush()
+		w.flush()
 	}
 }
 
-// Flush writes the events that are waiting for their block to become full.
-func (w *Writer) Flush() error {
+// flush writes the events that are waiting for their block to become full.
+func (w *writer) flush() error {
 	w.flushTables()
 	if w.err == nil && w.enc.count > 0 {
 		seal(w.enc.buf, kindEvents, w.enc.count)
@@ -122,9 +122,9 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// Close writes what is left and the end mark.
-func (w *Writer) Close() error {
-	if w.Flush() != nil {
+// close writes what is left and the end mark.
+func (w *writer) close() error {
+	if w.flush() != nil {
 		return w.err
 	}
 	b := make([]byte, blockHeader, blockHeader+endPayload)
@@ -141,7 +141,7 @@ func (w *Writer) Close() error {
 }
 
 // flushTables writes the names that are new, in as many blocks as they need.
-func (w *Writer) flushTables() {
+func (w *writer) flushTables() {
 	for w.err == nil && len(w.newRanks)+len(w.newFiles) > 0 {
 		b := append(w.scratch[:0], make([]byte, blockHeader)...)
 		n := takeNames(w.newRanks, func(r Rank) int { return len(r.Node) })
@@ -182,7 +182,7 @@ func takeNames[T any](names []T, length func(T) int) int {
 	return len(names)
 }
 
-func (w *Writer) put(b []byte) {
+func (w *writer) put(b []byte) {
 	if w.err != nil {
 		return
 	}
@@ -195,7 +195,7 @@ func (w *Writer) put(b []byte) {
 	}
 }
 
-func (w *Writer) fail(err error) error {
+func (w *writer) fail(err error) error {
 	if w.err == nil {
 		w.err = err
 	}
@@ -238,15 +238,15 @@ func WriteTrace(w io.Writer, t *Trace) error {
 	if len(t.Ranks) > math.MaxInt32 || len(t.Files) > math.MaxInt32 {
 		return errors.New("too many ranks or files")
 	}
-	x := NewWriter(w, Meta{Job: t.Job, Source: t.Source, Origin: t.Origin, Tick: tickOf(t.Events)})
+	x := newWriter(w, Meta{Job: t.Job, Source: t.Source, Origin: t.Origin, Tick: tickOf(t.Events)})
 	for _, r := range t.Ranks {
-		x.AddRank(r)
+		x.addRank(r)
 	}
 	for _, name := range t.Files {
-		x.AddFile(name)
+		x.addFile(name)
 	}
-	if err := x.Append(t.Events...); err != nil {
+	if err := x.add(t.Events...); err != nil {
 		return err
 	}
-	return x.Close()
+	return x.close()
 }

@@ -93,7 +93,7 @@ type document struct {
 // DefaultRules returns the built-in rules.
 func DefaultRules() *Rules {
 	r := new(Rules)
-	if err := r.Add("rules.yaml", builtinRules); err != nil {
+	if err := r.add("rules.yaml", builtinRules); err != nil {
 		panic(err) // a fault of the program that every test meets
 	}
 	return r
@@ -108,19 +108,19 @@ type RulesError struct {
 func (e *RulesError) Error() string { return fmt.Sprintf("rules %s: %v", e.File, e.Err) }
 func (e *RulesError) Unwrap() error { return e.Err }
 
-// AddFile is Add with the text of a file.
+// AddFile is add with the text of a file.
 func (r *Rules) AddFile(name string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return err
 	}
-	return r.Add(name, text)
+	return r.add(name, text)
 }
 
-// Add puts the rules in text, YAML as in rules.yaml, before those there are.
+// add puts the rules in text, YAML as in rules.yaml, before those there are.
 // Launchers and MPI libraries are added to the known ones. File is for errors,
 // which are RulesErrors.
-func (r *Rules) Add(file string, text []byte) error {
+func (r *Rules) add(file string, text []byte) error {
 	var d document
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)

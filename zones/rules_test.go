@@ -107,7 +107,7 @@ func TestLaunchers(t *testing.T) {
 
 func TestSiteRules(t *testing.T) {
 	r := DefaultRules()
-	err := r.Add("site.yaml", []byte(`
+	err := r.add("site.yaml", []byte(`
 launchers: [our_wrapper]
 mpi: {ourmpi: ["libours.so*"]}
 rules:
@@ -140,7 +140,7 @@ rules:
 		"launchers: ['[']":                          "pattern",
 		"{":                                         "yaml",
 	} {
-		if err := DefaultRules().Add("site.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if err := DefaultRules().add("site.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", text, err, want)
 		}
 	}

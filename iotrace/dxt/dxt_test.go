@@ -56,7 +56,7 @@ func TestRead(t *testing.T) {
 	if diff := cmp.Diff(&iotrace.Report{Lines: 61}, rep); diff != "" {
 		t.Error(diff)
 	}
-	if err := got.Validate(); err != nil {
+	if err := iotracetest.Valid(got); err != nil {
 		t.Error(err)
 	}
 }
@@ -341,7 +341,7 @@ func TestExport(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text.String())
 		}
-		if err := got.Validate(); err != nil {
+		if err := iotracetest.Valid(got); err != nil {
 			t.Fatal(err)
 		}
 		if int(left)+len(got.Events) != len(want.Events) || got.Job != want.Job || !got.Origin.Equal(want.Origin) {

@@ -37,7 +37,7 @@ func FuzzDXT(f *testing.F) {
 			}
 		}
 		if err == nil {
-			if err := tr.Validate(); err != nil {
+			if err := iotracetest.Valid(tr); err != nil {
 				t.Fatal(err)
 			}
 		}

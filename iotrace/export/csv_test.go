@@ -227,7 +227,7 @@ func FuzzCSV(f *testing.F) {
 			}
 			return
 		}
-		if err := tr.Validate(); err != nil {
+		if err := iotracetest.Valid(tr); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := ReadCSV(bytes.NewReader(b), iotrace.Options{}); (err == nil) != (rep.Cut == nil && rep.Unknown == 0) {

@@ -170,7 +170,7 @@ func FuzzParquet(f *testing.F) {
 		case err != nil && !errors.As(err, &fe):
 			t.Fatalf("%T: %v", err, err)
 		case err == nil:
-			if err := tr.Validate(); err != nil {
+			if err := iotracetest.Valid(tr); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -374,7 +374,7 @@ func TestParquetDamaged(t *testing.T) {
 		b[i] ^= 0x55
 		tr, err := ReadParquet(bytes.NewReader(b), int64(len(b)))
 		if err == nil {
-			err = tr.Validate()
+			err = iotracetest.Valid(tr)
 			if err != nil {
 				t.Errorf("byte %d: %v", i, err)
 			}

@@ -1,12 +1,16 @@
 package iotracetest
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"ckpt/iotrace"
 )
 
 // Files returns the contents of the files in testdata that match a pattern.
@@ -41,6 +45,23 @@ func SameAs(t testing.TB, name string, got []byte, update bool) {
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("%s: %s", name, diff)
 	}
+}
+
+// Valid returns the first thing that is wrong with a trace: an event is impossible
+// or out of order, or a table names something twice or not at all.
+func Valid(t *iotrace.Trace) error {
+	for i := 1; i < len(t.Events); i++ {
+		if before, e := t.Events[i-1], t.Events[i]; e.Start < before.Start {
+			return fmt.Errorf("event %d: %s starts %d ns before the one in front of it", i, e.Op, before.Start-e.Start)
+		}
+	}
+	// The writer checks the events, and the reader checks the tables.
+	var file bytes.Buffer
+	if err := iotrace.WriteTrace(&file, t); err != nil {
+		return err
+	}
+	_, err := iotrace.ReadTrace(&file)
+	return err
 }
 
 // ProcessorTime is what the process has used so far, in ns: a better measure

@@ -8,7 +8,7 @@ func Int(b []byte) (int64, bool) {
 	if len(b) > 0 && b[0] == '-' {
 		digits = b[1:]
 	}
-	n, ok := Uint(digits)
+	n, ok := unsigned(digits)
 	switch {
 	case !ok:
 		return 0, false
@@ -18,8 +18,8 @@ func Int(b []byte) (int64, bool) {
 	return -int64(n), n <= 1<<63 // of 1<<63, int64 and minus make the least number
 }
 
-// Uint reads a decimal number without a sign that is all of b.
-func Uint(b []byte) (uint64, bool) {
+// unsigned reads a decimal number without a sign that is all of b.
+func unsigned(b []byte) (uint64, bool) {
 	if len(b) == 0 {
 		return 0, false
 	}

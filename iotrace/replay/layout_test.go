@@ -89,7 +89,7 @@ func TestLayouts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := got.Validate(); err != nil {
+			if err := iotracetest.Valid(got); err != nil {
 				t.Fatal(err)
 			}
 			all := lines(got)

@@ -197,7 +197,7 @@ func TestAnyTrace(t *testing.T) {
 		if m.open != 0 || len(m.names()) != 0 {
 			rt.Errorf("%d files are open, %v is left", m.open, m)
 		}
-		if err == nil && (res.Replayed.Operations != int64(len(got.Events)) || got.Validate() != nil) {
+		if err == nil && (res.Replayed.Operations != int64(len(got.Events)) || iotracetest.Valid(got) != nil) {
 			rt.Errorf("%+v, recorded %d", res, len(got.Events))
 		}
 	})

@@ -22,7 +22,7 @@ func scaled(tb testing.TB, t *iotrace.Trace, n int) *iotrace.Trace {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := out.Validate(); err != nil {
+	if err := iotracetest.Valid(out); err != nil {
 		tb.Fatal(err)
 	}
 	return out

@@ -46,7 +46,7 @@ func TestAll(t *testing.T) {
 				t.Errorf("%s, %v: %v, %v", how, format, rep.Format, err)
 				return
 			}
-			if err := got.Validate(); err != nil {
+			if err := iotracetest.Valid(got); err != nil {
 				t.Error(err)
 			}
 			switch format {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ckpt/iotrace"
+	"ckpt/iotrace/iotracetest"
 )
 
 // taskFiles writes texts as strace -ff does, by process.
@@ -58,7 +59,7 @@ func TestReadTasks(t *testing.T) {
 	if diff := cmp.Diff(want, show(got)); diff != "" {
 		t.Error(diff)
 	}
-	if err := got.Validate(); err != nil {
+	if err := iotracetest.Valid(got); err != nil {
 		t.Error(err)
 	}
 	var lines []int64
@@ -140,7 +141,7 @@ func TestReadTasksOverlap(t *testing.T) {
 		if diff := cmp.Diff(c.want, show(tr)); diff != "" {
 			t.Errorf("%s: %s", c.what, diff)
 		}
-		if err := tr.Validate(); err != nil {
+		if err := iotracetest.Valid(tr); err != nil {
 			t.Errorf("%s: %v", c.what, err)
 		}
 		for _, r := range reps {

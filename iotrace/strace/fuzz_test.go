@@ -28,7 +28,7 @@ func FuzzStrace(f *testing.F) {
 			}
 			return
 		}
-		if err := tr.Validate(); err != nil {
+		if err := iotracetest.Valid(tr); err != nil {
 			t.Fatal(err)
 		}
 		again, _, err := Read(bytes.NewReader(b), iotrace.Options{})

@@ -262,7 +262,7 @@ func compare(t *testing.T, text []byte, want map[string]tally, dir string, conte
 		// A run is not to be had again, so it has to be shown.
 		t.Fatalf("%v\n%s", err, text)
 	}
-	if err := tr.Validate(); err != nil {
+	if err := iotracetest.Valid(tr); err != nil {
 		t.Fatal(err)
 	}
 	if rep.Unknown > 0 || rep.Cut != nil {

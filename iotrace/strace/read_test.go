@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ckpt/iotrace"
+	"ckpt/iotrace/iotracetest"
 	"ckpt/iotrace/line"
 )
 
@@ -549,7 +550,7 @@ func TestCalls(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := tr.Validate(); err != nil {
+			if err := iotracetest.Valid(tr); err != nil {
 				t.Error(err)
 			}
 			if diff := cmp.Diff(c.want, show(tr)); diff != "" {
@@ -768,7 +769,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%.200s: lenient says nothing", c.text)
 		}
 		if err == nil {
-			if err := tr.Validate(); err != nil {
+			if err := iotracetest.Valid(tr); err != nil {
 				t.Errorf("%.200s: %v", c.text, err)
 			}
 		}

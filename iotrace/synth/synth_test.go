@@ -11,12 +11,13 @@ import (
 	"pgregory.net/rapid"
 
 	"ckpt/iotrace"
+	"ckpt/iotrace/iotracetest"
 )
 
 // sound checks what the package promises of every trace.
 func sound(t rapid.TB, tr *iotrace.Trace) {
 	t.Helper()
-	if err := tr.Validate(); err != nil {
+	if err := iotracetest.Valid(tr); err != nil {
 		t.Fatal(err)
 	}
 	open := map[[2]int32]bool{}
