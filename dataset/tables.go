@@ -111,7 +111,7 @@ func findTable(name string) (string, error) {
 	if len(hits) == 1 {
 		return hits[0], nil
 	}
-	problem, hint := "not known", "ckpt dataset list shows the tables; a path to a CSV file contains a slash or ends in .csv"
+	problem, hint := "not known", "a path to a CSV file contains a slash or ends in .csv"
 	if len(hits) > 1 {
 		problem, hint = "is ambiguous", "it could be "+strings.Join(hits, ", ")
 	}

@@ -66,15 +66,13 @@ func (m *Model) data(a App, mpi string, law Law, nodes int) (zoneEstimate, error
 	}
 	if law == Structural {
 		if a.inst == nil {
-			return zoneEstimate{}, refuse("describe its arrays in a YAML file, see docs/WORKLOADS.md, or use --law auto",
-				"%s: the structure of the application is not known", a)
+			return zoneEstimate{}, refuseFor(UseAutoLaw, "%s: the structure of the application is not known", a)
 		}
 		return m.structural(a.inst, mpi)
 	}
 	s := m.series(a.Name, a.Class, mpi)
 	if s == nil {
-		return zoneEstimate{}, refuse("measure two or more process counts and fit them: ckpt predict fit CSV -o MODEL",
-			"%s.%s under %s was never measured, the law %s has no points", a.Name, a.Class, mpi, law)
+		return zoneEstimate{}, refuseFor(FitPoints, "%s.%s under %s was never measured, the law %s has no points", a.Name, a.Class, mpi, law)
 	}
 	set, points, err := s.laws(law, nodes)
 	if err != nil {

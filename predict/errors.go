@@ -8,8 +8,9 @@ import (
 // An InputError says why a prediction cannot be made from what was given, in
 // one line, and what to do about it.
 type InputError struct {
-	Text string
-	fix  string
+	Text   string
+	Remedy Remedy // for callers that can put it into better words than Hint
+	fix    string
 }
 
 func (e *InputError) Error() string { return strings.Join(strings.Fields(e.Text), " ") }
@@ -18,5 +19,45 @@ func (e *InputError) Error() string { return strings.Join(strings.Fields(e.Text)
 func (e *InputError) Hint() string { return strings.Join(strings.Fields(e.fix), " ") }
 
 func refuse(fix, format string, args ...any) error {
-	return &InputError{fmt.Sprintf(format, args...), fix}
+	return &InputError{Text: fmt.Sprintf(format, args...), fix: fix}
+}
+
+// A Remedy is an option of a prediction that makes it possible.
+type Remedy uint8
+
+// The remedies.
+const (
+	GiveProcs       Remedy = iota + 1 // the number of processes
+	UseCollectiveIO                   // I/O full
+	ChooseSeries                      // an application, class and MPI library
+	UseModel                          // a model with measurements of the application
+	LeaveCodec                        // no codec
+	UseAutoLaw                        // the law auto
+	FitPoints                         // a model of two or more process counts
+	FitModel                          // a new model
+	remedyEnd
+)
+
+var remedyText = [remedyEnd]string{
+	GiveProcs:       "write it as in bt.B.4, or give the number of processes",
+	UseCollectiveIO: "choose I/O full",
+	ChooseSeries:    "choose one application, class and MPI library",
+	UseModel:        "measure it, and use a model of the measurements",
+	LeaveCodec:      "leave out the codec, or use another law",
+	UseAutoLaw:      "describe its arrays in a YAML file, see docs/WORKLOADS.md, or use the law auto",
+	FitPoints:       "measure two or more process counts and fit a model to them",
+	FitModel:        "fit a new model to the measurements",
+}
+
+// Remedies returns all remedies.
+func Remedies() []Remedy {
+	var all []Remedy
+	for r := Remedy(1); r < remedyEnd; r++ {
+		all = append(all, r)
+	}
+	return all
+}
+
+func refuseFor(r Remedy, format string, args ...any) error {
+	return &InputError{Text: fmt.Sprintf(format, args...), Remedy: r, fix: remedyText[r]}
 }

@@ -43,11 +43,11 @@ type Band struct{ X, Y, Low, High float64 }
 // is empty) and draws the law over all rows.
 func NewFigure(q Quantity, rows []dataset.Measurement, only []int, law Law) (*Figure, error) {
 	if len(rows) == 0 {
-		return nil, refuse("choose others with --app, --class and --mpi", "there are no rows to draw")
+		return nil, refuseFor(ChooseSeries, "there are no rows to draw")
 	}
 	for _, r := range rows {
 		if r.Series() != rows[0].Series() && q != SharedQuantity {
-			return nil, refuse("choose one with --app, --class and --mpi", "the table has several series, %s and %s among them", rows[0].Series(), r.Series())
+			return nil, refuseFor(ChooseSeries, "the table has several series, %s and %s among them", rows[0].Series(), r.Series())
 		}
 	}
 	switch q {
@@ -69,7 +69,7 @@ func (m *Model) Figure(r Request) (*Figure, error) {
 	}
 	s := m.series(r.App.Name, r.App.Class, r.MPI)
 	if s == nil {
-		return nil, refuse("measure it and use --model, see ckpt predict fit", "%s.%s under %s was never measured, there are no points to draw", r.App.Name, r.App.Class, r.MPI)
+		return nil, refuseFor(UseModel, "%s.%s under %s was never measured, there are no points to draw", r.App.Name, r.App.Class, r.MPI)
 	}
 	var rows []dataset.Measurement
 	for _, pt := range s.Points {

@@ -215,19 +215,18 @@ func ReadModel(r io.Reader) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	const again = "ckpt predict fit CSV -o MODEL makes one"
 	if len(text) > maxModel {
-		return nil, refuse(again, "model: longer than %d bytes", maxModel)
+		return nil, refuseFor(FitModel, "model: longer than %d bytes", maxModel)
 	}
 	var m Model
 	if err := json.Unmarshal(text, &m); err != nil {
-		return nil, refuse(again, "model: not a model of ckpt: %v", err)
+		return nil, refuseFor(FitModel, "model: not a model of ckpt: %v", err)
 	}
 	if m.Version != modelVersion {
-		return nil, refuse(again, "model: version %d is not known, this ckpt reads version %d", m.Version, modelVersion)
+		return nil, refuseFor(FitModel, "model: version %d is not known, this ckpt reads version %d", m.Version, modelVersion)
 	}
 	if err := m.check(); err != nil {
-		return nil, refuse(again, "model: %v", err)
+		return nil, refuseFor(FitModel, "model: %v", err)
 	}
 	return &m, nil
 }

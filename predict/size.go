@@ -84,7 +84,7 @@ type File struct {
 // normal checks a request and fills in what was left out.
 func (r Request) normal() (Request, error) {
 	if r.App.NP < 1 {
-		return r, refuse("write it as in bt.B.4, or give --np", "%s.%s: the number of processes is missing", r.App.Name, r.App.Class)
+		return r, refuseFor(GiveProcs, "%s.%s: the number of processes is missing", r.App.Name, r.App.Class)
 	}
 	if len(r.Mapping) == 0 {
 		r.Mapping = []int{r.App.NP}
@@ -113,7 +113,7 @@ func (r Request) normal() (Request, error) {
 		return r, refuse("write none, simple or full", "I/O %q is unknown", r.IO)
 	}
 	if r.IO != FullIO && (r.Aggregators != 0 || r.BufferMiB != 0) {
-		return r, refuse("add --io full", "aggregators and buffers exist only for collective I/O")
+		return r, refuseFor(UseCollectiveIO, "aggregators and buffers exist only for collective I/O")
 	}
 	if r.Aggregators < 0 || r.Aggregators > r.App.NP || math.IsNaN(r.BufferMiB) || r.BufferMiB < 0 || r.BufferMiB > 1<<20 {
 		return r, refuse("between 1 and the number of processes, and a buffer below 1 TiB", "%d aggregators with buffers of %g MiB are impossible", r.Aggregators, r.BufferMiB)

@@ -110,7 +110,7 @@ func loads(s *Size) []nodeLoad {
 // there are, so the time is that of the largest file.
 func (t *Time) thesis() error {
 	if t.Codec != "none" {
-		return refuse("leave out --codec, or use another law", "the thesis has no equation for the time of %s", t.Codec)
+		return refuseFor(LeaveCodec, "the thesis has no equation for the time of %s", t.Codec)
 	}
 	for _, f := range t.Files {
 		data, library, shared := thesisSeconds(f.Zones.Data, f.Zones.Library, f.Zones.Shared+f.Zones.IOBuffer)

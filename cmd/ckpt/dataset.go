@@ -56,7 +56,7 @@ func runDatasetList(g *globals) error {
 	var infos []tableInfo
 	var rows [][]string
 	for _, name := range dataset.TableNames() {
-		t, err := dataset.LoadTable(name)
+		t, err := loadTable(name)
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func newDatasetShowCommand(g *globals) *cobra.Command {
 }
 
 func runDatasetShow(g *globals, name string) error {
-	t, err := dataset.LoadTable(name)
+	t, err := loadTable(name)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func runDatasetExport(g *globals, dir string, names []string) error {
 		if err != nil {
 			return err
 		}
-		t, err := dataset.LoadTable(name)
+		t, err := loadTable(name)
 		if err != nil {
 			return err
 		}
@@ -161,4 +161,13 @@ func tableErrors(err error) error {
 		return errUsage{fmt.Errorf("table %w", err)}
 	}
 	return err
+}
+
+// loadTable is dataset.LoadTable with a hint at the command that lists the tables.
+func loadTable(name string) (*dataset.Table, error) {
+	t, err := dataset.LoadTable(name)
+	if spec := (*dataset.SpecError)(nil); errors.As(err, &spec) && spec.Reason == dataset.UnknownTable {
+		err = hinted{err, "ckpt dataset list shows the tables; " + spec.Hint()}
+	}
+	return t, err
 }

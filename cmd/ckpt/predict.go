@@ -100,10 +100,25 @@ func (o *jobOptions) request(m *predict.Model, app string) (predict.Request, err
 func inputErrors(err error) error {
 	var input *predict.InputError
 	var bad *dataset.TableError
-	if errors.As(err, &input) || errors.As(err, &bad) {
+	switch {
+	case errors.As(err, &input) && input.Remedy != 0:
+		return errUsage{hinted{err, predictHints[input.Remedy]}}
+	case errors.As(err, &input), errors.As(err, &bad):
 		return errUsage{err}
 	}
 	return rangeIsUsage(err)
+}
+
+// predictHints put the remedies of predictions into flags and commands.
+var predictHints = map[predict.Remedy]string{
+	predict.GiveProcs:       "write it as in bt.B.4, or give --np",
+	predict.UseCollectiveIO: "add --io full",
+	predict.ChooseSeries:    "choose one with --app, --class and --mpi",
+	predict.UseModel:        "measure it and use --model; ckpt predict fit makes one",
+	predict.LeaveCodec:      "leave out --codec, or use another --law",
+	predict.UseAutoLaw:      "describe its arrays in a YAML file, see docs/WORKLOADS.md, or use --law auto",
+	predict.FitPoints:       "measure two or more process counts and fit them: ckpt predict fit CSV -o MODEL",
+	predict.FitModel:        "ckpt predict fit CSV -o MODEL makes one",
 }
 
 func newPredictSizeCommand(g *globals) *cobra.Command {

@@ -55,7 +55,7 @@ what the measurements do not tell, it takes from the built-in tables.
 
 // rows reads the measurements that the flags choose.
 func (o *fitOptions) rows(name string) ([]dataset.Measurement, error) {
-	t, err := dataset.LoadTable(name)
+	t, err := loadTable(name)
 	if err != nil {
 		return nil, err
 	}

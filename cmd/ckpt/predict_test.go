@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ckpt/predict"
 )
 
 // The commands by which docs/PREDICT.md redraws the thesis's figures are those
@@ -30,5 +32,19 @@ func TestPredictDocument(t *testing.T) {
 	}
 	if figures != 7 {
 		t.Errorf("%d figures, want 3.21, 3.22, 4.3 to 4.6 and 5.1", figures)
+	}
+}
+
+// TestPredictHints: every remedy of a prediction has words that name a flag, a command
+// or a file.
+func TestPredictHints(t *testing.T) {
+	for _, r := range predict.Remedies() {
+		if hint := predictHints[r]; !strings.Contains(hint, "--") && !strings.Contains(hint, "ckpt ") {
+			t.Errorf("remedy %d: %q", r, hint)
+		}
+	}
+	err := inputErrors(&predict.InputError{Remedy: predict.GiveProcs})
+	if got := hintOf(err); !strings.Contains(got, "--np") || exitCode(err) != exitUsage {
+		t.Errorf("%v: hint %q, status %d", err, got, exitCode(err))
 	}
 }

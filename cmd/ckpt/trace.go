@@ -351,7 +351,27 @@ func (g *globals) analyze(t *iotrace.Trace, opt analyze.Options) *analyze.Report
 	b := g.newBar("analyse", analyze.Steps(t), false)
 	defer b.clear()
 	opt.Progress = b.set
-	return analyze.Analyze(t, opt)
+	r := analyze.Analyze(t, opt)
+	r.Word(remedyFlags)
+	return r
+}
+
+// remedyFlags are the flags of ckpt launch that change what a finding is about, with
+// a value where one is likely to help.
+var remedyFlags = map[analyze.Remedy]string{
+	analyze.LayoutPerRank:    "--layout per-rank",
+	analyze.LayoutShared:     "--layout shared",
+	analyze.LayoutAggregated: "--layout aggregated",
+	analyze.AggregatorsAuto:  "--aggregators auto",
+	analyze.Aggregators:      "--aggregators",
+	analyze.Buffer:           "--buffer",
+	analyze.StripeSize:       "--stripe-size",
+	analyze.StripeCount:      "--stripe-count",
+	analyze.Interval:         "--every",
+	analyze.Async:            "--async",
+	analyze.CodecFast:        "--codec s2",
+	analyze.CodecNone:        "--codec none",
+	analyze.CodecAuto:        "--codec auto",
 }
 
 func (a *analysis) options() (analyze.Options, error) {

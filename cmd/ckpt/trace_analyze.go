@@ -285,7 +285,11 @@ func (g *globals) showInsights(r *analyze.Report) error {
 			return err
 		}
 		if len(in.Flags) > 0 {
-			if err := g.printf("%s", wrapped("  try:  ", "ckpt launch with "+strings.Join(in.Flags, ", or "))); err != nil {
+			try := "ckpt launch with " + strings.Join(in.Flags, ", or ")
+			if slices.Contains(in.Remedies, analyze.Interval) {
+				try += "; ckpt interval says how often pays"
+			}
+			if err := g.printf("%s", wrapped("  try:  ", try)); err != nil {
 				return err
 			}
 		}

@@ -42,3 +42,20 @@ func TestPatternLines(t *testing.T) {
 		t.Error("the whole pattern is not whole")
 	}
 }
+
+// TestRemedyFlags: every remedy is a flag of ckpt launch, with a value that it takes.
+func TestRemedyFlags(t *testing.T) {
+	for _, r := range analyze.Remedies() {
+		name, value, hasValue := strings.Cut(strings.TrimPrefix(remedyFlags[r], "--"), " ")
+		f := newLaunchCommand(&globals{}).Flags().Lookup(name)
+		if f == nil {
+			t.Errorf("remedy %d: ckpt launch has no flag %q", r, name)
+			continue
+		}
+		if hasValue {
+			if err := f.Value.Set(value); err != nil {
+				t.Errorf("--%s: %v", name, err)
+			}
+		}
+	}
+}

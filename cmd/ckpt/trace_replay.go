@@ -144,6 +144,13 @@ func replayError(err error) error {
 	case errors.As(err, &failed) && failed.Op == "make" && errors.Is(err, fs.ErrNotExist):
 		return errNotFound{hinted{err, "make the directory that it is to be in first"}}
 	}
+	switch {
+	case failed == nil:
+	case errors.Is(err, fs.ErrExist):
+		return hinted{err, "name an empty directory, or one that is not there; --overwrite replaces files"}
+	case errors.Is(err, replay.ErrDirect):
+		return hinted{err, "this file system does not support O_DIRECT: leave out --direct"}
+	}
 	return err
 }
 

@@ -5,7 +5,7 @@
 //	r := analyze.Analyze(trace, analyze.Options{})
 //	fmt.Println(r.Files[0].Access, r.Files[0].Spatial)   // independent sequential
 //	fmt.Print(r.Pattern)                                 // what the ranks do, in a few lines
-//	for _, i := range r.Insights { … }                   // what to change, with flags of ckpt launch
+//	for _, i := range r.Insights { … }                   // what to change
 //	c := analyze.Compare(r, other)                       // as Tables 2.5 and 2.6
 //
 // # What is found

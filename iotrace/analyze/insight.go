@@ -18,7 +18,8 @@ type Insight struct {
 	Title    string   `json:"title"`
 	File     string   `json:"file,omitempty"` // empty if it is about the job
 	Evidence []Number `json:"evidence"`
-	Flags    []string `json:"flags"` // of ckpt launch, with a value where one is likely to help; none of what only reads
+	Remedies []Remedy `json:"-"`     // none for programs that only read
+	Flags    []string `json:"flags"` // the remedies in the words that Report.Word was given
 	Advice   string   `json:"advice"`
 }
 
@@ -67,56 +68,58 @@ func insights(r *Report, l *load, t *Thresholds, stripe int64) []Insight {
 	add(encoding(l, t))
 	add(unencoded(r, t))
 	add(syncing(r, t))
-	has := layoutFlags(r)
+	has := layoutRemedies(r)
 	for i := range in {
-		in[i].Flags = slices.DeleteFunc(in[i].Flags, func(f string) bool { return slices.Contains(has, f) })
+		in[i].Remedies = slices.DeleteFunc(in[i].Remedies, func(x Remedy) bool { return slices.Contains(has, x) })
+		in[i].Flags = []string{}
 	}
 	rank := map[string]int{high: 0, warn: 1, info: 2}
 	slices.SortStableFunc(in, func(a, b Insight) int { return cmp.Compare(rank[a.Severity], rank[b.Severity]) })
 	return in
 }
 
-// layoutFlags are those that a job of ckpt has already, as far as its trace tells.
-func layoutFlags(r *Report) []string {
+// layoutRemedies are those that a job of ckpt has taken already, as far as its trace
+// tells.
+func layoutRemedies(r *Report) []Remedy {
 	switch layout := layoutOf(r); layout {
-	case "":
+	case 0:
 		return nil
-	case "aggregated":
-		return []string{"--layout aggregated", "--aggregators auto"}
+	case LayoutAggregated:
+		return []Remedy{LayoutAggregated, AggregatorsAuto}
 	default:
-		return []string{"--layout " + layout}
+		return []Remedy{layout}
 	}
 }
 
-// layoutOf is the layout of a job of ckpt, as --layout names it; empty if its trace
-// does not tell. The names of its images do, those of the last checkpoint if it has
-// changed (package image, Tx); how many processes write them does not, as a single
+// layoutOf returns the layout of a job of ckpt, or 0 if its trace does not tell. The
+// names of its images do, those of the last checkpoint if the layout has changed
+// (package image, Tx). The number of processes that write them does not: a single
 // aggregator may write the file of all.
-func layoutOf(r *Report) string {
+func layoutOf(r *Report) Remedy {
 	for i := len(r.Files) - 1; i >= 0 && r.Source == "ckpt"; i-- {
 		switch name, image := strings.CutSuffix(path.Base(r.Files[i].Name), ".img"); {
 		case !image || r.Files[i].Writes == 0:
 		case name == "job":
-			return "shared"
+			return LayoutShared
 		case strings.HasPrefix(name, "aggregator-"):
-			return "aggregated"
+			return LayoutAggregated
 		case strings.HasPrefix(name, "rank-"):
-			return "per-rank"
+			return LayoutPerRank
 		}
 	}
 	switch gathers := r.operation(iotrace.Gather).Count > 0; {
 	case gathers && r.Access == Independent:
-		return "aggregated"
+		return LayoutAggregated
 	case gathers:
-		return "shared"
+		return LayoutShared
 	case r.Source == "ckpt" && r.Access == Independent:
-		return "per-rank"
+		return LayoutPerRank
 	}
-	return ""
+	return 0
 }
 
-// readsOnly reports whether nothing is written. No flag of ckpt launch changes how
-// a program reads.
+// readsOnly reports whether nothing is written. No remedy changes how a program
+// reads.
 func (a *Activity) readsOnly() bool { return a.Writes == 0 && a.Reads > 0 }
 
 // timeShare is which share of the time of all requests some take, in s. Many that
@@ -136,27 +139,27 @@ func smallRequests(r *Report, l *load, t *Thresholds) *Insight {
 	if small < t.SmallRequests || min(s, took) < t.SmallShare {
 		return nil
 	}
-	flags := []string{"--layout aggregated", "--aggregators auto", "--buffer"}
+	remedies := []Remedy{LayoutAggregated, AggregatorsAuto, Buffer}
 	advice := "Gather small requests into large ones: aggregators that write for the others, with a large buffer."
 	if r.operation(iotrace.Gather).Count > 0 {
 		// Somebody gathers already. In a common file each stripe is a request.
-		flags, advice = []string{"--buffer"}, "Gather more into a request: a larger buffer"
-		if layoutOf(r) == "shared" {
-			flags = []string{"--layout aggregated"}
+		remedies, advice = []Remedy{Buffer}, "Gather more into a request: a larger buffer"
+		if layoutOf(r) == LayoutShared {
+			remedies = []Remedy{LayoutAggregated}
 			advice = "Let aggregators write files of their own, without the ends of stripes in between"
 		}
 		if r.ActiveRanks > 1 {
-			flags = append(flags, "--aggregators")
+			remedies = append(remedies, Aggregators)
 			advice += ", or fewer aggregators"
 		}
 		advice += "."
 	}
 	if r.readsOnly() {
-		flags, advice = []string{}, "Read more at a time: larger requests, or collective reads; a library that reads ahead gathers what is in order."
+		remedies, advice = []Remedy{}, "Read more at a time: larger requests, or collective reads; a library that reads ahead gathers what is in order."
 	}
 	return &Insight{Code: "CK01", Severity: worse(min(s, took), t.SmallShare), Title: "small requests",
 		Evidence: []Number{{"small_share", s, t.SmallShare}, {"small_time_share", took, t.SmallShare}, {"small", float64(small), float64(t.SmallRequests)}, {"mean_bytes", r.Sizes.Mean, float64(t.SmallBytes)}},
-		Flags:    flags,
+		Remedies: remedies,
 		Advice:   advice}
 }
 
@@ -168,14 +171,14 @@ func misaligned(r *Report, t *Thresholds, stripe int64) *Insight {
 	if n < t.MisalignedRequests || s < t.MisalignedShare {
 		return nil
 	}
-	flags := []string{"--stripe-size", "--layout per-rank", "--layout aggregated"}
-	advice := "Let each rank, or each aggregator, begin at a stripe; --stripe-size must be that of the file system."
+	remedies := []Remedy{StripeSize, LayoutPerRank, LayoutAggregated}
+	advice := "Let each rank, or each aggregator, begin at a stripe; the stripe size must be that of the file system."
 	if r.readsOnly() {
-		flags, advice = []string{}, "Read from the beginning of a stripe on, whole stripes if possible."
+		remedies, advice = []Remedy{}, "Read from the beginning of a stripe on, whole stripes if possible."
 	}
 	return &Insight{Code: "CK02", Severity: warn, Title: "requests that begin within a stripe",
 		Evidence: []Number{{"unaligned_stripe_share", r.Offsets.UnalignedStripe, t.MisalignedShare}, {"unaligned_page_share", r.Offsets.UnalignedPage, 0}, {"stripe_bytes", float64(stripe), 0}},
-		Flags:    flags,
+		Remedies: remedies,
 		Advice:   advice}
 }
 
@@ -198,7 +201,7 @@ func contention(r *Report, t *Thresholds) *Insight {
 	}
 	return &Insight{Code: "CK03", Severity: worse(worst.SharedStripes, t.SharedStripeShare), Title: "ranks write the same stripes of a shared file", File: worst.Name,
 		Evidence: []Number{{"shared_stripe_share", worst.SharedStripes, t.SharedStripeShare}, {"ranks", float64(worst.Ranks), 0}},
-		Flags:    []string{"--layout per-rank", "--layout aggregated", "--aggregators auto", "--stripe-count"},
+		Remedies: []Remedy{LayoutPerRank, LayoutAggregated, AggregatorsAuto, StripeCount},
 		Advice:   "Each stripe from one writer: files of their own, or aggregators that own whole stripes; more stripes spread the locks."}
 }
 
@@ -225,13 +228,13 @@ func metadataLoad(r *Report, l *load, t *Thresholds) *Insight {
 	i := &Insight{Code: "CK04", Severity: severity, Title: "metadata operations weigh",
 		Evidence: []Number{{"metadata_time_share", timeShare, t.MetadataTimeShare}, {"metadata_ops", float64(ops), float64(least)},
 			{"metadata_per_request", per, t.MetadataPerRequest}, {"files", float64(len(r.Files)), 0}},
-		Flags:  []string{"--layout aggregated", "--layout shared", "--every"},
-		Advice: "Fewer files: let ranks share them; or checkpoint less often."}
+		Remedies: []Remedy{LayoutAggregated, LayoutShared, Interval},
+		Advice:   "Fewer files: let ranks share them; or checkpoint less often."}
 	switch {
 	case r.Writes == 0:
-		i.Flags, i.Advice = []string{}, "Fewer, larger files; open each once, and ask once what it is like."
-	case r.Access == Shared || layoutOf(r) == "shared":
-		i.Flags, i.Advice = []string{"--every"}, "Ranks share files already: open each once, and checkpoint less often."
+		i.Remedies, i.Advice = []Remedy{}, "Fewer, larger files; open each once, and ask once what it is like."
+	case r.Access == Shared || layoutOf(r) == LayoutShared:
+		i.Remedies, i.Advice = []Remedy{Interval}, "Ranks share files already: open each once, and checkpoint less often."
 	}
 	return i
 }
@@ -253,7 +256,7 @@ func imbalance(r *Report, l *load, t *Thresholds) *Insight {
 	}
 	i := &Insight{Code: "CK05", Severity: warn, Title: "ranks share the I/O unevenly",
 		Evidence: []Number{{"bytes_imbalance", b.Imbalance, t.ImbalanceShare}},
-		Flags:    []string{"--aggregators auto", "--layout shared", "--stripe-count"},
+		Remedies: []Remedy{AggregatorsAuto, LayoutShared, StripeCount},
 		Advice:   "The checkpoint is as slow as its slowest rank: spread the bytes over more writers, or over more OSTs."}
 	if slow {
 		i.Title = fmt.Sprintf("ranks that take longer than others: rank %d first", last.Rank)
@@ -261,7 +264,7 @@ func imbalance(r *Report, l *load, t *Thresholds) *Insight {
 			Number{"late_share", min(1, ratio(late, l.active.time)), t.StragglerShare})
 	}
 	if r.readsOnly() {
-		i.Flags, i.Advice = []string{}, "The job is as slow as its slowest rank: spread what is read over the ranks, and the files over more OSTs."
+		i.Remedies, i.Advice = []Remedy{}, "The job is as slow as its slowest rank: spread what is read over the ranks, and the files over more OSTs."
 	}
 	if !uneven {
 		i.Advice = "They move no more bytes than others: look at their node and at the OSTs of their files; more stripes spread the load."
@@ -290,8 +293,8 @@ func noAggregation(r *Report, t *Thresholds) *Insight {
 	return &Insight{Code: "CK06", Severity: high, Title: "many ranks write small pieces of a shared file", File: worst.Name,
 		Evidence: []Number{{"writers", float64(worst.writers), float64(t.Writers)}, {"writers_share", writers, t.WritersShare},
 			{"small_write_share", share(worst.smallWrites, worst.Writes), mostly}},
-		Flags:  []string{"--layout aggregated", "--layout shared", "--aggregators auto", "--buffer"},
-		Advice: "Collective buffering: a few aggregators gather the pieces and write large blocks."}
+		Remedies: []Remedy{LayoutAggregated, LayoutShared, AggregatorsAuto, Buffer},
+		Advice:   "Collective buffering: a few aggregators gather the pieces and write large blocks."}
 }
 
 func randomAccess(r *Report, t *Thresholds) *Insight {
@@ -310,14 +313,14 @@ func randomAccess(r *Report, t *Thresholds) *Insight {
 	if requests < t.RandomRequests || s < t.RandomShare {
 		return nil
 	}
-	flags := []string{"--layout per-rank", "--buffer"}
+	remedies := []Remedy{LayoutPerRank, Buffer}
 	advice := "Write in order: images of their own are written from the beginning to the end; a buffer can sort what it gathers."
 	if worst.readsOnly() {
-		flags, advice = []string{}, "Read in order: sort what is asked for by offset, or read the file as a whole if most of it is needed."
+		remedies, advice = []Remedy{}, "Read in order: sort what is asked for by offset, or read the file as a whole if most of it is needed."
 	}
 	return &Insight{Code: "CK07", Severity: worse(s, t.RandomShare), Title: "random access", File: worst.Name,
 		Evidence: []Number{{"random_share", s, t.RandomShare}, {"random_requests", float64(requests), float64(t.RandomRequests)}},
-		Flags:    flags,
+		Remedies: remedies,
 		Advice:   advice}
 }
 
@@ -331,13 +334,13 @@ func serial(r *Report, t *Thresholds) *Insight {
 	if r.operation(iotrace.Encode).Time > r.WriteTime+r.ReadTime {
 		return nil
 	}
-	flags, advice := []string{"--aggregators", "--layout per-rank"}, "If the storage has room for more, let more ranks write at the same time."
+	remedies, advice := []Remedy{Aggregators, LayoutPerRank}, "If the storage has room for more, let more ranks write at the same time."
 	if r.readsOnly() {
-		flags, advice = []string{}, "If the storage has room for more, let more ranks read at the same time; what all need, one can read and send to the others."
+		remedies, advice = []Remedy{}, "If the storage has room for more, let more ranks read at the same time; what all need, one can read and send to the others."
 	}
 	return &Insight{Code: "CK08", Severity: warn, Title: "ranks do their I/O one after the other",
 		Evidence: []Number{{"concurrency_mean", r.Concurrency.Mean, 0}, {"concurrency_share", s, t.ConcurrencyShare}, {"active_ranks", float64(r.ActiveRanks), float64(t.ConcurrencyRanks)}},
-		Flags:    flags,
+		Remedies: remedies,
 		Advice:   advice}
 }
 
@@ -349,8 +352,8 @@ func waiting(r *Report, l *load, t *Thresholds) *Insight {
 	}
 	i := &Insight{Code: "CK09", Severity: info, Title: "much of the time goes into I/O",
 		Evidence: []Number{{"busy_share", s, t.BusyShare}, {"bursts", float64(r.BurstsTotal), 0}},
-		Flags:    []string{"--async", "--every"},
-		Advice:   "Write while the job computes, or checkpoint less often: ckpt interval says how often pays."}
+		Remedies: []Remedy{Async, Interval},
+		Advice:   "Write while the job computes, or checkpoint less often."}
 	if r.Period.Periodic {
 		i.Evidence = append(i.Evidence, Number{"period_s", r.Period.Period, 0})
 	}
@@ -375,7 +378,7 @@ func encoding(l *load, t *Thresholds) *Insight {
 	}
 	return &Insight{Code: "CK10", Severity: warn, Title: "encoding takes longer than writing",
 		Evidence: []Number{{"encoding_s", encode, t.EncodeFactor * write}, {"writing_s", write, 0}},
-		Flags:    []string{"--codec s2", "--codec none", "--async"},
+		Remedies: []Remedy{CodecFast, CodecNone, Async},
 		Advice:   "The storage is faster than the codec: take a quicker one, or none if there is room for more bytes; or write while the job computes, if it does not yet."}
 }
 
@@ -386,7 +389,7 @@ func unencoded(r *Report, t *Thresholds) *Insight {
 	}
 	return &Insight{Code: "CK11", Severity: info, Title: "nothing is compressed",
 		Evidence: []Number{{"write_s", write.Time, t.UnencodedSeconds}, {"bytes_written", float64(r.BytesWritten), 0}},
-		Flags:    []string{"--codec auto"},
+		Remedies: []Remedy{CodecAuto},
 		Advice:   "Writing takes long enough for a codec to pay; auto finds out which."}
 }
 
@@ -397,6 +400,6 @@ func syncing(r *Report, t *Thresholds) *Insight {
 	}
 	return &Insight{Code: "CK12", Severity: info, Title: "much of the time goes into making data durable",
 		Evidence: []Number{{"sync_share", s, t.SyncShare}, {"syncs", float64(r.Syncs), 0}},
-		Flags:    []string{"--async", "--stripe-count"},
+		Remedies: []Remedy{Async, StripeCount},
 		Advice:   "The storage is the limit, not the way it is written to: let the job go on meanwhile."}
 }

@@ -2,6 +2,7 @@ package analyze
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"regexp"
@@ -86,7 +87,7 @@ func TestInsights(t *testing.T) {
 			t.Errorf("%s: %v, want %v: %+v", c.name, got, c.want, r.Insights)
 		}
 		for _, i := range r.Insights {
-			if len(i.Evidence) == 0 || len(i.Flags) == 0 || i.Advice == "" || !slices.Contains([]string{high, warn, info}, i.Severity) {
+			if len(i.Evidence) == 0 || len(i.Remedies) == 0 || i.Advice == "" || !slices.Contains([]string{high, warn, info}, i.Severity) {
 				t.Errorf("%s: incomplete: %+v", c.name, i)
 			}
 		}
@@ -126,8 +127,8 @@ func TestInsights(t *testing.T) {
 	aggregated := Analyze(iotracetest.Aggregated(16, 50, 1), Options{})
 	small := Analyze(iotracetest.Aggregated(16, 50, 1), Options{Thresholds: func() *Thresholds { d := defaultThresholds(); d.SmallBytes = 8 << 20; return d }()})
 	for _, i := range small.Insights {
-		if i.Code == "CK01" && slices.Contains(i.Flags, "--aggregators auto") {
-			t.Errorf("who aggregates is told to: %v", i.Flags)
+		if i.Code == "CK01" && slices.Contains(i.Remedies, AggregatorsAuto) {
+			t.Errorf("aggregators are advised to a job that has them: %v", i.Remedies)
 		}
 	}
 	if got := codes(aggregated); slices.Contains(got, "CK06") || slices.Contains(codes(small), "CK06") {
@@ -171,8 +172,8 @@ func TestInsightsOfReads(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 		for _, i := range report.Insights {
-			if len(i.Flags) > 0 || i.Flags == nil || regexp.MustCompile(`(?i)\bwrit|checkpoint|aggregat`).MatchString(i.Advice) {
-				t.Errorf("%s: %s: %s %q", name, i.Code, i.Advice, i.Flags)
+			if len(i.Remedies) > 0 || i.Remedies == nil || regexp.MustCompile(`(?i)\bwrit|checkpoint|aggregat`).MatchString(i.Advice) {
+				t.Errorf("%s: %s: %s %q", name, i.Code, i.Advice, i.Remedies)
 			}
 		}
 	}
@@ -183,8 +184,8 @@ func TestOwnLayout(t *testing.T) {
 	gather := iotrace.Event{Op: iotrace.Gather, File: iotrace.None, Offset: iotrace.None}
 	for _, c := range []struct {
 		shared, gathers bool
-		not             string
-	}{{true, true, "--layout shared"}, {false, true, "--layout aggregated"}, {false, false, "--layout per-rank"}} {
+		not             Remedy
+	}{{true, true, LayoutShared}, {false, true, LayoutAggregated}, {false, false, LayoutPerRank}} {
 		tr := generate(t, synth.Spec{Pattern: synth.Random, Shared: c.shared, Size: 5000, Ranks: 8, Ops: 200})
 		tr.Source = "ckpt"
 		if c.gathers {
@@ -199,24 +200,28 @@ func TestOwnLayout(t *testing.T) {
 			t.Errorf("%+v: %v", c, codes(r))
 		}
 		for _, i := range r.Insights {
-			if slices.Contains(i.Flags, c.not) {
-				t.Errorf("%+v: %s: %q", c, i.Code, i.Flags)
+			if slices.Contains(i.Remedies, c.not) {
+				t.Errorf("%+v: %s: %q", c, i.Code, i.Remedies)
 			}
 		}
 	}
 }
 
-// TestFlags: every flag that a finding names is one of ckpt launch.
-func TestFlags(t *testing.T) {
-	known := []string{"--layout", "--aggregators", "--buffer", "--stripe-size", "--stripe-count", "--codec", "--async", "--every"}
+// TestWord puts the remedies of many findings into words.
+func TestWord(t *testing.T) {
+	words := map[Remedy]string{}
+	for _, r := range Remedies() {
+		words[r] = fmt.Sprint("remedy ", r)
+	}
 	seen := map[string]bool{}
 	for _, p := range synth.Patterns() {
-		for _, i := range Analyze(generate(t, synth.Spec{Pattern: p, Shared: true, Size: 5000, Ranks: 8, Bursts: 3, Every: time.Millisecond, Ops: 200}), Options{}).Insights {
-			for _, f := range i.Flags {
-				name, _, _ := strings.Cut(f, " ")
-				seen[name] = true
-				if !slices.Contains(known, name) {
-					t.Errorf("%s: flag %s", i.Code, f)
+		r := Analyze(generate(t, synth.Spec{Pattern: p, Shared: true, Size: 5000, Ranks: 8, Bursts: 3, Every: time.Millisecond, Ops: 200}), Options{})
+		r.Word(words)
+		for _, i := range r.Insights {
+			for k, f := range i.Flags {
+				seen[f] = true
+				if f == "" || f != words[i.Remedies[k]] {
+					t.Errorf("%s: remedy %d is called %q", i.Code, i.Remedies[k], f)
 				}
 			}
 		}

@@ -98,13 +98,13 @@ func TestLayoutByName(t *testing.T) {
 	gather := iotrace.Event{Op: iotrace.Gather, File: iotrace.None, Offset: iotrace.None}
 	for _, c := range []struct {
 		file, source string
-		has          string // the layout that nothing advises
+		has          Remedy // the layout that nothing advises
 		aggregated   bool   // CK01 advises aggregators with files of their own
 	}{
-		{"0001/job.img", "ckpt", "--layout shared", true},
-		{"0001/aggregator-0.img", "ckpt", "--layout aggregated", false},
-		{"0001/rank-0.img", "ckpt", "--layout per-rank", false},
-		{"0001/job.img", "strace", "--layout aggregated", false}, // somebody else's
+		{"0001/job.img", "ckpt", LayoutShared, true},
+		{"0001/aggregator-0.img", "ckpt", LayoutAggregated, false},
+		{"0001/rank-0.img", "ckpt", LayoutPerRank, false},
+		{"0001/job.img", "strace", LayoutAggregated, false}, // somebody else's
 	} {
 		events := []iotrace.Event{gather}
 		events = append(events, pieces(iotrace.Write, 0, 1, 200, 0)...)
@@ -119,15 +119,15 @@ func TestLayoutByName(t *testing.T) {
 		if small == nil || finding(r, "CK04") == nil {
 			t.Fatalf("%s: %v", c.file, codes(r))
 		}
-		if got := slices.Contains(small.Flags, "--layout aggregated"); got != c.aggregated {
-			t.Errorf("%s of %s: %q, %s", c.file, c.source, small.Flags, small.Advice)
+		if got := slices.Contains(small.Remedies, LayoutAggregated); got != c.aggregated {
+			t.Errorf("%s of %s: %v, %s", c.file, c.source, small.Remedies, small.Advice)
 		}
-		if slices.Contains(small.Flags, "--aggregators") {
-			t.Errorf("%s of %s: one writer can be no fewer: %q", c.file, c.source, small.Flags)
+		if slices.Contains(small.Remedies, Aggregators) {
+			t.Errorf("%s of %s: one writer can be no fewer: %q", c.file, c.source, small.Remedies)
 		}
 		for _, i := range r.Insights {
-			if slices.Contains(i.Flags, c.has) {
-				t.Errorf("%s of %s: %s: %q", c.file, c.source, i.Code, i.Flags)
+			if slices.Contains(i.Remedies, c.has) {
+				t.Errorf("%s of %s: %s: %q", c.file, c.source, i.Code, i.Remedies)
 			}
 		}
 	}

@@ -47,9 +47,9 @@ func (e *Error) Hint() string {
 	case errors.Is(e.Err, syscall.ENOSPC), errors.Is(e.Err, syscall.EDQUOT):
 		return "free some space, or replay into another directory"
 	case errors.Is(e.Err, fs.ErrExist):
-		return "name an empty directory, or one that is not there; --overwrite replaces files"
-	case errors.Is(e.Err, errDirect):
-		return "this file system takes no O_DIRECT: leave out --direct"
+		return "name an empty directory, or one that is not there, or overwrite the files"
+	case errors.Is(e.Err, ErrDirect):
+		return "leave out O_DIRECT: this file system does not support it"
 	case errors.Is(e.Err, syscall.EMFILE):
 		return "ulimit -n raises the number of files that may be open"
 	case errors.Is(e.Err, fs.ErrPermission):
@@ -58,8 +58,8 @@ func (e *Error) Hint() string {
 	return ""
 }
 
-// errDirect marks errors of O_DIRECT.
-var errDirect = errors.New("O_DIRECT is not supported")
+// ErrDirect marks errors of O_DIRECT.
+var ErrDirect = errors.New("O_DIRECT is not supported")
 
 // An OptionError is an option that makes no sense, at all or for the trace.
 type OptionError struct{ text string }

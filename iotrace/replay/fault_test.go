@@ -134,7 +134,7 @@ func TestNotOverwritten(t *testing.T) {
 		f.Close()
 		_, err = Run(context.Background(), mixed(), Options{Dir: "/", fs: m})
 		var e *Error
-		if !errors.Is(err, fs.ErrExist) || !errors.As(err, &e) || !strings.Contains(e.Hint(), "--overwrite") || len(m.names()) != 1 {
+		if !errors.Is(err, fs.ErrExist) || !errors.As(err, &e) || !strings.Contains(e.Hint(), "overwrite") || len(m.names()) != 1 {
 			t.Errorf("%v; %v is left", err, m)
 		}
 		if _, err := Run(context.Background(), mixed(), Options{Dir: "/", fs: m, Overwrite: true}); err != nil || len(m.names()) != 0 {
@@ -188,7 +188,7 @@ func TestOptions(t *testing.T) {
 	if _, err := ParseLayout("round"); err == nil {
 		t.Error("layout round")
 	}
-	if _, err := Run(context.Background(), mixed(), Options{Dir: "/", Direct: true, fs: newMemFS()}); !errors.Is(err, errDirect) {
+	if _, err := Run(context.Background(), mixed(), Options{Dir: "/", Direct: true, fs: newMemFS()}); !errors.Is(err, ErrDirect) {
 		t.Error(err)
 	}
 }

@@ -119,7 +119,7 @@ func (f osFile) Direct() (direct openFile, err error) {
 		return err
 	})
 	if errors.Is(err, unix.EINVAL) {
-		err = errDirect
+		err = ErrDirect
 	}
 	return direct, err
 }

@@ -225,7 +225,7 @@ func (r *running) offer(o *op) error {
 	if r.o.Direct {
 		f, ok := h.openFile.(directFile)
 		if !ok {
-			return r.failed(o, "open", errDirect)
+			return r.failed(o, "open", ErrDirect)
 		}
 		var err error
 		if h.direct, err = r.opened(f.Direct); err != nil {
