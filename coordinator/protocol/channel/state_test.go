@@ -43,6 +43,27 @@ func TestStateDamage(t *testing.T) {
 	}
 }
 
+// TestImpossibleStates: the checksum is right and what it covers cannot be.
+func TestImpossibleStates(t *testing.T) {
+	for name, spoil := range map[string]func(st *State){
+		"a determinant that was followed": func(st *State) { st.Forced[0].Number = 1 },
+		"determinants in disorder":        func(st *State) { st.Forced = append(st.Forced, st.Forced[0]) },
+		"a message never sent":            func(st *State) { st.Vector.Sent[0] = 0 },
+		"a gap between messages":          func(st *State) { st.Kept[2] = []Message{st.Kept[2][0], {Seq: 3}}; st.Vector.Sent[2] = 3 },
+		"the last message missing":        func(st *State) { st.Vector.Sent[2] = 3 },
+		"a message to itself":             func(st *State) { st.Kept[1], st.Vector.Sent[1] = []Message{{Seq: 1}}, 1 },
+	} {
+		st, err := Decode(sampleState(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		spoil(st)
+		if _, err := Decode(st.Encode()); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add(sampleState(f))
 	f.Fuzz(func(t *testing.T, b []byte) {
