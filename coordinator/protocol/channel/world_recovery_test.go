@@ -16,8 +16,8 @@ func (w *world) checkpoint(g int) bool {
 		if w.group[k.id] != g {
 			continue
 		}
-		for w.kind == Optimistic && len(k.tail) > 0 {
-			w.commit(k) // the log has no holes behind an older checkpoint
+		if w.kind == Optimistic {
+			w.flush(k) // the log has no holes behind an older checkpoint
 		}
 		durable := k.ep.Durable()
 		w.save(k)
@@ -162,6 +162,13 @@ func (w *world) recoverNone() {
 	}
 }
 
+// flush makes all frames of a rank durable.
+func (w *world) flush(k *rank) {
+	for len(k.tail) > 0 {
+		w.commit(k)
+	}
+}
+
 // recoverOptimistic computes how many determinants each rank can keep, by
 // rollback propagation, and puts the ranks into these states.
 func (w *world) recoverOptimistic() {
@@ -238,5 +245,8 @@ func (w *world) recoverOptimistic() {
 		if k.ep == nil {
 			w.revive(k, line)
 		}
+	}
+	for _, k := range w.ranks {
+		w.flush(k) // none of them goes on before the Cuts of all are durable
 	}
 }
