@@ -3,82 +3,45 @@ package msglog
 import (
 	"context"
 	"errors"
-	"strings"
 	"syscall"
 	"testing"
 
 	"ckpt/image"
 	"ckpt/image/vfs"
+	"ckpt/image/vfs/faultfs"
 	"ckpt/image/vfs/memfs"
 )
 
-// A cleanFS is a disk whose fsync fails when it is told to and then takes all pages
-// for clean, as ext4 does: they can be read, and later fsyncs succeed without them.
-type cleanFS struct {
-	vfs.FS
-	fail  bool
-	clean map[string]bool // by name
+// commitFrame appends a frame and commits it.
+func commitFrame(t *testing.T, l *Log, n int) error {
+	t.Helper()
+	_, err := l.Append(frameOf(n))
+	must(t, err)
+	return l.Commit(context.Background())
 }
 
-type cleanFile struct {
-	vfs.File
-	fs   *cleanFS
-	name string
-}
-
-func (c *cleanFS) file(f vfs.File, err error, name string) (vfs.File, error) {
-	if err != nil {
-		return nil, err
-	}
-	return &cleanFile{f, c, strings.TrimSuffix(name, tmpSuffix)}, nil
-}
-
-func (c *cleanFS) Create(name string) (vfs.File, error) {
-	f, err := c.FS.Create(name)
-	return c.file(f, err, name)
-}
-
-func (c *cleanFS) OpenWrite(name string) (vfs.File, error) {
-	f, err := c.FS.OpenWrite(name)
-	return c.file(f, err, name)
-}
-
-func (c *cleanFS) Open(name string) (vfs.File, error) {
-	f, err := c.FS.Open(name)
-	return c.file(f, err, name)
-}
-
-func (f *cleanFile) WriteAt(b []byte, off int64) (int, error) {
-	delete(f.fs.clean, f.name)
-	return f.File.WriteAt(b, off)
-}
-
-func (f *cleanFile) Sync() error {
-	switch {
-	case f.fs.fail:
-		f.fs.fail, f.fs.clean[f.name] = false, true
-		return syscall.EIO
-	case f.fs.clean[f.name]:
-		return nil
-	}
-	return f.File.Sync()
+// powerFails returns the frames that are left when power fails now.
+func powerFails(t *testing.T, disk *memfs.FS) []numbered {
+	t.Helper()
+	there, _, err := readDir(disk.CrashClone(memfs.Crash{Mode: memfs.Lost}), testDir, 0)
+	must(t, err)
+	return there
 }
 
 // A process whose fsync has failed dies before it has begun a new segment. What its
 // successor reads, replays and acknowledges must be on the disk.
 func TestFailedFsyncAndDeath(t *testing.T) {
 	disk := memfs.New()
-	c := &cleanFS{FS: disk, clean: make(map[string]bool)}
+	c := &faulty{FS: disk}
 	l, _, err := Open(c, testDir, testID, Options{})
 	must(t, err)
 	for n := range 3 {
-		_, err = l.Append(frameOf(n))
-		must(t, err)
-		c.fail = n == 2
-		if err := l.Commit(context.Background()); (err != nil) != (n == 2) {
+		c.sync = n == 2
+		if err := commitFrame(t, l, n); (err != nil) != (n == 2) {
 			t.Fatal(err)
 		}
 	}
+	c.sync = false
 	must(t, l.lock.Close()) // by the kernel
 	l, rec, err := Open(c, testDir, testID, Options{})
 	must(t, err)
@@ -88,9 +51,114 @@ func TestFailedFsyncAndDeath(t *testing.T) {
 	if rec.Next != 4 || len(before) != 3 {
 		t.Fatalf("%+v, %d frames", rec, len(before))
 	}
-	after, _, err := readDir(disk.CrashClone(memfs.Crash{Mode: memfs.Lost}), testDir, 0)
-	if err != nil || len(after) != len(before) {
-		t.Errorf("%d frames were read, and when the power had failed %d: %v", len(before), len(after), err)
+	if after := powerFails(t, disk); len(after) != len(before) {
+		t.Errorf("%d frames were read, and when the power had failed %d", len(before), len(after))
+	}
+}
+
+// A device notices late what it has not written: a group is reported durable, and the
+// sync of a later one fails. From Reopen on all that was reported is on the disk.
+func TestFsyncFailsLate(t *testing.T) {
+	for _, segment := range []int64{1500, DefaultSegment} {
+		disk := memfs.New()
+		c := &faulty{FS: disk}
+		l, _, err := Open(c, testDir, testID, Options{SegmentBytes: segment})
+		must(t, err)
+		for n := range 8 {
+			if n == 5 {
+				c.lies = 1
+			}
+			must(t, commitFrame(t, l, n))
+		}
+		c.sync = true
+		if err := commitFrame(t, l, 8); err == nil {
+			t.Fatal("nothing failed")
+		}
+		c.sync = false
+		must(t, l.Reopen())
+		must(t, commitFrame(t, l, 9))
+		there := powerFails(t, disk)
+		if len(there) != 9 || there[8].lsn != 10 {
+			t.Errorf("segments of %d bytes: %+v are left", segment, there)
+		}
+		for i, f := range there[:min(8, len(there))] {
+			if f.lsn != LSN(i+1) || !sameFrame(f.Frame, frameOf(i)) {
+				t.Errorf("segments of %d bytes: frame %d is not what was written", segment, f.lsn)
+			}
+		}
+		must(t, l.Close())
+	}
+}
+
+// After a sync that failed the next ones succeed and write nothing. None of them is
+// believed, in the copy of the segment, in the new one and behind.
+func TestFailedFsyncThenLies(t *testing.T) {
+	for lies := range 6 {
+		disk := memfs.New()
+		c := &faulty{FS: disk}
+		l, _, err := Open(c, testDir, testID, Options{})
+		must(t, err)
+		for n := range 3 {
+			must(t, commitFrame(t, l, n))
+		}
+		c.sync = true
+		if err := commitFrame(t, l, 3); err == nil {
+			t.Fatal("nothing failed")
+		}
+		c.sync, c.lies = false, lies
+		want := 3
+		for n := range 20 {
+			if err := l.Reopen(); err != nil {
+				continue
+			}
+			if commitFrame(t, l, 4+n) == nil {
+				want++
+			}
+			if n == 8 {
+				c.lies++ // of a commit
+			}
+		}
+		if there := powerFails(t, disk); len(there) != want || want < 20-lies-1 {
+			t.Errorf("%d lies: %d frames were reported durable, %d are left", lies, want, len(there))
+		}
+		must(t, l.Close())
+	}
+}
+
+// When the directory cannot be synced, a segment that was removed may come back. The
+// next one goes only when that cannot be any more: a gap would be damage.
+func TestTruncateFailedSync(t *testing.T) {
+	begun := memfs.New()
+	l, _, err := Open(begun, testDir, testID, Options{SegmentBytes: 300})
+	must(t, err)
+	for n := range 12 {
+		must(t, commitFrame(t, l, n))
+	}
+	must(t, l.Close())
+	failed := 0
+	for at := range 60 {
+		disk := kept(begun)
+		bad := faultfs.New(disk, faultfs.Fault{At: at + 1, Err: syscall.EIO})
+		l, _, err := Open(bad, testDir, testID, Options{SegmentBytes: 300})
+		if err != nil {
+			continue
+		}
+		disk.AfterOp = func(op, name string) {
+			for seed := range uint64(20) {
+				if _, _, err := readDir(disk.CrashClone(memfs.Crash{Seed: seed}), testDir, 0); err != nil {
+					t.Fatalf("operation %d failed; power failed after %s %s: %v", at+1, op, name, err)
+				}
+			}
+		}
+		for range 2 {
+			if _, _, err := l.Truncate(l.Next()); err != nil {
+				failed++
+			}
+		}
+		must(t, l.lock.Close())
+	}
+	if failed < 5 {
+		t.Errorf("%d operations failed", failed)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 
 	"ckpt/image/vfs"
 )
@@ -105,6 +106,7 @@ func (l *Log) commit(group []byte) error {
 		if err := l.extend(); err != nil {
 			return err
 		}
+		l.wary = false // a whole segment was read back
 		l.mu.Lock()
 		seg = l.segs[len(l.segs)-1]
 		l.mu.Unlock()
@@ -113,7 +115,12 @@ func (l *Log) commit(group []byte) error {
 	if err := writeAt(l.file, seg.path, group, seg.end); err != nil {
 		return err
 	}
-	return opError("sync", seg.path, -1, l.sync(l.file.Sync))
+	if err := l.sync(l.file.Sync); err != nil {
+		return opError("sync", seg.path, -1, err)
+	}
+	from := seg.end
+	seg.end += int64(len(group))
+	return l.readBack(seg.path, seg, from, firstOf(group))
 }
 
 // fail gives up all frames that are not durable, those in the group that failed
@@ -142,8 +149,11 @@ func (l *Log) disown() {
 }
 
 // Reopen makes a log usable again whose commit has failed. The frames that were
-// lost are cut away durably, and new ones go into a new segment. If it fails the
-// log stays as it is. On a log that has not failed it does nothing.
+// lost are cut away durably, and new ones go into a new segment. If a sync was what
+// failed, the segment that it concerned is written once more, as another file, and
+// until the next segment is full every commit is read back around the page cache:
+// the next fsync that succeeds proves nothing. If Reopen fails the log stays as it
+// is. On a log that has not failed it does nothing.
 func (l *Log) Reopen() error {
 	for {
 		l.mu.Lock()
@@ -175,7 +185,7 @@ func (l *Log) reopen() error {
 	if p, ok := l.file.(vfs.Preallocator); ok {
 		_ = p.Truncate(end)
 	}
-	if err := l.extend(); err != nil {
+	if err := l.renew(); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -194,10 +204,9 @@ func (l *Log) Truncate(before LSN) (removed int, freed int64, err error) {
 		// One after the other, each durably, or a crash might bring back an older
 		// one and leave a gap.
 		if l.removed {
-			if err := l.sync(func() error { return l.fs.SyncDir(l.dir) }); err != nil {
-				return removed, freed, opError("sync", l.dir, -1, err)
+			if err := l.syncRemoval(); err != nil {
+				return removed, freed, err
 			}
-			l.removed = false
 		}
 		l.mu.Lock()
 		if l.closed {
@@ -220,4 +229,25 @@ func (l *Log) Truncate(before LSN) (removed int, freed int64, err error) {
 		l.segs = append([]segment(nil), l.segs[1:]...)
 		l.mu.Unlock()
 	}
+}
+
+// syncRemoval makes a removal durable. If a sync of the directory has failed before,
+// the next one may do nothing for want of a change.
+func (l *Log) syncRemoval() error {
+	if l.unsynced {
+		touch := filepath.Join(l.dir, touchName)
+		f, err := l.fs.Create(touch)
+		if err == nil {
+			err = f.Close()
+		}
+		if err == nil || errors.Is(err, fs.ErrExist) {
+			err = l.fs.Remove(touch)
+		}
+		if err != nil {
+			return opError("truncate", touch, -1, err)
+		}
+	}
+	err := l.syncDir()
+	l.unsynced, l.removed = err != nil, err != nil
+	return err
 }

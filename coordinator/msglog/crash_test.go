@@ -164,10 +164,12 @@ func (r *crashRun) commit(l *Log) error {
 	return nil
 }
 
-// A faulty file system fails the syncs or writes of files when it is told to.
+// A faulty file system fails the syncs or writes of files when it is told to. What a
+// sync that failed should have written is lost, and the next one succeeds.
 type faulty struct {
 	vfs.FS
 	sync, write bool
+	lies        int // so many syncs lose what they should write, and succeed
 }
 
 type faultyFile struct {
@@ -181,10 +183,25 @@ func (f *faulty) Create(name string) (vfs.File, error) {
 }
 
 func (f *faultyFile) Sync() error {
-	if f.fs.sync {
+	if f.fs.sync || f.fs.lies > 0 {
+		f.File.(interface{ FailSync() }).FailSync()
+	}
+	switch {
+	case f.fs.sync:
 		return &fs.PathError{Op: "sync", Path: "x", Err: syscall.EIO}
+	case f.fs.lies > 0:
+		f.fs.lies--
 	}
 	return f.File.Sync()
+}
+
+func (f *faulty) OpenDirect(name string) (vfs.File, error) {
+	return f.FS.(vfs.DirectOpener).OpenDirect(name)
+}
+
+func (f *faulty) OpenWrite(name string) (vfs.File, error) {
+	file, err := f.FS.OpenWrite(name)
+	return &faultyFile{file, f}, err
 }
 
 func (f *faultyFile) WriteAt(b []byte, off int64) (int, error) {
@@ -200,6 +217,7 @@ func (f *faultyFile) WriteAt(b []byte, off int64) (int, error) {
 func (r *crashRun) work(seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	disk := &faulty{FS: r.disk}
+	r.disk.Reread = seed%2 == 1
 	// A process that dies releases its lock and nothing else.
 	open := func() (*Log, error) {
 		l, rec, err := Open(disk, testDir, testID, Options{SegmentBytes: 1500})

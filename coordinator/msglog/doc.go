@@ -40,9 +40,9 @@
 //     nothing of its frames durable, nor of those appended since; Wait reports
 //     them as lost for ever. The log then refuses everything with the same
 //     error, but for Truncate, which may make room, until Reopen. After a failed
-//     fsync nobody knows what is on the disk (Rebello et al., Can Applications
-//     Recover from fsync Failures?, USENIX ATC 2020), so that the log never goes
-//     on in the same file.
+//     fsync nobody knows what is on the disk, and the next one succeeds (Rebello et
+//     al., Can Applications Recover from fsync Failures?, USENIX ATC 2020), so that
+//     the log never goes on in the same file: see below.
 //   - A log has one writer at a time, seen to by a lock that dies with it.
 //   - No length is believed before it is checked. Reading takes memory for one
 //     frame, never more than its file is long.
@@ -59,8 +59,8 @@
 //	| frame               |  each a multiple of 8 bytes long
 //	| frame …             |
 //	+---------------------+ at the end of the log, or where the header of the
-//	| cut                 |  next segment says: what lies behind does not count
-//	+---------------------+
+//	| cut                 |  next segment says: what lies behind does not count,
+//	+---------------------+  and may be torn, damaged or missing
 //
 // Header:
 //
@@ -69,7 +69,8 @@
 //	12   4   length of the header, 256
 //	16   8   number of the segment, from 1 to 2⁶²
 //	24   8   number (LSN) of its first frame, from 1 to 2⁶²
-//	32   8   bytes of the previous segment that count; 0 if there never was one
+//	32   8   bytes of the previous segment that count; 0 if there never was one,
+//	         256 if this segment is a copy that supersedes all of it
 //	40   4   rank
 //	44   2   bytes of the job's name
 //	46   2   zero
@@ -114,4 +115,28 @@
 // last segment, and a last segment cut short or lost. The result of opening,
 // Recovery.Next, says where the log ends; whoever has heard from elsewhere that
 // more was durable can see that it is missing.
+//
+// # After a sync that failed
+//
+// Linux reports an error of writing back once, and then takes the pages for clean: the
+// next fsync of the file succeeds without them. A device may also notice late, after
+// an fsync that has succeeded. When a sync of a log fails, Reopen therefore
+//
+//   - copies all frames of the last segment that were reported durable into a new
+//     file, the next segment, whose header says that of the old one only the 256 bytes
+//     of its header count. Places and numbers of the frames stay the same. They are
+//     read from the page cache, which has them even if the disk has not;
+//   - begins a segment behind it for the frames to come, whose numbers leave out those
+//     that were lost;
+//   - reads back, around the page cache, both and every group that is committed until
+//     a segment is full, where the file system can (vfs.DirectOpener). What is not
+//     there is a commit that failed.
+//
+// Open does not know whether a sync had failed before. It writes the last group once
+// more before it syncs: only of that one no frame says that it was durable. If the
+// directory cannot be synced after a removal, Truncate changes it once more before it
+// syncs it again.
+//
+// This is no defence against a device that loses what it has confirmed and never says
+// so. What it lost is damage.
 package msglog

@@ -70,11 +70,18 @@ type Log struct {
 	segs    []segment // the last one is being written to
 	stats   Stats
 
-	// The file of the last segment belongs to whoever has set done.
+	// A sync has failed since the last segment began: nobody knows what the disk
+	// has of it.
+	doubted bool
+
+	// The file of the last segment belongs to whoever has set done. After a sync
+	// that failed, what is written to it is read back.
 	file vfs.File
+	wary bool
 
 	truncating sync.Mutex
 	removed    bool // a segment, and not durably; for who is truncating
+	unsynced   bool // the sync that should have made it durable has failed
 }
 
 // lostFrames are from…to−1.
@@ -116,11 +123,17 @@ func Open(fsys vfs.FS, dir string, id ID, opt Options) (*Log, Recovery, error) {
 }
 
 func makeDir(fsys vfs.FS, dir string) error {
-	if err := fsys.Mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	made := fsys.Mkdir(dir)
+	if made != nil && !errors.Is(made, fs.ErrExist) {
+		return made
 	}
 	// It may be there without being durable.
-	return fsys.SyncDir(filepath.Dir(dir))
+	err := fsys.SyncDir(filepath.Dir(dir))
+	if err != nil && made == nil {
+		// Best effort: the next sync proves nothing, unless it is made again.
+		_ = fsys.Remove(dir)
+	}
+	return err
 }
 
 // recover brings the log into order and makes the segment that it goes on in.
@@ -142,7 +155,7 @@ func (l *Log) recover() (Recovery, error) {
 	}
 	l.segs = segs
 	l.next, l.settled = rec.Next, rec.Next
-	if err := l.extend(); errors.Is(err, image.ErrStorageFull) && len(segs) > 0 {
+	if err := l.renew(); errors.Is(err, image.ErrStorageFull) && len(segs) > 0 {
 		l.err = err
 	} else if err != nil {
 		return Recovery{}, err
@@ -212,7 +225,7 @@ func rewrite(fsys vfs.FS, path string, from, to int64, sync func(func() error) e
 	return opError("sync", path, -1, sync(f.Sync))
 }
 
-// sync syncs and counts it.
+// sync syncs and counts it. One that fails throws doubt on the last segment.
 func (l *Log) sync(sync func() error) error {
 	start := time.Now()
 	err := sync()
@@ -221,7 +234,13 @@ func (l *Log) sync(sync func() error) error {
 	defer l.mu.Unlock()
 	l.stats.Fsyncs++
 	l.stats.SyncTime += took
+	l.doubted = l.doubted || err != nil
 	return err
+}
+
+// syncDir makes the names of the segments durable.
+func (l *Log) syncDir() error {
+	return opError("sync", l.dir, -1, l.sync(func() error { return l.fs.SyncDir(l.dir) }))
 }
 
 // extend makes the segment in which the log goes on. If the last one holds
@@ -239,23 +258,28 @@ func (l *Log) extend() error {
 		}
 	}
 	l.mu.Unlock()
-	seg, f, err := createSegment(l.fs, l.dir, h, l.sync)
+	seg, f, err := l.createSegment(h, nil)
 	if err != nil {
 		return err
 	}
-	if l.file != nil {
-		// All that counts in it is durable.
-		_ = l.file.Close()
-	}
-	l.file = f
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if replace {
 		l.segs = l.segs[:len(l.segs)-1]
 	}
+	l.goOnIn(seg, f)
+	return nil
+}
+
+// goOnIn makes a segment the last one. The caller owns the file and holds the lock.
+func (l *Log) goOnIn(seg segment, f vfs.File) {
+	if l.file != nil {
+		// All that counts in it is durable.
+		_ = l.file.Close()
+	}
+	l.file = f
 	l.segs = append(l.segs, seg)
 	l.stats.Segments++
-	return nil
 }
 
 // Append puts a frame at the end of the log and returns its number. It is

@@ -47,13 +47,16 @@ func newScanner(fsys vfs.FS, seg *segment) (*scanner, error) {
 		f.Close()
 		return nil, err
 	}
-	s := &scanner{seg: seg, f: f, off: headerSize, end: seg.end, next: seg.first, group: -1}
-	if seg.end < 0 {
-		s.end = size
+	if seg.end >= 0 {
+		size = seg.end
 	}
-	room := s.end - headerSize
-	s.in = bufio.NewReaderSize(io.NewSectionReader(f, headerSize, room), int(min(room, readAhead)))
-	return s, nil
+	return scanPart(f, seg, headerSize, size, seg.first), nil
+}
+
+// scanPart returns the scanner of a part of a segment, which begins with a group.
+func scanPart(f vfs.File, seg *segment, from, to int64, first LSN) *scanner {
+	in := bufio.NewReaderSize(io.NewSectionReader(f, from, to-from), int(min(to-from, readAhead)))
+	return &scanner{seg: seg, f: f, in: in, off: from, end: to, next: first, group: -1}
 }
 
 func (s *scanner) close() error { return s.f.Close() }

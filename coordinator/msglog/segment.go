@@ -28,6 +28,7 @@ const (
 	suffix    = ".seg"
 	tmpSuffix = ".tmp"
 	lockName  = "lock"
+	touchName = "touch" + suffix + tmpSuffix // swept with the others
 )
 
 // An ID says whose log it is.
@@ -177,32 +178,39 @@ func readHeader(fsys vfs.FS, path string) (header, error) {
 	return decodeHeader(path, b[:n])
 }
 
-// createSegment makes a segment durable, header and name. It replaces one of the
-// same number, which must not hold a frame that counts.
-func createSegment(fsys vfs.FS, dir string, h header, sync func(func() error) error) (segment, vfs.File, error) {
-	s := newSegment(dir, h, headerSize)
+// createSegment makes a segment durable, header, frames and name. It replaces one of
+// the same number, which must not hold a frame that counts. What it holds besides its
+// header comes from fill, which may be nil.
+func (l *Log) createSegment(h header, fill func(f vfs.File, s *segment) error) (segment, vfs.File, error) {
+	s := newSegment(l.dir, h, headerSize)
 	tmp := s.path + tmpSuffix
-	if err := fsys.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := l.fs.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return s, nil, opError("remove", tmp, -1, err)
 	}
-	f, err := fsys.Create(tmp)
+	f, err := l.fs.Create(tmp)
 	if err != nil {
 		return s, nil, opError("create", tmp, -1, err)
 	}
 	err = writeAt(f, tmp, h.encode(), 0)
-	if err == nil {
-		err = opError("sync", tmp, -1, sync(f.Sync))
+	if err == nil && fill != nil {
+		err = fill(f, &s)
 	}
 	if err == nil {
-		err = opError("rename", s.path, -1, fsys.Rename(tmp, s.path))
+		err = opError("sync", tmp, -1, l.sync(f.Sync))
 	}
 	if err == nil {
-		err = opError("sync", dir, -1, sync(func() error { return fsys.SyncDir(dir) }))
+		err = l.readBack(tmp, s, 0, s.first)
+	}
+	if err == nil {
+		err = opError("rename", s.path, -1, l.fs.Rename(tmp, s.path))
+	}
+	if err == nil {
+		err = l.syncDir()
 	}
 	if err != nil {
 		f.Close()
 		// Best effort: it is swept when the log is opened.
-		_ = fsys.Remove(tmp)
+		_ = l.fs.Remove(tmp)
 		return s, nil, err
 	}
 	return s, f, nil

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"ckpt/image/plan"
+	"ckpt/image/vfs"
 )
 
 // Buffers keeps the memory of one call of Run or All for the next. It holds as
@@ -32,21 +33,13 @@ func (b *Buffers) get(n int64) []byte {
 		b.free[last] = nil
 		b.free = b.free[:last]
 	}
-	return alignedBytes(int(n))
+	return vfs.Aligned(int(n))
 }
 
 func (b *Buffers) put(mem []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.free = append(b.free, mem)
-}
-
-// alignedBytes returns n bytes that begin on a page boundary. The garbage
-// collector of Go does not move them.
-func alignedBytes(n int) []byte {
-	b := make([]byte, n+plan.PageSize-1)
-	skip := int(-address(b) & (plan.PageSize - 1))
-	return b[skip : skip+n : skip+n]
 }
 
 func isAligned(b []byte) bool { return address(b)%plan.PageSize == 0 }

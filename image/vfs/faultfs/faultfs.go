@@ -5,7 +5,8 @@
 //	... use f as a vfs.FS ...
 //
 // A first run without a fault counts the operations; a test then fails each of
-// them in turn.
+// them in turn. A sync that fails has the file system beneath lose what it should
+// have written, if it can: memfs can.
 package faultfs
 
 import (
@@ -47,6 +48,7 @@ var (
 	_ vfs.FS            = (*FS)(nil)
 	_ vfs.DirectCreator = (*FS)(nil)
 	_ vfs.DirectWriter  = (*FS)(nil)
+	_ vfs.DirectOpener  = (*FS)(nil)
 )
 
 // New returns fsys with a fault.
@@ -113,6 +115,15 @@ func (f *FS) OpenWriteDirect(name string) (vfs.File, error) {
 	return f.open("open", name, dw.OpenWriteDirect)
 }
 
+// OpenDirect implements vfs.DirectOpener.
+func (f *FS) OpenDirect(name string) (vfs.File, error) {
+	do, ok := f.fs.(vfs.DirectOpener)
+	if !ok {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.ErrUnsupported}
+	}
+	return f.open("open", name, do.OpenDirect)
+}
+
 // Rename implements vfs.FS.
 func (f *FS) Rename(oldName, newName string) error {
 	if _, err := f.step("rename", newName); err != nil {
@@ -156,6 +167,9 @@ func (f *FS) Stat(name string) (fs.FileInfo, error) {
 // SyncDir implements vfs.FS.
 func (f *FS) SyncDir(name string) error {
 	if _, err := f.step("syncdir", name); err != nil {
+		if in, ok := f.fs.(interface{ FailSyncDir(string) }); ok {
+			in.FailSyncDir(name)
+		}
 		return err
 	}
 	return f.fs.SyncDir(name)
@@ -207,6 +221,9 @@ func (f *file) WriteAt(b []byte, off int64) (int, error) {
 
 func (f *file) Sync() error {
 	if _, err := f.fs.step("sync", f.name); err != nil {
+		if in, ok := f.in.(interface{ FailSync() }); ok {
+			in.FailSync()
+		}
 		return err
 	}
 	return f.in.Sync()

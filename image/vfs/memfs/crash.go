@@ -89,7 +89,7 @@ func (r *crasher) file(n *node) *node {
 		n.checksum()
 		return &node{data: data, synced: data, shared: true, sum: n.sum}
 	case r.mode == Kept:
-		data = slices.Clone(n.data)
+		data = n.onDisk()
 	case r.mode == Random:
 		data = r.torn(n.synced, n.data)
 	}

@@ -13,6 +13,7 @@ type file struct {
 	node   *node
 	name   string
 	write  bool
+	direct bool // it reads what is on the disk
 	closed bool
 }
 
@@ -26,10 +27,14 @@ func (f *file) ReadAt(b []byte, off int64) (int, error) {
 	if f.closed || off < 0 {
 		return 0, f.error("read", syscall.EBADF)
 	}
-	if off >= int64(len(f.node.data)) {
+	data := f.node.data
+	if f.direct && len(f.node.lost) > 0 {
+		data = f.node.onDisk()
+	}
+	if off >= int64(len(data)) {
 		return 0, io.EOF
 	}
-	n := copy(b, f.node.data[off:])
+	n := copy(b, data[off:])
 	if n < len(b) {
 		return n, io.EOF
 	}
@@ -50,6 +55,7 @@ func (f *file) WriteAt(b []byte, off int64) (int, error) {
 		n.data = append(n.data, make([]byte, end-len(n.data))...)
 	}
 	copy(n.data[off:], b)
+	n.dirty(int(off), len(b))
 	f.fs.mu.Unlock()
 	f.fs.after("write", f.name)
 	return len(b), nil
@@ -62,7 +68,7 @@ func (f *file) Sync() error {
 		return f.error("sync", syscall.EBADF)
 	}
 	if n := f.node; !f.fs.IgnoreSync {
-		n.synced, n.shared, n.sum = n.data, true, nil
+		n.sync()
 	}
 	f.fs.mu.Unlock()
 	f.fs.after("sync", f.name)

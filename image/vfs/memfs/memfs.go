@@ -6,6 +6,8 @@
 //   - what was created, renamed or removed in a directory since its last
 //     SyncDir has happened or not, each by itself
 //   - what was synced is there
+//   - what a Sync that failed should have written may be lost for ever, although
+//     it can still be read and a later Sync succeeds: see FailSync
 //
 // The idea is that of Pebble's vfs.NewCrashableMem.
 //
@@ -44,13 +46,20 @@ type FS struct {
 	// success without making anything durable. They show that a crash test
 	// can fail.
 	IgnoreSync, IgnoreSyncDir bool
+	// Reread makes a file system that forgets the pages that a failed Sync did not
+	// write, as btrfs does: what can be read then is what the disk holds. ext4 and
+	// XFS keep them.
+	Reread bool
 
 	mu    sync.Mutex
 	root  *node
 	locks map[string]bool
 }
 
-var _ vfs.FS = (*FS)(nil)
+var (
+	_ vfs.FS           = (*FS)(nil)
+	_ vfs.DirectOpener = (*FS)(nil)
+)
 
 // node is a file or a directory.
 type node struct {
@@ -58,11 +67,14 @@ type node struct {
 	data, synced []byte
 	shared       bool    // data and synced are the same memory
 	sum          *uint32 // checksum of synced, once computed
+	// Pages that count as written and are not on the disk, by number.
+	lost map[int]bool
 
 	// A directory: its entries, those after a crash at worst, and what leads
 	// from these to those.
 	entries, durable map[string]*node
 	pending          []change
+	stale            bool // pending counts as written and is not on the disk
 }
 
 // A change of a directory takes place as a whole or not at all.
@@ -129,6 +141,7 @@ func (m *FS) parent(op, name string) (*node, string, error) {
 func (n *node) change(c change) {
 	c.apply(n.entries)
 	n.pending = append(n.pending, c)
+	n.stale = false // the directory is written as a whole
 }
 
 func (m *FS) add(op, name string, n *node) error {
@@ -165,12 +178,32 @@ func (m *FS) Mkdir(name string) error {
 }
 
 // Open implements vfs.FS.
-func (m *FS) Open(name string) (vfs.File, error) { return m.open(name, false) }
+func (m *FS) Open(name string) (vfs.File, error) { return m.openFile(name, false) }
+
+// OpenDirect implements vfs.DirectOpener: reads return what the disk holds once all
+// dirty pages have been written.
+func (m *FS) OpenDirect(name string) (vfs.File, error) {
+	f, err := m.open(name, false)
+	if err != nil {
+		return nil, err
+	}
+	f.direct = true
+	return f, nil
+}
 
 // OpenWrite implements vfs.FS.
-func (m *FS) OpenWrite(name string) (vfs.File, error) { return m.open(name, true) }
+func (m *FS) OpenWrite(name string) (vfs.File, error) { return m.openFile(name, true) }
 
-func (m *FS) open(name string, write bool) (vfs.File, error) {
+// openFile returns no nil *file in a vfs.File.
+func (m *FS) openFile(name string, write bool) (vfs.File, error) {
+	f, err := m.open(name, write)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (m *FS) open(name string, write bool) (*file, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, err := m.find("open", name)
@@ -291,7 +324,7 @@ func (m *FS) syncDir(name string) error {
 	if !n.isDir() {
 		return &fs.PathError{Op: "syncdir", Path: name, Err: syscall.ENOTDIR}
 	}
-	if !m.IgnoreSyncDir {
+	if !m.IgnoreSyncDir && !n.stale {
 		n.durable, n.pending = maps.Clone(n.entries), nil
 	}
 	return nil
