@@ -128,6 +128,59 @@ func checkAfterFault(t *testing.T, disk *memfs.FS, failed error) {
 	}
 }
 
+// TestFailedSyncThenPowerLoss fails each sync once. What it should have written is
+// lost, and the next sync of the same file or directory proves nothing. The checkpoint
+// that is taken next is there when power fails after it was reported.
+func TestFailedSyncThenPowerLoss(t *testing.T) {
+	base := memJob(t)
+	if _, err := base.take(1); err != nil {
+		t.Fatal(err)
+	}
+	before := base.fs.(*memfs.FS)
+	count := faultfs.New(kept(before), faultfs.Fault{})
+	if err := faultRun(count); err != nil {
+		t.Fatal(err)
+	}
+	for i, op := range count.Ops() {
+		if op.Name != "sync" && op.Name != "syncdir" {
+			continue
+		}
+		t.Run(fmt.Sprintf("%d-%s", i+1, op.Name), func(t *testing.T) {
+			disk := kept(before)
+			first := faultRun(faultfs.New(disk, faultfs.Fault{At: i + 1, Err: syscall.EIO}))
+			k, err := reopen(disk, "/store")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := k.job.Sweep(); err != nil {
+				t.Fatal(err)
+			}
+			latest, err := k.job.Latest()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := k.take(latest + 1); err != nil {
+				t.Fatal(err)
+			}
+			after, err := reopen(disk.CrashClone(memfs.Crash{Mode: memfs.Lost}), "/store")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n := 1; n <= latest+1; n++ {
+				if n == 2 && latest == 2 && first != nil {
+					continue // its commit failed
+				}
+				if err := checkCheckpoint(after.job, n); err != nil {
+					t.Errorf("checkpoint %d: %v", n, err)
+				}
+			}
+		})
+	}
+}
+
+// kept is the disk as it is, with nobody holding locks on it.
+func kept(m *memfs.FS) *memfs.FS { return m.CrashClone(memfs.Crash{Mode: memfs.Kept}) }
+
 // TestFaultLeavesNothing checks that a failed Write or Commit cleans up at once
 // when the disk goes on working.
 func TestFaultLeavesNothing(t *testing.T) {
