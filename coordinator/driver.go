@@ -74,6 +74,7 @@ type driver struct {
 	nextID   int
 	outcome  *protocol.Outcome
 	shown    time.Time // when progress was last reported
+	hurried  bool      // somebody has interrupted it twice
 	broken   error     // of the driver itself
 	result   Result
 }
@@ -264,7 +265,7 @@ func (d *driver) loop(ctx context.Context, interrupts <-chan struct{}) {
 
 // interrupt stops the job: after a last checkpoint, if it is not to be now.
 func (d *driver) interrupt(now bool) {
-	d.result.Interrupted = true
+	d.result.Interrupted, d.hurried = true, now
 	for rank, err := range d.logWaits {
 		if !now {
 			d.out.Warn(fmt.Sprintf("stopping without a last checkpoint: rank %d waits for its message log: %v", rank, err))

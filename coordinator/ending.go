@@ -20,7 +20,7 @@ const (
 func (d *driver) settle() {
 	deadline := time.NewTimer(leaveGrace)
 	defer deadline.Stop()
-	if d.broken == nil && d.outcome.Result != protocol.Failed {
+	if d.broken == nil && d.outcome.Result != protocol.Failed && !d.hurried {
 	wait:
 		for _, m := range d.members {
 			// Who has not come yet has not been told to leave.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/zeebo/blake3"
 
@@ -30,7 +31,7 @@ type Options struct {
 	Observer Observer
 	Log      *slog.Logger // of the coordinator's actions; nil for none
 	// Interrupts asks the run to stop: the first after a last checkpoint, the
-	// second at once.
+	// second at once, with a *LeftError if the store blocks it.
 	Interrupts <-chan struct{}
 	// StopOnFull ends the run when a checkpoint is given up because the storage
 	// is full; otherwise that checkpoint is skipped. The error answers to
@@ -40,6 +41,8 @@ type Options struct {
 	FS vfs.FS
 
 	watch func(protocol.Action)
+	alive *processes    // of the run; may be nil
+	grace time.Duration // of tests, if longer than endGrace
 }
 
 func (o Options) fileSystem() vfs.FS {
@@ -51,6 +54,10 @@ func (o Options) fileSystem() vfs.FS {
 
 // Launch runs a new job to its end.
 func Launch(ctx context.Context, spec Spec, opt Options) (*Result, error) {
+	return attend(opt, func(opt Options) (*Result, error) { return begin(ctx, spec, opt) })
+}
+
+func begin(ctx context.Context, spec Spec, opt Options) (*Result, error) {
 	if err := checkRun(&spec, opt); err != nil {
 		return nil, err
 	}
@@ -110,6 +117,13 @@ type RestartOptions struct {
 
 // Restart continues a job from a checkpoint and runs it to its end.
 func Restart(ctx context.Context, opt RestartOptions) (*Result, error) {
+	return attend(opt.Options, func(attended Options) (*Result, error) {
+		opt.Options = attended
+		return resume(ctx, opt)
+	})
+}
+
+func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 	dir, err := filepath.Abs(opt.Store) // ranks run in directories of their own
 	if err != nil {
 		return nil, err
@@ -265,7 +279,7 @@ func runJob(ctx context.Context, spec Spec, job *image.Job, store *image.Store, 
 	if err != nil {
 		return nil, err
 	}
-	d.launcher, d.watch = launcher, opt.watch
+	d.launcher, d.watch = knownTo(launcher, opt.alive, job.Name()), opt.watch
 	d.fs, d.stopOnFull = opt.fileSystem(), opt.StopOnFull
 	if opt.Log != nil {
 		d.log = opt.Log

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"ckpt/image"
 	"ckpt/image/vfs"
@@ -106,7 +107,7 @@ func TestHintWithoutCheckpoint(t *testing.T) {
 			twice := make(chan struct{}, 2)
 			twice <- struct{}{}
 			twice <- struct{}{}
-			opt.Job, opt.Failures, opt.Interrupts = "stopped", nil, twice
+			opt.Job, opt.Failures, opt.Interrupts, opt.grace = "stopped", nil, twice, time.Hour
 			r, err := Launch(t.Context(), s, opt)
 			if err != nil || !r.Interrupted || r.Outcome != StateStopped || r.CanRestart() != c.restarts {
 				t.Errorf("interrupted: %+v, %v, can be restarted %v", r, err, r.CanRestart())

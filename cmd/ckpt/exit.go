@@ -64,11 +64,12 @@ func exitCode(err error) int {
 		failed  *coordinator.JobFailedError
 		format  *zones.FormatError
 		set     *foreign.SetError
+		left    *coordinator.LeftError
 	)
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.Is(err, errInterrupted), errors.Is(err, context.Canceled):
+	case errors.Is(err, errInterrupted), errors.Is(err, context.Canceled), errors.As(err, &left):
 		return exitInterrupted
 	case errors.As(err, &usage), errors.As(err, &request), errors.As(err, &set):
 		return exitUsage
@@ -123,7 +124,10 @@ func hintOf(err error) string {
 		return "choose another directory with --store"
 	}
 	var damage *image.DamageError
+	var left *coordinator.LeftError
 	switch {
+	case errors.As(err, &left) && left.Job != "":
+		return "ckpt restart " + left.Job + " continues the job, once its storage answers"
 	case !errors.As(err, &damage):
 	case ofCheckpoint(damage.File):
 		return "ckpt list JOB shows other checkpoints; a coordinated job restarts from one with --checkpoint N"

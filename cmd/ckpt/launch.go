@@ -112,8 +112,8 @@ Every rank is a process of its own; nodes are groups of ranks that share memory.
 Without --every, --count, --interval or --overhead, checkpoints are taken only
 when ckpt checkpoint asks for them.
 
-^C stops the job after a last checkpoint, a second ^C at once; ckpt restart
-continues it.`,
+^C stops the job after a last checkpoint, a second ^C at once, even if the
+storage does not answer; ckpt restart continues it.`,
 		Example: `  ckpt launch bt.S.4 --nodes 2 --every 5 --fail rank=2@iter=12 --auto-restart
   ckpt launch cg.B --np 16 --map 8,8 --overhead 10% --job night
   ckpt launch bt.B.4 --iterations 2 --count 1 --json`,

@@ -1,0 +1,86 @@
+package coordinator
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"ckpt/image"
+	"ckpt/image/vfs"
+)
+
+// A hangingFS blocks who makes a file or directory until it is released, as a disk
+// that has gone away does.
+type hangingFS struct {
+	vfs.FS
+	name    string        // how its path ends
+	entered chan struct{} // closed when the first one blocks
+	release chan struct{}
+	once    sync.Once
+}
+
+func newHangingFS(name string) *hangingFS {
+	return &hangingFS{FS: vfs.OS{}, name: name, entered: make(chan struct{}), release: make(chan struct{})}
+}
+
+func (h *hangingFS) wait(name string) {
+	if strings.HasSuffix(name, h.name) {
+		h.once.Do(func() { close(h.entered) })
+		<-h.release
+	}
+}
+
+func (h *hangingFS) Create(name string) (vfs.File, error) {
+	h.wait(name)
+	return h.FS.Create(name)
+}
+
+func (h *hangingFS) Mkdir(name string) error {
+	h.wait(name)
+	return h.FS.Mkdir(name)
+}
+
+// TestInterruptsOfBlockedRun blocks the coordinator in an operation of its store:
+// before the job is there, in its loop, and in the goroutine that commits. Two
+// interrupts end the launch while the operation is still blocked. No rank is left, and
+// when the storage answers again the job goes on.
+func TestInterruptsOfBlockedRun(t *testing.T) {
+	notRaced(t)
+	for _, name := range []string{"job.tmp", "0002", "0002/manifest.tmp"} {
+		t.Run(name, func(t *testing.T) {
+			s := job(t, "ring.S.4", 2)
+			want, _, _ := launch(t, s, Options{})
+			s.Schedule.Every = 7
+			disk, interrupts := newHangingFS(name), make(chan struct{})
+			opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t}, FS: disk, Interrupts: interrupts}
+			over := make(chan error, 1)
+			go func() {
+				_, err := Launch(t.Context(), s, opt)
+				over <- err
+			}()
+			<-disk.entered
+			interrupts <- struct{}{}
+			interrupts <- struct{}{}
+			var left *LeftError
+			if err := <-over; !errors.As(err, &left) {
+				t.Errorf("the launch ended with %v", err)
+			}
+			for rank := range s.NP {
+				for len(children(rank)) > 0 { // killed, and gone when the kernel has come to it
+				}
+			}
+			close(disk.release)
+			opt.FS, opt.Interrupts = nil, nil
+			r, err := Restart(t.Context(), RestartOptions{Options: opt})
+			for errors.Is(err, image.ErrInUse) || errors.Is(err, image.ErrJobNotFound) { // by the run that was left
+				r, err = Restart(t.Context(), RestartOptions{Options: opt})
+			}
+			switch {
+			case name == "job.tmp" && errors.Is(err, image.ErrCheckpointNotFound):
+			case err != nil || r.Digest != want.Digest:
+				t.Errorf("%+v, %v, want digest %s", r, err, want.Digest)
+			}
+		})
+	}
+}
