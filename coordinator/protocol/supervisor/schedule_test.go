@@ -87,3 +87,43 @@ func TestIntervals(t *testing.T) {
 		t.Errorf("%v", order)
 	}
 }
+
+// TestRandomShift: with a random stagger, the first checkpoint by time comes within
+// the first interval.
+func TestRandomShift(t *testing.T) {
+	for seed := range uint64(50) {
+		s, err := New(Config{Groups: [][]int{{0}, {1}}, Log: channel.Receiver, Iterations: 1, Stagger: Random, Seed: seed,
+			Schedule: protocol.Schedule{Interval: time.Minute}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for g := range 2 {
+			if first := time.Minute + s.schedule(g).Shift; first <= 0 || first > time.Minute {
+				t.Errorf("seed %d: the first checkpoint of group %d is due after %v", seed, g, first)
+			}
+		}
+	}
+}
+
+// TestGate: while as many groups store as may, no other begins a checkpoint by its own
+// clock, only to stand still.
+func TestGate(t *testing.T) {
+	sc := newScript(t, Config{Log: channel.Receiver, Storing: 1, Schedule: protocol.Schedule{Interval: 18 * time.Second}, Stagger: Spread})
+	advance := func(to time.Duration) {
+		for at, ok := sc.s.Deadline(); ok && at <= to; at, ok = sc.s.Deadline() {
+			sc.now = at
+			sc.step(Job, protocol.Tick{})
+		}
+	}
+	advance(7 * time.Second) // that of group 0 is due after 6, of group 1 after 12
+	sc.rank(0, protocol.Message{Kind: protocol.Holding, Number: 1, Iter: 5})
+	sc.rank(0, protocol.Message{Kind: protocol.Stopped, Number: 1, Iter: 5})
+	sc.want("0: propose", "0: stop-at", "0: drain to rank 0")
+	advance(14 * time.Second)
+	sc.want()
+	sc.rank(0, protocol.Message{Kind: protocol.Drained, Number: 1})
+	sc.rank(0, protocol.Message{Kind: protocol.Written, Number: 1})
+	sc.got = nil
+	sc.step(0, protocol.Committed{Number: 1, Vectors: []channel.Vector{zeros(3)}})
+	sc.want("0: resume", "1: propose", "-1: collect before [1 0 0], remove []")
+}
