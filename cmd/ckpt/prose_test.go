@@ -23,7 +23,7 @@ var plain = map[string]bool{
 	"cmd/ckpt":             false,
 	"coordinator":          false,
 	"coordinator/app":      false,
-	"coordinator/recovery": false,
+	"coordinator/recovery": true,
 	"dataset":              false,
 	"image":                false,
 	"image/codec":          false,

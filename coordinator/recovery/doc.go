@@ -1,6 +1,6 @@
-// Package recovery finds recovery lines: to which of its checkpoints each rank
-// of a job has to go back after a failure, when the ranks checkpoint without
-// coordination. It is pure: a [History] goes in, a [Line] comes out.
+// Package recovery finds recovery lines: the checkpoints to which the ranks of a
+// job roll back after a failure, when the ranks checkpoint without coordination.
+// It is pure: a [History] goes in, a [Line] comes out.
 //
 // # Use
 //
@@ -11,9 +11,9 @@
 //
 //	h := &recovery.History{Ranks: []recovery.Rank{{Checkpoints: …, Current: …}, …}}
 //	line, err := recovery.Find(h, failed, recovery.Options{InTransit: recovery.Forbidden})
-//	for _, p := range line.Places { … }           // where each rank goes on from
-//	garbage, err := recovery.Collect(h, options)  // what no later recovery needs
-//	dead, err := recovery.Useless(h)              // checkpoints that never were of use
+//	for _, p := range line.Places { … }           // the state that each rank resumes from
+//	garbage, err := recovery.Collect(h, options)  // states that no later recovery needs
+//	dead, err := recovery.Useless(h)              // checkpoints that are of no use
 //	err = recovery.Text(os.Stdout, line, garbage, "rank")
 //	err = diagram.Draw(w, "svg", diagram.Figure{History: h, Line: line, Garbage: garbage})
 //
@@ -23,7 +23,7 @@
 // The vectors of the survivors must describe one moment: no rank may have
 // received what another one reports not to have sent. Ranks that have stopped
 // before they report, or channels whose counters are read at the receivers
-// first, see to that; Find refuses a History that does not hold it.
+// first, ensure this. Find refuses a History that violates it.
 //
 // # Model
 //
@@ -36,7 +36,7 @@
 // Between state ci of rank i and state cj of rank j there is
 //
 //   - an orphan, if cj.Received[i] > ci.Sent[j]: cj depends on a message that,
-//     after going back, has never been sent. No line may have one.
+//     after the rollback, has never been sent. No line may have one.
 //   - a message in transit, if ci.Sent[j] > cj.Received[i]: it was sent and has
 //     not arrived. With Options.InTransit Allowed the caller has it in a log
 //     and replays it; [Line.InTransit] lists these. With Forbidden it would be
@@ -49,10 +49,9 @@
 // received k. Counters added up over such a group would let a message in transit in
 // one channel make up for an orphan in another.
 //
-// A state need not be a checkpoint. What a rank can rebuild from a checkpoint
-// by replaying its log of receives, up to the last one that is stable, is a
-// state that it can be put into as well: give it Logged. Optimistic logging is
-// recovered that way (Strom and Yemini 1985; Johnson and Zwaenepoel 1990).
+// A state need not be a checkpoint. A rank can rebuild a later state from a
+// checkpoint by replaying its log of receives, up to the last stable one: give that
+// state Logged. Recovery from optimistic logs uses such states (Strom and Yemini 1985; Johnson and Zwaenepoel 1990).
 //
 // # Promises
 //
@@ -64,12 +63,12 @@
 //     (Bhargava and Lian 1988; Elnozahy, Alvisi, Wang and Johnson, A Survey of
 //     Rollback-Recovery Protocols in Message-Passing Systems, ACM Computing
 //     Surveys 34(3), 2002, section 3.1).
-//   - What Collect gives away is not needed by any recovery, whichever ranks
-//     fail next and whatever they do before (Wang, Chung, Lin and Fuchs,
+//   - No recovery needs a state that Collect lists, whichever ranks fail next and
+//     whatever they do before (Wang, Chung, Lin and Fuchs,
 //     Checkpoint Space Reclamation for Uncoordinated Checkpointing in
 //     Message-Passing Systems, IEEE TPDS 6(5), 1995).
-//   - What Useless names lies on a zigzag cycle and belongs to no consistent set
-//     of checkpoints (Netzer and Xu, Necessary and Sufficient Conditions for
+//   - A checkpoint that Useless lists lies on a zigzag cycle and belongs to no
+//     consistent set of checkpoints (Netzer and Xu, Necessary and Sufficient Conditions for
 //     Consistent Global Snapshots, IEEE TPDS 6(2), 1995).
 //   - The same History gives the same result, steps and causes included.
 package recovery

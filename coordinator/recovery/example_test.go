@@ -22,7 +22,7 @@ func Example() {
 	// messages in transit are replayed
 	//
 	//                                              checkpoints iterations
-	//  rank  goes on from                                 lost       lost
+	//  rank  resumes from                                 lost       lost
 	//     0  the beginning                                   2          2
 	//     1  the beginning                                   3          5
 	//     2  the beginning                                   2          1
@@ -62,7 +62,7 @@ func ExampleUseless() {
 	// messages in transit are replayed
 	//
 	//                                              checkpoints iterations    states
-	//  rank  goes on from                                 lost       lost removable
+	//  rank  resumes from                                 lost       lost removable
 	//     0  the beginning                                   1          2         0
 	//     1  checkpoint 1, iteration 0                       0          2         1
 	//     2  the beginning                                   1          1         0

@@ -2,16 +2,16 @@ package recovery
 
 import "fmt"
 
-// Garbage is what no recovery can need any more, whichever ranks fail next and
-// whatever happens before.
+// Garbage has the states that no recovery can need any more, whichever ranks fail
+// next and whatever happens before.
 type Garbage struct {
 	// Line is the recovery line if all ranks failed now, by rank an index in
-	// Checkpoints. No later recovery goes back behind it: its states stay
+	// Checkpoints. No later recovery rolls back further: its states stay
 	// consistent for ever.
 	Line []int
-	// Keep and Remove divide the states of each rank, by ascending index. What
-	// lies behind the line is removed, and so are states ahead of it on which no
-	// line can come to lie.
+	// Keep and Remove divide the states of each rank, by ascending index. States
+	// before the line are removed, and so are later ones that no line can ever
+	// contain.
 	Keep, Remove [][]int
 	// Log[j][i] is the number of the last message from i to j whose log entries
 	// can go, payload and determinant: every state kept of j has received it.

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// recover puts the job of a recorder into the states of a line. What is in
-// transit then is in transit again: from the log, or because its channel lives.
+// recover puts the job of a recorder into the states of a line. Messages in transit
+// are then in transit again: from the log, or because their channel lives.
 func (r *Recorder) recover(l *Line) {
 	n := len(r.ranks)
 	for i, p := range l.Places {

@@ -4,8 +4,7 @@ import (
 	"fmt"
 )
 
-// InTransit says what becomes of messages that a line shows as sent and not yet
-// received.
+// InTransit is the fate of messages that a line shows as sent and not yet received.
 type InTransit uint8
 
 const (
@@ -33,21 +32,21 @@ type Options struct {
 	InTransit InTransit
 }
 
-// A Line is a recovery line: the state that each rank goes on from.
+// A Line is a recovery line: the state that each rank resumes from.
 type Line struct {
 	Options Options
 	Failed  []int   // ascending
 	Places  []Place // by rank
-	// Steps is how it came about, in an order in which every step comes after
-	// its cause: first the failures, then wave by wave who is forced.
+	// Steps led to the line. Every step comes after its cause: first the failures,
+	// then, wave by wave, the ranks that are forced back.
 	Steps []Step
 	// Depth is that of the domino effect: the length of the longest chain of
-	// steps of which each forced the next; 0 if only the failed ranks go back,
-	// and those to their last states.
+	// steps of which each forced the next; 0 if only the failed ranks roll
+	// back, and those to their last states.
 	Depth int
 }
 
-// A Place is where the line crosses a rank.
+// A Place is the point at which the line crosses a rank.
 type Place struct {
 	Rank    int
 	Index   int  // in Rank.Checkpoints, or their number: the current state
@@ -56,22 +55,22 @@ type Place struct {
 	// Load is the index of the checkpoint that State is or, if it is Logged, is
 	// rebuilt from; -1 if the rank keeps its current state.
 	Load int
-	// What the rank loses: checkpoints after the line, and iterations up to its
-	// current state. Where that is not known, iterations count up to the last
-	// stored state and more may be lost.
+	// LostCheckpoints counts checkpoints after the line, LostIterations iterations
+	// up to the current state. If that is not known, iterations count up to the
+	// last stored state, and more may be lost.
 	LostCheckpoints, LostIterations int
 }
 
-// A Step is a rank going back.
+// A Step is the rollback of one rank.
 type Step struct {
 	Rank     int
 	From, To int   // indices as Place.Index
 	State    State // that of index To
-	Wave     int   // 0: it failed; w: forced by a step of wave w−1
+	Wave     int   // 0: the rank failed; w: a step of wave w−1 forced it
 	Cause    Cause
 }
 
-// A Cause says why a rank goes back.
+// A Cause is the reason why a rank rolls back.
 type Cause struct {
 	Kind CauseKind
 	Peer int // the rank at the other end; -1 for a failure
@@ -79,9 +78,9 @@ type Cause struct {
 	// the rank, which has received them, and now has not sent them. Lost: the
 	// rank sent them to Peer, which now has not received them.
 	First, Last uint64
-	// Step is the index in Line.Steps of what brought it about: the step of Peer
-	// or, if Peer keeps its current state, the last one of the rank itself, with
-	// which its channel to Peer died. It is -1 for a failure.
+	// Step is the index in Line.Steps of the step that caused this one: that of
+	// Peer or, if Peer keeps its current state, the last one of the rank itself,
+	// which closed its channel to Peer. It is -1 for a failure.
 	Step int
 }
 
@@ -114,7 +113,7 @@ func Find(h *History, failed []int, opt Options) (*Line, error) {
 	down := make([]bool, len(h.Ranks))
 	for _, r := range failed {
 		if r < 0 || r >= len(h.Ranks) {
-			return nil, &Error{r, -1, fmt.Sprintf("there is no such rank in a job of %d", len(h.Ranks))}
+			return nil, &Error{r, -1, fmt.Sprintf("no such rank in a job of %d", len(h.Ranks))}
 		}
 		down[r] = true
 	}
@@ -142,7 +141,7 @@ func Find(h *History, failed []int, opt Options) (*Line, error) {
 	b := newRollback(h, opt.InTransit)
 	b.present = true
 	if stuck, ok := b.run(start); !ok {
-		return nil, fmt.Errorf("rank %d cannot go back far enough: %w", stuck, ErrNoLine)
+		return nil, fmt.Errorf("rank %d cannot roll back far enough: %w", stuck, ErrNoLine)
 	}
 	for r := range h.Ranks {
 		line.Places = append(line.Places, place(h, r, b.at[r]))

@@ -172,12 +172,12 @@ func TestBadHistories(t *testing.T) {
 		"history of rank 1, state 2: it has not failed and its current state is not known":   func(h *History) int { h.Ranks[1].Current = nil; return 0 },
 		"history of rank 1, state 1: 6 messages received from rank 0, which has sent 5":      func(h *History) int { h.Ranks[1].Checkpoints[1].Received[0] = 6; return 1 },
 		"history of rank 0, state 1: 9 messages received from rank 1, which has sent 5":      func(h *History) int { h.Ranks[0].Checkpoints[1].Received = []uint64{0, 9}; return 0 },
-		"rank 0 cannot go back far enough: no consistent set of checkpoints": func(h *History) int {
+		"rank 0 cannot roll back far enough: no consistent set of checkpoints": func(h *History) int {
 			h.Ranks[0].Checkpoints[0].Received = []uint64{0, 1}
 			h.Ranks[0].Checkpoints[1].Received = []uint64{0, 1}
 			return 1
 		},
-		"history of rank 2: there is no such rank in a job of 2": func(*History) int { return 2 },
+		"history of rank 2: no such rank in a job of 2": func(*History) int { return 2 },
 	} {
 		h := good()
 		failed := spoil(h)

@@ -1,7 +1,7 @@
 package recovery
 
-// A rollback is a computation by rollback propagation: ranks only ever go back,
-// each just as far as another one forces it, until nobody is forced any more.
+// A rollback is a computation by rollback propagation: ranks only ever move back,
+// each just as far as another one forces it, until no rank is forced any more.
 //
 // Each rule has one premise, "if i is no later than x, then j is no later than
 // y", and both grow together. Hence the result is the maximal consistent line

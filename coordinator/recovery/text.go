@@ -7,14 +7,13 @@ import (
 	"strings"
 )
 
-// textSteps is how many steps Text prints; of a longer list the first and the
-// last ones.
+// textSteps is the number of steps that Text prints: of a longer list the first and
+// the last ones.
 const textSteps = 20
 
 // Text prints a line as a table for a terminal of 80 columns, then the steps that
-// led to it. With garbage, which may be nil, it also tells what can be removed.
-// What the history calls a rank is called unit: "rank", or "group" if its ranks
-// stand for groups.
+// led to it. Unless garbage is nil, it also counts the removable states. The text
+// calls a rank of the history by unit: "rank", or "group" if its ranks are groups.
 func Text(w io.Writer, l *Line, g *Garbage, unit string) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, "recovery line after the failure of %s\nmessages in transit are %s\n\n", list(unit, l.Failed),
@@ -27,7 +26,7 @@ func Text(w io.Writer, l *Line, g *Garbage, unit string) error {
 		fmt.Fprintln(out, strings.TrimRight(line, " "))
 	}
 	row("", "", "checkpoints", "iterations", "states")
-	row(unit, "goes on from", "lost", "lost", "removable")
+	row(unit, "resumes from", "lost", "lost", "removable")
 	var checkpoints, iterations, removable int
 	for r, p := range l.Places {
 		gone := 0
@@ -41,7 +40,7 @@ func Text(w io.Writer, l *Line, g *Garbage, unit string) error {
 
 	switch l.Depth {
 	case 0:
-		fmt.Fprintf(out, "\nno domino effect: no other %s goes back\n", unit)
+		fmt.Fprintf(out, "\nno domino effect: no other %s rolls back\n", unit)
 	case 1:
 		fmt.Fprintf(out, "\ndomino effect of 1 wave\n")
 	default:
@@ -59,7 +58,7 @@ func Text(w io.Writer, l *Line, g *Garbage, unit string) error {
 	return out.Flush()
 }
 
-// describe says what the rank goes on from.
+// describe names the state that the rank resumes from.
 func (p *Place) describe() string {
 	switch {
 	case p.Current:
@@ -70,7 +69,7 @@ func (p *Place) describe() string {
 	return fmt.Sprintf("%s, iteration %d", p.State.name(), p.State.Iteration)
 }
 
-// name says which stored state it is.
+// name names a stored state.
 func (s *State) name() string {
 	switch {
 	case s.Number == 0 && s.Logged:
@@ -83,7 +82,7 @@ func (s *State) name() string {
 	return fmt.Sprintf("checkpoint %d", s.Number)
 }
 
-// explain says what a step is and why it was taken.
+// explain describes a step and its cause.
 func (s *Step) explain(unit string) string {
 	c := s.Cause
 	messages := fmt.Sprintf("message %d", c.First)

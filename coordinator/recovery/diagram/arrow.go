@@ -57,7 +57,7 @@ func (k arrowKind) style() draw.LineStyle {
 	return draw.LineStyle{Color: grey, Width: 0.7}
 }
 
-// findArrows returns what to draw, and how many arrows there is no room for.
+// findArrows returns the arrows to draw, and the number of arrows that do not fit.
 func findArrows(f Figure, a axis) (list []arrow, hidden int) {
 	if len(f.History.Messages) > 0 {
 		for _, m := range f.History.Messages {

@@ -90,7 +90,7 @@ type drawing struct {
 	left, right   vg.Length // of the rank lines
 	top, row      vg.Length // of the first rank, between ranks
 	bottom        vg.Length // of the last rank
-	small         vg.Length // font size beside marks, 0 if there is no room
+	small         vg.Length // font size beside marks, 0 if it does not fit
 }
 
 func newDrawing(f Figure) *drawing {
