@@ -22,7 +22,7 @@ import (
 var plain = map[string]bool{
 	"cmd/ckpt":             false,
 	"coordinator":          false,
-	"coordinator/app":      false,
+	"coordinator/app":      true,
 	"coordinator/recovery": true,
 	"dataset":              false,
 	"image":                false,

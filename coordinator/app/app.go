@@ -10,17 +10,17 @@
 //		err = a.Step(comm, i)
 //	}
 //
-// What the package promises:
+// # Promises
 //
 //   - The regions are the state. Copying the bytes of all regions into the
 //     regions of a fresh App, without Init, and continuing with Step is a
 //     restart, and ends in the same bytes as the run that was not interrupted.
-//     (Messages in flight are not state of an App; only ring leaves any between
+//     (Messages in transit are not state of an App; only ring leaves any between
 //     two iterations.)
 //   - Runs are bit-identical: no goroutine, no map order, no clock, no random
 //     numbers, sums in fixed order.
-//   - An iteration rewrites what an iteration of the original rewrites, and
-//     leaves alone what the original leaves alone.
+//   - An iteration rewrites the same memory as an iteration of the original, and
+//     no other.
 //   - Fields stay finite for any number of iterations, and keep changing: the
 //     source term carries a ripple, see [ripple].
 //
@@ -37,7 +37,7 @@ import (
 	"ckpt/zones"
 )
 
-// Comm is what an application needs of the message-passing library.
+// Comm has the parts of the message-passing library that an application needs.
 type Comm interface {
 	Rank() int
 	Size() int

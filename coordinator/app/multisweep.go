@@ -34,8 +34,8 @@ func (mp *multipart) copyFaces(c Comm) error {
 	}
 	for d := range 3 {
 		for up := range 2 {
-			// What travels up comes from the predecessor and is as long as
-			// what this rank sends down: the cells' other sides agree.
+			// Data that travels up comes from the predecessor. It is as long as
+			// the data that this rank sends down: the cells' other sides agree.
 			buf := mp.in[(2*d+up)*share:][:length[2*d+1-up]]
 			src := mp.succ[d]
 			if up == 1 {

@@ -113,8 +113,8 @@ func (r *ring) send(c Comm, dst, tag int, token []float64) error {
 	return c.SendFloat64s(dst, tag, token)
 }
 
-// vote is over before the sum of the residuals is, so that no vote of the next
-// iteration can be taken for one of this.
+// vote ends before the sum of the residuals does, so that a vote of the next
+// iteration cannot count in this one.
 func (r *ring) vote(c Comm, value float64) error {
 	ballot := []float64{float64(r.a.rank), value}
 	if r.a.rank != 0 {
