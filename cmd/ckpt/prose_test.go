@@ -26,7 +26,7 @@ var plain = map[string]bool{
 	"coordinator/recovery": true,
 	"dataset":              false,
 	"image":                false,
-	"image/codec":          false,
+	"image/codec":          true,
 	"image/exec":           false,
 	"image/foreign":        false,
 	"image/plan":           false,

@@ -10,8 +10,8 @@ import (
 	"ckpt/zones"
 )
 
-// frozen is a clock that stands still: all that is measured takes no time.
-func frozen() time.Time { return time.Time{} }
+// stopped is a clock that stands still: every measured operation takes no time.
+func stopped() time.Time { return time.Time{} }
 
 // speeds gives e what it would have measured of an element type, in bytes/s.
 func speeds(e *Encoder, elem zones.Elem, s2None, s2Shuffle, zstdNone, zstdShuffle float64) {
@@ -63,7 +63,7 @@ func TestAutoChoice(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			e := NewEncoder(UseAuto, Options{Bandwidth: test.bandwidth, Workers: test.workers, Now: frozen})
+			e := NewEncoder(UseAuto, Options{Bandwidth: test.bandwidth, Workers: test.workers, Now: stopped})
 			speeds(e, test.elem, 1e9, 4e9, 250e6, 1e9)
 			x := e.Encode(test.raw, test.elem)
 			if got := (plan{x.ID, x.Filter}); got != test.want {
@@ -227,7 +227,7 @@ func TestPace(t *testing.T) {
 func TestAutoZstdRests(t *testing.T) {
 	words := text(512 << 10)
 	for bandwidth, failing := range map[float64]bool{300e6: true, 10e6: false} {
-		e := NewEncoder(UseAuto, Options{Bandwidth: bandwidth, Now: frozen})
+		e := NewEncoder(UseAuto, Options{Bandwidth: bandwidth, Now: stopped})
 		speeds(e, zones.Bytes, 1e9, 4e9, 250e6, 1e9)
 		e.Encode(words, zones.Bytes)
 		if got := e.auto.kinds[zones.Bytes].zstd.failing(); got != failing {

@@ -15,10 +15,10 @@
 // # Promises
 //
 //   - Decode restores what Encode was given, bit for bit, NaNs included.
-//   - What is stored is smaller than the extent by at least a page, or it is
+//   - The stored bytes are smaller than the extent by at least a page, or they are
 //     the extent itself, without a copy. An extent of zeros stores nothing.
-//   - Whatever it is given, Decode fills dst exactly or returns an error. It
-//     does not panic, and allocates no more than the length of dst and a
+//   - Decode fills dst exactly or returns an error, for any input. It does not
+//     panic, and allocates no more than the length of dst and a
 //     constant. It does not notice every damage: that is for checksums.
 //   - Apart from UseAuto, which learns and looks at the clock, the same extent
 //     under the same setting gives the same bytes, whatever came before.

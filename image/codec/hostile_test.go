@@ -263,7 +263,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What is accepted comes out the same from a decoder with a past.
+		// A decoder that was used before gives the same result for accepted bytes.
 		var dec Decoder
 		_ = dec.Decode(make([]byte, page), stored, ID(id), Filter(filter))
 		again := make([]byte, n)

@@ -233,10 +233,10 @@ func TestNames(t *testing.T) {
 		t.Errorf("none is %v, %v", id, err)
 	}
 	if _, err := ParseID("auto"); err == nil {
-		t.Error("auto is taken for a way of storing")
+		t.Error("auto parsed as a way of storing")
 	}
 	if _, err := ParseSetting("zero"); err == nil {
-		t.Error("zero is taken for a setting")
+		t.Error("zero parsed as a setting")
 	}
 	if numIDs.Valid() || numFilters.Valid() || !Gzip.Valid() || !Shuffle8.Valid() {
 		t.Error("Valid is wrong at the ends")

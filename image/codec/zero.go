@@ -11,7 +11,7 @@ func IsZero(b []byte) bool {
 			return false
 		}
 	}
-	// What equals itself shifted by its zero head is zero throughout. Equal
+	// Bytes that equal themselves shifted by their zero head are all zero. Equal
 	// uses wide registers, and finds one of its two operands in the cache.
 	return bytes.Equal(b[len(head):], b[:len(b)-len(head)])
 }
