@@ -27,7 +27,7 @@ var plain = map[string]bool{
 	"dataset":              false,
 	"image":                false,
 	"image/codec":          true,
-	"image/exec":           false,
+	"image/exec":           true,
 	"image/foreign":        false,
 	"image/plan":           false,
 	"image/plan/fileview":  false,

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// AllOptions say where the bytes of a whole job go. Files is required. What is
-// not explained here is as in Options.
+// AllOptions say where the bytes of a whole job go. Files is required. The fields
+// without a comment are as in Options.
 type AllOptions struct {
 	// Files is called at most once for each file, for several files at the same
 	// time.

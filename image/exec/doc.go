@@ -50,11 +50,11 @@
 //     follow each other, in the order of the plan.
 //   - The first error stops everything. Run waits for its goroutines before it
 //     returns; nothing is written, and no memory of the caller touched,
-//     afterwards. What is in the files then is undefined.
+//     afterwards. The contents of the files are then undefined.
 //   - A cancelled context ends a Run as soon as the write in progress, if any, and
 //     the pulls return. Nothing new is begun.
-//   - What fails says so with an *Error: operation, rank, file and offset. The
-//     errno of the kernel and the errors of Puller, Turn and context answer to
+//   - An operation that fails returns an *Error: operation, rank, file and offset.
+//     The errno of the kernel and the errors of Puller, Turn and context answer to
 //     errors.Is.
 //
 // Files are opened with Options.Files and written to; that is all. The caller

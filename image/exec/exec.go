@@ -68,7 +68,7 @@ type Options struct {
 
 	// Buffers, if not nil, provides the memory and keeps it for the next call.
 	Buffers *Buffers
-	// Observe, if not nil, is told of each operation that has succeeded. Goroutines
+	// Observe, if not nil, is called after each successful operation. Goroutines
 	// call it at the same time, and their work waits for it.
 	Observe func(Event)
 	// Clock tells the time, for Stats and events; default time.Now.

@@ -230,8 +230,8 @@ func TestAdjacentPieces(t *testing.T) {
 	}
 }
 
-// What goes through the buffer for its alignment is one write too. Only direct
-// I/O needs that.
+// Bytes that go through the buffer for their alignment are one write too. Only
+// direct I/O needs that.
 func TestAlignedTogether(t *testing.T) {
 	sources := []plan.Source{{Pieces: []plan.Piece{{Key: 1, Bytes: page}, {Key: 2, Bytes: 2 * page}}}}
 	p := mustPlan(t, sources, plan.Settings{})

@@ -91,7 +91,7 @@ func TestFaults(t *testing.T) {
 			if e := (*exec.Error)(nil); !errors.As(a.err, &e) {
 				t.Errorf("%v: no Error", a.err)
 			}
-			// Who is still there could do something.
+			// A goroutine that is left over could still write.
 			if err := goleak.Find(); err != nil {
 				t.Errorf("after %v: %v", a.err, err)
 			}

@@ -59,8 +59,8 @@ func inBubble(t *testing.T, f func() error) (err error) {
 	return err
 }
 
-// What is in progress is what the switches allow, and all of it, whichever step
-// takes longest.
+// The operations in progress are exactly those that the switches allow, whichever
+// step takes longest.
 func TestSwitches(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		sources, p := genPlan(rt, layouts...)
