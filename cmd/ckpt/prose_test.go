@@ -28,7 +28,7 @@ var plain = map[string]bool{
 	"image":                false,
 	"image/codec":          true,
 	"image/exec":           true,
-	"image/foreign":        false,
+	"image/foreign":        true,
 	"image/plan":           false,
 	"image/plan/fileview":  false,
 	"internal":             false,

@@ -72,8 +72,8 @@ func (e *SetError) Error() string { return e.Text }
 func (e *SetError) Hint() string { return e.Fix }
 
 // Collect finds the files of one checkpoint. A name is that of an image, or of
-// a directory, which stands for the images in it. What DMTCP puts beside an
-// image comes along: its directory of shared files, the restart scripts.
+// a directory, which means the images in it. Collect adds the files that DMTCP puts
+// beside an image: its directory of shared files, the restart scripts.
 //
 // It fails with a SetError, a zones.FormatError for an image that is damaged, or
 // the error of the file system.
@@ -228,9 +228,9 @@ func readImage(ctx context.Context, path string, opt CollectOptions) (*Image, er
 	}
 	if space := addressSpace(p); space > maxSpace {
 		return nil, &SetError{fmt.Sprintf("%s maps %d TiB of address space, limit %d", path, space>>40, int64(maxSpace)>>40),
-			"keep the file as it is: an index of that much memory would take more room than the image"}
+			"keep the file as it is: an index of that much memory would be larger than the image"}
 	}
-	// What goes into manifests, and to terminals, is text.
+	// Names in manifests and on terminals are text.
 	p.Name = zones.Printable(p.Name)
 	opt.Rules.Classify(p)
 	if opt.Progress != nil {

@@ -1,6 +1,6 @@
 // Package foreign keeps the checkpoints of other checkpointers in a store, and
-// gives them back. It gives a user of DMTCP what DMTCP lacks: checksums, every
-// library and shared segment once, retention.
+// exports them. It adds three things that DMTCP lacks: checksums, every library and
+// shared segment stored once, retention.
 //
 //	set, err := foreign.Collect(ctx, names, foreign.CollectOptions{Rules: zones.DefaultRules()})
 //	m, err := set.Import(ctx, job, foreign.Options{})
@@ -9,14 +9,14 @@
 //
 // # Promises
 //
-//   - What Export writes is, byte by byte, what Collect found: images, the
+//   - Export writes, byte by byte, the files that Collect found: images, the
 //     directories of shared files beside them, restart scripts, with their names,
-//     modes, and times but for those of links. Export compares the blake3 of each file with that taken
-//     at the import before it calls it done.
-//   - An image is parsed before any of it is stored. One that is damaged is
-//     refused; nothing of the checkpoint remains.
-//   - Memory is bounded: some MiB, and 250 bytes per extent. Images whose address
-//     space is beyond reason are refused.
+//     modes, and times but for those of links. Export compares the blake3 of each
+//     file with that of the import before it reports success.
+//   - Import parses an image before it stores any of it. It refuses a damaged
+//     image; nothing of the checkpoint remains.
+//   - Memory is bounded: some MiB, and 250 bytes per extent. Images with an
+//     absurdly large address space are refused.
 //   - An import refers to an earlier checkpoint only after having verified it.
 //   - The same files make the same checkpoint, byte for byte.
 //
@@ -25,9 +25,9 @@
 // A container file per process mirrors its memory: a region per area, named by
 // its address and its name, with the touched ranges as extents of at most 256
 // KiB, cut at multiples of that in the address space, and the untouched ones as
-// zeros. An extent whose contents are known, from this checkpoint or the one
-// before, becomes a reference. What is of the zone library is collected in
-// library.img, what is of the zone shared in a file per node. The headers of the
+// zeros. An extent whose contents are known, from this checkpoint or the
+// previous one, becomes a reference. Extents of the zone library are collected in
+// library.img, those of the zone shared in a file per node. The headers of the
 // image are in a last region, "layout", with the place in the regions of the
 // data behind each.
 //
@@ -50,7 +50,7 @@ import (
 	"ckpt/zones"
 )
 
-// Origin is what the manifest of an imported checkpoint of DMTCP says.
+// Origin is the origin in the manifest of an imported checkpoint of DMTCP.
 const Origin = "dmtcp"
 
 // The names of regions that are not areas of memory.

@@ -18,12 +18,11 @@ import (
 
 // Options are the settings of Import.
 type Options struct {
-	// Progress, if not nil, is told the bytes read since the last call. It is
-	// never called twice at once.
+	// Progress, if not nil, is called with the bytes read since the last call,
+	// never twice at once.
 	Progress func(int64)
-	// Notice, if not nil, is told of what does not keep the import from
-	// succeeding: that the checkpoint before is damaged and nothing was taken
-	// from it.
+	// Notice, if not nil, is called with errors that do not stop the import: the
+	// previous checkpoint is damaged, so no extent refers to it.
 	Notice func(error)
 }
 
@@ -119,7 +118,7 @@ func (im *importer) run(ctx context.Context) error {
 	if err := im.beside(ctx); err != nil {
 		return err
 	}
-	// What others refer to is closed before them.
+	// Close the files before those that refer to them.
 	for _, o := range slices.Concat(im.packs, im.images) {
 		info, err := o.Close()
 		if err != nil {
