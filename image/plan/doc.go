@@ -14,7 +14,7 @@
 //
 // # Placement
 //
-// What goes where depends on the layout. A file begins with Settings.Header
+// The place of a byte depends on the layout. A file begins with Settings.Header
 // bytes, which are the caller's.
 //
 //	per-rank    a file per rank, its pieces one after the other

@@ -46,8 +46,8 @@ func genPieces(t *rapid.T, large int) []plan.Piece {
 	return pieces
 }
 
-// genSettings draws settings that are valid for the job. What makes a place,
-// the header, the stripe size and the alignment, is given.
+// genSettings draws settings that are valid for the job. The caller gives those that
+// determine places: the header, the stripe size and the alignment.
 func genSettings(t *rapid.T, sources []plan.Source, place plan.Settings) plan.Settings {
 	s := place
 	s.Layout = rapid.SampledFrom([]plan.Layout{plan.PerRank, plan.Aggregated, plan.Shared, plan.Shared}).Draw(t, "layout")

@@ -111,8 +111,8 @@ type builder struct {
 	used   int64  // bytes in the buffer
 }
 
-// add puts s at the end of the round. What continues the gather, the write or the
-// part before it becomes one with that.
+// add puts s at the end of the round. It joins s to the previous gather, write or
+// part if s continues it.
 func (b *builder) add(s span) {
 	pl := &b.plan.pieces[s.piece]
 	buffer := int64(InPlace)

@@ -182,8 +182,8 @@ func TestTable4_8(t *testing.T) {
 		for i, mapping := range []string{"16", "8,8", "4,4,4,4"} {
 			sources := job(mapping, variable, variable, variable, variable, variable)
 			for _, settings := range []plan.Settings{
-				// What ROMIO does on a file system without stripes: each aggregator
-				// has a contiguous part of the file.
+				// As ROMIO on a file system without stripes: each aggregator has a
+				// contiguous part of the file.
 				{Layout: plan.Shared, StripeCount: 1, P4: true, Aggregators: 1 << i},
 				{Layout: plan.Shared, Strategy: plan.Dynamic},
 				{Layout: plan.Aggregated},

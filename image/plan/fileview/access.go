@@ -67,9 +67,8 @@ func (f *File) writeWindow(w *window, p []byte) (n int, op string, err error) {
 	return n, "write", err
 }
 
-// overlay fills buf with the bytes of the file and lays the blocks of p over
-// them. What the file does not have yet is zero: so it will be when it has grown
-// over it.
+// overlay fills buf with the bytes of the file and copies the blocks of p over
+// them. Bytes beyond the end of the file are zero, as they will be when it has grown.
 func (f *File) overlay(w *window, buf, p []byte) error {
 	f.count(Stats{Rewrites: 1})
 	n, err := f.read(buf, w.off)

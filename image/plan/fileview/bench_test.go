@@ -21,9 +21,9 @@ func (r ram) ReadAt(p []byte, off int64) (int, error) {
 
 func (r ram) WriteAt(p []byte, off int64) (int, error) { return copy(r[off:], p), nil }
 
-// BenchmarkRules compares the rules on a file in memory: what the joining and the
-// copying cost, for here a call costs next to nothing. What they save on a
-// device shows in calls/op and in moved/useful.
+// BenchmarkRules compares the rules on a file in memory. It shows the cost of joining
+// and copying, since a call costs next to nothing here. calls/op and moved/useful
+// show the savings on a device.
 func BenchmarkRules(b *testing.B) {
 	for _, tuple := range []fileview.Tuple{{Size: 64, Hole: 64}, {Size: 4096, Hole: 4096}, {Size: 32768, Hole: 100_000}} {
 		blocks := min(nBlocks, 8*mib/tuple.Size)

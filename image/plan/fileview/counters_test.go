@@ -62,7 +62,7 @@ func TestCountersPlanned(t *testing.T) {
 	}
 }
 
-// What is read is what was planned. Of the last row, whose every block is an
+// Reads follow the plan. Of the last row, whose every block is an
 // access of its own, 10 are enough.
 func TestCountersRead(t *testing.T) {
 	t.Parallel()

@@ -31,8 +31,9 @@
 // # Rules
 //
 // To read two blocks and the hole between them with one call pays as long as the
-// hole takes less time than a call costs. What is joined is the decision of a
-// Rule; Method has the ones of the literature, and Adaptive, the default. Joined
+// hole takes less time than a call costs. A Rule
+// decides which blocks to join; Method has the rules of the literature, and
+// Adaptive, the default. Joined
 // blocks go through a buffer of at most Options.Buffer bytes. Blocks that touch
 // are read and written in place.
 //

@@ -68,8 +68,8 @@ func Example() {
 	// HEADLIB0aaaaaaaaLIB111bb22bbLIB2ccccccccLIB3dddddddd
 }
 
-// What the rules would do with 1,000 pages of 4 KiB, every other of a file, on a
-// disk behind Gigabit Ethernet.
+// The example shows the decisions of the rules for 1,000 pages of 4 KiB, every other
+// page of a file, on a disk behind Gigabit Ethernet.
 func ExampleFile_Plan() {
 	pages, err := fileview.NewView(0, []fileview.Tuple{{Size: 4096, Hole: 4096}}, 1000)
 	if err != nil {

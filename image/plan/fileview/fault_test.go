@@ -21,8 +21,8 @@ func checkError(t *rapid.T, err error, c call) {
 	}
 }
 
-// A failing call, torn or not, changes no byte of a hole and none beyond what
-// was to be written, and it is reported. What is counted as done has been done.
+// A failing call, torn or not, changes no byte of a hole and none beyond the
+// bytes to write, and it is reported. Counted bytes have been written.
 func TestFaultsLeaveHolesAlone(t *testing.T) {
 	t.Parallel()
 	hits := 0

@@ -64,7 +64,7 @@ func (l *RangeLock) release(c *claim) {
 			continue
 		}
 		kept = append(kept, d)
-		// Who overlaps came later: c had to wait for the others.
+		// Later overlapping locks wait for c.
 		if d.overlaps(c) {
 			if d.before--; d.before == 0 {
 				close(d.granted)

@@ -69,7 +69,7 @@ type Decision struct {
 	Fill int64
 }
 
-// A Device is what the rules know about the storage. What is not known is 0.
+// A Device describes the storage for the rules. Unknown values are 0.
 type Device struct {
 	// Bandwidth is in bytes per second.
 	Bandwidth float64

@@ -122,8 +122,7 @@ type always fileview.Decision
 
 func (r always) Decide(fileview.Step) fileview.Decision { return fileview.Decision(r) }
 
-// What a rule wants beyond the buffer or the hole is cut; a request comes to its
-// end all the same.
+// An answer of a rule is cut to the buffer or the hole; the request still completes.
 func TestAnswersAreCut(t *testing.T) {
 	t.Parallel()
 	const most = math.MaxInt64

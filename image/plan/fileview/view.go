@@ -34,7 +34,7 @@ type block struct {
 
 // NewView returns the view that begins at byte initial of the file and goes
 // through the tuples repeat times, or Forever. A hole follows each tuple, also
-// the last before the list begins anew.
+// the last before the list repeats.
 //
 // It is an error if a number is out of range or if the end of the last hole is
 // not an offset of a file, which ends at 2^63-1.
