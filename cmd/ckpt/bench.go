@@ -40,9 +40,9 @@ func newBenchWriteCommand(g *globals) *cobra.Command {
 		Short: "Measure how fast a directory takes checkpoints",
 		Long: `Write a checkpoint on the real path, the same bytes plainly with O_DIRECT, and the
 same bytes through the page cache with fsync, in turns, and compare the
-bandwidths. What it wrote is removed. With --codec, checkpoints that are compressed
-are measured as well. The memory is noise that nothing compresses; with --field it
-is a smooth field of float64.`,
+bandwidths. The command removes its files at the end. With --codec it also measures
+compressed checkpoints. The memory is noise, which no codec compresses; with --field
+it is a smooth field of float64.`,
 		Example: "  ckpt bench write --dir /scratch --size 1GiB\n  ckpt bench write --dir /scratch --codec auto --field",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runBenchWrite(cmd.Context(), g, &o) },
@@ -60,10 +60,10 @@ func newBenchCodecCommand(g *globals) *cobra.Command {
 	var limit string
 	cmd := &cobra.Command{
 		Use:   "codec FILE",
-		Short: "Compare the codecs on an image of yours",
-		Long: `Compress and unpack what an image holds with every codec, extent by extent as
-checkpoints are, in one goroutine, and compare. FILE is an image of ckpt (then
-only what it stores itself) or DMTCP, or any file, which is taken as bytes.
+		Short: "Compare the codecs on your image",
+		Long: `Compress and unpack the contents of an image with every codec, extent by extent as
+checkpoints are, in one goroutine, and compare. FILE is an image of ckpt (its own
+extents only) or of DMTCP, or any file, which is read as bytes.
 
 "pays below" is the bandwidth of the storage below which compressing takes less
 time than it saves: encode rate × (ratio − 1) / ratio.`,
@@ -71,7 +71,7 @@ time than it saves: encode rate × (ratio − 1) / ratio.`,
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runBenchCodec(cmd.Context(), g, args[0], limit) },
 	}
-	cmd.Flags().StringVar(&limit, "limit", "1GiB", "read no more than this, which is held in memory")
+	cmd.Flags().StringVar(&limit, "limit", "1GiB", "read at most this many bytes into memory")
 	return cmd
 }
 
@@ -121,7 +121,7 @@ func runBenchWrite(ctx context.Context, g *globals, o *benchWriteOptions) error 
 		return err
 	}
 	if o.rounds < 1 {
-		return &coordinator.UsageError{Text: fmt.Sprintf("--rounds %d: at least one is needed", o.rounds)}
+		return &coordinator.UsageError{Text: fmt.Sprintf("--rounds %d: want at least 1", o.rounds)}
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -175,7 +175,7 @@ func parseSize(s string) (int64, error) {
 		"G": 1 << 30, "GiB": 1 << 30, "T": 1 << 40, "TiB": 1 << 40}[s[len(digits):]]
 	n, err := strconv.ParseFloat(digits, 64)
 	if err != nil || !known || !(n > 0) || n*float64(factor) > 1<<60 {
-		return 0, &coordinator.UsageError{Text: fmt.Sprintf("size %q is not one", s), Fix: "sizes look like 512MiB or 2G"}
+		return 0, &coordinator.UsageError{Text: fmt.Sprintf("invalid size %q", s), Fix: "sizes look like 512MiB or 2G"}
 	}
 	return int64(n * float64(factor)), nil
 }

@@ -30,17 +30,17 @@ func newBenchModesCommand(g *globals) *cobra.Command {
 	var o benchModesOptions
 	cmd := &cobra.Command{
 		Use:   "modes APP",
-		Short: "Compare the modes of checkpointing on a job of yours",
+		Short: "Compare the modes of checkpointing on your job",
 		Long: `Run the same job without checkpoints and failures, then in every mode and with
-every message log, with the same seed of failures, and compare what that costs.
-The runs follow each other in a store of their own, which is removed.
+every message log, with the same seed of failures, and compare the costs.
+The runs follow each other in a store of their own; the command removes it.
 
-latency and pause are means over the checkpoints of a run, each of which is of all
-ranks, of those of a node, or of one rank, according to the mode. overhead is total time over that of
-the run without checkpoints and failures, less 1. work lost counts iterations that
-ranks have to do again, added up over the ranks. restart is the time from a failure
-until all ranks compute again, added up. With --runs, each line is the run of median
-total time.`,
+latency and pause are means over the checkpoints of a run. Depending on the mode,
+each checkpoint is of all ranks, of those of a node, or of one rank. overhead is the
+total time divided by that of the run without checkpoints and failures, less 1. work
+lost counts iterations that ranks repeat, added up over the ranks. restart is the
+time from a failure until all ranks compute again, added up. With --runs, each line
+is the run of median total time.`,
 		Example: `  ckpt bench modes bt.W.4 --every 10 --mtbf 2s --seed 1
   ckpt bench modes bt.A.16 --nodes 4 --iterations 40 --fail-one`,
 		Args: cobra.ExactArgs(1),
@@ -52,15 +52,15 @@ total time.`,
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not say")
+	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not have it")
 	o.placement.addFlags(f)
-	f.IntVar(&o.iterations, "iterations", 0, "number of iterations (default: the class's)")
-	f.IntVar(&o.every, "every", 0, "checkpoint every so many iterations (default: a fifth of them)")
-	f.StringVar(&o.mtbf, "mtbf", "", "kill a random rank after a random time, exponential with this mean, again and again (default: never)")
-	f.Uint64Var(&o.seed, "seed", 1, "of the failures")
+	f.IntVar(&o.iterations, "iterations", 0, "number of iterations (default: that of the class)")
+	f.IntVar(&o.every, "every", 0, "checkpoint every N iterations (default: a fifth of all)")
+	f.StringVar(&o.mtbf, "mtbf", "", "kill a random rank after random times, exponential with this mean (default: never)")
+	f.Uint64Var(&o.seed, "seed", 1, "random seed of the failures")
 	f.BoolVar(&o.failOne, "fail-one", false, "kill one rank once, after two thirds of the iterations, and compare the recoveries")
 	f.IntVar(&o.runs, "runs", 1, "runs of each kind, in turns")
-	f.StringVar(&o.dir, "dir", os.TempDir(), "directory on the file system to store in")
+	f.StringVar(&o.dir, "dir", os.TempDir(), "directory for the store")
 	return cmd
 }
 
@@ -113,7 +113,7 @@ type tally struct {
 	g            *globals
 	n, ranks     int
 	latency      float64
-	pause, still float64 // still: of all ranks
+	pause, still float64 // still: time that all ranks stood still
 	stored       int64
 }
 
@@ -130,7 +130,7 @@ func (t *tally) Event(ev any) {
 	}
 }
 
-// modesToCompare are all modes with the logs that they take.
+// modesToCompare returns all modes with the logs that they support.
 func modesToCompare() []coordinator.Spec {
 	list := []coordinator.Spec{{Mode: coordinator.Coordinated}}
 	for _, k := range []channel.Kind{channel.Receiver, channel.Sender} {
@@ -163,7 +163,7 @@ func (o *benchModesOptions) spec(name string) (coordinator.Spec, error) {
 	return s, err
 }
 
-// failures are those that all modes suffer.
+// failures returns the failures that are injected in all modes.
 func (o *benchModesOptions) failures(s *coordinator.Spec) (texts []string, list []coordinator.Failure, err error) {
 	if o.mtbf != "" {
 		texts = append(texts, fmt.Sprintf("mtbf=%s,seed=%d", o.mtbf, o.seed))
@@ -252,7 +252,7 @@ func median(runs []benchRow, base float64) benchRow {
 	return r
 }
 
-// run runs the job once, in a store that is removed.
+// run runs the job once, in a store that it removes.
 func (o *benchModesOptions) run(ctx context.Context, g *globals, s coordinator.Spec, failures []coordinator.Failure) (row benchRow, digest string, err error) {
 	dir, err := os.MkdirTemp(o.dir, "ckpt-bench-modes-")
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// printModes prints two tables of the same rows: what the checkpoints cost, and
-// what the failures.
+// printModes prints two tables of the same rows: the cost of the checkpoints, and
+// the cost of the failures.
 func (g *globals) printModes(b *benchModes, o *benchModesOptions) error {
 	if g.json {
 		return g.printJSON(b)
@@ -49,7 +49,7 @@ func (g *globals) printModes(b *benchModes, o *benchModesOptions) error {
 	return nil
 }
 
-// shortName leaves room for the numbers in 80 columns.
+// shortName leaves space for the numbers in 80 columns.
 func shortName(r *benchRow) string {
 	return strings.NewReplacer("uncoordinated", "uncoord.", "pessimistic-", "").Replace(r.name())
 }

@@ -13,7 +13,7 @@ import (
 	"ckpt/coordinator"
 )
 
-// contact reaches the coordinator of a running job.
+// contact connects to the coordinator of a running job.
 func (g *globals) contact(ctx context.Context, name string) (*coordinator.Client, error) {
 	job, err := g.openJob(name)
 	if err != nil {
@@ -54,7 +54,7 @@ func runCheckpoint(ctx context.Context, g *globals, job string) error {
 
 func (g *globals) printCheckpoint(cp *coordinator.CheckpointEvent) error {
 	if cp == nil {
-		return nil // an answer without one
+		return nil // the answer has no checkpoint
 	}
 	if g.json {
 		return g.printJSON(cp)
@@ -79,7 +79,7 @@ func newStopCommand(g *globals) *cobra.Command {
 		Use:   "stop JOB",
 		Short: "Stop a running job after a last checkpoint",
 		Long: `Stop a running job after a last checkpoint, so that ckpt restart continues it
-where it was. If that checkpoint fails, the job goes on.`,
+there. If that checkpoint fails, the job continues.`,
 		Example: "  ckpt stop bt.S.4-1\n  ckpt stop bt.S.4-1 --now",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runStop(cmd.Context(), g, args[0], now) },
@@ -118,7 +118,8 @@ func runStop(ctx context.Context, g *globals, job string, now bool) error {
 	return g.printf("%s stopped after checkpoint %d at iteration %d\n", job, cp.Number, cp.Iteration)
 }
 
-// awaitEnd has ckpt restart work when ckpt stop has returned.
+// awaitEnd waits until the coordinator has left, so that ckpt restart works as soon
+// as ckpt stop has returned.
 func (g *globals) awaitEnd(ctx context.Context, name string) error {
 	store, err := g.openStore()
 	if err != nil {
@@ -131,20 +132,20 @@ func (g *globals) awaitEnd(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
 	if err := coordinator.AwaitEnd(ctx, job); errors.Is(err, context.DeadlineExceeded) {
-		g.warn("%s has stopped, and its coordinator is still clearing up", name)
+		g.warn("%s has stopped, but its coordinator is still cleaning up", name)
 	} else if err != nil && !errors.Is(err, os.ErrPermission) {
 		return err
 	}
 	return nil
 }
 
-// endTime is how long the coordinator of a stopped job may take to clear up.
+// endTime is how long the coordinator of a stopped job may take to clean up.
 const endTime = 10 * time.Second
 
 func newStatusCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "status [JOB]",
-		Short:   "Show what jobs are doing",
+		Short:   "Show the state of jobs",
 		Example: "  ckpt status\n  ckpt status bt.S.4-1 --json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runStatus(cmd.Context(), g, args) },

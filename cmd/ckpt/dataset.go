@@ -15,14 +15,14 @@ import (
 func newDatasetCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dataset",
-		Short: "List, show and export the measurements that predictions rest on",
-		Long: `List, show and export the measurements that predictions rest on: the tables of a
-thesis on checkpoint sizes (León Otero, UAB 2022), each with where its numbers
-come from and what is wrong with them.
+		Short: "List, show and export the measurements behind the predictions",
+		Long: `List, show and export the measurements behind the predictions: the tables of a
+thesis on checkpoint sizes (León Otero, UAB 2022), each with the source of its
+numbers and their known errors.
 
-A table of your own has the same shape: one line that begins with "# source:",
+A table of your own has the same form: one line that begins with "# source:",
 one that names the columns with their units (app,class,n_processes,dtapp_MiB),
-and one for each measurement. Its path stands wherever a name does.`,
+and one for each measurement. Give its path in place of a name.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -72,8 +72,8 @@ func runDatasetList(g *globals) error {
 func newDatasetShowCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show TABLE",
-		Short: "Show a table, with where it comes from",
-		Long:  "Show a table, with where it comes from. TABLE is its name, the beginning of it,\nits number (5.16), or the path of a CSV file.",
+		Short: "Show a table and its source",
+		Long:  "Show a table and its source. TABLE is its name, the beginning of the name, its\nnumber (5.16), or the path of a CSV file.",
 		Example: `  ckpt dataset show 4.3
   ckpt dataset show fig_5_9 --json`,
 		Args: cobra.ExactArgs(1),
@@ -154,7 +154,7 @@ func runDatasetExport(g *globals, dir string, names []string) error {
 	return g.printf("%d tables written to %s\n", len(written), dir)
 }
 
-// tableErrors makes errors of a table's text usage errors: the user wrote it.
+// tableErrors turns errors in the text of a table into usage errors: the user wrote it.
 func tableErrors(err error) error {
 	var bad *dataset.TableError
 	if errors.As(err, &bad) {

@@ -19,14 +19,14 @@ func newDiffCommand(g *globals) *cobra.Command {
 	all := false
 	cmd := &cobra.Command{
 		Use:   "diff JOB@A JOB@B",
-		Short: "Show what has changed between two checkpoints",
-		Long: `Show what has changed between two checkpoints, zone by zone and region by region: how
-much is unchanged, changed, new and gone, and the share of changed pages in what
-both have. A page of 4 KiB has changed if one byte has. Regions are the same if
-they have the same name and rank. What both checkpoints refer to is not read.
+		Short: "Show the changes between two checkpoints",
+		Long: `Show the changes between two checkpoints, zone by zone and region by region: the bytes
+that are unchanged, changed, new and gone, and the share of changed pages among the
+pages of both. A page of 4 KiB has changed if one byte has. Regions are the same if
+they have the same name and rank. Extents that both checkpoints refer to are not read.
 
-Without --all, the table shows the regions that are not all unchanged, largest
-change first, 20 at most.`,
+Without --all, the table shows the regions with changes, largest change first,
+20 at most.`,
 		Example: "  ckpt diff bt.S.4-1@1 bt.S.4-1@2\n  ckpt diff bt@1 bt@2 --json",
 		Args:    cobra.ExactArgs(2),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runDiff(cmd.Context(), g, args, all) },

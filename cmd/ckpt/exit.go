@@ -45,13 +45,12 @@ type errUsage struct{ error }
 
 func (e errUsage) Unwrap() error { return e.error }
 
-// errNotFound marks errors about a file or process that the user named and that
-// is not there.
+// errNotFound marks errors about a missing file or process that the user named.
 type errNotFound struct{ error }
 
 func (e errNotFound) Unwrap() error { return e.error }
 
-// errInterrupted ends a command that the user interrupted in good order.
+// errInterrupted ends a command that finished in good order after an interrupt.
 var errInterrupted = errors.New("interrupted")
 
 // exitCode chooses the exit status of an error.
@@ -95,7 +94,7 @@ func exitCode(err error) int {
 	return exitRuntime
 }
 
-// hintOf returns what to do about an error, "" if we do not know better.
+// hintOf returns the remedy for an error, "" if there is none.
 func hintOf(err error) string {
 	var hinter interface{ Hint() string }
 	if errors.As(err, &hinter) {
@@ -132,7 +131,7 @@ func hintOf(err error) string {
 	case ofCheckpoint(damage.File):
 		return "ckpt list JOB shows other checkpoints; a coordinated job restarts from one with --checkpoint N"
 	case ofLine(damage.File):
-		return "put it back from a copy of the store; without it, ckpt prune JOB --keep 0 has ckpt restart begin the job again"
+		return "restore the file from a copy of the store; without one, ckpt prune JOB --keep 0 lets ckpt restart start the job from scratch"
 	}
 	return ""
 }
@@ -144,8 +143,8 @@ func ofCheckpoint(file string) bool {
 	return err == nil
 }
 
-// ofLine reports whether a file is a message log, or part of one, or says which of
-// them are needed: then a job of several groups has no line left.
+// ofLine reports whether a file is a message log, a part of one, or the baseline.
+// Without it a job of several groups has no recovery line.
 func ofLine(file string) bool {
 	dir := filepath.Dir(file)
 	return filepath.Base(file) == "line.json" || filepath.Base(dir) == "logs" || filepath.Base(filepath.Dir(dir)) == "logs"
@@ -172,8 +171,8 @@ func complain(w io.Writer, err error, asJSON bool) {
 	}
 }
 
-// oneLine joins the lines of an error that is several. Names in it may come from
-// anywhere.
+// oneLine joins the lines of an error of several lines. It makes names in it
+// printable, since they may come from anywhere.
 func oneLine(s string) string {
 	lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' })
 	for i, line := range lines {

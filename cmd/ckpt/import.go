@@ -29,20 +29,21 @@ func newImportCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE|DIR... --job NAME",
 		Short: "Store checkpoint images of DMTCP",
-		Long: `Store the images of one checkpoint of DMTCP as the next checkpoint of a job. What
-DMTCP puts beside them comes along: directories of shared files, restart scripts.
-What images have in common, and with the checkpoint before, is stored once.
+		Long: `Store the images of one checkpoint of DMTCP as the next checkpoint of a job, with
+the files that DMTCP puts beside them: directories of shared files, restart scripts.
+Contents that images share with each other or with the previous checkpoint are
+stored once.
 
 The checkpoint can be listed, shown, verified, compared and pruned like any other;
-ckpt export gives the files back, bit by bit. The images are read, not moved.
+ckpt export writes the files back, bit by bit. The original images stay.
 
-Images packed by gzip are stored as they are: run DMTCP with --no-gzip, so that
-ckpt can find what they have in common.`,
+Images packed by gzip are stored as they are. Run DMTCP with --no-gzip, so that
+ckpt can find their common contents.`,
 		Example: "  ckpt import ckpt_*.dmtcp --job bt\n  ckpt import /scratch/ckpt-dir --job bt --json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.job == "" {
-				return usage(cmd, errors.New("--job takes the name of the job"))
+				return usage(cmd, errors.New("--job is missing: want the name of the job"))
 			}
 			if err := image.CheckJobName(o.job); err != nil {
 				return usage(cmd, err)
@@ -53,7 +54,7 @@ ckpt can find what they have in common.`,
 	f := cmd.Flags()
 	f.StringVar(&o.job, "job", "", "name of the job")
 	f.StringVar(&o.rules, "rules", "", "YAML file with rules of your site for zones (docs/ZONES.md)")
-	f.BoolVar(&o.partial, "partial", false, "store a checkpoint of which images are missing")
+	f.BoolVar(&o.partial, "partial", false, "store the checkpoint although images are missing")
 	g.addStoreFlag(cmd)
 	return cmd
 }
@@ -81,9 +82,9 @@ func runImport(ctx context.Context, g *globals, o *importOptions, names []string
 	}
 	switch {
 	case set.Guessed:
-		g.warn("the images do not tell the ranks of MPI; they are numbered by their process ids")
+		g.warn("the images do not have the MPI ranks; they are numbered by their process ids")
 	case set.Renumbered:
-		g.warn("ranks are missing; those that are there are numbered from 0")
+		g.warn("ranks are missing; the others are numbered from 0")
 	}
 	store, err := image.CreateStore(vfs.OS{}, g.store)
 	if err != nil {
@@ -122,10 +123,10 @@ func loadRules(file string) (*zones.Rules, error) {
 func newExportCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export JOB[@N] DIR",
-		Short: "Give the files of an imported checkpoint back",
+		Short: "Write the files of an imported checkpoint back",
 		Long: `Write the files of an imported checkpoint, by default the newest, to a directory:
-images, directories of shared files, restart scripts, as they were, bit by bit.
-Each file is compared with the digest taken at the import. Nothing is overwritten.`,
+images, directories of shared files, restart scripts, bit by bit. Compare each file
+with its digest from the import. Existing files are not overwritten.`,
 		Example: "  ckpt export bt@3 /scratch/restart && /scratch/restart/dmtcp_restart_script.sh",
 		Args:    cobra.ExactArgs(2),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runExport(cmd.Context(), g, args[0], args[1]) },
@@ -138,7 +139,7 @@ func runExport(ctx context.Context, g *globals, target, dir string) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if dir == "" {
-		return &coordinator.UsageError{Text: "the directory has no name", Fix: "ckpt export JOB@N DIR"}
+		return &coordinator.UsageError{Text: "the name of the directory is empty", Fix: "ckpt export JOB@N DIR"}
 	}
 	job, m, err := g.openCheckpoint(target)
 	if err != nil {
@@ -161,7 +162,7 @@ func runExport(ctx context.Context, g *globals, target, dir string) error {
 	return g.printf("%s@%d: %s, %s MiB, to %s\n", m.Job, m.Number, count(out.Files, "file"), mib(out.Bytes), dir)
 }
 
-// exportError adds what to do about an error that is about the directory.
+// exportError adds the remedy to an error about the directory.
 func exportError(dir string, err error) error {
 	var path *fs.PathError
 	if !errors.As(err, &path) {
@@ -170,11 +171,11 @@ func exportError(dir string, err error) error {
 	err = fmt.Errorf("export to %s: %w", dir, err)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return hinted{err, "name an empty directory, or one that is not there: nothing is overwritten"}
+		return hinted{err, "name an empty or a new directory: export overwrites nothing"}
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return hinted{fmt.Errorf("%w: %w", image.ErrStorageFull, err), "free some space there, or name another directory"}
 	case errors.Is(err, fs.ErrPermission):
-		return hinted{err, "name a directory that you may write to"}
+		return hinted{err, "name a directory with write permission"}
 	}
 	return err
 }

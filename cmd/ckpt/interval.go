@@ -37,16 +37,17 @@ func newIntervalCommand(g *globals) *cobra.Command {
 		Use:   "interval",
 		Short: "Find the interval between checkpoints that loses the least time to failures",
 		Long: `Find the interval between checkpoints that loses the least time to failures:
-by Young's formula, by Daly's, and exactly, with the time that is wasted and the
-expected time of a run. An interval is from the end of a checkpoint to the begin
-of the next. docs/INTERVAL.md has the formulas and where they come from.
+by Young's formula, by Daly's, and exactly, with the wasted time and the expected
+time of a run. An interval runs from the end of a checkpoint to the start of the
+next. docs/INTERVAL.md has the formulas and their sources.
 
 With message logs (--mode uncoordinated or semi) only the failed rank or node
-rolls back: --logging says what that costs. --cost is then what the job loses to
-one round of checkpoints, --restart what it loses to restarting one rank or node.
+rolls back; --logging is the cost of the logs. --cost is then the time that the job
+loses to one checkpoint of every group, --restart the time that it loses to
+restarting one rank or node.
 
---simulate replays runs with random failures, from a seed; --shape 0.7 makes
-failures come in bursts, as they do on large machines, with the same MTBF.`,
+--simulate simulates runs with random failures, from a seed. --shape 0.7 makes
+failures cluster, as they do on large machines, with the same MTBF.`,
 		Example: `  ckpt interval --cost 5m --mtbf 6h --restart 10m
   ckpt interval --cost 5m --mtbf 8760h --nodes 1000 --app-time 72h --shape 0.7
   ckpt interval --cost 5m --mtbf 6h --interval 2h --json
@@ -64,22 +65,22 @@ failures come in bursts, as they do on large machines, with the same MTBF.`,
 }
 
 func (o *intervalOptions) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.cost, "cost", "", "what the application loses to one checkpoint, like 5m")
+	f.StringVar(&o.cost, "cost", "", "time that the application loses to one checkpoint, like 5m")
 	f.StringVar(&o.mtbf, "mtbf", "", "mean time between failures of the job, or of one node with --nodes")
 	f.StringVar(&o.restart, "restart", "", "time to restart from a checkpoint (default 0)")
-	f.StringVar(&o.downtime, "downtime", "", "time from a failure to the begin of the restart (default 0)")
-	f.IntVar(&o.nodes, "nodes", 0, "divide the MTBF by so many nodes")
+	f.StringVar(&o.downtime, "downtime", "", "time from a failure to the start of the restart (default 0)")
+	f.IntVar(&o.nodes, "nodes", 0, "divide the MTBF by this number of nodes")
 	f.StringVar(&o.app, "app-time", "24h", "time of the run without checkpoints and failures")
-	f.StringVar(&o.at, "interval", "", "waste and expected time at this interval instead of the best")
+	f.StringVar(&o.at, "interval", "", "show waste and expected time at this interval instead of the best")
 	f.StringVar(&o.mode, "mode", "coordinated", "how ranks checkpoint: coordinated, uncoordinated or semi")
 	f.StringVar(&o.logging, "logging", "", "speed lost if all messages are logged, like 2%")
-	f.StringVar(&o.logged, "logged", "100%", "share of the messages that is logged, for semi that between nodes")
+	f.StringVar(&o.logged, "logged", "100%", "share of the messages that is logged; for semi the share between nodes")
 	f.StringVar(&o.growth, "log-growth", "0%", "time that logs add to a checkpoint, as a share of the interval, if all messages are logged")
-	f.Float64Var(&o.replay, "replay", 1, "speed of computing again with messages from logs")
-	f.BoolVar(&o.simulate, "simulate", false, "replay runs with random failures; implied by --runs, --shape, --steady and --seed")
+	f.Float64Var(&o.replay, "replay", 1, "speed of repeated work, whose messages come from logs")
+	f.BoolVar(&o.simulate, "simulate", false, "simulate runs with random failures; implied by --runs, --shape, --steady and --seed")
 	f.IntVar(&o.runs, "runs", 10000, "number of simulated runs")
 	f.Float64Var(&o.shape, "shape", 1, "shape of the Weibull distribution of failures: 1 is exponential")
-	f.BoolVar(&o.steady, "steady", false, "begin on a machine long in use, not right after a failure")
+	f.BoolVar(&o.steady, "steady", false, "start on a machine long in use, not right after a failure")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the simulation")
 	f.StringVar(&o.plot, "plot", "", "draw the waste over the interval to a file: .svg, .png or .pdf")
 }
@@ -93,7 +94,7 @@ func (o *intervalOptions) model() (interval.Model, error) {
 	case o.mtbf == "":
 		return m, missing("--mtbf", "24h")
 	case o.nodes < 0:
-		return m, &coordinator.UsageError{Text: fmt.Sprintf("--nodes %d: not a number of nodes", o.nodes), Fix: "give the nodes of the job with the MTBF of one, or the MTBF of the job alone"}
+		return m, &coordinator.UsageError{Text: fmt.Sprintf("--nodes %d: want a number of nodes from 1", o.nodes), Fix: "give the nodes of the job with the MTBF of one, or the MTBF of the job alone"}
 	}
 	err := parseDurations([]durationFlag{
 		{"--cost", o.cost, &m.Cost}, {"--mtbf", o.mtbf, &m.MTBF}, {"--restart", o.restart, &m.Restart}, {"--downtime", o.downtime, &m.Downtime},
@@ -116,7 +117,7 @@ func (o *intervalOptions) model() (interval.Model, error) {
 		return m, &coordinator.UsageError{Text: fmt.Sprintf("--mode %q is unknown", o.mode), Fix: "choose coordinated, uncoordinated or semi"}
 	}
 	if o.logging == "" {
-		return m, &coordinator.UsageError{Text: "--logging is missing: without message logs the domino effect has no bound", Fix: "add what logging costs, like --logging 2%"}
+		return m, &coordinator.UsageError{Text: "--logging is missing: without message logs the domino effect has no bound", Fix: "add the cost of logging, like --logging 2%"}
 	}
 	l := &m.Logging
 	l.Replay = o.replay
@@ -147,7 +148,7 @@ func runInterval(ctx context.Context, g *globals, o *intervalOptions) error {
 	return g.printInterval(r)
 }
 
-// rangeIsUsage makes quantities out of range errors of the command line.
+// rangeIsUsage turns quantities out of range into usage errors.
 func rangeIsUsage(err error) error {
 	if r := new(interval.RangeError); errors.As(err, &r) {
 		return errUsage{err}
@@ -185,7 +186,7 @@ func (o *intervalOptions) result(ctx context.Context) (*intervalResult, error) {
 	}
 	for _, rule := range rules {
 		if rule.name == "first order" && rule.at == 0 {
-			continue // there is none
+			continue // it has no optimum here
 		}
 		row, err := rowOf(&m, app, rule.at)
 		if err != nil {

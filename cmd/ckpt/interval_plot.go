@@ -16,7 +16,7 @@ import (
 	"ckpt/interval"
 )
 
-// Colours that also the colour-blind tell apart (Okabe, Ito).
+// Colours that colour-blind people can distinguish (Okabe, Ito).
 var (
 	plotBlue   = color.RGBA{0, 114, 178, 255}
 	plotOrange = color.RGBA{230, 159, 0, 255}
@@ -27,10 +27,10 @@ func checkPlotName(path string) error {
 	if ext := filepath.Ext(path); path == "" || ext == ".svg" || ext == ".png" || ext == ".pdf" {
 		return nil
 	}
-	return &coordinator.UsageError{Text: fmt.Sprintf("--plot %q: neither .svg, .png nor .pdf", path), Fix: "end the name with the format, like waste.svg"}
+	return &coordinator.UsageError{Text: fmt.Sprintf("--plot %q: want a name that ends in .svg, .png or .pdf", path), Fix: "end the name with the format, like waste.svg"}
 }
 
-// plotWaste draws the waste over the interval, and where the rules are.
+// plotWaste draws the waste over the interval, and marks the rules.
 func plotWaste(path string, m *interval.Model, rules []intervalRow) error {
 	p := plot.New()
 	p.Title.Text = fmt.Sprintf("Waste by interval: cost %s, MTBF %s, restart %s", span(m.Cost), span(m.MTBF), span(m.Restart))

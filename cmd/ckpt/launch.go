@@ -51,9 +51,9 @@ type running struct {
 
 func (r *running) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&r.fail, "fail", nil, "inject a failure: rank=R@iter=I, node=K@iter=I, rank=R@t=DUR, mtbf=DUR[,seed=S]")
-	f.BoolVar(&r.autoRestart, "auto-restart", false, "restart what has to be when ranks die, from the last checkpoint")
-	f.StringVar(&r.onFull, "on-full", "skip", "when the storage is full: skip the checkpoint, or stop the job (exit status 6)")
-	f.StringVar(&r.silence, "silence", "10s", "declare a rank dead that gives no sign of life for so long")
+	f.BoolVar(&r.autoRestart, "auto-restart", false, "restart failed ranks automatically, from the last checkpoint")
+	f.StringVar(&r.onFull, "on-full", "skip", "what to do when the storage is full: skip the checkpoint, or stop the job (exit status 6)")
+	f.StringVar(&r.silence, "silence", "10s", "heartbeat timeout after which a rank is declared dead")
 }
 
 func (r *running) options(g *globals) (coordinator.Options, error) {
@@ -71,11 +71,11 @@ func (r *running) options(g *globals) (coordinator.Options, error) {
 	}
 	silence, err := coordinator.ParseDuration(r.silence)
 	if err != nil || silence < 100*time.Millisecond {
-		return opt, &coordinator.UsageError{Text: fmt.Sprintf("--silence %s: not a duration of at least 100ms", r.silence)}
+		return opt, &coordinator.UsageError{Text: fmt.Sprintf("--silence %s: want a duration of at least 100ms", r.silence)}
 	}
 	opt.Limits.Silence = silence
 	if r.onFull != "skip" && r.onFull != "stop" {
-		return opt, &coordinator.UsageError{Text: fmt.Sprintf("--on-full %s: neither skip nor stop", r.onFull)}
+		return opt, &coordinator.UsageError{Text: fmt.Sprintf("--on-full %s: want skip or stop", r.onFull)}
 	}
 	opt.StopOnFull = r.onFull == "stop"
 	return opt, nil
@@ -104,16 +104,16 @@ func newLaunchCommand(g *globals) *cobra.Command {
 	var o launchOptions
 	cmd := &cobra.Command{
 		Use:   "launch APP",
-		Short: "Run a job under checkpoints",
-		Long: `Run a parallel job to its end, taking checkpoints on the way.
+		Short: "Run a job and take checkpoints",
+		Long: `Run a parallel job to its end, and take checkpoints on the way.
 
-APP is NAME.CLASS.NP (bt.B.4), NAME.CLASS with --np, or a workload file. Built in are ` + strings.Join(dataset.Names(), ", ") + `.
-Every rank is a process of its own; nodes are groups of ranks that share memory.
-Without --every, --count, --interval or --overhead, checkpoints are taken only
+APP is NAME.CLASS.NP (bt.B.4), NAME.CLASS with --np, or a workload file. The built-in ones are ` + strings.Join(dataset.Names(), ", ") + `.
+Every rank is a process of its own. A node is a set of ranks that share memory.
+Without --every, --count, --interval or --overhead, the job takes checkpoints only
 when ckpt checkpoint asks for them.
 
-^C stops the job after a last checkpoint, a second ^C at once, even if the
-storage does not answer; ckpt restart continues it.`,
+^C stops the job after a last checkpoint. A second ^C stops it at once, even if the
+storage does not answer. ckpt restart continues the job.`,
 		Example: `  ckpt launch bt.S.4 --nodes 2 --every 5 --fail rank=2@iter=12 --auto-restart
   ckpt launch cg.B --np 16 --map 8,8 --overhead 10% --job night
   ckpt launch bt.B.4 --iterations 2 --count 1 --json`,
@@ -126,32 +126,32 @@ storage does not answer; ckpt restart continues it.`,
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not say")
+	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not have it")
 	o.placement.addFlags(f)
 	f.StringVar(&o.mpi, "mpi", "mpich", "layout of the shared segment: mpich or openmpi")
-	f.IntVar(&o.iterations, "iterations", 0, "number of iterations (default: the class's)")
-	f.StringVar(&o.mode, "mode", coordinator.Coordinated, "which ranks checkpoint and restart together: coordinated (all), semi (those of a node) or uncoordinated (none)")
-	f.IntVar(&o.groupSize, "group-size", 0, "with --mode semi, groups of so many ranks instead of nodes")
-	f.StringVar(&o.log, "log", "", "messages between groups: pessimistic-receiver (default), pessimistic-sender, optimistic or none")
-	f.StringVar(&o.stagger, "stagger", "", "checkpoints of the groups over the interval: spread (default), random or none")
-	f.StringVar(&o.jitter, "jitter", "", "vary each group's interval at random by up to this share, like 20%")
-	f.Uint64Var(&o.seed, "seed", 0, "of --jitter and --stagger random")
-	f.IntVar(&o.residuals, "residual-every", 0, "print rank 0's residual every so many iterations")
-	f.IntVar(&o.every, "every", 0, "checkpoint every so many iterations")
-	f.IntVar(&o.count, "count", 0, "take so many checkpoints, evenly spread over the iterations")
-	f.StringVar(&o.interval, "interval", "", "checkpoint so long after the previous one")
+	f.IntVar(&o.iterations, "iterations", 0, "number of iterations (default: that of the class)")
+	f.StringVar(&o.mode, "mode", coordinator.Coordinated, "groups of ranks that checkpoint and restart together: coordinated (all ranks), semi (those of a node) or uncoordinated (each rank alone)")
+	f.IntVar(&o.groupSize, "group-size", 0, "with --mode semi: ranks per group (default: the ranks of a node)")
+	f.StringVar(&o.log, "log", "", "log of the messages between groups: pessimistic-receiver (default), pessimistic-sender, optimistic or none")
+	f.StringVar(&o.stagger, "stagger", "", "how the checkpoints of the groups spread over the interval: spread (default), random or none")
+	f.StringVar(&o.jitter, "jitter", "", "vary the interval of each group at random by up to this share, like 20%")
+	f.Uint64Var(&o.seed, "seed", 0, "random seed of --jitter and --stagger random")
+	f.IntVar(&o.residuals, "residual-every", 0, "print the residual of rank 0 every N iterations")
+	f.IntVar(&o.every, "every", 0, "checkpoint every N iterations")
+	f.IntVar(&o.count, "count", 0, "take N checkpoints, evenly spread over the iterations")
+	f.StringVar(&o.interval, "interval", "", "time from one checkpoint to the next, like 10m")
 	f.StringVar(&o.overhead, "overhead", "", "checkpoint as often as this share of the computing time allows, like 10%")
 	g.addStoreFlag(cmd)
 	f.StringVar(&o.job, "job", "", "name of the job (default: APP-1, APP-2, …)")
-	f.StringVar(&o.launcher, "launcher", "local", "what starts the ranks: local, mpiexec or srun, on this machine")
+	f.StringVar(&o.launcher, "launcher", "local", "how to start the ranks, on this machine: local, mpiexec or srun")
 	f.BoolVar(&o.sharedOnce, "shared-once", true, "store the shared segment once per node, not once per rank")
-	f.StringVar(&o.codec, "codec", codec.UseAuto.String(), "compress by none, s2, zstd or gzip; auto chooses for each extent, if it pays")
-	f.BoolVar(&o.incremental, "incremental", true, "store only what has changed since the checkpoint before")
+	f.StringVar(&o.codec, "codec", codec.UseAuto.String(), "compression: none, s2, zstd or gzip; auto chooses one for each extent, if it pays")
+	f.BoolVar(&o.incremental, "incremental", true, "store only bytes that changed since the previous checkpoint")
 	o.writePath.addFlags(f)
 	o.writePath.addTuningFlags(f)
 	f.BoolVar(&o.trace, "trace", true, "record the I/O of each checkpoint, for ckpt trace")
-	f.BoolVar(&o.async, "async", false, "compute on while a checkpoint is written, out of a copy of the memory")
-	f.StringVar(&o.staging, "staging", "", "with --async, memory for the copy of a rank (default: 16MiB more than its data zone)")
+	f.BoolVar(&o.async, "async", false, "compute while a checkpoint is written from a copy of the memory")
+	f.StringVar(&o.staging, "staging", "", "with --async: memory for the copy of a rank (default: 16MiB more than its data zone)")
 	f.BoolVar(&o.libsOnce, "library-once", true, "store the library zone once per job, not once per rank and checkpoint")
 	o.running.addFlags(f)
 	return cmd
@@ -162,7 +162,7 @@ func positive(cmd *cobra.Command, flags ...string) error {
 	for _, name := range flags {
 		f := cmd.Flags().Lookup(name)
 		if n, err := strconv.Atoi(f.Value.String()); f.Changed && (err != nil || n < 1) {
-			return &coordinator.UsageError{Text: fmt.Sprintf("--%s %s: not a positive number", name, f.Value)}
+			return &coordinator.UsageError{Text: fmt.Sprintf("--%s %s: want a positive number", name, f.Value)}
 		}
 	}
 	return nil
@@ -191,7 +191,7 @@ func (o *launchOptions) spec(name string) (coordinator.Spec, error) {
 	s.Async, s.Trace = o.async, o.trace
 	if o.staging != "" {
 		if !o.async {
-			return s, &coordinator.UsageError{Text: "--staging " + o.staging + ": nothing is staged", Fix: "add --async"}
+			return s, &coordinator.UsageError{Text: "--staging " + o.staging + ": only --async stages memory", Fix: "add --async"}
 		}
 		if s.Staging, err = parseSizeFlag("staging", o.staging); err != nil {
 			return s, err
@@ -223,7 +223,7 @@ func (o *launchOptions) schedule() (coordinator.Schedule, error) {
 	if o.interval != "" {
 		given++
 		if s.Interval, err = coordinator.ParseDuration(o.interval); err != nil || s.Interval <= 0 {
-			return s, bad("--interval", o.interval, "not a positive duration, like 90s or 10m")
+			return s, bad("--interval", o.interval, "want a positive duration, like 90s or 10m")
 		}
 	}
 	if o.overhead != "" {
@@ -232,7 +232,7 @@ func (o *launchOptions) schedule() (coordinator.Schedule, error) {
 			return s, err
 		}
 		if s.Overhead <= 0 || s.Overhead > 10 {
-			return s, bad("--overhead", o.overhead, "not a percentage over 0, like 10%")
+			return s, bad("--overhead", o.overhead, "want a percentage above 0 and at most 1000%, like 10%")
 		}
 	}
 	if given > 1 {

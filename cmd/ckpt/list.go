@@ -21,7 +21,7 @@ func splitTarget(s string) (job string, number int, err error) {
 	}
 	number, err = strconv.Atoi(digits)
 	if err != nil || number < 1 {
-		return "", 0, &coordinator.UsageError{Text: fmt.Sprintf("%q: the number of a checkpoint follows the @", s), Fix: "write JOB@3"}
+		return "", 0, &coordinator.UsageError{Text: fmt.Sprintf("%q: want a checkpoint number after the @", s), Fix: "write JOB@3"}
 	}
 	return job, number, nil
 }
@@ -93,8 +93,8 @@ func runListJobs(g *globals) error {
 	return errors.Join(failed, g.table([]string{"job", "app", "|checkpoints", "|stored MiB"}, rows))
 }
 
-// checkpoints reads the manifests of a job. A damaged one is an error beside
-// the others.
+// checkpoints reads the manifests of a job. It returns the readable ones, and an
+// error for each damaged one.
 func (g *globals) checkpoints(store *image.Store, name string) ([]*image.Manifest, error) {
 	job, err := store.Job(name)
 	if err != nil {
@@ -109,7 +109,7 @@ func (g *globals) checkpoints(store *image.Store, name string) ([]*image.Manifes
 	for _, n := range numbers {
 		m, err := job.Manifest(n)
 		if errors.Is(err, image.ErrCheckpointNotFound) {
-			continue // pruned this moment
+			continue // pruned meanwhile
 		}
 		if err != nil {
 			failed = errors.Join(failed, err)

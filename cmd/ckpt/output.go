@@ -22,7 +22,7 @@ func (g *globals) printf(format string, args ...any) error {
 	return err
 }
 
-// log returns what -v shows on standard error.
+// log returns the log that -v shows on standard error.
 func (g *globals) log() *slog.Logger {
 	if !g.verbose {
 		return slog.New(slog.DiscardHandler)
@@ -30,10 +30,10 @@ func (g *globals) log() *slog.Logger {
 	return slog.New(slog.NewTextHandler(g.err, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// count formats a number of things.
+// count formats a number and a noun.
 func count(n int, thing string) string { return plural(n, thing, thing+"s") }
 
-// plural is count for things that do not end in s when there are many.
+// plural is count for nouns whose plural does not end in s.
 func plural(n int, thing, things string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -41,7 +41,8 @@ func plural(n int, thing, things string) string {
 	return fmt.Sprintf("%d %s", n, things)
 }
 
-// warn prints a line on standard error. Names in it may come from anywhere.
+// warn prints a line on standard error. It makes names in it printable, since they
+// may come from anywhere.
 func (g *globals) warn(format string, args ...any) {
 	fmt.Fprintf(g.err, "ckpt: %s\n", zones.Printable(fmt.Sprintf(format, args...)))
 }
@@ -103,8 +104,8 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// progress returns a function that is told of bytes done and one to call at the
-// end.
+// progress returns a function that adds finished bytes to a progress bar, and one
+// that ends the bar.
 func (g *globals) progress(what string, total int64) (add func(int64), done func()) {
 	b := g.newBar(what, total, true)
 	sum := int64(0)
@@ -114,8 +115,7 @@ func (g *globals) progress(what string, total int64) (add func(int64), done func
 	}, b.clear
 }
 
-// A bar shows progress on a terminal, of what takes over two seconds only. A
-// nil bar shows nothing.
+// A bar shows progress on a terminal, after two seconds. A nil bar shows nothing.
 type bar struct {
 	start time.Time
 	total int64
@@ -123,7 +123,7 @@ type bar struct {
 	bar   *progressbar.ProgressBar
 }
 
-// newBar returns nil where a bar has no place.
+// newBar returns nil where a bar would disturb.
 func (g *globals) newBar(what string, total int64, bytes bool) *bar {
 	if g.quiet || g.json || !isTerminal(g.err) || total < 1 {
 		return nil

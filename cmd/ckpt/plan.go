@@ -34,17 +34,17 @@ func newPlanCommand(g *globals) *cobra.Command {
 	var o layoutOptions
 	cmd := &cobra.Command{
 		Use:   "plan APP",
-		Short: "Explain who writes which bytes of a checkpoint where",
-		Long: `Explain who would write which bytes of a checkpoint where: the files, the
-writers, their operations and rounds, and how many bytes travel to them. Nothing
-runs and nothing is written. docs/LAYOUTS.md explains layouts, strategies and
+		Short: "Show which rank writes which bytes of a checkpoint where",
+		Long: `Show which rank would write which bytes of a checkpoint where: the files, the
+writers, their operations and rounds, and the bytes that travel to them. The command
+runs nothing and writes nothing. docs/LAYOUTS.md explains layouts, strategies and
 switches.
 
-APP is NAME.CLASS.NP (bt.B.4), NAME.CLASS with --np, or a workload file. Planned
-is one full checkpoint: the data of every rank, and the shared segment of a node
-with its first rank. The library zone is stored beside, once for the job.
+APP is NAME.CLASS.NP (bt.B.4), NAME.CLASS with --np, or a workload file. The
+plan is of one full checkpoint: the data of every rank, and the shared segment of a
+node with its first rank. The library zone is stored beside, once for the job.
 
-ckpt launch takes the same flags, and writes so.`,
+ckpt launch takes the same flags, and writes as planned.`,
 		Example: `  ckpt plan bt.C.64 --nodes 4 --layout shared --aggregators auto
   ckpt plan bt.C.64 --nodes 4 --layout aggregated --rounds --rank 16
   ckpt plan cg.B --np 32 --map 8,8,8,8 --layout shared --stripe-count 4 --p4 --json`,
@@ -54,13 +54,13 @@ ckpt launch takes the same flags, and writes so.`,
 				return err
 			}
 			if cmd.Flags().Changed("rank") && !o.rounds {
-				return &coordinator.UsageError{Text: fmt.Sprintf("--rank %d: it chooses whose rounds are shown", o.rank), Fix: "add --rounds"}
+				return &coordinator.UsageError{Text: fmt.Sprintf("--rank %d: --rank selects the writer whose rounds are shown", o.rank), Fix: "add --rounds"}
 			}
 			return runPlan(g, &o, args[0])
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not say")
+	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not have it")
 	o.placement.addFlags(f)
 	f.StringVar(&o.mpi, "mpi", mpi.MPICH.String(), "layout of the shared segment: mpich or openmpi")
 	o.writePath.addFlags(f)
@@ -125,7 +125,7 @@ func runPlan(g *globals, o *layoutOptions, app string) error {
 	return g.printWritePlan(&d, o.all)
 }
 
-// schedule is what one writer does, round after round.
+// schedule has the operations of one writer, round by round.
 type schedule struct {
 	Rank   int             `json:"rank"`
 	Rounds []scheduleRound `json:"rounds"`
@@ -150,7 +150,7 @@ type scheduleWrite struct {
 	Bytes  int64 `json:"bytes"`
 }
 
-// schedule lists the rounds of the rank that was asked for, at most so many.
+// schedule lists the rounds of the rank that the user named, at most most.
 func (o *layoutOptions) schedule(p *plan.Plan, m *coordinator.PlannedMemory, most int) (*schedule, error) {
 	s := &schedule{Rank: p.Writers[0].Rank, Rounds: []scheduleRound{}}
 	if o.flags.Changed("rank") {
@@ -193,7 +193,7 @@ func checkWriter(p *plan.Plan, rank, np int) error {
 	if len(writers) > most {
 		writers[most] = "…"
 	}
-	return &coordinator.UsageError{Text: fmt.Sprintf("--rank %d: it writes nothing, others write its bytes", rank),
+	return &coordinator.UsageError{Text: fmt.Sprintf("--rank %d: other ranks write its bytes", rank),
 		Fix: "choose a writer: " + strings.Join(writers, ", ")}
 }
 
@@ -262,8 +262,8 @@ func minMax(low, high int64) string {
 	return fmt.Sprintf("%d to %d", low, high)
 }
 
-// printWriters prints the table of the writers, without the columns that say
-// nothing in this plan.
+// printWriters prints the table of the writers, without columns that have no
+// meaning in this plan.
 func (g *globals) printWriters(d *writePlan, all bool) error {
 	s := &d.Settings
 	gathers := s.Strategy != plan.Individual
@@ -308,7 +308,7 @@ func (g *globals) printWriters(d *writePlan, all bool) error {
 	return g.printMore(len(d.Writers) - len(rows))
 }
 
-// printMore says how much of a table is not shown.
+// printMore prints the number of rows that are not shown.
 func (g *globals) printMore(n int) error {
 	if n == 0 {
 		return nil

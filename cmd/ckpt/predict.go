@@ -21,7 +21,7 @@ func newPredictCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "predict",
 		Short: "Predict the size, time and number of checkpoints before a run",
-		Long: `Predict the size, time and number of checkpoints before a run: from the
+		Long: `Predict the size, time and number of checkpoints before a run, from the
 structure of the application and measurements, those of the built-in tables
 (ckpt dataset list) or your own (ckpt predict fit). Every number has an interval
 that holds the true value in 95 of 100 cases; what lies outside the points
@@ -44,7 +44,7 @@ type jobOptions struct {
 
 func (o *jobOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.model, "model", "", "model of ckpt predict fit (default: the built-in tables)")
-	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not say")
+	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not have it")
 	o.placement.addFlags(f)
 	f.StringVar(&o.mpi, "mpi", "mpich", "MPI library: mpich or openmpi")
 	f.StringVar(&o.io, "io", "none", "how the application writes: none, simple (each rank) or full (aggregators)")
@@ -96,7 +96,7 @@ func (o *jobOptions) request(m *predict.Model, app string) (predict.Request, err
 	return r, err
 }
 
-// inputErrors makes errors of what the user gave usage errors.
+// inputErrors turns errors of user input into usage errors.
 func inputErrors(err error) error {
 	var input *predict.InputError
 	var bad *dataset.TableError
@@ -130,8 +130,8 @@ func newPredictSizeCommand(g *globals) *cobra.Command {
 		Long: `Predict the size of a checkpoint, zone by zone: one line for each kind of image
 file, then the total with its 95 % interval, the law and the points behind it.
 
-APP is NAME.CLASS.NP (bt.B.4), NAME.CLASS with --np, or a workload file. Known are ` + strings.Join(dataset.Names(), ", ") + `,
-and whatever a model of ckpt predict fit has measurements of.`,
+APP is NAME.CLASS.NP (bt.B.4), NAME.CLASS with --np, or a workload file. The built-in ones are ` + strings.Join(dataset.Names(), ", ") + `,
+and a model of ckpt predict fit adds those that it has measurements of.`,
 		Example: `  ckpt predict size bt.D.64 --nodes 2
   ckpt predict size bt.C.25 --map 4,4,4,4,4,4,1 --io full --json
   ckpt predict size sp.B --np 49 --law thesis`,
@@ -207,7 +207,7 @@ func decimal(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
 func between(low, high float64) string { return decimal(low) + " to " + decimal(high) }
 
-// countBudget is the rule of package interval, as predict asks for it.
+// countBudget is the rule of package interval in the form that predict needs.
 func countBudget(overhead, app, checkpoint float64) (int, float64, float64, error) {
 	b := interval.Budget{Overhead: overhead, App: durationOf(app), Checkpoint: durationOf(checkpoint)}
 	s, err := b.Schedule()

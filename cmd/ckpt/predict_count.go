@@ -19,15 +19,15 @@ func newPredictCountCommand(g *globals) *cobra.Command {
 	var o countOptions
 	cmd := &cobra.Command{
 		Use:   "count",
-		Short: "Say how many checkpoints an overhead pays for, and when to take them",
-		Long: `Say how many checkpoints an accepted overhead pays for, and the interval between
-them, from the begin of one to the begin of the next.
+		Short: "Compute how many checkpoints an overhead pays for, and when to take them",
+		Long: `Compute how many checkpoints an accepted overhead pays for, and the interval between
+them, from the start of one to the start of the next.
 
 The overhead pays for n = floor(overhead · app time / checkpoint time) equal
 intervals, hence for n − 1 checkpoints: one at the very end would protect
 nothing. With --size and --capacity there are never more than the store holds,
---keep of them while one more is written. With an APP the time and the size of a
-checkpoint are predicted, as by ckpt predict time.
+--keep of them while one more is written. With an APP the command predicts the time
+and the size of a checkpoint itself, as ckpt predict time does.
 
 ckpt interval finds the interval that suits the failures of the machine.`,
 		Example: `  ckpt predict count --overhead 30% --app-time 1137.53 --checkpoint-time 102.74
@@ -57,7 +57,7 @@ func (o *countOptions) budget() (interval.Budget, error) {
 	case o.ckpt == "":
 		return b, &coordinator.UsageError{Text: "--checkpoint-time is missing", Fix: "add it, like --checkpoint-time 102.74, or name an APP to predict it"}
 	case o.capacity != "" && o.size == "":
-		return b, &coordinator.UsageError{Text: "--capacity says nothing without the size of a checkpoint", Fix: "add --size, like --size 61GiB"}
+		return b, &coordinator.UsageError{Text: "--capacity needs the size of a checkpoint", Fix: "add --size, like --size 61GiB"}
 	}
 	var err error
 	if b.Overhead, err = parsePercent("--overhead", o.overhead); err != nil {

@@ -12,11 +12,11 @@ import (
 func newPredictEvalCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "eval",
-		Short: "Compare all predictions with what was measured, and with the thesis's",
-		Long: `Recompute every prediction that the thesis prints and predict every row held out,
-side by side: measured, thesis, ours, errors. Ours never knew the row: the data
-zone comes from the structure with one calibration point (the fewest processes of
-each application, class and MPI library), the rest from the other rows.`,
+		Short: "Compare all predictions with the measurements and with the thesis",
+		Long: `Recompute every prediction that the thesis prints, predict every row without using
+it, and print both side by side: measured, thesis, ours, errors. Our data zone comes
+from the structure with one calibration point (the fewest processes of each
+application, class and MPI library), the rest from the other rows.`,
 		Example: "  ckpt predict eval -q\n  ckpt predict eval --json",
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return inputErrors(runPredictEval(g)) },

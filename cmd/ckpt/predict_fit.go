@@ -30,11 +30,11 @@ func newPredictFitCommand(g *globals) *cobra.Command {
 CSV has the columns app, class, n_processes and at least one of dtapp_MiB,
 lb_MiB, shmem_MiB, ckpt_file_MiB; mpi and n_nodes (or processes_per_node) are
 optional. One row calibrates the structure of a known application; two process
-counts fix a law where none is known. ckpt predict size --model uses the model;
-what the measurements do not tell, it takes from the built-in tables.
+counts fix a law for an unknown one. ckpt predict size --model uses the model, and
+takes everything else from the built-in tables.
 
---plot draws the points, the law, its 95 % interval and what is extrapolated;
---points fits these process counts only and shows how the rest comes out.`,
+--plot draws the points, the law, its 95 % interval and the extrapolation. --points
+fits these process counts only and shows the errors at the others.`,
 		Example: `  ckpt predict fit mine.csv -o mine.model
   ckpt predict fit 4.3 --points 16,25,36 --law auto --plot bt-d.svg
   ckpt predict fit 5.16 --app lu --class C --json`,
@@ -48,7 +48,7 @@ what the measurements do not tell, it takes from the built-in tables.
 	f.StringVar(&o.mpi, "mpi", "", "fit this MPI library only")
 	f.IntSliceVar(&o.points, "points", nil, "fit these process counts only (ranks per node for the shared zone)")
 	f.StringVar(&o.plot, "plot", "", "draw a figure to this .svg, .png or .pdf")
-	f.StringVar(&o.quantity, "quantity", "data", "what the figure shows: data, shared or total")
+	f.StringVar(&o.quantity, "quantity", "data", "quantity in the figure: data, shared or total")
 	f.StringVar(&o.law, "law", "auto", "law of the figure: "+strings.Join(predict.LawNames(), ", "))
 	return cmd
 }

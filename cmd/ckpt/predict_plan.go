@@ -27,9 +27,9 @@ func newPredictPlanCommand(g *globals) *cobra.Command {
 		Use:   "plan APP",
 		Short: "Compare mappings, MPI libraries and codecs, and mark the best",
 		Long: `Compare mappings (ranks per node), MPI libraries, codecs, and with --io full
-aggregators and buffers: size of the images, of a whole checkpoint, its time, how
-many of them the overhead pays for, at what interval, and the storage needed to
-keep them. The best by --minimize is marked with *:
+aggregators and buffers: the size of the images and of a whole checkpoint, its time,
+the number of checkpoints that the overhead pays for, their interval, and the
+storage needed to keep them. The best by --minimize is marked with *:
 
   time       the shortest checkpoint
   storage    the least space for the checkpoints kept
@@ -46,12 +46,12 @@ keep them. The best by --minimize is marked with *:
 
 func (o *planOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.model, "model", "", "model of ckpt predict fit (default: the built-in tables)")
-	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not say")
+	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not have it")
 	f.StringVar(&o.overhead, "overhead", "", "accepted share of the run time, like 30%")
 	f.StringVar(&o.appTime, "app-time", "", "time of the run without checkpoints")
 	f.IntVar(&o.keep, "keep", 1, "checkpoints that stay in the store while one more is written")
 	f.StringVar(&o.capacity, "capacity", "", "size of the store, like 1TiB (default no limit)")
-	f.StringVar(&o.minimize, "minimize", "time", "what the best shall make small: time, storage or lost-work")
+	f.StringVar(&o.minimize, "minimize", "time", "quantity to minimise: time, storage or lost-work")
 	f.IntSliceVar(&o.ppn, "ppn", nil, "ranks per node to try (default 1,2,4,… and all on one node)")
 	f.StringSliceVar(&o.mpis, "mpi", []string{"mpich", "openmpi"}, "MPI libraries to try")
 	f.StringSliceVar(&o.codecs, "codec", []string{"none", "gzip"}, "codecs to try: "+strings.Join(predict.Codecs(), ", "))
@@ -61,7 +61,7 @@ func (o *planOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.law, "law", "auto", "law of the data zone: "+strings.Join(predict.LawNames(), ", "))
 	f.StringVar(&o.measure, "measure", "", "measure the rate of this directory with a short write test")
 	f.StringVar(&o.probeSize, "measure-size", "64MiB", "bytes of each round of --measure")
-	f.IntVar(&o.top, "top", 0, "show the best so many only (default all)")
+	f.IntVar(&o.top, "top", 0, "show the best N only (default all)")
 }
 
 // planning reads the flags.
@@ -79,7 +79,7 @@ func (o *planOptions) planning() (predict.Planning, error) {
 	}
 	app, err := coordinator.ParseDuration(o.appTime)
 	if err != nil {
-		return p, &coordinator.UsageError{Text: fmt.Sprintf("--app-time %s: not a duration", o.appTime), Fix: "write it like 24h or 1137.53"}
+		return p, &coordinator.UsageError{Text: fmt.Sprintf("--app-time %s: invalid duration", o.appTime), Fix: "write it like 24h or 1137.53"}
 	}
 	p.AppSeconds = app.Seconds()
 	if o.capacity != "" {

@@ -13,7 +13,7 @@ import (
 )
 
 // plotFigure draws measured points, the law with its 95 % interval, and the
-// thesis's law. What is extrapolated has a paler interval.
+// thesis's law. The extrapolated part of the interval is paler.
 func plotFigure(path string, f *predict.Figure) error {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = f.Title, f.X, f.Y
@@ -80,7 +80,7 @@ func plotFigure(path string, f *predict.Figure) error {
 		p.Add(marks)
 		p.Legend.Add(s.name, marks)
 	}
-	// The legend goes where a falling or a rising curve leaves room.
+	// The legend goes where a falling or a rising curve leaves space.
 	p.Legend.Top, p.Legend.Padding, p.Legend.TextStyle.Font.Size = true, vg.Points(2), vg.Points(10)
 	p.Title.Padding = vg.Points(6)
 	p.Legend.Left = len(f.Curve) > 1 && f.Curve[0].Y < f.Curve[len(f.Curve)-1].Y

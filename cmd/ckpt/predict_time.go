@@ -36,7 +36,7 @@ func newPredictTimeCommand(g *globals) *cobra.Command {
 		Use:   "time APP",
 		Short: "Predict how long a checkpoint takes",
 		Long: `Predict how long a checkpoint takes: coordination, management (compression) and
-storage, with a 95 % interval and where that holds.
+storage, with a 95 % interval and the range in which it is valid.
 
 Without --measure the storage is that of the thesis, one local disk per node;
 --measure DIR writes some MiB into DIR, durably, and predicts for that file
@@ -53,7 +53,7 @@ system. --law thesis gives the thesis's own lines, Eq 5.1 to 5.3.`,
 	return cmd
 }
 
-// predict reads the model, measures if asked to, and predicts.
+// predict reads the model, measures the storage with --measure, and predicts.
 func (o *timeOptions) predict(ctx context.Context, app string) (*predict.Time, error) {
 	m, err := o.load()
 	if err != nil {

@@ -20,7 +20,6 @@ import (
 // are false are still to be rewritten: an entry whose packages have all become
 // plain fails TestProse, so the list only shrinks.
 var plain = map[string]bool{
-	"cmd/ckpt":             false,
 	"coordinator":          false,
 	"coordinator/app":      true,
 	"coordinator/recovery": true,

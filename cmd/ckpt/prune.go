@@ -15,13 +15,13 @@ func newPruneCommand(g *globals) *cobra.Command {
 		Use:   "prune JOB --keep N",
 		Short: "Remove all but the newest checkpoints",
 		Long: `Remove all but the newest N checkpoints of a job, running or not. Files of removed
-checkpoints that kept ones refer to stay. Checkpoints whose manifest, headers or
+checkpoints stay if kept ones refer to them. Checkpoints whose manifest, headers or
 indexes are damaged do not count among the N; ckpt verify checks the rest, too.`,
 		Example: "  ckpt prune bt.S.4-1 --keep 2",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("keep") || keep < 0 {
-				return usage(cmd, errors.New("--keep takes how many checkpoints to keep"))
+				return usage(cmd, errors.New("--keep is missing: want the number of checkpoints to keep, from 0"))
 			}
 			return runPrune(cmd.Context(), g, args[0], keep)
 		},

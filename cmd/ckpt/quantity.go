@@ -16,7 +16,7 @@ func parseDuration(flag, s string) (time.Duration, error) {
 		return d, nil
 	}
 	return 0, &coordinator.UsageError{
-		Text: fmt.Sprintf("%s %q: not a duration", flag, s),
+		Text: fmt.Sprintf("%s %q: invalid duration", flag, s),
 		Fix:  "durations look like 90s, 5m, 1h30m, or plain seconds like 102.74",
 	}
 }
@@ -26,7 +26,7 @@ func parsePercent(flag, s string) (float64, error) {
 	percent, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
 	if err != nil || math.IsNaN(percent) || math.IsInf(percent, 0) {
 		return 0, &coordinator.UsageError{
-			Text: fmt.Sprintf("%s %q: not a percentage", flag, s),
+			Text: fmt.Sprintf("%s %q: invalid percentage", flag, s),
 			Fix:  "percentages look like 30% or 2.5%",
 		}
 	}

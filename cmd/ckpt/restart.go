@@ -21,8 +21,8 @@ func newRestartCommand(g *globals) *cobra.Command {
 		Use:   "restart JOB[@N]",
 		Short: "Continue a job from a checkpoint",
 		Long: `Continue a stopped, killed or finished job from a checkpoint, by default the
-newest, also under another mapping of ranks to nodes. Every byte that is read is
-verified before any rank goes on.`,
+newest, also under another mapping of ranks to nodes. Before any rank continues, every
+byte that was read has been verified.`,
 		Example: `  ckpt restart bt.S.4-1
   ckpt restart bt.S.4-1@2 --map 1,3`,
 		Args: cobra.ExactArgs(1),

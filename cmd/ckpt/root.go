@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	return exitCode(err)
 }
 
-// noticing remembers the first error of a writer, for those who do not look.
+// noticing remembers the first error of a writer, for callers that ignore it.
 type noticing struct {
 	w   io.Writer
 	err error
@@ -73,8 +73,9 @@ func newRootCommand(g *globals) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ckpt",
 		Short: "Checkpoint, restart and size parallel jobs",
-		Long: `ckpt runs parallel (MPI) jobs under checkpoints: it stores them durably, verifies
-what it restarts from, and survives the death of ranks and nodes.
+		Long: `ckpt runs parallel (MPI) jobs and takes checkpoints of them. It stores checkpoints
+durably, verifies every byte that it restarts from, and survives the death of ranks
+and nodes.
 
 ` + exitHelp,
 		Example: `  ckpt launch bt.S.4 --nodes 2 --every 5 --fail rank=2@iter=12 --auto-restart
@@ -88,7 +89,7 @@ what it restarts from, and survives the death of ranks and nodes.
 	flags := root.PersistentFlags()
 	flags.BoolVar(&g.json, "json", false, "print JSON on standard output")
 	flags.BoolVarP(&g.quiet, "quiet", "q", false, "print results only")
-	flags.BoolVarP(&g.verbose, "verbose", "v", false, "print more")
+	flags.BoolVarP(&g.verbose, "verbose", "v", false, "print more details")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, err) })
 	root.AddCommand(newLaunchCommand(g), newRestartCommand(g), newCheckpointCommand(g), newStopCommand(g),
 		newStatusCommand(g), newListCommand(g), newShowCommand(g), newVerifyCommand(g), newDiffCommand(g), newPruneCommand(g),
@@ -170,7 +171,7 @@ func (g *globals) openJob(name string) (*image.Job, error) {
 	return store.Job(name)
 }
 
-// printJSON prints one document, indented for a reader.
+// printJSON prints one document, indented for people.
 func (g *globals) printJSON(v any) error {
 	enc := json.NewEncoder(g.out)
 	enc.SetIndent("", "  ")

@@ -16,11 +16,11 @@ import (
 	"ckpt/coordinator"
 )
 
-// runJob runs a job, passes ^C on to it, and prints its result.
+// runJob runs a job, passes ^C to it, and prints its result.
 func (g *globals) runJob(ctx context.Context, run func(context.Context, <-chan struct{}) (*coordinator.Result, error)) error {
 	signals := make(chan os.Signal, 2)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
-		if !signal.Ignored(s) { // nohup means it
+		if !signal.Ignored(s) { // nohup ignores SIGHUP
 			signal.Notify(signals, s)
 		}
 	}
@@ -34,14 +34,14 @@ func (g *globals) runJob(ctx context.Context, run func(context.Context, <-chan s
 			case <-signals:
 				select {
 				case interrupts <- struct{}{}:
-				default: // it has heard us twice
+				default: // the job has two interrupts already
 				}
 			case <-over:
 				return
 			}
 		}
 	})
-	// A reader that goes away, as in ckpt launch … | head, must not end the job.
+	// A closed pipe, as in ckpt launch … | head, must not end the job.
 	signal.Ignore(syscall.SIGPIPE)
 	result, err := run(ctx, interrupts)
 	close(over)
@@ -74,17 +74,17 @@ func (g *globals) printResult(r *coordinator.Result) error {
 		checkpoints(r), count(r.Failures, "failure"), r.Digest)
 }
 
-// checkpoints counts those of a run.
+// checkpoints counts the checkpoints of a run.
 func checkpoints(r *coordinator.Result) string {
 	s := count(r.Checkpoints, "checkpoint")
 	if r.Lost > 0 {
-		s += fmt.Sprintf(" (%d more given up)", r.Lost)
+		s += fmt.Sprintf(" (%d aborted)", r.Lost)
 	}
 	return s
 }
 
-// narrator tells the story of a job, as lines or as JSON lines, with a bar
-// below them on a terminal.
+// narrator prints the events of a job, as lines or as JSON lines, with a progress
+// bar below them on a terminal.
 type narrator struct {
 	g   *globals
 	mu  sync.Mutex
@@ -124,7 +124,7 @@ func (n *narrator) Event(ev any) {
 	}
 }
 
-// ranks names ranks that follow each other, as those of a group do.
+// ranks names consecutive ranks, such as those of a group.
 func ranks(list []int) string {
 	if len(list) == 1 {
 		return fmt.Sprintf("rank %d", list[0])
@@ -132,7 +132,7 @@ func ranks(list []int) string {
 	return fmt.Sprintf("ranks %d-%d", list[0], list[len(list)-1])
 }
 
-// recovery says what a failure cost.
+// recovery describes the cost of a failure.
 func recovery(ev *coordinator.RecoveryEvent) string {
 	var from []string
 	var numbers []int
@@ -159,7 +159,7 @@ func recovery(ev *coordinator.RecoveryEvent) string {
 	return fmt.Sprintf("restarting %s from %s; %s lost at most", count(ev.Ranks, "rank"), strings.Join(from, ", "), count(lost, "iteration"))
 }
 
-// describe says in a line what happened.
+// describe puts an event into one line.
 func describe(ev any) string {
 	switch ev := ev.(type) {
 	case *coordinator.StartEvent:
@@ -180,9 +180,9 @@ func describe(ev any) string {
 			mib(ev.StoredBytes), seconds(ev.Latency.Total))
 	case *coordinator.LostEvent:
 		if ev.Rank < 0 {
-			return fmt.Sprintf("checkpoint %d was given up: %s", ev.Number, ev.Reason)
+			return fmt.Sprintf("checkpoint %d aborted: %s", ev.Number, ev.Reason)
 		}
-		return fmt.Sprintf("checkpoint %d was given up: rank %d: %s", ev.Number, ev.Rank, ev.Reason)
+		return fmt.Sprintf("checkpoint %d aborted: rank %d: %s", ev.Number, ev.Rank, ev.Reason)
 	case *coordinator.FailureEvent:
 		if ev.Rank < 0 {
 			return "the ranks " + ev.Reason

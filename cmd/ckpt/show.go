@@ -18,9 +18,10 @@ func newShowCommand(g *globals) *cobra.Command {
 		Short: "Show a checkpoint zone by zone, or the recovery line of a job",
 		Long: `Show a checkpoint, by default the newest, with the zones of each rank.
 
-With --recovery-line, show what the whole job would go back to if all its ranks
-failed now: the checkpoint of each rank, what it loses, who forces whom back, and
-what no recovery needs any more. --plot draws it.`,
+With --recovery-line, show the states to which the job would roll back if all
+its ranks failed now: the checkpoint of each rank, the work that it loses, the
+messages that force ranks further back, and the checkpoints that no recovery needs
+any more. --plot draws them.`,
 		Example: "  ckpt show bt.S.4-1@2 --json\n  ckpt show lu.S.4-1 --recovery-line --plot line.svg",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -30,15 +31,15 @@ what no recovery needs any more. --plot draws it.`,
 			case cmd.Flags().Changed("plot") && plot == "":
 				return &coordinator.UsageError{Text: "--plot is empty", Fix: "name a file ending in .svg, .png or .pdf"}
 			case line && strings.Contains(args[0], "@"):
-				return &coordinator.UsageError{Text: fmt.Sprintf("%q: a recovery line is of a job, not of a checkpoint", args[0]), Fix: "leave the @ and the number out"}
+				return &coordinator.UsageError{Text: fmt.Sprintf("%q: a job has a recovery line, a checkpoint has none", args[0]), Fix: "leave out the @ and the number"}
 			case line:
 				return g.showLine(cmd.Context(), args[0], plot)
 			}
 			return runShow(g, args[0])
 		},
 	}
-	cmd.Flags().BoolVar(&line, "recovery-line", false, "show where the job goes on from if all its ranks fail")
-	cmd.Flags().StringVar(&plot, "plot", "", "with --recovery-line, draw it into this file: .svg, .png or .pdf")
+	cmd.Flags().BoolVar(&line, "recovery-line", false, "show where the job resumes from if all its ranks fail")
+	cmd.Flags().StringVar(&plot, "plot", "", "with --recovery-line: draw it into this file, .svg, .png or .pdf")
 	g.addStoreFlag(cmd)
 	return cmd
 }

@@ -21,12 +21,12 @@ type lineResult struct {
 	Mode      string      `json:"mode"`
 	Log       string      `json:"log"`        // "" in a job of one group
 	InTransit string      `json:"in_transit"` // messages that cross the line: "allowed" (replayed) or "forbidden" (would be lost)
-	Live      bool        `json:"live"`       // lost_iterations count up to where the job is, not only to its newest checkpoints
+	Live      bool        `json:"live"`       // lost_iterations count up to the current iteration of the job, not only to its newest checkpoints
 	Line      []linePlace `json:"line"`       // by group
-	Domino    int         `json:"domino"`     // waves: how many steps force each other at most
+	Domino    int         `json:"domino"`     // the largest wave of a step
 	Steps     []lineStep  `json:"steps"`
 	Removable []int       `json:"removable"` // checkpoints that no recovery needs
-	Useless   []int       `json:"useless"`   // checkpoints that no line can hold
+	Useless   []int       `json:"useless"`   // checkpoints that no recovery line can hold
 }
 
 type linePlace struct {
@@ -40,9 +40,9 @@ type linePlace struct {
 }
 
 type lineStep struct {
-	Wave       int    `json:"wave"` // 0: it failed; w: forced by a step of wave w−1
+	Wave       int    `json:"wave"` // 0: the rank failed; w: a step of wave w−1 forced it
 	Group      int    `json:"group"`
-	Checkpoint int    `json:"checkpoint"` // it goes back to
+	Checkpoint int    `json:"checkpoint"` // to which the group rolls back
 	Cause      string `json:"cause"`      // failure, orphan or lost message
 	Peer       int    `json:"peer"`       // group at the other end; −1 none
 	First      uint64 `json:"first"`      // messages between the two, counted from 1
@@ -107,9 +107,9 @@ func (g *globals) printLine(l *coordinator.StoredLine) error {
 	p := l.Line.Places[0]
 	switch {
 	case l.Single() && p.State.Number == 0:
-		return g.printf("%s: its ranks take checkpoints together, and it has none: it begins again,\nwith ckpt launch unless --auto-restart does it\n", l.Job)
+		return g.printf("%s: its ranks take checkpoints together, and it has none: it restarts from scratch,\nby ckpt launch, or by --auto-restart while it runs\n", l.Job)
 	case l.Single():
-		return g.printf("%s: its ranks take checkpoints together: all go on from the newest, checkpoint %d,\niteration %d; %s lost\n",
+		return g.printf("%s: its ranks take checkpoints together: all resume from the newest, checkpoint %d,\niteration %d; %s lost\n",
 			l.Job, p.State.Number, p.State.Iteration, count(p.LostIterations, "iteration"))
 	}
 	unit := lineUnit(l)
@@ -118,7 +118,7 @@ func (g *globals) printLine(l *coordinator.StoredLine) error {
 		return err
 	}
 	if !l.Live {
-		if err := g.printf("how far it was is not known: iterations after its newest checkpoints do not count\n"); err != nil {
+		if err := g.printf("the last iteration is not known: iterations after the newest checkpoints do not count\n"); err != nil {
 			return err
 		}
 	}
@@ -134,16 +134,16 @@ func (g *globals) printLine(l *coordinator.StoredLine) error {
 	}
 	switch {
 	case l.Pessimistic():
-		return g.printf("\neach replays its message log from its checkpoint to where it was\n")
+		return g.printf("\neach replays its message log from its checkpoint to its last state\n")
 	case l.Log == channel.Optimistic:
-		return g.printf("\nmessages here are receives from any source, the only ones that a replay can\nget wrong\n")
+		return g.printf("\nmessages here are receives from any source: a replay can get only these wrong\n")
 	case len(l.Useless) > 0:
-		return g.printf("\n%s on zigzag cycles: no line can hold them\n", plural(len(l.Useless), "checkpoint is", "checkpoints are"))
+		return g.printf("\n%s on zigzag cycles: no recovery line can hold them\n", plural(len(l.Useless), "checkpoint is", "checkpoints are"))
 	}
 	return nil
 }
 
-// lineUnit is what goes back as one.
+// lineUnit names the ranks that roll back together.
 func lineUnit(l *coordinator.StoredLine) string {
 	if l.Mode == coordinator.Semi {
 		return "group"
@@ -151,7 +151,7 @@ func lineUnit(l *coordinator.StoredLine) string {
 	return "rank"
 }
 
-// plotLine draws it into a file, which is not touched if that fails.
+// plotLine draws a recovery line into a file. If drawing fails, the file stays as it was.
 func plotLine(l *coordinator.StoredLine, path, format string) error {
 	fig := diagram.Figure{History: l.History, Line: l.Line, Garbage: l.Garbage, Useless: l.Useless, Unit: lineUnit(l),
 		Title: fmt.Sprintf("%s (%s, log %s): recovery line if all fail", l.Job, l.Mode, l.Log)}

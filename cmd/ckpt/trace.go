@@ -21,25 +21,25 @@ import (
 	"ckpt/iotrace/synth"
 )
 
-// traceInput is where a command takes a trace from: files of any format that is
-// known, the traces of checkpoints in the store, or a built-in one.
+// traceInput is the source of a trace: files of any known format, the traces of
+// checkpoints in the store, or a built-in one.
 type traceInput struct {
 	builtin, class string
 	ranks          int
 	lenient        bool
-	begun          io.Reader // a stream that was looked into
+	begun          io.Reader // a stream whose beginning was read
 }
 
-const traceInputHelp = `A TRACE is a file, - for standard input, or JOB or JOB@N: what ckpt recorded while it
-wrote a checkpoint of a job, by default the newest; JOB@all: all of them, as one. The
-format of a file is told by its contents: events files of ckpt, strace -f text, Darshan
-DXT text, CSV, Parquet.`
+const traceInputHelp = `A TRACE is a file, - for standard input, or the recording of a checkpoint: JOB of the
+newest, JOB@N of one, JOB@all of all, as one trace. The command recognises the format of
+a file by its contents: events files of ckpt, strace -f text, Darshan DXT text, CSV,
+Parquet.`
 
 func (in *traceInput) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&in.builtin, "builtin", "", "take a built-in trace: "+strings.Join(synth.Builtins(), ", "))
+	f.StringVar(&in.builtin, "builtin", "", "use a built-in trace: "+strings.Join(synth.Builtins(), ", "))
 	f.IntVar(&in.ranks, "builtin-ranks", 4, "ranks of the built-in trace")
 	f.StringVar(&in.class, "builtin-class", "", "size of the built-in trace, A to D (default B)")
-	f.BoolVar(&in.lenient, "lenient", false, "take what can be read of a trace that is damaged or cut")
+	f.BoolVar(&in.lenient, "lenient", false, "read the intact part of a damaged or cut trace")
 }
 
 func newTraceCommand(g *globals) *cobra.Command {
@@ -72,17 +72,17 @@ func fillHelp(cmd *cobra.Command) {
 	}
 }
 
-// traces reads all that is named, or the built-in one.
+// traces reads all named traces, or the built-in one.
 func (in *traceInput) traces(g *globals, args []string) ([]*iotrace.Trace, error) {
 	if in.builtin != "" {
 		if len(args) > 0 {
 			return nil, &coordinator.UsageError{Text: fmt.Sprintf("--builtin %s and %s", in.builtin, args[0]), Fix: "give one of them"}
 		}
 		if !slices.Contains(synth.Builtins(), in.builtin) {
-			return nil, &coordinator.UsageError{Text: fmt.Sprintf("--builtin %s: there is no such trace", in.builtin), Fix: "choose one of " + strings.Join(synth.Builtins(), ", ")}
+			return nil, &coordinator.UsageError{Text: fmt.Sprintf("--builtin %s: unknown trace", in.builtin), Fix: "choose one of " + strings.Join(synth.Builtins(), ", ")}
 		}
 		if in.ranks < 1 {
-			return nil, &coordinator.UsageError{Text: fmt.Sprintf("--builtin-ranks %d: not a number from 1", in.ranks)}
+			return nil, &coordinator.UsageError{Text: fmt.Sprintf("--builtin-ranks %d: want a number from 1", in.ranks)}
 		}
 		t, err := synth.Builtin(in.builtin, synth.Params{Ranks: in.ranks, Class: in.class})
 		if err != nil {
@@ -91,7 +91,7 @@ func (in *traceInput) traces(g *globals, args []string) ([]*iotrace.Trace, error
 		return []*iotrace.Trace{t}, nil
 	}
 	if len(args) == 0 {
-		return nil, &coordinator.UsageError{Text: "no trace is named", Fix: "name a file or a job, or give --builtin " + synth.Builtins()[0]}
+		return nil, &coordinator.UsageError{Text: "no trace given", Fix: "name a file or a job, or give --builtin " + synth.Builtins()[0]}
 	}
 	var all []*iotrace.Trace
 	for _, name := range args {
@@ -170,13 +170,13 @@ func (in *traceInput) open(g *globals, name string) (*iotrace.Trace, *iotrace.Re
 	}
 	path := name
 	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
-		// No file: perhaps a job.
+		// There is no such file; the name may be a job.
 		if job, ok := strings.CutSuffix(name, "@all"); ok {
 			return in.all(g, job)
 		}
 		found, jerr := g.tracePath(name)
 		if jerr != nil {
-			return nil, nil, errNotFound{fmt.Errorf("%s is no file; as a job: %w", name, jerr)}
+			return nil, nil, errNotFound{fmt.Errorf("%s is not a file; as a job: %w", name, jerr)}
 		}
 		path = found
 	}
@@ -184,7 +184,7 @@ func (in *traceInput) open(g *globals, name string) (*iotrace.Trace, *iotrace.Re
 	return t, rep, in.failure(err)
 }
 
-// file reads a file and shows how far it is.
+// file reads a file and shows its progress.
 func (in *traceInput) file(g *globals, path string, opt iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
 	if fi, err := os.Stat(path); err == nil && fi.Mode().IsRegular() {
 		b := g.newBar("read", fi.Size(), true)
@@ -222,7 +222,7 @@ func (in *traceInput) all(g *globals, name string) (*iotrace.Trace, *iotrace.Rep
 	if len(traces) == 0 {
 		return nil, nil, errNotFound{fmt.Errorf("no checkpoint of %s has a trace", name)}
 	}
-	// A rank that was restarted on another node is still the same.
+	// A rank that was restarted on another node is still the same rank.
 	nodes := make(map[int]string)
 	for _, t := range traces {
 		for _, r := range t.Ranks {
@@ -251,7 +251,7 @@ func (g *globals) tracePath(target string) (string, error) {
 	return path, nil
 }
 
-// failure is traceError; a remedy that was tried is none.
+// failure is traceError without the remedies that the user has tried already.
 func (in *traceInput) failure(err error) error {
 	err = traceError(err)
 	var damaged *damagedTrace
@@ -261,7 +261,7 @@ func (in *traceInput) failure(err error) error {
 	return err
 }
 
-// traceError sorts the errors of a trace file by what they mean.
+// traceError classifies the errors of a trace file.
 func traceError(err error) error {
 	var format *iotrace.FormatError
 	var known *damagedTrace
@@ -282,20 +282,20 @@ func traceError(err error) error {
 	return err
 }
 
-// A damagedTrace is one that cannot be read as a whole. A binary file, which ckpt
-// has written with checksums, is damaged as images are; a text may be anything.
+// A damagedTrace is one that cannot be read completely. A binary file has checksums
+// of ckpt, so it is damaged as an image is; a text may be anything.
 type damagedTrace struct {
 	error
 	binary  bool
-	lenient bool // what can be read was asked for, and is nothing
+	lenient bool // --lenient was given, and nothing can be read
 }
 
-// Is lets the exit status be that of damage.
+// Is makes the exit status that of damage.
 func (e *damagedTrace) Is(target error) bool { return e.binary && target == errDamageFound }
 
 func (e *damagedTrace) Unwrap() error { return e.error }
 
-// Hint says what to do about it.
+// Hint returns the remedy.
 func (e *damagedTrace) Hint() string {
 	if strings.Contains(e.Error(), "damaged Parquet") {
 		return "make the file again: Parquet cannot be read in part"
@@ -303,10 +303,10 @@ func (e *damagedTrace) Hint() string {
 	if e.lenient || errors.Is(e.error, iotrace.ErrNoTimes) {
 		return ""
 	}
-	return "--lenient takes what can be read of it"
+	return "--lenient reads its intact part"
 }
 
-// warnImport says what of an input was not understood.
+// warnImport reports the parts of an input that were not understood.
 func (g *globals) warnImport(name string, rep *iotrace.Report) {
 	if rep == nil {
 		return
@@ -326,11 +326,10 @@ func (g *globals) warnImport(name string, rep *iotrace.Report) {
 	}
 }
 
-// warnAstray says how much I/O the trace lacks because it is not known of which file
-// it is.
+// warnAstray reports the I/O that the trace lacks because its file is not known.
 func (g *globals) warnAstray(name string, rep *iotrace.Report) {
 	if rep.Astray > 0 {
-		g.warn("%s: %s with %s on descriptors that are not known: not in the trace (strace -y names their files)",
+		g.warn("%s: %s with %s on unknown descriptors: not in the trace (strace -y names their files)",
 			name, plural(int(rep.Astray), "read or write", "reads and writes"), count(int(rep.AstrayBytes), "byte"))
 	}
 }
@@ -341,12 +340,12 @@ type analysis struct {
 }
 
 func (a *analysis) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&a.gap, "gap", "100ms", "the silence that ends a burst")
+	f.StringVar(&a.gap, "gap", "100ms", "length of the silence that ends a burst")
 	f.StringVar(&a.stripe, "stripe-size", "1MiB", "stripe of the file system, for alignment and contention")
 	f.StringVar(&a.thresholds, "thresholds", "", "file with the thresholds of findings (ckpt trace analyze --show-thresholds prints the built-in ones)")
 }
 
-// analyze analyses a trace and shows how far it is.
+// analyze analyses a trace and shows its progress.
 func (g *globals) analyze(t *iotrace.Trace, opt analyze.Options) *analyze.Report {
 	b := g.newBar("analyse", analyze.Steps(t), false)
 	defer b.clear()
@@ -356,8 +355,8 @@ func (g *globals) analyze(t *iotrace.Trace, opt analyze.Options) *analyze.Report
 	return r
 }
 
-// remedyFlags are the flags of ckpt launch that change what a finding is about, with
-// a value where one is likely to help.
+// remedyFlags has the flags of ckpt launch that may remedy a finding, with a value
+// where one is likely to help.
 var remedyFlags = map[analyze.Remedy]string{
 	analyze.LayoutPerRank:    "--layout per-rank",
 	analyze.LayoutShared:     "--layout shared",
@@ -378,7 +377,7 @@ func (a *analysis) options() (analyze.Options, error) {
 	var opt analyze.Options
 	var err error
 	if opt.BurstGap, err = coordinator.ParseDuration(a.gap); err != nil || opt.BurstGap <= 0 {
-		return opt, &coordinator.UsageError{Text: fmt.Sprintf("--gap %s: not a positive duration", a.gap), Fix: "durations look like 100ms or 0.1"}
+		return opt, &coordinator.UsageError{Text: fmt.Sprintf("--gap %s: want a positive duration", a.gap), Fix: "durations look like 100ms or 0.1"}
 	}
 	if opt.StripeSize, err = parseSizeFlag("stripe-size", a.stripe); err != nil {
 		return opt, err
@@ -397,7 +396,7 @@ func (a *analysis) options() (analyze.Options, error) {
 	return opt, nil
 }
 
-// duration formats a time in seconds as short as it reads well.
+// duration formats a time in seconds briefly.
 func duration(s float64) string {
 	return time.Duration(s * float64(time.Second)).Round(time.Microsecond).String()
 }

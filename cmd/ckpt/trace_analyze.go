@@ -14,7 +14,7 @@ import (
 	"ckpt/zones"
 )
 
-// traceFiles is how many files are shown without --all.
+// traceFiles is the number of files shown without --all.
 const traceFiles = 20
 
 type traceAnalyzeOptions struct {
@@ -28,10 +28,10 @@ func newTraceAnalyzeCommand(g *globals) *cobra.Command {
 	var o traceAnalyzeOptions
 	cmd := &cobra.Command{
 		Use:   "analyze TRACE...",
-		Short: "Say what the I/O of a trace is like, and what would change it",
-		Long: `Say of each file, and of the whole, how it is accessed: by one process or shared,
-sequential, strided or random; in which request sizes and bursts; and what of it
-costs time, with the flags of ckpt launch that would change it.
+		Short: "Characterise the I/O of a trace and suggest remedies",
+		Long: `Characterise how each file, and the whole trace, is accessed: by one process or
+shared; sequential, strided or random; in which request sizes and bursts. Name the
+causes of lost time, with the flags of ckpt launch that would help.
 
 ` + traceInputHelp + ` Several are merged, as recorded by the
 ranks of one job.`,
@@ -162,8 +162,8 @@ func (g *globals) showReport(r *analyze.Report, all bool) error {
 	return nil
 }
 
-// ranksText says how many ranks the job has, and how many of them do its I/O if
-// those are fewer.
+// ranksText returns the number of ranks of the job, and the number that do its I/O
+// if those are fewer.
 func ranksText(r *analyze.Report) string {
 	text := strconv.Itoa(r.Ranks)
 	if r.Nodes > 0 {
@@ -175,10 +175,10 @@ func ranksText(r *analyze.Report) string {
 	return text
 }
 
-// patternLines are those of a pattern. Without all they are cut, names in front, so
-// that each fits.
+// patternLines returns the lines of a pattern. Without all, each is cut to fit, with
+// the name in front.
 func patternLines(p analyze.Pattern, all bool) []string {
-	const rest = 36 // columns for the ranks, if a name is long
+	const rest = 36 // columns for the ranks after a long name
 	p.Groups = slices.Clone(p.Groups)
 	for i := range p.Groups {
 		g := &p.Groups[i]
@@ -203,7 +203,7 @@ func patternLines(p analyze.Pattern, all bool) []string {
 	return lines
 }
 
-// patternWidth leaves room for the name of the line on a terminal of 80 columns.
+// patternWidth leaves space for the name of the line on a terminal of 80 columns.
 const patternWidth = 68
 
 // cutList keeps as much of a list as fits, but at least its first part.
@@ -221,8 +221,8 @@ func cutList(line string, most int) string {
 	return strings.Join(parts[:n], ", ") + ", …"
 }
 
-// fitNames shortens the names in a column of a table, as far as it takes for the
-// table to fit into 80 columns.
+// fitNames shortens the names in a column of a table until the table fits into 80
+// columns.
 func fitNames(header []string, rows [][]string, names int) {
 	const least = 12
 	room := 80 - 2
@@ -241,7 +241,7 @@ func fitNames(header []string, rows [][]string, names int) {
 	}
 }
 
-// shorten keeps the end of a path, which tells files apart.
+// shorten keeps the end of a path, which distinguishes files.
 func shorten(name string, most int) string {
 	if r := []rune(name); len(r) > most {
 		return "…" + string(r[len(r)-most+1:])
@@ -287,7 +287,7 @@ func (g *globals) showInsights(r *analyze.Report) error {
 		if len(in.Flags) > 0 {
 			try := "ckpt launch with " + strings.Join(in.Flags, ", or ")
 			if slices.Contains(in.Remedies, analyze.Interval) {
-				try += "; ckpt interval says how often pays"
+				try += "; ckpt interval finds the best interval"
 			}
 			if err := g.printf("%s", wrapped("  try:  ", try)); err != nil {
 				return err
@@ -297,8 +297,8 @@ func (g *globals) showInsights(r *analyze.Report) error {
 	return nil
 }
 
-// wrapped breaks a text into lines of at most 80 columns that stand below each
-// other behind what the first begins with.
+// wrapped breaks a text into lines of at most 80 columns, indented by the width of
+// the prefix of the first line.
 func wrapped(first, text string) string {
 	var b strings.Builder
 	indent := len(first)

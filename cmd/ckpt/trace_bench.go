@@ -25,11 +25,11 @@ func newBenchTraceCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace",
 		Short: "Measure what recording and reading traces costs",
-		Long: `Record events and read them back from each format, in one goroutine; then write a
+		Long: `Record events and read them back from each format, in one goroutine. Then write a
 checkpoint of four ranks in requests of 1 MiB, with and without recording, in turns,
-and compare. The time inside the recorder is measured as well, and held against that
-of the same checkpoint. With --app, do so with the checkpoints of a job. What it wrote
-is removed.`,
+and compare. Also measure the time inside the recorder, as a share of the time of the
+same checkpoint. With --app, do so with the checkpoints of a job. The command removes
+its files at the end.`,
 		Example: "  ckpt bench trace\n  ckpt bench trace --dir /scratch --size 1GiB --rounds 9 --json\n  ckpt bench trace --app bt.A.4 --rounds 7",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runBenchTrace(cmd.Context(), g, &o) },
@@ -38,7 +38,7 @@ is removed.`,
 	f := cmd.Flags()
 	f.StringVar(&o.Dir, "dir", os.TempDir(), "directory for the checkpoint")
 	f.StringVar(&o.size, "size", "256MiB", "bytes of the checkpoint")
-	f.IntVar(&o.Events, "events", 1_000_000, "events that are recorded and read")
+	f.IntVar(&o.Events, "events", 1_000_000, "number of events to record and read")
 	f.IntVar(&o.Rounds, "rounds", 5, "number of rounds")
 	f.StringVar(&o.app, "app", "", "also run this job, with and without --trace, in turns")
 	return cmd
@@ -52,7 +52,7 @@ func runBenchTrace(ctx context.Context, g *globals, o *benchTraceOptions) error 
 		return err
 	}
 	if o.Events < 1000 || o.Events > 50_000_000 || o.Rounds < 1 || o.Size < 1<<20 {
-		return &coordinator.UsageError{Text: fmt.Sprintf("%d events, %s, %d rounds: that is not measured", o.Events, o.size, o.Rounds),
+		return &coordinator.UsageError{Text: fmt.Sprintf("%d events, %s, %d rounds: out of range", o.Events, o.size, o.Rounds),
 			Fix: "--events takes 1000 to 50000000, --size 1MiB and more, --rounds 1 and more"}
 	}
 	if _, err := os.Stat(o.Dir); err != nil {
@@ -110,7 +110,7 @@ func (g *globals) printBenchTrace(r *benchTrace, o *benchTraceOptions) error {
 	spread := (slices.Max(r.Plain) - slices.Min(r.Plain)) / bench.Median(r.Plain)
 	if err := g.printf("\na checkpoint of %s MiB, %d operations, medians of %d rounds\n"+
 		"inside the recorder       %.4f %% of the time\n"+
-		"with recording / without  %.3f, while those without differ by %.0f %%\n", mib(r.Size), r.Operations, o.Rounds, 100*r.Share, r.Ratio, 100*spread); err != nil {
+		"with recording / without  %.3f; rounds without differ by %.0f %%\n", mib(r.Size), r.Operations, o.Rounds, 100*r.Share, r.Ratio, 100*spread); err != nil {
 		return err
 	}
 	if r.Job == nil {

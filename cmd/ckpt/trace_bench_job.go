@@ -15,7 +15,7 @@ import (
 	"ckpt/iotrace/replay/bench"
 )
 
-// benchTraceJob is what recording adds to the checkpoints of a job. Times are in
+// benchTraceJob has the cost of recording for the checkpoints of a job. Times are in
 // seconds, one for each checkpoint.
 type benchTraceJob struct {
 	App        string    `json:"app"`
@@ -25,9 +25,9 @@ type benchTraceJob struct {
 	Recorded   []float64 `json:"recorded_latency_s"`
 	Ratio      float64   `json:"ratio"`  // of the medians
 	Events     []int     `json:"events"` // of each recorded checkpoint
-	// Share is what it takes to record so many events one after the other, each in
-	// the time that one took in the checkpoint that was measured first, of the
-	// latency of the same checkpoint; the median.
+	// Share is the time to record the events of a checkpoint one after the other, as
+	// a share of the latency of the same checkpoint; the median. The time of one
+	// event is that measured in the first checkpoint.
 	Share float64 `json:"share"`
 }
 
@@ -47,7 +47,7 @@ func traceJob(app string) (coordinator.Spec, error) {
 // seconds to record.
 func (j *benchTraceJob) run(ctx context.Context, g *globals, o *benchTraceOptions, s coordinator.Spec, perEvent float64, done func(int)) error {
 	for k := range 2 * o.Rounds {
-		s.Trace = (k+k/2)%2 == 1 // one begins as often as the other
+		s.Trace = (k+k/2)%2 == 1 // each goes first equally often
 		s.Created = time.Now().UTC()
 		if err := j.once(ctx, g, o.Dir, s); err != nil {
 			return err
@@ -66,7 +66,7 @@ func (j *benchTraceJob) run(ctx context.Context, g *globals, o *benchTraceOption
 	return nil
 }
 
-// once runs the job in a store that is removed.
+// once runs the job in a store that it removes.
 func (j *benchTraceJob) once(ctx context.Context, g *globals, dir string, s coordinator.Spec) (err error) {
 	store, err := os.MkdirTemp(dir, "ckpt-bench-trace-")
 	if err != nil {
@@ -96,7 +96,7 @@ func (j *benchTraceJob) once(ctx context.Context, g *globals, dir string, s coor
 	return nil
 }
 
-// latencies keeps that of each checkpoint.
+// latencies keeps the latency of each checkpoint.
 type latencies struct {
 	tally
 	list []float64

@@ -38,7 +38,7 @@ the second one, as León compares tools (Tables 2.5 and 2.6).
 			return g.showComparison(c)
 		},
 	}
-	cmd.Flags().BoolVar(&in.lenient, "lenient", false, "take what can be read of a trace that is damaged or cut")
+	cmd.Flags().BoolVar(&in.lenient, "lenient", false, "read the intact part of a damaged or cut trace")
 	an.addFlags(cmd.Flags())
 	g.addStoreFlag(cmd)
 	return cmd

@@ -25,7 +25,7 @@ var exporters = map[string]func(w io.Writer, t *iotrace.Trace) (left int64, err 
 	"dxt":     dxt.Write,
 }
 
-// A lineCounter tells how many lines have been written.
+// A lineCounter counts the written lines.
 type lineCounter struct {
 	w    io.Writer
 	n    int64
@@ -45,14 +45,14 @@ func whole(write func(io.Writer, *iotrace.Trace) error) func(io.Writer, *iotrace
 	return func(w io.Writer, t *iotrace.Trace) (int64, error) { return 0, write(w, t) }
 }
 
-// dxtLog reads DXT text so that it can be passed on byte for byte; it is nil of what
-// is none. Of one that is damaged, --lenient takes an ordinary trace.
+// dxtLog reads DXT text so that it can be exported byte for byte. It returns nil for
+// other formats, and for damaged text with --lenient, which is read as any trace.
 func (in *traceInput) dxtLog(name string) (*dxt.Log, error) {
 	f := os.Stdin
 	if name != "-" {
 		var err error
 		if f, err = os.Open(name); err != nil {
-			return nil, nil // a job, or reading the trace says what is wrong
+			return nil, nil // a job, or an error that reading the trace will report
 		}
 	}
 	fi, err := f.Stat()
@@ -96,17 +96,17 @@ text, CSV, JSON lines, Parquet (with the columns of WisIO) or an events file.
   ckpt trace export --builtin minighost --format dxt -o minighost.dxt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format == "" {
-				return &coordinator.UsageError{Text: "no format is named", Fix: "add --format " + exportFormats}
+				return &coordinator.UsageError{Text: "no format given", Fix: "add --format " + exportFormats}
 			}
 			write, ok := exporters[format]
 			if !ok {
 				return &coordinator.UsageError{Text: fmt.Sprintf("--format %s is unknown", format), Fix: "--format takes " + exportFormats}
 			}
 			if out == "" {
-				return &coordinator.UsageError{Text: "there is nowhere to write to", Fix: "add -o FILE, or -o - for standard output"}
+				return &coordinator.UsageError{Text: "no output given", Fix: "add -o FILE, or -o - for standard output"}
 			}
 			if binary := format == "events" || format == "parquet"; binary && out == "-" && isTerminal(g.commandOutput()) {
-				return &coordinator.UsageError{Text: format + " is nothing for a terminal", Fix: "add -o FILE, or a pipe"}
+				return &coordinator.UsageError{Text: "refusing to write " + format + " to a terminal", Fix: "add -o FILE, or a pipe"}
 			}
 			if format == "dxt" && in.builtin == "" && len(args) == 1 {
 				if log, err := in.dxtLog(args[0]); err != nil {

@@ -18,8 +18,8 @@ import (
 	"ckpt/image"
 )
 
-// writeFile makes a file, whole or not at all; - is standard output. What is there
-// and no file, as /dev/null or a pipe, is written to.
+// writeFile makes a file, whole or not at all; - is standard output. It writes to
+// existing devices and pipes, such as /dev/null, directly.
 func (g *globals) writeFile(ctx context.Context, name string, write func(io.Writer) error) error {
 	if name == "-" {
 		return outputError(buffered(g.out, write))
@@ -39,8 +39,8 @@ func (g *globals) writeFile(ctx context.Context, name string, write func(io.Writ
 	return outputError(err)
 }
 
-// canWrite reports, as writeFile would, what keeps a file from being made, before
-// something long is done whose result goes there.
+// canWrite returns the error that writeFile would return, before a long computation
+// whose result goes there.
 func canWrite(name string) error {
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real
@@ -50,7 +50,7 @@ func canWrite(name string) error {
 	case err == nil && fi.IsDir():
 		return &coordinator.UsageError{Text: name + " is a directory", Fix: "name a file in it"}
 	case err == nil && !fi.Mode().IsRegular():
-		return nil // to open a pipe would wait for who reads it
+		return nil // opening a pipe would wait for its reader
 	}
 	f, err := createBeside(name, 0o600)
 	if err == nil {
@@ -59,7 +59,7 @@ func canWrite(name string) error {
 	return outputError(err)
 }
 
-// outputError sorts the errors of an output by what they mean.
+// outputError classifies the errors of an output.
 func outputError(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -69,7 +69,7 @@ func outputError(err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return errNotFound{err}
 	case errors.Is(err, fs.ErrPermission):
-		return hinted{err, "name a file that you may write"}
+		return hinted{err, "name a file with write permission"}
 	}
 	return err
 }
@@ -94,7 +94,7 @@ func (g *globals) tellOutput(name, format string, events int) error {
 	return g.printJSON(outputResult{name, format, fi.Size(), events})
 }
 
-// writeTo writes to what is there.
+// writeTo writes to an existing device or pipe.
 func writeTo(name string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(name, os.O_WRONLY, 0)
 	if err != nil {
@@ -112,8 +112,8 @@ func buffered(to io.Writer, write func(io.Writer) error) error {
 }
 
 // replaceFile writes beside the file, and takes its place when all is on the disk.
-// What was there before, if anything, says who may read it. A signal ends the
-// writing, and what is written so far is removed.
+// It keeps the permissions of an existing file. A signal ends the writing, and the
+// incomplete file is removed.
 func replaceFile(ctx context.Context, name string, before fs.FileInfo, write func(io.Writer) error) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
@@ -145,7 +145,7 @@ func replaceFile(ctx context.Context, name string, before fs.FileInfo, write fun
 	return nil
 }
 
-// createBeside makes a file in the directory of another, under a name that nobody has.
+// createBeside makes a file in the directory of another, under an unused name.
 func createBeside(name string, mode fs.FileMode) (*os.File, error) {
 	for {
 		beside := filepath.Join(filepath.Dir(name), fmt.Sprintf(".%s.%d", filepath.Base(name), rand.Uint32()))
@@ -160,7 +160,7 @@ func createBeside(name string, mode fs.FileMode) (*os.File, error) {
 // but for those that it was started to ignore, as by nohup.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	signals := slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}, signal.Ignored)
-	if len(signals) == 0 { // none would mean all
+	if len(signals) == 0 { // NotifyContext without signals means all
 		return ctx, func() {}
 	}
 	return signal.NotifyContext(ctx, signals...)

@@ -24,24 +24,23 @@ func newTraceImportCommand(g *globals) *cobra.Command {
 		Use:   "import FILE... -o OUT",
 		Short: "Make an events file of traces of other tools",
 		Long: `Read the text of strace -f or of darshan-dxt-parser, CSV or Parquet, and write an
-events file, the compact format of ckpt. Several files are merged, as the ranks of one
-job recorded them. What is not understood is counted, and the first of it shown, more
-with -v.
+events file, the compact format of ckpt. Several files are merged as the ranks of one job. Lines
+that are not understood are counted, and the first ones shown, more with -v.
 
-strace has to be told what to write: strace -f -ttt -T -y -o FILE COMMAND, or let
-ckpt trace record do it. Of strace -ff -o NAME give all files at once, NAME.*; a text
-without the numbers of processes is a process of its own.`,
+Run strace with these options: strace -f -ttt -T -y -o FILE COMMAND, or use ckpt trace
+record. After strace -ff -o NAME give all files at once, NAME.*; a text without process
+numbers is one process.`,
 		Example: "  ckpt trace import job.strace -o job.trace\n  ckpt trace import job.dxt -o job.trace --lenient",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" || out == "-" {
-				return &coordinator.UsageError{Text: "there is nowhere to write to", Fix: "add -o FILE"}
+				return &coordinator.UsageError{Text: "no output given", Fix: "add -o FILE"}
 			}
 			return runTraceImport(cmd.Context(), g, &in, args, out)
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write")
-	cmd.Flags().BoolVar(&in.lenient, "lenient", false, "take what can be read of a trace that is damaged or cut")
+	cmd.Flags().BoolVar(&in.lenient, "lenient", false, "read the intact part of a damaged or cut trace")
 	g.addStoreFlag(cmd)
 	return cmd
 }
@@ -90,7 +89,7 @@ type importNote struct {
 	Text   string `json:"text"`
 }
 
-// tellImport says what was imported, and what was not.
+// tellImport reports the imported events, and the lines that were not imported.
 func (g *globals) tellImport(t *iotrace.Trace, out string, names []string, reports []*iotrace.Report) error {
 	fi, err := os.Stat(out)
 	if err != nil {
@@ -127,7 +126,7 @@ func (g *globals) tellImport(t *iotrace.Trace, out string, names []string, repor
 	return nil
 }
 
-// importNotes is how many lines that were not understood are shown without -v.
+// importNotes is the number of lines not understood that are shown without -v.
 const importNotes = 5
 
 func (g *globals) tellSource(s *importSource) error {

@@ -33,7 +33,7 @@ a histogram of request sizes, as SVG or PNG.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			format := strings.TrimPrefix(filepath.Ext(out), ".")
 			if format != "svg" && format != "png" {
-				return &coordinator.UsageError{Text: fmt.Sprintf("-o %s: neither .svg nor .png", out), Fix: "name a file ending in .svg or .png"}
+				return &coordinator.UsageError{Text: fmt.Sprintf("-o %s: want a name that ends in .svg or .png", out), Fix: "name a file ending in .svg or .png"}
 			}
 			opt, err := an.options()
 			if err != nil {
@@ -44,7 +44,7 @@ a histogram of request sizes, as SVG or PNG.
 				return err
 			}
 			r := g.analyze(t, opt)
-			// What cannot be drawn is found before the file is begun.
+			// Find errors of drawing before the file is begun.
 			var drawn bytes.Buffer
 			if err := report.Draw(&drawn, report.Plot(kind), format, t, r, file); err != nil {
 				return errUsage{err}
@@ -57,7 +57,7 @@ a histogram of request sizes, as SVG or PNG.
 	}
 	in.addFlags(cmd.Flags())
 	an.addFlags(cmd.Flags())
-	cmd.Flags().StringVar(&kind, "kind", kinds[0], "what to draw: "+strings.Join(kinds, ", "))
+	cmd.Flags().StringVar(&kind, "kind", kinds[0], "kind of picture: "+strings.Join(kinds, ", "))
 	cmd.Flags().StringVar(&file, "file", "", "draw this file only")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write, .svg or .png")
 	g.addStoreFlag(cmd)
@@ -71,14 +71,14 @@ func newTraceReportCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report TRACE... -o FILE.html",
 		Short: "Write a page with plots and tables about a trace",
-		Long: `Write one HTML page with the analysis, the findings and the plots of a trace. It needs
-nothing else: no script, no network.
+		Long: `Write one HTML page with the analysis, the findings and the plots of a trace. The page
+needs neither script nor network.
 
 ` + traceInputHelp,
 		Example: "  ckpt trace report bt.S.4-1 -o bt.html",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
-				return &coordinator.UsageError{Text: "there is nowhere to write to", Fix: "add -o FILE.html"}
+				return &coordinator.UsageError{Text: "no output given", Fix: "add -o FILE.html"}
 			}
 			opt, err := an.options()
 			if err != nil {

@@ -23,7 +23,7 @@ import (
 	"ckpt/iotrace/source"
 )
 
-// traceCommands are those of ckpt trace.
+// traceCommands returns the subcommands of ckpt trace.
 func traceCommands(g *globals) []*cobra.Command {
 	return []*cobra.Command{newTraceRecordCommand(g), newTraceImportCommand(g), newTraceAnalyzeCommand(g), newTraceShowCommand(g),
 		newTraceDiffCommand(g), newTraceExportCommand(g), newTracePlotCommand(g), newTraceReportCommand(g), newTraceReplayCommand(g)}
@@ -35,18 +35,18 @@ func newTraceRecordCommand(g *globals) *cobra.Command {
 		Use:   "record -o FILE -- COMMAND [ARGUMENT]...",
 		Short: "Run a command under strace and keep its I/O as a trace",
 		Long: `Run a command under strace, with all processes and threads that it starts, and write
-what it did to files as an events file. The command runs several times slower.
+its operations on files to an events file. The command runs several times slower.
 
-The command's own output goes where it would go. If it fails, so does this, after the
-trace is written.`,
+The output of the command stays where it is. If the command fails, ckpt trace record
+writes the trace and then fails too.`,
 		Example: "  ckpt trace record -o job.trace -- ./a.out input\n  ckpt trace record -o launch.trace -- ckpt launch bt.S.4 --every 20",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
-				return &coordinator.UsageError{Text: "there is nowhere to write to", Fix: "add -o FILE before --"}
+				return &coordinator.UsageError{Text: "no output given", Fix: "add -o FILE before --"}
 			}
 			if out == "-" {
-				return &coordinator.UsageError{Text: "-o -: standard output is that of the command", Fix: "name a file"}
+				return &coordinator.UsageError{Text: "-o -: the command itself uses standard output", Fix: "name a file"}
 			}
 			return runTraceRecord(cmd.Context(), g, out, args)
 		},
@@ -55,10 +55,10 @@ trace is written.`,
 	return cmd
 }
 
-// straceFlags are what the importer needs: all processes, absolute times, how long
-// each call took, paths of descriptors, and enough of arrays to see both ends of a pipe.
+// straceFlags gives the importer all that it needs: all processes, absolute times,
+// durations, paths of descriptors, and enough of arrays to see both ends of a pipe.
 var straceFlags = []string{"-f", "-ttt", "-T", "-y", "-s", "4", "-e",
-	// Those with ? are not known to all versions. They give and take numbers of descriptors.
+	// Some versions do not know the calls with ?. They open and close descriptors.
 	"trace=%file,%desc,%process,sync,?close_range,?socket,?socketpair,?accept,?accept4"}
 
 func runTraceRecord(ctx context.Context, g *globals, out string, command []string) error {
@@ -93,11 +93,11 @@ func runTraceRecord(ctx context.Context, g *globals, out string, command []strin
 	t, rep, err := source.File(text, iotrace.Options{Lenient: failed != nil})
 	if err != nil {
 		if failed != nil {
-			return fmt.Errorf("%s %v, and strace left no trace that can be read: %w", command[0], failed, err)
+			return fmt.Errorf("%s %v, and strace left no readable trace: %w", command[0], failed, err)
 		}
 		var damage *iotrace.FormatError
 		if keep = errors.As(err, &damage); keep { // the command may have run for hours
-			return hinted{err, fmt.Sprintf("the text is kept: ckpt trace import --lenient %s -o %s takes what can be read of it", text, out)}
+			return hinted{err, fmt.Sprintf("the text is kept: ckpt trace import --lenient %s -o %s reads its intact part", text, out)}
 		}
 		return err
 	}
@@ -113,7 +113,7 @@ func runTraceRecord(ctx context.Context, g *globals, out string, command []strin
 		return nil
 	}
 	if interrupted {
-		return hinted{errInterrupted, "what " + command[0] + " did until then is in " + out}
+		return hinted{errInterrupted, "the operations of " + command[0] + " until then are in " + out}
 	}
 	if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
 		return fmt.Errorf("%s was killed by %s; its trace is in %s", command[0], unix.SignalName(s.Signal()), out)
@@ -121,8 +121,8 @@ func runTraceRecord(ctx context.Context, g *globals, out string, command []strin
 	return fmt.Errorf("%s ended with status %d; its trace is in %s", command[0], exit.ExitCode(), out)
 }
 
-// commandOutput is where the output of a command goes: where it would go, so that a
-// terminal is one for it too, and not between ours.
+// commandOutput is the standard output of a command: the real one, so that the
+// command sees a terminal if there is one.
 func (g *globals) commandOutput() io.Writer {
 	if g.json {
 		return g.err
@@ -133,9 +133,9 @@ func (g *globals) commandOutput() io.Writer {
 	return g.out
 }
 
-// runInterruptible runs strace and survives what is meant for the command. A
-// terminal sends ^C to both; strace itself keeps SIGTERM off, so that it is passed
-// on. Ignoring signals instead would make the command ignore them too.
+// runInterruptible runs strace and survives signals for the command. A terminal
+// sends ^C to both. strace itself ignores SIGTERM, so runInterruptible sends it to
+// the children. Ignoring signals instead would make the command ignore them too.
 func runInterruptible(run *exec.Cmd) (interrupted bool, err error) {
 	signals := make(chan os.Signal, 4)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {

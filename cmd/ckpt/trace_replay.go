@@ -31,20 +31,20 @@ func newTraceReplayCommand(g *globals) *cobra.Command {
 	var o traceReplayOptions
 	cmd := &cobra.Command{
 		Use:   "replay TRACE... --dir DIR",
-		Short: "Do what a trace says, with other bytes, and compare the times",
-		Long: `Open, read, write, sync and close files as a trace says, with the same sizes and
-offsets in the same order, with as many processes at a time, and compare the times:
-what the I/O of a job costs on a file system, without the job. The bytes are noise.
+		Short: "Repeat the I/O of a trace with other bytes, and compare the times",
+		Long: `Open, read, write, sync and close files as in a trace, with the same sizes and offsets
+in the same order, with as many processes at a time, and compare the times. This
+measures the I/O of a job on a file system without the job. The bytes are noise.
 
 The files are made in DIR and removed at the end. Their names are their paths in the
-trace, without the directories that all have in common, and with _ for /. What was
-there before the trace is made before the clock starts.
+trace, without the directories that all have in common, and with _ for /. Files that
+existed before the trace are made before the clock starts.
 
---ranks makes other numbers of ranks: each rank beyond the traced ones does what rank
-r mod n did, in a file with its own number, or at its own place in a file that all
-share. --layout sends the writes into other files: per-rank, one file of each rank;
-aggregated, one of each node, which its first rank writes; shared, one of all. Each
-holds the writes one after the other. docs/TRACE.md has the rules.
+--ranks changes the number of ranks: each rank r beyond the n traced ones repeats the
+operations of rank r mod n, in a file with its own number, or at its own place in a
+shared file. --layout sends the writes to other files: per-rank, one file per rank;
+aggregated, one per node, written by its first rank; shared, one for all. Each holds
+the writes one after the other. docs/TRACE.md has the rules.
 
 ` + traceInputHelp,
 		Example: `  ckpt trace replay bt.S.4-1 --dir /scratch/try
@@ -52,28 +52,28 @@ holds the writes one after the other. docs/TRACE.md has the rules.
   ckpt trace replay job.strace --dir /scratch/try --layout shared --keep-gaps`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.Dir == "" {
-				return &coordinator.UsageError{Text: "there is nowhere to write to", Fix: "add --dir DIR"}
+				return &coordinator.UsageError{Text: "no directory given", Fix: "add --dir DIR"}
 			}
 			if cmd.Flags().Changed("ranks") && o.Ranks < 1 {
-				return &coordinator.UsageError{Text: fmt.Sprintf("--ranks %d: at least one is needed", o.Ranks)}
+				return &coordinator.UsageError{Text: fmt.Sprintf("--ranks %d: want at least 1", o.Ranks)}
 			}
 			if cmd.Flags().Changed("aggregators") && o.Aggregators < 1 {
-				return &coordinator.UsageError{Text: fmt.Sprintf("--aggregators %d: at least one is needed", o.Aggregators)}
+				return &coordinator.UsageError{Text: fmt.Sprintf("--aggregators %d: want at least 1", o.Aggregators)}
 			}
 			return runTraceReplay(cmd.Context(), g, &o, args)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Dir, "dir", "", "directory for the files; it is made if it is not there")
-	f.IntVar(&o.Ranks, "ranks", 0, "so many ranks (default as many as in the trace)")
+	f.StringVar(&o.Dir, "dir", "", "directory for the files; made if missing")
+	f.IntVar(&o.Ranks, "ranks", 0, "number of ranks (default: as in the trace)")
 	f.StringVar(&o.layout, "layout", string(replay.Traced), "files that the writes go to: traced, per-rank, aggregated or shared")
-	f.IntVar(&o.Aggregators, "aggregators", 0, "with --layout aggregated: so many ranks write (default one per node)")
+	f.IntVar(&o.Aggregators, "aggregators", 0, "with --layout aggregated: number of writing ranks (default: one per node)")
 	f.BoolVar(&o.KeepGaps, "keep-gaps", false, "keep the time between the operations of a rank")
 	f.BoolVar(&o.Direct, "direct", false, "use O_DIRECT for requests that are aligned to 4096 bytes")
 	f.BoolVar(&o.Overwrite, "overwrite", false, "replace files of the same names")
-	f.BoolVar(&o.Keep, "keep", false, "leave the files")
-	f.Uint64Var(&o.Seed, "seed", 0, "seed of the bytes that are written")
-	f.StringVar(&o.record, "record", "", "write what the replay did to this events file")
+	f.BoolVar(&o.Keep, "keep", false, "keep the files")
+	f.Uint64Var(&o.Seed, "seed", 0, "random seed of the written bytes")
+	f.StringVar(&o.record, "record", "", "write the operations of the replay to this events file")
 	o.addFlags(f)
 	g.addStoreFlag(cmd)
 	return cmd
@@ -90,10 +90,10 @@ func runTraceReplay(ctx context.Context, g *globals, o *traceReplayOptions, args
 	if err != nil {
 		return err
 	}
-	var record bytes.Buffer // on the disk it would be in the way
+	var record bytes.Buffer // in memory, so that it does not disturb the replayed I/O
 	if o.record != "" {
 		if o.record == "-" {
-			return &coordinator.UsageError{Text: "--record -: standard output is that of the result", Fix: "name a file"}
+			return &coordinator.UsageError{Text: "--record -: standard output has the result", Fix: "name a file"}
 		}
 		if err := canWrite(o.record); err != nil {
 			return err
@@ -123,14 +123,14 @@ func runTraceReplay(ctx context.Context, g *globals, o *traceReplayOptions, args
 	if o.record == "" {
 		return err
 	}
-	// The result, which took long, does not depend on it.
+	// Print the result, which took long, even if the recording cannot be written.
 	if cerr := o.Recorder.Close(); cerr != nil {
 		return errors.Join(err, cerr)
 	}
 	return errors.Join(err, g.writeFile(ctx, o.record, func(w io.Writer) error { _, err := record.WriteTo(w); return err }))
 }
 
-// replayError sorts the errors of a replay by whose fault they are.
+// replayError classifies the errors of a replay.
 func replayError(err error) error {
 	var option *replay.OptionError
 	var failed *replay.Error
@@ -142,19 +142,19 @@ func replayError(err error) error {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fmt.Errorf("%w: %w", image.ErrStorageFull, err)
 	case errors.As(err, &failed) && failed.Op == "make" && errors.Is(err, fs.ErrNotExist):
-		return errNotFound{hinted{err, "make the directory that it is to be in first"}}
+		return errNotFound{hinted{err, "make its parent directory first"}}
 	}
 	switch {
 	case failed == nil:
 	case errors.Is(err, fs.ErrExist):
-		return hinted{err, "name an empty directory, or one that is not there; --overwrite replaces files"}
+		return hinted{err, "name an empty or a new directory; --overwrite replaces files"}
 	case errors.Is(err, replay.ErrDirect):
 		return hinted{err, "this file system does not support O_DIRECT: leave out --direct"}
 	}
 	return err
 }
 
-// showReplay prints both sides next to each other.
+// showReplay prints the traced and the replayed numbers side by side.
 func (g *globals) showReplay(job string, r *replay.Result) error {
 	if job == "" {
 		job = "trace"
@@ -199,7 +199,7 @@ func (g *globals) showReplay(job string, r *replay.Result) error {
 	return g.showReplayNotes(r)
 }
 
-// showReplayNotes says what was not as in the trace.
+// showReplayNotes lists the differences from the trace.
 func (g *globals) showReplayNotes(r *replay.Result) error {
 	var notes []string
 	note := func(n int64, format string, args ...any) {
@@ -208,8 +208,8 @@ func (g *globals) showReplayNotes(r *replay.Result) error {
 		}
 	}
 	note(r.PreparedFiles, "%s made before the clock started, with %s MiB to read", count(int(r.PreparedFiles), "file"), mib(r.PreparedBytes))
-	note(r.Opens, "%s more than traced: of files that nobody was seen to open", count(int(r.Opens), "open"))
-	note(r.MissingBytes, "%d bytes to be read were not there", r.MissingBytes)
+	note(r.Opens, "%s more than traced: the trace does not show who opened these files", count(int(r.Opens), "open"))
+	note(r.MissingBytes, "%d bytes to be read were missing", r.MissingBytes)
 	note(r.RefusedBarriers, "%s contradict the times and were not kept", count(int(r.RefusedBarriers), "barrier"))
 	if r.Direct {
 		note(1, "%s around the page cache", count(int(r.DirectRequests), "request"))
@@ -228,7 +228,7 @@ func (g *globals) showReplayNotes(r *replay.Result) error {
 	return nil
 }
 
-// each is how long an operation took on average.
+// each is the mean time of an operation.
 func each(s replay.Sum) string {
 	if s.Count == 0 {
 		return ""

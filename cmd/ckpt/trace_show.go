@@ -26,11 +26,11 @@ func newTraceShowCommand(g *globals) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if op != "" {
 				if _, err := iotrace.ParseOp(op); err != nil {
-					return &coordinator.UsageError{Text: "--op " + op + ": there is no such operation", Fix: "choose one of " + operations()}
+					return &coordinator.UsageError{Text: "--op " + op + ": unknown operation", Fix: "choose one of " + operations()}
 				}
 			}
 			if most < 0 {
-				return &coordinator.UsageError{Text: fmt.Sprintf("--first %d: not a number from 0", most)}
+				return &coordinator.UsageError{Text: fmt.Sprintf("--first %d: want a number from 0", most)}
 			}
 			t, err := in.trace(g, args)
 			if err != nil {
@@ -40,7 +40,7 @@ func newTraceShowCommand(g *globals) *cobra.Command {
 		},
 	}
 	in.addFlags(cmd.Flags())
-	cmd.Flags().IntVar(&most, "first", 0, "show so many (default all)")
+	cmd.Flags().IntVar(&most, "first", 0, "show the first N events (default all)")
 	cmd.Flags().StringVar(&op, "op", "", "only this operation, like write")
 	cmd.Flags().StringVar(&file, "file", "", "only files whose path contains this")
 	g.addStoreFlag(cmd)
@@ -71,8 +71,8 @@ type eventLine struct {
 	Round      int32   `json:"round,omitempty"`
 }
 
-// eventsOnPage bounds the events of a table, which has to know all its rows
-// before the first is printed.
+// eventsOnPage bounds the events of a table, which needs all its rows before it
+// prints the first.
 const eventsOnPage = 1000
 
 func (g *globals) showEvents(t *iotrace.Trace, op, file string, most int) error {
@@ -114,7 +114,7 @@ func (g *globals) showEvents(t *iotrace.Trace, op, file string, most int) error 
 			offset = strconv.FormatInt(e.Offset, 10)
 		}
 		rank := strconv.Itoa(line.Rank)
-		if line.Rank < 0 { // the coordinator, or nobody that is known
+		if line.Rank < 0 { // the coordinator, or an unknown process
 			rank = cmp.Or(line.Node, "-")
 		}
 		rows = append(rows, []string{duration(line.Start), duration(line.End - line.Start), rank, line.Op,

@@ -19,7 +19,7 @@ func newVerifyCommand(g *globals) *cobra.Command {
 		Use:   "verify [JOB[@N]]",
 		Short: "Check every byte of checkpoints",
 		Long: `Read and check every byte of a checkpoint, of all checkpoints of a job, or of all
-jobs with their message logs. Each damage is named with file, offset and reason.`,
+jobs with their message logs. Print file, offset and reason of each damage.`,
 		Example: "  ckpt verify\n  ckpt verify bt.S.4-1@2 --json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runVerify(cmd.Context(), g, args) },
@@ -55,8 +55,8 @@ func runVerify(ctx context.Context, g *globals, args []string) error {
 	result := verifyResult{Damage: []damageLine{}}
 	for _, t := range targets {
 		report, err := t.job.Verify(ctx, t.number, add)
-		if errors.Is(err, image.ErrCheckpointNotFound) && len(jobs) > 0 { // else it was asked for
-			continue // removed this moment
+		if errors.Is(err, image.ErrCheckpointNotFound) && len(jobs) > 0 { // else the user named it
+			continue // pruned meanwhile
 		}
 		if err != nil {
 			done()

@@ -12,10 +12,10 @@ import (
 	"ckpt/image/plan"
 )
 
-// writePath are the flags that say who writes which bytes of a checkpoint into
-// which file. docs/LAYOUTS.md explains them.
+// writePath has the flags that decide which rank writes which bytes of a checkpoint
+// into which file. docs/LAYOUTS.md explains them.
 type writePath struct {
-	base                            plan.Settings // what needs no reading
+	base                            plan.Settings // values that need no parsing
 	aggregators, buffer, stripeSize string
 	flags                           *pflag.FlagSet
 }
@@ -35,7 +35,7 @@ func (w *writePath) addFlags(f *pflag.FlagSet) {
 // them the defaults of package plan hold.
 func (w *writePath) addTuningFlags(f *pflag.FlagSet) {
 	d := plan.Defaults()
-	f.StringVar((*string)(&w.base.Strategy), "strategy", string(d.Strategy), "who writes: two-phase, dynamic or static (aggregators), or individual (every rank)")
+	f.StringVar((*string)(&w.base.Strategy), "strategy", string(d.Strategy), "writers: two-phase, dynamic or static (aggregators), or individual (every rank)")
 	f.IntVar(&w.base.FirstOST, "first-ost", d.FirstOST, "OST of the first stripe")
 	f.BoolVar(&w.base.P1, "p1", d.P1, "writers work at the same time")
 	f.BoolVar(&w.base.P2, "p2", d.P2, "the gathers of a writer run at the same time")
@@ -43,8 +43,8 @@ func (w *writePath) addTuningFlags(f *pflag.FlagSet) {
 	f.BoolVar(&w.base.P4, "p4", d.P4, "several aggregators per OST")
 }
 
-// settings reads the flags. Whether they suit a job is found out by plan.New;
-// usage words its errors.
+// settings reads the flags. plan.New finds out whether they suit a job; usage words
+// its errors.
 func (w *writePath) settings() (plan.Settings, error) {
 	s := w.base
 	var err error
@@ -54,7 +54,7 @@ func (w *writePath) settings() (plan.Settings, error) {
 		s.Aggregators = plan.Auto
 	default:
 		if s.Aggregators, err = strconv.Atoi(w.aggregators); err != nil || s.Aggregators < 1 {
-			return s, &coordinator.UsageError{Text: "--aggregators " + w.aggregators + ": not a number of ranks", Fix: "give a number from 1, or auto"}
+			return s, &coordinator.UsageError{Text: "--aggregators " + w.aggregators + ": want a number of ranks, or auto", Fix: "give a number from 1, or auto"}
 		}
 	}
 	if s.Buffer, err = parseSizeFlag("buffer", w.buffer); err != nil {
@@ -64,7 +64,7 @@ func (w *writePath) settings() (plan.Settings, error) {
 		return s, err
 	}
 	if s.StripeCount == 0 { // which would mean the default
-		return s, &coordinator.UsageError{Text: "--stripe-count 0: not a number of OSTs", Fix: "give the number of OSTs that a file shall use"}
+		return s, &coordinator.UsageError{Text: "--stripe-count 0: want a number of OSTs from 1", Fix: "give the number of OSTs for a file"}
 	}
 	return s, nil
 }
@@ -82,8 +82,8 @@ func (w *writePath) usage(err error) error {
 	return &coordinator.UsageError{Text: fmt.Sprintf("--%s %s: %s", setting.Setting, value, setting.Reason), Fix: setting.Remedy}
 }
 
-// idle says which of the flags that were given have no effect, from the settings
-// as they took effect.
+// idle names the given flags that have no effect, from the settings as they took
+// effect.
 func (w *writePath) idle(s plan.Settings) []string {
 	var notes []string
 	note := func(flag string, idle bool, why string) {
@@ -97,7 +97,7 @@ func (w *writePath) idle(s plan.Settings) []string {
 	note("aggregators", alone && s.Layout != plan.Aggregated, own)
 	note("p2", alone, own)
 	note("p3", alone, own)
-	note("p4", s.P4 != w.base.P4, "it is for shared, two-phase")
+	note("p4", s.P4 != w.base.P4, "it applies to shared, two-phase only")
 	return notes
 }
 
@@ -105,7 +105,7 @@ func (w *writePath) idle(s plan.Settings) []string {
 func parseSizeFlag(flag, value string) (int64, error) {
 	n, err := parseSize(value)
 	if err != nil || n == 0 {
-		return 0, &coordinator.UsageError{Text: fmt.Sprintf("--%s %s: not a size", flag, value), Fix: "sizes look like 512KiB, 16MiB or 2G"}
+		return 0, &coordinator.UsageError{Text: fmt.Sprintf("--%s %s: invalid size", flag, value), Fix: "sizes look like 512KiB, 16MiB or 2G"}
 	}
 	return n, nil
 }

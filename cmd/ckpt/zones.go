@@ -34,19 +34,19 @@ func newZonesCommand(g *globals) *cobra.Command {
 	var o zonesOptions
 	cmd := &cobra.Command{
 		Use:   "zones FILE|DIR|-... | --pid PID [--tree]",
-		Short: "Show what memory is made of: library, data, shared, I/O buffer",
+		Short: "Divide memory into zones: library, data, shared, I/O buffer",
 		Long: `Show the zones of processes: of live ones with --pid, of checkpoint images of DMTCP
 (plain or gzip) and ckpt, of ELF core files, and of saved texts of /proc/PID/smaps
-or maps; - reads such a text from standard input. A directory stands for all
-images in it.
+or maps; - reads such a text from standard input. A directory means all images
+in it.
 
-Of a live process, sizes are what a checkpoint by DMTCP would hold now; --as
-counts otherwise. --tree takes all descendants as well, such as the ranks of an
-mpiexec. Nothing is stopped or written.
+For a live process, sizes are those of a checkpoint that DMTCP would take now; --as
+selects another count. --tree adds all descendants, such as the ranks of an mpiexec.
+The command stops nothing and writes nothing.
 
 --csv prints a row per program for ckpt predict fit: three rows, of runs with
-different numbers of processes, make a model. docs/ZONES.md has the rules by which
-areas are told apart, and a tutorial.`,
+different numbers of processes, make a model. docs/ZONES.md has the rules that
+assign areas to zones, and a tutorial.`,
 		Example: `  ckpt zones --pid $(pgrep -o mpiexec) --tree
   ckpt zones ckpt_bt.B.4_*.dmtcp
   ckpt zones --pid 4711 --areas --as resident
@@ -57,16 +57,16 @@ areas are told apart, and a tutorial.`,
 				return usage(cmd, errors.New("name files, or a process with --pid"))
 			}
 			if o.tree && o.pid == 0 {
-				return usage(cmd, errors.New("--tree goes with --pid"))
+				return usage(cmd, errors.New("--tree needs --pid"))
 			}
 			if cmd.Flags().Changed("pid") && o.pid < 1 {
-				return usage(cmd, fmt.Errorf("--pid %d is no process", o.pid))
+				return usage(cmd, fmt.Errorf("--pid %d: want a process id from 1", o.pid))
 			}
 			if !o.csv && (cmd.Flags().Changed("app") || cmd.Flags().Changed("np")) {
-				return usage(cmd, errors.New("--app and --np go with --csv"))
+				return usage(cmd, errors.New("--app and --np need --csv"))
 			}
 			if cmd.Flags().Changed("np") && o.np < 1 {
-				return usage(cmd, fmt.Errorf("--np %d is no number of processes", o.np))
+				return usage(cmd, fmt.Errorf("--np %d: want a number of processes from 1", o.np))
 			}
 			if o.csv && g.json {
 				return usage(cmd, errors.New("--csv and --json exclude each other"))
@@ -76,18 +76,18 @@ areas are told apart, and a tutorial.`,
 	}
 	f := cmd.Flags()
 	f.IntVar(&o.pid, "pid", 0, "a live process")
-	f.BoolVar(&o.tree, "tree", false, "with --pid: and all its descendants")
+	f.BoolVar(&o.tree, "tree", false, "with --pid: include all its descendants")
 	f.BoolVar(&o.areas, "areas", false, "list the areas")
 	f.BoolVar(&o.csv, "csv", false, "print rows for ckpt predict fit")
-	f.StringVar(&o.app, "app", "", "with --csv: name the application, like bt.B; by default after the program")
-	f.IntVar(&o.np, "np", 0, "with --csv: processes of the job; by default as many as are seen")
-	f.StringVar(&o.measure, "as", "dmtcp", "what is stored of a live process: dmtcp, criu, virtual, resident, dirty")
+	f.StringVar(&o.app, "app", "", "with --csv: name of the application, like bt.B (default: that of the program)")
+	f.IntVar(&o.np, "np", 0, "with --csv: processes of the job (default: the number seen)")
+	f.StringVar(&o.measure, "as", "dmtcp", "how to count the stored bytes of a live process: dmtcp, criu, virtual, resident, dirty")
 	f.StringVar(&o.rules, "rules", "", "YAML file with rules of your site")
-	f.BoolVar(&o.withRuntime, "with-runtime", false, "count what the checkpointer adds with the library zone")
+	f.BoolVar(&o.withRuntime, "with-runtime", false, "count memory of the checkpointer with the library zone")
 	return cmd
 }
 
-// sourceError says whose fault an error is, and what to do about it.
+// sourceError classifies an error and adds a remedy.
 func sourceError(err error) error {
 	if err == nil {
 		return nil
@@ -99,7 +99,7 @@ func sourceError(err error) error {
 		return errNotFound{err}
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return hinted{err, "only one's own processes and files can be read; root can read all"}
+		return hinted{err, "you can read only your own processes and files; root can read all"}
 	}
 	return err
 }
@@ -119,7 +119,7 @@ func runZones(ctx context.Context, g *globals, o *zonesOptions, args []string) e
 	if err != nil && len(ps) == 0 {
 		return sourceError(err)
 	}
-	// What can be read is shown; the rest decides the exit status.
+	// Show the readable processes; errors of the others decide the exit status.
 	return errors.Join(o.show(g, args, ps), sourceError(err))
 }
 
@@ -144,7 +144,7 @@ func (o *zonesOptions) show(g *globals, args []string, ps []*zones.Process) erro
 	return g.printProcesses(ps, checkpoints)
 }
 
-// single reports whether one process was asked for, not a list of them.
+// single reports whether the user named one process, not a list.
 func (o *zonesOptions) single(args []string, ps []*zones.Process) bool {
 	if len(ps) != 1 || o.tree {
 		return false

@@ -11,7 +11,7 @@ import (
 	"ckpt/zones/source"
 )
 
-// appName takes names like those of NPB apart: bt.B.4, bt.B.x.
+// appName splits names like those of NPB: bt.B.4, bt.B.x.
 var appName = regexp.MustCompile(`^([A-Za-z0-9_-]+)\.([A-Z])(\.([0-9]+|x))?$`)
 
 func (o *zonesOptions) printCSV(g *globals, ps []*zones.Process, checkpoints []source.Checkpoint) error {

@@ -11,7 +11,7 @@ import (
 	"ckpt/zones/source"
 )
 
-// who names a process for a reader.
+// who describes a process in a heading.
 func who(p *zones.Process) string {
 	parts := []string{zones.Printable(p.Name)}
 	if p.PID > 0 {
@@ -58,7 +58,7 @@ func (g *globals) printProcess(p *zones.Process) error {
 func describeSource(p *zones.Process) string {
 	switch p.Format {
 	case zones.FormatProc:
-		return "what a checkpoint would hold now"
+		return "sizes of a checkpoint taken now"
 	case zones.FormatDMTCP:
 		if p.FileBytes != p.Unpacked {
 			return fmt.Sprintf("image of DMTCP, %s MiB, %s unpacked", mib(p.FileBytes), mib(p.Unpacked))
@@ -118,13 +118,13 @@ func (g *globals) printCheckpointSum(c source.Checkpoint) error {
 		line += fmt.Sprintf(", %s beside the images %s", count(c.Companions, "file"), mib(c.CompanionBytes))
 	}
 	if c.Missing > 0 {
-		line += fmt.Sprintf("; %d more processes of the checkpoint are not here", c.Missing)
+		line += fmt.Sprintf("; %d more processes of the checkpoint are missing", c.Missing)
 	}
 	return g.printf("%s\n", line)
 }
 
-// sparse prints a table without the columns that have nothing but zeros: most
-// processes have no I/O buffer and no checkpointer in them.
+// sparse prints a table without columns of zeros: most processes have neither an I/O
+// buffer nor a checkpointer.
 func (g *globals) sparse(header []string, rows [][]string) error {
 	for c := len(header) - 1; c >= 0; c-- {
 		empty := true
