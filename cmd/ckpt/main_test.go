@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 //	cut FILE SIZE       truncate a file
 //	killjob JOB         SIGKILL the coordinator of a job in $CKPT_STORE
 //	suspend JOB, resume JOB, hangup JOB  signal the coordinator of a job
-//	freeze RANK         SIGSTOP a rank of this script's store
+//	stall RANK          SIGSTOP a rank of this script's store
 //	orphans             fail if ranks of this script's store are alive
 //	smalldisk DIR SIZE  mount a file system of a size (skips the test if not root)
 //	foreign DIR         put another build of ckpt into a directory
@@ -62,7 +62,7 @@ func TestScripts(t *testing.T) {
 			"same":      same,
 			"status":    status,
 			"foreign":   otherBuild,
-			"freeze":    freeze,
+			"stall":     stall,
 			"suspend":   func(ts *testscript.TestScript, _ bool, args []string) { signalJob(ts, args[0], syscall.SIGSTOP) },
 			"hangup":    func(ts *testscript.TestScript, _ bool, args []string) { signalJob(ts, args[0], syscall.SIGHUP) },
 			"resume":    func(ts *testscript.TestScript, _ bool, args []string) { signalJob(ts, args[0], syscall.SIGCONT) },
@@ -144,7 +144,7 @@ func killJob(ts *testscript.TestScript, _ bool, args []string) {
 	signalJob(ts, args[0], syscall.SIGKILL)
 }
 
-func freeze(ts *testscript.TestScript, _ bool, args []string) {
+func stall(ts *testscript.TestScript, _ bool, args []string) {
 	pids := ranksOf(ts)
 	i, err := strconv.Atoi(args[0])
 	ts.Check(err)

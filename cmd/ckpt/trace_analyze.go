@@ -225,7 +225,7 @@ func cutList(line string, most int) string {
 // columns.
 func fitNames(header []string, rows [][]string, names int) {
 	const least = 12
-	room := 80 - 2
+	space := 80 - 2
 	for i, h := range header {
 		if i == names {
 			continue
@@ -234,10 +234,10 @@ func fitNames(header []string, rows [][]string, names int) {
 		for _, row := range rows {
 			width = max(width, utf8.RuneCountInString(row[i]))
 		}
-		room -= width + 2
+		space -= width + 2
 	}
 	for _, row := range rows {
-		row[names] = shorten(row[names], max(least, room))
+		row[names] = shorten(row[names], max(least, space))
 	}
 }
 

@@ -15,11 +15,11 @@ type world struct {
 	cond  *sync.Cond
 	queue [][]message // per destination, in order of arrival
 
-	failed     error
-	generation int
-	arrived    int
-	parts      [][]float64
-	result     []float64
+	failed  error
+	round   int
+	arrived int
+	parts   [][]float64
+	result  []float64
 }
 
 type message struct {
@@ -112,7 +112,7 @@ func (c worldRank) AllreduceMax(data []float64) error {
 func (c worldRank) allreduce(data []float64, op func(a, b float64) float64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	generation := c.generation
+	round := c.round
 	c.parts[c.rank] = slices.Clone(data)
 	c.arrived++
 	if c.arrived == c.np {
@@ -123,10 +123,10 @@ func (c worldRank) allreduce(data []float64, op func(a, b float64) float64) erro
 			}
 		}
 		c.arrived = 0
-		c.world.generation++
+		c.world.round++
 		c.cond.Broadcast()
 	}
-	for generation == c.generation && c.failed == nil {
+	for round == c.round && c.failed == nil {
 		c.cond.Wait()
 	}
 	// The next collective cannot complete before this rank has joined it, so

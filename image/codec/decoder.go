@@ -85,7 +85,7 @@ func decodeS2(dst, stored []byte) error {
 		err = errLength
 	}
 	if err == nil {
-		_, err = s2.Decode(dst[:n:n], stored) // in place, as there is room
+		_, err = s2.Decode(dst[:n:n], stored) // in place: dst is long enough
 	}
 	return err
 }

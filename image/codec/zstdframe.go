@@ -7,7 +7,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// zstdSlack is the room for what a frame that lies about its content size may
+// zstdSlack is the space for what a frame that lies about its content size may
 // put out before the decoder notices: one block, of at most 128 KiB (RFC 8878,
 // s. 3.1.1.2.3), and what the decoder writes in excess for speed. Without it,
 // the decoder would reallocate the output. Twice that, to be safe.

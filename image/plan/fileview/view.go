@@ -48,21 +48,21 @@ func NewView(initial int64, tuples []Tuple, repeat int64) (*View, error) {
 		return nil, fmt.Errorf("view: %d repetitions: must be at least 1, or Forever", repeat)
 	}
 	v := &View{initial: initial, blocks: make([]block, len(tuples))}
-	room := math.MaxInt64 - initial
+	space := math.MaxInt64 - initial
 	for i, t := range tuples {
 		switch {
 		case t.Size < 1:
 			return nil, fmt.Errorf("view: tuple %d: size %d: must be at least 1", i, t.Size)
 		case t.Hole < 0:
 			return nil, fmt.Errorf("view: tuple %d: hole %d is negative", i, t.Hole)
-		case t.Hole > room-v.extent-t.Size: // the right side may be negative
+		case t.Hole > space-v.extent-t.Size: // the right side may be negative
 			return nil, fmt.Errorf("view: tuple %d (size %d, hole %d) ends beyond the largest offset of a file", i, t.Size, t.Hole)
 		}
 		v.wanted += t.Size
 		v.blocks[i] = block{Tuple: t, start: v.extent, until: v.wanted}
 		v.extent += t.Size + t.Hole
 	}
-	most := room / v.extent
+	most := space / v.extent
 	if repeat == Forever {
 		repeat = most
 	}

@@ -77,13 +77,13 @@ func (p *planner) next() (window, bool) {
 	hole, whole := p.take(&w, d.Take)
 	for whole || p.left == 0 {
 		d = p.ask(&w, hole)
-		room := p.buffer - w.len
-		if p.left == 0 || d.Take <= 0 || hole >= room {
+		space := p.buffer - w.len
+		if p.left == 0 || d.Take <= 0 || hole >= space {
 			if p.left > 0 {
-				room = min(room, hole)
+				space = min(space, hole)
 			}
 			if p.access == Read {
-				w.len += min(max(0, d.Fill), room, math.MaxInt64-w.off-w.len)
+				w.len += min(max(0, d.Fill), space, math.MaxInt64-w.off-w.len)
 			}
 			break
 		}
