@@ -25,6 +25,7 @@ var plain = map[string]bool{
 	"coordinator/recovery": true,
 	"dataset":              false,
 	"image":                false,
+	"image/bench":          true,
 	"image/codec":          true,
 	"image/exec":           true,
 	"image/foreign":        true,
