@@ -54,6 +54,7 @@ type driver struct {
 	groups   []*group
 	groupOf  []int // of each rank
 	line     groupLine
+	output   outputFile
 	backlog  backlog
 	passed   error // why checkpoints in the store are not made use of; may be nil
 	outages  outages

@@ -2,16 +2,20 @@ package coordinator
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
+	"maps"
 	"path/filepath"
+	"slices"
+	"syscall"
 
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
+	"ckpt/image/vfs"
 )
 
 // An OutputEvent is a line that a rank has put out to the world, once.
@@ -36,26 +40,41 @@ func (d *driver) logState(m protocol.Message) {
 	d.stopIfFull(err)
 }
 
-// printed returns, by rank, the index of its last output, and where the last line of
-// the file ends: behind it may be one that was cut by a crash, and had not been put
-// out yet.
-func printed(job *image.Job, np int) (last []uint64, end int64, err error) {
+// An outputFile is where lines of output are noted before they are shown. Behind the last
+// line it has spaces: room for the numbers of the last lines when the disk is full.
+type outputFile struct {
+	fs   vfs.FS
+	path string
+	end  int64 // of the last line
+	size int64
+}
+
+// outputReserve is the least room behind the last line.
+const outputReserve = 4096
+
+// openOutput returns the file of a job and, by rank, the index of its last output. Behind
+// the last line may be one that was cut by a crash, and had not been put out yet.
+func openOutput(fsys vfs.FS, job *image.Job, np int) (last []uint64, o outputFile, err error) {
 	last = make([]uint64, np)
-	f, err := os.Open(filepath.Join(job.Dir(), outputName))
+	o = outputFile{fs: fsys, path: filepath.Join(job.Dir(), outputName)}
+	f, err := fsys.Open(o.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return last, 0, nil
+		return last, o, nil
 	}
 	if err != nil {
-		return nil, 0, err
+		return nil, o, err
 	}
 	defer f.Close()
-	end, err = readLines(f, func(line []byte) {
+	if o.size, err = f.Size(); err != nil {
+		return nil, o, err
+	}
+	o.end, err = readLines(io.NewSectionReader(f, 0, o.size), func(line []byte) {
 		var ev OutputEvent
 		if json.Unmarshal(line, &ev) == nil && ev.Rank >= 0 && ev.Rank < np {
 			last[ev.Rank] = max(last[ev.Rank], ev.Index)
 		}
 	})
-	return last, end, err
+	return last, o, err
 }
 
 // readLines passes all lines on that end with a newline, however long they are, and
@@ -74,20 +93,6 @@ func readLines(r io.Reader, do func(line []byte)) (end int64, err error) {
 	}
 }
 
-// cutOutput takes away what a crash has left behind the last line. What is written
-// next would be part of it.
-func cutOutput(job *image.Job, end int64) error {
-	path := filepath.Join(job.Dir(), outputName)
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil && info.Size() > end {
-		err = os.Truncate(path, end)
-	}
-	return err
-}
-
 // print puts an output out, having noted that it did. On a full disk it waits.
 func (d *driver) print(a protocol.Print) error {
 	d.backlog.lines = append(d.backlog.lines, &OutputEvent{Type: "output", Rank: a.Rank, Index: a.Index, Text: a.Text})
@@ -99,27 +104,33 @@ func (d *driver) print(a protocol.Print) error {
 
 // noteOutput notes what waits for that, and puts it out.
 func (d *driver) noteOutput() error {
-	path := filepath.Join(d.job.Dir(), outputName)
 	for len(d.backlog.lines) > 0 {
 		ev := d.backlog.lines[0]
-		end, err := appendLine(path, d.backlog.printed, append(encode(ev), '\n'))
-		if err != nil {
-			return &image.OpError{Op: "write", Path: path, Offset: -1, Err: err}
+		noted, err := d.output.add(append(encode(ev), '\n'))
+		if noted {
+			d.backlog.lines = d.backlog.lines[1:]
+			d.event(ev)
 		}
-		d.backlog.printed, d.backlog.lines = end, d.backlog.lines[1:]
-		d.event(ev)
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // endOutput does so a last time. A job that can be continued puts out again what has
-// not been noted; of one that has completed, it is told all the same.
+// not been noted. A job that has completed shows its lines all the same, and notes their
+// numbers in the room kept for that.
 func (d *driver) endOutput() error {
 	err := d.noteOutput()
 	if err == nil || d.outcome.Result != protocol.Completed {
 		return d.postpone("lines of output were not noted, and not shown", err)
 	}
-	d.out.Warn(fmt.Sprintf("%d lines of output are not noted, and a restart shows them again: %v", len(d.backlog.lines), err))
+	what := "are noted by their numbers only"
+	if _, serr := d.output.put(numbersOf(d.backlog.lines)); serr != nil {
+		what = "are not noted, and a restart shows them again"
+	}
+	d.out.Warn(fmt.Sprintf("%d lines of output %s: %v", len(d.backlog.lines), what, err))
 	for _, ev := range d.backlog.lines {
 		d.event(ev)
 	}
@@ -127,27 +138,89 @@ func (d *driver) endOutput() error {
 	return nil
 }
 
-// appendLine writes a line at end, where the last one ends, durably, and returns
-// where it ends itself. What is there already is of an attempt that failed.
-func appendLine(path string, end int64, line []byte) (int64, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return end, err
+// numbersOf returns lines that only say how far the output of each rank has come.
+func numbersOf(lines []*OutputEvent) (b []byte) {
+	last := make(map[int]uint64)
+	for _, ev := range lines {
+		last[ev.Rank] = ev.Index
 	}
-	if err = f.Truncate(end); err == nil {
-		_, err = f.WriteAt(line, end)
+	for _, rank := range slices.Sorted(maps.Keys(last)) {
+		b = append(append(b, encode(OutputEvent{Type: "output", Rank: rank, Index: last[rank]})...), '\n')
 	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err != nil {
-		_ = f.Truncate(end) // if that fails too, the next attempt does it
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return end, err
-	}
-	return end + int64(len(line)), nil
+	return b
 }
+
+// add writes a line behind the last one, durably, and keeps room for more. It reports
+// whether the line is there: that can be so although there is an error.
+func (o *outputFile) add(line []byte) (noted bool, err error) {
+	if err := o.reserve(len(line)); err != nil {
+		return false, err
+	}
+	return o.put(line)
+}
+
+// reserve makes room for a line of n bytes, and for the numbers of the last lines.
+func (o *outputFile) reserve(n int) error {
+	if o.size-o.end >= int64(n)+outputReserve {
+		return nil
+	}
+	size := o.end + int64(n) + 2*outputReserve
+	_, err := o.write(o.size, spaces(size-o.size))
+	if err == nil {
+		o.size = size
+	}
+	return err
+}
+
+// put writes lines into the room that there is. If that fails, it takes them away again:
+// the next run does not show lines that are in the file. Lines that it cannot take away
+// count as noted.
+func (o *outputFile) put(lines []byte) (noted bool, err error) {
+	if int64(len(lines)) > o.size-o.end {
+		return false, &image.OpError{Op: "write", Path: o.path, Offset: o.end, Err: syscall.ENOSPC}
+	}
+	written, err := o.write(o.end, lines)
+	if err != nil {
+		if removed, _ := o.write(o.end, spaces(int64(len(lines)))); removed || !written {
+			return false, err
+		}
+	}
+	o.end += int64(len(lines))
+	return true, err
+}
+
+// cut takes away what a crash has left behind the last line.
+func (o *outputFile) cut() error {
+	if o.size == o.end {
+		return nil
+	}
+	_, err := o.write(o.end, spaces(o.size-o.end))
+	return err
+}
+
+// write writes durably. An error after written leaves open whether the bytes are durable.
+// An error of close does not: they have been synced by then.
+func (o *outputFile) write(at int64, b []byte) (written bool, err error) {
+	f, err := o.open()
+	if err != nil {
+		return false, &image.OpError{Op: "write", Path: o.path, Offset: -1, Err: err}
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(b, at); err != nil {
+		return false, &image.OpError{Op: "write", Path: o.path, Offset: -1, Err: err}
+	}
+	if err := f.Sync(); err != nil {
+		return true, &image.OpError{Op: "sync", Path: o.path, Offset: -1, Err: err}
+	}
+	return true, nil
+}
+
+func (o *outputFile) open() (vfs.File, error) {
+	f, err := o.fs.OpenWrite(o.path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	return o.fs.Create(o.path)
+}
+
+func spaces(n int64) []byte { return bytes.Repeat([]byte{' '}, int(n)) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,8 @@ import (
 
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
+	"ckpt/image/vfs"
+	"ckpt/image/vfs/faultfs"
 )
 
 // TestCutOutput cuts the last line of the file of outputs and runs the job again,
@@ -34,6 +37,7 @@ func TestCutOutput(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			cut = bytes.TrimRight(cut, " ")
 			if err := os.WriteFile(path, cut[:len(cut)-20], 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -51,7 +55,7 @@ func TestCutOutput(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			lines := strings.SplitAfter(string(whole), "\n")
+			lines := strings.SplitAfter(strings.TrimRight(string(whole), " "), "\n")
 			for i, line := range lines[:len(lines)-1] {
 				var ev OutputEvent
 				if err := json.Unmarshal([]byte(line), &ev); err != nil || ev.Index != uint64(i+1) {
@@ -73,8 +77,8 @@ func TestLongLines(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(j.Dir(), outputName), []byte(out+`{"type":"output","index":3}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if last, end, err := printed(j, 1); err != nil || last[0] != 2 || end != int64(len(out)) {
-		t.Errorf("last output %v, end %d, %v; want 2, %d", last, end, err, len(out))
+	if last, o, err := openOutput(vfs.OS{}, j, 1); err != nil || last[0] != 2 || o.end != int64(len(out)) {
+		t.Errorf("last output %v, end %d, %v; want 2, %d", last, o.end, err, len(out))
 	}
 	told := fmt.Sprintf("{\"type\":\"failure\",\"reason\":%q}\n%s\n", long, encode(CheckpointEvent{Type: "checkpoint", Number: 7}))
 	if err := os.WriteFile(filepath.Join(j.Dir(), historyName), []byte(told), 0o600); err != nil {
@@ -123,6 +127,10 @@ func fullStore(t *testing.T, s Spec) (d *driver, rec *recorder, fill, empty func
 	if err := d.formGroups(); err != nil {
 		t.Fatal(err)
 	}
+	var err error
+	if _, d.output, err = openOutput(d.fs, j, s.NP); err != nil {
+		t.Fatal(err)
+	}
 	d.line.Base, d.line.Taken = make([]int, len(d.groups)), make([]int, len(d.groups))
 	name := filepath.Join(dir, "fill")
 	fill = func() {
@@ -154,7 +162,7 @@ func (d *driver) does(a protocol.Action) {
 // and once. Nothing is left in the file of those that were tried.
 func TestOutputWaits(t *testing.T) {
 	d, rec, fill, empty := fullStore(t, job(t, "ring.S.4", 1))
-	text := strings.Repeat("x", 3000) // two in a page of the file, not three
+	text := strings.Repeat("x", 5000) // one in the room that the file keeps, not two
 	print := func(index uint64) { d.does(protocol.Print{Index: index, Text: text}) }
 	print(1)
 	fill()
@@ -164,8 +172,8 @@ func TestOutputWaits(t *testing.T) {
 	if n := len(eventsOf[*OutputEvent](rec)); n != 1 || len(d.backlog.lines) != 4 {
 		t.Errorf("%d lines are shown and %d wait, want 1 and 4", n, len(d.backlog.lines))
 	}
-	if _, end, err := printed(d.job, 1); err != nil || fileSize(t, filepath.Join(d.job.Dir(), outputName)) != end {
-		t.Errorf("the file does not end with line 1: %d, %v", end, err)
+	if last, _, err := openOutput(d.fs, d.job, 1); err != nil || last[0] != 1 {
+		t.Errorf("the last line in the file is %v, %v; want 1", last, err)
 	}
 	if err := d.groups[0].perform(protocol.Prepare{Number: 1}, nil); err != nil || d.groups[0].tx != nil {
 		t.Errorf("a checkpoint is taken while lines wait, %v", err)
@@ -184,7 +192,7 @@ func TestOutputWaits(t *testing.T) {
 			t.Errorf("line %d has number %d", i+1, ev.Index)
 		}
 	}
-	if last, _, err := printed(d.job, 1); len(events) != 6 || err != nil || last[0] != 6 {
+	if last, _, err := openOutput(d.fs, d.job, 1); len(events) != 6 || err != nil || last[0] != 6 {
 		t.Errorf("%d lines are shown, the last in the file is %v, %v; want 6", len(events), last, err)
 	}
 	if len(rec.warned) != 1 || !strings.Contains(rec.warned[0], "storage is full") || d.broken != nil || d.outcome != nil {
@@ -205,11 +213,146 @@ func TestOutputEnd(t *testing.T) {
 	}
 }
 
-func fileSize(t *testing.T, path string) int64 {
-	t.Helper()
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
+// TestOutputFaults has each operation on the file of outputs fail, once or from then on,
+// and writes end in the middle. However the job ends, each line is shown once, by this
+// run or by the next, unless the user is told otherwise.
+func TestOutputFaults(t *testing.T) {
+	struck := 0
+	for _, fault := range []faultfs.Fault{
+		{Err: syscall.EIO}, {Err: syscall.ENOSPC}, {Err: syscall.EIO, Short: true}, {Err: syscall.EIO, Stop: true}, {Err: syscall.ENOSPC, Short: true, Stop: true},
+	} {
+		for _, result := range []protocol.Result{protocol.Completed, protocol.StoppedByRequest} {
+			for fault.At = 1; ; fault.At++ {
+				disk := faultfs.New(vfs.OS{}, fault)
+				shown, warned := printTwice(t, disk, result)
+				if len(disk.Ops()) < fault.At {
+					break
+				}
+				struck++
+				if !slices.Equal(shown, []uint64{1, 2, 3}) && !strings.Contains(warned, "a restart shows them again") {
+					t.Errorf("operation %d, %+v, %v: lines %v are shown", fault.At, fault, result, shown)
+				}
+			}
+		}
 	}
-	return info.Size()
+	if struck < 50 {
+		t.Errorf("only %d faults struck", struck)
+	}
+}
+
+// printTwice prints three lines on a disk, and what is missing of them on one without a
+// fault. It returns the lines that are shown, and what the first run warns of.
+func printTwice(t *testing.T, disk vfs.FS, result protocol.Result) (shown []uint64, warned string) {
+	t.Helper()
+	_, j := emptyJob(t, t.TempDir())
+	for _, fsys := range []vfs.FS{disk, vfs.OS{}} {
+		rec := &recorder{t: t}
+		d := newDriver(Spec{App: "ring.S.1", NP: 1, Iterations: 10, Residuals: 2}, j, j.Dir(), nil, libraryID{}, protocol.DefaultLimits, rec)
+		d.fs = fsys
+		printed, o, err := openOutput(fsys, j, 1)
+		if err != nil {
+			continue // the run does not begin
+		}
+		if d.output = o; d.takeOver() != nil {
+			continue
+		}
+		for i := printed[0]; i < 3 && d.broken == nil; i++ {
+			d.does(protocol.Print{Index: i + 1, Text: strings.Repeat("x", 3000)})
+		}
+		if d.broken == nil {
+			d.does(protocol.Finish{Outcome: protocol.Outcome{Result: result}})
+		}
+		for _, ev := range eventsOf[*OutputEvent](rec) {
+			shown = append(shown, ev.Index)
+		}
+		if fsys == disk {
+			warned = strings.Join(rec.warned, "; ")
+		}
+	}
+	return shown, warned
+}
+
+// A tightFS lets no file grow beyond a size: a write gets as far as there is room, and
+// closing the file fails as well.
+type tightFS struct {
+	vfs.FS
+	size int64
+}
+
+type tightFile struct {
+	vfs.File
+	size int64
+	full bool
+}
+
+func (f tightFS) Create(name string) (vfs.File, error) { return f.tight(f.FS.Create(name)) }
+
+func (f tightFS) OpenWrite(name string) (vfs.File, error) { return f.tight(f.FS.OpenWrite(name)) }
+
+func (f tightFS) tight(in vfs.File, err error) (vfs.File, error) {
+	return &tightFile{File: in, size: f.size}, err
+}
+
+func (f *tightFile) WriteAt(b []byte, off int64) (int, error) {
+	room := max(0, min(f.size-off, int64(len(b))))
+	n, err := f.File.WriteAt(b[:room], off)
+	if f.full = n < len(b); err == nil && f.full {
+		err = &fs.PathError{Op: "write", Err: syscall.ENOSPC}
+	}
+	return n, err
+}
+
+func (f *tightFile) Close() error {
+	if err := f.File.Close(); err != nil || !f.full {
+		return err
+	}
+	return &fs.PathError{Op: "close", Err: syscall.ENOSPC}
+}
+
+// TestOutputCompletes has a job complete on a disk that is full. Its lines are shown, and
+// a restart shows them no more: the room that is left is enough for their numbers.
+func TestOutputCompletes(t *testing.T) {
+	for size := int64(2 * outputReserve); size < 6*outputReserve; size += 1000 {
+		shown, warned := printTwice(t, tightFS{vfs.OS{}, size}, protocol.Completed)
+		if !slices.Equal(shown, []uint64{1, 2, 3}) {
+			t.Errorf("%d bytes: lines %v are shown; warned %q", size, shown, warned)
+		}
+	}
+}
+
+// A brokenFS syncs a number of times and no more, as after an error of the device.
+type brokenFS struct {
+	vfs.FS
+	syncs *int
+}
+
+type brokenFile struct {
+	vfs.File
+	syncs *int
+}
+
+func (f brokenFS) Create(name string) (vfs.File, error) { return f.broken(f.FS.Create(name)) }
+
+func (f brokenFS) OpenWrite(name string) (vfs.File, error) { return f.broken(f.FS.OpenWrite(name)) }
+
+func (f brokenFS) broken(in vfs.File, err error) (vfs.File, error) {
+	return &brokenFile{in, f.syncs}, err
+}
+
+func (f *brokenFile) Sync() error {
+	if *f.syncs--; *f.syncs < 0 {
+		return &fs.PathError{Op: "sync", Err: syscall.EIO}
+	}
+	return f.File.Sync()
+}
+
+// TestOutputNotSynced has syncing fail from some time on, and nothing else.
+func TestOutputNotSynced(t *testing.T) {
+	for n := range 8 {
+		syncs := n
+		shown, warned := printTwice(t, brokenFS{vfs.OS{}, &syncs}, protocol.Completed)
+		if !slices.Equal(shown, []uint64{1, 2, 3}) {
+			t.Errorf("after %d syncs: lines %v are shown; warned %q", n, shown, warned)
+		}
+	}
 }

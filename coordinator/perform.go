@@ -177,11 +177,10 @@ const retryEvery = 200 * time.Millisecond
 
 // A backlog is what waits for room in the store.
 type backlog struct {
-	printed int64             // where the last line of outputName ends
-	lines   []*OutputEvent    // of outputs, to be put out when they are there
-	owed    *protocol.Collect // what is not needed, and not noted to be so; may be nil
-	tried   time.Duration     // when that was last tried again
-	told    []string          // to the user, of what waits
+	lines []*OutputEvent    // of outputs, to be put out when they are there
+	owed  *protocol.Collect // what is not needed, and not noted to be so; may be nil
+	tried time.Duration     // when that was last tried again
+	told  []string          // to the user, of what waits
 }
 
 // postpone tells the user, once, of what waits since the storage is full, and ends

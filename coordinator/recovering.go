@@ -137,7 +137,7 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 	for _, g := range d.groups {
 		cfg.Groups = append(cfg.Groups, g.ranks)
 	}
-	if cfg.Printed, d.backlog.printed, err = printed(d.job, d.spec.NP); err != nil {
+	if cfg.Printed, d.output, err = openOutput(d.fs, d.job, d.spec.NP); err != nil {
 		return cfg, err
 	}
 	if len(d.groups) == 1 {
@@ -192,8 +192,11 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 // takeOver makes sure that no process of this run is taken for one of an earlier
 // run. It is the first thing that changes a stored job.
 func (d *driver) takeOver() error {
-	if err := cutOutput(d.job, d.backlog.printed); err != nil {
+	if err := d.output.cut(); err != nil {
 		return err
+	}
+	if d.spec.Residuals > 0 {
+		_ = d.output.reserve(0) // if it fails, lines will tell
 	}
 	if !d.several() {
 		return nil
