@@ -175,7 +175,7 @@ func (r *rank) serveNews(ctx context.Context) {
 			return
 		}
 		if err != nil && ctx.Err() == nil {
-			r.failed <- fmt.Errorf("channels: %w", err)
+			r.fail(fmt.Errorf("channels: %w", err))
 			return
 		}
 	}

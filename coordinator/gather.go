@@ -58,10 +58,14 @@ func newGatherer(rank int, token string) (*gatherer, error) {
 	if err != nil {
 		return nil, err
 	}
+	return gatherFrom(l, rank, token), nil
+}
+
+func gatherFrom(l net.Listener, rank int, token string) *gatherer {
 	g := &gatherer{rank: rank, token: []byte(token), listener: l, ctx: context.Background(),
 		dialled: make(map[int]*gatherConn), conns: make(map[net.Conn]bool)}
-	g.workers.Go(g.accept)
-	return g, nil
+	g.workers.Go(func() { acceptAll(l, g.welcome, greetingTime, func(error) {}) }) // others lose patience
+	return g
 }
 
 func (g *gatherer) address() string { return g.listener.Addr().String() }
@@ -82,21 +86,16 @@ func (g *gatherer) close() {
 	g.workers.Wait()
 }
 
-func (g *gatherer) accept() {
-	for {
-		conn, err := g.listener.Accept()
-		if err != nil {
-			return
-		}
-		g.mu.Lock()
-		if g.closed {
-			conn.Close()
-		} else {
-			g.conns[conn] = true
-			g.workers.Go(func() { g.serve(conn) })
-		}
-		g.mu.Unlock()
+// welcome serves a connection, unless the gatherer is closed.
+func (g *gatherer) welcome(conn net.Conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		conn.Close()
+		return
 	}
+	g.conns[conn] = true
+	g.workers.Go(func() { g.serve(conn) })
 }
 
 // serve answers one rank until it hangs up.
@@ -264,7 +263,9 @@ func (g *gatherer) wayTo(rank int) (*gatherConn, string, error) {
 // dial connects c, whose lock the caller holds. It holds no other: the other side
 // may be dialling as well.
 func (g *gatherer) dial(ctx context.Context, c *gatherConn, rank int, address string) error {
-	conn, err := (&net.Dialer{Timeout: greetingTime}).DialContext(ctx, "tcp", address)
+	dialling, done := context.WithTimeout(ctx, greetingTime)
+	defer done()
+	conn, err := mpi.Dial(dialling, "tcp", address)
 	if err != nil {
 		return err
 	}

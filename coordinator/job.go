@@ -263,6 +263,9 @@ func checkApp(spec *Spec) error {
 	_, err = app.New(inst, 0, func(name string, elem zones.Elem, bytes int64) ([]byte, error) {
 		return mem.Alloc(name, zones.Data, elem, bytes)
 	})
+	if mpi.Shortage(err) {
+		return err // the class may be right
+	}
 	if err != nil {
 		return &UsageError{err.Error(), "choose another class or number of ranks, or correct the workload"}
 	}

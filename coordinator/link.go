@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
 )
 
@@ -40,7 +41,9 @@ func dialCoordinator(ctx context.Context, address string) (net.Conn, error) {
 	if !ok {
 		return nil, fmt.Errorf("address %q of the coordinator is malformed", address)
 	}
-	return (&net.Dialer{}).DialContext(ctx, network, at)
+	ctx, done := context.WithTimeout(ctx, greetingTime)
+	defer done()
+	return mpi.Dial(ctx, network, at)
 }
 
 // greet sends the first line.

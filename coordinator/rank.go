@@ -50,6 +50,7 @@ type rank struct {
 	// Whether it is waiting for its log before it says that it is ready, and whether
 	// the log waits for the disk.
 	early, logWaits atomic.Bool
+	logTimer        *time.Timer // ends this rank if its log stays broken; may be nil
 	// Of the drain and of the write going on.
 	cancelDrain, cancelWrite context.CancelFunc
 }

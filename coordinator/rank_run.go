@@ -2,11 +2,14 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
+	"ckpt/image"
 )
 
 // run is the application.
@@ -28,14 +31,21 @@ func (r *rank) run(ctx context.Context) {
 	}
 	r.link.send(protocol.Message{Kind: protocol.Ready, Rank: r.id})
 	if err := r.compute(ctx); err != nil {
-		r.failed <- err
+		r.fail(err)
 	}
 }
 
-// tellLog tells the coordinator how the message log is.
+// tellLog tells the coordinator how the message log is. This rank waits for free space as
+// long as it takes, and not for a disk that fails.
 func (r *rank) tellLog(err error) {
 	r.logWaits.Store(err != nil)
 	m := protocol.Message{Kind: protocol.LogState, Rank: r.id}
+	if r.logTimer != nil {
+		r.logTimer.Stop()
+	}
+	if err != nil && !errors.Is(err, image.ErrStorageFull) {
+		r.logTimer = time.AfterFunc(r.cfg.Silence, func() { r.fail(fmt.Errorf("message log: %w", err)) })
+	}
 	if err != nil {
 		m = withRank(errorMessage(protocol.LogState, err), r.id)
 	}
@@ -78,7 +88,7 @@ func (r *rank) joinEarly(ctx context.Context) error {
 // openComm makes the communicator.
 func (r *rank) openComm(ctx context.Context) error {
 	cfg := mpi.Config{Rank: r.id, Size: r.cfg.Spec.NP, NodeOf: r.cfg.Mapping.Nodes(),
-		Segment: r.state.segment, Listener: r.listener, Peers: r.cfg.Peers, Token: []byte(r.token)}
+		Segment: r.state.segment, Listener: r.listener, Peers: r.cfg.Peers, Token: []byte(r.token), Lost: r.lostPeer(ctx)}
 	if r.cfg.Channels != nil {
 		var err error
 		if cfg.Channels, err = r.state.openChannels(ctx, r.state.pending); err != nil {
@@ -99,6 +109,30 @@ func (r *rank) openComm(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// lostPeer ends this rank after the loss of a connection within its group, whose messages
+// do not come again. The other end has most likely died: then the coordinator knows, and
+// ends this one first.
+func (r *rank) lostPeer(ctx context.Context) func(peer int, err error) {
+	return func(peer int, err error) {
+		if !slices.Contains(r.cfg.Group, peer) {
+			return // it is dialled again
+		}
+		time.AfterFunc(r.cfg.Silence, func() {
+			if ctx.Err() == nil {
+				r.fail(fmt.Errorf("the connection to rank %d was lost: %w", peer, err))
+			}
+		})
+	}
+}
+
+// fail ends this rank, unless something else does.
+func (r *rank) fail(err error) {
+	select {
+	case r.failed <- err:
+	default:
+	}
 }
 
 // iterate runs the iterations that are left.

@@ -11,9 +11,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
+	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/coordinator/protocol/supervisor"
@@ -283,7 +283,7 @@ func (g *group) examineLog(rank, number int) ([]channel.Vector, error) {
 	pause := 10 * time.Millisecond
 	for try := 0; ; try++ {
 		states, err := loggedStates(context.Background(), g.fs, g.job, rank, g.spec.NP, number, kind)
-		if err == nil || !shortage(err) || try == g.limits.Restarts {
+		if err == nil || !mpi.Shortage(err) || try == g.limits.Restarts {
 			return states, err
 		}
 		select {
@@ -293,12 +293,6 @@ func (g *group) examineLog(rank, number int) ([]channel.Vector, error) {
 			return nil, err
 		}
 	}
-}
-
-// shortage reports whether descriptors or memory are short.
-func shortage(err error) bool {
-	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN},
-		func(is error) bool { return errors.Is(err, is) })
 }
 
 // forgetAfter removes the checkpoints of the group from a history that was given

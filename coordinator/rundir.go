@@ -70,6 +70,20 @@ func newRundir(segmentDir string, nodes int) (*rundir, error) {
 	if st, ok := fi.Sys().(*syscall.Stat_t); !fi.IsDir() || fi.Mode().Perm() != 0o700 || (ok && int(st.Uid) != os.Getuid()) {
 		return nil, fmt.Errorf("%s: not a private directory of this user", base)
 	}
+	for try := 0; ; try++ {
+		r, err := makeRundir(base, nodes)
+		// The sweep of another run may have been quicker than our lock.
+		taken := errors.Is(err, vfs.ErrLocked) || errors.Is(err, os.ErrNotExist)
+		if err == nil {
+			sweepRuns(base, segmentDir)
+		}
+		if !taken || try == 10 {
+			return r, err
+		}
+	}
+}
+
+func makeRundir(base string, nodes int) (*rundir, error) {
 	id := make([]byte, 6)
 	if _, err := rand.Read(id); err != nil {
 		return nil, err
@@ -79,6 +93,7 @@ func newRundir(segmentDir string, nodes int) (*rundir, error) {
 	if err := os.Mkdir(r.path, 0o700); err != nil {
 		return nil, err
 	}
+	var err error
 	if r.lock, err = (vfs.OS{}).Lock(filepath.Join(r.path, runLock)); err != nil {
 		return nil, err
 	}
@@ -87,7 +102,6 @@ func newRundir(segmentDir string, nodes int) (*rundir, error) {
 			return nil, errors.Join(err, r.remove())
 		}
 	}
-	sweepRuns(base, segmentDir)
 	return r, nil
 }
 
@@ -104,6 +118,9 @@ func (r *rundir) segment(dir string, group, gen, node int) string {
 
 func (r *rundir) remove() error {
 	err := os.RemoveAll(r.path)
+	if errors.Is(err, syscall.ENOTEMPTY) {
+		err = nil // a sweep looks for the lock at this moment, and removes the rest
+	}
 	return errors.Join(err, r.lock.Close())
 }
 

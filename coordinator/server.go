@@ -49,13 +49,7 @@ func (c *connections) end() {
 
 // accept serves connections until the listener is closed.
 func (d *driver) accept() {
-	for {
-		conn, err := d.listener.Accept()
-		if err != nil {
-			return
-		}
-		d.helpers.Go(func() { d.serve(conn) })
-	}
+	acceptAll(d.listener, func(conn net.Conn) { d.helpers.Go(func() { d.serve(conn) }) }, d.limits.Silence, d.cannotAccept)
 }
 
 // serve serves one connection, of a rank or of a command.

@@ -90,11 +90,11 @@ func (p *channelPort) link(dst int) {
 	}
 }
 
-// asFatal returns an error that waiting does not heal: messages that are lost for
-// ever, or this process having been replaced by another.
+// asFatal returns an error that waiting does not heal, or has not: messages that are
+// lost for ever, this process having been replaced by another, or a lasting shortage.
 func asFatal(err error) error {
 	var lost *channel.LostError
-	if errors.As(err, &lost) || errors.Is(err, errReplaced) || errors.Is(err, errOtherKind) {
+	if errors.As(err, &lost) || errors.Is(err, errReplaced) || errors.Is(err, errOtherKind) || errors.Is(err, errShort) {
 		return err
 	}
 	return nil

@@ -40,6 +40,9 @@ var errReplaced = errors.New("this process has been replaced by another incarnat
 // errOtherKind is a job whose ranks do not agree how messages are logged.
 var errOtherKind = errors.New("the other rank logs messages in another way")
 
+// errShort is that nobody can be dialled, for all the time that a connection may take.
+var errShort = errors.New("descriptors or memory do not suffice for a connection")
+
 // peerState is what the other end of a new connection says of itself.
 type peerState struct{ incarnation, have uint64 }
 
@@ -47,8 +50,11 @@ type peerState struct{ incarnation, have uint64 }
 // tracked.
 func (p *channelPort) dial(ctx context.Context, dst int, addr string) (net.Conn, peerState, error) {
 	t := p.comm.tcp
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	conn, err := Dial(ctx, "tcp", addr)
 	if err != nil {
+		if Shortage(err) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = fmt.Errorf("%w: %w", errShort, err)
+		}
 		return nil, peerState{}, err
 	}
 	var met peerState

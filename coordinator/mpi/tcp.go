@@ -96,6 +96,7 @@ func (t *tcpPort) drop(conn net.Conn) {
 
 // accept takes connections until the listener is closed.
 func (t *tcpPort) accept() {
+	last := time.Now() // when accepting did not fail
 	for {
 		select {
 		case t.slots <- struct{}{}:
@@ -114,12 +115,17 @@ func (t *tcpPort) accept() {
 			}
 			// Out of descriptors, most likely: peers' dials wait in
 			// the backlog while we do.
+			if time.Since(last) > t.comm.cfg.HandshakeTimeout {
+				t.comm.fail(fmt.Errorf("listener: %w", err))
+				return
+			}
 			select {
 			case <-time.After(10 * time.Millisecond):
 			case <-t.comm.done:
 			}
 			continue
 		}
+		last = time.Now()
 		t.comm.workers.Go(func() { t.serve(conn) })
 	}
 }
@@ -242,7 +248,7 @@ func (t *tcpPort) dial(dst int) (net.Conn, error) {
 	cfg := &t.comm.cfg
 	ctx, cancel := context.WithTimeout(t.ctx, cfg.HandshakeTimeout)
 	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", cfg.Peers[dst])
+	conn, err := Dial(ctx, "tcp", cfg.Peers[dst])
 	if err != nil {
 		return nil, err
 	}
