@@ -1,18 +1,17 @@
-// Package dataset says what the memory of an application is made of, and what
-// was measured of it.
+// Package dataset describes the memory of applications, and holds measurements of it.
 //
-// A workload spec is a YAML text that names the arrays of one application and
-// gives each a size, as an expression over the problem class and the number of
-// processes. One description serves twice: coordinator/app allocates exactly
-// these arrays and computes on them, predict evaluates the same expressions.
-// A prediction can therefore be checked by running.
+// A workload spec is a YAML text that names the arrays of one application and gives
+// each a size, as an expression over the problem class and the number of processes.
+// Two packages use the same description: coordinator/app allocates exactly these
+// arrays and computes on them, and predict evaluates the same expressions. So running
+// a job checks a prediction.
 //
 //	inst, err := dataset.ParseApp("bt.B.4", 0)
 //	fmt.Println(inst, inst.DataBytes()) // bt.B.4, bytes of the data zone of one rank
 //
-// Tables hold what was measured: 52 of León's thesis are built in, each with
-// where its numbers come from and what is wrong with them, and a user's CSV of
-// the same shape stands wherever a table's name does.
+// Tables hold measurements: 52 of León's thesis are built in, each with the origin of
+// its numbers and their known errors. A user's CSV of the same shape can take the
+// place of a table's name.
 //
 //	t, err := dataset.LoadTable("5.16")     // or table_5_16, or path/to/mine.csv
 //	mib, err := t.Number(0, "bt_dtapp_MiB") // units are in the names of columns
@@ -21,7 +20,7 @@
 // The specs of bt, sp, lu, cg, minighost and ring are built in; a path to a
 // YAML file stands wherever a name does. docs/WORKLOADS.md describes the format.
 //
-// What the package promises:
+// Promises:
 //
 //   - Sizes are exact: expressions are evaluated in rational arithmetic, and an
 //     array that is not a whole number of elements is an error, never rounded.

@@ -22,8 +22,8 @@ const (
 	UnknownTable  Reason = "unknown-table"
 )
 
-// A SpecError says what is wrong with an application's name or spec, in one
-// line, and what to do about it.
+// A SpecError explains in one line what is wrong with an application's name or spec,
+// with a remedy.
 type SpecError struct {
 	Reason Reason
 	// Subject is the spec or application as the user wrote it.
@@ -47,8 +47,8 @@ func (e *SpecError) Unwrap() error { return e.err }
 // lines with a caret under the culprit, on the one line that logs expect.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// CannotRead says that a file which the user named cannot be read: what it was
-// to be ("table", "model"), its path, and why.
+// CannotRead returns the error of an unreadable file that the user named: its role
+// ("table", "model"), its path, and the reason.
 func CannotRead(what, path string, err error) *SpecError {
 	var pe *os.PathError
 	if errors.As(err, &pe) {

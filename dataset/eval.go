@@ -23,10 +23,10 @@ const (
 // maxWhole bounds every size: sums over arrays then still fit an int64.
 var maxWhole = new(big.Int).Lsh(big.NewInt(1), 62)
 
-// An expression is a parsed formula. The text is parsed with expr-lang, so that
-// it reads as users know it, but walked here: expr's own machine computes in
-// int and float64, which would round 25(m+1)^3 q silently for large classes,
-// and knows loops over ranges, which a size has no need of.
+// An expression is a parsed formula. expr-lang parses the text, so that users know the
+// syntax, but the evaluation is here: expr's own machine computes in int and float64,
+// which would silently round 25(m+1)^3 q for large classes, and has loops over ranges,
+// which a size does not need.
 type expression struct {
 	text string
 	root ast.Node
@@ -109,7 +109,7 @@ func eval(n ast.Node, params map[string]int64) (*big.Rat, error) {
 		case "+":
 			return v, nil
 		}
-		return nil, fmt.Errorf("operator %q has no place in a size", n.Operator)
+		return nil, fmt.Errorf("operator %q is not allowed in a size", n.Operator)
 	case *ast.BinaryNode:
 		a, err := eval(n.Left, params)
 		if err != nil {
@@ -162,7 +162,7 @@ func binary(op string, a, b *big.Rat) (*big.Rat, error) {
 		}
 		return out, nil
 	}
-	return nil, fmt.Errorf("operator %q has no place in a size", op)
+	return nil, fmt.Errorf("operator %q is not allowed in a size", op)
 }
 
 // functions of one or more arguments; arity 0 means one or more.

@@ -25,7 +25,7 @@ type Instance struct {
 	Arrays []Array
 	// Runtime is the process's own data beyond the arrays, in bytes.
 	Runtime int64
-	// Messages is what one rank sends at most in one iteration.
+	// Messages are the most messages that one rank sends in one iteration.
 	Messages []Message
 }
 
@@ -194,7 +194,7 @@ func example(s, class string) string {
 	return s + "." + class
 }
 
-// splitApp takes the text apart; class "" and procs 0 mean "not given".
+// splitApp splits the text; class "" and procs 0 mean "not given".
 func splitApp(s string) (name, class string, procs int, err error) {
 	if i := strings.LastIndexByte(s, ':'); i >= 0 && isPath(s[:i]) {
 		return s[:i], s[i+1:], 0, nil

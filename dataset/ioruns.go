@@ -18,14 +18,14 @@ type ImageFile struct {
 	NP      int
 	Mapping []int // ranks of each node
 	Rank    int
-	// Aggregator tells whether the rank writes for others, and Aggregators how
-	// many of the job do.
+	// Aggregator tells whether the rank writes for others. Aggregators is their number
+	// in the job.
 	Aggregator  bool
 	Aggregators int
 	MiB         float64
 }
 
-// Case names the job of a file: what is left out together in a validation.
+// Case names the job of a file; a validation leaves out a case as a whole.
 func (f ImageFile) Case() string {
 	return fmt.Sprintf("%s %s.%s.%d %s %v", f.Table, f.App, f.Class, f.NP, f.MPI, f.Mapping)
 }
@@ -98,7 +98,7 @@ func parseNodes(s string) ([]int, error) {
 	return out, nil
 }
 
-// A Latency is what one coordinated checkpoint of a whole job took.
+// A Latency is the duration of one coordinated checkpoint of a whole job.
 type Latency struct {
 	Table string
 	Line  int
@@ -107,9 +107,9 @@ type Latency struct {
 	MPI   string
 	NP    int
 	Codec string // none or gzip
-	// Seconds is the checkpoint latency, StoredMiB what was written by all
-	// ranks, RawMiB what they held before compression, of which DataMiB and
-	// SharedMiB in the data and shared zones.
+	// Seconds is the checkpoint latency. StoredMiB is the size written by all ranks,
+	// RawMiB their memory before compression, DataMiB and SharedMiB the parts in the
+	// data and shared zones.
 	Seconds                               float64
 	StoredMiB, RawMiB, DataMiB, SharedMiB float64
 	// AppSeconds is the time of the run with this one checkpoint.

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A Measurement is one row of a table of image sizes: what one rank held, zone
-// by zone. Sizes are in MiB, 0 where the row does not say.
+// A Measurement is one row of a table of image sizes: the memory of one rank, zone by
+// zone. Sizes are in MiB, 0 if the row does not have them.
 type Measurement struct {
 	Table string `json:"table"`
 	Line  int    `json:"line"`
@@ -32,13 +32,13 @@ type Measurement struct {
 // Series names the measurements that belong to one curve: bt.B mpich.
 func (m Measurement) Series() string { return m.App + "." + m.Class + " " + m.MPI }
 
-// sizeTables are the built-in tables that hold sizes by zone, with what they
-// do not say in columns.
+// sizeTables are the built-in tables of sizes by zone, with the properties that their
+// columns lack.
 var sizeTables = []struct {
 	name     string
 	defaults Measurement
-	// data is a column of the data zone for one application, where a table has
-	// several such columns (Table 5.16).
+	// data is a column of the data zone for one application, in a table with several
+	// such columns (Table 5.16).
 	data string
 }{
 	{"table_4_1", Measurement{App: "bt", Class: "D", MPI: "mpich"}, ""},
@@ -103,8 +103,8 @@ func measurementsOf(name string, defaults Measurement, data string) ([]Measureme
 	return t.measurements(defaults, data)
 }
 
-// The names under which a column may go, best first. The prefix measured_ is
-// that of Tables 4.1-4.3, which print estimates beside.
+// The possible names of a column, best first. Tables 4.1-4.3, which also print
+// estimates, have the prefix measured_.
 var (
 	npColumns    = []string{"n_processes", "n_processes_total", "np"}
 	ppnColumns   = []string{"processes_per_node", "ppn"}
@@ -121,7 +121,7 @@ var (
 	mibPerUnit = map[string]float64{"MiB": 1, "KiB": 1. / 1024, "GiB": 1024, "B": 1. / (1 << 20)}
 )
 
-// first returns the first column that the table has, "".
+// first returns the first column that the table has, or "".
 func (t *Table) first(names []string) string {
 	for _, n := range names {
 		if t.column(n) >= 0 {
@@ -131,7 +131,7 @@ func (t *Table) first(names []string) string {
 	return ""
 }
 
-// sizeColumn finds the column of a zone, in whatever unit.
+// sizeColumn finds the column of a zone, in any unit.
 func (t *Table) sizeColumn(names []string) (string, error) {
 	found := ""
 	for _, n := range names {
@@ -181,7 +181,7 @@ func (t *Table) measurements(defaults Measurement, dataColumn string) ([]Measure
 		if err := t.fill(&m, i, np, columns); err != nil {
 			return nil, err
 		}
-		if m.Class == "" { // Lulesh, of which no structure is known
+		if m.Class == "" { // Lulesh, whose structure is unknown
 			m.Class = "-"
 		}
 		out = append(out, m)
@@ -282,8 +282,8 @@ func (t *Table) size(row int, column string) (float64, error) {
 	return v * mibPerUnit[unitOf(column)], nil
 }
 
-// check finds what can only be seen in several rows of a user's table:
-// duplicates, and rows written in another unit than the rest.
+// check finds errors that show only across rows of a user's table: duplicates, and
+// rows in another unit than the rest.
 func (t *Table) check(rows []Measurement) error {
 	type key struct {
 		series  string
@@ -329,8 +329,7 @@ func (t *Table) check(rows []Measurement) error {
 // row finds the row of t that m was read from.
 func (m Measurement) row(t *Table) int { return slices.Index(t.lines, m.Line) }
 
-// MPIName returns mpich or openmpi for the ways in which people write them, ""
-// for anything else.
+// MPIName returns mpich or openmpi for the usual spellings, or "".
 func MPIName(s string) string {
 	switch strings.NewReplacer("-", "", " ", "", "_", "").Replace(strings.ToLower(s)) {
 	case "mpich":

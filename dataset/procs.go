@@ -6,11 +6,11 @@ import (
 	"math/bits"
 )
 
-// maxProcs bounds process counts: larger jobs than any the models were checked
-// against, small enough that an expression cannot overflow by it.
+// maxProcs bounds process counts. It is larger than any job that the models were
+// checked against, and small enough that an expression cannot overflow by it.
 const maxProcs = 1 << 20
 
-// A procRule says which process counts an application can be started with.
+// A procRule describes the process counts that an application can run with.
 type procRule string
 
 const (
@@ -38,8 +38,8 @@ func (r procRule) allows(np int) bool {
 	return true
 }
 
-// nearest returns the allowed counts next to np: the largest below (0 if there
-// is none) and the smallest above (0 if there is none).
+// nearest returns the allowed counts next to np: the largest below and the smallest
+// above, or 0 if there is none.
 func (r procRule) nearest(np int) (below, above int) {
 	np = max(0, min(np, maxProcs+1))
 	switch r {

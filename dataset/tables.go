@@ -20,13 +20,13 @@ var tableFiles embed.FS
 // maxTable bounds the text of a table; the largest built-in one has 6 KiB.
 const maxTable = 16 << 20
 
-// A Table is what was measured somewhere: a CSV text whose first line says
-// where the numbers come from ("# source: … | NOTE: …") and whose second line
-// names the columns, each with its unit at the end (dtapp_MiB, time_s, error_pct).
+// A Table is a set of measurements: a CSV text whose first line names the origin of
+// the numbers ("# source: … | NOTE: …") and whose second line names the columns, each
+// with its unit at the end (dtapp_MiB, time_s, error_pct).
 type Table struct {
 	// Name is the file name without .csv.
 	Name string
-	// Source says where the numbers come from, Note what is wrong with them.
+	// Source names the origin of the numbers, Note their known errors.
 	Source, Note string
 	Columns      []Column
 	// Rows are the cells as written, one for each column.
@@ -120,10 +120,9 @@ func findTable(name string) (string, error) {
 
 var parsed sync.Map // name of a built-in table to *Table
 
-// LoadTable returns the built-in table of that name, beginning of a name, or
-// number ("5.16"); or reads the CSV file of that path, if the name contains a
-// slash or ends in .csv and no built-in table is called so. The caller must
-// not change what it returns.
+// LoadTable returns the built-in table with that name, beginning of a name, or number
+// ("5.16"). It reads the CSV file of that path if the name contains a slash or ends in
+// .csv and no built-in table has that name. The caller must not change the result.
 func LoadTable(nameOrPath string) (*Table, error) {
 	name, err := findTable(nameOrPath)
 	if err != nil {
@@ -202,7 +201,7 @@ func ReadTable(r io.Reader, name string) (*Table, error) {
 			continue
 		}
 		if slices.EqualFunc(cells, t.Columns, func(s string, c Column) bool { return s == c.Name }) {
-			continue // tables that were put one behind the other
+			continue // concatenated tables
 		}
 		if len(cells) != len(t.Columns) {
 			return nil, t.bad(line, "", fmt.Sprintf("has %d cells, the header %d", len(cells), len(t.Columns)), "leave a cell empty where nothing was measured")
@@ -274,8 +273,8 @@ func hasUnit(s string) bool {
 	return false
 }
 
-// A TableError says what is wrong in a table, and where: line (as an editor
-// counts, 0 if it is the whole file) and column ("" if it is the whole row).
+// A TableError is an error in a table, with its line (as an editor counts, 0 for the
+// whole file) and column ("" for the whole row).
 type TableError struct {
 	Table  string
 	Line   int

@@ -126,7 +126,7 @@ func read(text string) ([]Measurement, error) {
 	return MeasurementsOf(tab)
 }
 
-// Whatever is wrong with a user's table: a line names row, column and remedy.
+// Each error of a user's table names row, column and remedy in one line.
 func TestBadTables(t *testing.T) {
 	const head = "app,class,n_processes,dtapp_MiB\n"
 	for _, c := range []struct {

@@ -29,7 +29,7 @@ const (
 	minRuntime = zones.PageSize
 )
 
-// A Workload is the spec of one application, checked.
+// A Workload is the checked spec of one application.
 type Workload struct {
 	Name string
 	// Title is one line for tables.
@@ -166,8 +166,8 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// ParseWorkload reads a spec from YAML text; name is what errors call it. With
-// [Workload.Source] it carries a workload to another process.
+// ParseWorkload reads a spec from YAML text; name is for errors. With
+// [Workload.Source] it transfers a workload to another process.
 func ParseWorkload(src []byte, name string) (*Workload, error) {
 	w, err := parse(src)
 	if err != nil {
@@ -185,7 +185,7 @@ func ParseWorkload(src []byte, name string) (*Workload, error) {
 // inType is how the YAML package names our Go types in its errors.
 var inType = regexp.MustCompile(` (in type|into) [\w.\[\]]+`)
 
-// brokenField is what YAML makes of {count: div(n, p)}: a field "p)".
+// brokenField is YAML's reading of {count: div(n, p)}: a field "p)".
 var brokenField = regexp.MustCompile(`field [^"]*\).* not found`)
 
 func parse(src []byte) (*Workload, error) {

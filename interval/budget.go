@@ -5,21 +5,22 @@ import (
 	"time"
 )
 
-// Budget is what a user accepts to spend on checkpoints: time, and storage.
+// Budget is the amount of time and storage that a user accepts to spend on
+// checkpoints.
 type Budget struct {
 	Overhead   float64       // accepted share of App, like 0.30 for 30 %
 	App        time.Duration // time of the run without checkpoints
 	Checkpoint time.Duration // time of one checkpoint
 
-	// Keep is the number of the newest checkpoints that stay in the store, 0 for
-	// all. While one more is written, those are still there.
+	// Keep is the number of newest checkpoints that stay in the store, 0 for all. They
+	// stay while the next one is written.
 	Keep int
 	// Size is the size of one checkpoint in bytes, Capacity that of the store;
 	// with Capacity 0 the store is large enough.
 	Size, Capacity int64
 }
 
-// Limit says what bounds a number of checkpoints.
+// Limit is the reason for a number of checkpoints.
 type Limit uint8
 
 const (
@@ -34,7 +35,7 @@ func (l Limit) String() string {
 	return "overhead"
 }
 
-// Schedule is what a budget affords.
+// Schedule is the result of a budget.
 type Schedule struct {
 	Count    int           // checkpoints during the run
 	Interval time.Duration // from the begin of one to the begin of the next
@@ -44,18 +45,17 @@ type Schedule struct {
 	Stored   int64         // bytes in the store at the end
 	Peak     int64         // bytes in the store while a checkpoint is written
 	Limit    Limit         // why there are not more
-	// Late says that at Interval the run would be over before its last
-	// checkpoint: the rule divides the time that the budget allows, and a large
-	// overhead (over 50 %, Count being large) leaves much of it unused. Then Work
-	// is what to go by.
+	// Late is set if at Interval the run would end before its last checkpoint. The
+	// rule divides the time that the budget allows, and a large overhead (over 50 %,
+	// for large Count) leaves much of it unused. Use Work in that case.
 	Late bool
 }
 
-// maxCount keeps counts within int32, whatever platform plans for.
+// maxCount keeps counts within int32 on all platforms.
 const maxCount = math.MaxInt32
 
-// Schedule returns what the budget affords. A Count of 0 is an answer, not an
-// error: the whole run is then one interval.
+// Schedule returns the result of the budget. A Count of 0 is a result, not an error:
+// the whole run is then one interval.
 func (b *Budget) Schedule() (Schedule, error) {
 	if err := b.check(); err != nil {
 		return Schedule{}, err
@@ -71,7 +71,7 @@ func (b *Budget) Schedule() (Schedule, error) {
 	length := (1 + b.Overhead) * app / float64(n)
 	if images := b.images(); int64(s.Count) > images {
 		s.Count, s.Limit = int(images), LimitCapacity
-		// The run will not use its budget: divide the time that it takes.
+		// The run will not use its budget: divide the time that it really takes.
 		length = (app + float64(s.Count)*ckpt) / float64(s.Count+1)
 	}
 	total := app + float64(s.Count)*ckpt
@@ -91,15 +91,15 @@ func (b *Budget) Schedule() (Schedule, error) {
 	return s, nil
 }
 
-// images returns how many checkpoints the store has room for during the run, if
-// Keep of them must survive each commit.
+// images returns how many checkpoints fit into the store during the run, if Keep of
+// them must survive each commit.
 func (b *Budget) images() int64 {
 	if b.Capacity == 0 || b.Size == 0 {
 		return math.MaxInt64
 	}
 	room := b.Capacity / b.Size
 	if b.Keep > 0 && room > int64(b.Keep) {
-		return math.MaxInt64 // the oldest makes room for the next
+		return math.MaxInt64 // removing the oldest frees its space
 	}
 	return room
 }

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// segment returns the expected time of w seconds of running followed by a
-// checkpoint of c seconds, in units of (M+D)·e^{R/M}: the bracket in the
-// package comment. It returns +Inf where nothing would ever finish.
+// segment returns the expected time of w seconds of running followed by a checkpoint
+// of c seconds, in units of (M+D)·e^{R/M}: the bracket in the package comment. It
+// returns +Inf if the job would never finish.
 func (r *rates) segment(w, c float64) float64 {
 	a := w / (r.replay * r.mtbf)
 	b := a + c/r.mtbf
@@ -20,9 +20,9 @@ func (r *rates) segment(w, c float64) float64 {
 // factor is the unit of segment.
 func (r *rates) factor() float64 { return (r.mtbf + r.down) * math.Exp(r.restart/r.mtbf) }
 
-// Total returns the expected time of a run of work at an interval, by Daly's
-// cost: every interval, also a last broken one, pays its share of a checkpoint.
-// Failures are exponential.
+// Total returns the expected time of a run of work at an interval with Daly's cost:
+// every interval, even a broken last one, pays its share of a checkpoint. Failures are
+// exponential.
 func (m *Model) Total(work, interval time.Duration) (time.Duration, error) {
 	if err := m.checkRun(work, interval); err != nil {
 		return 0, err
@@ -55,7 +55,7 @@ func (m *Model) Expected(work, interval time.Duration) (time.Duration, error) {
 // with a checkpoint, and the rest, which is not 0.
 func (r *rates) divide(work, w float64) (full, length, rest float64) {
 	run := work / r.speed
-	// A rest of rounding errors is none.
+	// A remainder of rounding errors is 0.
 	full = math.Max(0, math.Ceil(run/w-1e-9)-1)
 	return full, w, run - full*w
 }
@@ -71,9 +71,9 @@ func (m *Model) Waste(interval time.Duration) (float64, error) {
 	return math.Max(0, 1-1/total), nil // rounding may leave −1e−16
 }
 
-// FirstOrderWaste returns the waste to first order in 1/M (Hérault, Robert
-// 2015), and a [*RangeError] where that order does not suffice: where a failure
-// costs more than the time to the next.
+// FirstOrderWaste returns the waste to first order in 1/M (Hérault, Robert 2015). It
+// returns a [*RangeError] if that order is not sufficient, because a failure costs
+// more than the time to the next one.
 func (m *Model) FirstOrderWaste(interval time.Duration) (float64, error) {
 	if err := m.checkRun(1, interval); err != nil {
 		return 0, err
@@ -82,8 +82,8 @@ func (m *Model) FirstOrderWaste(interval time.Duration) (float64, error) {
 	w := interval.Seconds()
 	c := r.cost + r.growth*w
 	period := w + c
-	// On average half the period is lost; of a checkpoint under way, and of
-	// the work before it, only the work is computed again ρ times faster.
+	// On average half the period is lost. Of a checkpoint in progress and the work
+	// before it, only the work is computed again ρ times faster.
 	lost := (w*w/2/r.replay + c*w/r.replay + c*c/2) / period
 	perFailure := r.down + r.restart + lost
 	if perFailure >= r.mtbf {

@@ -1,10 +1,9 @@
-// Package interval says how many checkpoints a run should take, and when.
+// Package interval computes how many checkpoints a run should take, and when.
 //
-// Two questions, two answers. A user who accepts an overhead asks how many
-// checkpoints that buys: [Budget]. A user who knows how often the machine fails
-// asks which interval loses the least time: [Model]. [Simulation] replays runs
-// with random failures, to check the second answer and to give it where no
-// formula holds.
+// Two questions have two answers. A user who accepts an overhead asks how many
+// checkpoints it pays for: [Budget]. A user who knows how often the machine fails asks
+// which interval loses the least time: [Model]. [Simulation] replays runs with random
+// failures, to check the second answer and to replace it where no formula holds.
 //
 //	b := interval.Budget{Overhead: 0.30, App: app, Checkpoint: ckpt}
 //	s, err := b.Schedule() // s.Count checkpoints, one every s.Interval

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// RangeError says that a quantity is outside the range in which an answer
-// would mean something.
+// RangeError reports a quantity outside of the range in which an answer is meaningful.
 type RangeError struct {
 	Quantity string // what is out of range, like "checkpoint cost"
 	Value    string // with its unit
@@ -45,7 +44,7 @@ func notNegative(quantity string, d time.Duration) error {
 // rounding of float64 at that size.
 const longest = float64(math.MaxInt64-1<<11) / 1e9
 
-// duration converts seconds, or says that they are beyond what a run can last.
+// duration converts seconds, or refuses them if no run can last that long.
 func duration(quantity string, seconds float64) (time.Duration, error) {
 	if !(seconds < longest) { // also NaN
 		return 0, outOfRange(quantity, "over 292 years", "the job makes no progress worth the name",

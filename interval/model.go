@@ -38,7 +38,7 @@ func (m Mode) String() string {
 	return fmt.Sprintf("Mode(%d)", uint8(m))
 }
 
-// Logging is what message logs cost and bring. See the package comment.
+// Logging has the costs and benefits of message logs. See the package comment.
 type Logging struct {
 	Slowdown float64 // share of the speed that is lost if all messages are logged, 0 to below 1
 	Share    float64 // share of the messages that is logged, over 0 to 1

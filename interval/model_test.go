@@ -193,8 +193,8 @@ func TestFirstOrderWaste(t *testing.T) {
 	if err != nil || math.Abs(first/exact-1) > 0.01 {
 		t.Errorf("with logs: first-order waste %v, exact %v, %v", first, exact, err)
 	}
-	// What failures add is right to its first order, also while a checkpoint
-	// is under way.
+	// The cost of failures is right to first order, also of failures during a
+	// checkpoint.
 	frequent := m
 	frequent.Cost, m.Cost, m.MTBF = 20*time.Minute, 20*time.Minute, 2_000_000*time.Hour
 	never, _ := m.FirstOrderWaste(time.Hour)

@@ -10,12 +10,12 @@ type Optimum struct {
 	Young time.Duration
 	Daly  time.Duration // higher order
 	Exact time.Duration // the minimiser of the expected time
-	// FirstOrder minimises the first-order waste of coordinated checkpoints; 0
-	// where D+R ≥ M leaves none, or the period is not over the cost.
+	// FirstOrder minimises the first-order waste of coordinated checkpoints. It is 0
+	// if D+R ≥ M, or if the period does not exceed the cost.
 	FirstOrder time.Duration
 }
 
-// Optimum returns the best intervals. Only Exact sees logs; Young, Daly and
+// Optimum returns the best intervals. Only Exact considers logs; Young, Daly and
 // FirstOrder are those of coordinated checkpoints of the same cost.
 func (m *Model) Optimum() (Optimum, error) {
 	if err := m.check(); err != nil {
@@ -57,8 +57,8 @@ func (r *rates) exact() float64 {
 // the equation is solved for u itself: (1−u)·e^u = e^{−d}, that is
 // −log(1−u) − u = d, by Newton's iteration.
 func onePlusLambert(d float64) float64 {
-	// The start is Daly's formula: the expansion of u in √(d/2). For small d it
-	// is better than what is left of the equation after cancellation.
+	// The start is Daly's formula: the expansion of u in √(d/2). For small d it is
+	// more precise than the equation, which suffers from cancellation.
 	s := math.Sqrt(d / 2)
 	u := min(2*s*(1+s/3+s*s/9)-d, 1-1e-9)
 	if d < 1e-8 {

@@ -14,11 +14,11 @@ import (
 
 // Simulation replays runs of a job that fails at random.
 //
-// Times between failures are drawn from a Weibull distribution, from the end of
-// one downtime to the next failure. Their mean is the MTBF of the model whatever
-// the shape. Shape 1 is the exponential distribution, for which [Model.Expected]
-// is exact; failures of large machines come in bursts, shape 0.7 to 0.8
-// (Schroeder, Gibson, DSN 2006).
+// Times between failures are drawn from a Weibull distribution, from the end of one
+// downtime to the next failure. Their mean is the MTBF of the model for any shape.
+// Shape 1 is the exponential distribution, for which [Model.Expected] is exact.
+// Failures of large machines come in bursts, shape 0.7 to 0.8 (Schroeder, Gibson, DSN
+// 2006).
 type Simulation struct {
 	Model    Model
 	Work     time.Duration // of a run, without checkpoints and failures
@@ -26,13 +26,12 @@ type Simulation struct {
 	Shape    float64 // of the Weibull distribution, 0.2 to 10
 	Runs     int     // 2 to 10 million
 	Seed     uint64
-	// Steady begins runs on a machine that has been in use for long, otherwise
-	// they begin right after a failure: with a shape below 1 more failures are
-	// then close.
+	// Steady begins runs on a machine that has been in use for long. Otherwise they
+	// begin right after a failure, when more failures are likely with a shape below 1.
 	Steady bool
 }
 
-// Estimate is what a simulation found.
+// Estimate is the result of a simulation.
 type Estimate struct {
 	Mean      time.Duration // of the total time
 	Low, High time.Duration // 95 % confidence interval of the mean, by Student's t
@@ -138,10 +137,9 @@ func (r *replay) draw(rng *rand.Rand) float64 {
 	return x * r.scale
 }
 
-// first returns the time from the begin of a run to its first failure. In a
-// machine long in use, that is the residual life: its density is the
-// probability to live that long over the mean, so that (x/scale)^shape has the
-// gamma distribution of 1/shape.
+// first returns the time from the start of a run to its first failure. On a machine in
+// use for long, that is the residual life: its density is the probability to live that
+// long over the mean, so that (x/scale)^shape has the gamma distribution of 1/shape.
 func (r *replay) first(rng *rand.Rand) float64 {
 	if !r.steady || r.power == 1 {
 		return r.draw(rng)
@@ -149,8 +147,8 @@ func (r *replay) first(rng *rand.Rand) float64 {
 	return r.scale * math.Pow(distuv.Gamma{Alpha: r.power, Beta: 1, Src: rng}.Rand(), r.power)
 }
 
-// run replays one run and returns its time and its failures, one more than
-// maxFailures if it was given up.
+// run replays one run and returns its time and its number of failures, which is
+// maxFailures+1 if it was stopped.
 func (r *replay) run(rng *rand.Rand) (total float64, failures int) {
 	quiet := r.first(rng) // time to the next failure
 	period := r.length + r.checkpoint
@@ -189,7 +187,7 @@ func (r *replay) run(rng *rand.Rand) (total float64, failures int) {
 	return total, failures
 }
 
-// chunk replays some runs; it returns false if it gave up.
+// chunk replays some runs. It returns false if it stopped.
 func (r *replay) chunk(ctx context.Context, seed uint64, from, to int, t *tally) bool {
 	var source rand.PCG
 	rng := rand.New(&source)

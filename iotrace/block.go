@@ -14,8 +14,8 @@ const (
 	blockHeader = 16
 	// maxPayload bounds a block, so that its length can be believed.
 	maxPayload = 1 << 20
-	// blockTarget is when a block of events is full: long enough that what it
-	// defines anew costs little, short enough that little is lost with it.
+	// blockTarget is the length at which a block of events is full. It is long enough
+	// for definitions to cost little, and short enough for damage to lose little.
 	blockTarget = 64 << 10
 
 	kindHead   = "HEAD"

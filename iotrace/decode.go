@@ -21,7 +21,7 @@ var (
 	errRange = errors.New("a number is out of range")
 )
 
-// block appends count events to dst. The tables have so many entries.
+// block appends count events to dst. ranks and files are the lengths of the tables.
 func (d *decoder) block(dst []Event, payload []byte, count, ranks, files int) ([]Event, error) {
 	d.reset()
 	d.kinds, d.rest, d.err = d.kinds[:0], payload, nil
@@ -45,7 +45,7 @@ func (d *decoder) block(dst []Event, payload []byte, count, ranks, files int) ([
 		}
 	}
 	if len(d.rest) != 0 {
-		return dst, fmt.Errorf("%d bytes are left behind the last event of the block", len(d.rest))
+		return dst, fmt.Errorf("%d bytes follow the last event of the block", len(d.rest))
 	}
 	return dst, nil
 }

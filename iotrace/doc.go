@@ -1,13 +1,13 @@
-// Package iotrace holds what a job did to its files: the events, the compact
-// file that they are kept in, and their recording as a checkpoint is written.
+// Package iotrace holds the I/O events of a job, the compact file that stores them,
+// and the recorder that collects them while a checkpoint is written.
 //
-// A Trace is all of it in memory. It is read from a file, or made by one of the
-// importers in the packages below:
+// A Trace is in memory. It comes from a file, or from an importer in one of the
+// packages below:
 //
 //	t, err := iotrace.ReadFile("rank-3.trace")
 //	err = iotrace.WriteTrace(w, t)
 //
-// Whoever does I/O records it in passing, from any number of goroutines:
+// Programs record their own I/O, from any number of goroutines:
 //
 //	rec := iotrace.NewRecorder(w, iotrace.Meta{Job: "bt.A.16", Source: "ckpt"})
 //	me, file := rec.Rank(iotrace.Rank{Rank: 3, Node: "n0"}), rec.File(path)
@@ -19,17 +19,18 @@
 //
 // Each rank records its own file; Merge makes one trace of them.
 //
-// # Promises
+// Each rank records its own file. Merge combines them into one trace.
 //
 //   - Reading back gives what was written, event by event.
 //   - A file that ends early is refused, or read as far as its blocks are whole,
-//     as Options say. A changed bit is found: every block has a checksum.
-//   - No length in a file is believed before it is checked. A hostile file costs
+//   - Reading back returns what was written, event by event.
+//   - A file that ends early is refused, or read up to its last whole block,
+//     depending on Options. Every block has a checksum, so that a changed bit is
+//     found.
+//   - Numbers in a file are checked before they are used. A hostile file costs
 //     memory in proportion to its own length.
-//   - What is wrong with a file is a *FormatError that says where.
+//   - Errors in files are *FormatError values with the position.
 //   - A nil Recorder records nothing and may be used like any other.
-//
-// The package is a leaf: it imports nothing else of this module.
 //
 // # The events file
 //
@@ -82,11 +83,10 @@
 //
 //	u64  events, ranks and files in all
 //
-// That of EVNT is one event after the other, in the order in which they were
-// recorded. An EVNT can be decoded without any other. What tells an event from
-// its like is little: most of it has been seen before in the same block, and is
-// named by a number; the place in the file is mostly where the last operation
-// ended. An event is:
+// The events of an EVNT stand one after the other, in the order of recording. An EVNT
+// can be decoded without any other block. Events repeat much of earlier events: their
+// kind and stream usually occurred before in the block and are named by a number, and
+// their offset is usually where the last operation ended. An event is:
 //
 //	varint   kind: 0 is one that is new, and defined here; n is the n-th that the
 //	         block defined. A definition is:
@@ -120,6 +120,6 @@
 //	bit 5     Peer: there is a peer
 //	bit 6     Stay: the stream is that of the last event
 //
-// A stream is what a rank does to a file for a checkpoint. What is not there yet
-// in a block counts as 0. A seek ends at its offset.
+// A stream is the sequence of a rank's operations on a file for a checkpoint. Values
+// without a predecessor in the block start at 0. A seek ends at its offset.
 package iotrace

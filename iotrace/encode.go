@@ -99,7 +99,8 @@ func (x *encoder) add(e *Event) {
 	x.observe(at, e)
 }
 
-// flagsOf says what of an event of stream number n need not be written.
+// flagsOf returns the flags for the fields of an event of stream n that need not be
+// written.
 func (x *encoder) flagsOf(n int32, e *Event) (flags byte) {
 	s := &x.streams[n]
 	r := &x.ranks[s.progress]

@@ -5,17 +5,16 @@ import (
 	"fmt"
 )
 
-// What an error is about, for errors.Is. The text of the error says the rest.
+// The kinds of error, for errors.Is. The text of the error has the details.
 var (
-	// ErrTruncated says that the input ends too early. What is there can be had
-	// with Options.Lenient.
+	// ErrTruncated: the input ends too early. Options.Lenient returns the part that is
+	// there.
 	ErrTruncated = errors.New("truncated")
-	// ErrWrongFormat says that the file is of another kind than its reader reads.
+	// ErrWrongFormat: the file is not of the format that its reader reads.
 	ErrWrongFormat = errors.New("wrong format")
-	// ErrNoTimes says that the input has been made without times: there is no
-	// part of it that could be used.
+	// ErrNoTimes: the input has no times, so no part of it can be used.
 	ErrNoTimes = errors.New("no times")
-	// ErrNewerVersion says that a newer version of ckpt wrote the file.
+	// ErrNewerVersion: a newer version of ckpt wrote the file.
 	ErrNewerVersion = errors.New("written by a newer version of ckpt")
 )
 
@@ -42,8 +41,7 @@ func (e *FormatError) Error() string {
 
 func (e *FormatError) Unwrap() error { return e.Err }
 
-// Named gives an error the name of the file that it is about, if it is a
-// FormatError that lacks it.
+// Named returns err with the name of its file, if it is a FormatError without one.
 func Named(err error, name string) error {
 	var fe *FormatError
 	if errors.As(err, &fe) {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// An Op is what an event did. The numbers are part of the file format.
+// An Op is the kind of an event. The numbers are part of the file format.
 type Op uint8
 
-// The operations. Those up to Mmap are of a program on a file; those from Gather
-// on are steps of a checkpoint's write path that are no system calls.
+// The operations. Programs do those up to Mmap to files. Those from Gather on are
+// steps of a checkpoint's write path and no system calls.
 const (
 	Open     Op = 1 + iota // also creat; Create says which
 	Read                   // all calls that read
@@ -43,11 +43,11 @@ func (op Op) String() string {
 	return fmt.Sprintf("op(%d)", uint8(op))
 }
 
-// Data reports whether op moves bytes of a file; the others, as far as they are
-// of a program, are metadata operations.
+// Data reports whether op moves bytes of a file. The other operations of programs are
+// metadata operations.
 func (op Op) Data() bool { return op == Read || op == Write }
 
-// Step reports whether op is a step of the write path and no call on a file.
+// Step reports whether op is a step of the write path, not a call on a file.
 func (op Op) Step() bool { return op >= Gather && op < opEnd }
 
 // A Module is the interface that an operation went through. The numbers are part
@@ -60,15 +60,15 @@ const (
 	MPIIO
 )
 
-// A Zone is the zone of memory that the bytes come from, as package zones numbers
-// them, plus one; 0 if it is not known.
+// A Zone is the zone of memory that the bytes come from: the number of package zones
+// plus one, or 0 if the zone is unknown.
 type Zone uint8
 
-// None stands for what an event does not have: a rank, a file, an offset.
+// None stands for a rank, file or offset that an event does not have.
 const None = -1
 
-// An Event is one operation. Numbers count from 0, and None stands for what is
-// not known or does not apply.
+// An Event is one operation. Numbers count from 0. None stands for unknown values and
+// for those that do not apply.
 type Event struct {
 	Op     Op
 	Module Module
@@ -77,7 +77,7 @@ type Event struct {
 	Rank   int32 // index into Trace.Ranks
 	File   int32 // index into Trace.Files
 	Peer   int32 // of Gather: index into Trace.Ranks of the rank whose bytes they are
-	// Checkpoint is its number, which counts from 1; 0 outside of checkpoints.
+	// Checkpoint is the number of the checkpoint, from 1; 0 outside of checkpoints.
 	Checkpoint int32
 	Round      int32 // of a two-phase write
 	Offset     int64 // in the file
@@ -91,11 +91,11 @@ type Rank struct {
 	Node string // host name, or number of the node; may be empty
 }
 
-// A Trace is what a job did to its files. Events are in the order of Start; those
-// that start together in the order in which they were recorded.
+// A Trace is everything that a job did to its files. Events are sorted by Start;
+// events with the same Start stay in the order of recording.
 type Trace struct {
 	Job    string    // name of the job, or command
-	Source string    // what recorded it: ckpt, strace, darshan
+	Source string    // the recorder: ckpt, strace, darshan
 	Origin time.Time // time 0; zero if only relative times are known
 	Ranks  []Rank
 	Files  []string // paths

@@ -90,7 +90,7 @@ func TestTruncated(t *testing.T) {
 			t.Fatalf("cut at %d: %d events, not %d: %v, %v", n, len(tr.Events), want, err, rep.Cut)
 		}
 	}
-	if _, err := ReadTrace(bytes.NewReader(append(bytes.Clone(whole), 0))); err == nil || !strings.Contains(err.Error(), "behind its end") {
+	if _, err := ReadTrace(bytes.NewReader(append(bytes.Clone(whole), 0))); err == nil || !strings.Contains(err.Error(), "follow the end mark") {
 		t.Errorf("a byte more: %v", err)
 	}
 }
@@ -148,12 +148,12 @@ func TestHostile(t *testing.T) {
 		{"origin", append(fileHeader(), rawBlock(kindHead, 0, append([]byte{0, 0, 1}, append(maxVarint, 0, 1)...)...)...), "year"},
 		{"no unit", append(fileHeader(), rawBlock(kindHead, 0, 0, 0, 0, 0)...), "out of range"},
 		{"twice a file", append(bytes.Clone(head), bytes.Join([][]byte{rawBlock(kindTables, 2, 0, 2, 1, 'f', 1, 'f'),
-			rawBlock(kindEnd, 0, append(make([]byte, 16), 2, 0, 0, 0, 0, 0, 0, 0)...)}, nil)...), "is there twice"},
+			rawBlock(kindEnd, 0, append(make([]byte, 16), 2, 0, 0, 0, 0, 0, 0, 0)...)}, nil)...), "is listed twice"},
 		{"many files", append(bytes.Clone(head), rawBlock(kindTables, 5, 0, 200, 200, 200, 2)...), "ends in the middle"},
 		{"wrong count", append(bytes.Clone(head), rawBlock(kindTables, 1, 0, 0)...), "announced"},
 		{"more events than bytes", events(9, write...), "9 entries in 5 bytes"},
 		{"short event", events(2, append(write, 0, 0, 0, 0, 0, 0, 0)...), "ends in the middle"},
-		{"rest", events(1, append(write, 0, 0, 0, 0, 0, 0, 0, 9)...), "left behind"},
+		{"rest", events(1, append(write, 0, 0, 0, 0, 0, 0, 0, 9)...), "follow the last event"},
 		{"kind", events(1, 5, 0, 0), "kind 5 of 0"},
 		{"operation", events(1, 0, 99, 0, 0, 0, 0, 0), "op(99) is unknown"},
 		{"flags", events(1, 0, byte(Write), 0, 0, 0x80, 0, 0), "flags 0x80"},
@@ -165,7 +165,7 @@ func TestHostile(t *testing.T) {
 		{"time", events(1, append(append(write, 0, 0, 0, 0, 1), append(maxVarint, 0)...)...), "out of range"},
 		{"length", events(1, append(append(write, 0, 0, 0, 0, 1, 0), maxVarint...)...), "out of range"},
 		{"end mark", append(bytes.Clone(head), rawBlock(kindEnd, 0, 1, 2, 3)...), "3 bytes where"},
-		{"events missing", append(bytes.Clone(head), rawBlock(kindEnd, 0, append([]byte{1}, make([]byte, 23)...)...)...), "had 1 events"},
+		{"events missing", append(bytes.Clone(head), rawBlock(kindEnd, 0, append([]byte{1}, make([]byte, 23)...)...)...), "counts 1 events"},
 		{"empty", nil, "empty"},
 		{"DXT", []byte("# darshan log version: 3.41\n"), "this is Darshan DXT text, not an events file"},
 		{"short text", []byte("op,module,"), "this is a CSV trace of ckpt, not"},

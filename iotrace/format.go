@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// A Format is a kind of file that holds I/O, or may be taken for one.
+// A Format is a kind of file that holds a trace, or that users mistake for one.
 type Format uint8
 
-// The formats. Those from DarshanLog on are known only to be named in errors.
+// The formats. Detect knows those from formatEmpty on only to name them in errors.
 const (
 	FormatUnknown Format = iota
 	FormatEvents
@@ -44,14 +44,14 @@ var formatNames = [...]string{
 	formatELF:         "a program or core file",
 }
 
-// String says what a file of the format is.
+// String describes a file of the format.
 func (f Format) String() string { return formatNames[f] }
 
 // HeadBytes are enough of a file to tell its format.
 const HeadBytes = 4096
 
-// Detect tells the format of a file by its first HeadBytes, or all if there are
-// not as many.
+// Detect returns the format of a file, from its first HeadBytes or the whole of a
+// shorter file.
 func Detect(head []byte) Format {
 	switch {
 	case len(head) == 0:
@@ -90,15 +90,14 @@ func Detect(head []byte) Format {
 	return FormatUnknown
 }
 
-// isDarshanLog knows the header of a binary log: the version as text in 8 bytes,
+// isDarshanLog recognises the header of a binary log: the version as text in 8 bytes,
 // then a magic number in the byte order of the machine.
 func isDarshanLog(head []byte) bool {
 	const magic = 6567223
 	return len(head) >= 16 && (binary.LittleEndian.Uint64(head[8:]) == magic || binary.BigEndian.Uint64(head[8:]) == magic)
 }
 
-// looksLikeStrace reports whether most of the whole lines are such as strace
-// writes.
+// looksLikeStrace reports whether most whole lines look like those of strace.
 func looksLikeStrace(text []byte) bool {
 	yes, no := 0, 0
 	for len(text) > 0 {
@@ -115,8 +114,8 @@ func looksLikeStrace(text []byte) bool {
 	return yes > no
 }
 
-// isStraceLine skips process, time and the like, which are numbers, and looks at
-// what comes then.
+// isStraceLine skips process, time and other numbers, and looks at the word that
+// follows.
 func isStraceLine(line []byte) bool {
 	const numbers = " 0123456789:.()]"
 	line = bytes.TrimPrefix(line, []byte("[pid"))
@@ -139,8 +138,8 @@ func isStraceLine(line []byte) bool {
 	return name > 0 && name < len(line) && line[name] == '('
 }
 
-// WrongFormat is the error of a reader of one format that was given a file which
-// begins so.
+// WrongFormat returns the error of a reader of format want, for a file that begins
+// with head.
 func WrongFormat(head []byte, want Format) error {
 	e := &FormatError{Err: ErrWrongFormat}
 	if want != FormatEvents && want != FormatParquet {

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// FuzzEvents reads arbitrary bytes as an events file. What is accepted is valid
-// and survives being written again.
+// FuzzEvents reads arbitrary bytes as an events file. Accepted files are valid and
+// survive being written again.
 func FuzzEvents(f *testing.F) {
 	_, whole := golden(f)
 	for _, b := range [][]byte{encode(f, &Trace{}), whole} {

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Merge makes one trace of several that were recorded at the same time, as each
-// rank of a job records its own. Times count from the earliest origin. Ranks of
-// the same number and node are one rank, and so are those of the same number if
-// only one node is known for it; files of the same path are one file. Job and
-// Source are those of the first trace that has them.
+// Merge combines traces that were recorded at the same time, such as those of the
+// ranks of one job. Times count from the earliest origin. Ranks of the same number and
+// node become one rank, and so do ranks of the same number if only one node is known
+// for it. Files of the same path become one file. Job and Source are those of the
+// first trace that has them.
 //
 // The traces must be valid; clocks are not corrected.
 func Merge(traces ...*Trace) (*Trace, error) {
@@ -60,7 +60,7 @@ func Merge(traces ...*Trace) (*Trace, error) {
 	return out, nil
 }
 
-// adoptNames fills in all but the tables and events, and returns the number of
+// adoptNames fills in everything but tables and events, and returns the number of
 // events.
 func (t *Trace) adoptNames(traces []*Trace) (total int, err error) {
 	dated := 0
@@ -80,13 +80,13 @@ func (t *Trace) adoptNames(traces []*Trace) (total int, err error) {
 		}
 	}
 	if dated != 0 && dated != len(traces) {
-		return 0, errors.New("merge: the origin of some traces is known, of others not")
+		return 0, errors.New("merge: only some of the traces have a known origin")
 	}
 	t.Origin = stripClock(t.Origin)
 	return total, nil
 }
 
-// stripClock leaves of a time what a file can hold.
+// stripClock reduces a time to the part that a file can hold.
 func stripClock(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -94,7 +94,7 @@ func stripClock(t time.Time) time.Time {
 	return t.Round(0).UTC()
 }
 
-// validOrigin reports a time that the formats cannot hold.
+// validOrigin refuses a time that the formats cannot hold.
 func validOrigin(t time.Time) error {
 	if t.IsZero() {
 		return nil
@@ -105,7 +105,7 @@ func validOrigin(t time.Time) error {
 	return nil
 }
 
-// An input is a trace of which some events are merged already.
+// An input is a trace with its first events merged already.
 type input struct {
 	events       []Event
 	order        int
@@ -113,7 +113,7 @@ type input struct {
 	ranks, files []int32
 }
 
-// next takes the first event.
+// next returns the first event that is not merged yet.
 func (in *input) next() Event {
 	e := in.events[0]
 	in.events = in.events[1:]
@@ -130,7 +130,7 @@ func (in *input) next() Event {
 	return e
 }
 
-// at shifts a time; what is out of range stays so.
+// at shifts a time. A time out of range stays out of range.
 func (in *input) at(t int64) int64 {
 	if t > MaxTime {
 		return math.MaxInt64
@@ -165,7 +165,7 @@ func newMerging(out *Trace, traces []*Trace) *merging {
 	return m
 }
 
-// rank returns the index of a rank, whose node another trace may know.
+// rank returns the index of a rank. Another trace may know its node.
 func (m *merging) rank(r Rank) int32 {
 	if r.Node == "" {
 		r.Node = m.nodes[r.Rank]

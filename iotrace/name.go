@@ -18,11 +18,11 @@ func (m Module) String() string {
 	return fmt.Sprintf("module(%d)", uint8(m))
 }
 
-// zoneNames are those of package zones, which this one does not import.
+// zoneNames repeats the names of package zones, which a leaf cannot import.
 var zoneNames = [...]string{"", "library", "data", "shared", "iobuffer"}
 
-// String returns the name of the zone, nothing if it is not known, and the
-// number of a zone that has no name.
+// String returns the name of the zone, "" for an unknown zone, or the number of a zone
+// without a name.
 func (z Zone) String() string {
 	if int(z) < len(zoneNames) {
 		return zoneNames[z]

@@ -15,7 +15,7 @@ const (
 	allFlags     = 1<<7 - 1
 )
 
-// A kind is what an event does, and what of it need not be written.
+// A kind is an operation with the flags that tell which fields are written.
 type kind struct {
 	op     Op
 	module Module
@@ -24,10 +24,10 @@ type kind struct {
 	flags  byte
 }
 
-// streamID names a stream: what a rank does to a file for a checkpoint.
+// A streamID names a stream: the operations of a rank on a file for a checkpoint.
 type streamID struct{ rank, file, checkpoint int32 }
 
-// A stream is how far it went.
+// A stream is the state of one stream after its last event.
 type stream struct {
 	streamID
 	progress            int32 // of its rank
@@ -35,14 +35,14 @@ type stream struct {
 	bytes               [opEnd]int64 // of the last event of each operation
 }
 
-// progress is how far a rank is.
+// progress is the state of a rank after its last event.
 type progress struct {
 	end         int64 // of its last event
 	round, peer int32
 }
 
-// A predictor guesses events from those in front of them in the block. Writer
-// and reader have the same one and feed it the same events.
+// A predictor guesses events from earlier events of the block. Writer and reader feed
+// the same events to equal predictors.
 type predictor struct {
 	start   int64 // of the last event
 	last    int32 // its stream; meaningless in front of the first
@@ -53,14 +53,14 @@ type predictor struct {
 
 func newPredictor() predictor { return predictor{rankOf: make(map[int32]int32)} }
 
-// reset forgets all, for the next block.
+// reset forgets all events, for the next block.
 func (p *predictor) reset() {
 	p.start, p.last = 0, -1
 	p.streams, p.ranks = p.streams[:0], p.ranks[:0]
 	clear(p.rankOf)
 }
 
-// addStream takes in a stream that is new and returns its index.
+// addStream adds a new stream and returns its index.
 func (p *predictor) addStream(id streamID) int32 {
 	r, ok := p.rankOf[id.rank]
 	if !ok {
@@ -72,7 +72,7 @@ func (p *predictor) addStream(id streamID) int32 {
 	return int32(len(p.streams) - 1)
 }
 
-// lastStream returns the ID to which that of a new stream is compared.
+// lastStream returns the ID that a new stream's ID is compared with.
 func (p *predictor) lastStream() streamID {
 	if n := len(p.streams); n > 0 {
 		return p.streams[n-1].streamID
@@ -80,7 +80,7 @@ func (p *predictor) lastStream() streamID {
 	return streamID{}
 }
 
-// observe takes note of an event of stream number n.
+// observe updates the predictor with an event of stream n.
 func (p *predictor) observe(n int32, e *Event) {
 	p.start, p.last = e.Start, n
 	s := &p.streams[n]

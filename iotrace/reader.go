@@ -14,7 +14,7 @@ import (
 // A reader reads an events file block by block.
 type reader struct {
 	r      io.Reader
-	off    int64 // of what is read next
+	off    int64 // offset of the next read
 	meta   Meta
 	ranks  []Rank
 	files  []string
@@ -55,8 +55,8 @@ func newReader(r io.Reader) (*reader, error) {
 	return x, nil
 }
 
-// next appends the events of the next block to dst, in the order in which they
-// were recorded. At the end of a whole file the error is io.EOF.
+// next appends the events of the next block to dst, in the order of recording. At the
+// end of a whole file the error is io.EOF.
 func (r *reader) next(dst []Event) ([]Event, error) {
 	for !r.done {
 		b, err := r.block()
@@ -153,7 +153,7 @@ func (r *reader) head(p []byte) error {
 
 func (r *reader) tables(p []byte, count int) error {
 	d := decoder{rest: p}
-	// Each entry takes a byte at least, so that counts are no danger.
+	// Each entry takes at least a byte, which bounds the counts.
 	ranks := d.uvarint()
 	for i := uint64(0); i < ranks && d.err == nil; i++ {
 		rank := d.sum(0)
@@ -167,7 +167,7 @@ func (r *reader) tables(p []byte, count int) error {
 	case d.err != nil:
 		return d.err
 	case ranks+files != uint64(count) || len(d.rest) > 0:
-		return fmt.Errorf("%d entries announced, %d there, %d bytes left", count, ranks+files, len(d.rest))
+		return fmt.Errorf("%d entries announced, %d found, %d bytes left", count, ranks+files, len(d.rest))
 	}
 	return nil
 }
@@ -179,18 +179,18 @@ func (r *reader) end(p []byte) error {
 	want := [...]int64{r.events, int64(len(r.ranks)), int64(len(r.files))}
 	for i, what := range [...]string{"events", "ranks", "files"} {
 		if n := binary.LittleEndian.Uint64(p[8*i:]); n != uint64(want[i]) {
-			return fmt.Errorf("the file had %d %s when it was ended, and has %d", n, what, want[i])
+			return fmt.Errorf("the end mark counts %d %s, the file has %d", n, what, want[i])
 		}
 	}
 	at := r.off
 	if n, _ := io.ReadFull(r.r, make([]byte, 1)); n != 0 {
-		return &FormatError{Offset: at, Reason: "the file goes on behind its end"}
+		return &FormatError{Offset: at, Reason: "bytes follow the end mark"}
 	}
 	r.done = true
 	return nil
 }
 
-// fill reads what has to be there.
+// fill reads all of b, or returns an error.
 func (r *reader) fill(b []byte, what string) error {
 	n, err := io.ReadFull(r.r, b)
 	at := r.off
@@ -202,7 +202,7 @@ func (r *reader) fill(b []byte, what string) error {
 		if at == 0 && !strings.HasPrefix(magic, string(b[:min(n, len(magic))])) {
 			return WrongFormat(b[:n], FormatEvents)
 		}
-		return &FormatError{Offset: r.off, Reason: "the file ends in or in front of " + what, Err: ErrTruncated}
+		return &FormatError{Offset: r.off, Reason: "the file ends in or before " + what, Err: ErrTruncated}
 	}
 	return err
 }
@@ -227,8 +227,8 @@ func (d *decoder) string() string {
 	return s
 }
 
-// Import reads an events file as Options say. Under Lenient, it gives what the
-// whole blocks hold in front of the first that is damaged or not there.
+// Import reads an events file with Options. With Lenient it returns the events of the
+// whole blocks in front of the first damaged or missing one.
 func Import(r io.Reader, o Options) (*Trace, *Report, error) {
 	rep := &Report{}
 	x, err := newReader(r)
@@ -254,7 +254,7 @@ func Import(r io.Reader, o Options) (*Trace, *Report, error) {
 	return t, rep, nil
 }
 
-// ReadTrace reads a whole events file; its events come in the order of their start.
+// ReadTrace reads a whole events file. The events are sorted by their start.
 func ReadTrace(r io.Reader) (*Trace, error) {
 	t, _, err := Import(r, Options{})
 	return t, err
@@ -271,9 +271,9 @@ func ReadFile(name string) (*Trace, error) {
 	return t, Named(err, name)
 }
 
-// Expect returns how many events the end mark of an events file promises, as far
-// as the length of the file allows, for Options.Events. It does not move in the
-// file.
+// Expect returns the number of events in the end mark of an events file, if the file
+// is long enough for it, for use as Options.Events. It does not move the file
+// position.
 func Expect(f *os.File) int {
 	fi, err := f.Stat()
 	if err != nil || !fi.Mode().IsRegular() {

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// A Recorder writes events as they happen, from any number of goroutines. It
-// keeps one block of 64 KiB and the names in memory; the event that fills a block
-// waits for it to be written.
+// A Recorder records events as they happen, from any number of goroutines. It keeps
+// one block of 64 KiB and the names in memory. The event that fills a block waits
+// until the block is written.
 //
-// Recording never fails: what goes wrong is kept for Close, and the events after
-// it are dropped. A nil Recorder records nothing.
+// Recording never fails: Close returns the first error, and the events after it are
+// dropped. A nil Recorder records nothing.
 type Recorder struct {
 	origin time.Time
 
@@ -35,7 +35,7 @@ func NewRecorder(w io.Writer, m Meta) *Recorder {
 	return &Recorder{origin: m.Origin, w: newWriter(w, m), ranks: make(map[Rank]int32), files: make(map[string]int32)}
 }
 
-// Rank returns the index of a rank, which it names if it is new.
+// Rank returns the index of a rank. It adds a new rank to the table.
 func (r *Recorder) Rank(k Rank) int32 {
 	if r == nil {
 		return None
@@ -50,7 +50,7 @@ func (r *Recorder) Rank(k Rank) int32 {
 	return i
 }
 
-// File returns the index of a path, which it names if it is new.
+// File returns the index of a path. It adds a new path to the table.
 func (r *Recorder) File(path string) int32 {
 	if r == nil || path == "" {
 		return None
@@ -65,7 +65,7 @@ func (r *Recorder) File(path string) int32 {
 	return i
 }
 
-// Since returns t as the time of an event.
+// Since returns t in the time of the trace.
 func (r *Recorder) Since(t time.Time) int64 {
 	if r == nil {
 		return 0
@@ -73,16 +73,15 @@ func (r *Recorder) Since(t time.Time) int64 {
 	return int64(t.Sub(r.origin))
 }
 
-// Measure lets the recorder take note of the time that is spent in Record, all
-// waiting included. It is called before the first event.
+// Measure turns on the measurement of time spent in Record, waiting included. Call it
+// before the first event.
 func (r *Recorder) Measure() { r.measured = true }
 
-// Spent returns the time that was spent in Record since Measure, added up over the
-// goroutines.
+// Spent returns the time spent in Record since Measure, summed over the goroutines.
 func (r *Recorder) Spent() time.Duration { return time.Duration(r.spent.Load()) }
 
-// Record takes an event, whose rank, peer and file are as Rank and File returned
-// them.
+// Record records an event. Its rank, peer and file are indexes that Rank and File
+// returned.
 func (r *Recorder) Record(e Event) {
 	if r == nil {
 		return
@@ -105,9 +104,8 @@ func (r *Recorder) record(e *Event) {
 	r.mu.Unlock()
 }
 
-// Close ends the recording. It does not close what it is written to. The error
-// is the first that occurred since the beginning. Events that are recorded after
-// Close are lost.
+// Close ends the recording, but does not close the writer below. It returns the first
+// error since the beginning. Events recorded after Close are lost.
 func (r *Recorder) Close() error {
 	if r == nil {
 		return nil
@@ -116,7 +114,7 @@ func (r *Recorder) Close() error {
 	defer r.mu.Unlock()
 	err := r.w.close()
 	if lost := r.events - r.w.written; err != nil && err != errClosed && lost > 0 {
-		return fmt.Errorf("%d events are not recorded: %w", lost, err)
+		return fmt.Errorf("%d events were not recorded: %w", lost, err)
 	}
 	return err
 }

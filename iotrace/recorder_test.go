@@ -77,12 +77,12 @@ func TestRecorderFails(t *testing.T) {
 		r.w.flush()
 	}
 	err := r.Close()
-	if !errors.Is(err, io.ErrClosedPipe) || err.Error() != "2 events are not recorded: io: read/write on closed pipe" {
+	if !errors.Is(err, io.ErrClosedPipe) || err.Error() != "2 events were not recorded: io: read/write on closed pipe" {
 		t.Error(err)
 	}
 	r = NewRecorder(io.Discard, Meta{})
 	r.Record(Event{Op: Open, Rank: 5, File: None})
-	if err := r.Close(); err == nil || err.Error() != "1 events are not recorded: event 0: open: rank 5 of 0" {
+	if err := r.Close(); err == nil || err.Error() != "1 events were not recorded: event 0: open: rank 5 of 0" {
 		t.Error(err)
 	}
 	if r.File("") != None {

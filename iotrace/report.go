@@ -2,36 +2,35 @@ package iotrace
 
 import "strings"
 
-// Options say how to read a trace that is not in order.
+// Options control how imperfect traces are read.
 type Options struct {
-	// Lenient gives what can be read where otherwise there would be an error.
+	// Lenient returns the readable part of a damaged trace instead of an error.
 	Lenient bool
-	// Strict makes an error of a line that is not understood, instead of a note.
+	// Strict turns a line that cannot be understood into an error instead of a note.
 	Strict bool
-	// Events is about how many events to expect, if that is known: it saves
-	// growing the list.
+	// Events is the expected number of events, if known. It saves growing the list.
 	Events int
-	// Progress is told how many bytes have been read, now and then, by whoever reads
+	// Progress, if not nil, is called now and then with the number of bytes read from
 	// a file.
 	Progress func(bytes int64)
 }
 
-// A Report is what there is to say of an input beside the trace.
+// A Report describes an input beside its trace.
 type Report struct {
 	Format  Format // of the input, if it was detected
 	Lines   int64  // of a text
 	Unknown int64  // lines, or parts of a binary file, that could not be used
 	Notes   []Note // the first of them
-	Failed  int64  // calls that failed, and make no event
-	// Astray counts reads and writes of descriptors of which it is not known what they
-	// stand for; AstrayBytes is what they moved. The trace lacks them.
+	Failed  int64  // calls that failed, and became no event
+	// Astray counts reads and writes of unknown descriptors. AstrayBytes are the bytes
+	// they moved. The trace lacks both.
 	Astray, AstrayBytes int64
-	// Unnumbered says that no line names its process, as without -f or with -ff of
-	// strace: all is of one process, whose rank has the number 0.
+	// Unnumbered: no line names its process, as strace writes without -f or with -ff.
+	// All lines belong to one process, whose rank has the number 0.
 	Unnumbered bool
-	// Others counts calls that are not on files, or whose file is not known.
+	// Others counts calls on something other than files, and calls on unknown files.
 	Others map[string]int64
-	// Cut says why there is nothing after some point, under Lenient.
+	// Cut is the reason why a lenient reader stopped early.
 	Cut error
 }
 
@@ -56,11 +55,11 @@ func (r *Report) Note(line int64, text, reason string) {
 	if len(text) > noteText {
 		text = strings.ToValidUTF8(text[:noteText], "") + "…"
 	}
-	// Text may be a part of a large buffer, which it should not keep alive.
+	// Copy the text: it may be part of a large buffer, which would stay alive.
 	r.Notes = append(r.Notes, Note{line, strings.Clone(text), reason})
 }
 
-// Other counts a call that makes no event.
+// Other counts a call that becomes no event.
 func (r *Report) Other(what string) {
 	if r.Others == nil {
 		r.Others = make(map[string]int64)

@@ -1,14 +1,13 @@
 package iotrace
 
-// Tables fill the tables of a trace: they give ranks and files their indexes, the
-// same one to what is the same.
+// Tables build the tables of a trace. They give each rank and each file one index.
 type Tables struct {
 	t     *Trace
 	ranks map[Rank]int32
 	files map[string]int32
 }
 
-// NewTables begins the tables of a trace that has none yet.
+// NewTables returns the tables of a trace that has no ranks and files yet.
 func NewTables(t *Trace) *Tables {
 	return &Tables{t: t, ranks: make(map[Rank]int32), files: make(map[string]int32)}
 }
@@ -24,8 +23,7 @@ func (x *Tables) Rank(r Rank) int32 {
 	return i
 }
 
-// Rename makes another rank of the one with index i, unless that one is there
-// already.
+// Rename changes the rank with index i, unless the table has the new rank already.
 func (x *Tables) Rename(i int32, r Rank) {
 	if _, taken := x.ranks[r]; taken {
 		return
@@ -46,7 +44,7 @@ func (x *Tables) File(path string) int32 {
 	return i
 }
 
-// FileBytes is File of a path that need not become a string if it is known.
+// FileBytes is File without making a string of a path that is known already.
 func (x *Tables) FileBytes(path []byte) int32 {
 	if i, ok := x.files[string(path)]; ok {
 		return i

@@ -8,12 +8,12 @@ import (
 	"slices"
 )
 
-// MaxTime bounds the times of events, in either direction: 146 years in ns, so
-// that no difference of two overflows.
+// MaxTime bounds the times of events in either direction: 146 years in ns, so that
+// differences do not overflow.
 const MaxTime = 1<<62 - 1
 
-// Check reports what is impossible about an event of a trace with so many ranks
-// and files.
+// Check returns an error if the event is impossible in a trace with so many ranks and
+// files.
 func (e *Event) Check(ranks, files int) error {
 	switch {
 	case !e.Op.Valid():
@@ -44,7 +44,7 @@ func (e *Event) Check(ranks, files int) error {
 	return nil
 }
 
-// validTables reports what is wrong with all but the events.
+// validTables returns an error if anything but the events is invalid.
 func (t *Trace) validTables() error {
 	if err := validOrigin(t.Origin); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (t *Trace) validTables() error {
 	ranks := make(map[Rank]bool, len(t.Ranks))
 	for i, r := range t.Ranks {
 		if ranks[r] {
-			return fmt.Errorf("rank %d: %d of node %q is there twice", i, r.Rank, r.Node)
+			return fmt.Errorf("rank %d: %d of node %q is listed twice", i, r.Rank, r.Node)
 		}
 		ranks[r] = true
 	}
@@ -65,15 +65,14 @@ func (t *Trace) validTables() error {
 			return fmt.Errorf("file %d has no name", i)
 		}
 		if files[name] {
-			return fmt.Errorf("file %d: %q is there twice", i, name)
+			return fmt.Errorf("file %d: %q is listed twice", i, name)
 		}
 		files[name] = true
 	}
 	return nil
 }
 
-// Sort puts the events in the order of Start, those that start together in the
-// order in which they are.
+// Sort sorts the events by Start and keeps the order of those that start together.
 func (t *Trace) Sort() { sortEvents(t.Events) }
 
 func sortEvents(events []Event) {
@@ -85,8 +84,8 @@ func sortEvents(events []Event) {
 		slices.SortStableFunc(events, byStart)
 		return
 	}
-	// Moving keys of 16 bytes is several times faster than moving events, and the
-	// position makes any sort a stable one.
+	// Moving keys of 16 bytes is several times faster than moving events. The position
+	// in the key makes the sort stable.
 	type key struct {
 		start int64
 		at    uint32
@@ -101,7 +100,7 @@ func sortEvents(events []Event) {
 		}
 		return cmp.Compare(a.at, b.at)
 	})
-	// Carry the permutation out cycle by cycle, without a second copy.
+	// Carry out the permutation cycle by cycle, without a second copy.
 	const done = math.MaxUint32
 	for i := range keys {
 		if keys[i].at == done {

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// Meta is what a file says of the trace as a whole.
+// Meta describes a trace as a whole.
 type Meta struct {
 	Job    string    // name of the job, or command
-	Source string    // what recorded it
+	Source string    // the recorder
 	Origin time.Time // time 0; zero if only relative times are known
-	// Tick is the unit of times, at most a second: what is less of them is not
-	// kept. 0 is a nanosecond.
+	// Tick is the unit of times, at most a second; smaller parts are cut off. 0 is a
+	// nanosecond.
 	Tick time.Duration
 }
 
-// A writer writes an events file, block by block. Ranks and files are named
-// before the events that are of them, and may be added at any time.
+// A writer writes an events file block by block. Ranks and files can be added at any
+// time before the events that refer to them.
 type writer struct {
 	w            io.Writer
 	enc          *encoder
@@ -36,13 +36,13 @@ type writer struct {
 
 var errClosed = errors.New("the trace is closed")
 
-// newWriter begins a file on w. An error to do so is returned by what comes
-// next. close ends the file; it does not close w.
+// newWriter begins a file on w. Later calls return its errors. close ends the file,
+// but does not close w.
 func newWriter(w io.Writer, m Meta) *writer {
 	x := &writer{w: w, enc: newEncoder(), tick: max(1, int64(m.Tick))}
 	x.err = validOrigin(m.Origin)
 	if m.Tick < 0 || m.Tick > time.Second {
-		x.fail(fmt.Errorf("unit of %v for times", m.Tick))
+		x.fail(fmt.Errorf("invalid unit of time %v", m.Tick))
 	}
 	b := append(make([]byte, 0, 256), fileHeader()...)
 	b = append(b, make([]byte, blockHeader)...)
@@ -78,9 +78,8 @@ func (w *writer) addFile(path string) int32 {
 	return int32(w.files - 1)
 }
 
-// add adds events. They need not be in order: who reads the file sorts them.
-// What is wrong with one of them is an error, and ends the file at that point;
-// so is one of writing.
+// add writes events in any order; readers sort them. An invalid event or a failed
+// write is an error and ends the file.
 func (w *writer) add(events ...Event) error {
 	for i := range events {
 		if w.err != nil {
@@ -108,7 +107,7 @@ func (w *writer) appendOne(e *Event) {
 	}
 }
 
-// flush writes the events that are waiting for their block to become full.
+// flush writes the block of events that is not full yet.
 func (w *writer) flush() error {
 	w.flushTables()
 	if w.err == nil && w.enc.count > 0 {
@@ -122,7 +121,7 @@ func (w *writer) flush() error {
 	return w.err
 }
 
-// close writes what is left and the end mark.
+// close writes the last block and the end mark.
 func (w *writer) close() error {
 	if w.flush() != nil {
 		return w.err
@@ -140,7 +139,7 @@ func (w *writer) close() error {
 	return w.err
 }
 
-// flushTables writes the names that are new, in as many blocks as they need.
+// flushTables writes the new names, in as many blocks as they need.
 func (w *writer) flushTables() {
 	for w.err == nil && len(w.newRanks)+len(w.newFiles) > 0 {
 		b := append(w.scratch[:0], make([]byte, blockHeader)...)
@@ -170,7 +169,7 @@ func (w *writer) flushTables() {
 	}
 }
 
-// takeNames returns how many names go into a block: at least one.
+// takeNames returns how many names fit into a block, at least one.
 func takeNames[T any](names []T, length func(T) int) int {
 	size := 0
 	for i, name := range names {

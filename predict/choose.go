@@ -7,22 +7,21 @@ import (
 	"strings"
 )
 
-// What the laws err by where they were checked, as relative standard deviation:
-// block sizes are whole numbers of grid points, which no smooth law knows (SP.B
-// jumps by 14 % from 25 to 36 processes). Fits to few points borrow it, as if
-// it came from lawPriorPoints points of their own. TestPriors recomputes it.
+// Errors of the laws where they were checked, as relative standard deviation. Block
+// sizes are whole numbers of grid points, which no smooth law follows (SP.B jumps by
+// 14 % from 25 to 36 processes). Fits to few points borrow this error, as if it came
+// from lawPriorPoints points of their own. TestPriors recomputes it.
 const (
 	lawPrior       = 0.035
 	lawPriorPoints = 4
-	// lawDrift is what a law errs by more for every factor e outside its points.
+	// lawDrift is the additional error of a law for every factor e outside its points.
 	lawDrift = 0.03
 	// indistinct is the ratio of leave-one-out errors below which points cannot
 	// tell laws apart.
 	indistinct = 1.5
 )
 
-// A lawSet is what a series of measurements says about the laws: those it
-// supports, each with its weight.
+// A lawSet has the laws that a series of measurements supports, with their weights.
 type lawSet struct {
 	Fits []*lawFit `json:"laws"`
 	// Low and High are the range of p, N the number of points.
@@ -31,12 +30,12 @@ type lawSet struct {
 	N    int     `json:"n"`
 }
 
-// chooseLaws fits the laws that points support. Laws whose leave-one-out error
-// is within a factor of the best are kept; among them AICc decides, as weights
-// (Akaike weights), or, where there are too few points for it, nothing does:
-// their mean is predicted and their disagreement widens the interval. The mean
-// of the two volume and surface laws fitted to BT.D at 16, 25 and 36 processes
-// errs less at 324 than either would have to.
+// chooseLaws fits the laws that the points support. It keeps laws whose leave-one-out
+// error is within a factor of the best. Their AICc gives their weights (Akaike
+// weights). If there are too few points for it, the weights are equal: the mean is
+// predicted, and the disagreement widens the interval. The mean of the two volume and
+// surface laws fitted to BT.D at 16, 25 and 36 processes errs less at 324 than either
+// law.
 func chooseLaws(points []point) (*lawSet, error) {
 	n := distinct(points)
 	if n < 2 {
@@ -51,7 +50,7 @@ func chooseLaws(points []point) (*lawSet, error) {
 		}
 		f, err := fitLaw(l, points)
 		if err != nil || l.floor() && f.Coef[len(f.Coef)-1] == 0 {
-			continue // without its floor it is the law before it
+			continue // without its floor it equals the law before it
 		}
 		f.score(points)
 		s.Fits = append(s.Fits, f)

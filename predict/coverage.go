@@ -7,13 +7,13 @@ import (
 	"ckpt/dataset"
 )
 
-// A Coverage is how often intervals held what was left out of the fit.
+// A Coverage counts how often intervals contained values left out of the fit.
 type Coverage struct {
 	What    string  `json:"what"`
 	Covered int     `json:"covered"`
 	Of      int     `json:"of"`
 	Share   float64 `json:"share"`
-	// MedianWidth is the median half width over the measured value.
+	// MedianWidth is the median of half width divided by measured value.
 	MedianWidth float64 `json:"median_half_width"`
 	widths      []float64
 	ratios      []float64 // error over half width
@@ -70,8 +70,8 @@ func leaveOneOut() ([]Coverage, error) {
 	return append(out, all), nil
 }
 
-// leaveOutRow predicts the zones of one row from all other rows. Rows of other
-// tables that repeat the same process count stay: they are measurements, too.
+// leaveOutRow predicts the zones of one row from all other rows. Rows of other tables
+// with the same process count stay, because they are measurements too.
 func leaveOutRow(rows []dataset.Measurement, i int, by func(string) *Coverage) error {
 	r := rows[i]
 	var points []point

@@ -9,20 +9,19 @@ import (
 	"ckpt/dataset"
 )
 
-// An App is what is to be predicted: an application at a number of processes.
+// An App is the application of a prediction, at a number of processes.
 type App struct {
 	Name  string
 	Class string
 	NP    int
-	// inst evaluates the workload spec, nil if none is known.
+	// the evaluated workload spec, or nil if unknown
 	inst *dataset.Instance
 }
 
 func (a App) String() string { return fmt.Sprintf("%s.%s.%d", a.Name, a.Class, a.NP) }
 
-// Application reads an application as users write it: bt.B.4, bt.B with np, or a
-// workload file. Names without a workload spec are taken if the model has
-// measurements of them.
+// Application parses an application: bt.B.4, bt.B with np, or a workload file. Names
+// without a workload spec are accepted if the model has measurements of them.
 func (m *Model) Application(s string, np int) (App, error) {
 	inst, err := dataset.ParseApp(s, np)
 	if err == nil {
@@ -47,7 +46,7 @@ func (m *Model) Application(s string, np int) (App, error) {
 	return App{}, err
 }
 
-// A zoneEstimate says by which law and points a zone was predicted.
+// A zoneEstimate names the law and points behind the prediction of a zone.
 type zoneEstimate struct {
 	estimated
 	law   string
@@ -55,8 +54,8 @@ type zoneEstimate struct {
 	n     int
 }
 
-// data predicts the data zone of one process. Only the thesis has other laws for
-// one node than for several.
+// data predicts the data zone of one process. Only the thesis has different laws for
+// one node and for several.
 func (m *Model) data(a App, mpi string, law Law, nodes int) (zoneEstimate, error) {
 	if law == "" || law == Auto {
 		law = Structural
@@ -122,9 +121,9 @@ func tables(list []string) string {
 	return "Tables " + strings.Join(list, ", ")
 }
 
-// structural evaluates the workload spec and adds the runtime constant: as
-// calibrated by measurements of the same application, class and MPI library, or
-// of the next best thing, with an interval that says so.
+// structural evaluates the workload spec and adds the runtime constant. The constant
+// comes from measurements of the same application, class and MPI library, or from the
+// closest ones, with a wider interval.
 func (m *Model) structural(inst *dataset.Instance, mpi string) (zoneEstimate, error) {
 	arrays, p := structure(inst), float64(inst.NP)
 	if s := m.series(inst.Name, inst.Class, mpi); s != nil && s.Drift != nil {
@@ -166,8 +165,9 @@ func (m *Model) structural(inst *dataset.Instance, mpi string) (zoneEstimate, er
 	return zoneEstimate{estimate(arrays+runtime, student(driftDof)*driftDoubt*runtime, 1), string(Structural), basis, 0}, nil
 }
 
-// openMPIShift is what processes keep more under Open MPI than under MPICH, in
-// MiB, over all process counts measured with both: 1.1 to 2.2 for BT (Table 5.1).
+// openMPIShift is the additional memory of a process under Open MPI compared with
+// MPICH, in MiB, over all process counts measured with both: 1.1 to 2.2 for BT (Table
+// 5.1).
 func (m *Model) openMPIShift() (shift, sd float64, n int) {
 	var d []float64
 	for _, s := range m.Series {

@@ -1,5 +1,5 @@
-// Package predict says how large a checkpoint will be and how long it will
-// take, before the job has run, and how sure it is.
+// Package predict predicts the size and the duration of a checkpoint before the job
+// has run, with the uncertainty of the prediction.
 //
 //	m, err := predict.Default()               // the built-in tables; or
 //	m, err := predict.Fit(rows)               // a user's measurements; or
@@ -17,15 +17,15 @@
 //
 // An image is the sum of its zones, each with its own law:
 //
-//   - data: the arrays of the workload spec plus a constant that the runtime
-//     adds, calibrated by as little as one measurement (drift.go); or, where no
-//     structure is known, laws of the number of processes (law.go), chosen by
-//     leave-one-out error and AICc, averaged where the points cannot tell them
-//     apart (choose.go); or the thesis's power law (thesis.go)
+//   - data: the arrays of the workload spec plus a constant that the runtime adds,
+//     calibrated by as little as one measurement (drift.go). Without a known
+//     structure: laws of the number of processes (law.go), chosen by leave-one-out
+//     error and AICc, and averaged if the points cannot distinguish them
+//     (choose.go), or the thesis's power law (thesis.go)
 //   - library: a constant of the MPI build
 //   - shared: MPICH by processes per node, a constant + 4 MiB·pn + pn²/16 MiB or,
 //     with enough points, any quadratic; Open MPI nearly constant (shared.go)
-//   - I/O buffer: what an aggregator holds, the smaller of its buffer and its
+//   - I/O buffer: the memory of an aggregator, the smaller of its buffer and its
 //     share of a collective write (iobuffer.go)
 //
 // The latency of a checkpoint is coordination(np) + management(stored bytes) +
@@ -33,15 +33,14 @@
 //
 // # Promises
 //
-//   - Every prediction has an interval that holds the true value in 95 of 100
-//     cases. Leaving out each row of each built-in table in turn, they cover 98 %
-//     (TestCoverage). Intervals widen away from the data, and what lies outside
-//     carries the factor by which it does.
+//   - Every prediction has an interval that contains the true value in 95 of 100
+//     cases. With each row of each built-in table left out in turn, the intervals
+//     cover 98 % (TestCoverage). They widen away from the data. Extrapolations carry
+//     their factor.
 //   - Every prediction names the law and the points behind it.
-//   - The thesis's mode gives the thesis's numbers, to 0.05 MiB; what it cannot
-//     give is listed by [Evaluate].
-//   - What cannot be predicted is refused with an [InputError] that says what to
-//     do; nothing is computed through.
+//   - The thesis's mode gives the thesis's numbers, to 0.05 MiB. [Evaluate] lists
+//     those that it cannot give.
+//   - Impossible predictions are refused with an [InputError] and a hint.
 //   - The same input gives the same output, to the last digit.
 //
 // Sizes are in MiB = 2²⁰ bytes and times in seconds, as in the thesis's tables.

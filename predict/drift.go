@@ -7,32 +7,31 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// A drift is what a process holds beside the arrays of its workload spec, the
-// runtime constant, as measured at some process counts. It is nearly the same
-// everywhere (BT.B under MPICH: 0.77 MiB at 4 processes, 0.62 at 36), so one
-// measurement calibrates it; but it does wander, on the average slightly down.
-// It is therefore treated as a Brownian motion over ln p with noise around the
-// trend p^driftTrend (kriging): between measurements it is interpolated, beyond
-// them the last ones hold but for the trend, and the interval widens with the
-// distance.
+// A drift is the runtime constant: the memory of a process beside the arrays of its
+// workload spec, as measured at some process counts. It is nearly the same everywhere
+// (BT.B under MPICH: 0.77 MiB at 4 processes, 0.62 at 36), so one measurement
+// calibrates it. But it does wander, on average slightly downwards. It is therefore
+// modelled as a Brownian motion over ln p with noise around the trend p^driftTrend
+// (kriging): predictions interpolate between measurements, continue the last ones
+// along the trend beyond them, and have intervals that widen with the distance.
 type drift struct {
 	// X is ln p, R the runtime constant in MiB at each measurement, sorted as given.
 	X []float64 `json:"ln_p"`
 	R []float64 `json:"mib"`
 }
 
-// What the constant does, in units of its own size, over the series of León
-// (2022), Tables 4.1-4.3, 5.1, 5.2 and 5.16: wander is the standard deviation of
-// its change when p grows by a factor e, noise that of two measurements of the
-// same (0.1 to 0.2 MiB: SP.B.16 is 28.46 MiB in Table 4.2, 28.30 in 5.16).
-// TestPriors recomputes the likelihood.
+// The behaviour of the constant in units of its own size, over the series of León
+// (2022), Tables 4.1-4.3, 5.1, 5.2 and 5.16. wander is the standard deviation of its
+// change when p grows by a factor e. noise is that of repeated measurements (0.1 to
+// 0.2 MiB: SP.B.16 is 28.46 MiB in Table 4.2, 28.30 in 5.16). TestPriors recomputes
+// the likelihood.
 const (
 	driftWander = 0.18
 	// driftTrend is the mean of the change itself; TestDriftTrend recomputes it.
 	driftTrend = -0.03
 	driftNoise = 0.10
-	// driftDoubt is the relative standard deviation of the constant of a spec
-	// that was never measured.
+	// driftDoubt is the relative standard deviation of the constant of an unmeasured
+	// spec.
 	driftDoubt = 0.6
 	driftDof   = 40
 )

@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// An InputError says why a prediction cannot be made from what was given, in
-// one line, and what to do about it.
+// An InputError explains in one line why a prediction is impossible, with a remedy.
 type InputError struct {
 	Text   string
-	Remedy Remedy // for callers that can put it into better words than Hint
+	Remedy Remedy // lets callers word the remedy better than Hint
 	fix    string
 }
 

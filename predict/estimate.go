@@ -2,18 +2,18 @@ package predict
 
 import "math"
 
-// An estimated value is a number with the interval that holds the true value in 95 of
-// 100 cases. Its unit is that of the field that carries it.
+// An estimated value is a number with an interval that contains the true value in 95
+// of 100 cases. The field that holds it determines the unit.
 type estimated struct {
 	Value float64 `json:"value"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
-	// Extrapolation is by what factor the prediction lies outside the range of
-	// the points fitted, 1 inside it.
+	// Extrapolation is the factor by which the prediction lies outside the range of
+	// the fitted points, or 1 inside it.
 	Extrapolation float64 `json:"extrapolation"`
 }
 
-// estimate makes an interval of half a width; what cannot be negative is not.
+// estimate makes an interval of half a width. Nonnegative quantities stay nonnegative.
 func estimate(value, half, extrapolation float64) estimated {
 	return estimated{value, max(0, value-half), value + half, max(1, extrapolation)}
 }
@@ -26,8 +26,7 @@ func (e estimated) scale(f float64) estimated {
 	return estimated{e.Value * f, e.Low * f, e.High * f, e.Extrapolation}
 }
 
-// independent adds estimates whose errors have nothing to do with each other:
-// variances add.
+// independent adds estimates with independent errors: their variances add.
 func independent(list ...estimated) estimated {
 	var sum, squares, factor float64
 	for _, e := range list {
@@ -41,7 +40,7 @@ func independent(list ...estimated) estimated {
 // contains reports whether v lies in the interval.
 func (e estimated) contains(v float64) bool { return e.Low <= v && v <= e.High }
 
-// beyond is by what factor x lies outside [low, high].
+// beyond returns the factor by which x lies outside [low, high].
 func beyond(x, low, high float64) float64 {
 	switch {
 	case x <= 0 || low <= 0 || high <= 0:

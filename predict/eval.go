@@ -8,14 +8,13 @@ import (
 	"ckpt/dataset"
 )
 
-// A CountFunc says how many checkpoints of so many seconds an overhead pays for
-// in a run of so many, at what interval, and how long the run then takes. The
-// command passes that of package interval.
+// A CountFunc returns how many checkpoints of some seconds an overhead pays for in a
+// run of some seconds, at which interval, and how long the run then takes. The command
+// passes the rule of package interval.
 type CountFunc func(overhead, appSeconds, checkpointSeconds float64) (count int, intervalSeconds, totalSeconds float64, err error)
 
-// A Row compares a prediction with what was measured. Sizes are in MiB, times
-// in seconds. Errors are signed fractions of the measured value; what does not
-// exist is nil.
+// A Row compares a prediction with a measurement. Sizes are in MiB, times in seconds.
+// Errors are signed fractions of the measured value. Missing values are nil.
 type Row struct {
 	Table       string   `json:"table"`
 	Row         string   `json:"row"`
@@ -27,18 +26,18 @@ type Row struct {
 	High        *float64 `json:"high"`
 	ThesisError *float64 `json:"thesis_error"`
 	OurError    *float64 `json:"our_error"`
-	// Note says what is odd about a row: a misprint, a value that was computed.
+	// Note explains an odd row, such as a misprint or a computed value.
 	Note string `json:"note,omitempty"`
 }
 
-// An Evaluation is every prediction that the thesis prints and every row held
-// out of our fits, side by side.
+// An Evaluation sets every prediction printed in the thesis beside ours, with every
+// row held out of our fits.
 type Evaluation struct {
 	Rows    []Row   `json:"rows"`
 	Summary Summary `json:"summary"`
 }
 
-// A Summary is what the rows come to.
+// A Summary has totals over the rows.
 type Summary struct {
 	Quantities []QuantityErrors `json:"quantities"`
 	Coverage   []Coverage       `json:"coverage"`
@@ -46,8 +45,8 @@ type Summary struct {
 	Misprints []string `json:"misprints"`
 }
 
-// QuantityErrors are the absolute errors of one quantity, as fractions, over
-// the rows that both predict, and ours over all rows.
+// QuantityErrors are the absolute errors of one quantity, as fractions: over the rows
+// that both predict, and for ours over all rows.
 type QuantityErrors struct {
 	Quantity     string  `json:"quantity"`
 	Rows         int     `json:"rows"`
@@ -61,10 +60,10 @@ type QuantityErrors struct {
 	OurMaxAll    float64 `json:"our_max_all"`
 }
 
-// Evaluate recomputes everything. Ours is always predicted without the row: the
-// data zone structurally with one calibration point (the smallest number of
-// processes of each application, class and MPI library), the rest by leaving
-// out what is predicted.
+// Evaluate recomputes everything. Our predictions never use the predicted row: the
+// data zone is structural with one calibration point (the smallest number of processes
+// of each application, class and MPI library), the others leave out the predicted job
+// or row.
 func Evaluate(count CountFunc) (*Evaluation, error) {
 	ev := &evaluator{count: count}
 	var err error
@@ -117,7 +116,7 @@ type evaluator struct {
 	out        []Row
 }
 
-// add appends a row; zero or NaN for what does not exist.
+// add appends a row. Zero or NaN stands for a missing value.
 func (ev *evaluator) add(table, row, quantity string, measured, thesis float64, ours estimated, note string) {
 	r := Row{Table: table, Row: row, Quantity: quantity, Measured: number(measured), Thesis: number(thesis),
 		Ours: number(ours.Value), Low: number(ours.Low), High: number(ours.High), Note: note}

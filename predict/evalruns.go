@@ -139,8 +139,8 @@ func (ev *evaluator) imageFiles() error {
 	return nil
 }
 
-// mappings are files under other mappings and on other machines: Tables 3.1,
-// 5.17 and 5.18. None of them calibrates anything.
+// mappings are files under other mappings and on other machines: Tables 3.1, 5.17 and
+// 5.18. They calibrate nothing.
 func (ev *evaluator) mappings() error {
 	for _, src := range []struct{ table, size, mapping, total string }{
 		{"3.1", "size_per_file_MiB", "", ""},
@@ -200,8 +200,8 @@ func (ev *evaluator) mappings() error {
 	return nil
 }
 
-// buffers are runs with other numbers of aggregators and other buffers: Table
-// 5.10 and Figure 5.9, which calibrate nothing. BT.B.16, four nodes of four.
+// buffers are runs with other numbers of aggregators and other buffers: Table 5.10 and
+// Figure 5.9, BT.B.16 on four nodes of four. They calibrate nothing.
 func (ev *evaluator) buffers() error {
 	a, err := ev.base.Application("bt.B.16", 0)
 	if err != nil {

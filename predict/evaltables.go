@@ -72,9 +72,9 @@ func (t thesisTable) read() ([]estimateRow, error) {
 	return out, nil
 }
 
-// misprints lists the numbers of the thesis that its own formulas contradict.
-// The thesis's models are run as they are stated, and what they give is
-// compared with what is printed; those that agree are not listed.
+// misprints lists the numbers of the thesis that its own formulas contradict. It runs
+// the thesis's models as stated and compares the results with the printed numbers.
+// Matching ones are not listed.
 func misprints() ([]string, error) {
 	laws, err := thesisCoefficients()
 	if err != nil {

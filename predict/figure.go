@@ -8,7 +8,7 @@ import (
 	"ckpt/dataset"
 )
 
-// A Quantity is what a figure shows.
+// A Quantity is the quantity that a figure shows.
 type Quantity string
 
 // The quantities.
@@ -18,17 +18,17 @@ const (
 	TotalQuantity  Quantity = "total"  // a whole checkpoint by processes
 )
 
-// A Figure is measured points, the law fitted to some of them, its 95 % interval,
-// and the law of the thesis for comparison; nothing is drawn yet.
+// A Figure has measured points, the law fitted to some of them, its 95 % interval, and
+// the law of the thesis for comparison. It is not drawn yet.
 type Figure struct {
 	Title, X, Y string
-	// Fitted are the points behind the law, Held those that it did not know.
+	// Fitted are the points behind the law, Held the others.
 	Fitted, Held []XY
 	Curve        []Band
 	CurveName    string
 	Thesis       []XY
 	ThesisName   string
-	// Low and High are the range of the points fitted; the rest is extrapolated.
+	// Low and High are the range of the fitted points; the law is extrapolated beyond.
 	Low, High float64
 }
 
@@ -38,9 +38,9 @@ type XY struct{ X, Y float64 }
 // A Band is a point of a curve with its interval.
 type Band struct{ X, Y, Low, High float64 }
 
-// NewFigure fits the rows of one application, class and MPI library that only
-// holds (process counts, or processes per node for the shared zone; all if it
-// is empty) and draws the law over all rows.
+// NewFigure fits the rows of one application, class and MPI library whose process
+// counts are in only (processes per node for the shared zone; all rows if only is
+// empty), and evaluates the law over all rows.
 func NewFigure(q Quantity, rows []dataset.Measurement, only []int, law Law) (*Figure, error) {
 	if len(rows) == 0 {
 		return nil, refuseFor(ChooseSeries, "there are no rows to draw")
@@ -61,7 +61,7 @@ func NewFigure(q Quantity, rows []dataset.Measurement, only []int, law Law) (*Fi
 	return nil, refuse("write data, shared or total", "quantity %q is unknown", q)
 }
 
-// Figure draws the data zone of a job's application as the model knows it.
+// Figure evaluates the model's data zone of a job's application.
 func (m *Model) Figure(r Request) (*Figure, error) {
 	r, err := r.normal()
 	if err != nil {
@@ -82,7 +82,7 @@ func (m *Model) Figure(r Request) (*Figure, error) {
 	return NewFigure(DataQuantity, rows, nil, law)
 }
 
-// table is one of the tables of a series; points do not remember theirs.
+// table returns the table of a series; points do not store theirs.
 func (s *series) table() string {
 	if len(s.Tables) == 0 {
 		return ""
@@ -90,7 +90,7 @@ func (s *series) table() string {
 	return s.Tables[0]
 }
 
-// separate divides rows by whether their law knows them.
+// separate splits rows into those behind the law and the others.
 func separate(rows []dataset.Measurement, only []int, x func(dataset.Measurement) int, y func(dataset.Measurement) float64, trusted func(dataset.Measurement) bool) (used []dataset.Measurement, fitted, held []XY) {
 	for _, r := range rows {
 		if y(r) == 0 {
@@ -106,8 +106,8 @@ func separate(rows []dataset.Measurement, only []int, x func(dataset.Measurement
 	return used, fitted, held
 }
 
-// grid is where curves are evaluated: logarithmic over the points, and a little
-// beyond.
+// grid returns the points at which curves are evaluated: logarithmic over the measured
+// points, and a little beyond.
 func grid(f *Figure) []float64 {
 	low, high := math.Inf(1), 0.
 	for _, p := range slices.Concat(f.Fitted, f.Held) {
@@ -164,9 +164,9 @@ func dataFigure(rows []dataset.Measurement, only []int, law Law) (*Figure, error
 	return f, nil
 }
 
-// structural evaluates the workload spec at the process counts that divide the
-// problem well: where a process holds less than with any fewer (LU on 37
-// processes is a row of 37 slabs, and holds more than on 36).
+// structural evaluates the workload spec at the process counts that divide the problem
+// well, that is where a process has less memory than with any fewer processes. LU on
+// 37 processes is a row of 37 slabs with more memory than on 36.
 func (f *Figure) structural(m *Model, first dataset.Measurement) error {
 	w, err := dataset.LoadWorkload(first.App)
 	if err != nil {
@@ -177,7 +177,7 @@ func (f *Figure) structural(m *Model, first dataset.Measurement) error {
 	for np := int(xs[0]); float64(np) <= xs[len(xs)-1]; np++ {
 		inst, err := w.Instance(first.Class, np)
 		if err != nil {
-			continue // the application cannot run with so many
+			continue // the application cannot run with this number
 		}
 		e, err := m.dataOf(inst, first.MPI, Structural)
 		if err != nil {

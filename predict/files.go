@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// kinds lists the different files of a job, with their number: per size of
-// node, and there aggregators apart. Aggregators are spread evenly over nodes,
-// on the first ranks of each (cb_config_list *:1).
+// kinds lists the different kinds of files of a job, with their numbers: one per size
+// of node, with separate kinds for aggregators. Aggregators are spread evenly over
+// nodes, on the first ranks of each (cb_config_list *:1).
 func kinds(r Request) []File {
 	var out []File
 	count := func(ppn, n int, aggregator, first bool) {
@@ -120,8 +120,8 @@ func (m *Model) fullFile(r Request, k File, data, lib, shared estimated) (File, 
 	return k, nil
 }
 
-// thesisFile predicts one kind of file as the thesis does, Algorithm 1 with
-// constants. It gives no intervals; those of its data zone are kept.
+// thesisFile predicts one kind of file with the thesis's method, Algorithm 1 with
+// constants. It has no intervals except those of its data zone.
 func thesisFile(r Request, k File, data estimated) File {
 	lib, shared, buffer := thesisLibrary(r.MPI), thesisShared(r.MPI, k.PPN), 0.
 	if r.IO != NoIO {

@@ -1,6 +1,6 @@
 package predict
 
-// A FitRow is what a model found for one series, for tables.
+// A FitRow describes the fit of one series, for tables.
 type FitRow struct {
 	Series string  `json:"series"`
 	Law    string  `json:"law"`

@@ -27,8 +27,8 @@ func bufferMiB(mpi string) float64 {
 // Tables 5.10 (7.71) and 5.7 (7.96).
 const romioLibrary = 7.835
 
-// What BT-IO SIMPLE, which writes through data sieving, adds to every process,
-// in MiB: Table 5.7 without I/O and simple, mean of both files.
+// The memory that BT-IO SIMPLE, which writes through data sieving, adds to every
+// process, in MiB: Table 5.7 without I/O and simple, mean of both files.
 const (
 	simpleData   = 2.15
 	simpleShared = 2.87
@@ -39,18 +39,18 @@ const (
 // the runs under Open MPI, in MiB; beyond it nothing is known.
 const domainCap = 54.1
 
-// An ioFit is what MPI-IO adds to the images of one MPI library: to every
-// process (Plain), and to those that are aggregators (Excess).
+// An ioFit is the memory that MPI-IO adds to the images under one MPI library: to
+// every process (Plain), and to aggregators (Excess).
 //
-// The thesis adds a constant, 16 or 32 MiB. Its own Tables 5.8 and 5.10 and
-// Figure 5.9 are explained much better by how ROMIO works: an aggregator never
-// buffers more than its file domain, the share of one collective write that
-// falls to it, and keeps lists of the requests of all processes:
+// The thesis adds a constant, 16 or 32 MiB. The workings of ROMIO explain its own
+// Tables 5.8 and 5.10 and Figure 5.9 much better: an aggregator never buffers more
+// than its file domain, which is its share of one collective write, and keeps lists of
+// the requests of all processes:
 //
 //	excess = a·min(buffer, write/aggregators) + b·np
 //
-// So 32 MiB buffers give 35, 24 and 17 MiB with 1, 2 and 3 aggregators, and
-// 8 MiB ones the same with any number, as Figure 5.9 shows without a reason.
+// So 32 MiB buffers give 35, 24 and 17 MiB with 1, 2 and 3 aggregators, and 8 MiB
+// buffers the same with any number, as Figure 5.9 shows without a reason.
 type ioFit struct {
 	Plain  linear `json:"plain"`
 	Excess linear `json:"excess"`
@@ -59,11 +59,11 @@ type ioFit struct {
 	Systems float64 `json:"between_systems"`
 }
 
-// What the fits err by, borrowed by those with few points. Between the two
-// systems measured under MPICH files differ by more than within either: those
-// of Table 5.9 (AFS-1) are 14 % smaller than Table 5.8 (AFS-2) makes expect, and
-// smaller than the thesis's own zones add up to; nothing tells why. A third
-// system may differ as much. Open MPI was measured on one system only.
+// Errors of the fits, borrowed by those with few points. Files differ more between the
+// two systems measured under MPICH than within either: those of Table 5.9 (AFS-1) are
+// 14 % smaller than Table 5.8 (AFS-2) suggests, and smaller than the sum of the
+// thesis's own zones, for unknown reasons. A third system may differ as much. Open MPI
+// was measured on one system only.
 const (
 	ioPrior       = 0.03
 	ioPriorPoints = 2
@@ -71,7 +71,7 @@ const (
 	excessPrior   = 2.5 // MiB
 )
 
-// An ioCase is one job of Tables 5.8-5.11, with what was known before it ran.
+// An ioCase is one job of Tables 5.8-5.11, with the values known before it ran.
 type ioCase struct {
 	mpi                 string
 	np, nodes           int
@@ -81,26 +81,26 @@ type ioCase struct {
 
 func (c ioCase) multi() bool { return c.nodes > 1 }
 
-// domain is the part of one collective write that an aggregator gets, in MiB.
+// domain is an aggregator's share of one collective write, in MiB.
 func (c ioCase) domain() float64 { return c.writeMiB / float64(max(1, c.aggregators)) }
 
-// plainRow is the basis of the size of a file without aggregator, and what is
-// known of it from the zones.
+// plainRow is the basis of the size of a file without aggregator, with its part that
+// is known from the zones.
 func (c ioCase) plainRow(data, shared float64) (row []float64, known float64) {
 	switch {
 	case c.mpi == "mpich":
 		return []float64{1}, data + shared
 	case c.multi():
-		// Table 5.11: with several nodes the images are smaller than their data
-		// zone (C.9: 175 of 194 MiB). The slope, 0.86, is that by which gzip
-		// shrinks this data in Tables 5.3-5.6: these runs were compressed.
+		// Table 5.11: with several nodes the images are smaller than their data zone
+		// (C.9: 175 of 194 MiB). The slope, 0.86, is the factor by which gzip shrinks
+		// this data in Tables 5.3-5.6: these runs were compressed.
 		return []float64{0, data, 1}, 0
 	}
 	return []float64{1, 0, 0}, data
 }
 
-// excessRow is the basis of what an aggregator holds more than the others. Under
-// Open MPI the first of several is larger.
+// excessRow is the basis of the additional memory of an aggregator. Under Open MPI the
+// first of several is larger.
 func (c ioCase) excessRow(first bool) []float64 {
 	held := min(c.bufferMiB, c.domain())
 	if c.mpi == "mpich" {
@@ -116,9 +116,9 @@ func (c ioCase) excessRow(first bool) []float64 {
 	return []float64{0, scale, scale * min(c.domain(), domainCap), extra}
 }
 
-// collectiveWrite is how much all processes write in one collective call, in
-// MiB: BT-IO writes its solution, five doubles for each grid point (40 bursts of
-// 162.18 MiB for class C, Figure 3.5). Of other codes nothing is known.
+// collectiveWrite is the size of one collective write by all processes, in MiB. BT-IO
+// writes its solution, five doubles for each grid point (40 bursts of 162.18 MiB for
+// class C, Figure 3.5). Other codes are unknown.
 func collectiveWrite(inst *dataset.Instance) float64 {
 	if inst == nil || inst.Name != "bt" {
 		return math.Inf(1)
@@ -140,7 +140,7 @@ func caseOf(f dataset.ImageFile) (ioCase, *dataset.Instance, error) {
 	return ioCase{f.MPI, f.NP, len(f.Mapping), f.Aggregators, bufferMiB(f.MPI), collectiveWrite(inst)}, inst, nil
 }
 
-// ppnOf is how many ranks share the node of a file's rank.
+// ppnOf returns how many ranks share the node of a file's rank.
 func ppnOf(f dataset.ImageFile) int {
 	r := f.Rank
 	for _, n := range f.Mapping {
@@ -177,8 +177,8 @@ func fitIO(mpi string, files []dataset.ImageFile, m *Model) (*ioFit, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Aggregators alone on a node have another shared zone and are left to
-		// the prediction.
+		// Aggregators alone on a node have a different shared zone, so they are left
+		// to the prediction.
 		var others, first, rest []float64
 		for _, f := range job {
 			switch {
@@ -229,7 +229,7 @@ func mean(list []float64) float64 {
 	return s
 }
 
-// plain predicts the file of a process that is no aggregator, in MiB.
+// plain predicts the file of a process other than an aggregator, in MiB.
 func (f *ioFit) plain(c ioCase, data, shared estimated) estimated {
 	row, known := c.plainRow(data.Value, shared.Value)
 	v := f.Plain.at(row) + known
@@ -239,7 +239,7 @@ func (f *ioFit) plain(c ioCase, data, shared estimated) estimated {
 	return estimate(v, math.Sqrt(half*half+data.half()*data.half()), data.Extrapolation)
 }
 
-// excess predicts what an aggregator holds more, in MiB.
+// excess predicts the additional memory of an aggregator, in MiB.
 func (f *ioFit) excess(c ioCase, first bool) estimated {
 	row := c.excessRow(first)
 	v := f.Excess.at(row)

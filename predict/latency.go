@@ -14,10 +14,10 @@ import (
 //
 //	latency = coordination·np + management·stored + stored / (rate·ppn^γ)
 //
-// The thesis gives every process the same rate, which its own tables refute:
-// the rate of the node rises from 142 MiB/s with 16 writers to 310 with 64,
-// whatever the class. Management is what a codec adds. Under gzip it follows
-// the bytes that are left after compression: zeros cost next to nothing.
+// The thesis gives every process the same rate, which its own tables refute: the rate
+// of the node rises from 142 MiB/s with 16 writers to 310 with 64, in every class.
+// Management is the time that a codec adds. Under gzip it follows the bytes left after
+// compression: zeros cost next to nothing.
 type latencyFit struct {
 	// Gamma is the exponent of concurrency.
 	Gamma float64 `json:"gamma"`
@@ -29,14 +29,14 @@ type latencyFit struct {
 	High    float64 `json:"high"`
 	LowMiB  float64 `json:"low_mib"`
 	HighMiB float64 `json:"high_mib"`
-	// Gzip is what gzip leaves of a data zone, GzipShared of a shared zone by
-	// MPI library.
+	// Gzip is the compression ratio of a data zone, GzipShared that of a shared zone
+	// by MPI library.
 	Gzip       linear            `json:"gzip"`
 	GzipShared map[string]linear `json:"gzip_shared"`
 }
 
-// latencyPrior is the relative standard deviation of a latency between runs
-// that should agree: ten runs of Table 5.22 vary by 2 to 17 %.
+// latencyPrior is the relative standard deviation of a latency between equal runs: ten
+// runs of Table 5.22 vary by 2 to 17 %.
 const (
 	latencyPrior       = 0.12
 	latencyPriorPoints = 3
@@ -70,7 +70,7 @@ func fitLatency(rows []dataset.Latency) (*latencyFit, error) {
 		return f, nil
 	}
 	var best *latencyFit
-	for g := 0; g <= 100; g++ { // hundredths are finer than the data can tell
+	for g := 0; g <= 100; g++ { // hundredths are finer than the precision of the data
 		f, err := fitAt(float64(g) / 100)
 		if err == nil && (best == nil || f.RSS < best.RSS) {
 			best = f
@@ -83,7 +83,7 @@ func fitLatency(rows []dataset.Latency) (*latencyFit, error) {
 	return best, best.fitGzip(rows)
 }
 
-// fitGzip finds what gzip leaves of the zones.
+// fitGzip finds the compression ratios of the zones.
 func (f *latencyFit) fitGzip(rows []dataset.Latency) error {
 	f.GzipShared = map[string]linear{}
 	var all []float64
@@ -124,14 +124,14 @@ func (f *latencyFit) check() error {
 	return nil
 }
 
-// A codecModel is what a codec leaves of a zone, and what it costs.
+// A codecModel has the compression ratios of a codec and its cost.
 type codecModel struct {
 	data, shared float64 // stored bytes per raw byte
-	// assumed codecs were not measured by the thesis: secondsPerMiB is what one
-	// process needs for a MiB of raw data.
+	// assumed codecs were not measured by the thesis: secondsPerMiB is the time of one
+	// process for a MiB of raw data.
 	assumed       bool
 	secondsPerMiB float64
-	doubt         float64 // relative standard deviation of what is stored
+	doubt         float64 // relative standard deviation of the stored bytes
 }
 
 // Codecs lists the codecs that times can be predicted for.
@@ -157,7 +157,7 @@ func (f *latencyFit) codec(name, mpi string) (codecModel, error) {
 	return codecModel{}, refuse("known codecs: none, gzip, zstd, s2", "codec %q is unknown", name)
 }
 
-// A Probe is what a short write test measured on a file system.
+// A Probe is the result of a short write test on a file system.
 type Probe struct {
 	// MiBPerS is the rate of all Writers together, RelativeSD its scatter
 	// between repetitions.
@@ -181,8 +181,8 @@ type parts struct {
 	Total        float64 `json:"total"`
 }
 
-// predict returns the latency of a checkpoint in seconds: the slowest node
-// decides. It also returns what all nodes store, in MiB.
+// predict returns the latency of a checkpoint in seconds, which is that of the slowest
+// node. It also returns the bytes stored by all nodes, in MiB.
 func (f *latencyFit) predict(np int, nodes []nodeLoad, c codecModel, name string, probe *Probe, sizeDoubt float64) (parts, estimated, float64) {
 	var worst parts
 	var stored, slowest float64

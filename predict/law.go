@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// A Law says how the data zone of a process depends on the number of processes p.
+// A Law gives the data zone of a process as a function of the number of processes p.
 type Law string
 
 // The laws. All but Structural are fitted to measurements.
 const (
-	// Auto is Structural where a workload spec is known, else the laws that
-	// the points support, see choose.
+	// Auto is Structural if there is a workload spec, otherwise the laws that the
+	// points support, see chooseLaws.
 	Auto Law = "auto"
-	// Structural evaluates the workload spec and calibrates the constant that
-	// the runtime of a process adds.
+	// Structural evaluates the workload spec and calibrates the runtime constant of a
+	// process.
 	Structural Law = "structural"
 	// Thesis is León's: a·p^b fitted to three points by least squares of the
 	// logarithms, with the coefficients the thesis used where it prints them.
@@ -35,14 +35,14 @@ const (
 	Volume12Floor Law = "a/p+b·p^-1/2+floor"
 )
 
-// lawNames are the names users may give, ASCII ones included.
+// lawNames are the names that users may give, including ASCII ones.
 var lawNames = map[string]Law{
 	"auto": Auto, "structural": Structural, "thesis": Thesis, "power": Power, "power+floor": PowerFloor,
 	"volume23": Volume23, "volume23+floor": Volume23Floor, "volume12": Volume12, "volume12+floor": Volume12Floor,
 	string(Volume23): Volume23, string(Volume23Floor): Volume23Floor, string(Volume12): Volume12, string(Volume12Floor): Volume12Floor,
 }
 
-// LawNames lists what ParseLaw takes, without synonyms.
+// LawNames lists the names for ParseLaw, without synonyms.
 func LawNames() []string {
 	return []string{"auto", "structural", "thesis", "power", "power+floor", "volume23", "volume23+floor", "volume12", "volume12+floor"}
 }
@@ -71,10 +71,10 @@ func (l Law) params() int {
 	return 2
 }
 
-// needs is the number of different process counts from which on Auto considers
-// a law. Volume and surface are kept sane by coefficients that cannot be
-// negative, a power law only by its points; a floor fitted to three points
-// errs by +37 % at nine times their range (BT.D: 16, 25, 36 to 324).
+// needs is the number of different process counts from which on Auto considers a law.
+// Coefficients that cannot be negative keep volume and surface laws sane. A power law
+// depends on its points only; a floor fitted to three points errs by +37 % at nine
+// times their range (BT.D: 16, 25, 36 to 324).
 func (l Law) needs() int {
 	switch l {
 	case Volume23, Volume12:
@@ -85,7 +85,7 @@ func (l Law) needs() int {
 	return 6
 }
 
-// floor tells whether a law has a constant beside what falls with p. Only a
+// floor tells whether a law has a constant beside the part that falls with p. Only a
 // range of process counts of minFloorSpan shows one.
 func (l Law) floor() bool { return l == PowerFloor || l == Volume23Floor || l == Volume12Floor }
 
@@ -140,9 +140,9 @@ type lawFit struct {
 	Law      Law     `json:"law"`
 	Exponent float64 `json:"exponent,omitempty"`
 	linear
-	// LOO is the root mean square of the relative errors when each point is
-	// predicted from the others, AICc Akaike's criterion corrected for small
-	// samples, 0 where there are too few points for either.
+	// LOO is the root mean square of the relative errors when each point is predicted
+	// from the others. AICc is Akaike's criterion corrected for small samples. Both
+	// are 0 if there are too few points.
 	LOO  float64 `json:"loo"`
 	AICc float64 `json:"aicc"`
 	// Weight is the share of the law in the prediction of Auto.
@@ -161,8 +161,8 @@ func (f *lawFit) slopes(p float64) []float64 {
 	return row
 }
 
-// spread is the variance that the uncertain parameters add at p, relative, in
-// units of the variance of one point.
+// spread is the relative variance that the uncertain parameters add at p, in units of
+// the variance of one point.
 func (f *lawFit) spread(p float64) float64 {
 	row, v := f.slopes(p), f.at(p)
 	s, k := 0.0, len(row)
@@ -221,9 +221,10 @@ func fitBasis(l Law, exponent float64, points []point) (*lawFit, error) {
 	return &lawFit{Law: l, Exponent: exponent, linear: *lin}, nil
 }
 
-// fitPower searches the exponent by golden section; given one, the rest is linear.
+// fitPower searches the exponent by golden section. For a given exponent the rest is
+// linear.
 func fitPower(l Law, points []point) (*lawFit, error) {
-	if l == PowerFloor { // a flatter power could not be told from the floor
+	if l == PowerFloor { // a flatter power would look like the floor
 		return fitPowerWithin(l, points, -2, -0.3, 1e-7)
 	}
 	return fitPowerWithin(l, points, -3, 1, 1e-7)
@@ -271,8 +272,8 @@ func fitPowerWithin(l Law, points []point, low, high, tolerance float64) (*lawFi
 	return f, nil
 }
 
-// refit fits the law of f to fewer points. The exponent cannot have moved far,
-// and errors do not feel its fifth digit.
+// refit fits the law of f to fewer points. The exponent cannot have moved far, and its
+// fifth digit does not matter for errors.
 func (f *lawFit) refit(points []point) (*lawFit, error) {
 	if f.Law == Power || f.Law == PowerFloor {
 		low, high := f.Exponent-0.4, f.Exponent+0.4

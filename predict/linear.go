@@ -10,9 +10,9 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// A linear fit is coefficients of a few basis functions, none of them negative
-// where physics forbids it, found by least squares over relative errors: an
-// error of 1 MiB matters more at 10 MiB than at 1600.
+// A linear fit has coefficients of a few basis functions, found by least squares over
+// relative errors: an error of 1 MiB matters more at 10 MiB than at 1600. Coefficients
+// are nonnegative where physics requires it.
 type linear struct {
 	Coef []float64 `json:"coef"`
 	// Gram is the inverse of the normal matrix over the coefficients that are
@@ -44,7 +44,7 @@ func fitLinear(rows [][]float64, values, weights []float64, free []bool) (*linea
 		if err != nil || !f.allowed(free) {
 			continue
 		}
-		// A larger set must earn its coefficients; equal sums prefer the smaller.
+		// A larger set must reduce the sum; equal sums prefer the smaller set.
 		if best == nil || f.RSS < best.RSS*(1-1e-9)-1e-18 {
 			best = f
 		}
@@ -55,9 +55,9 @@ func fitLinear(rows [][]float64, values, weights []float64, free []bool) (*linea
 	return best, nil
 }
 
-// fitRobust is fitLinear with the influence of single rows bounded (Huber's
-// weights), for tables in which one row contradicts the others. In the sum of
-// squares, too, a residual counts for no more than the bound.
+// fitRobust is fitLinear with bounded influence of single rows (Huber's weights), for
+// tables in which one row contradicts the others. A residual counts for no more than
+// the bound in the sum of squares, too.
 func fitRobust(rows [][]float64, values, weights []float64, free []bool) (*linear, error) {
 	f, err := fitLinear(rows, values, weights, free)
 	if err != nil || len(rows) < 4 {
@@ -191,7 +191,7 @@ func invert(m, inverse *[maxParams][maxParams]float64, n int) bool {
 				pivot = r
 			}
 		}
-		if math.Abs(m[pivot][i]) < 1e-13 { // columns have unit length: the rest is rounding
+		if math.Abs(m[pivot][i]) < 1e-13 { // columns have unit length, so smaller pivots are rounding errors
 			return false
 		}
 		m[i], m[pivot] = m[pivot], m[i]
@@ -222,8 +222,8 @@ func (f *linear) at(row []float64) float64 {
 	return s
 }
 
-// leverage is how much the uncertainty of the coefficients adds at a row, in
-// units of the variance of one point.
+// leverage returns the variance that the uncertain coefficients add at a row, in units
+// of the variance of one point.
 func (f *linear) leverage(row []float64, weight float64) float64 {
 	k, s := len(f.Coef), 0.0
 	for i := range k {
@@ -234,8 +234,8 @@ func (f *linear) leverage(row []float64, weight float64) float64 {
 	return max(0, s) / (weight * weight)
 }
 
-// valid reports what keeps a fit read from a file from being evaluated; it must
-// have k coefficients, of at most most parameters.
+// valid refuses a fit from a file that cannot be evaluated. It must have k
+// coefficients, of at most most parameters.
 func (f *linear) valid(k, most int) error {
 	if len(f.Coef) != k || len(f.Gram) != k*k || f.N < 1 || f.K < 1 || f.K > most || f.RSS < 0 {
 		return fmt.Errorf("want %d coefficients with their matrix", k)
@@ -247,7 +247,7 @@ func finite(lists ...[]float64) error {
 	for _, list := range lists {
 		for _, v := range list {
 			if math.IsNaN(v) || math.Abs(v) > 1e30 {
-				return errors.New("a coefficient is not a number of this world")
+				return errors.New("coefficient out of range (NaN or above 1e30)")
 			}
 		}
 	}
@@ -265,8 +265,8 @@ func student(dof float64) float64 {
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: dof}.Quantile(0.975)
 }
 
-// studentTable spares plans of thousands of configurations the inversion of an
-// incomplete beta function for every zone of each.
+// studentTable caches quantiles, so that plans of thousands of configurations need not
+// invert an incomplete beta function for every zone.
 var studentTable = func() map[float64]float64 {
 	t := map[float64]float64{}
 	for dof := 1.; dof <= 250; dof++ {

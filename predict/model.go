@@ -16,8 +16,8 @@ import (
 // modelVersion is written into model files.
 const modelVersion = 1
 
-// Limits on what is fitted: leaving out each point in turn costs the square of
-// their number, calibrating the cube. The longest built-in series has 25 points.
+// Limits of fits: leaving out each point in turn costs the square of their number,
+// calibrating the cube. The longest built-in series has 25 points.
 const (
 	maxPoints = 400
 	maxRows   = 4000
@@ -26,8 +26,8 @@ const (
 // maxModel bounds the text of a model; that of all built-in tables has 60 KiB.
 const maxModel = 8 << 20
 
-// A Model is what measurements say about the zones of images and the time of
-// checkpoints. It is made by [Default] or [Fit] and kept as JSON.
+// A Model has the fitted zones of images and times of checkpoints. [Default] or [Fit]
+// make it; it is stored as JSON.
 type Model struct {
 	Version int `json:"ckpt_model"`
 	// Sources are the tables that were fitted.
@@ -47,9 +47,9 @@ type series struct {
 	MPI    string   `json:"mpi"`
 	Tables []string `json:"tables"`
 	Points []point  `json:"points"`
-	// Drift is the calibration of the structure, nil if none is known.
+	// Drift is the calibration of the structure, or nil if that is unknown.
 	Drift *drift `json:"drift,omitempty"`
-	// Laws are those the points support, nil if they are too few.
+	// Laws are those that the points support, or nil if there are too few.
 	Laws *lawSet `json:"fit,omitempty"`
 }
 
@@ -83,8 +83,8 @@ var Default = sync.OnceValues(func() (*Model, error) {
 	return m, err
 })
 
-// Fit makes a model of a user's measurements. What they do not tell (another
-// MPI library, aggregators, times) is taken from the built-in tables.
+// Fit makes a model of a user's measurements. Values that they lack (another MPI
+// library, aggregators, times) come from the built-in tables.
 func Fit(rows []dataset.Measurement) (*Model, error) {
 	base, err := Default()
 	if err != nil {
@@ -108,7 +108,7 @@ func Fit(rows []dataset.Measurement) (*Model, error) {
 	return m, nil
 }
 
-// fitSizes fits what rows of zone sizes tell, and nothing else.
+// fitSizes fits the values in rows of zone sizes, and nothing else.
 func fitSizes(rows []dataset.Measurement) (*Model, error) {
 	const means = "give means of repeated runs, and fewer process counts"
 	if len(rows) > maxRows {
@@ -187,7 +187,7 @@ func (s *series) fit(w *dataset.Workload) error {
 	return nil
 }
 
-// structure is the size of the arrays of a process in MiB, without the runtime
+// structure returns the size of the arrays of a process in MiB, without the runtime
 // constant of the spec.
 func structure(inst *dataset.Instance) float64 {
 	return float64(inst.DataBytes()-inst.Runtime) / (1 << 20)
@@ -209,7 +209,7 @@ func (m *Model) Write(w io.Writer) error {
 	return enc.Encode(m)
 }
 
-// ReadModel reads what [Model.Write] wrote, and checks it.
+// ReadModel reads and checks the output of [Model.Write].
 func ReadModel(r io.Reader) (*Model, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxModel+1))
 	if err != nil {
@@ -231,7 +231,7 @@ func ReadModel(r io.Reader) (*Model, error) {
 	return &m, nil
 }
 
-// check demands of a model from a file what predictions rely on.
+// check verifies the properties of a model from a file that predictions rely on.
 func (m *Model) check() error {
 	for _, s := range m.Series {
 		if s == nil || s.App == "" || len(s.Points) == 0 || len(s.Points) > maxPoints {

@@ -84,7 +84,7 @@ func FuzzReadModel(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What was accepted predicts or refuses, and never panics.
+		// An accepted model predicts or refuses, and never panics.
 		for _, s := range m.Series {
 			for _, law := range []Law{Auto, Structural, Power, Volume23, Thesis} {
 				r := Request{App: App{Name: s.App, Class: s.Class, NP: 16}, MPI: s.MPI, Law: law, IO: FullIO}

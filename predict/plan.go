@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// An Aim is what a plan shall make small.
+// An Aim is the quantity that a plan minimizes.
 type Aim string
 
 // The aims.
@@ -21,7 +21,7 @@ const (
 	LeastLost Aim = "lost-work"
 )
 
-// A Planning is the question of a capacity planner.
+// A Planning has the parameters of a plan.
 type Planning struct {
 	App App
 	// Overhead is the share of AppSeconds that checkpoints may take.
@@ -35,9 +35,9 @@ type Planning struct {
 	Law         Law
 	Probe       *Probe
 
-	// What is tried: processes per node (powers of two and the whole job by
-	// default), MPI libraries, codecs, I/O of the application, and under full
-	// I/O aggregators (one per node by default) and buffers.
+	// The configurations to try: processes per node (powers of two and the whole job
+	// by default), MPI libraries, codecs, I/O of the application, and under full I/O
+	// aggregators (one per node by default) and buffers.
 	PPN         []int
 	MPI         []string
 	Codecs      []string
@@ -55,8 +55,8 @@ type Option struct {
 	Codec       string  `json:"codec"`
 	Aggregators int     `json:"aggregators"`
 	BufferMiB   float64 `json:"buffer_mib,omitempty"`
-	// FileMiB is the largest image before compression, GstoredMiB what one
-	// checkpoint writes, StorageMiB what the store must hold.
+	// FileMiB is the largest image before compression, GstoredMiB the bytes written
+	// for one checkpoint, StorageMiB the space that the store needs.
 	FileMiB    float64 `json:"file_mib"`
 	GstoredMiB float64 `json:"gstored_mib"`
 	LowMiB     float64 `json:"low_mib"`
@@ -71,17 +71,17 @@ type Option struct {
 	TotalS      float64 `json:"total_s"`
 	// LostS is the work lost to a failure on average: half an interval.
 	LostS float64 `json:"lost_s"`
-	// Fits is false if the store is too small, or no checkpoint is affordable.
+	// Fits is false if the store is too small, or if no checkpoint is affordable.
 	Fits          bool    `json:"fits"`
 	Best          bool    `json:"best"`
 	Extrapolation float64 `json:"extrapolation"`
 	Assumed       bool    `json:"assumed,omitempty"`
 }
 
-// check fills in defaults and refuses what makes no sense.
+// check fills in defaults and refuses invalid values.
 func (p *Planning) check() error {
 	if !(p.Overhead > 0 && p.Overhead <= 10) {
-		return refuse("give a share like 10%", "an overhead of %g is not one", p.Overhead)
+		return refuse("give a share like 10%", "invalid overhead %g", p.Overhead)
 	}
 	if !(p.AppSeconds > 0 && p.AppSeconds < 1e10) {
 		return refuse("give the time of the run without checkpoints, like 24h", "a run of %g seconds cannot be planned", p.AppSeconds)
@@ -131,7 +131,8 @@ func (m *Model) Plan(p Planning, count CountFunc) ([]Option, error) {
 	}
 	var out []Option
 	for _, mpi := range p.MPI {
-		// The data zone does not depend on the rest; its structure is evaluated once.
+		// The data zone does not depend on the rest, so its structure is evaluated
+		// once.
 		data, err := m.data(p.App, mpi, p.Law, 1)
 		if err != nil {
 			return nil, err

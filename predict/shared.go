@@ -47,8 +47,8 @@ func eq311(pn int) float64 {
 	return 0.0617*n*n + 3.9983*n + 25.47
 }
 
-// physical is what MPICH allocates beside a constant: a cell pool of 4 MiB per
-// process and 64 KiB per ordered pair.
+// physical is the memory that MPICH allocates beside a constant: a cell pool of 4 MiB
+// per process and 64 KiB per ordered pair.
 func physical(pn float64) float64 { return 4*pn + pn*pn/16 }
 
 // The laws of the shared zone.
@@ -60,9 +60,9 @@ const (
 	sharedLog       = "a + b·log2(pn)"
 )
 
-// What the shared laws err by, as relative standard deviation, borrowed by
-// calibrations with few points: Eq 3.11 stays within 0.6 % of every independent
-// measurement of BT and SP, but CG and LU lie 1.4 to 2.5 MiB lower.
+// Errors of the shared laws, as relative standard deviation, borrowed by calibrations
+// with few points. Eq 3.11 stays within 0.6 % of every independent measurement of BT
+// and SP, but CG and LU lie 1.4 to 2.5 MiB lower.
 const (
 	sharedPrior       = 0.012
 	sharedPriorPoints = 3
@@ -72,7 +72,7 @@ const (
 type sharedFit struct {
 	Law string `json:"law"`
 	linear
-	// Offsets are what an application's zone differs by, in MiB (its stack).
+	// Offsets are the differences of single applications in MiB (their stacks).
 	Offsets map[string]float64 `json:"offsets"`
 	Low     float64            `json:"low"`
 	High    float64            `json:"high"`
@@ -95,10 +95,10 @@ func sharedBasis(law string, pn float64) (row []float64, known float64) {
 // fitShared chooses by leave-one-out error among the laws that the points
 // support. rows must be of one MPI library, with a shared zone.
 //
-// MPICH 4 over UCX no longer has the queues of the nemesis channel, from which
-// the law of MPICH follows: measured, its shared memory grows with the logarithm
-// of the processes (docs/ZONES.md). Where the known law is far off, or fits with
-// a constant below zero only, others are tried.
+// MPICH 4 over UCX no longer has the queues of the nemesis channel, the origin of the
+// law of MPICH: its measured shared memory grows with the logarithm of the processes
+// (docs/ZONES.md). Other laws are tried if the known law is far off, or fits only with
+// a negative constant.
 func fitShared(mpi string, rows []dataset.Measurement) (*sharedFit, error) {
 	laws := []string{sharedPhysical, sharedQuadratic}
 	others := []string{sharedLog, sharedLinear, sharedConstant}
@@ -127,7 +127,7 @@ func fitShared(mpi string, rows []dataset.Measurement) (*sharedFit, error) {
 	return best, nil
 }
 
-// sharedFar is from what relative error a law does not describe a measurement.
+// sharedFar is the relative error from which on a law does not describe a measurement.
 const sharedFar = 0.15
 
 // worst returns the largest relative error among the points.
@@ -177,8 +177,8 @@ func fitSharedLaw(law string, rows []dataset.Measurement) (*sharedFit, error) {
 	return f, nil
 }
 
-// offsets finds what single applications differ by: their mean residual,
-// shrunk as if one more application row had none.
+// offsets finds the differences of single applications: their mean residual, shrunk as
+// if one more application row had none.
 func (f *sharedFit) offsets(rows []dataset.Measurement) {
 	sum, n := map[string]float64{}, map[string]float64{}
 	for _, m := range rows {
@@ -231,14 +231,14 @@ func (f *sharedFit) predict(app string, pn int) estimated {
 	return estimate(v, student(dof)*v*math.Sqrt(variance*(1+f.leverage(row, v))+drift*drift), factor)
 }
 
-// offsetDoubt is the spread of the offsets of the applications measured, in
-// MiB: what is not known of one that was not.
+// offsetDoubt is the spread of the offsets of the measured applications, in MiB. It is
+// the uncertainty of an unmeasured one.
 func (f *sharedFit) offsetDoubt() float64 {
 	if len(f.Offsets) == 0 {
 		return 1.2 // the spread over BT, SP, LU, CG and Lulesh, Table 5.2
 	}
 	sum := 0.0
-	for _, app := range slices.Sorted(maps.Keys(f.Offsets)) { // sums of floats depend on their order
+	for _, app := range slices.Sorted(maps.Keys(f.Offsets)) { // the order affects sums of floats
 		sum += f.Offsets[app] * f.Offsets[app]
 	}
 	return math.Sqrt(sum / float64(len(f.Offsets)))
@@ -252,8 +252,8 @@ type constant struct {
 	N    int     `json:"n"`
 }
 
-// libraryDoubt is the standard deviation between libraries that look the same,
-// in MiB: Tables 4.5 and 4.6 print 2.51 for the 2.45 of Table 5.1.
+// libraryDoubt is the standard deviation between similar libraries, in MiB: Tables 4.5
+// and 4.6 print 2.51 for the 2.45 of Table 5.1.
 const libraryDoubt = 0.02
 
 func fitConstant(values []float64) *constant {

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// IO says how an application writes its own files, which shows in its images.
+// IO tells how an application writes its own files, because that affects its images.
 type IO string
 
-// The ways.
+// The kinds of I/O.
 const (
 	NoIO     IO = "none"
 	SimpleIO IO = "simple" // each process for itself, with data sieving
 	FullIO   IO = "full"   // collectively, through aggregators
 )
 
-// A Request is a job whose images are to be predicted.
+// A Request describes a job to predict.
 type Request struct {
 	App App
 	// Mapping is the number of processes of each node; all on one by default.
@@ -43,15 +43,15 @@ type Size struct {
 	// Zones is the first file's, in MiB.
 	Zones ZonesMiB `json:"zones_mib"`
 	Files []File   `json:"files"`
-	// ManagerMiB is what manager processes add, 0 unless asked for.
+	// ManagerMiB is the memory of manager processes, 0 unless asked for.
 	ManagerMiB float64 `json:"manager_mib,omitempty"`
 	TotalMiB   float64 `json:"total_mib"`
 	LowMiB     float64 `json:"low_mib"`
 	HighMiB    float64 `json:"high_mib"`
 	Model      string  `json:"model"`
 	Basis      string  `json:"basis"`
-	// Extrapolation is by what factor the job lies outside the points fitted,
-	// 1 inside; Note says so in words.
+	// Extrapolation is the factor by which the job lies outside the fitted points, or
+	// 1 inside. Note explains it in words.
 	Extrapolation float64 `json:"extrapolation"`
 	Note          string  `json:"note,omitempty"`
 }
@@ -81,7 +81,7 @@ type File struct {
 	estimate   estimated
 }
 
-// normal checks a request and fills in what was left out.
+// normal checks a request and fills in defaults.
 func (r Request) normal() (Request, error) {
 	if r.App.NP < 1 {
 		return r, refuseFor(GiveProcs, "%s.%s: the number of processes is missing", r.App.Name, r.App.Class)
@@ -167,8 +167,8 @@ func (m *Model) assemble(r Request, data zoneEstimate) (*Size, error) {
 	return s, nil
 }
 
-// add sums up. The data zone of all files is wrong in the same direction, and so
-// are shared zones of one law; zones are independent of each other.
+// add sums up. Errors of the data zones of all files have the same sign, and so have
+// those of shared zones of one law; zones are independent of each other.
 func (s *Size) add(r Request) {
 	var half [3]float64
 	for _, f := range s.Files {
@@ -187,9 +187,9 @@ func (s *Size) add(r Request) {
 	s.LowMiB, s.HighMiB = max(0, s.TotalMiB-width), s.TotalMiB+width
 }
 
-// managerMiB is what the processes that manage a job store under MPICH, in MiB:
-// mpiexec, the proxy of the first node, the restart script, and for every other
-// node ssh, sshd and a proxy (Table 3.1).
+// managerMiB is the stored memory of the processes that manage a job under MPICH, in
+// MiB: mpiexec, the proxy of the first node, the restart script, and ssh, sshd and a
+// proxy for every other node (Table 3.1).
 func managerMiB(nodes int) float64 {
 	if nodes == 1 {
 		return 18.69 + 19.18 + 0.01

@@ -47,9 +47,9 @@ const (
 	lawBTDCount   = "BT class D used in tables 4.5/4.6"
 )
 
-// thesisLaw is the law that the thesis uses for a series, with its fit points,
-// or, where it uses none, its procedure: the power law through the three
-// smallest process counts.
+// thesisLaw is the law that the thesis uses for a series, with its fit points. If it
+// uses none, it is the thesis's procedure: the power law through the three smallest
+// process counts.
 func thesisLaw(s *series, nodes int) (*lawFit, []point, error) {
 	printed := map[string]string{"bt.B mpich": lawBTB, "sp.B mpich": lawSPB, "bt.D mpich": lawBTDOneNode}
 	chosen := map[string][]float64{"bt.B mpich": {4, 25, 36}, "sp.B mpich": {4, 16, 25}, "bt.D mpich": {16, 25, 36}}
@@ -88,8 +88,8 @@ func thesisLaw(s *series, nodes int) (*lawFit, []point, error) {
 	return f, used, err
 }
 
-// ofThesis tells whether the points of a series are the thesis's own, not a
-// user's measurements of the same application.
+// ofThesis tells whether the points of a series are the thesis's own, not a user's
+// measurements of the same application.
 func (s *series) ofThesis() bool {
 	return !slices.ContainsFunc(s.Tables, func(t string) bool { return len(t) == 0 || t[0] < '4' || t[0] > '5' })
 }
@@ -112,9 +112,9 @@ func thesisShared(mpi string, pn int) float64 {
 	return algorithm2(pn)
 }
 
-// thesisSeconds is the storage time of the thesis for one process, Eq 5.1-5.3,
-// in seconds for zones of so many MiB. It says that x is "the time of each
-// zone"; its worked examples (Tables 4.5, 4.6) show that x is the size in bytes.
+// thesisSeconds is the storage time of the thesis for one process, Eq 5.1-5.3, in
+// seconds for zones of so many MiB. The text calls x "the time of each zone", but the
+// worked examples (Tables 4.5, 4.6) show that x is the size in bytes.
 func thesisSeconds(dataMiB, libraryMiB, sharedMiB float64) (data, library, shared float64) {
 	const b = 1 << 20
 	return 1.46041308e-07*dataMiB*b - 0.00404367,

@@ -9,23 +9,23 @@ import (
 type Time struct {
 	Size
 	Codec string `json:"codec"`
-	// StoredMiB is what all nodes write, after compression.
+	// StoredMiB is the size written by all nodes, after compression.
 	StoredMiB float64 `json:"stored_mib"`
 	// Latency has the terms in seconds, LowS and HighS the interval of the total.
 	Latency parts   `json:"latency_s"`
 	LowS    float64 `json:"low_s"`
 	HighS   float64 `json:"high_s"`
-	// TimeModel and Valid say how the time was found and where that holds.
+	// TimeModel names the method, and Valid where it holds.
 	TimeModel string `json:"time_model"`
 	Valid     string `json:"valid"`
 	Probe     *Probe `json:"probe,omitempty"`
-	// Assumed tells that the codec was not measured by the thesis.
+	// Assumed tells that the thesis did not measure the codec.
 	Assumed bool `json:"assumed,omitempty"`
 }
 
-// Time predicts the latency of a checkpoint of a job. Under the law of the
-// thesis it is the thesis's: a line per zone, all processes side by side. A
-// probe replaces the rate of the thesis's disk by that of the user's.
+// Time predicts the latency of a checkpoint of a job. With the law of the thesis it
+// uses the thesis's method: a line per zone, all processes side by side. A probe
+// replaces the rate of the thesis's disk by that of the user's.
 func (m *Model) Time(r Request, codec string, probe *Probe) (*Time, error) {
 	size, err := m.Size(r)
 	if err != nil {
@@ -43,7 +43,7 @@ func (m *Model) timeOf(size *Size, r Request, codec string, probe *Probe) (*Time
 		return t, t.thesis()
 	}
 	if m.Latency == nil {
-		return nil, refuse("use the built-in model", "the model knows no times")
+		return nil, refuse("use the built-in model", "the model has no times")
 	}
 	c, err := m.Latency.codec(codec, size.MPI)
 	if err != nil {
@@ -78,8 +78,8 @@ func join(a, b string) string {
 // loads sums the files of a job by node. The data zone compresses like data,
 // the rest like shared memory.
 func loads(s *Size) []nodeLoad {
-	// Files of equal nodes are counted together: nodes of a kind, each with its
-	// share of the files of that kind.
+	// Files of equal nodes are counted together: each node of a kind gets its share of
+	// the files of that kind.
 	nodes := map[int]int{}
 	var order []int
 	for _, n := range s.Mapping {
@@ -106,8 +106,8 @@ func loads(s *Size) []nodeLoad {
 	return out
 }
 
-// thesis fills in Eq 5.1-5.3. Every process writes at the same rate however many
-// there are, so the time is that of the largest file.
+// thesis fills in Eq 5.1-5.3. Every process writes at the same rate for any number of
+// processes, so the time is that of the largest file.
 func (t *Time) thesis() error {
 	if t.Codec != "none" {
 		return refuseFor(LeaveCodec, "the thesis has no equation for the time of %s", t.Codec)

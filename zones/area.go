@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// A Class says where an area of a process's memory counts: in one of the four
-// zones, or apart from them.
+// A Class is the class of an area of a process's memory: one of the four zones, or a
+// class outside of them.
 type Class uint8
 
 // The classes beyond the zones.
 const (
 	// Kernel marks pages that the kernel maps into every process (vdso, vvar,
-	// vsyscall). No checkpointer stores them.
+	// vsyscall). Checkpointers do not store them.
 	Kernel = Class(numZones) + iota
-	// Runtime marks what a checkpointer adds to the process: its libraries,
-	// its allocator, what it reserves.
+	// Runtime marks the areas that a checkpointer adds to a process: its libraries,
+	// its allocator, its reserved memory.
 	Runtime
 	numClasses
 )
@@ -24,7 +24,7 @@ const (
 // ClassOf returns the class of the areas of zone z.
 func ClassOf(z Zone) Class { return Class(z) }
 
-// Zone returns the zone that the class is; ok is false for Kernel and Runtime.
+// Zone returns the zone of the class; ok is false for Kernel and Runtime.
 func (c Class) Zone() (z Zone, ok bool) { return Zone(c), c < Class(numZones) }
 
 func (c Class) String() string {
@@ -56,9 +56,9 @@ func (c *Class) UnmarshalText(text []byte) error {
 	return fmt.Errorf("%q is neither a zone (library, data, shared, iobuffer) nor kernel or runtime", text)
 }
 
-// An Area is a range of a process's address space that was mapped as one: a
-// line of /proc/PID/maps, a record of a checkpoint image, a segment of a core
-// file. Sizes are in bytes.
+// An Area is a range of a process's address space with one mapping: a line of
+// /proc/PID/maps, a record of a checkpoint image, a segment of a core file. Sizes are
+// in bytes.
 type Area struct {
 	Start, End uint64
 	Prot       Prot
@@ -68,18 +68,17 @@ type Area struct {
 	Device     uint64 // major<<32 | minor of that file; 0 if there is none
 	Inode      uint64
 
-	// Stored is what the checkpoint image holds for the area, headers of the
-	// image's format included; for a process, what it would hold.
+	// Stored is the size of the area in the checkpoint image, headers included. For a
+	// process it is the size that an image would need.
 	Stored int64
-	// Runs is the number of ranges of touched pages; 0 if it is not known.
+	// Runs is the number of ranges of touched pages, or 0 if unknown.
 	Runs int
-	// Resident is what lies in memory or swap, Dirty what was written since it
-	// was mapped or read in, Occupied what has contents of its own: neither
-	// untouched, nor the page of zeros, nor the same as in the file behind it.
-	// They are -1 if not known.
+	// Resident is the part in memory or swap. Dirty is the part written since it was
+	// mapped or read. Occupied is the part with contents of its own: touched, not the
+	// page of zeros, and different from the file. They are -1 if unknown.
 	Resident, Dirty, Occupied int64
-	// Companion says that the checkpoint keeps the contents in a file beside
-	// the images, once for all processes that map it.
+	// Companion is set if the checkpoint stores the contents in a file beside the
+	// images, once for all processes that map it.
 	Companion bool
 
 	Class Class // set by Rules.Classify
@@ -96,9 +95,8 @@ func (a *Area) File() string { return strings.TrimSuffix(a.Name, deletedMark) }
 
 const deletedMark = " (deleted)"
 
-// MarshalJSON writes the fields of docs/CLI.md. Addresses are numbers; being
-// multiples of the page size, they survive readers that keep numbers as
-// doubles.
+// MarshalJSON writes the fields of docs/CLI.md. Addresses are numbers. As multiples of
+// the page size they survive readers that use doubles.
 func (a Area) MarshalJSON() ([]byte, error) {
 	known := func(n int64) *int64 {
 		if n < 0 {
@@ -124,7 +122,7 @@ func (a Area) MarshalJSON() ([]byte, error) {
 		known(a.Resident), known(a.Dirty), known(a.Occupied), a.Companion})
 }
 
-// Prot is what a process may do with an area: read 1, write 2, execute 4.
+// Prot is the set of permissions of an area: read 1, write 2, execute 4.
 type Prot uint8
 
 // The bits of Prot, as in mmap(2).
@@ -134,7 +132,7 @@ const (
 	Exec
 )
 
-// String writes it as /proc/PID/maps does: rw-.
+// String formats it like /proc/PID/maps: rw-.
 func (p Prot) String() string {
 	b := []byte("---")
 	for i, c := range []byte("rwx") {
@@ -158,10 +156,10 @@ func ParseProt(s string) (Prot, error) {
 				p |= 1 << i
 			case '-':
 			default:
-				return 0, fmt.Errorf("%q is no permission like rw-p", s)
+				return 0, fmt.Errorf("%q is not a permission like rw-p", s)
 			}
 		}
 		return p, nil
 	}
-	return 0, fmt.Errorf("%q is no permission like rw-p", s)
+	return 0, fmt.Errorf("%q is not a permission like rw-p", s)
 }

@@ -42,11 +42,11 @@ type Process struct {
 	Rank   int    // of the MPI job; -1 if not known
 	MPI    string // mpich, openmpi; empty if no such library is mapped
 
-	// FileBytes is the length of the image or core file, 0 for a live process;
+	// FileBytes is the length of the image or core file, 0 for a live process.
 	// Unpacked is its length after decompression.
 	FileBytes, Unpacked int64
-	// Overhead is what the image holds beside its areas: headers of the file,
-	// its end marker.
+	// Overhead is the size of everything in the image beside its areas: file headers
+	// and the end marker.
 	Overhead int64
 	Areas    []Area
 }
@@ -85,8 +85,8 @@ func (p *Process) Companion() int64 {
 	return n
 }
 
-// Image returns the length of an uncompressed image of the process: its areas
-// and what the format adds.
+// Image returns the length of an uncompressed image of the process: its areas and the
+// overhead of the format.
 func (p *Process) Image() int64 {
 	n := p.Overhead
 	for i := range p.Areas {
@@ -95,21 +95,20 @@ func (p *Process) Image() int64 {
 	return n
 }
 
-// baseName returns the last element of a path, without the mark of a removed
-// file.
+// baseName returns the last element of a path, without the mark of a removed file.
 func baseName(name string) string {
 	a := Area{Name: name}
 	return path.Base(a.File())
 }
 
-// A FormatError says where a file, or a text, is not what its format demands.
+// A FormatError is a violation of a file format, with its place.
 type FormatError struct {
 	File   string
 	Offset int64 // in the file, after decompression
-	Line   int64 // of a text, from 1; 0 if the file is none
+	Line   int64 // of a text, from 1; 0 for other files
 	Reason string
-	// Unsupported is set when the file is sound but of a version that is not
-	// read.
+	// Unsupported is set if the file may be sound, but of a version that is not
+	// supported.
 	Unsupported bool
 }
 
@@ -120,9 +119,8 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("%s: at offset %d: %s", e.File, e.Offset, e.Reason)
 }
 
-// Printable returns a name that comes from an image as text that a terminal and a
-// file of JSON take: what is no UTF-8, and control characters, become question
-// marks.
+// Printable returns a name from an image as text for terminals and JSON: bytes that
+// are not UTF-8 and control characters become question marks.
 func Printable(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || unicode.IsControl(r) {

@@ -6,13 +6,12 @@ import (
 	"strings"
 )
 
-// rankVariables tell a process its rank in the MPI job, the most trustworthy
-// first: a process manager of an MPI implementation knows better than a batch
-// system, which sets its variable, to 0, in scripts too, for all that they start.
+// rankVariables hold the rank of a process in the MPI job, the most trustworthy first.
+// The process manager of an MPI implementation knows better than a batch system, which
+// also sets its variable, to 0, in scripts and everything that they start.
 var rankVariables = []string{"PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"}
 
-// RankOf returns the rank of a process from its environment, as NAME=VALUE; -1 if
-// that does not tell.
+// RankOf returns the rank of a process from its environment, as NAME=VALUE, or -1.
 func RankOf(env []string) int {
 	for _, name := range rankVariables {
 		for _, e := range env {
@@ -26,13 +25,13 @@ func RankOf(env []string) int {
 	return -1
 }
 
-// StackTop is how much of the top of a stack RankOnStack should be given: the
-// kernel puts the environment there when a program starts.
+// StackTop is how many bytes of the top of a stack RankOnStack needs: the kernel puts
+// the environment there when a program starts.
 const StackTop = 256 << 10
 
 // RankOnStack is RankOf for the memory at the upper end of a stack, where the
-// variables are strings that end in a NUL. Copies that a program made of them are
-// further down than the environment, which thus wins.
+// variables are strings that end in a NUL. The last occurrence wins: copies that a
+// program made lie further down than the environment.
 func RankOnStack(top []byte) int {
 	for _, name := range rankVariables {
 		pattern := append(append([]byte{0}, name...), '=')
@@ -53,7 +52,7 @@ func RankOnStack(top []byte) int {
 	return -1
 }
 
-// maxRankDigits is more than any job has.
+// maxRankDigits is more than any job needs.
 const maxRankDigits = 7
 
 func parseRank(s string) (int, bool) {

@@ -2,8 +2,8 @@ package zones
 
 import "fmt"
 
-// An Elem is the type of the values that a region holds. Codecs use it to
-// choose a filter; nothing else depends on it.
+// An Elem is the type of the values in a region. Codecs use it to choose a filter;
+// nothing else depends on it.
 type Elem uint8
 
 // The element types. The values are part of the image format.
@@ -24,7 +24,7 @@ var elems = [numElems]struct {
 // Valid reports whether e is a known element type.
 func (e Elem) Valid() bool { return e < numElems }
 
-// Size returns the bytes of one element; 0 if the type is unknown.
+// Size returns the bytes of one element, or 0 for an unknown type.
 func (e Elem) Size() int {
 	if !e.Valid() {
 		return 0
@@ -39,8 +39,8 @@ func (e Elem) String() string {
 	return elems[e].name
 }
 
-// PageSize is the granule of regions and extents in bytes. It is the page size
-// of x86-64 and part of the image format, whatever the machine's own is.
+// PageSize is the granule of regions and extents in bytes. It is the page size of
+// x86-64 and part of the image format on all machines.
 const PageSize = 4096
 
 // PageRound returns n rounded up to a whole number of pages.
@@ -51,7 +51,7 @@ type Region struct {
 	Name string
 	Zone Zone
 	Elem Elem
-	// Size is what the program asked for, in bytes. Sizes of zones count it.
+	// Size is the size that the program asked for, in bytes. Sizes of zones count it.
 	Size int64
 	// Mem is the memory itself: it starts on a page boundary and is
 	// PageRound(Size) bytes long; the bytes past Size are zero.

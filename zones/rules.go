@@ -19,15 +19,15 @@ import (
 //go:embed rules.yaml
 var builtinRules []byte
 
-// Rules tell which class an area of memory is of, and which processes are
-// launchers. They are data: rules.yaml has those that everyone gets.
+// Rules assign classes to areas of memory, and tell which processes are launchers.
+// They are data: rules.yaml has the built-in ones.
 type Rules struct {
 	launchers []string
 	mpi       map[string][]string
 	rules     []rule
 }
 
-// rule is one entry of the file. Conditions that are absent hold.
+// rule is one entry of the file. Missing conditions hold.
 type rule struct {
 	Class       *Class    `yaml:"zone"`
 	Names       []string  `yaml:"names"`   // globs of the whole name or its last element
@@ -43,7 +43,7 @@ type rule struct {
 	MaxOccupied size      `yaml:"max_occupied"`
 }
 
-// backing is what lies behind an area.
+// backing is the kind of file or object behind an area.
 type backing string
 
 const (
@@ -67,7 +67,7 @@ func (b *backing) UnmarshalText(text []byte) error {
 	return fmt.Errorf("backing %q is unknown (want one of %v)", text, backings)
 }
 
-// size is bytes, written with a unit.
+// size is a number of bytes, written with a unit.
 type size int64
 
 func (s *size) UnmarshalText(text []byte) error {
@@ -77,13 +77,13 @@ func (s *size) UnmarshalText(text []byte) error {
 	factor, ok := map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[strings.TrimSpace(unit)]
 	n, err := strconv.ParseFloat(number, 64)
 	if err != nil || !ok || n < 0 || n*factor > 1<<62 {
-		return fmt.Errorf("%q is no size like 16 MiB", text)
+		return fmt.Errorf("%q is not a size like 16 MiB", text)
 	}
 	*s = size(n * factor)
 	return nil
 }
 
-// document is the file of rules.
+// document is a file of rules.
 type document struct {
 	Launchers []string            `yaml:"launchers"`
 	MPI       map[string][]string `yaml:"mpi"`
@@ -94,12 +94,12 @@ type document struct {
 func DefaultRules() *Rules {
 	r := new(Rules)
 	if err := r.add("rules.yaml", builtinRules); err != nil {
-		panic(err) // a fault of the program that every test meets
+		panic(err) // a bug that every test would find
 	}
 	return r
 }
 
-// A RulesError says what is wrong with a file of rules.
+// A RulesError is an error in a file of rules.
 type RulesError struct {
 	File string
 	Err  error
@@ -108,7 +108,7 @@ type RulesError struct {
 func (e *RulesError) Error() string { return fmt.Sprintf("rules %s: %v", e.File, e.Err) }
 func (e *RulesError) Unwrap() error { return e.Err }
 
-// AddFile is add with the text of a file.
+// AddFile adds the rules in a file; see add.
 func (r *Rules) AddFile(name string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -117,9 +117,9 @@ func (r *Rules) AddFile(name string) error {
 	return r.add(name, text)
 }
 
-// add puts the rules in text, YAML as in rules.yaml, before those there are.
-// Launchers and MPI libraries are added to the known ones. File is for errors,
-// which are RulesErrors.
+// add puts the rules in text, YAML as in rules.yaml, in front of the existing rules.
+// Launchers and MPI libraries are added to the known ones. file is for errors, which
+// are RulesErrors.
 func (r *Rules) add(file string, text []byte) error {
 	var d document
 	dec := yaml.NewDecoder(bytes.NewReader(text))
@@ -171,14 +171,14 @@ func (r *rule) check() error {
 func checkGlobs(globs []string) error {
 	for _, g := range globs {
 		if _, err := path.Match(g, ""); err != nil {
-			return fmt.Errorf("%q is no pattern: %w", g, err)
+			return fmt.Errorf("invalid pattern %q: %w", g, err)
 		}
 	}
 	return nil
 }
 
-// Classify sets the class of every area of p, its role, and its MPI library if
-// that is not known.
+// Classify sets the class of every area of p, its role, and its MPI library if that is
+// unknown.
 func (r *Rules) Classify(p *Process) {
 	p.Role = RoleRank
 	if matchAny(r.launchers, p.Name) || matchAny(r.launchers, baseName(p.Exe)) {
@@ -212,15 +212,15 @@ func (r *Rules) Classify(p *Process) {
 	}
 }
 
-// context is what a rule can see of the process around an area.
+// context is the part of the process around an area that rules can use.
 type context struct {
 	p     *Process
-	code  map[string]bool // files of which some area may be executed
+	code  map[string]bool // files with an executable area
 	files map[string]bool
 }
 
-// backing tells what is behind area i, and the name under which it goes: that
-// of the object for the bss of one.
+// backing returns the kind of area i and its name. For a bss area that is the name of
+// the object.
 func (c *context) backing(i int) (backing, string) {
 	a := &c.p.Areas[i]
 	name := a.File()
@@ -265,9 +265,9 @@ func baseExe(exe string) string {
 	return a.File()
 }
 
-// bssOf returns the file whose bss area i is: the loader maps it as anonymous
-// memory right behind the writable data of the file, or, when that has been
-// made read-only after relocation, behind all of it.
+// bssOf returns the file whose bss area i is. The loader maps the bss as anonymous
+// memory right behind the writable data of the file, or behind the whole file if that
+// data became read-only after relocation.
 func (c *context) bssOf(i int) string {
 	a := &c.p.Areas[i]
 	if i == 0 || a.Shared || a.Prot&Write == 0 {

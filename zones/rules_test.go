@@ -133,7 +133,7 @@ rules:
 		"rules: [{zone: stack}]":                    "neither a zone",
 		"rules: [{names: [x]}]":                     "zone is missing",
 		"rules: [{zone: data, backing: [disk]}]":    "backing",
-		"rules: [{zone: data, min_size: 3 parsec}]": "no size",
+		"rules: [{zone: data, min_size: 3 parsec}]": "not a size",
 		"rules: [{zone: data, prot: rw}]":           "prot",
 		"rules: [{zone: data, names: ['[']}]":       "pattern",
 		"rules: [{zone: data, colour: red}]":        "colour",

@@ -1,7 +1,7 @@
-// Package zones names what the memory of a parallel process is made of.
+// Package zones names the kinds of memory of a parallel process.
 //
-// A checkpoint image falls into four zones that behave differently when a job
-// is scaled or remapped (León 2022, s. 3.2):
+// A checkpoint image has four zones that behave differently when a job is scaled or
+// remapped (León 2022, s. 3.2):
 //
 //   - library: the executable and its shared objects; the same in every rank
 //   - data: program data and heap; shrinks as ranks are added (strong scaling)

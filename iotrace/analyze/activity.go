@@ -2,15 +2,15 @@ package analyze
 
 import "math"
 
-// An activity is what is found out about a file, or about all, from the requests
-// rank by rank.
+// An activity collects the findings about a file, or about all files, from the
+// requests rank by rank.
 type activity struct {
 	a        *analysis
 	work     *fileWork
 	ranks    map[int32]bool // processes that read or write
-	idlers   map[int32]bool // that do anything else only
-	writers  int            // ranks that write; not of the job
-	requests [2]int64       // writes, and reads
+	idlers   map[int32]bool // processes that do only other things
+	writers  int            // ranks that write; not set for the job
+	requests [2]int64       // writes and reads
 	bytes    [2]int64
 
 	bins          [2]histogram
@@ -19,8 +19,8 @@ type activity struct {
 	smallWrites   int64
 	least, most   int64 // size
 	first, last   int64 // offsets
-	placed        int64 // requests with an offset
-	links         int64 // of them, those with one before them
+	placed        int64 // requests with a known offset
+	links         int64 // those with a predecessor
 	consecutive   int64
 	forward       int64
 	holeSum       float64
@@ -31,14 +31,14 @@ type activity struct {
 	stripes       *stripes
 	sharedStripes float64
 
-	// For one file at a time:
+	// Reused for one file after the other:
 	class    classifier
 	blocks   [2]block
 	sequence sequence
 	phases   phases
 }
 
-// A block collects requests of one direction until the classifier gets them.
+// A block collects requests of one direction for the classifier.
 type block struct {
 	off, end []int64
 	last     int64 // end of the last request
@@ -63,7 +63,7 @@ func newActivity(a *analysis, job bool) *activity {
 	return x
 }
 
-// reset makes x ready for the next file.
+// reset prepares x for the next file.
 func (x *activity) reset() {
 	x.sizes.reset()
 	x.holes.reset()
@@ -75,7 +75,7 @@ func (x *activity) reset() {
 		least: math.MaxInt64, first: math.MaxInt64}
 }
 
-// read goes through the streams of a file.
+// read processes the streams of a file.
 func (x *activity) read(all []stream) {
 	x.work = &x.a.files[all[0].file]
 	writers := 0
@@ -97,7 +97,7 @@ func (x *activity) read(all []stream) {
 	}
 }
 
-// stream goes through what one rank has done to a file.
+// stream processes the requests of one rank to a file.
 func (x *activity) stream(s *stream) {
 	if len(s.requests) == 0 {
 		x.idlers[s.rank] = true
@@ -177,7 +177,7 @@ func (x *activity) request(q *request, rank int32) {
 	x.sequence.add(!q.read, q.off, q.size)
 }
 
-// judge classifies the requests of a block and empties it.
+// judge classifies the requests of a block, and empties it.
 func (x *activity) judge(b *block, t *tally) {
 	if len(b.off) > 0 {
 		t.add(x.class.classify(b.off, b.end), int64(len(b.off)))
@@ -185,8 +185,7 @@ func (x *activity) judge(b *block, t *tally) {
 	b.off, b.end = b.off[:0], b.end[:0]
 }
 
-// recount counts the common sizes once more, exactly: those that are in question
-// are known by now.
+// recount counts the common sizes again, exactly: the candidates are known now.
 func (x *activity) recount(all []stream) {
 	x.sizes.flush()
 	for size := range x.sizes.counts {
@@ -202,7 +201,7 @@ func (x *activity) recount(all []stream) {
 	}
 }
 
-// merge adds a file to those of the job.
+// merge adds the findings about a file to those about the job.
 func (x *activity) merge(o *activity) {
 	x.work.merge(o.work)
 	for r := range o.ranks {
@@ -236,8 +235,7 @@ func (x *activity) merge(o *activity) {
 	x.sharedStripes = max(x.sharedStripes, o.sharedStripes)
 }
 
-// report writes down what has been found, but for the bursts, and the access mode
-// of the job.
+// report fills in everything but the bursts and the job's access mode.
 func (x *activity) report() Activity {
 	n := x.requests[0] + x.requests[1]
 	r := Activity{Access: Independent, Spatial: x.tally.spatial(), Detail: x.tally.detail(),
@@ -282,7 +280,7 @@ func (x *activity) offsets() Offsets {
 	return o
 }
 
-// reportBursts reports those of the file just read, each with its own pattern.
+// reportBursts reports the bursts of the last file, each with its own pattern.
 func (x *activity) reportBursts(whole *Activity) ([]Burst, int) {
 	out := []Burst{}
 	list := x.work.bursts.list

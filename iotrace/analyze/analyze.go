@@ -7,21 +7,22 @@ import (
 	"ckpt/iotrace"
 )
 
-// Options say how to analyse. What is zero has the default.
+// Options control the analysis. Zero values have defaults.
 type Options struct {
-	// BurstGap is the silence that ends a burst, default 100 ms: longer than a
-	// request of any storage in order, shorter than an iteration of any job.
+	// BurstGap is the silence that ends a burst, default 100 ms. That is longer than a
+	// request to any healthy storage, and shorter than an iteration of any job.
 	BurstGap time.Duration
 	// StripeSize of the file system, in bytes, default 1 MiB, Lustre's.
 	StripeSize int64
 	// Thresholds of findings, default the built-in ones.
 	Thresholds *Thresholds
-	// Progress is told now and then how much is done, from 0 to Steps(trace).
+	// Progress, if not nil, is called now and then with the work done, from 0 to
+	// Steps(trace).
 	Progress func(done int64)
 }
 
-// Steps is what Options.Progress counts to: each event is gone over in its order,
-// and with those of its file and rank.
+// Steps returns the last value of Progress. Each event is visited in trace order, and
+// again with those of its file and rank.
 func Steps(tr *iotrace.Trace) int64 { return 2 * int64(len(tr.Events)) }
 
 func (o Options) prepared() Options {
@@ -40,33 +41,32 @@ func (o Options) prepared() Options {
 	return o
 }
 
-// An analysis is one in progress.
+// An analysis is an analysis in progress.
 type analysis struct {
 	trace      *iotrace.Trace
 	options    Options
-	posix      []bool      // of each file: POSIX reads and writes are recorded
+	posix      []bool      // files with POSIX reads and writes
 	operations []Operation // by iotrace.Op
 	work       []rankWork
 	files      []fileWork
 	job        bursts
-	jobRanks   []int32 // the last burst of the job that each rank took part in
-	budget     int     // of bursts that may still be kept
+	jobRanks   []int32 // last burst of the job for each rank
+	budget     int     // how many more bursts may be kept
 	load       load
 	timeline   *timeline
 	visits     visits
-	busy       union       // of all reads and writes
-	concurrent *concurrent // of those of ranks
+	busy       union       // time of all reads and writes
+	concurrent *concurrent // those of ranks
 	streams    *streams
 	grouper    *grouper
 	total      *activity
 }
 
-// Analyze finds out what a trace shows. It takes any trace, whatever is in it:
-// events without a known file count as operations only, negative lengths and
-// durations as none.
+// Analyze describes a trace. It accepts any trace: events without a known file count
+// only as operations, and negative lengths and durations count as zero.
 //
-// It goes through the events three times, in their order, and then through the
-// requests by file and rank.
+// It iterates three times over the events in their order, and then over the requests
+// by file and rank.
 func Analyze(tr *iotrace.Trace, options Options) *Report {
 	a := &analysis{trace: tr, options: options.prepared(), budget: allBursts,
 		posix: make([]bool, len(tr.Files)+1), files: make([]fileWork, len(tr.Files)), work: make([]rankWork, len(tr.Ranks)+1),
@@ -94,7 +94,7 @@ func Analyze(tr *iotrace.Trace, options Options) *Report {
 	r.Wall, r.Busy = seconds(from, to), a.busy.time
 	r.Concurrency = Concurrency{Mean: ratio(a.concurrent.sum, a.concurrent.any), Max: a.concurrent.max}
 	if a.concurrent.max > 0 && a.concurrent.any == 0 {
-		r.Concurrency.Mean = 1 // nothing takes any time
+		r.Concurrency.Mean = 1 // operations take no time
 	}
 	r.Bandwidth = a.timeline.bandwidth()
 	gap := a.options.BurstGap.Seconds()
@@ -110,8 +110,8 @@ func Analyze(tr *iotrace.Trace, options Options) *Report {
 	return r
 }
 
-// members counts the ranks of a job and their nodes. A process without a number,
-// like the coordinator of ckpt, is none of them.
+// members counts the ranks of a job and their nodes. A process without a number, such
+// as the coordinator of ckpt, does not count.
 func members(tr *iotrace.Trace) (ranks, nodes int) {
 	seen := map[string]bool{}
 	for i, r := range tr.Ranks {
@@ -145,12 +145,12 @@ func jobAccess(r *Report) Access {
 	return MixedAccess
 }
 
-// A load says what the time of a job goes into.
+// A load breaks down the time of a job.
 type load struct {
 	active, encoding, writing union   // of all ranks
-	small                     float64 // s, in small requests, added up over the ranks
-	checkpoint                int32   // the number, if everything belongs to one; else 0
-	// Metadata operations of processes that are no ranks, and their time in s.
+	small                     float64 // s, of small requests, summed over the ranks
+	checkpoint                int32   // its number, if all events belong to one; else 0
+	// Metadata operations of processes other than ranks, with their time in s.
 	otherMetadata     int64
 	otherMetadataTime float64
 }
@@ -175,15 +175,15 @@ func (a *analysis) moves(e *iotrace.Event) bool {
 	return e.Op.Data() && (e.Module == iotrace.POSIX || !a.posix[fileOf(a.trace, e)])
 }
 
-// hasBytes reports whether an operation moves bytes, or makes some. Those of others
-// are lengths: truncating to 100 GiB moves nothing.
+// hasBytes reports whether an operation moves or produces bytes. For other operations
+// Bytes is a length: truncating to 100 GiB moves nothing.
 func hasBytes(op iotrace.Op) bool {
 	return op.Data() || op == iotrace.Gather || op == iotrace.Encode
 }
 
-// span finds out which layer counts for each file, and from when to when there
-// are operations; it makes the timeline from the first read or write of a known
-// file to the end of the last.
+// span chooses the layer that counts for each file, and finds the first and the last
+// operation. The timeline runs from the first read or write of a known file to the end
+// of the last.
 func (a *analysis) span() (from, to int64) {
 	from, to = math.MaxInt64, math.MinInt64
 	dataFrom, dataTo := from, to
@@ -207,7 +207,7 @@ func (a *analysis) span() (from, to int64) {
 	return from, to
 }
 
-// inOrder goes through the events in their order.
+// inOrder visits the events in their order.
 func (a *analysis) inOrder() {
 	gap := int64(a.options.BurstGap)
 	unlimited := math.MaxInt
@@ -270,7 +270,7 @@ func (a *analysis) inOrder() {
 	}
 }
 
-// byFile goes through the requests file by file and rank by rank.
+// byFile visits the requests by file and rank.
 func (a *analysis) byFile(r *Report) {
 	a.total = newActivity(a, true)
 	f := newActivity(a, false)

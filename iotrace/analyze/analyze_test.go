@@ -164,7 +164,7 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// TestAccess: who only opens a file does not share it.
+// TestAccess: ranks that only open a file do not share it.
 func TestAccess(t *testing.T) {
 	open := func(rank, file int32) iotrace.Event {
 		return iotrace.Event{Op: iotrace.Open, Rank: rank, File: file, Offset: iotrace.None}

@@ -7,18 +7,18 @@ import (
 	"ckpt/iotrace"
 )
 
-// Balance says how evenly ranks share the I/O. The time of a rank is that in
-// which it reads, writes, or does anything else to a file. Only ranks that do
-// count.
+// Balance measures how evenly ranks share the I/O. The time of a rank is the time in
+// which it reads, writes or does other operations on files. Only ranks that read or
+// write count.
 type Balance struct {
 	MedianTime float64 `json:"median_s"`
 	MaxTime    float64 `json:"max_s"`
-	// Imbalance is (max - mean) / max of the bytes that a rank moves: 0 if all
-	// move the same, near 1 if one moves everything.
+	// Imbalance is (max - mean) / max of the bytes that a rank moves: 0 if all ranks
+	// move the same, near 1 if one rank moves everything.
 	Imbalance float64 `json:"bytes_imbalance"`
-	// Stragglers are ranks with more than Thresholds.StragglerFactor times the
-	// median time of those that move about as many bytes, half to twice as many;
-	// the slowest first, ten at most. Aggregators are no stragglers.
+	// Stragglers are ranks that take more than Thresholds.StragglerFactor times the
+	// median time of ranks with about as many bytes, half to twice as many. The
+	// slowest comes first; there are at most ten. Aggregators are not stragglers.
 	Stragglers      []Straggler `json:"stragglers"`
 	StragglersTotal int         `json:"stragglers_total"`
 }
@@ -33,14 +33,14 @@ type Straggler struct {
 
 const namedStragglers = 10
 
-// rankWork is what a rank does.
+// rankWork is the I/O of a rank.
 type rankWork struct {
 	union
 	bytes int64
 }
 
-// A union is the time in which anything of some kind is done, however many do it.
-// Events come in the order of Start.
+// A union is the time covered by at least one event of some kind. Events come in the
+// order of Start.
 type union struct {
 	until int64
 	time  float64 // s
@@ -95,7 +95,7 @@ func balance(tr *iotrace.Trace, work []rankWork, factor float64) Balance {
 	return b
 }
 
-// peers is the median time of ranks that move about as many bytes as w.
+// peers returns the median time of ranks that move about as many bytes as w.
 func peers(tr *iotrace.Trace, work []rankWork, w *rankWork) float64 {
 	var times []float64
 	for i := range work {

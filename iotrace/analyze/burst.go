@@ -6,9 +6,8 @@ import (
 	"ckpt/iotrace"
 )
 
-// A Burst is a run of reads, or of writes, without a read between the writes, or
-// the other way round, and without a silence longer than Options.BurstGap. Other
-// operations do not end it.
+// A Burst is a run of reads, or of writes, that ends with an operation of the other
+// kind or with a silence longer than Options.BurstGap. Other operations do not end it.
 type Burst struct {
 	Op    string  `json:"op"` // write or read
 	Count int64   `json:"count"`
@@ -19,33 +18,33 @@ type Burst struct {
 	// in all, as the 44 writes, 8192 bytes, that begin DMTCP's images (León,
 	// Figure 5.14); else data.
 	Kind  string `json:"kind"`
-	Ranks int    `json:"ranks"` // that take part; 0 if only other processes do
-	// Spatial, Detail and Sizes are those of the burst, as for a file; not given
-	// for the job.
+	Ranks int    `json:"ranks"` // that take part; 0 for other processes only
+	// Spatial, Detail and Sizes describe the burst as they do a file. Bursts of the
+	// job have none.
 	Spatial Spatial `json:"spatial,omitempty"`
 	Detail  Detail  `json:"detail,omitempty"`
 	Sizes   string  `json:"sizes,omitempty"`
 }
 
-// A Repetition says that bursts repeat: every Bursts of them are like those
-// before, in operation, and within a tenth in count and bytes.
+// A Repetition is a period in the list of bursts: each unit of bursts is like the unit
+// before, with the same operations, and counts and bytes within a tenth.
 type Repetition struct {
 	Bursts int `json:"bursts"` // in a unit
-	Times  int `json:"times"`  // that the unit occurs
-	// Interval is the mean time from start to start, Deviation its standard
-	// deviation over the mean.
+	Times  int `json:"times"`  // occurrences of the unit
+	// Interval is the mean time between starts. Deviation is its standard deviation
+	// divided by the mean.
 	Interval  float64 `json:"interval_s"`
 	Deviation float64 `json:"interval_deviation"`
 }
 
 const (
-	maxBursts     = 256     // of a file that are kept
+	maxBursts     = 256     // kept of a file
 	allBursts     = 200_000 // of all files
 	metadataMean  = 1 << 10
 	metadataBytes = 1 << 20
 )
 
-// rawBurst is a burst in the making.
+// rawBurst is a burst under construction.
 type rawBurst struct {
 	write        bool
 	count, bytes int64
@@ -54,15 +53,15 @@ type rawBurst struct {
 	ranks        int
 }
 
-// bursts finds those of a file, or of the job, from the events in order.
+// bursts finds the bursts of a file, or of the job, from the events in order.
 type bursts struct {
 	cur   rawBurst // the last one, if total is not 0
 	list  []rawBurst
 	total int
-	cut   int32 // the event with which the first burst that is not kept begins, or 0
+	cut   int32 // first event of the first burst that is not kept, or 0
 }
 
-// add adds an event, and reports whether a burst has begun with it.
+// add adds an event, and reports whether a burst begins with it.
 func (b *bursts) add(e *iotrace.Event, i int32, gap int64, budget *int) bool {
 	write := e.Op == iotrace.Write
 	began := b.total == 0 || b.cur.write != write || after(b.cur.end, e.Start, gap)
@@ -77,7 +76,7 @@ func (b *bursts) add(e *iotrace.Event, i int32, gap int64, budget *int) bool {
 	return began
 }
 
-// keep puts the last burst on the list if there is room.
+// keep appends the last burst to the list, up to the limit.
 func (b *bursts) keep(budget *int) {
 	switch {
 	case b.total == 0 || len(b.list) < b.total-1:
@@ -102,8 +101,8 @@ func (b *rawBurst) report() Burst {
 	return out
 }
 
-// repetition finds the shortest unit that occurs at least twice and makes up nine
-// of ten bursts.
+// repetition finds the shortest unit that occurs at least twice and covers nine of ten
+// bursts.
 func repetition(list []Burst) *Repetition {
 	alike := func(a, b *Burst) bool {
 		near := func(x, y int64) bool {

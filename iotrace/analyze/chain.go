@@ -1,34 +1,33 @@
 package analyze
 
-// A chain is a run of requests that follow each other by a rule: each begins
-// where the one before ended, or a fixed step after its start. Other requests may
-// come between, and neighbours may be swapped: noise does not break a chain.
+// A chain is a run of requests that follow a rule: each begins where the one before
+// ended, or a fixed step after its start. Other requests may come between, and
+// neighbours may be swapped, so noise does not break a chain.
 type chain struct {
-	start, next int64 // offset of its first request, and where the next would begin
+	start, next int64 // first offset, and the expected next one
 	bytes       int64
 	count       int32
-	first       int32 // the earliest of its requests
-	into        int32 // the chain that it has become a part of, or -1
+	first       int32 // the earliest request
+	into        int32 // the chain that it was merged into, or -1
 }
 
-// lookback is how many chains are open at a time. The one that has been extended
-// the longest ago is closed.
+// lookback is the number of open chains. The least recently extended one is closed.
 const lookback = 8
 
-// A chainer finds chains; it keeps its memory.
+// A chainer finds chains. It reuses its memory.
 type chainer struct {
 	chains []chain
-	member []int32 // of each request its chain, as numbered when it joined
+	member []int32 // chain of each request when it joined
 }
 
 // link finds the chains among the requests todo of a block. With contiguous the
-// rule is that they touch, else that their starts are step apart.
+// requests of a chain touch, otherwise their starts are step apart.
 func (c *chainer) link(off, end []int64, todo []int32, contiguous bool, step int64) {
 	c.chains = c.chains[:0]
 	if len(c.member) < len(off) {
 		c.member = make([]int32, len(off))
 	}
-	var open [lookback]int32 // the latest first
+	var open [lookback]int32 // the most recent first
 	n := 0
 	for _, i := range todo {
 		o, next := off[i], off[i]+step
@@ -60,7 +59,7 @@ func (c *chainer) link(off, end []int64, todo []int32, contiguous bool, step int
 		ch.count++
 		ch.bytes = add(ch.bytes, end[i]-o)
 		c.member[i] = id
-		// A request may close the gap to a chain that began before its time.
+		// A request may close the gap to an earlier chain.
 		for j := 1; j < n; j++ {
 			if k := open[j]; c.chains[k].start == next {
 				late := &c.chains[k]
@@ -83,8 +82,8 @@ func (c *chainer) of(i int32) *chain {
 	return &c.chains[id]
 }
 
-// long appends to buf the chains of at least count requests, in the order in
-// which they began, and returns how many requests they have.
+// long appends to buf the chains of at least count requests, in the order of their
+// beginnings, and returns the number of their requests.
 func (c *chainer) long(buf []chain, count int32) (out []chain, requests int) {
 	for i := range c.chains {
 		if ch := &c.chains[i]; ch.into < 0 && ch.count >= count {

@@ -6,32 +6,33 @@ import (
 )
 
 // Limits of the classifier. A pattern is clear if it explains clearShare of the
-// requests; a second one counts as such from minorShare on.
+// requests. A second pattern counts from minorShare on.
 const (
-	blockOps   = 4096 // requests that are looked at together
+	blockOps   = 4096 // requests of a block
 	clearShare = 0.75
 	minorShare = 0.20
 	regular    = 0.60 // share of groups that must agree in a nested stride
-	seeksShare = 0.25 // from this share of backward seeks on, forward is no longer sequential
-	// onwardShare of the requests must be in the backbone of a forward pattern; a
-	// little less than clearShare, as requests that are out of order fall out of it.
+	seeksShare = 0.25 // from this share of backward seeks on, a pattern is not sequential
+	// onwardShare of the requests must be in the backbone of a forward pattern. It is
+	// a little less than clearShare, because requests out of order are not in the
+	// backbone.
 	onwardShare = 0.70
 )
 
-// A verdict is what a block of requests is.
+// A verdict is the pattern of a block of requests.
 type verdict struct {
 	detail Detail
-	stride int64 // of strided requests, the commonest step from start to start
-	outer  int64 // of nested ones, from group to group
-	inner  int64 // requests in a group
-	// forward is set if all that is known is that offsets increase; gap is then the
-	// median of the holes over that of the sizes.
+	stride int64 // of strided requests: the commonest step between starts
+	outer  int64 // of nested requests: the step between groups
+	inner  int64 // requests of a group
+	// forward is set if only increasing offsets are known. gap is then the ratio of
+	// the median hole to the median size.
 	forward bool
 	gap     float64
 }
 
-// A classifier says what pattern the requests of one rank to one file, in one
-// direction, form. Its memory is bounded, and kept.
+// A classifier finds the pattern of the requests of one rank to one file in one
+// direction. Its memory is bounded and reused.
 type classifier struct {
 	off, end []int64 // the block
 	all      []int32
@@ -45,7 +46,7 @@ type classifier struct {
 	sample   []int64
 }
 
-// classify judges a block of requests, of which there is at least one.
+// classify judges a block of at least one request.
 func (c *classifier) classify(off, end []int64) verdict {
 	c.off, c.end = off, end
 	c.all = c.all[:0]
@@ -59,7 +60,7 @@ func (c *classifier) classify(off, end []int64) verdict {
 	return c.parts(c.all, v)
 }
 
-// clear judges requests that follow one pattern, if they do.
+// clear judges requests that follow one clear pattern.
 func (c *classifier) clear(todo []int32) (verdict, bool) {
 	n := len(todo)
 	switch {
@@ -70,7 +71,7 @@ func (c *classifier) clear(todo []int32) (verdict, bool) {
 	}
 	direct, same, back := c.steps(todo)
 	if same >= regular {
-		return verdict{detail: StridedSimple}, true // the same place again and again
+		return verdict{detail: StridedSimple}, true // always the same place
 	}
 	// Chains of requests that touch.
 	shortest := int32(3)
@@ -88,7 +89,7 @@ func (c *classifier) clear(todo []int32) (verdict, bool) {
 	if contiguous >= clearShare {
 		return c.touching(todo), true
 	}
-	// Chains of equal steps among those that are in no chain, or a very short one.
+	// Chains of equal steps among the requests in no chain, or in a very short one.
 	alone := int32(4)
 	if contiguous == 0 {
 		alone = int32(n) + 1 // all
@@ -110,7 +111,7 @@ func (c *classifier) clear(todo []int32) (verdict, bool) {
 	case contiguous+strided >= clearShare && contiguous >= minorShare && strided >= minorShare:
 		return verdict{detail: Mixed}, true
 	}
-	// One part in long chains, the other not: what is the other?
+	// One part forms long chains. Judge the other part.
 	if s := float64(inLong+stepped) / float64(n); s >= minorShare && s < clearShare && len(c.rest) >= n/5 {
 		first := Contiguous
 		if stepped > inLong {
@@ -124,7 +125,7 @@ func (c *classifier) clear(todo []int32) (verdict, bool) {
 			return verdict{detail: Mixed}, true
 		}
 	}
-	// What is not in the backbone makes one step back each, at most.
+	// Each request outside of the backbone makes at most one step back.
 	if back <= 1-onwardShare {
 		if k := c.backbone.length(c.off, todo); float64(k) >= onwardShare*float64(n) && advances(k, n) {
 			return c.onward(back), true
@@ -148,8 +149,8 @@ func (c *classifier) pair(i, j int32) verdict {
 	return verdict{detail: StridedSimple, stride: c.off[j] - c.off[i]}
 }
 
-// steps returns which shares of the requests touch the one before them, begin
-// where it began, and begin before it.
+// steps returns the shares of requests that touch the one before, that begin at the
+// same offset, and that begin before it.
 func (c *classifier) steps(todo []int32) (direct, same, back float64) {
 	var d, s, b int
 	for k := 1; k < len(todo); k++ {
@@ -168,8 +169,7 @@ func (c *classifier) steps(todo []int32) (direct, same, back float64) {
 	return float64(d) / n, float64(s) / n, float64(b) / n
 }
 
-// touching judges requests of which most are in chains that touch: one chain, or
-// groups.
+// touching judges requests that are mostly in touching chains: one chain, or groups.
 func (c *classifier) touching(todo []int32) verdict {
 	if v, ok := c.nested(c.long); ok {
 		v.stride = (c.long[0].bytes + int64(c.long[0].count) - 1) / int64(c.long[0].count)
@@ -182,7 +182,7 @@ func (c *classifier) touching(todo []int32) verdict {
 	if len(c.long) <= 2 || requests >= 8*len(c.long) {
 		return verdict{detail: Contiguous}
 	}
-	// Short groups: where they begin decides.
+	// The starts of short groups decide.
 	starts := c.todo[:0]
 	for _, ch := range c.long {
 		starts = append(starts, ch.first)
@@ -192,7 +192,7 @@ func (c *classifier) touching(todo []int32) verdict {
 	if k := c.backbone.length(c.off, starts); !advances(k, len(starts)) {
 		return verdict{detail: Random}
 	}
-	// The holes that count are those between the groups, not within.
+	// Only the holes between groups count.
 	c.scratch = c.scratch[:0]
 	for i := 1; i < len(c.long); i++ {
 		c.scratch = append(c.scratch, max(0, c.long[i].start-c.long[i-1].next))
@@ -206,8 +206,7 @@ func (c *classifier) touching(todo []int32) verdict {
 	return verdict{detail: Sequential}
 }
 
-// revisits reports whether requests go to few places again and again, as to
-// headers.
+// revisits reports whether requests go to a few places repeatedly, such as headers.
 func (c *classifier) revisits(todo []int32) bool {
 	c.scratch = c.scratch[:0]
 	for _, i := range todo {
@@ -217,7 +216,7 @@ func (c *classifier) revisits(todo []int32) bool {
 	return 10*len(slices.Compact(c.scratch)) <= 3*len(todo)
 }
 
-// onward judges requests that go forward, by the backbone just found.
+// onward judges forward requests by the backbone found before.
 func (c *classifier) onward(back float64) verdict {
 	gap, size := c.backbone.holes(c.off, c.end)
 	v := verdict{detail: Sequential, forward: true, gap: ratio(float64(gap), float64(size))}
@@ -241,7 +240,7 @@ func (c *classifier) loose(todo []int32) verdict {
 	return c.looseAlong(todo)
 }
 
-// looseAlong is loose once the backbone has been found.
+// looseAlong is loose with the backbone found before.
 func (c *classifier) looseAlong(todo []int32) verdict {
 	if !advances(len(c.backbone.tails), len(todo)) {
 		return verdict{detail: Random}
@@ -250,8 +249,8 @@ func (c *classifier) looseAlong(todo []int32) verdict {
 	return c.onward(back)
 }
 
-// parts judges requests piece by piece: a pattern may restart, or another follow.
-// Whole is what they are as one.
+// parts judges requests piece by piece: a pattern may restart, or another may follow.
+// whole is the verdict on all of them.
 func (c *classifier) parts(todo []int32, whole verdict) verdict {
 	n := len(todo)
 	if !whole.forward {
@@ -279,11 +278,11 @@ func (c *classifier) parts(todo []int32, whole verdict) verdict {
 	}
 	switch {
 	case onward && most < 4*max(least, 0.1):
-		// Holes that are now a little smaller, now a little larger than requests
-		// are no two patterns.
+		// Holes slightly above and slightly below the size of requests are one
+		// pattern.
 		return whole
 	case whole.forward && !clear && fastest < 2*slowest:
-		// It goes forth and back everywhere, and forth in the long run.
+		// The offsets go back and forth, and forth in the long run.
 		return whole
 	}
 	return verdict{detail: tally.detail()}

@@ -8,29 +8,30 @@ import (
 	"slices"
 )
 
-// Comparison is what two traces differ in.
+// Comparison has the differences between two traces.
 type Comparison struct {
 	Job   []Difference     `json:"job"`
-	Files []FileComparison `json:"files"` // that are in both
-	// OnlyA and OnlyB are files without a counterpart.
+	Files []FileComparison `json:"files"` // in both traces
+	// OnlyA and OnlyB list files without a counterpart.
 	OnlyA []string `json:"only_a"`
 	OnlyB []string `json:"only_b"`
-	// SamePattern reports whether the descriptions of the patterns are the same,
-	// whatever the files that belong to each other are called.
+	// SamePattern reports whether the descriptions of the patterns are equal, apart
+	// from the names of matching files.
 	SamePattern bool `json:"same_pattern"`
 }
 
-// FileComparison is what two files, or the same one in two traces, differ in.
+// FileComparison has the differences between two files, or between a file in two
+// traces.
 type FileComparison struct {
 	A           string       `json:"a"`
 	B           string       `json:"b"`
 	Differences []Difference `json:"differences"`
 }
 
-// A Difference is a quantity in both traces. Numbers are in A and B, words in
-// TextA and TextB. Percent is 100·(a-b)/b, null where b is 0 and a is not: the
-// second trace is what the first one is held against, as Darshan and strace in
-// León's Tables 2.5 and 2.6, which print it without its sign.
+// A Difference is a quantity in both traces. A and B are numbers, TextA and TextB
+// words. Percent is 100·(a-b)/b, or null if b is 0 and a is not. So the second trace
+// is the reference, as Darshan and strace in León's Tables 2.5 and 2.6, which print it
+// without its sign.
 type Difference struct {
 	Quantity string   `json:"quantity"`
 	A        float64  `json:"a"`
@@ -41,14 +42,14 @@ type Difference struct {
 	Same     bool     `json:"same"`
 }
 
-// comparedBursts is how many bursts of a file are compared one by one, the first
-// of each; the thesis has two.
+// comparedBursts is how many bursts of a file are compared one by one, from the first
+// on. The thesis has two.
 const comparedBursts = 4
 
-// Compare says what two traces differ in: operations, bytes, bursts and pattern.
-// Files are matched by their paths, then by their names without directories, and
-// what remains by the order of their names, if it is as many in both: images of
-// DMTCP have names with process ids.
+// Compare returns the differences between two traces: operations, bytes, bursts and
+// pattern. It matches files by path, then by name without directories, and then the
+// rest in the order of names, if both have equally many: images of DMTCP have process
+// ids in their names.
 func Compare(a, b *Report) *Comparison {
 	c := &Comparison{Job: activityDifferences(&a.Activity, &b.Activity), Files: []FileComparison{}, OnlyA: []string{}, OnlyB: []string{}}
 	c.Job = append(c.Job,
@@ -57,7 +58,7 @@ func Compare(a, b *Report) *Comparison {
 		number("concurrency_mean", a.Concurrency.Mean, b.Concurrency.Mean),
 		number("insights", float64(len(a.Insights)), float64(len(b.Insights))))
 	if a.Period.Periodic || b.Period.Periodic {
-		c.Job = append(c.Job, number("period_s", a.Period.Period, b.Period.Period)) // 0 of one that has none
+		c.Job = append(c.Job, number("period_s", a.Period.Period, b.Period.Period)) // 0 if not periodic
 	}
 	left := restOf(a.Files)
 	right := restOf(b.Files)
@@ -69,7 +70,7 @@ func Compare(a, b *Report) *Comparison {
 		}
 		taken := map[*File]bool{}
 		left = slices.DeleteFunc(left, func(f *File) bool {
-			// A name that several files have says nothing.
+			// A name that several files share is no evidence.
 			m := byKey[key(f)]
 			if len(m) != 1 || taken[m[0]] {
 				return false
@@ -102,14 +103,14 @@ func Compare(a, b *Report) *Comparison {
 	return c
 }
 
-// samePattern compares what is done to the files of each kind, in any order of the
-// files. A replay has other names, and makes them in another order.
+// samePattern compares the patterns of the files of each kind, in any order of the
+// files: a replay has other names, and creates files in another order.
 func samePattern(a, b *Pattern, pairs [][2]*File) bool {
 	if a.More != b.More {
 		return false
 	}
-	other := map[string]string{} // the kind of file in b, by that in a
-	taken := map[string]string{} // the other way round
+	other := map[string]string{} // kind of file in b for each in a
+	taken := map[string]string{} // and the reverse
 	for _, p := range pairs {
 		if p[0].Writes+p[0].Reads == 0 {
 			continue
@@ -137,12 +138,12 @@ func samePattern(a, b *Pattern, pairs [][2]*File) bool {
 			if of, ok := other[s]; ok {
 				return of
 			}
-			return hole + s // of no file of b
+			return hole + s // matches no file of b
 		}),
 		texts(b, func(s string) string { return s }))
 }
 
-// restOf returns all files, in the order of their names.
+// restOf returns all files, sorted by name.
 func restOf(files []File) []*File {
 	out := make([]*File, len(files))
 	for i := range files {
@@ -152,7 +153,7 @@ func restOf(files []File) []*File {
 	return out
 }
 
-// compareNumbered compares names as one counts: rank-2 comes before rank-10.
+// compareNumbered compares names with numbers by value: rank-2 before rank-10.
 func compareNumbered(a, b string) int {
 	return cmp.Or(cmp.Compare(skeletonOf(a), skeletonOf(b)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// A counter counts how often values occur, in bounded memory: when more than cap
-// different ones have come, or twice as many by merging, it keeps the common ones
-// (Misra and Gries 1982). A value that makes up more than 1/(cap+1) of all is
-// never lost; counts may then be too low, and lossy is true.
+// A counter counts how often values occur, in bounded memory. After more than cap
+// different values, or twice as many by merging, it keeps the common ones (Misra and
+// Gries 1982). It never drops a value with more than 1/(cap+1) of all occurrences.
+// Counts may then be too low, and lossy is set.
 type counter struct {
 	counts map[int64]int64
 	cap    int
@@ -44,7 +44,7 @@ func (c *counter) flush() {
 		return
 	}
 	c.lossy = true
-	// Take the least count, or n, from all and from n.
+	// Subtract the smallest count, or n, from all and from n.
 	least := n
 	for _, m := range c.counts {
 		least = min(least, m)
@@ -61,10 +61,10 @@ func (c *counter) flush() {
 	}
 }
 
-// A counted is a value and how often it occurs.
+// A counted is a value with its count.
 type counted struct{ value, count int64 }
 
-// most returns the n commonest values, the least of equally common ones first.
+// most returns the n commonest values, the smallest of equally common ones first.
 func (c *counter) most(n int) []counted {
 	c.flush()
 	out := make([]counted, 0, n+1)
@@ -89,7 +89,7 @@ func (c *counter) top() counted {
 	return counted{}
 }
 
-// merge adds what another counter has counted. Both may be added up in any order
+// merge adds the counts of another counter. The order of merges does not matter
 // (Agarwal et al., Mergeable Summaries, PODS 2012).
 func (c *counter) merge(o *counter) {
 	c.flush()
@@ -106,7 +106,7 @@ func (c *counter) merge(o *counter) {
 	for _, n := range c.counts {
 		counts = append(counts, n)
 	}
-	less := nth(counts, len(counts)-1-c.cap) // the first that has no place
+	less := nth(counts, len(counts)-1-c.cap) // the largest count to drop
 	for v, n := range c.counts {
 		if n <= less {
 			delete(c.counts, v)

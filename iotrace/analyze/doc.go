@@ -1,6 +1,6 @@
-// Package analyze says what the I/O of a trace is like: the first phase of León's
-// method, in which the I/O pattern of a checkpoint is characterised so that it
-// can be compared, predicted and replayed elsewhere.
+// Package analyze describes the I/O of a trace. It is the first phase of León's
+// method: the I/O pattern of a checkpoint is characterised so that it can be compared,
+// predicted and replayed elsewhere.
 //
 //	r := analyze.Analyze(trace, analyze.Options{})
 //	fmt.Println(r.Files[0].Access, r.Files[0].Spatial)   // independent sequential
@@ -10,22 +10,22 @@
 //
 // # What is found
 //
-//   - Access mode: a file is independent if one rank reads and writes it, else
+//   - Access mode: a file is independent if one rank reads and writes it, otherwise
 //     shared.
 //   - Spatial pattern (classify.go): the requests of a rank to a file, writes and
-//     reads apart, are linked into chains that touch or are one step apart, so
-//     that strays and swapped neighbours do not count; what no chain explains is
-//     looked at for a backbone of increasing offsets. Requests are judged in
-//     blocks of 4096; a pattern must hold for three quarters of them.
-//   - Request sizes (sizes.go): Darshan's bins, the commonest four, uniform or
+//     reads separately, are linked into chains that touch or are one step apart, so
+//     that strays and swapped neighbours do not matter. The rest is searched for a
+//     backbone of increasing offsets. Requests are judged in blocks of 4096; a
+//     pattern must hold for three quarters of them.
+//   - Request sizes (sizes.go): Darshan's bins, the four commonest sizes, uniform or
 //     variable, small, medium, large; alignment; Pearson's correlation with time.
-//   - Temporal pattern (burst.go, period.go, recur.go): bursts, and how they repeat;
+//   - Temporal pattern (burst.go, period.go, recur.go): bursts and their repetition;
 //     the period of I/O phases with a confidence, as FTIO finds it, if the phases
-//     bear it out.
-//   - Use of the machine (timeline.go, balance.go): bandwidth over time, ranks at
-//     work at the same time, stragglers.
-//   - A description (pattern.go) that does not grow with the number of ranks when
-//     they do the same.
+//     confirm it.
+//   - Use of the machine (timeline.go, balance.go): bandwidth over time, ranks
+//     active at the same time, stragglers.
+//   - A description (pattern.go) whose length does not depend on the number of ranks
+//     if they do the same.
 //   - Insights (insight.go): findings with the numbers behind them, by thresholds
 //     from a YAML file.
 //
@@ -43,12 +43,12 @@
 // # Promises
 //
 //   - The same trace gives the same report, to the last byte of its JSON.
-//   - Any trace gives one, whatever numbers are in it: nothing panics, and no
+//   - Every trace has a report, whatever its numbers are: nothing panics, and no
 //     number in the JSON is infinite or undefined.
-//   - Ten million events take a few seconds on one core, and 30 bytes each
-//     besides the trace (BenchmarkAnalyze).
-//   - Of synthetic traces of each pattern, with up to 15 % of strays, at least 98
-//     of 100 are recognised (TestAccuracy prints how many).
+//   - Ten million events take a few seconds on one core, and 30 bytes each besides
+//     the trace (BenchmarkAnalyze).
+//   - At least 98 of 100 synthetic traces of each pattern, with up to 15 % of
+//     strays, are recognised (TestAccuracy prints how many).
 //
 // Sources: B. León Otero, PhD thesis, UAB 2022; Darshan 3.4 (bins); Drishti
 // (thresholds); FTIO and Recorder as cited where they are used.

@@ -6,7 +6,7 @@ import (
 	"ckpt/iotrace"
 )
 
-// fileWork is what is found out about a file, or about all, from the events in
+// fileWork collects the findings about a file, or about all files, from the events in
 // their order.
 type fileWork struct {
 	bursts          bursts
@@ -22,8 +22,8 @@ type fileWork struct {
 	correlation     [2]moments
 }
 
-// add adds an event, which took so many seconds; moves says whether it counts as
-// a read or write.
+// add adds an event that took so many seconds. moves is set if it counts as a read or
+// write.
 func (f *fileWork) add(e *iotrace.Event, took float64, moves bool) {
 	if !f.begun {
 		f.start, f.end, f.begun = math.MaxInt64, math.MinInt64, true
@@ -61,7 +61,7 @@ func isMetadata(op iotrace.Op) bool {
 	return !op.Data() && !op.Step() && op != iotrace.Sync && op != iotrace.Seek
 }
 
-// direction is the index of writes, or of reads, in pairs of numbers.
+// direction is the index of writes or reads in pairs of numbers.
 func direction(read bool) int {
 	if read {
 		return 1
@@ -69,7 +69,7 @@ func direction(read bool) int {
 	return 0
 }
 
-// merge adds another file, but for its bursts.
+// merge adds the findings about another file, except its bursts.
 func (f *fileWork) merge(o *fileWork) {
 	if !o.begun {
 		return
@@ -95,7 +95,7 @@ func (f *fileWork) merge(o *fileWork) {
 	}
 }
 
-// report writes down what has been found.
+// report fills in the findings.
 func (f *fileWork) report(r *Activity) {
 	r.Correlation = Correlation{Write: f.correlation[0].pearson(), Read: f.correlation[1].pearson()}
 	r.Metadata, r.Opens, r.Seeks, r.Syncs = f.metadata, f.opens, f.seeks, f.syncs

@@ -2,18 +2,18 @@ package analyze
 
 import "math"
 
-// A backbone is a longest run of increasing offsets among requests, others left
-// out. What is out of order, or does not belong to the pattern, is not in it.
+// A backbone is a longest subsequence of requests with increasing offsets. Requests
+// out of order, and those of other patterns, are not in it.
 type backbone struct {
-	tails []int32 // the requests that end the best run of each length
+	tails []int32 // last requests of the best subsequences of each length
 	ends  []int64 // their offsets
-	prev  []int32 // of each request the one before it in its best run
+	prev  []int32 // predecessor of each request in its best subsequence
 	gaps  []int64
 	sizes []int64
 }
 
-// length finds the backbone of the requests todo by patience sorting, in
-// n·log(n) steps, and returns how many they are.
+// length finds the backbone of the requests todo by patience sorting, in n·log(n)
+// steps, and returns its length.
 func (b *backbone) length(off []int64, todo []int32) int {
 	b.tails, b.ends = b.tails[:0], b.ends[:0]
 	if len(b.prev) < len(off) {
@@ -21,7 +21,7 @@ func (b *backbone) length(off []int64, todo []int32) int {
 	}
 	for _, i := range todo {
 		o := off[i]
-		// The first tail that is not before o. Mostly it is the end.
+		// The first tail that is not before o, usually the end.
 		at, high := len(b.ends), len(b.ends)
 		if high > 0 && b.ends[high-1] >= o {
 			at = 0
@@ -59,11 +59,12 @@ func (b *backbone) holes(off, end []int64) (gap, size int64) {
 	return median(b.gaps), median(b.sizes)
 }
 
-// advances reports whether a backbone of length k of n requests is longer than
-// that of requests in random order, which has 2√n - 1.77·n^(1/6) of them with a
-// standard deviation of 0.90·n^(1/6) (Baik, Deift, Johansson 1999): by four such,
-// and a third of all. Of few requests all must be in it, or from seven on all but
-// one, which is a chance of one in a hundred.
+// advances reports whether a backbone of k of n requests is too long for requests in
+// random order. Their backbone has a length of 2√n - 1.77·n^(1/6) with a standard
+// deviation of 0.90·n^(1/6) (Baik, Deift, Johansson 1999). advances asks for four
+// deviations more, and for a third of all requests. Of few requests all must be in the
+// backbone, from seven on all but one, which happens by chance in one case of a
+// hundred.
 func advances(k, n int) bool {
 	if n < 7 {
 		return k == n

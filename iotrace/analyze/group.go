@@ -10,10 +10,10 @@ import (
 	"ckpt/iotrace"
 )
 
-// A grouper puts ranks into groups, from one sequence after the other.
+// A grouper sorts ranks into groups, one sequence after the other.
 type grouper struct {
 	trace  *iotrace.Trace
-	number []int // of each process, as the pattern names it; None if it is no rank
+	number []int // of each process in the pattern; None if it is not a rank
 	all    []int // numbers of the ranks
 	names  map[string]*nameClass
 	order  []string // skeletons in the order of their files
@@ -21,33 +21,33 @@ type grouper struct {
 	starts []int64
 }
 
-// A nameClass is files whose names differ in numbers only.
+// A nameClass is a set of files whose names differ only in numbers.
 type nameClass struct {
 	groups map[string][]*rankGroup
 	order  []string
 	parts  []namePart
 	files  int
-	last   int // file that was counted
+	last   int // last file counted
 }
 
 type rankGroup struct {
 	items           []item
 	ranks           []int
 	files           int
-	last            int // file that was counted
+	last            int // last file counted
 	first           int // rank
 	starts, slopes  []int64
 	sloped, spread  bool
-	most            []int64 // bytes of each item where they are most, if ranks differ in them; the items have the least
+	most            []int64 // largest bytes of each item, if ranks differ; the items have the smallest
 	detail          Detail
 	requests, bytes [2]int64
 }
 
 func newGrouper(tr *iotrace.Trace) *grouper {
 	g := &grouper{trace: tr, names: map[string]*nameClass{}}
-	// Ranks have the numbers of the job if it is one of MPI, or they are 0, 1, 2, …
-	// in any order, or one is 0, as of aggregators; process ids, which jump, are
-	// counted.
+	// Ranks keep their numbers if they look like MPI ranks: 0, 1, 2, … in any order,
+	// or including 0, as for aggregators. Process ids, which jump, are replaced by
+	// counting.
 	seen := make(map[int]bool, len(tr.Ranks))
 	last := 0
 	for i, r := range tr.Ranks {
@@ -77,7 +77,7 @@ func newGrouper(tr *iotrace.Trace) *grouper {
 	return g
 }
 
-// add adds what a rank has done to a file.
+// add adds the sequence of a rank on a file.
 func (g *grouper) add(file, rank int, s *sequence, detail Detail, requests, bytes int64) {
 	number := g.number[rank]
 	skeleton := skeletonOf(g.trace.Files[file])
@@ -91,7 +91,7 @@ func (g *grouper) add(file, rank int, s *sequence, detail Detail, requests, byte
 	items := s.folded()
 	g.key = g.key[:0]
 	if number < 0 {
-		g.key = append(g.key, '-') // never in a group with ranks
+		g.key = append(g.key, '-') // never grouped with ranks
 	}
 	if items == nil {
 		g.key = append(append(g.key, '~'), detail...)
@@ -112,7 +112,7 @@ func (g *grouper) add(file, rank int, s *sequence, detail Detail, requests, byte
 		starts: slices.Clone(g.starts), detail: detail, requests: [2]int64{requests, requests}, bytes: [2]int64{bytes, bytes}})
 }
 
-// join takes a rank in if it begins where a rank of the group would.
+// join adds a rank to a group if it begins where a rank of the group would.
 func (g *rankGroup) join(file, rank int, starts []int64, requests, bytes int64) bool {
 	d := int64(rank - g.first)
 	if d != 0 && !g.sloped {
@@ -134,7 +134,7 @@ func (g *rankGroup) join(file, rank int, starts []int64, requests, bytes int64) 
 	return true
 }
 
-// merge adds the ranks of o. A file that several ranks use counts once.
+// merge adds the ranks of o. It counts a file of several ranks once.
 func (g *rankGroup) merge(o *rankGroup, file int) {
 	g.ranks = append(g.ranks, o.ranks...)
 	if file != g.last {
@@ -145,7 +145,7 @@ func (g *rankGroup) merge(o *rankGroup, file int) {
 	g.bytes = [2]int64{min(g.bytes[0], o.bytes[0]), max(g.bytes[1], o.bytes[1])}
 }
 
-// pattern returns the groups: files in the order of the trace, ranks in theirs.
+// pattern returns the groups: files in the order of the trace, ranks in their order.
 func (g *grouper) pattern() Pattern {
 	p := Pattern{Groups: []Group{}}
 	for _, skeleton := range g.order {
@@ -175,13 +175,13 @@ func (g *grouper) pattern() Pattern {
 	return p
 }
 
-// settled returns the groups of files with like names, after it has joined those
-// that would be too many.
+// settled returns the groups of files with similar names, after joining groups if
+// there are too many.
 func (c *nameClass) settled() []*rankGroup {
 	var all []*rankGroup
 	for _, key := range c.order {
 		groups := c.groups[key]
-		if len(groups) > maxAlike/2 { // the same, but not linear in the rank
+		if len(groups) > maxAlike/2 { // equal, but not linear in the rank
 			for _, o := range groups[1:] {
 				groups[0].merge(o, o.last)
 			}
@@ -191,8 +191,8 @@ func (c *nameClass) settled() []*rankGroup {
 		all = append(all, groups...)
 	}
 	all = joinSimilar(all)
-	// Ranks that do something that nobody else does are not told apart if they are
-	// many; nor is anybody if there are too many groups even so.
+	// If many ranks do something unique, they are described together. If there are
+	// still too many groups, all are.
 	alone := 0
 	for _, g := range all {
 		if len(g.ranks) == 1 {
@@ -209,12 +209,12 @@ func (c *nameClass) settled() []*rankGroup {
 }
 
 const (
-	maxSimilar  = 2  // groups that differ in sizes only; more are described together
+	maxSimilar  = 2  // groups that differ only in sizes; more are described together
 	similarRuns = 16 // of a description with ranges of sizes
 )
 
-// joinSimilar joins groups that do the same in sizes that are not the same, as when
-// each rank writes what a codec has made of as much memory.
+// joinSimilar joins groups that do the same with different sizes, as when each rank
+// writes the output of a codec.
 func joinSimilar(all []*rankGroup) []*rankGroup {
 	times := map[string]int{}
 	for _, g := range all {
@@ -246,8 +246,8 @@ func joinSimilar(all []*rankGroup) []*rankGroup {
 	return out
 }
 
-// form is what is left of a group without its sizes; empty if it is not a few runs
-// from the same offset, one behind the other.
+// form is the description of a group without its sizes, or "" if it is not a few
+// consecutive runs from the same offset.
 func (g *rankGroup) form() string {
 	if len(g.items) == 0 || len(g.items) > similarRuns || g.spread {
 		return ""
@@ -269,7 +269,7 @@ func (g *rankGroup) form() string {
 	return string(b)
 }
 
-// joinGroups joins those of which which says so, by their patterns.
+// joinGroups joins the groups that which selects, by their patterns.
 func joinGroups(all []*rankGroup, which func(*rankGroup) bool) []*rankGroup {
 	var out []*rankGroup
 	joined := map[Detail]*rankGroup{}
@@ -319,8 +319,7 @@ func (g *rankGroup) report(items []item, next *int) []Item {
 	return out
 }
 
-// ranks writes the numbers of ranks, or those that are missing, whatever is
-// shorter.
+// ranks writes the numbers of the ranks, or of the missing ones if that is shorter.
 func (g *grouper) ranks(n []int) string {
 	text := ranges(n)
 	in := make(map[int]bool, len(n))
@@ -344,7 +343,7 @@ func (g *grouper) ranks(n []int) string {
 
 // ranges writes sorted numbers as ranges: 0-3, 8, 16-64/16.
 func ranges(n []int) string {
-	const most = 16 // ranges that are named
+	const most = 16 // ranges that are listed
 	var parts []string
 	for i := 0; i < len(n); {
 		j := i + 1

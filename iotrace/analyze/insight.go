@@ -10,36 +10,34 @@ import (
 	"ckpt/iotrace"
 )
 
-// An Insight is a finding: something about the I/O that costs time, and what
-// would change it.
+// An Insight is a finding: a property of the I/O that costs time, and a remedy.
 type Insight struct {
 	Code     string   `json:"code"`     // CK01 to CK12
 	Severity string   `json:"severity"` // high, warn or info
 	Title    string   `json:"title"`
-	File     string   `json:"file,omitempty"` // empty if it is about the job
+	File     string   `json:"file,omitempty"` // empty if it concerns the job
 	Evidence []Number `json:"evidence"`
 	Remedies []Remedy `json:"-"`     // none for programs that only read
 	Flags    []string `json:"flags"` // the remedies in the words that Report.Word was given
 	Advice   string   `json:"advice"`
 }
 
-// A Number is one that supports a finding. Names are those of the fields of a
-// report where there is one.
+// A Number is evidence for a finding. Names are those of report fields where possible.
 type Number struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
 	Limit float64 `json:"limit"` // threshold; 0 without one
 }
 
-// The severities, the worst first.
+// The severities, worst first.
 const (
 	high = "high"
 	warn = "warn"
 	info = "info"
 )
 
-// worse is high if value is far above limit, for what ranges up to 1 half of the
-// way, else warn.
+// worse returns high if value is far above limit, otherwise warn. For values up to 1,
+// far is half of the way.
 func worse(value, limit float64) string {
 	if value >= (1+limit)/2 {
 		return high
@@ -47,8 +45,8 @@ func worse(value, limit float64) string {
 	return warn
 }
 
-// insights looks for all findings. Those about files are told of the file where
-// they weigh most.
+// insights returns all findings. A finding about files names the file with the most
+// weight.
 func insights(r *Report, l *load, t *Thresholds, stripe int64) []Insight {
 	in := []Insight{}
 	add := func(i *Insight) {
@@ -78,8 +76,8 @@ func insights(r *Report, l *load, t *Thresholds, stripe int64) []Insight {
 	return in
 }
 
-// layoutRemedies are those that a job of ckpt has taken already, as far as its trace
-// tells.
+// layoutRemedies returns the remedies that a job of ckpt uses already, as far as its
+// trace tells.
 func layoutRemedies(r *Report) []Remedy {
 	switch layout := layoutOf(r); layout {
 	case 0:
@@ -122,14 +120,14 @@ func layoutOf(r *Report) Remedy {
 // reads.
 func (a *Activity) readsOnly() bool { return a.Writes == 0 && a.Reads > 0 }
 
-// timeShare is which share of the time of all requests some take, in s. Many that
-// are over in no time cost nothing; without times each counts as much.
+// timeShare returns the share that some seconds have of the time of all requests. Many
+// requests that take no time cost nothing. Without times each request weighs the same.
 func (r *Report) timeShare(some float64) float64 {
 	all := r.WriteTime + r.ReadTime
 	if all == 0 {
 		return 1
 	}
-	return min(1, ratio(some, all)) // more only by rounding
+	return min(1, ratio(some, all)) // rounding may exceed 1
 }
 
 func smallRequests(r *Report, l *load, t *Thresholds) *Insight {
@@ -142,7 +140,7 @@ func smallRequests(r *Report, l *load, t *Thresholds) *Insight {
 	remedies := []Remedy{LayoutAggregated, AggregatorsAuto, Buffer}
 	advice := "Gather small requests into large ones: aggregators that write for the others, with a large buffer."
 	if r.operation(iotrace.Gather).Count > 0 {
-		// Somebody gathers already. In a common file each stripe is a request.
+		// The job gathers already. In a shared file each stripe is a request.
 		remedies, advice = []Remedy{Buffer}, "Gather more into a request: a larger buffer"
 		if layoutOf(r) == LayoutShared {
 			remedies = []Remedy{LayoutAggregated}
@@ -164,8 +162,8 @@ func smallRequests(r *Report, l *load, t *Thresholds) *Insight {
 }
 
 func misaligned(r *Report, t *Thresholds, stripe int64) *Insight {
-	// What follows the request before it is merged on its way; what counts is
-	// where runs begin. Both are shares of the requests whose offset is known.
+	// Requests that continue the one before are merged on their way; the starts of
+	// runs count. Both are shares of the requests with a known offset.
 	s := min(r.Offsets.UnalignedStripe, 1-r.Offsets.Consecutive)
 	n := int64(s * float64(r.placed))
 	if n < t.MisalignedRequests || s < t.MisalignedShare {
@@ -195,7 +193,7 @@ func contention(r *Report, t *Thresholds) *Insight {
 			worst = f
 		}
 	}
-	// A log to which each rank appends a line keeps nobody waiting.
+	// A log to which each rank appends a line delays nobody.
 	if worst == nil || r.timeShare(took) < t.SmallShare {
 		return nil
 	}
@@ -207,8 +205,8 @@ func contention(r *Report, t *Thresholds) *Insight {
 
 func metadataLoad(r *Report, l *load, t *Thresholds) *Insight {
 	requests := add(r.Writes, r.Reads)
-	// The coordinator of ckpt makes each checkpoint valid with a few operations of
-	// its own, whatever the ranks do.
+	// The coordinator of ckpt commits each checkpoint with a few operations of its
+	// own.
 	ops, took := r.Metadata-l.otherMetadata, max(0, r.MetadataTime-l.otherMetadataTime)
 	timeShare := ratio(took, took+r.WriteTime+r.ReadTime+r.SyncTime)
 	per := ratio(float64(ops), float64(max(requests, 1)))
@@ -241,7 +239,7 @@ func metadataLoad(r *Report, l *load, t *Thresholds) *Insight {
 
 func imbalance(r *Report, l *load, t *Thresholds) *Insight {
 	b := &r.Balance
-	// One that is late by little beside all that is done holds nobody up.
+	// A small delay compared with all work delays nobody.
 	var last *Straggler
 	var late float64
 	for i := range b.Stragglers {
@@ -275,7 +273,7 @@ func imbalance(r *Report, l *load, t *Thresholds) *Insight {
 func noAggregation(r *Report, t *Thresholds) *Insight {
 	const mostly = 0.5
 	var worst *File
-	var took float64 // of small writes to all such files, as there may be one for each checkpoint
+	var took float64 // of small writes to all such files; there may be one per checkpoint
 	for i := range r.Files {
 		f := &r.Files[i]
 		if f.Access != Shared || int64(f.writers) < t.Writers || ratio(float64(f.writers), float64(r.Ranks)) < t.WritersShare || share(f.smallWrites, f.Writes) < mostly {
@@ -289,7 +287,7 @@ func noAggregation(r *Report, t *Thresholds) *Insight {
 	if worst == nil || r.timeShare(took) < t.SmallShare {
 		return nil
 	}
-	writers := min(1, ratio(float64(worst.writers), float64(r.Ranks))) // one may be a rank that is not known
+	writers := min(1, ratio(float64(worst.writers), float64(r.Ranks))) // one writer may be an unknown rank
 	return &Insight{Code: "CK06", Severity: high, Title: "many ranks write small pieces of a shared file", File: worst.Name,
 		Evidence: []Number{{"writers", float64(worst.writers), float64(t.Writers)}, {"writers_share", writers, t.WritersShare},
 			{"small_write_share", share(worst.smallWrites, worst.Writes), mostly}},
@@ -326,17 +324,17 @@ func randomAccess(r *Report, t *Thresholds) *Insight {
 
 func serial(r *Report, t *Thresholds) *Insight {
 	s := ratio(r.Concurrency.Mean, float64(r.ActiveRanks))
-	// Without durations nobody is at work, and nobody waits.
+	// Without durations nothing is known about waiting.
 	if r.Busy == 0 || int64(r.ActiveRanks) < t.ConcurrencyRanks || s >= t.ConcurrencyShare {
 		return nil
 	}
-	// Ranks that encode meanwhile do not wait for their turn.
+	// Ranks that encode meanwhile do not wait for each other.
 	if r.operation(iotrace.Encode).Time > r.WriteTime+r.ReadTime {
 		return nil
 	}
-	remedies, advice := []Remedy{Aggregators, LayoutPerRank}, "If the storage has room for more, let more ranks write at the same time."
+	remedies, advice := []Remedy{Aggregators, LayoutPerRank}, "If the storage has spare bandwidth, let more ranks write at the same time."
 	if r.readsOnly() {
-		remedies, advice = []Remedy{}, "If the storage has room for more, let more ranks read at the same time; what all need, one can read and send to the others."
+		remedies, advice = []Remedy{}, "If the storage has spare bandwidth, let more ranks read at the same time. Data that all ranks need can be read by one and sent to the others."
 	}
 	return &Insight{Code: "CK08", Severity: warn, Title: "ranks do their I/O one after the other",
 		Evidence: []Number{{"concurrency_mean", r.Concurrency.Mean, 0}, {"concurrency_share", s, t.ConcurrencyShare}, {"active_ranks", float64(r.ActiveRanks), float64(t.ConcurrencyRanks)}},
@@ -345,7 +343,7 @@ func serial(r *Report, t *Thresholds) *Insight {
 }
 
 func waiting(r *Report, l *load, t *Thresholds) *Insight {
-	// The trace of one checkpoint has nothing of what the job does else.
+	// The trace of one checkpoint does not show the rest of the job.
 	s := min(1, ratio(r.Busy, r.Wall))
 	if l.checkpoint != 0 || r.BurstsTotal < 2 || s < t.BusyShare || !slices.ContainsFunc(r.Operations, func(o Operation) bool { return o.Op == iotrace.Write.String() }) {
 		return nil
@@ -360,7 +358,7 @@ func waiting(r *Report, l *load, t *Thresholds) *Insight {
 	return i
 }
 
-// operation returns how often an operation was done, and how long.
+// operation returns the count and time of an operation.
 func (r *Report) operation(op iotrace.Op) Operation {
 	for _, o := range r.Operations {
 		if o.Op == op.String() {
@@ -371,7 +369,8 @@ func (r *Report) operation(op iotrace.Op) Operation {
 }
 
 func encoding(l *load, t *Thresholds) *Insight {
-	// Ranks do both at the same time; what counts is how long anyone does.
+	// Ranks encode and write at the same time, so the unions of both times are
+	// compared.
 	encode, write := l.encoding.time, l.writing.time
 	if encode == 0 || encode < t.EncodeFactor*write {
 		return nil
@@ -379,7 +378,7 @@ func encoding(l *load, t *Thresholds) *Insight {
 	return &Insight{Code: "CK10", Severity: warn, Title: "encoding takes longer than writing",
 		Evidence: []Number{{"encoding_s", encode, t.EncodeFactor * write}, {"writing_s", write, 0}},
 		Remedies: []Remedy{CodecFast, CodecNone, Async},
-		Advice:   "The storage is faster than the codec: take a quicker one, or none if there is room for more bytes; or write while the job computes, if it does not yet."}
+		Advice:   "The storage is faster than the codec: take a quicker one, or none if there is free space; or write while the job computes, if it does not yet."}
 }
 
 func unencoded(r *Report, t *Thresholds) *Insight {

@@ -148,7 +148,7 @@ func TestInsights(t *testing.T) {
 	}
 }
 
-// TestInsightsOfReads: who only reads is not told how to write.
+// TestInsightsOfReads: programs that only read get no advice on writing.
 func TestInsightsOfReads(t *testing.T) {
 	const ms = 1_000_000
 	var random, turns, opens []iotrace.Event

@@ -6,18 +6,17 @@ import (
 	"strings"
 )
 
-// Numbers in the names of files, and what looks like a hash: eight or more
-// hexadecimal digits.
+// Numbers in file names, including hashes: eight or more hexadecimal digits.
 var numbers = regexp.MustCompile(`[0-9a-f]{8,}|[0-9]+`)
 
-// numeric reports whether what numbers has found is one: a word like "defaced"
-// is not.
+// numeric reports whether a match of numbers is a number: a word like "defaced" is
+// not.
 func numeric(s string) bool { return strings.ContainsAny(s, "0123456789") }
 
-// hole stands for a number in a skeleton. No path has this byte.
+// hole stands for a number in a skeleton. Paths do not contain this byte.
 const hole = "\x00"
 
-// skeletonOf is a name without its numbers.
+// skeletonOf returns a name without its numbers.
 func skeletonOf(name string) string {
 	return numbers.ReplaceAllStringFunc(strings.ReplaceAll(name, hole, ""), func(s string) string {
 		if numeric(s) {
@@ -30,11 +29,11 @@ func skeletonOf(name string) string {
 // A namePart is a number in the names of a class of files.
 type namePart struct {
 	value  string
-	varies bool // it is not value in all of them
-	rank   bool // it is the number of the rank in all of them
+	varies bool // differs between the files
+	rank   bool // is the number of the rank in all files
 }
 
-// name takes note of the numbers in the name of a file, which a rank has used.
+// name records the numbers in the name of a file that a rank uses.
 func (c *nameClass) name(name string, file, rank int) {
 	i := 0
 	for _, s := range numbers.FindAllString(strings.ReplaceAll(name, hole, ""), -1) {
@@ -57,7 +56,7 @@ func (c *nameClass) name(name string, file, rank int) {
 	}
 }
 
-// template is the name for all files of the class.
+// template returns the name for all files of the class.
 func (c *nameClass) template(skeleton string) string {
 	var b strings.Builder
 	for i, text := range strings.Split(skeleton, hole) {

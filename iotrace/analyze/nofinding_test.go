@@ -60,7 +60,8 @@ func TestSharedLog(t *testing.T) {
 	}
 }
 
-// TestTurnsWithoutTimes: who works when is not known of a trace without durations.
+// TestTurnsWithoutTimes: a trace without durations does not show which ranks are
+// active when.
 func TestTurnsWithoutTimes(t *testing.T) {
 	var events []iotrace.Event
 	for k := range int64(50) {

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Traces may hold any numbers. What follows neither overflows nor makes a NaN.
+// Traces may have any numbers. The functions below do not overflow and return no NaN.
 
-// add adds numbers that are not negative, and stays at the largest there is.
+// add adds nonnegative numbers and saturates.
 func add(a, b int64) int64 {
 	if s := a + b; s >= a {
 		return s
@@ -15,10 +15,11 @@ func add(a, b int64) int64 {
 	return math.MaxInt64
 }
 
-// end is where a request ends that begins at off, for off from 0.
+// end returns the end of a request at off, if off is not negative.
 func end(off, size int64) int64 { return add(off, max(size, 0)) }
 
-// seconds is how long it is from start to end, in ns; 0 if the clock ran backwards.
+// seconds returns the time from start to end in ns as seconds, or 0 if the clock ran
+// backwards.
 func seconds(start, end int64) float64 {
 	if end <= start {
 		return 0
@@ -31,7 +32,7 @@ func after(start, end, gap int64) bool {
 	return end > start && uint64(end)-uint64(start) > uint64(gap)
 }
 
-// ratio is a/b, and 0 where that is nothing.
+// ratio returns a/b, or 0 if b is 0.
 func ratio(a, b float64) float64 {
 	if q := a / b; !math.IsNaN(q) && !math.IsInf(q, 0) {
 		return q
@@ -39,10 +40,10 @@ func ratio(a, b float64) float64 {
 	return 0
 }
 
-// share is a of b.
+// share returns a/b of counts.
 func share(a, b int64) float64 { return ratio(float64(a), float64(b)) }
 
-// median reorders s. Of an even number it takes the lower of the two in the middle.
+// median reorders s. For an even count it returns the lower middle value.
 func median[T int64 | float64](s []T) T {
 	if len(s) == 0 {
 		return 0
@@ -50,8 +51,8 @@ func median[T int64 | float64](s []T) T {
 	return nth(s, (len(s)-1)/2)
 }
 
-// nth reorders s and returns what would be s[k] if it were sorted. It is Hoare's
-// selection: only the side with k is looked at again.
+// nth reorders s and returns s[k] of the sorted order, by Hoare's selection: it
+// continues only with the side that contains k.
 func nth[T int64 | float64](s []T, k int) T {
 	low, high := 0, len(s)-1
 	for low < high {
@@ -82,8 +83,8 @@ func nth[T int64 | float64](s []T, k int) T {
 	return s[k]
 }
 
-// mode sorts s and returns the commonest value, the least of several, and how
-// often it occurs.
+// mode sorts s. It returns the commonest value, the smallest of several, with its
+// count.
 func mode(s []int64) (value int64, count int) {
 	slices.Sort(s)
 	for i := 0; i < len(s); {
@@ -99,8 +100,8 @@ func mode(s []int64) (value int64, count int) {
 	return value, count
 }
 
-// Moments of pairs of numbers, by Welford's recurrence, which loses no digits
-// where the numbers are large and differ little.
+// moments of pairs of numbers, by Welford's recurrence, which loses no digits if the
+// numbers are large and differ little.
 type moments struct {
 	n                      float64
 	meanX, meanY           float64
@@ -133,10 +134,10 @@ func (m *moments) merge(o *moments) {
 	m.n = n
 }
 
-// pearson is the correlation of León's Equation 3.7, r = Σ Zx·Zy / N; nil where
-// there is none: fewer than two pairs, or one side is the same in all.
+// pearson returns the correlation of León's Equation 3.7, r = Σ Zx·Zy / N, or nil if
+// it is undefined: fewer than two pairs, or one side constant.
 func (m *moments) pearson() *float64 {
-	// In two roots: the product may overflow.
+	// Two roots, because the product may overflow.
 	r := m.covariance / (math.Sqrt(m.varX) * math.Sqrt(m.varY))
 	if m.n < 2 || math.IsNaN(r) || math.IsInf(r, 0) {
 		return nil

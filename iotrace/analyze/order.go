@@ -7,32 +7,31 @@ import (
 	"ckpt/iotrace"
 )
 
-// A request is a read or write at the layer that counts, as far as its pattern is
-// concerned.
+// A request is a read or write at the layer that counts, reduced to what its pattern
+// needs.
 type request struct {
-	off, size int64 // off is negative if not known
+	off, size int64 // off is negative if unknown
 	event     int32
 	read      bool
 }
 
-// A stream is what one rank does to one file. It need not read or write.
+// A stream has the events of one rank on one file. It may have no requests.
 type stream struct {
 	file, rank int32
 	requests   []request
 }
 
-// streams sorts the requests of a trace by file and rank, without comparing them:
-// in one pass over the events it finds out which streams there are and how long
-// they are, in another it puts each request into its place. Both go through memory
-// from the beginning to the end, or from a few beginnings; that counts for more
-// than the 24 bytes that a request needs.
+// streams sorts the requests of a trace by file and rank without comparisons. A first
+// pass over the events finds the streams and their lengths, a second one puts each
+// request into place. Both access memory sequentially, which matters more than the 24
+// bytes per request.
 type streams struct {
 	trace *iotrace.Trace
-	table []int32          // of the stream + 1 by file and rank, if that is small
-	index map[uint64]int32 // otherwise
+	table []int32          // stream + 1 by file and rank, if that is small
+	index map[uint64]int32 // else
 	list  []stream
 	count []int32 // requests
-	of    []int32 // the stream of each event that is a request, or -1
+	of    []int32 // stream of each event that is a request, or -1
 }
 
 // tableSize bounds the table, in entries.
@@ -48,7 +47,7 @@ func newStreams(tr *iotrace.Trace) *streams {
 	return s
 }
 
-// add notes that event i is of this file and rank, and whether it is a request.
+// add assigns event i to a file and rank. isRequest tells whether it is a request.
 func (s *streams) add(i, file, rank int, isRequest bool) {
 	s.of[i] = -1
 	var id int32
@@ -78,10 +77,10 @@ func (s *streams) open(file, rank int) int32 {
 	return int32(len(s.list) - 1)
 }
 
-// none notes that event i is of no file.
+// none marks event i as having no file.
 func (s *streams) none(i int) { s.of[i] = -1 }
 
-// sorted returns the streams by file and rank. It may be called once.
+// sorted returns the streams by file and rank. Call it once.
 func (s *streams) sorted() []stream {
 	total := 0
 	for _, n := range s.count {
@@ -117,8 +116,8 @@ func (s *streams) sorted() []stream {
 	return out
 }
 
-// fileOf and rankOf are those of an event; the number of files, or of ranks, if
-// the event has none that exists.
+// fileOf and rankOf return the indexes of an event's file and rank, or the number of
+// files or ranks if it has none that exists.
 func fileOf(tr *iotrace.Trace, e *iotrace.Event) int {
 	if uint(e.File) < uint(len(tr.Files)) {
 		return int(e.File)
@@ -126,8 +125,8 @@ func fileOf(tr *iotrace.Trace, e *iotrace.Event) int {
 	return len(tr.Files)
 }
 
-// isRank reports whether a process, as rankOf numbers it, is a rank; one that is
-// not known may be.
+// isRank reports whether a process, as numbered by rankOf, is a rank. An unknown
+// process may be one.
 func isRank(tr *iotrace.Trace, rank int) bool {
 	return rank == len(tr.Ranks) || tr.Ranks[rank].Rank >= 0
 }

@@ -6,31 +6,30 @@ import (
 	"strings"
 )
 
-// Pattern describes what all ranks do, in a length that does not depend on how
-// many they are, as long as they do the same: what Recorder's inter-process
-// compression does to its traces (Wang, Zhu, Mohror, Neuwirth, Snir: Recorder,
-// 2024). Ranks are in one group if their requests have the same operations and
-// sizes, in the same order, with the same steps, and begin at offsets that are
-// linear in the number of the rank. Of those that differ in their sizes only, as
-// what a codec makes does, more than two are described together. Files whose names differ in numbers only are
-// described together.
+// Pattern describes the I/O of all ranks in a length that does not depend on their
+// number, as long as they do the same. It follows Recorder's inter-process compression
+// (Wang, Zhu, Mohror, Neuwirth, Snir: Recorder, 2024). Ranks are in one group if their
+// requests have the same operations and sizes in the same order with the same steps,
+// and begin at offsets linear in the number of the rank. More than two groups that
+// differ only in sizes, as after a codec, are described together. So are files whose
+// names differ only in numbers.
 type Pattern struct {
 	Groups []Group `json:"groups"`
-	More   int     `json:"more_groups"` // that are left out
+	More   int     `json:"more_groups"` // not listed
 }
 
-// A Group is ranks that do the same.
+// A Group is a set of ranks that do the same.
 type Group struct {
-	File  string `json:"file"`  // {rank} stands for the number of the rank, # for one that varies otherwise
-	Files int    `json:"files"` // so many are meant
-	Ranks string `json:"ranks"` // as 0-7; 0-60/4: every fourth; all but 0-60/4; empty if it is done by no rank
+	File  string `json:"file"`  // {rank} is the number of the rank, # another varying number
+	Files int    `json:"files"` // number of files
+	Ranks string `json:"ranks"` // like 0-7; 0-60/4: every fourth; all but 0-60/4; empty if not done by ranks
 	Count int    `json:"rank_count"`
-	// Items are what each of them does; none if it is too irregular for that.
+	// Items are the requests of each rank; none if they are too irregular.
 	Items []Item `json:"items,omitempty"`
 	// Spread is set if the runs begin at offsets that are not linear in the rank.
 	// Offsets are then those of the first rank.
 	Spread bool `json:"spread,omitempty"`
-	// Of each rank and file, from the least to the most; all patterns together.
+	// For each rank and file, from the least to the most; all patterns together.
 	Detail   Detail   `json:"detail"`
 	Requests [2]int64 `json:"requests"`
 	Bytes    [2]int64 `json:"bytes"`
@@ -38,13 +37,13 @@ type Group struct {
 	skeleton string // of the names of the files
 }
 
-// An Item is a run of Count requests of Bytes bytes, the first of rank r at Offset
-// + r·PerRank, the others each Step further; or a loop: Body, done Times times,
-// each time Shift further.
+// An Item is a run of Count requests of Bytes bytes: the first one of rank r at Offset
+// + r·PerRank, each of the others Step further. Or it is a loop: Body, repeated Times
+// times, each time Shift further.
 type Item struct {
 	Op      string `json:"op,omitempty"`
 	Bytes   int64  `json:"bytes,omitempty"`
-	BytesTo int64  `json:"bytes_to,omitempty"` // if ranks differ in it, the most; Bytes is the least, and what offsets count with
+	BytesTo int64  `json:"bytes_to,omitempty"` // the largest size, if ranks differ; Bytes is the smallest, and the one that offsets use
 	Count   int64  `json:"count,omitempty"`
 	Offset  int64  `json:"offset"`
 	PerRank int64  `json:"per_rank,omitempty"`
@@ -55,13 +54,13 @@ type Item struct {
 }
 
 const (
-	maxGroups = 64 // of a description
-	maxAlike  = 16 // of files with like names; more are described together
-	maxAlone  = 6  // of them, those of a single rank
+	maxGroups = 64 // in a description
+	maxAlike  = 16 // of files with similar names; more are described together
+	maxAlone  = 6  // those of a single rank among them
 )
 
-// String is the pattern as text: a line for each group, and one for what its
-// ranks do. There
+// String returns the pattern as text: for each group a line with its files and ranks,
+// and a line with their requests, in which
 //
 //	write 4×64 @64·rank/256     is four writes of 64 bytes, the first at 64·rank,
 //	                            the others 256 bytes apart
@@ -104,10 +103,10 @@ func between(r [2]int64) string {
 	return fmt.Sprintf("%d-%d", r[0], r[1])
 }
 
-// An itemWriter writes items; it knows where the one before ended.
+// An itemWriter writes items. It knows where the last one ended.
 type itemWriter struct {
 	b  *strings.Builder
-	at *Item // a request would have to begin there to be left unsaid
+	at *Item // the offset at which a request needs no offset in the text
 }
 
 func (w *itemWriter) items(items []Item, op string) {
@@ -118,7 +117,7 @@ func (w *itemWriter) items(items []Item, op string) {
 		}
 		if it.Body != nil {
 			fmt.Fprintf(w.b, "%d×[", it.Times)
-			// The second time round the body begins elsewhere.
+			// The body begins elsewhere in the second round.
 			before := w.at
 			w.at = &Item{Offset: -1}
 			if len(it.Body) == 1 && it.Body[0].Body == nil && it.Body[0].Offset == before.Offset && it.Body[0].PerRank == before.PerRank && contiguousLoop(it) {
@@ -155,8 +154,8 @@ func (w *itemWriter) items(items []Item, op string) {
 	}
 }
 
-// contiguousLoop reports whether each round of a loop of one run begins where
-// that before ended.
+// contiguousLoop reports whether each round of a loop of one run begins where the
+// round before ended.
 func contiguousLoop(it *Item) bool {
 	r := &it.Body[0]
 	return it.Shift == (r.Count-1)*r.Step+r.Bytes

@@ -63,8 +63,8 @@ func TestPatternLength(t *testing.T) {
 			})
 		}
 	}
-	// What is random, or of varying size, is not the same in any two ranks; the
-	// description says so in as many lines.
+	// Random requests and those of varying size differ between any two ranks; the
+	// description has a line for each.
 	for _, p := range []synth.Pattern{synth.Random, synth.StridedVariable} {
 		check(string(p), func(ranks int) *iotrace.Trace {
 			tr, err := synth.Generate(synth.Spec{Pattern: p, Shared: true, Ranks: ranks, Ops: 400, Variable: true})

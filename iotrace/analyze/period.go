@@ -8,9 +8,9 @@ import (
 	"gonum.org/v1/gonum/dsp/fourier"
 )
 
-// Period is how regularly I/O comes and goes, from the bandwidth of the job over
-// time, as FTIO finds it (Tarraf, Bandet, Boito, Pallez, Wolf: Capturing Periodic
-// I/O Using Frequency Techniques, IPDPS 2024; github.com/tuda-parallel/FTIO).
+// Period measures how regularly I/O comes and goes, from the bandwidth of the job over
+// time, as FTIO does (Tarraf, Bandet, Boito, Pallez, Wolf: Capturing Periodic I/O
+// Using Frequency Techniques, IPDPS 2024; github.com/tuda-parallel/FTIO).
 //
 // The power spectrum of the bandwidth has a candidate where the power is three
 // standard deviations above the mean and its deviation at least 0.8 of the
@@ -19,25 +19,24 @@ import (
 // the spectrum, whose frequencies are whole fractions of the time seen, and finds
 // it where the bursts are so short that the spectrum is flat.
 //
-// Both see the bandwidth only, in samples, and in them a beat where requests come
-// at equal intervals. So it is also looked whether phases of I/O, with silence in
-// between, follow each other after that time; requests without such silences have
-// no period.
+// Both see only samples of the bandwidth, and in them a beat if requests come at equal
+// intervals. So phases of I/O, with silence in between, must also follow each other
+// after that time. Requests without such silences have no period.
 type Period struct {
 	Periodic bool    `json:"periodic"` // Confidence is at least one half
 	Period   float64 `json:"period_s"` // from phase to phase; 0 if not periodic
-	// Confidence is the mean of three numbers from 0 to 1: Spectrum, how far the
-	// candidate stands out among the others; Autocorrelation, how evenly spaced
-	// its peaks are, 1 - σ/mean; Agreement of the two, 1 - the relative difference
-	// of the periods. Without a candidate in the spectrum it is Autocorrelation
-	// times the height of the first peak; that height, if it is the only one. All
-	// of it counts as far as phases recur: times Recurrence.
+	// Confidence is the mean of three numbers from 0 to 1, times Recurrence: Spectrum,
+	// how far the candidate stands out among the others; Autocorrelation, how evenly
+	// spaced its peaks are, 1 - σ/mean; Agreement of the two, 1 - the relative
+	// difference of the periods. Without a candidate in the spectrum it is
+	// Autocorrelation times the height of the first peak, or that height for a single
+	// peak, times Recurrence.
 	Confidence      float64 `json:"confidence"`
 	Spectrum        float64 `json:"spectrum_confidence"`
 	Autocorrelation float64 `json:"autocorrelation_confidence"`
 	Agreement       float64 `json:"agreement"`
-	// Recurrence is which share of the phases is followed by another one after the
-	// period, from 0, as many as by chance, to 1.
+	// Recurrence is the share of phases that are followed by another one after the
+	// period, scaled so that 0 is chance.
 	Recurrence float64 `json:"recurrence"`
 }
 
@@ -46,11 +45,11 @@ const (
 	tolerance    = 0.8  // of the largest deviation
 	peakHeight   = 0.15 // of the autocorrelation; FTIO's
 	periodic     = 0.5
-	peakDistance = 0.3 // that a peak may be from where it is expected, in periods
+	peakDistance = 0.3 // distance of a peak from its expected place, in periods
 )
 
-// period analyses a signal of samples width seconds apart, and whether its phases
-// bear out what it shows.
+// period analyses a signal of samples width seconds apart, and checks the result
+// against the phases.
 func period(signal []float64, width float64, v *visits) Period {
 	p := candidate(signal, width)
 	p.Recurrence = v.recurrence(p.Period)
@@ -69,7 +68,7 @@ func candidate(signal []float64, width float64) Period {
 	for _, x := range signal {
 		mean += x / float64(n)
 	}
-	// Zeros behind it, so that the autocorrelation does not wrap around.
+	// Pad with zeros, so that the autocorrelation does not wrap around.
 	padded := make([]float64, 2*n)
 	var variance float64
 	for i, x := range signal {
@@ -105,7 +104,7 @@ func candidate(signal []float64, width float64) Period {
 	}
 	p.Autocorrelation = max(0, 1-ratio(math.Sqrt(m.varX/m.n), m.meanX))
 	height := max(0, min(1, acf[peaks[0]]))
-	if len(peaks) == 1 { // nothing to compare it with
+	if len(peaks) == 1 { // no other peak to compare with
 		p.Autocorrelation = height
 	}
 	p.Period = m.meanX * width
@@ -115,15 +114,15 @@ func candidate(signal []float64, width float64) Period {
 	} else {
 		p.Confidence = p.Autocorrelation
 		if len(peaks) > 1 {
-			// Of what overlaps when the signal is shifted by a period.
+			// Normalise by the overlap of the signal with its shifted copy.
 			p.Confidence *= min(1, height*float64(n)/float64(n-peaks[0]))
 		}
 	}
 	return p
 }
 
-// dominant returns the frequency that stands out, in periods of the signal, which
-// has no mean, and how far, from 0 to 1; 0 if none does.
+// dominant returns the frequency that stands out, in periods of a signal without mean,
+// and how far it does, from 0 to 1; 0 if none does.
 func dominant(signal []float64) (k int, strength float64) {
 	n := len(signal)
 	coefficients := fourier.NewFFT(n).Coefficients(nil, signal)[1:]
@@ -183,7 +182,7 @@ func dominant(signal []float64) (k int, strength float64) {
 	return best, (ratio(z[best-1], near) + ratio(z[best-1], all)) / 2
 }
 
-// autocorrelation of a signal that is followed by as many zeros, 1 without a lag.
+// autocorrelation of a signal padded with as many zeros; 1 for lag 0.
 func autocorrelation(padded []float64, variance float64) []float64 {
 	n := len(padded)
 	fft := fourier.NewFFT(n)
@@ -198,8 +197,8 @@ func autocorrelation(padded []float64, variance float64) []float64 {
 	return out
 }
 
-// firstPeak is the lag of the highest peak behind the first lag that is not
-// correlated; 0 if there is none.
+// firstPeak returns the lag of the highest peak behind the first uncorrelated lag, or
+// 0 if there is no peak.
 func firstPeak(acf []float64) float64 {
 	i := slices.IndexFunc(acf, func(x float64) bool { return x <= 0 })
 	if i < 0 {
@@ -214,8 +213,8 @@ func firstPeak(acf []float64) float64 {
 	return float64(best)
 }
 
-// peaks returns the lags of the peaks of the autocorrelation, each about one
-// period behind the one before.
+// peaks returns the lags of the peaks of the autocorrelation, each about one period
+// after the one before.
 func peaks(acf []float64, expected float64) []int {
 	var out []int
 	at := 0

@@ -2,8 +2,8 @@ package analyze
 
 import "math"
 
-// phases finds out what pattern the requests of each burst of a file have. A file
-// with a single burst needs none: it is like the file.
+// phases finds the patterns of the requests in each burst of a file. A file with a
+// single burst needs none: the burst has the pattern of the file.
 type phases struct {
 	bursts *bursts
 	list   []phase
@@ -13,8 +13,8 @@ type phases struct {
 type phase struct {
 	tally tally
 	ranks int
-	// The size that most requests have, if one has (Boyer and Moore 1981), the
-	// votes for it, and how many have it.
+	// The size of the majority, if there is one (Boyer and Moore 1981), the votes for
+	// it, and its count.
 	size, votes, equal int64
 }
 
@@ -27,7 +27,7 @@ func (p *phases) reset(b *bursts) {
 	}
 }
 
-// next is the event with which burst i is over.
+// next is the first event after burst i.
 func (p *phases) next(i int) int32 {
 	switch {
 	case i+1 < len(p.list):
@@ -38,7 +38,7 @@ func (p *phases) next(i int) int32 {
 	return math.MaxInt32
 }
 
-// stream goes through what a rank has done.
+// stream processes the requests of a rank.
 func (p *phases) stream(x *activity, s *stream) {
 	if len(p.list) == 0 {
 		return
@@ -79,7 +79,7 @@ func (p *phases) stream(x *activity, s *stream) {
 	done()
 }
 
-// finish counts how many requests have the size that won.
+// finish counts the requests with the winning size.
 func (p *phases) finish(all []stream) {
 	if len(p.list) == 0 {
 		return

@@ -5,25 +5,24 @@ import (
 	"slices"
 )
 
-// A visit is a time in which the job does I/O: a phase, with silence before and
-// behind it.
+// A visit is a time in which the job does I/O: a phase between silences.
 type visit struct {
 	start, end, bytes float64
 }
 
 const (
-	maxVisits   = 1 << 14 // that are kept, the first; there are fewer samples
-	leastVisits = 3       // that show a period: two intervals
-	weighty     = 0.1     // of the bytes of the largest; what is less does not count
-	jitter      = 0.2     // of the time between phases, by which one may be early or late
+	maxVisits   = 1 << 14 // that are kept, from the first on; there are fewer samples
+	leastVisits = 3       // needed to show a period: two intervals
+	weighty     = 0.1     // of the bytes of the largest; smaller visits do not count
+	jitter      = 0.2     // of the time between phases: how early or late one may be
 )
 
-// visits finds the phases of a job, from the requests in their order.
+// visits finds the phases of a job from the requests in their order.
 type visits struct {
 	list []visit
 }
 
-// add adds a request; a silence of gap seconds ends a phase.
+// add adds a request. A silence of gap seconds ends a phase.
 func (v *visits) add(start, end, bytes, gap float64) {
 	end = max(start, end)
 	if n := len(v.list); n > 0 && start-v.list[n-1].end <= gap {
@@ -35,8 +34,9 @@ func (v *visits) add(start, end, bytes, gap float64) {
 	}
 }
 
-// visits are the phases of a job that is never silent: those in which more than
-// the mean is moved, till it is a quarter of that, for more than gap seconds.
+// visits finds the phases of a job that is never silent. A phase begins with more
+// than the mean bandwidth, and ends with less than a quarter of it for more than gap
+// seconds.
 func (t *timeline) visits(gap float64) visits {
 	var v visits
 	write, read := t.bytes(0), t.bytes(1)
@@ -55,10 +55,10 @@ func (t *timeline) visits(gap float64) visits {
 	return v
 }
 
-// recurrence says how surely a phase is followed by another one after a period: 1
-// if each is, 0 if no more are than would be by chance. The spectrum alone cannot
-// tell: it also has the beat between requests that come at equal intervals and
-// the samples of the bandwidth, and that of requests at random has peaks.
+// recurrence measures how reliably another phase follows a phase after a period: 1 if
+// it always does, 0 if it does as often as by chance. The spectrum alone cannot tell:
+// it also shows the beat between equally spaced requests and the samples of the
+// bandwidth, and peaks for random requests.
 func (v *visits) recurrence(period float64) float64 {
 	var largest float64
 	for _, x := range v.list {

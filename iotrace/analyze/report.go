@@ -1,21 +1,21 @@
 package analyze
 
-// Report is what Analyze has found. In it, and in its JSON, times are in seconds,
-// those of day since the origin of the trace, sizes in bytes, shares from 0 to 1.
-// Ranks are named by their numbers in the trace. Embedded fields stand beside the
-// others in the JSON.
+// Report is the result of Analyze. In it and in its JSON, durations are in seconds,
+// times in seconds since the origin of the trace, sizes in bytes, shares from 0 to 1.
+// Ranks have the numbers of the trace. Embedded fields stand beside the others in the
+// JSON.
 type Report struct {
 	Job        string      `json:"job"`
 	Source     string      `json:"source"`
-	Nodes      int         `json:"nodes"`  // different names of nodes of ranks
-	Events     int64       `json:"events"` // of any kind, those without a file included
+	Nodes      int         `json:"nodes"`  // different nodes of ranks
+	Events     int64       `json:"events"` // of any kind, also without a file
 	Operations []Operation `json:"operations"`
-	Activity               // of all files; Ranks are all of the trace
-	// ActiveRanks are those that read or write; if none does, those that do
-	// anything else to a file.
+	Activity               // of all files; Ranks counts all of the trace
+	// ActiveRanks read or write, or do other operations on files if no rank reads or
+	// writes.
 	ActiveRanks int `json:"active_ranks"`
-	// Wall is from the first operation to the end of the last; Busy how much of it
-	// something is read or written, by whatever process.
+	// Wall is the time from the first operation to the end of the last. Busy is the
+	// time in which some process reads or writes.
 	Wall        float64     `json:"wall_s"`
 	Busy        float64     `json:"busy_s"`
 	Concurrency Concurrency `json:"concurrency"`
@@ -24,25 +24,25 @@ type Report struct {
 	Balance     Balance     `json:"balance"`
 	Pattern     Pattern     `json:"pattern"`
 	Insights    []Insight   `json:"insights"`
-	Files       []File      `json:"files"` // as in the trace, without those that nothing was done to
+	Files       []File      `json:"files"` // in the order of the trace, without untouched files
 }
 
-// File is what was done to one file.
+// File describes the I/O on one file.
 type File struct {
 	Name string `json:"file"`
 	Activity
 }
 
-// Activity is what was done to a file, or to all.
+// Activity describes the I/O on a file, or on all files.
 //
-// If both MPI-IO and POSIX operations of a file were recorded, everything here is
-// about the latter, which the file system sees; MPIIO counts the others.
+// If both MPI-IO and POSIX operations of a file were recorded, it describes the POSIX
+// operations, which the file system sees. MPIIO counts the others.
 type Activity struct {
 	Access  Access  `json:"access"`
 	Spatial Spatial `json:"spatial"`
 	Detail  Detail  `json:"detail"`
-	// Ranks that read or write; if none does, those that do anything else. Other
-	// processes, like the coordinator of ckpt, do not count.
+	// Ranks that read or write, or do other operations if none does. Other processes,
+	// such as the coordinator of ckpt, do not count.
 	Ranks        int   `json:"ranks"`
 	Writes       int64 `json:"writes"`
 	Reads        int64 `json:"reads"`
@@ -50,7 +50,7 @@ type Activity struct {
 	BytesRead    int64 `json:"bytes_read"`
 
 	Bursts      []Burst      `json:"bursts"`
-	BurstsTotal int          `json:"bursts_total"` // Bursts has the first maxBursts of them at most
+	BurstsTotal int          `json:"bursts_total"` // Bursts has the first maxBursts of them
 	Repetition  *Repetition  `json:"repetition,omitempty"`
 	CommonSizes []SizeCount  `json:"common_sizes"`   // the four commonest request sizes
 	Histogram   []SizeBin    `json:"size_histogram"` // Darshan's ten bins
@@ -63,7 +63,7 @@ type Activity struct {
 	Opens    int64 `json:"opens"`
 	Seeks    int64 `json:"seeks"`
 	Syncs    int64 `json:"syncs"`
-	// Times of the operations, added up over the ranks.
+	// Times of the operations, summed over the ranks.
 	WriteTime    float64 `json:"write_s"`
 	ReadTime     float64 `json:"read_s"`
 	MetadataTime float64 `json:"metadata_s"` // seeks included
@@ -71,26 +71,26 @@ type Activity struct {
 	Start        float64 `json:"start_s"` // of the first operation
 	End          float64 `json:"end_s"`   // of the last one
 
-	// SharedStripes is which share of the stripes written to is written by more
-	// than one process; such writes wait for each other's locks. Of the job, it is the
-	// largest of any file.
+	// SharedStripes is the share of written stripes that more than one process writes.
+	// Such writes wait for each other's locks. For the job, it is the largest share of
+	// any file.
 	SharedStripes float64 `json:"shared_stripe_share"`
 
-	// What only findings need:
-	writers        int     // ranks that write; not of the job
+	// Used only by findings:
+	writers        int     // ranks that write; not set for the job
 	smallWrites    int64   // smaller than Thresholds.SmallBytes
 	smallWriteTime float64 // s
 	placed         int64   // reads and writes with a known offset
 }
 
-// An Operation says how often one was done. Reads and writes count as in Activity,
-// and so do those of files that are not known. Bytes are those that reads and writes
-// move, that an aggregator gathers, and that come out of encoding; others have none.
+// An Operation counts operations of one kind. Reads and writes count as in Activity,
+// including those of unknown files. Bytes are those that reads and writes move, that
+// an aggregator gathers, and that encoding produces; other operations have none.
 type Operation struct {
 	Op    string  `json:"op"`
 	Count int64   `json:"count"`
 	Bytes int64   `json:"bytes"`
-	Time  float64 `json:"time_s"` // added up over the ranks
+	Time  float64 `json:"time_s"` // summed over the ranks
 }
 
 // ModuleCount counts reads and writes through MPI-IO.
@@ -101,14 +101,14 @@ type ModuleCount struct {
 	BytesRead    int64 `json:"bytes_read"`
 }
 
-// SizeCount is a request size and how many requests have it.
+// SizeCount is a request size with its count.
 type SizeCount struct {
 	Size  int64 `json:"size"`
 	Count int64 `json:"count"`
 }
 
-// SizeBin counts the requests of more than the upper end of the bin before, and
-// of at most Upto bytes; 0 of the last one, which has no end.
+// SizeBin counts the requests above the bin before and up to Upto bytes. Upto is 0 for
+// the last bin, which is unbounded.
 type SizeBin struct {
 	Bin    string `json:"bin"`
 	Upto   int64  `json:"upto"`
@@ -117,10 +117,10 @@ type SizeBin struct {
 	Reads  int64  `json:"reads"`
 }
 
-// Sizes are those of requests.
+// Sizes describes the sizes of requests.
 type Sizes struct {
-	// Kind is uniform if two thirds of the requests have the same size, and two
-	// thirds of the bytes; else variable; none without requests.
+	// Kind is uniform if two thirds of the requests and two thirds of the bytes have
+	// the same request size, otherwise variable, or none without requests.
 	Kind string  `json:"kind"`
 	Min  int64   `json:"min"`
 	Max  int64   `json:"max"`
@@ -132,47 +132,49 @@ type Sizes struct {
 	Large  int64 `json:"large"`
 }
 
-// Offsets says where requests go. From request to request it follows one rank and
+// Offsets describes where requests go. From request to request it follows one rank in
 // one direction, reading or writing.
 type Offsets struct {
 	First int64 `json:"first"` // the smallest offset
 	End   int64 `json:"end"`   // the largest end
 	// Consecutive is the share of requests that begin where the one before ended,
-	// Forward of those that begin behind it, Backward of those before its end.
-	// The first of each rank counts for none.
+	// Forward of those that begin behind that, Backward of those that begin before it.
+	// The first request of each rank is in none of them.
 	Consecutive float64 `json:"consecutive_share"`
 	Forward     float64 `json:"forward_share"`
 	Backward    float64 `json:"backward_share"`
-	// Hole is what is left out in going forward: its commonest size, and the mean.
+	// Hole is the distance skipped when going forward: its commonest size, and the
+	// mean.
 	Hole     int64   `json:"hole"`
 	HoleMean float64 `json:"hole_mean"`
-	// Stride is the commonest distance between starts in strided parts; Outer and
-	// Inner, in nested ones, are that between groups, and the requests in one.
+	// Stride is the commonest distance between starts in strided parts. In nested
+	// parts, Outer is the distance between groups, and Inner the number of requests in
+	// a group.
 	Stride int64 `json:"stride,omitempty"`
 	Outer  int64 `json:"outer_stride,omitempty"`
 	Inner  int64 `json:"group_requests,omitempty"`
-	// Unaligned are the shares of requests whose offset is no multiple of a page,
-	// 4 KiB, and of a stripe.
+	// Unaligned are the shares of requests whose offset is not a multiple of a page (4
+	// KiB), or of a stripe.
 	UnalignedPage   float64 `json:"unaligned_page_share"`
 	UnalignedStripe float64 `json:"unaligned_stripe_share"`
 }
 
-// Correlation is Pearson's r of the size of a request and its time, from -1 to 1
-// (León, Equation 3.7); null where it is not defined.
+// Correlation is Pearson's r of the size and the time of requests, from -1 to 1 (León,
+// Equation 3.7), or null if undefined.
 type Correlation struct {
 	Write *float64 `json:"write"`
 	Read  *float64 `json:"read"`
 }
 
-// Concurrency is how many ranks read or write at the same time, while any does.
-// Other processes, like the coordinator of ckpt, do not count.
+// Concurrency is the number of ranks that read or write at the same time, while any
+// does. Other processes, such as the coordinator of ckpt, do not count.
 type Concurrency struct {
 	Mean float64 `json:"mean"`
 	Max  int     `json:"max"`
 }
 
-// Bandwidth is what is written and read over time, in bytes per second, in bins
-// of the same length. Requests count evenly over their time.
+// Bandwidth is the bytes written and read per second, in bins of equal length.
+// Requests count evenly over their time.
 type Bandwidth struct {
 	Start float64   `json:"start_s"`
 	Bin   float64   `json:"bin_s"`

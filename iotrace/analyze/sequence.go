@@ -2,8 +2,8 @@ package analyze
 
 import "strconv"
 
-// An item of a sequence is a run of equal requests, a fixed step apart, or a loop
-// of items, each time round a fixed shift further.
+// An item of a sequence is a run of equal requests a fixed step apart, or a loop of
+// items with a fixed shift per round.
 type item struct {
 	write       bool
 	size, count int64
@@ -15,16 +15,16 @@ type item struct {
 }
 
 const (
-	maxRuns  = 2048 // of a sequence; one that has more is not described run by run
-	maxItems = 96   // of a description
+	maxRuns  = 2048 // of a sequence; longer ones are not described run by run
+	maxItems = 96   // in a description
 	maxBody  = 32   // items of a loop
 )
 
-// A sequence is what one rank does to one file, compressed: runs of equal steps
-// become one item, repetitions loops, and loops of loops.
+// A sequence has the requests of one rank to one file, compressed: equal steps become
+// one item, repetitions become loops, and loops may nest.
 type sequence struct {
 	items []item
-	long  bool // it has more than maxRuns
+	long  bool // more than maxRuns
 }
 
 func (s *sequence) reset() { s.items, s.long = s.items[:0], false }
@@ -52,8 +52,8 @@ func (s *sequence) add(write bool, off, size int64) {
 	s.items = append(s.items, item{write: write, size: size, count: 1, start: off})
 }
 
-// folded returns the items with repetitions as loops; nil if they are too many
-// even so.
+// folded returns the items with repetitions as loops, or nil if there are still too
+// many.
 func (s *sequence) folded() []item {
 	if s.long {
 		return nil
@@ -65,7 +65,7 @@ func (s *sequence) folded() []item {
 	return items
 }
 
-// fold makes loops of what repeats, as long as anything does.
+// fold replaces repetitions by loops until none is left.
 func fold(items []item) []item {
 	for {
 		next := foldOnce(items)
@@ -85,7 +85,7 @@ func foldOnce(items []item) []item {
 				length, times = l, t
 			}
 		}
-		// Two equal neighbours are shorter than the loop that they would make.
+		// Two equal neighbours are shorter than their loop.
 		if length == 0 || length == 1 && times == 2 {
 			out = append(out, items[i])
 			i++
@@ -98,8 +98,8 @@ func foldOnce(items []item) []item {
 	return out
 }
 
-// repeats returns how often the first l items occur one after the other, each
-// time further by the same.
+// repeats returns how often the first l items occur one after the other with a
+// constant shift.
 func repeats(items []item, l int) int {
 	shift := items[l].start - items[0].start
 	times := 1
@@ -115,7 +115,7 @@ func repeats(items []item, l int) int {
 	return times
 }
 
-// alike reports whether b is a, but elsewhere.
+// alike reports whether b is a at another offset.
 func alike(a, b *item) bool {
 	if a.write != b.write || a.size != b.size || a.count != b.count || a.step != b.step ||
 		a.times != b.times || a.shift != b.shift || len(a.body) != len(b.body) {
@@ -137,8 +137,8 @@ func leaves(items []item) int {
 	return n
 }
 
-// shape is what two sequences have in common that differ only in where their
-// runs begin.
+// shape is the common description of sequences that differ only in where their runs
+// begin.
 func shape(b []byte, items []item) []byte {
 	num := func(n int64) { b = strconv.AppendInt(append(b, ' '), n, 36) }
 	for i := range items {
@@ -162,7 +162,7 @@ func shape(b []byte, items []item) []byte {
 	return b
 }
 
-// starts appends where the runs begin.
+// starts appends the start offsets of the runs.
 func starts(to []int64, items []item) []int64 {
 	for i := range items {
 		if it := &items[i]; it.body != nil {

@@ -20,13 +20,13 @@ func (h *histogram) add(size int64) {
 }
 
 const (
-	commonSizes   = 4    // that a report names, as Darshan's ACCESS1 to ACCESS4
-	trackedSizes  = 4096 // different ones that are counted; Darshan tracks 32
+	commonSizes   = 4    // named in a report, like Darshan's ACCESS1 to ACCESS4
+	trackedSizes  = 4096 // different sizes that are counted; Darshan tracks 32
 	uniformShare  = 2. / 3
 	trackedHoles  = 64
 	pageSize      = 4 << 10
-	trackedStripe = 1 << 20 // stripes of a shared file that are looked at
-	writeStripes  = 1 << 12 // of one write; of 1 TiB in stripes of 1 MiB every 256th is
+	trackedStripe = 1 << 20 // stripes of a shared file that are tracked
+	writeStripes  = 1 << 12 // of one write; 1 TiB in stripes of 1 MiB is sampled at every 256th
 )
 
 func bins(writes, reads *histogram) []SizeBin {
@@ -40,12 +40,12 @@ func bins(writes, reads *histogram) []SizeBin {
 	return out
 }
 
-// stripes finds out which stripes of a file several ranks write. Of a file, or a
-// write, with very many it looks at every second one, every fourth, and so on.
+// stripes finds the stripes of a file that several ranks write. In a very large file
+// or write it samples every second stripe, every fourth, and so on.
 type stripes struct {
 	size   int64
 	owner  map[int64]int32 // the rank, or several
-	sample int64           // stripes that are multiples of it count; a power of two
+	sample int64           // only multiples of it count; a power of two
 	last   int64
 	rank   int32
 }
@@ -56,22 +56,22 @@ func newStripes(size int64) *stripes {
 	return &stripes{size: size, owner: map[int64]int32{}, sample: 1, last: -1}
 }
 
-// add looks at the stripes of a write.
+// add adds the stripes of a write.
 func (s *stripes) add(rank int32, off, end int64) {
 	a, b := off/s.size, max(off, end-1)/s.size
 	for (b-a)/s.sample >= writeStripes {
 		s.coarser()
 	}
-	// What is negative has overflowed.
+	// Negative values have overflowed.
 	for k := s.next(a); k >= 0 && k <= b; k = s.next(k + 1) {
 		s.touch(rank, k)
 	}
 }
 
-// next is the first stripe from k on that counts.
+// next returns the first counted stripe from k on.
 func (s *stripes) next(k int64) int64 { return (k + s.sample - 1) &^ (s.sample - 1) }
 
-// coarser leaves out every second stripe.
+// coarser halves the sample.
 func (s *stripes) coarser() {
 	s.sample *= 2
 	maps.DeleteFunc(s.owner, func(k int64, _ int32) bool { return k != s.next(k) })
@@ -103,11 +103,10 @@ func (s *stripes) shared() float64 {
 	return ratio(float64(n), float64(len(s.owner)))
 }
 
-// kind says whether requests of which there are n, with so many bytes in all,
-// have one size, the first of the common ones: two thirds of them, and of the
-// bytes. What a collective buffer
-// leaves over at the end does not count against it; a few large areas between
-// many pages, as in an image of DMTCP, do.
+// kind reports whether n requests with so many bytes in all have one size, the first
+// of the common ones: two thirds of the requests and of the bytes. The last, smaller
+// request of a collective buffer does not prevent that. A few large areas between many
+// pages, as in an image of DMTCP, do.
 func kind(common []counted, n int64, bytes float64) string {
 	switch {
 	case n == 0 || len(common) == 0:

@@ -1,19 +1,19 @@
 package analyze
 
-// An Access says how many processes use a file.
+// An Access tells how many processes use a file.
 type Access string
 
-// The modes of access. Mixed is of a job that has files of both kinds.
+// The modes of access. Mixed means a job with files of both kinds.
 const (
 	Independent Access = "independent" // by one process
 	Shared      Access = "shared"      // by several
 	MixedAccess Access = "mixed"
 )
 
-// A Spatial pattern says how offsets follow each other.
+// A Spatial pattern describes how offsets follow each other.
 type Spatial string
 
-// The spatial patterns. Mixed means that no other has three quarters of the
+// The spatial patterns. Mixed means that no other pattern has three quarters of the
 // requests.
 const (
 	SequentialAccess Spatial = "sequential"
@@ -25,15 +25,14 @@ const (
 // A Detail is a finer spatial pattern.
 type Detail string
 
-// The details. The first two are sequential, the strided ones strided. A request
-// whose offset is not known was done at a position that moves with each, or
-// appended to a file of unknown length: it counts as Sequential. NoDetail is of what
-// nobody reads or writes.
+// The details. The first two are sequential; the strided ones are strided. A request
+// without a known offset went to a position that moves, or was appended to a file of
+// unknown length, and counts as Sequential. NoDetail means no reads and writes.
 const (
 	Contiguous      Detail = "contiguous"       // requests touch
-	Sequential      Detail = "sequential"       // forward, holes no larger than requests
-	StridedSimple   Detail = "strided-simple"   // the same step from start to start
-	StridedNested   Detail = "strided-nested"   // groups of such, a larger step apart
+	Sequential      Detail = "sequential"       // forward, holes up to the size of requests
+	StridedSimple   Detail = "strided-simple"   // constant step between starts
+	StridedNested   Detail = "strided-nested"   // groups of such requests, a larger step apart
 	StridedVariable Detail = "strided-variable" // forward with large or varying holes, or with seeks back
 	Random          Detail = "random"
 	Mixed           Detail = "mixed"
@@ -81,12 +80,12 @@ func (t *tally) add(v verdict, requests int64) {
 	}
 }
 
-// counters makes the tally remember strides.
+// counters makes the tally count strides.
 func (t *tally) counters() {
 	t.strides, t.outers, t.inners = newCounter(64), newCounter(64), newCounter(64)
 }
 
-// reset empties a tally that remembers strides.
+// reset empties a tally that counts strides.
 func (t *tally) reset() {
 	t.requests = [len(details)]int64{}
 	t.strides.reset()
@@ -105,7 +104,7 @@ func (t *tally) merge(o *tally) {
 	}
 }
 
-// spatial is the pattern of three quarters of the requests.
+// spatial returns the pattern of three quarters of the requests.
 func (t *tally) spatial() Spatial {
 	var total, sequential, strided, random int64
 	for i, n := range t.requests {
@@ -121,7 +120,7 @@ func (t *tally) spatial() Spatial {
 	}
 	switch {
 	case total == 0:
-		return SequentialAccess // nothing is out of order
+		return SequentialAccess // no request is out of order
 	case share(sequential, total) >= clearShare:
 		return SequentialAccess
 	case share(strided, total) >= clearShare:
@@ -132,7 +131,7 @@ func (t *tally) spatial() Spatial {
 	return MixedSpatial
 }
 
-// detail is the commonest one within the spatial pattern.
+// detail returns the commonest detail of the spatial pattern.
 func (t *tally) detail() Detail {
 	s := t.spatial()
 	best, most := NoDetail, int64(0)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// nested reports whether chains are groups of the same number of requests, the
-// same distance apart.
+// nested reports whether chains are equally spaced groups with the same number of
+// requests.
 func (c *classifier) nested(chains []chain) (verdict, bool) {
 	m := len(chains)
 	if m < 3 {
@@ -31,10 +31,10 @@ func (c *classifier) nested(chains []chain) (verdict, bool) {
 	return verdict{detail: StridedNested, outer: outer, inner: inner}, true
 }
 
-// strided finds chains of equal steps among c.rest, of the n requests of a block
-// that go to so many places, and leaves there what is in none. It returns the
-// share of the n that is in chains, how many are in chains of eight and more, or
-// in nested ones, and what they are.
+// strided finds chains of equal steps among c.rest, from n requests of a block to so
+// many different places, and leaves the requests in no chain there. It returns the
+// share of the n in chains, the share in chains of eight and more or in nested chains,
+// and the verdict.
 func (c *classifier) strided(n, places int) (covered float64, stepped int, v verdict) {
 	requests := 0
 	if c.steady(c.rest) < byChance(2, places, len(c.rest)) {
@@ -49,7 +49,7 @@ func (c *classifier) strided(n, places int) (covered float64, stepped int, v ver
 		shortest := min(3, int32(n)-1)
 		var got int
 		c.long, got = c.chainer.long(c.long[:0], shortest)
-		// Pairs make a pattern only if they are regular groups.
+		// Pairs form a pattern only in regular groups.
 		var twos int
 		if c.pairs, twos = c.chainer.long(c.pairs[:0], 2); 2*got < twos {
 			if _, ok := c.nested(c.pairs); ok {
@@ -81,7 +81,7 @@ func (c *classifier) strided(n, places int) (covered float64, stepped int, v ver
 	return float64(requests) / float64(n), stepped, v
 }
 
-// places estimates how many different offsets requests have, from the first 256.
+// places estimates the number of different offsets from the first 256 requests.
 func (c *classifier) places(todo []int32) int {
 	c.sample = c.sample[:0]
 	for _, i := range todo[:min(256, len(todo))] {
@@ -91,8 +91,8 @@ func (c *classifier) places(todo []int32) int {
 	return len(slices.Compact(c.sample))
 }
 
-// steady returns the share of steps that are like the one before, or that before
-// it, as in groups of two.
+// steady returns the share of steps that equal the step before, or the one before
+// that, as in groups of two.
 func (c *classifier) steady(todo []int32) float64 {
 	n, like := 0, 0
 	var before [2]int64
@@ -109,16 +109,16 @@ func (c *classifier) steady(todo []int32) float64 {
 	return ratio(float64(like), float64(n))
 }
 
-// byChance is the share of n requests at random places that a pattern seems to
-// explain, if each of so many of the places would do: three standard deviations
-// above the mean. Of a handful of requests more than 0.6 are taken for one.
+// byChance returns the share of n requests at random places that a pattern seems to
+// explain, if each of so many places would fit: three standard deviations above the
+// mean. With few requests it is at least 0.6.
 func byChance(would, places, n int) float64 {
 	p := float64(would) / float64(max(places, 1))
 	return min(0.6, p+3*math.Sqrt(p/float64(max(n, 1))))
 }
 
-// commonStep returns the commonest distance between the starts of requests that
-// follow each other in todo, among those that do not touch.
+// commonStep returns the commonest distance between the starts of consecutive requests
+// in todo that do not touch.
 func (c *classifier) commonStep(todo []int32) (step int64, count int) {
 	c.scratch = c.scratch[:0]
 	for k := 1; k < len(todo); k++ {
@@ -127,8 +127,8 @@ func (c *classifier) commonStep(todo []int32) (step int64, count int) {
 			c.scratch = append(c.scratch, c.off[j]-c.off[i])
 		}
 	}
-	// A step that one in twenty has occurs twice in a sample of 256, but for once in
-	// 25,000 times.
+	// A step with a share of one in twenty occurs twice in a sample of 256, with one
+	// exception in 25,000.
 	if n := len(c.scratch); n >= 1024 {
 		c.sample = c.sample[:0]
 		for k := range 256 {

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Thresholds say when a finding is reported. thresholds.yaml, which is built in,
+// Thresholds control which findings are reported. The built-in thresholds.yaml
 // explains each.
 type Thresholds struct {
 	SmallBytes         int64   `yaml:"small_bytes" json:"small_bytes"`
@@ -45,11 +45,11 @@ type Thresholds struct {
 //go:embed thresholds.yaml
 var builtinThresholds []byte
 
-// ThresholdsText is the YAML of the built-in thresholds, to begin one's own with.
+// ThresholdsText returns the YAML of the built-in thresholds, as a template.
 func ThresholdsText() []byte { return bytes.Clone(builtinThresholds) }
 
-// ReadThresholds reads thresholds from YAML. What it does not name has the
-// built-in value. Errors name the line, or the key.
+// ReadThresholds reads thresholds from YAML. Missing keys have the built-in value.
+// Errors name the line or the key.
 func ReadThresholds(r io.Reader) (*Thresholds, error) {
 	t := defaultThresholds()
 	if err := t.decode(r); err != nil {

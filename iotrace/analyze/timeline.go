@@ -11,12 +11,12 @@ const (
 	reportBins = 256  // for a report
 )
 
-// A timeline adds up bytes over time, in fineBins bins.
+// A timeline sums bytes over time, in fineBins bins.
 type timeline struct {
 	start int64
 	width float64 // of a bin, ns
-	// In each bin, of writes and reads: bytes of requests that begin or end there,
-	// and how the rate of those that go on changes at its start.
+	// In each bin, for writes and reads: the bytes of requests that begin or end
+	// there, and the change in the rate of longer requests at its start.
 	part, change [2][fineBins]float64
 }
 
@@ -44,12 +44,12 @@ func (t *timeline) add(op iotrace.Op, start, end, bytes int64) {
 	t.change[d][j] -= perBin
 }
 
-// place is where a time lies, in bins.
+// place converts a time to bins.
 func (t *timeline) place(at int64) float64 {
 	return max(0, min(fineBins, ratio(seconds(t.start, at)*1e9, t.width)))
 }
 
-// bytes returns how many are in each bin.
+// bytes returns the bytes of each bin.
 func (t *timeline) bytes(d int) []float64 {
 	out := make([]float64, fineBins)
 	var rate, largest float64
@@ -57,7 +57,7 @@ func (t *timeline) bytes(d int) []float64 {
 		rate += t.change[d][i]
 		largest = max(largest, rate)
 		out[i] = t.part[d][i]
-		if rate > 1e-9*largest { // the rest is rounding
+		if rate > 1e-9*largest { // smaller rates are rounding errors
 			out[i] += rate
 		}
 	}
@@ -83,8 +83,9 @@ func (t *timeline) bandwidth() Bandwidth {
 	return b
 }
 
-// signal is the bandwidth in bytes per second, for its period: in bins of at least
-// the given length, in seconds, so that it shows phases and not single requests.
+// signal returns the bandwidth in bytes per second for the analysis of periods. Bins
+// have at least the given length in seconds, so that phases show and single requests
+// do not.
 func (t *timeline) signal(least float64) (samples []float64, width float64) {
 	merge := 1
 	for float64(merge)*t.width/1e9 < least && merge < fineBins {
@@ -102,16 +103,16 @@ func (t *timeline) signal(least float64) (samples []float64, width float64) {
 	return samples, width
 }
 
-// concurrent follows how many ranks are at work. Events come in the order of
-// Start; of one that does not, what lies before the latest start is left out.
+// concurrent counts active ranks. Events should come in the order of Start; the part
+// of an event before the latest start is ignored.
 type concurrent struct {
-	until  []int64 // of each rank, the end of what it is doing
-	busy   []bool  // it is in the heap
+	until  []int64 // of each rank, the end of its last request
+	busy   []bool  // whether the rank is in the heap
 	active ends
 	max    int
-	sum    float64 // of the times of the ranks, s
-	any    float64 // time in which any of them is at work
-	last   int64   // until when
+	sum    float64 // of the times of all ranks, s
+	any    float64 // time with at least one active rank
+	last   int64   // until this time
 	now    int64   // the latest start
 	begun  bool
 }
@@ -134,10 +135,10 @@ func (c *concurrent) add(rank int, start, end int64) {
 		c.last = end
 	}
 	c.begun = true
-	// Ranks that have finished go.
+	// Remove the ranks that have finished.
 	for len(c.active) > 0 && c.active[0].at <= start {
 		r := c.active[0].rank
-		if c.until[r] > c.active[0].at { // it went on meanwhile
+		if c.until[r] > c.active[0].at { // it started another request meanwhile
 			c.active[0].at = c.until[r]
 			c.active.sink()
 			continue
@@ -165,8 +166,7 @@ type rankEnd struct {
 	rank int32
 }
 
-// ends is a heap, the earliest first. One of container/heap would make garbage of
-// every event.
+// ends is a heap, the earliest first. container/heap would allocate for every event.
 type ends []rankEnd
 
 func (h *ends) push(x rankEnd) {
@@ -189,7 +189,7 @@ func (h *ends) pop() {
 	h.sink()
 }
 
-// sink puts the first one, which has become later, into its place.
+// sink moves the first element, which has become later, into its place.
 func (h ends) sink() {
 	for i := 0; ; {
 		least := i

@@ -4,29 +4,29 @@
 //	t, report, err := dxt.Read(r, iotrace.Options{})
 //	left, err := dxt.Write(w, t)
 //
-// A Trace keeps less than the text says. A Log keeps it all, so that a text can
-// be passed on unchanged:
+// A Trace keeps less than the text has. A Log keeps everything, so that a text can be
+// passed on unchanged:
 //
 //	log, err := dxt.ReadLog(r)
 //	_, err = log.WriteTo(w)
 //
 // # Promises
 //
-//   - The texts of all versions from 3.1 to 3.6 are read, and come out of a Log
-//     byte for byte as they were.
-//   - What Write has written, Read reads, with times to a tenth of a millisecond,
-//     as the format has them; writing that again gives the same bytes, but for the
-//     number of processes if some of them neither read nor write.
+//   - All versions from 3.1 to 3.6 can be read, and a Log writes them back byte for
+//     byte.
+//   - Read reads what Write has written, with times to a tenth of a millisecond as
+//     in the format. Writing that again gives the same bytes, except for the number
+//     of processes if some of them neither read nor write.
 //   - A record with fewer segments than it announces is refused, and so is a last
-//     line without an end: the text was cut. A cut between two records cannot be
-//     seen.
-//   - What is wrong is an *iotrace.FormatError with its line.
+//     line without an end: the text was truncated. A cut between two records cannot
+//     be detected.
+//   - Errors are *iotrace.FormatError values with the line.
 //
 // # Format
 //
-// Lines that are not of segments begin with #. First, what there is to know of
-// the job, as "# exe: …", "# start_time: …", "# nprocs: …"; then for each module,
-// file and rank a record:
+// Lines that begin with # are not segments. First come properties of the job, such as
+// "# exe: …", "# start_time: …", "# nprocs: …"; then a record for each module, file
+// and rank:
 //
 //	# DXT, file_id: 9457796068806373448, file_name: /scratch/out
 //	# DXT, rank: 3, hostname: n0
@@ -40,9 +40,9 @@
 //
 //	printf("%8s%8d%7s%9d%16d%16d%12.4f%12.4f", …)
 //
-// with a length of 13 places instead of 16 up to 3.1.5, and without the offset
-// for MPI-IO up to 3.1.8. Behind it come the OSTs of Lustre and, from 3.6 on, the
-// number of the thread, each version with blanks of its own; a Log keeps that
-// part as it is. An offset of -1 is that of MPI-IO where Darshan could not know it.
-// Segments count from 0, writes and reads apart.
+// The length has 13 places instead of 16 up to 3.1.5, and the offset is missing for
+// MPI-IO up to 3.1.8. Behind the columns come the OSTs of Lustre and, from 3.6 on, the
+// number of the thread. Versions separate them differently; a Log keeps that part
+// unchanged. MPI-IO has an offset of -1 where Darshan could not know it. Segments
+// count from 0, writes and reads separately.
 package dxt

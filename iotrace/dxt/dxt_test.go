@@ -150,27 +150,27 @@ func TestErrors(t *testing.T) {
 		{with("write        1", "write        2"), "line 12: the segment is not the next", nil},
 		{with("read_count: 1", "read_count: 2"), "announces 2 writes and 2 reads", iotrace.ErrTruncated},
 		{with("X_POSIX       0  write        1", "X_POSIX       1  write        1"), "line 12: the segment is of another rank", nil},
-		{with("X_POSIX ", "X_STDIO "), "line 11: this is no segment", nil},
+		{with("X_POSIX ", "X_STDIO "), "line 11: this is not a segment", nil},
 		{with(" write        0", " wrote        0"), "neither write nor read", nil},
-		{with("POSIX       0 ", "POSIX       x "), "the rank is no number", nil},
+		{with("POSIX       0 ", "POSIX       x "), "invalid rank", nil},
 		{with("write        0", "write       -1"), "number of the segment", nil},
 		{with("            100             100", "             -1             100"), "line 12: offset -1 is negative", nil},
 		{with("0.0002", "-0.002"), "line 12: the start is negative", nil},
 		{with("            100             100", "             -2             100"), "line 12: offset -2 is negative", nil},
 		{with("            100             100", "9223372036854775807             100"), "end beyond what a file can hold", nil},
-		{with("            100             100", "9223372036854775808             100"), "offset is no number, or too large", nil},
+		{with("            100             100", "9223372036854775808             100"), "invalid offset", nil},
 		{with("100             100", "100            -100"), "length -100 is negative", nil},
-		{with("100             100", "100             1x0"), "length is no number", nil},
+		{with("100             100", "100             1x0"), "invalid length", nil},
 		{with("12.3456", " 0.0001"), "line 12: ends 100000 ns before it starts", nil},
-		{with("12.3456", "x.3456"), "end is no time", nil},
-		{with("0.0002", "0.0b02"), "start is no time", nil},
-		{with("# DXT, file_id: 1, file_name: /f\n", ""), "line 6: this belongs to a record", nil},
-		{with("file_name: /f", "file_name: "), "without the name", nil},
-		{with("rank: 0, host", "rank: x, host"), "line 7: the rank", nil},
-		{with("write_count: 2", "write_count: -2"), "line 8: the counts", nil},
-		{with("1700000000", "-5"), "line 3: the start of the job", nil},
+		{with("12.3456", "x.3456"), "invalid end", nil},
+		{with("0.0002", "0.0b02"), "invalid start", nil},
+		{with("# DXT, file_id: 1, file_name: /f\n", ""), "line 6: the line is outside of a record", nil},
+		{with("file_name: /f", "file_name: "), "no file name", nil},
+		{with("rank: 0, host", "rank: x, host"), "line 7: invalid rank", nil},
+		{with("write_count: 2", "write_count: -2"), "line 8: invalid counts", nil},
+		{with("1700000000", "-5"), "line 3: invalid start time", nil},
 		{first + sample, "line 1: this is not Darshan", iotrace.ErrWrongFormat},
-		{"# DXT, file_id: 1, file_name: /f\nx\n" + strings.Repeat("y", 2<<20), "line 2: this is no segment", nil},
+		{"# DXT, file_id: 1, file_name: /f\nx\n" + strings.Repeat("y", 2<<20), "line 2: this is not a segment", nil},
 		{"# darshan log version:\n" + first, "line 2: a segment in front of the first record", nil},
 		{"# darshan log version:\n" + strings.Repeat("y", 2<<20), "line 2: the line is longer", nil},
 	} {
@@ -284,7 +284,7 @@ func TestMerged(t *testing.T) {
 	if reason := got.parse(l, false); reason != "" || got.offset != s.offset || got.length != s.length || got.end != s.end {
 		t.Errorf("%s %+v", reason, got)
 	}
-	// What would run over is kept apart.
+	// Numbers that exceed their columns are kept apart.
 	s.start = 1234567890 * 1e9
 	s.end = s.start
 	l = s.append(nil, layouts[0])

@@ -9,32 +9,32 @@ import (
 	"ckpt/iotrace/line"
 )
 
-// A Log is a whole text, each segment in about 60 bytes.
+// A Log is a whole text. Each segment takes about 60 bytes.
 type Log struct {
 	parts []part
 	end   []byte // lines behind the last segment
 }
 
-// A part is some lines and the segments that follow them.
+// A part is a block of lines with the segments that follow them.
 type part struct {
 	text          []byte
 	layout        layout
 	module        iotrace.Module
 	rank          int64
-	writes, reads int64 // in the record so far, in front of the part
+	writes, reads int64 // of the record before this part
 	segments      []kept
 }
 
 // kept is a segment of a Log.
 type kept struct {
 	write              bool
-	verbatim           bool // rest is the whole line, which is like none that Darshan prints
+	verbatim           bool // rest is a whole line that Darshan would print differently
 	offset, length     int64
 	startTick, endTick int64
 	rest               string
 }
 
-// ReadLog reads a text. It refuses what Read refuses.
+// ReadLog reads a text. It refuses the same texts as Read.
 func ReadLog(r io.Reader) (*Log, error) {
 	k := &keeping{log: &Log{}, rests: make(map[string]string)}
 	p := &parser{in: line.NewReader(r), rep: &iotrace.Report{}, v: k}
@@ -45,7 +45,7 @@ func ReadLog(r io.Reader) (*Log, error) {
 	return k.log, nil
 }
 
-// keeping is a visitor that makes a Log.
+// keeping is a visitor that builds a Log.
 type keeping struct {
 	log     *Log
 	pending []byte            // lines since the last segment
@@ -61,7 +61,7 @@ func (k *keeping) segment(r *record, s *segment, l []byte) error {
 	parts := k.log.parts
 	if k.pending != nil || len(parts) == 0 || parts[len(parts)-1].module != s.module {
 		p := part{text: k.pending, module: s.module, rank: s.rank, writes: r.gotWrites, reads: r.gotReads}
-		// This segment is counted already.
+		// The count includes this segment.
 		if s.write {
 			p.writes--
 		} else {
@@ -88,7 +88,7 @@ func (k *keeping) segment(r *record, s *segment, l []byte) error {
 	return nil
 }
 
-// layoutOf finds the layout that prints the segment as it was.
+// layoutOf finds the layout that reproduces the segment.
 func (k *keeping) layoutOf(s *segment, l []byte, noOffset bool) layout {
 	for _, y := range layouts {
 		k.scratch = s.append(k.scratch[:0], y)
@@ -99,7 +99,7 @@ func (k *keeping) layoutOf(s *segment, l []byte, noOffset bool) layout {
 	return layout{noOffset: noOffset, length: 16}
 }
 
-// Segments returns how many reads and writes there are.
+// Segments returns the number of reads and writes.
 func (g *Log) Segments() (n int) {
 	for i := range g.parts {
 		n += len(g.parts[i].segments)
@@ -107,7 +107,7 @@ func (g *Log) Segments() (n int) {
 	return n
 }
 
-// WriteTo writes the text as it was.
+// WriteTo writes the original text.
 func (g *Log) WriteTo(w io.Writer) (int64, error) {
 	bw := bufio.NewWriterSize(w, 1<<16)
 	total := int64(0)

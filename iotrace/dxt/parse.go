@@ -12,26 +12,25 @@ import (
 	"ckpt/iotrace/line"
 )
 
-// A record is the head of a file's segments by one rank.
+// A record is the head of the segments of a file by one rank.
 type record struct {
 	file, host    string
 	rank          int64
-	writes, reads int64 // announced; -1 if they are not
-	noOffset      bool  // the column is not there
-	line          int64 // where it begins
+	writes, reads int64 // announced, or -1
+	noOffset      bool  // the column is missing
+	line          int64 // of its first line
 
 	gotWrites, gotReads int64
-	skipped             int64 // segments that were not understood
+	skipped             int64 // segments that could not be parsed
 }
 
-// A visitor takes what is in a text, in order. Nothing it is given stays as it
-// is.
+// A visitor receives the contents of a text, in order. It must copy what it keeps.
 type visitor interface {
-	text(l []byte) // a line that is no segment
+	text(l []byte) // a line other than a segment
 	segment(r *record, s *segment, l []byte) error
 }
 
-// A parser goes through a text.
+// A parser reads a text.
 type parser struct {
 	in  *line.Reader
 	o   iotrace.Options
@@ -39,11 +38,11 @@ type parser struct {
 	v   visitor
 
 	exe, job string
-	source   string // of a trace that ckpt has written
+	source   string // of a trace that ckpt wrote
 	start    int64  // seconds since 1970
 	rec      record
-	open     bool // rec is begun
-	empty    bool // the text says that there is no data
+	open     bool // inside a record
+	empty    bool // the text says that it has no data
 	seg      segment
 }
 
@@ -79,7 +78,7 @@ func (p *parser) run() error {
 	return nil
 }
 
-// cut ends the reading: with an error, or under Lenient with what there is.
+// cut ends the reading with an error, or with Lenient at this point.
 func (p *parser) cut(err error) error {
 	var fe *iotrace.FormatError
 	if !p.o.Lenient || !errors.As(err, &fe) {
@@ -91,7 +90,7 @@ func (p *parser) cut(err error) error {
 
 func (p *parser) line(l []byte) error {
 	whole := l
-	l = bytes.TrimSuffix(l, []byte("\r")) // of a text that went through Windows
+	l = bytes.TrimSuffix(l, []byte("\r")) // Windows line ends
 	if len(l) == 0 || l[0] == '#' {
 		p.v.text(whole)
 		return p.comment(l)
@@ -125,7 +124,7 @@ func (p *parser) line(l []byte) error {
 	return p.v.segment(&p.rec, s, whole)
 }
 
-// check says what is impossible about a segment.
+// check returns the reason if a segment is impossible.
 func (p *parser) check(s *segment) string {
 	e := iotrace.Event{Op: iotrace.Read, Offset: s.offset, Bytes: s.length, Start: s.start, End: s.end}
 	if err := e.Check(1, 1); err != nil {
@@ -133,8 +132,8 @@ func (p *parser) check(s *segment) string {
 	}
 	switch {
 	case s.offset < 0 && !p.rec.noOffset && (s.module != iotrace.MPIIO || s.offset != iotrace.None):
-		// Darshan knows all of POSIX. Of MPI-IO it says -1 where it could not ask: in
-		// logs up to 3.1.8, and in programs of Open MPI.
+		// Darshan knows all offsets of POSIX. Of MPI-IO it prints -1 if it could not
+		// ask: in logs up to 3.1.8, and for programs with Open MPI.
 		return fmt.Sprintf("offset %d is negative", s.offset)
 	case s.start < 0:
 		return "the start is negative"
@@ -152,7 +151,7 @@ func (p *parser) check(s *segment) string {
 	return ""
 }
 
-// comment reads a line that is no segment.
+// comment handles a line other than a segment.
 func (p *parser) comment(l []byte) error {
 	if rest, ok := bytes.CutPrefix(l, []byte("# DXT, ")); ok {
 		return p.about(string(rest))
@@ -167,7 +166,7 @@ func (p *parser) comment(l []byte) error {
 	case bytes.HasPrefix(l, []byte("# start_time: ")):
 		n, ok := line.Int(bytes.TrimSpace(l[len("# start_time: "):]))
 		if !ok || n < 0 || n > maxStart {
-			return p.in.Errorf("the start of the job is no time")
+			return p.in.Errorf("invalid start time of the job")
 		}
 		p.start = n
 	case bytes.HasPrefix(l, []byte(sourceLine)):
@@ -183,7 +182,7 @@ func (p *parser) comment(l []byte) error {
 // maxStart is the last second of the year 9999.
 const maxStart = 253402300799
 
-// about reads a line of the head of a record.
+// about handles a line in the head of a record.
 func (p *parser) about(s string) error {
 	if rest, ok := strings.CutPrefix(s, "file_id: "); ok {
 		if err := p.endRecord(); err != nil {
@@ -191,14 +190,14 @@ func (p *parser) about(s string) error {
 		}
 		_, name, ok := strings.Cut(rest, ", file_name: ")
 		if !ok || name == "" {
-			return p.in.Errorf("a record without the name of a file")
+			return p.in.Errorf("the record has no file name")
 		}
 		p.open = true
 		p.rec = record{file: name, line: p.in.Number(), writes: -1, reads: -1}
 		return nil
 	}
 	if !p.open {
-		return p.in.Errorf("this belongs to a record, and there is none")
+		return p.in.Errorf("the line is outside of a record")
 	}
 	if rest, ok := strings.CutPrefix(s, "rank: "); ok {
 		number, host, _ := strings.Cut(rest, ", hostname: ")
@@ -217,7 +216,7 @@ func (p *parser) about(s string) error {
 func (p *parser) rank(number, host string) error {
 	n, ok := line.Int([]byte(number))
 	if !ok {
-		return p.in.Errorf("the rank of the record is no number")
+		return p.in.Errorf("invalid rank of the record")
 	}
 	p.rec.rank, p.rec.host = n, host
 	return nil
@@ -229,13 +228,13 @@ func (p *parser) counts(s string) error {
 	p.rec.writes, wok = line.Int([]byte(writes))
 	p.rec.reads, rok = line.Int([]byte(reads))
 	if !ok || !wok || !rok || p.rec.writes < 0 || p.rec.reads < 0 {
-		return p.in.Errorf("the counts of the record are no numbers")
+		return p.in.Errorf("invalid counts of the record")
 	}
 	return nil
 }
 
-// endRecord is finish of a record behind which there is another: under Lenient what
-// it lacks is noted.
+// endRecord is finish for a record that another one follows. With Lenient it notes
+// missing segments.
 func (p *parser) endRecord() error {
 	err := p.finish()
 	if err != nil && p.o.Lenient {
@@ -245,7 +244,7 @@ func (p *parser) endRecord() error {
 	return err
 }
 
-// finish checks that the record has what it announced.
+// finish checks that the record has the announced segments.
 func (p *parser) finish() error {
 	r := &p.rec
 	if !p.open {
@@ -256,13 +255,13 @@ func (p *parser) finish() error {
 		return nil
 	}
 	if r.skipped > 0 && r.gotWrites+r.gotReads+r.skipped >= r.writes+r.reads {
-		return nil // it lacks those that were noted
+		return nil // only skipped segments are missing
 	}
 	return p.in.Truncated("the record of line %d announces %d writes and %d reads; %d and %d are there",
 		r.line, r.writes, r.reads, r.gotWrites, r.gotReads)
 }
 
-// origin is time 0 of the job.
+// origin returns time 0 of the job.
 func (p *parser) origin() time.Time {
 	if p.start == 0 {
 		return time.Time{}

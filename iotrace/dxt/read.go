@@ -7,8 +7,8 @@ import (
 	"ckpt/iotrace/line"
 )
 
-// Read makes a trace of a text. Under Lenient, segments that are not understood
-// are left out and noted in the report, and a text that is cut gives what it has.
+// Read converts a text into a trace. With Lenient it skips segments that it cannot
+// parse and notes them in the report, and returns the events of a truncated text.
 func Read(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
 	rep := &iotrace.Report{}
 	t := &iotrace.Trace{Source: "darshan", Events: make([]iotrace.Event, 0, o.Events)}
@@ -28,12 +28,12 @@ func Read(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 	return t, rep, nil
 }
 
-// making is a visitor that makes a trace.
+// making is a visitor that builds a trace.
 type making struct {
 	t      *iotrace.Trace
 	tables *iotrace.Tables
 
-	line       int64 // of the record that rank and file are of
+	line       int64 // of the record of rank and file
 	rank, file int32
 }
 

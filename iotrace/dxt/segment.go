@@ -11,16 +11,16 @@ import (
 // A segment is a read or write.
 type segment struct {
 	write      bool
-	index      int64 // among the writes, or reads, of the record
-	offset     int64 // iotrace.None if it is not known
+	index      int64 // among the writes or reads of the record
+	offset     int64 // iotrace.None if unknown
 	length     int64
 	start, end int64  // ns
-	rest       []byte // what follows on the line
+	rest       []byte // rest of the line
 	module     iotrace.Module
 	rank       int64
 }
 
-// A layout is how a version prints the numbers of a segment.
+// A layout is the number format of a version.
 type layout struct {
 	noOffset bool
 	length   int // places of the length
@@ -28,7 +28,7 @@ type layout struct {
 
 var layouts = [...]layout{{length: 16}, {length: 13}, {noOffset: true, length: 16}, {noOffset: true, length: 13}}
 
-// The places of the other columns.
+// Widths of the other columns.
 const (
 	modulePlaces  = 8
 	rankPlaces    = 8
@@ -42,12 +42,12 @@ const (
 
 var moduleTags = [...]string{iotrace.POSIX: "X_POSIX", iotrace.MPIIO: "X_MPIIO"}
 
-// parse reads a line. It returns what is wrong with it.
+// parse reads a line. It returns the reason if the line is invalid.
 func (s *segment) parse(l []byte, noOffset bool) (reason string) {
 	if reason = s.words(l, noOffset); reason == "" {
 		return ""
 	}
-	// Large numbers fill their columns, so that there is no blank between them.
+	// Large numbers fill their columns, and leave no blank between them.
 	for _, y := range layouts {
 		if y.noOffset == noOffset && s.columns(l, y) {
 			return ""
@@ -56,7 +56,7 @@ func (s *segment) parse(l []byte, noOffset bool) (reason string) {
 	return reason
 }
 
-// words reads a line whose columns have blanks between them.
+// words reads a line with blanks between the columns.
 func (s *segment) words(l []byte, noOffset bool) (reason string) {
 	*s = segment{offset: iotrace.None}
 	tag, l := line.Field(l)
@@ -65,12 +65,12 @@ func (s *segment) words(l []byte, noOffset bool) (reason string) {
 	case moduleTags[iotrace.MPIIO]:
 		s.module = iotrace.MPIIO
 	default:
-		return "this is no segment of X_POSIX or X_MPIIO"
+		return "this is not a segment of X_POSIX or X_MPIIO"
 	}
 	var ok bool
 	word, l := line.Field(l)
 	if s.rank, ok = line.Int(word); !ok {
-		return "the rank is no number"
+		return "invalid rank"
 	}
 	op, l := line.Field(l)
 	switch string(op) {
@@ -82,31 +82,31 @@ func (s *segment) words(l []byte, noOffset bool) (reason string) {
 	}
 	word, l = line.Field(l)
 	if s.index, ok = line.Int(word); !ok || s.index < 0 {
-		return "the number of the segment is no number"
+		return "invalid number of the segment"
 	}
 	if !noOffset {
 		word, l = line.Field(l)
 		if s.offset, ok = line.Int(word); !ok {
-			return "the offset is no number, or too large"
+			return "invalid offset"
 		}
 	}
 	word, l = line.Field(l)
 	if s.length, ok = line.Int(word); !ok {
-		return "the length is no number, or too large"
+		return "invalid length"
 	}
 	word, l = line.Field(l)
 	if s.start, ok = line.Seconds(word); !ok {
-		return "the start is no time"
+		return "invalid start"
 	}
 	word, l = line.Field(l)
 	if s.end, ok = line.Seconds(word); !ok {
-		return "the end is no time"
+		return "invalid end"
 	}
 	s.rest = l
 	return ""
 }
 
-// columns reads a line by the places of its columns.
+// columns reads a line by column positions.
 func (s *segment) columns(l []byte, y layout) bool {
 	places := []int{modulePlaces, rankPlaces, opPlaces, indexPlaces, offsetPlaces, y.length, timePlaces, timePlaces}
 	if y.noOffset {
@@ -120,7 +120,7 @@ func (s *segment) columns(l []byte, y layout) bool {
 		spaced = append(append(spaced, l[:n]...), ' ')
 		l = l[n:]
 	}
-	// A column is one word.
+	// A column must be one word.
 	if s.words(spaced, y.noOffset) != "" || len(bytes.TrimSpace(s.rest)) > 0 || len(l) > 0 && l[0] != ' ' {
 		return false
 	}
@@ -128,9 +128,8 @@ func (s *segment) columns(l []byte, y layout) bool {
 	return true
 }
 
-// append prints a segment as Darshan does. Where a number is larger than its
-// column, which Darshan lets grow into its neighbour, there are blanks between
-// all columns.
+// append prints a segment as Darshan does. If a number exceeds its column, there are
+// blanks between all columns; Darshan would let it run into its neighbour.
 func (s *segment) append(b []byte, y layout) []byte {
 	from := len(b)
 	b, grown := s.columnsInto(b, y, 0)
@@ -169,7 +168,7 @@ func (s *segment) columnsInto(b []byte, y layout, blanks int) (_ []byte, grown b
 	return b, grown
 }
 
-// appendTime prints ns as seconds with four digits behind the point.
+// appendTime prints ns as seconds with four decimals.
 func appendTime(b []byte, ns int64) []byte {
 	ticks := round(ns)
 	if ticks < 0 {
@@ -182,7 +181,7 @@ func appendTime(b []byte, ns int64) []byte {
 	return append(b, byte('0'+frac/1000), byte('0'+frac/100%10), byte('0'+frac/10%10), byte('0'+frac%10))
 }
 
-// round returns ns in ticks, so that what ends after its start still does.
+// round returns ns in ticks. It keeps ends after starts.
 func round(ns int64) int64 {
 	ticks, rest := ns/tick, ns%tick
 	switch {

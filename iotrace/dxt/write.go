@@ -15,17 +15,16 @@ import (
 	"ckpt/iotrace"
 )
 
-// Write prints the reads and writes of a trace as darshan-dxt-parser 3.4 does,
-// which is what most tools read. The other events, and those of no file, have no
-// place in the format; left is how many they are.
+// Write prints the reads and writes of a trace like darshan-dxt-parser 3.4, the
+// version that most tools read. The format has no place for other events and for
+// events without a file; left is their number.
 //
-// Reads and writes of MPI-IO without an offset have -1 there, as Darshan prints it.
-// Those of POSIX, where Darshan always knows it, are in records of their own that
-// lack the column. Records are in the order of module, path, rank and node.
+// Reads and writes of MPI-IO without an offset have -1 there, as in Darshan. Those of
+// POSIX, whose offset Darshan always knows, are in separate records without the
+// column. Records are sorted by module, path, rank and node.
 //
-// Files are identified by the FNV-1a hash of their path, which is not the number
-// that Darshan gives them. Beyond the trace, it takes four bytes of memory for
-// each event.
+// File ids are FNV-1a hashes of the path, not the numbers that Darshan uses. Beyond
+// the trace, Write takes four bytes of memory for each event.
 func Write(w io.Writer, t *iotrace.Trace) (left int64, err error) {
 	if uint64(len(t.Events)) > math.MaxUint32 {
 		return 0, errors.New("too many events")
@@ -75,8 +74,8 @@ func Write(w io.Writer, t *iotrace.Trace) (left int64, err error) {
 	return int64(len(t.Events) - len(g.order)), bw.Flush()
 }
 
-// secondsBack is by how much the job must begin earlier, to begin with a second and
-// before all events: the format has no other times.
+// secondsBack returns by how many seconds the job must begin earlier, so that it
+// begins with a whole second and before all events: the format has no other times.
 func secondsBack(t *iotrace.Trace) (ns int64) {
 	begun := int64(0)
 	if !t.Origin.IsZero() {
@@ -91,16 +90,16 @@ func secondsBack(t *iotrace.Trace) (ns int64) {
 	return begun + (-begun-first+1e9-1)/1e9*1e9
 }
 
-// sourceLine is in the head of what Write has written.
+// sourceLine marks the output of Write.
 const sourceLine = "# metadata: source = "
 
-// oneLine keeps a name on its line.
+// oneLine removes line ends from a name.
 func oneLine(s string) string {
 	return strings.NewReplacer("\n", `\n`, "\r", `\r`).Replace(s)
 }
 
-// writeHead writes what a log says of the job. Errors of a bufio.Writer come
-// again.
+// writeHead writes the properties of the job. Errors of a bufio.Writer persist, so the
+// caller sees them.
 func writeHead(w *bufio.Writer, t *iotrace.Trace, back int64) {
 	const asci = "Mon Jan _2 15:04:05 2006" // sic; of ctime, here always UTC
 	end := int64(0)
@@ -111,7 +110,7 @@ func writeHead(w *bufio.Writer, t *iotrace.Trace, back int64) {
 	}
 	ranks := 0
 	for _, r := range t.Ranks {
-		if r.Rank >= 0 { // else nobody, or the coordinator
+		if r.Rank >= 0 { // others are unknown, or the coordinator
 			ranks++
 		}
 	}
@@ -132,14 +131,14 @@ func writeHead(w *bufio.Writer, t *iotrace.Trace, back int64) {
 // groups are the events by record.
 type groups struct {
 	records []written
-	order   []uint32 // events, in the order in which they are written
+	order   []uint32 // events in the order of writing
 }
 
 // A written record.
 type written struct {
 	key
 	writes, reads int
-	first         int // in order
+	first         int // index of its first event in order
 }
 
 type key struct {
@@ -152,11 +151,11 @@ func keyOf(e *iotrace.Event) key {
 	return key{e.Module, e.File, e.Rank, e.Offset == iotrace.None && e.Module != iotrace.MPIIO}
 }
 
-// hasPlace reports whether the format has a place for an event.
+// hasPlace reports whether the format can hold an event.
 func hasPlace(e *iotrace.Event) bool { return e.Op.Data() && e.File != iotrace.None }
 
-// compareRanks puts events of no rank in front, and ranks in the order of their
-// numbers, as they are again when the text is read and written anew.
+// compareRanks puts events without a rank first, and sorts ranks by number, as after
+// reading the text back.
 func compareRanks(t *iotrace.Trace, a, b int32) int {
 	if a < 0 || b < 0 {
 		return cmp.Compare(a, b)
@@ -175,8 +174,8 @@ func compareBools(a, b bool) int {
 	return 1
 }
 
-// group sorts the events by record, of each the writes in front of the reads, as
-// they come in the trace: first it counts, then it deals them out.
+// group sorts the events by record, writes before reads, otherwise in the order of the
+// trace. It counts first, then distributes.
 func group(t *iotrace.Trace) groups {
 	var g groups
 	at := make(map[key]int)
@@ -205,7 +204,7 @@ func group(t *iotrace.Trace) groups {
 			compareBools(a.noOffset, b.noOffset))
 	})
 	first := 0
-	next := make([][2]int, len(g.records)) // where the next write and read goes
+	next := make([][2]int, len(g.records)) // index of the next write and read
 	for n := range g.records {
 		r := &g.records[n]
 		r.first = first

@@ -11,14 +11,14 @@ import (
 	"ckpt/iotrace"
 )
 
-// The process numbers: one for what is of the job as a whole, then the ranks.
-// Perfetto takes 0 for the idle process.
+// Process numbers: one for events of the job as a whole, then the ranks. Perfetto
+// reserves 0 for the idle process.
 const (
 	jobPID    = 1
 	firstRank = 2
 )
 
-// WriteChrome writes a trace in the Trace Event format. It must be valid.
+// WriteChrome writes a valid trace in the Trace Event format.
 func WriteChrome(w io.Writer, t *iotrace.Trace) error {
 	c := newChrome(w, t)
 	c.head()
@@ -27,12 +27,12 @@ func WriteChrome(w io.Writer, t *iotrace.Trace) error {
 	return c.w.Flush()
 }
 
-// chrome goes over a trace twice: once to learn how many lanes the ranks need
-// and where barriers end, once to write.
+// chrome passes over a trace twice: first to count the lanes of the ranks and to find
+// the ends of barriers, then to write.
 type chrome struct {
 	w     *bufio.Writer
 	t     *iotrace.Trace
-	zero  int64 // of the times that are written
+	zero  int64 // subtracted from all times
 	files []string
 	tids  []int // the thread of each rank's first lane, by slot
 	lanes []int // of each slot
@@ -44,8 +44,7 @@ type chrome struct {
 	err   error
 }
 
-// slot is where a rank's things are: that of its index, or the last one for
-// events that are of no rank.
+// slot is the index of a rank's process, or the last one for events without a rank.
 func (c *chrome) slot(rank int32) int {
 	if rank == iotrace.None {
 		return len(c.t.Ranks)
@@ -86,8 +85,8 @@ func newChrome(w io.Writer, t *iotrace.Trace) *chrome {
 	return c
 }
 
-// posixFiles are the files with POSIX reads or writes. MPI-IO's of the same file
-// became those: bytes count once, as package analyze counts them.
+// posixFiles are the files with POSIX reads or writes. MPI-IO requests to these files
+// became POSIX requests: bytes count once, as in package analyze.
 func posixFiles(t *iotrace.Trace) map[int32]bool {
 	m := make(map[int32]bool)
 	for i := range t.Events {
@@ -98,8 +97,8 @@ func posixFiles(t *iotrace.Trace) map[int32]bool {
 	return m
 }
 
-// inOrder calls f for each event in order of start, those that start together
-// with the longest first, so that it can hold the others.
+// inOrder calls f for each event in order of start. Of events that start together the
+// longest comes first, so that it can contain the others.
 func inOrder(events []iotrace.Event, f func(i int)) {
 	var same []int
 	for i := 0; i < len(events); {
@@ -117,7 +116,7 @@ func inOrder(events []iotrace.Event, f func(i int)) {
 	}
 }
 
-// head writes what is not an event, and the metadata, which comes first.
+// head writes the metadata, which comes before the events.
 func (c *chrome) head() {
 	b := append(c.b[:0], `{"displayTimeUnit":"ms","otherData":{"job":`...)
 	b = append(appendJSON(b, c.t.Job), `,"source":`...)
@@ -269,8 +268,8 @@ func (c *chrome) counter(i int) {
 	c.end(append(b, '}'))
 }
 
-// flowEnd writes one end of an arrow: s where it begins, f where it ends. It is
-// bound to the slice that holds it.
+// flowEnd writes one end of an arrow: s is the start, f the end. It is bound to the
+// slice that contains it.
 func (c *chrome) flowEnd(ph string, at int64, pid, tid int) {
 	b := c.begin("barrier", ph, pid, tid)
 	b = append(b, `,"cat":"barrier"`...)

@@ -158,8 +158,8 @@ func checkChrome(tr *iotrace.Trace, b []byte) error {
 	if slices != len(tr.Events) {
 		return fmt.Errorf("%d slices of %d events", slices, len(tr.Events))
 	}
-	// What the counter says, over time, is what was moved.
-	// Through both layers it counts once.
+	// The counter, summed over time, shows the bytes moved. Bytes of both layers count
+	// once.
 	var want [2]float64
 	posix := map[int32]bool{iotrace.None: false}
 	for _, e := range tr.Events {

@@ -35,7 +35,7 @@ const (
 	numCols
 )
 
-// WriteCSV writes a trace as CSV. It must be valid.
+// WriteCSV writes a valid trace as CSV.
 func WriteCSV(w io.Writer, t *iotrace.Trace) error {
 	bw := bufio.NewWriterSize(w, 1<<16)
 	b := append([]byte(nil), "#ckpt-trace,"+csvVersion+"\n#job,"...)
@@ -45,7 +45,7 @@ func WriteCSV(w io.Writer, t *iotrace.Trace) error {
 		b = append(t.Origin.UTC().AppendFormat(append(b, "#origin,"...), time.RFC3339Nano), '\n')
 	}
 	bw.Write(b)
-	// The fields of ranks and files are the same again and again.
+	// Ranks and files repeat, so their fields are made once.
 	ranks := make([]string, len(t.Ranks))
 	for i, r := range t.Ranks {
 		b = strconv.AppendInt(b[:0], int64(r.Rank), 10)
@@ -98,7 +98,7 @@ func WriteCSV(w io.Writer, t *iotrace.Trace) error {
 	return bw.Flush()
 }
 
-// appendField appends a string, in quotes if it needs them.
+// appendField appends a string, quoted if necessary.
 func appendField(b []byte, s string) []byte {
 	if !strings.ContainsAny(s, ",\"\n\r") {
 		return append(b, s...)

@@ -96,15 +96,15 @@ func TestCSVErrors(t *testing.T) {
 		{with("#end,2", "#end,3"), "line 10: the number of events", nil},
 		{csvSample + "x\n", "line 11: there is more behind the end", nil},
 		{with("trace,1", "trace,2"), "line 1: version 2 is not known", nil},
-		{with("#job,j", "#bob,j"), "line 2: a line that begins with # is none", nil},
-		{with("#job,j", "#job,j,k"), "line 2: a line that begins with # is none", nil},
+		{with("#job,j", "#bob,j"), "line 2: unknown line that begins with #", nil},
+		{with("#job,j", "#job,j,k"), "line 2: unknown line that begins with #", nil},
 		{with("#job,j", "#end,0"), "line 2: #end is not in its place", nil},
 		{with("#end,2", "#job,2"), "line 10: #job is not in its place", nil},
 		{with("#job,j", "#ckpt-trace,1"), "line 2: #ckpt-trace is not in its place", nil},
-		{with("2026-10-20T", "2026-13-20T"), "line 4: the origin is no time", nil},
-		{with("#rank,3,n", "#rank,3,n\n#rank,3,n"), "line 6: the rank is there twice", nil},
-		{with("#rank,3", "#rank,x"), "line 5: the rank is no number", nil},
-		{with("#file,/f", "#file,/f\n#file,/f"), "line 7: the file is there twice", nil},
+		{with("2026-10-20T", "2026-13-20T"), "line 4: invalid origin", nil},
+		{with("#rank,3,n", "#rank,3,n\n#rank,3,n"), "line 6: the rank is listed twice", nil},
+		{with("#rank,3", "#rank,x"), "line 5: invalid rank", nil},
+		{with("#file,/f", "#file,/f\n#file,/f"), "line 7: the file is listed twice", nil},
 		{with("#file,/f", "#file,"), "line 6: the file has no name", nil},
 		{with("op,module,zone", "op,zone,module"), "line 7: the columns are not", nil},
 		{row("write,POSIX"), "line 8: the line has not as many fields", nil},
@@ -112,18 +112,18 @@ func TestCSVErrors(t *testing.T) {
 		{row("write,POSIY,data,,3,n,/f,,,1,0,0,100,5,9"), "line 8: the module", nil},
 		{row("write,POSIX,5x,,3,n,/f,,,1,0,0,100,5,9"), "line 8: the zone", nil},
 		{row("write,POSIX,data,2,3,n,/f,,,1,0,0,100,5,9"), "line 8: create", nil},
-		{row("write,POSIX,data,,x,n,/f,,,1,0,0,100,5,9"), "line 8: the rank", nil},
-		{row("write,POSIX,data,,,n,/f,,,1,0,0,100,5,9"), "line 8: the rank", nil},
-		{row("write,POSIX,data,,3,n,/f,x,,1,0,0,100,5,9"), "line 8: the peer", nil},
-		{row("write,POSIX,data,,3,n,/f,,,-1,0,0,100,5,9"), "line 8: the checkpoint", nil},
-		{row("write,POSIX,data,,3,n,/f,,,1,2147483648,0,100,5,9"), "line 8: the round", nil},
+		{row("write,POSIX,data,,x,n,/f,,,1,0,0,100,5,9"), "line 8: invalid rank", nil},
+		{row("write,POSIX,data,,,n,/f,,,1,0,0,100,5,9"), "line 8: invalid rank", nil},
+		{row("write,POSIX,data,,3,n,/f,x,,1,0,0,100,5,9"), "line 8: invalid peer", nil},
+		{row("write,POSIX,data,,3,n,/f,,,-1,0,0,100,5,9"), "line 8: invalid checkpoint", nil},
+		{row("write,POSIX,data,,3,n,/f,,,1,2147483648,0,100,5,9"), "line 8: invalid round", nil},
 		{row("write,POSIX,data,,3,n,/f,,,1,0,-1,100,5,9"), "line 8: the offset is negative", nil},
-		{row("write,POSIX,data,,3,n,/f,,,1,0,9223372036854775808,100,5,9"), "line 8: the offset is no number, or too large", nil},
+		{row("write,POSIX,data,,3,n,/f,,,1,0,9223372036854775808,100,5,9"), "line 8: invalid offset", nil},
 		{row("write,POSIX,data,,3,n,/f,,,1,0,9223372036854775807,100,5,9"), "line 8: 100 bytes at offset 9223372036854775807 end beyond", nil},
-		{row("write,POSIX,data,,3,n,/f,,,1,0,0,x,5,9"), "line 8: bytes", nil},
+		{row("write,POSIX,data,,3,n,/f,,,1,0,0,x,5,9"), "line 8: invalid bytes", nil},
 		{row("write,POSIX,data,,3,n,/f,,,1,0,0,-100,5,9"), "line 8: length -100 is negative", nil},
-		{row("write,POSIX,data,,3,n,/f,,,1,0,0,100,,9"), "line 8: the start", nil},
-		{row("write,POSIX,data,,3,n,/f,,,1,0,0,100,5,"), "line 8: the end", nil},
+		{row("write,POSIX,data,,3,n,/f,,,1,0,0,100,,9"), "line 8: invalid start", nil},
+		{row("write,POSIX,data,,3,n,/f,,,1,0,0,100,5,"), "line 8: invalid end", nil},
 		{row("write,POSIX,data,,3,n,/f,,,1,0,0,100,5,4"), "line 8: ends 1 ns before it starts", nil},
 		{row(`write,POSIX,data,,3,n,"/f"x,,,1,0,0,100,5,9`), "line 8: a quote is in the wrong place", nil},
 		{row(`write,POSIX,data,,3,n,x"/f",,,1,0,0,100,5,9`), "line 8: a quote is in the wrong place", nil},
@@ -208,8 +208,8 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// FuzzCSV reads arbitrary bytes as CSV. What is accepted is valid, and the same
-// after it was written again.
+// FuzzCSV reads arbitrary bytes as CSV. Accepted texts are valid, and stay the same
+// after being written again.
 func FuzzCSV(f *testing.F) {
 	f.Add([]byte(csvSample))
 	f.Add([]byte(csvColumns + "\r\nwrite,POSIX,,,7,n0,\"/a,\"\"b\"\"\",,,0,0,0,10,5,9\r\n\n"))

@@ -32,45 +32,45 @@ func (c *csvReader) event() (e iotrace.Event, reason string) {
 		return e, "create is neither 1 nor empty"
 	}
 	if e.Rank, ok = c.rankField(f[colRank], f[colNode]); !ok {
-		return e, "the rank is no number"
+		return e, "invalid rank"
 	}
 	e.File = iotrace.None
 	if len(f[colFile]) > 0 {
 		e.File = c.tables.FileBytes(f[colFile])
 	}
 	if e.Peer, ok = c.rankField(f[colPeer], f[colPeerNode]); !ok {
-		return e, "the peer is no number"
+		return e, "invalid peer"
 	}
 	n, ok := line.Int(f[colCheckpoint])
 	if !ok || n > math.MaxInt32 || n < 0 {
-		return e, "the checkpoint is no number"
+		return e, "invalid checkpoint"
 	}
 	e.Checkpoint = int32(n)
 	n, ok = line.Int(f[colRound])
 	if !ok || n > math.MaxInt32 || n < 0 {
-		return e, "the round is no number"
+		return e, "invalid round"
 	}
 	e.Round = int32(n)
 	e.Offset = iotrace.None
 	if len(f[colOffset]) > 0 {
 		if e.Offset, ok = line.Int(f[colOffset]); !ok {
-			return e, "the offset is no number, or too large"
+			return e, "invalid offset"
 		}
 		if e.Offset < 0 {
 			return e, "the offset is negative"
 		}
 	}
 	if e.Bytes, ok = line.Int(f[colBytes]); !ok {
-		return e, "bytes is no number, or too large"
+		return e, "invalid bytes"
 	}
 	if e.Start, ok = line.Int(f[colStart]); !ok {
-		return e, "the start is no number"
+		return e, "invalid start"
 	}
-	if e.Start < 0 && !c.tagged { // ckpt itself may know of what was before the origin
+	if e.Start < 0 && !c.tagged { // ckpt itself may record events before the origin
 		return e, "the start is negative"
 	}
 	if e.End, ok = line.Int(f[colEnd]); !ok {
-		return e, "the end is no number"
+		return e, "invalid end"
 	}
 	if err := e.Check(len(c.t.Ranks), len(c.t.Files)); err != nil {
 		return e, err.Error()
@@ -78,8 +78,8 @@ func (c *csvReader) event() (e iotrace.Event, reason string) {
 	return e, ""
 }
 
-// op and zone remember what was there before, so that the text need not become
-// a string each time.
+// op and zone remember the last value, so that equal text need not become a string
+// each time.
 
 func (c *csvReader) op(name []byte) (iotrace.Op, bool) {
 	if op, ok := c.ops[string(name)]; ok {

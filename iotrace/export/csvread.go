@@ -10,8 +10,8 @@ import (
 	"ckpt/iotrace/line"
 )
 
-// ReadCSV reads what WriteCSV has written. Under Lenient, lines that are wrong
-// are left out and noted in the report, and a text that is cut gives what it has.
+// ReadCSV reads the output of WriteCSV. With Lenient it skips bad lines and notes them
+// in the report, and returns the events of a truncated text.
 func ReadCSV(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
 	t := &iotrace.Trace{Events: make([]iotrace.Event, 0, o.Events)}
 	c := &csvReader{
@@ -46,17 +46,17 @@ type csvReader struct {
 	rep     *iotrace.Report
 	t       *iotrace.Trace
 	tables  *iotrace.Tables
-	numbers map[int64]int32 // the rank of each number that was seen last
+	numbers map[int64]int32 // last index of each number
 	ops     map[string]iotrace.Op
 	zones   map[string]iotrace.Zone
 
 	first   int64 // line at which the record begins
 	fields  [][]byte
-	joined  []byte // a record of several lines
+	joined  []byte // a record that spans lines
 	plain   []byte // its fields without quotes
 	tagged  bool   // the text began with #ckpt-trace
-	columns bool   // their names were there
-	ended   bool   // so was the end
+	columns bool   // the header line was seen
+	ended   bool   // the end line was seen
 	rows    int64
 }
 
@@ -88,7 +88,7 @@ func (c *csvReader) run() error {
 	return nil
 }
 
-// record takes a record in; it returns what is wrong with it.
+// record handles a record. It returns the reason if the record is bad.
 func (c *csvReader) record() (reason string) {
 	f := c.fields
 	switch {
@@ -113,13 +113,13 @@ func (c *csvReader) record() (reason string) {
 	return reason
 }
 
-// about reads a line of the whole trace.
+// about handles a line about the whole trace.
 func (c *csvReader) about(what string, f [][]byte) string {
 	want := map[string]int{"#ckpt-trace": 1, "#job": 1, "#source": 1, "#origin": 1, "#rank": 2, "#file": 1, "#end": 1}
 	n, ok := want[what]
 	switch {
 	case !ok || len(f) != n:
-		return "a line that begins with # is none that is known"
+		return "unknown line that begins with #"
 	case c.columns != (what == "#end"), c.tagged == (what == "#ckpt-trace"):
 		return what + " is not in its place"
 	}
@@ -136,17 +136,17 @@ func (c *csvReader) about(what string, f [][]byte) string {
 	case "#origin":
 		t, err := time.Parse(time.RFC3339Nano, string(f[0]))
 		if err != nil || t.UTC().Year() < 1970 || t.UTC().Year() > 9999 {
-			return "the origin is no time"
+			return "invalid origin"
 		}
 		c.t.Origin = t.UTC()
 	case "#rank":
 		n, ok := line.Int(f[0])
 		if !ok {
-			return "the rank is no number"
+			return "invalid rank"
 		}
 		before := len(c.t.Ranks)
 		if c.rank(n, f[1]); len(c.t.Ranks) == before {
-			return "the rank is there twice"
+			return "the rank is listed twice"
 		}
 	case "#file":
 		before := len(c.t.Files)
@@ -154,7 +154,7 @@ func (c *csvReader) about(what string, f [][]byte) string {
 			return "the file has no name"
 		}
 		if c.tables.FileBytes(f[0]); len(c.t.Files) == before {
-			return "the file is there twice"
+			return "the file is listed twice"
 		}
 	case "#end":
 		n, ok := line.Int(f[0])
@@ -167,7 +167,7 @@ func (c *csvReader) about(what string, f [][]byte) string {
 }
 
 func (c *csvReader) rank(number int64, node []byte) int32 {
-	// Most often there is one node to a number.
+	// Most numbers have one node.
 	if i, ok := c.numbers[number]; ok && c.t.Ranks[i].Node == string(node) {
 		return i
 	}

@@ -36,8 +36,7 @@ func (c *csvReader) next() error {
 		c.fields = append(c.fields, l)
 		return nil
 	}
-	// A record in quotes may go over several lines. Quotes are in pairs when it
-	// ends.
+	// A quoted record may span lines. It ends where the quotes are balanced.
 	c.joined = append(c.joined[:0], l...)
 	quotes := bytes.Count(l, []byte(`"`))
 	for quotes%2 != 0 && c.in.Whole() {
@@ -63,7 +62,7 @@ func (c *csvReader) next() error {
 	return c.quoted()
 }
 
-// quoted splits a record that has quotes.
+// quoted splits a record with quotes.
 func (c *csvReader) quoted() error {
 	c.fields = c.fields[:0]
 	c.plain = append(c.plain[:0], c.joined...) // long enough for all fields

@@ -1,5 +1,5 @@
-// Package export writes traces in formats of other tools, and reads back those
-// that keep all of a trace.
+// Package export writes traces in formats of other tools, and reads back the formats
+// that keep the whole trace.
 //
 //	err := export.WriteCSV(w, t)
 //	t, report, err := export.ReadCSV(r, iotrace.Options{})
@@ -10,17 +10,16 @@
 //
 // # Promises
 //
-//   - CSV and Parquet give back the trace that was written, exactly.
-//   - All of them are written as a stream: beyond the trace they need memory for
-//     its ranks and files, and Chrome for the operations that are under way at
-//     one moment.
-//   - What is wrong with a CSV is an *iotrace.FormatError with its line.
+//   - CSV and Parquet return exactly the trace that was written.
+//   - All writers stream: beyond the trace they need memory for its ranks and files,
+//     and Chrome for the operations under way at one moment.
+//   - Errors in a CSV are *iotrace.FormatError values with the line.
 //
 // # CSV
 //
-// The text is as RFC 4180 has it, with lines that end in a newline only, and a
-// field that needs it in quotes. Lines whose first field begins with # say what
-// is true of the whole trace. They are, in this order:
+// The text follows RFC 4180, with newlines as line ends; fields are quoted if
+// necessary. Lines whose first field begins with # describe the whole trace. They are,
+// in this order:
 //
 //	#ckpt-trace,1                         the version
 //	#job,NAME
@@ -32,8 +31,8 @@
 //	write,POSIX,data,…                    one for each event, in order of start
 //	#end,COUNT                            how many events there are
 //
-// A CSV that begins with the names of the columns, and has none of the other
-// lines, is read as well; ranks and files then are those that occur. The columns:
+// A CSV that begins with the names of the columns and has none of the other lines can
+// be read as well. Its ranks and files are those that occur. The columns:
 //
 //	op          open, read, write, sync, seek, stat, truncate, rename, unlink,
 //	            close, mmap, gather, lock-wait, encode, barrier
@@ -54,17 +53,17 @@
 //
 // # JSON lines
 //
-// Each line is an object with a type: first one "trace" with job, source, origin
-// and the counts of ranks, files and events; then one "event" for each event,
-// with the columns of the CSV as members. Those that are empty there are not
-// there, nor are checkpoint, round and module if they are 0, 0 and POSIX.
+// Each line is an object with a type: first a "trace" with job, source, origin and the
+// counts of ranks, files and events, then an "event" for each event, with the columns
+// of the CSV as members. Members that would be empty are left out, and so are
+// checkpoint 0, round 0 and module POSIX.
 //
 // # Parquet
 //
 // The columns are those that WisIO reads from traces of Recorder (its tool
-// recorder2parquet writes them), so that WisIO and DFAnalyzer can take the file;
-// to do so they want a file global.json beside it, with {"tmid":[0,MAX]}, the
-// range of the column tmid:
+// recorder2parquet writes them), so that WisIO and DFAnalyzer can read the file. They
+// also need a file global.json beside it, with {"tmid":[0,MAX]}, the range of the
+// column tmid:
 //
 //	index         number of the event, from 0
 //	proc, rank    number of the rank or process; -1 if there is none
@@ -87,20 +86,19 @@
 //	file_id       number of the file, -1 if there is none
 //	proc_id       number of the rank, -1 if there is none
 //
-// What they cannot say is in columns of our own; job, source, origin and the
-// tables are in the file's metadata under the key ckpt.trace, as an events file
-// without events in base64:
+// Other properties are in columns of our own. Job, source, origin and the tables are
+// in the file's metadata under the key ckpt.trace, as an events file without events in
+// base64:
 //
 //	ckpt_module, ckpt_zone, ckpt_create, ckpt_peer, ckpt_checkpoint, ckpt_round,
 //	ckpt_offset, ckpt_bytes, ckpt_start_ns, ckpt_end_ns
 //
 // # Chrome trace
 //
-// The JSON object format of the Trace Event format, which chrome://tracing and
-// ui.perfetto.dev open. Each rank is a process, named with its node; its threads,
-// numbered on from one process to the next, are lanes: slices in one lane never
-// overlap unless one holds the other. Times are microseconds since the first event.
-// There are a counter of the bytes per second that are read and written, sampled a
-// thousand times over the trace, and for each barrier a flow from the rank that came
-// last to the others.
+// The JSON object format of the Trace Event format, for chrome://tracing and
+// ui.perfetto.dev. Each rank is a process, named with its node. Its threads, numbered
+// across processes, are lanes: two slices in a lane never overlap unless one contains
+// the other. Times are microseconds since the first event. A counter has the bytes per
+// second read and written, in a thousand samples over the trace. Each barrier has
+// flows from the rank that came last to the others.
 package export

@@ -2,7 +2,7 @@ package export
 
 import "ckpt/iotrace"
 
-// flows finds the barriers that belong together: the n-th of each rank within a
+// flows finds barriers that belong together: the n-th of each rank within a
 // checkpoint.
 type flows struct {
 	passed map[rankCheckpoint]int32 // how many barriers the rank has begun
@@ -13,13 +13,13 @@ type rankCheckpoint struct{ rank, checkpoint int32 }
 
 type barrier struct{ checkpoint, n int32 }
 
-// A group is one barrier of all ranks.
+// A group is one barrier with all its ranks.
 type group struct {
-	last int // event of the rank that comes last
+	last int // event of the last rank
 	open []waiter
 }
 
-// A waiter is a slice that an arrow may go to.
+// A waiter is a slice that an arrow may point to.
 type waiter struct {
 	pid, tid int
 	end      int64
@@ -36,7 +36,7 @@ func (f *flows) of(e *iotrace.Event) barrier {
 	return barrier{e.Checkpoint, n}
 }
 
-// count is told of each event first, in the order in which take will be.
+// count sees each event in the first pass, in the order of take.
 func (f *flows) count(i int, e *iotrace.Event) {
 	if e.Op != iotrace.Barrier {
 		return
@@ -48,8 +48,8 @@ func (f *flows) count(i int, e *iotrace.Event) {
 	f.groups[b].last = i
 }
 
-// take is told of each event again. If it is the last of a barrier, it returns
-// the others, that wait for it: those are where arrows from it go.
+// take sees each event in the second pass. For the last event of a barrier it returns
+// the events that waited for it: the targets of its arrows.
 func (f *flows) take(i int, e *iotrace.Event, pid, tid int) []waiter {
 	if e.Op != iotrace.Barrier {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"ckpt/iotrace"
 )
 
-// WriteJSON writes a trace as JSON lines. It must be valid.
+// WriteJSON writes a valid trace as JSON lines.
 func WriteJSON(w io.Writer, t *iotrace.Trace) error {
 	bw := bufio.NewWriterSize(w, 1<<16)
 	b := append([]byte(nil), `{"type":"trace","job":`...)
@@ -83,7 +83,7 @@ func member(b []byte, name string, n int64) []byte {
 	return strconv.AppendInt(b, n, 10)
 }
 
-// appendJSON appends a string in quotes. Bytes that are no UTF-8 become U+FFFD.
+// appendJSON appends a quoted string. Bytes that are not UTF-8 become U+FFFD.
 func appendJSON(b []byte, s string) []byte {
 	q, err := json.Marshal(s)
 	if err != nil {

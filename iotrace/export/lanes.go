@@ -2,16 +2,16 @@ package export
 
 import "ckpt/iotrace"
 
-// lanes puts events into lanes, so that in each of them any two either do not
-// overlap or one holds the other, as the viewers want it.
+// lanes distributes events over lanes. Two events in a lane do not overlap, unless one
+// contains the other: the viewers require it.
 type lanes struct {
-	ranks [][][]int64 // of each rank, of each lane, the ends of what is open, the innermost last
+	ranks [][][]int64 // by rank and lane, the ends of open events, the innermost last
 }
 
 func newLanes(ranks int) *lanes { return &lanes{make([][][]int64, ranks)} }
 
-// place returns the lane of an event, the first in which it fits. Events come in
-// order of start, the longer first.
+// place returns the first lane that an event fits into. Events come in order of start,
+// longer ones first.
 func (l *lanes) place(rank int, e *iotrace.Event) int {
 	for i := range l.ranks[rank] {
 		open := l.ranks[rank][i]
@@ -31,12 +31,12 @@ func (l *lanes) place(rank int, e *iotrace.Event) int {
 	return len(l.ranks[rank]) - 1
 }
 
-// bandwidth is how many bytes were read and written over time.
+// bandwidth counts the bytes read and written over time.
 type bandwidth struct {
 	from, width int64 // ns
 	read, write []float64
-	// Of what takes longer than a sample, the bytes per ns are kept as changes
-	// from one sample to the next.
+	// Events longer than a sample are kept as changes of the bytes per ns from sample
+	// to sample.
 	readStep, writeStep []float64
 }
 
@@ -49,10 +49,10 @@ func newBandwidth(from, to int64) *bandwidth {
 		readStep: make([]float64, n+1), writeStep: make([]float64, n+1)}
 }
 
-// start is when a sample begins.
+// start returns the start of a sample.
 func (b *bandwidth) start(i int) int64 { return b.from + int64(i)*b.width }
 
-// add spreads the bytes of an event evenly over the time it took.
+// add spreads the bytes of an event evenly over its time.
 func (b *bandwidth) add(e *iotrace.Event) {
 	sum, step := b.read, b.readStep
 	switch e.Op {
@@ -74,7 +74,7 @@ func (b *bandwidth) add(e *iotrace.Event) {
 	step[last] -= rate
 }
 
-// at returns a sample in MiB/s. Samples must be asked for in order, each once.
+// at returns a sample in MiB/s. Ask for each sample once, in order.
 func (b *bandwidth) at(i int) (read, write float64) {
 	b.readStep[i+1] += b.readStep[i]
 	b.writeStep[i+1] += b.writeStep[i]

@@ -41,7 +41,7 @@ type parquetRow struct {
 	ownColumns
 }
 
-// ownColumns are those that WisIO does not know.
+// ownColumns are those that WisIO does not have.
 type ownColumns struct {
 	Module     int32 `parquet:"ckpt_module,dict"`
 	Zone       int32 `parquet:"ckpt_zone,dict"`
@@ -68,14 +68,14 @@ const (
 )
 
 const (
-	// tablesKey is where the metadata has the tables: an events file without
-	// events, in base64.
+	// tablesKey is the metadata key of the tables: an events file without events, in
+	// base64.
 	tablesKey = "ckpt.trace"
 	rowGroup  = 1 << 17
 	rowBatch  = 1 << 10
 )
 
-// WriteParquet writes a trace as Parquet. It must be valid.
+// WriteParquet writes a valid trace as Parquet.
 func WriteParquet(w io.Writer, t *iotrace.Trace) error {
 	var tables bytes.Buffer
 	if err := iotrace.WriteTrace(&tables, &iotrace.Trace{Job: t.Job, Source: t.Source, Origin: t.Origin, Ranks: t.Ranks, Files: t.Files}); err != nil {
@@ -102,21 +102,21 @@ func WriteParquet(w io.Writer, t *iotrace.Trace) error {
 	return pw.Close()
 }
 
-// rowMaker makes rows of events.
+// rowMaker turns events into rows.
 type rowMaker struct {
 	t     *iotrace.Trace
 	app   string
 	procs []string // proc_name by rank
 	hosts []string
 	files []string
-	ends  map[rankFile]int64 // where the last read or write ended
+	ends  map[rankFile]int64 // end of the last read or write
 }
 
 type rankFile struct{ rank, file int32 }
 
 func newRowMaker(t *iotrace.Trace) *rowMaker {
 	m := &rowMaker{t: t, app: utf8(t.Job), ends: make(map[rankFile]int64)}
-	// The parts of proc_name stand between #, which they must not contain.
+	// proc_name uses # as a separator.
 	part := func(s string) string { return strings.ReplaceAll(utf8(s), "#", "_") }
 	for _, r := range t.Ranks {
 		m.hosts = append(m.hosts, utf8(r.Node))

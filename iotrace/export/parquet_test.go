@@ -131,7 +131,7 @@ func TestParquetErrors(t *testing.T) {
 		{nil, "this is an empty file, not a Parquet file"},
 		{[]byte(csvSample), "this is a CSV trace of ckpt, not a Parquet file"},
 		{other.Bytes(), "this Parquet file is not of ckpt"},
-		{tagged.Bytes(), "is not there"},
+		{tagged.Bytes(), "is missing"},
 		{tables.Bytes(), "metadata ckpt.trace"},
 		{buf.Bytes()[:buf.Len()/2], "damaged Parquet"},
 		{invalid.Bytes(), "row 2: ends 1 ns before"},
@@ -362,8 +362,8 @@ func TestParquetAnnounced(t *testing.T) {
 	}
 }
 
-// TestParquetDamaged changes bytes all over a file. Whatever comes of it, it is
-// an error or a trace that is valid.
+// TestParquetDamaged changes bytes all over a file. The result is an error or a valid
+// trace.
 func TestParquetDamaged(t *testing.T) {
 	var buf bytes.Buffer
 	if err := WriteParquet(&buf, iotracetest.Golden()); err != nil {

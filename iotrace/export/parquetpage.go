@@ -10,12 +10,12 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// largestPage bounds what a page can become when it is decompressed; the pages of
-// ckpt have a quarter of a MiB.
+// largestPage bounds the size of a decompressed page. Pages of ckpt have a quarter of
+// a MiB.
 const largestPage = 16 << 20
 
-// A pageReader decodes the pages of one column of a row group after the other. It
-// keeps its memory.
+// A pageReader decodes the pages of one column chunk after the other. It reuses its
+// memory.
 type pageReader struct {
 	zstd   *zstd.Decoder
 	raw    []byte // a page, decompressed
@@ -29,8 +29,8 @@ func newPageReader(ops map[string]int64) (*pageReader, error) {
 	return &pageReader{zstd: d, ops: ops}, err
 }
 
-// column decodes the pages b of a column of so many rows, and gives the values of
-// each to take.
+// column decodes the pages b of a column chunk with so many rows, and passes the
+// values of each page to take.
 func (p *pageReader) column(meta *format.ColumnMetaData, b []byte, rows int, take func([]int64) error) error {
 	p.words = p.words[:0]
 	dictionary := false
@@ -65,7 +65,7 @@ func (p *pageReader) column(meta *format.ColumnMetaData, b []byte, rows int, tak
 				packed = format.Uncompressed
 			}
 		default:
-			return fmt.Errorf("a page is a %v that is not understood", h.Type)
+			return fmt.Errorf("page of unsupported type %v", h.Type)
 		}
 		if n < 0 || int(n) > rows {
 			return errors.New("a page has more values than there are rows")
@@ -111,7 +111,7 @@ func (p *pageReader) decompress(page []byte, codec format.CompressionCodec, size
 		return nil, fmt.Errorf("its pages are packed by %v, not by ZSTD", codec)
 	}
 	if len(raw) != int(size) {
-		return nil, errors.New("a page has another length than it says")
+		return nil, errors.New("the length of a page is wrong")
 	}
 	return raw, nil
 }
@@ -124,7 +124,7 @@ func (p *pageReader) decode(b []byte, encoding format.Encoding, t format.Type) e
 	case encoding == format.DeltaBinaryPacked && (t == format.Int32 || t == format.Int64):
 		return delta(p.values, b)
 	case encoding == format.RLE && t == format.Boolean:
-		if len(b) < 4 { // the length, which is that of the rest
+		if len(b) < 4 { // skip the length of the rest
 			return errValues
 		}
 		return hybrid(p.values, b[4:], 1)
@@ -143,7 +143,7 @@ func (p *pageReader) decode(b []byte, encoding format.Encoding, t format.Type) e
 		}
 		return nil
 	}
-	return fmt.Errorf("values are encoded as %v, which is not understood", encoding)
+	return fmt.Errorf("unsupported encoding %v", encoding)
 }
 
 func (p *pageReader) plain(out []int64, b []byte, t format.Type) error {
@@ -153,7 +153,7 @@ func (p *pageReader) plain(out []int64, b []byte, t format.Type) error {
 	return plain(out, b, t)
 }
 
-// sized returns s with n elements, whatever is in them.
+// sized returns s with n elements of any value.
 func sized(s []int64, n int) []int64 {
 	if cap(s) < n {
 		return make([]int64, n)

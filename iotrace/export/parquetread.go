@@ -16,7 +16,7 @@ import (
 	"ckpt/iotrace"
 )
 
-// A parquetColumn is one that it takes to make events of.
+// A parquetColumn is one of the columns that events are made of.
 type parquetColumn struct {
 	name        string
 	types       []format.Type
@@ -45,25 +45,26 @@ var (
 )
 
 const (
-	// mostInGroup bounds the rows of a group, and so the memory that decoding
-	// takes; those of ckpt have rowGroup.
+	// mostInGroup bounds the rows of a group, and with it the memory for decoding.
+	// Groups of ckpt have rowGroup rows.
 	mostInGroup = 1 << 20
-	// A row of ours takes tens of bytes, but of equal ones eight take one. Memory for
-	// rowsPerByte of a file is taken at once; for more, as they turn out to be there.
+	// A row of ckpt takes tens of bytes, but eight equal rows take one byte. Memory
+	// for rowsPerByte of a file is allocated at once, and memory for more rows once
+	// they are decoded.
 	rowsPerByte = 4
-	// mostPerByte bounds what a file may unpack to, if it is more than mostUnasked:
-	// pages of equal values could make a terabyte of a megabyte.
+	// mostPerByte bounds the rows per byte of a file with more than mostUnasked rows:
+	// pages of equal values could turn a megabyte into a terabyte.
 	mostPerByte, mostUnasked = 64, 1 << 21
 )
 
-// ReadParquet reads what WriteParquet has written, of so many bytes. Parquet
-// files of others have no tables of ranks and files, and are refused. Errors name
-// the column, and the offset at which it begins.
+// ReadParquet reads the output of WriteParquet, size bytes long. It refuses Parquet
+// files of other programs, which have no tables of ranks and files. Errors name the
+// column and the offset at which it begins.
 //
-// It decodes the few columns and encodings by itself, because the reader of
-// parquet-go does not bound memory: a run of six bytes becomes 8 GiB of values there,
-// and no recover helps against that. It also panics on changed bytes, and takes twice
-// the time for whole pages of values, ten times for rows.
+// It decodes the few columns and encodings by itself, because the reader of parquet-go
+// does not bound memory: it turns a run of six bytes into 8 GiB of values, which no
+// recover prevents. It also panics on changed bytes, and takes twice the time for
+// whole pages of values and ten times for rows.
 func ReadParquet(r io.ReaderAt, size int64) (*iotrace.Trace, error) {
 	head := make([]byte, iotrace.HeadBytes)
 	n, _ := r.ReadAt(head, 0)
@@ -81,7 +82,7 @@ func ReadParquet(r io.ReaderAt, size int64) (*iotrace.Trace, error) {
 	if err := x.schema(); err != nil {
 		return nil, err
 	}
-	// The tables are those of a trace without events.
+	// The tables are a trace without events.
 	var err error
 	if x.t, err = iotrace.ReadTrace(base64.NewDecoder(base64.StdEncoding, strings.NewReader(x.meta.KeyValueMetadata[i].Value))); err != nil {
 		return nil, damaged(x.end, "metadata %s: %v", tablesKey, err)
@@ -96,7 +97,7 @@ func ReadParquet(r io.ReaderAt, size int64) (*iotrace.Trace, error) {
 type parquetReader struct {
 	r    io.ReaderAt
 	size int64
-	end  int64 // of what is not footer
+	end  int64 // where the footer begins
 	meta format.FileMetaData
 	t    *iotrace.Trace
 	raw  []byte
@@ -119,7 +120,7 @@ func (x *parquetReader) footer() error {
 	length := int64(binary.LittleEndian.Uint32(tail))
 	x.end = x.size - 8 - length
 	if string(tail[4:]) != magic || x.end < int64(len(magic)) {
-		e := damaged(x.size-8, "the end of the file is not there")
+		e := damaged(x.size-8, "the end of the file is missing")
 		e.(*iotrace.FormatError).Err = iotrace.ErrTruncated
 		return e
 	}
@@ -145,13 +146,13 @@ func (x *parquetReader) footer() error {
 	return nil
 }
 
-// schema looks whether all columns are there, each with one value in each row.
+// schema checks that all columns exist, with one value in each row.
 func (x *parquetReader) schema() error {
 	for _, want := range parquetColumns {
 		i := slices.IndexFunc(x.meta.Schema, func(s format.SchemaElement) bool { return s.Name == want.name })
 		switch {
 		case i < 0:
-			return &iotrace.FormatError{Offset: x.end, Reason: "column " + want.name + " is not there"}
+			return &iotrace.FormatError{Offset: x.end, Reason: "column " + want.name + " is missing"}
 		case !x.meta.Schema[i].Type.Valid || !slices.Contains(want.types, x.meta.Schema[i].Type.V):
 			return &iotrace.FormatError{Offset: x.end, Reason: "column " + want.name + " is of another type"}
 		case x.meta.Schema[i].RepetitionType.Valid && x.meta.Schema[i].RepetitionType.V != format.Required:
@@ -171,7 +172,7 @@ func (x *parquetReader) events() error {
 		total += g.NumRows
 	}
 	if total != x.meta.NumRows {
-		e := damaged(x.end, "%d rows announced, %d there", x.meta.NumRows, total)
+		e := damaged(x.end, "%d rows announced, %d found", x.meta.NumRows, total)
 		e.(*iotrace.FormatError).Err = iotrace.ErrTruncated
 		return e
 	}
@@ -188,12 +189,12 @@ func (x *parquetReader) events() error {
 	}
 	defer pages.zstd.Close()
 	x.t.Events = make([]iotrace.Event, 0, min(total, rowsPerByte*x.size))
-	left := x.end // what columns may take: they do not overlap
+	left := x.end // bytes left for columns, which must not overlap
 	for i := range x.meta.RowGroups {
 		g := &x.meta.RowGroups[i]
 		from, to := len(x.t.Events), len(x.t.Events)+int(g.NumRows)
 		x.t.Events = slices.Grow(x.t.Events, to-from)[:to]
-		events := x.t.Events[from:] // the columns set all of each
+		events := x.t.Events[from:] // the columns set all fields
 		for k := range parquetColumns {
 			used, err := x.column(pages, g, &parquetColumns[k], events)
 			if err != nil {
@@ -212,8 +213,8 @@ func (x *parquetReader) events() error {
 	return nil
 }
 
-// column fills in what one column says of the events of a group, and returns how
-// many bytes it takes.
+// column sets one field of the events of a group, and returns the length of the
+// column.
 func (x *parquetReader) column(pages *pageReader, g *format.RowGroup, c *parquetColumn, events []iotrace.Event) (int64, error) {
 	i := slices.IndexFunc(g.Columns, func(k format.ColumnChunk) bool {
 		return len(k.MetaData.PathInSchema) == 1 && k.MetaData.PathInSchema[0] == c.name
@@ -230,7 +231,7 @@ func (x *parquetReader) column(pages *pageReader, g *format.RowGroup, c *parquet
 	case at < 0 || n < 0 || n > x.end || at > x.end-n:
 		return 0, damaged(x.end, "column %s lies outside of the file", c.name)
 	case !slices.Contains(c.types, meta.Type) || meta.NumValues != int64(len(events)):
-		return 0, damaged(x.end, "column %s is not as announced", c.name)
+		return 0, damaged(x.end, "column %s differs from its schema", c.name)
 	}
 	if int64(cap(x.raw)) < n {
 		x.raw = make([]byte, n)

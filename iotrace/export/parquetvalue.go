@@ -7,12 +7,12 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// What follows decodes the values of pages, as many as it is told: no number in
-// a file says how much memory they take.
+// The functions below decode exactly as many values as the caller asks for. No number
+// in a file decides how much memory they take.
 
 var errValues = errors.New("the values of the page are damaged")
 
-// plain decodes fixed numbers of a type.
+// plain decodes numbers of a fixed size.
 func plain(out []int64, b []byte, t format.Type) error {
 	switch t {
 	case format.Boolean:
@@ -42,7 +42,7 @@ func plain(out []int64, b []byte, t format.Type) error {
 	return nil
 }
 
-// words decodes strings, and gives each the number that the table has of it.
+// words decodes strings and looks up the number of each in a table.
 func words(out []int64, b []byte, table map[string]int64) error {
 	for i := range out {
 		if len(b) < 4 {
@@ -54,7 +54,7 @@ func words(out []int64, b []byte, table map[string]int64) error {
 		}
 		v, ok := table[string(b[:n])]
 		if !ok {
-			return errors.New("a word of the page is unknown")
+			return errors.New("the page has an unknown word")
 		}
 		out[i], b = v, b[n:]
 	}
@@ -64,7 +64,7 @@ func words(out []int64, b []byte, table map[string]int64) error {
 	return nil
 }
 
-// hybrid decodes runs of equal numbers, and numbers packed in so many bits each.
+// hybrid decodes runs of equal numbers and bit-packed numbers of a width.
 func hybrid(out []int64, b []byte, width uint) error {
 	if width > 32 {
 		return errValues
@@ -107,8 +107,8 @@ func hybrid(out []int64, b []byte, width uint) error {
 	return nil
 }
 
-// delta decodes DELTA_BINARY_PACKED: in blocks, each with the least difference
-// from value to value, and what the others are above it, packed.
+// delta decodes DELTA_BINARY_PACKED: blocks with their smallest difference and the
+// bit-packed excess of each difference over it.
 func delta(out []int64, b []byte) error {
 	var head [4]uint64 // block size, miniblocks in one, values, first value
 	for i := range head {
@@ -156,7 +156,7 @@ func delta(out []int64, b []byte) error {
 
 func unzigzag(x uint64) int64 { return int64(x>>1) ^ -int64(x&1) }
 
-// unpack decodes numbers of so many bits each, the lowest first; b has enough of
+// unpack decodes numbers of width bits each, lowest bits first. b must have enough of
 // them.
 func unpack(out []int64, b []byte, width uint) {
 	if width == 0 {

@@ -5,19 +5,19 @@ import (
 	"errors"
 )
 
-// A thriftCheck walks over a structure in Thrift's compact protocol, in which
-// Parquet has its metadata, and stops where something would need more bytes than
-// there are. The decoder that comes after it makes lists as long as they claim to
-// be, which can be more than any memory.
+// A thriftCheck walks over a structure in Thrift's compact protocol, the encoding of
+// Parquet's metadata. It stops where a value would need more bytes than there are. The
+// decoder that runs afterwards allocates lists of any announced length, which could
+// exceed all memory.
 type thriftCheck struct {
 	b  []byte
 	at int
-	// least is how many bytes an element of a list of structures takes, by the
-	// number of structures around it and the field; at least 1.
+	// least returns the smallest size in bytes of an element in a list of structures,
+	// at least 1. The arguments are the depth of nesting and the field.
 	least func(depth, field int) int
 }
 
-var errThrift = errors.New("the metadata are damaged")
+var errThrift = errors.New("damaged metadata")
 
 // Types of the compact protocol.
 const (
@@ -34,7 +34,7 @@ const (
 	thriftStruct = 12
 )
 
-const thriftDepth = 16 // of structures in structures; Parquet has five
+const thriftDepth = 16 // nested structures; Parquet has five
 
 // structure walks over one.
 func (c *thriftCheck) structure(depth int) error {
@@ -88,7 +88,7 @@ func (c *thriftCheck) value(kind, depth, field int) error {
 	case thriftStruct:
 		return c.structure(depth + 1)
 	}
-	return errThrift // maps, which Parquet does not have
+	return errThrift // maps; Parquet has none
 }
 
 func (c *thriftCheck) list(depth, field int) error {

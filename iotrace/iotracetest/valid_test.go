@@ -26,9 +26,9 @@ func TestValid(t *testing.T) {
 	}
 	for want, damage := range map[string]func(*iotrace.Trace){
 		"year":                       func(t *iotrace.Trace) { t.Origin = time.Unix(-1e9, 0) },
-		"is there twice":             func(t *iotrace.Trace) { t.Files = append(t.Files, "/f") },
+		"is listed twice":            func(t *iotrace.Trace) { t.Files = append(t.Files, "/f") },
 		"has no name":                func(t *iotrace.Trace) { t.Files = append(t.Files, "") },
-		`node "a" is there twice`:    func(t *iotrace.Trace) { t.Ranks[1].Node = "a" },
+		`node "a" is listed twice`:   func(t *iotrace.Trace) { t.Ranks[1].Node = "a" },
 		"event 1: op(0)":             func(t *iotrace.Trace) { t.Events[1].Op = 0 },
 		"module(2) is unknown":       func(t *iotrace.Trace) { t.Events[0].Module = 2 },
 		"rank 2 of 2":                func(t *iotrace.Trace) { t.Events[0].Rank = 2 },

@@ -1,5 +1,5 @@
-// Package line reads text traces line by line: fast, with numbered lines, and
-// without ever holding more than one line of limited length.
+// Package line reads text traces line by line. It is fast, numbers the lines, and
+// holds only one line of limited length at a time.
 //
 //	r := line.NewReader(in)
 //	if iotrace.Detect(r.Head()) …
@@ -11,8 +11,7 @@
 //		… r.Number(), r.Whole() …
 //	}
 //
-// It also reads the numbers that lines are made of, without turning them into
-// strings first.
+// It also parses numbers without making strings of them.
 package line
 
 import (
@@ -24,20 +23,20 @@ import (
 	"ckpt/iotrace"
 )
 
-// MaxLength bounds a line, in bytes: the arguments of a system call that strace
-// was told not to abbreviate fit, a file without lines does not.
+// MaxLength bounds a line, in bytes. Unabbreviated arguments of strace fit; a file
+// without lines does not.
 const MaxLength = 1 << 20
 
-// A Reader reads lines.
+// A Reader reads numbered lines.
 type Reader struct {
 	br     *bufio.Reader
-	long   []byte // a line that does not fit into the buffer
+	long   []byte // a line that exceeds the buffer
 	number int64
 	whole  bool
 }
 
-// bufferSize holds nearly all lines: of a program with many processes there may be
-// as many readers.
+// bufferSize fits nearly all lines. A trace of many processes may need as many
+// readers.
 const bufferSize = 1 << 16
 
 // NewReader reads the lines of r.
@@ -45,8 +44,7 @@ func NewReader(r io.Reader) *Reader {
 	return &Reader{br: bufio.NewReaderSize(r, bufferSize), whole: true}
 }
 
-// Head returns the beginning of the text, for iotrace.Detect, before the first
-// line is read.
+// Head returns the beginning of the text for iotrace.Detect. Call it before Next.
 func (r *Reader) Head() []byte {
 	b, _ := r.br.Peek(iotrace.HeadBytes)
 	return b
@@ -74,7 +72,7 @@ func (r *Reader) Next() ([]byte, error) {
 	return nil, err
 }
 
-// gather puts a line together that begins with b and is longer than the buffer.
+// gather assembles a line that begins with b and exceeds the buffer.
 func (r *Reader) gather(b []byte) ([]byte, error) {
 	r.long = append(r.long[:0], b...)
 	for {
@@ -89,19 +87,19 @@ func (r *Reader) gather(b []byte) ([]byte, error) {
 	}
 }
 
-// Number returns the number of the line that was read last, from 1.
+// Number returns the number of the last line, from 1.
 func (r *Reader) Number() int64 { return r.number }
 
-// Whole reports whether the line that was read last has an end. Only the last
-// of a text can lack it.
+// Whole reports whether the last line read has a line end. Only the last line of a
+// text can lack it.
 func (r *Reader) Whole() bool { return r.whole }
 
-// Errorf says what is wrong with the line that was read last.
+// Errorf returns an error about the last line read.
 func (r *Reader) Errorf(format string, args ...any) *iotrace.FormatError {
 	return &iotrace.FormatError{Line: r.number, Reason: fmt.Sprintf(format, args...)}
 }
 
-// Truncated says that the text ends too early.
+// Truncated returns the error of a text that ends too early.
 func (r *Reader) Truncated(format string, args ...any) *iotrace.FormatError {
 	e := r.Errorf(format, args...)
 	e.Err = iotrace.ErrTruncated

@@ -2,7 +2,7 @@ package line
 
 import "math"
 
-// Int reads a decimal number that is all of b.
+// Int parses a decimal number; b must have nothing else.
 func Int(b []byte) (int64, bool) {
 	digits := b
 	if len(b) > 0 && b[0] == '-' {
@@ -15,10 +15,10 @@ func Int(b []byte) (int64, bool) {
 	case len(digits) == len(b):
 		return int64(n), n <= math.MaxInt64
 	}
-	return -int64(n), n <= 1<<63 // of 1<<63, int64 and minus make the least number
+	return -int64(n), n <= 1<<63 // 1<<63 wraps to the smallest number, as it should
 }
 
-// unsigned reads a decimal number without a sign that is all of b.
+// unsigned parses a decimal number without a sign; b must have nothing else.
 func unsigned(b []byte) (uint64, bool) {
 	if len(b) == 0 {
 		return 0, false
@@ -34,11 +34,11 @@ func unsigned(b []byte) (uint64, bool) {
 	return n, true
 }
 
-// maxSeconds is as many as nanoseconds can count.
+// maxSeconds is the most seconds that fit into int64 nanoseconds.
 const maxSeconds = math.MaxInt64/1_000_000_000 - 1
 
-// Seconds reads a decimal number of seconds that is all of b, as nanoseconds.
-// Digits beyond the ninth behind the point are dropped.
+// Seconds parses a decimal number of seconds into nanoseconds; b must have nothing
+// else. It drops digits beyond the ninth decimal.
 func Seconds(b []byte) (int64, bool) {
 	negative := len(b) > 0 && b[0] == '-'
 	if negative {
@@ -74,8 +74,7 @@ func Seconds(b []byte) (int64, bool) {
 	return n, true
 }
 
-// Field returns the first word of b and what follows it. Words are separated by
-// blanks and tabs.
+// Field returns the first word of b and the rest. Blanks and tabs separate words.
 func Field(b []byte) (word, rest []byte) {
 	i := 0
 	for i < len(b) && (b[i] == ' ' || b[i] == '\t') {

@@ -5,31 +5,32 @@ import (
 	"slices"
 )
 
-// A block is a part of a shared file that several ranks fill with rows: those with
-// the same step from rank to rank, whose lowest requests begin less than a step
-// apart. The pieces of a header that all ranks write in turn are a block each; the
-// requests of ranks that have a part each are one block.
+// A block is a part of a shared file that several ranks fill with rows that have the
+// same step from rank to rank and whose lowest requests begin less than a step apart.
+// The pieces of a header that all ranks write in turn are a block each. If each rank
+// has a part of the file, the requests are one block.
 //
-// For more ranks a block becomes wider, by a step for each, and what lies behind it
+// For more ranks a block becomes wider by a step for each, and everything behind it
+// moves: piece k of rank r of R is then at (k·R + r)·size for any R.
 // moves on: piece k of rank r of R is then at (k·R + r)·size for any R.
 type block struct {
 	low, step int64
 	from, to  int
 	end       int64 // of all of its requests
-	// crosses says that it overlaps another block: then neither shows a rule, but
-	// rather the like of two points that a line goes through.
+	// crosses: the block overlaps another. Then neither shows a rule; any two points
+	// lie on a line.
 	crosses bool
-	// stays says that nothing moves up behind it, because that would meet requests
-	// that follow no rule.
+	// stays: nothing behind the block moves, because it would meet requests without a
+	// rule.
 	stays bool
 }
 
 type span struct{ low, end int64 }
 
-// maxWidth bounds blocks, so that no sum of two overflows.
+// maxWidth bounds blocks, so that sums of two do not overflow.
 const maxWidth = 1<<62 - 1
 
-// join finds the blocks of rows, and tells the rows.
+// join groups rows into blocks, and sets the block of each row.
 func join(rows []row) []*block {
 	order := make([]*row, 0, len(rows))
 	for i := range rows {
@@ -54,7 +55,7 @@ func join(rows []row) []*block {
 		r.block.end = max(r.block.end, r.low+r.step*int64(r.from-1)+r.bytes)
 	}
 	slices.SortFunc(blocks, func(a, b *block) int { return cmp.Compare(a.low, b.low) })
-	var widest *block // of those before, the one that ends last
+	var widest *block // the earlier block that ends last
 	for _, b := range blocks {
 		if widest != nil && b.low < widest.end {
 			b.crosses, widest.crosses = true, true
@@ -66,11 +67,11 @@ func join(rows []row) []*block {
 	return blocks
 }
 
-// pin lets blocks stay in which there are requests without a rule.
+// pin keeps the blocks in place that contain requests without a rule.
 func pin(blocks []*block, loose []span) {
 	slices.SortFunc(loose, func(a, b span) int { return cmp.Compare(a.low, b.low) })
 	k := 0
-	var end int64 // of the requests that begin before the block ends
+	var end int64 // of the requests that begin before the end of the block
 	for _, b := range blocks {
 		if b.crosses {
 			continue
@@ -83,13 +84,13 @@ func pin(blocks []*block, loose []span) {
 	}
 }
 
-// A move says that what is from at on moves on by so many bytes.
+// A move shifts everything from offset at on.
 type move struct{ at, by int64 }
 
 func movesOf(blocks []*block) []move {
 	var out []move
 	var sum int64
-	for _, b := range blocks { // that do not cross follow each other
+	for _, b := range blocks { // blocks that do not cross are disjoint
 		if !b.crosses && !b.stays {
 			sum = min(sum+b.step*int64(b.to-b.from), maxWidth)
 			out = append(out, move{b.end, sum})
@@ -98,7 +99,7 @@ func movesOf(blocks []*block) []move {
 	return out
 }
 
-// shift returns how far what is at off moves on.
+// shift returns the distance by which offset off moves.
 func shift(moves []move, off int64) int64 {
 	n, _ := slices.BinarySearchFunc(moves, off, func(m move, off int64) int {
 		if m.at <= off {

@@ -7,13 +7,13 @@ import (
 	"ckpt/iotrace"
 )
 
-// A LeftOut says what of the trace a replay does not do, and how often it was there.
+// A LeftOut is a kind of event that a replay leaves out, with its count.
 type LeftOut struct {
 	What  string `json:"what"`
 	Count int64  `json:"count"`
 }
 
-// leftOuts counts what is left out, by what it is.
+// leftOuts counts the events left out, by kind.
 type leftOuts map[string]int64
 
 func (l leftOuts) list() []LeftOut {
@@ -24,11 +24,11 @@ func (l leftOuts) list() []LeftOut {
 	return out
 }
 
-// choose returns the trace with the events that are replayed, in the same order,
-// and counts the others.
+// choose returns the trace with the events to replay, in the same order, and counts
+// the others.
 func choose(t *iotrace.Trace) (*iotrace.Trace, leftOuts) {
 	left := make(leftOuts)
-	posix := make([]bool, len(t.Files)) // whose reads and writes are there as POSIX calls
+	posix := make([]bool, len(t.Files)) // files with POSIX reads and writes
 	for i := range t.Events {
 		if e := &t.Events[i]; e.File != iotrace.None && e.Module == iotrace.POSIX && e.Op.Data() {
 			posix[e.File] = true

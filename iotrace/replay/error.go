@@ -10,13 +10,13 @@ import (
 	"ckpt/iotrace"
 )
 
-// An Error is an operation of the replay that failed.
+// An Error is a failed operation of the replay.
 type Error struct {
-	Op     string // what was done: write, open, prepare …
+	Op     string // write, open, prepare …
 	Path   string
-	Offset int64 // iotrace.None of what has none
+	Offset int64 // iotrace.None if it has none
 	Bytes  int64
-	Rank   int // number of the rank; iotrace.None before and after the replay itself
+	Rank   int // iotrace.None before and after the replay itself
 	Err    error
 }
 
@@ -28,7 +28,7 @@ func (e *Error) Error() string {
 	if e.Rank != iotrace.None {
 		what = fmt.Sprintf("rank %d: %s", e.Rank, what)
 	}
-	// The path is there already.
+	// The message has the path already.
 	err := e.Err
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		err = path.Err
@@ -41,7 +41,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Hint returns what to do about it.
+// Hint returns a remedy, or "".
 func (e *Error) Hint() string {
 	switch {
 	case errors.Is(e.Err, syscall.ENOSPC), errors.Is(e.Err, syscall.EDQUOT):
@@ -58,10 +58,10 @@ func (e *Error) Hint() string {
 	return ""
 }
 
-// ErrDirect marks errors of O_DIRECT.
+// ErrDirect marks failures of O_DIRECT.
 var ErrDirect = errors.New("O_DIRECT is not supported")
 
-// An OptionError is an option that makes no sense, at all or for the trace.
+// An OptionError is an invalid option, possibly only for this trace.
 type OptionError struct{ text string }
 
 func (e *OptionError) Error() string { return e.text }

@@ -74,7 +74,7 @@ func TestEveryFault(t *testing.T) {
 		if m.open != 0 {
 			t.Errorf("call %d, %s: %d files are open", n, failed, m.open)
 		}
-		if names := m.names(); len(names) > 0 && !strings.Contains(fmt.Sprint(err), "not all removed") {
+		if names := m.names(); len(names) > 0 && !strings.Contains(fmt.Sprint(err), "not all files of the replay were removed") {
 			t.Errorf("call %d, %s: %v is left: %v", n, failed, names, err)
 		}
 	}

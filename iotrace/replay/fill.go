@@ -11,8 +11,8 @@ import (
 // An extent is a part of a file.
 type extent struct{ off, end int64 }
 
-// fill finds what is read before the trace has written it: that has to be there. A
-// file in which there is any is prepared, even if the trace says that it made it.
+// fill finds the bytes that the trace reads before it writes them. Files with such
+// bytes are prepared, even if the trace creates them.
 func (p *plan) fill() {
 	reads := make([]bool, len(p.files))
 	for i := range p.ops {
@@ -26,7 +26,7 @@ func (p *plan) fill() {
 		if !o.Op.Data() || o.Bytes == 0 || !reads[o.file] {
 			continue
 		}
-		at := o.End // bytes are there when they have been written
+		at := o.End // written bytes exist from the end of the write
 		if o.Op == iotrace.Read {
 			at = o.Start
 		}
@@ -45,8 +45,7 @@ type access struct {
 	write bool
 }
 
-// unwritten returns the extents that are first read before they are written, in
-// order.
+// unwritten returns the extents that are read before they are written, in order.
 func unwritten(list []access) []extent {
 	var edges []int64
 	for _, a := range list {
@@ -77,9 +76,9 @@ func unwritten(list []access) []extent {
 	return out
 }
 
-// A painting says when each stretch between two edges was first touched, if it is
-// painted in the order of time. Each is painted once: next leads over those that
-// are (union-find).
+// A painting records when each stretch between two edges was first touched, if it is
+// painted in order of time. Each stretch is painted once: next skips painted stretches
+// (union-find).
 type painting struct {
 	edges []int64
 	first []int64
@@ -105,7 +104,7 @@ func (p *painting) paint(a access) {
 	}
 }
 
-// blank returns the first stretch from i on that is not painted.
+// blank returns the first unpainted stretch from i on.
 func (p *painting) blank(i int32) int32 {
 	for p.next[i] != i {
 		p.next[i] = p.next[p.next[i]]

@@ -1,18 +1,19 @@
 package replay
 
-// A fileSystem is where the files of a replay are made. Names are those of package
-// path/filepath. Errors answer to errors.Is as those of package os do.
+// A fileSystem holds the files of a replay. Names are those of package path/filepath.
+// Errors work with errors.Is as those of package os do. The interface is not that of
+// image/vfs: a replay needs vectored single calls, and this package is a leaf.
 type fileSystem interface {
 	// Create makes a file for reading and writing, mode 0600. It fails with
-	// fs.ErrExist if the name is there.
+	// fs.ErrExist if the name exists.
 	Create(name string) (openFile, error)
-	// Open opens a file for reading and writing, and follows no link.
+	// Open opens a file for reading and writing. It does not follow links.
 	Open(name string) (openFile, error)
-	// Stat looks at a name, and follows no link. It fails with fs.ErrNotExist if
-	// it is not there.
+	// Stat checks that a name exists. It does not follow links, and fails with
+	// fs.ErrNotExist.
 	Stat(name string) error
 	Rename(old, name string) error
-	// Remove unlinks what is no directory.
+	// Remove unlinks a name that is not a directory.
 	Remove(name string) error
 	// Mkdir makes a directory, mode 0700.
 	Mkdir(name string) error
@@ -20,11 +21,11 @@ type fileSystem interface {
 	RemoveDir(name string) error
 }
 
-// An openFile is one. Reads and writes are each one system call, whatever they
-// are given, and may move less than that; they may come from several goroutines.
+// An openFile is an open file. Each read and write is one system call that may move
+// less than asked for. Several goroutines may call them.
 type openFile interface {
-	// ReadAt fills buffers one after the other. At the end of the file it moves
-	// nothing and has no error.
+	// ReadAt fills buffers one after the other. At the end of the file it returns 0
+	// and no error.
 	ReadAt(into [][]byte, off int64) (int64, error)
 	WriteAt(from [][]byte, off int64) (int64, error)
 	SeekTo(off int64) error
@@ -33,13 +34,13 @@ type openFile interface {
 	Close() error
 }
 
-// A forgetter is an openFile that can be dropped from the page cache, after Sync, so that
-// what is read of it comes from the disk.
+// A forgetter is an openFile that can drop its pages from the page cache after Sync,
+// so that reads come from the disk.
 type forgetter interface {
 	Forget() error
 }
 
-// A directFile is an openFile that can also be had around the page cache.
+// A directFile is an openFile that can also bypass the page cache.
 type directFile interface {
 	// Direct opens the same file with O_DIRECT.
 	Direct() (openFile, error)

@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// A gate lets pass who waits for the first n things of a list, once they are done;
-// they may be done in any order. Nobody who is done waits.
+// A gate blocks a caller until the first n items of a list are done. Items may finish
+// in any order.
 type gate struct {
 	mu      sync.Mutex
 	done    []bool
-	first   int32 // that is not done
+	first   int32 // first unfinished item
 	waiting []waiter
 }
 
@@ -21,7 +21,7 @@ type waiter struct {
 
 func newGate(n int) *gate { return &gate{done: make([]bool, n)} }
 
-// finish says that thing i is done.
+// finish marks item i as done.
 func (g *gate) finish(i int32) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -43,7 +43,7 @@ func (g *gate) finish(i int32) {
 	g.waiting = keep
 }
 
-// wait waits until the first need things are done.
+// wait blocks until the first need items are done.
 func (g *gate) wait(ctx context.Context, need int32) error {
 	g.mu.Lock()
 	if need <= g.first {
@@ -65,7 +65,7 @@ func await(ctx context.Context, c <-chan struct{}) error {
 	}
 }
 
-// A meeting is a barrier: all come before any leaves.
+// A meeting is a barrier: all arrive before any leaves.
 type meeting struct {
 	mu      sync.Mutex
 	missing int

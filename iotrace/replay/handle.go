@@ -7,23 +7,23 @@ import (
 	"ckpt/iotrace"
 )
 
-// naming walks through a trace once and says for each operation which file and which
-// handle it is of, and where it begins if the trace does not say.
+// naming passes over a trace once. For each operation it finds the file, the handle,
+// and the offset if the trace has none.
 type naming struct {
 	*plan
 	names   []string
-	current []int32 // what is under each name now; iotrace.None: nothing
-	again   []int   // how often a name was given anew
+	current []int32 // file under each name now, or iotrace.None
+	again   []int   // how often each name was reused
 	ended   []ending
-	open    map[holder][]int32 // handles, the newest last
-	at      map[holder]int64   // where the last read, write or seek of a rank ended
+	open    map[holder][]int32 // open handles, newest last
+	at      map[holder]int64   // end of a rank's last read, write or seek
 	end     []int64            // lengths, by planned file
 }
 
 // A holder is a rank with a file of the trace.
 type holder struct{ rank, file int32 }
 
-// An ending says that a name was renamed or removed.
+// An ending is the renaming or removal of a name.
 type ending uint8
 
 const (
@@ -32,12 +32,12 @@ const (
 	removed
 )
 
-// name decides about files and handles, in the order of the trace.
+// name assigns files and handles, in the order of the trace.
 //
-// A data operation of a rank that has not opened the file opens it, as in traces of
-// Darshan and of descriptors that were inherited. After a file was removed, or
-// renamed and made anew, its name stands for another one; who had it open goes on
-// with the old one.
+// The first data operation of a rank without a handle opens the file, as in traces of
+// Darshan and for inherited descriptors. After a file was removed, or renamed and
+// created again, its name refers to another file, and ranks that had it open continue
+// with the old file.
 func (p *plan) name(t *iotrace.Trace) error {
 	n := &naming{plan: p, names: flatten(t.Files), current: make([]int32, len(t.Files)), again: make([]int, len(t.Files)),
 		ended: make([]ending, len(t.Files)), open: make(map[holder][]int32), at: make(map[holder]int64)}
@@ -108,7 +108,7 @@ func (n *naming) one(o *op) {
 
 func endOf(o *op) int64 { return o.Offset + min(o.Bytes, math.MaxInt64-o.Offset) }
 
-// file returns what is under the name that an operation is on.
+// file returns the file under the name of an operation.
 func (n *naming) file(o *op) int32 {
 	made := o.Op == iotrace.Open && o.Create
 	if n.current[o.File] == iotrace.None || n.ended[o.File] == removed || n.ended[o.File] == renamed && made {
@@ -123,7 +123,7 @@ func (n *naming) file(o *op) int32 {
 	}
 	f := n.current[o.File]
 	if made {
-		n.files[f].prepared = false // others may have opened it a moment earlier
+		n.files[f].prepared = false // others may have opened it shortly before
 	}
 	return f
 }

@@ -8,23 +8,23 @@ import (
 	"ckpt/iotrace"
 )
 
-// A Layout says which files the writes go to.
+// A Layout decides which files the writes go to.
 type Layout string
 
-// The layouts, called as those of ckpt launch.
+// The layouts, named as in ckpt.
 const (
-	// Traced leaves every write in its file, at its offset.
+	// Traced keeps every write in its file, at its offset.
 	Traced Layout = "traced"
-	// PerRank lets each rank write a file of its own, rank-R.dat, its writes one
-	// after the other without gaps.
+	// PerRank gives each rank a file, rank-R.dat, with its writes one after the other
+	// without gaps.
 	PerRank Layout = "per-rank"
-	// Aggregated lets one rank write for several: aggregator-A.dat holds the writes
-	// of its ranks in the order of the trace, one after the other without gaps. The
-	// first of them does them all, one at a time; the others write nothing. They are
-	// the ranks of a node, or so many in a row that there are Options.Aggregators.
+	// Aggregated lets one rank write for several: aggregator-A.dat has the writes of
+	// its ranks in the order of the trace without gaps. The first rank does them one
+	// at a time; the others write nothing. An aggregator serves the ranks of a node,
+	// or consecutive ranks if Options.Aggregators is set.
 	Aggregated Layout = "aggregated"
-	// Shared lets all ranks write one file, job.dat: a part for each rank, by their
-	// numbers, which begins at a MiB and holds its writes one after the other.
+	// Shared lets all ranks write one file, job.dat. Each rank, by number, has a part
+	// that begins at a multiple of a MiB and has its writes one after the other.
 	Shared Layout = "shared"
 )
 
@@ -37,18 +37,17 @@ func ParseLayout(name string) (Layout, error) {
 	return "", optionError("layout %q: not traced, per-rank, aggregated or shared", name)
 }
 
-// stripe is where parts of a shared file begin.
+// stripe is the alignment of parts of a shared file.
 const stripe = 1 << 20
 
 // relayout returns the trace with its writes in other files.
 //
-// Sizes, and the order of a rank's writes, stay as they are; so do barriers, and
-// reads: those of a file that is written no more find one that was made before. The
-// writes of each checkpoint go to files of their own, in a directory of its number.
-// Whoever writes a file opens it before its first write and closes it after its last
-// operation. What else was done to files that the trace writes is left out, but for
-// syncs: those of a rank are of its file then; an aggregator syncs once, at the end,
-// if one of its ranks did.
+// It keeps sizes, the order of a rank's writes, barriers and reads. Reads of a file
+// that is no longer written find one that was prepared. The writes of each checkpoint
+// go to files in a directory of its number. A writer opens its file before its first
+// write and closes it after its last operation. Other operations on files that the
+// trace writes are left out, except syncs: a rank syncs its new file, and an
+// aggregator syncs once at the end if one of its ranks did.
 func relayout(t *iotrace.Trace, to Layout, aggregators int, left leftOuts) (*iotrace.Trace, error) {
 	if to != Aggregated && aggregators != 0 {
 		return nil, optionError("aggregators are those of the layout %s", Aggregated)
@@ -95,7 +94,7 @@ func relayout(t *iotrace.Trace, to Layout, aggregators int, left leftOuts) (*iot
 	return r.out, nil
 }
 
-// A target is what one writer writes for a checkpoint.
+// A target is the file of one writer for a checkpoint.
 type target struct {
 	writer     int32
 	checkpoint int32
@@ -104,22 +103,22 @@ type target struct {
 type targetFile struct {
 	file   int32
 	next   int64 // offset of the next write
-	last   int64 // when the last operation on it ended
+	last   int64 // time of the last operation
 	opened bool
-	synced bool // the aggregator has to
+	synced bool // the aggregator must sync
 }
 
 type relaying struct {
 	in, out *iotrace.Trace
 	to      Layout
-	writers []int32 // who writes for a rank
+	writers []int32 // the writer of each rank
 	numbers []int   // of the aggregators, by rank
 	targets map[target]*targetFile
 	order   []target
 	files   map[string]int32
 }
 
-// group decides who writes for whom.
+// group assigns a writer to each rank.
 func (r *relaying) group(aggregators int) error {
 	r.writers, r.numbers = make([]int32, len(r.in.Ranks)), make([]int, len(r.in.Ranks))
 	for i := range r.writers {
@@ -146,7 +145,7 @@ func (r *relaying) group(aggregators int) error {
 	return nil
 }
 
-// lay makes the targets, and places those of a shared file.
+// lay creates the targets, and places those of a shared file.
 func (r *relaying) lay() error {
 	bytes := make(map[target]int64)
 	for i := range r.in.Events {
@@ -200,7 +199,7 @@ func (r *relaying) name(k target) string {
 	rank := r.in.Ranks[k.writer]
 	switch {
 	case r.to == Shared:
-	case rank.Rank < 0: // the coordinator, or one that is not known
+	case rank.Rank < 0: // the coordinator, or an unknown process
 		name = fmt.Sprintf("%s-%d.dat", rank.Node, k.writer)
 	case r.to == PerRank:
 		name = fmt.Sprintf("rank-%d.dat", rank.Rank)
@@ -229,7 +228,7 @@ func (r *relaying) write(e iotrace.Event) {
 	e.Rank, e.File, e.Offset, e.Module = k.writer, f.file, f.next, iotrace.POSIX
 	f.next += e.Bytes
 	if r.to == Aggregated && e.Start < f.last && f.opened {
-		// One after the other: what two ranks wrote at a time, one rank does not.
+		// One rank does one after the other what two ranks did at the same time.
 		e.End += f.last - e.Start
 		e.Start = f.last
 	}
@@ -242,7 +241,7 @@ func (r *relaying) write(e iotrace.Event) {
 	r.out.Events = append(r.out.Events, e)
 }
 
-// sync reports whether there is anything to sync.
+// sync reports whether the target must be synced.
 func (r *relaying) sync(e iotrace.Event) bool {
 	k := r.target(&e)
 	f := r.targets[k]
@@ -259,7 +258,7 @@ func (r *relaying) sync(e iotrace.Event) bool {
 	return true
 }
 
-// end syncs and closes.
+// end syncs and closes the target.
 func (r *relaying) end() {
 	for _, k := range r.order {
 		f := r.targets[k]

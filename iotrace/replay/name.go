@@ -7,17 +7,16 @@ import (
 	"strings"
 )
 
-// maxName bounds the names of files; 255 is what file systems take.
+// maxName bounds file names; file systems allow 255 bytes.
 const maxName = 200
 
-// flatten returns a name for each path, without directories: those that all paths
-// have in common are left out, the others become part of the name. Nothing that a
-// path has in it leads out of the directory of the replay, and no two names are the
-// same.
+// flatten returns a file name for each path. It drops the directories that all paths
+// share, and makes the others part of the name. Names are unique and never lead out of
+// the directory of the replay.
 func flatten(paths []string) []string {
 	clean := make([]string, len(paths))
 	for i, p := range paths {
-		// Rooted, so that .. at the beginning leads nowhere.
+		// Rooted, so that a leading .. has no effect.
 		clean[i] = strings.TrimPrefix(path.Clean("/"+p), "/")
 	}
 	common := commonDir(clean)
@@ -34,8 +33,8 @@ func flatten(paths []string) []string {
 	return names
 }
 
-// commonDir returns the directories that all paths begin with, with a slash at the
-// end if there are any.
+// commonDir returns the directories that all paths share, with a slash at the end
+// unless it is empty.
 func commonDir(paths []string) string {
 	if len(paths) == 0 {
 		return ""
@@ -49,8 +48,8 @@ func commonDir(paths []string) string {
 	return dir
 }
 
-// plain makes a file name of a path: what is no letter, digit or one of -.+=@,
-// becomes an underline, and so does a dot at the beginning.
+// plain turns a path into a file name: characters other than letters, digits and
+// -.+=@, as well as a leading dot, become underscores.
 func plain(p string) string {
 	name := strings.Map(func(r rune) rune {
 		switch {

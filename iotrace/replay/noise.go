@@ -8,16 +8,16 @@ import (
 
 const (
 	page = 4096
-	// maxPool bounds the memory of a noise: what is larger is written from it again
-	// and again, in one call. No file system compresses over such a distance.
+	// maxPool bounds the memory of a noise. Larger requests repeat it within one call;
+	// no file system compresses over such a distance.
 	maxPool = 64 << 20
 	minPool = 1 << 20
 )
 
-// A noise is bytes that nothing compresses, at an address that O_DIRECT takes.
+// A noise is incompressible bytes at an address that O_DIRECT accepts.
 type noise struct{ pool []byte }
 
-// newNoise makes noise for requests of up to so many bytes.
+// newNoise makes noise for requests of up to most bytes.
 func newNoise(seed uint64, largest int64) noise {
 	pool := alignedMemory(int(min(max(largest+minPool, minPool), maxPool)))
 	var key [32]byte
@@ -26,8 +26,8 @@ func newNoise(seed uint64, largest int64) noise {
 	return noise{pool}
 }
 
-// bytes returns n bytes for one call. Which says where in the noise they begin, at
-// a multiple of a page: other requests get others.
+// bytes returns n bytes for one call. They begin at a page chosen by which, so that
+// requests differ.
 func (x noise) bytes(n int64, which uint64) [][]byte {
 	at := int64(scatter(which)%uint64(len(x.pool)/page)) * page
 	return around(x.pool, at, n)
@@ -42,7 +42,7 @@ func scatter(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// around returns n bytes from at on, beginning anew at the end of the memory.
+// around returns n bytes from at on, and wraps around at the end of the memory.
 func around(memory []byte, at, n int64) [][]byte {
 	if n <= int64(len(memory))-at {
 		return [][]byte{memory[at : at+n]}
@@ -57,7 +57,7 @@ func around(memory []byte, at, n int64) [][]byte {
 	return out
 }
 
-// alignedMemory returns at least n bytes, whole pages, that begin at a page.
+// alignedMemory returns at least n bytes of whole pages, aligned to a page.
 func alignedMemory(n int) []byte {
 	n = (n + page - 1) / page * page
 	b := make([]byte, n+page)

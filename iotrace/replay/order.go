@@ -8,8 +8,8 @@ import (
 	"ckpt/iotrace"
 )
 
-// A moment is when something ended: an operation, or a part. Index is that of the
-// operation, which tells apart what happened at the same time.
+// A moment is the end of an operation or a part. The index of the operation orders
+// moments at the same time.
 type moment struct {
 	at    int64
 	index int32
@@ -20,7 +20,7 @@ func sortMoments(m []moment) {
 	slices.SortFunc(m, func(a, b moment) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.index, b.index)) })
 }
 
-// before returns how many of the sorted ends were before a start of the operation
+// before returns how many of the sorted ends came before the start of the operation
 // with that index.
 func before(ends []moment, start int64, index int32) int32 {
 	return int32(sort.Search(len(ends), func(i int) bool {
@@ -28,8 +28,9 @@ func before(ends []moment, start int64, index int32) int32 {
 	}))
 }
 
-// order says what the ranks that use the same file wait for: all for its making, its
-// cutting and its end, and reads, and what cuts or ends it, for all that had ended.
+// order sets the dependencies of operations on one file. All wait for its creation,
+// truncation and end. Reads, truncations and ends wait for everything that had ended
+// before.
 func (p *plan) order() {
 	uses := make([][]int32, len(p.files))
 	shared := make([]bool, len(p.files))
@@ -53,8 +54,8 @@ func (p *plan) order() {
 			ends[k] = moment{p.ops[i].End, i, i}
 		}
 		sortMoments(ends)
-		// turn is how many of the first k have to be done before any other: up to
-		// the last that made, cut or ended the file.
+		// turn returns how many of the first k must finish before any other operation:
+		// those up to the last one that created, truncated or ended the file.
 		turn := make([]int32, len(ends)+1)
 		for k, m := range ends {
 			o := &p.ops[m.what]

@@ -50,11 +50,11 @@ func (osFS) Remove(name string) error {
 func (osFS) Mkdir(name string) error     { return os.Mkdir(name, 0o700) }
 func (osFS) RemoveDir(name string) error { return os.Remove(name) }
 
-// osFile makes its calls itself: those of package os split what is larger than a
-// GiB, and move one buffer at a time.
+// osFile calls the system itself. Package os would split requests of more than a GiB
+// and move one buffer at a time.
 type osFile struct {
 	f       *os.File
-	control func(func(fd uintptr)) error // keeps the descriptor open meanwhile
+	control func(func(fd uintptr)) error // keeps the descriptor open during the call
 }
 
 func (f osFile) call(op func(fd int) error) error {
@@ -112,7 +112,7 @@ func (f osFile) Forget() error {
 	return f.call(func(fd int) error { return unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) })
 }
 
-// Direct goes by the descriptor: the name may be another file's by now.
+// Direct uses the descriptor, because the name may refer to another file by now.
 func (f osFile) Direct() (direct openFile, err error) {
 	err = f.call(func(fd int) error {
 		direct, err = openOS("/proc/self/fd/"+strconv.Itoa(fd), unix.O_DIRECT)

@@ -13,14 +13,14 @@ import (
 // A liveFile is a planned file in the directory.
 type liveFile struct {
 	mu            sync.Mutex
-	made          bool // it is there under its name
-	ever, renamed bool // so it was once; it was renamed
-	times         int  // that it was renamed or removed
+	made          bool // it exists under its name
+	ever, renamed bool // it existed once; it was renamed
+	times         int  // number of renamings and removals
 }
 
 const renamedSuffix = "~renamed"
 
-// create makes the file, which nobody has made.
+// create creates the file, which does not exist yet.
 func (f *liveFile) create(r *running, i int32) (openFile, error) {
 	file, err := r.opened(func() (openFile, error) { return r.o.fs.Create(r.path(i)) })
 	if err != nil {
@@ -30,8 +30,8 @@ func (f *liveFile) create(r *running, i int32) (openFile, error) {
 	return file, nil
 }
 
-// open opens the file, or makes it if it is not there; created says which. Begin is
-// called before each attempt.
+// open opens the file, or creates it if it is missing; created tells which. It calls
+// begin before each attempt.
 func (f *liveFile) open(r *running, i int32, begin func()) (file openFile, created bool, err error) {
 	for {
 		begin()
@@ -43,7 +43,7 @@ func (f *liveFile) open(r *running, i int32, begin func()) (file openFile, creat
 		}
 		times := f.times
 		f.mu.Unlock()
-		// Not under the lock: ranks open a file at the same time.
+		// Outside of the lock: ranks open a file at the same time.
 		file, err = r.opened(func() (openFile, error) { return r.o.fs.Open(r.path(i)) })
 		if !errors.Is(err, fs.ErrNotExist) || !f.gone(times) {
 			return file, false, err
@@ -51,7 +51,7 @@ func (f *liveFile) open(r *running, i int32, begin func()) (file openFile, creat
 	}
 }
 
-// stat looks at the file. One that is not there is made for it.
+// stat looks at the file. It creates a missing file first.
 func (f *liveFile) stat(r *running, i int32, begin func()) error {
 	for {
 		f.mu.Lock()
@@ -69,7 +69,7 @@ func (f *liveFile) stat(r *running, i int32, begin func()) error {
 	}
 }
 
-// there makes the file if it is not there.
+// there creates the file if it is missing.
 func (f *liveFile) there(r *running, i int32) error {
 	if f.made {
 		return nil
@@ -81,15 +81,15 @@ func (f *liveFile) there(r *running, i int32) error {
 	return file.Close()
 }
 
-// gone reports whether the file has been renamed or removed more than so many times.
+// gone reports whether the file was renamed or removed more than times times.
 func (f *liveFile) gone(times int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.times > times
 }
 
-// away renames or removes the file. One that is not there any more, because another
-// rank was faster, is made for it.
+// away renames or removes the file. If a faster rank has done so already, it creates
+// the file first.
 func (f *liveFile) away(r *running, i int32, how iotrace.Op, begin func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -111,17 +111,17 @@ func (f *liveFile) away(r *running, i int32, how iotrace.Op, begin func()) error
 	return err
 }
 
-// A handle is an open file. It is closed when those that use it have done so.
+// A handle is an open file. It is closed after its last user.
 type handle struct {
 	ready  chan struct{} // closed when it is open
 	users  atomic.Int32
 	idle   chan struct{} // closed when users is 0
-	closes bool          // the trace closes it; else the end of the replay does
+	closes bool          // the trace closes it; else it stays open until the end
 	openFile
-	direct openFile // around the page cache, or nil
+	direct openFile // bypasses the page cache, or nil
 }
 
-// done says that one of the users is done, and reports whether it was the last.
+// done removes a user, and reports whether it was the last.
 func (h *handle) done() bool {
 	if h.users.Add(-1) > 0 {
 		return false
@@ -143,7 +143,7 @@ func (h *handle) close() error {
 	return err
 }
 
-// perform does one operation, takes its time and records it.
+// perform performs, times and records one operation.
 func (r *running) perform(ctx context.Context, i int32) (err error) {
 	o := &r.p.ops[i]
 	if o.opens {
@@ -201,8 +201,8 @@ func (r *running) perform(ctx context.Context, i int32) (err error) {
 	return nil
 }
 
-// begin takes the time at which an operation begins, and lets the rank go on if it
-// only waits for that.
+// begin takes the start time of an operation, and releases the rank if it waits only
+// for the start.
 func (r *running) begin(o *op) {
 	o.begin = r.since()
 	if o.began != nil {
@@ -218,8 +218,8 @@ func (r *running) openHandle(o *op, begin func()) (created bool, err error) {
 	return created, err
 }
 
-// offer lets others use a handle that was opened. What O_DIRECT takes to open is not
-// counted: the trace opens once.
+// offer makes an opened handle available to others. Opening for O_DIRECT is not timed,
+// because the trace opens once.
 func (r *running) offer(o *op) error {
 	h := &r.handles[o.handle]
 	if r.o.Direct {
@@ -240,7 +240,7 @@ func (r *running) offer(o *op) error {
 	return nil
 }
 
-// use does what needs an open file.
+// use performs an operation on an open file.
 func (r *running) use(h *handle, o *op, begin func()) error {
 	f := h.openFile
 	if h.direct != nil && o.Op.Data() && o.Offset%page == 0 && o.Bytes%page == 0 && o.Bytes > 0 {
@@ -251,7 +251,7 @@ func (r *running) use(h *handle, o *op, begin func()) error {
 	switch o.Op {
 	case iotrace.Write:
 		err := r.write(f, o.Bytes, o.Offset, o.Rank)
-		o.moved = o.Bytes // or all has failed
+		o.moved = o.Bytes // or everything failed
 		r.progress.add(o.Bytes)
 		return err
 	case iotrace.Read:
@@ -270,7 +270,7 @@ func (r *running) use(h *handle, o *op, begin func()) error {
 	return nil
 }
 
-// failed names what failed.
+// failed adds the names to an error.
 func (r *running) failed(o *op, what string, err error) error {
 	e := new(Error)
 	if !errors.As(err, &e) {

@@ -6,62 +6,62 @@ import (
 	"ckpt/iotrace"
 )
 
-// A plan is what a replay does, worked out before it begins.
+// A plan has the operations of a replay.
 //
-// Everything waits only for what has a smaller index in ops: done in their order,
-// nothing would ever wait. So there is no deadlock.
+// Operations wait only for operations with a smaller index in ops. In that order
+// nothing would ever wait, so there is no deadlock.
 type plan struct {
 	ranks   []iotrace.Rank
 	files   []plannedFile
 	ops     []op
 	byRank  [][]int32 // indices into ops
-	handles []int32   // files that they are of
-	first   int64     // when the trace begins
+	handles []int32   // the file of each
+	first   int64     // start of the trace
 
 	meetings []meetingPlan
 	refused  int64 // barriers that contradict the times
 
-	parts         []part // of each checkpoint, of each rank
-	largest, most int64  // request, and operations at a time
+	parts         []part // of each checkpoint and rank
+	largest, most int64  // largest request, and most operations at a time
 }
 
-// An op is one operation, and when it was done.
+// An op is one operation, with its times in the replay.
 type op struct {
 	iotrace.Event
-	file   int32 // in plan.files; iotrace.None of a barrier
-	handle int32 // in plan.handles; iotrace.None of what needs none
-	opens  bool  // nobody did in the trace: the handle is opened before
-	place  int32 // in the gate of the file
-	need   int32 // so many in that gate have to be done before
+	file   int32 // in plan.files; iotrace.None for a barrier
+	handle int32 // in plan.handles; iotrace.None if not needed
+	opens  bool  // the trace has no open; the replay opens the handle first
+	place  int32 // in the file's gate
+	need   int32 // how many ops in that gate must finish first
 	part   int32
-	// meeting of a barrier; iotrace.None of one that is not kept
+	// meeting is the barrier, or iotrace.None if it is ignored.
 	meeting    int32
 	begin, end int64         // ns since the replay began
-	moved      int64         // bytes read or written: fewer than asked for where the file had ended
+	moved      int64         // bytes moved; fewer than asked for at the end of a file
 	began      chan struct{} // closed when it begins, if the rank does not wait for its end
 }
 
-// A plannedFile is a file of the trace, or what is under its name after it was
+// A plannedFile is a file of the trace, or the next file under its name after it was
 // renamed or removed.
 type plannedFile struct {
 	name string
-	// prepared files are there before the replay, with noise in fill.
+	// prepared files exist before the replay, with noise in fill.
 	prepared bool
 	fill     []extent
-	gate     *gate // nil if but one rank uses it
+	gate     *gate // nil if only one rank uses it
 }
 
-// A part is what a rank does for one checkpoint.
+// A part is the work of a rank for one checkpoint.
 type part struct {
 	first int32 // op
-	last  int32 // op without which it cannot end
+	last  int32 // last op; the part cannot end without it
 	end   int64
-	ops   int32 // how many
-	place int32 // in the order of the ends
-	need  int32 // so many in that order have to be done before
+	ops   int32 // number of ops
+	place int32 // position in the order of ends
+	need  int32 // how many parts in that order must end first
 }
 
-// newPlan plans what a trace says that choose, scale and relayout have made.
+// newPlan plans a trace that choose, scale and relayout have prepared.
 func newPlan(t *iotrace.Trace) (*plan, error) {
 	if len(t.Events) > maxEvents {
 		return nil, optionError("the trace has %d operations; more than %d are not replayed", len(t.Events), maxEvents)
@@ -88,16 +88,16 @@ func newPlan(t *iotrace.Trace) (*plan, error) {
 	return p, p.limit()
 }
 
-// maxAtOnce bounds the operations at a time: each is a thread, of which the runtime
-// of Go has at most 10000.
+// maxAtOnce bounds concurrent operations: each is a thread, and the runtime of Go has
+// at most 10000.
 const maxAtOnce = 8192
 
-// limit finds how many operations of all ranks may be under way at a time.
+// limit computes how many operations may be under way at the same time.
 func (p *plan) limit() error {
 	var sum int64
 	for _, ops := range p.byRank {
 		var most int64
-		var ends []int64 // of those under way
+		var ends []int64 // of operations under way
 		for _, i := range ops {
 			o := &p.ops[i]
 			keep := ends[:0]
@@ -124,10 +124,10 @@ func (p *plan) limit() error {
 // meet finds the barriers.
 func (p *plan) meet() {
 	type barrier struct {
-		parties []int32 // ops
-		last    int32   // of them
-		end     int64   // the first that left
-		after   int32   // first op of a party that waits for its end
+		parties []int32 // ops of its ranks
+		last    int32   // the last of them
+		end     int64   // when the first rank left
+		after   int32   // first op of a rank that waits for its end
 	}
 	var barriers []barrier
 	for _, ops := range p.byRank {
@@ -154,7 +154,7 @@ func (p *plan) meet() {
 	}
 	for _, b := range barriers {
 		if b.end < p.ops[b.last].Start || b.after < b.last {
-			p.refused++ // somebody went on before all had come
+			p.refused++ // a rank continued before all had arrived
 			continue
 		}
 		for _, i := range b.parties {
@@ -164,13 +164,13 @@ func (p *plan) meet() {
 	}
 }
 
-// A meetingPlan is a barrier that is kept: how many come, and the last of them.
+// A meetingPlan is a barrier with the number of its ranks and the last op.
 type meetingPlan struct {
 	parties int
 	last    int32
 }
 
-// divide finds the parts of the ranks, and which of them ended before others began.
+// divide finds the parts of the ranks and the order between them.
 func (p *plan) divide() {
 	for _, ops := range p.byRank {
 		for k, i := range ops {

@@ -9,10 +9,10 @@ import (
 	"ckpt/iotrace"
 )
 
-// A renaming gives the file of a rank the number of another rank.
+// A renaming replaces the number of a rank in the path of its file.
 type renaming struct {
 	parts []string // of the path: text, digits, text, digits …
-	at    int      // the part that is the number of the rank; -1 if none is
+	at    int      // index of the part with the number of the rank, or -1
 }
 
 func (r renaming) of(rank int) string {
@@ -28,9 +28,9 @@ func (r renaming) of(rank int) string {
 	return strings.Join(parts, "")
 }
 
-// renamings finds the number of the rank in the paths of the files that a rank has
-// alone. Of several numbers that fit, as in ckpt_bt.B.0_rank0, it is one that fits
-// in all files that are called alike, and of those the last.
+// renamings finds the number of the rank in the paths of files that one rank uses. If
+// several numbers fit, as in ckpt_bt.B.0_rank0, it takes the last one that fits in all
+// files with similar names.
 func renamings(t *iotrace.Trace, own []int32, number func(rank int32) (int, bool)) map[int32]renaming {
 	type family struct {
 		files []int32
@@ -85,7 +85,7 @@ func renamings(t *iotrace.Trace, own []int32, number func(rank int32) (int, bool
 	return out
 }
 
-// splitDigits splits a path into text and digits in turn, text first.
+// splitDigits splits a path into alternating text and digits, text first.
 func splitDigits(p string) []string {
 	var parts []string
 	digit := func(r rune) bool { return r >= '0' && r <= '9' }

@@ -11,42 +11,44 @@ import (
 	"ckpt/iotrace"
 )
 
-// Options say how to replay. Dir has to be given.
+// Options control a replay. Dir is required.
 type Options struct {
-	// Dir is where the files go. It is made if it is not there; its parent has to be.
+	// Dir is the directory of the files. It is created if necessary; its parent must
+	// exist.
 	Dir string
-	// Ranks is how many ranks there are to be; 0 as many as were traced.
+	// Ranks is the number of ranks; 0 is that of the trace.
 	Ranks int
-	// Layout says which files the writes go to; by default those of the trace.
+	// Layout decides which files the writes go to; by default those of the trace.
 	Layout Layout
-	// Aggregators is how many ranks write under Aggregated; 0 one for each node.
+	// Aggregators is the number of writers for the layout Aggregated; 0 is one for
+	// each node.
 	Aggregators int
-	// KeepGaps keeps the time between the operations of a rank. Else each follows
-	// the one before at once.
+	// KeepGaps keeps the time between the operations of a rank. Without it they follow
+	// each other at once.
 	KeepGaps bool
-	// Direct moves what is aligned to pages around the page cache.
+	// Direct bypasses the page cache for page-aligned requests.
 	Direct bool
-	// Overwrite replaces files that are there. They are removed at the end as others.
+	// Overwrite replaces existing files. They are removed at the end like the others.
 	Overwrite bool
-	// Keep leaves the files.
+	// Keep keeps the files.
 	Keep bool
 	// Seed of the bytes that are written.
 	Seed uint64
 
-	// Recorder, if there is one, records the replay: as the trace, under the names
-	// that the files have in Dir. Files that are made before it, and opened or
-	// removed beyond the trace, are not in it.
+	// Recorder, if not nil, records the replay like the trace, with the names of the
+	// files in Dir. It does not record preparations, nor opens and removals that the
+	// trace does not have.
 	Recorder *iotrace.Recorder
-	// Progress, if there is one, is told how many bytes have been moved, of all that
-	// will be: those that are prepared as well. It is called by one goroutine at a time.
+	// Progress, if not nil, is called with the bytes moved so far and in all,
+	// preparations included. Calls do not overlap.
 	Progress func(done, total int64)
 
-	fs    fileSystem // that of the machine, but in tests
+	fs    fileSystem // replaced in tests
 	clock clock      // likewise
 }
 
-// Run replays a trace, which has to be valid. The result is whole only without an
-// error. What was made is removed in either case.
+// Run replays a valid trace. The result is complete only without an error. Run removes
+// its files in either case.
 func Run(ctx context.Context, t *iotrace.Trace, o Options) (*Result, error) {
 	p, res, err := prepared(t, &o)
 	if err != nil {
@@ -71,7 +73,7 @@ func Run(ctx context.Context, t *iotrace.Trace, o Options) (*Result, error) {
 	return res, nil
 }
 
-// volume is how many bytes a replay moves: of preparing, of writing and of reading.
+// volume returns the bytes that a replay moves to prepare, write and read.
 func (p *plan) volume() (sum int64) {
 	for i := range p.ops {
 		if p.ops[i].Op.Data() {
@@ -86,7 +88,7 @@ func (p *plan) volume() (sum int64) {
 	return sum
 }
 
-// prepared checks the options and plans.
+// prepared checks the options and plans the replay.
 func prepared(t *iotrace.Trace, o *Options) (*plan, *Result, error) {
 	switch {
 	case o.Dir == "":
@@ -127,7 +129,7 @@ func prepared(t *iotrace.Trace, o *Options) (*plan, *Result, error) {
 	return p, res, nil
 }
 
-// directory makes the directory if need be, and reports whether it did.
+// directory creates the directory if necessary, and reports whether it did.
 func (r *running) directory() (bool, error) {
 	err := r.o.fs.Stat(r.o.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,7 +143,7 @@ func (r *running) directory() (bool, error) {
 	return false, nil
 }
 
-// prepare checks that no file is in the way, and makes those that have to be there.
+// prepare checks that no file is in the way, and creates the files that must exist.
 func (r *running) prepare(ctx context.Context) error {
 	for i := range r.p.files {
 		name := r.path(int32(i))
@@ -171,10 +173,10 @@ func (r *running) prepare(ctx context.Context) error {
 	return nil
 }
 
-// fillChunk is what is written at a time to prepare a file.
+// fillChunk is the size of a write that prepares a file.
 const fillChunk = 4 << 20
 
-// prepareFile makes a file with what is read of it.
+// prepareFile creates a file with the bytes that the trace reads.
 func (r *running) prepareFile(ctx context.Context, i int32) (err error) {
 	x := &r.p.files[i]
 	f, err := r.files[i].create(r, i)
@@ -198,7 +200,7 @@ func (r *running) prepareFile(ctx context.Context, i int32) (err error) {
 	if len(x.fill) == 0 {
 		return nil
 	}
-	// So that what is read comes from the disk, as far as the system does us the favour.
+	// Reads should come from the disk, as far as the system allows.
 	if err := f.Sync(); err != nil {
 		return &Error{Op: "prepare", Path: r.path(i), Offset: iotrace.None, Rank: iotrace.None, Err: err}
 	}
@@ -208,10 +210,10 @@ func (r *running) prepareFile(ctx context.Context, i int32) (err error) {
 	return nil
 }
 
-// path returns where a planned file is.
+// path returns the path of a planned file.
 func (r *running) path(i int32) string { return filepath.Join(r.o.Dir, r.p.files[i].name) }
 
-// remove takes away what the replay has made.
+// remove removes the files of the replay.
 func (r *running) remove(dir bool) error {
 	var failed error
 	for i := range r.files {
@@ -227,12 +229,12 @@ func (r *running) remove(dir bool) error {
 		failed = errors.Join(failed, r.o.fs.RemoveDir(r.o.Dir))
 	}
 	if failed != nil {
-		return fmt.Errorf("what the replay made is not all removed: %w", failed)
+		return fmt.Errorf("not all files of the replay were removed: %w", failed)
 	}
 	return nil
 }
 
-// notThere is the error of a removal, if it is one.
+// notThere drops the error of removing a missing file.
 func notThere(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -240,7 +242,7 @@ func notThere(err error) error {
 	return err
 }
 
-// write writes noise, which differs from rank to rank.
+// write writes noise that differs from rank to rank.
 func (r *running) write(f openFile, n, off int64, rank int32) error {
 	done, err := whole(n, off, func(done, k int64) [][]byte { return r.noise.bytes(k, uint64(rank)<<40^uint64(off+done)) }, f.WriteAt)
 	if err == nil && done < n {
@@ -249,18 +251,18 @@ func (r *running) write(f openFile, n, off int64, rank int32) error {
 	return err
 }
 
-// read reads into memory that nobody looks at, and returns how much there was.
+// read reads into scratch memory, and returns the number of bytes found.
 func (r *running) read(f openFile, n, off int64) (int64, error) {
 	b := r.scratch.Get().(*[]byte)
 	defer r.scratch.Put(b)
 	return whole(n, off, func(_, k int64) [][]byte { return around(*b, 0, k) }, f.ReadAt)
 }
 
-// maxCall is what a call moves at most (Linux: MAX_RW_COUNT).
+// maxCall is the most bytes that a call moves (Linux: MAX_RW_COUNT).
 const maxCall = 1<<31 - page
 
-// whole moves n bytes in as many calls as it takes: one, unless the system moves less.
-// Buffers returns k bytes for those from done on. At the end of a file whole moves less.
+// whole moves n bytes in one call, or in more calls if the system moves less. buffers
+// returns the buffers for k bytes from done on. At the end of a file whole moves less.
 func whole(n, off int64, buffers func(done, k int64) [][]byte, call func([][]byte, int64) (int64, error)) (done int64, err error) {
 	for {
 		moved, err := call(buffers(done, min(n-done, maxCall)), off+done)

@@ -7,8 +7,7 @@ import (
 	"ckpt/iotrace"
 )
 
-// A Result says what a replay did, next to what the trace says of the original.
-// Times are in seconds, sizes in bytes.
+// A Result compares a replay with its trace. Times are in seconds, sizes in bytes.
 type Result struct {
 	Dir    string `json:"dir"`
 	Layout Layout `json:"layout"`
@@ -17,39 +16,37 @@ type Result struct {
 
 	Traced     Side        `json:"traced"`
 	Replayed   Side        `json:"replayed"`
-	Operations []Operation `json:"operations"` // by kind, those that either has
+	Operations []Operation `json:"operations"` // by kind, those of the trace or the replay
 
 	LeftOut []LeftOut `json:"left_out"` // of the trace
-	// PreparedFiles and PreparedBytes were there before the clock started.
+	// PreparedFiles and PreparedBytes existed before the clock started.
 	PreparedFiles int64 `json:"prepared_files"`
 	PreparedBytes int64 `json:"prepared_bytes"`
-	// Opens are files opened beyond the trace, because somebody used them who had
-	// not opened them there.
+	// Opens are files opened beyond the trace, for ranks without an open in the trace.
 	Opens int64 `json:"more_opens"`
-	// DirectRequests went around the page cache; the others were not aligned.
+	// DirectRequests bypassed the page cache. The others were not aligned.
 	DirectRequests int64 `json:"direct_requests"`
-	// MissingBytes were to be read where the file had ended.
+	// MissingBytes are bytes to read beyond the end of the file.
 	MissingBytes    int64 `json:"missing_bytes"`
-	RefusedBarriers int64 `json:"refused_barriers"` // contradict the times, and were not kept
+	RefusedBarriers int64 `json:"refused_barriers"` // ignored, because they contradict the times
 }
 
-// A Side is what there is to say of the trace, as far as it was replayed, and of the
-// replay.
+// A Side has the figures of the replayed part of the trace, or of the replay.
 type Side struct {
 	Processes    int   `json:"processes"` // ranks, and others such as the coordinator
 	Files        int   `json:"files"`
 	Operations   int64 `json:"operations"`
 	BytesWritten int64 `json:"bytes_written"`
 	BytesRead    int64 `json:"bytes_read"`
-	// Wall is from the beginning of the first operation to the end of the last; Busy
-	// how much of that at least one was under way, barriers not counted.
+	// Wall lasts from the beginning of the first operation to the end of the last.
+	// Busy is the time with at least one operation under way, without barriers.
 	Wall float64 `json:"wall_s"`
 	Busy float64 `json:"busy_s"`
-	// AtOnce is how many operations were under way at a time at most.
+	// AtOnce is the largest number of concurrent operations.
 	AtOnce int64 `json:"at_once"`
 }
 
-// An Operation compares those of one kind.
+// An Operation compares the operations of one kind.
 type Operation struct {
 	Op       string `json:"op"`
 	Traced   Sum    `json:"traced"`
@@ -63,7 +60,7 @@ type Sum struct {
 	Time  float64 `json:"time_s"`
 }
 
-// Rate is bytes per second of one rank: 0 if that is not defined.
+// Rate is bytes per second of one rank, or 0 if undefined.
 func (s Sum) Rate() float64 {
 	if s.Time <= 0 {
 		return 0
@@ -71,7 +68,7 @@ func (s Sum) Rate() float64 {
 	return float64(s.Bytes) / s.Time
 }
 
-// Rate is bytes per second of all, while any did anything: 0 if not defined.
+// Rate is bytes per second of all ranks while any was active, or 0 if undefined.
 func (s Side) Rate() float64 {
 	if s.Busy <= 0 {
 		return 0
@@ -79,7 +76,7 @@ func (s Side) Rate() float64 {
 	return float64(s.BytesWritten+s.BytesRead) / s.Busy
 }
 
-// An interval is when an operation was under way.
+// An interval is the time of an operation.
 type interval struct {
 	op         iotrace.Op
 	rank, file int32
@@ -87,7 +84,7 @@ type interval struct {
 	begin, end int64
 }
 
-// traced adds what the trace says.
+// traced adds the times of the trace.
 func (res *Result) traced(t *iotrace.Trace) {
 	list := make([]interval, len(t.Events))
 	for i := range t.Events {
@@ -102,7 +99,7 @@ func (res *Result) traced(t *iotrace.Trace) {
 	}
 }
 
-// measured adds what the replay took.
+// measured adds the times of the replay.
 func (res *Result) measured(r *running) {
 	list := make([]interval, len(r.p.ops))
 	for i := range r.p.ops {
@@ -166,7 +163,7 @@ func (s *Side) sum(list []interval) (sums [iotrace.Barrier + 1]Sum) {
 	return sums
 }
 
-// atOnce returns how many of the intervals, sorted by begin, overlap at most.
+// atOnce returns the largest number of overlapping intervals, sorted by begin.
 func atOnce(list []interval) int64 {
 	ends := make([]int64, 0, len(list))
 	for _, x := range list {

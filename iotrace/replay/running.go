@@ -10,26 +10,26 @@ import (
 	"ckpt/iotrace"
 )
 
-// A running is a replay under way.
+// A running is a replay in progress.
 type running struct {
 	p       *plan
 	o       *Options
 	files   []liveFile
 	handles []handle
 	parts   *gate
-	left    []atomic.Int32 // ops of the parts that are not done
+	left    []atomic.Int32 // unfinished ops of each part
 	meeting []*meeting
 	spare   spares
 	noise   noise
-	scratch sync.Pool // of what is read, *[]byte
+	scratch sync.Pool // for reads, *[]byte
 	start   time.Time
 
-	recorded struct{ ranks, files []int32 } // as the recorder numbers them
+	recorded struct{ ranks, files []int32 } // the recorder's indexes
 	progress progress
 
 	preparedBytes  int64
 	opens          atomic.Int64 // beyond the trace
-	direct, missed atomic.Int64 // requests around the page cache; bytes not there to read
+	direct, missed atomic.Int64 // requests that bypassed the page cache; missing bytes
 }
 
 func newRunning(p *plan, o *Options) *running {
@@ -65,7 +65,7 @@ func newRunning(p *plan, o *Options) *running {
 	return r
 }
 
-// run lets all ranks go and waits for them. The first error stops all.
+// run starts all ranks and waits for them. The first error stops all.
 func (r *running) run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -86,26 +86,26 @@ func (r *running) run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// A flight is an operation that others of its rank do not wait for.
+// A flight is an operation that its rank does not wait for.
 type flight struct {
 	op    int32
 	ended chan struct{}
 }
 
-// A rankRun is a rank under way.
+// A rankRun is a rank in progress.
 type rankRun struct {
 	*running
 	flights []flight
 	all     sync.WaitGroup
-	// The latest moment of the rank before the next operation, in the trace and
-	// in the replay: from there the time between them counts.
+	// The latest moment of the rank before the next operation, in the trace and in the
+	// replay. Gaps count from there.
 	traced, real int64
-	// late is by how much sleeps have lasted too long, as they do on most systems. It
-	// is taken off the next ones, or it would add up where operations are many.
+	// late is the excess of sleeps, which last too long on most systems. Later sleeps
+	// are shortened by it, so that it does not add up.
 	late int64
 }
 
-// rank does the operations of one rank. Flights that fail stop the replay.
+// rank does the operations of one rank. A failed flight stops the replay.
 func (r *running) rank(ctx context.Context, stop func(error), ops []int32) error {
 	x := &rankRun{running: r, traced: r.p.first}
 	defer x.all.Wait()
@@ -131,7 +131,7 @@ func (r *running) rank(ctx context.Context, stop func(error), ops []int32) error
 				stop(err)
 			}
 		})
-		// The next one begins after it, as in the trace.
+		// The next operation begins after this one, as in the trace.
 		if err := await(ctx, began); err != nil {
 			return err
 		}
@@ -198,7 +198,7 @@ func (x *rankRun) landed(ctx context.Context, by int64) error {
 			return err
 		}
 		if err := ctx.Err(); err != nil {
-			return err // it may have ended for that
+			return err // this error may be the reason
 		}
 		x.moment(o.End, o.end)
 	}
@@ -206,7 +206,7 @@ func (x *rankRun) landed(ctx context.Context, by int64) error {
 	return nil
 }
 
-// do does operation i and says that it is done.
+// do performs operation i and marks it as done.
 func (r *running) do(ctx context.Context, i int32) error {
 	o := &r.p.ops[i]
 	if err := r.perform(ctx, i); err != nil {
@@ -223,7 +223,7 @@ func (r *running) do(ctx context.Context, i int32) error {
 	return nil
 }
 
-// close closes what is still open.
+// close closes all open files.
 func (r *running) close() error {
 	var failed error
 	for i := range r.handles {
@@ -232,15 +232,15 @@ func (r *running) close() error {
 	return failed
 }
 
-// progress collects what was moved, for whoever wants to know.
+// progress collects the bytes moved, for Options.Progress.
 type progress struct {
 	report func(done, total int64)
 	total  int64
 	done   atomic.Int64
-	mu     sync.Mutex // of who reports
+	mu     sync.Mutex // held by the reporter
 }
 
-// add reports, unless somebody else is at it.
+// add reports, unless another goroutine does.
 func (p *progress) add(n int64) {
 	p.done.Add(n)
 	if p.report != nil && p.mu.TryLock() {
@@ -249,7 +249,7 @@ func (p *progress) add(n int64) {
 	}
 }
 
-// end reports what has not been reported.
+// end reports the rest.
 func (p *progress) end() {
 	if p.report != nil {
 		p.mu.Lock()

@@ -13,16 +13,17 @@ import (
 // maxEvents bounds the operations of a replay: each takes about 100 bytes.
 const maxEvents = 1 << 26
 
-// scale returns the trace that n ranks would leave that do the same.
+// scale returns the trace that n ranks would leave.
 //
-// Rank r of the new ones does what rank r mod k did, k being the ranks of the
-// trace in the order of their numbers; those without a number, as the coordinator,
-// are there once, and what they do to a shared file moves on with what lies before
-// it. A copy of a rank is on a copy of its node: what happens on one node with so
-// many processes happens on many (León, Table 5.16).
+// Rank r of the n does what rank r mod k did, where k is the number of ranks in the
+// trace, in the order of their numbers. Processes without a number, such as the
+// coordinator, appear once; their offsets in a shared file move with the data in
+// front. A copy of a rank is on a copy of its node: the work of one node with so many
+// processes happens on many nodes (León, Table 5.16).
 //
-// A file that one rank uses alone is there for each copy anew, under the number of
-// the new rank (rename). In a file that several use, spread says where a copy goes.
+// Each copy of a rank has its own copy of a file that one rank uses alone, with the
+// number of the new rank in its name (rename.go). In shared files, spread.go computes
+// the offsets of copies.
 func scale(t *iotrace.Trace, n int) (*iotrace.Trace, error) {
 	workers := workersOf(t)
 	k := len(workers)
@@ -57,7 +58,7 @@ func scale(t *iotrace.Trace, n int) (*iotrace.Trace, error) {
 			c := *e
 			c.Rank = s.others[e.Rank]
 			c.File = s.file(e.File, own, e.Rank, c.Rank)
-			if c.Offset, err = places.offset(i, 0); err != nil { // what lies behind the ranks moves on with it
+			if c.Offset, err = places.offset(i, 0); err != nil { // data behind the ranks moves
 				return nil, err
 			}
 			if c.Op == iotrace.Truncate {
@@ -82,7 +83,7 @@ func scale(t *iotrace.Trace, n int) (*iotrace.Trace, error) {
 	return s.out, nil
 }
 
-// workersOf returns the ranks that have a number, in its order.
+// workersOf returns the ranks with a number, sorted by it.
 func workersOf(t *iotrace.Trace) []int32 {
 	var out []int32
 	for i, r := range t.Ranks {
@@ -98,7 +99,7 @@ type scaling struct {
 	in, out  *iotrace.Trace
 	n        int
 	workers  []int32 // ranks of in, by number
-	position []int   // of a rank of in among the workers, -1 if it is none
+	position []int   // of each rank among the workers, or -1
 	others   map[int32]int32
 
 	copyNames map[int32]renaming
@@ -106,16 +107,16 @@ type scaling struct {
 	files     map[fileOf]int32
 }
 
-// A fileOf is a file of in, and the new rank whose copy it is; noOwner if it is none.
+// A fileOf is a file of the trace with the new rank whose copy it is, or noOwner.
 type fileOf struct{ file, as int32 }
 
-// ranks names the new ranks: first the workers, then the others.
+// ranks names the new ranks, workers first.
 func (s *scaling) ranks() {
 	k := len(s.workers)
 	for i := range s.position {
 		s.position[i] = -1
 	}
-	// Numbers go on as they began: by ones if they are the ids of processes.
+	// Numbers continue as they began, or by ones for process ids.
 	step := 1
 	if k > 1 {
 		step = s.in.Ranks[s.workers[1]].Rank - s.in.Ranks[s.workers[0]].Rank
@@ -149,8 +150,7 @@ func (s *scaling) ranks() {
 	}
 }
 
-// owners returns for each file which worker uses it alone; noOwner if several do,
-// or none.
+// owners returns the worker that uses each file alone, or noOwner.
 func (s *scaling) owners() []int32 {
 	own := make([]int32, len(s.in.Files))
 	seen := make([]bool, len(own))
@@ -172,7 +172,7 @@ func (s *scaling) owners() []int32 {
 
 const noOwner = -1
 
-// file returns the file of the new trace that a file is for a copy of a rank.
+// file returns the new trace's file for a copy of a rank.
 func (s *scaling) file(file int32, own []int32, rank, as int32) int32 {
 	if file == iotrace.None {
 		return file
@@ -190,8 +190,8 @@ func (s *scaling) file(file int32, own []int32, rank, as int32) int32 {
 	return i
 }
 
-// name returns the name of a file of the new trace. No two are the same, whatever
-// the numbers of ranks make of them.
+// name returns a file name of the new trace. Names are unique for any numbers of
+// ranks.
 func (s *scaling) name(f fileOf) string {
 	if f.as == noOwner {
 		return s.in.Files[f.file]
@@ -211,7 +211,7 @@ func (s *scaling) name(f fileOf) string {
 	return name
 }
 
-// moved returns off + times·step, for a request of so many bytes.
+// moved returns off + times·step, for a request of bytes.
 func moved(off int64, times int, step, bytes int64) (int64, error) {
 	hi, lo := bits.Mul64(uint64(max(step, -step)), uint64(times))
 	more := int64(lo)

@@ -6,17 +6,18 @@ import (
 	"syscall"
 )
 
-// spares are handles that nobody uses any more and the trace does not close: those of
-// Darshan, which knows of no opens and closes, and of programs that leave it to the
-// system. In the traced job each process had as many as one may have; here all have
-// one number together. So they are closed when there are too many, and no earlier: on
-// some file systems that takes long, and the trace says nothing of it.
+// spares are handles that no rank uses any more and that the trace does not close.
+// They come from Darshan, which records no opens and closes, and from programs that
+// leave closing to the system. In the traced job each process had its own limit of
+// open files; here all ranks share one. So spare handles are closed when there are too
+// many, and not earlier: on some file systems closing takes long, and the trace says
+// nothing about it.
 type spares struct {
 	mu   sync.Mutex
 	list []*handle
 }
 
-// over says that nobody will use a handle any more.
+// over adds a handle that nobody will use any more.
 func (r *running) over(h *handle) {
 	if h.closes {
 		return
@@ -26,8 +27,8 @@ func (r *running) over(h *handle) {
 	r.spare.mu.Unlock()
 }
 
-// opened opens a file, and closes spare ones if there are too many. Nothing becomes
-// spare meanwhile: what other ranks open while it does so is what they need.
+// opened opens a file, and closes spare handles if there are too many. No handle
+// becomes spare meanwhile, because other ranks need those that they open.
 func (r *running) opened(open func() (openFile, error)) (openFile, error) {
 	f, err := open()
 	if !errors.Is(err, syscall.EMFILE) {

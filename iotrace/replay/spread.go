@@ -10,47 +10,48 @@ import (
 	"ckpt/iotrace"
 )
 
-// places says where in shared files the reads and writes of copies go.
+// places computes the offsets of copies in shared files.
 //
-// Ranks that do the same to a file, operation by operation with the same sizes, are
-// a group. Where the offsets of an operation are a + b·i for member i, or for rank i,
-// the new members go on with it; block.go says what then moves on.
+// Ranks that do the same to a file, with equal sizes operation by operation, are a
+// group. If the offsets of an operation are a + b·i for member i, or for rank i, the
+// new members continue the series; block.go computes what moves then.
 //
-// Where there is no rule, copy g of a rank does the same g times the length of the
+// Without such a rule, copy g of a rank works g times the length of the file further
+// on.
 // file further on.
 type places struct {
 	events []iotrace.Event
-	k, n   int     // ranks that there are, and will be
-	row    []int32 // of an event; -1: none
+	k, n   int     // number of ranks, before and after
+	row    []int32 // of each event, or -1
 	rows   []row
-	files  []*spreadFile // nil of those that one rank uses
+	files  []*spreadFile // nil for files of one rank
 }
 
-// A row is an operation that the members of a group do, each at its own offset.
+// A row is an operation of all members of a group, each at its own offset.
 type row struct {
-	low   int64 // where the lowest of them was
+	low   int64 // lowest offset
 	step  int64 // from one to the next, not negative
 	bytes int64
 	down  bool    // the last rank is the lowest
-	from  int     // how many members there were
-	to    int     // and will be
-	place []int32 // of a rank among the members, by its position; nil by position alone
-	block *block  // nil if all do it in the same place
+	from  int     // number of members before
+	to    int     // and after
+	place []int32 // of a rank among the members; nil if equal to its position
+	block *block  // nil if all members use the same offset
 }
 
-// A spreadFile is a shared file: its blocks, and how long it will be without what
-// follows no rule.
+// A spreadFile is a shared file with its blocks and its future length, without
+// requests that follow no rule.
 type spreadFile struct {
 	moves  []move // in order
 	length int64
 }
 
-// spread finds the rules. Position is that of a rank among the k workers, which
+// spread finds the rules. position is the index of a rank among the k workers, which
 // become n.
 func spread(t *iotrace.Trace, own []int32, position []int, k, n int) (*places, error) {
 	p := &places{events: t.Events, k: k, n: n, row: make([]int32, len(t.Events)), files: make([]*spreadFile, len(t.Files))}
 	lists := make(map[int32]map[int][]int32) // events of a file, by position
-	others := make(map[int32][]int32)        // those of ranks without one
+	others := make(map[int32][]int32)        // those of ranks without a position
 	for i := range t.Events {
 		p.row[i] = -1
 		e := &t.Events[i]
@@ -74,7 +75,7 @@ func spread(t *iotrace.Trace, own []int32, position []int, k, n int) (*places, e
 	return p, nil
 }
 
-// file finds the rules of one file. The others follow none, and are there once.
+// file finds the rules of one file. Files without rules appear once.
 func (p *places) file(file int32, byRank map[int][]int32, others []int32) error {
 	f := new(spreadFile)
 	p.files[file] = f
@@ -111,8 +112,8 @@ func (p *places) file(file int32, byRank map[int][]int32, others []int32) error 
 	return p.measure(f, byRank)
 }
 
-// measure finds how long the file will be: what the traced ranks will leave, and the
-// copies that follow a rule.
+// measure computes the future length of the file: the part of the traced ranks and of
+// the copies that follow a rule.
 func (p *places) measure(f *spreadFile, byRank map[int][]int32) error {
 	for pos, events := range byRank {
 		if pos >= p.n {
@@ -135,7 +136,7 @@ func (p *places) measure(f *spreadFile, byRank map[int][]int32) error {
 	return nil
 }
 
-// groups returns the positions of the ranks that do the same, at least two.
+// groups returns the positions of ranks that do the same, at least two.
 func (p *places) groups(byRank map[int][]int32) [][]int {
 	seed := maphash.MakeSeed()
 	groups := make(map[uint64][][]int)
@@ -179,7 +180,7 @@ func (p *places) rules(members []int, byRank map[int][]int32) {
 	for i, pos := range members {
 		place[pos] = int32(i)
 	}
-	grown := p.n / p.k * m // members that there will be
+	grown := p.n / p.k * m // future number of members
 	for _, pos := range members {
 		if pos < p.n%p.k {
 			grown++
@@ -196,7 +197,7 @@ func (p *places) rules(members []int, byRank map[int][]int32) {
 			r.low, r.from, r.to, r.place = at(0)-r.step*int64(members[0]), p.k, p.n, nil
 		}
 		if width := int64(max(r.from, r.to)); max(r.step, -r.step) > maxWidth/width {
-			continue // no file is as long
+			continue // no file is that long
 		}
 		if r.step < 0 {
 			r.low += r.step * int64(r.from-1)
@@ -213,7 +214,7 @@ func (p *places) rules(members []int, byRank map[int][]int32) {
 func linear(m int, at, x func(i int) int64) (b int64, ok bool) {
 	b = (at(1) - at(0)) / (x(1) - x(0))
 	for i := 1; i < m; i++ {
-		// What is divided does not overflow, as products might.
+		// Quotients do not overflow; products might.
 		if d := x(i) - x(0); (at(i)-at(0))/d != b || (at(i)-at(0))%d != 0 {
 			return 0, false
 		}
@@ -221,7 +222,7 @@ func linear(m int, at, x func(i int) int64) (b int64, ok bool) {
 	return b, true
 }
 
-// offset returns where rank q does event i.
+// offset returns the offset of event i for rank q.
 func (p *places) offset(i, q int) (int64, error) {
 	e := &p.events[i]
 	if e.Offset == iotrace.None || e.File == iotrace.None || p.files[e.File] == nil {
@@ -234,7 +235,7 @@ func (p *places) offset(i, q int) (int64, error) {
 	return moved(off, q/p.k, p.files[e.File].length, e.Bytes)
 }
 
-// size returns the length that a file is cut to.
+// size returns the new length for a truncation.
 func (p *places) size(e *iotrace.Event) int64 {
 	if e.File == iotrace.None || p.files[e.File] == nil {
 		return e.Bytes
@@ -242,7 +243,7 @@ func (p *places) size(e *iotrace.Event) int64 {
 	return max(0, e.Bytes+shift(p.files[e.File].moves, e.Bytes))
 }
 
-// place is offset, without what is added for copies that follow no rule.
+// place is offset without the addition for copies that follow no rule.
 func (p *places) place(i, q int) (int64, error) {
 	e := &p.events[i]
 	moves := p.files[e.File].moves

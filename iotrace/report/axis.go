@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// bytesText writes a size in the unit that suits it: 0 B, 512 B, 64 KiB, 1.5 MiB.
+// bytesText writes a size with a suitable unit: 0 B, 512 B, 64 KiB, 1.5 MiB.
 func bytesText(n float64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
 	i := 0
@@ -32,14 +32,14 @@ func byteTicks(low, high float64) []plot.Tick {
 	var ticks []plot.Tick
 	for x := math.Ceil(low/step) * step; x <= high; x += step {
 		ticks = append(ticks, plot.Tick{Value: x, Label: bytesText(x)})
-		if len(ticks) > 16 { // x is so large that the step is lost in it
+		if len(ticks) > 16 { // the step is lost in the precision of x
 			break
 		}
 	}
 	return ticks
 }
 
-// logByteTicks marks powers of two on an axis that has log₂ of bytes.
+// logByteTicks marks powers of two on an axis with log₂ of bytes.
 func logByteTicks(low, high float64) []plot.Tick {
 	step := max(1, math.Ceil((high-low)/8))
 	var ticks []plot.Tick
@@ -49,7 +49,7 @@ func logByteTicks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// countTicks marks powers of ten on an axis that has logCount of numbers.
+// countTicks marks powers of ten on an axis with logCount of numbers.
 func countTicks(_, high float64) []plot.Tick {
 	ticks := []plot.Tick{{Value: 0, Label: "0"}}
 	for k := 0; float64(k+1) <= high; k++ {
@@ -58,7 +58,7 @@ func countTicks(_, high float64) []plot.Tick {
 	return ticks
 }
 
-// logCount leaves room for the difference between none and one.
+// logCount keeps 0 and 1 apart on the axis.
 func logCount(n int64) float64 {
 	if n <= 0 {
 		return 0
@@ -89,7 +89,8 @@ func wholeTicks(low, high float64) []plot.Tick {
 	return roundTicks(low, high, 1)
 }
 
-// roundTicks marks multiples of 1, 2 or 5 times a power of ten, least or more.
+// roundTicks marks multiples of a step, which is 1, 2 or 5 times a power of ten and at
+// least as large as least.
 func roundTicks(low, high, least float64) []plot.Tick {
 	step := math.Pow(10, math.Floor(math.Log10(max(high-low, 1e-9)/6)))
 	for _, f := range []float64{1, 2, 5, 10} {
@@ -120,7 +121,7 @@ func rateTicks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// secondsText writes a time in the unit that suits it.
+// secondsText writes a time with a suitable unit.
 func secondsText(s float64) string {
 	switch a := math.Abs(s); {
 	case a == 0:

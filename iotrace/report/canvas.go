@@ -14,10 +14,10 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// canvas draws SVG for pages. It differs from gonum's in what a page needs:
-// colours are CSS variables of the page, so that it can be light or dark; paths of
-// the same style are one element, and dots are zero-length lines with round caps,
-// so that a thousand of them take ten kilobytes; text has the page's font.
+// canvas draws SVG for pages. It differs from gonum's canvas in three ways. Colours
+// are CSS variables of the page, so that it can be light or dark. Paths of the same
+// style are one element, and dots are zero-length lines with round caps, so that a
+// thousand of them take ten kilobytes. Text has the page's font.
 type canvas struct {
 	w, h  vg.Length
 	title string
@@ -70,14 +70,14 @@ func (c *canvas) Scale(x, y float64) {
 	s.a, s.b, s.c, s.d = s.a*x, s.b*x, s.c*y, s.d*y
 }
 
-// place is a point in the coordinates of SVG, whose y axis points down.
+// place converts a point to SVG coordinates, whose y axis points down.
 func (c *canvas) place(p vg.Point) (x, y float64) {
 	s := &c.state
 	px, py := float64(p.X), float64(p.Y)
 	return s.a*px + s.c*py + s.e, float64(c.h) - (s.b*px + s.d*py + s.f)
 }
 
-// name is the colour as a CSS value.
+// name returns the colour as a CSS value.
 func (c *canvas) name() string {
 	clr := c.state.color
 	if clr == nil {
@@ -90,7 +90,7 @@ func (c *canvas) name() string {
 	return fmt.Sprintf("#%02x%02x%02x%02x", n.R, n.G, n.B, n.A)
 }
 
-// begin opens a path of a style, unless one of the same is open.
+// begin opens a path of a style, unless the open path has the same style.
 func (c *canvas) begin(style string) {
 	if style == c.open {
 		return
@@ -133,7 +133,7 @@ func (c *canvas) trace(p vg.Path) {
 		case vg.CloseComp:
 			c.path.WriteByte('Z')
 		case vg.ArcComp:
-			// Plots have few arcs, none of them needs more than a polygon's precision.
+			// Plots have few arcs, and a polygon is precise enough for them.
 			const steps = 24
 			for i := range steps + 1 {
 				sin, cos := math.Sincos(comp.Start + comp.Angle*float64(i)/steps)
@@ -168,7 +168,7 @@ func (c *canvas) Stroke(p vg.Path) {
 	c.trace(p)
 }
 
-// Fill fills a path. The background of a plot is left to the page.
+// Fill fills a path. The page draws the background of a plot.
 func (c *canvas) Fill(p vg.Path) {
 	if len(p) == 0 || c.state.color == color.White {
 		return
@@ -183,7 +183,7 @@ func (c *canvas) Fill(p vg.Path) {
 	c.trace(p)
 }
 
-// isDot reports whether a path is one that dot has made.
+// isDot reports whether dot has made the path.
 func isDot(p vg.Path) (at vg.Point, size float64, ok bool) {
 	const most = 4 // points
 	if len(p) != 5 || p[4].Type != vg.CloseComp {
@@ -208,7 +208,7 @@ func (c *canvas) FillString(f font.Face, at vg.Point, text string) {
 	b = number(b, y)
 	b = append(b, `" font-size="`...)
 	b = number(b, float64(f.Font.Size))
-	// The page's font may be wider than the one that the plot was laid out with.
+	// The page's font may be wider than the font of the plot's layout.
 	b = append(b, `" textLength="`...)
 	b = number(b, float64(f.Width(text)))
 	b = append(b, `" lengthAdjust="spacingAndGlyphs`...)
@@ -225,7 +225,7 @@ func (c *canvas) FillString(f font.Face, at vg.Point, text string) {
 	fmt.Fprintf(&c.out, `" style="fill:%s">%s</text>`+"\n", c.name(), html.EscapeString(text))
 }
 
-// DrawImage draws nothing: no plot has an image.
+// DrawImage draws nothing, because no plot has an image.
 func (c *canvas) DrawImage(vg.Rectangle, image.Image) {}
 
 // WriteTo writes the SVG element.

@@ -50,8 +50,8 @@ var captions = map[Plot]string{
 	Histogram: "Requests by size, in Darshan's bins, on a logarithmic scale.",
 }
 
-// HTML writes a page about a trace. If progress is not nil, it is told how many of
-// the plots are drawn.
+// HTML writes a page about a trace. It calls progress, if not nil, with the number of
+// plots drawn.
 func HTML(w io.Writer, tr *iotrace.Trace, r *analyze.Report, progress func(done int64)) error {
 	p := page{Title: "I/O of " + legal(r.Job), Pattern: patternText(r.Pattern), Facts: facts(r), Tables: tables(r)}
 	if r.Job == "" {
@@ -81,10 +81,10 @@ func HTML(w io.Writer, tr *iotrace.Trace, r *analyze.Report, progress func(done 
 		if _, err := c.WriteTo(&svg); err != nil {
 			return err
 		}
-		// The canvas has escaped what is text.
+		// The canvas has escaped the text.
 		p.Plots = append(p.Plots, drawing{SVG: template.HTML(svg.String()), Caption: captions[kind]})
 	}
-	var out bytes.Buffer // nothing of a page if it fails
+	var out bytes.Buffer // a failure writes no part of a page
 	if err := pageTemplate.Execute(&out, p); err != nil {
 		return fmt.Errorf("report: page: %w", err)
 	}
@@ -92,7 +92,7 @@ func HTML(w io.Writer, tr *iotrace.Trace, r *analyze.Report, progress func(done 
 	return err
 }
 
-// patternText is a pattern with names that end no line.
+// patternText returns a pattern with names free of line ends.
 func patternText(p analyze.Pattern) string {
 	p.Groups = slices.Clone(p.Groups)
 	for i := range p.Groups {
@@ -113,7 +113,7 @@ func evidence(numbers []analyze.Number) string {
 	return strings.Join(parts, " · ")
 }
 
-// valueText writes a number as its name asks for.
+// valueText formats a number as its name suggests.
 func valueText(name string, x float64) string {
 	switch {
 	case strings.HasSuffix(name, "_share"):

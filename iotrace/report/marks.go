@@ -11,16 +11,16 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A mark is a request on a plot: a line from one point to another, or a dot where
-// that is short. Its class is an index of colours.
+// A mark is a request on a plot: a line between two points, or a dot if the line is
+// short. Its class is an index of colours.
 type mark struct {
 	x0, y0, x1, y1 float64
 	class          int
 }
 
-// marks draws any number of them. What falls into one cell of a grid is drawn
-// once; the cells are a point wide, or twice as much, four times, …, until no more
-// than limit are left. It goes through all marks anew each time, and keeps none.
+// marks draws any number of marks. It draws those that fall into one cell of a grid
+// once. Cells are a point wide, then twice as much, four times and so on, until at
+// most limit marks are left. It passes over all marks each time and stores none.
 type marks struct {
 	all                    iter.Seq[mark]
 	colors                 []color.NRGBA
@@ -30,7 +30,7 @@ type marks struct {
 	dot                    float64
 }
 
-// The size of dots, in points, and of those in a plot with few marks.
+// The size of dots in points, and of dots in a plot with few marks.
 const (
 	smallDot = 2.2
 	largeDot = 3.4
@@ -60,7 +60,7 @@ func newMarks(all iter.Seq[mark], colors []color.NRGBA, limit int) *marks {
 
 func (m *marks) DataRange() (xmin, xmax, ymin, ymax float64) { return m.xmin, m.xmax, m.ymin, m.ymax }
 
-// A cell is where a mark begins and ends.
+// A cell has the start and the end of a mark, rounded to the grid.
 type cell struct {
 	x0, y0, x1, y1 int16
 	class          int16
@@ -79,7 +79,8 @@ func (m *marks) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// thin returns the first mark of each cell, and whether these are all.
+// thin returns the first mark of each cell. The result is false if it stopped at the
+// limit.
 func (m *marks) thin(c *draw.Canvas, fx, fy func(float64) vg.Length, size float64) (kept []mark, all bool) {
 	seen := map[cell]bool{}
 	for k := range m.all {
@@ -96,8 +97,8 @@ func (m *marks) thin(c *draw.Canvas, fx, fy func(float64) vg.Length, size float6
 	return kept, true
 }
 
-// shared leaves each cell to one of the classes that have marks there, so that all
-// classes get as many: else the last one drawn would cover the others.
+// shared assigns each cell to one of its classes so that all classes get as many
+// cells. Without it the class that is drawn last would cover the others.
 func (m *marks) shared(kept []mark, at func(mark) cell) []mark {
 	classes := map[cell][]int{}
 	var cells []cell // in the order of the marks
@@ -111,7 +112,7 @@ func (m *marks) shared(kept []mark, at func(mark) cell) []mark {
 	}
 	given := make([]int, len(m.colors))
 	owner := map[cell]int{}
-	// First the cells of a single class, which cannot be given to another.
+	// First the cells of a single class, which have no choice.
 	for only := range 2 {
 		for _, k := range cells {
 			if _, ok := owner[k]; ok || only == 0 && len(classes[k]) > 1 {
@@ -172,11 +173,11 @@ func line(from, to vg.Point) vg.Path {
 	return p
 }
 
-// dot is a small square around a point; a canvas of a page makes it round.
+// dot is a small square around a point. The canvas of a page makes it round.
 func dot(at vg.Point, size vg.Length) vg.Path {
 	r := size / 2
 	a, b := at.Sub(vg.Point{X: r, Y: r}), at.Add(vg.Point{X: r, Y: r})
-	// All sides the same to the last bit, which isDot relies on.
+	// All sides are equal to the last bit; isDot relies on it.
 	side := min(b.X-a.X, b.Y-a.Y)
 	var p vg.Path
 	p.Move(a)
@@ -187,8 +188,8 @@ func dot(at vg.Point, size vg.Length) vg.Path {
 	return p
 }
 
-// A key explains the colours, in a line above the plot, where nothing is drawn. One
-// that is too long for the line is smaller.
+// A key explains the colours, in a line above the plot. The font shrinks if the key is
+// too long for the line.
 type key struct {
 	colors []color.NRGBA
 	names  []string

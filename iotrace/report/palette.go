@@ -2,9 +2,8 @@ package report
 
 import "image/color"
 
-// The colours of plots. Those of categories are Okabe and Ito's, which people see
-// apart who do not see all colours; those of many ranks go from one end of a scale
-// to the other.
+// The colours of plots. Categories have the colours of Okabe and Ito, which
+// colour-blind people can tell apart. Many ranks have colours along a scale.
 var (
 	ink   = color.NRGBA{0, 0, 0, 255}
 	faint = color.NRGBA{221, 221, 221, 255}
@@ -23,8 +22,8 @@ var (
 	}
 )
 
-// A page defines a variable for each colour; themed SVG uses these, so that dark
-// pages can have others. In doc order: ink and faint, then the others.
+// A page defines a variable for each colour, and themed SVG refers to them, so that
+// dark pages can have other colours. In order: ink and faint, then the others.
 var themed = func() map[color.NRGBA]string {
 	m := map[color.NRGBA]string{ink: "ink", faint: "faint"}
 	for i, c := range categories {

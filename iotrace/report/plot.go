@@ -22,7 +22,7 @@ import (
 	"ckpt/iotrace/analyze"
 )
 
-// A Plot is one that can be drawn.
+// A Plot is the kind of a plot.
 type Plot string
 
 // The plots.
@@ -34,7 +34,7 @@ const (
 	Histogram Plot = "histogram" // of request sizes
 )
 
-// Plots returns all of them.
+// Plots returns all plots.
 func Plots() []Plot { return []Plot{Sizes, Offsets, SpaceTime, Bandwidth, Histogram} }
 
 var titles = map[Plot]string{Sizes: "Request sizes", Offsets: "Offsets", SpaceTime: "Offsets over time, by rank",
@@ -42,12 +42,12 @@ var titles = map[Plot]string{Sizes: "Request sizes", Offsets: "Offsets", SpaceTi
 
 const (
 	width, height = 16 * vg.Centimeter, 9 * vg.Centimeter
-	fileMarks     = 6000 // of a plot in a file of its own
-	pageMarks     = 600  // of one in a page
+	fileMarks     = 6000 // of a plot in its own file
+	pageMarks     = 600  // of a plot in a page
 )
 
-// Draw draws a plot as svg or png. With a file, named as in the report, it is of
-// this file only; bandwidth is always that of the job.
+// Draw draws a plot as svg or png. With the name of a file from the report it draws
+// only that file; bandwidth is always that of the job.
 func Draw(w io.Writer, kind Plot, format string, tr *iotrace.Trace, r *analyze.Report, file string) error {
 	if format != "svg" && format != "png" {
 		return fmt.Errorf("report: format %q: not svg or png", format)
@@ -70,7 +70,7 @@ func Draw(w io.Writer, kind Plot, format string, tr *iotrace.Trace, r *analyze.R
 // drawIn draws a plot with a margin.
 func drawIn(p *plot.Plot, c draw.Canvas) { p.Draw(draw.Crop(c, 6, -14, 6, -6)) }
 
-// figure lays a plot out, with about so many marks at most.
+// figure lays out a plot with about limit marks at most.
 func figure(kind Plot, tr *iotrace.Trace, r *analyze.Report, file string, limit int) (*plot.Plot, error) {
 	if !slices.Contains(Plots(), kind) {
 		return nil, fmt.Errorf("report: plot %q: there are %s", kind, join(Plots()))
@@ -102,7 +102,7 @@ func figure(kind Plot, tr *iotrace.Trace, r *analyze.Report, file string, limit 
 	case Histogram:
 		err = histogram(p, of.activity.Histogram)
 	}
-	// What is at the edge shall not be cut.
+	// Keep marks at the edge whole.
 	p.Y.Max += (p.Y.Max - p.Y.Min) / 25
 	if kind != Histogram {
 		p.X.Max += (p.X.Max - p.X.Min) / 50
@@ -110,7 +110,7 @@ func figure(kind Plot, tr *iotrace.Trace, r *analyze.Report, file string, limit 
 	return p, err
 }
 
-// style gives all text the sans-serif font and leaves room for the key.
+// style sets the sans-serif font of all text and leaves space for the key.
 func style(p *plot.Plot) {
 	p.Title.Padding = vg.Points(18)
 	for _, s := range []struct {
@@ -132,8 +132,8 @@ func join(kinds []Plot) string {
 	return strings.Join(names, ", ")
 }
 
-// legal returns a name with a sign for all that neither SVG nor a reader takes:
-// control characters, and bytes that are no UTF-8.
+// legal replaces the characters that neither SVG nor a reader can use: control
+// characters, and bytes that are not UTF-8.
 func legal(name string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == 0xFFFE || r == 0xFFFF { // XML 1.0, section 2.2
@@ -143,7 +143,7 @@ func legal(name string) string {
 	}, name)
 }
 
-// shorten cuts the beginning of a path that is too long.
+// shorten cuts off the beginning of a long path.
 func shorten(s string, most int) string {
 	r := []rune(s)
 	if len(r) <= most {
@@ -164,7 +164,7 @@ func bandwidth(p *plot.Plot, b *analyze.Bandwidth) error {
 		var xy plotter.XYs
 		for i, y := range rates {
 			x := b.Start + float64(i)*b.Bin
-			// Of a level stretch only the ends.
+			// Keep only the ends of a level stretch.
 			if n := len(xy); n >= 2 && xy[n-1].Y == y && xy[n-2].Y == y {
 				xy[n-1].X = x + b.Bin
 				continue

@@ -272,8 +272,8 @@ func TestSpaceTimeColors(t *testing.T) {
 	}
 }
 
-// TestRankColors: the ramp follows the numbers of the ranks; who is none has a
-// colour apart.
+// TestRankColors: the ramp follows the numbers of the ranks. Processes without a
+// number have their own colour.
 func TestRankColors(t *testing.T) {
 	tr := &iotrace.Trace{Ranks: []iotrace.Rank{{Rank: iotrace.None, Node: "coordinator"}}}
 	for r := range 16 {

@@ -15,27 +15,27 @@ import (
 	"ckpt/iotrace/analyze"
 )
 
-// A selection is the requests that a plot is about: of one file, or of all if it
-// is -1.
+// A selection is the set of requests in a plot: those of one file, or of all files if
+// it is -1.
 type selection struct {
 	trace    *iotrace.Trace
 	file     int
 	activity *analyze.Activity
 }
 
-// requests goes through them, with their numbers: each rank counts its requests to
-// each file, as in the figures of the thesis, which are of one process. What ranks
-// do alike lies upon each other.
+// requests iterates over them with their numbers. Each rank counts its requests to
+// each file, as in the figures of the thesis, which show one process. Equal requests
+// of several ranks coincide.
 func (s *selection) requests() iter.Seq2[int, *iotrace.Event] {
 	events := s.trace.Events
-	// MPI-IO requests count where nothing else was recorded.
+	// MPI-IO requests count for files without POSIX requests.
 	posix := make([]bool, len(s.trace.Files))
 	for i := range events {
 		if e := &events[i]; e.Op.Data() && e.Module == iotrace.POSIX && uint(e.File) < uint(len(posix)) {
 			posix[e.File] = true
 		}
 	}
-	// Counted once, as plots go through the requests several times.
+	// Counted once, because plots iterate several times.
 	numbers := make([]int32, len(events)) // or -1
 	next := map[[2]int32]int32{}
 	for i := range events {
@@ -67,7 +67,7 @@ func opClass(e *iotrace.Event) int {
 	return 0
 }
 
-// opKey explains the operations that occur.
+// opKey returns a key of the operations that occur.
 func (s *selection) opKey() key {
 	switch {
 	case s.activity.Reads == 0 && s.activity.Writes == 0:
@@ -133,10 +133,10 @@ func (s *selection) spaceTime(p *plot.Plot, limit int) {
 	}, colors, limit), k)
 }
 
-// rankColors returns the colours of a plot by rank, which of them each process of
-// the trace has, and what explains them. Ranks have colours in the order of their
-// numbers, each its own if they are few. Other processes, like the coordinator of
-// ckpt, have one of theirs, if they are active.
+// rankColors returns the colours of a plot by rank, the colour of each process of the
+// trace, and their key. Colours follow the numbers of the ranks; a few ranks have a
+// colour each. Other active processes, such as the coordinator of ckpt, share a colour
+// of their own.
 func rankColors(tr *iotrace.Trace, active []bool) ([]color.NRGBA, []int, key) {
 	var ranks, others []int
 	for i, r := range tr.Ranks {
@@ -182,7 +182,7 @@ func rankColors(tr *iotrace.Trace, active []bool) ([]color.NRGBA, []int, key) {
 		k.names = append(k.names, shorten(legal(name), 20))
 	}
 	k.colors = colors
-	if len(colors) == 0 { // events of ranks that are not known
+	if len(colors) == 0 { // events of unknown ranks
 		return categories[:1], classes, k
 	}
 	return colors, classes, k

@@ -8,7 +8,7 @@ import (
 	"ckpt/iotrace/analyze"
 )
 
-// A table of a page. Columns of numbers are aligned to the right.
+// A table of a page. Numeric columns are aligned to the right.
 type table struct {
 	Title, Note string
 	Head        []heading
@@ -31,7 +31,7 @@ func word(text string) value         { return value{Text: text} }
 func num(text string) value          { return value{text, "n"} }
 func count[T int | int64](n T) value { return num(countText(float64(n))) }
 
-// heads makes headings; those that begin with = are of numbers.
+// heads makes headings. A leading = marks a numeric column.
 func heads(names ...string) []heading {
 	var out []heading
 	for _, n := range names {
@@ -52,7 +52,7 @@ func tables(r *analyze.Report) []table {
 	return slices.DeleteFunc(out, func(t table) bool { return len(t.Rows) == 0 })
 }
 
-// filesTable has the files with the most bytes, in the order of the trace.
+// filesTable lists the files with the most bytes, in the order of the trace.
 func filesTable(r *analyze.Report) table {
 	t := table{Title: "Files", Head: heads("file", "access", "pattern", "sizes", "=ranks", "=writes", "=written", "=reads", "=read", "=bursts", "=off stripe")}
 	byBytes := make([]int, len(r.Files))

@@ -13,23 +13,22 @@ import (
 	"ckpt/iotrace/strace"
 )
 
-// Files reads traces that were recorded together, as by the ranks of one job; one
-// reads a single one. There may be fewer traces than names, but there is a report
-// for each name.
+// Files reads traces that were recorded together, such as those of the ranks of one
+// job; one reads a single file. The result may have fewer traces than names, but has a
+// report for each name.
 //
-// Texts of strace whose lines do not name their process are of a process each. By
-// which number it goes, the name says if it ends in one, as those of strace -ff
-// -o PREFIX do; such files of one prefix are read as one text. Others are numbered
-// from 0 in the order of the names. Two texts that name a process of the same number
-// are of different machines, or containers: their ranks are told apart by the name
-// of the text in the place of the node.
+// A text of strace whose lines do not name their process is of one process. Its number
+// is at the end of the name, as strace -ff -o PREFIX writes it; such files with the
+// same prefix are read as one text. Other texts are numbered from 0 in the order of
+// the names. Two texts with a process of the same number are of different machines or
+// containers: the name of the text becomes the node of their ranks.
 func Files(names []string, o iotrace.Options, one func(name string) (*iotrace.Trace, *iotrace.Report, error)) ([]*iotrace.Trace, []*iotrace.Report, error) {
 	var all []*iotrace.Trace
 	reports := make([]*iotrace.Report, len(names))
 	families := familiesOf(names)
 	taken := make(map[int]bool)
 	var texts []text
-	unnumbered := make(map[int]*iotrace.Trace) // by the index of their name
+	unnumbered := make(map[int]*iotrace.Trace) // by index of the name
 	for i, name := range names {
 		if reports[i] != nil {
 			continue
@@ -72,15 +71,15 @@ func Files(names []string, o iotrace.Options, one func(name string) (*iotrace.Tr
 	return all, reports, nil
 }
 
-// A text is a trace of strace with numbers of processes.
+// A text is a trace of strace with known process numbers.
 type text struct {
 	name string
 	*iotrace.Trace
 }
 
-// tellApart gives texts a node that have processes of the same numbers.
+// tellApart gives a node to texts with processes of the same numbers.
 func tellApart(texts []text) {
-	of := make(map[int]int) // by number: which text had it first
+	of := make(map[int]int) // first text with each number
 	same := make(map[int]bool)
 	for i, t := range texts {
 		for _, r := range t.Ranks {
@@ -98,13 +97,13 @@ func tellApart(texts []text) {
 	}
 }
 
-// readFamily reads files of strace -ff as one, and fills in their reports.
+// readFamily reads files of strace -ff as one text, and sets their reports.
 func readFamily(names []string, family []int, reports []*iotrace.Report, o iotrace.Options) (*iotrace.Trace, error) {
 	files := make([]strace.TaskFile, len(family))
 	for k, i := range family {
 		_, pid := taskOf(names[i])
 		files[k] = strace.TaskFile{Name: names[i], PID: int64(pid)}
-		if n, err := linesOf(names[i]); err == nil { // else reading says what is wrong
+		if n, err := linesOf(names[i]); err == nil { // reading reports the error
 			o.Events += n
 		}
 	}
@@ -115,7 +114,7 @@ func readFamily(names []string, family []int, reports []*iotrace.Report, o iotra
 	return t, err
 }
 
-// linesOf is countLines of a file by its name.
+// linesOf is countLines for a file name.
 func linesOf(name string) (int, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -125,7 +124,8 @@ func linesOf(name string) (int, error) {
 	return countLines(f)
 }
 
-// familiesOf finds the files of strace -ff: those of a prefix, for each of them.
+// familiesOf finds files of strace -ff with the same prefix, and returns them for each
+// member.
 func familiesOf(names []string) map[int][]int {
 	prefixes := make(map[string][]int)
 	for i, name := range names {
@@ -141,7 +141,7 @@ func familiesOf(names []string) map[int][]int {
 				pids[pid] = true
 			}
 		}
-		if len(pids) < len(family) { // something else, or the same file twice
+		if len(pids) < len(family) { // another kind of file, or the same file twice
 			continue
 		}
 		for _, i := range family {
@@ -151,10 +151,10 @@ func familiesOf(names []string) map[int][]int {
 	return families
 }
 
-// taskOf cuts the number of a process off the name of a file, as strace -ff adds
-// it; it is 0 if there is none.
+// taskOf splits the process number that strace -ff appends off the name of a file. The
+// number is 0 if there is none.
 func taskOf(name string) (prefix string, pid int) {
-	const most = 1 << 22 // the kernel gives no larger one
+	const most = 1 << 22 // largest process number of the kernel
 	i := strings.LastIndexByte(name, '.')
 	if i < 0 {
 		return name, 0
@@ -166,8 +166,8 @@ func taskOf(name string) (prefix string, pid int) {
 	return name[:i], n
 }
 
-// isTaskText reports whether a file may be one of strace -ff: text of strace
-// whose lines have no process. That of a process that was killed at once is empty.
+// isTaskText reports whether a file may be from strace -ff: text of strace whose lines
+// have no process. The file of a process that was killed at once is empty.
 func isTaskText(name string) bool {
 	f, err := os.Open(name)
 	if err != nil {
@@ -185,17 +185,17 @@ func isTaskText(name string) bool {
 	return n == 0 || iotrace.Detect(head[:n]) == iotrace.FormatStrace && !strace.HasNumbers(head[:n]) && !namesLater(f)
 }
 
-// namesLater reports whether lines name a process further on: without -o, strace -f
-// does so only while there are several.
+// namesLater reports whether a later line names a process: without -o, strace -f does
+// so only while there are several processes.
 func namesLater(f *os.File) bool {
 	mark := []byte("\n[pid ")
 	buf := make([]byte, 1<<20)
-	for at := int64(0); ; at += int64(len(buf) - len(mark)) { // a mark may be on the edge
+	for at := int64(0); ; at += int64(len(buf) - len(mark)) { // a mark may cross the edge
 		n, err := f.ReadAt(buf, at)
 		if bytes.Contains(buf[:n], mark) {
 			return true
 		}
-		if err != nil { // mostly the end; reading the trace says what else it is
+		if err != nil { // mostly the end; reading the trace reports other errors
 			return false
 		}
 	}

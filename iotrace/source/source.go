@@ -1,5 +1,5 @@
-// Package source opens a trace in whatever format it is: it recognises the format
-// by the contents, never by the name.
+// Package source opens a trace of any known format. It recognises the format by the
+// contents, never by the name.
 //
 //	t, report, err := source.File("out.strace", iotrace.Options{})
 //	t, report, err = source.Stream("-", os.Stdin, iotrace.Options{})
@@ -21,8 +21,8 @@ import (
 	"ckpt/iotrace/strace"
 )
 
-// File reads the trace of that name: an events file, output of strace, Darshan
-// DXT text, a CSV or Parquet of package export.
+// File reads a trace file: an events file, output of strace, Darshan DXT text, or a
+// CSV or Parquet file of package export.
 func File(name string, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -56,7 +56,7 @@ func File(name string, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 	return read(name, head, &progress{f, 0, o.Progress}, o)
 }
 
-// A progress tells of the bytes that are read.
+// A progress reports the bytes read.
 type progress struct {
 	r    io.Reader
 	n    int64
@@ -71,7 +71,7 @@ func (p *progress) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// progressAt is progress of what is read here and there.
+// progressAt is progress for random access.
 type progressAt struct {
 	r    io.ReaderAt
 	n    int64
@@ -86,8 +86,8 @@ func (p *progressAt) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// Stream reads a trace from a pipe or the like. The name is for errors. Parquet
-// cannot be read so.
+// Stream reads a trace from a pipe or similar. The name is for errors. Parquet needs a
+// file.
 func Stream(name string, r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
 	br := bufio.NewReaderSize(r, iotrace.HeadBytes)
 	head, err := br.Peek(iotrace.HeadBytes)
@@ -116,9 +116,9 @@ func read(name string, head []byte, r io.Reader, o iotrace.Options) (t *iotrace.
 	return t, rep, iotrace.Named(err, name)
 }
 
-// countLines says how many events a text can have at most, so that the list of a
-// long one need not grow; no event takes less than leastLine bytes, whatever else
-// the lines of a hostile one are. It does not move in the file.
+// countLines bounds the number of events in a text, so that the slice of events need
+// not grow. An event takes at least leastLine bytes, so many short lines of a hostile
+// text do not count. It does not move the file position.
 func countLines(f *os.File) (int, error) {
 	const leastLine = 16
 	lines := 0

@@ -6,11 +6,11 @@ import (
 	"ckpt/iotrace/line"
 )
 
-// splitArgs cuts the arguments of a call, up to the parenthesis that ends them,
-// and returns what follows it.
+// splitArgs splits the arguments of a call, up to the closing parenthesis, and returns
+// the rest of the line.
 func splitArgs(args [][]byte, b []byte) (_ [][]byte, after []byte, ok bool) {
 	from, depth := 0, 0
-	notes := 16 // that may have no end: to look for it takes long
+	notes := 16 // bound of notes without an end: the search takes long
 	for i := 0; i < len(b); i++ {
 		switch b[i] {
 		case '"':
@@ -84,9 +84,9 @@ func stringLength(b []byte) int {
 	return 0
 }
 
-// noteLength returns the length of what -y adds to a descriptor, as in
-// 3</dev/pts/0<char 136:0>> or 4<TCP:[127.0.0.1:1->127.0.0.1:2]>; 0 if there is
-// none. In paths strace escapes the brackets.
+// noteLength returns the length of the note that -y adds to a descriptor, as in
+// 3</dev/pts/0<char 136:0>> or 4<TCP:[127.0.0.1:1->127.0.0.1:2]>, or 0 without a note.
+// strace escapes brackets in paths.
 func noteLength(b []byte) int {
 	name := 1
 	for name < len(b) && (isName(b[name]|0x20) || b[name] == '-') {
@@ -112,16 +112,16 @@ func noteLength(b []byte) int {
 	return 0
 }
 
-// A result is what a call returned.
+// A result is the return value of a call.
 type result struct {
 	value   int64
 	failed  bool   // or never returned
-	note    []byte // of a descriptor, what -y says
+	note    []byte // the text of -y for a descriptor
 	seconds int64  // ns that the call took; -1 if that is not known
-	odd     bool   // it took a time that cannot be
+	odd     bool   // the duration is impossible
 }
 
-// maxDuration is more than any call takes: what says more has been damaged.
+// maxDuration is longer than any call. A longer time is damage.
 const maxDuration = 366 * dayLength
 
 // parseResult reads " = 3</f> <0.000012>".
@@ -148,7 +148,7 @@ func parseResult(b []byte) (r result, ok bool) {
 	case string(word) == "?":
 		r.failed = true
 	case bytes.HasPrefix(word, []byte("0x")):
-		// An address: what it is does not matter, that it is there does.
+		// The value of an address does not matter, its presence does.
 	default:
 		if r.value, ok = line.Int(word); !ok {
 			return r, false
@@ -158,7 +158,8 @@ func parseResult(b []byte) (r result, ok bool) {
 	return r, true
 }
 
-// duration reads what -T adds, at the end: <0.000012>. It is -1 if there is none.
+// duration reads the time that -T adds at the end: <0.000012>. It returns -1 without
+// one.
 func duration(b []byte) (ns int64, odd bool) {
 	n := len(b)
 	if n == 0 || b[n-1] != '>' {
@@ -176,7 +177,7 @@ func duration(b []byte) (ns int64, odd bool) {
 	return -1, len(word) > 0 && len(bytes.Trim(word, "-.0123456789")) == 0
 }
 
-// parseFD reads a descriptor, with what -y says of it. AT_FDCWD is number -100.
+// parseFD reads a descriptor and the note of -y. AT_FDCWD is number -100.
 func parseFD(b []byte) (fd int64, note []byte, ok bool) {
 	i := bytes.IndexByte(b, '<')
 	word := b
@@ -196,8 +197,8 @@ func parseFD(b []byte) (fd int64, note []byte, ok bool) {
 
 const atCWD = -100
 
-// firstWord returns the first argument of a call that is not whole. Paths of -y may
-// have commas.
+// firstWord returns the first argument of an incomplete call. Paths of -y may have
+// commas.
 func firstWord(b []byte) []byte {
 	i := bytes.IndexAny(b, "<,)")
 	if i >= 0 && b[i] == '<' {
@@ -210,7 +211,7 @@ func firstWord(b []byte) []byte {
 	return bytes.TrimSpace(b[:i])
 }
 
-// parseString reads a quoted string. whole is false if strace has cut it.
+// parseString reads a quoted string. whole is false if strace has shortened it.
 func parseString(b []byte) (s string, whole, ok bool) {
 	if len(b) == 0 || b[0] != '"' {
 		return "", false, false
@@ -222,7 +223,7 @@ func parseString(b []byte) (s string, whole, ok bool) {
 	return unescape(b[1 : n-1]), n == len(b), true
 }
 
-// unescape undoes the escapes of C.
+// unescape resolves the escapes of C.
 func unescape(b []byte) string {
 	if bytes.IndexByte(b, '\\') < 0 {
 		return string(b)
@@ -266,7 +267,7 @@ func hexDigit(c byte) byte {
 	return 0
 }
 
-// hasFlag reports whether flags, as in O_RDWR|O_CREAT, have one.
+// hasFlag reports whether flags such as O_RDWR|O_CREAT contain one.
 func hasFlag(flags []byte, flag string) bool {
 	for {
 		i := bytes.Index(flags, []byte(flag))

@@ -7,21 +7,20 @@ import (
 	"ckpt/iotrace/line"
 )
 
-// A call is a system call that has succeeded.
+// A call is a successful system call.
 type call struct {
 	im    *importer
 	task  *task
 	name  string
 	args  [][]byte
-	first descriptor // of the first argument, as it was when the call began
-	begun bool       // it was looked up then, on another line
+	first descriptor // the first argument, as it was when the call began
+	begun bool       // first was looked up on an earlier line
 	result
 	start, end int64
-	err        error // what is impossible about it
+	err        error // the reason why the call is impossible
 }
 
-// handlers do what a call does. They return whether its arguments were
-// understood.
+// handlers maps calls to functions. They report whether they understood the arguments.
 var handlers map[string]func(*call) bool
 
 func init() {
@@ -52,7 +51,7 @@ func init() {
 		"lseek":   (*call).seek,
 		"_llseek": (*call).seekLarge,
 		"mmap":    (*call).mmap,
-		"mmap2":   (*call).mmap, // strace makes bytes of its pages
+		"mmap2":   (*call).mmap, // strace converts pages to bytes
 
 		"dup":         func(c *call) bool { return c.dup(c.value, false) },
 		"dup2":        func(c *call) bool { return c.dup(c.value, false) },
@@ -117,7 +116,7 @@ func init() {
 	handlers["execveat"] = (*call).execAt
 }
 
-// arg returns an argument, nil if there are not as many.
+// arg returns an argument, or nil if there are fewer.
 func (c *call) arg(i int) []byte {
 	if i < 0 || i >= len(c.args) {
 		return nil
@@ -125,16 +124,16 @@ func (c *call) arg(i int) []byte {
 	return c.args[i]
 }
 
-// lookup finds what a descriptor stands for. It is made up from what -y says if
-// it was opened before the trace began, or unseen. It is nil if nothing is known
-// of it.
+// lookup returns the open file description of a descriptor. If it was opened before
+// the trace, or unseen, lookup makes one from the text of -y. It returns nil if
+// nothing is known.
 func (c *call) lookup(i int) (*open, bool) {
 	fd, note, ok := parseFD(c.arg(i))
 	if !ok {
 		return nil, false
 	}
 	d := c.task.fds.fds[fd]
-	given := false // meanwhile the number has been given to something else, or may have been
+	given := false // the number may have been reused meanwhile
 	if i == 0 && c.begun {
 		given = c.name == "close" || d.open != c.first.open
 		d = c.first
@@ -158,17 +157,17 @@ func (c *call) lookup(i int) (*open, bool) {
 	return d.open, true
 }
 
-// standardStream is the kind of a descriptor that a program begins with, as long
-// as it is not known what it stands for.
+// standardStream returns the kind of a descriptor that a program begins with, while
+// its target is unknown.
 const standardStream = "standard stream"
 
-// denied reports whether -y says something else of a descriptor than what was
-// opened: that was closed, and the number given again, unseen.
+// denied reports whether -y contradicts what was opened: the number was closed and
+// reused, unseen.
 func (c *call) denied(note []byte, d descriptor) bool {
 	switch {
 	case d.kind == unknownDescriptor:
 		return true
-	case d.node == nil: // a file in memory has a path, but none on a disk
+	case d.node == nil: // a file in memory has a path, but not on a disk
 		return kindOfNote(note) == "" && !strings.HasPrefix(notePath(note), "/memfd:")
 	case isPath(note, d.node.path):
 		return false
@@ -176,18 +175,18 @@ func (c *call) denied(note []byte, d descriptor) bool {
 	return kindOfNote(note) != "" || !c.stale(note, d)
 }
 
-// unknownDescriptor is the kind of a standard descriptor that has been made to stand
-// for something unknown.
+// unknownDescriptor is the kind of a standard descriptor that was redirected to
+// something unknown.
 const unknownDescriptor = "unknown descriptor"
 
-// stale reports whether -y differs from what was opened only because the file
-// has been removed, or was opened by a path that is not known whole.
+// stale reports whether -y differs from what was opened only because the file was
+// removed, or was opened by an incomplete path.
 func (c *call) stale(note []byte, d descriptor) bool {
 	return c.im.nodes[d.node.path] != d.node || d.node.path == "" || d.node.path[0] != '/'
 }
 
-// file is lookup for calls on files; nil stands for what is none, which it has
-// counted.
+// file is lookup for calls on files. It counts descriptors of other kinds and returns
+// nil for them.
 func (c *call) file(i int) (*open, bool) {
 	o, ok := c.lookup(i)
 	switch {
@@ -212,7 +211,7 @@ func (c *call) dataFile(i int) (*open, bool) {
 	return c.file(i)
 }
 
-// emit makes an event. The name is that of the file, or empty.
+// emit adds an event. name is that of the file, or empty.
 func (c *call) emit(op iotrace.Op, name string, offset, bytes int64) *iotrace.Event {
 	file := int32(iotrace.None)
 	if name != "" {
@@ -221,7 +220,7 @@ func (c *call) emit(op iotrace.Op, name string, offset, bytes int64) *iotrace.Ev
 	return c.event(op, file, offset, bytes)
 }
 
-// on is emit of an operation on an open file, of which there are many.
+// on is emit for an operation on an open file. It is the most frequent case.
 func (c *call) on(o *open, op iotrace.Op, offset, bytes int64) {
 	if o.index == 0 && o.name != "" {
 		o.index = c.im.tables.File(o.name) + 1
@@ -241,7 +240,7 @@ func (c *call) event(op iotrace.Op, file int32, offset, bytes int64) *iotrace.Ev
 	return &im.t.Events[len(im.t.Events)-1]
 }
 
-// install puts what is no file into the table.
+// install adds a descriptor that is not a file to the table.
 func (c *call) install(fd int64, kind string, flags [][]byte) {
 	d := descriptor{open: &open{kind: kind, offset: iotrace.None}}
 	for _, a := range flags {
@@ -252,7 +251,7 @@ func (c *call) install(fd int64, kind string, flags [][]byte) {
 	c.task.fds.fds[fd] = d
 }
 
-// pair is pipe and socketpair, which return descriptors in an argument.
+// pair handles pipe and socketpair, which return descriptors in an argument.
 func (c *call) pair() bool {
 	kind, arg := "pipe", c.arg(0)
 	if c.name == "socketpair" {
@@ -276,5 +275,5 @@ func (c *call) pair() bool {
 	return true
 }
 
-// number reads an argument that is a number.
+// number reads a numeric argument.
 func (c *call) number(i int) (int64, bool) { return line.Int(c.arg(i)) }

@@ -8,8 +8,8 @@ import (
 	"ckpt/iotrace/line"
 )
 
-// transfer is a read or write of the first descriptor, at an offset if there is
-// one, else at the position.
+// transfer handles a read or write of the first descriptor at an offset, or at the
+// position if there is no offset.
 func (c *call) transfer(op iotrace.Op, offset []byte) bool {
 	o, ok := c.dataFile(0)
 	if o == nil {
@@ -21,9 +21,9 @@ func (c *call) transfer(op iotrace.Op, offset []byte) bool {
 	at := int64(iotrace.None)
 	if offset != nil {
 		at, ok = line.Int(offset)
-		// preadv2 and pwritev2 mean the position by -1; the others refuse it.
+		// For preadv2 and pwritev2, -1 means the position. The other calls refuse it.
 		if !ok || at < 0 && (at != -1 || c.name != "preadv2" && c.name != "pwritev2") {
-			c.err = fmt.Errorf("offset %.30s is negative, too large or no number", offset)
+			c.err = fmt.Errorf("invalid offset %.30s", offset)
 			return true
 		}
 	}
@@ -31,8 +31,8 @@ func (c *call) transfer(op iotrace.Op, offset []byte) bool {
 	return true
 }
 
-// overfull reports a call that returned more than it was asked for. What readv
-// and its like were asked for is not followed.
+// overfull refuses a call that returned more bytes than the program asked for. The
+// lengths of readv and similar calls are not known.
 func (c *call) overfull() bool {
 	asked := -1
 	switch c.name {
@@ -45,13 +45,13 @@ func (c *call) overfull() bool {
 	}
 	n, ok := c.number(asked)
 	if ok && c.value > n {
-		c.err = fmt.Errorf("%d bytes, where %d were asked for", c.value, n)
+		c.err = fmt.Errorf("returned %d bytes, %d requested", c.value, n)
 	}
 	return c.err != nil
 }
 
-// move makes the event of c.value bytes that were read or written at an offset,
-// or at the position if there is none, and moves the position.
+// move adds the event of a transfer of c.value bytes at an offset, or at the position
+// if there is no offset, and moves the position.
 func (c *call) move(op iotrace.Op, o *open, at int64) {
 	n := c.value
 	positioned := at == iotrace.None
@@ -62,7 +62,7 @@ func (c *call) move(op iotrace.Op, o *open, at int64) {
 	case op != iotrace.Write:
 	case c.appends(o): // Linux appends even if pwrite names an offset
 		at = o.node.size
-	case positioned && o.unseen && at != o.node.size: // one of both
+	case positioned && o.unseen && at != o.node.size: // either is possible
 		at = iotrace.None
 	}
 	c.on(o, op, at, n)
@@ -78,15 +78,15 @@ func (c *call) move(op iotrace.Op, o *open, at int64) {
 	}
 	switch {
 	case op != iotrace.Write || o.node.size == iotrace.None:
-	case end == iotrace.None && n > 0: // it may have made the file longer
+	case end == iotrace.None && n > 0: // the file may have become longer
 		o.node.size = iotrace.None
 	case end > o.node.size:
 		o.node.size = end
 	}
 }
 
-// appends reports whether a write is at the end of the file. Flags of pwritev2 say
-// it of a single one.
+// appends reports whether a write goes to the end of the file. Flags of pwritev2 apply
+// to a single write.
 func (c *call) appends(o *open) bool {
 	if c.name != "pwritev2" {
 		return o.append
@@ -94,8 +94,8 @@ func (c *call) appends(o *open) bool {
 	return (o.append || hasFlag(c.arg(4), "RWF_APPEND")) && !hasFlag(c.arg(4), "RWF_NOAPPEND")
 }
 
-// pass is sendfile and its like: a read of one file and a write of another.
-// The numbers are those of the arguments; -1 if there is none.
+// pass handles sendfile and similar calls: a read of one file and a write of another.
+// The numbers are those of the arguments, or -1 if there is no such argument.
 func (c *call) pass(in, inOffset, out, outOffset int) bool {
 	if c.overfull() {
 		return true
@@ -108,7 +108,7 @@ func (c *call) pass(in, inOffset, out, outOffset int) bool {
 		if !ok {
 			return false
 		}
-		if o == nil || side.op == iotrace.Write && c.value == 0 { // the other's end
+		if o == nil || side.op == iotrace.Write && c.value == 0 { // the end of the other side
 			continue
 		}
 		at := int64(iotrace.None)
@@ -122,7 +122,7 @@ func (c *call) pass(in, inOffset, out, outOffset int) bool {
 	return true
 }
 
-// pointedOffset reads [0] => [4096], the value in front and behind.
+// pointedOffset reads [0] => [4096], the values before and after the call.
 func pointedOffset(b []byte) (int64, bool) {
 	if len(b) == 0 || b[0] != '[' {
 		return 0, false
@@ -145,7 +145,7 @@ func (c *call) seek() bool {
 	return ok
 }
 
-// seekLarge is _llseek of 32-bit systems, which returns the position in an
+// seekLarge handles _llseek of 32-bit systems, which returns the position in an
 // argument.
 func (c *call) seekLarge() bool {
 	o, ok := c.file(0)
@@ -164,7 +164,7 @@ func (c *call) seekLarge() bool {
 func (c *call) seekTo(o *open, to, by int64, whence []byte) {
 	o.offset = to
 	if string(whence) != "SEEK_CUR" || by != 0 {
-		o.unseen = false // who goes somewhere does not append
+		o.unseen = false // a descriptor that seeks does not append
 	}
 	if string(whence) == "SEEK_END" {
 		o.node.size = max(to-by, 0)
@@ -175,7 +175,7 @@ func (c *call) seekTo(o *open, to, by int64, whence []byte) {
 func (c *call) mmap() bool {
 	fd, _, ok := parseFD(c.arg(4))
 	if !ok || fd == -1 || hasFlag(c.arg(3), "MAP_ANONYMOUS") {
-		return ok // anonymous memory is no matter of files, whatever the descriptor
+		return ok // anonymous memory has no file, even with a descriptor
 	}
 	o, ok := c.file(4)
 	if o == nil {

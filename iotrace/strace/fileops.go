@@ -50,7 +50,7 @@ func (c *call) open(dir, pathArg, flags []byte) bool {
 	return true
 }
 
-// learnCWD finds the working directory by a path that -y has made absolute.
+// learnCWD derives the working directory from a path that -y has made absolute.
 func (c *call) learnCWD(dir, pathArg []byte, real string) {
 	rel, whole, ok := parseString(pathArg)
 	if c.task.cwd.path != "" || !ok || !whole || strings.HasPrefix(rel, "/") || dir != nil && string(dir) != "AT_FDCWD" {
@@ -71,8 +71,8 @@ func (c *call) dup(to int64, closeOnExec bool) bool {
 	case !ok:
 		return false
 	case o == nil:
-		delete(c.task.fds.fds, to) // whatever was there is closed
-		if to >= 0 && to <= 2 {    // nor is it the stream that the program began with
+		delete(c.task.fds.fds, to) // close the previous file
+		if to >= 0 && to <= 2 {    // the descriptor is no longer the inherited stream
 			c.install(to, unknownDescriptor, nil)
 		}
 	case to != fd:
@@ -101,7 +101,7 @@ func (c *call) fcntl() bool {
 	return true
 }
 
-// ioctl says of what is open for files only whether exec closes it; Python does so.
+// ioctl handles only the requests that set close-on-exec, which Python uses.
 func (c *call) ioctl() bool {
 	request := string(c.arg(1))
 	if request != "FIOCLEX" && request != "FIONCLEX" {
@@ -121,7 +121,7 @@ func (c *call) closeOne() bool {
 		return false
 	}
 	o, ok := c.file(0)
-	if !c.begun { // else it was taken out when the call began
+	if !c.begun { // else it was removed when the call began
 		delete(c.task.fds.fds, fd)
 	}
 	if o != nil {

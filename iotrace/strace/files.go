@@ -11,20 +11,21 @@ import (
 	"ckpt/iotrace/line"
 )
 
-// A TaskFile is what strace -ff wrote of one process or thread.
+// A TaskFile is the output of strace -ff for one process or thread.
 type TaskFile struct {
 	Name string
-	PID  int64 // by which the name ends
+	PID  int64 // the number at the end of the name
 }
 
-// ReadTasks makes one trace of the files of strace -ff -o, which have no process
-// on their lines: they are read as one text in the order of time, so that what
-// children inherit is known. There is a report for each file. Files are open only
-// from their first line to their last.
+// ReadTasks makes one trace of the files of strace -ff -o. Their lines have no
+// process. It reads them as one text in the order of time, so that children inherit
+// the right descriptors. Each file gets a report, and is open only from its first line
+// to its last.
 //
-// A call during which others have something to tell is two lines, as with strace -f:
-// its beginning and its end. So the number that open returned is that of its file
-// from then on, even if open began before the close that freed the number.
+// Other lines may fall into the time of a call. Such a call is split into its
+// beginning and its end, as by strace -f. So a number that open returns belongs to its
+// file from the end of the call, even if the call began before the close that freed
+// the number.
 func ReadTasks(files []TaskFile, o iotrace.Options) (*iotrace.Trace, []*iotrace.Report, error) {
 	im := newImporter(o)
 	m := &taskMerge{im: im}
@@ -56,7 +57,8 @@ func ReadTasks(files []TaskFile, o iotrace.Options) (*iotrace.Trace, []*iotrace.
 	return im.t, reports, nil
 }
 
-// HasNumbers reports whether a line of the beginning of a text names its process.
+// HasNumbers reports whether the beginning of a text has a line that names its
+// process.
 func HasNumbers(head []byte) bool {
 	for l := range bytes.Lines(head) {
 		if e := split(l); e.kind != unknownLine && e.pid != 0 {
@@ -66,30 +68,30 @@ func HasNumbers(head []byte) bool {
 	return false
 }
 
-// taskText is a file that is read, or waits for its time.
+// taskText is a file in progress, or waiting for its time.
 type taskText struct {
 	TaskFile
 	rep   *iotrace.Report
 	order int
 	merge *taskMerge
 
-	file  *os.File // nil until its first line is due
+	file  *os.File // nil before its first line
 	in    *line.Reader
-	line  []byte // the next
+	line  []byte // the next line
 	entry entry
-	at    int64  // its time, or that of the line in front of it
-	due   int64  // likewise, or of the end of the call that has begun
-	begun bool   // what is left of the line is the end of the call
-	seen  course // of the lines before
-	err   error  // there is no next line
+	at    int64  // its time, or that of the line before
+	due   int64  // the same, or the end of the call that has begun
+	begun bool   // the rest of the line is the end of the call
+	seen  course // of the earlier lines
+	err   error  // set if there is no next line
 }
 
-// peek finds when the text begins. It is false of an empty file.
+// peek finds the start of the text. It returns false for an empty file.
 func (s *taskText) peek() (bool, error) {
 	if err := s.open(nil); err != nil {
 		return false, err
 	}
-	defer s.close() // it was only read
+	defer s.close() // read-only
 	if len(s.in.Head()) == 0 {
 		return false, nil
 	}
@@ -108,7 +110,7 @@ func (s *taskText) open(tell func(int)) (err error) {
 	return nil
 }
 
-// A telling reader tells of the bytes that are read.
+// A telling reader reports the bytes read.
 type telling struct {
 	r    io.Reader
 	tell func(int)
@@ -122,7 +124,8 @@ func (t telling) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// next takes the next line. What has no time comes right behind what was in front.
+// next reads the next line. A line without a time follows right behind the line before
+// it.
 func (s *taskText) next() {
 	s.line, s.err = s.in.Next()
 	if s.err == nil && !s.in.Whole() {
@@ -134,14 +137,14 @@ func (s *taskText) next() {
 	s.entry = split(s.line)
 	s.entry.pid = s.PID
 	if s.entry.clock != noClock {
-		seen := s.seen // the line is seen when its time has come
+		seen := s.seen // the merge sees the line when its time comes
 		s.at = seen.time(&s.entry)
 	}
 	s.due = s.at
 }
 
-// lasts reports until when a call is under way. What frees numbers and makes tasks
-// has done so as soon as it begins, as far as others can tell.
+// lasts returns the end of a call. To other tasks, a call that frees numbers or
+// creates tasks has done so when it begins.
 func (s *taskText) lasts() int64 {
 	if s.entry.kind != callLine {
 		return s.at
@@ -156,7 +159,7 @@ func (s *taskText) lasts() int64 {
 	return s.at
 }
 
-// taskMerge is a heap of texts by the time of their next line.
+// taskMerge is a heap of texts, ordered by the time of their next line.
 type taskMerge struct {
 	im    *importer
 	texts []*taskText
@@ -171,7 +174,7 @@ func (m *taskMerge) run() error {
 			if err := s.open(m.tell); err != nil {
 				return err
 			}
-			s.next() // the line that peek saw
+			s.next() // the line that peek read
 		}
 		m.im.in, m.im.rep, m.im.seen = s.in, s.rep, &s.seen
 		err := s.err
@@ -197,7 +200,7 @@ func (m *taskMerge) run() error {
 		if !errors.As(err, &fe) || !m.im.o.Lenient {
 			for _, other := range m.texts {
 				if other.file != nil {
-					_ = other.file.Close() // it was only read
+					_ = other.file.Close() // read-only
 				}
 			}
 			return err
@@ -207,8 +210,8 @@ func (m *taskMerge) run() error {
 	return m.im.atEnd()
 }
 
-// take works on the line of the first text: on all of it, or, if others come before
-// the call ends, on its beginning, and later on its end.
+// take handles the line of the first text: the whole call or, if other lines come
+// before its end, first the beginning and later the end.
 func (m *taskMerge) take(s *taskText) error {
 	m.im.lineNumber = s.in.Number()
 	if s.begun {
@@ -222,9 +225,9 @@ func (m *taskMerge) take(s *taskText) error {
 	return m.im.entry(&e, s.line)
 }
 
-// before reports whether another text than the first comes before a time, or at it.
+// before reports whether any other text has a line at or before a time.
 func (m *taskMerge) before(at int64) bool {
-	for _, s := range m.texts[1:min(len(m.texts), 3)] { // the sons in the heap
+	for _, s := range m.texts[1:min(len(m.texts), 3)] { // the children in the heap
 		if s.due <= at {
 			return true
 		}
@@ -247,9 +250,9 @@ func (m *taskMerge) Less(i, j int) bool {
 	switch {
 	case a.due != b.due:
 		return a.due < b.due
-	case a.begun != b.begun: // what was opened can be used
+	case a.begun != b.begun: // opened files can be used from here on
 		return a.begun
-	case (a.file != nil) != (b.file != nil): // a child begins after its parent has made it
+	case (a.file != nil) != (b.file != nil): // a child begins after its parent created it
 		return a.file != nil
 	}
 	return a.order < b.order

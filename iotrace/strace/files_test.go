@@ -88,7 +88,7 @@ func TestReadTasks(t *testing.T) {
 		t.Error(err)
 	}
 	texts[30] = "1700000000.000007 sync() = 0 <0.000001>\nwhat?\n1700000000.000008 sync() = 0 <0.000001>\n"
-	if _, _, err = ReadTasks(taskFiles(t, texts), iotrace.Options{Strict: true}); err == nil || !strings.Contains(err.Error(), "s.30:2: this is no line of strace") {
+	if _, _, err = ReadTasks(taskFiles(t, texts), iotrace.Options{Strict: true}); err == nil || !strings.Contains(err.Error(), "s.30:2: this is not a line of strace") {
 		t.Error(err)
 	}
 	texts[30] = "sync() = 0\n"

@@ -6,21 +6,21 @@ import (
 	"ckpt/iotrace/line"
 )
 
-// What a line is.
+// The kinds of lines.
 type lineKind uint8
 
 const (
 	unknownLine    lineKind = iota
 	callLine                // a whole call
 	unfinishedLine          // the beginning of one
-	resumedLine             // the rest of one
+	resumedLine             // the rest of a call
 	exitLine                // the end of a process or thread
-	supersededLine          // a thread becomes the process in exec; number in name
+	supersededLine          // exec made this thread the process; number in name
 	attachedLine            // strace follows a new process; number in name
-	messageLine             // a signal, or what strace itself has to say
+	messageLine             // a signal, or a message of strace
 )
 
-// What the times count from.
+// The zero points of times.
 type clock uint8
 
 const (
@@ -29,17 +29,17 @@ const (
 	unixClock
 )
 
-// An entry is a line taken apart. Its parts belong to the line.
+// An entry is a split line. Its parts share the line's memory.
 type entry struct {
 	kind  lineKind
-	pid   int64 // 0 if it is not there
+	pid   int64 // 0 if missing
 	clock clock
 	time  int64  // ns
 	name  []byte // of the call
-	text  []byte // what follows the parenthesis; of a resumed line, "resumed>"
+	text  []byte // the text behind the parenthesis; of a resumed line, "resumed>"
 }
 
-// split takes a line apart: process, time, and the rest.
+// split splits a line into process, time and the rest.
 func split(l []byte) entry {
 	var e entry
 	rest := l
@@ -54,7 +54,8 @@ func split(l []byte) entry {
 		}
 		e.pid, rest = pid, after[i+1:]
 	} else if word, after := line.Field(l); len(word) > 0 && word[0] >= '0' && word[0] <= '9' {
-		// Either a process, or a time if it has a point or colon or is large.
+		// The first word is a process, or a time if it has a point or colon or is
+		// large.
 		if pid, ok := processNumber(word); ok {
 			e.pid, rest = pid, after
 		}
@@ -75,7 +76,7 @@ func split(l []byte) entry {
 	return e
 }
 
-// maxProcess is above any process number: the kernel gives none beyond 2^22.
+// maxProcess is above all process numbers: the kernel uses at most 2^22.
 const maxProcess = 1 << 22
 
 // processNumber reads 123, or 123<name> as -Y prints it.
@@ -107,9 +108,9 @@ func parseTime(b []byte) (clock, int64) {
 	return dayClock, (hours*60+minutes)*60e9 + ns
 }
 
-// body tells what comes behind the time.
+// body handles the text behind the time.
 func (e *entry) body(b []byte) {
-	if len(b) > 0 && isName(b[0]) && !bytes.HasPrefix(b, []byte("strace: ")) { // mostly
+	if len(b) > 0 && isName(b[0]) && !bytes.HasPrefix(b, []byte("strace: ")) { // the usual case
 		e.called(b)
 		return
 	}
@@ -136,7 +137,7 @@ func (e *entry) body(b []byte) {
 	}
 }
 
-// called is body of a line that begins with the name of a call.
+// called is body for a line that begins with the name of a call.
 func (e *entry) called(b []byte) {
 	i := 0
 	for i < len(b) && isName(b[i]) {

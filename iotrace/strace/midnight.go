@@ -1,15 +1,15 @@
 package strace
 
-// A birth is a fork as the text of the parent has it.
+// A birth is a fork in the text of the parent.
 type birth struct {
 	parent *taskText
-	at     int64 // since the midnight before the parent began
+	at     int64 // since the midnight before the parent's text begins
 }
 
-// pastMidnight finds the day on which each text begins, of times without a date. A
-// child begins when it is made; for that the texts are read once more. Those that
-// none has made are of one day, or past midnight if another begins more than half
-// a day later, and their own times do not go on until then.
+// pastMidnight finds the day on which each text without dates begins, by reading the
+// texts once more. A child begins when its parent creates it. Texts without a parent
+// are of one day; such a text is past midnight if another begins more than half a day
+// later and its own times do not run past midnight before that.
 func (m *taskMerge) pastMidnight() error {
 	dated := true
 	for _, s := range m.texts {
@@ -45,7 +45,7 @@ func (m *taskMerge) pastMidnight() error {
 		if known[s] || !made {
 			return
 		}
-		known[s] = true // also if a number that is used again makes it its own ancestor
+		known[s] = true // also if a reused number makes it its own ancestor
 		find(b.parent)
 		born := b.at + b.parent.seen.day*dayLength
 		s.seen.day = max(0, (born-s.at+dayLength/2)/dayLength)
@@ -60,8 +60,8 @@ func (m *taskMerge) pastMidnight() error {
 	return nil
 }
 
-// survey finds the children that a text tells of, and returns the time at its end.
-// What is wrong with it, will be seen when it is read.
+// survey collects the children in a text, and returns the time at its end. Errors are
+// left to the reading proper.
 func (s *taskText) survey(births map[int64]birth) (int64, error) {
 	if err := s.open(nil); err != nil {
 		return 0, err
@@ -89,11 +89,11 @@ func (s *taskText) survey(births map[int64]birth) (int64, error) {
 	return seen.last, s.close()
 }
 
-// close gives back what a text holds that is to be read again, of which there may
-// be many.
+// close releases the memory and the file of a text that is read again later. There may
+// be many texts.
 func (s *taskText) close() error {
 	err := s.file.Close()
 	s.file, s.in, s.line = nil, nil, nil
-	s.entry = entry{clock: s.entry.clock} // its parts are of the line
+	s.entry = entry{clock: s.entry.clock} // the parts share the line's memory
 	return err
 }

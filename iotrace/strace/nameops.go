@@ -41,7 +41,7 @@ func (c *call) rename(fromDir, from, toDir, to, flags []byte) bool {
 	return true
 }
 
-// link makes no event: it moves nothing and there is no operation for it.
+// link adds no event: it moves no bytes, and traces have no such operation.
 func (c *call) link(fromDir, from, toDir, to []byte) bool {
 	old, ok := c.givenPath(fromDir, from)
 	name, ok2 := c.givenPath(toDir, to)
@@ -86,9 +86,9 @@ func (c *call) ftruncate() bool {
 	return ok && ok2
 }
 
-// fallocate makes an event if the length of the file is known and becomes another:
-// Truncate says what length a file has then. Of a length that is not known, none is
-// made up: a replay would cut a longer file.
+// fallocate adds an event if the length of the file is known and changes, because
+// Truncate has the new length. If the length is unknown it adds none: a replay might
+// cut a longer file.
 func (c *call) fallocate() bool {
 	o, ok := c.file(0)
 	mode := c.arg(1)
@@ -101,7 +101,7 @@ func (c *call) fallocate() bool {
 		return true
 	}
 	if offset < 0 || n < 0 || offset > math.MaxInt64-n {
-		c.emit(iotrace.Truncate, o.name, max(offset, 0), n) // says what is wrong
+		c.emit(iotrace.Truncate, o.name, max(offset, 0), n) // reports the error
 		return true
 	}
 	if hasFlag(mode, "FALLOC_FL_KEEP_SIZE") || hasFlag(mode, "FALLOC_FL_PUNCH_HOLE") {

@@ -7,24 +7,24 @@ import (
 	"ckpt/iotrace"
 )
 
-// A node is a file, whatever its paths.
+// A node is a file. It may have several paths.
 type node struct {
-	path string // the last one that it was given
+	path string // the last path that it was given
 	size int64  // iotrace.None if it is not known
 }
 
-// names are the paths that were seen, and what is there.
+// names holds the paths seen so far and their files.
 type names struct {
 	nodes   map[string]*node
-	entries map[string]map[string]bool // paths by their directory, for when that is renamed
-	links   map[string]string          // paths that have a symbolic link in them, and where they lead
+	entries map[string]map[string]bool // paths by directory, for renames of directories
+	links   map[string]string          // paths that contain a symbolic link, and their targets
 }
 
 func newNames() names {
 	return names{make(map[string]*node), make(map[string]map[string]bool), make(map[string]string)}
 }
 
-// nodeOf returns what is known at a path.
+// nodeOf returns the node of a path.
 func (ns *names) nodeOf(name string) *node {
 	n := ns.nodes[name]
 	if n == nil {
@@ -49,8 +49,8 @@ func (ns *names) put(name string, n *node) {
 	}
 }
 
-// parent returns the directory of a path, or nothing if that is not known. It is
-// shorter, whatever the path.
+// parent returns the directory of a path, or "" if it is unknown. The result is always
+// shorter than the path.
 func parent(name string) string {
 	i := strings.LastIndexByte(name, '/')
 	if i < 0 || len(name) == 1 {
@@ -69,8 +69,8 @@ func (ns *names) remove(name string) {
 	delete(ns.entries[parent(name)], name)
 }
 
-// take removes all that is at a path and below it, and returns it by what follows
-// the path.
+// take removes the nodes at and below a path. It returns them by the rest of their
+// path.
 func (ns *names) take(name string) map[string]*node {
 	taken := make(map[string]*node)
 	var walk func(string)
@@ -89,23 +89,23 @@ func (ns *names) take(name string) map[string]*node {
 	return taken
 }
 
-// give puts at a path what was taken from another.
+// give puts nodes that take returned from one path at another.
 func (ns *names) give(taken map[string]*node, from, to string) {
 	for rest, n := range taken {
-		if rest == "" || n.path == from+rest { // else it has yet another path
+		if rest == "" || n.path == from+rest { // else it has another path
 			n.path = to + rest
 		}
 		ns.put(to+rest, n)
 	}
 }
 
-// known reports whether there is something at a path, as far as was seen.
+// known reports whether the trace has shown a file at the path.
 func (ns *names) known(name string) bool { return ns.nodes[name] != nil }
 
-// linked: one more path of a file.
+// linked gives a file one more path.
 func (ns *names) linked(from, to string) { ns.put(to, ns.nodeOf(from)) }
 
-// moved: a file is renamed, or a directory with all that is in it.
+// moved renames a file, or a directory with everything below it.
 func (ns *names) moved(from, to string) {
 	if from == to || strings.HasPrefix(to, from+"/") {
 		return
@@ -116,7 +116,7 @@ func (ns *names) moved(from, to string) {
 	ns.give(taken, from, to)
 }
 
-// exchanged: renameat2 with RENAME_EXCHANGE.
+// exchanged handles renameat2 with RENAME_EXCHANGE.
 func (ns *names) exchanged(a, b string) {
 	ns.nodeOf(a)
 	ns.nodeOf(b)
@@ -125,9 +125,10 @@ func (ns *names) exchanged(a, b string) {
 	ns.give(y, b, a)
 }
 
-// learn notes that -y gives a file another path than the program, which went by a
-// symbolic link. If the file was made by it, the last name is no link, so that all
-// of the directory is elsewhere. Links as /dev/stdin lead each process elsewhere.
+// learn records that -y gives a file another path than the program, which used a
+// symbolic link. If the program created the file, the last name is no link, so the
+// link is in the directory. Links such as /dev/stdin lead each process to a different
+// file.
 func (ns *names) learn(name, real string, made bool) {
 	if !strings.HasPrefix(name, "/") || !strings.HasPrefix(real, "/") || strings.HasPrefix(name, "/dev/") || strings.HasPrefix(name, "/proc/") {
 		return
@@ -143,8 +144,8 @@ func (ns *names) learn(name, real string, made bool) {
 	}
 }
 
-// follow returns where a path leads, as far as that was seen. The last name, if it
-// is a link that leads to another name, is followed only if last says so.
+// follow resolves the symbolic links of a path, as far as the trace has shown them. If
+// last is not set, it does not follow a link in the last name to another name.
 func (ns *names) follow(name string, last bool) string {
 	if len(ns.links) == 0 {
 		return name
@@ -160,7 +161,7 @@ func (ns *names) follow(name string, last bool) string {
 	return name
 }
 
-// followRename is follow of the two paths of a rename. In one directory both names
+// followRename is follow for both paths of a rename. Within one directory, both names
 // are where the old one was found.
 func (ns *names) followRename(from, to string) (old, name string) {
 	old, name = ns.follow(from, false), ns.follow(to, false)

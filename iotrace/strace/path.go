@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// absolute makes a path of a call absolute, as far as the directory is known.
+// absolute makes a path absolute, if the directory is known.
 func absolute(dir, name string) string {
 	switch {
 	case name == "":
@@ -54,7 +54,7 @@ func (c *call) givenPath(dir, arg []byte) (string, bool) {
 	return absolute(base, name), true
 }
 
-// pathNow is where a descriptor's file is by now.
+// pathNow returns the current path of a descriptor's file.
 func (d descriptor) pathNow() string {
 	if d.open == nil || d.node == nil {
 		return ""
@@ -62,8 +62,8 @@ func (d descriptor) pathNow() string {
 	return d.node.path
 }
 
-// notePath is the path in what -y adds to a descriptor, which may have more
-// behind it: </dev/pts/0<char 136:0>>.
+// notePath returns the path in the text that -y adds to a descriptor. More may follow
+// the path: </dev/pts/0<char 136:0>>.
 func notePath(note []byte) string {
 	s := string(note)
 	if i := strings.IndexByte(s, '<'); i >= 0 {
@@ -72,13 +72,13 @@ func notePath(note []byte) string {
 	return unescape([]byte(s))
 }
 
-// isPath reports whether a note has this path, without making a string of it where
-// it has nothing else.
+// isPath reports whether a note has this path. It avoids making a string of a note
+// that is nothing but the path.
 func isPath(note []byte, name string) bool {
 	return string(note) == name && bytes.IndexByte(note, '<') < 0 && bytes.IndexByte(note, '\\') < 0 || notePath(note) == name
 }
 
-// kindOfNote tells what is open by what -y says: nothing for a file.
+// kindOfNote derives the kind of a descriptor from the text of -y; "" is a file.
 func kindOfNote(note []byte) string {
 	if bytes.HasPrefix(note, []byte(`\x`)) { // of strace -xx
 		note = []byte(unescape(note))
@@ -99,7 +99,7 @@ func kindOfNote(note []byte) string {
 	return "socket"
 }
 
-// kindOfPath knows devices by their directory. Shared memory is files.
+// kindOfPath recognises devices by their directory. Shared memory counts as files.
 func kindOfPath(name string) string {
 	if strings.HasPrefix(name, "/dev/") && !strings.HasPrefix(name, "/dev/shm/") {
 		return "device"
@@ -107,7 +107,7 @@ func kindOfPath(name string) string {
 	return ""
 }
 
-// kindOfMode tells what is open by st_mode of a stat.
+// kindOfMode derives the kind of a descriptor from st_mode of a stat.
 func kindOfMode(mode []byte) string {
 	for flag, kind := range map[string]string{"S_IFIFO": "pipe", "S_IFSOCK": "socket", "S_IFCHR": "device", "S_IFBLK": "device"} {
 		if hasFlag(mode, flag) {

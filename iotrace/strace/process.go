@@ -8,22 +8,22 @@ import (
 	"ckpt/iotrace/line"
 )
 
-// A task is a thread, of a process that may have but this one.
+// A task is a thread; a process may have only one.
 type task struct {
-	pid     int64 // 0 as long as it is not known
+	pid     int64 // 0 while unknown
 	process *process
 	fds     *table   // shared by threads
 	cwd     *workdir // likewise
-	pending *pending // the call that it is in
+	pending *pending // the call that has not returned
 }
 
-// A process is what makes a rank.
+// A process becomes a rank of the trace.
 type process struct {
 	pid  int64
-	rank int32 // iotrace.None as long as there is no event of it
+	rank int32 // iotrace.None until its first event
 }
 
-// A workdir is the working directory of tasks, empty if it is not known.
+// A workdir is the working directory of tasks, or empty if unknown.
 type workdir struct{ path string }
 
 // A table holds the descriptors of tasks.
@@ -38,15 +38,15 @@ func (t *table) closeOnExec(fd int64, yes bool) {
 	}
 }
 
-// A descriptor is a number for something open.
+// A descriptor is a number with the open file description behind it.
 type descriptor struct {
 	*open
 	closeOnExec bool
 }
 
-// An open is an open file description: what open made, and dup and fork share.
+// An open is an open file description: open makes it, dup and fork share it.
 type open struct {
-	kind   string // of what is no file; empty if it is one
+	kind   string // if it is not a file; empty for files
 	name   string // path at the time
 	node   *node
 	offset int64 // position; iotrace.None if it is not known
@@ -55,18 +55,18 @@ type open struct {
 	index  int32 // of the name among the files of the trace, plus one; 0 if it has none yet
 }
 
-// pending is a call whose end is on another line.
+// pending is a call that ends on another line.
 type pending struct {
 	*kind
 	args  []byte
 	start int64
 	line  int64
-	first descriptor // of the first argument, as it was when the call began
-	begun bool       // that is so; else the call is on one line
-	child *task      // of a fork, as its child will be
+	first descriptor // the first argument, as it was when the call began
+	begun bool       // first is set; else the call is on one line
+	child *task      // the task that a fork creates
 }
 
-// fork makes the task that a call of the fork family begins.
+// fork creates the task for a call of the fork family.
 func (t *task) fork(flags []byte) *task {
 	c := &task{process: t.process, fds: t.fds, cwd: t.cwd}
 	if !hasFlag(flags, "CLONE_THREAD") {
@@ -82,14 +82,14 @@ func (t *task) fork(flags []byte) *task {
 	return c
 }
 
-// exec closes what a new program does not inherit.
+// exec closes the descriptors that a new program does not inherit.
 func (t *task) exec() {
 	// Exec also ends the sharing with other processes.
 	t.fds = &table{maps.Clone(t.fds.fds)}
 	maps.DeleteFunc(t.fds.fds, func(_ int64, d descriptor) bool { return d.closeOnExec })
 }
 
-// family are the calls that make tasks.
+// family lists the calls that create tasks.
 func family(name string) bool {
 	switch name {
 	case "fork", "vfork", "clone", "clone2", "clone3":
@@ -98,8 +98,8 @@ func family(name string) bool {
 	return false
 }
 
-// cloneFlags finds the flags in the arguments, or in the beginning of them. Fork
-// and vfork have none, and need none.
+// cloneFlags finds the flags in the arguments, or in their beginning. Fork and vfork
+// have none and need none.
 func cloneFlags(args []byte) []byte {
 	i := bytes.Index(args, []byte("flags="))
 	if i < 0 {
@@ -112,8 +112,8 @@ func cloneFlags(args []byte) []byte {
 	return args
 }
 
-// pidfd finds the descriptor that clone returns with CLONE_PIDFD, in the place of
-// the parent's copy of the number.
+// pidfd finds the descriptor that clone with CLONE_PIDFD returns in the parent's
+// memory.
 func pidfd(args []byte) (fd int64, ok bool) {
 	if !hasFlag(cloneFlags(args), "CLONE_PIDFD") {
 		return 0, false
@@ -128,11 +128,11 @@ func pidfd(args []byte) (fd int64, ok bool) {
 	return 0, false
 }
 
-// taskOf finds the task that a line is of, or nil if that cannot be told yet.
+// taskOf finds the task of a line, or nil if the line does not tell yet.
 //
-// With strace -f -o every line has the number of its task. Without -o it has one
-// only while there are several; so the first task may at first not be known by
-// its number, and lines without number are of the one that is left.
+// With strace -f -o every line has the number of its task. Without -o, lines have
+// numbers only while there are several tasks. So the number of the first task may be
+// unknown at first, and lines without a number belong to the task that is left.
 func (im *importer) taskOf(e *entry) *task {
 	if e.pid == 0 {
 		if len(im.tasks) == 1 {
@@ -149,24 +149,24 @@ func (im *importer) taskOf(e *entry) *task {
 		return t
 	}
 	if t := im.first; t != nil && t.pid == 0 && !im.attached[e.pid] {
-		// Is it the first task, or a child of it? While a call is pending, only
-		// the rest of the call can be of the caller.
+		// The line may be of the first task or of its child. While a call is pending,
+		// the caller has only one possible line: the rest of the call.
 		if t.pending == nil || e.kind == resumedLine && t.pending.name == string(e.name) {
 			im.number(t, e.pid)
 			return t
 		}
 	}
 	if len(im.held[e.pid]) > 0 {
-		return nil // in order, behind those that wait
+		return nil // keep the order behind the lines that wait
 	}
-	// A child may be seen before the call that made it has returned.
+	// A child's lines may come before the call that created it has returned.
 	var parent *task
 	for _, t := range im.tasks {
 		if t.pending == nil || t.pending.child == nil || t.pending.child.pid != 0 {
-			continue // none makes two at once
+			continue // no task creates two at once
 		}
 		if parent != nil {
-			return nil // which of them, will be seen when the call returns
+			return nil // the return of the call tells which one
 		}
 		parent = t
 	}
@@ -178,14 +178,14 @@ func (im *importer) taskOf(e *entry) *task {
 	return im.newTask(e.pid)
 }
 
-// newTask makes a task of which there is nothing known.
+// newTask creates a task without any known properties.
 func (im *importer) newTask(pid int64) *task {
 	t := &task{process: &process{pid: pid, rank: iotrace.None}, fds: newTable(), cwd: &workdir{}}
 	im.number(t, pid)
 	return t
 }
 
-// number lets a task be known by its number.
+// number sets the number of a task.
 func (im *importer) number(t *task, pid int64) {
 	if im.tasks[t.pid] == t {
 		delete(im.tasks, t.pid)
@@ -201,14 +201,14 @@ func (im *importer) number(t *task, pid int64) {
 	}
 }
 
-// forked says that a call of the fork family returned: its child is known.
+// forked handles the return of a fork call, which names the child.
 func (im *importer) forked(parent, child *task, pid int64, flags []byte) error {
 	if im.tasks[pid] == child {
 		return nil
 	}
 	if child.pid != 0 {
-		// What was taken for its child is another's, or was there before strace was
-		// attached. Lines of the wrong one are not many: they came before this.
+		// The presumed child belongs to another parent, or ran before strace was
+		// attached. Few lines are affected: only those before this one.
 		child = parent.fork(flags)
 	}
 	im.number(child, pid)
@@ -223,20 +223,20 @@ func (im *importer) forked(parent, child *task, pid int64, flags []byte) error {
 	return nil
 }
 
-// A heldLine waits until it is known whose child its task is.
+// A heldLine waits until the parent of its task is known.
 type heldLine struct {
 	entry
 	line int64
 	at   int64 // since the origin
 }
 
-// maxHeld bounds the lines that wait.
+// maxHeld bounds the number of waiting lines.
 const maxHeld = 100_000
 
-// hold keeps a line whose task is not known yet.
+// hold keeps a line of an unknown task.
 func (im *importer) hold(e *entry, at int64) error {
 	if im.holding >= maxHeld {
-		return im.in.Errorf("process %d was begun by none that is known", e.pid)
+		return im.in.Errorf("process %d has no known parent", e.pid)
 	}
 	im.holding++
 	h := heldLine{*e, im.in.Number(), at}
@@ -245,7 +245,7 @@ func (im *importer) hold(e *entry, at int64) error {
 	return nil
 }
 
-// ended takes a task away.
+// ended removes a task.
 func (im *importer) ended(t *task) {
 	im.lost(t)
 	delete(im.tasks, t.pid)
@@ -254,7 +254,7 @@ func (im *importer) ended(t *task) {
 	}
 }
 
-// lost counts a call whose end will not come, unless it is one that has none.
+// lost counts a call that will not return, unless such calls never return.
 func (im *importer) lost(t *task) {
 	if t.pending != nil && t.pending.name != "exit" && t.pending.name != "exit_group" {
 		im.rep.Other("call that did not return")
@@ -262,7 +262,7 @@ func (im *importer) lost(t *task) {
 	t.pending = nil
 }
 
-// superseded: a thread has called exec, and goes on under the number of its
+// superseded handles a thread that called exec. It continues under the number of its
 // process.
 func (im *importer) superseded(t *task, by []byte) {
 	n, ok := line.Int(by)

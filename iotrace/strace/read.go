@@ -13,7 +13,7 @@ import (
 	"ckpt/iotrace/line"
 )
 
-// Read makes a trace of what strace printed.
+// Read converts the output of strace into a trace.
 func Read(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
 	im := newImporter(o)
 	im.in, im.seen = line.NewReader(r), &course{}
@@ -61,7 +61,7 @@ type importer struct {
 	tables   *iotrace.Tables
 	tasks    map[int64]*task
 	numbered bool  // some line has the number of its process
-	first    *task // whose lines have no number, if there is such a one
+	first    *task // the task of lines without a number, or nil
 	attached map[int64]bool
 	held     map[int64][]heldLine
 	holding  int
@@ -71,18 +71,18 @@ type importer struct {
 
 	clock clock
 	base  int64   // the first time, or the midnight before it if there is no date
-	seen  *course // of the text that is read
+	seen  *course // of the current text
 
-	broken     []byte // a line whose rest comes with the next; see mend
-	lineNumber int64  // of what is worked on, which may have been held
+	broken     []byte // an interrupted line, see mend
+	lineNumber int64  // of the current line, which may have waited
 	call       call
-	whole      pending // a call that is on one line
+	whole      pending // a call on one line
 }
 
-// A kind is what is known of all calls of one name.
+// A kind has the properties of all calls of one name.
 type kind struct {
 	name   string
-	do     func(*call) bool // nil if it makes no event
+	do     func(*call) bool // nil if it becomes no event
 	family bool
 }
 
@@ -108,9 +108,9 @@ func (im *importer) run() error {
 	return im.atEnd()
 }
 
-// atEnd takes what waits, and counts calls that did not return.
+// atEnd handles the waiting lines, and counts calls that did not return.
 func (im *importer) atEnd() error {
-	// Those whose parents did not return before the end. They may be parents of
+	// Their parents did not return before the end. They may be parents themselves.
 	// others.
 	for _, pid := range im.heldPIDs() {
 		held, ok := im.held[pid]
@@ -131,7 +131,7 @@ func (im *importer) atEnd() error {
 	return nil
 }
 
-// heldPIDs returns the tasks whose lines wait, in the order in which they began.
+// heldPIDs returns the tasks with waiting lines, in the order of their first lines.
 func (im *importer) heldPIDs() []int64 {
 	return slices.SortedFunc(maps.Keys(im.held), func(a, b int64) int {
 		x, y := im.held[a][0], im.held[b][0]
@@ -139,7 +139,7 @@ func (im *importer) heldPIDs() []int64 {
 	})
 }
 
-// take works on a line of a task.
+// take handles a line of a task.
 func (im *importer) take(t *task, e *entry, number, at int64) error {
 	im.lineNumber = number
 	switch e.kind {
@@ -167,7 +167,7 @@ func (im *importer) take(t *task, e *entry, number, at int64) error {
 
 const noTime = -1 << 62
 
-// kind returns what is known of a call by its name.
+// kind returns the properties of a call.
 func (im *importer) kind(name []byte) *kind {
 	k := im.kinds[string(name)]
 	if k == nil {
@@ -178,7 +178,7 @@ func (im *importer) kind(name []byte) *kind {
 	return k
 }
 
-// begin keeps the beginning of a call, and what it finds at that time.
+// begin stores the beginning of a call and the descriptor that it uses.
 func (im *importer) begin(t *task, e *entry, at int64) {
 	p := &pending{kind: im.kind(e.name), args: bytes.Clone(e.text), start: at, line: im.lineNumber}
 	t.pending = p
@@ -186,8 +186,8 @@ func (im *importer) begin(t *task, e *entry, at int64) {
 		p.child = t.fork(cloneFlags(p.args))
 		return
 	}
-	// What the number of a descriptor means may change before the call ends: it
-	// is free again as soon as close begins.
+	// The descriptor may change before the call ends: its number is free again as soon
+	// as close begins.
 	fd, _, ok := parseFD(firstWord(p.args))
 	if !ok {
 		return
@@ -198,8 +198,8 @@ func (im *importer) begin(t *task, e *entry, at int64) {
 	}
 }
 
-// finish works on a whole call. The time is that of the line on which it ended,
-// if that is another.
+// finish handles a whole call. The time is that of the line on which it ended, if that
+// is another line.
 func (im *importer) finish(t *task, p *pending, text []byte, at int64) error {
 	im.lineNumber = p.line
 	c := &im.call
@@ -259,7 +259,7 @@ func (im *importer) finish(t *task, p *pending, text []byte, at int64) error {
 	return nil
 }
 
-// unknown counts a line that cannot be used.
+// unknown counts an unusable line.
 func (im *importer) unknown(l []byte, reason string) error {
 	if im.o.Strict {
 		e := im.in.Errorf("%s", reason)
@@ -270,8 +270,8 @@ func (im *importer) unknown(l []byte, reason string) error {
 	return nil
 }
 
-// others names a call that makes no event, for the report: by itself if it may
-// do I/O on files that is not followed.
+// others returns the name for a call that becomes no event in the report: its own name
+// if it may do I/O on files that is not followed.
 func others(name string) string {
 	switch name {
 	case "io_submit", "io_uring_enter", "io_uring_setup", "vmsplice", "tee", "msync", "open_by_handle_at":

@@ -5,7 +5,7 @@ import (
 	"ckpt/iotrace/line"
 )
 
-// stat of a path. The structure says how long the file is.
+// stat handles a stat of a path. The structure has the length of the file.
 func (c *call) stat(dir, arg, info []byte) bool {
 	name, ok := c.pathArg(dir, arg)
 	if !ok {
@@ -24,7 +24,7 @@ func (c *call) stat(dir, arg, info []byte) bool {
 	return true
 }
 
-// statAt is stat relative to a descriptor, or of it.
+// statAt handles a stat relative to a descriptor, or of the descriptor.
 func (c *call) statAt(info, flags []byte) bool {
 	if name, _, ok := parseString(c.arg(1)); (ok && name == "" || string(c.arg(1)) == "NULL") && hasFlag(flags, "AT_EMPTY_PATH") {
 		return c.fstat(info)
@@ -45,7 +45,7 @@ func (c *call) fstat(info []byte) bool {
 		return true
 	}
 	mode := modeOf(info)
-	// Of a descriptor from before the trace, this tells what it is.
+	// This reveals the kind of a descriptor that was opened before the trace.
 	switch o, _ := c.lookup(0); {
 	case mode == nil:
 	case o == nil, o.kind == unknownDescriptor:
@@ -53,7 +53,7 @@ func (c *call) fstat(info []byte) bool {
 			c.task.fds.fds[fd] = descriptor{open: &open{kind: kind, offset: iotrace.None}}
 		}
 	case o.kind == "":
-		if o.kind = kindOfMode(mode); o.kind != "" { // a pipe or device by the name of a file
+		if o.kind = kindOfMode(mode); o.kind != "" { // a pipe or device under the name of a file
 			o.offset = iotrace.None
 		}
 	case o.kind == standardStream:
@@ -70,7 +70,7 @@ func (c *call) fstat(info []byte) bool {
 	return ok
 }
 
-// standardName is what Darshan calls a standard stream that is a file.
+// standardName returns Darshan's name for a standard stream that is a file.
 func standardName(fd int64) string {
 	switch fd {
 	case 0:
@@ -81,7 +81,7 @@ func standardName(fd int64) string {
 	return "<STDERR>"
 }
 
-// modeOf finds the kind of file in what a stat returned.
+// modeOf finds the file type in the structure of a stat.
 func modeOf(info []byte) []byte {
 	if mode := member(info, "st_mode"); mode != nil {
 		return mode

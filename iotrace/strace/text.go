@@ -22,11 +22,11 @@ func (im *importer) line(l []byte) error {
 	return im.entry(&e, l)
 }
 
-// entry works on a line that was taken apart.
+// entry handles a line that split has taken apart.
 func (im *importer) entry(e *entry, l []byte) error {
 	switch e.kind {
 	case unknownLine:
-		return im.unknown(l, "this is no line of strace")
+		return im.unknown(l, "this is not a line of strace")
 	case messageLine:
 		return nil
 	case attachedLine:
@@ -57,16 +57,16 @@ func (im *importer) give(e *entry, at int64) error {
 	return im.take(t, e, im.in.Number(), at)
 }
 
-// mend puts a line together that strace has interrupted itself, as it does
-// without -o: "clone(flags=CLONE_VMstrace: Process 5 attached", and on the next
-// line ") = 5". It returns nil if the rest is still to come.
+// mend joins a line that strace itself has interrupted, as happens without -o:
+// "clone(flags=CLONE_VMstrace: Process 5 attached", and on the next line ") = 5". It
+// returns nil while the rest is missing.
 func (im *importer) mend(l []byte) []byte {
 	const message = "strace: Process "
 	if im.broken != nil {
 		l = append(im.broken, l...)
 		im.broken = nil
 	}
-	if !bytes.HasSuffix(l, []byte(" attached")) { // mostly: to look for it takes long
+	if !bytes.HasSuffix(l, []byte(" attached")) { // cheap test first: the search takes long
 		return l
 	}
 	i := bytes.LastIndex(l, []byte(message))
@@ -85,14 +85,14 @@ func (im *importer) mend(l []byte) []byte {
 	return nil
 }
 
-// A course is how far the clock of a text has come.
+// A course is the progress of a text's clock.
 type course struct {
 	last int64 // time of the last line, in ns
-	day  int64 // of midnights that went by
+	day  int64 // number of midnights so far
 }
 
-// time returns the time of a line, on the day of the last one or the next, and goes
-// on to it if it is later.
+// time returns the time of a line on the day of the last line or the next day, and
+// advances the clock if the line is later.
 func (c *course) time(e *entry) int64 {
 	at := e.time + c.day*dayLength
 	if e.clock == dayClock && c.last-at > dayLength/2 { // past midnight
@@ -105,17 +105,17 @@ func (c *course) time(e *entry) int64 {
 
 const dayLength = 24 * 3600e9
 
-// noTimes says that the text cannot be used, nor any part of it.
+// noTimes ends the reading of a text without times.
 func (im *importer) noTimes(reason string) error {
 	err := im.in.Errorf("%s", reason)
 	err.Err = iotrace.ErrNoTimes
 	return err
 }
 
-// stamp returns the time of a line, from the first one on.
+// stamp returns the time of a line relative to the first one.
 func (im *importer) stamp(e *entry) (int64, error) {
 	if im.clock != noClock && e.clock != im.clock {
-		return 0, im.in.Errorf("the time is of another kind than in front")
+		return 0, im.in.Errorf("the line has another kind of time than the lines before")
 	}
 	at := im.seen.time(e)
 	if im.clock == noClock {
@@ -123,7 +123,7 @@ func (im *importer) stamp(e *entry) (int64, error) {
 			return 0, im.noTimes("the times are relative to each other: run strace with -ttt instead of -r")
 		}
 		im.clock = e.clock
-		if e.clock == unixClock { // else they count from midnight, so that texts fit together
+		if e.clock == unixClock { // other clocks count from midnight, so that texts fit together
 			im.base, im.t.Origin = at, time.Unix(0, at).UTC()
 		}
 	}
@@ -131,18 +131,18 @@ func (im *importer) stamp(e *entry) (int64, error) {
 	switch late := back > 0 && im.endsAfter(e, back); {
 	case back <= 0, late && im.o.Lenient:
 	case late:
-		return 0, im.in.Errorf("the clock runs backwards, by %v, as strace -z writes calls when they end, which tells less: run strace without -z", time.Duration(back))
+		return 0, im.in.Errorf("the clock runs backwards by %v: strace -z prints calls when they end; run strace without -z", time.Duration(back))
 	case !im.o.Lenient:
-		return 0, im.in.Errorf("the clock runs backwards, by %v", time.Duration(back))
+		return 0, im.in.Errorf("the clock runs backwards by %v", time.Duration(back))
 	default:
-		im.rep.Note(im.in.Number(), "", fmt.Sprintf("the clock runs backwards, by %v", time.Duration(back)))
+		im.rep.Note(im.in.Number(), "", fmt.Sprintf("the clock runs backwards by %v", time.Duration(back)))
 	}
 	return at - im.base, nil
 }
 
-// endsAfter reports a line that may be where it is because its call has ended, as
-// with strace -z: that cuts lines in two, and what a descriptor was when a call began
-// is not known. In a text of one task there is none. Times are rounded.
+// endsAfter reports whether a line may stand at the end of its call, as strace -z
+// prints it. That cuts lines in two and hides the state of descriptors when a call
+// began. A text of one task has no such lines. Times are rounded.
 func (im *importer) endsAfter(e *entry, back int64) bool {
 	const rounded = 5e3
 	if e.kind != callLine || !im.numbered {

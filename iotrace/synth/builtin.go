@@ -10,15 +10,15 @@ import (
 	"ckpt/iotrace"
 )
 
-// Params are those of a built-in trace. What is zero has the default.
+// Params control a built-in trace. Zero values have defaults.
 type Params struct {
 	Ranks int    // default 4
 	Class string // size of the problem, A to D; default B
-	// Aggregators and Buffer are those of MiniGhost: how many ranks write for the
-	// others, default 2, and how much in one request, bytes, default 16 MiB.
+	// Aggregators and Buffer are for MiniGhost: the number of ranks that write for the
+	// others, default 2, and the size of their requests in bytes, default 16 MiB.
 	Aggregators int
 	Buffer      int64
-	Seed        uint64 // of the times, and of sizes that the thesis does not give
+	Seed        uint64 // for times, and for sizes that the thesis does not give
 }
 
 var builtins = map[string]func(Params) *iotrace.Trace{
@@ -30,7 +30,7 @@ var builtins = map[string]func(Params) *iotrace.Trace{
 // Builtins returns the names of the built-in traces.
 func Builtins() []string { return []string{"deeplearning", "dmtcp", "minighost"} }
 
-// Builtin makes a built-in trace.
+// Builtin generates a built-in trace.
 func Builtin(name string, p Params) (*iotrace.Trace, error) {
 	if p.Ranks == 0 {
 		p.Ranks = 4
@@ -48,7 +48,7 @@ func Builtin(name string, p Params) (*iotrace.Trace, error) {
 	build := builtins[strings.ToLower(name)]
 	switch {
 	case build == nil:
-		return nil, fmt.Errorf("synth: no built-in trace %q: there are %s", name, strings.Join(Builtins(), ", "))
+		return nil, fmt.Errorf("synth: unknown built-in trace %q (want %s)", name, strings.Join(Builtins(), ", "))
 	case p.Ranks < 1 || p.Ranks > 1<<16:
 		return nil, fmt.Errorf("synth: ranks %d: not from 1 to %d", p.Ranks, 1<<16)
 	case !slices.Contains([]string{"A", "B", "C", "D"}, p.Class):
@@ -61,8 +61,7 @@ func Builtin(name string, p Params) (*iotrace.Trace, error) {
 	return build(p), nil
 }
 
-// A script writes the trace of a job rank by rank; finish brings the events into
-// their order.
+// A script writes the trace of a job rank by rank. finish sorts the events.
 type script struct {
 	trace *iotrace.Trace
 	clock []int64 // of each rank, ns
@@ -83,7 +82,7 @@ func (s *script) file(name string) int32 {
 	return int32(len(s.trace.Files) - 1)
 }
 
-// do appends one operation, which takes about the given time.
+// do appends an operation that takes about the given time.
 func (s *script) do(rank int, op iotrace.Op, file int32, off, size int64, took time.Duration) {
 	e := iotrace.Event{Op: op, Rank: int32(rank), File: file, Peer: iotrace.None, Checkpoint: 1, Offset: off, Bytes: size}
 	e.Start = s.clock[rank]
@@ -92,7 +91,7 @@ func (s *script) do(rank int, op iotrace.Op, file int32, off, size int64, took t
 	s.trace.Events = append(s.trace.Events, e)
 }
 
-// meet lets all ranks wait for the last one, and then for d.
+// meet makes all ranks wait for the last one, and then for d.
 func (s *script) meet(d time.Duration) {
 	last := slices.Max(s.clock)
 	for i := range s.clock {

@@ -7,9 +7,9 @@ import (
 	"ckpt/iotrace"
 )
 
-// The layers of the model: bytes of each weight and bias, as floats of 4 bytes,
-// for an image recogniser of two convolutions and two dense layers (the MNIST
-// example of Keras), and of the two moments that Adam keeps of each.
+// The layers of the model: bytes of each weight and bias, as floats of 4 bytes, for an
+// image recogniser with two convolutions and two dense layers (the MNIST example of
+// Keras). Adam keeps two moments of each.
 var deepLayers = []int64{288 * 4, 32 * 4, 18432 * 4, 64 * 4, 204800 * 4, 128 * 4, 1280 * 4, 10 * 4}
 
 const (
@@ -19,15 +19,15 @@ const (
 	hdfHeap    = 544 // node of a group and its heap
 )
 
-// deepLearning is the training of a network with a checkpoint after each epoch,
-// written by rank 0 only.
+// deepLearning is the training of a network with a checkpoint after each epoch, which
+// only rank 0 writes.
 //
 // From the thesis (Section 4.3, which has no numbers): MNIST with TensorFlow and
-// Keras; one file for each epoch, by rank 0; irregular requests, strided, with
-// backward seeks. Filled in, after the HDF5 format that Keras writes: every
-// dataset has a header before its data, which is completed when the data has been
-// written, and its group a node that is written anew; the superblock comes last.
-// Class A has the network as it is, B, C and D have 4, 16 and 64 times the weights.
+// Keras; one file per epoch, by rank 0; irregular strided requests with backward
+// seeks. Filled in from the HDF5 format that Keras writes: every dataset has a header
+// in front of its data, which is completed after the data; then the node of its group
+// is written again; the superblock comes last. Class A is the network itself; B, C and
+// D have 4, 16 and 64 times the weights.
 func deepLearning(p Params) *iotrace.Trace {
 	s := newScript(fmt.Sprintf("mnist.%s.%d", p.Class, p.Ranks), p)
 	scale := map[string]int64{"A": 1, "B": 4, "C": 16, "D": 64}[p.Class]
@@ -50,7 +50,8 @@ func deepLearning(p Params) *iotrace.Trace {
 			for layer, bytes := range deepLayers {
 				header := at
 				at += hdfHeader
-				// HDF5 leaves room for attributes, a different one for each dataset.
+				// HDF5 reserves space for attributes, a different amount for each
+				// dataset.
 				at += 64 * int64(3+(5*layer+7*group)%11)
 				if layer%2 == 0 {
 					bytes *= scale

@@ -8,16 +8,16 @@ import (
 	"ckpt/iotrace"
 )
 
-// From León: the 44 writes of the first burst have 4, 8, 6, 12, 20, 24, 32 and
-// 79 bytes, then 3582, then 4096 (text to Figures 3.14-3.16), and are 8192 bytes
-// in all (Table 2.6, Figure 5.14). How often each small size occurs is not said;
-// these counts make 42 writes and 514 bytes, which 3582 and 4096 complete.
+// From León: the 44 writes of the first burst have 4, 8, 6, 12, 20, 24, 32 and 79
+// bytes, then 3582, then 4096 (text on Figures 3.14-3.16), and 8192 bytes in all
+// (Table 2.6, Figure 5.14). The text does not say how often each small size occurs.
+// The counts here make 42 writes and 514 bytes, which 3582 and 4096 complete.
 var dmtcpHeader = []struct{ size, count int64 }{
 	{79, 2}, {4, 23}, {8, 4}, {6, 2}, {12, 4}, {20, 3}, {24, 2}, {32, 2}, {3582, 1}, {4096, 1},
 }
 
 // The second burst begins as in Figure 3.17: the second write of 4096 bytes that
-// Figure 3.14 mentions, then what the figure shows. Zero stands for the data
+// Figure 3.14 mentions, then the writes of the figure. Zero stands for the data
 // segment, 109.43 MiB in BT.B.4.
 var dmtcpStart = []int64{4096, 102400, 4096, 4096, 4096, 4096, 4096, 0, 4096, 1343488, 4096}
 
@@ -25,17 +25,16 @@ const (
 	page = 4096
 	// dmtcpData is the data segment of BT.B.4 (Figure 3.17).
 	dmtcpData = 114749440
-	// dmtcpWrites is how many writes the second burst has (Figure 5.14, cluster).
+	// dmtcpWrites is the number of writes in the second burst (Figure 5.14, cluster).
 	dmtcpWrites = 163
-	// dmtcpLibraries is what the library areas and stacks make up besides the
-	// data, the shared segment and what Figure 3.17 shows: the rest of the 155.12
-	// MiB of the second burst of BT.B.4.
+	// dmtcpLibraries is the size of library areas and stacks: the rest of the 155.12
+	// MiB in the second burst of BT.B.4, without the data, the shared segment and the
+	// writes of Figure 3.17.
 	dmtcpLibraries = 463 * page
 )
 
-// dmtcp is a coordinated checkpoint of NAS BT under DMTCP: one image for each
-// rank, written from the beginning to the end, in two bursts. All ranks do the
-// same.
+// dmtcp is a coordinated checkpoint of NAS BT under DMTCP: one image per rank, written
+// from the beginning to the end in two bursts. All ranks do the same.
 //
 // From the thesis: the sizes, counts and offsets above; for four ranks of class
 // B 163 writes and 155.12 MiB in the second burst; the time of a write, 1.46e-7 s
@@ -97,7 +96,7 @@ func dmtcpSecond(r *rand.Rand, data, shared int64) []int64 {
 	at := len(out)
 	for len(out) < dmtcpWrites-1 {
 		size := int64(page)
-		after := int64(dmtcpWrites-2-len(out)) * page // that the others need
+		after := int64(dmtcpWrites-2-len(out)) * page // for the other writes
 		switch {
 		case after == 0:
 			size = left

@@ -9,8 +9,8 @@ import (
 	"ckpt/iotrace"
 )
 
-// The model of time: a request takes latency + size / rate, give or take a fifth,
-// and the next one comes after a pause. Noise is now and then a longer pause.
+// The model of time: a request takes latency + size / rate, plus or minus a fifth, and
+// a pause precedes the next one. Noise is an occasional longer pause.
 const (
 	latency    = 50 * time.Microsecond
 	rate       = 1e9 // bytes per second of a rank
@@ -19,8 +19,8 @@ const (
 	silence    = time.Second // at least, between bursts
 )
 
-// Generate makes the trace that s describes. Ten million events take a few
-// seconds and no memory but theirs.
+// Generate generates the trace that s describes. Ten million events take a few
+// seconds, and no memory beyond the events.
 func Generate(s Spec) (*iotrace.Trace, error) {
 	s, err := s.prepared()
 	if err != nil {
@@ -57,16 +57,16 @@ func Generate(s Spec) (*iotrace.Trace, error) {
 	return tr, nil
 }
 
-// A source makes the events of one rank. It always holds the next one.
+// A source generates the events of one rank. It always holds the next one.
 type source struct {
 	spec       *Spec
 	r          *rand.Rand
 	walk       walker
 	rank, file int32
-	ahead      []iotrace.Event // that are made; the times of all but the first are open
+	ahead      []iotrace.Event // generated events; only the first has its time
 	burst, k   int
 	now        int64
-	began      int64 // the burst
+	began      int64 // of the burst
 	end        int64 // of the file, so far
 	closed     bool
 }
@@ -81,7 +81,7 @@ func newSource(s *Spec, rank, file int) *source {
 	return x
 }
 
-// pop returns the next event and whether there are more.
+// pop returns the next event and whether more follow.
 func (x *source) pop() (iotrace.Event, bool) {
 	e := x.ahead[0]
 	x.ahead = append(x.ahead[:0], x.ahead[1:]...)
@@ -95,7 +95,7 @@ func (x *source) pop() (iotrace.Event, bool) {
 	return e, true
 }
 
-// fill makes the next request and the noise before it, or closes the file.
+// fill generates the next request and the noise before it, or closes the file.
 func (x *source) fill() {
 	s := x.spec
 	if x.k == s.Ops {
@@ -117,11 +117,11 @@ func (x *source) fill() {
 	e := x.request()
 	if s.Noise > 0 && x.r.Float64() < s.Noise {
 		switch x.r.IntN(5) {
-		case 0: // a header is written anew
+		case 0: // a header is written again
 			x.add(x.data(0, 512))
-		case 1: // something else, somewhere else
+		case 1: // a request to another place
 			x.add(x.data(x.r.Int64N(x.end+s.Size), s.Size))
-		case 2: // a little metadata
+		case 2: // some metadata
 			x.add(x.data(512+8*x.r.Int64N(64), 8+8*x.r.Int64N(8)))
 		case 3: // out of order
 			if x.k < s.Ops {
@@ -134,7 +134,7 @@ func (x *source) fill() {
 	x.add(e)
 }
 
-// request is the next one of the pattern.
+// request returns the next request of the pattern.
 func (x *source) request() iotrace.Event {
 	x.k++
 	off, size := x.walk.next(x.r)
@@ -155,7 +155,7 @@ func (x *source) add(e iotrace.Event) {
 	x.ahead = append(x.ahead, e)
 }
 
-// time says when the event happens.
+// time sets the times of the event.
 func (x *source) time(e *iotrace.Event) {
 	d := float64(latency) + float64(e.Bytes)/rate*float64(time.Second)
 	d *= 0.8 + 0.4*x.r.Float64()
@@ -164,7 +164,7 @@ func (x *source) time(e *iotrace.Event) {
 	x.now = e.End + x.r.Int64N(int64(pause))
 }
 
-// queue is a heap of sources, the one with the earliest event first.
+// queue is a heap of sources, ordered by their next event.
 type queue []*source
 
 func (q queue) Len() int { return len(q) }

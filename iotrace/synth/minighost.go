@@ -13,10 +13,10 @@ const (
 	ghostPieces = 4
 )
 
-// miniGhost is the checkpoint that MiniGhost takes itself, with MPI-IO: all ranks
-// write pieces of the header in turn, then the aggregators write the variables,
-// one collective write for each, every aggregator its share of the variable in
-// requests of the size of the collective buffer; then they read one variable.
+// miniGhost is MiniGhost's own checkpoint with MPI-IO. All ranks write pieces of the
+// header in turn. Then the aggregators write the variables, with one collective write
+// each, in which every aggregator writes its share in requests of the size of the
+// collective buffer. Then they read one variable.
 //
 // From the thesis: one shared file; metadata of all ranks, strided; then large
 // regular writes of the aggregators only (Figures 4.8-4.10); 152.59 MiB for four

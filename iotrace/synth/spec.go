@@ -6,41 +6,41 @@ import (
 	"time"
 )
 
-// A Pattern says how offsets follow each other.
+// A Pattern describes how offsets follow each other.
 type Pattern string
 
-// The patterns, as package analyze calls them.
+// The patterns, with the names of package analyze.
 const (
 	Contiguous      Pattern = "contiguous"       // each request begins where the one before ended
 	Sequential      Pattern = "sequential"       // forward, with holes of up to half a request
-	StridedSimple   Pattern = "strided-simple"   // from start to start always the same distance
-	StridedNested   Pattern = "strided-nested"   // groups of strided requests, in groups a larger stride apart
+	StridedSimple   Pattern = "strided-simple"   // constant distance between starts
+	StridedNested   Pattern = "strided-nested"   // groups of strided requests, a larger stride apart
 	StridedVariable Pattern = "strided-variable" // forward, with varying holes of one to eight requests
 	Random          Pattern = "random"           // anywhere
-	Mixed           Pattern = "mixed"            // one kind of pattern after another
+	Mixed           Pattern = "mixed"            // several kinds of patterns in turn
 )
 
-// Patterns returns all of them.
+// Patterns returns all patterns.
 func Patterns() []Pattern {
 	return []Pattern{Contiguous, Sequential, StridedSimple, StridedNested, StridedVariable, Random, Mixed}
 }
 
-// A Spec describes a trace. What is zero has the default.
+// A Spec describes a trace. Zero values have defaults.
 type Spec struct {
 	Pattern  Pattern       // default Contiguous
-	Shared   bool          // one file for all, not one for each rank
-	Read     bool          // read, do not write
+	Shared   bool          // one file for all ranks, not one per rank
+	Read     bool          // read instead of write
 	Variable bool          // requests of a quarter of Size to Size
 	Ranks    int           // default 4
-	Ops      int           // data operations of a rank in each burst, noise not counted; default 100
+	Ops      int           // data operations of a rank in each burst, without noise; default 100
 	Size     int64         // of a request, bytes; default 64 KiB
 	Bursts   int           // default 1
-	Every    time.Duration // from burst to burst; the least is a second of silence, which is the default
-	Noise    float64       // probability of a stray operation before each one; up to 0.5
+	Every    time.Duration // between the starts of bursts; default and minimum is a second of silence
+	Noise    float64       // probability of a stray operation before each one, up to 0.5
 	Seed     uint64
 }
 
-// maxSpan keeps offsets far from overflowing.
+// maxSpan keeps offsets far from overflow.
 const maxSpan = 1 << 56
 
 func (s Spec) prepared() (Spec, error) {

@@ -2,13 +2,13 @@ package synth
 
 import "math/rand/v2"
 
-// A walker gives the requests of one rank, one after the other.
+// A walker returns the requests of one rank, one after the other.
 type walker interface {
 	next(r *rand.Rand) (off, size int64)
 }
 
-// walker returns that of a rank. In a shared file ranks interleave if the
-// pattern is strided and follow each other if it is not.
+// walker returns the walker of a rank. In a shared file, strided ranks interleave and
+// others follow each other.
 func (s *Spec) walker(rank int, r *rand.Rand) walker {
 	ops := int64(s.Ops) * int64(s.Bursts)
 	if s.Pattern == Mixed {
@@ -17,19 +17,19 @@ func (s *Spec) walker(rank int, r *rand.Rand) walker {
 	return s.walkerOf(s.Pattern, rank, ops, 0, r)
 }
 
-// walkerOf returns one of ops requests from offset base on.
+// walkerOf returns a walker of ops requests from offset base on.
 func (s *Spec) walkerOf(p Pattern, rank int, ops, base int64, r *rand.Rand) walker {
 	sizes := sizer{s.Size, s.Variable}
-	segment := base // where the rank begins if ranks follow each other
+	segment := base // start of the rank, if ranks follow each other
 	if s.Shared {
 		segment += int64(rank) * ops * s.Size * 10
 	}
-	interleave := int64(4) // requests from one of the rank to its next
+	interleave := int64(4) // distance in requests from one of the rank to its next
 	if s.Shared {
 		interleave = int64(max(s.Ranks, 2))
 		base += int64(rank) * s.Size
 	}
-	// Parameters that ranks have in common come from a generator of their own.
+	// Parameters that ranks share come from a separate generator.
 	common := rand.New(rand.NewPCG(s.Seed, 1))
 	switch p {
 	case Sequential:
@@ -78,8 +78,8 @@ func (s sizer) next(r *rand.Rand) int64 {
 	return s.size/4 + r.Int64N(s.size-s.size/4+1)
 }
 
-// forward leaves holes of low to high percent of the size of a request; in
-// contiguous percent of the cases it leaves none.
+// forward leaves holes of low to high percent of the size of a request, and in
+// contiguous percent of the cases none.
 type forward struct {
 	sizer
 	off        int64
@@ -97,7 +97,7 @@ func (w *forward) next(r *rand.Rand) (int64, int64) {
 	return off, size
 }
 
-// nested makes groups of inner requests, stride apart, every outer bytes.
+// nested generates groups of inner requests, stride apart, every outer bytes.
 type nested struct {
 	sizes                sizer
 	off                  int64
@@ -111,7 +111,7 @@ func (w *nested) next(r *rand.Rand) (int64, int64) {
 	return off, w.sizes.next(r)
 }
 
-// random makes requests at multiples of the size, slots in all.
+// random generates requests at multiples of the size, slots in all.
 type random struct {
 	sizer
 	off   int64
@@ -122,7 +122,7 @@ func (w *random) next(r *rand.Rand) (int64, int64) {
 	return w.off + r.Int64N(w.slots)*w.size, w.sizer.next(r)
 }
 
-// phases makes the requests of one walker after those of another.
+// phases returns the requests of one walker after those of another.
 type phases struct {
 	parts []walker
 	left  []int

@@ -9,7 +9,7 @@ import (
 	"ckpt/zones"
 )
 
-// An AreaRecord is an area header, or that of one of an area's runs.
+// An AreaRecord is the header of an area, or of one of its runs.
 type AreaRecord struct {
 	Start, End uint64
 	Offset     uint64 // in the file behind it
@@ -17,7 +17,7 @@ type AreaRecord struct {
 	Flags      uint32 // of mmap(2)
 	Device     uint64 // major<<32 | minor
 	Inode      uint64
-	FileSize   int64 // stored of a file's area; not set if not positive
+	FileSize   int64 // stored bytes of a file's area; unset if not positive
 	Properties uint64
 	Name       string
 }
@@ -29,8 +29,8 @@ const (
 	childHeader
 )
 
-// The flags of mmap(2). DMTCP writes combinations of the first four. The others
-// are tolerated because it adds them itself when it restarts a process.
+// The flags of mmap(2). DMTCP writes combinations of the first four. It adds the
+// others itself when it restarts a process, so they are tolerated.
 const (
 	mapShared    = 0x1
 	mapPrivate   = 0x2
@@ -43,7 +43,7 @@ const (
 	mapKnown = mapShared | mapPrivate | mapFixed | mapAnonymous | mapGrowsDown | mapNoReserve | mapStack
 )
 
-// Where the fields are in an area header.
+// Offsets of the fields in an area header.
 const (
 	atStart      = 0
 	atEnd        = 8
@@ -66,14 +66,14 @@ const userSpace = 1 << 56
 
 const deletedMark = " (deleted)"
 
-// isMarker reports whether an area header is the end marker; half of a marker
-// is an area that the checks refuse.
+// isMarker reports whether an area header is the end marker. The checks refuse half a
+// marker as an area.
 func isMarker(b []byte) bool {
 	return binary.LittleEndian.Uint64(b[atStart:]) == 0 && binary.LittleEndian.Uint64(b[atSize:]) == math.MaxUint64
 }
 
-// decodeArea decodes an area header and checks what can be checked in it alone.
-// It takes the name from last if that is the same, to save allocations.
+// decodeArea decodes an area header and checks it as far as it can be checked alone.
+// It reuses the name of last if it is the same, to save allocations.
 func decodeArea(b []byte, last string) (AreaRecord, *flaw) {
 	u64 := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
 	a := AreaRecord{
@@ -93,27 +93,27 @@ func decodeArea(b []byte, last string) (AreaRecord, *flaw) {
 
 	size := u64(atSize)
 	switch {
-	case a.Start == 0: // DMTCP takes this alone for the end marker
+	case a.Start == 0: // the start alone identifies the end marker for DMTCP
 		return a, flawed(atStart, "an area starts at 0, and is not the end marker")
 	case a.Start >= a.End:
 		return a, flawed(atEnd, "an area from %#x ends at %#x, not after its start", a.Start, a.End)
 	case a.Start%zones.PageSize != 0:
-		return a, flawed(atStart, "an area starts at %#x, which is no multiple of the page size", a.Start)
+		return a, flawed(atStart, "an area starts at %#x, which is not a multiple of the page size", a.Start)
 	case a.End%zones.PageSize != 0:
-		return a, flawed(atEnd, "an area ends at %#x, which is no multiple of the page size", a.End)
+		return a, flawed(atEnd, "an area ends at %#x, which is not a multiple of the page size", a.End)
 	case a.End > userSpace:
 		return a, flawed(atEnd, "an area ends at %#x, beyond the addresses of a process", a.End)
 	case size != a.End-a.Start:
 		return a, flawed(atSize, "an area from %#x to %#x has a size of %#x", a.Start, a.End, size)
 	case a.Offset%zones.PageSize != 0:
-		return a, flawed(atOffset, "an area maps its file from offset %#x, which is no multiple of the page size", a.Offset)
+		return a, flawed(atOffset, "an area maps its file from offset %#x, which is not a multiple of the page size", a.Offset)
 	case prot&^uint32(zones.Read|zones.Write|zones.Exec) != 0:
 		return a, flawed(atProt, "a protection of %#x has unknown bits", prot)
 	case a.Flags&^mapKnown != 0:
 		return a, flawed(atFlags, "flags of %#x have unknown bits", a.Flags)
 	case (a.Flags&mapShared != 0) == (a.Flags&mapPrivate != 0):
 		return a, flawed(atFlags, "flags of %#x are not those of either a shared or a private area", a.Flags)
-	case u64(atMajor)>>12 != 0: // both as wide as the kernel's dev_t has them
+	case u64(atMajor)>>12 != 0: // the widths of the kernel's dev_t
 		return a, flawed(atMajor, "device number %#x has more than 12 bits", u64(atMajor))
 	case u64(atMinor)>>20 != 0:
 		return a, flawed(atMinor, "minor device number %#x has more than 20 bits", u64(atMinor))
@@ -131,10 +131,10 @@ func decodeArea(b []byte, last string) (AreaRecord, *flaw) {
 	return a, a.checkForm()
 }
 
-// checkForm checks what the properties demand of the other fields.
+// checkForm checks the fields that the properties determine.
 func (a *AreaRecord) checkForm() *flaw {
 	if a.Properties != 0 && a.FileSize > 0 {
-		// DMTCP's own reader would take this length for that of a run.
+		// DMTCP's own reader would use this length for a run.
 		return flawed(atFileSize, "%d bytes are stored of an area that is not stored whole", a.FileSize)
 	}
 	anonymous := a.Flags&mapAnonymous != 0
@@ -159,7 +159,7 @@ func (a *AreaRecord) checkForm() *flaw {
 	return nil
 }
 
-// data returns how many bytes follow the header.
+// data returns the number of bytes that follow the header.
 func (a *AreaRecord) data() int64 {
 	switch {
 	case a.Properties&(zeroPage|parentHeader) != 0:

@@ -1,12 +1,12 @@
-// Package dmtcp reads checkpoint images of DMTCP: what was mapped, and what the
-// image stores of it.
+// Package dmtcp reads checkpoint images of DMTCP: the areas of memory, and the bytes
+// that the image stores of them.
 //
-// Read is for who only wants to know the areas:
+// Read returns only the areas:
 //
 //	p, err := dmtcp.Read(ctx, name, file, size)
 //
-// A Scanner goes through an image record by record, forward only, so that a
-// pipe will do; who copies every Raw and all data has copied the image:
+// A Scanner reads an image record by record, forward only, so that it works on a pipe.
+// Every Raw followed by its data is a copy of the image:
 //
 //	s, err := dmtcp.NewScanner(name, file, size)
 //	for {
@@ -19,22 +19,21 @@
 //
 // # Promises
 //
-//   - An image that is cut off anywhere is refused, and so is one that goes on
-//     after its end.
-//   - No length in an image is believed before it is checked. A hostile image
-//     costs time in proportion to its length after decompression, a few hundred
-//     KiB of memory, and under Read what its areas and their names take, which
-//     is limited.
-//   - What is wrong with the contents is a *zones.FormatError with the offset in
-//     the decompressed file. Other errors are those of the reader or the context.
-//   - Images that DMTCP can write are never refused. A check that some file
-//     system, plug-in or mount could make fail is not made: that the same file
-//     has the same inode in two areas, for instance.
+//   - A truncated image is refused, and so is one with bytes behind its end.
+//   - Lengths in an image are checked before they are used. A hostile image costs
+//     time in proportion to its length after decompression, a few hundred KiB of
+//     memory, and under Read the memory of its areas and their names, which is
+//     limited.
+//   - Errors in the contents are *zones.FormatError values with the offset in the
+//     decompressed file. Other errors are those of the reader or the context.
+//   - Images that DMTCP can write are never refused. Checks that some file system,
+//     plug-in or mount could make fail are left out, such as equal inodes of the
+//     same file in two areas.
 //
 // # Layout
 //
-// The format is called v4.0; DMTCP 4.0 to 5.0 write it. All numbers are
-// little-endian. The whole may be compressed by gzip; the name does not tell.
+// The format is called v4.0; DMTCP 4.0 to 5.0 write it. All numbers are little-endian.
+// The whole file may be compressed with gzip, whatever its name.
 //
 //	+--------------------+ 0
 //	| file header  4 KiB |
@@ -89,7 +88,7 @@
 //	  88  char[1024]  name as in /proc/PID/maps
 //	1112              padding
 //
-// The properties say what follows:
+// The properties determine what follows:
 //
 //	0  a file's area, stored whole: as many bytes as the length at 72 says,
 //	   size bytes if that is not positive
@@ -104,29 +103,29 @@
 // the padding of area headers and the rest of the end marker are left-overs of
 // the writer's memory and mean nothing.
 //
-// # What damage is found
+// # Which damage is found
 //
 // An image has no checksums; gzip has one, over the whole. Without gzip a
 // changed bit is found
 //
-//   - in the file header: always, for it is there twice;
-//   - in start, end and size: always, for each follows from the two others, and
-//     areas and runs are in order;
-//   - in the properties: at once or at the next header, which is then not where
-//     it should be. It is missed if what is read as data, or no longer is, ends
-//     where another area begins;
-//   - in the length of a file's area: likewise. It is missed if it means the
-//     same: 0 and -1 mean the size;
-//   - in the offset, protection, flags, device and inode of an area that is cut
-//     into runs, or the name: always, for the runs repeat it;
-//   - in those of other areas, only if the value is impossible: the lower 12
-//     bits of the offset, protection beyond 7, both or neither of shared and
-//     private, unknown flags, device numbers beyond 12 and 20 bits, a name that
-//     does not begin with a slash or has no end;
+//   - in the file header: always, because there are two copies;
+//   - in start, end and size: always, because two determine the third, and areas and
+//     runs are in order;
+//   - in the properties: at once, or at the next header, which is then misplaced. It
+//     is missed if the data, read with the wrong length, ends where another area
+//     begins;
+//   - in the length of a file's area: likewise. It is missed if the meaning is the
+//     same: 0 and -1 both mean the size;
+//   - in offset, protection, flags, device, inode and name of an area that is cut
+//     into runs: always, because the runs repeat them;
+//   - in those of other areas: only if the value is impossible. That covers the
+//     lower 12 bits of the offset, protection beyond 7, both or neither of shared
+//     and private, unknown flags, device numbers beyond 12 and 20 bits, and a name
+//     that does not begin with a slash or has no end;
 //   - in the end marker: in start and size, always.
 //
-// What is missed, then, is offset, protection, fixed, device, inode and name of
-// a file's area, the bytes that mean nothing, and all data.
+// So changes are missed in offset, protection, fixed, device, inode and name of a
+// file's area, in bytes without meaning, and in all data.
 package dmtcp
 
 import (
@@ -137,7 +136,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// The signature is that of the format, not the program's version.
+// The signature belongs to the format, not to the program's version.
 const (
 	signaturePrefix = "DMTCP_CHECKPOINT_IMAGE_v"
 	signature       = signaturePrefix + "4.0\n\x00"
@@ -145,9 +144,8 @@ const (
 
 var gzipMagic = []byte{0x1f, 0x8b}
 
-// IsImage reports whether a file that begins with head is an image of DMTCP, of
-// this or another version of the format, compressed or not. The first 512 bytes
-// of the file are enough.
+// IsImage reports whether a file that begins with head is an image of DMTCP, of any
+// version of the format, compressed or not. It needs the first 512 bytes.
 func IsImage(head []byte) bool {
 	if bytes.HasPrefix(head, gzipMagic) {
 		z, err := gzip.NewReader(bytes.NewReader(head))
@@ -155,15 +153,14 @@ func IsImage(head []byte) bool {
 			return false
 		}
 		start := make([]byte, len(signaturePrefix))
-		n, _ := io.ReadFull(z, start) // head breaks off; what was unpacked counts
+		n, _ := io.ReadFull(z, start) // head may end early; use what was unpacked
 		head = start[:n]
 	}
 	return bytes.HasPrefix(head, []byte(signaturePrefix))
 }
 
-// CompanionDir returns the name of the directory in which DMTCP puts the files
-// that an image shares with others; ok is false if the image is not named as
-// DMTCP names them.
+// CompanionDir returns the name of the directory in which DMTCP puts the files that an
+// image shares with others. ok is false if the image does not have a name of DMTCP.
 func CompanionDir(image string) (dir string, ok bool) {
 	stem, ok := strings.CutSuffix(image, ".dmtcp")
 	return stem + companionSuffix, ok
@@ -174,7 +171,7 @@ const companionSuffix = "_files"
 // IsCompanion reports whether a directory is the CompanionDir of some image.
 func IsCompanion(dir string) bool { return strings.HasSuffix(dir, companionSuffix) }
 
-// version returns the version that a signature names, as text for an error.
+// version returns the version in a signature, for an error.
 func version(head []byte) string {
 	v := head[len(signaturePrefix):min(len(head), 32)]
 	if i := bytes.IndexAny(v, "\n\x00"); i >= 0 {

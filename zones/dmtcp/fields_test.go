@@ -34,9 +34,9 @@ var fields = []field{
 	{"properties", 80, all, all, all},
 }
 
-// TestDamagedAreaHeaders changes every bit of the fields of all headers. What is
-// to be found is found in the header or where the next one is or should be; what
-// is not changes no length.
+// TestDamagedAreaHeaders changes every bit of the fields of all headers. Detectable
+// changes are found in the header, or where the next one is or should be. The others
+// change no length.
 func TestDamagedAreaHeaders(t *testing.T) {
 	im := mixed()
 	f := flipper{t: t, b: im.Bytes(), headers: im.Headers()}

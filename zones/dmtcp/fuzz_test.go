@@ -60,7 +60,7 @@ func FuzzImage(f *testing.F) {
 			}
 			end = a.End
 		}
-		// What is accepted is accepted in every way.
+		// Accepted images are accepted in every way of reading.
 		if q, err := Read(context.Background(), "image", pipe(b), int64(len(b))); err != nil || !cmp.Equal(p, q) {
 			t.Fatalf("from a pipe: %+v, %v", q, err)
 		}

@@ -8,19 +8,19 @@ import (
 
 const headerSize = 4096 // of the file header, of an area header
 
-// A UPID names a process, or a computation by its first process, among all
-// that ever were on a cluster.
+// A UPID identifies a process of a cluster for all time, or a computation by its first
+// process.
 type UPID struct {
 	Host       uint64 // gethostid(3)
 	Time       uint64 // of its start, seconds since 1970
 	PID        int32  // virtual
-	Generation uint32 // of the computation: its checkpoints are counted
+	Generation uint32 // of the computation; counts its checkpoints
 }
 
-// String writes it as the names of DMTCP's files have it.
+// String formats it as in DMTCP's file names.
 func (id UPID) String() string { return fmt.Sprintf("%x-%d-%x", id.Host, id.PID, id.Time) }
 
-// A Header is what the file header says of the process.
+// A Header has the contents of the file header.
 type Header struct {
 	ID     UPID
 	Parent UPID // zero for the root of the process tree
@@ -69,7 +69,7 @@ func decodeUPID(b []byte) UPID {
 	}
 }
 
-// cString returns the bytes before the first NUL, all if there is none.
+// cString returns the bytes before the first NUL, or all.
 func cString(b []byte) string {
 	if i := bytes.IndexByte(b, 0); i >= 0 {
 		b = b[:i]
@@ -77,7 +77,7 @@ func cString(b []byte) string {
 	return string(b)
 }
 
-// A flaw is what is wrong with a record, and where in it.
+// A flaw is an error in a record, with its place.
 type flaw struct {
 	at          int
 	reason      string
@@ -88,8 +88,8 @@ func flawed(at int, format string, args ...any) *flaw {
 	return &flaw{at: at, reason: fmt.Sprintf(format, args...)}
 }
 
-// checkSignature looks at the beginning of a file, of which there may be less
-// than the signature.
+// checkSignature checks the beginning of a file, which may be shorter than the
+// signature.
 func checkSignature(b []byte) *flaw {
 	n := min(len(b), len(signature))
 	if string(b[:n]) == signature[:n] {
@@ -106,10 +106,10 @@ func checkSignature(b []byte) *flaw {
 	return nil
 }
 
-// checkHeader looks at both copies of the file header.
+// checkHeader checks both copies of the file header.
 func checkHeader(b []byte) *flaw {
 	first, second := b[:headerSize], b[headerSize:]
-	// An old image has data where this one has its second signature.
+	// An old image has data in place of the second signature.
 	if f := checkSignature(first); f != nil && checkSignature(second) != nil {
 		return f
 	}

@@ -9,20 +9,18 @@ import (
 	"ckpt/zones"
 )
 
-// The limits of what Read keeps. The kernel allows a process 65530 areas unless
-// told otherwise.
+// Limits of Read. The kernel allows a process 65530 areas by default.
 const (
 	maxAreas = 1 << 20
-	maxNames = 64 << 20 // bytes; a name that repeats the one before it is free
+	maxNames = 64 << 20 // bytes; repeating the last name is free
 )
 
-// Read reads an image and returns the process that it is of. name, r and size
-// are as for NewScanner. The bytes that an area has Stored are those of its
-// header, the headers of its runs, and data; with Overhead they add up to
-// Unpacked.
+// Read reads an image and returns its process. name, r and size are as for NewScanner.
+// Stored of an area counts its header, the headers of its runs, and data; with
+// Overhead they add up to Unpacked.
 //
-// Rank is that of the environment on the stack, -1 if there is none. Occupied
-// is known of areas that are cut into runs, Resident and Dirty of none.
+// Rank comes from the environment on the stack, or is -1. Occupied is known for areas
+// that are cut into runs; Resident and Dirty are unknown.
 func Read(ctx context.Context, name string, r io.Reader, size int64) (*zones.Process, error) {
 	s, err := NewScanner(name, r, size)
 	if err != nil {
@@ -60,7 +58,7 @@ func Read(ctx context.Context, name string, r io.Reader, size int64) (*zones.Pro
 	return b.p, nil
 }
 
-// A builder makes a process of records.
+// A builder turns records into a process.
 type builder struct {
 	p     *zones.Process
 	last  AreaRecord
@@ -86,7 +84,7 @@ func (b *builder) add(s *Scanner, rec Record) error {
 	}
 	a.Occupied += rec.Data
 	if rec.Area.Start != b.run || a.Runs == 0 {
-		a.Runs++ // two runs that adjoin are one range
+		a.Runs++ // two adjacent runs are one range
 	}
 	b.run = rec.Area.End
 	if a.Name == "[stack]" {

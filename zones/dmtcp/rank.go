@@ -6,7 +6,7 @@ import (
 	"ckpt/zones"
 )
 
-// A stackTop is the last of a stack's memory; zeros where nothing is stored.
+// A stackTop is the end of a stack's memory, with zeros where nothing is stored.
 type stackTop struct {
 	area AreaRecord
 	base uint64 // address of mem[0]
@@ -18,8 +18,8 @@ func newStackTop(area *AreaRecord) *stackTop {
 	return &stackTop{area: *area, base: area.End - n, mem: make([]byte, n)}
 }
 
-// read takes the data of a run, as far as it lies in the window. Runs of another
-// area that is named like the first are left alone.
+// read reads the data of a run that lies in the window. It ignores runs of other areas
+// with the name of a stack.
 func (t *stackTop) read(s *Scanner, run *AreaRecord) error {
 	if run.Start < t.area.Start || run.End > t.area.End || run.End <= t.base {
 		return nil

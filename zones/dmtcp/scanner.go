@@ -7,11 +7,11 @@ import (
 	"ckpt/zones"
 )
 
-// A Kind says what a record is.
+// A Kind is the kind of a record.
 type Kind uint8
 
-// The records of an image: one FileHeader, for each area an AreaHeader, after
-// it the RunHeaders if it is cut into runs, at last one EndMarker.
+// The records of an image: one FileHeader, an AreaHeader for each area, followed by
+// RunHeaders if it is cut into runs, and one EndMarker.
 const (
 	FileHeader Kind = iota
 	AreaHeader
@@ -19,19 +19,18 @@ const (
 	EndMarker
 )
 
-// A Record is a header of an image. All of them, each with the data that
-// follows, are the image.
+// A Record is a header of an image. All records, each followed by its data, are the
+// image.
 type Record struct {
 	Kind   Kind
-	Raw    []byte     // the bytes of the header, until the next call of Next; both copies of the file header
+	Raw    []byte     // the header, until the next call of Next; both copies of the file header
 	Offset int64      // of Raw in the decompressed file
 	Area   AreaRecord // of an AreaHeader or RunHeader
 	Data   int64      // bytes that follow, for Scanner.Read
-	Zero   bool       // reads as zeros after a restart, which is why nothing follows
+	Zero   bool       // zeros after a restart, without stored bytes
 }
 
-// A Scanner reads an image record by record. It allocates nothing that depends
-// on what is in the image but names.
+// A Scanner reads an image record by record. It allocates memory for names only.
 type Scanner struct {
 	in     *stream
 	head   [2 * headerSize]byte
@@ -40,18 +39,17 @@ type Scanner struct {
 
 	begun  bool
 	marked bool       // the end marker has been read
-	err    error      // what Next has returned and will return again
-	left   int64      // data of the record that has not been read
+	err    error      // returned by every further call of Next
+	left   int64      // unread data of the record
 	of     AreaRecord // the record
 	area   AreaRecord // the last area
-	next   uint64     // where its next run must start; its end if there is none
+	next   uint64     // start of its next run; its end if there is none
 }
 
-// NewScanner begins to read an image and checks its file header. The name is
-// that of errors. size is the length of the file, or -1 if it is not known; it
-// only serves to find lengths that cannot be true before their data is read. If
-// r is an io.Seeker, its own end is the length, and data that is not asked for
-// is skipped by seeking. What gzip compressed is decompressed.
+// NewScanner begins to read an image and checks its file header. The name is for
+// errors. size is the length of the file, or -1 if unknown; it serves to refuse
+// impossible lengths before their data is read. If r is an io.Seeker, the scanner
+// finds the length itself and skips data by seeking. It decompresses gzip.
 func NewScanner(name string, r io.Reader, size int64) (*Scanner, error) {
 	in, err := openStream(name, r, size)
 	if err != nil {
@@ -78,12 +76,11 @@ func NewScanner(name string, r io.Reader, size int64) (*Scanner, error) {
 // Header returns the file header.
 func (s *Scanner) Header() Header { return s.header }
 
-// Consumed returns how many bytes of the decompressed file have been read or
-// skipped.
+// Consumed returns how many bytes of the decompressed file were read or skipped.
 func (s *Scanner) Consumed() int64 { return s.in.pos }
 
-// Next passes over what is left of a record's data and returns the next record.
-// It returns io.EOF when it has seen that nothing follows the end marker.
+// Next skips the rest of a record's data and returns the next record. It returns
+// io.EOF after it has checked that nothing follows the end marker.
 func (s *Scanner) Next() (Record, error) {
 	if s.err != nil {
 		return Record{}, s.err
@@ -144,8 +141,7 @@ func (s *Scanner) advance() (Record, error) {
 	return rec, nil
 }
 
-// place checks that an area, or run, comes where it may, and notes what may
-// come next.
+// place checks that an area or run may come here, and sets what may follow.
 func (s *Scanner) place(a *AreaRecord) (Kind, *flaw) {
 	if s.next != s.area.End {
 		if f := checkRun(&s.area, a, s.next); f != nil {
@@ -167,8 +163,8 @@ func (s *Scanner) place(a *AreaRecord) (Kind, *flaw) {
 	return AreaHeader, nil
 }
 
-// end checks that nothing follows the end marker. Under gzip, its checksum is
-// looked at here.
+// end checks that nothing follows the end marker. It also verifies the checksum of
+// gzip.
 func (s *Scanner) end() error {
 	at := s.in.pos
 	n, err := s.in.fill(make([]byte, 1))
@@ -183,8 +179,8 @@ func (s *Scanner) end() error {
 	return err
 }
 
-// Read reads data of the current record, and returns io.EOF at its end. The
-// data goes straight from the file into p, unless gzip is in between.
+// Read reads data of the current record, and returns io.EOF at its end. Without gzip
+// it reads directly into p.
 func (s *Scanner) Read(p []byte) (int, error) {
 	switch {
 	case s.err != nil && s.err != io.EOF:
@@ -204,7 +200,7 @@ func (s *Scanner) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// discard passes over n bytes of the current record's data.
+// discard skips n bytes of the current record's data.
 func (s *Scanner) discard(n int64) error {
 	missing, err := s.in.skip(n)
 	s.left -= n - missing
@@ -214,7 +210,7 @@ func (s *Scanner) discard(n int64) error {
 	return err
 }
 
-// cut is the error of an image that ends in the data of the current record.
+// cut returns the error of an image that ends in the data of the current record.
 func (s *Scanner) cut(missing int64) error {
 	return s.in.endsEarly(fmt.Sprintf("in the data of %#x-%#x", s.of.Start, s.of.End), missing)
 }

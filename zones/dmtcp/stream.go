@@ -12,25 +12,24 @@ import (
 	"ckpt/zones"
 )
 
-// skipBlock is what is read at once where data must be read to be skipped.
+// skipBlock is the size of a read when data must be read to be skipped.
 const skipBlock = 64 << 10
 
-// A stream delivers the bytes of an image, decompressed if need be, and knows
-// how far it is. What goes wrong below it, it turns into the errors that the
-// callers of the package get.
+// A stream delivers the decompressed bytes of an image and its position. It turns
+// errors of the file and of gzip into those of the package.
 type stream struct {
 	name  string
 	file  counter
-	ahead []byte       // of the file, read to find out what it is
-	zip   *gzip.Reader // over both; nil if the file is not compressed
-	seek  io.Seeker    // to skip with; nil if data must be read
-	size  int64        // of the image; -1 if not known, as under gzip
+	ahead []byte       // bytes read to detect the compression
+	zip   *gzip.Reader // nil if the file is not compressed
+	seek  io.Seeker    // nil if data must be read to skip it
+	size  int64        // of the image; -1 if unknown, as with gzip
 	pos   int64        // in the image
 	buf   []byte       // of skip
-	stop  func() error // asked before each header and block, if not nil
+	stop  func() error // called before each header and block, if not nil
 }
 
-// openStream looks at the first bytes of r, and decompresses if they say so.
+// openStream looks at the first bytes of r, and decompresses gzip.
 func openStream(name string, r io.Reader, size int64) (*stream, error) {
 	in := &stream{name: name, file: counter{r: r}, size: size}
 	in.measure()
@@ -51,13 +50,12 @@ func openStream(name string, r io.Reader, size int64) (*stream, error) {
 	if cutOff(err) {
 		return nil, in.endsEarly("in the header of gzip", 0)
 	}
-	in.zip = new(gzip.Reader) // so that it is known whose error this is
+	in.zip = new(gzip.Reader) // in.zip marks the error as one of gzip
 	return nil, in.failed(err)
 }
 
-// measure finds out whether the file can be sought in (one of a pipe has the
-// method, but fails), and where it ends: without that, skipping would believe
-// every length.
+// measure finds out whether the file can seek (a pipe has the method, but it fails),
+// and where it ends. Without the end, skipping would have to trust every length.
 func (in *stream) measure() {
 	s, ok := in.file.r.(io.Seeker)
 	if !ok {
@@ -76,8 +74,8 @@ func (in *stream) measure() {
 	}
 }
 
-// Read reads some of the image. It returns io.EOF or io.ErrUnexpectedEOF only
-// where the image ends.
+// Read reads a part of the image. It returns io.EOF or io.ErrUnexpectedEOF only at the
+// end of the image.
 func (in *stream) Read(p []byte) (n int, err error) {
 	switch {
 	case in.zip != nil:
@@ -95,8 +93,8 @@ func (in *stream) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// fill reads len(p) bytes. Like io.ReadFull it returns io.EOF or
-// io.ErrUnexpectedEOF with what there was.
+// fill reads len(p) bytes. Like io.ReadFull it returns io.EOF or io.ErrUnexpectedEOF
+// with a shorter result.
 func (in *stream) fill(p []byte) (int, error) {
 	if in.stop != nil {
 		if err := in.stop(); err != nil {
@@ -106,8 +104,8 @@ func (in *stream) fill(p []byte) (int, error) {
 	return io.ReadFull(in, p)
 }
 
-// skip passes over n bytes. With io.EOF or io.ErrUnexpectedEOF it returns how
-// many of them the image does not have. Who can seek has held n against size.
+// skip skips n bytes. With io.EOF or io.ErrUnexpectedEOF it returns how many of them
+// are missing. For files that can seek, the caller has compared n with the size.
 func (in *stream) skip(n int64) (missing int64, err error) {
 	if n > 0 && in.seek != nil {
 		if _, err := in.seek.Seek(n, io.SeekCurrent); err != nil {
@@ -130,7 +128,7 @@ func (in *stream) skip(n int64) (missing int64, err error) {
 	return 0, nil
 }
 
-// endsEarly is the error of an image that goes no further than pos.
+// endsEarly returns the error of an image that ends at pos.
 func (in *stream) endsEarly(where string, missing int64) error {
 	reason := "the file ends early, " + where
 	if missing > 0 {
@@ -139,8 +137,7 @@ func (in *stream) endsEarly(where string, missing int64) error {
 	return &zones.FormatError{File: in.name, Offset: in.pos, Reason: reason}
 }
 
-// failed turns an error from below into that of the package: the file cannot be
-// read, or gzip does not accept what is in it.
+// failed turns an error of the file or of gzip into one of the package.
 func (in *stream) failed(err error) error {
 	if in.zip != nil && in.file.err == nil {
 		return &zones.FormatError{File: in.name, Offset: in.pos, Reason: "the compressed file is damaged: " + err.Error()}
@@ -148,12 +145,12 @@ func (in *stream) failed(err error) error {
 	return fmt.Errorf("%s: at offset %d: %w", in.name, in.pos, err)
 }
 
-// cutOff reports whether err says that there is no more to read.
+// cutOff reports whether err is the end of the input.
 func cutOff(err error) bool {
 	return err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// A counter counts what is read of a file, and remembers if that failed.
+// A counter counts the bytes read of a file, and remembers its error.
 type counter struct {
 	r   io.Reader
 	n   int64

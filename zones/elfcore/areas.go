@@ -9,10 +9,10 @@ import (
 	"ckpt/zones"
 )
 
-// divide makes the areas: the segments, each with the file that is behind it.
-// Where a segment covers more than a mapping of one file, as where a writer of
-// cores joined neighbours, it is divided along the mappings. The contents are
-// those of the start of a segment, so that each part has its own.
+// divide turns segments into areas, each with its file. A segment may cover several
+// mappings, because writers of cores join neighbours; it is divided at the borders of
+// the mappings. Each part gets its share of the contents, which begin at the start of
+// the segment.
 func (c *core) divide() error {
 	files := c.notes.files
 	for _, s := range c.segments {
@@ -43,16 +43,16 @@ func (c *core) divide() error {
 	return nil
 }
 
-// shared tells memory that is shared between processes by the name of its file:
-// core files do not say how a file was mapped, but those are made for nothing
-// else. Other files may have been mapped either way.
+// shared recognises memory that processes share by the name of its file. Core files do
+// not record how a file was mapped, but these files serve no other purpose. Other
+// files may have been mapped either way.
 func shared(name string) bool {
 	for _, prefix := range []string{"/dev/shm/", "/SYSV", "/memfd:"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}
 	}
-	return name == "/dev/zero (deleted)" // what Linux calls MAP_SHARED|MAP_ANONYMOUS
+	return name == "/dev/zero (deleted)" // Linux's name for MAP_SHARED|MAP_ANONYMOUS
 }
 
 // find returns the index of the area with an address, or -1.
@@ -71,9 +71,9 @@ func (c *core) find(addr uint64) int {
 	return -1
 }
 
-// executable returns the path of the program as the list of files has it: the
-// file where the program starts, or where its headers are; failing that, the
-// first with the name of the process.
+// executable returns the path of the program from the list of files: the file with the
+// program's entry point or its headers, otherwise the first file with the name of the
+// process.
 func (c *core) executable() string {
 	n := &c.notes
 	for _, addr := range []uint64{n.entry, n.headers} {
@@ -84,7 +84,7 @@ func (c *core) executable() string {
 		}
 	}
 	for _, f := range n.files {
-		const cut = 15 // bytes that the kernel keeps of the name
+		const cut = 15 // bytes of the name that the kernel keeps
 		a := zones.Area{Name: f.name}
 		base := path.Base(a.File())
 		if n.program != "" && base[:min(len(base), cut)] == n.program {
@@ -94,8 +94,8 @@ func (c *core) executable() string {
 	return ""
 }
 
-// nameAreas gives areas the names that /proc/PID/maps would show, and returns
-// the index of the stack, or -1. An area that has a name keeps it.
+// nameAreas gives areas the names of /proc/PID/maps, and returns the index of the
+// stack, or -1. Existing names stay.
 func (c *core) nameAreas(exe string) (stack int) {
 	name := func(i int, name string) bool {
 		if i < 0 || c.areas[i].Name != "" {
@@ -105,7 +105,7 @@ func (c *core) nameAreas(exe string) (stack int) {
 		return true
 	}
 	if i := c.find(c.notes.vdso); c.notes.vdso != 0 && name(i, "[vdso]") {
-		// The kernel maps its variables directly below, read-only; a few pages.
+		// The kernel maps its variables directly below, read-only, in a few pages.
 		const most = 64 << 10
 		for bottom := c.areas[i].Start - most; i > 0; i-- {
 			a := &c.areas[i-1]
@@ -118,10 +118,9 @@ func (c *core) nameAreas(exe string) (stack int) {
 		name(c.find(0xffffffffff600000), "[vsyscall]")
 	}
 	name(c.heap(exe), "[heap]")
-	// The first thread in the file is the one that crashed, which may have a
-	// stack of its own somewhere in anonymous memory. What the kernel put on
-	// the main stack at the start says which that is; the stack pointer counts
-	// only where a core lacks it.
+	// The first thread in the file is the one that crashed. Its stack may be anywhere
+	// in anonymous memory. Values that the kernel put on the main stack at the start
+	// identify the main stack; the stack pointer counts only if a core lacks them.
 	for _, addr := range []uint64{c.notes.invocation, c.notes.random, c.notes.sp} {
 		if i := c.find(addr); addr != 0 && name(i, "[stack]") {
 			return i
@@ -130,18 +129,16 @@ func (c *core) nameAreas(exe string) (stack int) {
 	return -1
 }
 
-// maxGap is the most by which the kernel moves the start of the heap away from
-// the program, at random: 1 GiB, or 32 MiB on x86-64 before Linux 6.9
-// (arch_randomize_brk). Anything further off is other memory, like the heap of
-// Go programs at 0xc000000000.
+// maxGap is the largest random distance between the program and its heap: 1 GiB, or 32
+// MiB on x86-64 before Linux 6.9 (arch_randomize_brk). Memory further away is
+// something else, such as the heap of Go programs at 0xc000000000.
 const maxGap = 1 << 30
 
-// heap returns the index of the heap, or -1 if it is not certain. Core files do
-// not say where it is. It follows the program: behind its mappings comes the
-// memory of its uninitialized data, without a gap, then after a gap the heap,
-// readable and writable. The kernel maps nothing else there unless it is told
-// an address. Without randomization there is no gap and the heap cannot be
-// told from that data; both are the program's.
+// heap returns the index of the heap, or -1 if it is uncertain. Core files do not mark
+// it. It follows the program: its mappings, then without a gap its uninitialized data,
+// then after a gap the heap, readable and writable. The kernel maps nothing else there
+// unless a program asks for the address. Without randomization there is no gap and the
+// heap cannot be told from that data; both belong to the program.
 func (c *core) heap(exe string) int {
 	of := func(a zones.Area) bool { return a.Name == exe }
 	i := slices.IndexFunc(c.areas, of)

@@ -16,17 +16,16 @@
 //	contents          of the areas; often less than the area is long: the
 //	                  kernel leaves out what files hold (coredump_filter)
 //
-// Area.Stored is what the file holds of an area; Process.Overhead is all the
-// rest. A core says less than /proc: areas have their file and their
-// protection, but neither the kind of mapping nor the names that the kernel
-// makes up. Those are restored where they can be told for certain ([stack],
-// [heap], [vdso], [vsyscall]; memory shared through files in /dev/shm and the
-// like), other memory without a file stays anonymous. Resident, Dirty and
-// Occupied are unknown.
+// Area.Stored is the length of an area's contents in the file; Process.Overhead is the
+// rest. A core says less than /proc: areas have their file and their protection, but
+// neither the kind of mapping nor the kernel's own names. Names are restored where
+// they are certain ([stack], [heap], [vdso], [vsyscall]; memory shared through files
+// in /dev/shm and similar). Other memory without a file stays anonymous. Resident,
+// Dirty and Occupied are unknown.
 //
-// Cores of 64-bit little-endian machines are read. Files are not trusted:
-// whatever contradicts itself, or reaches beyond the end of the file, is a
-// *zones.FormatError with the offset; memory is taken for what is there, never
+// Only cores of 64-bit little-endian machines can be read. Files are not trusted:
+// contradictions and references beyond the end of the file are *zones.FormatError
+// values with the offset, and memory is allocated only for contents that exist.
 // for what a field claims.
 package elfcore
 
@@ -41,8 +40,8 @@ import (
 	"ckpt/zones"
 )
 
-// IsCore reports whether a file that begins with these bytes is a core file,
-// of whatever machine. It takes 18 bytes to tell.
+// IsCore reports whether a file that begins with head is a core file of any machine.
+// It needs 18 bytes.
 func IsCore(head []byte) bool {
 	if len(head) < 18 || string(head[:4]) != elf.ELFMAG {
 		return false
@@ -54,7 +53,7 @@ func IsCore(head []byte) bool {
 	return elf.Type(order.Uint16(head[16:])) == elf.ET_CORE
 }
 
-// Read reads the areas of the process whose core file r is, of the given size.
+// Read reads the areas of a process from its core file r of the given size.
 func Read(ctx context.Context, name string, r io.ReaderAt, size int64) (*zones.Process, error) {
 	c := &core{ctx: ctx, name: name, r: r, size: size}
 	if err := c.readHeaders(); err != nil {
@@ -90,7 +89,7 @@ func Read(ctx context.Context, name string, r io.ReaderAt, size int64) (*zones.P
 	return p, nil
 }
 
-// A core is a core file while it is read.
+// A core is a core file in progress.
 type core struct {
 	ctx  context.Context
 	name string
@@ -102,10 +101,10 @@ type core struct {
 	noteAt   []extent  // segments of notes
 	notes    notes
 	areas    []zones.Area // by address
-	contents []int64      // where in the file those of each area are
+	contents []int64      // offset of each area's contents in the file
 }
 
-// A segment is an area as the program headers have it.
+// A segment is an area in the program headers.
 type segment struct {
 	start, end uint64
 	prot       zones.Prot
@@ -116,13 +115,13 @@ type segment struct {
 // An extent is a range of bytes of the file.
 type extent struct{ offset, length int64 }
 
-// fail makes the error for what is wrong at an offset.
+// fail returns a format error with an offset.
 func (c *core) fail(offset int64, format string, args ...any) error {
 	return &zones.FormatError{File: c.name, Offset: offset, Reason: fmt.Sprintf(format, args...)}
 }
 
-// read fills b from the file. Callers have checked that the range lies within
-// its size; a file that is shorter than was said is an error of the format too.
+// read fills b from the file. Callers have checked the range against the size; a file
+// that is shorter than its size is a format error too.
 func (c *core) read(b []byte, offset int64) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
@@ -138,7 +137,7 @@ func (c *core) read(b []byte, offset int64) error {
 	}
 }
 
-// inFile reports whether n bytes at an offset are within the file.
+// inFile reports whether n bytes at an offset lie in the file.
 func (c *core) inFile(offset, n uint64) bool {
 	size := uint64(c.size)
 	return offset <= size && n <= size-offset

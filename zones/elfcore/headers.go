@@ -9,8 +9,9 @@ import (
 	"ckpt/zones"
 )
 
-// Sizes of the structures of 64-bit ELF. Package debug/elf has their fields; its
-// reader counts the program headers in 16 bits and gives no offset of a wrong one.
+// Sizes of the structures of 64-bit ELF. Package debug/elf defines their fields. Its
+// own reader does not fit: it counts program headers in 16 bits and reports no offset
+// of a wrong one.
 const (
 	fileHeader    = 64
 	programHeader = 56
@@ -18,18 +19,18 @@ const (
 )
 
 const (
-	// maxAreas bounds the areas; Linux allows a process 65,530 of them unless
-	// vm.max_map_count was raised.
+	// maxAreas bounds the number of areas. Linux allows a process 65,530 of them
+	// unless vm.max_map_count was raised.
 	maxAreas = 1 << 20
-	// maxSpace is well above any address space (2⁵⁷ bytes), and keeps sums of
-	// sizes from overflowing.
+	// maxSpace is well above any address space (2⁵⁷ bytes), and keeps sums of sizes
+	// from overflowing.
 	maxSpace = 1 << 60
-	// maxNotes bounds the notes in bytes: 4 KiB or so a thread, and the paths
-	// of the files.
+	// maxNotes bounds the notes in bytes: about 4 KiB for a thread, and the paths of
+	// the files.
 	maxNotes = 64 << 20
 )
 
-// readHeaders reads where everything is, and checks that it can be there.
+// readHeaders reads the headers and checks their ranges.
 func (c *core) readHeaders() error {
 	b := make([]byte, fileHeader)
 	if c.size < fileHeader {
@@ -163,8 +164,8 @@ func prot(flags elf.ProgFlag) zones.Prot {
 	return p
 }
 
-// checkSegments sorts the segments and makes sure that none claims the
-// addresses, or the bytes of the file, of another.
+// checkSegments sorts the segments and checks that their addresses and their contents
+// do not overlap.
 func (c *core) checkSegments() error {
 	slices.SortFunc(c.segments, func(a, b segment) int { return cmp.Compare(a.at.offset, b.at.offset) })
 	var end int64

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// notes are what the notes tell of the process. Addresses are 0 if not known.
+// notes holds the contents of the notes. Addresses are 0 if unknown.
 type notes struct {
 	pid     int
 	program string // its name, cut to 15 bytes by the kernel
@@ -31,8 +31,8 @@ type mapped struct {
 	name               string
 }
 
-// readNotes reads all notes. Those that are not of the kernel, or say nothing
-// of memory, are passed over.
+// readNotes reads all notes. It skips those of other origins and those without
+// information on memory.
 func (c *core) readNotes() error {
 	total := int64(0)
 	for _, at := range c.noteAt {
@@ -55,8 +55,8 @@ func (c *core) readNotes() error {
 	return nil
 }
 
-// addNote takes the note at the start of b and returns its length. Name and
-// contents are padded to four bytes, also in 64-bit cores.
+// addNote reads the note at the start of b and returns its length. Name and contents
+// are padded to four bytes, also in 64-bit cores.
 func (c *core) addNote(b []byte, offset int64) (int, error) {
 	const head = 12
 	if len(b) < head {
@@ -83,7 +83,7 @@ func (c *core) addNote(b []byte, offset int64) (int, error) {
 
 const ntAuxv, ntFile = elf.NType(6), elf.NType(0x46494c45)
 
-// take reads the first note of each kind.
+// take uses the first note of each kind.
 func (c *core) take(kind elf.NType, desc []byte, offset int64) error {
 	n := &c.notes
 	switch {

@@ -6,41 +6,41 @@ import (
 	"ckpt/zones"
 )
 
-// What DMTCP 5.0 writes, from its src/writeckpt.cpp and the sizes of its images.
+// The image format of DMTCP 5.0, from its src/writeckpt.cpp and the sizes of its
+// images.
 const (
 	dmtcpHeader = 4096                        // of an area, and of each range within one
 	dmtcpFile   = 2*dmtcpHeader + dmtcpHeader // header of the file, twice, and the end marker
 )
 
-// dmtcp returns what an image of DMTCP holds for an area, headers included, and
-// whether DMTCP keeps its contents in a file beside the image.
+// dmtcp returns the size of an area in an image of DMTCP, headers included, and
+// whether DMTCP stores its contents in a file beside the image.
 func dmtcp(a *zones.Area, f facts) (stored int64, companion bool) {
 	size := a.Bytes()
 	file := inFile(a) && !f.missing
 	switch {
 	case nscd(a.Name):
-		// The cache of the name service: replaced by empty memory, so that the
-		// C library asks the daemon of the machine where the process restarts.
+		// DMTCP replaces the cache of the name service by empty memory, so that the C
+		// library asks the daemon of the machine where the process restarts.
 		return dmtcpHeader, false
 	case file && a.Shared && device(a.Name), strings.HasPrefix(a.Name, "/dev/infiniband/uverbs"):
-		// Memory of the hardware; the driver has to be opened again.
+		// Memory of the hardware: the driver must be opened again.
 		return 0, false
 	case file && a.Shared:
-		// Unmapped before the image is written; one process of all that map it
+		// DMTCP unmaps it before it writes the image. One of the processes that map it
 		// saves the file.
 		return 0, true
 	case file:
-		// Stored whole, untouched pages of text too: the file may not be there
-		// on restart. Pages beyond the end of the file cannot be read; a
-		// mapping that may be written is not measured by the file at all.
+		// DMTCP stores the file whole, even untouched pages of text, because it may be
+		// missing on restart. It cannot read pages beyond the end of the file. It does
+		// not limit writable mappings by the file.
 		return dmtcpHeader + cut(a, f.fileSize), false
 	case a.Shared, !absentIsZero(a.Name):
 		// Segments whose file was removed: MPICH's, System V's, shared anonymous
-		// memory, libraries that were upgraded. What this process has not
-		// touched another may have written, or the file holds: only reading
-		// it would tell which steps are zeros, and they are rare. Of System V
-		// segments just one process keeps the contents, which one being decided
-		// at the checkpoint; their sum over processes is thus a bound.
+		// memory, upgraded libraries. Pages that this process has not touched may have
+		// contents from another process or the file; only reading would show the steps
+		// of zeros, which are rare. One process, chosen at the checkpoint, stores the
+		// contents of a System V segment; so the sum over processes is an upper bound.
 		return 2*dmtcpHeader + size, false
 	}
 	l := f.layout
@@ -49,17 +49,16 @@ func dmtcp(a *zones.Area, f facts) (stored int64, companion bool) {
 		l = &guess
 	}
 	if nameless(a.Name) {
-		// A header for the area and one for each range, of touched pages and
-		// of untouched ones alike.
+		// A header for the area and for each range, touched or untouched.
 		return dmtcpHeader*int64(1+l.runs+l.gaps) + l.touched, false
 	}
-	// [heap], [stack] and memory that a program has named ([anon:malloc]): the
-	// same with steps of 1 MiB instead of pages. A step whose pages were touched
-	// but hold zeros costs nothing, which cannot be seen from outside.
+	// [heap], [stack] and memory that a program has named ([anon:malloc]): the same
+	// with steps of 1 MiB instead of pages. A step with touched pages full of zeros
+	// costs nothing, which cannot be seen from outside.
 	return dmtcpHeader*int64(1+l.stepRecords) + l.stepData, false
 }
 
-// cut returns how much of a mapping DMTCP takes from its file.
+// cut returns the part of a mapping that DMTCP reads from its file.
 func cut(a *zones.Area, fileSize int64) int64 {
 	size := a.Bytes()
 	if a.Prot&zones.Write != 0 || fileSize < 0 || uint64(fileSize) <= a.Offset {

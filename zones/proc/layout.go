@@ -1,8 +1,8 @@
 package proc
 
-// A layout is how the touched pages of an area lie in it, which is what the
-// price of an area in an image of DMTCP depends on: every range of pages with
-// contents, and every range between them, is a record with a header.
+// A layout is the distribution of touched pages in an area. It determines the size of
+// an area in an image of DMTCP, where every range of pages with contents, and every
+// range between them, is a record with a header.
 //
 // DMTCP knows two granules. It asks the kernel for the touched pages of
 // anonymous memory that has no name; it searches memory with a name ([heap],
@@ -17,17 +17,17 @@ type layout struct {
 	stepRecords int   // ranges of full or empty steps
 }
 
-// step is what DMTCP looks through at once.
+// step is the unit of DMTCP's search.
 const step = 1 << 20
 
-// A tracer builds the layout of the area [start, end) from its ranges of
-// touched pages, which it takes in ascending order.
+// A tracer builds the layout of the area [start, end) from its ranges of touched
+// pages, in ascending order.
 type tracer struct {
 	layout
 	start, end uint64
 	at         uint64 // end of the last range
-	next       uint64 // first step that is undecided
-	full       bool   // whether the step before it is
+	next       uint64 // first undecided step
+	full       bool   // whether the step before it is full
 }
 
 func newTracer(start, end uint64) *tracer {
@@ -63,7 +63,7 @@ func (t *tracer) add(from, to uint64) {
 	}
 }
 
-// done returns the layout, what follows the last range being untouched.
+// done returns the layout. Everything behind the last range is untouched.
 func (t *tracer) done() layout {
 	if t.at < t.end {
 		t.gaps++
@@ -73,7 +73,7 @@ func (t *tracer) done() layout {
 	switch {
 	case left == 0:
 	case left < step && (t.full || t.next == 0):
-		// Less than a step is stored unseen where a record would begin with it.
+		// DMTCP stores less than a step unseen if a record would begin with it.
 		t.stepRecords++
 		t.stepData += int64(left)
 	default:
@@ -82,9 +82,9 @@ func (t *tracer) done() layout {
 	return t.layout
 }
 
-// assume returns the layout of an area of which no more is known than how many
-// bytes were touched, and perhaps in how many ranges: from its start on, and
-// gaps as many as ranges, where there may be one more or less.
+// assume returns the layout of an area from the number of touched bytes, and perhaps
+// of ranges. Touched pages begin at its start, and there are as many gaps as ranges;
+// the true number may differ by one.
 func assume(size, touched int64, runs int) layout {
 	t := newTracer(0, uint64(size))
 	if touched > 0 {

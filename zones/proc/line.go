@@ -8,11 +8,11 @@ import (
 	"ckpt/zones"
 )
 
-// A scanner takes a line apart from the left.
+// A scanner splits a line from the left.
 type scanner struct{ rest []byte }
 
-// number reads an unsigned number and the byte that ends it, or the end of the
-// line.
+// number reads an unsigned number, and returns the byte behind it, or 0 at the end of
+// the line.
 func (s *scanner) number(base uint64, end byte, to *uint64) bool {
 	var n uint64
 	i := 0
@@ -58,8 +58,8 @@ func (s *scanner) word(to *[]byte) bool {
 	return ok
 }
 
-// counts are what smaps say of the pages of one area, in bytes; -1 if they do
-// not. Old kernels lack some of these lines, new ones have others besides.
+// counts has the sizes in smaps for the pages of one area, in bytes, or -1 for missing
+// lines. Old kernels lack some of the lines, new ones have others.
 type counts struct {
 	rss, swap, anonymous      int64
 	privateDirty, sharedDirty int64
@@ -68,7 +68,7 @@ type counts struct {
 
 var noCounts = counts{-1, -1, -1, -1, -1, -1, -1}
 
-// set takes a line by its name; lines that do not matter are not looked at.
+// set stores a value by the name of its line, and ignores irrelevant lines.
 func (c *counts) set(name, value []byte) bool {
 	switch string(name) {
 	case "Rss":
@@ -100,18 +100,18 @@ func kilobytes(value []byte, to *int64) bool {
 	return true
 }
 
-// fill sets what is known of the area's pages.
+// fill sets the page counts of the area.
 //
-// Pages of hugetlbfs stand apart in smaps: Rss, the dirty counts and Anonymous
-// leave them out. No disk is behind them, so that each counts as dirty and as
-// having contents.
+// smaps lists pages of hugetlbfs separately: Rss, the dirty counts and Anonymous leave
+// them out. They have no disk behind them, so each counts as dirty and as having
+// contents.
 func (c *counts) fill(a *zones.Area) {
 	a.Resident, a.Dirty, a.Occupied = -1, -1, -1
 	if c.rss < 0 {
 		return
 	}
-	// A page on its way between memory and swap may be counted in both; the
-	// area holds no more than its length.
+	// A page on its way between memory and swap may be counted in both. The area
+	// cannot hold more than its length.
 	size := a.Bytes()
 	sum := func(parts ...int64) int64 {
 		var n int64
@@ -130,6 +130,6 @@ func (c *counts) fill(a *zones.Area) {
 	case c.anonymous >= 0:
 		a.Occupied = sum(c.anonymous, c.swap, c.privateHuge, c.sharedHuge)
 	case nameless(a.Name) || strings.HasPrefix(a.Name, "["):
-		a.Occupied = a.Resident // what is in no file is its own
+		a.Occupied = a.Resident // contents outside of files are its own
 	}
 }

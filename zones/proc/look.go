@@ -12,14 +12,14 @@ import (
 	"ckpt/zones"
 )
 
-// facts are what a live process tells of an area beside its fields.
+// facts are properties of an area in a live process beyond its fields.
 type facts struct {
-	layout   *layout // nil if not known
-	fileSize int64   // of the file behind it; -1 if not known
-	missing  bool    // the file is gone, although the kernel does not say so
+	layout   *layout // nil if unknown
+	fileSize int64   // of the file behind it, or -1 if unknown
+	missing  bool    // the file is gone, although the kernel does not mark it
 }
 
-// look finds out the facts of all areas and sets their Runs.
+// look finds the facts of all areas and sets their Runs.
 func look(ctx context.Context, dir string, areas []zones.Area, measure Measure) ([]facts, error) {
 	found := make([]facts, len(areas))
 	pages, err := openPagemap(dir)
@@ -51,19 +51,18 @@ func look(ctx context.Context, dir string, areas []zones.Area, measure Measure) 
 	return found, nil
 }
 
-// worthScanning reports whether the pages of an area are looked up: private
-// memory without a file, of which something is in use. Go, Java and sanitizers
-// reserve terabytes that they never touch, some of it readable.
+// worthScanning reports whether to look up the pages of an area: private memory
+// without a file that is partly in use. Go, Java and sanitizers reserve terabytes that
+// they never touch, some of it readable.
 //
-// The kernel counts a page that was only read, and is the page of zeros, in
-// pagemap but not in smaps: an area of nothing else is passed over here and
-// counts as empty.
+// A page that was only read is the page of zeros. The kernel counts it in pagemap, but
+// not in smaps. So an area of such pages is skipped here and counts as empty.
 func worthScanning(a *zones.Area) bool {
 	return !a.Shared && absentIsZero(a.Name) && a.Prot != 0 && a.Resident > 0
 }
 
-// stat looks at the file of an area as the process sees it: in its own root, or
-// else, where that is out of reach, by the address of the mapping.
+// stat looks at the file of an area as the process sees it: in the root of the
+// process, or by the address of the mapping if the root is out of reach.
 func stat(dir string, a *zones.Area) facts {
 	name := strings.ReplaceAll(a.Name, `\012`, "\n") // as the kernel writes it
 	info, err := os.Stat(dir + "/root" + name)

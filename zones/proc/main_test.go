@@ -32,7 +32,7 @@ type report struct {
 	Areas map[string]mapping // by name
 	Pids  map[string]int
 	Error string
-	// What kind of error it is.
+	// The kind of error.
 	Permission, NotExist bool
 }
 

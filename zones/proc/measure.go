@@ -7,27 +7,26 @@ import (
 	"ckpt/zones"
 )
 
-// A Measure is what is counted as the stored bytes of a live process.
+// A Measure decides which bytes of a live process count as stored.
 type Measure int
 
 // The measures.
 const (
-	// DMTCP counts what an image of DMTCP 5.0 would hold, before compression,
-	// without the libraries and buffers that DMTCP itself brings into a process
-	// (some 22 MiB). See dmtcp.go for its rules.
+	// DMTCP counts the size of an image of DMTCP 5.0 before compression, without the
+	// libraries and buffers that DMTCP itself brings into a process (some 22 MiB).
+	// dmtcp.go has the rules.
 	DMTCP Measure = iota
-	// CRIU counts the pages that CRIU dumps: private ones with contents of
-	// their own, not those that the file behind them holds as well; memory
-	// that is shared and in no file, as far as it is in use. It leaves out
-	// the descriptions that CRIU keeps beside the pages, a few hundred bytes an
-	// area. Processes that share a segment each count it; CRIU stores it once.
+	// CRIU counts the pages that CRIU dumps: private pages whose contents differ from
+	// the file, and used shared memory outside of files. It leaves out the
+	// descriptions that CRIU keeps beside the pages, a few hundred bytes per area.
+	// Processes that share a segment each count it; CRIU stores it once.
 	CRIU
 	// Virtual counts the address space, reserved or used.
 	Virtual
-	// Resident counts what is in memory or swap.
+	// Resident counts the bytes in memory or swap.
 	Resident
-	// Dirty counts what was written since it was mapped or read in: the least
-	// that has to be stored if all files stay as they are.
+	// Dirty counts the bytes written since they were mapped or read: the least that
+	// must be stored if all files stay as they are.
 	Dirty
 )
 
@@ -40,7 +39,7 @@ func (m Measure) String() string {
 	return measureNames[m]
 }
 
-// ParseMeasure returns the measure of a name that String gives.
+// ParseMeasure returns the measure with a name.
 func ParseMeasure(name string) (Measure, error) {
 	for m, s := range measureNames {
 		if s == name {
@@ -50,20 +49,22 @@ func ParseMeasure(name string) (Measure, error) {
 	return 0, fmt.Errorf("measure %q is unknown (want %s)", name, strings.Join(measureNames[:], ", "))
 }
 
-// Apply sets what the areas and the process count as stored, and which areas a
-// checkpoint keeps beside the image, from their other fields. Where these are
-// not known, memory that is in no file counts as touched throughout, unless it
-// cannot be accessed and is thus no more than reserved.
+// Apply sets, from the other fields, the stored bytes of the areas and the process,
+// and the areas that a checkpoint keeps beside the image. If fields are unknown,
+// memory outside of files counts as touched throughout, unless it is inaccessible and
+// thus only reserved.
 //
-// Read does the same with what only a live process can tell: the length of the
-// files behind the areas, and where the touched pages lie. By the fields alone
-// DMTCP's headers come out as much as 4 KiB an area too large or small, read-only
-// file mappings up to their last page, and [heap] and [stack] by the empty
+// Read does the same with facts of a live process: the length of the files behind the
+// areas, and the positions of the touched pages. Without them, DMTCP's headers may
+// come out 4 KiB per area too large or small, read-only file mappings are counted up
+// to their last page, and [heap] and [stack] include the empty steps of 1 MiB between
+// their pages. A saved text does not have the Runs: they count as one, and memory
+// touched in patches lacks 8 KiB for each patch.
 // steps of 1 MiB between their pages. A saved text does not tell the Runs: they
 // count as one, and memory that is touched in patches lacks 8 KiB for each.
 func (m Measure) Apply(p *zones.Process) { m.apply(p, nil) }
 
-// apply takes the facts of each area, or none.
+// apply uses the facts of each area, if any.
 func (m Measure) apply(p *zones.Process, known []facts) {
 	p.Overhead = 0
 	if m == DMTCP {
@@ -78,7 +79,7 @@ func (m Measure) apply(p *zones.Process, known []facts) {
 		}
 		a.Stored, a.Companion = 0, false
 		if kernel(a) {
-			continue // no checkpointer stores it: the kernel maps its own again
+			continue // checkpointers do not store it: the kernel maps its own again
 		}
 		switch m {
 		case DMTCP:
@@ -97,7 +98,7 @@ func (m Measure) apply(p *zones.Process, known []facts) {
 	}
 }
 
-// criu returns the bytes of pages that CRIU writes for an area.
+// criu returns the bytes of pages that CRIU dumps for an area.
 func criu(a *zones.Area) int64 {
 	switch {
 	case !a.Shared:
@@ -105,11 +106,11 @@ func criu(a *zones.Area) int64 {
 	case inMemory(a):
 		return orWhole(a, a.Resident)
 	}
-	return 0 // the file is expected to be there on restart
+	return 0 // the file must exist on restart
 }
 
-// orWhole returns n, or if it is not known, the whole area if its contents may
-// be nowhere else.
+// orWhole returns n or, if n is unknown, the whole area if its contents may be nowhere
+// else.
 func orWhole(a *zones.Area, n int64) int64 {
 	switch {
 	case n >= 0:
@@ -120,11 +121,11 @@ func orWhole(a *zones.Area, n int64) int64 {
 	return 0
 }
 
-// segments are the pieces of shared memory seen in a process, which may have
-// mapped one twice.
+// segments holds the pieces of shared memory seen in a process, which may map one
+// twice.
 type segments map[struct{ device, inode, offset uint64 }]bool
 
-// again reports whether the area maps a segment that was seen before.
+// again reports whether the area maps a known segment.
 func (s segments) again(a *zones.Area) bool {
 	if !a.Shared || a.Inode == 0 {
 		return false

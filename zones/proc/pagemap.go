@@ -17,9 +17,9 @@ import (
 // (Documentation/admin-guide/mm/pagemap.rst of the kernel).
 type pagemap struct {
 	f *os.File
-	// scan says that the kernel lists ranges itself (ioctl PAGEMAP_SCAN, since
-	// Linux 6.7), skipping what has no page table. Otherwise there are eight
-	// bytes to read for each page of the address space.
+	// scan is set if the kernel lists ranges itself (ioctl PAGEMAP_SCAN, since Linux
+	// 6.7), skipping memory without page tables. Otherwise eight bytes must be read
+	// for each page of the address space.
 	scan    bool
 	regions []pageRegion
 	entries []byte
@@ -35,14 +35,14 @@ func openPagemap(dir string) (*pagemap, error) {
 
 func (m *pagemap) Close() error { return m.f.Close() }
 
-// maxRead bounds the area that is read page by page: 64 GiB are 128 MiB of
-// entries, a second or so.
+// maxRead bounds the area that is read page by page: 64 GiB need 128 MiB of entries,
+// about a second.
 const maxRead = 64 << 30
 
 var errTooLarge = errors.New("too large to be read page by page")
 
-// each calls yield with the ranges of touched pages between two addresses, in
-// order; neighbours may adjoin.
+// each calls yield with the ranges of touched pages between two addresses, in order.
+// Ranges may be adjacent.
 func (m *pagemap) each(ctx context.Context, start, end uint64, yield func(from, to uint64)) error {
 	if m.scan {
 		err := m.list(ctx, start, end, yield)
@@ -141,7 +141,7 @@ func (m *pagemap) list(ctx context.Context, start, end uint64, yield func(from, 
 		case errno == unix.EINTR:
 			continue
 		case errno == unix.ENOTTY || errno == unix.EINVAL || errno == unix.ENOSYS:
-			return errNoScan // before the first range: the call is refused as such
+			return errNoScan // before the first range: the kernel refuses the call itself
 		case errno != 0:
 			return errno
 		}

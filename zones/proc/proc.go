@@ -1,27 +1,24 @@
-// Package proc reads the memory of live processes from /proc, and saved texts
-// of /proc/PID/smaps and /proc/PID/maps, and says what a checkpoint of them
-// would hold.
+// Package proc reads the memory of live processes from /proc, and saved texts of
+// /proc/PID/smaps and /proc/PID/maps, and computes the size of a checkpoint of them.
 //
 //	p, err := proc.Read(ctx, pid, proc.Options{})        // one process
 //	ps, gone, err := proc.Tree(ctx, pid, proc.Options{}) // it and its descendants
 //	p, err := proc.ReadText("rank0.smaps", file)         // what somebody saved
 //
-// Area.Stored is filled by a Measure: DMTCP unless another is asked for. The
-// other fields come from the kernel:
+// A Measure sets Area.Stored: DMTCP by default. The other fields come from the kernel:
 //
 //	Resident  Rss + Swap (+ huge pages, which Rss leaves out)
 //	Dirty     Private_Dirty + Shared_Dirty + Swap (+ huge pages)
 //	Occupied  private: Anonymous + Swap (+ huge pages); shared: as Resident
 //	Runs      ranges of touched pages in private anonymous memory, from pagemap
 //
-// Class, Role and MPI are left to zones.Rules.
+// zones.Rules set Class, Role and MPI.
 //
-// The processes are only looked at: they are neither stopped nor traced, and
-// their contents are not read. A process that runs on while it is read may thus
-// show an area as it was a moment before the next one; sizes of a steady
-// program are exact to the page. It takes the right to trace the process: one's
-// own, or root. The cost follows the memory that is in use, never the address
-// space that is merely reserved.
+// Processes are neither stopped nor traced, and their contents are not read. A process
+// that runs on may thus show its areas at slightly different moments; sizes of a
+// steady program are exact to the page. Reading requires the right to trace the
+// process: one's own, or root. The cost follows the memory in use, not the reserved
+// address space.
 package proc
 
 import (
@@ -40,15 +37,14 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// Options say where processes are found and what is counted as stored.
+// Options control where processes are found and how stored bytes are counted.
 type Options struct {
-	Root    string // where proc is mounted; /proc if empty
+	Root    string // mount point of proc; /proc if empty
 	Measure Measure
 }
 
-// Read reads the memory of process pid. The error wraps os.ErrNotExist if there
-// is no such process or it ends meanwhile, os.ErrPermission if it may not be
-// looked at.
+// Read reads the memory of process pid. The error wraps os.ErrNotExist if the process
+// does not exist or ends meanwhile, and os.ErrPermission if access is denied.
 func Read(ctx context.Context, pid int, opt Options) (*zones.Process, error) {
 	t, err := open(opt)
 	if err != nil {
@@ -103,10 +99,10 @@ func (t *table) read(ctx context.Context, pid int) (*zones.Process, error) {
 	return p, nil
 }
 
-// dir is where the kernel shows a process.
+// dir is the directory of a process.
 func (t *table) dir(pid int) string { return filepath.Join(t.root, strconv.Itoa(pid)) }
 
-// areas parses the smaps of a process, which are empty if it has no memory.
+// areas parses the smaps of a process, which is empty if it has no memory.
 func (t *table) areas(dir string, pid int) ([]zones.Area, error) {
 	name := filepath.Join(dir, "smaps")
 	f, err := os.Open(name)
@@ -124,9 +120,9 @@ func (t *table) areas(dir string, pid int) ([]zones.Area, error) {
 	return areas, nil
 }
 
-// identify finds out what program the process runs. It comes last, so that it
-// also notices a process that ended before all its areas were listed: the
-// kernel then just ends the list.
+// identify finds the program of the process. It runs last, so that it also notices a
+// process that ended before all its areas were listed: the kernel then just ends the
+// list.
 func (t *table) identify(p *zones.Process) error {
 	proc, err := t.fs.Proc(p.PID)
 	if err != nil {
@@ -168,7 +164,7 @@ func (t *table) explain(pid int, err error) error {
 	default:
 		return fmt.Errorf("process %d: %w", pid, err)
 	}
-	// What has no memory is still listed.
+	// Processes without memory are still listed.
 	proc, err := t.fs.Proc(pid)
 	if err != nil {
 		return &noProcess{pid, "does not exist"}
@@ -185,7 +181,7 @@ func (t *table) explain(pid int, err error) error {
 	return &noProcess{pid, "ended while it was read"}
 }
 
-// noProcess is the error for a process that is not there.
+// noProcess is the error for a missing process.
 type noProcess struct {
 	pid int
 	why string

@@ -12,8 +12,8 @@ import (
 	"ckpt/zones"
 )
 
-// Bounds on what ReadText takes. Linux allows 65,530 areas unless
-// vm.max_map_count was raised; a line is a path and less than 100 bytes.
+// Bounds of ReadText. Linux allows 65,530 areas unless vm.max_map_count was raised; a
+// line is a path and less than 100 bytes.
 const (
 	maxAreas = 1 << 20
 	maxLine  = 64 << 10
@@ -22,11 +22,10 @@ const (
 	maxSpace = 1 << 60
 )
 
-// ReadText parses the text of /proc/PID/smaps or of /proc/PID/maps; the latter
-// tells nothing of the pages, so that Resident, Dirty and Occupied are -1. The
-// text of one process is expected: the error for several that were put together
-// names the line where the second begins. Errors in the text are of type
-// *zones.FormatError, with the line.
+// ReadText parses the text of /proc/PID/smaps or of /proc/PID/maps. The latter has no
+// page counts, so that Resident, Dirty and Occupied are -1. The text must be of one
+// process: for several, the error names the line where the second begins. Errors in
+// the text are *zones.FormatError values with the line.
 //
 // The program is guessed from the areas: the heap follows the executable.
 func ReadText(name string, r io.Reader) (*zones.Process, error) {
@@ -61,7 +60,7 @@ func parse(name string, r io.Reader) ([]zones.Area, error) {
 		if errors.Is(err, bufio.ErrBufferFull) {
 			return nil, fail(fmt.Sprintf("longer than %d bytes: %s", maxLine, quote(line)))
 		}
-		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")) // as some mailer saved it
+		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")) // some mailer may have saved it
 		if len(line) > 0 {
 			if reason := p.add(line); reason != "" {
 				return nil, fail(reason + ": " + quote(line))
@@ -77,7 +76,7 @@ func parse(name string, r io.Reader) ([]zones.Area, error) {
 	}
 }
 
-// quote shows the beginning of a line, which may hold anything.
+// quote returns the printable beginning of a line.
 func quote(line []byte) string {
 	const most = 80
 	if len(line) > most {
@@ -95,9 +94,9 @@ type parser struct {
 	space uint64 // bytes of all areas
 }
 
-// add takes the next line and returns what is wrong with it, if anything. A
-// line of smaps that describes the area above it begins with a word and a
-// colon, the line of an area with its addresses.
+// add handles the next line and returns the reason if it is invalid. A line of smaps
+// that describes the area above it begins with a word and a colon; the line of an area
+// begins with addresses.
 func (p *parser) add(line []byte) string {
 	word, rest, _ := bytes.Cut(line, []byte(" "))
 	if n := len(word) - 1; n >= 0 && word[n] == ':' {
@@ -151,15 +150,15 @@ func (p *parser) begin(line []byte) string {
 	return ""
 }
 
-// finish gives the last area what its lines said.
+// finish completes the last area.
 func (p *parser) finish() {
 	if n := len(p.areas); n > 0 {
 		p.pages.fill(&p.areas[n-1])
 	}
 }
 
-// intern returns the name as a string, the same for equal ones: a library has
-// five areas, and a text may have a million lines.
+// intern returns the name as a string, shared between equal names: a library has five
+// areas, and a text may have a million lines.
 func (p *parser) intern(name []byte) string {
 	if len(name) == 0 {
 		return ""
@@ -175,9 +174,9 @@ func (p *parser) intern(name []byte) string {
 	return s
 }
 
-// executable guesses the program: the file before the heap, else the first that
-// is mapped to be executed. A dynamic linker that is run as a command comes
-// before the heap too; the program is then elsewhere.
+// executable guesses the program: the file before the heap, otherwise the first
+// executable mapping. If a dynamic linker was run as a command, it comes before the
+// heap, and the program is elsewhere.
 func executable(areas []zones.Area) string {
 	file := ""
 	for i := range areas {

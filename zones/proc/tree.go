@@ -8,13 +8,13 @@ import (
 	"ckpt/zones"
 )
 
-// Tree reads process pid and all its descendants, in ascending order of pid.
-// Their Group names the tree. Processes that end meanwhile, or cannot be read,
-// are left out and named in the list of errors; the last result is set only if
-// nothing could be read at all.
+// Tree reads process pid and all its descendants, in ascending order of pid. Their
+// Group names the tree. Processes that end meanwhile, or cannot be read, are left out
+// and named in the list of errors. The last result is set only if nothing could be
+// read at all.
 //
-// A process whose parent has ended belongs to another tree: the kernel keeps no
-// record of where it came from.
+// A process whose parent has ended belongs to another tree: the kernel does not record
+// its origin.
 func Tree(ctx context.Context, pid int, opt Options) ([]*zones.Process, []error, error) {
 	t, err := open(opt)
 	if err != nil {
@@ -28,7 +28,7 @@ func Tree(ctx context.Context, pid int, opt Options) ([]*zones.Process, []error,
 	var (
 		found  []*zones.Process
 		failed []error
-		root   error // why pid itself could not be read
+		root   error // reason why pid itself could not be read
 	)
 	for _, n := range pids {
 		p, err := t.read(ctx, n)
@@ -64,7 +64,7 @@ func (t *table) descendants(ctx context.Context, pid int) ([]int, error) {
 		}
 		stat, err := p.Stat()
 		if err != nil {
-			continue // it ended since it was listed
+			continue // it ended after it was listed
 		}
 		children[stat.PPID] = append(children[stat.PPID], p.PID)
 	}

@@ -12,30 +12,29 @@ import (
 type Checkpoint struct {
 	Group     string `json:"group,omitempty"` // of a checkpoint of DMTCP
 	Ranks     int    `json:"ranks"`
-	Launchers int    `json:"launchers"` // and others that are no ranks
-	// Missing is how many more processes the checkpoint consists of.
+	Launchers int    `json:"launchers"` // and other processes that are not ranks
+	// Missing is the number of processes of the checkpoint that were not found.
 	Missing int `json:"missing,omitempty"`
-	// RankBytes and LauncherBytes are the images: the length of files, or what
-	// the images of live processes would hold.
+	// RankBytes and LauncherBytes are the sizes of the images: the length of files, or
+	// the size that images of live processes would have.
 	RankBytes     int64 `json:"rank_bytes"`
 	LauncherBytes int64 `json:"launcher_bytes"`
-	// Companions are the files beside the images, in which what processes share
-	// is stored once.
+	// Companions are the files beside the images that hold shared memory once.
 	Companions     int   `json:"companion_files"`
 	CompanionBytes int64 `json:"companion_bytes"`
-	// Gstored is all of it.
+	// Gstored is the sum of all files.
 	Gstored int64 `json:"gstored_bytes"`
-	// Programs sums up the processes by their executable.
+	// Programs has the processes by executable.
 	Programs []Program `json:"programs"`
 }
 
-// A Program is what the processes of one executable hold, on the average.
+// A Program has the averages over the processes of one executable.
 type Program struct {
 	Name  string     `json:"process"`
 	Role  zones.Role `json:"role"`
 	MPI   string     `json:"mpi,omitempty"`
 	Count int        `json:"count"`
-	// Mean is the bytes per process by zone, Min and Max those of the smallest
+	// Mean is the bytes per process by zone. Min and Max are the sizes of the smallest
 	// and largest image.
 	Mean      zones.Sizes `json:"zones"`
 	Runtime   int64       `json:"runtime_bytes"`
@@ -45,8 +44,7 @@ type Program struct {
 	Max       int64       `json:"max_image_bytes"`
 }
 
-// Checkpoints groups processes by the checkpoint that they are of. Their roles
-// should be settled.
+// Checkpoints groups processes by their checkpoint. Call Settle first.
 func Checkpoints(ps []*zones.Process) []Checkpoint {
 	members := groupsOf(ps)
 	var out []Checkpoint
@@ -84,7 +82,8 @@ func sum(group string, ps []*zones.Process) Checkpoint {
 		}
 		for i := range p.Areas {
 			a := &p.Areas[i]
-			// Of a file that several map, or one in parts, each part counts once.
+			// Each part of a file counts once, whether several processes map it or one
+			// in parts.
 			if f := (part{a.Device, a.Inode, a.Offset}); a.Companion && !seen[f] {
 				seen[f] = true
 				c.Companions++
@@ -128,15 +127,14 @@ func (g *Program) divide() {
 	}
 }
 
-// dmtcpRuntime is about what DMTCP 5.0 adds to the image of a process that does
-// not run under it yet: the image of a plain C program is 22.35 MiB larger than
-// its data, of which libc and the loader are some 2.3. More than half of it is
-// the arena of DMTCP's allocator (12.1 MiB).
+// dmtcpRuntime is about the size that DMTCP 5.0 adds to the image of a process. The
+// image of a plain C program is 22.35 MiB larger than its data, including some 2.3 MiB
+// of libc and the loader. More than half is the arena of DMTCP's allocator (12.1 MiB).
 const dmtcpRuntime = 20 << 20
 
-// CountRuntime counts what the checkpointer adds with the library zone, which is
-// as constant. To a live process that runs without DMTCP it adds an area for
-// what there would be, accurate to about 2 MiB.
+// CountRuntime counts the checkpointer's own memory as library zone, because it is as
+// constant. To a live process that runs without DMTCP it adds an area of the expected
+// size, accurate to about 2 MiB.
 func CountRuntime(p *zones.Process) {
 	found := false
 	for i := range p.Areas {

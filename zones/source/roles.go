@@ -2,11 +2,11 @@ package source
 
 import "ckpt/zones"
 
-// Settle decides the roles of processes that were found together. What is no
-// launcher passes for a rank, as long as nothing better is known: but where some
-// tell their rank, those that do not are others; and where several tell the
-// same, as when a script starts the program, only that is the rank which has
-// mapped the MPI library, or the last one, its child.
+// Settle decides the roles of processes that were found together. By default, every
+// process other than a launcher is a rank. If some processes know their rank, the
+// others are not ranks. If several know the same rank, as when a script starts the
+// program, the rank is the one that has mapped the MPI library, or the last one, the
+// child.
 func Settle(ps []*zones.Process) {
 	for _, group := range groupsOf(ps) {
 		settle(group)

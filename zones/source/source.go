@@ -1,6 +1,6 @@
-// Package source opens whatever the memory of a process can be read from: it
-// recognises the format by the contents, never by the name, and gathers the
-// files of one checkpoint.
+// Package source reads the memory of processes from any known kind of file. It
+// recognises the format by the contents, never by the name, and collects the files of
+// one checkpoint.
 //
 //	r := source.Reader{Rules: zones.DefaultRules()}
 //	ps, err := r.File(ctx, "core.1234")
@@ -25,27 +25,27 @@ import (
 	"ckpt/zones/proc"
 )
 
-// A Format is one more kind of file that a Reader knows.
+// A Format is an additional format for a Reader.
 type Format struct {
-	Is   func(head []byte) bool // whether a file that begins so is of the format
+	Is   func(head []byte) bool // recognises a file by its beginning
 	Read func(name string) ([]*zones.Process, error)
 }
 
 // A Reader reads processes from files and classifies their areas.
 type Reader struct {
 	Rules   *zones.Rules
-	Measure proc.Measure // what is stored of a saved smaps text
+	Measure proc.Measure // for saved smaps texts
 	More    []Format
 }
 
-// ErrUnknown says that a file is of no format that is known.
-var ErrUnknown = errors.New("is no image of ckpt or DMTCP, no ELF core file, and no text of /proc/PID/smaps or maps")
+// ErrUnknown: the file has no known format.
+var ErrUnknown = errors.New("is not an image of ckpt or DMTCP, an ELF core file, or a text of /proc/PID/smaps or maps")
 
-// headBytes are enough to recognise any format.
+// headBytes is enough to recognise any format.
 const headBytes = 512
 
-// Head returns the beginning of a file, by which its format is recognised. It
-// does not move in the file.
+// Head returns the beginning of a file for recognising its format. It does not move
+// the file position.
 func Head(f io.ReaderAt) ([]byte, error) {
 	head := make([]byte, headBytes)
 	n, err := f.ReadAt(head, 0)
@@ -55,7 +55,7 @@ func Head(f io.ReaderAt) ([]byte, error) {
 	return head[:n], nil
 }
 
-// File reads a file, which may hold several processes.
+// File reads the processes in a file.
 func (r *Reader) File(ctx context.Context, name string) ([]*zones.Process, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -84,7 +84,7 @@ func (r *Reader) File(ctx context.Context, name string) ([]*zones.Process, error
 	default:
 		for _, format := range r.More {
 			if format.Is(head) {
-				// Its zones are known: there is nothing to classify.
+				// Its zones are known already.
 				return format.Read(name)
 			}
 		}
@@ -136,8 +136,8 @@ func isHex(b []byte) bool {
 	return len(b) > 0 && len(b) <= 16 && len(bytes.Trim(b, "0123456789abcdef")) == 0
 }
 
-// Dir reads all files of known formats in a directory, by name. It returns those
-// that can be read beside the errors of the others.
+// Dir reads all files of known formats in a directory, sorted by name. It returns the
+// processes of readable files together with the errors of the others.
 func (r *Reader) Dir(ctx context.Context, dir string) ([]*zones.Process, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -166,13 +166,13 @@ func (r *Reader) Dir(ctx context.Context, dir string) ([]*zones.Process, error) 
 	return out, failed
 }
 
-// companions lists the files that DMTCP has put beside an image.
+// companions counts the files that DMTCP has put beside an image.
 func companions(image string) (n int, size int64) {
 	dir, ok := dmtcp.CompanionDir(image)
 	if !ok {
 		return 0, 0
 	}
-	// What cannot be read is not counted; the sum is a report, not a promise.
+	// Unreadable files do not count: the sum is a report, not a promise.
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return nil

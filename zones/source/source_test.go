@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// What the child allocates.
+// The child allocates these sizes.
 const (
 	childHeap   = 64 * mib
 	childShared = 32 * mib

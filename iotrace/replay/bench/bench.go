@@ -1,11 +1,11 @@
-// Package bench measures what traces cost: how fast events are recorded and read
-// back, how large they are, and what recording adds to the time of a checkpoint.
+// Package bench measures the cost of traces: the speed of recording and reading
+// events, their size, and the time that recording adds to a checkpoint.
 //
 //	r, err := bench.Run(ctx, bench.Options{Dir: "/scratch"})
 //	fmt.Println(r.Recording.Rate, r.Share)
 //
-// Everything is measured within one run, in turns where it is compared, so that a
-// busy machine makes the figures worse but not the comparison wrong.
+// One run measures everything, and compared measurements take turns. A busy machine
+// makes the figures worse, but not the comparison wrong.
 package bench
 
 import (
@@ -28,17 +28,17 @@ import (
 	"ckpt/iotrace/synth"
 )
 
-// Options say what to measure. What is zero has the default.
+// Options control the measurement. Zero values have defaults.
 type Options struct {
 	Dir    string // where the checkpoint is written; default the temporary directory
 	Events int    // of the trace that is recorded and read; default 1 million
 	Size   int64  // of the checkpoint, bytes; default 256 MiB
 	Rounds int    // default 5
-	// Progress is told how much of all has been done, from 0 to Steps.
+	// Progress, if not nil, is called with the work done, from 0 to Steps.
 	Progress func(done int)
 }
 
-// Steps is what Progress counts to.
+// Steps is the last value of Progress.
 func (o Options) Steps() int { return 1 + len(formats) + 2*o.withDefaults().Rounds }
 
 func (o Options) withDefaults() Options {
@@ -57,33 +57,32 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Result is what was measured.
+// A Result has the measurements.
 type Result struct {
 	Events int64 `json:"events"`
-	// Recording is that of events into memory, as they happen: with two looks at
-	// the clock for each.
+	// Recording is the speed of recording events into memory, with two clock readings
+	// for each event.
 	Recording Speed `json:"recording"`
-	// Reading is by format: Bytes are those of the text or file.
+	// Reading is the speed by format. Bytes is the length of the text or file.
 	Reading []Speed `json:"reading"`
 
-	// Plain and Recorded are the seconds in which a checkpoint of Size bytes was
-	// written, per round, without and with recording; Ratio is that of the medians,
-	// with all noise of the disk.
+	// Plain and Recorded are the seconds that writing a checkpoint of Size bytes took
+	// in each round, without and with recording. Ratio is the ratio of their medians;
+	// it includes all noise of the disk.
 	Size       int64     `json:"size"`
 	Operations int64     `json:"operations"`
 	Plain      []float64 `json:"plain_s"`
 	Recorded   []float64 `json:"recorded_s"`
 	Ratio      float64   `json:"ratio"`
-	// Spent are the seconds that the recorder took in each round, waiting and looks
-	// at the clock included, added up over the ranks as if none worked at the same
-	// time as another; Share is the median of what that is of the time of the same
-	// checkpoint.
+	// Spent are the seconds that the recorder took in each round, waiting and clock
+	// readings included, summed over the ranks as if they never overlapped. Share is
+	// the median of their share of the time of the same checkpoint.
 	Spent []float64 `json:"recorder_s"`
 	Share float64   `json:"share"`
 }
 
-// Speed is how fast events are recorded, or read from a format: by the clock, and
-// by the processor time of all threads, which does not count what others do on the
+// Speed is the speed of recording events or of reading a format, by the clock and by
+// the processor time of all threads. Processor time excludes other programs on the
 // machine.
 type Speed struct {
 	What     string  `json:"what"`
@@ -92,7 +91,7 @@ type Speed struct {
 	PerEvent float64 `json:"bytes_per_event"`
 }
 
-// A format is one that events are written in, and read.
+// A format has a writer and a reader of events.
 type format struct {
 	name  string
 	write func(io.Writer, *iotrace.Trace) error
@@ -109,8 +108,8 @@ var formats = []format{
 	}},
 }
 
-// reader is that of a text or stream. It is told how many events to expect, as
-// package source tells of a file.
+// reader reads a text or stream. It gets the expected number of events, as from
+// package source.
 func reader(read func(io.Reader, iotrace.Options) (*iotrace.Trace, *iotrace.Report, error)) func([]byte, int) (*iotrace.Trace, error) {
 	return func(b []byte, events int) (*iotrace.Trace, error) {
 		t, _, err := read(bytes.NewReader(b), iotrace.Options{Events: events})
@@ -118,11 +117,11 @@ func reader(read func(io.Reader, iotrace.Options) (*iotrace.Trace, *iotrace.Repo
 	}
 }
 
-// Run measures. It removes what it wrote.
+// Run measures, and removes the files that it wrote.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	o = o.withDefaults()
 	if o.Events < 1000 || o.Size < 1<<20 || o.Rounds < 1 {
-		return nil, errors.New("at least 1000 events, 1 MiB and one round are needed")
+		return nil, errors.New("want at least 1000 events, 1 MiB and one round")
 	}
 	step := 0
 	tick := func() {
@@ -154,7 +153,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return r, r.overhead(ctx, o, tick)
 }
 
-// recording records the events of a trace as whoever does I/O records them.
+// recording records the events of a trace as a program that does I/O would.
 func recording(t *iotrace.Trace) (Speed, error) {
 	var buf bytes.Buffer
 	buf.Grow(16 * len(t.Events))
@@ -169,8 +168,8 @@ func recording(t *iotrace.Trace) (Speed, error) {
 	start := now()
 	for _, e := range t.Events {
 		e.Rank, e.File = ranks[e.Rank], files[e.File]
-		// The times of the trace are kept, so that its size is right; looking at the
-		// clock at both ends of an operation is part of recording it.
+		// The times are those of the trace, so that its size is right. Reading the
+		// clock at both ends of an operation is part of recording.
 		_, _ = rec.Since(time.Now()), rec.Since(time.Now())
 		rec.Record(e)
 	}
@@ -178,7 +177,7 @@ func recording(t *iotrace.Trace) (Speed, error) {
 	return start.speed("recording", len(t.Events), buf.Len()), err
 }
 
-// A moment is by the clock, and by the processor time.
+// A moment is a time of the clock with the processor time.
 type moment struct {
 	clock time.Time
 	cpu   int64
@@ -190,7 +189,7 @@ func now() moment {
 	return moment{time.Now(), u.Utime.Nano() + u.Stime.Nano()}
 }
 
-// speed is that from m until now.
+// speed returns the speed since m.
 func (m moment) speed(what string, events, bytes int) Speed {
 	end := now()
 	n := float64(events)
@@ -203,7 +202,7 @@ func reading(t *iotrace.Trace, f format) (Speed, error) {
 	if err := f.write(&buf, t); err != nil {
 		return Speed{}, err
 	}
-	runtime.GC() // what was written with is not part of the reading
+	runtime.GC() // writing must not count as reading
 	start := now()
 	got, err := f.read(buf.Bytes(), len(t.Events))
 	if err != nil {
@@ -237,7 +236,7 @@ func straceText(w io.Writer, t *iotrace.Trace) error {
 	return nil
 }
 
-// overhead writes a checkpoint with and without recording, in turns.
+// overhead writes a checkpoint with and without recording in turns.
 func (r *Result) overhead(ctx context.Context, o Options, tick func()) error {
 	const request = 1 << 20
 	t := checkpoint(4, o.Size, request)
@@ -250,8 +249,8 @@ func (r *Result) overhead(ctx context.Context, o Options, tick func()) error {
 }
 
 func (r *Result) rounds(ctx context.Context, t *iotrace.Trace, opt replay.Options, rounds int, tick func()) error {
-	// The first one is not counted, and tells whether O_DIRECT works, which varies
-	// less from round to round than the page cache.
+	// The first checkpoint does not count. It shows whether O_DIRECT works, which
+	// varies less from round to round than the page cache.
 	opt.Direct = true
 	if _, err := replay.Run(ctx, t, opt); err != nil {
 		opt.Direct = false
@@ -259,7 +258,7 @@ func (r *Result) rounds(ctx context.Context, t *iotrace.Trace, opt replay.Option
 	var operations int64
 	for k := range 2 * rounds {
 		opt.Recorder = nil
-		if (k+k/2)%2 == 1 { // one begins as often as the other
+		if (k+k/2)%2 == 1 { // each goes first equally often
 			opt.Recorder = iotrace.NewRecorder(io.Discard, iotrace.Meta{})
 			opt.Recorder.Measure()
 		}
@@ -289,8 +288,7 @@ func (r *Result) rounds(ctx context.Context, t *iotrace.Trace, opt replay.Option
 	return nil
 }
 
-// looks is how long it takes to look at the clock at both ends of so many
-// operations.
+// looks measures the time of so many pairs of clock readings.
 func looks(operations int64) time.Duration {
 	start := time.Now()
 	for range operations {
@@ -299,14 +297,13 @@ func looks(operations int64) time.Duration {
 	return time.Since(start)
 }
 
-// Median is the one in the middle, of an even number the mean of the two.
+// Median returns the middle value, or the mean of the two middle ones.
 func Median(s []float64) float64 {
 	s = slices.Sorted(slices.Values(s))
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// checkpoint is that of so many ranks, each with a file of its own: large requests,
-// then a sync.
+// checkpoint writes a file per rank with large requests, then syncs it.
 func checkpoint(ranks int, size, request int64) *iotrace.Trace {
 	t := &iotrace.Trace{Job: "checkpoint"}
 	part := size / int64(ranks)

@@ -15,10 +15,9 @@
 // Job makes the images of all processes of an MPI job, and WriteDir of its
 // checkpoint the directory that DMTCP leaves behind.
 //
-// The package is written from the layout alone and shares no code with the
-// reader, so that each can find the other wrong. The same values and seeds make
-// the same bytes. What DMTCP does not write, a test makes by changing the bytes
-// at Headers.
+// The package is written from the layout alone and shares no code with the reader, so
+// that each can find errors of the other. The same values and seeds make the same
+// bytes. Tests make damaged images by changing the bytes at Headers.
 package dmtcptest
 
 import (
