@@ -154,7 +154,7 @@ func TestProt(t *testing.T) {
 	}
 	for _, s := range []string{"", "rw", "wr-p", "rwz"} {
 		if _, err := ParseProt(s); err == nil {
-			t.Errorf("%q is taken for a permission", s)
+			t.Errorf("%q is accepted as a permission", s)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func TestZoneText(t *testing.T) {
 	}
 	var z Zone
 	if err := z.UnmarshalText([]byte("stack")); err == nil {
-		t.Error("stack is taken for a zone")
+		t.Error("stack is accepted as a zone")
 	}
 	if _, err := Zone(9).MarshalText(); err == nil {
 		t.Error("zone 9 has a name")

@@ -23,7 +23,6 @@ var plain = map[string]bool{
 	"coordinator":          false,
 	"coordinator/app":      true,
 	"coordinator/recovery": true,
-	"dataset":              false,
 	"image":                false,
 	"image/bench":          true,
 	"image/codec":          true,
@@ -31,10 +30,6 @@ var plain = map[string]bool{
 	"image/foreign":        true,
 	"image/plan":           true,
 	"internal":             false,
-	"interval":             false,
-	"iotrace":              false,
-	"predict":              false,
-	"zones":                false,
 }
 
 // subjectClause finds a sentence that begins with a clause in place of a

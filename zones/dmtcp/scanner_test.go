@@ -273,7 +273,7 @@ func TestAreaRecord(t *testing.T) {
 	}
 }
 
-// TestReaderFails checks that an error of the reader is not taken for one of
+// TestReaderFails checks that an error of the reader is not mistaken for one of
 // the image.
 func TestReaderFails(t *testing.T) {
 	b := mixed().Bytes()

@@ -31,7 +31,7 @@ func TestRead(t *testing.T) {
 	f := sample("HOME=/root", "PMI_RANK=3", "PMI_SIZE=4")
 	b := f.bytes()
 	if !IsCore(b[:18]) {
-		t.Error("not taken for a core")
+		t.Error("not recognised as a core")
 	}
 	p, err := read(b)
 	if err != nil {

@@ -115,7 +115,7 @@ func TestReadTruncated(t *testing.T) {
 	}
 }
 
-// Notes of any size are refused before memory is taken for them.
+// Notes that are too large are refused before memory is allocated for them.
 func TestReadNotesTooLarge(t *testing.T) {
 	f := sample()
 	f.notes = []note{{"CORE", elf.NT_PRSTATUS, nil}}
