@@ -63,6 +63,7 @@ type driver struct {
 	checks     int           // of the room for a checkpoint
 	fs         vfs.FS        // of the store
 	stopOnFull bool
+	withoutLog bool        // it resumes from what the checkpoints alone allow
 	full       error       // why the run was stopped, if the storage was full
 	trusted    string      // path of a library zone that was verified
 	prunes     []func()    // waiting for the checkpoints under way

@@ -43,6 +43,8 @@ type Options struct {
 	watch func(protocol.Action)
 	alive *processes    // of the run; may be nil
 	grace time.Duration // of tests, if longer than endGrace
+
+	withoutLog bool
 }
 
 func (o Options) fileSystem() vfs.FS {
@@ -113,6 +115,10 @@ type RestartOptions struct {
 	Checkpoint  int // 0: the newest
 	Mapping     func(np int) (Mapping, error)
 	AutoRestart bool // besides what the job was launched with
+	// WithoutLog has a job of several groups resume from the newest checkpoints that
+	// fit together without what the message logs hold, which is removed: a *LogError
+	// tells which ones they are.
+	WithoutLog bool
 }
 
 // Restart continues a job from a checkpoint and runs it to its end.
@@ -164,6 +170,11 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 	}
 	if err := spec.checkRestart(was, opt.Checkpoint); err != nil {
 		return nil, err
+	}
+	if opt.withoutLog = opt.WithoutLog; opt.WithoutLog {
+		if err := spec.checkWithoutLog(); err != nil {
+			return nil, err
+		}
 	}
 	from, err := chooseCheckpoint(job, opt.Checkpoint, len(spec.groups(mapping)) > 1)
 	if err != nil {
@@ -283,7 +294,7 @@ func runJob(ctx context.Context, spec Spec, job *image.Job, store *image.Store, 
 		return nil, err
 	}
 	d.launcher, d.watch = knownTo(launcher, opt.alive, job.Name()), opt.watch
-	d.fs, d.stopOnFull = opt.fileSystem(), opt.StopOnFull
+	d.fs, d.stopOnFull, d.withoutLog = opt.fileSystem(), opt.StopOnFull, opt.withoutLog
 	if opt.Log != nil {
 		d.log = opt.Log
 	}

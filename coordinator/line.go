@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"ckpt/coordinator/protocol/channel"
+	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/coordinator/recovery"
 	"ckpt/image"
 	"ckpt/image/vfs"
@@ -117,6 +118,9 @@ func findLine(ctx context.Context, job *image.Job, spec *Spec, status *JobStatus
 			continue
 		}
 		if err := l.addGroup(ctx, job, g, found[g], noted.Base); err != nil {
+			if l.Log == channel.Optimistic {
+				err = l.offer(job, found, noted.Base, err)
+			}
 			return nil, err
 		}
 	}
@@ -151,8 +155,9 @@ func findLine(ctx context.Context, job *image.Job, spec *Spec, status *JobStatus
 			break
 		}
 		at := l.History.Ranks[g].Checkpoints[p.Load].Number
-		if err := checkLogs(job, l.Groups[g], slices.DeleteFunc(found[g], func(m *image.Manifest) bool { return m.Number > at })); err != nil {
-			return nil, err
+		upTo := slices.DeleteFunc(slices.Clone(found[g]), func(m *image.Manifest) bool { return m.Number > at })
+		if err := checkLogs(job, l.Groups[g], upTo); err != nil {
+			return nil, l.offer(job, found, noted.Base, err)
 		}
 	}
 	l.addPresent(status)
@@ -301,3 +306,12 @@ func (l *StoredLine) addPresent(status *JobStatus) {
 
 // Name names the ranks of a group.
 func (l *StoredLine) Name(g int) string { return nameRanks(l.Groups[g]) }
+
+// offer adds to the error of a log what the checkpoints alone allow.
+func (l *StoredLine) offer(job *image.Job, found [][]*image.Manifest, base []int, err error) error {
+	known, kerr := knownOf(job, found)
+	if kerr != nil {
+		return err
+	}
+	return offerLine(job.Name(), supervisor.Config{Groups: l.Groups, Log: l.Log, Base: base, Known: known}, err)
+}

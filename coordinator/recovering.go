@@ -35,6 +35,9 @@ type groupLine struct {
 	// Taken is, by group, the newest checkpoint when this was written, so that
 	// somebody notices if it goes.
 	Taken []int `json:"taken,omitempty"`
+	// Unlogged says that the job resumes from Base and nothing else: newer
+	// checkpoints and what the logs hold are to be removed.
+	Unlogged bool `json:"unlogged,omitempty"`
 }
 
 // A sealedLine is a groupLine as it is stored: a number that is another one would have
@@ -161,6 +164,14 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 	if err != nil {
 		return cfg, err
 	}
+	if !d.line.anew() {
+		if cfg.Known, err = knownOf(d.job, stored.found); err != nil {
+			return cfg, err
+		}
+		if err := d.forgoLogs(cfg); err != nil {
+			return cfg, err
+		}
+	}
 	stored.miss(&d.line)
 	if len(d.line.Taken) != len(d.groups) {
 		d.line.Taken = make([]int, len(d.groups))
@@ -169,18 +180,20 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 		d.out.Warn(err.Error())
 	}
 	d.passed = stored.why()
+	cfg.Base = d.line.Base
+	switch {
+	case d.line.anew():
+		cfg.Known = nil
+		return cfg, nil
+	case d.line.Unlogged:
+		cfg.Known = d.line.only(cfg.Known)
+		return cfg, nil
+	case !cfg.Log.Logs():
+		return cfg, nil
+	}
 	for g, found := range stored.found {
-		for _, m := range found {
-			v, err := vectorsOf(m)
-			if err != nil {
-				return cfg, &image.DamageError{File: manifestPath(d.job, m.Number), Reason: err.Error()}
-			}
-			cfg.Known = append(cfg.Known, supervisor.Stored{Group: g, Number: m.Number, Iter: int(m.Iteration), Vectors: v})
-		}
-		if cfg.Log.Logs() {
-			if err := checkLogs(d.job, d.groups[g].ranks, found); err != nil {
-				return cfg, err
-			}
+		if err := checkLogs(d.job, d.groups[g].ranks, found); err != nil {
+			return cfg, offerLine(d.job.Name(), cfg, err)
 		}
 	}
 	if cfg.Log == channel.Optimistic {
@@ -205,7 +218,7 @@ func (d *driver) takeOver() error {
 		return err
 	}
 	d.line.Incarnation += incarnationsPerRun
-	err := writeLine(d.job, d.line)
+	err := d.noteLine()
 	if derr := d.dropBelow(d.line.Base); derr != nil {
 		d.out.Warn(notRemoved + derr.Error())
 	}
@@ -216,7 +229,7 @@ func (d *driver) takeOver() error {
 	if _, serr := d.job.Sweep(); serr != nil {
 		return errors.Join(err, serr)
 	}
-	if err := writeLine(d.job, d.line); err != nil {
+	if err := d.noteLine(); err != nil {
 		return d.cannotGoOn(err)
 	}
 	return nil

@@ -96,6 +96,10 @@ func exitCode(err error) int {
 
 // hintOf returns the remedy for an error, "" if there is none.
 func hintOf(err error) string {
+	var log *coordinator.LogError
+	if errors.As(err, &log) {
+		return withoutLog(log)
+	}
 	var hinter interface{ Hint() string }
 	if errors.As(err, &hinter) {
 		return hinter.Hint()
@@ -134,6 +138,23 @@ func hintOf(err error) string {
 		return "restore the file from a copy of the store; without one, ckpt prune JOB --keep 0 lets ckpt restart start the job from scratch"
 	}
 	return ""
+}
+
+// withoutLog says how a job resumes whose message log is damaged.
+func withoutLog(e *coordinator.LogError) string {
+	does := "begins the job again"
+	if !e.Anew() {
+		var from []string
+		for _, n := range e.From {
+			if n == 0 {
+				from = append(from, "the beginning")
+			} else {
+				from = append(from, strconv.Itoa(n))
+			}
+		}
+		does = fmt.Sprintf("resumes from the checkpoints that need no log (%s; iteration %d)", strings.Join(from, ", "), e.Iteration)
+	}
+	return fmt.Sprintf("put it back from a copy of the store; or ckpt restart %s --without-log %s", e.Job, does)
 }
 
 // ofCheckpoint reports whether a file lies in the directory of a checkpoint: then

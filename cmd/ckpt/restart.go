@@ -13,6 +13,7 @@ type restartOptions struct {
 	placement
 	running
 	checkpoint int
+	withoutLog bool
 }
 
 func newRestartCommand(g *globals) *cobra.Command {
@@ -22,7 +23,11 @@ func newRestartCommand(g *globals) *cobra.Command {
 		Short: "Continue a job from a checkpoint",
 		Long: `Continue a stopped, killed or finished job from a checkpoint, by default the
 newest, also under another mapping of ranks to nodes. Before any rank continues, every
-byte that was read has been verified.`,
+byte that was read has been verified.
+
+If a message log of a job of several groups is damaged, --without-log resumes
+from the newest checkpoints that are consistent without a log, or from the
+beginning. It removes newer checkpoints and all that the logs hold.`,
 		Example: `  ckpt restart bt.S.4-1
   ckpt restart bt.S.4-1@2 --map 1,3`,
 		Args: cobra.ExactArgs(1),
@@ -35,6 +40,7 @@ byte that was read has been verified.`,
 	}
 	o.placement.addFlags(cmd.Flags())
 	cmd.Flags().IntVar(&o.checkpoint, "checkpoint", 0, "number of the checkpoint (default: the newest)")
+	cmd.Flags().BoolVar(&o.withoutLog, "without-log", false, "resume from what the checkpoints alone allow, and remove all message logs")
 	g.addStoreFlag(cmd)
 	o.running.addFlags(cmd.Flags())
 	return cmd
@@ -56,7 +62,7 @@ func runRestart(ctx context.Context, g *globals, o *restartOptions, job string) 
 		return err
 	}
 	opt.Job = job
-	r := coordinator.RestartOptions{Options: opt, Checkpoint: o.checkpoint, AutoRestart: o.autoRestart}
+	r := coordinator.RestartOptions{Options: opt, Checkpoint: o.checkpoint, AutoRestart: o.autoRestart, WithoutLog: o.withoutLog}
 	if o.given() {
 		r.Mapping = o.resolve
 	}

@@ -221,3 +221,24 @@ func TestOpenOnFullDisk(t *testing.T) {
 		t.Errorf("%v, %v", all, err)
 	}
 }
+
+// Reset leaves an empty log whose frames go on from a number, whatever was there.
+func TestReset(t *testing.T) {
+	disk, frames, _ := smallLog(t)
+	putFile(t, disk, segmentPath(testDir, 2), []byte("damaged"))
+	first := frames[len(frames)-1].lsn + 10
+	must(t, Reset(disk, testDir, testID, first))
+	l, rec, err := Open(disk, testDir, testID, Options{})
+	must(t, err)
+	if rec.First != first || rec.Next != first || l.Next() != first {
+		t.Fatalf("%+v", rec)
+	}
+	if err := Reset(disk, testDir, testID, first); !errors.Is(err, ErrInUse) {
+		t.Errorf("a log in use: %v", err)
+	}
+	must(t, commitFrame(t, l, 0))
+	if there := powerFails(t, disk); len(there) != 1 || there[0].lsn != first {
+		t.Errorf("%+v", there)
+	}
+	must(t, l.Close())
+}

@@ -97,29 +97,72 @@ type lostFrames struct {
 // missing, the log is there to be read and has failed, as if a commit had: Truncate
 // and Reopen are the way on.
 func Open(fsys vfs.FS, dir string, id ID, opt Options) (*Log, Recovery, error) {
+	l, err := lockLog(fsys, dir, id, opt)
+	if err != nil {
+		return nil, Recovery{}, err
+	}
+	rec, err := l.recover()
+	if err != nil {
+		l.lock.Close()
+		return nil, Recovery{}, err
+	}
+	return l, rec, nil
+}
+
+// Reset makes the log in dir an empty one whose first frame will have the number given,
+// whatever is there: it may be damaged. After a crash the old log may be there in part.
+func Reset(fsys vfs.FS, dir string, id ID, first LSN) error {
+	l, err := lockLog(fsys, dir, id, Options{})
+	if err != nil {
+		return err
+	}
+	err = l.reset(first)
+	if cerr := l.lock.Close(); err == nil {
+		err = opError("unlock", dir, -1, cerr)
+	}
+	return err
+}
+
+func (l *Log) reset(first LSN) error {
+	files, err := l.fs.ReadDir(l.dir)
+	if err != nil {
+		return opError("reset", l.dir, -1, err)
+	}
+	for _, f := range files {
+		path := filepath.Join(l.dir, f.Name())
+		if f.Name() == lockName {
+			continue
+		}
+		if err := l.fs.Remove(path); err != nil {
+			return opError("remove", path, -1, err)
+		}
+	}
+	_, f, err := l.createSegment(header{id: l.id, number: 1, first: first}, nil)
+	if err != nil {
+		return err
+	}
+	return opError("close", l.dir, -1, f.Close())
+}
+
+// lockLog returns a log that nobody else writes to, without its segments.
+func lockLog(fsys vfs.FS, dir string, id ID, opt Options) (*Log, error) {
 	if opt.SegmentBytes <= 0 {
 		opt.SegmentBytes = DefaultSegment
 	}
 	if err := id.check(); err != nil {
-		return nil, Recovery{}, opError("open", dir, -1, err)
+		return nil, opError("open", dir, -1, err)
 	}
 	if err := makeDir(fsys, dir); err != nil {
-		return nil, Recovery{}, opError("open", dir, -1, err)
+		return nil, opError("open", dir, -1, err)
 	}
 	lock, err := fsys.Lock(filepath.Join(dir, lockName))
 	if err != nil {
 		if errors.Is(err, vfs.ErrLocked) {
 			err = fmt.Errorf("%w: %w", ErrInUse, err)
 		}
-		return nil, Recovery{}, opError("open", dir, -1, err)
+		return nil, opError("open", dir, -1, err)
 	}
-	l := &Log{fs: fsys, dir: dir, id: id, opt: opt, lock: lock}
-	rec, err := l.recover()
-	if err != nil {
-		lock.Close()
-		return nil, Recovery{}, err
-	}
-	return l, rec, nil
+	return &Log{fs: fsys, dir: dir, id: id, opt: opt, lock: lock}, nil
 }
 
 func makeDir(fsys vfs.FS, dir string) error {

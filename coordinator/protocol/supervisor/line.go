@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"errors"
 	"math"
 	"slices"
 
@@ -211,4 +212,30 @@ func (s *Supervisor) chooseFirst() error {
 		g.from, g.line = h.stored(g, line).Number, keep
 	}
 	return nil
+}
+
+// LineWithoutLogs returns the recovery line, by group, of a job whose logs are lost:
+// checkpoints of Config.Known, Number 0 for the beginning. No message may cross it,
+// since no log gives it again; with Sender, the sender's checkpoint does.
+func LineWithoutLogs(cfg Config) ([]Stored, error) {
+	if cfg.Log != channel.Sender {
+		cfg.Log = channel.None
+	}
+	s, err := prepare(cfg)
+	if err != nil {
+		return nil, err
+	}
+	h := s.storedHistory(s.candidates, nil)
+	line, err := h.find()
+	if errors.Is(err, recovery.ErrNoLine) {
+		return make([]Stored, len(s.groups)), nil // all that is left is to begin again
+	}
+	if err != nil {
+		return nil, err
+	}
+	var from []Stored
+	for _, g := range s.groups {
+		from = append(from, h.stored(g, line))
+	}
+	return from, nil
 }

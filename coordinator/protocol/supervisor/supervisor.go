@@ -70,6 +70,25 @@ type group struct {
 // configuration; an error that wraps recovery.ErrNoLine means that checkpoints
 // or logs are missing. The first actions come from Begin.
 func New(cfg Config) (*Supervisor, error) {
+	s, err := prepare(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.chooseFirst(); err != nil {
+		return nil, err
+	}
+	next := max(1, cfg.Next)
+	for _, k := range cfg.Known {
+		next = max(next, k.Number+1)
+	}
+	for _, g := range s.groups {
+		g.co = protocol.NewCoordinator(s.groupConfig(g, next))
+	}
+	return s, nil
+}
+
+// prepare returns a Supervisor whose groups know their checkpoints.
+func prepare(cfg Config) (*Supervisor, error) {
 	s := &Supervisor{cfg: cfg, asked: map[int]*request{}, base: make([]int, len(cfg.Groups))}
 	if err := s.layout(); err != nil {
 		return nil, err
@@ -77,12 +96,10 @@ func New(cfg Config) (*Supervisor, error) {
 	copy(s.base, cfg.Base)
 	s.printed = make([]uint64, s.ranks)
 	copy(s.printed, cfg.Printed)
-	next := max(1, cfg.Next)
 	for _, k := range cfg.Known {
 		if err := s.checkStored(k); err != nil {
 			return nil, err
 		}
-		next = max(next, k.Number+1)
 		if base := s.base[k.Group]; base >= 0 && k.Number >= base {
 			s.groups[k.Group].known = append(s.groups[k.Group].known, k)
 		}
@@ -94,12 +111,6 @@ func New(cfg Config) (*Supervisor, error) {
 		if len(g.known) > 0 && g.known[0].Number == s.base[g.id] {
 			g.floor = g.known[0].Vectors
 		}
-	}
-	if err := s.chooseFirst(); err != nil {
-		return nil, err
-	}
-	for _, g := range s.groups {
-		g.co = protocol.NewCoordinator(s.groupConfig(g, next))
 	}
 	return s, nil
 }

@@ -1,0 +1,155 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"ckpt/coordinator/protocol/channel"
+	"ckpt/image"
+	"ckpt/image/vfs"
+	"ckpt/image/vfs/faultfs"
+)
+
+// spoilLog damages the message log of a rank.
+func spoilLog(t *testing.T, opt Options, rank int) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(opt.Store, "jobs", opt.Job, "logs", fmt.Sprintf("rank-%d", rank), "*.seg"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("segments %v, %v", files, err)
+	}
+	if err := os.WriteFile(files[len(files)-1], []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// storedJobOf opens a job of a test.
+func storedJobOf(t *testing.T, opt Options) (*image.Store, *image.Job) {
+	t.Helper()
+	store, err := image.OpenStore(vfs.OS{}, opt.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := store.Job(opt.Job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store, j
+}
+
+// TestRestartWithoutLog damages a message log. The restart, and the line that is shown,
+// name what the checkpoints alone allow; a restart without the logs takes it, and ends
+// with the right digest, even if a rank dies before the next checkpoint.
+func TestRestartWithoutLog(t *testing.T) {
+	notRaced(t)
+	resumed := 0
+	for _, mode := range modes() {
+		for _, stagger := range []string{"none", "spread"} {
+			if mode.Mode == Coordinated || mode.Log == channel.None.String() {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s,%s,%d,%s", mode.Mode, mode.Log, mode.GroupSize, stagger), func(t *testing.T) {
+				s := job(t, "cg.S.4", 2)
+				if mode.GroupSize > 0 {
+					s = job(t, "ring.S.5", 2)
+				}
+				s.Iterations, s.Residuals = 12, 2
+				want, _, _ := launch(t, s, Options{})
+				s.Mode, s.Log, s.GroupSize, s.Stagger, s.Schedule.Every = mode.Mode, mode.Log, mode.GroupSize, stagger, 4
+				opt := failed(t, s, 11)
+				spoilLog(t, opt, s.NP-1)
+				_, err := Restart(t.Context(), RestartOptions{Options: opt})
+				var offer, shown *LogError
+				if !errors.As(err, &offer) {
+					t.Fatalf("restart: %v", err)
+				}
+				store, j := storedJobOf(t, opt)
+				if _, err := FindLine(t.Context(), store, opt.Job); !errors.As(err, &shown) || !slices.Equal(shown.From, offer.From) {
+					t.Errorf("line: %v, want %+v", err, offer)
+				}
+				opt.Observer, opt.Failures = &recorder{t: t}, []Failure{{Rank: 1, Node: -1, Iter: offer.Iteration + 1}}
+				r, err := Restart(t.Context(), RestartOptions{Options: opt, WithoutLog: true, AutoRestart: true})
+				if err != nil || r.Digest != want.Digest || r.Failures != 1 {
+					t.Fatalf("%+v, %v, want digest %s", r, err, want.Digest)
+				}
+				start := eventsOf[*StartEvent](opt.Observer.(*recorder))[0]
+				if !slices.Equal(start.Line, offer.From) {
+					t.Errorf("it began at %v, and %v was offered", start.Line, offer.From)
+				}
+				if !offer.Anew() {
+					resumed++
+				}
+				if _, damage, err := VerifyLogs(j); err != nil || len(damage) > 0 {
+					t.Errorf("damage %v, %v", damage, err)
+				}
+				if _, err := FindLine(t.Context(), store, opt.Job); err != nil {
+					t.Errorf("line: %v", err)
+				}
+			})
+		}
+	}
+	if resumed < 4 {
+		t.Errorf("%d jobs resumed from checkpoints", resumed)
+	}
+}
+
+// TestRestartWithoutLogCutShort has the disk go away while the logs are being removed.
+// The next restart completes that, though it does not ask for it.
+func TestRestartWithoutLogCutShort(t *testing.T) {
+	notRaced(t)
+	s := job(t, "ring.S.4", 2)
+	want, _, _ := launch(t, s, Options{})
+	s.Mode, s.Stagger, s.Schedule.Every = Semi, "none", 15
+	begun := failed(t, s, 35)
+	spoilLog(t, begun, 3)
+	restart := func(fault faultfs.Fault) (Options, []faultfs.Op) {
+		opt := begun
+		opt.Store = filepath.Join(t.TempDir(), "store")
+		if err := os.CopyFS(opt.Store, os.DirFS(begun.Store)); err != nil {
+			t.Fatal(err)
+		}
+		bad := faultfs.New(vfs.OS{}, fault)
+		opt.FS = bad
+		if r, err := Restart(t.Context(), RestartOptions{Options: opt, WithoutLog: true}); fault.At == 0 && (err != nil || r.Digest != want.Digest) {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		opt.FS = nil
+		return opt, bad.Ops()
+	}
+	_, ops := restart(faultfs.Fault{})
+	var resets []int // operations on the logs
+	for i, op := range ops {
+		if op.Name != "stat" && op.Name != "open" && strings.Contains(op.Path, "/logs/rank-") {
+			resets = append(resets, i+1)
+		}
+	}
+	for i := 0; i < len(resets); i += 1 + len(resets)/4 {
+		opt, _ := restart(faultfs.Fault{At: resets[i], Err: syscall.EIO, Stop: true})
+		_, j := storedJobOf(t, opt)
+		if line, err := readLine(j); err != nil || !line.Unlogged {
+			t.Fatalf("operation %d: %+v, %v", resets[i], line, err)
+		}
+		r, err := Restart(t.Context(), RestartOptions{Options: opt})
+		if err != nil || r.Digest != want.Digest {
+			t.Fatalf("operation %d: %+v, %v, want digest %s", resets[i], r, err, want.Digest)
+		}
+	}
+}
+
+// A job that logs nothing has no log to do without.
+func TestWithoutLogRefused(t *testing.T) {
+	notRaced(t)
+	for _, mode := range []Spec{{Mode: Coordinated}, {Mode: Uncoordinated, Log: channel.None.String()}} {
+		s := short(t, "ring.S.4", mode.Mode, mode.Log)
+		s.Schedule.Every = 4
+		_, _, opt := launch(t, s, Options{})
+		if _, err := Restart(t.Context(), RestartOptions{Options: opt, WithoutLog: true}); !errors.As(err, new(*UsageError)) {
+			t.Errorf("%s: %v", mode.Mode, err)
+		}
+	}
+}
