@@ -21,15 +21,15 @@ func (s *Supervisor) taken(g *group, number, iter int) {
 		return
 	}
 	g.known = append(g.known, Stored{Group: g.id, Number: number, Iter: iter, Vectors: g.vectors})
-	s.dirty = true
+	s.unseen++
 }
 
 // collect gives away what no recovery can need any more.
 func (s *Supervisor) collect() {
-	if !s.dirty || s.recovery != nil || s.outcome != nil {
+	if s.unseen == 0 || s.recovery != nil || s.outcome != nil || s.lines() && s.unseen < s.kept()/keptPerLook {
 		return
 	}
-	s.dirty = false
+	s.unseen = 0
 	base := s.needed()
 	if base == nil || slices.Equal(base, s.base) {
 		return
@@ -49,6 +49,20 @@ func (s *Supervisor) collect() {
 	s.base = base
 	s.do(Job, protocol.Collect{Base: slices.Clone(base), Remove: remove})
 	s.trim(moved)
+}
+
+// keptPerLook is how many checkpoints that are kept make collect wait for another new
+// one. To find a recovery line takes a look at all of them, and where lines do not get
+// on there may be thousands: so a checkpoint costs no more, the more there are.
+const keptPerLook = 64
+
+// kept returns how many checkpoints are kept.
+func (s *Supervisor) kept() int {
+	n := 0
+	for _, g := range s.groups {
+		n += len(g.known)
+	}
+	return n
 }
 
 // needed returns the oldest checkpoint of each group that a recovery can need.

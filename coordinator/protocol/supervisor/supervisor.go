@@ -27,7 +27,7 @@ type Supervisor struct {
 	asked    map[int]*request
 	nextID   int
 	shut     bool // the gates are
-	dirty    bool // checkpoints were taken since the last look for garbage
+	unseen   int  // checkpoints taken since the last look for garbage
 	turns    int  // given to groups that wait to store
 
 	base    []int
