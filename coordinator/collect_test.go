@@ -130,6 +130,7 @@ func TestCollectOnFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	relock(t, d.job)
 	there := func(what string, want ...int) {
 		t.Helper()
 		if numbers, err := d.job.Checkpoints(); err != nil || !slices.Equal(numbers, want) {
@@ -168,6 +169,14 @@ func TestCollectOnFullDisk(t *testing.T) {
 	}
 }
 
+// relock has a job look at what was put into its directory behind its back.
+func relock(t *testing.T, j *image.Job) {
+	t.Helper()
+	if err := errors.Join(j.Unlock(), j.Lock()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestTakeOverOnFullDisk makes room with what is not needed any more.
 func TestTakeOverOnFullDisk(t *testing.T) {
 	s := job(t, "ring.S.4", 1)
@@ -186,6 +195,7 @@ func TestTakeOverOnFullDisk(t *testing.T) {
 	if err := os.Mkdir(logsDir(d.job), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	relock(t, d.job)
 	fill()
 	if err := d.takeOver(); err != nil {
 		t.Errorf("there was room for the note: %v", err)

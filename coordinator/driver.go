@@ -155,26 +155,24 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 func (d *driver) protocolConfig(from *image.Manifest) (protocol.Config, error) {
 	cfg := protocol.Config{Ranks: d.spec.NP, Iterations: d.spec.Iterations, Schedule: d.spec.protocol(),
 		Limits: d.limits, Async: d.spec.Async, AutoRestart: d.spec.AutoRestart, Known: map[int]int{}}
-	numbers, err := d.job.Checkpoints()
-	if err != nil {
-		return cfg, err
-	}
+	var err error
 	if cfg.Next, err = d.job.Next(); err != nil {
 		return cfg, err
 	}
-	for _, n := range numbers {
-		cfg.Next = max(cfg.Next, n+1)
-		if from == nil || n > from.Number {
-			continue // of a future that this run leaves aside
-		}
-		m, err := d.job.Manifest(n)
-		if err != nil {
-			continue // damaged: not one to fall back to
-		}
-		cfg.Known[n] = int(m.Iteration)
-	}
 	if from != nil {
+		// Damaged checkpoints may be among them: falling back to one falls back
+		// further.
+		known, err := d.job.Iterations()
+		if err != nil {
+			return cfg, err
+		}
+		for n, iteration := range known {
+			if n < from.Number { // else of a future that this run leaves aside
+				cfg.Known[n] = int(iteration)
+			}
+		}
 		cfg.From = from.Number
+		cfg.Known[from.Number] = int(from.Iteration)
 	}
 	data, shared, err := d.spec.memory()
 	if err != nil {

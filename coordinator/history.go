@@ -83,10 +83,10 @@ func ReadHistory(job *image.Job) History {
 
 // Describe describes a committed checkpoint: as its manifest tells, with the
 // times of the history, which include the commit.
-func (h History) Describe(m *image.Manifest) *CheckpointEvent {
-	ev := describeCheckpoint(m)
+func (h History) Describe(s image.Summary) *CheckpointEvent {
+	ev := describeCheckpoint(s)
 	// The number alone does not make it the same checkpoint.
-	if told, ok := h[m.Number]; ok && told.Iteration == ev.Iteration && told.StoredBytes == ev.StoredBytes &&
+	if told, ok := h[s.Number]; ok && told.Iteration == ev.Iteration && told.StoredBytes == ev.StoredBytes &&
 		told.Latency.Total >= ev.Latency.Total {
 		ev.Latency, ev.Pause = told.Latency, told.Pause
 	}

@@ -159,7 +159,7 @@ func prune(job *image.Job, keep int, also ...int) (*Pruned, error) {
 	if err != nil {
 		return nil, err
 	}
-	damaged, err := job.Damaged()
+	damaged, err := job.Damaged(keep)
 	return &Pruned{Job: job.Name(), Removed: append([]int{}, removed...), Freed: freed,
 		Kept: append([]int{}, kept...), Damaged: append([]int{}, damaged...)}, err
 }

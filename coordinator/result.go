@@ -241,7 +241,7 @@ func (d *driver) stopIfFull(err error) {
 // own commit took; this does.
 func (g *group) tell(n protocol.Notice) {
 	m := g.taken
-	ev := describeCheckpoint(m)
+	ev := describeCheckpoint(m.Summary())
 	ev.Job = g.job.Name()
 	ev.Latency.Storage += n.Commit.Seconds()
 	ev.Latency.Total += n.Commit.Seconds()

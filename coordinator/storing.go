@@ -328,27 +328,14 @@ func (g *group) unlinkSegments() {
 }
 
 // describeCheckpoint describes a committed checkpoint as its manifest tells.
-func describeCheckpoint(m *image.Manifest) *CheckpointEvent {
-	files := 1 // the manifest
-	dir := fmt.Sprintf("%04d/", m.Number)
-	for _, f := range m.Files {
-		if len(f.Path) > len(dir) && f.Path[:len(dir)] == dir {
-			files++
-		}
-	}
-	var of []int
-	if m.Groups > 1 {
-		for _, r := range m.Ranks {
-			of = append(of, r.Rank)
-		}
-	}
+func describeCheckpoint(s image.Summary) *CheckpointEvent {
 	var log image.LogStats
-	if m.Log != nil {
-		log = *m.Log
+	if s.Log != nil {
+		log = *s.Log
 	}
-	return &CheckpointEvent{Type: "checkpoint", Job: m.Job, Number: m.Number, Iteration: int(m.Iteration), Ranks: len(m.Ranks), Of: of,
+	return &CheckpointEvent{Type: "checkpoint", Job: s.Job, Number: s.Number, Iteration: int(s.Iteration), Ranks: s.Ranks, Of: s.Of,
 		LogBytes: log.Bytes, LogFsyncs: log.Fsyncs, LogSeconds: log.Seconds,
-		Bytes: m.Bytes, StoredBytes: m.StoredBytes, Files: files, Latency: m.Latency, Pause: m.Pause}
+		Bytes: s.Bytes, StoredBytes: s.StoredBytes, Files: s.Files, Latency: s.Latency, Pause: s.Pause}
 }
 
 // A CheckpointEvent describes a committed checkpoint. Times are in seconds,

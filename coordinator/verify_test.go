@@ -44,14 +44,23 @@ func TestVerifyLogsOfRunning(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.Lock(); err != nil {
+	// The job that runs is another process's.
+	store, err = image.OpenStore(vfs.OS{}, opt.Store)
+	if err != nil {
 		t.Fatal(err)
 	}
-	defer j.Unlock()
+	running, err := store.Job(opt.Job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := running.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	defer running.Unlock()
 	hook.dir = j.Dir()
 	forget := func(rank int, note bool) {
 		l, err := readLine(j)
-		numbers, lerr := j.Checkpoints()
+		numbers, lerr := running.Checkpoints()
 		if err != nil || lerr != nil {
 			t.Fatal(err, lerr)
 		}
@@ -61,7 +70,7 @@ func TestVerifyLogsOfRunning(t *testing.T) {
 			err = writeLine(j, l)
 		}
 		for _, n := range slices.Backward(numbers[kept:]) {
-			err = errors.Join(err, j.Drop(n))
+			err = errors.Join(err, running.Drop(n))
 		}
 		if err != nil {
 			t.Fatal(err)

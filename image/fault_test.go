@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -196,6 +197,9 @@ func TestFaultLeavesNothing(t *testing.T) {
 	for i, op := range count.Ops() {
 		if op.Name != "write" && op.Name != "sync" && op.Name != "rename" && op.Name != "create" {
 			continue
+		}
+		if strings.HasPrefix(filepath.Base(op.Path), catalogName) {
+			continue // without it, the manifests are read
 		}
 		disk := before.CrashClone(memfs.Crash{Mode: memfs.Kept})
 		if err := faultRun(faultfs.New(disk, faultfs.Fault{At: i + 1, Err: syscall.ENOSPC})); err == nil {

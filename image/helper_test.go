@@ -287,17 +287,48 @@ func rankIn(f File) int {
 // checkNoDebris checks that every file in the numbered directories belongs to a
 // committed checkpoint.
 func checkNoDebris(j *Job) error {
-	used, _, err := j.used()
+	used, err := needed(j)
 	if err != nil {
 		return err
 	}
 	return walk(j.fs, j.dir, "", func(rel string, dir, isEmpty bool) error {
 		switch {
-		case rel == specName || rel == lockName || dir && !isEmpty || used[rel]:
+		case rel == specName || rel == lockName || rel == catalogName || dir && !isEmpty || used[rel]:
 			return nil
 		}
 		return fmt.Errorf("debris: %s", rel)
 	})
+}
+
+// needed lists the files that the committed checkpoints need, from their manifests
+// and indexes alone.
+func needed(j *Job) (map[string]bool, error) {
+	entries, err := j.fs.ReadDir(j.dir)
+	if err != nil {
+		return nil, err
+	}
+	files := make(map[string]bool)
+	for _, e := range entries {
+		n, ok := parseNumber(e.Name())
+		if !ok {
+			continue
+		}
+		m, err := j.Manifest(n)
+		if errors.Is(err, ErrCheckpointNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		paths, err := j.pathsOf(m)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range append(paths, path.Join(formatNumber(n), manifestName)) {
+			files[p] = true
+		}
+	}
+	return files, nil
 }
 
 func walk(fsys vfs.FS, root, rel string, visit func(rel string, dir, isEmpty bool) error) error {

@@ -29,6 +29,10 @@ type Job struct {
 	mu   sync.Mutex
 	lock io.Closer   // nil if not ours
 	open map[int]*Tx // checkpoints begun and neither committed nor aborted
+
+	know    sync.Mutex // held for short; what it guards changes only while mu is held, too
+	owned   bool       // the lock is ours
+	catalog *catalog   // nil if not looked at yet, and without the lock
 }
 
 // Name returns the name of the job.
@@ -70,7 +74,15 @@ func (j *Job) Lock() error {
 		return opError("lock", j.dir, -1, err)
 	}
 	j.lock = l
+	j.own(true)
 	return nil
+}
+
+// own says whether what is known stays so.
+func (j *Job) own(owned bool) {
+	j.know.Lock()
+	defer j.know.Unlock()
+	j.owned, j.catalog = owned, nil
 }
 
 // Unlock gives the lock back.
@@ -80,6 +92,7 @@ func (j *Job) Unlock() error {
 	if j.lock == nil {
 		return nil
 	}
+	j.own(false)
 	err := j.lock.Close()
 	j.lock = nil
 	return opError("unlock", j.dir, -1, err)
@@ -91,38 +104,6 @@ func (j *Job) locked(op string) error {
 		return opError(op, j.dir, -1, errors.New("the job is not locked by this process"))
 	}
 	return nil
-}
-
-// Checkpoints lists the numbers of the committed checkpoints, ascending. A
-// checkpoint whose manifest is damaged is among them.
-func (j *Job) Checkpoints() ([]int, error) {
-	all, err := j.numbers()
-	if err != nil {
-		return nil, err
-	}
-	var committed []int
-	for _, n := range all {
-		if n == jobNumber {
-			continue
-		}
-		_, err := j.fs.Stat(j.manifestPath(n))
-		if err == nil {
-			committed = append(committed, n)
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return nil, opError("list", j.numberDir(n), -1, err)
-		}
-	}
-	return committed, nil
-}
-
-// Latest returns the number of the newest committed checkpoint; 0 if the job
-// has none.
-func (j *Job) Latest() (int, error) {
-	all, err := j.Checkpoints()
-	if err != nil || len(all) == 0 {
-		return 0, err
-	}
-	return all[len(all)-1], nil
 }
 
 // Next returns a number that no checkpoint of the job has or had, as far as
@@ -201,29 +182,4 @@ func onDisk(fi fs.FileInfo) int64 {
 		return min(fi.Size(), st.Blocks*512)
 	}
 	return fi.Size()
-}
-
-// Stored returns the bytes of all container files of the job, also of those that
-// are kept for the sake of later checkpoints only.
-func (j *Job) Stored() (int64, error) {
-	numbers, err := j.numbers()
-	if err != nil {
-		return 0, err
-	}
-	var n int64
-	for _, k := range numbers {
-		entries, err := j.fs.ReadDir(j.numberDir(k))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // swept this moment
-		}
-		if err != nil {
-			return 0, opError("list", j.numberDir(k), -1, err)
-		}
-		for _, e := range entries {
-			if fi, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), ".img") {
-				n += onDisk(fi)
-			}
-		}
-	}
-	return n, nil
 }

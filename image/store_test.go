@@ -411,7 +411,7 @@ func TestPruneCountsSound(t *testing.T) {
 	if err != nil || !slices.Equal(removed, []int{1}) {
 		t.Errorf("removed %v, %v; want 1", removed, err)
 	}
-	damaged, err := j.job.Damaged()
+	damaged, err := j.job.Damaged(1)
 	if err != nil || !slices.Equal(damaged, []int{3}) {
 		t.Errorf("damaged %v, %v; want 3", damaged, err)
 	}

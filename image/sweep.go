@@ -33,7 +33,8 @@ func (j *Job) Sweep() (removed []string, err error) {
 // right length, header, index and trailer; the payload is Verify's to check. A
 // damaged checkpoint does not count as kept, or the last one that can be
 // restored might go; newer than the oldest kept one, it stays. So do those in
-// also, if keep is not 0.
+// also, if keep is not 0. Prune looks for damage until it has found eight sound
+// ones: a look at all would cost more, the more there are.
 func (j *Job) Prune(keep int, also ...int) (removed []int, freed int64, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -50,41 +51,48 @@ func (j *Job) Prune(keep int, also ...int) (removed []int, freed int64, err erro
 	if err != nil {
 		return nil, 0, err
 	}
+	n, _ := j.prunable(all, keep)
 	// The manifests go first, oldest first, each durably: when a file goes, no
 	// manifest that names it can come back.
-	for _, n := range all[:j.prunable(all, keep)] {
-		if keep > 0 && slices.Contains(also, n) {
-			continue
-		}
-		if err := j.uncommit(n); err != nil {
-			return removed, 0, opError("prune", j.numberDir(n), -1, err)
-		}
-		removed = append(removed, n)
+	old := slices.DeleteFunc(all[:n], func(n int) bool { return keep > 0 && slices.Contains(also, n) })
+	removed, err = j.takeBack(old)
+	if err != nil {
+		return removed, 0, opError("prune", j.numberDir(old[len(removed)]), -1, err)
 	}
 	_, freed, err = j.sweep()
 	return removed, freed, err
 }
 
-// prunable returns how many of the oldest of all may go.
-func (j *Job) prunable(all []int, keep int) int {
+// lookedAt is how many checkpoints Prune counts as kept only after a look at them:
+// those that anybody would restore.
+const lookedAt = 8
+
+// prunable returns how many of the oldest of all may go, and the damaged ones that
+// it came across.
+func (j *Job) prunable(all []int, keep int) (n int, damaged []int) {
 	if keep == 0 {
-		return len(all)
+		return len(all), nil
 	}
+	sound := 0
 	for i, n := range slices.Backward(all) {
-		if j.sound(n) != nil {
+		if sound < lookedAt && j.sound(n) != nil {
+			damaged = append(damaged, n)
 			continue
 		}
-		if keep--; keep == 0 {
-			return i
+		if sound++; sound == keep {
+			return i, damaged
 		}
 	}
-	return 0
+	return 0, damaged
 }
 
-// Damaged lists the checkpoints that Prune does not count.
-func (j *Job) Damaged() ([]int, error) {
+// Damaged lists the checkpoints that Prune, told to keep so many, does not count,
+// ascending.
+func (j *Job) Damaged(keep int) ([]int, error) {
 	all, err := j.Checkpoints()
-	return slices.DeleteFunc(all, func(n int) bool { return j.sound(n) == nil }), err
+	_, damaged := j.prunable(all, keep)
+	slices.Reverse(damaged)
+	return damaged, err
 }
 
 // sound returns what is wrong with checkpoint n, if that shows without reading
@@ -95,7 +103,7 @@ func (j *Job) sound(n int) error {
 		return err
 	}
 	for _, f := range m.Files {
-		if err := j.checkFile(m, f); err != nil {
+		if _, err := j.checkFile(m, f); err != nil {
 			return err
 		}
 	}
@@ -109,81 +117,101 @@ func (j *Job) sweep() (removed []string, freed int64, err error) {
 	if len(j.open) > 0 {
 		return nil, 0, opError("sweep", j.dir, -1, errors.New("a checkpoint is being written"))
 	}
-	used, floor, err := j.used()
+	c, err := j.held()
 	if err != nil {
 		return nil, 0, err
-	}
-	if err := j.settle(); err != nil {
-		return nil, 0, err
-	}
-	var errs []error
-	rm := func(rel string) {
-		name := filepath.Join(j.dir, rel)
-		fi, err := j.fs.Stat(name)
-		if err == nil {
-			err = j.fs.Remove(name)
-		}
-		if err != nil {
-			errs = append(errs, opError("sweep", name, -1, err))
-			return
-		}
-		removed = append(removed, rel)
-		if !fi.IsDir() {
-			freed += onDisk(fi)
-		}
 	}
 	entries, err := j.fs.ReadDir(j.dir)
 	if err != nil {
 		return nil, 0, opError("sweep", j.dir, -1, err)
 	}
+	var look []int
+	floor := -1
+	j.change(func(c *catalog) {
+		if look, err = j.reconcile(c, entries); err == nil {
+			floor = j.complete(c)
+		}
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := j.settle(look); err != nil {
+		return nil, 0, err
+	}
+	look = distinct(append(look, c.fresh...))
+	used, unknown := j.used(c, look)
+	floor = max(floor, unknown)
+	s := &sweeper{job: j}
 	for _, e := range entries {
-		n, ok := parseNumber(e.Name())
-		switch {
-		case !e.IsDir() && strings.HasSuffix(e.Name(), tmpSuffix):
-			rm(e.Name())
-		case !ok || !e.IsDir() || n <= floor:
-		default:
-			files, err := j.fs.ReadDir(j.numberDir(n))
-			if err != nil {
-				errs = append(errs, opError("sweep", j.numberDir(n), -1, err))
-				continue
-			}
-			kept := 0
-			for _, f := range files {
-				if rel := path.Join(e.Name(), f.Name()); used[rel] {
-					kept++
-				} else {
-					rm(rel)
-				}
-			}
-			if kept == 0 {
-				rm(e.Name())
-			}
+		if !e.IsDir() && strings.HasSuffix(e.Name(), tmpSuffix) && e.Name() != catalogName {
+			s.remove(e.Name())
 		}
 	}
-	if len(removed) > 0 {
-		errs = append(errs, opError("sync", j.dir, -1, j.fs.SyncDir(j.dir)))
+	for _, n := range look {
+		if n > floor {
+			s.directory(n, used)
+		}
 	}
-	slices.Sort(removed)
-	return removed, freed, errors.Join(errs...)
+	if len(s.removed) > 0 {
+		s.errs = append(s.errs, opError("sync", j.dir, -1, j.fs.SyncDir(j.dir)))
+	}
+	j.change(func(c *catalog) {
+		c.fresh = nil
+		j.tidyCatalog(c)
+	})
+	slices.Sort(s.removed)
+	return s.removed, s.freed, errors.Join(s.errs...)
+}
+
+// A sweeper removes files and counts them.
+type sweeper struct {
+	job     *Job
+	removed []string
+	freed   int64
+	errs    []error
+}
+
+func (s *sweeper) remove(rel string) {
+	name := filepath.Join(s.job.dir, rel)
+	fi, err := s.job.fs.Stat(name)
+	if err == nil {
+		err = s.job.fs.Remove(name)
+	}
+	if err != nil {
+		s.errs = append(s.errs, opError("sweep", name, -1, err))
+		return
+	}
+	s.removed = append(s.removed, rel)
+	if !fi.IsDir() {
+		s.freed += onDisk(fi)
+	}
+}
+
+// directory removes what is not used of a numbered directory.
+func (s *sweeper) directory(n int, used map[string]bool) {
+	files, err := s.job.fs.ReadDir(s.job.numberDir(n))
+	if err != nil {
+		s.errs = append(s.errs, opError("sweep", s.job.numberDir(n), -1, err))
+		return
+	}
+	kept := 0
+	for _, f := range files {
+		if rel := path.Join(formatNumber(n), f.Name()); used[rel] {
+			kept++
+		} else {
+			s.remove(rel)
+		}
+	}
+	if kept == 0 {
+		s.remove(formatNumber(n))
+	}
 }
 
 // settle makes it durable that checkpoints without a manifest have none. Who
 // removed a manifest may have died before, and were it to come back after a
 // loss of power, it would name files that we are about to remove.
-func (j *Job) settle() error {
-	all, err := j.numbers()
-	if err != nil {
-		return err
-	}
-	committed, err := j.Checkpoints()
-	if err != nil {
-		return err
-	}
-	for _, n := range all {
-		if _, ok := slices.BinarySearch(committed, n); ok {
-			continue
-		}
+func (j *Job) settle(remains []int) error {
+	for _, n := range remains {
 		if err := j.fs.SyncDir(j.numberDir(n)); err != nil {
 			return opError("sync", j.numberDir(n), -1, err)
 		}
@@ -191,43 +219,47 @@ func (j *Job) settle() error {
 	return nil
 }
 
-// used lists the files that the committed checkpoints need. It cannot tell for
-// directories up to floor.
-func (j *Job) used() (files map[string]bool, floor int, err error) {
-	all, err := j.Checkpoints()
-	if err != nil {
-		return nil, 0, err
-	}
+// used lists the files in some directories that committed checkpoints need: it reads
+// those that, as the catalog says, need any of them. It cannot tell for directories
+// up to floor.
+func (j *Job) used(c *catalog, look []int) (files map[string]bool, floor int) {
 	files, floor = make(map[string]bool), -1
-	for _, n := range all {
+	for _, n := range c.numbers {
+		r := c.records[n]
+		for _, f := range r.files {
+			files[f] = true
+		}
+		_, itself := slices.BinarySearch(look, n)
+		if !itself && !slices.ContainsFunc(r.needs, func(k int) bool { _, ok := slices.BinarySearch(look, k); return ok }) {
+			continue
+		}
 		files[path.Join(formatNumber(n), manifestName)] = true
 		m, err := j.Manifest(n)
+		var paths []string
+		if err == nil {
+			paths, err = j.pathsOf(m)
+		}
 		if err != nil {
 			floor = n
 			continue
 		}
-		for _, f := range m.Files {
-			if files[f.Path] {
-				continue // an earlier manifest has it, and its references too
-			}
-			files[f.Path] = true
-			refs, err := j.references(m, f)
-			if err != nil {
-				floor = n
-			}
-			for _, ref := range refs {
-				files[ref.path] = true
-			}
+		for _, p := range paths {
+			files[p] = true
 		}
 	}
-	return files, floor, nil
+	return files, floor
 }
 
-func (j *Job) references(m *Manifest, f File) ([]fileRec, error) {
+// references lists the files that the extents of f are in, besides itself.
+func (j *Job) references(m *Manifest, f File) ([]string, error) {
 	c, err := j.openFile(m, f)
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	return c.index.files, nil
+	var refs []string
+	for _, ref := range c.index.files {
+		refs = append(refs, ref.path)
+	}
+	return refs, nil
 }

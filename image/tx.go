@@ -28,11 +28,15 @@ type Tx struct {
 func (j *Job) Begin(number int) (*Tx, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	latest, err := j.Latest()
+	if err := j.locked("begin checkpoint in"); err != nil {
+		return nil, err
+	}
+	c, err := j.held()
 	if err != nil {
 		return nil, err
 	}
-	if number <= latest {
+	if n := len(c.numbers); n > 0 && number <= c.numbers[n-1] {
+		latest := c.numbers[n-1]
 		return nil, opError("begin checkpoint in", j.numberDir(number), -1, fmt.Errorf("checkpoint %d is committed already", latest))
 	}
 	return j.begin(number)
@@ -51,6 +55,14 @@ func (j *Job) begin(number int) (*Tx, error) {
 		return nil, err
 	}
 	t := &Tx{job: j, number: number, dir: j.numberDir(number)}
+	c, err := j.held()
+	if err == nil && c.stale {
+		// The number may be that of one that has gone, and has a line.
+		err = j.removeCatalog(c)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if number == jobNumber {
 		return nil, opError("begin checkpoint in", t.dir, -1, errors.New("checkpoints count from 1"))
 	}
@@ -146,14 +158,17 @@ func (t *Tx) commit(ctx context.Context, m *Manifest) error {
 		return opError("commit to", t.dir, -1, err)
 	}
 	dirs := []int{t.number}
+	var paths []string
 	for _, f := range m.Files {
 		if err := ctx.Err(); err != nil {
 			return opError("commit to", t.dir, -1, err)
 		}
-		if err := j.checkFile(m, f); err != nil {
+		refs, err := j.checkFile(m, f)
+		if err != nil {
 			return err
 		}
 		dirs = append(dirs, f.number())
+		paths = append(append(paths, f.Path), refs...)
 	}
 	b, err := m.encode()
 	if err != nil {
@@ -174,7 +189,17 @@ func (t *Tx) commit(ctx context.Context, m *Manifest) error {
 		return opError("write", j.manifestPath(t.number), -1, err)
 	}
 	delete(j.open, t.number)
+	j.noteCommit(m, paths)
 	return nil
+}
+
+// noteCommit tells the catalog of a checkpoint that exists now, whatever comes of it.
+func (j *Job) noteCommit(m *Manifest, paths []string) {
+	r, err := j.newRecord(m, paths)
+	if err != nil {
+		r = &record{number: m.Number, unread: true}
+	}
+	j.note(r)
 }
 
 // complete fills in what Commit knows and checks the rest.
@@ -209,21 +234,22 @@ func listed[T any](list []T) []T {
 }
 
 // checkFile checks that a file has its length and index, and that the files it
-// refers to are there.
-func (j *Job) checkFile(m *Manifest, f File) error {
+// refers to are there. It returns the paths of these.
+func (j *Job) checkFile(m *Manifest, f File) (refs []string, err error) {
 	c, err := j.openFile(m, f)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer c.Close()
 	for _, ref := range c.index.files {
 		x, err := j.openRef(c, ref)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		x.Close()
+		refs = append(refs, ref.path)
 	}
-	return nil
+	return refs, nil
 }
 
 // openFile opens a container file of checkpoint m and checks that it is the
@@ -289,7 +315,11 @@ func (t *Tx) Abort() error {
 	if err := j.locked("abort"); err != nil {
 		return err
 	}
-	return opError("abort", t.dir, -1, j.removeCheckpoint(t.number))
+	err := j.removeCheckpoint(t.number)
+	if err != nil {
+		j.forgetKnown() // it may exist after all
+	}
+	return opError("abort", t.dir, -1, err)
 }
 
 // removeCheckpoint takes back a checkpoint that no other refers to.
@@ -323,12 +353,36 @@ func (j *Job) Drop(numbers ...int) error {
 	if err := j.locked("drop from"); err != nil {
 		return err
 	}
-	for _, n := range numbers {
-		if err := j.uncommit(n); err != nil {
-			return opError("drop", j.numberDir(n), -1, err)
-		}
+	removed, err := j.takeBack(numbers)
+	if err != nil {
+		return opError("drop", j.numberDir(numbers[len(removed)]), -1, err)
 	}
 	return nil
+}
+
+// takeBack takes committed checkpoints back, in order. It returns those that have
+// gone when it fails.
+func (j *Job) takeBack(numbers []int) (removed []int, err error) {
+	if len(numbers) == 0 {
+		return nil, nil
+	}
+	c, err := j.held()
+	if err != nil {
+		return nil, err
+	}
+	if err := j.announce(c, numbers); err != nil {
+		return nil, err
+	}
+	for _, n := range numbers {
+		if err := j.uncommit(n); err != nil {
+			// The catalog says that the rest has gone as well.
+			j.forgetKnown()
+			return removed, err
+		}
+		j.change(func(c *catalog) { c.remove(n) })
+		removed = append(removed, n)
+	}
+	return removed, nil
 }
 
 // uncommit removes the manifest of checkpoint n, if it has one, durably.

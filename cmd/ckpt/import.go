@@ -98,7 +98,7 @@ func runImport(ctx context.Context, g *globals, o *importOptions, names []string
 		return err
 	}
 	if g.json {
-		return g.printJSON(importLine{describeManifest(coordinator.History{}, m, true), total, files})
+		return g.printJSON(importLine{describeManifest(coordinator.History{}, m), total, files})
 	}
 	return g.printf("%s@%d: %s of %s, %s in all, %s MiB; %s MiB stored\n", m.Job, m.Number, count(m.NP, "rank"), m.App,
 		count(files, "file"), mib(total), mib(m.StoredBytes))

@@ -63,21 +63,8 @@ func runListJobs(g *globals) error {
 	lines := []jobLine{}
 	var failed error
 	for _, name := range names {
-		checkpoints, err := g.checkpoints(store, name)
+		line, err := describeJob(store, name)
 		failed = errors.Join(failed, err)
-		line := jobLine{Job: name, Checkpoints: []int{}}
-		if status, err := coordinator.Describe(store, name); err == nil {
-			line.App, line.NP = status.App, status.NP
-		}
-		for _, m := range checkpoints {
-			line.App, line.NP = m.App, m.NP
-			line.Checkpoints = append(line.Checkpoints, m.Number)
-		}
-		if job, err := store.Job(name); err == nil {
-			stored, err := job.Stored()
-			line.StoredBytes = stored
-			failed = errors.Join(failed, err)
-		}
 		lines = append(lines, line)
 	}
 	if g.json {
@@ -93,31 +80,25 @@ func runListJobs(g *globals) error {
 	return errors.Join(failed, g.table([]string{"job", "app", "|checkpoints", "|stored MiB"}, rows))
 }
 
-// checkpoints reads the manifests of a job. It returns the readable ones, and an
-// error for each damaged one.
-func (g *globals) checkpoints(store *image.Store, name string) ([]*image.Manifest, error) {
+// describeJob describes a job, as far as it can be read.
+func describeJob(store *image.Store, name string) (jobLine, error) {
+	line := jobLine{Job: name, Checkpoints: []int{}}
 	job, err := store.Job(name)
 	if err != nil {
-		return nil, err
+		return line, err
 	}
-	numbers, err := job.Checkpoints()
-	if err != nil {
-		return nil, err
+	summaries, failed := job.Summaries()
+	for _, s := range summaries {
+		line.App, line.NP = s.App, s.NP
+		line.Checkpoints = append(line.Checkpoints, s.Number)
 	}
-	var list []*image.Manifest
-	var failed error
-	for _, n := range numbers {
-		m, err := job.Manifest(n)
-		if errors.Is(err, image.ErrCheckpointNotFound) {
-			continue // pruned meanwhile
+	if line.App == "" {
+		if status, err := coordinator.Describe(store, name); err == nil {
+			line.App, line.NP = status.App, status.NP
 		}
-		if err != nil {
-			failed = errors.Join(failed, err)
-			continue
-		}
-		list = append(list, m)
 	}
-	return list, failed
+	line.StoredBytes, err = job.Stored()
+	return line, errors.Join(failed, err)
 }
 
 // checkpointLine is a checkpoint in ckpt list and ckpt show.
@@ -141,13 +122,16 @@ type rankZones struct {
 	IOBuffer int64 `json:"iobuffer"`
 }
 
-func describeManifest(h coordinator.History, m *image.Manifest, zones bool) checkpointLine {
-	line := checkpointLine{CheckpointEvent: h.Describe(m), App: m.App, MPI: m.MPI,
-		Mapping: m.Mapping, Parent: m.Parent, Created: m.Created, Origin: m.Origin}
-	if zones {
-		for _, r := range m.Ranks {
-			line.Zones = append(line.Zones, rankZones{r.Rank, r.Node, r.Zones.Library, r.Zones.Data, r.Zones.Shared, r.Zones.IOBuffer})
-		}
+func describeSummary(h coordinator.History, s image.Summary) checkpointLine {
+	return checkpointLine{CheckpointEvent: h.Describe(s), App: s.App, MPI: s.MPI,
+		Mapping: s.Mapping, Parent: s.Parent, Created: s.Created, Origin: s.Origin}
+}
+
+// describeManifest describes a checkpoint rank by rank, too.
+func describeManifest(h coordinator.History, m *image.Manifest) checkpointLine {
+	line := describeSummary(h, m.Summary())
+	for _, r := range m.Ranks {
+		line.Zones = append(line.Zones, rankZones{r.Rank, r.Node, r.Zones.Library, r.Zones.Data, r.Zones.Shared, r.Zones.IOBuffer})
 	}
 	return line
 }
@@ -157,20 +141,20 @@ func runListCheckpoints(g *globals, name string) error {
 	if err != nil {
 		return err
 	}
-	list, failed := g.checkpoints(store, name)
-	if list == nil && failed != nil {
-		return failed
-	}
 	job, err := store.Job(name)
 	if err != nil {
 		return err
+	}
+	list, failed := job.Summaries()
+	if list == nil && failed != nil {
+		return failed
 	}
 	history := coordinator.ReadHistory(job)
 	lines := []checkpointLine{}
 	var rows [][]string
 	whose := "ranks per node"
-	for _, m := range list {
-		l := describeManifest(history, m, false)
+	for _, s := range list {
+		l := describeSummary(history, s)
 		lines = append(lines, l)
 		by := l.Mapping.Short()
 		if len(l.Of) > 0 {

@@ -16,7 +16,8 @@ func newPruneCommand(g *globals) *cobra.Command {
 		Short: "Remove all but the newest checkpoints",
 		Long: `Remove all but the newest N checkpoints of a job, running or not. Files of removed
 checkpoints stay if kept ones refer to them. Checkpoints whose manifest, headers or
-indexes are damaged do not count among the N; ckpt verify checks the rest, too.`,
+indexes are damaged do not count among the N. If N exceeds eight, prune looks for
+damage in the newest eight of them only; ckpt verify checks all, byte by byte.`,
 		Example: "  ckpt prune bt.S.4-1 --keep 2",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -307,6 +307,9 @@ func TestCollectRefuses(t *testing.T) {
 	}
 }
 
+// ofCatalog reports whether an operation is on the catalog of a job.
+func ofCatalog(op faultfs.Op) bool { return strings.HasPrefix(filepath.Base(op.Path), "catalog.tmp") }
+
 // TestImportFails fails each operation of an import once, and cuts an image
 // short between the two passes: nothing of the checkpoint remains, and the next
 // import succeeds.
@@ -337,8 +340,12 @@ func TestImportFails(t *testing.T) {
 			job, fsys := open(root, faultfs.Fault{})
 			before := len(fsys.Ops())
 			job.Unlock()
-			job, _ = open(root, faultfs.Fault{At: before + op, Err: kind})
+			job, fsys = open(root, faultfs.Fault{At: before + op, Err: kind})
 			m, err := set.Import(context.Background(), job, foreign.Options{})
+			if ops := fsys.Ops(); err == nil && len(ops) >= before+op && ofCatalog(ops[before+op-1]) {
+				job.Unlock()
+				continue // it is no loss: without a catalog, the manifests are read
+			}
 			if err == nil {
 				if op < 20 {
 					t.Errorf("an import has only %d operations", op)

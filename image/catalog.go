@@ -1,0 +1,331 @@
+package image
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"ckpt/zones"
+)
+
+// The catalog of a job is a file that repeats what its manifests say, a line per
+// checkpoint, so that nobody has to read them all:
+//
+//	ckpt-catalog 1
+//	+ NUMBER ITERATION NEEDS FILES STORED LENGTH MODIFIED SUMMARY CRC
+//	- NUMBER CRC
+//
+// A line is added after the commit that it tells of, and before a checkpoint is
+// taken back. It decides nothing: a checkpoint exists if its manifest does. A
+// directory that it does not list is looked into, and a catalog with anything
+// wrong in it is made anew from the manifests.
+//
+// The suffix makes a ckpt that does not know the catalog sweep it away before it
+// adds checkpoints of its own.
+const (
+	catalogName  = "catalog" + tmpSuffix
+	catalogMagic = "ckpt-catalog 1\n"
+	maxCatalog   = 1 << 30
+	// noList stands for an empty list in a line.
+	noList = "-"
+)
+
+// A Summary is what a list of checkpoints tells of one. Times are in seconds,
+// sizes in bytes.
+type Summary struct {
+	Number      int         `json:"number"`
+	Iteration   int64       `json:"iteration"`
+	Job         string      `json:"job"`
+	App         string      `json:"app"`
+	NP          int         `json:"np"`
+	MPI         string      `json:"mpi"`
+	Origin      string      `json:"origin,omitempty"`
+	Created     time.Time   `json:"created"`
+	Mapping     []int       `json:"mapping"`
+	Parent      int         `json:"parent"`
+	Ranks       int         `json:"ranks"`
+	Of          []int       `json:"of,omitempty"` // which ranks, unless all
+	Files       int         `json:"files"`        // that it added, the manifest included
+	Bytes       zones.Sizes `json:"bytes"`
+	StoredBytes int64       `json:"stored_bytes"`
+	Latency     Latency     `json:"latency_s"`
+	Pause       float64     `json:"pause_s"`
+	Log         *LogStats   `json:"log,omitempty"`
+}
+
+// Summary returns that of a committed checkpoint.
+func (m *Manifest) Summary() Summary {
+	s := Summary{Number: m.Number, Iteration: m.Iteration, Job: m.Job, App: m.App, NP: m.NP, MPI: m.MPI, Origin: m.Origin,
+		Created: m.Created, Mapping: m.Mapping, Parent: m.Parent, Ranks: len(m.Ranks), Files: 1,
+		Bytes: m.Bytes, StoredBytes: m.StoredBytes, Latency: m.Latency, Pause: m.Pause, Log: m.Log}
+	for _, f := range m.Files {
+		if f.number() == m.Number {
+			s.Files++
+		}
+	}
+	if m.Groups > 1 {
+		for _, r := range m.Ranks {
+			s.Of = append(s.Of, r.Rank)
+		}
+	}
+	return s
+}
+
+// A record is what the catalog says of a committed checkpoint.
+type record struct {
+	number    int
+	iteration int64
+	needs     []int    // directories of earlier checkpoints that hold bytes of it, ascending
+	files     []string // that it uses in the directory of the job's own files
+	stored    int64
+	length    int64 // of the manifest
+	modified  int64 // the manifest, in nanoseconds since 1970
+	summary   string
+	// unread says that the manifest has not been read, or cannot be: all but the
+	// number is unknown.
+	unread bool
+	listed bool // it has a line in the file
+}
+
+// sealLine ends a line with its checksum.
+func sealLine(line string) string {
+	return fmt.Sprintf("%s %08x\n", line, crc32.Checksum([]byte(line), castagnoli))
+}
+
+func (r *record) line() string {
+	needs := noList
+	for i, n := range r.needs {
+		if i == 0 {
+			needs = strconv.Itoa(n)
+			continue
+		}
+		needs += "," + strconv.Itoa(n)
+	}
+	files := noList
+	if len(r.files) > 0 {
+		files = strings.Join(r.files, ",")
+	}
+	return sealLine(fmt.Sprintf("+ %d %d %s %s %d %d %d %s", r.number, r.iteration, needs, files, r.stored, r.length, r.modified, r.summary))
+}
+
+func dropLine(n int) string { return sealLine(fmt.Sprintf("- %d", n)) }
+
+// listable reports whether the record can be written as a line.
+func (r *record) listable() bool {
+	for _, f := range r.files {
+		if strings.ContainsAny(f, " ,\n") {
+			return false
+		}
+	}
+	return !r.unread && !strings.Contains(r.summary, "\n")
+}
+
+var errCatalog = errors.New("not a line of a catalog")
+
+// parseCatalog reads a catalog. The records are those of the checkpoints that have not
+// been taken back.
+func parseCatalog(b []byte) (records map[int]*record, lines int, err error) {
+	text, ok := bytes.CutPrefix(b, []byte(catalogMagic))
+	if !ok {
+		return nil, 0, errCatalog
+	}
+	records = make(map[int]*record)
+	for len(text) > 0 {
+		end := bytes.IndexByte(text, '\n')
+		if end < 0 {
+			return nil, 0, errCatalog // it was never completed
+		}
+		if err := readLine(records, text[:end]); err != nil {
+			return nil, 0, err
+		}
+		text = text[end+1:]
+		lines++
+	}
+	return records, lines, nil
+}
+
+// readLine applies a line to records.
+func readLine(records map[int]*record, line []byte) error {
+	at := bytes.LastIndexByte(line, ' ')
+	if at < 0 {
+		return errCatalog
+	}
+	digits := string(line[at+1:])
+	sum, err := strconv.ParseUint(digits, 16, 32)
+	if err != nil || len(digits) != 8 || strings.ToLower(digits) != digits || uint32(sum) != crc32.Checksum(line[:at], castagnoli) {
+		return errCatalog
+	}
+	fields := strings.SplitN(string(line[:at]), " ", 9)
+	switch {
+	case len(fields) == 2 && fields[0] == "-":
+		n, err := strconv.Atoi(fields[1])
+		if err != nil || records[n] == nil {
+			return errCatalog
+		}
+		delete(records, n)
+	case len(fields) == 9 && fields[0] == "+":
+		r, err := parseRecord(fields[1:])
+		if err != nil || records[r.number] != nil {
+			return errCatalog
+		}
+		records[r.number] = r
+	default:
+		return errCatalog
+	}
+	return nil
+}
+
+func parseRecord(fields []string) (*record, error) {
+	var numbers [5]int64
+	for i, k := range []int{0, 1, 4, 5, 6} {
+		n, err := strconv.ParseInt(fields[k], 10, 64)
+		if err != nil {
+			return nil, errCatalog
+		}
+		numbers[i] = n
+	}
+	r := &record{number: int(numbers[0]), iteration: numbers[1], stored: numbers[2], length: numbers[3], modified: numbers[4], summary: fields[7], listed: true}
+	if r.number < 1 || r.number > math.MaxUint32 || r.iteration < 0 || r.stored < 0 || r.length < 0 {
+		return nil, errCatalog
+	}
+	if fields[2] != noList {
+		for text := range strings.SplitSeq(fields[2], ",") {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 || n >= r.number || len(r.needs) > 0 && n <= r.needs[len(r.needs)-1] {
+				return nil, errCatalog
+			}
+			r.needs = append(r.needs, n)
+		}
+	}
+	if fields[3] != noList {
+		r.files = strings.Split(fields[3], ",")
+		for _, f := range r.files {
+			if n, ok := parsePathNumber(f); !localPath(f) || !ok || n != jobNumber {
+				return nil, errCatalog
+			}
+		}
+	}
+	return r, nil
+}
+
+// newRecord makes the record of a checkpoint whose manifest is in place. Paths are
+// those of all files that hold bytes of it.
+func (j *Job) newRecord(m *Manifest, paths []string) (*record, error) {
+	fi, err := j.fs.Stat(j.manifestPath(m.Number))
+	if err != nil {
+		return nil, err
+	}
+	summary, err := json.Marshal(m.Summary())
+	if err != nil {
+		return nil, err
+	}
+	r := &record{number: m.Number, iteration: m.Iteration, stored: m.StoredBytes, length: fi.Size(), modified: fi.ModTime().UnixNano(),
+		summary: string(summary)}
+	for _, p := range paths {
+		switch n, _ := parsePathNumber(p); n {
+		case m.Number:
+		case jobNumber:
+			r.files = append(r.files, p)
+		default:
+			r.needs = append(r.needs, n)
+		}
+	}
+	r.needs, r.files = distinct(r.needs), distinct(r.files)
+	return r, nil
+}
+
+// examine makes the record of checkpoint n by reading its manifest and the indexes
+// of its files.
+func (j *Job) examine(n int) (*record, error) {
+	m, err := j.Manifest(n)
+	if err != nil {
+		return nil, err
+	}
+	paths, err := j.pathsOf(m)
+	if err != nil {
+		return nil, err
+	}
+	return j.newRecord(m, paths)
+}
+
+// pathsOf lists all files that hold bytes of a checkpoint.
+func (j *Job) pathsOf(m *Manifest) ([]string, error) {
+	var paths []string
+	for _, f := range m.Files {
+		refs, err := j.references(m, f)
+		if err != nil {
+			return nil, err
+		}
+		paths = append(append(paths, f.Path), refs...)
+	}
+	return paths, nil
+}
+
+// Summaries describes the committed checkpoints, ascending. It reads the manifests
+// of those only whose line in the catalog is missing or not of the manifest that is
+// there. The error tells which manifests cannot be read; the others are returned.
+func (j *Job) Summaries() ([]Summary, error) {
+	c, err := j.scan()
+	if err != nil {
+		return nil, err
+	}
+	var list []Summary
+	var failed error
+	for _, n := range c.numbers {
+		s, err := j.summary(c.records[n])
+		if errors.Is(err, ErrCheckpointNotFound) {
+			continue // pruned this moment
+		}
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		list = append(list, s)
+	}
+	return list, failed
+}
+
+func (j *Job) summary(r *record) (Summary, error) {
+	var s Summary
+	if !r.unread {
+		fi, err := j.fs.Stat(j.manifestPath(r.number))
+		if err == nil && fi.Size() == r.length && fi.ModTime().UnixNano() == r.modified &&
+			json.Unmarshal([]byte(r.summary), &s) == nil && s.Number == r.number && s.Job == j.name {
+			return s, nil
+		}
+	}
+	m, err := j.Manifest(r.number)
+	if err != nil {
+		return Summary{}, err
+	}
+	return m.Summary(), nil
+}
+
+// Iterations returns the iteration of each committed checkpoint, as far as it can be
+// told.
+func (j *Job) Iterations() (map[int]int64, error) {
+	c, done, err := j.known()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	all := make(map[int]int64, len(c.numbers))
+	for _, n := range c.numbers {
+		r := c.records[n]
+		if !r.unread {
+			all[n] = r.iteration
+		} else if m, err := j.Manifest(n); err == nil {
+			all[n] = m.Iteration
+		}
+	}
+	return all, nil
+}
+
+func (j *Job) catalogPath() string { return filepath.Join(j.dir, catalogName) }
