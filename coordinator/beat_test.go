@@ -36,7 +36,6 @@ func TestBeatOfWhoWaits(t *testing.T) {
 	}
 	once, cancel := context.WithCancel(context.Background())
 	cancel()
-	r.cfg.Spec.NP, r.cfg.Silence = 1_000_000, time.Hour // the second beat would be far off
 	in := bufio.NewReader(other)
 	next := func() protocol.Message {
 		m, err := protocol.ReadFrame(in)
@@ -55,9 +54,9 @@ func TestBeatOfWhoWaits(t *testing.T) {
 		if m := next(); m.Kind != protocol.LogState {
 			t.Fatalf("told %+v", m)
 		}
-		r.beat(once)
+		r.beat(once, time.Hour)
 		before := next()
-		r.beat(once)
+		r.beat(once, time.Hour)
 		if after := next(); before.Kind != protocol.Beat || (after.Progress > before.Progress) != c.moves {
 			t.Errorf("%+v: progress %d, then %d", c, before.Progress, after.Progress)
 		}

@@ -23,6 +23,9 @@ func rankFS() vfs.FS {
 	if n, _ := fmt.Sscanf(os.Getenv(envFault), "%d:%d:%d", &rank, &at, &kind); n == 3 && os.Getenv(envRank) == fmt.Sprint(rank) {
 		return newBadDisk(at, kind)
 	}
+	if gate := os.Getenv(envStall); gate != "" {
+		return stallingDisk{vfs.OS{}, gate}
+	}
 	return vfs.OS{}
 }
 

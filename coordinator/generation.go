@@ -54,8 +54,9 @@ func (g *group) start(a protocol.Spawn) {
 		g.broken = err
 		return
 	}
+	beat := beatPeriod(g.spec.NP, g.limits.Silence)
 	for _, rank := range g.ranks {
-		proc, err := g.launcher.start(rankStart{rank: rank, gen: a.Gen, socket: g.address, token: g.token,
+		proc, err := g.launcher.start(rankStart{rank: rank, gen: a.Gen, socket: g.address, token: g.token, beat: beat,
 			scratch: g.run.scratch(g.nodes[rank])}, func(cause string) {
 			g.post(func() { g.lose(a.Gen, rank, cause) })
 		})

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // The environment of a rank process.
@@ -17,6 +18,7 @@ const (
 	envSocket = "CKPT_SOCKET" // of the coordinator
 	envToken  = "CKPT_TOKEN"
 	envGen    = "CKPT_GENERATION"
+	envBeat   = "CKPT_BEAT" // period of the signs of life
 	envRank   = "CKPT_RANK"
 )
 
@@ -43,6 +45,7 @@ type rankStart struct {
 	rank, gen     int
 	socket, token string
 	scratch       string // directory of its node
+	beat          time.Duration
 }
 
 // A process is that of a rank.
@@ -57,7 +60,8 @@ const localLauncher = "local"
 
 // environment tells a process how to reach the coordinator.
 func (r rankStart) environment() []string {
-	return []string{envSocket + "=" + r.socket, envToken + "=" + r.token, envGen + "=" + strconv.Itoa(r.gen)}
+	return []string{envSocket + "=" + r.socket, envToken + "=" + r.token, envGen + "=" + strconv.Itoa(r.gen),
+		envBeat + "=" + r.beat.String()}
 }
 
 // local starts ranks as children.

@@ -70,18 +70,25 @@ func RunRank(ctx context.Context, fsys vfs.FS, getenv func(string) string) error
 	if r.gen, err = strconv.Atoi(getenv(envGen)); err != nil {
 		return &UsageError{envGen + " is not set", "ranks are started by ckpt launch"}
 	}
-	if err := r.join(ctx, getenv(envSocket)); err != nil {
+	period, err := time.ParseDuration(getenv(envBeat))
+	if err != nil || period <= 0 {
+		return &UsageError{fmt.Sprintf("%s=%q is not a period", envBeat, getenv(envBeat)), "ranks are started by ckpt launch"}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := r.connect(ctx, getenv(envSocket)); err != nil {
 		return fmt.Errorf("rank %d: %w", r.id, err)
 	}
 	defer r.link.close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	go r.beat(ctx, period)
+	if err := r.join(); err != nil {
+		return fmt.Errorf("rank %d: %w", r.id, err)
+	}
 	defer func() {
 		if r.gatherer != nil {
 			r.gatherer.close()
 		}
 	}()
-	go r.beat(ctx)
 	if r.cfg.Channels != nil {
 		go r.serveNews(ctx)
 	}
@@ -102,8 +109,8 @@ func rankOf(getenv func(string) string) (int, error) {
 	return 0, &UsageError{"no rank in the environment", "ranks are started by ckpt launch"}
 }
 
-// join connects to the coordinator and waits until all ranks have.
-func (r *rank) join(ctx context.Context, socket string) error {
+// connect connects to the coordinator and says hello.
+func (r *rank) connect(ctx context.Context, socket string) error {
 	conn, err := dialCoordinator(ctx, socket)
 	if err != nil {
 		return err
@@ -118,6 +125,12 @@ func (r *rank) join(ctx context.Context, socket string) error {
 		return err
 	}
 	r.link.send(protocol.Message{Kind: protocol.Hello, Rank: r.id, Iter: os.Getpid(), Text: r.listener.Addr().String()})
+	return nil
+}
+
+// join waits until all ranks have connected and the coordinator has looked at the
+// checkpoint. On a slow machine or store, that takes long.
+func (r *rank) join() error {
 	m, err := r.link.receive()
 	if err != nil {
 		return fmt.Errorf("the coordinator is gone: %w", err)
@@ -141,9 +154,11 @@ func beatPeriod(np int, silence time.Duration) time.Duration {
 // worked counts what is a sign of progress beside iterations.
 func (r *rank) worked(bytes int64) { r.progress.Add(uint64(bytes)) }
 
-// beat tells the coordinator that this process is alive and how far it is.
-func (r *rank) beat(ctx context.Context) {
-	t := time.NewTicker(beatPeriod(r.cfg.Spec.NP, r.cfg.Silence))
+// beat tells the coordinator that this process is alive and how far it is. It does no
+// I/O but on its connection, which never blocks, and waits for no lock that is held
+// during I/O.
+func (r *rank) beat(ctx context.Context, period time.Duration) {
+	t := time.NewTicker(period)
 	defer t.Stop()
 	for {
 		if r.early.Load() && r.logWaits.Load() {
