@@ -41,14 +41,15 @@ func TestCannotAccept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := &driver{listener: &shortListener{Listener: l, errs: slices.Repeat([]error{syscall.EMFILE}, 1e6)}, done: make(chan struct{}), mail: make(chan func(), 1)}
+		d := &driver{listener: &shortListener{Listener: l, errs: slices.Repeat([]error{syscall.EMFILE}, 1e6)}, done: make(chan struct{}), mail: newMailbox()}
 		d.members = []*member{{link: new(link)}, {}}
 		if all {
 			d.members[1].link = new(link)
 		}
 		d.helpers.Go(d.accept)
 		for range 3 {
-			(<-d.mail)()
+			<-d.mail.ready
+			d.mail.take()()
 		}
 		close(d.done)
 		l.Close()
@@ -83,7 +84,7 @@ func TestAcceptAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := &driver{listener: short(l), limits: protocol.DefaultLimits, token: "token", done: make(chan struct{}), mail: make(chan func(), 1)}
+		d := &driver{listener: short(l), limits: protocol.DefaultLimits, token: "token", done: make(chan struct{}), mail: newMailbox()}
 		d.helpers.Go(d.accept)
 		defer func() {
 			close(d.done)
@@ -99,7 +100,7 @@ func TestAcceptAgain(t *testing.T) {
 		if err := greet(conn, greeting{Token: "token", Role: roleRank}); err != nil {
 			t.Fatal(err)
 		}
-		<-d.mail // it is to be admitted
+		<-d.mail.ready // it is to be admitted
 	})
 	t.Run("gatherer", func(t *testing.T) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

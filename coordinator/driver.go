@@ -40,7 +40,7 @@ type driver struct {
 
 	machine *supervisor.Supervisor
 	since   time.Time
-	mail    chan func()
+	mail    *mailbox
 	done    chan struct{} // closed when the loop has ended
 	helpers sync.WaitGroup
 
@@ -88,6 +88,9 @@ type member struct {
 	addr  string
 	lost  bool
 	hello bool
+	life  life
+	// excused says that the user knows that it is silent and not dead.
+	excused bool
 }
 
 // libraryID identifies the binary that the ranks run.
@@ -98,7 +101,7 @@ type libraryID struct {
 
 func newDriver(spec Spec, job *image.Job, store string, mapping Mapping, library libraryID, limits protocol.Limits, out Observer) *driver {
 	return &driver{spec: spec, job: job, store: store, mapping: mapping, nodes: mapping.Nodes(), library: library, limits: limits, out: out, log: slog.New(slog.DiscardHandler), launcher: local{}, network: "unix",
-		fs: vfs.OS{}, mail: make(chan func(), 256), done: make(chan struct{}), requests: map[int]func(protocol.Answer, *CheckpointEvent, error){}, asked: map[int]*CheckpointEvent{}, logWaits: map[int]error{}}
+		fs: vfs.OS{}, mail: newMailbox(), done: make(chan struct{}), requests: map[int]func(protocol.Answer, *CheckpointEvent, error){}, asked: map[int]*CheckpointEvent{}, logWaits: map[int]error{}}
 }
 
 // drive runs the job to its end. The caller holds the job's lock.
@@ -229,12 +232,7 @@ func (d *driver) close() {
 func (d *driver) now() time.Duration { return time.Since(d.since) }
 
 // post runs do in the loop. It does nothing once the loop has ended.
-func (d *driver) post(do func()) {
-	select {
-	case d.mail <- do:
-	case <-d.done:
-	}
-}
+func (d *driver) post(do func()) { d.mail.put(do) }
 
 // loop runs until the job has ended. A first interrupt stops the job after a
 // last checkpoint, a second at once; the end of ctx kills.
@@ -249,8 +247,8 @@ func (d *driver) loop(ctx context.Context, interrupts <-chan struct{}) {
 			timer.Reset(max(0, at-d.now()))
 		}
 		select {
-		case do := <-d.mail:
-			do()
+		case <-d.mail.ready:
+			d.mail.take()()
 		case <-timer.C:
 			armed = 0
 			d.stepJob(protocol.Tick{})
@@ -293,7 +291,9 @@ func (g *group) step(ev protocol.Event) { g.stepOf(g.id, ev) }
 
 func (d *driver) stepOf(group int, ev protocol.Event) {
 	if d.outcome == nil && d.broken == nil {
-		d.perform(d.machine.Step(d.now(), supervisor.Event{Group: group, Event: ev}))
+		now := d.now()
+		d.tellSigns(now)
+		d.perform(d.machine.Step(now, supervisor.Event{Group: group, Event: ev}))
 	}
 }
 

@@ -28,8 +28,8 @@ func (d *driver) settle() {
 				select {
 				case <-m.proc.done():
 					gone = true
-				case do := <-d.mail: // so that nobody who posts is stuck
-					do()
+				case <-d.mail.ready: // somebody may wait for an answer
+					d.mail.take()()
 				case <-deadline.C:
 					break wait
 				}

@@ -179,8 +179,8 @@ func TestOutputWaits(t *testing.T) {
 		t.Errorf("a checkpoint is taken while lines wait, %v", err)
 	}
 	d.helpers.Wait()
-	if len(d.mail) != 1 {
-		t.Errorf("the protocol is told %d events, want that the checkpoint is lost", len(d.mail))
+	if len(d.mail.list) != 1 {
+		t.Errorf("the protocol is told %d events, want that the checkpoint is lost", len(d.mail.list))
 	}
 	empty()
 	d.backlog.tried = 0

@@ -102,7 +102,15 @@ func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g greeting) {
 			return
 		}
 		msg.Rank = g.Rank // whatever it says
-		d.post(func() { d.fromRank(g.Gen, m, msg) })
+		if !m.life.sign(d.now(), msg) {
+			continue
+		}
+		d.post(func() {
+			if msg.Kind == protocol.Beat {
+				msg = *m.life.beat.Swap(nil) // the newest
+			}
+			d.fromRank(g.Gen, m, msg)
+		})
 	}
 }
 

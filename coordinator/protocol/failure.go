@@ -11,6 +11,14 @@ func (c *Coordinator) patrol() time.Duration {
 	return max(1, min(c.cfg.Limits.Silence, c.cfg.Limits.Phase)/8)
 }
 
+// Heard says that rank gave a sign of life at time at, whenever its message comes to be
+// handled. The caller says so before each Step that is due by Deadline.
+func (c *Coordinator) Heard(rank int, at time.Duration) {
+	if r := &c.ranks[rank]; r.joined {
+		r.heard = max(r.heard, at)
+	}
+}
+
 // checkDeadlines acts on the first rank that is overdue.
 func (c *Coordinator) checkDeadlines() {
 	late := c.now - c.inspect

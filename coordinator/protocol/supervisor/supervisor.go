@@ -239,6 +239,13 @@ func (s *Supervisor) Step(now time.Duration, ev Event) []Action {
 	return s.take()
 }
 
+// Heard says that rank, of the present generation of its group, gave a sign of life at
+// time at.
+func (s *Supervisor) Heard(rank int, at time.Duration) {
+	p := s.place[rank]
+	s.groups[p.group].co.Heard(p.local, at)
+}
+
 // Deadline returns when to call Step with a Tick at the latest.
 func (s *Supervisor) Deadline() (time.Duration, bool) {
 	at, any := time.Duration(math.MaxInt64), false

@@ -1,0 +1,71 @@
+package coordinator
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"ckpt/coordinator/protocol"
+)
+
+// life is what the goroutine that reads from a rank notes of its signs of life, at once
+// and without the loop, which may stand still in an operation of the store.
+type life struct {
+	heard atomic.Int64 // nanoseconds since the start of the run
+	beat  atomic.Pointer[protocol.Message]
+}
+
+// sign notes a message that arrived at time now. It reports whether the loop is to be
+// told: of a beat, if it has not been told of an earlier one that it still has to take.
+func (l *life) sign(now time.Duration, m protocol.Message) bool {
+	l.heard.Store(int64(now))
+	return m.Kind != protocol.Beat || l.beat.Swap(&m) == nil
+}
+
+// tellSigns tells the protocol, before it looks for silent ranks, when each rank gave its
+// last sign of life, however late the loop takes its messages.
+func (d *driver) tellSigns(now time.Duration) {
+	if at, ok := d.machine.Deadline(); !ok || now < at {
+		return
+	}
+	for rank, m := range d.members {
+		if m == nil || m.link == nil {
+			continue
+		}
+		at := time.Duration(m.life.heard.Load())
+		if now-at >= d.limits.Silence/2 && m.proc.pid() > 0 && waitsForStorage(m.proc.pid()) {
+			d.excuse(rank, m, now-at)
+			at = now
+		}
+		d.machine.Heard(rank, at)
+	}
+}
+
+// excuse tells the user, once, of a silent rank that is not declared dead.
+func (d *driver) excuse(rank int, m *member, silent time.Duration) {
+	if silent < d.limits.Silence || m.excused {
+		return
+	}
+	m.excused = true
+	d.out.Warn(fmt.Sprintf("rank %d has given no sign of life for %v; its process waits for a disk, and is not declared dead",
+		rank, silent.Round(time.Second/10)))
+}
+
+// waitsForStorage reports whether a thread of a process is in an uninterruptible sleep,
+// as the kernel puts it to while a disk does not answer. One page of mapped memory that
+// cannot be read or written is enough to hold a whole process up. No signal ends it
+// either.
+func waitsForStorage(pid int) bool {
+	threads, err := procfs.AllThreads(pid)
+	if err != nil {
+		return false
+	}
+	for _, t := range threads {
+		if stat, err := t.Stat(); err == nil && stat.State == "D" {
+			return true
+		}
+	}
+	return false
+}

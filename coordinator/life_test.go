@@ -1,0 +1,209 @@
+package coordinator
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/protocol/supervisor"
+)
+
+// A connectedRank is a rank of a test: a connection, and perhaps a process.
+type connectedRank struct {
+	*link
+	process int
+	over    chan struct{}
+}
+
+func (r *connectedRank) start(at rankStart, _ func(string)) (process, error) {
+	conn, err := dialCoordinator(context.Background(), at.socket)
+	if err == nil {
+		err = greet(conn, greeting{Token: at.token, Role: roleRank, Rank: at.rank, Gen: at.gen})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.link, err = newLink(conn, bufio.NewReader(conn)); err != nil {
+		return nil, err
+	}
+	r.send(protocol.Message{Kind: protocol.Hello})
+	return r, nil
+}
+
+func (r *connectedRank) done() <-chan struct{} { return r.over }
+func (r *connectedRank) pid() int              { return r.process }
+func (r *connectedRank) explains() bool        { return true }
+func (r *connectedRank) kill()                 {}
+
+// standing is a driver whose loop a test runs by hand, of a job of one rank.
+type standing struct {
+	*driver
+	t      *testing.T
+	rec    *recorder
+	rank   *connectedRank
+	killed bool
+}
+
+func newStanding(t *testing.T, process int) *standing {
+	s := job(t, "ring.S.2", 1)
+	s.NP, s.Mapping, s.AutoRestart = 1, Mapping{1}, true
+	store, j := emptyJob(t, t.TempDir())
+	rec := &recorder{t: t}
+	d := &standing{driver: newDriver(s, j, store.Dir(), s.Mapping, libraryID{}, protocol.DefaultLimits, rec), t: t, rec: rec,
+		rank: &connectedRank{process: process, over: make(chan struct{})}}
+	close(d.rank.over)
+	d.launcher, d.since = d.rank, time.Now()
+	d.watch = func(a protocol.Action) {
+		if _, ok := a.(protocol.Kill); ok {
+			d.killed = true
+			d.broken = os.ErrProcessDone // the loop ends here
+		}
+	}
+	if err := d.formGroups(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.open(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		d.rank.close()
+		d.close()
+	})
+	var err error
+	if d.machine, err = supervisor.New(supervisor.Config{Groups: [][]int{{0}}, Iterations: 10, Limits: d.limits, AutoRestart: true}); err != nil {
+		t.Fatal(err)
+	}
+	d.inject = newInjector(d.driver, nil)
+	d.perform(d.machine.Begin(0))
+	for d.members[0].link == nil || !d.members[0].hello {
+		d.turn()
+	}
+	return d
+}
+
+// turn is one turn of the loop.
+func (d *standing) turn() {
+	<-d.mail.ready
+	d.mail.take()()
+}
+
+// sign has the rank send a message, and waits until it is noted.
+func (d *standing) sign(m protocol.Message) {
+	heard := &d.members[0].life.heard
+	before := heard.Load()
+	d.rank.send(m)
+	for heard.Load() == before {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// later moves the clock on, by less than what counts as a coordinator that stood still.
+func (d *standing) later() {
+	d.since = d.since.Add(-d.limits.Silence / 3)
+	d.stepJob(protocol.Tick{})
+}
+
+// TestSignsWhileLoopStands has the loop take no message of a rank that goes on talking,
+// as when each operation of the store takes long: more messages than any buffer holds,
+// and a sign of life within each silence limit. Only when that ends, the rank is dead.
+func TestSignsWhileLoopStands(t *testing.T) {
+	d := newStanding(t, 0)
+	for range 1000 {
+		d.sign(protocol.Message{Kind: protocol.LogState})
+	}
+	for range 20 {
+		d.sign(protocol.Message{Kind: protocol.Beat, Iter: 3})
+		d.later()
+	}
+	if d.killed {
+		t.Fatal("a rank that gives signs of life is declared dead")
+	}
+	d.sign(protocol.Message{Kind: protocol.Beat, Iter: 7})
+	for len(d.mail.list) > 0 {
+		d.turn()
+	}
+	if iter := d.machine.Iteration(); iter != 7 {
+		t.Errorf("the rank is at iteration %d, want that of its last beat, 7", iter)
+	}
+	for range 3 {
+		d.later()
+	}
+	if !d.killed {
+		t.Error("a silent rank is not declared dead")
+	}
+}
+
+// TestWaitsForStorage freezes a file system: a silent rank whose process waits for it is
+// not declared dead, and the user is told once. Without the process, it is.
+func TestWaitsForStorage(t *testing.T) {
+	dir, thaw := frozen(t)
+	cmd := exec.Command("sh", "-c", "echo > "+filepath.Join(dir, "file"))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for !waitsForStorage(cmd.Process.Pid) {
+		select {
+		case err := <-ended:
+			t.Fatalf("the process does not wait: %v", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	d := newStanding(t, cmd.Process.Pid)
+	for range 20 {
+		d.later()
+	}
+	if w := strings.Join(d.rec.warned, "\n"); d.killed || strings.Count(w, "rank 0 has given no sign of life for 10") != 1 {
+		t.Errorf("declared dead: %v; warned %q", d.killed, w)
+	}
+	thaw()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		d.later()
+	}
+	if !d.killed {
+		t.Error("a silent rank is not declared dead")
+	}
+}
+
+// frozen makes a file system that takes no writes until thaw.
+func frozen(t *testing.T) (dir string, thaw func()) {
+	t.Helper()
+	img := filepath.Join(t.TempDir(), "img")
+	dir = t.TempDir()
+	run := func(name string, arg ...string) error {
+		out, err := exec.Command(name, arg...).CombinedOutput()
+		if err != nil {
+			t.Logf("%s: %v: %s", name, err, out)
+		}
+		return err
+	}
+	if run("truncate", "-s", "8M", img) != nil || run("mkfs.ext4", "-q", "-F", img) != nil || run("mount", "-o", "loop", img, dir) != nil {
+		t.Skip("no file system can be mounted")
+	}
+	t.Cleanup(func() {
+		if err := run("umount", dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if run("fsfreeze", "-f", dir) != nil {
+		t.Skip("it cannot be frozen")
+	}
+	cold := true
+	thaw = func() {
+		if cold && run("fsfreeze", "-u", dir) == nil {
+			cold = false
+		}
+	}
+	t.Cleanup(thaw)
+	return dir, thaw
+}
