@@ -25,16 +25,52 @@ func (s *Spec) commonFiles(mapping Mapping, ranks []int) (*commonFiles, error) {
 	if s.WritePath.Layout == "" || s.WritePath.Layout == plan.PerRank {
 		return nil, nil
 	}
-	g := &commonFiles{settings: s.WritePath, ranks: placesOf(mapping, ranks)}
+	g := &commonFiles{settings: s.writePath(ranks), ranks: placesOf(mapping, ranks)}
 	var err error
 	g.files, err = image.GroupFiles(g.settings, g.ranks)
 	return g, err
 }
 
+// writePath returns the settings for a group of ranks. A group that is smaller than the
+// number of aggregators has as many of them as it can.
+func (s *Spec) writePath(ranks []int) plan.Settings {
+	if s.WritePath.Aggregators > s.NP {
+		return s.WritePath // a mistake, whatever the groups
+	}
+	return s.WritePath.Fit(len(ranks))
+}
+
+// fewerAggregators says so, if some group has fewer aggregators than were asked for;
+// else it is empty.
+func (s *Spec) fewerAggregators() string {
+	groups := s.groups(s.Mapping)
+	smallest := groups[0]
+	for _, ranks := range groups {
+		if len(ranks) < len(smallest) {
+			smallest = ranks
+		}
+	}
+	common, err := s.commonFiles(s.Mapping, smallest)
+	if err != nil || common == nil || common.settings.Aggregators >= s.WritePath.Aggregators ||
+		s.WritePath.Layout == plan.Shared && s.WritePath.Strategy == plan.Individual {
+		return "" // it is an error, or no number of aggregators has an effect
+	}
+	return fmt.Sprintf("--aggregators %d: a group of %s has %s", s.WritePath.Aggregators,
+		plural(len(smallest), "rank"), plural(common.settings.Aggregators, "aggregator"))
+}
+
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
 // Layout returns the settings of the write path as they take effect; an error may
 // be a *plan.SettingError.
 func (s *Spec) Layout() (plan.Settings, error) {
-	p, err := plan.New(placesOf(s.Mapping, s.groups(s.Mapping)[0]), s.WritePath)
+	first := s.groups(s.Mapping)[0]
+	p, err := plan.New(placesOf(s.Mapping, first), s.writePath(first))
 	if err != nil {
 		return plan.Settings{}, err
 	}

@@ -63,8 +63,10 @@ func begin(ctx context.Context, spec Spec, opt Options) (*Result, error) {
 	if err := checkRun(&spec, opt); err != nil {
 		return nil, err
 	}
-	if note := spec.oneGroup(); note != "" {
-		opt.Observer.Warn(note)
+	for _, note := range []string{spec.oneGroup(), spec.fewerAggregators()} {
+		if note != "" {
+			opt.Observer.Warn(note)
+		}
 	}
 	if opt.Job != "" {
 		if err := image.CheckJobName(opt.Job); err != nil {

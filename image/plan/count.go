@@ -2,6 +2,20 @@ package plan
 
 import "fmt"
 
+// Fit returns the settings with the largest number of aggregators, up to the one given,
+// that so many ranks can have.
+func (s Settings) Fit(ranks int) Settings {
+	if s.Aggregators <= ranks {
+		return s
+	}
+	s.Aggregators = ranks
+	s.setDefaults()
+	if s.byStripe() && s.P4 && ranks > s.StripeCount {
+		s.Aggregators = ranks / s.StripeCount * s.StripeCount
+	}
+	return s
+}
+
 // count returns the number of aggregators, which for individual writing into
 // aggregated files is the number of files.
 func (s *Settings) count(m *mapping) (int, error) {
