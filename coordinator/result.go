@@ -15,7 +15,7 @@ import (
 // called from one goroutine at a time, except Warn.
 type Observer interface {
 	// Event is told of a *StartEvent, *CheckpointEvent, *LostEvent,
-	// *FailureEvent, *RestartEvent or *ProgressEvent.
+	// *FailureEvent, *BackoffEvent, *RestartEvent or *ProgressEvent.
 	Event(any)
 	// Warn is told of what went wrong without harming the job.
 	Warn(text string)
@@ -62,6 +62,17 @@ type RestartEvent struct {
 	Iteration  int    `json:"iteration"` // of that checkpoint
 	Generation int    `json:"generation"`
 	Unusable   string `json:"unusable,omitempty"` // why a newer checkpoint was not taken
+}
+
+// A BackoffEvent says that restarts in a row got no further than the one before them:
+// the next comes after a pause, and silent ranks are waited for longer.
+type BackoffEvent struct {
+	Type      string  `json:"type"`         // "backoff"
+	Of        []int   `json:"of,omitempty"` // which ranks, unless all
+	Restarts  int     `json:"restarts"`     // that got no further
+	Iteration int     `json:"iteration"`    // that the last of them reached
+	Pause     float64 `json:"pause_s"`
+	Silence   float64 `json:"silence_s"` // after which a rank is declared dead from now on
 }
 
 // A ProgressEvent says how far the slowest rank is. It comes a few times per
@@ -207,6 +218,12 @@ func (g *group) report(n protocol.Notice) {
 		}
 		g.outages.died(g.id, node, n.Iter, g.now())
 		g.event(&FailureEvent{Type: "failure", Rank: n.Rank, Node: node, Iteration: n.Iter, Reason: n.Text})
+	case protocol.BackingOff:
+		ev := &BackoffEvent{Type: "backoff", Restarts: n.Stuck, Iteration: n.Iter, Pause: n.Pause.Seconds(), Silence: n.Silence.Seconds()}
+		if g.several() {
+			ev.Of = g.ranks
+		}
+		g.event(ev)
 	case protocol.FallingBack:
 		if g.several() { // Recovery says what comes of it
 			g.out.Warn(fmt.Sprintf("checkpoint %d of %s is passed over: %s", n.Checkpoint, g.name(), n.Text))

@@ -188,6 +188,13 @@ func describe(ev any) string {
 			return "the ranks " + ev.Reason
 		}
 		return fmt.Sprintf("rank %d on node %d %s at iteration %d", ev.Rank, ev.Node, ev.Reason, ev.Iteration)
+	case *coordinator.BackoffEvent:
+		of := ""
+		if len(ev.Of) > 0 {
+			of = " of " + ranks(ev.Of)
+		}
+		return fmt.Sprintf("%s%s got no further: the next comes after %s, and ranks may give no sign of life for %s",
+			count(ev.Restarts, "restart"), of, seconds(ev.Pause), seconds(ev.Silence))
 	case *coordinator.OutputEvent:
 		return fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
 	case *coordinator.RecoveryEvent:

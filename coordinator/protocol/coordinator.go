@@ -10,7 +10,8 @@ import (
 // Limits bound every wait.
 type Limits struct {
 	// Silence is how long a rank may give no sign of life before it is
-	// declared dead. Ranks send a Beat several times as often.
+	// declared dead. Ranks send a Beat several times as often. It doubles with each
+	// restart that gets no further than the one before, up to half of Phase.
 	Silence time.Duration
 	// Phase is how long a phase of a checkpoint, or the start of a generation,
 	// may go on without progress of the rank waited for.
@@ -123,6 +124,8 @@ type Coordinator struct {
 	lastEnd   time.Duration // when the last checkpoint or start ended
 	budget    budget
 	futile    int           // restarts since the last checkpoint
+	reached   int           // the furthest iteration before any of them
+	stuck     int           // how many of them, in a row, got no further
 	inspect   time.Duration // when to look for overdue ranks next
 	finishing bool
 

@@ -93,7 +93,8 @@
 //     with the end of the job.
 //   - At most one checkpoint is behind; no channel is drained for the next
 //     before it is committed or given up, and no job completes before.
-//   - A rank that is silent longer than Limits.Silence is declared dead; a
-//     phase without progress for Limits.Phase is aborted, naming the rank.
+//   - A rank that is silent longer than Limits.Silence, or a multiple of it after
+//     restarts that got no further, is declared dead; a phase without progress
+//     for Limits.Phase is aborted, naming the rank.
 //   - Numbers of checkpoints grow and are never used twice within a job.
 package protocol

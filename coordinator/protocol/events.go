@@ -142,8 +142,10 @@ type Notice struct {
 	Gen        int
 	Text       string
 	Body       []byte        // details of the rank, as in WriteFailed
-	Pause      time.Duration // how long the application stood still, from the first stop
+	Pause      time.Duration // how long the application stood still, from the first stop, or will wait
 	Commit     time.Duration // from the last Written to the commit
+	Stuck      int           // restarts in a row that got no further
+	Silence    time.Duration // how long a rank may give no sign of life from now on
 }
 
 // NoticeKind says what a Notice is about.
@@ -157,6 +159,7 @@ const (
 	RankDied                          // Rank died at about Iter: Text
 	Restarting                        // generation Gen from checkpoint From
 	FallingBack                       // Checkpoint cannot be restored: Text
+	BackingOff                        // Stuck restarts got no further than Iter: the next comes after Pause, with a limit of Silence
 )
 
 // An Outcome is how a job ended.

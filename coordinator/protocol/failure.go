@@ -43,8 +43,8 @@ func (c *Coordinator) checkDeadlines() {
 	lim := c.cfg.Limits
 	for i := range c.ranks {
 		r := &c.ranks[i]
-		if r.joined && c.now-r.heard >= lim.Silence {
-			c.giveUpOn(i, fmt.Sprintf("gave no sign of life for %v", lim.Silence))
+		if patience := c.patience(); r.joined && c.now-r.heard >= patience {
+			c.giveUpOn(i, fmt.Sprintf("gave no sign of life for %v", patience))
 			return
 		}
 		if c.behindOverdue(i) {
@@ -128,23 +128,45 @@ func (c *Coordinator) fail(ev RankLost) {
 }
 
 // tryAgain restarts from the newest checkpoint, unless that has brought nothing
-// too often.
+// too often. A restart that got no further than the one before makes the next slower
+// and more patient: perhaps the machine is slow, and the ranks are not at fault.
 func (c *Coordinator) tryAgain(rank int, why string, body []byte) {
 	if c.futile++; c.futile > c.cfg.Limits.Restarts {
 		c.finish(Outcome{Result: Failed, Rank: rank, Body: body,
 			Text: fmt.Sprintf("%s, and %d restarts in a row brought no new checkpoint", why, c.cfg.Limits.Restarts)})
 		return
 	}
+	switch got := c.Furthest(); {
+	case c.futile == 1 || got > c.reached:
+		c.reached, c.stuck = got, 0
+	default:
+		c.stuck++
+		c.report(Notice{Kind: BackingOff, Rank: -1, Iter: got, Stuck: c.stuck, Pause: c.backoff(), Silence: c.patience()})
+	}
 	c.restart(Down{Rank: rank, Cause: why})
 }
 
-// backoff returns how long to wait before the next generation: nothing after a
-// first failure, more and more when restarts bring nothing.
+// backoff returns how long to wait before the next generation: nothing as long as
+// restarts get further, else twice as long each time.
 func (c *Coordinator) backoff() time.Duration {
-	if c.futile < 3 {
+	if c.stuck == 0 {
 		return 0
 	}
-	return min(5*time.Second, 10*time.Millisecond<<min(c.futile, 16))
+	return min(5*time.Second, 40*time.Millisecond<<min(c.stuck, 16))
+}
+
+// patience is how long a rank may give no sign of life: twice as long after each
+// restart that got no further than the one before. A dead rank must still be found
+// before it counts as one that makes no progress.
+func (c *Coordinator) patience() time.Duration {
+	lim := c.cfg.Limits
+	for range c.stuck {
+		if lim.Silence >= lim.Phase/2 {
+			break
+		}
+		lim.Silence = min(2*lim.Silence, lim.Phase/2)
+	}
+	return lim.Silence
 }
 
 // restart begins the next generation, or asks from where.

@@ -61,7 +61,7 @@ func (c *Coordinator) committed(ev Committed) {
 // taken notes and reports that a checkpoint exists.
 func (c *Coordinator) taken(number, iter int, pause, commit time.Duration) {
 	c.known[number] = iter
-	c.futile = 0
+	c.futile, c.stuck = 0, 0
 	c.report(Notice{Kind: CheckpointTaken, Rank: -1, Checkpoint: number, Iter: iter, Pause: pause, Commit: commit})
 }
 

@@ -18,6 +18,8 @@ type script struct {
 	now time.Duration
 	got []string
 	cp  Checkpoint // for which Commit came last
+
+	acts []Action // all since a test looked at them
 }
 
 // newScript starts an asynchronous job of two ranks that compute.
@@ -64,6 +66,7 @@ func (s *script) write(n, iter int) {
 func (s *script) ask(id int, stop bool) { s.event(Requested{Request{ID: id, Stop: stop}}) }
 
 func (s *script) take(acts []Action) {
+	s.acts = append(s.acts, acts...)
 	for _, a := range acts {
 		switch a := a.(type) {
 		case Send:
