@@ -119,10 +119,9 @@ func TestSignsWhileLoopStands(t *testing.T) {
 	}
 	for range 20 {
 		d.sign(protocol.Message{Kind: protocol.Beat, Iter: 3})
-		d.later()
-	}
-	if d.killed {
-		t.Fatal("a rank that gives signs of life is declared dead")
+		if d.later(); d.killed {
+			t.Fatal("a rank that gives signs of life is declared dead")
+		}
 	}
 	d.sign(protocol.Message{Kind: protocol.Beat, Iter: 7})
 	for len(d.mail.list) > 0 {
