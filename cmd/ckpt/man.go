@@ -5,7 +5,7 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-func newManCommand(g *globals) *cobra.Command {
+func newManCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIR",
 		Short:   "Write manual pages into a directory",

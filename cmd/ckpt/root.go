@@ -94,7 +94,7 @@ and nodes.
 	root.AddCommand(newLaunchCommand(g), newRestartCommand(g), newCheckpointCommand(g), newStopCommand(g),
 		newStatusCommand(g), newListCommand(g), newShowCommand(g), newVerifyCommand(g), newDiffCommand(g), newPruneCommand(g),
 		newImportCommand(g), newExportCommand(g), newExtractCommand(g), newZonesCommand(g),
-		newIntervalCommand(g), newPredictCommand(g), newPlanCommand(g), newTraceCommand(g), newDatasetCommand(g), newBenchCommand(g), newVersionCommand(g), newManCommand(g), newRankCommand())
+		newIntervalCommand(g), newPredictCommand(g), newPlanCommand(g), newTraceCommand(g), newDatasetCommand(g), newBenchCommand(g), newVersionCommand(g), newManCommand(), newRankCommand())
 	for _, cmd := range root.Commands() {
 		describeExit(cmd)
 	}

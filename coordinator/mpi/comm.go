@@ -221,7 +221,7 @@ func (c *Comm) Close() error {
 	// have had its lock it is out, and the next one sees the failure first.
 	for r := range c.peers {
 		c.peers[r].mu.Lock()
-		c.peers[r].mu.Unlock() //lint:ignore SA2001 empty on purpose
+		c.peers[r].mu.Unlock() //nolint:staticcheck // empty on purpose
 	}
 	return nil
 }

@@ -51,7 +51,6 @@ func (p *Plan) WriterPlan(rank int) iter.Seq[Round] {
 			return
 		}
 		b := &builder{plan: p, domain: &p.domains[w]}
-		ok = true
 		switch {
 		case p.Settings.byStripe():
 			ok = b.stripes(yield)

@@ -61,11 +61,10 @@ type bursts struct {
 	cut   int32 // first event of the first burst that is not kept, or 0
 }
 
-// add adds an event, and reports whether a burst begins with it.
-func (b *bursts) add(e *iotrace.Event, i int32, gap int64, budget *int) bool {
+// add adds an event.
+func (b *bursts) add(e *iotrace.Event, i int32, gap int64, budget *int) {
 	write := e.Op == iotrace.Write
-	began := b.total == 0 || b.cur.write != write || after(b.cur.end, e.Start, gap)
-	if began {
+	if b.total == 0 || b.cur.write != write || after(b.cur.end, e.Start, gap) {
 		b.keep(budget)
 		b.cur = rawBurst{write: write, start: e.Start, end: e.Start, first: i}
 		b.total++
@@ -73,7 +72,6 @@ func (b *bursts) add(e *iotrace.Event, i int32, gap int64, budget *int) bool {
 	b.cur.count++
 	b.cur.bytes = add(b.cur.bytes, max(e.Bytes, 0))
 	b.cur.end = max(b.cur.end, e.End)
-	return began
 }
 
 // keep appends the last burst to the list, up to the limit.

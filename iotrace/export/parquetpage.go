@@ -53,7 +53,8 @@ func (p *pageReader) column(meta *format.ColumnMetaData, b []byte, rows int, tak
 			return errors.New("the checksum of a page is wrong")
 		}
 		packed := meta.Codec
-		n, encoding := int32(-1), format.Plain
+		var n int32
+		encoding := format.Plain
 		switch v1, v2, d := &h.DataPageHeader, &h.DataPageHeaderV2, &h.DictionaryPageHeader; {
 		case h.Type == format.DictionaryPage && d.Valid && !dictionary:
 			n = d.V.NumValues

@@ -172,7 +172,7 @@ func (c *call) denied(note []byte, d descriptor) bool {
 	case isPath(note, d.node.path):
 		return false
 	}
-	return kindOfNote(note) != "" || !c.stale(note, d)
+	return kindOfNote(note) != "" || !c.stale(d)
 }
 
 // unknownDescriptor is the kind of a standard descriptor that was redirected to
@@ -181,7 +181,7 @@ const unknownDescriptor = "unknown descriptor"
 
 // stale reports whether -y differs from what was opened only because the file was
 // removed, or was opened by an incomplete path.
-func (c *call) stale(note []byte, d descriptor) bool {
+func (c *call) stale(d descriptor) bool {
 	return c.im.nodes[d.node.path] != d.node || d.node.path == "" || d.node.path[0] != '/'
 }
 

@@ -14,11 +14,11 @@ func (s *Spec) walker(rank int, r *rand.Rand) walker {
 	if s.Pattern == Mixed {
 		return s.mixed(rank, int(ops), r)
 	}
-	return s.walkerOf(s.Pattern, rank, ops, 0, r)
+	return s.walkerOf(s.Pattern, rank, ops, 0)
 }
 
 // walkerOf returns a walker of ops requests from offset base on.
-func (s *Spec) walkerOf(p Pattern, rank int, ops, base int64, r *rand.Rand) walker {
+func (s *Spec) walkerOf(p Pattern, rank int, ops, base int64) walker {
 	sizes := sizer{s.Size, s.Variable}
 	segment := base // start of the rank, if ranks follow each other
 	if s.Shared {
@@ -59,7 +59,7 @@ func (s *Spec) mixed(rank, ops int, r *rand.Rand) walker {
 		kind := kinds[i]
 		n := ops*(i+1)/parts - ops*i/parts
 		base := int64(i) * int64(ops) * s.Size * int64(s.Ranks) * 12
-		m.parts = append(m.parts, s.walkerOf(kind[common.IntN(len(kind))], rank, int64(n), base, r))
+		m.parts = append(m.parts, s.walkerOf(kind[common.IntN(len(kind))], rank, int64(n), base))
 		m.left = append(m.left, n)
 	}
 	return m

@@ -38,7 +38,7 @@ func (s *Supervisor) request(r protocol.Request) {
 const finishingText = "the job is finishing"
 
 // answered takes the answer of a group.
-func (s *Supervisor) answered(g *group, a protocol.Answer) {
+func (s *Supervisor) answered(a protocol.Answer) {
 	if !s.several() {
 		s.do(Job, a)
 		return

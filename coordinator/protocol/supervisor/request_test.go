@@ -16,9 +16,9 @@ func answerOf(t *testing.T, answers ...protocol.Answer) protocol.Answer {
 		t.Fatal(err)
 	}
 	s.asked[-1] = &request{id: 7, left: 2}
-	for i, a := range answers {
+	for _, a := range answers {
 		a.ID = -1
-		s.answered(s.groups[i], a)
+		s.answered(a)
 	}
 	if len(s.out) != 1 {
 		t.Fatalf("%+v", s.out)

@@ -92,7 +92,7 @@ func (s *Supervisor) handle(g *group, acts []protocol.Action) {
 			s.reported(g, &a.Notice)
 			s.do(g.id, a)
 		case protocol.Answer:
-			s.answered(g, a)
+			s.answered(a)
 		case protocol.Finish:
 			s.finished(g, a.Outcome)
 		case protocol.Down:

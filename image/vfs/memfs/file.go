@@ -17,15 +17,15 @@ type file struct {
 	closed bool
 }
 
-func (f *file) error(op string, err error) error {
-	return &fs.PathError{Op: op, Path: f.name, Err: err}
+func (f *file) bad(op string) error {
+	return &fs.PathError{Op: op, Path: f.name, Err: syscall.EBADF}
 }
 
 func (f *file) ReadAt(b []byte, off int64) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	if f.closed || off < 0 {
-		return 0, f.error("read", syscall.EBADF)
+		return 0, f.bad("read")
 	}
 	data := f.node.data
 	if f.direct && len(f.node.lost) > 0 {
@@ -45,7 +45,7 @@ func (f *file) WriteAt(b []byte, off int64) (int, error) {
 	f.fs.mu.Lock()
 	if f.closed || !f.write || off < 0 {
 		f.fs.mu.Unlock()
-		return 0, f.error("write", syscall.EBADF)
+		return 0, f.bad("write")
 	}
 	n := f.node
 	if n.shared {
@@ -65,7 +65,7 @@ func (f *file) Sync() error {
 	f.fs.mu.Lock()
 	if f.closed {
 		f.fs.mu.Unlock()
-		return f.error("sync", syscall.EBADF)
+		return f.bad("sync")
 	}
 	if n := f.node; !f.fs.IgnoreSync {
 		n.sync()
@@ -79,7 +79,7 @@ func (f *file) Size() (int64, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	if f.closed {
-		return 0, f.error("stat", syscall.EBADF)
+		return 0, f.bad("stat")
 	}
 	return int64(len(f.node.data)), nil
 }
@@ -88,7 +88,7 @@ func (f *file) Close() error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	if f.closed {
-		return f.error("close", syscall.EBADF)
+		return f.bad("close")
 	}
 	f.closed = true
 	return nil
