@@ -32,6 +32,10 @@ var (
 	ErrStorageFull = errors.New("storage is full")
 	// ErrOtherJob says that a file is sound but belongs to another job.
 	ErrOtherJob = errors.New("belongs to another job")
+	// ErrOtherDescription says that a checkpoint was taken under another
+	// description of the job than the one that is there. It comes with a
+	// DamageError.
+	ErrOtherDescription = errors.New("taken under another description of the job")
 	// ErrRegionsDiffer says that the regions to load into are not those that
 	// the image holds.
 	ErrRegionsDiffer = errors.New("the regions of the image are not those of the process")
@@ -93,14 +97,14 @@ type DamageError struct {
 	Offset int64 // of the first byte of the block that fails its check
 	Reason string
 
-	err error // the error of the file system, if that was the reason
+	err error // the error behind it, of the file system or one of those above
 }
 
 func (e *DamageError) Error() string {
 	return fmt.Sprintf("%s is damaged at offset %d: %s", e.File, e.Offset, e.Reason)
 }
 
-// Unwrap returns the error of the file system behind the damage, if any.
+// Unwrap returns the error behind the damage, if any.
 func (e *DamageError) Unwrap() error { return e.err }
 
 // An otherJobError is ErrOtherJob with the details.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"ckpt/image/plan/fileview"
@@ -33,6 +34,8 @@ type Job struct {
 	know    sync.Mutex // held for short; what it guards changes only while mu is held, too
 	owned   bool       // the lock is ours
 	catalog *catalog   // nil if not looked at yet, and without the lock
+
+	described atomic.Pointer[string] // digest of the description, once it is known
 }
 
 // Name returns the name of the job.
@@ -43,10 +46,13 @@ func (j *Job) Name() string { return j.name }
 // not end in .tmp.
 func (j *Job) Dir() string { return j.dir }
 
+// SpecPath returns the path of the file with the description of the job.
+func (j *Job) SpecPath() string { return filepath.Join(j.dir, specName) }
+
 // Spec returns what was given to CreateJob. It fails with a DamageError or
 // ErrNewerVersion.
 func (j *Job) Spec() ([]byte, error) {
-	name := filepath.Join(j.dir, specName)
+	name := j.SpecPath()
 	b, err := readFile(j.fs, name, maxSpec+256)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &DamageError{File: name, Reason: "the description of the job is missing", err: err}
@@ -55,7 +61,28 @@ func (j *Job) Spec() ([]byte, error) {
 		return nil, err
 	}
 	spec, _, err := unseal(name, specMagic, b)
+	if err == nil {
+		j.describe(b)
+	}
 	return spec, err
+}
+
+// describe keeps the digest of the sealed description. It does not change as long
+// as there are checkpoints.
+func (j *Job) describe(sealed []byte) {
+	digest := sealOf(sealed)
+	j.described.Store(&digest)
+}
+
+// description returns the digest of the description of the job.
+func (j *Job) description() (string, error) {
+	if d := j.described.Load(); d != nil {
+		return *d, nil
+	}
+	if _, err := j.Spec(); err != nil {
+		return "", err
+	}
+	return *j.described.Load(), nil
 }
 
 // Lock makes this process the only one that writes to the job, until Unlock or
@@ -137,7 +164,21 @@ func (j *Job) Manifest(n int) (*Manifest, error) {
 	if m.Number != n {
 		return nil, damaged(name, 0, "manifest is of checkpoint %d, not %d", m.Number, n)
 	}
+	if err := j.checkDescription(name, m); err != nil {
+		return nil, err
+	}
 	return m, nil
+}
+
+// checkDescription checks that a checkpoint was taken under the description of the
+// job. That of a description which cannot be read nobody can tell: Spec says why.
+func (j *Job) checkDescription(name string, m *Manifest) error {
+	digest, err := j.description()
+	if err != nil || m.Description == "" || m.Description == digest {
+		return nil
+	}
+	return &DamageError{File: name, err: ErrOtherDescription,
+		Reason: fmt.Sprintf("%v: its digest was %.8s…, that of %s is %.8s…", ErrOtherDescription, m.Description, j.SpecPath(), digest)}
 }
 
 // numbers lists the numbered directories, committed or not, ascending.

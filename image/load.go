@@ -40,6 +40,26 @@ func (j *Job) Load(ctx context.Context, m *Manifest, path string, rank int, into
 	return j.readAll(ctx, c, r)
 }
 
+// RegionBytes returns the size of a region of a rank in the container file path, one
+// of m.Files; 0 if there is none of this name. It fails as Load does.
+func (j *Job) RegionBytes(m *Manifest, path string, rank int, name string) (int64, error) {
+	i := slices.IndexFunc(m.Files, func(f File) bool { return f.Path == path })
+	if i < 0 {
+		return 0, opError("look into", path, -1, fmt.Errorf("checkpoint %d has no such file", m.Number))
+	}
+	c, err := j.openFile(m, m.Files[i])
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	for _, r := range c.index.regions {
+		if r.name == name && r.of(rank) {
+			return r.size, nil
+		}
+	}
+	return 0, nil
+}
+
 // readAll reads the payload of c and the extents of other files it refers to.
 func (j *Job) readAll(ctx context.Context, c *container, r *reader) error {
 	if err := r.read(ctx, c.f, c.path, r.wanted(c.index.own())); err != nil {

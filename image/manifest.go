@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"ckpt/zones"
@@ -23,10 +24,14 @@ const (
 type Manifest struct {
 	Format int    `json:"format"` // filled in by Commit
 	Job    string `json:"job"`    // filled in by Commit if empty
-	App    string `json:"app"`    // what runs, like bt.S.4
-	NP     int    `json:"np"`     // number of ranks
-	MPI    string `json:"mpi"`
-	Mode   string `json:"mode"`
+	// Description is the digest of the description of the job that the checkpoint
+	// was taken under, which holds what the manifest does not. Commit fills it in;
+	// manifests written before it was introduced have none.
+	Description string `json:"job_blake3,omitempty"`
+	App         string `json:"app"` // what runs, like bt.S.4
+	NP          int    `json:"np"`  // number of ranks
+	MPI         string `json:"mpi"`
+	Mode        string `json:"mode"`
 	// Origin names the checkpointer that took an imported checkpoint, like
 	// dmtcp; empty for our own.
 	Origin    string    `json:"origin,omitempty"`
@@ -121,23 +126,24 @@ type Library struct {
 	Blake3 string `json:"blake3"`
 }
 
+// The limits of what a manifest may say. They are beyond anything real, and sums of
+// numbers within them do not overflow.
+const (
+	maxNumber    = math.MaxUint32 // of a checkpoint
+	maxNP        = 1 << 20
+	maxBytes     = 1 << 58
+	maxIteration = 1 << 53
+	maxFrame     = 1 << 62 // as package msglog has it
+)
+
 // check checks that the manifest makes sense by itself.
 func (m *Manifest) check() error {
-	if !validJobName(m.Job) {
-		return fmt.Errorf("job name %q is not valid", m.Job)
+	if err := m.checkNumbers(); err != nil {
+		return err
 	}
-	if m.Number < 1 || m.NP < 1 || m.Parent < 0 || m.Parent >= m.Number {
-		return fmt.Errorf("number %d, np %d or parent %d is out of range", m.Number, m.NP, m.Parent)
-	}
-	sum := 0
-	for _, n := range m.Mapping {
-		if n < 0 || n > m.NP {
-			return fmt.Errorf("mapping %v does not place %d ranks", m.Mapping, m.NP)
-		}
-		sum += n
-	}
-	if len(m.Mapping) > 0 && sum != m.NP {
-		return fmt.Errorf("mapping %v does not place %d ranks", m.Mapping, m.NP)
+	nodes, err := m.checkMapping()
+	if err != nil {
+		return err
 	}
 	files := make(map[string]bool, len(m.Files))
 	for _, f := range m.Files {
@@ -155,13 +161,88 @@ func (m *Manifest) check() error {
 			return fmt.Errorf("rank %d is out of range or listed twice", r.Rank)
 		}
 		ranks[r.Rank] = true
-		for _, p := range []string{r.File, r.Shared, r.Library} {
-			if p != "" && !files[p] {
-				return fmt.Errorf("rank %d needs file %q, which is not listed", r.Rank, p)
-			}
+		if err := r.check(nodes, files); err != nil {
+			return fmt.Errorf("rank %d: %w", r.Rank, err)
 		}
 	}
 	return nil
+}
+
+// checkNumbers checks what concerns the checkpoint as a whole.
+func (m *Manifest) checkNumbers() error {
+	switch {
+	case !validJobName(m.Job):
+		return fmt.Errorf("job name %q is not valid", m.Job)
+	case m.Description != "" && !isDigest(m.Description):
+		return errors.New("job_blake3 is not a digest")
+	case m.Number < 1 || m.Number > maxNumber || m.NP < 1 || m.NP > maxNP || m.Parent < 0 || m.Parent >= m.Number:
+		return fmt.Errorf("number %d, np %d or parent %d is out of range", m.Number, m.NP, m.Parent)
+	case m.Iteration < 0 || m.Iteration > maxIteration:
+		return fmt.Errorf("iteration %d is out of range", m.Iteration)
+	case m.Groups < 0 || m.Groups > m.NP || m.Group < 0 || m.Group >= max(1, m.Groups):
+		return fmt.Errorf("group %d of %d is out of range", m.Group, m.Groups)
+	case !validSizes(m.Bytes) || m.StoredBytes < 0 || m.StoredBytes > maxBytes:
+		return fmt.Errorf("bytes %+v or stored_bytes %d are out of range", m.Bytes, m.StoredBytes)
+	case m.Log != nil && (m.Log.Bytes < 0 || m.Log.Bytes > maxBytes || m.Log.Fsyncs < 0 || m.Log.Seconds < 0):
+		return fmt.Errorf("log %+v is out of range", *m.Log)
+	case m.Library != nil && (m.Library.Bytes < 0 || m.Library.Bytes > maxBytes || !isDigest(m.Library.Blake3)):
+		return fmt.Errorf("library %+v is out of range or has no digest", *m.Library)
+	}
+	return nil
+}
+
+// checkMapping returns the node of each rank; nil if the manifest does not say.
+func (m *Manifest) checkMapping() ([]int, error) {
+	if len(m.Mapping) == 0 {
+		return nil, nil
+	}
+	nodes := make([]int, 0, m.NP)
+	for node, n := range m.Mapping {
+		if n < 0 || n > m.NP-len(nodes) {
+			return nil, fmt.Errorf("mapping %v does not place %d ranks", m.Mapping, m.NP)
+		}
+		for range n {
+			nodes = append(nodes, node)
+		}
+	}
+	if len(nodes) != m.NP {
+		return nil, fmt.Errorf("mapping %v does not place %d ranks", m.Mapping, m.NP)
+	}
+	return nodes, nil
+}
+
+func (r *Rank) check(nodes []int, files map[string]bool) error {
+	for _, p := range []string{r.File, r.Shared, r.Library} {
+		if p != "" && !files[p] {
+			return fmt.Errorf("it needs file %q, which is not listed", p)
+		}
+	}
+	switch {
+	case nodes != nil && r.Node != nodes[r.Rank]:
+		return fmt.Errorf("it is on node %d, the mapping places it on node %d", r.Node, nodes[r.Rank])
+	case !validSizes(r.Zones):
+		return fmt.Errorf("zones %+v are out of range", r.Zones)
+	case r.Pending < 0 || r.Pending > maxBytes || r.Channels < 0 || r.Channels > maxBytes:
+		return fmt.Errorf("pending_bytes %d or channels_bytes %d is out of range", r.Pending, r.Channels)
+	case r.LogFrom > maxFrame:
+		return fmt.Errorf("log_from %d is out of range", r.LogFrom)
+	}
+	return nil
+}
+
+func validSizes(s zones.Sizes) bool {
+	for _, n := range []int64{s.Library, s.Data, s.Shared, s.IOBuffer} {
+		if n < 0 || n > maxBytes {
+			return false
+		}
+	}
+	return true
+}
+
+// isDigest reports whether s is a blake3-256 in hex.
+func isDigest(s string) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == 32
 }
 
 func (f *File) check(m *Manifest) error {
@@ -172,12 +253,14 @@ func (f *File) check(m *Manifest) error {
 		return errors.New("file is of a later checkpoint")
 	case !validKind(f.Kind):
 		return fmt.Errorf("kind %q is unknown", f.Kind)
-	case f.Bytes < 3*blockSize:
-		return fmt.Errorf("%d bytes are too few for an image", f.Bytes)
+	case f.Bytes < 3*blockSize || f.Bytes > maxBytes:
+		return fmt.Errorf("%d bytes are too few or too many for an image", f.Bytes)
+	case f.Node < -1 || f.Node >= m.NP:
+		return fmt.Errorf("node %d is out of range", f.Node)
 	case f.Holes < 0 || f.Holes > f.Bytes-3*blockSize:
 		return fmt.Errorf("%d of %d bytes cannot be in holes", f.Holes, f.Bytes)
 	}
-	if b, err := hex.DecodeString(f.IndexBlake3); err != nil || len(b) != 32 {
+	if !isDigest(f.IndexBlake3) {
 		return errors.New("index_blake3 is not a digest")
 	}
 	for _, r := range f.Ranks {

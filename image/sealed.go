@@ -18,6 +18,9 @@ func seal(magic string, body []byte) []byte {
 	return fmt.Appendf(b, "%s%x\n", sumPrefix, digestOf(b))
 }
 
+// sealOf returns the digest in the last line of a sealed text.
+func sealOf(b []byte) string { return string(b[len(b)-65 : len(b)-1]) }
+
 // unseal undoes seal. Its errors are DamageError, and ErrNewerVersion if the
 // text is sound but not for us.
 func unseal(path, magic string, b []byte) (body []byte, version int, err error) {

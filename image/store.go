@@ -182,7 +182,9 @@ func (s *Store) create(name string, spec []byte, taken func(*Job) (bool, error),
 		err = clear(j)
 	}
 	if err == nil {
-		err = opError("create job", j.dir, -1, writeAtomic(s.fs, j.dir, specName, seal(specMagic, spec)))
+		sealed := seal(specMagic, spec)
+		err = opError("create job", j.dir, -1, writeAtomic(s.fs, j.dir, specName, sealed))
+		j.describe(sealed)
 	}
 	if err != nil {
 		j.Unlock()

@@ -214,6 +214,10 @@ func (t *Tx) complete(m *Manifest) error {
 	if m.Job != t.job.name || m.Number != t.number {
 		return fmt.Errorf("manifest is of checkpoint %d of job %s", m.Number, m.Job)
 	}
+	var err error
+	if m.Description, err = t.job.description(); err != nil {
+		return err
+	}
 	// Lists are written as lists, also when empty.
 	m.Mapping, m.Files, m.Ranks = listed(m.Mapping), listed(m.Files), listed(m.Ranks)
 	m.StoredBytes = 0
