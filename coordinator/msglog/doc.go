@@ -109,7 +109,8 @@
 // that is damage; if none does, the bad one was in the last group, whose commit
 // was not reported or is the very last one, and the tail is cut there. All but
 // the last segment end where the header of the next one says, and whatever is
-// wrong before that is damage.
+// wrong before that is damage. So is a head whose checksum is right and whose fields
+// are not: a write that was cut short does not leave one.
 //
 // What cannot be told from a torn tail is thus damage to the last group of the
 // last segment, and a last segment cut short or lost. The result of opening,

@@ -133,12 +133,14 @@ func headCRC(b []byte, salt uint32) uint32 {
 	return crc32.Update(salt, castagnoli, b[4:frameHead])
 }
 
+const badChecksum = "checksum of the frame's head does not match"
+
 // decodeHead reads a head, whose checksum it checks, and which has exactly one
 // encoding. Whether the payload is there is for the caller to see.
 func decodeHead(b []byte, salt uint32) (head, string) {
 	le := binary.LittleEndian
 	if le.Uint32(b) != headCRC(b, salt) {
-		return head{}, "checksum of the frame's head does not match"
+		return head{}, badChecksum
 	}
 	h := head{
 		Frame: Frame{

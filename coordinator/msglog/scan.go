@@ -66,6 +66,12 @@ type badFrame string
 
 func (e badFrame) Error() string { return string(e) }
 
+// A wrongFrame is a head whose checksum is right and whose fields are not, or not of
+// this place in the segment: no write that was cut short leaves one there.
+type wrongFrame string
+
+func (e wrongFrame) Error() string { return string(e) }
+
 // read returns the next frame, io.EOF at the end. Its payload is valid until the
 // next call.
 func (s *scanner) read() (head, error) {
@@ -78,6 +84,9 @@ func (s *scanner) read() (head, error) {
 		s.next++
 		s.group = h.durableUpTo
 		return h, nil
+	}
+	if wrong, ok := err.(wrongFrame); ok {
+		return head{}, damaged(s.seg.path, s.off, "%s", wrong)
 	}
 	bad, ok := err.(badFrame)
 	if !ok {
@@ -103,12 +112,14 @@ func (s *scanner) frame() (head, error) {
 	}
 	h, reason := decodeHead(b[:], s.seg.salt)
 	switch {
-	case reason != "":
+	case reason == badChecksum:
 		return h, badFrame(reason)
+	case reason != "":
+		return h, wrongFrame(reason)
 	case h.lsn != s.next:
-		return h, badFrame(fmt.Sprintf("it is frame %d, not %d", h.lsn, s.next))
+		return h, wrongFrame(fmt.Sprintf("it is frame %d, not %d", h.lsn, s.next))
 	case h.durableUpTo != s.off && h.durableUpTo != s.group:
-		return h, badFrame(fmt.Sprintf("its group begins at %d, not here and not where the last one did", h.durableUpTo))
+		return h, wrongFrame(fmt.Sprintf("its group begins at %d, not here and not where the last one did", h.durableUpTo))
 	case h.size() > s.end-s.off:
 		return h, badFrame(fmt.Sprintf("its payload of %d bytes is cut short", h.payload))
 	}
