@@ -51,27 +51,25 @@ func emptyLogs(fsys vfs.FS, job *image.Job, ranks []int) error {
 
 // loggedStates returns the states that a rank can be put into by replaying its log
 // from checkpoint number, 0 the beginning.
-func loggedStates(ctx context.Context, fsys vfs.FS, job *image.Job, rank, np, number int, kind channel.Kind) ([]channel.Vector, error) {
-	st := &channel.State{Kind: kind, Rank: rank, Size: np, Kept: make([][]channel.Message, np),
-		Vector: channel.Vector{Sent: make([]uint64, np), Received: make([]uint64, np), Depends: make([]uint64, np)}}
-	from := msglog.LSN(0)
-	if number > 0 {
-		saved, err := readChannels(ctx, job, number, rank)
-		if err != nil {
-			return nil, err
+func loggedStates(ctx context.Context, fsys vfs.FS, job *image.Job, spec *Spec, rank, number int) ([]channel.Vector, error) {
+	saved, err := spec.initialChannels(rank)
+	if number > 0 && err == nil {
+		var m *image.Manifest
+		if m, err = job.Manifest(number); err == nil {
+			saved, err = readChannels(ctx, job, spec, m, rank)
 		}
-		if st, err = channel.Decode(saved.state); err != nil {
-			return nil, err
-		}
-		from = msglog.LSN(saved.logFrom)
 	}
-	r, _, err := msglog.OpenReader(fsys, logDir(job, rank), msglog.ID{Job: job.Name(), Rank: rank}, from)
+	if err != nil {
+		return nil, err
+	}
+	dir := logDir(job, rank)
+	r, _, err := msglog.OpenReader(fsys, dir, msglog.ID{Job: job.Name(), Rank: rank}, msglog.LSN(saved.logFrom))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // it never logged anything
 	}
 	if err != nil {
 		return nil, err
 	}
-	states, err := st.Logged(mpi.FromDisk(r.Next))
-	return states, errors.Join(err, r.Close())
+	states, err := saved.Logged(mpi.FromDisk(r.Next))
+	return states, errors.Join(asDamage(dir, err), r.Close())
 }

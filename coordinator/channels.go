@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"ckpt/coordinator/mpi"
@@ -34,35 +35,88 @@ type channelSetup struct {
 
 // savedChannels is what of a checkpoint concerns the channels of a rank.
 type savedChannels struct {
-	state   []byte
+	*channel.State
 	logFrom uint64
 }
 
-// readChannels reads it out of checkpoint number.
-func readChannels(ctx context.Context, job *image.Job, number, rank int) (*savedChannels, error) {
-	m, err := job.Manifest(number)
+// initialChannels is that at the beginning.
+func (s *Spec) initialChannels(rank int) (*savedChannels, error) {
+	kind, err := s.log()
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(m.Ranks, func(r image.Rank) bool { return r.Rank == rank })
-	if i < 0 {
-		return nil, fmt.Errorf("checkpoint %d has no rank %d", number, rank)
+	e, err := channel.New(channel.Config{Kind: kind, Rank: rank, Size: s.NP})
+	if err != nil {
+		return nil, err
 	}
-	r := m.Ranks[i]
+	return &savedChannels{e.Snapshot(), 0}, nil
+}
+
+// readChannels reads it out of a checkpoint, and checks that the job and the manifest
+// say the same.
+func readChannels(ctx context.Context, job *image.Job, spec *Spec, m *image.Manifest, rank int) (*savedChannels, error) {
+	r, err := rankOfManifest(job, m, rank)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRegion(job, m, r, channelsRegion, r.Channels); err != nil {
+		return nil, err
+	}
 	mem := mpi.NewMemory()
 	defer mem.Close()
-	state, err := mem.Alloc(channelsRegion, channelsZone, zones.Bytes, r.Channels)
+	b, err := mem.Alloc(channelsRegion, channelsZone, zones.Bytes, r.Channels)
 	if err != nil {
 		return nil, err
 	}
 	if err := job.Load(ctx, m, r.File, rank, mem.Regions(), nil); err != nil {
 		return nil, err
 	}
-	return &savedChannels{append([]byte(nil), state...), r.LogFrom}, nil
+	st, err := channel.Decode(b)
+	if err != nil {
+		return nil, &image.DamageError{File: filepath.Join(job.Dir(), r.File), Reason: fmt.Sprintf("rank %d: %v", rank, err)}
+	}
+	return &savedChannels{st, r.LogFrom}, spec.checkState(job, m, r, st)
 }
 
-// restoredChannels is what the channels of this rank go on from, and its log.
-func (s *state) openChannels(ctx context.Context, pending []byte) (*mpi.Channels, error) {
+// checkState checks the state of the channels of a rank in a checkpoint.
+func (s *Spec) checkState(job *image.Job, m *image.Manifest, r *image.Rank, st *channel.State) error {
+	kind, err := s.log()
+	if err != nil {
+		return err
+	}
+	if st.Kind != kind {
+		return &image.DamageError{File: job.SpecPath(),
+			Reason: fmt.Sprintf("it says that messages are logged %v, and checkpoint %d was taken with %v", kind, m.Number, st.Kind)}
+	}
+	v, err := vectorOf(r)
+	if err != nil || st.Rank != r.Rank || st.Size != s.NP || !v.Equal(&st.Vector) {
+		return &image.DamageError{File: manifestPath(job, m.Number), Reason: fmt.Sprintf("the vector of rank %d is not that in %s", r.Rank, r.File)}
+	}
+	return nil
+}
+
+// rankOfManifest finds a rank in a checkpoint.
+func rankOfManifest(job *image.Job, m *image.Manifest, rank int) (*image.Rank, error) {
+	i := slices.IndexFunc(m.Ranks, func(r image.Rank) bool { return r.Rank == rank })
+	if i < 0 {
+		return nil, &image.DamageError{File: manifestPath(job, m.Number), Reason: fmt.Sprintf("it has no rank %d", rank)}
+	}
+	return &m.Ranks[i], nil
+}
+
+// checkRegion checks that a rank has stored a region of the size that the manifest
+// says, which nobody should allocate before.
+func checkRegion(job *image.Job, m *image.Manifest, r *image.Rank, name string, bytes int64) error {
+	have, err := job.RegionBytes(m, r.File, r.Rank, name)
+	if err == nil && have != bytes {
+		err = &image.DamageError{File: manifestPath(job, m.Number),
+			Reason: fmt.Sprintf("rank %d has %d bytes of region %q in it, and %d in %s", r.Rank, bytes, name, have, r.File)}
+	}
+	return err
+}
+
+// openChannels is what the channels of this rank go on from, and its log.
+func (s *state) openChannels(pending []byte) (*mpi.Channels, error) {
 	set := s.cfg.Channels
 	c := &mpi.Channels{LogFailed: s.logFailed, Kind: set.Kind, Group: set.Group, Incarnation: set.Incarnation, Incarnations: set.Incarnations}
 	if set.Kind.Logs() {
@@ -76,22 +130,15 @@ func (s *state) openChannels(ctx context.Context, pending []byte) (*mpi.Channels
 	if s.cfg.From == 0 && s.log == nil {
 		return c, nil
 	}
-	np := s.cfg.Spec.NP
-	from := &mpi.Restored{Line: set.Line, Pending: pending}
-	first := uint64(0)
-	if s.cfg.From > 0 {
-		saved, err := readChannels(ctx, s.job, s.cfg.From, s.rank)
-		if err != nil {
+	saved := s.channels
+	if s.cfg.From == 0 {
+		var err error
+		if saved, err = s.cfg.Spec.initialChannels(s.rank); err != nil {
 			return nil, err
 		}
-		from.State, first = saved.state, saved.logFrom
-	} else {
-		e, err := channel.New(channel.Config{Kind: set.Kind, Rank: s.rank, Size: np, Group: set.Group})
-		if err != nil {
-			return nil, err
-		}
-		from.State = e.Snapshot().Encode()
 	}
+	from := &mpi.Restored{Line: set.Line, Pending: pending, State: saved.Encode()}
+	first := saved.logFrom
 	if s.log != nil {
 		r, err := s.log.NewReader(msglog.LSN(first))
 		if err != nil {
@@ -184,15 +231,22 @@ func (r *rank) serveNews(ctx context.Context) {
 // vectorsOf returns the vectors of the ranks of a checkpoint.
 func vectorsOf(m *image.Manifest) ([]channel.Vector, error) {
 	var list []channel.Vector
-	for _, r := range m.Ranks {
-		var v channel.Vector
-		if len(r.Vector) == 0 {
-			return nil, errors.New("it has no vectors")
-		}
-		if err := json.Unmarshal(r.Vector, &v); err != nil {
-			return nil, fmt.Errorf("vector of rank %d: %w", r.Rank, err)
+	for i := range m.Ranks {
+		v, err := vectorOf(&m.Ranks[i])
+		if err != nil {
+			return nil, fmt.Errorf("checkpoint %d: %w", m.Number, err)
 		}
 		list = append(list, v)
 	}
 	return list, nil
+}
+
+func vectorOf(r *image.Rank) (v channel.Vector, err error) {
+	if len(r.Vector) == 0 {
+		return v, fmt.Errorf("rank %d has no vector", r.Rank)
+	}
+	if err := json.Unmarshal(r.Vector, &v); err != nil {
+		return v, fmt.Errorf("vector of rank %d: %w", r.Rank, err)
+	}
+	return v, nil
 }

@@ -17,7 +17,7 @@ import (
 // belowBase lists the checkpoints of a job that are older than its groups need.
 func belowBase(t *testing.T, j *image.Job) (below []int, base []int) {
 	t.Helper()
-	line, err := readLine(j)
+	line, err := readLine(j, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestCollectOnFullDisk(t *testing.T) {
 	d.backlog.tried = 0
 	d.does(protocol.Answer{})
 	there("room", 3, 4, 5, 6, 7, 8, 10, 11, 12)
-	if line, err := readLine(d.job); err != nil || !slices.Equal(line.Base, []int{5, 6, 0, 0}) || line.Taken[0] != 5 {
+	if line, err := readLine(d.job, 4); err != nil || !slices.Equal(line.Base, []int{5, 6, 0, 0}) || line.Taken[0] != 5 {
 		t.Errorf("noted %+v, %v", line, err)
 	}
 	if d.outcome != nil || d.broken != nil || d.backlog.owed != nil {
@@ -200,7 +200,7 @@ func TestTakeOverOnFullDisk(t *testing.T) {
 	if err := d.takeOver(); err != nil {
 		t.Errorf("there was room for the note: %v", err)
 	}
-	before, err := readLine(d.job)
+	before, err := readLine(d.job, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestTakeOverOnFullDisk(t *testing.T) {
 	if err := d.takeOver(); !errors.Is(err, image.ErrStorageFull) || !errors.As(err, new(*fullError)) {
 		t.Errorf("error %v, want that the storage is full", err)
 	}
-	if after, err := readLine(d.job); err != nil || after.Incarnation != before.Incarnation {
+	if after, err := readLine(d.job, 4); err != nil || after.Incarnation != before.Incarnation {
 		t.Errorf("noted %+v, %v; before %+v", after, err, before)
 	}
 }

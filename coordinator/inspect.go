@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -104,13 +103,9 @@ func Describe(store *image.Store, name string) (*JobStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := job.Spec()
+	spec, err := specOf(job)
 	if err != nil {
 		return nil, err
-	}
-	spec, err := decodeSpec(text)
-	if err != nil {
-		return nil, fmt.Errorf("description of job %s: %w", name, err)
 	}
 	numbers, err := job.Checkpoints()
 	if err != nil {

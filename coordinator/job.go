@@ -190,6 +190,9 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 	}
 	defer job.Unlock()
 	spec, err := specOf(job)
+	if err == nil {
+		err = checkDescription(job)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -219,15 +222,12 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 			return nil, err
 		}
 	}
-	from, err := chooseCheckpoint(job, opt.Checkpoint, len(spec.groups(mapping)) > 1)
+	from, err := chooseCheckpoint(job, spec, opt.Checkpoint)
 	if err != nil {
 		return nil, err
 	}
 	if from == nil { // there are message logs, perhaps
 		return runJob(ctx, *spec, job, store, mapping, library, nil, opt.Options)
-	}
-	if from.NP != spec.NP || from.App != spec.App {
-		return nil, fmt.Errorf("checkpoint %d of job %s is of %s with %d ranks: %w", from.Number, opt.Job, from.App, from.NP, image.ErrOtherJob)
 	}
 	if from.Library != nil && from.Library.Blake3 != library.digest {
 		return nil, &foreignBinaryError{from.Number}
@@ -238,9 +238,10 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 // chooseCheckpoint reads the manifest of checkpoint n, 0 for the newest. A
 // damaged newest one is not silently passed over. With several groups it is the
 // newest that can be read, nil if there is none: the recovery line tells more.
-func chooseCheckpoint(job *image.Job, n int, several bool) (*image.Manifest, error) {
-	if several {
-		return newestReadable(job)
+func chooseCheckpoint(job *image.Job, spec *Spec, n int) (*image.Manifest, error) {
+	groups := spec.groups(spec.Mapping)
+	if len(groups) > 1 {
+		return newestReadable(job, spec, groups)
 	}
 	if n == 0 {
 		var err error
@@ -251,7 +252,11 @@ func chooseCheckpoint(job *image.Job, n int, several bool) (*image.Manifest, err
 			return nil, &noCheckpointError{job.Name()}
 		}
 	}
-	return job.Manifest(n)
+	m, err := job.Manifest(n)
+	if err != nil {
+		return nil, err
+	}
+	return m, spec.checkTaken(job, m, groups)
 }
 
 // A noCheckpointError says that a job cannot be continued from anywhere.
@@ -268,10 +273,13 @@ func (e *noCheckpointError) Hint() string {
 	return fmt.Sprintf("ckpt launch APP --job %s begins it again", e.job)
 }
 
-func newestReadable(job *image.Job) (*image.Manifest, error) {
+func newestReadable(job *image.Job, spec *Spec, groups [][]int) (*image.Manifest, error) {
 	numbers, err := job.Checkpoints()
 	for _, n := range slices.Backward(numbers) {
 		m, err := job.Manifest(n)
+		if err == nil {
+			err = spec.checkTaken(job, m, groups)
+		}
 		if err == nil || !unrestorable(err) {
 			return m, err
 		}

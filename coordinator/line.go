@@ -60,6 +60,9 @@ func FindLine(ctx context.Context, store *image.Store, name string) (*StoredLine
 		return nil, err
 	}
 	spec, err := specOf(job)
+	if err == nil {
+		err = checkDescription(job)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +70,7 @@ func FindLine(ctx context.Context, store *image.Store, name string) (*StoredLine
 		return nil, &UsageError{"job " + name + " was imported: another checkpointer restarts it", "ckpt show " + name + " shows its checkpoint"}
 	}
 	for i := 1; ; i++ {
-		before, err := readLine(job)
+		before, err := readLine(job, len(spec.groups(spec.Mapping)))
 		if err != nil {
 			return nil, err
 		}
@@ -77,25 +80,12 @@ func FindLine(ctx context.Context, store *image.Store, name string) (*StoredLine
 		}
 		l, err := findLine(ctx, job, spec, status, &before)
 		// A running job takes away what it needs no longer, after it has said so.
-		if after, again := readLine(job); status.State == StateRunning && i < attempts && again == nil &&
+		if after, again := readLine(job, len(spec.groups(spec.Mapping))); status.State == StateRunning && i < attempts && again == nil &&
 			(err != nil || !before.same(&after)) {
 			continue
 		}
 		return l, err
 	}
-}
-
-// specOf reads the description of a job.
-func specOf(job *image.Job) (*Spec, error) {
-	text, err := job.Spec()
-	if err != nil {
-		return nil, err
-	}
-	spec, err := decodeSpec(text)
-	if err != nil {
-		return nil, fmt.Errorf("description of job %s: %w", job.Name(), err)
-	}
-	return spec, nil
 }
 
 func findLine(ctx context.Context, job *image.Job, spec *Spec, status *JobStatus, noted *groupLine) (*StoredLine, error) {
@@ -104,7 +94,7 @@ func findLine(ctx context.Context, job *image.Job, spec *Spec, status *JobStatus
 	if l.Log, err = spec.log(); err != nil {
 		return nil, err
 	}
-	stored, err := readStored(vfs.OS{}, job, len(l.Groups), noted.Base)
+	stored, err := readStored(vfs.OS{}, job, spec, l.Groups, noted.Base)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +107,7 @@ func findLine(ctx context.Context, job *image.Job, spec *Spec, status *JobStatus
 			l.addBeginning(g)
 			continue
 		}
-		if err := l.addGroup(ctx, job, g, found[g], noted.Base); err != nil {
+		if err := l.addGroup(ctx, job, spec, g, found[g], noted.Base); err != nil {
 			if l.Log == channel.Optimistic {
 				err = l.offer(job, found, noted.Base, err)
 			}
@@ -156,7 +146,7 @@ func findLine(ctx context.Context, job *image.Job, spec *Spec, status *JobStatus
 		}
 		at := l.History.Ranks[g].Checkpoints[p.Load].Number
 		upTo := slices.DeleteFunc(slices.Clone(found[g]), func(m *image.Manifest) bool { return m.Number > at })
-		if err := checkLogs(job, l.Groups[g], upTo); err != nil {
+		if err := checkLogs(job, spec, l.Groups[g], upTo); err != nil {
 			return nil, l.offer(job, found, noted.Base, err)
 		}
 	}
@@ -174,7 +164,7 @@ func (l *StoredLine) addBeginning(g int) {
 // addGroup adds the states that group g can go back to: the beginning, as long as
 // nothing has been cut from the logs, the checkpoints, and what an optimistic log
 // holds behind them.
-func (l *StoredLine) addGroup(ctx context.Context, job *image.Job, g int, found []*image.Manifest, base []int) error {
+func (l *StoredLine) addGroup(ctx context.Context, job *image.Job, spec *Spec, g int, found []*image.Manifest, base []int) error {
 	oldest := 0
 	if g < len(base) {
 		oldest = base[g]
@@ -195,11 +185,7 @@ func (l *StoredLine) addGroup(ctx context.Context, job *image.Job, g int, found 
 		if !l.Single() {
 			var err error
 			if s.vectors, err = vectorsOf(m); err != nil {
-				return &image.DamageError{File: manifestPath(job, m.Number), Reason: err.Error()}
-			}
-			if len(s.vectors) != len(l.Groups[g]) {
-				return &image.DamageError{File: manifestPath(job, m.Number),
-					Reason: fmt.Sprintf("it is of %d ranks, the group has %d", len(s.vectors), len(l.Groups[g]))}
+				return err
 			}
 		}
 		list = append(list, s)
@@ -212,7 +198,7 @@ func (l *StoredLine) addGroup(ctx context.Context, job *image.Job, g int, found 
 			continue
 		}
 		rank := l.Groups[g][0]
-		logged, err := loggedStates(ctx, vfs.OS{}, job, rank, len(l.Groups), s.Number, l.Log)
+		logged, err := loggedStates(ctx, vfs.OS{}, job, spec, rank, s.Number)
 		if err != nil {
 			return fmt.Errorf("message log of rank %d: %w", rank, err)
 		}
@@ -309,7 +295,7 @@ func (l *StoredLine) Name(g int) string { return nameRanks(l.Groups[g]) }
 
 // offer adds to the error of a log what the checkpoints alone allow.
 func (l *StoredLine) offer(job *image.Job, found [][]*image.Manifest, base []int, err error) error {
-	known, kerr := knownOf(job, found)
+	known, kerr := knownOf(found)
 	if kerr != nil {
 		return err
 	}

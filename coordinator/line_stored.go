@@ -1,14 +1,16 @@
 package coordinator
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
 
+	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/msglog"
+	"ckpt/coordinator/protocol/channel"
 	"ckpt/image"
 	"ckpt/image/vfs"
 )
@@ -74,34 +76,26 @@ func (s *storedJob) why() error {
 	return errors.Join(s.passed...)
 }
 
-// readStored reads manifests and lengths of files; whoever restores a checkpoint
-// reads the rest. What is older than the base of its group is as good as removed.
-func readStored(fsys vfs.FS, job *image.Job, groups int, base []int) (*storedJob, error) {
+// readStored reads manifests, lengths of files and the states of channels; a rank that
+// restores a checkpoint reads the rest. What is older than the base of its group is
+// as good as removed.
+func readStored(fsys vfs.FS, job *image.Job, spec *Spec, groups [][]int, base []int) (*storedJob, error) {
 	numbers, err := job.Checkpoints()
 	if err != nil {
 		return nil, err
 	}
-	s := &storedJob{found: make([][]*image.Manifest, groups)}
+	s := &storedJob{found: make([][]*image.Manifest, len(groups))}
 	for _, n := range numbers {
-		if g := (n - 1) % groups; g < len(base) && n < base[g] {
+		if g := (n - 1) % len(groups); g < len(base) && n < base[g] {
 			continue
 		}
-		m, err := job.Manifest(n)
-		if errors.Is(err, image.ErrCheckpointNotFound) {
-			continue // removed this moment
-		}
-		if err == nil && (max(1, m.Groups) != groups || m.Group >= groups) {
-			return nil, fmt.Errorf("checkpoint %d is of group %d of %d, the job has %d: %w", n, m.Group, m.Groups, groups, image.ErrOtherJob)
-		}
-		if err == nil {
-			err = checkFiles(fsys, job, m)
-		}
-		if errors.Is(err, image.ErrCheckpointNotFound) {
+		m, err := readTaken(fsys, job, spec, groups, n)
+		if err != nil {
 			if _, err := job.Manifest(n); errors.Is(err, image.ErrCheckpointNotFound) {
-				continue // that is why its files have gone
+				continue // removed this moment, its files too
 			}
 		}
-		if err != nil && groups > 1 && unrestorable(err) {
+		if err != nil && len(groups) > 1 && unrestorable(err) && !ofDescription(job, err) {
 			s.passed = append(s.passed, fmt.Errorf("checkpoint %d is passed over: %w", n, err))
 			s.unreadable = append(s.unreadable, n)
 			continue
@@ -112,6 +106,36 @@ func readStored(fsys vfs.FS, job *image.Job, groups int, base []int) (*storedJob
 		s.found[m.Group] = append(s.found[m.Group], m)
 	}
 	return s, nil
+}
+
+// readTaken reads checkpoint n as far as readStored does.
+func readTaken(fsys vfs.FS, job *image.Job, spec *Spec, groups [][]int, n int) (*image.Manifest, error) {
+	m, err := job.Manifest(n)
+	if err != nil {
+		return nil, err
+	}
+	if err := spec.checkTaken(job, m, groups); err != nil {
+		return nil, err
+	}
+	if err := checkFiles(fsys, job, m); err != nil {
+		return nil, err
+	}
+	for i := range m.Ranks {
+		if len(groups) == 1 {
+			break
+		}
+		if _, err := readChannels(context.Background(), job, spec, m, m.Ranks[i].Rank); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// ofDescription reports whether the description of the job is damaged: no checkpoint
+// makes up for that.
+func ofDescription(job *image.Job, err error) bool {
+	d := new(image.DamageError)
+	return errors.As(err, &d) && d.File == job.SpecPath()
 }
 
 // checkFiles looks whether the files of a checkpoint are there, in full length.
@@ -131,44 +155,66 @@ func checkFiles(fsys vfs.FS, job *image.Job, m *image.Manifest) error {
 	return nil
 }
 
-// checkLogs reads the message logs of ranks from the newest of their checkpoints
-// on, from the beginning if there is none.
-func checkLogs(job *image.Job, ranks []int, found []*image.Manifest) error {
-	from := make(map[int]uint64)
-	if n := len(found); n > 0 {
-		for _, r := range found[n-1].Ranks {
-			from[r.Rank] = r.LogFrom
-		}
-	}
+// checkLogs reads the message logs of the ranks of a group from the newest of their
+// checkpoints on, from the beginning if there is none.
+func checkLogs(job *image.Job, spec *Spec, ranks []int, found []*image.Manifest) error {
 	for _, rank := range ranks {
-		if err := checkLog(job, rank, msglog.LSN(from[rank])); err != nil {
+		if err := checkLog(job, spec, ranks, rank, found); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkLog reads the log of a rank from a frame on, 0 for the beginning.
-func checkLog(job *image.Job, rank int, from msglog.LSN) error {
-	r, rec, err := msglog.OpenReader(vfs.OS{}, logDir(job, rank), msglog.ID{Job: job.Name(), Rank: rank}, from)
+// checkLog reads that of one of them, and replays it.
+func checkLog(job *image.Job, spec *Spec, group []int, rank int, found []*image.Manifest) error {
+	saved, err := spec.initialChannels(rank)
+	if n := len(found); n > 0 && err == nil {
+		saved, err = readChannels(context.Background(), job, spec, found[n-1], rank)
+	}
+	if err != nil {
+		return err
+	}
+	dir, from := logDir(job, rank), msglog.LSN(saved.logFrom)
+	r, rec, err := msglog.OpenReader(vfs.OS{}, dir, msglog.ID{Job: job.Name(), Rank: rank}, from)
 	if errors.Is(err, fs.ErrNotExist) && from <= 1 {
 		return nil // it never logged anything
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return &missingError{what: fmt.Sprintf("%s, the message log of rank %d", logDir(job, rank), rank)}
+		return &missingError{what: fmt.Sprintf("%s, the message log of rank %d", dir, rank)}
 	}
 	if err != nil {
 		return fmt.Errorf("message log of rank %d: %w", rank, err)
 	}
 	if rec.Next < from {
-		return errors.Join(&image.DamageError{File: logDir(job, rank),
-			Reason: fmt.Sprintf("it ends before frame %d, and the checkpoint of rank %d was taken at frame %d", rec.Next, rank, from)}, r.Close())
+		err = &image.DamageError{File: dir,
+			Reason: fmt.Sprintf("it ends before frame %d, and the checkpoint of rank %d was taken at frame %d", rec.Next, rank, from)}
+		return errors.Join(err, r.Close())
 	}
-	for err == nil {
-		_, _, err = r.Next()
+	cfg := channel.Config{Kind: saved.Kind, Rank: rank, Size: spec.NP, Group: group}
+	_, _, err = channel.Restore(cfg, saved.State, withoutData(mpi.FromDisk(r.Next)), nil)
+	if err = errors.Join(asDamage(dir, err), r.Close()); err != nil {
+		return fmt.Errorf("message log of rank %d: %w", rank, err)
 	}
-	if errors.Is(err, io.EOF) {
-		return r.Close()
+	return nil
+}
+
+// asDamage calls what no rank writes damage to a message log.
+func asDamage(dir string, err error) error {
+	if errors.Is(err, channel.ErrCorrupt) || errors.Is(err, mpi.ErrCorrupt) {
+		return &image.DamageError{File: dir, Reason: err.Error()}
 	}
-	return fmt.Errorf("message log of rank %d: %w", rank, errors.Join(err, r.Close()))
+	return err
+}
+
+// withoutData takes the messages out of frames: a log may be larger than the memory
+// of whoever checks it.
+func withoutData(next func() (channel.Frame, error)) func() (channel.Frame, error) {
+	return func() (channel.Frame, error) {
+		f, err := next()
+		if f.Kind != channel.Cut {
+			f.Message.Data = nil
+		}
+		return f, err
+	}
 }

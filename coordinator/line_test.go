@@ -105,7 +105,7 @@ func TestFindLineAnew(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			line, err := readLine(j)
+			line, err := readLine(j, len(s.groups(s.Mapping)))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -57,7 +57,7 @@ func Prune(ctx context.Context, job *image.Job, keep int) (*Pruned, error) {
 // beginAgain gives up the message logs of a job that has no checkpoints any more:
 // without these they lead nowhere.
 func beginAgain(fsys vfs.FS, job *image.Job, spec *Spec) error {
-	line, err := readLine(job)
+	line, err := readLine(job, len(spec.groups(spec.Mapping)))
 	if err != nil && !unrestorable(err) { // it is given up as well
 		return err
 	}

@@ -91,13 +91,13 @@ func (r *rank) openComm(ctx context.Context) error {
 		Segment: r.state.segment, Listener: r.listener, Peers: r.cfg.Peers, Token: []byte(r.token), Lost: r.lostPeer(ctx)}
 	if r.cfg.Channels != nil {
 		var err error
-		if cfg.Channels, err = r.state.openChannels(ctx, r.state.pending); err != nil {
+		if cfg.Channels, err = r.state.openChannels(r.state.pending); err != nil {
 			return err
 		}
 	}
 	comm, err := mpi.Join(cfg)
 	if err != nil {
-		return err
+		return asDamage(logDir(r.state.job, r.id), err)
 	}
 	if r.cfg.Channels != nil {
 		r.joined <- comm

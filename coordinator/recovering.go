@@ -63,7 +63,7 @@ const incarnationsPerRun = 1 << 20
 
 // readLine returns what the job has noted. A job that has checkpoints of several
 // groups has noted something.
-func readLine(job *image.Job) (l groupLine, err error) {
+func readLine(job *image.Job, groups int) (l groupLine, err error) {
 	path := filepath.Join(job.Dir(), lineName)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +79,35 @@ func readLine(job *image.Job) (l groupLine, err error) {
 	if s.Sum != s.groupLine.sum() {
 		return l, &image.DamageError{File: path, Reason: "its checksum is not that of its content"}
 	}
+	if err := s.check(groups); err != nil {
+		return l, &image.DamageError{File: path, Reason: err.Error()}
+	}
 	return s.groupLine, nil
+}
+
+// check refuses what a job of so many groups does not note.
+func (l *groupLine) check(groups int) error {
+	if l.Incarnation < 0 || l.Incarnation > 1<<52 {
+		return fmt.Errorf("incarnation %d is out of range", l.Incarnation)
+	}
+	if n := len(l.Base); n != 0 && n != groups {
+		return fmt.Errorf("base is of %d groups, the job has %d", n, groups)
+	}
+	if n := len(l.Taken); n != 0 && n != groups {
+		return fmt.Errorf("taken is of %d groups, the job has %d", n, groups)
+	}
+	of := func(g, n int) bool { return n == 0 || n > 0 && (n-1)%groups == g }
+	for g, n := range l.Base {
+		if !of(g, n) && !(n == -1 && l.anew()) || l.anew() != (n == -1) {
+			return fmt.Errorf("base %v: group %d cannot go back to checkpoint %d", l.Base, g, n)
+		}
+	}
+	for g, n := range l.Taken {
+		if !of(g, n) {
+			return fmt.Errorf("taken %v: checkpoint %d is not of group %d", l.Taken, n, g)
+		}
+	}
+	return nil
 }
 
 // missingLine is the error of a job that has to have its lineName, and has not.
@@ -156,16 +184,16 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 		return cfg, err
 	}
 	cfg.From = 0
-	if d.line, err = readLine(d.job); err != nil {
+	if d.line, err = readLine(d.job, len(d.groups)); err != nil {
 		return cfg, err
 	}
 	cfg.Base, cfg.Incarnation = d.line.Base, d.line.Incarnation
-	stored, err := readStored(d.fs, d.job, len(d.groups), d.line.Base)
+	stored, err := readStored(d.fs, d.job, &d.spec, d.spec.groups(d.mapping), d.line.Base)
 	if err != nil {
 		return cfg, err
 	}
 	if !d.line.anew() {
-		if cfg.Known, err = knownOf(d.job, stored.found); err != nil {
+		if cfg.Known, err = knownOf(stored.found); err != nil {
 			return cfg, err
 		}
 		if err := d.forgoLogs(cfg); err != nil {
@@ -192,12 +220,12 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 		return cfg, nil
 	}
 	for g, found := range stored.found {
-		if err := checkLogs(d.job, d.groups[g].ranks, found); err != nil {
+		if err := checkLogs(d.job, &d.spec, d.groups[g].ranks, found); err != nil {
 			return cfg, offerLine(d.job.Name(), cfg, err)
 		}
 	}
 	if cfg.Log == channel.Optimistic {
-		cfg.Logged, err = d.logged(cfg.Known, cfg.Log)
+		cfg.Logged, err = d.logged(cfg.Known)
 	}
 	return cfg, err
 }
@@ -239,7 +267,7 @@ func (d *driver) takeOver() error {
 const notRemoved = "what is not needed any more was not removed: "
 
 // logged returns, by rank and checkpoint, the states in its message log.
-func (d *driver) logged(known []supervisor.Stored, kind channel.Kind) ([]map[int][]channel.Vector, error) {
+func (d *driver) logged(known []supervisor.Stored) ([]map[int][]channel.Vector, error) {
 	all := make([]map[int][]channel.Vector, d.spec.NP)
 	for rank := range all {
 		all[rank] = make(map[int][]channel.Vector)
@@ -254,7 +282,7 @@ func (d *driver) logged(known []supervisor.Stored, kind channel.Kind) ([]map[int
 			}
 		}
 		for _, n := range numbers {
-			states, err := loggedStates(context.Background(), d.fs, d.job, rank, d.spec.NP, n, kind)
+			states, err := loggedStates(context.Background(), d.fs, d.job, &d.spec, rank, n)
 			if err != nil {
 				return nil, fmt.Errorf("message log of rank %d: %w", rank, err)
 			}
@@ -289,13 +317,9 @@ func (g *group) examineLogs(a protocol.Examine) {
 // gone back to, and may be given up for good: that descriptors or memory are short is
 // no reason, and it tries again, as often as a group is restarted, with growing pauses.
 func (g *group) examineLog(rank, number int) ([]channel.Vector, error) {
-	kind, err := g.spec.log()
-	if err != nil {
-		return nil, err
-	}
 	pause := 10 * time.Millisecond
 	for try := 0; ; try++ {
-		states, err := loggedStates(context.Background(), g.fs, g.job, rank, g.spec.NP, number, kind)
+		states, err := loggedStates(context.Background(), g.fs, g.job, &g.spec, rank, number)
 		if err == nil || !mpi.Shortage(err) || try == g.limits.Restarts {
 			return states, err
 		}

@@ -2,12 +2,14 @@ package coordinator
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"sync"
 	"time"
 
 	"ckpt/coordinator/protocol"
+	"ckpt/image"
 )
 
 // connections are the open ones: the end of the run ends them, whatever they
@@ -165,6 +167,13 @@ func (d *driver) fromRank(gen int, m *member, msg protocol.Message) {
 		}
 		g.step(protocol.FromRank{Gen: gen, Message: msg})
 		g.welcome()
+	case protocol.SetupFailed:
+		err := bodyError(msg.Body, msg.Text)
+		if errors.As(err, new(*image.DamageError)) {
+			d.fail(err) // to a message log: trying again makes it no better
+			break
+		}
+		g.step(protocol.FromRank{Gen: gen, Message: msg})
 	case protocol.Tripped:
 		g.step(protocol.FromRank{Gen: gen, Message: msg})
 		d.inject.tripped(msg.Rank, msg.Iter)

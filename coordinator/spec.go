@@ -2,12 +2,16 @@ package coordinator
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
 	"ckpt/dataset"
+	"ckpt/image"
 	"ckpt/image/codec"
 	"ckpt/image/plan"
 )
@@ -77,6 +81,9 @@ func (s *Spec) check() error {
 	if _, err := s.codec(); err != nil {
 		return &UsageError{err.Error(), "--codec takes auto, none, gzip, zstd or s2"}
 	}
+	if err := s.checkNumbers(); err != nil {
+		return err
+	}
 	for _, ranks := range s.groups(s.Mapping) {
 		if _, err := s.commonFiles(s.Mapping, ranks); err != nil {
 			if len(ranks) < s.NP {
@@ -85,18 +92,37 @@ func (s *Spec) check() error {
 			return err
 		}
 	}
-	if s.Staging < 0 || s.Staging > 1<<44 {
-		return &UsageError{fmt.Sprintf("staging of %d bytes is out of range", s.Staging), ""}
-	}
-	if s.Iterations < 1 {
-		return &UsageError{fmt.Sprintf("%d iterations: a job needs at least one", s.Iterations), ""}
-	}
 	if s.Iterations == 1 && s.Schedule.Count > 0 {
 		return &UsageError{"a job of 1 iteration has no room for a checkpoint", "leave --count out, or run more iterations"}
 	}
 	if s.Schedule.Count >= s.Iterations {
 		return &UsageError{fmt.Sprintf("%d checkpoints do not fit between %d iterations", s.Schedule.Count, s.Iterations),
 			fmt.Sprintf("--count takes 1 to %d here", s.Iterations-1)}
+	}
+	return nil
+}
+
+// maxNP bounds the number of ranks, as images do. What messages tell each other of
+// iterations has 31 bits.
+const (
+	maxNP         = 1 << 20
+	maxIterations = math.MaxInt32
+)
+
+// checkNumbers refuses numbers that are out of any range.
+func (s *Spec) checkNumbers() error {
+	p := s.Schedule
+	switch {
+	case s.Iterations < 1:
+		return &UsageError{fmt.Sprintf("%d iterations: a job needs at least one", s.Iterations), ""}
+	case s.Iterations > maxIterations:
+		return &UsageError{fmt.Sprintf("%d iterations: a job has at most %d", s.Iterations, maxIterations), ""}
+	case s.Staging < 0 || s.Staging > 1<<42:
+		return &UsageError{fmt.Sprintf("staging of %d bytes is out of range", s.Staging), ""}
+	case s.Residuals < 0:
+		return &UsageError{fmt.Sprintf("residuals every %d iterations are out of range", s.Residuals), ""}
+	case p.Every < 0 || p.Count < 0 || p.Count > maxNP || p.Interval < 0 || !(p.Overhead >= 0 && p.Overhead <= 10):
+		return &UsageError{fmt.Sprintf("schedule %+v is out of range", p), ""}
 	}
 	return nil
 }
@@ -138,21 +164,82 @@ func decodeSpec(b []byte) (*Spec, error) {
 	if err := json.Unmarshal(b, &s); err != nil {
 		return nil, err
 	}
-	if s.Origin != "" && s.NP >= 1 {
-		return &s, nil // nothing of it will run
-	}
-	if s.NP < 1 || len(s.Mapping) == 0 {
+	if s.NP < 1 || s.NP > maxNP || len(s.Mapping) == 0 && s.Origin == "" {
 		return nil, fmt.Errorf("np %d, mapping %q: not a job", s.NP, s.Mapping)
 	}
 	sum := 0
 	for _, n := range s.Mapping {
-		if n < 1 || n > s.NP {
+		if n < 1 || n > s.NP-sum {
 			return nil, fmt.Errorf("mapping %q is malformed", s.Mapping)
 		}
 		sum += n
 	}
-	if sum != s.NP {
+	switch {
+	case s.Origin != "" && (len(s.Mapping) == 0 || sum == s.NP) && s.Mode == Coordinated:
+		return &s, nil // nothing of it will run
+	case s.Origin != "":
+		return nil, fmt.Errorf("mode %q, mapping %q of %d ranks: not an imported job", s.Mode, s.Mapping, s.NP)
+	case sum != s.NP:
 		return nil, fmt.Errorf("mapping %q does not place %d ranks", s.Mapping, s.NP)
 	}
 	return &s, s.check()
+}
+
+// specOf reads the description of a job.
+func specOf(job *image.Job) (*Spec, error) {
+	text, err := job.Spec()
+	if err != nil {
+		return nil, err
+	}
+	spec, err := decodeSpec(text)
+	if err != nil {
+		return nil, &image.DamageError{File: job.SpecPath(), Reason: "the description of the job makes no sense: " + err.Error()}
+	}
+	return spec, nil
+}
+
+// checkDescription checks that a job has the description under which its newest
+// checkpoint was taken that tells.
+func checkDescription(job *image.Job) error {
+	numbers, err := job.Checkpoints()
+	if err != nil {
+		return err
+	}
+	var other error
+	for _, n := range slices.Backward(numbers) {
+		m, err := job.Manifest(n)
+		if err == nil && m.Description != "" {
+			return nil
+		}
+		if errors.Is(err, image.ErrOtherDescription) && other == nil {
+			other = err
+		}
+	}
+	return other
+}
+
+// checkTaken checks that a checkpoint is one that the job can have taken.
+func (s *Spec) checkTaken(job *image.Job, m *image.Manifest, groups [][]int) error {
+	wrong := func(format string, args ...any) error {
+		return &image.DamageError{File: manifestPath(job, m.Number), Reason: fmt.Sprintf(format, args...)}
+	}
+	group := (m.Number - 1) % len(groups)
+	switch {
+	case m.App != s.App || m.NP != s.NP || m.MPI != s.MPI || m.Mode != s.Mode:
+		return wrong("it is of %s with %d ranks, %s, %s, the job is %s with %d ranks, %s, %s", m.App, m.NP, m.MPI, m.Mode, s.App, s.NP, s.MPI, s.Mode)
+	case max(1, m.Groups) != len(groups) || m.Group != group:
+		return wrong("it is of group %d of %d, checkpoint %d of the job is of group %d of %d", m.Group, m.Groups, m.Number, group, len(groups))
+	case m.Iteration < 1 || m.Iteration > int64(s.Iterations):
+		return wrong("iteration %d is none of the %d of the job", m.Iteration, s.Iterations)
+	case len(m.Mapping) == 0:
+		return wrong("it has no mapping")
+	case !slices.EqualFunc(m.Ranks, groups[group], func(r image.Rank, rank int) bool { return r.Rank == rank }):
+		return wrong("its ranks are not %s, in this order", nameRanks(groups[group]))
+	}
+	for _, r := range m.Ranks {
+		if r.File == "" {
+			return wrong("rank %d has no file", r.Rank)
+		}
+	}
+	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/zeebo/blake3"
 
@@ -28,20 +27,21 @@ const libraryRegion = "ckpt"
 
 // state is the memory of a rank: what a checkpoint saves and a restart fills.
 type state struct {
-	fs      vfs.FS // of the store
-	rank    int
-	cfg     *welcome
-	node    int
-	mem     *mpi.Memory
-	segment *mpi.Segment
-	app     *app.App
-	pending []byte // messages restored
-	job     *image.Job
-	codec   *image.Codec
-	history *image.History // nil: every checkpoint is complete by itself
-	log     *msglog.Log    // of messages from other groups; may be nil
-	replay  *msglog.Reader // what is replayed of it
-	logged  msglog.Stats   // what has been reported of it
+	fs       vfs.FS // of the store
+	rank     int
+	cfg      *welcome
+	node     int
+	mem      *mpi.Memory
+	segment  *mpi.Segment
+	app      *app.App
+	pending  []byte         // messages restored
+	channels *savedChannels // restored; nil if there are none
+	job      *image.Job
+	codec    *image.Codec
+	history  *image.History // nil: every checkpoint is complete by itself
+	log      *msglog.Log    // of messages from other groups; may be nil
+	replay   *msglog.Reader // what is replayed of it
+	logged   msglog.Stats   // what has been reported of it
 	// logFailed is told when the log has failed, and with nil when it is in order
 	// again.
 	logFailed func(error)
@@ -108,7 +108,7 @@ func newState(ctx context.Context, fsys vfs.FS, id int, cfg *welcome, progress f
 		return nil, err
 	}
 	if got := s.app.Iteration(); got != cfg.Iter {
-		return nil, fmt.Errorf("checkpoint %d is of iteration %d, the memory in it of %d", cfg.From, cfg.Iter, got)
+		return nil, &image.DamageError{File: manifestPath(s.job, cfg.From), Reason: fmt.Sprintf("it is of iteration %d, the memory in it of %d", cfg.Iter, got)}
 	}
 	return s, nil
 }
@@ -176,11 +176,18 @@ func (s *state) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(m.Ranks, func(r image.Rank) bool { return r.Rank == s.rank })
-	if i < 0 {
-		return fmt.Errorf("checkpoint %d has no rank %d", m.Number, s.rank)
+	was, err := rankOfManifest(s.job, m, s.rank)
+	if err != nil {
+		return err
 	}
-	was := m.Ranks[i]
+	if err := checkRegion(s.job, m, was, pendingRegion, was.Pending); err != nil {
+		return err
+	}
+	if s.cfg.Channels != nil {
+		if s.channels, err = readChannels(ctx, s.job, &s.cfg.Spec, m, s.rank); err != nil {
+			return err
+		}
+	}
 	extra := mpi.NewMemory()
 	defer extra.Close()
 	own := s.zone(zones.Data)
@@ -205,7 +212,7 @@ func (s *state) restore(ctx context.Context) error {
 
 // restoreShared fills the segment of the node: its first rank does, unless each
 // rank has its own copy.
-func (s *state) restoreShared(ctx context.Context, m *image.Manifest, was image.Rank) error {
+func (s *state) restoreShared(ctx context.Context, m *image.Manifest, was *image.Rank) error {
 	file := was.Shared
 	if file == "" {
 		file = was.File
@@ -217,7 +224,7 @@ func (s *state) restoreShared(ctx context.Context, m *image.Manifest, was image.
 
 // recall remembers what is stored where, so that the next checkpoint can refer to
 // it.
-func (s *state) recall(m *image.Manifest, was image.Rank) error {
+func (s *state) recall(m *image.Manifest, was *image.Rank) error {
 	if s.history == nil {
 		return nil
 	}

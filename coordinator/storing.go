@@ -285,6 +285,9 @@ func (g *group) examine(number int) {
 	g.helpers.Go(func() {
 		m, err := g.job.Manifest(number)
 		if err == nil {
+			err = g.spec.checkTaken(g.job, m, g.spec.groups(g.mapping))
+		}
+		if err == nil {
 			err = g.checkUnread(m)
 		}
 		g.post(func() {

@@ -120,13 +120,13 @@ func (d *driver) resetLogs() error {
 }
 
 // knownOf describes the checkpoints of a job to its protocol.
-func knownOf(job *image.Job, found [][]*image.Manifest) ([]supervisor.Stored, error) {
+func knownOf(found [][]*image.Manifest) ([]supervisor.Stored, error) {
 	var known []supervisor.Stored
 	for g, list := range found {
 		for _, m := range list {
 			v, err := vectorsOf(m)
 			if err != nil {
-				return nil, &image.DamageError{File: manifestPath(job, m.Number), Reason: err.Error()}
+				return nil, err
 			}
 			known = append(known, supervisor.Stored{Group: g, Number: m.Number, Iter: int(m.Iteration), Vectors: v})
 		}

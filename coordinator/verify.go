@@ -22,18 +22,18 @@ func VerifyLogs(job *image.Job) (bytes int64, damage []*image.DamageError, err e
 		return 0, nil, err
 	}
 	for i := 1; ; i++ {
-		before, _ := readLine(job) // what is wrong with it, verifyLogs says
-		bytes, damage, err = verifyLogs(job, groups)
+		before, _ := readLine(job, len(groups)) // what is wrong with it, verifyLogs says
+		bytes, damage, err = verifyLogs(job, spec, groups)
 		// A job that runs cuts its logs and gives checkpoints up meanwhile, after it
 		// has said so.
-		after, _ := readLine(job)
+		after, _ := readLine(job, len(groups))
 		if err != nil || len(damage) == 0 || i == attempts || before.same(&after) {
 			return bytes, damage, err
 		}
 	}
 }
 
-func verifyLogs(job *image.Job, groups [][]int) (bytes int64, damage []*image.DamageError, err error) {
+func verifyLogs(job *image.Job, spec *Spec, groups [][]int) (bytes int64, damage []*image.DamageError, err error) {
 	note := func(file string, err error) {
 		d := new(image.DamageError)
 		if !errors.As(err, &d) {
@@ -41,11 +41,11 @@ func verifyLogs(job *image.Job, groups [][]int) (bytes int64, damage []*image.Da
 		}
 		damage = append(damage, d)
 	}
-	noted, err := readLine(job)
+	noted, err := readLine(job, len(groups))
 	if err != nil {
 		note(filepath.Join(job.Dir(), lineName), err)
 	}
-	stored, err := readStored(vfs.OS{}, job, len(groups), noted.Base)
+	stored, err := readStored(vfs.OS{}, job, spec, groups, noted.Base)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -69,7 +69,7 @@ func verifyLogs(job *image.Job, groups [][]int) (bytes int64, damage []*image.Da
 			if noted.anew() {
 				continue // they are empty, or will be before anybody reads them
 			}
-			if err := checkLogs(job, []int{rank}, stored.found[g]); err != nil {
+			if err := checkLog(job, spec, ranks, rank, stored.found[g]); err != nil {
 				note(dir, err)
 			}
 		}

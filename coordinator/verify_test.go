@@ -59,7 +59,7 @@ func TestVerifyLogsOfRunning(t *testing.T) {
 	defer running.Unlock()
 	hook.dir = j.Dir()
 	forget := func(rank int, note bool) {
-		l, err := readLine(j)
+		l, err := readLine(j, 3)
 		numbers, lerr := running.Checkpoints()
 		if err != nil || lerr != nil {
 			t.Fatal(err, lerr)
@@ -106,7 +106,7 @@ func TestLineBits(t *testing.T) {
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		l, err := readLine(j)
+		l, err := readLine(j, 3)
 		if errors.As(err, new(*image.DamageError)) {
 			noticed++
 		} else if err != nil || !reflect.DeepEqual(l, want) {
@@ -119,7 +119,7 @@ func TestLineBits(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readLine(j); !errors.As(err, new(*image.DamageError)) {
+	if _, err := readLine(j, 3); !errors.As(err, new(*image.DamageError)) {
 		t.Errorf("of nothing: %v", err)
 	}
 }

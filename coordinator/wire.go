@@ -109,13 +109,12 @@ func reportError(err error) errorReport {
 // unrestorable reports whether err says that a checkpoint cannot be restored,
 // and not merely that it could not be just now.
 func unrestorable(err error) bool {
-	var damage *image.DamageError
 	for _, is := range []error{image.ErrOtherJob, image.ErrCheckpointNotFound, image.ErrRegionsDiffer, image.ErrUnsupported, image.ErrNewerVersion} {
 		if errors.Is(err, is) {
 			return true
 		}
 	}
-	return errors.As(err, &damage)
+	return errors.As(err, new(*image.DamageError)) || errors.As(err, new(*foreignBinaryError))
 }
 
 // error gives back an error with the same text that answers to the same cases.

@@ -61,9 +61,12 @@ func FromDisk(next func() (msglog.LSN, msglog.Frame, error)) func() (channel.Fra
 			switch {
 			case in.Kind == msglog.Message:
 				f.Kind = channel.Received
+				if !validEnvelope(f.Message) {
+					return channel.Frame{}, fmt.Errorf("frame %d of the message log: %w: a message with tag %d in context %d", lsn, ErrCorrupt, in.Tag, in.Context)
+				}
 				head := in.Order
 				if head > uint64(len(in.Payload))/8 {
-					return channel.Frame{}, fmt.Errorf("frame %d of the message log: %w: a message of %d bytes that depends on %d ranks", lsn, errCorrupt, len(in.Payload), head)
+					return channel.Frame{}, fmt.Errorf("frame %d of the message log: %w: a message of %d bytes that depends on %d ranks", lsn, ErrCorrupt, len(in.Payload), head)
 				}
 				if head > 0 {
 					f.Message.Depends = decodeNumbers(in.Payload[:8*head])

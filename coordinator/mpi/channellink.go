@@ -288,7 +288,7 @@ func (p *channelPort) serve(conn net.Conn, release func()) {
 	r := bufio.NewReaderSize(conn, 64*kib)
 	for {
 		m, err := readChannelFrame(r, &c.in.pool, c.cfg.Size, c.cfg.MaxMessage)
-		if errors.Is(err, errCorrupt) {
+		if errors.Is(err, ErrCorrupt) {
 			c.fail(&Error{Op: "receive", Rank: c.cfg.Rank, Peer: from, Err: err})
 			return
 		}

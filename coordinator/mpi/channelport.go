@@ -82,7 +82,7 @@ func (p *channelPort) restore(id channel.Config, from *Restored) error {
 	for _, a := range acts {
 		if d, ok := a.(channel.Deliver); ok {
 			if len(d.Message.Data) > p.comm.cfg.MaxMessage || !validEnvelope(d.Message) {
-				return fmt.Errorf("%w message %d of rank %d in the log", errCorrupt, d.Message.Seq, d.From)
+				return fmt.Errorf("%w message %d of rank %d in the log", ErrCorrupt, d.Message.Seq, d.From)
 			}
 			// What the log has read need not be aligned as the program
 			// wants it.

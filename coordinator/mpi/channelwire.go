@@ -110,7 +110,7 @@ func (p *channelPort) introduce(conn net.Conn, dst int) (met peerState, err erro
 	case otherKind:
 		return met, fmt.Errorf("%w: rank %d: %v, rank %d: %v", errOtherKind, cfg.Rank, p.cfg.Kind, dst, channel.Kind(number))
 	default:
-		return met, fmt.Errorf("%w handshake", errCorrupt)
+		return met, fmt.Errorf("%w handshake", ErrCorrupt)
 	}
 	return met, nil
 }
@@ -204,7 +204,7 @@ func readChannelFrame(r io.Reader, pool *messagePool, ranks, maxMessage int) (m 
 	m = channel.Message{Context: b[1], Tag: int32(le.Uint32(b[4:])), Seq: le.Uint64(b[16:])}
 	if le.Uint32(b[32:]) != crc32.Checksum(b[:32], castagnoli) || b[0] != channelMark || b[2] != 0 || b[3] != 0 ||
 		!validEnvelope(m) || m.Seq == 0 || length > uint64(maxMessage) || depends != 0 && depends != uint64(ranks) {
-		return m, fmt.Errorf("%w frame header between groups", errCorrupt)
+		return m, fmt.Errorf("%w frame header between groups", ErrCorrupt)
 	}
 	if depends != 0 {
 		numbers := make([]byte, 8*depends)
@@ -257,7 +257,7 @@ func readAck(r io.Reader) (uint64, error) {
 	}
 	le := binary.LittleEndian
 	if le.Uint32(b[12:]) != crc32.Checksum(b[:12], castagnoli) || b[0] != ackMark || b[1] != 0 || b[2] != 0 || b[3] != 0 {
-		return 0, fmt.Errorf("%w acknowledgement", errCorrupt)
+		return 0, fmt.Errorf("%w acknowledgement", ErrCorrupt)
 	}
 	return le.Uint64(b[4:]), nil
 }

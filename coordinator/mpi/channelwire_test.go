@@ -256,7 +256,7 @@ func TestChannelFrameDamage(t *testing.T) {
 	for i := range channelHead {
 		b := bytes.Clone(good)
 		b[i] ^= 1
-		if _, err := readChannelFrame(bytes.NewReader(b), &pool, 2, 100); !errors.Is(err, errCorrupt) {
+		if _, err := readChannelFrame(bytes.NewReader(b), &pool, 2, 100); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("byte %d: %v", i, err)
 		}
 	}
@@ -270,7 +270,7 @@ func TestChannelFrameDamage(t *testing.T) {
 		"of another size":   second(readChannelFrame(bytes.NewReader(good), &pool, 3, 100)),
 		"an acknowledgment": second(readAck(bytes.NewReader(good))),
 	} {
-		if !errors.Is(err, errCorrupt) {
+		if !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -48,11 +48,11 @@ func TestPendingDamage(t *testing.T) {
 		for bit := range 8 {
 			b := bytes.Clone(good)
 			b[i] ^= 1 << bit
-			if _, err := decodePending(b, 3, 100); !errors.Is(err, errCorrupt) {
+			if _, err := decodePending(b, 3, 100); !errors.Is(err, ErrCorrupt) {
 				t.Fatalf("byte %d bit %d: %v", i, bit, err)
 			}
 		}
-		if _, err := decodePending(good[:i], 3, 100); i > 0 && !errors.Is(err, errCorrupt) {
+		if _, err := decodePending(good[:i], 3, 100); i > 0 && !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("cut at %d: %v", i, err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestPendingDamage(t *testing.T) {
 	} {
 		b := bytes.Clone(good)
 		b[test.at] = test.b
-		if _, err := decodePending(reseal(b), test.size, 100); !errors.Is(err, errCorrupt) || !strings.Contains(err.Error(), test.want) {
+		if _, err := decodePending(reseal(b), test.size, 100); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("byte %d = %d: error %v does not say %q", test.at, test.b, err, test.want)
 		}
 	}
@@ -110,7 +110,7 @@ func TestFrameDamage(t *testing.T) {
 	for i := range frameHead {
 		b := bytes.Clone(good)
 		b[i] ^= 0x10
-		if _, err := readFrame(bytes.NewReader(b), &head, &pool, 100); !errors.Is(err, errCorrupt) {
+		if _, err := readFrame(bytes.NewReader(b), &head, &pool, 100); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("byte %d: %v", i, err)
 		}
 	}
@@ -122,7 +122,7 @@ func TestFrameDamage(t *testing.T) {
 	if _, err := readFrame(bytes.NewReader(nil), &head, &pool, 100); err != io.EOF {
 		t.Errorf("nothing: %v", err)
 	}
-	if _, err := readFrame(bytes.NewReader(good), &head, &pool, 4); !errors.Is(err, errCorrupt) {
+	if _, err := readFrame(bytes.NewReader(good), &head, &pool, 4); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("too long: %v", err)
 	}
 }

@@ -68,9 +68,9 @@ type SegmentError struct {
 func (e *SegmentError) Error() string { return fmt.Sprintf("segment %s: %v", e.Path, e.Err) }
 func (e *SegmentError) Unwrap() error { return e.Err }
 
-// errCorrupt marks bytes in the segment, in a frame or among pending messages
+// ErrCorrupt marks bytes in the segment, in a frame, in a message log or among pending messages
 // that no rank of this version writes.
-var errCorrupt = errors.New("corrupt")
+var ErrCorrupt = errors.New("corrupt")
 
 // errRefused is a handshake in which one side could not prove that it knows
 // the job's token.

@@ -36,11 +36,11 @@ func readFrame(r io.Reader, head *[frameHead]byte, pool *messagePool, maxMessage
 	}
 	le := binary.LittleEndian
 	if le.Uint32(head[16:]) != crc32.Checksum(head[:16], castagnoli) || head[0] != frameMark || head[2] != 0 || head[3] != 0 {
-		return nil, fmt.Errorf("%w frame header", errCorrupt)
+		return nil, fmt.Errorf("%w frame header", ErrCorrupt)
 	}
 	f := frame{envelope{msgContext(head[1]), int32(le.Uint32(head[4:]))}, le.Uint64(head[8:])}
 	if !f.valid() || f.length > uint64(maxMessage) {
-		return nil, fmt.Errorf("%w frame header: %+v", errCorrupt, f)
+		return nil, fmt.Errorf("%w frame header: %+v", ErrCorrupt, f)
 	}
 	m := pool.get(int(f.length))
 	m.envelope = f.envelope

@@ -57,7 +57,7 @@ func DialHandshake(conn net.Conn, token []byte, from, to int) error {
 		return err
 	}
 	if last[0] != welcome {
-		return fmt.Errorf("%w handshake", errCorrupt)
+		return fmt.Errorf("%w handshake", ErrCorrupt)
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func decodePending(b []byte, size, maxMessage int) ([]*message, error) {
 		return nil, nil
 	}
 	fail := func(format string, args ...any) ([]*message, error) {
-		return nil, fmt.Errorf("pending messages: %w: "+format, append([]any{errCorrupt}, args...)...)
+		return nil, fmt.Errorf("pending messages: %w: "+format, append([]any{ErrCorrupt}, args...)...)
 	}
 	if len(b) < pendingHead+4 || string(b[:8]) != pendingMagic {
 		return fail("no such header")

@@ -97,7 +97,7 @@ func TestRestorePendingOnlyFirst(t *testing.T) {
 	saved := samplePending()
 	damaged := append([]byte(nil), saved...)
 	damaged[30]++
-	if err := c.RestorePending(damaged); !errors.Is(err, errCorrupt) || c.Pending() != nil {
+	if err := c.RestorePending(damaged); !errors.Is(err, ErrCorrupt) || c.Pending() != nil {
 		t.Errorf("damaged: %v, %d bytes pending", err, len(c.Pending()))
 	}
 	if err := errors.Join(c.RestorePending(nil), c.RestorePending(saved)); err != nil {

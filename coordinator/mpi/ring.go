@@ -87,7 +87,7 @@ func (rec *record) check(r *ring, g *geometry, used uint64, maxMessage int) erro
 		bad = true
 	}
 	if bad || !rec.valid() || rec.total > uint64(maxMessage) {
-		return fmt.Errorf("%w record %+v", errCorrupt, *rec)
+		return fmt.Errorf("%w record %+v", ErrCorrupt, *rec)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (rec *record) check(r *ring, g *geometry, used uint64, maxMessage int) erro
 func (r *ring) used(head, tail uint64) (uint64, error) {
 	n := tail - head
 	if n > uint64(len(r.data)) || n%recordAlign != 0 || head%recordAlign != 0 {
-		return 0, fmt.Errorf("%w ring: head %d, tail %d of %d bytes", errCorrupt, head, tail, len(r.data))
+		return 0, fmt.Errorf("%w ring: head %d, tail %d of %d bytes", ErrCorrupt, head, tail, len(r.data))
 	}
 	return n, nil
 }

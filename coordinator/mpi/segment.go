@@ -162,13 +162,13 @@ func (g *geometry) checkHeader(h []byte) error {
 	case string(h[:8]) != segmentMagic:
 		return errors.New("not a segment: the magic is wrong")
 	case le.Uint32(h[48:]) != crc32.Checksum(h[:48], castagnoli):
-		return fmt.Errorf("header: %w: the checksum is wrong", errCorrupt)
+		return fmt.Errorf("header: %w: the checksum is wrong", ErrCorrupt)
 	case le.Uint32(h[8:]) != segmentVersion:
 		return fmt.Errorf("version %d (this program knows %d)", le.Uint32(h[8:]), segmentVersion)
 	case !bytes.Equal(h[:headerUsed], want[:headerUsed]):
 		return fmt.Errorf("made for %v with %d ranks, not for %v with %d", Flavour(le.Uint32(h[12:])), le.Uint32(h[16:]), g.flavour, g.ranks)
 	}
-	return fmt.Errorf("header: %w: bytes past its fields are not zero", errCorrupt)
+	return fmt.Errorf("header: %w: bytes past its fields are not zero", ErrCorrupt)
 }
 
 // Unlink removes the file. The ranks that have it mapped go on using it. It is

@@ -236,7 +236,7 @@ func (sp *shmPort) take(f *inflow, rec *record) error {
 	pool := &sp.comm.in.pool
 	if rec.kind == inlineRecord {
 		if f.partial != nil {
-			return fmt.Errorf("%w record %+v in the middle of a message", errCorrupt, *rec)
+			return fmt.Errorf("%w record %+v in the middle of a message", ErrCorrupt, *rec)
 		}
 		m := pool.get(int(rec.length))
 		m.envelope, m.src = rec.envelope, f.rank
@@ -251,12 +251,12 @@ func (sp *shmPort) take(f *inflow, rec *record) error {
 	}
 	m := f.partial
 	if rec.offset != uint64(f.filled) || rec.total != uint64(len(m.data)) || rec.envelope != m.envelope {
-		return fmt.Errorf("%w record %+v: %d bytes of %d have arrived", errCorrupt, *rec, f.filled, len(m.data))
+		return fmt.Errorf("%w record %+v: %d bytes of %d have arrived", ErrCorrupt, *rec, f.filled, len(m.data))
 	}
 	g := &sp.seg.geo
 	state := sp.seg.word32(g.state(f.local, int(rec.cell)))
 	if got := atomic.LoadUint32(state); got != uint32(sp.me)+1 {
-		return fmt.Errorf("%w record %+v: the cell is not for us but for %d", errCorrupt, *rec, int(got)-1)
+		return fmt.Errorf("%w record %+v: the cell is not for us but for %d", ErrCorrupt, *rec, int(got)-1)
 	}
 	at := g.cell(f.local, int(rec.cell))
 	f.filled += copy(m.data[f.filled:], sp.seg.mem[at:at+int64(rec.length)])

@@ -163,7 +163,7 @@ func (t *tcpPort) serve(conn net.Conn) {
 	var head [frameHead]byte
 	for {
 		m, err := readFrame(r, &head, &c.in.pool, c.cfg.MaxMessage)
-		if errors.Is(err, errCorrupt) {
+		if errors.Is(err, ErrCorrupt) {
 			// The peer proved to be of this job, so this is damage.
 			c.fail(fmt.Errorf("from rank %d: %w", from, err))
 			return

@@ -112,7 +112,7 @@ func TestDamagedFrameEndsTheComm(t *testing.T) {
 	if _, err := conn.Write(make([]byte, frameHead)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.comms[1].Recv(AnySource, AnyTag, nil); !errors.Is(err, errCorrupt) || !strings.Contains(err.Error(), "from rank 0") {
+	if _, err := w.comms[1].Recv(AnySource, AnyTag, nil); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "from rank 0") {
 		t.Errorf("error %v", err)
 	}
 }

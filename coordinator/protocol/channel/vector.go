@@ -19,6 +19,12 @@ type Vector struct {
 	Outputs uint64 `json:"outputs"`
 }
 
+// Equal reports whether two vectors say the same.
+func (v *Vector) Equal(o *Vector) bool {
+	return slices.Equal(v.Sent, o.Sent) && slices.Equal(v.Received, o.Received) && slices.Equal(v.Depends, o.Depends) &&
+		v.Matches == o.Matches && v.Outputs == o.Outputs
+}
+
 // Determinants returns the vectors with which package recovery finds the line of
 // ranks with optimistic logs: the state of rank j depends on one of rank i that
 // does not exist any more if received(j)[i] > sent(i)[j].
