@@ -59,6 +59,17 @@ func golden(t *testing.T) map[string]Spec {
 // rank, from every checkpoint that it may choose, to the digest of then.
 func TestGoldenStores(t *testing.T) {
 	notRaced(t)
+	useProgram(t)
+	for kind, spec := range golden(t) {
+		if *update {
+			writeGolden(t, kind, spec)
+		}
+		t.Run(kind, func(t *testing.T) { restartGolden(t, kind) })
+	}
+}
+
+// useProgram has ranks take the program of the golden stores for theirs.
+func useProgram(t *testing.T) {
 	file, err := filepath.Abs(filepath.Join(goldenDir, "program"))
 	if err != nil {
 		t.Fatal(err)
@@ -66,12 +77,6 @@ func TestGoldenStores(t *testing.T) {
 	t.Setenv(envProgram, file)
 	program = file
 	t.Cleanup(func() { program = self })
-	for kind, spec := range golden(t) {
-		if *update {
-			writeGolden(t, kind, spec)
-		}
-		t.Run(kind, func(t *testing.T) { restartGolden(t, kind) })
-	}
 }
 
 // writeGolden stores a job that loses a rank at three quarters of its way, unless there

@@ -196,7 +196,7 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := spec.checkOwn(opt.Job); err != nil {
+	if err := spec.checkRunnable(job); err != nil {
 		return nil, err
 	}
 	spec.AutoRestart = spec.AutoRestart || opt.AutoRestart

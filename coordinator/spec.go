@@ -193,9 +193,32 @@ func specOf(job *image.Job) (*Spec, error) {
 	}
 	spec, err := decodeSpec(text)
 	if err != nil {
-		return nil, &image.DamageError{File: job.SpecPath(), Reason: "the description of the job makes no sense: " + err.Error()}
+		return nil, senseless(job, err)
 	}
 	return spec, nil
+}
+
+// senseless says what no job can be described by.
+func senseless(job *image.Job, err error) error {
+	return &image.DamageError{File: job.SpecPath(), Reason: "the description of the job makes no sense: " + err.Error()}
+}
+
+// checkRunnable checks what is needed to run a stored job, and is not the user's wish.
+func (s *Spec) checkRunnable(job *image.Job) error {
+	if err := s.checkOwn(job.Name()); err != nil {
+		return err
+	}
+	if _, ok := launchers[s.Launcher]; !ok && s.Launcher != "" && s.Launcher != localLauncher {
+		return senseless(job, fmt.Errorf("launcher %q is unknown", s.Launcher))
+	}
+	inst, err := s.instance()
+	if err == nil && inst.String() != s.App {
+		err = fmt.Errorf("the workload is that of %s, the job is %s", inst, s.App)
+	}
+	if err != nil {
+		return senseless(job, err)
+	}
+	return nil
 }
 
 // checkDescription checks that a job has the description under which its newest

@@ -1,10 +1,11 @@
-package main
+package coordinator
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -12,12 +13,16 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"ckpt/image"
+	"ckpt/image/vfs"
 )
 
 // hostileBound is how long a command may take on a store, whatever is in it.
@@ -33,18 +38,8 @@ type hostileStore struct {
 	before bool
 }
 
-// hostileKinds are the flags of launch. The first three are in the sample.
-var hostileKinds = []struct{ name, app, flags string }{
-	{"per-rank", "ring.S.2", "--codec none --incremental=false"},
-	{"receiver", "ring.S.3", "--map 2,1 --mode semi --residual-every 2"},
-	{"optimistic", "ring.S.2", "--mode uncoordinated --log optimistic"},
-	{"aggregated", "ring.S.2", "--layout aggregated --aggregators 2"},
-	{"shared", "ring.S.2", "--layout shared"},
-	{"packed", "bt.S.4", "--codec s2"},
-	{"sender", "ring.S.3", "--map 2,1 --mode semi --log pessimistic-sender"},
-	{"alone", "ring.S.2", "--mode uncoordinated"},
-	{"none", "ring.S.2", "--mode uncoordinated --log none"},
-}
+// sampledKinds are the golden kinds of stores that TestHostile tries in its usual form.
+var sampledKinds = []string{"per-rank", "receiver", "optimistic"}
 
 // A trial changes one thing in a copy of a store.
 type trial struct {
@@ -65,19 +60,18 @@ func (tr *trial) String() string { return tr.of.name + "/" + tr.file + ": " + tr
 // error that names the file. It draws some of all trials; the nightly form does all,
 // and 2,000 flips and cuts. CKPT_HOSTILE_ONLY=REGEXP chooses trials by their names.
 func TestHostile(t *testing.T) {
-	nightly := os.Getenv("CKPT_NIGHTLY") != ""
-	kinds, drawn, flips := hostileKinds[:3], 16, 4
-	if nightly {
-		kinds, drawn, flips = hostileKinds, math.MaxInt, 2000/len(hostileKinds)+1
+	notRaced(t)
+	useProgram(t)
+	specs := golden(t)
+	kinds, drawn, flips := sampledKinds, 16, 4
+	if os.Getenv("CKPT_NIGHTLY") != "" {
+		kinds, drawn, flips = slices.Sorted(maps.Keys(specs)), math.MaxInt, 2000/len(specs)
 	}
-	for i, k := range kinds {
-		t.Run(k.name, func(t *testing.T) {
+	for i, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(12, uint64(i)))
-			s := newHostileStore(t, k.name, k.app, strings.Fields(k.flags))
-			trials := s.fieldTrials(t, rng)
-			if k.name == "per-rank" || k.name == "receiver" {
-				trials = append(trials, s.olden(t).fieldTrials(t, rng)...)
-			}
+			s := newHostileStore(t, kind, specs[kind])
+			trials := append(s.fieldTrials(t, rng), s.olden(t).fieldTrials(t, rng)...)
 			if n := len(trials); n > drawn {
 				rng.Shuffle(n, func(i, j int) { trials[i], trials[j] = trials[j], trials[i] })
 				trials = trials[:drawn]
@@ -110,49 +104,88 @@ func matching(trials []*trial, only *regexp.Regexp) []*trial {
 }
 
 // newHostileStore makes the store.
-func newHostileStore(t *testing.T, name, app string, flags []string) *hostileStore {
+func newHostileStore(t *testing.T, name string, spec Spec) *hostileStore {
 	t.Helper()
-	s := &hostileStore{name: name, dir: t.TempDir()}
-	launch := func(want int, more ...string) string {
-		t.Helper()
-		args := append([]string{"launch", "--quiet", "--store", s.dir, app, "--iterations", "12"}, flags...)
-		code, out, err := command(context.Background(), append(args, more...)...)
-		if code != want {
-			t.Fatalf("launch %s: exit status %d\n%s", name, code, err)
+	s := &hostileStore{name: name, dir: filepath.Join(t.TempDir(), "store")}
+	spec.Iterations, spec.Schedule.Every = 12, 4
+	whole, _, _ := launch(t, spec, Options{})
+	s.want = whole.Digest
+	fail := func(job string, spec Spec, rank, iter int) {
+		opt := Options{Store: s.dir, Job: job, Observer: &recorder{t: t}, Failures: []Failure{{Rank: rank, Node: -1, Iter: iter}}}
+		if _, err := Launch(t.Context(), spec, opt); !errors.As(err, new(*JobFailedError)) {
+			t.Fatalf("launch %s: %v, want it to fail", name, err)
 		}
-		return out
 	}
-	s.want = digestIn(launch(exitDone, "--job", "whole", "--trace=false", "--every", "100"))
-	launch(exitJobFailed, "--job", "job", "--every", "4", "--fail", "rank=1@iter=11")
-	launch(exitJobFailed, "--job", "other", "--every", "3", "--fail", "rank=0@iter=8", "--iterations", "10")
-	if err := os.RemoveAll(filepath.Join(s.dir, "jobs", "whole")); err != nil || s.want == "" {
-		t.Fatalf("digest %q, %v", s.want, err)
-	}
+	fail("job", spec, spec.NP-1, 11)
+	spec.Iterations, spec.Schedule.Every, spec.Seed = 10, 3, 7
+	fail("other", spec, 0, 8)
 	return s
 }
 
 func (s *hostileStore) job() string   { return filepath.Join(s.dir, "jobs", "job") }
 func (s *hostileStore) other() string { return filepath.Join(s.dir, "jobs", "other") }
 
-// command runs a command line in this process. Ranks are processes.
-func command(ctx context.Context, args ...string) (code int, out, stderr string) {
-	var o, e bytes.Buffer
-	defer func() {
-		if r := recover(); r != nil {
-			code, out, stderr = -1, o.String(), fmt.Sprintf("%spanic: %v\n%s", e.String(), r, debug.Stack())
-		}
-	}()
-	code = run(ctx, args, streams{strings.NewReader(""), &o, &e})
-	return code, o.String(), e.String()
+// A look is what a command does with the job of a store; digest is that of a restart.
+type look struct {
+	name string
+	do   func(ctx context.Context, store *image.Store, rec *recorder) (digest string, err error)
 }
 
-var digestLine = regexp.MustCompile(`(?m)^digest ([0-9a-f]{64})$`)
+var looks = []look{
+	{"list", lookAtList},
+	{"show --recovery-line", func(ctx context.Context, store *image.Store, _ *recorder) (string, error) {
+		_, err := FindLine(ctx, store, "job")
+		return "", err
+	}},
+	{"verify", lookAtAll},
+	{"restart", func(ctx context.Context, store *image.Store, rec *recorder) (string, error) {
+		r, err := Restart(ctx, RestartOptions{Options: Options{Store: store.Dir(), Job: "job", Observer: rec}})
+		if err != nil {
+			return "", err
+		}
+		return r.Digest, nil
+	}},
+}
 
-func digestIn(out string) string {
-	if m := digestLine.FindStringSubmatch(out); m != nil {
-		return m[1]
+// lookAtList does what list and show do.
+func lookAtList(ctx context.Context, store *image.Store, _ *recorder) (string, error) {
+	job, err := store.Job("job")
+	if err != nil {
+		return "", err
 	}
-	return ""
+	_, err = Inspect(ctx, store, "job")
+	numbers, lerr := job.Checkpoints()
+	err = errors.Join(err, lerr)
+	history := ReadHistory(job)
+	for _, n := range numbers {
+		m, merr := job.Manifest(n)
+		if err = errors.Join(err, merr); merr == nil {
+			_ = fmt.Sprintf("%+v", history.Describe(m))
+		}
+	}
+	_, serr := job.Stored()
+	return "", errors.Join(err, serr)
+}
+
+// lookAtAll does what verify does.
+func lookAtAll(ctx context.Context, store *image.Store, _ *recorder) (string, error) {
+	job, err := store.Job("job")
+	if err != nil {
+		return "", err
+	}
+	numbers, err := job.Checkpoints()
+	for _, n := range numbers {
+		report, verr := job.Verify(ctx, n, nil)
+		err = errors.Join(err, verr)
+		for _, d := range report.Damage {
+			err = errors.Join(err, &image.DamageError{File: d.File, Offset: d.Offset, Reason: d.Reason})
+		}
+	}
+	_, damage, lerr := VerifyLogs(job)
+	for _, d := range damage {
+		err = errors.Join(err, d)
+	}
+	return "", errors.Join(err, lerr)
 }
 
 // hostileRun carries trials out, some at the same time.
@@ -205,68 +238,85 @@ func (h *hostileRun) try(tr *trial, dir string) {
 		h.t.Errorf("%v: %v", tr, err)
 		return
 	}
-	verify := "job"
-	if filepath.Base(tr.file) == "manifest" { // the others are as they were
-		verify += "@" + strings.TrimLeft(filepath.Dir(tr.file), "0")
-	}
-	for _, args := range [][]string{{"list"}, {"list", "job"}, {"show", "job"}, {"show", "job", "--recovery-line"}, {"verify", verify}, {"restart", "job", "--quiet"}} {
-		if !h.command(tr, dir, args) {
+	for _, l := range looks {
+		if !h.look(tr, dir, l) {
 			return
 		}
 	}
 }
 
-// command runs one command of a trial and reports whether the trial goes on.
-func (h *hostileRun) command(tr *trial, dir string, args []string) bool {
+// look does what one command does and reports whether the trial goes on.
+func (h *hostileRun) look(tr *trial, dir string, l look) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), hostileBound)
 	defer cancel()
-	type end struct {
-		code     int
-		out, err string
-	}
-	ended := make(chan end, 1)
+	rec := &recorder{t: h.t}
+	var digest string
+	var err error
+	ended := make(chan struct{})
 	go func() {
-		var e end
-		e.code, e.out, e.err = command(ctx, append(args, "--store", dir)...)
-		ended <- e
+		defer close(ended)
+		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+			}
+		}()
+		var store *image.Store
+		if store, err = image.OpenStore(vfs.OS{}, dir); err == nil {
+			digest, err = l.do(ctx, store, rec)
+		}
 	}()
-	var e end
 	grace := time.NewTimer(hostileBound + 30*time.Second)
 	defer grace.Stop()
 	select {
-	case e = <-ended:
+	case <-ended:
 	case <-grace.C:
-		h.t.Errorf("%v: %v does not end", tr, args)
+		h.t.Errorf("%v: %s does not end", tr, l.name)
 		return false
 	}
+	said := said(rec, err)
 	switch {
-	case strings.Contains(e.err, "panic") || strings.Contains(e.err, "goroutine "):
-		h.t.Errorf("%v: %v panics:\n%s", tr, args, e.err)
+	case strings.Contains(said, "panic") || strings.Contains(said, "goroutine "):
+		h.t.Errorf("%v: %s panics:\n%s", tr, l.name, said)
 	case ctx.Err() != nil:
-		h.t.Errorf("%v: %v hangs:\n%s", tr, args, e.err)
-	case e.code != exitDone && !names(e.err, dir):
-		h.t.Errorf("%v: %v: exit status %d, and no file is named:\n%s", tr, args, e.code, e.err)
-	case args[0] == "restart" && e.code == exitDone && digestIn(e.out) != tr.of.want && !tr.other:
-		h.t.Errorf("%v: digest %s, want %s\n%s", tr, digestIn(e.out), tr.of.want, e.err)
+		h.t.Errorf("%v: %s hangs:\n%s", tr, l.name, said)
+	case err != nil && !names(err.Error(), dir):
+		h.t.Errorf("%v: %s: no file is named:\n%s", tr, l.name, said)
+	case l.name == "restart" && err == nil && digest != tr.of.want && !tr.other:
+		h.t.Errorf("%v: digest %s, want %s\n%s", tr, digest, tr.of.want, said)
 	default:
-		h.count(args, e.code)
+		h.count(l, err)
 		return true
 	}
 	return false
 }
 
-// names reports whether an error names a file of the store, or a checkpoint or the job
-// whose it is.
-func names(err, dir string) bool {
-	return strings.Contains(err, dir) || regexp.MustCompile(`checkpoint \d+|job job|region "|workload|the job needs`).MatchString(err)
+// said is all that a user hears.
+func said(rec *recorder, err error) string {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	lines := slices.Clone(rec.warned)
+	for _, ev := range rec.events {
+		switch ev := ev.(type) {
+		case *FailureEvent:
+			lines = append(lines, fmt.Sprintf("rank %d at iteration %d: %s", ev.Rank, ev.Iteration, ev.Reason))
+		case *LostEvent:
+			lines = append(lines, fmt.Sprintf("checkpoint %d is lost: %s", ev.Number, ev.Reason))
+		}
+	}
+	return strings.Join(append(lines, fmt.Sprint(err)), "\n")
 }
 
-func (h *hostileRun) count(args []string, code int) {
+// names reports whether an error names a file of the store, or a checkpoint of the job.
+func names(err, dir string) bool {
+	return strings.Contains(err, dir) || regexp.MustCompile(`checkpoint \d+|job job`).MatchString(err)
+}
+
+func (h *hostileRun) count(l look, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case args[0] != "restart":
-	case code == exitDone:
+	case l.name != "restart":
+	case err == nil:
 		h.right++
 	default:
 		h.refused++
