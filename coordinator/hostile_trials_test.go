@@ -314,7 +314,7 @@ func (s *hostileStore) segmentTrials(t *testing.T, file string) []*trial {
 	others, _ := os.ReadFile(filepath.Join(s.other(), file))
 	var list []*trial
 	add := func(what string, change func(b []byte) []byte) {
-		list = append(list, &trial{of: s, file: file, what: what, change: change})
+		list = append(list, &trial{of: s, file: file, what: what, change: change, content: strings.Contains(what, " tag = ")})
 	}
 	fields := func(what string, at int, fields map[string][2]int) {
 		names := make([]string, 0, len(fields))

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,7 +125,7 @@ func findLine(ctx context.Context, job *image.Job, spec *Spec, status *JobStatus
 	}
 	if l.Line, err = recovery.Find(l.dependent(), failed, rules); err != nil {
 		if errors.Is(err, recovery.ErrNoLine) {
-			err = &missingError{err.Error(), l.passed}
+			err = cmp.Or(l.checkAllLogs(job, spec, found), error(&missingError{err.Error(), l.passed}))
 		}
 		return nil, err
 	}
@@ -152,6 +153,19 @@ func findLine(ctx context.Context, job *image.Job, spec *Spec, status *JobStatus
 	}
 	l.addPresent(status)
 	return l, nil
+}
+
+// checkAllLogs looks for damage to a log, which may be why there is no line.
+func (l *StoredLine) checkAllLogs(job *image.Job, spec *Spec, found [][]*image.Manifest) error {
+	if !l.Log.Logs() {
+		return nil
+	}
+	for g := range found {
+		if err := checkLogs(job, spec, l.Groups[g], found[g]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addBeginning adds the only state of a group that begins anew.

@@ -85,6 +85,10 @@ func Restore(cfg Config, st *State, next func() (Frame, error), line []uint64) (
 			acts = append(acts, e.deliver(f.Peer, f.Message))
 			e.stats.Replayed++
 		case Match:
+			if e.inside[f.Peer] && f.Message.Seq != 0 {
+				return nil, nil, fmt.Errorf("%w log: determinant %d is of message %d of rank %d, and messages of the group have no numbers",
+					ErrCorrupt, f.Number, f.Message.Seq, f.Peer)
+			}
 			last := e.matches
 			if n := len(e.forced); n > 0 {
 				last = e.forced[n-1].number
