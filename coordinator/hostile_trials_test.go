@@ -31,6 +31,9 @@ func (s *hostileStore) fieldTrials(t *testing.T, rng *rand.Rand) []*trial {
 		case s.before:
 		case file == "line.json":
 			list = append(list, s.jsonTrials(t, rng, file, openLine, sealLine)...)
+			list = append(list, &trial{of: s, file: file, what: "/unlogged = true", change: func(b []byte) []byte {
+				return sealLine(b, put(openLine(b), place{"unlogged"}, true))
+			}})
 		case filepath.Base(file) == "manifest" && s.triesManifest(t, file):
 			list = append(list, s.jsonTrials(t, rng, file, openSealed, sealText)...)
 		case filepath.Ext(file) == ".seg" && s.triesSegment(t, file):

@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,7 +124,10 @@ func findLine(ctx context.Context, job *image.Job, spec *Spec, status *JobStatus
 	}
 	if l.Line, err = recovery.Find(l.dependent(), failed, rules); err != nil {
 		if errors.Is(err, recovery.ErrNoLine) {
-			err = cmp.Or(l.checkAllLogs(job, spec, found), error(&missingError{err.Error(), l.passed}))
+			if lerr := l.checkAllLogs(job, spec, found); lerr != nil {
+				return nil, l.offer(job, found, noted.Base, lerr)
+			}
+			err = &missingError{err.Error(), l.passed}
 		}
 		return nil, err
 	}

@@ -102,6 +102,9 @@ func (l *groupLine) check(groups int) error {
 			return fmt.Errorf("base %v: group %d cannot go back to checkpoint %d", l.Base, g, n)
 		}
 	}
+	if l.Unlogged && (len(l.Base) == 0 || l.anew()) {
+		return fmt.Errorf("it is to resume from base %v without logs", l.Base)
+	}
 	for g, n := range l.Taken {
 		if !of(g, n) {
 			return fmt.Errorf("taken %v: checkpoint %d is not of group %d", l.Taken, n, g)
@@ -214,6 +217,9 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 		cfg.Known = nil
 		return cfg, nil
 	case d.line.Unlogged:
+		if err := d.line.checkUnlogged(d.job, cfg); err != nil {
+			return cfg, err
+		}
 		cfg.Known = d.line.only(cfg.Known)
 		return cfg, nil
 	case !cfg.Log.Logs():

@@ -2,7 +2,9 @@ package coordinator
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 
 	"ckpt/coordinator/msglog"
@@ -67,6 +69,17 @@ func (d *driver) forgoLogs(cfg supervisor.Config) error {
 	}
 	l.Taken, l.Unlogged = slices.Clone(l.Base), true
 	return nil
+}
+
+// checkUnlogged checks that the checkpoints to resume from are a line by themselves.
+func (l *groupLine) checkUnlogged(job *image.Job, cfg supervisor.Config) error {
+	cfg.Known = l.only(slices.Clone(cfg.Known))
+	line, err := supervisor.LineWithoutLogs(cfg)
+	if err == nil && slices.EqualFunc(line, l.Base, func(k supervisor.Stored, n int) bool { return k.Number == n }) {
+		return nil
+	}
+	return &image.DamageError{File: filepath.Join(job.Dir(), lineName),
+		Reason: fmt.Sprintf("checkpoints %v, from which the job is to resume without logs, do not fit together", l.Base)}
 }
 
 // only returns the checkpoints that the job resumes from.
