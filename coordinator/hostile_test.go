@@ -157,14 +157,13 @@ func lookAtList(ctx context.Context, store *image.Store, _ *recorder) (string, e
 		return "", err
 	}
 	_, err = Inspect(ctx, store, "job")
-	numbers, lerr := job.Checkpoints()
+	list, lerr := job.Summaries()
 	err = errors.Join(err, lerr)
 	history := ReadHistory(job)
-	for _, n := range numbers {
-		m, merr := job.Manifest(n)
-		if err = errors.Join(err, merr); merr == nil {
-			_ = fmt.Sprintf("%+v", history.Describe(m))
-		}
+	for _, sum := range list {
+		_ = fmt.Sprintf("%+v", history.Describe(sum))
+		_, merr := job.Manifest(sum.Number)
+		err = errors.Join(err, merr)
 	}
 	_, serr := job.Stored()
 	return "", errors.Join(err, serr)
