@@ -143,7 +143,12 @@ func TestDeathInEveryPhase(t *testing.T) {
 	s := job(t, "bt.S.4", 2)
 	s.Schedule.Every = 20
 	s.AutoRestart = true
-	want, _, _ := launch(t, s, Options{})
+	usual, _, _ := launch(t, s, Options{})
+	// Long enough that a checkpoint is proposed however late the coordinator looks at
+	// the clock.
+	timed := s
+	timed.Iterations, timed.Schedule = 6*s.Iterations, Schedule{Interval: 60 * time.Millisecond}
+	long, _, _ := launch(t, timed, Options{})
 	phases := map[string]func(protocol.Action) bool{
 		"start":   func(a protocol.Action) bool { return broadcasts(a, protocol.Start) },
 		"propose": func(a protocol.Action) bool { return broadcasts(a, protocol.Propose) },
@@ -159,9 +164,9 @@ func TestDeathInEveryPhase(t *testing.T) {
 	for phase, is := range phases {
 		for _, freeze := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/freeze=%v", phase, freeze), func(t *testing.T) {
-				s := s
+				s, want := s, usual
 				if phase == "propose" || phase == "stop" {
-					s.Schedule = Schedule{Interval: 60 * time.Millisecond}
+					s, want = timed, long
 				}
 				v := &victim{rank: 2, freeze: freeze, is: is}
 				opt := Options{watch: v.watch, Limits: protocol.DefaultLimits}
