@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -63,15 +64,24 @@ func (h *historyWriter) close() {
 // History completes descriptions of checkpoints from the history of their job.
 type History map[int]CheckpointEvent
 
-// ReadHistory reads what the history of a job says of its checkpoints. Of a
-// missing or damaged one it is what can be read.
-func ReadHistory(job *image.Job) History {
+// tailBytes is how much of the end of a history is read for each of the newest
+// checkpoints: an event has some 500 bytes, and there are others between.
+const tailBytes = 4 << 10
+
+// ReadHistory reads the events of a job's checkpoints from its history; with last > 0
+// only from its end, for the newest so many. It returns what it can read of a missing
+// or damaged history.
+func ReadHistory(job *image.Job, last int) History {
 	h := History{}
 	f, err := os.Open(filepath.Join(job.Dir(), historyName))
 	if err != nil {
 		return h
 	}
 	defer f.Close()
+	if last > 0 {
+		// A line that is cut is no event.
+		_, _ = f.Seek(-int64(last)*tailBytes, io.SeekEnd) // or the file is shorter
+	}
 	_, _ = readLines(f, func(line []byte) {
 		var ev CheckpointEvent
 		if json.Unmarshal(line, &ev) == nil && ev.Type == "checkpoint" {

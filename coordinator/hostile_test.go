@@ -157,9 +157,9 @@ func lookAtList(ctx context.Context, store *image.Store, _ *recorder) (string, e
 		return "", err
 	}
 	_, err = Inspect(ctx, store, "job")
-	list, lerr := job.Summaries()
+	list, lerr := job.Summaries(0)
 	err = errors.Join(err, lerr)
-	history := ReadHistory(job)
+	history := ReadHistory(job, 0)
 	for _, sum := range list {
 		_ = fmt.Sprintf("%+v", history.Describe(sum))
 		_, merr := job.Manifest(sum.Number)

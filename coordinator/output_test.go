@@ -84,7 +84,7 @@ func TestLongLines(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(j.Dir(), historyName), []byte(told), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if h := ReadHistory(j); h[7].Number != 7 {
+	if h := ReadHistory(j, 0); h[7].Number != 7 {
 		t.Errorf("the history has %v, want checkpoint 7", h)
 	}
 }
@@ -106,7 +106,7 @@ func TestTornHistory(t *testing.T) {
 	}
 	empty()
 	d.event(&CheckpointEvent{Type: "checkpoint", Number: 3})
-	h := ReadHistory(d.job)
+	h := ReadHistory(d.job, 0)
 	if b, err := os.ReadFile(path); err != nil || !bytes.Contains(b, []byte("{\"type\":\"chec\n")) || h[1].Number != 1 || h[3].Number != 3 {
 		t.Errorf("%v of checkpoints 1 and 3: %v", h, err)
 	}

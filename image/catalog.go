@@ -268,17 +268,22 @@ func (j *Job) pathsOf(m *Manifest) ([]string, error) {
 	return paths, nil
 }
 
-// Summaries describes the committed checkpoints, ascending. It reads the manifests
+// Summaries describes the committed checkpoints, or with last > 0 the newest so many,
+// ascending. It reads the manifests
 // of those only whose line in the catalog is missing or not of the manifest that is
 // there. The error tells which manifests cannot be read; the others are returned.
-func (j *Job) Summaries() ([]Summary, error) {
+func (j *Job) Summaries(last int) ([]Summary, error) {
 	c, err := j.scan()
 	if err != nil {
 		return nil, err
 	}
 	var list []Summary
 	var failed error
-	for _, n := range c.numbers {
+	numbers := c.numbers
+	if last > 0 {
+		numbers = numbers[max(0, len(numbers)-last):]
+	}
+	for _, n := range numbers {
 		s, err := j.summary(c.records[n])
 		if errors.Is(err, ErrCheckpointNotFound) {
 			continue // pruned this moment

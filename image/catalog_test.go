@@ -87,7 +87,7 @@ func costs(t *testing.T, kept int) map[string]map[string]int {
 	step("next", reader(func(j *Job) error { _, err := j.Next(); return err }))
 	step("stored", reader(func(j *Job) error { _, err := j.Stored(); return err }))
 	step("summaries", reader(func(j *Job) error {
-		list, err := j.Summaries()
+		list, err := j.Summaries(0)
 		if err == nil && len(list) != kept-2 {
 			err = fmt.Errorf("%d rows, want %d", len(list), kept-2)
 		}
@@ -196,7 +196,7 @@ func TestCatalogIsNotBelieved(t *testing.T) {
 			if all, err := k.job.Checkpoints(); err != nil || !slices.Equal(all, []int{1, 3, 4, 5}) {
 				t.Errorf("checkpoints %v, %v", all, err)
 			}
-			list, err := k.job.Summaries()
+			list, err := k.job.Summaries(0)
 			if err != nil || len(list) != 4 {
 				t.Errorf("%d rows, %v", len(list), err)
 			}
@@ -244,7 +244,7 @@ func TestListNoticesChange(t *testing.T) {
 	b[len(b)/2] ^= 1
 	replace(t, k, k.job.manifestPath(2), b)
 	var damage *DamageError
-	list, err := k.job.Summaries()
+	list, err := k.job.Summaries(0)
 	if len(list) != 2 || !errors.As(err, &damage) || damage.File != k.job.manifestPath(2) {
 		t.Errorf("%d rows, %v", len(list), err)
 	}

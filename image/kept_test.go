@@ -128,7 +128,7 @@ func BenchmarkKept(b *testing.B) {
 			b.Run("list", func(b *testing.B) {
 				rows := 0
 				for b.Loop() {
-					list, err := k.job.Summaries()
+					list, err := k.job.Summaries(0)
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -27,18 +27,25 @@ func splitTarget(s string) (job string, number int, err error) {
 }
 
 func newListCommand(g *globals) *cobra.Command {
+	var last int
 	cmd := &cobra.Command{
 		Use:     "list [JOB]",
 		Short:   "List jobs, or the checkpoints of a job",
-		Example: "  ckpt list\n  ckpt list bt.S.4-1",
+		Example: "  ckpt list\n  ckpt list bt.S.4-1\n  ckpt list bt.S.4-1 --last 10",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			switch {
+			case last < 0:
+				return &coordinator.UsageError{Text: fmt.Sprintf("--last %d is out of range", last), Fix: "--last takes a number of checkpoints; without it, all are listed"}
+			case len(args) == 0 && last > 0:
+				return &coordinator.UsageError{Text: "--last limits the checkpoints of one job", Fix: "name the job"}
+			case len(args) == 0:
 				return runListJobs(g)
 			}
-			return runListCheckpoints(g, args[0])
+			return runListCheckpoints(g, args[0], last)
 		},
 	}
+	cmd.Flags().IntVar(&last, "last", 0, "list only the newest so many checkpoints")
 	g.addStoreFlag(cmd)
 	return cmd
 }
@@ -87,7 +94,7 @@ func describeJob(store *image.Store, name string) (jobLine, error) {
 	if err != nil {
 		return line, err
 	}
-	summaries, failed := job.Summaries()
+	summaries, failed := job.Summaries(0)
 	for _, s := range summaries {
 		line.App, line.NP = s.App, s.NP
 		line.Checkpoints = append(line.Checkpoints, s.Number)
@@ -136,7 +143,7 @@ func describeManifest(h coordinator.History, m *image.Manifest) checkpointLine {
 	return line
 }
 
-func runListCheckpoints(g *globals, name string) error {
+func runListCheckpoints(g *globals, name string, last int) error {
 	store, err := g.openStore()
 	if err != nil {
 		return err
@@ -145,11 +152,11 @@ func runListCheckpoints(g *globals, name string) error {
 	if err != nil {
 		return err
 	}
-	list, failed := job.Summaries()
+	list, failed := job.Summaries(last)
 	if list == nil && failed != nil {
 		return failed
 	}
-	history := coordinator.ReadHistory(job)
+	history := coordinator.ReadHistory(job, last)
 	lines := []checkpointLine{}
 	var rows [][]string
 	whose := "ranks per node"

@@ -49,7 +49,7 @@ func runShow(g *globals, target string) error {
 	if err != nil {
 		return err
 	}
-	line := describeManifest(coordinator.ReadHistory(job), m)
+	line := describeManifest(coordinator.ReadHistory(job, 0), m)
 	if g.json {
 		return g.printJSON(line)
 	}
