@@ -175,13 +175,13 @@ func (r *rank) channelNews(ctx context.Context, a any) error {
 		return nil
 	}
 	switch a := a.(type) {
-	case protocol.Freeze:
+	case protocol.FenceOff:
 		v, err := comm.Hold(ctx)
 		if err != nil {
 			return err
 		}
-		r.post(ctx, protocol.Frozen{Round: a.Round, Vector: v})
-	case protocol.Thaw:
+		r.post(ctx, protocol.FencedOff{Round: a.Round, Vector: v})
+	case protocol.FenceOpen:
 		for _, c := range a.Peers {
 			if err := comm.PeerMoved(c.Peer, "", c.N); err != nil {
 				return err

@@ -13,19 +13,19 @@ import (
 	"ckpt/zones"
 )
 
-// commonFiles is how the ranks of a job write common files.
-type commonFiles struct {
+// jointLayout is how the ranks of a job write common files.
+type jointLayout struct {
 	settings plan.Settings
 	ranks    []plan.Source
 	files    int
 }
 
-// commonFiles returns nil if every rank writes a file of its own.
-func (s *Spec) commonFiles(mapping Mapping, ranks []int) (*commonFiles, error) {
+// jointLayout returns nil if every rank writes a file of its own.
+func (s *Spec) jointLayout(mapping Mapping, ranks []int) (*jointLayout, error) {
 	if s.WritePath.Layout == "" || s.WritePath.Layout == plan.PerRank {
 		return nil, nil
 	}
-	g := &commonFiles{settings: s.writePath(ranks), ranks: placesOf(mapping, ranks)}
+	g := &jointLayout{settings: s.writePath(ranks), ranks: placesOf(mapping, ranks)}
 	var err error
 	g.files, err = image.GroupFiles(g.settings, g.ranks)
 	return g, err
@@ -50,13 +50,13 @@ func (s *Spec) fewerAggregators() string {
 			smallest = ranks
 		}
 	}
-	common, err := s.commonFiles(s.Mapping, smallest)
-	if err != nil || common == nil || common.settings.Aggregators >= s.WritePath.Aggregators ||
+	joint, err := s.jointLayout(s.Mapping, smallest)
+	if err != nil || joint == nil || joint.settings.Aggregators >= s.WritePath.Aggregators ||
 		s.WritePath.Layout == plan.Shared && s.WritePath.Strategy == plan.Individual {
 		return "" // it is an error, or no number of aggregators has an effect
 	}
 	return fmt.Sprintf("--aggregators %d: a group of %s has %s", s.WritePath.Aggregators,
-		plural(len(smallest), "rank"), plural(common.settings.Aggregators, "aggregator"))
+		plural(len(smallest), "rank"), plural(joint.settings.Aggregators, "aggregator"))
 }
 
 func plural(n int, noun string) string {
@@ -88,7 +88,7 @@ func placesOf(mapping Mapping, ranks []int) []plan.Source {
 }
 
 // kind returns that of the files.
-func (g *commonFiles) kind() string {
+func (g *jointLayout) kind() string {
 	if g.settings.Layout == plan.Shared {
 		return image.KindJob
 	}
@@ -146,9 +146,9 @@ func split(b []byte, ranks int) ([][]byte, error) {
 	return all, nil
 }
 
-// commonNetwork connects this rank with the others that write a checkpoint: through
+// layoutNetwork connects this rank with the others that write a checkpoint: through
 // the coordinator for what all have to know, directly for the bytes.
-type commonNetwork struct {
+type layoutNetwork struct {
 	*gatherer
 	ctx    context.Context // of the writing
 	link   *link
@@ -158,33 +158,33 @@ type commonNetwork struct {
 	told   <-chan protocol.Message
 }
 
-// commonNetwork prepares to write checkpoint number with the others. They tell each
+// layoutNetwork prepares to write checkpoint number with the others. They tell each
 // other where to pull; an earlier checkpoint may have ended before all knew.
-func (r *rank) commonNetwork(ctx context.Context, number int) (*commonNetwork, error) {
+func (r *rank) layoutNetwork(ctx context.Context, number int) (*layoutNetwork, error) {
 	if r.gatherer == nil {
 		var err error
 		if r.gatherer, err = newGatherer(r.id, r.token); err != nil {
 			return nil, err
 		}
 	}
-	n := &commonNetwork{gatherer: r.gatherer, ctx: ctx, link: r.link, number: number, ranks: len(r.state.common.ranks), told: r.told}
+	n := &layoutNetwork{gatherer: r.gatherer, ctx: ctx, link: r.link, number: number, ranks: len(r.state.joint.ranks), told: r.told}
 	all, err := n.Exchange(ctx, []byte(r.gatherer.address()))
 	if err != nil {
 		return nil, err
 	}
 	peers := make([]string, r.cfg.Spec.NP)
 	for i, b := range all {
-		peers[r.state.common.ranks[i].Rank] = string(b)
+		peers[r.state.joint.ranks[i].Rank] = string(b)
 	}
 	r.gatherer.setPeers(peers)
 	return n, nil
 }
 
-func (n *commonNetwork) Serve(piece func(context.Context, int) ([]byte, error)) {
+func (n *layoutNetwork) Serve(piece func(context.Context, int) ([]byte, error)) {
 	n.serveFrom(n.ctx, piece)
 }
 
-func (n *commonNetwork) Exchange(ctx context.Context, mine []byte) ([][]byte, error) {
+func (n *layoutNetwork) Exchange(ctx context.Context, mine []byte) ([][]byte, error) {
 	n.link.send(protocol.Message{Kind: protocol.Share, Number: n.number, Iter: n.round, Body: mine})
 	for {
 		select {
@@ -200,23 +200,23 @@ func (n *commonNetwork) Exchange(ctx context.Context, mine []byte) ([][]byte, er
 	}
 }
 
-// writeCommon writes the regions of this rank together with the other ranks.
-func (s *state) writeCommon(ctx context.Context, number int, order writeOrder, net *commonNetwork, regions []zones.Region, opt image.WriteOptions, report *writeReport) error {
+// writeJoint writes the regions of this rank together with the other ranks.
+func (s *state) writeJoint(ctx context.Context, number int, order writeOrder, net *layoutNetwork, regions []zones.Region, opt image.WriteOptions, report *writeReport) error {
 	// Nobody pulls out of memory that may change again.
 	defer net.serveFrom(context.Background(), nil)
-	g := image.Group{Settings: s.common.settings, Ranks: s.common.ranks, Rank: s.rank, Paths: order.Group, Network: net, Buffers: &s.buffers}
-	h := image.Header{Job: s.cfg.Job, Number: number, Rank: -1, Node: -1, Kind: s.common.kind()}
+	g := image.Group{Settings: s.joint.settings, Ranks: s.joint.ranks, Rank: s.rank, Paths: order.Group, Network: net, Buffers: &s.buffers}
+	h := image.Header{Job: s.cfg.Job, Number: number, Rank: -1, Node: -1, Kind: s.joint.kind()}
 	info, err := image.WriteGroup(ctx, s.fs, g, h, regions, opt)
 	if err != nil {
 		return err
 	}
 	report.File = info.File
 	for _, f := range info.Closed {
-		report.Files = append(report.Files, writtenFile{s.common.kind(), f.Path, f.Bytes, f.Holes, f.IndexBlake3})
+		report.Files = append(report.Files, writtenFile{s.joint.kind(), f.Path, f.Bytes, f.Holes, f.IndexBlake3})
 	}
 	report.Management += info.ManagementTime
 	report.Storage += info.StorageTime
 	return nil
 }
 
-var _ exec.BatchPuller = (*commonNetwork)(nil)
+var _ exec.BatchPuller = (*layoutNetwork)(nil)

@@ -87,15 +87,15 @@ func (g *group) placeSegments() error {
 	if err != nil {
 		return err
 	}
-	flavour, err := mpi.ParseFlavour(g.spec.MPI)
+	implementation, err := mpi.ParseImplementation(g.spec.MPI)
 	if err != nil {
 		return err
 	}
-	err = g.makeSegments(mpi.SegmentDir(need), flavour)
+	err = g.makeSegments(mpi.SegmentDir(need), implementation)
 	if errors.Is(err, syscall.ENOSPC) && mpi.SegmentDir(need) != os.TempDir() {
 		// Somebody else was quicker to take what there was.
 		g.unlinkSegments()
-		err = g.makeSegments(os.TempDir(), flavour)
+		err = g.makeSegments(os.TempDir(), implementation)
 	}
 	if err != nil {
 		g.unlinkSegments()
@@ -103,7 +103,7 @@ func (g *group) placeSegments() error {
 	return err
 }
 
-func (g *group) makeSegments(dir string, flavour mpi.Flavour) error {
+func (g *group) makeSegments(dir string, implementation mpi.Implementation) error {
 	for node, ranks := range g.perNode() {
 		if ranks == 0 {
 			g.segments = append(g.segments, "")
@@ -111,7 +111,7 @@ func (g *group) makeSegments(dir string, flavour mpi.Flavour) error {
 		}
 		path := g.run.segment(dir, g.id, g.gen, node)
 		g.segments = append(g.segments, path)
-		seg, err := mpi.OpenSegment(path, flavour, ranks)
+		seg, err := mpi.OpenSegment(path, implementation, ranks)
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ type group struct {
 	tx       *image.Tx     // the checkpoint that is being written
 	reuse    *image.File   // the library zone of an earlier checkpoint, for tx
 	storing  *libraryWrite // or that it is written for tx
-	common   *commonFiles  // how ranks write common files; nil: a file each
+	joint    *jointLayout  // how ranks write common files; nil: a file each
 	paths    []string      // of the common files of tx
 	exchange *exchange     // what the ranks that write tx tell each other
 	recorded *recording    // what the coordinator writes for tx; nil if that is not traced
@@ -45,11 +45,11 @@ func (d *driver) formGroups() error {
 	d.groupOf = make([]int, d.spec.NP)
 	d.members = make([]*member, d.spec.NP)
 	for id, ranks := range d.spec.groups(d.mapping) {
-		common, err := d.spec.commonFiles(d.mapping, ranks)
+		joint, err := d.spec.jointLayout(d.mapping, ranks)
 		if err != nil {
 			return err
 		}
-		d.groups = append(d.groups, &group{driver: d, id: id, ranks: ranks, common: common})
+		d.groups = append(d.groups, &group{driver: d, id: id, ranks: ranks, joint: joint})
 		for _, rank := range ranks {
 			d.groupOf[rank] = id
 		}

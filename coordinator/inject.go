@@ -127,7 +127,7 @@ func newInjector(d *driver, failures []Failure) *injector {
 	for _, f := range failures {
 		switch {
 		case f.MTBF > 0:
-			in.haunt(f, rand.New(rand.NewPCG(f.Seed, 0)))
+			in.killAgain(f, rand.New(rand.NewPCG(f.Seed, 0)))
 		case f.Iter > 0:
 			in.pending = append(in.pending, f)
 		default:
@@ -137,13 +137,13 @@ func newInjector(d *driver, failures []Failure) *injector {
 	return in
 }
 
-// haunt kills a random rank after an exponential time, for ever.
-func (in *injector) haunt(f Failure, rng *rand.Rand) {
+// killAgain kills a random rank after an exponential time, for ever.
+func (in *injector) killAgain(f Failure, rng *rand.Rand) {
 	wait := time.Duration(rng.ExpFloat64() * float64(f.MTBF))
 	rank := rng.IntN(in.d.spec.NP)
 	in.later(wait, func() {
 		in.kill([]int{rank})
-		in.haunt(f, rng)
+		in.killAgain(f, rng)
 	})
 }
 
@@ -164,8 +164,8 @@ func (in *injector) iterations(rank int) []int {
 	return iters
 }
 
-// tripped strikes when a rank has reached such an iteration.
-func (in *injector) tripped(rank, iter int) {
+// reached strikes when a rank has reached such an iteration.
+func (in *injector) reached(rank, iter int) {
 	for i, f := range in.pending {
 		for _, v := range f.victims(in.d.mapping) {
 			if v == rank && f.Iter == iter {

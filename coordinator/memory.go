@@ -59,7 +59,7 @@ func (s *Spec) memory() (data, shared int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	flavour, err := mpi.ParseFlavour(s.MPI)
+	implementation, err := mpi.ParseImplementation(s.MPI)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -70,7 +70,7 @@ func (s *Spec) memory() (data, shared int64, err error) {
 			onNode[nodes[r]]++
 		}
 		for _, n := range onNode {
-			shared += mpi.SegmentBytes(flavour, n)
+			shared += mpi.SegmentBytes(implementation, n)
 		}
 	}
 	return inst.DataBytes() * int64(s.NP), shared, nil

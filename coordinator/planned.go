@@ -19,12 +19,12 @@ type PlannedMemory struct {
 	Zones   zones.Sizes
 }
 
-// PlanMemory evaluates a workload; nothing is allocated. Flavour is the layout of
+// PlanMemory evaluates a workload; nothing is allocated. Implementation is the layout of
 // the shared segment, mpich or openmpi.
-func PlanMemory(inst *dataset.Instance, mapping Mapping, flavour string) (*PlannedMemory, error) {
-	layout, err := mpi.ParseFlavour(flavour)
+func PlanMemory(inst *dataset.Instance, mapping Mapping, implementation string) (*PlannedMemory, error) {
+	layout, err := mpi.ParseImplementation(implementation)
 	if err != nil {
-		return nil, &UsageError{fmt.Sprintf("mpi %q is unknown", flavour), "--mpi takes mpich or openmpi"}
+		return nil, &UsageError{fmt.Sprintf("mpi %q is unknown", implementation), "--mpi takes mpich or openmpi"}
 	}
 	const most = 1 << 60
 	if inst.DataBytes() > most/int64(inst.NP) {

@@ -253,7 +253,7 @@ func (r *rank) act(ctx context.Context, a protocol.MemberAction, order writeOrde
 			}
 			return protocol.WriteDone{Body: encode(report)}
 		})
-	case protocol.Freeze, protocol.Thaw, protocol.Redial, protocol.Trim:
+	case protocol.FenceOff, protocol.FenceOpen, protocol.Redial, protocol.Trim:
 		r.forChannels(ctx, a)
 	case protocol.CancelDrain:
 		r.cancelDrain()
@@ -275,10 +275,10 @@ func (r *rank) forChannels(ctx context.Context, a any) {
 
 // write writes what the rank is ordered to.
 func (r *rank) write(ctx context.Context, number int, order writeOrder) (*writeReport, error) {
-	var net *commonNetwork
+	var net *layoutNetwork
 	if len(order.Group) > 0 {
 		var err error
-		if net, err = r.commonNetwork(ctx, number); err != nil {
+		if net, err = r.layoutNetwork(ctx, number); err != nil {
 			return nil, err
 		}
 	}

@@ -138,8 +138,8 @@ func (r *rank) fail(err error) {
 // iterate runs the iterations that are left.
 func (r *rank) iterate(ctx context.Context, comm *mpi.Comm) error {
 	for iter := r.cfg.Iter + 1; iter <= r.cfg.Spec.Iterations; iter++ {
-		if slices.Contains(r.cfg.Trips, iter) {
-			r.link.send(protocol.Message{Kind: protocol.Tripped, Rank: r.id, Iter: iter})
+		if slices.Contains(r.cfg.InjectAt, iter) {
+			r.link.send(protocol.Message{Kind: protocol.InjectDue, Rank: r.id, Iter: iter})
 			<-ctx.Done() // the coordinator kills us
 			return ctx.Err()
 		}

@@ -174,9 +174,9 @@ func (d *driver) fromRank(gen int, m *member, msg protocol.Message) {
 			break
 		}
 		g.step(protocol.FromRank{Gen: gen, Message: msg})
-	case protocol.Tripped:
+	case protocol.InjectDue:
 		g.step(protocol.FromRank{Gen: gen, Message: msg})
-		d.inject.tripped(msg.Rank, msg.Iter)
+		d.inject.reached(msg.Rank, msg.Iter)
 	case protocol.Beat:
 		g.step(protocol.FromRank{Gen: gen, Message: msg})
 		if now := time.Now(); now.Sub(d.shown) > 200*time.Millisecond {
@@ -218,7 +218,7 @@ func (g *group) welcome() {
 		node := g.nodes[rank]
 		g.members[rank].link.send(protocol.Message{Kind: protocol.Welcome, Rank: rank, Body: encode(welcome{
 			Spec: g.spec, Job: g.job.Name(), StoreDir: g.store, Mapping: g.mapping,
-			Segment: g.segments[node], Sharing: onNode[node], Leads: g.leads(rank), Group: g.ranks, Channels: g.channels(), Peers: peers, Trips: g.inject.iterations(rank),
+			Segment: g.segments[node], Sharing: onNode[node], Leads: g.leads(rank), Group: g.ranks, Channels: g.channels(), Peers: peers, InjectAt: g.inject.iterations(rank),
 			Silence: g.limits.Silence, From: g.restored.number, Iter: g.restored.iter})})
 	}
 }

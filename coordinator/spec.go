@@ -72,7 +72,7 @@ func NewSpec(inst *dataset.Instance) Spec {
 
 // check refuses what cannot run.
 func (s *Spec) check() error {
-	if _, err := mpi.ParseFlavour(s.MPI); err != nil {
+	if _, err := mpi.ParseImplementation(s.MPI); err != nil {
 		return &UsageError{fmt.Sprintf("mpi %q is unknown", s.MPI), "--mpi takes mpich or openmpi"}
 	}
 	if err := s.checkMode(); err != nil {
@@ -85,7 +85,7 @@ func (s *Spec) check() error {
 		return err
 	}
 	for _, ranks := range s.groups(s.Mapping) {
-		if _, err := s.commonFiles(s.Mapping, ranks); err != nil {
+		if _, err := s.jointLayout(s.Mapping, ranks); err != nil {
 			if len(ranks) < s.NP {
 				err = fmt.Errorf("%s take checkpoints apart from the others: %w", nameRanks(ranks), err)
 			}

@@ -47,7 +47,7 @@ type state struct {
 	logFailed func(error)
 	progress  func(bytes int64) // is told of what is restored
 	staging   *image.Staging    // nil: the rank waits until its memory is written
-	common    *commonFiles      // nil: a file per rank
+	joint     *jointLayout      // nil: a file per rank
 	buffers   exec.Buffers
 }
 
@@ -67,7 +67,7 @@ func newState(ctx context.Context, fsys vfs.FS, id int, cfg *welcome, progress f
 	if cfg.Spec.Incremental {
 		s.history = image.NewHistory()
 	}
-	if s.common, err = cfg.Spec.commonFiles(cfg.Mapping, cfg.Group); err != nil {
+	if s.joint, err = cfg.Spec.jointLayout(cfg.Mapping, cfg.Group); err != nil {
 		return nil, err
 	}
 	if cfg.Spec.Async {
@@ -93,11 +93,11 @@ func newState(ctx context.Context, fsys vfs.FS, id int, cfg *welcome, progress f
 	if err != nil {
 		return nil, err
 	}
-	flavour, err := mpi.ParseFlavour(cfg.Spec.MPI)
+	implementation, err := mpi.ParseImplementation(cfg.Spec.MPI)
 	if err != nil {
 		return nil, err
 	}
-	if s.segment, err = mpi.OpenSegment(cfg.Segment, flavour, cfg.Sharing); err != nil {
+	if s.segment, err = mpi.OpenSegment(cfg.Segment, implementation, cfg.Sharing); err != nil {
 		return nil, err
 	}
 	s.mem.AddShared(s.segment)
@@ -126,7 +126,7 @@ func (s *state) zone(z zones.Zone) []zones.Region {
 
 // write writes what it is ordered to: a file of its own or, through net, its part
 // of common files.
-func (s *state) write(ctx context.Context, number int, order writeOrder, snap *mpi.Snapshot, net *commonNetwork, opt image.WriteOptions) (*writeReport, error) {
+func (s *state) write(ctx context.Context, number int, order writeOrder, snap *mpi.Snapshot, net *layoutNetwork, opt image.WriteOptions) (*writeReport, error) {
 	report := &writeReport{Zones: s.mem.Sizes(), Pending: int64(len(snap.Pending)), Channels: int64(len(snap.State)), LogFrom: snap.LogFrom}
 	regions := s.zone(zones.Data)
 	extra := mpi.NewMemory()
@@ -154,7 +154,7 @@ func (s *state) write(ctx context.Context, number int, order writeOrder, snap *m
 	}
 	opt.Codec, opt.History, opt.Base, opt.Oldest = s.codec, s.history, order.Base, order.Oldest
 	if net != nil {
-		return report, s.writeCommon(ctx, number, order, net, regions, opt, report)
+		return report, s.writeJoint(ctx, number, order, net, regions, opt, report)
 	}
 	h := image.Header{Job: s.cfg.Job, Number: number, Rank: s.rank, Node: s.node, Kind: image.KindRank}
 	info, err := image.Write(ctx, s.fs, order.Rank, h, regions, opt)

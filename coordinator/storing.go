@@ -41,8 +41,8 @@ func (g *group) prepare(number int) {
 	g.base = g.chooseBase()
 	g.findLibrary(number)
 	g.exchange = newExchange(number, g.ranks)
-	if g.common != nil {
-		g.paths, err = tx.CreateGroup(g.spec.WritePath.Layout, g.common.files)
+	if g.joint != nil {
+		g.paths, err = tx.CreateGroup(g.spec.WritePath.Layout, g.joint.files)
 		if err != nil {
 			g.discardAny()
 			g.later(protocol.CommitFailed{Number: number, Reason: err.Error(), Body: encode(reportError(err))})
@@ -134,7 +134,7 @@ func (g *group) chooseBase() int {
 func (g *group) order(rank int) writeOrder {
 	o := writeOrder{WithShared: !g.spec.SharedOnce || g.leads(rank), WithLibrary: !g.spec.LibraryOnce}
 	o.Base, o.Oldest = g.base, g.line.oldest()
-	if g.common != nil {
+	if g.joint != nil {
 		o.Group = g.paths
 	} else {
 		o.Rank = g.tx.RankPath(rank)

@@ -26,7 +26,7 @@ type welcome struct {
 	Leads    bool          `json:"leads"`              // this one stands for them
 	Channels *channelSetup `json:"channels,omitempty"` // to other groups, if there are any
 	Peers    []string      `json:"peers"`              // addresses, by rank
-	Trips    []int         `json:"trips"`              // iterations at which to ask for a failure
+	InjectAt []int         `json:"inject_at"`          // iterations at which to ask for a failure
 	Silence  time.Duration `json:"silence"`
 	From     int           `json:"from"` // checkpoint to restore, 0 none
 	Iter     int           `json:"iter"` // its iteration

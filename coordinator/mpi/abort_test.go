@@ -160,7 +160,7 @@ func TestCloseWakesEverybody(t *testing.T) {
 }
 
 func TestDrainNamesWhoIsBehind(t *testing.T) {
-	w := newWorld(t, worldOptions{nodeOf: []int{0, 0, 0}, dir: shmDir(t), flavour: OpenMPI})
+	w := newWorld(t, worldOptions{nodeOf: []int{0, 0, 0}, dir: shmDir(t), implementation: OpenMPI})
 	defer w.close()
 	w.must(t, func(c *Comm) error {
 		if c.Rank() == 1 {
@@ -187,7 +187,7 @@ func TestDrainNamesWhoIsBehind(t *testing.T) {
 // rank that polls, by whatever means, naps without end.
 func TestWaitingRanksSleep(t *testing.T) {
 	const ranks = 64
-	w := newWorld(t, worldOptions{nodeOf: make([]int, ranks), dir: shmDir(t), flavour: OpenMPI})
+	w := newWorld(t, worldOptions{nodeOf: make([]int, ranks), dir: shmDir(t), implementation: OpenMPI})
 	defer w.close()
 	var wg sync.WaitGroup
 	for _, c := range w.comms {

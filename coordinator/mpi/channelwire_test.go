@@ -555,7 +555,7 @@ func TestBadChannels(t *testing.T) {
 			}
 		}
 	}
-	w := newWorld(t, worldOptions{nodeOf: []int{0}, dir: shmDir(t), flavour: OpenMPI})
+	w := newWorld(t, worldOptions{nodeOf: []int{0}, dir: shmDir(t), implementation: OpenMPI})
 	defer w.close()
 	if err := w.comms[0].Flush(context.Background()); !errors.Is(err, errNoChannels) {
 		t.Errorf("error %v", err)

@@ -11,8 +11,8 @@ import (
 
 // results runs every collective operation and returns all ranks' results as
 // bits.
-func results(t *testing.T, nodeOf []int, f Flavour) [][]uint64 {
-	w := newWorld(t, worldOptions{nodeOf: nodeOf, dir: shmDir(t), flavour: f})
+func results(t *testing.T, nodeOf []int, f Implementation) [][]uint64 {
+	w := newWorld(t, worldOptions{nodeOf: nodeOf, dir: shmDir(t), implementation: f})
 	defer w.close()
 	out := make([][]uint64, len(nodeOf))
 	w.must(t, func(c *Comm) error {
@@ -117,7 +117,7 @@ func TestCollectiveMismatch(t *testing.T) {
 		{"root", func(c *Comm) error { return c.Bcast(2, nil) }, "there is no rank 2 to be the root"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t, worldOptions{nodeOf: []int{0, 0}, dir: shmDir(t), flavour: OpenMPI})
+			w := newWorld(t, worldOptions{nodeOf: []int{0, 0}, dir: shmDir(t), implementation: OpenMPI})
 			defer w.close()
 			err := w.run(test.f)[0]
 			if err == nil || !bytes.Contains([]byte(err.Error()), []byte(test.want)) {

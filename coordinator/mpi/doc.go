@@ -90,7 +90,7 @@
 //	0         header, 4 KiB
 //	4 KiB     control blocks, n × 256 bytes
 //	  …       cell states, n × cells × 4 bytes
-//	  …       idle, up to the constant of the flavour
+//	  …       idle, up to the constant of the implementation
 //	constant  rings, n × n: the ring from i to j is number i·n + j
 //	  …       cells, n pools of cells; pool i belongs to rank i
 //	  …       idle, up to a whole page or the flat size
@@ -106,7 +106,7 @@
 //
 //	0   8   "CKPTSEG\n"
 //	8   4   version, 1
-//	12  4   flavour, 1 = MPICH, 2 = Open MPI
+//	12  4   implementation, 1 = MPICH, 2 = Open MPI
 //	16  4   ranks
 //	20  4   cells per rank
 //	24  8   bytes of a cell

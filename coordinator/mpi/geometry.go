@@ -6,34 +6,34 @@ import (
 	"ckpt/zones"
 )
 
-// A Flavour is the MPI implementation whose shared-memory footprint a segment
+// An Implementation is the MPI library whose shared-memory footprint a segment
 // has.
-type Flavour uint8
+type Implementation uint8
 
-// The flavours. The values are part of the segment header.
+// The implementations. The values are part of the segment header.
 const (
-	MPICH Flavour = iota + 1
+	MPICH Implementation = iota + 1
 	OpenMPI
 )
 
-func (f Flavour) String() string {
+func (f Implementation) String() string {
 	switch f {
 	case MPICH:
 		return "mpich"
 	case OpenMPI:
 		return "openmpi"
 	}
-	return fmt.Sprintf("flavour(%d)", uint8(f))
+	return fmt.Sprintf("implementation(%d)", uint8(f))
 }
 
-// ParseFlavour reads "mpich" or "openmpi".
-func ParseFlavour(s string) (Flavour, error) {
-	for _, f := range []Flavour{MPICH, OpenMPI} {
+// ParseImplementation reads "mpich" or "openmpi".
+func ParseImplementation(s string) (Implementation, error) {
+	for _, f := range []Implementation{MPICH, OpenMPI} {
 		if f.String() == s {
 			return f, nil
 		}
 	}
-	return 0, fmt.Errorf("MPI flavour %q is unknown (want mpich or openmpi)", s)
+	return 0, fmt.Errorf("MPI implementation %q is unknown (want mpich or openmpi)", s)
 }
 
 const (
@@ -51,19 +51,19 @@ const (
 	maxNodeRanks = 4096
 )
 
-// A geometry says where in a segment everything lies. Both flavours are cut
+// A geometry says where in a segment everything lies. Both implementations are cut
 // from the same parts; they differ in how many and how large those are.
 type geometry struct {
-	flavour   Flavour
-	ranks     int
-	ringBytes int64 // per ordered pair, its header included
-	cells     int   // per rank
-	cellBytes int64
-	ctlOff    int64 // control blocks, by rank
-	stateOff  int64 // state words of cells, by rank
-	ringOff   int64 // rings, by sender and then receiver
-	cellOff   int64 // cells, by owner
-	total     int64
+	implementation Implementation
+	ranks          int
+	ringBytes      int64 // per ordered pair, its header included
+	cells          int   // per rank
+	cellBytes      int64
+	ctlOff         int64 // control blocks, by rank
+	stateOff       int64 // state words of cells, by rank
+	ringOff        int64 // rings, by sender and then receiver
+	cellOff        int64 // cells, by owner
+	total          int64
 }
 
 // mpichConstant is the part of MPICH's segment that does not grow with the
@@ -88,8 +88,8 @@ const (
 )
 
 // newGeometry lays out a segment. The caller has checked f and ranks.
-func newGeometry(f Flavour, ranks int) geometry {
-	g := geometry{flavour: f, ranks: ranks}
+func newGeometry(f Implementation, ranks int) geometry {
+	g := geometry{implementation: f, ranks: ranks}
 	n := int64(ranks)
 	var constant, total int64
 	switch f {
@@ -133,14 +133,14 @@ func (g *geometry) cell(owner, cell int) int64 {
 // in bytes and whole pages; 0 if f is unknown or ranks is not in 1…4096. MPICH
 // comes to 25.47 + 4·ranks + ranks²/16 MiB, Open MPI to 90.1 MiB up to 60 ranks
 // and 2 + ranks/2 + ranks²/64 MiB beyond (León 2022, Eq. 3.11 and Table 5.1).
-func SegmentBytes(f Flavour, ranks int) int64 {
+func SegmentBytes(f Implementation, ranks int) int64 {
 	if checkShape(f, ranks) != nil {
 		return 0
 	}
 	return newGeometry(f, ranks).total
 }
 
-func checkShape(f Flavour, ranks int) error {
+func checkShape(f Implementation, ranks int) error {
 	if f != MPICH && f != OpenMPI {
 		return fmt.Errorf("MPI %v is unknown", f)
 	}

@@ -41,17 +41,17 @@ type world struct {
 }
 
 type worldOptions struct {
-	nodeOf  []int
-	flavour Flavour
-	dir     string
-	restore map[int][]byte // segment content by node, written before anyone joins
-	config  func(*Config)
+	nodeOf         []int
+	implementation Implementation
+	dir            string
+	restore        map[int][]byte // segment content by node, written before anyone joins
+	config         func(*Config)
 }
 
 func newWorld(t tb, o worldOptions) *world {
 	t.Helper()
-	if o.flavour == 0 {
-		o.flavour = MPICH
+	if o.implementation == 0 {
+		o.implementation = MPICH
 	}
 	size := len(o.nodeOf)
 	perNode := map[int]int{}
@@ -62,7 +62,7 @@ func newWorld(t tb, o worldOptions) *world {
 	listeners := make([]net.Listener, size)
 	addrs := make([]string, size)
 	for r, n := range o.nodeOf {
-		seg, err := OpenSegment(filepath.Join(o.dir, fmt.Sprintf("node%d", n)), o.flavour, perNode[n])
+		seg, err := OpenSegment(filepath.Join(o.dir, fmt.Sprintf("node%d", n)), o.implementation, perNode[n])
 		if err != nil {
 			t.Fatalf("rank %d: %v", r, err)
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 func TestSelfSend(t *testing.T) {
-	w := newWorld(t, worldOptions{nodeOf: []int{0}, dir: shmDir(t), flavour: OpenMPI})
+	w := newWorld(t, worldOptions{nodeOf: []int{0}, dir: shmDir(t), implementation: OpenMPI})
 	defer w.close()
 	c := w.comms[0]
 	data := []byte("to myself")
@@ -32,7 +32,7 @@ func TestSelfSend(t *testing.T) {
 // before it came and for those who come later.
 func TestWrongLengthStays(t *testing.T) {
 	for _, early := range []bool{true, false} {
-		w := newWorld(t, worldOptions{nodeOf: []int{0, 0}, dir: shmDir(t), flavour: OpenMPI})
+		w := newWorld(t, worldOptions{nodeOf: []int{0, 0}, dir: shmDir(t), implementation: OpenMPI})
 		w.must(t, func(c *Comm) error {
 			if c.Rank() == 0 {
 				if early {
@@ -68,7 +68,7 @@ func TestWrongLengthStays(t *testing.T) {
 }
 
 func TestBadArguments(t *testing.T) {
-	w := newWorld(t, worldOptions{nodeOf: []int{0, 0}, dir: shmDir(t), flavour: OpenMPI,
+	w := newWorld(t, worldOptions{nodeOf: []int{0, 0}, dir: shmDir(t), implementation: OpenMPI,
 		config: func(c *Config) { c.MaxMessage = 100 }})
 	defer w.close()
 	c := w.comms[0]
@@ -91,7 +91,7 @@ func TestBadArguments(t *testing.T) {
 }
 
 func TestRestorePendingOnlyFirst(t *testing.T) {
-	w := newWorld(t, worldOptions{nodeOf: []int{0, 0, 0}, dir: shmDir(t), flavour: OpenMPI})
+	w := newWorld(t, worldOptions{nodeOf: []int{0, 0, 0}, dir: shmDir(t), implementation: OpenMPI})
 	defer w.close()
 	c := w.comms[0]
 	saved := samplePending()

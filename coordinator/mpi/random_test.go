@@ -133,7 +133,7 @@ func expected(w *world, rank int) []Count {
 	return in
 }
 
-// Everything arrives, whole and in order, under every mapping and flavour, and
+// Everything arrives, whole and in order, under every mapping and implementation, and
 // collectives in between neither disturb nor are disturbed.
 func TestRandomPrograms(t *testing.T) {
 	dir := shmDir(t)
@@ -142,7 +142,7 @@ func TestRandomPrograms(t *testing.T) {
 		p := drawProgram(t, size, 12)
 		w := newWorld(t, worldOptions{
 			nodeOf: drawMapping(t, size), dir: dir,
-			flavour: rapid.SampledFrom([]Flavour{MPICH, OpenMPI}).Draw(t, "flavour"),
+			implementation: rapid.SampledFrom([]Implementation{MPICH, OpenMPI}).Draw(t, "implementation"),
 		})
 		defer w.close()
 		// Sender and receiver of a rank are one goroutine: it sends all
@@ -220,7 +220,7 @@ func TestDrainAndRestore(t *testing.T) {
 
 		again := worldOptions{nodeOf: mapping, dir: dir, restore: segments}
 		if rapid.Bool().Draw(t, "another mapping") {
-			again = worldOptions{nodeOf: drawMapping(t, size), dir: dir, flavour: OpenMPI}
+			again = worldOptions{nodeOf: drawMapping(t, size), dir: dir, implementation: OpenMPI}
 		}
 		v := newWorld(t, again)
 		defer v.close()

@@ -38,7 +38,7 @@ type Segment struct {
 //
 // The space is reserved here, so a full /dev/shm is an error (ENOSPC) of
 // OpenSegment and not a SIGBUS in the middle of a message.
-func OpenSegment(path string, f Flavour, ranks int) (*Segment, error) {
+func OpenSegment(path string, f Implementation, ranks int) (*Segment, error) {
 	fail := func(err error) (*Segment, error) { return nil, &SegmentError{Path: path, Err: err} }
 	if err := checkShape(f, ranks); err != nil {
 		return fail(err)
@@ -90,7 +90,7 @@ func (s *Segment) prepare(file *os.File) error {
 	case st.Mode&0o077 != 0:
 		return fmt.Errorf("mode %#o lets others in (want 0600)", st.Mode&0o777)
 	case st.Size != 0 && st.Size != s.geo.total:
-		return fmt.Errorf("%d bytes long (%v with %d ranks has %d)", st.Size, s.geo.flavour, s.geo.ranks, s.geo.total)
+		return fmt.Errorf("%d bytes long (%v with %d ranks has %d)", st.Size, s.geo.implementation, s.geo.ranks, s.geo.total)
 	}
 	want := s.geo.header()
 	if st.Size != 0 {
@@ -141,7 +141,7 @@ func (g *geometry) header() []byte {
 	copy(h, segmentMagic)
 	le := binary.LittleEndian
 	le.PutUint32(h[8:], segmentVersion)
-	le.PutUint32(h[12:], uint32(g.flavour))
+	le.PutUint32(h[12:], uint32(g.implementation))
 	le.PutUint32(h[16:], uint32(g.ranks))
 	le.PutUint32(h[20:], uint32(g.cells))
 	le.PutUint64(h[24:], uint64(g.cellBytes))
@@ -166,7 +166,7 @@ func (g *geometry) checkHeader(h []byte) error {
 	case le.Uint32(h[8:]) != segmentVersion:
 		return fmt.Errorf("version %d (this program knows %d)", le.Uint32(h[8:]), segmentVersion)
 	case !bytes.Equal(h[:headerUsed], want[:headerUsed]):
-		return fmt.Errorf("made for %v with %d ranks, not for %v with %d", Flavour(le.Uint32(h[12:])), le.Uint32(h[16:]), g.flavour, g.ranks)
+		return fmt.Errorf("made for %v with %d ranks, not for %v with %d", Implementation(le.Uint32(h[12:])), le.Uint32(h[16:]), g.implementation, g.ranks)
 	}
 	return fmt.Errorf("header: %w: bytes past its fields are not zero", ErrCorrupt)
 }

@@ -19,19 +19,19 @@ func TestSegmentBytesMatchMeasurements(t *testing.T) {
 	// León 2022, Table 5.1, SHMEM, MiB. Rows equal to Eq. 3.11 are left out:
 	// they are computed; 4 ranks is a point of its fit.
 	for _, row := range []struct {
-		flavour Flavour
-		ranks   int
-		mib     float64
+		implementation Implementation
+		ranks          int
+		mib            float64
 	}{
 		{MPICH, 4, 42.45}, {MPICH, 16, 105.01}, {MPICH, 25, 163.57}, {MPICH, 36, 248.97}, {MPICH, 49, 369.27}, {MPICH, 64, 534.54},
 		{OpenMPI, 4, 91.14}, {OpenMPI, 16, 90.10}, {OpenMPI, 25, 90.10}, {OpenMPI, 36, 90.11}, {OpenMPI, 49, 90.11},
 		{OpenMPI, 64, 98.27},
 	} {
-		got := float64(SegmentBytes(row.flavour, row.ranks)) / mib
+		got := float64(SegmentBytes(row.implementation, row.ranks)) / mib
 		if e := got/row.mib - 1; math.Abs(e) > 0.012 {
-			t.Errorf("%v with %d ranks: %.2f MiB, measured %.2f: %+.1f %%", row.flavour, row.ranks, got, row.mib, 100*e)
+			t.Errorf("%v with %d ranks: %.2f MiB, measured %.2f: %+.1f %%", row.implementation, row.ranks, got, row.mib, 100*e)
 		} else {
-			t.Logf("%v with %d ranks: %.2f MiB, measured %.2f: %+.2f %%", row.flavour, row.ranks, got, row.mib, 100*e)
+			t.Logf("%v with %d ranks: %.2f MiB, measured %.2f: %+.2f %%", row.implementation, row.ranks, got, row.mib, 100*e)
 		}
 	}
 	for _, bad := range []int64{SegmentBytes(0, 4), SegmentBytes(MPICH, 0), SegmentBytes(OpenMPI, -1), SegmentBytes(MPICH, maxNodeRanks+1)} {
@@ -42,7 +42,7 @@ func TestSegmentBytesMatchMeasurements(t *testing.T) {
 }
 
 func TestGeometry(t *testing.T) {
-	for _, f := range []Flavour{MPICH, OpenMPI} {
+	for _, f := range []Implementation{MPICH, OpenMPI} {
 		for n := 1; n <= maxNodeRanks; n++ {
 			g := newGeometry(f, n)
 			switch {
@@ -57,14 +57,14 @@ func TestGeometry(t *testing.T) {
 	}
 }
 
-func TestParseFlavour(t *testing.T) {
-	for _, f := range []Flavour{MPICH, OpenMPI} {
-		if got, err := ParseFlavour(f.String()); got != f || err != nil {
+func TestParseImplementation(t *testing.T) {
+	for _, f := range []Implementation{MPICH, OpenMPI} {
+		if got, err := ParseImplementation(f.String()); got != f || err != nil {
 			t.Errorf("%v: got %v, %v", f, got, err)
 		}
 	}
-	if _, err := ParseFlavour("mvapich"); err == nil {
-		t.Error("an unknown flavour is taken")
+	if _, err := ParseImplementation("mvapich"); err == nil {
+		t.Error("an unknown implementation is taken")
 	}
 }
 

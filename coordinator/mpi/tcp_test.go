@@ -10,7 +10,7 @@ import (
 
 // twoNodes are two ranks on two nodes whose tokens may differ.
 func twoNodes(t *testing.T, tokens ...string) *world {
-	return newWorld(t, worldOptions{nodeOf: []int{0, 1}, dir: shmDir(t), flavour: OpenMPI,
+	return newWorld(t, worldOptions{nodeOf: []int{0, 1}, dir: shmDir(t), implementation: OpenMPI,
 		config: func(c *Config) { c.Token = []byte(tokens[c.Rank]) }})
 }
 

@@ -59,7 +59,7 @@ func (c *Coordinator) receive(m Message) {
 	case Hello:
 		r.joined = true
 		r.moved = c.now
-	case Beat, Tripped:
+	case Beat, InjectDue:
 		r.iter = max(r.iter, m.Iter)
 		if m.Progress != r.progress {
 			r.progress = m.Progress

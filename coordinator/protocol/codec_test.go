@@ -53,7 +53,7 @@ func TestFrameRoundTrip(t *testing.T) {
 // TestKindValues pins what stands on the wire: a new kind is appended.
 func TestKindValues(t *testing.T) {
 	for first, kinds := range map[Kind][]Kind{
-		1: {Hello, Ready, SetupFailed, Holding, Stopped, Drained, Written, WriteFailed, Aborted, Beat, Tripped, Done,
+		1: {Hello, Ready, SetupFailed, Holding, Stopped, Drained, Written, WriteFailed, Aborted, Beat, InjectDue, Done,
 			Unrestorable, Captured, Share, Fenced, Output},
 		32: {Welcome, Start, Propose, StopAt, Drain, Write, Abort, Resume, Quit, Shares, Fence, Unfence, Moved, Collected},
 	} {

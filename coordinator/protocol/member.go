@@ -73,8 +73,8 @@ type (
 		Text string
 		Body []byte
 	}
-	// Frozen answers Freeze; the vector is what channel.Endpoint.Present says.
-	Frozen struct {
+	// FencedOff answers FenceOff; the vector is what channel.Endpoint.Present says.
+	FencedOff struct {
 		Round  int
 		Vector channel.Vector
 	}
@@ -89,7 +89,7 @@ func (DrainCancelled) memberEvent() {}
 func (CaptureDone) memberEvent()    {}
 func (WriteDone) memberEvent()      {}
 func (WriteEnded) memberEvent()     {}
-func (Frozen) memberEvent()         {}
+func (FencedOff) memberEvent()      {}
 func (Ended) memberEvent()          {}
 
 // MemberAction is something a rank has to do.
@@ -116,13 +116,13 @@ type (
 	// Leave ends the rank.
 	Leave struct{}
 
-	// Freeze drops all connections to other groups and makes and takes no more
-	// until Thaw; the application goes on as far as it can without. Frozen
+	// FenceOff drops all connections to other groups and makes and takes no more
+	// until FenceOpen; the application goes on as far as it can without. FencedOff
 	// answers, with the vector as of then.
-	Freeze struct{ Round int }
-	// Thaw ends that. The ranks in Peers went back: of their incarnations
+	FenceOff struct{ Round int }
+	// FenceOpen ends that. The ranks in Peers went back: of their incarnations
 	// before those given nothing must be taken any more.
-	Thaw struct {
+	FenceOpen struct {
 		Round int
 		Peers []Count
 	}
@@ -144,8 +144,8 @@ func (CancelDrain) memberAction() {}
 func (BeginWrite) memberAction()  {}
 func (CancelWrite) memberAction() {}
 func (Leave) memberAction()       {}
-func (Freeze) memberAction()      {}
-func (Thaw) memberAction()        {}
+func (FenceOff) memberAction()    {}
+func (FenceOpen) memberAction()   {}
 func (Redial) memberAction()      {}
 func (Trim) memberAction()        {}
 
@@ -181,7 +181,7 @@ func (m *Member) Step(ev MemberEvent) []MemberAction {
 		return m.written(Message{Kind: Written, Body: ev.Body})
 	case WriteEnded:
 		return m.written(Message{Kind: WriteFailed, Text: ev.Text, Body: ev.Body})
-	case Frozen:
+	case FencedOff:
 		return []MemberAction{m.tell(Message{Kind: Fenced, Number: ev.Round, Body: encodeVector(ev.Vector)})}
 	case Ended:
 		m.done = true
@@ -245,9 +245,9 @@ func (m *Member) receive(msg Message) []MemberAction {
 	case Quit:
 		return []MemberAction{Leave{}}
 	case Fence:
-		return []MemberAction{Freeze{msg.Number}}
+		return []MemberAction{FenceOff{msg.Number}}
 	case Unfence:
-		return []MemberAction{Thaw{msg.Number, msg.Counts}}
+		return []MemberAction{FenceOpen{msg.Number, msg.Counts}}
 	case Moved:
 		var moved []MemberAction
 		for _, c := range msg.Counts {

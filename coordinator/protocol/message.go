@@ -18,7 +18,7 @@ const (
 	WriteFailed                  // Number; Text: why; Body: details for the caller
 	Aborted                      // Number: nothing of this rank is being written any more
 	Beat                         // a sign of life; Iter: iteration in progress; Progress: Iter plus other work done
-	Tripped                      // Iter: reached an iteration at which a failure is to be injected
+	InjectDue                    // Iter: reached an iteration at which a failure is to be injected
 	Done                         // Body: the rank's result
 	Unrestorable                 // like SetupFailed, and the checkpoint is to blame
 	Captured                     // Number: this rank has a copy of its memory and need not wait for its image
@@ -50,7 +50,7 @@ const (
 var kindNames = map[Kind]string{
 	Hello: "hello", Ready: "ready", SetupFailed: "setup-failed", Holding: "holding",
 	Stopped: "stopped", Drained: "drained", Written: "written", WriteFailed: "write-failed",
-	Aborted: "aborted", Beat: "beat", Unrestorable: "unrestorable", Captured: "captured", Tripped: "tripped",
+	Aborted: "aborted", Beat: "beat", Unrestorable: "unrestorable", Captured: "captured", InjectDue: "tripped",
 	Done:  "done",
 	Share: "share", Shares: "shares", Fenced: "fenced", Output: "output", LogState: "log-state",
 	Fence: "fence", Unfence: "unfence", Moved: "moved", Collected: "collected", Truncate: "truncate",

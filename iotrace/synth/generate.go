@@ -73,7 +73,7 @@ type source struct {
 
 func newSource(s *Spec, rank, file int) *source {
 	r := rand.New(rand.NewPCG(s.Seed, uint64(rank)<<8|3))
-	x := &source{spec: s, r: r, walk: s.walker(rank, r), rank: int32(rank), file: int32(file)}
+	x := &source{spec: s, r: r, walk: s.walker(rank), rank: int32(rank), file: int32(file)}
 	x.now = r.Int64N(int64(100 * time.Microsecond))
 	x.began = x.now
 	x.add(iotrace.Event{Op: iotrace.Open, Create: !s.Read && (!s.Shared || rank == 0), Offset: iotrace.None})

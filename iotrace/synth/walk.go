@@ -9,10 +9,10 @@ type walker interface {
 
 // walker returns the walker of a rank. In a shared file, strided ranks interleave and
 // others follow each other.
-func (s *Spec) walker(rank int, r *rand.Rand) walker {
+func (s *Spec) walker(rank int) walker {
 	ops := int64(s.Ops) * int64(s.Bursts)
 	if s.Pattern == Mixed {
-		return s.mixed(rank, int(ops), r)
+		return s.mixed(rank, int(ops))
 	}
 	return s.walkerOf(s.Pattern, rank, ops, 0)
 }
@@ -49,7 +49,7 @@ func (s *Spec) walkerOf(p Pattern, rank int, ops, base int64) walker {
 }
 
 // mixed joins two or three patterns of different kinds.
-func (s *Spec) mixed(rank, ops int, r *rand.Rand) walker {
+func (s *Spec) mixed(rank, ops int) walker {
 	kinds := [][]Pattern{{Contiguous, Sequential}, {StridedSimple, StridedNested, StridedVariable}, {Random}}
 	common := rand.New(rand.NewPCG(s.Seed, 2)) // all ranks do the same
 	common.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })

@@ -48,7 +48,7 @@ func (w *world) latestLine(failed []int) (*recovery.Line, []bool) {
 	current := make([]bool, len(w.groups))
 	var without []int
 	for _, g := range w.groups {
-		current[g.id] = !slices.Contains(failed, g.id) && !slices.ContainsFunc(g.procs, func(p *proc) bool { return p.frozen != w.sup.round })
+		current[g.id] = !slices.Contains(failed, g.id) && !slices.ContainsFunc(g.procs, func(p *proc) bool { return p.fencedRound != w.sup.round })
 		for local, rank := range g.ranks {
 			w.addStates(h, g, local)
 			if !current[g.id] {

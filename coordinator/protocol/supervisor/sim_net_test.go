@@ -153,7 +153,7 @@ func (p *proc) redial(peer, incarnation int, at *proc) {
 }
 
 // freeze has the process exchange nothing with other groups any more.
-func (p *proc) freeze(round int) {
+func (p *proc) fence(round int) {
 	p.fenced = true
 	for r := range p.out {
 		if p.out[r] != nil {
@@ -164,11 +164,11 @@ func (p *proc) freeze(round int) {
 			p.in[r] = nil
 		}
 	}
-	p.frozen, p.moment = round, p.e.Present()
-	p.step(protocol.Frozen{Round: round, Vector: p.moment})
+	p.fencedRound, p.moment = round, p.e.Present()
+	p.step(protocol.FencedOff{Round: round, Vector: p.moment})
 }
 
-func (p *proc) thaw(peers []protocol.Count) {
+func (p *proc) unfence(peers []protocol.Count) {
 	p.fenced = false
 	for _, c := range peers {
 		if p.w.mutant.forgetAddress {

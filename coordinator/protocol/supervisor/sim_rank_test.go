@@ -37,12 +37,12 @@ type proc struct {
 	draining          bool
 	expected          []protocol.Count
 
-	addr    []*proc // of other groups, as Redial says
-	out, in []*conn
-	dialing []bool
-	fenced  bool
-	frozen  int            // round in which it was fenced last
-	moment  channel.Vector // what it said then
+	addr        []*proc // of other groups, as Redial says
+	out, in     []*conn
+	dialing     []bool
+	fenced      bool
+	fencedRound int            // round in which it was fenced last
+	moment      channel.Vector // what it said then
 
 	opened   int // position at which this process began to append to its log
 	settled  int // position behind the last frame known to be durable
@@ -199,10 +199,10 @@ func (p *proc) step(ev protocol.MemberEvent) {
 		case protocol.CancelWrite:
 			p.hung = false
 			p.after(p.w.upTo(20*time.Millisecond), func() { p.endJob(true) })
-		case protocol.Freeze:
-			p.freeze(a.Round)
-		case protocol.Thaw:
-			p.thaw(a.Peers)
+		case protocol.FenceOff:
+			p.fence(a.Round)
+		case protocol.FenceOpen:
+			p.unfence(a.Peers)
 		case protocol.Redial:
 			p.redial(a.Peer, a.Incarnation, p.w.procs[a.Address])
 		case protocol.Trim:
