@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"ckpt/image"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // A hangingFS blocks who makes a file or directory until it is released, as a disk

@@ -10,7 +10,7 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/dataset"
 	"ckpt/image"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // BenchmarkBarrierProcesses measures coordination with 64 rank processes of a

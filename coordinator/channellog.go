@@ -11,7 +11,7 @@ import (
 	"ckpt/coordinator/msglog"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/image"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // logsDir is the directory of the message logs of a job, logDir that of a rank.

@@ -16,7 +16,7 @@ import (
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/coordinator/recovery"
 	"ckpt/image"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // A driver runs one job: it carries the actions of the protocol out and feeds

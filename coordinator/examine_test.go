@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"ckpt/coordinator/protocol"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // shortDisk has no descriptor for so many opens of the message log of rank 1.

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"ckpt/image/plan"
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/faultfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/faultfs"
 )
 
 // envFault tells a rank of a test which operation of its first checkpoint is to

@@ -10,7 +10,7 @@ import (
 	"ckpt/image"
 	"ckpt/image/codec"
 	"ckpt/image/plan"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // envProgram names the file that stands for the program of the ranks: a golden store

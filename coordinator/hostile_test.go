@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"ckpt/image"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // hostileBound is how long a command may take on a store, whatever is in it.

@@ -7,7 +7,7 @@ import (
 
 	"ckpt/image"
 	"ckpt/image/foreign"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // Import stores a checkpoint of another checkpointer as the next one of a job,

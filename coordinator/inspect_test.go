@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"ckpt/image"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // TestStatusOfRestart restarts a job that has completed. From when its ranks compute,

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ckpt/image"
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/faultfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/faultfs"
 )
 
 // fill has a job keep so many checkpoints: copies of its second one, which share the

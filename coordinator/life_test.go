@@ -141,7 +141,7 @@ func TestSignsWhileLoopStands(t *testing.T) {
 // TestWaitsForStorage freezes a file system: a silent rank whose process waits for it is
 // not declared dead, and the user is told once. Without the process, it is.
 func TestWaitsForStorage(t *testing.T) {
-	dir, thaw := frozen(t)
+	dir, warmUp := frozen(t)
 	cmd := exec.Command("sh", "-c", "echo > "+filepath.Join(dir, "file"))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -162,7 +162,7 @@ func TestWaitsForStorage(t *testing.T) {
 	if w := strings.Join(d.rec.warned, "\n"); d.killed || strings.Count(w, "rank 0 has given no sign of life for 10") != 1 {
 		t.Errorf("declared dead: %v; warned %q", d.killed, w)
 	}
-	thaw()
+	warmUp()
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
@@ -174,8 +174,8 @@ func TestWaitsForStorage(t *testing.T) {
 	}
 }
 
-// frozen makes a file system that takes no writes until thaw.
-func frozen(t *testing.T) (dir string, thaw func()) {
+// frozen makes a file system that takes no writes until warmUp.
+func frozen(t *testing.T) (dir string, warmUp func()) {
 	t.Helper()
 	img := filepath.Join(t.TempDir(), "img")
 	dir = t.TempDir()
@@ -198,11 +198,11 @@ func frozen(t *testing.T) (dir string, thaw func()) {
 		t.Skip("it cannot be frozen")
 	}
 	cold := true
-	thaw = func() {
+	warmUp = func() {
 		if cold && run("fsfreeze", "-u", dir) == nil {
 			cold = false
 		}
 	}
-	t.Cleanup(thaw)
-	return dir, thaw
+	t.Cleanup(warmUp)
+	return dir, warmUp
 }

@@ -11,7 +11,7 @@ import (
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/coordinator/recovery"
 	"ckpt/image"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // A StoredLine is where the groups of a job go on from if all of them fail at

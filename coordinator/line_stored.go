@@ -12,7 +12,7 @@ import (
 	"ckpt/coordinator/msglog"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/image"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // A missingError says that something is not there that a recovery line needs.

@@ -11,7 +11,7 @@ import (
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/image"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // TestFindLine compares the line that is shown with where a restart would begin:

@@ -11,7 +11,7 @@ import (
 
 	"ckpt/dataset"
 	"ckpt/image"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // TestMain makes the test binary serve as the process of a rank, too: ranks

@@ -15,7 +15,7 @@ import (
 
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // An OutputEvent is a line that a rank has put out to the world, once.

@@ -14,8 +14,8 @@ import (
 
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/faultfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/faultfs"
 )
 
 // TestCutOutput cuts the last line of the file of outputs and runs the job again,

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"ckpt/image"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // Pruned says what was removed.

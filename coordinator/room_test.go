@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // fullDisk says that it is full. Writing works all the same.

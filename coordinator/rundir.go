@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // A rundir is what one run of a job keeps outside the store: the socket, whose

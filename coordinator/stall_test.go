@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/protocol"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // envStall names a file. While it exists, a stallingDisk does nothing.

@@ -14,7 +14,7 @@ import (
 	"ckpt/coordinator/msglog"
 	"ckpt/image"
 	"ckpt/image/exec"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
 

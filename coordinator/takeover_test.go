@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"ckpt/image"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // failed launches a job that fails at an iteration, before it has any checkpoint.

@@ -12,8 +12,8 @@ import (
 
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/image"
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/faultfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/faultfs"
 )
 
 // spoilLog damages the message log of a rank.

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 
 	"ckpt/image"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // VerifyLogs reads the message logs of a job that has any, and whatever says which

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"ckpt/image"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // listHook is told once that a directory is to be listed.

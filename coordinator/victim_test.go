@@ -8,7 +8,7 @@ import (
 
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // victim strikes one rank once, when the coordinator takes a certain action.

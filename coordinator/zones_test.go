@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"ckpt/image"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // TestZones compares the zones of checkpoints with those that the thesis

@@ -3,7 +3,7 @@ package image
 import (
 	"unsafe"
 
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
 

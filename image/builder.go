@@ -13,7 +13,7 @@ import (
 	"github.com/zeebo/blake3"
 	"golang.org/x/sync/errgroup"
 
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
 

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/faultfs"
-	"ckpt/image/vfs/memfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/faultfs"
+	"ckpt/internal/vfs/memfs"
 )
 
 // TestCommitSyncsDirectories: before the manifest is there, the names of all its files

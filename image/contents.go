@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/memfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/memfs"
 )
 
 // A crashRun is a workload on a file system in memory. After every operation it

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ckpt/image/vfs/memfs"
+	"ckpt/internal/vfs/memfs"
 	"ckpt/zones"
 )
 

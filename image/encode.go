@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"ckpt/image/codec"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
 

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 
 	"ckpt/image/plan/fileview"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
 

@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"testing"
 
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/faultfs"
-	"ckpt/image/vfs/memfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/faultfs"
+	"ckpt/internal/vfs/memfs"
 )
 
 // TestFaults fails each operation of a checkpoint and of what comes with it,

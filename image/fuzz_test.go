@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ckpt/image/vfs/memfs"
+	"ckpt/internal/vfs/memfs"
 )
 
 // FuzzImage opens arbitrary bytes as a container file and reads all of it. The

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"ckpt/image/codec"
 	"ckpt/image/plan"
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/faultfs"
-	"ckpt/image/vfs/memfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/faultfs"
+	"ckpt/internal/vfs/memfs"
 	"ckpt/zones"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"ckpt/image/codec"
 	"ckpt/image/plan"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
 

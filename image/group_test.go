@@ -16,8 +16,8 @@ import (
 
 	"ckpt/image/codec"
 	"ckpt/image/plan"
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/memfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/memfs"
 	"ckpt/zones"
 )
 

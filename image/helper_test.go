@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/memfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/memfs"
 	"ckpt/zones"
 )
 

@@ -15,7 +15,7 @@ import (
 	"syscall"
 
 	"ckpt/image/plan/fileview"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // A Job holds the checkpoints of one job. Its methods may be called from

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // A lazyDisk does not wait for the disk: it fills a store that is then measured on

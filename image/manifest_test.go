@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // TestManifestBefore reads manifests that were written before there was a digest of

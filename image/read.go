@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"ckpt/image/codec"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
 

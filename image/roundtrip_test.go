@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"ckpt/image/codec"
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/memfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/memfs"
 	"ckpt/zones"
 )
 

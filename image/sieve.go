@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"ckpt/image/plan/fileview"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
 

@@ -12,7 +12,7 @@ import (
 	"syscall"
 
 	"ckpt/image/plan/fileview"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"ckpt/image/exec"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 	"ckpt/iotrace"
 	"ckpt/zones"
 )

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // openHook is told of each file of an image before it is opened.

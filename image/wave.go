@@ -11,7 +11,7 @@ import (
 
 	"ckpt/image/exec"
 	"ckpt/image/plan"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 	"ckpt/iotrace"
 	"ckpt/zones"
 )

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 	"ckpt/iotrace"
 	"ckpt/zones"
 )

@@ -13,7 +13,7 @@ import (
 
 	"ckpt/image"
 	"ckpt/image/bench"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 func newBenchSieveCommand(g *globals) *cobra.Command {

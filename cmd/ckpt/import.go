@@ -14,7 +14,7 @@ import (
 	"ckpt/coordinator"
 	"ckpt/image"
 	"ckpt/image/foreign"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
 

@@ -10,20 +10,20 @@ import (
 //
 //	cmd → coordinator → image → {zones, iotrace};  predict → {dataset, zones}
 //
-// zones, iotrace and dataset are leaves, but for dataset naming element types
+// internal/vfs, the file system, is below all; zones, iotrace and dataset are leaves, but for dataset naming element types
 // of zones; the protocol imports but the recovery lines, which are as pure as it,
 // interval at most predict.
 func TestImports(t *testing.T) {
 	allowed := map[string][]string{
-		"cmd/ckpt":             {"coordinator", "image", "zones", "iotrace", "dataset", "predict", "interval"},
+		"cmd/ckpt":             {"internal/vfs", "coordinator", "image", "zones", "iotrace", "dataset", "predict", "interval"},
 		"coordinator/protocol": {"coordinator/protocol", "coordinator/recovery"},
 		"coordinator/recovery": {"coordinator/recovery"},
-		"coordinator/msglog":   {"image"},
-		"coordinator/mpi":      {"zones", "image/vfs", "coordinator/protocol/channel", "coordinator/recovery", "coordinator/msglog"},
+		"coordinator/msglog":   {"image", "internal/vfs"},
+		"coordinator/mpi":      {"zones", "internal/vfs", "coordinator/protocol/channel", "coordinator/recovery", "coordinator/msglog"},
 		"coordinator/app":      {"dataset", "zones", "coordinator/mpi"},
-		"coordinator":          {"coordinator", "image", "zones", "iotrace", "dataset"},
-		"image/vfs":            {"image/vfs"},
-		"image":                {"image", "zones", "iotrace"},
+		"coordinator":          {"internal/vfs", "coordinator", "image", "zones", "iotrace", "dataset"},
+		"internal/vfs":         {"internal/vfs"},
+		"image":                {"internal/vfs", "image", "zones", "iotrace"},
 		"predict":              {"predict", "dataset", "zones"},
 		"interval":             {"interval", "predict"},
 		"dataset":              {"dataset", "zones"},

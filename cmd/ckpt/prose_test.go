@@ -61,7 +61,7 @@ func TestProseRules(t *testing.T) {
 		"Nobody knows what to do. Somehow, it works.":   0,
 		"The job goes on from checkpoint 2.":            1,
 		"The job goes on.":                              0,
-		"the implementation of MPI that was given up":          2,
+		"the flavour of MPI that was given up":          2,
 		"The rank is told of it and taken for dead.":    2,
 	} {
 		if got := offences(text); len(got) != want {

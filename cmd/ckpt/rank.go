@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/coordinator"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 func newRankCommand() *cobra.Command {

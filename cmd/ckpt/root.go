@@ -15,7 +15,7 @@ import (
 
 	"ckpt/coordinator"
 	"ckpt/image"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 type streams struct {

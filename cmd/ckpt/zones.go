@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/image"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 	"ckpt/zones"
 	"ckpt/zones/proc"
 	"ckpt/zones/source"

@@ -15,7 +15,7 @@ import (
 
 	"ckpt/coordinator/msglog"
 	"ckpt/coordinator/protocol/channel"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 const (

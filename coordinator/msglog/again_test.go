@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"ckpt/image"
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/faultfs"
-	"ckpt/image/vfs/memfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/faultfs"
+	"ckpt/internal/vfs/memfs"
 )
 
 // commitFrame appends a frame and commits it.

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // BenchmarkWait appends frames of 1 KiB on the real file system and waits for

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // Commit makes all frames durable that have been appended. When ctx is done it

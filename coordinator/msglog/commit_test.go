@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"ckpt/image/vfs/memfs"
+	"ckpt/internal/vfs/memfs"
 )
 
 // TestDurableBetweenLost: a frame between two that were lost for the same reason is

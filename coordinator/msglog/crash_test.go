@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"testing"
 
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/memfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/memfs"
 )
 
 // A crashRun writes a log on a file system in memory. After every operation it

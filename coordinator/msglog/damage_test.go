@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"ckpt/image"
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/memfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/memfs"
 )
 
 // smallLog has three segments of several groups each; it returns the frames,

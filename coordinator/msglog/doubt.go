@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"ckpt/image"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // renew makes the segment in which the log goes on. If a sync has failed, what counts

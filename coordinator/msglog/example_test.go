@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"ckpt/coordinator/msglog"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 func Example() {

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"ckpt/image"
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/faultfs"
-	"ckpt/image/vfs/memfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/faultfs"
+	"ckpt/internal/vfs/memfs"
 )
 
 // A faultRun writes, reads and truncates a log, reopens it when a commit fails,

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"ckpt/image"
-	"ckpt/image/vfs/memfs"
+	"ckpt/internal/vfs/memfs"
 )
 
 // FuzzSegment takes arbitrary bytes for the last segment of a log, and for one

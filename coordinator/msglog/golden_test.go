@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/memfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/memfs"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

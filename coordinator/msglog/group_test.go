@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"pgregory.net/rapid"
 
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/memfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/memfs"
 )
 
 // A gate is a file system whose files wait with their syncs until they are let.

@@ -10,8 +10,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/memfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/memfs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

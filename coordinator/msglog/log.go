@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"ckpt/image"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // DefaultSegment is the size from which a segment takes no more groups.

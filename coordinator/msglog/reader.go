@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"slices"
 
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // A Reader returns the frames of a log in order. It is for one goroutine.

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"ckpt/image"
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/memfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/memfs"
 )
 
 // oneGroupEach writes frames with payloads of these lengths, a group each.

@@ -7,7 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // readAhead is the length of a read, and of a step in the search for frames

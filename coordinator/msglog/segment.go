@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"ckpt/image"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 const (

@@ -5,8 +5,8 @@ import (
 	"syscall"
 	"testing"
 
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/memfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/memfs"
 )
 
 // TestTruncateUpTo: a segment goes when its last frame lies before the one given,

@@ -27,7 +27,7 @@ import (
 
 	"ckpt/image"
 	"ckpt/image/codec"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"ckpt/image"
 	"ckpt/image/codec"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 	"ckpt/zones"
 	"ckpt/zones/dmtcp"
 	"ckpt/zones/source"

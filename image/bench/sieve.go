@@ -13,7 +13,7 @@ import (
 
 	"ckpt/image"
 	"ckpt/image/plan/fileview"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // SieveOptions say what Sieve measures.

@@ -9,7 +9,7 @@ import (
 
 	"ckpt/image/exec"
 	"ckpt/image/plan"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // ram is a File of fixed length in memory, which nobody has to lock: writers

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 
 	"ckpt/image/plan"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // Buffers keeps the memory of one call of Run or All for the next. It holds as

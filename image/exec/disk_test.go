@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"ckpt/image/plan"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // A disk keeps files in memory, counts how often each page is written and by

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ckpt/image/plan"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // Puller fetches bytes of other ranks.

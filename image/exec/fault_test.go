@@ -12,9 +12,9 @@ import (
 
 	"ckpt/image/exec"
 	"ckpt/image/plan"
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/faultfs"
-	"ckpt/image/vfs/memfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/faultfs"
+	"ckpt/internal/vfs/memfs"
 
 	"go.uber.org/goleak"
 )

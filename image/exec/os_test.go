@@ -12,7 +12,7 @@ import (
 
 	"ckpt/image/exec"
 	"ckpt/image/plan"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // The kernel accepts the memory, the offsets and the lengths for direct I/O.

@@ -5,7 +5,7 @@ import (
 	"io"
 
 	"ckpt/image/plan"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // write writes the round in s.

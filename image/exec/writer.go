@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"ckpt/image/plan"
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 
 	"golang.org/x/sync/errgroup"
 )

@@ -14,8 +14,8 @@ import (
 
 	"ckpt/image"
 	"ckpt/image/foreign"
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/faultfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/faultfs"
 	"ckpt/zones"
 	"ckpt/zones/dmtcp/dmtcptest"
 )

@@ -2,7 +2,7 @@ package replay
 
 // A fileSystem holds the files of a replay. Names are those of package path/filepath.
 // Errors work with errors.Is as those of package os do. The interface is not that of
-// image/vfs: a replay needs vectored single calls, and this package is a leaf.
+// internal/vfs: a replay needs vectored single calls, and this package is a leaf.
 type fileSystem interface {
 	// Create makes a file for reading and writing, mode 0600. It fails with
 	// fs.ErrExist if the name exists.

@@ -29,7 +29,7 @@ import (
 	"syscall"
 	"time"
 
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // PageSize is the unit in which unsynced data is lost or kept.

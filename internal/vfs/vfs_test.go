@@ -9,9 +9,9 @@ import (
 	"syscall"
 	"testing"
 
-	"ckpt/image/vfs"
-	"ckpt/image/vfs/faultfs"
-	"ckpt/image/vfs/memfs"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/faultfs"
+	"ckpt/internal/vfs/memfs"
 )
 
 // TestConformance holds every file system to the same promises.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 func write(t *testing.T, f vfs.File, b []byte) {

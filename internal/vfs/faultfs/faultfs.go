@@ -15,7 +15,7 @@ import (
 	"io/fs"
 	"sync"
 
-	"ckpt/image/vfs"
+	"ckpt/internal/vfs"
 )
 
 // A Fault says which operation fails, and how.
