@@ -12,6 +12,7 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/image/codec"
 	"ckpt/image/plan"
+	"ckpt/internal/race"
 )
 
 // runsOf is how many runs a test does: as the environment says, for the nightly
@@ -47,8 +48,8 @@ func TestSameDigest(t *testing.T) {
 		length[app] = time.Duration(r.Wall * float64(time.Second))
 	}
 	failures, ran := 0, 0
-	usual := 14
-	if raceEnabled {
+	usual := len(apps)
+	if race.Enabled {
 		usual = 4
 	}
 	for seed := range runsOf(t, "CKPT_SEEDED_RUNS", usual) {

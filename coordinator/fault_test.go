@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ckpt/image/plan"
+	"ckpt/internal/race"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 )
@@ -85,15 +86,18 @@ func (d *badDisk) SyncDir(name string) error          { return d.now().SyncDir(n
 // the checkpoint before and the one after are whole, nothing is left behind,
 // and the report names the file.
 func TestFailedOperations(t *testing.T) {
-	step := 1
-	if raceEnabled {
+	step := 3
+	switch {
+	case race.Enabled:
 		step = 6
+	case race.Nightly():
+		step = 1
 	}
 	t.Run("per-rank", func(t *testing.T) { failOperations(t, job(t, "ring.S.4", 2), step) })
 	for _, layout := range []plan.Layout{plan.PerRank, plan.Aggregated, plan.Shared} {
 		s := job(t, "ring.S.4", 2)
 		s.WritePath.Layout, s.Async = layout, layout != plan.Aggregated
-		if raceEnabled && layout != plan.Shared {
+		if race.Enabled && layout != plan.Shared {
 			continue
 		}
 		t.Run(fmt.Sprintf("%s,async=%v", layout, s.Async), func(t *testing.T) { failOperations(t, s, step+2) })

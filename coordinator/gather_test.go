@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+
+	"ckpt/internal/race"
 )
 
 // TestPullCancelled cancels pulls at the moment in which the other side refuses
@@ -25,7 +27,7 @@ func TestPullCancelled(t *testing.T) {
 		g.setPeers(peers)
 	}
 	rounds := 3000
-	if raceEnabled {
+	if race.Enabled {
 		rounds = 300
 	}
 	for range rounds {

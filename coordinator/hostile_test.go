@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"ckpt/image"
+	"ckpt/internal/race"
 	"ckpt/internal/vfs"
 )
 
@@ -67,7 +68,7 @@ func TestHostile(t *testing.T) {
 	useProgram(t)
 	specs := golden(t)
 	kinds, drawn, flips := sampledKinds, 16, 4
-	if os.Getenv("CKPT_NIGHTLY") != "" {
+	if race.Nightly() {
 		kinds, drawn, flips = slices.Sorted(maps.Keys(specs)), math.MaxInt, 2000/len(specs)
 	}
 	right, refused, only := 0, 0, os.Getenv("CKPT_HOSTILE_ONLY")

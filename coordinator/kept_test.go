@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ckpt/image"
+	"ckpt/internal/race"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 )
@@ -173,7 +173,7 @@ func TestFirstFree(t *testing.T) {
 
 // counts are how many checkpoints or jobs there are. To make the most takes minutes.
 func counts() []int {
-	if os.Getenv("CKPT_NIGHTLY") == "" {
+	if !race.Nightly() {
 		return []int{10, 1000}
 	}
 	return []int{10, 1000, 10_000}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ckpt/image/plan"
+	"ckpt/internal/race"
 )
 
 // TestFilesOfLayouts counts the files of a checkpoint of 64 ranks: as many as
@@ -22,7 +23,7 @@ func TestFilesOfLayouts(t *testing.T) {
 		{plan.Settings{Layout: plan.Shared}, 1},
 	} {
 		t.Run(fmt.Sprintf("%s,%d", c.s.Layout, c.s.Aggregators), func(t *testing.T) {
-			if raceEnabled && c.files == 64 {
+			if race.Enabled && c.files == 64 {
 				t.Skip("64 slow processes")
 			}
 			s := job(t, "ring.S.64", 4)

@@ -11,6 +11,7 @@ import (
 
 	"ckpt/dataset"
 	"ckpt/image"
+	"ckpt/internal/race"
 	"ckpt/internal/vfs"
 )
 
@@ -91,7 +92,7 @@ func job(t testing.TB, app string, nodes int) Spec {
 // takes several times as long to start: all that its jobs do at the same time other tests
 // have too. .ci/run names it among those that run without.
 func notRaced(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("runs without the race detector")
 	}
 }

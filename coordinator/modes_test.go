@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/protocol/channel"
+	"ckpt/internal/race"
 )
 
 // modes are all ways to take checkpoints.
@@ -23,9 +24,9 @@ func modes() []Spec {
 // twice or not at all, and that nobody restarts who need not. The nightly form is
 // CKPT_MODE_RUNS=1000.
 func TestModes(t *testing.T) {
-	runs := 24
-	if raceEnabled {
-		runs = 6
+	runs := 8 // each mode once
+	if race.Enabled {
+		runs = 4
 	}
 	runs = runsOf(t, "CKPT_MODE_RUNS", runs)
 	apps := []string{"bt.S.4", "lu.S.4", "cg.S.4", "minighost.S.4", "ring.S.5"}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ckpt/image"
+	"ckpt/internal/race"
 	"ckpt/internal/vfs"
 )
 
@@ -25,7 +26,7 @@ func TestZones(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.app, func(t *testing.T) {
-			if (testing.Short() || raceEnabled) && tt.data > 0 {
+			if (testing.Short() || race.Enabled) && tt.data > 0 {
 				t.Skip("half a gigabyte of arithmetic: too slow under the race detector; .ci/run runs it without")
 			}
 			s := job(t, tt.app, 1)

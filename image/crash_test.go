@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"ckpt/internal/race"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
 )
@@ -410,12 +411,17 @@ func (r *crashRun) prune(k *taker, keep int) error {
 	return nil
 }
 
+// TestCrash loses power after every operation of some workloads. The nightly form has
+// more of them.
 func TestCrash(t *testing.T) {
-	// The race detector makes each state ten times as expensive, and finds in
-	// fewer of them what it looks for.
-	workloads, clones, want := 6, 40, 10_000
-	if raceEnabled {
+	workloads, clones, want := 2, 20, 2_000
+	switch {
+	case race.Enabled:
+		// It makes each state ten times as expensive, and finds in fewer of them what
+		// it looks for.
 		workloads, clones, want = 1, 16, 700
+	case race.Nightly():
+		workloads, clones, want = 6, 40, 10_000
 	}
 	states, different, ops := 0, 0, 0
 	for seed := range workloads {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"ckpt/internal/race"
 	"ckpt/internal/vfs/memfs"
 	"ckpt/zones"
 )
@@ -111,7 +112,7 @@ func TestEveryByte(t *testing.T) {
 		t.Fatal(err)
 	}
 	step := 1
-	if raceEnabled {
+	if race.Enabled {
 		step = 7
 	}
 	into := empty(wantRegions(f))

@@ -9,6 +9,7 @@ import (
 
 	"ckpt/image/codec"
 	"ckpt/image/plan"
+	"ckpt/internal/race"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
@@ -16,7 +17,7 @@ import (
 // TestGroupMemory checks that a rank needs no more memory than the buffer it was
 // given and 64 MiB, however much it has to write.
 func TestGroupMemory(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector needs memory of its own")
 	}
 	const ranks, each, buffer, allowance = 4, 128 << 20, 8 << 20, 64 << 20

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"ckpt/internal/race"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -92,7 +94,7 @@ func TestRecorderFails(t *testing.T) {
 
 // TestRecordAllocates checks that recording leaves no garbage.
 func TestRecordAllocates(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	r := NewRecorder(io.Discard, Meta{})

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ckpt/internal/race"
 )
 
 // Of which files calls fail: strace knows no other way to tell files of the store from
@@ -104,7 +106,7 @@ func TestInjectedErrors(t *testing.T) {
 		t.Skipf("strace: %v", err)
 	}
 	want := clean(t)
-	for _, x := range trials(os.Getenv("CKPT_INJECT"), os.Getenv("CKPT_NIGHTLY") != "") {
+	for _, x := range trials(os.Getenv("CKPT_INJECT"), race.Nightly()) {
 		t.Run(x.name(), func(t *testing.T) {
 			t.Parallel()
 			x.run(t, want)

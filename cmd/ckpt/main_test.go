@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,10 +15,15 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"ckpt/internal/race"
 	"ckpt/zones/dmtcp/dmtcptest"
 )
 
 func TestMain(m *testing.M) {
+	// Scripts wait most of their time: for disks, for ranks, for each other.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){"ckpt": main})
 }
 
@@ -43,8 +49,11 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		Condition: func(cond string) (bool, error) {
-			if cond == "root" {
+			switch cond {
+			case "root":
 				return os.Getuid() == 0, nil
+			case "nightly":
+				return race.Nightly(), nil
 			}
 			return false, fmt.Errorf("condition %q is unknown", cond)
 		},

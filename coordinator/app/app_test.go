@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"ckpt/dataset"
+	"ckpt/internal/race"
 	"ckpt/zones"
 )
 
@@ -272,7 +273,7 @@ func TestAllocation(t *testing.T) {
 
 // The default run of class S stays finite and the residual falls.
 func TestDefaultRun(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("TestRestart covers the communication")
 	}
 	everyApp(t, func(t *testing.T, inst *dataset.Instance) {
@@ -321,7 +322,7 @@ func TestRewrite(t *testing.T) {
 // At a size where surfaces are small the pages that change are the share of the
 // spec. Of the elements it is less: padding and the edges of cells stay.
 func TestRewriteShares(t *testing.T) {
-	if testing.Short() || raceEnabled {
+	if testing.Short() || race.Enabled {
 		t.Skip("classes W and A")
 	}
 	for _, c := range []struct {
@@ -373,7 +374,7 @@ func changedPages(a, b []byte) float64 {
 // does not depend on the number of processes but for the order of sums. A face
 // that is packed, sent or unpacked wrongly shows here.
 func TestDecomposition(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("TestRestart covers the communication")
 	}
 	for app, counts := range map[string][]int{
@@ -395,7 +396,7 @@ func TestDecomposition(t *testing.T) {
 // The matrix fits its arrays at every count of processes: nz of NPB is an
 // estimate, and init fails where a block exceeds it.
 func TestMatrixFits(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("no concurrency")
 	}
 	for _, class := range []string{"S", "W"} {

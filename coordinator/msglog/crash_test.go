@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ckpt/internal/race"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
 )
@@ -294,7 +295,7 @@ func (r *crashRun) work(seed uint64) error {
 
 func TestCrash(t *testing.T) {
 	workloads, clones, want := 12, 24, 8_000
-	if raceEnabled {
+	if race.Enabled {
 		workloads, clones, want = 3, 10, 700
 	}
 	states, different, ops := 0, 0, 0

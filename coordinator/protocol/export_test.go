@@ -5,8 +5,6 @@ import (
 	"time"
 )
 
-const RaceEnabled = raceEnabled
-
 // Watch runs simulated schedule seed and tells what went into the coordinator
 // and what came out: for tests of what stands in its place. The first event is
 // nil, for Begin.

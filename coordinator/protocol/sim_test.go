@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"ckpt/internal/race"
 )
 
 // world is a seeded simulation of a job: virtual time, FIFO channels with
@@ -273,7 +275,7 @@ func runWatched(t *testing.T, seed uint64, setUp func(Config), watch func(time.D
 // doc.go on each. A failing seed is printed and replays exactly.
 func TestSchedules(t *testing.T) {
 	n := 30000
-	if testing.Short() || raceEnabled {
+	if testing.Short() || race.Enabled {
 		n = 3000
 	}
 	results := map[Result]int{}

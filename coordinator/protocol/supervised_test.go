@@ -7,6 +7,7 @@ import (
 
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
+	"ckpt/internal/race"
 )
 
 // TestOneGroup runs the simulated schedules of the coordinator with a supervisor
@@ -14,7 +15,7 @@ import (
 // the same order and at the same time.
 func TestOneGroup(t *testing.T) {
 	n := 10000
-	if testing.Short() || protocol.RaceEnabled {
+	if testing.Short() || race.Enabled {
 		n = 1000
 	}
 	compared := 0

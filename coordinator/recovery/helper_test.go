@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"testing"
 
+	"ckpt/internal/race"
+
 	"pgregory.net/rapid"
 )
 
 // checks runs a property more often than rapid does of its own accord. There is
 // no race to be found in it.
 func checks(t *testing.T, times int, f func(*rapid.T)) {
-	if raceEnabled {
+	if race.Enabled {
 		times = 1
 	}
 	for range times {

@@ -14,6 +14,7 @@ import (
 
 	"ckpt/image"
 	"ckpt/image/foreign"
+	"ckpt/internal/race"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 	"ckpt/zones"
@@ -171,7 +172,7 @@ func btoi(b bool) int {
 // TestStoredOnce imports 16 images of a job that share libraries and a segment
 // of 100 MiB: each is stored once.
 func TestStoredOnce(t *testing.T) {
-	if testing.Short() || raceEnabled {
+	if testing.Short() || race.Enabled {
 		t.Skip("writes 2 GiB; .ci/run does it without the race detector")
 	}
 	const shared, libraries, private = 100 * mib, 8 * mib, 2 * mib

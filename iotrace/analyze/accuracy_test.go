@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ckpt/internal/race"
 	"ckpt/iotrace/synth"
 )
 
@@ -28,7 +29,7 @@ func randomSpec(p synth.Pattern, seed uint64) synth.Spec {
 // mode, spatial pattern to the last detail, sizes and number of bursts.
 func TestAccuracy(t *testing.T) {
 	traces := *accuracyTraces
-	if raceEnabled || testing.Short() {
+	if race.Enabled || testing.Short() {
 		traces = min(traces, 100)
 	}
 	for _, p := range synth.Patterns() {

@@ -22,12 +22,13 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 	"pgregory.net/rapid"
 
+	"ckpt/internal/race"
 	"ckpt/iotrace"
 	"ckpt/iotrace/iotracetest"
 )
 
 func TestParquet(t *testing.T) {
-	if iotracetest.Race {
+	if race.Enabled {
 		for i := range 10 {
 			throughParquet(t, iotracetest.Any().Example(i))
 		}
@@ -306,7 +307,7 @@ func TestParquetMemory(t *testing.T) {
 
 // TestParquetEqual: however little room equal events take, they can be read back.
 func TestParquetEqual(t *testing.T) {
-	if iotracetest.Race {
+	if race.Enabled {
 		t.Skip("2 million events")
 	}
 	want := &iotrace.Trace{Ranks: []iotrace.Rank{{Rank: 0}}, Files: []string{"f"}, Events: make([]iotrace.Event, mostUnasked+1)}
@@ -328,7 +329,7 @@ func TestParquetEqual(t *testing.T) {
 
 // TestParquetAnnounced: rows that are announced take no memory before they are there.
 func TestParquetAnnounced(t *testing.T) {
-	if iotracetest.Race {
+	if race.Enabled {
 		t.Skip("slices.Grow takes memory twice under the race detector")
 	}
 	var buf bytes.Buffer

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ckpt/internal/race"
 	"ckpt/iotrace"
 	"ckpt/iotrace/iotracetest"
 )
@@ -102,7 +103,7 @@ func TestLive(t *testing.T) {
 	needStrace(t)
 	for _, name := range []string{"plain", "append", "threads", "children", "vectors"} {
 		for _, v := range variants {
-			if iotracetest.Race && v.name != "ttt" {
+			if race.Enabled && v.name != "ttt" {
 				continue // the runtime of the race detector is slow to start
 			}
 			t.Run(name+"/"+v.name, func(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"ckpt/internal/race"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -23,7 +25,7 @@ func TestSchedules(t *testing.T) {
 		return
 	}
 	n := 3000
-	if raceEnabled {
+	if race.Enabled {
 		n = 300
 	}
 	n, first := environment(t, "CKPT_SIM_SCHEDULES", n), environment(t, "CKPT_SIM_FIRST", 0)

@@ -1,5 +1,0 @@
-//go:build !race
-
-package msglog
-
-const raceEnabled = false

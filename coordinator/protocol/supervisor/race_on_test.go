@@ -1,6 +1,0 @@
-//go:build race
-
-package supervisor
-
-// raceEnabled says that the race detector makes everything slower.
-const raceEnabled = true

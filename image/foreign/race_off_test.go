@@ -1,5 +1,0 @@
-//go:build !race
-
-package foreign_test
-
-const raceEnabled = false

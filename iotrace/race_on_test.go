@@ -1,5 +1,0 @@
-//go:build race
-
-package iotrace
-
-const raceEnabled = true
