@@ -165,6 +165,9 @@ func TestDeathInEveryPhase(t *testing.T) {
 	for phase, is := range phases {
 		for _, freeze := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/freeze=%v", phase, freeze), func(t *testing.T) {
+				if freeze {
+					t.Parallel() // it waits most of its time
+				}
 				s, want := s, usual
 				if phase == "propose" || phase == "stop" {
 					s, want = timed, long
