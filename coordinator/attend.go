@@ -68,8 +68,8 @@ type processes struct {
 	ended bool
 }
 
-// end kills all of them, and those that are started from now on. What the kernel keeps
-// until an operation of the storage returns is not waited for. It returns the name of
+// end kills all of them, and those that are started from now on. It does not wait
+// for processes that the kernel keeps until the storage answers. It returns the name of
 // the job.
 func (p *processes) end() string {
 	p.mu.Lock()

@@ -77,8 +77,8 @@ func (s *storedJob) why() error {
 }
 
 // readStored reads manifests, lengths of files and the states of channels; a rank that
-// restores a checkpoint reads the rest. What is older than the base of its group is
-// as good as removed.
+// restores a checkpoint reads the rest. It leaves out checkpoints older than the baseline
+// of their group.
 func readStored(fsys vfs.FS, job *image.Job, spec *Spec, groups [][]int, base []int) (*storedJob, error) {
 	numbers, err := job.Checkpoints()
 	if err != nil {

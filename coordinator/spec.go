@@ -102,8 +102,8 @@ func (s *Spec) check() error {
 	return nil
 }
 
-// maxNP bounds the number of ranks, as images do. What messages tell each other of
-// iterations has 31 bits.
+// maxNP bounds the number of ranks, as images do. Iterations have 31 bits in
+// messages.
 const (
 	maxNP         = 1 << 20
 	maxIterations = math.MaxInt32

@@ -165,8 +165,8 @@ func (r *crashRun) commit(l *Log) error {
 	return nil
 }
 
-// A faulty file system fails the syncs or writes of files when it is told to. What a
-// sync that failed should have written is lost, and the next one succeeds.
+// A faulty file system fails the syncs or writes of files when it is told to. A
+// sync that fails loses its pages, and the next one succeeds.
 type faulty struct {
 	vfs.FS
 	sync, write bool

@@ -130,8 +130,8 @@
 //   - begins a segment behind it for the frames to come, whose numbers leave out those
 //     that were lost;
 //   - reads back, around the page cache, both and every group that is committed until
-//     a segment is full, where the file system can (vfs.DirectOpener). What is not
-//     there is a commit that failed.
+//     a segment is full, where the file system can (vfs.DirectOpener). A
+//     commit fails if its bytes are not there.
 //
 // Open does not know whether a sync had failed before. It writes the last group once
 // more before it syncs: only of that one no frame says that it was durable. If the
@@ -139,5 +139,5 @@
 // syncs it again.
 //
 // This is no defence against a device that loses what it has confirmed and never says
-// so. What it lost is damage.
+// so. A reader finds damage there.
 package msglog

@@ -179,8 +179,8 @@ func readHeader(fsys vfs.FS, path string) (header, error) {
 }
 
 // createSegment makes a segment durable, header, frames and name. It replaces one of
-// the same number, which must not hold a frame that counts. What it holds besides its
-// header comes from fill, which may be nil.
+// the same number, which must not hold a frame that counts. fill, unless nil,
+// writes the frames behind the header.
 func (l *Log) createSegment(h header, fill func(f vfs.File, s *segment) error) (segment, vfs.File, error) {
 	s := newSegment(l.dir, h, headerSize)
 	tmp := s.path + tmpSuffix
