@@ -1,6 +1,5 @@
 # The everyday targets. `make` lists them.
 .PHONY: help build test race lint fuzz ci nightly
-GOLANGCI = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME ?= 10s
 
 help: ## list the targets
@@ -16,9 +15,7 @@ race: ## run the packages with goroutines under the race detector
 	go test -race -timeout 20m ./coordinator/... ./image/... ./iotrace ./iotrace/replay
 
 lint: ## gofmt, go vet and the linters of .golangci.yml
-	test -z "$$(gofmt -l .)"
-	go vet ./...
-	$(GOLANGCI) run ./...
+	.ci/lint
 
 fuzz: ## run every fuzz target for FUZZTIME
 	.ci/fuzz $(FUZZTIME)

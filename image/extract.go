@@ -22,8 +22,7 @@ var ErrNoArray = errors.New("no such region")
 type Array struct {
 	Name  string     `json:"region"`
 	Zone  zones.Zone `json:"zone"`
-	Elem  zones.Elem `json:"-"`
-	Type  string     `json:"type"` // of the elements
+	Elem  zones.Elem `json:"type"`
 	Bytes int64      `json:"bytes"`
 	File  string     `json:"file"` // container file that lists it, relative to the job
 	index int        // among the regions of the file
@@ -61,7 +60,7 @@ func (j *Job) Arrays(m *Manifest, rank int) ([]Array, error) {
 		for i, reg := range c.index.regions {
 			own := reg.of(rank) || reg.zone == zones.Shared && int(reg.rank) == node
 			if own && slices.Contains(wanted, reg.zone) {
-				list = append(list, Array{reg.name, reg.zone, reg.elem, reg.elem.String(), reg.size, path, i})
+				list = append(list, Array{reg.name, reg.zone, reg.elem, reg.size, path, i})
 			}
 		}
 		c.Close()

@@ -83,7 +83,7 @@ func TestExtractFindsDamage(t *testing.T) {
 	if _, err := f.WriteAt(b, blockSize+100); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.job.Extract(context.Background(), m, a, new(bytes.Buffer), nil); errors.As(err, new(*DamageError)) == false {
+	if _, err := k.job.Extract(context.Background(), m, a, new(bytes.Buffer), nil); !errors.As(err, new(*DamageError)) {
 		t.Errorf("damage was not found: %v", err)
 	}
 }

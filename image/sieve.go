@@ -49,7 +49,7 @@ func (in *extentReader) fetch(extents []extentRec, s span, b []byte) error {
 	if !s.holes {
 		return readAt(in.f, in.path, b, s.off)
 	}
-	device := assumedStorage.device()
+	device := assumedStorage.Device()
 	if in.device != nil {
 		device = in.device()
 	}

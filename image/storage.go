@@ -26,7 +26,8 @@ var assumedStorage = Storage{Bandwidth: 2 << 30, Call: 100 * time.Microsecond}
 // BreakEven returns the bytes that the storage reads in the time of a call.
 func (s Storage) BreakEven() int64 { return int64(s.Bandwidth * s.Call.Seconds()) }
 
-func (s Storage) device() fileview.Device {
+// Device describes the storage to the rules of data sieving.
+func (s Storage) Device() fileview.Device {
 	return fileview.Device{Bandwidth: s.Bandwidth, Latency: s.Call, Block: blockSize}
 }
 

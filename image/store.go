@@ -213,7 +213,7 @@ func (j *Job) hasCheckpoints() (bool, error) {
 
 func (s *Store) job(name string) *Job {
 	return &Job{fs: s.fs, name: name, dir: filepath.Join(s.dir, jobsName, name),
-		device: sync.OnceValue(func() fileview.Device { return s.Storage().device() })}
+		device: sync.OnceValue(func() fileview.Device { return s.Storage().Device() })}
 }
 
 func validJobName(name string) bool {

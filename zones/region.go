@@ -39,6 +39,14 @@ func (e Elem) String() string {
 	return elems[e].name
 }
 
+// MarshalText writes the name.
+func (e Elem) MarshalText() ([]byte, error) {
+	if !e.Valid() {
+		return nil, fmt.Errorf("unknown element type %d", uint8(e))
+	}
+	return []byte(e.String()), nil
+}
+
 // PageSize is the granule of regions and extents in bytes. It is the page size of
 // x86-64 and part of the image format on all machines.
 const PageSize = 4096

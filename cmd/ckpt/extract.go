@@ -86,7 +86,7 @@ func (g *globals) listArrays(m *image.Manifest, rank int, arrays []image.Array) 
 	}
 	var rows [][]string
 	for _, a := range arrays {
-		rows = append(rows, []string{a.Name, a.Zone.String(), a.Type, fmt.Sprint(a.Bytes), a.File})
+		rows = append(rows, []string{a.Name, a.Zone.String(), a.Elem.String(), fmt.Sprint(a.Bytes), a.File})
 	}
 	return g.table([]string{"region", "zone", "type", "|bytes", "file"}, rows)
 }
@@ -136,7 +136,7 @@ func (g *globals) extract(ctx context.Context, job *image.Job, m *image.Manifest
 		return g.printJSON(result)
 	}
 	return g.printf("%s of rank %d at checkpoint %d of %s: %d bytes of %s in %s (%s read in %s)\n",
-		a.Name, o.rank, m.Number, m.Job, a.Bytes, a.Type, o.output, mib(result.Reads.Bytes)+" MiB", count(int(result.Calls), "call"))
+		a.Name, o.rank, m.Number, m.Job, a.Bytes, a.Elem, o.output, mib(result.Reads.Bytes)+" MiB", count(int(result.Calls), "call"))
 }
 
 // npyTypes are the names of NumPy for the types of elements, little-endian.

@@ -135,8 +135,7 @@ func (s *sieveBench) pass(data, hole int64, rule fileview.Rule, storage image.St
 	if err != nil {
 		return 0, fileview.Stats{}, err
 	}
-	f, err := fileview.NewFile(s.file, view, fileview.Options{Rule: rule,
-		Device: fileview.Device{Bandwidth: storage.Bandwidth, Latency: storage.Call, Block: sieveSizes[0]}})
+	f, err := fileview.NewFile(s.file, view, fileview.Options{Rule: rule, Device: storage.Device()})
 	if err != nil {
 		return 0, fileview.Stats{}, err
 	}
