@@ -120,10 +120,10 @@ func readTaken(fsys vfs.FS, job *image.Job, spec *Spec, groups [][]int, n int) (
 	if err := checkFiles(fsys, job, m); err != nil {
 		return nil, err
 	}
+	if len(groups) == 1 {
+		return m, nil // there are no channels
+	}
 	for i := range m.Ranks {
-		if len(groups) == 1 {
-			break
-		}
 		if _, err := readChannels(context.Background(), job, spec, m, m.Ranks[i].Rank); err != nil {
 			return nil, err
 		}
