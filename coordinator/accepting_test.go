@@ -14,7 +14,7 @@ import (
 
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
-	"ckpt/image"
+	"ckpt/internal/durable"
 )
 
 // A shortListener has no descriptors for its first connections.
@@ -126,8 +126,8 @@ func TestBrokenLog(t *testing.T) {
 	near, far := net.Pipe()
 	defer near.Close()
 	defer far.Close()
-	full := &image.OpError{Op: "write", Path: "log", Offset: -1, Err: syscall.ENOSPC}
-	broken := &image.OpError{Op: "write", Path: "log", Offset: -1, Err: syscall.EIO}
+	full := &durable.OpError{Op: "write", Path: "log", Offset: -1, Err: syscall.ENOSPC}
+	broken := &durable.OpError{Op: "write", Path: "log", Offset: -1, Err: syscall.EIO}
 	r := &rank{failed: make(chan error, 1), cfg: welcome{Silence: time.Hour}, link: &link{conn: near, err: net.ErrClosed}}
 	r.tellLog(full)
 	if r.logTimer != nil {

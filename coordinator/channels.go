@@ -13,6 +13,7 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/image"
+	"ckpt/internal/durable"
 	"ckpt/zones"
 )
 
@@ -73,7 +74,7 @@ func readChannels(ctx context.Context, job *image.Job, spec *Spec, m *image.Mani
 	}
 	st, err := channel.Decode(b)
 	if err != nil {
-		return nil, &image.DamageError{File: filepath.Join(job.Dir(), r.File), Reason: fmt.Sprintf("rank %d: %v", rank, err)}
+		return nil, &durable.DamageError{File: filepath.Join(job.Dir(), r.File), Reason: fmt.Sprintf("rank %d: %v", rank, err)}
 	}
 	return &savedChannels{st, r.LogFrom}, spec.checkState(job, m, r, st)
 }
@@ -85,12 +86,12 @@ func (s *Spec) checkState(job *image.Job, m *image.Manifest, r *image.Rank, st *
 		return err
 	}
 	if st.Kind != kind {
-		return &image.DamageError{File: job.SpecPath(),
+		return &durable.DamageError{File: job.SpecPath(),
 			Reason: fmt.Sprintf("it says that messages are logged %v, and checkpoint %d was taken with %v", kind, m.Number, st.Kind)}
 	}
 	v, err := vectorOf(r)
 	if err != nil || st.Rank != r.Rank || st.Size != s.NP || !v.Equal(&st.Vector) {
-		return &image.DamageError{File: manifestPath(job, m.Number), Reason: fmt.Sprintf("the vector of rank %d is not that in %s", r.Rank, r.File)}
+		return &durable.DamageError{File: manifestPath(job, m.Number), Reason: fmt.Sprintf("the vector of rank %d is not that in %s", r.Rank, r.File)}
 	}
 	return nil
 }
@@ -99,7 +100,7 @@ func (s *Spec) checkState(job *image.Job, m *image.Manifest, r *image.Rank, st *
 func rankOfManifest(job *image.Job, m *image.Manifest, rank int) (*image.Rank, error) {
 	i := slices.IndexFunc(m.Ranks, func(r image.Rank) bool { return r.Rank == rank })
 	if i < 0 {
-		return nil, &image.DamageError{File: manifestPath(job, m.Number), Reason: fmt.Sprintf("it has no rank %d", rank)}
+		return nil, &durable.DamageError{File: manifestPath(job, m.Number), Reason: fmt.Sprintf("it has no rank %d", rank)}
 	}
 	return &m.Ranks[i], nil
 }
@@ -109,7 +110,7 @@ func rankOfManifest(job *image.Job, m *image.Manifest, rank int) (*image.Rank, e
 func checkRegion(job *image.Job, m *image.Manifest, r *image.Rank, name string, bytes int64) error {
 	have, err := job.RegionBytes(m, r.File, r.Rank, name)
 	if err == nil && have != bytes {
-		err = &image.DamageError{File: manifestPath(job, m.Number),
+		err = &durable.DamageError{File: manifestPath(job, m.Number),
 			Reason: fmt.Sprintf("rank %d has %d bytes of region %q in it, and %d in %s", r.Rank, bytes, name, have, r.File)}
 	}
 	return err
@@ -145,7 +146,7 @@ func (s *state) openChannels(pending []byte) (*mpi.Channels, error) {
 			return nil, err
 		}
 		if s.log.Next() < msglog.LSN(first) {
-			return nil, &image.DamageError{File: logDir(s.job, s.rank),
+			return nil, &durable.DamageError{File: logDir(s.job, s.rank),
 				Reason: fmt.Sprintf("it ends before frame %d, at which checkpoint %d was taken", s.log.Next(), s.cfg.From)}
 		}
 		s.replay = r

@@ -11,6 +11,7 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/image"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
 
@@ -164,7 +165,7 @@ func TestCollectOnFullDisk(t *testing.T) {
 	fill()
 	d.perform([]supervisor.Action{{Group: supervisor.Job, Action: protocol.Collect{Base: []int{-1, -1, -1, -1}}}, {Group: 0, Action: protocol.Forget{}}})
 	there("ended", 3, 4, 5, 6, 7, 8, 10, 11, 12)
-	if r, err := d.verdict(); r == nil || r.Outcome != "stopped" || !errors.Is(err, image.ErrStorageFull) || !errors.As(err, new(*fullError)) {
+	if r, err := d.verdict(); r == nil || r.Outcome != "stopped" || !errors.Is(err, durable.ErrStorageFull) || !errors.As(err, new(*fullError)) {
 		t.Errorf("result %+v, %v", r, err)
 	}
 }
@@ -210,7 +211,7 @@ func TestTakeOverOnFullDisk(t *testing.T) {
 		_, err = f.Write(make([]byte, 4096))
 	}
 	f.Close()
-	if err := d.takeOver(); !errors.Is(err, image.ErrStorageFull) || !errors.As(err, new(*fullError)) {
+	if err := d.takeOver(); !errors.Is(err, durable.ErrStorageFull) || !errors.As(err, new(*fullError)) {
 		t.Errorf("error %v, want that the storage is full", err)
 	}
 	if after, err := readLine(d.job, 4); err != nil || after.Incarnation != before.Incarnation {

@@ -13,6 +13,7 @@ import (
 
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
+	"ckpt/internal/durable"
 )
 
 // announcement tells other processes of the user how to reach the coordinator
@@ -37,7 +38,7 @@ func announce(dir, address, token string) error {
 		return err
 	}
 	if err := os.WriteFile(next, append(b, '\n'), 0o600); err != nil {
-		return errors.Join(&image.OpError{Op: "write", Path: path, Offset: -1, Err: err}, os.Remove(next))
+		return errors.Join(&durable.OpError{Op: "write", Path: path, Offset: -1, Err: err}, os.Remove(next))
 	}
 	return os.Rename(next, path)
 }

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"ckpt/image"
+	"ckpt/internal/durable"
 	"ckpt/internal/race"
 	"ckpt/internal/vfs"
 )
@@ -182,7 +183,7 @@ func lookAtAll(ctx context.Context, store *image.Store, _ *recorder) (string, er
 		report, verr := job.Verify(ctx, n, nil)
 		err = errors.Join(err, verr)
 		for _, d := range report.Damage {
-			err = errors.Join(err, &image.DamageError{File: d.File, Offset: d.Offset, Reason: d.Reason})
+			err = errors.Join(err, &durable.DamageError{File: d.File, Offset: d.Offset, Reason: d.Reason})
 		}
 	}
 	_, damage, lerr := VerifyLogs(job)

@@ -35,7 +35,7 @@ type Options struct {
 	Interrupts <-chan struct{}
 	// StopOnFull ends the run when a checkpoint is given up because the storage
 	// is full; otherwise that checkpoint is skipped. The error answers to
-	// image.ErrStorageFull.
+	// durable.ErrStorageFull.
 	StopOnFull bool
 	// FS holds the store; nil is the machine's.
 	FS vfs.FS

@@ -12,6 +12,7 @@ import (
 	"ckpt/coordinator/msglog"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/image"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
 
@@ -134,7 +135,7 @@ func readTaken(fsys vfs.FS, job *image.Job, spec *Spec, groups [][]int, n int) (
 // ofDescription reports whether the description of the job is damaged: no checkpoint
 // makes up for that.
 func ofDescription(job *image.Job, err error) bool {
-	d := new(image.DamageError)
+	d := new(durable.DamageError)
 	return errors.As(err, &d) && d.File == job.SpecPath()
 }
 
@@ -149,7 +150,7 @@ func checkFiles(fsys vfs.FS, job *image.Job, m *image.Manifest) error {
 		case err != nil:
 			return err
 		case info.Size() != f.Bytes:
-			return &image.DamageError{File: path, Offset: min(info.Size(), f.Bytes), Reason: fmt.Sprintf("it has %d bytes, checkpoint %d says %d", info.Size(), m.Number, f.Bytes)}
+			return &durable.DamageError{File: path, Offset: min(info.Size(), f.Bytes), Reason: fmt.Sprintf("it has %d bytes, checkpoint %d says %d", info.Size(), m.Number, f.Bytes)}
 		}
 	}
 	return nil
@@ -187,7 +188,7 @@ func checkLog(job *image.Job, spec *Spec, group []int, rank int, found []*image.
 		return fmt.Errorf("message log of rank %d: %w", rank, err)
 	}
 	if rec.Next < from {
-		err = &image.DamageError{File: dir,
+		err = &durable.DamageError{File: dir,
 			Reason: fmt.Sprintf("it ends before frame %d, and the checkpoint of rank %d was taken at frame %d", rec.Next, rank, from)}
 		return errors.Join(err, r.Close())
 	}
@@ -202,7 +203,7 @@ func checkLog(job *image.Job, spec *Spec, group []int, rank int, found []*image.
 // asDamage calls what no rank writes damage to a message log.
 func asDamage(dir string, err error) error {
 	if errors.Is(err, channel.ErrCorrupt) || errors.Is(err, mpi.ErrCorrupt) {
-		return &image.DamageError{File: dir, Reason: err.Error()}
+		return &durable.DamageError{File: dir, Reason: err.Error()}
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
 
@@ -177,7 +178,7 @@ func (o *outputFile) reserve(n int) error {
 // count as noted.
 func (o *outputFile) put(lines []byte) (noted bool, err error) {
 	if int64(len(lines)) > o.size-o.end {
-		return false, &image.OpError{Op: "write", Path: o.path, Offset: o.end, Err: syscall.ENOSPC}
+		return false, &durable.OpError{Op: "write", Path: o.path, Offset: o.end, Err: syscall.ENOSPC}
 	}
 	written, err := o.write(o.end, lines)
 	if err != nil {
@@ -203,14 +204,14 @@ func (o *outputFile) cut() error {
 func (o *outputFile) write(at int64, b []byte) (written bool, err error) {
 	f, err := o.open()
 	if err != nil {
-		return false, &image.OpError{Op: "write", Path: o.path, Offset: -1, Err: err}
+		return false, &durable.OpError{Op: "write", Path: o.path, Offset: -1, Err: err}
 	}
 	defer f.Close()
 	if _, err := f.WriteAt(b, at); err != nil {
-		return false, &image.OpError{Op: "write", Path: o.path, Offset: -1, Err: err}
+		return false, &durable.OpError{Op: "write", Path: o.path, Offset: -1, Err: err}
 	}
 	if err := f.Sync(); err != nil {
-		return true, &image.OpError{Op: "sync", Path: o.path, Offset: -1, Err: err}
+		return true, &durable.OpError{Op: "sync", Path: o.path, Offset: -1, Err: err}
 	}
 	return true, nil
 }

@@ -8,7 +8,7 @@ import (
 
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
-	"ckpt/image"
+	"ckpt/internal/durable"
 )
 
 // perform carries the actions of the protocol out, in order. If one fails that the
@@ -157,7 +157,7 @@ func (d *driver) answer(a protocol.Answer) {
 // fail ends the job: what it needs could not be done. If the storage is full, it is
 // as if it had been stopped.
 func (d *driver) fail(err error) {
-	if !errors.Is(err, image.ErrStorageFull) {
+	if !errors.Is(err, durable.ErrStorageFull) {
 		d.broken = err
 		return
 	}
@@ -186,7 +186,7 @@ type backlog struct {
 // postpone tells the user, once, of what waits since the storage is full, and ends
 // the job if that is asked for. Any other error it returns.
 func (d *driver) postpone(what string, err error) error {
-	if err == nil || !errors.Is(err, image.ErrStorageFull) {
+	if err == nil || !errors.Is(err, durable.ErrStorageFull) {
 		return err
 	}
 	if !slices.Contains(d.backlog.told, what) {
@@ -208,7 +208,7 @@ func (d *driver) catchUp() error {
 	if a := d.backlog.owed; a != nil && err == nil {
 		err = d.collect(*a)
 	}
-	if errors.Is(err, image.ErrStorageFull) {
+	if errors.Is(err, durable.ErrStorageFull) {
 		return nil // which has been told
 	}
 	return err

@@ -9,7 +9,7 @@ import (
 
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
-	"ckpt/image"
+	"ckpt/internal/durable"
 )
 
 // run is the application.
@@ -43,7 +43,7 @@ func (r *rank) tellLog(err error) {
 	if r.logTimer != nil {
 		r.logTimer.Stop()
 	}
-	if err != nil && !errors.Is(err, image.ErrStorageFull) {
+	if err != nil && !errors.Is(err, durable.ErrStorageFull) {
 		r.logTimer = time.AfterFunc(r.cfg.Silence, func() { r.fail(fmt.Errorf("message log: %w", err)) })
 	}
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/image"
+	"ckpt/internal/durable"
 )
 
 // What a job of several groups keeps beside its checkpoints, so that whoever
@@ -74,13 +75,13 @@ func readLine(job *image.Job, groups int) (l groupLine, err error) {
 	}
 	var s sealedLine
 	if err := json.Unmarshal(b, &s); err != nil {
-		return l, &image.DamageError{File: path, Reason: "it is not what ckpt writes there"}
+		return l, &durable.DamageError{File: path, Reason: "it is not what ckpt writes there"}
 	}
 	if s.Sum != s.groupLine.sum() {
-		return l, &image.DamageError{File: path, Reason: "its checksum is not that of its content"}
+		return l, &durable.DamageError{File: path, Reason: "its checksum is not that of its content"}
 	}
 	if err := s.check(groups); err != nil {
-		return l, &image.DamageError{File: path, Reason: err.Error()}
+		return l, &durable.DamageError{File: path, Reason: err.Error()}
 	}
 	return s.groupLine, nil
 }
@@ -131,7 +132,7 @@ func missingLine(job *image.Job, path string) error {
 func writeLine(job *image.Job, l groupLine) error {
 	path := filepath.Join(job.Dir(), lineName)
 	if err := writeDurably(path, append(encode(sealedLine{l, l.sum()}), '\n')); err != nil {
-		return &image.OpError{Op: "write", Path: path, Offset: -1, Err: err}
+		return &durable.OpError{Op: "write", Path: path, Offset: -1, Err: err}
 	}
 	return nil
 }
@@ -256,7 +257,7 @@ func (d *driver) takeOver() error {
 	if derr := d.dropBelow(d.line.Base); derr != nil {
 		d.out.Warn(notRemoved + derr.Error())
 	}
-	if !errors.Is(err, image.ErrStorageFull) {
+	if !errors.Is(err, durable.ErrStorageFull) {
 		return err
 	}
 	// There may be room now.
@@ -354,7 +355,7 @@ func (g *group) forgetAfter(a protocol.Forget) error {
 	if g.several() && g.driver.line.Taken[g.id] > a.After {
 		g.driver.line.Taken[g.id] = a.After
 		err := writeLine(g.job, g.driver.line)
-		if late = errors.Is(err, image.ErrStorageFull); err != nil && !late {
+		if late = errors.Is(err, durable.ErrStorageFull); err != nil && !late {
 			return err
 		}
 	}
@@ -402,7 +403,7 @@ func (d *driver) collect(a protocol.Collect) error {
 	if err != nil && slices.Contains(a.Base, -1) {
 		return err // next, the rest of the history goes
 	}
-	if errors.Is(err, image.ErrStorageFull) {
+	if errors.Is(err, durable.ErrStorageFull) {
 		d.backlog.owed = &a
 		return d.postpone("what is not needed any more is kept until that can be noted", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
+	"ckpt/internal/durable"
 )
 
 // An Observer is told what happens to a job while it runs. Its methods are
@@ -167,7 +168,7 @@ func (e *fullError) Hint() string {
 
 // cannotGoOn returns err with what to do about it if it is a full disk.
 func (d *driver) cannotGoOn(err error) error {
-	if errors.Is(err, image.ErrStorageFull) {
+	if errors.Is(err, durable.ErrStorageFull) {
 		return &fullError{d.job.Name(), err}
 	}
 	return err
@@ -243,7 +244,7 @@ func (g *group) report(n protocol.Notice) {
 
 // stopIfFull ends the job, if that is asked for when the storage is full.
 func (d *driver) stopIfFull(err error) {
-	if !d.stopOnFull || d.full != nil || !errors.Is(err, image.ErrStorageFull) {
+	if !d.stopOnFull || d.full != nil || !errors.Is(err, durable.ErrStorageFull) {
 		return
 	}
 	d.full = fmt.Errorf("job %s was stopped: %w", d.job.Name(), err)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/protocol"
-	"ckpt/image"
+	"ckpt/internal/durable"
 )
 
 // connections are the open ones: the end of the run ends them, whatever they
@@ -169,7 +169,7 @@ func (d *driver) fromRank(gen int, m *member, msg protocol.Message) {
 		g.welcome()
 	case protocol.SetupFailed:
 		err := bodyError(msg.Body, msg.Text)
-		if errors.As(err, new(*image.DamageError)) {
+		if errors.As(err, new(*durable.DamageError)) {
 			d.fail(err) // to a message log: trying again makes it no better
 			break
 		}

@@ -14,6 +14,7 @@ import (
 	"ckpt/image"
 	"ckpt/image/codec"
 	"ckpt/image/plan"
+	"ckpt/internal/durable"
 )
 
 // A Spec describes a job completely: with it and a checkpoint the job can be
@@ -200,7 +201,7 @@ func specOf(job *image.Job) (*Spec, error) {
 
 // senseless says what no job can be described by.
 func senseless(job *image.Job, err error) error {
-	return &image.DamageError{File: job.SpecPath(), Reason: "the description of the job makes no sense: " + err.Error()}
+	return &durable.DamageError{File: job.SpecPath(), Reason: "the description of the job makes no sense: " + err.Error()}
 }
 
 // checkRunnable checks what is needed to run a stored job, and is not the user's wish.
@@ -244,7 +245,7 @@ func checkDescription(job *image.Job) error {
 // checkTaken checks that a checkpoint is one that the job can have taken.
 func (s *Spec) checkTaken(job *image.Job, m *image.Manifest, groups [][]int) error {
 	wrong := func(format string, args ...any) error {
-		return &image.DamageError{File: manifestPath(job, m.Number), Reason: fmt.Sprintf(format, args...)}
+		return &durable.DamageError{File: manifestPath(job, m.Number), Reason: fmt.Sprintf(format, args...)}
 	}
 	group := (m.Number - 1) % len(groups)
 	switch {

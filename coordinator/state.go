@@ -14,6 +14,7 @@ import (
 	"ckpt/coordinator/msglog"
 	"ckpt/image"
 	"ckpt/image/exec"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
@@ -108,7 +109,7 @@ func newState(ctx context.Context, fsys vfs.FS, id int, cfg *welcome, progress f
 		return nil, err
 	}
 	if got := s.app.Iteration(); got != cfg.Iter {
-		return nil, &image.DamageError{File: manifestPath(s.job, cfg.From), Reason: fmt.Sprintf("it is of iteration %d, the memory in it of %d", cfg.Iter, got)}
+		return nil, &durable.DamageError{File: manifestPath(s.job, cfg.From), Reason: fmt.Sprintf("it is of iteration %d, the memory in it of %d", cfg.Iter, got)}
 	}
 	return s, nil
 }

@@ -13,6 +13,7 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/image"
+	"ckpt/internal/durable"
 	"ckpt/zones"
 )
 
@@ -61,7 +62,7 @@ func (g *group) checkRoom() error {
 	if err != nil || free >= g.expect {
 		return nil // what cannot be told is found out by writing
 	}
-	return fmt.Errorf("%w: no checkpoint of this run stored less than %.1f MiB, %.1f MiB are free in %s", image.ErrStorageFull,
+	return fmt.Errorf("%w: no checkpoint of this run stored less than %.1f MiB, %.1f MiB are free in %s", durable.ErrStorageFull,
 		float64(g.expect)/(1<<20), float64(free)/(1<<20), g.store)
 }
 

@@ -11,6 +11,7 @@ import (
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/image"
+	"ckpt/internal/durable"
 )
 
 // A LogError says that a message log cannot be read that the recovery line of a job
@@ -78,7 +79,7 @@ func (l *groupLine) checkUnlogged(job *image.Job, cfg supervisor.Config) error {
 	if err == nil && slices.EqualFunc(line, l.Base, func(k supervisor.Stored, n int) bool { return k.Number == n }) {
 		return nil
 	}
-	return &image.DamageError{File: filepath.Join(job.Dir(), lineName),
+	return &durable.DamageError{File: filepath.Join(job.Dir(), lineName),
 		Reason: fmt.Sprintf("checkpoints %v, from which the job is to resume without logs, do not fit together", l.Base)}
 }
 

@@ -6,12 +6,13 @@ import (
 	"path/filepath"
 
 	"ckpt/image"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
 
 // VerifyLogs reads the message logs of a job that has any, and whatever says which
 // of them are needed. It returns how many bytes these are, and what is wrong.
-func VerifyLogs(job *image.Job) (bytes int64, damage []*image.DamageError, err error) {
+func VerifyLogs(job *image.Job) (bytes int64, damage []*durable.DamageError, err error) {
 	spec, err := specOf(job)
 	if err != nil || spec.Origin != "" {
 		return 0, nil, err
@@ -33,11 +34,11 @@ func VerifyLogs(job *image.Job) (bytes int64, damage []*image.DamageError, err e
 	}
 }
 
-func verifyLogs(job *image.Job, spec *Spec, groups [][]int) (bytes int64, damage []*image.DamageError, err error) {
+func verifyLogs(job *image.Job, spec *Spec, groups [][]int) (bytes int64, damage []*durable.DamageError, err error) {
 	note := func(file string, err error) {
-		d := new(image.DamageError)
+		d := new(durable.DamageError)
 		if !errors.As(err, &d) {
-			d = &image.DamageError{File: file, Reason: err.Error()}
+			d = &durable.DamageError{File: file, Reason: err.Error()}
 		}
 		damage = append(damage, d)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ckpt/image"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
 
@@ -107,7 +108,7 @@ func TestLineBits(t *testing.T) {
 			t.Fatal(err)
 		}
 		l, err := readLine(j, 3)
-		if errors.As(err, new(*image.DamageError)) {
+		if errors.As(err, new(*durable.DamageError)) {
 			noticed++
 		} else if err != nil || !reflect.DeepEqual(l, want) {
 			t.Errorf("bit %d of byte %d: %+v, %v", bit%8, bit/8, l, err)
@@ -119,7 +120,7 @@ func TestLineBits(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readLine(j, 3); !errors.As(err, new(*image.DamageError)) {
+	if _, err := readLine(j, 3); !errors.As(err, new(*durable.DamageError)) {
 		t.Errorf("of nothing: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
+	"ckpt/internal/durable"
 	"ckpt/zones"
 )
 
@@ -94,13 +95,13 @@ const (
 
 func reportError(err error) errorReport {
 	r := errorReport{Text: err.Error(), Kind: kindOther}
-	var damage *image.DamageError
+	var damage *durable.DamageError
 	switch {
 	case errors.As(err, &damage):
 		r.Kind, r.File, r.Offset, r.Reason = kindDamage, damage.File, damage.Offset, damage.Reason
-	case errors.Is(err, image.ErrOtherJob):
+	case errors.Is(err, durable.ErrOtherJob):
 		r.Kind = kindForeign
-	case errors.Is(err, image.ErrStorageFull):
+	case errors.Is(err, durable.ErrStorageFull):
 		r.Kind = kindFull
 	}
 	return r
@@ -109,23 +110,23 @@ func reportError(err error) errorReport {
 // unrestorable reports whether err says that a checkpoint cannot be restored,
 // and not merely that it could not be just now.
 func unrestorable(err error) bool {
-	for _, is := range []error{image.ErrOtherJob, image.ErrCheckpointNotFound, image.ErrRegionsDiffer, image.ErrUnsupported, image.ErrNewerVersion} {
+	for _, is := range []error{durable.ErrOtherJob, image.ErrCheckpointNotFound, image.ErrRegionsDiffer, image.ErrUnsupported, durable.ErrNewerVersion} {
 		if errors.Is(err, is) {
 			return true
 		}
 	}
-	return errors.As(err, new(*image.DamageError)) || errors.As(err, new(*foreignBinaryError))
+	return errors.As(err, new(*durable.DamageError)) || errors.As(err, new(*foreignBinaryError))
 }
 
 // error gives back an error with the same text that answers to the same cases.
 func (r errorReport) error() error {
 	switch r.Kind {
 	case kindDamage:
-		return &image.DamageError{File: r.File, Offset: r.Offset, Reason: r.Reason}
+		return &durable.DamageError{File: r.File, Offset: r.Offset, Reason: r.Reason}
 	case kindForeign:
-		return &remoteError{r.Text, image.ErrOtherJob}
+		return &remoteError{r.Text, durable.ErrOtherJob}
 	case kindFull:
-		return &remoteError{r.Text, image.ErrStorageFull}
+		return &remoteError{r.Text, durable.ErrStorageFull}
 	}
 	return errors.New(r.Text)
 }

@@ -4,11 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math"
 
 	"github.com/zeebo/blake3"
 
+	"ckpt/internal/durable"
 	"ckpt/zones"
 )
 
@@ -30,9 +30,6 @@ const (
 	maxPath    = 1024      // bytes of the path of another file
 	extentSize = 64        // bytes of one extent record
 )
-
-// castagnoli is CRC-32C, for which the processor has an instruction.
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Header says what a container file is part of.
 type Header struct {
@@ -92,7 +89,7 @@ func (h Header) encode(b []byte) {
 	le.PutUint16(b[34:], uint16(len(h.Kind)))
 	copy(b[64:64+maxJob], h.Job)
 	copy(b[192:192+maxKind], h.Kind)
-	le.PutUint32(b[crcAt:], crc32.Checksum(b[:crcAt], castagnoli))
+	le.PutUint32(b[crcAt:], durable.Sum(b[:crcAt]))
 }
 
 // errBlock is the reason why a block is not accepted.
@@ -106,11 +103,11 @@ func checkBlock(b []byte, magic, what string) error {
 	if string(b[:8]) != magic {
 		return errBlock("no " + what + " of a ckpt image (wrong magic)")
 	}
-	if le.Uint32(b[crcAt:]) != crc32.Checksum(b[:crcAt], castagnoli) {
+	if le.Uint32(b[crcAt:]) != durable.Sum(b[:crcAt]) {
 		return errBlock(what + " checksum does not match")
 	}
 	if v := le.Uint32(b[8:]); v > formatVersion {
-		return fmt.Errorf("image format %d: %w", v, ErrNewerVersion)
+		return fmt.Errorf("image format %d: %w", v, durable.ErrNewerVersion)
 	} else if v != formatVersion {
 		return errBlock(fmt.Sprintf("image format %d is unknown", v))
 	}
@@ -172,7 +169,7 @@ func (t trailer) encode(b []byte) {
 	le.PutUint32(b[44:], uint32(t.files))
 	le.PutUint64(b[48:], uint64(t.extents))
 	copy(b[64:], t.digest[:])
-	le.PutUint32(b[crcAt:], crc32.Checksum(b[:crcAt], castagnoli))
+	le.PutUint32(b[crcAt:], durable.Sum(b[:crcAt]))
 }
 
 // decodeTrailer checks every length against the length of the file, so that
@@ -220,10 +217,10 @@ func decodeTrailer(b []byte, fileLen int64) (trailer, error) {
 // inBlock turns a decoding error of the block at off into the error to return:
 // damage, unless the block is sound and we are too old.
 func inBlock(path string, off int64, err error) error {
-	if errors.Is(err, ErrNewerVersion) || errors.Is(err, ErrUnsupported) {
-		return &OpError{Op: "read", Path: path, Offset: off, Err: err}
+	if errors.Is(err, durable.ErrNewerVersion) || errors.Is(err, ErrUnsupported) {
+		return &durable.OpError{Op: "read", Path: path, Offset: off, Err: err}
 	}
-	return damaged(path, off, "%s", err.Error())
+	return durable.Damaged(path, off, "%s", err.Error())
 }
 
 func digestOf(b []byte) [32]byte { return blake3.Sum256(b) }

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"path/filepath"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 	"github.com/zeebo/blake3"
 	"golang.org/x/sync/errgroup"
 
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
@@ -70,13 +70,13 @@ const asideBytes = 256 << 10
 // Pool may be nil.
 func (t *Tx) Build(path string, h Header, pool *Pool) (*Builder, error) {
 	if err := h.check(); err != nil {
-		return nil, opError("create", path, -1, err)
+		return nil, durable.Op("create", path, -1, err)
 	}
 	b := &Builder{fs: t.job.fs, path: path, pool: pool, rank: int32(h.Rank), header: aligned(blockSize),
 		at: blockSize, refs: make(map[*poolFile]uint32)}
 	rel, err := filepath.Rel(t.job.dir, path)
 	if err != nil {
-		return nil, opError("create", path, -1, err)
+		return nil, durable.Op("create", path, -1, err)
 	}
 	b.self = &poolFile{path: filepath.ToSlash(rel)}
 	h.encode(b.header)
@@ -93,7 +93,7 @@ func (b *Builder) create() error {
 	try := func(create func(string) (vfs.File, error)) error {
 		f, err := create(b.path)
 		if err != nil {
-			return opError("create", b.path, -1, err)
+			return durable.Op("create", b.path, -1, err)
 		}
 		b.f = f
 		if err := b.writeAt(b.header, 0); err != nil {
@@ -117,7 +117,7 @@ func (b *Builder) Region(name string, zone zones.Zone, size int64) error {
 		return err
 	}
 	if name == "" || len(name) > maxName || !zone.Valid() || size < 0 {
-		return opError("write", b.path, -1, fmt.Errorf("region %.40q has %d bytes of %v", name, size, zone))
+		return durable.Op("write", b.path, -1, fmt.Errorf("region %.40q has %d bytes of %v", name, size, zone))
 	}
 	b.index.regions = append(b.index.regions, regionRec{name: name, zone: zone, rank: b.rank, size: size})
 	b.zones.Add(zone, size)
@@ -131,7 +131,7 @@ func (b *Builder) full() error {
 		return nil
 	}
 	r := b.index.regions[len(b.index.regions)-1]
-	return opError("write", b.path, -1, fmt.Errorf("region %q of %d bytes lacks %d", r.name, r.size, b.open))
+	return durable.Op("write", b.path, -1, fmt.Errorf("region %q of %d bytes lacks %d", r.name, r.size, b.open))
 }
 
 // Zeros covers the next n bytes of the region with zeros, which cost nothing.
@@ -157,9 +157,9 @@ func (b *Builder) Extent(raw []byte, id ID) (stored bool, err error) {
 		return false, b.add(b.reference(at))
 	}
 	if len(raw) == 0 || len(raw)%zones.PageSize != 0 || len(raw) > maxExtent {
-		return false, opError("write", b.path, -1, fmt.Errorf("extent of %d bytes: want whole pages, at most %d", len(raw), maxExtent))
+		return false, durable.Op("write", b.path, -1, fmt.Errorf("extent of %d bytes: want whole pages, at most %d", len(raw), maxExtent))
 	}
-	sum := crc32.Checksum(raw, castagnoli)
+	sum := durable.Sum(raw)
 	n := int64(len(raw))
 	e := extentRec{rawLen: n, storedLen: n, rawCRC: sum, storedCRC: sum, id: id, fileOff: b.at + int64(b.n)}
 	if err := b.add(e); err != nil {
@@ -184,7 +184,7 @@ func (b *Builder) Share(raw []byte, id ID, pack *Builder) (stored bool, err erro
 	}
 	at, ok := b.pool.find(key)
 	if !ok {
-		return false, opError("write", b.path, -1, errors.New("the files do not share a pool"))
+		return false, durable.Op("write", b.path, -1, errors.New("the files do not share a pool"))
 	}
 	return stored, b.add(b.reference(at))
 }
@@ -193,7 +193,7 @@ func (b *Builder) Share(raw []byte, id ID, pack *Builder) (stored bool, err erro
 // extents of others will hold is not known beforehand.
 func (b *Builder) grow(n int64) error {
 	if len(b.index.regions) == 0 || n <= 0 || n%zones.PageSize != 0 {
-		return opError("write", b.path, -1, fmt.Errorf("no region to make %d bytes larger", n))
+		return durable.Op("write", b.path, -1, fmt.Errorf("no region to make %d bytes larger", n))
 	}
 	r := &b.index.regions[len(b.index.regions)-1]
 	r.size += n
@@ -237,7 +237,7 @@ func (b *Builder) storeAside() error {
 		b.aside = append(b.aside, b.reference(at))
 		return nil
 	}
-	sum := crc32.Checksum(raw, castagnoli)
+	sum := durable.Sum(raw)
 	e := extentRec{rawLen: n, storedLen: n, rawCRC: sum, storedCRC: sum, id: key.id, fileOff: b.at + int64(b.n)}
 	b.aside = append(b.aside, e)
 	b.pool.put(key, poolEntry{b.self, e})
@@ -282,10 +282,10 @@ func (b *Builder) reference(at poolEntry) extentRec {
 
 func (b *Builder) add(e extentRec) error {
 	if e.rawLen > b.open {
-		return opError("write", b.path, -1, fmt.Errorf("an extent of %d bytes is %d too long for its region", e.rawLen, e.rawLen-b.open))
+		return durable.Op("write", b.path, -1, fmt.Errorf("an extent of %d bytes is %d too long for its region", e.rawLen, e.rawLen-b.open))
 	}
 	if len(b.index.extents) >= maxExtents {
-		return opError("write", b.path, -1, fmt.Errorf("the process has more than %d extents, or too much address space: its index would be too long", maxExtents))
+		return durable.Op("write", b.path, -1, fmt.Errorf("the process has more than %d extents, or too much address space: its index would be too long", maxExtents))
 	}
 	r := &b.index.regions[len(b.index.regions)-1]
 	e.region = uint32(len(b.index.regions) - 1)
@@ -365,7 +365,7 @@ func (b *Builder) Close() (FileInfo, error) {
 	f := b.f
 	b.f = nil
 	if err := f.Close(); err != nil {
-		return FileInfo{}, errors.Join(opError("close", b.path, -1, err), b.fs.Remove(b.path))
+		return FileInfo{}, errors.Join(durable.Op("close", b.path, -1, err), b.fs.Remove(b.path))
 	}
 	size := b.at + zones.PageRound(int64(b.index.encodedLen())) + blockSize
 	return FileInfo{Path: b.path, Bytes: size, IndexBlake3: hex.EncodeToString(b.self.digest[:]), Zones: b.zones}, nil
@@ -379,11 +379,11 @@ func (b *Builder) finish() error {
 		return err
 	}
 	if err := b.index.checkNames(); err != nil {
-		return opError("write", b.path, -1, err)
+		return durable.Op("write", b.path, -1, err)
 	}
 	for file, k := range b.refs {
 		if !file.closed {
-			return opError("write", b.path, -1, fmt.Errorf("it refers to %s, which is not complete", file.path))
+			return durable.Op("write", b.path, -1, fmt.Errorf("it refers to %s, which is not complete", file.path))
 		}
 		b.index.files[k-1].digest = file.digest
 	}
@@ -395,14 +395,14 @@ func (b *Builder) finish() error {
 		return err
 	}
 	if err := b.f.Sync(); err != nil {
-		return opError("sync", b.path, -1, err)
+		return durable.Op("sync", b.path, -1, err)
 	}
 	size, err := b.f.Size()
 	if err == nil && size != t.fileLen {
 		err = fmt.Errorf("file is %d bytes long after writing %d", size, t.fileLen)
 	}
 	b.self.digest, b.self.closed = t.digest, true
-	return opError("write", b.path, -1, err)
+	return durable.Op("write", b.path, -1, err)
 }
 
 // Discard removes the file. After Close it does nothing.
@@ -414,7 +414,7 @@ func (b *Builder) Discard() error {
 	b.f.Close()   // what it would say no longer matters
 	b.f = nil
 	if err := b.fs.Remove(b.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return opError("remove", b.path, -1, err)
+		return durable.Op("remove", b.path, -1, err)
 	}
 	return nil
 }
@@ -424,5 +424,5 @@ func (b *Builder) writeAt(p []byte, off int64) error {
 	if err == nil && n != len(p) {
 		err = fmt.Errorf("only %d of %d bytes were written", n, len(p))
 	}
-	return opError("write", b.path, off, err)
+	return durable.Op("write", b.path, off, err)
 }

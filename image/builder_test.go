@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"ckpt/internal/durable"
 	"ckpt/zones"
 )
 
@@ -187,7 +188,7 @@ func TestBuilder(t *testing.T) {
 	intact(1)
 	// Damage in the first one's library is found through the second.
 	pack := filepath.Join(k.job.Dir(), ms[0].Files[0].Path)
-	b, err := readFile(k.fs, pack, 1<<20)
+	b, err := durable.ReadFile(k.fs, pack, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	"ckpt/internal/durable"
 	"ckpt/zones"
 )
 
@@ -30,7 +30,7 @@ import (
 // The suffix makes a ckpt that does not know the catalog sweep it away before it
 // adds checkpoints of its own.
 const (
-	catalogName  = "catalog" + tmpSuffix
+	catalogName  = "catalog" + durable.TempSuffix
 	catalogMagic = "ckpt-catalog 1\n"
 	maxCatalog   = 1 << 30
 	// noList stands for an empty list in a line.
@@ -96,7 +96,7 @@ type record struct {
 
 // sealLine ends a line with its checksum.
 func sealLine(line string) string {
-	return fmt.Sprintf("%s %08x\n", line, crc32.Checksum([]byte(line), castagnoli))
+	return fmt.Sprintf("%s %08x\n", line, durable.Sum([]byte(line)))
 }
 
 func (r *record) line() string {
@@ -159,7 +159,7 @@ func readLine(records map[int]*record, line []byte) error {
 	}
 	digits := string(line[at+1:])
 	sum, err := strconv.ParseUint(digits, 16, 32)
-	if err != nil || len(digits) != 8 || strings.ToLower(digits) != digits || uint32(sum) != crc32.Checksum(line[:at], castagnoli) {
+	if err != nil || len(digits) != 8 || strings.ToLower(digits) != digits || uint32(sum) != durable.Sum(line[:at]) {
 		return errCatalog
 	}
 	fields := strings.SplitN(string(line[:at]), " ", 9)

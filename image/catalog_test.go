@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
@@ -124,7 +125,7 @@ func catalogJob(t *testing.T) (*taker, []byte) {
 	if err := k.job.Unlock(); err != nil {
 		t.Fatal(err)
 	}
-	b, err := readFile(k.fs, k.job.catalogPath(), maxCatalog)
+	b, err := durable.ReadFile(k.fs, k.job.catalogPath(), maxCatalog)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +222,7 @@ func TestCatalogIsNotBelieved(t *testing.T) {
 			if err := checkNoDebris(again.job); err != nil {
 				t.Error(err)
 			}
-			b, err := readFile(k.fs, k.job.catalogPath(), maxCatalog)
+			b, err := durable.ReadFile(k.fs, k.job.catalogPath(), maxCatalog)
 			if records, _, perr := parseCatalog(b); err != nil || perr != nil || len(records) != 2 {
 				t.Errorf("the catalog was not made anew: %d records, %v, %v", len(records), err, perr)
 			}
@@ -237,13 +238,13 @@ func TestListNoticesChange(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b, err := readFile(k.fs, k.job.manifestPath(2), maxManifest)
+	b, err := durable.ReadFile(k.fs, k.job.manifestPath(2), maxManifest)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b[len(b)/2] ^= 1
 	replace(t, k, k.job.manifestPath(2), b)
-	var damage *DamageError
+	var damage *durable.DamageError
 	list, err := k.job.Summaries(0)
 	if len(list) != 2 || !errors.As(err, &damage) || damage.File != k.job.manifestPath(2) {
 		t.Errorf("%d rows, %v", len(list), err)
@@ -253,7 +254,7 @@ func TestListNoticesChange(t *testing.T) {
 // TestCatalogOfOthers has a ckpt that knows no catalog take checkpoints in between:
 // it sweeps the catalog away, for its name ends in .tmp.
 func TestCatalogOfOthers(t *testing.T) {
-	if filepath.Ext(catalogName) != tmpSuffix {
+	if filepath.Ext(catalogName) != durable.TempSuffix {
 		t.Errorf("a ckpt that does not know %s leaves it alone, and it becomes wrong", catalogName)
 	}
 }

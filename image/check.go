@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"ckpt/internal/durable"
 )
 
 // Check verifies some of the files of a checkpoint, named by their paths in
@@ -13,7 +15,7 @@ func (j *Job) Check(ctx context.Context, m *Manifest, paths []string) error {
 	for _, path := range paths {
 		i := slices.IndexFunc(m.Files, func(f File) bool { return f.Path == path })
 		if i < 0 {
-			return opError("check", path, -1, fmt.Errorf("checkpoint %d has no such file", m.Number))
+			return durable.Op("check", path, -1, fmt.Errorf("checkpoint %d has no such file", m.Number))
 		}
 		if err := j.check(ctx, m, m.Files[i]); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
@@ -39,7 +40,7 @@ type Contents struct {
 func (j *Job) Open(m *Manifest, path string) (*Contents, error) {
 	i := slices.IndexFunc(m.Files, func(f File) bool { return f.Path == path })
 	if i < 0 {
-		return nil, opError("open", path, -1, fmt.Errorf("checkpoint %d has no such file", m.Number))
+		return nil, durable.Op("open", path, -1, fmt.Errorf("checkpoint %d has no such file", m.Number))
 	}
 	c, err := j.openFile(m, m.Files[i])
 	if err != nil {
@@ -122,7 +123,7 @@ func (o *Contents) holder(e extentRec) *container {
 // Read reads an extent into buf, which is as long, and checks it.
 func (o *Contents) Read(e Extent, buf []byte) error {
 	if int64(len(buf)) != e.Bytes {
-		return opError("read", o.c.path, -1, fmt.Errorf("%d bytes for an extent of %d", len(buf), e.Bytes))
+		return durable.Op("read", o.c.path, -1, fmt.Errorf("%d bytes for an extent of %d", len(buf), e.Bytes))
 	}
 	if e.Zero {
 		clear(buf)
@@ -156,7 +157,7 @@ func (o *Contents) Region(i int) *RegionReader {
 // Copy writes the bytes from offset from to offset to, each checked before.
 func (r *RegionReader) Copy(ctx context.Context, w io.Writer, from, to int64) error {
 	if from < 0 || to < from || to > r.size {
-		return damaged(r.o.c.path, r.o.c.trailer.indexOffset, "bytes %d to %d are asked for of a region of %d", from, to, r.size)
+		return durable.Damaged(r.o.c.path, r.o.c.trailer.indexOffset, "bytes %d to %d are asked for of a region of %d", from, to, r.size)
 	}
 	i, found := slices.BinarySearchFunc(r.extents, from, func(e Extent, at int64) int { return cmp.Compare(e.Offset, at) })
 	if !found {
@@ -211,7 +212,7 @@ func (c *container) checkRefs(k uint32, x *container) error {
 		want := own[place{e.fileOff, e.storedLen, e.rawLen}]
 		want.region, want.offset, want.fileRef = e.region, e.offset, e.fileRef
 		if e != want {
-			return damaged(c.path, c.trailer.indexOffset, "extent at offset %d of %s is not one of that file", e.fileOff, x.path)
+			return durable.Damaged(c.path, c.trailer.indexOffset, "extent at offset %d of %s is not one of that file", e.fileOff, x.path)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"ckpt/internal/durable"
 	"ckpt/internal/race"
 	"ckpt/internal/vfs/memfs"
 	"ckpt/zones"
@@ -33,14 +34,7 @@ func damageJob(t *testing.T) (*taker, *Manifest) {
 // replace writes a file anew.
 func replace(t *testing.T, k *taker, name string, b []byte) {
 	t.Helper()
-	if err := k.fs.Remove(name); err != nil && !isNotExist(err) {
-		t.Fatal(err)
-	}
-	f, err := k.fs.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := fillFile(f, name, b); err != nil {
+	if err := durable.Replace(k.fs, name, b); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -58,7 +52,7 @@ func checkNoticed(t *testing.T, k *taker, m *Manifest, rel, what string) {
 			t.Errorf("%s of %s: Verify found %+v", what, rel, d)
 		}
 	}
-	var damage *DamageError
+	var damage *durable.DamageError
 	if filepath.Base(rel) == manifestName {
 		_, err = k.job.Manifest(2)
 	} else {
@@ -86,7 +80,7 @@ func TestBitFlips(t *testing.T) {
 	for i := range 1000 {
 		rel := files[i%len(files)]
 		name := filepath.Join(k.job.dir, rel)
-		b, err := readFile(k.fs, name, 1<<20)
+		b, err := durable.ReadFile(k.fs, name, 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +101,7 @@ func TestEveryByte(t *testing.T) {
 	k, m := damageJob(t)
 	f := m.Files[1] // the one with a reference
 	name := filepath.Join(k.job.dir, f.Path)
-	b, err := readFile(k.fs, name, 1<<20)
+	b, err := durable.ReadFile(k.fs, name, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +113,7 @@ func TestEveryByte(t *testing.T) {
 	for i := 0; i < len(b); i += step {
 		b[i] ^= 0x10
 		replace(t, k, name, b)
-		var damage *DamageError
+		var damage *durable.DamageError
 		if err := k.job.Load(context.Background(), m, f.Path, rankIn(f), into, nil); !errors.As(err, &damage) || damage.File != name {
 			t.Errorf("flip at %d: %v", i, err)
 		}
@@ -131,7 +125,7 @@ func TestTruncated(t *testing.T) {
 	k, m := damageJob(t)
 	for _, f := range m.Files {
 		name := filepath.Join(k.job.dir, f.Path)
-		b, err := readFile(k.fs, name, 1<<20)
+		b, err := durable.ReadFile(k.fs, name, 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,13 +146,13 @@ func TestTruncated(t *testing.T) {
 		replace(t, k, name, b)
 	}
 	name := k.job.manifestPath(2)
-	b, err := readFile(k.fs, name, 1<<20)
+	b, err := durable.ReadFile(k.fs, name, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n := range b {
 		replace(t, k, name, b[:n])
-		if _, err := k.job.Manifest(2); !errors.As(err, new(*DamageError)) {
+		if _, err := k.job.Manifest(2); !errors.As(err, new(*durable.DamageError)) {
 			t.Errorf("manifest of %d bytes: %v", n, err)
 		}
 	}
@@ -169,7 +163,7 @@ func TestTruncated(t *testing.T) {
 func TestBaseDamaged(t *testing.T) {
 	k, m := damageJob(t)
 	name := filepath.Join(k.job.dir, k.base.Path)
-	b, err := readFile(k.fs, name, 1<<20)
+	b, err := durable.ReadFile(k.fs, name, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +173,7 @@ func TestBaseDamaged(t *testing.T) {
 	if err != nil || len(rep.Damage) != 1 || rep.Damage[0].File != name || rep.Damage[0].Offset != blockSize {
 		t.Errorf("Verify: %+v, %v", rep, err)
 	}
-	var damage *DamageError
+	var damage *durable.DamageError
 	err = k.job.Load(context.Background(), m, m.Files[1].Path, rankIn(m.Files[1]), empty(deltaRegions(2)), nil)
 	if !errors.As(err, &damage) || damage.File != name {
 		t.Errorf("Load: %v", err)

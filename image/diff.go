@@ -58,7 +58,7 @@ const LayoutRegion = "layout"
 // are the same if they have the same name and rank, wherever they are stored.
 // What both checkpoints take from one place is not read. Progress, if not nil,
 // is told the bytes compared since the last call; it is never called twice at
-// once. Diff fails with a DamageError, or as Open does.
+// once. Diff fails with a durable.DamageError, or as Open does.
 func Diff(ctx context.Context, a, b Side, progress func(int64)) ([]RegionChange, error) {
 	left, err := a.regions()
 	if err != nil {

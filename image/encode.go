@@ -1,11 +1,11 @@
 package image
 
 import (
-	"hash/crc32"
 	"sync"
 	"time"
 
 	"ckpt/image/codec"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
@@ -102,7 +102,7 @@ func (e *chunkEncoder) encode(c chunk) []byte {
 // store appends an extent to the stored bytes. Its place is noted relative to
 // their begin.
 func (e *chunkEncoder) store(rec *extentRec, r *zones.Region, mem []byte, c chunk) {
-	rec.rawCRC = crc32.Checksum(mem, castagnoli)
+	rec.rawCRC = durable.Sum(mem)
 	stored := mem
 	rec.storedCRC = rec.rawCRC
 	if e.encoder != nil {
@@ -112,7 +112,7 @@ func (e *chunkEncoder) store(rec *extentRec, r *zones.Region, mem []byte, c chun
 		default:
 			rec.codec, rec.filter = uint8(enc.ID), uint8(enc.Filter)
 			stored = enc.Data
-			rec.storedCRC = crc32.Checksum(stored, castagnoli)
+			rec.storedCRC = durable.Sum(stored)
 		}
 	}
 	rec.storedLen = int64(len(stored))

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"ckpt/image/plan/fileview"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
@@ -50,7 +51,7 @@ func (j *Job) Arrays(m *Manifest, rank int) ([]Array, error) {
 	for path, wanted := range files {
 		k := slices.IndexFunc(m.Files, func(f File) bool { return f.Path == path })
 		if k < 0 {
-			return nil, damaged(j.manifestPath(m.Number), 0, "rank %d is in %s, which is not among the files", rank, path)
+			return nil, durable.Damaged(j.manifestPath(m.Number), 0, "rank %d is in %s, which is not among the files", rank, path)
 		}
 		c, err := j.openFile(m, m.Files[k])
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"ckpt/image/codec"
 	"ckpt/image/plan"
+	"ckpt/internal/durable"
 	"ckpt/zones"
 )
 
@@ -83,7 +84,7 @@ func TestExtractFindsDamage(t *testing.T) {
 	if _, err := f.WriteAt(b, blockSize+100); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.job.Extract(context.Background(), m, a, new(bytes.Buffer), nil); !errors.As(err, new(*DamageError)) {
+	if _, err := k.job.Extract(context.Background(), m, a, new(bytes.Buffer), nil); !errors.As(err, new(*durable.DamageError)) {
 		t.Errorf("damage was not found: %v", err)
 	}
 }

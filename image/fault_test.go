@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
@@ -85,8 +86,8 @@ func checkFault(t *testing.T, err error, kind faultfs.Fault, op faultfs.Op) {
 		t.Errorf("error is not %v: %v", want, err)
 	}
 	if op.Name == "write" && kind.Err == syscall.ENOSPC {
-		if !errors.Is(err, ErrStorageFull) {
-			t.Errorf("error is not ErrStorageFull: %v", err)
+		if !errors.Is(err, durable.ErrStorageFull) {
+			t.Errorf("error is not durable.ErrStorageFull: %v", err)
 		}
 	}
 }
@@ -235,7 +236,7 @@ func TestFaultDirect(t *testing.T) {
 	}
 	for i, op := range count.Ops() {
 		err := write(faultfs.New(vfs.OS{}, faultfs.Fault{At: i + 1, Err: syscall.ENOSPC, Short: op.Name == "write"}))
-		if !errors.Is(err, ErrStorageFull) || !strings.Contains(err.Error(), "x.img") {
+		if !errors.Is(err, durable.ErrStorageFull) || !strings.Contains(err.Error(), "x.img") {
 			t.Errorf("operation %d (%v): %v", i+1, op, err)
 		}
 		left, err := vfs.OS{}.ReadDir(dir)

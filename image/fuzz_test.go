@@ -5,11 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs/memfs"
 )
 
@@ -38,16 +38,12 @@ func FuzzImage(f *testing.F) {
 			b = repaired(b)
 		}
 		m := memfs.New()
-		file, err := m.Create("/x")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := fillFile(file, "/x", b); err != nil {
+		if err := durable.Replace(m, "/x", b); err != nil {
 			t.Fatal(err)
 		}
 		c, err := openContainer(m, "/x")
 		if err != nil {
-			if !errors.As(err, new(*DamageError)) && !errors.Is(err, ErrNewerVersion) && !errors.Is(err, ErrUnsupported) {
+			if !errors.As(err, new(*durable.DamageError)) && !errors.Is(err, durable.ErrNewerVersion) && !errors.Is(err, ErrUnsupported) {
 				t.Fatalf("error of no kind: %v", err)
 			}
 			return
@@ -89,7 +85,7 @@ func repaired(b []byte) []byte {
 	return b
 }
 
-func crcOf(b []byte) uint32    { return crc32.Checksum(b, castagnoli) }
+func crcOf(b []byte) uint32    { return durable.Sum(b) }
 func put32(b []byte, v uint32) { binary.LittleEndian.PutUint32(b, v) }
 func sealed(b []byte) []byte {
 	return fmt.Appendf(b[:len(b):len(b)], "%s%x\n", sumPrefix, digestOf(b))
@@ -114,7 +110,7 @@ func FuzzManifest(f *testing.F) {
 		}
 		m, err := decodeManifest("manifest", b)
 		if err != nil {
-			if !errors.As(err, new(*DamageError)) && !errors.Is(err, ErrNewerVersion) {
+			if !errors.As(err, new(*durable.DamageError)) && !errors.Is(err, durable.ErrNewerVersion) {
 				t.Fatalf("error of no kind: %v", err)
 			}
 			return

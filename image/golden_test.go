@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
@@ -42,7 +43,7 @@ func TestGolden(t *testing.T) {
 		if base := filepath.Base(rel); base == lockName || base == catalogName {
 			return nil // the catalog holds no more than the manifests
 		}
-		b, err := readFile(k.fs, "/store/"+rel, 1<<20)
+		b, err := durable.ReadFile(k.fs, "/store/"+rel, 1<<20)
 		if err != nil {
 			return err
 		}
@@ -82,7 +83,7 @@ func TestNewer(t *testing.T) {
 	k, m := damageJob(t)
 	f := m.Files[0]
 	name := filepath.Join(k.job.dir, f.Path)
-	good, err := readFile(k.fs, name, 1<<20)
+	good, err := durable.ReadFile(k.fs, name, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,7 @@ func TestNewer(t *testing.T) {
 	b := bytes.Clone(good)
 	b[8] = formatVersion + 1
 	put32(b[crcAt:], crcOf(b[:crcAt]))
-	if err := load(b); !errors.Is(err, ErrNewerVersion) {
+	if err := load(b); !errors.Is(err, durable.ErrNewerVersion) {
 		t.Errorf("image: %v", err)
 	}
 
@@ -120,15 +121,15 @@ func TestNewer(t *testing.T) {
 
 	manifest := fmt.Appendf(nil, "%s%d\n{\"format\": 2}\n", manifestMagic, 2)
 	replace(t, k, k.job.manifestPath(2), sealed(manifest))
-	if _, err := k.job.Manifest(2); !errors.Is(err, ErrNewerVersion) {
+	if _, err := k.job.Manifest(2); !errors.Is(err, durable.ErrNewerVersion) {
 		t.Errorf("manifest: %v", err)
 	}
 
 	replace(t, k, "/store/"+formatName, []byte("ckpt-store 2\n"))
-	if _, err := OpenStore(k.fs, "/store"); !errors.Is(err, ErrNewerVersion) {
+	if _, err := OpenStore(k.fs, "/store"); !errors.Is(err, durable.ErrNewerVersion) {
 		t.Errorf("store: %v", err)
 	}
-	if _, err := CreateStore(k.fs, "/store"); !errors.Is(err, ErrNewerVersion) {
+	if _, err := CreateStore(k.fs, "/store"); !errors.Is(err, durable.ErrNewerVersion) {
 		t.Errorf("store: %v", err)
 	}
 	replace(t, k, "/store/"+formatName, []byte("something else\n"))
@@ -183,13 +184,13 @@ func TestIndexRejects(t *testing.T) {
 			extents: append([]extentRec(nil), c.index.extents...),
 		}}
 		change(&w.index)
-		payload, err := readFile(k.fs, name, 1<<20)
+		payload, err := durable.ReadFile(k.fs, name, 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
 		replace(t, k, "/bad.img", append(payload[:w.payload:w.payload], w.tail()...))
 		_, err = openContainer(k.fs, "/bad.img")
-		if !errors.As(err, new(*DamageError)) {
+		if !errors.As(err, new(*durable.DamageError)) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"ckpt/image/exec"
 	"ckpt/image/plan"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/iotrace"
 	"ckpt/zones"
@@ -145,7 +146,7 @@ type groupChunk struct {
 }
 
 func newGroupWriter(fsys vfs.FS, g Group, h Header, regions []zones.Region, opt WriteOptions) (*groupWriter, error) {
-	fail := func(err error) (*groupWriter, error) { return nil, opError("write", h.Job, -1, err) }
+	fail := func(err error) (*groupWriter, error) { return nil, durable.Op("write", h.Job, -1, err) }
 	start := time.Now()
 	settings, files, err := groupSettings(g.Settings, g.Ranks)
 	if err != nil {
@@ -219,5 +220,5 @@ func (w *groupWriter) exchange(ctx context.Context, mine []byte) ([][]byte, erro
 	if err == nil && len(all) != len(w.g.Ranks) {
 		err = fmt.Errorf("%d of %d ranks have told what they write", len(all), len(w.g.Ranks))
 	}
-	return all, opError("write", w.path, -1, err)
+	return all, durable.Op("write", w.path, -1, err)
 }

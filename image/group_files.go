@@ -8,6 +8,7 @@ import (
 
 	"ckpt/image/exec"
 	"ckpt/image/plan"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/iotrace"
 )
@@ -27,7 +28,7 @@ func (w *groupWriter) file(i int) (vfs.File, error) {
 		f, err = w.fs.OpenWrite(w.g.Paths[i])
 	}
 	if err != nil {
-		return nil, opError("open", w.g.Paths[i], -1, err)
+		return nil, durable.Op("open", w.g.Paths[i], -1, err)
 	}
 	t.opened(false, start)
 	w.files[i] = f
@@ -41,7 +42,7 @@ func (w *groupWriter) close() error {
 	for _, i := range w.order {
 		t := w.opt.Trace.of(w.g.Paths[i])
 		start := t.now()
-		errs = append(errs, opError("close", w.g.Paths[i], -1, w.files[i].Close()))
+		errs = append(errs, durable.Op("close", w.g.Paths[i], -1, w.files[i].Close()))
 		t.record(iotrace.Close, 0, iotrace.None, 0, start)
 	}
 	return errors.Join(errs...)
@@ -51,12 +52,12 @@ func (w *groupWriter) close() error {
 func (w *groupWriter) named(err error) error {
 	e, ok := errors.AsType[*exec.Error](err)
 	if !ok {
-		return opError("write", w.path, -1, err)
+		return durable.Op("write", w.path, -1, err)
 	}
 	if e.Op == exec.Write || e.Op == exec.Open {
-		return opError(string(e.Op), w.g.Paths[e.File], w.ends[e.File]+e.Offset, e.Err)
+		return durable.Op(string(e.Op), w.g.Paths[e.File], w.ends[e.File]+e.Offset, e.Err)
 	}
-	return opError(string(e.Op), w.path, -1, err)
+	return durable.Op(string(e.Op), w.path, -1, err)
 }
 
 // displaced is a file whose offsets count from somewhere in it.

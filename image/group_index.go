@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ckpt/image/plan"
+	"ckpt/internal/durable"
 	"ckpt/iotrace"
 )
 
@@ -64,7 +65,7 @@ func (w *groupWriter) finish(ctx context.Context) error {
 		t := w.opt.Trace.of(w.g.Paths[i])
 		start := t.now()
 		if err := w.files[i].Sync(); err != nil {
-			return opError("sync", w.g.Paths[i], -1, err)
+			return durable.Op("sync", w.g.Paths[i], -1, err)
 		}
 		t.record(iotrace.Sync, 0, iotrace.None, 0, start)
 	}
@@ -102,16 +103,16 @@ func (w *groupWriter) tailOf(ctx context.Context, file int, heads [][]byte) (*gr
 		if i == w.me {
 			b = w.index.records()
 		} else if err := w.g.Network.Pull(ctx, w.g.Ranks[i].Rank, recordsKey, 0, b); err != nil {
-			return nil, opError("gather", w.g.Paths[file], -1, err)
+			return nil, durable.Op("gather", w.g.Paths[file], -1, err)
 		}
 		part, err := decodeRecords(b)
 		if err != nil {
-			return nil, opError("gather", w.g.Paths[file], -1, fmt.Errorf("records of rank %d: %w", w.g.Ranks[i].Rank, err))
+			return nil, durable.Op("gather", w.g.Paths[file], -1, fmt.Errorf("records of rank %d: %w", w.g.Ranks[i].Rank, err))
 		}
 		x.merge(part, refs)
 	}
 	if n := x.encodedLen(); n > maxIndex {
-		return nil, opError("write", w.g.Paths[file], -1,
+		return nil, durable.Op("write", w.g.Paths[file], -1,
 			fmt.Errorf("the index of the ranks in it would be %d bytes long, at most %d are allowed: use more aggregators", n, maxIndex))
 	}
 	// What others have sent is not written before it makes sense.
@@ -123,7 +124,7 @@ func (w *groupWriter) tailOf(ctx context.Context, file int, heads [][]byte) (*gr
 		err = x.checkPayload(w.ends[file], w.g.Settings.Layout == plan.Shared)
 	}
 	if err != nil {
-		return nil, opError("write", w.g.Paths[file], -1, err)
+		return nil, durable.Op("write", w.g.Paths[file], -1, err)
 	}
 	t := &groupTail{}
 	for _, hole := range x.holes(w.ends[file]) {
@@ -152,7 +153,7 @@ func (w *groupWriter) end(i int, t *groupTail) error {
 		err = fmt.Errorf("file is %d bytes long after writing %d", size, t.trailer.fileLen)
 	}
 	if err != nil {
-		return opError("write", w.path, -1, err)
+		return durable.Op("write", w.path, -1, err)
 	}
 	w.info.Closed = append(w.info.Closed, FileInfo{Path: w.path, Bytes: t.trailer.fileLen, Holes: t.holes, IndexBlake3: hexDigest(t.trailer.digest)})
 	return nil
@@ -172,7 +173,7 @@ func (w *groupWriter) digestOf(all [][]byte) (d [32]byte, err error) {
 			b = b[n+len(d):]
 		}
 	}
-	return d, opError("write", w.g.Paths[w.mine], -1, fmt.Errorf("rank %d has not completed it", w.closers[w.mine]))
+	return d, durable.Op("write", w.g.Paths[w.mine], -1, fmt.Errorf("rank %d has not completed it", w.closers[w.mine]))
 }
 
 // records is what a rank hands to the one that writes the index: the index of its

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"ckpt/internal/durable"
 	"ckpt/zones"
 )
 
@@ -108,7 +109,7 @@ func (h *History) add(number, base int, add func(*past)) {
 func (j *Job) Recall(h *History, m *Manifest, file string, rank int) error {
 	i := slices.IndexFunc(m.Files, func(f File) bool { return f.Path == file })
 	if i < 0 {
-		return opError("open", file, -1, fmt.Errorf("checkpoint %d has no such file", m.Number))
+		return durable.Op("open", file, -1, fmt.Errorf("checkpoint %d has no such file", m.Number))
 	}
 	c, err := j.openFile(m, m.Files[i])
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"ckpt/image/plan/fileview"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
 
@@ -49,13 +50,13 @@ func (j *Job) Dir() string { return j.dir }
 // SpecPath returns the path of the file with the description of the job.
 func (j *Job) SpecPath() string { return filepath.Join(j.dir, specName) }
 
-// Spec returns what was given to CreateJob. It fails with a DamageError or
-// ErrNewerVersion.
+// Spec returns what was given to CreateJob. It fails with a durable.DamageError or
+// durable.ErrNewerVersion.
 func (j *Job) Spec() ([]byte, error) {
 	name := j.SpecPath()
-	b, err := readFile(j.fs, name, maxSpec+256)
+	b, err := durable.ReadFile(j.fs, name, maxSpec+256)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &DamageError{File: name, Reason: "the description of the job is missing", err: err}
+		return nil, &durable.DamageError{File: name, Reason: "the description of the job is missing", Err: err}
 	}
 	if err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func (j *Job) Lock() error {
 		return fmt.Errorf("%w: %s", ErrInUse, j.dir)
 	}
 	if err != nil {
-		return opError("lock", j.dir, -1, err)
+		return durable.Op("lock", j.dir, -1, err)
 	}
 	j.lock = l
 	j.own(true)
@@ -122,13 +123,13 @@ func (j *Job) Unlock() error {
 	j.own(false)
 	err := j.lock.Close()
 	j.lock = nil
-	return opError("unlock", j.dir, -1, err)
+	return durable.Op("unlock", j.dir, -1, err)
 }
 
 // locked checks that we may write. The caller holds j.mu.
 func (j *Job) locked(op string) error {
 	if j.lock == nil {
-		return opError(op, j.dir, -1, errors.New("the job is not locked by this process"))
+		return durable.Op(op, j.dir, -1, errors.New("the job is not locked by this process"))
 	}
 	return nil
 }
@@ -144,10 +145,10 @@ func (j *Job) Next() (int, error) {
 }
 
 // Manifest reads the manifest of checkpoint n. It fails with
-// ErrCheckpointNotFound, ErrOtherJob, ErrNewerVersion or a DamageError.
+// ErrCheckpointNotFound, durable.ErrOtherJob, durable.ErrNewerVersion or a durable.DamageError.
 func (j *Job) Manifest(n int) (*Manifest, error) {
 	name := j.manifestPath(n)
-	b, err := readFile(j.fs, name, maxManifest)
+	b, err := durable.ReadFile(j.fs, name, maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: number %d of job %s", ErrCheckpointNotFound, n, j.name)
 	}
@@ -162,7 +163,7 @@ func (j *Job) Manifest(n int) (*Manifest, error) {
 		return nil, &otherJobError{name, m.Job, j.name}
 	}
 	if m.Number != n {
-		return nil, damaged(name, 0, "manifest is of checkpoint %d, not %d", m.Number, n)
+		return nil, durable.Damaged(name, 0, "manifest is of checkpoint %d, not %d", m.Number, n)
 	}
 	if err := j.checkDescription(name, m); err != nil {
 		return nil, err
@@ -177,7 +178,7 @@ func (j *Job) checkDescription(name string, m *Manifest) error {
 	if err != nil || m.Description == "" || m.Description == digest {
 		return nil
 	}
-	return &DamageError{File: name, err: ErrOtherDescription,
+	return &durable.DamageError{File: name, Err: ErrOtherDescription,
 		Reason: fmt.Sprintf("%v: its digest was %.8s…, that of %s is %.8s…", ErrOtherDescription, m.Description, j.SpecPath(), digest)}
 }
 
@@ -185,7 +186,7 @@ func (j *Job) checkDescription(name string, m *Manifest) error {
 func (j *Job) numbers() ([]int, error) {
 	entries, err := j.fs.ReadDir(j.dir)
 	if err != nil {
-		return nil, opError("list", j.dir, -1, err)
+		return nil, durable.Op("list", j.dir, -1, err)
 	}
 	var all []int
 	for _, e := range entries {

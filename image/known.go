@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"ckpt/internal/durable"
 )
 
 // A catalog is what is known of the checkpoints of a job. Of a job that this process
@@ -90,7 +92,7 @@ func (j *Job) scan() (*catalog, error) {
 	c := j.readCatalog()
 	entries, err := j.fs.ReadDir(j.dir)
 	if err != nil {
-		return nil, opError("list", j.dir, -1, err)
+		return nil, durable.Op("list", j.dir, -1, err)
 	}
 	_, err = j.reconcile(c, entries)
 	return c, err
@@ -99,7 +101,7 @@ func (j *Job) scan() (*catalog, error) {
 // readCatalog reads the file. If anything is wrong with it, nothing in it counts.
 func (j *Job) readCatalog() *catalog {
 	c := &catalog{records: make(map[int]*record)}
-	b, err := readFile(j.fs, j.catalogPath(), maxCatalog)
+	b, err := durable.ReadFile(j.fs, j.catalogPath(), maxCatalog)
 	if err != nil {
 		return c
 	}
@@ -133,7 +135,7 @@ func (j *Job) reconcile(c *catalog, entries []fs.DirEntry) (remains []int, err e
 		if n != jobNumber {
 			_, err := j.fs.Stat(j.manifestPath(n))
 			if committed = err == nil; err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, opError("list", j.numberDir(n), -1, err)
+				return nil, durable.Op("list", j.numberDir(n), -1, err)
 			}
 		}
 		if committed {
@@ -248,7 +250,7 @@ func (j *Job) removeCatalog(c *catalog) error {
 		err = j.fs.SyncDir(j.dir)
 	}
 	if err != nil {
-		return opError("remove", j.catalogPath(), -1, err)
+		return durable.Op("remove", j.catalogPath(), -1, err)
 	}
 	c.stale = false
 	for _, r := range c.records {
@@ -268,7 +270,7 @@ func (j *Job) writeCatalog(c *catalog) {
 			lines++
 		}
 	}
-	if lines > 0 && writeAtomic(j.fs, j.dir, catalogName, text) == nil {
+	if lines > 0 && durable.Replace(j.fs, filepath.Join(j.dir, catalogName), text) == nil {
 		c.sound, c.stale, c.failed = true, false, false
 		c.lines, c.size = lines, int64(len(text))
 		return
@@ -316,7 +318,7 @@ func (j *Job) Latest() (int, error) {
 			return n, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return 0, opError("list", j.numberDir(n), -1, err)
+			return 0, durable.Op("list", j.numberDir(n), -1, err)
 		}
 	}
 	return 0, nil
@@ -328,7 +330,7 @@ func (j *Job) Stored() (int64, error) {
 	c := j.readCatalog()
 	entries, err := j.fs.ReadDir(j.dir)
 	if err != nil {
-		return 0, opError("list", j.dir, -1, err)
+		return 0, durable.Op("list", j.dir, -1, err)
 	}
 	look, err := j.reconcile(c, entries)
 	if err != nil {
@@ -347,7 +349,7 @@ func (j *Job) Stored() (int64, error) {
 			continue // swept this moment
 		}
 		if err != nil {
-			return 0, opError("list", j.numberDir(n), -1, err)
+			return 0, durable.Op("list", j.numberDir(n), -1, err)
 		}
 		for _, e := range entries {
 			if fi, err := e.Info(); err == nil && filepath.Ext(e.Name()) == ".img" {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"ckpt/internal/durable"
 	"ckpt/zones"
 )
 
@@ -22,8 +23,8 @@ func (j *Job) WriteLibrary(ctx context.Context, number int, regions []zones.Regi
 		return File{}, err
 	}
 	dir := j.numberDir(jobNumber)
-	if err := mkdirSync(j.fs, dir); err != nil && !errors.Is(err, fs.ErrExist) {
-		return File{}, opError("write library to", dir, -1, err)
+	if err := durable.Mkdir(j.fs, dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return File{}, durable.Op("write library to", dir, -1, err)
 	}
 	name := filepath.Join(dir, fmt.Sprintf("library-%d.img", number))
 	h := Header{Job: j.name, Number: jobNumber, Rank: -1, Node: -1, Kind: KindLibrary}

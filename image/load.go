@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ckpt/internal/durable"
 	"ckpt/zones"
 )
 
@@ -16,12 +17,12 @@ import (
 // hold after an error is undefined. Progress, unless nil, is told of the bytes that
 // have been read.
 //
-// It fails with a DamageError, ErrOtherJob, ErrRegionsDiffer, ErrUnsupported or
-// ErrNewerVersion.
+// It fails with a durable.DamageError, durable.ErrOtherJob, ErrRegionsDiffer, ErrUnsupported or
+// durable.ErrNewerVersion.
 func (j *Job) Load(ctx context.Context, m *Manifest, path string, rank int, into []zones.Region, progress func(int64)) error {
 	i := slices.IndexFunc(m.Files, func(f File) bool { return f.Path == path })
 	if i < 0 {
-		return opError("load", path, -1, fmt.Errorf("checkpoint %d has no such file", m.Number))
+		return durable.Op("load", path, -1, fmt.Errorf("checkpoint %d has no such file", m.Number))
 	}
 	c, err := j.openFile(m, m.Files[i])
 	if err != nil {
@@ -45,7 +46,7 @@ func (j *Job) Load(ctx context.Context, m *Manifest, path string, rank int, into
 func (j *Job) RegionBytes(m *Manifest, path string, rank int, name string) (int64, error) {
 	i := slices.IndexFunc(m.Files, func(f File) bool { return f.Path == path })
 	if i < 0 {
-		return 0, opError("look into", path, -1, fmt.Errorf("checkpoint %d has no such file", m.Number))
+		return 0, durable.Op("look into", path, -1, fmt.Errorf("checkpoint %d has no such file", m.Number))
 	}
 	c, err := j.openFile(m, m.Files[i])
 	if err != nil {
@@ -101,7 +102,7 @@ func (j *Job) readRef(ctx context.Context, c *container, ref fileRec, k uint32, 
 			continue
 		}
 		if e.fileOff > x.trailer.indexOffset || e.storedLen > x.trailer.indexOffset-e.fileOff {
-			return r.damage(damaged(c.path, c.trailer.indexOffset, "extent ends outside the payload of %s", x.path))
+			return r.damage(durable.Damaged(c.path, c.trailer.indexOffset, "extent ends outside the payload of %s", x.path))
 		}
 		extents = append(extents, e)
 	}
@@ -116,7 +117,7 @@ func (c *container) match(rank int, into []zones.Region) ([][]byte, error) {
 	wanted := make(map[zones.Zone]bool)
 	for _, r := range into {
 		if err := checkRegion(r); err != nil {
-			return nil, opError("load", c.path, -1, err)
+			return nil, durable.Op("load", c.path, -1, err)
 		}
 		if _, ok := byName[r.Name]; ok {
 			return nil, errDiffer(c.path, "region %q is given twice", r.Name)

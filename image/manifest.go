@@ -9,6 +9,7 @@ import (
 	"math"
 	"time"
 
+	"ckpt/internal/durable"
 	"ckpt/zones"
 )
 
@@ -286,7 +287,7 @@ func (m *Manifest) encode() ([]byte, error) {
 	return seal(manifestMagic, append(body, '\n')), nil
 }
 
-// decodeManifest reads a manifest. Its errors are DamageError, ErrNewerVersion
+// decodeManifest reads a manifest. Its errors are durable.DamageError, durable.ErrNewerVersion
 // if the manifest is sound but not for us.
 func decodeManifest(path string, b []byte) (*Manifest, error) {
 	body, version, err := unseal(path, manifestMagic, b)
@@ -295,13 +296,13 @@ func decodeManifest(path string, b []byte) (*Manifest, error) {
 	}
 	m := new(Manifest)
 	if err := json.Unmarshal(body, m); err != nil {
-		return nil, damaged(path, int64(bytes.Index(b, body)), "manifest is not valid JSON: %v", err)
+		return nil, durable.Damaged(path, int64(bytes.Index(b, body)), "manifest is not valid JSON: %v", err)
 	}
 	if m.Format != version {
-		return nil, damaged(path, 0, "manifest says format %d in line 1 and %d inside", version, m.Format)
+		return nil, durable.Damaged(path, 0, "manifest says format %d in line 1 and %d inside", version, m.Format)
 	}
 	if err := m.check(); err != nil {
-		return nil, damaged(path, 0, "manifest: %v", err)
+		return nil, durable.Damaged(path, 0, "manifest: %v", err)
 	}
 	return m, nil
 }

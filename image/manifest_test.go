@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
 
@@ -63,7 +64,7 @@ func TestOtherDescription(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = j.Manifest(2)
-	if !errors.Is(err, ErrOtherDescription) || !errors.As(err, new(*DamageError)) || !strings.Contains(err.Error(), j.SpecPath()) {
+	if !errors.Is(err, ErrOtherDescription) || !errors.As(err, new(*durable.DamageError)) || !strings.Contains(err.Error(), j.SpecPath()) {
 		t.Errorf("manifest: %v", err)
 	}
 	rep, err := j.Verify(context.Background(), 2, nil)
@@ -107,7 +108,7 @@ func TestManifestRejects(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := decodeManifest("manifest", b); !errors.As(err, new(*DamageError)) {
+		if _, err := decodeManifest("manifest", b); !errors.As(err, new(*durable.DamageError)) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

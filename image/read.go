@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
-	"io/fs"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -15,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"ckpt/image/codec"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
@@ -47,7 +45,7 @@ func openContainer(fsys vfs.FS, path string) (*container, error) {
 	}
 	f, err := fsys.Open(path)
 	if err != nil {
-		return nil, readError(path, -1, err)
+		return nil, durable.ReadError(path, -1, err)
 	}
 	c, err := readContainer(f, path)
 	if err != nil {
@@ -62,20 +60,20 @@ func (c *container) Close() error { return c.f.Close() }
 func readContainer(f vfs.File, path string) (*container, error) {
 	size, err := f.Size()
 	if err != nil {
-		return nil, readError(path, -1, err)
+		return nil, durable.ReadError(path, -1, err)
 	}
 	if size < 3*blockSize || size%blockSize != 0 {
-		return nil, damaged(path, size, "file is %d bytes long, an image is at least 3 whole blocks of %d", size, blockSize)
+		return nil, durable.Damaged(path, size, "file is %d bytes long, an image is at least 3 whole blocks of %d", size, blockSize)
 	}
 	c := &container{f: f, path: path, size: size}
 	head, tail := aligned(blockSize), aligned(blockSize)
-	if err := readAt(f, path, head, 0); err != nil {
+	if err := durable.ReadAt(f, path, head, 0); err != nil {
 		return nil, err
 	}
 	if c.header, err = decodeHeader(head); err != nil {
 		return nil, inBlock(path, 0, err)
 	}
-	if err := readAt(f, path, tail, size-blockSize); err != nil {
+	if err := durable.ReadAt(f, path, tail, size-blockSize); err != nil {
 		return nil, err
 	}
 	if c.trailer, err = decodeTrailer(tail, size); err != nil {
@@ -83,22 +81,22 @@ func readContainer(f vfs.File, path string) (*container, error) {
 	}
 	t := c.trailer
 	b := aligned(int(zones.PageRound(t.indexLen)))
-	if err := readAt(f, path, b, t.indexOffset); err != nil {
+	if err := durable.ReadAt(f, path, b, t.indexOffset); err != nil {
 		return nil, err
 	}
 	if !allZero(b[t.indexLen:]) {
-		return nil, damaged(path, t.indexOffset+t.indexLen, "index is padded with other than zeros")
+		return nil, durable.Damaged(path, t.indexOffset+t.indexLen, "index is padded with other than zeros")
 	}
 	b = b[:t.indexLen]
-	if crc32.Checksum(b, castagnoli) != t.indexCRC || digestOf(b) != t.digest {
-		return nil, damaged(path, t.indexOffset, "index checksum does not match")
+	if durable.Sum(b) != t.indexCRC || digestOf(b) != t.digest {
+		return nil, durable.Damaged(path, t.indexOffset, "index checksum does not match")
 	}
 	x, at, err := decodeIndex(b, t, c.header.Kind == KindJob)
 	if err != nil {
 		return nil, inBlock(path, t.indexOffset+at, err)
 	}
 	if x.header != digestOf(head) {
-		return nil, damaged(path, 0, "header is not the one that the index was written for")
+		return nil, durable.Damaged(path, 0, "header is not the one that the index was written for")
 	}
 	c.index = x
 	return c, nil
@@ -154,7 +152,7 @@ func (r *reader) read(ctx context.Context, f vfs.File, path string, extents []ex
 					return nil
 				}
 				if err := ctx.Err(); err != nil {
-					return opError("read", path, -1, err)
+					return durable.Op("read", path, -1, err)
 				}
 				s := spans[i]
 				if err := in.span(extents[s.first:s.last], s); err != nil {
@@ -172,15 +170,15 @@ func (r *reader) holes(ctx context.Context, c *container) error {
 	for _, hole := range c.index.holes(c.trailer.indexOffset) {
 		for off, end := hole.off, hole.off+hole.n; off < end; off += stageBytes {
 			if err := ctx.Err(); err != nil {
-				return opError("read", c.path, -1, err)
+				return durable.Op("read", c.path, -1, err)
 			}
 			b := staged(&stage, min(stageBytes, end-off))
-			if err := readAt(c.f, c.path, b, off); err != nil {
+			if err := durable.ReadAt(c.f, c.path, b, off); err != nil {
 				if err := r.damage(err); err != nil {
 					return err
 				}
 			} else if !codec.IsZero(b) {
-				if err := r.damage(damaged(c.path, off, "a hole of %d bytes holds other than zeros", hole.n)); err != nil {
+				if err := r.damage(durable.Damaged(c.path, off, "a hole of %d bytes holds other than zeros", hole.n)); err != nil {
 					return err
 				}
 			}
@@ -222,11 +220,11 @@ func (in *extentReader) span(extents []extentRec, s span) error {
 // begins with.
 func (in *extentReader) extent(e extentRec, b []byte) error {
 	stored, padding := b[:e.storedLen], b[e.storedLen:zones.PageRound(e.storedLen)]
-	if sum := crc32.Checksum(stored, castagnoli); sum != e.storedCRC {
+	if sum := durable.Sum(stored); sum != e.storedCRC {
 		return in.check(in.path, e, sum)
 	}
 	if !allZero(padding) {
-		return in.damage(damaged(in.path, e.fileOff+e.storedLen, "an extent is padded with other than zeros"))
+		return in.damage(durable.Damaged(in.path, e.fileOff+e.storedLen, "an extent is padded with other than zeros"))
 	}
 	var dest []byte
 	if in.dest != nil {
@@ -240,11 +238,11 @@ func (in *extentReader) extent(e extentRec, b []byte) error {
 		dest = staged(&in.raw, e.rawLen)
 	}
 	err := in.decoder.Decode(dest, stored, codec.ID(e.codec), codec.Filter(e.filter))
-	if err == nil && crc32.Checksum(dest, castagnoli) != e.rawCRC {
+	if err == nil && durable.Sum(dest) != e.rawCRC {
 		err = errBlock("it decodes to other bytes than were written")
 	}
 	if err != nil {
-		return in.damage(damaged(in.path, e.fileOff, "the %d bytes from here, packed by %v: %v", e.storedLen, codec.ID(e.codec), err))
+		return in.damage(durable.Damaged(in.path, e.fileOff, "the %d bytes from here, packed by %v: %v", e.storedLen, codec.ID(e.codec), err))
 	}
 	return nil
 }
@@ -265,10 +263,10 @@ func (in *extentReader) large(e extentRec) error {
 		} else {
 			b = staged(&in.stage, n)
 		}
-		if err := readAt(in.f, in.path, b, e.fileOff+at); err != nil {
+		if err := durable.ReadAt(in.f, in.path, b, e.fileOff+at); err != nil {
 			return in.damage(err)
 		}
-		sum = crc32.Update(sum, castagnoli, b)
+		sum = durable.AddSum(sum, b)
 		if dest != nil && !isAligned(dest) {
 			copy(dest[at:], b)
 		}
@@ -288,7 +286,7 @@ func (r *reader) check(path string, e extentRec, sum uint32) error {
 	if sum == e.storedCRC {
 		return nil
 	}
-	return r.damage(damaged(path, e.fileOff, "checksum of the %d bytes from here is %08x, want %08x", e.storedLen, sum, e.storedCRC))
+	return r.damage(durable.Damaged(path, e.fileOff, "checksum of the %d bytes from here is %08x, want %08x", e.storedLen, sum, e.storedCRC))
 }
 
 func (r *reader) damage(err error) error {
@@ -306,36 +304,6 @@ func (r *reader) done(n int64) {
 		defer r.mu.Unlock()
 		r.progress(n)
 	}
-}
-
-// readAt fills b. A file that ends early has been cut since its length was
-// taken.
-func readAt(f vfs.File, path string, b []byte, off int64) error {
-	n, err := f.ReadAt(b, off)
-	if n == len(b) {
-		return nil
-	}
-	if err == nil || err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	return readError(path, off, err)
-}
-
-// readError calls a file that is gone, cut or unreadable damaged; other errors
-// say nothing about what is on the disk.
-func readError(path string, off int64, err error) error {
-	reason := ""
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		reason = "file is missing"
-	case errors.Is(err, syscall.EIO):
-		reason = "cannot be read: input/output error"
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		reason = "file ends early"
-	default:
-		return opError("read", path, off, err)
-	}
-	return &DamageError{File: path, Offset: max(off, 0), Reason: reason, err: err}
 }
 
 // zeroBlock is what padding is compared with, which is less than a block.

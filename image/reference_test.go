@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ckpt/internal/durable"
 	"ckpt/zones"
 )
 
@@ -60,7 +61,7 @@ func TestCommitChecksReferences(t *testing.T) {
 			}
 			tx, m := k.begin(t, 2)
 			spoil(t, k)
-			var damage *DamageError
+			var damage *durable.DamageError
 			err := tx.Commit(context.Background(), m)
 			if !errors.As(err, &damage) || damage.File != filepath.Join(k.job.dir, k.base.Path) {
 				t.Errorf("commit: %v", err)
@@ -79,7 +80,7 @@ func TestBaseReplaced(t *testing.T) {
 	swapBase(t, k)
 	const want = "index is not the one that"
 	base := filepath.Join(k.job.dir, k.base.Path)
-	var damage *DamageError
+	var damage *durable.DamageError
 	err := k.job.Load(context.Background(), m, m.Files[1].Path, deltaRank, empty(deltaRegions(2)), nil)
 	if !errors.As(err, &damage) || damage.File != base || !strings.Contains(damage.Reason, want) {
 		t.Errorf("Load: %v", err)

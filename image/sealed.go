@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"ckpt/internal/durable"
 )
 
 // Manifests and job descriptions are text between a line that says what it is
@@ -21,25 +23,25 @@ func seal(magic string, body []byte) []byte {
 // sealOf returns the digest in the last line of a sealed text.
 func sealOf(b []byte) string { return string(b[len(b)-65 : len(b)-1]) }
 
-// unseal undoes seal. Its errors are DamageError, and ErrNewerVersion if the
+// unseal undoes seal. Its errors are durable.DamageError, and durable.ErrNewerVersion if the
 // text is sound but not for us.
 func unseal(path, magic string, b []byte) (body []byte, version int, err error) {
 	const sumLine = len(sumPrefix) + 64 + 1
 	what := strings.TrimSpace(magic)
 	at := len(b) - sumLine
 	if at < 0 || !bytes.HasPrefix(b, []byte(magic)) {
-		return nil, 0, damaged(path, 0, "not a %s, or cut short at %d bytes", what, len(b))
+		return nil, 0, durable.Damaged(path, 0, "not a %s, or cut short at %d bytes", what, len(b))
 	}
 	if want := fmt.Sprintf("%s%x\n", sumPrefix, digestOf(b[:at])); string(b[at:]) != want {
-		return nil, 0, damaged(path, int64(at), "checksum of the %s does not match", what)
+		return nil, 0, durable.Damaged(path, int64(at), "checksum of the %s does not match", what)
 	}
 	line, body, ok := bytes.Cut(b[len(magic):at], []byte("\n"))
 	version, err = strconv.Atoi(string(line))
 	if !ok || err != nil || version < 1 {
-		return nil, 0, damaged(path, 0, "version %.20q of the %s is not a number", line, what)
+		return nil, 0, durable.Damaged(path, 0, "version %.20q of the %s is not a number", line, what)
 	}
 	if version > formatVersion {
-		return nil, 0, opError("read", path, -1, fmt.Errorf("%s format %d: %w", what, version, ErrNewerVersion))
+		return nil, 0, durable.Op("read", path, -1, fmt.Errorf("%s format %d: %w", what, version, durable.ErrNewerVersion))
 	}
 	return body, version, nil
 }

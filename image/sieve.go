@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"ckpt/image/plan/fileview"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
@@ -47,7 +48,7 @@ type reader struct {
 // fetch reads the stored bytes of a span, one extent behind the other.
 func (in *extentReader) fetch(extents []extentRec, s span, b []byte) error {
 	if !s.holes {
-		return readAt(in.f, in.path, b, s.off)
+		return durable.ReadAt(in.f, in.path, b, s.off)
 	}
 	device := assumedStorage.Device()
 	if in.device != nil {
@@ -55,7 +56,7 @@ func (in *extentReader) fetch(extents []extentRec, s span, b []byte) error {
 	}
 	view, err := s.sieve(in.f, extents, device)
 	if err != nil {
-		return opError("read", in.path, s.off, err)
+		return durable.Op("read", in.path, s.off, err)
 	}
 	n, err := view.ReadAt(b, 0)
 	if n == len(b) {
@@ -65,7 +66,7 @@ func (in *extentReader) fetch(extents []extentRec, s span, b []byte) error {
 		err = io.ErrUnexpectedEOF
 	}
 	if e, ok := errors.AsType[*fileview.Error](err); ok {
-		return readError(in.path, e.Offset, e.Err)
+		return durable.ReadError(in.path, e.Offset, e.Err)
 	}
-	return readError(in.path, s.off, err)
+	return durable.ReadError(in.path, s.off, err)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ckpt/image/plan/fileview"
+	"ckpt/internal/durable"
 )
 
 // storageName is the file of a store that says how fast its storage reads.
@@ -39,7 +40,7 @@ func (s Storage) sound() bool {
 // Storage returns what SetStorage has kept. A store without it, or whose file is
 // damaged, is assumed to be usual: the numbers only cost time.
 func (s *Store) Storage() Storage {
-	b, err := readFile(s.fs, filepath.Join(s.dir, storageName), 4096)
+	b, err := durable.ReadFile(s.fs, filepath.Join(s.dir, storageName), 4096)
 	kept := Storage{}
 	if err != nil || json.Unmarshal(b, &kept) != nil || !kept.sound() {
 		return assumedStorage
@@ -53,5 +54,5 @@ func (s *Store) SetStorage(measured Storage) error {
 	if err != nil {
 		return err
 	}
-	return writeAtomic(s.fs, s.dir, storageName, append(b, '\n'))
+	return durable.Replace(s.fs, filepath.Join(s.dir, storageName), append(b, '\n'))
 }

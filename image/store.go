@@ -3,7 +3,6 @@ package image
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	"syscall"
 
 	"ckpt/image/plan/fileview"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
 
@@ -22,7 +22,6 @@ const (
 	specName   = "job"
 	specMagic  = "ckpt-job "
 	lockName   = "lock"
-	tmpSuffix  = ".tmp"
 	maxSpec    = 16 << 20
 )
 
@@ -33,11 +32,11 @@ type Store struct {
 }
 
 // OpenStore opens the store in dir. It fails with ErrNoStore if there is none
-// and with ErrNewerVersion if it is not for us.
+// and with durable.ErrNewerVersion if it is not for us.
 func OpenStore(fsys vfs.FS, dir string) (*Store, error) {
 	s := &Store{fs: fsys, dir: dir}
 	name := filepath.Join(dir, formatName)
-	b, err := readFile(fsys, name, 4096)
+	b, err := durable.ReadFile(fsys, name, 4096)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
 		return nil, fmt.Errorf("%s is %w", dir, ErrNoStore)
@@ -51,7 +50,7 @@ func OpenStore(fsys vfs.FS, dir string) (*Store, error) {
 	}
 	if v > formatVersion {
 		return nil, fmt.Errorf("store %s has format %d: %w, which reads formats up to %d",
-			dir, v, ErrNewerVersion, formatVersion)
+			dir, v, durable.ErrNewerVersion, formatVersion)
 	}
 	return s, nil
 }
@@ -71,7 +70,7 @@ func CreateStore(fsys vfs.FS, dir string) (*Store, error) {
 		// Somebody else who makes it at this moment may have taken our file.
 		if err == nil || try == 10 || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
 			if err != nil {
-				return nil, opError("create store in", dir, -1, err)
+				return nil, durable.Op("create store in", dir, -1, err)
 			}
 			return &Store{fs: fsys, dir: dir}, nil
 		}
@@ -79,13 +78,13 @@ func CreateStore(fsys vfs.FS, dir string) (*Store, error) {
 }
 
 func createStore(fsys vfs.FS, dir string) error {
-	if err := mkdirAll(fsys, dir); err != nil {
+	if err := durable.MkdirAll(fsys, dir); err != nil {
 		return err
 	}
-	if err := mkdirSync(fsys, filepath.Join(dir, jobsName)); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := durable.Mkdir(fsys, filepath.Join(dir, jobsName)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return writeAtomic(fsys, dir, formatName, fmt.Appendf(nil, "%s%d\n", storeMagic, formatVersion))
+	return durable.Replace(fsys, filepath.Join(dir, formatName), fmt.Appendf(nil, "%s%d\n", storeMagic, formatVersion))
 }
 
 // Dir returns the directory of the store.
@@ -96,7 +95,7 @@ func (s *Store) Jobs() ([]string, error) {
 	dir := filepath.Join(s.dir, jobsName)
 	entries, err := s.fs.ReadDir(dir)
 	if err != nil {
-		return nil, opError("list", dir, -1, err)
+		return nil, durable.Op("list", dir, -1, err)
 	}
 	var names []string
 	for _, e := range entries {
@@ -119,7 +118,7 @@ func (s *Store) Job(name string) (*Job, error) {
 	}
 	there, err := j.there()
 	if err != nil {
-		return nil, opError("open job", j.dir, -1, err)
+		return nil, durable.Op("open job", j.dir, -1, err)
 	}
 	if !there {
 		return nil, fmt.Errorf("%w: %s in %s", ErrJobNotFound, name, s.dir)
@@ -159,16 +158,16 @@ func (s *Store) create(name string, spec []byte, taken func(*Job) (bool, error),
 		return nil, fmt.Errorf("spec of job %s is %d bytes long, limit %d", name, len(spec), maxSpec)
 	}
 	j := s.job(name)
-	err := mkdirSync(s.fs, j.dir)
+	err := durable.Mkdir(s.fs, j.dir)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, opError("create job", j.dir, -1, err)
+		return nil, durable.Op("create job", j.dir, -1, err)
 	}
 	free := func() error {
 		is, err := taken(j)
 		if err == nil && is {
 			return fmt.Errorf("%w: %s", ErrJobExists, j.dir)
 		}
-		return opError("create job", j.dir, -1, err)
+		return durable.Op("create job", j.dir, -1, err)
 	}
 	// The directory may be there from a creation that was cut short; what
 	// makes the job is its spec. Under the lock only one can write that.
@@ -183,7 +182,7 @@ func (s *Store) create(name string, spec []byte, taken func(*Job) (bool, error),
 	}
 	if err == nil {
 		sealed := seal(specMagic, spec)
-		err = opError("create job", j.dir, -1, writeAtomic(s.fs, j.dir, specName, sealed))
+		err = durable.Op("create job", j.dir, -1, durable.Replace(s.fs, filepath.Join(j.dir, specName), sealed))
 		j.describe(sealed)
 	}
 	if err != nil {
@@ -227,100 +226,4 @@ func validJobName(name string) bool {
 		}
 	}
 	return true
-}
-
-// mkdirSync makes a directory and its name durable. It syncs the parent even
-// if the directory is there: whoever made it may not have come so far.
-func mkdirSync(fsys vfs.FS, dir string) error {
-	err := fsys.Mkdir(dir)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	if serr := fsys.SyncDir(filepath.Dir(dir)); serr != nil {
-		return serr
-	}
-	return err
-}
-
-func mkdirAll(fsys vfs.FS, dir string) error {
-	if fi, err := fsys.Stat(dir); err == nil {
-		if !fi.IsDir() {
-			return &fs.PathError{Op: "mkdir", Path: dir, Err: syscall.ENOTDIR}
-		}
-		return nil
-	}
-	if parent := filepath.Dir(dir); parent != dir {
-		if err := mkdirAll(fsys, parent); err != nil {
-			return err
-		}
-	}
-	if err := mkdirSync(fsys, dir); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
-}
-
-// writeAtomic makes or replaces the file dir/name: after a crash it is the old
-// one or the new one.
-func writeAtomic(fsys vfs.FS, dir, name string, b []byte) error {
-	final := filepath.Join(dir, name)
-	tmp := final + tmpSuffix
-	if err := fsys.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := fsys.Create(tmp)
-	if err != nil {
-		return err
-	}
-	if err := fillFile(f, tmp, b); err != nil {
-		return errors.Join(err, fsys.Remove(tmp))
-	}
-	if err := fsys.Rename(tmp, final); err != nil {
-		return errors.Join(opError("rename", tmp, -1, err), fsys.Remove(tmp))
-	}
-	return opError("sync", dir, -1, fsys.SyncDir(dir))
-}
-
-// fillFile writes b, checks the length, syncs and closes.
-func fillFile(f vfs.File, path string, b []byte) error {
-	n, err := f.WriteAt(b, 0)
-	if err == nil && n != len(b) {
-		err = io.ErrShortWrite
-	}
-	err = opError("write", path, 0, err)
-	if err == nil {
-		err = opError("sync", path, -1, f.Sync())
-	}
-	if err == nil {
-		var size int64
-		if size, err = f.Size(); err == nil && size != int64(len(b)) {
-			err = fmt.Errorf("file is %d bytes long after writing %d", size, len(b))
-		}
-		err = opError("write", path, -1, err)
-	}
-	if cerr := f.Close(); err == nil {
-		err = opError("close", path, -1, cerr)
-	}
-	return err
-}
-
-// readFile reads a small file, at most limit bytes.
-func readFile(fsys vfs.FS, path string, limit int64) ([]byte, error) {
-	f, err := fsys.Open(path)
-	if err != nil {
-		return nil, opError("open", path, -1, err)
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, opError("read", path, -1, err)
-	}
-	if size > limit {
-		return nil, damaged(path, limit, "file is %d bytes long, limit %d", size, limit)
-	}
-	b := make([]byte, size)
-	if err := readAt(f, path, b, 0); err != nil {
-		return nil, err
-	}
-	return b, nil
 }

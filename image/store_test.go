@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
 )
@@ -136,20 +137,20 @@ func TestOtherJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"manifest", "rank-0.img"} {
-		b, err := readFile(k.fs, filepath.Join(k.job.numberDir(1), name), 1<<20)
+		b, err := durable.ReadFile(k.fs, filepath.Join(k.job.numberDir(1), name), 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
 		replace(t, k, filepath.Join(other.numberDir(1), name), b)
 	}
-	if _, err := other.Manifest(1); !errors.Is(err, ErrOtherJob) {
+	if _, err := other.Manifest(1); !errors.Is(err, durable.ErrOtherJob) {
 		t.Errorf("manifest: %v", err)
 	}
 	if rep, err := other.Verify(context.Background(), 1, nil); err != nil || len(rep.Damage) != 1 || !strings.Contains(rep.Damage[0].Reason, "of job "+testJob) {
 		t.Errorf("verify: %+v, %v", rep, err)
 	}
 	err = other.Load(context.Background(), m, "0001/rank-0.img", 0, empty(rankRegions(1, 0)), nil)
-	if !errors.Is(err, ErrOtherJob) || !strings.Contains(err.Error(), "rank-0.img") {
+	if !errors.Is(err, durable.ErrOtherJob) || !strings.Contains(err.Error(), "rank-0.img") {
 		t.Errorf("image: %v", err)
 	}
 }
@@ -377,8 +378,8 @@ func TestSpecDamage(t *testing.T) {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		var damage *DamageError
-		if spec, err := j.Spec(); !errors.As(err, &damage) && !errors.Is(err, ErrNewerVersion) {
+		var damage *durable.DamageError
+		if spec, err := j.Spec(); !errors.As(err, &damage) && !errors.Is(err, durable.ErrNewerVersion) {
 			t.Errorf("%s %d: spec %q, error %v", what, n, spec, err)
 		}
 	}
@@ -404,7 +405,7 @@ func TestPruneCountsSound(t *testing.T) {
 	if err := j.job.fs.Remove(j.job.manifestPath(3)); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeAtomic(j.job.fs, j.job.numberDir(3), manifestName, []byte("rot")); err != nil {
+	if err := durable.Replace(j.job.fs, filepath.Join(j.job.numberDir(3), manifestName), []byte("rot")); err != nil {
 		t.Fatal(err)
 	}
 	removed, _, err := j.job.Prune(1)

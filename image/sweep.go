@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"ckpt/internal/durable"
 )
 
 // Sweep removes what no committed checkpoint refers to: the remains of
@@ -42,10 +44,10 @@ func (j *Job) Prune(keep int, also ...int) (removed []int, freed int64, err erro
 		return nil, 0, err
 	}
 	if keep < 0 {
-		return nil, 0, opError("prune", j.dir, -1, fmt.Errorf("cannot keep %d checkpoints", keep))
+		return nil, 0, durable.Op("prune", j.dir, -1, fmt.Errorf("cannot keep %d checkpoints", keep))
 	}
 	if len(j.open) > 0 {
-		return nil, 0, opError("prune", j.dir, -1, errors.New("a checkpoint is being written"))
+		return nil, 0, durable.Op("prune", j.dir, -1, errors.New("a checkpoint is being written"))
 	}
 	all, err := j.Checkpoints()
 	if err != nil {
@@ -57,7 +59,7 @@ func (j *Job) Prune(keep int, also ...int) (removed []int, freed int64, err erro
 	old := slices.DeleteFunc(all[:n], func(n int) bool { return keep > 0 && slices.Contains(also, n) })
 	removed, err = j.takeBack(old)
 	if err != nil {
-		return removed, 0, opError("prune", j.numberDir(old[len(removed)]), -1, err)
+		return removed, 0, durable.Op("prune", j.numberDir(old[len(removed)]), -1, err)
 	}
 	_, freed, err = j.sweep()
 	return removed, freed, err
@@ -115,7 +117,7 @@ func (j *Job) sweep() (removed []string, freed int64, err error) {
 		return nil, 0, err
 	}
 	if len(j.open) > 0 {
-		return nil, 0, opError("sweep", j.dir, -1, errors.New("a checkpoint is being written"))
+		return nil, 0, durable.Op("sweep", j.dir, -1, errors.New("a checkpoint is being written"))
 	}
 	c, err := j.held()
 	if err != nil {
@@ -123,7 +125,7 @@ func (j *Job) sweep() (removed []string, freed int64, err error) {
 	}
 	entries, err := j.fs.ReadDir(j.dir)
 	if err != nil {
-		return nil, 0, opError("sweep", j.dir, -1, err)
+		return nil, 0, durable.Op("sweep", j.dir, -1, err)
 	}
 	var look []int
 	floor := -1
@@ -143,7 +145,7 @@ func (j *Job) sweep() (removed []string, freed int64, err error) {
 	floor = max(floor, unknown)
 	s := &sweeper{job: j}
 	for _, e := range entries {
-		if !e.IsDir() && strings.HasSuffix(e.Name(), tmpSuffix) && e.Name() != catalogName {
+		if !e.IsDir() && strings.HasSuffix(e.Name(), durable.TempSuffix) && e.Name() != catalogName {
 			s.remove(e.Name())
 		}
 	}
@@ -153,7 +155,7 @@ func (j *Job) sweep() (removed []string, freed int64, err error) {
 		}
 	}
 	if len(s.removed) > 0 {
-		s.errs = append(s.errs, opError("sync", j.dir, -1, j.fs.SyncDir(j.dir)))
+		s.errs = append(s.errs, durable.Op("sync", j.dir, -1, j.fs.SyncDir(j.dir)))
 	}
 	j.change(func(c *catalog) {
 		c.fresh = nil
@@ -178,7 +180,7 @@ func (s *sweeper) remove(rel string) {
 		err = s.job.fs.Remove(name)
 	}
 	if err != nil {
-		s.errs = append(s.errs, opError("sweep", name, -1, err))
+		s.errs = append(s.errs, durable.Op("sweep", name, -1, err))
 		return
 	}
 	s.removed = append(s.removed, rel)
@@ -191,7 +193,7 @@ func (s *sweeper) remove(rel string) {
 func (s *sweeper) directory(n int, used map[string]bool) {
 	files, err := s.job.fs.ReadDir(s.job.numberDir(n))
 	if err != nil {
-		s.errs = append(s.errs, opError("sweep", s.job.numberDir(n), -1, err))
+		s.errs = append(s.errs, durable.Op("sweep", s.job.numberDir(n), -1, err))
 		return
 	}
 	kept := 0
@@ -213,7 +215,7 @@ func (s *sweeper) directory(n int, used map[string]bool) {
 func (j *Job) settle(remains []int) error {
 	for _, n := range remains {
 		if err := j.fs.SyncDir(j.numberDir(n)); err != nil {
-			return opError("sync", j.numberDir(n), -1, err)
+			return durable.Op("sync", j.numberDir(n), -1, err)
 		}
 	}
 	return nil

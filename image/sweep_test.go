@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"ckpt/internal/durable"
 )
 
 // taken is a job with checkpoints 1 to n.
@@ -37,7 +39,7 @@ func TestSweepWithoutIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := filepath.Join(k.job.numberDir(2), "rank-1.img")
-	b, err := readFile(k.fs, name, 1<<20)
+	b, err := durable.ReadFile(k.fs, name, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"ckpt/image/plan"
+	"ckpt/internal/durable"
 )
 
 // A Tx is a checkpoint that is being written.
@@ -37,7 +38,7 @@ func (j *Job) Begin(number int) (*Tx, error) {
 	}
 	if n := len(c.numbers); n > 0 && number <= c.numbers[n-1] {
 		latest := c.numbers[n-1]
-		return nil, opError("begin checkpoint in", j.numberDir(number), -1, fmt.Errorf("checkpoint %d is committed already", latest))
+		return nil, durable.Op("begin checkpoint in", j.numberDir(number), -1, fmt.Errorf("checkpoint %d is committed already", latest))
 	}
 	return j.begin(number)
 }
@@ -64,14 +65,14 @@ func (j *Job) begin(number int) (*Tx, error) {
 		return nil, err
 	}
 	if number == jobNumber {
-		return nil, opError("begin checkpoint in", t.dir, -1, errors.New("checkpoints count from 1"))
+		return nil, durable.Op("begin checkpoint in", t.dir, -1, errors.New("checkpoints count from 1"))
 	}
-	if err := mkdirSync(j.fs, t.dir); err != nil {
+	if err := durable.Mkdir(j.fs, t.dir); err != nil {
 		if !errors.Is(err, fs.ErrExist) {
 			// Best effort: an empty directory is swept anyhow.
 			_ = j.fs.Remove(t.dir)
 		}
-		return nil, opError("begin checkpoint in", t.dir, -1, err)
+		return nil, durable.Op("begin checkpoint in", t.dir, -1, err)
 	}
 	if j.open == nil {
 		j.open = make(map[int]*Tx)
@@ -114,7 +115,7 @@ func (t *Tx) CreateGroup(layout plan.Layout, n int) ([]string, error) {
 			err = f.Close()
 		}
 		if err != nil {
-			return nil, opError("create", path, -1, err)
+			return nil, durable.Op("create", path, -1, err)
 		}
 		paths = append(paths, path)
 	}
@@ -152,16 +153,16 @@ func (t *Tx) commit(ctx context.Context, m *Manifest) error {
 		return err
 	}
 	if j.open[t.number] != t {
-		return opError("commit to", t.dir, -1, errors.New("the checkpoint was committed or aborted before"))
+		return durable.Op("commit to", t.dir, -1, errors.New("the checkpoint was committed or aborted before"))
 	}
 	if err := t.complete(m); err != nil {
-		return opError("commit to", t.dir, -1, err)
+		return durable.Op("commit to", t.dir, -1, err)
 	}
 	dirs := []int{t.number}
 	var paths []string
 	for _, f := range m.Files {
 		if err := ctx.Err(); err != nil {
-			return opError("commit to", t.dir, -1, err)
+			return durable.Op("commit to", t.dir, -1, err)
 		}
 		refs, err := j.checkFile(m, f)
 		if err != nil {
@@ -172,21 +173,21 @@ func (t *Tx) commit(ctx context.Context, m *Manifest) error {
 	}
 	b, err := m.encode()
 	if err != nil {
-		return opError("commit to", t.dir, -1, err)
+		return durable.Op("commit to", t.dir, -1, err)
 	}
 	// Every byte is durable: each Write has seen to it. Now every name.
 	slices.Sort(dirs)
 	for _, n := range slices.Compact(dirs) {
 		if err := j.fs.SyncDir(j.numberDir(n)); err != nil {
-			return opError("sync", j.numberDir(n), -1, err)
+			return durable.Op("sync", j.numberDir(n), -1, err)
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return opError("commit to", t.dir, -1, err)
+		return durable.Op("commit to", t.dir, -1, err)
 	}
 	// The commit point.
-	if err := writeAtomic(t.Trace.on(j.fs), t.dir, manifestName, b); err != nil {
-		return opError("write", j.manifestPath(t.number), -1, err)
+	if err := durable.Replace(t.Trace.on(j.fs), filepath.Join(t.dir, manifestName), b); err != nil {
+		return durable.Op("write", j.manifestPath(t.number), -1, err)
 	}
 	delete(j.open, t.number)
 	j.noteCommit(m, paths)
@@ -277,13 +278,13 @@ func (j *Job) identify(c *container, m *Manifest, f File) error {
 	case c.header.Job != j.name:
 		return &otherJobError{c.path, c.header.Job, j.name}
 	case c.header.Number != f.number():
-		return damaged(c.path, 0, "image is of checkpoint %d, not %d", c.header.Number, f.number())
+		return durable.Damaged(c.path, 0, "image is of checkpoint %d, not %d", c.header.Number, f.number())
 	case c.header.Kind != f.Kind:
-		return damaged(c.path, 0, "image is of kind %s, not %s", c.header.Kind, f.Kind)
+		return durable.Damaged(c.path, 0, "image is of kind %s, not %s", c.header.Kind, f.Kind)
 	case c.size != f.Bytes:
-		return damaged(c.path, min(c.size, f.Bytes), "file is %d bytes long, manifest %d says %d", c.size, m.Number, f.Bytes)
+		return durable.Damaged(c.path, min(c.size, f.Bytes), "file is %d bytes long, manifest %d says %d", c.size, m.Number, f.Bytes)
 	case digest != f.IndexBlake3:
-		return damaged(c.path, c.trailer.indexOffset, "index is not the one in manifest %d (digest %.8s…, want %.8s…)", m.Number, digest, f.IndexBlake3)
+		return durable.Damaged(c.path, c.trailer.indexOffset, "index is not the one in manifest %d (digest %.8s…, want %.8s…)", m.Number, digest, f.IndexBlake3)
 	}
 	return nil
 }
@@ -297,7 +298,7 @@ func (j *Job) openRef(c *container, ref fileRec) (*container, error) {
 	if x.header.Job != j.name {
 		err = &otherJobError{x.path, x.header.Job, j.name}
 	} else if x.trailer.digest != ref.digest {
-		err = damaged(x.path, x.trailer.indexOffset, "index is not the one that %s refers to", c.path)
+		err = durable.Damaged(x.path, x.trailer.indexOffset, "index is not the one that %s refers to", c.path)
 	}
 	if err != nil {
 		x.Close()
@@ -323,7 +324,7 @@ func (t *Tx) Abort() error {
 	if err != nil {
 		j.forgetKnown() // it may exist after all
 	}
-	return opError("abort", t.dir, -1, err)
+	return durable.Op("abort", t.dir, -1, err)
 }
 
 // removeCheckpoint takes back a checkpoint that no other refers to.
@@ -359,7 +360,7 @@ func (j *Job) Drop(numbers ...int) error {
 	}
 	removed, err := j.takeBack(numbers)
 	if err != nil {
-		return opError("drop", j.numberDir(numbers[len(removed)]), -1, err)
+		return durable.Op("drop", j.numberDir(numbers[len(removed)]), -1, err)
 	}
 	return nil
 }

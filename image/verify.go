@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"ckpt/internal/durable"
+
 	"golang.org/x/sync/errgroup"
 )
 
@@ -36,7 +38,7 @@ type Damage struct {
 // checked since the last call; it is never called twice at once.
 //
 // Damage is in the report; the error is for what kept Verify from looking:
-// ErrCheckpointNotFound, ErrNewerVersion, no permission, ctx.
+// ErrCheckpointNotFound, durable.ErrNewerVersion, no permission, ctx.
 func (j *Job) Verify(ctx context.Context, n int, progress func(int64)) (Report, error) {
 	v := &verifier{job: j, progress: progress, used: make(map[string]*usedFile), damage: make(map[string][]Damage)}
 	if _, err := j.Spec(); err != nil {
@@ -123,12 +125,12 @@ func (v *verifier) note(err error) error {
 	if err == nil {
 		return nil
 	}
-	var d *DamageError
+	var d *durable.DamageError
 	var other *otherJobError
 	switch {
 	case errors.As(err, &d):
 	case errors.As(err, &other):
-		d = &DamageError{File: other.file, Reason: other.reason()}
+		d = &durable.DamageError{File: other.file, Reason: other.reason()}
 	default:
 		return err
 	}

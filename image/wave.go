@@ -11,6 +11,7 @@ import (
 
 	"ckpt/image/exec"
 	"ckpt/image/plan"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/iotrace"
 	"ckpt/zones"
@@ -85,7 +86,7 @@ func (w *groupWriter) encode(ctx context.Context) error {
 	w.staged, w.pieces, w.stored = w.staged[:0], w.pieces[:0], w.stored[:0]
 	for w.next < len(w.chunks) && len(w.staged)+len(w.encoders) <= w.most {
 		if err := ctx.Err(); err != nil {
-			return opError("write", w.path, -1, err)
+			return durable.Op("write", w.path, -1, err)
 		}
 		batch := w.chunks[w.next:min(w.next+len(w.encoders), len(w.chunks))]
 		out := make([][]byte, len(batch))
@@ -183,11 +184,11 @@ func (w *groupWriter) plan(all [][]byte) (p *plan.Plan, more bool, err error) {
 		s.FirstOST = int((int64(s.FirstOST) + w.ends[0]/s.StripeSize) % count)
 	}
 	p, err = plan.New(sources, s)
-	return p, more, opError("write", w.path, -1, err)
+	return p, more, durable.Op("write", w.path, -1, err)
 }
 
 func (w *groupWriter) confused(i int) error {
-	return opError("write", w.path, -1, fmt.Errorf("rank %d does not tell what it writes", w.g.Ranks[i].Rank))
+	return durable.Op("write", w.path, -1, fmt.Errorf("rank %d does not tell what it writes", w.g.Ranks[i].Rank))
 }
 
 // place enters the places of the wave's chunks.

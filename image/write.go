@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/iotrace"
 	"ckpt/zones"
@@ -82,12 +82,12 @@ type FileInfo struct {
 // change meanwhile.
 //
 // On an error, or when ctx is done, no file is left. The error names the file;
-// it is ErrStorageFull when the disk is full.
+// it is durable.ErrStorageFull when the disk is full.
 func Write(ctx context.Context, fsys vfs.FS, path string, h Header, regions []zones.Region, opt WriteOptions) (FileInfo, error) {
 	start := time.Now()
 	w, err := newWriter(path, h, regions, opt)
 	if err != nil {
-		return FileInfo{}, opError("write", path, -1, err)
+		return FileInfo{}, durable.Op("write", path, -1, err)
 	}
 	w.begin()
 	dc, ok := fsys.(vfs.DirectCreator)
@@ -229,12 +229,12 @@ func checkRegion(r zones.Region) error {
 // run makes the file with create, fills it and removes it again on an error.
 func (w *writer) run(ctx context.Context, fsys vfs.FS, create func(string) (vfs.File, error)) error {
 	if err := ctx.Err(); err != nil {
-		return opError("write", w.path, -1, err)
+		return durable.Op("write", w.path, -1, err)
 	}
 	start := w.trace.now()
 	f, err := create(w.path)
 	if err != nil {
-		return opError("create", w.path, -1, err)
+		return durable.Op("create", w.path, -1, err)
 	}
 	w.trace.opened(true, start)
 	err = w.fill(ctx, f)
@@ -242,13 +242,13 @@ func (w *writer) run(ctx context.Context, fsys vfs.FS, create func(string) (vfs.
 	cerr := f.Close()
 	w.trace.record(iotrace.Close, 0, iotrace.None, 0, start)
 	if err == nil && cerr != nil {
-		err = opError("close", w.path, -1, cerr)
+		err = durable.Op("close", w.path, -1, cerr)
 	}
 	if err == nil {
 		return nil
 	}
 	if rerr := fsys.Remove(w.path); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
-		err = fmt.Errorf("%w; then %w", err, opError("remove", w.path, -1, rerr))
+		err = fmt.Errorf("%w; then %w", err, durable.Op("remove", w.path, -1, rerr))
 	}
 	return err
 }
@@ -268,11 +268,11 @@ func (w *writer) fill(ctx context.Context, f vfs.File) error {
 		return err
 	}
 	if err := w.room.end(w.trailer.fileLen); err != nil {
-		return opError("write", w.path, -1, err)
+		return durable.Op("write", w.path, -1, err)
 	}
 	start = time.Now()
 	if err := f.Sync(); err != nil {
-		return opError("sync", w.path, -1, err)
+		return durable.Op("sync", w.path, -1, err)
 	}
 	w.trace.record(iotrace.Sync, 0, iotrace.None, 0, start)
 	workers := max(1, min(w.opt.Depth, len(w.chunks)))
@@ -282,7 +282,7 @@ func (w *writer) fill(ctx context.Context, f vfs.File) error {
 	if err == nil && size != w.trailer.fileLen {
 		err = fmt.Errorf("file is %d bytes long after writing %d", size, w.trailer.fileLen)
 	}
-	return opError("write", w.path, -1, err)
+	return durable.Op("write", w.path, -1, err)
 }
 
 // writePayload encodes and writes the chunks, Depth of them at a time, so that
@@ -298,7 +298,7 @@ func (w *writer) writePayload(ctx context.Context, f vfs.File) error {
 		g.Go(func() error {
 			for {
 				if err := ctx.Err(); err != nil {
-					return opError("write", w.path, -1, err)
+					return durable.Op("write", w.path, -1, err)
 				}
 				i := int(next.Add(1)) - 1
 				if i >= len(w.chunks) {
@@ -368,7 +368,7 @@ func (x *index) tail(payload int64) ([]byte, trailer) {
 	tail := aligned(int(n) + blockSize)
 	copy(tail, b)
 	t := trailer{
-		indexCRC:    crc32.Checksum(b, castagnoli),
+		indexCRC:    durable.Sum(b),
 		indexOffset: payload,
 		indexLen:    int64(len(b)),
 		fileLen:     payload + n + blockSize,
@@ -393,7 +393,7 @@ func (w *writer) writeAt(f vfs.File, b []byte, off int64, zone iotrace.Zone) err
 	if err == nil && n != len(b) {
 		err = fmt.Errorf("only %d of %d bytes were written", n, len(b))
 	}
-	return opError("write", w.path, off, err)
+	return durable.Op("write", w.path, off, err)
 }
 
 func (w *writer) done(n int64) {

@@ -15,6 +15,7 @@ import (
 	"ckpt/dataset"
 	"ckpt/image"
 	"ckpt/image/foreign"
+	"ckpt/internal/durable"
 	"ckpt/zones"
 )
 
@@ -59,7 +60,7 @@ func exitCode(err error) int {
 		usage   errUsage
 		request *coordinator.UsageError
 		spec    *dataset.SpecError
-		damage  *image.DamageError
+		damage  *durable.DamageError
 		failed  *coordinator.JobFailedError
 		format  *zones.FormatError
 		set     *foreign.SetError
@@ -84,11 +85,11 @@ func exitCode(err error) int {
 		return exitDamage
 	case errors.As(err, &failed):
 		return exitJobFailed
-	case errors.As(err, &damage), errors.Is(err, image.ErrOtherJob), errors.Is(err, errDamageFound):
+	case errors.As(err, &damage), errors.Is(err, durable.ErrOtherJob), errors.Is(err, errDamageFound):
 		return exitDamage
 	case errors.As(err, new(errNotFound)), errors.Is(err, image.ErrNoStore), errors.Is(err, image.ErrJobNotFound), errors.Is(err, image.ErrCheckpointNotFound):
 		return exitNotFound
-	case errors.Is(err, image.ErrStorageFull):
+	case errors.Is(err, durable.ErrStorageFull):
 		return exitStorageFull
 	}
 	return exitRuntime
@@ -115,9 +116,9 @@ func hintOf(err error) string {
 		return "choose another --job, or continue it with ckpt restart"
 	case errors.Is(err, image.ErrInUse):
 		return "ckpt status shows the job; ckpt stop JOB ends it"
-	case errors.Is(err, image.ErrStorageFull):
+	case errors.Is(err, durable.ErrStorageFull):
 		return "free some space: ckpt prune JOB --keep N removes old checkpoints"
-	case errors.Is(err, image.ErrNewerVersion):
+	case errors.Is(err, durable.ErrNewerVersion):
 		return "use the version of ckpt that wrote it, or a newer one"
 	case errors.Is(err, coordinator.ErrSilent):
 		return "kill -CONT resumes a stopped process"
@@ -126,7 +127,7 @@ func hintOf(err error) string {
 	case errors.Is(err, os.ErrPermission):
 		return "choose another directory with --store"
 	}
-	var damage *image.DamageError
+	var damage *durable.DamageError
 	var left *coordinator.LeftError
 	switch {
 	case errors.As(err, &left) && left.Job != "":

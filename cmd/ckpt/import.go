@@ -14,6 +14,7 @@ import (
 	"ckpt/coordinator"
 	"ckpt/image"
 	"ckpt/image/foreign"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
@@ -173,7 +174,7 @@ func exportError(dir string, err error) error {
 	case errors.Is(err, fs.ErrExist):
 		return hinted{err, "name an empty or a new directory: export overwrites nothing"}
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return hinted{fmt.Errorf("%w: %w", image.ErrStorageFull, err), "free some space there, or name another directory"}
+		return hinted{fmt.Errorf("%w: %w", durable.ErrStorageFull, err), "free some space there, or name another directory"}
 	case errors.Is(err, fs.ErrPermission):
 		return hinted{err, "name a directory with write permission"}
 	}

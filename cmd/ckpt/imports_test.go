@@ -10,20 +10,21 @@ import (
 //
 //	cmd → coordinator → image → {zones, iotrace};  predict → {dataset, zones}
 //
-// internal/vfs, the file system, is below all; zones, iotrace and dataset are leaves, but for dataset naming element types
+// internal/vfs, the file system, and internal/durable are below all; zones, iotrace and dataset are leaves, but for dataset naming element types
 // of zones; the protocol imports but the recovery lines, which are as pure as it,
 // interval at most predict.
 func TestImports(t *testing.T) {
 	allowed := map[string][]string{
-		"cmd/ckpt":             {"internal/vfs", "coordinator", "image", "zones", "iotrace", "dataset", "predict", "interval"},
+		"cmd/ckpt":             {"internal/vfs", "internal/durable", "coordinator", "image", "zones", "iotrace", "dataset", "predict", "interval"},
 		"coordinator/protocol": {"coordinator/protocol", "coordinator/recovery"},
 		"coordinator/recovery": {"coordinator/recovery"},
-		"coordinator/msglog":   {"image", "internal/vfs"},
+		"coordinator/msglog":   {"internal/durable", "internal/vfs"},
 		"coordinator/mpi":      {"zones", "internal/vfs", "coordinator/protocol/channel", "coordinator/recovery", "coordinator/msglog"},
 		"coordinator/app":      {"dataset", "zones", "coordinator/mpi"},
-		"coordinator":          {"internal/vfs", "coordinator", "image", "zones", "iotrace", "dataset"},
+		"coordinator":          {"internal/vfs", "internal/durable", "coordinator", "image", "zones", "iotrace", "dataset"},
+		"internal/durable":     {"internal/vfs"},
 		"internal/vfs":         {"internal/vfs"},
-		"image":                {"internal/vfs", "image", "zones", "iotrace"},
+		"image":                {"internal/vfs", "internal/durable", "image", "zones", "iotrace"},
 		"predict":              {"predict", "dataset", "zones"},
 		"interval":             {"interval", "predict"},
 		"dataset":              {"dataset", "zones"},

@@ -15,7 +15,7 @@ import (
 	"syscall"
 
 	"ckpt/coordinator"
-	"ckpt/image"
+	"ckpt/internal/durable"
 )
 
 // writeFile makes a file, whole or not at all; - is standard output. It writes to
@@ -65,7 +65,7 @@ func outputError(err error) error {
 	case errors.Is(err, context.Canceled):
 		return errInterrupted
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return hinted{fmt.Errorf("%w: %w", image.ErrStorageFull, err), "free some space there, or write it elsewhere"}
+		return hinted{fmt.Errorf("%w: %w", durable.ErrStorageFull, err), "free some space there, or write it elsewhere"}
 	case errors.Is(err, fs.ErrNotExist):
 		return errNotFound{err}
 	case errors.Is(err, fs.ErrPermission):

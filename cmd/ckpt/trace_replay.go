@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/coordinator"
-	"ckpt/image"
+	"ckpt/internal/durable"
 	"ckpt/iotrace"
 	"ckpt/iotrace/replay"
 	"ckpt/zones"
@@ -140,7 +140,7 @@ func replayError(err error) error {
 	case errors.As(err, &option):
 		return errUsage{hinted{err, "see ckpt trace replay --help"}}
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("%w: %w", image.ErrStorageFull, err)
+		return fmt.Errorf("%w: %w", durable.ErrStorageFull, err)
 	case errors.As(err, &failed) && failed.Op == "make" && errors.Is(err, fs.ErrNotExist):
 		return errNotFound{hinted{err, "make its parent directory first"}}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"ckpt/coordinator"
 	"ckpt/image"
+	"ckpt/internal/durable"
 )
 
 // errDamageFound ends a verification that found damage.
@@ -79,7 +80,7 @@ func runVerify(ctx context.Context, g *globals, args []string) error {
 func (r *verifyResult) addLogs(jobs []*image.Job) error {
 	for _, job := range jobs {
 		bytes, damage, err := coordinator.VerifyLogs(job)
-		if d := new(image.DamageError); errors.As(err, &d) {
+		if d := new(durable.DamageError); errors.As(err, &d) {
 			damage = append(damage, d) // of the description of the job
 		} else if err != nil {
 			return err

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"ckpt/image"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
@@ -193,7 +193,7 @@ func TestOpenOnFullDisk(t *testing.T) {
 	}
 	for what, err := range map[string]error{"append": func() error { _, err := l.Append(frameOf(4)); return err }(),
 		"commit": l.Commit(context.Background()), "reopen": l.Reopen()} {
-		if !errors.Is(err, image.ErrStorageFull) {
+		if !errors.Is(err, durable.ErrStorageFull) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -213,7 +213,7 @@ func TestOpenOnFullDisk(t *testing.T) {
 	disk.full = true
 	l, _, err = Open(disk, testDir, testID, Options{})
 	must(t, err)
-	if err := l.Close(); !errors.Is(err, image.ErrStorageFull) {
+	if err := l.Close(); !errors.Is(err, durable.ErrStorageFull) {
 		t.Errorf("closed: %v", err)
 	}
 	disk.full = false

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
 
@@ -112,7 +113,7 @@ func (l *Log) commit(group []byte) error {
 		l.mu.Unlock()
 	}
 	seal(group, seg.end, seg.salt)
-	if err := writeAt(l.file, seg.path, group, seg.end); err != nil {
+	if err := durable.WriteAt(l.file, seg.path, group, seg.end); err != nil {
 		return err
 	}
 	if err := l.sync(l.file.Sync); err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"ckpt/image"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
 )
@@ -71,7 +71,7 @@ func TestFlips(t *testing.T) {
 			there, rec, err := readDir(disk, testDir, 0)
 			isPrefix(t, name, there, frames)
 			torn := number == 2 && at >= lastGroup
-			var damage *image.DamageError
+			var damage *durable.DamageError
 			switch {
 			case torn && err == nil:
 				if rec.CutBytes != int64(len(b))-rec.CutOffset || rec.CutOffset > at || rec.CutOffset < lastGroup || len(there) == len(frames) || rec.CutReason == "" {
@@ -83,7 +83,7 @@ func TestFlips(t *testing.T) {
 					t.Fatalf("bit %d of %s: %v", bit, name, err)
 				}
 				damages++
-			case !torn && at < 16 && errors.Is(err, image.ErrNewerVersion):
+			case !torn && at < 16 && errors.Is(err, durable.ErrNewerVersion):
 			default:
 				t.Fatalf("bit %d of %s: %v, %+v", bit, name, err, rec)
 			}
@@ -104,7 +104,7 @@ func TestTruncations(t *testing.T) {
 			there, rec, err := readDir(disk, testDir, 0)
 			isPrefix(t, name, there, frames)
 			if number < 2 || size < headerSize {
-				var damage *image.DamageError
+				var damage *durable.DamageError
 				if !errors.As(err, &damage) || damage.File != name || damage.Offset > int64(size) {
 					t.Fatalf("%s cut to %d bytes: %v", name, size, err)
 				}
@@ -176,7 +176,7 @@ func text(err error) string {
 func TestOthers(t *testing.T) {
 	disk, _, _ := smallLog(t)
 	for _, id := range []ID{{"bt.S.4", 3}, {"lu.S.4", 2}} {
-		if _, _, err := Open(disk, testDir, id, Options{}); !errors.Is(err, image.ErrOtherJob) || !strings.Contains(err.Error(), "rank 2 of job bt.S.4") {
+		if _, _, err := Open(disk, testDir, id, Options{}); !errors.Is(err, durable.ErrOtherJob) || !strings.Contains(err.Error(), "rank 2 of job bt.S.4") {
 			t.Errorf("%v: %v", id, err)
 		}
 	}
@@ -204,7 +204,7 @@ func TestNewerVersion(t *testing.T) {
 	b[8] = 2
 	binary.LittleEndian.PutUint32(b[headerCRCAt:], crc32.Checksum(b[:headerCRCAt], castagnoli))
 	putFile(t, disk, name, b)
-	if _, _, err := Open(disk, testDir, testID, Options{}); !errors.Is(err, image.ErrNewerVersion) || !strings.Contains(err.Error(), filepath.Base(name)) {
+	if _, _, err := Open(disk, testDir, testID, Options{}); !errors.Is(err, durable.ErrNewerVersion) || !strings.Contains(err.Error(), filepath.Base(name)) {
 		t.Error(err)
 	}
 }
@@ -238,7 +238,7 @@ func TestLongPayload(t *testing.T) {
 	seal(next, int64(len(whole)+len(b)), salt)
 	putFile(t, disk, name, append(append(whole, b...), next...))
 	_, _, err = readDir(disk, testDir, 0)
-	var damage *image.DamageError
+	var damage *durable.DamageError
 	if !errors.As(err, &damage) || damage.Offset != int64(len(whole)) {
 		t.Error(err)
 	}
@@ -272,7 +272,7 @@ func TestHostileFrames(t *testing.T) {
 			}
 			continue
 		}
-		if damage := new(image.DamageError); !errors.As(err, &damage) || damage.Reason != reason || damage.Offset != int64(len(whole)) {
+		if damage := new(durable.DamageError); !errors.As(err, &damage) || damage.Reason != reason || damage.Offset != int64(len(whole)) {
 			t.Errorf("want damage: %s, got %v", reason, err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"io"
 	"syscall"
 
-	"ckpt/image"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
 
@@ -42,7 +42,7 @@ func (l *Log) rewriteLast() error {
 	}
 	h := header{id: l.id, number: old.number + 1, first: old.first, prevEnd: headerSize}
 	seg, f, err := l.createSegment(h, func(f vfs.File, s *segment) error { return copyFrames(l.fs, &old, f, s) })
-	var damage *image.DamageError
+	var damage *durable.DamageError
 	if errors.As(err, &damage) {
 		return nil
 	}
@@ -75,7 +75,7 @@ func copyFrames(fsys vfs.FS, from *segment, f vfs.File, to *segment) (err error)
 		if err == nil && len(b) < readAhead {
 			continue
 		}
-		if werr := writeAt(f, to.path, b, to.end); werr != nil {
+		if werr := durable.WriteAt(f, to.path, b, to.end); werr != nil {
 			return werr
 		}
 		to.end += int64(len(b))
@@ -106,7 +106,7 @@ func (l *Log) readBack(path string, seg segment, from int64, first LSN) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.doubted = true
-	var damage *image.DamageError
+	var damage *durable.DamageError
 	if errors.As(err, &damage) {
 		// Not of the log: these frames were not reported durable yet.
 		err = fmt.Errorf("the disk does not hold what was synced: %v", damage)

@@ -2,13 +2,12 @@ package msglog
 
 import (
 	"errors"
-	"fmt"
 
-	"ckpt/image"
+	"ckpt/internal/durable"
 )
 
 // The errors that callers tell apart with errors.Is, besides those of package
-// image: a *image.DamageError is damage, and a full disk is image.ErrStorageFull.
+// durable: a *DamageError, and ErrStorageFull of a full disk.
 var (
 	// ErrInUse says that another process has the log open for writing.
 	ErrInUse = errors.New("message log is in use")
@@ -29,13 +28,9 @@ func opError(op, path string, offset int64, err error) error {
 	if err == nil {
 		return nil
 	}
-	var oe *image.OpError
+	var oe *durable.OpError
 	if errors.As(err, &oe) {
 		return err
 	}
-	return &image.OpError{Op: op, Path: path, Offset: offset, Err: err}
-}
-
-func damaged(path string, offset int64, format string, args ...any) error {
-	return &image.DamageError{File: path, Offset: offset, Reason: fmt.Sprintf(format, args...)}
+	return &durable.OpError{Op: op, Path: path, Offset: offset, Err: err}
 }

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"ckpt/image"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
@@ -133,7 +133,7 @@ func (r *faultRun) checkErrors(t *testing.T, kind faultfs.Fault, op faultfs.Op) 
 		if !errors.Is(err, want) {
 			t.Errorf("error is not %v: %v", want, err)
 		}
-		if kind.Err == syscall.ENOSPC && !errors.Is(err, image.ErrStorageFull) {
+		if kind.Err == syscall.ENOSPC && !errors.Is(err, durable.ErrStorageFull) {
 			t.Errorf("error is not ErrStorageFull: %v", err)
 		}
 		if !kind.Stop && !strings.Contains(err.Error(), op.Path) && !strings.Contains(err.Error(), testDir) {
@@ -189,16 +189,16 @@ func TestFullDisk(t *testing.T) {
 	lsn, err := l.Append(frameOf(8))
 	must(t, err)
 	full := l.Commit(context.Background())
-	if !errors.Is(full, image.ErrStorageFull) || !errors.Is(full, ErrLost) {
+	if !errors.Is(full, durable.ErrStorageFull) || !errors.Is(full, ErrLost) {
 		t.Fatal(full)
 	}
-	if err := l.Reopen(); !errors.Is(err, image.ErrStorageFull) {
+	if err := l.Reopen(); !errors.Is(err, durable.ErrStorageFull) {
 		t.Fatal(err)
 	}
-	if _, err := l.Append(frameOf(9)); !errors.Is(err, image.ErrStorageFull) {
+	if _, err := l.Append(frameOf(9)); !errors.Is(err, durable.ErrStorageFull) {
 		t.Fatal(err)
 	}
-	if err := l.Commit(context.Background()); !errors.Is(err, image.ErrStorageFull) {
+	if err := l.Commit(context.Background()); !errors.Is(err, durable.ErrStorageFull) {
 		t.Fatal(err)
 	}
 	if removed, freed, err := l.Truncate(6); removed == 0 || freed == 0 || err != nil {
@@ -213,7 +213,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("number %d is used again", again)
 	}
 	must(t, l.Wait(context.Background(), again))
-	if err := l.Wait(context.Background(), lsn); !errors.Is(err, ErrLost) || !errors.Is(err, image.ErrStorageFull) {
+	if err := l.Wait(context.Background(), lsn); !errors.Is(err, ErrLost) || !errors.Is(err, durable.ErrStorageFull) {
 		t.Errorf("the lost frame: %v", err)
 	}
 	if s := l.Stats(); s.Lost != 1 || s.Frames != 9 {

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ckpt/image"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs/memfs"
 )
 
@@ -68,7 +68,7 @@ func FuzzSegment(f *testing.F) {
 func checkFuzzed(t *testing.T, b []byte, there []numbered, rec Recovery, err error) {
 	t.Helper()
 	if err != nil {
-		if !errors.As(err, new(*image.DamageError)) && !errors.Is(err, image.ErrNewerVersion) && !errors.Is(err, image.ErrOtherJob) {
+		if !errors.As(err, new(*durable.DamageError)) && !errors.Is(err, durable.ErrNewerVersion) && !errors.Is(err, durable.ErrOtherJob) {
 			t.Fatalf("error of no kind: %v", err)
 		}
 		return

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"ckpt/image"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
 
@@ -198,7 +198,7 @@ func (l *Log) recover() (Recovery, error) {
 	}
 	l.segs = segs
 	l.next, l.settled = rec.Next, rec.Next
-	if err := l.renew(); errors.Is(err, image.ErrStorageFull) && len(segs) > 0 {
+	if err := l.renew(); errors.Is(err, durable.ErrStorageFull) && len(segs) > 0 {
 		l.err = err
 	} else if err != nil {
 		return Recovery{}, err
@@ -260,7 +260,7 @@ func rewrite(fsys vfs.FS, path string, from, to int64, sync func(func() error) e
 			if n, err := f.ReadAt(buf, at); n < len(buf) {
 				return opError("read", path, at, err)
 			}
-			if err := writeAt(f, path, buf, at); err != nil {
+			if err := durable.WriteAt(f, path, buf, at); err != nil {
 				return err
 			}
 		}

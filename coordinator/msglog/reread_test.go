@@ -6,7 +6,7 @@ import (
 	"io"
 	"testing"
 
-	"ckpt/image"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
 )
@@ -35,7 +35,7 @@ func TestProofAnywhere(t *testing.T) {
 		b[headerSize+frameHead] ^= 1 // in the payload of the first frame
 		putFile(t, disk, name, b)
 		_, _, err := readDir(disk, testDir, 0)
-		var damage *image.DamageError
+		var damage *durable.DamageError
 		if !errors.As(err, &damage) || damage.Offset != headerSize {
 			t.Errorf("with a first frame of %d bytes: %v", length, err)
 		}

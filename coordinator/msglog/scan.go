@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
 
@@ -39,9 +40,9 @@ func newScanner(fsys vfs.FS, seg *segment) (*scanner, error) {
 	case err != nil:
 		err = opError("read", seg.path, -1, err)
 	case size < seg.end:
-		err = damaged(seg.path, size, "file is %d bytes long and should be %d", size, seg.end)
+		err = durable.Damaged(seg.path, size, "file is %d bytes long and should be %d", size, seg.end)
 	case size < headerSize: // it has been cut since its header was read
-		err = damaged(seg.path, size, "file is %d bytes long", size)
+		err = durable.Damaged(seg.path, size, "file is %d bytes long", size)
 	}
 	if err != nil {
 		f.Close()
@@ -86,14 +87,14 @@ func (s *scanner) read() (head, error) {
 		return h, nil
 	}
 	if wrong, ok := err.(wrongFrame); ok {
-		return head{}, damaged(s.seg.path, s.off, "%s", wrong)
+		return head{}, durable.Damaged(s.seg.path, s.off, "%s", wrong)
 	}
 	bad, ok := err.(badFrame)
 	if !ok {
 		return head{}, opError("read", s.seg.path, s.off, err)
 	}
 	if s.seg.end >= 0 {
-		return head{}, damaged(s.seg.path, s.off, "%s", bad)
+		return head{}, durable.Damaged(s.seg.path, s.off, "%s", bad)
 	}
 	if err := s.proof(bad); err != nil {
 		return head{}, err
@@ -167,7 +168,7 @@ func (s *scanner) proof(bad badFrame) error {
 		for i := 0; i+frameHead <= len(b) && i < readAhead; i += 8 {
 			h, reason := decodeHead(b[i:i+frameHead], s.seg.salt)
 			if reason == "" && h.lsn >= s.next && h.durableUpTo > s.off && h.durableUpTo <= at+int64(i) {
-				return damaged(s.seg.path, s.off, "%s; frame %d at offset %d shows that it was durable", bad, h.lsn, at+int64(i))
+				return durable.Damaged(s.seg.path, s.off, "%s; frame %d at offset %d shows that it was durable", bad, h.lsn, at+int64(i))
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ckpt/image"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
 
@@ -75,17 +75,17 @@ func decodeHeader(path string, b []byte) (header, error) {
 	le := binary.LittleEndian
 	var h header
 	if len(b) < headerSize || string(b[:8]) != magic {
-		return h, damaged(path, 0, "no header of a message log")
+		return h, durable.Damaged(path, 0, "no header of a message log")
 	}
 	if le.Uint32(b[headerCRCAt:]) != crc32.Checksum(b[:headerCRCAt], castagnoli) {
-		return h, damaged(path, 0, "checksum of the header does not match")
+		return h, durable.Damaged(path, 0, "checksum of the header does not match")
 	}
 	if v := le.Uint32(b[8:]); v > formatVersion {
-		return h, opError("read", path, 0, fmt.Errorf("message log format %d: %w", v, image.ErrNewerVersion))
+		return h, opError("read", path, 0, fmt.Errorf("message log format %d: %w", v, durable.ErrNewerVersion))
 	}
 	nameLen, prevEnd := int(le.Uint16(b[44:])), le.Uint64(b[32:])
 	if nameLen > maxJob || prevEnd > math.MaxInt64 {
-		return h, damaged(path, 0, "field of the header is out of range")
+		return h, durable.Damaged(path, 0, "field of the header is out of range")
 	}
 	h = header{
 		id:      ID{Job: string(b[48 : 48+nameLen]), Rank: int(int32(le.Uint32(b[40:])))},
@@ -96,7 +96,7 @@ func decodeHeader(path string, b []byte) (header, error) {
 	// One header has one encoding: unused bytes are zero.
 	follows := h.prevEnd >= headerSize
 	if h.id.check() != nil || h.number-1 >= maxNumber || h.first-1 >= maxNumber || follows != (h.number > 1) || !follows && h.prevEnd != 0 || string(h.encode()) != string(b[:headerSize]) {
-		return h, damaged(path, 0, "field of the header is out of range")
+		return h, durable.Damaged(path, 0, "field of the header is out of range")
 	}
 	return h, nil
 }
@@ -140,7 +140,7 @@ func list(fsys vfs.FS, dir string, id ID) (segs []segment, debris []string, err 
 	for i, n := range numbers {
 		path := segmentPath(dir, n)
 		if i > 0 && n != numbers[i-1]+1 {
-			return nil, nil, damaged(segmentPath(dir, numbers[i-1]+1), 0, "the segment is missing, %d is there", n)
+			return nil, nil, durable.Damaged(segmentPath(dir, numbers[i-1]+1), 0, "the segment is missing, %d is there", n)
 		}
 		h, err := readHeader(fsys, path)
 		if err != nil {
@@ -148,14 +148,14 @@ func list(fsys vfs.FS, dir string, id ID) (segs []segment, debris []string, err 
 		}
 		switch {
 		case h.id != id:
-			return nil, nil, opError("open", path, -1, fmt.Errorf("%w: it is of rank %d of job %s, not of rank %d of job %s", image.ErrOtherJob, h.id.Rank, h.id.Job, id.Rank, id.Job))
+			return nil, nil, opError("open", path, -1, fmt.Errorf("%w: it is of rank %d of job %s, not of rank %d of job %s", durable.ErrOtherJob, h.id.Rank, h.id.Job, id.Rank, id.Job))
 		case h.number != n:
-			return nil, nil, damaged(path, 0, "it is segment %d", h.number)
+			return nil, nil, durable.Damaged(path, 0, "it is segment %d", h.number)
 		}
 		if i > 0 {
 			prev := &segs[i-1]
 			if h.first < prev.first {
-				return nil, nil, damaged(path, 0, "it begins with frame %d, the segment before with %d", h.first, prev.first)
+				return nil, nil, durable.Damaged(path, 0, "it begins with frame %d, the segment before with %d", h.first, prev.first)
 			}
 			prev.end = h.prevEnd
 		}
@@ -191,7 +191,7 @@ func (l *Log) createSegment(h header, fill func(f vfs.File, s *segment) error) (
 	if err != nil {
 		return s, nil, opError("create", tmp, -1, err)
 	}
-	err = writeAt(f, tmp, h.encode(), 0)
+	err = durable.WriteAt(f, tmp, h.encode(), 0)
 	if err == nil && fill != nil {
 		err = fill(f, &s)
 	}
@@ -214,12 +214,4 @@ func (l *Log) createSegment(h header, fill func(f vfs.File, s *segment) error) (
 		return s, nil, err
 	}
 	return s, f, nil
-}
-
-func writeAt(f vfs.File, path string, b []byte, off int64) error {
-	n, err := f.WriteAt(b, off)
-	if err == nil && n < len(b) {
-		err = io.ErrShortWrite
-	}
-	return opError("write", path, off, err)
 }

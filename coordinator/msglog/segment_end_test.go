@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"ckpt/image"
+	"ckpt/internal/durable"
 )
 
 // TestBehindTheEnd: the header of the next segment says where a segment ends. A
@@ -36,7 +36,7 @@ func TestShortOfTheEnd(t *testing.T) {
 	cut := headerSize + frameHead + padded(len(frames[0].Payload)) // behind the first frame
 	putFile(t, disk, name, b[:cut])
 	there, _, err := readDir(disk, testDir, 0)
-	var damage *image.DamageError
+	var damage *durable.DamageError
 	want := fmt.Sprintf("file is %d bytes long and should be %d", cut, len(b))
 	if !errors.As(err, &damage) || damage.File != name || damage.Offset != cut || damage.Reason != want {
 		t.Errorf("got %v, want %s", err, want)

@@ -18,6 +18,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"ckpt/image"
+	"ckpt/internal/durable"
 )
 
 // Exported says what Export has written.
@@ -32,7 +33,7 @@ type Exported struct {
 // nil, is told the bytes written since the last call.
 //
 // It fails with a SetError if the checkpoint was not imported, and with an
-// image.DamageError if it is damaged.
+// durable.DamageError if it is damaged.
 func Export(ctx context.Context, job *image.Job, m *image.Manifest, dir string, progress func(int64)) (Exported, error) {
 	var out Exported
 	if m.Origin != Origin {
@@ -112,7 +113,7 @@ func (x *exporter) decode() error {
 		return x.bad("its catalog is no JSON: %v", err)
 	}
 	if x.cat.Format != 1 {
-		return fmt.Errorf("catalog format %d of checkpoint %d: %w", x.cat.Format, x.m.Number, image.ErrNewerVersion)
+		return fmt.Errorf("catalog format %d of checkpoint %d: %w", x.cat.Format, x.m.Number, durable.ErrNewerVersion)
 	}
 	for _, e := range x.cat.Entries {
 		if !e.Path.local() {
@@ -134,7 +135,7 @@ func (x *exporter) region(name string) int {
 }
 
 func (x *exporter) bad(format string, args ...any) error {
-	return &image.DamageError{File: fmt.Sprintf("checkpoint %d of job %s", x.m.Number, x.m.Job), Reason: fmt.Sprintf(format, args...)}
+	return &durable.DamageError{File: fmt.Sprintf("checkpoint %d of job %s", x.m.Number, x.m.Job), Reason: fmt.Sprintf(format, args...)}
 }
 
 func (x *exporter) run() error {

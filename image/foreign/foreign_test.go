@@ -14,6 +14,7 @@ import (
 
 	"ckpt/image"
 	"ckpt/image/foreign"
+	"ckpt/internal/durable"
 	"ckpt/internal/race"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
@@ -414,7 +415,7 @@ func TestExportRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	fresh := filepath.Join(t.TempDir(), "fresh")
-	var damage *image.DamageError
+	var damage *durable.DamageError
 	if _, err := foreign.Export(context.Background(), job, m, fresh, nil); !errors.As(err, &damage) || damage.File != pack {
 		t.Errorf("export of a damaged checkpoint: %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"ckpt/image"
+	"ckpt/internal/durable"
 	"ckpt/zones"
 	"ckpt/zones/dmtcp"
 )
@@ -68,14 +69,14 @@ func poolOf(ctx context.Context, job *image.Job, latest int, opt Options) (*imag
 	}
 	if len(report.Damage) > 0 {
 		d := report.Damage[0]
-		err = &image.DamageError{File: d.File, Offset: d.Offset, Reason: d.Reason}
+		err = &durable.DamageError{File: d.File, Offset: d.Offset, Reason: d.Reason}
 	} else {
 		var m *image.Manifest
 		if m, err = job.Manifest(latest); err == nil {
 			err = job.AddTo(pool, m)
 		}
 	}
-	var damage *image.DamageError
+	var damage *durable.DamageError
 	if errors.As(err, &damage) {
 		if opt.Notice != nil {
 			opt.Notice(fmt.Errorf("the import shares nothing with checkpoint %d: %w", latest, err))

@@ -1,0 +1,185 @@
+// Package durable writes small files so that a crash leaves them whole: it
+// replaces a file in one step, adds lines to a journal, and names the errors
+// and the checksum that all files of a store share.
+//
+// Everything goes through a vfs.FS, so that a test can fail each operation
+// (faultfs) or cut the power after it (memfs).
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+
+	"ckpt/internal/vfs"
+)
+
+// TempSuffix ends the names of files that are not complete yet. Any file of
+// this name that nobody writes is debris of a crash.
+const TempSuffix = ".tmp"
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Sum returns the CRC-32C of b, the checksum of everything a store holds but
+// what it names by digest.
+func Sum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
+// AddSum extends a Sum by the bytes that follow.
+func AddSum(sum uint32, b []byte) uint32 { return crc32.Update(sum, castagnoli, b) }
+
+// Replace writes the file path, or replaces it, durably: after a crash the old
+// content is there or the new one, and after a return without error the new
+// one.
+func Replace(fsys vfs.FS, path string, b []byte) error {
+	if err := replace(fsys, path, b, vfs.File.Sync); err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	return Op("sync", dir, -1, fsys.SyncDir(dir))
+}
+
+// ReplaceUnsynced is Replace without its promise for a crash of the machine:
+// other processes see the old content or the new one. It serves files that
+// nothing depends on.
+func ReplaceUnsynced(fsys vfs.FS, path string, b []byte) error {
+	return replace(fsys, path, b, func(vfs.File) error { return nil })
+}
+
+func replace(fsys vfs.FS, path string, b []byte, sync func(vfs.File) error) error {
+	tmp := path + TempSuffix
+	if err := Remove(fsys, tmp); err != nil {
+		return err
+	}
+	f, err := fsys.Create(tmp)
+	if err != nil {
+		return err
+	}
+	if err := fill(f, tmp, b, sync); err != nil {
+		return errors.Join(err, fsys.Remove(tmp))
+	}
+	if err := fsys.Rename(tmp, path); err != nil {
+		return errors.Join(Op("rename", tmp, -1, err), fsys.Remove(tmp))
+	}
+	return nil
+}
+
+// fill writes b, checks the length, syncs and closes.
+func fill(f vfs.File, path string, b []byte, sync func(vfs.File) error) error {
+	err := WriteAt(f, path, b, 0)
+	if err == nil {
+		err = Op("sync", path, -1, sync(f))
+	}
+	if err == nil {
+		var size int64
+		if size, err = f.Size(); err == nil && size != int64(len(b)) {
+			err = fmt.Errorf("file is %d bytes long after writing %d", size, len(b))
+		}
+		err = Op("write", path, -1, err)
+	}
+	if cerr := f.Close(); err == nil {
+		err = Op("close", path, -1, cerr)
+	}
+	return err
+}
+
+// WriteAt writes all of b. A short write is an error.
+func WriteAt(f io.WriterAt, path string, b []byte, off int64) error {
+	n, err := f.WriteAt(b, off)
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	return Op("write", path, off, err)
+}
+
+// ReadFile reads a small file. One longer than limit bytes, or shorter than it
+// said, is damaged.
+func ReadFile(fsys vfs.FS, path string, limit int64) ([]byte, error) {
+	f, err := fsys.Open(path)
+	if err != nil {
+		return nil, Op("open", path, -1, err)
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, Op("read", path, -1, err)
+	}
+	if size > limit {
+		return nil, Damaged(path, limit, "file is %d bytes long, limit %d", size, limit)
+	}
+	b := make([]byte, size)
+	return b, ReadAt(f, path, b, 0)
+}
+
+// ReadAt fills b. A file that ends before is damaged.
+func ReadAt(f io.ReaderAt, path string, b []byte, off int64) error {
+	n, err := f.ReadAt(b, off)
+	if n == len(b) {
+		return nil
+	}
+	if err == nil || err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return ReadError(path, off, err)
+}
+
+// ReadError calls a file that is missing, cut or unreadable damaged; other
+// errors say nothing about the contents of the disk.
+func ReadError(path string, off int64, err error) error {
+	reason := ""
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		reason = "file is missing"
+	case errors.Is(err, syscall.EIO):
+		reason = "cannot be read: input/output error"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		reason = "file ends early"
+	default:
+		return Op("read", path, off, err)
+	}
+	return &DamageError{File: path, Offset: max(off, 0), Reason: reason, Err: err}
+}
+
+// Remove removes a file, if it is there.
+func Remove(fsys vfs.FS, path string) error {
+	if err := fsys.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Op("remove", path, -1, err)
+	}
+	return nil
+}
+
+// Mkdir makes a directory and its name durable. It syncs the parent even if
+// the directory is there, since the process that made it may not have done so
+// yet; the error is then fs.ErrExist.
+func Mkdir(fsys vfs.FS, dir string) error {
+	err := fsys.Mkdir(dir)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if serr := fsys.SyncDir(filepath.Dir(dir)); serr != nil {
+		return serr
+	}
+	return err
+}
+
+// MkdirAll makes a directory and its parents, as far as they are missing.
+func MkdirAll(fsys vfs.FS, dir string) error {
+	if fi, err := fsys.Stat(dir); err == nil {
+		if !fi.IsDir() {
+			return &fs.PathError{Op: "mkdir", Path: dir, Err: syscall.ENOTDIR}
+		}
+		return nil
+	}
+	if parent := filepath.Dir(dir); parent != dir {
+		if err := MkdirAll(fsys, parent); err != nil {
+			return err
+		}
+	}
+	if err := Mkdir(fsys, dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}

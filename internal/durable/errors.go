@@ -1,0 +1,91 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+)
+
+// The errors of any file of a store. The text of an error names the file;
+// these only name the case.
+var (
+	// ErrStorageFull says that the file system, or the user's quota, is full.
+	// The underlying ENOSPC or EDQUOT is in the error as well.
+	ErrStorageFull = errors.New("storage is full")
+	// ErrNewerVersion says that a newer version of ckpt wrote the file, in a
+	// format that this version cannot read.
+	ErrNewerVersion = errors.New("written by a newer version of ckpt")
+	// ErrOtherJob says that a file is sound but belongs to another job.
+	ErrOtherJob = errors.New("belongs to another job")
+)
+
+// An OpError is a failed operation on a file. One that failed for lack of
+// space is ErrStorageFull to errors.Is.
+type OpError struct {
+	Op     string // what was tried, a verb: write, sync, commit, ...
+	Path   string
+	Offset int64 // in the file; -1 if the operation has none
+	Err    error
+}
+
+func (e *OpError) Error() string {
+	reason := e.Err.Error()
+	// Do not name the file twice.
+	if pe, ok := e.Err.(*fs.PathError); ok && pe.Path == e.Path {
+		reason = pe.Err.Error()
+		if !strings.Contains(e.Op, pe.Op) {
+			reason = pe.Op + ": " + reason
+		}
+	}
+	if isFull(e.Err) {
+		reason = ErrStorageFull.Error() + ": " + reason
+	}
+	if e.Offset >= 0 {
+		return fmt.Sprintf("%s %s at offset %d: %s", e.Op, e.Path, e.Offset, reason)
+	}
+	return fmt.Sprintf("%s %s: %s", e.Op, e.Path, reason)
+}
+
+func (e *OpError) Unwrap() error { return e.Err }
+
+// Is makes a full disk or quota answer to ErrStorageFull.
+func (e *OpError) Is(target error) bool { return target == ErrStorageFull && isFull(e.Err) }
+
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// Op wraps err in an OpError, unless it is nil or an OpError already. The
+// offset is -1 for an operation on the whole file.
+func Op(op, path string, offset int64, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := err.(*OpError); ok {
+		return err
+	}
+	return &OpError{Op: op, Path: path, Offset: offset, Err: err}
+}
+
+// A DamageError says that a file does not hold the bytes that were written to
+// it: where, and how we know.
+type DamageError struct {
+	File   string
+	Offset int64 // of the first byte of the block that fails its check
+	Reason string
+	Err    error // the cause; may be nil
+}
+
+func (e *DamageError) Error() string {
+	return fmt.Sprintf("%s is damaged at offset %d: %s", e.File, e.Offset, e.Reason)
+}
+
+// Unwrap returns the cause of the damage, if there is one.
+func (e *DamageError) Unwrap() error { return e.Err }
+
+// Damaged returns a DamageError with a formatted reason.
+func Damaged(file string, offset int64, format string, args ...any) error {
+	return &DamageError{File: file, Offset: offset, Reason: fmt.Sprintf(format, args...)}
+}
