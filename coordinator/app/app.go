@@ -49,7 +49,6 @@ type Comm interface {
 	RecvFloat64s(src, tag int, data []float64) (from int, err error)
 	// AllreduceSum replaces data by the sum over the ranks, in a fixed order.
 	AllreduceSum(data []float64) error
-	AllreduceMax(data []float64) error
 }
 
 // Alloc returns zeroed page-aligned memory for a new region of the data zone.

@@ -102,14 +102,6 @@ func (c worldRank) RecvFloat64s(src, tag int, data []float64) (int, error) {
 }
 
 func (c worldRank) AllreduceSum(data []float64) error {
-	return c.allreduce(data, func(a, b float64) float64 { return a + b })
-}
-
-func (c worldRank) AllreduceMax(data []float64) error {
-	return c.allreduce(data, func(a, b float64) float64 { return max(a, b) })
-}
-
-func (c worldRank) allreduce(data []float64, op func(a, b float64) float64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	round := c.round
@@ -119,7 +111,7 @@ func (c worldRank) allreduce(data []float64, op func(a, b float64) float64) erro
 		c.result = slices.Clone(c.parts[0])
 		for _, part := range c.parts[1:] {
 			for i := range c.result {
-				c.result[i] = op(c.result[i], part[i])
+				c.result[i] += part[i]
 			}
 		}
 		c.arrived = 0

@@ -119,7 +119,6 @@ func (p *channelPort) establish(dst int, conn net.Conn, met peerState) error {
 		if acts, err = p.ep.PeerUp(dst, met.have); err == nil {
 			o := &p.out[dst]
 			o.conn, o.queue, o.told = conn, nil, false
-			p.made++
 			p.apply(acts)
 			p.changed.Broadcast()
 			return nil

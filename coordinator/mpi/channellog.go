@@ -12,15 +12,12 @@ import (
 // A logWriter follows the frames of a rank to the disk. While a commit is under
 // way more frames are appended; the next one takes them all.
 type logWriter struct {
-	wake     sync.Cond // frames were appended, or the Comm has ended
-	under    []flight  // appended and not durable
-	last     flight    // the last one appended
-	err      error     // why the log cannot be used at the moment
-	failures int64
-	failing  bool          // since the last commit that succeeded
-	backoff  time.Duration // before the next try; 0: the first one
-	hurried  int           // who waits in flushLog
-	hurry    chan struct{} // capacity 1: somebody does
+	wake    sync.Cond     // frames were appended, or the Comm has ended
+	under   []flight      // appended and not durable
+	last    flight        // the last one appended
+	err     error         // why the log cannot be used at the moment
+	failing bool          // since the last commit that succeeded
+	backoff time.Duration // before the next try; 0: the first one
 }
 
 // A flight is a frame's index in the endpoint and its number in the log.
@@ -65,11 +62,6 @@ func (p *channelPort) commit() {
 			w.wake.Wait()
 			continue
 		}
-		if p.cfg.Kind == channel.Optimistic && p.cfg.CommitEvery > 0 && w.hurried == 0 {
-			p.mu.Unlock()
-			pause(ctx, p.cfg.CommitEvery, w.hurry)
-			p.mu.Lock()
-		}
 		upTo := w.last
 		p.mu.Unlock()
 		err := p.cfg.Log.Wait(ctx, upTo.lsn)
@@ -99,7 +91,6 @@ func (p *channelPort) commit() {
 // try waits longer.
 func (p *channelPort) reopen(ctx context.Context) {
 	w := &p.log
-	w.failures++
 	if !w.failing {
 		w.failing, w.backoff = true, firstBackoff
 		p.tellLog(w.err)
@@ -155,12 +146,6 @@ func (p *channelPort) logFailed(err error) {
 // lock.
 func (p *channelPort) flushLog(ctx context.Context) error {
 	w, upTo := &p.log, p.ep.Appended()
-	w.hurried++
-	defer func() { w.hurried-- }()
-	select {
-	case w.hurry <- struct{}{}:
-	default:
-	}
 	err := p.waitFor(ctx, func() bool { return p.ep.Durable() >= upTo })
 	if err != nil && w.err != nil {
 		err = errors.Join(err, w.err)

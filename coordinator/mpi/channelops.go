@@ -65,24 +65,6 @@ func (c *Comm) Collected(peer int, upTo uint64) error {
 	})
 }
 
-// Vector returns what the rank's present state depends on.
-func (c *Comm) Vector() (v channel.Vector, err error) {
-	err = c.channels("vector", func(p *channelPort) error {
-		v = p.ep.Vector()
-		return nil
-	})
-	return v, err
-}
-
-// Stable returns how many of the rank's matches no failure can take back.
-func (c *Comm) Stable() (n uint64, err error) {
-	err = c.channels("stable", func(p *channelPort) error {
-		n = p.ep.Stable()
-		return nil
-	})
-	return n, err
-}
-
 // Output numbers what the rank is about to put out to the world, from 1. After a
 // restart the same output has the same number: what was put out before is not put
 // out again.
@@ -134,39 +116,4 @@ func (c *Comm) Release() error {
 		p.changed.Broadcast()
 		return nil
 	})
-}
-
-// Flush waits until everything that was sent to other groups is acknowledged: a
-// rank that Closes without it takes along what only it has. Peers that are dead
-// are waited for, so that it is to be called when the whole job is at its end, or
-// with a context that ends.
-func (c *Comm) Flush(ctx context.Context) error {
-	return c.channels("flush", func(p *channelPort) error {
-		return p.waitFor(ctx, func() bool {
-			for r := range p.out {
-				if !p.ep.Settled(r) {
-					return false
-				}
-			}
-			return true
-		})
-	})
-}
-
-// ChannelStats returns the counters of the channels; zeros without any.
-func (c *Comm) ChannelStats() (s ChannelStats) {
-	p := c.chans
-	if p == nil {
-		return s
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s.Stats = p.ep.Stats()
-	s.Connections, s.LogFailures = p.made, p.log.failures
-	for r := range p.out {
-		n, bytes, _ := p.ep.Kept(r)
-		s.KeptMessages += n
-		s.KeptBytes += bytes
-	}
-	return s
 }

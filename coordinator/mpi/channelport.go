@@ -22,7 +22,6 @@ type channelPort struct {
 	holds   bool // see Hold
 	out     []outLink
 	in      []*inLink // by rank: the connection that its messages come on; nil without
-	made    int64
 
 	log logWriter
 }
@@ -33,7 +32,6 @@ func newChannelPort(c *Comm) (*channelPort, error) {
 	p := &channelPort{comm: c, cfg: cfg, in: make([]*inLink, c.cfg.Size), out: make([]outLink, c.cfg.Size)}
 	p.changed.L = &p.mu
 	p.log.wake.L = &p.mu
-	p.log.hurry = make(chan struct{}, 1)
 	if cfg.Log != nil {
 		p.log.last = flight{lsn: cfg.Log.Next() - 1}
 	}

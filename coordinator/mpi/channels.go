@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"ckpt/coordinator/protocol/channel"
 )
@@ -33,9 +32,6 @@ type Channels struct {
 	// 256 MiB. It bounds what is kept for a peer that
 	// is dead or slow, but not what Sender keeps for its next checkpoint.
 	MaxUnacked int64
-	// CommitEvery is how long an Optimistic log may be behind; 0: it is being
-	// committed all the time.
-	CommitEvery time.Duration
 	// LogFailed, if set, is told when the log has failed, and with nil when it is
 	// in order again. It is called from a goroutine of the Comm and must not
 	// block.
@@ -82,16 +78,6 @@ type Snapshot struct {
 	LogFrom uint64
 }
 
-// ChannelStats count what the channels have done since Join, but for Kept, which
-// is what they hold now.
-type ChannelStats struct {
-	channel.Stats
-	KeptMessages int
-	KeptBytes    int64
-	Connections  int64 // made, in both directions
-	LogFailures  int64
-}
-
 const defaultMaxUnacked = 256 << 20
 
 // shares reports whether a rank of our node shares the segment with us.
@@ -114,8 +100,6 @@ func (ch *Channels) check() error {
 		return fmt.Errorf("no log for messages between groups, which are to be logged %v", ch.Kind)
 	case ch.MaxUnacked < 0:
 		return fmt.Errorf("limit of %d bytes to a peer is out of range", ch.MaxUnacked)
-	case ch.CommitEvery < 0:
-		return fmt.Errorf("commits every %v are out of range", ch.CommitEvery)
 	}
 	return nil
 }

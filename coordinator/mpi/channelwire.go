@@ -177,7 +177,6 @@ func (p *channelPort) judge(from int, incarnation uint64, kind channel.Kind, l *
 		return verdict, err
 	}
 	p.replace(from, l)
-	p.made++
 	say(welcome, p.ep.Have(from))
 	p.apply(p.ep.Connected(from))
 	return verdict, nil

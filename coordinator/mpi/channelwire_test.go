@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,7 +122,7 @@ func TestChannelsOfAnotherKind(t *testing.T) {
 func TestReplacedProcessEnds(t *testing.T) {
 	d := newDuo(t, channel.None, nil)
 	d.exchange()
-	if err := d.comms[1].Flush(context.Background()); err != nil {
+	if err := flush(d.comms[1], context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	zombie := d.comms[0]
@@ -310,7 +311,7 @@ func TestSendWaitsForAcknowledgementsOfNothing(t *testing.T) {
 	const most = 1000
 	d := newDuo(t, channel.Receiver, func(c *Config) { c.Channels.MaxUnacked = most * channel.Overhead })
 	d.exchange()
-	if err := d.comms[0].Flush(context.Background()); err != nil {
+	if err := flush(d.comms[0], context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.comms[1].Hold(context.Background()); err != nil {
@@ -332,9 +333,13 @@ func TestSendWaitsForAcknowledgementsOfNothing(t *testing.T) {
 
 // Who sends to a rank that does not take it waits, at last, but not for ever.
 func TestSendWaitsForAcknowledgements(t *testing.T) {
-	d := newDuo(t, channel.Receiver, func(c *Config) { c.Channels.MaxUnacked = 10_000 })
+	var lost atomic.Int64
+	d := newDuo(t, channel.Receiver, func(c *Config) {
+		c.Channels.MaxUnacked = 10_000
+		c.Lost = func(int, error) { lost.Add(1) }
+	})
 	d.exchange()
-	if err := d.comms[0].Flush(context.Background()); err != nil {
+	if err := flush(d.comms[0], context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.comms[1].Hold(context.Background()); err != nil {
@@ -376,14 +381,21 @@ func TestSendWaitsForAcknowledgements(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := d.comms[0].Flush(context.Background()); err != nil {
+	if err := flush(d.comms[0], context.Background()); err != nil {
 		t.Error(err)
 	}
-	if s := d.comms[0].ChannelStats(); s.KeptMessages != 0 || s.Resent != 0 || s.Connections < 2 {
-		t.Errorf("%+v", s)
+	if messages, _ := kept(d.comms[0]); messages != 0 {
+		t.Errorf("%d messages are kept", messages)
 	}
-	if s := d.comms[1].ChannelStats(); s.Frames != 6 || s.Bytes != 20_005 {
-		t.Errorf("%+v", s)
+	bytes := 0
+	for _, f := range d.logs[1].frames {
+		bytes += len(f.Message.Data)
+	}
+	if n := len(d.logs[1].frames); n != 6 || bytes != 20_005 {
+		t.Errorf("%d frames of %d bytes are logged", n, bytes)
+	}
+	if n := lost.Load(); n != 0 { // so that nothing was sent again
+		t.Errorf("%d connections were lost", n)
 	}
 }
 
@@ -412,8 +424,8 @@ func TestFailingLogLosesNothing(t *testing.T) {
 	if err := <-failed; err != nil {
 		t.Errorf("error %v", err)
 	}
-	if s := d.comms[1].ChannelStats(); s.LogFailures != 1 {
-		t.Errorf("%+v", s)
+	if len(failed) != 0 {
+		t.Errorf("it failed again: %v", <-failed)
 	}
 }
 
@@ -423,7 +435,6 @@ type onlyLog struct{ Log }
 func TestLogFailsForGood(t *testing.T) {
 	failed := make(chan error, 1)
 	d := newDuo(t, channel.Optimistic, func(c *Config) {
-		c.Channels.CommitEvery = time.Hour // Snapshot does not wait for it
 		if c.Rank == 1 {
 			c.Channels.Log = onlyLog{c.Channels.Log}
 			c.Channels.LogFailed = func(err error) { failed <- err }
@@ -451,7 +462,7 @@ func TestLogFailsForGood(t *testing.T) {
 	if _, err := d.comms[1].Snapshot(ctx); !errors.Is(err, errDead) || !errors.Is(err, errDiskFull) {
 		t.Errorf("error %v", err)
 	}
-	if err := d.comms[0].Flush(ctx); !errors.Is(err, errDead) { // it is not acknowledged
+	if err := flush(d.comms[0], ctx); !errors.Is(err, errDead) { // it is not acknowledged
 		t.Errorf("error %v", err)
 	}
 }
@@ -462,7 +473,7 @@ func TestAbortWakesChannels(t *testing.T) {
 		"send":        func(c *Comm) error { return sendForEver(c, 1, 1000) },
 		"receive":     func(c *Comm) error { _, err := c.Recv(1, 0, nil); return err },
 		"receive any": func(c *Comm) error { _, err := c.Recv(AnySource, 0, nil); return err },
-		"flush":       func(c *Comm) error { return c.Flush(context.Background()) },
+		"flush":       func(c *Comm) error { return flush(c, context.Background()) },
 		"snapshot":    func(c *Comm) error { _, err := c.Snapshot(context.Background()); return err },
 		"match":       func(c *Comm) error { _, err := c.Recv(AnySource, 5, nil); return err },
 	}
@@ -538,7 +549,6 @@ func TestBadChannels(t *testing.T) {
 		},
 		"is unknown":               func(c *Config) { c.Channels.Kind, c.Channels.Log = 77, &memLog{} },
 		"limit of -1":              func(c *Config) { c.Channels.MaxUnacked = -1 },
-		"commits every":            func(c *Config) { c.Channels.CommitEvery = -1 },
 		"no listener":              func(c *Config) { c.Listener = nil },
 		"no token":                 func(c *Config) { c.Token = nil },
 		"state of channels":        func(c *Config) { c.Channels.Restore = &Restored{State: []byte("?")} },
@@ -557,10 +567,7 @@ func TestBadChannels(t *testing.T) {
 	}
 	w := newWorld(t, worldOptions{nodeOf: []int{0}, dir: shmDir(t), implementation: OpenMPI})
 	defer w.close()
-	if err := w.comms[0].Flush(context.Background()); !errors.Is(err, errNoChannels) {
+	if err := flush(w.comms[0], context.Background()); !errors.Is(err, errNoChannels) {
 		t.Errorf("error %v", err)
-	}
-	if s := w.comms[0].ChannelStats(); s != (ChannelStats{}) {
-		t.Errorf("%+v", s)
 	}
 }

@@ -30,29 +30,12 @@ func results(t *testing.T, nodeOf []int, f Implementation) [][]uint64 {
 			}
 		}
 		for _, n := range []int{0, 1, 7, 12_000} {
-			sum, biggest := random(n), random(n)
-			if err := c.AllreduceSum(sum); err != nil {
-				return err
-			}
-			if err := c.AllreduceMax(biggest); err != nil {
-				return err
-			}
-			keep(sum)
-			keep(biggest)
-			for root := range c.Size() {
-				x := random(n)
-				mine := append([]float64(nil), x...)
-				if err := c.ReduceSum(root, x); err != nil {
+			for range c.Size() {
+				sum := random(n)
+				if err := c.AllreduceSum(sum); err != nil {
 					return err
 				}
-				if c.Rank() != root && !slices.Equal(x, mine) {
-					return fmt.Errorf("reduce to %d changed the operand", root)
-				}
-				keep(x)
-				if err := c.Bcast(root, bytesOf(x)); err != nil {
-					return err
-				}
-				keep(x)
+				keep(sum)
 			}
 		}
 		return c.Barrier()
@@ -85,7 +68,7 @@ func TestCollectivesAreApart(t *testing.T) {
 	w.must(t, func(c *Comm) error {
 		data := bytes.Repeat([]byte{byte(c.Rank())}, 100)
 		if c.Rank() == 0 { // sends down the tree before rank 1 and 2 look
-			if err := c.Bcast(0, data); err != nil {
+			if err := c.bcast(opAllreduce, data); err != nil {
 				return err
 			}
 			return c.Send(1, 5, []byte("user"))
@@ -97,7 +80,7 @@ func TestCollectivesAreApart(t *testing.T) {
 				return fmt.Errorf("%+v %v", st, err)
 			}
 		}
-		return c.Bcast(0, data)
+		return c.bcast(opAllreduce, data)
 	})
 }
 
@@ -111,10 +94,9 @@ func TestCollectiveMismatch(t *testing.T) {
 			if c.Rank() == 0 {
 				return c.Barrier()
 			}
-			return c.ReduceSum(0, []float64{1})
-		}, "rank 0: barrier: rank 1 is in reduce"},
-		{"length", func(c *Comm) error { return c.Bcast(1, make([]byte, 1+c.Rank())) }, "rank 0: broadcast: rank 1 has 2 bytes, this rank 1"},
-		{"root", func(c *Comm) error { return c.Bcast(2, nil) }, "there is no rank 2 to be the root"},
+			return c.AllreduceSum([]float64{1})
+		}, "rank 0: barrier: rank 1 is in allreduce"},
+		{"length", func(c *Comm) error { return c.AllreduceSum(make([]float64, 1+c.Rank())) }, "rank 0: allreduce: rank 1 has 16 bytes, this rank 8"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, worldOptions{nodeOf: []int{0, 0}, dir: shmDir(t), implementation: OpenMPI})

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What Recv takes for any source and any tag.
+// What receives take for any source and any tag.
 const (
 	AnySource = -1
 	AnyTag    = -1
@@ -209,8 +209,9 @@ func (c *Comm) Abort(err error) {
 
 // Close ends the rank's part in the job, after which its operations return
 // ErrClosed, and waits for the goroutines of the Comm. What the rank has sent
-// still reaches its peers, or, in other groups, reaches them only if Flush came
-// before; what it has not received is dropped.
+// still reaches its peers of the group. Peers in other groups may miss what they have
+// not acknowledged, so that a job closes its ranks when all have ended. What the rank
+// has not received is dropped.
 func (c *Comm) Close() error {
 	c.fail(ErrClosed)
 	if c.tcp != nil {

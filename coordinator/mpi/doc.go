@@ -12,14 +12,14 @@
 //	mem.AddShared(seg)
 //	c, err := mpi.Join(mpi.Config{Rank: …, Size: …, NodeOf: …, Segment: seg, …})
 //	err = c.RestorePending(saved)                                // after a restart
-//	… c.Send, c.Recv, c.AllreduceSum …
+//	… c.Send, c.RecvFloat64s, c.AllreduceSum …
 //	c.Close(); seg.Close(); mem.Close()
 //
 // A checkpoint at an iteration boundary, where no rank sends any more: each
 // rank reports [Comm.Sent]; the coordinator turns the matrix round; each rank
 // calls [Comm.Drain] with what was sent to it; when all have returned, the
 // regions of [Memory.Regions] and the bytes of [Comm.Pending] are its state,
-// and the segment is [Segment.Quiescent]. A restart, under any mapping, gives
+// and the segment holds no message. A restart, under any mapping, gives
 // each rank its regions and pending messages back. The content of a segment may
 // be put back too, if it has the same geometry, before any rank joins; it holds
 // no message and a fresh segment does as well.
@@ -37,11 +37,11 @@
 //	c, err := mpi.Join(mpi.Config{…, Channels: &mpi.Channels{
 //		Kind: channel.Receiver, Group: …, Incarnation: n, Log: mpi.OnDisk(log),
 //		Restore: &mpi.Restored{State: …, Pending: …, Frames: mpi.FromDisk(frames.Next)}}})
-//	… c.Send, c.Recv, c.AllreduceSum …                           // as ever
+//	… c.Send, c.RecvFloat64s, c.AllreduceSum …                           // as ever
 //	snap, err := c.Snapshot(ctx)                                 // after Drain, instead of Pending
 //	err = c.Collected(rank, n)                                   // a checkpoint of rank is committed
 //	err = c.PeerMoved(rank, addr, incarnation)                   // rank was restarted
-//	err = c.Flush(ctx); err = c.Close()                          // when the whole job is at its end
+//	err = c.Close()                                              // when the whole job is at its end
 //
 // Without Restore a rank begins; with it there is no RestorePending. What is kept,
 // what is logged and what a rank waits for is decided by package channel, whose
@@ -52,7 +52,7 @@
 //
 // When a rank of another group cannot be reached, nothing happens but waiting. Send
 // keeps the message and returns, up to a limit of bytes that are not acknowledged;
-// Recv waits; the connection is dialled again, at first after 5 ms, later every
+// a receive waits; the connection is dialled again, at first after 5 ms, later every
 // second, and at once when PeerMoved gives a new address. A process whose successor
 // has been met ends with an error, so that no zombie goes on computing.
 //

@@ -28,8 +28,8 @@ func (c *Comm) Sent() []Count {
 // Drain waits until from every peer listed at least that many messages have
 // arrived since Join. If each rank has stopped sending, and what a rank expects
 // is what all others have Sent to it, then after Drain everything on its way to
-// this rank is in its inbox, and once all ranks have drained, the segment is
-// Quiescent and is not written to any more until somebody sends. If ctx ends
+// this rank is in its inbox, and once all ranks have drained, the segment
+// holds no message and is not written to any more until somebody sends. If ctx ends
 // before that, the error is a *DrainError.
 func (c *Comm) Drain(ctx context.Context, expected []Count) error {
 	for _, want := range expected {

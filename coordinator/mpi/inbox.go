@@ -40,9 +40,8 @@ type waiter struct {
 // A pattern is what a receive asks for.
 type pattern struct {
 	ctx      msgContext
-	src, tag int  // may be AnySource, AnyTag
-	room     int  // bytes; -1 for any number
-	exact    bool // not less than room either
+	src, tag int // may be AnySource, AnyTag
+	bytes    int // -1 for any number
 }
 
 func (p *pattern) matches(m *message) bool {
@@ -51,8 +50,8 @@ func (p *pattern) matches(m *message) bool {
 
 // fits returns a LengthError if the receiver's buffer is not for m.
 func (p *pattern) fits(m *message) error {
-	if p.room >= 0 && (len(m.data) > p.room || p.exact && len(m.data) < p.room) {
-		return &LengthError{Source: m.src, Tag: int(m.tag), Bytes: len(m.data), Room: p.room}
+	if p.bytes >= 0 && len(m.data) != p.bytes {
+		return &LengthError{Source: m.src, Tag: int(m.tag), Bytes: len(m.data), Room: p.bytes}
 	}
 	return nil
 }

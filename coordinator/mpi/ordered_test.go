@@ -65,7 +65,7 @@ func (p *ordered) step(c *Comm, op func()) error {
 	if err := c.SendFloat64s(root, 1, []float64{p.x[0]}); err != nil {
 		return err
 	}
-	var order [8]byte
+	order := make([]float64, 2) // in halves, which a float64 holds
 	if me == root {
 		p.order = p.order*31 + 7
 		sum := make([]float64, n)
@@ -82,13 +82,13 @@ func (p *ordered) step(c *Comm, op func()) error {
 		for _, v := range sum {
 			p.x[1] += v
 		}
-		binary.LittleEndian.PutUint64(order[:], p.order)
+		order[0], order[1] = float64(p.order>>32), float64(uint32(p.order))
 	}
 	op()
-	if err := c.Bcast(root, order[:]); err != nil {
+	if err := c.AllreduceSum(order); err != nil {
 		return err
 	}
-	p.order = binary.LittleEndian.Uint64(order[:])
+	p.order = uint64(order[0])<<32 | uint64(order[1])
 	p.orders = append(p.orders, p.order)
 	op()
 	return c.AllreduceSum(p.x[:2])

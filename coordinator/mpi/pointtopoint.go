@@ -6,11 +6,6 @@ import (
 	"math"
 )
 
-// Status describes a message that was received.
-type Status struct {
-	Source, Tag, Bytes int
-}
-
 // Send sends data to rank dst, which may be the sender itself. It returns when
 // data may be reused, which does not mean that dst has received it. It waits
 // while the transport is full, but never for dst's program to receive. tag is
@@ -27,29 +22,18 @@ func (c *Comm) Send(dst, tag int, data []byte) error {
 	return c.wrap("send", dst, c.send(dst, envelope{userContext, int32(tag)}, data))
 }
 
-// Recv waits for a message from src (or AnySource) with the tag (or AnyTag) and
-// copies it into buf. Messages of one source that match are received in the
-// order in which they were sent, those of several sources in the order of their
-// arrival. A message longer than buf is a *LengthError and stays where it is.
-func (c *Comm) Recv(src, tag int, buf []byte) (Status, error) {
-	m, err := c.receive(src, tag, len(buf), false)
-	if err != nil {
-		return Status{}, err
-	}
-	st := Status{Source: m.src, Tag: int(m.tag), Bytes: copy(buf, m.data)}
-	c.in.pool.put(m)
-	return st, nil
-}
-
 // SendFloat64s is Send of the memory of data.
 func (c *Comm) SendFloat64s(dst, tag int, data []float64) error {
 	return c.Send(dst, tag, bytesOf(data))
 }
 
-// RecvFloat64s is Recv of a message that fills data, and returns its source. A
-// message of another length is a *LengthError and stays where it is.
+// RecvFloat64s waits for a message from src (or AnySource) with the tag (or AnyTag)
+// that fills data, and returns its source. Messages of one source that match are
+// received in the order in which they were sent, those of several sources in the
+// order of their arrival. A message of another length is a *LengthError and stays
+// where it is.
 func (c *Comm) RecvFloat64s(src, tag int, data []float64) (from int, err error) {
-	m, err := c.receive(src, tag, len(data)*8, true)
+	m, err := c.receive(src, tag, len(data)*8)
 	if err != nil {
 		return 0, err
 	}
@@ -59,14 +43,14 @@ func (c *Comm) RecvFloat64s(src, tag int, data []float64) (from int, err error) 
 	return from, nil
 }
 
-func (c *Comm) receive(src, tag, room int, exact bool) (*message, error) {
+func (c *Comm) receive(src, tag, bytes int) (*message, error) {
 	if src != AnySource && (src < 0 || src >= c.cfg.Size) {
 		return nil, c.wrap("receive", src, errors.New("there is no such rank"))
 	}
 	if tag != AnyTag && (tag < 0 || tag > math.MaxInt32) {
 		return nil, c.wrap("receive", src, fmt.Errorf("tag %d is out of range", tag))
 	}
-	p := pattern{userContext, src, tag, room, exact}
+	p := pattern{userContext, src, tag, bytes}
 	if src == AnySource && c.chans != nil {
 		m, err := c.chans.receiveAny(p)
 		return m, c.wrap("receive", src, err)

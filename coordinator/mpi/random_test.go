@@ -175,7 +175,7 @@ func TestRandomPrograms(t *testing.T) {
 			}
 		}
 		for r, s := range w.segs {
-			if err := s.Quiescent(); err != nil {
+			if err := quiescent(s); err != nil {
 				t.Fatalf("rank %d: %v", r, err)
 			}
 		}
@@ -200,7 +200,7 @@ func TestDrainAndRestore(t *testing.T) {
 		pending := make([][]byte, size)
 		segments := map[int][]byte{}
 		for r, c := range w.comms {
-			if err := w.segs[r].Quiescent(); err != nil {
+			if err := quiescent(w.segs[r]); err != nil {
 				t.Fatalf("rank %d: %v", r, err)
 			}
 			pending[r] = c.Pending()

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"os"
-	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -196,30 +195,9 @@ func (s *Segment) Close() error {
 // Region returns the segment as a region of the shared zone. Its bytes may be
 // saved, and overwritten with those of an earlier quiescent segment of the same
 // geometry, while no rank of the node is joined or every one has stopped and
-// drained (see Quiescent).
+// drained.
 func (s *Segment) Region() zones.Region {
 	return zones.Region{Name: "segment", Zone: zones.Shared, Elem: zones.Bytes, Size: s.geo.total, Mem: s.mem}
-}
-
-// Quiescent returns nil if no message is in the segment: every ring is empty,
-// every cell free. That is so once every rank of the node has returned from
-// its Drain and before one of them sends again.
-func (s *Segment) Quiescent() error {
-	g := &s.geo
-	for src := range g.ranks {
-		for dst := range g.ranks {
-			off := g.ring(src, dst)
-			if head, tail := atomic.LoadUint64(s.word64(off)), atomic.LoadUint64(s.word64(off+64)); head != tail {
-				return &SegmentError{Path: s.path, Err: fmt.Errorf("%d bytes on the way from local rank %d to %d", tail-head, src, dst)}
-			}
-		}
-		for i := range g.cells {
-			if state := atomic.LoadUint32(s.word32(g.state(src, i))); state != 0 {
-				return &SegmentError{Path: s.path, Err: fmt.Errorf("cell %d of local rank %d is taken by a message to %d", i, src, int(state)-1)}
-			}
-		}
-	}
-	return nil
 }
 
 // word32 and word64 give access to the words that processes share. Offsets

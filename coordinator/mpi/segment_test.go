@@ -96,7 +96,7 @@ func TestOpenSegmentRaces(t *testing.T) {
 					t.Errorf("round %d: mapping %d sees %d for %d", round, i, got, j)
 				}
 			}
-			if err := s.Quiescent(); err != nil {
+			if err := quiescent(s); err != nil {
 				t.Error(err)
 			}
 			if r := s.Region(); r.Zone != zones.Shared || r.Name != "segment" || r.Size != SegmentBytes(OpenMPI, 8) || int64(len(r.Mem)) != zones.PageRound(r.Size) {

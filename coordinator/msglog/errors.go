@@ -17,8 +17,6 @@ var (
 	// ErrLost says that the commit of a frame has failed. The cause is in the
 	// error as well.
 	ErrLost = errors.New("lost from the message log")
-	// ErrNoMark says that a log has no mark of a checkpoint.
-	ErrNoMark = errors.New("message log has no mark")
 	// ErrClosed says that the log has been closed.
 	ErrClosed = errors.New("message log is closed")
 )

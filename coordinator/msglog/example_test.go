@@ -56,16 +56,14 @@ func run(dir string) error {
 		return err
 	}
 	defer r.Close()
-	if _, err := r.FindMark(7); err != nil {
-		return err
-	}
-	for {
+	for marked := false; ; {
 		lsn, f, err := r.Next()
 		if err != nil { // io.EOF
 			return nil
 		}
-		if f.Kind != msglog.Output {
+		if marked && f.Kind != msglog.Output {
 			fmt.Printf("%d: %v %d from rank %d, %d bytes\n", lsn, f.Kind, f.Seq, f.Peer, len(f.Payload))
 		}
+		marked = marked || f.Kind == msglog.Mark && f.Seq == 7
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -162,7 +161,7 @@ func TestConcurrent(t *testing.T) {
 				return err
 			}
 			if s := l.Stats(); s.Frames%5 == 4 {
-				if _, _, err := l.Truncate(l.First() + 20); err != nil {
+				if _, _, err := l.Truncate(first(l) + 20); err != nil {
 					return err
 				}
 			}
@@ -274,11 +273,11 @@ func TestModel(t *testing.T) {
 				}
 			},
 			"": func(t *rapid.T) {
-				first := int(l.First())
-				if first > max(int(floor), 1) {
-					t.Fatalf("begins with %d, truncated before %d", first, floor)
+				oldest := int(first(l))
+				if oldest > max(int(floor), 1) {
+					t.Fatalf("begins with %d, truncated before %d", oldest, floor)
 				}
-				from := rapid.IntRange(first, len(want)+1).Draw(t, "from")
+				from := rapid.IntRange(oldest, len(want)+1).Draw(t, "from")
 				r, err := l.NewReader(LSN(from))
 				got, err := readAll(r, err)
 				fatal(t, err)
@@ -290,9 +289,9 @@ func TestModel(t *testing.T) {
 						t.Fatalf("frame %d is %+v", w.lsn, f)
 					}
 				}
-				if first > 1 {
-					if _, err := l.NewReader(LSN(first) - 1); !errors.Is(err, ErrTruncated) {
-						t.Fatalf("read from %d on: %v", first-1, err)
+				if oldest > 1 {
+					if _, err := l.NewReader(LSN(oldest) - 1); !errors.Is(err, ErrTruncated) {
+						t.Fatalf("read from %d on: %v", oldest-1, err)
 					}
 				}
 			},
@@ -337,32 +336,4 @@ func TestBadFrames(t *testing.T) {
 		}
 	}
 	must(t, l.Close())
-}
-
-func TestFindMark(t *testing.T) {
-	disk, frames, _ := smallLog(t)
-	for i, f := range frames {
-		if f.Kind != Mark {
-			continue
-		}
-		r, _, err := OpenReader(disk, testDir, testID, 0)
-		must(t, err)
-		if lsn, err := r.FindMark(f.Seq); lsn != f.lsn || err != nil {
-			t.Errorf("mark %d at %d, want %d, %v", f.Seq, lsn, f.lsn, err)
-		}
-		lsn, _, err := r.Next()
-		if i+1 < len(frames) && (lsn != f.lsn+1 || err != nil) {
-			t.Errorf("frame %d follows, %v", lsn, err)
-		}
-		must(t, r.Close())
-	}
-	r, _, err := OpenReader(disk, testDir, testID, 0)
-	must(t, err)
-	if _, err := r.FindMark(9999); !errors.Is(err, ErrNoMark) {
-		t.Error(err)
-	}
-	if _, _, err := r.Next(); err != io.EOF {
-		t.Error(err)
-	}
-	must(t, r.Close())
 }

@@ -53,6 +53,13 @@ func sameFrame(a, b Frame) bool {
 	return fmt.Sprint(a) == fmt.Sprint(b) && bytes.Equal(pa, pb)
 }
 
+// first is the number of the oldest frame that is still there.
+func first(l *Log) LSN {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.segs[0].first
+}
+
 // numbered is a frame and its number.
 type numbered struct {
 	lsn LSN

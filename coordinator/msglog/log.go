@@ -351,13 +351,6 @@ func (l *Log) usable() error {
 	return l.err
 }
 
-// First returns the number of the oldest frame that is still there.
-func (l *Log) First() LSN {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.segs[0].first
-}
-
 // Next returns the number that the next frame will have.
 func (l *Log) Next() LSN {
 	l.mu.Lock()

@@ -113,20 +113,3 @@ func (r *Reader) Close() error {
 	r.scan = nil
 	return opError("close", s.seg.path, -1, s.close())
 }
-
-// FindMark reads on to the mark of a checkpoint and returns its number in the
-// log. The next frame that the reader returns is the first to be replayed after
-// that checkpoint. It returns ErrNoMark if there is none.
-func (r *Reader) FindMark(checkpoint uint64) (LSN, error) {
-	for {
-		lsn, f, err := r.Next()
-		switch {
-		case err == io.EOF:
-			return 0, fmt.Errorf("%w of checkpoint %d", ErrNoMark, checkpoint)
-		case err != nil:
-			return 0, err
-		case f.Kind == Mark && f.Seq == checkpoint:
-			return lsn, nil
-		}
-	}
-}

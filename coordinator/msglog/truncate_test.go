@@ -17,8 +17,8 @@ func TestTruncateUpTo(t *testing.T) {
 	must(t, err)
 	second := l.segs[1].first
 	for _, c := range []struct{ before, first LSN }{{second - 1, 1}, {second, second}, {second + 1, second}} {
-		if _, _, err := l.Truncate(c.before); err != nil || l.First() != c.first {
-			t.Errorf("before frame %d: the log begins with frame %d, want %d; %v", c.before, l.First(), c.first, err)
+		if _, _, err := l.Truncate(c.before); err != nil || first(l) != c.first {
+			t.Errorf("before frame %d: the log begins with frame %d, want %d; %v", c.before, first(l), c.first, err)
 		}
 	}
 	must(t, l.Close())

@@ -17,9 +17,6 @@
 //	err = recovery.Text(os.Stdout, line, garbage, "rank")
 //	err = diagram.Draw(w, "svg", diagram.Figure{History: h, Line: line, Garbage: garbage})
 //
-// A [Recorder] makes a History out of single events, for simulations and tests.
-// [Domino], [Zigzag] and [Relay] are the examples of the textbooks.
-//
 // The vectors of the survivors must describe one moment: no rank may have
 // received what another one reports not to have sent. Ranks that have stopped
 // before they report, or channels whose counters are read at the receivers
@@ -39,8 +36,7 @@
 //     after the rollback, has never been sent. No line may have one.
 //   - a message in transit, if ci.Sent[j] > cj.Received[i]: it was sent and has
 //     not arrived. With Options.InTransit Allowed the caller has it in a log
-//     and replays it; [Line.InTransit] lists these. With Forbidden it would be
-//     lost, and no line may have one either, with one exception: between two
+//     and replays it. With Forbidden it would be lost, and no line may have one either, with one exception: between two
 //     ranks that both keep their current state the channel lives on and
 //     delivers it.
 //

@@ -148,7 +148,7 @@ func TestGarbage(t *testing.T) {
 			}
 			// The log serves the messages in transit and, from the checkpoint on,
 			// those that lead to a rebuilt state.
-			for _, c := range got.InTransit() {
+			for _, c := range got.inTransit() {
 				if disk.log[c.To][c.From] >= c.First {
 					t.Fatalf("%v: message %d of %+v is gone, up to %d", mode, c.First, c, disk.log[c.To][c.From])
 				}

@@ -168,3 +168,28 @@ func dump(h *History) string {
 	}
 	return s
 }
+
+// A span is a range of the messages from one rank to another.
+type span struct {
+	From, To    int
+	First, Last uint64
+}
+
+// inTransit lists the messages that cross the line: sent before it and received
+// behind it. With Allowed the receivers need them from the log. Those between two
+// ranks that keep their current states are left out: they arrive by themselves.
+func (l *Line) inTransit() []span {
+	var list []span
+	for i := range l.Places {
+		for j := range l.Places {
+			from, to := &l.Places[i], &l.Places[j]
+			if i == j || from.Current && to.Current {
+				continue
+			}
+			if first, last := to.State.received(i)+1, from.State.sent(j); first <= last {
+				list = append(list, span{i, j, first, last})
+			}
+		}
+	}
+	return list
+}

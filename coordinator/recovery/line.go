@@ -165,28 +165,3 @@ func place(h *History, r, k int) Place {
 	p.LostIterations = max(0, now.Iteration-p.State.Iteration)
 	return p
 }
-
-// A Channel is a range of the messages from one rank to another.
-type Channel struct {
-	From, To    int
-	First, Last uint64
-}
-
-// InTransit lists the messages that cross the line: sent before it and received
-// behind it. With Allowed the receivers need them from the log. Those between two
-// ranks that keep their current states are left out: they arrive by themselves.
-func (l *Line) InTransit() []Channel {
-	var list []Channel
-	for i := range l.Places {
-		for j := range l.Places {
-			from, to := &l.Places[i], &l.Places[j]
-			if i == j || from.Current && to.Current {
-				continue
-			}
-			if first, last := to.State.received(i)+1, from.State.sent(j); first <= last {
-				list = append(list, Channel{i, j, first, last})
-			}
-		}
-	}
-	return list
-}

@@ -130,7 +130,7 @@ func checkSteps(t fataler, h *History, l *Line) {
 // checkInTransit checks that the messages in transit are what they should be.
 func checkInTransit(t fataler, l *Line) {
 	t.Helper()
-	list := l.InTransit()
+	list := l.inTransit()
 	if l.Options.InTransit == Forbidden && len(list) > 0 {
 		t.Fatalf("%v is lost", list)
 	}

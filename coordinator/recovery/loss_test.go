@@ -19,8 +19,8 @@ func TestInTransitToSurvivor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Channel{{From: 0, To: 1, First: 2, Last: 2}, {From: 1, To: 0, First: 1, Last: 1}}
-	if got := line.InTransit(); !slices.Equal(got, want) {
+	want := []span{{From: 0, To: 1, First: 2, Last: 2}, {From: 1, To: 0, First: 1, Last: 1}}
+	if got := line.inTransit(); !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -51,7 +51,7 @@ func (e *Endpoint) PeerUp(peer int, have uint64) ([]Action, error) {
 	}
 	var acts []Action
 	for _, m := range p.after(have) {
-		acts = append(acts, p.transmit(e, peer, m))
+		acts = append(acts, Transmit{peer, m})
 	}
 	return acts, nil
 }

@@ -81,9 +81,8 @@
 // no more matches of its own than those it keeps.)
 //
 // For package recovery a state of a rank then is one with "sent" = its Matches,
-// to everybody, and "received" = its Depends, in transit allowed;
-// [Vector.Determinants] turns them round. With None it is Sent and Received, in
-// transit forbidden. The line found is given to [Restore] as the number of
+// to everybody, and "received" = its Depends, in transit allowed. With None it is
+// Sent and Received, in transit forbidden. The line found is given to [Restore] as the number of
 // determinants that each rank keeps.
 //
 // Optimistic needs groups of one rank: dependencies inside of a group are not

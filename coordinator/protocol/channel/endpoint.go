@@ -24,11 +24,8 @@ type Endpoint struct {
 
 	depends []uint64 // on matches of each rank, see Vector; replaced, never written to; nil: on none
 	matches uint64
-	stable  uint64        // matches that no failure can take back
 	forced  []determinant // to follow, by number
 	outputs uint64
-
-	stats Stats
 }
 
 // A peer is what an endpoint knows of the two channels to and from a rank.
@@ -38,7 +35,6 @@ type peer struct {
 	// To it.
 	up        bool // a connection to it is there
 	sent      uint64
-	passed    uint64 // the last one that was transmitted
 	have      uint64 // up to which it has ours, as it said when the connection was made
 	acked     uint64
 	collected uint64
@@ -56,18 +52,6 @@ type peer struct {
 type entry struct {
 	index uint64
 	frame Frame
-}
-
-// Stats counts what an endpoint has done in this incarnation.
-type Stats struct {
-	Frames, Bytes int64 // appended to the log; bytes of payload
-	Sent          int64 // messages, those not transmitted included
-	Suppressed    int64 // of these, not transmitted because the peer had them
-	Resent        int64 // transmitted a second time
-	Duplicates    int64 // that arrived and were dropped
-	Replayed      int64 // delivered from the log by Restore
-	Matches       int64 // receives from any source
-	Forced        int64 // of these, those that followed the log
 }
 
 // New returns the endpoint of a rank at the beginning of its job.
@@ -95,9 +79,6 @@ func New(cfg Config) (*Endpoint, error) {
 // Inside reports whether a rank is in the own group: there is no channel to it.
 func (e *Endpoint) Inside(rank int) bool { return e.inside[rank] }
 
-// Stats returns the counters.
-func (e *Endpoint) Stats() Stats { return e.stats }
-
 // Send numbers a message to a rank outside, keeps it and has it transmitted if
 // there is a connection and the peer does not have it already. m.Data belongs to
 // the endpoint from now on.
@@ -105,17 +86,13 @@ func (e *Endpoint) Send(dst int, m Message) (seq uint64, acts []Action) {
 	p := &e.peers[dst]
 	p.sent++
 	m.Seq, m.Depends = p.sent, e.depends
-	e.stats.Sent++
 	// A rank that executes again what it has executed before sends what the peer
 	// may have for good.
 	if m.Seq > p.forgotten(e.cfg.Kind) {
 		p.keep(m)
 	}
-	switch {
-	case m.Seq <= p.have:
-		e.stats.Suppressed++
-	case p.up:
-		acts = append(acts, p.transmit(e, dst, m))
+	if p.up && m.Seq > p.have {
+		acts = append(acts, Transmit{dst, m})
 	}
 	return m.Seq, acts
 }
@@ -127,7 +104,6 @@ func (e *Endpoint) Arrive(src int, m Message) ([]Action, error) {
 	p := &e.peers[src]
 	switch {
 	case m.Seq <= p.accepted:
-		e.stats.Duplicates++
 		return []Action{Ack{src, p.settled}}, nil
 	case m.Seq != p.accepted+1:
 		return nil, ErrGap
@@ -153,8 +129,6 @@ func (e *Endpoint) deliver(src int, m Message) Action {
 func (e *Endpoint) append(f Frame) Action {
 	e.appended++
 	e.entries = append(e.entries, entry{e.appended, f})
-	e.stats.Frames++
-	e.stats.Bytes += int64(len(f.Message.Data))
 	return Append{e.appended, f}
 }
 
@@ -177,8 +151,6 @@ func (e *Endpoint) Logged(index uint64) []Action {
 				acked = make([]bool, e.cfg.Size)
 			}
 			acked[f.Peer] = true
-		case Match:
-			e.stable = max(e.stable, f.Number)
 		}
 		f.Message.Data = nil // the array may live on
 	}

@@ -5,15 +5,6 @@ import (
 	"slices"
 )
 
-// transmit counts what is sent a second time.
-func (p *peer) transmit(e *Endpoint, to int, m Message) Action {
-	if m.Seq <= p.passed {
-		e.stats.Resent++
-	}
-	p.passed = max(p.passed, m.Seq)
-	return Transmit{to, m}
-}
-
 // forgotten is the number up to which messages need not be kept.
 func (p *peer) forgotten(k Kind) uint64 {
 	if k == Sender {
@@ -110,6 +101,3 @@ func (e *Endpoint) Kept(peer int) (messages int, bytes, unacked int64) {
 	p := &e.peers[peer]
 	return len(p.kept), p.keptBytes, p.unacked
 }
-
-// Settled reports whether a peer has acknowledged all that was sent to it.
-func (e *Endpoint) Settled(peer int) bool { return e.peers[peer].acked >= e.peers[peer].sent }

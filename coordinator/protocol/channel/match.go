@@ -24,14 +24,12 @@ func (e *Endpoint) Forced() (src int, seq uint64, ok bool) {
 func (e *Endpoint) Matched(src int, seq uint64) (wait uint64, acts []Action, err error) {
 	forced, number, ok := e.Forced()
 	e.matches++
-	e.stats.Matches++
 	if ok {
 		if src != forced || seq != 0 && number != 0 && seq != number {
 			e.matches--
 			return 0, nil, &ReplayError{Number: e.matches + 1, Source: src, Message: seq, WantSource: forced, WantNumber: number}
 		}
 		e.forced = e.forced[1:]
-		e.stats.Forced++
 		if e.cfg.Kind == Optimistic {
 			e.dependOnMatch()
 		}
@@ -55,6 +53,3 @@ func (e *Endpoint) Matched(src int, seq uint64) (wait uint64, acts []Action, err
 	}
 	return wait, acts, nil
 }
-
-// Replaying reports whether there are determinants left to follow.
-func (e *Endpoint) Replaying() bool { return len(e.forced) > 0 }

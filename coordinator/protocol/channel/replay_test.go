@@ -27,50 +27,6 @@ func from2(seq, depends uint64) Frame {
 	return Frame{Kind: Received, Peer: 2, Message: Message{Seq: seq, Depends: []uint64{0, 0, depends}}}
 }
 
-// TestStableFollowsLog: a match is stable when its determinant is durable, and those
-// that a log gave back are at once.
-func TestStableFollowsLog(t *testing.T) {
-	e, _ := restored(t, Sender, nil, match(1, 1))
-	if n := e.Stable(); n != 1 {
-		t.Errorf("%d matches are stable after a replay of 1", n)
-	}
-	for _, seq := range []uint64{1, 2} {
-		if _, _, err := e.Matched(2, seq); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := e.Stable(); n != 1 {
-		t.Errorf("%d matches are stable with the second on its way", n)
-	}
-	e.Logged(e.Appended())
-	if n := e.Stable(); n != 2 {
-		t.Errorf("%d matches are stable of 2 in the log", n)
-	}
-}
-
-// TestStableOfReceiver: with a log at the receiver, a match of a message from outside
-// needs no determinant, but the frames of the log before it.
-func TestStableOfReceiver(t *testing.T) {
-	e := newEndpoint(t, Receiver)
-	if _, err := e.Arrive(1, Message{Seq: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := e.Arrive(2, Message{Seq: 1}); err != nil {
-		t.Fatal(err)
-	}
-	e.Logged(1)
-	if _, _, err := e.Matched(1, 1); err != nil {
-		t.Fatal(err)
-	}
-	if n := e.Stable(); n != 0 {
-		t.Errorf("%d matches are stable with a frame on its way", n)
-	}
-	e.Logged(2)
-	if n := e.Stable(); n != 1 {
-		t.Errorf("%d matches are stable of 1", n)
-	}
-}
-
 // TestSnapshotOfReplay: a checkpoint that is taken during a replay holds what is left
 // to follow.
 func TestSnapshotOfReplay(t *testing.T) {

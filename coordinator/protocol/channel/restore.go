@@ -83,7 +83,6 @@ func Restore(cfg Config, st *State, next func() (Frame, error), line []uint64) (
 			}
 			p.accepted, p.settled = f.Message.Seq, f.Message.Seq
 			acts = append(acts, e.deliver(f.Peer, f.Message))
-			e.stats.Replayed++
 		case Match:
 			if e.inside[f.Peer] && f.Message.Seq != 0 {
 				return nil, nil, fmt.Errorf("%w log: determinant %d is of message %d of rank %d, and messages of the group have no numbers",
@@ -100,10 +99,6 @@ func Restore(cfg Config, st *State, next func() (Frame, error), line []uint64) (
 	}
 	if err := e.checkForced(); err != nil {
 		return nil, nil, err
-	}
-	e.stable = e.matches
-	if n := len(e.forced); n > 0 {
-		e.stable = e.forced[n-1].number
 	}
 	return e, acts, nil
 }

@@ -25,17 +25,6 @@ func (v *Vector) Equal(o *Vector) bool {
 		v.Matches == o.Matches && v.Outputs == o.Outputs
 }
 
-// Determinants returns the vectors with which package recovery finds the line of
-// ranks with optimistic logs: the state of rank j depends on one of rank i that
-// does not exist any more if received(j)[i] > sent(i)[j].
-func (v *Vector) Determinants() (sent, received []uint64) {
-	sent = make([]uint64, len(v.Depends))
-	for r := range sent {
-		sent[r] = v.Matches
-	}
-	return sent, v.Depends
-}
-
 // Vector returns that of the present state.
 func (e *Endpoint) Vector() Vector {
 	n := e.cfg.Size
@@ -88,16 +77,6 @@ func (e *Endpoint) dependOnMatch() {
 	copy(d, e.depends)
 	d[e.cfg.Rank] = e.matches
 	e.depends = d
-}
-
-// Stable returns how many matches no failure of this rank can take back, because
-// the log holds their determinants or the restored checkpoint covers them. With
-// Receiver and Sender it lags behind Matches only while the application waits.
-func (e *Endpoint) Stable() uint64 {
-	if e.cfg.Kind == Receiver && len(e.entries) == 0 {
-		return e.matches // those of messages from outside have no determinants
-	}
-	return e.stable
 }
 
 // Logged returns the states that a rank can be put into from its checkpoint with

@@ -397,7 +397,7 @@ func (w *world) settle() {
 	}
 	for i, k := range w.ranks {
 		for j := range w.ranks {
-			if n, b, u := k.ep.Kept(j); n != 0 || b != 0 || u != 0 || !k.ep.Settled(j) {
+			if n, b, u := k.ep.Kept(j); n != 0 || b != 0 || u != 0 || !settled(k.ep, j) {
 				w.t.Fatalf("%v: rank %d keeps %d messages, %d bytes (%d not acknowledged) to rank %d", w.kind, i, n, b, u, j)
 			}
 		}

@@ -1,0 +1,28 @@
+package diagram
+
+import (
+	"testing"
+
+	"ckpt/coordinator/recovery"
+)
+
+// TestAxis puts states by the best measure that there is.
+func TestAxis(t *testing.T) {
+	at := func(k int, states ...recovery.State) float64 {
+		a := newAxis(&recovery.History{Ranks: []recovery.Rank{{Checkpoints: states}}})
+		return a.at(0, k)
+	}
+	if x := at(1, recovery.State{}, recovery.State{Iteration: 7, At: 2.5}); x != 2.5 {
+		t.Errorf("by time: %v", x)
+	}
+	if x := at(1, recovery.State{}, recovery.State{Iteration: 7}); x != 7 {
+		t.Errorf("by iteration: %v", x)
+	}
+	if x := at(2, recovery.State{}, recovery.State{}, recovery.State{}); x != 2 {
+		t.Errorf("by order: %v", x)
+	}
+	a := axis{min: 0, max: 2604}
+	if got := a.ticks(); len(got) != 6 || got[5] != 2500 {
+		t.Errorf("ticks %v", got)
+	}
+}
