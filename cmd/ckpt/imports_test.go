@@ -15,7 +15,7 @@ import (
 // interval at most predict.
 func TestImports(t *testing.T) {
 	allowed := map[string][]string{
-		"cmd/ckpt":             {"internal/vfs", "internal/durable", "coordinator", "image", "zones", "iotrace", "dataset", "predict", "interval"},
+		"cmd/ckpt":             {"cmd/ckpt/internal", "internal/vfs", "internal/durable", "coordinator", "image", "zones", "iotrace", "dataset", "predict", "interval"},
 		"coordinator/protocol": {"coordinator/protocol", "coordinator/recovery"},
 		"coordinator/recovery": {"coordinator/recovery"},
 		"coordinator/msglog":   {"internal/durable", "internal/vfs"},

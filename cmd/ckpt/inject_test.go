@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/internal/race"
 )
 
@@ -216,25 +217,25 @@ func (x trial) run(t *testing.T, want *told) {
 	t.Logf("struck %d times; status %d, %d checkpoints; %s", bytes.Count(b, []byte("(INJECTED)")), first.status, first.checkpoints, first.stderr)
 	died := x.checkEnd(t, first)
 	again := ckpt(t, dir, nil, "verify")
-	if again.status != exitDone && (again.status != exitNotFound || first.started) {
+	if again.status != ui.ExitDone && (again.status != ui.ExitNotFound || first.started) {
 		t.Errorf("verify: status %d: %s", again.status, again.stderr)
 	}
 	again = ckpt(t, dir, nil, "restart", "job", "--json")
 	// With several groups there is always the beginning.
 	nothing := first.checkpoints == 0 && (!strings.Contains(x.flags, "--mode") || !first.started)
-	if again.status != exitDone {
-		if !nothing || again.status != exitNotFound {
+	if again.status != ui.ExitDone {
+		if !nothing || again.status != ui.ExitNotFound {
 			t.Errorf("restart: status %d: %s", again.status, again.stderr)
 		}
 	} else if again.digest != want.digest {
 		t.Errorf("restart: digest %s, want %s", again.digest, want.digest)
 	}
-	if first.status == exitDone {
+	if first.status == ui.ExitDone {
 		if first.digest != want.digest {
 			t.Errorf("digest %s, want %s", first.digest, want.digest)
 		}
 		checkShown(t, first.lines, want.lines, false)
-	} else if again.status == exitDone {
+	} else if again.status == ui.ExitDone {
 		checkShown(t, append(first.lines, again.lines...), want.lines, died || x.mute())
 	}
 }
@@ -272,10 +273,10 @@ func (x trial) checkEnd(t *testing.T, r *told) (died bool) {
 	if strings.Contains(r.stderr, "panic: ") || strings.Contains(r.stderr, "\ngoroutine ") {
 		t.Errorf("it crashed: %s", r.stderr)
 	}
-	if !slices.Contains([]int{exitDone, exitRuntime, exitJobFailed, exitStorageFull}, r.status) && (r.status != exitInterrupted || !r.interrupted) {
+	if !slices.Contains([]int{ui.ExitDone, ui.ExitRuntime, ui.ExitJobFailed, ui.ExitStorageFull}, r.status) && (r.status != ui.ExitInterrupted || !r.interrupted) {
 		t.Errorf("status %d: %s", r.status, r.stderr)
 	}
-	if r.status != exitDone && !strings.Contains(r.stderr, "ckpt: ") && !x.mute() {
+	if r.status != ui.ExitDone && !strings.Contains(r.stderr, "ckpt: ") && !x.mute() {
 		t.Errorf("status %d without an error: %s", r.status, r.stderr)
 	}
 	return false

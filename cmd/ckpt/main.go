@@ -7,6 +7,10 @@ package main
 import (
 	"context"
 	"os"
+
+	"ckpt/cmd/ckpt/internal/ui"
 )
 
-func main() { os.Exit(run(context.Background(), os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})) }
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], ui.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
+}

@@ -2,74 +2,44 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"ckpt/coordinator"
-	"ckpt/image"
-	"ckpt/internal/vfs"
+	"ckpt/cmd/ckpt/internal/benchmarks"
+	"ckpt/cmd/ckpt/internal/images"
+	"ckpt/cmd/ckpt/internal/jobs"
+	"ckpt/cmd/ckpt/internal/predictions"
+	"ckpt/cmd/ckpt/internal/traces"
+	"ckpt/cmd/ckpt/internal/ui"
 )
 
-type streams struct {
-	in       io.Reader
-	out, err io.Writer
-}
-
-// globals are the settings that all commands share.
-type globals struct {
-	streams
-	json    bool
-	quiet   bool
-	verbose bool
-	store   string
-
-	narrator *narrator // of the job that the command runs
-}
-
 // run runs a command line and returns the exit status.
-func run(ctx context.Context, args []string, s streams) int {
-	out := &noticing{w: s.out}
-	s.out = out
-	g := &globals{streams: s}
+func run(ctx context.Context, args []string, s ui.Streams) int {
+	out := &ui.Noticing{W: s.Out}
+	s.Out = out
+	g := &ui.Globals{Streams: s}
 	root := newRootCommand(g)
 	root.SetArgs(args)
-	root.SetIn(s.in)
-	root.SetOut(s.out)
-	root.SetErr(s.err)
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
 	err := root.ExecuteContext(ctx)
-	if out.err != nil && (err == nil || errors.Is(err, out.err)) {
-		err = outputError(fmt.Errorf("write the output: %w", out.err))
+	if out.Err != nil && (err == nil || errors.Is(err, out.Err)) {
+		err = ui.OutputError(fmt.Errorf("write the output: %w", out.Err))
 	}
 	if err != nil {
 		// The error may lie in the flags before --json was read.
-		complain(s.err, err, g.json || slices.Contains(args, "--json"))
+		ui.Complain(s.Err, err, g.JSON || slices.Contains(args, "--json"))
 	}
-	return exitCode(err)
+	return ui.ExitCode(err)
 }
 
-// noticing remembers the first error of a writer, for callers that ignore it.
-type noticing struct {
-	w   io.Writer
-	err error
-}
-
-func (n *noticing) Write(p []byte) (int, error) {
-	k, err := n.w.Write(p)
-	if n.err == nil {
-		n.err = err
-	}
-	return k, err
-}
-
-func newRootCommand(g *globals) *cobra.Command {
+func newRootCommand(g *ui.Globals) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ckpt",
 		Short: "Checkpoint, restart and size parallel jobs",
@@ -77,7 +47,7 @@ func newRootCommand(g *globals) *cobra.Command {
 durably, verifies every byte that it restarts from, and survives the death of ranks
 and nodes.
 
-` + exitHelp,
+` + ui.ExitHelp,
 		Example: `  ckpt launch bt.S.4 --nodes 2 --every 5 --fail rank=2@iter=12 --auto-restart
   ckpt list bt.S.4-1
   ckpt verify bt.S.4-1`,
@@ -87,14 +57,12 @@ and nodes.
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags := root.PersistentFlags()
-	flags.BoolVar(&g.json, "json", false, "print JSON on standard output")
-	flags.BoolVarP(&g.quiet, "quiet", "q", false, "print results only")
-	flags.BoolVarP(&g.verbose, "verbose", "v", false, "print more details")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, err) })
-	root.AddCommand(newLaunchCommand(g), newRestartCommand(g), newCheckpointCommand(g), newStopCommand(g),
-		newStatusCommand(g), newListCommand(g), newShowCommand(g), newVerifyCommand(g), newDiffCommand(g), newPruneCommand(g),
-		newImportCommand(g), newExportCommand(g), newExtractCommand(g), newZonesCommand(g),
-		newIntervalCommand(g), newPredictCommand(g), newPlanCommand(g), newTraceCommand(g), newDatasetCommand(g), newBenchCommand(g), newVersionCommand(g), newManCommand(), newRankCommand())
+	flags.BoolVar(&g.JSON, "json", false, "print JSON on standard output")
+	flags.BoolVarP(&g.Quiet, "quiet", "q", false, "print results only")
+	flags.BoolVarP(&g.Verbose, "verbose", "v", false, "print more details")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return ui.UsageOf(cmd, err) })
+	root.AddCommand(slices.Concat(jobs.Commands(g), images.Commands(g), predictions.Commands(g), traces.Commands(g), benchmarks.Commands(g))...)
+	root.AddCommand(newVersionCommand(g), newManCommand())
 	for _, cmd := range root.Commands() {
 		describeExit(cmd)
 	}
@@ -107,7 +75,7 @@ func describeExit(cmd *cobra.Command) {
 	if cmd.Long == "" {
 		cmd.Long = cmd.Short + "."
 	}
-	cmd.Long += "\n\n" + exitHelp
+	cmd.Long += "\n\n" + ui.ExitHelp
 	for _, sub := range cmd.Commands() {
 		describeExit(sub)
 	}
@@ -118,7 +86,7 @@ func checkArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return usage(cmd, err)
+				return ui.UsageOf(cmd, err)
 			}
 			return nil
 		}
@@ -128,57 +96,7 @@ func checkArgs(cmd *cobra.Command) {
 	}
 }
 
-// hinted is an error with a hint of its own.
-type hinted struct {
-	error
-	hint string
-}
-
-func (h hinted) Hint() string  { return h.hint }
-func (h hinted) Unwrap() error { return h.error }
-
-func usage(cmd *cobra.Command, err error) error {
-	return errUsage{hinted{err, "see " + cmd.CommandPath() + " --help"}}
-}
-
-func (g *globals) addStoreFlag(cmd *cobra.Command) {
-	dir := os.Getenv("CKPT_STORE")
-	if dir == "" {
-		dir = "./ckpt-store"
-	}
-	cmd.Flags().StringVar(&g.store, "store", dir, "directory of the checkpoint store; $CKPT_STORE")
-}
-
-func (g *globals) openStore() (*image.Store, error) {
-	if err := g.checkStore(); err != nil {
-		return nil, err
-	}
-	return image.OpenStore(vfs.OS{}, g.store)
-}
-
-func (g *globals) checkStore() error {
-	if g.store == "" {
-		return &coordinator.UsageError{Text: "--store is empty", Fix: "name a directory with --store or $CKPT_STORE"}
-	}
-	return nil
-}
-
-func (g *globals) openJob(name string) (*image.Job, error) {
-	store, err := g.openStore()
-	if err != nil {
-		return nil, err
-	}
-	return store.Job(name)
-}
-
-// printJSON prints one document, indented for people.
-func (g *globals) printJSON(v any) error {
-	enc := json.NewEncoder(g.out)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
-}
-
-func newVersionCommand(g *globals) *cobra.Command {
+func newVersionCommand(g *ui.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",
@@ -196,10 +114,10 @@ func newVersionCommand(g *globals) *cobra.Command {
 					v.Version = strings.TrimPrefix(s, "v")
 				}
 			}
-			if g.json {
-				return g.printJSON(v)
+			if g.JSON {
+				return g.PrintJSON(v)
 			}
-			return g.printf("ckpt %s (%s), image format %d\n", v.Version, v.Go, v.Format)
+			return g.Printf("ckpt %s (%s), image format %d\n", v.Version, v.Go, v.Format)
 		},
 	}
 }

@@ -1,0 +1,156 @@
+package benchmarks
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/image/bench"
+	"ckpt/image/codec"
+)
+
+type benchWriteOptions struct {
+	dir, size, codec string
+	rounds           int
+	field            bool
+}
+
+func newBenchWriteCommand(g *ui.Globals) *cobra.Command {
+	var o benchWriteOptions
+	cmd := &cobra.Command{
+		Use:   "write",
+		Short: "Measure how fast a directory takes checkpoints",
+		Long: `Write a checkpoint on the real path, the same bytes plainly with O_DIRECT, and the
+same bytes through the page cache with fsync, in turns, and compare the
+bandwidths. The command removes its files at the end. With --codec it also measures
+compressed checkpoints. The memory is noise, which no codec compresses; with --field
+it is a smooth field of float64.`,
+		Example: "  ckpt bench write --dir /scratch --size 1GiB\n  ckpt bench write --dir /scratch --codec auto --field",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runBenchWrite(cmd.Context(), g, &o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.dir, "dir", os.TempDir(), "directory on the file system to measure")
+	f.StringVar(&o.size, "size", "512MiB", "bytes per round")
+	f.IntVar(&o.rounds, "rounds", 5, "number of rounds")
+	f.StringVar(&o.codec, "codec", "none", "measure this codec as well: auto, gzip, zstd or s2")
+	f.BoolVar(&o.field, "field", false, "write a smooth field instead of noise")
+	return cmd
+}
+
+func newBenchCodecCommand(g *ui.Globals) *cobra.Command {
+	var limit string
+	cmd := &cobra.Command{
+		Use:   "codec FILE",
+		Short: "Compare the codecs on your image",
+		Long: `Compress and unpack the contents of an image with every codec, extent by extent as
+checkpoints are, in one goroutine, and compare. FILE is an image of ckpt (its own
+extents only) or of DMTCP, or any file, which is read as bytes.
+
+"pays below" is the bandwidth of the storage below which compressing takes less
+time than it saves: encode rate × (ratio − 1) / ratio.`,
+		Example: "  ckpt bench codec ckpt-store/jobs/night/0003/rank-0.img\n  ckpt bench codec ckpt_bt.B.4_*.dmtcp --json",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runBenchCodec(cmd.Context(), g, args[0], limit) },
+	}
+	cmd.Flags().StringVar(&limit, "limit", "1GiB", "read at most this many bytes into memory")
+	return cmd
+}
+
+func runBenchCodec(ctx context.Context, g *ui.Globals, file, limitText string) error {
+	limit, err := ui.ParseSize(limitText)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	x, err := bench.ReadExtents(ctx, file, limit)
+	if err != nil {
+		return ui.SourceError(err)
+	}
+	add, done := g.Progress("codecs", 4*x.Bytes)
+	results, err := x.Codecs(ctx, add)
+	done()
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		return g.PrintJSON(struct {
+			File   string              `json:"file"`
+			Bytes  int64               `json:"bytes"`
+			Zeros  int64               `json:"zero_bytes"`
+			Codecs []bench.CodecResult `json:"codecs"`
+		}{file, x.Bytes, x.Zeros, results})
+	}
+	if err := g.Printf("%s MiB, and %s MiB of zeros, which are never stored\n\n", ui.MiB(x.Bytes), ui.MiB(x.Zeros)); err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, r := range results {
+		pays := "-"
+		if r.PaysBelow > 0 {
+			pays = fmt.Sprintf("%.0f", r.PaysBelow/(1<<20))
+		}
+		rows = append(rows, []string{r.Codec, ui.MiB(r.Stored), fmt.Sprintf("%.2f", r.Ratio), ui.Percent1(r.Filtered), ui.Percent1(r.Raw),
+			fmt.Sprintf("%.0f", r.Encode/(1<<20)), fmt.Sprintf("%.0f", r.Decode/(1<<20)), pays})
+	}
+	return g.Table([]string{"codec", "|stored MiB", "|ratio", "|shuffled", "|raw", "|encode MiB/s", "|decode MiB/s", "|pays below MiB/s"}, rows)
+}
+
+func runBenchWrite(ctx context.Context, g *ui.Globals, o *benchWriteOptions) error {
+	size, err := ui.ParseSize(o.size)
+	if err != nil {
+		return err
+	}
+	if o.rounds < 1 {
+		return ui.BadUsage(fmt.Sprintf("--rounds %d: want at least 1", o.rounds), "")
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	setting, err := codec.ParseSetting(o.codec)
+	if err != nil {
+		return ui.BadUsage(err.Error(), "--codec takes none, auto, gzip, zstd or s2")
+	}
+	opt := bench.Options{Size: size, Rounds: o.rounds, Field: o.field, Codec: setting}
+	add, done := g.Progress("write", opt.Total())
+	opt.Progress = add
+	r, err := bench.Write(ctx, o.dir, opt)
+	done()
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		return g.PrintJSON(r)
+	}
+	rate := func(b float64) string {
+		if b == 0 {
+			return "not supported"
+		}
+		return fmt.Sprintf("%.0f MiB/s", b/(1<<20))
+	}
+	err = g.Printf("%s MiB, median of %d rounds, durable\n"+
+		"checkpoint        %s\nplain, O_DIRECT   %s\nplain, buffered   %s\n"+
+		"checkpoint / best plain  %.2f\npeak extra memory        %s MiB\n",
+		ui.MiB(r.Size), o.rounds, rate(r.CheckpointMedian), rate(r.DirectMedian), rate(r.BufferedMedian), r.Ratio, ui.MiB(r.PeakExtraMemory))
+	if err != nil || r.CodedMedian == 0 {
+		return err
+	}
+	if err := g.Printf("checkpoint, %-4s  %s, %.2f of the plain one; %s MiB stored\n", setting, rate(r.CodedMedian), r.CodedRatio, ui.MiB(r.CodedStored)); err != nil {
+		return err
+	}
+	if r.Cores > 1 {
+		if err := g.Printf("  on one core     %.2f times as fast on %d\n", r.Scaling, r.Cores); err != nil {
+			return err
+		}
+	}
+	if r.Gzip == 0 {
+		return nil
+	}
+	return g.Printf("gzip -1           %s into a pipe, %.1f %% of the bytes; the checkpoint on one core is %.1f times as fast with %.1f %%\n",
+		rate(r.Gzip), 100*r.GzipShare, r.GzipRatio, 100*float64(r.CodedStored)/float64(r.Size))
+}

@@ -1,0 +1,285 @@
+package benchmarks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator"
+	"ckpt/coordinator/protocol/channel"
+	"ckpt/dataset"
+)
+
+type benchModesOptions struct {
+	ui.Placement
+	np, iterations, every, runs int
+	mtbf, dir                   string
+	seed                        uint64
+	failOne                     bool
+}
+
+func newBenchModesCommand(g *ui.Globals) *cobra.Command {
+	var o benchModesOptions
+	cmd := &cobra.Command{
+		Use:   "modes APP",
+		Short: "Compare the modes of checkpointing on your job",
+		Long: `Run the same job without checkpoints and failures, then in every mode and with
+every message log, with the same seed of failures, and compare the costs.
+The runs follow each other in a store of their own; the command removes it.
+
+latency and pause are means over the checkpoints of a run. Depending on the mode,
+each checkpoint is of all ranks, of those of a node, or of one rank. overhead is the
+total time divided by that of the run without checkpoints and failures, less 1. work
+lost counts iterations that ranks repeat, added up over the ranks. restart is the
+time from a failure until all ranks compute again, added up. With --runs, each line
+is the run of median total time.`,
+		Example: `  ckpt bench modes bt.W.4 --every 10 --mtbf 2s --seed 1
+  ckpt bench modes bt.A.16 --nodes 4 --iterations 40 --fail-one`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := ui.Positive(cmd, "np", "iterations", "every", "runs", "nodes"); err != nil {
+				return err
+			}
+			return runBenchModes(cmd.Context(), g, &o, args[0])
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not have it")
+	o.Placement.AddFlags(f)
+	f.IntVar(&o.iterations, "iterations", 0, "number of iterations (default: that of the class)")
+	f.IntVar(&o.every, "every", 0, "checkpoint every N iterations (default: a fifth of all)")
+	f.StringVar(&o.mtbf, "mtbf", "", "kill a random rank after random times, exponential with this mean (default: never)")
+	f.Uint64Var(&o.seed, "seed", 1, "random seed of the failures")
+	f.BoolVar(&o.failOne, "fail-one", false, "kill one rank once, after two thirds of the iterations, and compare the recoveries")
+	f.IntVar(&o.runs, "runs", 1, "runs of each kind, in turns")
+	f.StringVar(&o.dir, "dir", os.TempDir(), "directory for the store")
+	return cmd
+}
+
+// benchModes is a comparison as JSON.
+type benchModes struct {
+	App        string     `json:"app"`
+	NP         int        `json:"np"`
+	Mapping    string     `json:"mapping"`
+	Iterations int        `json:"iterations"`
+	Every      int        `json:"every"` // iterations
+	Failures   []string   `json:"inject"`
+	Seed       uint64     `json:"seed"`
+	Digest     string     `json:"digest"` // of every run
+	Base       float64    `json:"base_s"` // total time without checkpoints and failures
+	Modes      []benchRow `json:"modes"`
+}
+
+// benchRow is one mode, in its run of median total time. Times are in seconds,
+// sizes in bytes.
+type benchRow struct {
+	Mode        string    `json:"mode"`
+	Log         string    `json:"log"` // "" where nothing is sent between groups
+	Checkpoints int       `json:"checkpoints"`
+	Ranks       float64   `json:"ranks_each"` // mean, of a checkpoint
+	Latency     float64   `json:"latency_s"`  // mean, of a checkpoint
+	Pause       float64   `json:"pause_s"`    // mean, of a checkpoint
+	Still       float64   `json:"still_s"`    // that a rank stood still for checkpoints in the run, mean of the ranks
+	Stored      int64     `json:"stored_bytes"`
+	LogBytes    int64     `json:"log_bytes"`
+	LogFsyncs   int64     `json:"log_fsyncs"`
+	Failures    int       `json:"failures"`
+	Restarted   int       `json:"ranks_restarted"`
+	WorkLost    int       `json:"work_lost"` // iterations, added up over the ranks
+	Restart     float64   `json:"restart_s"`
+	Total       float64   `json:"total_s"`
+	Overhead    float64   `json:"overhead"` // total_s / base_s − 1
+	Faster      float64   `json:"restart_ratio,omitempty"`
+	Totals      []float64 `json:"totals_s"` // of all runs
+}
+
+func (r *benchRow) name() string {
+	if r.Log == "" {
+		return r.Mode
+	}
+	return r.Mode + ", " + r.Log
+}
+
+// tally observes a run.
+type tally struct {
+	g            *ui.Globals
+	n, ranks     int
+	latency      float64
+	pause, still float64 // still: time that all ranks stood still
+	stored       int64
+}
+
+func (t *tally) Warn(text string) { t.g.Warn("%s", ui.OneLine(text)) }
+
+func (t *tally) Event(ev any) {
+	if c, ok := ev.(*coordinator.CheckpointEvent); ok {
+		t.n++
+		t.ranks += c.Ranks
+		t.latency += c.Latency.Total
+		t.pause += c.Pause
+		t.still += c.Pause * float64(c.Ranks)
+		t.stored += c.StoredBytes
+	}
+}
+
+// modesToCompare returns all modes with the logs that they support.
+func modesToCompare() []coordinator.Spec {
+	list := []coordinator.Spec{{Mode: coordinator.Coordinated}}
+	for _, k := range []channel.Kind{channel.Receiver, channel.Sender} {
+		list = append(list, coordinator.Spec{Mode: coordinator.Semi, Log: k.String()})
+	}
+	for _, k := range []channel.Kind{channel.Receiver, channel.Sender, channel.Optimistic, channel.None} {
+		list = append(list, coordinator.Spec{Mode: coordinator.Uncoordinated, Log: k.String()})
+	}
+	return list
+}
+
+// spec describes the job without checkpoints.
+func (o *benchModesOptions) spec(name string) (coordinator.Spec, error) {
+	inst, err := dataset.ParseApp(name, o.np)
+	if err != nil {
+		return coordinator.Spec{}, err
+	}
+	s := coordinator.NewSpec(inst)
+	if !o.Given() {
+		o.Nodes = min(2, inst.NP)
+	}
+	s.Mapping, err = o.Resolve(inst.NP)
+	s.AutoRestart, s.Trace, s.Seed = true, false, o.seed
+	if o.iterations != 0 {
+		s.Iterations = o.iterations
+	}
+	if o.every == 0 {
+		o.every = max(1, s.Iterations/5)
+	}
+	return s, err
+}
+
+// failures returns the failures that are injected in all modes.
+func (o *benchModesOptions) failures(s *coordinator.Spec) (texts []string, list []coordinator.Failure, err error) {
+	if o.mtbf != "" {
+		texts = append(texts, fmt.Sprintf("mtbf=%s,seed=%d", o.mtbf, o.seed))
+	}
+	if o.failOne {
+		texts = append(texts, fmt.Sprintf("rank=%d@iter=%d", s.NP/2, max(1, 2*s.Iterations/3)))
+	}
+	for _, text := range texts {
+		f, err := coordinator.ParseFailure(text)
+		if err != nil {
+			return nil, nil, err
+		}
+		list = append(list, f)
+	}
+	return append([]string{}, texts...), list, nil
+}
+
+func runBenchModes(ctx context.Context, g *ui.Globals, o *benchModesOptions, name string) error {
+	base, err := o.spec(name)
+	if err != nil {
+		return err
+	}
+	texts, failures, err := o.failures(&base)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	b := benchModes{App: base.App, NP: base.NP, Mapping: base.Mapping.String(), Iterations: base.Iterations, Every: o.every,
+		Failures: texts, Seed: o.seed}
+	modes := modesToCompare()
+	progress := g.NewBar("run", int64(o.runs*(len(modes)+1)), false)
+	defer progress.Clear()
+	var bases []float64
+	rows := make([][]benchRow, len(modes))
+	for round := range o.runs {
+		done := int64(round * (len(modes) + 1))
+		row, digest, err := o.run(ctx, g, base, nil)
+		if err != nil {
+			return err
+		}
+		b.Digest = cmp.Or(b.Digest, digest)
+		bases = append(bases, row.Total)
+		progress.Set(done + 1)
+		for i, m := range modes {
+			s := base
+			s.Mode, s.Log, s.Schedule.Every = m.Mode, m.Log, o.every
+			row, digest, err := o.run(ctx, g, s, failures)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", (&benchRow{Mode: m.Mode, Log: m.Log}).name(), err)
+				if o.mtbf != "" && errors.As(err, new(*coordinator.JobFailedError)) {
+					// Its own hint is for ckpt launch.
+					err = ui.WithHint(err, "give a larger --mtbf: failures come faster than this mode recovers from them")
+				}
+				return err
+			}
+			if digest != b.Digest {
+				return fmt.Errorf("%s: digest %s, without checkpoints and failures %s", row.name(), digest, b.Digest)
+			}
+			rows[i] = append(rows[i], row)
+			progress.Set(done + int64(i) + 2)
+		}
+	}
+	slices.Sort(bases)
+	b.Base = bases[(len(bases)-1)/2]
+	for _, runs := range rows {
+		b.Modes = append(b.Modes, median(runs, b.Base))
+	}
+	for i := range b.Modes {
+		if first := b.Modes[0].Restart; first > 0 {
+			b.Modes[i].Faster = b.Modes[i].Restart / first
+		}
+	}
+	progress.Clear()
+	return printModes(g, &b, o)
+}
+
+// median returns the run of median total time.
+func median(runs []benchRow, base float64) benchRow {
+	slices.SortStableFunc(runs, func(a, b benchRow) int { return cmp.Compare(a.Total, b.Total) })
+	r := runs[(len(runs)-1)/2]
+	r.Overhead = r.Total/base - 1
+	for _, x := range runs {
+		r.Totals = append(r.Totals, x.Total)
+	}
+	return r
+}
+
+// run runs the job once, in a store that it removes.
+func (o *benchModesOptions) run(ctx context.Context, g *ui.Globals, s coordinator.Spec, failures []coordinator.Failure) (row benchRow, digest string, err error) {
+	dir, err := os.MkdirTemp(o.dir, "ckpt-bench-modes-")
+	if err != nil {
+		return row, "", err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	t := &tally{g: g}
+	s.Created = time.Now().UTC()
+	r, err := coordinator.Launch(ctx, s, coordinator.Options{Store: dir, Failures: failures, Observer: t, Log: g.Log()})
+	if err != nil {
+		return row, "", err
+	}
+	row = benchRow{Mode: s.Mode, Log: s.Log, Checkpoints: t.n, Stored: t.stored, LogBytes: r.LogBytes, LogFsyncs: r.LogFsyncs,
+		Failures: r.Failures, Total: r.Wall, Still: t.still / float64(s.NP)}
+	if t.n > 0 {
+		n := float64(t.n)
+		row.Ranks, row.Latency, row.Pause = float64(t.ranks)/n, t.latency/n, t.pause/n
+	}
+	for _, n := range r.Restarts {
+		row.Restarted += n
+	}
+	for _, n := range r.WorkLost {
+		row.WorkLost += n
+	}
+	for _, s := range r.Recovery {
+		row.Restart += s
+	}
+	return row, r.Digest, nil
+}

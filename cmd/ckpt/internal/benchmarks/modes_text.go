@@ -1,0 +1,57 @@
+package benchmarks
+
+import (
+	"fmt"
+	"strings"
+
+	"ckpt/cmd/ckpt/internal/ui"
+)
+
+// printModes prints two tables of the same rows: the cost of the checkpoints, and
+// the cost of the failures.
+func printModes(g *ui.Globals, b *benchModes, o *benchModesOptions) error {
+	if g.JSON {
+		return g.PrintJSON(b)
+	}
+	injected := "no failures"
+	if len(b.Failures) > 0 {
+		injected = "failures: " + strings.Join(b.Failures, ", ")
+	}
+	if err := g.Printf("%s on nodes %s, %s, a checkpoint every %d\n%s\nwithout checkpoints and failures: %s; the same digest in all %s\n\n",
+		b.App, b.Mapping, ui.Count(b.Iterations, "iteration"), b.Every, injected, ui.Seconds(b.Base), ui.Count(o.runs*(len(b.Modes)+1), "run")); err != nil {
+		return err
+	}
+	var costs, failures [][]string
+	for _, r := range b.Modes {
+		costs = append(costs, []string{shortName(&r), fmt.Sprint(r.Checkpoints), ui.Seconds(r.Latency), ui.Seconds(r.Pause),
+			ui.MiB(r.Stored), ui.MiB(r.LogBytes), fmt.Sprint(r.LogFsyncs)})
+		failures = append(failures, []string{shortName(&r), fmt.Sprint(r.Failures), fmt.Sprint(r.Restarted), fmt.Sprint(r.WorkLost),
+			ui.Seconds(r.Restart), ui.Seconds(r.Total), fmt.Sprintf("%.1f %%", 100*r.Overhead)})
+	}
+	if err := g.Table([]string{"mode, log", "|ckpts", "|latency", "|pause", "|stored MiB", "|log MiB", "|fsyncs"}, costs); err != nil {
+		return err
+	}
+	if err := g.Printf("\n"); err != nil {
+		return err
+	}
+	if err := g.Table([]string{"mode, log", "|failures", "|restarted", "|work lost", "|restart", "|total", "|overhead"}, failures); err != nil {
+		return err
+	}
+	if !o.failOne || o.mtbf != "" || b.Modes[0].Restart == 0 {
+		return nil
+	}
+	if err := g.Printf("\nrestart, as a share of the coordinated one of all %s:\n", ui.Count(b.NP, "rank")); err != nil {
+		return err
+	}
+	for _, r := range b.Modes[1:] {
+		if err := g.Printf("  %-24s %.2f\n", shortName(&r), r.Faster); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shortName leaves space for the numbers in 80 columns.
+func shortName(r *benchRow) string {
+	return strings.NewReplacer("uncoordinated", "uncoord.", "pessimistic-", "").Replace(r.name())
+}

@@ -1,0 +1,74 @@
+package images
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator"
+)
+
+func newShowCommand(g *ui.Globals) *cobra.Command {
+	var line bool
+	var plot string
+	cmd := &cobra.Command{
+		Use:   "show JOB[@N]",
+		Short: "Show a checkpoint zone by zone, or the recovery line of a job",
+		Long: `Show a checkpoint, by default the newest, with the zones of each rank.
+
+With --recovery-line, show the states to which the job would roll back if all
+its ranks failed now: the checkpoint of each rank, the work that it loses, the
+messages that force ranks further back, and the checkpoints that no recovery needs
+any more. --plot draws them.`,
+		Example: "  ckpt show bt.S.4-1@2 --json\n  ckpt show lu.S.4-1 --recovery-line --plot line.svg",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case cmd.Flags().Changed("plot") && !line:
+				return ui.BadUsage("--plot draws a recovery line", "add --recovery-line")
+			case cmd.Flags().Changed("plot") && plot == "":
+				return ui.BadUsage("--plot is empty", "name a file ending in .svg, .png or .pdf")
+			case line && strings.Contains(args[0], "@"):
+				return ui.BadUsage(fmt.Sprintf("%q: a job has a recovery line, a checkpoint has none", args[0]), "leave out the @ and the number")
+			case line:
+				return showLine(g, cmd.Context(), args[0], plot)
+			}
+			return runShow(g, args[0])
+		},
+	}
+	cmd.Flags().BoolVar(&line, "recovery-line", false, "show where the job resumes from if all its ranks fail")
+	cmd.Flags().StringVar(&plot, "plot", "", "with --recovery-line: draw it into this file, .svg, .png or .pdf")
+	g.AddStoreFlag(cmd)
+	return cmd
+}
+
+func runShow(g *ui.Globals, target string) error {
+	job, m, err := g.OpenCheckpoint(target)
+	if err != nil {
+		return err
+	}
+	line := describeManifest(coordinator.ReadHistory(job, 0), m)
+	if g.JSON {
+		return g.PrintJSON(line)
+	}
+	if err := g.PrintCheckpoint(line.CheckpointEvent); err != nil {
+		return err
+	}
+	if line.Origin != "" {
+		if err := g.Printf("imported   from %s\n", line.Origin); err != nil {
+			return err
+		}
+	}
+	if err := g.Printf("taken      %s by %s under %s, mapping %s\n\n", line.Created.Local().Format(time.DateTime), m.App, m.MPI, line.Mapping.Short()); err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, z := range line.Zones {
+		rows = append(rows, []string{fmt.Sprint(z.Rank), fmt.Sprint(z.Node), ui.MiB(z.Library), ui.MiB(z.Data), ui.MiB(z.Shared), ui.MiB(z.IOBuffer),
+			ui.MiB(z.Library + z.Data + z.Shared + z.IOBuffer)})
+	}
+	return g.Table([]string{"|rank", "|node", "|library MiB", "|data MiB", "|shared MiB", "|iobuffer MiB", "|total MiB"}, rows)
+}

@@ -1,0 +1,14 @@
+// Package jobs has the commands that plan, run and control jobs.
+package jobs
+
+import (
+	"github.com/spf13/cobra"
+
+	"ckpt/cmd/ckpt/internal/ui"
+)
+
+// Commands returns the commands of this package.
+func Commands(g *ui.Globals) []*cobra.Command {
+	return []*cobra.Command{newLaunchCommand(g), newRestartCommand(g), newCheckpointCommand(g), newStopCommand(g),
+		newStatusCommand(g), newPlanCommand(g), newRankCommand()}
+}

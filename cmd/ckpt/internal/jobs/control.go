@@ -1,0 +1,188 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator"
+)
+
+// contact connects to the coordinator of a running job.
+func contact(g *ui.Globals, ctx context.Context, name string) (*coordinator.Client, error) {
+	job, err := g.OpenJob(name)
+	if err != nil {
+		return nil, err
+	}
+	client, err := coordinator.Contact(ctx, job.Dir())
+	if err != nil {
+		return nil, fmt.Errorf("job %s: %w", name, err)
+	}
+	return client, nil
+}
+
+func newCheckpointCommand(g *ui.Globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "checkpoint JOB",
+		Short:   "Take a checkpoint of a running job now",
+		Long:    "Take a checkpoint of a running job at the next iteration boundary, and wait until it is durable.",
+		Example: "  ckpt checkpoint bt.S.4-1 --json",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runCheckpoint(cmd.Context(), g, args[0]) },
+	}
+	g.AddStoreFlag(cmd)
+	return cmd
+}
+
+func runCheckpoint(ctx context.Context, g *ui.Globals, job string) error {
+	client, err := contact(g, ctx, job)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	cp, err := client.Checkpoint()
+	if err != nil {
+		return fmt.Errorf("job %s: %w", job, err)
+	}
+	return g.PrintCheckpoint(cp)
+}
+
+func newStopCommand(g *ui.Globals) *cobra.Command {
+	var now bool
+	cmd := &cobra.Command{
+		Use:   "stop JOB",
+		Short: "Stop a running job after a last checkpoint",
+		Long: `Stop a running job after a last checkpoint, so that ckpt restart continues it
+there. If that checkpoint fails, the job continues.`,
+		Example: "  ckpt stop bt.S.4-1\n  ckpt stop bt.S.4-1 --now",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runStop(cmd.Context(), g, args[0], now) },
+	}
+	cmd.Flags().BoolVar(&now, "now", false, "stop at once, without a checkpoint")
+	g.AddStoreFlag(cmd)
+	return cmd
+}
+
+func runStop(ctx context.Context, g *ui.Globals, job string, now bool) error {
+	client, err := contact(g, ctx, job)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	cp, err := client.Stop(now)
+	if errors.Is(err, coordinator.ErrNotRunning) {
+		return fmt.Errorf("job %s: %w", job, err)
+	}
+	if err != nil {
+		return ui.WithHint(fmt.Errorf("job %s was not stopped: %w", job, err), "ckpt stop "+job+" --now stops it without a checkpoint")
+	}
+	if err := awaitEnd(g, ctx, job); err != nil {
+		return err
+	}
+	if g.JSON {
+		return g.PrintJSON(struct {
+			Job        string                       `json:"job"`
+			Stopped    bool                         `json:"stopped"`
+			Checkpoint *coordinator.CheckpointEvent `json:"checkpoint"`
+		}{job, true, cp})
+	}
+	if cp == nil {
+		return g.Printf("%s stopped\n", job)
+	}
+	return g.Printf("%s stopped after checkpoint %d at iteration %d\n", job, cp.Number, cp.Iteration)
+}
+
+// awaitEnd waits until the coordinator has left, so that ckpt restart works as soon
+// as ckpt stop has returned.
+func awaitEnd(g *ui.Globals, ctx context.Context, name string) error {
+	store, err := g.OpenStore()
+	if err != nil {
+		return err
+	}
+	job, err := store.Job(name)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, endTime)
+	defer cancel()
+	if err := coordinator.AwaitEnd(ctx, job); errors.Is(err, context.DeadlineExceeded) {
+		g.Warn("%s has stopped, but its coordinator is still cleaning up", name)
+	} else if err != nil && !errors.Is(err, os.ErrPermission) {
+		return err
+	}
+	return nil
+}
+
+// endTime is how long the coordinator of a stopped job may take to clean up.
+const endTime = 10 * time.Second
+
+func newStatusCommand(g *ui.Globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "status [JOB]",
+		Short:   "Show the state of jobs",
+		Example: "  ckpt status\n  ckpt status bt.S.4-1 --json",
+		Args:    cobra.MaximumNArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runStatus(cmd.Context(), g, args) },
+	}
+	g.AddStoreFlag(cmd)
+	return cmd
+}
+
+func runStatus(ctx context.Context, g *ui.Globals, names []string) error {
+	store, err := g.OpenStore()
+	if err != nil {
+		return err
+	}
+	one := len(names) == 1
+	if !one {
+		if names, err = store.Jobs(); err != nil {
+			return err
+		}
+	}
+	jobs := []*coordinator.JobStatus{}
+	var failed error
+	for _, name := range names {
+		s, err := coordinator.Inspect(ctx, store, name)
+		if err != nil {
+			if one {
+				return err
+			}
+			failed = errors.Join(failed, err)
+			continue
+		}
+		jobs = append(jobs, s)
+	}
+	switch {
+	case g.JSON && one:
+		err = g.PrintJSON(jobs[0])
+	case g.JSON:
+		err = g.PrintJSON(jobs)
+	default:
+		err = printStatus(g, jobs)
+	}
+	return errors.Join(failed, err)
+}
+
+func printStatus(g *ui.Globals, jobs []*coordinator.JobStatus) error {
+	if len(jobs) == 0 {
+		return g.Printf("no jobs in %s\n", g.Store)
+	}
+	var rows [][]string
+	for _, j := range jobs {
+		state := j.State
+		if j.Phase != "" {
+			state += ", " + j.Phase
+		}
+		rows = append(rows, []string{j.Job, j.App, j.Mapping.Short(), state,
+			fmt.Sprintf("%d/%d", j.Iteration, j.Iterations), fmt.Sprint(j.Checkpoints), short(j.Digest)})
+	}
+	return g.Table([]string{"job", "app", "ranks per node", "state", "|iteration", "|checkpoints", "digest"}, rows)
+}
+
+func short(digest string) string { return strings.TrimSpace(digest[:min(12, len(digest))]) }

@@ -1,0 +1,363 @@
+package jobs
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator"
+	"ckpt/coordinator/mpi"
+	"ckpt/dataset"
+	"ckpt/image/plan"
+	"ckpt/zones"
+)
+
+// containerHeader is the header block with which every file begins,
+// docs/FORMAT.md.
+const containerHeader = plan.PageSize
+
+// planRows is how many writers, and rounds, are shown without --all.
+const planRows = 20
+
+type layoutOptions struct {
+	ui.Placement
+	writePath
+	np, rank    int
+	mpi         string
+	rounds, all bool
+}
+
+func newPlanCommand(g *ui.Globals) *cobra.Command {
+	var o layoutOptions
+	cmd := &cobra.Command{
+		Use:   "plan APP",
+		Short: "Show which rank writes which bytes of a checkpoint where",
+		Long: `Show which rank would write which bytes of a checkpoint where: the files, the
+writers, their operations and rounds, and the bytes that travel to them. The command
+runs nothing and writes nothing. docs/LAYOUTS.md explains layouts, strategies and
+switches.
+
+APP is NAME.CLASS.NP (bt.B.4), NAME.CLASS with --np, or a workload file. The
+plan is of one full checkpoint: the data of every rank, and the shared segment of a
+node with its first rank. The library zone is stored beside, once for the job.
+
+ckpt launch takes the same flags, and writes as planned.`,
+		Example: `  ckpt plan bt.C.64 --nodes 4 --layout shared --aggregators auto
+  ckpt plan bt.C.64 --nodes 4 --layout aggregated --rounds --rank 16
+  ckpt plan cg.B --np 32 --map 8,8,8,8 --layout shared --stripe-count 4 --p4 --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := ui.Positive(cmd, "np", "nodes"); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("rank") && !o.rounds {
+				return ui.BadUsage(fmt.Sprintf("--rank %d: --rank selects the writer whose rounds are shown", o.rank), "add --rounds")
+			}
+			return runPlan(g, &o, args[0])
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not have it")
+	o.Placement.AddFlags(f)
+	f.StringVar(&o.mpi, "mpi", mpi.MPICH.String(), "layout of the shared segment: mpich or openmpi")
+	o.writePath.addFlags(f)
+	o.addTuningFlags(f)
+	f.BoolVar(&o.rounds, "rounds", false, "show the rounds of a writer")
+	f.IntVar(&o.rank, "rank", 0, "show the rounds of this rank (default the first writer)")
+	f.BoolVar(&o.all, "all", false, fmt.Sprintf("show all writers and rounds, not the first %d", planRows))
+	return cmd
+}
+
+// writePlan is the plan of a checkpoint, as --json prints it.
+type writePlan struct {
+	App     string              `json:"app"`
+	NP      int                 `json:"np"`
+	Mapping coordinator.Mapping `json:"mapping"`
+	MPI     string              `json:"mpi"`
+	Zones   zones.Sizes         `json:"zones"` // in memory, of the whole job
+	plan.Summary
+	Schedule *schedule `json:"schedule,omitempty"` // with --rounds
+	Notes    []string  `json:"notes,omitempty"`
+}
+
+func runPlan(g *ui.Globals, o *layoutOptions, app string) error {
+	inst, err := dataset.ParseApp(app, o.np)
+	if err != nil {
+		return err
+	}
+	d := writePlan{App: inst.String(), NP: inst.NP, MPI: o.mpi}
+	if d.Mapping, err = o.Resolve(inst.NP); err != nil {
+		return err
+	}
+	settings, err := o.settings()
+	if err != nil {
+		return err
+	}
+	settings.Header = containerHeader
+	m, err := coordinator.PlanMemory(inst, d.Mapping, o.mpi)
+	if err != nil {
+		return err
+	}
+	p, err := plan.New(m.Sources, settings)
+	if err != nil {
+		return o.usage(err)
+	}
+	if o.rounds {
+		most := planRows
+		if o.all || g.JSON {
+			most = -1
+		}
+		if d.Schedule, err = o.schedule(p, m, most); err != nil {
+			return err
+		}
+	}
+	d.Zones = m.Zones
+	add, done := g.Progress("plan", fileBytes(p))
+	d.Summary = p.Summarize(add)
+	done()
+	d.Notes = o.idle(p.Settings)
+	if g.JSON {
+		return g.PrintJSON(d)
+	}
+	return printWritePlan(g, &d, o.all)
+}
+
+// schedule has the operations of one writer, round by round.
+type schedule struct {
+	Rank   int             `json:"rank"`
+	Rounds []scheduleRound `json:"rounds"`
+}
+
+type scheduleRound struct {
+	Gathers []scheduleGather `json:"gathers"`
+	Writes  []scheduleWrite  `json:"writes"`
+}
+
+type scheduleGather struct {
+	Rank   int    `json:"rank"` // whose bytes
+	Region string `json:"region"`
+	Offset int64  `json:"offset"` // in the region
+	Bytes  int64  `json:"bytes"`
+	Buffer int64  `json:"buffer"` // where to; -1 in place
+}
+
+type scheduleWrite struct {
+	File   int   `json:"file"`
+	Offset int64 `json:"offset"`
+	Bytes  int64 `json:"bytes"`
+}
+
+// schedule lists the rounds of the rank that the user named, at most most.
+func (o *layoutOptions) schedule(p *plan.Plan, m *coordinator.PlannedMemory, most int) (*schedule, error) {
+	s := &schedule{Rank: p.Writers[0].Rank, Rounds: []scheduleRound{}}
+	if o.flags.Changed("rank") {
+		s.Rank = o.rank
+		if err := checkWriter(p, o.rank, len(m.Sources)); err != nil {
+			return nil, err
+		}
+	}
+	for r := range p.WriterPlan(s.Rank) {
+		if len(s.Rounds) == most {
+			break
+		}
+		var round scheduleRound
+		for _, x := range r.Gathers {
+			round.Gathers = append(round.Gathers, scheduleGather{x.From, m.Regions[x.Key], x.Offset, x.Bytes, x.Buffer})
+		}
+		for _, x := range r.Writes {
+			round.Writes = append(round.Writes, scheduleWrite{x.File, x.Offset, x.Bytes})
+		}
+		s.Rounds = append(s.Rounds, round)
+	}
+	return s, nil
+}
+
+// checkWriter checks that a rank writes.
+func checkWriter(p *plan.Plan, rank, np int) error {
+	if rank < 0 || rank >= np {
+		return ui.BadUsage(fmt.Sprintf("--rank %d: the job has ranks 0 to %d", rank, np-1), "give the number of a writer")
+	}
+	const most = 8
+	var writers []string
+	for _, w := range p.Writers {
+		if w.Rank == rank {
+			return nil
+		}
+		if len(writers) <= most {
+			writers = append(writers, strconv.Itoa(w.Rank))
+		}
+	}
+	if len(writers) > most {
+		writers[most] = "…"
+	}
+	return ui.BadUsage(fmt.Sprintf("--rank %d: other ranks write its bytes", rank), "choose a writer: "+strings.Join(writers, ", "))
+}
+
+// printWritePlan prints a plan as text, of its writers and rounds the first.
+func printWritePlan(g *ui.Globals, d *writePlan, all bool) error {
+	s := &d.Settings
+	lowest, highest := slices.Min(d.StripesPerOST), slices.Max(d.StripesPerOST)
+	text := fmt.Sprintf("%s on %s (%s), %s: one full checkpoint\n\n", d.App, ui.Count(d.Nodes, "node"), d.Mapping.Short(), d.MPI)
+	for _, line := range [][2]string{
+		{"layout", describeLayout(s)},
+		{"switches", fmt.Sprintf("P1 %s, P2 %s, P3 %s, P4 %s", onOff(s.P1), onOff(s.P2), onOff(s.P3), onOff(s.P4))},
+		{"buffer", ui.Size(s.Buffer)},
+		{"striping", fmt.Sprintf("%s over %s, from OST %d", ui.Size(s.StripeSize), ui.Count(s.StripeCount, "OST"), s.FirstOST)},
+		{"memory", fmt.Sprintf("%s MiB: data %s, shared %s", ui.MiB(d.Zones.Total()), ui.MiB(d.Zones.Data), ui.MiB(d.Zones.Shared))},
+		{"files", fmt.Sprintf("%d + manifest, %s MiB", d.Files, ui.MiB(d.FileBytes))},
+		{"holes", fmt.Sprintf("%d, %s MiB", d.Holes, ui.MiB(d.HoleBytes))},
+		{"writers", fmt.Sprintf("%d of %s", len(d.Writers), ui.Count(d.Ranks, "rank"))},
+		{"operations", fmt.Sprintf("%d writes, %d gathers, %d extra reads", d.Writes, d.Gathers, d.ExtraReads)},
+		{"rounds", fmt.Sprintf("%d, of one writer at most %d", d.Rounds, d.MaxRounds)},
+		{"written", ui.MiB(d.Bytes) + " MiB"},
+		{"  in place", ui.MiB(d.InPlaceBytes) + " MiB, the writers' own"},
+		{"  on node", ui.MiB(d.SameNodeBytes) + " MiB, gathered from other ranks of the node"},
+		{"  network", ui.MiB(d.OtherNodeBytes) + " MiB, gathered from other nodes"},
+		{"stripes", fmt.Sprintf("%d, on each OST %s", d.Stripes, minMax(lowest, highest))},
+		{"  shared", fmt.Sprintf("%d, with data of several ranks", d.SharedStripes)},
+		{"  contended", fmt.Sprintf("%d, written by several ranks", d.ContendedStripes)},
+		{"buffers", fmt.Sprintf("%s MiB, of one writer at most %s", ui.MiB(d.BufferBytes), ui.MiB(d.PeakBuffer))},
+	} {
+		text += fmt.Sprintf("%-12s%s\n", line[0], line[1])
+	}
+	if !g.Quiet {
+		for _, note := range d.Notes {
+			text += fmt.Sprintf("%-12s%s\n", "note", note)
+		}
+	}
+	if err := g.Printf("%s\n", text); err != nil {
+		return err
+	}
+	if err := printWriters(g, d, all); err != nil || d.Schedule == nil {
+		return err
+	}
+	return printSchedule(g, d)
+}
+
+func describeLayout(s *plan.Settings) string {
+	switch {
+	case s.Layout == plan.PerRank:
+		return "per-rank: every rank writes a file of its own"
+	case s.Strategy == plan.Individual:
+		return fmt.Sprintf("%s, individual: every rank writes its own bytes", s.Layout)
+	}
+	return fmt.Sprintf("%s, %s, %s", s.Layout, s.Strategy, ui.Count(s.Aggregators, "aggregator"))
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+func minMax(low, high int64) string {
+	if low == high {
+		return strconv.FormatInt(low, 10)
+	}
+	return fmt.Sprintf("%d to %d", low, high)
+}
+
+// printWriters prints the table of the writers, without columns that have no
+// meaning in this plan.
+func printWriters(g *ui.Globals, d *writePlan, all bool) error {
+	s := &d.Settings
+	gathers := s.Strategy != plan.Individual
+	table := []struct {
+		header string
+		shown  bool
+		cell   func(w *plan.WriterSummary) string
+	}{
+		{"|rank", true, func(w *plan.WriterSummary) string { return strconv.Itoa(w.Rank) }},
+		{"|node", true, func(w *plan.WriterSummary) string { return strconv.Itoa(w.Node) }},
+		{"|OSTs", len(d.Writers[0].OSTs) > 0, func(w *plan.WriterSummary) string { return firstToLast(w.OSTs) }},
+		{"|ranks", gathers, func(w *plan.WriterSummary) string { return firstToLast(w.Ranks) }},
+		{"|rounds", true, func(w *plan.WriterSummary) string { return strconv.FormatInt(w.Rounds, 10) }},
+		{"|writes", true, func(w *plan.WriterSummary) string { return strconv.FormatInt(w.Writes, 10) }},
+		{"|gathers", gathers, func(w *plan.WriterSummary) string { return strconv.FormatInt(w.Gathers, 10) }},
+		{"|MiB", true, func(w *plan.WriterSummary) string { return ui.MiB(w.Bytes) }},
+		{"|on node", gathers, func(w *plan.WriterSummary) string { return ui.MiB(w.SameNodeBytes) }},
+		{"|network", gathers, func(w *plan.WriterSummary) string { return ui.MiB(w.OtherNodeBytes) }},
+	}
+	var header []string
+	for _, c := range table {
+		if c.shown {
+			header = append(header, c.header)
+		}
+	}
+	var rows [][]string
+	for i := range d.Writers {
+		if i == planRows && !all {
+			break
+		}
+		var row []string
+		for _, c := range table {
+			if c.shown {
+				row = append(row, c.cell(&d.Writers[i]))
+			}
+		}
+		rows = append(rows, row)
+	}
+	if err := g.Table(header, rows); err != nil {
+		return err
+	}
+	return printMore(g, len(d.Writers)-len(rows))
+}
+
+// printMore prints the number of rows that are not shown.
+func printMore(g *ui.Globals, n int) error {
+	if n == 0 {
+		return nil
+	}
+	return g.Printf("and %d more; --all\n", n)
+}
+
+// firstToLast writes consecutive numbers.
+func firstToLast(n []int) string {
+	first, last := n[0], n[len(n)-1]
+	if first == last {
+		return strconv.Itoa(first)
+	}
+	return fmt.Sprintf("%d-%d", first, last)
+}
+
+// printSchedule prints rounds. Offsets are whole KiB, which is exact.
+func printSchedule(g *ui.Globals, d *writePlan) error {
+	kib := func(n int64) string { return strconv.FormatInt(n>>10, 10) }
+	var rows [][]string
+	for i, r := range d.Schedule.Rounds {
+		round := strconv.Itoa(i + 1)
+		for _, x := range r.Gathers {
+			step, buffer := "gather", ""
+			if x.Buffer == plan.InPlace {
+				step = "in place"
+			} else {
+				buffer = kib(x.Buffer)
+			}
+			rows = append(rows, []string{round, step, fmt.Sprintf("rank %d, %s", x.Rank, x.Region), kib(x.Offset), kib(x.Bytes), buffer})
+		}
+		for _, x := range r.Writes {
+			rows = append(rows, []string{round, "write", fmt.Sprintf("file %d", x.File), kib(x.Offset), kib(x.Bytes), ""})
+		}
+	}
+	i := slices.IndexFunc(d.Writers, func(w plan.WriterSummary) bool { return w.Rank == d.Schedule.Rank })
+	w := &d.Writers[i]
+	if err := g.Printf("\nrank %d on node %d: %s\n", w.Rank, w.Node, ui.Count(int(w.Rounds), "round")); err != nil {
+		return err
+	}
+	if err := g.Table([]string{"|round", "step", "where", "|offset KiB", "|KiB", "|buffer KiB"}, rows); err != nil {
+		return err
+	}
+	return printMore(g, int(w.Rounds)-len(d.Schedule.Rounds))
+}
+
+func fileBytes(p *plan.Plan) (n int64) {
+	for _, f := range p.Files {
+		n += f.Bytes
+	}
+	return n
+}

@@ -1,0 +1,83 @@
+package jobs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator"
+)
+
+// runJob runs a job with options, passes ^C to it, and prints its result.
+func runJob(g *ui.Globals, opt *coordinator.Options, run func() (*coordinator.Result, error)) error {
+	signals := make(chan os.Signal, 2)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) { // nohup ignores SIGHUP
+			signal.Notify(signals, s)
+		}
+	}
+	defer signal.Stop(signals)
+	interrupts := make(chan struct{}, 2)
+	opt.Interrupts = interrupts
+	over := make(chan struct{})
+	var relay sync.WaitGroup
+	relay.Go(func() {
+		for {
+			select {
+			case <-signals:
+				select {
+				case interrupts <- struct{}{}:
+				default: // the job has two interrupts already
+				}
+			case <-over:
+				return
+			}
+		}
+	})
+	// A closed pipe, as in ckpt launch … | head, must not end the job.
+	signal.Ignore(syscall.SIGPIPE)
+	result, err := run()
+	close(over)
+	relay.Wait()
+	opt.Observer.(*ui.Narrator).Bar.Clear()
+	if result != nil && (err == nil || g.JSON) {
+		if perr := printResult(g, result); perr != nil {
+			return errors.Join(err, perr)
+		}
+	}
+	if err == nil && result.Interrupted && result.Outcome != coordinator.StateCompleted {
+		hint := "ckpt restart " + result.Job + " continues the job"
+		if !result.CanRestart() {
+			hint = "job " + result.Job + " has no checkpoint; launch it again"
+		}
+		return ui.WithHint(ui.ErrInterrupted, hint)
+	}
+	return err
+}
+
+func printResult(g *ui.Globals, r *coordinator.Result) error {
+	if g.JSON {
+		return json.NewEncoder(g.Out).Encode(r)
+	}
+	took := time.Duration(r.Wall * float64(time.Second)).Round(time.Millisecond)
+	if r.Outcome != coordinator.StateCompleted {
+		return g.Printf("%s: %s after %v, %s\n", r.Job, r.Outcome, took, checkpoints(r))
+	}
+	return g.Printf("%s: completed %s in %v, %s, %s\ndigest %s\n", r.Job, ui.Count(r.Iterations, "iteration"), took,
+		checkpoints(r), ui.Count(r.Failures, "failure"), r.Digest)
+}
+
+// checkpoints counts the checkpoints of a run.
+func checkpoints(r *coordinator.Result) string {
+	s := ui.Count(r.Checkpoints, "checkpoint")
+	if r.Lost > 0 {
+		s += fmt.Sprintf(" (%d aborted)", r.Lost)
+	}
+	return s
+}

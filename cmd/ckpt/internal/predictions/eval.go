@@ -1,0 +1,93 @@
+package predictions
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/predict"
+)
+
+func newPredictEvalCommand(g *ui.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "eval",
+		Short: "Compare all predictions with the measurements and with the thesis",
+		Long: `Recompute every prediction that the thesis prints, predict every row without using
+it, and print both side by side: measured, thesis, ours, errors. Our data zone comes
+from the structure with one calibration point (the fewest processes of each
+application, class and MPI library), the rest from the other rows.`,
+		Example: "  ckpt predict eval -q\n  ckpt predict eval --json",
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return inputErrors(runPredictEval(g)) },
+	}
+}
+
+func runPredictEval(g *ui.Globals) error {
+	ev, err := predict.Evaluate(countBudget)
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		return g.PrintJSON(ev)
+	}
+	if !g.Quiet {
+		var rows [][]string
+		for _, r := range ev.Rows {
+			rows = append(rows, []string{r.Table, r.Row, r.Quantity, known(r.Measured), known(r.Thesis), known(r.Ours), signed(r.ThesisError), signed(r.OurError)})
+		}
+		if err := g.Table([]string{"table", "row", "quantity", "|measured", "|thesis", "|ours", "|thesis err", "|our err"}, rows); err != nil {
+			return err
+		}
+		if err := g.Printf("\n"); err != nil {
+			return err
+		}
+	}
+	return printSummary(g, &ev.Summary)
+}
+
+func printSummary(g *ui.Globals, s *predict.Summary) error {
+	var rows [][]string
+	for _, q := range s.Quantities {
+		rows = append(rows, []string{q.Quantity, strconv.Itoa(q.Both), share(q.ThesisMedian), share(q.OurMedian), share(q.ThesisMax), share(q.OurMax),
+			strconv.Itoa(q.Rows), share(q.OurMedianAll), share(q.OurMaxAll)})
+	}
+	if err := g.Table([]string{"absolute error", "|rows of both", "|thesis median", "|our median", "|thesis max", "|our max", "|all rows", "|our median", "|our max"}, rows); err != nil {
+		return err
+	}
+	rows = nil
+	for _, c := range s.Coverage {
+		rows = append(rows, []string{c.What, fmt.Sprintf("%d of %d", c.Covered, c.Of), share(c.Share), share(c.MedianWidth)})
+	}
+	if err := g.Printf("\n"); err != nil {
+		return err
+	}
+	if err := g.Table([]string{"95 % intervals, leaving out", "|covered", "|share", "|median ±"}, rows); err != nil {
+		return err
+	}
+	if g.Quiet {
+		return nil
+	}
+	text := "\nmisprints of the thesis, reported and not matched:\n"
+	for _, m := range s.Misprints {
+		text += "  " + m + "\n"
+	}
+	return g.Printf("%s", text)
+}
+
+func known(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return decimal(*v)
+}
+
+func signed(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%+.2f %%", 100**v)
+}
+
+func share(v float64) string { return strconv.FormatFloat(100*v, 'f', 2, 64) + " %" }

@@ -1,0 +1,237 @@
+package predictions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/interval"
+)
+
+type intervalOptions struct {
+	cost, mtbf, restart, downtime string
+	app, at                       string
+	nodes                         int
+	mode                          string
+	logging, logged, growth       string
+	replay                        float64
+	simulate                      bool
+	runs                          int
+	shape                         float64
+	seed                          uint64
+	steady                        bool
+	plot                          string
+}
+
+func newIntervalCommand(g *ui.Globals) *cobra.Command {
+	var o intervalOptions
+	cmd := &cobra.Command{
+		Use:   "interval",
+		Short: "Find the interval between checkpoints that loses the least time to failures",
+		Long: `Find the interval between checkpoints that loses the least time to failures:
+by Young's formula, by Daly's, and exactly, with the wasted time and the expected
+time of a run. An interval runs from the end of a checkpoint to the start of the
+next. docs/INTERVAL.md has the formulas and their sources.
+
+With message logs (--mode uncoordinated or semi) only the failed rank or node
+rolls back; --logging is the cost of the logs. --cost is then the time that the job
+loses to one checkpoint of every group, --restart the time that it loses to
+restarting one rank or node.
+
+--simulate simulates runs with random failures, from a seed. --shape 0.7 makes
+failures cluster, as they do on large machines, with the same MTBF.`,
+		Example: `  ckpt interval --cost 5m --mtbf 6h --restart 10m
+  ckpt interval --cost 5m --mtbf 8760h --nodes 1000 --app-time 72h --shape 0.7
+  ckpt interval --cost 5m --mtbf 6h --interval 2h --json
+  ckpt interval --cost 5m --mtbf 6h --mode semi --logging 3% --logged 40% --replay 1.5`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, flag := range []string{"runs", "shape", "steady", "seed"} {
+				o.simulate = o.simulate || cmd.Flags().Changed(flag)
+			}
+			return runInterval(cmd.Context(), g, &o)
+		},
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (o *intervalOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.cost, "cost", "", "time that the application loses to one checkpoint, like 5m")
+	f.StringVar(&o.mtbf, "mtbf", "", "mean time between failures of the job, or of one node with --nodes")
+	f.StringVar(&o.restart, "restart", "", "time to restart from a checkpoint (default 0)")
+	f.StringVar(&o.downtime, "downtime", "", "time from a failure to the start of the restart (default 0)")
+	f.IntVar(&o.nodes, "nodes", 0, "divide the MTBF by this number of nodes")
+	f.StringVar(&o.app, "app-time", "24h", "time of the run without checkpoints and failures")
+	f.StringVar(&o.at, "interval", "", "show waste and expected time at this interval instead of the best")
+	f.StringVar(&o.mode, "mode", "coordinated", "how ranks checkpoint: coordinated, uncoordinated or semi")
+	f.StringVar(&o.logging, "logging", "", "speed lost if all messages are logged, like 2%")
+	f.StringVar(&o.logged, "logged", "100%", "share of the messages that is logged; for semi the share between nodes")
+	f.StringVar(&o.growth, "log-growth", "0%", "time that logs add to a checkpoint, as a share of the interval, if all messages are logged")
+	f.Float64Var(&o.replay, "replay", 1, "speed of repeated work, whose messages come from logs")
+	f.BoolVar(&o.simulate, "simulate", false, "simulate runs with random failures; implied by --runs, --shape, --steady and --seed")
+	f.IntVar(&o.runs, "runs", 10000, "number of simulated runs")
+	f.Float64Var(&o.shape, "shape", 1, "shape of the Weibull distribution of failures: 1 is exponential")
+	f.BoolVar(&o.steady, "steady", false, "start on a machine long in use, not right after a failure")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of the simulation")
+	f.StringVar(&o.plot, "plot", "", "draw the waste over the interval to a file: .svg, .png or .pdf")
+}
+
+// model reads the flags that describe the job.
+func (o *intervalOptions) model() (interval.Model, error) {
+	var m interval.Model
+	switch {
+	case o.cost == "":
+		return m, ui.Missing("--cost", "5m")
+	case o.mtbf == "":
+		return m, ui.Missing("--mtbf", "24h")
+	case o.nodes < 0:
+		return m, ui.BadUsage(fmt.Sprintf("--nodes %d: want a number of nodes from 1", o.nodes), "give the nodes of the job with the MTBF of one, or the MTBF of the job alone")
+	}
+	var q ui.Quantities
+	m.Cost, m.MTBF = q.Duration("--cost", o.cost), q.Duration("--mtbf", o.mtbf)
+	m.Restart, m.Downtime = q.Duration("--restart", o.restart), q.Duration("--downtime", o.downtime)
+	if q.Err != nil {
+		return m, q.Err
+	}
+	m.MTBF /= time.Duration(max(1, o.nodes))
+	switch o.mode {
+	case "coordinated":
+		if o.logging != "" {
+			return m, ui.BadUsage("--logging "+o.logging+": coordinated checkpoints need no message logs", "leave it out, or add --mode uncoordinated or --mode semi")
+		}
+		return m, nil
+	case "uncoordinated":
+		m.Mode = interval.Uncoordinated
+	case "semi":
+		m.Mode = interval.Semicoordinated
+	default:
+		return m, ui.BadUsage(fmt.Sprintf("--mode %q is unknown", o.mode), "choose coordinated, uncoordinated or semi")
+	}
+	if o.logging == "" {
+		return m, ui.BadUsage("--logging is missing: without message logs the domino effect has no bound", "add the cost of logging, like --logging 2%")
+	}
+	l := &m.Logging
+	l.Replay = o.replay
+	l.Slowdown, l.Share, l.Growth = q.Percent("--logging", o.logging), q.Percent("--logged", o.logged), q.Percent("--log-growth", o.growth)
+	return m, q.Err
+}
+
+func runInterval(ctx context.Context, g *ui.Globals, o *intervalOptions) error {
+	r, err := o.result(ctx)
+	if err != nil {
+		return rangeIsUsage(err)
+	}
+	if o.plot != "" {
+		if err := plotWaste(o.plot, &r.model, r.Rules); err != nil {
+			return err
+		}
+	}
+	if g.JSON {
+		return g.PrintJSON(r)
+	}
+	return printInterval(g, r)
+}
+
+// rangeIsUsage turns quantities out of range into usage errors.
+func rangeIsUsage(err error) error {
+	if r := new(interval.RangeError); errors.As(err, &r) {
+		return ui.AsUsage(err)
+	}
+	return err
+}
+
+func (o *intervalOptions) result(ctx context.Context) (*intervalResult, error) {
+	m, err := o.model()
+	if err != nil {
+		return nil, err
+	}
+	if err := ui.CheckPlotName(o.plot); err != nil {
+		return nil, err
+	}
+	var q ui.Quantities
+	app, at := q.Duration("--app-time", o.app), q.Duration("--interval", o.at)
+	if q.Err != nil {
+		return nil, q.Err
+	}
+	best, err := m.Optimum()
+	if err != nil {
+		return nil, err
+	}
+	r := &intervalResult{
+		Young: best.Young.Seconds(), Daly: best.Daly.Seconds(), Exact: best.Exact.Seconds(), App: app.Seconds(),
+		Cost: m.Cost.Seconds(), MTBF: m.MTBF.Seconds(), Restart: m.Restart.Seconds(), Downtime: m.Downtime.Seconds(), Mode: m.Mode.String(),
+		model: m,
+	}
+	rules := []struct {
+		name string
+		at   time.Duration
+	}{{"Young", best.Young}, {"Daly", best.Daly}, {"first order", best.FirstOrder}, {"exact", best.Exact}, {"given", at}}
+	if o.at == "" {
+		rules, at = rules[:4], best.Exact
+	}
+	for _, rule := range rules {
+		if rule.name == "first order" && rule.at == 0 {
+			continue // it has no optimum here
+		}
+		row, err := rowOf(&m, app, rule.at)
+		if err != nil {
+			return nil, err
+		}
+		row.Rule = rule.name
+		r.Rules = append(r.Rules, row)
+	}
+	last := r.Rules[len(r.Rules)-1]
+	r.Waste, r.Total, r.Interval = last.Waste, last.Total, last.Interval
+	if o.simulate {
+		r.Sim, err = o.simulation(ctx, m, app, at)
+	}
+	return r, err
+}
+
+func rowOf(m *interval.Model, app, at time.Duration) (intervalRow, error) {
+	total, err := m.Total(app, at)
+	if err != nil {
+		return intervalRow{}, err
+	}
+	waste, err := m.Waste(at)
+	if err != nil {
+		return intervalRow{}, err
+	}
+	row := intervalRow{Interval: at.Seconds(), Waste: waste, Total: total.Seconds()}
+	if first, err := m.FirstOrderWaste(at); err == nil {
+		row.FirstOrder = &first
+	}
+	return row, nil
+}
+
+func (o *intervalOptions) simulation(ctx context.Context, m interval.Model, app, at time.Duration) (*simulatedResult, error) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s := interval.Simulation{Model: m, Work: app, Interval: at, Shape: o.shape, Runs: o.runs, Seed: o.seed, Steady: o.steady}
+	e, err := s.Run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &simulatedResult{
+		Runs: e.Runs, Seed: o.seed, Shape: o.shape, Steady: o.steady, Mean: e.Mean.Seconds(), Low: e.Low.Seconds(), High: e.High.Seconds(),
+		StdDev: e.StdDev.Seconds(), Min: e.Min.Seconds(), Max: e.Max.Seconds(), Failures: e.Failures, Waste: e.Waste,
+	}
+	if o.shape == 1 {
+		expected, err := m.Expected(app, at)
+		if err != nil {
+			return nil, err
+		}
+		seconds, agrees := expected.Seconds(), e.Low <= expected && expected <= e.High
+		r.Expected, r.Agrees = &seconds, &agrees
+	}
+	return r, nil
+}

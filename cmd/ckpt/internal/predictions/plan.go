@@ -1,0 +1,190 @@
+package predictions
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator"
+	"ckpt/dataset"
+	"ckpt/predict"
+)
+
+type planOptions struct {
+	timeOptions
+	overhead, appTime, capacity, minimize string
+	keep, top                             int
+	ppn, aggregatorList                   []int
+	mpis, codecs, buffers                 []string
+}
+
+func newPredictPlanCommand(g *ui.Globals) *cobra.Command {
+	var o planOptions
+	cmd := &cobra.Command{
+		Use:   "plan APP",
+		Short: "Compare mappings, MPI libraries and codecs, and mark the best",
+		Long: `Compare mappings (ranks per node), MPI libraries, codecs, and with --io full
+aggregators and buffers: the size of the images and of a whole checkpoint, its time,
+the number of checkpoints that the overhead pays for, their interval, and the
+storage needed to keep them. The best by --minimize is marked with *:
+
+  time       the shortest checkpoint
+  storage    the least space for the checkpoints kept
+  lost-work  the shortest interval: half of it is lost to a failure, on average`,
+		Example: `  ckpt predict plan bt.D --np 64 --overhead 30% --app-time 1137.53
+  ckpt predict plan bt.C --np 64 --overhead 10% --app-time 2h --keep 2 --capacity 100GiB --minimize storage --json
+  ckpt predict plan bt.C --np 64 --overhead 10% --app-time 2h --io full --aggregators 1,2,4 --buffers 8MiB,16MiB`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return inputErrors(runPredictPlan(cmd, g, &o, args[0])) },
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (o *planOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.model, "model", "", "model of ckpt predict fit (default: the built-in tables)")
+	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not have it")
+	f.StringVar(&o.overhead, "overhead", "", "accepted share of the run time, like 30%")
+	f.StringVar(&o.appTime, "app-time", "", "time of the run without checkpoints")
+	f.IntVar(&o.keep, "keep", 1, "checkpoints that stay in the store while one more is written")
+	f.StringVar(&o.capacity, "capacity", "", "size of the store, like 1TiB (default no limit)")
+	f.StringVar(&o.minimize, "minimize", "time", "quantity to minimise: time, storage or lost-work")
+	f.IntSliceVar(&o.ppn, "ppn", nil, "ranks per node to try (default 1,2,4,… and all on one node)")
+	f.StringSliceVar(&o.mpis, "mpi", []string{"mpich", "openmpi"}, "MPI libraries to try")
+	f.StringSliceVar(&o.codecs, "codec", []string{"none", "gzip"}, "codecs to try: "+strings.Join(predict.Codecs(), ", "))
+	f.StringVar(&o.io, "io", "none", "how the application writes: none, simple or full")
+	f.IntSliceVar(&o.aggregatorList, "aggregators", nil, "numbers of aggregators to try, with --io full (default one per node)")
+	f.StringSliceVar(&o.buffers, "buffers", nil, "collective buffers to try, with --io full, like 8MiB,16MiB")
+	f.StringVar(&o.law, "law", "auto", "law of the data zone: "+strings.Join(predict.LawNames(), ", "))
+	f.StringVar(&o.measure, "measure", "", "measure the rate of this directory with a short write test")
+	f.StringVar(&o.probeSize, "measure-size", "64MiB", "bytes of each round of --measure")
+	f.IntVar(&o.top, "top", 0, "show the best N only (default all)")
+}
+
+// planning reads the flags.
+func (o *planOptions) planning() (predict.Planning, error) {
+	p := predict.Planning{Keep: o.keep, Minimize: predict.Aim(o.minimize), PPN: o.ppn, Codecs: o.codecs, IO: predict.IO(o.io), Aggregators: o.aggregatorList}
+	var err error
+	switch {
+	case o.overhead == "":
+		return p, ui.Missing("--overhead", "30%")
+	case o.appTime == "":
+		return p, ui.Missing("--app-time", "24h")
+	}
+	if p.Overhead, err = ui.ParsePercent("--overhead", o.overhead); err != nil {
+		return p, err
+	}
+	app, err := coordinator.ParseDuration(o.appTime)
+	if err != nil {
+		return p, ui.BadUsage(fmt.Sprintf("--app-time %s: invalid duration", o.appTime), "write it like 24h or 1137.53")
+	}
+	p.AppSeconds = app.Seconds()
+	if o.capacity != "" {
+		bytes, err := ui.ParseSize(o.capacity)
+		if err != nil {
+			return p, err
+		}
+		p.CapacityMiB = float64(bytes) / (1 << 20)
+	}
+	for _, b := range o.buffers {
+		bytes, err := ui.ParseSize(b)
+		if err != nil {
+			return p, err
+		}
+		p.BuffersMiB = append(p.BuffersMiB, float64(bytes)/(1<<20))
+	}
+	for _, s := range o.mpis {
+		name := dataset.MPIName(s)
+		if name == "" {
+			return p, ui.BadUsage(fmt.Sprintf("MPI library %q is unknown", s), "write mpich or openmpi")
+		}
+		p.MPI = append(p.MPI, name)
+	}
+	p.Law, err = predict.ParseLaw(o.law)
+	return p, err
+}
+
+type planResult struct {
+	App      string           `json:"app"`
+	Minimize predict.Aim      `json:"minimize"`
+	Keep     int              `json:"keep"`
+	Options  []predict.Option `json:"options"`
+}
+
+func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app string) error {
+	p, err := o.planning()
+	if err != nil {
+		return err
+	}
+	m, err := o.load()
+	if err != nil {
+		return err
+	}
+	if p.App, err = m.Application(app, o.np); err != nil {
+		return err
+	}
+	if p.Probe, err = o.probe(cmd.Context()); err != nil {
+		return err
+	}
+	options, err := m.Plan(p, countBudget)
+	if err != nil {
+		return err
+	}
+	if o.top > 0 && o.top < len(options) {
+		options = options[:o.top]
+	}
+	if g.JSON {
+		return g.PrintJSON(planResult{p.App.String(), p.Minimize, o.keep, options})
+	}
+	return printPlan(g, &p, options)
+}
+
+func printPlan(g *ui.Globals, p *predict.Planning, options []predict.Option) error {
+	header := []string{"", "mapping", "MPI", "codec", "|image MiB", "|Gstored GiB", "|time s", "|95 %", "|count", "|every s", "|lost s", "|store GiB", ""}
+	full := p.IO == predict.FullIO
+	if full {
+		header = append(header[:4:4], append([]string{"|agg", "|buffer"}, header[4:]...)...)
+	}
+	var rows [][]string
+	assumed, outside := false, false
+	for _, o := range options {
+		mark, remark := "", ""
+		switch {
+		case o.Best:
+			mark = "*"
+		case o.Count == 0:
+			remark = "no checkpoint is affordable"
+		case !o.Fits:
+			remark = "store too small"
+		}
+		if o.Extrapolation > 1.05 {
+			remark = strings.TrimPrefix(remark+fmt.Sprintf(", extrapolated ×%.2g", o.Extrapolation), ", ")
+			outside = true
+		}
+		assumed = assumed || o.Assumed
+		row := []string{mark, fmt.Sprintf("%d×%d", o.Nodes, o.PPN), o.MPI, o.Codec, decimal(o.FileMiB), decimal(o.GstoredMiB / 1024),
+			decimal(o.CheckpointS), between(o.LowS, o.HighS), strconv.Itoa(o.Count), decimal(o.IntervalS), decimal(o.LostS), decimal(o.StorageMiB / 1024), remark}
+		if full {
+			row = append(row[:4:4], append([]string{strconv.Itoa(o.Aggregators), decimal(o.BufferMiB)}, row[4:]...)...)
+		}
+		rows = append(rows, row)
+	}
+	if err := g.Table(header, rows); err != nil {
+		return err
+	}
+	text := ""
+	if len(options) > 0 && !options[0].Best {
+		text += "nothing fits: accept more overhead, or enlarge the store\n"
+	}
+	if outside && !g.Quiet {
+		text += "extrapolated ×F: outside the range measured, by that factor\n"
+	}
+	if assumed && !g.Quiet {
+		text += "zstd and s2: rates and ratios are assumed from live solvers, not measured by the tables\n"
+	}
+	return g.Printf("%s", text)
+}

@@ -1,0 +1,233 @@
+package predictions
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/dataset"
+	"ckpt/interval"
+	"ckpt/predict"
+)
+
+// jobOptions are the flags that describe a job whose images are predicted.
+type jobOptions struct {
+	ui.Placement
+	model, mpi, io, buffer, law string
+	np, aggregators             int
+	managers                    bool
+}
+
+func (o *jobOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.model, "model", "", "model of ckpt predict fit (default: the built-in tables)")
+	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not have it")
+	o.Placement.AddFlags(f)
+	f.StringVar(&o.mpi, "mpi", "mpich", "MPI library: mpich or openmpi")
+	f.StringVar(&o.io, "io", "none", "how the application writes: none, simple (each rank) or full (aggregators)")
+	f.IntVar(&o.aggregators, "aggregators", 0, "ranks that write for the others, with --io full (default one per node)")
+	f.StringVar(&o.buffer, "buffer", "", "collective buffer of an aggregator, with --io full (default 16MiB, Open MPI 32MiB)")
+	f.StringVar(&o.law, "law", "auto", "law of the data zone: "+strings.Join(predict.LawNames(), ", "))
+}
+
+// load reads the model.
+func (o *jobOptions) load() (*predict.Model, error) {
+	if o.model == "" {
+		return predict.Default()
+	}
+	f, err := os.Open(o.model)
+	if err != nil {
+		return nil, dataset.CannotRead("model", o.model, err)
+	}
+	defer f.Close()
+	m, err := predict.ReadModel(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.model, err)
+	}
+	return m, nil
+}
+
+// request is the job that the flags describe.
+func (o *jobOptions) request(m *predict.Model, app string) (predict.Request, error) {
+	r := predict.Request{MPI: dataset.MPIName(o.mpi), IO: predict.IO(o.io), Aggregators: o.aggregators, ManagerFiles: o.managers}
+	if r.MPI == "" {
+		r.MPI = o.mpi // refused by name
+	}
+	var err error
+	if r.App, err = m.Application(app, o.np); err != nil {
+		return r, err
+	}
+	mapping, err := o.Resolve(r.App.NP)
+	if err != nil {
+		return r, err
+	}
+	r.Mapping = slices.Clone([]int(mapping))
+	if o.buffer != "" {
+		bytes, err := ui.ParseSize(o.buffer)
+		if err != nil {
+			return r, err
+		}
+		r.BufferMiB = float64(bytes) / (1 << 20)
+	}
+	r.Law, err = predict.ParseLaw(o.law)
+	return r, err
+}
+
+// inputErrors turns errors of user input into usage errors.
+func inputErrors(err error) error {
+	var input *predict.InputError
+	var bad *dataset.TableError
+	switch {
+	case errors.As(err, &input) && input.Remedy != 0:
+		return ui.AsUsage(ui.WithHint(err, predictHints[input.Remedy]))
+	case errors.As(err, &input), errors.As(err, &bad):
+		return ui.AsUsage(err)
+	}
+	return rangeIsUsage(err)
+}
+
+// predictHints put the remedies of predictions into flags and commands.
+var predictHints = map[predict.Remedy]string{
+	predict.GiveProcs:       "write it as in bt.B.4, or give --np",
+	predict.UseCollectiveIO: "add --io full",
+	predict.ChooseSeries:    "choose one with --app, --class and --mpi",
+	predict.UseModel:        "measure it and use --model; ckpt predict fit makes one",
+	predict.LeaveCodec:      "leave out --codec, or use another --law",
+	predict.UseAutoLaw:      "describe its arrays in a YAML file, see docs/WORKLOADS.md, or use --law auto",
+	predict.FitPoints:       "measure two or more process counts and fit them: ckpt predict fit CSV -o MODEL",
+	predict.FitModel:        "ckpt predict fit CSV -o MODEL makes one",
+}
+
+func newPredictSizeCommand(g *ui.Globals) *cobra.Command {
+	var o jobOptions
+	var figure string
+	cmd := &cobra.Command{
+		Use:   "size APP",
+		Short: "Predict the size of a checkpoint",
+		Long: `Predict the size of a checkpoint, zone by zone: one line for each kind of image
+file, then the total with its 95 % interval, the law and the points behind it.
+
+APP is NAME.CLASS.NP (bt.B.4), NAME.CLASS with --np, or a workload file. The built-in ones are ` + strings.Join(dataset.Names(), ", ") + `,
+and a model of ckpt predict fit adds those that it has measurements of.`,
+		Example: `  ckpt predict size bt.D.64 --nodes 2
+  ckpt predict size bt.C.25 --map 4,4,4,4,4,4,1 --io full --json
+  ckpt predict size sp.B --np 49 --law thesis`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return inputErrors(runPredictSize(g, &o, args[0], figure))
+		},
+	}
+	o.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&figure, "plot", "", "draw the data zone over process counts to this .svg, .png or .pdf")
+	cmd.Flags().BoolVar(&o.managers, "manager-files", false, "add the images of mpiexec, ssh and proxies, as DMTCP stores them")
+	return cmd
+}
+
+func runPredictSize(g *ui.Globals, o *jobOptions, app, figure string) error {
+	if err := ui.CheckPlotName(figure); err != nil {
+		return err
+	}
+	m, err := o.load()
+	if err != nil {
+		return err
+	}
+	r, err := o.request(m, app)
+	if err != nil {
+		return err
+	}
+	s, err := m.Size(r)
+	if err != nil {
+		return err
+	}
+	if figure != "" {
+		f, err := m.Figure(r)
+		if err != nil {
+			return err
+		}
+		if err := plotFigure(figure, f); err != nil {
+			return err
+		}
+	}
+	if g.JSON {
+		return g.PrintJSON(s)
+	}
+	return printSize(g, s)
+}
+
+func printSize(g *ui.Globals, s *predict.Size) error {
+	var rows [][]string
+	for _, f := range s.Files {
+		kind := ""
+		if f.Aggregator {
+			kind = "aggregator"
+		}
+		rows = append(rows, []string{strconv.Itoa(f.PPN), strconv.Itoa(f.Count), decimal(f.Zones.Library), decimal(f.Zones.Data),
+			decimal(f.Zones.Shared), decimal(f.Zones.IOBuffer), decimal(f.MiB), between(f.Low, f.High), kind})
+	}
+	if err := g.Table([]string{"|ranks/node", "|files", "|library", "|data", "|shared", "|I/O", "|file MiB", "|95 %", ""}, rows); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("total %s MiB, 95 %% %s\n", decimal(s.TotalMiB), between(s.LowMiB, s.HighMiB))
+	if s.ManagerMiB > 0 {
+		text = fmt.Sprintf("total %s MiB with %s of manager files, 95 %% %s\n", decimal(s.TotalMiB), decimal(s.ManagerMiB), between(s.LowMiB, s.HighMiB))
+	}
+	if !g.Quiet {
+		text += "model " + s.Model + "\nbasis " + s.Basis + "\n"
+		if s.Note != "" {
+			text += "note  " + s.Note + "\n"
+		}
+	}
+	return g.Printf("%s", text)
+}
+
+func decimal(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
+
+func between(low, high float64) string { return decimal(low) + " to " + decimal(high) }
+
+// countBudget is the rule of package interval in the form that predict needs.
+func countBudget(overhead, app, checkpoint float64) (int, float64, float64, error) {
+	b := interval.Budget{Overhead: overhead, App: durationOf(app), Checkpoint: durationOf(checkpoint)}
+	s, err := b.Schedule()
+	return s.Count, s.Interval.Seconds(), s.Total.Seconds(), err
+}
+
+func durationOf(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+
+// countOfApp lets ckpt predict count take an APP, whose checkpoint time it then
+// predicts, in place of --checkpoint-time.
+func countOfApp(cmd *cobra.Command) *cobra.Command {
+	var o timeOptions
+	o.addFlags(cmd.Flags())
+	cmd.Use = "count [APP]"
+	cmd.Example += "\n  ckpt predict count bt.D.64 --nodes 2 --overhead 30% --app-time 1137.53"
+	cmd.Args = cobra.MaximumNArgs(1)
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			if cmd.Flags().Changed("checkpoint-time") {
+				return ui.UsageOf(cmd, errors.New("APP and --checkpoint-time exclude each other"))
+			}
+			t, err := o.predict(cmd.Context(), args[0])
+			if err != nil {
+				return inputErrors(err)
+			}
+			if err := cmd.Flags().Set("checkpoint-time", strconv.FormatFloat(t.Latency.Total, 'f', -1, 64)); err != nil {
+				return err
+			}
+			if !cmd.Flags().Changed("size") {
+				if err := cmd.Flags().Set("size", strconv.FormatFloat(t.StoredMiB, 'f', 3, 64)+"MiB"); err != nil {
+					return err
+				}
+			}
+		}
+		return run(cmd, nil)
+	}
+	return cmd
+}

@@ -1,0 +1,135 @@
+package predictions
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/dataset"
+	"ckpt/image/bench"
+	"ckpt/image/codec"
+	"ckpt/predict"
+)
+
+type timeOptions struct {
+	jobOptions
+	codec, measure, probeSize string
+}
+
+func (o *timeOptions) addFlags(f *pflag.FlagSet) {
+	o.jobOptions.addFlags(f)
+	f.StringVar(&o.codec, "codec", "none", "compression: "+strings.Join(predict.Codecs(), ", "))
+	f.StringVar(&o.measure, "measure", "", "measure the rate of this directory with a short write test")
+	f.StringVar(&o.probeSize, "measure-size", "64MiB", "bytes of each round of --measure")
+}
+
+func newPredictTimeCommand(g *ui.Globals) *cobra.Command {
+	var o timeOptions
+	cmd := &cobra.Command{
+		Use:   "time APP",
+		Short: "Predict how long a checkpoint takes",
+		Long: `Predict how long a checkpoint takes: coordination, management (compression) and
+storage, with a 95 % interval and the range in which it is valid.
+
+Without --measure the storage is that of the thesis, one local disk per node;
+--measure DIR writes some MiB into DIR, durably, and predicts for that file
+system. --law thesis gives the thesis's own lines, Eq 5.1 to 5.3.`,
+		Example: `  ckpt predict time bt.D.64 --nodes 2
+  ckpt predict time bt.C.64 --codec gzip --json
+  ckpt predict time bt.B.16 --nodes 4 --measure /scratch`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return inputErrors(runPredictTime(cmd.Context(), g, &o, args[0]))
+		},
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+// predict reads the model, measures the storage with --measure, and predicts.
+func (o *timeOptions) predict(ctx context.Context, app string) (*predict.Time, error) {
+	m, err := o.load()
+	if err != nil {
+		return nil, err
+	}
+	r, err := o.request(m, app)
+	if err != nil {
+		return nil, err
+	}
+	probe, err := o.probe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return m.Time(r, o.codec, probe)
+}
+
+// probe measures the file system of --measure, nil without.
+func (o *timeOptions) probe(ctx context.Context) (*predict.Probe, error) {
+	if o.measure == "" {
+		return nil, nil
+	}
+	info, err := os.Stat(o.measure)
+	if err != nil {
+		return nil, dataset.CannotRead("directory", o.measure, err)
+	}
+	if !info.IsDir() {
+		return nil, ui.AsUsage(fmt.Errorf("--measure %s: not a directory", o.measure))
+	}
+	size, err := ui.ParseSize(o.probeSize)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	const rounds = 3
+	r, err := bench.Write(ctx, o.measure, bench.Options{Size: size, Rounds: rounds, Codec: codec.UseNone})
+	if err != nil {
+		return nil, fmt.Errorf("measure %s: %w", o.measure, err)
+	}
+	return &predict.Probe{MiBPerS: r.CheckpointMedian / (1 << 20), RelativeSD: scatter(r.Checkpoint), Writers: 1, Dir: o.measure}, nil
+}
+
+// scatter is the standard deviation over the mean.
+func scatter(list []float64) float64 {
+	if len(list) < 2 {
+		return 0
+	}
+	var sum, squares float64
+	for _, v := range list {
+		sum += v
+	}
+	m := sum / float64(len(list))
+	for _, v := range list {
+		squares += (v - m) * (v - m)
+	}
+	return math.Sqrt(squares/float64(len(list)-1)) / m
+}
+
+func runPredictTime(ctx context.Context, g *ui.Globals, o *timeOptions, app string) error {
+	t, err := o.predict(ctx, app)
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		return g.PrintJSON(t)
+	}
+	l := t.Latency
+	text := fmt.Sprintf("%s under %s, %s: %s MiB of %s stored\n", t.App, t.MPI, t.Codec, decimal(t.StoredMiB), decimal(t.TotalMiB)) +
+		fmt.Sprintf("latency %s = %s coordination + %s management + %s storage\n95 %%    %s to %s\n",
+			ui.Seconds(l.Total), ui.Seconds(l.Coordination), ui.Seconds(l.Management), ui.Seconds(l.Storage), ui.Seconds(t.LowS), ui.Seconds(t.HighS))
+	if !g.Quiet {
+		text += "model   " + t.TimeModel + "\nholds   " + t.Valid + "\n"
+		if t.Note != "" {
+			text += "note    " + t.Note + "\n"
+		}
+	}
+	return g.Printf("%s", text)
+}

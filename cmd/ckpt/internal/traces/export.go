@@ -1,0 +1,170 @@
+package traces
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/iotrace"
+	"ckpt/iotrace/dxt"
+	"ckpt/iotrace/export"
+)
+
+// exporters write a trace in some format.
+var exporters = map[string]func(w io.Writer, t *iotrace.Trace) (left int64, err error){
+	"events":  whole(iotrace.WriteTrace),
+	"chrome":  whole(export.WriteChrome),
+	"csv":     whole(export.WriteCSV),
+	"jsonl":   whole(export.WriteJSON),
+	"parquet": whole(export.WriteParquet),
+	"dxt":     dxt.Write,
+}
+
+// A lineCounter counts the written lines.
+type lineCounter struct {
+	w    io.Writer
+	n    int64
+	tell func(int64)
+}
+
+func (c *lineCounter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(bytes.Count(b[:n], []byte("\n")))
+	c.tell(c.n)
+	return n, err
+}
+
+const exportFormats = "chrome, csv, dxt, events, jsonl or parquet"
+
+func whole(write func(io.Writer, *iotrace.Trace) error) func(io.Writer, *iotrace.Trace) (int64, error) {
+	return func(w io.Writer, t *iotrace.Trace) (int64, error) { return 0, write(w, t) }
+}
+
+// dxtLog reads DXT text so that it can be exported byte for byte. It returns nil for
+// other formats, and for damaged text with --lenient, which is read as any trace.
+func (in *traceInput) dxtLog(name string) (*dxt.Log, error) {
+	f := os.Stdin
+	if name != "-" {
+		var err error
+		if f, err = os.Open(name); err != nil {
+			return nil, nil // a job, or an error that reading the trace will report
+		}
+	}
+	fi, err := f.Stat()
+	file := err == nil && fi.Mode().IsRegular() && name != "-"
+	if file {
+		defer f.Close()
+	}
+	r := bufio.NewReaderSize(f, iotrace.HeadBytes)
+	head, err := r.Peek(iotrace.HeadBytes)
+	if err != nil && err != io.EOF && file {
+		return nil, nil // likewise
+	}
+	if iotrace.Detect(head) != iotrace.FormatDXT || in.lenient && !file {
+		if !file {
+			in.begun = r // it cannot be read from the beginning again
+		}
+		return nil, nil
+	}
+	log, err := dxt.ReadLog(r)
+	if err != nil && in.lenient {
+		return nil, nil
+	}
+	if name == "-" {
+		name = "standard input"
+	}
+	return log, iotrace.Named(err, name)
+}
+
+func newExportCommand(g *ui.Globals) *cobra.Command {
+	var in traceInput
+	var format, out string
+	cmd := &cobra.Command{
+		Use:   "export TRACE... --format FORMAT -o FILE",
+		Short: "Write a trace for other tools",
+		Long: `Write a trace as Chrome trace JSON (ui.perfetto.dev, chrome://tracing), Darshan
+DXT text, CSV, JSON lines, Parquet (with the columns of WisIO) or an events
+file.
+
+` + traceInputHelp,
+		Example: `  ckpt trace export bt.S.4-1 --format chrome -o bt.json
+  ckpt trace export job.strace --format csv -o - | head
+  ckpt trace export --builtin minighost --format dxt -o minighost.dxt`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if format == "" {
+				return ui.BadUsage("no format given", "add --format "+exportFormats)
+			}
+			write, ok := exporters[format]
+			if !ok {
+				return ui.BadUsage(fmt.Sprintf("--format %s is unknown", format), "--format takes "+exportFormats)
+			}
+			if out == "" {
+				return ui.BadUsage("no output given", "add -o FILE, or -o - for standard output")
+			}
+			if binary := format == "events" || format == "parquet"; binary && out == "-" && ui.IsTerminal(g.CommandOutput()) {
+				return ui.BadUsage("refusing to write "+format+" to a terminal", "add -o FILE, or a pipe")
+			}
+			if format == "dxt" && in.builtin == "" && len(args) == 1 {
+				if log, err := in.dxtLog(args[0]); err != nil {
+					return in.failure(err)
+				} else if log != nil {
+					if err := g.WriteFile(cmd.Context(), out, func(w io.Writer) error { _, err := log.WriteTo(w); return err }); err != nil {
+						return err
+					}
+					return tellOutput(g, out, format, log.Segments())
+				}
+			}
+			t, err := in.trace(g, args)
+			if err != nil {
+				return err
+			}
+			var left int64
+			b := g.NewBar("write", int64(len(t.Events)), false)
+			err = g.WriteFile(cmd.Context(), out, func(w io.Writer) (err error) {
+				if b != nil && format != "events" && format != "parquet" { // others have an event per line
+					w = &lineCounter{w: w, tell: b.Set}
+				}
+				left, err = write(w, t)
+				return err
+			})
+			b.Clear()
+			if err == nil && left > 0 {
+				g.Warn("%s no place in the format: left out", ui.Plural(int(left), "event has", "events have"))
+			}
+			if err != nil {
+				return err
+			}
+			return tellOutput(g, out, format, len(t.Events))
+		},
+	}
+	in.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&format, "format", "", exportFormats)
+	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write, - for standard output")
+	g.AddStoreFlag(cmd)
+	return cmd
+}
+
+// outputResult is what commands that write a file print as JSON.
+type outputResult struct {
+	Output string `json:"output"`
+	Format string `json:"format"`
+	Bytes  int64  `json:"bytes"`
+	Events int    `json:"events"` // of the trace; not all have a place in each format
+}
+
+// tellOutput prints it under --json, unless standard output is the output.
+func tellOutput(g *ui.Globals, name, format string, events int) error {
+	if !g.JSON || name == "-" {
+		return nil
+	}
+	fi, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	return g.PrintJSON(outputResult{name, format, fi.Size(), events})
+}

@@ -1,0 +1,195 @@
+package traces
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/iotrace"
+	"ckpt/zones"
+)
+
+func newImportCommand(g *ui.Globals) *cobra.Command {
+	var in traceInput
+	var out string
+	cmd := &cobra.Command{
+		Use:   "import FILE... -o OUT",
+		Short: "Make an events file of traces of other tools",
+		Long: `Read the text of strace -f or of darshan-dxt-parser, CSV or Parquet, and write
+an events file, the compact format of ckpt. Several files are merged as the
+ranks of one job. Lines that are not understood are counted, and the first ones
+shown, more with -v.
+
+Run strace with these options: strace -f -ttt -T -y -o FILE COMMAND, or use ckpt
+trace record. After strace -ff -o NAME give all files at once, NAME.*; a text
+without process numbers is one process.`,
+		Example: "  ckpt trace import job.strace -o job.trace\n  ckpt trace import job.dxt -o job.trace --lenient",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if out == "" || out == "-" {
+				return ui.BadUsage("no output given", "add -o FILE")
+			}
+			return runTraceImport(cmd.Context(), g, &in, args, out)
+		},
+	}
+	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write")
+	cmd.Flags().BoolVar(&in.lenient, "lenient", false, "read the intact part of a damaged or cut trace")
+	g.AddStoreFlag(cmd)
+	return cmd
+}
+
+func runTraceImport(ctx context.Context, g *ui.Globals, in *traceInput, args []string, out string) error {
+	all, reports, err := in.read(g, args)
+	if err != nil {
+		return err
+	}
+	t, err := merged(all)
+	if err != nil {
+		return err
+	}
+	if err := g.WriteFile(ctx, out, func(w io.Writer) error { return iotrace.WriteTrace(w, t) }); err != nil {
+		return err
+	}
+	return tellImport(g, t, out, args, reports)
+}
+
+// importResult is what ckpt trace import and record print as JSON.
+type importResult struct {
+	Output  string         `json:"output"`
+	Bytes   int64          `json:"bytes"`
+	Events  int            `json:"events"`
+	Ranks   int            `json:"ranks"`
+	Files   int            `json:"files"`
+	Sources []importSource `json:"sources"`
+}
+
+type importSource struct {
+	Name          string           `json:"name"`
+	Format        string           `json:"format"`
+	Lines         int64            `json:"lines"`          // of a text
+	NotUnderstood int64            `json:"not_understood"` // lines
+	Notes         []importNote     `json:"notes"`          // the first of them
+	FailedCalls   int64            `json:"failed_calls"`
+	OtherCalls    map[string]int64 `json:"other_calls"`              // on what is no file
+	UnknownCalls  int64            `json:"unknown_descriptor_calls"` // reads and writes that the trace lacks
+	UnknownBytes  int64            `json:"unknown_descriptor_bytes"`
+	Cut           string           `json:"cut,omitempty"`
+}
+
+type importNote struct {
+	Line   int64  `json:"line"`
+	Reason string `json:"reason"`
+	Text   string `json:"text"`
+}
+
+// tellImport reports the imported events, and the lines that were not imported.
+func tellImport(g *ui.Globals, t *iotrace.Trace, out string, names []string, reports []*iotrace.Report) error {
+	fi, err := os.Stat(out)
+	if err != nil {
+		return err
+	}
+	r := importResult{Output: out, Bytes: fi.Size(), Events: len(t.Events), Ranks: len(t.Ranks), Files: len(t.Files), Sources: []importSource{}}
+	for i, rep := range reports {
+		s := importSource{Name: names[i], Format: rep.Format.String(), Lines: rep.Lines, NotUnderstood: rep.Unknown, Notes: []importNote{},
+			FailedCalls: rep.Failed, OtherCalls: rep.Others, UnknownCalls: rep.Astray, UnknownBytes: rep.AstrayBytes}
+		warnAstray(g, names[i], rep)
+		if s.OtherCalls == nil {
+			s.OtherCalls = map[string]int64{}
+		}
+		if rep.Cut != nil {
+			s.Cut = rep.Cut.Error()
+		}
+		for _, n := range rep.Notes {
+			s.Notes = append(s.Notes, importNote{n.Line, n.Reason, n.Text})
+		}
+		r.Sources = append(r.Sources, s)
+	}
+	if g.JSON {
+		return g.PrintJSON(r)
+	}
+	if err := g.Printf("%s: %s of %s on %s, %s\n", out, ui.Count(r.Events, "event"), ui.Plural(r.Ranks, "process", "processes"),
+		ui.Count(r.Files, "file"), ui.Count(int(r.Bytes), "byte")); err != nil || g.Quiet {
+		return err
+	}
+	for _, s := range r.Sources {
+		if err := tellSource(g, &s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// importNotes is the number of lines not understood that are shown without -v.
+const importNotes = 5
+
+func tellSource(g *ui.Globals, s *importSource) error {
+	words := []string{s.Format}
+	if s.Lines > 0 {
+		words = append(words, ui.Count(int(s.Lines), "line"))
+	}
+	if s.FailedCalls > 0 {
+		words = append(words, ui.Count(int(s.FailedCalls), "call")+" that failed")
+	}
+	if err := g.Printf("%s: %s\n", s.Name, strings.Join(words, ", ")); err != nil {
+		return err
+	}
+	if len(s.OtherCalls) > 0 {
+		var others []string
+		for _, what := range slices.Sorted(maps.Keys(s.OtherCalls)) {
+			others = append(others, what+" "+strconv.FormatInt(s.OtherCalls[what], 10))
+		}
+		if err := g.Printf("  calls that make no event: %s\n", strings.Join(others, ", ")); err != nil {
+			return err
+		}
+	}
+	if s.Cut != "" {
+		if err := g.Printf("  cut: %s\n", ui.OneLine(s.Cut)); err != nil {
+			return err
+		}
+	}
+	if s.NotUnderstood == 0 {
+		return nil
+	}
+	if err := g.Printf("  %s not understood:\n", ui.Plural(int(s.NotUnderstood), "line", "lines")); err != nil {
+		return err
+	}
+	for i, n := range s.Notes {
+		if i == importNotes && !g.Verbose {
+			return g.Printf("    … -v shows more\n")
+		}
+		text := zones.Printable(n.Text)
+		if !g.Verbose {
+			text = shortLine(text)
+		}
+		where := ""
+		if n.Line > 0 {
+			where = fmt.Sprintf("line %d: ", n.Line)
+		}
+		if text != "" {
+			text = ": " + text
+		}
+		if err := g.Printf("    %s%s%s\n", where, n.Reason, text); err != nil {
+			return err
+		}
+	}
+	if more := int(s.NotUnderstood) - len(s.Notes); more > 0 {
+		return g.Printf("    … and %d more\n", more)
+	}
+	return nil
+}
+
+// shortLine keeps the beginning of a line.
+func shortLine(s string) string {
+	if r := []rune(s); len(r) > 60 {
+		return string(r[:59]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,372 @@
+package traces
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator"
+	"ckpt/iotrace"
+	"ckpt/iotrace/analyze"
+	"ckpt/iotrace/source"
+	"ckpt/iotrace/synth"
+)
+
+// traceInput is the source of a trace: files of any known format, the traces of
+// checkpoints in the store, or a built-in one.
+type traceInput struct {
+	builtin, class string
+	ranks          int
+	lenient        bool
+	begun          io.Reader // a stream whose beginning was read
+}
+
+const traceInputHelp = `A TRACE is a file, - for standard input, or the recording of a checkpoint: JOB
+of the newest, JOB@N of one, JOB@all of all, as one trace. The command
+recognises the format of a file by its contents: events files of ckpt, strace -f
+text, Darshan DXT text, CSV, Parquet.`
+
+func (in *traceInput) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&in.builtin, "builtin", "", "use a built-in trace: "+strings.Join(synth.Builtins(), ", "))
+	f.IntVar(&in.ranks, "builtin-ranks", 4, "ranks of the built-in trace")
+	f.StringVar(&in.class, "builtin-class", "", "size of the built-in trace, A to D (default B)")
+	f.BoolVar(&in.lenient, "lenient", false, "read the intact part of a damaged or cut trace")
+}
+
+// traces reads all named traces, or the built-in one.
+func (in *traceInput) traces(g *ui.Globals, args []string) ([]*iotrace.Trace, error) {
+	if in.builtin != "" {
+		if len(args) > 0 {
+			return nil, ui.BadUsage(fmt.Sprintf("--builtin %s and %s", in.builtin, args[0]), "give one of them")
+		}
+		if !slices.Contains(synth.Builtins(), in.builtin) {
+			return nil, ui.BadUsage(fmt.Sprintf("--builtin %s: unknown trace", in.builtin), "choose one of "+strings.Join(synth.Builtins(), ", "))
+		}
+		if in.ranks < 1 {
+			return nil, ui.BadUsage(fmt.Sprintf("--builtin-ranks %d: want a number from 1", in.ranks), "")
+		}
+		t, err := synth.Builtin(in.builtin, synth.Params{Ranks: in.ranks, Class: in.class})
+		if err != nil {
+			return nil, ui.AsUsage(err)
+		}
+		return []*iotrace.Trace{t}, nil
+	}
+	if len(args) == 0 {
+		return nil, ui.BadUsage("no trace given", "name a file or a job, or give --builtin "+synth.Builtins()[0])
+	}
+	var all []*iotrace.Trace
+	for _, name := range args {
+		some, reports, err := in.read(g, []string{name})
+		if err != nil {
+			return nil, err
+		}
+		warnImport(g, name, reports[0])
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// read reads files and jobs that were recorded together; there is a report for each.
+func (in *traceInput) read(g *ui.Globals, args []string) ([]*iotrace.Trace, []*iotrace.Report, error) {
+	opt := iotrace.Options{Lenient: in.lenient}
+	if len(args) > 1 {
+		total := int64(0)
+		for _, name := range args {
+			if fi, err := os.Stat(name); err == nil && fi.Mode().IsRegular() {
+				total += fi.Size()
+			}
+		}
+		b := g.NewBar("read", total, true)
+		defer b.Clear()
+		opt.Progress = b.Set
+	}
+	all, reports, err := source.Files(args, opt, func(name string) (*iotrace.Trace, *iotrace.Report, error) { return in.open(g, name) })
+	return all, reports, in.failure(err)
+}
+
+// trace reads one trace; several that were recorded together are merged.
+func (in *traceInput) trace(g *ui.Globals, args []string) (*iotrace.Trace, error) {
+	if in.builtin != "" || len(args) < 2 {
+		all, err := in.traces(g, args)
+		if err != nil {
+			return nil, err
+		}
+		return merged(all)
+	}
+	all, reports, err := in.read(g, args)
+	if err != nil {
+		return nil, err
+	}
+	for i, rep := range reports {
+		warnImport(g, args[i], rep)
+	}
+	return merged(all)
+}
+
+func merged(all []*iotrace.Trace) (*iotrace.Trace, error) {
+	if len(all) == 1 {
+		return all[0], nil
+	}
+	t, err := iotrace.Merge(all...)
+	if err != nil {
+		return nil, ui.AsUsage(err)
+	}
+	return t, nil
+}
+
+// open reads one source.
+func (in *traceInput) open(g *ui.Globals, name string) (*iotrace.Trace, *iotrace.Report, error) {
+	opt := iotrace.Options{Lenient: in.lenient}
+	stream := in.begun
+	shown := name
+	if name == "-" {
+		shown = "standard input"
+		if stream == nil {
+			stream = os.Stdin
+		}
+	}
+	if stream != nil {
+		t, rep, err := source.Stream(shown, stream, opt)
+		return t, rep, in.failure(err)
+	}
+	path := name
+	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+		// There is no such file; the name may be a job.
+		if job, ok := strings.CutSuffix(name, "@all"); ok {
+			return in.all(g, job)
+		}
+		found, jerr := tracePath(g, name)
+		if jerr != nil {
+			return nil, nil, ui.AsNotFound(fmt.Errorf("%s is not a file; as a job: %w", name, jerr))
+		}
+		path = found
+	}
+	t, rep, err := in.file(g, path, opt)
+	return t, rep, in.failure(err)
+}
+
+// file reads a file and shows its progress.
+func (in *traceInput) file(g *ui.Globals, path string, opt iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
+	if fi, err := os.Stat(path); err == nil && fi.Mode().IsRegular() {
+		b := g.NewBar("read", fi.Size(), true)
+		defer b.Clear()
+		opt.Progress = b.Set
+	}
+	return source.File(path, opt)
+}
+
+// all reads the traces of all checkpoints of a job as one.
+func (in *traceInput) all(g *ui.Globals, name string) (*iotrace.Trace, *iotrace.Report, error) {
+	job, err := g.OpenJob(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	numbers, err := job.Checkpoints()
+	if err != nil {
+		return nil, nil, err
+	}
+	var traces []*iotrace.Trace
+	whole := &iotrace.Report{}
+	for _, n := range numbers {
+		path := coordinator.TracePath(job, n)
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			g.Warn("checkpoint %d of %s has no trace", n, name)
+			continue
+		}
+		t, rep, err := in.file(g, path, iotrace.Options{Lenient: in.lenient})
+		if err != nil {
+			return nil, nil, in.failure(err)
+		}
+		whole.Format, whole.Cut = rep.Format, errors.Join(whole.Cut, rep.Cut)
+		traces = append(traces, t)
+	}
+	if len(traces) == 0 {
+		return nil, nil, ui.AsNotFound(fmt.Errorf("no checkpoint of %s has a trace", name))
+	}
+	// A rank that was restarted on another node is still the same rank.
+	nodes := make(map[int]string)
+	for _, t := range traces {
+		for _, r := range t.Ranks {
+			nodes[r.Rank] = r.Node
+		}
+	}
+	for _, t := range traces {
+		for i := range t.Ranks {
+			t.Ranks[i].Node = nodes[t.Ranks[i].Rank]
+		}
+	}
+	t, err := merged(traces)
+	return t, whole, err
+}
+
+// tracePath finds the trace of a checkpoint.
+func tracePath(g *ui.Globals, target string) (string, error) {
+	job, m, err := g.OpenCheckpoint(target)
+	if err != nil {
+		return "", err
+	}
+	path := coordinator.TracePath(job, m.Number)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("checkpoint %d of %s has no trace: it was taken with --trace=false, or imported", m.Number, job.Name())
+	}
+	return path, nil
+}
+
+// failure is traceError without the remedies that the user has tried already.
+func (in *traceInput) failure(err error) error {
+	err = traceError(err)
+	var damaged *damagedTrace
+	if errors.As(err, &damaged) {
+		damaged.lenient = in.lenient
+	}
+	return err
+}
+
+// traceError classifies the errors of a trace file.
+func traceError(err error) error {
+	var format *iotrace.FormatError
+	var known *damagedTrace
+	switch {
+	case err == nil, errors.As(err, &known):
+		return err
+	case errors.Is(err, iotrace.ErrWrongFormat):
+		return ui.AsUsage(err)
+	case errors.Is(err, syscall.EISDIR):
+		return ui.BadUsage(ui.OneLine(err.Error()), "name a file in it")
+	case errors.Is(err, iotrace.ErrNewerVersion):
+		return ui.WithHint(err, "use the version of ckpt that wrote it, or a newer one")
+	case errors.Is(err, fs.ErrNotExist):
+		return ui.AsNotFound(err)
+	case errors.As(err, &format):
+		return &damagedTrace{err, format.Line == 0, false}
+	}
+	return err
+}
+
+// A damagedTrace is one that cannot be read completely. A binary file has checksums
+// of ckpt, so it is damaged as an image is; a text may be anything.
+type damagedTrace struct {
+	error
+	binary  bool
+	lenient bool // --lenient was given, and nothing can be read
+}
+
+// Is makes the exit status that of damage.
+func (e *damagedTrace) Is(target error) bool { return e.binary && target == ui.ErrDamageFound }
+
+func (e *damagedTrace) Unwrap() error { return e.error }
+
+// Hint returns the remedy.
+func (e *damagedTrace) Hint() string {
+	if strings.Contains(e.Error(), "damaged Parquet") {
+		return "make the file again: Parquet cannot be read in part"
+	}
+	if e.lenient || errors.Is(e.error, iotrace.ErrNoTimes) {
+		return ""
+	}
+	return "--lenient reads its intact part"
+}
+
+// warnImport reports the parts of an input that were not understood.
+func warnImport(g *ui.Globals, name string, rep *iotrace.Report) {
+	if rep == nil {
+		return
+	}
+	if rep.Cut != nil {
+		g.Warn("%s: %s", name, ui.OneLine(rep.Cut.Error()))
+	}
+	if rep.Unknown > 0 {
+		g.Warn("%s: %s not understood", name, ui.Plural(int(rep.Unknown), "line was", "lines were"))
+	}
+	warnAstray(g, name, rep)
+	if !g.Verbose {
+		return
+	}
+	for _, n := range rep.Notes {
+		g.Warn("%s:%d: %s: %s", name, n.Line, n.Reason, n.Text)
+	}
+}
+
+// warnAstray reports the I/O that the trace lacks because its file is not known.
+func warnAstray(g *ui.Globals, name string, rep *iotrace.Report) {
+	if rep.Astray > 0 {
+		g.Warn("%s: %s with %s on unknown descriptors: not in the trace (strace -y names their files)",
+			name, ui.Plural(int(rep.Astray), "read or write", "reads and writes"), ui.Count(int(rep.AstrayBytes), "byte"))
+	}
+}
+
+// analysis are the flags of commands that analyse.
+type analysis struct {
+	gap, stripe, thresholds string
+}
+
+func (a *analysis) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&a.gap, "gap", "100ms", "length of the silence that ends a burst")
+	f.StringVar(&a.stripe, "stripe-size", "1MiB", "stripe of the file system, for alignment and contention")
+	f.StringVar(&a.thresholds, "thresholds", "", "file with the thresholds of findings (ckpt trace analyze --show-thresholds prints the built-in ones)")
+}
+
+// characterise analyses a trace and shows its progress.
+func characterise(g *ui.Globals, t *iotrace.Trace, opt analyze.Options) *analyze.Report {
+	b := g.NewBar("analyse", analyze.Steps(t), false)
+	defer b.Clear()
+	opt.Progress = b.Set
+	r := analyze.Analyze(t, opt)
+	r.Word(remedyFlags)
+	return r
+}
+
+// remedyFlags has the flags of ckpt launch that may remedy a finding, with a value
+// where one is likely to help.
+var remedyFlags = map[analyze.Remedy]string{
+	analyze.LayoutPerRank:    "--layout per-rank",
+	analyze.LayoutShared:     "--layout shared",
+	analyze.LayoutAggregated: "--layout aggregated",
+	analyze.AggregatorsAuto:  "--aggregators auto",
+	analyze.Aggregators:      "--aggregators",
+	analyze.Buffer:           "--buffer",
+	analyze.StripeSize:       "--stripe-size",
+	analyze.StripeCount:      "--stripe-count",
+	analyze.Interval:         "--every",
+	analyze.Async:            "--async",
+	analyze.CodecFast:        "--codec s2",
+	analyze.CodecNone:        "--codec none",
+	analyze.CodecAuto:        "--codec auto",
+}
+
+func (a *analysis) options() (analyze.Options, error) {
+	var opt analyze.Options
+	var err error
+	if opt.BurstGap, err = coordinator.ParseDuration(a.gap); err != nil || opt.BurstGap <= 0 {
+		return opt, ui.BadUsage(fmt.Sprintf("--gap %s: want a positive duration", a.gap), "durations look like 100ms or 0.1")
+	}
+	if opt.StripeSize, err = ui.ParseSizeFlag("stripe-size", a.stripe); err != nil {
+		return opt, err
+	}
+	if a.thresholds == "" {
+		return opt, nil
+	}
+	f, err := os.Open(a.thresholds)
+	if err != nil {
+		return opt, ui.AsNotFound(err)
+	}
+	defer f.Close()
+	if opt.Thresholds, err = analyze.ReadThresholds(f); err != nil {
+		return opt, ui.AsUsage(fmt.Errorf("%s: %w", a.thresholds, err))
+	}
+	return opt, nil
+}
+
+// duration formats a time in seconds briefly.
+func duration(s float64) string {
+	return time.Duration(s * float64(time.Second)).Round(time.Microsecond).String()
+}

@@ -1,0 +1,246 @@
+package traces
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/internal/durable"
+	"ckpt/iotrace"
+	"ckpt/iotrace/replay"
+	"ckpt/zones"
+)
+
+type traceReplayOptions struct {
+	traceInput
+	replay.Options
+	layout, record string
+}
+
+func newReplayCommand(g *ui.Globals) *cobra.Command {
+	var o traceReplayOptions
+	cmd := &cobra.Command{
+		Use:   "replay TRACE... --dir DIR",
+		Short: "Repeat the I/O of a trace with other bytes, and compare the times",
+		Long: `Open, read, write, sync and close files as in a trace, with the same sizes and
+offsets in the same order, with as many processes at a time, and compare the
+times. This measures the I/O of a job on a file system without the job. The
+bytes are noise.
+
+The files are made in DIR and removed at the end. Their names are their paths in
+the trace, without the directories that all have in common, and with _ for /.
+Files that existed before the trace are made before the clock starts.
+
+--ranks changes the number of ranks: each rank r beyond the n traced ones
+repeats the operations of rank r mod n, in a file with its own number, or at its
+own place in a shared file. --layout sends the writes to other files: per-rank,
+one file per rank; aggregated, one per node, written by its first rank; shared,
+one for all. Each holds the writes one after the other. docs/TRACE.md has the
+rules.
+
+` + traceInputHelp,
+		Example: `  ckpt trace replay bt.S.4-1 --dir /scratch/try
+  ckpt trace replay --builtin dmtcp --dir /scratch/try --ranks 64 --direct
+  ckpt trace replay job.strace --dir /scratch/try --layout shared --keep-gaps`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.Dir == "" {
+				return ui.BadUsage("no directory given", "add --dir DIR")
+			}
+			if cmd.Flags().Changed("ranks") && o.Ranks < 1 {
+				return ui.BadUsage(fmt.Sprintf("--ranks %d: want at least 1", o.Ranks), "")
+			}
+			if cmd.Flags().Changed("aggregators") && o.Aggregators < 1 {
+				return ui.BadUsage(fmt.Sprintf("--aggregators %d: want at least 1", o.Aggregators), "")
+			}
+			return runTraceReplay(cmd.Context(), g, &o, args)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Dir, "dir", "", "directory for the files; made if missing")
+	f.IntVar(&o.Ranks, "ranks", 0, "number of ranks (default: as in the trace)")
+	f.StringVar(&o.layout, "layout", string(replay.Traced), "files that the writes go to: traced, per-rank, aggregated or shared")
+	f.IntVar(&o.Aggregators, "aggregators", 0, "with --layout aggregated: number of writing ranks (default: one per node)")
+	f.BoolVar(&o.KeepGaps, "keep-gaps", false, "keep the time between the operations of a rank")
+	f.BoolVar(&o.Direct, "direct", false, "use O_DIRECT for requests that are aligned to 4096 bytes")
+	f.BoolVar(&o.Overwrite, "overwrite", false, "replace files of the same names")
+	f.BoolVar(&o.Keep, "keep", false, "keep the files")
+	f.Uint64Var(&o.Seed, "seed", 0, "random seed of the written bytes")
+	f.StringVar(&o.record, "record", "", "write the operations of the replay to this events file")
+	o.addFlags(f)
+	g.AddStoreFlag(cmd)
+	return cmd
+}
+
+func runTraceReplay(ctx context.Context, g *ui.Globals, o *traceReplayOptions, args []string) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var err error
+	if o.Layout, err = replay.ParseLayout(o.layout); err != nil {
+		return ui.AsUsage(err)
+	}
+	t, err := o.trace(g, args)
+	if err != nil {
+		return err
+	}
+	var record bytes.Buffer // in memory, so that it does not disturb the replayed I/O
+	if o.record != "" {
+		if o.record == "-" {
+			return ui.BadUsage("--record -: standard output has the result", "name a file")
+		}
+		if err := ui.CanWrite(o.record); err != nil {
+			return err
+		}
+		o.Recorder = iotrace.NewRecorder(&record, iotrace.Meta{Job: t.Job, Source: "replay"})
+	}
+	var b *ui.Bar
+	o.Progress = func(done, total int64) {
+		if b == nil {
+			b = g.NewBar("replay", total, true)
+		}
+		b.Set(done)
+	}
+	r, err := replay.Run(ctx, t, o.Options)
+	b.Clear()
+	if err != nil {
+		return replayError(err)
+	}
+	if g.JSON {
+		err = g.PrintJSON(struct {
+			Job string `json:"job"`
+			*replay.Result
+		}{t.Job, r})
+	} else {
+		err = showReplay(g, t.Job, r)
+	}
+	if o.record == "" {
+		return err
+	}
+	// Print the result, which took long, even if the recording cannot be written.
+	if cerr := o.Recorder.Close(); cerr != nil {
+		return errors.Join(err, cerr)
+	}
+	return errors.Join(err, g.WriteFile(ctx, o.record, func(w io.Writer) error { _, err := record.WriteTo(w); return err }))
+}
+
+// replayError classifies the errors of a replay.
+func replayError(err error) error {
+	var option *replay.OptionError
+	var failed *replay.Error
+	switch {
+	case errors.Is(err, context.Canceled):
+		return ui.ErrInterrupted
+	case errors.As(err, &option):
+		return ui.AsUsage(ui.WithHint(err, "see ckpt trace replay --help"))
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("%w: %w", durable.ErrStorageFull, err)
+	case errors.As(err, &failed) && failed.Op == "make" && errors.Is(err, fs.ErrNotExist):
+		return ui.AsNotFound(ui.WithHint(err, "make its parent directory first"))
+	}
+	switch {
+	case failed == nil:
+	case errors.Is(err, fs.ErrExist):
+		return ui.WithHint(err, "name an empty or a new directory; --overwrite replaces files")
+	case errors.Is(err, replay.ErrDirect):
+		return ui.WithHint(err, "this file system does not support O_DIRECT: leave out --direct")
+	}
+	return err
+}
+
+// showReplay prints the traced and the replayed numbers side by side.
+func showReplay(g *ui.Globals, job string, r *replay.Result) error {
+	if job == "" {
+		job = "trace"
+	}
+	if err := g.Printf("%s, replayed in %s\n\n", zones.Printable(job), r.Dir); err != nil {
+		return err
+	}
+	a, b := &r.Traced, &r.Replayed
+	whole := func(n int64) string { return strconv.FormatInt(n, 10) }
+	if err := g.Table([]string{"", "|traced", "|replayed"}, [][]string{
+		{"processes", strconv.Itoa(a.Processes), strconv.Itoa(b.Processes)},
+		{"files", strconv.Itoa(a.Files), strconv.Itoa(b.Files)},
+		{"operations", whole(a.Operations), whole(b.Operations)},
+		{"  at a time, at most", whole(a.AtOnce), whole(b.AtOnce)},
+		{"written MiB", ui.MiB(a.BytesWritten), ui.MiB(b.BytesWritten)},
+		{"read MiB", ui.MiB(a.BytesRead), ui.MiB(b.BytesRead)},
+		{"time", ui.Seconds(a.Wall), ui.Seconds(b.Wall)},
+		{"  something was done", ui.Seconds(a.Busy), ui.Seconds(b.Busy)},
+		{"MiB/s then", rate(a.Rate()), rate(b.Rate())},
+	}); err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, o := range r.Operations {
+		for i, s := range []replay.Sum{o.Traced, o.Replayed} {
+			row := []string{o.Op, "traced", whole(s.Count), "", ui.Seconds(s.Time), each(s), rate(s.Rate())}
+			if i == 1 {
+				row[0], row[1] = "", "replayed"
+			}
+			if s.Bytes > 0 {
+				row[3] = ui.MiB(s.Bytes)
+			}
+			rows = append(rows, row)
+		}
+	}
+	if err := g.Printf("\nOperations; times are added up over the ranks.\n"); err != nil {
+		return err
+	}
+	if err := g.Table([]string{"", "", "|count", "|MiB", "|time", "|each", "|MiB/s"}, rows); err != nil {
+		return err
+	}
+	return showReplayNotes(g, r)
+}
+
+// showReplayNotes lists the differences from the trace.
+func showReplayNotes(g *ui.Globals, r *replay.Result) error {
+	var notes []string
+	note := func(n int64, format string, args ...any) {
+		if n > 0 {
+			notes = append(notes, fmt.Sprintf(format, args...))
+		}
+	}
+	note(r.PreparedFiles, "%s made before the clock started, with %s MiB to read", ui.Count(int(r.PreparedFiles), "file"), ui.MiB(r.PreparedBytes))
+	note(r.Opens, "%s more than traced: the trace does not show who opened these files", ui.Count(int(r.Opens), "open"))
+	note(r.MissingBytes, "%d bytes to be read were missing", r.MissingBytes)
+	note(r.RefusedBarriers, "%s contradict the times and were not kept", ui.Count(int(r.RefusedBarriers), "barrier"))
+	if r.Direct {
+		note(1, "%s around the page cache", ui.Count(int(r.DirectRequests), "request"))
+	}
+	for _, l := range r.LeftOut {
+		note(l.Count, "%d × %s: left out", l.Count, l.What)
+	}
+	for i, n := range notes {
+		if i == 0 {
+			n = "\n" + n
+		}
+		if err := g.Printf("%s\n", n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each is the mean time of an operation.
+func each(s replay.Sum) string {
+	if s.Count == 0 {
+		return ""
+	}
+	return ui.Seconds(s.Time / float64(s.Count))
+}
+
+func rate(bytes float64) string {
+	if bytes == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(bytes/(1<<20), 'f', 1, 64)
+}

@@ -1,0 +1,138 @@
+package traces
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/iotrace"
+)
+
+func newShowCommand(g *ui.Globals) *cobra.Command {
+	var in traceInput
+	var most int
+	var op, file string
+	cmd := &cobra.Command{
+		Use:     "show TRACE...",
+		Short:   "List the events of a trace",
+		Long:    "List the events of a trace in the order in which they began.\n\n" + traceInputHelp,
+		Example: "  ckpt trace show bt.S.4-1 --op write --first 20",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if op != "" {
+				if _, err := iotrace.ParseOp(op); err != nil {
+					return ui.BadUsage("--op "+op+": unknown operation", "choose one of "+operations())
+				}
+			}
+			if most < 0 {
+				return ui.BadUsage(fmt.Sprintf("--first %d: want a number from 0", most), "")
+			}
+			t, err := in.trace(g, args)
+			if err != nil {
+				return err
+			}
+			return showEvents(g, t, op, file, most)
+		},
+	}
+	in.addFlags(cmd.Flags())
+	cmd.Flags().IntVar(&most, "first", 0, "show the first N events (default all)")
+	cmd.Flags().StringVar(&op, "op", "", "only this operation, like write")
+	cmd.Flags().StringVar(&file, "file", "", "only files whose path contains this")
+	g.AddStoreFlag(cmd)
+	return cmd
+}
+
+// operations lists the names of all.
+func operations() string {
+	var names []string
+	for op := iotrace.Op(1); op.Valid(); op++ {
+		names = append(names, op.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// eventLine is an event as --json prints it. Times are in seconds since the first.
+type eventLine struct {
+	Type       string  `json:"type"` // event
+	Op         string  `json:"op"`
+	Rank       int     `json:"rank"`
+	Node       string  `json:"node"`
+	File       string  `json:"file,omitempty"`
+	Offset     int64   `json:"offset"` // -1: none
+	Bytes      int64   `json:"bytes"`
+	Start      float64 `json:"start_s"`
+	End        float64 `json:"end_s"`
+	Checkpoint int32   `json:"checkpoint,omitempty"`
+	Round      int32   `json:"round,omitempty"`
+}
+
+// eventsOnPage bounds the events of a table, which needs all its rows before it
+// prints the first.
+const eventsOnPage = 1000
+
+func showEvents(g *ui.Globals, t *iotrace.Trace, op, file string, most int) error {
+	var rows [][]string
+	buffer := bufio.NewWriterSize(g.Out, 1<<16)
+	out := json.NewEncoder(buffer)
+	shown := 0
+	page := func() error {
+		header := []string{"|at", "|took", "|rank", "operation", "file", "|offset", "|bytes"}
+		fitNames(header, rows, 4)
+		err := g.Table(header, rows)
+		rows = rows[:0]
+		return err
+	}
+	for i := range t.Events {
+		e := &t.Events[i]
+		line := eventLine{Type: "event", Op: e.Op.String(), Rank: iotrace.None, Offset: e.Offset, Bytes: e.Bytes, Checkpoint: e.Checkpoint, Round: e.Round,
+			Start: float64(e.Start-t.Events[0].Start) / 1e9, End: float64(e.End-t.Events[0].Start) / 1e9}
+		if e.Rank >= 0 {
+			line.Rank, line.Node = t.Ranks[e.Rank].Rank, t.Ranks[e.Rank].Node
+		}
+		if e.File >= 0 {
+			line.File = t.Files[e.File]
+		}
+		if op != "" && line.Op != op || !strings.Contains(line.File, file) {
+			continue
+		}
+		if shown++; most > 0 && shown > most {
+			break
+		}
+		if g.JSON {
+			if err := out.Encode(line); err != nil {
+				return err
+			}
+			continue
+		}
+		offset := ""
+		if e.Offset >= 0 {
+			offset = strconv.FormatInt(e.Offset, 10)
+		}
+		rank := strconv.Itoa(line.Rank)
+		if line.Rank < 0 { // the coordinator, or an unknown process
+			rank = cmp.Or(line.Node, "-")
+		}
+		rows = append(rows, []string{duration(line.Start), duration(line.End - line.Start), rank, line.Op,
+			line.File, offset, strconv.FormatInt(e.Bytes, 10)})
+		if len(rows) == eventsOnPage {
+			if err := page(); err != nil {
+				return err
+			}
+			if err := g.Printf("\n"); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case g.JSON:
+		return buffer.Flush()
+	case len(rows) > 0 || shown == 0:
+		return page()
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"ckpt/coordinator"
+	"ckpt/dataset"
+	"ckpt/image"
+	"ckpt/image/foreign"
+	"ckpt/internal/durable"
+	"ckpt/zones"
+)
+
+// The exit statuses, decided in this file only.
+const (
+	ExitDone        = 0
+	ExitUsage       = 1
+	ExitRuntime     = 2
+	ExitDamage      = 3
+	ExitNotFound    = 4
+	ExitJobFailed   = 5
+	ExitStorageFull = 6
+	ExitInterrupted = 130
+)
+
+const ExitHelp = `EXIT STATUS
+  0  done
+  1  usage: wrong flags or arguments
+  2  runtime failure
+  3  verification found damage
+  4  job, checkpoint or file not found
+  5  the job failed and could not be restarted
+  6  storage full
+  130  interrupted`
+
+// ExitCode chooses the exit status of an error.
+func ExitCode(err error) int {
+	var (
+		usage   usageError
+		request *coordinator.UsageError
+		spec    *dataset.SpecError
+		damage  *durable.DamageError
+		failed  *coordinator.JobFailedError
+		format  *zones.FormatError
+		set     *foreign.SetError
+		left    *coordinator.LeftError
+	)
+	switch {
+	case err == nil:
+		return ExitDone
+	case errors.Is(err, ErrInterrupted), errors.Is(err, context.Canceled), errors.As(err, &left):
+		return ExitInterrupted
+	case errors.As(err, &usage), errors.As(err, &request), errors.As(err, &set):
+		return ExitUsage
+	case errors.As(err, &spec):
+		if errors.Is(err, os.ErrNotExist) {
+			return ExitNotFound
+		}
+		return ExitUsage
+	case errors.As(err, &format):
+		if format.Unsupported {
+			return ExitRuntime
+		}
+		return ExitDamage
+	case errors.As(err, &failed):
+		return ExitJobFailed
+	case errors.As(err, &damage), errors.Is(err, durable.ErrOtherJob), errors.Is(err, ErrDamageFound):
+		return ExitDamage
+	case errors.As(err, new(notFoundError)), errors.Is(err, image.ErrNoStore), errors.Is(err, image.ErrJobNotFound), errors.Is(err, image.ErrCheckpointNotFound):
+		return ExitNotFound
+	case errors.Is(err, durable.ErrStorageFull):
+		return ExitStorageFull
+	}
+	return ExitRuntime
+}
+
+// HintOf returns the remedy for an error, "" if there is none.
+func HintOf(err error) string {
+	var log *coordinator.LogError
+	if errors.As(err, &log) {
+		return withoutLog(log)
+	}
+	var hinter interface{ Hint() string }
+	if errors.As(err, &hinter) {
+		return hinter.Hint()
+	}
+	switch {
+	case errors.Is(err, image.ErrNoStore):
+		return "name the store with --store or $CKPT_STORE; ckpt launch creates it"
+	case errors.Is(err, image.ErrJobNotFound):
+		return "ckpt list shows the jobs of the store"
+	case errors.Is(err, image.ErrCheckpointNotFound):
+		return "ckpt list JOB shows the checkpoints of a job"
+	case errors.Is(err, image.ErrJobExists):
+		return "choose another --job, or continue it with ckpt restart"
+	case errors.Is(err, image.ErrInUse):
+		return "ckpt status shows the job; ckpt stop JOB ends it"
+	case errors.Is(err, durable.ErrStorageFull):
+		return "free some space: ckpt prune JOB --keep N removes old checkpoints"
+	case errors.Is(err, durable.ErrNewerVersion):
+		return "use the version of ckpt that wrote it, or a newer one"
+	case errors.Is(err, coordinator.ErrSilent):
+		return "kill -CONT resumes a stopped process"
+	case errors.Is(err, coordinator.ErrNotRunning):
+		return "ckpt status shows the jobs of the store; ckpt restart JOB continues one"
+	case errors.Is(err, os.ErrPermission):
+		return "choose another directory with --store"
+	}
+	var damage *durable.DamageError
+	var left *coordinator.LeftError
+	switch {
+	case errors.As(err, &left) && left.Job != "":
+		return "ckpt restart " + left.Job + " continues the job, once its storage answers"
+	case !errors.As(err, &damage):
+	case ofCheckpoint(damage.File):
+		return "ckpt list JOB shows other checkpoints; a coordinated job restarts from one with --checkpoint N"
+	case ofLine(damage.File):
+		return "restore the file from a copy of the store; without one, ckpt prune JOB --keep 0 lets ckpt restart start the job from scratch"
+	}
+	return ""
+}
+
+// withoutLog says how a job resumes whose message log is damaged.
+func withoutLog(e *coordinator.LogError) string {
+	does := "begins the job again"
+	if !e.Anew() {
+		var from []string
+		for _, n := range e.From {
+			if n == 0 {
+				from = append(from, "the beginning")
+			} else {
+				from = append(from, strconv.Itoa(n))
+			}
+		}
+		does = fmt.Sprintf("resumes from the checkpoints that need no log (%s; iteration %d)", strings.Join(from, ", "), e.Iteration)
+	}
+	return fmt.Sprintf("put it back from a copy of the store; or ckpt restart %s --without-log %s", e.Job, does)
+}
+
+// ofCheckpoint reports whether a file lies in the directory of a checkpoint: then
+// another checkpoint may help.
+func ofCheckpoint(file string) bool {
+	_, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+	return err == nil
+}
+
+// ofLine reports whether a file is a message log, a part of one, or the baseline.
+// Without it a job of several groups has no recovery line.
+func ofLine(file string) bool {
+	dir := filepath.Dir(file)
+	return filepath.Base(file) == "line.json" || filepath.Base(dir) == "logs" || filepath.Base(filepath.Dir(dir)) == "logs"
+}
+
+// Complain prints an error and its hint, and as JSON too if asked for.
+func Complain(w io.Writer, err error, asJSON bool) {
+	code, hint := ExitCode(err), HintOf(err)
+	text := OneLine(err.Error())
+	fmt.Fprintf(w, "ckpt: %s\n", text)
+	if hint != "" {
+		fmt.Fprintf(w, "hint: %s\n", hint)
+	}
+	if !asJSON {
+		return
+	}
+	line, merr := json.Marshal(struct {
+		Error string `json:"error"`
+		Hint  string `json:"hint"`
+		Code  int    `json:"code"`
+	}{text, hint, code})
+	if merr == nil {
+		fmt.Fprintf(w, "%s\n", line)
+	}
+}

@@ -1,0 +1,161 @@
+package ui
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"ckpt/coordinator"
+)
+
+func (g *Globals) PrintCheckpoint(cp *coordinator.CheckpointEvent) error {
+	if cp == nil {
+		return nil // the answer has no checkpoint
+	}
+	if g.JSON {
+		return g.PrintJSON(cp)
+	}
+	l := cp.Latency
+	of := ""
+	if len(cp.Of) > 0 {
+		of = ", " + Ranks(cp.Of)
+	}
+	return g.Printf("checkpoint %d of %s%s at iteration %d\n"+
+		"in memory  library %s, data %s, shared %s, iobuffer %s MiB (%s)\n"+
+		"stored     %s MiB in %d files\n"+
+		"latency    %s = %s coordination + %s management + %s storage; the application stood still for %s\n",
+		cp.Number, cp.Job, of, cp.Iteration, MiB(cp.Bytes.Library), MiB(cp.Bytes.Data), MiB(cp.Bytes.Shared), MiB(cp.Bytes.IOBuffer),
+		Count(cp.Ranks, "rank"), MiB(cp.StoredBytes), cp.Files, Seconds(l.Total), Seconds(l.Coordination), Seconds(l.Management), Seconds(l.Storage),
+		Seconds(cp.Pause))
+}
+
+// Narrator prints the events of a job, as lines or as JSON lines, with a progress
+// bar below them on a terminal.
+type Narrator struct {
+	G   *Globals
+	mu  sync.Mutex
+	Bar *Bar
+}
+
+func (n *Narrator) Warn(text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.Bar.Clear()
+	n.G.Warn("%s", OneLine(text))
+}
+
+func (n *Narrator) Event(ev any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p, ok := ev.(*coordinator.ProgressEvent); ok {
+		if n.Bar == nil {
+			n.Bar = n.G.NewBar("iteration", int64(p.Iterations), false)
+		}
+		n.Bar.Set(int64(p.Iteration))
+		return
+	}
+	n.Bar.Clear()
+	if n.G.JSON {
+		_ = json.NewEncoder(n.G.Out).Encode(ev) // a closed pipe must not end the job
+		return
+	}
+	if n.G.Quiet {
+		return
+	}
+	_ = n.G.Printf("%s\n", describe(ev))
+	if cp, ok := ev.(*coordinator.CheckpointEvent); ok && n.G.Verbose {
+		l := cp.Latency
+		_ = n.G.Printf("  %s coordination + %s management + %s storage; the application stood still for %s\n",
+			Seconds(l.Coordination), Seconds(l.Management), Seconds(l.Storage), Seconds(cp.Pause))
+	}
+}
+
+// Ranks names consecutive ranks, such as those of a group.
+func Ranks(list []int) string {
+	if len(list) == 1 {
+		return fmt.Sprintf("rank %d", list[0])
+	}
+	return fmt.Sprintf("ranks %d-%d", list[0], list[len(list)-1])
+}
+
+// recovery describes the cost of a failure.
+func recovery(ev *coordinator.RecoveryEvent) string {
+	var from []string
+	var numbers []int
+	for _, n := range ev.From {
+		if n > 0 {
+			numbers = append(numbers, n)
+		} else if len(from) == 0 {
+			from = []string{"the beginning"}
+		}
+	}
+	slices.Sort(numbers)
+	switch n := len(numbers); {
+	case n > 2:
+		from = append(from, fmt.Sprintf("checkpoints %d to %d", numbers[0], numbers[n-1]))
+	case n == 2:
+		from = append(from, fmt.Sprintf("checkpoints %d and %d", numbers[0], numbers[1]))
+	case n == 1:
+		from = append(from, fmt.Sprintf("checkpoint %d", numbers[0]))
+	}
+	lost := 0
+	for _, n := range ev.Iterations {
+		lost = max(lost, n)
+	}
+	return fmt.Sprintf("restarting %s from %s; %s lost at most", Count(ev.Ranks, "rank"), strings.Join(from, ", "), Count(lost, "iteration"))
+}
+
+// describe puts an event into one line.
+func describe(ev any) string {
+	switch ev := ev.(type) {
+	case *coordinator.StartEvent:
+		at := "from the beginning"
+		switch {
+		case len(ev.Line) > 1 && slices.Max(ev.Line) > 0:
+			at = fmt.Sprintf("from their recovery line, iteration %d on", ev.Iteration)
+		case ev.From > 0:
+			at = fmt.Sprintf("from checkpoint %d (iteration %d)", ev.From, ev.Iteration)
+		}
+		return fmt.Sprintf("%s: %s on %s (%s) compute %s", ev.Job, Count(ev.NP, "rank"), Count(len(ev.Mapping), "node"), ev.Mapping, at)
+	case *coordinator.CheckpointEvent:
+		of := ""
+		if len(ev.Of) > 0 {
+			of = " of " + Ranks(ev.Of)
+		}
+		return fmt.Sprintf("checkpoint %d%s at iteration %d: %s MiB stored in %s", ev.Number, of, ev.Iteration,
+			MiB(ev.StoredBytes), Seconds(ev.Latency.Total))
+	case *coordinator.LostEvent:
+		if ev.Rank < 0 {
+			return fmt.Sprintf("checkpoint %d aborted: %s", ev.Number, ev.Reason)
+		}
+		return fmt.Sprintf("checkpoint %d aborted: rank %d: %s", ev.Number, ev.Rank, ev.Reason)
+	case *coordinator.FailureEvent:
+		if ev.Rank < 0 {
+			return "the ranks " + ev.Reason
+		}
+		return fmt.Sprintf("rank %d on node %d %s at iteration %d", ev.Rank, ev.Node, ev.Reason, ev.Iteration)
+	case *coordinator.BackoffEvent:
+		of := ""
+		if len(ev.Of) > 0 {
+			of = " of " + Ranks(ev.Of)
+		}
+		return fmt.Sprintf("%s%s got no further: the next comes after %s, and ranks may give no sign of life for %s",
+			Count(ev.Restarts, "restart"), of, Seconds(ev.Pause), Seconds(ev.Silence))
+	case *coordinator.OutputEvent:
+		return fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
+	case *coordinator.RecoveryEvent:
+		return recovery(ev)
+	case *coordinator.RestartEvent:
+		line := fmt.Sprintf("restarting %s from checkpoint %d (iteration %d)", Count(ev.Ranks, "rank"), ev.From, ev.Iteration)
+		if ev.From == 0 {
+			line = fmt.Sprintf("restarting %s from the beginning", Count(ev.Ranks, "rank"))
+		}
+		if ev.Unusable != "" {
+			line = ev.Unusable + "; " + line
+		}
+		return line
+	}
+	return fmt.Sprintf("%T", ev)
+}

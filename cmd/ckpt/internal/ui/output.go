@@ -1,0 +1,70 @@
+package ui
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"ckpt/zones"
+)
+
+// OneLine joins the lines of an error of several lines. It makes names in it
+// printable, since they may come from anywhere.
+func OneLine(s string) string {
+	lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' })
+	for i, line := range lines {
+		lines[i] = strings.Join(strings.Fields(line), " ")
+	}
+	return zones.Printable(strings.Join(lines, "; "))
+}
+
+func (g *Globals) Printf(format string, args ...any) error {
+	_, err := fmt.Fprintf(g.Out, format, args...)
+	return err
+}
+
+// Log returns the log that -v shows on standard error.
+func (g *Globals) Log() *slog.Logger {
+	if !g.Verbose {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(g.Err, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// Count formats a number and a noun.
+func Count(n int, thing string) string { return Plural(n, thing, thing+"s") }
+
+// Plural is count for nouns whose plural does not end in s.
+func Plural(n int, thing, things string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %s", n, things)
+}
+
+// Warn prints a line on standard error. It makes names in it printable, since they
+// may come from anywhere.
+func (g *Globals) Warn(format string, args ...any) {
+	fmt.Fprintf(g.Err, "ckpt: %s\n", zones.Printable(fmt.Sprintf(format, args...)))
+}
+
+// PrintJSON prints one document, indented for people.
+func (g *Globals) PrintJSON(v any) error {
+	enc := json.NewEncoder(g.Out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// CommandOutput is the standard output of a command: the real one, so that the
+// command sees a terminal if there is one.
+func (g *Globals) CommandOutput() io.Writer {
+	if g.JSON {
+		return g.Err
+	}
+	if n, ok := g.Out.(*Noticing); ok {
+		return n.W
+	}
+	return g.Out
+}

@@ -1,0 +1,78 @@
+package ui
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/image"
+	"ckpt/internal/vfs"
+)
+
+// OpenCheckpoint finds the checkpoint JOB@N, or the newest of JOB.
+func (g *Globals) OpenCheckpoint(target string) (*image.Job, *image.Manifest, error) {
+	name, number, err := SplitTarget(target)
+	if err != nil {
+		return nil, nil, err
+	}
+	job, err := g.OpenJob(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if number == 0 {
+		if number, err = job.Latest(); err != nil {
+			return nil, nil, err
+		}
+		if number == 0 {
+			return nil, nil, fmt.Errorf("job %s: %w: it has none", name, image.ErrCheckpointNotFound)
+		}
+	}
+	m, err := job.Manifest(number)
+	return job, m, err
+}
+
+// SplitTarget reads JOB or JOB@N.
+func SplitTarget(s string) (job string, number int, err error) {
+	job, digits, found := strings.Cut(s, "@")
+	if !found {
+		return job, 0, nil
+	}
+	number, err = strconv.Atoi(digits)
+	if err != nil || number < 1 {
+		return "", 0, BadUsage(fmt.Sprintf("%q: want a checkpoint number after the @", s), "write JOB@3")
+	}
+	return job, number, nil
+}
+
+func (g *Globals) AddStoreFlag(cmd *cobra.Command) {
+	dir := os.Getenv("CKPT_STORE")
+	if dir == "" {
+		dir = "./ckpt-store"
+	}
+	cmd.Flags().StringVar(&g.Store, "store", dir, "directory of the checkpoint store; $CKPT_STORE")
+}
+
+func (g *Globals) OpenStore() (*image.Store, error) {
+	if err := g.CheckStore(); err != nil {
+		return nil, err
+	}
+	return image.OpenStore(vfs.OS{}, g.Store)
+}
+
+func (g *Globals) CheckStore() error {
+	if g.Store == "" {
+		return BadUsage("--store is empty", "name a directory with --store or $CKPT_STORE")
+	}
+	return nil
+}
+
+func (g *Globals) OpenJob(name string) (*image.Job, error) {
+	store, err := g.OpenStore()
+	if err != nil {
+		return nil, err
+	}
+	return store.Job(name)
+}

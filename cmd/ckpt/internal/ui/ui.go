@@ -1,0 +1,35 @@
+// Package ui is how the commands of ckpt talk to the user: the flags that several
+// share, tables, progress, units, files that they write, the events of a job on the
+// console, and the exit statuses. It is the only place that words hints.
+package ui
+
+import "io"
+
+// Streams are the standard streams of a command.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// Globals are the settings that all commands share.
+type Globals struct {
+	Streams
+	JSON    bool
+	Quiet   bool
+	Verbose bool
+	Store   string
+}
+
+// Noticing remembers the first error of a writer, for callers that ignore it.
+type Noticing struct {
+	W   io.Writer
+	Err error
+}
+
+func (n *Noticing) Write(p []byte) (int, error) {
+	k, err := n.W.Write(p)
+	if n.Err == nil {
+		n.Err = err
+	}
+	return k, err
+}
