@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
 )
 
 // TestWriteFileInterrupted: a signal ends the writing of a file, and nothing is left.
