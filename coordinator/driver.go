@@ -156,7 +156,7 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 }
 
 func (d *driver) protocolConfig(from *image.Manifest) (protocol.Config, error) {
-	cfg := protocol.Config{Ranks: d.spec.NP, Iterations: d.spec.Iterations, Schedule: d.spec.protocol(),
+	cfg := protocol.Config{Iterations: d.spec.Iterations, Schedule: d.spec.protocol(),
 		Limits: d.limits, Async: d.spec.Async, AutoRestart: d.spec.AutoRestart, Known: map[int]int{}}
 	var err error
 	if cfg.Next, err = d.job.Next(); err != nil {

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -29,11 +30,10 @@ const (
 	droppingBehind                     // given up: waiting until nobody writes any more
 )
 
-// captured notes that rank i has a copy of its memory, or its image itself, and
+// captured notes that a rank has a copy of its memory, or its image itself, and
 // resumes the ranks after the last one. Not if the job is to stop after this
 // checkpoint: what it computed on would be lost.
-func (c *Coordinator) captured(i int) {
-	r := &c.ranks[i]
+func (c *Coordinator) captured(r *rankState) {
 	if !c.cfg.Async || r.captured {
 		return
 	}
@@ -62,16 +62,17 @@ func (c *Coordinator) commits() bool {
 }
 
 // progressBehind takes a rank's answer about the checkpoint written behind.
-func (c *Coordinator) progressBehind(m Message) {
-	b, r := c.behind, &c.ranks[m.Rank]
+func (c *Coordinator) progressBehind(r *rankState, m Message) {
+	b := c.behind
 	switch {
 	case m.Kind == Written && b.step == writingBehind && r.owes:
-		b.cp.Bodies[m.Rank] = m.Body
+		i, _ := slices.BinarySearch(c.cfg.Ranks, r.rank)
+		b.cp.Bodies[i] = m.Body
 		if c.settled(r) {
 			c.commitBehind()
 		}
 	case m.Kind == WriteFailed && b.step == writingBehind:
-		c.dropBehind(m.Rank, m.Text, m.Body)
+		c.dropBehind(r.rank, m.Text, m.Body)
 	case m.Kind == Aborted && b.step == droppingBehind && r.owes:
 		if c.settled(r) {
 			c.do(Discard{b.cp.Number})
@@ -179,20 +180,20 @@ func (c *Coordinator) awaitsBehind() bool {
 	return scheduled && c.now >= due && !c.finishing
 }
 
-// behindOverdue reports whether the one behind has waited too long for rank i.
+// behindOverdue reports whether the one behind has waited too long for a rank.
 // Computing is no progress of it: that goes on however stuck the writing is.
-func (c *Coordinator) behindOverdue(i int) bool {
-	b, r := c.behind, &c.ranks[i]
+func (c *Coordinator) behindOverdue(r *rankState) bool {
+	b := c.behind
 	return b != nil && b.awaited && b.step != committingBehind && r.owes &&
 		c.now-max(b.since, r.worked) >= c.cfg.Limits.Phase
 }
 
 // behindLate acts on an overdue rank.
-func (c *Coordinator) behindLate(i int) {
+func (c *Coordinator) behindLate(r *rankState) {
 	why := fmt.Sprintf("made no progress for %v while ", c.cfg.Limits.Phase)
 	if c.behind.step == droppingBehind {
-		c.giveUpOn(i, why+aborting.String())
+		c.giveUpOn(r, why+aborting.String())
 		return
 	}
-	c.dropBehind(i, why+"writing its image behind the computation", nil)
+	c.dropBehind(r.rank, why+"writing its image behind the computation", nil)
 }

@@ -14,11 +14,7 @@ func (c *Coordinator) request(r Request) {
 // stop ends the job on request.
 func (c *Coordinator) stop(r Request, number int) {
 	c.answer(r, number, "")
-	if c.cfg.Supervised {
-		c.rest(Rest{Number: number})
-		return
-	}
-	c.end(Outcome{Result: StoppedByRequest, Rank: -1})
+	c.rest(Rest{Number: number})
 }
 
 // startDue begins a checkpoint, or stops the job, when it is due or asked for.
@@ -52,8 +48,7 @@ func (c *Coordinator) startDue() {
 	c.do(Broadcast{Message{Kind: Propose, Number: c.next}})
 }
 
-func (c *Coordinator) receive(m Message) {
-	r := &c.ranks[m.Rank]
+func (c *Coordinator) receive(r *rankState, m Message) {
 	r.heard = c.now
 	switch m.Kind {
 	case Hello:
@@ -69,57 +64,57 @@ func (c *Coordinator) receive(m Message) {
 			r.work, r.worked = work, c.now
 		}
 	case Ready:
-		if c.phase == starting && c.answered(m.Rank) {
-			c.mayStart()
+		if c.phase == starting && c.answered(r) {
+			c.phase = ready
+			c.ask(Await{StartStep})
 		}
 	case SetupFailed, Unrestorable:
 		if c.phase == starting {
-			c.setupFailed(m.Rank, m.Kind == Unrestorable, m.Text, m.Body)
+			c.setupFailed(r.rank, m.Kind == Unrestorable, m.Text, m.Body)
 		}
 	case Done:
-		c.rankDone(m)
+		c.rankDone(r, m)
 	case Stopped:
-		c.rankStopped(m)
+		c.rankStopped(r, m)
 	case Holding, Drained, Captured, Written, WriteFailed, Aborted:
 		switch {
 		case m.Number == c.next:
-			c.progress(m)
+			c.progress(r, m)
 		case c.behind != nil && m.Number == c.behind.cp.Number:
-			c.progressBehind(m)
+			c.progressBehind(r, m)
 		}
 	}
 }
 
 // progress takes a rank's answer within the checkpoint under way.
-func (c *Coordinator) progress(m Message) {
-	r := &c.ranks[m.Rank]
+func (c *Coordinator) progress(r *rankState, m Message) {
 	switch {
 	case m.Kind == Holding && c.phase == proposing:
 		r.iter = max(r.iter, m.Iter)
 		c.boundary = max(c.boundary, m.Iter)
-		if c.answered(m.Rank) {
+		if c.answered(r) {
 			c.agreed()
 		}
 	case m.Kind == Drained && c.phase == emptying:
-		if c.answered(m.Rank) {
+		if c.answered(r) {
 			c.enter(storing)
 			c.wrote = c.now
 			c.do(Prepare{c.next})
 			c.do(Broadcast{Message{Kind: Write, Number: c.next, Iter: c.boundary}})
 		}
 	case m.Kind == Captured && c.phase == storing:
-		c.captured(m.Rank)
+		c.captured(r)
 	case m.Kind == Written && c.phase == storing:
 		r.body = m.Body
-		last := c.answered(m.Rank)
-		c.captured(m.Rank)
+		last := c.answered(r)
+		c.captured(r)
 		if last && c.phase == storing {
 			c.commit()
 		}
 	case m.Kind == WriteFailed && c.phase == storing:
-		c.abort(m.Rank, m.Text, m.Body)
+		c.abort(r.rank, m.Text, m.Body)
 	case m.Kind == Aborted && c.phase == aborting:
-		if c.answered(m.Rank) {
+		if c.answered(r) {
 			c.abandoned()
 		}
 	}
@@ -133,7 +128,7 @@ func (c *Coordinator) agreed() {
 		c.abort(-1, "the job is finishing", nil)
 		return
 	}
-	if c.cfg.Supervised && stops(c.serving) {
+	if stops(c.serving) {
 		c.phase = agreeing
 		c.ask(Agreed{c.boundary})
 		return
@@ -143,7 +138,7 @@ func (c *Coordinator) agreed() {
 }
 
 // rankStopped takes Stopped, which may also begin a scheduled checkpoint.
-func (c *Coordinator) rankStopped(m Message) {
+func (c *Coordinator) rankStopped(r *rankState, m Message) {
 	if m.Number != c.next {
 		return
 	}
@@ -153,7 +148,7 @@ func (c *Coordinator) rankStopped(m Message) {
 		c.boundary = m.Iter
 		c.began = c.now
 		c.serving, c.waiting = c.waiting, nil
-		if c.cfg.Supervised && stops(c.serving) {
+		if stops(c.serving) {
 			c.ask(Agreed{c.boundary})
 		}
 	case stopping:
@@ -163,33 +158,40 @@ func (c *Coordinator) rankStopped(m Message) {
 	case proposing:
 		// It stopped at the armed boundary before it heard of the proposal,
 		// and will say so again after StopAt.
-		c.ranks[m.Rank].stopped = c.now
+		r.stopped = c.now
 		return
 	default:
 		return
 	}
-	r := &c.ranks[m.Rank]
 	r.iter, r.counts = m.Iter, m.Counts
 	if r.stopped < c.began {
 		r.stopped = c.now
 	}
-	if c.answered(m.Rank) {
+	if c.answered(r) {
 		c.mayDrain()
 	}
 }
 
-// drain tells every rank how many messages each peer has sent to it.
-func (c *Coordinator) drain() {
+// drain tells every rank how many messages each peer has sent to it: those of the
+// group and, if outside is given, others.
+func (c *Coordinator) drain(outside map[int][]Count) {
 	expected := make([][]Count, len(c.ranks))
-	for i := range c.ranks {
-		for _, sent := range c.ranks[i].counts {
-			if sent.Peer < len(expected) && sent.N > 0 {
-				expected[sent.Peer] = append(expected[sent.Peer], Count{Peer: i, N: sent.N})
+	expect := func(from int, sent []Count) {
+		for _, s := range sent {
+			if i, ok := slices.BinarySearch(c.cfg.Ranks, s.Peer); ok && s.N > 0 {
+				expected[i] = append(expected[i], Count{Peer: from, N: s.N})
 			}
 		}
 	}
-	c.enter(emptying)
 	for i := range c.ranks {
-		c.do(Send{Message{Kind: Drain, Rank: i, Number: c.next, Counts: expected[i]}})
+		expect(c.ranks[i].rank, c.ranks[i].counts)
+	}
+	for from, sent := range outside {
+		expect(from, sent)
+	}
+	c.enter(emptying)
+	for i, rank := range c.cfg.Ranks {
+		slices.SortFunc(expected[i], func(a, b Count) int { return a.Peer - b.Peer })
+		c.do(Send{Message{Kind: Drain, Rank: rank, Number: c.next, Counts: expected[i]}})
 	}
 }

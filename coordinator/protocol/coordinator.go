@@ -23,9 +23,9 @@ type Limits struct {
 // DefaultLimits suit ranks that compute for up to minutes per iteration.
 var DefaultLimits = Limits{Silence: 10 * time.Second, Phase: 5 * time.Minute, Restarts: 20}
 
-// Config describes the job to a Coordinator.
+// Config describes a group of ranks to its Coordinator.
 type Config struct {
-	Ranks       int
+	Ranks       []int // of the group, ascending, as numbered in the job
 	Iterations  int
 	Schedule    Schedule
 	Limits      Limits
@@ -46,17 +46,11 @@ type Config struct {
 	// memory; the images are written behind the computation.
 	Async bool
 
-	// Supervised says that this is the Coordinator of one group of several, which
-	// asks before it does what concerns others; see Down.
-	Supervised bool
 	// FallBack lets the first generation, too, begin with an earlier checkpoint
 	// if its own is damaged.
 	FallBack bool
 	// Gen is the last generation before the first one of this Coordinator.
 	Gen int
-	// Members are the numbers of the ranks in the job, for texts; nil if they
-	// are the same.
-	Members []int
 }
 
 type phase uint8
@@ -86,6 +80,7 @@ func (p phase) String() string { return phaseNames[p] }
 
 // rankState is what the coordinator knows of one rank of the generation.
 type rankState struct {
+	rank     int // as numbered in the job
 	joined   bool
 	answered bool // in the current phase
 	captured bool // or written, in the current phase
@@ -93,7 +88,7 @@ type rankState struct {
 	done     bool
 	iter     int
 	progress uint64
-	counts   []Count
+	counts   []Count // of messages sent, as of its stop
 	body     []byte
 	stopped  time.Duration
 	heard    time.Duration // last sign of life
@@ -102,16 +97,16 @@ type rankState struct {
 	worked   time.Duration // last sign of it
 }
 
-// A Coordinator is the protocol of the job. Its zero value is not usable.
+// A Coordinator is the protocol of a group. Its zero value is not usable.
 type Coordinator struct {
 	cfg     Config
 	now     time.Duration
 	out     []Action
 	phase   phase
 	gen     int
-	ranks   []rankState
-	left    int // ranks that have yet to answer in the current phase
-	copying int // ranks that have yet to capture their memory, when storing
+	ranks   []rankState // in the order of Config.Ranks
+	left    int         // ranks that have yet to answer in the current phase
+	copying int         // ranks that have yet to capture their memory, when storing
 
 	from      int // checkpoint this generation was restored from
 	known     map[int]int
@@ -133,10 +128,13 @@ type Coordinator struct {
 	serving []Request // by the one under way
 	behind  *behind   // the one written behind the computation, nil if there is none
 	loss    *RankLost // came while committing
-	supervision
+
+	asked   bool    // the supervisor, in this step
+	gated   bool    // by the supervisor
+	hurried *behind // the one that other groups wait for
 }
 
-// NewCoordinator returns the protocol of a job. The first actions come from
+// NewCoordinator returns the protocol of a group. The first actions come from
 // Begin.
 func NewCoordinator(cfg Config) *Coordinator {
 	cfg.Stride = max(1, cfg.Stride)
@@ -170,11 +168,11 @@ func (c *Coordinator) Step(now time.Duration, ev Event) []Action {
 	}
 	switch ev := ev.(type) {
 	case FromRank:
-		if ev.Gen == c.gen && ev.Message.Rank < len(c.ranks) && c.phase != down {
-			c.receive(ev.Message)
+		if r := c.rank(ev.Message.Rank); ev.Gen == c.gen && r != nil && c.phase != down {
+			c.receive(r, ev.Message)
 		}
 	case RankLost:
-		if ev.Gen == c.gen {
+		if ev.Gen == c.gen && c.rank(ev.Rank) != nil {
 			c.rankLost(ev)
 		}
 	case Committed:
@@ -219,6 +217,14 @@ func (c *Coordinator) Deadline() (time.Duration, bool) {
 		}
 	}
 	return at, true
+}
+
+// rank returns what is known of a rank, nil if it is in another group.
+func (c *Coordinator) rank(rank int) *rankState {
+	if i, ok := slices.BinarySearch(c.cfg.Ranks, rank); ok {
+		return &c.ranks[i]
+	}
+	return nil
 }
 
 // Iteration returns the smallest iteration any rank is known to be in.
@@ -267,10 +273,9 @@ func (c *Coordinator) enter(p phase) {
 	}
 }
 
-// answered notes that rank i has answered in the current phase and reports
+// answered notes that a rank has answered in the current phase and reports
 // whether it was the last.
-func (c *Coordinator) answered(i int) bool {
-	r := &c.ranks[i]
+func (c *Coordinator) answered(r *rankState) bool {
 	if r.answered {
 		return false
 	}
@@ -279,11 +284,11 @@ func (c *Coordinator) answered(i int) bool {
 	return c.left == 0
 }
 
-// waitsFor reports whether the current phase lasts until rank i answers.
-func (c *Coordinator) waitsFor(i int) bool {
+// waitsFor reports whether the current phase lasts until a rank answers.
+func (c *Coordinator) waitsFor(r *rankState) bool {
 	switch c.phase {
 	case starting, proposing, stopping, emptying, storing, aborting:
-		return !c.ranks[i].answered
+		return !r.answered
 	}
 	return false
 }
@@ -292,9 +297,9 @@ func (c *Coordinator) waitsFor(i int) bool {
 func (c *Coordinator) spawn(from int) {
 	c.gen++
 	c.from = from
-	c.ranks = make([]rankState, c.cfg.Ranks)
-	for i := range c.ranks {
-		c.ranks[i].iter = c.known[from]
+	c.ranks = make([]rankState, len(c.cfg.Ranks))
+	for i, rank := range c.cfg.Ranks {
+		c.ranks[i].rank, c.ranks[i].iter = rank, c.known[from]
 	}
 	c.finishing, c.behind = false, nil
 	c.enter(starting)

@@ -66,9 +66,8 @@
 //
 // # Groups
 //
-// With Config.Supervised a Coordinator is that of one group of ranks among
-// several. It asks before it does what concerns others, and the machine in package
-// supervisor answers:
+// A Coordinator is that of one group of ranks; all ranks may be in one. It asks
+// before it does what concerns others, and the machine in package supervisor answers:
 //
 //	coordinator                     supervisor
 //	Await start, drain        ──▶   Permit
@@ -76,8 +75,8 @@
 //	Down: the group failed    ──▶   RollBack, from which checkpoint
 //	Rest: nothing left to do  ──▶   End, GoOn or RollBack
 //
-// Halt ends a generation that other groups force back. Ranks are numbered within
-// the group.
+// Halt ends a generation that other groups force back. Ranks are numbered as in the
+// job everywhere.
 //
 // A Member passes on what concerns the channels of its rank to other groups: Fence,
 // Unfence, Moved and Collected from the coordinator, Fenced to it.

@@ -14,7 +14,7 @@ func (c *Coordinator) patrol() time.Duration {
 // Heard says that rank gave a sign of life at time at, whenever its message comes to be
 // handled. The caller says so before each Step that is due by Deadline.
 func (c *Coordinator) Heard(rank int, at time.Duration) {
-	if r := &c.ranks[rank]; r.joined {
+	if r := c.rank(rank); r.joined {
 		r.heard = max(r.heard, at)
 	}
 }
@@ -44,29 +44,29 @@ func (c *Coordinator) checkDeadlines() {
 	for i := range c.ranks {
 		r := &c.ranks[i]
 		if patience := c.patience(); r.joined && c.now-r.heard >= patience {
-			c.giveUpOn(i, fmt.Sprintf("gave no sign of life for %v", patience))
+			c.giveUpOn(r, fmt.Sprintf("gave no sign of life for %v", patience))
 			return
 		}
-		if c.behindOverdue(i) {
-			c.behindLate(i)
+		if c.behindOverdue(r) {
+			c.behindLate(r)
 			return
 		}
-		if !c.waitsFor(i) || c.now-r.moved < lim.Phase {
+		if !c.waitsFor(r) || c.now-r.moved < lim.Phase {
 			continue
 		}
 		why := fmt.Sprintf("made no progress for %v while %v", lim.Phase, c.phase)
 		if c.phase == starting || c.phase == aborting {
-			c.giveUpOn(i, why)
+			c.giveUpOn(r, why)
 		} else {
-			c.abort(i, why, nil)
+			c.abort(r.rank, why, nil)
 		}
 		return
 	}
 }
 
-func (c *Coordinator) giveUpOn(rank int, why string) {
-	c.do(Kill{rank})
-	c.rankLost(RankLost{Gen: c.gen, Rank: rank, Cause: why})
+func (c *Coordinator) giveUpOn(r *rankState, why string) {
+	c.do(Kill{r.rank})
+	c.rankLost(RankLost{Gen: c.gen, Rank: r.rank, Cause: why})
 }
 
 // rankLost handles a death. A checkpoint that is just being committed is left
@@ -118,7 +118,7 @@ func (c *Coordinator) lossAfterCommit() {
 
 // fail ends the generation after the death of a rank.
 func (c *Coordinator) fail(ev RankLost) {
-	c.report(Notice{Kind: RankDied, Rank: ev.Rank, Iter: c.ranks[ev.Rank].iter, Gen: c.gen, Text: ev.Cause})
+	c.report(Notice{Kind: RankDied, Rank: ev.Rank, Iter: c.rank(ev.Rank).iter, Gen: c.gen, Text: ev.Cause})
 	text := c.blame(ev.Rank, ev.Cause)
 	if !c.cfg.AutoRestart {
 		c.finish(Outcome{Result: Failed, Rank: ev.Rank, Text: text})
@@ -169,29 +169,15 @@ func (c *Coordinator) patience() time.Duration {
 	return lim.Silence
 }
 
-// restart begins the next generation, or asks from where.
+// restart ends the generation and asks from where the next begins.
 func (c *Coordinator) restart(d Down) {
-	if c.cfg.Supervised {
-		c.phase, c.behind = down, nil
-		c.ask(d)
-		return
-	}
-	c.respawn(c.latest())
+	c.phase, c.behind = down, nil
+	c.ask(d)
 }
 
 func (c *Coordinator) respawn(from int) {
 	c.report(Notice{Kind: Restarting, Rank: -1, From: from, Iter: c.known[from], Gen: c.gen + 1})
 	c.spawn(from)
-}
-
-// latest returns the newest checkpoint that may be restored, 0 if there is
-// none.
-func (c *Coordinator) latest() int {
-	newest := 0
-	for n := range c.known {
-		newest = max(newest, n)
-	}
-	return newest
 }
 
 // setupFailed handles a generation that could not be set up. The checkpoint a
@@ -217,13 +203,12 @@ func (c *Coordinator) blame(rank int, what string) string {
 	if rank < 0 {
 		return "the ranks " + what
 	}
-	return fmt.Sprintf("rank %d %s", c.name(rank), what)
+	return fmt.Sprintf("rank %d %s", rank, what)
 }
 
 // rankDone takes the result of a rank. From the first one on there is no
 // boundary left that all ranks could share, hence no further checkpoint.
-func (c *Coordinator) rankDone(m Message) {
-	r := &c.ranks[m.Rank]
+func (c *Coordinator) rankDone(r *rankState, m Message) {
 	r.done, r.body, r.iter = true, m.Body, c.cfg.Iterations
 	c.finishing = true
 	keep := c.waiting[:0]
@@ -261,11 +246,7 @@ func (c *Coordinator) results() ([][]byte, bool) {
 // complete ends a job whose ranks have all told their results. The process of
 // one of them may be lost by now.
 func (c *Coordinator) complete(results [][]byte, lost *RankLost) {
-	if c.cfg.Supervised {
-		c.rest(Rest{Results: results, Lost: lost})
-		return
-	}
-	c.end(Outcome{Result: Completed, Rank: -1, Results: results})
+	c.rest(Rest{Results: results, Lost: lost})
 }
 
 // end ends the job for another reason than a failure.

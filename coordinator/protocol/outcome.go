@@ -150,7 +150,7 @@ func (c *Coordinator) lost(n Notice, serving []Request) {
 	for _, r := range serving {
 		text := fmt.Sprintf("checkpoint %d was given up: %s", n.Checkpoint, n.Text)
 		if n.Rank >= 0 {
-			text = fmt.Sprintf("checkpoint %d was given up: rank %d: %s", n.Checkpoint, c.name(n.Rank), n.Text)
+			text = fmt.Sprintf("checkpoint %d was given up: rank %d: %s", n.Checkpoint, n.Rank, n.Text)
 		}
 		c.answer(r, 0, text)
 	}

@@ -37,7 +37,7 @@ func (s *script) restartWithin(iter int) (delay time.Duration, told *Notice, sil
 // life, within bounds. One that gets further, or to a checkpoint, is not.
 func TestPatience(t *testing.T) {
 	const silence = 8 * time.Second
-	s := &script{t: t, co: NewCoordinator(Config{Ranks: 2, Iterations: 1000, Schedule: Schedule{Every: 500}, AutoRestart: true,
+	s := &script{t: t, co: newLone(Config{Ranks: ranks(2), Iterations: 1000, Schedule: Schedule{Every: 500}, AutoRestart: true,
 		Limits: Limits{Silence: silence, Phase: 32 * silence, Restarts: 100}})}
 	s.take(s.co.Begin(0))
 	for i, c := range []struct{ iter, stuck int }{
@@ -72,7 +72,7 @@ func (s *script) delayAfter(stuck int) time.Duration {
 
 // TestHeard has the messages of a rank be handled late, or never: it counts when they came.
 func TestHeard(t *testing.T) {
-	s := &script{t: t, co: NewCoordinator(Config{Ranks: 2, Iterations: 1000, AutoRestart: true,
+	s := &script{t: t, co: newLone(Config{Ranks: ranks(2), Iterations: 1000, AutoRestart: true,
 		Limits: Limits{Silence: 8 * time.Second, Phase: time.Hour, Restarts: 5}})}
 	s.take(s.co.Begin(0))
 	s.all(Message{Kind: Hello})

@@ -14,7 +14,7 @@ import (
 // described in words.
 type script struct {
 	t   *testing.T
-	co  *Coordinator
+	co  lone
 	now time.Duration
 	got []string
 	cp  Checkpoint // for which Commit came last
@@ -24,7 +24,7 @@ type script struct {
 
 // newScript starts an asynchronous job of two ranks that compute.
 func newScript(t *testing.T, s Schedule) *script {
-	sc := &script{t: t, co: NewCoordinator(Config{Ranks: 2, Iterations: 100, Schedule: s, AutoRestart: true, Async: true, Cost: time.Second,
+	sc := &script{t: t, co: newLone(Config{Ranks: ranks(2), Iterations: 100, Schedule: s, AutoRestart: true, Async: true, Cost: time.Second,
 		Limits: Limits{Silence: time.Hour, Phase: 10 * time.Second, Restarts: 5}})}
 	sc.take(sc.co.Begin(0))
 	sc.all(Message{Kind: Ready})

@@ -23,7 +23,7 @@ type world struct {
 	todo eventHeap
 	seq  int
 	cfg  Config
-	co   *Coordinator
+	co   lone
 	tick time.Duration // time of the tick under way, 0 none
 
 	gen       int
@@ -226,7 +226,7 @@ func runWatched(t *testing.T, seed uint64, setUp func(Config), watch func(time.D
 	w := &world{t: t, seed: seed, rng: rng, committed: map[int]int{0: 0}, damaged: map[int]bool{},
 		answers: map[int]int{}, requests: map[int]Request{}, diskError: rng.IntN(3) == 0,
 		checker: checker{losses: map[int]bool{}}}
-	w.cfg = Config{Ranks: 1 + rng.IntN(7), Iterations: 1 + rng.IntN(30), AutoRestart: rng.IntN(5) > 0,
+	w.cfg = Config{Ranks: ranks(1 + rng.IntN(7)), Iterations: 1 + rng.IntN(30), AutoRestart: rng.IntN(5) > 0,
 		Limits: Limits{Silence: time.Second, Phase: 3 * time.Second, Restarts: 50}, Async: seed%2 == 1}
 	switch rng.IntN(4) {
 	case 0:
@@ -237,7 +237,7 @@ func runWatched(t *testing.T, seed uint64, setUp func(Config), watch func(time.D
 		w.cfg.Schedule.Overhead = 0.05 + rng.Float64()
 		w.cfg.Cost = w.upTo(time.Second)
 	}
-	w.co = NewCoordinator(w.cfg)
+	w.co = newLone(w.cfg)
 	w.watch = watch
 	acts := w.co.Begin(0)
 	if watch != nil {

@@ -2,11 +2,10 @@ package protocol
 
 import "slices"
 
-// With Config.Supervised a Coordinator is that of one group of ranks among
-// several, and does by itself only what concerns nobody outside the group. At
-// each turning point it asks, with one of the following actions, and stays
-// where it is until the answer comes as an event. Package supervisor gives the
-// answers; none of these actions leaves it.
+// A Coordinator decides by itself only what concerns nobody outside its group. At
+// each turning point it asks, with one of the following actions, and stays where it
+// is until the answer comes as an event. Package supervisor gives the answers; none
+// of these actions leaves it.
 type (
 	// Down says that the generation has ended: a rank died, or the group could
 	// not be set up. RollBack answers.
@@ -47,8 +46,12 @@ type (
 	// RollBack answers Down: the next generation is spawned from checkpoint From,
 	// 0 for the beginning. Checkpoints after From are forgotten.
 	RollBack struct{ From int }
-	// Permit answers Await.
-	Permit struct{ Step Step }
+	// Permit answers Await. Outside, with DrainStep, are the messages sent by ranks of
+	// other groups that have to arrive too: the counts by sender.
+	Permit struct {
+		Step    Step
+		Outside map[int][]Count
+	}
 	// Gate keeps the group from beginning a checkpoint, but for a stop, or lets
 	// it again.
 	Gate struct{ Closed bool }
@@ -80,24 +83,9 @@ func (GiveUp) event()   {}
 func (GoOn) event()     {}
 func (End) event()      {}
 
-// supervision is what a Coordinator remembers of its supervisor.
-type supervision struct {
-	asked   bool // something, in this step
-	gated   bool
-	hurried *behind // the one that others wait for
-}
-
 func (c *Coordinator) ask(a Action) {
 	c.do(a)
 	c.asked = true
-}
-
-// name is the number of a rank in the job.
-func (c *Coordinator) name(rank int) int {
-	if c.cfg.Members == nil {
-		return rank
-	}
-	return c.cfg.Members[rank]
 }
 
 func stops(requests []Request) bool {
@@ -115,27 +103,12 @@ func (c *Coordinator) rest(r Rest) {
 	c.ask(r)
 }
 
-// mayStart starts the ranks, all of which are ready.
-func (c *Coordinator) mayStart() {
-	if c.cfg.Supervised {
-		c.phase = ready
-		c.ask(Await{StartStep})
-		return
-	}
-	c.started()
-}
-
-// mayDrain goes on when all ranks stand at the boundary, unless the checkpoint
-// before is still being written behind.
+// mayDrain asks for leave to drain when all ranks stand at the boundary, unless the
+// checkpoint before is still being written behind.
 func (c *Coordinator) mayDrain() {
-	switch {
-	case c.behind != nil:
-		c.phase = holding
-	case c.cfg.Supervised:
-		c.phase = holding
+	c.phase = holding
+	if c.behind == nil {
 		c.ask(Await{DrainStep})
-	default:
-		c.drain()
 	}
 }
 
@@ -147,7 +120,7 @@ func (c *Coordinator) obey(ev Event) {
 		case ev.Step == StartStep && c.phase == ready:
 			c.started()
 		case ev.Step == DrainStep && c.phase == holding && c.behind == nil:
-			c.drain()
+			c.drain(ev.Outside)
 		}
 	case Halt:
 		c.halt()
@@ -257,6 +230,9 @@ func (c *Coordinator) Stores() bool {
 	}
 	return c.behind != nil && c.phase != resting
 }
+
+// Sent returns the messages that a rank had sent to each peer when it stopped last.
+func (c *Coordinator) Sent(rank int) []Count { return c.rank(rank).counts }
 
 // Results returns the results of all ranks of the group, if all have ended and
 // none has failed since.

@@ -22,12 +22,8 @@ func TestOneGroup(t *testing.T) {
 	for seed := range n {
 		var s *supervisor.Supervisor
 		setUp := func(cfg protocol.Config) {
-			ranks := make([]int, cfg.Ranks)
-			for i := range ranks {
-				ranks[i] = i
-			}
 			var err error
-			s, err = supervisor.New(supervisor.Config{Groups: [][]int{ranks}, Iterations: cfg.Iterations, Schedule: cfg.Schedule,
+			s, err = supervisor.New(supervisor.Config{Groups: [][]int{cfg.Ranks}, Iterations: cfg.Iterations, Schedule: cfg.Schedule,
 				Limits: cfg.Limits, AutoRestart: cfg.AutoRestart, Async: cfg.Async, Cost: cfg.Cost, From: cfg.From, Next: cfg.Next})
 			if err != nil {
 				t.Fatal(err)

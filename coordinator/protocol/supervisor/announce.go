@@ -3,29 +3,30 @@ package supervisor
 import "ckpt/coordinator/protocol"
 
 // announce tells the other groups where a new process is.
-func (s *Supervisor) announce(g *group, local int) {
+func (s *Supervisor) announce(g *group, rank int) {
 	for _, o := range s.groups {
-		for i, ready := range o.ready {
-			if o != g && ready {
-				s.do(o.id, s.moved(o.ranks[i], g, local))
+		for _, peer := range o.ranks {
+			if o != g && s.ready[peer] {
+				s.do(o.id, s.moved(peer, rank))
 			}
 		}
 	}
 }
 
 // introduce tells a new process where the others are.
-func (s *Supervisor) introduce(g *group, local int) {
+func (s *Supervisor) introduce(g *group, rank int) {
 	for _, o := range s.groups {
-		for i, addr := range o.addr {
-			if o != g && addr != "" {
-				s.do(g.id, s.moved(g.ranks[local], o, i))
+		for _, peer := range o.ranks {
+			if o != g && s.addr[peer] != "" {
+				s.do(g.id, s.moved(rank, peer))
 			}
 		}
 	}
-	s.recollect(g, local)
+	s.recollect(g, rank)
 }
 
-func (s *Supervisor) moved(to int, g *group, local int) protocol.Send {
-	return protocol.Send{Message: protocol.Message{Kind: protocol.Moved, Rank: to, Text: g.addr[local],
-		Counts: []protocol.Count{{Peer: g.ranks[local], N: uint64(g.gen)}}}}
+// moved tells a rank where a process of another group is.
+func (s *Supervisor) moved(to, rank int) protocol.Send {
+	return protocol.Send{Message: protocol.Message{Kind: protocol.Moved, Rank: to, Text: s.addr[rank],
+		Counts: []protocol.Count{{Peer: rank, N: uint64(s.of[rank].gen)}}}}
 }

@@ -84,15 +84,6 @@ func (s *Supervisor) needed() []int {
 		return list[:n]
 	}
 	base := make([]int, len(s.groups))
-	if s.faults.collectMore {
-		for _, g := range s.groups {
-			base[g.id] = s.base[g.id]
-			if n := len(g.known); n > 0 {
-				base[g.id] = g.known[n-1].Number
-			}
-		}
-		return base
-	}
 	if pessimistic(s.cfg.Log) {
 		for _, g := range s.groups {
 			list := rest(g)
@@ -126,25 +117,24 @@ func (s *Supervisor) trim(moved []bool) {
 		}
 	}
 	for _, g := range s.groups {
-		for i, ready := range g.ready {
-			if ready {
-				s.sendFloors(g, i, moved)
+		for _, rank := range g.ranks {
+			if s.ready[rank] {
+				s.sendFloors(g, rank, moved)
 			}
 		}
 	}
 }
 
 // recollect tells a new process all of that.
-func (s *Supervisor) recollect(g *group, local int) {
+func (s *Supervisor) recollect(g *group, rank int) {
 	if s.cfg.Log == channel.Sender {
-		s.sendFloors(g, local, nil)
+		s.sendFloors(g, rank, nil)
 	}
 }
 
 // sendFloors tells a rank up to which number messages to the ranks of the other
 // groups can go, of those groups that are given; nil for all.
-func (s *Supervisor) sendFloors(g *group, local int, of []bool) {
-	rank := g.ranks[local]
+func (s *Supervisor) sendFloors(g *group, rank int, of []bool) {
 	var counts []protocol.Count
 	for _, o := range s.groups {
 		if o == g || of != nil && !of[o.id] {

@@ -68,10 +68,7 @@ func (s *Supervisor) results() ([][]byte, bool) {
 
 // finished takes the end of one group's Coordinator. Unless the job is being
 // ended, the group has failed for good, and the job with it.
-func (s *Supervisor) finished(g *group, o protocol.Outcome) {
-	if o.Rank >= 0 {
-		o.Rank = g.ranks[o.Rank]
-	}
+func (s *Supervisor) finished(o protocol.Outcome) {
 	if !s.several() {
 		s.ended = true
 		s.do(Job, protocol.Finish{Outcome: o})

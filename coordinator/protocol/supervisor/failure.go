@@ -41,9 +41,6 @@ func (s *Supervisor) down(g *group, d protocol.Down) {
 // one as long as no log has been cut.
 func (s *Supervisor) newest(g *group) (Stored, bool) {
 	if n := len(g.known); n > 0 {
-		if n > 1 && s.faults.notNewest {
-			n--
-		}
 		return g.known[n-1], true
 	}
 	return Stored{Group: g.id}, s.base[g.id] == 0
@@ -53,9 +50,7 @@ func (s *Supervisor) newest(g *group) (Stored, bool) {
 func (g *group) lost(iter int) int { return max(0, g.co.Furthest()-iter) }
 
 func (s *Supervisor) rollBack(g *group, from int) {
-	if !s.faults.keepStale {
-		g.forget(from)
-	}
+	g.forget(from)
 	s.feed(g, protocol.RollBack{From: from})
 }
 

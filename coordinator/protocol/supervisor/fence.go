@@ -12,11 +12,6 @@ import (
 // of it is known.
 func (s *Supervisor) inquire() bool {
 	r, known := s.recovery, true
-	if s.faults.noFence {
-		for rank := range r.vectors {
-			r.vectors[rank] = &channel.Vector{}
-		}
-	}
 	for _, g := range s.groups {
 		if !r.asked[g.id] {
 			r.asked[g.id] = true
@@ -56,17 +51,17 @@ func (s *Supervisor) ask(g *group) {
 }
 
 // fenced takes the answer of a survivor.
-func (s *Supervisor) fenced(g *group, local int, m *protocol.Message) {
+func (s *Supervisor) fenced(g *group, m *protocol.Message) {
 	r := s.recovery
 	if r == nil || m.Number != r.round || !g.live {
 		return
 	}
 	v, err := protocol.DecodeVector(m.Body, s.ranks)
 	if err != nil {
-		s.giveUpOn(g, local, "says what cannot be read: "+err.Error())
+		s.giveUpOn(g, m.Rank, "says what cannot be read: "+err.Error())
 		return
 	}
-	r.vectors[g.ranks[local]] = &v
+	r.vectors[m.Rank] = &v
 }
 
 // examined takes what a log holds.
@@ -75,7 +70,7 @@ func (s *Supervisor) examined(e protocol.Examined) {
 	if r == nil || e.Round != r.round || e.Rank < 0 || e.Rank >= s.ranks {
 		return
 	}
-	g := s.groups[s.place[e.Rank].group]
+	g := s.of[e.Rank]
 	g.known = slices.DeleteFunc(g.known, func(k Stored) bool { _, ok := e.States[k.Number]; return !ok })
 	if r.states[e.Rank] = e.States; e.States == nil {
 		r.states[e.Rank] = map[int][]channel.Vector{}
@@ -111,17 +106,17 @@ func (s *Supervisor) checkFence() {
 	}
 	s.recovery.fencedAt = s.now
 	for _, g := range s.groups {
-		for i, rank := range g.ranks {
+		for _, rank := range g.ranks {
 			if g.live && s.recovery.vectors[rank] == nil {
-				s.giveUpOn(g, i, "did not answer while the recovery line was looked for")
+				s.giveUpOn(g, rank, "did not answer while the recovery line was looked for")
 			}
 		}
 	}
 }
 
-func (s *Supervisor) giveUpOn(g *group, local int, why string) {
-	s.do(g.id, protocol.Kill{Rank: g.ranks[local]})
-	s.feed(g, protocol.RankLost{Gen: g.gen, Rank: local, Cause: why})
+func (s *Supervisor) giveUpOn(g *group, rank int, why string) {
+	s.do(g.id, protocol.Kill{Rank: rank})
+	s.feed(g, protocol.RankLost{Gen: g.gen, Rank: rank, Cause: why})
 }
 
 // unfence lets the survivors go on, and tells them of whom nothing old must be

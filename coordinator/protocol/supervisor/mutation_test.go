@@ -29,13 +29,6 @@ var mutations = []struct {
 	{"one message too many is collected", 9, mutant{collectMore: 1}},
 	{"one frame too many is cut off a log", 42, mutant{truncateMore: 1}},
 	{"what was put out is forgotten with the coordinator", 0, mutant{noPrinted: true}},
-	{"all but the newest checkpoints are collected", 218, mutant{supervisor: faults{collectMore: true}}},
-	{"a group goes back farther than it has to", 17, mutant{supervisor: faults{notNewest: true}}},
-	{"all survivors go back", 6, mutant{supervisor: faults{rollBackAll: true}}},
-	{"one group too few goes back", 7, mutant{supervisor: faults{keepOrphans: true}}},
-	{"survivors are not fenced", 7, mutant{supervisor: faults{noFence: true}}},
-	{"groups that go back together start one by one", 266, mutant{supervisor: faults{startTogether: true}}},
-	{"checkpoints of a history that is given up stay", 47, mutant{supervisor: faults{keepStale: true}}},
 }
 
 // TestMutations sees to it that the simulation would notice. The schedule that is

@@ -68,9 +68,6 @@ func (s *Supervisor) recover() {
 			return
 		}
 		forced := s.forced(line)
-		if s.faults.keepOrphans && len(forced) > 0 {
-			forced = forced[1:]
-		}
 		if slices.ContainsFunc(forced, func(g *group) bool { return g.co.Commits() }) {
 			return // it will be over in a moment
 		}
@@ -91,21 +88,17 @@ func (s *Supervisor) recover() {
 func (s *Supervisor) forced(line *recovery.Line) []*group {
 	first := math.MaxInt
 	for _, step := range line.Steps {
-		if s.groups[s.place[step.Rank].group].live {
+		if s.of[step.Rank].live {
 			first = min(first, step.Wave)
 		}
 	}
 	var forced []*group
 	for _, g := range s.groups {
-		if g.live && s.faults.rollBackAll {
-			forced = append(forced, g)
-			continue
-		}
 		if !g.live {
 			continue
 		}
 		for _, step := range line.Steps {
-			if s.place[step.Rank].group == g.id && (step.Wave == first || s.cfg.Log != channel.Optimistic) {
+			if s.of[step.Rank] == g && (step.Wave == first || s.cfg.Log != channel.Optimistic) {
 				forced = append(forced, g)
 				break
 			}
@@ -135,9 +128,7 @@ func (s *Supervisor) goBack(h *history, line *recovery.Line) {
 		back = append(back, g)
 		account.RolledBack, account.From = append(account.RolledBack, g.id), append(account.From, at.Number)
 		account.Iterations, account.Ranks = append(account.Iterations, g.lost(at.Iter)), account.Ranks+len(g.ranks)
-		if !s.faults.keepStale {
-			s.do(g.id, protocol.Forget{After: at.Number, Numbers: g.forget(at.Number)})
-		}
+		s.do(g.id, protocol.Forget{After: at.Number, Numbers: g.forget(at.Number)})
 	}
 	s.do(Job, account)
 	for i, g := range back {

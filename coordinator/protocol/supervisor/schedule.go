@@ -59,7 +59,7 @@ func (s *Supervisor) allot() {
 		}
 		g.slot, g.since = true, 0
 		used++
-		s.feed(g, protocol.Permit{Step: protocol.DrainStep})
+		s.feed(g, protocol.Permit{Step: protocol.DrainStep, Outside: s.outside(g)})
 	}
 	if s.nextToStore() != nil {
 		for _, g := range s.groups {

@@ -56,7 +56,7 @@ func (sc *script) step(group int, ev protocol.Event) {
 // rank lets one say something, in its present incarnation.
 func (sc *script) rank(r int, m protocol.Message) {
 	m.Rank = r
-	g := sc.s.groups[sc.s.place[r].group]
+	g := sc.s.of[r]
 	sc.step(g.id, protocol.FromRank{Gen: g.gen, Message: m})
 }
 
@@ -66,7 +66,7 @@ func (sc *script) ready(r int) {
 }
 
 func (sc *script) dies(r int) {
-	g := sc.s.groups[sc.s.place[r].group]
+	g := sc.s.of[r]
 	sc.step(g.id, protocol.RankLost{Gen: g.gen, Rank: r, Cause: "was killed"})
 }
 
@@ -80,7 +80,7 @@ func (sc *script) fenced(r, round int, v channel.Vector) {
 
 // checkpoint has a single rank that is stopped at boundary iter store it.
 func (sc *script) checkpoint(r, number, iter int, v channel.Vector) {
-	g := sc.s.place[r].group
+	g := sc.s.of[r].id
 	sc.rank(r, protocol.Message{Kind: protocol.Stopped, Number: number, Iter: iter})
 	sc.rank(r, protocol.Message{Kind: protocol.Drained, Number: number})
 	sc.rank(r, protocol.Message{Kind: protocol.Written, Number: number})

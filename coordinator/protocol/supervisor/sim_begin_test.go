@@ -122,7 +122,6 @@ func (w *world) begin() {
 		return
 	}
 	w.sup = sup
-	w.sup.faults = w.mutant.supervisor
 	w.perform(w.sup.Begin(w.now))
 }
 

@@ -24,7 +24,6 @@ type mutant struct {
 	noPrinted      bool   // a coordinator that takes over does not know what was put out
 	noFlush        bool   // store a checkpoint before the log that it covers
 	commitEarly    bool   // commit before the last rank has written
-	supervisor     faults
 }
 
 // wrote is told of the frames that a sync has made durable.

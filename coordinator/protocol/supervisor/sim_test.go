@@ -116,6 +116,9 @@ func (w *world) upTo(d time.Duration) time.Duration {
 
 func (w *world) diskErrors() bool { return w.diskFails && w.now < w.until }
 
+// place is where a rank is: its group, and its number in there.
+type place struct{ group, local int }
+
 func (w *world) groupOf(rank int) *simGroup { return w.groups[w.at[rank].group] }
 func (w *world) localOf(rank int) int       { return w.at[rank].local }
 

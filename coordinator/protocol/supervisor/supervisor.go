@@ -15,7 +15,9 @@ import (
 type Supervisor struct {
 	cfg    Config
 	ranks  int
-	place  []place // by rank
+	of     []*group // by rank
+	addr   []string // by rank: of the present process, empty until Hello
+	ready  []bool   // by rank
 	now    time.Duration
 	out    []Action
 	groups []*group
@@ -34,11 +36,7 @@ type Supervisor struct {
 	printed []uint64
 	ended   bool
 	outcome *protocol.Outcome // decided; commits are waited for
-	faults  faults
 }
-
-// place is where a rank is: its group, and its number in there.
-type place struct{ group, local int }
 
 // A group is what the Supervisor knows of one.
 type group struct {
@@ -57,13 +55,10 @@ type group struct {
 	down    bool // the generation has ended and the next one not begun
 	slot    bool // one of Config.Storing
 	rest    *protocol.Rest
-	addr    []string // by local rank: of this generation, empty until Hello
-	ready   []bool
-	counts  [][]protocol.Count // of the last Stopped, ranks of the job
-	vectors []channel.Vector   // of the checkpoint that was committed last
-	floor   []channel.Vector   // of the checkpoint at Base, nil for the beginning
-	agreed  int                // boundary it holds at for a stop, 0 none
-	since   int                // its turn to store, 0: it does not wait
+	vectors []channel.Vector // of the checkpoint that was committed last
+	floor   []channel.Vector // of the checkpoint at Base, nil for the beginning
+	agreed  int              // boundary it holds at for a stop, 0 none
+	since   int              // its turn to store, 0: it does not wait
 }
 
 // New returns the Supervisor of a job, or says what is wrong with the
@@ -122,25 +117,23 @@ func (s *Supervisor) layout() error {
 			return fmt.Errorf("group %d has no ranks", id)
 		}
 		s.ranks += len(ranks)
-		s.groups = append(s.groups, &group{id: id, ranks: ranks, addr: make([]string, len(ranks)),
-			ready: make([]bool, len(ranks)), counts: make([][]protocol.Count, len(ranks))})
+		s.groups = append(s.groups, &group{id: id, ranks: ranks})
 	}
 	if s.ranks == 0 {
 		return fmt.Errorf("there are no groups of ranks")
 	}
-	s.place = make([]place, s.ranks)
-	seen := make([]bool, s.ranks)
+	s.of, s.addr, s.ready = make([]*group, s.ranks), make([]string, s.ranks), make([]bool, s.ranks)
 	for _, g := range s.groups {
 		for i, r := range g.ranks {
 			switch {
-			case r < 0 || r >= s.ranks || seen[r]:
+			case r < 0 || r >= s.ranks || s.of[r] != nil:
 				return fmt.Errorf("rank %d of group %d: the groups have to hold each of %d ranks once", r, g.id, s.ranks)
 			case i > 0 && r < g.ranks[i-1]:
 				return fmt.Errorf("the ranks of group %d are not in ascending order", g.id)
 			case s.cfg.Log == channel.Optimistic && len(s.groups) > 1 && len(g.ranks) > 1:
 				return fmt.Errorf("an optimistic log needs groups of one rank, and group %d has %d", g.id, len(g.ranks))
 			}
-			seen[r], s.place[r] = true, place{g.id, i}
+			s.of[r] = g
 		}
 	}
 	switch {
@@ -184,9 +177,9 @@ func (s *Supervisor) groupConfig(g *group, next int) protocol.Config {
 	for next%n != (g.id+1)%n {
 		next++
 	}
-	cfg := protocol.Config{Ranks: len(g.ranks), Iterations: s.cfg.Iterations, Schedule: s.schedule(g.id), Limits: s.cfg.Limits,
+	cfg := protocol.Config{Ranks: g.ranks, Iterations: s.cfg.Iterations, Schedule: s.schedule(g.id), Limits: s.cfg.Limits,
 		AutoRestart: s.cfg.AutoRestart, From: g.from, Known: map[int]int{}, Next: next, Stride: n, Cost: s.cfg.Cost, Async: s.cfg.Async,
-		Supervised: true, FallBack: s.several(), Gen: max(0, s.cfg.Incarnation-1), Members: g.ranks}
+		FallBack: s.several(), Gen: max(0, s.cfg.Incarnation-1)}
 	for _, k := range g.known {
 		cfg.Known[k.Number] = k.Iter
 	}
@@ -242,8 +235,7 @@ func (s *Supervisor) Step(now time.Duration, ev Event) []Action {
 // Heard says that rank, of the present generation of its group, gave a sign of life at
 // time at.
 func (s *Supervisor) Heard(rank int, at time.Duration) {
-	p := s.place[rank]
-	s.groups[p.group].co.Heard(p.local, at)
+	s.of[rank].co.Heard(rank, at)
 }
 
 // Deadline returns when to call Step with a Tick at the latest.
