@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"ckpt/coordinator/protocol"
-	"ckpt/image"
+	"ckpt/image/container"
 	"ckpt/image/exec"
 	"ckpt/image/plan"
 	"ckpt/zones"
@@ -27,7 +27,7 @@ func (s *Spec) jointLayout(mapping Mapping, ranks []int) (*jointLayout, error) {
 	}
 	g := &jointLayout{settings: s.writePath(ranks), ranks: placesOf(mapping, ranks)}
 	var err error
-	g.files, err = image.GroupFiles(g.settings, g.ranks)
+	g.files, err = container.GroupFiles(g.settings, g.ranks)
 	return g, err
 }
 
@@ -90,9 +90,9 @@ func placesOf(mapping Mapping, ranks []int) []plan.Source {
 // kind returns that of the files.
 func (g *jointLayout) kind() string {
 	if g.settings.Layout == plan.Shared {
-		return image.KindJob
+		return container.KindJob
 	}
-	return image.KindAggregated
+	return container.KindAggregated
 }
 
 // exchange collects what the ranks that write a checkpoint together tell each
@@ -201,12 +201,12 @@ func (n *layoutNetwork) Exchange(ctx context.Context, mine []byte) ([][]byte, er
 }
 
 // writeJoint writes the regions of this rank together with the other ranks.
-func (s *state) writeJoint(ctx context.Context, number int, order writeOrder, net *layoutNetwork, regions []zones.Region, opt image.WriteOptions, report *writeReport) error {
+func (s *state) writeJoint(ctx context.Context, number int, order writeOrder, net *layoutNetwork, regions []zones.Region, opt container.WriteOptions, report *writeReport) error {
 	// Nobody pulls out of memory that may change again.
 	defer net.serveFrom(context.Background(), nil)
-	g := image.Group{Settings: s.joint.settings, Ranks: s.joint.ranks, Rank: s.rank, Paths: order.Group, Network: net, Buffers: &s.buffers}
-	h := image.Header{Job: s.cfg.Job, Number: number, Rank: -1, Node: -1, Kind: s.joint.kind()}
-	info, err := image.WriteGroup(ctx, s.fs, g, h, regions, opt)
+	g := container.Group{Settings: s.joint.settings, Ranks: s.joint.ranks, Rank: s.rank, Paths: order.Group, Network: net, Buffers: &s.buffers}
+	h := container.Header{Job: s.cfg.Job, Number: number, Rank: -1, Node: -1, Kind: s.joint.kind()}
+	info, err := container.WriteGroup(ctx, s.fs, g, h, regions, opt)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
+	"ckpt/image/container"
 )
 
 // A group is the ranks that take checkpoints together and are restarted together:
@@ -18,13 +19,13 @@ type group struct {
 	ranks []int // ascending
 
 	gen      int
-	tx       *image.Tx     // the checkpoint that is being written
-	reuse    *image.File   // the library zone of an earlier checkpoint, for tx
-	storing  *libraryWrite // or that it is written for tx
-	joint    *jointLayout  // how ranks write common files; nil: a file each
-	paths    []string      // of the common files of tx
-	exchange *exchange     // what the ranks that write tx tell each other
-	recorded *recording    // what the coordinator writes for tx; nil if that is not traced
+	tx       *image.Tx       // the checkpoint that is being written
+	reuse    *container.File // the library zone of an earlier checkpoint, for tx
+	storing  *libraryWrite   // or that it is written for tx
+	joint    *jointLayout    // how ranks write common files; nil: a file each
+	paths    []string        // of the common files of tx
+	exchange *exchange       // what the ranks that write tx tell each other
+	recorded *recording      // what the coordinator writes for tx; nil if that is not traced
 
 	base       int     // checkpoint that tx may refer to, 0 none
 	complete   bool    // the next checkpoint must not refer to any

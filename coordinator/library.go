@@ -10,6 +10,7 @@ import (
 
 	"ckpt/coordinator/mpi"
 	"ckpt/image"
+	"ckpt/image/container"
 )
 
 // libraryWrite is the library zone on its way into the store, which is done by the
@@ -17,7 +18,7 @@ import (
 type libraryWrite struct {
 	cancel context.CancelFunc
 	done   chan struct{}
-	file   image.File // when done
+	file   container.File // when done
 	err    error
 }
 
@@ -32,7 +33,7 @@ func (g *group) findLibrary(number int) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &libraryWrite{cancel: cancel, done: make(chan struct{})}
-	var trace *image.Tracing
+	var trace *container.Tracing
 	if g.recorded != nil {
 		trace = g.recorded.ofCoordinator(number)
 	}
@@ -52,21 +53,21 @@ func (g *group) dropLibrary() {
 	}
 }
 
-func (d *driver) writeLibrary(ctx context.Context, number int, trace *image.Tracing) (image.File, error) {
+func (d *driver) writeLibrary(ctx context.Context, number int, trace *container.Tracing) (container.File, error) {
 	setting, err := d.spec.codec()
 	if err != nil {
-		return image.File{}, err
+		return container.File{}, err
 	}
 	mem := mpi.NewMemory()
 	if err := mem.MapLibrary(libraryRegion, program); err != nil {
-		return image.File{}, err
+		return container.File{}, err
 	}
-	f, err := d.job.WriteLibrary(ctx, number, mem.Regions(), image.WriteOptions{Codec: image.NewCodec(setting, 0), Trace: trace})
+	f, err := d.job.WriteLibrary(ctx, number, mem.Regions(), container.WriteOptions{Codec: container.NewCodec(setting, 0), Trace: trace})
 	return f, errors.Join(err, mem.Close())
 }
 
 // addLibrary enters the library zone into a manifest, once it is stored.
-func addLibrary(m *image.Manifest, reuse *image.File, w *libraryWrite) error {
+func addLibrary(m *image.Manifest, reuse *container.File, w *libraryWrite) error {
 	if w != nil {
 		<-w.done
 		if w.err != nil {
@@ -86,7 +87,7 @@ func addLibrary(m *image.Manifest, reuse *image.File, w *libraryWrite) error {
 
 // libraryFile finds the library zone in an earlier checkpoint of the job. One
 // that this run has not written itself is verified before it is relied on.
-func (g *group) libraryFile() *image.File {
+func (g *group) libraryFile() *container.File {
 	numbers, err := g.job.Checkpoints()
 	if err != nil {
 		return nil
@@ -96,7 +97,7 @@ func (g *group) libraryFile() *image.File {
 		if err != nil || m.Library == nil || m.Library.Blake3 != g.library.digest {
 			continue
 		}
-		i := slices.IndexFunc(m.Files, func(f image.File) bool { return f.Kind == image.KindLibrary })
+		i := slices.IndexFunc(m.Files, func(f container.File) bool { return f.Kind == container.KindLibrary })
 		if i < 0 {
 			continue
 		}

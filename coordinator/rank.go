@@ -13,7 +13,7 @@ import (
 
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
-	"ckpt/image"
+	"ckpt/image/container"
 	"ckpt/internal/vfs"
 )
 
@@ -283,7 +283,7 @@ func (r *rank) write(ctx context.Context, number int, order writeOrder) (*writeR
 		}
 	}
 	var recording *recording
-	opt := image.WriteOptions{Progress: r.worked,
+	opt := container.WriteOptions{Progress: r.worked,
 		Staging: r.state.staging, Captured: func() { r.mail <- protocol.CaptureDone{Number: number} }}
 	if r.cfg.Spec.Trace {
 		recording = newRecording(r.cfg.Job)

@@ -13,6 +13,7 @@ import (
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/msglog"
 	"ckpt/image"
+	"ckpt/image/container"
 	"ckpt/image/exec"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
@@ -38,17 +39,17 @@ type state struct {
 	pending  []byte         // messages restored
 	channels *savedChannels // restored; nil if there are none
 	job      *image.Job
-	codec    *image.Codec
-	history  *image.History // nil: every checkpoint is complete by itself
-	log      *msglog.Log    // of messages from other groups; may be nil
-	replay   *msglog.Reader // what is replayed of it
-	logged   msglog.Stats   // what has been reported of it
+	codec    *container.Codec
+	history  *container.History // nil: every checkpoint is complete by itself
+	log      *msglog.Log        // of messages from other groups; may be nil
+	replay   *msglog.Reader     // what is replayed of it
+	logged   msglog.Stats       // what has been reported of it
 	// logFailed is told when the log has failed, and with nil when it is in order
 	// again.
 	logFailed func(error)
-	progress  func(bytes int64) // is told of what is restored
-	staging   *image.Staging    // nil: the rank waits until its memory is written
-	joint     *jointLayout      // nil: a file per rank
+	progress  func(bytes int64)  // is told of what is restored
+	staging   *container.Staging // nil: the rank waits until its memory is written
+	joint     *jointLayout       // nil: a file per rank
 	buffers   exec.Buffers
 }
 
@@ -64,9 +65,9 @@ func newState(ctx context.Context, fsys vfs.FS, id int, cfg *welcome, progress f
 	if err != nil {
 		return nil, err
 	}
-	s.codec = image.NewCodec(setting, 0)
+	s.codec = container.NewCodec(setting, 0)
 	if cfg.Spec.Incremental {
-		s.history = image.NewHistory()
+		s.history = container.NewHistory()
 	}
 	if s.joint, err = cfg.Spec.jointLayout(cfg.Mapping, cfg.Group); err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func newState(ctx context.Context, fsys vfs.FS, id int, cfg *welcome, progress f
 		if err != nil {
 			return nil, fmt.Errorf("staging buffer: %w", err)
 		}
-		s.staging = image.NewStaging(mem)
+		s.staging = container.NewStaging(mem)
 	}
 	store, err := image.OpenStore(fsys, cfg.StoreDir)
 	if err != nil {
@@ -127,7 +128,7 @@ func (s *state) zone(z zones.Zone) []zones.Region {
 
 // write writes what it is ordered to: a file of its own or, through net, its part
 // of common files.
-func (s *state) write(ctx context.Context, number int, order writeOrder, snap *mpi.Snapshot, net *layoutNetwork, opt image.WriteOptions) (*writeReport, error) {
+func (s *state) write(ctx context.Context, number int, order writeOrder, snap *mpi.Snapshot, net *layoutNetwork, opt container.WriteOptions) (*writeReport, error) {
 	report := &writeReport{Zones: s.mem.Sizes(), Pending: int64(len(snap.Pending)), Channels: int64(len(snap.State)), LogFrom: snap.LogFrom}
 	regions := s.zone(zones.Data)
 	extra := mpi.NewMemory()
@@ -157,8 +158,8 @@ func (s *state) write(ctx context.Context, number int, order writeOrder, snap *m
 	if net != nil {
 		return report, s.writeJoint(ctx, number, order, net, regions, opt, report)
 	}
-	h := image.Header{Job: s.cfg.Job, Number: number, Rank: s.rank, Node: s.node, Kind: image.KindRank}
-	info, err := image.Write(ctx, s.fs, order.Rank, h, regions, opt)
+	h := container.Header{Job: s.cfg.Job, Number: number, Rank: s.rank, Node: s.node, Kind: container.KindRank}
+	info, err := container.Write(ctx, s.fs, order.Rank, h, regions, opt)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/image"
+	"ckpt/image/container"
 	"ckpt/internal/durable"
 	"ckpt/zones"
 )
@@ -75,7 +76,7 @@ func (g *group) learnSize(m *image.Manifest, base int) {
 	}
 	n := int64(0)
 	for _, f := range m.Files {
-		if f.Kind != image.KindLibrary {
+		if f.Kind != container.KindLibrary {
 			n += f.Bytes - f.Holes
 		}
 	}
@@ -214,7 +215,7 @@ func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 				return nil, fmt.Errorf("report of rank %d: %w", rank, err)
 			}
 			files[rel] = len(m.Files)
-			m.Files = append(m.Files, image.File{Path: rel, Kind: f.Kind, Node: -1, Bytes: f.Bytes, Holes: f.Holes, IndexBlake3: f.Index})
+			m.Files = append(m.Files, container.File{Path: rel, Kind: f.Kind, Node: -1, Bytes: f.Bytes, Holes: f.Holes, IndexBlake3: f.Index})
 		}
 		rel, err := filepath.Rel(g.job.Dir(), w.File)
 		if err != nil {
@@ -242,7 +243,7 @@ func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 		}
 		f := &m.Files[k]
 		f.Ranks = append(f.Ranks, r.Rank)
-		if f.Kind == image.KindRank {
+		if f.Kind == container.KindRank {
 			f.Node = r.Node
 		}
 		r.Shared = shared[r.Node]
@@ -315,7 +316,7 @@ func (g *group) checkUnread(m *image.Manifest) error {
 	same := Mapping(m.Mapping).String() == g.mapping.String() && m.MPI == g.spec.MPI
 	var paths []string
 	for _, f := range m.Files {
-		if f.Kind == image.KindLibrary || (f.Kind == image.KindShared && !same) {
+		if f.Kind == container.KindLibrary || (f.Kind == container.KindShared && !same) {
 			paths = append(paths, f.Path)
 		}
 	}

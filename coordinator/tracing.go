@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ckpt/image"
+	"ckpt/image/container"
 	"ckpt/iotrace"
 )
 
@@ -42,13 +43,13 @@ func newRecording(job string) *recording {
 	return r
 }
 
-func (r *recording) of(rank, node, number int) *image.Tracing {
-	return &image.Tracing{Recorder: r.rec, Rank: r.rec.Rank(image.TraceRank(rank, node)), Checkpoint: number}
+func (r *recording) of(rank, node, number int) *container.Tracing {
+	return &container.Tracing{Recorder: r.rec, Rank: r.rec.Rank(container.TraceRank(rank, node)), Checkpoint: number}
 }
 
 // ofCoordinator is of what the coordinator writes beside the ranks.
-func (r *recording) ofCoordinator(number int) *image.Tracing {
-	return &image.Tracing{Recorder: r.rec, Rank: r.rec.Rank(iotrace.Rank{Rank: iotrace.None, Node: "coordinator"}), Checkpoint: number}
+func (r *recording) ofCoordinator(number int) *container.Tracing {
+	return &container.Tracing{Recorder: r.rec, Rank: r.rec.Rank(iotrace.Rank{Rank: iotrace.None, Node: "coordinator"}), Checkpoint: number}
 }
 
 func (r *recording) end() ([]byte, error) {

@@ -8,6 +8,7 @@ import (
 
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
+	"ckpt/image/container"
 	"ckpt/internal/durable"
 	"ckpt/zones"
 )
@@ -110,7 +111,7 @@ func reportError(err error) errorReport {
 // unrestorable reports whether err says that a checkpoint cannot be restored,
 // and not merely that it could not be just now.
 func unrestorable(err error) bool {
-	for _, is := range []error{durable.ErrOtherJob, image.ErrCheckpointNotFound, image.ErrRegionsDiffer, image.ErrUnsupported, durable.ErrNewerVersion} {
+	for _, is := range []error{durable.ErrOtherJob, image.ErrCheckpointNotFound, container.ErrRegionsDiffer, container.ErrUnsupported, durable.ErrNewerVersion} {
 		if errors.Is(err, is) {
 			return true
 		}

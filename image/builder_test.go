@@ -8,13 +8,16 @@ import (
 	"path/filepath"
 	"testing"
 
+	"ckpt/image/codec"
+	"ckpt/image/container"
 	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
 
 // pages makes memory out of pages with these contents; 0 is a page of zeros.
 func pages(contents ...byte) []byte {
-	b := aligned(len(contents) * zones.PageSize)
+	b := vfs.Aligned(len(contents) * zones.PageSize)
 	for i, c := range contents {
 		for k := range zones.PageSize {
 			b[i*zones.PageSize+k] = c
@@ -28,7 +31,7 @@ func pages(contents ...byte) []byte {
 
 // built takes checkpoint number of a job of two ranks with Builders: heaps are
 // the pages of their data, lib is the same in both.
-func built(t *testing.T, k *taker, pool *Pool, number int, heaps [2][]byte, lib []byte) *Manifest {
+func built(t *testing.T, k *taker, pool *container.Pool, number int, heaps [2][]byte, lib []byte) *Manifest {
 	t.Helper()
 	tx, err := k.job.Begin(number)
 	if err != nil {
@@ -36,7 +39,7 @@ func built(t *testing.T, k *taker, pool *Pool, number int, heaps [2][]byte, lib 
 	}
 	m := testManifest(number)
 	m.Origin = "dmtcp"
-	build := func(name string, h Header) *Builder {
+	build := func(name string, h container.Header) *container.Builder {
 		h.Job, h.Number = testJob, number
 		b, err := tx.Build(name, h, pool)
 		if err != nil {
@@ -50,31 +53,31 @@ func built(t *testing.T, k *taker, pool *Pool, number int, heaps [2][]byte, lib 
 			t.Fatal(err)
 		}
 	}
-	closed := func(b *Builder, h Header, ranks ...int) {
+	closed := func(b *container.Builder, h container.Header, ranks ...int) {
 		t.Helper()
 		info, err := b.Close()
 		check(err)
 		rel, _ := filepath.Rel(k.job.Dir(), info.Path)
-		m.Files = append(m.Files, File{Path: rel, Kind: h.Kind, Ranks: ranks, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3})
+		m.Files = append(m.Files, container.File{Path: rel, Kind: h.Kind, Ranks: ranks, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3})
 	}
-	libHeader := Header{Kind: KindLibrary, Rank: -1, Node: -1}
+	libHeader := container.Header{Kind: container.KindLibrary, Rank: -1, Node: -1}
 	pack := build(tx.LibraryPath(), libHeader)
 	check(pack.Region("extents", zones.Library, 0))
-	var ranks []*Builder
+	var ranks []*container.Builder
 	for r, heap := range heaps {
-		b := build(tx.RankPath(r), Header{Kind: KindRank, Rank: r})
+		b := build(tx.RankPath(r), container.Header{Kind: container.KindRank, Rank: r})
 		ranks = append(ranks, b)
 		check(b.Region("heap", zones.Data, int64(len(heap))))
 		for ; len(heap) > 0; heap = heap[zones.PageSize:] {
-			if page := heap[:zones.PageSize]; allZero(page) {
+			if page := heap[:zones.PageSize]; codec.IsZero(page) {
 				check(b.Zeros(zones.PageSize))
 			} else {
-				_, err := b.Extent(page, IDOf(page))
+				_, err := b.Extent(page, container.IDOf(page))
 				check(err)
 			}
 		}
 		check(b.Region("lib", zones.Library, int64(len(lib))-100))
-		stored, err := b.Share(lib, IDOf(lib), pack)
+		stored, err := b.Share(lib, container.IDOf(lib), pack)
 		check(err)
 		if stored != (number == 1 && r == 0) {
 			t.Errorf("checkpoint %d, rank %d: library stored: %v", number, r, stored)
@@ -82,7 +85,7 @@ func built(t *testing.T, k *taker, pool *Pool, number int, heaps [2][]byte, lib 
 	}
 	closed(pack, libHeader, 0, 1)
 	for r, b := range ranks {
-		closed(b, Header{Kind: KindRank}, r)
+		closed(b, container.Header{Kind: container.KindRank}, r)
 		m.Ranks = append(m.Ranks, Rank{Rank: r, File: m.Files[r+1].Path})
 	}
 	check(tx.Commit(context.Background(), m))
@@ -114,11 +117,11 @@ func TestBuilder(t *testing.T) {
 		{pages(1, 2, 0, 0, 3, 1), pages(4, 2, 5)},
 		{pages(1, 6, 0, 2, 3), pages(4, 2, 5, 6)},
 	}
-	pool := NewPool()
+	pool := container.NewPool()
 	var ms []*Manifest
 	for i, h := range heaps {
 		if i == 1 { // as another process that only has the store
-			pool = NewPool()
+			pool = container.NewPool()
 			if err := k.job.AddTo(pool, ms[0]); err != nil {
 				t.Fatal(err)
 			}
@@ -130,12 +133,7 @@ func TestBuilder(t *testing.T) {
 	for i, want := range []int64{(3 + 2 + 4) * zones.PageSize, zones.PageSize} {
 		got := ms[i].StoredBytes
 		for _, f := range ms[i].Files {
-			c, err := k.job.openFile(ms[i], f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got -= c.size - c.trailer.indexOffset + blockSize
-			c.Close()
+			got -= overheadOf(t, k.job, f)
 		}
 		if got != want {
 			t.Errorf("checkpoint %d holds %d bytes of payload, want %d", i+1, got, want)
@@ -192,7 +190,7 @@ func TestBuilder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b[2*blockSize] ^= 4
+	b[2*container.BlockSize] ^= 4
 	replace(t, k, pack, b)
 	rep, err := k.job.Verify(context.Background(), 2, nil)
 	if err != nil || len(rep.Damage) != 1 || rep.Damage[0].File != pack {
@@ -206,26 +204,26 @@ func TestBuilderRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool := NewPool()
-	h := Header{Job: testJob, Number: 1, Kind: KindRank}
-	for what, use := range map[string]func(b, other *Builder) error{
-		"a region that is not covered": func(b, _ *Builder) error {
+	pool := container.NewPool()
+	h := container.Header{Job: testJob, Number: 1, Kind: container.KindRank}
+	for what, use := range map[string]func(b, other *container.Builder) error{
+		"a region that is not covered": func(b, _ *container.Builder) error {
 			return errors.Join(b.Region("r", zones.Data, 2*zones.PageSize), b.Zeros(zones.PageSize))
 		},
-		"an extent beyond its region": func(b, _ *Builder) error {
+		"an extent beyond its region": func(b, _ *container.Builder) error {
 			return errors.Join(b.Region("r", zones.Data, 1), b.Zeros(2*zones.PageSize))
 		},
-		"part of a page": func(b, _ *Builder) error {
-			_, err := b.Extent(make([]byte, 100), ID{1})
+		"part of a page": func(b, _ *container.Builder) error {
+			_, err := b.Extent(make([]byte, 100), container.ID{1})
 			return errors.Join(b.Region("r", zones.Data, 1), err)
 		},
-		"a region twice": func(b, _ *Builder) error {
+		"a region twice": func(b, _ *container.Builder) error {
 			return errors.Join(b.Region("r", zones.Data, 0), b.Region("r", zones.Data, 0))
 		},
-		"a reference to an open file": func(b, other *Builder) error {
+		"a reference to an open file": func(b, other *container.Builder) error {
 			page := pages(3)
 			err := errors.Join(b.Region("r", zones.Data, 1), other.Region("x", zones.Data, 0))
-			_, serr := b.Share(page, IDOf(page), other)
+			_, serr := b.Share(page, container.IDOf(page), other)
 			return errors.Join(err, serr)
 		},
 	} {
@@ -250,7 +248,7 @@ func TestBuilderRefuses(t *testing.T) {
 			t.Errorf("%s: %s is left", what, entries[0].Name())
 		}
 	}
-	if _, err := tx.Build(filepath.Join(tx.dir, "x.img"), Header{Kind: "tape"}, pool); err == nil || fmt.Sprint(err) == "" {
+	if _, err := tx.Build(filepath.Join(tx.dir, "x.img"), container.Header{Kind: "tape"}, pool); err == nil || fmt.Sprint(err) == "" {
 		t.Error("an unknown kind is accepted")
 	}
 }

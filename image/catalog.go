@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"ckpt/image/container"
 	"ckpt/internal/durable"
 	"ckpt/zones"
 )
@@ -66,7 +67,7 @@ func (m *Manifest) Summary() Summary {
 		Created: m.Created, Mapping: m.Mapping, Parent: m.Parent, Ranks: len(m.Ranks), Files: 1,
 		Bytes: m.Bytes, StoredBytes: m.StoredBytes, Latency: m.Latency, Pause: m.Pause, Log: m.Log}
 	for _, f := range m.Files {
-		if f.number() == m.Number {
+		if f.Number() == m.Number {
 			s.Files++
 		}
 	}
@@ -207,7 +208,7 @@ func parseRecord(fields []string) (*record, error) {
 	if fields[3] != noList {
 		r.files = strings.Split(fields[3], ",")
 		for _, f := range r.files {
-			if n, ok := parsePathNumber(f); !localPath(f) || !ok || n != jobNumber {
+			if n, ok := container.PathNumber(f); !container.LocalPath(f) || !ok || n != container.JobNumber {
 				return nil, errCatalog
 			}
 		}
@@ -229,9 +230,9 @@ func (j *Job) newRecord(m *Manifest, paths []string) (*record, error) {
 	r := &record{number: m.Number, iteration: m.Iteration, stored: m.StoredBytes, length: fi.Size(), modified: fi.ModTime().UnixNano(),
 		summary: string(summary)}
 	for _, p := range paths {
-		switch n, _ := parsePathNumber(p); n {
+		switch n, _ := container.PathNumber(p); n {
 		case m.Number:
-		case jobNumber:
+		case container.JobNumber:
 			r.files = append(r.files, p)
 		default:
 			r.needs = append(r.needs, n)
@@ -259,7 +260,7 @@ func (j *Job) examine(n int) (*record, error) {
 func (j *Job) pathsOf(m *Manifest) ([]string, error) {
 	var paths []string
 	for _, f := range m.Files {
-		refs, err := j.references(m, f)
+		refs, err := j.place().References(f)
 		if err != nil {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"ckpt/image/container"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
@@ -45,7 +46,7 @@ func TestCommitOfOtherNumber(t *testing.T) {
 	if err := k.fs.Remove(tx.RankPath(0)); err != nil {
 		t.Fatal(err)
 	}
-	info, err := Write(context.Background(), k.fs, tx.RankPath(0), Header{Job: testJob, Number: 7, Kind: KindRank}, rankRegions(1, 0), WriteOptions{Depth: 1})
+	info, err := container.Write(context.Background(), k.fs, tx.RankPath(0), container.Header{Job: testJob, Number: 7, Kind: container.KindRank}, rankRegions(1, 0), container.WriteOptions{Depth: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +60,7 @@ func TestCommitOfOtherNumber(t *testing.T) {
 func TestStoredBytes(t *testing.T) {
 	k := taken(t, 1)
 	tx, m := k.begin(t, 2)
-	m.Files[0].Holes = blockSize / 2
+	m.Files[0].Holes = container.BlockSize / 2
 	want := -m.Files[0].Holes
 	for _, f := range m.Files {
 		if filepath.Dir(f.Path) == "0002" {

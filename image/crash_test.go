@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"ckpt/image/container"
 	"ckpt/internal/race"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
@@ -274,7 +275,7 @@ func (r *crashRun) fail(k *taker, _ int) error {
 	if err != nil {
 		return err
 	}
-	m.Files[0].Bytes += blockSize
+	m.Files[0].Bytes += container.BlockSize
 	if err := tx.Commit(context.Background(), m); err == nil {
 		return errors.New("a manifest with a wrong length was committed")
 	}
@@ -357,7 +358,7 @@ func (r *crashRun) failLate(k *taker, _ int) error {
 	failed := false
 	disk := unsyncable{r.fs, func(name string) bool {
 		_, err := r.fs.Stat(filepath.Join(name, manifestName))
-		hit := !failed && err == nil && filepath.Base(name) == formatNumber(n)
+		hit := !failed && err == nil && filepath.Base(name) == container.FormatNumber(n)
 		failed = failed || hit
 		return hit
 	}}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"ckpt/image/container"
 	"ckpt/internal/durable"
 	"ckpt/internal/race"
 	"ckpt/internal/vfs/memfs"
@@ -167,10 +168,10 @@ func TestBaseDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b[blockSize+17] ^= 1
+	b[container.BlockSize+17] ^= 1
 	replace(t, k, name, b)
 	rep, err := k.job.Verify(context.Background(), 2, nil)
-	if err != nil || len(rep.Damage) != 1 || rep.Damage[0].File != name || rep.Damage[0].Offset != blockSize {
+	if err != nil || len(rep.Damage) != 1 || rep.Damage[0].File != name || rep.Damage[0].Offset != container.BlockSize {
 		t.Errorf("Verify: %+v, %v", rep, err)
 	}
 	var damage *durable.DamageError

@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"ckpt/image/container"
+	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
 
@@ -153,36 +155,35 @@ type regionTable struct {
 func (s Side) regions() (*regionTable, error) {
 	t := &regionTable{at: make(map[regionKey]regionPlace)}
 	for _, f := range s.Manifest.Files {
-		if s.Manifest.Origin != "" && (f.Kind == KindLibrary || f.Kind == KindShared) {
+		if s.Manifest.Origin != "" && (f.Kind == container.KindLibrary || f.Kind == container.KindShared) {
 			continue // it only holds extents for the others
 		}
-		c, err := s.Job.openFile(s.Manifest, f)
+		regions, err := s.Job.place().Regions(f)
 		if err != nil {
 			return nil, err
 		}
-		c.Close()
-		for i, r := range c.index.regions {
-			if f.Kind == KindFiles && r.zone == zones.Library {
+		for i, r := range regions {
+			if f.Kind == container.KindFiles && r.Zone == zones.Library {
 				continue // no memory: scripts, the list of files
 			}
-			if s.Manifest.Origin != "" && r.name == LayoutRegion {
+			if s.Manifest.Origin != "" && r.Name == LayoutRegion {
 				continue // no memory either
 			}
-			k := regionKey{rank: int(r.rank), name: r.name}
-			if r.rank < 0 {
+			k := regionKey{rank: r.Rank, name: r.Name}
+			if r.Rank < 0 {
 				k.file = path.Base(f.Path)
 			}
 			t.keys = append(t.keys, k)
-			t.at[k] = regionPlace{f.Path, i, r.zone, zones.PageRound(r.size)}
+			t.at[k] = regionPlace{f.Path, i, r.Zone, zones.PageRound(r.Size)}
 		}
 	}
 	return t, nil
 }
 
 // open opens a file of the checkpoint; without a name, none.
-func (s Side) open(name string) (*Contents, error) {
+func (s Side) open(name string) (*container.Contents, error) {
 	if name == "" {
-		return &Contents{}, nil
+		return &container.Contents{}, nil
 	}
 	return s.Job.Open(s.Manifest, name)
 }
@@ -203,7 +204,7 @@ func (d *differ) done(n int64) {
 // region compares two regions page by page. Their extents may be cut in
 // different ways. What is zero in both is left out if it is address space that
 // was never touched.
-func (d *differ) region(ctx context.Context, a *Contents, i int, b *Contents, j int, untouched bool) (Change, error) {
+func (d *differ) region(ctx context.Context, a *container.Contents, i int, b *container.Contents, j int, untouched bool) (Change, error) {
 	var c Change
 	l, r := cursor{o: a, extents: a.Extents(i)}, cursor{o: b, extents: b.Extents(j)}
 	for !l.end() && !r.end() {
@@ -244,8 +245,8 @@ func (d *differ) region(ctx context.Context, a *Contents, i int, b *Contents, j 
 
 // cursor goes through the extents of a region.
 type cursor struct {
-	o       *Contents
-	extents []Extent
+	o       *container.Contents
+	extents []container.Extent
 	at      int64 // bytes of the first extent that are done
 	buf     []byte
 	read    bool // buf holds the first extent
@@ -259,7 +260,7 @@ func (c *cursor) bytes(n int64) ([]byte, error) {
 	e := c.extents[0]
 	if !c.read {
 		if int64(cap(c.buf)) < e.Bytes {
-			c.buf = aligned(int(e.Bytes))
+			c.buf = vfs.Aligned(int(e.Bytes))
 		}
 		if err := c.o.Read(e, c.buf[:e.Bytes]); err != nil {
 			return nil, err

@@ -5,15 +5,17 @@ import (
 	"path/filepath"
 	"testing"
 
+	"ckpt/image/container"
+	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
 
 // side commits a checkpoint of one rank with one region whose pages begin with these
 // letters, in extents of so many pages.
-func side(t *testing.T, k *taker, number int, pages string, extent int, history *History) Side {
+func side(t *testing.T, k *taker, number int, pages string, extent int, history *container.History) Side {
 	t.Helper()
 	r := zones.Region{Name: "u", Zone: zones.Data, Elem: zones.Float64, Size: int64(len(pages)) * zones.PageSize}
-	r.Mem = aligned(int(r.Size))
+	r.Mem = vfs.Aligned(int(r.Size))
 	for i, c := range []byte(pages) {
 		r.Mem[i*zones.PageSize] = c
 	}
@@ -22,14 +24,14 @@ func side(t *testing.T, k *taker, number int, pages string, extent int, history 
 		t.Fatal(err)
 	}
 	name := tx.RankPath(0)
-	info, err := Write(context.Background(), k.fs, name, Header{Job: testJob, Number: number, Kind: KindRank}, []zones.Region{r},
-		WriteOptions{Depth: 1, ExtentBytes: extent * zones.PageSize, History: history})
+	info, err := container.Write(context.Background(), k.fs, name, container.Header{Job: testJob, Number: number, Kind: container.KindRank}, []zones.Region{r},
+		container.WriteOptions{Depth: 1, ExtentBytes: extent * zones.PageSize, History: history})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := testManifest(number)
 	rel, _ := filepath.Rel(k.job.dir, name)
-	m.Files = []File{{Path: rel, Kind: KindRank, Ranks: []int{0}, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3}}
+	m.Files = []container.File{{Path: rel, Kind: container.KindRank, Ranks: []int{0}, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3}}
 	m.Ranks = []Rank{{File: rel}, {Rank: 1}}
 	if err := tx.Commit(context.Background(), m); err != nil {
 		t.Fatal(err)
@@ -56,9 +58,9 @@ func TestDiffByPage(t *testing.T) {
 		"only same places": {a: "abcd", b: "efgh", cutA: 4, cutB: 4, want: Change{Changed: 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			history := func() *History {
+			history := func() *container.History {
 				if c.identify {
-					return NewHistory()
+					return container.NewHistory()
 				}
 				return nil
 			}

@@ -1,6 +1,6 @@
-// Package image keeps the checkpoints of parallel jobs on disk: the container
-// format, the manifest, and the store that commits, lists, loads, verifies and
-// prunes them.
+// Package image keeps the checkpoints of parallel jobs on disk: the manifest, and
+// the store that commits, lists, loads, verifies and prunes them. Package container
+// has the files that a checkpoint consists of.
 //
 // A coordinator opens the store, takes the lock of its job and sweeps what an
 // earlier life may have left. For each checkpoint it calls Begin, has every
@@ -12,7 +12,7 @@
 //	tx, err := job.Begin(1)
 //	defer tx.Abort()
 //	// in each rank process:
-//	info, err := image.Write(ctx, vfs.OS{}, tx.RankPath(rank), header, regions, image.WriteOptions{})
+//	info, err := container.Write(ctx, vfs.OS{}, tx.RankPath(rank), header, regions, container.WriteOptions{})
 //	// in the coordinator again:
 //	err = tx.Commit(ctx, manifest)
 //
@@ -48,29 +48,4 @@
 // index of a container may refer to extents in one. The directory of a pruned
 // checkpoint therefore stays, without its manifest, as long as something in it
 // is used.
-//
-// # Container
-//
-// All numbers are little-endian. Header, extents, index and trailer begin at
-// multiples of 4096 so that they can be read and written around the page cache.
-//
-//	+--------------------+ 0
-//	| header      4 KiB  |  job, checkpoint, rank, node, kind; CRC-32C
-//	+--------------------+ 4096
-//	| payload            |  extents, each padded with zeros to 4 KiB;
-//	|   extent           |  no gaps, no overlap; CRC-32C in the index
-//	|   extent ...       |
-//	+--------------------+ index offset
-//	| index              |  blake3-256 of the header block
-//	|   regions          |  name, zone, element type, rank, size
-//	|   external files   |  path, blake3-256 of that file's index
-//	|   extents          |  64 bytes each
-//	|   zeros to 4 KiB   |
-//	+--------------------+ file length - 4096
-//	| trailer     4 KiB  |  where the index is; its CRC-32C and blake3-256;
-//	+--------------------+  the length of the file; CRC-32C
-//
-// The digest of the index is thus a digest of the header and, through the
-// checksums of the extents, of the whole. It is in the manifest, so that a file
-// cannot be taken for another. docs/FORMAT.md has every field.
 package image

@@ -2,9 +2,6 @@ package image
 
 import (
 	"errors"
-	"fmt"
-
-	"ckpt/internal/durable"
 )
 
 // The errors that callers tell apart with errors.Is. The text of an error
@@ -27,21 +24,4 @@ var (
 	// description of the job than the one that is there. It comes with a
 	// durable.DamageError.
 	ErrOtherDescription = errors.New("taken under another description of the job")
-	// ErrRegionsDiffer says that the regions to load into are not those that
-	// the image holds.
-	ErrRegionsDiffer = errors.New("the regions of the image are not those of the process")
-	// ErrUnsupported says that a file uses a codec or filter whose number this
-	// version does not know.
-	ErrUnsupported = errors.New("not supported by this version")
 )
-
-// An otherJobError is durable.ErrOtherJob with the details.
-type otherJobError struct{ file, job, want string }
-
-func (e *otherJobError) reason() string {
-	return fmt.Sprintf("%v: it is of job %s, not %s", durable.ErrOtherJob, e.job, e.want)
-}
-
-func (e *otherJobError) Error() string { return e.file + " " + e.reason() }
-
-func (e *otherJobError) Is(target error) bool { return target == durable.ErrOtherJob }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ckpt/image/codec"
+	"ckpt/image/container"
 	"ckpt/image/plan"
 	"ckpt/internal/durable"
 	"ckpt/zones"
@@ -77,11 +78,11 @@ func TestExtractFindsDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := make([]byte, 1)
-	if _, err := f.ReadAt(b, blockSize+100); err != nil {
+	if _, err := f.ReadAt(b, container.BlockSize+100); err != nil {
 		t.Fatal(err)
 	}
 	b[0] ^= 1
-	if _, err := f.WriteAt(b, blockSize+100); err != nil {
+	if _, err := f.WriteAt(b, container.BlockSize+100); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := k.job.Extract(context.Background(), m, a, new(bytes.Buffer), nil); !errors.As(err, new(*durable.DamageError)) {
@@ -93,7 +94,7 @@ func TestExtractFindsDamage(t *testing.T) {
 // those of other ranks: header, index, trailer and the array, and the holes only where
 // the storage reads them faster than it makes calls.
 func TestExtractReadsNoMore(t *testing.T) {
-	const ranks, stripe, size = 4, 64 << 10, 8 * defaultExtent
+	const ranks, stripe, size = 4, 64 << 10, 8 * extentBytes
 	var sources []plan.Source
 	memory := make([][]zones.Region, ranks)
 	for i := range memory {
@@ -161,7 +162,7 @@ func changedPages(t *testing.T, g *groupJob, memory [][]zones.Region) *Manifest 
 	}
 	for _, regions := range memory {
 		for _, r := range regions {
-			for at := 0; at < len(r.Mem); at += 2 * defaultExtent {
+			for at := 0; at < len(r.Mem); at += 2 * extentBytes {
 				r.Mem[at] ^= 1
 			}
 		}
@@ -182,10 +183,5 @@ func overhead(t *testing.T, j *Job, m *Manifest, number int) int64 {
 			t.Fatal(err)
 		}
 	}
-	c, err := j.openFile(m, m.Files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	return c.size - c.trailer.indexOffset + blockSize
+	return overheadOf(t, j, m.Files[0])
 }

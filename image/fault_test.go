@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ckpt/image/container"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
@@ -224,7 +225,7 @@ func TestFaultDirect(t *testing.T) {
 	dir := t.TempDir()
 	regions := rankRegions(1, 0)
 	write := func(fsys vfs.FS) error {
-		_, err := Write(context.Background(), fsys, dir+"/x.img", Header{Job: testJob, Number: 1, Kind: KindRank}, regions, WriteOptions{Depth: 1})
+		_, err := container.Write(context.Background(), fsys, dir+"/x.img", container.Header{Job: testJob, Number: 1, Kind: container.KindRank}, regions, container.WriteOptions{Depth: 1})
 		return err
 	}
 	count := faultfs.New(vfs.OS{}, faultfs.Fault{})

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ckpt/image/codec"
+	"ckpt/image/container"
 	"ckpt/image/plan"
 	"ckpt/internal/race"
 	"ckpt/internal/vfs"
@@ -57,7 +58,7 @@ func (g *groupJob) on(fsys vfs.FS) (*groupJob, error) {
 	again := *g
 	again.fs, again.job, again.history = fsys, k.job, nil
 	for range g.ranks {
-		again.history = append(again.history, NewHistory())
+		again.history = append(again.history, container.NewHistory())
 	}
 	return &again, nil
 }

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ckpt/image/codec"
+	"ckpt/image/container"
 	"ckpt/image/plan"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
@@ -39,7 +40,7 @@ func newLocalNet(ranks int) *localNet {
 }
 
 // of returns the network as rank sees it.
-func (n *localNet) of(rank int) Network { return &localEnd{n, rank} }
+func (n *localNet) of(rank int) container.Network { return &localEnd{n, rank} }
 
 type localEnd struct {
 	*localNet
@@ -162,11 +163,11 @@ type groupJob struct {
 	settings plan.Settings
 	ranks    []plan.Source
 	codec    codec.Setting
-	history  []*History // by rank; nil: every checkpoint is complete
+	history  []*container.History // by rank; nil: every checkpoint is complete
 	depth    int
 	staging  int64 // bytes of each rank; 0 none
 	writes   *writes
-	trace    *Tracing // of the transaction
+	trace    *container.Tracing // of the transaction
 }
 
 func newGroupJob(t interface{ Fatal(...any) }, ranks []plan.Source, s plan.Settings, setting codec.Setting, incremental bool) *groupJob {
@@ -181,7 +182,7 @@ func newGroupJob(t interface{ Fatal(...any) }, ranks []plan.Source, s plan.Setti
 	}
 	if incremental {
 		for range ranks {
-			g.history = append(g.history, NewHistory())
+			g.history = append(g.history, container.NewHistory())
 		}
 	}
 	return g
@@ -198,19 +199,19 @@ func (g *groupJob) take(ctx context.Context, number, base int, memory [][]zones.
 	m := testManifest(number)
 	m.NP, m.Mapping, m.Library = len(g.ranks), nil, nil
 	g.writes = &writes{}
-	var infos []GroupInfo
+	var infos []container.GroupInfo
 	if infos, err = g.write(ctx, tx, number, base, memory); err != nil {
 		return nil, err
 	}
-	kind := KindAggregated
+	kind := container.KindAggregated
 	if g.settings.Layout == plan.Shared {
-		kind = KindJob
+		kind = container.KindJob
 	}
 	files := make(map[string]int)
 	for _, info := range infos {
 		for _, c := range info.Closed {
 			files[c.Path] = len(m.Files)
-			m.Files = append(m.Files, File{Path: jobPath(c.Path), Kind: kind, Node: -1, Bytes: c.Bytes, Holes: c.Holes, IndexBlake3: c.IndexBlake3})
+			m.Files = append(m.Files, container.File{Path: container.JobPath(c.Path), Kind: kind, Node: -1, Bytes: c.Bytes, Holes: c.Holes, IndexBlake3: c.IndexBlake3})
 		}
 	}
 	for i, info := range infos {
@@ -221,8 +222,8 @@ func (g *groupJob) take(ctx context.Context, number, base int, memory [][]zones.
 	return m, tx.Commit(ctx, m)
 }
 
-func (g *groupJob) write(ctx context.Context, tx *Tx, number, base int, memory [][]zones.Region) ([]GroupInfo, error) {
-	n, err := GroupFiles(g.settings, g.ranks)
+func (g *groupJob) write(ctx context.Context, tx *Tx, number, base int, memory [][]zones.Region) ([]container.GroupInfo, error) {
+	n, err := container.GroupFiles(g.settings, g.ranks)
 	if err != nil {
 		return nil, err
 	}
@@ -230,26 +231,26 @@ func (g *groupJob) write(ctx context.Context, tx *Tx, number, base int, memory [
 	if err != nil {
 		return nil, err
 	}
-	kind := KindAggregated
+	kind := container.KindAggregated
 	if g.settings.Layout == plan.Shared {
-		kind = KindJob
+		kind = container.KindJob
 	}
 	net := newLocalNet(len(g.ranks))
-	infos := make([]GroupInfo, len(g.ranks))
+	infos := make([]container.GroupInfo, len(g.ranks))
 	workers, ctx := errgroup.WithContext(ctx)
 	for i := range g.ranks {
-		opt := WriteOptions{Codec: NewCodec(g.codec, 0), Base: base, Depth: g.depth}
+		opt := container.WriteOptions{Codec: container.NewCodec(g.codec, 0), Base: base, Depth: g.depth}
 		if g.history != nil {
 			opt.History = g.history[i]
 		}
 		if g.staging > 0 {
 			// As soon as it may, the program changes everything.
-			opt.Staging = NewStaging(aligned(int(g.staging)))
+			opt.Staging = container.NewStaging(vfs.Aligned(int(g.staging)))
 			opt.Captured = func() { scramble(memory[i]) }
 		}
-		group := Group{Settings: g.settings, Ranks: g.ranks, Rank: i, Paths: paths, Network: net.of(i)}
+		group := container.Group{Settings: g.settings, Ranks: g.ranks, Rank: i, Paths: paths, Network: net.of(i)}
 		workers.Go(func() (err error) {
-			infos[i], err = WriteGroup(ctx, g.writes.of(i, g.fs), group, Header{Job: testJob, Number: number, Kind: kind}, memory[i], opt)
+			infos[i], err = container.WriteGroup(ctx, g.writes.of(i, g.fs), group, container.Header{Job: testJob, Number: number, Kind: kind}, memory[i], opt)
 			return err
 		})
 	}

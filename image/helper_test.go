@@ -3,6 +3,7 @@ package image
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,16 +15,33 @@ import (
 	"testing"
 	"time"
 
+	"ckpt/image/container"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
 	"ckpt/zones"
 )
 
-const testJob = "bt.S.2"
+const (
+	testJob = "bt.S.2"
+
+	extentBytes = 256 << 10 // of one extent, unless an option says otherwise
+)
+
+// overheadOf returns the bytes of header, index and trailer of a file.
+func overheadOf(t *testing.T, j *Job, f container.File) int64 {
+	t.Helper()
+	b, err := durable.ReadFile(j.fs, filepath.Join(j.dir, f.Path), 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := binary.LittleEndian.Uint64(b[len(b)-container.BlockSize+16:])
+	return int64(len(b)) - int64(index) + container.BlockSize
+}
 
 // region makes a region of n bytes whose content follows from seed.
 func region(name string, zone zones.Zone, n int64, seed uint64) zones.Region {
-	mem := aligned(int(zones.PageRound(n)))
+	mem := vfs.Aligned(int(zones.PageRound(n)))
 	_, _ = rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(len(name))}).Read(mem[:n])
 	return zones.Region{Name: name, Zone: zone, Elem: zones.Float64, Size: n, Mem: mem}
 }
@@ -32,7 +50,7 @@ func region(name string, zone zones.Zone, n int64, seed uint64) zones.Region {
 func empty(regions []zones.Region) []zones.Region {
 	out := slices.Clone(regions)
 	for i := range out {
-		out[i].Mem = aligned(len(out[i].Mem))
+		out[i].Mem = vfs.Aligned(len(out[i].Mem))
 	}
 	return out
 }
@@ -73,12 +91,12 @@ func libraryRegions() []zones.Region {
 }
 
 // wantRegions returns what the container file must hold.
-func wantRegions(f File) []zones.Region {
-	number := f.number()
+func wantRegions(f container.File) []zones.Region {
+	number := f.Number()
 	switch {
-	case f.Kind == KindLibrary:
+	case f.Kind == container.KindLibrary:
 		return libraryRegions()
-	case f.Kind == KindShared:
+	case f.Kind == container.KindShared:
 		return sharedRegions(number)
 	case f.Ranks[0] == deltaRank:
 		return deltaRegions(number)
@@ -96,8 +114,8 @@ const deltaRank = 1
 type taker struct {
 	fs      vfs.FS
 	job     *Job
-	library *File
-	base    *File
+	library *container.File
+	base    *container.File
 }
 
 func (k *taker) take(number int) (*Manifest, error) {
@@ -123,7 +141,7 @@ func (k *taker) next() (int, error) {
 
 // forget forgets the files that are no longer there.
 func (k *taker) forget() {
-	for _, f := range []**File{&k.library, &k.base} {
+	for _, f := range []**container.File{&k.library, &k.base} {
 		if *f != nil {
 			if _, err := k.fs.Stat(filepath.Join(k.job.dir, (*f).Path)); err != nil {
 				*f = nil
@@ -136,9 +154,9 @@ func (k *taker) forget() {
 func (k *taker) keep(m *Manifest) {
 	for _, f := range m.Files {
 		switch {
-		case f.Kind == KindLibrary:
+		case f.Kind == container.KindLibrary:
 			k.library = &f
-		case f.Kind == KindRank && f.Ranks[0] == deltaRank && k.base == nil:
+		case f.Kind == container.KindRank && f.Ranks[0] == deltaRank && k.base == nil:
 			k.base = &f
 		}
 	}
@@ -146,20 +164,20 @@ func (k *taker) keep(m *Manifest) {
 
 func (k *taker) write(tx *Tx) (*Manifest, error) {
 	m := testManifest(tx.number)
-	one := func(name string, h Header, ranks []int, regions []zones.Region) error {
+	one := func(name string, h container.Header, ranks []int, regions []zones.Region) error {
 		h.Job, h.Number = testJob, tx.number
-		info, err := Write(context.Background(), k.fs, name, h, regions, WriteOptions{Depth: 1, ExtentBytes: 8192, History: NewHistory()})
+		info, err := container.Write(context.Background(), k.fs, name, h, regions, container.WriteOptions{Depth: 1, ExtentBytes: 8192, History: container.NewHistory()})
 		if err != nil {
 			return err
 		}
 		rel, _ := filepath.Rel(k.job.Dir(), name)
-		m.Files = append(m.Files, File{Path: rel, Kind: h.Kind, Ranks: ranks, Node: h.Node, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3})
+		m.Files = append(m.Files, container.File{Path: rel, Kind: h.Kind, Ranks: ranks, Node: h.Node, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3})
 		return nil
 	}
-	if err := one(tx.RankPath(0), Header{Kind: KindRank}, []int{0}, rankRegions(tx.number, 0)); err != nil {
+	if err := one(tx.RankPath(0), container.Header{Kind: container.KindRank}, []int{0}, rankRegions(tx.number, 0)); err != nil {
 		return nil, err
 	}
-	h := Header{Kind: KindRank, Rank: deltaRank}
+	h := container.Header{Kind: container.KindRank, Rank: deltaRank}
 	if k.base == nil {
 		if err := one(tx.RankPath(deltaRank), h, []int{deltaRank}, deltaRegions(tx.number)); err != nil {
 			return nil, err
@@ -172,12 +190,12 @@ func (k *taker) write(tx *Tx) (*Manifest, error) {
 		}
 		m.Files = append(m.Files, f)
 	}
-	if err := one(tx.SharedPath(0), Header{Kind: KindShared, Rank: -1}, []int{0, 1}, sharedRegions(tx.number)); err != nil {
+	if err := one(tx.SharedPath(0), container.Header{Kind: container.KindShared, Rank: -1}, []int{0, 1}, sharedRegions(tx.number)); err != nil {
 		return nil, err
 	}
 	if k.library != nil {
 		m.Files = append(m.Files, *k.library)
-	} else if err := one(tx.LibraryPath(), Header{Kind: KindLibrary, Rank: -1, Node: -1}, []int{0, 1}, libraryRegions()); err != nil {
+	} else if err := one(tx.LibraryPath(), container.Header{Kind: container.KindLibrary, Rank: -1, Node: -1}, []int{0, 1}, libraryRegions()); err != nil {
 		return nil, err
 	}
 	for rank := range 2 {
@@ -193,25 +211,25 @@ func (k *taker) write(tx *Tx) (*Manifest, error) {
 
 // writeDelta writes an image whose first region, which never changes, lies in a
 // file that the latest checkpoint has or refers to.
-func writeDelta(fsys vfs.FS, name string, h Header, regions []zones.Region, j *Job) (File, error) {
+func writeDelta(fsys vfs.FS, name string, h container.Header, regions []zones.Region, j *Job) (container.File, error) {
 	latest, err := j.Latest()
 	if err != nil {
-		return File{}, err
+		return container.File{}, err
 	}
 	m, err := j.Manifest(latest)
 	if err != nil {
-		return File{}, err
+		return container.File{}, err
 	}
-	history := NewHistory()
+	history := container.NewHistory()
 	if err := j.Recall(history, m, m.Files[deltaRank].Path, rankIn(m.Files[deltaRank])); err != nil {
-		return File{}, err
+		return container.File{}, err
 	}
-	info, err := Write(context.Background(), fsys, name, h, regions, WriteOptions{Depth: 1, ExtentBytes: 8192, History: history, Base: m.Number})
+	info, err := container.Write(context.Background(), fsys, name, h, regions, container.WriteOptions{Depth: 1, ExtentBytes: 8192, History: history, Base: m.Number})
 	if err != nil {
-		return File{}, err
+		return container.File{}, err
 	}
 	rel, _ := filepath.Rel(j.dir, name)
-	return File{Path: rel, Kind: KindRank, Ranks: []int{h.Rank}, Node: h.Node, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3}, nil
+	return container.File{Path: rel, Kind: container.KindRank, Ranks: []int{h.Rank}, Node: h.Node, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3}, nil
 }
 
 func testManifest(number int) *Manifest {
@@ -277,7 +295,7 @@ func checkCheckpoint(j *Job, n int) error {
 }
 
 // rankIn returns a rank whose regions a file holds.
-func rankIn(f File) int {
+func rankIn(f container.File) int {
 	if len(f.Ranks) == 0 {
 		return 0
 	}
@@ -309,7 +327,7 @@ func needed(j *Job) (map[string]bool, error) {
 	}
 	files := make(map[string]bool)
 	for _, e := range entries {
-		n, ok := parseNumber(e.Name())
+		n, ok := container.ParseNumber(e.Name())
 		if !ok {
 			continue
 		}
@@ -324,7 +342,7 @@ func needed(j *Job) (map[string]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range append(paths, path.Join(formatNumber(n), manifestName)) {
+		for _, p := range append(paths, path.Join(container.FormatNumber(n), manifestName)) {
 			files[p] = true
 		}
 	}

@@ -5,15 +5,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 
+	"ckpt/image/container"
 	"ckpt/image/plan/fileview"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
@@ -160,7 +158,7 @@ func (j *Job) Manifest(n int) (*Manifest, error) {
 		return nil, err
 	}
 	if m.Job != j.name {
-		return nil, &otherJobError{name, m.Job, j.name}
+		return nil, &container.OtherJobError{File: name, Job: m.Job, Want: j.name}
 	}
 	if m.Number != n {
 		return nil, durable.Damaged(name, 0, "manifest is of checkpoint %d, not %d", m.Number, n)
@@ -190,7 +188,7 @@ func (j *Job) numbers() ([]int, error) {
 	}
 	var all []int
 	for _, e := range entries {
-		if n, ok := parseNumber(e.Name()); ok && e.IsDir() {
+		if n, ok := container.ParseNumber(e.Name()); ok && e.IsDir() {
 			all = append(all, n)
 		}
 	}
@@ -198,25 +196,8 @@ func (j *Job) numbers() ([]int, error) {
 	return all, nil
 }
 
-func (j *Job) numberDir(n int) string    { return filepath.Join(j.dir, formatNumber(n)) }
+func (j *Job) numberDir(n int) string    { return filepath.Join(j.dir, container.FormatNumber(n)) }
 func (j *Job) manifestPath(n int) string { return filepath.Join(j.numberDir(n), manifestName) }
-
-// jobNumber names the directory of what belongs to the job and not to one of its
-// checkpoints, whose numbers count from 1.
-const jobNumber = 0
-
-func formatNumber(n int) string { return fmt.Sprintf("%04d", n) }
-
-// parseNumber reads the name of a numbered directory, which is unique for a number.
-func parseNumber(s string) (int, bool) {
-	n, err := strconv.ParseUint(s, 10, 32)
-	return int(n), err == nil && formatNumber(int(n)) == s
-}
-
-// parsePathNumber returns the number in a path like 0007/rank-0.img.
-func parsePathNumber(p string) (int, bool) {
-	return parseNumber(strings.TrimSuffix(path.Dir(p), "/"))
-}
 
 // onDisk returns the bytes of a file without its holes, as far as that is known.
 func onDisk(fi fs.FileInfo) int64 {

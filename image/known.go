@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"ckpt/image/container"
 	"ckpt/internal/durable"
 )
 
@@ -123,7 +124,7 @@ func (j *Job) readCatalog() *catalog {
 func (j *Job) reconcile(c *catalog, entries []fs.DirEntry) (remains []int, err error) {
 	there := make(map[int]bool, len(entries))
 	for _, e := range entries {
-		n, ok := parseNumber(e.Name())
+		n, ok := container.ParseNumber(e.Name())
 		if !ok || !e.IsDir() {
 			continue
 		}
@@ -132,7 +133,7 @@ func (j *Job) reconcile(c *catalog, entries []fs.DirEntry) (remains []int, err e
 			continue
 		}
 		committed := false
-		if n != jobNumber {
+		if n != container.JobNumber {
 			_, err := j.fs.Stat(j.manifestPath(n))
 			if committed = err == nil; err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, durable.Op("list", j.numberDir(n), -1, err)

@@ -9,12 +9,13 @@ import (
 	"math"
 	"time"
 
+	"ckpt/image/container"
 	"ckpt/internal/durable"
 	"ckpt/zones"
 )
 
 const (
-	manifestName  = "manifest"
+	manifestName  = container.ManifestName
 	manifestMagic = "ckpt-manifest "
 	maxManifest   = 256 << 20
 )
@@ -46,10 +47,10 @@ type Manifest struct {
 	Parent int `json:"parent"`
 	// Group is that of the ranks in it, of Groups that take checkpoints apart from
 	// each other; 0 groups mean that it is of all ranks.
-	Group  int    `json:"group,omitempty"`
-	Groups int    `json:"groups,omitempty"`
-	Files  []File `json:"files"`
-	Ranks  []Rank `json:"ranks"`
+	Group  int              `json:"group,omitempty"`
+	Groups int              `json:"groups,omitempty"`
+	Files  []container.File `json:"files"`
+	Ranks  []Rank           `json:"ranks"`
 	// Bytes is the memory of all ranks together.
 	Bytes zones.Sizes `json:"bytes"`
 	// StoredBytes is the length of the files that this checkpoint added;
@@ -60,20 +61,6 @@ type Manifest struct {
 	// Log is what the ranks have logged of messages since the checkpoint before.
 	Log     *LogStats `json:"log,omitempty"`
 	Library *Library  `json:"library,omitempty"`
-}
-
-// File is a container file of a checkpoint.
-type File struct {
-	// Path is relative to the directory of the job. It may lead to the
-	// directory of an earlier checkpoint.
-	Path  string `json:"path"`
-	Kind  string `json:"kind"` // as in Header
-	Ranks []int  `json:"ranks"`
-	Node  int    `json:"node"`
-	Bytes int64  `json:"bytes"` // length of the file
-	// Holes is how many of them are in holes, which take no room on the disk.
-	Holes       int64  `json:"holes,omitempty"`
-	IndexBlake3 string `json:"index_blake3"`
 }
 
 // Rank is the part of one rank in a checkpoint. Its paths are those of entries
@@ -148,7 +135,7 @@ func (m *Manifest) check() error {
 	}
 	files := make(map[string]bool, len(m.Files))
 	for _, f := range m.Files {
-		if err := f.check(m); err != nil {
+		if err := m.checkFile(&f); err != nil {
 			return fmt.Errorf("file %q: %w", f.Path, err)
 		}
 		if files[f.Path] {
@@ -172,7 +159,7 @@ func (m *Manifest) check() error {
 // checkNumbers checks what concerns the checkpoint as a whole.
 func (m *Manifest) checkNumbers() error {
 	switch {
-	case !validJobName(m.Job):
+	case !container.ValidJobName(m.Job):
 		return fmt.Errorf("job name %q is not valid", m.Job)
 	case m.Description != "" && !isDigest(m.Description):
 		return errors.New("job_blake3 is not a digest")
@@ -246,19 +233,19 @@ func isDigest(s string) bool {
 	return err == nil && len(b) == 32
 }
 
-func (f *File) check(m *Manifest) error {
+func (m *Manifest) checkFile(f *container.File) error {
 	switch {
-	case !localPath(f.Path):
+	case !container.LocalPath(f.Path):
 		return errors.New("path leaves the directory of the job")
-	case f.number() > m.Number:
+	case f.Number() > m.Number:
 		return errors.New("file is of a later checkpoint")
-	case !validKind(f.Kind):
+	case !container.ValidKind(f.Kind):
 		return fmt.Errorf("kind %q is unknown", f.Kind)
-	case f.Bytes < 3*blockSize || f.Bytes > maxBytes:
+	case f.Bytes < 3*container.BlockSize || f.Bytes > maxBytes:
 		return fmt.Errorf("%d bytes are too few or too many for an image", f.Bytes)
 	case f.Node < -1 || f.Node >= m.NP:
 		return fmt.Errorf("node %d is out of range", f.Node)
-	case f.Holes < 0 || f.Holes > f.Bytes-3*blockSize:
+	case f.Holes < 0 || f.Holes > f.Bytes-3*container.BlockSize:
 		return fmt.Errorf("%d of %d bytes cannot be in holes", f.Holes, f.Bytes)
 	}
 	if !isDigest(f.IndexBlake3) {
@@ -270,12 +257,6 @@ func (f *File) check(m *Manifest) error {
 		}
 	}
 	return nil
-}
-
-// number returns the checkpoint whose directory the file is in.
-func (f *File) number() int {
-	n, _ := parsePathNumber(f.Path)
-	return n
 }
 
 // encode writes the manifest as it is on disk.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ckpt/image/container"
 	"ckpt/internal/durable"
 	"ckpt/zones"
 )
@@ -37,8 +38,8 @@ func swapBase(t *testing.T, k *taker) {
 		region("fixed", zones.Data, 2*zones.PageSize, 7),
 		region("moving", zones.Data, 10, 7),
 	}
-	h := Header{Job: testJob, Number: 1, Kind: KindRank, Rank: deltaRank}
-	if _, err := Write(context.Background(), k.fs, name, h, regions, WriteOptions{Depth: 1, ExtentBytes: 8192, History: NewHistory()}); err != nil {
+	h := container.Header{Job: testJob, Number: 1, Kind: container.KindRank, Rank: deltaRank}
+	if _, err := container.Write(context.Background(), k.fs, name, h, regions, container.WriteOptions{Depth: 1, ExtentBytes: 8192, History: container.NewHistory()}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ckpt/image/codec"
+	"ckpt/image/container"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
 	"ckpt/zones"
@@ -22,7 +23,7 @@ func genRegions(t *rapid.T) []zones.Region {
 	edge := rapid.SampledFrom([]int64{0, 1, zones.PageSize - 1, zones.PageSize, zones.PageSize + 1, 3 * zones.PageSize})
 	size := rapid.OneOf(edge, rapid.Int64Range(0, 100_000))
 	if rapid.IntRange(0, 19).Draw(t, "large") == 0 {
-		size = rapid.OneOf(edge, rapid.Int64Range(stageBelow-zones.PageSize, 2*stageBytes))
+		size = rapid.OneOf(edge, rapid.Int64Range(1<<20-zones.PageSize, 8<<20))
 	}
 	n := rapid.OneOf(rapid.IntRange(0, 5), rapid.IntRange(0, 40)).Draw(t, "regions")
 	regions := make([]zones.Region, 0, n)
@@ -41,19 +42,19 @@ func genRegions(t *rapid.T) []zones.Region {
 func roundTrip(t *rapid.T, fsys vfs.FS, dir string) {
 	ctx := context.Background()
 	regions := genRegions(t)
-	opt := WriteOptions{
+	opt := container.WriteOptions{
 		ExtentBytes: rapid.SampledFrom([]int{0, 1, 4096, 10_000, 1 << 20, 1 << 30}).Draw(t, "extent"),
 		Depth:       rapid.IntRange(0, 5).Draw(t, "depth"),
 		Buffered:    rapid.Bool().Draw(t, "buffered"),
-		Codec:       NewCodec(rapid.SampledFrom([]codec.Setting{codec.UseAuto, codec.UseNone, codec.UseGzip, codec.UseZstd, codec.UseS2}).Draw(t, "codec"), 0),
+		Codec:       container.NewCodec(rapid.SampledFrom([]codec.Setting{codec.UseAuto, codec.UseNone, codec.UseGzip, codec.UseZstd, codec.UseS2}).Draw(t, "codec"), 0),
 	}
 	if rapid.Bool().Draw(t, "incremental") {
-		opt.History = NewHistory()
+		opt.History = container.NewHistory()
 	}
 	was := copyOf([][]zones.Region{regions})[0]
 	captured := 0
 	if n := rapid.SampledFrom([]int{0, 0, 1, 20, 1000, 10000}).Draw(t, "staging"); n > 0 {
-		opt.Staging = NewStaging(aligned(n * zones.PageSize))
+		opt.Staging = container.NewStaging(vfs.Aligned(n * zones.PageSize))
 		opt.Captured = func() {
 			captured++
 			scramble(regions)
@@ -74,7 +75,7 @@ func roundTrip(t *rapid.T, fsys vfs.FS, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := Write(ctx, fsys, tx.RankPath(0), Header{Job: testJob, Number: 1, Kind: KindRank}, regions, opt)
+	info, err := container.Write(ctx, fsys, tx.RankPath(0), container.Header{Job: testJob, Number: 1, Kind: container.KindRank}, regions, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +93,7 @@ func roundTrip(t *rapid.T, fsys vfs.FS, dir string) {
 		t.Fatalf("zones %+v, want %+v; progress %d of %d", info.Zones, want, told, memory)
 	}
 	m := testManifest(1)
-	m.Files = []File{{Path: "0001/rank-0.img", Kind: KindRank, Ranks: []int{0}, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3}}
+	m.Files = []container.File{{Path: "0001/rank-0.img", Kind: container.KindRank, Ranks: []int{0}, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3}}
 	if err := tx.Commit(ctx, m); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +123,7 @@ func roundTrip(t *rapid.T, fsys vfs.FS, dir string) {
 
 // later takes more checkpoints of memory that changes a little, and checks the
 // last one, whether the first ones are pruned or not.
-func later(t *rapid.T, fsys vfs.FS, j *Job, regions []zones.Region, opt WriteOptions) {
+func later(t *rapid.T, fsys vfs.FS, j *Job, regions []zones.Region, opt container.WriteOptions) {
 	ctx := context.Background()
 	last := 1 + rapid.IntRange(0, 4).Draw(t, "more checkpoints")
 	opt.Progress, opt.Captured = nil, nil
@@ -139,13 +140,13 @@ func later(t *rapid.T, fsys vfs.FS, j *Job, regions []zones.Region, opt WriteOpt
 		}
 		opt.Base = n - 1
 		opt.Oldest = rapid.IntRange(0, n).Draw(t, "oldest")
-		info, err := Write(ctx, fsys, tx.RankPath(0), Header{Job: testJob, Number: n, Kind: KindRank}, regions, opt)
+		info, err := container.Write(ctx, fsys, tx.RankPath(0), container.Header{Job: testJob, Number: n, Kind: container.KindRank}, regions, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
 		m := testManifest(n)
 		rel := fmt.Sprintf("%04d/rank-0.img", n)
-		m.Files = []File{{Path: rel, Kind: KindRank, Ranks: []int{0}, Node: 0, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3}}
+		m.Files = []container.File{{Path: rel, Kind: container.KindRank, Ranks: []int{0}, Node: 0, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3}}
 		if err := tx.Commit(ctx, m); err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +202,7 @@ func TestLoadOtherRegions(t *testing.T) {
 		"other element": func(r []zones.Region) []zones.Region { r[0].Elem = zones.Int32; return r },
 	} {
 		err := k.job.Load(context.Background(), m, m.Files[0].Path, rankIn(m.Files[0]), change(empty(rankRegions(1, 0))), nil)
-		if !errors.Is(err, ErrRegionsDiffer) {
+		if !errors.Is(err, container.ErrRegionsDiffer) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -212,8 +213,8 @@ func TestWriteCanceled(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
 	regions := []zones.Region{region("u", zones.Data, 3<<20, 1)}
-	opt := WriteOptions{ExtentBytes: stageBelow, Depth: 1, Progress: func(int64) { cancel() }}
-	_, err := Write(ctx, vfs.OS{}, filepath.Join(dir, "x.img"), Header{Job: testJob, Number: 1, Kind: KindRank}, regions, opt)
+	opt := container.WriteOptions{ExtentBytes: 1 << 20, Depth: 1, Progress: func(int64) { cancel() }}
+	_, err := container.Write(ctx, vfs.OS{}, filepath.Join(dir, "x.img"), container.Header{Job: testJob, Number: 1, Kind: container.KindRank}, regions, opt)
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
@@ -224,26 +225,26 @@ func TestWriteCanceled(t *testing.T) {
 }
 
 func TestWriteBadInput(t *testing.T) {
-	good := Header{Job: testJob, Number: 1, Kind: KindRank}
+	good := container.Header{Job: testJob, Number: 1, Kind: container.KindRank}
 	fine := region("u", zones.Data, 10, 1)
 	short := fine
 	short.Mem = short.Mem[:10]
 	noName := fine
 	noName.Name = ""
 	for name, c := range map[string]struct {
-		h       Header
+		h       container.Header
 		regions []zones.Region
 	}{
-		"no job":      {Header{Number: 1, Kind: KindRank}, nil},
-		"no number":   {Header{Job: testJob, Kind: KindRank}, nil},
-		"no kind":     {Header{Job: testJob, Number: 1}, nil},
-		"rank":        {Header{Job: testJob, Number: 1, Kind: KindRank, Rank: -2}, nil},
+		"no job":      {container.Header{Number: 1, Kind: container.KindRank}, nil},
+		"no number":   {container.Header{Job: testJob, Kind: container.KindRank}, nil},
+		"no kind":     {container.Header{Job: testJob, Number: 1}, nil},
+		"rank":        {container.Header{Job: testJob, Number: 1, Kind: container.KindRank, Rank: -2}, nil},
 		"short":       {good, []zones.Region{short}},
 		"no name":     {good, []zones.Region{noName}},
 		"same region": {good, []zones.Region{fine, fine}},
 	} {
 		m := memfs.New()
-		if _, err := Write(context.Background(), m, "/x", c.h, c.regions, WriteOptions{}); err == nil {
+		if _, err := container.Write(context.Background(), m, "/x", c.h, c.regions, container.WriteOptions{}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 		if _, err := m.Stat("/x"); !isNotExist(err) {
@@ -255,7 +256,7 @@ func TestWriteBadInput(t *testing.T) {
 	if f, err := m.Create("/x"); err != nil || f.Close() != nil {
 		t.Fatal(err)
 	}
-	if _, err := Write(context.Background(), m, "/x", good, nil, WriteOptions{}); err == nil {
+	if _, err := container.Write(context.Background(), m, "/x", good, nil, container.WriteOptions{}); err == nil {
 		t.Error("overwrote a file")
 	}
 	if _, err := m.Stat("/x"); err != nil {

@@ -7,17 +7,22 @@ import (
 	"strings"
 
 	"ckpt/internal/durable"
+
+	"github.com/zeebo/blake3"
 )
 
 // Manifests and job descriptions are text between a line that says what it is
 // and a line with the digest of all before, so that a person can read them and
 // any flipped bit is found.
-const sumPrefix = "blake3 "
+const (
+	sumPrefix     = "blake3 "
+	formatVersion = 1 // of manifests, descriptions and the store
+)
 
 // seal puts body between the two lines; it should end in a newline.
 func seal(magic string, body []byte) []byte {
 	b := fmt.Appendf(nil, "%s%d\n%s", magic, formatVersion, body)
-	return fmt.Appendf(b, "%s%x\n", sumPrefix, digestOf(b))
+	return fmt.Appendf(b, "%s%x\n", sumPrefix, blake3.Sum256(b))
 }
 
 // sealOf returns the digest in the last line of a sealed text.
@@ -32,7 +37,7 @@ func unseal(path, magic string, b []byte) (body []byte, version int, err error) 
 	if at < 0 || !bytes.HasPrefix(b, []byte(magic)) {
 		return nil, 0, durable.Damaged(path, 0, "not a %s, or cut short at %d bytes", what, len(b))
 	}
-	if want := fmt.Sprintf("%s%x\n", sumPrefix, digestOf(b[:at])); string(b[at:]) != want {
+	if want := fmt.Sprintf("%s%x\n", sumPrefix, blake3.Sum256(b[:at])); string(b[at:]) != want {
 		return nil, 0, durable.Damaged(path, int64(at), "checksum of the %s does not match", what)
 	}
 	line, body, ok := bytes.Cut(b[len(magic):at], []byte("\n"))

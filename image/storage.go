@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"ckpt/image/container"
 	"ckpt/image/plan/fileview"
 	"ckpt/internal/durable"
 )
@@ -20,16 +21,15 @@ type Storage struct {
 	Measured  time.Time     `json:"measured,omitzero"`
 }
 
-// assumedStorage serves a store that was not measured: holes of up to some 200 KiB
-// are read along.
-var assumedStorage = Storage{Bandwidth: 2 << 30, Call: 100 * time.Microsecond}
+// usualStorage serves a store that was not measured.
+var usualStorage = Storage{Bandwidth: container.UsualDevice.Bandwidth, Call: container.UsualDevice.Latency}
 
 // BreakEven returns the bytes that the storage reads in the time of a call.
 func (s Storage) BreakEven() int64 { return int64(s.Bandwidth * s.Call.Seconds()) }
 
 // Device describes the storage to the rules of data sieving.
 func (s Storage) Device() fileview.Device {
-	return fileview.Device{Bandwidth: s.Bandwidth, Latency: s.Call, Block: blockSize}
+	return fileview.Device{Bandwidth: s.Bandwidth, Latency: s.Call, Block: container.BlockSize}
 }
 
 // sound reports whether the numbers can be those of a storage.
@@ -43,7 +43,7 @@ func (s *Store) Storage() Storage {
 	b, err := durable.ReadFile(s.fs, filepath.Join(s.dir, storageName), 4096)
 	kept := Storage{}
 	if err != nil || json.Unmarshal(b, &kept) != nil || !kept.sound() {
-		return assumedStorage
+		return usualStorage
 	}
 	return kept
 }

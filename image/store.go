@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 
+	"ckpt/image/container"
 	"ckpt/image/plan/fileview"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
@@ -99,7 +100,7 @@ func (s *Store) Jobs() ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if !validJobName(e.Name()) {
+		if !container.ValidJobName(e.Name()) {
 			continue
 		}
 		// A directory with nothing in it is a job whose creation was cut short.
@@ -113,7 +114,7 @@ func (s *Store) Jobs() ([]string, error) {
 // Job returns the job of this name, for reading; to write, call Lock on it.
 func (s *Store) Job(name string) (*Job, error) {
 	j := s.job(name)
-	if !validJobName(name) {
+	if !container.ValidJobName(name) {
 		return nil, fmt.Errorf("%w: %q is not a valid name", ErrJobNotFound, name)
 	}
 	there, err := j.there()
@@ -128,7 +129,7 @@ func (s *Store) Job(name string) (*Job, error) {
 
 // CheckJobName says what is wrong with the name of a job, if anything.
 func CheckJobName(name string) error {
-	if !validJobName(name) {
+	if !container.ValidJobName(name) {
 		return fmt.Errorf("job name %.120q is not valid: want a letter or digit, then up to 100 of those and . _ -", name)
 	}
 	return nil
@@ -213,17 +214,4 @@ func (j *Job) hasCheckpoints() (bool, error) {
 func (s *Store) job(name string) *Job {
 	return &Job{fs: s.fs, name: name, dir: filepath.Join(s.dir, jobsName, name),
 		device: sync.OnceValue(func() fileview.Device { return s.Storage().Device() })}
-}
-
-func validJobName(name string) bool {
-	if len(name) < 1 || len(name) > 101 {
-		return false
-	}
-	for i, c := range []byte(name) {
-		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-		if !alnum && (i == 0 || c != '.' && c != '_' && c != '-') {
-			return false
-		}
-	}
-	return true
 }

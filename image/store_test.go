@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ckpt/image/container"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
@@ -235,9 +236,9 @@ func TestReadOnlyStore(t *testing.T) {
 // TestCommitChecks commits manifests that do not fit what was written.
 func TestCommitChecks(t *testing.T) {
 	for name, change := range map[string]func(k *taker, tx *Tx, m *Manifest){
-		"length":         func(_ *taker, _ *Tx, m *Manifest) { m.Files[0].Bytes += blockSize },
+		"length":         func(_ *taker, _ *Tx, m *Manifest) { m.Files[0].Bytes += container.BlockSize },
 		"digest":         func(_ *taker, _ *Tx, m *Manifest) { m.Files[0].IndexBlake3 = m.Files[1].IndexBlake3 },
-		"kind":           func(_ *taker, _ *Tx, m *Manifest) { m.Files[0].Kind = KindShared },
+		"kind":           func(_ *taker, _ *Tx, m *Manifest) { m.Files[0].Kind = container.KindShared },
 		"no file":        func(_ *taker, _ *Tx, m *Manifest) { m.Files[0].Path = "0001/rank-7.img" },
 		"path":           func(_ *taker, _ *Tx, m *Manifest) { m.Files[0].Path = "../x/0001/rank-0.img" },
 		"absolute":       func(_ *taker, _ *Tx, m *Manifest) { m.Files[0].Path = "/store/jobs/x/0001/rank-0.img" },

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"ckpt/image/container"
 	"ckpt/internal/durable"
 )
 
@@ -105,7 +106,7 @@ func (j *Job) sound(n int) error {
 		return err
 	}
 	for _, f := range m.Files {
-		if _, err := j.checkFile(m, f); err != nil {
+		if _, err := j.place().Sound(f); err != nil {
 			return err
 		}
 	}
@@ -198,14 +199,14 @@ func (s *sweeper) directory(n int, used map[string]bool) {
 	}
 	kept := 0
 	for _, f := range files {
-		if rel := path.Join(formatNumber(n), f.Name()); used[rel] {
+		if rel := path.Join(container.FormatNumber(n), f.Name()); used[rel] {
 			kept++
 		} else {
 			s.remove(rel)
 		}
 	}
 	if kept == 0 {
-		s.remove(formatNumber(n))
+		s.remove(container.FormatNumber(n))
 	}
 }
 
@@ -235,7 +236,7 @@ func (j *Job) used(c *catalog, look []int) (files map[string]bool, floor int) {
 		if !itself && !slices.ContainsFunc(r.needs, func(k int) bool { _, ok := slices.BinarySearch(look, k); return ok }) {
 			continue
 		}
-		files[path.Join(formatNumber(n), manifestName)] = true
+		files[path.Join(container.FormatNumber(n), manifestName)] = true
 		m, err := j.Manifest(n)
 		var paths []string
 		if err == nil {
@@ -250,18 +251,4 @@ func (j *Job) used(c *catalog, look []int) (files map[string]bool, floor int) {
 		}
 	}
 	return files, floor
-}
-
-// references lists the files that the extents of f are in, besides itself.
-func (j *Job) references(m *Manifest, f File) ([]string, error) {
-	c, err := j.openFile(m, f)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	var refs []string
-	for _, ref := range c.index.files {
-		refs = append(refs, ref.path)
-	}
-	return refs, nil
 }

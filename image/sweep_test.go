@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"ckpt/image/container"
 	"ckpt/internal/durable"
 )
 
@@ -43,7 +44,7 @@ func TestSweepWithoutIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b[len(b)-blockSize] ^= 1 // in the trailer
+	b[len(b)-container.BlockSize] ^= 1 // in the trailer
 	replace(t, k, name, b)
 	if removed, err := k.job.Sweep(); err != nil || len(removed) > 0 {
 		t.Errorf("removed %v, %v", removed, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ckpt/image/codec"
+	"ckpt/image/container"
 	"ckpt/iotrace"
 )
 
@@ -18,7 +19,7 @@ func TestTraceOfTransaction(t *testing.T) {
 	g := newGroupJob(t, groupRanks(), groupLayouts()["shared"], codec.UseNone, false)
 	var b bytes.Buffer
 	rec := iotrace.NewRecorder(&b, iotrace.Meta{Job: testJob, Source: "ckpt", Origin: time.Now()})
-	g.trace = &Tracing{Recorder: rec, Rank: rec.Rank(iotrace.Rank{Rank: iotrace.None, Node: "coordinator"}), Checkpoint: 1}
+	g.trace = &container.Tracing{Recorder: rec, Rank: rec.Rank(iotrace.Rank{Rank: iotrace.None, Node: "coordinator"}), Checkpoint: 1}
 	if _, err := g.take(t.Context(), 1, 0, groupMemory(1)); err != nil {
 		t.Fatal(err)
 	}

@@ -2,13 +2,13 @@ package image
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
 
+	"ckpt/image/container"
 	"ckpt/image/plan"
 	"ckpt/internal/durable"
 )
@@ -21,7 +21,7 @@ type Tx struct {
 
 	// Trace records the making of common files and the writing of the manifest.
 	// It may be nil.
-	Trace *Tracing
+	Trace *container.Tracing
 }
 
 // Begin makes the directory of checkpoint number, which must be larger than all
@@ -64,7 +64,7 @@ func (j *Job) begin(number int) (*Tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	if number == jobNumber {
+	if number == container.JobNumber {
 		return nil, durable.Op("begin checkpoint in", t.dir, -1, errors.New("checkpoints count from 1"))
 	}
 	if err := durable.Mkdir(j.fs, t.dir); err != nil {
@@ -110,7 +110,7 @@ func (t *Tx) CreateGroup(layout plan.Layout, n int) ([]string, error) {
 			name = "job.img"
 		}
 		path := filepath.Join(t.dir, name)
-		f, err := t.Trace.on(t.job.fs).Create(path)
+		f, err := t.Trace.On(t.job.fs).Create(path)
 		if err == nil {
 			err = f.Close()
 		}
@@ -120,6 +120,12 @@ func (t *Tx) CreateGroup(layout plan.Layout, n int) ([]string, error) {
 		paths = append(paths, path)
 	}
 	return paths, nil
+}
+
+// Build creates the container file path, in the directory of the transaction.
+// Pool may be nil.
+func (t *Tx) Build(path string, h container.Header, pool *container.Pool) (*container.Builder, error) {
+	return t.job.place().Build(path, h, pool)
 }
 
 // LibraryPath returns the path of the image of the library zone of an imported
@@ -164,11 +170,11 @@ func (t *Tx) commit(ctx context.Context, m *Manifest) error {
 		if err := ctx.Err(); err != nil {
 			return durable.Op("commit to", t.dir, -1, err)
 		}
-		refs, err := j.checkFile(m, f)
+		refs, err := j.place().Sound(f)
 		if err != nil {
 			return err
 		}
-		dirs = append(dirs, f.number())
+		dirs = append(dirs, f.Number())
 		paths = append(append(paths, f.Path), refs...)
 	}
 	b, err := m.encode()
@@ -186,7 +192,7 @@ func (t *Tx) commit(ctx context.Context, m *Manifest) error {
 		return durable.Op("commit to", t.dir, -1, err)
 	}
 	// The commit point.
-	if err := durable.Replace(t.Trace.on(j.fs), filepath.Join(t.dir, manifestName), b); err != nil {
+	if err := durable.Replace(t.Trace.On(j.fs), filepath.Join(t.dir, manifestName), b); err != nil {
 		return durable.Op("write", j.manifestPath(t.number), -1, err)
 	}
 	delete(j.open, t.number)
@@ -224,7 +230,7 @@ func (t *Tx) complete(m *Manifest) error {
 	m.StoredBytes = 0
 	for i, f := range m.Files {
 		m.Files[i].Ranks = listed(f.Ranks)
-		if f.number() == t.number {
+		if f.Number() == t.number {
 			m.StoredBytes += f.Bytes - f.Holes
 		}
 	}
@@ -236,75 +242,6 @@ func listed[T any](list []T) []T {
 		return []T{}
 	}
 	return list
-}
-
-// checkFile checks that a file has its length and index, and that the files it
-// refers to are there. It returns the paths of these.
-func (j *Job) checkFile(m *Manifest, f File) (refs []string, err error) {
-	c, err := j.openFile(m, f)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	for _, ref := range c.index.files {
-		x, err := j.openRef(c, ref)
-		if err != nil {
-			return nil, err
-		}
-		x.Close()
-		refs = append(refs, ref.path)
-	}
-	return refs, nil
-}
-
-// openFile opens a container file of checkpoint m and checks that it is the
-// one that the manifest means.
-func (j *Job) openFile(m *Manifest, f File) (*container, error) {
-	name := filepath.Join(j.dir, filepath.FromSlash(f.Path))
-	c, err := openContainer(j.fs, name)
-	if err != nil {
-		return nil, err
-	}
-	if err := j.identify(c, m, f); err != nil {
-		c.Close()
-		return nil, err
-	}
-	return c, nil
-}
-
-func (j *Job) identify(c *container, m *Manifest, f File) error {
-	digest := hex.EncodeToString(c.trailer.digest[:])
-	switch {
-	case c.header.Job != j.name:
-		return &otherJobError{c.path, c.header.Job, j.name}
-	case c.header.Number != f.number():
-		return durable.Damaged(c.path, 0, "image is of checkpoint %d, not %d", c.header.Number, f.number())
-	case c.header.Kind != f.Kind:
-		return durable.Damaged(c.path, 0, "image is of kind %s, not %s", c.header.Kind, f.Kind)
-	case c.size != f.Bytes:
-		return durable.Damaged(c.path, min(c.size, f.Bytes), "file is %d bytes long, manifest %d says %d", c.size, m.Number, f.Bytes)
-	case digest != f.IndexBlake3:
-		return durable.Damaged(c.path, c.trailer.indexOffset, "index is not the one in manifest %d (digest %.8s…, want %.8s…)", m.Number, digest, f.IndexBlake3)
-	}
-	return nil
-}
-
-// openRef opens a file that the extents of c refer to.
-func (j *Job) openRef(c *container, ref fileRec) (*container, error) {
-	x, err := openContainer(j.fs, filepath.Join(j.dir, filepath.FromSlash(ref.path)))
-	if err != nil {
-		return nil, fmt.Errorf("%s refers to %w", c.path, err)
-	}
-	if x.header.Job != j.name {
-		err = &otherJobError{x.path, x.header.Job, j.name}
-	} else if x.trailer.digest != ref.digest {
-		err = durable.Damaged(x.path, x.trailer.indexOffset, "index is not the one that %s refers to", c.path)
-	}
-	if err != nil {
-		x.Close()
-		return nil, err
-	}
-	return x, nil
 }
 
 // Abort removes what has been written of the checkpoint. After Commit has

@@ -1,14 +1,13 @@
 package image
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
 
+	"ckpt/image/container"
 	"ckpt/internal/durable"
 
 	"golang.org/x/sync/errgroup"
@@ -40,7 +39,7 @@ type Damage struct {
 // Damage is in the report; the error is for what kept Verify from looking:
 // ErrCheckpointNotFound, durable.ErrNewerVersion, no permission, ctx.
 func (j *Job) Verify(ctx context.Context, n int, progress func(int64)) (Report, error) {
-	v := &verifier{job: j, progress: progress, used: make(map[string]*usedFile), damage: make(map[string][]Damage)}
+	v := &verifier{progress: progress, damage: make(map[string][]Damage)}
 	if _, err := j.Spec(); err != nil {
 		if err := v.note(err); err != nil {
 			return v.report(), err
@@ -54,27 +53,17 @@ func (j *Job) Verify(ctx context.Context, n int, progress func(int64)) (Report, 
 	if fi, err := j.fs.Stat(j.manifestPath(n)); err == nil {
 		v.done(fi.Size())
 	}
-	listed := make(map[string]bool)
-	for _, f := range m.Files {
-		listed[f.Path] = true
-	}
+	files := &container.Verifier{Place: j.place(), Note: v.note, Done: v.done}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(verifyFiles)
 	for _, f := range m.Files {
-		g.Go(func() error { return v.file(gctx, m, f) })
+		g.Go(func() error { return files.File(gctx, f) })
 	}
 	if err := g.Wait(); err != nil {
 		return v.report(), err
 	}
-	// Files that only extents refer to come after the others: which they are,
-	// and what is used of them, is known only now.
-	for _, name := range slices.Sorted(maps.Keys(v.used)) {
-		if listed[name] {
-			continue
-		}
-		if err := v.ref(ctx, v.used[name]); err != nil {
-			return v.report(), err
-		}
+	if err := files.References(ctx, m.Files); err != nil {
+		return v.report(), err
 	}
 	rep := v.report()
 	if len(rep.Damage) > 0 {
@@ -88,36 +77,11 @@ func (j *Job) Verify(ctx context.Context, n int, progress func(int64)) (Report, 
 }
 
 type verifier struct {
-	job      *Job
 	progress func(int64)
 
 	mu      sync.Mutex
 	checked int64
-	used    map[string]*usedFile
 	damage  map[string][]Damage // by file
-}
-
-// usedFile is what the checkpoint uses of a file that it does not list.
-type usedFile struct {
-	fileRec
-	from    *container
-	extents map[int64]extentRec // by offset in the file
-}
-
-func (v *verifier) use(c *container, k int) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	ref := c.index.files[k]
-	u := v.used[ref.path]
-	if u == nil {
-		u = &usedFile{fileRec: ref, from: c, extents: make(map[int64]extentRec)}
-		v.used[ref.path] = u
-	}
-	for _, e := range c.index.extents {
-		if e.fileRef == uint32(k+1) {
-			u.extents[e.fileOff] = e
-		}
-	}
 }
 
 // note keeps err if it is damage, else returns it.
@@ -126,11 +90,11 @@ func (v *verifier) note(err error) error {
 		return nil
 	}
 	var d *durable.DamageError
-	var other *otherJobError
+	var other *container.OtherJobError
 	switch {
 	case errors.As(err, &d):
 	case errors.As(err, &other):
-		d = &durable.DamageError{File: other.file, Reason: other.reason()}
+		d = &durable.DamageError{File: other.File, Reason: other.Reason()}
 	default:
 		return err
 	}
@@ -149,56 +113,6 @@ func (v *verifier) done(n int64) {
 	if v.progress != nil {
 		v.progress(n)
 	}
-}
-
-func (v *verifier) file(ctx context.Context, m *Manifest, f File) error {
-	c, err := v.job.openFile(m, f)
-	if err != nil {
-		return v.note(err)
-	}
-	defer c.Close()
-	for k, ref := range c.index.files {
-		if err := v.refersTo(c, uint32(k+1), ref); err != nil {
-			return err
-		}
-		v.use(c, k)
-	}
-	if err := v.extents(ctx, c, c.index.ownOnce()); err != nil {
-		return err
-	}
-	return v.reader().holes(ctx, c)
-}
-
-// ref checks what the checkpoint uses of a file. The rest, and what that file
-// refers to itself, may be damaged or gone for all this checkpoint cares.
-func (v *verifier) ref(ctx context.Context, u *usedFile) error {
-	c, err := v.job.openRef(u.from, u.fileRec)
-	if err != nil {
-		return v.note(err)
-	}
-	defer c.Close()
-	list := slices.Collect(maps.Values(u.extents))
-	slices.SortFunc(list, func(a, b extentRec) int { return cmp.Compare(a.fileOff, b.fileOff) })
-	return v.extents(ctx, c, list)
-}
-
-// extents checks extents of an open container, whose index is checked.
-func (v *verifier) extents(ctx context.Context, c *container, list []extentRec) error {
-	v.done(c.size - c.trailer.indexOffset + blockSize)
-	return v.reader().read(ctx, c.f, c.path, list)
-}
-
-func (v *verifier) reader() *reader { return &reader{depth: 1, bad: v.note, progress: v.done} }
-
-// refersTo checks that the extents which c takes from another file are extents of
-// that, which is verified by itself, once.
-func (v *verifier) refersTo(c *container, k uint32, ref fileRec) error {
-	x, err := v.job.openRef(c, ref)
-	if err != nil {
-		return v.note(err)
-	}
-	defer x.Close()
-	return v.note(c.checkRefs(k, x))
 }
 
 func (v *verifier) report() Report {

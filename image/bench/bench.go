@@ -2,7 +2,7 @@
 // fast it takes the same bytes written plainly.
 //
 // One call of Write alternates between a checkpoint on the real path
-// (image.Write, then Tx.Commit), a plain sequential O_DIRECT write of 4 MiB
+// (container.Write, then Tx.Commit), a plain sequential O_DIRECT write of 4 MiB
 // blocks with fsync, and a buffered write with fsync, so that whatever else the
 // disk does meanwhile meets all three alike. It removes all that it wrote.
 package bench
@@ -27,6 +27,7 @@ import (
 
 	"ckpt/image"
 	"ckpt/image/codec"
+	"ckpt/image/container"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
@@ -128,7 +129,7 @@ func Write(ctx context.Context, dir string, o Options) (res Result, err error) {
 	defer job.Unlock()
 
 	b := &bench{ctx: ctx, mem: mem, job: job, file: filepath.Join(work, "plain"), progress: o.Progress}
-	coder, one := image.NewCodec(o.Codec, 0), image.NewCodec(o.Codec, 0)
+	coder, one := container.NewCodec(o.Codec, 0), container.NewCodec(o.Codec, 0)
 	if b.progress == nil {
 		b.progress = func(int64) {}
 	}
@@ -192,7 +193,7 @@ type bench struct {
 }
 
 // checkpoint writes one checkpoint and removes it again outside the time.
-func (b *bench) checkpoint(number int, coder *image.Codec) (rate float64, extra, stored int64, err error) {
+func (b *bench) checkpoint(number int, coder *container.Codec) (rate float64, extra, stored int64, err error) {
 	resident := resetPeak()
 	start := time.Now()
 	tx, err := b.job.Begin(number)
@@ -202,9 +203,9 @@ func (b *bench) checkpoint(number int, coder *image.Codec) (rate float64, extra,
 	defer tx.Abort()
 	size := int64(len(b.mem))
 	regions := []zones.Region{{Name: "u", Zone: zones.Data, Elem: zones.Float64, Size: size, Mem: b.mem}}
-	h := image.Header{Job: b.job.Name(), Number: number, Kind: image.KindRank}
+	h := container.Header{Job: b.job.Name(), Number: number, Kind: container.KindRank}
 	path := tx.RankPath(0)
-	info, err := image.Write(b.ctx, vfs.OS{}, path, h, regions, image.WriteOptions{Progress: b.progress, Codec: coder})
+	info, err := container.Write(b.ctx, vfs.OS{}, path, h, regions, container.WriteOptions{Progress: b.progress, Codec: coder})
 	if err != nil {
 		return 0, 0, 0, err
 	}
@@ -214,7 +215,7 @@ func (b *bench) checkpoint(number int, coder *image.Codec) (rate float64, extra,
 	}
 	m := &image.Manifest{
 		App: "bench", NP: 1, Mapping: []int{1}, Created: start.UTC(), Bytes: info.Zones,
-		Files: []image.File{{Path: rel, Kind: image.KindRank, Ranks: []int{0}, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3}},
+		Files: []container.File{{Path: rel, Kind: container.KindRank, Ranks: []int{0}, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3}},
 		Ranks: []image.Rank{{Zones: info.Zones, File: rel}},
 	}
 	if err := tx.Commit(b.ctx, m); err != nil {
@@ -229,7 +230,7 @@ func (b *bench) checkpoint(number int, coder *image.Codec) (rate float64, extra,
 }
 
 // oneCore is checkpoint on one core.
-func (b *bench) oneCore(number int, coder *image.Codec) (rate float64, err error) {
+func (b *bench) oneCore(number int, coder *container.Codec) (rate float64, err error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	rate, _, _, err = b.checkpoint(number, coder)
 	return rate, err

@@ -8,8 +8,8 @@ import (
 	"os"
 	"time"
 
-	"ckpt/image"
 	"ckpt/image/codec"
+	"ckpt/image/container"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 	"ckpt/zones/dmtcp"
@@ -65,8 +65,8 @@ func ReadExtents(ctx context.Context, path string, limit int64) (*Extents, error
 	}
 	x := &Extents{}
 	switch {
-	case image.IsImage(head):
-		err = image.OwnExtents(ctx, vfs.OS{}, path, func(elem zones.Elem, raw []byte) error { return x.add(elem, raw, limit) })
+	case container.IsImage(head):
+		err = container.OwnExtents(ctx, vfs.OS{}, path, func(elem zones.Elem, raw []byte) error { return x.add(elem, raw, limit) })
 	case dmtcp.IsImage(head):
 		err = x.dmtcp(ctx, f, path, limit)
 	default:

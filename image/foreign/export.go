@@ -18,6 +18,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"ckpt/image"
+	"ckpt/image/container"
 	"ckpt/internal/durable"
 )
 
@@ -78,15 +79,15 @@ type exporter struct {
 	done     *Exported
 
 	cat   catalog
-	files *image.Contents
+	files *container.Contents
 	made  []string // for removal, parents first
 }
 
 // load reads the catalog and checks it.
 func (x *exporter) load() error {
-	i := slices.IndexFunc(x.m.Files, func(f image.File) bool { return f.Kind == image.KindFiles })
+	i := slices.IndexFunc(x.m.Files, func(f container.File) bool { return f.Kind == container.KindFiles })
 	if i < 0 {
-		return x.bad("it has no file of kind %s", image.KindFiles)
+		return x.bad("it has no file of kind %s", container.KindFiles)
 	}
 	c, err := x.job.Open(x.m, x.m.Files[i].Path)
 	if err != nil {
@@ -292,7 +293,7 @@ func (x *exporter) image(e entry, w io.Writer) error {
 		at += n
 		return buf.Bytes(), err
 	}
-	var data *image.RegionReader
+	var data *container.RegionReader
 	current := -1
 	for at < c.Regions[last].Size {
 		head, err := take(layoutHead)

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"ckpt/image"
+	"ckpt/image/container"
 	"ckpt/internal/durable"
 	"ckpt/zones"
 	"ckpt/zones/dmtcp"
@@ -43,7 +44,7 @@ func (s *Set) Import(ctx context.Context, job *image.Job, opt Options) (*image.M
 	if err != nil {
 		return nil, err
 	}
-	im := &importer{set: s, job: job, tx: tx, pool: pool, opt: opt, shared: make(map[int]*image.Builder),
+	im := &importer{set: s, job: job, tx: tx, pool: pool, opt: opt, shared: make(map[int]*container.Builder),
 		m: &image.Manifest{Mode: "coordinated", Origin: Origin, NP: s.NP, Mapping: s.Mapping}}
 	err = im.run(ctx)
 	if err == nil {
@@ -58,8 +59,8 @@ func (s *Set) Import(ctx context.Context, job *image.Job, opt Options) (*image.M
 // poolOf knows the extents of the newest checkpoint. If that is damaged, none:
 // a new checkpoint must not depend on it. So it is verified first; it is about as
 // long as what is stored of one image and the changes in the others.
-func poolOf(ctx context.Context, job *image.Job, latest int, opt Options) (*image.Pool, error) {
-	pool := image.NewPool()
+func poolOf(ctx context.Context, job *image.Job, latest int, opt Options) (*container.Pool, error) {
+	pool := container.NewPool()
 	if latest == 0 {
 		return pool, nil
 	}
@@ -81,7 +82,7 @@ func poolOf(ctx context.Context, job *image.Job, latest int, opt Options) (*imag
 		if opt.Notice != nil {
 			opt.Notice(fmt.Errorf("the import shares nothing with checkpoint %d: %w", latest, err))
 		}
-		return image.NewPool(), nil
+		return container.NewPool(), nil
 	}
 	return pool, err
 }
@@ -90,21 +91,21 @@ type importer struct {
 	set  *Set
 	job  *image.Job
 	tx   *image.Tx
-	pool *image.Pool
+	pool *container.Pool
 	opt  Options
 	m    *image.Manifest
 	cat  catalog
 
-	library *image.Builder // nil if not needed yet
-	shared  map[int]*image.Builder
+	library *container.Builder // nil if not needed yet
+	shared  map[int]*container.Builder
 	packs   []*opened // of the library and of the shared segments
 	images  []*opened // of the processes, then of the files
 }
 
 // opened is a container file that is being written.
 type opened struct {
-	*image.Builder
-	file image.File
+	*container.Builder
+	file container.File
 }
 
 func (im *importer) run(ctx context.Context) error {
@@ -171,11 +172,11 @@ func (im *importer) rel(path string) string {
 
 // build begins a container file.
 func (im *importer) build(path, kind string, rank, node int, ranks []int) (*opened, error) {
-	b, err := im.tx.Build(path, image.Header{Job: im.job.Name(), Number: im.tx.Number(), Rank: rank, Node: node, Kind: kind}, im.pool)
+	b, err := im.tx.Build(path, container.Header{Job: im.job.Name(), Number: im.tx.Number(), Rank: rank, Node: node, Kind: kind}, im.pool)
 	if err != nil {
 		return nil, err
 	}
-	return &opened{b, image.File{Path: im.rel(path), Kind: kind, Ranks: ranks, Node: node}}, nil
+	return &opened{b, container.File{Path: im.rel(path), Kind: kind, Ranks: ranks, Node: node}}, nil
 }
 
 // discard removes the files that are not complete.
@@ -189,7 +190,7 @@ func (im *importer) discard() error {
 
 // pack returns the file that collects the extents of a class, nil if the class
 // stays with its process.
-func (im *importer) pack(c zones.Class, node int) (*image.Builder, error) {
+func (im *importer) pack(c zones.Class, node int) (*container.Builder, error) {
 	var all []int
 	switch c {
 	case zones.ClassOf(zones.Library), zones.Runtime:
@@ -199,7 +200,7 @@ func (im *importer) pack(c zones.Class, node int) (*image.Builder, error) {
 		for r := range im.set.NP {
 			all = append(all, r)
 		}
-		o, err := im.build(im.tx.LibraryPath(), image.KindLibrary, -1, -1, all)
+		o, err := im.build(im.tx.LibraryPath(), container.KindLibrary, -1, -1, all)
 		if err != nil {
 			return nil, err
 		}
@@ -215,7 +216,7 @@ func (im *importer) pack(c zones.Class, node int) (*image.Builder, error) {
 				all = append(all, img.Rank)
 			}
 		}
-		o, err := im.build(im.tx.SharedPath(node), image.KindShared, -1, node, all)
+		o, err := im.build(im.tx.SharedPath(node), container.KindShared, -1, node, all)
 		if err != nil {
 			return nil, err
 		}
@@ -231,10 +232,10 @@ func (im *importer) image(ctx context.Context, i int, img *Image) error {
 	if img.packed {
 		return nil
 	}
-	path, kind, ranks := im.tx.ProcessPath(i-im.set.NP), image.KindProcess, []int(nil)
+	path, kind, ranks := im.tx.ProcessPath(i-im.set.NP), container.KindProcess, []int(nil)
 	rank := -1
 	if img.Role == zones.RoleRank {
-		path, kind, ranks, rank = im.tx.RankPath(img.Rank), image.KindRank, []int{img.Rank}, img.Rank
+		path, kind, ranks, rank = im.tx.RankPath(img.Rank), container.KindRank, []int{img.Rank}, img.Rank
 	}
 	o, err := im.build(path, kind, rank, img.Node, ranks)
 	if err != nil {
@@ -269,8 +270,8 @@ type imageWriter struct {
 	im   *importer
 	img  *Image
 	o    *opened
-	area int            // index of the area
-	pack *image.Builder // where its extents are collected; nil if here
+	area int                // index of the area
+	pack *container.Builder // where its extents are collected; nil if here
 }
 
 // layoutHead precedes each header in the region "layout": the length of the
@@ -345,7 +346,7 @@ func (w *imageWriter) changed() error {
 // beside stores the packed images and the files beside the images, and the
 // catalog of all.
 func (im *importer) beside(ctx context.Context) error {
-	o, err := im.build(im.tx.FilesPath(), image.KindFiles, -1, -1, nil)
+	o, err := im.build(im.tx.FilesPath(), container.KindFiles, -1, -1, nil)
 	if err != nil {
 		return err
 	}

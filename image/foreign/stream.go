@@ -11,7 +11,7 @@ import (
 	"github.com/zeebo/blake3"
 	"golang.org/x/sync/errgroup"
 
-	"ckpt/image"
+	"ckpt/image/container"
 	"ckpt/zones"
 	"ckpt/zones/dmtcp"
 )
@@ -21,7 +21,7 @@ import (
 type piece struct {
 	rec   *dmtcp.Record // a header; nil for data
 	buf   []byte        // data, padded with zeros to whole pages
-	id    image.ID      // of buf
+	id    container.ID  // of buf
 	ready chan struct{} // closed when id is known
 }
 
@@ -56,7 +56,7 @@ func run(ctx context.Context, produce func(*pipeline) error, store func(*piece) 
 	for range runtime.GOMAXPROCS(0) {
 		g.Go(func() error {
 			for x := range p.work {
-				x.id = image.IDOf(x.buf)
+				x.id = container.IDOf(x.buf)
 				close(x.ready)
 			}
 			return nil

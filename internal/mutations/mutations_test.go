@@ -22,9 +22,17 @@ import (
 // A mutation replaces old by new in a file, after which the test must fail.
 type mutation struct {
 	name     string
-	file     string // from the root of the module; the test is in its package
+	file     string // from the root of the module
 	old, new string
-	test     string
+	test     string // in the package of the file, or as "image TestX" in another
+}
+
+// where returns the package of the test, and its name.
+func (m *mutation) where() (dir, test string) {
+	if dir, test, ok := strings.Cut(m.test, " "); ok {
+		return dir, test
+	}
+	return filepath.Dir(m.file), m.test
 }
 
 // root is that of the module.
@@ -44,10 +52,11 @@ func (m *mutation) apply(t *testing.T) []byte {
 	return []byte(strings.Replace(string(b), m.old, m.new, 1))
 }
 
-// tested reports whether the package of the file has the test.
+// tested reports whether the test is there.
 func (m *mutation) tested(t *testing.T) bool {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, filepath.Dir(m.file), "*_test.go"))
+	dir, test := m.where()
+	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +65,7 @@ func (m *mutation) tested(t *testing.T) bool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(b), "\nfunc "+m.test+"(t *testing.T) {") {
+		if strings.Contains(string(b), "\nfunc "+test+"(t *testing.T) {") {
 			return true
 		}
 	}
@@ -74,7 +83,7 @@ func TestList(t *testing.T) {
 			seen[m.name] = true
 			m.apply(t)
 			if !m.tested(t) {
-				t.Errorf("%s has no test %s", filepath.Dir(m.file), m.test)
+				t.Errorf("there is no test %s", m.test)
 			}
 		})
 	}
@@ -95,8 +104,8 @@ func TestMutations(t *testing.T) {
 
 // run has the compiler read the changed file in place of the one in the tree.
 func (m *mutation) run(t *testing.T) {
-	dir := t.TempDir()
-	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
+	tmp := t.TempDir()
+	changed, overlay := filepath.Join(tmp, "changed.go"), filepath.Join(tmp, "overlay.json")
 	original, err := filepath.Abs(filepath.Join(root, m.file))
 	if err != nil {
 		t.Fatal(err)
@@ -111,11 +120,12 @@ func (m *mutation) run(t *testing.T) {
 	if err := os.WriteFile(changed, m.apply(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-overlay", overlay, "-run", "^"+m.test+"$", "./"+filepath.Dir(m.file))
+	dir, test := m.where()
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-overlay", overlay, "-run", "^"+test+"$", "./"+dir)
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
 	// A mutation that does not compile, or hangs, has not been caught by its test.
-	failed := regexp.MustCompile(`(?m)^--- FAIL: ` + m.test + ` `).Match(out)
+	failed := regexp.MustCompile(`(?m)^--- FAIL: ` + test + ` `).Match(out)
 	if err == nil || !failed {
 		t.Errorf("%s does not catch it (%v):\n%s", m.test, err, out)
 	}

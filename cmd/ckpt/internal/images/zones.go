@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/image"
+	"ckpt/image/container"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 	"ckpt/zones/proc"
@@ -144,8 +144,8 @@ func (o *zonesOptions) read(ctx context.Context, g *ui.Globals, rules *zones.Rul
 		return o.live(ctx, g, rules, measure)
 	}
 	r := source.Reader{Rules: rules, Measure: measure, More: []source.Format{{
-		Is:   image.IsImage,
-		Read: func(name string) ([]*zones.Process, error) { return image.Processes(vfs.OS{}, name) },
+		Is:   container.IsImage,
+		Read: func(name string) ([]*zones.Process, error) { return container.Processes(vfs.OS{}, name) },
 	}}}
 	var out []*zones.Process
 	var failed error

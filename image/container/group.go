@@ -1,4 +1,4 @@
-package image
+package container
 
 import (
 	"context"
@@ -64,7 +64,7 @@ func GroupFiles(settings plan.Settings, ranks []plan.Source) (int, error) {
 
 // groupSettings returns the settings as they take effect.
 func groupSettings(settings plan.Settings, ranks []plan.Source) (plan.Settings, int, error) {
-	settings.Header = blockSize
+	settings.Header = BlockSize
 	p, err := plan.New(ranks, settings)
 	if err != nil {
 		return settings, 0, err

@@ -1,11 +1,10 @@
-package image
+package container
 
 import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
-	"path"
 	"slices"
 	"strings"
 
@@ -149,7 +148,7 @@ func (x *index) checkExtent(e extentRec, indexOffset int64) error {
 			return errBlock("extent of zeros has fields that are not zero")
 		}
 		return nil
-	case e.fileOff%zones.PageSize != 0 || e.fileOff < blockSize:
+	case e.fileOff%zones.PageSize != 0 || e.fileOff < BlockSize:
 		return errBlock("extent is not at a page of the payload")
 	case e.fileRef == 0 && (e.fileOff > indexOffset || zones.PageRound(e.storedLen) > indexOffset-e.fileOff):
 		return errBlock("extent ends outside the payload")
@@ -193,7 +192,7 @@ func (x *index) checkCover() error {
 // exactly, so that no byte escapes its checksum; with holes, that they do not
 // overlap. Several may be one and the same range of it.
 func (x *index) checkPayload(indexOffset int64, holes bool) error {
-	at := int64(blockSize)
+	at := int64(BlockSize)
 	for _, e := range x.ownOnce() {
 		if e.fileOff < at || e.fileOff > at && !holes {
 			return errBlock(fmt.Sprintf("payload is not covered at offset %d", at))
@@ -209,7 +208,7 @@ func (x *index) checkPayload(indexOffset int64, holes bool) error {
 // holes returns what of the payload is in no extent, as spans of file offsets.
 func (x *index) holes(indexOffset int64) []span {
 	var list []span
-	at := int64(blockSize)
+	at := int64(BlockSize)
 	for _, e := range x.ownOnce() {
 		if e.fileOff > at {
 			list = append(list, span{off: at, n: e.fileOff - at})
@@ -334,7 +333,7 @@ func (d *decoder) file() fileRec {
 	}
 	f := fileRec{digest: [32]byte(b[8:40])}
 	f.path = d.text(int(binary.LittleEndian.Uint16(b)), maxPath, "file path")
-	if d.err == nil && !localPath(f.path) {
+	if d.err == nil && !LocalPath(f.path) {
 		d.fail("path %q leaves the directory of the job", f.path)
 	}
 	return f
@@ -360,15 +359,6 @@ func (d *decoder) extent() extentRec {
 		id:        [16]byte(b[40:56]),
 		rawCRC:    le.Uint32(b[56:]),
 	}
-}
-
-// localPath reports whether p names a file in a checkpoint directory of the job
-// that it is relative to: NNNN/name, nothing that leads elsewhere.
-func localPath(p string) bool {
-	dir, name := path.Split(p)
-	_, ok := parseNumber(strings.TrimSuffix(dir, "/"))
-	return ok && strings.HasSuffix(dir, "/") && name != "." && name != ".." && name != "" &&
-		name != manifestName && !strings.ContainsAny(name, "\x00\\\n") && path.Clean(p) == p
 }
 
 func (x *index) encodedLen() int {

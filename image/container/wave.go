@@ -1,4 +1,4 @@
-package image
+package container
 
 import (
 	"context"
@@ -178,7 +178,7 @@ func (w *groupWriter) plan(all [][]byte) (p *plan.Plan, more bool, err error) {
 	s := w.g.Settings
 	s.Header = 0
 	if w.waves == 0 {
-		s.Header = blockSize
+		s.Header = BlockSize
 	} else if s.Layout == plan.Shared {
 		count := int64(s.StripeCount)
 		s.FirstOST = int((int64(s.FirstOST) + w.ends[0]/s.StripeSize) % count)

@@ -1,4 +1,4 @@
-package image
+package container
 
 import (
 	"context"
@@ -168,7 +168,7 @@ func newWriter(path string, h Header, regions []zones.Region, opt WriteOptions) 
 	if opt.Depth <= 0 {
 		opt.Depth = defaultDepth
 	}
-	w := &writer{path: path, trace: opt.Trace.of(path), regions: regions, opt: opt, number: h.Number, header: aligned(blockSize)}
+	w := &writer{path: path, trace: opt.Trace.of(path), regions: regions, opt: opt, number: h.Number, header: aligned(BlockSize)}
 	h.encode(w.header)
 	w.index.header = digestOf(w.header)
 	for i, r := range regions {
@@ -292,7 +292,7 @@ func (w *writer) fill(ctx context.Context, f vfs.File) error {
 func (w *writer) writePayload(ctx context.Context, f vfs.File) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
-	w.queue.init(blockSize)
+	w.queue.init(BlockSize)
 	for worker := range min(w.opt.Depth, len(w.chunks)) {
 		e := chunkEncoder{w: w, encoder: w.opt.Codec.encoder(worker)}
 		g.Go(func() error {
@@ -331,7 +331,7 @@ func (w *writer) writePayload(ctx context.Context, f vfs.File) error {
 // memory returns the length of the file if nothing is packed, left out or referred
 // to, but for its index.
 func (w *writer) longest() int64 {
-	n := int64(2 * blockSize)
+	n := int64(2 * BlockSize)
 	for _, c := range w.chunks {
 		n += c.n
 	}
@@ -365,13 +365,13 @@ func (w *writer) tail() (tail []byte) {
 func (x *index) tail(payload int64) ([]byte, trailer) {
 	b := x.encode()
 	n := zones.PageRound(int64(len(b)))
-	tail := aligned(int(n) + blockSize)
+	tail := aligned(int(n) + BlockSize)
 	copy(tail, b)
 	t := trailer{
 		indexCRC:    durable.Sum(b),
 		indexOffset: payload,
 		indexLen:    int64(len(b)),
-		fileLen:     payload + n + blockSize,
+		fileLen:     payload + n + BlockSize,
 		regions:     int64(len(x.regions)),
 		files:       int64(len(x.files)),
 		extents:     int64(len(x.extents)),

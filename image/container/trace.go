@@ -1,4 +1,4 @@
-package image
+package container
 
 import (
 	"strconv"
@@ -28,11 +28,11 @@ func (t *Tracing) of(name string) tracer {
 	if t == nil {
 		return tracer{}
 	}
-	return tracer{t, t.Recorder.File(jobPath(name))}
+	return tracer{t, t.Recorder.File(JobPath(name))}
 }
 
-// on returns a file system that records what is written to it.
-func (t *Tracing) on(fsys vfs.FS) vfs.FS {
+// On returns a file system that records what is written to it.
+func (t *Tracing) On(fsys vfs.FS) vfs.FS {
 	if t == nil {
 		return fsys
 	}
@@ -137,7 +137,7 @@ func (t *Tracing) observe(names []string, by []int64, peer func(rank int) int32)
 			Offset: iotrace.None, Bytes: e.Bytes, Start: t.Recorder.Since(e.Start), End: t.Recorder.Since(e.End)}
 		switch e.Op {
 		case exec.Write:
-			out.Op, out.File, out.Offset = iotrace.Write, t.Recorder.File(jobPath(names[e.File])), e.Offset+by[e.File]
+			out.Op, out.File, out.Offset = iotrace.Write, t.Recorder.File(JobPath(names[e.File])), e.Offset+by[e.File]
 		case exec.Gather:
 			out.Op, out.Peer = iotrace.Gather, peer(e.From)
 		default:

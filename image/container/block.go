@@ -1,4 +1,4 @@
-package image
+package container
 
 import (
 	"encoding/binary"
@@ -14,7 +14,8 @@ import (
 
 // The fixed places of a container file; doc.go draws them.
 const (
-	blockSize     = zones.PageSize // of the header and of the trailer
+	// BlockSize is the length of the header, and of the trailer.
+	BlockSize     = zones.PageSize
 	formatVersion = 1
 
 	headerMagic  = "ckptimg\n"
@@ -22,7 +23,7 @@ const (
 
 	maxJob  = 128 // bytes of a job name in the header
 	maxKind = 32
-	crcAt   = blockSize - 4
+	crcAt   = BlockSize - 4
 
 	maxExtent  = 64 << 20  // bytes of one extent, raw or stored
 	maxIndex   = 256 << 20 // bytes of one index
@@ -51,7 +52,8 @@ const (
 	KindFiles      = "files"      // what lies beside the images of another checkpointer
 )
 
-func validKind(kind string) bool {
+// ValidKind reports whether kind is one of them.
+func ValidKind(kind string) bool {
 	switch kind {
 	case KindRank, KindLibrary, KindShared, KindAggregated, KindJob, KindProcess, KindFiles:
 		return true
@@ -61,15 +63,15 @@ func validKind(kind string) bool {
 
 func (h Header) check() error {
 	switch {
-	case !validJobName(h.Job):
+	case !ValidJobName(h.Job):
 		return fmt.Errorf("job name %q is not valid", h.Job)
-	case h.Number < 0 || h.Number == jobNumber && h.Kind != KindLibrary || int64(h.Number) > math.MaxUint32:
+	case h.Number < 0 || h.Number == JobNumber && h.Kind != KindLibrary || int64(h.Number) > math.MaxUint32:
 		return fmt.Errorf("checkpoint number %d is out of range", h.Number)
 	case h.Rank < -1 || h.Rank > math.MaxInt32:
 		return fmt.Errorf("rank %d is out of range", h.Rank)
 	case h.Node < -1 || h.Node > math.MaxInt32:
 		return fmt.Errorf("node %d is out of range", h.Node)
-	case !validKind(h.Kind):
+	case !ValidKind(h.Kind):
 		return fmt.Errorf("kind %q is unknown", h.Kind)
 	}
 	return nil
@@ -78,10 +80,10 @@ func (h Header) check() error {
 // encode writes the header block.
 func (h Header) encode(b []byte) {
 	le := binary.LittleEndian
-	clear(b[:blockSize])
+	clear(b[:BlockSize])
 	copy(b, headerMagic)
 	le.PutUint32(b[8:], formatVersion)
-	le.PutUint32(b[12:], blockSize)
+	le.PutUint32(b[12:], BlockSize)
 	le.PutUint64(b[16:], uint64(h.Number))
 	le.PutUint32(b[24:], uint32(int32(h.Rank)))
 	le.PutUint32(b[28:], uint32(int32(h.Node)))
@@ -122,7 +124,7 @@ func decodeHeader(b []byte) (Header, error) {
 	le := binary.LittleEndian
 	nj, nk := int(le.Uint16(b[32:])), int(le.Uint16(b[34:]))
 	number := le.Uint64(b[16:])
-	if le.Uint32(b[12:]) != blockSize || nj > maxJob || nk > maxKind || number > math.MaxUint32 {
+	if le.Uint32(b[12:]) != BlockSize || nj > maxJob || nk > maxKind || number > math.MaxUint32 {
 		return h, errBlock("header field is out of range")
 	}
 	h = Header{
@@ -136,9 +138,9 @@ func decodeHeader(b []byte) (Header, error) {
 		return h, errBlock("header: " + err.Error())
 	}
 	// One header has one encoding: unused bytes are zero.
-	var again [blockSize]byte
+	var again [BlockSize]byte
 	h.encode(again[:])
-	if string(again[:]) != string(b[:blockSize]) {
+	if string(again[:]) != string(b[:BlockSize]) {
 		return h, errBlock("header has unused bytes that are not zero")
 	}
 	return h, nil
@@ -158,7 +160,7 @@ type trailer struct {
 
 func (t trailer) encode(b []byte) {
 	le := binary.LittleEndian
-	clear(b[:blockSize])
+	clear(b[:BlockSize])
 	copy(b, trailerMagic)
 	le.PutUint32(b[8:], formatVersion)
 	le.PutUint32(b[12:], t.indexCRC)
@@ -186,8 +188,8 @@ func decodeTrailer(b []byte, fileLen int64) (trailer, error) {
 		return t, errBlock(fmt.Sprintf("file is %d bytes long, trailer says %d", fileLen, total))
 	}
 	if indexLen < 32 || indexLen > maxIndex || indexLen > total || indexOffset > total ||
-		indexOffset < blockSize || indexOffset%blockSize != 0 ||
-		int64(indexOffset)+zones.PageRound(int64(indexLen))+blockSize != fileLen {
+		indexOffset < BlockSize || indexOffset%BlockSize != 0 ||
+		int64(indexOffset)+zones.PageRound(int64(indexLen))+BlockSize != fileLen {
 		return t, errBlock("trailer: place of the index is not in the file")
 	}
 	if extents > indexLen/extentSize {
@@ -206,9 +208,9 @@ func decodeTrailer(b []byte, fileLen int64) (trailer, error) {
 	if (t.regions+t.files)*regionFixed > t.indexLen {
 		return t, errBlock("trailer: more records than the index can hold")
 	}
-	var again [blockSize]byte
+	var again [BlockSize]byte
 	t.encode(again[:])
-	if string(again[:]) != string(b[:blockSize]) {
+	if string(again[:]) != string(b[:BlockSize]) {
 		return t, errBlock("trailer has unused bytes that are not zero")
 	}
 	return t, nil

@@ -1,11 +1,9 @@
-package image
+package container
 
 import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"path"
-	"path/filepath"
 	"time"
 
 	"ckpt/image/plan"
@@ -223,9 +221,4 @@ func (x *index) merge(part *index, refs map[string]uint32) {
 		}
 		x.extents = append(x.extents, e)
 	}
-}
-
-// jobPath returns the path of a file relative to the directory of its job.
-func jobPath(name string) string {
-	return path.Join(filepath.Base(filepath.Dir(name)), filepath.Base(name))
 }

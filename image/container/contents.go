@@ -1,4 +1,4 @@
-package image
+package container
 
 import (
 	"cmp"
@@ -29,6 +29,7 @@ func (c *container) regions() []zones.Region {
 // Contents is an open container file of a checkpoint, to be read in parts. Its
 // methods may be called from several goroutines.
 type Contents struct {
+	place   Place
 	c       *container
 	refs    []*container
 	Regions []zones.Region // without memory
@@ -36,19 +37,15 @@ type Contents struct {
 	readers sync.Pool      // of extentReaders, for their decoders and buffers
 }
 
-// Open opens one of m.Files, named by its path, and the files it refers to.
-func (j *Job) Open(m *Manifest, path string) (*Contents, error) {
-	i := slices.IndexFunc(m.Files, func(f File) bool { return f.Path == path })
-	if i < 0 {
-		return nil, durable.Op("open", path, -1, fmt.Errorf("checkpoint %d has no such file", m.Number))
-	}
-	c, err := j.openFile(m, m.Files[i])
+// Open opens a file, and the files it refers to.
+func (p Place) Open(f File) (*Contents, error) {
+	c, err := p.open(f)
 	if err != nil {
 		return nil, err
 	}
-	o := &Contents{c: c, Regions: c.regions()}
+	o := &Contents{place: p, c: c, Regions: c.regions()}
 	for _, ref := range c.index.files {
-		x, err := j.openRef(c, ref)
+		x, err := p.openRef(c, ref)
 		if err != nil {
 			o.Close()
 			return nil, err

@@ -1,11 +1,8 @@
-package image
+package container
 
 import (
-	"fmt"
-	"slices"
 	"sync"
 
-	"ckpt/internal/durable"
 	"ckpt/zones"
 )
 
@@ -46,7 +43,7 @@ func (p *past) find(r *zones.Region, offset int64, key poolKey, oldest int) (poo
 	if !ok {
 		return at, false
 	}
-	holder, ok := parsePathNumber(at.file.path)
+	holder, ok := PathNumber(at.file.path)
 	return at, ok && holder >= oldest
 }
 
@@ -65,7 +62,7 @@ func (h *History) remember(w *writer, name string, digest [32]byte) {
 	if h == nil {
 		return
 	}
-	self := &poolFile{path: jobPath(name), digest: digest, closed: true}
+	self := &poolFile{path: JobPath(name), digest: digest, closed: true}
 	h.add(w.number, w.opt.Base, func(p *past) {
 		for i, e := range w.index.extents {
 			if ID(e.id) == (ID{}) {
@@ -104,23 +101,19 @@ func (h *History) add(number, base int, add func(*past)) {
 	}
 }
 
-// Recall fills h with what a file of checkpoint m holds of a rank, so that the
+// Recall fills h with what a file of checkpoint number holds of a rank, so that the
 // first checkpoint after a restart can refer to it.
-func (j *Job) Recall(h *History, m *Manifest, file string, rank int) error {
-	i := slices.IndexFunc(m.Files, func(f File) bool { return f.Path == file })
-	if i < 0 {
-		return durable.Op("open", file, -1, fmt.Errorf("checkpoint %d has no such file", m.Number))
-	}
-	c, err := j.openFile(m, m.Files[i])
+func (h *History) Recall(p Place, f File, number, rank int) error {
+	c, err := p.open(f)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	holders := []*poolFile{{path: file, digest: c.trailer.digest, closed: true}}
+	holders := []*poolFile{{path: f.Path, digest: c.trailer.digest, closed: true}}
 	for _, ref := range c.index.files {
 		holders = append(holders, &poolFile{path: ref.path, digest: ref.digest, closed: true})
 	}
-	h.add(m.Number, m.Number, func(p *past) {
+	h.add(number, number, func(p *past) {
 		for _, e := range c.index.extents {
 			if ID(e.id) != (ID{}) && c.index.regions[e.region].of(rank) {
 				p.add(c.index, e, holders[e.fileRef])

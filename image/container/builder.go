@@ -1,4 +1,4 @@
-package image
+package container
 
 import (
 	"encoding/hex"
@@ -66,15 +66,14 @@ const maxExtents = maxIndex / 2 / extentSize
 // asideBytes is the length of the extents that Aside makes.
 const asideBytes = 256 << 10
 
-// Build creates the container file path, in the directory of the transaction.
-// Pool may be nil.
-func (t *Tx) Build(path string, h Header, pool *Pool) (*Builder, error) {
+// Build creates the container file at path. Pool may be nil.
+func (p Place) Build(path string, h Header, pool *Pool) (*Builder, error) {
 	if err := h.check(); err != nil {
 		return nil, durable.Op("create", path, -1, err)
 	}
-	b := &Builder{fs: t.job.fs, path: path, pool: pool, rank: int32(h.Rank), header: aligned(blockSize),
-		at: blockSize, refs: make(map[*poolFile]uint32)}
-	rel, err := filepath.Rel(t.job.dir, path)
+	b := &Builder{fs: p.FS, path: path, pool: pool, rank: int32(h.Rank), header: aligned(BlockSize),
+		at: BlockSize, refs: make(map[*poolFile]uint32)}
+	rel, err := filepath.Rel(p.Dir, path)
 	if err != nil {
 		return nil, durable.Op("create", path, -1, err)
 	}
@@ -367,7 +366,7 @@ func (b *Builder) Close() (FileInfo, error) {
 	if err := f.Close(); err != nil {
 		return FileInfo{}, errors.Join(durable.Op("close", b.path, -1, err), b.fs.Remove(b.path))
 	}
-	size := b.at + zones.PageRound(int64(b.index.encodedLen())) + blockSize
+	size := b.at + zones.PageRound(int64(b.index.encodedLen())) + BlockSize
 	return FileInfo{Path: b.path, Bytes: size, IndexBlake3: hex.EncodeToString(b.self.digest[:]), Zones: b.zones}, nil
 }
 

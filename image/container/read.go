@@ -1,4 +1,4 @@
-package image
+package container
 
 import (
 	"bytes"
@@ -62,22 +62,22 @@ func readContainer(f vfs.File, path string) (*container, error) {
 	if err != nil {
 		return nil, durable.ReadError(path, -1, err)
 	}
-	if size < 3*blockSize || size%blockSize != 0 {
-		return nil, durable.Damaged(path, size, "file is %d bytes long, an image is at least 3 whole blocks of %d", size, blockSize)
+	if size < 3*BlockSize || size%BlockSize != 0 {
+		return nil, durable.Damaged(path, size, "file is %d bytes long, an image is at least 3 whole blocks of %d", size, BlockSize)
 	}
 	c := &container{f: f, path: path, size: size}
-	head, tail := aligned(blockSize), aligned(blockSize)
+	head, tail := aligned(BlockSize), aligned(BlockSize)
 	if err := durable.ReadAt(f, path, head, 0); err != nil {
 		return nil, err
 	}
 	if c.header, err = decodeHeader(head); err != nil {
 		return nil, inBlock(path, 0, err)
 	}
-	if err := durable.ReadAt(f, path, tail, size-blockSize); err != nil {
+	if err := durable.ReadAt(f, path, tail, size-BlockSize); err != nil {
 		return nil, err
 	}
 	if c.trailer, err = decodeTrailer(tail, size); err != nil {
-		return nil, inBlock(path, size-blockSize, err)
+		return nil, inBlock(path, size-BlockSize, err)
 	}
 	t := c.trailer
 	b := aligned(int(zones.PageRound(t.indexLen)))
@@ -307,7 +307,7 @@ func (r *reader) done(n int64) {
 }
 
 // zeroBlock is what padding is compared with, which is less than a block.
-var zeroBlock [blockSize]byte
+var zeroBlock [BlockSize]byte
 
 func allZero(b []byte) bool { return bytes.Equal(b, zeroBlock[:len(b)]) }
 

@@ -1,30 +1,24 @@
-package image
+package container
 
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"ckpt/internal/durable"
 	"ckpt/zones"
 )
 
-// Load reads the regions of a rank out of the container file path, one of
-// m.Files, into regions that must be the same that were written: names, zones,
-// element types and sizes. Regions of other ranks are not read, nor those of zones
-// of which into has none. Everything that is read is checked; what the regions
-// hold after an error is undefined. Progress, unless nil, is told of the bytes that
-// have been read.
+// Load reads the regions of a rank out of a file into regions that must be the same
+// that were written: names, zones, element types and sizes. Regions of other ranks
+// are not read, nor those of zones of which into has none. Everything that is read is
+// checked; what the regions hold after an error is undefined. Progress, unless nil, is
+// told of the bytes that have been read.
 //
-// It fails with a durable.DamageError, durable.ErrOtherJob, ErrRegionsDiffer, ErrUnsupported or
-// durable.ErrNewerVersion.
-func (j *Job) Load(ctx context.Context, m *Manifest, path string, rank int, into []zones.Region, progress func(int64)) error {
-	i := slices.IndexFunc(m.Files, func(f File) bool { return f.Path == path })
-	if i < 0 {
-		return durable.Op("load", path, -1, fmt.Errorf("checkpoint %d has no such file", m.Number))
-	}
-	c, err := j.openFile(m, m.Files[i])
+// It fails with a durable.DamageError, durable.ErrOtherJob, ErrRegionsDiffer,
+// ErrUnsupported or durable.ErrNewerVersion.
+func (p Place) Load(ctx context.Context, f File, rank int, into []zones.Region, progress func(int64)) error {
+	c, err := p.open(f)
 	if err != nil {
 		return err
 	}
@@ -33,36 +27,27 @@ func (j *Job) Load(ctx context.Context, m *Manifest, path string, rank int, into
 	if err != nil {
 		return err
 	}
-	r := &reader{depth: defaultDepth, progress: progress, device: j.device,
+	r := &reader{depth: defaultDepth, progress: progress, device: p.Device,
 		wants: func(e extentRec) bool { return mem[e.region] != nil },
 		dest: func(e extentRec) []byte {
 			return mem[e.region][e.offset : e.offset+e.rawLen]
 		}}
-	return j.readAll(ctx, c, r)
+	return p.readAll(ctx, c, r)
 }
 
-// RegionBytes returns the size of a region of a rank in the container file path, one
-// of m.Files; 0 if there is none of this name. It fails as Load does.
-func (j *Job) RegionBytes(m *Manifest, path string, rank int, name string) (int64, error) {
-	i := slices.IndexFunc(m.Files, func(f File) bool { return f.Path == path })
-	if i < 0 {
-		return 0, durable.Op("look into", path, -1, fmt.Errorf("checkpoint %d has no such file", m.Number))
-	}
-	c, err := j.openFile(m, m.Files[i])
+// Check reads a file as Load would, but without keeping what it reads. It returns
+// the first damage found, as Load does.
+func (p Place) Check(ctx context.Context, f File) error {
+	c, err := p.open(f)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer c.Close()
-	for _, r := range c.index.regions {
-		if r.name == name && r.of(rank) {
-			return r.size, nil
-		}
-	}
-	return 0, nil
+	return p.readAll(ctx, c, &reader{depth: 1})
 }
 
 // readAll reads the payload of c and the extents of other files it refers to.
-func (j *Job) readAll(ctx context.Context, c *container, r *reader) error {
+func (p Place) readAll(ctx context.Context, c *container, r *reader) error {
 	if err := r.read(ctx, c.f, c.path, r.wanted(c.index.own())); err != nil {
 		return err
 	}
@@ -79,7 +64,7 @@ func (j *Job) readAll(ctx context.Context, c *container, r *reader) error {
 		}
 	}
 	for k, ref := range c.index.files {
-		if err := j.readRef(ctx, c, ref, uint32(k+1), r); err != nil {
+		if err := p.readRef(ctx, c, ref, uint32(k+1), r); err != nil {
 			return err
 		}
 	}
@@ -87,11 +72,11 @@ func (j *Job) readAll(ctx context.Context, c *container, r *reader) error {
 }
 
 // readRef reads the extents of c that are stored in the file ref.
-func (j *Job) readRef(ctx context.Context, c *container, ref fileRec, k uint32, r *reader) error {
+func (p Place) readRef(ctx context.Context, c *container, ref fileRec, k uint32, r *reader) error {
 	if !slices.ContainsFunc(c.index.extents, func(e extentRec) bool { return e.fileRef == k && r.wantsIt(e) }) {
 		return nil
 	}
-	x, err := j.openRef(c, ref)
+	x, err := p.openRef(c, ref)
 	if err != nil {
 		return r.damage(err)
 	}

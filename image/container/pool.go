@@ -1,4 +1,4 @@
-package image
+package container
 
 import (
 	"path"
@@ -51,17 +51,17 @@ func (p *Pool) put(k poolKey, e poolEntry) {
 	}
 }
 
-// AddTo puts the extents of checkpoint m into the pool, also those that it has
-// from earlier ones. Of an earlier file of which m uses less than half, it offers
-// nothing: it is better stored anew than kept for ever for the sake of a few
-// extents. Files that cannot be read are an error: what refers to them could not
-// be restored.
-func (j *Job) AddTo(p *Pool, m *Manifest) error {
+// Add puts the extents of the files of checkpoint number into the pool, also those
+// that it has from earlier ones. Of an earlier file of which the checkpoint uses less
+// than half, it offers nothing: it is better stored anew than kept for ever for the
+// sake of a few extents. Files that cannot be read are an error: what refers to them
+// could not be restored.
+func (p *Pool) Add(place Place, number int, files []File) error {
 	var found []pooled
 	live := make(map[*poolFile]map[int64]int64) // offsets and lengths in use
 	size := make(map[*poolFile]int64)
-	for _, f := range m.Files {
-		err := j.extentsOf(p, m, f, func(key poolKey, e poolEntry, payload int64) {
+	for _, f := range files {
+		err := p.extentsOf(place, f, func(key poolKey, e poolEntry, payload int64) {
 			if live[e.file] == nil {
 				live[e.file] = make(map[int64]int64)
 			}
@@ -81,7 +81,7 @@ func (j *Job) AddTo(p *Pool, m *Manifest) error {
 		for _, n := range extents {
 			used += n
 		}
-		worth[f] = path.Dir(f.path) == formatNumber(m.Number) || used >= size[f]/2
+		worth[f] = path.Dir(f.path) == FormatNumber(number) || used >= size[f]/2
 	}
 	for _, x := range found {
 		if worth[x.entry.file] {
@@ -96,24 +96,24 @@ type pooled struct {
 	entry poolEntry
 }
 
-// extentsOf calls each for every stored extent of a file of checkpoint m, with
+// extentsOf calls each for every stored extent of a file, with
 // the length of the payload of the file that holds it.
-func (j *Job) extentsOf(p *Pool, m *Manifest, f File, each func(poolKey, poolEntry, int64)) error {
-	c, err := j.openFile(m, f)
+func (p *Pool) extentsOf(place Place, f File, each func(poolKey, poolEntry, int64)) error {
+	c, err := place.open(f)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	files := []*poolFile{p.file(f.Path, c.trailer.digest)}
-	payload := []int64{c.trailer.indexOffset - blockSize}
+	payload := []int64{c.trailer.indexOffset - BlockSize}
 	for _, ref := range c.index.files {
-		x, err := j.openRef(c, ref)
+		x, err := place.openRef(c, ref)
 		if err != nil {
 			return err
 		}
 		x.Close()
 		files = append(files, p.file(ref.path, ref.digest))
-		payload = append(payload, x.trailer.indexOffset-blockSize)
+		payload = append(payload, x.trailer.indexOffset-BlockSize)
 	}
 	for _, e := range c.index.extents {
 		if e.codec == codecZero {

@@ -1,0 +1,146 @@
+package container
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"ckpt/image/plan/fileview"
+	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
+	"ckpt/zones"
+)
+
+// A Place is where the container files of a job lie.
+type Place struct {
+	FS     vfs.FS
+	Dir    string                 // of the job; paths in manifests and indexes are relative to it
+	Job    string                 // its name, which is in every header
+	Device func() fileview.Device // how fast the storage reads
+}
+
+// File is the entry of a container file in a manifest.
+type File struct {
+	// Path is relative to the directory of the job. It may lead to the
+	// directory of an earlier checkpoint.
+	Path  string `json:"path"`
+	Kind  string `json:"kind"` // as in Header
+	Ranks []int  `json:"ranks"`
+	Node  int    `json:"node"`
+	Bytes int64  `json:"bytes"` // length of the file
+	// Holes is how many of them are in holes, which take no room on the disk.
+	Holes       int64  `json:"holes,omitempty"`
+	IndexBlake3 string `json:"index_blake3"`
+}
+
+// Number returns the checkpoint whose directory the file is in.
+func (f *File) Number() int {
+	n, _ := PathNumber(f.Path)
+	return n
+}
+
+// open opens a container file and checks that it is the one that a manifest means.
+func (p Place) open(f File) (*container, error) {
+	c, err := openContainer(p.FS, filepath.Join(p.Dir, filepath.FromSlash(f.Path)))
+	if err != nil {
+		return nil, err
+	}
+	if err := p.identify(c, f); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (p Place) identify(c *container, f File) error {
+	digest := hexDigest(c.trailer.digest)
+	switch {
+	case c.header.Job != p.Job:
+		return &OtherJobError{c.path, c.header.Job, p.Job}
+	case c.header.Number != f.Number():
+		return durable.Damaged(c.path, 0, "image is of checkpoint %d, not %d", c.header.Number, f.Number())
+	case c.header.Kind != f.Kind:
+		return durable.Damaged(c.path, 0, "image is of kind %s, not %s", c.header.Kind, f.Kind)
+	case c.size != f.Bytes:
+		return durable.Damaged(c.path, min(c.size, f.Bytes), "file is %d bytes long, the manifest says %d", c.size, f.Bytes)
+	case digest != f.IndexBlake3:
+		return durable.Damaged(c.path, c.trailer.indexOffset, "index is not the one in the manifest (digest %.8s…, want %.8s…)", digest, f.IndexBlake3)
+	}
+	return nil
+}
+
+// openRef opens a file that the extents of c refer to.
+func (p Place) openRef(c *container, ref fileRec) (*container, error) {
+	x, err := openContainer(p.FS, filepath.Join(p.Dir, filepath.FromSlash(ref.path)))
+	if err != nil {
+		return nil, fmt.Errorf("%s refers to %w", c.path, err)
+	}
+	if x.header.Job != p.Job {
+		err = &OtherJobError{x.path, x.header.Job, p.Job}
+	} else if x.trailer.digest != ref.digest {
+		err = durable.Damaged(x.path, x.trailer.indexOffset, "index is not the one that %s refers to", c.path)
+	}
+	if err != nil {
+		x.Close()
+		return nil, err
+	}
+	return x, nil
+}
+
+// References returns the paths of the files that hold extents of f, besides
+// itself.
+func (p Place) References(f File) ([]string, error) {
+	c, err := p.open(f)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	var refs []string
+	for _, ref := range c.index.files {
+		refs = append(refs, ref.path)
+	}
+	return refs, nil
+}
+
+// Sound checks that a file has its length and index, and that the files it
+// refers to are there. It returns the paths of these.
+func (p Place) Sound(f File) (refs []string, err error) {
+	c, err := p.open(f)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	for _, ref := range c.index.files {
+		x, err := p.openRef(c, ref)
+		if err != nil {
+			return nil, err
+		}
+		x.Close()
+		refs = append(refs, ref.path)
+	}
+	return refs, nil
+}
+
+// A Region is one of a container file, without memory. Rank is -1 where it
+// belongs to no single rank.
+type Region struct {
+	zones.Region
+	Rank int
+}
+
+// Of reports whether a region belongs to a rank: the segment of a node and the
+// library, in files of their own, are everybody's.
+func (r *Region) Of(rank int) bool { return r.Rank == -1 || r.Rank == rank }
+
+// Regions lists the regions of a file.
+func (p Place) Regions(f File) ([]Region, error) {
+	c, err := p.open(f)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	var list []Region
+	for i, r := range c.regions() {
+		list = append(list, Region{r, int(c.index.regions[i].rank)})
+	}
+	return list, nil
+}

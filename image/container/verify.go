@@ -1,0 +1,114 @@
+package container
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// A Verifier reads every byte of the files of a checkpoint. Its methods may be
+// called by several goroutines.
+type Verifier struct {
+	Place
+	// Note gets what is wrong. Verifying ends when it returns an error.
+	Note func(error) error
+	// Done is told the bytes checked since the last call.
+	Done func(int64)
+
+	mu   sync.Mutex
+	used map[string]*usedFile
+}
+
+// usedFile is what the checkpoint uses of a file that it does not list.
+type usedFile struct {
+	fileRec
+	from    *container
+	extents map[int64]extentRec // by offset in the file
+}
+
+func (v *Verifier) use(c *container, k int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.used == nil {
+		v.used = make(map[string]*usedFile)
+	}
+	ref := c.index.files[k]
+	u := v.used[ref.path]
+	if u == nil {
+		u = &usedFile{fileRec: ref, from: c, extents: make(map[int64]extentRec)}
+		v.used[ref.path] = u
+	}
+	for _, e := range c.index.extents {
+		if e.fileRef == uint32(k+1) {
+			u.extents[e.fileOff] = e
+		}
+	}
+}
+
+// File verifies a file that the manifest lists.
+func (v *Verifier) File(ctx context.Context, f File) error {
+	c, err := v.open(f)
+	if err != nil {
+		return v.Note(err)
+	}
+	defer c.Close()
+	for k, ref := range c.index.files {
+		if err := v.refersTo(c, uint32(k+1), ref); err != nil {
+			return err
+		}
+		v.use(c, k)
+	}
+	if err := v.extents(ctx, c, c.index.ownOnce()); err != nil {
+		return err
+	}
+	return v.reader().holes(ctx, c)
+}
+
+// References verifies what the files refer to in others, but for those that the
+// manifest lists. It comes after File for all files: only then is it known which
+// others there are, and what is used of them.
+func (v *Verifier) References(ctx context.Context, listed []File) error {
+	for _, name := range slices.Sorted(maps.Keys(v.used)) {
+		if slices.ContainsFunc(listed, func(f File) bool { return f.Path == name }) {
+			continue
+		}
+		if err := v.ref(ctx, v.used[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ref checks what the checkpoint uses of a file. The rest, and what that file
+// refers to itself, may be damaged or gone for all this checkpoint cares.
+func (v *Verifier) ref(ctx context.Context, u *usedFile) error {
+	c, err := v.openRef(u.from, u.fileRec)
+	if err != nil {
+		return v.Note(err)
+	}
+	defer c.Close()
+	list := slices.Collect(maps.Values(u.extents))
+	slices.SortFunc(list, func(a, b extentRec) int { return cmp.Compare(a.fileOff, b.fileOff) })
+	return v.extents(ctx, c, list)
+}
+
+// extents checks extents of an open container, whose index is checked.
+func (v *Verifier) extents(ctx context.Context, c *container, list []extentRec) error {
+	v.Done(c.size - c.trailer.indexOffset + BlockSize)
+	return v.reader().read(ctx, c.f, c.path, list)
+}
+
+func (v *Verifier) reader() *reader { return &reader{depth: 1, bad: v.Note, progress: v.Done} }
+
+// refersTo checks that the extents which c takes from another file are extents of
+// that, which is verified by itself, once.
+func (v *Verifier) refersTo(c *container, k uint32, ref fileRec) error {
+	x, err := v.openRef(c, ref)
+	if err != nil {
+		return v.Note(err)
+	}
+	defer x.Close()
+	return v.Note(c.checkRefs(k, x))
+}
