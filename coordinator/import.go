@@ -6,15 +6,15 @@ import (
 	"fmt"
 
 	"ckpt/image"
-	"ckpt/image/foreign"
+	"ckpt/image/dmtcp"
 	"ckpt/internal/vfs"
 )
 
 // Import stores a checkpoint of another checkpointer as the next one of a job,
 // which it makes if there is none. Only imported checkpoints of the same program
 // and number of ranks belong to one job.
-func Import(ctx context.Context, store *image.Store, name string, set *foreign.Set, opt foreign.Options) (*image.Manifest, error) {
-	spec := Spec{Origin: foreign.Origin, App: set.Images[0].Name, NP: set.NP, Mapping: set.Mapping, MPI: set.Images[0].MPI, Mode: "coordinated"}
+func Import(ctx context.Context, store *image.Store, name string, set *dmtcp.Set, opt dmtcp.Options) (*image.Manifest, error) {
+	spec := Spec{Origin: dmtcp.Origin, App: set.Images[0].Name, NP: set.NP, Mapping: set.Mapping, MPI: set.Images[0].MPI, Mode: "coordinated"}
 	text, err := spec.encode()
 	if err != nil {
 		return nil, err

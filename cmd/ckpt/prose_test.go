@@ -27,7 +27,7 @@ var plain = map[string]bool{
 	"image/bench":          true,
 	"image/codec":          true,
 	"image/exec":           true,
-	"image/foreign":        true,
+	"image/dmtcp":          true,
 	"image/plan":           true,
 	"internal":             false,
 }

@@ -14,7 +14,7 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
 	"ckpt/image"
-	"ckpt/image/foreign"
+	"ckpt/image/dmtcp"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
@@ -78,7 +78,7 @@ func runImport(ctx context.Context, g *ui.Globals, o *importOptions, names []str
 	if err := g.CheckStore(); err != nil {
 		return err
 	}
-	set, err := foreign.Collect(ctx, names, foreign.CollectOptions{Rules: rules, Partial: o.partial})
+	set, err := dmtcp.Collect(ctx, names, dmtcp.CollectOptions{Rules: rules, Partial: o.partial})
 	if err != nil {
 		return ui.SourceError(err)
 	}
@@ -94,7 +94,7 @@ func runImport(ctx context.Context, g *ui.Globals, o *importOptions, names []str
 	}
 	files, total := set.Files()
 	add, done := g.Progress("import", total)
-	m, err := coordinator.Import(ctx, store, o.job, set, foreign.Options{Progress: add, Notice: func(err error) { g.Warn("%v", err) }})
+	m, err := coordinator.Import(ctx, store, o.job, set, dmtcp.Options{Progress: add, Notice: func(err error) { g.Warn("%v", err) }})
 	done()
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func runExport(ctx context.Context, g *ui.Globals, target, dir string) error {
 		return err
 	}
 	add, done := g.Progress("export", m.Bytes.Total())
-	out, err := foreign.Export(ctx, job, m, dir, add)
+	out, err := dmtcp.Export(ctx, job, m, dir, add)
 	done()
 	if err != nil {
 		return exportError(dir, err)
@@ -158,7 +158,7 @@ func runExport(ctx context.Context, g *ui.Globals, target, dir string) error {
 			Job    string `json:"job"`
 			Number int    `json:"number"`
 			Dir    string `json:"dir"`
-			foreign.Exported
+			dmtcp.Exported
 		}{m.Job, m.Number, dir, out})
 	}
 	return g.Printf("%s@%d: %s, %s MiB, to %s\n", m.Job, m.Number, ui.Count(out.Files, "file"), ui.MiB(out.Bytes), dir)

@@ -14,7 +14,7 @@ import (
 	"ckpt/coordinator"
 	"ckpt/dataset"
 	"ckpt/image"
-	"ckpt/image/foreign"
+	"ckpt/image/dmtcp"
 	"ckpt/internal/durable"
 	"ckpt/zones"
 )
@@ -50,7 +50,7 @@ func ExitCode(err error) int {
 		damage  *durable.DamageError
 		failed  *coordinator.JobFailedError
 		format  *zones.FormatError
-		set     *foreign.SetError
+		set     *dmtcp.SetError
 		left    *coordinator.LeftError
 	)
 	switch {

@@ -1,4 +1,4 @@
-package foreign_test
+package dmtcp_test
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"ckpt/image"
-	"ckpt/image/foreign"
+	"ckpt/image/dmtcp"
 	"ckpt/internal/durable"
 	"ckpt/internal/race"
 	"ckpt/internal/vfs"
@@ -32,7 +32,7 @@ func scratch(t testing.TB) string {
 	if free, err := (vfs.OS{}).Free(dir); err != nil || free < 6<<30 {
 		return t.TempDir()
 	}
-	name, err := os.MkdirTemp(dir, "ckpt-foreign-")
+	name, err := os.MkdirTemp(dir, "ckpt-dmtcp-")
 	if err != nil {
 		return t.TempDir()
 	}
@@ -64,9 +64,9 @@ func newJob(t testing.TB, fsys vfs.FS) *image.Job {
 	return job
 }
 
-func collect(t testing.TB, names ...string) *foreign.Set {
+func collect(t testing.TB, names ...string) *dmtcp.Set {
 	t.Helper()
-	set, err := foreign.Collect(context.Background(), names, foreign.CollectOptions{Rules: zones.DefaultRules()})
+	set, err := dmtcp.Collect(context.Background(), names, dmtcp.CollectOptions{Rules: zones.DefaultRules()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func collect(t testing.TB, names ...string) *foreign.Set {
 
 func importDir(t testing.TB, job *image.Job, dir string) *image.Manifest {
 	t.Helper()
-	m, err := collect(t, dir).Import(context.Background(), job, foreign.Options{})
+	m, err := collect(t, dir).Import(context.Background(), job, dmtcp.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func sameTree(t testing.TB, got, want string) {
 func export(t testing.TB, job *image.Job, m *image.Manifest) string {
 	t.Helper()
 	dir := filepath.Join(scratch(t), "out")
-	if _, err := foreign.Export(context.Background(), job, m, dir, nil); err != nil {
+	if _, err := dmtcp.Export(context.Background(), job, m, dir, nil); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -285,24 +285,24 @@ func TestCollectRefuses(t *testing.T) {
 		"no image of DMTCP is":     {t.TempDir()},
 		"none of a rank":           launcher,
 	} {
-		opt := foreign.CollectOptions{Rules: zones.DefaultRules(), Partial: want == "none of a rank"}
-		_, err := foreign.Collect(context.Background(), names, opt)
-		var set *foreign.SetError
+		opt := dmtcp.CollectOptions{Rules: zones.DefaultRules(), Partial: want == "none of a rank"}
+		_, err := dmtcp.Collect(context.Background(), names, opt)
+		var set *dmtcp.SetError
 		if !errors.As(err, &set) || !strings.Contains(err.Error(), want) || set.Hint() == "" {
 			t.Errorf("%v: %v, want %q", names, err, want)
 		}
 	}
-	if _, err := foreign.Collect(context.Background(), []string{filepath.Join(dir, "nowhere")}, foreign.CollectOptions{}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := dmtcp.Collect(context.Background(), []string{filepath.Join(dir, "nowhere")}, dmtcp.CollectOptions{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
 	}
-	set, err := foreign.Collect(context.Background(), ranks, foreign.CollectOptions{Rules: zones.DefaultRules(), Partial: true})
+	set, err := dmtcp.Collect(context.Background(), ranks, dmtcp.CollectOptions{Rules: zones.DefaultRules(), Partial: true})
 	if err != nil || set.NP != 2 || set.Peers <= 2 {
 		t.Errorf("partial: %+v, %v", set, err)
 	}
 	if err := os.Truncate(ranks[0], int64(len(b))-5000); err != nil {
 		t.Fatal(err)
 	}
-	_, err = foreign.Collect(context.Background(), []string{dir}, foreign.CollectOptions{Rules: zones.DefaultRules()})
+	_, err = dmtcp.Collect(context.Background(), []string{dir}, dmtcp.CollectOptions{Rules: zones.DefaultRules()})
 	var bad *zones.FormatError
 	if !errors.As(err, &bad) || bad.File != ranks[0] {
 		t.Errorf("a truncated image: %v", err)
@@ -343,7 +343,7 @@ func TestImportFails(t *testing.T) {
 			before := len(fsys.Ops())
 			job.Unlock()
 			job, fsys = open(root, faultfs.Fault{At: before + op, Err: kind})
-			m, err := set.Import(context.Background(), job, foreign.Options{})
+			m, err := set.Import(context.Background(), job, dmtcp.Options{})
 			if ops := fsys.Ops(); err == nil && len(ops) >= before+op && ofCatalog(ops[before+op-1]) {
 				job.Unlock()
 				continue // it is no loss: without a catalog, the manifests are read
@@ -367,7 +367,7 @@ func TestImportFails(t *testing.T) {
 			if _, err := job.Sweep(); err != nil {
 				t.Fatalf("operation %d: sweep: %v", op, err)
 			}
-			if m, err = set.Import(context.Background(), job, foreign.Options{}); err != nil || m.Number != 1 {
+			if m, err = set.Import(context.Background(), job, dmtcp.Options{}); err != nil || m.Number != 1 {
 				t.Fatalf("operation %d: the import after it: %v", op, err)
 			}
 			job.Unlock()
@@ -378,7 +378,7 @@ func TestImportFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	job := newJob(t, vfs.OS{})
-	_, err := set.Import(context.Background(), job, foreign.Options{})
+	_, err := set.Import(context.Background(), job, dmtcp.Options{})
 	var bad *zones.FormatError
 	if !errors.As(err, &bad) {
 		t.Errorf("an image that was cut meanwhile: %v", err)
@@ -393,7 +393,7 @@ func TestExportRefuses(t *testing.T) {
 	m := importDir(t, job, dir)
 	out := export(t, job, m)
 	before := tree(t, out)
-	if _, err := foreign.Export(context.Background(), job, m, out, nil); !errors.Is(err, fs.ErrExist) {
+	if _, err := dmtcp.Export(context.Background(), job, m, out, nil); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("export over what is there: %v", err)
 	}
 	if after := tree(t, out); fmt.Sprint(after) != fmt.Sprint(before) {
@@ -401,8 +401,8 @@ func TestExportRefuses(t *testing.T) {
 	}
 	own := *m
 	own.Origin = ""
-	var set *foreign.SetError
-	if _, err := foreign.Export(context.Background(), job, &own, t.TempDir(), nil); !errors.As(err, &set) {
+	var set *dmtcp.SetError
+	if _, err := dmtcp.Export(context.Background(), job, &own, t.TempDir(), nil); !errors.As(err, &set) {
 		t.Errorf("export of a checkpoint of our own: %v", err)
 	}
 	// Damage is found before anybody restarts from it, and nothing is left.
@@ -416,7 +416,7 @@ func TestExportRefuses(t *testing.T) {
 	}
 	fresh := filepath.Join(t.TempDir(), "fresh")
 	var damage *durable.DamageError
-	if _, err := foreign.Export(context.Background(), job, m, fresh, nil); !errors.As(err, &damage) || damage.File != pack {
+	if _, err := dmtcp.Export(context.Background(), job, m, fresh, nil); !errors.As(err, &damage) || damage.File != pack {
 		t.Errorf("export of a damaged checkpoint: %v", err)
 	}
 	if _, err := os.Stat(fresh); !errors.Is(err, fs.ErrNotExist) {
@@ -435,7 +435,7 @@ func BenchmarkImport(b *testing.B) {
 		b.StopTimer()
 		job := newJob(b, vfs.OS{})
 		b.StartTimer()
-		if _, err := set.Import(context.Background(), job, foreign.Options{}); err != nil {
+		if _, err := set.Import(context.Background(), job, dmtcp.Options{}); err != nil {
 			b.Fatal(err)
 		}
 		b.StopTimer()

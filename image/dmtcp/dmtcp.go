@@ -1,11 +1,11 @@
-// Package foreign keeps the checkpoints of other checkpointers in a store, and
+// Package dmtcp keeps the checkpoints of other checkpointers in a store, and
 // exports them. It adds three things that DMTCP lacks: checksums, every library and
 // shared segment stored once, retention.
 //
-//	set, err := foreign.Collect(ctx, names, foreign.CollectOptions{Rules: zones.DefaultRules()})
-//	m, err := set.Import(ctx, job, foreign.Options{})
+//	set, err := dmtcp.Collect(ctx, names, dmtcp.CollectOptions{Rules: zones.DefaultRules()})
+//	m, err := set.Import(ctx, job, dmtcp.Options{})
 //	...
-//	files, err := foreign.Export(ctx, job, m, dir, nil)
+//	files, err := dmtcp.Export(ctx, job, m, dir, nil)
 //
 // # Promises
 //
@@ -34,7 +34,7 @@
 // Compressed images are stored as they are: packing them again would not give
 // the same bytes. Other files are in files.img, whose region "catalog" lists
 // everything that Export has to make.
-package foreign
+package dmtcp
 
 import (
 	"encoding/hex"
