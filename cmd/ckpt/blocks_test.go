@@ -1,0 +1,273 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ckpt/internal/race"
+)
+
+// TestBlocks types the blocks of README.md and docs/*.md, page by page, each
+// page in a directory of its own: every command must end with status 0, and
+// print what the page shows. Numbers, times and padding may differ, and a line
+// of ... stands for any lines. A comment before a block may say
+//
+//	<!-- needs: mpicc, mpiexec -->   programs, without which it is not typed
+//	<!-- status: 3 -->               the exit status of its last command
+//	<!-- not typed: a reason -->     a form, or a command that takes minutes
+//	<!-- nightly: a reason -->       typed with CKPT_NIGHTLY
+//	<!-- file: heat.c -->            the contents of a file, not a session
+//
+// A block is typed if it has lines that begin with "$ ", or only lines of
+// commands of ckpt.
+func TestBlocks(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(pages) < 10 {
+		t.Fatalf("only %d pages: %v", len(pages), err)
+	}
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := blocksOf(string(text))
+		if len(blocks) == 0 {
+			continue
+		}
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			t.Parallel()
+			typist := newTypist(t)
+			for _, b := range blocks {
+				typist.enter(b)
+			}
+		})
+	}
+}
+
+// A block is what a page shows of a session, or of a file.
+type block struct {
+	line     int
+	file     string
+	contents string
+	needs    []string
+	status   int
+	notTyped string
+	commands []shown
+}
+
+// A shown command and the lines that it prints. Silent: the page shows none.
+type shown struct {
+	text   string
+	output []string
+}
+
+var blockComment = regexp.MustCompile(`^<!-- (needs|status|not typed|nightly|file): (.*) -->$`)
+
+// blocksOf returns the blocks of a page with commands.
+func blocksOf(page string) (all []block) {
+	var next block
+	lines := strings.Split(page, "\n")
+	for i := 0; i < len(lines); i++ {
+		if m := blockComment.FindStringSubmatch(lines[i]); m != nil {
+			switch m[1] {
+			case "needs":
+				next.needs = strings.Split(m[2], ", ")
+			case "status":
+				fmt.Sscan(m[2], &next.status)
+			case "not typed":
+				next.notTyped = m[2]
+			case "nightly":
+				if !race.Nightly() {
+					next.notTyped = m[2]
+				}
+			case "file":
+				next.file = m[2]
+			}
+			continue
+		}
+		if !strings.HasPrefix(lines[i], "```") {
+			if lines[i] != "" {
+				next = block{}
+			}
+			continue
+		}
+		next.line = i + 1
+		var body []string
+		for i++; i < len(lines) && lines[i] != "```"; i++ {
+			body = append(body, lines[i])
+		}
+		if next.file != "" {
+			next.contents = strings.Join(body, "\n") + "\n"
+		} else {
+			next.commands = commandsOf(body)
+		}
+		if next.file != "" || len(next.commands) > 0 {
+			all = append(all, next)
+		}
+		next = block{}
+	}
+	return all
+}
+
+// commandsOf returns the commands of a block, with their output.
+func commandsOf(body []string) (commands []shown) {
+	prompt := slices.ContainsFunc(body, func(l string) bool { return strings.HasPrefix(l, "$ ") })
+	bare := !prompt && !slices.ContainsFunc(body, func(l string) bool {
+		return !regexp.MustCompile(`^(CKPT_\w+=\S+ )*(ckpt|go) |^$|^ssh `).MatchString(l)
+	})
+	for _, l := range body {
+		last := len(commands) - 1
+		if c, ok := strings.CutPrefix(l, "$ "); ok {
+			commands = append(commands, shown{text: c})
+		} else if c, ok := strings.CutPrefix(l, "> "); ok && prompt && last >= 0 {
+			commands[last].text += "\n" + c
+		} else if bare && l != "" {
+			commands = append(commands, shown{text: l})
+		} else if prompt && last >= 0 {
+			commands[last].output = append(commands[last].output, l)
+		}
+	}
+	return commands
+}
+
+// A typist types the blocks of a page into a shell.
+type typist struct {
+	t   *testing.T
+	dir string
+}
+
+func newTypist(t *testing.T) *typist {
+	t.Helper()
+	return &typist{t: t, dir: t.TempDir()}
+}
+
+// enter types a block into one shell, since a command may wait for another in
+// the background, and compares what it prints.
+func (p *typist) enter(b block) {
+	p.t.Helper()
+	if b.notTyped != "" {
+		return
+	}
+	if b.file != "" {
+		if err := os.WriteFile(filepath.Join(p.dir, b.file), []byte(b.contents), 0o600); err != nil {
+			p.t.Fatal(err)
+		}
+		return
+	}
+	for _, need := range b.needs {
+		if _, err := exec.LookPath(need); err != nil {
+			p.t.Logf("line %d needs %s: not typed", b.line, need)
+			return
+		}
+	}
+	var script strings.Builder
+	for i, c := range b.commands {
+		text := strings.TrimSpace(regexp.MustCompile(`\s+#.*`).ReplaceAllString(c.text, ""))
+		if job, ok := strings.CutSuffix(text, "&"); ok {
+			// A user types the next command when the job has begun, not in the
+			// same second.
+			text = fmt.Sprintf("{ %s; } > background.log 2>&1 & "+
+				"for i in $(seq 600); do [ -s background.log ] && break; sleep 0.1; done; sleep 1", job)
+		}
+		fmt.Fprintf(&script, "echo '%s %d'\n%s\necho '%s' $?\n", beginMark, i, text, endMark)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", script.String())
+	cmd.Dir = p.dir
+	cmd.Env = append(os.Environ(), "COLUMNS=80", "CKPT_STORE=", "NO_COLOR=1")
+	cmd.WaitDelay = time.Second
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	p.compare(b, out.String(), err)
+}
+
+const beginMark, endMark = "--- types", "--- status"
+
+// compare compares the output of a block with what the page shows.
+func (p *typist) compare(b block, out string, err error) {
+	p.t.Helper()
+	parts := strings.Split(out, beginMark+" ")[1:]
+	if len(parts) != len(b.commands) {
+		p.t.Errorf("line %d: the shell ended early (%v):\n%s", b.line, err, out)
+		return
+	}
+	for i, c := range b.commands {
+		_, text, _ := strings.Cut(parts[i], "\n")
+		text, status, _ := strings.Cut(text, endMark+" ")
+		want := "0"
+		if i == len(b.commands)-1 {
+			want = fmt.Sprint(b.status)
+		}
+		if strings.TrimSpace(status) != want {
+			p.t.Errorf("line %d: %s\nends with status %s, want %s:\n%s", b.line, c.text, strings.TrimSpace(status), want, text)
+			continue
+		}
+		if len(c.output) > 0 && !alike(c.output, strings.Split(text, "\n")) {
+			p.t.Errorf("line %d: %s\nprints\n%s\nthe page shows\n%s", b.line, c.text, text, strings.Join(c.output, "\n"))
+		}
+	}
+}
+
+// alike compares two texts but for numbers and padding.
+func alike(page, got []string) bool {
+	page, got = masked(page), masked(got)
+	// fit[j] says whether the page up to a line can be the first j lines.
+	fit := make([]bool, len(got)+1)
+	fit[0] = true
+	for _, l := range page {
+		next := make([]bool, len(got)+1)
+		for j := range next {
+			if l == "..." {
+				next[j] = fit[j] || j > 0 && next[j-1]
+			} else {
+				next[j] = j > 0 && fit[j-1] && got[j-1] == l
+			}
+		}
+		fit = next
+	}
+	return fit[len(got)]
+}
+
+var (
+	numbers  = regexp.MustCompile(`[-+−]?\d[\d.,:]*(e[-+]?\d+)?`)
+	spans2   = regexp.MustCompile(`(# ?(h|m|s|ms|µs|ns)\b)+|# ?(KiB|MiB|GiB|bytes)\b`)
+	hexes    = regexp.MustCompile(`\b[0-9a-f]{12,64}\b`)
+	paddings = regexp.MustCompile(`[ \t─-]+`)
+)
+
+func masked(lines []string) (out []string) {
+	for _, l := range lines {
+		l = hexes.ReplaceAllString(l, "HEX")
+		l = numbers.ReplaceAllString(l, "#")
+		l = spans2.ReplaceAllString(l, "# UNIT")
+		if l = strings.TrimSpace(paddings.ReplaceAllString(l, " ")); l != "" {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func TestAlike(t *testing.T) {
+	page := strings.Split("job: 4 ranks in 1.3 s\n...\ndigest 00ff00ff00ff00ff", "\n")
+	for text, want := range map[string]bool{
+		"job: 16 ranks in 449ms\ndigest deadbeefdeadbeef":           true,
+		"job:   4 ranks in 1m2s\na\nb\n\ndigest deadbeefdeadbeef\n": true,
+		"job: 4 nodes in 1 s\ndigest deadbeefdeadbeef":              false,
+		"job: 4 ranks in 1 s\na":                                    false,
+	} {
+		if alike(page, strings.Split(text, "\n")) != want {
+			t.Errorf("%q: want %v", text, want)
+		}
+	}
+}
