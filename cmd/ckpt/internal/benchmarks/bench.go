@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -67,7 +65,7 @@ func runBenchCodec(ctx context.Context, g *ui.Globals, file, limitText string) e
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	x, err := bench.ReadExtents(ctx, file, limit)
 	if err != nil {
@@ -87,9 +85,7 @@ func runBenchCodec(ctx context.Context, g *ui.Globals, file, limitText string) e
 			Codecs []bench.CodecResult `json:"codecs"`
 		}{file, x.Bytes, x.Zeros, results})
 	}
-	if err := g.Printf("%s MiB, and %s MiB of zeros, which are never stored\n\n", ui.MiB(x.Bytes), ui.MiB(x.Zeros)); err != nil {
-		return err
-	}
+	g.Printf("%s MiB, and %s MiB of zeros, which are never stored\n\n", ui.MiB(x.Bytes), ui.MiB(x.Zeros))
 	var rows [][]string
 	for _, r := range results {
 		pays := "-"
@@ -110,7 +106,7 @@ func runBenchWrite(ctx context.Context, g *ui.Globals, o *benchWriteOptions) err
 	if o.rounds < 1 {
 		return ui.BadUsage(fmt.Sprintf("--rounds %d: want at least 1", o.rounds), "")
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	setting, err := codec.ParseSetting(o.codec)
 	if err != nil {
@@ -140,13 +136,9 @@ func runBenchWrite(ctx context.Context, g *ui.Globals, o *benchWriteOptions) err
 	if err != nil || r.CodedMedian == 0 {
 		return err
 	}
-	if err := g.Printf("checkpoint, %-4s  %s, %.2f of the plain one; %s MiB stored\n", setting, rate(r.CodedMedian), r.CodedRatio, ui.MiB(r.CodedStored)); err != nil {
-		return err
-	}
+	g.Printf("checkpoint, %-4s  %s, %.2f of the plain one; %s MiB stored\n", setting, rate(r.CodedMedian), r.CodedRatio, ui.MiB(r.CodedStored))
 	if r.Cores > 1 {
-		if err := g.Printf("  on one core     %.2f times as fast on %d\n", r.Scaling, r.Cores); err != nil {
-			return err
-		}
+		g.Printf("  on one core     %.2f times as fast on %d\n", r.Scaling, r.Cores)
 	}
 	if r.Gzip == 0 {
 		return nil

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -191,7 +189,7 @@ func runBenchModes(ctx context.Context, g *ui.Globals, o *benchModesOptions, nam
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	b := benchModes{App: base.App, NP: base.NP, Mapping: base.Mapping.String(), Iterations: base.Iterations, Every: o.every,
 		Failures: texts, Seed: o.seed}

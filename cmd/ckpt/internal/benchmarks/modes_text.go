@@ -17,10 +17,8 @@ func printModes(g *ui.Globals, b *benchModes, o *benchModesOptions) error {
 	if len(b.Failures) > 0 {
 		injected = "failures: " + strings.Join(b.Failures, ", ")
 	}
-	if err := g.Printf("%s on nodes %s, %s, a checkpoint every %d\n%s\nwithout checkpoints and failures: %s; the same digest in all %s\n\n",
-		b.App, b.Mapping, ui.Count(b.Iterations, "iteration"), b.Every, injected, ui.Seconds(b.Base), ui.Count(o.runs*(len(b.Modes)+1), "run")); err != nil {
-		return err
-	}
+	g.Printf("%s on nodes %s, %s, a checkpoint every %d\n%s\nwithout checkpoints and failures: %s; the same digest in all %s\n\n",
+		b.App, b.Mapping, ui.Count(b.Iterations, "iteration"), b.Every, injected, ui.Seconds(b.Base), ui.Count(o.runs*(len(b.Modes)+1), "run"))
 	var costs, failures [][]string
 	for _, r := range b.Modes {
 		costs = append(costs, []string{shortName(&r), fmt.Sprint(r.Checkpoints), ui.Seconds(r.Latency), ui.Seconds(r.Pause),
@@ -28,25 +26,15 @@ func printModes(g *ui.Globals, b *benchModes, o *benchModesOptions) error {
 		failures = append(failures, []string{shortName(&r), fmt.Sprint(r.Failures), fmt.Sprint(r.Restarted), fmt.Sprint(r.WorkLost),
 			ui.Seconds(r.Restart), ui.Seconds(r.Total), fmt.Sprintf("%.1f %%", 100*r.Overhead)})
 	}
-	if err := g.Table([]string{"mode, log", "|ckpts", "|latency", "|pause", "|stored MiB", "|log MiB", "|fsyncs"}, costs); err != nil {
-		return err
-	}
-	if err := g.Printf("\n"); err != nil {
-		return err
-	}
-	if err := g.Table([]string{"mode, log", "|failures", "|restarted", "|work lost", "|restart", "|total", "|overhead"}, failures); err != nil {
-		return err
-	}
+	g.Table([]string{"mode, log", "|ckpts", "|latency", "|pause", "|stored MiB", "|log MiB", "|fsyncs"}, costs)
+	g.Printf("\n")
+	g.Table([]string{"mode, log", "|failures", "|restarted", "|work lost", "|restart", "|total", "|overhead"}, failures)
 	if !o.failOne || o.mtbf != "" || b.Modes[0].Restart == 0 {
 		return nil
 	}
-	if err := g.Printf("\nrestart, as a share of the coordinated one of all %s:\n", ui.Count(b.NP, "rank")); err != nil {
-		return err
-	}
+	g.Printf("\nrestart, as a share of the coordinated one of all %s:\n", ui.Count(b.NP, "rank"))
 	for _, r := range b.Modes[1:] {
-		if err := g.Printf("  %-24s %.2f\n", shortName(&r), r.Faster); err != nil {
-			return err
-		}
+		g.Printf("  %-24s %.2f\n", shortName(&r), r.Faster)
 	}
 	return nil
 }

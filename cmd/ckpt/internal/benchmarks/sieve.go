@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,7 +43,7 @@ func runBenchSieve(ctx context.Context, g *ui.Globals, dir, sizeText string, rou
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	store, err := image.OpenStore(vfs.OS{}, dir)
 	if err != nil && !errors.Is(err, image.ErrNoStore) {
@@ -95,9 +92,7 @@ func printSieve(g *ui.Globals, r bench.SieveResult, store *image.Store) error {
 		}
 		rows = append(rows, row)
 	}
-	if err := g.Table(header, rows); err != nil {
-		return err
-	}
+	g.Table(header, rows)
 	if store != nil {
 		return g.Printf("\nkept in %s: restarts and ckpt extract use it\n", store.Dir())
 	}

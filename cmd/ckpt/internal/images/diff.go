@@ -3,11 +3,8 @@ package images
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/signal"
 	"slices"
 	"strconv"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -62,7 +59,7 @@ type regionLine struct {
 }
 
 func runDiff(ctx context.Context, g *ui.Globals, targets []string, all bool) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	var sides [2]image.Side
 	for i, t := range targets {
@@ -91,10 +88,7 @@ func runDiff(ctx context.Context, g *ui.Globals, targets []string, all bool) err
 		r.Zones = append(r.Zones, zoneChange{z, changeLine{sums[z], sums[z].Share()}})
 	}
 	r.Total = changeLine{total, total.Share()}
-	if g.JSON {
-		return g.PrintJSON(r)
-	}
-	return printDiff(g, r, all)
+	return g.Show(r, func() error { return printDiff(g, r, all) })
 }
 
 func (l changeLine) cells() []string {
@@ -109,13 +103,9 @@ func printDiff(g *ui.Globals, r diffResult, all bool) error {
 		rows = append(rows, append([]string{z.Zone.String()}, z.cells()...))
 	}
 	rows = append(rows, append([]string{"total"}, r.Total.cells()...))
-	if err := g.Printf("from %s to %s, MiB:\n\n", r.A, r.B); err != nil {
-		return err
-	}
+	g.Printf("from %s to %s, MiB:\n\n", r.A, r.B)
 	columns := []string{"|unchanged", "|changed", "|new", "|gone", "|pages changed"}
-	if err := g.Table(append([]string{"zone"}, columns...), rows); err != nil {
-		return err
-	}
+	g.Table(append([]string{"zone"}, columns...), rows)
 	regions := slices.Clone(r.Regions)
 	if !all {
 		regions = slices.DeleteFunc(regions, func(l regionLine) bool { return l.Changed+l.New+l.Gone == 0 })
@@ -138,12 +128,8 @@ func printDiff(g *ui.Globals, r diffResult, all bool) error {
 		}
 		rows = append(rows, append([]string{of, l.Region}, changeLine{l.Change, l.Share}.cells()...))
 	}
-	if err := g.Printf("\n"); err != nil {
-		return err
-	}
-	if err := g.Table(append([]string{"rank", "region"}, columns...), rows); err != nil {
-		return err
-	}
+	g.Printf("\n")
+	g.Table(append([]string{"rank", "region"}, columns...), rows)
 	if more > 0 {
 		return g.Printf("and %s more; --all shows them\n", ui.Count(more, "region"))
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -69,7 +67,7 @@ type importLine struct {
 }
 
 func runImport(ctx context.Context, g *ui.Globals, o *importOptions, names []string) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	rules, err := loadRules(o.rules)
 	if err != nil {
@@ -138,7 +136,7 @@ with its digest from the import. Existing files are not overwritten.`,
 }
 
 func runExport(ctx context.Context, g *ui.Globals, target, dir string) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	if dir == "" {
 		return ui.BadUsage("the name of the directory is empty", "ckpt export JOB@N DIR")

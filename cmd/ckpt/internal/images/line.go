@@ -72,10 +72,7 @@ func showLine(g *ui.Globals, ctx context.Context, job, plot string) error {
 			return err
 		}
 	}
-	if g.JSON {
-		return g.PrintJSON(describeLine(l))
-	}
-	return printLine(g, l)
+	return g.Show(describeLine(l), func() error { return printLine(g, l) })
 }
 
 func describeLine(l *coordinator.StoredLine) lineResult {
@@ -114,20 +111,14 @@ func printLine(g *ui.Globals, l *coordinator.StoredLine) error {
 			l.Job, p.State.Number, p.State.Iteration, ui.Count(p.LostIterations, "iteration"))
 	}
 	unit := lineUnit(l)
-	if err := g.Printf("%s: %s, messages between %ss: %s\n", l.Job, l.Mode, unit,
-		map[bool]string{true: "no log", false: "log " + l.Log.String()}[l.Log == channel.None]); err != nil {
-		return err
-	}
+	g.Printf("%s: %s, messages between %ss: %s\n", l.Job, l.Mode, unit,
+		map[bool]string{true: "no log", false: "log " + l.Log.String()}[l.Log == channel.None])
 	if !l.Live {
-		if err := g.Printf("the last iteration is not known: iterations after the newest checkpoints do not count\n"); err != nil {
-			return err
-		}
+		g.Printf("the last iteration is not known: iterations after the newest checkpoints do not count\n")
 	}
 	if l.Mode == coordinator.Semi {
 		for id := range l.Groups {
-			if err := g.Printf("  group %d: %s\n", id, l.Name(id)); err != nil {
-				return err
-			}
+			g.Printf("  group %d: %s\n", id, l.Name(id))
 		}
 	}
 	if err := rec.Text(g.Out, l.Line, l.Garbage, unit); err != nil {

@@ -58,13 +58,9 @@ func runShow(g *ui.Globals, target string) error {
 		return err
 	}
 	if line.Origin != "" {
-		if err := g.Printf("imported   from %s\n", line.Origin); err != nil {
-			return err
-		}
+		g.Printf("imported   from %s\n", line.Origin)
 	}
-	if err := g.Printf("taken      %s by %s under %s, mapping %s\n\n", line.Created.Local().Format(time.DateTime), m.App, m.MPI, line.Mapping.Short()); err != nil {
-		return err
-	}
+	g.Printf("taken      %s by %s under %s, mapping %s\n\n", line.Created.Local().Format(time.DateTime), m.App, m.MPI, line.Mapping.Short())
 	var rows [][]string
 	for _, z := range line.Zones {
 		rows = append(rows, []string{fmt.Sprint(z.Rank), fmt.Sprint(z.Node), ui.MiB(z.Library), ui.MiB(z.Data), ui.MiB(z.Shared), ui.MiB(z.IOBuffer),

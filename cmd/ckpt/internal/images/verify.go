@@ -102,13 +102,9 @@ func printVerify(g *ui.Globals, r verifyResult) error {
 			if d.Checkpoint > 0 {
 				of = fmt.Sprintf("%s@%d", d.Job, d.Checkpoint)
 			}
-			if err := g.Printf("%s: %s at offset %d: %s\n", of, d.File, d.Offset, d.Reason); err != nil {
-				return err
-			}
+			g.Printf("%s: %s at offset %d: %s\n", of, d.File, d.Offset, d.Reason)
 		}
-		if err := g.Printf("checked %s, %s MiB: %s\n", ui.Count(r.Checkpoints, "checkpoint"), ui.MiB(r.CheckedBytes), ui.Count(len(r.Damage), "damaged place")); err != nil {
-			return err
-		}
+		g.Printf("checked %s, %s MiB: %s\n", ui.Count(r.Checkpoints, "checkpoint"), ui.MiB(r.CheckedBytes), ui.Count(len(r.Damage), "damaged place"))
 	}
 	if len(r.Damage) > 0 {
 		return fmt.Errorf("%w: %s, the first in %s at offset %d: %s", ui.ErrDamageFound, ui.Count(len(r.Damage), "place"),

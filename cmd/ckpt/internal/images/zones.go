@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -88,7 +86,7 @@ assign areas to zones, and a tutorial.`,
 }
 
 func runZones(ctx context.Context, g *ui.Globals, o *zonesOptions, args []string) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	rules, err := loadRules(o.rules)
 	if err != nil {

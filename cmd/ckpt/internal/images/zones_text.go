@@ -27,9 +27,7 @@ func who(p *zones.Process) string {
 }
 
 func printProcess(g *ui.Globals, p *zones.Process) error {
-	if err := g.Printf("%s: %s\n\n", who(p), describeSource(p)); err != nil {
-		return err
-	}
+	g.Printf("%s: %s\n\n", who(p), describeSource(p))
 	var rows [][]string
 	for _, c := range []zones.Class{zones.ClassOf(zones.Library), zones.ClassOf(zones.Data), zones.ClassOf(zones.Shared),
 		zones.ClassOf(zones.IOBuffer), zones.Runtime, zones.Kernel} {
@@ -46,9 +44,7 @@ func printProcess(g *ui.Globals, p *zones.Process) error {
 		rows = append(rows, []string{"headers", "", "", ui.MiB(p.Overhead)})
 	}
 	rows = append(rows, []string{"image", fmt.Sprint(len(p.Areas)), "", ui.MiB(p.Image())})
-	if err := g.Table([]string{"zone", "|areas", "|mapped MiB", "|stored MiB"}, rows); err != nil {
-		return err
-	}
+	g.Table([]string{"zone", "|areas", "|mapped MiB", "|stored MiB"}, rows)
 	if n := p.Companion(); n > 0 {
 		return g.Printf("\nbeside the image, once for all processes that map them: %s MiB of shared files\n", ui.MiB(n))
 	}
@@ -104,9 +100,7 @@ func printCheckpointSum(g *ui.Globals, c source.Checkpoint) error {
 	if c.Group != "" && !strings.HasPrefix(c.Group, "/proc/") {
 		title += ", checkpoint " + c.Group
 	}
-	if err := g.Printf("%s (mean MiB):\n", title); err != nil {
-		return err
-	}
+	g.Printf("%s (mean MiB):\n", title)
 	if err := g.Sparse([]string{"program", "role", "|count", "|library", "|data", "|shared", "|iobuffer", "|runtime", "|image", "|min-max"}, rows); err != nil {
 		return err
 	}
@@ -126,13 +120,9 @@ func printCheckpointSum(g *ui.Globals, c source.Checkpoint) error {
 func printAreas(g *ui.Globals, ps []*zones.Process) error {
 	for i, p := range ps {
 		if i > 0 {
-			if err := g.Printf("\n"); err != nil {
-				return err
-			}
+			g.Printf("\n")
 		}
-		if err := g.Printf("%s: %s\n\n", who(p), describeSource(p)); err != nil {
-			return err
-		}
+		g.Printf("%s: %s\n\n", who(p), describeSource(p))
 		var rows [][]string
 		for k := range p.Areas {
 			a := &p.Areas[k]
@@ -143,9 +133,7 @@ func printAreas(g *ui.Globals, ps []*zones.Process) error {
 			rows = append(rows, []string{fmt.Sprintf("%x-%x", a.Start, a.End), a.Prot.String() + kind, a.Class.String(),
 				kib(a.Bytes()), kib(a.Stored), a.Name})
 		}
-		if err := g.Table([]string{"addresses", "prot", "zone", "|mapped KiB", "|stored KiB", "name"}, rows); err != nil {
-			return err
-		}
+		g.Table([]string{"addresses", "prot", "zone", "|mapped KiB", "|stored KiB", "name"}, rows)
 	}
 	return nil
 }

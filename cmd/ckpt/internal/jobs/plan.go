@@ -120,10 +120,7 @@ func runPlan(g *ui.Globals, o *layoutOptions, app string) error {
 	d.Summary = p.Summarize(add)
 	done()
 	d.Notes = o.idle(p.Settings)
-	if g.JSON {
-		return g.PrintJSON(d)
-	}
-	return printWritePlan(g, &d, o.all)
+	return g.Show(d, func() error { return printWritePlan(g, &d, o.all) })
 }
 
 // schedule has the operations of one writer, round by round.
@@ -229,9 +226,7 @@ func printWritePlan(g *ui.Globals, d *writePlan, all bool) error {
 			text += fmt.Sprintf("%-12s%s\n", "note", note)
 		}
 	}
-	if err := g.Printf("%s\n", text); err != nil {
-		return err
-	}
+	g.Printf("%s\n", text)
 	if err := printWriters(g, d, all); err != nil || d.Schedule == nil {
 		return err
 	}
@@ -302,9 +297,7 @@ func printWriters(g *ui.Globals, d *writePlan, all bool) error {
 		}
 		rows = append(rows, row)
 	}
-	if err := g.Table(header, rows); err != nil {
-		return err
-	}
+	g.Table(header, rows)
 	return printMore(g, len(d.Writers)-len(rows))
 }
 
@@ -346,12 +339,8 @@ func printSchedule(g *ui.Globals, d *writePlan) error {
 	}
 	i := slices.IndexFunc(d.Writers, func(w plan.WriterSummary) bool { return w.Rank == d.Schedule.Rank })
 	w := &d.Writers[i]
-	if err := g.Printf("\nrank %d on node %d: %s\n", w.Rank, w.Node, ui.Count(int(w.Rounds), "round")); err != nil {
-		return err
-	}
-	if err := g.Table([]string{"|round", "step", "where", "|offset KiB", "|KiB", "|buffer KiB"}, rows); err != nil {
-		return err
-	}
+	g.Printf("\nrank %d on node %d: %s\n", w.Rank, w.Node, ui.Count(int(w.Rounds), "round"))
+	g.Table([]string{"|round", "step", "where", "|offset KiB", "|KiB", "|buffer KiB"}, rows)
 	return printMore(g, int(w.Rounds)-len(d.Schedule.Rounds))
 }
 

@@ -111,14 +111,10 @@ func printCount(g *ui.Globals, b *interval.Budget, s *interval.Schedule) error {
 	if s.Count == 1 {
 		noun = "checkpoint"
 	}
-	if err := g.Printf("%d %s, one every %s\ntotal %s = %s + %d × %s (overhead %s of %s accepted)\n", s.Count, noun, ui.Seconds(s.Interval.Seconds()),
-		ui.Seconds(s.Total.Seconds()), ui.Seconds(b.App.Seconds()), s.Count, ui.Seconds(b.Checkpoint.Seconds()), ui.Percent(s.Overhead), ui.Percent(b.Overhead)); err != nil {
-		return err
-	}
+	g.Printf("%d %s, one every %s\ntotal %s = %s + %d × %s (overhead %s of %s accepted)\n", s.Count, noun, ui.Seconds(s.Interval.Seconds()),
+		ui.Seconds(s.Total.Seconds()), ui.Seconds(b.App.Seconds()), s.Count, ui.Seconds(b.Checkpoint.Seconds()), ui.Percent(s.Overhead), ui.Percent(b.Overhead))
 	if b.Size > 0 {
-		if err := g.Printf("storage %s MiB, at most %s MiB while a checkpoint is written\n", ui.MiB(s.Stored), ui.MiB(s.Peak)); err != nil {
-			return err
-		}
+		g.Printf("storage %s MiB, at most %s MiB while a checkpoint is written\n", ui.MiB(s.Stored), ui.MiB(s.Peak))
 	}
 	if g.Quiet {
 		return nil

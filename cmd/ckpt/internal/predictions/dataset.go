@@ -46,10 +46,7 @@ func runDatasetList(g *ui.Globals) error {
 		infos = append(infos, infoOf(t))
 		rows = append(rows, []string{name, strconv.Itoa(len(t.Rows)), strconv.Itoa(len(t.Columns))})
 	}
-	if g.JSON {
-		return g.PrintJSON(infos)
-	}
-	return g.Table([]string{"table", "|rows", "|columns"}, rows)
+	return g.Show(infos, func() error { return g.Table([]string{"table", "|rows", "|columns"}, rows) })
 }
 
 func newDatasetShowCommand(g *ui.Globals) *cobra.Command {
@@ -82,9 +79,7 @@ func runDatasetShow(g *ui.Globals, name string) error {
 			header[i] = "|" + c.Name
 		}
 	}
-	if err := g.Table(header, t.Rows); err != nil {
-		return err
-	}
+	g.Table(header, t.Rows)
 	if g.Quiet {
 		return nil
 	}
@@ -131,10 +126,7 @@ func runDatasetExport(g *ui.Globals, dir string, names []string) error {
 		}
 		written = append(written, path)
 	}
-	if g.JSON {
-		return g.PrintJSON(written)
-	}
-	return g.Printf("%d tables written to %s\n", len(written), dir)
+	return g.Show(written, func() error { return g.Printf("%d tables written to %s\n", len(written), dir) })
 }
 
 // tableErrors turns errors in the text of a table into usage errors: the user wrote it.

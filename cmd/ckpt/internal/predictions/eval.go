@@ -37,12 +37,8 @@ func runPredictEval(g *ui.Globals) error {
 		for _, r := range ev.Rows {
 			rows = append(rows, []string{r.Table, r.Row, r.Quantity, known(r.Measured), known(r.Thesis), known(r.Ours), signed(r.ThesisError), signed(r.OurError)})
 		}
-		if err := g.Table([]string{"table", "row", "quantity", "|measured", "|thesis", "|ours", "|thesis err", "|our err"}, rows); err != nil {
-			return err
-		}
-		if err := g.Printf("\n"); err != nil {
-			return err
-		}
+		g.Table([]string{"table", "row", "quantity", "|measured", "|thesis", "|ours", "|thesis err", "|our err"}, rows)
+		g.Printf("\n")
 	}
 	return printSummary(g, &ev.Summary)
 }
@@ -53,19 +49,13 @@ func printSummary(g *ui.Globals, s *predict.Summary) error {
 		rows = append(rows, []string{q.Quantity, strconv.Itoa(q.Both), share(q.ThesisMedian), share(q.OurMedian), share(q.ThesisMax), share(q.OurMax),
 			strconv.Itoa(q.Rows), share(q.OurMedianAll), share(q.OurMaxAll)})
 	}
-	if err := g.Table([]string{"absolute error", "|rows of both", "|thesis median", "|our median", "|thesis max", "|our max", "|all rows", "|our median", "|our max"}, rows); err != nil {
-		return err
-	}
+	g.Table([]string{"absolute error", "|rows of both", "|thesis median", "|our median", "|thesis max", "|our max", "|all rows", "|our median", "|our max"}, rows)
 	rows = nil
 	for _, c := range s.Coverage {
 		rows = append(rows, []string{c.What, fmt.Sprintf("%d of %d", c.Covered, c.Of), share(c.Share), share(c.MedianWidth)})
 	}
-	if err := g.Printf("\n"); err != nil {
-		return err
-	}
-	if err := g.Table([]string{"95 % intervals, leaving out", "|covered", "|share", "|median ±"}, rows); err != nil {
-		return err
-	}
+	g.Printf("\n")
+	g.Table([]string{"95 % intervals, leaving out", "|covered", "|share", "|median ±"}, rows)
 	if g.Quiet {
 		return nil
 	}

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -135,10 +132,7 @@ func runInterval(ctx context.Context, g *ui.Globals, o *intervalOptions) error {
 			return err
 		}
 	}
-	if g.JSON {
-		return g.PrintJSON(r)
-	}
-	return printInterval(g, r)
+	return g.Show(r, func() error { return printInterval(g, r) })
 }
 
 // rangeIsUsage turns quantities out of range into usage errors.
@@ -214,7 +208,7 @@ func rowOf(m *interval.Model, app, at time.Duration) (intervalRow, error) {
 }
 
 func (o *intervalOptions) simulation(ctx context.Context, m interval.Model, app, at time.Duration) (*simulatedResult, error) {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	s := interval.Simulation{Model: m, Work: app, Interval: at, Shape: o.shape, Runs: o.runs, Seed: o.seed, Steady: o.steady}
 	e, err := s.Run(ctx)

@@ -137,10 +137,7 @@ func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app strin
 	if o.top > 0 && o.top < len(options) {
 		options = options[:o.top]
 	}
-	if g.JSON {
-		return g.PrintJSON(planResult{p.App.String(), p.Minimize, o.keep, options})
-	}
-	return printPlan(g, &p, options)
+	return g.Show(planResult{p.App.String(), p.Minimize, o.keep, options}, func() error { return printPlan(g, &p, options) })
 }
 
 func printPlan(g *ui.Globals, p *predict.Planning, options []predict.Option) error {
@@ -173,9 +170,7 @@ func printPlan(g *ui.Globals, p *predict.Planning, options []predict.Option) err
 		}
 		rows = append(rows, row)
 	}
-	if err := g.Table(header, rows); err != nil {
-		return err
-	}
+	g.Table(header, rows)
 	text := ""
 	if len(options) > 0 && !options[0].Best {
 		text += "nothing fits: accept more overhead, or enlarge the store\n"

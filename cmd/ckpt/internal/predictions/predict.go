@@ -155,10 +155,7 @@ func runPredictSize(g *ui.Globals, o *jobOptions, app, figure string) error {
 			return err
 		}
 	}
-	if g.JSON {
-		return g.PrintJSON(s)
-	}
-	return printSize(g, s)
+	return g.Show(s, func() error { return printSize(g, s) })
 }
 
 func printSize(g *ui.Globals, s *predict.Size) error {
@@ -171,9 +168,7 @@ func printSize(g *ui.Globals, s *predict.Size) error {
 		rows = append(rows, []string{strconv.Itoa(f.PPN), strconv.Itoa(f.Count), decimal(f.Zones.Library), decimal(f.Zones.Data),
 			decimal(f.Zones.Shared), decimal(f.Zones.IOBuffer), decimal(f.MiB), between(f.Low, f.High), kind})
 	}
-	if err := g.Table([]string{"|ranks/node", "|files", "|library", "|data", "|shared", "|I/O", "|file MiB", "|95 %", ""}, rows); err != nil {
-		return err
-	}
+	g.Table([]string{"|ranks/node", "|files", "|library", "|data", "|shared", "|I/O", "|file MiB", "|95 %", ""}, rows)
 	text := fmt.Sprintf("total %s MiB, 95 %% %s\n", decimal(s.TotalMiB), between(s.LowMiB, s.HighMiB))
 	if s.ManagerMiB > 0 {
 		text = fmt.Sprintf("total %s MiB with %s of manager files, 95 %% %s\n", decimal(s.TotalMiB), decimal(s.ManagerMiB), between(s.LowMiB, s.HighMiB))

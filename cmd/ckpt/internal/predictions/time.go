@@ -3,14 +3,12 @@ package predictions
 import (
 	"context"
 	"fmt"
-	"math"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"gonum.org/v1/gonum/stat"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/dataset"
@@ -87,7 +85,7 @@ func (o *timeOptions) probe(ctx context.Context) (*predict.Probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	const rounds = 3
 	r, err := bench.Write(ctx, o.measure, bench.Options{Size: size, Rounds: rounds, Codec: codec.UseNone})
@@ -102,15 +100,8 @@ func scatter(list []float64) float64 {
 	if len(list) < 2 {
 		return 0
 	}
-	var sum, squares float64
-	for _, v := range list {
-		sum += v
-	}
-	m := sum / float64(len(list))
-	for _, v := range list {
-		squares += (v - m) * (v - m)
-	}
-	return math.Sqrt(squares/float64(len(list)-1)) / m
+	mean, deviation := stat.MeanStdDev(list, nil)
+	return deviation / mean
 }
 
 func runPredictTime(ctx context.Context, g *ui.Globals, o *timeOptions, app string) error {

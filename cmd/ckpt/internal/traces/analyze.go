@@ -123,9 +123,7 @@ func showReport(g *ui.Globals, r *analyze.Report, all bool) error {
 		head = append(head, [2]string{"pattern", strings.Join(lines, "\n            ")})
 	}
 	for _, h := range head {
-		if err := g.Printf("%-10s  %s\n", h[0], h[1]); err != nil {
-			return err
-		}
+		g.Printf("%-10s  %s\n", h[0], h[1])
 	}
 	header := []string{"file", "access", "spatial", "|ranks", "|writes", "|MiB"}
 	if r.Reads > 0 {
@@ -151,12 +149,8 @@ func showReport(g *ui.Globals, r *analyze.Report, all bool) error {
 	if !all {
 		fitNames(header, rows, 0)
 	}
-	if err := g.Printf("\n"); err != nil {
-		return err
-	}
-	if err := g.Table(header, rows); err != nil {
-		return err
-	}
+	g.Printf("\n")
+	g.Table(header, rows)
 	if n := len(r.Files) - len(rows); n > 0 {
 		return g.Printf("and %s more; --all shows them\n", ui.Count(n, "file"))
 	}
@@ -271,9 +265,7 @@ func showInsights(g *ui.Globals, r *analyze.Report) error {
 		if in.File != "" {
 			where = " in " + zones.Printable(in.File)
 		}
-		if err := g.Printf("\n%s %s: %s%s\n%s", in.Code, in.Severity, in.Title, where, wrapped("  ", in.Advice)); err != nil {
-			return err
-		}
+		g.Printf("\n%s %s: %s%s\n%s", in.Code, in.Severity, in.Title, where, wrapped("  ", in.Advice))
 		var words []string
 		for _, n := range in.Evidence {
 			word := fmt.Sprintf("%s %.4g", n.Name, n.Value)
@@ -282,17 +274,13 @@ func showInsights(g *ui.Globals, r *analyze.Report) error {
 			}
 			words = append(words, word)
 		}
-		if err := g.Printf("%s", wrapped("  seen: ", strings.Join(words, ", "))); err != nil {
-			return err
-		}
+		g.Printf("%s", wrapped("  seen: ", strings.Join(words, ", ")))
 		if len(in.Flags) > 0 {
 			try := "ckpt launch with " + strings.Join(in.Flags, ", or ")
 			if slices.Contains(in.Remedies, analyze.Interval) {
 				try += "; ckpt interval finds the best interval"
 			}
-			if err := g.Printf("%s", wrapped("  try:  ", try)); err != nil {
-				return err
-			}
+			g.Printf("%s", wrapped("  try:  ", try))
 		}
 	}
 	return nil
@@ -327,20 +315,14 @@ func showFile(g *ui.Globals, f *analyze.File) error {
 	if g.JSON {
 		return g.PrintJSON(f)
 	}
-	if err := g.Printf("%s: %s, %s (%s)\n\n", zones.Printable(f.Name), f.Access, f.Spatial, f.Detail); err != nil {
-		return err
-	}
+	g.Printf("%s: %s, %s (%s)\n\n", zones.Printable(f.Name), f.Access, f.Spatial, f.Detail)
 	var rows [][]string
 	for _, b := range f.Bursts {
 		rows = append(rows, []string{b.Op, strconv.FormatInt(b.Count, 10), ui.MiB(b.Bytes), duration(b.Start), duration(b.End)})
 	}
-	if err := g.Table([]string{"burst", "|operations", "|MiB", "|from", "|to"}, rows); err != nil {
-		return err
-	}
+	g.Table([]string{"burst", "|operations", "|MiB", "|from", "|to"}, rows)
 	if n := f.BurstsTotal - len(f.Bursts); n > 0 {
-		if err := g.Printf("and %s more\n", ui.Count(n, "burst")); err != nil {
-			return err
-		}
+		g.Printf("and %s more\n", ui.Count(n, "burst"))
 	}
 	rows = nil
 	for _, s := range f.Histogram {
@@ -348,8 +330,6 @@ func showFile(g *ui.Globals, f *analyze.File) error {
 			rows = append(rows, []string{s.Bin, strconv.FormatInt(s.Writes, 10), strconv.FormatInt(s.Reads, 10)})
 		}
 	}
-	if err := g.Printf("\n"); err != nil {
-		return err
-	}
+	g.Printf("\n")
 	return g.Table([]string{"request bytes", "|writes", "|reads"}, rows)
 }

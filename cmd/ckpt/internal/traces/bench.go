@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -45,7 +43,7 @@ The command removes its files at the end.`,
 }
 
 func runBenchTrace(ctx context.Context, g *ui.Globals, o *benchTraceOptions) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	var err error
 	if o.Size, err = ui.ParseSize(o.size); err != nil {
@@ -100,18 +98,12 @@ func printBenchTrace(g *ui.Globals, r *benchTrace, o *benchTraceOptions) error {
 		}
 		rows = append(rows, []string{what, fmt.Sprintf("%.2f", s.Rate/1e6), fmt.Sprintf("%.2f", s.CPURate/1e6), fmt.Sprintf("%.1f", s.PerEvent)})
 	}
-	if err := g.Printf("%d events\n\n", r.Events); err != nil {
-		return err
-	}
-	if err := g.Table([]string{"million events", "|per second", "|per second of a core", "|bytes per event"}, rows); err != nil {
-		return err
-	}
+	g.Printf("%d events\n\n", r.Events)
+	g.Table([]string{"million events", "|per second", "|per second of a core", "|bytes per event"}, rows)
 	spread := (slices.Max(r.Plain) - slices.Min(r.Plain)) / bench.Median(r.Plain)
-	if err := g.Printf("\na checkpoint of %s MiB, %d operations, medians of %d rounds\n"+
+	g.Printf("\na checkpoint of %s MiB, %d operations, medians of %d rounds\n"+
 		"inside the recorder       %.4f %% of the time\n"+
-		"with recording / without  %.3f; rounds without differ by %.0f %%\n", ui.MiB(r.Size), r.Operations, o.Rounds, 100*r.Share, r.Ratio, 100*spread); err != nil {
-		return err
-	}
+		"with recording / without  %.3f; rounds without differ by %.0f %%\n", ui.MiB(r.Size), r.Operations, o.Rounds, 100*r.Share, r.Ratio, 100*spread)
 	if r.Job == nil {
 		return nil
 	}

@@ -61,9 +61,7 @@ func showComparison(g *ui.Globals, c *analyze.Comparison) error {
 		return rows
 	}
 	header := []string{"quantity", "|A", "|B", "|A against B"}
-	if err := g.Table(header, rowsOf(c.Job)); err != nil {
-		return err
-	}
+	g.Table(header, rowsOf(c.Job))
 	for _, f := range c.Files {
 		var differ []analyze.Difference
 		for _, d := range f.Differences {
@@ -78,21 +76,15 @@ func showComparison(g *ui.Globals, c *analyze.Comparison) error {
 		if f.B != f.A {
 			name += " and " + f.B
 		}
-		if err := g.Printf("\n%s\n", zones.Printable(name)); err != nil {
-			return err
-		}
-		if err := g.Table(header, rowsOf(differ)); err != nil {
-			return err
-		}
+		g.Printf("\n%s\n", zones.Printable(name))
+		g.Table(header, rowsOf(differ))
 	}
 	for _, only := range []struct {
 		which string
 		names []string
 	}{{"A", c.OnlyA}, {"B", c.OnlyB}} {
 		for _, name := range only.names {
-			if err := g.Printf("only in %s: %s\n", only.which, zones.Printable(name)); err != nil {
-				return err
-			}
+			g.Printf("only in %s: %s\n", only.which, zones.Printable(name))
 		}
 	}
 	if c.SamePattern {

@@ -138,29 +138,21 @@ func tellSource(g *ui.Globals, s *importSource) error {
 	if s.FailedCalls > 0 {
 		words = append(words, ui.Count(int(s.FailedCalls), "call")+" that failed")
 	}
-	if err := g.Printf("%s: %s\n", s.Name, strings.Join(words, ", ")); err != nil {
-		return err
-	}
+	g.Printf("%s: %s\n", s.Name, strings.Join(words, ", "))
 	if len(s.OtherCalls) > 0 {
 		var others []string
 		for _, what := range slices.Sorted(maps.Keys(s.OtherCalls)) {
 			others = append(others, what+" "+strconv.FormatInt(s.OtherCalls[what], 10))
 		}
-		if err := g.Printf("  calls that make no event: %s\n", strings.Join(others, ", ")); err != nil {
-			return err
-		}
+		g.Printf("  calls that make no event: %s\n", strings.Join(others, ", "))
 	}
 	if s.Cut != "" {
-		if err := g.Printf("  cut: %s\n", ui.OneLine(s.Cut)); err != nil {
-			return err
-		}
+		g.Printf("  cut: %s\n", ui.OneLine(s.Cut))
 	}
 	if s.NotUnderstood == 0 {
 		return nil
 	}
-	if err := g.Printf("  %s not understood:\n", ui.Plural(int(s.NotUnderstood), "line", "lines")); err != nil {
-		return err
-	}
+	g.Printf("  %s not understood:\n", ui.Plural(int(s.NotUnderstood), "line", "lines"))
 	for i, n := range s.Notes {
 		if i == importNotes && !g.Verbose {
 			return g.Printf("    … -v shows more\n")
@@ -176,9 +168,7 @@ func tellSource(g *ui.Globals, s *importSource) error {
 		if text != "" {
 			text = ": " + text
 		}
-		if err := g.Printf("    %s%s%s\n", where, n.Reason, text); err != nil {
-			return err
-		}
+		g.Printf("    %s%s%s\n", where, n.Reason, text)
 	}
 	if more := int(s.NotUnderstood) - len(s.Notes); more > 0 {
 		return g.Printf("    … and %d more\n", more)

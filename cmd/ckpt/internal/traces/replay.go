@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"os/signal"
 	"strconv"
 	"syscall"
 
@@ -82,7 +80,7 @@ rules.
 }
 
 func runTraceReplay(ctx context.Context, g *ui.Globals, o *traceReplayOptions, args []string) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	var err error
 	if o.Layout, err = replay.ParseLayout(o.layout); err != nil {
@@ -161,12 +159,10 @@ func showReplay(g *ui.Globals, job string, r *replay.Result) error {
 	if job == "" {
 		job = "trace"
 	}
-	if err := g.Printf("%s, replayed in %s\n\n", zones.Printable(job), r.Dir); err != nil {
-		return err
-	}
+	g.Printf("%s, replayed in %s\n\n", zones.Printable(job), r.Dir)
 	a, b := &r.Traced, &r.Replayed
 	whole := func(n int64) string { return strconv.FormatInt(n, 10) }
-	if err := g.Table([]string{"", "|traced", "|replayed"}, [][]string{
+	g.Table([]string{"", "|traced", "|replayed"}, [][]string{
 		{"processes", strconv.Itoa(a.Processes), strconv.Itoa(b.Processes)},
 		{"files", strconv.Itoa(a.Files), strconv.Itoa(b.Files)},
 		{"operations", whole(a.Operations), whole(b.Operations)},
@@ -176,9 +172,7 @@ func showReplay(g *ui.Globals, job string, r *replay.Result) error {
 		{"time", ui.Seconds(a.Wall), ui.Seconds(b.Wall)},
 		{"  something was done", ui.Seconds(a.Busy), ui.Seconds(b.Busy)},
 		{"MiB/s then", rate(a.Rate()), rate(b.Rate())},
-	}); err != nil {
-		return err
-	}
+	})
 	var rows [][]string
 	for _, o := range r.Operations {
 		for i, s := range []replay.Sum{o.Traced, o.Replayed} {
@@ -192,12 +186,8 @@ func showReplay(g *ui.Globals, job string, r *replay.Result) error {
 			rows = append(rows, row)
 		}
 	}
-	if err := g.Printf("\nOperations; times are added up over the ranks.\n"); err != nil {
-		return err
-	}
-	if err := g.Table([]string{"", "", "|count", "|MiB", "|time", "|each", "|MiB/s"}, rows); err != nil {
-		return err
-	}
+	g.Printf("\nOperations; times are added up over the ranks.\n")
+	g.Table([]string{"", "", "|count", "|MiB", "|time", "|each", "|MiB/s"}, rows)
 	return showReplayNotes(g, r)
 }
 
@@ -223,9 +213,7 @@ func showReplayNotes(g *ui.Globals, r *replay.Result) error {
 		if i == 0 {
 			n = "\n" + n
 		}
-		if err := g.Printf("%s\n", n); err != nil {
-			return err
-		}
+		g.Printf("%s\n", n)
 	}
 	return nil
 }

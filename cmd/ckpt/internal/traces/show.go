@@ -123,9 +123,7 @@ func showEvents(g *ui.Globals, t *iotrace.Trace, op, file string, most int) erro
 			if err := page(); err != nil {
 				return err
 			}
-			if err := g.Printf("\n"); err != nil {
-				return err
-			}
+			g.Printf("\n")
 		}
 	}
 	switch {

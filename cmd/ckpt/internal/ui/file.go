@@ -101,7 +101,7 @@ func buffered(to io.Writer, write func(io.Writer) error) error {
 // It keeps the permissions of an existing file. A signal ends the writing, and the
 // incomplete file is removed.
 func replaceFile(ctx context.Context, name string, before fs.FileInfo, write func(io.Writer) error) error {
-	ctx, stop := interruptible(ctx)
+	ctx, stop := Interruptible(ctx)
 	defer stop()
 	mode := fs.FileMode(0o666) // as far as the umask lets it
 	if before != nil {
@@ -142,9 +142,9 @@ func createBeside(name string, mode fs.FileMode) (*os.File, error) {
 	}
 }
 
-// interruptible returns a context that ends with the signals that end a command,
+// Interruptible returns a context that ends with the signals that end a command,
 // but for those that it was started to ignore, as by nohup.
-func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+func Interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	signals := slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}, signal.Ignored)
 	if len(signals) == 0 { // NotifyContext without signals means all
 		return ctx, func() {}

@@ -57,6 +57,14 @@ func (g *Globals) PrintJSON(v any) error {
 	return enc.Encode(v)
 }
 
+// Show prints v as JSON, or as text by a function.
+func (g *Globals) Show(v any, text func() error) error {
+	if g.JSON {
+		return g.PrintJSON(v)
+	}
+	return text()
+}
+
 // CommandOutput is the standard output of a command: the real one, so that the
 // command sees a terminal if there is one.
 func (g *Globals) CommandOutput() io.Writer {

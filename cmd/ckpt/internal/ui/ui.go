@@ -20,16 +20,16 @@ type Globals struct {
 	Store   string
 }
 
-// Noticing remembers the first error of a writer, for callers that ignore it.
+// Noticing keeps the first error of a writer, and writes nothing more after it. So
+// callers may ignore what Printf and Table return: the command fails in the end.
 type Noticing struct {
 	W   io.Writer
 	Err error
 }
 
-func (n *Noticing) Write(p []byte) (int, error) {
-	k, err := n.W.Write(p)
+func (n *Noticing) Write(p []byte) (k int, err error) {
 	if n.Err == nil {
-		n.Err = err
+		k, n.Err = n.W.Write(p)
 	}
-	return k, err
+	return k, n.Err
 }
