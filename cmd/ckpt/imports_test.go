@@ -29,7 +29,7 @@ func TestImports(t *testing.T) {
 		"interval":             {"interval", "predict"},
 		"dataset":              {"dataset", "zones"},
 		"zones":                {"zones"},
-		"iotrace":              {"iotrace"},
+		"iotrace":              {"internal/vfs", "iotrace"},
 		"internal/mutations":   {},
 		"internal/race":        {}, // which tests of all import
 	}

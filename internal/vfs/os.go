@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,9 @@ var (
 	_ DirectOpener  = OS{}
 	_ Preallocator  = osFile{}
 	_ Flusher       = osFile{}
+	_ Vectored      = osFile{}
+	_ Forgetter     = osFile{}
+	_ Reopener      = osFile{}
 )
 
 const createFlags = os.O_CREATE | os.O_EXCL | os.O_RDWR
@@ -49,8 +53,10 @@ func (OS) CreateDirect(name string) (File, error) {
 // Open implements FS.
 func (OS) Open(name string) (File, error) { return openRegular(name, os.O_RDONLY) }
 
-// OpenWrite implements FS.
-func (OS) OpenWrite(name string) (File, error) { return openRegular(name, os.O_RDWR) }
+// OpenWrite implements FS. It does not follow a link.
+func (OS) OpenWrite(name string) (File, error) {
+	return openRegular(name, os.O_RDWR|unix.O_NOFOLLOW)
+}
 
 // OpenWriteDirect implements DirectWriter with O_DIRECT.
 func (OS) OpenWriteDirect(name string) (File, error) {
@@ -150,6 +156,39 @@ func (f osFile) Flush(off, n int64) error {
 	return f.control("sync_file_range", func(fd int) error {
 		return unix.SyncFileRange(fd, off, n, unix.SYNC_FILE_RANGE_WRITE)
 	})
+}
+
+// ReadV calls the system itself: package os splits requests of more than a GiB and
+// moves one buffer at a time.
+func (f osFile) ReadV(into [][]byte, off int64) (n int64, err error) {
+	err = f.control("read", func(fd int) error {
+		k, err := unix.Preadv(fd, into, off)
+		n = int64(max(k, 0))
+		return err
+	})
+	return n, err
+}
+
+func (f osFile) WriteV(from [][]byte, off int64) (n int64, err error) {
+	err = f.control("write", func(fd int) error {
+		k, err := unix.Pwritev(fd, from, off)
+		n = int64(max(k, 0))
+		return err
+	})
+	return n, err
+}
+
+func (f osFile) Forget() error {
+	return f.control("fadvise", func(fd int) error { return unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) })
+}
+
+// ReopenDirect uses the descriptor, because the name may refer to another file.
+func (f osFile) ReopenDirect() (direct File, err error) {
+	cerr := f.control("open", func(fd int) error {
+		direct, err = open("/proc/self/fd/"+strconv.Itoa(fd), os.O_RDWR|unix.O_DIRECT)
+		return nil
+	})
+	return direct, errors.Join(err, cerr)
 }
 
 // control runs a system call on the descriptor and repeats it when a signal

@@ -13,7 +13,8 @@
 // of the kernel (syscall.ENOSPC and so on).
 //
 // What only some file systems can do is found by type assertion: a FS may be a
-// DirectCreator, DirectWriter or DirectOpener, a File may be a Preallocator or a Flusher.
+// DirectCreator, DirectWriter or DirectOpener, a File may be a Preallocator, a Flusher,
+// a Vectored, a Forgetter or a Reopener.
 package vfs
 
 import (
@@ -100,4 +101,23 @@ type Preallocator interface {
 // without waiting for it. It is no substitute for Sync.
 type Flusher interface {
 	Flush(off, n int64) error
+}
+
+// Vectored is a File that moves several buffers with one system call, which may move
+// less than asked for. At the end of the file ReadV returns 0 and no error.
+type Vectored interface {
+	ReadV(into [][]byte, off int64) (int64, error)
+	WriteV(from [][]byte, off int64) (int64, error)
+}
+
+// Forgetter is a File that can drop its pages from the page cache after Sync, so that
+// reads come from the disk.
+type Forgetter interface {
+	Forget() error
+}
+
+// Reopener is a File that can be opened again around the page cache, under the terms
+// of DirectCreator, whatever its name refers to by now.
+type Reopener interface {
+	ReopenDirect() (File, error)
 }

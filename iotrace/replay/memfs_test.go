@@ -8,22 +8,25 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+
+	"ckpt/internal/vfs"
 )
 
 // memFS is a file system in memory that keeps lengths but no bytes. It can be full,
 // and fail at any operation.
 type memFS struct {
-	mu    sync.Mutex
-	nodes map[string]*memNode
-	open  int   // files
-	limit int   // of them; 0: any number
-	room  int64 // bytes that may be written; negative: any number
-	calls int   // operations so far
-	fail  func(call int, op, name string) error
-	log   []string // of operations, if it is not nil
-	most  int      // reads and writes at a time
-	now   int
-	busy  func() // called during each read and write
+	vfs.FS // nil: a replay needs no more than the methods below
+	mu     sync.Mutex
+	nodes  map[string]*memNode
+	open   int   // files
+	limit  int   // of them; 0: any number
+	room   int64 // bytes that may be written; negative: any number
+	calls  int   // operations so far
+	fail   func(call int, op, name string) error
+	log    []string // of operations, if it is not nil
+	most   int      // reads and writes at a time
+	now    int
+	busy   func() // called during each read and write
 }
 
 type memNode struct {
@@ -75,7 +78,7 @@ func (m *memFS) make(op, name string, n *memNode) error {
 	return nil
 }
 
-func (m *memFS) Create(name string) (openFile, error) {
+func (m *memFS) Create(name string) (vfs.File, error) {
 	defer m.mu.Unlock()
 	n := new(memNode)
 	if err := m.make("create", name, n); err != nil {
@@ -86,10 +89,10 @@ func (m *memFS) Create(name string) (openFile, error) {
 		return nil, &fs.PathError{Op: "create", Path: name, Err: syscall.EMFILE}
 	}
 	m.open++
-	return &memFile{m, n, name, false}, nil
+	return &memFile{m: m, n: n, name: name}, nil
 }
 
-func (m *memFS) Open(name string) (openFile, error) {
+func (m *memFS) OpenWrite(name string) (vfs.File, error) {
 	defer m.mu.Unlock()
 	n, err := m.node("open", name, m.do("open", name))
 	if err == nil && m.limit > 0 && m.open == m.limit {
@@ -99,14 +102,21 @@ func (m *memFS) Open(name string) (openFile, error) {
 		return nil, err
 	}
 	m.open++
-	return &memFile{m, n, name, false}, nil
+	return &memFile{m: m, n: n, name: name}, nil
 }
 
-func (m *memFS) Stat(name string) error {
+func (m *memFS) Stat(name string) (fs.FileInfo, error) {
 	defer m.mu.Unlock()
-	_, err := m.node("stat", name, m.do("stat", name))
-	return err
+	n, err := m.node("stat", name, m.do("stat", name))
+	return memInfo{n: n}, err
 }
+
+type memInfo struct {
+	fs.FileInfo
+	n *memNode
+}
+
+func (i memInfo) IsDir() bool { return i.n.dir }
 
 func (m *memFS) Rename(old, name string) error {
 	defer m.mu.Unlock()
@@ -121,6 +131,11 @@ func (m *memFS) Rename(old, name string) error {
 func (m *memFS) Remove(name string) error {
 	defer m.mu.Unlock()
 	_, err := m.node("remove", name, m.do("remove", name))
+	for other := range m.nodes {
+		if err == nil && filepath.Dir(other) == name && other != name {
+			err = &fs.PathError{Op: "remove", Path: name, Err: syscall.ENOTEMPTY}
+		}
+	}
 	if err == nil {
 		delete(m.nodes, name)
 	}
@@ -130,20 +145,6 @@ func (m *memFS) Remove(name string) error {
 func (m *memFS) Mkdir(name string) error {
 	defer m.mu.Unlock()
 	return m.make("mkdir", name, &memNode{dir: true})
-}
-
-func (m *memFS) RemoveDir(name string) error {
-	defer m.mu.Unlock()
-	_, err := m.node("rmdir", name, m.do("rmdir", name))
-	for other := range m.nodes {
-		if err == nil && filepath.Dir(other) == name && other != name {
-			err = &fs.PathError{Op: "rmdir", Path: name, Err: syscall.ENOTEMPTY}
-		}
-	}
-	if err == nil {
-		delete(m.nodes, name)
-	}
-	return err
 }
 
 // names returns what is there, without the root.
@@ -161,10 +162,11 @@ func (m *memFS) names() []string {
 }
 
 type memFile struct {
-	m      *memFS
-	n      *memNode
-	name   string
-	closed bool
+	vfs.File // nil, likewise
+	m        *memFS
+	n        *memNode
+	name     string
+	closed   bool
 }
 
 func (f *memFile) use(op string) error {
@@ -196,7 +198,7 @@ func length(b [][]byte) (n int64) {
 	return n
 }
 
-func (f *memFile) ReadAt(into [][]byte, off int64) (int64, error) {
+func (f *memFile) ReadV(into [][]byte, off int64) (int64, error) {
 	defer f.m.mu.Unlock()
 	if err := f.use("read"); err != nil {
 		return 0, err
@@ -205,7 +207,7 @@ func (f *memFile) ReadAt(into [][]byte, off int64) (int64, error) {
 	return min(length(into), max(0, f.n.size-off)), nil
 }
 
-func (f *memFile) WriteAt(from [][]byte, off int64) (int64, error) {
+func (f *memFile) WriteV(from [][]byte, off int64) (int64, error) {
 	defer f.m.mu.Unlock()
 	if err := f.use("write"); err != nil {
 		return 0, err
@@ -227,9 +229,9 @@ func (f *memFile) WriteAt(from [][]byte, off int64) (int64, error) {
 	return n, nil
 }
 
-func (f *memFile) SeekTo(off int64) error {
+func (f *memFile) Seek(off int64, _ int) (int64, error) {
 	defer f.m.mu.Unlock()
-	return f.use("seek")
+	return off, f.use("seek")
 }
 
 func (f *memFile) Truncate(size int64) error {

@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"sync"
 	"sync/atomic"
@@ -22,7 +23,7 @@ const renamedSuffix = "~renamed"
 
 // create creates the file, which does not exist yet.
 func (f *liveFile) create(r *running, i int32) (openFile, error) {
-	file, err := r.opened(func() (openFile, error) { return r.o.fs.Create(r.path(i)) })
+	file, err := r.opened(func() (openFile, error) { return asOpen(r.o.fs.Create(r.path(i))) })
 	if err != nil {
 		return nil, &Error{Op: "create", Path: r.path(i), Offset: iotrace.None, Rank: iotrace.None, Err: err}
 	}
@@ -44,7 +45,7 @@ func (f *liveFile) open(r *running, i int32, begin func()) (file openFile, creat
 		times := f.times
 		f.mu.Unlock()
 		// Outside of the lock: ranks open a file at the same time.
-		file, err = r.opened(func() (openFile, error) { return r.o.fs.Open(r.path(i)) })
+		file, err = r.opened(func() (openFile, error) { return asOpen(r.o.fs.OpenWrite(r.path(i))) })
 		if !errors.Is(err, fs.ErrNotExist) || !f.gone(times) {
 			return file, false, err
 		}
@@ -62,7 +63,7 @@ func (f *liveFile) stat(r *running, i int32, begin func()) error {
 			return err
 		}
 		begin()
-		err = r.o.fs.Stat(r.path(i))
+		_, err = r.o.fs.Stat(r.path(i))
 		if !errors.Is(err, fs.ErrNotExist) || !f.gone(times) {
 			return err
 		}
@@ -223,12 +224,8 @@ func (r *running) openHandle(o *op, begin func()) (created bool, err error) {
 func (r *running) offer(o *op) error {
 	h := &r.handles[o.handle]
 	if r.o.Direct {
-		f, ok := h.openFile.(directFile)
-		if !ok {
-			return r.failed(o, "open", ErrDirect)
-		}
 		var err error
-		if h.direct, err = r.opened(f.Direct); err != nil {
+		if h.direct, err = r.opened(func() (openFile, error) { return direct(h.openFile) }); err != nil {
 			return r.failed(o, "open", err)
 		}
 	}
@@ -263,7 +260,8 @@ func (r *running) use(h *handle, o *op, begin func()) error {
 	case iotrace.Sync:
 		return f.Sync()
 	case iotrace.Seek:
-		return f.SeekTo(o.Offset)
+		_, err := f.Seek(o.Offset, io.SeekStart)
+		return err
 	case iotrace.Truncate:
 		return f.Truncate(o.Bytes)
 	}

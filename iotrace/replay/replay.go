@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"ckpt/internal/vfs"
 	"ckpt/iotrace"
 )
 
@@ -43,8 +44,8 @@ type Options struct {
 	// preparations included. Calls do not overlap.
 	Progress func(done, total int64)
 
-	fs    fileSystem // replaced in tests
-	clock clock      // likewise
+	fs    vfs.FS // replaced in tests
+	clock clock  // likewise
 }
 
 // Run replays a valid trace. The result is complete only without an error. Run removes
@@ -100,7 +101,7 @@ func prepared(t *iotrace.Trace, o *Options) (*plan, *Result, error) {
 		o.Layout = Traced
 	}
 	if o.fs == nil {
-		o.fs = osFS{}
+		o.fs = vfs.OS{}
 	}
 	if o.clock == nil {
 		o.clock = systemClock{}
@@ -131,7 +132,7 @@ func prepared(t *iotrace.Trace, o *Options) (*plan, *Result, error) {
 
 // directory creates the directory if necessary, and reports whether it did.
 func (r *running) directory() (bool, error) {
-	err := r.o.fs.Stat(r.o.Dir)
+	_, err := r.o.fs.Stat(r.o.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = r.o.fs.Mkdir(r.o.Dir); err == nil {
 			return true, nil
@@ -148,15 +149,14 @@ func (r *running) prepare(ctx context.Context) error {
 	for i := range r.p.files {
 		name := r.path(int32(i))
 		for _, name := range []string{name, name + renamedSuffix} {
-			err := r.o.fs.Stat(name)
+			fi, err := r.o.fs.Stat(name)
 			switch {
-			case errors.Is(err, fs.ErrNotExist):
-				continue
-			case err == nil && !r.o.Overwrite:
+			case err == nil && (!r.o.Overwrite || fi.IsDir()):
 				err = fs.ErrExist
-			case err == nil:
+			case r.o.Overwrite: // a link to nothing, too
 				err = r.o.fs.Remove(name)
 			}
+			err = notThere(err)
 			if err != nil {
 				return &Error{Op: "create", Path: name, Offset: iotrace.None, Rank: iotrace.None, Err: err}
 			}
@@ -204,7 +204,7 @@ func (r *running) prepareFile(ctx context.Context, i int32) (err error) {
 	if err := f.Sync(); err != nil {
 		return &Error{Op: "prepare", Path: r.path(i), Offset: iotrace.None, Rank: iotrace.None, Err: err}
 	}
-	if f, ok := f.(forgetter); ok {
+	if f, ok := f.(vfs.Forgetter); ok {
 		_ = f.Forget()
 	}
 	return nil
@@ -226,7 +226,7 @@ func (r *running) remove(dir bool) error {
 		}
 	}
 	if dir {
-		failed = errors.Join(failed, r.o.fs.RemoveDir(r.o.Dir))
+		failed = errors.Join(failed, r.o.fs.Remove(r.o.Dir))
 	}
 	if failed != nil {
 		return fmt.Errorf("not all files of the replay were removed: %w", failed)
@@ -244,7 +244,7 @@ func notThere(err error) error {
 
 // write writes noise that differs from rank to rank.
 func (r *running) write(f openFile, n, off int64, rank int32) error {
-	done, err := whole(n, off, func(done, k int64) [][]byte { return r.noise.bytes(k, uint64(rank)<<40^uint64(off+done)) }, f.WriteAt)
+	done, err := whole(n, off, func(done, k int64) [][]byte { return r.noise.bytes(k, uint64(rank)<<40^uint64(off+done)) }, f.WriteV)
 	if err == nil && done < n {
 		err = io.ErrShortWrite
 	}
@@ -255,7 +255,7 @@ func (r *running) write(f openFile, n, off int64, rank int32) error {
 func (r *running) read(f openFile, n, off int64) (int64, error) {
 	b := r.scratch.Get().(*[]byte)
 	defer r.scratch.Put(b)
-	return whole(n, off, func(_, k int64) [][]byte { return around(*b, 0, k) }, f.ReadAt)
+	return whole(n, off, func(_, k int64) [][]byte { return around(*b, 0, k) }, f.ReadV)
 }
 
 // maxCall is the most bytes that a call moves (Linux: MAX_RW_COUNT).

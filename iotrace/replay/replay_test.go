@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"ckpt/internal/vfs"
 	"ckpt/iotrace"
 	"ckpt/iotrace/iotracetest"
 	"ckpt/iotrace/synth"
@@ -327,12 +328,12 @@ func TestDisk(t *testing.T) {
 		t.Run(fmt.Sprintf("direct=%t", direct), func(t *testing.T) {
 			dir := t.TempDir()
 			if direct {
-				f, err := osFS{}.Create(filepath.Join(dir, "probe"))
+				f, err := vfs.OS{}.Create(filepath.Join(dir, "probe"))
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer f.Close()
-				d, err := f.(directFile).Direct()
+				d, err := f.(vfs.Reopener).ReopenDirect()
 				if err != nil {
 					t.Skip(err)
 				}
