@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/msglog"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/image"
@@ -70,6 +69,6 @@ func loggedStates(ctx context.Context, fsys vfs.FS, job *image.Job, spec *Spec, 
 	if err != nil {
 		return nil, err
 	}
-	states, err := saved.Logged(mpi.FromDisk(r.Next))
+	states, err := saved.Logged(r.Next)
 	return states, errors.Join(asDamage(dir, err), r.Close())
 }

@@ -126,7 +126,7 @@ func (s *state) openChannels(pending []byte) (*mpi.Channels, error) {
 			return nil, err
 		}
 		s.log = log
-		c.Log = mpi.OnDisk(log)
+		c.Log = log
 	}
 	if s.cfg.From == 0 && s.log == nil {
 		return c, nil
@@ -150,7 +150,7 @@ func (s *state) openChannels(pending []byte) (*mpi.Channels, error) {
 				Reason: fmt.Sprintf("it ends before frame %d, at which checkpoint %d was taken", s.log.Next(), s.cfg.From)}
 		}
 		s.replay = r
-		from.Frames = mpi.FromDisk(r.Next)
+		from.Frames = r.Next
 	}
 	c.Restore = from
 	return c, nil

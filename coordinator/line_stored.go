@@ -193,7 +193,7 @@ func checkLog(job *image.Job, spec *Spec, group []int, rank int, found []*image.
 		return errors.Join(err, r.Close())
 	}
 	cfg := channel.Config{Kind: saved.Kind, Rank: rank, Size: spec.NP, Group: group}
-	_, _, err = channel.Restore(cfg, saved.State, withoutData(mpi.FromDisk(r.Next)), nil)
+	_, _, err = channel.Restore(cfg, saved.State, withoutData(r.Next), nil)
 	if err = errors.Join(asDamage(dir, err), r.Close()); err != nil {
 		return fmt.Errorf("message log of rank %d: %w", rank, err)
 	}

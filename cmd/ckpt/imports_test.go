@@ -18,7 +18,7 @@ func TestImports(t *testing.T) {
 		"cmd/ckpt":             {"cmd/ckpt/internal", "internal/vfs", "internal/durable", "coordinator", "image", "zones", "iotrace", "dataset", "predict", "interval"},
 		"coordinator/protocol": {"coordinator/protocol", "coordinator/recovery"},
 		"coordinator/recovery": {"coordinator/recovery"},
-		"coordinator/msglog":   {"internal/durable", "internal/vfs"},
+		"coordinator/msglog":   {"coordinator/protocol/channel", "internal/durable", "internal/vfs"},
 		"coordinator/mpi":      {"zones", "internal/vfs", "coordinator/protocol/channel", "coordinator/recovery", "coordinator/msglog"},
 		"coordinator/app":      {"dataset", "zones", "coordinator/mpi"},
 		"coordinator":          {"internal/vfs", "internal/durable", "coordinator", "image", "zones", "iotrace", "dataset"},

@@ -155,7 +155,7 @@ func (p *channelPort) transmit(dst int, conn net.Conn) {
 			encodeChannelHead(&head, &queue[i])
 			// A bufio.Writer keeps its first error.
 			_, _ = w.Write(head[:])
-			_, _ = w.Write(appendNumbers(w.AvailableBuffer(), queue[i].Depends))
+			_, _ = w.Write(channel.AppendNumbers(w.AvailableBuffer(), queue[i].Depends))
 			_, err = w.Write(queue[i].Data)
 			if err != nil {
 				break

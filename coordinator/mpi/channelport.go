@@ -78,21 +78,14 @@ func (p *channelPort) restore(id channel.Config, from *Restored) error {
 	in.putInFront(pending)
 	in.restored = true
 	for _, a := range acts {
-		if d, ok := a.(channel.Deliver); ok {
-			if len(d.Message.Data) > p.comm.cfg.MaxMessage || !validEnvelope(d.Message) {
-				return fmt.Errorf("%w message %d of rank %d in the log", ErrCorrupt, d.Message.Seq, d.From)
-			}
-			// What the log has read need not be aligned as the program
-			// wants it.
-			m := in.pool.get(len(d.Message.Data))
-			copy(m.data, d.Message.Data)
-			d.Message.Data = m.data
-			a = d
+		d, ok := a.(channel.Deliver)
+		if ok && (len(d.Message.Data) > p.comm.cfg.MaxMessage || !validEnvelope(d.Message)) {
+			return fmt.Errorf("%w message %d of rank %d in the log", ErrCorrupt, d.Message.Seq, d.From)
 		}
-		p.mu.Lock()
-		p.apply([]channel.Action{a})
-		p.mu.Unlock()
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.apply(acts)
 	return nil
 }
 

@@ -63,8 +63,8 @@ func answer(args []string) error {
 		return err
 	}
 	c, err := Join(Config{Rank: 1, Size: 3, NodeOf: make([]int, 3), Listener: l, Peers: []string{args[2], "", args[3]}, Token: []byte("token"),
-		Channels: &Channels{Kind: kind, Incarnation: incarnation, Log: OnDisk(log),
-			Restore: &Restored{State: beginning.Snapshot().Encode(), Frames: FromDisk(frames.Next)}}})
+		Channels: &Channels{Kind: kind, Incarnation: incarnation, Log: log,
+			Restore: &Restored{State: beginning.Snapshot().Encode(), Frames: frames.Next}}})
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func TestKilledProcessAnswersAsIfItLived(t *testing.T) {
 					t.Fatal(err)
 				}
 				if comms[r], err = Join(Config{Rank: r, Size: 3, NodeOf: make([]int, 3), Listener: l, Peers: make([]string, 3), Token: []byte("token"),
-					Channels: &Channels{Kind: kind, Log: OnDisk(log)}}); err != nil {
+					Channels: &Channels{Kind: kind, Log: log}}); err != nil {
 					t.Fatal(err)
 				}
 				defer func() {

@@ -210,7 +210,7 @@ func readChannelFrame(r io.Reader, pool *messagePool, ranks, maxMessage int) (m 
 		if _, err := io.ReadFull(r, numbers); err != nil {
 			return m, noEOF(err)
 		}
-		m.Depends = decodeNumbers(numbers)
+		m.Depends = channel.Numbers(numbers)
 	}
 	m.Data = pool.get(int(length)).data
 	if _, err := io.ReadFull(r, m.Data); err != nil {
@@ -225,21 +225,6 @@ func noEOF(err error) error {
 		return io.ErrUnexpectedEOF
 	}
 	return err
-}
-
-func appendNumbers(b []byte, numbers []uint64) []byte {
-	for _, n := range numbers {
-		b = binary.LittleEndian.AppendUint64(b, n)
-	}
-	return b
-}
-
-func decodeNumbers(b []byte) []uint64 {
-	numbers := make([]uint64, len(b)/8)
-	for i := range numbers {
-		numbers[i] = binary.LittleEndian.Uint64(b[8*i:])
-	}
-	return numbers
 }
 
 func encodeAck(b *[ackBytes]byte, seq uint64) {

@@ -249,7 +249,7 @@ func TestChannelFrameDamage(t *testing.T) {
 	m := channel.Message{Context: 1, Tag: 3, Seq: 7, Depends: []uint64{4, 5}, Data: []byte("data")}
 	var head [channelHead]byte
 	encodeChannelHead(&head, &m)
-	good := append(appendNumbers(head[:], m.Depends), m.Data...)
+	good := append(channel.AppendNumbers(head[:], m.Depends), m.Data...)
 	got, err := readChannelFrame(bytes.NewReader(good), &pool, 2, 100)
 	if err != nil || got.Context != 1 || got.Tag != 3 || got.Seq != 7 || got.Depends[1] != 5 || string(got.Data) != "data" {
 		t.Fatalf("%+v, %v", got, err)

@@ -35,8 +35,8 @@
 //	log, _, err := msglog.Open(…)
 //	frames, err := log.NewReader(0)                              // before Join
 //	c, err := mpi.Join(mpi.Config{…, Channels: &mpi.Channels{
-//		Kind: channel.Receiver, Group: …, Incarnation: n, Log: mpi.OnDisk(log),
-//		Restore: &mpi.Restored{State: …, Pending: …, Frames: mpi.FromDisk(frames.Next)}}})
+//		Kind: channel.Receiver, Group: …, Incarnation: n, Log: log,
+//		Restore: &mpi.Restored{State: …, Pending: …, Frames: frames.Next}}})
 //	… c.Send, c.RecvFloat64s, c.AllreduceSum …                           // as ever
 //	snap, err := c.Snapshot(ctx)                                 // after Drain, instead of Pending
 //	err = c.Collected(rank, n)                                   // a checkpoint of rank is committed

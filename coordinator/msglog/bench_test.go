@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"ckpt/coordinator/protocol/channel"
 	"ckpt/internal/vfs"
 )
 
@@ -30,7 +31,7 @@ func BenchmarkWait(b *testing.B) {
 			for range writers {
 				wg.Go(func() {
 					for left.Add(-1) >= 0 {
-						lsn, err := l.Append(Frame{Kind: Message, Payload: payload})
+						lsn, err := l.Append(channel.Frame{Kind: channel.Received, Message: channel.Message{Data: payload}})
 						if err == nil {
 							err = l.Wait(context.Background(), lsn)
 						}
@@ -57,7 +58,7 @@ func BenchmarkAppend(b *testing.B) {
 	payload := make([]byte, 1024)
 	b.SetBytes(int64(len(payload)))
 	for i := 0; b.Loop(); i++ {
-		_, err := l.Append(Frame{Kind: Message, Payload: payload})
+		_, err := l.Append(channel.Frame{Kind: channel.Received, Message: channel.Message{Data: payload}})
 		must(b, err)
 		if i%1000 == 999 {
 			must(b, l.Commit(context.Background()))

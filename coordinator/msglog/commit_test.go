@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"ckpt/coordinator/protocol/channel"
 	"ckpt/internal/vfs/memfs"
 )
 
@@ -35,7 +36,7 @@ func TestDurableBetweenLost(t *testing.T) {
 func TestLargeGroupIsNotKept(t *testing.T) {
 	l, _, err := Open(memfs.New(), testDir, testID, Options{})
 	must(t, err)
-	_, err = l.Append(Frame{Kind: Message, Payload: make([]byte, 8*readAhead)})
+	_, err = l.Append(channel.Frame{Kind: channel.Received, Message: channel.Message{Data: make([]byte, 8*readAhead)}})
 	must(t, err)
 	must(t, l.Commit(context.Background()))
 	if n := cap(l.spare) + cap(l.queue); n > 4*readAhead {

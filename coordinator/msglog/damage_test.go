@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"ckpt/coordinator/protocol/channel"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
@@ -27,10 +28,10 @@ func smallLog(t testing.TB) (disk *memfs.FS, frames []numbered, lastGroup int64)
 		lastGroup = l.segs[len(l.segs)-1].end
 		for range 1 + group%3 {
 			f := frameOf(n)
-			f.Payload = f.Payload[:min(len(f.Payload), 40)]
+			f.Message.Data = f.Message.Data[:min(len(f.Message.Data), 40)]
 			lsn, err := l.Append(f)
 			must(t, err)
-			frames = append(frames, numbered{lsn, f})
+			frames = append(frames, numbered{lsn: lsn, Frame: f})
 			n++
 		}
 		must(t, l.Commit(context.Background()))
@@ -216,7 +217,7 @@ func TestLongPayload(t *testing.T) {
 	name := segmentPath(testDir, 3)
 	whole := fileBytes(t, disk, name)
 	salt := binary.LittleEndian.Uint32(whole[headerCRCAt:])
-	b := appendFrame(nil, &Frame{Kind: Message}, frames[len(frames)-1].lsn+1, 0)
+	b := appendFrame(nil, &channel.Frame{Kind: channel.Received}, frames[len(frames)-1].lsn+1, 0)
 	binary.LittleEndian.PutUint32(b[40:], MaxPayload)
 	le := binary.LittleEndian
 	le.PutUint64(b[16:], uint64(len(whole)))
@@ -234,7 +235,7 @@ func TestLongPayload(t *testing.T) {
 		t.Errorf("%d bytes were allocated", n)
 	}
 	// The next frame shows that it was durable, and so the log is damaged.
-	next := appendFrame(nil, &Frame{Kind: Order}, frames[len(frames)-1].lsn+2, 0)
+	next := appendFrame(nil, &channel.Frame{Kind: channel.Match}, frames[len(frames)-1].lsn+2, 0)
 	seal(next, int64(len(whole)+len(b)), salt)
 	putFile(t, disk, name, append(append(whole, b...), next...))
 	_, _, err = readDir(disk, testDir, 0)
@@ -260,7 +261,7 @@ func TestHostileFrames(t *testing.T) {
 		"its group begins at 272, not here and not where the last one did": func(b []byte) { le.PutUint64(b[16:], 272) },
 		"checksum of the payload does not match":                           func(b []byte) { le.PutUint32(b[4:], 1) },
 	} {
-		b := appendFrame(nil, &Frame{Kind: Order}, frames[len(frames)-1].lsn+1, 0)
+		b := appendFrame(nil, &channel.Frame{Kind: channel.Match}, frames[len(frames)-1].lsn+1, 0)
 		le.PutUint64(b[16:], uint64(len(whole)))
 		spoil(b)
 		le.PutUint32(b, headCRC(b, salt))

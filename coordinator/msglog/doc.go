@@ -1,20 +1,19 @@
-// Package msglog keeps the message log of a rank: what it has received (or, with
-// a log at the sender, sent), in which order, and up to which point that is on
-// stable storage. A failed rank goes back to its last checkpoint and replays the
-// log from there.
+// Package msglog keeps the message log of a rank, the frames of package channel: what
+// the rank has received, in which order, and up to which point that is on stable
+// storage. A failed rank goes back to its last checkpoint and replays the log from
+// there.
 //
 // # Use
 //
 //	log, rec, err := msglog.Open(vfs.OS{}, dir, msglog.ID{Job: "bt.S.4", Rank: 2}, msglog.Options{})
-//	lsn, err := log.Append(msglog.Frame{Kind: msglog.Message, Peer: 1, Seq: 17, Order: 40, Payload: data})
+//	lsn, err := log.Append(channel.Frame{Kind: channel.Received, Peer: 1, Message: message})
 //	err = log.Wait(ctx, lsn)      // before the application sees the message
 //	…
-//	lsn, err = log.Append(msglog.Frame{Kind: msglog.Mark, Seq: checkpoint})
 //	err = log.Commit(ctx)         // all that has been appended
-//	removed, err := log.Truncate(lsn)  // the checkpoint needs nothing before its mark
+//	removed, freed, err := log.Truncate(lsn)  // no checkpoint needs a frame before it
 //
 //	r, err := log.NewReader(lsn)  // or msglog.OpenReader, without a writer
-//	for lsn, f, err := r.Next(); err == nil; lsn, f, err = r.Next() { … }
+//	for f, err := r.Next(); err == nil; f, err = r.Next() { … }
 //
 // Any number of goroutines may append and wait. Commits are group commits
 // (DeWitt et al., Implementation Techniques for Main Memory Database Systems,
@@ -87,17 +86,18 @@
 //	         and growing from one to the next
 //	16   8   bytes of the segment that were durable when this was written: where
 //	         the group began with which it was committed
-//	24   8   Seq: message and order, the number of the message in its channel;
-//	         mark, that of the checkpoint; output, that of the output
-//	32   8   Order: place among all receives of the rank
+//	24   8   Seq: the number of the message in its channel; 2⁶⁴−1 of a cut
+//	32   8   message, the numbers in its Depends; match, its number
 //	40   4   bytes of the payload, up to 2³¹−1
 //	44   4   peer, −1 for none
 //	48   4   tag
-//	52   1   kind: 1 message, 2 order, 3 mark, 4 output
-//	53   1   flags: 1 = any source
+//	52   1   kind: 1 message, 2 match, 3 cut; readers pass over 4 and any 3 of
+//	         another Seq, outputs and marks of checkpoints, which nobody writes
+//	53   1   flags: 1 = any source, set of a match
 //	54   1   context: 0 = user, 1 = collective operation, as in package mpi
 //	55   1   zero
-//	56       payload, padded with zeros to a multiple of 8
+//	56       payload: a message, its Depends, 8 bytes each, and its data; a cut,
+//	         the line; padded with zeros to a multiple of 8
 //
 // # Torn or damaged
 //

@@ -69,7 +69,7 @@ func copyFrames(fsys vfs.FS, from *segment, f vfs.File, to *segment) (err error)
 		var h head
 		if h, err = s.read(); err == nil {
 			at := len(b)
-			b = appendFrame(b, &h.Frame, h.lsn, h.payloadCRC)
+			b = append(append(b, s.head[:]...), s.payload...)
 			seal(b[at:], h.durableUpTo, to.salt)
 		}
 		if err == nil && len(b) < readAhead {
@@ -137,7 +137,7 @@ func compareOnDisk(f vfs.File, seg segment, from int64, first LSN) error {
 }
 
 // firstOf returns the number of the first frame of a group.
-func firstOf(group []byte) LSN { return LSN(binary.LittleEndian.Uint64(group[8:])) }
+func firstOf(group []byte) LSN { return binary.LittleEndian.Uint64(group[8:]) }
 
 // A directFile reads anything by direct I/O.
 type directFile struct {

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"ckpt/coordinator/msglog"
+	"ckpt/coordinator/protocol/channel"
 	"ckpt/internal/vfs"
 )
 
@@ -21,11 +22,11 @@ func Example() {
 	}
 	// Output:
 	// the log begins with frame 1
-	// 2: message 18 from rank 1, 5 bytes
-	// 4: order 19 from rank 3, 0 bytes
+	// message 18 from rank 1, 5 bytes
+	// message 19 from rank 3 was what a receive from any source got
 }
 
-// run logs what rank 2 receives, dies, and replays what came after checkpoint 7.
+// run logs what rank 2 receives, dies, and replays what came after its checkpoint.
 func run(dir string) error {
 	ctx, id := context.Background(), msglog.ID{Job: "bt.S.4", Rank: 2}
 	log, rec, err := msglog.Open(vfs.OS{}, dir, id, msglog.Options{})
@@ -33,11 +34,11 @@ func run(dir string) error {
 		return err
 	}
 	fmt.Println("the log begins with frame", rec.Next)
-	for _, f := range []msglog.Frame{
-		{Kind: msglog.Mark, Peer: -1, Seq: 7},
-		{Kind: msglog.Message, Peer: 1, Seq: 18, Order: 40, Payload: []byte("hello")},
-		{Kind: msglog.Output, Peer: -1, Seq: 3},
-		{Kind: msglog.Order, Peer: 3, Seq: 19, Order: 41, AnySource: true},
+	var covered msglog.LSN // by the checkpoint
+	for i, f := range []channel.Frame{
+		{Kind: channel.Received, Peer: 1, Message: channel.Message{Seq: 17}},
+		{Kind: channel.Received, Peer: 1, Message: channel.Message{Seq: 18, Data: []byte("hello")}},
+		{Kind: channel.Match, Peer: 3, Number: 41, Message: channel.Message{Seq: 19}},
 	} {
 		lsn, err := log.Append(f)
 		if err != nil {
@@ -46,24 +47,28 @@ func run(dir string) error {
 		if err := log.Wait(ctx, lsn); err != nil {
 			return err
 		}
+		if i == 0 { // a checkpoint is taken
+			covered = lsn
+		}
 	}
 	if err := log.Close(); err != nil {
 		return err
 	}
 
-	r, _, err := msglog.OpenReader(vfs.OS{}, dir, id, 0)
+	r, _, err := msglog.OpenReader(vfs.OS{}, dir, id, covered+1)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	for marked := false; ; {
-		lsn, f, err := r.Next()
+	for {
+		f, err := r.Next()
 		if err != nil { // io.EOF
 			return nil
 		}
-		if marked && f.Kind != msglog.Output {
-			fmt.Printf("%d: %v %d from rank %d, %d bytes\n", lsn, f.Kind, f.Seq, f.Peer, len(f.Payload))
+		if f.Kind == channel.Match {
+			fmt.Printf("message %d from rank %d was what a receive from any source got\n", f.Message.Seq, f.Peer)
+			continue
 		}
-		marked = marked || f.Kind == msglog.Mark && f.Seq == 7
+		fmt.Printf("message %d from rank %d, %d bytes\n", f.Message.Seq, f.Peer, len(f.Message.Data))
 	}
 }

@@ -5,56 +5,13 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+
+	"ckpt/coordinator/protocol/channel"
 )
 
 // An LSN is the number of a frame in its log, from 1. An LSN is not used twice
 // while a log is open, even if its frame is lost.
-type LSN uint64
-
-// A Frame is an entry of the log.
-type Frame struct {
-	Kind Kind
-	// Peer is the rank at the other end of the channel, −1 for none; Tag,
-	// Context and Seq are those of the message, Seq being its number in the
-	// channel. The Seq of a Mark is the number of the checkpoint, that of an
-	// Output the number of the output.
-	Peer    int32
-	Tag     int32
-	Context uint8
-	Seq     uint64
-	// Order is the place of the message among all that the rank has received:
-	// with AnySource what makes the receipt reproducible.
-	Order     uint64
-	AnySource bool
-	// Payload is the message, or what the caller wants to find again with a Mark
-	// or an Output.
-	Payload []byte
-}
-
-// Kind is a kind of Frame.
-type Kind uint8
-
-// The kinds of frames.
-const (
-	Message Kind = 1 // a message with its payload
-	Order   Kind = 2 // the determinant of a receipt; the payload is elsewhere
-	Mark    Kind = 3 // a checkpoint contains all before
-	Output  Kind = 4 // something was put out to the world
-)
-
-func (k Kind) String() string {
-	switch k {
-	case Message:
-		return "message"
-	case Order:
-		return "order"
-	case Mark:
-		return "mark"
-	case Output:
-		return "output"
-	}
-	return fmt.Sprintf("Kind(%d)", uint8(k))
-}
+type LSN = uint64
 
 // MaxPayload is the longest payload in bytes, that of a message of MPI.
 const MaxPayload = math.MaxInt32
@@ -63,32 +20,46 @@ const (
 	frameHead     = 56
 	anySourceFlag = 1
 	lastContext   = 1
+	lastKind      = 4
+	cutSeq        = math.MaxUint64 // of a mark that is a cut
 )
 
 // castagnoli is CRC-32C, for which the processor has an instruction.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func (f *Frame) check() error {
-	switch {
-	case f.Kind < Message || f.Kind > Output:
+func check(f *channel.Frame) error {
+	switch n := payloadSize(f); {
+	case f.Kind < channel.Received || f.Kind > channel.Cut:
 		return fmt.Errorf("kind %d of a frame is unknown", f.Kind)
-	case f.Peer < -1:
+	case f.Peer < -1 || f.Peer > math.MaxInt32:
 		return fmt.Errorf("peer %d of a frame is no rank", f.Peer)
-	case f.Context > lastContext:
-		return fmt.Errorf("context %d of a frame is unknown", f.Context)
-	case len(f.Payload) > MaxPayload:
-		return fmt.Errorf("payload of %d bytes is longer than %d", len(f.Payload), MaxPayload)
+	case f.Message.Context > lastContext:
+		return fmt.Errorf("context %d of a frame is unknown", f.Message.Context)
+	case f.Message.Tag < 0:
+		return fmt.Errorf("tag %d of a frame is out of range", f.Message.Tag)
+	case n > MaxPayload:
+		return fmt.Errorf("payload of %d bytes is longer than %d", n, MaxPayload)
 	}
 	return nil
 }
 
-// A head is what stands before a payload.
+// payloadSize is the length of what a frame has behind its head.
+func payloadSize(f *channel.Frame) int { return 8*len(f.Message.Depends) + len(f.Message.Data) }
+
+// payloadCRC is the checksum of that.
+func payloadCRC(f *channel.Frame) uint32 {
+	depends := crc32.Checksum(channel.AppendNumbers(nil, f.Message.Depends), castagnoli)
+	return crc32.Update(depends, castagnoli, f.Message.Data)
+}
+
+// A head is a frame as it is read. Its message has no data yet.
 type head struct {
-	Frame              // without its payload
-	payload     int    // bytes
-	payloadCRC  uint32 // of the payload
-	lsn         LSN
-	durableUpTo int64 // offset in the segment
+	channel.Frame // of kind 0 if it is none that this version writes
+	order         uint64
+	payload       int    // bytes
+	payloadCRC    uint32 // of the payload
+	lsn           LSN
+	durableUpTo   int64 // offset in the segment
 }
 
 // padded is the room that a payload takes.
@@ -99,24 +70,29 @@ func (h *head) size() int64 { return frameHead + padded(h.payload) }
 
 // appendFrame appends a frame to a group. What depends on the segment it will be
 // in is left to seal.
-func appendFrame(b []byte, f *Frame, lsn LSN, payloadCRC uint32) []byte {
-	le := binary.LittleEndian
-	flags := byte(0)
-	if f.AnySource {
-		flags |= anySourceFlag
+func appendFrame(b []byte, f *channel.Frame, lsn LSN, payloadCRC uint32) []byte {
+	le, m := binary.LittleEndian, &f.Message
+	seq, order, flags := m.Seq, uint64(len(m.Depends)), byte(0)
+	switch f.Kind {
+	case channel.Match:
+		order, flags = f.Number, anySourceFlag
+	case channel.Cut:
+		seq = cutSeq
 	}
+	n := payloadSize(f)
 	b = append(b, 0, 0, 0, 0)
 	b = le.AppendUint32(b, payloadCRC)
-	b = le.AppendUint64(b, uint64(lsn))
+	b = le.AppendUint64(b, lsn)
 	b = append(b, 0, 0, 0, 0, 0, 0, 0, 0)
-	b = le.AppendUint64(b, f.Seq)
-	b = le.AppendUint64(b, f.Order)
-	b = le.AppendUint32(b, uint32(len(f.Payload)))
+	b = le.AppendUint64(b, seq)
+	b = le.AppendUint64(b, order)
+	b = le.AppendUint32(b, uint32(n))
 	b = le.AppendUint32(b, uint32(f.Peer))
-	b = le.AppendUint32(b, uint32(f.Tag))
-	b = append(b, byte(f.Kind), flags, f.Context, 0)
-	b = append(b, f.Payload...)
-	return append(b, make([]byte, padded(len(f.Payload))-int64(len(f.Payload)))...)
+	b = le.AppendUint32(b, uint32(m.Tag))
+	b = append(b, byte(f.Kind), flags, m.Context, 0)
+	b = channel.AppendNumbers(b, m.Depends)
+	b = append(b, m.Data...)
+	return append(b, make([]byte, padded(n)-int64(n))...)
 }
 
 // seal makes a group of frames fit for its place in a segment.
@@ -143,25 +119,41 @@ func decodeHead(b []byte, salt uint32) (head, string) {
 		return head{}, badChecksum
 	}
 	h := head{
-		Frame: Frame{
-			Kind:      Kind(b[52]),
-			Peer:      int32(le.Uint32(b[44:])),
-			Tag:       int32(le.Uint32(b[48:])),
-			Context:   b[54],
-			Seq:       le.Uint64(b[24:]),
-			Order:     le.Uint64(b[32:]),
-			AnySource: b[53] == anySourceFlag,
+		Frame: channel.Frame{
+			Kind:    channel.FrameKind(b[52]),
+			Peer:    int(int32(le.Uint32(b[44:]))),
+			Message: channel.Message{Context: b[54], Tag: int32(le.Uint32(b[48:])), Seq: le.Uint64(b[24:])},
 		},
+		order:      le.Uint64(b[32:]),
 		payloadCRC: le.Uint32(b[4:]),
-		lsn:        LSN(le.Uint64(b[8:])),
+		lsn:        le.Uint64(b[8:]),
 	}
 	length, durable := le.Uint32(b[40:]), le.Uint64(b[16:])
-	if err := h.check(); err != nil {
+	switch {
+	case h.Kind == lastKind, h.Kind == channel.Cut && h.Message.Seq != cutSeq:
+		h.Kind = 0
+	case h.Kind == channel.Cut:
+		h.Message.Seq = 0
+	}
+	if err := check(&h.Frame); err != nil && h.Kind != 0 {
 		return h, err.Error()
 	}
-	if length > MaxPayload || durable > math.MaxInt64 || b[53]&^anySourceFlag != 0 || b[55] != 0 {
+	if length > MaxPayload || durable > math.MaxInt64 || b[53]&^anySourceFlag != 0 || b[55] != 0 || h.Kind == channel.Received && h.order > uint64(length)/8 {
 		return h, "field of the frame's head is out of range"
 	}
 	h.payload, h.durableUpTo = int(length), int64(durable)
 	return h, ""
+}
+
+// fill gives a frame its payload.
+func (h *head) fill(payload []byte) {
+	switch h.Kind {
+	case channel.Received:
+		h.Message.Depends = channel.Numbers(payload[:8*h.order])
+		h.Message.Data = payload[8*h.order:]
+	case channel.Match:
+		h.Number = h.order
+	case channel.Cut:
+		h.Message.Data = payload
+	}
 }

@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"ckpt/coordinator/protocol/channel"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
 )
@@ -20,12 +24,12 @@ func TestGolden(t *testing.T) {
 	disk := memfs.New()
 	l, _, err := Open(disk, testDir, testID, Options{SegmentBytes: 400})
 	must(t, err)
-	want := []Frame{
-		{Kind: Message, Peer: 1, Tag: 7, Seq: 1, Order: 1, Payload: []byte("a message of 25 bytes, ok")},
-		{Kind: Message, Peer: 3, Tag: 9, Context: 1, Seq: 1, Order: 2, AnySource: true},
-		{Kind: Mark, Peer: -1, Seq: 1, Payload: []byte("iteration 10")},
-		{Kind: Order, Peer: 3, Tag: 7, Seq: 2, Order: 3, AnySource: true},
-		{Kind: Output, Peer: -1, Seq: 1, Payload: []byte("residual 0.5\n")},
+	want := []channel.Frame{
+		{Kind: channel.Received, Peer: 1, Message: channel.Message{Tag: 7, Seq: 1, Data: []byte("a message of 25 bytes, ok")}},
+		{Kind: channel.Received, Peer: 3, Message: channel.Message{Tag: 9, Context: 1, Seq: 1, Depends: []uint64{4, 0, 17}, Data: []byte("it depends on others")}},
+		{Kind: channel.Match, Peer: 3, Number: 3, Message: channel.Message{Seq: 2}},
+		{Kind: channel.Received, Message: channel.Message{Tag: 1, Seq: 5}},
+		{Kind: channel.Cut, Peer: -1, Message: channel.Message{Data: channel.AppendNumbers(nil, []uint64{3, math.MaxUint64, 1})}},
 	}
 	for i, f := range want {
 		_, err := l.Append(f)
@@ -55,5 +59,24 @@ func TestGolden(t *testing.T) {
 		if !sameFrame(f.Frame, want[i]) {
 			t.Errorf("frame %d: %+v, want %+v", f.lsn, f.Frame, want[i])
 		}
+	}
+}
+
+// TestMarks reads a log with marks of checkpoints and outputs, which the format has
+// and nobody writes.
+func TestMarks(t *testing.T) {
+	r, rec, err := OpenReader(vfs.OS{}, filepath.Join("testdata", "marks"), testID, 0)
+	must(t, err)
+	var kinds []channel.FrameKind
+	for {
+		f, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		must(t, err)
+		kinds = append(kinds, f.Kind)
+	}
+	if !slices.Equal(kinds, []channel.FrameKind{channel.Received, channel.Match}) || rec.Next != 6 || rec.CutBytes != 0 {
+		t.Errorf("frames of kinds %v, %+v", kinds, rec)
 	}
 }

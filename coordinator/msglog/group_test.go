@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"pgregory.net/rapid"
 
+	"ckpt/coordinator/protocol/channel"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
 )
@@ -141,7 +142,7 @@ func TestConcurrent(t *testing.T) {
 	for w := range writers {
 		g.Go(func() error {
 			for i := range each {
-				f := Frame{Kind: Message, Peer: int32(w), Seq: uint64(i), Payload: make([]byte, i%97)}
+				f := channel.Frame{Kind: channel.Received, Peer: w, Message: channel.Message{Seq: uint64(i), Data: make([]byte, i%97)}}
 				lsn, err := l.Append(f)
 				if err == nil {
 					err = l.Wait(context.Background(), lsn)
@@ -184,7 +185,7 @@ func TestConcurrent(t *testing.T) {
 			t.Errorf("writer %d: not in order", w)
 		}
 		for _, lsn := range list {
-			if f, ok := at[lsn]; lsn >= rec.First && (!ok || int(f.Peer) != w || len(f.Payload) != int(f.Seq)%97) {
+			if f, ok := at[lsn]; lsn >= rec.First && (!ok || f.Peer != w || payloadSize(&f.Frame) != int(f.Message.Seq)%97) {
 				t.Fatalf("frame %d of writer %d is not there", lsn, w)
 			}
 			total++
@@ -251,7 +252,7 @@ func TestModel(t *testing.T) {
 				f := frameOf(rapid.IntRange(0, 200).Draw(t, "frame"))
 				lsn, err := l.Append(f)
 				fatal(t, err)
-				want = append(want, numbered{lsn, f})
+				want = append(want, numbered{lsn: lsn, Frame: f})
 			},
 			"commit": func(t *rapid.T) {
 				fatal(t, l.Commit(context.Background()))
@@ -325,7 +326,8 @@ func TestClosed(t *testing.T) {
 func TestBadFrames(t *testing.T) {
 	l, _, err := Open(memfs.New(), testDir, testID, Options{})
 	must(t, err)
-	for _, f := range []Frame{{}, {Kind: 5}, {Kind: Message, Peer: -2}, {Kind: Message, Context: 2}} {
+	for _, f := range []channel.Frame{{}, {Kind: 4}, {Kind: channel.Received, Peer: -2}, {Kind: channel.Received, Message: channel.Message{Context: 2}},
+		{Kind: channel.Received, Message: channel.Message{Tag: -1}}} {
 		if _, err := l.Append(f); err == nil {
 			t.Errorf("%+v is accepted", f)
 		}

@@ -1,15 +1,14 @@
 package msglog
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
 
+	"ckpt/coordinator/protocol/channel"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
 )
@@ -22,36 +21,34 @@ const testDir = "/log"
 
 // frameOf is a frame that follows from a number: all kinds, payloads of all
 // lengths from none to more than a page.
-func frameOf(n int) Frame {
+func frameOf(n int) channel.Frame {
 	rng := rand.New(rand.NewPCG(uint64(n), 1))
-	f := Frame{Peer: int32(n % 5), Tag: int32(n * 3), Seq: uint64(n), Order: uint64(n * 2)}
+	f := channel.Frame{Kind: channel.Received, Peer: n % 5}
+	m := &f.Message
+	m.Tag, m.Seq = int32(n*3), uint64(n)
 	size := 0
 	switch n % 7 {
 	case 0:
-		f.Kind, f.AnySource = Order, true
+		f.Kind, f.Number = channel.Match, uint64(n*2)
 	case 1:
-		f.Kind, f.Peer, size = Mark, -1, 3
+		f.Kind, f.Peer, size, f.Message = channel.Cut, -1, 3, channel.Message{}
 	case 2:
-		f.Kind, f.Peer, size = Output, -1, 20
+		size, m.Depends = 20, []uint64{uint64(n), 0, 1}
 	case 3:
-		f.Kind, f.Context, size = Message, 1, 600
+		m.Context, size = 1, 600
 	default:
-		f.Kind, size = Message, rng.IntN(80)
+		size = rng.IntN(80)
 	}
-	if n%29 == 4 {
+	if n%29 == 4 && f.Kind != channel.Match {
 		size = 5000
 	}
 	for range size {
-		f.Payload = append(f.Payload, byte(rng.Uint32()))
+		m.Data = append(m.Data, byte(rng.Uint32()))
 	}
 	return f
 }
 
-func sameFrame(a, b Frame) bool {
-	pa, pb := a.Payload, b.Payload
-	a.Payload, b.Payload = nil, nil
-	return fmt.Sprint(a) == fmt.Sprint(b) && bytes.Equal(pa, pb)
-}
+func sameFrame(a, b channel.Frame) bool { return fmt.Sprint(a) == fmt.Sprint(b) }
 
 // first is the number of the oldest frame that is still there.
 func first(l *Log) LSN {
@@ -62,8 +59,9 @@ func first(l *Log) LSN {
 
 // numbered is a frame and its number.
 type numbered struct {
-	lsn LSN
-	Frame
+	lsn  LSN
+	size int64
+	channel.Frame
 }
 
 // readAll reads a log to its end.
@@ -73,15 +71,14 @@ func readAll(r *Reader, err error) ([]numbered, error) {
 	}
 	var list []numbered
 	for {
-		lsn, f, err := r.Next()
+		h, err := r.next()
 		if err == io.EOF {
 			return list, nil
 		}
 		if err != nil {
 			return list, err
 		}
-		f.Payload = slices.Clone(f.Payload)
-		list = append(list, numbered{lsn, f})
+		list = append(list, numbered{h.lsn, h.size(), h.Frame})
 	}
 }
 

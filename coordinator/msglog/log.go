@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"path/filepath"
 	"sync"
 	"time"
 
+	"ckpt/coordinator/protocol/channel"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
@@ -326,13 +326,13 @@ func (l *Log) goOnIn(seg segment, f vfs.File) {
 }
 
 // Append puts a frame at the end of the log and returns its number. It is
-// durable, or can be lost, only when Wait says so. The payload is copied. What
+// durable, or can be lost, only when Wait says so. The message is copied. What
 // has been appended and not committed is held in memory, however much it is.
-func (l *Log) Append(f Frame) (LSN, error) {
-	if err := f.check(); err != nil {
+func (l *Log) Append(f channel.Frame) (LSN, error) {
+	if err := check(&f); err != nil {
 		return 0, opError("append to", l.dir, -1, err)
 	}
-	sum := crc32.Checksum(f.Payload, castagnoli)
+	sum := payloadCRC(&f)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usable(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"ckpt/coordinator/protocol/channel"
 	"ckpt/internal/vfs"
 )
 
@@ -60,21 +61,31 @@ func newReader(fsys vfs.FS, dir string, segs []segment, from LSN) (*Reader, erro
 	return &Reader{fs: fsys, segs: segs, from: from}, nil
 }
 
-// Next returns the next frame and its number; io.EOF at the end. The payload is
-// valid until the call after. Errors stay.
-func (r *Reader) Next() (LSN, Frame, error) {
+// Next returns the next frame; io.EOF at the end. Its data is the caller's. Marks
+// and outputs, which this version does not write, are passed over. Errors stay.
+func (r *Reader) Next() (channel.Frame, error) {
+	for {
+		h, err := r.next()
+		if err != nil || h.Kind != 0 {
+			return h.Frame, err
+		}
+	}
+}
+
+func (r *Reader) next() (head, error) {
 	for r.err == nil {
 		h, err := r.read()
 		switch {
 		case err != nil:
 			r.err = err
-			// What is worth reporting is why, not that it cannot be closed.
+			// The caller wants to know why it failed, not that it cannot be closed.
 			_ = r.Close()
 		case h.lsn >= r.from:
-			return h.lsn, h.Frame, nil
+			r.scan.payload = nil // it is the caller's now
+			return h, nil
 		}
 	}
-	return 0, Frame{}, r.err
+	return head{}, r.err
 }
 
 func (r *Reader) read() (head, error) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"testing"
 
+	"ckpt/coordinator/protocol/channel"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
@@ -17,7 +18,7 @@ func oneGroupEach(t *testing.T, fsys vfs.FS, lengths ...int) {
 	l, _, err := Open(fsys, testDir, testID, Options{})
 	must(t, err)
 	for _, n := range lengths {
-		_, err := l.Append(Frame{Kind: Message, Payload: make([]byte, n)})
+		_, err := l.Append(channel.Frame{Kind: channel.Received, Message: channel.Message{Data: make([]byte, n)}})
 		must(t, err)
 		must(t, l.Commit(context.Background()))
 	}
@@ -55,7 +56,7 @@ func TestReadErrorStays(t *testing.T) {
 	if len(first) == 0 || err == nil || err == io.EOF {
 		t.Fatalf("%d frames, %v", len(first), err)
 	}
-	if _, _, again := r.Next(); again != err {
+	if _, again := r.Next(); again != err {
 		t.Errorf("%v, and then %v", err, again)
 	}
 }

@@ -20,12 +20,13 @@ type scanner struct {
 	seg     *segment
 	f       vfs.File
 	in      *bufio.Reader
-	off     int64 // of the next frame
-	end     int64 // of what there is to read
-	next    LSN   // of the next frame
-	group   int64 // where the group of the last frame began
-	payload []byte
-	cut     error // why the tail was cut, once it was
+	off     int64           // of the next frame
+	end     int64           // of what there is to read
+	next    LSN             // of the next frame
+	group   int64           // where the group of the last frame began
+	head    [frameHead]byte // of the last frame
+	payload []byte          // of the last frame, with its padding
+	cut     error           // why the tail was cut, once it was
 }
 
 // newScanner opens a segment. If its end is known, everything up to there must be
@@ -104,14 +105,14 @@ func (s *scanner) read() (head, error) {
 }
 
 func (s *scanner) frame() (head, error) {
-	var b [frameHead]byte
+	b := s.head[:]
 	if s.end-s.off < frameHead {
 		return head{}, badFrame("head of the frame is cut short")
 	}
-	if _, err := io.ReadFull(s.in, b[:]); err != nil {
+	if _, err := io.ReadFull(s.in, b); err != nil {
 		return head{}, s.short(err)
 	}
-	h, reason := decodeHead(b[:], s.seg.salt)
+	h, reason := decodeHead(b, s.seg.salt)
 	switch {
 	case reason == badChecksum:
 		return h, badFrame(reason)
@@ -140,7 +141,7 @@ func (s *scanner) frame() (head, error) {
 			return h, badFrame("bytes behind the payload are not zero")
 		}
 	}
-	h.Payload = s.payload[:h.payload:h.payload]
+	h.fill(s.payload[:h.payload:h.payload])
 	return h, nil
 }
 

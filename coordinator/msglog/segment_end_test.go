@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"ckpt/coordinator/protocol/channel"
 	"ckpt/internal/durable"
 )
 
@@ -17,7 +18,7 @@ func TestBehindTheEnd(t *testing.T) {
 	b := fileBytes(t, disk, name)
 	next, err := readHeader(disk, segmentPath(testDir, 2))
 	must(t, err)
-	lost := appendFrame(nil, &Frame{Kind: Order}, next.first, 0)
+	lost := appendFrame(nil, &channel.Frame{Kind: channel.Match}, next.first, 0)
 	seal(lost, int64(len(b)), binary.LittleEndian.Uint32(b[headerCRCAt:]))
 	putFile(t, disk, name, append(b, lost...))
 	there, _, err := readDir(disk, testDir, 0)
@@ -33,7 +34,7 @@ func TestShortOfTheEnd(t *testing.T) {
 	disk, frames, _ := smallLog(t)
 	name := segmentPath(testDir, 1)
 	b := fileBytes(t, disk, name)
-	cut := headerSize + frameHead + padded(len(frames[0].Payload)) // behind the first frame
+	cut := headerSize + frameHead + padded(payloadSize(&frames[0].Frame)) // behind the first frame
 	putFile(t, disk, name, b[:cut])
 	there, _, err := readDir(disk, testDir, 0)
 	var damage *durable.DamageError

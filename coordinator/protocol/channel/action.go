@@ -16,12 +16,12 @@ type Message struct {
 // A Frame is an entry of a rank's log.
 type Frame struct {
 	Kind FrameKind
-	// Peer is the source of the message or of the match.
+	// Peer is the source of the message or of the match, -1 of a cut.
 	Peer int
 	// Number is that of a match; 0 for other frames.
 	Number uint64
 	// Message is the message received. Of a match only Seq is set, 0 for a
-	// message of the own group; of a cut only Data.
+	// message of the own group; of a cut only Data, the line, 8 bytes for each rank.
 	Message Message
 }
 

@@ -72,7 +72,7 @@ func TestLineCuts(t *testing.T) {
 	for _, a := range acts {
 		switch a := a.(type) {
 		case Append:
-			if a.Frame.Kind != Cut || !slices.Equal(a.Frame.Message.Data, encodeLine(line)) {
+			if a.Frame.Kind != Cut || !slices.Equal(a.Frame.Message.Data, AppendNumbers(nil, line)) {
 				t.Errorf("appends %+v", a.Frame)
 			}
 			cuts++

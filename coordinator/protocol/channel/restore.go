@@ -66,7 +66,7 @@ func Restore(cfg Config, st *State, next func() (Frame, error), line []uint64) (
 		before := len(frames)
 		frames = cut(frames, line, cfg.Rank)
 		if len(frames) < before {
-			acts = append(acts, e.append(Frame{Kind: Cut, Message: Message{Data: encodeLine(line)}}))
+			acts = append(acts, e.append(Frame{Kind: Cut, Peer: -1, Message: Message{Data: AppendNumbers(nil, line)}}))
 		}
 	}
 	for _, f := range frames {
@@ -152,11 +152,10 @@ func (st *State) relevant(next func() (Frame, error)) ([]Frame, error) {
 				frames = append(frames, f)
 			}
 		case Cut:
-			line, err := decodeLine(f.Message.Data, st.Size)
-			if err != nil {
-				return nil, err
+			if n := len(f.Message.Data); n != 8*st.Size {
+				return nil, fmt.Errorf("%w log: cut of %d bytes for %d ranks", ErrCorrupt, n, st.Size)
 			}
-			frames = cut(frames, line, st.Rank)
+			frames = cut(frames, Numbers(f.Message.Data), st.Rank)
 		default:
 			return nil, fmt.Errorf("%w log: frame of kind %d", ErrCorrupt, f.Kind)
 		}

@@ -77,9 +77,9 @@ func (st *State) Encode() []byte {
 	b = le.AppendUint32(b, 0)
 	b = le.AppendUint64(b, st.Vector.Matches)
 	b = le.AppendUint64(b, st.Vector.Outputs)
-	b = appendNumbers(b, st.Vector.Sent)
-	b = appendNumbers(b, st.Vector.Received)
-	b = appendNumbers(b, st.Vector.Depends)
+	b = AppendNumbers(b, st.Vector.Sent)
+	b = AppendNumbers(b, st.Vector.Received)
+	b = AppendNumbers(b, st.Vector.Depends)
 	b = le.AppendUint64(b, uint64(len(st.Forced)))
 	for _, d := range st.Forced {
 		b = le.AppendUint64(b, d.Number)
@@ -96,11 +96,17 @@ func (st *State) Encode() []byte {
 			b = le.AppendUint64(b, m.Seq)
 			b = le.AppendUint64(b, uint64(len(m.Depends)))
 			b = le.AppendUint64(b, uint64(len(m.Data)))
-			b = appendNumbers(b, m.Depends)
+			b = AppendNumbers(b, m.Depends)
 			b = append(b, m.Data...)
 		}
 	}
 	return le.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// Numbers decodes what AppendNumbers wrote, nil if there are none.
+func Numbers(b []byte) []uint64 {
+	r := reader{b}
+	return r.numbers(len(b) / 8)
 }
 
 // reader takes numbers off the front of bytes, whose length has been checked.
@@ -130,7 +136,8 @@ func (r *reader) numbers(n int) []uint64 {
 	return x
 }
 
-func appendNumbers(b []byte, numbers []uint64) []byte {
+// AppendNumbers appends numbers, 8 bytes each.
+func AppendNumbers(b []byte, numbers []uint64) []byte {
 	for _, n := range numbers {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
