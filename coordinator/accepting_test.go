@@ -6,15 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
-	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
-	"ckpt/internal/durable"
 )
 
 // A shortListener has no descriptors for its first connections.
@@ -61,85 +57,28 @@ func TestCannotAccept(t *testing.T) {
 	}
 }
 
-// TestLostPeer loses connections of a rank: it ends for the one within its group.
-func TestLostPeer(t *testing.T) {
-	r := &rank{failed: make(chan error, 1), cfg: welcome{Group: []int{0, 1}, Silence: time.Millisecond}}
-	lost := r.lostPeer(t.Context())
-	lost(2, syscall.ECONNREFUSED)
-	lost(1, syscall.ENOMEM)
-	lost(1, syscall.ENOMEM)
-	if err := <-r.failed; !errors.Is(err, syscall.ENOMEM) || !strings.Contains(err.Error(), "rank 1") {
-		t.Errorf("it ends with %v", err)
-	}
-}
-
-// TestAcceptAgain has accepting fail a few times, of the coordinator and of a rank
-// that others pull from. Connections are accepted when there is a descriptor.
+// TestAcceptAgain makes accepting fail a few times. Connections are accepted when there
+// is a descriptor.
 func TestAcceptAgain(t *testing.T) {
-	short := func(l net.Listener) net.Listener {
-		return &shortListener{Listener: l, errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}}
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "sock"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Run("coordinator", func(t *testing.T) {
-		l, err := net.Listen("unix", filepath.Join(t.TempDir(), "sock"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := &driver{listener: short(l), limits: protocol.DefaultLimits, token: "token", done: make(chan struct{}), mail: newMailbox()}
-		d.helpers.Go(d.accept)
-		defer func() {
-			close(d.done)
-			d.listener.Close()
-			d.conns.end()
-			d.helpers.Wait()
-		}()
-		conn, err := net.Dial("unix", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		if err := greet(conn, greeting{Token: "token", Role: roleRank}); err != nil {
-			t.Fatal(err)
-		}
-		<-d.mail.ready // it is to be admitted
-	})
-	t.Run("gatherer", func(t *testing.T) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		g := gatherFrom(short(l), 0, "token")
-		defer g.close()
-		conn, err := net.Dial("tcp", g.address())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		if err := mpi.DialHandshake(conn, []byte("token"), 1, 0); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
-// TestBrokenLog has the message log of a rank fail: the rank ends, unless it only waits for
-// free space or the log is in order again.
-func TestBrokenLog(t *testing.T) {
-	near, far := net.Pipe()
-	defer near.Close()
-	defer far.Close()
-	full := &durable.OpError{Op: "write", Path: "log", Offset: -1, Err: syscall.ENOSPC}
-	broken := &durable.OpError{Op: "write", Path: "log", Offset: -1, Err: syscall.EIO}
-	r := &rank{failed: make(chan error, 1), cfg: welcome{Silence: time.Hour}, link: &link{conn: near, err: net.ErrClosed}}
-	r.tellLog(full)
-	if r.logTimer != nil {
-		t.Error("it does not wait for free space")
+	d := &driver{listener: &shortListener{Listener: l, errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}}, limits: protocol.DefaultLimits, token: "token", done: make(chan struct{}), mail: newMailbox()}
+	d.helpers.Go(d.accept)
+	defer func() {
+		close(d.done)
+		d.listener.Close()
+		d.conns.end()
+		d.helpers.Wait()
+	}()
+	conn, err := net.Dial("unix", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
 	}
-	r.tellLog(broken)
-	if r.tellLog(nil); r.logTimer.Stop() {
-		t.Error("it ends although the log is in order again")
+	defer conn.Close()
+	if err := greet(conn, greeting{Token: "token", Role: roleRank}); err != nil {
+		t.Fatal(err)
 	}
-	r.cfg.Silence = time.Millisecond
-	r.tellLog(broken)
-	if err := <-r.failed; !errors.Is(err, syscall.EIO) {
-		t.Errorf("it ends with %v", err)
-	}
+	<-d.mail.ready // it is to be admitted
 }

@@ -3,8 +3,6 @@ package coordinator
 import (
 	"bufio"
 	"context"
-	"net"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -15,25 +13,8 @@ import (
 // TestBeatOfWhoWaits: a rank that waits for its log before it is ready makes progress
 // as long as the disk is full, so that nobody takes it for stuck, and only then.
 func TestBeatOfWhoWaits(t *testing.T) {
-	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	conn, err := net.Dial("unix", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	other, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
 	r := &rank{}
-	if r.link, err = newLink(conn, bufio.NewReader(conn)); err != nil {
-		t.Fatal(err)
-	}
+	other := connect(t, r)
 	once, cancel := context.WithCancel(context.Background())
 	cancel()
 	in := bufio.NewReader(other)

@@ -137,8 +137,8 @@ func TestCollectOnFullDisk(t *testing.T) {
 		if numbers, err := d.job.Checkpoints(); err != nil || !slices.Equal(numbers, want) {
 			t.Errorf("%s: checkpoints %v, %v; want %v", what, numbers, err, want)
 		}
-		if _, err := os.Stat(filepath.Join(d.job.Dir(), lineName+".new")); err == nil {
-			t.Errorf("%s: a new %s is left", what, lineName)
+		if _, err := os.Stat(filepath.Join(d.job.Dir(), "line.json.new")); err == nil {
+			t.Errorf("%s: a new line.json is left", what)
 		}
 	}
 	d.line.Taken = []int{9, 10, 11, 12}

@@ -91,6 +91,9 @@ func (r *externalRun) wait(name string) {
 	}
 }
 
+// Identify notes the process id, which the rank itself has told.
+func (r *externalRank) Identify(pid int) { r.id.Store(int64(pid)) }
+
 func (r *externalRank) done() <-chan struct{} { return r.run.over }
 func (r *externalRank) pid() int              { return int(r.id.Load()) }
 

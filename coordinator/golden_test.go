@@ -13,10 +13,6 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// envProgram names the file that stands for the program of the ranks: a golden store
-// of another build has the library zone of that build.
-const envProgram = "CKPT_TEST_PROGRAM"
-
 var update = flag.Bool("update", false, "write the golden stores that are missing")
 
 // goldenDir holds a store per kind, as launch has written it. A new version reads and
@@ -68,13 +64,13 @@ func TestGoldenStores(t *testing.T) {
 	}
 }
 
-// useProgram has ranks take the program of the golden stores for theirs.
+// useProgram makes the program of the golden stores the library zone: a store of another
+// build has the library zone of that build.
 func useProgram(t *testing.T) {
 	file, err := filepath.Abs(filepath.Join(goldenDir, "program"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(envProgram, file)
 	program = file
 	t.Cleanup(func() { program = self })
 }

@@ -49,11 +49,8 @@ type ending struct {
 
 // recordEnding writes result.json. It is a convenience for status: a failure to
 // write it, as on a full disk, must not spoil the result itself.
-func recordEnding(dir string, r *Result, err error) {
-	e := ending{Outcome: StateInterrupted}
-	if r != nil {
-		e.Outcome, e.Digest = r.Outcome, r.Digest
-	}
+func recordEnding(dir, outcome, digest string, err error) {
+	e := ending{Outcome: outcome, Digest: digest}
 	if err != nil {
 		e.Failure = err.Error()
 	}
@@ -131,4 +128,13 @@ func Describe(store *image.Store, name string) (*JobStatus, error) {
 		}
 	}
 	return s, nil
+}
+
+// FindLine finds the recovery line of a job of a store, running or not.
+func FindLine(ctx context.Context, store *image.Store, name string) (*StoredLine, error) {
+	job, err := store.Job(name)
+	if err != nil {
+		return nil, err
+	}
+	return findStoredLine(ctx, job, func() (*JobStatus, error) { return Inspect(ctx, store, name) })
 }

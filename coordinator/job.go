@@ -352,10 +352,18 @@ func runJob(ctx context.Context, spec Spec, job *image.Job, store *image.Store, 
 	result, err := d.drive(ctx, from, opt.Failures, opt.Interrupts)
 	if d.result.began {
 		// A restart that never came to compute leaves the last result alone.
-		recordEnding(job.Dir(), result, err)
+		outcome, digest := StateInterrupted, ""
+		if result != nil {
+			outcome, digest = result.Outcome, result.Digest
+		}
+		recordEnding(job.Dir(), outcome, digest, err)
 	}
 	return result, err
 }
+
+// program is the file whose content is the library zone. Tests of stored jobs name a
+// small one, so that a store of before fits another build.
+var program = self
 
 // identifySelf digests the binary that the ranks will run.
 func identifySelf() (libraryID, error) {

@@ -29,10 +29,6 @@ var rankVariables = []string{envRank, "PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_
 // or removed meanwhile.
 const self = "/proc/self/exe"
 
-// program is the file whose content is the library zone. Tests of stored jobs name a
-// small one, so that a store of before fits another build.
-var program = self
-
 // A launcher starts ranks.
 type launcher interface {
 	// start starts a rank; ended is called once, from another goroutine, with

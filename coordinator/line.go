@@ -50,15 +50,11 @@ func (l *StoredLine) Pessimistic() bool {
 // meanwhile.
 const attempts = 10
 
-// FindLine finds the line of a job, running or not. It changes nothing. What the
-// line lies on has to be there: manifests, files and logs are looked at, though
-// not every byte of them as Verify does. The error tells which one is missing or
+// findStoredLine finds the line of a job, running or not: inspect tells which. It
+// changes nothing. The line needs manifests, files and logs: it looks at them, but
+// does not read every byte as Verify does. The error tells which one is missing or
 // damaged.
-func FindLine(ctx context.Context, store *image.Store, name string) (*StoredLine, error) {
-	job, err := store.Job(name)
-	if err != nil {
-		return nil, err
-	}
+func findStoredLine(ctx context.Context, job *image.Job, inspect func() (*JobStatus, error)) (*StoredLine, error) {
 	spec, err := specOf(job)
 	if err == nil {
 		err = checkDescription(job)
@@ -67,14 +63,14 @@ func FindLine(ctx context.Context, store *image.Store, name string) (*StoredLine
 		return nil, err
 	}
 	if spec.Origin != "" {
-		return nil, &UsageError{"job " + name + " was imported: another checkpointer restarts it", "ckpt show " + name + " shows its checkpoint"}
+		return nil, &UsageError{"job " + job.Name() + " was imported: another checkpointer restarts it", "ckpt show " + job.Name() + " shows its checkpoint"}
 	}
 	for i := 1; ; i++ {
 		before, err := readLine(job, len(spec.groups(spec.Mapping)))
 		if err != nil {
 			return nil, err
 		}
-		status, err := Inspect(ctx, store, name)
+		status, err := inspect()
 		if err != nil {
 			return nil, err
 		}

@@ -18,9 +18,6 @@ import (
 // TestMain makes the test binary serve as the process of a rank, too: ranks
 // are started from the executable of their coordinator.
 func TestMain(m *testing.M) {
-	if p := os.Getenv(envProgram); p != "" {
-		program = p
-	}
 	if len(os.Args) == 2 && os.Args[1] == "rank" && os.Getenv(envSocket) != "" {
 		if err := RunRank(context.Background(), rankFS(), os.Getenv); err != nil {
 			fmt.Fprintln(os.Stderr, err)

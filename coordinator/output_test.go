@@ -3,7 +3,6 @@ package coordinator
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -32,7 +31,7 @@ func TestCutOutput(t *testing.T) {
 			if _, err := Launch(t.Context(), s, stop); err == nil {
 				t.Fatal("the job did not fail")
 			}
-			path := filepath.Join(stop.Store, "jobs", "job", outputName)
+			path := filepath.Join(stop.Store, "jobs", "job", "output.jsonl")
 			cut, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
@@ -69,31 +68,11 @@ func TestCutOutput(t *testing.T) {
 	}
 }
 
-// TestLongLines reads lines that are longer than any buffer.
-func TestLongLines(t *testing.T) {
-	_, j := emptyJob(t, t.TempDir())
-	long := strings.Repeat("x", 200<<10)
-	out := fmt.Sprintf("%s\n%s\n", encode(OutputEvent{Type: "output", Index: 1, Text: long}), encode(OutputEvent{Type: "output", Index: 2}))
-	if err := os.WriteFile(filepath.Join(j.Dir(), outputName), []byte(out+`{"type":"output","index":3}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if last, o, err := openOutput(vfs.OS{}, j, 1); err != nil || last[0] != 2 || o.end != int64(len(out)) {
-		t.Errorf("last output %v, end %d, %v; want 2, %d", last, o.end, err, len(out))
-	}
-	told := fmt.Sprintf("{\"type\":\"failure\",\"reason\":%q}\n%s\n", long, encode(CheckpointEvent{Type: "checkpoint", Number: 7}))
-	if err := os.WriteFile(filepath.Join(j.Dir(), historyName), []byte(told), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if h := ReadHistory(j, 0); h[7].Number != 7 {
-		t.Errorf("the history has %v, want checkpoint 7", h)
-	}
-}
-
 // TestTornHistory: what a crash or a full disk has left of an event does not take the
 // next one with it.
 func TestTornHistory(t *testing.T) {
 	d, _, fill, empty := fullStore(t, Spec{App: "ring.S.1", NP: 1, Iterations: 1})
-	path := filepath.Join(d.job.Dir(), historyName)
+	path := filepath.Join(d.job.Dir(), "history.jsonl")
 	if err := os.WriteFile(path, []byte("{\"type\":\"chec"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +291,8 @@ func (f *tightFile) Close() error {
 // TestOutputCompletes has a job complete on a disk that is full. Its lines are shown, and
 // a restart shows them no more: the room that is left is enough for their numbers.
 func TestOutputCompletes(t *testing.T) {
-	for size := int64(2 * outputReserve); size < 6*outputReserve; size += 1000 {
+	const reserve = 4096 // bytes that a file of output keeps free
+	for size := int64(2 * reserve); size < 6*reserve; size += 1000 {
 		shown, warned := printTwice(t, tightFS{vfs.OS{}, size}, protocol.Completed)
 		if !slices.Equal(shown, []uint64{1, 2, 3}) {
 			t.Errorf("%d bytes: lines %v are shown; warned %q", size, shown, warned)

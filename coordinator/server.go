@@ -162,8 +162,8 @@ func (d *driver) fromRank(gen int, m *member, msg protocol.Message) {
 	switch msg.Kind {
 	case protocol.Hello:
 		m.addr, m.hello = msg.Text, true
-		if p, ok := m.proc.(*externalRank); ok {
-			p.id.Store(int64(msg.Iter))
+		if p, ok := m.proc.(interface{ Identify(pid int) }); ok {
+			p.Identify(msg.Iter)
 		}
 		g.step(protocol.FromRank{Gen: gen, Message: msg})
 		g.welcome()
@@ -217,7 +217,7 @@ func (g *group) welcome() {
 	for _, rank := range g.ranks {
 		node := g.nodes[rank]
 		g.members[rank].link.send(protocol.Message{Kind: protocol.Welcome, Rank: rank, Body: encode(welcome{
-			Spec: g.spec, Job: g.job.Name(), StoreDir: g.store, Mapping: g.mapping,
+			Spec: g.spec, Job: g.job.Name(), StoreDir: g.store, Program: program, Mapping: g.mapping,
 			Segment: g.segments[node], Sharing: onNode[node], Leads: g.leads(rank), Group: g.ranks, Channels: g.channels(), Peers: peers, InjectAt: g.inject.iterations(rank),
 			Silence: g.limits.Silence, From: g.restored.number, Iter: g.restored.iter})})
 	}

@@ -86,7 +86,7 @@ func newState(ctx context.Context, fsys vfs.FS, id int, cfg *welcome, progress f
 	if s.job, err = store.Job(cfg.Job); err != nil {
 		return nil, err
 	}
-	if err := s.mem.MapLibrary(libraryRegion, program); err != nil {
+	if err := s.mem.MapLibrary(libraryRegion, cfg.Program); err != nil {
 		return nil, err
 	}
 	s.app, err = app.New(inst, id, func(name string, elem zones.Elem, bytes int64) ([]byte, error) {

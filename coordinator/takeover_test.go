@@ -59,7 +59,7 @@ func TestTakeOver(t *testing.T) {
 			}
 			checkOutputs(t, &c.anew, eventsOf[*OutputEvent](rec))
 			dir := filepath.Join(opt.Store, "jobs", opt.Job)
-			if b, err := os.ReadFile(filepath.Join(dir, historyName)); err != nil || bytes.Contains(b, []byte(`"failure"`)) {
+			if b, err := os.ReadFile(filepath.Join(dir, "history.jsonl")); err != nil || bytes.Contains(b, []byte(`"failure"`)) {
 				t.Errorf("history %v: %s", err, b)
 			}
 			if dirs, err := filepath.Glob(filepath.Join(dir, "logs", "rank-*")); err != nil || len(dirs) > c.anew.NP {

@@ -21,6 +21,7 @@ type welcome struct {
 	Spec     Spec          `json:"spec"`
 	Job      string        `json:"job"`
 	StoreDir string        `json:"store"`
+	Program  string        `json:"program"` // file whose content is the library zone
 	Mapping  Mapping       `json:"mapping"`
 	Segment  string        `json:"segment"`            // path of the node's shared memory
 	Sharing  int           `json:"sharing"`            // how many ranks share it
