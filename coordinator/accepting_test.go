@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/wire"
 )
 
 // A shortListener has no descriptors for its first connections.
@@ -38,9 +39,9 @@ func TestCannotAccept(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := &driver{listener: &shortListener{Listener: l, errs: slices.Repeat([]error{syscall.EMFILE}, 1e6)}, done: make(chan struct{}), mail: newMailbox()}
-		d.members = []*member{{link: new(link)}, {}}
+		d.members = []*member{{link: new(wire.Link)}, {}}
 		if all {
-			d.members[1].link = new(link)
+			d.members[1].link = new(wire.Link)
 		}
 		d.helpers.Go(d.accept)
 		for range 3 {
@@ -77,7 +78,7 @@ func TestAcceptAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := greet(conn, greeting{Token: "token", Role: roleRank}); err != nil {
+	if err := wire.Greet(conn, wire.Greeting{Token: "token", Role: wire.RoleRank}); err != nil {
 		t.Fatal(err)
 	}
 	<-d.mail.ready // it is to be admitted

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"ckpt/coordinator/job"
 	"ckpt/image/plan"
 )
 
@@ -16,31 +17,31 @@ func TestAggregatorsOfSmallGroups(t *testing.T) {
 	notRaced(t)
 	for _, c := range []struct {
 		name string
-		set  func(*Spec)
+		set  func(*job.Spec)
 		told string
 	}{
-		{"uncoordinated", func(s *Spec) { s.Mode = Uncoordinated }, "--aggregators 2: a group of 1 rank has 1 aggregator"},
-		{"semi", func(s *Spec) { s.Mode, s.Mapping, s.WritePath.Aggregators = Semi, Mapping{3, 1}, 3 },
+		{"uncoordinated", func(s *job.Spec) { s.Mode = job.Uncoordinated }, "--aggregators 2: a group of 1 rank has 1 aggregator"},
+		{"semi", func(s *job.Spec) { s.Mode, s.Mapping, s.WritePath.Aggregators = job.Semi, job.Mapping{3, 1}, 3 },
 			"--aggregators 3: a group of 1 rank has 1 aggregator"},
-		{"size", func(s *Spec) { s.Mode, s.GroupSize, s.WritePath.Aggregators = Semi, 2, 3 },
+		{"size", func(s *job.Spec) { s.Mode, s.GroupSize, s.WritePath.Aggregators = job.Semi, 2, 3 },
 			"--aggregators 3: a group of 2 ranks has 2 aggregators"},
-		{"per-rank", func(s *Spec) { s.Mode, s.WritePath.Layout = Uncoordinated, plan.PerRank }, ""},
-		{"coordinated", func(*Spec) {}, ""},
+		{"per-rank", func(s *job.Spec) { s.Mode, s.WritePath.Layout = job.Uncoordinated, plan.PerRank }, ""},
+		{"coordinated", func(*job.Spec) {}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := job(t, "ring.S.4", 2)
+			s := newSpec(t, "ring.S.4", 2)
 			s.WritePath.Layout, s.WritePath.Aggregators, s.Schedule.Every = plan.Aggregated, 2, 10
 			c.set(&s)
 			if _, err := s.Layout(); err != nil {
 				t.Fatal(err)
 			}
-			r, rec, opt := launch(t, s, Options{})
+			r, rec, opt := mustLaunch(t, s, Options{})
 			if told := len(rec.warned) > 0; told != (c.told != "") || told && !slices.Contains(rec.warned, c.told) {
 				t.Errorf("warned %q, want %q", rec.warned, c.told)
 			}
 			again := RestartOptions{Options: opt}
 			if c.name == "size" || c.name == "coordinated" {
-				again.Mapping = func(int) (Mapping, error) { return Mapping{1, 3}, nil }
+				again.Mapping = func(int) (job.Mapping, error) { return job.Mapping{1, 3}, nil }
 			}
 			b, err := Restart(context.Background(), again)
 			if err != nil {

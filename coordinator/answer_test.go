@@ -3,6 +3,7 @@ package coordinator
 import (
 	"testing"
 
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/image"
@@ -13,7 +14,7 @@ import (
 // last and has none to take any more.
 func TestAnswerOfGroups(t *testing.T) {
 	store, j := emptyJob(t, t.TempDir())
-	s := short(t, "ring.S.3", Uncoordinated, "")
+	s := short(t, "ring.S.3", job.Uncoordinated, "")
 	d := newDriver(s, j, store.Dir(), s.Mapping, libraryID{}, protocol.DefaultLimits, &recorder{t: t})
 	if err := d.formGroups(); err != nil {
 		t.Fatal(err)
@@ -24,7 +25,7 @@ func TestAnswerOfGroups(t *testing.T) {
 	}
 	told := map[int]int{} // by request
 	for id := 7; id <= 8; id++ {
-		d.requests[id] = func(a protocol.Answer, ev *CheckpointEvent, _ error) {
+		d.requests[id] = func(a protocol.Answer, ev *job.CheckpointEvent, _ error) {
 			if ev != nil {
 				told[a.ID] = ev.Number
 			}

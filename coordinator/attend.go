@@ -1,31 +1,14 @@
 package coordinator
 
 import (
-	"fmt"
 	"sync"
 	"time"
+
+	"ckpt/coordinator/launch"
 )
 
 // endGrace is how long a run may take to end after the second interrupt.
 const endGrace = 2 * time.Second
-
-// A LeftError says that a run was left behind: it had been interrupted twice and did
-// not end, since an operation of its store does not return. Its ranks are killed. For
-// the next run it is as if its coordinator had been.
-type LeftError struct {
-	Job string // "" if it had none yet
-}
-
-func (e *LeftError) Error() string {
-	return fmt.Sprintf("interrupted; %s was left as it is: its storage does not answer", e.name())
-}
-
-func (e *LeftError) name() string {
-	if e.Job == "" {
-		return "the run"
-	}
-	return "job " + e.Job
-}
 
 // attend carries a run out and passes its interrupts on. After the second one it waits
 // for endGrace and no longer, whatever the run is blocked in: then the caller gets a
@@ -64,7 +47,7 @@ func attend(opt Options, run func(Options) (*Result, error)) (*Result, error) {
 type processes struct {
 	mu    sync.Mutex
 	job   string
-	of    map[process]bool
+	of    map[launch.Process]bool
 	ended bool
 }
 
@@ -76,34 +59,34 @@ func (p *processes) end() string {
 	defer p.mu.Unlock()
 	p.ended = true
 	for proc := range p.of {
-		proc.kill()
+		proc.Kill()
 	}
 	return p.job
 }
 
 // known is a launcher that keeps account of its processes.
 type known struct {
-	launcher
+	launch.Launcher
 	alive *processes
 }
 
 // knownTo returns a launcher whose processes end with those of a run.
-func knownTo(l launcher, alive *processes, job string) launcher {
+func knownTo(l launch.Launcher, alive *processes, job string) launch.Launcher {
 	if alive == nil {
 		return l
 	}
 	alive.mu.Lock()
 	defer alive.mu.Unlock()
-	alive.job, alive.of = job, make(map[process]bool)
+	alive.job, alive.of = job, make(map[launch.Process]bool)
 	return known{l, alive}
 }
 
-func (k known) start(r rankStart, ended func(cause string)) (process, error) {
+func (k known) Start(r launch.Rank, ended func(cause string)) (launch.Process, error) {
 	p := k.alive
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var proc process
-	proc, err := k.launcher.start(r, func(cause string) {
+	var proc launch.Process
+	proc, err := k.Launcher.Start(r, func(cause string) {
 		p.mu.Lock()
 		delete(p.of, proc)
 		p.mu.Unlock()
@@ -114,7 +97,7 @@ func (k known) start(r rankStart, ended func(cause string)) (process, error) {
 	}
 	p.of[proc] = true
 	if p.ended {
-		proc.kill()
+		proc.Kill()
 	}
 	return proc, nil
 }

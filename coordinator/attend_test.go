@@ -49,8 +49,8 @@ func TestInterruptsOfBlockedRun(t *testing.T) {
 	notRaced(t)
 	for _, name := range []string{"job.tmp", "0002", "0002/manifest.tmp"} {
 		t.Run(name, func(t *testing.T) {
-			s := job(t, "ring.S.4", 2)
-			want, _, _ := launch(t, s, Options{})
+			s := newSpec(t, "ring.S.4", 2)
+			want, _, _ := mustLaunch(t, s, Options{})
 			s.Schedule.Every = 7
 			disk, interrupts := newHangingFS(name), make(chan struct{})
 			opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t}, FS: disk, Interrupts: interrupts}

@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/wire"
 	"ckpt/dataset"
 	"ckpt/image"
 	"ckpt/internal/vfs"
@@ -17,7 +19,7 @@ import (
 // job that computes: from the proposal until all ranks stand at a boundary with
 // their channels drained. Most of it is waiting for the end of an iteration.
 func BenchmarkBarrierProcesses(b *testing.B) {
-	s := job(b, "ring.S.64", 2)
+	s := newSpec(b, "ring.S.64", 2)
 	s.MPI = mpi.OpenMPI.String() // 180 MiB of shared memory per checkpoint, not 430
 	s.Iterations = 1 << 30
 	w := &stopwatch{b: b}
@@ -49,9 +51,9 @@ func barrierConnections(b *testing.B, network string, ranks int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := NewSpec(inst)
+	s := job.NewSpec(inst)
 	s.Iterations = 1 << 30
-	if s.Mapping, err = EvenMapping(ranks, 64); err != nil {
+	if s.Mapping, err = job.EvenMapping(ranks, 64); err != nil {
 		b.Fatal(err)
 	}
 	dir := b.TempDir()
@@ -117,7 +119,7 @@ func (w *stopwatch) demand(store string, end func()) {
 		return
 	}
 	for w.b.Loop() {
-		client, err := Contact(w.b.Context(), j.Dir())
+		client, err := wire.Contact(w.b.Context(), j.Dir())
 		if err != nil {
 			w.b.Error(err)
 			return

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/image"
@@ -18,7 +19,7 @@ import (
 // belowBase lists the checkpoints of a job that are older than its groups need.
 func belowBase(t *testing.T, j *image.Job) (below []int, base []int) {
 	t.Helper()
-	line, err := readLine(j, 4)
+	line, err := job.ReadBaseline(j, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,8 +44,8 @@ func belowBase(t *testing.T, j *image.Job) (below []int, base []int) {
 // that cannot be read: the first goes with the next run, and both in the end. What
 // is needed stays.
 func TestCollectAll(t *testing.T) {
-	s := job(t, "ring.S.4", 2)
-	s.Mode, s.Iterations, s.Schedule.Every = Uncoordinated, 40, 4
+	s := newSpec(t, "ring.S.4", 2)
+	s.Mode, s.Iterations, s.Schedule.Every = job.Uncoordinated, 40, 4
 	var left string
 	opt := Options{Store: t.TempDir(), Job: "job"}
 	run := func(fail int) error {
@@ -77,7 +78,7 @@ func TestCollectAll(t *testing.T) {
 		t.Fatalf("checkpoints %v, %v", numbers, err)
 	}
 	left = filepath.Join(t.TempDir(), "left")
-	if err := os.CopyFS(left, os.DirFS(filepath.Dir(manifestPath(j, numbers[0])))); err != nil {
+	if err := os.CopyFS(left, os.DirFS(filepath.Dir(job.ManifestPath(j, numbers[0])))); err != nil {
 		t.Fatal(err)
 	}
 	if err := run(31); err == nil {
@@ -87,17 +88,17 @@ func TestCollectAll(t *testing.T) {
 	if numbers[0] >= base[(numbers[0]-1)%4] {
 		t.Fatalf("checkpoint %d is needed, the oldest are %v", numbers[0], base)
 	}
-	if err := os.RemoveAll(filepath.Dir(manifestPath(j, numbers[0]))); err != nil { // files that later ones refer to
+	if err := os.RemoveAll(filepath.Dir(job.ManifestPath(j, numbers[0]))); err != nil { // files that later ones refer to
 		t.Fatal(err)
 	}
-	if err := os.CopyFS(filepath.Dir(manifestPath(j, numbers[0])), os.DirFS(left)); err != nil {
+	if err := os.CopyFS(filepath.Dir(job.ManifestPath(j, numbers[0])), os.DirFS(left)); err != nil {
 		t.Fatal(err)
 	}
 	newest, err := j.Latest()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(manifestPath(j, newest), []byte("x"), 0o600); err != nil {
+	if err := os.WriteFile(job.ManifestPath(j, newest), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := run(32); err == nil { // no further checkpoint, or hardly
@@ -118,16 +119,16 @@ func TestCollectAll(t *testing.T) {
 // TestCollectOnFullDisk removes nothing as long as it cannot be noted, goes back all
 // the same, and ends the job where the note has to come first.
 func TestCollectOnFullDisk(t *testing.T) {
-	s := job(t, "ring.S.4", 1)
-	s.Mode = Uncoordinated
+	s := newSpec(t, "ring.S.4", 1)
+	s.Mode = job.Uncoordinated
 	d, rec, fill, empty := fullStore(t, s)
 	var all []int
 	for n := 1; n <= 12; n++ {
 		all = append(all, n)
-		if err := os.MkdirAll(filepath.Dir(manifestPath(d.job, n)), 0o700); err != nil {
+		if err := os.MkdirAll(filepath.Dir(job.ManifestPath(d.job, n)), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(manifestPath(d.job, n), []byte("x"), 0o600); err != nil {
+		if err := os.WriteFile(job.ManifestPath(d.job, n), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -155,7 +156,7 @@ func TestCollectOnFullDisk(t *testing.T) {
 	d.backlog.tried = 0
 	d.does(protocol.Answer{})
 	there("room", 3, 4, 5, 6, 7, 8, 10, 11, 12)
-	if line, err := readLine(d.job, 4); err != nil || !slices.Equal(line.Base, []int{5, 6, 0, 0}) || line.Taken[0] != 5 {
+	if line, err := job.ReadBaseline(d.job, 4); err != nil || !slices.Equal(line.Base, []int{5, 6, 0, 0}) || line.Taken[0] != 5 {
 		t.Errorf("noted %+v, %v", line, err)
 	}
 	if d.outcome != nil || d.broken != nil || d.backlog.owed != nil {
@@ -180,20 +181,20 @@ func relock(t *testing.T, j *image.Job) {
 
 // TestTakeOverOnFullDisk makes room with what is not needed any more.
 func TestTakeOverOnFullDisk(t *testing.T) {
-	s := job(t, "ring.S.4", 1)
-	s.Mode = Uncoordinated
+	s := newSpec(t, "ring.S.4", 1)
+	s.Mode = job.Uncoordinated
 	d, _, fill, _ := fullStore(t, s)
-	if err := writeLine(d.job, d.line); err != nil {
+	if err := job.WriteBaseline(d.job, d.line); err != nil {
 		t.Fatal(err)
 	}
 	d.line.Base[0] = 5
-	if err := os.MkdirAll(filepath.Dir(manifestPath(d.job, 1)), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(job.ManifestPath(d.job, 1)), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(manifestPath(d.job, 1), []byte("x"), 0o600); err != nil {
+	if err := os.WriteFile(job.ManifestPath(d.job, 1), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(logsDir(d.job), 0o700); err != nil {
+	if err := os.Mkdir(job.LogsDir(d.job), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	relock(t, d.job)
@@ -201,7 +202,7 @@ func TestTakeOverOnFullDisk(t *testing.T) {
 	if err := d.takeOver(); err != nil {
 		t.Errorf("there was room for the note: %v", err)
 	}
-	before, err := readLine(d.job, 4)
+	before, err := job.ReadBaseline(d.job, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +215,7 @@ func TestTakeOverOnFullDisk(t *testing.T) {
 	if err := d.takeOver(); !errors.Is(err, durable.ErrStorageFull) || !errors.As(err, new(*fullError)) {
 		t.Errorf("error %v, want that the storage is full", err)
 	}
-	if after, err := readLine(d.job, 4); err != nil || after.Incarnation != before.Incarnation {
+	if after, err := job.ReadBaseline(d.job, 4); err != nil || after.Incarnation != before.Incarnation {
 		t.Errorf("noted %+v, %v; before %+v", after, err, before)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
 	"ckpt/image/codec"
@@ -37,14 +38,14 @@ func TestSameDigest(t *testing.T) {
 	want := map[string]string{}
 	length := map[string]time.Duration{}
 	for _, app := range apps {
-		s := job(t, app, 1)
-		r, _, _ := launch(t, s, Options{})
+		s := newSpec(t, app, 1)
+		r, _, _ := mustLaunch(t, s, Options{})
 		if r.Digest == "" || r.Failures != 0 {
 			t.Fatalf("%s: result %+v", app, r)
 		}
 		want[app] = r.Digest
 		s.Schedule.Every = 7
-		r, _, _ = launch(t, s, Options{})
+		r, _, _ = mustLaunch(t, s, Options{})
 		length[app] = time.Duration(r.Wall * float64(time.Second))
 	}
 	failures, ran := 0, 0
@@ -72,7 +73,7 @@ func TestSameDigest(t *testing.T) {
 
 // disturbed runs an application under one random kind of disturbance.
 func disturbed(t *testing.T, rng *rand.Rand, app string, length time.Duration) *Result {
-	s := job(t, app, 1+rng.IntN(4))
+	s := newSpec(t, app, 1+rng.IntN(4))
 	s.Schedule.Every = s.Iterations/8 + rng.IntN(s.Iterations/2)
 	s.AutoRestart = true
 	anyWritePath(rng, &s)
@@ -95,12 +96,12 @@ func disturbed(t *testing.T, rng *rand.Rand, app string, length time.Duration) *
 	case 3: // killed for good, then restarted under another mapping
 		return remapped(t, rng, s)
 	}
-	r, _, _ := launch(t, s, opt)
+	r, _, _ := mustLaunch(t, s, opt)
 	return r
 }
 
 // anyWritePath chooses who writes what, and whether behind the computation.
-func anyWritePath(rng *rand.Rand, s *Spec) {
+func anyWritePath(rng *rand.Rand, s *job.Spec) {
 	s.Async = rng.IntN(2) == 0
 	if s.Async && rng.IntN(2) == 0 {
 		s.Staging = int64(1+rng.IntN(64)) << 12
@@ -114,7 +115,7 @@ func anyWritePath(rng *rand.Rand, s *Spec) {
 }
 
 // remapped kills a job after its first checkpoint and restarts it elsewhere.
-func remapped(t *testing.T, rng *rand.Rand, s Spec) *Result {
+func remapped(t *testing.T, rng *rand.Rand, s job.Spec) *Result {
 	s.AutoRestart = false
 	last := s.Schedule.Every + 1
 	if s.Async {
@@ -130,7 +131,7 @@ func remapped(t *testing.T, rng *rand.Rand, s Spec) *Result {
 	}
 	opt.Failures = nil
 	r, err := Restart(t.Context(), RestartOptions{Options: opt,
-		Mapping: func(np int) (Mapping, error) { return EvenMapping(np, 1+rng.IntN(np)) }})
+		Mapping: func(np int) (job.Mapping, error) { return job.EvenMapping(np, 1+rng.IntN(np)) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,15 +142,15 @@ func remapped(t *testing.T, rng *rand.Rand, s Spec) *Result {
 // TestDeathInEveryPhase kills or freezes a rank just as the coordinator enters
 // each phase of a checkpoint, and expects the same digest and the rank's name.
 func TestDeathInEveryPhase(t *testing.T) {
-	s := job(t, "bt.S.4", 2)
+	s := newSpec(t, "bt.S.4", 2)
 	s.Schedule.Every = 20
 	s.AutoRestart = true
-	usual, _, _ := launch(t, s, Options{})
+	usual, _, _ := mustLaunch(t, s, Options{})
 	// Long enough that a checkpoint is proposed however late the coordinator looks at
 	// the clock.
 	timed := s
-	timed.Iterations, timed.Schedule = 6*s.Iterations, Schedule{Interval: 60 * time.Millisecond}
-	long, _, _ := launch(t, timed, Options{})
+	timed.Iterations, timed.Schedule = 6*s.Iterations, job.Schedule{Interval: 60 * time.Millisecond}
+	long, _, _ := mustLaunch(t, timed, Options{})
 	phases := map[string]func(protocol.Action) bool{
 		"start":   func(a protocol.Action) bool { return broadcasts(a, protocol.Start) },
 		"propose": func(a protocol.Action) bool { return broadcasts(a, protocol.Propose) },
@@ -177,7 +178,7 @@ func TestDeathInEveryPhase(t *testing.T) {
 					opt.Limits.Silence = 3 * time.Second
 				}
 				opt.Observer = &recorder{t: t}
-				r, rec, opt := launch(t, s, opt)
+				r, rec, opt := mustLaunch(t, s, opt)
 				if r.Digest != want.Digest {
 					t.Errorf("digest %s, want %s", r.Digest, want.Digest)
 				}

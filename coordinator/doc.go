@@ -3,9 +3,9 @@
 // deaths, restarts from the last committed checkpoint, and serves requests from
 // other terminals.
 //
-// [Launch] begins a new job and [Restart] continues one; both return when the
-// job has ended. [Contact] speaks to a running job. [RunRank] is the other
-// side: the process of one rank, started by the launcher.
+// [Launch] begins a new job and [Restart] continues one; both return when the job has
+// ended. Package job knows what the store keeps of the job, package rank is the other
+// side of the connections, package wire is what goes over them.
 //
 // The decisions are in package protocol, a pure state machine; this package
 // carries them out. One goroutine, the loop of a [driver], owns all state of

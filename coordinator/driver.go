@@ -11,10 +11,13 @@ import (
 	"sync"
 	"time"
 
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/coordinator/recovery"
+	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/internal/vfs"
 )
@@ -22,19 +25,19 @@ import (
 // A driver runs one job: it carries the actions of the protocol out and feeds
 // it what happens. Its loop owns every field; others post functions to it.
 type driver struct {
-	spec    Spec
+	spec    job.Spec
 	job     *image.Job
 	store   string // directory, absolute
-	mapping Mapping
+	mapping job.Mapping
 	nodes   []int // of each rank
 	parent  int   // checkpoint this run began with
 	library libraryID
 	limits  protocol.Limits
 	out     Observer
 	log     *slog.Logger
-	history historyWriter
+	history job.Journal
 
-	launcher launcher
+	launcher launch.Launcher
 	network  string                // of the listener: unix; tests also measure tcp
 	watch    func(protocol.Action) // of tests, told of each action before it is done; may be nil
 
@@ -44,7 +47,7 @@ type driver struct {
 	done    chan struct{} // closed when the loop has ended
 	helpers sync.WaitGroup
 
-	run      *rundir
+	run      *launch.RunDir
 	token    string
 	address  string // of the listener: network, colon, address
 	listener net.Listener
@@ -53,8 +56,8 @@ type driver struct {
 	inject   *injector
 	groups   []*group
 	groupOf  []int // of each rank
-	line     groupLine
-	output   outputFile
+	line     job.Baseline
+	output   job.Output
 	backlog  backlog
 	passed   error // why checkpoints in the store are not made use of; may be nil
 	outages  outages
@@ -70,9 +73,9 @@ type driver struct {
 	computes   bool        // some group computes, or did
 	stored     map[int]int // iterations of the checkpoints that the run began with
 
-	requests map[int]func(protocol.Answer, *CheckpointEvent, error)
-	asked    map[int]*CheckpointEvent // taken since somebody asked, by number: one of them is the answer
-	givenUp  error                    // why a checkpoint was, for the answers that follow in the actions under way
+	requests map[int]func(protocol.Answer, *job.CheckpointEvent, error)
+	asked    map[int]*job.CheckpointEvent // taken since somebody asked, by number: one of them is the answer
+	givenUp  error                        // why a checkpoint was, for the answers that follow in the actions under way
 	nextID   int
 	outcome  *protocol.Outcome
 	shown    time.Time // when progress was last reported
@@ -83,8 +86,8 @@ type driver struct {
 
 // member is the coordinator's side of one rank of the current generation.
 type member struct {
-	proc  process
-	link  *link
+	proc  launch.Process
+	link  *wire.Link
 	addr  string
 	lost  bool
 	hello bool
@@ -93,15 +96,9 @@ type member struct {
 	excused bool
 }
 
-// libraryID identifies the binary that the ranks run.
-type libraryID struct {
-	digest string
-	bytes  int64
-}
-
-func newDriver(spec Spec, job *image.Job, store string, mapping Mapping, library libraryID, limits protocol.Limits, out Observer) *driver {
-	return &driver{spec: spec, job: job, store: store, mapping: mapping, nodes: mapping.Nodes(), library: library, limits: limits, out: out, log: slog.New(slog.DiscardHandler), launcher: local{}, network: "unix",
-		fs: vfs.OS{}, mail: newMailbox(), done: make(chan struct{}), requests: map[int]func(protocol.Answer, *CheckpointEvent, error){}, asked: map[int]*CheckpointEvent{}, logWaits: map[int]error{}}
+func newDriver(spec job.Spec, j *image.Job, store string, mapping job.Mapping, library libraryID, limits protocol.Limits, out Observer) *driver {
+	return &driver{spec: spec, job: j, store: store, mapping: mapping, nodes: mapping.Nodes(), library: library, limits: limits, out: out, log: slog.New(slog.DiscardHandler), launcher: launch.Local{}, network: "unix",
+		fs: vfs.OS{}, mail: newMailbox(), done: make(chan struct{}), requests: map[int]func(protocol.Answer, *job.CheckpointEvent, error){}, asked: map[int]*job.CheckpointEvent{}, logWaits: map[int]error{}}
 }
 
 // drive runs the job to its end. The caller holds the job's lock.
@@ -119,15 +116,15 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 	}
 	if d.machine, err = supervisor.New(cfg); err != nil {
 		if errors.Is(err, recovery.ErrNoLine) {
-			err = &missingError{err.Error(), d.passed}
+			err = &job.MissingError{What: err.Error(), Cause: d.passed}
 		}
 		return nil, err
 	}
 	if err := d.takeOver(); err != nil {
 		return nil, err
 	}
-	d.history = openHistory(d.job.Dir())
-	defer d.history.close()
+	d.history = job.OpenJournal(d.job.Dir())
+	defer d.history.Close()
 	d.parent = cfg.From
 	d.stored = make(map[int]int)
 	for _, k := range cfg.Known {
@@ -150,40 +147,9 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 	d.outages.sum(&d.result, d.now())
 	result, err := d.verdict()
 	if result != nil {
-		d.history.add(result)
+		d.history.Add(result)
 	}
 	return result, err
-}
-
-func (d *driver) protocolConfig(from *image.Manifest) (protocol.Config, error) {
-	cfg := protocol.Config{Iterations: d.spec.Iterations, Schedule: d.spec.protocol(),
-		Limits: d.limits, Async: d.spec.Async, AutoRestart: d.spec.AutoRestart, Known: map[int]int{}}
-	var err error
-	if cfg.Next, err = d.job.Next(); err != nil {
-		return cfg, err
-	}
-	if from != nil {
-		// Damaged checkpoints may be among them: falling back to one falls back
-		// further.
-		known, err := d.job.Iterations()
-		if err != nil {
-			return cfg, err
-		}
-		for n, iteration := range known {
-			if n < from.Number { // else of a future that this run leaves aside
-				cfg.Known[n] = int(iteration)
-			}
-		}
-		cfg.From = from.Number
-		cfg.Known[from.Number] = int(from.Iteration)
-	}
-	data, shared, err := d.spec.memory()
-	if err != nil {
-		return cfg, err
-	}
-	// Before the first measurement: the write takes a second per 256 MiB.
-	cfg.Cost = time.Duration((data+shared+d.library.bytes)>>20) * time.Second / 256
-	return cfg, nil
 }
 
 // open makes the socket and announces it in the store.
@@ -194,19 +160,19 @@ func (d *driver) open() error {
 	}
 	d.token = hex.EncodeToString(secret)
 	var err error
-	if d.run, err = newRundir(mpi.SegmentDir(0), len(d.mapping)); err != nil {
-		return &TempError{err}
+	if d.run, err = launch.NewRunDir(mpi.SegmentDir(0), len(d.mapping)); err != nil {
+		return &launch.TempError{Err: err}
 	}
-	at := d.run.socket()
+	at := d.run.Socket()
 	if d.network != "unix" {
 		at = "127.0.0.1:0"
 	}
 	if d.listener, err = net.Listen(d.network, at); err != nil {
-		return errors.Join(err, d.run.remove())
+		return errors.Join(err, d.run.Remove())
 	}
 	d.address = d.network + ":" + d.listener.Addr().String()
-	if err := announce(d.job.Dir(), d.address, d.token); err != nil {
-		return errors.Join(err, d.listener.Close(), d.run.remove())
+	if err := wire.Announce(d.job.Dir(), d.address, d.token); err != nil {
+		return errors.Join(err, d.listener.Close(), d.run.Remove())
 	}
 	d.helpers.Go(d.accept)
 	return nil
@@ -221,12 +187,12 @@ func (d *driver) close() {
 	d.conns.end()
 	for _, m := range d.members {
 		if m != nil && m.link != nil {
-			m.link.close()
+			m.link.Close()
 		}
 	}
 	d.helpers.Wait()
-	withdraw(d.job.Dir())
-	d.run.remove()
+	wire.Withdraw(d.job.Dir())
+	d.run.Remove()
 }
 
 func (d *driver) now() time.Duration { return time.Since(d.since) }
@@ -275,12 +241,12 @@ func (d *driver) interrupt(now bool) {
 
 // afterInterrupt stops without a checkpoint when one cannot be taken: somebody
 // who presses ^C wants the job to end.
-func (d *driver) afterInterrupt(a protocol.Answer, _ *CheckpointEvent, _ error) {
+func (d *driver) afterInterrupt(a protocol.Answer, _ *job.CheckpointEvent, _ error) {
 	if a.Err == "" || d.outcome != nil {
 		return
 	}
 	d.out.Warn("stopping without a last checkpoint: " + a.Err)
-	d.request(protocol.Request{Stop: true, Now: true}, func(protocol.Answer, *CheckpointEvent, error) {})
+	d.request(protocol.Request{Stop: true, Now: true}, func(protocol.Answer, *job.CheckpointEvent, error) {})
 }
 
 // stepJob passes an event of the whole job to the protocol.
@@ -298,7 +264,7 @@ func (d *driver) stepOf(group int, ev protocol.Event) {
 }
 
 // request passes a request to the protocol; answer is called in the loop.
-func (d *driver) request(r protocol.Request, answer func(protocol.Answer, *CheckpointEvent, error)) {
+func (d *driver) request(r protocol.Request, answer func(protocol.Answer, *job.CheckpointEvent, error)) {
 	d.nextID++
 	r.ID = d.nextID
 	d.requests[r.ID] = answer

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/wire"
 )
 
 // leaveGrace is how long ranks may take to leave by themselves, killGrace how
@@ -26,7 +27,7 @@ func (d *driver) settle() {
 			// Who has not come yet has not been told to leave.
 			for gone := m == nil || m.link == nil; !gone; {
 				select {
-				case <-m.proc.done():
+				case <-m.proc.Done():
 					gone = true
 				case <-d.mail.ready: // somebody may wait for an answer
 					d.mail.take()()
@@ -37,7 +38,7 @@ func (d *driver) settle() {
 		}
 	}
 	for _, g := range d.groups {
-		if err := g.endGeneration(); err != nil {
+		if err := g.endIncarnation(); err != nil {
 			d.out.Warn(err.Error())
 		}
 	}
@@ -64,7 +65,7 @@ func (d *driver) verdict() (*Result, error) {
 	if o.Result == protocol.Failed {
 		cause := errors.New(o.Text)
 		if len(o.Body) > 0 {
-			cause = bodyError(o.Body, o.Text)
+			cause = wire.DecodeError(o.Body, o.Text)
 		}
 		if o.Restored {
 			return &d.result, cause
@@ -74,7 +75,7 @@ func (d *driver) verdict() (*Result, error) {
 			Tried: d.spec.AutoRestart}
 	}
 	if o.Result == protocol.Completed {
-		digests := make([]doneReport, len(o.Results))
+		digests := make([]wire.DoneReport, len(o.Results))
 		for rank, body := range o.Results {
 			if err := json.Unmarshal(body, &digests[rank]); err != nil {
 				return nil, fmt.Errorf("result of rank %d: %w", rank, err)

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
 	"ckpt/internal/vfs"
 )
@@ -27,11 +28,11 @@ func (d *shortDisk) Open(name string) (vfs.File, error) {
 // TestExamineAgain has descriptors run short while a recovery reads the log of a rank
 // that died. Its checkpoints are there all the same, and nothing is given up.
 func TestExamineAgain(t *testing.T) {
-	s := short(t, "ring.S.3", Uncoordinated, "optimistic")
+	s := short(t, "ring.S.3", job.Uncoordinated, "optimistic")
 	s.AutoRestart, s.Schedule.Every = true, 2
-	want, _, _ := launch(t, s, Options{})
+	want, _, _ := mustLaunch(t, s, Options{})
 	disk := &shortDisk{FS: vfs.OS{}}
-	r, rec, _ := launch(t, s, Options{FS: disk, Failures: []Failure{{Rank: 1, Node: -1, Iter: 9}}, watch: func(a protocol.Action) {
+	r, rec, _ := mustLaunch(t, s, Options{FS: disk, Failures: []Failure{{Rank: 1, Node: -1, Iter: 9}}, watch: func(a protocol.Action) {
 		if e, ok := a.(protocol.Examine); ok && e.Rank == 1 {
 			disk.left.Store(int64(len(e.Numbers))) // each is opened for once
 		}

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/wire"
 	"ckpt/image/plan"
 	"ckpt/internal/race"
 	"ckpt/internal/vfs"
@@ -21,7 +23,7 @@ const envFault = "CKPT_TEST_FAULT"
 // rankFS returns the file system of a rank of a test.
 func rankFS() vfs.FS {
 	var rank, at, kind int
-	if n, _ := fmt.Sscanf(os.Getenv(envFault), "%d:%d:%d", &rank, &at, &kind); n == 3 && os.Getenv(envRank) == fmt.Sprint(rank) {
+	if n, _ := fmt.Sscanf(os.Getenv(envFault), "%d:%d:%d", &rank, &at, &kind); n == 3 && os.Getenv(wire.EnvRank) == fmt.Sprint(rank) {
 		return newBadDisk(at, kind)
 	}
 	if gate := os.Getenv(envStall); gate != "" {
@@ -93,9 +95,9 @@ func TestFailedOperations(t *testing.T) {
 	case race.Nightly():
 		step = 1
 	}
-	t.Run("per-rank", func(t *testing.T) { failOperations(t, job(t, "ring.S.4", 2), step) })
+	t.Run("per-rank", func(t *testing.T) { failOperations(t, newSpec(t, "ring.S.4", 2), step) })
 	for _, layout := range []plan.Layout{plan.PerRank, plan.Aggregated, plan.Shared} {
-		s := job(t, "ring.S.4", 2)
+		s := newSpec(t, "ring.S.4", 2)
 		s.WritePath.Layout, s.Async = layout, layout != plan.Aggregated
 		if race.Enabled && layout != plan.Shared {
 			continue
@@ -104,13 +106,13 @@ func TestFailedOperations(t *testing.T) {
 	}
 }
 
-func failOperations(t *testing.T, s Spec, step int) {
-	want, _, _ := launch(t, s, Options{})
+func failOperations(t *testing.T, s job.Spec, step int) {
+	want, _, _ := mustLaunch(t, s, Options{})
 	s.Schedule.Every = 15 // at 15 and 30 of 40
 	lost := 0
 	run := func(name string, opt Options) {
 		t.Run(name, func(t *testing.T) {
-			r, rec, opt := launch(t, s, opt)
+			r, rec, opt := mustLaunch(t, s, opt)
 			if r.Digest != want.Digest || r.Failures != 0 {
 				t.Errorf("result %+v, want digest %s", r, want.Digest)
 			}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/image"
 	"ckpt/image/codec"
@@ -20,34 +22,34 @@ var update = flag.Bool("update", false, "write the golden stores that are missin
 var goldenDir = filepath.Join("..", "testdata", "stores")
 
 // golden describes the kinds of stored jobs.
-func golden(t *testing.T) map[string]Spec {
-	make := func(app string, nodes int, change func(*Spec)) Spec {
-		s := job(t, app, nodes)
+func golden(t *testing.T) map[string]job.Spec {
+	make := func(app string, nodes int, change func(*job.Spec)) job.Spec {
+		s := newSpec(t, app, nodes)
 		s.Schedule.Every, s.Codec, s.Incremental = s.Iterations/4, codec.UseNone.String(), false
 		change(&s)
 		return s
 	}
-	common := func(layout plan.Layout) func(*Spec) {
-		return func(s *Spec) {
+	common := func(layout plan.Layout) func(*job.Spec) {
+		return func(s *job.Spec) {
 			s.Codec, s.WritePath = codec.UseZstd.String(), plan.Defaults()
 			s.WritePath.Layout, s.WritePath.StripeSize, s.WritePath.Buffer = layout, 64<<10, 256<<10
 		}
 	}
-	logged := func(mode string, k channel.Kind) func(*Spec) {
-		return func(s *Spec) {
+	logged := func(mode string, k channel.Kind) func(*job.Spec) {
+		return func(s *job.Spec) {
 			s.Mode, s.Log, s.Codec, s.Incremental = mode, k.String(), codec.UseAuto.String(), true
 			s.Residuals = 5
 		}
 	}
-	return map[string]Spec{
-		"per-rank":    make("ring.S.4", 2, func(*Spec) {}),
+	return map[string]job.Spec{
+		"per-rank":    make("ring.S.4", 2, func(*job.Spec) {}),
 		"aggregated":  make("ring.S.4", 2, common(plan.Aggregated)),
 		"shared":      make("ring.S.5", 2, common(plan.Shared)),
-		"incremental": make("minighost.S.2", 1, func(s *Spec) { s.Codec, s.Incremental = codec.UseAuto.String(), true }),
-		"receiver":    make("ring.S.4", 2, logged(Semi, channel.Receiver)),
-		"sender":      make("ring.S.4", 2, logged(Semi, channel.Sender)),
-		"optimistic":  make("ring.S.3", 1, logged(Uncoordinated, channel.Optimistic)),
-		"none":        make("ring.S.3", 1, logged(Uncoordinated, channel.None)),
+		"incremental": make("minighost.S.2", 1, func(s *job.Spec) { s.Codec, s.Incremental = codec.UseAuto.String(), true }),
+		"receiver":    make("ring.S.4", 2, logged(job.Semi, channel.Receiver)),
+		"sender":      make("ring.S.4", 2, logged(job.Semi, channel.Sender)),
+		"optimistic":  make("ring.S.3", 1, logged(job.Uncoordinated, channel.Optimistic)),
+		"none":        make("ring.S.3", 1, logged(job.Uncoordinated, channel.None)),
 	}
 }
 
@@ -72,17 +74,17 @@ func useProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	program = file
-	t.Cleanup(func() { program = self })
+	t.Cleanup(func() { program = launch.Self })
 }
 
 // writeGolden stores a job that loses a rank at three quarters of its way, unless there
 // is one: what an earlier version wrote must stay readable.
-func writeGolden(t *testing.T, kind string, spec Spec) {
+func writeGolden(t *testing.T, kind string, spec job.Spec) {
 	dir := filepath.Join(goldenDir, kind)
 	if _, err := os.Stat(dir); err == nil {
 		return
 	}
-	whole, _, _ := launch(t, spec, Options{})
+	whole, _, _ := mustLaunch(t, spec, Options{})
 	spec.AutoRestart = false
 	opt := Options{Store: dir, Job: "job", Observer: &recorder{t: t},
 		Failures: []Failure{{Rank: spec.NP - 1, Node: -1, Iter: spec.Iterations*3/4 + 2}}}
@@ -128,22 +130,22 @@ func goldenCheckpoints(t *testing.T, kind string) []int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	job, err := store.Job("job")
+	j, err := store.Job("job")
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := specOf(job)
+	spec, err := job.ReadSpec(j)
 	if err != nil {
 		t.Fatal(err)
 	}
-	numbers, err := job.Checkpoints()
+	numbers, err := j.Checkpoints()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(numbers) < 3 {
 		t.Fatalf("there are checkpoints %v, expected 3 or more", numbers)
 	}
-	if spec.Mode != Coordinated {
+	if spec.Mode != job.Coordinated {
 		return []int{0}
 	}
 	return append(numbers, 0)

@@ -1,10 +1,10 @@
 package coordinator
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
 	"ckpt/image/container"
@@ -18,14 +18,14 @@ type group struct {
 	id    int
 	ranks []int // ascending
 
-	gen      int
-	tx       *image.Tx       // the checkpoint that is being written
-	reuse    *container.File // the library zone of an earlier checkpoint, for tx
-	storing  *libraryWrite   // or that it is written for tx
-	joint    *jointLayout    // how ranks write common files; nil: a file each
-	paths    []string        // of the common files of tx
-	exchange *exchange       // what the ranks that write tx tell each other
-	recorded *recording      // what the coordinator writes for tx; nil if that is not traced
+	incarnation int
+	tx          *image.Tx        // the checkpoint that is being written
+	reuse       *container.File  // the library zone of an earlier checkpoint, for tx
+	storing     *libraryWrite    // or that it is written for tx
+	joint       *job.JointLayout // how ranks write common files; nil: a file each
+	paths       []string         // of the common files of tx
+	exchange    *exchange        // what the ranks that write tx tell each other
+	recorded    *job.Recording   // what the coordinator writes for tx; nil if that is not traced
 
 	base       int     // checkpoint that tx may refer to, 0 none
 	complete   bool    // the next checkpoint must not refer to any
@@ -45,8 +45,8 @@ type group struct {
 func (d *driver) formGroups() error {
 	d.groupOf = make([]int, d.spec.NP)
 	d.members = make([]*member, d.spec.NP)
-	for id, ranks := range d.spec.groups(d.mapping) {
-		joint, err := d.spec.jointLayout(d.mapping, ranks)
+	for id, ranks := range d.spec.Groups(d.mapping) {
+		joint, err := d.spec.JointLayout(d.mapping, ranks)
 		if err != nil {
 			return err
 		}
@@ -65,15 +65,7 @@ func (d *driver) several() bool { return len(d.groups) > 1 }
 func (d *driver) group(rank int) *group { return d.groups[d.groupOf[rank]] }
 
 // name names the ranks of the group.
-func (g *group) name() string { return nameRanks(g.ranks) }
-
-// nameRanks names ranks that follow each other, as those of a group do.
-func nameRanks(ranks []int) string {
-	if len(ranks) == 1 {
-		return fmt.Sprintf("rank %d", ranks[0])
-	}
-	return fmt.Sprintf("ranks %d-%d", ranks[0], ranks[len(ranks)-1])
-}
+func (g *group) name() string { return job.NameRanks(g.ranks) }
 
 // first returns the first rank of the group on the node of rank.
 func (g *group) first(rank int) int {

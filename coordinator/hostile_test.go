@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"ckpt/coordinator/job"
 	"ckpt/image"
 	"ckpt/internal/durable"
 	"ckpt/internal/race"
@@ -110,13 +111,13 @@ func matching(trials []*trial, only *regexp.Regexp) []*trial {
 }
 
 // newHostileStore makes the store.
-func newHostileStore(t *testing.T, name string, spec Spec) *hostileStore {
+func newHostileStore(t *testing.T, name string, spec job.Spec) *hostileStore {
 	t.Helper()
 	s := &hostileStore{name: name, dir: filepath.Join(t.TempDir(), "store")}
 	spec.Iterations, spec.Schedule.Every = 12, 4
-	whole, _, _ := launch(t, spec, Options{})
+	whole, _, _ := mustLaunch(t, spec, Options{})
 	s.want = whole.Digest
-	fail := func(job string, spec Spec, rank, iter int) {
+	fail := func(job string, spec job.Spec, rank, iter int) {
 		opt := Options{Store: s.dir, Job: job, Observer: &recorder{t: t}, Failures: []Failure{{Rank: rank, Node: -1, Iter: iter}}}
 		if _, err := Launch(t.Context(), spec, opt); !errors.As(err, new(*JobFailedError)) {
 			t.Fatalf("launch %s: %v, want it to fail", name, err)
@@ -155,38 +156,38 @@ var looks = []look{
 
 // lookAtList does what list and show do.
 func lookAtList(ctx context.Context, store *image.Store, _ *recorder) (string, error) {
-	job, err := store.Job("job")
+	j, err := store.Job("job")
 	if err != nil {
 		return "", err
 	}
 	_, err = Inspect(ctx, store, "job")
-	list, lerr := job.Summaries(0)
+	list, lerr := j.Summaries(0)
 	err = errors.Join(err, lerr)
-	history := ReadHistory(job, 0)
+	history := job.ReadEvents(j, 0)
 	for _, sum := range list {
 		_ = fmt.Sprintf("%+v", history.Describe(sum))
-		_, merr := job.Manifest(sum.Number)
+		_, merr := j.Manifest(sum.Number)
 		err = errors.Join(err, merr)
 	}
-	_, serr := job.Stored()
+	_, serr := j.Stored()
 	return "", errors.Join(err, serr)
 }
 
 // lookAtAll does what verify does.
 func lookAtAll(ctx context.Context, store *image.Store, _ *recorder) (string, error) {
-	job, err := store.Job("job")
+	j, err := store.Job("job")
 	if err != nil {
 		return "", err
 	}
-	numbers, err := job.Checkpoints()
+	numbers, err := j.Checkpoints()
 	for _, n := range numbers {
-		report, verr := job.Verify(ctx, n, nil)
+		report, verr := j.Verify(ctx, n, nil)
 		err = errors.Join(err, verr)
 		for _, d := range report.Damage {
 			err = errors.Join(err, &durable.DamageError{File: d.File, Offset: d.Offset, Reason: d.Reason})
 		}
 	}
-	_, damage, lerr := VerifyLogs(job)
+	_, damage, lerr := job.VerifyLogs(j)
 	for _, d := range damage {
 		err = errors.Join(err, d)
 	}

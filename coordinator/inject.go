@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ckpt/coordinator/job"
 )
 
 // A Failure is one that is to be injected: a real SIGKILL.
@@ -24,8 +26,8 @@ type Failure struct {
 func ParseFailure(s string) (Failure, error) {
 	f := Failure{Rank: -1, Node: -1}
 	bad := func(why string) (Failure, error) {
-		return Failure{}, &UsageError{fmt.Sprintf("failure %q: %s", s, why),
-			"write rank=R@iter=I, node=K@iter=I, rank=R@t=DUR, node=K@t=DUR or mtbf=DUR[,seed=S]"}
+		return Failure{}, &job.UsageError{Text: fmt.Sprintf("failure %q: %s", s, why),
+			Fix: "write rank=R@iter=I, node=K@iter=I, rank=R@t=DUR, node=K@t=DUR or mtbf=DUR[,seed=S]"}
 	}
 	if rest, ok := strings.CutPrefix(s, "mtbf="); ok {
 		dur, seed, seeded := strings.Cut(rest, ",")
@@ -75,20 +77,20 @@ func ParseFailure(s string) (Failure, error) {
 }
 
 // check says whether the failure can happen to the job at all.
-func (f Failure) check(s *Spec) error {
+func (f Failure) check(s *job.Spec) error {
 	switch {
 	case f.Rank >= s.NP:
-		return &UsageError{fmt.Sprintf("failure of rank %d: the job has ranks 0 to %d", f.Rank, s.NP-1), ""}
+		return &job.UsageError{Text: fmt.Sprintf("failure of rank %d: the job has ranks 0 to %d", f.Rank, s.NP-1)}
 	case f.Node >= len(s.Mapping):
-		return &UsageError{fmt.Sprintf("failure of node %d: the job has nodes 0 to %d", f.Node, len(s.Mapping)-1), ""}
+		return &job.UsageError{Text: fmt.Sprintf("failure of node %d: the job has nodes 0 to %d", f.Node, len(s.Mapping)-1)}
 	case f.Iter > s.Iterations:
-		return &UsageError{fmt.Sprintf("failure at iteration %d: the job ends at %d", f.Iter, s.Iterations), ""}
+		return &job.UsageError{Text: fmt.Sprintf("failure at iteration %d: the job ends at %d", f.Iter, s.Iterations)}
 	}
 	return nil
 }
 
 // victims returns the ranks that the failure hits.
-func (f Failure) victims(m Mapping) []int {
+func (f Failure) victims(m job.Mapping) []int {
 	if f.Rank >= 0 {
 		return []int{f.Rank}
 	}
@@ -97,7 +99,7 @@ func (f Failure) victims(m Mapping) []int {
 	}
 	var ranks []int
 	for i := range m[f.Node] {
-		ranks = append(ranks, m.first(f.Node)+i)
+		ranks = append(ranks, m.First(f.Node)+i)
 	}
 	return ranks
 }

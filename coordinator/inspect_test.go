@@ -3,6 +3,7 @@ package coordinator
 import (
 	"testing"
 
+	"ckpt/coordinator/job"
 	"ckpt/image"
 	"ckpt/internal/vfs"
 )
@@ -12,23 +13,23 @@ import (
 // coordinator is killed, the job was interrupted.
 func TestStatusOfRestart(t *testing.T) {
 	notRaced(t)
-	for _, mode := range []string{Coordinated, Uncoordinated} {
+	for _, mode := range []string{job.Coordinated, job.Uncoordinated} {
 		t.Run(mode, func(t *testing.T) {
 			s := short(t, "ring.S.4", mode, "")
 			s.Schedule.Every = 4
-			want, _, opt := launch(t, s, Options{})
-			describe := func() *JobStatus {
+			want, _, opt := mustLaunch(t, s, Options{})
+			describe := func() *job.Status {
 				store, err := image.OpenStore(vfs.OS{}, opt.Store)
 				if err != nil {
 					t.Fatal(err)
 				}
-				st, err := Describe(store, opt.Job)
+				st, err := job.Describe(store, opt.Job)
 				if err != nil {
 					t.Fatal(err)
 				}
 				return st
 			}
-			if st := describe(); st.State != StateCompleted || st.Digest != want.Digest || st.Iteration != s.Iterations {
+			if st := describe(); st.State != job.StateCompleted || st.Digest != want.Digest || st.Iteration != s.Iterations {
 				t.Fatalf("completed: %+v", st)
 			}
 			rec := &recorder{t: t}
@@ -36,7 +37,7 @@ func TestStatusOfRestart(t *testing.T) {
 				if _, ok := ev.(*StartEvent); !ok {
 					return
 				}
-				if st := describe(); st.State != StateInterrupted || st.Digest != "" || st.Iteration == s.Iterations {
+				if st := describe(); st.State != job.StateInterrupted || st.Digest != "" || st.Iteration == s.Iterations {
 					t.Errorf("if it were killed: %+v", st)
 				}
 			}
@@ -44,7 +45,7 @@ func TestStatusOfRestart(t *testing.T) {
 			if _, err := Restart(t.Context(), RestartOptions{Options: opt}); err != nil {
 				t.Fatal(err)
 			}
-			if st := describe(); st.State != StateCompleted || st.Digest != want.Digest || len(eventsOf[*StartEvent](rec)) == 0 {
+			if st := describe(); st.State != job.StateCompleted || st.Digest != want.Digest || len(eventsOf[*StartEvent](rec)) == 0 {
 				t.Errorf("completed again: %+v", st)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ckpt/coordinator/job"
 	"ckpt/image"
 	"ckpt/internal/race"
 	"ckpt/internal/vfs"
@@ -57,9 +58,9 @@ func (lazyDisk) SyncDir(string) error { return nil }
 // keptRun is a job that keeps so many checkpoints and is restarted from the newest.
 func keptRun(t testing.TB, kept int) RestartOptions {
 	t.Helper()
-	s := job(t, "ring.S.2", 1)
+	s := newSpec(t, "ring.S.2", 1)
 	s.Schedule.Every, s.Incremental = s.Iterations/4, false
-	_, _, opt := launch(t, s, Options{})
+	_, _, opt := mustLaunch(t, s, Options{})
 	return RestartOptions{Options: opt, Checkpoint: fill(t, opt.Store, kept)}
 }
 
@@ -72,7 +73,7 @@ func restartKept(t testing.TB, opt RestartOptions) (start, commit time.Duration)
 	if _, err := Restart(t.Context(), opt); err != nil {
 		t.Fatal(err)
 	}
-	taken := eventsOf[*CheckpointEvent](&rec.recorder)
+	taken := eventsOf[*job.CheckpointEvent](&rec.recorder)
 	if len(taken) == 0 {
 		t.Fatal("no checkpoint was taken")
 	}
@@ -135,7 +136,7 @@ func TestCostOfKept(t *testing.T) {
 		count("describe", func(disk vfs.FS) {
 			store, err := image.OpenStore(disk, opt.Store)
 			if err == nil {
-				_, err = Describe(store, "job")
+				_, err = job.Describe(store, "job")
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -207,8 +208,8 @@ func BenchmarkJobs(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			s := job(b, "ring.S.2", 1)
-			text, err := s.encode()
+			s := newSpec(b, "ring.S.2", 1)
+			text, err := s.Encode()
 			if err != nil {
 				b.Fatal(err)
 			}

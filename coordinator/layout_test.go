@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"ckpt/coordinator/job"
 	"ckpt/image/plan"
 	"ckpt/internal/race"
 )
@@ -26,11 +27,11 @@ func TestFilesOfLayouts(t *testing.T) {
 			if race.Enabled && c.files == 64 {
 				t.Skip("64 slow processes")
 			}
-			s := job(t, "ring.S.64", 4)
+			s := newSpec(t, "ring.S.64", 4)
 			s.WritePath = c.s
 			s.Schedule.Count = 2
-			_, rec, opt := launch(t, s, Options{})
-			events := eventsOf[*CheckpointEvent](rec)
+			_, rec, opt := mustLaunch(t, s, Options{})
+			events := eventsOf[*job.CheckpointEvent](rec)
 			if len(events) != 2 {
 				t.Fatalf("%d checkpoints", len(events))
 			}

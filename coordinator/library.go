@@ -2,12 +2,18 @@ package coordinator
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 
+	"github.com/zeebo/blake3"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/mpi"
 	"ckpt/image"
 	"ckpt/image/container"
@@ -35,7 +41,7 @@ func (g *group) findLibrary(number int) {
 	w := &libraryWrite{cancel: cancel, done: make(chan struct{})}
 	var trace *container.Tracing
 	if g.recorded != nil {
-		trace = g.recorded.ofCoordinator(number)
+		trace = g.recorded.OfCoordinator(number)
 	}
 	g.storing = w
 	g.helpers.Go(func() {
@@ -54,12 +60,12 @@ func (g *group) dropLibrary() {
 }
 
 func (d *driver) writeLibrary(ctx context.Context, number int, trace *container.Tracing) (container.File, error) {
-	setting, err := d.spec.codec()
+	setting, err := d.spec.CodecSetting()
 	if err != nil {
 		return container.File{}, err
 	}
 	mem := mpi.NewMemory()
-	if err := mem.MapLibrary(libraryRegion, program); err != nil {
+	if err := mem.MapLibrary(job.LibraryRegion, program); err != nil {
 		return container.File{}, err
 	}
 	f, err := d.job.WriteLibrary(ctx, number, mem.Regions(), container.WriteOptions{Codec: container.NewCodec(setting, 0), Trace: trace})
@@ -115,4 +121,26 @@ func (g *group) libraryFile() *container.File {
 		return &f
 	}
 	return nil
+}
+
+// libraryID identifies the binary that the ranks run.
+type libraryID struct {
+	digest string
+	bytes  int64
+}
+
+// program is the file whose content is the library zone. Tests of stored jobs name a
+// small one, so that a store of before fits another build.
+var program = launch.Self
+
+// identifySelf digests the binary that the ranks will run.
+func identifySelf() (libraryID, error) {
+	f, err := os.Open(program)
+	if err != nil {
+		return libraryID{}, err
+	}
+	defer f.Close()
+	h := blake3.New()
+	n, err := io.Copy(h, f)
+	return libraryID{hex.EncodeToString(h.Sum(nil)), n}, err
 }

@@ -35,7 +35,7 @@ func (d *driver) tellSigns(now time.Duration) {
 			continue
 		}
 		at := time.Duration(m.life.heard.Load())
-		if now-at >= d.limits.Silence/2 && m.proc.pid() > 0 && waitsForStorage(m.proc.pid()) {
+		if now-at >= d.limits.Silence/2 && m.proc.PID() > 0 && waitsForStorage(m.proc.PID()) {
 			d.excuse(rank, m, now-at)
 			at = now
 		}

@@ -10,36 +10,39 @@ import (
 	"testing"
 	"time"
 
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
+	"ckpt/coordinator/wire"
 )
 
 // A connectedRank is a rank of a test: a connection, and perhaps a process.
 type connectedRank struct {
-	*link
+	*wire.Link
 	process int
 	over    chan struct{}
 }
 
-func (r *connectedRank) start(at rankStart, _ func(string)) (process, error) {
-	conn, err := dialCoordinator(context.Background(), at.socket)
+func (r *connectedRank) Start(at launch.Rank, _ func(string)) (launch.Process, error) {
+	conn, err := wire.Dial(context.Background(), at.Socket)
 	if err == nil {
-		err = greet(conn, greeting{Token: at.token, Role: roleRank, Rank: at.rank, Gen: at.gen})
+		err = wire.Greet(conn, wire.Greeting{Token: at.Token, Role: wire.RoleRank, Rank: at.Rank, Gen: at.Incarnation})
 	}
 	if err != nil {
 		return nil, err
 	}
-	if r.link, err = newLink(conn, bufio.NewReader(conn)); err != nil {
+	if r.Link, err = wire.NewLink(conn, bufio.NewReader(conn)); err != nil {
 		return nil, err
 	}
-	r.send(protocol.Message{Kind: protocol.Hello})
+	r.Send(protocol.Message{Kind: protocol.Hello})
 	return r, nil
 }
 
-func (r *connectedRank) done() <-chan struct{} { return r.over }
-func (r *connectedRank) pid() int              { return r.process }
-func (r *connectedRank) explains() bool        { return true }
-func (r *connectedRank) kill()                 {}
+func (r *connectedRank) Done() <-chan struct{} { return r.over }
+func (r *connectedRank) PID() int              { return r.process }
+func (r *connectedRank) Explains() bool        { return true }
+func (r *connectedRank) Kill()                 {}
 
 // standing is a driver whose loop a test runs by hand, of a job of one rank.
 type standing struct {
@@ -51,8 +54,8 @@ type standing struct {
 }
 
 func newStanding(t *testing.T, process int) *standing {
-	s := job(t, "ring.S.2", 1)
-	s.NP, s.Mapping, s.AutoRestart = 1, Mapping{1}, true
+	s := newSpec(t, "ring.S.2", 1)
+	s.NP, s.Mapping, s.AutoRestart = 1, job.Mapping{1}, true
 	store, j := emptyJob(t, t.TempDir())
 	rec := &recorder{t: t}
 	d := &standing{driver: newDriver(s, j, store.Dir(), s.Mapping, libraryID{}, protocol.DefaultLimits, rec), t: t, rec: rec,
@@ -72,7 +75,7 @@ func newStanding(t *testing.T, process int) *standing {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		d.rank.close()
+		d.rank.Close()
 		d.close()
 	})
 	var err error
@@ -97,7 +100,7 @@ func (d *standing) turn() {
 func (d *standing) sign(m protocol.Message) {
 	heard := &d.members[0].life.heard
 	before := heard.Load()
-	d.rank.send(m)
+	d.rank.Send(m)
 	for heard.Load() == before {
 		time.Sleep(time.Millisecond)
 	}

@@ -1,6 +1,8 @@
 package coordinator
 
-import "sync"
+import (
+	"sync"
+)
 
 // A mailbox holds what is to be done in the loop of a driver. Putting something in
 // never waits: while the loop stands still in an operation of the store, messages of

@@ -9,6 +9,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/rank"
+	"ckpt/coordinator/wire"
 	"ckpt/dataset"
 	"ckpt/image"
 	"ckpt/internal/race"
@@ -18,8 +21,8 @@ import (
 // TestMain makes the test binary serve as the process of a rank, too: ranks
 // are started from the executable of their coordinator.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "rank" && os.Getenv(envSocket) != "" {
-		if err := RunRank(context.Background(), rankFS(), os.Getenv); err != nil {
+	if len(os.Args) == 2 && os.Args[1] == "rank" && os.Getenv(wire.EnvSocket) != "" {
+		if err := rank.Run(context.Background(), rankFS(), os.Getenv); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)
 		}
@@ -71,15 +74,15 @@ func eventsOf[E any](r *recorder) []E {
 	return list
 }
 
-// job describes a run of an application for a test.
-func job(t testing.TB, app string, nodes int) Spec {
+// newSpec describes a run of an application for a test.
+func newSpec(t testing.TB, app string, nodes int) job.Spec {
 	t.Helper()
 	inst, err := dataset.ParseApp(app, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := NewSpec(inst)
-	if s.Mapping, err = EvenMapping(s.NP, nodes); err != nil {
+	s := job.NewSpec(inst)
+	if s.Mapping, err = job.EvenMapping(s.NP, nodes); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -109,8 +112,8 @@ func emptyJob(t testing.TB, dir string) (*image.Store, *image.Job) {
 	return store, j
 }
 
-// launch runs a job in a store of its own, or in that of opt.
-func launch(t testing.TB, s Spec, opt Options) (*Result, *recorder, Options) {
+// mustLaunch runs a job in a store of its own, or in that of opt.
+func mustLaunch(t testing.TB, s job.Spec, opt Options) (*Result, *recorder, Options) {
 	t.Helper()
 	rec, ok := opt.Observer.(*recorder)
 	if !ok {

@@ -6,15 +6,16 @@ import (
 	"testing"
 	"time"
 
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/internal/race"
 )
 
 // modes are all ways to take checkpoints.
-func modes() []Spec {
-	list := []Spec{{Mode: Coordinated}, {Mode: Semi}, {Mode: Semi, Log: channel.Sender.String()}, {Mode: Semi, GroupSize: 3}}
+func modes() []job.Spec {
+	list := []job.Spec{{Mode: job.Coordinated}, {Mode: job.Semi}, {Mode: job.Semi, Log: channel.Sender.String()}, {Mode: job.Semi, GroupSize: 3}}
 	for _, k := range []channel.Kind{channel.Receiver, channel.Sender, channel.Optimistic, channel.None} {
-		list = append(list, Spec{Mode: Uncoordinated, Log: k.String()})
+		list = append(list, job.Spec{Mode: job.Uncoordinated, Log: k.String()})
 	}
 	return list
 }
@@ -33,8 +34,8 @@ func TestModes(t *testing.T) {
 	want := map[string]*Result{}
 	length := map[string]time.Duration{}
 	for _, app := range apps {
-		s := job(t, app, 1)
-		want[app], _, _ = launch(t, s, Options{})
+		s := newSpec(t, app, 1)
+		want[app], _, _ = mustLaunch(t, s, Options{})
 	}
 	modes := modes()
 	deaths := 0
@@ -43,11 +44,11 @@ func TestModes(t *testing.T) {
 		mode := modes[seed%len(modes)]
 		app := apps[rng.IntN(len(apps))]
 		t.Run(fmt.Sprintf("seed=%d/%s,%s,%s", seed, app, mode.Mode, mode.Log), func(t *testing.T) {
-			s := job(t, app, 1+rng.IntN(3))
+			s := newSpec(t, app, 1+rng.IntN(3))
 			s.Mode, s.Log, s.GroupSize = mode.Mode, mode.Log, mode.GroupSize
 			s.AutoRestart = true
 			s.Seed = uint64(seed)
-			if s.Mode != Coordinated {
+			if s.Mode != job.Coordinated {
 				s.Stagger = []string{"none", "spread", "random"}[rng.IntN(3)]
 				s.Jitter = float64(rng.IntN(2)) * 0.3
 			}
@@ -55,14 +56,14 @@ func TestModes(t *testing.T) {
 			s.Residuals = 1 + rng.IntN(5)
 			s.Schedule.Every = 2 + rng.IntN(s.Iterations/2)
 			opt := Options{Failures: anyFailures(rng, &s, max(length[app+s.Mode+s.Log], 300*time.Millisecond))}
-			r, rec, opt := launch(t, s, opt)
+			r, rec, opt := mustLaunch(t, s, opt)
 			length[app+s.Mode+s.Log] = time.Duration(r.Wall * float64(time.Second))
 			deaths += r.Failures
 			if r.Digest != want[app].Digest {
 				t.Errorf("%+v: digest %s, without failures %s", opt.Failures, r.Digest, want[app].Digest)
 			}
-			checkOutputs(t, &s, eventsOf[*OutputEvent](rec))
-			if kind, _ := s.log(); s.Mode != Coordinated && (kind == channel.Receiver || kind == channel.Sender) {
+			checkOutputs(t, &s, eventsOf[*job.OutputEvent](rec))
+			if kind, _ := s.LogKind(); s.Mode != job.Coordinated && (kind == channel.Receiver || kind == channel.Sender) {
 				checkRolledBack(t, eventsOf[*RecoveryEvent](rec))
 			}
 			verifyAll(t, opt)
@@ -75,7 +76,7 @@ func TestModes(t *testing.T) {
 }
 
 // anyFailures draws one to three failures.
-func anyFailures(rng *rand.Rand, s *Spec, length time.Duration) []Failure {
+func anyFailures(rng *rand.Rand, s *job.Spec, length time.Duration) []Failure {
 	var list []Failure
 	for range 1 + rng.IntN(3) {
 		f := Failure{Rank: rng.IntN(s.NP), Node: -1}
@@ -93,7 +94,7 @@ func anyFailures(rng *rand.Rand, s *Spec, length time.Duration) []Failure {
 }
 
 // checkOutputs checks that every residual was put out once, in order.
-func checkOutputs(t *testing.T, s *Spec, events []*OutputEvent) {
+func checkOutputs(t *testing.T, s *job.Spec, events []*job.OutputEvent) {
 	t.Helper()
 	for i, ev := range events {
 		if ev.Rank != 0 || ev.Index != uint64(i+1) {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"ckpt/coordinator/job"
 )
 
 // TestOutages counts failures and what they cost.
@@ -74,14 +76,14 @@ func TestFallenBack(t *testing.T) {
 // TestUnusableNewest damages the newest checkpoint of a job before a rank fails.
 func TestUnusableNewest(t *testing.T) {
 	notRaced(t)
-	for _, mode := range []string{Coordinated, Semi} {
+	for _, mode := range []string{job.Coordinated, job.Semi} {
 		t.Run(mode, func(t *testing.T) {
-			s := job(t, "ring.S.4", 2)
+			s := newSpec(t, "ring.S.4", 2)
 			s.Mode, s.AutoRestart, s.Incremental, s.Schedule.Every = mode, true, false, 10
 			opt := Options{Store: t.TempDir(), Failures: []Failure{{Rank: 1, Node: -1, Iter: 25}}}
 			rec := &recorder{t: t}
 			rec.on = func(ev any) {
-				if c, ok := ev.(*CheckpointEvent); !ok || c.Iteration != 20 || c.Of != nil && c.Of[0] != 0 {
+				if c, ok := ev.(*job.CheckpointEvent); !ok || c.Iteration != 20 || c.Of != nil && c.Of[0] != 0 {
 					return
 				}
 				names, err := filepath.Glob(filepath.Join(opt.Store, "jobs", "job", "*", "rank-0.img"))
@@ -98,9 +100,9 @@ func TestUnusableNewest(t *testing.T) {
 				}
 			}
 			opt.Observer = rec
-			r, _, _ := launch(t, s, opt)
+			r, _, _ := mustLaunch(t, s, opt)
 			ranks := 4
-			if mode == Semi {
+			if mode == job.Semi {
 				ranks = 2
 			}
 			if r.Failures != 1 || !slices.Equal(r.Restarts, []int{ranks}) || len(r.WorkLost) != 1 ||

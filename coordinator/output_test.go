@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/internal/vfs"
@@ -21,9 +22,9 @@ import (
 // twice: what was cut comes once more, and all lines of the file are whole.
 func TestCutOutput(t *testing.T) {
 	notRaced(t)
-	for _, mode := range []Spec{{Mode: Coordinated}, {Mode: Uncoordinated}} {
+	for _, mode := range []job.Spec{{Mode: job.Coordinated}, {Mode: job.Uncoordinated}} {
 		t.Run(mode.Mode, func(t *testing.T) {
-			s := job(t, "ring.S.4", 1)
+			s := newSpec(t, "ring.S.4", 1)
 			s.Mode, s.Iterations, s.Residuals, s.Schedule.Every = mode.Mode, 20, 2, 4
 			stop := Options{Store: t.TempDir(), Job: "job", Failures: []Failure{{Rank: 0, Node: -1, Iter: 11}}}
 			rec := &recorder{t: t}
@@ -49,14 +50,14 @@ func TestCutOutput(t *testing.T) {
 			if _, err := Restart(t.Context(), RestartOptions{Options: stop}); err != nil {
 				t.Fatal(err)
 			}
-			checkOutputs(t, &s, slices.Concat(eventsOf[*OutputEvent](rec)[:bytes.Count(cut, []byte("\n"))-1], eventsOf[*OutputEvent](again)))
+			checkOutputs(t, &s, slices.Concat(eventsOf[*job.OutputEvent](rec)[:bytes.Count(cut, []byte("\n"))-1], eventsOf[*job.OutputEvent](again)))
 			whole, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
 			}
 			lines := strings.SplitAfter(strings.TrimRight(string(whole), " "), "\n")
 			for i, line := range lines[:len(lines)-1] {
-				var ev OutputEvent
+				var ev job.OutputEvent
 				if err := json.Unmarshal([]byte(line), &ev); err != nil || ev.Index != uint64(i+1) {
 					t.Errorf("line %d is %q, %v", i+1, line, err)
 				}
@@ -68,24 +69,24 @@ func TestCutOutput(t *testing.T) {
 	}
 }
 
-// TestTornHistory: what a crash or a full disk has left of an event does not take the
+// TestTornJournal: what a crash or a full disk has left of an event does not take the
 // next one with it.
-func TestTornHistory(t *testing.T) {
-	d, _, fill, empty := fullStore(t, Spec{App: "ring.S.1", NP: 1, Iterations: 1})
+func TestTornJournal(t *testing.T) {
+	d, _, fill, empty := fullStore(t, job.Spec{App: "ring.S.1", NP: 1, Iterations: 1})
 	path := filepath.Join(d.job.Dir(), "history.jsonl")
 	if err := os.WriteFile(path, []byte("{\"type\":\"chec"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.history = openHistory(d.job.Dir())
-	defer d.history.close()
-	d.event(&CheckpointEvent{Type: "checkpoint", Number: 1})
+	d.history = job.OpenJournal(d.job.Dir())
+	defer d.history.Close()
+	d.event(&job.CheckpointEvent{Type: "checkpoint", Number: 1})
 	fill()
 	for range 100 { // more than the page that the file has
-		d.event(&CheckpointEvent{Type: "checkpoint", Number: 2})
+		d.event(&job.CheckpointEvent{Type: "checkpoint", Number: 2})
 	}
 	empty()
-	d.event(&CheckpointEvent{Type: "checkpoint", Number: 3})
-	h := ReadHistory(d.job, 0)
+	d.event(&job.CheckpointEvent{Type: "checkpoint", Number: 3})
+	h := job.ReadEvents(d.job, 0)
 	if b, err := os.ReadFile(path); err != nil || !bytes.Contains(b, []byte("{\"type\":\"chec\n")) || h[1].Number != 1 || h[3].Number != 3 {
 		t.Errorf("%v of checkpoints 1 and 3: %v", h, err)
 	}
@@ -93,7 +94,7 @@ func TestTornHistory(t *testing.T) {
 
 // fullStore makes a job in a small file system of its own, and returns it with
 // functions that fill it up and empty it again.
-func fullStore(t *testing.T, s Spec) (d *driver, rec *recorder, fill, empty func()) {
+func fullStore(t *testing.T, s job.Spec) (d *driver, rec *recorder, fill, empty func()) {
 	t.Helper()
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
@@ -107,7 +108,7 @@ func fullStore(t *testing.T, s Spec) (d *driver, rec *recorder, fill, empty func
 		t.Fatal(err)
 	}
 	var err error
-	if _, d.output, err = openOutput(d.fs, j, s.NP); err != nil {
+	if _, d.output, err = job.OpenOutput(d.fs, j, s.NP); err != nil {
 		t.Fatal(err)
 	}
 	d.line.Base, d.line.Taken = make([]int, len(d.groups)), make([]int, len(d.groups))
@@ -140,7 +141,7 @@ func (d *driver) does(a protocol.Action) {
 // TestOutputWaits fills the disk: lines wait, and come once there is room, in order
 // and once. Nothing is left in the file of those that were tried.
 func TestOutputWaits(t *testing.T) {
-	d, rec, fill, empty := fullStore(t, job(t, "ring.S.4", 1))
+	d, rec, fill, empty := fullStore(t, newSpec(t, "ring.S.4", 1))
 	text := strings.Repeat("x", 5000) // one in the room that the file keeps, not two
 	print := func(index uint64) { d.does(protocol.Print{Index: index, Text: text}) }
 	print(1)
@@ -148,10 +149,10 @@ func TestOutputWaits(t *testing.T) {
 	for i := range uint64(4) {
 		print(i + 2)
 	}
-	if n := len(eventsOf[*OutputEvent](rec)); n != 1 || len(d.backlog.lines) != 4 {
+	if n := len(eventsOf[*job.OutputEvent](rec)); n != 1 || len(d.backlog.lines) != 4 {
 		t.Errorf("%d lines are shown and %d wait, want 1 and 4", n, len(d.backlog.lines))
 	}
-	if last, _, err := openOutput(d.fs, d.job, 1); err != nil || last[0] != 1 {
+	if last, _, err := job.OpenOutput(d.fs, d.job, 1); err != nil || last[0] != 1 {
 		t.Errorf("the last line in the file is %v, %v; want 1", last, err)
 	}
 	if err := d.groups[0].perform(protocol.Prepare{Number: 1}, nil); err != nil || d.groups[0].tx != nil {
@@ -165,13 +166,13 @@ func TestOutputWaits(t *testing.T) {
 	d.backlog.tried = 0
 	d.does(protocol.Answer{})
 	print(6)
-	events := eventsOf[*OutputEvent](rec)
+	events := eventsOf[*job.OutputEvent](rec)
 	for i, ev := range events {
 		if ev.Index != uint64(i+1) {
 			t.Errorf("line %d has number %d", i+1, ev.Index)
 		}
 	}
-	if last, _, err := openOutput(d.fs, d.job, 1); len(events) != 6 || err != nil || last[0] != 6 {
+	if last, _, err := job.OpenOutput(d.fs, d.job, 1); len(events) != 6 || err != nil || last[0] != 6 {
 		t.Errorf("%d lines are shown, the last in the file is %v, %v; want 6", len(events), last, err)
 	}
 	if len(rec.warned) != 1 || !strings.Contains(rec.warned[0], "storage is full") || d.broken != nil || d.outcome != nil {
@@ -182,11 +183,11 @@ func TestOutputWaits(t *testing.T) {
 // TestOutputEnd ends jobs on a full disk. What a restart puts out again is not shown.
 func TestOutputEnd(t *testing.T) {
 	for result, shown := range map[protocol.Result]int{protocol.Completed: 1, protocol.StoppedByRequest: 0, protocol.Failed: 0} {
-		d, rec, fill, _ := fullStore(t, job(t, "ring.S.4", 1))
+		d, rec, fill, _ := fullStore(t, newSpec(t, "ring.S.4", 1))
 		fill()
 		d.does(protocol.Print{Index: 1})
 		d.does(protocol.Finish{Outcome: protocol.Outcome{Result: result}})
-		if n := len(eventsOf[*OutputEvent](rec)); n != shown || len(rec.warned) != 2 || d.broken != nil {
+		if n := len(eventsOf[*job.OutputEvent](rec)); n != shown || len(rec.warned) != 2 || d.broken != nil {
 			t.Errorf("%v: %d lines are shown, want %d; warned %q, %v", result, n, shown, rec.warned, d.broken)
 		}
 	}
@@ -226,9 +227,9 @@ func printTwice(t *testing.T, disk vfs.FS, result protocol.Result) (shown []uint
 	_, j := emptyJob(t, t.TempDir())
 	for _, fsys := range []vfs.FS{disk, vfs.OS{}} {
 		rec := &recorder{t: t}
-		d := newDriver(Spec{App: "ring.S.1", NP: 1, Iterations: 10, Residuals: 2}, j, j.Dir(), nil, libraryID{}, protocol.DefaultLimits, rec)
+		d := newDriver(job.Spec{App: "ring.S.1", NP: 1, Iterations: 10, Residuals: 2}, j, j.Dir(), nil, libraryID{}, protocol.DefaultLimits, rec)
 		d.fs = fsys
-		printed, o, err := openOutput(fsys, j, 1)
+		printed, o, err := job.OpenOutput(fsys, j, 1)
 		if err != nil {
 			continue // the run does not begin
 		}
@@ -241,7 +242,7 @@ func printTwice(t *testing.T, disk vfs.FS, result protocol.Result) (shown []uint
 		if d.broken == nil {
 			d.does(protocol.Finish{Outcome: protocol.Outcome{Result: result}})
 		}
-		for _, ev := range eventsOf[*OutputEvent](rec) {
+		for _, ev := range eventsOf[*job.OutputEvent](rec) {
 			shown = append(shown, ev.Index)
 		}
 		if fsys == disk {

@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
+	"ckpt/coordinator/wire"
 	"ckpt/internal/durable"
 )
 
@@ -72,7 +73,7 @@ func (g *group) perform(a protocol.Action, rest []supervisor.Action) error {
 	case protocol.Prepare:
 		// Who goes on from a checkpoint does not put out again what came before.
 		if err := g.noteOutput(); err != nil {
-			g.later(protocol.CommitFailed{Number: a.Number, Reason: err.Error(), Body: encode(reportError(err))})
+			g.later(protocol.CommitFailed{Number: a.Number, Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
 			break
 		}
 		g.prepare(a.Number)
@@ -95,7 +96,7 @@ func (g *group) perform(a protocol.Action, rest []supervisor.Action) error {
 
 func (d *driver) send(rank int, m protocol.Message) {
 	if member := d.members[rank]; member != nil && member.link != nil {
-		member.link.send(m)
+		member.link.Send(m)
 	}
 }
 
@@ -107,7 +108,7 @@ func (d *driver) logAction(a protocol.Action) {
 	case protocol.Kill:
 		d.log.Debug("kill", "rank", a.Rank)
 	case protocol.Spawn:
-		d.log.Debug("spawn", "generation", a.Gen, "from", a.From, "run", d.run.path)
+		d.log.Debug("spawn", "generation", a.Gen, "from", a.From, "run", d.run.Path)
 	case protocol.Commit:
 		d.log.Debug("commit", "checkpoint", a.Checkpoint.Number, "iteration", a.Checkpoint.Iter)
 	case protocol.Discard:
@@ -125,7 +126,7 @@ func (g *group) broadcast(m protocol.Message) {
 	}
 	if m.Kind == protocol.Write {
 		for _, rank := range g.ranks {
-			m.Rank, m.Body = rank, encode(g.order(rank))
+			m.Rank, m.Body = rank, job.Encode(g.order(rank))
 			g.send(rank, m)
 		}
 		return
@@ -137,7 +138,7 @@ func (g *group) broadcast(m protocol.Message) {
 	}
 	for _, rank := range g.ranks {
 		if member := g.members[rank]; member != nil && member.link != nil {
-			member.link.sendFrame(frame)
+			member.link.SendFrame(frame)
 		}
 	}
 }
@@ -162,7 +163,7 @@ func (d *driver) fail(err error) {
 		return
 	}
 	for _, g := range d.groups {
-		if err := g.endGeneration(); err != nil {
+		if err := g.endIncarnation(); err != nil {
 			d.out.Warn(err.Error())
 		}
 	}
@@ -170,46 +171,4 @@ func (d *driver) fail(err error) {
 		d.full = d.cannotGoOn(err)
 	}
 	d.outcome = &protocol.Outcome{Result: protocol.StoppedByRequest, Rank: -1}
-}
-
-// retryEvery is the time between attempts to write what there was no room for.
-const retryEvery = 200 * time.Millisecond
-
-// A backlog is what waits for room in the store.
-type backlog struct {
-	lines []*OutputEvent    // of outputs, to be put out when they are there
-	owed  *protocol.Collect // what is not needed, and not noted to be so; may be nil
-	tried time.Duration     // when that was last tried again
-	told  []string          // to the user, of what waits
-}
-
-// postpone tells the user, once, of what waits since the storage is full, and ends
-// the job if that is asked for. Any other error it returns.
-func (d *driver) postpone(what string, err error) error {
-	if err == nil || !errors.Is(err, durable.ErrStorageFull) {
-		return err
-	}
-	if !slices.Contains(d.backlog.told, what) {
-		d.backlog.told = append(d.backlog.told, what)
-		d.out.Warn(fmt.Sprintf("%s: %v", what, err))
-	}
-	d.stopIfFull(err)
-	return nil
-}
-
-// catchUp tries again, now and then, to write what was postponed.
-func (d *driver) catchUp() error {
-	owes := len(d.backlog.lines) > 0 || d.backlog.owed != nil
-	if !owes || d.outcome != nil || d.broken != nil || d.now()-d.backlog.tried < retryEvery {
-		return nil
-	}
-	d.backlog.tried = d.now()
-	err := d.noteOutput()
-	if a := d.backlog.owed; a != nil && err == nil {
-		err = d.collect(*a)
-	}
-	if errors.Is(err, durable.ErrStorageFull) {
-		return nil // which has been told
-	}
-	return err
 }

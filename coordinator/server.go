@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/wire"
 	"ckpt/internal/durable"
 )
 
@@ -51,7 +53,7 @@ func (c *connections) end() {
 
 // accept serves connections until the listener is closed.
 func (d *driver) accept() {
-	acceptAll(d.listener, func(conn net.Conn) { d.helpers.Go(func() { d.serve(conn) }) }, d.limits.Silence, d.cannotAccept)
+	wire.AcceptAll(d.listener, func(conn net.Conn) { d.helpers.Go(func() { d.serve(conn) }) }, d.limits.Silence, d.cannotAccept)
 }
 
 // serve serves one connection, of a rank or of a command.
@@ -60,17 +62,17 @@ func (d *driver) serve(conn net.Conn) {
 		return
 	}
 	defer d.conns.remove(conn)
-	r := bufio.NewReaderSize(conn, greetingLimit)
-	g, err := readGreeting(conn, r, d.token)
+	r := bufio.NewReaderSize(conn, wire.GreetingLimit)
+	g, err := wire.ReadGreeting(conn, r, d.token)
 	if err != nil {
 		d.log.Debug("connection refused", "why", err)
 		conn.Close()
 		return
 	}
 	switch g.Role {
-	case roleRank:
+	case wire.RoleRank:
 		d.serveRank(conn, r, g)
-	case roleControl:
+	case wire.RoleControl:
 		d.serveControl(conn, r)
 		conn.Close()
 	default:
@@ -79,8 +81,8 @@ func (d *driver) serve(conn net.Conn) {
 }
 
 // serveRank passes the messages of a rank on, in order.
-func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g greeting) {
-	l, err := newLink(conn, r)
+func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g wire.Greeting) {
+	l, err := wire.NewLink(conn, r)
 	if err != nil {
 		conn.Close()
 		return
@@ -93,14 +95,14 @@ func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g greeting) {
 	case <-d.done:
 	}
 	if m == nil {
-		l.close()
+		l.Close()
 		return
 	}
 	for {
-		msg, err := l.receive()
+		msg, err := l.Receive()
 		if err != nil {
 			d.disconnected(g, m, err)
-			l.close()
+			l.Close()
 			return
 		}
 		msg.Rank = g.Rank // whatever it says
@@ -118,8 +120,8 @@ func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g greeting) {
 
 // admit accepts a rank of the current generation that is not there yet. Who comes when
 // all is over is sent away: nobody will tell it to leave.
-func (d *driver) admit(g greeting, l *link) *member {
-	if g.Rank < 0 || g.Rank >= len(d.members) || g.Gen != d.group(g.Rank).gen {
+func (d *driver) admit(g wire.Greeting, l *wire.Link) *member {
+	if g.Rank < 0 || g.Rank >= len(d.members) || g.Gen != d.group(g.Rank).incarnation {
 		return nil
 	}
 	m := d.members[g.Rank]
@@ -132,15 +134,15 @@ func (d *driver) admit(g greeting, l *link) *member {
 
 // disconnected reports a rank whose connection ended. The end of its process
 // says more about the cause, so that is waited for first.
-func (d *driver) disconnected(g greeting, m *member, err error) {
+func (d *driver) disconnected(g wire.Greeting, m *member, err error) {
 	patience := time.Second
-	if !m.proc.explains() {
+	if !m.proc.Explains() {
 		patience = 0
 	}
 	wait := time.NewTimer(patience)
 	defer wait.Stop()
 	select {
-	case <-m.proc.done(): // reports itself
+	case <-m.proc.Done(): // reports itself
 		return
 	case <-d.done:
 		return
@@ -156,7 +158,7 @@ func (d *driver) disconnected(g greeting, m *member, err error) {
 // fromRank handles a message of a rank in the loop.
 func (d *driver) fromRank(gen int, m *member, msg protocol.Message) {
 	g := d.group(msg.Rank)
-	if gen != g.gen {
+	if gen != g.incarnation {
 		return
 	}
 	switch msg.Kind {
@@ -168,7 +170,7 @@ func (d *driver) fromRank(gen int, m *member, msg protocol.Message) {
 		g.step(protocol.FromRank{Gen: gen, Message: msg})
 		g.welcome()
 	case protocol.SetupFailed:
-		err := bodyError(msg.Body, msg.Text)
+		err := wire.DecodeError(msg.Body, msg.Text)
 		if errors.As(err, new(*durable.DamageError)) {
 			d.fail(err) // to a message log: trying again makes it no better
 			break
@@ -199,7 +201,7 @@ func (d *driver) fromRank(gen int, m *member, msg protocol.Message) {
 // welcome configures the ranks of the group once all are there and what they will
 // not read of their checkpoint has been checked.
 func (g *group) welcome() {
-	if g.outcome != nil || g.checked != g.gen {
+	if g.outcome != nil || g.checked != g.incarnation {
 		return
 	}
 	peers := make([]string, len(g.members))
@@ -216,7 +218,7 @@ func (g *group) welcome() {
 	onNode := g.perNode()
 	for _, rank := range g.ranks {
 		node := g.nodes[rank]
-		g.members[rank].link.send(protocol.Message{Kind: protocol.Welcome, Rank: rank, Body: encode(welcome{
+		g.members[rank].link.Send(protocol.Message{Kind: protocol.Welcome, Rank: rank, Body: job.Encode(wire.Welcome{
 			Spec: g.spec, Job: g.job.Name(), StoreDir: g.store, Program: program, Mapping: g.mapping,
 			Segment: g.segments[node], Sharing: onNode[node], Leads: g.leads(rank), Group: g.ranks, Channels: g.channels(), Peers: peers, InjectAt: g.inject.iterations(rank),
 			Silence: g.limits.Silence, From: g.restored.number, Iter: g.restored.iter})})
@@ -224,14 +226,14 @@ func (g *group) welcome() {
 }
 
 // channels tells the ranks of the group of those to others, nil if there are none.
-func (g *group) channels() *channelSetup {
+func (g *group) channels() *wire.ChannelSetup {
 	if !g.several() {
 		return nil
 	}
-	kind, _ := g.spec.log()
-	c := &channelSetup{Kind: kind, Group: g.ranks, Incarnation: uint64(g.gen), Line: g.spawned.Line}
+	kind, _ := g.spec.LogKind()
+	c := &wire.ChannelSetup{Kind: kind, Group: g.ranks, Incarnation: uint64(g.incarnation), Line: g.spawned.Line}
 	for _, of := range g.groupOf {
-		c.Incarnations = append(c.Incarnations, uint64(g.groups[of].gen))
+		c.Incarnations = append(c.Incarnations, uint64(g.groups[of].incarnation))
 	}
 	return c
 }

@@ -9,7 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/wire"
 )
 
 // simulation launches ranks that are only connections. One goroutine serves
@@ -64,11 +66,11 @@ type simulatedRank struct {
 	once   sync.Once
 }
 
-func (r *simulatedRank) done() <-chan struct{} { return r.over }
-func (r *simulatedRank) pid() int              { return 0 }
-func (r *simulatedRank) explains() bool        { return true }
+func (r *simulatedRank) Done() <-chan struct{} { return r.over }
+func (r *simulatedRank) PID() int              { return 0 }
+func (r *simulatedRank) Explains() bool        { return true }
 
-func (r *simulatedRank) kill() {
+func (r *simulatedRank) Kill() {
 	r.once.Do(func() {
 		unix.Close(r.fd)
 		close(r.over)
@@ -76,13 +78,13 @@ func (r *simulatedRank) kill() {
 	})
 }
 
-func (s *simulation) start(at rankStart, ended func(string)) (process, error) {
-	conn, err := dialCoordinator(context.Background(), at.socket)
+func (s *simulation) Start(at launch.Rank, ended func(string)) (launch.Process, error) {
+	conn, err := wire.Dial(context.Background(), at.Socket)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	if err := greet(conn, greeting{Token: at.token, Role: roleRank, Rank: at.rank, Gen: at.gen}); err != nil {
+	if err := wire.Greet(conn, wire.Greeting{Token: at.Token, Role: wire.RoleRank, Rank: at.Rank, Gen: at.Incarnation}); err != nil {
 		return nil, err
 	}
 	var fd int
@@ -96,8 +98,8 @@ func (s *simulation) start(at rankStart, ended func(string)) (process, error) {
 	if cerr := raw.Control(func(f uintptr) { fd, err = unix.FcntlInt(f, unix.F_DUPFD_CLOEXEC, 0) }); cerr != nil || err != nil {
 		return nil, err
 	}
-	r := &simulatedRank{fd: fd, id: at.rank, member: protocol.NewMember(at.rank, 0), over: make(chan struct{}), ended: ended,
-		peers: []protocol.Count{{Peer: 0, N: 1}, {Peer: at.rank, N: 1}}}
+	r := &simulatedRank{fd: fd, id: at.Rank, member: protocol.NewMember(at.Rank, 0), over: make(chan struct{}), ended: ended,
+		peers: []protocol.Count{{Peer: 0, N: 1}, {Peer: at.Rank, N: 1}}}
 	r.tell(protocol.Message{Kind: protocol.Hello})
 	s.mu.Lock()
 	s.ranks[int32(fd)] = r
@@ -125,7 +127,7 @@ func (s *simulation) serve() {
 			s.mu.Unlock()
 			n, err := unix.Read(r.fd, buf)
 			if n <= 0 && err != unix.EAGAIN {
-				r.kill()
+				r.Kill()
 				continue
 			}
 			r.take(buf[:max(0, n)])
@@ -166,7 +168,7 @@ func (r *simulatedRank) handle(m protocol.Message) {
 			case protocol.Tell:
 				r.tell(a.Message)
 			case protocol.Leave:
-				r.kill()
+				r.Kill()
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
 	"ckpt/internal/vfs"
 )
@@ -97,7 +98,7 @@ func (d *stallOnce) Open(name string) (vfs.File, error) {
 func TestStalledStore(t *testing.T) {
 	notRaced(t)
 	const silence = 1500 * time.Millisecond
-	for _, mode := range []string{Coordinated, Uncoordinated} {
+	for _, mode := range []string{job.Coordinated, job.Uncoordinated} {
 		t.Run(mode, func(t *testing.T) {
 			gate := filepath.Join(t.TempDir(), "stall")
 			t.Setenv(envStall, gate)
@@ -108,13 +109,13 @@ func TestStalledStore(t *testing.T) {
 				}
 				time.AfterFunc(2*silence, func() { os.Remove(gate) })
 			}}
-			s := job(t, "ring.S.4", 2)
+			s := newSpec(t, "ring.S.4", 2)
 			s.Mode, s.AutoRestart, s.Schedule.Every = mode, true, 10
 			opt := Options{FS: disk, Limits: protocol.DefaultLimits, Failures: []Failure{{Rank: 1, Node: -1, Iter: 25}}}
 			opt.Limits.Silence = silence
 			opt.Observer = &recorder{t: t, on: func(ev any) {
 				switch ev.(type) {
-				case *CheckpointEvent:
+				case *job.CheckpointEvent:
 					if stalls.Load() == 0 {
 						disk.stall()
 					}
@@ -122,7 +123,7 @@ func TestStalledStore(t *testing.T) {
 					disk.failed.Store(stalls.Load() == 1)
 				}
 			}}
-			r, rec, _ := launch(t, s, opt)
+			r, rec, _ := mustLaunch(t, s, opt)
 			if r.Failures != 1 || stalls.Load() != 2 {
 				t.Errorf("%d failures, the store stalled %d times; want 1, 2", r.Failures, stalls.Load())
 				for _, ev := range eventsOf[*FailureEvent](rec) {

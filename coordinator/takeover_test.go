@@ -11,12 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"ckpt/coordinator/job"
 	"ckpt/image"
 	"ckpt/internal/vfs"
 )
 
 // failed launches a job that fails at an iteration, before it has any checkpoint.
-func failed(t *testing.T, s Spec, iter int) Options {
+func failed(t *testing.T, s job.Spec, iter int) Options {
 	t.Helper()
 	opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t}, Failures: []Failure{{Rank: 0, Node: -1, Iter: iter}}}
 	if _, err := Launch(t.Context(), s, opt); !errors.As(err, new(*JobFailedError)) {
@@ -27,8 +28,8 @@ func failed(t *testing.T, s Spec, iter int) Options {
 }
 
 // short describes a job of a few iterations that puts a line out in every other.
-func short(t *testing.T, app, mode, log string) Spec {
-	s := job(t, app, 2)
+func short(t *testing.T, app, mode, log string) job.Spec {
+	s := newSpec(t, app, 2)
 	s.Iterations, s.Mode, s.Log, s.Residuals = 12, mode, log, 2
 	return s
 }
@@ -37,16 +38,16 @@ func short(t *testing.T, app, mode, log string) Spec {
 // checkpoint: nothing of that one is seen any more, logs and output least of all.
 func TestTakeOver(t *testing.T) {
 	notRaced(t)
-	for _, c := range []struct{ old, anew Spec }{
-		{short(t, "ring.S.4", Coordinated, ""), short(t, "ring.S.4", Coordinated, "")},
-		{short(t, "ring.S.4", Uncoordinated, ""), short(t, "ring.S.4", Uncoordinated, "")},
-		{short(t, "lu.S.4", Uncoordinated, ""), short(t, "bt.S.4", Uncoordinated, "")},
-		{short(t, "ring.S.5", Uncoordinated, "optimistic"), short(t, "ring.S.3", Uncoordinated, "optimistic")},
-		{short(t, "ring.S.3", Uncoordinated, "pessimistic-sender"), short(t, "ring.S.5", Semi, "")},
-		{short(t, "ring.S.4", Semi, ""), short(t, "ring.S.4", Coordinated, "")},
+	for _, c := range []struct{ old, anew job.Spec }{
+		{short(t, "ring.S.4", job.Coordinated, ""), short(t, "ring.S.4", job.Coordinated, "")},
+		{short(t, "ring.S.4", job.Uncoordinated, ""), short(t, "ring.S.4", job.Uncoordinated, "")},
+		{short(t, "lu.S.4", job.Uncoordinated, ""), short(t, "bt.S.4", job.Uncoordinated, "")},
+		{short(t, "ring.S.5", job.Uncoordinated, "optimistic"), short(t, "ring.S.3", job.Uncoordinated, "optimistic")},
+		{short(t, "ring.S.3", job.Uncoordinated, "pessimistic-sender"), short(t, "ring.S.5", job.Semi, "")},
+		{short(t, "ring.S.4", job.Semi, ""), short(t, "ring.S.4", job.Coordinated, "")},
 	} {
 		t.Run(fmt.Sprintf("%s,%s/%s,%s", c.old.App, c.old.Mode, c.anew.App, c.anew.Mode), func(t *testing.T) {
-			want, _, _ := launch(t, c.anew, Options{})
+			want, _, _ := mustLaunch(t, c.anew, Options{})
 			opt := failed(t, c.old, 9)
 			rec := &recorder{t: t}
 			opt.Observer = rec
@@ -57,7 +58,7 @@ func TestTakeOver(t *testing.T) {
 			if r.Digest != want.Digest {
 				t.Errorf("digest %s, under another name %s", r.Digest, want.Digest)
 			}
-			checkOutputs(t, &c.anew, eventsOf[*OutputEvent](rec))
+			checkOutputs(t, &c.anew, eventsOf[*job.OutputEvent](rec))
 			dir := filepath.Join(opt.Store, "jobs", opt.Job)
 			if b, err := os.ReadFile(filepath.Join(dir, "history.jsonl")); err != nil || bytes.Contains(b, []byte(`"failure"`)) {
 				t.Errorf("history %v: %s", err, b)
@@ -72,17 +73,17 @@ func TestTakeOver(t *testing.T) {
 // TestNoTakeOver continues a job that has no checkpoint: its logs are its own.
 func TestNoTakeOver(t *testing.T) {
 	notRaced(t)
-	s := short(t, "ring.S.4", Uncoordinated, "")
-	want, _, _ := launch(t, s, Options{})
+	s := short(t, "ring.S.4", job.Uncoordinated, "")
+	want, _, _ := mustLaunch(t, s, Options{})
 	rec := &recorder{t: t}
 	opt := failed(t, s, 9)
-	before := len(eventsOf[*OutputEvent](opt.Observer.(*recorder)))
+	before := len(eventsOf[*job.OutputEvent](opt.Observer.(*recorder)))
 	opt.Observer = rec
 	r, err := Restart(t.Context(), RestartOptions{Options: opt})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := before + len(eventsOf[*OutputEvent](rec)); r.Digest != want.Digest || n != 6 {
+	if n := before + len(eventsOf[*job.OutputEvent](rec)); r.Digest != want.Digest || n != 6 {
 		t.Errorf("%d outputs, digest %s, want 6, %s", n, r.Digest, want.Digest)
 	}
 }
@@ -95,7 +96,7 @@ func TestHintWithoutCheckpoint(t *testing.T) {
 	for _, c := range []struct {
 		mode, log string
 		restarts  bool
-	}{{Coordinated, "", false}, {Semi, "", true}, {Uncoordinated, "none", true}} {
+	}{{job.Coordinated, "", false}, {job.Semi, "", true}, {job.Uncoordinated, "none", true}} {
 		t.Run(c.mode, func(t *testing.T) {
 			s := short(t, "ring.S.4", c.mode, c.log)
 			opt := Options{Store: t.TempDir(), Job: "failed", Observer: &recorder{t: t}, Failures: []Failure{{Rank: 0, Node: -1, Iter: 9}}}
@@ -109,7 +110,7 @@ func TestHintWithoutCheckpoint(t *testing.T) {
 			twice <- struct{}{}
 			opt.Job, opt.Failures, opt.Interrupts, opt.grace = "stopped", nil, twice, time.Hour
 			r, err := Launch(t.Context(), s, opt)
-			if err != nil || !r.Interrupted || r.Outcome != StateStopped || r.CanRestart() != c.restarts {
+			if err != nil || !r.Interrupted || r.Outcome != job.StateStopped || r.CanRestart() != c.restarts {
 				t.Errorf("interrupted: %+v, %v, can be restarted %v", r, err, r.CanRestart())
 			}
 			for _, name := range []string{"failed", "stopped"} {
@@ -172,13 +173,13 @@ func (d *dyingDisk) unlessDead(do func() error) error {
 func TestTakeOverCutShort(t *testing.T) {
 	notRaced(t)
 	const step = 2
-	old, anew := short(t, "ring.S.3", Uncoordinated, "optimistic"), short(t, "ring.S.4", Uncoordinated, "")
+	old, anew := short(t, "ring.S.3", job.Uncoordinated, "optimistic"), short(t, "ring.S.4", job.Uncoordinated, "")
 	want := map[string]string{}
-	for _, s := range []Spec{old, anew} {
-		r, _, _ := launch(t, s, Options{})
+	for _, s := range []job.Spec{old, anew} {
+		r, _, _ := mustLaunch(t, s, Options{})
 		want[s.App] = r.Digest
 	}
-	text, err := anew.encode()
+	text, err := anew.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/image"
 	"ckpt/internal/race"
@@ -51,24 +52,24 @@ func TestRestartWithoutLog(t *testing.T) {
 	resumed := 0
 	for _, mode := range modes() {
 		for _, stagger := range []string{"none", "spread"} {
-			if stagger == "spread" && mode.Mode == Semi && !race.Nightly() {
+			if stagger == "spread" && mode.Mode == job.Semi && !race.Nightly() {
 				continue
 			}
-			if mode.Mode == Coordinated || mode.Log == channel.None.String() {
+			if mode.Mode == job.Coordinated || mode.Log == channel.None.String() {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s,%s,%d,%s", mode.Mode, mode.Log, mode.GroupSize, stagger), func(t *testing.T) {
-				s := job(t, "cg.S.4", 2)
+				s := newSpec(t, "cg.S.4", 2)
 				if mode.GroupSize > 0 {
-					s = job(t, "ring.S.5", 2)
+					s = newSpec(t, "ring.S.5", 2)
 				}
 				s.Iterations, s.Residuals = 12, 2
-				want, _, _ := launch(t, s, Options{})
+				want, _, _ := mustLaunch(t, s, Options{})
 				s.Mode, s.Log, s.GroupSize, s.Stagger, s.Schedule.Every = mode.Mode, mode.Log, mode.GroupSize, stagger, 4
 				opt := failed(t, s, 11)
 				spoilLog(t, opt, s.NP-1)
 				_, err := Restart(t.Context(), RestartOptions{Options: opt})
-				var offer, shown *LogError
+				var offer, shown *job.LogError
 				if !errors.As(err, &offer) {
 					t.Fatalf("restart: %v", err)
 				}
@@ -88,7 +89,7 @@ func TestRestartWithoutLog(t *testing.T) {
 				if !offer.Anew() {
 					resumed++
 				}
-				if _, damage, err := VerifyLogs(j); err != nil || len(damage) > 0 {
+				if _, damage, err := job.VerifyLogs(j); err != nil || len(damage) > 0 {
 					t.Errorf("damage %v, %v", damage, err)
 				}
 				if _, err := FindLine(t.Context(), store, opt.Job); err != nil {
@@ -106,9 +107,9 @@ func TestRestartWithoutLog(t *testing.T) {
 // The next restart completes that, though it does not ask for it.
 func TestRestartWithoutLogCutShort(t *testing.T) {
 	notRaced(t)
-	s := job(t, "ring.S.4", 2)
-	want, _, _ := launch(t, s, Options{})
-	s.Mode, s.Stagger, s.Schedule.Every = Semi, "none", 15
+	s := newSpec(t, "ring.S.4", 2)
+	want, _, _ := mustLaunch(t, s, Options{})
+	s.Mode, s.Stagger, s.Schedule.Every = job.Semi, "none", 15
 	begun := failed(t, s, 35)
 	spoilLog(t, begun, 3)
 	restart := func(fault faultfs.Fault) (Options, []faultfs.Op) {
@@ -135,7 +136,7 @@ func TestRestartWithoutLogCutShort(t *testing.T) {
 	for i := 0; i < len(resets); i += 1 + len(resets)/4 {
 		opt, _ := restart(faultfs.Fault{At: resets[i], Err: syscall.EIO, Stop: true})
 		_, j := storedJobOf(t, opt)
-		if line, err := readLine(j, len(s.groups(s.Mapping))); err != nil || !line.Unlogged {
+		if line, err := job.ReadBaseline(j, len(s.Groups(s.Mapping))); err != nil || !line.Unlogged {
 			t.Fatalf("operation %d: %+v, %v", resets[i], line, err)
 		}
 		r, err := Restart(t.Context(), RestartOptions{Options: opt})
@@ -148,11 +149,11 @@ func TestRestartWithoutLogCutShort(t *testing.T) {
 // A job that logs nothing has no log to do without.
 func TestWithoutLogRefused(t *testing.T) {
 	notRaced(t)
-	for _, mode := range []Spec{{Mode: Coordinated}, {Mode: Uncoordinated, Log: channel.None.String()}} {
+	for _, mode := range []job.Spec{{Mode: job.Coordinated}, {Mode: job.Uncoordinated, Log: channel.None.String()}} {
 		s := short(t, "ring.S.4", mode.Mode, mode.Log)
 		s.Schedule.Every = 4
-		_, _, opt := launch(t, s, Options{})
-		if _, err := Restart(t.Context(), RestartOptions{Options: opt, WithoutLog: true}); !errors.As(err, new(*UsageError)) {
+		_, _, opt := mustLaunch(t, s, Options{})
+		if _, err := Restart(t.Context(), RestartOptions{Options: opt, WithoutLog: true}); !errors.As(err, new(*job.UsageError)) {
 			t.Errorf("%s: %v", mode.Mode, err)
 		}
 	}

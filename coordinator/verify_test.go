@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"ckpt/coordinator/job"
 	"ckpt/image"
 	"ckpt/internal/vfs"
 )
@@ -29,9 +30,9 @@ func (h *listHook) ReadDir(name string) ([]fs.DirEntry, error) {
 // recovery does, while it is being verified: between the look at what has been taken
 // and that at what is there. Nothing is missing. If nobody has noted it, it is.
 func TestVerifyLogsOfRunning(t *testing.T) {
-	s := short(t, "ring.S.3", Uncoordinated, "")
+	s := short(t, "ring.S.3", job.Uncoordinated, "")
 	s.Schedule.Every = 2
-	_, _, opt := launch(t, s, Options{})
+	_, _, opt := mustLaunch(t, s, Options{})
 	hook := &listHook{FS: vfs.OS{}}
 	store, err := image.OpenStore(hook, opt.Store)
 	if err != nil {
@@ -56,7 +57,7 @@ func TestVerifyLogsOfRunning(t *testing.T) {
 	defer running.Unlock()
 	hook.dir = j.Dir()
 	forget := func(rank int, note bool) {
-		l, err := readLine(j, 3)
+		l, err := job.ReadBaseline(j, 3)
 		numbers, lerr := running.Checkpoints()
 		if err != nil || lerr != nil {
 			t.Fatal(err, lerr)
@@ -64,7 +65,7 @@ func TestVerifyLogsOfRunning(t *testing.T) {
 		numbers = slices.DeleteFunc(numbers, func(n int) bool { return (n-1)%s.NP != rank })
 		kept := slices.Index(numbers, l.Taken[rank])
 		if l.Taken[rank] = numbers[kept-1]; note {
-			err = writeLine(j, l)
+			err = job.WriteBaseline(j, l)
 		}
 		for _, n := range slices.Backward(numbers[kept:]) {
 			err = errors.Join(err, running.Drop(n))
@@ -74,11 +75,11 @@ func TestVerifyLogsOfRunning(t *testing.T) {
 		}
 	}
 	hook.before = func() { forget(0, true) }
-	if _, damage, err := VerifyLogs(j); err != nil || len(damage) > 0 {
+	if _, damage, err := job.VerifyLogs(j); err != nil || len(damage) > 0 {
 		t.Errorf("a checkpoint that is given up meanwhile: %v, %v", damage, err)
 	}
 	hook.before = func() { forget(1, false) }
-	if _, damage, err := VerifyLogs(j); err != nil || len(damage) != 1 {
+	if _, damage, err := job.VerifyLogs(j); err != nil || len(damage) != 1 {
 		t.Errorf("a checkpoint that is gone: %v, %v", damage, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/internal/vfs"
 )
@@ -40,7 +41,7 @@ func children(rank int) []int {
 	dirs, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, path := range dirs {
 		env, err := os.ReadFile(path)
-		if err != nil || !hasVariable(env, envRank, rank) {
+		if err != nil || !hasVariable(env, wire.EnvRank, rank) {
 			continue
 		}
 		pid, ppid := parent(filepath.Dir(path))

@@ -29,10 +29,10 @@ func TestZones(t *testing.T) {
 			if (testing.Short() || race.Enabled) && tt.data > 0 {
 				t.Skip("half a gigabyte of arithmetic: too slow under the race detector; .ci/run runs it without")
 			}
-			s := job(t, tt.app, 1)
+			s := newSpec(t, tt.app, 1)
 			s.Iterations = 2
 			s.Schedule.Count = 1
-			_, _, opt := launch(t, s, Options{})
+			_, _, opt := mustLaunch(t, s, Options{})
 			store, err := image.OpenStore(vfs.OS{}, opt.Store)
 			if err != nil {
 				t.Fatal(err)

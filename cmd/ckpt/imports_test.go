@@ -22,16 +22,22 @@ func TestImports(t *testing.T) {
 		"coordinator/mpi":      {"zones", "internal/vfs", "coordinator/protocol/channel", "coordinator/recovery", "coordinator/msglog"},
 		"coordinator/app":      {"dataset", "zones", "coordinator/mpi"},
 		"coordinator":          {"internal/vfs", "internal/durable", "coordinator", "image", "zones", "iotrace", "dataset"},
-		"internal/durable":     {"internal/vfs"},
-		"internal/vfs":         {"internal/vfs"},
-		"image":                {"internal/vfs", "internal/durable", "image", "zones", "iotrace"},
-		"predict":              {"predict", "dataset", "zones"},
-		"interval":             {"interval", "predict"},
-		"dataset":              {"dataset", "zones"},
-		"zones":                {"zones"},
-		"iotrace":              {"internal/vfs", "iotrace"},
-		"internal/mutations":   {},
-		"internal/race":        {}, // which tests of all import
+		"coordinator/rank": {"internal/vfs", "internal/durable", "coordinator/job", "coordinator/wire", "coordinator/app", "coordinator/mpi",
+			"coordinator/msglog", "coordinator/protocol", "image", "zones"},
+		"coordinator/launch": {"internal/vfs", "coordinator/job", "coordinator/wire"},
+		"coordinator/wire":   {"internal/durable", "coordinator/job", "coordinator/mpi", "coordinator/protocol", "image", "zones"},
+		"coordinator/job": {"internal/vfs", "internal/durable", "coordinator/mpi", "coordinator/msglog", "coordinator/protocol", "coordinator/recovery",
+			"image", "zones", "iotrace", "dataset"},
+		"internal/durable":   {"internal/vfs"},
+		"internal/vfs":       {"internal/vfs"},
+		"image":              {"internal/vfs", "internal/durable", "image", "zones", "iotrace"},
+		"predict":            {"predict", "dataset", "zones"},
+		"interval":           {"interval", "predict"},
+		"dataset":            {"dataset", "zones"},
+		"zones":              {"zones"},
+		"iotrace":            {"internal/vfs", "iotrace"},
+		"internal/mutations": {},
+		"internal/race":      {}, // which tests of all import
 	}
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}`, "ckpt/...").Output()
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/dataset"
 )
@@ -119,7 +120,7 @@ type tally struct {
 func (t *tally) Warn(text string) { t.g.Warn("%s", ui.OneLine(text)) }
 
 func (t *tally) Event(ev any) {
-	if c, ok := ev.(*coordinator.CheckpointEvent); ok {
+	if c, ok := ev.(*job.CheckpointEvent); ok {
 		t.n++
 		t.ranks += c.Ranks
 		t.latency += c.Latency.Total
@@ -130,24 +131,24 @@ func (t *tally) Event(ev any) {
 }
 
 // modesToCompare returns all modes with the logs that they support.
-func modesToCompare() []coordinator.Spec {
-	list := []coordinator.Spec{{Mode: coordinator.Coordinated}}
+func modesToCompare() []job.Spec {
+	list := []job.Spec{{Mode: job.Coordinated}}
 	for _, k := range []channel.Kind{channel.Receiver, channel.Sender} {
-		list = append(list, coordinator.Spec{Mode: coordinator.Semi, Log: k.String()})
+		list = append(list, job.Spec{Mode: job.Semi, Log: k.String()})
 	}
 	for _, k := range []channel.Kind{channel.Receiver, channel.Sender, channel.Optimistic, channel.None} {
-		list = append(list, coordinator.Spec{Mode: coordinator.Uncoordinated, Log: k.String()})
+		list = append(list, job.Spec{Mode: job.Uncoordinated, Log: k.String()})
 	}
 	return list
 }
 
 // spec describes the job without checkpoints.
-func (o *benchModesOptions) spec(name string) (coordinator.Spec, error) {
+func (o *benchModesOptions) spec(name string) (job.Spec, error) {
 	inst, err := dataset.ParseApp(name, o.np)
 	if err != nil {
-		return coordinator.Spec{}, err
+		return job.Spec{}, err
 	}
-	s := coordinator.NewSpec(inst)
+	s := job.NewSpec(inst)
 	if !o.Given() {
 		o.Nodes = min(2, inst.NP)
 	}
@@ -163,7 +164,7 @@ func (o *benchModesOptions) spec(name string) (coordinator.Spec, error) {
 }
 
 // failures returns the failures that are injected in all modes.
-func (o *benchModesOptions) failures(s *coordinator.Spec) (texts []string, list []coordinator.Failure, err error) {
+func (o *benchModesOptions) failures(s *job.Spec) (texts []string, list []coordinator.Failure, err error) {
 	if o.mtbf != "" {
 		texts = append(texts, fmt.Sprintf("mtbf=%s,seed=%d", o.mtbf, o.seed))
 	}
@@ -252,7 +253,7 @@ func median(runs []benchRow, base float64) benchRow {
 }
 
 // run runs the job once, in a store that it removes.
-func (o *benchModesOptions) run(ctx context.Context, g *ui.Globals, s coordinator.Spec, failures []coordinator.Failure) (row benchRow, digest string, err error) {
+func (o *benchModesOptions) run(ctx context.Context, g *ui.Globals, s job.Spec, failures []coordinator.Failure) (row benchRow, digest string, err error) {
 	dir, err := os.MkdirTemp(o.dir, "ckpt-bench-modes-")
 	if err != nil {
 		return row, "", err

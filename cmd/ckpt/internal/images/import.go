@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/coordinator"
+	"ckpt/coordinator/job"
 	"ckpt/image"
 	"ckpt/image/dmtcp"
 	"ckpt/internal/durable"
@@ -92,13 +92,13 @@ func runImport(ctx context.Context, g *ui.Globals, o *importOptions, names []str
 	}
 	files, total := set.Files()
 	add, done := g.Progress("import", total)
-	m, err := coordinator.Import(ctx, store, o.job, set, dmtcp.Options{Progress: add, Notice: func(err error) { g.Warn("%v", err) }})
+	m, err := job.Import(ctx, store, o.job, set, dmtcp.Options{Progress: add, Notice: func(err error) { g.Warn("%v", err) }})
 	done()
 	if err != nil {
 		return err
 	}
 	if g.JSON {
-		return g.PrintJSON(importLine{describeManifest(coordinator.History{}, m), total, files})
+		return g.PrintJSON(importLine{describeManifest(job.Events{}, m), total, files})
 	}
 	return g.Printf("%s@%d: %s of %s, %s in all, %s MiB; %s MiB stored\n", m.Job, m.Number, ui.Count(m.NP, "rank"), m.App,
 		ui.Count(files, "file"), ui.MiB(total), ui.MiB(m.StoredBytes))

@@ -11,6 +11,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol/channel"
 	rec "ckpt/coordinator/recovery"
 	"ckpt/coordinator/recovery/diagram"
@@ -75,7 +76,7 @@ func showLine(g *ui.Globals, ctx context.Context, job, plot string) error {
 	return g.Show(describeLine(l), func() error { return printLine(g, l) })
 }
 
-func describeLine(l *coordinator.StoredLine) lineResult {
+func describeLine(l *job.StoredLine) lineResult {
 	r := lineResult{Job: l.Job, Mode: l.Mode, InTransit: l.Line.Options.InTransit.String(), Live: l.Live,
 		Domino: l.Line.Depth, Steps: []lineStep{}, Removable: []int{}, Useless: []int{}}
 	if !l.Single() {
@@ -101,7 +102,7 @@ func describeLine(l *coordinator.StoredLine) lineResult {
 	return r
 }
 
-func printLine(g *ui.Globals, l *coordinator.StoredLine) error {
+func printLine(g *ui.Globals, l *job.StoredLine) error {
 	p := l.Line.Places[0]
 	switch {
 	case l.Single() && p.State.Number == 0:
@@ -116,7 +117,7 @@ func printLine(g *ui.Globals, l *coordinator.StoredLine) error {
 	if !l.Live {
 		g.Printf("the last iteration is not known: iterations after the newest checkpoints do not count\n")
 	}
-	if l.Mode == coordinator.Semi {
+	if l.Mode == job.Semi {
 		for id := range l.Groups {
 			g.Printf("  group %d: %s\n", id, l.Name(id))
 		}
@@ -136,15 +137,15 @@ func printLine(g *ui.Globals, l *coordinator.StoredLine) error {
 }
 
 // lineUnit names the ranks that roll back together.
-func lineUnit(l *coordinator.StoredLine) string {
-	if l.Mode == coordinator.Semi {
+func lineUnit(l *job.StoredLine) string {
+	if l.Mode == job.Semi {
 		return "group"
 	}
 	return "rank"
 }
 
 // plotLine draws a recovery line into a file. If drawing fails, the file stays as it was.
-func plotLine(l *coordinator.StoredLine, path, format string) error {
+func plotLine(l *job.StoredLine, path, format string) error {
 	fig := diagram.Figure{History: l.History, Line: l.Line, Garbage: l.Garbage, Useless: l.Useless, Unit: lineUnit(l),
 		Title: fmt.Sprintf("%s (%s, log %s): recovery line if all fail", l.Job, l.Mode, l.Log)}
 	if l.Single() {

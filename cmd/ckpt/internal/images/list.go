@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/coordinator"
+	"ckpt/coordinator/job"
 	"ckpt/image"
 )
 
@@ -76,34 +76,34 @@ func runListJobs(g *ui.Globals) error {
 // describeJob describes a job, as far as it can be read.
 func describeJob(store *image.Store, name string) (jobLine, error) {
 	line := jobLine{Job: name, Checkpoints: []int{}}
-	job, err := store.Job(name)
+	j, err := store.Job(name)
 	if err != nil {
 		return line, err
 	}
-	summaries, failed := job.Summaries(0)
+	summaries, failed := j.Summaries(0)
 	for _, s := range summaries {
 		line.App, line.NP = s.App, s.NP
 		line.Checkpoints = append(line.Checkpoints, s.Number)
 	}
 	if line.App == "" {
-		if status, err := coordinator.Describe(store, name); err == nil {
+		if status, err := job.Describe(store, name); err == nil {
 			line.App, line.NP = status.App, status.NP
 		}
 	}
-	line.StoredBytes, err = job.Stored()
+	line.StoredBytes, err = j.Stored()
 	return line, errors.Join(failed, err)
 }
 
 // checkpointLine is a checkpoint in ckpt list and ckpt show.
 type checkpointLine struct {
-	*coordinator.CheckpointEvent
-	App     string              `json:"app"`
-	MPI     string              `json:"mpi"`
-	Mapping coordinator.Mapping `json:"mapping"`
-	Parent  int                 `json:"parent"`
-	Created time.Time           `json:"created"`
-	Origin  string              `json:"origin,omitempty"` // of an imported one
-	Zones   []rankZones         `json:"zones,omitempty"`
+	*job.CheckpointEvent
+	App     string      `json:"app"`
+	MPI     string      `json:"mpi"`
+	Mapping job.Mapping `json:"mapping"`
+	Parent  int         `json:"parent"`
+	Created time.Time   `json:"created"`
+	Origin  string      `json:"origin,omitempty"` // of an imported one
+	Zones   []rankZones `json:"zones,omitempty"`
 }
 
 type rankZones struct {
@@ -115,13 +115,13 @@ type rankZones struct {
 	IOBuffer int64 `json:"iobuffer"`
 }
 
-func describeSummary(h coordinator.History, s image.Summary) checkpointLine {
+func describeSummary(h job.Events, s image.Summary) checkpointLine {
 	return checkpointLine{CheckpointEvent: h.Describe(s), App: s.App, MPI: s.MPI,
 		Mapping: s.Mapping, Parent: s.Parent, Created: s.Created, Origin: s.Origin}
 }
 
 // describeManifest describes a checkpoint rank by rank, too.
-func describeManifest(h coordinator.History, m *image.Manifest) checkpointLine {
+func describeManifest(h job.Events, m *image.Manifest) checkpointLine {
 	line := describeSummary(h, m.Summary())
 	for _, r := range m.Ranks {
 		line.Zones = append(line.Zones, rankZones{r.Rank, r.Node, r.Zones.Library, r.Zones.Data, r.Zones.Shared, r.Zones.IOBuffer})
@@ -134,15 +134,15 @@ func runListCheckpoints(g *ui.Globals, name string, last int) error {
 	if err != nil {
 		return err
 	}
-	job, err := store.Job(name)
+	j, err := store.Job(name)
 	if err != nil {
 		return err
 	}
-	list, failed := job.Summaries(last)
+	list, failed := j.Summaries(last)
 	if list == nil && failed != nil {
 		return failed
 	}
-	history := coordinator.ReadHistory(job, last)
+	history := job.ReadEvents(j, last)
 	lines := []checkpointLine{}
 	var rows [][]string
 	whose := "ranks per node"

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/coordinator"
+	"ckpt/coordinator/job"
 )
 
 func newShowCommand(g *ui.Globals) *cobra.Command {
@@ -46,11 +46,11 @@ any more. --plot draws them.`,
 }
 
 func runShow(g *ui.Globals, target string) error {
-	job, m, err := g.OpenCheckpoint(target)
+	j, m, err := g.OpenCheckpoint(target)
 	if err != nil {
 		return err
 	}
-	line := describeManifest(coordinator.ReadHistory(job, 0), m)
+	line := describeManifest(job.ReadEvents(j, 0), m)
 	if g.JSON {
 		return g.PrintJSON(line)
 	}

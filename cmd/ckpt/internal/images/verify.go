@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/coordinator"
+	"ckpt/coordinator/job"
 	"ckpt/image"
 	"ckpt/internal/durable"
 )
@@ -76,8 +76,8 @@ func runVerify(ctx context.Context, g *ui.Globals, args []string) error {
 
 // addLogs verifies the message logs of jobs.
 func (r *verifyResult) addLogs(jobs []*image.Job) error {
-	for _, job := range jobs {
-		bytes, damage, err := coordinator.VerifyLogs(job)
+	for _, j := range jobs {
+		bytes, damage, err := job.VerifyLogs(j)
 		if d := new(durable.DamageError); errors.As(err, &d) {
 			damage = append(damage, d) // of the description of the job
 		} else if err != nil {
@@ -85,7 +85,7 @@ func (r *verifyResult) addLogs(jobs []*image.Job) error {
 		}
 		r.CheckedBytes += bytes
 		for _, d := range damage {
-			r.Damage = append(r.Damage, damageLine{job.Name(), 0, d.File, d.Offset, d.Reason})
+			r.Damage = append(r.Damage, damageLine{j.Name(), 0, d.File, d.Offset, d.Reason})
 		}
 	}
 	return nil

@@ -12,15 +12,17 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/wire"
 )
 
 // contact connects to the coordinator of a running job.
-func contact(g *ui.Globals, ctx context.Context, name string) (*coordinator.Client, error) {
+func contact(g *ui.Globals, ctx context.Context, name string) (*wire.Client, error) {
 	job, err := g.OpenJob(name)
 	if err != nil {
 		return nil, err
 	}
-	client, err := coordinator.Contact(ctx, job.Dir())
+	client, err := wire.Contact(ctx, job.Dir())
 	if err != nil {
 		return nil, fmt.Errorf("job %s: %w", name, err)
 	}
@@ -69,33 +71,33 @@ there. If that checkpoint fails, the job continues.`,
 	return cmd
 }
 
-func runStop(ctx context.Context, g *ui.Globals, job string, now bool) error {
-	client, err := contact(g, ctx, job)
+func runStop(ctx context.Context, g *ui.Globals, j string, now bool) error {
+	client, err := contact(g, ctx, j)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	cp, err := client.Stop(now)
-	if errors.Is(err, coordinator.ErrNotRunning) {
-		return fmt.Errorf("job %s: %w", job, err)
+	if errors.Is(err, wire.ErrNotRunning) {
+		return fmt.Errorf("job %s: %w", j, err)
 	}
 	if err != nil {
-		return ui.WithHint(fmt.Errorf("job %s was not stopped: %w", job, err), "ckpt stop "+job+" --now stops it without a checkpoint")
+		return ui.WithHint(fmt.Errorf("job %s was not stopped: %w", j, err), "ckpt stop "+j+" --now stops it without a checkpoint")
 	}
-	if err := awaitEnd(g, ctx, job); err != nil {
+	if err := awaitEnd(g, ctx, j); err != nil {
 		return err
 	}
 	if g.JSON {
 		return g.PrintJSON(struct {
-			Job        string                       `json:"job"`
-			Stopped    bool                         `json:"stopped"`
-			Checkpoint *coordinator.CheckpointEvent `json:"checkpoint"`
-		}{job, true, cp})
+			Job        string               `json:"job"`
+			Stopped    bool                 `json:"stopped"`
+			Checkpoint *job.CheckpointEvent `json:"checkpoint"`
+		}{j, true, cp})
 	}
 	if cp == nil {
-		return g.Printf("%s stopped\n", job)
+		return g.Printf("%s stopped\n", j)
 	}
-	return g.Printf("%s stopped after checkpoint %d at iteration %d\n", job, cp.Number, cp.Iteration)
+	return g.Printf("%s stopped after checkpoint %d at iteration %d\n", j, cp.Number, cp.Iteration)
 }
 
 // awaitEnd waits until the coordinator has left, so that ckpt restart works as soon
@@ -145,7 +147,7 @@ func runStatus(ctx context.Context, g *ui.Globals, names []string) error {
 			return err
 		}
 	}
-	jobs := []*coordinator.JobStatus{}
+	jobs := []*job.Status{}
 	var failed error
 	for _, name := range names {
 		s, err := coordinator.Inspect(ctx, store, name)
@@ -169,7 +171,7 @@ func runStatus(ctx context.Context, g *ui.Globals, names []string) error {
 	return errors.Join(failed, err)
 }
 
-func printStatus(g *ui.Globals, jobs []*coordinator.JobStatus) error {
+func printStatus(g *ui.Globals, jobs []*job.Status) error {
 	if len(jobs) == 0 {
 		return g.Printf("no jobs in %s\n", g.Store)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
 	"ckpt/dataset"
 	"ckpt/image/codec"
@@ -104,7 +105,7 @@ storage does not answer. ckpt restart continues the job.`,
 	o.Placement.AddFlags(f)
 	f.StringVar(&o.mpi, "mpi", "mpich", "layout of the shared segment: mpich or openmpi")
 	f.IntVar(&o.iterations, "iterations", 0, "number of iterations (default: that of the class)")
-	f.StringVar(&o.mode, "mode", coordinator.Coordinated, "groups of ranks that checkpoint and restart together: coordinated (all ranks), semi (those of a node) or uncoordinated (each rank alone)")
+	f.StringVar(&o.mode, "mode", job.Coordinated, "groups of ranks that checkpoint and restart together: coordinated (all ranks), semi (those of a node) or uncoordinated (each rank alone)")
 	f.IntVar(&o.groupSize, "group-size", 0, "with --mode semi: ranks per group (default: the ranks of a node)")
 	f.StringVar(&o.log, "log", "", "log of the messages between groups: pessimistic-receiver (default), pessimistic-sender, optimistic or none")
 	f.StringVar(&o.stagger, "stagger", "", "how the checkpoints of the groups spread over the interval: spread (default), random or none")
@@ -132,12 +133,12 @@ storage does not answer. ckpt restart continues the job.`,
 }
 
 // spec describes the job that the flags ask for.
-func (o *launchOptions) spec(name string) (coordinator.Spec, error) {
+func (o *launchOptions) spec(name string) (job.Spec, error) {
 	inst, err := dataset.ParseApp(name, o.np)
 	if err != nil {
-		return coordinator.Spec{}, err
+		return job.Spec{}, err
 	}
-	s := coordinator.NewSpec(inst)
+	s := job.NewSpec(inst)
 	if s.Mapping, err = o.Resolve(inst.NP); err != nil {
 		return s, err
 	}
@@ -170,8 +171,8 @@ func (o *launchOptions) spec(name string) (coordinator.Spec, error) {
 	return s, err
 }
 
-func (o *launchOptions) schedule() (coordinator.Schedule, error) {
-	var s coordinator.Schedule
+func (o *launchOptions) schedule() (job.Schedule, error) {
+	var s job.Schedule
 	var err error
 	given := 0
 	bad := func(flag, value, want string) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/coordinator"
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/mpi"
 	"ckpt/dataset"
 	"ckpt/image/plan"
@@ -74,11 +74,11 @@ ckpt launch takes the same flags, and writes as planned.`,
 
 // writePlan is the plan of a checkpoint, as --json prints it.
 type writePlan struct {
-	App     string              `json:"app"`
-	NP      int                 `json:"np"`
-	Mapping coordinator.Mapping `json:"mapping"`
-	MPI     string              `json:"mpi"`
-	Zones   zones.Sizes         `json:"zones"` // in memory, of the whole job
+	App     string      `json:"app"`
+	NP      int         `json:"np"`
+	Mapping job.Mapping `json:"mapping"`
+	MPI     string      `json:"mpi"`
+	Zones   zones.Sizes `json:"zones"` // in memory, of the whole job
 	plan.Summary
 	Schedule *schedule `json:"schedule,omitempty"` // with --rounds
 	Notes    []string  `json:"notes,omitempty"`
@@ -98,7 +98,7 @@ func runPlan(g *ui.Globals, o *layoutOptions, app string) error {
 		return err
 	}
 	settings.Header = containerHeader
-	m, err := coordinator.PlanMemory(inst, d.Mapping, o.mpi)
+	m, err := job.PlanMemory(inst, d.Mapping, o.mpi)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ type scheduleWrite struct {
 }
 
 // schedule lists the rounds of the rank that the user named, at most most.
-func (o *layoutOptions) schedule(p *plan.Plan, m *coordinator.PlannedMemory, most int) (*schedule, error) {
+func (o *layoutOptions) schedule(p *plan.Plan, m *job.PlannedMemory, most int) (*schedule, error) {
 	s := &schedule{Rank: p.Writers[0].Rank, Rounds: []scheduleRound{}}
 	if o.flags.Changed("rank") {
 		s.Rank = o.rank

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ckpt/coordinator"
+	"ckpt/coordinator/rank"
 	"ckpt/internal/vfs"
 )
 
@@ -16,7 +16,7 @@ func newRankCommand() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return coordinator.RunRank(cmd.Context(), vfs.OS{}, os.Getenv)
+			return rank.Run(cmd.Context(), vfs.OS{}, os.Getenv)
 		},
 	}
 }

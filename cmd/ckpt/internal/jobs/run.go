@@ -12,6 +12,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
+	"ckpt/coordinator/job"
 )
 
 // runJob runs a job with options, passes ^C to it, and prints its result.
@@ -51,7 +52,7 @@ func runJob(g *ui.Globals, opt *coordinator.Options, run func() (*coordinator.Re
 			return errors.Join(err, perr)
 		}
 	}
-	if err == nil && result.Interrupted && result.Outcome != coordinator.StateCompleted {
+	if err == nil && result.Interrupted && result.Outcome != job.StateCompleted {
 		hint := "ckpt restart " + result.Job + " continues the job"
 		if !result.CanRestart() {
 			hint = "job " + result.Job + " has no checkpoint; launch it again"
@@ -66,7 +67,7 @@ func printResult(g *ui.Globals, r *coordinator.Result) error {
 		return json.NewEncoder(g.Out).Encode(r)
 	}
 	took := time.Duration(r.Wall * float64(time.Second)).Round(time.Millisecond)
-	if r.Outcome != coordinator.StateCompleted {
+	if r.Outcome != job.StateCompleted {
 		return g.Printf("%s: %s after %v, %s\n", r.Job, r.Outcome, took, checkpoints(r))
 	}
 	return g.Printf("%s: completed %s in %v, %s, %s\ndigest %s\n", r.Job, ui.Count(r.Iterations, "iteration"), took,

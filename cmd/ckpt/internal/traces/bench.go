@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/coordinator"
+	"ckpt/coordinator/job"
 	"ckpt/iotrace/replay/bench"
 )
 
@@ -57,7 +57,7 @@ func runBenchTrace(ctx context.Context, g *ui.Globals, o *benchTraceOptions) err
 	}
 	result := benchTrace{}
 	steps := o.Steps()
-	var job coordinator.Spec
+	var job job.Spec
 	if o.app != "" {
 		if job, err = traceJob(o.app); err != nil {
 			return err

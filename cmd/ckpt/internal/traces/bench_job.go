@@ -11,6 +11,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
+	"ckpt/coordinator/job"
 	"ckpt/dataset"
 	"ckpt/iotrace"
 	"ckpt/iotrace/replay/bench"
@@ -33,12 +34,12 @@ type benchTraceJob struct {
 }
 
 // traceJob describes a job that takes some checkpoints and little time else.
-func traceJob(app string) (coordinator.Spec, error) {
+func traceJob(app string) (job.Spec, error) {
 	inst, err := dataset.ParseApp(app, 0)
 	if err != nil {
-		return coordinator.Spec{}, err
+		return job.Spec{}, err
 	}
-	s := coordinator.NewSpec(inst)
+	s := job.NewSpec(inst)
 	// All extents are new, so that each checkpoint stores as much.
 	s.Schedule.Every, s.Iterations, s.Incremental = 2, 13, false
 	return s, nil
@@ -46,7 +47,7 @@ func traceJob(app string) (coordinator.Spec, error) {
 
 // run runs the job with and without recording, in turns. One event takes perEvent
 // seconds to record.
-func (j *benchTraceJob) run(ctx context.Context, g *ui.Globals, o *benchTraceOptions, s coordinator.Spec, perEvent float64, done func(int)) error {
+func (j *benchTraceJob) run(ctx context.Context, g *ui.Globals, o *benchTraceOptions, s job.Spec, perEvent float64, done func(int)) error {
 	for k := range 2 * o.Rounds {
 		s.Trace = (k+k/2)%2 == 1 // each goes first equally often
 		s.Created = time.Now().UTC()
@@ -68,7 +69,7 @@ func (j *benchTraceJob) run(ctx context.Context, g *ui.Globals, o *benchTraceOpt
 }
 
 // once runs the job in a store that it removes.
-func (j *benchTraceJob) once(ctx context.Context, g *ui.Globals, dir string, s coordinator.Spec) (err error) {
+func (j *benchTraceJob) once(ctx context.Context, g *ui.Globals, dir string, s job.Spec) (err error) {
 	store, err := os.MkdirTemp(dir, "ckpt-bench-trace-")
 	if err != nil {
 		return err
@@ -106,7 +107,7 @@ type latencies struct {
 func (l *latencies) Warn(text string) { l.g.Warn("%s", ui.OneLine(text)) }
 
 func (l *latencies) Event(ev any) {
-	if c, ok := ev.(*coordinator.CheckpointEvent); ok {
+	if c, ok := ev.(*job.CheckpointEvent); ok {
 		l.list = append(l.list, c.Latency.Total)
 	}
 }

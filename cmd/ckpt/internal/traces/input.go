@@ -15,6 +15,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
+	"ckpt/coordinator/job"
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
 	"ckpt/iotrace/source"
@@ -166,18 +167,18 @@ func (in *traceInput) file(g *ui.Globals, path string, opt iotrace.Options) (*io
 
 // all reads the traces of all checkpoints of a job as one.
 func (in *traceInput) all(g *ui.Globals, name string) (*iotrace.Trace, *iotrace.Report, error) {
-	job, err := g.OpenJob(name)
+	j, err := g.OpenJob(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	numbers, err := job.Checkpoints()
+	numbers, err := j.Checkpoints()
 	if err != nil {
 		return nil, nil, err
 	}
 	var traces []*iotrace.Trace
 	whole := &iotrace.Report{}
 	for _, n := range numbers {
-		path := coordinator.TracePath(job, n)
+		path := job.TracePath(j, n)
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			g.Warn("checkpoint %d of %s has no trace", n, name)
 			continue
@@ -210,13 +211,13 @@ func (in *traceInput) all(g *ui.Globals, name string) (*iotrace.Trace, *iotrace.
 
 // tracePath finds the trace of a checkpoint.
 func tracePath(g *ui.Globals, target string) (string, error) {
-	job, m, err := g.OpenCheckpoint(target)
+	j, m, err := g.OpenCheckpoint(target)
 	if err != nil {
 		return "", err
 	}
-	path := coordinator.TracePath(job, m.Number)
+	path := job.TracePath(j, m.Number)
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("checkpoint %d of %s has no trace: it was taken with --trace=false, or imported", m.Number, job.Name())
+		return "", fmt.Errorf("checkpoint %d of %s has no trace: it was taken with --trace=false, or imported", m.Number, j.Name())
 	}
 	return path, nil
 }

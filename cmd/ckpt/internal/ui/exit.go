@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"ckpt/coordinator"
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/wire"
 	"ckpt/dataset"
 	"ckpt/image"
 	"ckpt/image/dmtcp"
@@ -45,7 +47,7 @@ const ExitHelp = `EXIT STATUS
 func ExitCode(err error) int {
 	var (
 		usage   usageError
-		request *coordinator.UsageError
+		request *job.UsageError
 		spec    *dataset.SpecError
 		damage  *durable.DamageError
 		failed  *coordinator.JobFailedError
@@ -84,7 +86,7 @@ func ExitCode(err error) int {
 
 // HintOf returns the remedy for an error, "" if there is none.
 func HintOf(err error) string {
-	var log *coordinator.LogError
+	var log *job.LogError
 	if errors.As(err, &log) {
 		return withoutLog(log)
 	}
@@ -107,9 +109,9 @@ func HintOf(err error) string {
 		return "free some space: ckpt prune JOB --keep N removes old checkpoints"
 	case errors.Is(err, durable.ErrNewerVersion):
 		return "use the version of ckpt that wrote it, or a newer one"
-	case errors.Is(err, coordinator.ErrSilent):
+	case errors.Is(err, wire.ErrSilent):
 		return "kill -CONT resumes a stopped process"
-	case errors.Is(err, coordinator.ErrNotRunning):
+	case errors.Is(err, wire.ErrNotRunning):
 		return "ckpt status shows the jobs of the store; ckpt restart JOB continues one"
 	case errors.Is(err, os.ErrPermission):
 		return "choose another directory with --store"
@@ -129,7 +131,7 @@ func HintOf(err error) string {
 }
 
 // withoutLog says how a job resumes whose message log is damaged.
-func withoutLog(e *coordinator.LogError) string {
+func withoutLog(e *job.LogError) string {
 	does := "begins the job again"
 	if !e.Anew() {
 		var from []string

@@ -8,9 +8,10 @@ import (
 	"sync"
 
 	"ckpt/coordinator"
+	"ckpt/coordinator/job"
 )
 
-func (g *Globals) PrintCheckpoint(cp *coordinator.CheckpointEvent) error {
+func (g *Globals) PrintCheckpoint(cp *job.CheckpointEvent) error {
 	if cp == nil {
 		return nil // the answer has no checkpoint
 	}
@@ -65,7 +66,7 @@ func (n *Narrator) Event(ev any) {
 		return
 	}
 	_ = n.G.Printf("%s\n", describe(ev))
-	if cp, ok := ev.(*coordinator.CheckpointEvent); ok && n.G.Verbose {
+	if cp, ok := ev.(*job.CheckpointEvent); ok && n.G.Verbose {
 		l := cp.Latency
 		_ = n.G.Printf("  %s coordination + %s management + %s storage; the application stood still for %s\n",
 			Seconds(l.Coordination), Seconds(l.Management), Seconds(l.Storage), Seconds(cp.Pause))
@@ -119,7 +120,7 @@ func describe(ev any) string {
 			at = fmt.Sprintf("from checkpoint %d (iteration %d)", ev.From, ev.Iteration)
 		}
 		return fmt.Sprintf("%s: %s on %s (%s) compute %s", ev.Job, Count(ev.NP, "rank"), Count(len(ev.Mapping), "node"), ev.Mapping, at)
-	case *coordinator.CheckpointEvent:
+	case *job.CheckpointEvent:
 		of := ""
 		if len(ev.Of) > 0 {
 			of = " of " + Ranks(ev.Of)
@@ -143,7 +144,7 @@ func describe(ev any) string {
 		}
 		return fmt.Sprintf("%s%s got no further: the next comes after %s, and ranks may give no sign of life for %s",
 			Count(ev.Restarts, "restart"), of, Seconds(ev.Pause), Seconds(ev.Silence))
-	case *coordinator.OutputEvent:
+	case *job.OutputEvent:
 		return fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
 	case *coordinator.RecoveryEvent:
 		return recovery(ev)

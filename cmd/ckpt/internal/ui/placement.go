@@ -3,7 +3,7 @@ package ui
 import (
 	"github.com/spf13/pflag"
 
-	"ckpt/coordinator"
+	"ckpt/coordinator/job"
 )
 
 // Placement are the flags that place ranks on nodes.
@@ -19,14 +19,14 @@ func (p *Placement) AddFlags(f *pflag.FlagSet) {
 
 func (p *Placement) Given() bool { return p.Nodes != 0 || p.mapping != "" }
 
-func (p *Placement) Resolve(np int) (coordinator.Mapping, error) {
+func (p *Placement) Resolve(np int) (job.Mapping, error) {
 	switch {
 	case p.Nodes != 0 && p.mapping != "":
 		return nil, BadUsage("--nodes and --map exclude each other", "give one of them")
 	case p.mapping != "":
-		return coordinator.ParseMapping(p.mapping, np)
+		return job.ParseMapping(p.mapping, np)
 	case p.Nodes != 0:
-		return coordinator.EvenMapping(np, p.Nodes)
+		return job.EvenMapping(np, p.Nodes)
 	}
-	return coordinator.Mapping{np}, nil
+	return job.Mapping{np}, nil
 }

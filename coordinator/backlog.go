@@ -1,0 +1,54 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/protocol"
+	"ckpt/internal/durable"
+)
+
+// retryEvery is the time between attempts to write what there was no room for.
+const retryEvery = 200 * time.Millisecond
+
+// A backlog is what waits for room in the store.
+type backlog struct {
+	lines []*job.OutputEvent // of outputs, to be put out when they are there
+	owed  *protocol.Collect  // what is not needed, and not noted to be so; may be nil
+	tried time.Duration      // when that was last tried again
+	told  []string           // to the user, of what waits
+}
+
+// postpone tells the user, once, of what waits since the storage is full, and ends
+// the job if that is asked for. Any other error it returns.
+func (d *driver) postpone(what string, err error) error {
+	if err == nil || !errors.Is(err, durable.ErrStorageFull) {
+		return err
+	}
+	if !slices.Contains(d.backlog.told, what) {
+		d.backlog.told = append(d.backlog.told, what)
+		d.out.Warn(fmt.Sprintf("%s: %v", what, err))
+	}
+	d.stopIfFull(err)
+	return nil
+}
+
+// catchUp tries again, now and then, to write what was postponed.
+func (d *driver) catchUp() error {
+	owes := len(d.backlog.lines) > 0 || d.backlog.owed != nil
+	if !owes || d.outcome != nil || d.broken != nil || d.now()-d.backlog.tried < retryEvery {
+		return nil
+	}
+	d.backlog.tried = d.now()
+	err := d.noteOutput()
+	if a := d.backlog.owed; a != nil && err == nil {
+		err = d.collect(*a)
+	}
+	if errors.Is(err, durable.ErrStorageFull) {
+		return nil // which has been told
+	}
+	return err
+}

@@ -1,0 +1,65 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+
+	"ckpt/coordinator/job"
+	"ckpt/image"
+	"ckpt/internal/vfs"
+)
+
+// createJob makes the job, under a free name like bt.S.4-1 if none is given: the
+// first, unless some in between have gone.
+func createJob(fsys vfs.FS, store *image.Store, name, app string, spec []byte) (*image.Job, error) {
+	if name != "" {
+		return store.TakeOverJob(name, spec, func(j *image.Job) error { return job.Forsake(fsys, j) })
+	}
+	numbered := func(i int) string { return fmt.Sprintf("%s-%d", app, i) }
+	first, err := firstFree(func(i int) (bool, error) {
+		_, err := store.Job(numbered(i))
+		if errors.Is(err, image.ErrJobNotFound) {
+			return true, nil
+		}
+		return false, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := first; ; i++ {
+		job, err := store.CreateJob(numbered(i), spec)
+		// In use is one that somebody else is creating this moment.
+		if !errors.Is(err, image.ErrJobExists) && !errors.Is(err, image.ErrInUse) {
+			return job, err
+		}
+	}
+}
+
+// firstFree returns a number from 1 that is free and has none before it or one that
+// is taken. It asks for few of them, however many are taken.
+func firstFree(free func(i int) (bool, error)) (int, error) {
+	taken, end := 0, 1
+	for {
+		is, err := free(end)
+		if err != nil {
+			return 0, err
+		}
+		if is {
+			break
+		}
+		taken, end = end, 2*end
+	}
+	for taken+1 < end {
+		mid := (taken + end) / 2
+		is, err := free(mid)
+		if err != nil {
+			return 0, err
+		}
+		if is {
+			end = mid
+		} else {
+			taken = mid
+		}
+	}
+	return end, nil
+}

@@ -1,0 +1,194 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/wire"
+	"ckpt/internal/durable"
+)
+
+// event tells the observer and the history.
+func (d *driver) event(ev any) {
+	d.out.Event(ev)
+	d.history.Add(ev)
+}
+
+// A RecoveryEvent says what a failure cost in a job of several groups.
+type RecoveryEvent struct {
+	Type       string  `json:"type"`   // "recovery"
+	Failed     []int   `json:"failed"` // groups
+	RolledBack []int   `json:"rolled_back"`
+	From       []int   `json:"from"`       // their checkpoints, 0 the beginning
+	Ranks      int     `json:"ranks"`      // restarted
+	Iterations []int   `json:"iterations"` // lost, by group
+	Seconds    float64 `json:"decided_s"`  // from the failure to the decision
+}
+
+// recovered notes what a recovery of several groups takes.
+func (d *driver) recovered(a protocol.Recovery) {
+	for i, id := range a.RolledBack {
+		d.outages.restarts(id, a.Failed, len(d.groups[id].ranks), a.Iterations[i])
+	}
+	d.event(&RecoveryEvent{Type: "recovery", Failed: a.Failed, RolledBack: a.RolledBack, From: a.From, Ranks: a.Ranks,
+		Iterations: a.Iterations, Seconds: a.Decided.Seconds()})
+}
+
+// An Observer is told what happens to a job while it runs. Its methods are
+// called from one goroutine at a time, except Warn.
+type Observer interface {
+	// Event is told of a *StartEvent, *CheckpointEvent, *LostEvent,
+	// *FailureEvent, *BackoffEvent, *RestartEvent or *ProgressEvent.
+	Event(any)
+	// Warn is told of what went wrong without harming the job.
+	Warn(text string)
+}
+
+// A StartEvent says that all ranks compute.
+type StartEvent struct {
+	Type       string      `json:"type"` // "start"
+	Job        string      `json:"job"`
+	App        string      `json:"app"`
+	NP         int         `json:"np"`
+	Mapping    job.Mapping `json:"mapping"`
+	Iterations int         `json:"iterations"`
+	Generation int         `json:"generation"`
+	From       int         `json:"from"`      // checkpoint, 0 for the beginning
+	Iteration  int         `json:"iteration"` // completed
+	// Of several groups, the checkpoint of each; From is the oldest of them. The
+	// groups start one after the other: the event is of the first.
+	Line []int `json:"line,omitempty"`
+}
+
+// A LostEvent says that a checkpoint was given up; the job goes on.
+type LostEvent struct {
+	Type   string `json:"type"` // "checkpoint_lost"
+	Number int    `json:"number"`
+	Rank   int    `json:"rank"` // -1 if no rank is behind it
+	Reason string `json:"reason"`
+}
+
+// A FailureEvent says that a rank died.
+type FailureEvent struct {
+	Type      string `json:"type"` // "failure"
+	Rank      int    `json:"rank"` // -1 if no rank is behind it
+	Node      int    `json:"node"`
+	Iteration int    `json:"iteration"` // about where it was
+	Reason    string `json:"reason"`
+}
+
+// A RestartEvent says that ranks are being restarted.
+type RestartEvent struct {
+	Type       string `json:"type"` // "restart"
+	Ranks      int    `json:"ranks"`
+	From       int    `json:"from"`      // checkpoint, 0 for the beginning
+	Iteration  int    `json:"iteration"` // of that checkpoint
+	Generation int    `json:"generation"`
+	Unusable   string `json:"unusable,omitempty"` // why a newer checkpoint was not taken
+}
+
+// A BackoffEvent says that restarts in a row got no further than the one before them:
+// the next comes after a pause, and silent ranks are waited for longer.
+type BackoffEvent struct {
+	Type      string  `json:"type"`         // "backoff"
+	Of        []int   `json:"of,omitempty"` // which ranks, unless all
+	Restarts  int     `json:"restarts"`     // that got no further
+	Iteration int     `json:"iteration"`    // that the last of them reached
+	Pause     float64 `json:"pause_s"`
+	Silence   float64 `json:"silence_s"` // after which a rank is declared dead from now on
+}
+
+// A ProgressEvent says how far the slowest rank is. It comes a few times per
+// second at most.
+type ProgressEvent struct{ Iteration, Iterations int }
+
+// report tells the observer of a notice of the protocol.
+func (g *group) report(n protocol.Notice) {
+	switch n.Kind {
+	case protocol.Started:
+		g.started = true
+		if !g.result.began {
+			job.ForgetEnding(g.job.Dir())
+			g.result.began = true
+		}
+		g.unlinkSegments()
+		g.outages.computes(g.id, g.now())
+		if g.several() {
+			g.startLine()
+			return
+		}
+		g.event(&StartEvent{Type: "start", Job: g.job.Name(), App: g.spec.App, NP: g.spec.NP, Mapping: g.mapping,
+			Iterations: g.spec.Iterations, Generation: n.Gen, From: n.From, Iteration: n.Iter})
+	case protocol.CheckpointTaken:
+		g.tell(n)
+	case protocol.CheckpointLost:
+		err := fmt.Errorf("checkpoint %d was given up: %s", n.Checkpoint, n.Text)
+		if len(n.Body) > 0 {
+			err = wire.DecodeError(n.Body, n.Text)
+		}
+		g.givenUp = err
+		g.result.Lost++
+		g.event(&LostEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
+		g.stopIfFull(err)
+	case protocol.RankDied:
+		node := -1
+		if n.Rank >= 0 {
+			node = g.nodes[n.Rank]
+		}
+		g.outages.died(g.id, node, n.Iter, g.now())
+		g.event(&FailureEvent{Type: "failure", Rank: n.Rank, Node: node, Iteration: n.Iter, Reason: n.Text})
+	case protocol.BackingOff:
+		ev := &BackoffEvent{Type: "backoff", Restarts: n.Stuck, Iteration: n.Iter, Pause: n.Pause.Seconds(), Silence: n.Silence.Seconds()}
+		if g.several() {
+			ev.Of = g.ranks
+		}
+		g.event(ev)
+	case protocol.FallingBack:
+		if g.several() { // Recovery says what comes of it
+			g.out.Warn(fmt.Sprintf("checkpoint %d of %s is passed over: %s", n.Checkpoint, g.name(), n.Text))
+			return
+		}
+		g.fellBack = fmt.Sprintf("checkpoint %d: %s", n.Checkpoint, n.Text)
+	case protocol.Restarting:
+		if g.several() {
+			return // Recovery says it for all groups
+		}
+		g.outages.restarts(g.id, nil, len(g.ranks), g.outages.lost(g.id, n.Iter))
+		g.event(&RestartEvent{Type: "restart", Ranks: len(g.ranks), From: n.From, Iteration: n.Iter,
+			Generation: n.Gen, Unusable: g.fellBack})
+		g.fellBack = ""
+	}
+}
+
+// stopIfFull ends the job, if that is asked for when the storage is full.
+func (d *driver) stopIfFull(err error) {
+	if !d.stopOnFull || d.full != nil || !errors.Is(err, durable.ErrStorageFull) {
+		return
+	}
+	d.full = fmt.Errorf("job %s was stopped: %w", d.job.Name(), err)
+	d.helpers.Go(func() {
+		d.post(func() {
+			d.request(protocol.Request{Stop: true, Now: true}, func(protocol.Answer, *job.CheckpointEvent, error) {})
+		})
+	})
+}
+
+// tell reports a committed checkpoint. The manifest cannot tell how long its
+// own commit took; this does.
+func (g *group) tell(n protocol.Notice) {
+	m := g.taken
+	ev := job.DescribeCheckpoint(m.Summary())
+	ev.Job = g.job.Name()
+	ev.Latency.Storage += n.Commit.Seconds()
+	ev.Latency.Total += n.Commit.Seconds()
+	ev.Pause = max(ev.Pause, n.Pause.Seconds())
+	g.result.Checkpoints++
+	g.result.addLog(m.Log)
+	g.result.last = m.Number
+	if len(g.requests) > 0 {
+		g.asked[ev.Number] = ev
+	}
+	g.event(ev)
+}

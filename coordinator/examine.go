@@ -1,0 +1,104 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/protocol/channel"
+	"ckpt/coordinator/wire"
+	"ckpt/image"
+	"ckpt/image/container"
+)
+
+// examineLogs answers what can be rebuilt from the log of a rank, after the
+// processes of its group have ended.
+func (g *group) examineLogs(a protocol.Examine) {
+	if err := g.endIncarnation(); err != nil {
+		g.broken = err
+		return
+	}
+	g.helpers.Go(func() {
+		ev := protocol.Examined{Round: a.Round, Rank: a.Rank, States: make(map[int][]channel.Vector)}
+		for _, n := range a.Numbers {
+			states, err := g.examineLog(a.Rank, n)
+			if err != nil {
+				g.out.Warn(fmt.Sprintf("rank %d does not go back to checkpoint %d, 0 the beginning: %v", a.Rank, n, err))
+				continue
+			}
+			ev.States[n] = states
+		}
+		g.post(func() { g.stepJob(ev) })
+	})
+}
+
+// examineLog returns the states behind a checkpoint. What cannot be examined is not
+// gone back to, and may be given up for good: that descriptors or memory are short is
+// no reason, and it tries again, as often as a group is restarted, with growing pauses.
+func (g *group) examineLog(rank, number int) ([]channel.Vector, error) {
+	pause := 10 * time.Millisecond
+	for try := 0; ; try++ {
+		states, err := job.LoggedStates(context.Background(), g.fs, g.job, &g.spec, rank, number)
+		if err == nil || !mpi.Shortage(err) || try == g.limits.Restarts {
+			return states, err
+		}
+		select {
+		case <-time.After(pause):
+			pause = min(2*pause, 5*time.Second)
+		case <-g.done:
+			return nil, err
+		}
+	}
+}
+
+// examine checks what no rank will read of the checkpoint that is to be
+// restored, while the ranks are starting, and then lets them in.
+func (g *group) examine(number int) {
+	gen := g.incarnation
+	g.restored.number, g.restored.iter = number, 0
+	g.line.restored(number)
+	if number == 0 {
+		g.checked = gen
+		return
+	}
+	g.helpers.Go(func() {
+		m, err := g.job.Manifest(number)
+		if err == nil {
+			err = g.spec.CheckTaken(g.job, m, g.spec.Groups(g.mapping))
+		}
+		if err == nil {
+			err = g.checkUnread(m)
+		}
+		g.post(func() {
+			if gen != g.incarnation {
+				return
+			}
+			if err != nil {
+				g.step(protocol.Unusable{Gen: gen, Damaged: job.Unrestorable(err), Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
+				return
+			}
+			g.restored.iter = int(m.Iteration)
+			g.checked = gen
+			g.welcome()
+		})
+	})
+}
+
+// checkUnread verifies the files of a checkpoint that restoring it does not
+// read: the library zone, and shared segments under another mapping.
+func (g *group) checkUnread(m *image.Manifest) error {
+	if m.Library != nil && m.Library.Blake3 != g.library.digest {
+		return &job.OtherBuildError{Checkpoint: m.Number}
+	}
+	same := job.Mapping(m.Mapping).String() == g.mapping.String() && m.MPI == g.spec.MPI
+	var paths []string
+	for _, f := range m.Files {
+		if f.Kind == container.KindLibrary || (f.Kind == container.KindShared && !same) {
+			paths = append(paths, f.Path)
+		}
+	}
+	return g.job.Check(context.Background(), m, paths)
+}

@@ -1,0 +1,31 @@
+package coordinator
+
+import (
+	"strings"
+	"testing"
+
+	"ckpt/internal/vfs"
+)
+
+// fullDisk says that it is full. Writing works all the same.
+type fullDisk struct{ vfs.FS }
+
+func (fullDisk) Free(string) (int64, error) { return 0, nil }
+
+// TestNoFreeSpace has every second checkpoint given up before anything is written. No
+// rank must get to write it: it would find no directory, and the user another
+// reason than the disk.
+func TestNoFreeSpace(t *testing.T) {
+	s := newSpec(t, "ring.S.4", 2)
+	s.Schedule.Every = 1
+	r, rec, _ := mustLaunch(t, s, Options{FS: fullDisk{vfs.OS{}}})
+	lost := eventsOf[*LostEvent](rec)
+	if r.Lost == 0 || len(lost) != r.Lost {
+		t.Errorf("%d checkpoints lost, %d told", r.Lost, len(lost))
+	}
+	for _, e := range lost {
+		if !strings.Contains(e.Reason, "storage is full") {
+			t.Errorf("checkpoint %d was given up: %s", e.Number, e.Reason)
+		}
+	}
+}

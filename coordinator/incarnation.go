@@ -1,0 +1,118 @@
+package coordinator
+
+import (
+	"fmt"
+	"time"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
+	"ckpt/coordinator/protocol"
+)
+
+func (d *driver) kill(rank int) {
+	if m := d.members[rank]; m != nil && m.proc != nil {
+		m.proc.Kill()
+	}
+}
+
+// spawn ends what is left of the previous generation and starts the next, after
+// a pause if that is asked for.
+func (g *group) spawn(a protocol.Spawn) {
+	if err := g.endIncarnation(); err != nil {
+		g.broken = err
+		return
+	}
+	g.cleanUp()
+	g.incarnation, g.started, g.spawned = a.Gen, false, a
+	for _, rank := range g.ranks {
+		delete(g.logWaits, rank)
+	}
+	if a.Fresh {
+		if err := job.EmptyLogs(g.fs, g.job, g.ranks); err != nil {
+			g.broken = err
+			return
+		}
+	}
+	if a.Delay == 0 {
+		g.start(a)
+		return
+	}
+	time.AfterFunc(a.Delay, func() {
+		g.post(func() {
+			if g.incarnation == a.Gen && g.outcome == nil {
+				g.start(a)
+			}
+		})
+	})
+}
+
+// start starts all ranks of a generation.
+func (g *group) start(a protocol.Spawn) {
+	if err := g.placeSegments(); err != nil {
+		g.broken = err
+		return
+	}
+	beat := beatPeriod(g.spec.NP, g.limits.Silence)
+	for _, rank := range g.ranks {
+		proc, err := g.launcher.Start(launch.Rank{Rank: rank, Incarnation: a.Gen, Socket: g.address, Token: g.token, Beat: beat,
+			Scratch: g.run.Scratch(g.nodes[rank])}, func(cause string) {
+			g.post(func() { g.lose(a.Gen, rank, cause) })
+		})
+		if err != nil {
+			g.broken = err
+			return
+		}
+		g.members[rank] = &member{proc: proc}
+	}
+	g.examine(a.From)
+}
+
+// cleanUp removes what a generation that is gone has left in the store.
+func (g *group) cleanUp() {
+	g.discardAny()
+	if g.writing() {
+		return // another group: what there is of ours is swept later
+	}
+	if _, err := g.job.Sweep(); err != nil {
+		g.out.Warn(fmt.Sprintf("sweep: %v", err))
+	}
+}
+
+// endIncarnation kills all processes of the group and waits until they are gone, so
+// that nothing of theirs can happen any more.
+func (g *group) endIncarnation() error {
+	for _, rank := range g.ranks {
+		if m := g.members[rank]; m != nil { // else it was never started
+			m.proc.Kill()
+		}
+	}
+	deadline := time.NewTimer(killGrace)
+	defer deadline.Stop()
+	for _, rank := range g.ranks {
+		m := g.members[rank]
+		if m == nil {
+			continue
+		}
+		select {
+		case <-m.proc.Done():
+		case <-deadline.C:
+			return fmt.Errorf("rank %d (process %d) does not die: is its storage hanging?", rank, m.proc.PID())
+		}
+		if m.link != nil {
+			m.link.Close()
+		}
+		g.members[rank] = nil
+	}
+	g.unlinkSegments()
+	return nil
+}
+
+// lose tells the protocol, once, that a rank is gone.
+func (d *driver) lose(gen, rank int, cause string) {
+	m := d.members[rank]
+	if gen != d.group(rank).incarnation || m == nil || m.lost {
+		return
+	}
+	m.lost = true
+	d.group(rank).step(protocol.RankLost{Gen: gen, Rank: rank, Cause: cause})
+}

@@ -1,0 +1,172 @@
+package job
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"ckpt/coordinator/protocol/supervisor"
+	"ckpt/image"
+	"ckpt/internal/durable"
+)
+
+// FromScratch reports whether the job begins again, whatever is left of its checkpoints and
+// logs: somebody has begun to remove them.
+func (l *Baseline) FromScratch() bool { return slices.Contains(l.Base, -1) }
+
+// What a job of several groups keeps beside its checkpoints, so that whoever
+// coordinates it next knows: the oldest checkpoint of each group that is needed,
+// how many processes there have been, and what its ranks have put out.
+
+const (
+	baselineName = "line.json"
+)
+
+// Baseline is the content of baselineName.
+type Baseline struct {
+	Base        []int `json:"base"`        // by group
+	Incarnation int   `json:"incarnation"` // exceeds those of all processes
+	// Taken is, by group, the newest checkpoint when this was written, so that
+	// somebody notices if it goes.
+	Taken []int `json:"taken,omitempty"`
+	// Unlogged says that the job resumes from Base and nothing else: newer
+	// checkpoints and what the logs hold are to be removed.
+	Unlogged bool `json:"unlogged,omitempty"`
+}
+
+// A sealedBaseline is a Baseline as it is stored: a number that is another one would have
+// logs and checkpoints taken for what they are not.
+type sealedBaseline struct {
+	Baseline
+	Sum uint32 `json:"crc32c"`
+}
+
+// sum is the CRC-32C of the content.
+func (l Baseline) sum() uint32 {
+	return crc32.Checksum(Encode(l), crc32.MakeTable(crc32.Castagnoli))
+}
+
+// same reports whether nothing was removed between the two: that is noted first.
+func (l *Baseline) same(now *Baseline) bool {
+	return slices.Equal(l.Base, now.Base) && slices.Equal(l.Taken, now.Taken)
+}
+
+// ReadBaseline returns what the job has noted. A job that has checkpoints of several
+// groups has noted something.
+func ReadBaseline(job *image.Job, groups int) (l Baseline, err error) {
+	path := filepath.Join(job.Dir(), baselineName)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, missingBaseline(job, path)
+	}
+	if err != nil {
+		return l, err
+	}
+	var s sealedBaseline
+	if err := json.Unmarshal(b, &s); err != nil {
+		return l, &durable.DamageError{File: path, Reason: "it is not what ckpt writes there"}
+	}
+	if s.Sum != s.Baseline.sum() {
+		return l, &durable.DamageError{File: path, Reason: "its checksum is not that of its content"}
+	}
+	if err := s.check(groups); err != nil {
+		return l, &durable.DamageError{File: path, Reason: err.Error()}
+	}
+	return s.Baseline, nil
+}
+
+// check refuses what a job of so many groups does not note.
+func (l *Baseline) check(groups int) error {
+	if l.Incarnation < 0 || l.Incarnation > 1<<52 {
+		return fmt.Errorf("incarnation %d is out of range", l.Incarnation)
+	}
+	if n := len(l.Base); n != 0 && n != groups {
+		return fmt.Errorf("base is of %d groups, the job has %d", n, groups)
+	}
+	if n := len(l.Taken); n != 0 && n != groups {
+		return fmt.Errorf("taken is of %d groups, the job has %d", n, groups)
+	}
+	of := func(g, n int) bool { return n == 0 || n > 0 && (n-1)%groups == g }
+	for g, n := range l.Base {
+		if !of(g, n) && !(n == -1 && l.FromScratch()) || l.FromScratch() != (n == -1) {
+			return fmt.Errorf("base %v: group %d cannot go back to checkpoint %d", l.Base, g, n)
+		}
+	}
+	if l.Unlogged && (len(l.Base) == 0 || l.FromScratch()) {
+		return fmt.Errorf("it is to resume from base %v without logs", l.Base)
+	}
+	for g, n := range l.Taken {
+		if !of(g, n) {
+			return fmt.Errorf("taken %v: checkpoint %d is not of group %d", l.Taken, n, g)
+		}
+	}
+	return nil
+}
+
+// missingBaseline is the error of a job that has to have its baselineName, and has not.
+func missingBaseline(job *image.Job, path string) error {
+	numbers, err := job.Checkpoints()
+	if err != nil {
+		return err
+	}
+	for _, n := range slices.Backward(numbers) {
+		if m, err := job.Manifest(n); err == nil && m.Groups > 1 {
+			return &MissingError{What: fmt.Sprintf("%s, which says which checkpoints and logs are needed", path)}
+		}
+	}
+	return nil
+}
+
+// WriteBaseline replaces it, durably.
+func WriteBaseline(job *image.Job, l Baseline) error {
+	path := filepath.Join(job.Dir(), baselineName)
+	if err := writeDurably(path, append(Encode(sealedBaseline{l, l.sum()}), '\n')); err != nil {
+		return &durable.OpError{Op: "write", Path: path, Offset: -1, Err: err}
+	}
+	return nil
+}
+
+func writeDurably(path string, b []byte) error {
+	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(path+".new"))
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// CheckUnlogged checks that the checkpoints to resume from are a line by themselves.
+func (l *Baseline) CheckUnlogged(job *image.Job, cfg supervisor.Config) error {
+	cfg.Known = l.Only(slices.Clone(cfg.Known))
+	line, err := supervisor.LineWithoutLogs(cfg)
+	if err == nil && slices.EqualFunc(line, l.Base, func(k supervisor.Stored, n int) bool { return k.Number == n }) {
+		return nil
+	}
+	return &durable.DamageError{File: filepath.Join(job.Dir(), baselineName),
+		Reason: fmt.Sprintf("checkpoints %v, from which the job is to resume without logs, do not fit together", l.Base)}
+}
+
+// Only returns the checkpoints that the job resumes from.
+func (l *Baseline) Only(known []supervisor.Stored) []supervisor.Stored {
+	return slices.DeleteFunc(known, func(k supervisor.Stored) bool { return k.Number != l.Base[k.Group] })
+}

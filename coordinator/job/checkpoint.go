@@ -1,0 +1,38 @@
+package job
+
+import (
+	"ckpt/image"
+	"ckpt/zones"
+)
+
+// DescribeCheckpoint describes a committed checkpoint as its manifest tells.
+func DescribeCheckpoint(s image.Summary) *CheckpointEvent {
+	var log image.LogStats
+	if s.Log != nil {
+		log = *s.Log
+	}
+	return &CheckpointEvent{Type: "checkpoint", Job: s.Job, Number: s.Number, Iteration: int(s.Iteration), Ranks: s.Ranks, Of: s.Of,
+		LogBytes: log.Bytes, LogFsyncs: log.Fsyncs, LogSeconds: log.Seconds,
+		Bytes: s.Bytes, StoredBytes: s.StoredBytes, Files: s.Files, Latency: s.Latency, Pause: s.Pause}
+}
+
+// A CheckpointEvent describes a committed checkpoint. Times are in seconds,
+// sizes in bytes.
+type CheckpointEvent struct {
+	Type        string        `json:"type"` // "checkpoint"
+	Job         string        `json:"job"`
+	Number      int           `json:"number"`
+	Iteration   int           `json:"iteration"`
+	Ranks       int           `json:"ranks"`
+	Of          []int         `json:"of,omitempty"` // which ranks, unless all
+	Bytes       zones.Sizes   `json:"bytes"`        // as in memory, all ranks
+	StoredBytes int64         `json:"stored_bytes"` // added to the store
+	Files       int           `json:"files"`        // added to the store, the manifest included
+	Latency     image.Latency `json:"latency_s"`
+	Pause       float64       `json:"pause_s"` // how long the application stood still
+	// Of the messages logged since the checkpoint before: bytes, fsyncs, and the
+	// seconds that the ranks spent in these, together.
+	LogBytes   int64   `json:"log_bytes,omitempty"`
+	LogFsyncs  int64   `json:"log_fsyncs,omitempty"`
+	LogSeconds float64 `json:"log_s,omitempty"`
+}

@@ -1,0 +1,66 @@
+package job
+
+import (
+	"errors"
+	"slices"
+
+	"ckpt/image"
+)
+
+// ChooseCheckpoint reads the manifest of checkpoint n, 0 for the newest. A
+// damaged newest one is not silently passed over. With several groups it is the
+// newest that can be read, nil if there is none: the recovery line tells more.
+func ChooseCheckpoint(job *image.Job, spec *Spec, n int) (*image.Manifest, error) {
+	groups := spec.Groups(spec.Mapping)
+	if len(groups) > 1 {
+		return newestReadable(job, spec, groups)
+	}
+	if n == 0 {
+		var err error
+		if n, err = job.Latest(); err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			return nil, &noCheckpointError{job.Name()}
+		}
+	}
+	m, err := job.Manifest(n)
+	if err != nil {
+		return nil, err
+	}
+	return m, spec.CheckTaken(job, m, groups)
+}
+
+func newestReadable(job *image.Job, spec *Spec, groups [][]int) (*image.Manifest, error) {
+	numbers, err := job.Checkpoints()
+	for _, n := range slices.Backward(numbers) {
+		m, err := job.Manifest(n)
+		if err == nil {
+			err = spec.CheckTaken(job, m, groups)
+		}
+		if err == nil || !Unrestorable(err) {
+			return m, err
+		}
+	}
+	return nil, err
+}
+
+// CheckDescription checks that a job has the description under which its newest
+// checkpoint was taken that tells.
+func CheckDescription(job *image.Job) error {
+	numbers, err := job.Checkpoints()
+	if err != nil {
+		return err
+	}
+	var other error
+	for _, n := range slices.Backward(numbers) {
+		m, err := job.Manifest(n)
+		if err == nil && m.Description != "" {
+			return nil
+		}
+		if errors.Is(err, image.ErrOtherDescription) && other == nil {
+			other = err
+		}
+	}
+	return other
+}

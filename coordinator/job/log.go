@@ -1,0 +1,140 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/msglog"
+	"ckpt/coordinator/protocol/channel"
+	"ckpt/image"
+	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
+)
+
+// LogsDir is the directory of the message logs of a job, LogDir that of a rank.
+func LogsDir(job *image.Job) string { return filepath.Join(job.Dir(), "logs") }
+
+func LogDir(job *image.Job, rank int) string {
+	return filepath.Join(LogsDir(job), fmt.Sprintf("rank-%d", rank))
+}
+
+func OpenLog(fsys vfs.FS, job *image.Job, rank int) (*msglog.Log, error) {
+	log, _, err := msglog.Open(fsys, LogDir(job, rank), msglog.ID{Job: job.Name(), Rank: rank}, msglog.Options{})
+	return log, err
+}
+
+// EmptyLogs removes what an earlier history has left in the message logs of ranks.
+func EmptyLogs(fsys vfs.FS, job *image.Job, ranks []int) error {
+	for _, rank := range ranks {
+		dir := LogDir(job, rank)
+		files, err := fsys.ReadDir(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			if err := fsys.Remove(filepath.Join(dir, f.Name())); err != nil {
+				return err
+			}
+		}
+		if err := fsys.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// LoggedStates returns the states that a rank can be put into by replaying its log
+// from checkpoint number, 0 the beginning.
+func LoggedStates(ctx context.Context, fsys vfs.FS, job *image.Job, spec *Spec, rank, number int) ([]channel.Vector, error) {
+	saved, err := spec.InitialChannels(rank)
+	if number > 0 && err == nil {
+		var m *image.Manifest
+		if m, err = job.Manifest(number); err == nil {
+			saved, err = ReadChannels(ctx, job, spec, m, rank)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	dir := LogDir(job, rank)
+	r, _, err := msglog.OpenReader(fsys, dir, msglog.ID{Job: job.Name(), Rank: rank}, msglog.LSN(saved.LogFrom))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // it never logged anything
+	}
+	if err != nil {
+		return nil, err
+	}
+	states, err := saved.Logged(r.Next)
+	return states, errors.Join(AsDamage(dir, err), r.Close())
+}
+
+// CheckLogs reads the message logs of the ranks of a group from the newest of their
+// checkpoints on, from the beginning if there is none.
+func CheckLogs(job *image.Job, spec *Spec, ranks []int, found []*image.Manifest) error {
+	for _, rank := range ranks {
+		if err := checkLog(job, spec, ranks, rank, found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkLog reads that of one of them, and replays it.
+func checkLog(job *image.Job, spec *Spec, group []int, rank int, found []*image.Manifest) error {
+	saved, err := spec.InitialChannels(rank)
+	if n := len(found); n > 0 && err == nil {
+		saved, err = ReadChannels(context.Background(), job, spec, found[n-1], rank)
+	}
+	if err != nil {
+		return err
+	}
+	dir, from := LogDir(job, rank), msglog.LSN(saved.LogFrom)
+	r, rec, err := msglog.OpenReader(vfs.OS{}, dir, msglog.ID{Job: job.Name(), Rank: rank}, from)
+	if errors.Is(err, fs.ErrNotExist) && from <= 1 {
+		return nil // it never logged anything
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return &MissingError{What: fmt.Sprintf("%s, the message log of rank %d", dir, rank)}
+	}
+	if err != nil {
+		return fmt.Errorf("message log of rank %d: %w", rank, err)
+	}
+	if rec.Next < from {
+		err = &durable.DamageError{File: dir,
+			Reason: fmt.Sprintf("it ends before frame %d, and the checkpoint of rank %d was taken at frame %d", rec.Next, rank, from)}
+		return errors.Join(err, r.Close())
+	}
+	cfg := channel.Config{Kind: saved.Kind, Rank: rank, Size: spec.NP, Group: group}
+	_, _, err = channel.Restore(cfg, saved.State, withoutData(r.Next), nil)
+	if err = errors.Join(AsDamage(dir, err), r.Close()); err != nil {
+		return fmt.Errorf("message log of rank %d: %w", rank, err)
+	}
+	return nil
+}
+
+// AsDamage calls what no rank writes damage to a message log.
+func AsDamage(dir string, err error) error {
+	if errors.Is(err, channel.ErrCorrupt) || errors.Is(err, mpi.ErrCorrupt) {
+		return &durable.DamageError{File: dir, Reason: err.Error()}
+	}
+	return err
+}
+
+// withoutData takes the messages out of frames: a log may be larger than the memory
+// of whoever checks it.
+func withoutData(next func() (channel.Frame, error)) func() (channel.Frame, error) {
+	return func() (channel.Frame, error) {
+		f, err := next()
+		if f.Kind != channel.Cut {
+			f.Message.Data = nil
+		}
+		return f, err
+	}
+}

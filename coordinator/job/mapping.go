@@ -1,0 +1,95 @@
+package job
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A Mapping is the number of ranks on each node. Ranks are dealt to nodes in
+// blocks: 8,8,4 puts ranks 0–7 on node 0, 8–15 on node 1 and 16–19 on node 2.
+type Mapping []int
+
+// ParseMapping reads a mapping like "8,8,4" for np ranks.
+func ParseMapping(s string, np int) (Mapping, error) {
+	var m Mapping
+	sum := 0
+	for field := range strings.SplitSeq(s, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(field))
+		if err != nil || n < 1 || n > np {
+			return nil, &UsageError{fmt.Sprintf("mapping %q: %q is not a number of ranks from 1 to %d", s, field, np),
+				"give the ranks of each node, like 8,8,4"}
+		}
+		m = append(m, n)
+		sum += n
+	}
+	if sum != np {
+		return nil, &UsageError{fmt.Sprintf("mapping %q places %d ranks, the job has %d", s, sum, np),
+			"the numbers must add up to the number of ranks"}
+	}
+	return m, nil
+}
+
+// EvenMapping spreads np ranks over nodes; the first nodes get the remainder.
+func EvenMapping(np, nodes int) (Mapping, error) {
+	if nodes < 1 || nodes > np {
+		return nil, &UsageError{fmt.Sprintf("%d ranks cannot be spread over %d nodes", np, nodes),
+			fmt.Sprintf("--nodes takes 1 to %d here", np)}
+	}
+	m := make(Mapping, nodes)
+	for i := range m {
+		m[i] = np / nodes
+		if i < np%nodes {
+			m[i]++
+		}
+	}
+	return m, nil
+}
+
+func (m Mapping) String() string {
+	fields := make([]string, len(m))
+	for i, n := range m {
+		fields[i] = strconv.Itoa(n)
+	}
+	return strings.Join(fields, ",")
+}
+
+// Short writes runs of equal nodes of more than four as 16×4: sixteen nodes of
+// four ranks.
+func (m Mapping) Short() string {
+	var fields []string
+	for i := 0; i < len(m); {
+		n := i
+		for n < len(m) && m[n] == m[i] {
+			n++
+		}
+		if n-i > 4 {
+			fields = append(fields, fmt.Sprintf("%d×%d", n-i, m[i]))
+			i = n
+			continue
+		}
+		fields = append(fields, strconv.Itoa(m[i]))
+		i++
+	}
+	return strings.Join(fields, ",")
+}
+
+// Nodes returns the node of each rank.
+func (m Mapping) Nodes() []int {
+	var nodes []int
+	for node, n := range m {
+		for range n {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
+// First returns the lowest rank of a node, its leader.
+func (m Mapping) First(node int) int {
+	rank := 0
+	for _, n := range m[:node] {
+		rank += n
+	}
+	return rank
+}

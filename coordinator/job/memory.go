@@ -1,0 +1,93 @@
+package job
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"ckpt/coordinator/mpi"
+	"ckpt/zones"
+)
+
+// A MemoryError says that a job does not fit this machine.
+type MemoryError struct{ Need, Have int64 }
+
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("the job needs %.1f GiB of memory, this machine has %.1f GiB free",
+		float64(e.Need)/(1<<30), float64(e.Have)/(1<<30))
+}
+
+// Hint says what to do about it.
+func (e *MemoryError) Hint() string { return "choose a smaller class, or fewer ranks per node" }
+
+// CheckMemory refuses a job that the machine would only end by killing some
+// process, perhaps another one.
+func CheckMemory(spec *Spec) error {
+	const perRank = 24 << 20 // the Go runtime of a rank and its buffers
+	data, shared, err := spec.Memory()
+	if err != nil {
+		return err
+	}
+	need := data + shared + perRank*int64(spec.NP)
+	if spec.Async {
+		need += spec.StagingBytes(data/int64(spec.NP)) * int64(spec.NP)
+	}
+	if have, ok := availableMemory(); ok && need > have {
+		return &MemoryError{Need: need, Have: have}
+	}
+	return nil
+}
+
+// StagingBytes returns the size of the staging buffer of a rank with so much data.
+func (s *Spec) StagingBytes(data int64) int64 {
+	if s.Staging > 0 {
+		return zones.PageRound(s.Staging)
+	}
+	return zones.PageRound(data) + segmentStaging
+}
+
+// segmentStaging is room for what the first rank of a node stores of its segment,
+// most of which is zero.
+const segmentStaging = 16 << 20
+
+// Memory returns the bytes of the data zones of all ranks and of the segments
+// that the ranks of each group share on each node.
+func (s *Spec) Memory() (data, shared int64, err error) {
+	inst, err := s.Instance()
+	if err != nil {
+		return 0, 0, err
+	}
+	implementation, err := mpi.ParseImplementation(s.MPI)
+	if err != nil {
+		return 0, 0, err
+	}
+	nodes := s.Mapping.Nodes()
+	for _, ranks := range s.Groups(s.Mapping) {
+		onNode := make(map[int]int)
+		for _, r := range ranks {
+			onNode[nodes[r]]++
+		}
+		for _, n := range onNode {
+			shared += mpi.SegmentBytes(implementation, n)
+		}
+	}
+	return inst.DataBytes() * int64(s.NP), shared, nil
+}
+
+// availableMemory reads MemAvailable, what can be had without swapping.
+func availableMemory() (int64, bool) {
+	f, err := os.Open("/proc/meminfo")
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if rest, ok := strings.CutPrefix(lines.Text(), "MemAvailable:"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 10, 64)
+			return kib << 10, err == nil
+		}
+	}
+	return 0, false
+}

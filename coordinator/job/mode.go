@@ -1,0 +1,149 @@
+package job
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"ckpt/coordinator/protocol/channel"
+	"ckpt/coordinator/protocol/supervisor"
+)
+
+// The modes: who takes checkpoints, and restarts, together with whom.
+const (
+	Coordinated   = "coordinated"   // all ranks
+	Uncoordinated = "uncoordinated" // every rank for itself
+	Semi          = "semi"          // the ranks of a node, or of a group of Spec.GroupSize
+)
+
+// checkMode refuses settings that contradict each other.
+func (s *Spec) checkMode() error {
+	switch s.Mode {
+	case Coordinated:
+		if given := s.ofGroups(); len(given) > 0 {
+			return &UsageError{given[0] + " is for groups of ranks that do not take checkpoints together", "add --mode uncoordinated or --mode semi"}
+		}
+	case Uncoordinated, Semi:
+	default:
+		return &UsageError{fmt.Sprintf("mode %q is unknown", s.Mode), "--mode takes coordinated, uncoordinated or semi"}
+	}
+	if s.GroupSize != 0 && s.Mode != Semi {
+		return &UsageError{fmt.Sprintf("--group-size %d: groups are for semi-coordinated checkpoints", s.GroupSize), "add --mode semi"}
+	}
+	if s.GroupSize < 0 || s.GroupSize > s.NP {
+		return &UsageError{fmt.Sprintf("--group-size %d: the job has %d ranks", s.GroupSize, s.NP), fmt.Sprintf("give 1 to %d", s.NP)}
+	}
+	kind, err := s.LogKind()
+	if err != nil {
+		return &UsageError{err.Error(), "--log takes pessimistic-receiver, pessimistic-sender, optimistic or none"}
+	}
+	if s.Mode == Semi && (kind == channel.Optimistic || kind == channel.None) {
+		return &UsageError{fmt.Sprintf("--log %s: messages between groups of several ranks are logged pessimistically", s.Log),
+			"leave --log out, or use --mode uncoordinated"}
+	}
+	if _, err := s.StaggerKind(); err != nil {
+		return &UsageError{err.Error(), "--stagger takes none, spread or random"}
+	}
+	if !(s.Jitter >= 0 && s.Jitter < 1) {
+		percent := math.Round(s.Jitter*1e4) / 1e2 // as the user wrote it
+		return &UsageError{fmt.Sprintf("--jitter %g%%: not a part of the interval", percent), "give 0% to 99%"}
+	}
+	if s.Mode != Coordinated && s.Launcher != "" && s.Launcher != LocalLauncher {
+		return &UsageError{fmt.Sprintf("--mode %s: %s ends all ranks when one dies", s.Mode, s.Launcher), "use --launcher local"}
+	}
+	return nil
+}
+
+// ofGroups lists the flags that were given and need several groups.
+func (s *Spec) ofGroups() []string {
+	var given []string
+	for _, f := range []struct {
+		name  string
+		given bool
+	}{{"--log", s.Log != ""}, {"--stagger", s.Stagger != ""}, {"--jitter", s.Jitter != 0}} {
+		if f.given {
+			given = append(given, f.name)
+		}
+	}
+	return given
+}
+
+// OneGroup says so, if groups were asked for and all ranks are in one; else it is
+// empty.
+func (s *Spec) OneGroup() string {
+	if s.Mode != Semi || s.NP == 1 || len(s.Groups(s.Mapping)) > 1 {
+		return ""
+	}
+	text := fmt.Sprintf("--mode semi: all %d ranks are one group, as with --mode coordinated", s.NP)
+	switch given := s.ofGroups(); len(given) {
+	case 0:
+	case 1:
+		text += ", and " + given[0] + " has no effect"
+	default:
+		text += ", and " + strings.Join(given, " and ") + " have no effect"
+	}
+	return text + "; --nodes, --map or --group-size makes several"
+}
+
+// CheckRestart refuses to restart a job in a way that its groups make no sense of:
+// under its mapping it was was.
+func (s *Spec) CheckRestart(was Mapping, checkpoint int) error {
+	if s.Mode == Semi && s.GroupSize == 0 && was.String() != s.Mapping.String() {
+		return &UsageError{fmt.Sprintf("mapping %s: the groups are the nodes %s", s.Mapping, was), "keep the mapping, or launch with --group-size"}
+	}
+	if checkpoint != 0 && len(s.Groups(s.Mapping)) > 1 {
+		return &UsageError{fmt.Sprintf("checkpoint %d is of some ranks only: the job takes %s checkpoints, and goes on from its recovery line", checkpoint, s.Mode),
+			"leave --checkpoint out; ckpt show JOB --recovery-line shows where it goes on"}
+	}
+	return nil
+}
+
+// LogKind returns how messages between groups are logged.
+func (s *Spec) LogKind() (channel.Kind, error) {
+	if s.Log == "" {
+		return channel.Receiver, nil
+	}
+	return channel.ParseKind(s.Log)
+}
+
+// StaggerKind returns how the checkpoints of the groups are spread.
+func (s *Spec) StaggerKind() (supervisor.Stagger, error) {
+	if s.Stagger == "" {
+		return supervisor.Spread, nil
+	}
+	return supervisor.ParseStagger(s.Stagger)
+}
+
+// Groups returns the ranks of each group.
+func (s *Spec) Groups(mapping Mapping) [][]int {
+	var groups [][]int
+	add := func(rank int, first bool) {
+		if first {
+			groups = append(groups, nil)
+		}
+		last := &groups[len(groups)-1]
+		*last = append(*last, rank)
+	}
+	nodes := mapping.Nodes()
+	for rank := range s.NP {
+		switch {
+		case s.Mode == Uncoordinated:
+			add(rank, true)
+		case s.Mode == Semi && s.GroupSize > 0:
+			add(rank, rank%s.GroupSize == 0)
+		case s.Mode == Semi:
+			add(rank, rank == 0 || nodes[rank] != nodes[rank-1])
+		default:
+			add(rank, rank == 0)
+		}
+	}
+	return groups
+}
+
+// NameRanks names ranks that follow each other, as those of a group do.
+func NameRanks(ranks []int) string {
+	if len(ranks) == 1 {
+		return fmt.Sprintf("rank %d", ranks[0])
+	}
+	return fmt.Sprintf("ranks %d-%d", ranks[0], ranks[len(ranks)-1])
+}

@@ -1,0 +1,130 @@
+package job
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"ckpt/image"
+	"ckpt/internal/vfs"
+)
+
+// Pruned says what was removed.
+type Pruned struct {
+	Job     string `json:"job"`
+	Removed []int  `json:"removed"` // numbers of checkpoints
+	Freed   int64  `json:"freed_bytes"`
+	Kept    []int  `json:"kept"`
+	Damaged []int  `json:"damaged"` // among the kept, not counted
+}
+
+// BeginAgain gives up the message logs of a job that has no checkpoints any more:
+// without these they lead nowhere.
+func BeginAgain(fsys vfs.FS, job *image.Job, spec *Spec) error {
+	line, err := ReadBaseline(job, len(spec.Groups(spec.Mapping)))
+	if err != nil && !Unrestorable(err) { // it is given up as well
+		return err
+	}
+	line.Base, line.Taken = make([]int, len(spec.Groups(spec.Mapping))), nil
+	for g := range line.Base {
+		line.Base[g] = -1
+	}
+	// First the note: a part of the logs must not be taken for all.
+	if err := WriteBaseline(job, line); err != nil {
+		return err
+	}
+	return removeLogs(fsys, job)
+}
+
+// removeLogs removes the message logs of all ranks that have ever been in the job,
+// durably.
+func removeLogs(fsys vfs.FS, job *image.Job) error {
+	ranks, err := listed(fsys, LogsDir(job))
+	if err != nil {
+		return err
+	}
+	for _, rank := range ranks {
+		if err := removeAll(fsys, filepath.Join(LogsDir(job), rank.Name())); err != nil {
+			return err
+		}
+	}
+	if len(ranks) == 0 {
+		return nil
+	}
+	return fsys.SyncDir(LogsDir(job))
+}
+
+// listed lists a directory that may not be there.
+func listed(fsys vfs.FS, dir string) ([]fs.DirEntry, error) {
+	files, err := fsys.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return files, err
+}
+
+// removeAll removes a directory and its files, if it is there. The newest go first,
+// each durably: what is left of a log if that is cut short is one that ends earlier.
+func removeAll(fsys vfs.FS, dir string) error {
+	files, err := listed(fsys, dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range slices.Backward(files) {
+		if err := fsys.Remove(filepath.Join(dir, f.Name())); err != nil {
+			return err
+		}
+		if err := fsys.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	return removeIfThere(fsys, dir)
+}
+
+func removeIfThere(fsys vfs.FS, name string) error {
+	if err := fsys.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Forsake removes what an earlier job of this name, without a checkpoint, has left
+// of logs, output and notes: none of it may be taken for the new job's, which locks
+// it. If that is cut short, the earlier job is as it was, or begins again.
+func Forsake(fsys vfs.FS, job *image.Job) error {
+	if spec, err := ReadSpec(job); err == nil && len(spec.Groups(spec.Mapping)) > 1 {
+		if err := BeginAgain(fsys, job, spec); err != nil {
+			return err
+		}
+	}
+	if err := removeLogs(fsys, job); err != nil { // also those that nobody can restart
+		return err
+	}
+	if err := removeAll(fsys, filepath.Dir(TracePath(job, 0))); err != nil {
+		return err
+	}
+	for _, name := range []string{outputName, journalName, resultName, baselineName} {
+		if err := removeIfThere(fsys, filepath.Join(job.Dir(), name)); err != nil {
+			return err
+		}
+	}
+	return fsys.SyncDir(job.Dir())
+}
+
+func Prune(job *image.Job, keep int, also ...int) (*Pruned, error) {
+	removed, freed, err := job.Prune(keep, also...)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range removed {
+		DropTrace(job, n)
+	}
+	kept, err := job.Checkpoints()
+	if err != nil {
+		return nil, err
+	}
+	damaged, err := job.Damaged(keep)
+	return &Pruned{Job: job.Name(), Removed: append([]int{}, removed...), Freed: freed,
+		Kept: append([]int{}, kept...), Damaged: append([]int{}, damaged...)}, err
+}

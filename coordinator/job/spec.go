@@ -1,0 +1,221 @@
+package job
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/protocol"
+	"ckpt/dataset"
+	"ckpt/image"
+	"ckpt/image/codec"
+	"ckpt/image/plan"
+)
+
+// A Spec describes a job completely: with it and a checkpoint the job can be
+// continued. The store keeps and checks it.
+type Spec struct {
+	App         string   `json:"app"`      // name.CLASS.NP
+	Class       string   `json:"class"`    // of the workload
+	Workload    string   `json:"workload"` // the workload's YAML
+	NP          int      `json:"np"`
+	Iterations  int      `json:"iterations"`
+	Mapping     Mapping  `json:"mapping"`
+	MPI         string   `json:"mpi"`
+	Mode        string   `json:"mode"`
+	GroupSize   int      `json:"group_size,omitempty"` // ranks of a group, with Semi; 0: those of a node
+	Log         string   `json:"log,omitempty"`        // how messages between groups are logged, as channel.ParseKind takes it
+	Stagger     string   `json:"stagger,omitempty"`    // as supervisor.ParseStagger takes it
+	Jitter      float64  `json:"jitter,omitempty"`     // of each group's schedule, as a fraction of its period
+	Seed        uint64   `json:"seed,omitempty"`       // of Jitter and a random Stagger
+	Schedule    Schedule `json:"schedule"`
+	SharedOnce  bool     `json:"shared_once"`
+	LibraryOnce bool     `json:"library_once"`
+	Codec       string   `json:"codec,omitempty"` // as codec.ParseSetting takes it; empty is none
+	// Residuals has rank 0 put its residual out every so many iterations; 0: never.
+	Residuals   int  `json:"residuals,omitempty"`
+	Incremental bool `json:"incremental,omitempty"`
+	// WritePath says who writes what; the zero value means a file per rank.
+	WritePath plan.Settings `json:"write_path,omitzero"`
+	// Async lets ranks compute on while their memory is written out of a copy, of
+	// at most Staging bytes; 0 means 16 MiB more than the data zone has.
+	Async       bool      `json:"async,omitempty"`
+	Staging     int64     `json:"staging,omitempty"`
+	Trace       bool      `json:"trace,omitempty"` // record the I/O of checkpoints
+	AutoRestart bool      `json:"auto_restart"`
+	Launcher    string    `json:"launcher"` // local, mpiexec or srun
+	Created     time.Time `json:"created"`
+	// Origin names the checkpointer that an imported job ran under. It has only
+	// the fields App, NP, Mapping, MPI and Mode.
+	Origin string `json:"origin,omitempty"`
+}
+
+// A Schedule says when checkpoints are taken. At most one field is set.
+type Schedule struct {
+	Every    int           `json:"every,omitempty"`    // iterations
+	Count    int           `json:"count,omitempty"`    // this many, evenly spread
+	Interval time.Duration `json:"interval,omitempty"` // ns
+	Overhead float64       `json:"overhead,omitempty"` // fraction of the computing time
+}
+
+// NewSpec describes a run of an application with the usual settings on one
+// node.
+func NewSpec(inst *dataset.Instance) Spec {
+	return Spec{App: inst.String(), Class: inst.Class, Workload: string(inst.Workload.Source()),
+		NP: inst.NP, Iterations: inst.Iterations, Mapping: Mapping{inst.NP}, MPI: mpi.MPICH.String(),
+		Mode: Coordinated, SharedOnce: true, LibraryOnce: true, Codec: codec.UseAuto.String(), Incremental: true, Trace: true, Launcher: LocalLauncher, Created: time.Now().UTC()}
+}
+
+// Check refuses what cannot run.
+func (s *Spec) Check() error {
+	if _, err := mpi.ParseImplementation(s.MPI); err != nil {
+		return &UsageError{fmt.Sprintf("mpi %q is unknown", s.MPI), "--mpi takes mpich or openmpi"}
+	}
+	if err := s.checkMode(); err != nil {
+		return err
+	}
+	if _, err := s.CodecSetting(); err != nil {
+		return &UsageError{err.Error(), "--codec takes auto, none, gzip, zstd or s2"}
+	}
+	if err := s.checkNumbers(); err != nil {
+		return err
+	}
+	for _, ranks := range s.Groups(s.Mapping) {
+		if _, err := s.JointLayout(s.Mapping, ranks); err != nil {
+			if len(ranks) < s.NP {
+				err = fmt.Errorf("%s take checkpoints apart from the others: %w", NameRanks(ranks), err)
+			}
+			return err
+		}
+	}
+	if s.Iterations == 1 && s.Schedule.Count > 0 {
+		return &UsageError{"a job of 1 iteration has no room for a checkpoint", "leave --count out, or run more iterations"}
+	}
+	if s.Schedule.Count >= s.Iterations {
+		return &UsageError{fmt.Sprintf("%d checkpoints do not fit between %d iterations", s.Schedule.Count, s.Iterations),
+			fmt.Sprintf("--count takes 1 to %d here", s.Iterations-1)}
+	}
+	return nil
+}
+
+// maxNP bounds the number of ranks, as images do. Iterations have 31 bits in
+// messages.
+const (
+	maxNP         = 1 << 20
+	maxIterations = math.MaxInt32
+)
+
+// checkNumbers refuses numbers that are out of any range.
+func (s *Spec) checkNumbers() error {
+	p := s.Schedule
+	switch {
+	case s.Iterations < 1:
+		return &UsageError{fmt.Sprintf("%d iterations: a job needs at least one", s.Iterations), ""}
+	case s.Iterations > maxIterations:
+		return &UsageError{fmt.Sprintf("%d iterations: a job has at most %d", s.Iterations, maxIterations), ""}
+	case s.Staging < 0 || s.Staging > 1<<42:
+		return &UsageError{fmt.Sprintf("staging of %d bytes is out of range", s.Staging), ""}
+	case s.Residuals < 0:
+		return &UsageError{fmt.Sprintf("residuals every %d iterations are out of range", s.Residuals), ""}
+	case p.Every < 0 || p.Count < 0 || p.Count > maxNP || p.Interval < 0 || !(p.Overhead >= 0 && p.Overhead <= 10):
+		return &UsageError{fmt.Sprintf("schedule %+v is out of range", p), ""}
+	}
+	return nil
+}
+
+// CodecSetting returns the setting of Codec.
+func (s *Spec) CodecSetting() (codec.Setting, error) {
+	if s.Codec == "" {
+		return codec.UseNone, nil
+	}
+	return codec.ParseSetting(s.Codec)
+}
+
+// Instance evaluates the workload again, as in another process.
+func (s *Spec) Instance() (*dataset.Instance, error) {
+	w, err := dataset.ParseWorkload([]byte(s.Workload), s.App)
+	if err != nil {
+		return nil, err
+	}
+	return w.Instance(s.Class, s.NP)
+}
+
+// ProtocolSchedule translates the schedule.
+func (s *Spec) ProtocolSchedule() protocol.Schedule {
+	p := protocol.Schedule{Every: s.Schedule.Every, Interval: s.Schedule.Interval, Overhead: s.Schedule.Overhead}
+	for i := range s.Schedule.Count {
+		// n checkpoints cut the run into n+1 parts, none at the very end.
+		p.At = append(p.At, (i+1)*s.Iterations/(s.Schedule.Count+1))
+	}
+	return p
+}
+
+func (s *Spec) Encode() ([]byte, error) {
+	b, err := json.MarshalIndent(s, "", "  ")
+	return append(b, '\n'), err
+}
+
+func decodeSpec(b []byte) (*Spec, error) {
+	var s Spec
+	if err := json.Unmarshal(b, &s); err != nil {
+		return nil, err
+	}
+	if s.NP < 1 || s.NP > maxNP || len(s.Mapping) == 0 && s.Origin == "" {
+		return nil, fmt.Errorf("np %d, mapping %q: not a job", s.NP, s.Mapping)
+	}
+	sum := 0
+	for _, n := range s.Mapping {
+		if n < 1 || n > s.NP-sum {
+			return nil, fmt.Errorf("mapping %q is malformed", s.Mapping)
+		}
+		sum += n
+	}
+	switch {
+	case s.Origin != "" && (len(s.Mapping) == 0 || sum == s.NP) && s.Mode == Coordinated:
+		return &s, nil // nothing of it will run
+	case s.Origin != "":
+		return nil, fmt.Errorf("mode %q, mapping %q of %d ranks: not an imported job", s.Mode, s.Mapping, s.NP)
+	case sum != s.NP:
+		return nil, fmt.Errorf("mapping %q does not place %d ranks", s.Mapping, s.NP)
+	}
+	return &s, s.Check()
+}
+
+// ReadSpec reads the description of a job.
+func ReadSpec(job *image.Job) (*Spec, error) {
+	text, err := job.Spec()
+	if err != nil {
+		return nil, err
+	}
+	spec, err := decodeSpec(text)
+	if err != nil {
+		return nil, senseless(job, err)
+	}
+	return spec, nil
+}
+
+// CheckRunnable checks what is needed to run a stored job, and is not the user's wish.
+func (s *Spec) CheckRunnable(job *image.Job) error {
+	if err := s.checkOwn(job.Name()); err != nil {
+		return err
+	}
+	if _, ok := Launchers[s.Launcher]; !ok && s.Launcher != "" && s.Launcher != LocalLauncher {
+		return senseless(job, fmt.Errorf("launcher %q is unknown", s.Launcher))
+	}
+	inst, err := s.Instance()
+	if err == nil && inst.String() != s.App {
+		err = fmt.Errorf("the workload is that of %s, the job is %s", inst, s.App)
+	}
+	if err != nil {
+		return senseless(job, err)
+	}
+	return nil
+}
+
+// Launchers are the values of Spec.Launcher besides "local", with the options
+// that give them the number of ranks.
+var Launchers = map[string]string{"mpiexec": "-n", "srun": "-n"}
+
+const LocalLauncher = "local"

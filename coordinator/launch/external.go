@@ -1,0 +1,115 @@
+package launch
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/wire"
+)
+
+// external starts all ranks of a generation with one command of an existing
+// launcher, which tells each process its rank. The ranks have to run on this
+// machine: they reach the coordinator through its Unix socket.
+type external struct {
+	name string
+	np   int
+	run  *externalRun // of the current generation
+}
+
+// externalRun is one run of the launcher's command.
+type externalRun struct {
+	gen int
+	child
+	ended []func(cause string)
+}
+
+// externalRank is a rank that the launcher has started.
+type externalRank struct {
+	run   *externalRun
+	token string
+	id    atomic.Int64 // process id, once the rank has said hello
+}
+
+func New(s *job.Spec) (Launcher, error) {
+	if s.Launcher == "" || s.Launcher == job.LocalLauncher {
+		return Local{}, nil
+	}
+	if _, ok := job.Launchers[s.Launcher]; !ok {
+		return nil, &job.UsageError{Text: fmt.Sprintf("launcher %q is unknown", s.Launcher), Fix: "--launcher takes local, mpiexec or srun"}
+	}
+	if _, err := exec.LookPath(s.Launcher); err != nil {
+		return nil, &job.UsageError{Text: fmt.Sprintf("launcher %s: %v", s.Launcher, err), Fix: "install it, or use --launcher local"}
+	}
+	return &external{name: s.Launcher, np: s.NP}, nil
+}
+
+// Start starts the launcher with the first rank of a generation.
+func (e *external) Start(r Rank, ended func(string)) (Process, error) {
+	if e.run == nil || e.run.gen != r.Incarnation {
+		if err := e.launch(r); err != nil {
+			return nil, err
+		}
+	}
+	e.run.ended = append(e.run.ended, ended)
+	if len(e.run.ended) == e.np {
+		go e.run.wait(e.name)
+	}
+	return &externalRank{run: e.run, token: r.Token}, nil
+}
+
+func (e *external) launch(r Rank) error {
+	// The launcher's own processes have another /proc/self/exe.
+	binary, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	e.run = &externalRun{gen: r.Incarnation, child: child{over: make(chan struct{})}}
+	cmd := exec.Command(e.name, job.Launchers[e.name], strconv.Itoa(e.np), binary, "rank")
+	cmd.Dir = r.Scratch
+	cmd.Env = append(os.Environ(), r.environment()...)
+	cmd.Stderr = &e.run.stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", e.name, err)
+	}
+	e.run.cmd = cmd
+	return nil
+}
+
+func (r *externalRun) wait(name string) {
+	cause := r.cause(r.cmd.Wait())
+	close(r.over)
+	for _, ended := range r.ended {
+		ended(name + " " + cause)
+	}
+}
+
+// Identify notes the process id, which the rank itself has told.
+func (r *externalRank) Identify(pid int) { r.id.Store(int64(pid)) }
+
+func (r *externalRank) Done() <-chan struct{} { return r.run.over }
+func (r *externalRank) PID() int              { return int(r.id.Load()) }
+
+// Explains is false: the end of the launcher does not tell which rank was the
+// first to go, the end of its connection does.
+func (r *externalRank) Explains() bool { return false }
+
+// Kill ends the rank, or the whole run while the rank is not known yet.
+func (r *externalRank) Kill() {
+	pid := r.PID()
+	if pid == 0 {
+		r.run.Kill()
+		return
+	}
+	// The number may have passed to somebody else's process.
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err == nil && bytes.Contains(env, []byte(wire.EnvToken+"="+r.token)) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}

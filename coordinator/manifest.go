@@ -1,0 +1,102 @@
+package coordinator
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/wire"
+	"ckpt/image"
+	"ckpt/image/container"
+)
+
+// learnSize keeps the least that a checkpoint has stored. Those that are complete
+// say nothing about the next one, which may store much less; the library zone is
+// stored once.
+func (g *group) learnSize(m *image.Manifest, base int) {
+	if g.spec.Incremental && base == 0 {
+		return
+	}
+	n := int64(0)
+	for _, f := range m.Files {
+		if f.Kind != container.KindLibrary {
+			n += f.Bytes - f.Holes
+		}
+	}
+	if g.expect == 0 || n < g.expect {
+		g.expect = n
+	}
+}
+
+func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
+	m := &image.Manifest{Job: g.job.Name(), App: g.spec.App, NP: g.spec.NP, MPI: g.spec.MPI, Mode: g.spec.Mode,
+		Number: cp.Number, Iteration: int64(cp.Iter), Created: time.Now().UTC().Truncate(time.Millisecond),
+		Mapping: g.mapping, Parent: g.parent,
+		Library: &image.Library{Blake3: g.library.digest, Bytes: g.library.bytes, Name: "ckpt"}}
+	if g.several() {
+		m.Group, m.Groups = g.id, len(g.groups)
+	}
+	nodes := g.nodes
+	shared := make([]string, len(g.mapping)) // paths, by node
+	files := make(map[string]int)            // positions in m.Files
+	var management time.Duration
+	end := g.now()
+	if cp.Resumed > 0 {
+		end = cp.Resumed
+	}
+	for i, body := range cp.Bodies {
+		rank := g.ranks[i]
+		var w wire.WriteReport
+		if err := json.Unmarshal(body, &w); err != nil {
+			return nil, fmt.Errorf("report of rank %d: %w", rank, err)
+		}
+		entry := image.Rank{Rank: rank, Node: nodes[rank], Zones: w.Zones, Pending: w.Pending,
+			Channels: w.Channels, Vector: w.Vector, LogFrom: w.LogFrom,
+			Coordination: cp.Waited[i].Seconds(), Management: w.Management.Seconds(), Storage: w.Storage.Seconds(),
+			Pause: (end - cp.Stopped[i]).Seconds()}
+		for _, f := range w.Files {
+			rel, err := filepath.Rel(g.job.Dir(), f.Path)
+			if err != nil {
+				return nil, fmt.Errorf("report of rank %d: %w", rank, err)
+			}
+			files[rel] = len(m.Files)
+			m.Files = append(m.Files, container.File{Path: rel, Kind: f.Kind, Node: -1, Bytes: f.Bytes, Holes: f.Holes, IndexBlake3: f.Index})
+		}
+		rel, err := filepath.Rel(g.job.Dir(), w.File)
+		if err != nil {
+			return nil, fmt.Errorf("report of rank %d: %w", rank, err)
+		}
+		entry.File = rel
+		if g.spec.SharedOnce && g.leads(rank) {
+			shared[nodes[rank]] = rel
+		}
+		if w.Log != nil {
+			if m.Log == nil {
+				m.Log = new(image.LogStats)
+			}
+			*m.Log = m.Log.Plus(*w.Log)
+		}
+		management = max(management, w.Management)
+		m.Bytes = m.Bytes.Plus(w.Zones)
+		m.Ranks = append(m.Ranks, entry)
+	}
+	for i := range m.Ranks {
+		r := &m.Ranks[i]
+		k, ok := files[r.File]
+		if !ok {
+			return nil, fmt.Errorf("no rank has completed %s, which holds rank %d", r.File, r.Rank)
+		}
+		f := &m.Files[k]
+		f.Ranks = append(f.Ranks, r.Rank)
+		if f.Kind == container.KindRank {
+			f.Node = r.Node
+		}
+		r.Shared = shared[r.Node]
+		m.Pause = max(m.Pause, r.Pause)
+	}
+	m.Latency = image.Latency{Coordination: cp.Coordination.Seconds(), Management: management.Seconds(),
+		Storage: (cp.Writing - management).Seconds(), Total: (cp.Coordination + cp.Writing).Seconds()}
+	return m, nil
+}

@@ -1,0 +1,126 @@
+package rank
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/msglog"
+	"ckpt/coordinator/protocol"
+	"ckpt/internal/durable"
+)
+
+// openChannels is what the channels of this rank go on from, and its log.
+func (s *state) openChannels(pending []byte) (*mpi.Channels, error) {
+	set := s.cfg.Channels
+	c := &mpi.Channels{LogFailed: s.logFailed, Kind: set.Kind, Group: set.Group, Incarnation: set.Incarnation, Incarnations: set.Incarnations}
+	if set.Kind.Logs() {
+		log, err := job.OpenLog(s.fs, s.job, s.rank)
+		if err != nil {
+			return nil, err
+		}
+		s.log = log
+		c.Log = log
+	}
+	if s.cfg.From == 0 && s.log == nil {
+		return c, nil
+	}
+	saved := s.channels
+	if s.cfg.From == 0 {
+		var err error
+		if saved, err = s.cfg.Spec.InitialChannels(s.rank); err != nil {
+			return nil, err
+		}
+	}
+	from := &mpi.Restored{Line: set.Line, Pending: pending, State: saved.Encode()}
+	first := saved.LogFrom
+	if s.log != nil {
+		r, err := s.log.NewReader(msglog.LSN(first))
+		if err != nil {
+			return nil, err
+		}
+		if s.log.Next() < msglog.LSN(first) {
+			return nil, &durable.DamageError{File: job.LogDir(s.job, s.rank),
+				Reason: fmt.Sprintf("it ends before frame %d, at which checkpoint %d was taken", s.log.Next(), s.cfg.From)}
+		}
+		s.replay = r
+		from.Frames = r.Next
+	}
+	c.Restore = from
+	return c, nil
+}
+
+// snapshot adds the state of the channels to what is stored.
+func (r *process) snapshot(ctx context.Context) (*mpi.Snapshot, error) {
+	if r.cfg.Channels == nil {
+		return &mpi.Snapshot{Pending: r.comm.Pending()}, nil
+	}
+	return r.comm.Snapshot(ctx)
+}
+
+// truncateLog says which frame of the message log is the first that is needed.
+type truncateLog struct{ from uint64 }
+
+// channelNews carries out what the protocol wants of the channels. Before the
+// communicator is there, it is kept.
+func (r *process) channelNews(ctx context.Context, a any) error {
+	comm := r.channelComm
+	if comm == nil {
+		r.news = append(r.news, a)
+		return nil
+	}
+	switch a := a.(type) {
+	case protocol.FenceOff:
+		v, err := comm.Hold(ctx)
+		if err != nil {
+			return err
+		}
+		r.post(ctx, protocol.FencedOff{Round: a.Round, Vector: v})
+	case protocol.FenceOpen:
+		for _, c := range a.Peers {
+			if err := comm.PeerMoved(c.Peer, "", c.N); err != nil {
+				return err
+			}
+		}
+		return comm.Release()
+	case protocol.Redial:
+		return comm.PeerMoved(a.Peer, a.Address, uint64(a.Incarnation))
+	case protocol.Trim:
+		for _, c := range a.Peers {
+			if err := comm.Collected(c.Peer, c.N); err != nil {
+				return err
+			}
+		}
+	case truncateLog:
+		if r.state.log != nil {
+			// What cannot be removed now will be another time.
+			_, _, _ = r.state.log.Truncate(msglog.LSN(a.from))
+		}
+	}
+	return nil
+}
+
+// serveNews carries out the news of the channels, one after the other.
+func (r *process) serveNews(ctx context.Context) {
+	for {
+		var err error
+		select {
+		case a := <-r.channelMail:
+			err = r.channelNews(ctx, a)
+		case r.channelComm = <-r.joined:
+			news := r.news
+			r.news = nil
+			for _, a := range news {
+				err = errors.Join(err, r.channelNews(ctx, a))
+			}
+		case <-ctx.Done():
+			return
+		}
+		if err != nil && ctx.Err() == nil {
+			r.fail(fmt.Errorf("channels: %w", err))
+			return
+		}
+	}
+}

@@ -1,0 +1,313 @@
+package rank
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/wire"
+	"ckpt/image/exec"
+)
+
+// A gatherer lets the aggregators among the ranks pull bytes out of this one, and
+// pulls out of others. A connection carries requests one after the other:
+//
+//	request   u32 number of ranges; for each key, offset and length, 64 bits each
+//	answer    u8 0, then the bytes of all ranges
+//	          u8 1, u32 length, what went wrong
+//
+// Both ends have proved that they belong to the job before.
+type gatherer struct {
+	rank     int
+	token    []byte
+	listener net.Listener
+	workers  sync.WaitGroup
+
+	mu      sync.Mutex
+	ctx     context.Context // of what the pieces are served for
+	piece   func(context.Context, int) ([]byte, error)
+	peers   []string
+	dialled map[int]*gatherConn
+	conns   map[net.Conn]bool // of others
+	closed  bool
+}
+
+// gatherConn is the way to one rank. Who holds mu may use it.
+type gatherConn struct {
+	mu   sync.Mutex
+	conn net.Conn // nil if there is none; changed with the lock of the gatherer too
+	r    *bufio.Reader
+}
+
+const (
+	maxRanges = 1 << 20
+
+	gatherDone   = 0
+	gatherFailed = 1
+)
+
+// newGatherer listens on the loopback interface.
+func newGatherer(rank int, token string) (*gatherer, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	return gatherFrom(l, rank, token), nil
+}
+
+func gatherFrom(l net.Listener, rank int, token string) *gatherer {
+	g := &gatherer{rank: rank, token: []byte(token), listener: l, ctx: context.Background(),
+		dialled: make(map[int]*gatherConn), conns: make(map[net.Conn]bool)}
+	g.workers.Go(func() { wire.AcceptAll(l, g.welcome, wire.GreetingTime, func(error) {}) }) // others lose patience
+	return g
+}
+
+func (g *gatherer) address() string { return g.listener.Addr().String() }
+
+func (g *gatherer) close() {
+	g.listener.Close()
+	g.mu.Lock()
+	g.closed = true
+	for c := range g.conns {
+		c.Close()
+	}
+	for _, c := range g.dialled {
+		if c.conn != nil {
+			c.conn.Close()
+		}
+	}
+	g.mu.Unlock()
+	g.workers.Wait()
+}
+
+// welcome serves a connection, unless the gatherer is closed.
+func (g *gatherer) welcome(conn net.Conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		conn.Close()
+		return
+	}
+	g.conns[conn] = true
+	g.workers.Go(func() { g.serve(conn) })
+}
+
+// serve answers one rank until it hangs up.
+func (g *gatherer) serve(conn net.Conn) {
+	defer func() {
+		conn.Close()
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.conns, conn)
+	}()
+	if conn.SetDeadline(time.Now().Add(wire.GreetingTime)) != nil {
+		return
+	}
+	if _, err := mpi.AcceptHandshake(conn, g.token, g.rank, func(int) error { return nil }); err != nil {
+		return // a stranger
+	}
+	if conn.SetDeadline(time.Time{}) != nil {
+		return
+	}
+	r := bufio.NewReader(conn)
+	for {
+		list, err := readRanges(r)
+		if err != nil {
+			return
+		}
+		bufs, err := g.find(list)
+		if err != nil {
+			text := err.Error()
+			head := binary.LittleEndian.AppendUint32([]byte{gatherFailed}, uint32(len(text)))
+			bufs = net.Buffers{append(head, text...)}
+		}
+		// One call for the whole, out of the memory of the application.
+		if _, err := bufs.WriteTo(conn); err != nil {
+			return
+		}
+	}
+}
+
+type gatherRange struct{ key, offset, bytes int64 }
+
+func readRanges(r io.Reader) ([]gatherRange, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint32(head[:])
+	if n > maxRanges {
+		return nil, fmt.Errorf("%d ranges in a request", n)
+	}
+	list := make([]gatherRange, 0, min(n, 1024))
+	var b [24]byte
+	for range n {
+		if _, err := io.ReadFull(r, b[:]); err != nil {
+			return nil, err
+		}
+		le := binary.LittleEndian
+		list = append(list, gatherRange{int64(le.Uint64(b[:])), int64(le.Uint64(b[8:])), int64(le.Uint64(b[16:]))})
+	}
+	return list, nil
+}
+
+// find returns the answer to a request.
+func (g *gatherer) find(list []gatherRange) (net.Buffers, error) {
+	g.mu.Lock()
+	piece, ctx := g.piece, g.ctx
+	g.mu.Unlock()
+	if piece == nil {
+		return nil, fmt.Errorf("rank %d serves nothing", g.rank)
+	}
+	bufs := net.Buffers{{gatherDone}}
+	for _, x := range list {
+		b, err := piece(ctx, int(x.key))
+		if err != nil {
+			return nil, err
+		}
+		if x.offset < 0 || x.bytes < 0 || x.offset > int64(len(b)) || x.bytes > int64(len(b))-x.offset {
+			return nil, fmt.Errorf("bytes %d to %d of piece %d, which has %d", x.offset, x.offset+x.bytes, x.key, len(b))
+		}
+		bufs = append(bufs, b[x.offset:x.offset+x.bytes])
+	}
+	return bufs, nil
+}
+
+// Pull implements exec.Puller.
+func (g *gatherer) Pull(ctx context.Context, from, key int, offset int64, p []byte) error {
+	return g.PullAll(ctx, from, []exec.Range{{Key: key, Offset: offset, P: p}})
+}
+
+// PullAll implements exec.BatchPuller.
+func (g *gatherer) PullAll(ctx context.Context, from int, ranges []exec.Range) error {
+	c, address, err := g.wayTo(from)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn == nil {
+		if err := g.dial(ctx, c, from, address); err != nil {
+			return fmt.Errorf("rank %d: %w", from, err)
+		}
+	}
+	conn := c.conn // which hangUp forgets, perhaps before what follows runs
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	err = c.pull(ranges)
+	if !stop() || err != nil {
+		// What is still under way on the connection belongs to this request.
+		g.hangUp(c)
+	}
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+func (c *gatherConn) pull(ranges []exec.Range) error {
+	le := binary.LittleEndian
+	b := le.AppendUint32(nil, uint32(len(ranges)))
+	for _, x := range ranges {
+		b = le.AppendUint64(b, uint64(x.Key))
+		b = le.AppendUint64(b, uint64(x.Offset))
+		b = le.AppendUint64(b, uint64(len(x.P)))
+	}
+	if _, err := c.conn.Write(b); err != nil {
+		return err
+	}
+	status, err := c.r.ReadByte()
+	if err != nil {
+		return err
+	}
+	if status != gatherDone {
+		var head [4]byte
+		if _, err := io.ReadFull(c.r, head[:]); err != nil {
+			return err
+		}
+		text := make([]byte, min(le.Uint32(head[:]), 4096))
+		if _, err := io.ReadFull(c.r, text); err != nil {
+			return err
+		}
+		return errors.New(string(text))
+	}
+	for _, x := range ranges {
+		// A bufio.Reader reads large pieces past its buffer.
+		if _, err := io.ReadFull(c.r, x.P); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wayTo returns the way to a rank, which nobody may have gone yet.
+func (g *gatherer) wayTo(rank int) (*gatherConn, string, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed || rank < 0 || rank >= len(g.peers) {
+		return nil, "", fmt.Errorf("there is no way to rank %d", rank)
+	}
+	c := g.dialled[rank]
+	if c == nil {
+		c = new(gatherConn)
+		g.dialled[rank] = c
+	}
+	return c, g.peers[rank], nil
+}
+
+// dial connects c, whose lock the caller holds. It holds no other: the other side
+// may be dialling as well.
+func (g *gatherer) dial(ctx context.Context, c *gatherConn, rank int, address string) error {
+	dialling, done := context.WithTimeout(ctx, wire.GreetingTime)
+	defer done()
+	conn, err := mpi.Dial(dialling, "tcp", address)
+	if err != nil {
+		return err
+	}
+	err = conn.SetDeadline(time.Now().Add(wire.GreetingTime))
+	if err == nil {
+		err = mpi.DialHandshake(conn, g.token, g.rank, rank)
+	}
+	if err == nil {
+		err = conn.SetDeadline(time.Time{})
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err == nil && g.closed {
+		err = net.ErrClosed
+	}
+	if err != nil {
+		conn.Close()
+		return err
+	}
+	c.conn, c.r = conn, bufio.NewReader(conn)
+	return nil
+}
+
+// hangUp ends a connection; the next pull makes another.
+func (g *gatherer) hangUp(c *gatherConn) {
+	c.conn.Close()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c.conn = nil
+}
+
+// setPeers sets the addresses of all ranks.
+func (g *gatherer) setPeers(peers []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.peers = peers
+}
+
+// serveFrom sets what others can pull; nil is nothing.
+func (g *gatherer) serveFrom(ctx context.Context, piece func(context.Context, int) ([]byte, error)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ctx, g.piece = ctx, piece
+}

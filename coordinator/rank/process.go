@@ -1,0 +1,334 @@
+package rank
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/wire"
+	"ckpt/image/container"
+	"ckpt/internal/vfs"
+)
+
+// A process is the process of one rank. Two goroutines share it: the application,
+// which computes and waits at iteration boundaries, and the agent, which speaks
+// to the coordinator and decides through a protocol.Member when the application
+// may go on. Drains and writes happen while the application waits.
+type process struct {
+	fs       vfs.FS // of the store
+	id, gen  int
+	token    string
+	link     *wire.Link
+	listener net.Listener
+	cfg      wire.Welcome
+	state    *state
+	comm     *mpi.Comm
+
+	mail    chan protocol.MemberEvent
+	told    chan protocol.Message // what the ranks that write together tell each other
+	proceed chan struct{}
+	failed  chan error // of the application
+
+	// Of a rank with channels to other groups: what the coordinator says of them,
+	// and what came before there was a communicator.
+	channelMail chan any
+	joined      chan *mpi.Comm
+	channelComm *mpi.Comm
+	news        []any
+
+	gatherer *gatherer // of a writer of common files; nil until the first
+
+	iter     atomic.Int64
+	progress atomic.Uint64
+	// Whether it is waiting for its log before it says that it is ready, and whether
+	// the log waits for the disk.
+	early, logWaits atomic.Bool
+	logTimer        *time.Timer // ends this rank if its log stays broken; may be nil
+	// Of the drain and of the write going on.
+	cancelDrain, cancelWrite context.CancelFunc
+}
+
+// Run is the process of a rank; fsys holds the store. It finds its place through the
+// environment: CKPT_RANK, or what mpiexec and srun set (PMIX_RANK, PMI_RANK,
+// OMPI_COMM_WORLD_RANK, SLURM_PROCID). It returns when the coordinator lets it
+// go or is gone.
+func Run(ctx context.Context, fsys vfs.FS, getenv func(string) string) error {
+	r := &process{fs: fsys, mail: make(chan protocol.MemberEvent, 16), told: make(chan protocol.Message, 16),
+		channelMail: make(chan any, 64), joined: make(chan *mpi.Comm, 1), proceed: make(chan struct{}, 1),
+		failed: make(chan error, 1), token: getenv(wire.EnvToken)}
+	var err error
+	if r.id, err = rankOf(getenv); err != nil {
+		return err
+	}
+	if r.gen, err = strconv.Atoi(getenv(wire.EnvIncarnation)); err != nil {
+		return &job.UsageError{Text: wire.EnvIncarnation + " is not set", Fix: "ranks are started by ckpt launch"}
+	}
+	period, err := time.ParseDuration(getenv(wire.EnvBeat))
+	if err != nil || period <= 0 {
+		return &job.UsageError{Text: fmt.Sprintf("%s=%q is not a period", wire.EnvBeat, getenv(wire.EnvBeat)), Fix: "ranks are started by ckpt launch"}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := r.connect(ctx, getenv(wire.EnvSocket)); err != nil {
+		return fmt.Errorf("rank %d: %w", r.id, err)
+	}
+	defer r.link.Close()
+	go r.beat(ctx, period)
+	if err := r.join(); err != nil {
+		return fmt.Errorf("rank %d: %w", r.id, err)
+	}
+	defer func() {
+		if r.gatherer != nil {
+			r.gatherer.close()
+		}
+	}()
+	if r.cfg.Channels != nil {
+		go r.serveNews(ctx)
+	}
+	go r.run(ctx)
+	return r.serve(ctx)
+}
+
+func rankOf(getenv func(string) string) (int, error) {
+	for _, name := range wire.RankVariables {
+		if v := getenv(name); v != "" {
+			id, err := strconv.Atoi(v)
+			if err != nil || id < 0 {
+				return 0, fmt.Errorf("%s=%q is not a rank", name, v)
+			}
+			return id, nil
+		}
+	}
+	return 0, &job.UsageError{Text: "no rank in the environment", Fix: "ranks are started by ckpt launch"}
+}
+
+// connect connects to the coordinator and says hello.
+func (r *process) connect(ctx context.Context, socket string) error {
+	conn, err := wire.Dial(ctx, socket)
+	if err != nil {
+		return err
+	}
+	if err := wire.Greet(conn, wire.Greeting{Token: r.token, Role: wire.RoleRank, Rank: r.id, Gen: r.gen}); err != nil {
+		return err
+	}
+	if r.link, err = wire.NewLink(conn, bufio.NewReader(conn)); err != nil {
+		return err
+	}
+	if r.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return err
+	}
+	r.link.Send(protocol.Message{Kind: protocol.Hello, Rank: r.id, Iter: os.Getpid(), Text: r.listener.Addr().String()})
+	return nil
+}
+
+// join waits until all ranks have connected and the coordinator has looked at the
+// checkpoint. On a slow machine or store, that takes long.
+func (r *process) join() error {
+	m, err := r.link.Receive()
+	if err != nil {
+		return fmt.Errorf("the coordinator is gone: %w", err)
+	}
+	if m.Kind != protocol.Welcome {
+		return fmt.Errorf("the coordinator says %v instead of welcome", m.Kind)
+	}
+	return json.Unmarshal(m.Body, &r.cfg)
+}
+
+// worked counts what is a sign of progress beside iterations.
+func (r *process) worked(bytes int64) { r.progress.Add(uint64(bytes)) }
+
+// beat tells the coordinator that this process is alive and how far it is. It does no
+// I/O but on its connection, which never blocks, and waits for no lock that is held
+// during I/O.
+func (r *process) beat(ctx context.Context, period time.Duration) {
+	t := time.NewTicker(period)
+	defer t.Stop()
+	for {
+		if r.early.Load() && r.logWaits.Load() {
+			r.worked(1) // it waits however long the disk is full, and is not stuck
+		}
+		iter := r.iter.Load()
+		r.link.Send(protocol.Message{Kind: protocol.Beat, Rank: r.id, Iter: int(iter),
+			Progress: r.progress.Load() + uint64(iter)})
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// serve is the agent: it owns the protocol of the rank.
+func (r *process) serve(ctx context.Context) error {
+	member := protocol.NewMember(r.id, r.cfg.Iter)
+	gone := make(chan error, 1)
+	go func() {
+		for {
+			m, err := r.link.Receive()
+			if err != nil {
+				gone <- err
+				return
+			}
+			if m.Kind == protocol.Truncate {
+				r.forChannels(ctx, truncateLog{m.Progress})
+				continue
+			}
+			if m.Kind == protocol.Shares {
+				select {
+				case r.told <- m:
+				case <-ctx.Done():
+					return
+				}
+				continue
+			}
+			select {
+			case r.mail <- protocol.Received{Message: m}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	var order wire.WriteOrder
+	for {
+		select {
+		case err := <-gone:
+			return fmt.Errorf("rank %d: the coordinator is gone: %w", r.id, err)
+		case err := <-r.failed:
+			return fmt.Errorf("rank %d: %w", r.id, err)
+		case <-ctx.Done():
+			return ctx.Err()
+		case ev := <-r.mail:
+			if rec, ok := ev.(protocol.Received); ok && rec.Message.Kind == protocol.Write {
+				order = wire.WriteOrder{}
+				if err := json.Unmarshal(rec.Message.Body, &order); err != nil {
+					return fmt.Errorf("rank %d: order to write: %w", r.id, err)
+				}
+			}
+			for _, a := range member.Step(ev) {
+				if _, leave := a.(protocol.Leave); leave {
+					return nil
+				}
+				r.act(ctx, a, order)
+			}
+			r.iter.Store(int64(member.Iteration()))
+		}
+	}
+}
+
+func (r *process) act(ctx context.Context, a protocol.MemberAction, order wire.WriteOrder) {
+	switch a := a.(type) {
+	case protocol.Tell:
+		r.link.Send(a.Message)
+	case protocol.Proceed:
+		r.proceed <- struct{}{}
+	case protocol.BeginDrain:
+		r.cancelDrain = r.background(ctx, func(ctx context.Context) protocol.MemberEvent {
+			if err := r.drain(ctx, a.Expected); err != nil {
+				return protocol.DrainCancelled{}
+			}
+			return protocol.DrainDone{}
+		})
+	case protocol.BeginWrite:
+		r.cancelWrite = r.background(ctx, func(ctx context.Context) protocol.MemberEvent {
+			report, err := r.write(ctx, a.Number, order)
+			if err != nil {
+				return protocol.WriteEnded{Text: err.Error(), Body: job.Encode(wire.ReportError(err))}
+			}
+			return protocol.WriteDone{Body: job.Encode(report)}
+		})
+	case protocol.FenceOff, protocol.FenceOpen, protocol.Redial, protocol.Trim:
+		r.forChannels(ctx, a)
+	case protocol.CancelDrain:
+		r.cancelDrain()
+	case protocol.CancelWrite:
+		r.cancelWrite()
+	}
+}
+
+// forChannels hands something over to serveNews.
+func (r *process) forChannels(ctx context.Context, a any) {
+	if r.cfg.Channels == nil {
+		return
+	}
+	select {
+	case r.channelMail <- a:
+	case <-ctx.Done():
+	}
+}
+
+// write writes what the rank is ordered to.
+func (r *process) write(ctx context.Context, number int, order wire.WriteOrder) (*wire.WriteReport, error) {
+	var net *layoutNetwork
+	if len(order.Group) > 0 {
+		var err error
+		if net, err = r.openLayoutNetwork(ctx, number); err != nil {
+			return nil, err
+		}
+	}
+	var recording *job.Recording
+	opt := container.WriteOptions{Progress: r.worked,
+		Staging: r.state.staging, Captured: func() { r.mail <- protocol.CaptureDone{Number: number} }}
+	if r.cfg.Spec.Trace {
+		recording = job.NewRecording(r.cfg.Job)
+		opt.Trace = recording.OfRank(r.id, r.state.node, number)
+	}
+	snap, err := r.snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	report, err := r.state.write(ctx, number, order, snap, net, opt)
+	if err == nil && recording != nil {
+		report.Trace, err = recording.End()
+	}
+	return report, err
+}
+
+// background does the work of one phase; its end comes in as an event.
+func (r *process) background(ctx context.Context, work func(context.Context) protocol.MemberEvent) context.CancelFunc {
+	ctx, cancel := context.WithCancel(ctx)
+	// Cancelled is not over: somebody waits for the end in any case.
+	go func() {
+		defer cancel()
+		r.mail <- work(ctx)
+	}()
+	return cancel
+}
+
+func (r *process) drain(ctx context.Context, expected []protocol.Count) error {
+	counts := make([]mpi.Count, len(expected))
+	for i, c := range expected {
+		counts[i] = mpi.Count{Peer: c.Peer, N: c.N}
+	}
+	return r.comm.Drain(ctx, counts)
+}
+
+// await waits for leave to pass a boundary.
+func (r *process) await(ctx context.Context) bool {
+	select {
+	case <-r.proceed:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (r *process) post(ctx context.Context, ev protocol.MemberEvent) {
+	select {
+	case r.mail <- ev:
+	case <-ctx.Done():
+	}
+}
+
+func withRank(m protocol.Message, rank int) protocol.Message {
+	m.Rank = rank
+	return m
+}

@@ -1,0 +1,144 @@
+package rank
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/wire"
+	"ckpt/internal/durable"
+)
+
+// TestBeatOfWhoWaits: a rank that waits for its log before it is ready makes progress
+// as long as the disk is full, so that nobody takes it for stuck, and only then.
+func TestBeatOfWhoWaits(t *testing.T) {
+	r := &process{}
+	other := connect(t, r)
+	once, cancel := context.WithCancel(context.Background())
+	cancel()
+	in := bufio.NewReader(other)
+	next := func() protocol.Message {
+		m, err := protocol.ReadFrame(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	for _, c := range []struct {
+		early bool
+		err   error
+		moves bool
+	}{{true, syscall.ENOSPC, true}, {true, nil, false}, {false, syscall.ENOSPC, false}} {
+		r.early.Store(c.early)
+		r.tellLog(c.err)
+		if m := next(); m.Kind != protocol.LogState {
+			t.Fatalf("told %+v", m)
+		}
+		r.beat(once, time.Hour)
+		before := next()
+		r.beat(once, time.Hour)
+		if after := next(); before.Kind != protocol.Beat || (after.Progress > before.Progress) != c.moves {
+			t.Errorf("%+v: progress %d, then %d", c, before.Progress, after.Progress)
+		}
+	}
+}
+
+// TestLostPeer loses connections of a rank: it ends for the one within its group.
+func TestLostPeer(t *testing.T) {
+	r := &process{failed: make(chan error, 1), cfg: wire.Welcome{Group: []int{0, 1}, Silence: time.Millisecond}}
+	lost := r.lostPeer(t.Context())
+	lost(2, syscall.ECONNREFUSED)
+	lost(1, syscall.ENOMEM)
+	lost(1, syscall.ENOMEM)
+	if err := <-r.failed; !errors.Is(err, syscall.ENOMEM) || !strings.Contains(err.Error(), "rank 1") {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
+// A scarceListener has no descriptors for its first connections.
+type scarceListener struct {
+	net.Listener
+	errs []error
+}
+
+func (l *scarceListener) Accept() (net.Conn, error) {
+	if len(l.errs) == 0 {
+		return l.Listener.Accept()
+	}
+	err := l.errs[0]
+	l.errs = l.errs[1:]
+	return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", err)}
+}
+
+// TestGathererAcceptsAgain makes accepting fail a few times. Connections are accepted
+// when there is a descriptor.
+func TestGathererAcceptsAgain(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := gatherFrom(&scarceListener{l, []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}}, 0, "token")
+	defer g.close()
+	conn, err := net.Dial("tcp", g.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := mpi.DialHandshake(conn, []byte("token"), 1, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// connect connects a rank with what stands for its coordinator.
+func connect(t *testing.T, r *process) (coordinator net.Conn) {
+	t.Helper()
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	conn, err := net.Dial("unix", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	coordinator, err = l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = errors.Join(conn.Close(), coordinator.Close()) })
+	if r.link, err = wire.NewLink(conn, bufio.NewReader(conn)); err != nil {
+		t.Fatal(err)
+	}
+	return coordinator
+}
+
+// TestBrokenLog has the message log of a rank fail: the rank ends, unless it only waits for
+// free space or the log is in order again.
+func TestBrokenLog(t *testing.T) {
+	full := &durable.OpError{Op: "write", Path: "log", Offset: -1, Err: syscall.ENOSPC}
+	broken := &durable.OpError{Op: "write", Path: "log", Offset: -1, Err: syscall.EIO}
+	r := &process{failed: make(chan error, 1), cfg: wire.Welcome{Silence: time.Hour}}
+	connect(t, r)
+	r.tellLog(full)
+	if r.logTimer != nil {
+		t.Error("it does not wait for free space")
+	}
+	r.tellLog(broken)
+	if r.tellLog(nil); r.logTimer.Stop() {
+		t.Error("it ends although the log is in order again")
+	}
+	r.cfg.Silence = time.Millisecond
+	r.tellLog(broken)
+	if err := <-r.failed; !errors.Is(err, syscall.EIO) {
+		t.Errorf("it ends with %v", err)
+	}
+}

@@ -1,0 +1,188 @@
+package rank
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/wire"
+	"ckpt/internal/durable"
+)
+
+// run is the application.
+func (r *process) run(ctx context.Context) {
+	state, err := newState(ctx, r.fs, r.id, &r.cfg, r.worked)
+	if err != nil {
+		kind := protocol.SetupFailed
+		if job.Unrestorable(err) {
+			kind = protocol.Unrestorable
+		}
+		r.link.Send(withRank(wire.ErrorMessage(kind, err), r.id))
+		return
+	}
+	r.state = state
+	state.logFailed = r.tellLog
+	if err := r.joinEarly(ctx); err != nil {
+		r.link.Send(withRank(wire.ErrorMessage(protocol.SetupFailed, err), r.id))
+		return
+	}
+	r.link.Send(protocol.Message{Kind: protocol.Ready, Rank: r.id})
+	if err := r.compute(ctx); err != nil {
+		r.fail(err)
+	}
+}
+
+// tellLog tells the coordinator how the message log is. This rank waits for free space as
+// long as it takes, and not for a disk that fails.
+func (r *process) tellLog(err error) {
+	r.logWaits.Store(err != nil)
+	m := protocol.Message{Kind: protocol.LogState, Rank: r.id}
+	if r.logTimer != nil {
+		r.logTimer.Stop()
+	}
+	if err != nil && !errors.Is(err, durable.ErrStorageFull) {
+		r.logTimer = time.AfterFunc(r.cfg.Silence, func() { r.fail(fmt.Errorf("message log: %w", err)) })
+	}
+	if err != nil {
+		m = withRank(wire.ErrorMessage(protocol.LogState, err), r.id)
+	}
+	r.link.Send(m)
+}
+
+// compute runs the application from when it may start.
+func (r *process) compute(ctx context.Context) error {
+	if !r.await(ctx) {
+		return ctx.Err()
+	}
+	// Nobody communicates before all ranks are ready: their memory, the shared
+	// segment included, has been restored by now.
+	if r.comm == nil {
+		if err := r.openComm(ctx); err != nil {
+			return err
+		}
+	}
+	comm := r.comm
+	return r.iterate(ctx, comm)
+}
+
+// joinEarly has a rank that is alone in its group replay its log before it says
+// that it is ready. What it found out to be of no worth must not come back.
+func (r *process) joinEarly(ctx context.Context) error {
+	if r.cfg.Channels == nil || len(r.cfg.Group) > 1 {
+		return nil // the others of its group are not ready
+	}
+	if err := r.openComm(ctx); err != nil {
+		return err
+	}
+	if r.cfg.Channels.Line != nil && r.state.log != nil {
+		r.early.Store(true) // however long a disk is full
+		defer r.early.Store(false)
+		return r.comm.Logged(ctx)
+	}
+	return nil
+}
+
+// openComm makes the communicator.
+func (r *process) openComm(ctx context.Context) error {
+	cfg := mpi.Config{Rank: r.id, Size: r.cfg.Spec.NP, NodeOf: r.cfg.Mapping.Nodes(),
+		Segment: r.state.segment, Listener: r.listener, Peers: r.cfg.Peers, Token: []byte(r.token), Lost: r.lostPeer(ctx)}
+	if r.cfg.Channels != nil {
+		var err error
+		if cfg.Channels, err = r.state.openChannels(r.state.pending); err != nil {
+			return err
+		}
+	}
+	comm, err := mpi.Join(cfg)
+	if err != nil {
+		return job.AsDamage(job.LogDir(r.state.job, r.id), err)
+	}
+	if r.cfg.Channels != nil {
+		r.joined <- comm
+	}
+	r.comm = comm
+	if r.cfg.Channels == nil && len(r.state.pending) > 0 {
+		if err := comm.RestorePending(r.state.pending); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lostPeer ends this rank after the loss of a connection within its group, whose messages
+// do not come again. The other end has most likely died: then the coordinator knows, and
+// ends this one first.
+func (r *process) lostPeer(ctx context.Context) func(peer int, err error) {
+	return func(peer int, err error) {
+		if !slices.Contains(r.cfg.Group, peer) {
+			return // it is dialled again
+		}
+		time.AfterFunc(r.cfg.Silence, func() {
+			if ctx.Err() == nil {
+				r.fail(fmt.Errorf("the connection to rank %d was lost: %w", peer, err))
+			}
+		})
+	}
+}
+
+// fail ends this rank, unless something else does.
+func (r *process) fail(err error) {
+	select {
+	case r.failed <- err:
+	default:
+	}
+}
+
+// iterate runs the iterations that are left.
+func (r *process) iterate(ctx context.Context, comm *mpi.Comm) error {
+	for iter := r.cfg.Iter + 1; iter <= r.cfg.Spec.Iterations; iter++ {
+		if slices.Contains(r.cfg.InjectAt, iter) {
+			r.link.Send(protocol.Message{Kind: protocol.InjectDue, Rank: r.id, Iter: iter})
+			<-ctx.Done() // the coordinator kills us
+			return ctx.Err()
+		}
+		if err := r.state.app.Step(comm, iter); err != nil {
+			return fmt.Errorf("iteration %d: %w", iter, err)
+		}
+		if err := r.output(comm, iter); err != nil {
+			return err
+		}
+		r.post(ctx, protocol.Reached{Iter: iter, Counts: sent(comm)})
+		if !r.await(ctx) {
+			return ctx.Err()
+		}
+	}
+	r.post(ctx, protocol.Ended{Body: job.Encode(r.state.result())})
+	return nil
+}
+
+// output puts the residual out to the world. The coordinator takes each number
+// once, whoever goes back.
+func (r *process) output(comm *mpi.Comm, iter int) error {
+	every := r.cfg.Spec.Residuals
+	if every == 0 || r.id != 0 || iter%every != 0 {
+		return nil
+	}
+	number := uint64(iter / every)
+	if r.cfg.Channels != nil {
+		var err error
+		if number, err = comm.Output(); err != nil {
+			return err
+		}
+	}
+	r.link.Send(protocol.Message{Kind: protocol.Output, Rank: r.id, Progress: number,
+		Text: fmt.Sprintf("iteration %d: residual %.12e", iter, r.state.app.Residual())})
+	return nil
+}
+
+func sent(comm *mpi.Comm) []protocol.Count {
+	var counts []protocol.Count
+	for _, c := range comm.Sent() {
+		counts = append(counts, protocol.Count{Peer: c.Peer, N: c.N})
+	}
+	return counts
+}

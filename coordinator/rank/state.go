@@ -1,0 +1,259 @@
+package rank
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/zeebo/blake3"
+
+	"ckpt/coordinator/app"
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/msglog"
+	"ckpt/coordinator/wire"
+	"ckpt/image"
+	"ckpt/image/container"
+	"ckpt/image/exec"
+	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
+	"ckpt/zones"
+)
+
+// state is the memory of a rank: what a checkpoint saves and a restart fills.
+type state struct {
+	fs       vfs.FS // of the store
+	rank     int
+	cfg      *wire.Welcome
+	node     int
+	mem      *mpi.Memory
+	segment  *mpi.Segment
+	app      *app.App
+	pending  []byte             // messages restored
+	channels *job.SavedChannels // restored; nil if there are none
+	job      *image.Job
+	codec    *container.Codec
+	history  *container.History // nil: every checkpoint is complete by itself
+	log      *msglog.Log        // of messages from other groups; may be nil
+	replay   *msglog.Reader     // what is replayed of it
+	logged   msglog.Stats       // what has been reported of it
+	// logFailed is told when the log has failed, and with nil when it is in order
+	// again.
+	logFailed func(error)
+	progress  func(bytes int64)  // is told of what is restored
+	staging   *container.Staging // nil: the rank waits until its memory is written
+	joint     *job.JointLayout   // nil: a file per rank
+	buffers   exec.Buffers
+}
+
+// newState allocates the memory of a rank and fills it, from a checkpoint or
+// with the initial fields.
+func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, progress func(int64)) (*state, error) {
+	s := &state{fs: fsys, progress: progress, rank: id, cfg: cfg, node: cfg.Mapping.Nodes()[id], mem: mpi.NewMemory()}
+	inst, err := cfg.Spec.Instance()
+	if err != nil {
+		return nil, err
+	}
+	setting, err := cfg.Spec.CodecSetting()
+	if err != nil {
+		return nil, err
+	}
+	s.codec = container.NewCodec(setting, 0)
+	if cfg.Spec.Incremental {
+		s.history = container.NewHistory()
+	}
+	if s.joint, err = cfg.Spec.JointLayout(cfg.Mapping, cfg.Group); err != nil {
+		return nil, err
+	}
+	if cfg.Spec.Async {
+		mem, err := mpi.MapTouched(cfg.Spec.StagingBytes(inst.DataBytes()))
+		if err != nil {
+			return nil, fmt.Errorf("staging buffer: %w", err)
+		}
+		s.staging = container.NewStaging(mem)
+	}
+	store, err := image.OpenStore(fsys, cfg.StoreDir)
+	if err != nil {
+		return nil, err
+	}
+	if s.job, err = store.Job(cfg.Job); err != nil {
+		return nil, err
+	}
+	if err := s.mem.MapLibrary(job.LibraryRegion, cfg.Program); err != nil {
+		return nil, err
+	}
+	s.app, err = app.New(inst, id, func(name string, elem zones.Elem, bytes int64) ([]byte, error) {
+		return s.mem.Alloc(name, zones.Data, elem, bytes)
+	})
+	if err != nil {
+		return nil, err
+	}
+	implementation, err := mpi.ParseImplementation(cfg.Spec.MPI)
+	if err != nil {
+		return nil, err
+	}
+	if s.segment, err = mpi.OpenSegment(cfg.Segment, implementation, cfg.Sharing); err != nil {
+		return nil, err
+	}
+	s.mem.AddShared(s.segment)
+	if cfg.From == 0 {
+		return s, s.app.Init()
+	}
+	if err := s.restore(ctx); err != nil {
+		return nil, err
+	}
+	if got := s.app.Iteration(); got != cfg.Iter {
+		return nil, &durable.DamageError{File: job.ManifestPath(s.job, cfg.From), Reason: fmt.Sprintf("it is of iteration %d, the memory in it of %d", cfg.Iter, got)}
+	}
+	return s, nil
+}
+
+// zone returns the regions of one zone.
+func (s *state) zone(z zones.Zone) []zones.Region {
+	var regions []zones.Region
+	for _, r := range s.mem.Regions() {
+		if r.Zone == z {
+			regions = append(regions, r)
+		}
+	}
+	return regions
+}
+
+// write writes what it is ordered to: a file of its own or, through net, its part
+// of common files.
+func (s *state) write(ctx context.Context, number int, order wire.WriteOrder, snap *mpi.Snapshot, net *layoutNetwork, opt container.WriteOptions) (*wire.WriteReport, error) {
+	report := &wire.WriteReport{Zones: s.mem.Sizes(), Pending: int64(len(snap.Pending)), Channels: int64(len(snap.State)), LogFrom: snap.LogFrom}
+	regions := s.zone(zones.Data)
+	extra := mpi.NewMemory()
+	defer extra.Close()
+	add := func(name string, zone zones.Zone, b []byte) error {
+		if len(b) == 0 {
+			return nil
+		}
+		mem, err := extra.Alloc(name, zone, zones.Bytes, int64(len(b)))
+		copy(mem, b)
+		return err
+	}
+	if err := errors.Join(add(job.PendingRegion, zones.Data, snap.Pending), add(job.ChannelsRegion, job.ChannelsZone, snap.State)); err != nil {
+		return nil, err
+	}
+	if s.cfg.Channels != nil {
+		report.Vector, report.Log = job.Encode(snap.Vector), s.logStats()
+	}
+	regions = append(regions, extra.Regions()...)
+	if order.WithShared {
+		regions = append(regions, s.zone(zones.Shared)...)
+	}
+	if order.WithLibrary {
+		regions = append(regions, s.zone(zones.Library)...)
+	}
+	opt.Codec, opt.History, opt.Base, opt.Oldest = s.codec, s.history, order.Base, order.Oldest
+	if net != nil {
+		return report, s.writeJoint(ctx, number, order, net, regions, opt, report)
+	}
+	h := container.Header{Job: s.cfg.Job, Number: number, Rank: s.rank, Node: s.node, Kind: container.KindRank}
+	info, err := container.Write(ctx, s.fs, order.Rank, h, regions, opt)
+	if err != nil {
+		return nil, err
+	}
+	report.File = info.Path
+	report.Files = []wire.WrittenFile{{Kind: h.Kind, Path: info.Path, Bytes: info.Bytes, Holes: 0, Index: info.IndexBlake3}}
+	report.Management, report.Storage = info.ManagementTime, info.StorageTime
+	return report, nil
+}
+
+// restore fills the memory from a checkpoint, checking all it reads. Under
+// another mapping the queues of the shared segments have another shape; they
+// were drained, so that nothing is lost by starting with empty ones. What of the
+// image has no place in this process is not read.
+func (s *state) restore(ctx context.Context) error {
+	m, err := s.job.Manifest(s.cfg.From)
+	if err != nil {
+		return err
+	}
+	was, err := job.RankOf(s.job, m, s.rank)
+	if err != nil {
+		return err
+	}
+	if err := job.CheckRegion(s.job, m, was, job.PendingRegion, was.Pending); err != nil {
+		return err
+	}
+	if s.cfg.Channels != nil {
+		if s.channels, err = job.ReadChannels(ctx, s.job, &s.cfg.Spec, m, s.rank); err != nil {
+			return err
+		}
+	}
+	extra := mpi.NewMemory()
+	defer extra.Close()
+	own := s.zone(zones.Data)
+	var pending []byte
+	if was.Pending > 0 {
+		if pending, err = extra.Alloc(job.PendingRegion, zones.Data, zones.Bytes, was.Pending); err != nil {
+			return err
+		}
+		own = append(own, extra.Regions()...)
+	}
+	if err := s.job.Load(ctx, m, was.File, s.rank, own, s.progress); err != nil {
+		return err
+	}
+	if job.Mapping(m.Mapping).String() == s.cfg.Mapping.String() && m.MPI == s.cfg.Spec.MPI {
+		if err := s.restoreShared(ctx, m, was); err != nil {
+			return err
+		}
+	}
+	s.pending = append([]byte(nil), pending...)
+	return s.recall(m, was)
+}
+
+// restoreShared fills the segment of the node: its first rank does, unless each
+// rank has its own copy.
+func (s *state) restoreShared(ctx context.Context, m *image.Manifest, was *image.Rank) error {
+	file := was.Shared
+	if file == "" {
+		file = was.File
+	} else if !s.cfg.Leads {
+		return nil
+	}
+	return s.job.Load(ctx, m, file, s.rank, s.zone(zones.Shared), s.progress)
+}
+
+// recall remembers what is stored where, so that the next checkpoint can refer to
+// it.
+func (s *state) recall(m *image.Manifest, was *image.Rank) error {
+	if s.history == nil {
+		return nil
+	}
+	if s.cfg.Leads && was.Shared != "" && was.Shared != was.File {
+		if err := s.job.Recall(s.history, m, was.Shared, s.rank); err != nil {
+			return err
+		}
+	}
+	return s.job.Recall(s.history, m, was.File, s.rank)
+}
+
+// logStats returns what the message log has cost since it was last asked.
+func (s *state) logStats() *image.LogStats {
+	if s.log == nil {
+		return nil
+	}
+	was, now := s.logged, s.log.Stats()
+	s.logged = now
+	return &image.LogStats{Bytes: now.Bytes - was.Bytes, Fsyncs: now.Fsyncs - was.Fsyncs, Seconds: (now.SyncTime - was.SyncTime).Seconds()}
+}
+
+// result is what the rank reports at its end: the digest of its data zone, the
+// names and sizes of the regions included.
+func (s *state) result() wire.DoneReport {
+	h := blake3.New()
+	for _, r := range s.zone(zones.Data) {
+		fmt.Fprintf(h, "%s %d\n", r.Name, r.Size)
+		h.Write(r.Mem[:r.Size])
+	}
+	report := wire.DoneReport{Digest: hex.EncodeToString(h.Sum(nil)), Log: s.logStats()}
+	if r := s.app.Residual(); !math.IsNaN(r) && !math.IsInf(r, 0) {
+		report.Residual = &r
+	}
+	return report
+}

@@ -1,0 +1,92 @@
+package coordinator
+
+import (
+	"context"
+	"path/filepath"
+
+	"ckpt/coordinator/job"
+	"ckpt/image"
+)
+
+// RestartOptions say how to continue a job.
+type RestartOptions struct {
+	Options
+	Checkpoint  int // 0: the newest
+	Mapping     func(np int) (job.Mapping, error)
+	AutoRestart bool // besides what the job was launched with
+	// WithoutLog has a job of several groups resume from the newest checkpoints that
+	// fit together without what the message logs hold, which is removed: a *LogError
+	// tells which ones they are.
+	WithoutLog bool
+}
+
+// Restart continues a job from a checkpoint and runs it to its end.
+func Restart(ctx context.Context, opt RestartOptions) (*Result, error) {
+	return attend(opt.Options, func(attended Options) (*Result, error) {
+		opt.Options = attended
+		return resume(ctx, opt)
+	})
+}
+
+func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
+	dir, err := filepath.Abs(opt.Store) // ranks run in directories of their own
+	if err != nil {
+		return nil, err
+	}
+	store, err := image.OpenStore(opt.fileSystem(), dir)
+	if err != nil {
+		return nil, err
+	}
+	j, err := store.Job(opt.Job)
+	if err != nil {
+		return nil, err
+	}
+	if err := j.Lock(); err != nil {
+		return nil, err
+	}
+	defer j.Unlock()
+	spec, err := job.ReadSpec(j)
+	if err == nil {
+		err = job.CheckDescription(j)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := spec.CheckRunnable(j); err != nil {
+		return nil, err
+	}
+	spec.AutoRestart = spec.AutoRestart || opt.AutoRestart
+	was, mapping := spec.Mapping, spec.Mapping
+	if opt.Mapping != nil {
+		if mapping, err = opt.Mapping(spec.NP); err != nil {
+			return nil, err
+		}
+	}
+	spec.Mapping = mapping
+	if err := checkRun(spec, opt.Options); err != nil {
+		return nil, err
+	}
+	library, err := identifySelf()
+	if err != nil {
+		return nil, err
+	}
+	if err := spec.CheckRestart(was, opt.Checkpoint); err != nil {
+		return nil, err
+	}
+	if opt.withoutLog = opt.WithoutLog; opt.WithoutLog {
+		if err := spec.CheckWithoutLog(); err != nil {
+			return nil, err
+		}
+	}
+	from, err := job.ChooseCheckpoint(j, spec, opt.Checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	if from == nil { // there are message logs, perhaps
+		return runJob(ctx, *spec, j, store, mapping, library, nil, opt.Options)
+	}
+	if from.Library != nil && from.Library.Blake3 != library.digest {
+		return nil, &job.OtherBuildError{Checkpoint: from.Number}
+	}
+	return runJob(ctx, *spec, j, store, mapping, library, from, opt.Options)
+}

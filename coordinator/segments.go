@@ -1,0 +1,60 @@
+package coordinator
+
+import (
+	"errors"
+	"os"
+	"syscall"
+
+	"ckpt/coordinator/mpi"
+)
+
+// placeSegments makes the shared memory of each node, at once in its full size:
+// a rank that ran out of it later would die of it.
+func (g *group) placeSegments() error {
+	_, need, err := g.spec.Memory()
+	if err != nil {
+		return err
+	}
+	implementation, err := mpi.ParseImplementation(g.spec.MPI)
+	if err != nil {
+		return err
+	}
+	err = g.makeSegments(mpi.SegmentDir(need), implementation)
+	if errors.Is(err, syscall.ENOSPC) && mpi.SegmentDir(need) != os.TempDir() {
+		// Somebody else was quicker to take what there was.
+		g.unlinkSegments()
+		err = g.makeSegments(os.TempDir(), implementation)
+	}
+	if err != nil {
+		g.unlinkSegments()
+	}
+	return err
+}
+
+func (g *group) makeSegments(dir string, implementation mpi.Implementation) error {
+	for node, ranks := range g.perNode() {
+		if ranks == 0 {
+			g.segments = append(g.segments, "")
+			continue
+		}
+		path := g.run.Segment(dir, g.id, g.incarnation, node)
+		g.segments = append(g.segments, path)
+		seg, err := mpi.OpenSegment(path, implementation, ranks)
+		if err != nil {
+			return err
+		}
+		if err := seg.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unlinkSegments removes the names of the shared memory: once all ranks have
+// mapped it, it needs none, and nothing is left behind whoever dies.
+func (g *group) unlinkSegments() {
+	for _, path := range g.segments {
+		os.Remove(path)
+	}
+	g.segments = nil
+}

@@ -1,0 +1,94 @@
+package coordinator
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/msglog"
+	"ckpt/internal/durable"
+)
+
+// incarnationsPerRun separates the incarnations of one run from those of the next,
+// which does not know how many there were.
+const incarnationsPerRun = 1 << 20
+
+// takeOver makes sure that no process of this run is taken for one of an earlier
+// run. It is the first thing that changes a stored job.
+func (d *driver) takeOver() error {
+	if err := d.output.Cut(); err != nil {
+		return err
+	}
+	if d.spec.Residuals > 0 {
+		_ = d.output.Reserve(0) // if it fails, lines will tell
+	}
+	if !d.several() {
+		return nil
+	}
+	if err := os.Mkdir(job.LogsDir(d.job), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	d.line.Incarnation += incarnationsPerRun
+	err := d.noteLine()
+	if derr := d.dropBelow(d.line.Base); derr != nil {
+		d.out.Warn(notRemoved + derr.Error())
+	}
+	if !errors.Is(err, durable.ErrStorageFull) {
+		return err
+	}
+	// There may be room now.
+	if _, serr := d.job.Sweep(); serr != nil {
+		return errors.Join(err, serr)
+	}
+	if err := d.noteLine(); err != nil {
+		return d.cannotGoOn(err)
+	}
+	return nil
+}
+
+// noteLine writes d.line, and does what follows from it.
+func (d *driver) noteLine() error {
+	if err := job.WriteBaseline(d.job, d.line); err != nil || !d.line.Unlogged {
+		return err
+	}
+	return d.resetLogs()
+}
+
+// resetLogs removes what lies behind the checkpoints that the job resumes from, after
+// that was noted: newer checkpoints, and all that was logged. The next frame of a log
+// has the number at which the checkpoint was taken. A run that was cut short here is
+// taken up again by the next.
+func (d *driver) resetLogs() error {
+	numbers, err := d.job.Checkpoints()
+	if err != nil {
+		return err
+	}
+	base := d.line.Base
+	newer := slices.DeleteFunc(numbers, func(n int) bool { return n <= base[(n-1)%len(base)] })
+	slices.Reverse(newer)
+	if err := d.forget(newer); err != nil {
+		return err
+	}
+	for g, number := range base {
+		first := make(map[int]uint64)
+		if number > 0 {
+			m, err := d.job.Manifest(number)
+			if err != nil {
+				return err
+			}
+			for _, r := range m.Ranks {
+				first[r.Rank] = r.LogFrom
+			}
+		}
+		for _, rank := range d.groups[g].ranks {
+			id := msglog.ID{Job: d.job.Name(), Rank: rank}
+			if err := msglog.Reset(d.fs, job.LogDir(d.job, rank), id, msglog.LSN(max(1, first[rank]))); err != nil {
+				return err
+			}
+		}
+	}
+	d.line.Unlogged = false
+	return job.WriteBaseline(d.job, d.line)
+}

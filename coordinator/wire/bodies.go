@@ -1,0 +1,86 @@
+package wire
+
+import (
+	"encoding/json"
+	"time"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/protocol/channel"
+	"ckpt/image"
+	"ckpt/zones"
+)
+
+// The bodies of messages between coordinator and ranks, as JSON: they are few
+// per checkpoint, and the protocol does not look at them.
+
+// Welcome configures a rank.
+type Welcome struct {
+	Spec     job.Spec      `json:"spec"`
+	Job      string        `json:"job"`
+	StoreDir string        `json:"store"`
+	Program  string        `json:"program"` // file whose content is the library zone
+	Mapping  job.Mapping   `json:"mapping"`
+	Segment  string        `json:"segment"`            // path of the node's shared memory
+	Sharing  int           `json:"sharing"`            // how many ranks share it
+	Group    []int         `json:"group"`              // ranks that take checkpoints with this one, itself included
+	Leads    bool          `json:"leads"`              // this one stands for them
+	Channels *ChannelSetup `json:"channels,omitempty"` // to other groups, if there are any
+	Peers    []string      `json:"peers"`              // addresses, by rank
+	InjectAt []int         `json:"inject_at"`          // iterations at which to ask for a failure
+	Silence  time.Duration `json:"silence"`
+	From     int           `json:"from"` // checkpoint to restore, 0 none
+	Iter     int           `json:"iter"` // its iteration
+}
+
+// WriteOrder says what a rank has to write, and where.
+type WriteOrder struct {
+	Rank  string   `json:"rank,omitempty"`  // its own file,
+	Group []string `json:"group,omitempty"` // or those that the ranks write together
+	// WithShared says that the shared zone comes with the rank's other regions.
+	WithShared bool `json:"with_shared,omitempty"`
+	// WithLibrary says the same of the library zone.
+	WithLibrary bool `json:"with_library,omitempty"`
+	// Base is the checkpoint to whose extents references may be made, 0 none.
+	Base int `json:"base,omitempty"`
+	// Oldest is the oldest checkpoint that may hold what is referred to.
+	Oldest int `json:"oldest,omitempty"`
+}
+
+// WriteReport is what a rank has written.
+type WriteReport struct {
+	File       string          `json:"file"`               // that holds its regions
+	Files      []WrittenFile   `json:"files"`              // that it has completed
+	Zones      zones.Sizes     `json:"zones"`              // of the rank, as in memory
+	Pending    int64           `json:"pending"`            // bytes of messages in the image
+	Channels   int64           `json:"channels,omitempty"` // bytes of the state of channels
+	Vector     json.RawMessage `json:"vector,omitempty"`   // a channel.Vector
+	Log        *image.LogStats `json:"log,omitempty"`      // since the checkpoint before
+	LogFrom    uint64          `json:"log_from,omitempty"`
+	Management time.Duration   `json:"management"`
+	Storage    time.Duration   `json:"storage"`
+	Trace      []byte          `json:"trace,omitempty"` // what was done, as an events file
+}
+
+type WrittenFile struct {
+	Kind  string `json:"kind"`
+	Path  string `json:"path"`
+	Bytes int64  `json:"bytes"`
+	Holes int64  `json:"holes,omitempty"`
+	Index string `json:"index"`
+}
+
+// DoneReport is the result of a rank.
+type DoneReport struct {
+	Digest   string          `json:"digest"`        // of its data zone
+	Residual *float64        `json:"residual"`      // nil if it is not a finite number
+	Log      *image.LogStats `json:"log,omitempty"` // since the last checkpoint
+}
+
+// ChannelSetup tells a rank of its channels to other groups.
+type ChannelSetup struct {
+	Kind         channel.Kind `json:"kind"`
+	Group        []int        `json:"group"`
+	Incarnation  uint64       `json:"incarnation"`
+	Incarnations []uint64     `json:"incarnations"`
+	Line         []uint64     `json:"line,omitempty"`
+}

@@ -1,0 +1,179 @@
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"ckpt/coordinator/job"
+	"ckpt/internal/durable"
+)
+
+// announcement tells other processes of the user how to reach the coordinator
+// of a running job. It lies beside the job's checkpoints, readable by the user
+// only.
+type announcement struct {
+	PID     int    `json:"pid"`
+	Address string `json:"address"` // network, colon, address
+	Token   string `json:"token"`
+}
+
+const announcementName = "run.json"
+
+func Announce(dir, address, token string) error {
+	b, err := json.Marshal(announcement{os.Getpid(), address, token})
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, announcementName)
+	next := path + ".new"
+	if err := os.Remove(next); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.WriteFile(next, append(b, '\n'), 0o600); err != nil {
+		return errors.Join(&durable.OpError{Op: "write", Path: path, Offset: -1, Err: err}, os.Remove(next))
+	}
+	return os.Rename(next, path)
+}
+
+func Withdraw(dir string) { os.Remove(filepath.Join(dir, announcementName)) }
+
+// ErrNotRunning says that nobody coordinates the job now.
+var ErrNotRunning = errors.New("job is not running")
+
+// ErrSilent says that the coordinator of the job lives but does not answer, as
+// one that was stopped with ^Z does not.
+var ErrSilent = errors.New("the coordinator of the job does not answer")
+
+// answerTime is how long a coordinator may take to say how it is.
+const answerTime = 5 * time.Second
+
+// A Command is a request from another process.
+type Command struct {
+	Op   string `json:"op"`
+	Now  bool   `json:"now,omitempty"`
+	Keep int    `json:"keep,omitempty"`
+}
+
+const (
+	OpStatus     = "status"
+	OpCheckpoint = "checkpoint"
+	OpStop       = "stop"
+	OpPrune      = "prune"
+)
+
+// A Reply answers a command.
+type Reply struct {
+	Error      string               `json:"error,omitempty"`
+	Detail     *errorReport         `json:"detail,omitempty"`
+	Status     *Status              `json:"status,omitempty"`
+	Checkpoint *job.CheckpointEvent `json:"checkpoint,omitempty"`
+	Pruned     *job.Pruned          `json:"pruned,omitempty"`
+}
+
+// Status describes a running job.
+type Status struct {
+	Phase      string      `json:"phase"`
+	Iteration  int         `json:"iteration"`
+	Iterations int         `json:"iterations"`
+	Generation int         `json:"generation"`
+	Mapping    job.Mapping `json:"mapping"`
+	PIDs       []int       `json:"pids"` // of the ranks
+	Since      time.Time   `json:"since"`
+}
+
+// A Client speaks to the coordinator of a running job.
+type Client struct {
+	conn net.Conn
+	out  *json.Encoder
+	in   *json.Decoder
+}
+
+// Contact connects to the coordinator of a job, given the job's directory. It
+// fails with ErrNotRunning if there is none.
+func Contact(ctx context.Context, jobDir string) (*Client, error) {
+	b, err := os.ReadFile(filepath.Join(jobDir, announcementName))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, ErrNotRunning
+	} else if err != nil {
+		return nil, err
+	}
+	var a announcement
+	if json.Unmarshal(b, &a) != nil {
+		return nil, ErrNotRunning // torn by a crash
+	}
+	conn, err := Dial(ctx, a.Address)
+	if err != nil {
+		return nil, ErrNotRunning // it was killed and could not withdraw
+	}
+	context.AfterFunc(ctx, func() { conn.Close() })
+	if err := Greet(conn, Greeting{Token: a.Token, Role: RoleControl}); err != nil {
+		conn.Close()
+		return nil, ErrNotRunning
+	}
+	c := &Client{conn, json.NewEncoder(conn), json.NewDecoder(conn)}
+	// What follows may take its time, but not this.
+	_ = conn.SetDeadline(time.Now().Add(answerTime))
+	if _, err := c.Status(); err != nil {
+		conn.Close()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil, fmt.Errorf("%w: process %d", ErrSilent, a.PID)
+		}
+		return nil, err
+	}
+	return c, conn.SetDeadline(time.Time{})
+}
+
+// Close ends the connection.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// Status asks what the job is doing.
+func (c *Client) Status() (*Status, error) {
+	r, err := c.call(Command{Op: OpStatus})
+	return r.Status, err
+}
+
+// Checkpoint takes a checkpoint now and returns when it is committed.
+func (c *Client) Checkpoint() (*job.CheckpointEvent, error) {
+	r, err := c.call(Command{Op: OpCheckpoint})
+	return r.Checkpoint, err
+}
+
+// Stop ends the job, after a last checkpoint unless now is set, and returns
+// that checkpoint if there is one.
+func (c *Client) Stop(now bool) (*job.CheckpointEvent, error) {
+	r, err := c.call(Command{Op: OpStop, Now: now})
+	return r.Checkpoint, err
+}
+
+// Prune removes all but the newest keep checkpoints.
+func (c *Client) Prune(keep int) (*job.Pruned, error) {
+	r, err := c.call(Command{Op: OpPrune, Keep: keep})
+	return r.Pruned, err
+}
+
+func (c *Client) call(cmd Command) (Reply, error) {
+	var r Reply
+	if err := c.out.Encode(cmd); err != nil {
+		return r, fmt.Errorf("%w: %w", ErrNotRunning, err)
+	}
+	err := c.in.Decode(&r)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return r, err
+	}
+	if err != nil {
+		return r, fmt.Errorf("%w any more: it ended before it answered", ErrNotRunning)
+	}
+	if r.Error != "" {
+		if r.Detail != nil {
+			return r, &remoteError{r.Error, r.Detail.error()}
+		}
+		return r, errors.New(r.Error)
+	}
+	return r, nil
+}

@@ -1,0 +1,72 @@
+package wire
+
+import (
+	"bufio"
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"ckpt/coordinator/mpi"
+)
+
+// A Greeting is the first line on a connection to the coordinator. Whoever
+// cannot show the token of the run is not listened to.
+type Greeting struct {
+	Token string `json:"token"`
+	Role  string `json:"role"` // RoleRank or RoleControl
+	Rank  int    `json:"rank,omitempty"`
+	Gen   int    `json:"gen,omitempty"`
+}
+
+const (
+	RoleRank    = "rank"
+	RoleControl = "control"
+
+	GreetingLimit = 4096
+	GreetingTime  = 10 * time.Second
+)
+
+// Dial connects to an address like unix:/path or tcp:host:port.
+func Dial(ctx context.Context, address string) (net.Conn, error) {
+	network, at, ok := strings.Cut(address, ":")
+	if !ok {
+		return nil, fmt.Errorf("address %q of the coordinator is malformed", address)
+	}
+	ctx, done := context.WithTimeout(ctx, GreetingTime)
+	defer done()
+	return mpi.Dial(ctx, network, at)
+}
+
+// Greet sends the first line.
+func Greet(conn net.Conn, g Greeting) error {
+	line, err := json.Marshal(g)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Write(append(line, '\n'))
+	return err
+}
+
+// ReadGreeting reads and checks the first line.
+func ReadGreeting(conn net.Conn, r *bufio.Reader, token string) (Greeting, error) {
+	var g Greeting
+	if err := conn.SetReadDeadline(time.Now().Add(GreetingTime)); err != nil {
+		return g, err
+	}
+	line, err := r.ReadSlice('\n')
+	if err != nil {
+		return g, fmt.Errorf("no greeting: %w", err)
+	}
+	if err := json.Unmarshal(line, &g); err != nil {
+		return g, fmt.Errorf("no greeting: %w", err)
+	}
+	if subtle.ConstantTimeCompare([]byte(g.Token), []byte(token)) != 1 {
+		return g, errors.New("wrong token")
+	}
+	return g, conn.SetReadDeadline(time.Time{})
+}
