@@ -119,7 +119,7 @@ func (w *stopwatch) demand(store string, end func()) {
 		return
 	}
 	for w.b.Loop() {
-		client, err := wire.Contact(w.b.Context(), j.Dir())
+		client, err := wire.Contact(w.b.Context(), j)
 		if err != nil {
 			w.b.Error(err)
 			return

@@ -56,7 +56,7 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 	for _, g := range d.groups {
 		cfg.Groups = append(cfg.Groups, g.ranks)
 	}
-	if cfg.Printed, d.output, err = job.OpenOutput(d.fs, d.job, d.spec.NP); err != nil {
+	if cfg.Printed, d.output, err = job.OpenOutput(d.job, d.spec.NP); err != nil {
 		return cfg, err
 	}
 	if len(d.groups) == 1 {
@@ -76,7 +76,7 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 		return cfg, err
 	}
 	cfg.Base, cfg.Incarnation = d.line.Base, d.line.Incarnation
-	stored, err := job.ReadStored(d.fs, d.job, &d.spec, d.spec.Groups(d.mapping), d.line.Base)
+	stored, err := job.ReadStored(d.job, &d.spec, d.spec.Groups(d.mapping), d.line.Base)
 	if err != nil {
 		return cfg, err
 	}
@@ -137,7 +137,7 @@ func (d *driver) logged(known []supervisor.Stored) ([]map[int][]channel.Vector, 
 			}
 		}
 		for _, n := range numbers {
-			states, err := job.LoggedStates(context.Background(), d.fs, d.job, &d.spec, rank, n)
+			states, err := job.LoggedStates(context.Background(), d.job, &d.spec, rank, n)
 			if err != nil {
 				return nil, fmt.Errorf("message log of rank %d: %w", rank, err)
 			}

@@ -13,7 +13,7 @@ import (
 // first, unless some in between have gone.
 func createJob(fsys vfs.FS, store *image.Store, name, app string, spec []byte) (*image.Job, error) {
 	if name != "" {
-		return store.TakeOverJob(name, spec, func(j *image.Job) error { return job.Forsake(fsys, j) })
+		return store.TakeOverJob(name, spec, func(j *image.Job) error { return job.Forsake(j) })
 	}
 	numbered := func(i int) string { return fmt.Sprintf("%s-%d", app, i) }
 	first, err := firstFree(func(i int) (bool, error) {

@@ -19,7 +19,6 @@ import (
 	"ckpt/coordinator/recovery"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
-	"ckpt/internal/vfs"
 )
 
 // A driver runs one job: it carries the actions of the protocol out and feeds
@@ -64,7 +63,6 @@ type driver struct {
 
 	logWaits   map[int]error // why ranks wait for their message logs
 	checks     int           // of the room for a checkpoint
-	fs         vfs.FS        // of the store
 	stopOnFull bool
 	withoutLog bool        // it resumes from what the checkpoints alone allow
 	full       error       // why the run was stopped, if the storage was full
@@ -98,7 +96,7 @@ type member struct {
 
 func newDriver(spec job.Spec, j *image.Job, store string, mapping job.Mapping, library libraryID, limits protocol.Limits, out Observer) *driver {
 	return &driver{spec: spec, job: j, store: store, mapping: mapping, nodes: mapping.Nodes(), library: library, limits: limits, out: out, log: slog.New(slog.DiscardHandler), launcher: launch.Local{}, network: "unix",
-		fs: vfs.OS{}, mail: newMailbox(), done: make(chan struct{}), requests: map[int]func(protocol.Answer, *job.CheckpointEvent, error){}, asked: map[int]*job.CheckpointEvent{}, logWaits: map[int]error{}}
+		mail: newMailbox(), done: make(chan struct{}), requests: map[int]func(protocol.Answer, *job.CheckpointEvent, error){}, asked: map[int]*job.CheckpointEvent{}, logWaits: map[int]error{}}
 }
 
 // drive runs the job to its end. The caller holds the job's lock.
@@ -123,7 +121,7 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 	if err := d.takeOver(); err != nil {
 		return nil, err
 	}
-	d.history = job.OpenJournal(d.job.Dir())
+	d.history = job.OpenJournal(d.job)
 	defer d.history.Close()
 	d.parent = cfg.From
 	d.stored = make(map[int]int)
@@ -171,7 +169,7 @@ func (d *driver) open() error {
 		return errors.Join(err, d.run.Remove())
 	}
 	d.address = d.network + ":" + d.listener.Addr().String()
-	if err := wire.Announce(d.job.Dir(), d.address, d.token); err != nil {
+	if err := wire.Announce(d.job, d.address, d.token); err != nil {
 		return errors.Join(err, d.listener.Close(), d.run.Remove())
 	}
 	d.helpers.Go(d.accept)
@@ -191,7 +189,7 @@ func (d *driver) close() {
 		}
 	}
 	d.helpers.Wait()
-	wire.Withdraw(d.job.Dir())
+	wire.Withdraw(d.job)
 	d.run.Remove()
 }
 

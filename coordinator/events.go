@@ -110,7 +110,7 @@ func (g *group) report(n protocol.Notice) {
 	case protocol.Started:
 		g.started = true
 		if !g.result.began {
-			job.ForgetEnding(g.job.Dir())
+			job.ForgetEnding(g.job)
 			g.result.began = true
 		}
 		g.unlinkSegments()

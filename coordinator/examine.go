@@ -41,7 +41,7 @@ func (g *group) examineLogs(a protocol.Examine) {
 func (g *group) examineLog(rank, number int) ([]channel.Vector, error) {
 	pause := 10 * time.Millisecond
 	for try := 0; ; try++ {
-		states, err := job.LoggedStates(context.Background(), g.fs, g.job, &g.spec, rank, number)
+		states, err := job.LoggedStates(context.Background(), g.job, &g.spec, rank, number)
 		if err == nil || !mpi.Shortage(err) || try == g.limits.Restarts {
 			return states, err
 		}

@@ -28,7 +28,7 @@ func (g *group) spawn(a protocol.Spawn) {
 		delete(g.logWaits, rank)
 	}
 	if a.Fresh {
-		if err := job.EmptyLogs(g.fs, g.job, g.ranks); err != nil {
+		if err := job.EmptyLogs(g.job, g.ranks); err != nil {
 			g.broken = err
 			return
 		}

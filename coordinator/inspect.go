@@ -19,7 +19,7 @@ func Inspect(ctx context.Context, store *image.Store, name string) (*job.Status,
 	if err != nil {
 		return nil, err
 	}
-	client, err := wire.Contact(ctx, j.Dir())
+	client, err := wire.Contact(ctx, j)
 	if errors.Is(err, wire.ErrSilent) {
 		s.State = job.StateSilent
 		return s, nil

@@ -99,7 +99,7 @@ func runJob(ctx context.Context, spec job.Spec, j *image.Job, store *image.Store
 		return nil, err
 	}
 	d.launcher, d.watch = knownTo(launcher, opt.alive, j.Name()), opt.watch
-	d.fs, d.stopOnFull, d.withoutLog = opt.fileSystem(), opt.StopOnFull, opt.withoutLog
+	d.stopOnFull, d.withoutLog = opt.StopOnFull, opt.withoutLog
 	if opt.Log != nil {
 		d.log = opt.Log
 	}
@@ -110,7 +110,7 @@ func runJob(ctx context.Context, spec job.Spec, j *image.Job, store *image.Store
 		if result != nil {
 			outcome, digest = result.Outcome, result.Digest
 		}
-		job.RecordEnding(j.Dir(), outcome, digest, err)
+		job.RecordEnding(j, outcome, digest, err)
 	}
 	return result, err
 }

@@ -14,6 +14,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
+	"ckpt/image"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 )
@@ -77,7 +78,7 @@ func TestTornJournal(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{\"type\":\"chec"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.history = job.OpenJournal(d.job.Dir())
+	d.history = job.OpenJournal(d.job)
 	defer d.history.Close()
 	d.event(&job.CheckpointEvent{Type: "checkpoint", Number: 1})
 	fill()
@@ -108,7 +109,7 @@ func fullStore(t *testing.T, s job.Spec) (d *driver, rec *recorder, fill, empty 
 		t.Fatal(err)
 	}
 	var err error
-	if _, d.output, err = job.OpenOutput(d.fs, j, s.NP); err != nil {
+	if _, d.output, err = job.OpenOutput(j, s.NP); err != nil {
 		t.Fatal(err)
 	}
 	d.line.Base, d.line.Taken = make([]int, len(d.groups)), make([]int, len(d.groups))
@@ -152,7 +153,7 @@ func TestOutputWaits(t *testing.T) {
 	if n := len(eventsOf[*job.OutputEvent](rec)); n != 1 || len(d.backlog.lines) != 4 {
 		t.Errorf("%d lines are shown and %d wait, want 1 and 4", n, len(d.backlog.lines))
 	}
-	if last, _, err := job.OpenOutput(d.fs, d.job, 1); err != nil || last[0] != 1 {
+	if last, _, err := job.OpenOutput(d.job, 1); err != nil || last[0] != 1 {
 		t.Errorf("the last line in the file is %v, %v; want 1", last, err)
 	}
 	if err := d.groups[0].perform(protocol.Prepare{Number: 1}, nil); err != nil || d.groups[0].tx != nil {
@@ -172,7 +173,7 @@ func TestOutputWaits(t *testing.T) {
 			t.Errorf("line %d has number %d", i+1, ev.Index)
 		}
 	}
-	if last, _, err := job.OpenOutput(d.fs, d.job, 1); len(events) != 6 || err != nil || last[0] != 6 {
+	if last, _, err := job.OpenOutput(d.job, 1); len(events) != 6 || err != nil || last[0] != 6 {
 		t.Errorf("%d lines are shown, the last in the file is %v, %v; want 6", len(events), last, err)
 	}
 	if len(rec.warned) != 1 || !strings.Contains(rec.warned[0], "storage is full") || d.broken != nil || d.outcome != nil {
@@ -224,14 +225,22 @@ func TestOutputFaults(t *testing.T) {
 // fault. It returns the lines that are shown, and what the first run warns of.
 func printTwice(t *testing.T, disk vfs.FS, result protocol.Result) (shown []uint64, warned string) {
 	t.Helper()
-	_, j := emptyJob(t, t.TempDir())
+	dir := t.TempDir()
+	emptyJob(t, dir)
 	for _, fsys := range []vfs.FS{disk, vfs.OS{}} {
 		rec := &recorder{t: t}
-		d := newDriver(job.Spec{App: "ring.S.1", NP: 1, Iterations: 10, Residuals: 2}, j, j.Dir(), nil, libraryID{}, protocol.DefaultLimits, rec)
-		d.fs = fsys
-		printed, o, err := job.OpenOutput(fsys, j, 1)
+		store, err := image.OpenStore(fsys, dir)
 		if err != nil {
 			continue // the run does not begin
+		}
+		j, err := store.Job("job")
+		if err != nil {
+			continue
+		}
+		d := newDriver(job.Spec{App: "ring.S.1", NP: 1, Iterations: 10, Residuals: 2}, j, j.Dir(), nil, libraryID{}, protocol.DefaultLimits, rec)
+		printed, o, err := job.OpenOutput(j, 1)
+		if err != nil {
+			continue
 		}
 		if d.output = o; d.takeOver() != nil {
 			continue

@@ -9,7 +9,6 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
-	"ckpt/internal/vfs"
 )
 
 // Prune removes all but the newest keep checkpoints of a job and the files that
@@ -22,7 +21,7 @@ func Prune(ctx context.Context, j *image.Job, keep int) (*job.Pruned, error) {
 		return nil, &job.UsageError{Text: "the ranks of job " + j.Name() + " take checkpoints apart from each other: those that no recovery needs are removed at once",
 			Fix: "ckpt prune JOB --keep 0 gives the job up: it can only begin again then"}
 	}
-	client, err := wire.Contact(ctx, j.Dir())
+	client, err := wire.Contact(ctx, j)
 	if err == nil {
 		defer client.Close()
 		if several {
@@ -40,7 +39,7 @@ func Prune(ctx context.Context, j *image.Job, keep int) (*job.Pruned, error) {
 	defer j.Unlock()
 	pruned, err := job.Prune(j, keep)
 	if err == nil && several {
-		err = job.BeginAgain(vfs.OS{}, j, spec)
+		err = job.BeginAgain(j, spec)
 	}
 	return pruned, err
 }

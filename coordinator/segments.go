@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"ckpt/coordinator/mpi"
+	"ckpt/internal/vfs"
 )
 
 // placeSegments makes the shared memory of each node, at once in its full size:
@@ -54,7 +55,7 @@ func (g *group) makeSegments(dir string, implementation mpi.Implementation) erro
 // mapped it, it needs none, and nothing is left behind whoever dies.
 func (g *group) unlinkSegments() {
 	for _, path := range g.segments {
-		os.Remove(path)
+		_ = vfs.OS{}.Remove(path)
 	}
 	g.segments = nil
 }

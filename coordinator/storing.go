@@ -53,7 +53,7 @@ func (g *group) checkFreeSpace() error {
 	if g.expect == 0 || g.stopOnFull || g.checks%2 == 0 {
 		return nil
 	}
-	free, err := g.fs.Free(g.store)
+	free, err := g.job.FS().Free(g.store)
 	if err != nil || free >= g.expect {
 		return nil // what cannot be told is found out by writing
 	}

@@ -3,7 +3,6 @@ package coordinator
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"slices"
 
 	"ckpt/coordinator/job"
@@ -27,7 +26,7 @@ func (d *driver) takeOver() error {
 	if !d.several() {
 		return nil
 	}
-	if err := os.Mkdir(job.LogsDir(d.job), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := d.job.FS().Mkdir(job.LogsDir(d.job)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	d.line.Incarnation += incarnationsPerRun
@@ -84,7 +83,7 @@ func (d *driver) resetLogs() error {
 		}
 		for _, rank := range d.groups[g].ranks {
 			id := msglog.ID{Job: d.job.Name(), Rank: rank}
-			if err := msglog.Reset(d.fs, job.LogDir(d.job, rank), id, msglog.LSN(max(1, first[rank]))); err != nil {
+			if err := msglog.Reset(d.job.FS(), job.LogDir(d.job, rank), id, msglog.LSN(max(1, first[rank]))); err != nil {
 				return err
 			}
 		}

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
+	"ckpt/internal/durable"
 	"ckpt/iotrace"
 )
 
@@ -52,16 +52,12 @@ func (d *driver) writeTrace(m *image.Manifest, own *job.Recording, bodies [][]by
 		return err
 	}
 	path := job.TracePath(d.job, m.Number)
-	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := d.job.FS().Mkdir(filepath.Dir(path)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	var out bytes.Buffer
 	if err := iotrace.WriteTrace(&out, all); err != nil {
 		return err
 	}
-	next := path + ".new"
-	if err := os.WriteFile(next, out.Bytes(), 0o600); err != nil {
-		return errors.Join(err, os.Remove(next))
-	}
-	return os.Rename(next, path)
+	return durable.ReplaceUnsynced(d.job.FS(), path, out.Bytes())
 }

@@ -40,6 +40,10 @@ type Job struct {
 // Name returns the name of the job.
 func (j *Job) Name() string { return j.name }
 
+// FS returns the file system that holds the job, for what its coordinator keeps
+// beside the checkpoints.
+func (j *Job) FS() vfs.FS { return j.fs }
+
 // Dir returns the directory of the job. The caller may keep files of its own
 // there, such as run.json and logs, under names that are not numbers and do
 // not end in .tmp.

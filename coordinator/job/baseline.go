@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -25,6 +23,7 @@ func (l *Baseline) FromScratch() bool { return slices.Contains(l.Base, -1) }
 
 const (
 	baselineName = "line.json"
+	maxBaseline  = 64 << 20 // of two numbers for each group
 )
 
 // Baseline is the content of baselineName.
@@ -48,7 +47,7 @@ type sealedBaseline struct {
 
 // sum is the CRC-32C of the content.
 func (l Baseline) sum() uint32 {
-	return crc32.Checksum(Encode(l), crc32.MakeTable(crc32.Castagnoli))
+	return durable.Sum(Encode(l))
 }
 
 // same reports whether nothing was removed between the two: that is noted first.
@@ -60,7 +59,7 @@ func (l *Baseline) same(now *Baseline) bool {
 // groups has noted something.
 func ReadBaseline(job *image.Job, groups int) (l Baseline, err error) {
 	path := filepath.Join(job.Dir(), baselineName)
-	b, err := os.ReadFile(path)
+	b, err := durable.ReadFile(job.FS(), path, maxBaseline)
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, missingBaseline(job, path)
 	}
@@ -125,34 +124,8 @@ func missingBaseline(job *image.Job, path string) error {
 // WriteBaseline replaces it, durably.
 func WriteBaseline(job *image.Job, l Baseline) error {
 	path := filepath.Join(job.Dir(), baselineName)
-	if err := writeDurably(path, append(Encode(sealedBaseline{l, l.sum()}), '\n')); err != nil {
-		return &durable.OpError{Op: "write", Path: path, Offset: -1, Err: err}
-	}
-	return nil
-}
-
-func writeDurably(path string, b []byte) error {
-	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(path+".new", path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(path+".new"))
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	err := durable.Replace(job.FS(), path, append(Encode(sealedBaseline{l, l.sum()}), '\n'))
+	return durable.Op("write", path, -1, err)
 }
 
 // CheckUnlogged checks that the checkpoints to resume from are a line by themselves.

@@ -7,7 +7,6 @@ import (
 
 	"ckpt/image"
 	"ckpt/image/dmtcp"
-	"ckpt/internal/vfs"
 )
 
 // Import stores a checkpoint of another checkpointer as the next one of a job,
@@ -21,7 +20,7 @@ func Import(ctx context.Context, store *image.Store, name string, set *dmtcp.Set
 	}
 	job, err := lockImported(store, name, &spec)
 	if errors.Is(err, image.ErrJobNotFound) || errors.Is(err, errUnused) {
-		job, err = store.TakeOverJob(name, text, func(job *image.Job) error { return Forsake(vfs.OS{}, job) })
+		job, err = store.TakeOverJob(name, text, func(job *image.Job) error { return Forsake(job) })
 	}
 	if err != nil {
 		return nil, err

@@ -3,10 +3,10 @@ package job
 import (
 	"encoding/json"
 	"io"
-	"os"
 	"path/filepath"
 
 	"ckpt/image"
+	"ckpt/internal/durable"
 )
 
 // The history of a job is a file of JSON lines beside its checkpoints: the
@@ -15,43 +15,29 @@ import (
 // a convenience: nothing depends on it, and a full disk may cut it short.
 const journalName = "history.jsonl"
 
-// A Journal adds to a history. An event that is not there whole, because the
-// disk was full or the coordinator was killed, does not take the next one with it:
-// that begins on a line of its own.
-type Journal struct {
-	file *os.File // nil: there is none
-	torn bool     // the last line is not whole
-}
+// A Journal adds to it. Its zero value drops events, as one does that cannot be opened.
+type Journal struct{ lines *durable.Journal }
 
-func OpenJournal(dir string) Journal {
-	f, err := os.OpenFile(filepath.Join(dir, journalName), os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
+// OpenJournal opens the journal of a job.
+func OpenJournal(job *image.Job) Journal {
+	lines, err := durable.OpenJournal(job.FS(), filepath.Join(job.Dir(), journalName))
 	if err != nil {
 		return Journal{}
 	}
-	last := []byte{'\n'}
-	if info, err := f.Stat(); err == nil && info.Size() > 0 {
-		_, _ = f.ReadAt(last, info.Size()-1)
-	}
-	return Journal{f, last[0] != '\n'}
+	return Journal{lines}
 }
 
-func (h *Journal) Add(ev any) {
-	line, err := json.Marshal(ev)
-	if err != nil || h.file == nil {
-		return
-	}
-	if h.torn {
-		line = append([]byte{'\n'}, line...)
-	}
-	n, err := h.file.Write(append(line, '\n'))
-	if n > 0 {
-		h.torn = err != nil
+// Add adds an event.
+func (j *Journal) Add(ev any) {
+	if line, err := json.Marshal(ev); err == nil && j.lines != nil {
+		_ = j.lines.Add(line)
 	}
 }
 
-func (h *Journal) Close() {
-	if h.file != nil {
-		_ = h.file.Close()
+// Close closes the file.
+func (j *Journal) Close() {
+	if j.lines != nil {
+		_ = j.lines.Close()
 	}
 }
 
@@ -67,16 +53,20 @@ const tailBytes = 4 << 10
 // or damaged history.
 func ReadEvents(job *image.Job, last int) Events {
 	h := Events{}
-	f, err := os.Open(filepath.Join(job.Dir(), journalName))
+	f, err := job.FS().Open(filepath.Join(job.Dir(), journalName))
 	if err != nil {
 		return h
 	}
 	defer f.Close()
-	if last > 0 {
-		// A line that is cut is no event.
-		_, _ = f.Seek(-int64(last)*tailBytes, io.SeekEnd) // or the file is shorter
+	size, err := f.Size()
+	if err != nil {
+		return h
 	}
-	_, _ = readLines(f, func(line []byte) {
+	begin := int64(0)
+	if last > 0 {
+		begin = max(0, size-int64(last)*tailBytes) // a line that is cut is no event
+	}
+	_, _ = durable.ReadLines(io.NewSectionReader(f, begin, size-begin), func(line []byte) {
 		var ev CheckpointEvent
 		if json.Unmarshal(line, &ev) == nil && ev.Type == "checkpoint" {
 			h[ev.Number] = ev

@@ -12,7 +12,6 @@ import (
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/image"
 	"ckpt/internal/durable"
-	"ckpt/internal/vfs"
 )
 
 // LogsDir is the directory of the message logs of a job, LogDir that of a rank.
@@ -22,16 +21,16 @@ func LogDir(job *image.Job, rank int) string {
 	return filepath.Join(LogsDir(job), fmt.Sprintf("rank-%d", rank))
 }
 
-func OpenLog(fsys vfs.FS, job *image.Job, rank int) (*msglog.Log, error) {
-	log, _, err := msglog.Open(fsys, LogDir(job, rank), msglog.ID{Job: job.Name(), Rank: rank}, msglog.Options{})
+func OpenLog(job *image.Job, rank int) (*msglog.Log, error) {
+	log, _, err := msglog.Open(job.FS(), LogDir(job, rank), msglog.ID{Job: job.Name(), Rank: rank}, msglog.Options{})
 	return log, err
 }
 
 // EmptyLogs removes what an earlier history has left in the message logs of ranks.
-func EmptyLogs(fsys vfs.FS, job *image.Job, ranks []int) error {
+func EmptyLogs(job *image.Job, ranks []int) error {
 	for _, rank := range ranks {
 		dir := LogDir(job, rank)
-		files, err := fsys.ReadDir(dir)
+		files, err := job.FS().ReadDir(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -39,11 +38,11 @@ func EmptyLogs(fsys vfs.FS, job *image.Job, ranks []int) error {
 			return err
 		}
 		for _, f := range files {
-			if err := fsys.Remove(filepath.Join(dir, f.Name())); err != nil {
+			if err := job.FS().Remove(filepath.Join(dir, f.Name())); err != nil {
 				return err
 			}
 		}
-		if err := fsys.SyncDir(dir); err != nil {
+		if err := job.FS().SyncDir(dir); err != nil {
 			return err
 		}
 	}
@@ -52,7 +51,7 @@ func EmptyLogs(fsys vfs.FS, job *image.Job, ranks []int) error {
 
 // LoggedStates returns the states that a rank can be put into by replaying its log
 // from checkpoint number, 0 the beginning.
-func LoggedStates(ctx context.Context, fsys vfs.FS, job *image.Job, spec *Spec, rank, number int) ([]channel.Vector, error) {
+func LoggedStates(ctx context.Context, job *image.Job, spec *Spec, rank, number int) ([]channel.Vector, error) {
 	saved, err := spec.InitialChannels(rank)
 	if number > 0 && err == nil {
 		var m *image.Manifest
@@ -64,7 +63,7 @@ func LoggedStates(ctx context.Context, fsys vfs.FS, job *image.Job, spec *Spec, 
 		return nil, err
 	}
 	dir := LogDir(job, rank)
-	r, _, err := msglog.OpenReader(fsys, dir, msglog.ID{Job: job.Name(), Rank: rank}, msglog.LSN(saved.LogFrom))
+	r, _, err := msglog.OpenReader(job.FS(), dir, msglog.ID{Job: job.Name(), Rank: rank}, msglog.LSN(saved.LogFrom))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // it never logged anything
 	}
@@ -96,7 +95,7 @@ func checkLog(job *image.Job, spec *Spec, group []int, rank int, found []*image.
 		return err
 	}
 	dir, from := LogDir(job, rank), msglog.LSN(saved.LogFrom)
-	r, rec, err := msglog.OpenReader(vfs.OS{}, dir, msglog.ID{Job: job.Name(), Rank: rank}, from)
+	r, rec, err := msglog.OpenReader(job.FS(), dir, msglog.ID{Job: job.Name(), Rank: rank}, from)
 	if errors.Is(err, fs.ErrNotExist) && from <= 1 {
 		return nil // it never logged anything
 	}

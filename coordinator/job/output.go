@@ -1,7 +1,6 @@
 package job
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -32,6 +31,8 @@ type Output struct {
 	path string
 	end  int64 // of the last line
 	size int64
+	// named says that the name of the file is durable.
+	named bool
 }
 
 // outputReserve is the least room behind the last line.
@@ -39,43 +40,27 @@ const outputReserve = 4096
 
 // OpenOutput returns the file of a job and, by rank, the index of its last output. Behind
 // the last line may be one that was cut by a crash, and had not been put out yet.
-func OpenOutput(fsys vfs.FS, job *image.Job, np int) (last []uint64, o Output, err error) {
+func OpenOutput(job *image.Job, np int) (last []uint64, o Output, err error) {
 	last = make([]uint64, np)
-	o = Output{fs: fsys, path: filepath.Join(job.Dir(), outputName)}
-	f, err := fsys.Open(o.path)
+	o = Output{fs: job.FS(), path: filepath.Join(job.Dir(), outputName)}
+	f, err := o.fs.Open(o.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return last, o, nil
 	}
 	if err != nil {
-		return nil, o, err
+		return nil, o, durable.Op("open", o.path, -1, err)
 	}
 	defer f.Close()
 	if o.size, err = f.Size(); err != nil {
-		return nil, o, err
+		return nil, o, durable.Op("read", o.path, -1, err)
 	}
-	o.end, err = readLines(io.NewSectionReader(f, 0, o.size), func(line []byte) {
+	o.end, err = durable.ReadLines(io.NewSectionReader(f, 0, o.size), func(line []byte) {
 		var ev OutputEvent
 		if json.Unmarshal(line, &ev) == nil && ev.Rank >= 0 && ev.Rank < np {
 			last[ev.Rank] = max(last[ev.Rank], ev.Index)
 		}
 	})
 	return last, o, err
-}
-
-// readLines passes all lines on that end with a newline, however long they are, and
-// returns where the last of them ends.
-func readLines(r io.Reader, do func(line []byte)) (end int64, err error) {
-	for in := bufio.NewReader(r); ; {
-		line, err := in.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return end, nil
-		}
-		if err != nil {
-			return end, err
-		}
-		do(line)
-		end += int64(len(line))
-	}
 }
 
 // NumbersOf returns lines that only say how far the output of each rank has come.
@@ -146,21 +131,29 @@ func (o *Output) write(at int64, b []byte) (written bool, err error) {
 		return false, &durable.OpError{Op: "write", Path: o.path, Offset: -1, Err: err}
 	}
 	defer f.Close()
-	if _, err := f.WriteAt(b, at); err != nil {
-		return false, &durable.OpError{Op: "write", Path: o.path, Offset: -1, Err: err}
+	if err := durable.WriteAt(f, o.path, b, at); err != nil {
+		return false, err
 	}
 	if err := f.Sync(); err != nil {
-		return true, &durable.OpError{Op: "sync", Path: o.path, Offset: -1, Err: err}
+		return true, durable.Op("sync", o.path, -1, err)
 	}
 	return true, nil
 }
 
+// open opens the file, and makes its name durable before the first line.
 func (o *Output) open() (vfs.File, error) {
 	f, err := o.fs.OpenWrite(o.path)
-	if !errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = o.fs.Create(o.path)
+	}
+	if err != nil || o.named {
 		return f, err
 	}
-	return o.fs.Create(o.path)
+	if err := o.fs.SyncDir(filepath.Dir(o.path)); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	o.named = true
+	return f, nil
 }
 
 func spaces(n int64) []byte { return bytes.Repeat([]byte{' '}, int(n)) }

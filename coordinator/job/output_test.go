@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"ckpt/internal/vfs"
 )
 
 // TestLongLines reads lines that are longer than any buffer.
@@ -18,7 +16,7 @@ func TestLongLines(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(j.Dir(), outputName), []byte(out+`{"type":"output","index":3}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if last, o, err := OpenOutput(vfs.OS{}, j, 1); err != nil || last[0] != 2 || o.end != int64(len(out)) {
+	if last, o, err := OpenOutput(j, 1); err != nil || last[0] != 2 || o.end != int64(len(out)) {
 		t.Errorf("last output %v, end %d, %v; want 2, %d", last, o.end, err, len(out))
 	}
 	told := fmt.Sprintf("{\"type\":\"failure\",\"reason\":%q}\n%s\n", long, Encode(CheckpointEvent{Type: "checkpoint", Number: 7}))

@@ -21,7 +21,7 @@ type Pruned struct {
 
 // BeginAgain gives up the message logs of a job that has no checkpoints any more:
 // without these they lead nowhere.
-func BeginAgain(fsys vfs.FS, job *image.Job, spec *Spec) error {
+func BeginAgain(job *image.Job, spec *Spec) error {
 	line, err := ReadBaseline(job, len(spec.Groups(spec.Mapping)))
 	if err != nil && !Unrestorable(err) { // it is given up as well
 		return err
@@ -34,25 +34,25 @@ func BeginAgain(fsys vfs.FS, job *image.Job, spec *Spec) error {
 	if err := WriteBaseline(job, line); err != nil {
 		return err
 	}
-	return removeLogs(fsys, job)
+	return removeLogs(job)
 }
 
 // removeLogs removes the message logs of all ranks that have ever been in the job,
 // durably.
-func removeLogs(fsys vfs.FS, job *image.Job) error {
-	ranks, err := listed(fsys, LogsDir(job))
+func removeLogs(job *image.Job) error {
+	ranks, err := listed(job.FS(), LogsDir(job))
 	if err != nil {
 		return err
 	}
 	for _, rank := range ranks {
-		if err := removeAll(fsys, filepath.Join(LogsDir(job), rank.Name())); err != nil {
+		if err := removeAll(job.FS(), filepath.Join(LogsDir(job), rank.Name())); err != nil {
 			return err
 		}
 	}
 	if len(ranks) == 0 {
 		return nil
 	}
-	return fsys.SyncDir(LogsDir(job))
+	return job.FS().SyncDir(LogsDir(job))
 }
 
 // listed lists a directory that may not be there.
@@ -92,24 +92,24 @@ func removeIfThere(fsys vfs.FS, name string) error {
 // Forsake removes what an earlier job of this name, without a checkpoint, has left
 // of logs, output and notes: none of it may be taken for the new job's, which locks
 // it. If that is cut short, the earlier job is as it was, or begins again.
-func Forsake(fsys vfs.FS, job *image.Job) error {
+func Forsake(job *image.Job) error {
 	if spec, err := ReadSpec(job); err == nil && len(spec.Groups(spec.Mapping)) > 1 {
-		if err := BeginAgain(fsys, job, spec); err != nil {
+		if err := BeginAgain(job, spec); err != nil {
 			return err
 		}
 	}
-	if err := removeLogs(fsys, job); err != nil { // also those that nobody can restart
+	if err := removeLogs(job); err != nil { // also those that nobody can restart
 		return err
 	}
-	if err := removeAll(fsys, filepath.Dir(TracePath(job, 0))); err != nil {
+	if err := removeAll(job.FS(), filepath.Dir(TracePath(job, 0))); err != nil {
 		return err
 	}
 	for _, name := range []string{outputName, journalName, resultName, baselineName} {
-		if err := removeIfThere(fsys, filepath.Join(job.Dir(), name)); err != nil {
+		if err := removeIfThere(job.FS(), filepath.Join(job.Dir(), name)); err != nil {
 			return err
 		}
 	}
-	return fsys.SyncDir(job.Dir())
+	return job.FS().SyncDir(job.Dir())
 }
 
 func Prune(job *image.Job, keep int, also ...int) (*Pruned, error) {

@@ -10,7 +10,6 @@ import (
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/coordinator/recovery"
 	"ckpt/image"
-	"ckpt/internal/vfs"
 )
 
 // A StoredLine is where the groups of a job go on from if all of them fail at
@@ -89,7 +88,7 @@ func findLine(ctx context.Context, job *image.Job, spec *Spec, status *Status, n
 	if l.Log, err = spec.LogKind(); err != nil {
 		return nil, err
 	}
-	stored, err := ReadStored(vfs.OS{}, job, spec, l.Groups, noted.Base)
+	stored, err := ReadStored(job, spec, l.Groups, noted.Base)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +208,7 @@ func (l *StoredLine) addGroup(ctx context.Context, job *image.Job, spec *Spec, g
 			continue
 		}
 		rank := l.Groups[g][0]
-		logged, err := LoggedStates(ctx, vfs.OS{}, job, spec, rank, s.Number)
+		logged, err := LoggedStates(ctx, job, spec, rank, s.Number)
 		if err != nil {
 			return fmt.Errorf("message log of rank %d: %w", rank, err)
 		}

@@ -2,10 +2,10 @@ package job
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 
 	"ckpt/image"
+	"ckpt/internal/durable"
 )
 
 // The states of a job.
@@ -47,21 +47,21 @@ type ending struct {
 
 // RecordEnding writes result.json. It is a convenience for status: a failure to
 // write it, as on a full disk, must not spoil the result itself.
-func RecordEnding(dir, outcome, digest string, err error) {
+func RecordEnding(job *image.Job, outcome, digest string, err error) {
 	e := ending{Outcome: outcome, Digest: digest}
 	if err != nil {
 		e.Failure = err.Error()
 	}
-	if b, err := json.Marshal(e); err == nil {
-		if os.WriteFile(filepath.Join(dir, resultName), append(b, '\n'), 0o600) != nil {
-			os.Remove(filepath.Join(dir, resultName))
-		}
+	if durable.ReplaceUnsynced(job.FS(), resultPath(job), append(Encode(e), '\n')) != nil {
+		ForgetEnding(job) // it is not that of this run
 	}
 }
 
 // ForgetEnding removes result.json once ranks compute again: it tells of another run,
 // and if this one is killed nobody else takes it away.
-func ForgetEnding(dir string) { os.Remove(filepath.Join(dir, resultName)) }
+func ForgetEnding(job *image.Job) { _ = job.FS().Remove(resultPath(job)) }
+
+func resultPath(job *image.Job) string { return filepath.Join(job.Dir(), resultName) }
 
 // Describe says what the store knows of a job, as if it did not run.
 func Describe(store *image.Store, name string) (*Status, error) {
@@ -90,7 +90,7 @@ func Describe(store *image.Store, name string) (*Status, error) {
 		return s, nil
 	}
 	var e ending
-	if b, err := os.ReadFile(filepath.Join(job.Dir(), resultName)); err == nil && json.Unmarshal(b, &e) == nil {
+	if b, err := durable.ReadFile(job.FS(), resultPath(job), 1<<20); err == nil && json.Unmarshal(b, &e) == nil {
 		s.State, s.Digest, s.Failure = e.Outcome, e.Digest, e.Failure
 		if e.Outcome == StateCompleted {
 			s.Iteration = spec.Iterations

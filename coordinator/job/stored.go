@@ -10,7 +10,6 @@ import (
 
 	"ckpt/image"
 	"ckpt/internal/durable"
-	"ckpt/internal/vfs"
 )
 
 // A storedJob is what the store holds of a job of several groups.
@@ -51,7 +50,7 @@ func (s *storedJob) Reason() error {
 // ReadStored reads manifests, lengths of files and the states of channels; a rank that
 // restores a checkpoint reads the rest. It leaves out checkpoints older than the baseline
 // of their group.
-func ReadStored(fsys vfs.FS, job *image.Job, spec *Spec, groups [][]int, base []int) (*storedJob, error) {
+func ReadStored(job *image.Job, spec *Spec, groups [][]int, base []int) (*storedJob, error) {
 	numbers, err := job.Checkpoints()
 	if err != nil {
 		return nil, err
@@ -61,7 +60,7 @@ func ReadStored(fsys vfs.FS, job *image.Job, spec *Spec, groups [][]int, base []
 		if g := (n - 1) % len(groups); g < len(base) && n < base[g] {
 			continue
 		}
-		m, err := readTaken(fsys, job, spec, groups, n)
+		m, err := readTaken(job, spec, groups, n)
 		if err != nil {
 			if _, err := job.Manifest(n); errors.Is(err, image.ErrCheckpointNotFound) {
 				continue // removed this moment, its files too
@@ -81,7 +80,7 @@ func ReadStored(fsys vfs.FS, job *image.Job, spec *Spec, groups [][]int, base []
 }
 
 // readTaken reads checkpoint n as far as ReadStored does.
-func readTaken(fsys vfs.FS, job *image.Job, spec *Spec, groups [][]int, n int) (*image.Manifest, error) {
+func readTaken(job *image.Job, spec *Spec, groups [][]int, n int) (*image.Manifest, error) {
 	m, err := job.Manifest(n)
 	if err != nil {
 		return nil, err
@@ -89,7 +88,7 @@ func readTaken(fsys vfs.FS, job *image.Job, spec *Spec, groups [][]int, n int) (
 	if err := spec.CheckTaken(job, m, groups); err != nil {
 		return nil, err
 	}
-	if err := checkFiles(fsys, job, m); err != nil {
+	if err := checkFiles(job, m); err != nil {
 		return nil, err
 	}
 	if len(groups) == 1 {
@@ -111,10 +110,10 @@ func ofDescription(job *image.Job, err error) bool {
 }
 
 // checkFiles looks whether the files of a checkpoint are there, in full length.
-func checkFiles(fsys vfs.FS, job *image.Job, m *image.Manifest) error {
+func checkFiles(job *image.Job, m *image.Manifest) error {
 	for _, f := range m.Files {
 		path := filepath.Join(job.Dir(), f.Path)
-		info, err := fsys.Stat(path)
+		info, err := job.FS().Stat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return &MissingError{What: fmt.Sprintf("%s, which checkpoint %d needs", path, m.Number)}

@@ -2,15 +2,13 @@ package job
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
 	"ckpt/image"
 	"ckpt/image/container"
+	"ckpt/internal/durable"
 	"ckpt/iotrace"
 )
 
@@ -22,8 +20,9 @@ func TracePath(job *image.Job, number int) string {
 
 // DropTrace removes it. Nothing depends on it.
 func DropTrace(job *image.Job, number int) {
-	if err := os.Remove(TracePath(job, number)); err == nil || errors.Is(err, fs.ErrNotExist) {
-		_ = os.Remove(filepath.Dir(TracePath(job, number))) // if it is empty
+	path := TracePath(job, number)
+	if durable.Remove(job.FS(), path) == nil {
+		_ = job.FS().Remove(filepath.Dir(path)) // if it is empty
 	}
 }
 

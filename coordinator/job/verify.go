@@ -7,7 +7,6 @@ import (
 
 	"ckpt/image"
 	"ckpt/internal/durable"
-	"ckpt/internal/vfs"
 )
 
 // VerifyLogs reads the message logs of a job that has any, and whatever says which
@@ -46,7 +45,7 @@ func verifyLogs(job *image.Job, spec *Spec, groups [][]int) (bytes int64, damage
 	if err != nil {
 		note(filepath.Join(job.Dir(), baselineName), err)
 	}
-	stored, err := ReadStored(vfs.OS{}, job, spec, groups, noted.Base)
+	stored, err := ReadStored(job, spec, groups, noted.Base)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -58,7 +57,7 @@ func verifyLogs(job *image.Job, spec *Spec, groups [][]int) (bytes int64, damage
 	for g, ranks := range groups {
 		for _, rank := range ranks {
 			dir := LogDir(job, rank)
-			files, err := vfs.OS{}.ReadDir(dir)
+			files, err := job.FS().ReadDir(dir)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return 0, nil, err
 			}

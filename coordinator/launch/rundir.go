@@ -26,6 +26,9 @@ type RunDir struct {
 
 const runLock = "lock"
 
+// disk holds the directories of runs, whatever holds the store.
+var disk = vfs.OS{}
+
 // maxSocketPath is the longest path of a Unix socket on Linux.
 const maxSocketPath = 107
 
@@ -59,7 +62,7 @@ func NewRunDir(segmentDir string, nodes int) (*RunDir, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Mkdir(base, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := disk.Mkdir(base); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
 	}
 	// Somebody else may have made it, in a directory open to all.
@@ -90,15 +93,15 @@ func makeRunDir(base string, nodes int) (*RunDir, error) {
 	}
 	name := hex.EncodeToString(id)
 	r := &RunDir{Path: filepath.Join(base, name), prefix: segmentPrefix(name)}
-	if err := os.Mkdir(r.Path, 0o700); err != nil {
+	if err := disk.Mkdir(r.Path); err != nil {
 		return nil, err
 	}
 	var err error
-	if r.lock, err = (vfs.OS{}).Lock(filepath.Join(r.Path, runLock)); err != nil {
+	if r.lock, err = disk.Lock(filepath.Join(r.Path, runLock)); err != nil {
 		return nil, err
 	}
 	for node := range nodes {
-		if err := os.Mkdir(r.Scratch(node), 0o700); err != nil {
+		if err := disk.Mkdir(r.Scratch(node)); err != nil {
 			return nil, errors.Join(err, r.Remove())
 		}
 	}
@@ -135,7 +138,7 @@ func sweepRuns(base, segmentDir string) {
 		if _, err := os.Stat(filepath.Join(path, runLock)); err != nil {
 			continue // just being made
 		}
-		lock, err := (vfs.OS{}).Lock(filepath.Join(path, runLock))
+		lock, err := disk.Lock(filepath.Join(path, runLock))
 		if err != nil {
 			continue // alive
 		}
@@ -154,7 +157,7 @@ func removePrefixed(dir, prefix string) {
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), prefix) {
-			os.Remove(filepath.Join(dir, e.Name()))
+			_ = disk.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
 }

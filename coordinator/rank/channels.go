@@ -17,7 +17,7 @@ func (s *state) openChannels(pending []byte) (*mpi.Channels, error) {
 	set := s.cfg.Channels
 	c := &mpi.Channels{LogFailed: s.logFailed, Kind: set.Kind, Group: set.Group, Incarnation: set.Incarnation, Incarnations: set.Incarnations}
 	if set.Kind.Logs() {
-		log, err := job.OpenLog(s.fs, s.job, s.rank)
+		log, err := job.OpenLog(s.job, s.rank)
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/job"
+	"ckpt/image"
 	"ckpt/internal/durable"
 )
 
@@ -25,23 +26,17 @@ type announcement struct {
 
 const announcementName = "run.json"
 
-func Announce(dir, address, token string) error {
-	b, err := json.Marshal(announcement{os.Getpid(), address, token})
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(dir, announcementName)
-	next := path + ".new"
-	if err := os.Remove(next); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	if err := os.WriteFile(next, append(b, '\n'), 0o600); err != nil {
-		return errors.Join(&durable.OpError{Op: "write", Path: path, Offset: -1, Err: err}, os.Remove(next))
-	}
-	return os.Rename(next, path)
+// Announce writes the announcement of this process into the directory of a job.
+func Announce(j *image.Job, address, token string) error {
+	path := announcementPath(j)
+	err := durable.ReplaceUnsynced(j.FS(), path, append(job.Encode(announcement{os.Getpid(), address, token}), '\n'))
+	return durable.Op("write", path, -1, err)
 }
 
-func Withdraw(dir string) { os.Remove(filepath.Join(dir, announcementName)) }
+// Withdraw removes the announcement.
+func Withdraw(j *image.Job) { _ = j.FS().Remove(announcementPath(j)) }
+
+func announcementPath(j *image.Job) string { return filepath.Join(j.Dir(), announcementName) }
 
 // ErrNotRunning says that nobody coordinates the job now.
 var ErrNotRunning = errors.New("job is not running")
@@ -94,10 +89,10 @@ type Client struct {
 	in   *json.Decoder
 }
 
-// Contact connects to the coordinator of a job, given the job's directory. It
-// fails with ErrNotRunning if there is none.
-func Contact(ctx context.Context, jobDir string) (*Client, error) {
-	b, err := os.ReadFile(filepath.Join(jobDir, announcementName))
+// Contact connects to the coordinator of a job. It fails with ErrNotRunning if
+// there is none.
+func Contact(ctx context.Context, j *image.Job) (*Client, error) {
+	b, err := durable.ReadFile(j.FS(), announcementPath(j), 1<<16)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, ErrNotRunning
 	} else if err != nil {

@@ -22,7 +22,7 @@ func contact(g *ui.Globals, ctx context.Context, name string) (*wire.Client, err
 	if err != nil {
 		return nil, err
 	}
-	client, err := wire.Contact(ctx, job.Dir())
+	client, err := wire.Contact(ctx, job)
 	if err != nil {
 		return nil, fmt.Errorf("job %s: %w", name, err)
 	}
