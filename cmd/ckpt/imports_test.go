@@ -1,7 +1,11 @@
 package main
 
 import (
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -87,3 +91,43 @@ func anyPrefix(list []string, pkg string) bool {
 }
 
 func within(dir, pkg string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+"/") }
+
+// TestFilesOfCoordinator keeps the files of package coordinator on the file
+// system of the store, where tests can make them fail. The exceptions are no
+// files of a store.
+func TestFilesOfCoordinator(t *testing.T) {
+	exceptions := map[string]string{
+		"coordinator/job/memory.go":      "/proc/meminfo",
+		"coordinator/library.go":         "the program of the ranks",
+		"coordinator/mpi/memory.go":      "the program of the ranks, mapped",
+		"coordinator/mpi/segment.go":     "shared memory in /dev/shm",
+		"coordinator/launch/external.go": "/proc/PID/environ",
+		"coordinator/launch/rundir.go":   "the directory of sockets, outside the store",
+	}
+	calls := regexp.MustCompile(`\bos\.(Open|Create|Rename|Remove|WriteFile|ReadFile|Mkdir)`)
+	seen, used := 0, make(map[string]bool)
+	err := filepath.WalkDir("../../coordinator", func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		b, err := os.ReadFile(name)
+		found := len(calls.FindAll(b, -1))
+		file := strings.TrimPrefix(filepath.ToSlash(name), "../../")
+		if found > 0 && exceptions[file] == "" {
+			t.Errorf("%s calls os for files: use the FS of the job", file)
+		}
+		seen, used[file] = seen+found, found > 0
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, of := range exceptions {
+		if !used[file] {
+			t.Errorf("%s needs no exception for %s", file, of)
+		}
+	}
+	if seen > 10 {
+		t.Errorf("%d calls of os, want at most 10", seen)
+	}
+}
