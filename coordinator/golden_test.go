@@ -57,7 +57,6 @@ func golden(t *testing.T) map[string]job.Spec {
 // rank, from every checkpoint that it may choose, to the digest of then.
 func TestGoldenStores(t *testing.T) {
 	notRaced(t)
-	useProgram(t)
 	for kind, spec := range golden(t) {
 		if *update {
 			writeGolden(t, kind, spec)
@@ -66,15 +65,12 @@ func TestGoldenStores(t *testing.T) {
 	}
 }
 
-// useProgram makes the program of the golden stores the library zone: a store of another
-// build has the library zone of that build.
-func useProgram(t *testing.T) {
-	file, err := filepath.Abs(filepath.Join(goldenDir, "program"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	program = file
-	t.Cleanup(func() { program = launch.Self })
+// useOwnProgram makes the test binary the library zone, as ckpt is in production.
+func useOwnProgram(t *testing.T) {
+	t.Helper()
+	before := program
+	program = launch.Self
+	t.Cleanup(func() { program = before })
 }
 
 // writeGolden stores a job that loses a rank at three quarters of its way, unless there

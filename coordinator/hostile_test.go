@@ -67,7 +67,6 @@ func (tr *trial) String() string { return tr.of.name + "/" + tr.file + ": " + tr
 // and 2,000 flips and cuts. CKPT_HOSTILE_ONLY=REGEXP chooses trials by their names.
 func TestHostile(t *testing.T) {
 	notRaced(t)
-	useProgram(t)
 	specs := golden(t)
 	kinds, drawn, flips := sampledKinds, 16, 4
 	if race.Nightly() {

@@ -13,6 +13,7 @@ import (
 // measured in DMTCP images under MPICH on one node (León 2022, Tables 5.1 and
 // 5.2).
 func TestZones(t *testing.T) {
+	useOwnProgram(t)
 	tests := []struct {
 		app           string
 		data, shared  float64 // MiB per rank; 0: not compared
