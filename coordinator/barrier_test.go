@@ -94,7 +94,7 @@ func (w *stopwatch) watch(a protocol.Action) {
 	defer w.mu.Unlock()
 	switch a := a.(type) {
 	case protocol.Broadcast:
-		switch a.Message.Kind {
+		switch a.Message.(type) {
 		case protocol.Propose:
 			w.began = time.Now()
 		case protocol.StopAt:

@@ -110,7 +110,7 @@ func (d *driver) free(a protocol.Collect) error {
 		}
 		for _, r := range m.Ranks {
 			if d.groupOf[r.Rank] == g && d.groups[g].started && r.LogFrom > 0 {
-				d.send(r.Rank, protocol.Message{Kind: protocol.Truncate, Rank: r.Rank, Progress: r.LogFrom})
+				d.send(r.Rank, protocol.Truncate{First: r.LogFrom})
 			}
 		}
 	}

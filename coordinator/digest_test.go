@@ -152,16 +152,19 @@ func TestDeathInEveryPhase(t *testing.T) {
 	timed.Iterations, timed.Schedule = 6*s.Iterations, job.Schedule{Interval: 60 * time.Millisecond}
 	long, _, _ := mustLaunch(t, timed, Options{})
 	phases := map[string]func(protocol.Action) bool{
-		"start":   func(a protocol.Action) bool { return broadcasts(a, protocol.Start) },
-		"propose": func(a protocol.Action) bool { return broadcasts(a, protocol.Propose) },
-		"stop":    func(a protocol.Action) bool { return broadcasts(a, protocol.StopAt) },
+		"start":   broadcasts[protocol.Start],
+		"propose": broadcasts[protocol.Propose],
+		"stop":    broadcasts[protocol.StopAt],
 		"drain": func(a protocol.Action) bool {
 			m, ok := a.(protocol.Send)
-			return ok && m.Message.Kind == protocol.Drain
+			if ok {
+				_, ok = m.Message.(protocol.Drain)
+			}
+			return ok
 		},
-		"write":  func(a protocol.Action) bool { return broadcasts(a, protocol.Write) },
+		"write":  broadcasts[protocol.Write],
 		"commit": func(a protocol.Action) bool { _, ok := a.(protocol.Commit); return ok },
-		"resume": func(a protocol.Action) bool { return broadcasts(a, protocol.Resume) },
+		"resume": broadcasts[protocol.Resume],
 	}
 	for phase, is := range phases {
 		for _, freeze := range []bool{false, true} {
@@ -200,7 +203,10 @@ func TestDeathInEveryPhase(t *testing.T) {
 	}
 }
 
-func broadcasts(a protocol.Action, kind protocol.Kind) bool {
+func broadcasts[M protocol.Message](a protocol.Action) bool {
 	b, ok := a.(protocol.Broadcast)
-	return ok && b.Message.Kind == kind
+	if ok {
+		_, ok = b.Message.(M)
+	}
+	return ok
 }

@@ -22,11 +22,11 @@ func newExchange(number int, ranks []int) *exchange {
 
 // add takes what a rank tells and, when it was the last of its round, returns what
 // all have told.
-func (x *exchange) add(m protocol.Message) (all []byte, complete bool) {
-	if x == nil || m.Number != x.number || m.Iter != x.round {
-		return nil, false // of a checkpoint that was given up
+func (x *exchange) add(rank int, m protocol.Share) (all []byte, complete bool) {
+	if x == nil || m.Number != x.number || m.Round != x.round {
+		return nil, false // of a checkpoint that was aborted
 	}
-	i, ok := slices.BinarySearch(x.ranks, m.Rank)
+	i, ok := slices.BinarySearch(x.ranks, rank)
 	if !ok || x.told[i] != nil {
 		return nil, false
 	}

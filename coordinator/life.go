@@ -14,14 +14,15 @@ import (
 // and without the loop, which may stand still in an operation of the store.
 type life struct {
 	heard atomic.Int64 // nanoseconds since the start of the run
-	beat  atomic.Pointer[protocol.Message]
+	beat  atomic.Pointer[protocol.Beat]
 }
 
 // sign notes a message that arrived at time now. It reports whether the loop is to be
 // told: of a beat, if it has not been told of an earlier one that it still has to take.
 func (l *life) sign(now time.Duration, m protocol.Message) bool {
 	l.heard.Store(int64(now))
-	return m.Kind != protocol.Beat || l.beat.Swap(&m) == nil
+	b, ok := m.(protocol.Beat)
+	return !ok || l.beat.Swap(&b) == nil
 }
 
 // tellSigns tells the protocol, before it looks for silent ranks, when each rank gave its

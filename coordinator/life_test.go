@@ -35,7 +35,7 @@ func (r *connectedRank) Start(at launch.Rank, _ func(string)) (launch.Process, e
 	if r.Link, err = wire.NewLink(conn, bufio.NewReader(conn)); err != nil {
 		return nil, err
 	}
-	r.Send(protocol.Message{Kind: protocol.Hello})
+	r.Send(protocol.Hello{})
 	return r, nil
 }
 
@@ -118,15 +118,15 @@ func (d *standing) later() {
 func TestSignsWhileLoopStands(t *testing.T) {
 	d := newStanding(t, 0)
 	for range 1000 {
-		d.sign(protocol.Message{Kind: protocol.LogState})
+		d.sign(protocol.LogState{})
 	}
 	for range 20 {
-		d.sign(protocol.Message{Kind: protocol.Beat, Iter: 3})
+		d.sign(protocol.Beat{Iter: 3})
 		if d.later(); d.killed {
 			t.Fatal("a rank that gives signs of life is declared dead")
 		}
 	}
-	d.sign(protocol.Message{Kind: protocol.Beat, Iter: 7})
+	d.sign(protocol.Beat{Iter: 7})
 	for len(d.mail.list) > 0 {
 		d.turn()
 	}

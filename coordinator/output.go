@@ -10,15 +10,15 @@ import (
 
 // logState tells the user of a message log that has failed: the rank waits for it,
 // and tries again and again.
-func (d *driver) logState(m protocol.Message) {
+func (d *driver) logState(rank int, m protocol.LogState) {
 	if m.Text == "" {
-		delete(d.logWaits, m.Rank)
-		d.out.Warn(fmt.Sprintf("the message log of rank %d is in order again", m.Rank))
+		delete(d.logWaits, rank)
+		d.out.Warn(fmt.Sprintf("the message log of rank %d is in order again", rank))
 		return
 	}
 	err := wire.DecodeError(m.Body, m.Text)
-	d.logWaits[m.Rank] = err
-	d.out.Warn(fmt.Sprintf("rank %d waits for its message log: %v", m.Rank, err))
+	d.logWaits[rank] = err
+	d.out.Warn(fmt.Sprintf("rank %d waits for its message log: %v", rank, err))
 	d.stopIfFull(err)
 }
 

@@ -63,7 +63,7 @@ func (d *driver) performJob(a protocol.Action) error {
 func (g *group) perform(a protocol.Action, rest []supervisor.Action) error {
 	switch a := a.(type) {
 	case protocol.Send:
-		g.send(a.Message.Rank, a.Message)
+		g.send(a.Rank, a.Message)
 	case protocol.Broadcast:
 		g.broadcast(a.Message)
 	case protocol.Kill:
@@ -104,7 +104,7 @@ func (d *driver) send(rank int, m protocol.Message) {
 func (d *driver) logAction(a protocol.Action) {
 	switch a := a.(type) {
 	case protocol.Broadcast:
-		d.log.Debug("broadcast", "message", a.Message.Kind.String(), "checkpoint", a.Message.Number, "iteration", a.Message.Iter)
+		d.log.Debug("broadcast", "message", protocol.Name(a.Message), "content", fmt.Sprintf("%+v", a.Message))
 	case protocol.Kill:
 		d.log.Debug("kill", "rank", a.Rank)
 	case protocol.Spawn:
@@ -121,13 +121,13 @@ func (d *driver) logAction(a protocol.Action) {
 // broadcast sends a message to all ranks of the group: the same, but for the order
 // to write, which names each rank's files.
 func (g *group) broadcast(m protocol.Message) {
-	if m.Kind == protocol.Write && g.tx == nil {
-		return // it could not be prepared, and is being given up
-	}
-	if m.Kind == protocol.Write {
+	if w, ok := m.(protocol.Write); ok {
+		if g.tx == nil {
+			return // it could not be prepared, and is being aborted
+		}
 		for _, rank := range g.ranks {
-			m.Rank, m.Body = rank, job.Encode(g.order(rank))
-			g.send(rank, m)
+			w.Body = job.Encode(g.order(rank))
+			g.send(rank, w)
 		}
 		return
 	}

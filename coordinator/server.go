@@ -105,15 +105,14 @@ func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g wire.Greeting) {
 			l.Close()
 			return
 		}
-		msg.Rank = g.Rank // whatever it says
 		if !m.life.sign(d.now(), msg) {
 			continue
 		}
 		d.post(func() {
-			if msg.Kind == protocol.Beat {
+			if _, ok := msg.(protocol.Beat); ok {
 				msg = *m.life.beat.Swap(nil) // the newest
 			}
-			d.fromRank(g.Gen, m, msg)
+			d.fromRank(g.Gen, g.Rank, m, msg)
 		})
 	}
 }
@@ -156,45 +155,40 @@ func (d *driver) disconnected(g wire.Greeting, m *member, err error) {
 }
 
 // fromRank handles a message of a rank in the loop.
-func (d *driver) fromRank(gen int, m *member, msg protocol.Message) {
-	g := d.group(msg.Rank)
-	if gen != g.incarnation {
+func (d *driver) fromRank(incarnation, rank int, m *member, msg protocol.Message) {
+	g := d.group(rank)
+	if incarnation != g.incarnation {
 		return
 	}
-	switch msg.Kind {
-	case protocol.Hello:
-		m.addr, m.hello = msg.Text, true
-		if p, ok := m.proc.(interface{ Identify(pid int) }); ok {
-			p.Identify(msg.Iter)
-		}
-		g.step(protocol.FromRank{Gen: gen, Message: msg})
-		g.welcome()
-	case protocol.SetupFailed:
-		err := wire.DecodeError(msg.Body, msg.Text)
-		if errors.As(err, new(*durable.DamageError)) {
+	if s, ok := msg.(protocol.SetupFailed); ok && !s.Damaged {
+		if err := wire.DecodeError(s.Body, s.Text); errors.As(err, new(*durable.DamageError)) {
 			d.fail(err) // to a message log: trying again makes it no better
-			break
+			return
 		}
-		g.step(protocol.FromRank{Gen: gen, Message: msg})
+	}
+	if hello, ok := msg.(protocol.Hello); ok {
+		m.addr, m.hello = hello.Address, true
+		if p, ok := m.proc.(interface{ Identify(pid int) }); ok {
+			p.Identify(hello.Process)
+		}
+	}
+	g.step(protocol.FromRank{Gen: incarnation, Rank: rank, Message: msg}) // each is a sign of life
+	switch msg := msg.(type) {
+	case protocol.Hello:
+		g.welcome()
 	case protocol.InjectDue:
-		g.step(protocol.FromRank{Gen: gen, Message: msg})
-		d.inject.reached(msg.Rank, msg.Iter)
+		d.inject.reached(rank, msg.Iter)
 	case protocol.Beat:
-		g.step(protocol.FromRank{Gen: gen, Message: msg})
 		if now := time.Now(); now.Sub(d.shown) > 200*time.Millisecond {
 			d.shown = now
 			d.out.Event(&ProgressEvent{min(d.machine.Iteration(), d.spec.Iterations), d.spec.Iterations})
 		}
 	case protocol.LogState:
-		g.step(protocol.FromRank{Gen: gen, Message: msg}) // a sign of life
-		d.logState(msg)
+		d.logState(rank, msg)
 	case protocol.Share:
-		g.step(protocol.FromRank{Gen: gen, Message: msg}) // a sign of life
-		if all, ok := g.exchange.add(msg); ok {
-			g.broadcast(protocol.Message{Kind: protocol.Shares, Number: msg.Number, Iter: msg.Iter, Body: all})
+		if all, ok := g.exchange.add(rank, msg); ok {
+			g.broadcast(protocol.Shares{Number: msg.Number, Round: msg.Round, Body: all})
 		}
-	default:
-		g.step(protocol.FromRank{Gen: gen, Message: msg})
 	}
 }
 
@@ -218,7 +212,7 @@ func (g *group) welcome() {
 	onNode := g.perNode()
 	for _, rank := range g.ranks {
 		node := g.nodes[rank]
-		g.members[rank].link.Send(protocol.Message{Kind: protocol.Welcome, Rank: rank, Body: job.Encode(wire.Welcome{
+		g.members[rank].link.Send(protocol.Welcome{Body: job.Encode(wire.Welcome{
 			Spec: g.spec, Job: g.job.Name(), StoreDir: g.store, Program: program, Mapping: g.mapping,
 			Segment: g.segments[node], Sharing: onNode[node], Leads: g.leads(rank), Group: g.ranks, Channels: g.channels(), Peers: peers, InjectAt: g.inject.iterations(rank),
 			Silence: g.limits.Silence, From: g.restored.number, Iter: g.restored.iter})})

@@ -98,9 +98,9 @@ func (s *simulation) Start(at launch.Rank, ended func(string)) (launch.Process, 
 	if cerr := raw.Control(func(f uintptr) { fd, err = unix.FcntlInt(f, unix.F_DUPFD_CLOEXEC, 0) }); cerr != nil || err != nil {
 		return nil, err
 	}
-	r := &simulatedRank{fd: fd, id: at.Rank, member: protocol.NewMember(at.Rank, 0), over: make(chan struct{}), ended: ended,
+	r := &simulatedRank{fd: fd, id: at.Rank, member: protocol.NewMember(0), over: make(chan struct{}), ended: ended,
 		peers: []protocol.Count{{Peer: 0, N: 1}, {Peer: at.Rank, N: 1}}}
-	r.tell(protocol.Message{Kind: protocol.Hello})
+	r.tell(protocol.Hello{})
 	s.mu.Lock()
 	s.ranks[int32(fd)] = r
 	s.mu.Unlock()
@@ -152,9 +152,9 @@ func (r *simulatedRank) take(b []byte) {
 
 func (r *simulatedRank) handle(m protocol.Message) {
 	events := []protocol.MemberEvent{protocol.Received{Message: m}}
-	switch m.Kind {
+	switch m.(type) {
 	case protocol.Welcome:
-		r.tell(protocol.Message{Kind: protocol.Ready})
+		r.tell(protocol.Ready{})
 	case protocol.StopAt:
 		events = append(events, protocol.Reached{Iter: r.member.Iteration(), Counts: r.peers})
 	case protocol.Drain:
@@ -175,7 +175,6 @@ func (r *simulatedRank) handle(m protocol.Message) {
 }
 
 func (r *simulatedRank) tell(m protocol.Message) {
-	m.Rank = r.id
 	if frame, err := protocol.AppendFrame(nil, m); err == nil {
 		_, _ = unix.Write(r.fd, frame)
 	}

@@ -29,7 +29,7 @@ var blocked = map[string]func(c *Comm) error{
 	"receive floats":  func(c *Comm) error { _, err := c.RecvFloat64s(2, 0, nil); return err },
 	"barrier":         (*Comm).Barrier,
 	"allreduce":       func(c *Comm) error { return c.AllreduceSum([]float64{1}) },
-	"drain":           func(c *Comm) error { return c.Drain(context.Background(), []Count{{1, 1}}) },
+	"drain":           func(c *Comm) error { return c.Drain(context.Background(), []Count{{Peer: 1, N: 1}}) },
 	"send inline":     func(c *Comm) error { return sendForEver(c, 1, 4000) },
 	"send cells":      func(c *Comm) error { return sendForEver(c, 1, 8<<20) },
 	"send over TCP":   func(c *Comm) error { return sendForEver(c, 2, 1<<20) },
@@ -167,16 +167,16 @@ func TestDrainNamesWhoIsBehind(t *testing.T) {
 		return nil
 	})
 	ctx, cancel := context.WithCancelCause(context.Background())
-	if err := w.comms[0].Drain(ctx, []Count{{1, 1}}); err != nil {
+	if err := w.comms[0].Drain(ctx, []Count{{Peer: 1, N: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	cancel(errDead)
-	err := w.comms[0].Drain(ctx, []Count{{1, 3}, {2, 1}})
+	err := w.comms[0].Drain(ctx, []Count{{Peer: 1, N: 3}, {Peer: 2, N: 1}})
 	var e *DrainError
 	if !errors.As(err, &e) || !errors.Is(err, errDead) || e.Peer != 1 || e.Want != 3 || e.Got != 1 || e.Others != 1 {
 		t.Errorf("error %v", err)
 	}
-	if err := w.comms[0].Drain(ctx, []Count{{3, 1}}); err == nil {
+	if err := w.comms[0].Drain(ctx, []Count{{Peer: 3, N: 1}}); err == nil {
 		t.Error("a rank that is not there can be waited for")
 	}
 }

@@ -314,8 +314,8 @@ func (p *channelPort) arrive(from int, l *inLink, m channel.Message) bool {
 	return true
 }
 
-// writeAcks tells a rank what has arrived. What has been acknowledged since the
-// last one was written is one acknowledgement.
+// writeAcks tells a rank what has arrived. One acknowledgement covers all messages
+// since the one before.
 func (p *channelPort) writeAcks(l *inLink) {
 	var b [ackBytes]byte
 	p.mu.Lock()

@@ -128,8 +128,8 @@ func (p *channelPort) recovered() {
 	}
 }
 
-// tellLog tells how the log is. The caller holds the lock; it is given up
-// meanwhile.
+// tellLog tells how the log is. The caller holds the lock; the lock is
+// released meanwhile.
 func (p *channelPort) tellLog(err error) {
 	p.mu.Unlock()
 	defer p.mu.Lock()

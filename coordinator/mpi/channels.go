@@ -25,7 +25,7 @@ type Channels struct {
 	Incarnations []uint64
 	// Log is the rank's message log. None has none.
 	Log Log
-	// Restore is where the rank goes on from; nil: from the beginning.
+	// Restore is the state that the rank resumes from; nil: the beginning.
 	Restore *Restored
 	// MaxUnacked is how many bytes to one peer may be without acknowledgement,
 	// channel.Overhead for each message included, before Send waits; 0 means
@@ -58,10 +58,10 @@ type Restored struct {
 	// earlier, io.EOF at the end. Their data must stay as it is.
 	Frames func() (channel.Frame, error)
 	// Line is the recovery line, nil if nobody else goes back; see
-	// channel.Restore. What it takes back is gone from the log only when the log
-	// is durable: until that is so of all who go back, none of them may go on, or
-	// what one has lost and another still logs would be taken for what the first
-	// does in its new life.
+	// channel.Restore. The log loses the frames behind it only when
+	// the log is durable. No restarting rank may continue before the logs of all of
+	// them are: one would log messages of the old life of another as those of its
+	// new life.
 	Line []uint64
 }
 

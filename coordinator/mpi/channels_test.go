@@ -262,7 +262,7 @@ func (j *groupJob) checkpoint(c *Comm, p *ordered, m *meeting) error {
 				j.t.Errorf("rank %d counts messages to rank %d", src, n.Peer)
 			}
 			if n.Peer == r {
-				expected = append(expected, Count{src, n.N})
+				expected = append(expected, Count{Peer: src, N: n.N})
 			}
 		}
 	}

@@ -60,9 +60,9 @@ func (p *channelPort) dial(ctx context.Context, dst int, addr string) (net.Conn,
 	var met peerState
 	err = context.Canceled // what it is if track fails
 	if t.track(conn, time.Time{}) {
-		giveUp := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+		cancelStop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 		met, err = p.introduce(conn, dst)
-		if !giveUp() && err == nil {
+		if !cancelStop() && err == nil {
 			err = context.Cause(ctx)
 		}
 	}

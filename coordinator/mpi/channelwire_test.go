@@ -144,7 +144,7 @@ func TestReplacedProcessEnds(t *testing.T) {
 		t.Error(err)
 	}
 	// Without its state the next incarnation begins at message 1, which rank 1
-	// has. What rank 1 sends goes on where it was, and message 1 is gone.
+	// has. Rank 1 continues its numbers, and message 1 is gone.
 	if err := d.comms[1].Send(0, 0, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func TestSendWaitsForAcknowledgementsOfNothing(t *testing.T) {
 	}
 }
 
-// Who sends to a rank that does not take it waits, at last, but not for ever.
+// A sender waits for a rank that takes nothing, at last, but not for ever.
 func TestSendWaitsForAcknowledgements(t *testing.T) {
 	var lost atomic.Int64
 	d := newDuo(t, channel.Receiver, func(c *Config) {
@@ -467,7 +467,7 @@ func TestLogFailsForGood(t *testing.T) {
 	}
 }
 
-// What can wait, ends with the Comm.
+// All waits end with the Comm.
 func TestAbortWakesChannels(t *testing.T) {
 	waits := map[string]func(c *Comm) error{
 		"send":        func(c *Comm) error { return sendForEver(c, 1, 1000) },

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What receives take for any source and any tag.
+// Receives take these for any source and any tag.
 const (
 	AnySource = -1
 	AnyTag    = -1
@@ -46,7 +46,7 @@ type Config struct {
 	// HandshakeTimeout is how long a connection may take to be dialled and to
 	// prove itself; 0 means 20 s.
 	HandshakeTimeout time.Duration
-	// Lost, if set, is told of each connection that ended before Abort or
+	// Lost, if set, hears of each connection that ended before Abort or
 	// Close: io.EOF if the peer closed it, as a dead process does. It is
 	// called from a goroutine of the Comm and must not block.
 	Lost func(peer int, err error)
@@ -117,7 +117,7 @@ func Join(cfg Config) (*Comm, error) {
 		c.tcp = newTCPPort(c)
 	}
 	if cfg.Channels != nil {
-		// What is restored has to be in front of all that arrives.
+		// Restored messages have to be in front of all that arrive.
 		if c.chans, err = newChannelPort(c); err != nil {
 			return nil, fmt.Errorf("join as rank %d of %d: %w", cfg.Rank, cfg.Size, err)
 		}
@@ -208,10 +208,9 @@ func (c *Comm) Abort(err error) {
 }
 
 // Close ends the rank's part in the job, after which its operations return
-// ErrClosed, and waits for the goroutines of the Comm. What the rank has sent
+// ErrClosed, and waits for the goroutines of the Comm. Messages that the rank has sent
 // still reaches its peers of the group. Peers in other groups may miss what they have
-// not acknowledged, so that a job closes its ranks when all have ended. What the rank
-// has not received is dropped.
+// not acknowledged, so that a job closes its ranks when all have ended. Messages that the rank has not received are dropped.
 func (c *Comm) Close() error {
 	c.fail(ErrClosed)
 	if c.tcp != nil {

@@ -27,8 +27,8 @@
 // # Groups
 //
 // A job whose checkpoints are not coordinated is a set of groups of ranks, each of
-// which takes checkpoints and restarts as a whole, alone: [Config].Channels. What
-// is said above then holds within a group: Sent, Drain, Pending and the segment are
+// which takes checkpoints and restarts as a whole, alone: [Config].Channels. All of the above
+// then holds within a group: Sent, Drain, Pending and the segment are
 // about its members only. Messages between groups travel in channels, over TCP even
 // on the same node, as a segment does not outlive the death of a rank in it.
 //
@@ -43,9 +43,9 @@
 //	err = c.PeerMoved(rank, addr, incarnation)                   // rank was restarted
 //	err = c.Close()                                              // when the whole job is at its end
 //
-// Without Restore a rank begins; with it there is no RestorePending. What is kept,
-// what is logged and what a rank waits for is decided by package channel, whose
-// Endpoint this package gives sockets, a log and a clock; see there for the kinds of
+// Without Restore a rank begins; with it there is no RestorePending. Package channel
+// decides what is kept, what is logged and what a rank waits for. This package gives
+// its Endpoint sockets, a log and a clock; see there for the kinds of
 // logging and what they promise. A program that is to be replayed receives from any
 // source in one goroutine only; its other receives, and its collectives, are
 // determined by what they receive.
@@ -76,8 +76,8 @@
 //   - No length that comes from another process is trusted. Damage ends the
 //     Comm with an error that names the peer and what was found.
 //   - Connections between nodes prove in both directions that they know the
-//     job's token, by HMAC-SHA256 over two nonces and both ranks. What follows
-//     is neither encrypted nor authenticated: use trusted networks.
+//     job's token, by HMAC-SHA256 over two nonces and both ranks. The data
+//     behind that is neither encrypted nor authenticated: use trusted networks.
 //
 // A segment in which a rank was killed is not used again: cells that it had
 // taken would stay taken. A recovery opens a new file.

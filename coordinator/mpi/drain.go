@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"ckpt/coordinator/protocol/channel"
 )
 
 // A Count is a number of messages exchanged with a peer.
-type Count struct {
-	Peer int    `json:"peer"`
-	N    uint64 `json:"n"`
-}
+type Count = channel.Count
 
 // Sent returns how many messages this rank has sent to each peer since Join,
 // those of collective operations included. Peers without any are left out; the
@@ -79,7 +78,7 @@ func (b *inbox) behind(expected []Count) *DrainError {
 		switch got := b.arrived[want.Peer]; {
 		case got >= want.N:
 		case e == nil:
-			e = &DrainError{Peer: want.Peer, Want: want.N, Got: got, Err: errors.New("drain was given up")}
+			e = &DrainError{Peer: want.Peer, Want: want.N, Got: got, Err: errors.New("drain was cancelled")}
 		default:
 			e.Others++
 		}

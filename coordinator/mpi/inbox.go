@@ -9,7 +9,7 @@ import (
 // receivers that wait for one. It has no bound: the transports put into it
 // whatever arrives, so that no sender ever waits for this rank's program. That
 // is what makes every send eager, and programs safe that send to each other
-// before either receives. What bounds it is the program: between two exchanges
+// before either receives. The program bounds it: between two exchanges
 // no rank can be more than an exchange ahead of those it hears from.
 type inbox struct {
 	mu      sync.Mutex

@@ -244,7 +244,7 @@ func TestMemory(t *testing.T) {
 	if want := (zones.Sizes{Library: got.Library, Data: 10000, Shared: SegmentBytes(OpenMPI, 1)}); got != want {
 		t.Errorf("sizes %+v, want %+v", got, want)
 	}
-	// What a process has in memory of its binary: less than the file, which
+	// A process has less of its binary in memory than the file, which
 	// also has symbols and debug information, but surely its code.
 	if got.Library <= exe.Size()/4 || got.Library >= exe.Size() {
 		t.Errorf("library zone of %d bytes, the binary has %d", got.Library, exe.Size())

@@ -80,7 +80,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	w.must(t, func(c *Comm) error { return c.Barrier() })
 }
 
-// What a rank sent arrives even if it closes at once.
+// Messages of a rank arrive even if it closes at once.
 func TestCloseDeliversWhatWasSent(t *testing.T) {
 	w := twoNodes(t, "token", "token")
 	defer w.close()

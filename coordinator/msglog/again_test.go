@@ -28,8 +28,8 @@ func powerFails(t *testing.T, disk *memfs.FS) []numbered {
 	return there
 }
 
-// A process whose fsync has failed dies before it has begun a new segment. What its
-// successor reads, replays and acknowledges must be on the disk.
+// A process whose fsync has failed dies before it has begun a new segment. All that
+// its successor reads, replays and acknowledges must be on the disk.
 func TestFailedFsyncAndDeath(t *testing.T) {
 	disk := memfs.New()
 	c := &faulty{FS: disk}
@@ -162,7 +162,7 @@ func TestTruncateFailedSync(t *testing.T) {
 	}
 }
 
-// A fullFS has no room for anything.
+// A fullFS has no space for anything.
 type fullFS struct {
 	vfs.FS
 	full bool
@@ -222,7 +222,7 @@ func TestOpenOnFullDisk(t *testing.T) {
 	}
 }
 
-// Reset leaves an empty log whose frames go on from a number, whatever was there.
+// Reset leaves an empty log whose frames resume from a number, whatever was there.
 func TestReset(t *testing.T) {
 	disk, frames, _ := smallLog(t)
 	putFile(t, disk, segmentPath(testDir, 2), []byte("damaged"))

@@ -12,7 +12,7 @@ import (
 )
 
 // Commit makes all frames durable that have been appended. When ctx is done it
-// returns without knowing; the frames stay in the log. Whoever leads a commit waits
+// returns without knowing; the frames stay in the log. The leader of a commit waits
 // for the disk all the same, as in Wait.
 func (l *Log) Commit(ctx context.Context) error {
 	l.mu.Lock()
@@ -69,7 +69,7 @@ func (l *Log) lostError(lsn LSN) error {
 }
 
 // lead commits all that is queued. It is called with the lock held, which it
-// gives up.
+// releases.
 func (l *Log) lead() {
 	l.done = make(chan struct{})
 	group, upTo := l.queue, l.next
@@ -124,7 +124,7 @@ func (l *Log) commit(group []byte) error {
 	return l.readBack(seg.path, seg, from, firstOf(group))
 }
 
-// fail gives up all frames that are not durable, those in the group that failed
+// fail loses all frames that are not durable, those in the group that failed
 // and those appended since.
 func (l *Log) fail(err error) {
 	l.err = err
@@ -175,7 +175,7 @@ func (l *Log) Reopen() error {
 	}
 }
 
-// reopen is called with the lock held, which it gives up.
+// reopen is called with the lock held, which it releases.
 func (l *Log) reopen() error {
 	l.done = make(chan struct{})
 	end := l.segs[len(l.segs)-1].end

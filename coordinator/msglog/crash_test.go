@@ -25,7 +25,7 @@ type crashRun struct {
 	seen   map[string]bool
 	err    error
 
-	// What the writer was told so far.
+	// The writer was told this so far.
 	frames  map[LSN]int // what was appended, as the number for frameOf
 	count   int
 	durable LSN // all before were reported durable, or lost
@@ -106,7 +106,7 @@ func (r *crashRun) check(after *memfs.FS, again bool) error {
 	if err := l.Commit(context.Background()); err != nil {
 		return err
 	}
-	// What opening has shown stays, also if power fails now.
+	// Frames that opening has shown stay, also if power fails now.
 	end, now, err := readDir(after.CrashClone(memfs.Crash{Mode: memfs.Lost}), testDir, 0)
 	if err != nil {
 		return err
@@ -225,8 +225,8 @@ func (r *crashRun) work(seed uint64) error {
 		if err != nil {
 			return nil, err
 		}
-		// What was not reported and is there now is durable from now on. What is
-		// not there has left its number to others.
+		// Frames that nobody reported and that are there now are durable from now on. Others
+		// take the numbers of those that are not there.
 		for lsn := range maps.Clone(r.frames) {
 			if lsn >= rec.Next {
 				delete(r.frames, lsn)

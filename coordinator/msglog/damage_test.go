@@ -211,7 +211,7 @@ func TestNewerVersion(t *testing.T) {
 }
 
 // TestLongPayload has a head that promises more than there is: it is believed in
-// neither case, and no memory is taken for it.
+// neither case, and no memory is held for it.
 func TestLongPayload(t *testing.T) {
 	disk, frames, _ := smallLog(t)
 	name := segmentPath(testDir, 3)

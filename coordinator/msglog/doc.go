@@ -17,7 +17,7 @@
 //
 // Any number of goroutines may append and wait. Commits are group commits
 // (DeWitt et al., Implementation Techniques for Main Memory Database Systems,
-// SIGMOD 1984): whoever finds nobody at it writes and syncs everything that has
+// SIGMOD 1984): the first to wait writes and syncs everything that has
 // been appended so far, and what is appended meanwhile goes with the next one.
 // No timer is involved; the slower the disk, the larger the groups.
 //
@@ -28,7 +28,7 @@
 //
 //   - When Wait or Commit has returned nil, the frames survive a loss of power,
 //     in their order and without a gap between them.
-//   - After a crash the log ends with a whole frame. What lies behind it is a
+//   - After a crash the log ends with a whole frame. All behind it is a
 //     torn tail, cut when the log is opened and reported. Frames whose commit
 //     was under way or had failed may be there, but only as a prefix of what was
 //     appended.
@@ -112,10 +112,10 @@
 // wrong before that is damage. So is a head whose checksum is right and whose fields
 // are not: a write that was cut short does not leave one.
 //
-// What cannot be told from a torn tail is thus damage to the last group of the
-// last segment, and a last segment cut short or lost. The result of opening,
-// Recovery.Next, says where the log ends; whoever has heard from elsewhere that
-// more was durable can see that it is missing.
+// Two kinds of damage look like a torn tail: damage to the last group of the last
+// segment, and a last segment cut short or lost. The result of opening,
+// Recovery.Next, says where the log ends; a caller that knows
+// from elsewhere that more was durable can see that it is missing.
 //
 // # After a sync that failed
 //

@@ -80,7 +80,7 @@ func (r *faultRun) run(fsys vfs.FS) {
 }
 
 // TestFaults fails each operation of a log, one at a time and in several ways.
-// What was reported durable is there, what was reported lost is not, and the
+// Frames reported durable are there, frames reported lost are not, and the
 // error says what failed.
 func TestFaults(t *testing.T) {
 	count := faultfs.New(memfs.New(), faultfs.Fault{})

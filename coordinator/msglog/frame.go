@@ -68,8 +68,8 @@ func padded(n int) int64 { return (int64(n) + 7) &^ 7 }
 // size is the length of the whole frame.
 func (h *head) size() int64 { return frameHead + padded(h.payload) }
 
-// appendFrame appends a frame to a group. What depends on the segment it will be
-// in is left to seal.
+// appendFrame appends a frame to a group. Fields that depend on its
+// segment are left to seal.
 func appendFrame(b []byte, f *channel.Frame, lsn LSN, payloadCRC uint32) []byte {
 	le, m := binary.LittleEndian, &f.Message
 	seq, order, flags := m.Seq, uint64(len(m.Depends)), byte(0)

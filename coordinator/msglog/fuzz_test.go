@@ -73,7 +73,7 @@ func checkFuzzed(t *testing.T, b []byte, there []numbered, rec Recovery, err err
 		}
 		return
 	}
-	// What has been accepted has one encoding.
+	// Accepted frames have one encoding.
 	size := int64(headerSize)
 	for _, f := range there {
 		size += f.size

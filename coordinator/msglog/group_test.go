@@ -128,7 +128,7 @@ func TestGroupFails(t *testing.T) {
 }
 
 // TestConcurrent appends, waits, reads, truncates and fails from many goroutines
-// at once, on a real disk. What was reported durable is there in the end, in the
+// at once, on a real disk. Frames reported durable are there in the end, in the
 // order in which it was appended by each.
 func TestConcurrent(t *testing.T) {
 	dir := t.TempDir() + "/log"

@@ -326,8 +326,8 @@ func (l *Log) goOnIn(seg segment, f vfs.File) {
 }
 
 // Append puts a frame at the end of the log and returns its number. It is
-// durable, or can be lost, only when Wait says so. The message is copied. What
-// has been appended and not committed is held in memory, however much it is.
+// durable, or can be lost, only when Wait says so. The message is copied. Memory
+// holds all that has been appended and not committed.
 func (l *Log) Append(f channel.Frame) (LSN, error) {
 	if err := check(&f); err != nil {
 		return 0, opError("append to", l.dir, -1, err)

@@ -27,7 +27,7 @@ type behindStep uint8
 const (
 	writingBehind    behindStep = iota // the ranks write
 	committingBehind                   // the manifest is being renamed into place
-	droppingBehind                     // given up: waiting until nobody writes any more
+	droppingBehind                     // aborted: waiting until nobody writes any more
 )
 
 // captured notes that a rank has a copy of its memory, or its image itself, and
@@ -64,17 +64,22 @@ func (c *Coordinator) commits() bool {
 // progressBehind takes a rank's answer about the checkpoint written behind.
 func (c *Coordinator) progressBehind(r *rankState, m Message) {
 	b := c.behind
-	switch {
-	case m.Kind == Written && b.step == writingBehind && r.owes:
+	switch m := m.(type) {
+	case Written:
+		if b.step != writingBehind || !r.owes {
+			return
+		}
 		i, _ := slices.BinarySearch(c.cfg.Ranks, r.rank)
 		b.cp.Bodies[i] = m.Body
 		if c.settled(r) {
 			c.commitBehind()
 		}
-	case m.Kind == WriteFailed && b.step == writingBehind:
-		c.dropBehind(r.rank, m.Text, m.Body)
-	case m.Kind == Aborted && b.step == droppingBehind && r.owes:
-		if c.settled(r) {
+	case WriteFailed:
+		if b.step == writingBehind {
+			c.dropBehind(r.rank, m.Text, m.Body)
+		}
+	case Aborted:
+		if b.step == droppingBehind && r.owes && c.settled(r) {
 			c.do(Discard{b.cp.Number})
 			c.behindOver()
 		}
@@ -118,7 +123,7 @@ func (c *Coordinator) failedBehind(ev CommitFailed) {
 	}
 }
 
-// dropBehind gives the checkpoint up and waits until nobody writes it any more.
+// dropBehind aborts the checkpoint and waits until nobody writes it any more.
 // The application is not held for that.
 func (c *Coordinator) dropBehind(rank int, why string, body []byte) {
 	c.lostBehind(rank, why, body)
@@ -127,7 +132,7 @@ func (c *Coordinator) dropBehind(rank int, why string, body []byte) {
 	for i := range c.ranks {
 		c.ranks[i].owes = true
 	}
-	c.do(Broadcast{Message{Kind: Abort, Number: b.cp.Number}})
+	c.do(Broadcast{Abort{b.cp.Number}})
 }
 
 // lostBehind reports the checkpoint lost and tells those who asked for it.

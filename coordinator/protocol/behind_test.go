@@ -10,18 +10,18 @@ import (
 func TestResumeBeforeWritten(t *testing.T) {
 	s := newScript(t, Schedule{Overhead: 0.1})
 	s.at(10).want("propose 1")
-	s.all(Message{Kind: Holding, Number: 1, Iter: 4})
-	s.at(11).rank(0, Message{Kind: Stopped, Number: 1, Iter: 4})
-	s.at(12).rank(1, Message{Kind: Stopped, Number: 1, Iter: 4})
-	s.at(13).all(Message{Kind: Drained, Number: 1})
+	s.all(Holding{Number: 1, Iter: 4})
+	s.at(11).rank(0, Stopped{Number: 1, Iter: 4})
+	s.at(12).rank(1, Stopped{Number: 1, Iter: 4})
+	s.at(13).all(Drained{Number: 1})
 	s.want("stop-at 1", "drain 1", "write 1")
-	s.rank(0, Message{Kind: Captured, Number: 1})
-	s.rank(0, Message{Kind: Captured, Number: 1})
+	s.rank(0, Captured{Number: 1})
+	s.rank(0, Captured{Number: 1})
 	s.want()
-	s.at(14).rank(1, Message{Kind: Written, Number: 1})
+	s.at(14).rank(1, Written{Number: 1})
 	s.want("resume 2")
-	s.rank(1, Message{Kind: Captured, Number: 1}) // late, and of no use
-	s.at(20).rank(0, Message{Kind: Written, Number: 1})
+	s.rank(1, Captured{Number: 1}) // late, and of no use
+	s.at(20).rank(0, Written{Number: 1})
 	s.want("commit 1")
 	want := Checkpoint{Number: 1, Iter: 4, Bodies: [][]byte{[]byte("written 0"), []byte("written 1")},
 		Waited: []time.Duration{2 * time.Second, time.Second}, Stopped: []time.Duration{11 * time.Second, 12 * time.Second},
@@ -40,51 +40,51 @@ func TestResumeBeforeWritten(t *testing.T) {
 func TestHoldAtNextBoundary(t *testing.T) {
 	s := newScript(t, Schedule{Every: 10})
 	s.write(1, 10)
-	s.all(Message{Kind: Captured, Number: 1})
+	s.all(Captured{Number: 1})
 	s.want("drain 1", "write 1", "resume 2")
-	s.all(Message{Kind: Stopped, Number: 2, Iter: 20})
+	s.all(Stopped{Number: 2, Iter: 20})
 	s.ask(7, false)
-	s.all(Message{Kind: Written, Number: 1})
+	s.all(Written{Number: 1})
 	s.want("commit 1")
 	s.event(Committed{Number: 1})
 	s.want("taken 1 pause 0s", "drain 2")
-	s.all(Message{Kind: Drained, Number: 2})
-	s.all(Message{Kind: Written, Number: 2})
+	s.all(Drained{Number: 2})
+	s.all(Written{Number: 2})
 	s.want("write 2", "resume 3", "commit 2")
 	s.event(CommitFailed{Number: 2, Reason: "full"})
 	s.want("lost 2", "propose 3") // asked for while holding
 }
 
-// TestHoldEnds: a write that makes no progress is given up when somebody waits
+// TestHoldEnds: a write that makes no progress is aborted when somebody waits
 // for it, and a rank that goes on writing nevertheless is killed.
 func TestHoldEnds(t *testing.T) {
 	s := newScript(t, Schedule{Every: 10})
 	s.write(1, 10)
-	s.all(Message{Kind: Captured, Number: 1})
-	s.rank(0, Message{Kind: Written, Number: 1})
+	s.all(Captured{Number: 1})
+	s.rank(0, Written{Number: 1})
 	s.want("drain 1", "write 1", "resume 2")
 	s.at(100).want() // nobody waits
-	s.all(Message{Kind: Stopped, Number: 2, Iter: 20})
-	s.at(108).rank(1, Message{Kind: Beat, Iter: 20, Progress: 20 + 4096})
+	s.all(Stopped{Number: 2, Iter: 20})
+	s.at(108).rank(1, Beat{Iter: 20, Progress: 20 + 4096})
 	s.at(117).want() // it writes
 	s.at(121).want("lost 1", "abort 1")
-	s.rank(0, Message{Kind: Aborted, Number: 1})
+	s.rank(0, Aborted{Number: 1})
 	s.at(127).want()
 	s.at(134).want("kill 1", "lost 2", "spawn from 0")
-	s.all(Message{Kind: Ready})
+	s.all(Ready{})
 	s.want("start 3")
 }
 
 func TestHoldEndsAborted(t *testing.T) {
 	s := newScript(t, Schedule{Every: 10})
 	s.write(1, 10)
-	s.all(Message{Kind: Captured, Number: 1})
-	s.all(Message{Kind: Stopped, Number: 2, Iter: 20})
-	s.rank(0, Message{Kind: WriteFailed, Number: 1, Text: "i/o"})
+	s.all(Captured{Number: 1})
+	s.all(Stopped{Number: 2, Iter: 20})
+	s.rank(0, WriteFailed{Number: 1, Text: "i/o"})
 	s.want("drain 1", "write 1", "resume 2", "lost 1", "abort 1")
-	s.rank(1, Message{Kind: Written, Number: 1}) // crossed the abort
-	s.rank(1, Message{Kind: WriteFailed, Number: 1})
-	s.all(Message{Kind: Aborted, Number: 1})
+	s.rank(1, Written{Number: 1}) // crossed the abort
+	s.rank(1, WriteFailed{Number: 1})
+	s.all(Aborted{Number: 1})
 	s.want("discard 1", "drain 2")
 }
 
@@ -94,16 +94,16 @@ func TestWaitsForBehind(t *testing.T) {
 	for name, wait := range map[string]func(*script){
 		"request": func(s *script) { s.ask(1, false) },
 		"stop":    func(s *script) { s.ask(1, true) },
-		"end":     func(s *script) { s.all(Message{Kind: Done}) },
+		"end":     func(s *script) { s.all(Done{}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScript(t, Schedule{At: []int{10}})
 			s.write(1, 10)
-			s.all(Message{Kind: Captured, Number: 1})
+			s.all(Captured{Number: 1})
 			s.at(50).want("drain 1", "write 1", "resume 2")
 			wait(s)
 			for i := range 9 {
-				s.at(51 + float64(i)).all(Message{Kind: Beat, Iter: 11 + i, Progress: uint64(11 + i)})
+				s.at(51 + float64(i)).all(Beat{Iter: 11 + i, Progress: uint64(11 + i)})
 			}
 			s.want()
 			s.at(64).want("lost 1", "abort 1")
@@ -112,23 +112,23 @@ func TestWaitsForBehind(t *testing.T) {
 	t.Run("its own request", func(t *testing.T) {
 		s := newScript(t, Schedule{})
 		s.ask(1, false)
-		s.all(Message{Kind: Holding, Number: 1, Iter: 3})
+		s.all(Holding{Number: 1, Iter: 3})
 		s.write(1, 3)
-		s.all(Message{Kind: Captured, Number: 1})
+		s.all(Captured{Number: 1})
 		s.at(9).want("propose 1", "stop-at 1", "drain 1", "write 1", "resume 2")
-		s.at(13).want("lost 1", "answer 1: 0 checkpoint 1 was given up: rank 0: made no progress for 10s while writing its image behind the computation", "abort 1")
+		s.at(13).want("lost 1", "answer 1: 0 checkpoint 1 was aborted: rank 0: made no progress for 10s while writing its image behind the computation", "abort 1")
 	})
 	t.Run("interval", func(t *testing.T) {
 		s := newScript(t, Schedule{Interval: 30 * time.Second})
-		s.at(30).all(Message{Kind: Holding, Number: 1, Iter: 3})
+		s.at(30).all(Holding{Number: 1, Iter: 3})
 		s.write(1, 3)
-		s.all(Message{Kind: Captured, Number: 1})
+		s.all(Captured{Number: 1})
 		s.at(69).want("propose 1", "stop-at 1", "drain 1", "write 1", "resume 2")
 		if at, ok := s.co.Deadline(); !ok || at <= s.now {
 			t.Errorf("next look at %v, %v: at once", at, ok)
 		}
 		s.at(74).want("lost 1", "abort 1")
-		s.all(Message{Kind: Aborted, Number: 1})
+		s.all(Aborted{Number: 1})
 		s.at(103).want("discard 1")
 		s.at(104).want("propose 2")
 	})
@@ -137,16 +137,16 @@ func TestWaitsForBehind(t *testing.T) {
 func TestStopWaitsForBehind(t *testing.T) {
 	s := newScript(t, Schedule{Every: 10})
 	s.write(1, 10)
-	s.all(Message{Kind: Captured, Number: 1})
+	s.all(Captured{Number: 1})
 	s.ask(1, true)
 	s.want("drain 1", "write 1", "resume 2")
-	s.all(Message{Kind: Written, Number: 1})
+	s.all(Written{Number: 1})
 	s.event(Committed{Number: 1})
 	s.want("commit 1", "taken 1 pause 0s", "propose 2")
-	s.all(Message{Kind: Holding, Number: 2, Iter: 15})
+	s.all(Holding{Number: 2, Iter: 15})
 	s.write(2, 15)
-	s.all(Message{Kind: Captured, Number: 2}) // what they computed on would be lost
-	s.at(3).all(Message{Kind: Written, Number: 2})
+	s.all(Captured{Number: 2}) // what they computed on would be lost
+	s.at(3).all(Written{Number: 2})
 	s.want("stop-at 2", "drain 2", "write 2", "commit 2")
 	if s.cp.Resumed != 0 || s.cp.Writing != 3*time.Second {
 		t.Errorf("resumed %v, writing %v; want 0 and 3s", s.cp.Resumed, s.cp.Writing)
@@ -158,9 +158,9 @@ func TestStopWaitsForBehind(t *testing.T) {
 func TestStopNowDiscardsBehind(t *testing.T) {
 	s := newScript(t, Schedule{})
 	s.ask(1, false)
-	s.all(Message{Kind: Holding, Number: 1, Iter: 3})
+	s.all(Holding{Number: 1, Iter: 3})
 	s.write(1, 3)
-	s.all(Message{Kind: Captured, Number: 1})
+	s.all(Captured{Number: 1})
 	s.want("propose 1", "stop-at 1", "drain 1", "write 1", "resume 2")
 	s.event(Requested{Request{ID: 2, Stop: true, Now: true}})
 	s.want("answer 2: 0", "quit 0", "discard 1", "answer 1: 0 the job has ended", "stopped")
@@ -169,7 +169,7 @@ func TestStopNowDiscardsBehind(t *testing.T) {
 func TestStopNowWaitsForCommit(t *testing.T) {
 	s := newScript(t, Schedule{Every: 10})
 	s.write(1, 10)
-	s.all(Message{Kind: Written, Number: 1})
+	s.all(Written{Number: 1})
 	s.event(Requested{Request{ID: 2, Stop: true, Now: true}})
 	s.want("drain 1", "write 1", "resume 2", "commit 1")
 	s.event(Committed{Number: 1})
@@ -180,20 +180,20 @@ func TestStopNowWaitsForCommit(t *testing.T) {
 func TestDeathLosesBoth(t *testing.T) {
 	s := newScript(t, Schedule{Every: 10})
 	s.write(1, 10)
-	s.all(Message{Kind: Captured, Number: 1})
-	s.rank(1, Message{Kind: Stopped, Number: 2, Iter: 20})
+	s.all(Captured{Number: 1})
+	s.rank(1, Stopped{Number: 2, Iter: 20})
 	s.want("drain 1", "write 1", "resume 2")
 	s.event(RankLost{1, 0, "was killed"})
 	s.want("lost 1", "lost 2", "spawn from 0")
-	s.all(Message{Kind: Ready})
+	s.all(Ready{})
 	s.want("start 3")
 }
 
 func TestDeathWhileCommittingBehind(t *testing.T) {
 	s := newScript(t, Schedule{Every: 10})
 	s.write(1, 10)
-	s.all(Message{Kind: Written, Number: 1})
-	s.all(Message{Kind: Stopped, Number: 2, Iter: 20})
+	s.all(Written{Number: 1})
+	s.all(Stopped{Number: 2, Iter: 20})
 	s.want("drain 1", "write 1", "resume 2", "commit 1")
 	s.event(RankLost{1, 0, "was killed"})
 	s.want()
@@ -208,16 +208,16 @@ func TestEndWaitsForBehind(t *testing.T) {
 		want []string
 	}{
 		{"committed", func(s *script) {
-			s.all(Message{Kind: Written, Number: 1})
+			s.all(Written{Number: 1})
 			s.event(Committed{Number: 1})
 		}, []string{"commit 1", "taken 1 pause 0s", "quit 0", "completed"}},
 		{"commit failed", func(s *script) {
-			s.all(Message{Kind: Written, Number: 1})
+			s.all(Written{Number: 1})
 			s.event(CommitFailed{Number: 1})
 		}, []string{"commit 1", "lost 1", "quit 0", "completed"}},
-		{"no room after all", func(s *script) {
+		{"no space after all", func(s *script) {
 			s.event(CommitFailed{Number: 1})
-			s.all(Message{Kind: Aborted, Number: 1})
+			s.all(Aborted{Number: 1})
 		}, []string{"lost 1", "abort 1", "discard 1", "quit 0", "completed"}},
 		{"death", func(s *script) { s.event(RankLost{1, 0, "was killed"}) },
 			[]string{"lost 1", "quit 0", "discard 1", "completed"}},
@@ -229,8 +229,8 @@ func TestEndWaitsForBehind(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := newScript(t, Schedule{At: []int{90}})
 			s.write(1, 90)
-			s.all(Message{Kind: Captured, Number: 1})
-			s.all(Message{Kind: Done})
+			s.all(Captured{Number: 1})
+			s.all(Done{})
 			s.want("drain 1", "write 1", "resume 2")
 			test.do(s)
 			s.want(test.want...)
@@ -243,9 +243,9 @@ func TestSleepHarmsNobody(t *testing.T) {
 	s := newScript(t, Schedule{Every: 10})
 	s.co.cfg.Limits.Silence = 10 * time.Second
 	s.write(1, 10)
-	s.all(Message{Kind: Captured, Number: 1})
+	s.all(Captured{Number: 1})
 	s.want("drain 1", "write 1", "resume 2")
-	s.at(50).all(Message{Kind: Stopped, Number: 2, Iter: 20})
+	s.at(50).all(Stopped{Number: 2, Iter: 20})
 	s.at(55).want()
 	s.now += time.Hour
 	s.event(Tick{})

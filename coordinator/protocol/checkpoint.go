@@ -45,78 +45,113 @@ func (c *Coordinator) startDue() {
 	c.boundary = 0
 	c.serving, c.waiting = c.waiting, nil
 	c.began = c.now
-	c.do(Broadcast{Message{Kind: Propose, Number: c.next}})
+	c.do(Broadcast{Propose{c.next}})
 }
 
 func (c *Coordinator) receive(r *rankState, m Message) {
 	r.heard = c.now
-	switch m.Kind {
+	switch m := m.(type) {
 	case Hello:
 		r.joined = true
 		r.moved = c.now
-	case Beat, InjectDue:
+	case Beat:
 		r.iter = max(r.iter, m.Iter)
 		if m.Progress != r.progress {
 			r.progress = m.Progress
 			r.moved = c.now
 		}
-		if work := m.Progress - uint64(m.Iter); m.Kind == Beat && work != r.work {
+		if work := m.Progress - uint64(m.Iter); work != r.work {
 			r.work, r.worked = work, c.now
 		}
+	case InjectDue:
+		r.iter, r.moved = max(r.iter, m.Iter), c.now
 	case Ready:
 		if c.phase == starting && c.answered(r) {
 			c.phase = ready
 			c.ask(Await{StartStep})
 		}
-	case SetupFailed, Unrestorable:
+	case SetupFailed:
 		if c.phase == starting {
-			c.setupFailed(r.rank, m.Kind == Unrestorable, m.Text, m.Body)
+			c.setupFailed(r.rank, m.Damaged, m.Text, m.Body)
 		}
 	case Done:
 		c.rankDone(r, m)
 	case Stopped:
 		c.rankStopped(r, m)
-	case Holding, Drained, Captured, Written, WriteFailed, Aborted:
-		switch {
-		case m.Number == c.next:
+	default:
+		switch number := numberOf(m); {
+		case number == c.next:
 			c.progress(r, m)
-		case c.behind != nil && m.Number == c.behind.cp.Number:
+		case c.behind != nil && number == c.behind.cp.Number:
 			c.progressBehind(r, m)
 		}
 	}
 }
 
+// numberOf returns the number of the checkpoint that a message is about, 0 for none.
+func numberOf(m Message) int {
+	switch m := m.(type) {
+	case Holding:
+		return m.Number
+	case Drained:
+		return m.Number
+	case Captured:
+		return m.Number
+	case Written:
+		return m.Number
+	case WriteFailed:
+		return m.Number
+	case Aborted:
+		return m.Number
+	}
+	return 0
+}
+
 // progress takes a rank's answer within the checkpoint under way.
 func (c *Coordinator) progress(r *rankState, m Message) {
-	switch {
-	case m.Kind == Holding && c.phase == proposing:
+	switch m := m.(type) {
+	case Holding:
+		if c.phase != proposing {
+			return
+		}
 		r.iter = max(r.iter, m.Iter)
 		c.boundary = max(c.boundary, m.Iter)
 		if c.answered(r) {
 			c.agreed()
 		}
-	case m.Kind == Drained && c.phase == emptying:
-		if c.answered(r) {
+	case Drained:
+		if c.phase == emptying && c.answered(r) {
 			c.enter(storing)
 			c.wrote = c.now
 			c.do(Prepare{c.next})
-			c.do(Broadcast{Message{Kind: Write, Number: c.next, Iter: c.boundary}})
+			c.do(Broadcast{Write{Number: c.next, Iter: c.boundary}})
 		}
-	case m.Kind == Captured && c.phase == storing:
-		c.captured(r)
-	case m.Kind == Written && c.phase == storing:
-		r.body = m.Body
-		last := c.answered(r)
-		c.captured(r)
-		if last && c.phase == storing {
-			c.commit()
+	case Captured:
+		if c.phase == storing {
+			c.captured(r)
 		}
-	case m.Kind == WriteFailed && c.phase == storing:
-		c.abort(r.rank, m.Text, m.Body)
-	case m.Kind == Aborted && c.phase == aborting:
-		if c.answered(r) {
+	case Written:
+		if c.phase == storing {
+			c.written(r, m.Body)
+		}
+	case WriteFailed:
+		if c.phase == storing {
+			c.abort(r.rank, m.Text, m.Body)
+		}
+	case Aborted:
+		if c.phase == aborting && c.answered(r) {
 			c.abandoned()
 		}
+	}
+}
+
+// written notes that the image of a rank is durable.
+func (c *Coordinator) written(r *rankState, body []byte) {
+	r.body = body
+	last := c.answered(r)
+	c.captured(r)
+	if last && c.phase == storing {
+		c.commit()
 	}
 }
 
@@ -134,11 +169,11 @@ func (c *Coordinator) agreed() {
 		return
 	}
 	c.enter(stopping)
-	c.do(Broadcast{Message{Kind: StopAt, Number: c.next, Iter: c.boundary}})
+	c.do(Broadcast{StopAt{c.next, c.boundary}})
 }
 
 // rankStopped takes Stopped, which may also begin a scheduled checkpoint.
-func (c *Coordinator) rankStopped(r *rankState, m Message) {
+func (c *Coordinator) rankStopped(r *rankState, m Stopped) {
 	if m.Number != c.next {
 		return
 	}
@@ -163,7 +198,7 @@ func (c *Coordinator) rankStopped(r *rankState, m Message) {
 	default:
 		return
 	}
-	r.iter, r.counts = m.Iter, m.Counts
+	r.iter, r.counts = m.Iter, m.Sent
 	if r.stopped < c.began {
 		r.stopped = c.now
 	}
@@ -192,6 +227,6 @@ func (c *Coordinator) drain(outside map[int][]Count) {
 	c.enter(emptying)
 	for i, rank := range c.cfg.Ranks {
 		slices.SortFunc(expected[i], func(a, b Count) int { return a.Peer - b.Peer })
-		c.do(Send{Message{Kind: Drain, Rank: rank, Number: c.next, Counts: expected[i]}})
+		c.do(Send{rank, Drain{c.next, expected[i]}})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"reflect"
 )
 
 // A frame on the wire, integers little-endian:
@@ -14,11 +15,11 @@ import (
 //	0   u32  length of the payload, at most MaxFrame
 //	4   u32  CRC-32C of the payload
 //	8   payload:
-//	      u8      kind
-//	      uvarint rank, number, iter, progress
-//	      uvarint number of counts, then per count: uvarint peer, uvarint n
-//	      uvarint length of text, text
-//	      rest    body
+//	      u8  kind, the place in the list of kinds
+//	      the fields of the message in their order: numbers as uvarint, truth values
+//	      as 0 or 1; texts, bodies and lists begin with their length
+//
+// Both ends are processes of one binary.
 const (
 	frameHeader = 8
 	// MaxFrame bounds the payload of a frame in bytes: a table of addresses for
@@ -31,36 +32,86 @@ var ErrFrame = errors.New("malformed frame")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// kinds are the messages that travel, by their number on the wire.
+var kinds = [...]Message{Hello{}, Ready{}, SetupFailed{}, Holding{}, Stopped{}, Drained{}, Captured{}, Written{}, WriteFailed{},
+	Aborted{}, Beat{}, InjectDue{}, Done{}, Share{}, Fenced{}, Output{}, LogState{},
+	Welcome{}, Start{}, Resume{}, Propose{}, StopAt{}, Drain{}, Write{}, Abort{}, Quit{}, Shares{}, Fence{}, Unfence{}, Moved{},
+	Collected{}, Truncate{}}
+
+var kindOf = func() map[reflect.Type]byte {
+	m := make(map[reflect.Type]byte, len(kinds))
+	for k, msg := range kinds {
+		m[reflect.TypeOf(msg)] = byte(k)
+	}
+	return m
+}()
+
+// Name names a message, as in "stop-at".
+func Name(m Message) string {
+	var name []byte
+	for i, c := range []byte(reflect.TypeOf(m).Name()) {
+		if c >= 'a' {
+			name = append(name, c)
+			continue
+		}
+		if i > 0 {
+			name = append(name, '-')
+		}
+		name = append(name, c-'A'+'a')
+	}
+	return string(name)
+}
+
 // AppendFrame appends the frame of m to buf.
 func AppendFrame(buf []byte, m Message) ([]byte, error) {
 	start := len(buf)
 	buf = append(buf, make([]byte, frameHeader)...)
-	buf = append(buf, byte(m.Kind))
-	for _, v := range [...]int{m.Rank, m.Number, m.Iter} {
-		if v < 0 {
-			return nil, fmt.Errorf("message %v: negative field %d", m.Kind, v)
-		}
-		buf = binary.AppendUvarint(buf, uint64(v))
+	v := reflect.ValueOf(m)
+	buf = append(buf, kindOf[v.Type()])
+	buf, err := appendValue(buf, v)
+	if err != nil {
+		return nil, fmt.Errorf("message %T: %w", m, err)
 	}
-	buf = binary.AppendUvarint(buf, m.Progress)
-	buf = binary.AppendUvarint(buf, uint64(len(m.Counts)))
-	for _, c := range m.Counts {
-		if c.Peer < 0 {
-			return nil, fmt.Errorf("message %v: negative peer %d", m.Kind, c.Peer)
-		}
-		buf = binary.AppendUvarint(buf, uint64(c.Peer))
-		buf = binary.AppendUvarint(buf, c.N)
-	}
-	buf = binary.AppendUvarint(buf, uint64(len(m.Text)))
-	buf = append(buf, m.Text...)
-	buf = append(buf, m.Body...)
 	payload := buf[start+frameHeader:]
 	if len(payload) > MaxFrame {
-		return nil, fmt.Errorf("message %v: %d bytes exceed the limit of %d", m.Kind, len(payload), MaxFrame)
+		return nil, fmt.Errorf("message %T: %d bytes exceed the limit of %d", m, len(payload), MaxFrame)
 	}
 	binary.LittleEndian.PutUint32(buf[start:], uint32(len(payload)))
 	binary.LittleEndian.PutUint32(buf[start+4:], crc32.Checksum(payload, castagnoli))
 	return buf, nil
+}
+
+func appendValue(buf []byte, v reflect.Value) (_ []byte, err error) {
+	switch v.Kind() {
+	case reflect.Bool:
+		n := byte(0)
+		if v.Bool() {
+			n = 1
+		}
+		return append(buf, n), nil
+	case reflect.Int:
+		if n := v.Int(); n < 0 || n > math.MaxInt32 {
+			return nil, fmt.Errorf("number %d is out of range", n)
+		}
+		return binary.AppendUvarint(buf, uint64(v.Int())), nil
+	case reflect.Uint64:
+		return binary.AppendUvarint(buf, v.Uint()), nil
+	case reflect.String:
+		return append(binary.AppendUvarint(buf, uint64(v.Len())), v.String()...), nil
+	case reflect.Slice:
+		buf = binary.AppendUvarint(buf, uint64(v.Len()))
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return append(buf, v.Bytes()...), nil
+		}
+		for i := 0; i < v.Len() && err == nil; i++ {
+			buf, err = appendValue(buf, v.Index(i))
+		}
+		return buf, err
+	}
+	for i := 0; i < v.NumField() && err == nil; i++ { // a struct
+		buf, err = appendValue(buf, v.Field(i))
+	}
+	return buf, err
 }
 
 // ReadFrame reads one message. It returns io.EOF at a clean end of the stream,
@@ -68,18 +119,18 @@ func AppendFrame(buf []byte, m Message) ([]byte, error) {
 func ReadFrame(r io.Reader) (Message, error) {
 	var head [frameHeader]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return Message{}, err
+		return nil, err
 	}
 	n := binary.LittleEndian.Uint32(head[:])
 	if n > MaxFrame {
-		return Message{}, fmt.Errorf("%w: length %d exceeds %d", ErrFrame, n, MaxFrame)
+		return nil, fmt.Errorf("%w: length %d exceeds %d", ErrFrame, n, MaxFrame)
 	}
 	payload, err := readPayload(r, int(n))
 	if err != nil {
-		return Message{}, err
+		return nil, err
 	}
 	if sum := crc32.Checksum(payload, castagnoli); sum != binary.LittleEndian.Uint32(head[4:]) {
-		return Message{}, fmt.Errorf("%w: checksum mismatch", ErrFrame)
+		return nil, fmt.Errorf("%w: checksum mismatch", ErrFrame)
 	}
 	return decode(payload)
 }
@@ -104,35 +155,19 @@ func readPayload(r io.Reader, n int) ([]byte, error) {
 }
 
 func decode(p []byte) (Message, error) {
-	d := decoder{rest: p}
-	m := Message{Kind: Kind(d.byte())}
-	m.Rank, m.Number, m.Iter = d.int(), d.int(), d.int()
-	m.Progress = d.uvarint()
-	n := d.uvarint()
-	if n > uint64(len(d.rest))/2 { // each count takes at least two bytes
-		d.fail("count table is longer than the frame")
-	} else if n > 0 {
-		m.Counts = make([]Count, n)
-		for i := range m.Counts {
-			m.Counts[i] = Count{d.int(), d.uvarint()}
-		}
+	if len(p) == 0 || int(p[0]) >= len(kinds) {
+		return nil, fmt.Errorf("%w: no message of a known kind", ErrFrame)
 	}
-	if n := d.uvarint(); n > uint64(len(d.rest)) {
-		d.fail("text is longer than the frame")
-	} else {
-		m.Text = string(d.rest[:n])
-		d.rest = d.rest[n:]
-	}
+	d := decoder{rest: p[1:]}
+	v := reflect.New(reflect.TypeOf(kinds[p[0]])).Elem()
+	d.value(v)
 	if len(d.rest) > 0 {
-		m.Body = d.rest
-	}
-	if d.err == nil && !m.Kind.Valid() {
-		d.fail(m.Kind.String())
+		d.fail("bytes follow the message")
 	}
 	if d.err != nil {
-		return Message{}, d.err
+		return nil, d.err
 	}
-	return m, nil
+	return v.Interface().(Message), nil
 }
 
 // decoder reads fields off a payload; after the first error it reads zeros.
@@ -148,31 +183,69 @@ func (d *decoder) fail(why string) {
 	d.rest = nil
 }
 
-func (d *decoder) byte() byte {
-	if len(d.rest) == 0 {
-		d.fail("empty")
-		return 0
+func (d *decoder) value(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Bool:
+		n := d.number(1)
+		v.SetBool(n == 1)
+	case reflect.Int:
+		v.SetInt(int64(d.number(math.MaxInt32)))
+	case reflect.Uint64:
+		v.SetUint(d.number(math.MaxUint64))
+	case reflect.String:
+		v.SetString(string(d.bytes()))
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			if b := d.bytes(); len(b) > 0 {
+				v.SetBytes(b)
+			}
+			return
+		}
+		d.list(v)
+	default: // a struct
+		for i := range v.NumField() {
+			d.value(v.Field(i))
+		}
 	}
-	b := d.rest[0]
-	d.rest = d.rest[1:]
+}
+
+// list reads a list, of which each field of each element takes at least a byte.
+func (d *decoder) list(v reflect.Value) {
+	least := 1
+	if elem := v.Type().Elem(); elem.Kind() == reflect.Struct {
+		least = elem.NumField()
+	}
+	n := int(d.number(uint64(len(d.rest) / least)))
+	if n == 0 {
+		return
+	}
+	v.Set(reflect.MakeSlice(v.Type(), n, n))
+	for i := 0; i < n && d.err == nil; i++ {
+		d.value(v.Index(i))
+	}
+}
+
+func (d *decoder) bytes() []byte {
+	n := d.number(uint64(len(d.rest)))
+	if d.err != nil {
+		return nil
+	}
+	b := d.rest[:n:n]
+	d.rest = d.rest[n:]
 	return b
 }
 
-func (d *decoder) uvarint() uint64 {
-	v, n := binary.Uvarint(d.rest)
-	if n <= 0 {
+// number reads a number up to a limit, in its shortest form.
+func (d *decoder) number(limit uint64) uint64 {
+	x, n := binary.Uvarint(d.rest)
+	if n <= 0 || n > 1 && d.rest[n-1] == 0 {
 		d.fail("truncated number")
 		return 0
 	}
 	d.rest = d.rest[n:]
-	return v
-}
-
-func (d *decoder) int() int {
-	v := d.uvarint()
-	if v > math.MaxInt32 {
+	if x > limit {
 		d.fail("number out of range")
 		return 0
 	}
-	return int(v)
+	return x
 }

@@ -13,10 +13,10 @@ type Limits struct {
 	// declared dead. Ranks send a Beat several times as often. It doubles with each
 	// restart that gets no further than the one before, up to half of Phase.
 	Silence time.Duration
-	// Phase is how long a phase of a checkpoint, or the start of a generation,
+	// Phase is how long a phase of a checkpoint, or the start of an incarnation,
 	// may go on without progress of the rank waited for.
 	Phase time.Duration
-	// Restarts without a new checkpoint in between before the job is given up.
+	// Restarts without a new checkpoint in between before the job fails.
 	Restarts int
 }
 
@@ -46,10 +46,10 @@ type Config struct {
 	// memory; the images are written behind the computation.
 	Async bool
 
-	// FallBack lets the first generation, too, begin with an earlier checkpoint
+	// FallBack lets the first incarnation, too, begin with an earlier checkpoint
 	// if its own is damaged.
 	FallBack bool
-	// Gen is the last generation before the first one of this Coordinator.
+	// Gen is the last incarnation before the first one of this Coordinator.
 	Gen int
 }
 
@@ -73,12 +73,12 @@ const (
 )
 
 var phaseNames = [...]string{"starting", "computing", "agreeing on an iteration", "reaching the iteration boundary",
-	"waiting for the previous checkpoint", "draining its channels", "writing its image", "committing", "giving up the checkpoint",
+	"waiting for the previous checkpoint", "draining its channels", "writing its image", "committing", "aborting the checkpoint",
 	"ready", "agreeing with the other groups", "waiting for the other groups", "finding the recovery line", "finished"}
 
 func (p phase) String() string { return phaseNames[p] }
 
-// rankState is what the coordinator knows of one rank of the generation.
+// rankState is what the coordinator knows of one rank of the incarnation.
 type rankState struct {
 	rank     int // as numbered in the job
 	joined   bool
@@ -108,7 +108,7 @@ type Coordinator struct {
 	left    int         // ranks that have yet to answer in the current phase
 	copying int         // ranks that have yet to capture their memory, when storing
 
-	from      int // checkpoint this generation was restored from
+	from      int // checkpoint this incarnation was restored from
 	known     map[int]int
 	next      int // number of the next checkpoint
 	armed     int // boundary the ranks stop at by themselves, 0 none
@@ -149,7 +149,7 @@ func NewCoordinator(cfg Config) *Coordinator {
 	return c
 }
 
-// Begin starts the first generation.
+// Begin starts the first incarnation.
 func (c *Coordinator) Begin(now time.Duration) []Action {
 	c.now = now
 	c.inspect = now + c.patrol()
@@ -168,7 +168,7 @@ func (c *Coordinator) Step(now time.Duration, ev Event) []Action {
 	}
 	switch ev := ev.(type) {
 	case FromRank:
-		if r := c.rank(ev.Message.Rank); ev.Gen == c.gen && r != nil && c.phase != down {
+		if r := c.rank(ev.Rank); ev.Gen == c.gen && r != nil && c.phase != down {
 			c.receive(r, ev.Message)
 		}
 	case RankLost:
@@ -194,7 +194,7 @@ func (c *Coordinator) Step(now time.Duration, ev Event) []Action {
 		c.obey(ev)
 	}
 	if c.asked {
-		// The answer goes on from here; if there is none yet, the next event.
+		// The answer continues from here; if there is none yet, the next event.
 		c.asked = false
 		return c.take()
 	}
@@ -293,7 +293,7 @@ func (c *Coordinator) waitsFor(r *rankState) bool {
 	return false
 }
 
-// spawn begins a new generation from checkpoint from.
+// spawn begins a new incarnation from checkpoint from.
 func (c *Coordinator) spawn(from int) {
 	c.gen++
 	c.from = from
@@ -311,7 +311,7 @@ func (c *Coordinator) started() {
 	c.arm(c.known[c.from])
 	c.phase = running
 	c.lastEnd, c.budget.since = c.now, c.now
-	c.do(Broadcast{Message{Kind: Start, Iter: c.armed, Number: c.next}})
+	c.do(Broadcast{Start{c.armed, c.next}})
 	c.report(Notice{Kind: Started, Rank: -1, From: c.from, Gen: c.gen, Iter: c.known[c.from]})
 }
 

@@ -29,7 +29,7 @@
 // Whatever goes wrong before the commit ends in Abort n; each rank answers
 // Aborted n once nothing of its own is being written any more; then the debris
 // is discarded and Resume sent. The death of a rank discards the checkpoint
-// and ends the generation: all ranks of it are killed, and a new generation is
+// and ends the incarnation: all ranks of it are killed, and a new incarnation is
 // spawned from the last committed checkpoint.
 //
 // # Asynchronous checkpoints
@@ -49,11 +49,11 @@
 // two never mix: what a message is about its number tells.
 //
 // There is at most one checkpoint behind. Requests and schedules by time begin
-// no other until it is committed or given up. At a scheduled boundary the ranks
+// no other until it is committed or aborted. At a scheduled boundary the ranks
 // stop all the same, and are drained only then: that is the back-pressure. The
 // end of the job waits for it too. As long as nothing waits, a write behind may
 // take its time; when something does, a rank that writes nothing for
-// Limits.Phase has the checkpoint given up, and one that does not stop writing
+// Limits.Phase has the checkpoint aborted, and one that does not stop writing
 // for as long again is declared dead.
 //
 // Abort of a checkpoint behind ends its writing, and holds no application; the
@@ -71,11 +71,11 @@
 //
 //	coordinator                     supervisor
 //	Await start, drain        ──▶   Permit
-//	Agreed: boundary, to stop ──▶   Boundary, or GiveUp
+//	Agreed: boundary, to stop ──▶   Boundary, or CancelStop
 //	Down: the group failed    ──▶   RollBack, from which checkpoint
 //	Rest: nothing left to do  ──▶   End, GoOn or RollBack
 //
-// Halt ends a generation that other groups force back. Ranks are numbered as in the
+// Halt ends an incarnation that other groups force back. Ranks are numbered as in the
 // job everywhere.
 //
 // A Member passes on what concerns the channels of its rank to other groups: Fence,
@@ -83,7 +83,7 @@
 //
 // # What it promises
 //
-//   - Commit n is asked for only after every rank of one generation has
+//   - Commit n is asked for only after every rank of one incarnation has
 //     reported Written n, stopped at the same boundary, with its channels
 //     drained.
 //   - No rank passes the boundary of a checkpoint before that checkpoint has
@@ -91,7 +91,7 @@
 //   - Discard n is asked for only when no rank writes n any more, or together
 //     with the end of the job.
 //   - At most one checkpoint is behind; no channel is drained for the next
-//     before it is committed or given up, and no job completes before.
+//     before it is committed or aborted, and no job completes before.
 //   - A rank that is silent longer than Limits.Silence, or a multiple of it after
 //     restarts that got no further, is declared dead; a phase without progress
 //     for Limits.Phase is aborted, naming the rank.

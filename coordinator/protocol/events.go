@@ -12,12 +12,12 @@ type Event interface{ event() }
 
 // The events of the coordinator.
 type (
-	// FromRank is a message of a rank of generation Gen.
+	// FromRank is a message of a rank of incarnation Gen.
 	FromRank struct {
-		Gen     int
-		Message Message
+		Gen, Rank int
+		Message   Message
 	}
-	// RankLost says that a rank of generation Gen died or disconnected.
+	// RankLost says that a rank of incarnation Gen died or disconnected.
 	RankLost struct {
 		Gen, Rank int
 		Cause     string
@@ -68,14 +68,17 @@ type Action interface{ action() }
 
 // The actions of the coordinator.
 type (
-	// Send a message to a rank of the current generation.
-	Send struct{ Message Message }
-	// Broadcast a message to all ranks of the current generation.
+	// Send a message to a rank of the current incarnation.
+	Send struct {
+		Rank    int
+		Message Message
+	}
+	// Broadcast a message to all ranks of the current incarnation.
 	Broadcast struct{ Message Message }
 	// Kill one rank that is silent; its RankLost has been taken into account.
 	Kill struct{ Rank int }
-	// Spawn ends what is left of earlier generations, sweeps debris and starts
-	// all ranks as generation Gen from checkpoint From, 0 for the beginning,
+	// Spawn ends what is left of earlier incarnations, sweeps debris and starts
+	// all ranks as incarnation Gen from checkpoint From, 0 for the beginning,
 	// after Delay. With several groups, that is done for one group only; Gen is
 	// the incarnation of its ranks, and says more than those before it.
 	Spawn struct {
@@ -84,7 +87,7 @@ type (
 		// Line is the recovery line that channel.Restore needs with an optimistic
 		// log, nil if there is none. Ready must wait until its actions are durable.
 		Line []uint64
-		// Fresh says that the job begins anew: logs are emptied first.
+		// Fresh says that the job restarts from scratch: logs are emptied first.
 		Fresh bool
 	}
 	// Prepare makes room for checkpoint Number before Write is sent. A failure
@@ -153,11 +156,11 @@ type NoticeKind uint8
 
 // The notices.
 const (
-	Started         NoticeKind = iota // all ranks of generation Gen compute, from checkpoint From
+	Started         NoticeKind = iota // all ranks of incarnation Gen compute, from checkpoint From
 	CheckpointTaken                   // Checkpoint at Iter; Pause, Commit
-	CheckpointLost                    // Checkpoint was given up because of Rank: Text
+	CheckpointLost                    // Checkpoint was aborted because of Rank: Text
 	RankDied                          // Rank died at about Iter: Text
-	Restarting                        // generation Gen from checkpoint From
+	Restarting                        // incarnation Gen from checkpoint From
 	FallingBack                       // Checkpoint cannot be restored: Text
 	BackingOff                        // Stuck restarts got no further than Iter: the next comes after Pause, with a limit of Silence
 )

@@ -83,8 +83,8 @@ func (c *Coordinator) rankLost(ev RankLost) {
 	}
 }
 
-// lose gives up what is under way, after the death of a rank, and ends the
-// generation. A death after all ranks have told their results harms nothing but
+// lose aborts what is under way, after the death of a rank, and ends the
+// incarnation. A death after all ranks have told their results harms nothing but
 // the checkpoint still being written then.
 func (c *Coordinator) lose(ev RankLost) {
 	if c.behind != nil && c.behind.step == writingBehind && !c.behind.lost {
@@ -98,7 +98,7 @@ func (c *Coordinator) lose(ev RankLost) {
 	c.fail(ev)
 }
 
-// loseCheckpoint gives up what is under way with the end of the generation.
+// loseCheckpoint aborts what is under way with the end of the incarnation.
 func (c *Coordinator) loseCheckpoint(rank int, cause string) {
 	switch c.phase {
 	case proposing, agreeing, stopping, holding, emptying, storing:
@@ -116,7 +116,7 @@ func (c *Coordinator) lossAfterCommit() {
 	c.lose(ev)
 }
 
-// fail ends the generation after the death of a rank.
+// fail ends the incarnation after the death of a rank.
 func (c *Coordinator) fail(ev RankLost) {
 	c.report(Notice{Kind: RankDied, Rank: ev.Rank, Iter: c.rank(ev.Rank).iter, Gen: c.gen, Text: ev.Cause})
 	text := c.blame(ev.Rank, ev.Cause)
@@ -146,7 +146,7 @@ func (c *Coordinator) tryAgain(rank int, why string, body []byte) {
 	c.restart(Down{Rank: rank, Cause: why})
 }
 
-// backoff returns how long to wait before the next generation: nothing as long as
+// backoff returns how long to wait before the next incarnation: nothing as long as
 // restarts get further, else twice as long each time.
 func (c *Coordinator) backoff() time.Duration {
 	if c.stuck == 0 {
@@ -169,7 +169,7 @@ func (c *Coordinator) patience() time.Duration {
 	return lim.Silence
 }
 
-// restart ends the generation and asks from where the next begins.
+// restart ends the incarnation and asks from where the next begins.
 func (c *Coordinator) restart(d Down) {
 	c.phase, c.behind = down, nil
 	c.ask(d)
@@ -180,7 +180,7 @@ func (c *Coordinator) respawn(from int) {
 	c.spawn(from)
 }
 
-// setupFailed handles a generation that could not be set up. The checkpoint a
+// setupFailed handles an incarnation that could not be set up. The checkpoint a
 // user asked for is not silently replaced by another; a restart after a failure
 // falls back to the checkpoint before if this one is damaged, and tries again
 // if it is not: memory or descriptors may have been short.
@@ -208,7 +208,7 @@ func (c *Coordinator) blame(rank int, what string) string {
 
 // rankDone takes the result of a rank. From the first one on there is no
 // boundary left that all ranks could share, hence no further checkpoint.
-func (c *Coordinator) rankDone(r *rankState, m Message) {
+func (c *Coordinator) rankDone(r *rankState, m Done) {
 	r.done, r.body, r.iter = true, m.Body, c.cfg.Iterations
 	c.finishing = true
 	keep := c.waiting[:0]
@@ -251,6 +251,6 @@ func (c *Coordinator) complete(results [][]byte, lost *RankLost) {
 
 // end ends the job for another reason than a failure.
 func (c *Coordinator) end(o Outcome) {
-	c.do(Broadcast{Message{Kind: Quit}})
+	c.do(Broadcast{Quit{}})
 	c.finish(o)
 }

@@ -28,7 +28,7 @@ type (
 	}
 	// Forget removes all checkpoints of a group with numbers after After, those
 	// that cannot be read too and the newest first: the history that they belong
-	// to is given up. It has to be done, durably, before the actions that follow.
+	// to is abandoned. It has to be done, durably, before the actions that follow.
 	// Numbers are those that the job could have gone back to.
 	Forget struct {
 		After   int
@@ -39,7 +39,7 @@ type (
 	Collect struct {
 		// Base is the oldest checkpoint of each group that is kept, 0 for the
 		// beginning of the job. Of the log of a rank, what its state there
-		// covers can go. All are −1 while a job is being made to begin anew.
+		// covers can go. All are −1 while a job is being restarted from scratch.
 		Base []int
 		// Remove are the checkpoints that can be removed.
 		Remove []int

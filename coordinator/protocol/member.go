@@ -1,16 +1,8 @@
 package protocol
 
-import (
-	"encoding/json"
-	"fmt"
-
-	"ckpt/coordinator/protocol/channel"
-)
-
 // A Member is the protocol of one rank. It decides when the application may
 // pass an iteration boundary and what a rank does at one.
 type Member struct {
-	rank  int
 	state memberState
 
 	cur    int     // iteration in progress, or the boundary waited at
@@ -62,8 +54,8 @@ type (
 	// CaptureDone says that the memory of this rank has been copied: its
 	// application may go on before the image is written. It is optional, and
 	// without effect when the write of checkpoint Number has ended or was
-	// aborted. The number keeps one that comes late from being taken for a copy
-	// of the next checkpoint.
+	// aborted. The number keeps one that comes late from counting as a copy of
+	// the next checkpoint.
 	CaptureDone struct{ Number int }
 	// WriteDone says that the image is durable.
 	WriteDone struct{ Body []byte }
@@ -72,11 +64,6 @@ type (
 	WriteEnded struct {
 		Text string
 		Body []byte
-	}
-	// FencedOff answers FenceOff; the vector is what channel.Endpoint.Present says.
-	FencedOff struct {
-		Round  int
-		Vector channel.Vector
 	}
 	// Ended says that the application has passed its last boundary and ended.
 	Ended struct{ Body []byte }
@@ -89,7 +76,6 @@ func (DrainCancelled) memberEvent() {}
 func (CaptureDone) memberEvent()    {}
 func (WriteDone) memberEvent()      {}
 func (WriteEnded) memberEvent()     {}
-func (FencedOff) memberEvent()      {}
 func (Ended) memberEvent()          {}
 
 // MemberAction is something a rank has to do.
@@ -110,31 +96,14 @@ type (
 	// an optimistic log, all frames that were appended before the state of the
 	// channels was taken have to be durable before WriteDone: the rank may be
 	// forced back behind this checkpoint, and then needs them.
-	BeginWrite struct{ Number, Iter int }
+	BeginWrite struct {
+		Number, Iter int
+		Body         []byte // of Write
+	}
 	// CancelWrite ends the writing; WriteEnded or WriteDone follows.
 	CancelWrite struct{}
 	// Leave ends the rank.
 	Leave struct{}
-
-	// FenceOff drops all connections to other groups and makes and takes no more
-	// until FenceOpen; the application goes on as far as it can without. FencedOff
-	// answers, with the vector as of then.
-	FenceOff struct{ Round int }
-	// FenceOpen ends that. The ranks in Peers went back: of their incarnations
-	// before those given nothing must be taken any more.
-	FenceOpen struct {
-		Round int
-		Peers []Count
-	}
-	// Redial says where a rank of another group is now, and in which incarnation.
-	// One not newer than what is known is nothing new.
-	Redial struct {
-		Peer, Incarnation int
-		Address           string
-	}
-	// Trim forgets the messages to each peer up to the number given; see
-	// channel.Endpoint.Collected.
-	Trim struct{ Peers []Count }
 )
 
 func (Tell) memberAction()        {}
@@ -144,15 +113,11 @@ func (CancelDrain) memberAction() {}
 func (BeginWrite) memberAction()  {}
 func (CancelWrite) memberAction() {}
 func (Leave) memberAction()       {}
-func (FenceOff) memberAction()    {}
-func (FenceOpen) memberAction()   {}
-func (Redial) memberAction()      {}
-func (Trim) memberAction()        {}
 
 // NewMember returns the protocol of a rank whose application has completed
 // iteration from, 0 at the beginning. The application waits until Start.
-func NewMember(rank, from int) *Member {
-	return &Member{rank: rank, cur: from, at: true, held: true}
+func NewMember(from int) *Member {
+	return &Member{cur: from, at: true, held: true}
 }
 
 // Iteration returns the iteration in progress, or the boundary waited at.
@@ -167,25 +132,23 @@ func (m *Member) Step(ev MemberEvent) []MemberAction {
 		m.at, m.cur, m.counts = true, ev.Iter, ev.Counts
 		return m.decide()
 	case DrainDone:
-		return m.drained(Message{Kind: Drained})
+		return m.drained(Drained{m.number})
 	case DrainCancelled:
-		return m.drained(Message{Kind: Aborted})
+		return m.drained(Aborted{m.number})
 	case CaptureDone:
 		w := &m.write
 		if w.number == 0 || ev.Number != w.number || w.captured || w.abandon {
 			return nil
 		}
 		w.captured = true
-		return []MemberAction{m.tell(Message{Kind: Captured, Number: w.number})}
+		return []MemberAction{Tell{Captured{w.number}}}
 	case WriteDone:
-		return m.written(Message{Kind: Written, Body: ev.Body})
+		return m.written(Written{m.write.number, ev.Body})
 	case WriteEnded:
-		return m.written(Message{Kind: WriteFailed, Text: ev.Text, Body: ev.Body})
-	case FencedOff:
-		return []MemberAction{m.tell(Message{Kind: Fenced, Number: ev.Round, Body: encodeVector(ev.Vector)})}
+		return m.written(WriteFailed{m.write.number, ev.Text, ev.Body})
 	case Ended:
 		m.done = true
-		return []MemberAction{m.tell(Message{Kind: Done, Body: ev.Body})}
+		return []MemberAction{Tell{Done{ev.Body}}}
 	}
 	return nil
 }
@@ -194,36 +157,33 @@ func (m *Member) Step(ev MemberEvent) []MemberAction {
 // aborted meanwhile, that it is over.
 func (m *Member) drained(outcome Message) []MemberAction {
 	if m.abandon {
-		outcome = Message{Kind: Aborted}
+		outcome = Aborted{m.number}
 	}
 	m.busy, m.abandon = false, false
-	outcome.Number = m.number
-	return []MemberAction{m.tell(outcome)}
+	return []MemberAction{Tell{outcome}}
 }
 
 // written ends a write likewise.
 func (m *Member) written(outcome Message) []MemberAction {
 	if m.write.abandon {
-		outcome = Message{Kind: Aborted}
+		outcome = Aborted{m.write.number}
 	}
-	outcome.Number = m.write.number
 	m.write = imageWrite{}
-	return []MemberAction{m.tell(outcome)}
+	return []MemberAction{Tell{outcome}}
 }
 
 func (m *Member) receive(msg Message) []MemberAction {
-	switch msg.Kind {
-	case Start, Resume:
-		m.held, m.state = false, computing
-		m.stopAt, m.number = msg.Iter, msg.Number
-		if msg.Kind == Start {
-			// The boundary restored from is behind us, whatever it is.
-			return m.pass()
-		}
+	switch msg := msg.(type) {
+	case Start:
+		m.resume(msg.Boundary, msg.Number)
+		// The boundary restored from is behind us, whatever it is.
+		return m.pass()
+	case Resume:
+		m.resume(msg.Boundary, msg.Number)
 		return m.decide()
 	case Propose:
 		m.held, m.number = true, msg.Number
-		return []MemberAction{m.tell(Message{Kind: Holding, Number: msg.Number, Iter: m.cur})}
+		return []MemberAction{Tell{Holding{msg.Number, m.cur}}}
 	case StopAt:
 		m.held = false
 		m.stopAt, m.number = msg.Iter, msg.Number
@@ -233,34 +193,27 @@ func (m *Member) receive(msg Message) []MemberAction {
 			return nil
 		}
 		m.state, m.busy = draining, true
-		return []MemberAction{BeginDrain{msg.Counts}}
+		return []MemberAction{BeginDrain{msg.Expected}}
 	case Write:
 		if m.state != draining || m.busy || msg.Number != m.number || m.write.number != 0 {
 			return nil
 		}
 		m.state, m.write = writing, imageWrite{number: msg.Number}
-		return []MemberAction{BeginWrite{msg.Number, m.cur}}
+		return []MemberAction{BeginWrite{msg.Number, m.cur, msg.Body}}
 	case Abort:
 		return m.abort(msg.Number)
 	case Quit:
 		return []MemberAction{Leave{}}
-	case Fence:
-		return []MemberAction{FenceOff{msg.Number}}
-	case Unfence:
-		return []MemberAction{FenceOpen{msg.Number, msg.Counts}}
-	case Moved:
-		var moved []MemberAction
-		for _, c := range msg.Counts {
-			moved = append(moved, Redial{Peer: c.Peer, Incarnation: int(c.N), Address: msg.Text})
-		}
-		return moved
-	case Collected:
-		return []MemberAction{Trim{msg.Counts}}
 	}
 	return nil
 }
 
-// abort gives a checkpoint up. If it is the one under way, the application
+func (m *Member) resume(boundary, number int) {
+	m.held, m.state = false, computing
+	m.stopAt, m.number = boundary, number
+}
+
+// abort ends a checkpoint. If it is the one under way, the application
 // holds at its next boundary until Resume, for it does not know yet where to
 // stop next. An earlier one is written behind the computation, which goes on.
 func (m *Member) abort(number int) []MemberAction {
@@ -276,7 +229,7 @@ func (m *Member) abort(number int) []MemberAction {
 		m.write.abandon = true
 		return []MemberAction{CancelWrite{}}
 	}
-	return []MemberAction{m.tell(Message{Kind: Aborted, Number: number})}
+	return []MemberAction{Tell{Aborted{number}}}
 }
 
 // decide says what an application that waits at a boundary does next.
@@ -286,7 +239,7 @@ func (m *Member) decide() []MemberAction {
 		return nil
 	case m.stopAt == m.cur:
 		m.state = arrived
-		return []MemberAction{m.tell(Message{Kind: Stopped, Number: m.number, Iter: m.cur, Counts: m.counts})}
+		return []MemberAction{Tell{Stopped{m.number, m.cur, m.counts}}}
 	}
 	return m.pass()
 }
@@ -298,30 +251,4 @@ func (m *Member) pass() []MemberAction {
 	m.at = false
 	m.cur++
 	return []MemberAction{Proceed{}}
-}
-
-func (m *Member) tell(msg Message) MemberAction {
-	msg.Rank = m.rank
-	return Tell{msg}
-}
-
-func encodeVector(v channel.Vector) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // numbers always can
-	}
-	return b
-}
-
-// DecodeVector returns the vector in the body of Fenced, of a job of so many
-// ranks.
-func DecodeVector(body []byte, ranks int) (channel.Vector, error) {
-	var v channel.Vector
-	if err := json.Unmarshal(body, &v); err != nil {
-		return v, fmt.Errorf("vector: %w", err)
-	}
-	if len(v.Sent) != ranks || len(v.Received) != ranks || len(v.Depends) != ranks {
-		return v, fmt.Errorf("vector of %d, %d and %d ranks in a job of %d", len(v.Sent), len(v.Received), len(v.Depends), ranks)
-	}
-	return v, nil
 }

@@ -9,12 +9,12 @@ import (
 // drill drives a member by hand to the writing of checkpoint 1 at iteration 5;
 // the next boundary is known only when it is resumed.
 func drill(t *testing.T) *Member {
-	m := NewMember(0, 4)
-	expect(t, m, Received{Message{Kind: Start, Iter: 5, Number: 1}}, "proceed")
+	m := NewMember(4)
+	expect(t, m, Received{Start{Boundary: 5, Number: 1}}, "proceed")
 	expect(t, m, Reached{Iter: 5}, "stopped 1")
-	expect(t, m, Received{Message{Kind: Drain, Number: 1}}, "begin drain")
+	expect(t, m, Received{Drain{Number: 1}}, "begin drain")
 	expect(t, m, DrainDone{}, "drained 1")
-	expect(t, m, Received{Message{Kind: Write, Number: 1}}, "begin write 1")
+	expect(t, m, Received{Write{Number: 1}}, "begin write 1")
 	return m
 }
 
@@ -24,7 +24,7 @@ func expect(t *testing.T, m *Member, ev MemberEvent, want ...string) {
 	for _, a := range m.Step(ev) {
 		switch a := a.(type) {
 		case Tell:
-			got = append(got, fmt.Sprintf("%v %d", a.Message.Kind, a.Message.Number))
+			got = append(got, label(a.Message))
 		case Proceed:
 			got = append(got, "proceed")
 		case BeginDrain:
@@ -42,21 +42,17 @@ func expect(t *testing.T, m *Member, ev MemberEvent, want ...string) {
 	}
 }
 
-func message(k Kind, number, iter int) Received {
-	return Received{Message{Kind: k, Number: number, Iter: iter}}
-}
-
 func TestCaptureThenWritten(t *testing.T) {
 	m := drill(t)
 	expect(t, m, CaptureDone{1}, "captured 1")
 	expect(t, m, CaptureDone{1})
-	expect(t, m, message(Resume, 2, 7), "proceed")
+	expect(t, m, Received{Resume{Boundary: 7, Number: 2}}, "proceed")
 	expect(t, m, Reached{Iter: 6}, "proceed")
 	expect(t, m, Reached{Iter: 7}, "stopped 2")
 	expect(t, m, WriteDone{}, "written 1")
-	expect(t, m, message(Drain, 2, 0), "begin drain")
+	expect(t, m, Received{Drain{Number: 2}}, "begin drain")
 	expect(t, m, DrainDone{}, "drained 2")
-	expect(t, m, message(Write, 2, 7), "begin write 2")
+	expect(t, m, Received{Write{Number: 2}}, "begin write 2")
 	expect(t, m, CaptureDone{1}) // of the write before
 	expect(t, m, WriteEnded{}, "write-failed 2")
 }
@@ -66,47 +62,47 @@ func TestWrittenThenCapture(t *testing.T) {
 	expect(t, m, WriteDone{}, "written 1")
 	expect(t, m, CaptureDone{1})
 	expect(t, m, CaptureDone{})
-	expect(t, m, message(Resume, 2, 7), "proceed")
+	expect(t, m, Received{Resume{Boundary: 7, Number: 2}}, "proceed")
 }
 
 // TestAbortBehind: the application goes on, and the next boundary is kept.
 func TestAbortBehind(t *testing.T) {
 	m := drill(t)
 	expect(t, m, CaptureDone{1}, "captured 1")
-	expect(t, m, message(Resume, 2, 6), "proceed")
-	expect(t, m, message(Abort, 1, 0), "cancel write")
+	expect(t, m, Received{Resume{Boundary: 6, Number: 2}}, "proceed")
+	expect(t, m, Received{Abort{Number: 1}}, "cancel write")
 	expect(t, m, Reached{Iter: 6}, "stopped 2")
 	expect(t, m, WriteDone{}, "aborted 1")
-	expect(t, m, message(Drain, 2, 0), "begin drain")
+	expect(t, m, Received{Drain{Number: 2}}, "begin drain")
 	expect(t, m, DrainDone{}, "drained 2")
 }
 
 func TestAbortBehindAfterWritten(t *testing.T) {
 	m := drill(t)
 	expect(t, m, WriteDone{}, "written 1")
-	expect(t, m, message(Resume, 2, 7), "proceed")
-	expect(t, m, message(Abort, 1, 0), "aborted 1")
+	expect(t, m, Received{Resume{Boundary: 7, Number: 2}}, "proceed")
+	expect(t, m, Received{Abort{Number: 1}}, "aborted 1")
 	expect(t, m, Reached{Iter: 6}, "proceed")
 }
 
 // TestAbortBeforeResume: the checkpoint is still the one under way.
 func TestAbortBeforeResume(t *testing.T) {
 	m := drill(t)
-	expect(t, m, message(Abort, 1, 0), "cancel write")
+	expect(t, m, Received{Abort{Number: 1}}, "cancel write")
 	expect(t, m, CaptureDone{1})
 	expect(t, m, WriteEnded{}, "aborted 1")
-	expect(t, m, message(Resume, 2, 0), "proceed")
+	expect(t, m, Received{Resume{Boundary: 0, Number: 2}}, "proceed")
 }
 
-// TestAbortNextLeavesBehind: the checkpoint stopped for is given up, the one
+// TestAbortNextLeavesBehind: the checkpoint stopped for is aborted, the one
 // written behind is not.
 func TestAbortNextLeavesBehind(t *testing.T) {
 	m := drill(t)
 	expect(t, m, CaptureDone{1}, "captured 1")
-	expect(t, m, message(Resume, 2, 7), "proceed")
-	expect(t, m, message(Abort, 2, 0), "aborted 2")
+	expect(t, m, Received{Resume{Boundary: 7, Number: 2}}, "proceed")
+	expect(t, m, Received{Abort{Number: 2}}, "aborted 2")
 	expect(t, m, Reached{Iter: 6}) // holds
-	expect(t, m, message(Resume, 3, 9), "proceed")
+	expect(t, m, Received{Resume{Boundary: 9, Number: 3}}, "proceed")
 	expect(t, m, WriteDone{}, "written 1")
 }
 
@@ -114,30 +110,30 @@ func TestAbortNextLeavesBehind(t *testing.T) {
 func TestNoSecondWrite(t *testing.T) {
 	m := drill(t)
 	expect(t, m, CaptureDone{1}, "captured 1")
-	expect(t, m, message(Resume, 2, 6), "proceed")
+	expect(t, m, Received{Resume{Boundary: 6, Number: 2}}, "proceed")
 	expect(t, m, Reached{Iter: 6}, "stopped 2")
-	expect(t, m, message(Drain, 2, 0), "begin drain")
-	expect(t, m, message(Write, 2, 6)) // nor while it drains
+	expect(t, m, Received{Drain{Number: 2}}, "begin drain")
+	expect(t, m, Received{Write{Number: 2}}) // nor while it drains
 	expect(t, m, DrainDone{}, "drained 2")
-	expect(t, m, message(Write, 2, 6))
+	expect(t, m, Received{Write{Number: 2}})
 	expect(t, m, WriteDone{}, "written 1")
 }
 
 func TestWriteAfterEnd(t *testing.T) {
 	m := drill(t)
 	expect(t, m, CaptureDone{1}, "captured 1")
-	expect(t, m, message(Resume, 2, 0), "proceed")
+	expect(t, m, Received{Resume{Boundary: 0, Number: 2}}, "proceed")
 	expect(t, m, Ended{}, "done 0")
-	expect(t, m, message(Abort, 1, 0), "cancel write")
+	expect(t, m, Received{Abort{Number: 1}}, "cancel write")
 	expect(t, m, WriteEnded{}, "aborted 1")
 }
 
 func TestAbortWhileDraining(t *testing.T) {
-	m := NewMember(0, 4)
-	expect(t, m, message(Start, 1, 5), "proceed")
+	m := NewMember(4)
+	expect(t, m, Received{Start{Boundary: 5, Number: 1}}, "proceed")
 	expect(t, m, Reached{Iter: 5}, "stopped 1")
-	expect(t, m, message(Drain, 1, 0), "begin drain")
-	expect(t, m, message(Abort, 1, 0), "cancel drain")
+	expect(t, m, Received{Drain{Number: 1}}, "begin drain")
+	expect(t, m, Received{Abort{Number: 1}}, "cancel drain")
 	expect(t, m, DrainCancelled{}, "aborted 1")
-	expect(t, m, message(Resume, 2, 6), "proceed")
+	expect(t, m, Received{Resume{Boundary: 6, Number: 2}}, "proceed")
 }

@@ -1,88 +1,171 @@
 package protocol
 
-import "fmt"
+import "ckpt/coordinator/protocol/channel"
 
-// A Kind says what a message means.
-type Kind uint8
+// A Message travels between the coordinator and one rank.
+type Message interface{ message() }
 
-// The messages from a rank to the coordinator. The values are part of the wire
-// format.
-const (
-	Hello        Kind = 1 + iota // Text: address for messages between nodes; Iter: process id
-	Ready                        // memory is allocated and filled, channels are open
-	SetupFailed                  // Text: why; Body: details for the caller
-	Holding                      // Number; Iter: iteration in progress
-	Stopped                      // Number; Iter: boundary; Counts: messages sent to each peer
-	Drained                      // Number
-	Written                      // Number; Body: what was written
-	WriteFailed                  // Number; Text: why; Body: details for the caller
-	Aborted                      // Number: nothing of this rank is being written any more
-	Beat                         // a sign of life; Iter: iteration in progress; Progress: Iter plus other work done
-	InjectDue                    // Iter: reached an iteration at which a failure is to be injected
-	Done                         // Body: the rank's result
-	Unrestorable                 // like SetupFailed, and the checkpoint is to blame
-	Captured                     // Number: this rank has a copy of its memory and need not wait for its image
-	Share                        // Number; Iter: round; Body: told to all ranks that write with this one
-	Fenced                       // Number: round; Body: the rank's channel.Vector, in JSON
-	Output                       // Progress: index, from 1; Text: what is put out to the world
-	LogState                     // Text: why the message log has failed; empty: it is in order again; Body: details
+// A Count is a number of messages exchanged with one peer.
+type Count = channel.Count
+
+// A Life is one incarnation of a rank.
+type Life struct {
+	Rank        int
+	Incarnation uint64
+}
+
+// The messages from a rank to the coordinator. A Body is opaque to the protocol.
+type (
+	// Hello is the first: Address takes connections of other ranks.
+	Hello struct {
+		Address string
+		Process int // its number in the system
+	}
+	// Ready says that memory is allocated and filled, and that channels are open.
+	Ready struct{}
+	// SetupFailed comes in place of Ready.
+	SetupFailed struct {
+		Damaged bool // the checkpoint is to blame
+		Text    string
+		Body    []byte
+	}
+	// Holding answers Propose with the iteration in progress.
+	Holding struct{ Number, Iter int }
+	// Stopped says that the rank stands at the boundary of checkpoint Number, after
+	// iteration Iter, having sent so many messages to each peer.
+	Stopped struct {
+		Number, Iter int
+		Sent         []Count
+	}
+	// Drained answers Drain.
+	Drained struct{ Number int }
+	// Captured says that the rank has a copy of its memory and need not wait for its
+	// image.
+	Captured struct{ Number int }
+	// Written says that the image is durable. Body tells what was written.
+	Written struct {
+		Number int
+		Body   []byte
+	}
+	// WriteFailed says that there will be no image.
+	WriteFailed struct {
+		Number int
+		Text   string
+		Body   []byte
+	}
+	// Aborted answers Abort: this rank writes nothing of checkpoint Number any more.
+	Aborted struct{ Number int }
+	// Beat is a sign of life. Progress counts iterations and other work.
+	Beat struct {
+		Iter     int
+		Progress uint64
+	}
+	// InjectDue says that the rank has reached an iteration at which a failure is to
+	// be injected.
+	InjectDue struct{ Iter int }
+	// Done brings the result of a rank that has ended.
+	Done struct{ Body []byte }
+	// Share is what a rank tells all that write with it, once in each round.
+	Share struct {
+		Number, Round int
+		Body          []byte
+	}
+	// Fenced answers Fence with the present state of the channels.
+	Fenced struct {
+		Round  int
+		Vector channel.Vector
+	}
+	// Output is what the rank prints. The index begins at 1.
+	Output struct {
+		Index uint64
+		Text  string
+	}
+	// LogState says why the message log has failed, or, with an empty text, that it
+	// is in order again.
+	LogState struct {
+		Text string
+		Body []byte
+	}
 )
 
 // The messages from the coordinator to a rank.
-const (
-	Welcome   Kind = 32 + iota // Body: the rank's configuration
-	Start                      // Iter: next boundary to stop at, 0 none; Number: checkpoint taken there
-	Propose                    // Number
-	StopAt                     // Number; Iter: boundary
-	Drain                      // Number; Counts: messages to expect from each peer
-	Write                      // Number; Iter: boundary
-	Abort                      // Number
-	Resume                     // like Start
-	Quit                       // leave
-	Shares                     // Number; Iter: round; Body: what all have told
-	Fence                      // Number: round; exchange nothing with other groups any more
-	Unfence                    // Number: round; Counts: ranks that went back and their new incarnations
-	Moved                      // Counts: a rank of another group and its incarnation; Text: its address
-	Collected                  // Counts: ranks, and up to which number messages to them can be forgotten
-	Truncate                   // Progress: number of the first frame of the message log that is still needed
+type (
+	// Welcome brings the configuration of the rank.
+	Welcome struct{ Body []byte }
+	// Start and Resume let the application compute up to a boundary, 0 for none, at
+	// which checkpoint Number is taken.
+	Start  struct{ Boundary, Number int }
+	Resume struct{ Boundary, Number int }
+	// Propose has a rank hold at its next boundary.
+	Propose struct{ Number int }
+	// StopAt has a rank go on to boundary Iter.
+	StopAt struct{ Number, Iter int }
+	// Drain says how many messages to expect from each peer.
+	Drain struct {
+		Number   int
+		Expected []Count
+	}
+	// Write orders the image of checkpoint Number at boundary Iter.
+	Write struct {
+		Number, Iter int
+		Body         []byte
+	}
+	// Abort ends all work for checkpoint Number.
+	Abort struct{ Number int }
+	// Quit ends the rank.
+	Quit struct{}
+	// Shares is what all ranks that write together have told.
+	Shares struct {
+		Number, Round int
+		Body          []byte
+	}
+	// Fence has a rank exchange nothing with other groups any more. Unfence ends that
+	// and names the ranks that went back, in their new incarnations.
+	Fence   struct{ Round int }
+	Unfence struct {
+		Round int
+		Moved []Life
+	}
+	// Moved says where a rank of another group is.
+	Moved struct {
+		Life
+		Address string
+	}
+	// Collected says up to which number messages to other ranks can be forgotten.
+	Collected struct{ Received []Count }
+	// Truncate says which frame of the message log is the first that is still needed.
+	Truncate struct{ First uint64 }
 )
 
-var kindNames = map[Kind]string{
-	Hello: "hello", Ready: "ready", SetupFailed: "setup-failed", Holding: "holding",
-	Stopped: "stopped", Drained: "drained", Written: "written", WriteFailed: "write-failed",
-	Aborted: "aborted", Beat: "beat", Unrestorable: "unrestorable", Captured: "captured", InjectDue: "tripped",
-	Done:  "done",
-	Share: "share", Shares: "shares", Fenced: "fenced", Output: "output", LogState: "log-state",
-	Fence: "fence", Unfence: "unfence", Moved: "moved", Collected: "collected", Truncate: "truncate",
-	Welcome: "welcome", Start: "start", Propose: "propose", StopAt: "stop-at", Drain: "drain",
-	Write: "write", Abort: "abort", Resume: "resume", Quit: "quit",
-}
-
-// Valid reports whether k is a known kind.
-func (k Kind) Valid() bool { _, ok := kindNames[k]; return ok }
-
-func (k Kind) String() string {
-	if name, ok := kindNames[k]; ok {
-		return name
-	}
-	return fmt.Sprintf("kind(%d)", uint8(k))
-}
-
-// A Count is a number of messages exchanged with one peer.
-type Count struct {
-	Peer int
-	N    uint64
-}
-
-// A Message travels between the coordinator and one rank. Which fields count
-// depends on the kind; the others are zero.
-type Message struct {
-	Kind     Kind
-	Rank     int // sender or receiver
-	Number   int // of the checkpoint
-	Iter     int
-	Progress uint64
-	Counts   []Count
-	Text     string
-	Body     []byte // opaque to the protocol
-}
+func (Hello) message()       {}
+func (Ready) message()       {}
+func (SetupFailed) message() {}
+func (Holding) message()     {}
+func (Stopped) message()     {}
+func (Drained) message()     {}
+func (Captured) message()    {}
+func (Written) message()     {}
+func (WriteFailed) message() {}
+func (Aborted) message()     {}
+func (Beat) message()        {}
+func (InjectDue) message()   {}
+func (Done) message()        {}
+func (Share) message()       {}
+func (Fenced) message()      {}
+func (Output) message()      {}
+func (LogState) message()    {}
+func (Welcome) message()     {}
+func (Start) message()       {}
+func (Resume) message()      {}
+func (Propose) message()     {}
+func (StopAt) message()      {}
+func (Drain) message()       {}
+func (Write) message()       {}
+func (Abort) message()       {}
+func (Quit) message()        {}
+func (Shares) message()      {}
+func (Fence) message()       {}
+func (Unfence) message()     {}
+func (Moved) message()       {}
+func (Collected) message()   {}
+func (Truncate) message()    {}

@@ -117,17 +117,17 @@ func (c *Coordinator) arm(iter int) {
 // resume lets the ranks go on after a checkpoint or its abort.
 func (c *Coordinator) resume() {
 	c.phase = running
-	c.do(Broadcast{Message{Kind: Resume, Iter: c.armed, Number: c.next}})
+	c.do(Broadcast{Resume{c.armed, c.next}})
 }
 
-// abort gives the checkpoint up and waits until nobody writes any more.
+// abort ends the checkpoint under way and waits until nobody writes any more.
 func (c *Coordinator) abort(rank int, why string, body []byte) {
 	c.lostCheckpoint(rank, why, body)
 	if c.phase == proposing || c.phase == agreeing {
 		c.boundary = 0 // none was agreed on: the armed one still lies ahead
 	}
 	c.enter(aborting)
-	c.do(Broadcast{Message{Kind: Abort, Number: c.next}})
+	c.do(Broadcast{Abort{c.next}})
 }
 
 // abandoned ends an abort: everybody has stopped writing.
@@ -148,9 +148,9 @@ func (c *Coordinator) lost(n Notice, serving []Request) {
 	n.Kind = CheckpointLost
 	c.report(n)
 	for _, r := range serving {
-		text := fmt.Sprintf("checkpoint %d was given up: %s", n.Checkpoint, n.Text)
+		text := fmt.Sprintf("checkpoint %d was aborted: %s", n.Checkpoint, n.Text)
 		if n.Rank >= 0 {
-			text = fmt.Sprintf("checkpoint %d was given up: rank %d: %s", n.Checkpoint, n.Rank, n.Text)
+			text = fmt.Sprintf("checkpoint %d was aborted: rank %d: %s", n.Checkpoint, n.Rank, n.Text)
 		}
 		c.answer(r, 0, text)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// restartWithin starts the generation that the script waits for, and has rank 0 fall
+// restartWithin starts the incarnation that the script waits for, and has rank 0 fall
 // silent at iteration iter. It returns how long the spawn was put off, the backing off that was
 // reported before, and after how long the silence was acted upon.
 func (s *script) restartWithin(iter int) (delay time.Duration, told *Notice, silent time.Duration) {
@@ -21,13 +21,13 @@ func (s *script) restartWithin(iter int) (delay time.Duration, told *Notice, sil
 		}
 	}
 	s.acts = nil
-	s.all(Message{Kind: Hello})
-	s.all(Message{Kind: Ready})
-	s.rank(0, Message{Kind: Beat, Iter: iter, Progress: uint64(iter)})
+	s.all(Hello{})
+	s.all(Ready{})
+	s.rank(0, Beat{Iter: iter, Progress: uint64(iter)})
 	began := s.now
 	for !slices.ContainsFunc(s.acts, func(a Action) bool { _, kills := a.(Kill); return kills }) {
 		s.now += time.Second
-		s.rank(1, Message{Kind: Beat, Iter: iter, Progress: uint64(iter)})
+		s.rank(1, Beat{Iter: iter, Progress: uint64(iter)})
 	}
 	return delay, told, s.now - began
 }
@@ -55,10 +55,10 @@ func TestPatience(t *testing.T) {
 			t.Errorf("restart %d: told %+v", i, told)
 		}
 	}
-	s.all(Message{Kind: Hello})
-	s.all(Message{Kind: Ready})
+	s.all(Hello{})
+	s.all(Ready{})
 	s.write(s.co.next, 500)
-	s.all(Message{Kind: Written, Number: s.co.next})
+	s.all(Written{Number: s.co.next})
 	s.event(Committed{Number: s.cp.Number})
 	s.acts = nil
 	if at := s.co.patience(); at != silence || s.co.backoff() != 0 {
@@ -75,19 +75,19 @@ func TestHeard(t *testing.T) {
 	s := &script{t: t, co: newLone(Config{Ranks: ranks(2), Iterations: 1000, AutoRestart: true,
 		Limits: Limits{Silence: 8 * time.Second, Phase: time.Hour, Restarts: 5}})}
 	s.take(s.co.Begin(0))
-	s.all(Message{Kind: Hello})
-	s.all(Message{Kind: Ready})
+	s.all(Hello{})
+	s.all(Ready{})
 	s.got = nil
 	for range 60 {
 		s.now += time.Second
 		s.co.Heard(1, s.now)
-		s.rank(0, Message{Kind: Beat})
+		s.rank(0, Beat{})
 	}
 	s.want()
 	for range 8 {
 		s.now += time.Second
 		s.co.Heard(1, s.now-8*time.Second) // old news
-		s.rank(0, Message{Kind: Beat})
+		s.rank(0, Beat{})
 	}
 	s.want("kill 1", "spawn from 0")
 }

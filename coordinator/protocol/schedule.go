@@ -69,7 +69,7 @@ type budget struct {
 	spent time.Duration // by checkpoints
 	ran   time.Duration // computing before since
 	last  time.Duration // the previous checkpoint's cost, or its estimate
-	count int           // of checkpoints, those given up included
+	count int           // of checkpoints, aborted ones included
 }
 
 // due returns when the next checkpoint fits the budget.

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -27,7 +28,7 @@ func newScript(t *testing.T, s Schedule) *script {
 	sc := &script{t: t, co: newLone(Config{Ranks: ranks(2), Iterations: 100, Schedule: s, AutoRestart: true, Async: true, Cost: time.Second,
 		Limits: Limits{Silence: time.Hour, Phase: 10 * time.Second, Restarts: 5}})}
 	sc.take(sc.co.Begin(0))
-	sc.all(Message{Kind: Ready})
+	sc.all(Ready{})
 	sc.got = nil
 	return sc
 }
@@ -41,15 +42,28 @@ func (s *script) at(seconds float64) *script {
 	return s
 }
 
+// label names a message and its checkpoint.
+func label(m Message) string {
+	number := int64(0)
+	if f := reflect.ValueOf(m).FieldByName("Number"); f.IsValid() {
+		number = f.Int()
+	}
+	return fmt.Sprintf("%s %d", Name(m), number)
+}
+
 func (s *script) event(ev Event) { s.take(s.co.Step(s.now, ev)) }
 
 // rank lets one rank send a message; all does for both.
 func (s *script) rank(i int, m Message) {
-	m.Rank = i
-	if m.Kind == Written || m.Kind == Done {
-		m.Body = fmt.Appendf(nil, "%v %d", m.Kind, i)
+	body := fmt.Appendf(nil, "%s %d", Name(m), i)
+	switch written := m.(type) {
+	case Written:
+		written.Body = body
+		m = written
+	case Done:
+		m = Done{body}
 	}
-	s.event(FromRank{Gen: s.co.gen, Message: m})
+	s.event(FromRank{Gen: s.co.gen, Rank: i, Message: m})
 }
 
 func (s *script) all(m Message) {
@@ -59,8 +73,8 @@ func (s *script) all(m Message) {
 
 // write takes checkpoint n at boundary iter as far as the order to write.
 func (s *script) write(n, iter int) {
-	s.all(Message{Kind: Stopped, Number: n, Iter: iter})
-	s.all(Message{Kind: Drained, Number: n})
+	s.all(Stopped{Number: n, Iter: iter})
+	s.all(Drained{Number: n})
 }
 
 func (s *script) ask(id int, stop bool) { s.event(Requested{Request{ID: id, Stop: stop}}) }
@@ -70,11 +84,11 @@ func (s *script) take(acts []Action) {
 	for _, a := range acts {
 		switch a := a.(type) {
 		case Send:
-			if a.Message.Rank == 0 {
-				s.got = append(s.got, fmt.Sprintf("%v %d", a.Message.Kind, a.Message.Number))
+			if a.Rank == 0 {
+				s.got = append(s.got, label(a.Message))
 			}
 		case Broadcast:
-			s.got = append(s.got, fmt.Sprintf("%v %d", a.Message.Kind, a.Message.Number))
+			s.got = append(s.got, label(a.Message))
 		case Kill:
 			s.got = append(s.got, fmt.Sprintf("kill %d", a.Rank))
 		case Spawn:

@@ -15,7 +15,7 @@ type checker struct {
 	committing bool         // Commit is under way
 	losses     map[int]bool // checkpoints reported lost
 	noRoom     int          // the checkpoint that could not be prepared last
-	dying      int          // the generation of which a rank died last
+	dying      int          // the incarnation of which a rank died last
 	ordered    time.Duration
 	durable    time.Duration
 	resumed    time.Duration
@@ -61,13 +61,13 @@ func (w *world) inspect(a Action, rest []Action) {
 	}
 	switch a := a.(type) {
 	case Send:
-		if a.Message.Kind == Drain {
-			w.inspectBegin(a.Message)
+		if d, ok := a.Message.(Drain); ok {
+			w.inspectBegin(d, d.Number)
 		}
 	case Broadcast:
 		w.inspectBroadcast(a.Message)
 	case Kill:
-		if r := w.ranks[a.Rank]; !r.dead && !r.frozen && !r.stuck {
+		if r := w.ranks[a.Rank]; !r.dead && !r.silent && !r.stuck {
 			w.failf("rank %d is killed for nothing", a.Rank)
 		}
 	case Spawn:
@@ -100,9 +100,11 @@ func (w *world) inspect(a Action, rest []Action) {
 }
 
 func (w *world) inspectBroadcast(m Message) {
-	switch m.Kind {
-	case Propose, StopAt:
-		w.inspectBegin(m)
+	switch m := m.(type) {
+	case Propose:
+		w.inspectBegin(m, m.Number)
+	case StopAt:
+		w.inspectBegin(m, m.Number)
 	case Write:
 		if m.Number != w.open {
 			w.failf("write of checkpoint %d, open is %d", m.Number, w.open)
@@ -113,29 +115,36 @@ func (w *world) inspectBroadcast(m Message) {
 			w.failf("abort of checkpoint %d: lost %v, committing %v", m.Number, w.losses[m.Number], w.committing)
 		}
 		w.seen.dropped += w.flag(m.Number == w.behind)
-	case Start, Resume:
-		if m.Number <= w.used {
-			w.failf("%v announces checkpoint %d, which was begun already", m.Kind, m.Number)
-		}
-		if w.open != 0 && w.behind == 0 {
-			w.inspectResume()
-		}
+	case Start:
+		w.inspectGoing(m, m.Number)
+	case Resume:
+		w.inspectGoing(m, m.Number)
+	}
+}
+
+// inspectGoing checks that ranks may compute, up to checkpoint number.
+func (w *world) inspectGoing(m Message, number int) {
+	if number <= w.used {
+		w.failf("%s announces checkpoint %d, which was begun already", Name(m), number)
+	}
+	if w.open != 0 && w.behind == 0 {
+		w.inspectResume()
 	}
 }
 
 // inspectBegin checks what comes before the order to write: no checkpoint is
 // begun under a used number, nor drained for before the last one is resolved.
-func (w *world) inspectBegin(m Message) {
+func (w *world) inspectBegin(m Message, number int) {
 	if w.open != 0 {
-		w.failf("%v of checkpoint %d while %d is open", m.Kind, m.Number, w.open)
+		w.failf("%s of checkpoint %d while %d is open", Name(m), number, w.open)
 	}
-	if m.Number < w.used || w.losses[m.Number] {
-		w.failf("%v of checkpoint %d after %d, lost %v", m.Kind, m.Number, w.used, w.losses[m.Number])
+	if number < w.used || w.losses[number] {
+		w.failf("%s of checkpoint %d after %d, lost %v", Name(m), number, w.used, w.losses[number])
 	}
-	if _, ok := w.committed[m.Number]; ok {
-		w.failf("%v of checkpoint %d, which exists", m.Kind, m.Number)
+	if _, ok := w.committed[number]; ok {
+		w.failf("%s of checkpoint %d, which exists", Name(m), number)
 	}
-	w.used = m.Number
+	w.used = number
 }
 
 // inspectResume checks the ranks when they go on before the commit.
@@ -159,7 +168,7 @@ func (w *world) inspectSpawn(a Spawn) {
 		w.failf("restart, though every rank has ended")
 	}
 	if a.Gen != w.gen+1 {
-		w.failf("generation %d follows %d", a.Gen, w.gen)
+		w.failf("incarnation %d follows %d", a.Gen, w.gen)
 	}
 	if w.committing || w.open != 0 && !w.losses[w.open] {
 		w.failf("restart while checkpoint %d is neither committed nor lost", w.open)

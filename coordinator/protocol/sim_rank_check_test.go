@@ -29,19 +29,29 @@ func (w *world) inspectProceed(r *simRank) {
 }
 
 func (w *world) inspectTell(r *simRank, m Message) {
-	switch {
-	case m.Kind == Stopped:
+	afterAbort := func(number int) {
+		if number == r.aborted {
+			w.failf("rank %d says %s of checkpoint %d after its abort", r.id, Name(m), number)
+		}
+	}
+	switch m := m.(type) {
+	case Stopped:
 		if m.Iter != r.computed {
 			w.failf("rank %d says it stopped at %d but is at %d", r.id, m.Iter, r.computed)
 		}
 		w.seen.held += w.flag(w.behind != 0)
-	case m.Kind == Captured && (r.captured < m.Number || r.writing != m.Number):
-		w.failf("rank %d says it has captured %d, but captured %d and writes %d", r.id, m.Number, r.captured, r.writing)
-	case (m.Kind == Captured || m.Kind == Written) && m.Number == r.aborted:
-		w.failf("rank %d says %v of checkpoint %d after its abort", r.id, m.Kind, m.Number)
-	case m.Kind == Aborted && r.writing == m.Number:
-		w.failf("rank %d says that %d is over, but still writes it", r.id, m.Number)
-	case m.Kind == Done:
+	case Captured:
+		if r.captured < m.Number || r.writing != m.Number {
+			w.failf("rank %d says it has captured %d, but captured %d and writes %d", r.id, m.Number, r.captured, r.writing)
+		}
+		afterAbort(m.Number)
+	case Written:
+		afterAbort(m.Number)
+	case Aborted:
+		if r.writing == m.Number {
+			w.failf("rank %d says that %d is over, but still writes it", r.id, m.Number)
+		}
+	case Done:
 		w.seen.ends += w.flag(w.behind != 0)
 	}
 }

@@ -9,7 +9,7 @@ import (
 type simRank struct {
 	id, gen  int
 	m        *Member
-	frozen   bool
+	silent   bool
 	dead     bool
 	computed int // iterations completed
 	running  bool
@@ -38,25 +38,25 @@ func (w *world) spawn(a Spawn) {
 	w.ranks = nil
 	from := w.committed[a.From]
 	for i := range w.cfg.Ranks {
-		r := &simRank{id: i, gen: a.Gen, m: NewMember(i, from), computed: from,
+		r := &simRank{id: i, gen: a.Gen, m: NewMember(from), computed: from,
 			sent: map[int]uint64{}, arrived: map[int]uint64{}}
 		w.ranks = append(w.ranks, r)
-		w.after(w.upTo(50*time.Millisecond), func() { w.tell(r, Message{Kind: Hello, Rank: i}); w.beat(r) })
+		w.after(w.upTo(50*time.Millisecond), func() { w.tell(r, Hello{}); w.beat(r) })
 		w.after(w.upTo(80*time.Millisecond)+50*time.Millisecond, func() {
 			if w.damaged[a.From] && i == 0 {
-				w.tell(r, Message{Kind: Unrestorable, Rank: i, Text: "damaged"})
+				w.tell(r, SetupFailed{Damaged: true, Text: "damaged"})
 				return
 			}
 			if w.diskError && a.Gen > 1 && w.rng.IntN(20) == 0 {
-				w.tell(r, Message{Kind: SetupFailed, Rank: i, Text: "out of memory"})
+				w.tell(r, SetupFailed{Text: "out of memory"})
 				return
 			}
-			w.tell(r, Message{Kind: Ready, Rank: i})
+			w.tell(r, Ready{})
 		})
 	}
 }
 
-// beat is the sign of life of a rank that is not frozen.
+// beat is the sign of life of a rank that is not silent.
 func (w *world) beat(r *simRank) {
 	if !w.runs(r) {
 		return
@@ -64,25 +64,26 @@ func (w *world) beat(r *simRank) {
 	if r.writing != 0 && !r.hanging {
 		r.wrote++
 	}
-	w.tell(r, Message{Kind: Beat, Rank: r.id, Iter: r.m.Iteration(), Progress: uint64(r.m.Iteration()) + r.wrote})
+	w.tell(r, Beat{Iter: r.m.Iteration(), Progress: uint64(r.m.Iteration()) + r.wrote})
 	w.after(w.cfg.Limits.Silence/4, func() { w.beat(r) })
 }
 
 // runs reports whether a rank does anything any more.
 func (w *world) runs(r *simRank) bool {
-	return !r.dead && !r.frozen && r.gen == w.gen && w.outcome == nil
+	return !r.dead && !r.silent && r.gen == w.gen && w.outcome == nil
 }
 
 // tell delivers a message to the coordinator, in order.
 func (w *world) tell(r *simRank, m Message) {
-	if r.dead || r.frozen || w.outcome != nil {
+	if r.dead || r.silent || w.outcome != nil {
 		return
 	}
 	r.toCo = max(r.toCo, w.now+w.upTo(20*time.Millisecond))
 	w.after(r.toCo-w.now, func() {
 		if w.outcome == nil {
-			r.ended = r.ended || m.Kind == Done
-			w.event(FromRank{r.gen, m})
+			_, done := m.(Done)
+			r.ended = r.ended || done
+			w.event(FromRank{r.gen, r.id, m})
 		}
 	})
 }
@@ -91,8 +92,8 @@ func (w *world) tell(r *simRank, m Message) {
 func (w *world) send(r *simRank, m Message) {
 	r.fromCo = max(r.fromCo, w.now+w.upTo(20*time.Millisecond))
 	w.after(r.fromCo-w.now, func() {
-		if m.Kind == Abort {
-			r.aborted = m.Number
+		if a, ok := m.(Abort); ok {
+			r.aborted = a.Number
 		}
 		w.step(r, Received{m})
 	})
@@ -171,7 +172,7 @@ func (w *world) compute(r *simRank) {
 		r.computed++
 		counts := make([]Count, 0, len(r.sent))
 		for peer, n := range r.sent {
-			counts = append(counts, Count{peer, n})
+			counts = append(counts, Count{Peer: peer, N: n})
 		}
 		slices.SortFunc(counts, func(a, b Count) int { return a.Peer - b.Peer })
 		w.step(r, Reached{r.computed, counts})

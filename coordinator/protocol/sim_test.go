@@ -90,7 +90,7 @@ func (w *world) actions(acts []Action) {
 		w.act(a, acts[i+1:])
 	}
 	if w.dying == w.gen && w.outcome == nil && !w.committing {
-		w.failf("generation %d goes on after a death", w.gen)
+		w.failf("incarnation %d goes on after a death", w.gen)
 	}
 	if at, ok := w.co.Deadline(); ok {
 		w.arm(max(at, w.now+1))
@@ -118,7 +118,7 @@ func (w *world) act(a Action, rest []Action) {
 	w.inspect(a, rest)
 	switch a := a.(type) {
 	case Send:
-		w.send(w.ranks[a.Message.Rank], a.Message)
+		w.send(w.ranks[a.Rank], a.Message)
 	case Broadcast:
 		for _, r := range w.ranks {
 			w.send(r, a.Message)
@@ -153,7 +153,7 @@ func (w *world) prepare(number int) {
 	w.after(late, func() {
 		if w.outcome == nil && w.open == number && !w.committing {
 			w.noRoom = number
-			w.event(CommitFailed{Number: number, Reason: "no room"})
+			w.event(CommitFailed{Number: number, Reason: "no space"})
 		}
 	})
 }
@@ -198,7 +198,7 @@ func (w *world) disturb() {
 				}
 			})
 		case 2: // stopped: only its silence tells
-			r.frozen = true
+			r.silent = true
 			w.kills++
 		case 3: // alive, but too slow for the phase
 			r.slow = w.upTo(2 * w.cfg.Limits.Phase)
@@ -258,12 +258,12 @@ func runWatched(t *testing.T, seed uint64, setUp func(Config), watch func(time.D
 	}
 	for w.outcome == nil {
 		if len(w.todo) == 0 {
-			w.failf("nothing left to do while %v in generation %d", w.co.Phase(), w.gen)
+			w.failf("nothing left to do while %v in incarnation %d", w.co.Phase(), w.gen)
 		}
 		ev := heap.Pop(&w.todo).(simEvent)
 		w.now = ev.at
 		if w.now > 10*time.Minute {
-			w.failf("no end in sight while %v in generation %d", w.co.Phase(), w.gen)
+			w.failf("no end in sight while %v in incarnation %d", w.co.Phase(), w.gen)
 		}
 		ev.do()
 	}
@@ -279,19 +279,19 @@ func TestSchedules(t *testing.T) {
 		n = 3000
 	}
 	results := map[Result]int{}
-	checkpoints, lost, generations := 0, 0, 0
+	checkpoints, lost, incarnations := 0, 0, 0
 	var all seen
 	for seed := range n {
 		w := run(t, uint64(seed))
 		results[w.outcome.Result]++
 		checkpoints += len(w.committed) - 1
 		lost += len(w.losses)
-		generations += w.gen
+		incarnations += w.gen
 		all.add(w.seen)
 	}
-	t.Logf("%d schedules: %v; %d checkpoints taken, %d given up, %d generations", n, results, checkpoints, lost, generations)
+	t.Logf("%d schedules: %v; %d checkpoints taken, %d aborted, %d incarnations", n, results, checkpoints, lost, incarnations)
 	t.Logf("written behind the computation: %+v", all)
-	if checkpoints == 0 || lost == 0 || generations <= n || len(results) != 3 || all.missing() {
+	if checkpoints == 0 || lost == 0 || incarnations <= n || len(results) != 3 || all.missing() {
 		t.Error("the schedules do not exercise the protocol")
 	}
 }

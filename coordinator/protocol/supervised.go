@@ -7,7 +7,7 @@ import "slices"
 // is until the answer comes as an event. Package supervisor gives the answers; none
 // of these actions leaves it.
 type (
-	// Down says that the generation has ended: a rank died, or the group could
+	// Down says that the incarnation has ended: a rank died, or the group could
 	// not be set up. RollBack answers.
 	Down struct {
 		Rank    int // -1: none in particular
@@ -17,7 +17,7 @@ type (
 	// Await asks for leave to take a step. Permit answers.
 	Await struct{ Step Step }
 	// Agreed says that all ranks of the group hold for a stop, and the first
-	// boundary that none has passed. Boundary or GiveUp answers.
+	// boundary that none has passed. Boundary or CancelStop answers.
 	Agreed struct{ Iter int }
 	// Rest says that nothing is left to do: all ranks have told their results,
 	// or stand still after checkpoint Number, 0 none, for a stop. The processes
@@ -38,12 +38,12 @@ const (
 	DrainStep             // all ranks stand at the boundary: to drain and to store
 )
 
-// What a supervisor tells a Coordinator.
+// A supervisor tells a Coordinator:
 type (
-	// Halt ends the generation, whatever it is doing, through no fault of its
+	// Halt ends the incarnation, whatever it is doing, through no fault of its
 	// own. It must not come while Commits says true. RollBack has to follow.
 	Halt struct{}
-	// RollBack answers Down: the next generation is spawned from checkpoint From,
+	// RollBack answers Down: the next incarnation is spawned from checkpoint From,
 	// 0 for the beginning. Checkpoints after From are forgotten.
 	RollBack struct{ From int }
 	// Permit answers Await. Outside, with DrainStep, are the messages sent by ranks of
@@ -60,8 +60,8 @@ type (
 	Hurry struct{}
 	// Boundary answers Agreed: all groups stop at iteration Iter.
 	Boundary struct{ Iter int }
-	// GiveUp gives the checkpoint under way up.
-	GiveUp struct{ Reason string }
+	// CancelStop ends a stop and aborts its checkpoint.
+	CancelStop struct{ Reason string }
 	// GoOn answers Rest after a stop that is not to be.
 	GoOn struct{}
 	// End ends the group. Its ranks are told to leave unless the job failed.
@@ -73,15 +73,15 @@ func (Await) action()  {}
 func (Agreed) action() {}
 func (Rest) action()   {}
 
-func (Halt) event()     {}
-func (RollBack) event() {}
-func (Permit) event()   {}
-func (Gate) event()     {}
-func (Hurry) event()    {}
-func (Boundary) event() {}
-func (GiveUp) event()   {}
-func (GoOn) event()     {}
-func (End) event()      {}
+func (Halt) event()       {}
+func (RollBack) event()   {}
+func (Permit) event()     {}
+func (Gate) event()       {}
+func (Hurry) event()      {}
+func (Boundary) event()   {}
+func (CancelStop) event() {}
+func (GoOn) event()       {}
+func (End) event()        {}
 
 func (c *Coordinator) ask(a Action) {
 	c.do(a)
@@ -93,7 +93,7 @@ func stops(requests []Request) bool {
 }
 
 // rest leaves the ranks alone until the whole job ends, or until they are needed
-// again. What was asked for meanwhile is kept for then.
+// again. It keeps requests for then.
 func (c *Coordinator) rest(r Rest) {
 	if c.phase == aborting {
 		c.next += c.cfg.Stride
@@ -133,8 +133,8 @@ func (c *Coordinator) obey(ev Event) {
 	case Boundary:
 		c.stopAt(ev.Iter)
 		c.asked = c.phase == holding && c.behind == nil // Await is still to be answered
-	case GiveUp:
-		c.giveUp(ev.Reason)
+	case CancelStop:
+		c.cancelStop(ev.Reason)
 	case GoOn:
 		if c.phase == resting {
 			c.resume()
@@ -148,7 +148,7 @@ func (c *Coordinator) obey(ev Event) {
 	}
 }
 
-// halt ends the generation because other groups force it back.
+// halt ends the incarnation because other groups force it back.
 func (c *Coordinator) halt() {
 	if c.phase == down || c.phase == finished {
 		return
@@ -161,7 +161,7 @@ func (c *Coordinator) halt() {
 	c.phase, c.behind = down, nil
 }
 
-// rollBack begins the next generation where the supervisor says.
+// rollBack begins the next incarnation where the supervisor says.
 func (c *Coordinator) rollBack(from int) {
 	if c.phase != down {
 		return
@@ -191,11 +191,11 @@ func (c *Coordinator) stopAt(iter int) {
 	}
 	c.boundary = iter
 	c.enter(stopping)
-	c.do(Broadcast{Message{Kind: StopAt, Number: c.next, Iter: iter}})
+	c.do(Broadcast{StopAt{c.next, iter}})
 }
 
-// giveUp has a stop be forgotten, unless it is being committed.
-func (c *Coordinator) giveUp(reason string) {
+// cancelStop has a stop be forgotten, unless it is being committed.
+func (c *Coordinator) cancelStop(reason string) {
 	keep := c.waiting[:0]
 	for _, r := range c.waiting {
 		if r.Stop {

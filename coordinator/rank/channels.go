@@ -7,7 +7,6 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/mpi"
-	"ckpt/coordinator/msglog"
 	"ckpt/coordinator/protocol"
 	"ckpt/internal/durable"
 )
@@ -37,11 +36,11 @@ func (s *state) openChannels(pending []byte) (*mpi.Channels, error) {
 	from := &mpi.Restored{Line: set.Line, Pending: pending, State: saved.Encode()}
 	first := saved.LogFrom
 	if s.log != nil {
-		r, err := s.log.NewReader(msglog.LSN(first))
+		r, err := s.log.NewReader(first)
 		if err != nil {
 			return nil, err
 		}
-		if s.log.Next() < msglog.LSN(first) {
+		if s.log.Next() < first {
 			return nil, &durable.DamageError{File: job.LogDir(s.job, s.rank),
 				Reason: fmt.Sprintf("it ends before frame %d, at which checkpoint %d was taken", s.log.Next(), s.cfg.From)}
 		}
@@ -60,43 +59,40 @@ func (r *process) snapshot(ctx context.Context) (*mpi.Snapshot, error) {
 	return r.comm.Snapshot(ctx)
 }
 
-// truncateLog says which frame of the message log is the first that is needed.
-type truncateLog struct{ from uint64 }
-
-// channelNews carries out what the protocol wants of the channels. Before the
+// channelNews carries out what the coordinator says of the channels. Before the
 // communicator is there, it is kept.
-func (r *process) channelNews(ctx context.Context, a any) error {
+func (r *process) channelNews(ctx context.Context, m protocol.Message) error {
 	comm := r.channelComm
 	if comm == nil {
-		r.news = append(r.news, a)
+		r.news = append(r.news, m)
 		return nil
 	}
-	switch a := a.(type) {
-	case protocol.FenceOff:
+	switch m := m.(type) {
+	case protocol.Fence:
 		v, err := comm.Hold(ctx)
 		if err != nil {
 			return err
 		}
-		r.post(ctx, protocol.FencedOff{Round: a.Round, Vector: v})
-	case protocol.FenceOpen:
-		for _, c := range a.Peers {
-			if err := comm.PeerMoved(c.Peer, "", c.N); err != nil {
+		r.link.Send(protocol.Fenced{Round: m.Round, Vector: v})
+	case protocol.Unfence:
+		for _, l := range m.Moved {
+			if err := comm.PeerMoved(l.Rank, "", l.Incarnation); err != nil {
 				return err
 			}
 		}
 		return comm.Release()
-	case protocol.Redial:
-		return comm.PeerMoved(a.Peer, a.Address, uint64(a.Incarnation))
-	case protocol.Trim:
-		for _, c := range a.Peers {
+	case protocol.Moved:
+		return comm.PeerMoved(m.Rank, m.Address, m.Incarnation)
+	case protocol.Collected:
+		for _, c := range m.Received {
 			if err := comm.Collected(c.Peer, c.N); err != nil {
 				return err
 			}
 		}
-	case truncateLog:
+	case protocol.Truncate:
 		if r.state.log != nil {
-			// What cannot be removed now will be another time.
-			_, _, _ = r.state.log.Truncate(msglog.LSN(a.from))
+			// A segment that cannot be removed now will be later.
+			_, _, _ = r.state.log.Truncate(m.First)
 		}
 	}
 	return nil
@@ -107,13 +103,13 @@ func (r *process) serveNews(ctx context.Context) {
 	for {
 		var err error
 		select {
-		case a := <-r.channelMail:
-			err = r.channelNews(ctx, a)
+		case m := <-r.channelMail:
+			err = r.channelNews(ctx, m)
 		case r.channelComm = <-r.joined:
 			news := r.news
 			r.news = nil
-			for _, a := range news {
-				err = errors.Join(err, r.channelNews(ctx, a))
+			for _, m := range news {
+				err = errors.Join(err, r.channelNews(ctx, m))
 			}
 		case <-ctx.Done():
 			return

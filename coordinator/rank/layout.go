@@ -35,7 +35,7 @@ type layoutNetwork struct {
 	number int
 	ranks  int
 	round  int
-	told   <-chan protocol.Message
+	told   <-chan protocol.Shares
 }
 
 // openLayoutNetwork prepares to write checkpoint number with the others. They tell each
@@ -65,12 +65,12 @@ func (n *layoutNetwork) Serve(piece func(context.Context, int) ([]byte, error)) 
 }
 
 func (n *layoutNetwork) Exchange(ctx context.Context, mine []byte) ([][]byte, error) {
-	n.link.Send(protocol.Message{Kind: protocol.Share, Number: n.number, Iter: n.round, Body: mine})
+	n.link.Send(protocol.Share{Number: n.number, Round: n.round, Body: mine})
 	for {
 		select {
 		case m := <-n.told:
-			if m.Number != n.number || m.Iter != n.round {
-				continue // of a checkpoint that was given up
+			if m.Number != n.number || m.Round != n.round {
+				continue // of a checkpoint that was aborted
 			}
 			n.round++
 			return split(m.Body, n.ranks)

@@ -34,16 +34,16 @@ type process struct {
 	comm     *mpi.Comm
 
 	mail    chan protocol.MemberEvent
-	told    chan protocol.Message // what the ranks that write together tell each other
+	told    chan protocol.Shares // what the ranks that write together tell each other
 	proceed chan struct{}
 	failed  chan error // of the application
 
 	// Of a rank with channels to other groups: what the coordinator says of them,
 	// and what came before there was a communicator.
-	channelMail chan any
+	channelMail chan protocol.Message
 	joined      chan *mpi.Comm
 	channelComm *mpi.Comm
-	news        []any
+	news        []protocol.Message
 
 	gatherer *gatherer // of a writer of common files; nil until the first
 
@@ -62,8 +62,8 @@ type process struct {
 // OMPI_COMM_WORLD_RANK, SLURM_PROCID). It returns when the coordinator lets it
 // go or is gone.
 func Run(ctx context.Context, fsys vfs.FS, getenv func(string) string) error {
-	r := &process{fs: fsys, mail: make(chan protocol.MemberEvent, 16), told: make(chan protocol.Message, 16),
-		channelMail: make(chan any, 64), joined: make(chan *mpi.Comm, 1), proceed: make(chan struct{}, 1),
+	r := &process{fs: fsys, mail: make(chan protocol.MemberEvent, 16), told: make(chan protocol.Shares, 16),
+		channelMail: make(chan protocol.Message, 64), joined: make(chan *mpi.Comm, 1), proceed: make(chan struct{}, 1),
 		failed: make(chan error, 1), token: getenv(wire.EnvToken)}
 	var err error
 	if r.id, err = rankOf(getenv); err != nil {
@@ -126,7 +126,7 @@ func (r *process) connect(ctx context.Context, socket string) error {
 	if r.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return err
 	}
-	r.link.Send(protocol.Message{Kind: protocol.Hello, Rank: r.id, Iter: os.Getpid(), Text: r.listener.Addr().String()})
+	r.link.Send(protocol.Hello{Address: r.listener.Addr().String(), Process: os.Getpid()})
 	return nil
 }
 
@@ -137,10 +137,11 @@ func (r *process) join() error {
 	if err != nil {
 		return fmt.Errorf("the coordinator is gone: %w", err)
 	}
-	if m.Kind != protocol.Welcome {
-		return fmt.Errorf("the coordinator says %v instead of welcome", m.Kind)
+	w, ok := m.(protocol.Welcome)
+	if !ok {
+		return fmt.Errorf("the coordinator says %s instead of welcome", protocol.Name(m))
 	}
-	return json.Unmarshal(m.Body, &r.cfg)
+	return json.Unmarshal(w.Body, &r.cfg)
 }
 
 // worked counts what is a sign of progress beside iterations.
@@ -157,8 +158,7 @@ func (r *process) beat(ctx context.Context, period time.Duration) {
 			r.worked(1) // it waits however long the disk is full, and is not stuck
 		}
 		iter := r.iter.Load()
-		r.link.Send(protocol.Message{Kind: protocol.Beat, Rank: r.id, Iter: int(iter),
-			Progress: r.progress.Load() + uint64(iter)})
+		r.link.Send(protocol.Beat{Iter: int(iter), Progress: r.progress.Load() + uint64(iter)})
 		select {
 		case <-t.C:
 		case <-ctx.Done():
@@ -169,35 +169,9 @@ func (r *process) beat(ctx context.Context, period time.Duration) {
 
 // serve is the agent: it owns the protocol of the rank.
 func (r *process) serve(ctx context.Context) error {
-	member := protocol.NewMember(r.id, r.cfg.Iter)
+	member := protocol.NewMember(r.cfg.Iter)
 	gone := make(chan error, 1)
-	go func() {
-		for {
-			m, err := r.link.Receive()
-			if err != nil {
-				gone <- err
-				return
-			}
-			if m.Kind == protocol.Truncate {
-				r.forChannels(ctx, truncateLog{m.Progress})
-				continue
-			}
-			if m.Kind == protocol.Shares {
-				select {
-				case r.told <- m:
-				case <-ctx.Done():
-					return
-				}
-				continue
-			}
-			select {
-			case r.mail <- protocol.Received{Message: m}:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	var order wire.WriteOrder
+	go func() { gone <- r.hear(ctx) }()
 	for {
 		select {
 		case err := <-gone:
@@ -207,24 +181,46 @@ func (r *process) serve(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case ev := <-r.mail:
-			if rec, ok := ev.(protocol.Received); ok && rec.Message.Kind == protocol.Write {
-				order = wire.WriteOrder{}
-				if err := json.Unmarshal(rec.Message.Body, &order); err != nil {
-					return fmt.Errorf("rank %d: order to write: %w", r.id, err)
-				}
-			}
 			for _, a := range member.Step(ev) {
 				if _, leave := a.(protocol.Leave); leave {
 					return nil
 				}
-				r.act(ctx, a, order)
+				r.act(ctx, a)
 			}
 			r.iter.Store(int64(member.Iteration()))
 		}
 	}
 }
 
-func (r *process) act(ctx context.Context, a protocol.MemberAction, order wire.WriteOrder) {
+// hear hands over what the coordinator says, until it is gone.
+func (r *process) hear(ctx context.Context) error {
+	for {
+		m, err := r.link.Receive()
+		if err != nil {
+			return err
+		}
+		switch m := m.(type) {
+		case protocol.Fence, protocol.Unfence, protocol.Moved, protocol.Collected, protocol.Truncate:
+			if r.cfg.Channels != nil {
+				hand(ctx, r.channelMail, m)
+			}
+		case protocol.Shares:
+			hand(ctx, r.told, m)
+		default:
+			hand(ctx, r.mail, protocol.MemberEvent(protocol.Received{Message: m}))
+		}
+	}
+}
+
+// hand puts a thing into a mailbox.
+func hand[T any](ctx context.Context, mailbox chan<- T, thing T) {
+	select {
+	case mailbox <- thing:
+	case <-ctx.Done():
+	}
+}
+
+func (r *process) act(ctx context.Context, a protocol.MemberAction) {
 	switch a := a.(type) {
 	case protocol.Tell:
 		r.link.Send(a.Message)
@@ -232,21 +228,19 @@ func (r *process) act(ctx context.Context, a protocol.MemberAction, order wire.W
 		r.proceed <- struct{}{}
 	case protocol.BeginDrain:
 		r.cancelDrain = r.background(ctx, func(ctx context.Context) protocol.MemberEvent {
-			if err := r.drain(ctx, a.Expected); err != nil {
+			if err := r.comm.Drain(ctx, a.Expected); err != nil {
 				return protocol.DrainCancelled{}
 			}
 			return protocol.DrainDone{}
 		})
 	case protocol.BeginWrite:
 		r.cancelWrite = r.background(ctx, func(ctx context.Context) protocol.MemberEvent {
-			report, err := r.write(ctx, a.Number, order)
+			report, err := r.write(ctx, a.Number, a.Body)
 			if err != nil {
-				return protocol.WriteEnded{Text: err.Error(), Body: job.Encode(wire.ReportError(err))}
+				return protocol.WriteEnded{Text: err.Error(), Body: wire.EncodeError(err)}
 			}
 			return protocol.WriteDone{Body: job.Encode(report)}
 		})
-	case protocol.FenceOff, protocol.FenceOpen, protocol.Redial, protocol.Trim:
-		r.forChannels(ctx, a)
 	case protocol.CancelDrain:
 		r.cancelDrain()
 	case protocol.CancelWrite:
@@ -254,19 +248,12 @@ func (r *process) act(ctx context.Context, a protocol.MemberAction, order wire.W
 	}
 }
 
-// forChannels hands something over to serveNews.
-func (r *process) forChannels(ctx context.Context, a any) {
-	if r.cfg.Channels == nil {
-		return
-	}
-	select {
-	case r.channelMail <- a:
-	case <-ctx.Done():
-	}
-}
-
 // write writes what the rank is ordered to.
-func (r *process) write(ctx context.Context, number int, order wire.WriteOrder) (*wire.WriteReport, error) {
+func (r *process) write(ctx context.Context, number int, body []byte) (*wire.WriteReport, error) {
+	var order wire.WriteOrder
+	if err := json.Unmarshal(body, &order); err != nil {
+		return nil, fmt.Errorf("order to write: %w", err)
+	}
 	var net *layoutNetwork
 	if len(order.Group) > 0 {
 		var err error
@@ -303,14 +290,6 @@ func (r *process) background(ctx context.Context, work func(context.Context) pro
 	return cancel
 }
 
-func (r *process) drain(ctx context.Context, expected []protocol.Count) error {
-	counts := make([]mpi.Count, len(expected))
-	for i, c := range expected {
-		counts[i] = mpi.Count{Peer: c.Peer, N: c.N}
-	}
-	return r.comm.Drain(ctx, counts)
-}
-
 // await waits for leave to pass a boundary.
 func (r *process) await(ctx context.Context) bool {
 	select {
@@ -319,16 +298,4 @@ func (r *process) await(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-func (r *process) post(ctx context.Context, ev protocol.MemberEvent) {
-	select {
-	case r.mail <- ev:
-	case <-ctx.Done():
-	}
-}
-
-func withRank(m protocol.Message, rank int) protocol.Message {
-	m.Rank = rank
-	return m
 }

@@ -40,13 +40,13 @@ func TestBeatOfWhoWaits(t *testing.T) {
 	}{{true, syscall.ENOSPC, true}, {true, nil, false}, {false, syscall.ENOSPC, false}} {
 		r.early.Store(c.early)
 		r.tellLog(c.err)
-		if m := next(); m.Kind != protocol.LogState {
+		if m, ok := next().(protocol.LogState); !ok {
 			t.Fatalf("told %+v", m)
 		}
 		r.beat(once, time.Hour)
-		before := next()
+		before, _ := next().(protocol.Beat)
 		r.beat(once, time.Hour)
-		if after := next(); before.Kind != protocol.Beat || (after.Progress > before.Progress) != c.moves {
+		if after, ok := next().(protocol.Beat); !ok || (after.Progress > before.Progress) != c.moves {
 			t.Errorf("%+v: progress %d, then %d", c, before.Progress, after.Progress)
 		}
 	}

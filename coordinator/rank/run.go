@@ -18,20 +18,16 @@ import (
 func (r *process) run(ctx context.Context) {
 	state, err := newState(ctx, r.fs, r.id, &r.cfg, r.worked)
 	if err != nil {
-		kind := protocol.SetupFailed
-		if job.Unrestorable(err) {
-			kind = protocol.Unrestorable
-		}
-		r.link.Send(withRank(wire.ErrorMessage(kind, err), r.id))
+		r.link.Send(protocol.SetupFailed{Damaged: job.Unrestorable(err), Text: err.Error(), Body: wire.EncodeError(err)})
 		return
 	}
 	r.state = state
 	state.logFailed = r.tellLog
 	if err := r.joinEarly(ctx); err != nil {
-		r.link.Send(withRank(wire.ErrorMessage(protocol.SetupFailed, err), r.id))
+		r.link.Send(protocol.SetupFailed{Text: err.Error(), Body: wire.EncodeError(err)})
 		return
 	}
-	r.link.Send(protocol.Message{Kind: protocol.Ready, Rank: r.id})
+	r.link.Send(protocol.Ready{})
 	if err := r.compute(ctx); err != nil {
 		r.fail(err)
 	}
@@ -41,7 +37,7 @@ func (r *process) run(ctx context.Context) {
 // long as it takes, and not for a disk that fails.
 func (r *process) tellLog(err error) {
 	r.logWaits.Store(err != nil)
-	m := protocol.Message{Kind: protocol.LogState, Rank: r.id}
+	m := protocol.LogState{}
 	if r.logTimer != nil {
 		r.logTimer.Stop()
 	}
@@ -49,7 +45,7 @@ func (r *process) tellLog(err error) {
 		r.logTimer = time.AfterFunc(r.cfg.Silence, func() { r.fail(fmt.Errorf("message log: %w", err)) })
 	}
 	if err != nil {
-		m = withRank(wire.ErrorMessage(protocol.LogState, err), r.id)
+		m = protocol.LogState{Text: err.Error(), Body: wire.EncodeError(err)}
 	}
 	r.link.Send(m)
 }
@@ -141,7 +137,7 @@ func (r *process) fail(err error) {
 func (r *process) iterate(ctx context.Context, comm *mpi.Comm) error {
 	for iter := r.cfg.Iter + 1; iter <= r.cfg.Spec.Iterations; iter++ {
 		if slices.Contains(r.cfg.InjectAt, iter) {
-			r.link.Send(protocol.Message{Kind: protocol.InjectDue, Rank: r.id, Iter: iter})
+			r.link.Send(protocol.InjectDue{Iter: iter})
 			<-ctx.Done() // the coordinator kills us
 			return ctx.Err()
 		}
@@ -151,12 +147,12 @@ func (r *process) iterate(ctx context.Context, comm *mpi.Comm) error {
 		if err := r.output(comm, iter); err != nil {
 			return err
 		}
-		r.post(ctx, protocol.Reached{Iter: iter, Counts: sent(comm)})
+		hand(ctx, r.mail, protocol.MemberEvent(protocol.Reached{Iter: iter, Counts: comm.Sent()}))
 		if !r.await(ctx) {
 			return ctx.Err()
 		}
 	}
-	r.post(ctx, protocol.Ended{Body: job.Encode(r.state.result())})
+	hand(ctx, r.mail, protocol.MemberEvent(protocol.Ended{Body: job.Encode(r.state.result())}))
 	return nil
 }
 
@@ -174,15 +170,7 @@ func (r *process) output(comm *mpi.Comm, iter int) error {
 			return err
 		}
 	}
-	r.link.Send(protocol.Message{Kind: protocol.Output, Rank: r.id, Progress: number,
+	r.link.Send(protocol.Output{Index: number,
 		Text: fmt.Sprintf("iteration %d: residual %.12e", iter, r.state.app.Residual())})
 	return nil
-}
-
-func sent(comm *mpi.Comm) []protocol.Count {
-	var counts []protocol.Count
-	for _, c := range comm.Sent() {
-		counts = append(counts, protocol.Count{Peer: c.Peer, N: c.N})
-	}
-	return counts
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"ckpt/coordinator/job"
-	"ckpt/coordinator/protocol"
 	"ckpt/internal/durable"
 )
 
@@ -71,7 +70,5 @@ func DecodeError(body []byte, text string) error {
 	return r.error()
 }
 
-// ErrorMessage tells the other side of an error.
-func ErrorMessage(kind protocol.Kind, err error) protocol.Message {
-	return protocol.Message{Kind: kind, Text: err.Error(), Body: job.Encode(ReportError(err))}
-}
+// EncodeError is the inverse of DecodeError.
+func EncodeError(err error) []byte { return job.Encode(ReportError(err)) }

@@ -1,5 +1,11 @@
 package channel
 
+// A Count is a number of messages exchanged with a peer.
+type Count struct {
+	Peer int
+	N    uint64
+}
+
 // A Message is one message of a channel.
 type Message struct {
 	Context uint8 // of the communicator, see package mpi

@@ -24,8 +24,8 @@ func (e *Endpoint) Incarnation(peer int) uint64 { return e.peers[peer].incarnati
 // this incarnation.
 func (e *Endpoint) Have(peer int) uint64 { return e.peers[peer].accepted }
 
-// Connected says that a connection from a peer was made, with Have. What is
-// acknowledged is said again, as an earlier connection may have lost it.
+// Connected says that a connection from a peer was made, with Have. It repeats the
+// acknowledgement, which an earlier connection may have lost.
 func (e *Endpoint) Connected(peer int) []Action {
 	return []Action{Ack{peer, e.peers[peer].settled}}
 }
@@ -36,7 +36,7 @@ func (e *Endpoint) Connected(peer int) []Action {
 // any more.
 func (e *Endpoint) PeerUp(peer int, have uint64) ([]Action, error) {
 	p := &e.peers[peer]
-	// What is missing is have+1 … sent: all of it has to be kept.
+	// Messages have+1 … sent are missing: all of them have to be kept.
 	if have < p.sent && (len(p.kept) == 0 || p.kept[0].Seq > have+1) {
 		first := p.sent + 1
 		if len(p.kept) > 0 {

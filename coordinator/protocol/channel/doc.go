@@ -38,8 +38,8 @@
 // The rank is taken to be piecewise deterministic (Strom and Yemini, Optimistic
 // Recovery in Distributed Systems, ACM TOCS 3(3), 1985): what it does follows
 // from its checkpoint and from what it receives. A receive that names its source
-// is determined, since a channel is FIFO and a tag picks the first match. What is
-// not determined is which source a receive from any source gets: the matches.
+// is determined, since a channel is FIFO and a tag picks the first match. Not
+// determined is which source a receive from any source gets: the matches.
 // They are numbered from 1; a match with its number is a determinant.
 //
 //	            payload                      match               ack says
@@ -97,7 +97,7 @@
 //   - With Receiver, a message is delivered and acknowledged only when it is
 //     durable. With Receiver and Sender, whoever goes on after a match only when
 //     Durable says so can never become an orphan, nor make one.
-//   - What a sender keeps is forgotten once acknowledged (Receiver, Optimistic,
+//   - A sender forgets what it keeps once it is acknowledged (Receiver, Optimistic,
 //     None) or collected (Sender). If a peer needs a message that is not kept any
 //     more, PeerUp says so: a message is not lost silently.
 //   - A log whose commit failed loses no message: Relog gives its frames again,

@@ -78,8 +78,8 @@ func TestOptimisticWithoutMatchesRollsNobodyBack(t *testing.T) {
 	})
 }
 
-// Whoever hears from a rank that has heard of a match depends on it, though nobody
-// in between has made one.
+// A rank depends on a match that its peer has heard of, though nobody in between has
+// made one.
 func TestDependenciesAreTransitive(t *testing.T) {
 	var eps []*Endpoint
 	for r := range 3 {

@@ -30,7 +30,7 @@ func ParseKind(name string) (Kind, error) {
 			return Kind(k), nil
 		}
 	}
-	return 0, fmt.Errorf("log %q is none of none, pessimistic-receiver, pessimistic-sender, optimistic", name)
+	return 0, fmt.Errorf("unknown log %q (want none, pessimistic-receiver, pessimistic-sender, optimistic)", name)
 }
 
 // Valid reports whether k is one of the kinds.

@@ -81,8 +81,8 @@ func (e *Endpoint) dependOnMatch() {
 
 // Logged returns the states that a rank can be put into from its checkpoint with
 // state st by replaying a log: one for each determinant in it, oldest first, with
-// its Matches and Depends. (What it has Sent and Received by then the log does not
-// say; it does not matter for the line, see the package comment.) Frames come from
+// its Matches and Depends. (The log does not say what it has Sent and Received by then;
+// the line does not need that, see the package comment.) Frames come from
 // next, as in Restore. It is of use with Optimistic; with the pessimistic kinds
 // replay always leads to the end.
 func (st *State) Logged(next func() (Frame, error)) ([]Vector, error) {

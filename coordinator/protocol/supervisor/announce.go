@@ -27,6 +27,10 @@ func (s *Supervisor) introduce(g *group, rank int) {
 
 // moved tells a rank where a process of another group is.
 func (s *Supervisor) moved(to, rank int) protocol.Send {
-	return protocol.Send{Message: protocol.Message{Kind: protocol.Moved, Rank: to, Text: s.addr[rank],
-		Counts: []protocol.Count{{Peer: rank, N: uint64(s.of[rank].gen)}}}}
+	return protocol.Send{Rank: to, Message: protocol.Moved{Life: s.life(rank), Address: s.addr[rank]}}
+}
+
+// life is the present one of a rank.
+func (s *Supervisor) life(rank int) protocol.Life {
+	return protocol.Life{Rank: rank, Incarnation: uint64(s.of[rank].gen)}
 }

@@ -24,7 +24,7 @@ func (s *Supervisor) taken(g *group, number, iter int) {
 	s.unseen++
 }
 
-// collect gives away what no recovery can need any more.
+// collect removes what no recovery can need any more.
 func (s *Supervisor) collect() {
 	if s.unseen == 0 || s.recovery != nil || s.outcome != nil || s.lines() && s.unseen < s.kept()/keptPerLook {
 		return
@@ -70,8 +70,8 @@ func (s *Supervisor) kept() int {
 // A pessimistic log takes a failed group from its newest checkpoint to where it
 // was. Without log, or with an optimistic one, no recovery goes back behind the
 // line that would be found if all groups failed now: its states stay consistent
-// for ever (Wang, Chung, Lin and Fuchs 1995). What a log holds behind the
-// checkpoints can only make later lines. With Keep > 1 that is found as if the
+// for ever (Wang, Chung, Lin and Fuchs 1995). Logs behind the checkpoints can
+// only make later lines. With Keep > 1 that is found as if the
 // newest ones were damaged.
 func (s *Supervisor) needed() []int {
 	spare := max(1, s.cfg.Keep) - 1
@@ -94,7 +94,7 @@ func (s *Supervisor) needed() []int {
 	h := s.storedHistory(rest, nil)
 	line, err := h.find()
 	if err != nil {
-		return nil // a damaged checkpoint was on it; nothing is given away
+		return nil // a damaged checkpoint was on it; nothing is removed
 	}
 	for _, g := range s.groups {
 		base[g.id] = max(s.base[g.id], h.stored(g, line).Number)
@@ -147,6 +147,6 @@ func (s *Supervisor) sendFloors(g *group, rank int, of []bool) {
 		}
 	}
 	if len(counts) > 0 {
-		s.do(g.id, protocol.Send{Message: protocol.Message{Kind: protocol.Collected, Rank: rank, Counts: counts}})
+		s.do(g.id, protocol.Send{Rank: rank, Message: protocol.Collected{Received: counts}})
 	}
 }

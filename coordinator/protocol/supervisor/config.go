@@ -38,12 +38,12 @@ type Config struct {
 	// Base 0, for checkpoint 0.
 	Logged []map[int][]channel.Vector
 	// Base is, by group, what the last Collect said that was durable; nil for 0.
-	// With −1 in it the job begins anew, whatever is Known.
+	// With −1 in it the job restarts from scratch, whatever is Known.
 	Base []int
 	// Next is the number of the next checkpoint; it exceeds all used before.
 	Next int
 	// Incarnation exceeds those of all processes that the job has ever had; that
-	// of a process is the generation of its group, Spawn.Gen.
+	// of a process is the incarnation of its group, Spawn.Gen.
 	Incarnation int
 	// Printed is, by rank, the highest index of Print that is durable; nil for 0.
 	Printed []uint64
@@ -88,7 +88,7 @@ func ParseStagger(name string) (Stagger, error) {
 			return Stagger(s), nil
 		}
 	}
-	return 0, fmt.Errorf("stagger %q is none of none, spread, random", name)
+	return 0, fmt.Errorf("unknown stagger %q (want none, spread, random)", name)
 }
 
 // Job is the Group of events and actions that concern the whole job.

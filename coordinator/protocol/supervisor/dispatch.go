@@ -11,8 +11,8 @@ func (s *Supervisor) feed(g *group, ev protocol.Event) { s.handle(g, g.co.Step(s
 func (s *Supervisor) happened(g *group, ev protocol.Event) {
 	switch e := ev.(type) {
 	case protocol.FromRank:
-		if rank := e.Message.Rank; e.Gen == g.gen && rank >= 0 && rank < s.ranks && s.of[rank] == g {
-			s.hear(g, &e.Message)
+		if e.Gen == g.gen && e.Rank >= 0 && e.Rank < s.ranks && s.of[e.Rank] == g {
+			s.hear(g, e.Rank, e.Message)
 		}
 	case protocol.Committed:
 		g.vectors = e.Vectors
@@ -21,20 +21,20 @@ func (s *Supervisor) happened(g *group, ev protocol.Event) {
 }
 
 // hear takes what a message of a rank means beyond its group.
-func (s *Supervisor) hear(g *group, m *protocol.Message) {
-	switch m.Kind {
+func (s *Supervisor) hear(g *group, rank int, m protocol.Message) {
+	switch m := m.(type) {
 	case protocol.Hello:
-		s.addr[m.Rank] = m.Text
-		s.announce(g, m.Rank)
+		s.addr[rank] = m.Address
+		s.announce(g, rank)
 	case protocol.Ready:
-		s.ready[m.Rank] = true
-		s.introduce(g, m.Rank)
+		s.ready[rank] = true
+		s.introduce(g, rank)
 	case protocol.Fenced:
-		s.fenced(g, m)
+		s.fenced(g, rank, m)
 	case protocol.Output:
-		if m.Progress > s.printed[m.Rank] {
-			s.printed[m.Rank] = m.Progress
-			s.do(Job, protocol.Print{Rank: m.Rank, Index: m.Progress, Text: m.Text})
+		if m.Index > s.printed[rank] {
+			s.printed[rank] = m.Index
+			s.do(Job, protocol.Print{Rank: rank, Index: m.Index, Text: m.Text})
 		}
 	}
 }
@@ -69,7 +69,7 @@ func (s *Supervisor) handle(g *group, acts []protocol.Action) {
 	}
 }
 
-// spawned notes that a group begins a new generation.
+// spawned notes that a group begins a new incarnation.
 func (s *Supervisor) spawned(g *group, a *protocol.Spawn) {
 	g.gen, g.from = a.Gen, a.From
 	a.Line, a.Fresh = g.line, g.fresh

@@ -20,11 +20,11 @@
 //
 // Ranks are numbered within the job. Requested, Tick and Examined are of the job,
 // all other events of a group; Answer, Print, Collect, Recovery, Finish and the
-// notice of a job that begins anew are of the job, all other actions of a group.
+// notice of a job that restarts from scratch are of the job, all other actions of a group.
 // With one group, a Supervisor does exactly what the Coordinator alone does.
 //
 // Numbers of checkpoints are unique within the job: group g of G has those with
-// number ≡ g+1 (mod G). The incarnation of a process is the generation of its
+// number ≡ g+1 (mod G). The incarnation of a process is the incarnation of its
 // group.
 //
 // # After a failure
@@ -70,7 +70,7 @@
 // commit under way in a group that has to go back is waited for.
 //
 // If no line is left, because checkpoints are damaged and logs have been cut, the
-// whole job begins anew.
+// whole job restarts from scratch.
 //
 // # The end
 //
@@ -101,7 +101,7 @@
 //     is to have been received.
 //   - A checkpoint holds channel.State and inbox of one moment. With an optimistic
 //     log, WriteDone waits until all frames appended before are durable.
-//   - What a rank puts out is told before the Stopped that follows, and Print is
+//   - A rank tells its output before the Stopped that follows, and Print is
 //     noted durably before a later Commit is carried out.
 //   - The Base of Collect is durable before anything is removed, Forget has been
 //     carried out before what follows.
@@ -109,12 +109,12 @@
 //
 // # What it promises
 //
-//   - The state that the job goes on from after a failure has no orphan, and no
+//   - The state that the job resumes from after a failure has no orphan, and no
 //     message is lost. If the program is deterministic but for its receives from
 //     any source, it ends as it could have without failures.
 //   - With a pessimistic log nobody goes back but the groups that failed; without,
 //     nobody but those that the maximal recovery line sends back.
-//   - What Collect gives away is needed by no recovery to come, and Keep of the
+//   - No recovery to come needs what Collect removes, and Keep of the
 //     newest checkpoints of each group are there for the case that one is damaged.
 //   - Each output is printed once, however often ranks and coordinator fail.
 //   - If failures stop, the job completes.

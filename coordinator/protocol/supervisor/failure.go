@@ -15,7 +15,7 @@ func pessimistic(log channel.Kind) bool { return log == channel.Receiver || log 
 // others back.
 func (s *Supervisor) lines() bool { return s.several() && !pessimistic(s.cfg.Log) }
 
-// down takes the end of a group's generation.
+// down takes the end of a group's incarnation.
 func (s *Supervisor) down(g *group, d protocol.Down) {
 	g.live, g.asks, g.down, g.rest = false, false, true, nil
 	if d.Damaged > 0 {
@@ -54,7 +54,7 @@ func (s *Supervisor) rollBack(g *group, from int) {
 	s.feed(g, protocol.RollBack{From: from})
 }
 
-// halt ends a group's generation, unless that has happened.
+// halt ends a group's incarnation, unless that has happened.
 func (s *Supervisor) halt(g *group) {
 	s.feed(g, protocol.Halt{})
 	g.live, g.asks, g.down, g.rest = false, false, true, nil

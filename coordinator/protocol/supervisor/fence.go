@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -33,7 +34,7 @@ func (s *Supervisor) ask(g *group) {
 	r := s.recovery
 	if g.live {
 		r.fencedAt = s.now
-		s.do(g.id, protocol.Broadcast{Message: protocol.Message{Kind: protocol.Fence, Number: r.round}})
+		s.do(g.id, protocol.Broadcast{Message: protocol.Fence{Round: r.round}})
 		return
 	}
 	if s.cfg.Log != channel.Optimistic {
@@ -51,17 +52,17 @@ func (s *Supervisor) ask(g *group) {
 }
 
 // fenced takes the answer of a survivor.
-func (s *Supervisor) fenced(g *group, m *protocol.Message) {
+func (s *Supervisor) fenced(g *group, rank int, m protocol.Fenced) {
 	r := s.recovery
-	if r == nil || m.Number != r.round || !g.live {
+	if r == nil || m.Round != r.round || !g.live {
 		return
 	}
-	v, err := protocol.DecodeVector(m.Body, s.ranks)
-	if err != nil {
-		s.giveUpOn(g, m.Rank, "says what cannot be read: "+err.Error())
+	v := &m.Vector
+	if !s.fits(v) {
+		s.giveUpOn(g, rank, fmt.Sprintf("sent a vector of %d ranks in a job of %d", len(v.Sent), s.ranks))
 		return
 	}
-	r.vectors[m.Rank] = &v
+	r.vectors[rank] = v
 }
 
 // examined takes what a log holds.
@@ -92,7 +93,7 @@ func (s *Supervisor) fenceEnds() (time.Duration, bool) {
 	return 0, false
 }
 
-// checkFence gives up on survivors that do not answer.
+// checkFence declares survivors dead that do not answer.
 func (s *Supervisor) checkFence() {
 	at, ok := s.fenceEnds()
 	if !ok || s.now < at {
@@ -122,17 +123,17 @@ func (s *Supervisor) giveUpOn(g *group, rank int, why string) {
 // unfence lets the survivors go on, and tells them of whom nothing old must be
 // taken any more.
 func (s *Supervisor) unfence(round int) {
-	var moved []protocol.Count
+	var moved []protocol.Life
 	for _, g := range s.groups {
 		for _, rank := range g.ranks {
 			if !g.live {
-				moved = append(moved, protocol.Count{Peer: rank, N: uint64(g.gen)})
+				moved = append(moved, s.life(rank))
 			}
 		}
 	}
 	for _, g := range s.groups {
 		if g.live {
-			s.do(g.id, protocol.Broadcast{Message: protocol.Message{Kind: protocol.Unfence, Number: round, Counts: moved}})
+			s.do(g.id, protocol.Broadcast{Message: protocol.Unfence{Round: round, Moved: moved}})
 		}
 	}
 }

@@ -48,12 +48,13 @@ func TestExaminedOfEarlierRecovery(t *testing.T) {
 	sc.want("0: forget after 0", "-1: recovery of [0]: [0] from [0], 1 ranks", "0: spawn 3 from 0", "1: unfence 0:3")
 }
 
-// TestUnreadableFence: a survivor whose answer cannot be read goes back as well.
-func TestUnreadableFence(t *testing.T) {
+// TestFenceOfOtherJob: a survivor whose vector is of another number of ranks goes back
+// as well.
+func TestFenceOfOtherJob(t *testing.T) {
 	sc := newScript(t, Config{Log: channel.None, Groups: [][]int{{0}, {1}}})
 	sc.dies(0)
 	sc.got = nil
-	sc.rank(1, protocol.Message{Kind: protocol.Fenced, Number: 1, Body: []byte("rubbish")})
+	sc.rank(1, protocol.Fenced{Round: 1, Vector: zeros(3)})
 	sc.want("0: forget after 0", "1: forget after 0", "-1: recovery of [0 1]: [0 1] from [0 0], 2 ranks", "0: spawn 2 from 0", "1: spawn 2 from 0")
 }
 

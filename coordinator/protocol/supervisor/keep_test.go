@@ -61,9 +61,9 @@ func TestCollectedToNewProcess(t *testing.T) {
 // job, and does not count as taken.
 func TestCommitWithoutVectors(t *testing.T) {
 	sc := newScript(t, Config{Log: channel.Receiver, Schedule: protocol.Schedule{Every: 10}})
-	sc.rank(1, protocol.Message{Kind: protocol.Stopped, Number: 2, Iter: 10})
-	sc.rank(1, protocol.Message{Kind: protocol.Drained, Number: 2})
-	sc.rank(1, protocol.Message{Kind: protocol.Written, Number: 2})
+	sc.rank(1, protocol.Stopped{Number: 2, Iter: 10})
+	sc.rank(1, protocol.Drained{Number: 2})
+	sc.rank(1, protocol.Written{Number: 2})
 	sc.got = nil
 	sc.step(1, protocol.Committed{Number: 2})
 	if n := len(sc.got); n == 0 || sc.got[n-1] != "-1: failed" {
@@ -71,10 +71,10 @@ func TestCommitWithoutVectors(t *testing.T) {
 	}
 }
 
-// TestAnew: when no checkpoint is left and logs have been cut, the job begins again.
+// TestFromScratch: when no checkpoint is left and logs have been cut, the job restarts from scratch.
 // That it is doing so is durable before anything is removed, and ends when all
 // groups begin.
-func TestAnew(t *testing.T) {
+func TestFromScratch(t *testing.T) {
 	sc := newScript(t, Config{Log: channel.Receiver, Schedule: protocol.Schedule{Every: 10}})
 	sc.checkpoint(1, 2, 10, zeros(3))
 	sc.dies(1)

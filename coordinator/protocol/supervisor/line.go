@@ -123,7 +123,7 @@ func (h *history) couple(g *group, rank int, state *recovery.State, index int) {
 	}
 }
 
-// setCurrent adds the state that a survivor is in. What it told may be older than
+// setCurrent adds the state that a survivor is in. Its vector may be older than
 // a checkpoint that was committed since; its application went on.
 func (h *history) setCurrent(g *group, rank int, v *channel.Vector) {
 	states := h.Ranks[rank].Checkpoints

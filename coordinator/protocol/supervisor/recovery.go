@@ -52,7 +52,7 @@ func (s *Supervisor) recover() {
 		return
 	}
 	if r.anew {
-		s.beginAnew()
+		s.startOver()
 		return
 	}
 	for s.inquire() {
@@ -61,7 +61,7 @@ func (s *Supervisor) recover() {
 		switch {
 		case errors.Is(err, recovery.ErrNoLine):
 			r.anew = true
-			s.beginAnew()
+			s.startOver()
 			return
 		case err != nil:
 			s.endJob(protocol.Outcome{Result: protocol.Failed, Rank: -1, Text: "the recovery line cannot be found: " + err.Error()})

@@ -37,9 +37,9 @@ func TestAnswer(t *testing.T) {
 		"both":       {[]protocol.Answer{{Number: 4}, {Number: 3}}, protocol.Answer{ID: 7, Number: 4}},
 		"one ended":  {[]protocol.Answer{{Err: finishingText}, {Number: 3}}, protocol.Answer{ID: 7, Number: 3}},
 		"both ended": {[]protocol.Answer{{Err: finishingText}, {Err: finishingText}}, protocol.Answer{ID: 7, Err: finishingText}},
-		"one failed": {[]protocol.Answer{{Number: 4}, {Err: "no room"}}, protocol.Answer{ID: 7, Err: "no room"}},
-		"first":      {[]protocol.Answer{{Err: "no room"}, {Err: "gone"}}, protocol.Answer{ID: 7, Err: "no room"}},
-		"reason":     {[]protocol.Answer{{Err: "no room"}, {Err: finishingText}}, protocol.Answer{ID: 7, Err: "no room"}},
+		"one failed": {[]protocol.Answer{{Number: 4}, {Err: "no space"}}, protocol.Answer{ID: 7, Err: "no space"}},
+		"first":      {[]protocol.Answer{{Err: "no space"}, {Err: "gone"}}, protocol.Answer{ID: 7, Err: "no space"}},
+		"reason":     {[]protocol.Answer{{Err: "no space"}, {Err: finishingText}}, protocol.Answer{ID: 7, Err: "no space"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := answerOf(t, c.answers...); got != c.want {

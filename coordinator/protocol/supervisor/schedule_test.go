@@ -17,8 +17,14 @@ func boundaries(t *testing.T, cfg Config) [][]int {
 	sc := newScript(t, cfg)
 	sc.watch = func(a Action) {
 		b, ok := a.Action.(protocol.Broadcast)
-		if ok && (b.Message.Kind == protocol.Start || b.Message.Kind == protocol.Resume) {
-			all[a.Group] = append(all[a.Group], b.Message.Iter)
+		if !ok {
+			return
+		}
+		switch m := b.Message.(type) {
+		case protocol.Start:
+			all[a.Group] = append(all[a.Group], m.Boundary)
+		case protocol.Resume:
+			all[a.Group] = append(all[a.Group], m.Boundary)
 		}
 	}
 	zero := vector(make([]uint64, 4), make([]uint64, 4))
@@ -116,13 +122,13 @@ func TestGate(t *testing.T) {
 		}
 	}
 	advance(7 * time.Second) // that of group 0 is due after 6, of group 1 after 12
-	sc.rank(0, protocol.Message{Kind: protocol.Holding, Number: 1, Iter: 5})
-	sc.rank(0, protocol.Message{Kind: protocol.Stopped, Number: 1, Iter: 5})
+	sc.rank(0, protocol.Holding{Number: 1, Iter: 5})
+	sc.rank(0, protocol.Stopped{Number: 1, Iter: 5})
 	sc.want("0: propose", "0: stop-at", "0: drain to rank 0")
 	advance(14 * time.Second)
 	sc.want()
-	sc.rank(0, protocol.Message{Kind: protocol.Drained, Number: 1})
-	sc.rank(0, protocol.Message{Kind: protocol.Written, Number: 1})
+	sc.rank(0, protocol.Drained{Number: 1})
+	sc.rank(0, protocol.Written{Number: 1})
 	sc.got = nil
 	sc.step(0, protocol.Committed{Number: 1, Vectors: []channel.Vector{zeros(3)}})
 	sc.want("0: resume", "1: propose", "-1: collect before [1 0 0], remove []")

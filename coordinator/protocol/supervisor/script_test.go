@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -55,14 +54,13 @@ func (sc *script) step(group int, ev protocol.Event) {
 
 // rank lets one say something, in its present incarnation.
 func (sc *script) rank(r int, m protocol.Message) {
-	m.Rank = r
 	g := sc.s.of[r]
-	sc.step(g.id, protocol.FromRank{Gen: g.gen, Message: m})
+	sc.step(g.id, protocol.FromRank{Gen: g.gen, Rank: r, Message: m})
 }
 
 func (sc *script) ready(r int) {
-	sc.rank(r, protocol.Message{Kind: protocol.Hello, Text: fmt.Sprintf("host:%d", r)})
-	sc.rank(r, protocol.Message{Kind: protocol.Ready})
+	sc.rank(r, protocol.Hello{Address: fmt.Sprintf("host:%d", r)})
+	sc.rank(r, protocol.Ready{})
 }
 
 func (sc *script) dies(r int) {
@@ -71,19 +69,15 @@ func (sc *script) dies(r int) {
 }
 
 func (sc *script) fenced(r, round int, v channel.Vector) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		sc.t.Fatal(err)
-	}
-	sc.rank(r, protocol.Message{Kind: protocol.Fenced, Number: round, Body: b})
+	sc.rank(r, protocol.Fenced{Round: round, Vector: v})
 }
 
 // checkpoint has a single rank that is stopped at boundary iter store it.
 func (sc *script) checkpoint(r, number, iter int, v channel.Vector) {
 	g := sc.s.of[r].id
-	sc.rank(r, protocol.Message{Kind: protocol.Stopped, Number: number, Iter: iter})
-	sc.rank(r, protocol.Message{Kind: protocol.Drained, Number: number})
-	sc.rank(r, protocol.Message{Kind: protocol.Written, Number: number})
+	sc.rank(r, protocol.Stopped{Number: number, Iter: iter})
+	sc.rank(r, protocol.Drained{Number: number})
+	sc.rank(r, protocol.Written{Number: number})
 	sc.step(g, protocol.Committed{Number: number, Vectors: []channel.Vector{v}})
 }
 
@@ -101,9 +95,9 @@ func (sc *script) take(acts []Action) {
 func describe(a protocol.Action) string {
 	switch a := a.(type) {
 	case protocol.Send:
-		return fmt.Sprintf("%v%s to rank %d", a.Message.Kind, numbers(a.Message.Counts), a.Message.Rank)
+		return fmt.Sprintf("%s to rank %d", spell(a.Message), a.Rank)
 	case protocol.Broadcast:
-		return fmt.Sprintf("%v%s", a.Message.Kind, numbers(a.Message.Counts))
+		return spell(a.Message)
 	case protocol.Spawn:
 		return fmt.Sprintf("spawn %d from %d", a.Gen, a.From)
 	case protocol.Commit:
@@ -124,8 +118,22 @@ func describe(a protocol.Action) string {
 	return ""
 }
 
-func numbers(counts []protocol.Count) string {
-	text := ""
+// spell names a message and what it says of other ranks.
+func spell(m protocol.Message) string {
+	text := protocol.Name(m)
+	var counts []protocol.Count
+	switch m := m.(type) {
+	case protocol.Drain:
+		counts = m.Expected
+	case protocol.Collected:
+		counts = m.Received
+	case protocol.Moved:
+		counts = []protocol.Count{{Peer: m.Rank, N: m.Incarnation}}
+	case protocol.Unfence:
+		for _, l := range m.Moved {
+			counts = append(counts, protocol.Count{Peer: l.Rank, N: l.Incarnation})
+		}
+	}
 	for _, c := range counts {
 		text += fmt.Sprintf(" %d:%d", c.Peer, c.N)
 	}
@@ -186,7 +194,7 @@ func TestLine(t *testing.T) {
 	sc.want("0: moved 1:2 to rank 0", "2: moved 1:2 to rank 2", "1: moved 0:2 to rank 1", "1: moved 2:1 to rank 1", "0: start", "1: start")
 }
 
-// TestSilentSurvivor: one that does not answer the fence is given up.
+// TestSilentSurvivor: one that does not answer the fence is cancelled.
 func TestSilentSurvivor(t *testing.T) {
 	sc := newScript(t, Config{Log: channel.None})
 	sc.dies(0)
@@ -229,18 +237,18 @@ func TestStop(t *testing.T) {
 	sc := newScript(t, Config{Log: channel.None, Groups: [][]int{{0}, {1}}})
 	sc.step(Job, protocol.Requested{Request: protocol.Request{ID: 7, Stop: true}})
 	sc.want("0: propose", "1: propose")
-	sc.rank(0, protocol.Message{Kind: protocol.Holding, Number: 1, Iter: 5})
+	sc.rank(0, protocol.Holding{Number: 1, Iter: 5})
 	sc.want("0: stop-at")
-	sc.rank(0, protocol.Message{Kind: protocol.Stopped, Number: 1, Iter: 5, Counts: []protocol.Count{{Peer: 1, N: 10}}})
+	sc.rank(0, protocol.Stopped{Number: 1, Iter: 5, Sent: []protocol.Count{{Peer: 1, N: 10}}})
 	sc.want()
-	sc.rank(1, protocol.Message{Kind: protocol.Holding, Number: 2, Iter: 6})
+	sc.rank(1, protocol.Holding{Number: 2, Iter: 6})
 	sc.want("1: stop-at", "0: stop-at")
-	sc.rank(0, protocol.Message{Kind: protocol.Stopped, Number: 1, Iter: 6, Counts: []protocol.Count{{Peer: 1, N: 12}}})
-	sc.rank(1, protocol.Message{Kind: protocol.Stopped, Number: 2, Iter: 6, Counts: []protocol.Count{{Peer: 0, N: 11}}})
+	sc.rank(0, protocol.Stopped{Number: 1, Iter: 6, Sent: []protocol.Count{{Peer: 1, N: 12}}})
+	sc.rank(1, protocol.Stopped{Number: 2, Iter: 6, Sent: []protocol.Count{{Peer: 0, N: 11}}})
 	sc.want("0: drain 1:11 to rank 0", "1: drain 0:12 to rank 1")
 	for r := range 2 {
-		sc.rank(r, protocol.Message{Kind: protocol.Drained, Number: r + 1})
-		sc.rank(r, protocol.Message{Kind: protocol.Written, Number: r + 1})
+		sc.rank(r, protocol.Drained{Number: r + 1})
+		sc.rank(r, protocol.Written{Number: r + 1})
 	}
 	sc.got = nil
 	sc.step(0, protocol.Committed{Number: 1, Vectors: []channel.Vector{vector([]uint64{0, 12}, []uint64{0, 11})}})
@@ -253,11 +261,11 @@ func TestStop(t *testing.T) {
 func TestStopFails(t *testing.T) {
 	sc := newScript(t, Config{Log: channel.Receiver, Groups: [][]int{{0}, {1}}})
 	sc.step(Job, protocol.Requested{Request: protocol.Request{ID: 7, Stop: true}})
-	sc.rank(0, protocol.Message{Kind: protocol.Holding, Number: 1, Iter: 5})
+	sc.rank(0, protocol.Holding{Number: 1, Iter: 5})
 	sc.got = nil
 	sc.dies(1)
-	sc.want("-1: recovery of [1]: [1] from [0], 1 ranks", "1: spawn 2 from 0", "0: abort", "-1: answer 7: 0 checkpoint 2 was given up: rank 1: was killed while agreeing on an iteration")
-	sc.rank(0, protocol.Message{Kind: protocol.Aborted, Number: 1})
+	sc.want("-1: recovery of [1]: [1] from [0], 1 ranks", "1: spawn 2 from 0", "0: abort", "-1: answer 7: 0 checkpoint 2 was aborted: rank 1: was killed while agreeing on an iteration")
+	sc.rank(0, protocol.Aborted{Number: 1})
 	sc.want("0: resume")
 }
 
@@ -265,7 +273,7 @@ func TestStopFails(t *testing.T) {
 func TestPrint(t *testing.T) {
 	sc := newScript(t, Config{Log: channel.Receiver, Printed: []uint64{0, 1, 0}})
 	for _, index := range []uint64{1, 2, 1, 2, 3} {
-		sc.rank(1, protocol.Message{Kind: protocol.Output, Progress: index, Text: fmt.Sprint("line ", index)})
+		sc.rank(1, protocol.Output{Index: index, Text: fmt.Sprint("line ", index)})
 	}
 	sc.want(`-1: print "line 2" of rank 1`, `-1: print "line 3" of rank 1`)
 }
@@ -275,13 +283,13 @@ func TestPrint(t *testing.T) {
 func TestStoring(t *testing.T) {
 	sc := newScript(t, Config{Log: channel.Receiver, Schedule: protocol.Schedule{Every: 10}, Storing: 1})
 	for _, r := range []int{2, 0, 1} {
-		sc.rank(r, protocol.Message{Kind: protocol.Stopped, Number: r + 1, Iter: 10})
+		sc.rank(r, protocol.Stopped{Number: r + 1, Iter: 10})
 	}
 	sc.want("2: drain to rank 2")
-	sc.rank(2, protocol.Message{Kind: protocol.Drained, Number: 3})
-	sc.rank(2, protocol.Message{Kind: protocol.WriteFailed, Number: 3, Text: "no room"})
+	sc.rank(2, protocol.Drained{Number: 3})
+	sc.rank(2, protocol.WriteFailed{Number: 3, Text: "no space"})
 	sc.want("2: write", "2: abort")
-	sc.rank(2, protocol.Message{Kind: protocol.Aborted, Number: 3})
+	sc.rank(2, protocol.Aborted{Number: 3})
 	sc.want("2: resume", "0: drain to rank 0")
 }
 

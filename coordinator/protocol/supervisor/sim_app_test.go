@@ -138,7 +138,7 @@ func (pr *program) late(rng *rand.Rand, now, then [][]op) {
 	}
 }
 
-// anySource adds one in which messages of later iterations may be taken for
+// anySource adds one in which messages of later iterations may be held for
 // those of earlier ones; there are always enough.
 func (pr *program) anySource(rng *rand.Rand, it [][]op) {
 	n := pr.ranks

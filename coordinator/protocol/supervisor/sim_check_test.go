@@ -44,13 +44,14 @@ func (w *world) inspectTrace(p *proc) {
 }
 
 func (w *world) inspectSend(g *simGroup, m protocol.Message) {
-	if m.Kind != protocol.Drain {
+	d, ok := m.(protocol.Drain)
+	if !ok {
 		return
 	}
-	w.inspectNumber(g, m.Number)
-	if w.storing[g.id] != m.Number {
-		w.storing[g.id] = m.Number
-		w.begun[m.Number] = true
+	w.inspectNumber(g, d.Number)
+	if w.storing[g.id] != d.Number {
+		w.storing[g.id] = d.Number
+		w.begun[d.Number] = true
 		if len(w.storing) > w.cfg.Storing && w.cfg.Storing > 0 && !w.single() {
 			w.failf("%d groups store at the same time", len(w.storing))
 		}
@@ -107,7 +108,7 @@ func (w *world) inspectSpawn(g *simGroup, a protocol.Spawn) {
 	w.seen.spawns++
 	switch {
 	case a.Gen <= w.disk.incarnation && w.single(), a.Gen <= g.gen:
-		w.failf("group %d begins generation %d after %d", g.id, a.Gen, g.gen)
+		w.failf("group %d begins incarnation %d after %d", g.id, a.Gen, g.gen)
 	case w.storing[g.id] != 0 && w.committing[w.storing[g.id]]:
 		w.failf("group %d goes back while checkpoint %d is being committed", g.id, w.storing[g.id])
 	case a.From != 0 && w.disk.checkpoints[a.From] == nil:

@@ -18,16 +18,16 @@ func (w *world) act(a Action, rest []Action) {
 	switch b := a.Action.(type) {
 	case protocol.Send:
 		w.inspectSend(g, b.Message)
-		w.deliver(b.Message.Rank, b.Message)
+		w.deliver(b.Rank, b.Message)
 	case protocol.Broadcast:
-		if b.Message.Kind == protocol.Start {
+		if _, ok := b.Message.(protocol.Start); ok {
 			g.live = true
 		}
 		for _, r := range g.ranks {
 			w.deliver(r, b.Message)
 		}
-		if last := g.ranks[len(g.ranks)-1]; w.mutant.commitEarly && b.Message.Kind == protocol.Write {
-			w.procOf(last).tell(protocol.Message{Kind: protocol.Written, Rank: last, Number: b.Message.Number})
+		if m, ok := b.Message.(protocol.Write); ok && w.mutant.commitEarly {
+			w.procOf(g.ranks[len(g.ranks)-1]).tell(protocol.Written{Number: m.Number})
 		}
 	case protocol.Kill:
 		if p := w.procOf(b.Rank); p.e == nil || w.rng.IntN(2) == 0 {
@@ -127,7 +127,7 @@ func (w *world) start(g *simGroup, a protocol.Spawn) {
 		w.procs[address] = p
 		w.all = append(w.all, p)
 		p.after(w.upTo(10*time.Millisecond), func() {
-			p.tell(protocol.Message{Kind: protocol.Hello, Rank: rank, Text: address})
+			p.tell(protocol.Hello{Address: address})
 			p.beat()
 		})
 		p.after(10*time.Millisecond+w.upTo(20*time.Millisecond), func() { p.setUp(a) })
@@ -141,7 +141,7 @@ func (w *world) prepare(g *simGroup, number int) {
 		epoch := w.epoch
 		w.after(w.upTo(20*time.Millisecond), func() {
 			if w.epoch == epoch && w.storing[g.id] == number && !w.committing[number] {
-				w.event(Event{g.id, protocol.CommitFailed{Number: number, Reason: "no room"}})
+				w.event(Event{g.id, protocol.CommitFailed{Number: number, Reason: "no space"}})
 			}
 		})
 	}
@@ -164,7 +164,7 @@ func (w *world) commit(g *simGroup, cp protocol.Checkpoint) {
 			return
 		}
 		if g.gen != gen {
-			w.failf("checkpoint %d of group %d is being committed when generation %d begins", cp.Number, g.id, g.gen)
+			w.failf("checkpoint %d of group %d is being committed when incarnation %d begins", cp.Number, g.id, g.gen)
 		}
 		c := &stored{group: g.id, number: cp.Number, iter: cp.Iter, images: images}
 		w.disk.checkpoints[cp.Number] = c

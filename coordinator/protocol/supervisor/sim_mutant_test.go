@@ -26,7 +26,7 @@ type mutant struct {
 	commitEarly    bool   // commit before the last rank has written
 }
 
-// wrote is told of the frames that a sync has made durable.
+// wrote hears of the frames that a sync has made durable.
 func (m *mutant) wrote(log *simLog, n int) {
 	if m.dropFrame && n > 1 {
 		// The next to last one, so that the log stays as long.

@@ -152,7 +152,7 @@ func (p *proc) redial(peer, incarnation int, at *proc) {
 	p.dial(peer)
 }
 
-// freeze has the process exchange nothing with other groups any more.
+// fence has the process exchange nothing with other groups any more.
 func (p *proc) fence(round int) {
 	p.fenced = true
 	for r := range p.out {
@@ -165,17 +165,17 @@ func (p *proc) fence(round int) {
 		}
 	}
 	p.fencedRound, p.moment = round, p.e.Present()
-	p.step(protocol.FencedOff{Round: round, Vector: p.moment})
+	p.tell(protocol.Fenced{Round: round, Vector: p.moment})
 }
 
-func (p *proc) unfence(peers []protocol.Count) {
+func (p *proc) unfence(moved []protocol.Life) {
 	p.fenced = false
-	for _, c := range peers {
+	for _, l := range moved {
 		if p.w.mutant.forgetAddress {
-			p.addr[c.Peer] = nil
+			p.addr[l.Rank] = nil
 		}
 		if !p.w.mutant.anyIncarnation {
-			_ = p.e.Admit(c.Peer, c.N)
+			_ = p.e.Admit(l.Rank, l.Incarnation)
 		}
 	}
 	for r := range p.addr {
@@ -288,7 +288,7 @@ func (p *proc) logged(index uint64) {
 	p.carry(p.e.Logged(index))
 	if p.cut > 0 && p.e.Durable() >= p.cut {
 		p.cut = 0
-		p.tell(protocol.Message{Kind: protocol.Ready, Rank: p.rank})
+		p.tell(protocol.Ready{})
 	}
 	p.run()
 }

@@ -18,7 +18,7 @@ type proc struct {
 	m       *protocol.Member
 	e       *channel.Endpoint
 	dead    bool
-	zombie  bool // given up, and lives on for a while: nothing that it says or writes arrives
+	zombie  bool // aborted, and lives on for a while: nothing that it says or writes arrives
 	stalled time.Duration
 	toCo    time.Duration // FIFO: last delivery in each direction
 	fromCo  time.Duration
@@ -106,7 +106,7 @@ func (p *proc) setUp(a protocol.Spawn) {
 	}
 	if w.diskErrors() && w.rng.IntN(25) == 0 {
 		p.g.excuse = true
-		p.tell(protocol.Message{Kind: protocol.SetupFailed, Rank: p.rank, Text: "out of memory"})
+		p.tell(protocol.SetupFailed{Text: "out of memory"})
 		return
 	}
 	im := w.image(p.rank, a.From)
@@ -115,11 +115,11 @@ func (p *proc) setUp(a protocol.Spawn) {
 	}
 	if c := w.disk.checkpoints[a.From]; c != nil && c.damaged {
 		p.g.excuse = true
-		p.tell(protocol.Message{Kind: protocol.Unrestorable, Rank: p.rank, Text: "damaged"})
+		p.tell(protocol.SetupFailed{Damaged: true, Text: "damaged"})
 		return
 	}
 	p.app, p.inbox = im.app.clone(), slices.Clone(im.inbox)
-	p.m = protocol.NewMember(p.rank, p.app.iter)
+	p.m = protocol.NewMember(p.app.iter)
 	state := im.state
 	if w.rng.IntN(16) == 0 {
 		var err error
@@ -137,7 +137,7 @@ func (p *proc) setUp(a protocol.Spawn) {
 	p.carry(acts)
 	p.cut = e.Appended()
 	if p.cut == 0 {
-		p.tell(protocol.Message{Kind: protocol.Ready, Rank: p.rank})
+		p.tell(protocol.Ready{})
 	}
 }
 
@@ -150,7 +150,7 @@ func (p *proc) tell(m protocol.Message) {
 	p.toCo = max(p.toCo, w.now+w.upTo(10*time.Millisecond))
 	w.after(p.toCo-w.now, func() {
 		if w.epoch == epoch {
-			w.event(Event{p.g.id, protocol.FromRank{Gen: p.gen, Message: m}})
+			w.event(Event{p.g.id, protocol.FromRank{Gen: p.gen, Rank: p.rank, Message: m}})
 		}
 	})
 }
@@ -161,9 +161,27 @@ func (p *proc) hear(m protocol.Message) {
 	p.fromCo = max(p.fromCo, w.now+w.upTo(10*time.Millisecond))
 	p.after(p.fromCo-w.now, func() {
 		if p.m != nil && !p.zombie {
-			p.step(protocol.Received{Message: m})
+			p.obey(m)
 		}
 	})
+}
+
+// obey carries out what concerns the channels, and has the member see to the rest.
+func (p *proc) obey(m protocol.Message) {
+	switch m := m.(type) {
+	case protocol.Fence:
+		p.fence(m.Round)
+	case protocol.Unfence:
+		p.unfence(m.Moved)
+	case protocol.Moved:
+		p.redial(m.Rank, int(m.Incarnation), p.w.procs[m.Address])
+	case protocol.Collected:
+		for _, c := range m.Received {
+			p.e.Collected(c.Peer, c.N+p.w.mutant.collectMore)
+		}
+	default:
+		p.step(protocol.Received{Message: m})
+	}
 }
 
 func (p *proc) beat() {
@@ -174,7 +192,7 @@ func (p *proc) beat() {
 	if p.m != nil {
 		iter = p.m.Iteration()
 	}
-	p.tell(protocol.Message{Kind: protocol.Beat, Rank: p.rank, Iter: iter, Progress: uint64(iter) + p.wrote})
+	p.tell(protocol.Beat{Iter: iter, Progress: uint64(iter) + p.wrote})
 	p.after(p.w.limits.Silence/4, p.beat)
 }
 
@@ -199,16 +217,6 @@ func (p *proc) step(ev protocol.MemberEvent) {
 		case protocol.CancelWrite:
 			p.hung = false
 			p.after(p.w.upTo(20*time.Millisecond), func() { p.endJob(true) })
-		case protocol.FenceOff:
-			p.fence(a.Round)
-		case protocol.FenceOpen:
-			p.unfence(a.Peers)
-		case protocol.Redial:
-			p.redial(a.Peer, a.Incarnation, p.w.procs[a.Address])
-		case protocol.Trim:
-			for _, c := range a.Peers {
-				p.e.Collected(c.Peer, c.N+p.w.mutant.collectMore)
-			}
 		}
 	}
 }
@@ -279,7 +287,7 @@ func (p *proc) write(number int) {
 	})
 }
 
-// whenDurable waits for the log. What a checkpoint covers has to be in there: if
+// whenDurable waits for the log. It has to hold all that a checkpoint covers: if
 // others force the rank back behind it, nobody else has these messages any more.
 func (p *proc) whenDurable(index uint64, do func()) {
 	if p.e.Durable() >= index {

@@ -45,7 +45,7 @@ func (p *proc) run() {
 		case opOutput:
 			p.pc++
 			p.app.outputs++
-			p.tell(protocol.Message{Kind: protocol.Output, Rank: p.rank, Progress: p.e.Output()})
+			p.tell(protocol.Output{Index: p.e.Output()})
 		case opRecv:
 			m, ok := p.receive(o.peer, 0, o.tag)
 			if !ok {

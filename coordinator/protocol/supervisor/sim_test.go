@@ -69,7 +69,7 @@ type simGroup struct {
 	from   int
 	line   []uint64
 	procs  []*proc
-	live   bool // told to start in this generation
+	live   bool // told to start in this incarnation
 	excuse bool // to be restarted: something of it failed
 }
 
@@ -231,12 +231,12 @@ func replay(t *testing.T, seed string) {
 		what := fmt.Sprintf("%T %+v", a.Action, a.Action)
 		switch b := a.Action.(type) {
 		case protocol.Broadcast:
-			what = fmt.Sprintf("to all: %v %d, iteration %d %v", b.Message.Kind, b.Message.Number, b.Message.Iter, b.Message.Counts)
+			what = fmt.Sprintf("to all: %s %+v", protocol.Name(b.Message), b.Message)
 		case protocol.Send:
-			if b.Message.Kind == protocol.Moved {
+			if _, ok := b.Message.(protocol.Moved); ok {
 				return
 			}
-			what = fmt.Sprintf("to rank %d: %v %d, iteration %d %v", b.Message.Rank, b.Message.Kind, b.Message.Number, b.Message.Iter, b.Message.Counts)
+			what = fmt.Sprintf("to rank %d: %s %+v", b.Rank, protocol.Name(b.Message), b.Message)
 		}
 		fmt.Fprintf(t.Output(), "%12v group %2d: %s\n", w.now, a.Group, what)
 	}

@@ -45,7 +45,7 @@ func (s *Supervisor) agree(g *group, iter int) {
 		return
 	}
 	if s.stop == nil {
-		s.feed(g, protocol.GiveUp{Reason: "the stop was given up"})
+		s.feed(g, protocol.CancelStop{Reason: "the stop was cancelled"})
 		return
 	}
 	g.agreed = iter
@@ -106,7 +106,7 @@ func (s *Supervisor) spoilStop(reason string) {
 	}
 }
 
-// failStop gives the stop up and lets all groups go on.
+// failStop cancels the stop and lets all groups go on.
 func (s *Supervisor) failStop() {
 	st := s.stop
 	s.stop = nil
@@ -118,7 +118,7 @@ func (s *Supervisor) failStop() {
 			s.feed(g, protocol.GoOn{})
 			continue
 		}
-		s.feed(g, protocol.GiveUp{Reason: reason})
+		s.feed(g, protocol.CancelStop{Reason: reason})
 	}
 	for _, id := range st.ids {
 		s.do(Job, protocol.Answer{ID: id, Err: reason})

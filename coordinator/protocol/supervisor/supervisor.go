@@ -52,7 +52,7 @@ type group struct {
 	// ended, and did not fail.
 	live    bool
 	asks    bool // for leave to start
-	down    bool // the generation has ended and the next one not begun
+	down    bool // the incarnation has ended and the next one not begun
 	slot    bool // one of Config.Storing
 	rest    *protocol.Rest
 	vectors []channel.Vector // of the checkpoint that was committed last
@@ -160,11 +160,16 @@ func (s *Supervisor) checkVectors(g *group, number int, vectors []channel.Vector
 		return fmt.Errorf("checkpoint %d has vectors of %d ranks, and group %d has %d", number, len(vectors), g.id, len(g.ranks))
 	}
 	for _, v := range vectors {
-		if len(v.Sent) != s.ranks || len(v.Received) != s.ranks || len(v.Depends) != s.ranks {
+		if !s.fits(&v) {
 			return fmt.Errorf("checkpoint %d has vectors of %d ranks in a job of %d", number, len(v.Sent), s.ranks)
 		}
 	}
 	return nil
+}
+
+// fits reports whether a vector is of a rank of this job.
+func (s *Supervisor) fits(v *channel.Vector) bool {
+	return len(v.Sent) == s.ranks && len(v.Received) == s.ranks && len(v.Depends) == s.ranks
 }
 
 // several reports whether there is more than one group: with one there are no
@@ -232,7 +237,7 @@ func (s *Supervisor) Step(now time.Duration, ev Event) []Action {
 	return s.take()
 }
 
-// Heard says that rank, of the present generation of its group, gave a sign of life at
+// Heard says that rank, of the present incarnation of its group, gave a sign of life at
 // time at.
 func (s *Supervisor) Heard(rank int, at time.Duration) {
 	s.of[rank].co.Heard(rank, at)

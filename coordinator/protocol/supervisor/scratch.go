@@ -6,8 +6,8 @@ import (
 	"ckpt/coordinator/protocol"
 )
 
-// beginAnew has the whole job begin again, with empty logs.
-func (s *Supervisor) beginAnew() {
+// startOver restarts the whole job from scratch, with empty logs.
+func (s *Supervisor) startOver() {
 	for _, g := range s.groups {
 		if g.co.Commits() {
 			return
@@ -17,7 +17,7 @@ func (s *Supervisor) beginAnew() {
 	s.recovery = nil
 	account := protocol.Recovery{Failed: r.failed, Decided: s.now - r.since, From: make([]int, len(s.groups))}
 	s.do(Job, protocol.Report{Notice: protocol.Notice{Kind: protocol.FallingBack, Rank: -1,
-		Text: "the checkpoints and logs that are left are no line: the job begins again"}})
+		Text: "no recovery line is left in the checkpoints and logs: the job restarts from scratch"}})
 	for _, g := range s.groups {
 		s.halt(g)
 		account.RolledBack, account.Ranks = append(account.RolledBack, g.id), account.Ranks+len(g.ranks)
@@ -32,9 +32,9 @@ func (s *Supervisor) beginAnew() {
 	s.do(Job, protocol.Collect{Base: slices.Clone(s.base)})
 }
 
-// wipe gives all checkpoints up. From here on until the logs are empty, whoever
-// takes the job over has to begin it anew as well: a part of the old history
-// would be taken for a whole one.
+// wipe abandons all checkpoints. From here on until the logs are empty, a coordinator
+// that takes the job over has to restart it from scratch too: a part of the old history
+// would look like a whole one.
 func (s *Supervisor) wipe() {
 	for i := range s.base {
 		s.base[i] = -1
