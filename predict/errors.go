@@ -34,10 +34,10 @@ const (
 	UseAutoLaw                        // the law auto
 	FitPoints                         // a model of two or more process counts
 	FitModel                          // a new model
-	remedyEnd
+	RemedyEnd                         // no remedy: the number after the last
 )
 
-var remedyText = [remedyEnd]string{
+var remedyText = [RemedyEnd]string{
 	GiveProcs:       "write it as in bt.B.4, or give the number of processes",
 	UseCollectiveIO: "choose I/O full",
 	ChooseSeries:    "choose one application, class and MPI library",
@@ -46,15 +46,6 @@ var remedyText = [remedyEnd]string{
 	UseAutoLaw:      "describe its arrays in a YAML file, see docs/WORKLOADS.md, or use the law auto",
 	FitPoints:       "measure two or more process counts and fit a model to them",
 	FitModel:        "fit a new model to the measurements",
-}
-
-// Remedies returns all remedies.
-func Remedies() []Remedy {
-	var all []Remedy
-	for r := Remedy(1); r < remedyEnd; r++ {
-		all = append(all, r)
-	}
-	return all
 }
 
 func refuseFor(r Remedy, format string, args ...any) error {

@@ -29,7 +29,6 @@ var plain = map[string]bool{
 	"image/exec":           true,
 	"image/dmtcp":          true,
 	"image/plan":           true,
-	"internal":             false,
 }
 
 // subjectClause finds a sentence that begins with a clause in place of a

@@ -64,7 +64,10 @@ type CollectOptions struct {
 }
 
 // A SetError says why files are not one checkpoint, and what to do.
-type SetError struct{ Text, Fix string }
+type SetError struct {
+	Text, Fix string
+	Missing   bool // images are missing: Partial accepts that
+}
 
 func (e *SetError) Error() string { return e.Text }
 
@@ -100,13 +103,13 @@ func Collect(ctx context.Context, names []string, opt CollectOptions) (*Set, err
 	for _, img := range s.Images {
 		id := fmt.Sprintf("%s-%d", img.Host, img.PID)
 		if other, ok := pids[id]; ok {
-			return nil, &SetError{fmt.Sprintf("%s and %s are images of the same process", other, img.Path), "give the newer one only"}
+			return nil, &SetError{Text: fmt.Sprintf("%s and %s are images of the same process", other, img.Path), Fix: "give the newer one only"}
 		}
 		pids[id] = img.Path
 	}
 	if len(s.Images) < s.Peers && !opt.Partial {
-		return nil, &SetError{fmt.Sprintf("the computation has %d processes, but %d images are given", s.Peers, len(s.Images)),
-			"give all images (every node may have its own directory), or --partial"}
+		return nil, &SetError{Text: fmt.Sprintf("the computation has %d processes, but %d images are given", s.Peers, len(s.Images)),
+			Fix: "give all images (every node may have its own directory)", Missing: true}
 	}
 	ps := make([]*zones.Process, len(s.Images))
 	for i := range s.Images {
@@ -128,8 +131,8 @@ func mixed(images []Image) error {
 	a := &images[0]
 	for i := range images {
 		if b := &images[i]; b.Group != a.Group {
-			return &SetError{fmt.Sprintf("%s and %s are of different checkpoints (%s, %s)", a.Path, b.Path, a.Group, b.Group),
-				"import one checkpoint after the other, each by the names of its files; a directory in which DMTCP was killed may hold parts of two"}
+			return &SetError{Text: fmt.Sprintf("%s and %s are of different checkpoints (%s, %s)", a.Path, b.Path, a.Group, b.Group),
+				Fix: "import one checkpoint after the other, each by the names of its files; a directory in which DMTCP was killed may hold parts of two"}
 		}
 	}
 	return nil
@@ -146,7 +149,7 @@ func (s *Set) checkPaths() error {
 	}
 	for _, p := range paths {
 		if n := len(p) - len(s.base); n > maxPath {
-			return &SetError{fmt.Sprintf("the name %.60q… is %d bytes long, limit %d", p[len(s.base):], n, maxPath), "move the images to a place with shorter names"}
+			return &SetError{Text: fmt.Sprintf("the name %.60q… is %d bytes long, limit %d", p[len(s.base):], n, maxPath), Fix: "move the images to a place with shorter names"}
 		}
 	}
 	return nil
@@ -164,7 +167,7 @@ func imagePaths(names []string) ([]string, error) {
 			if ok, err := isImage(name); err != nil {
 				return nil, err
 			} else if !ok {
-				return nil, &SetError{name + " is not an image of DMTCP", "files beside the images need not be named: they come along"}
+				return nil, &SetError{Text: name + " is not an image of DMTCP", Fix: "files beside the images need not be named: they come along"}
 			}
 			out = append(out, name)
 			continue
@@ -188,7 +191,7 @@ func imagePaths(names []string) ([]string, error) {
 			}
 		}
 		if len(out) == n {
-			return nil, &SetError{"no image of DMTCP is in " + name, "images are called ckpt_PROGRAM_ID.dmtcp"}
+			return nil, &SetError{Text: "no image of DMTCP is in " + name, Fix: "images are called ckpt_PROGRAM_ID.dmtcp"}
 		}
 	}
 	for i, p := range out {
@@ -227,8 +230,8 @@ func readImage(ctx context.Context, path string, opt CollectOptions) (*Image, er
 		return nil, err
 	}
 	if space := addressSpace(p); space > maxSpace {
-		return nil, &SetError{fmt.Sprintf("%s maps %d TiB of address space, limit %d", path, space>>40, int64(maxSpace)>>40),
-			"keep the file as it is: an index of that much memory would be larger than the image"}
+		return nil, &SetError{Text: fmt.Sprintf("%s maps %d TiB of address space, limit %d", path, space>>40, int64(maxSpace)>>40),
+			Fix: "keep the file as it is: an index of that much memory would be larger than the image"}
 	}
 	// Names in manifests and on terminals are text.
 	p.Name = zones.Printable(p.Name)
@@ -265,7 +268,7 @@ func (s *Set) order() error {
 		seen[img.Rank] = true
 	}
 	if s.NP == 0 {
-		return &SetError{"all images are of launchers, none of a rank", "give the images of the application as well"}
+		return &SetError{Text: "all images are of launchers, none of a rank", Fix: "give the images of the application as well"}
 	}
 	for r := range seen {
 		s.Renumbered = s.Renumbered || !s.Guessed && r >= s.NP
@@ -351,7 +354,7 @@ func (s *Set) walk(root string) error {
 			return err
 		}
 		if t := f.info.Mode().Type(); t&^(fs.ModeDir|fs.ModeSymlink) != 0 {
-			return &SetError{fmt.Sprintf("%s is neither a file nor a directory", path), "remove it: it cannot be stored"}
+			return &SetError{Text: fmt.Sprintf("%s is neither a file nor a directory", path), Fix: "remove it: it cannot be stored"}
 		}
 		s.files = append(s.files, *f)
 		return nil

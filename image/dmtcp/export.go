@@ -38,8 +38,8 @@ type Exported struct {
 func Export(ctx context.Context, job *image.Job, m *image.Manifest, dir string, progress func(int64)) (Exported, error) {
 	var out Exported
 	if m.Origin != Origin {
-		return out, &SetError{fmt.Sprintf("checkpoint %d of job %s was not imported", m.Number, m.Job),
-			"ckpt export gives back what ckpt import has stored"}
+		return out, &SetError{Text: fmt.Sprintf("checkpoint %d of job %s was not imported", m.Number, m.Job),
+			Fix: "name a checkpoint that was imported"}
 	}
 	x := &exporter{ctx: ctx, job: job, m: m, progress: progress, done: &out}
 	if err := x.load(); err != nil {

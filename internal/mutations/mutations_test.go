@@ -38,7 +38,7 @@ func (m *mutation) where() (dir, test string) {
 // root is that of the module.
 const root = "../.."
 
-// apply returns the file with the mistake in it. What is to be replaced must stand
+// apply returns the file with the mistake in it. The text to replace must stand
 // there exactly once, so that no mutation goes stale unseen.
 func (m *mutation) apply(t *testing.T) []byte {
 	t.Helper()

@@ -12,9 +12,9 @@
 // errors.Is with fs.ErrNotExist, fs.ErrExist, fs.ErrPermission and the errno
 // of the kernel (syscall.ENOSPC and so on).
 //
-// What only some file systems can do is found by type assertion: a FS may be a
-// DirectCreator, DirectWriter or DirectOpener, a File may be a Preallocator, a Flusher,
-// a Vectored, a Forgetter or a Reopener.
+// Callers find further abilities by type assertion: a FS may be a DirectCreator,
+// DirectWriter or DirectOpener, a File may be a Preallocator, a Flusher, a Vectored,
+// a Forgetter or a Reopener.
 package vfs
 
 import (

@@ -19,17 +19,8 @@ const (
 	CodecFast                          // a quick codec
 	CodecNone                          // no codec
 	CodecAuto                          // a codec if it pays
-	remedyEnd
+	RemedyEnd                          // no remedy: the number after the last
 )
-
-// Remedies returns all remedies.
-func Remedies() []Remedy {
-	var all []Remedy
-	for r := Remedy(1); r < remedyEnd; r++ {
-		all = append(all, r)
-	}
-	return all
-}
 
 // Word fills in the Flags of all insights: the remedies in the words of a program.
 func (r *Report) Word(words map[Remedy]string) {

@@ -3,13 +3,9 @@ package export
 import (
 	"bytes"
 	"encoding/base64"
-	"errors"
 	"io"
 	"strconv"
 	"strings"
-
-	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/compress/zstd"
 
 	"ckpt/iotrace"
 )
@@ -71,8 +67,7 @@ const (
 	// tablesKey is the metadata key of the tables: an events file without events, in
 	// base64.
 	tablesKey = "ckpt.trace"
-	rowGroup  = 1 << 17
-	rowBatch  = 1 << 10
+	rowGroup  = 8 * rowsInPage
 )
 
 // WriteParquet writes a valid trace as Parquet.
@@ -81,25 +76,23 @@ func WriteParquet(w io.Writer, t *iotrace.Trace) error {
 	if err := iotrace.WriteTrace(&tables, &iotrace.Trace{Job: t.Job, Source: t.Source, Origin: t.Origin, Ranks: t.Ranks, Files: t.Files}); err != nil {
 		return err
 	}
-	pw := parquet.NewGenericWriter[parquetRow](w,
-		parquet.Compression(&zstd.Codec{}),
-		parquet.MaxRowsPerRowGroup(rowGroup),
-		parquet.CreatedBy("ckpt", "1", "iotrace"),
-		parquet.KeyValueMetadata(tablesKey, base64.StdEncoding.EncodeToString(tables.Bytes())),
-	)
+	pw, err := newParquetWriter(w, base64.StdEncoding.EncodeToString(tables.Bytes()))
+	if err != nil {
+		return err
+	}
 	m := newRowMaker(t)
-	rows := make([]parquetRow, 0, rowBatch)
+	rows := make([]parquetRow, 0, min(rowsInPage, len(t.Events)))
 	for i := range t.Events {
 		rows = append(rows, m.row(i))
-		if len(rows) < rowBatch && i < len(t.Events)-1 {
+		if len(rows) < rowsInPage && i < len(t.Events)-1 {
 			continue
 		}
-		if _, err := pw.Write(rows); err != nil {
-			return errors.Join(err, pw.Close())
+		if err := pw.write(rows); err != nil {
+			return err
 		}
 		rows = rows[:0]
 	}
-	return pw.Close()
+	return pw.close()
 }
 
 // rowMaker turns events into rows.

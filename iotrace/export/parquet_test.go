@@ -102,6 +102,33 @@ func TestParquetColumns(t *testing.T) {
 	}
 }
 
+// TestParquetGroups reads several row groups, all columns, with the reader of another
+// library.
+func TestParquetGroups(t *testing.T) {
+	tr := iotracetest.PerRank(1, rowGroup/2, 1)
+	var buf bytes.Buffer
+	if err := WriteParquet(&buf, tr); err != nil {
+		t.Fatal(err)
+	}
+	f, err := parquet.OpenFile(bytes.NewReader(buf.Bytes()), int64(buf.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, want := len(f.RowGroups()), (len(tr.Events)-1)/rowGroup+1; n != want || n < 2 {
+		t.Errorf("%d row groups for %d events", n, len(tr.Events))
+	}
+	got, err := parquet.Read[parquetRow](bytes.NewReader(buf.Bytes()), int64(buf.Len()))
+	if err != nil || len(got) != len(tr.Events) {
+		t.Fatalf("%d rows of %d: %v", len(got), len(tr.Events), err)
+	}
+	m := newRowMaker(tr)
+	for i := range got {
+		if want := m.row(i); got[i] != want {
+			t.Fatalf("row %d: %+v, want %+v", i, got[i], want)
+		}
+	}
+}
+
 func TestParquetErrors(t *testing.T) {
 	var other bytes.Buffer
 	if err := parquet.Write(&other, []struct{ A int }{{1}}); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// largestPage bounds the size of a decompressed page. Pages of ckpt have a quarter of
+// largestPage bounds the size of a decompressed page. Pages of ckpt have an eighth of
 // a MiB.
 const largestPage = 16 << 20
 

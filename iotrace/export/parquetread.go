@@ -109,9 +109,8 @@ func damaged(at int64, format string, args ...any) error {
 
 // footer reads the metadata at the end of the file.
 func (x *parquetReader) footer() error {
-	const magic = "PAR1"
 	tail := make([]byte, 8)
-	if x.size < int64(len(magic)+len(tail)) {
+	if x.size < int64(len(parquetMagic)+len(tail)) {
 		return damaged(0, "the file has no end")
 	}
 	if _, err := x.r.ReadAt(tail, x.size-8); err != nil {
@@ -119,7 +118,7 @@ func (x *parquetReader) footer() error {
 	}
 	length := int64(binary.LittleEndian.Uint32(tail))
 	x.end = x.size - 8 - length
-	if string(tail[4:]) != magic || x.end < int64(len(magic)) {
+	if string(tail[4:]) != parquetMagic || x.end < int64(len(parquetMagic)) {
 		e := damaged(x.size-8, "the end of the file is missing")
 		e.(*iotrace.FormatError).Err = iotrace.ErrTruncated
 		return e

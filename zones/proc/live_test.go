@@ -178,7 +178,7 @@ func TestReadMeasures(t *testing.T) {
 		}
 		for name, n := range want {
 			if a := find(t, p, r.Areas[name]); a.Stored != n {
-				t.Errorf("%v of %s: %d, want %d", measure, name, a.Stored, n)
+				t.Errorf("%s of %s: %d, want %d", measureNames[measure], name, a.Stored, n)
 			}
 		}
 		if p.Overhead != 0 {

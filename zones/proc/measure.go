@@ -32,13 +32,6 @@ const (
 
 var measureNames = [...]string{"dmtcp", "criu", "virtual", "resident", "dirty"}
 
-func (m Measure) String() string {
-	if m < 0 || int(m) >= len(measureNames) {
-		return fmt.Sprintf("measure(%d)", int(m))
-	}
-	return measureNames[m]
-}
-
 // ParseMeasure returns the measure with a name.
 func ParseMeasure(name string) (Measure, error) {
 	for m, s := range measureNames {

@@ -77,6 +77,9 @@ func runImport(ctx context.Context, g *ui.Globals, o *importOptions, names []str
 		return err
 	}
 	set, err := dmtcp.Collect(ctx, names, dmtcp.CollectOptions{Rules: rules, Partial: o.partial})
+	if bad := (*dmtcp.SetError)(nil); errors.As(err, &bad) && bad.Missing {
+		return ui.WithHint(err, bad.Fix+", or --partial")
+	}
 	if err != nil {
 		return ui.SourceError(err)
 	}
