@@ -15,10 +15,7 @@ import (
 func TestAnswerOfGroups(t *testing.T) {
 	store, j := emptyJob(t, t.TempDir())
 	s := short(t, "ring.S.3", job.Uncoordinated, "")
-	d := newDriver(s, j, store.Dir(), s.Mapping, libraryID{}, protocol.DefaultLimits, &recorder{t: t})
-	if err := d.formGroups(); err != nil {
-		t.Fatal(err)
-	}
+	d := newDriver(resolved(t, s), j, store.Dir(), libraryID{}, protocol.DefaultLimits, &recorder{t: t})
 	takes := func(g *group, number int) supervisor.Action {
 		g.taken = &image.Manifest{Job: "job", Number: number, Group: g.id, Groups: 3, Ranks: make([]image.Rank, 1)}
 		return supervisor.Action{Group: g.id, Action: protocol.Report{Notice: protocol.Notice{Kind: protocol.CheckpointTaken, Rank: -1, Checkpoint: number}}}

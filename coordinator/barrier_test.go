@@ -65,7 +65,7 @@ func barrierConnections(b *testing.B, network string, ranks int) {
 			go w.demand(dir, func() { interrupts <- struct{}{}; interrupts <- struct{}{} })
 		}
 	}}
-	d := newDriver(s, j, dir, s.Mapping, libraryID{}, protocol.DefaultLimits, rec)
+	d := newDriver(resolved(b, s), j, dir, libraryID{}, protocol.DefaultLimits, rec)
 	ranksim, err := newSimulation()
 	if err != nil {
 		b.Fatal(err)

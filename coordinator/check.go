@@ -11,22 +11,24 @@ import (
 	"ckpt/zones"
 )
 
-func checkRun(spec *job.Spec, opt Options) error {
-	if err := spec.Check(); err != nil {
-		return err
+// checkRun resolves a description, and refuses what this machine cannot run.
+func checkRun(text job.Spec, opt Options) (*job.Resolved, error) {
+	spec, err := text.Resolve()
+	if err != nil {
+		return nil, err
 	}
-	if _, err := launch.New(spec); err != nil {
-		return err
+	if _, err := launch.New(spec.Launcher, spec.NP); err != nil {
+		return nil, err
 	}
 	if err := job.CheckMemory(spec); err != nil {
-		return err
+		return nil, err
 	}
 	for _, f := range opt.Failures {
-		if err := f.check(spec); err != nil {
-			return err
+		if err := f.check(&spec.Spec); err != nil {
+			return nil, err
 		}
 	}
-	return checkApp(spec)
+	return spec, checkApp(spec)
 }
 
 // reserved are the names of the regions that are not arrays of a workload.
@@ -34,7 +36,7 @@ var reserved = []string{job.PendingRegion, job.LibraryRegion, "segment"}
 
 // checkApp refuses an application that no rank could set up. It allocates the
 // memory of one rank without touching it.
-func checkApp(spec *job.Spec) error {
+func checkApp(spec *job.Resolved) error {
 	inst, err := spec.Instance()
 	if err != nil {
 		return err

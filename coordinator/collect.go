@@ -18,29 +18,29 @@ func (g *group) forgetAfter(a protocol.Forget) error {
 	if err := g.endIncarnation(); err != nil {
 		return err
 	}
-	numbers, err := g.job.Checkpoints()
+	numbers, err := g.d.job.Checkpoints()
 	if err != nil {
 		return err
 	}
 	// What is noted tells, should they be missing, that this is as it should be. It
 	// can follow if there is no room for it before they are removed.
 	late := false
-	if g.several() && g.driver.line.Taken[g.id] > a.After {
-		g.driver.line.Taken[g.id] = a.After
-		err := job.WriteBaseline(g.job, g.driver.line)
+	if g.d.spec.Several() && g.d.line.Taken[g.id] > a.After {
+		g.d.line.Taken[g.id] = a.After
+		err := job.WriteBaseline(g.d.job, g.d.line)
 		if late = errors.Is(err, durable.ErrStorageFull); err != nil && !late {
 			return err
 		}
 	}
 	for _, n := range slices.Backward(numbers) {
-		if n > a.After && n%len(g.groups) == (g.id+1)%len(g.groups) {
-			if err := g.forget([]int{n}); err != nil {
+		if n > a.After && n%len(g.d.groups) == (g.id+1)%len(g.d.groups) {
+			if err := g.d.forget([]int{n}); err != nil {
 				return err
 			}
 		}
 	}
-	if late && g.backlog.owed == nil && !g.driver.line.FromScratch() { // else it comes next
-		return g.collect(protocol.Collect{Base: g.driver.line.Base})
+	if late && g.d.backlog.owed == nil && !g.d.line.FromScratch() { // else it comes next
+		return g.d.collect(protocol.Collect{Base: g.d.line.Base})
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (d *driver) free(a protocol.Collect) error {
 			return err
 		}
 		for _, r := range m.Ranks {
-			if d.groupOf[r.Rank] == g && d.groups[g].started && r.LogFrom > 0 {
+			if d.spec.GroupOf[r.Rank] == g && d.groups[g].started && r.LogFrom > 0 {
 				d.send(r.Rank, protocol.Truncate{First: r.LogFrom})
 			}
 		}

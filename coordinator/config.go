@@ -65,18 +65,12 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 		}
 		return cfg, nil
 	}
-	if cfg.Log, err = d.spec.LogKind(); err != nil {
-		return cfg, err
-	}
-	if cfg.Stagger, err = d.spec.StaggerKind(); err != nil {
-		return cfg, err
-	}
-	cfg.From = 0
+	cfg.Log, cfg.Stagger, cfg.From = d.spec.Log, d.spec.Stagger, 0
 	if d.line, err = job.ReadBaseline(d.job, len(d.groups)); err != nil {
 		return cfg, err
 	}
 	cfg.Base, cfg.Incarnation = d.line.Base, d.line.Incarnation
-	stored, err := job.ReadStored(d.job, &d.spec, d.spec.Groups(d.mapping), d.line.Base)
+	stored, err := job.ReadStored(d.job, d.spec, d.line.Base)
 	if err != nil {
 		return cfg, err
 	}
@@ -111,7 +105,7 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 		return cfg, nil
 	}
 	for g, found := range stored.Found {
-		if err := job.CheckLogs(d.job, &d.spec, d.groups[g].ranks, found); err != nil {
+		if err := job.CheckLogs(d.job, d.spec, g, found); err != nil {
 			return cfg, job.OfferLine(d.job.Name(), cfg, err)
 		}
 	}
@@ -126,7 +120,7 @@ func (d *driver) logged(known []supervisor.Stored) ([]map[int][]channel.Vector, 
 	all := make([]map[int][]channel.Vector, d.spec.NP)
 	for rank := range all {
 		all[rank] = make(map[int][]channel.Vector)
-		group := d.groupOf[rank]
+		group := d.spec.GroupOf[rank]
 		numbers := []int{}
 		if len(d.line.Base) == 0 || d.line.Base[group] == 0 {
 			numbers = append(numbers, 0)
@@ -137,7 +131,7 @@ func (d *driver) logged(known []supervisor.Stored) ([]map[int][]channel.Vector, 
 			}
 		}
 		for _, n := range numbers {
-			states, err := job.LoggedStates(context.Background(), d.job, &d.spec, rank, n)
+			states, err := job.LoggedStates(context.Background(), d.job, d.spec, rank, n)
 			if err != nil {
 				return nil, fmt.Errorf("message log of rank %d: %w", rank, err)
 			}

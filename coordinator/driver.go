@@ -24,12 +24,10 @@ import (
 // A driver runs one job: it carries the actions of the protocol out and feeds
 // it what happens. Its loop owns every field; others post functions to it.
 type driver struct {
-	spec    job.Spec
+	spec    *job.Resolved
 	job     *image.Job
 	store   string // directory, absolute
-	mapping job.Mapping
-	nodes   []int // of each rank
-	parent  int   // checkpoint this run began with
+	parent  int    // checkpoint this run began with
 	library libraryID
 	limits  protocol.Limits
 	out     Observer
@@ -54,7 +52,6 @@ type driver struct {
 	members  []*member // by rank; nil if there is none now
 	inject   *injector
 	groups   []*group
-	groupOf  []int // of each rank
 	line     job.Baseline
 	output   job.Output
 	backlog  backlog
@@ -94,16 +91,17 @@ type member struct {
 	excused bool
 }
 
-func newDriver(spec job.Spec, j *image.Job, store string, mapping job.Mapping, library libraryID, limits protocol.Limits, out Observer) *driver {
-	return &driver{spec: spec, job: j, store: store, mapping: mapping, nodes: mapping.Nodes(), library: library, limits: limits, out: out, log: slog.New(slog.DiscardHandler), launcher: launch.Local{}, network: "unix",
-		mail: newMailbox(), done: make(chan struct{}), requests: map[int]func(protocol.Answer, *job.CheckpointEvent, error){}, asked: map[int]*job.CheckpointEvent{}, logWaits: map[int]error{}}
+func newDriver(spec *job.Resolved, j *image.Job, store string, library libraryID, limits protocol.Limits, out Observer) *driver {
+	d := &driver{spec: spec, job: j, store: store, library: library, limits: limits, out: out, log: slog.New(slog.DiscardHandler), launcher: launch.Local{}, network: "unix",
+		mail: newMailbox(), done: make(chan struct{}), requests: map[int]func(protocol.Answer, *job.CheckpointEvent, error){}, asked: map[int]*job.CheckpointEvent{}, logWaits: map[int]error{}, members: make([]*member, spec.NP)}
+	for id, ranks := range spec.Groups {
+		d.groups = append(d.groups, &group{d: d, id: id, ranks: ranks, joint: spec.Layouts[id]})
+	}
+	return d
 }
 
 // drive runs the job to its end. The caller holds the job's lock.
 func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Failure, interrupts <-chan struct{}) (*Result, error) {
-	if err := d.formGroups(); err != nil {
-		return nil, err
-	}
 	if err := d.open(); err != nil {
 		return nil, err
 	}
@@ -131,7 +129,7 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 	}
 	d.since = time.Now()
 	d.result = Result{Type: "result", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mode: d.spec.Mode,
-		Iterations: d.spec.Iterations, several: d.several()}
+		Iterations: d.spec.Iterations, several: d.spec.Several()}
 	d.result.last = cfg.From
 	for _, k := range cfg.Known {
 		d.result.last = max(d.result.last, k.Number)
@@ -158,7 +156,7 @@ func (d *driver) open() error {
 	}
 	d.token = hex.EncodeToString(secret)
 	var err error
-	if d.run, err = launch.NewRunDir(mpi.SegmentDir(0), len(d.mapping)); err != nil {
+	if d.run, err = launch.NewRunDir(mpi.SegmentDir(0), len(d.spec.Mapping)); err != nil {
 		return &launch.TempError{Err: err}
 	}
 	at := d.run.Socket()
@@ -251,7 +249,7 @@ func (d *driver) afterInterrupt(a protocol.Answer, _ *job.CheckpointEvent, _ err
 func (d *driver) stepJob(ev protocol.Event) { d.stepOf(supervisor.Job, ev) }
 
 // step passes an event of the group to the protocol.
-func (g *group) step(ev protocol.Event) { g.stepOf(g.id, ev) }
+func (g *group) step(ev protocol.Event) { g.d.stepOf(g.id, ev) }
 
 func (d *driver) stepOf(group int, ev protocol.Event) {
 	if d.outcome == nil && d.broken == nil {

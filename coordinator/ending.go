@@ -71,7 +71,7 @@ func (d *driver) verdict() (*Result, error) {
 			return &d.result, cause
 		}
 		newest, err := d.job.Latest()
-		return &d.result, &JobFailedError{Job: d.job.Name(), Err: cause, Restartable: d.several() || err == nil && newest > 0, Line: d.several(),
+		return &d.result, &JobFailedError{Job: d.job.Name(), Err: cause, Restartable: d.spec.Several() || err == nil && newest > 0, Several: d.spec.Several(),
 			Tried: d.spec.AutoRestart}
 	}
 	if o.Result == protocol.Completed {

@@ -30,7 +30,7 @@ type JobFailedError struct {
 	Job         string
 	Err         error
 	Restartable bool // from a checkpoint, or from a recovery line
-	Line        bool // it has several groups: from a line, which needs no checkpoint
+	Several     bool // it has several groups: from a line, which needs no checkpoint
 	Tried       bool // to restart it, again and again
 }
 
@@ -40,7 +40,7 @@ func (e *JobFailedError) Unwrap() error { return e.Err }
 // Hint says how to go on.
 func (e *JobFailedError) Hint() string {
 	from := "the last checkpoint"
-	if e.Line {
+	if e.Several {
 		from = "its recovery line"
 	}
 	switch {

@@ -109,18 +109,18 @@ func (g *group) report(n protocol.Notice) {
 	switch n.Kind {
 	case protocol.Started:
 		g.started = true
-		if !g.result.began {
-			job.ForgetEnding(g.job)
-			g.result.began = true
+		if !g.d.result.began {
+			job.ForgetEnding(g.d.job)
+			g.d.result.began = true
 		}
 		g.unlinkSegments()
-		g.outages.computes(g.id, g.now())
-		if g.several() {
-			g.startLine()
+		g.d.outages.computes(g.id, g.d.now())
+		if g.d.spec.Several() {
+			g.d.startLine()
 			return
 		}
-		g.event(&StartEvent{Type: "start", Job: g.job.Name(), App: g.spec.App, NP: g.spec.NP, Mapping: g.mapping,
-			Iterations: g.spec.Iterations, Generation: n.Gen, From: n.From, Iteration: n.Iter})
+		g.d.event(&StartEvent{Type: "start", Job: g.d.job.Name(), App: g.d.spec.App, NP: g.d.spec.NP, Mapping: g.d.spec.Mapping,
+			Iterations: g.d.spec.Iterations, Generation: n.Gen, From: n.From, Iteration: n.Iter})
 	case protocol.CheckpointTaken:
 		g.tell(n)
 	case protocol.CheckpointLost:
@@ -128,35 +128,35 @@ func (g *group) report(n protocol.Notice) {
 		if len(n.Body) > 0 {
 			err = wire.DecodeError(n.Body, n.Text)
 		}
-		g.givenUp = err
-		g.result.Lost++
-		g.event(&LostEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
-		g.stopIfFull(err)
+		g.d.givenUp = err
+		g.d.result.Lost++
+		g.d.event(&LostEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
+		g.d.stopIfFull(err)
 	case protocol.RankDied:
 		node := -1
 		if n.Rank >= 0 {
-			node = g.nodes[n.Rank]
+			node = g.d.spec.Nodes[n.Rank]
 		}
-		g.outages.died(g.id, node, n.Iter, g.now())
-		g.event(&FailureEvent{Type: "failure", Rank: n.Rank, Node: node, Iteration: n.Iter, Reason: n.Text})
+		g.d.outages.died(g.id, node, n.Iter, g.d.now())
+		g.d.event(&FailureEvent{Type: "failure", Rank: n.Rank, Node: node, Iteration: n.Iter, Reason: n.Text})
 	case protocol.BackingOff:
 		ev := &BackoffEvent{Type: "backoff", Restarts: n.Stuck, Iteration: n.Iter, Pause: n.Pause.Seconds(), Silence: n.Silence.Seconds()}
-		if g.several() {
+		if g.d.spec.Several() {
 			ev.Of = g.ranks
 		}
-		g.event(ev)
+		g.d.event(ev)
 	case protocol.FallingBack:
-		if g.several() { // Recovery says what comes of it
-			g.out.Warn(fmt.Sprintf("checkpoint %d of %s is passed over: %s", n.Checkpoint, g.name(), n.Text))
+		if g.d.spec.Several() { // Recovery says what comes of it
+			g.d.out.Warn(fmt.Sprintf("checkpoint %d of %s is passed over: %s", n.Checkpoint, g.name(), n.Text))
 			return
 		}
 		g.fellBack = fmt.Sprintf("checkpoint %d: %s", n.Checkpoint, n.Text)
 	case protocol.Restarting:
-		if g.several() {
+		if g.d.spec.Several() {
 			return // Recovery says it for all groups
 		}
-		g.outages.restarts(g.id, nil, len(g.ranks), g.outages.lost(g.id, n.Iter))
-		g.event(&RestartEvent{Type: "restart", Ranks: len(g.ranks), From: n.From, Iteration: n.Iter,
+		g.d.outages.restarts(g.id, nil, len(g.ranks), g.d.outages.lost(g.id, n.Iter))
+		g.d.event(&RestartEvent{Type: "restart", Ranks: len(g.ranks), From: n.From, Iteration: n.Iter,
 			Generation: n.Gen, Unusable: g.fellBack})
 		g.fellBack = ""
 	}
@@ -180,15 +180,15 @@ func (d *driver) stopIfFull(err error) {
 func (g *group) tell(n protocol.Notice) {
 	m := g.taken
 	ev := job.DescribeCheckpoint(m.Summary())
-	ev.Job = g.job.Name()
+	ev.Job = g.d.job.Name()
 	ev.Latency.Storage += n.Commit.Seconds()
 	ev.Latency.Total += n.Commit.Seconds()
 	ev.Pause = max(ev.Pause, n.Pause.Seconds())
-	g.result.Checkpoints++
-	g.result.addLog(m.Log)
-	g.result.last = m.Number
-	if len(g.requests) > 0 {
-		g.asked[ev.Number] = ev
+	g.d.result.Checkpoints++
+	g.d.result.addLog(m.Log)
+	g.d.result.last = m.Number
+	if len(g.d.requests) > 0 {
+		g.d.asked[ev.Number] = ev
 	}
-	g.event(ev)
+	g.d.event(ev)
 }

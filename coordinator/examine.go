@@ -18,20 +18,20 @@ import (
 // processes of its group have ended.
 func (g *group) examineLogs(a protocol.Examine) {
 	if err := g.endIncarnation(); err != nil {
-		g.broken = err
+		g.d.broken = err
 		return
 	}
-	g.helpers.Go(func() {
+	g.d.helpers.Go(func() {
 		ev := protocol.Examined{Round: a.Round, Rank: a.Rank, States: make(map[int][]channel.Vector)}
 		for _, n := range a.Numbers {
 			states, err := g.examineLog(a.Rank, n)
 			if err != nil {
-				g.out.Warn(fmt.Sprintf("rank %d does not go back to checkpoint %d, 0 the beginning: %v", a.Rank, n, err))
+				g.d.out.Warn(fmt.Sprintf("rank %d does not go back to checkpoint %d, 0 the beginning: %v", a.Rank, n, err))
 				continue
 			}
 			ev.States[n] = states
 		}
-		g.post(func() { g.stepJob(ev) })
+		g.d.post(func() { g.d.stepJob(ev) })
 	})
 }
 
@@ -41,14 +41,14 @@ func (g *group) examineLogs(a protocol.Examine) {
 func (g *group) examineLog(rank, number int) ([]channel.Vector, error) {
 	pause := 10 * time.Millisecond
 	for try := 0; ; try++ {
-		states, err := job.LoggedStates(context.Background(), g.job, &g.spec, rank, number)
-		if err == nil || !mpi.Shortage(err) || try == g.limits.Restarts {
+		states, err := job.LoggedStates(context.Background(), g.d.job, g.d.spec, rank, number)
+		if err == nil || !mpi.Shortage(err) || try == g.d.limits.Restarts {
 			return states, err
 		}
 		select {
 		case <-time.After(pause):
 			pause = min(2*pause, 5*time.Second)
-		case <-g.done:
+		case <-g.d.done:
 			return nil, err
 		}
 	}
@@ -64,15 +64,15 @@ func (g *group) examine(number int) {
 		g.checked = gen
 		return
 	}
-	g.helpers.Go(func() {
-		m, err := g.job.Manifest(number)
+	g.d.helpers.Go(func() {
+		m, err := g.d.job.Manifest(number)
 		if err == nil {
-			err = g.spec.CheckTaken(g.job, m, g.spec.Groups(g.mapping))
+			err = g.d.spec.CheckTaken(g.d.job, m)
 		}
 		if err == nil {
 			err = g.checkUnread(m)
 		}
-		g.post(func() {
+		g.d.post(func() {
 			if gen != g.incarnation {
 				return
 			}
@@ -90,15 +90,15 @@ func (g *group) examine(number int) {
 // checkUnread verifies the files of a checkpoint that restoring it does not
 // read: the library zone, and shared segments under another mapping.
 func (g *group) checkUnread(m *image.Manifest) error {
-	if m.Library != nil && m.Library.Blake3 != g.library.digest {
+	if m.Library != nil && m.Library.Blake3 != g.d.library.digest {
 		return &job.OtherBuildError{Checkpoint: m.Number}
 	}
-	same := job.Mapping(m.Mapping).String() == g.mapping.String() && m.MPI == g.spec.MPI
+	same := job.Mapping(m.Mapping).String() == g.d.spec.Mapping.String() && m.MPI == g.d.spec.MPI
 	var paths []string
 	for _, f := range m.Files {
 		if f.Kind == container.KindLibrary || (f.Kind == container.KindShared && !same) {
 			paths = append(paths, f.Path)
 		}
 	}
-	return g.job.Check(context.Background(), m, paths)
+	return g.d.job.Check(context.Background(), m, paths)
 }

@@ -35,7 +35,7 @@ func golden(t *testing.T) map[string]job.Spec {
 			s.WritePath.Layout, s.WritePath.StripeSize, s.WritePath.Buffer = layout, 64<<10, 256<<10
 		}
 	}
-	logged := func(mode string, k channel.Kind) func(*job.Spec) {
+	logged := func(mode job.Mode, k channel.Kind) func(*job.Spec) {
 		return func(s *job.Spec) {
 			s.Mode, s.Log, s.Codec, s.Incremental = mode, k.String(), codec.UseAuto.String(), true
 			s.Residuals = 5

@@ -14,7 +14,7 @@ import (
 // all of them, in a coordinated job. Like the driver's, its fields belong to the
 // driver's loop.
 type group struct {
-	*driver
+	d     *driver
 	id    int
 	ranks []int // ascending
 
@@ -41,28 +41,8 @@ type group struct {
 	spawned    protocol.Spawn             // of the present generation
 }
 
-// formGroups divides the ranks into groups.
-func (d *driver) formGroups() error {
-	d.groupOf = make([]int, d.spec.NP)
-	d.members = make([]*member, d.spec.NP)
-	for id, ranks := range d.spec.Groups(d.mapping) {
-		joint, err := d.spec.JointLayout(d.mapping, ranks)
-		if err != nil {
-			return err
-		}
-		d.groups = append(d.groups, &group{driver: d, id: id, ranks: ranks, joint: joint})
-		for _, rank := range ranks {
-			d.groupOf[rank] = id
-		}
-	}
-	return nil
-}
-
-// several reports whether the job has more than one group.
-func (d *driver) several() bool { return len(d.groups) > 1 }
-
 // group returns that of a rank.
-func (d *driver) group(rank int) *group { return d.groups[d.groupOf[rank]] }
+func (d *driver) group(rank int) *group { return d.groups[d.spec.GroupOf[rank]] }
 
 // name names the ranks of the group.
 func (g *group) name() string { return job.NameRanks(g.ranks) }
@@ -70,7 +50,7 @@ func (g *group) name() string { return job.NameRanks(g.ranks) }
 // first returns the first rank of the group on the node of rank.
 func (g *group) first(rank int) int {
 	for _, r := range g.ranks {
-		if g.nodes[r] == g.nodes[rank] {
+		if g.d.spec.Nodes[r] == g.d.spec.Nodes[rank] {
 			return r
 		}
 	}
@@ -83,7 +63,7 @@ func (d *driver) startLine() {
 		return
 	}
 	d.computes = true
-	ev := &StartEvent{Type: "start", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mapping: d.mapping,
+	ev := &StartEvent{Type: "start", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mapping: d.spec.Mapping,
 		Iterations: d.spec.Iterations, Generation: 1, Iteration: math.MaxInt}
 	for _, g := range d.groups {
 		from := g.spawned.From
@@ -96,9 +76,9 @@ func (d *driver) startLine() {
 
 // perNode returns how many ranks of the group each node has.
 func (g *group) perNode() []int {
-	n := make([]int, len(g.mapping))
+	n := make([]int, len(g.d.spec.Mapping))
 	for _, r := range g.ranks {
-		n[g.nodes[r]]++
+		n[g.d.spec.Nodes[r]]++
 	}
 	return n
 }
@@ -108,5 +88,5 @@ func (g *group) leads(rank int) bool { return g.first(rank) == rank }
 
 // event passes an event to the protocol from outside of the loop.
 func (g *group) later(ev protocol.Event) {
-	g.helpers.Go(func() { g.post(func() { g.step(ev) }) })
+	g.d.helpers.Go(func() { g.d.post(func() { g.step(ev) }) })
 }

@@ -19,17 +19,17 @@ func (d *driver) kill(rank int) {
 // a pause if that is asked for.
 func (g *group) spawn(a protocol.Spawn) {
 	if err := g.endIncarnation(); err != nil {
-		g.broken = err
+		g.d.broken = err
 		return
 	}
 	g.cleanUp()
 	g.incarnation, g.started, g.spawned = a.Gen, false, a
 	for _, rank := range g.ranks {
-		delete(g.logWaits, rank)
+		delete(g.d.logWaits, rank)
 	}
 	if a.Fresh {
-		if err := job.EmptyLogs(g.job, g.ranks); err != nil {
-			g.broken = err
+		if err := job.EmptyLogs(g.d.job, g.ranks); err != nil {
+			g.d.broken = err
 			return
 		}
 	}
@@ -38,8 +38,8 @@ func (g *group) spawn(a protocol.Spawn) {
 		return
 	}
 	time.AfterFunc(a.Delay, func() {
-		g.post(func() {
-			if g.incarnation == a.Gen && g.outcome == nil {
+		g.d.post(func() {
+			if g.incarnation == a.Gen && g.d.outcome == nil {
 				g.start(a)
 			}
 		})
@@ -49,20 +49,20 @@ func (g *group) spawn(a protocol.Spawn) {
 // start starts all ranks of a generation.
 func (g *group) start(a protocol.Spawn) {
 	if err := g.placeSegments(); err != nil {
-		g.broken = err
+		g.d.broken = err
 		return
 	}
-	beat := beatPeriod(g.spec.NP, g.limits.Silence)
+	beat := beatPeriod(g.d.spec.NP, g.d.limits.Silence)
 	for _, rank := range g.ranks {
-		proc, err := g.launcher.Start(launch.Rank{Rank: rank, Incarnation: a.Gen, Socket: g.address, Token: g.token, Beat: beat,
-			Scratch: g.run.Scratch(g.nodes[rank])}, func(cause string) {
-			g.post(func() { g.lose(a.Gen, rank, cause) })
+		proc, err := g.d.launcher.Start(launch.Rank{Rank: rank, Incarnation: a.Gen, Socket: g.d.address, Token: g.d.token, Beat: beat,
+			Scratch: g.d.run.Scratch(g.d.spec.Nodes[rank])}, func(cause string) {
+			g.d.post(func() { g.d.lose(a.Gen, rank, cause) })
 		})
 		if err != nil {
-			g.broken = err
+			g.d.broken = err
 			return
 		}
-		g.members[rank] = &member{proc: proc}
+		g.d.members[rank] = &member{proc: proc}
 	}
 	g.examine(a.From)
 }
@@ -70,11 +70,11 @@ func (g *group) start(a protocol.Spawn) {
 // cleanUp removes what a generation that is gone has left in the store.
 func (g *group) cleanUp() {
 	g.discardAny()
-	if g.writing() {
+	if g.d.writing() {
 		return // another group: what there is of ours is swept later
 	}
-	if _, err := g.job.Sweep(); err != nil {
-		g.out.Warn(fmt.Sprintf("sweep: %v", err))
+	if _, err := g.d.job.Sweep(); err != nil {
+		g.d.out.Warn(fmt.Sprintf("sweep: %v", err))
 	}
 }
 
@@ -82,14 +82,14 @@ func (g *group) cleanUp() {
 // that nothing of theirs can happen any more.
 func (g *group) endIncarnation() error {
 	for _, rank := range g.ranks {
-		if m := g.members[rank]; m != nil { // else it was never started
+		if m := g.d.members[rank]; m != nil { // else it was never started
 			m.proc.Kill()
 		}
 	}
 	deadline := time.NewTimer(killGrace)
 	defer deadline.Stop()
 	for _, rank := range g.ranks {
-		m := g.members[rank]
+		m := g.d.members[rank]
 		if m == nil {
 			continue
 		}
@@ -101,7 +101,7 @@ func (g *group) endIncarnation() error {
 		if m.link != nil {
 			m.link.Close()
 		}
-		g.members[rank] = nil
+		g.d.members[rank] = nil
 	}
 	g.unlinkSegments()
 	return nil

@@ -133,7 +133,7 @@ func newInjector(d *driver, failures []Failure) *injector {
 		case f.Iter > 0:
 			in.pending = append(in.pending, f)
 		default:
-			in.later(f.After, func() { in.kill(f.victims(d.mapping)) })
+			in.later(f.After, func() { in.kill(f.victims(d.spec.Mapping)) })
 		}
 	}
 	return in
@@ -157,7 +157,7 @@ func (in *injector) later(wait time.Duration, do func()) {
 func (in *injector) iterations(rank int) []int {
 	var iters []int
 	for _, f := range in.pending {
-		for _, v := range f.victims(in.d.mapping) {
+		for _, v := range f.victims(in.d.spec.Mapping) {
 			if v == rank {
 				iters = append(iters, f.Iter)
 			}
@@ -169,10 +169,10 @@ func (in *injector) iterations(rank int) []int {
 // reached strikes when a rank has reached such an iteration.
 func (in *injector) reached(rank, iter int) {
 	for i, f := range in.pending {
-		for _, v := range f.victims(in.d.mapping) {
+		for _, v := range f.victims(in.d.spec.Mapping) {
 			if v == rank && f.Iter == iter {
 				in.pending = append(in.pending[:i:i], in.pending[i+1:]...)
-				in.kill(f.victims(in.d.mapping))
+				in.kill(f.victims(in.d.spec.Mapping))
 				return
 			}
 		}

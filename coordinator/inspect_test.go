@@ -13,8 +13,8 @@ import (
 // coordinator is killed, the job was interrupted.
 func TestStatusOfRestart(t *testing.T) {
 	notRaced(t)
-	for _, mode := range []string{job.Coordinated, job.Uncoordinated} {
-		t.Run(mode, func(t *testing.T) {
+	for _, mode := range []job.Mode{job.Coordinated, job.Uncoordinated} {
+		t.Run(string(mode), func(t *testing.T) {
 			s := short(t, "ring.S.4", mode, "")
 			s.Schedule.Every = 4
 			want, _, opt := mustLaunch(t, s, Options{})

@@ -51,10 +51,11 @@ func Launch(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
 }
 
 func begin(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
-	if err := checkRun(&spec, opt); err != nil {
+	resolved, err := checkRun(spec, opt)
+	if err != nil {
 		return nil, err
 	}
-	for _, note := range []string{spec.OneGroup(), spec.FewerAggregators()} {
+	for _, note := range []string{resolved.OneGroup(), resolved.FewerAggregators()} {
 		if note != "" {
 			opt.Observer.Warn(note)
 		}
@@ -85,16 +86,16 @@ func begin(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
 		return nil, err
 	}
 	defer job.Unlock()
-	return runJob(ctx, spec, job, store, spec.Mapping, library, nil, opt)
+	return runJob(ctx, resolved, job, store, library, nil, opt)
 }
 
-func runJob(ctx context.Context, spec job.Spec, j *image.Job, store *image.Store, mapping job.Mapping, library libraryID, from *image.Manifest, opt Options) (*Result, error) {
+func runJob(ctx context.Context, spec *job.Resolved, j *image.Job, store *image.Store, library libraryID, from *image.Manifest, opt Options) (*Result, error) {
 	limits := opt.Limits
 	if limits == (protocol.Limits{}) {
 		limits = protocol.DefaultLimits
 	}
-	d := newDriver(spec, j, store.Dir(), mapping, library, limits, opt.Observer)
-	launcher, err := launch.New(&spec)
+	d := newDriver(spec, j, store.Dir(), library, limits, opt.Observer)
+	launcher, err := launch.New(spec.Launcher, spec.NP)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ type libraryWrite struct {
 // findLibrary sees to it that the checkpoint under way has a library zone.
 func (g *group) findLibrary(number int) {
 	g.reuse, g.storing = nil, nil
-	if !g.spec.LibraryOnce {
+	if !g.d.spec.LibraryOnce {
 		return
 	}
 	if g.reuse = g.libraryFile(); g.reuse != nil {
@@ -44,9 +44,9 @@ func (g *group) findLibrary(number int) {
 		trace = g.recorded.OfCoordinator(number)
 	}
 	g.storing = w
-	g.helpers.Go(func() {
+	g.d.helpers.Go(func() {
 		defer close(w.done)
-		w.file, w.err = g.writeLibrary(ctx, number, trace)
+		w.file, w.err = g.d.writeLibrary(ctx, number, trace)
 	})
 }
 
@@ -60,15 +60,11 @@ func (g *group) dropLibrary() {
 }
 
 func (d *driver) writeLibrary(ctx context.Context, number int, trace *container.Tracing) (container.File, error) {
-	setting, err := d.spec.CodecSetting()
-	if err != nil {
-		return container.File{}, err
-	}
 	mem := mpi.NewMemory()
 	if err := mem.MapLibrary(job.LibraryRegion, program); err != nil {
 		return container.File{}, err
 	}
-	f, err := d.job.WriteLibrary(ctx, number, mem.Regions(), container.WriteOptions{Codec: container.NewCodec(setting, 0), Trace: trace})
+	f, err := d.job.WriteLibrary(ctx, number, mem.Regions(), container.WriteOptions{Codec: container.NewCodec(d.spec.Codec, 0), Trace: trace})
 	return f, errors.Join(err, mem.Close())
 }
 
@@ -94,13 +90,13 @@ func addLibrary(m *image.Manifest, reuse *container.File, w *libraryWrite) error
 // libraryFile finds the library zone in an earlier checkpoint of the job. One
 // that this run has not written itself is verified before it is relied on.
 func (g *group) libraryFile() *container.File {
-	numbers, err := g.job.Checkpoints()
+	numbers, err := g.d.job.Checkpoints()
 	if err != nil {
 		return nil
 	}
 	for _, n := range slices.Backward(numbers) {
-		m, err := g.job.Manifest(n)
-		if err != nil || m.Library == nil || m.Library.Blake3 != g.library.digest {
+		m, err := g.d.job.Manifest(n)
+		if err != nil || m.Library == nil || m.Library.Blake3 != g.d.library.digest {
 			continue
 		}
 		i := slices.IndexFunc(m.Files, func(f container.File) bool { return f.Kind == container.KindLibrary })
@@ -108,14 +104,14 @@ func (g *group) libraryFile() *container.File {
 			continue
 		}
 		f := m.Files[i]
-		if g.trusted != f.Path {
-			if err := g.job.Check(context.Background(), m, []string{f.Path}); err != nil {
-				g.out.Warn(fmt.Sprintf("the library zone is stored anew: %v", err))
+		if g.d.trusted != f.Path {
+			if err := g.d.job.Check(context.Background(), m, []string{f.Path}); err != nil {
+				g.d.out.Warn(fmt.Sprintf("the library zone is stored anew: %v", err))
 				continue
 			}
-			g.trusted = f.Path
-		} else if _, err := os.Stat(filepath.Join(g.job.Dir(), f.Path)); err != nil {
-			g.out.Warn(fmt.Sprintf("the library zone is stored anew: %v", err))
+			g.d.trusted = f.Path
+		} else if _, err := os.Stat(filepath.Join(g.d.job.Dir(), f.Path)); err != nil {
+			g.d.out.Warn(fmt.Sprintf("the library zone is stored anew: %v", err))
 			continue
 		}
 		return &f

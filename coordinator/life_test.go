@@ -58,7 +58,7 @@ func newStanding(t *testing.T, process int) *standing {
 	s.NP, s.Mapping, s.AutoRestart = 1, job.Mapping{1}, true
 	store, j := emptyJob(t, t.TempDir())
 	rec := &recorder{t: t}
-	d := &standing{driver: newDriver(s, j, store.Dir(), s.Mapping, libraryID{}, protocol.DefaultLimits, rec), t: t, rec: rec,
+	d := &standing{driver: newDriver(resolved(t, s), j, store.Dir(), libraryID{}, protocol.DefaultLimits, rec), t: t, rec: rec,
 		rank: &connectedRank{process: process, over: make(chan struct{})}}
 	close(d.rank.over)
 	d.launcher, d.since = d.rank, time.Now()
@@ -67,9 +67,6 @@ func newStanding(t *testing.T, process int) *standing {
 			d.killed = true
 			d.broken = os.ErrProcessDone // the loop ends here
 		}
-	}
-	if err := d.formGroups(); err != nil {
-		t.Fatal(err)
 	}
 	if err := d.open(); err != nil {
 		t.Fatal(err)

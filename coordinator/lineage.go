@@ -40,10 +40,10 @@ func (l *lineage) oldest() int {
 // be committed the next is complete by itself: perhaps a file that it referred to
 // is damaged.
 func (g *group) chooseBase() int {
-	if !g.spec.Incremental || g.complete {
+	if !g.d.spec.Incremental || g.complete {
 		return 0
 	}
-	numbers, err := g.job.Checkpoints()
+	numbers, err := g.d.job.Checkpoints()
 	if n := g.line.newest(); err == nil && slices.Contains(numbers, n) {
 		return n
 	}

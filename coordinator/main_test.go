@@ -97,6 +97,20 @@ func newSpec(t testing.TB, app string, nodes int) job.Spec {
 	return s
 }
 
+// resolved resolves a description; one that says little is of a coordinated job on one
+// node.
+func resolved(t testing.TB, s job.Spec) *job.Resolved {
+	t.Helper()
+	if s.MPI == "" {
+		s.MPI, s.Mode, s.Mapping = "mpich", job.Coordinated, job.Mapping{s.NP}
+	}
+	r, err := s.Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // notRaced skips a test of what is stored under the race detector, in which a process
 // takes several times as long to start: all that its jobs do at the same time other tests
 // have too. .ci/run names it among those that run without.

@@ -55,15 +55,15 @@ func TestModes(t *testing.T) {
 			s.Async = rng.IntN(3) == 0
 			s.Residuals = 1 + rng.IntN(5)
 			s.Schedule.Every = 2 + rng.IntN(s.Iterations/2)
-			opt := Options{Failures: anyFailures(rng, &s, max(length[app+s.Mode+s.Log], 300*time.Millisecond))}
+			opt := Options{Failures: anyFailures(rng, &s, max(length[app+string(s.Mode)+s.Log], 300*time.Millisecond))}
 			r, rec, opt := mustLaunch(t, s, opt)
-			length[app+s.Mode+s.Log] = time.Duration(r.Wall * float64(time.Second))
+			length[app+string(s.Mode)+s.Log] = time.Duration(r.Wall * float64(time.Second))
 			deaths += r.Failures
 			if r.Digest != want[app].Digest {
 				t.Errorf("%+v: digest %s, without failures %s", opt.Failures, r.Digest, want[app].Digest)
 			}
 			checkOutputs(t, &s, eventsOf[*job.OutputEvent](rec))
-			if kind, _ := s.LogKind(); s.Mode != job.Coordinated && (kind == channel.Receiver || kind == channel.Sender) {
+			if kind := resolved(t, s).Log; s.Mode != job.Coordinated && (kind == channel.Receiver || kind == channel.Sender) {
 				checkRolledBack(t, eventsOf[*RecoveryEvent](rec))
 			}
 			verifyAll(t, opt)

@@ -76,8 +76,8 @@ func TestFallenBack(t *testing.T) {
 // TestUnusableNewest damages the newest checkpoint of a job before a rank fails.
 func TestUnusableNewest(t *testing.T) {
 	notRaced(t)
-	for _, mode := range []string{job.Coordinated, job.Semi} {
-		t.Run(mode, func(t *testing.T) {
+	for _, mode := range []job.Mode{job.Coordinated, job.Semi} {
+		t.Run(string(mode), func(t *testing.T) {
 			s := newSpec(t, "ring.S.4", 2)
 			s.Mode, s.AutoRestart, s.Incremental, s.Schedule.Every = mode, true, false, 10
 			opt := Options{Store: t.TempDir(), Failures: []Failure{{Rank: 1, Node: -1, Iter: 25}}}

@@ -24,7 +24,7 @@ import (
 func TestCutOutput(t *testing.T) {
 	notRaced(t)
 	for _, mode := range []job.Spec{{Mode: job.Coordinated}, {Mode: job.Uncoordinated}} {
-		t.Run(mode.Mode, func(t *testing.T) {
+		t.Run(string(mode.Mode), func(t *testing.T) {
 			s := newSpec(t, "ring.S.4", 1)
 			s.Mode, s.Iterations, s.Residuals, s.Schedule.Every = mode.Mode, 20, 2, 4
 			stop := Options{Store: t.TempDir(), Job: "job", Failures: []Failure{{Rank: 0, Node: -1, Iter: 11}}}
@@ -104,10 +104,7 @@ func fullStore(t *testing.T, s job.Spec) (d *driver, rec *recorder, fill, empty 
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	store, j := emptyJob(t, filepath.Join(dir, "store"))
 	rec = &recorder{t: t}
-	d = newDriver(s, j, store.Dir(), s.Mapping, libraryID{}, protocol.DefaultLimits, rec)
-	if err := d.formGroups(); err != nil {
-		t.Fatal(err)
-	}
+	d = newDriver(resolved(t, s), j, store.Dir(), libraryID{}, protocol.DefaultLimits, rec)
 	var err error
 	if _, d.output, err = job.OpenOutput(j, s.NP); err != nil {
 		t.Fatal(err)
@@ -237,7 +234,7 @@ func printTwice(t *testing.T, disk vfs.FS, result protocol.Result) (shown []uint
 		if err != nil {
 			continue
 		}
-		d := newDriver(job.Spec{App: "ring.S.1", NP: 1, Iterations: 10, Residuals: 2}, j, j.Dir(), nil, libraryID{}, protocol.DefaultLimits, rec)
+		d := newDriver(resolved(t, job.Spec{App: "ring.S.1", NP: 1, Iterations: 10, Residuals: 2}), j, j.Dir(), libraryID{}, protocol.DefaultLimits, rec)
 		printed, o, err := job.OpenOutput(j, 1)
 		if err != nil {
 			continue

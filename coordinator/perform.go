@@ -63,16 +63,16 @@ func (d *driver) performJob(a protocol.Action) error {
 func (g *group) perform(a protocol.Action, rest []supervisor.Action) error {
 	switch a := a.(type) {
 	case protocol.Send:
-		g.send(a.Rank, a.Message)
+		g.d.send(a.Rank, a.Message)
 	case protocol.Broadcast:
 		g.broadcast(a.Message)
 	case protocol.Kill:
-		g.kill(a.Rank)
+		g.d.kill(a.Rank)
 	case protocol.Spawn:
 		g.spawn(a)
 	case protocol.Prepare:
 		// Who goes on from a checkpoint does not put out again what came before.
-		if err := g.noteOutput(); err != nil {
+		if err := g.d.noteOutput(); err != nil {
 			g.later(protocol.CommitFailed{Number: a.Number, Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
 			break
 		}
@@ -127,17 +127,17 @@ func (g *group) broadcast(m protocol.Message) {
 		}
 		for _, rank := range g.ranks {
 			w.Body = job.Encode(g.order(rank))
-			g.send(rank, w)
+			g.d.send(rank, w)
 		}
 		return
 	}
 	frame, err := protocol.AppendFrame(nil, m)
 	if err != nil {
-		g.broken = err
+		g.d.broken = err
 		return
 	}
 	for _, rank := range g.ranks {
-		if member := g.members[rank]; member != nil && member.link != nil {
+		if member := g.d.members[rank]; member != nil && member.link != nil {
 			member.link.SendFrame(frame)
 		}
 	}

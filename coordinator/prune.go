@@ -16,7 +16,7 @@ import (
 func Prune(ctx context.Context, j *image.Job, keep int) (*job.Pruned, error) {
 	spec, err := job.ReadSpec(j)
 	// Whoever cannot be restarted can be pruned.
-	several := err == nil && spec.Origin == "" && len(spec.Groups(spec.Mapping)) > 1
+	several := err == nil && spec.Several()
 	if several && keep > 0 {
 		return nil, &job.UsageError{Text: "the ranks of job " + j.Name() + " take checkpoints apart from each other: those that no recovery needs are removed at once",
 			Fix: "ckpt prune JOB --keep 0 gives the job up: it can only begin again then"}
@@ -55,7 +55,7 @@ func (d *driver) prune(keep int, answers chan<- wire.Reply) {
 			return
 		}
 	}
-	if d.several() {
+	if d.spec.Several() {
 		answers <- wire.Reply{Error: "the ranks of job " + d.job.Name() + " take checkpoints apart from each other, and its recovery needs those that are there"}
 		return
 	}

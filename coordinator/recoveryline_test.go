@@ -41,7 +41,7 @@ func TestFindLine(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if l.Single() {
+			if !l.Several() {
 				if n, err := j.Latest(); err != nil || l.Line.Places[0].State.Number != n {
 					t.Errorf("the line is at checkpoint %d, the newest is %d, %v", l.Line.Places[0].State.Number, n, err)
 				}
@@ -65,10 +65,7 @@ func TestFindLine(t *testing.T) {
 // firstSpawns returns the checkpoint that each group would begin with.
 func firstSpawns(t *testing.T, s *job.Spec, j *image.Job) []int {
 	t.Helper()
-	d := newDriver(*s, j, "", s.Mapping, libraryID{}, protocol.DefaultLimits, nil)
-	if err := d.formGroups(); err != nil {
-		t.Fatal(err)
-	}
+	d := newDriver(resolved(t, *s), j, "", libraryID{}, protocol.DefaultLimits, nil)
 	cfg, err := d.supervisorConfig(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +103,7 @@ func TestFindLineAnew(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			line, err := job.ReadBaseline(j, len(s.Groups(s.Mapping)))
+			line, err := job.ReadBaseline(j, len(resolved(t, s).Groups))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -55,15 +55,14 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 	if err := spec.CheckRunnable(j); err != nil {
 		return nil, err
 	}
-	spec.AutoRestart = spec.AutoRestart || opt.AutoRestart
-	was, mapping := spec.Mapping, spec.Mapping
+	was, again := spec.Mapping, spec.Spec
+	again.AutoRestart = again.AutoRestart || opt.AutoRestart
 	if opt.Mapping != nil {
-		if mapping, err = opt.Mapping(spec.NP); err != nil {
+		if again.Mapping, err = opt.Mapping(spec.NP); err != nil {
 			return nil, err
 		}
 	}
-	spec.Mapping = mapping
-	if err := checkRun(spec, opt.Options); err != nil {
+	if spec, err = checkRun(again, opt.Options); err != nil {
 		return nil, err
 	}
 	library, err := identifySelf()
@@ -83,10 +82,10 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 		return nil, err
 	}
 	if from == nil { // there are message logs, perhaps
-		return runJob(ctx, *spec, j, store, mapping, library, nil, opt.Options)
+		return runJob(ctx, spec, j, store, library, nil, opt.Options)
 	}
 	if from.Library != nil && from.Library.Blake3 != library.digest {
 		return nil, &job.OtherBuildError{Checkpoint: from.Number}
 	}
-	return runJob(ctx, *spec, j, store, mapping, library, from, opt.Options)
+	return runJob(ctx, spec, j, store, library, from, opt.Options)
 }

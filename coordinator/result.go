@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeebo/blake3"
 
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 )
@@ -16,7 +17,7 @@ type Result struct {
 	Job         string   `json:"job"`
 	App         string   `json:"app"`
 	NP          int      `json:"np"`
-	Mode        string   `json:"mode"`
+	Mode        job.Mode `json:"mode"`
 	Iterations  int      `json:"iterations"`
 	Outcome     string   `json:"outcome"`          // completed, stopped or failed
 	Digest      string   `json:"digest,omitempty"` // of the final state, if completed

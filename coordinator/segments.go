@@ -12,19 +12,15 @@ import (
 // placeSegments makes the shared memory of each node, at once in its full size:
 // a rank that ran out of it later would die of it.
 func (g *group) placeSegments() error {
-	_, need, err := g.spec.Memory()
+	_, need, err := g.d.spec.Memory()
 	if err != nil {
 		return err
 	}
-	implementation, err := mpi.ParseImplementation(g.spec.MPI)
-	if err != nil {
-		return err
-	}
-	err = g.makeSegments(mpi.SegmentDir(need), implementation)
+	err = g.makeSegments(mpi.SegmentDir(need))
 	if errors.Is(err, syscall.ENOSPC) && mpi.SegmentDir(need) != os.TempDir() {
 		// Somebody else was quicker to take what there was.
 		g.unlinkSegments()
-		err = g.makeSegments(os.TempDir(), implementation)
+		err = g.makeSegments(os.TempDir())
 	}
 	if err != nil {
 		g.unlinkSegments()
@@ -32,15 +28,15 @@ func (g *group) placeSegments() error {
 	return err
 }
 
-func (g *group) makeSegments(dir string, implementation mpi.Implementation) error {
+func (g *group) makeSegments(dir string) error {
 	for node, ranks := range g.perNode() {
 		if ranks == 0 {
 			g.segments = append(g.segments, "")
 			continue
 		}
-		path := g.run.Segment(dir, g.id, g.incarnation, node)
+		path := g.d.run.Segment(dir, g.id, g.incarnation, node)
 		g.segments = append(g.segments, path)
-		seg, err := mpi.OpenSegment(path, implementation, ranks)
+		seg, err := mpi.OpenSegment(path, g.d.spec.Implementation, ranks)
 		if err != nil {
 			return err
 		}

@@ -195,12 +195,12 @@ func (d *driver) fromRank(incarnation, rank int, m *member, msg protocol.Message
 // welcome configures the ranks of the group once all are there and what they will
 // not read of their checkpoint has been checked.
 func (g *group) welcome() {
-	if g.outcome != nil || g.checked != g.incarnation {
+	if g.d.outcome != nil || g.checked != g.incarnation {
 		return
 	}
-	peers := make([]string, len(g.members))
-	for rank, m := range g.members {
-		ours := g.groupOf[rank] == g.id
+	peers := make([]string, len(g.d.members))
+	for rank, m := range g.d.members {
+		ours := g.d.spec.GroupOf[rank] == g.id
 		if m == nil || !m.hello {
 			if ours {
 				return
@@ -211,23 +211,22 @@ func (g *group) welcome() {
 	}
 	onNode := g.perNode()
 	for _, rank := range g.ranks {
-		node := g.nodes[rank]
-		g.members[rank].link.Send(protocol.Welcome{Body: job.Encode(wire.Welcome{
-			Spec: g.spec, Job: g.job.Name(), StoreDir: g.store, Program: program, Mapping: g.mapping,
-			Segment: g.segments[node], Sharing: onNode[node], Leads: g.leads(rank), Group: g.ranks, Channels: g.channels(), Peers: peers, InjectAt: g.inject.iterations(rank),
-			Silence: g.limits.Silence, From: g.restored.number, Iter: g.restored.iter})})
+		node := g.d.spec.Nodes[rank]
+		g.d.members[rank].link.Send(protocol.Welcome{Body: job.Encode(wire.Welcome{
+			Spec: g.d.spec.Spec, Job: g.d.job.Name(), StoreDir: g.d.store, Program: program,
+			Segment: g.segments[node], Sharing: onNode[node], Leads: g.leads(rank), Channels: g.channels(), Peers: peers, InjectAt: g.d.inject.iterations(rank),
+			Silence: g.d.limits.Silence, From: g.restored.number, Iter: g.restored.iter})})
 	}
 }
 
 // channels tells the ranks of the group of those to others, nil if there are none.
 func (g *group) channels() *wire.ChannelSetup {
-	if !g.several() {
+	if !g.d.spec.Several() {
 		return nil
 	}
-	kind, _ := g.spec.LogKind()
-	c := &wire.ChannelSetup{Kind: kind, Group: g.ranks, Incarnation: uint64(g.incarnation), Line: g.spawned.Line}
-	for _, of := range g.groupOf {
-		c.Incarnations = append(c.Incarnations, uint64(g.groups[of].incarnation))
+	c := &wire.ChannelSetup{Incarnation: uint64(g.incarnation), Line: g.spawned.Line}
+	for _, of := range g.d.spec.GroupOf {
+		c.Incarnations = append(c.Incarnations, uint64(g.d.groups[of].incarnation))
 	}
 	return c
 }

@@ -98,8 +98,8 @@ func (d *stallOnce) Open(name string) (vfs.File, error) {
 func TestStalledStore(t *testing.T) {
 	notRaced(t)
 	const silence = 1500 * time.Millisecond
-	for _, mode := range []string{job.Coordinated, job.Uncoordinated} {
-		t.Run(mode, func(t *testing.T) {
+	for _, mode := range []job.Mode{job.Coordinated, job.Uncoordinated} {
+		t.Run(string(mode), func(t *testing.T) {
 			gate := filepath.Join(t.TempDir(), "stall")
 			t.Setenv(envStall, gate)
 			var stalls atomic.Int64

@@ -14,9 +14,9 @@ import (
 
 // prepare makes room for a checkpoint in the store.
 func (g *group) prepare(number int) {
-	begin := g.job.Begin
-	if g.several() {
-		begin = g.job.BeginApart
+	begin := g.d.job.Begin
+	if g.d.spec.Several() {
+		begin = g.d.job.BeginApart
 	}
 	tx, err := begin(number)
 	if err == nil {
@@ -30,15 +30,15 @@ func (g *group) prepare(number int) {
 	}
 	g.tx = tx
 	g.recorded = nil
-	if g.spec.Trace {
-		g.recorded = job.NewRecording(g.job.Name())
+	if g.d.spec.Trace {
+		g.recorded = job.NewRecording(g.d.job.Name())
 		tx.Trace = g.recorded.OfCoordinator(number)
 	}
 	g.base = g.chooseBase()
 	g.findLibrary(number)
 	g.exchange = newExchange(number, g.ranks)
 	if g.joint != nil {
-		g.paths, err = tx.CreateGroup(g.spec.WritePath.Layout, g.joint.Files)
+		g.paths, err = tx.CreateGroup(g.d.spec.WritePath.Layout, g.joint.Files)
 		if err != nil {
 			g.discardAny()
 			g.later(protocol.CommitFailed{Number: number, Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
@@ -49,22 +49,22 @@ func (g *group) prepare(number int) {
 // checkFreeSpace fails when there is surely too little room for a checkpoint, before
 // anything is written. Every second time it lets the writing find out.
 func (g *group) checkFreeSpace() error {
-	g.checks++
-	if g.expect == 0 || g.stopOnFull || g.checks%2 == 0 {
+	g.d.checks++
+	if g.expect == 0 || g.d.stopOnFull || g.d.checks%2 == 0 {
 		return nil
 	}
-	free, err := g.job.FS().Free(g.store)
+	free, err := g.d.job.FS().Free(g.d.store)
 	if err != nil || free >= g.expect {
 		return nil // what cannot be told is found out by writing
 	}
 	return fmt.Errorf("%w: no checkpoint of this run stored less than %.1f MiB, %.1f MiB are free in %s", durable.ErrStorageFull,
-		float64(g.expect)/(1<<20), float64(free)/(1<<20), g.store)
+		float64(g.expect)/(1<<20), float64(free)/(1<<20), g.d.store)
 }
 
 // order says what a rank stores, and in which files. The segment of a node comes
 // with its first rank, unless each is to have its own copy.
 func (g *group) order(rank int) wire.WriteOrder {
-	o := wire.WriteOrder{WithShared: !g.spec.SharedOnce || g.leads(rank), WithLibrary: !g.spec.LibraryOnce}
+	o := wire.WriteOrder{WithShared: !g.d.spec.SharedOnce || g.leads(rank), WithLibrary: !g.d.spec.LibraryOnce}
 	o.Base, o.Oldest = g.base, g.line.oldest()
 	if g.joint != nil {
 		o.Group = g.paths
@@ -79,7 +79,7 @@ func (g *group) commit(cp protocol.Checkpoint) {
 	m, err := g.manifest(cp)
 	tx, base, reuse, storing, recorded := g.tx, g.base, g.reuse, g.storing, g.recorded
 	g.tx, g.committing = nil, true
-	g.helpers.Go(func() {
+	g.d.helpers.Go(func() {
 		if err == nil {
 			err = addLibrary(m, reuse, storing)
 		}
@@ -89,10 +89,10 @@ func (g *group) commit(cp protocol.Checkpoint) {
 			err = fmt.Errorf("%w; then %w", err, aerr)
 		}
 		var vectors []channel.Vector
-		if err == nil && g.several() {
+		if err == nil && g.d.spec.Several() {
 			vectors, err = job.VectorsOf(m)
 		}
-		g.post(func() {
+		g.d.post(func() {
 			g.committing = false
 			g.complete = err != nil
 			if err != nil {
@@ -101,14 +101,14 @@ func (g *group) commit(cp protocol.Checkpoint) {
 			}
 			g.taken = m
 			g.line.committed(m.Number)
-			if g.several() {
-				g.driver.line.Taken[g.id] = m.Number
+			if g.d.spec.Several() {
+				g.d.line.Taken[g.id] = m.Number
 			}
 			g.learnSize(m, base)
 			g.step(protocol.Committed{Number: cp.Number, Vectors: vectors})
 		})
 		if err == nil && recorded != nil {
-			g.keepTrace(m, recorded, cp.Bodies)
+			g.d.keepTrace(m, recorded, cp.Bodies)
 		}
 	})
 }
@@ -128,7 +128,7 @@ func (g *group) discardAny() {
 		return
 	}
 	if err := g.tx.Abort(); err != nil {
-		g.out.Warn(err.Error())
+		g.d.out.Warn(err.Error())
 	}
 	g.tx = nil
 }

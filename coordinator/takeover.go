@@ -23,7 +23,7 @@ func (d *driver) takeOver() error {
 	if d.spec.Residuals > 0 {
 		_ = d.output.Reserve(0) // if it fails, lines will tell
 	}
-	if !d.several() {
+	if !d.spec.Several() {
 		return nil
 	}
 	if err := d.job.FS().Mkdir(job.LogsDir(d.job)); err != nil && !errors.Is(err, fs.ErrExist) {

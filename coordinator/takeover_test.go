@@ -28,7 +28,7 @@ func failed(t *testing.T, s job.Spec, iter int) Options {
 }
 
 // short describes a job of a few iterations that puts a line out in every other.
-func short(t *testing.T, app, mode, log string) job.Spec {
+func short(t *testing.T, app string, mode job.Mode, log string) job.Spec {
 	s := newSpec(t, app, 2)
 	s.Iterations, s.Mode, s.Log, s.Residuals = 12, mode, log, 2
 	return s
@@ -94,10 +94,11 @@ func TestNoTakeOver(t *testing.T) {
 func TestHintWithoutCheckpoint(t *testing.T) {
 	notRaced(t)
 	for _, c := range []struct {
-		mode, log string
-		restarts  bool
+		mode     job.Mode
+		log      string
+		restarts bool
 	}{{job.Coordinated, "", false}, {job.Semi, "", true}, {job.Uncoordinated, "none", true}} {
-		t.Run(c.mode, func(t *testing.T) {
+		t.Run(string(c.mode), func(t *testing.T) {
 			s := short(t, "ring.S.4", c.mode, c.log)
 			opt := Options{Store: t.TempDir(), Job: "failed", Observer: &recorder{t: t}, Failures: []Failure{{Rank: 0, Node: -1, Iter: 9}}}
 			_, err := Launch(t.Context(), s, opt)

@@ -136,7 +136,7 @@ func TestRestartWithoutLogCutShort(t *testing.T) {
 	for i := 0; i < len(resets); i += 1 + len(resets)/4 {
 		opt, _ := restart(faultfs.Fault{At: resets[i], Err: syscall.EIO, Stop: true})
 		_, j := storedJobOf(t, opt)
-		if line, err := job.ReadBaseline(j, len(s.Groups(s.Mapping))); err != nil || !line.Unlogged {
+		if line, err := job.ReadBaseline(j, len(resolved(t, s).Groups)); err != nil || !line.Unlogged {
 			t.Fatalf("operation %d: %+v, %v", resets[i], line, err)
 		}
 		r, err := Restart(t.Context(), RestartOptions{Options: opt})

@@ -29,12 +29,8 @@ type SavedChannels struct {
 }
 
 // InitialChannels is that at the beginning.
-func (s *Spec) InitialChannels(rank int) (*SavedChannels, error) {
-	kind, err := s.LogKind()
-	if err != nil {
-		return nil, err
-	}
-	e, err := channel.New(channel.Config{Kind: kind, Rank: rank, Size: s.NP})
+func (s *Resolved) InitialChannels(rank int) (*SavedChannels, error) {
+	e, err := channel.New(channel.Config{Kind: s.Log, Rank: rank, Size: s.NP})
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +39,7 @@ func (s *Spec) InitialChannels(rank int) (*SavedChannels, error) {
 
 // ReadChannels reads it out of a checkpoint, and checks that the job and the manifest
 // say the same.
-func ReadChannels(ctx context.Context, job *image.Job, spec *Spec, m *image.Manifest, rank int) (*SavedChannels, error) {
+func ReadChannels(ctx context.Context, job *image.Job, spec *Resolved, m *image.Manifest, rank int) (*SavedChannels, error) {
 	r, err := RankOf(job, m, rank)
 	if err != nil {
 		return nil, err
@@ -68,14 +64,10 @@ func ReadChannels(ctx context.Context, job *image.Job, spec *Spec, m *image.Mani
 }
 
 // checkState checks the state of the channels of a rank in a checkpoint.
-func (s *Spec) checkState(job *image.Job, m *image.Manifest, r *image.Rank, st *channel.State) error {
-	kind, err := s.LogKind()
-	if err != nil {
-		return err
-	}
-	if st.Kind != kind {
+func (s *Resolved) checkState(job *image.Job, m *image.Manifest, r *image.Rank, st *channel.State) error {
+	if st.Kind != s.Log {
 		return &durable.DamageError{File: job.SpecPath(),
-			Reason: fmt.Sprintf("it says that messages are logged %v, and checkpoint %d was taken with %v", kind, m.Number, st.Kind)}
+			Reason: fmt.Sprintf("it says that messages are logged %v, and checkpoint %d was taken with %v", s.Log, m.Number, st.Kind)}
 	}
 	v, err := vectorOf(r)
 	if err != nil || st.Rank != r.Rank || st.Size != s.NP || !v.Equal(&st.Vector) {

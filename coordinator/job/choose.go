@@ -10,10 +10,9 @@ import (
 // ChooseCheckpoint reads the manifest of checkpoint n, 0 for the newest. A
 // damaged newest one is not silently passed over. With several groups it is the
 // newest that can be read, nil if there is none: the recovery line tells more.
-func ChooseCheckpoint(job *image.Job, spec *Spec, n int) (*image.Manifest, error) {
-	groups := spec.Groups(spec.Mapping)
-	if len(groups) > 1 {
-		return newestReadable(job, spec, groups)
+func ChooseCheckpoint(job *image.Job, spec *Resolved, n int) (*image.Manifest, error) {
+	if spec.Several() {
+		return newestReadable(job, spec)
 	}
 	if n == 0 {
 		var err error
@@ -28,15 +27,15 @@ func ChooseCheckpoint(job *image.Job, spec *Spec, n int) (*image.Manifest, error
 	if err != nil {
 		return nil, err
 	}
-	return m, spec.CheckTaken(job, m, groups)
+	return m, spec.CheckTaken(job, m)
 }
 
-func newestReadable(job *image.Job, spec *Spec, groups [][]int) (*image.Manifest, error) {
+func newestReadable(job *image.Job, spec *Resolved) (*image.Manifest, error) {
 	numbers, err := job.Checkpoints()
 	for _, n := range slices.Backward(numbers) {
 		m, err := job.Manifest(n)
 		if err == nil {
-			err = spec.CheckTaken(job, m, groups)
+			err = spec.CheckTaken(job, m)
 		}
 		if err == nil || !Unrestorable(err) {
 			return m, err

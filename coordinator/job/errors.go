@@ -9,15 +9,6 @@ import (
 	"ckpt/internal/durable"
 )
 
-// checkOwn refuses to run what was imported.
-func (s *Spec) checkOwn(name string) error {
-	if s.Origin == "" {
-		return nil
-	}
-	return &UsageError{fmt.Sprintf("job %s was imported from %s: ckpt cannot run it", name, s.Origin),
-		fmt.Sprintf("ckpt export %s@N DIR gives the images back; restart them with dmtcp_restart", name)}
-}
-
 // A noCheckpointError says that a job cannot be continued from anywhere.
 type noCheckpointError struct{ job string }
 

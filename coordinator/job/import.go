@@ -13,7 +13,7 @@ import (
 // which it makes if there is none. Only imported checkpoints of the same program
 // and number of ranks belong to one job.
 func Import(ctx context.Context, store *image.Store, name string, set *dmtcp.Set, opt dmtcp.Options) (*image.Manifest, error) {
-	spec := Spec{Origin: dmtcp.Origin, App: set.Images[0].Name, NP: set.NP, Mapping: set.Mapping, MPI: set.Images[0].MPI, Mode: "coordinated"}
+	spec := Spec{Origin: dmtcp.Origin, App: set.Images[0].Name, NP: set.NP, Mapping: set.Mapping, MPI: set.Images[0].MPI, Mode: Coordinated}
 	text, err := spec.Encode()
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func lockImported(store *image.Store, name string, want *Spec) (*image.Job, erro
 	}
 	text, err := job.Spec()
 	if err == nil {
-		var have *Spec
+		var have *Resolved
 		if have, err = decodeSpec(text); err == nil {
 			err = sameImported(job, have, want)
 		}
@@ -57,7 +57,7 @@ func lockImported(store *image.Store, name string, want *Spec) (*image.Job, erro
 	return job, nil
 }
 
-func sameImported(job *image.Job, have, want *Spec) error {
+func sameImported(job *image.Job, have *Resolved, want *Spec) error {
 	name := job.Name()
 	if have.Origin != want.Origin {
 		return &UsageError{fmt.Sprintf("job %s is one of ckpt's own", name), "import under another --job"}

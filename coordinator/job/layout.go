@@ -14,15 +14,25 @@ type JointLayout struct {
 	Files    int
 }
 
-// JointLayout returns nil if every rank writes a file of its own.
-func (s *Spec) JointLayout(mapping Mapping, ranks []int) (*JointLayout, error) {
+// resolveLayouts finds out how the ranks of each group write. A layout may be impossible
+// for a group.
+func (s *Resolved) resolveLayouts() error {
+	s.Layouts = make([]*JointLayout, len(s.Groups))
 	if s.WritePath.Layout == "" || s.WritePath.Layout == plan.PerRank {
-		return nil, nil
+		return nil
 	}
-	g := &JointLayout{Settings: s.writePath(ranks), Ranks: placesOf(mapping, ranks)}
-	var err error
-	g.Files, err = container.GroupFiles(g.Settings, g.Ranks)
-	return g, err
+	for g, ranks := range s.Groups {
+		l := &JointLayout{Settings: s.writePath(ranks), Ranks: s.places(ranks)}
+		var err error
+		if l.Files, err = container.GroupFiles(l.Settings, l.Ranks); err != nil {
+			if s.Several() {
+				err = fmt.Errorf("%s take checkpoints apart from the others: %w", NameRanks(ranks), err)
+			}
+			return err
+		}
+		s.Layouts[g] = l
+	}
+	return nil
 }
 
 // writePath returns the settings for a group of ranks. A group that is smaller than the
@@ -36,21 +46,20 @@ func (s *Spec) writePath(ranks []int) plan.Settings {
 
 // FewerAggregators says so, if some group has fewer aggregators than were asked for;
 // else it is empty.
-func (s *Spec) FewerAggregators() string {
-	groups := s.Groups(s.Mapping)
-	smallest := groups[0]
-	for _, ranks := range groups {
-		if len(ranks) < len(smallest) {
-			smallest = ranks
+func (s *Resolved) FewerAggregators() string {
+	smallest := 0
+	for g, ranks := range s.Groups {
+		if len(ranks) < len(s.Groups[smallest]) {
+			smallest = g
 		}
 	}
-	joint, err := s.JointLayout(s.Mapping, smallest)
-	if err != nil || joint == nil || joint.Settings.Aggregators >= s.WritePath.Aggregators ||
+	layout := s.Layouts[smallest]
+	if layout == nil || layout.Settings.Aggregators >= s.WritePath.Aggregators ||
 		s.WritePath.Layout == plan.Shared && s.WritePath.Strategy == plan.Individual {
-		return "" // it is an error, or no number of aggregators has an effect
+		return "" // no number of aggregators has an effect
 	}
 	return fmt.Sprintf("--aggregators %d: a group of %s has %s", s.WritePath.Aggregators,
-		plural(len(smallest), "rank"), plural(joint.Settings.Aggregators, "aggregator"))
+		plural(len(layout.Ranks), "rank"), plural(layout.Settings.Aggregators, "aggregator"))
 }
 
 func plural(n int, noun string) string {
@@ -62,21 +71,21 @@ func plural(n int, noun string) string {
 
 // Layout returns the settings of the write path as they take effect; an error may
 // be a *plan.SettingError.
-func (s *Spec) Layout() (plan.Settings, error) {
-	first := s.Groups(s.Mapping)[0]
-	p, err := plan.New(placesOf(s.Mapping, first), s.writePath(first))
+func (s Spec) Layout() (plan.Settings, error) {
+	r := &Resolved{Spec: s, Nodes: s.Mapping.Nodes()}
+	r.divide()
+	p, err := plan.New(r.places(r.Groups[0]), s.writePath(r.Groups[0]))
 	if err != nil {
 		return plan.Settings{}, err
 	}
 	return p.Settings, nil
 }
 
-// placesOf returns ranks and their nodes.
-func placesOf(mapping Mapping, ranks []int) []plan.Source {
-	nodes := mapping.Nodes()
+// places returns ranks and their nodes.
+func (s *Resolved) places(ranks []int) []plan.Source {
 	var places []plan.Source
 	for _, rank := range ranks {
-		places = append(places, plan.Source{Rank: rank, Node: nodes[rank]})
+		places = append(places, plan.Source{Rank: rank, Node: s.Nodes[rank]})
 	}
 	return places
 }

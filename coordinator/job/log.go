@@ -51,7 +51,7 @@ func EmptyLogs(job *image.Job, ranks []int) error {
 
 // LoggedStates returns the states that a rank can be put into by replaying its log
 // from checkpoint number, 0 the beginning.
-func LoggedStates(ctx context.Context, job *image.Job, spec *Spec, rank, number int) ([]channel.Vector, error) {
+func LoggedStates(ctx context.Context, job *image.Job, spec *Resolved, rank, number int) ([]channel.Vector, error) {
 	saved, err := spec.InitialChannels(rank)
 	if number > 0 && err == nil {
 		var m *image.Manifest
@@ -76,9 +76,9 @@ func LoggedStates(ctx context.Context, job *image.Job, spec *Spec, rank, number 
 
 // CheckLogs reads the message logs of the ranks of a group from the newest of their
 // checkpoints on, from the beginning if there is none.
-func CheckLogs(job *image.Job, spec *Spec, ranks []int, found []*image.Manifest) error {
-	for _, rank := range ranks {
-		if err := checkLog(job, spec, ranks, rank, found); err != nil {
+func CheckLogs(job *image.Job, spec *Resolved, group int, found []*image.Manifest) error {
+	for _, rank := range spec.Groups[group] {
+		if err := checkLog(job, spec, rank, found); err != nil {
 			return err
 		}
 	}
@@ -86,7 +86,7 @@ func CheckLogs(job *image.Job, spec *Spec, ranks []int, found []*image.Manifest)
 }
 
 // checkLog reads that of one of them, and replays it.
-func checkLog(job *image.Job, spec *Spec, group []int, rank int, found []*image.Manifest) error {
+func checkLog(job *image.Job, spec *Resolved, rank int, found []*image.Manifest) error {
 	saved, err := spec.InitialChannels(rank)
 	if n := len(found); n > 0 && err == nil {
 		saved, err = ReadChannels(context.Background(), job, spec, found[n-1], rank)
@@ -110,7 +110,7 @@ func checkLog(job *image.Job, spec *Spec, group []int, rank int, found []*image.
 			Reason: fmt.Sprintf("it ends before frame %d, and the checkpoint of rank %d was taken at frame %d", rec.Next, rank, from)}
 		return errors.Join(err, r.Close())
 	}
-	cfg := channel.Config{Kind: saved.Kind, Rank: rank, Size: spec.NP, Group: group}
+	cfg := channel.Config{Kind: saved.Kind, Rank: rank, Size: spec.NP, Group: spec.Groups[spec.GroupOf[rank]]}
 	_, _, err = channel.Restore(cfg, saved.State, withoutData(r.Next), nil)
 	if err = errors.Join(AsDamage(dir, err), r.Close()); err != nil {
 		return fmt.Errorf("message log of rank %d: %w", rank, err)

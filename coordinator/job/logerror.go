@@ -60,12 +60,8 @@ func Known(found [][]*image.Manifest) ([]supervisor.Stored, error) {
 }
 
 // CheckWithoutLog refuses to do without logs where there are none.
-func (s *Spec) CheckWithoutLog() error {
-	kind, err := s.LogKind()
-	if err != nil {
-		return err
-	}
-	if len(s.Groups(s.Mapping)) < 2 || kind == channel.None {
+func (s *Resolved) CheckWithoutLog() error {
+	if !s.Several() || s.Log == channel.None {
 		return &UsageError{"the job logs no messages: there is no log to do without", "leave --without-log out"}
 	}
 	return nil

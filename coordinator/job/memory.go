@@ -24,7 +24,7 @@ func (e *MemoryError) Hint() string { return "choose a smaller class, or fewer r
 
 // CheckMemory refuses a job that the machine would only end by killing some
 // process, perhaps another one.
-func CheckMemory(spec *Spec) error {
+func CheckMemory(spec *Resolved) error {
 	const perRank = 24 << 20 // the Go runtime of a rank and its buffers
 	data, shared, err := spec.Memory()
 	if err != nil {
@@ -41,7 +41,7 @@ func CheckMemory(spec *Spec) error {
 }
 
 // StagingBytes returns the size of the staging buffer of a rank with so much data.
-func (s *Spec) StagingBytes(data int64) int64 {
+func (s *Resolved) StagingBytes(data int64) int64 {
 	if s.Staging > 0 {
 		return zones.PageRound(s.Staging)
 	}
@@ -54,23 +54,18 @@ const segmentStaging = 16 << 20
 
 // Memory returns the bytes of the data zones of all ranks and of the segments
 // that the ranks of each group share on each node.
-func (s *Spec) Memory() (data, shared int64, err error) {
+func (s *Resolved) Memory() (data, shared int64, err error) {
 	inst, err := s.Instance()
 	if err != nil {
 		return 0, 0, err
 	}
-	implementation, err := mpi.ParseImplementation(s.MPI)
-	if err != nil {
-		return 0, 0, err
-	}
-	nodes := s.Mapping.Nodes()
-	for _, ranks := range s.Groups(s.Mapping) {
+	for _, ranks := range s.Groups {
 		onNode := make(map[int]int)
 		for _, r := range ranks {
-			onNode[nodes[r]]++
+			onNode[s.Nodes[r]]++
 		}
 		for _, n := range onNode {
-			shared += mpi.SegmentBytes(implementation, n)
+			shared += mpi.SegmentBytes(s.Implementation, n)
 		}
 	}
 	return inst.DataBytes() * int64(s.NP), shared, nil

@@ -9,15 +9,17 @@ import (
 	"ckpt/coordinator/protocol/supervisor"
 )
 
-// The modes: who takes checkpoints, and restarts, together with whom.
+// A Mode says which ranks take checkpoints, and restart, together.
+type Mode string
+
 const (
-	Coordinated   = "coordinated"   // all ranks
-	Uncoordinated = "uncoordinated" // every rank for itself
-	Semi          = "semi"          // the ranks of a node, or of a group of Spec.GroupSize
+	Coordinated   Mode = "coordinated"   // all ranks
+	Uncoordinated Mode = "uncoordinated" // every rank for itself
+	Semi          Mode = "semi"          // the ranks of a node, or of a group of Spec.GroupSize
 )
 
-// checkMode refuses settings that contradict each other.
-func (s *Spec) checkMode() error {
+// resolveMode reads how groups work, and refuses settings that contradict each other.
+func (s *Resolved) resolveMode() (err error) {
 	switch s.Mode {
 	case Coordinated:
 		if given := s.ofGroups(); len(given) > 0 {
@@ -33,15 +35,14 @@ func (s *Spec) checkMode() error {
 	if s.GroupSize < 0 || s.GroupSize > s.NP {
 		return &UsageError{fmt.Sprintf("--group-size %d: the job has %d ranks", s.GroupSize, s.NP), fmt.Sprintf("give 1 to %d", s.NP)}
 	}
-	kind, err := s.LogKind()
-	if err != nil {
+	if s.Log, err = parseOr(s.Spec.Log, channel.Receiver, channel.ParseKind); err != nil {
 		return &UsageError{err.Error(), "--log takes pessimistic-receiver, pessimistic-sender, optimistic or none"}
 	}
-	if s.Mode == Semi && (kind == channel.Optimistic || kind == channel.None) {
+	if s.Mode == Semi && (s.Log == channel.Optimistic || s.Log == channel.None) {
 		return &UsageError{fmt.Sprintf("--log %s: messages between groups of several ranks are logged pessimistically", s.Log),
 			"leave --log out, or use --mode uncoordinated"}
 	}
-	if _, err := s.StaggerKind(); err != nil {
+	if s.Stagger, err = parseOr(s.Spec.Stagger, supervisor.Spread, supervisor.ParseStagger); err != nil {
 		return &UsageError{err.Error(), "--stagger takes none, spread or random"}
 	}
 	if !(s.Jitter >= 0 && s.Jitter < 1) {
@@ -70,8 +71,8 @@ func (s *Spec) ofGroups() []string {
 
 // OneGroup says so, if groups were asked for and all ranks are in one; else it is
 // empty.
-func (s *Spec) OneGroup() string {
-	if s.Mode != Semi || s.NP == 1 || len(s.Groups(s.Mapping)) > 1 {
+func (s *Resolved) OneGroup() string {
+	if s.Mode != Semi || s.NP == 1 || s.Several() {
 		return ""
 	}
 	text := fmt.Sprintf("--mode semi: all %d ranks are one group, as with --mode coordinated", s.NP)
@@ -87,57 +88,37 @@ func (s *Spec) OneGroup() string {
 
 // CheckRestart refuses to restart a job in a way that its groups make no sense of:
 // under its mapping it was was.
-func (s *Spec) CheckRestart(was Mapping, checkpoint int) error {
+func (s *Resolved) CheckRestart(was Mapping, checkpoint int) error {
 	if s.Mode == Semi && s.GroupSize == 0 && was.String() != s.Mapping.String() {
 		return &UsageError{fmt.Sprintf("mapping %s: the groups are the nodes %s", s.Mapping, was), "keep the mapping, or launch with --group-size"}
 	}
-	if checkpoint != 0 && len(s.Groups(s.Mapping)) > 1 {
+	if checkpoint != 0 && s.Several() {
 		return &UsageError{fmt.Sprintf("checkpoint %d is of some ranks only: the job takes %s checkpoints, and goes on from its recovery line", checkpoint, s.Mode),
 			"leave --checkpoint out; ckpt show JOB --recovery-line shows where it goes on"}
 	}
 	return nil
 }
 
-// LogKind returns how messages between groups are logged.
-func (s *Spec) LogKind() (channel.Kind, error) {
-	if s.Log == "" {
-		return channel.Receiver, nil
-	}
-	return channel.ParseKind(s.Log)
-}
-
-// StaggerKind returns how the checkpoints of the groups are spread.
-func (s *Spec) StaggerKind() (supervisor.Stagger, error) {
-	if s.Stagger == "" {
-		return supervisor.Spread, nil
-	}
-	return supervisor.ParseStagger(s.Stagger)
-}
-
-// Groups returns the ranks of each group.
-func (s *Spec) Groups(mapping Mapping) [][]int {
-	var groups [][]int
-	add := func(rank int, first bool) {
-		if first {
-			groups = append(groups, nil)
-		}
-		last := &groups[len(groups)-1]
-		*last = append(*last, rank)
-	}
-	nodes := mapping.Nodes()
+// divide divides the ranks into groups.
+func (s *Resolved) divide() {
 	for rank := range s.NP {
+		var first bool // of its group
 		switch {
 		case s.Mode == Uncoordinated:
-			add(rank, true)
+			first = true
 		case s.Mode == Semi && s.GroupSize > 0:
-			add(rank, rank%s.GroupSize == 0)
+			first = rank%s.GroupSize == 0
 		case s.Mode == Semi:
-			add(rank, rank == 0 || nodes[rank] != nodes[rank-1])
+			first = rank == 0 || s.Nodes[rank] != s.Nodes[rank-1]
 		default:
-			add(rank, rank == 0)
+			first = rank == 0
 		}
+		if first {
+			s.Groups = append(s.Groups, nil)
+		}
+		last := len(s.Groups) - 1
+		s.Groups[last], s.GroupOf = append(s.Groups[last], rank), append(s.GroupOf, last)
 	}
-	return groups
 }
 
 // NameRanks names ranks that follow each other, as those of a group do.

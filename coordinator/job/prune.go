@@ -21,12 +21,12 @@ type Pruned struct {
 
 // BeginAgain gives up the message logs of a job that has no checkpoints any more:
 // without these they lead nowhere.
-func BeginAgain(job *image.Job, spec *Spec) error {
-	line, err := ReadBaseline(job, len(spec.Groups(spec.Mapping)))
+func BeginAgain(job *image.Job, spec *Resolved) error {
+	line, err := ReadBaseline(job, len(spec.Groups))
 	if err != nil && !Unrestorable(err) { // it is given up as well
 		return err
 	}
-	line.Base, line.Taken = make([]int, len(spec.Groups(spec.Mapping))), nil
+	line.Base, line.Taken = make([]int, len(spec.Groups)), nil
 	for g := range line.Base {
 		line.Base[g] = -1
 	}
@@ -93,7 +93,7 @@ func removeIfThere(fsys vfs.FS, name string) error {
 // of logs, output and notes: none of it may be taken for the new job's, which locks
 // it. If that is cut short, the earlier job is as it was, or begins again.
 func Forsake(job *image.Job) error {
-	if spec, err := ReadSpec(job); err == nil && len(spec.Groups(spec.Mapping)) > 1 {
+	if spec, err := ReadSpec(job); err == nil && spec.Several() {
 		if err := BeginAgain(job, spec); err != nil {
 			return err
 		}

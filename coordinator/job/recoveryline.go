@@ -16,7 +16,7 @@ import (
 // once, as far as the store tells. A rank of its history stands for a group.
 type StoredLine struct {
 	Job    string
-	Mode   string
+	Mode   Mode
 	Log    channel.Kind // of messages between groups
 	Groups [][]int      // the ranks of each
 	// History holds what can be gone back to. With a pessimistic log nothing of it
@@ -35,13 +35,14 @@ type StoredLine struct {
 	Live bool
 }
 
-// Single reports whether the job has one group. Its line is its newest checkpoint.
-func (l *StoredLine) Single() bool { return len(l.Groups) == 1 }
+// Several reports whether the job has more than one group. The line of one group is its
+// newest checkpoint.
+func (l *StoredLine) Several() bool { return len(l.Groups) > 1 }
 
 // Pessimistic reports whether a group goes back to its newest checkpoint and
 // nobody with it.
 func (l *StoredLine) Pessimistic() bool {
-	return !l.Single() && (l.Log == channel.Receiver || l.Log == channel.Sender)
+	return l.Several() && (l.Log == channel.Receiver || l.Log == channel.Sender)
 }
 
 // attempts is how often FindLine reads a job that is being run and changes
@@ -64,7 +65,7 @@ func FindLine(ctx context.Context, job *image.Job, inspect func() (*Status, erro
 		return nil, &UsageError{"job " + job.Name() + " was imported: another checkpointer restarts it", "ckpt show " + job.Name() + " shows its checkpoint"}
 	}
 	for i := 1; ; i++ {
-		before, err := ReadBaseline(job, len(spec.Groups(spec.Mapping)))
+		before, err := ReadBaseline(job, len(spec.Groups))
 		if err != nil {
 			return nil, err
 		}
@@ -74,7 +75,7 @@ func FindLine(ctx context.Context, job *image.Job, inspect func() (*Status, erro
 		}
 		l, err := findLine(ctx, job, spec, status, &before)
 		// A running job takes away what it needs no longer, after it has said so.
-		if after, again := ReadBaseline(job, len(spec.Groups(spec.Mapping))); status.State == StateRunning && i < attempts && again == nil &&
+		if after, again := ReadBaseline(job, len(spec.Groups)); status.State == StateRunning && i < attempts && again == nil &&
 			(err != nil || !before.same(&after)) {
 			continue
 		}
@@ -82,13 +83,9 @@ func FindLine(ctx context.Context, job *image.Job, inspect func() (*Status, erro
 	}
 }
 
-func findLine(ctx context.Context, job *image.Job, spec *Spec, status *Status, noted *Baseline) (*StoredLine, error) {
-	l := &StoredLine{Job: job.Name(), Mode: spec.Mode, Groups: spec.Groups(spec.Mapping)}
-	var err error
-	if l.Log, err = spec.LogKind(); err != nil {
-		return nil, err
-	}
-	stored, err := ReadStored(job, spec, l.Groups, noted.Base)
+func findLine(ctx context.Context, job *image.Job, spec *Resolved, status *Status, noted *Baseline) (*StoredLine, error) {
+	l := &StoredLine{Job: job.Name(), Mode: spec.Mode, Log: spec.Log, Groups: spec.Groups}
+	stored, err := ReadStored(job, spec, noted.Base)
 	if err != nil {
 		return nil, err
 	}
@@ -132,18 +129,18 @@ func findLine(ctx context.Context, job *image.Job, spec *Spec, status *Status, n
 	if l.Garbage, err = recovery.Collect(l.dependent(), rules); err != nil {
 		return nil, err
 	}
-	if !l.Single() && l.Log == channel.None {
+	if l.Several() && l.Log == channel.None {
 		if l.Useless, err = recovery.Useless(l.History); err != nil {
 			return nil, err
 		}
 	}
 	for g, p := range l.Line.Places {
-		if anew || l.Single() || !l.Log.Logs() {
+		if anew || !l.Several() || !l.Log.Logs() {
 			break
 		}
 		at := l.History.Ranks[g].Checkpoints[p.Load].Number
 		upTo := slices.DeleteFunc(slices.Clone(found[g]), func(m *image.Manifest) bool { return m.Number > at })
-		if err := CheckLogs(job, spec, l.Groups[g], upTo); err != nil {
+		if err := CheckLogs(job, spec, g, upTo); err != nil {
 			return nil, l.offer(job, found, noted.Base, err)
 		}
 	}
@@ -152,12 +149,12 @@ func findLine(ctx context.Context, job *image.Job, spec *Spec, status *Status, n
 }
 
 // checkAllLogs looks for damage to a log, which may be why there is no line.
-func (l *StoredLine) checkAllLogs(job *image.Job, spec *Spec, found [][]*image.Manifest) error {
+func (l *StoredLine) checkAllLogs(job *image.Job, spec *Resolved, found [][]*image.Manifest) error {
 	if !l.Log.Logs() {
 		return nil
 	}
 	for g := range found {
-		if err := CheckLogs(job, spec, l.Groups[g], found[g]); err != nil {
+		if err := CheckLogs(job, spec, g, found[g]); err != nil {
 			return err
 		}
 	}
@@ -174,7 +171,7 @@ func (l *StoredLine) addBeginning(g int) {
 // addGroup adds the states that group g can go back to: the beginning, as long as
 // nothing has been cut from the logs, the checkpoints, and what an optimistic log
 // holds behind them.
-func (l *StoredLine) addGroup(ctx context.Context, job *image.Job, spec *Spec, g int, found []*image.Manifest, base []int) error {
+func (l *StoredLine) addGroup(ctx context.Context, job *image.Job, spec *Resolved, g int, found []*image.Manifest, base []int) error {
 	oldest := 0
 	if g < len(base) {
 		oldest = base[g]
@@ -187,12 +184,12 @@ func (l *StoredLine) addGroup(ctx context.Context, job *image.Job, spec *Spec, g
 		vectors []channel.Vector
 	}
 	var list []stored
-	if oldest == 0 || l.Log == channel.None || l.Single() {
+	if oldest == 0 || l.Log == channel.None || !l.Several() {
 		list = append(list, stored{vectors: make([]channel.Vector, len(l.Groups[g]))})
 	}
 	for _, m := range found {
 		s := stored{State: recovery.State{Number: m.Number, Iteration: int(m.Iteration)}}
-		if !l.Single() {
+		if l.Several() {
 			var err error
 			if s.vectors, err = VectorsOf(m); err != nil {
 				return err
@@ -204,7 +201,7 @@ func (l *StoredLine) addGroup(ctx context.Context, job *image.Job, spec *Spec, g
 	for k, s := range list {
 		s.Sent, s.Received = l.counters(s.vectors)
 		*states = append(*states, s.State)
-		if l.Log != channel.Optimistic || l.Single() {
+		if l.Log != channel.Optimistic || !l.Several() {
 			continue
 		}
 		rank := l.Groups[g][0]
@@ -230,7 +227,7 @@ func (l *StoredLine) addGroup(ctx context.Context, job *image.Job, spec *Spec, g
 func (l *StoredLine) counters(vectors []channel.Vector) (sent, received []uint64) {
 	n := len(l.Groups)
 	sent, received = make([]uint64, n), make([]uint64, n)
-	if l.Single() {
+	if !l.Several() {
 		return sent, received
 	}
 	for _, v := range vectors {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"ckpt/coordinator/mpi"
-	"ckpt/coordinator/protocol"
 	"ckpt/dataset"
 	"ckpt/image"
 	"ckpt/image/codec"
@@ -24,7 +23,7 @@ type Spec struct {
 	Iterations  int      `json:"iterations"`
 	Mapping     Mapping  `json:"mapping"`
 	MPI         string   `json:"mpi"`
-	Mode        string   `json:"mode"`
+	Mode        Mode     `json:"mode"`
 	GroupSize   int      `json:"group_size,omitempty"` // ranks of a group, with Semi; 0: those of a node
 	Log         string   `json:"log,omitempty"`        // how messages between groups are logged, as channel.ParseKind takes it
 	Stagger     string   `json:"stagger,omitempty"`    // as supervisor.ParseStagger takes it
@@ -68,38 +67,6 @@ func NewSpec(inst *dataset.Instance) Spec {
 		Mode: Coordinated, SharedOnce: true, LibraryOnce: true, Codec: codec.UseAuto.String(), Incremental: true, Trace: true, Launcher: LocalLauncher, Created: time.Now().UTC()}
 }
 
-// Check refuses what cannot run.
-func (s *Spec) Check() error {
-	if _, err := mpi.ParseImplementation(s.MPI); err != nil {
-		return &UsageError{fmt.Sprintf("mpi %q is unknown", s.MPI), "--mpi takes mpich or openmpi"}
-	}
-	if err := s.checkMode(); err != nil {
-		return err
-	}
-	if _, err := s.CodecSetting(); err != nil {
-		return &UsageError{err.Error(), "--codec takes auto, none, gzip, zstd or s2"}
-	}
-	if err := s.checkNumbers(); err != nil {
-		return err
-	}
-	for _, ranks := range s.Groups(s.Mapping) {
-		if _, err := s.JointLayout(s.Mapping, ranks); err != nil {
-			if len(ranks) < s.NP {
-				err = fmt.Errorf("%s take checkpoints apart from the others: %w", NameRanks(ranks), err)
-			}
-			return err
-		}
-	}
-	if s.Iterations == 1 && s.Schedule.Count > 0 {
-		return &UsageError{"a job of 1 iteration has no room for a checkpoint", "leave --count out, or run more iterations"}
-	}
-	if s.Schedule.Count >= s.Iterations {
-		return &UsageError{fmt.Sprintf("%d checkpoints do not fit between %d iterations", s.Schedule.Count, s.Iterations),
-			fmt.Sprintf("--count takes 1 to %d here", s.Iterations-1)}
-	}
-	return nil
-}
-
 // maxNP bounds the number of ranks, as images do. Iterations have 31 bits in
 // messages.
 const (
@@ -125,39 +92,26 @@ func (s *Spec) checkNumbers() error {
 	return nil
 }
 
-// CodecSetting returns the setting of Codec.
-func (s *Spec) CodecSetting() (codec.Setting, error) {
-	if s.Codec == "" {
-		return codec.UseNone, nil
+// checkCount refuses more checkpoints than there are iterations between.
+func (s *Spec) checkCount() error {
+	if s.Iterations == 1 && s.Schedule.Count > 0 {
+		return &UsageError{"a job of 1 iteration cannot take a checkpoint", "leave --count out, or run more iterations"}
 	}
-	return codec.ParseSetting(s.Codec)
+	if s.Schedule.Count >= s.Iterations {
+		return &UsageError{fmt.Sprintf("%d checkpoints do not fit between %d iterations", s.Schedule.Count, s.Iterations),
+			fmt.Sprintf("--count takes 1 to %d here", s.Iterations-1)}
+	}
+	return nil
 }
 
-// Instance evaluates the workload again, as in another process.
-func (s *Spec) Instance() (*dataset.Instance, error) {
-	w, err := dataset.ParseWorkload([]byte(s.Workload), s.App)
-	if err != nil {
-		return nil, err
-	}
-	return w.Instance(s.Class, s.NP)
-}
-
-// ProtocolSchedule translates the schedule.
-func (s *Spec) ProtocolSchedule() protocol.Schedule {
-	p := protocol.Schedule{Every: s.Schedule.Every, Interval: s.Schedule.Interval, Overhead: s.Schedule.Overhead}
-	for i := range s.Schedule.Count {
-		// n checkpoints cut the run into n+1 parts, none at the very end.
-		p.At = append(p.At, (i+1)*s.Iterations/(s.Schedule.Count+1))
-	}
-	return p
-}
-
+// Encode returns the Spec as the store keeps it.
 func (s *Spec) Encode() ([]byte, error) {
 	b, err := json.MarshalIndent(s, "", "  ")
 	return append(b, '\n'), err
 }
 
-func decodeSpec(b []byte) (*Spec, error) {
+// decodeSpec is the inverse of Encode.
+func decodeSpec(b []byte) (*Resolved, error) {
 	var s Spec
 	if err := json.Unmarshal(b, &s); err != nil {
 		return nil, err
@@ -174,17 +128,17 @@ func decodeSpec(b []byte) (*Spec, error) {
 	}
 	switch {
 	case s.Origin != "" && (len(s.Mapping) == 0 || sum == s.NP) && s.Mode == Coordinated:
-		return &s, nil // nothing of it will run
+		return s.Resolve() // nothing of it will run
 	case s.Origin != "":
 		return nil, fmt.Errorf("mode %q, mapping %q of %d ranks: not an imported job", s.Mode, s.Mapping, s.NP)
 	case sum != s.NP:
 		return nil, fmt.Errorf("mapping %q does not place %d ranks", s.Mapping, s.NP)
 	}
-	return &s, s.Check()
+	return s.Resolve()
 }
 
 // ReadSpec reads the description of a job.
-func ReadSpec(job *image.Job) (*Spec, error) {
+func ReadSpec(job *image.Job) (*Resolved, error) {
 	text, err := job.Spec()
 	if err != nil {
 		return nil, err
@@ -194,24 +148,6 @@ func ReadSpec(job *image.Job) (*Spec, error) {
 		return nil, senseless(job, err)
 	}
 	return spec, nil
-}
-
-// CheckRunnable checks what is needed to run a stored job, and is not the user's wish.
-func (s *Spec) CheckRunnable(job *image.Job) error {
-	if err := s.checkOwn(job.Name()); err != nil {
-		return err
-	}
-	if _, ok := Launchers[s.Launcher]; !ok && s.Launcher != "" && s.Launcher != LocalLauncher {
-		return senseless(job, fmt.Errorf("launcher %q is unknown", s.Launcher))
-	}
-	inst, err := s.Instance()
-	if err == nil && inst.String() != s.App {
-		err = fmt.Errorf("the workload is that of %s, the job is %s", inst, s.App)
-	}
-	if err != nil {
-		return senseless(job, err)
-	}
-	return nil
 }
 
 // Launchers are the values of Spec.Launcher besides "local", with the options

@@ -50,23 +50,23 @@ func (s *storedJob) Reason() error {
 // ReadStored reads manifests, lengths of files and the states of channels; a rank that
 // restores a checkpoint reads the rest. It leaves out checkpoints older than the baseline
 // of their group.
-func ReadStored(job *image.Job, spec *Spec, groups [][]int, base []int) (*storedJob, error) {
+func ReadStored(job *image.Job, spec *Resolved, base []int) (*storedJob, error) {
 	numbers, err := job.Checkpoints()
 	if err != nil {
 		return nil, err
 	}
-	s := &storedJob{Found: make([][]*image.Manifest, len(groups))}
+	s := &storedJob{Found: make([][]*image.Manifest, len(spec.Groups))}
 	for _, n := range numbers {
-		if g := (n - 1) % len(groups); g < len(base) && n < base[g] {
+		if g := (n - 1) % len(spec.Groups); g < len(base) && n < base[g] {
 			continue
 		}
-		m, err := readTaken(job, spec, groups, n)
+		m, err := readTaken(job, spec, n)
 		if err != nil {
 			if _, err := job.Manifest(n); errors.Is(err, image.ErrCheckpointNotFound) {
 				continue // removed this moment, its files too
 			}
 		}
-		if err != nil && len(groups) > 1 && Unrestorable(err) && !ofDescription(job, err) {
+		if err != nil && spec.Several() && Unrestorable(err) && !ofDescription(job, err) {
 			s.Passed = append(s.Passed, fmt.Errorf("checkpoint %d is passed over: %w", n, err))
 			s.unreadable = append(s.unreadable, n)
 			continue
@@ -80,18 +80,18 @@ func ReadStored(job *image.Job, spec *Spec, groups [][]int, base []int) (*stored
 }
 
 // readTaken reads checkpoint n as far as ReadStored does.
-func readTaken(job *image.Job, spec *Spec, groups [][]int, n int) (*image.Manifest, error) {
+func readTaken(job *image.Job, spec *Resolved, n int) (*image.Manifest, error) {
 	m, err := job.Manifest(n)
 	if err != nil {
 		return nil, err
 	}
-	if err := spec.CheckTaken(job, m, groups); err != nil {
+	if err := spec.CheckTaken(job, m); err != nil {
 		return nil, err
 	}
 	if err := checkFiles(job, m); err != nil {
 		return nil, err
 	}
-	if len(groups) == 1 {
+	if !spec.Several() {
 		return m, nil // there are no channels
 	}
 	for i := range m.Ranks {
@@ -127,22 +127,22 @@ func checkFiles(job *image.Job, m *image.Manifest) error {
 }
 
 // CheckTaken checks that a checkpoint is one that the job can have taken.
-func (s *Spec) CheckTaken(job *image.Job, m *image.Manifest, groups [][]int) error {
+func (s *Resolved) CheckTaken(job *image.Job, m *image.Manifest) error {
 	wrong := func(format string, args ...any) error {
 		return &durable.DamageError{File: ManifestPath(job, m.Number), Reason: fmt.Sprintf(format, args...)}
 	}
-	group := (m.Number - 1) % len(groups)
+	group := (m.Number - 1) % len(s.Groups)
 	switch {
-	case m.App != s.App || m.NP != s.NP || m.MPI != s.MPI || m.Mode != s.Mode:
+	case m.App != s.App || m.NP != s.NP || m.MPI != s.MPI || Mode(m.Mode) != s.Mode:
 		return wrong("it is of %s with %d ranks, %s, %s, the job is %s with %d ranks, %s, %s", m.App, m.NP, m.MPI, m.Mode, s.App, s.NP, s.MPI, s.Mode)
-	case max(1, m.Groups) != len(groups) || m.Group != group:
-		return wrong("it is of group %d of %d, checkpoint %d of the job is of group %d of %d", m.Group, m.Groups, m.Number, group, len(groups))
+	case max(1, m.Groups) != len(s.Groups) || m.Group != group:
+		return wrong("it is of group %d of %d, checkpoint %d of the job is of group %d of %d", m.Group, m.Groups, m.Number, group, len(s.Groups))
 	case m.Iteration < 1 || m.Iteration > int64(s.Iterations):
 		return wrong("iteration %d is none of the %d of the job", m.Iteration, s.Iterations)
 	case len(m.Mapping) == 0:
 		return wrong("it has no mapping")
-	case !slices.EqualFunc(m.Ranks, groups[group], func(r image.Rank, rank int) bool { return r.Rank == rank }):
-		return wrong("its ranks are not %s, in this order", NameRanks(groups[group]))
+	case !slices.EqualFunc(m.Ranks, s.Groups[group], func(r image.Rank, rank int) bool { return r.Rank == rank }):
+		return wrong("its ranks are not %s, in this order", NameRanks(s.Groups[group]))
 	}
 	for _, r := range m.Ranks {
 		if r.File == "" {

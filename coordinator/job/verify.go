@@ -16,24 +16,22 @@ func VerifyLogs(job *image.Job) (bytes int64, damage []*durable.DamageError, err
 	if err != nil || spec.Origin != "" {
 		return 0, nil, err
 	}
-	groups := spec.Groups(spec.Mapping)
-	kind, err := spec.LogKind()
-	if err != nil || len(groups) == 1 || !kind.Logs() {
-		return 0, nil, err
+	if !spec.Several() || !spec.Log.Logs() {
+		return 0, nil, nil
 	}
 	for i := 1; ; i++ {
-		before, _ := ReadBaseline(job, len(groups)) // what is wrong with it, verifyLogs says
-		bytes, damage, err = verifyLogs(job, spec, groups)
+		before, _ := ReadBaseline(job, len(spec.Groups)) // what is wrong with it, verifyLogs says
+		bytes, damage, err = verifyLogs(job, spec)
 		// A job that runs cuts its logs and gives checkpoints up meanwhile, after it
 		// has said so.
-		after, _ := ReadBaseline(job, len(groups))
+		after, _ := ReadBaseline(job, len(spec.Groups))
 		if err != nil || len(damage) == 0 || i == attempts || before.same(&after) {
 			return bytes, damage, err
 		}
 	}
 }
 
-func verifyLogs(job *image.Job, spec *Spec, groups [][]int) (bytes int64, damage []*durable.DamageError, err error) {
+func verifyLogs(job *image.Job, spec *Resolved) (bytes int64, damage []*durable.DamageError, err error) {
 	note := func(file string, err error) {
 		d := new(durable.DamageError)
 		if !errors.As(err, &d) {
@@ -41,11 +39,11 @@ func verifyLogs(job *image.Job, spec *Spec, groups [][]int) (bytes int64, damage
 		}
 		damage = append(damage, d)
 	}
-	noted, err := ReadBaseline(job, len(groups))
+	noted, err := ReadBaseline(job, len(spec.Groups))
 	if err != nil {
 		note(filepath.Join(job.Dir(), baselineName), err)
 	}
-	stored, err := ReadStored(job, spec, groups, noted.Base)
+	stored, err := ReadStored(job, spec, noted.Base)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -54,7 +52,7 @@ func verifyLogs(job *image.Job, spec *Spec, groups [][]int) (bytes int64, damage
 	for _, err := range stored.Passed[known:] { // the others are told of with their checkpoints
 		note(job.Dir(), err)
 	}
-	for g, ranks := range groups {
+	for g, ranks := range spec.Groups {
 		for _, rank := range ranks {
 			dir := LogDir(job, rank)
 			files, err := job.FS().ReadDir(dir)
@@ -69,7 +67,7 @@ func verifyLogs(job *image.Job, spec *Spec, groups [][]int) (bytes int64, damage
 			if noted.FromScratch() {
 				continue // they are empty, or will be before anybody reads them
 			}
-			if err := checkLog(job, spec, ranks, rank, stored.Found[g]); err != nil {
+			if err := checkLog(job, spec, rank, stored.Found[g]); err != nil {
 				note(dir, err)
 			}
 		}

@@ -36,17 +36,18 @@ type externalRank struct {
 	id    atomic.Int64 // process id, once the rank has said hello
 }
 
-func New(s *job.Spec) (Launcher, error) {
-	if s.Launcher == "" || s.Launcher == job.LocalLauncher {
+// New returns the launcher of a name, for so many ranks; Spec.Launcher lists the names.
+func New(name string, np int) (Launcher, error) {
+	if name == "" || name == job.LocalLauncher {
 		return Local{}, nil
 	}
-	if _, ok := job.Launchers[s.Launcher]; !ok {
-		return nil, &job.UsageError{Text: fmt.Sprintf("launcher %q is unknown", s.Launcher), Fix: "--launcher takes local, mpiexec or srun"}
+	if _, ok := job.Launchers[name]; !ok {
+		return nil, &job.UsageError{Text: fmt.Sprintf("launcher %q is unknown", name), Fix: "--launcher takes local, mpiexec or srun"}
 	}
-	if _, err := exec.LookPath(s.Launcher); err != nil {
-		return nil, &job.UsageError{Text: fmt.Sprintf("launcher %s: %v", s.Launcher, err), Fix: "install it, or use --launcher local"}
+	if _, err := exec.LookPath(name); err != nil {
+		return nil, &job.UsageError{Text: fmt.Sprintf("launcher %s: %v", name, err), Fix: "install it, or use --launcher local"}
 	}
-	return &external{name: s.Launcher, np: s.NP}, nil
+	return &external{name: name, np: np}, nil
 }
 
 // Start starts the launcher with the first rank of a generation.

@@ -14,8 +14,8 @@ import (
 // openChannels is what the channels of this rank go on from, and its log.
 func (s *state) openChannels(pending []byte) (*mpi.Channels, error) {
 	set := s.cfg.Channels
-	c := &mpi.Channels{LogFailed: s.logFailed, Kind: set.Kind, Group: set.Group, Incarnation: set.Incarnation, Incarnations: set.Incarnations}
-	if set.Kind.Logs() {
+	c := &mpi.Channels{LogFailed: s.logFailed, Kind: s.spec.Log, Group: s.spec.Groups[s.spec.GroupOf[s.rank]], Incarnation: set.Incarnation, Incarnations: set.Incarnations}
+	if s.spec.Log.Logs() {
 		log, err := job.OpenLog(s.job, s.rank)
 		if err != nil {
 			return nil, err
@@ -29,7 +29,7 @@ func (s *state) openChannels(pending []byte) (*mpi.Channels, error) {
 	saved := s.channels
 	if s.cfg.From == 0 {
 		var err error
-		if saved, err = s.cfg.Spec.InitialChannels(s.rank); err != nil {
+		if saved, err = s.spec.InitialChannels(s.rank); err != nil {
 			return nil, err
 		}
 	}

@@ -52,7 +52,7 @@ func (r *process) openLayoutNetwork(ctx context.Context, number int) (*layoutNet
 	if err != nil {
 		return nil, err
 	}
-	peers := make([]string, r.cfg.Spec.NP)
+	peers := make([]string, r.spec.NP)
 	for i, b := range all {
 		peers[r.state.joint.Ranks[i].Rank] = string(b)
 	}

@@ -30,6 +30,8 @@ type process struct {
 	link     *wire.Link
 	listener net.Listener
 	cfg      wire.Welcome
+	spec     *job.Resolved
+	group    []int // ranks that take checkpoints with this one, itself included
 	state    *state
 	comm     *mpi.Comm
 
@@ -141,7 +143,14 @@ func (r *process) join() error {
 	if !ok {
 		return fmt.Errorf("the coordinator says %s instead of welcome", protocol.Name(m))
 	}
-	return json.Unmarshal(w.Body, &r.cfg)
+	if err := json.Unmarshal(w.Body, &r.cfg); err != nil {
+		return err
+	}
+	if r.spec, err = r.cfg.Spec.Resolve(); err != nil {
+		return err
+	}
+	r.group = r.spec.Groups[r.spec.GroupOf[r.id]]
+	return nil
 }
 
 // worked counts what is a sign of progress beside iterations.
@@ -264,7 +273,7 @@ func (r *process) write(ctx context.Context, number int, body []byte) (*wire.Wri
 	var recording *job.Recording
 	opt := container.WriteOptions{Progress: r.worked,
 		Staging: r.state.staging, Captured: func() { r.mail <- protocol.CaptureDone{Number: number} }}
-	if r.cfg.Spec.Trace {
+	if r.spec.Trace {
 		recording = job.NewRecording(r.cfg.Job)
 		opt.Trace = recording.OfRank(r.id, r.state.node, number)
 	}

@@ -54,7 +54,7 @@ func TestBeatOfWhoWaits(t *testing.T) {
 
 // TestLostPeer loses connections of a rank: it ends for the one within its group.
 func TestLostPeer(t *testing.T) {
-	r := &process{failed: make(chan error, 1), cfg: wire.Welcome{Group: []int{0, 1}, Silence: time.Millisecond}}
+	r := &process{failed: make(chan error, 1), group: []int{0, 1}, cfg: wire.Welcome{Silence: time.Millisecond}}
 	lost := r.lostPeer(t.Context())
 	lost(2, syscall.ECONNREFUSED)
 	lost(1, syscall.ENOMEM)

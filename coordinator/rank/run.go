@@ -16,7 +16,7 @@ import (
 
 // run is the application.
 func (r *process) run(ctx context.Context) {
-	state, err := newState(ctx, r.fs, r.id, &r.cfg, r.worked)
+	state, err := newState(ctx, r.fs, r.id, &r.cfg, r.spec, r.worked)
 	if err != nil {
 		r.link.Send(protocol.SetupFailed{Damaged: job.Unrestorable(err), Text: err.Error(), Body: wire.EncodeError(err)})
 		return
@@ -69,7 +69,7 @@ func (r *process) compute(ctx context.Context) error {
 // joinEarly has a rank that is alone in its group replay its log before it says
 // that it is ready. What it found out to be of no worth must not come back.
 func (r *process) joinEarly(ctx context.Context) error {
-	if r.cfg.Channels == nil || len(r.cfg.Group) > 1 {
+	if r.cfg.Channels == nil || len(r.group) > 1 {
 		return nil // the others of its group are not ready
 	}
 	if err := r.openComm(ctx); err != nil {
@@ -85,7 +85,7 @@ func (r *process) joinEarly(ctx context.Context) error {
 
 // openComm makes the communicator.
 func (r *process) openComm(ctx context.Context) error {
-	cfg := mpi.Config{Rank: r.id, Size: r.cfg.Spec.NP, NodeOf: r.cfg.Mapping.Nodes(),
+	cfg := mpi.Config{Rank: r.id, Size: r.spec.NP, NodeOf: r.spec.Nodes,
 		Segment: r.state.segment, Listener: r.listener, Peers: r.cfg.Peers, Token: []byte(r.token), Lost: r.lostPeer(ctx)}
 	if r.cfg.Channels != nil {
 		var err error
@@ -114,7 +114,7 @@ func (r *process) openComm(ctx context.Context) error {
 // ends this one first.
 func (r *process) lostPeer(ctx context.Context) func(peer int, err error) {
 	return func(peer int, err error) {
-		if !slices.Contains(r.cfg.Group, peer) {
+		if !slices.Contains(r.group, peer) {
 			return // it is dialled again
 		}
 		time.AfterFunc(r.cfg.Silence, func() {
@@ -135,7 +135,7 @@ func (r *process) fail(err error) {
 
 // iterate runs the iterations that are left.
 func (r *process) iterate(ctx context.Context, comm *mpi.Comm) error {
-	for iter := r.cfg.Iter + 1; iter <= r.cfg.Spec.Iterations; iter++ {
+	for iter := r.cfg.Iter + 1; iter <= r.spec.Iterations; iter++ {
 		if slices.Contains(r.cfg.InjectAt, iter) {
 			r.link.Send(protocol.InjectDue{Iter: iter})
 			<-ctx.Done() // the coordinator kills us
@@ -159,7 +159,7 @@ func (r *process) iterate(ctx context.Context, comm *mpi.Comm) error {
 // output puts the residual out to the world. The coordinator takes each number
 // once, whoever goes back.
 func (r *process) output(comm *mpi.Comm, iter int) error {
-	every := r.cfg.Spec.Residuals
+	every := r.spec.Residuals
 	if every == 0 || r.id != 0 || iter%every != 0 {
 		return nil
 	}

@@ -27,6 +27,7 @@ type state struct {
 	fs       vfs.FS // of the store
 	rank     int
 	cfg      *wire.Welcome
+	spec     *job.Resolved
 	node     int
 	mem      *mpi.Memory
 	segment  *mpi.Segment
@@ -50,25 +51,18 @@ type state struct {
 
 // newState allocates the memory of a rank and fills it, from a checkpoint or
 // with the initial fields.
-func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, progress func(int64)) (*state, error) {
-	s := &state{fs: fsys, progress: progress, rank: id, cfg: cfg, node: cfg.Mapping.Nodes()[id], mem: mpi.NewMemory()}
-	inst, err := cfg.Spec.Instance()
+func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, progress func(int64)) (*state, error) {
+	s := &state{fs: fsys, progress: progress, rank: id, cfg: cfg, spec: spec, node: spec.Nodes[id], mem: mpi.NewMemory(),
+		codec: container.NewCodec(spec.Codec, 0), joint: spec.Layouts[spec.GroupOf[id]]}
+	inst, err := spec.Instance()
 	if err != nil {
 		return nil, err
 	}
-	setting, err := cfg.Spec.CodecSetting()
-	if err != nil {
-		return nil, err
-	}
-	s.codec = container.NewCodec(setting, 0)
-	if cfg.Spec.Incremental {
+	if spec.Incremental {
 		s.history = container.NewHistory()
 	}
-	if s.joint, err = cfg.Spec.JointLayout(cfg.Mapping, cfg.Group); err != nil {
-		return nil, err
-	}
-	if cfg.Spec.Async {
-		mem, err := mpi.MapTouched(cfg.Spec.StagingBytes(inst.DataBytes()))
+	if spec.Async {
+		mem, err := mpi.MapTouched(spec.StagingBytes(inst.DataBytes()))
 		if err != nil {
 			return nil, fmt.Errorf("staging buffer: %w", err)
 		}
@@ -90,11 +84,7 @@ func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, progr
 	if err != nil {
 		return nil, err
 	}
-	implementation, err := mpi.ParseImplementation(cfg.Spec.MPI)
-	if err != nil {
-		return nil, err
-	}
-	if s.segment, err = mpi.OpenSegment(cfg.Segment, implementation, cfg.Sharing); err != nil {
+	if s.segment, err = mpi.OpenSegment(cfg.Segment, spec.Implementation, cfg.Sharing); err != nil {
 		return nil, err
 	}
 	s.mem.AddShared(s.segment)
@@ -181,7 +171,7 @@ func (s *state) restore(ctx context.Context) error {
 		return err
 	}
 	if s.cfg.Channels != nil {
-		if s.channels, err = job.ReadChannels(ctx, s.job, &s.cfg.Spec, m, s.rank); err != nil {
+		if s.channels, err = job.ReadChannels(ctx, s.job, s.spec, m, s.rank); err != nil {
 			return err
 		}
 	}
@@ -198,7 +188,7 @@ func (s *state) restore(ctx context.Context) error {
 	if err := s.job.Load(ctx, m, was.File, s.rank, own, s.progress); err != nil {
 		return err
 	}
-	if job.Mapping(m.Mapping).String() == s.cfg.Mapping.String() && m.MPI == s.cfg.Spec.MPI {
+	if job.Mapping(m.Mapping).String() == s.spec.Mapping.String() && m.MPI == s.spec.MPI {
 		if err := s.restoreShared(ctx, m, was); err != nil {
 			return err
 		}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"ckpt/coordinator/job"
-	"ckpt/coordinator/protocol/channel"
 	"ckpt/image"
 	"ckpt/zones"
 )
@@ -18,11 +17,9 @@ type Welcome struct {
 	Spec     job.Spec      `json:"spec"`
 	Job      string        `json:"job"`
 	StoreDir string        `json:"store"`
-	Program  string        `json:"program"` // file whose content is the library zone
-	Mapping  job.Mapping   `json:"mapping"`
+	Program  string        `json:"program"`            // file whose content is the library zone
 	Segment  string        `json:"segment"`            // path of the node's shared memory
 	Sharing  int           `json:"sharing"`            // how many ranks share it
-	Group    []int         `json:"group"`              // ranks that take checkpoints with this one, itself included
 	Leads    bool          `json:"leads"`              // this one stands for them
 	Channels *ChannelSetup `json:"channels,omitempty"` // to other groups, if there are any
 	Peers    []string      `json:"peers"`              // addresses, by rank
@@ -78,9 +75,7 @@ type DoneReport struct {
 
 // ChannelSetup tells a rank of its channels to other groups.
 type ChannelSetup struct {
-	Kind         channel.Kind `json:"kind"`
-	Group        []int        `json:"group"`
-	Incarnation  uint64       `json:"incarnation"`
-	Incarnations []uint64     `json:"incarnations"`
-	Line         []uint64     `json:"line,omitempty"`
+	Incarnation  uint64   `json:"incarnation"`
+	Incarnations []uint64 `json:"incarnations"`
+	Line         []uint64 `json:"line,omitempty"`
 }

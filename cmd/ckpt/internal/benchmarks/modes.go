@@ -81,7 +81,7 @@ type benchModes struct {
 // benchRow is one mode, in its run of median total time. Times are in seconds,
 // sizes in bytes.
 type benchRow struct {
-	Mode        string    `json:"mode"`
+	Mode        job.Mode  `json:"mode"`
 	Log         string    `json:"log"` // "" where nothing is sent between groups
 	Checkpoints int       `json:"checkpoints"`
 	Ranks       float64   `json:"ranks_each"` // mean, of a checkpoint
@@ -103,9 +103,9 @@ type benchRow struct {
 
 func (r *benchRow) name() string {
 	if r.Log == "" {
-		return r.Mode
+		return string(r.Mode)
 	}
-	return r.Mode + ", " + r.Log
+	return string(r.Mode) + ", " + r.Log
 }
 
 // tally observes a run.

@@ -20,7 +20,7 @@ import (
 // lineResult is the recovery line of a job as JSON.
 type lineResult struct {
 	Job       string      `json:"job"`
-	Mode      string      `json:"mode"`
+	Mode      job.Mode    `json:"mode"`
 	Log       string      `json:"log"`        // "" in a job of one group
 	InTransit string      `json:"in_transit"` // messages that cross the line: "allowed" (replayed) or "forbidden" (would be lost)
 	Live      bool        `json:"live"`       // lost_iterations count up to the current iteration of the job, not only to its newest checkpoints
@@ -79,7 +79,7 @@ func showLine(g *ui.Globals, ctx context.Context, job, plot string) error {
 func describeLine(l *job.StoredLine) lineResult {
 	r := lineResult{Job: l.Job, Mode: l.Mode, InTransit: l.Line.Options.InTransit.String(), Live: l.Live,
 		Domino: l.Line.Depth, Steps: []lineStep{}, Removable: []int{}, Useless: []int{}}
-	if !l.Single() {
+	if l.Several() {
 		r.Log = l.Log.String()
 	}
 	for g, p := range l.Line.Places {
@@ -105,9 +105,9 @@ func describeLine(l *job.StoredLine) lineResult {
 func printLine(g *ui.Globals, l *job.StoredLine) error {
 	p := l.Line.Places[0]
 	switch {
-	case l.Single() && p.State.Number == 0:
+	case !l.Several() && p.State.Number == 0:
 		return g.Printf("%s: its ranks take checkpoints together, and it has none: it restarts from scratch,\nby ckpt launch, or by --auto-restart while it runs\n", l.Job)
-	case l.Single():
+	case !l.Several():
 		return g.Printf("%s: its ranks take checkpoints together: all resume from the newest, checkpoint %d,\niteration %d; %s lost\n",
 			l.Job, p.State.Number, p.State.Iteration, ui.Count(p.LostIterations, "iteration"))
 	}
@@ -148,7 +148,7 @@ func lineUnit(l *job.StoredLine) string {
 func plotLine(l *job.StoredLine, path, format string) error {
 	fig := diagram.Figure{History: l.History, Line: l.Line, Garbage: l.Garbage, Useless: l.Useless, Unit: lineUnit(l),
 		Title: fmt.Sprintf("%s (%s, log %s): recovery line if all fail", l.Job, l.Mode, l.Log)}
-	if l.Single() {
+	if !l.Several() {
 		fig.Title = l.Job + " (coordinated): recovery line"
 	}
 	var b bytes.Buffer

@@ -105,7 +105,7 @@ storage does not answer. ckpt restart continues the job.`,
 	o.Placement.AddFlags(f)
 	f.StringVar(&o.mpi, "mpi", "mpich", "layout of the shared segment: mpich or openmpi")
 	f.IntVar(&o.iterations, "iterations", 0, "number of iterations (default: that of the class)")
-	f.StringVar(&o.mode, "mode", job.Coordinated, "groups of ranks that checkpoint and restart together: coordinated (all ranks), semi (those of a node) or uncoordinated (each rank alone)")
+	f.StringVar(&o.mode, "mode", string(job.Coordinated), "groups of ranks that checkpoint and restart together: coordinated (all ranks), semi (those of a node) or uncoordinated (each rank alone)")
 	f.IntVar(&o.groupSize, "group-size", 0, "with --mode semi: ranks per group (default: the ranks of a node)")
 	f.StringVar(&o.log, "log", "", "log of the messages between groups: pessimistic-receiver (default), pessimistic-sender, optimistic or none")
 	f.StringVar(&o.stagger, "stagger", "", "how the checkpoints of the groups spread over the interval: spread (default), random or none")
@@ -142,7 +142,7 @@ func (o *launchOptions) spec(name string) (job.Spec, error) {
 	if s.Mapping, err = o.Resolve(inst.NP); err != nil {
 		return s, err
 	}
-	s.MPI, s.Mode, s.AutoRestart = o.mpi, o.mode, o.autoRestart
+	s.MPI, s.Mode, s.AutoRestart = o.mpi, job.Mode(o.mode), o.autoRestart
 	s.Launcher = o.launcher
 	s.GroupSize, s.Log, s.Stagger, s.Seed, s.Residuals = o.groupSize, o.log, o.stagger, o.seed, o.residuals
 	if o.jitter != "" {

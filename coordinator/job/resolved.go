@@ -1,0 +1,110 @@
+package job
+
+import (
+	"fmt"
+	"sync"
+
+	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/protocol/channel"
+	"ckpt/coordinator/protocol/supervisor"
+	"ckpt/dataset"
+	"ckpt/image"
+	"ckpt/image/codec"
+)
+
+// Resolved is a Spec whose texts have been read and checked against each other. The
+// typed fields hide those of the Spec that have the same name.
+type Resolved struct {
+	Spec
+	Implementation mpi.Implementation
+	Log            channel.Kind       // of messages between groups
+	Stagger        supervisor.Stagger // of the checkpoints of groups
+	Codec          codec.Setting
+	Nodes          []int          // of each rank
+	Groups         [][]int        // the ranks of each group, ascending
+	GroupOf        []int          // of each rank
+	Layouts        []*JointLayout // of each group; nil: every rank writes a file of its own
+	instance       func() (*dataset.Instance, error)
+}
+
+// Resolve reads the texts of a Spec once, and refuses what cannot run. Nothing of an
+// imported job runs: it has its ranks in one group, and no settings.
+func (s Spec) Resolve() (*Resolved, error) {
+	r := &Resolved{Spec: s, Nodes: s.Mapping.Nodes(), instance: sync.OnceValues(s.evaluate)}
+	if s.Origin != "" {
+		r.divide()
+		return r, nil
+	}
+	var err error
+	if r.Implementation, err = mpi.ParseImplementation(s.MPI); err != nil {
+		return nil, &UsageError{fmt.Sprintf("mpi %q is unknown", s.MPI), "--mpi takes mpich or openmpi"}
+	}
+	if err := r.resolveMode(); err != nil {
+		return nil, err
+	}
+	if r.Codec, err = parseOr(s.Codec, codec.UseNone, codec.ParseSetting); err != nil {
+		return nil, &UsageError{err.Error(), "--codec takes auto, none, gzip, zstd or s2"}
+	}
+	if err := s.checkNumbers(); err != nil {
+		return nil, err
+	}
+	r.divide()
+	if err := r.resolveLayouts(); err != nil {
+		return nil, err
+	}
+	return r, s.checkCount()
+}
+
+// parseOr parses a text; an empty one means the usual value.
+func parseOr[T any](text string, usual T, parse func(string) (T, error)) (T, error) {
+	if text == "" {
+		return usual, nil
+	}
+	return parse(text)
+}
+
+// Several reports whether the job has more than one group.
+func (r *Resolved) Several() bool { return len(r.Groups) > 1 }
+
+// Instance is the workload. It is evaluated when it is first asked for, since a job
+// with a damaged one can still be listed, verified and pruned.
+func (r *Resolved) Instance() (*dataset.Instance, error) { return r.instance() }
+
+func (s Spec) evaluate() (*dataset.Instance, error) {
+	w, err := dataset.ParseWorkload([]byte(s.Workload), s.App)
+	if err != nil {
+		return nil, err
+	}
+	return w.Instance(s.Class, s.NP)
+}
+
+// ProtocolSchedule returns the schedule as the protocol takes it.
+func (r *Resolved) ProtocolSchedule() protocol.Schedule {
+	p := protocol.Schedule{Every: r.Schedule.Every, Interval: r.Schedule.Interval, Overhead: r.Schedule.Overhead}
+	for i := range r.Schedule.Count {
+		// n checkpoints cut the run into n+1 parts, none at the very end.
+		p.At = append(p.At, (i+1)*r.Iterations/(r.Schedule.Count+1))
+	}
+	return p
+}
+
+// CheckRunnable refuses a stored job that cannot run, for reasons that no option of the
+// user can change.
+func (r *Resolved) CheckRunnable(job *image.Job) error {
+	if r.Origin != "" {
+		return &UsageError{fmt.Sprintf("job %s was imported from %s: ckpt cannot run it", job.Name(), r.Origin),
+			fmt.Sprintf("ckpt export %s@N DIR gives the images back; restart them with dmtcp_restart", job.Name())}
+	}
+	if _, ok := Launchers[r.Launcher]; !ok && r.Launcher != "" && r.Launcher != LocalLauncher {
+		return senseless(job, fmt.Errorf("launcher %q is unknown", r.Launcher))
+	}
+	inst, err := r.Instance()
+	if err == nil && inst.String() != r.App {
+		err = fmt.Errorf("the workload is that of %s, the job is %s", inst, r.App)
+	}
+	if err != nil {
+		return senseless(job, err)
+	}
+	return nil
+}
