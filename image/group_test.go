@@ -40,11 +40,12 @@ func newLocalNet(ranks int) *localNet {
 }
 
 // of returns the network as rank sees it.
-func (n *localNet) of(rank int) container.Network { return &localEnd{n, rank} }
+func (n *localNet) of(rank int, w *writes) container.Network { return &localEnd{n, rank, w} }
 
 type localEnd struct {
 	*localNet
-	rank int
+	rank   int
+	writes *writes // nil: pulls are not recorded
 }
 
 func (e *localEnd) Serve(piece func(context.Context, int) ([]byte, error)) {
@@ -80,6 +81,9 @@ func (e *localEnd) Exchange(ctx context.Context, mine []byte) ([][]byte, error) 
 func (e *localEnd) Pull(ctx context.Context, from, key int, offset int64, p []byte) error {
 	e.mu.Lock()
 	serve := e.serve[from]
+	if e.writes != nil && key >= 0 {
+		e.writes.pulls = append(e.writes.pulls, pulled{e.rank, from, key, offset, int64(len(p))})
+	}
 	e.mu.Unlock()
 	b, err := serve(ctx, key)
 	if err == nil && copy(p, b[min(offset, int64(len(b))):]) < len(p) {
@@ -88,10 +92,11 @@ func (e *localEnd) Pull(ctx context.Context, from, key int, offset int64, p []by
 	return err
 }
 
-// writes records who has written which bytes.
+// writes records which rank has written, and pulled, which bytes.
 type writes struct {
-	mu   sync.Mutex
-	list []written
+	mu    sync.Mutex
+	list  []written
+	pulls []pulled
 }
 
 type written struct {
@@ -113,6 +118,11 @@ type watchedFile struct {
 	vfs.File
 	fs   *watchedFS
 	name string
+}
+
+func (f *watchedFS) Create(name string) (vfs.File, error) {
+	in, err := f.FS.Create(name)
+	return watchedFile{in, f, filepath.Base(name)}, err
 }
 
 func (f *watchedFS) OpenWrite(name string) (vfs.File, error) {
@@ -199,7 +209,7 @@ func (g *groupJob) take(ctx context.Context, number, base int, memory [][]zones.
 	m := testManifest(number)
 	m.NP, m.Mapping, m.Library = len(g.ranks), nil, nil
 	g.writes = &writes{}
-	var infos []container.GroupInfo
+	var infos []container.JointInfo
 	if infos, err = g.write(ctx, tx, number, base, memory); err != nil {
 		return nil, err
 	}
@@ -222,8 +232,8 @@ func (g *groupJob) take(ctx context.Context, number, base int, memory [][]zones.
 	return m, tx.Commit(ctx, m)
 }
 
-func (g *groupJob) write(ctx context.Context, tx *Tx, number, base int, memory [][]zones.Region) ([]container.GroupInfo, error) {
-	n, err := container.GroupFiles(g.settings, g.ranks)
+func (g *groupJob) write(ctx context.Context, tx *Tx, number, base int, memory [][]zones.Region) ([]container.JointInfo, error) {
+	n, err := container.JointFiles(g.settings, g.ranks)
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +246,7 @@ func (g *groupJob) write(ctx context.Context, tx *Tx, number, base int, memory [
 		kind = container.KindJob
 	}
 	net := newLocalNet(len(g.ranks))
-	infos := make([]container.GroupInfo, len(g.ranks))
+	infos := make([]container.JointInfo, len(g.ranks))
 	workers, ctx := errgroup.WithContext(ctx)
 	for i := range g.ranks {
 		opt := container.WriteOptions{Codec: container.NewCodec(g.codec, 0), Base: base, Depth: g.depth}
@@ -248,9 +258,9 @@ func (g *groupJob) write(ctx context.Context, tx *Tx, number, base int, memory [
 			opt.Staging = container.NewStaging(vfs.Aligned(int(g.staging)))
 			opt.Captured = func() { scramble(memory[i]) }
 		}
-		group := container.Group{Settings: g.settings, Ranks: g.ranks, Rank: i, Paths: paths, Network: net.of(i)}
+		group := container.Joint{Settings: g.settings, Ranks: g.ranks, Rank: i, Paths: paths, Network: net.of(i, g.writes)}
 		workers.Go(func() (err error) {
-			infos[i], err = container.WriteGroup(ctx, g.writes.of(i, g.fs), group, container.Header{Job: testJob, Number: number, Kind: kind}, memory[i], opt)
+			infos[i], err = container.WriteJoint(ctx, g.writes.of(i, g.fs), group, container.Header{Job: testJob, Number: number, Kind: kind}, memory[i], opt)
 			return err
 		})
 	}

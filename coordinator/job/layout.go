@@ -24,7 +24,7 @@ func (s *Resolved) resolveLayouts() error {
 	for g, ranks := range s.Groups {
 		l := &JointLayout{Settings: s.writePath(ranks), Ranks: s.places(ranks)}
 		var err error
-		if l.Files, err = container.GroupFiles(l.Settings, l.Ranks); err != nil {
+		if l.Files, err = container.JointFiles(l.Settings, l.Ranks); err != nil {
 			if s.Several() {
 				err = fmt.Errorf("%s take checkpoints apart from the others: %w", NameRanks(ranks), err)
 			}

@@ -84,9 +84,9 @@ func (n *layoutNetwork) Exchange(ctx context.Context, mine []byte) ([][]byte, er
 func (s *state) writeJoint(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, regions []zones.Region, opt container.WriteOptions, report *wire.WriteReport) error {
 	// Nobody pulls out of memory that may change again.
 	defer net.serveFrom(context.Background(), nil)
-	g := container.Group{Settings: s.joint.Settings, Ranks: s.joint.Ranks, Rank: s.rank, Paths: order.Group, Network: net, Buffers: &s.buffers}
+	g := container.Joint{Settings: s.joint.Settings, Ranks: s.joint.Ranks, Rank: s.rank, Paths: order.Group, Network: net, Buffers: &s.buffers}
 	h := container.Header{Job: s.cfg.Job, Number: number, Rank: -1, Node: -1, Kind: s.joint.Kind()}
-	info, err := container.WriteGroup(ctx, s.fs, g, h, regions, opt)
+	info, err := container.WriteJoint(ctx, s.fs, g, h, regions, opt)
 	if err != nil {
 		return err
 	}

@@ -144,6 +144,7 @@ func (s *state) write(ctx context.Context, number int, order wire.WriteOrder, sn
 		return report, s.writeJoint(ctx, number, order, net, regions, opt, report)
 	}
 	h := container.Header{Job: s.cfg.Job, Number: number, Rank: s.rank, Node: s.node, Kind: container.KindRank}
+	opt.Buffer = s.cfg.Spec.WritePath.Buffer
 	info, err := container.Write(ctx, s.fs, order.Rank, h, regions, opt)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package container
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -226,3 +227,6 @@ func inBlock(path string, off int64, err error) error {
 }
 
 func digestOf(b []byte) [32]byte { return blake3.Sum256(b) }
+
+// hexDigest words a digest as manifests do.
+func hexDigest(d [32]byte) string { return hex.EncodeToString(d[:]) }

@@ -1,19 +1,15 @@
 package container
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/zeebo/blake3"
 	"golang.org/x/sync/errgroup"
 
 	"ckpt/internal/durable"
-	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
 
@@ -33,8 +29,7 @@ func IDOf(raw []byte) ID {
 // A Builder is used by one goroutine, and writes behind it. It needs up to four
 // buffers of 4 MiB, which Flush gives back, and 64 bytes per extent.
 type Builder struct {
-	fs     vfs.FS
-	f      vfs.File
+	out    *output // nil once it is closed
 	path   string
 	pool   *Pool
 	self   *poolFile // this file, as the pool knows it
@@ -71,7 +66,7 @@ func (p Place) Build(path string, h Header, pool *Pool) (*Builder, error) {
 	if err := h.check(); err != nil {
 		return nil, durable.Op("create", path, -1, err)
 	}
-	b := &Builder{fs: p.FS, path: path, pool: pool, rank: int32(h.Rank), header: aligned(BlockSize),
+	b := &Builder{path: path, pool: pool, rank: int32(h.Rank), header: aligned(BlockSize),
 		at: BlockSize, refs: make(map[*poolFile]uint32)}
 	rel, err := filepath.Rel(p.Dir, path)
 	if err != nil {
@@ -80,33 +75,8 @@ func (p Place) Build(path string, h Header, pool *Pool) (*Builder, error) {
 	b.self = &poolFile{path: filepath.ToSlash(rel)}
 	h.encode(b.header)
 	b.index.header = digestOf(b.header)
-	if err := b.create(); err != nil {
-		return nil, err
-	}
-	return b, nil
-}
-
-// create makes the file and writes its header, around the page cache if the
-// file system lets us.
-func (b *Builder) create() error {
-	try := func(create func(string) (vfs.File, error)) error {
-		f, err := create(b.path)
-		if err != nil {
-			return durable.Op("create", b.path, -1, err)
-		}
-		b.f = f
-		if err := b.writeAt(b.header, 0); err != nil {
-			return errors.Join(err, b.Discard())
-		}
-		return nil
-	}
-	if dc, ok := b.fs.(vfs.DirectCreator); ok {
-		err := try(dc.CreateDirect)
-		if !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) {
-			return err
-		}
-	}
-	return try(b.fs.Create)
+	b.out, err = createOutput(p.FS, path, tracer{}, false, 0)
+	return b, err
 }
 
 // Region begins the next region. The extents that follow must cover it exactly,
@@ -334,7 +304,7 @@ func (b *Builder) flush() {
 	}
 	stage, n, at := b.stage, b.n, b.at
 	b.writes.Go(func() error {
-		err := b.writeAt(stage[:n], at)
+		err := b.out.write(stage[:n], at)
 		if err != nil {
 			b.failed.CompareAndSwap(nil, err)
 		}
@@ -357,71 +327,52 @@ func (b *Builder) Flush() error {
 // refers to must have been closed before: their digests go into this one. On an
 // error the file is removed.
 func (b *Builder) Close() (FileInfo, error) {
-	err := b.finish()
+	size, err := b.finish()
 	if err != nil {
 		return FileInfo{}, errors.Join(err, b.Discard())
 	}
-	f := b.f
-	b.f = nil
-	if err := f.Close(); err != nil {
-		return FileInfo{}, errors.Join(durable.Op("close", b.path, -1, err), b.fs.Remove(b.path))
+	out := b.out
+	b.out = nil
+	if err := out.close(nil); err != nil {
+		return FileInfo{}, err
 	}
-	size := b.at + zones.PageRound(int64(b.index.encodedLen())) + BlockSize
-	return FileInfo{Path: b.path, Bytes: size, IndexBlake3: hex.EncodeToString(b.self.digest[:]), Zones: b.zones}, nil
+	return FileInfo{Path: b.path, Bytes: size, IndexBlake3: hexDigest(b.self.digest), Zones: b.zones}, nil
 }
 
-func (b *Builder) finish() error {
+func (b *Builder) finish() (size int64, err error) {
 	if err := b.full(); err != nil {
-		return err
+		return 0, err
 	}
 	if err := b.addAside(); err != nil {
-		return err
+		return 0, err
 	}
 	if err := b.index.checkNames(); err != nil {
-		return durable.Op("write", b.path, -1, err)
+		return 0, durable.Op("write", b.path, -1, err)
 	}
 	for file, k := range b.refs {
 		if !file.closed {
-			return durable.Op("write", b.path, -1, fmt.Errorf("it refers to %s, which is not complete", file.path))
+			return 0, durable.Op("write", b.path, -1, fmt.Errorf("it refers to %s, which is not complete", file.path))
 		}
 		b.index.files[k-1].digest = file.digest
 	}
 	if err := b.Flush(); err != nil {
-		return err
+		return 0, err
 	}
-	tail, t := b.index.tail(b.at)
-	if err := b.writeAt(tail, b.at); err != nil {
-		return err
+	t := newTail(&b.index, b.at)
+	if err := b.out.complete(b.header, t.bytes, t.trailer); err != nil {
+		return 0, err
 	}
-	if err := b.f.Sync(); err != nil {
-		return durable.Op("sync", b.path, -1, err)
-	}
-	size, err := b.f.Size()
-	if err == nil && size != t.fileLen {
-		err = fmt.Errorf("file is %d bytes long after writing %d", size, t.fileLen)
-	}
-	b.self.digest, b.self.closed = t.digest, true
-	return durable.Op("write", b.path, -1, err)
+	b.self.digest, b.self.closed = t.trailer.digest, true
+	return t.trailer.fileLen, b.out.sync()
 }
 
 // Discard removes the file. After Close it does nothing.
 func (b *Builder) Discard() error {
-	if b.f == nil {
+	if b.out == nil {
 		return nil
 	}
 	_ = b.Flush() // nothing may write to the file any more
-	b.f.Close()   // what it would say no longer matters
-	b.f = nil
-	if err := b.fs.Remove(b.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return durable.Op("remove", b.path, -1, err)
-	}
-	return nil
-}
-
-func (b *Builder) writeAt(p []byte, off int64) error {
-	n, err := b.f.WriteAt(p, off)
-	if err == nil && n != len(p) {
-		err = fmt.Errorf("only %d of %d bytes were written", n, len(p))
-	}
-	return durable.Op("write", b.path, off, err)
+	out := b.out
+	b.out = nil
+	return out.discard()
 }

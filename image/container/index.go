@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"ckpt/image/codec"
+	"ckpt/internal/durable"
 	"ckpt/zones"
 )
 
@@ -387,4 +388,24 @@ func (x *index) checkNames() error {
 		seen[k] = true
 	}
 	return nil
+}
+
+// tail encodes the index and the trailer, which lie behind the payload.
+func (x *index) tail(payload int64) ([]byte, trailer) {
+	b := x.encode()
+	n := zones.PageRound(int64(len(b)))
+	tail := aligned(int(n) + BlockSize)
+	copy(tail, b)
+	t := trailer{
+		indexCRC:    durable.Sum(b),
+		indexOffset: payload,
+		indexLen:    int64(len(b)),
+		fileLen:     payload + n + BlockSize,
+		regions:     int64(len(x.regions)),
+		files:       int64(len(x.files)),
+		extents:     int64(len(x.extents)),
+		digest:      digestOf(b),
+	}
+	t.encode(tail[n:])
+	return tail, t
 }

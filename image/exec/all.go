@@ -3,11 +3,11 @@ package exec
 import (
 	"context"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
 	"ckpt/image/plan"
-	"ckpt/internal/vfs"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -17,7 +17,7 @@ import (
 type AllOptions struct {
 	// Files is called at most once for each file, for several files at the same
 	// time.
-	Files  func(file int) (vfs.File, error)
+	Files  func(file int) (io.WriterAt, error)
 	Direct bool
 	// Pull, if not nil, is used by all writers instead of copying from memory.
 	Pull Puller
@@ -40,9 +40,9 @@ func All(ctx context.Context, p *plan.Plan, mem func(rank, key int) []byte, opt 
 	if opt.Buffers == nil {
 		opt.Buffers = new(Buffers)
 	}
-	files := make([]func() (vfs.File, error), len(p.Files))
+	files := make([]func() (io.WriterAt, error), len(p.Files))
 	for i := range files {
-		files[i] = sync.OnceValues(func() (vfs.File, error) { return opt.Files(i) })
+		files[i] = sync.OnceValues(func() (io.WriterAt, error) { return opt.Files(i) })
 	}
 	turns := newTurns(len(p.Writers))
 	writers := make([]*writer, len(p.Writers))
@@ -54,7 +54,7 @@ func All(ctx context.Context, p *plan.Plan, mem func(rank, key int) []byte, opt 
 		writers[i] = newWriter(p, i, Options{
 			Own:     func(key int) []byte { return mem(rank, key) },
 			Pull:    opt.Pull,
-			Files:   func(file int) (vfs.File, error) { return files[file]() },
+			Files:   func(file int) (io.WriterAt, error) { return files[file]() },
 			Direct:  opt.Direct,
 			Turn:    turns,
 			Buffers: opt.Buffers,

@@ -3,6 +3,7 @@ package exec_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -45,7 +46,7 @@ func BenchmarkAll(b *testing.B) {
 				b.Run(fmt.Sprintf("%s/%s/%03b", target.name, layout, bits), func(b *testing.B) {
 					files := target.open(b, p)
 					opt := exec.AllOptions{
-						Files:   func(file int) (vfs.File, error) { return files[file], nil },
+						Files:   func(file int) (io.WriterAt, error) { return files[file], nil },
 						Buffers: new(exec.Buffers),
 					}
 					all := func() exec.Stats {

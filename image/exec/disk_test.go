@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 
 	"ckpt/image/plan"
@@ -52,8 +53,8 @@ func newDisk(p *plan.Plan, direct bool) *disk {
 const everybody = -1
 
 // open is how one rank opens files.
-func (d *disk) open(rank int) func(int) (vfs.File, error) {
-	return func(file int) (vfs.File, error) {
+func (d *disk) open(rank int) func(int) (io.WriterAt, error) {
+	return func(file int) (io.WriterAt, error) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if d.opened[[2]int{file, rank}] {

@@ -28,6 +28,9 @@
 //	    exchanged when both are done.
 //	    off: one round after the other
 //
+// An individual writer gathers nothing and waits for no round: up to Options.Depth
+// operations are under way.
+//
 // # Memory
 //
 // A writer has one buffer of Settings.Buffer bytes, or two with P3; smaller ones
@@ -38,7 +41,8 @@
 // Own bytes are written from where they are. With direct I/O this takes memory
 // that is page-aligned; other memory is copied first. The copy needs no memory of
 // its own: a round moves at most Settings.Buffer bytes, own ones included, so
-// what the gathers leave of the buffer is always enough.
+// what the gathers leave of the buffer is always enough. An individual writer has
+// a buffer for each operation under way that needs one.
 //
 // # Promises
 //
@@ -47,7 +51,8 @@
 //     holes nor the header.
 //   - One operation writes what lies side by side in the file and in memory, and
 //     no operation writes more than Settings.Buffer bytes. Writes of a writer
-//     follow each other, in the order of the plan.
+//     follow each other, in the order of the plan; those of an individual one
+//     begin in this order.
 //   - The first error stops everything. Run waits for its goroutines before it
 //     returns; nothing is written, and no memory of the caller touched,
 //     afterwards. The contents of the files are then undefined.

@@ -3,10 +3,10 @@ package exec_test
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"ckpt/image/exec"
 	"ckpt/image/plan"
-	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
 )
 
@@ -31,7 +31,7 @@ func ExampleAll() {
 
 	fsys := memfs.New()
 	stats, err := exec.All(context.Background(), p, func(rank, key int) []byte { return memory[rank] }, exec.AllOptions{
-		Files: func(int) (vfs.File, error) { return fsys.Create("image") },
+		Files: func(int) (io.WriterAt, error) { return fsys.Create("image") },
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
 	"ckpt/image/plan"
-	"ckpt/internal/vfs"
 )
 
 // Puller fetches bytes of other ranks.
@@ -59,12 +59,20 @@ type Options struct {
 	Pull Puller
 	// Files opens or creates a file for writing, which remains the caller's. It is
 	// called at most once for each file, when the first bytes are there to write.
-	Files func(file int) (vfs.File, error)
+	Files func(file int) (io.WriterAt, error)
 	// Direct says that the files are open for direct I/O: memory that is not
 	// page-aligned has to be copied before it is written.
 	Direct bool
 	// Turn is used if P1 is off.
 	Turn Turn
+	// Depth is how many operations of an individual writer are under way at a
+	// time; 0 means one. With Join each of them is one call: bytes that lie apart
+	// in memory are copied first.
+	Depth int
+	Join  bool
+	// Prepare, if not nil, is called with each part that an individual writer is
+	// about to write, by the goroutine that writes it.
+	Prepare func(plan.Part)
 
 	// Buffers, if not nil, provides the memory and keeps it for the next call.
 	Buffers *Buffers

@@ -12,7 +12,6 @@ import (
 
 	"ckpt/image/exec"
 	"ckpt/image/plan"
-	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 
@@ -44,7 +43,7 @@ type attempt struct {
 func try(p *plan.Plan, j *job, fault faultfs.Fault, pull *shaky) attempt {
 	a := attempt{fs: faultfs.New(memfs.New(), fault), pull: pull}
 	_, a.err = exec.All(context.Background(), p, j.of, exec.AllOptions{
-		Files: func(file int) (vfs.File, error) { return a.fs.Create(fmt.Sprintf("file.%d", file)) },
+		Files: func(file int) (io.WriterAt, error) { return a.fs.Create(fmt.Sprintf("file.%d", file)) },
 		Pull:  pull,
 	})
 	return a
@@ -109,17 +108,17 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// liar is a File that writes half and does not say so.
-type liar struct{ vfs.File }
+// liar is a file that writes half and does not say so.
+type liar struct{ io.WriterAt }
 
-func (l liar) WriteAt(b []byte, off int64) (int, error) { return l.File.WriteAt(b[:len(b)/2], off) }
+func (l liar) WriteAt(b []byte, off int64) (int, error) { return l.WriterAt.WriteAt(b[:len(b)/2], off) }
 
 func TestShortWrite(t *testing.T) {
 	sources := ranks(1, 2)
 	p := mustPlan(t, sources, plan.Settings{})
 	j := newJob(sources, false)
 	d := newDisk(p, false)
-	_, err := exec.Run(context.Background(), p, 0, exec.Options{Own: j.own(0), Files: func(file int) (vfs.File, error) {
+	_, err := exec.Run(context.Background(), p, 0, exec.Options{Own: j.own(0), Files: func(file int) (io.WriterAt, error) {
 		f, err := d.open(0)(file)
 		return liar{f}, err
 	}})

@@ -23,6 +23,7 @@ type run struct {
 	offset int64
 	data   []byte
 	own    bool // memory of the caller, not of the slot
+	key    int  // of the first piece, if own
 }
 
 // gather makes s ready to be written as round k.
@@ -74,7 +75,7 @@ func (w *writer) findRuns(s *slot, writes []plan.Write, used int64) error {
 	for i := range writes {
 		offset, first := writes[i].Offset, len(s.runs)
 		for _, part := range writes[i].Parts {
-			r := run{file: writes[i].File, offset: offset}
+			r := run{file: writes[i].File, offset: offset, key: part.Key}
 			offset += part.Bytes
 			if part.Buffer != plan.InPlace {
 				r.data = s.mem[part.Buffer : part.Buffer+part.Bytes]
@@ -91,20 +92,20 @@ func (w *writer) findRuns(s *slot, writes []plan.Write, used int64) error {
 					w.stats.Aligned += part.Bytes
 				}
 			}
-			s.add(r, first)
+			s.runs = joined(s.runs, r, first)
 		}
 	}
 	return nil
 }
 
-// add puts r at the end of the runs, which belong to one write from the first on.
-func (s *slot) add(r run, first int) {
-	if n := len(s.runs); n > first && s.runs[n-1].own == r.own && adjoins(s.runs[n-1].data, r.data) {
-		last := &s.runs[n-1]
+// joined puts r at the end of runs, which belong to one operation from the first on.
+func joined(runs []run, r run, first int) []run {
+	if n := len(runs); n > first && runs[n-1].own == r.own && adjoins(runs[n-1].data, r.data) {
+		last := &runs[n-1]
 		last.data = last.data[:len(last.data)+len(r.data)]
-		return
+		return runs
 	}
-	s.runs = append(s.runs, r)
+	return append(runs, r)
 }
 
 // own returns the memory of a part in place.

@@ -36,7 +36,7 @@ func TestMemory(t *testing.T) {
 		{plan.Aggregated, true, true, 2},
 		{plan.PerRank, true, false, 0},
 		{plan.PerRank, false, true, 1},
-		{plan.PerRank, true, true, 2},
+		{plan.PerRank, true, true, 1}, // nothing is gathered meanwhile
 	} {
 		t.Run(fmt.Sprintf("%s/p3=%t/odd=%t", test.layout, test.p3, test.odd), func(t *testing.T) {
 			p := mustPlan(t, sources, plan.Settings{Layout: test.layout, Buffer: buffer, P2: true, P3: test.p3, P1: true})

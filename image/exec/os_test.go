@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -29,8 +30,8 @@ func TestDirect(t *testing.T) {
 			opened := make([]vfs.File, len(p.Files))
 			_, err := exec.All(context.Background(), p, j.of, exec.AllOptions{
 				Direct: true,
-				Files: func(file int) (f vfs.File, err error) {
-					f, err = vfs.OS{}.CreateDirect(name(file))
+				Files: func(file int) (io.WriterAt, error) {
+					f, err := vfs.OS{}.CreateDirect(name(file))
 					opened[file] = f
 					return f, err
 				},

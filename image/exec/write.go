@@ -5,7 +5,6 @@ import (
 	"io"
 
 	"ckpt/image/plan"
-	"ckpt/internal/vfs"
 )
 
 // write writes the round in s.
@@ -39,10 +38,9 @@ func (w *writer) writeRun(ctx context.Context, s *slot, r *run) error {
 	if err != nil {
 		return failed(err)
 	}
-	w.stats.Writes++
-	w.stats.Bytes += int64(n)
+	w.wrote(1, int64(n))
 	e := Event{
-		Op: Write, Round: s.round, Buffer: s.index, File: r.file, Offset: r.offset, Bytes: int64(n),
+		Op: Write, Round: s.round, Buffer: s.index, Key: r.key, File: r.file, Offset: r.offset, Bytes: int64(n),
 		Start: start, End: w.opt.Clock(),
 	}
 	if r.own {
@@ -52,8 +50,18 @@ func (w *writer) writeRun(ctx context.Context, s *slot, r *run) error {
 	return nil
 }
 
+// wrote counts calls and their bytes.
+func (w *writer) wrote(calls, bytes int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stats.Writes += calls
+	w.stats.Bytes += bytes
+}
+
 // file returns an open file.
-func (w *writer) file(i int) (vfs.File, error) {
+func (w *writer) file(i int) (io.WriterAt, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if f, ok := w.files[i]; ok {
 		return f, nil
 	}

@@ -2,10 +2,11 @@ package exec
 
 import (
 	"context"
+	"io"
+	"sync"
 	"time"
 
 	"ckpt/image/plan"
-	"ckpt/internal/vfs"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -19,8 +20,11 @@ type writer struct {
 	batch BatchPuller // opt.Pull, if it is one
 	stop  context.CancelCauseFunc
 
-	slots [2]slot // only the first without P3
-	files map[int]vfs.File
+	slots [2]slot  // only the first without P3
+	spare [][]byte // memory of operations of an individual writer
+
+	mu    sync.Mutex // of files, spare and what individual operations count
+	files map[int]io.WriterAt
 	// The gathers and the writes, which may go on at the same time, count in
 	// different fields.
 	stats Stats
@@ -32,7 +36,7 @@ func newWriter(p *plan.Plan, index int, opt Options, stop context.CancelCauseFun
 	if opt.Clock == nil {
 		opt.Clock = time.Now
 	}
-	w := &writer{plan: p, index: index, rank: p.Writers[index].Rank, opt: opt, stop: stop, files: make(map[int]vfs.File)}
+	w := &writer{plan: p, index: index, rank: p.Writers[index].Rank, opt: opt, stop: stop, files: make(map[int]io.WriterAt)}
 	w.batch, _ = opt.Pull.(BatchPuller)
 	return w
 }
@@ -73,6 +77,9 @@ type slot struct {
 
 // rounds gathers and writes round after round.
 func (w *writer) rounds(ctx context.Context) error {
+	if w.plan.Settings.Strategy == plan.Individual {
+		return w.individual(ctx)
+	}
 	if w.plan.Settings.P3 {
 		return w.overlapped(ctx)
 	}
@@ -149,15 +156,19 @@ func (w *writer) observe(e Event) {
 // memory returns the buffer of a slot.
 func (w *writer) memory(s *slot) []byte {
 	if s.mem == nil {
-		// No round moves more than there is.
-		var all int64
-		for i := range w.plan.Files {
-			all += w.plan.Files[i].Bytes
-		}
-		s.mem = w.opt.Buffers.get(min(w.plan.Settings.Buffer, all))
+		s.mem = w.opt.Buffers.get(w.most())
 		w.stats.BufferBytes += int64(len(s.mem))
 	}
 	return s.mem
+}
+
+// most returns how many bytes a round moves at most: no more than there are.
+func (w *writer) most() int64 {
+	var all int64
+	for i := range w.plan.Files {
+		all += w.plan.Files[i].Bytes
+	}
+	return min(w.plan.Settings.Buffer, all)
 }
 
 // release gives the buffers back.
@@ -168,4 +179,8 @@ func (w *writer) release() {
 			s.mem = nil
 		}
 	}
+	for _, mem := range w.spare {
+		w.opt.Buffers.put(mem)
+	}
+	w.spare = nil
 }

@@ -117,8 +117,8 @@ func TestRounds(t *testing.T) {
 		{"aggregated", job("2,2", 16*MiB), plan.Settings{Layout: plan.Aggregated, Buffer: 10 * MiB}, 8, 8, 10 * MiB},
 		// 4 MiB of each of two members: side by side only where one is done
 		{"static", job("2", 16*MiB), plan.Settings{Layout: plan.Aggregated, Strategy: plan.Static, Buffer: 8 * MiB}, 4, 8, 4 * MiB},
-		{"per rank", job("2", 33*MiB), plan.Settings{}, 6, 6, 16 * MiB},
-		{"individual", job("2", 33*MiB), plan.Settings{Layout: plan.Shared, Strategy: plan.Individual}, 6, 6, 16 * MiB},
+		{"per rank", job("2", 33*MiB), plan.Settings{}, 6, 18, 4 * MiB},
+		{"individual", job("2", 33*MiB), plan.Settings{Layout: plan.Shared, Strategy: plan.Individual}, 6, 18, 4 * MiB},
 	} {
 		p := mustPlan(t, test.sources, test.settings)
 		s := p.Summary()

@@ -25,11 +25,8 @@
 //	            file depends on the sizes, the header and the stripe size, and
 //	            on nothing else.
 //
-// Where sizes are known only when the data has been encoded, each rank lays out
-// its own pieces with Settings.Relative, the ranks exchange the lengths, and
-// Settings.Bases turns them into the place of each rank: a prefix sum. The sums
-// are the offsets that New would have given. To have others write it, the encoded
-// part of a rank may be passed to New as one piece.
+// Sizes that are known only when the data has been encoded are exchanged first: every
+// rank then makes the same plan, which a prefix sum gives the places.
 //
 // # Schedule
 //
@@ -64,7 +61,9 @@
 //	            next Buffer bytes of the group in file order
 //	static      the same groups; in every round each member contributes the same
 //	            number of bytes, its share of the buffer
-//	individual  every rank writes its own bytes; nothing is gathered
+//	individual  every rank writes its own bytes, up to WriteBytes at a time, of
+//	            which as many may be under way as a buffer holds; nothing is
+//	            gathered
 //
 // The aggregators of dynamic and static own whole stripes too, by the rule of
 // the first byte. Individual ranks do not: there a shared stripe has several

@@ -26,6 +26,10 @@ type Gather struct {
 	Buffer int64 // where they go in the collective buffer; InPlace: nowhere
 }
 
+// WriteBytes is the most that one operation of an individual writer writes, so that
+// several can be under way within Settings.Buffer bytes.
+const WriteBytes = 4 << 20
+
 // Write is one write operation.
 type Write struct {
 	File   int // index into Plan.Files
@@ -133,7 +137,7 @@ func (b *builder) add(s span) {
 
 	at := pl.at + s.offset
 	writes := b.round.Writes
-	if n := len(writes) - 1; n >= 0 && writes[n].Offset+writes[n].Bytes == at {
+	if n := len(writes) - 1; b.left(at) > 0 {
 		writes[n].Bytes += s.bytes
 		// The buffer is filled in the order of the file, and so are pieces: what
 		// goes on in the same memory goes on there without a gap.
@@ -151,6 +155,19 @@ func (b *builder) add(s span) {
 		part.Key, part.Offset = pl.key, s.offset
 	}
 	b.parts = append(b.parts, part)
+}
+
+// left returns how many bytes the last write may still take at an offset, 0 if
+// another has to begin there.
+func (b *builder) left(at int64) int64 {
+	n := len(b.round.Writes) - 1
+	switch {
+	case n < 0 || b.round.Writes[n].Offset+b.round.Writes[n].Bytes != at:
+		return 0
+	case b.plan.Settings.Strategy != Individual:
+		return b.plan.Settings.Buffer
+	}
+	return WriteBytes - b.round.Writes[n].Bytes
 }
 
 // take returns the round and begins the next. The caller may keep it.
@@ -208,6 +225,13 @@ func (b *builder) bytes(yield func(Round) bool) bool {
 					return false
 				}
 				n := min(sp.bytes, s.Buffer-b.moved)
+				if s.Strategy == Individual {
+					left := b.left(b.plan.pieces[sp.piece].at + sp.offset)
+					if left == 0 {
+						left = WriteBytes
+					}
+					n = min(n, left)
+				}
 				b.add(span{sp.piece, sp.offset, n})
 				sp.offset += n
 				sp.bytes -= n

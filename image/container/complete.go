@@ -8,16 +8,15 @@ import (
 
 	"ckpt/image/plan"
 	"ckpt/internal/durable"
-	"ckpt/iotrace"
 )
 
-// finish makes what all ranks have written files: whoever closes one fetches the
-// records of the ranks in it and writes header, index and trailer.
-func (w *groupWriter) finish(ctx context.Context) error {
+// agreeOnIndexes makes the indexes of the files that this rank completes, of the
+// records of the ranks in them, and returns the digest of the index of its own regions.
+func (w *writer) agreeOnIndexes(ctx context.Context) (tails []*tail, digest [32]byte, err error) {
 	begin := time.Now()
 	w.index.refer(w.holders)
 	records := w.index.records()
-	w.g.Network.Serve(func(_ context.Context, key int) ([]byte, error) {
+	w.joint.Network.Serve(func(_ context.Context, key int) ([]byte, error) {
 		if key != recordsKey {
 			return nil, fmt.Errorf("there is no piece %d", key)
 		}
@@ -27,62 +26,48 @@ func (w *groupWriter) finish(ctx context.Context) error {
 	head := binary.AppendUvarint(binary.AppendUvarint(nil, uint64(w.mine)), uint64(len(records)))
 	all, err := w.exchange(ctx, head)
 	if err != nil {
-		return err
+		return nil, digest, err
 	}
-	tails := make(map[int]*groupTail)
+	tails = make([]*tail, len(w.closers))
 	var told []byte
 	for i, closer := range w.closers {
-		if closer != w.g.Rank {
+		if closer != w.joint.Rank {
 			continue
 		}
-		t, err := w.tailOf(ctx, i, all)
-		if err != nil {
-			return err
+		if tails[i], err = w.tailOf(ctx, i, all); err != nil {
+			return nil, digest, err
 		}
-		tails[i] = t
 		told = binary.AppendUvarint(told, uint64(i))
-		told = append(told, t.trailer.digest[:]...)
+		told = append(told, tails[i].trailer.digest[:]...)
 	}
 	// Once all have told, nobody needs our records any more.
 	if all, err = w.exchange(ctx, told); err != nil {
-		return err
+		return nil, digest, err
 	}
-	digest, err := w.digestOf(all)
-	if err != nil {
-		return err
-	}
+	digest, err = w.digestOf(all)
 	w.indexing += time.Since(begin)
-	for i := range w.closers {
-		if t := tails[i]; t != nil {
-			if err := w.end(i, t); err != nil {
-				return err
-			}
-		}
-	}
-	for _, i := range w.order {
-		t := w.opt.Trace.of(w.g.Paths[i])
-		start := t.now()
-		if err := w.files[i].Sync(); err != nil {
-			return durable.Op("sync", w.g.Paths[i], -1, err)
-		}
-		t.record(iotrace.Sync, 0, iotrace.None, 0, start)
-	}
-	w.opt.Codec.learn(w.info.Stats.Bytes, time.Duration(w.waited.Load()))
-	w.info.ManagementTime = w.planned.Sub(w.start) + w.indexing
-	w.info.StorageTime = time.Since(w.start) - w.info.ManagementTime
-	w.opt.History.remember(w.writer, w.g.Paths[w.mine], digest)
-	return nil
+	return tails, digest, err
 }
 
-// groupTail is what follows the payload of a file.
-type groupTail struct {
+// A tail is what follows the payload of a file.
+type tail struct {
 	bytes   []byte
 	trailer trailer
 	holes   int64 // bytes
 }
 
+// newTail makes that of an index whose payload ends somewhere.
+func newTail(x *index, end int64) *tail {
+	t := &tail{}
+	for _, hole := range x.holes(end) {
+		t.holes += hole.n
+	}
+	t.bytes, t.trailer = x.tail(end)
+	return t
+}
+
 // tailOf fetches the records of the ranks of a file and makes its index.
-func (w *groupWriter) tailOf(ctx context.Context, file int, heads [][]byte) (*groupTail, error) {
+func (w *writer) tailOf(ctx context.Context, file int, heads [][]byte) (*tail, error) {
 	x := index{header: w.index.header}
 	refs := make(map[string]uint32)
 	for i, head := range heads {
@@ -100,17 +85,17 @@ func (w *groupWriter) tailOf(ctx context.Context, file int, heads [][]byte) (*gr
 		b := make([]byte, length)
 		if i == w.me {
 			b = w.index.records()
-		} else if err := w.g.Network.Pull(ctx, w.g.Ranks[i].Rank, recordsKey, 0, b); err != nil {
-			return nil, durable.Op("gather", w.g.Paths[file], -1, err)
+		} else if err := w.joint.Network.Pull(ctx, w.joint.Ranks[i].Rank, recordsKey, 0, b); err != nil {
+			return nil, durable.Op("gather", w.joint.Paths[file], -1, err)
 		}
 		part, err := decodeRecords(b)
 		if err != nil {
-			return nil, durable.Op("gather", w.g.Paths[file], -1, fmt.Errorf("records of rank %d: %w", w.g.Ranks[i].Rank, err))
+			return nil, durable.Op("gather", w.joint.Paths[file], -1, fmt.Errorf("records of rank %d: %w", w.joint.Ranks[i].Rank, err))
 		}
 		x.merge(part, refs)
 	}
 	if n := x.encodedLen(); n > maxIndex {
-		return nil, durable.Op("write", w.g.Paths[file], -1,
+		return nil, durable.Op("write", w.joint.Paths[file], -1,
 			fmt.Errorf("the index of the ranks in it would be %d bytes long, at most %d are allowed: use more aggregators", n, maxIndex))
 	}
 	// What others have sent is not written before it makes sense.
@@ -119,46 +104,16 @@ func (w *groupWriter) tailOf(ctx context.Context, file int, heads [][]byte) (*gr
 		err = x.checkCover()
 	}
 	if err == nil {
-		err = x.checkPayload(w.ends[file], w.g.Settings.Layout == plan.Shared)
+		err = x.checkPayload(w.ends[file], w.joint.Settings.Layout == plan.Shared)
 	}
 	if err != nil {
-		return nil, durable.Op("write", w.g.Paths[file], -1, err)
+		return nil, durable.Op("write", w.joint.Paths[file], -1, err)
 	}
-	t := &groupTail{}
-	for _, hole := range x.holes(w.ends[file]) {
-		t.holes += hole.n
-	}
-	t.bytes, t.trailer = x.tail(w.ends[file])
-	return t, nil
-}
-
-// end writes header, index and trailer of a file.
-func (w *groupWriter) end(i int, t *groupTail) error {
-	f, err := w.file(i)
-	if err != nil {
-		return err
-	}
-	w.path = w.g.Paths[i]
-	w.trace = w.opt.Trace.of(w.path)
-	if err := w.writeAt(f, w.header, 0, 0); err != nil {
-		return err
-	}
-	if err := w.writeAt(f, t.bytes, w.ends[i], 0); err != nil {
-		return err
-	}
-	size, err := f.Size()
-	if err == nil && size != t.trailer.fileLen {
-		err = fmt.Errorf("file is %d bytes long after writing %d", size, t.trailer.fileLen)
-	}
-	if err != nil {
-		return durable.Op("write", w.path, -1, err)
-	}
-	w.info.Closed = append(w.info.Closed, FileInfo{Path: w.path, Bytes: t.trailer.fileLen, Holes: t.holes, IndexBlake3: hexDigest(t.trailer.digest)})
-	return nil
+	return newTail(&x, w.ends[file]), nil
 }
 
 // digestOf finds the digest of the file that this rank is in.
-func (w *groupWriter) digestOf(all [][]byte) (d [32]byte, err error) {
+func (w *writer) digestOf(all [][]byte) (d [32]byte, err error) {
 	for i, b := range all {
 		for len(b) > 0 {
 			f, n := binary.Uvarint(b)
@@ -171,7 +126,7 @@ func (w *groupWriter) digestOf(all [][]byte) (d [32]byte, err error) {
 			b = b[n+len(d):]
 		}
 	}
-	return d, durable.Op("write", w.g.Paths[w.mine], -1, fmt.Errorf("rank %d has not completed it", w.closers[w.mine]))
+	return d, durable.Op("write", w.joint.Paths[w.mine], -1, fmt.Errorf("rank %d has not completed it", w.closers[w.mine]))
 }
 
 // records is what a rank hands to the one that writes the index: the index of its

@@ -1,0 +1,181 @@
+package container
+
+import (
+	"time"
+
+	"ckpt/image/codec"
+	"ckpt/internal/durable"
+	"ckpt/zones"
+)
+
+// A Codec compresses the extents of what one process writes. It is kept from one
+// checkpoint to the next, for it learns what compresses how well, and is used by
+// one Write at a time.
+type Codec struct {
+	setting  codec.Setting
+	opt      codec.Options
+	learns   bool // the bandwidth is not known
+	encoders []*codec.Encoder
+}
+
+// NewCodec returns a Codec. Bandwidth is what the storage takes from this process
+// in bytes per second, for codec.UseAuto; with 0 it is measured at each Write for
+// the next one.
+func NewCodec(setting codec.Setting, bandwidth float64) *Codec {
+	return &Codec{setting: setting, opt: codec.Options{Bandwidth: bandwidth, Workers: defaultDepth},
+		learns: bandwidth <= 0 && setting == codec.UseAuto}
+}
+
+// none reports whether nothing is compressed.
+func (c *Codec) none() bool { return c == nil || c.setting == codec.UseNone }
+
+// Too little is written in less to tell the bandwidth.
+const learnBytes = 16 << 20
+
+// learn takes the bytes that went to storage, and how long some worker, or the
+// final sync, waited for it.
+func (c *Codec) learn(n int64, waited time.Duration) {
+	if c == nil || !c.learns || n < learnBytes || waited <= 0 {
+		return
+	}
+	b := float64(n) / waited.Seconds()
+	if known := c.opt.Bandwidth; known > 0 && b > known/2 && b < known*2 {
+		return // what the encoders have learned is worth more
+	}
+	c.opt.Bandwidth, c.encoders = b, nil
+}
+
+// encoder returns that of a worker. It is called before the workers run.
+func (c *Codec) encoder(worker int) *codec.Encoder {
+	if c.none() {
+		return nil
+	}
+	for len(c.encoders) <= worker {
+		c.encoders = append(c.encoders, codec.NewEncoder(c.setting, c.opt))
+	}
+	return c.encoders[worker]
+}
+
+// A packer makes the stored bytes of chunks.
+type packer struct {
+	w       *writer
+	encoder *codec.Encoder // nil: raw
+	runs    []run          // of the chunk: where its stored bytes are in memory
+	n       int64          // bytes of them
+	// Bytes that do not stay where they are go through the stage, which is the only
+	// run then.
+	stage  []byte
+	staged bool
+}
+
+// A run is stored bytes that follow each other in memory.
+type run struct {
+	mem     []byte
+	extents []int // that it has; nil if their checksums are known
+}
+
+// pack fills in the records of a chunk, but for their places, and returns its
+// stored bytes. Those in the stage are valid until the next call.
+func (p *packer) pack(c chunk) []run {
+	p.runs, p.n, p.staged = nil, 0, false
+	for i := c.first; i < c.last; i++ {
+		rec := &p.w.index.extents[i]
+		r := &p.w.regions[rec.region]
+		mem := p.w.memory(i)
+		if codec.IsZero(mem) {
+			rec.codec = codecZero
+			continue
+		}
+		if p.w.opt.History != nil {
+			rec.id = IDOf(mem)
+			if at, ok := p.w.past.find(r, rec.offset, poolKey{rec.id, len(mem)}, p.w.opt.Oldest); ok {
+				region, offset := rec.region, rec.offset
+				*rec = at.extent
+				rec.region, rec.offset, rec.fileRef = region, offset, 0
+				p.w.holders[i] = at.file
+				continue
+			}
+		}
+		if p.encoder == nil {
+			rec.storedLen = int64(len(mem))
+			p.leave(rec, mem)
+			if last := &p.runs[len(p.runs)-1]; p.w.sumsLater {
+				last.extents = append(last.extents, i)
+			} else {
+				rec.sum(mem)
+			}
+			continue
+		}
+		p.encode(rec, r, mem, c)
+	}
+	if p.staged {
+		p.runs = []run{{mem: p.stage[:p.n]}}
+	}
+	return p.runs
+}
+
+// sum enters the checksum of a raw extent.
+func (e *extentRec) sum(mem []byte) {
+	e.rawCRC = durable.Sum(mem)
+	e.storedCRC = e.rawCRC
+}
+
+// leave notes the bytes of an extent that are written from where they are. Its place
+// is noted relative to the begin of the chunk.
+func (p *packer) leave(rec *extentRec, mem []byte) {
+	rec.fileOff = p.n
+	p.n += int64(len(mem))
+	if k := len(p.runs) - 1; k >= 0 && (rec.offset > 0 || !p.w.sumsLater) && continues(p.runs[k].mem, mem) {
+		p.runs[k].mem = p.runs[k].mem[:len(p.runs[k].mem)+len(mem)]
+		return
+	}
+	p.runs = append(p.runs, run{mem: mem})
+}
+
+// encode packs an extent, if that pays. A chunk of raw extents that follow each other
+// in memory stays where it is.
+func (p *packer) encode(rec *extentRec, r *zones.Region, mem []byte, c chunk) {
+	rec.sum(mem)
+	stored := mem
+	enc := p.encoder.Encode(mem, r.Elem)
+	switch enc.ID {
+	case codec.Raw, codec.Zero:
+	default:
+		rec.codec, rec.filter = uint8(enc.ID), uint8(enc.Filter)
+		stored = enc.Data
+		rec.storedCRC = durable.Sum(stored)
+	}
+	rec.storedLen = int64(len(stored))
+	if rec.codec == codecRaw && !p.staged && (p.n == 0 && (!p.w.direct || isAligned(mem)) || p.n > 0 && continues(p.runs[0].mem, mem)) {
+		p.leave(rec, mem)
+		return
+	}
+	if !p.staged {
+		p.staged = true
+		if int64(len(p.stage)) < c.n {
+			p.stage = aligned(int(max(c.n, stageBytes)))
+		}
+		if p.n > 0 {
+			copy(p.stage, p.runs[0].mem)
+		}
+	}
+	rec.fileOff = p.n
+	end := p.n + zones.PageRound(rec.storedLen)
+	clear(p.stage[p.n+int64(copy(p.stage[p.n:], stored)) : end])
+	p.n = end
+}
+
+// continues says that b follows a in the same piece of memory.
+func continues(a, b []byte) bool {
+	n := len(a)
+	return n > 0 && cap(a)-n >= len(b) && &a[:n+1][n] == &b[0]
+}
+
+// place adds the place of a chunk to those of its extents.
+func (w *writer) place(c chunk, at int64) {
+	for i := c.first; i < c.last; i++ {
+		if rec := &w.index.extents[i]; rec.codec != codecZero && w.holders[i] == nil {
+			rec.fileOff += at
+		}
+	}
+}
