@@ -10,7 +10,7 @@ import (
 func (d *driver) cannotAccept(err error) {
 	d.post(func() {
 		waits := func(m *member) bool { return m != nil && m.link == nil }
-		if d.outcome == nil && d.broken == nil && slices.ContainsFunc(d.members, waits) {
+		if !d.over() && slices.ContainsFunc(d.members, waits) {
 			d.fail(fmt.Errorf("ranks cannot connect: %w", err))
 		}
 	})

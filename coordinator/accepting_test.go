@@ -38,7 +38,8 @@ func TestCannotAccept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := &driver{listener: &shortListener{Listener: l, errs: slices.Repeat([]error{syscall.EMFILE}, 1e6)}, done: make(chan struct{}), mail: newMailbox()}
+		d := &driver{setting: &setting{}, loop: loop{done: make(chan struct{}), mail: newMailbox()},
+			socket: socket{listener: &shortListener{Listener: l, errs: slices.Repeat([]error{syscall.EMFILE}, 1e6)}}}
 		d.members = []*member{{link: new(wire.Link)}, {}}
 		if all {
 			d.members[1].link = new(wire.Link)
@@ -50,7 +51,7 @@ func TestCannotAccept(t *testing.T) {
 		}
 		close(d.done)
 		l.Close()
-		d.listener.(*shortListener).done.Store(true)
+		d.socket.listener.(*shortListener).done.Store(true)
 		d.helpers.Wait()
 		if errors.Is(d.broken, syscall.EMFILE) == all {
 			t.Errorf("all ranks there %v, ended by %v", all, d.broken)
@@ -65,12 +66,13 @@ func TestAcceptAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &driver{listener: &shortListener{Listener: l, errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}}, limits: protocol.DefaultLimits, token: "token", done: make(chan struct{}), mail: newMailbox()}
+	d := &driver{setting: &setting{limits: protocol.DefaultLimits}, loop: loop{done: make(chan struct{}), mail: newMailbox()},
+		socket: socket{listener: &shortListener{Listener: l, errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}}, token: "token"}}
 	d.helpers.Go(d.accept)
 	defer func() {
 		close(d.done)
-		d.listener.Close()
-		d.conns.end()
+		d.socket.listener.Close()
+		d.socket.conns.end()
 		d.helpers.Wait()
 	}()
 	conn, err := net.Dial("unix", l.Addr().String())

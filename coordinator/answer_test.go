@@ -22,7 +22,7 @@ func TestAnswerOfGroups(t *testing.T) {
 	}
 	told := map[int]int{} // by request
 	for id := 7; id <= 8; id++ {
-		d.requests[id] = func(a protocol.Answer, ev *job.CheckpointEvent, _ error) {
+		d.requests.waiting[id] = func(a protocol.Answer, ev *job.CheckpointEvent, _ error) {
 			if ev != nil {
 				told[a.ID] = ev.Number
 			}
@@ -34,7 +34,7 @@ func TestAnswerOfGroups(t *testing.T) {
 	d.perform([]supervisor.Action{takes(d.groups[1], 8)}) // by its own schedule
 	d.does(protocol.Answer{ID: 7, Number: 5})
 	d.does(protocol.Answer{ID: 8, Err: "it could not be"})
-	if told[7] != 5 || told[8] != 0 || len(d.asked) != 0 {
-		t.Errorf("told of checkpoints %v, want 5 for request 7; %d are kept", told, len(d.asked))
+	if told[7] != 5 || told[8] != 0 || len(d.requests.taken) != 0 {
+		t.Errorf("told of checkpoints %v, want 5 for request 7; %d are kept", told, len(d.requests.taken))
 	}
 }

@@ -6,21 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"ckpt/coordinator/job"
-	"ckpt/coordinator/protocol"
 	"ckpt/internal/durable"
 )
 
 // retryEvery is the time between attempts to write what there was no room for.
 const retryEvery = 200 * time.Millisecond
-
-// A backlog is what waits for room in the store.
-type backlog struct {
-	lines []*job.OutputEvent // of outputs, to be put out when they are there
-	owed  *protocol.Collect  // what is not needed, and not noted to be so; may be nil
-	tried time.Duration      // when that was last tried again
-	told  []string           // to the user, of what waits
-}
 
 // postpone tells the user, once, of what waits since the storage is full, and ends
 // the job if that is asked for. Any other error it returns.
@@ -39,7 +29,7 @@ func (d *driver) postpone(what string, err error) error {
 // catchUp tries again, now and then, to write what was postponed.
 func (d *driver) catchUp() error {
 	owes := len(d.backlog.lines) > 0 || d.backlog.owed != nil
-	if !owes || d.outcome != nil || d.broken != nil || d.now()-d.backlog.tried < retryEvery {
+	if !owes || d.over() || d.now()-d.backlog.tried < retryEvery {
 		return nil
 	}
 	d.backlog.tried = d.now()

@@ -1,6 +1,8 @@
 package coordinator
 
-import "time"
+import (
+	"time"
+)
 
 // beatsPerSecond bounds the signs of life of all ranks together, as long as those
 // that Limits.Silence asks for are fewer.

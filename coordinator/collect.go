@@ -18,16 +18,16 @@ func (g *group) forgetAfter(a protocol.Forget) error {
 	if err := g.endIncarnation(); err != nil {
 		return err
 	}
-	numbers, err := g.d.job.Checkpoints()
+	numbers, err := g.job.Checkpoints()
 	if err != nil {
 		return err
 	}
 	// What is noted tells, should they be missing, that this is as it should be. It
 	// can follow if there is no room for it before they are removed.
 	late := false
-	if g.d.spec.Several() && g.d.line.Taken[g.id] > a.After {
-		g.d.line.Taken[g.id] = a.After
-		err := job.WriteBaseline(g.d.job, g.d.line)
+	if g.spec.Several() && g.d.baseline.Taken[g.id] > a.After {
+		g.d.baseline.Taken[g.id] = a.After
+		err := job.WriteBaseline(g.job, g.d.baseline)
 		if late = errors.Is(err, durable.ErrStorageFull); err != nil && !late {
 			return err
 		}
@@ -39,8 +39,8 @@ func (g *group) forgetAfter(a protocol.Forget) error {
 			}
 		}
 	}
-	if late && g.d.backlog.owed == nil && !g.d.line.FromScratch() { // else it comes next
-		return g.d.collect(protocol.Collect{Base: g.d.line.Base})
+	if late && g.d.backlog.owed == nil && !g.d.baseline.FromScratch() { // else it comes next
+		return g.d.collect(protocol.Collect{Base: g.d.baseline.Base})
 	}
 	return nil
 }
@@ -71,8 +71,8 @@ func (d *driver) dropBelow(base []int) error {
 // collect removes what no recovery can need any more. On a full disk, nothing is
 // removed until it can be noted: whoever takes the job over would miss it.
 func (d *driver) collect(a protocol.Collect) error {
-	d.line.Base, d.backlog.owed = slices.Clone(a.Base), nil
-	err := job.WriteBaseline(d.job, d.line)
+	d.baseline.Base, d.backlog.owed = slices.Clone(a.Base), nil
+	err := job.WriteBaseline(d.job, d.baseline)
 	if err != nil && slices.Contains(a.Base, -1) {
 		return err // next, the rest of the history goes
 	}

@@ -142,7 +142,7 @@ func TestCollectOnFullDisk(t *testing.T) {
 			t.Errorf("%s: a new line.json is left", what)
 		}
 	}
-	d.line.Taken = []int{9, 10, 11, 12}
+	d.baseline.Taken = []int{9, 10, 11, 12}
 	fill()
 	d.does(protocol.Collect{Base: []int{5, 0, 0, 0}, Remove: []int{1}})
 	d.does(protocol.Collect{Base: []int{5, 6, 0, 0}, Remove: []int{2}})
@@ -184,10 +184,10 @@ func TestTakeOverOnFullDisk(t *testing.T) {
 	s := newSpec(t, "ring.S.4", 1)
 	s.Mode = job.Uncoordinated
 	d, _, fill, _ := fullStore(t, s)
-	if err := job.WriteBaseline(d.job, d.line); err != nil {
+	if err := job.WriteBaseline(d.job, d.baseline); err != nil {
 		t.Fatal(err)
 	}
-	d.line.Base[0] = 5
+	d.baseline.Base[0] = 5
 	if err := os.MkdirAll(filepath.Dir(job.ManifestPath(d.job, 1)), 0o700); err != nil {
 		t.Fatal(err)
 	}

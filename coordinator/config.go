@@ -66,15 +66,15 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 		return cfg, nil
 	}
 	cfg.Log, cfg.Stagger, cfg.From = d.spec.Log, d.spec.Stagger, 0
-	if d.line, err = job.ReadBaseline(d.job, len(d.groups)); err != nil {
+	if d.baseline, err = job.ReadBaseline(d.job, len(d.groups)); err != nil {
 		return cfg, err
 	}
-	cfg.Base, cfg.Incarnation = d.line.Base, d.line.Incarnation
-	stored, err := job.ReadStored(d.job, d.spec, d.line.Base)
+	cfg.Base, cfg.Incarnation = d.baseline.Base, d.baseline.Incarnation
+	stored, err := job.ReadStored(d.job, d.spec, d.baseline.Base)
 	if err != nil {
 		return cfg, err
 	}
-	if !d.line.FromScratch() {
+	if !d.baseline.FromScratch() {
 		if cfg.Known, err = job.Known(stored.Found); err != nil {
 			return cfg, err
 		}
@@ -82,24 +82,24 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 			return cfg, err
 		}
 	}
-	stored.Miss(&d.line)
-	if len(d.line.Taken) != len(d.groups) {
-		d.line.Taken = make([]int, len(d.groups))
+	stored.Miss(&d.baseline)
+	if len(d.baseline.Taken) != len(d.groups) {
+		d.baseline.Taken = make([]int, len(d.groups))
 	}
 	for _, err := range stored.Passed {
 		d.out.Warn(err.Error())
 	}
 	d.passed = stored.Reason()
-	cfg.Base = d.line.Base
+	cfg.Base = d.baseline.Base
 	switch {
-	case d.line.FromScratch():
+	case d.baseline.FromScratch():
 		cfg.Known = nil
 		return cfg, nil
-	case d.line.Unlogged:
-		if err := d.line.CheckUnlogged(d.job, cfg); err != nil {
+	case d.baseline.Unlogged:
+		if err := d.baseline.CheckUnlogged(d.job, cfg); err != nil {
 			return cfg, err
 		}
-		cfg.Known = d.line.Only(cfg.Known)
+		cfg.Known = d.baseline.Only(cfg.Known)
 		return cfg, nil
 	case !cfg.Log.Logs():
 		return cfg, nil
@@ -122,7 +122,7 @@ func (d *driver) logged(known []supervisor.Stored) ([]map[int][]channel.Vector, 
 		all[rank] = make(map[int][]channel.Vector)
 		group := d.spec.GroupOf[rank]
 		numbers := []int{}
-		if len(d.line.Base) == 0 || d.line.Base[group] == 0 {
+		if len(d.baseline.Base) == 0 || d.baseline.Base[group] == 0 {
 			numbers = append(numbers, 0)
 		}
 		for _, k := range known {
@@ -143,7 +143,7 @@ func (d *driver) logged(known []supervisor.Stored) ([]map[int][]channel.Vector, 
 
 // forgoLogs chooses what the checkpoints alone allow, if that is asked for.
 func (d *driver) forgoLogs(cfg supervisor.Config) error {
-	l := &d.line
+	l := &d.baseline
 	if !d.withoutLog || l.Unlogged {
 		return nil
 	}

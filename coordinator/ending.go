@@ -12,9 +12,9 @@ import (
 
 // leaveGrace is how long ranks may take to leave by themselves, killGrace how
 // long a killed process may take to be gone.
+
 const (
 	leaveGrace = 3 * time.Second
-	killGrace  = 10 * time.Second
 )
 
 // settle lets the ranks leave, ends those that do not, and cleans up.
@@ -46,10 +46,7 @@ func (d *driver) settle() {
 		g.cleanUp()
 	}
 	d.startPrunes()
-	for id, answer := range d.requests {
-		delete(d.requests, id)
-		answer(protocol.Answer{ID: id, Err: "the job has ended"}, nil, nil)
-	}
+	d.requests.end()
 }
 
 // verdict makes the result, or the error, of the run.

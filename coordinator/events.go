@@ -1,20 +1,8 @@
 package coordinator
 
 import (
-	"errors"
-	"fmt"
-
 	"ckpt/coordinator/job"
-	"ckpt/coordinator/protocol"
-	"ckpt/coordinator/wire"
-	"ckpt/internal/durable"
 )
-
-// event tells the observer and the history.
-func (d *driver) event(ev any) {
-	d.out.Event(ev)
-	d.history.Add(ev)
-}
 
 // A RecoveryEvent says what a failure cost in a job of several groups.
 type RecoveryEvent struct {
@@ -25,15 +13,6 @@ type RecoveryEvent struct {
 	Ranks      int     `json:"ranks"`      // restarted
 	Iterations []int   `json:"iterations"` // lost, by group
 	Seconds    float64 `json:"decided_s"`  // from the failure to the decision
-}
-
-// recovered notes what a recovery of several groups takes.
-func (d *driver) recovered(a protocol.Recovery) {
-	for i, id := range a.RolledBack {
-		d.outages.restarts(id, a.Failed, len(d.groups[id].ranks), a.Iterations[i])
-	}
-	d.event(&RecoveryEvent{Type: "recovery", Failed: a.Failed, RolledBack: a.RolledBack, From: a.From, Ranks: a.Ranks,
-		Iterations: a.Iterations, Seconds: a.Decided.Seconds()})
 }
 
 // An Observer is told what happens to a job while it runs. Its methods are
@@ -103,92 +82,3 @@ type BackoffEvent struct {
 // A ProgressEvent says how far the slowest rank is. It comes a few times per
 // second at most.
 type ProgressEvent struct{ Iteration, Iterations int }
-
-// report tells the observer of a notice of the protocol.
-func (g *group) report(n protocol.Notice) {
-	switch n.Kind {
-	case protocol.Started:
-		g.started = true
-		if !g.d.result.began {
-			job.ForgetEnding(g.d.job)
-			g.d.result.began = true
-		}
-		g.unlinkSegments()
-		g.d.outages.computes(g.id, g.d.now())
-		if g.d.spec.Several() {
-			g.d.startLine()
-			return
-		}
-		g.d.event(&StartEvent{Type: "start", Job: g.d.job.Name(), App: g.d.spec.App, NP: g.d.spec.NP, Mapping: g.d.spec.Mapping,
-			Iterations: g.d.spec.Iterations, Generation: n.Gen, From: n.From, Iteration: n.Iter})
-	case protocol.CheckpointTaken:
-		g.tell(n)
-	case protocol.CheckpointLost:
-		err := fmt.Errorf("checkpoint %d was given up: %s", n.Checkpoint, n.Text)
-		if len(n.Body) > 0 {
-			err = wire.DecodeError(n.Body, n.Text)
-		}
-		g.d.givenUp = err
-		g.d.result.Lost++
-		g.d.event(&LostEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
-		g.d.stopIfFull(err)
-	case protocol.RankDied:
-		node := -1
-		if n.Rank >= 0 {
-			node = g.d.spec.Nodes[n.Rank]
-		}
-		g.d.outages.died(g.id, node, n.Iter, g.d.now())
-		g.d.event(&FailureEvent{Type: "failure", Rank: n.Rank, Node: node, Iteration: n.Iter, Reason: n.Text})
-	case protocol.BackingOff:
-		ev := &BackoffEvent{Type: "backoff", Restarts: n.Stuck, Iteration: n.Iter, Pause: n.Pause.Seconds(), Silence: n.Silence.Seconds()}
-		if g.d.spec.Several() {
-			ev.Of = g.ranks
-		}
-		g.d.event(ev)
-	case protocol.FallingBack:
-		if g.d.spec.Several() { // Recovery says what comes of it
-			g.d.out.Warn(fmt.Sprintf("checkpoint %d of %s is passed over: %s", n.Checkpoint, g.name(), n.Text))
-			return
-		}
-		g.fellBack = fmt.Sprintf("checkpoint %d: %s", n.Checkpoint, n.Text)
-	case protocol.Restarting:
-		if g.d.spec.Several() {
-			return // Recovery says it for all groups
-		}
-		g.d.outages.restarts(g.id, nil, len(g.ranks), g.d.outages.lost(g.id, n.Iter))
-		g.d.event(&RestartEvent{Type: "restart", Ranks: len(g.ranks), From: n.From, Iteration: n.Iter,
-			Generation: n.Gen, Unusable: g.fellBack})
-		g.fellBack = ""
-	}
-}
-
-// stopIfFull ends the job, if that is asked for when the storage is full.
-func (d *driver) stopIfFull(err error) {
-	if !d.stopOnFull || d.full != nil || !errors.Is(err, durable.ErrStorageFull) {
-		return
-	}
-	d.full = fmt.Errorf("job %s was stopped: %w", d.job.Name(), err)
-	d.helpers.Go(func() {
-		d.post(func() {
-			d.request(protocol.Request{Stop: true, Now: true}, func(protocol.Answer, *job.CheckpointEvent, error) {})
-		})
-	})
-}
-
-// tell reports a committed checkpoint. The manifest cannot tell how long its
-// own commit took; this does.
-func (g *group) tell(n protocol.Notice) {
-	m := g.taken
-	ev := job.DescribeCheckpoint(m.Summary())
-	ev.Job = g.d.job.Name()
-	ev.Latency.Storage += n.Commit.Seconds()
-	ev.Latency.Total += n.Commit.Seconds()
-	ev.Pause = max(ev.Pause, n.Pause.Seconds())
-	g.d.result.Checkpoints++
-	g.d.result.addLog(m.Log)
-	g.d.result.last = m.Number
-	if len(g.d.requests) > 0 {
-		g.d.asked[ev.Number] = ev
-	}
-	g.d.event(ev)
-}

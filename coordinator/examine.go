@@ -41,8 +41,8 @@ func (g *group) examineLogs(a protocol.Examine) {
 func (g *group) examineLog(rank, number int) ([]channel.Vector, error) {
 	pause := 10 * time.Millisecond
 	for try := 0; ; try++ {
-		states, err := job.LoggedStates(context.Background(), g.d.job, g.d.spec, rank, number)
-		if err == nil || !mpi.Shortage(err) || try == g.d.limits.Restarts {
+		states, err := job.LoggedStates(context.Background(), g.job, g.spec, rank, number)
+		if err == nil || !mpi.Shortage(err) || try == g.limits.Restarts {
 			return states, err
 		}
 		select {
@@ -59,15 +59,15 @@ func (g *group) examineLog(rank, number int) ([]channel.Vector, error) {
 func (g *group) examine(number int) {
 	gen := g.incarnation
 	g.restored.number, g.restored.iter = number, 0
-	g.line.restored(number)
+	g.lineage.restored(number)
 	if number == 0 {
 		g.checked = gen
 		return
 	}
 	g.d.helpers.Go(func() {
-		m, err := g.d.job.Manifest(number)
+		m, err := g.job.Manifest(number)
 		if err == nil {
-			err = g.d.spec.CheckTaken(g.d.job, m)
+			err = g.spec.CheckTaken(g.job, m)
 		}
 		if err == nil {
 			err = g.checkUnread(m)
@@ -90,15 +90,15 @@ func (g *group) examine(number int) {
 // checkUnread verifies the files of a checkpoint that restoring it does not
 // read: the library zone, and shared segments under another mapping.
 func (g *group) checkUnread(m *image.Manifest) error {
-	if m.Library != nil && m.Library.Blake3 != g.d.library.digest {
+	if m.Library != nil && m.Library.Blake3 != g.library.digest {
 		return &job.OtherBuildError{Checkpoint: m.Number}
 	}
-	same := job.Mapping(m.Mapping).String() == g.d.spec.Mapping.String() && m.MPI == g.d.spec.MPI
+	same := job.Mapping(m.Mapping).String() == g.spec.Mapping.String() && m.MPI == g.spec.MPI
 	var paths []string
 	for _, f := range m.Files {
 		if f.Kind == container.KindLibrary || (f.Kind == container.KindShared && !same) {
 			paths = append(paths, f.Path)
 		}
 	}
-	return g.d.job.Check(context.Background(), m, paths)
+	return g.job.Check(context.Background(), m, paths)
 }

@@ -9,12 +9,6 @@ import (
 	"ckpt/coordinator/protocol"
 )
 
-func (d *driver) kill(rank int) {
-	if m := d.members[rank]; m != nil && m.proc != nil {
-		m.proc.Kill()
-	}
-}
-
 // spawn ends what is left of the previous generation and starts the next, after
 // a pause if that is asked for.
 func (g *group) spawn(a protocol.Spawn) {
@@ -28,7 +22,7 @@ func (g *group) spawn(a protocol.Spawn) {
 		delete(g.d.logWaits, rank)
 	}
 	if a.Fresh {
-		if err := job.EmptyLogs(g.d.job, g.ranks); err != nil {
+		if err := job.EmptyLogs(g.job, g.ranks); err != nil {
 			g.d.broken = err
 			return
 		}
@@ -52,10 +46,10 @@ func (g *group) start(a protocol.Spawn) {
 		g.d.broken = err
 		return
 	}
-	beat := beatPeriod(g.d.spec.NP, g.d.limits.Silence)
+	beat := beatPeriod(g.spec.NP, g.limits.Silence)
 	for _, rank := range g.ranks {
-		proc, err := g.d.launcher.Start(launch.Rank{Rank: rank, Incarnation: a.Gen, Socket: g.d.address, Token: g.d.token, Beat: beat,
-			Scratch: g.d.run.Scratch(g.d.spec.Nodes[rank])}, func(cause string) {
+		proc, err := g.launcher.Start(launch.Rank{Rank: rank, Incarnation: a.Gen, Socket: g.d.socket.address, Token: g.d.socket.token, Beat: beat,
+			Scratch: g.d.socket.run.Scratch(g.spec.Nodes[rank])}, func(cause string) {
 			g.d.post(func() { g.d.lose(a.Gen, rank, cause) })
 		})
 		if err != nil {
@@ -73,7 +67,7 @@ func (g *group) cleanUp() {
 	if g.d.writing() {
 		return // another group: what there is of ours is swept later
 	}
-	if _, err := g.d.job.Sweep(); err != nil {
+	if _, err := g.job.Sweep(); err != nil {
 		g.d.out.Warn(fmt.Sprintf("sweep: %v", err))
 	}
 }
@@ -107,12 +101,6 @@ func (g *group) endIncarnation() error {
 	return nil
 }
 
-// lose tells the protocol, once, that a rank is gone.
-func (d *driver) lose(gen, rank int, cause string) {
-	m := d.members[rank]
-	if gen != d.group(rank).incarnation || m == nil || m.lost {
-		return
-	}
-	m.lost = true
-	d.group(rank).step(protocol.RankLost{Gen: gen, Rank: rank, Cause: cause})
-}
+const (
+	killGrace = 10 * time.Second
+)

@@ -2,48 +2,13 @@ package coordinator
 
 import (
 	"context"
-	"log/slog"
 	"path/filepath"
-	"time"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
-	"ckpt/internal/vfs"
 )
-
-// Options are what a run needs besides the description of the job.
-type Options struct {
-	Store    string // directory
-	Job      string // name; Launch makes one up if it is empty
-	Failures []Failure
-	Limits   protocol.Limits // zero: protocol.DefaultLimits
-	Observer Observer
-	Log      *slog.Logger // of the coordinator's actions; nil for none
-	// Interrupts asks the run to stop: the first after a last checkpoint, the
-	// second at once, with a *LeftError if the store blocks it.
-	Interrupts <-chan struct{}
-	// StopOnFull ends the run when a checkpoint is given up because the storage
-	// is full; otherwise that checkpoint is skipped. The error answers to
-	// durable.ErrStorageFull.
-	StopOnFull bool
-	// FS holds the store; nil is the machine's.
-	FS vfs.FS
-
-	watch func(protocol.Action)
-	alive *processes    // of the run; may be nil
-	grace time.Duration // of tests, if longer than endGrace
-
-	withoutLog bool
-}
-
-func (o Options) fileSystem() vfs.FS {
-	if o.FS == nil {
-		return vfs.OS{}
-	}
-	return o.FS
-}
 
 // Launch runs a new job to its end.
 func Launch(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {

@@ -2,36 +2,22 @@ package coordinator
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 
-	"github.com/zeebo/blake3"
-
 	"ckpt/coordinator/job"
-	"ckpt/coordinator/launch"
 	"ckpt/coordinator/mpi"
 	"ckpt/image"
 	"ckpt/image/container"
 )
 
-// libraryWrite is the library zone on its way into the store, which is done by the
-// coordinator, beside the writing of the ranks: the program is the same for all.
-type libraryWrite struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-	file   container.File // when done
-	err    error
-}
-
 // findLibrary sees to it that the checkpoint under way has a library zone.
 func (g *group) findLibrary(number int) {
 	g.reuse, g.storing = nil, nil
-	if !g.d.spec.LibraryOnce {
+	if !g.spec.LibraryOnce {
 		return
 	}
 	if g.reuse = g.libraryFile(); g.reuse != nil {
@@ -90,13 +76,13 @@ func addLibrary(m *image.Manifest, reuse *container.File, w *libraryWrite) error
 // libraryFile finds the library zone in an earlier checkpoint of the job. One
 // that this run has not written itself is verified before it is relied on.
 func (g *group) libraryFile() *container.File {
-	numbers, err := g.d.job.Checkpoints()
+	numbers, err := g.job.Checkpoints()
 	if err != nil {
 		return nil
 	}
 	for _, n := range slices.Backward(numbers) {
-		m, err := g.d.job.Manifest(n)
-		if err != nil || m.Library == nil || m.Library.Blake3 != g.d.library.digest {
+		m, err := g.job.Manifest(n)
+		if err != nil || m.Library == nil || m.Library.Blake3 != g.library.digest {
 			continue
 		}
 		i := slices.IndexFunc(m.Files, func(f container.File) bool { return f.Kind == container.KindLibrary })
@@ -105,38 +91,16 @@ func (g *group) libraryFile() *container.File {
 		}
 		f := m.Files[i]
 		if g.d.trusted != f.Path {
-			if err := g.d.job.Check(context.Background(), m, []string{f.Path}); err != nil {
+			if err := g.job.Check(context.Background(), m, []string{f.Path}); err != nil {
 				g.d.out.Warn(fmt.Sprintf("the library zone is stored anew: %v", err))
 				continue
 			}
 			g.d.trusted = f.Path
-		} else if _, err := os.Stat(filepath.Join(g.d.job.Dir(), f.Path)); err != nil {
+		} else if _, err := os.Stat(filepath.Join(g.job.Dir(), f.Path)); err != nil {
 			g.d.out.Warn(fmt.Sprintf("the library zone is stored anew: %v", err))
 			continue
 		}
 		return &f
 	}
 	return nil
-}
-
-// libraryID identifies the binary that the ranks run.
-type libraryID struct {
-	digest string
-	bytes  int64
-}
-
-// program is the file whose content is the library zone. Tests of stored jobs name a
-// small one, so that a store of before fits another build.
-var program = launch.Self
-
-// identifySelf digests the binary that the ranks will run.
-func identifySelf() (libraryID, error) {
-	f, err := os.Open(program)
-	if err != nil {
-		return libraryID{}, err
-	}
-	defer f.Close()
-	h := blake3.New()
-	n, err := io.Copy(h, f)
-	return libraryID{hex.EncodeToString(h.Sum(nil)), n}, err
 }

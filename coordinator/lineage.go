@@ -34,18 +34,3 @@ func (l *lineage) oldest() int {
 	}
 	return l.numbers[len(l.numbers)-maxAge]
 }
-
-// chooseBase returns the checkpoint that the next may refer to: the newest that
-// the ranks descend from, unless it was pruned. After a checkpoint that could not
-// be committed the next is complete by itself: perhaps a file that it referred to
-// is damaged.
-func (g *group) chooseBase() int {
-	if !g.d.spec.Incremental || g.complete {
-		return 0
-	}
-	numbers, err := g.d.job.Checkpoints()
-	if n := g.line.newest(); err == nil && slices.Contains(numbers, n) {
-		return n
-	}
-	return 0
-}

@@ -16,7 +16,7 @@ import (
 // say nothing about the next one, which may store much less; the library zone is
 // stored once.
 func (g *group) learnSize(m *image.Manifest, base int) {
-	if g.d.spec.Incremental && base == 0 {
+	if g.spec.Incremental && base == 0 {
 		return
 	}
 	n := int64(0)
@@ -31,16 +31,16 @@ func (g *group) learnSize(m *image.Manifest, base int) {
 }
 
 func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
-	m := &image.Manifest{Job: g.d.job.Name(), App: g.d.spec.App, NP: g.d.spec.NP, MPI: g.d.spec.MPI, Mode: string(g.d.spec.Mode),
+	m := &image.Manifest{Job: g.job.Name(), App: g.spec.App, NP: g.spec.NP, MPI: g.spec.MPI, Mode: string(g.spec.Mode),
 		Number: cp.Number, Iteration: int64(cp.Iter), Created: time.Now().UTC().Truncate(time.Millisecond),
-		Mapping: g.d.spec.Mapping, Parent: g.d.parent,
-		Library: &image.Library{Blake3: g.d.library.digest, Bytes: g.d.library.bytes, Name: "ckpt"}}
-	if g.d.spec.Several() {
+		Mapping: g.spec.Mapping, Parent: g.d.parent,
+		Library: &image.Library{Blake3: g.library.digest, Bytes: g.library.bytes, Name: "ckpt"}}
+	if g.spec.Several() {
 		m.Group, m.Groups = g.id, len(g.d.groups)
 	}
-	nodes := g.d.spec.Nodes
-	shared := make([]string, len(g.d.spec.Mapping)) // paths, by node
-	files := make(map[string]int)                   // positions in m.Files
+	nodes := g.spec.Nodes
+	shared := make([]string, len(g.spec.Mapping)) // paths, by node
+	files := make(map[string]int)                 // positions in m.Files
 	var management time.Duration
 	end := g.d.now()
 	if cp.Resumed > 0 {
@@ -57,19 +57,19 @@ func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 			Coordination: cp.Waited[i].Seconds(), Management: w.Management.Seconds(), Storage: w.Storage.Seconds(),
 			Pause: (end - cp.Stopped[i]).Seconds()}
 		for _, f := range w.Files {
-			rel, err := filepath.Rel(g.d.job.Dir(), f.Path)
+			rel, err := filepath.Rel(g.job.Dir(), f.Path)
 			if err != nil {
 				return nil, fmt.Errorf("report of rank %d: %w", rank, err)
 			}
 			files[rel] = len(m.Files)
 			m.Files = append(m.Files, container.File{Path: rel, Kind: f.Kind, Node: -1, Bytes: f.Bytes, Holes: f.Holes, IndexBlake3: f.Index})
 		}
-		rel, err := filepath.Rel(g.d.job.Dir(), w.File)
+		rel, err := filepath.Rel(g.job.Dir(), w.File)
 		if err != nil {
 			return nil, fmt.Errorf("report of rank %d: %w", rank, err)
 		}
 		entry.File = rel
-		if g.d.spec.SharedOnce && g.leads(rank) {
+		if g.spec.SharedOnce && g.leads(rank) {
 			shared[nodes[rank]] = rel
 		}
 		if w.Log != nil {

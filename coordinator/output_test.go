@@ -78,8 +78,8 @@ func TestTornJournal(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{\"type\":\"chec"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.history = job.OpenJournal(d.job)
-	defer d.history.Close()
+	d.journal = job.OpenJournal(d.job)
+	defer d.journal.Close()
 	d.event(&job.CheckpointEvent{Type: "checkpoint", Number: 1})
 	fill()
 	for range 100 { // more than the page that the file has
@@ -109,7 +109,7 @@ func fullStore(t *testing.T, s job.Spec) (d *driver, rec *recorder, fill, empty 
 	if _, d.output, err = job.OpenOutput(j, s.NP); err != nil {
 		t.Fatal(err)
 	}
-	d.line.Base, d.line.Taken = make([]int, len(d.groups)), make([]int, len(d.groups))
+	d.baseline.Base, d.baseline.Taken = make([]int, len(d.groups)), make([]int, len(d.groups))
 	name := filepath.Join(dir, "fill")
 	fill = func() {
 		f, err := os.Create(name)

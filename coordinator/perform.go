@@ -32,7 +32,7 @@ func (d *driver) perform(actions []supervisor.Action) {
 			break
 		}
 	}
-	d.givenUp = nil
+	d.requests.aborted = nil
 	d.startPrunes()
 	if err := d.catchUp(); err != nil {
 		d.fail(err)
@@ -43,7 +43,7 @@ func (d *driver) perform(actions []supervisor.Action) {
 func (d *driver) performJob(a protocol.Action) error {
 	switch a := a.(type) {
 	case protocol.Answer:
-		d.answer(a)
+		d.requests.answer(a)
 	case protocol.Collect:
 		return d.collect(a)
 	case protocol.Recovery:
@@ -94,12 +94,6 @@ func (g *group) perform(a protocol.Action, rest []supervisor.Action) error {
 	return nil
 }
 
-func (d *driver) send(rank int, m protocol.Message) {
-	if member := d.members[rank]; member != nil && member.link != nil {
-		member.link.Send(m)
-	}
-}
-
 // logAction logs the turns of a run, not each message to each rank.
 func (d *driver) logAction(a protocol.Action) {
 	switch a := a.(type) {
@@ -108,7 +102,7 @@ func (d *driver) logAction(a protocol.Action) {
 	case protocol.Kill:
 		d.log.Debug("kill", "rank", a.Rank)
 	case protocol.Spawn:
-		d.log.Debug("spawn", "generation", a.Gen, "from", a.From, "run", d.run.Path)
+		d.log.Debug("spawn", "generation", a.Gen, "from", a.From, "run", d.socket.run.Path)
 	case protocol.Commit:
 		d.log.Debug("commit", "checkpoint", a.Checkpoint.Number, "iteration", a.Checkpoint.Iter)
 	case protocol.Discard:
@@ -140,18 +134,6 @@ func (g *group) broadcast(m protocol.Message) {
 		if member := g.d.members[rank]; member != nil && member.link != nil {
 			member.link.SendFrame(frame)
 		}
-	}
-}
-
-func (d *driver) answer(a protocol.Answer) {
-	answer := d.requests[a.ID]
-	delete(d.requests, a.ID)
-	taken := d.asked[a.Number]
-	if len(d.requests) == 0 {
-		clear(d.asked)
-	}
-	if answer != nil {
-		answer(a, taken, d.givenUp)
 	}
 }
 

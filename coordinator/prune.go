@@ -62,7 +62,7 @@ func (d *driver) prune(keep int, answers chan<- wire.Reply) {
 	d.prunes = append(d.prunes, func() {
 		// Newer checkpoints may be of a future that this run has left aside.
 		for _, g := range d.groups {
-			keepAlso = append(keepAlso, g.line.newest())
+			keepAlso = append(keepAlso, g.lineage.newest())
 		}
 		p, err := job.Prune(d.job, keep, keepAlso...)
 		r := wire.Reply{Pruned: p}

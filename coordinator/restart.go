@@ -8,18 +8,6 @@ import (
 	"ckpt/image"
 )
 
-// RestartOptions say how to continue a job.
-type RestartOptions struct {
-	Options
-	Checkpoint  int // 0: the newest
-	Mapping     func(np int) (job.Mapping, error)
-	AutoRestart bool // besides what the job was launched with
-	// WithoutLog has a job of several groups resume from the newest checkpoints that
-	// fit together without what the message logs hold, which is removed: a *LogError
-	// tells which ones they are.
-	WithoutLog bool
-}
-
 // Restart continues a job from a checkpoint and runs it to its end.
 func Restart(ctx context.Context, opt RestartOptions) (*Result, error) {
 	return attend(opt.Options, func(attended Options) (*Result, error) {

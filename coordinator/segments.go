@@ -12,7 +12,7 @@ import (
 // placeSegments makes the shared memory of each node, at once in its full size:
 // a rank that ran out of it later would die of it.
 func (g *group) placeSegments() error {
-	_, need, err := g.d.spec.Memory()
+	_, need, err := g.spec.Memory()
 	if err != nil {
 		return err
 	}
@@ -34,9 +34,9 @@ func (g *group) makeSegments(dir string) error {
 			g.segments = append(g.segments, "")
 			continue
 		}
-		path := g.d.run.Segment(dir, g.id, g.incarnation, node)
+		path := g.d.socket.run.Segment(dir, g.id, g.incarnation, node)
 		g.segments = append(g.segments, path)
-		seg, err := mpi.OpenSegment(path, g.d.spec.Implementation, ranks)
+		seg, err := mpi.OpenSegment(path, g.spec.Implementation, ranks)
 		if err != nil {
 			return err
 		}

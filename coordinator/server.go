@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"sync"
 	"time"
 
 	"ckpt/coordinator/job"
@@ -14,56 +13,19 @@ import (
 	"ckpt/internal/durable"
 )
 
-// connections are the open ones: the end of the run ends them, whatever they
-// are waiting for.
-type connections struct {
-	mu    sync.Mutex
-	open  map[net.Conn]bool
-	ended bool
-}
-
-func (c *connections) add(conn net.Conn) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended {
-		conn.Close()
-		return false
-	}
-	if c.open == nil {
-		c.open = map[net.Conn]bool{}
-	}
-	c.open[conn] = true
-	return true
-}
-
-func (c *connections) remove(conn net.Conn) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.open, conn)
-}
-
-func (c *connections) end() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ended = true
-	for conn := range c.open {
-		conn.Close()
-	}
-}
-
 // accept serves connections until the listener is closed.
 func (d *driver) accept() {
-	wire.AcceptAll(d.listener, func(conn net.Conn) { d.helpers.Go(func() { d.serve(conn) }) }, d.limits.Silence, d.cannotAccept)
+	wire.AcceptAll(d.socket.listener, func(conn net.Conn) { d.helpers.Go(func() { d.serve(conn) }) }, d.limits.Silence, d.cannotAccept)
 }
 
 // serve serves one connection, of a rank or of a command.
 func (d *driver) serve(conn net.Conn) {
-	if !d.conns.add(conn) {
+	if !d.socket.conns.add(conn) {
 		return
 	}
-	defer d.conns.remove(conn)
+	defer d.socket.conns.remove(conn)
 	r := bufio.NewReaderSize(conn, wire.GreetingLimit)
-	g, err := wire.ReadGreeting(conn, r, d.token)
+	g, err := wire.ReadGreeting(conn, r, d.socket.token)
 	if err != nil {
 		d.log.Debug("connection refused", "why", err)
 		conn.Close()
@@ -105,12 +67,12 @@ func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g wire.Greeting) {
 			l.Close()
 			return
 		}
-		if !m.life.sign(d.now(), msg) {
+		if !m.signs.sign(d.now(), msg) {
 			continue
 		}
 		d.post(func() {
 			if _, ok := msg.(protocol.Beat); ok {
-				msg = *m.life.beat.Swap(nil) // the newest
+				msg = *m.signs.beat.Swap(nil) // the newest
 			}
 			d.fromRank(g.Gen, g.Rank, m, msg)
 		})
@@ -179,10 +141,7 @@ func (d *driver) fromRank(incarnation, rank int, m *member, msg protocol.Message
 	case protocol.InjectDue:
 		d.inject.reached(rank, msg.Iter)
 	case protocol.Beat:
-		if now := time.Now(); now.Sub(d.shown) > 200*time.Millisecond {
-			d.shown = now
-			d.out.Event(&ProgressEvent{min(d.machine.Iteration(), d.spec.Iterations), d.spec.Iterations})
-		}
+		d.progress(d.machine.Iteration(), d.spec.Iterations)
 	case protocol.LogState:
 		d.logState(rank, msg)
 	case protocol.Share:
@@ -200,7 +159,7 @@ func (g *group) welcome() {
 	}
 	peers := make([]string, len(g.d.members))
 	for rank, m := range g.d.members {
-		ours := g.d.spec.GroupOf[rank] == g.id
+		ours := g.spec.GroupOf[rank] == g.id
 		if m == nil || !m.hello {
 			if ours {
 				return
@@ -211,21 +170,21 @@ func (g *group) welcome() {
 	}
 	onNode := g.perNode()
 	for _, rank := range g.ranks {
-		node := g.d.spec.Nodes[rank]
+		node := g.spec.Nodes[rank]
 		g.d.members[rank].link.Send(protocol.Welcome{Body: job.Encode(wire.Welcome{
-			Spec: g.d.spec.Spec, Job: g.d.job.Name(), StoreDir: g.d.store, Program: program,
+			Spec: g.spec.Spec, Job: g.job.Name(), StoreDir: g.store, Program: program,
 			Segment: g.segments[node], Sharing: onNode[node], Leads: g.leads(rank), Channels: g.channels(), Peers: peers, InjectAt: g.d.inject.iterations(rank),
-			Silence: g.d.limits.Silence, From: g.restored.number, Iter: g.restored.iter})})
+			Silence: g.limits.Silence, From: g.restored.number, Iter: g.restored.iter})})
 	}
 }
 
 // channels tells the ranks of the group of those to others, nil if there are none.
 func (g *group) channels() *wire.ChannelSetup {
-	if !g.d.spec.Several() {
+	if !g.spec.Several() {
 		return nil
 	}
 	c := &wire.ChannelSetup{Incarnation: uint64(g.incarnation), Line: g.spawned.Line}
-	for _, of := range g.d.spec.GroupOf {
+	for _, of := range g.spec.GroupOf {
 		c.Incarnations = append(c.Incarnations, uint64(g.d.groups[of].incarnation))
 	}
 	return c

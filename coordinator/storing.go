@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
@@ -14,9 +15,9 @@ import (
 
 // prepare makes room for a checkpoint in the store.
 func (g *group) prepare(number int) {
-	begin := g.d.job.Begin
-	if g.d.spec.Several() {
-		begin = g.d.job.BeginApart
+	begin := g.job.Begin
+	if g.spec.Several() {
+		begin = g.job.BeginApart
 	}
 	tx, err := begin(number)
 	if err == nil {
@@ -30,15 +31,15 @@ func (g *group) prepare(number int) {
 	}
 	g.tx = tx
 	g.recorded = nil
-	if g.d.spec.Trace {
-		g.recorded = job.NewRecording(g.d.job.Name())
+	if g.spec.Trace {
+		g.recorded = job.NewRecording(g.job.Name())
 		tx.Trace = g.recorded.OfCoordinator(number)
 	}
 	g.base = g.chooseBase()
 	g.findLibrary(number)
 	g.exchange = newExchange(number, g.ranks)
 	if g.joint != nil {
-		g.paths, err = tx.CreateGroup(g.d.spec.WritePath.Layout, g.joint.Files)
+		g.paths, err = tx.CreateGroup(g.spec.WritePath.Layout, g.joint.Files)
 		if err != nil {
 			g.discardAny()
 			g.later(protocol.CommitFailed{Number: number, Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
@@ -50,22 +51,22 @@ func (g *group) prepare(number int) {
 // anything is written. Every second time it lets the writing find out.
 func (g *group) checkFreeSpace() error {
 	g.d.checks++
-	if g.expect == 0 || g.d.stopOnFull || g.d.checks%2 == 0 {
+	if g.expect == 0 || g.stopOnFull || g.d.checks%2 == 0 {
 		return nil
 	}
-	free, err := g.d.job.FS().Free(g.d.store)
+	free, err := g.job.FS().Free(g.store)
 	if err != nil || free >= g.expect {
 		return nil // what cannot be told is found out by writing
 	}
 	return fmt.Errorf("%w: no checkpoint of this run stored less than %.1f MiB, %.1f MiB are free in %s", durable.ErrStorageFull,
-		float64(g.expect)/(1<<20), float64(free)/(1<<20), g.d.store)
+		float64(g.expect)/(1<<20), float64(free)/(1<<20), g.store)
 }
 
 // order says what a rank stores, and in which files. The segment of a node comes
 // with its first rank, unless each is to have its own copy.
 func (g *group) order(rank int) wire.WriteOrder {
-	o := wire.WriteOrder{WithShared: !g.d.spec.SharedOnce || g.leads(rank), WithLibrary: !g.d.spec.LibraryOnce}
-	o.Base, o.Oldest = g.base, g.line.oldest()
+	o := wire.WriteOrder{WithShared: !g.spec.SharedOnce || g.leads(rank), WithLibrary: !g.spec.LibraryOnce}
+	o.Base, o.Oldest = g.base, g.lineage.oldest()
 	if g.joint != nil {
 		o.Group = g.paths
 	} else {
@@ -89,7 +90,7 @@ func (g *group) commit(cp protocol.Checkpoint) {
 			err = fmt.Errorf("%w; then %w", err, aerr)
 		}
 		var vectors []channel.Vector
-		if err == nil && g.d.spec.Several() {
+		if err == nil && g.spec.Several() {
 			vectors, err = job.VectorsOf(m)
 		}
 		g.d.post(func() {
@@ -100,9 +101,9 @@ func (g *group) commit(cp protocol.Checkpoint) {
 				return
 			}
 			g.taken = m
-			g.line.committed(m.Number)
-			if g.d.spec.Several() {
-				g.d.line.Taken[g.id] = m.Number
+			g.lineage.committed(m.Number)
+			if g.spec.Several() {
+				g.d.baseline.Taken[g.id] = m.Number
 			}
 			g.learnSize(m, base)
 			g.step(protocol.Committed{Number: cp.Number, Vectors: vectors})
@@ -131,4 +132,19 @@ func (g *group) discardAny() {
 		g.d.out.Warn(err.Error())
 	}
 	g.tx = nil
+}
+
+// chooseBase returns the checkpoint that the next may refer to: the newest that
+// the ranks descend from, unless it was pruned. After a checkpoint that could not
+// be committed the next is complete by itself: perhaps a file that it referred to
+// is damaged.
+func (g *group) chooseBase() int {
+	if !g.spec.Incremental || g.complete {
+		return 0
+	}
+	numbers, err := g.job.Checkpoints()
+	if n := g.lineage.newest(); err == nil && slices.Contains(numbers, n) {
+		return n
+	}
+	return 0
 }

@@ -29,9 +29,9 @@ func (d *driver) takeOver() error {
 	if err := d.job.FS().Mkdir(job.LogsDir(d.job)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	d.line.Incarnation += incarnationsPerRun
-	err := d.noteLine()
-	if derr := d.dropBelow(d.line.Base); derr != nil {
+	d.baseline.Incarnation += incarnationsPerRun
+	err := d.noteBaseline()
+	if derr := d.dropBelow(d.baseline.Base); derr != nil {
 		d.out.Warn(notRemoved + derr.Error())
 	}
 	if !errors.Is(err, durable.ErrStorageFull) {
@@ -41,15 +41,15 @@ func (d *driver) takeOver() error {
 	if _, serr := d.job.Sweep(); serr != nil {
 		return errors.Join(err, serr)
 	}
-	if err := d.noteLine(); err != nil {
+	if err := d.noteBaseline(); err != nil {
 		return d.cannotGoOn(err)
 	}
 	return nil
 }
 
-// noteLine writes d.line, and does what follows from it.
-func (d *driver) noteLine() error {
-	if err := job.WriteBaseline(d.job, d.line); err != nil || !d.line.Unlogged {
+// noteBaseline writes d.line, and does what follows from it.
+func (d *driver) noteBaseline() error {
+	if err := job.WriteBaseline(d.job, d.baseline); err != nil || !d.baseline.Unlogged {
 		return err
 	}
 	return d.resetLogs()
@@ -64,7 +64,7 @@ func (d *driver) resetLogs() error {
 	if err != nil {
 		return err
 	}
-	base := d.line.Base
+	base := d.baseline.Base
 	newer := slices.DeleteFunc(numbers, func(n int) bool { return n <= base[(n-1)%len(base)] })
 	slices.Reverse(newer)
 	if err := d.forget(newer); err != nil {
@@ -88,6 +88,6 @@ func (d *driver) resetLogs() error {
 			}
 		}
 	}
-	d.line.Unlogged = false
-	return job.WriteBaseline(d.job, d.line)
+	d.baseline.Unlogged = false
+	return job.WriteBaseline(d.job, d.baseline)
 }

@@ -9,15 +9,6 @@ import (
 	"ckpt/coordinator/protocol/supervisor"
 )
 
-// A Mode says which ranks take checkpoints, and restart, together.
-type Mode string
-
-const (
-	Coordinated   Mode = "coordinated"   // all ranks
-	Uncoordinated Mode = "uncoordinated" // every rank for itself
-	Semi          Mode = "semi"          // the ranks of a node, or of a group of Spec.GroupSize
-)
-
 // resolveMode reads how groups work, and refuses settings that contradict each other.
 func (s *Resolved) resolveMode() (err error) {
 	switch s.Mode {

@@ -2,7 +2,6 @@ package job
 
 import (
 	"fmt"
-	"sync"
 
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
@@ -26,42 +25,6 @@ type Resolved struct {
 	GroupOf        []int          // of each rank
 	Layouts        []*JointLayout // of each group; nil: every rank writes a file of its own
 	instance       func() (*dataset.Instance, error)
-}
-
-// Resolve reads the texts of a Spec once, and refuses what cannot run. Nothing of an
-// imported job runs: it has its ranks in one group, and no settings.
-func (s Spec) Resolve() (*Resolved, error) {
-	r := &Resolved{Spec: s, Nodes: s.Mapping.Nodes(), instance: sync.OnceValues(s.evaluate)}
-	if s.Origin != "" {
-		r.divide()
-		return r, nil
-	}
-	var err error
-	if r.Implementation, err = mpi.ParseImplementation(s.MPI); err != nil {
-		return nil, &UsageError{fmt.Sprintf("mpi %q is unknown", s.MPI), "--mpi takes mpich or openmpi"}
-	}
-	if err := r.resolveMode(); err != nil {
-		return nil, err
-	}
-	if r.Codec, err = parseOr(s.Codec, codec.UseNone, codec.ParseSetting); err != nil {
-		return nil, &UsageError{err.Error(), "--codec takes auto, none, gzip, zstd or s2"}
-	}
-	if err := s.checkNumbers(); err != nil {
-		return nil, err
-	}
-	r.divide()
-	if err := r.resolveLayouts(); err != nil {
-		return nil, err
-	}
-	return r, s.checkCount()
-}
-
-// parseOr parses a text; an empty one means the usual value.
-func parseOr[T any](text string, usual T, parse func(string) (T, error)) (T, error) {
-	if text == "" {
-		return usual, nil
-	}
-	return parse(text)
 }
 
 // Several reports whether the job has more than one group.
@@ -107,4 +70,12 @@ func (r *Resolved) CheckRunnable(job *image.Job) error {
 		return senseless(job, err)
 	}
 	return nil
+}
+
+// parseOr parses a text; an empty one means the usual value.
+func parseOr[T any](text string, usual T, parse func(string) (T, error)) (T, error) {
+	if text == "" {
+		return usual, nil
+	}
+	return parse(text)
 }

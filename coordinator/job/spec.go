@@ -8,7 +8,6 @@ import (
 
 	"ckpt/coordinator/mpi"
 	"ckpt/dataset"
-	"ckpt/image"
 	"ckpt/image/codec"
 	"ckpt/image/plan"
 )
@@ -110,48 +109,17 @@ func (s *Spec) Encode() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// decodeSpec is the inverse of Encode.
-func decodeSpec(b []byte) (*Resolved, error) {
-	var s Spec
-	if err := json.Unmarshal(b, &s); err != nil {
-		return nil, err
-	}
-	if s.NP < 1 || s.NP > maxNP || len(s.Mapping) == 0 && s.Origin == "" {
-		return nil, fmt.Errorf("np %d, mapping %q: not a job", s.NP, s.Mapping)
-	}
-	sum := 0
-	for _, n := range s.Mapping {
-		if n < 1 || n > s.NP-sum {
-			return nil, fmt.Errorf("mapping %q is malformed", s.Mapping)
-		}
-		sum += n
-	}
-	switch {
-	case s.Origin != "" && (len(s.Mapping) == 0 || sum == s.NP) && s.Mode == Coordinated:
-		return s.Resolve() // nothing of it will run
-	case s.Origin != "":
-		return nil, fmt.Errorf("mode %q, mapping %q of %d ranks: not an imported job", s.Mode, s.Mapping, s.NP)
-	case sum != s.NP:
-		return nil, fmt.Errorf("mapping %q does not place %d ranks", s.Mapping, s.NP)
-	}
-	return s.Resolve()
-}
-
-// ReadSpec reads the description of a job.
-func ReadSpec(job *image.Job) (*Resolved, error) {
-	text, err := job.Spec()
-	if err != nil {
-		return nil, err
-	}
-	spec, err := decodeSpec(text)
-	if err != nil {
-		return nil, senseless(job, err)
-	}
-	return spec, nil
-}
-
 // Launchers are the values of Spec.Launcher besides "local", with the options
 // that give them the number of ranks.
 var Launchers = map[string]string{"mpiexec": "-n", "srun": "-n"}
 
 const LocalLauncher = "local"
+
+// A Mode says which ranks take checkpoints, and restart, together.
+type Mode string
+
+const (
+	Coordinated   Mode = "coordinated"   // all ranks
+	Uncoordinated Mode = "uncoordinated" // every rank for itself
+	Semi          Mode = "semi"          // the ranks of a node, or of a group of Spec.GroupSize
+)

@@ -1,13 +1,8 @@
 package rank
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
-	"fmt"
 	"net"
-	"os"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +10,6 @@ import (
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
-	"ckpt/image/container"
 	"ckpt/internal/vfs"
 )
 
@@ -59,100 +53,6 @@ type process struct {
 	cancelDrain, cancelWrite context.CancelFunc
 }
 
-// Run is the process of a rank; fsys holds the store. It finds its place through the
-// environment: CKPT_RANK, or what mpiexec and srun set (PMIX_RANK, PMI_RANK,
-// OMPI_COMM_WORLD_RANK, SLURM_PROCID). It returns when the coordinator lets it
-// go or is gone.
-func Run(ctx context.Context, fsys vfs.FS, getenv func(string) string) error {
-	r := &process{fs: fsys, mail: make(chan protocol.MemberEvent, 16), told: make(chan protocol.Shares, 16),
-		channelMail: make(chan protocol.Message, 64), joined: make(chan *mpi.Comm, 1), proceed: make(chan struct{}, 1),
-		failed: make(chan error, 1), token: getenv(wire.EnvToken)}
-	var err error
-	if r.id, err = rankOf(getenv); err != nil {
-		return err
-	}
-	if r.gen, err = strconv.Atoi(getenv(wire.EnvIncarnation)); err != nil {
-		return &job.UsageError{Text: wire.EnvIncarnation + " is not set", Fix: "ranks are started by ckpt launch"}
-	}
-	period, err := time.ParseDuration(getenv(wire.EnvBeat))
-	if err != nil || period <= 0 {
-		return &job.UsageError{Text: fmt.Sprintf("%s=%q is not a period", wire.EnvBeat, getenv(wire.EnvBeat)), Fix: "ranks are started by ckpt launch"}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if err := r.connect(ctx, getenv(wire.EnvSocket)); err != nil {
-		return fmt.Errorf("rank %d: %w", r.id, err)
-	}
-	defer r.link.Close()
-	go r.beat(ctx, period)
-	if err := r.join(); err != nil {
-		return fmt.Errorf("rank %d: %w", r.id, err)
-	}
-	defer func() {
-		if r.gatherer != nil {
-			r.gatherer.close()
-		}
-	}()
-	if r.cfg.Channels != nil {
-		go r.serveNews(ctx)
-	}
-	go r.run(ctx)
-	return r.serve(ctx)
-}
-
-func rankOf(getenv func(string) string) (int, error) {
-	for _, name := range wire.RankVariables {
-		if v := getenv(name); v != "" {
-			id, err := strconv.Atoi(v)
-			if err != nil || id < 0 {
-				return 0, fmt.Errorf("%s=%q is not a rank", name, v)
-			}
-			return id, nil
-		}
-	}
-	return 0, &job.UsageError{Text: "no rank in the environment", Fix: "ranks are started by ckpt launch"}
-}
-
-// connect connects to the coordinator and says hello.
-func (r *process) connect(ctx context.Context, socket string) error {
-	conn, err := wire.Dial(ctx, socket)
-	if err != nil {
-		return err
-	}
-	if err := wire.Greet(conn, wire.Greeting{Token: r.token, Role: wire.RoleRank, Rank: r.id, Gen: r.gen}); err != nil {
-		return err
-	}
-	if r.link, err = wire.NewLink(conn, bufio.NewReader(conn)); err != nil {
-		return err
-	}
-	if r.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-		return err
-	}
-	r.link.Send(protocol.Hello{Address: r.listener.Addr().String(), Process: os.Getpid()})
-	return nil
-}
-
-// join waits until all ranks have connected and the coordinator has looked at the
-// checkpoint. On a slow machine or store, that takes long.
-func (r *process) join() error {
-	m, err := r.link.Receive()
-	if err != nil {
-		return fmt.Errorf("the coordinator is gone: %w", err)
-	}
-	w, ok := m.(protocol.Welcome)
-	if !ok {
-		return fmt.Errorf("the coordinator says %s instead of welcome", protocol.Name(m))
-	}
-	if err := json.Unmarshal(w.Body, &r.cfg); err != nil {
-		return err
-	}
-	if r.spec, err = r.cfg.Spec.Resolve(); err != nil {
-		return err
-	}
-	r.group = r.spec.Groups[r.spec.GroupOf[r.id]]
-	return nil
-}
-
 // worked counts what is a sign of progress beside iterations.
 func (r *process) worked(bytes int64) { r.progress.Add(uint64(bytes)) }
 
@@ -172,31 +72,6 @@ func (r *process) beat(ctx context.Context, period time.Duration) {
 		case <-t.C:
 		case <-ctx.Done():
 			return
-		}
-	}
-}
-
-// serve is the agent: it owns the protocol of the rank.
-func (r *process) serve(ctx context.Context) error {
-	member := protocol.NewMember(r.cfg.Iter)
-	gone := make(chan error, 1)
-	go func() { gone <- r.hear(ctx) }()
-	for {
-		select {
-		case err := <-gone:
-			return fmt.Errorf("rank %d: the coordinator is gone: %w", r.id, err)
-		case err := <-r.failed:
-			return fmt.Errorf("rank %d: %w", r.id, err)
-		case <-ctx.Done():
-			return ctx.Err()
-		case ev := <-r.mail:
-			for _, a := range member.Step(ev) {
-				if _, leave := a.(protocol.Leave); leave {
-					return nil
-				}
-				r.act(ctx, a)
-			}
-			r.iter.Store(int64(member.Iteration()))
 		}
 	}
 }
@@ -227,76 +102,6 @@ func hand[T any](ctx context.Context, mailbox chan<- T, thing T) {
 	case mailbox <- thing:
 	case <-ctx.Done():
 	}
-}
-
-func (r *process) act(ctx context.Context, a protocol.MemberAction) {
-	switch a := a.(type) {
-	case protocol.Tell:
-		r.link.Send(a.Message)
-	case protocol.Proceed:
-		r.proceed <- struct{}{}
-	case protocol.BeginDrain:
-		r.cancelDrain = r.background(ctx, func(ctx context.Context) protocol.MemberEvent {
-			if err := r.comm.Drain(ctx, a.Expected); err != nil {
-				return protocol.DrainCancelled{}
-			}
-			return protocol.DrainDone{}
-		})
-	case protocol.BeginWrite:
-		r.cancelWrite = r.background(ctx, func(ctx context.Context) protocol.MemberEvent {
-			report, err := r.write(ctx, a.Number, a.Body)
-			if err != nil {
-				return protocol.WriteEnded{Text: err.Error(), Body: wire.EncodeError(err)}
-			}
-			return protocol.WriteDone{Body: job.Encode(report)}
-		})
-	case protocol.CancelDrain:
-		r.cancelDrain()
-	case protocol.CancelWrite:
-		r.cancelWrite()
-	}
-}
-
-// write writes what the rank is ordered to.
-func (r *process) write(ctx context.Context, number int, body []byte) (*wire.WriteReport, error) {
-	var order wire.WriteOrder
-	if err := json.Unmarshal(body, &order); err != nil {
-		return nil, fmt.Errorf("order to write: %w", err)
-	}
-	var net *layoutNetwork
-	if len(order.Group) > 0 {
-		var err error
-		if net, err = r.openLayoutNetwork(ctx, number); err != nil {
-			return nil, err
-		}
-	}
-	var recording *job.Recording
-	opt := container.WriteOptions{Progress: r.worked,
-		Staging: r.state.staging, Captured: func() { r.mail <- protocol.CaptureDone{Number: number} }}
-	if r.spec.Trace {
-		recording = job.NewRecording(r.cfg.Job)
-		opt.Trace = recording.OfRank(r.id, r.state.node, number)
-	}
-	snap, err := r.snapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	report, err := r.state.write(ctx, number, order, snap, net, opt)
-	if err == nil && recording != nil {
-		report.Trace, err = recording.End()
-	}
-	return report, err
-}
-
-// background does the work of one phase; its end comes in as an event.
-func (r *process) background(ctx context.Context, work func(context.Context) protocol.MemberEvent) context.CancelFunc {
-	ctx, cancel := context.WithCancel(ctx)
-	// Cancelled is not over: somebody waits for the end in any case.
-	go func() {
-		defer cancel()
-		r.mail <- work(ctx)
-	}()
-	return cancel
 }
 
 // await waits for leave to pass a boundary.

@@ -2,7 +2,22 @@ package coordinator
 
 import (
 	"sync"
+	"time"
 )
+
+// A loop does what is posted to it, one thing after the other. The driver waits for its
+// helpers, which post what they find.
+type loop struct {
+	mail    *mailbox
+	since   time.Time     // the start of the run
+	done    chan struct{} // closed when the loop has ended
+	helpers sync.WaitGroup
+}
+
+func (l *loop) now() time.Duration { return time.Since(l.since) }
+
+// post runs do in the loop. It does nothing once the loop has ended.
+func (l *loop) post(do func()) { l.mail.put(do) }
 
 // A mailbox holds what is to be done in the loop of a driver. Putting something in
 // never waits: while the loop stands still in an operation of the store, messages of

@@ -95,7 +95,7 @@ func (d *standing) turn() {
 
 // sign has the rank send a message, and waits until it is noted.
 func (d *standing) sign(m protocol.Message) {
-	heard := &d.members[0].life.heard
+	heard := &d.members[0].signs.heard
 	before := heard.Load()
 	d.rank.Send(m)
 	for heard.Load() == before {

@@ -2,28 +2,10 @@ package coordinator
 
 import (
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/procfs"
-
-	"ckpt/coordinator/protocol"
 )
-
-// life is what the goroutine that reads from a rank notes of its signs of life, at once
-// and without the loop, which may stand still in an operation of the store.
-type life struct {
-	heard atomic.Int64 // nanoseconds since the start of the run
-	beat  atomic.Pointer[protocol.Beat]
-}
-
-// sign notes a message that arrived at time now. It reports whether the loop is to be
-// told: of a beat, if it has not been told of an earlier one that it still has to take.
-func (l *life) sign(now time.Duration, m protocol.Message) bool {
-	l.heard.Store(int64(now))
-	b, ok := m.(protocol.Beat)
-	return !ok || l.beat.Swap(&b) == nil
-}
 
 // tellSigns tells the protocol, before it looks for silent ranks, when each rank gave its
 // last sign of life, however late the loop takes its messages.
@@ -35,7 +17,7 @@ func (d *driver) tellSigns(now time.Duration) {
 		if m == nil || m.link == nil {
 			continue
 		}
-		at := time.Duration(m.life.heard.Load())
+		at := time.Duration(m.signs.heard.Load())
 		if now-at >= d.limits.Silence/2 && m.proc.PID() > 0 && waitsForStorage(m.proc.PID()) {
 			d.excuse(rank, m, now-at)
 			at = now

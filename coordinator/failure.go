@@ -1,0 +1,117 @@
+package coordinator
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"ckpt/coordinator/job"
+)
+
+// A Failure is one that is to be injected: a real SIGKILL.
+type Failure struct {
+	Rank, Node int           // the victim; -1 if it is the other
+	Iter       int           // when it reaches this iteration, if > 0
+	After      time.Duration // or this long after the start of the job
+	MTBF       time.Duration // or again and again, at random ranks and times
+	Seed       uint64
+}
+
+// ParseFailure reads a failure in one of the forms
+//
+//	rank=R@iter=I   node=K@iter=I   rank=R@t=DUR   node=K@t=DUR   mtbf=DUR[,seed=S]
+func ParseFailure(s string) (Failure, error) {
+	f := Failure{Rank: -1, Node: -1}
+	bad := func(why string) (Failure, error) {
+		return Failure{}, &job.UsageError{Text: fmt.Sprintf("failure %q: %s", s, why),
+			Fix: "write rank=R@iter=I, node=K@iter=I, rank=R@t=DUR, node=K@t=DUR or mtbf=DUR[,seed=S]"}
+	}
+	if rest, ok := strings.CutPrefix(s, "mtbf="); ok {
+		dur, seed, seeded := strings.Cut(rest, ",")
+		var err error
+		if f.MTBF, err = ParseDuration(dur); err != nil || f.MTBF <= 0 {
+			return bad("no positive duration")
+		}
+		if seeded {
+			digits, ok := strings.CutPrefix(seed, "seed=")
+			if f.Seed, err = strconv.ParseUint(digits, 10, 64); !ok || err != nil {
+				return bad("no seed=NUMBER after the comma")
+			}
+		}
+		return f, nil
+	}
+	who, when, ok := strings.Cut(s, "@")
+	if !ok {
+		return bad("no @")
+	}
+	kind, index, _ := strings.Cut(who, "=")
+	n, err := strconv.Atoi(index)
+	if err != nil || n < 0 {
+		return bad("no rank or node number")
+	}
+	switch kind {
+	case "rank":
+		f.Rank = n
+	case "node":
+		f.Node = n
+	default:
+		return bad("neither a rank nor a node")
+	}
+	kind, value, _ := strings.Cut(when, "=")
+	switch kind {
+	case "iter":
+		if f.Iter, err = strconv.Atoi(value); err != nil || f.Iter < 1 {
+			return bad("iterations count from 1")
+		}
+	case "t":
+		if f.After, err = ParseDuration(value); err != nil || f.After < 0 {
+			return bad("no duration after t=")
+		}
+	default:
+		return bad("neither iter=I nor t=DUR")
+	}
+	return f, nil
+}
+
+// check says whether the failure can happen to the job at all.
+func (f Failure) check(s *job.Spec) error {
+	switch {
+	case f.Rank >= s.NP:
+		return &job.UsageError{Text: fmt.Sprintf("failure of rank %d: the job has ranks 0 to %d", f.Rank, s.NP-1)}
+	case f.Node >= len(s.Mapping):
+		return &job.UsageError{Text: fmt.Sprintf("failure of node %d: the job has nodes 0 to %d", f.Node, len(s.Mapping)-1)}
+	case f.Iter > s.Iterations:
+		return &job.UsageError{Text: fmt.Sprintf("failure at iteration %d: the job ends at %d", f.Iter, s.Iterations)}
+	}
+	return nil
+}
+
+// victims returns the ranks that the failure hits.
+func (f Failure) victims(m job.Mapping) []int {
+	if f.Rank >= 0 {
+		return []int{f.Rank}
+	}
+	if f.Node >= len(m) { // restarted on fewer nodes
+		return nil
+	}
+	var ranks []int
+	for i := range m[f.Node] {
+		ranks = append(ranks, m.First(f.Node)+i)
+	}
+	return ranks
+}
+
+// ParseDuration reads Go's form of a duration or plain seconds.
+func ParseDuration(s string) (time.Duration, error) {
+	seconds, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return time.ParseDuration(s)
+	}
+	// 2^63 ns is out of range; NaN fails both comparisons.
+	if ns := math.Round(seconds * 1e9); ns > -1<<63 && ns < 1<<63 {
+		return time.Duration(ns), nil
+	}
+	return 0, fmt.Errorf("%s s is out of range", s)
+}

@@ -1,0 +1,79 @@
+package job
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"ckpt/coordinator/mpi"
+	"ckpt/image"
+	"ckpt/image/codec"
+)
+
+// Resolve reads the texts of a Spec once, and refuses what cannot run. Nothing of an
+// imported job runs: it has its ranks in one group, and no settings.
+func (s Spec) Resolve() (*Resolved, error) {
+	r := &Resolved{Spec: s, Nodes: s.Mapping.Nodes(), instance: sync.OnceValues(s.evaluate)}
+	if s.Origin != "" {
+		r.divide()
+		return r, nil
+	}
+	var err error
+	if r.Implementation, err = mpi.ParseImplementation(s.MPI); err != nil {
+		return nil, &UsageError{fmt.Sprintf("mpi %q is unknown", s.MPI), "--mpi takes mpich or openmpi"}
+	}
+	if err := r.resolveMode(); err != nil {
+		return nil, err
+	}
+	if r.Codec, err = parseOr(s.Codec, codec.UseNone, codec.ParseSetting); err != nil {
+		return nil, &UsageError{err.Error(), "--codec takes auto, none, gzip, zstd or s2"}
+	}
+	if err := s.checkNumbers(); err != nil {
+		return nil, err
+	}
+	r.divide()
+	if err := r.resolveLayouts(); err != nil {
+		return nil, err
+	}
+	return r, s.checkCount()
+}
+
+// decodeSpec is the inverse of Encode.
+func decodeSpec(b []byte) (*Resolved, error) {
+	var s Spec
+	if err := json.Unmarshal(b, &s); err != nil {
+		return nil, err
+	}
+	if s.NP < 1 || s.NP > maxNP || len(s.Mapping) == 0 && s.Origin == "" {
+		return nil, fmt.Errorf("np %d, mapping %q: not a job", s.NP, s.Mapping)
+	}
+	sum := 0
+	for _, n := range s.Mapping {
+		if n < 1 || n > s.NP-sum {
+			return nil, fmt.Errorf("mapping %q is malformed", s.Mapping)
+		}
+		sum += n
+	}
+	switch {
+	case s.Origin != "" && (len(s.Mapping) == 0 || sum == s.NP) && s.Mode == Coordinated:
+		return s.Resolve() // nothing of it will run
+	case s.Origin != "":
+		return nil, fmt.Errorf("mode %q, mapping %q of %d ranks: not an imported job", s.Mode, s.Mapping, s.NP)
+	case sum != s.NP:
+		return nil, fmt.Errorf("mapping %q does not place %d ranks", s.Mapping, s.NP)
+	}
+	return s.Resolve()
+}
+
+// ReadSpec reads the description of a job.
+func ReadSpec(job *image.Job) (*Resolved, error) {
+	text, err := job.Spec()
+	if err != nil {
+		return nil, err
+	}
+	spec, err := decodeSpec(text)
+	if err != nil {
+		return nil, senseless(job, err)
+	}
+	return spec, nil
+}

@@ -1,0 +1,62 @@
+package coordinator
+
+import (
+	"sync/atomic"
+	"time"
+
+	"ckpt/coordinator/launch"
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/wire"
+)
+
+// member is the coordinator's side of one rank of the current generation.
+type member struct {
+	proc  launch.Process
+	link  *wire.Link
+	addr  string
+	lost  bool
+	hello bool
+	signs signs
+	// excused says that the user knows that it is silent and not dead.
+	excused bool
+}
+
+// group returns that of a rank.
+func (d *driver) group(rank int) *group { return d.groups[d.spec.GroupOf[rank]] }
+
+func (d *driver) kill(rank int) {
+	if m := d.members[rank]; m != nil && m.proc != nil {
+		m.proc.Kill()
+	}
+}
+
+// lose tells the protocol, once, that a rank is gone.
+func (d *driver) lose(gen, rank int, cause string) {
+	m := d.members[rank]
+	if gen != d.group(rank).incarnation || m == nil || m.lost {
+		return
+	}
+	m.lost = true
+	d.group(rank).step(protocol.RankLost{Gen: gen, Rank: rank, Cause: cause})
+}
+
+// signs is what the goroutine that reads from a rank notes of its signs of life, at once
+// and without the loop, which may stand still in an operation of the store.
+type signs struct {
+	heard atomic.Int64 // nanoseconds since the start of the run
+	beat  atomic.Pointer[protocol.Beat]
+}
+
+// sign notes a message that arrived at time now. It reports whether the loop is to be
+// told: of a beat, if it has not been told of an earlier one that it still has to take.
+func (l *signs) sign(now time.Duration, m protocol.Message) bool {
+	l.heard.Store(int64(now))
+	b, ok := m.(protocol.Beat)
+	return !ok || l.beat.Swap(&b) == nil
+}
+
+func (d *driver) send(rank int, m protocol.Message) {
+	if member := d.members[rank]; member != nil && member.link != nil {
+		member.link.Send(m)
+	}
+}

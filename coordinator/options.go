@@ -1,0 +1,54 @@
+package coordinator
+
+import (
+	"log/slog"
+	"time"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/protocol"
+	"ckpt/internal/vfs"
+)
+
+// Options are what a run needs besides the description of the job.
+type Options struct {
+	Store    string // directory
+	Job      string // name; Launch makes one up if it is empty
+	Failures []Failure
+	Limits   protocol.Limits // zero: protocol.DefaultLimits
+	Observer Observer
+	Log      *slog.Logger // of the coordinator's actions; nil for none
+	// Interrupts asks the run to stop: the first after a last checkpoint, the
+	// second at once, with a *LeftError if the store blocks it.
+	Interrupts <-chan struct{}
+	// StopOnFull ends the run when a checkpoint is given up because the storage
+	// is full; otherwise that checkpoint is skipped. The error answers to
+	// durable.ErrStorageFull.
+	StopOnFull bool
+	// FS holds the store; nil is the machine's.
+	FS vfs.FS
+
+	watch func(protocol.Action)
+	alive *processes    // of the run; may be nil
+	grace time.Duration // of tests, if longer than endGrace
+
+	withoutLog bool
+}
+
+func (o Options) fileSystem() vfs.FS {
+	if o.FS == nil {
+		return vfs.OS{}
+	}
+	return o.FS
+}
+
+// RestartOptions say how to continue a job.
+type RestartOptions struct {
+	Options
+	Checkpoint  int // 0: the newest
+	Mapping     func(np int) (job.Mapping, error)
+	AutoRestart bool // besides what the job was launched with
+	// WithoutLog has a job of several groups resume from the newest checkpoints that
+	// fit together without what the message logs hold, which is removed: a *LogError
+	// tells which ones they are.
+	WithoutLog bool
+}

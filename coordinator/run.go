@@ -1,0 +1,134 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/protocol/supervisor"
+	"ckpt/coordinator/recovery"
+	"ckpt/image"
+)
+
+// drive runs the job to its end. The caller holds the job's lock.
+func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Failure, interrupts <-chan struct{}) (*Result, error) {
+	if err := d.open(); err != nil {
+		return nil, err
+	}
+	defer d.close()
+	cfg, err := d.supervisorConfig(from)
+	if err != nil {
+		return nil, err
+	}
+	if d.machine, err = supervisor.New(cfg); err != nil {
+		if errors.Is(err, recovery.ErrNoLine) {
+			err = &job.MissingError{What: err.Error(), Cause: d.passed}
+		}
+		return nil, err
+	}
+	if err := d.takeOver(); err != nil {
+		return nil, err
+	}
+	d.journal = job.OpenJournal(d.job)
+	defer d.journal.Close()
+	d.parent = cfg.From
+	d.stored = make(map[int]int)
+	for _, k := range cfg.Known {
+		d.groups[k.Group].lineage.committed(k.Number)
+		d.stored[k.Number] = k.Iter
+	}
+	d.since = time.Now()
+	d.result = Result{Type: "result", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mode: d.spec.Mode,
+		Iterations: d.spec.Iterations, several: d.spec.Several()}
+	d.result.last = cfg.From
+	for _, k := range cfg.Known {
+		d.result.last = max(d.result.last, k.Number)
+	}
+	d.inject = newInjector(d, failures)
+	defer d.inject.stop()
+	d.perform(d.machine.Begin(0))
+	d.serveLoop(ctx, interrupts)
+	d.settle()
+	d.result.Wall = time.Since(d.since).Seconds()
+	d.outages.sum(&d.result, d.now())
+	result, err := d.verdict()
+	if result != nil {
+		d.journal.Add(result)
+	}
+	return result, err
+}
+
+func (d *driver) open() error {
+	err := d.socket.open(d.job, d.network, len(d.spec.Mapping))
+	if err == nil {
+		d.helpers.Go(d.accept)
+	}
+	return err
+}
+
+func (d *driver) close() {
+	close(d.done)
+	for _, g := range d.groups {
+		g.dropLibrary()
+	}
+	d.socket.close()
+	for _, m := range d.members {
+		if m != nil && m.link != nil {
+			m.link.Close()
+		}
+	}
+	d.helpers.Wait()
+	d.socket.remove(d.job)
+}
+
+// serveLoop runs until the job has ended. A first interrupt stops the job after a
+// last checkpoint, a second at once; the end of ctx kills.
+func (d *driver) serveLoop(ctx context.Context, interrupts <-chan struct{}) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	armed := time.Duration(0)
+	asked := 0
+	for !d.over() {
+		if at, ok := d.machine.Deadline(); ok && at != armed {
+			armed = at
+			timer.Reset(max(0, at-d.now()))
+		}
+		select {
+		case <-d.mail.ready:
+			d.mail.take()()
+		case <-timer.C:
+			armed = 0
+			d.stepJob(protocol.Tick{})
+		case <-interrupts:
+			asked++
+			d.interrupt(asked > 1)
+		case <-ctx.Done():
+			d.broken = ctx.Err()
+		}
+	}
+}
+
+// interrupt stops the job: after a last checkpoint, if it is not to be now.
+func (d *driver) interrupt(now bool) {
+	d.result.Interrupted, d.hurried = true, now
+	for rank, err := range d.logWaits {
+		if !now {
+			d.out.Warn(fmt.Sprintf("stopping without a last checkpoint: rank %d waits for its message log: %v", rank, err))
+			now = true
+		}
+	}
+	d.request(protocol.Request{Stop: true, Now: now}, d.afterInterrupt)
+}
+
+// afterInterrupt stops without a checkpoint when one cannot be taken: somebody
+// who presses ^C wants the job to end.
+func (d *driver) afterInterrupt(a protocol.Answer, _ *job.CheckpointEvent, _ error) {
+	if a.Err == "" || d.outcome != nil {
+		return
+	}
+	d.out.Warn("stopping without a last checkpoint: " + a.Err)
+	d.request(protocol.Request{Stop: true, Now: true}, func(protocol.Answer, *job.CheckpointEvent, error) {})
+}

@@ -1,0 +1,98 @@
+package coordinator
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"net"
+	"sync"
+
+	"ckpt/coordinator/launch"
+	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/wire"
+	"ckpt/image"
+)
+
+// A socket is where ranks and commands reach the coordinator.
+type socket struct {
+	run      *launch.RunDir
+	token    string
+	address  string // network, colon, address
+	listener net.Listener
+	conns    connections
+}
+
+// open makes the socket of a run on some nodes, and announces it in the store. The
+// network is unix; tests also measure tcp.
+func (s *socket) open(j *image.Job, network string, nodes int) error {
+	secret := make([]byte, 32)
+	if _, err := rand.Read(secret); err != nil {
+		return err
+	}
+	s.token = hex.EncodeToString(secret)
+	var err error
+	if s.run, err = launch.NewRunDir(mpi.SegmentDir(0), nodes); err != nil {
+		return &launch.TempError{Err: err}
+	}
+	at := s.run.Socket()
+	if network != "unix" {
+		at = "127.0.0.1:0"
+	}
+	if s.listener, err = net.Listen(network, at); err != nil {
+		return errors.Join(err, s.run.Remove())
+	}
+	s.address = network + ":" + s.listener.Addr().String()
+	if err := wire.Announce(j, s.address, s.token); err != nil {
+		return errors.Join(err, s.listener.Close(), s.run.Remove())
+	}
+	return nil
+}
+
+// close ends all connections.
+func (s *socket) close() {
+	s.listener.Close()
+	s.conns.end()
+}
+
+// remove removes what open has made, after all that used it has ended.
+func (s *socket) remove(j *image.Job) {
+	wire.Withdraw(j)
+	s.run.Remove()
+}
+
+// connections are the open ones: the end of the run ends them, whatever they
+// are waiting for.
+type connections struct {
+	mu    sync.Mutex
+	open  map[net.Conn]bool
+	ended bool
+}
+
+func (c *connections) add(conn net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		conn.Close()
+		return false
+	}
+	if c.open == nil {
+		c.open = map[net.Conn]bool{}
+	}
+	c.open[conn] = true
+	return true
+}
+
+func (c *connections) remove(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.open, conn)
+}
+
+func (c *connections) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	for conn := range c.open {
+		conn.Close()
+	}
+}
