@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ckpt/iotrace"
+	"ckpt/iotrace/analyze/period"
 )
 
 // Options control the analysis. Zero values have defaults.
@@ -54,7 +55,7 @@ type analysis struct {
 	budget     int     // how many more bursts may be kept
 	load       load
 	timeline   *timeline
-	visits     visits
+	visits     period.Visits
 	busy       union       // time of all reads and writes
 	concurrent *concurrent // those of ranks
 	streams    *streams
@@ -99,10 +100,10 @@ func Analyze(tr *iotrace.Trace, options Options) *Report {
 	r.Bandwidth = a.timeline.bandwidth()
 	gap := a.options.BurstGap.Seconds()
 	if signal, width := a.timeline.signal(gap / 2); len(signal) >= 16 {
-		if len(a.visits.list) < leastVisits {
+		if a.visits.Len() < period.LeastVisits {
 			a.visits = a.timeline.visits(gap)
 		}
-		r.Period = period(signal, width, &a.visits)
+		r.Period = period.Find(signal, width, &a.visits)
 	}
 	r.Balance = balance(tr, a.work, a.options.Thresholds.StragglerFactor)
 	r.Pattern = a.grouper.pattern()
@@ -245,7 +246,7 @@ func (a *analysis) inOrder() {
 			}
 			w.bytes = add(w.bytes, max(e.Bytes, 0))
 			a.timeline.add(e.Op, e.Start, e.End, e.Bytes)
-			a.visits.add(seconds(a.timeline.start, e.Start), seconds(a.timeline.start, e.End), float64(max(e.Bytes, 0)), a.options.BurstGap.Seconds())
+			a.visits.Add(seconds(a.timeline.start, e.Start), seconds(a.timeline.start, e.End), float64(max(e.Bytes, 0)), a.options.BurstGap.Seconds())
 			a.busy.add(e)
 			a.job.add(e, int32(i), gap, &unlimited)
 			f.bursts.add(e, int32(i), gap, &a.budget)

@@ -19,7 +19,7 @@
 //     pattern must hold for three quarters of them.
 //   - Request sizes (sizes.go): Darshan's bins, the four commonest sizes, uniform or
 //     variable, small, medium, large; alignment; Pearson's correlation with time.
-//   - Temporal pattern (burst.go, period.go, recur.go): bursts and their repetition;
+//   - Temporal pattern (burst.go, package period): bursts and their repetition;
 //     the period of I/O phases with a confidence, as FTIO finds it, if the phases
 //     confirm it.
 //   - Use of the machine (timeline.go, balance.go): bandwidth over time, ranks

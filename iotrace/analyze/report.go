@@ -1,5 +1,7 @@
 package analyze
 
+import "ckpt/iotrace/analyze/period"
+
 // Report is the result of Analyze. In it and in its JSON, durations are in seconds,
 // times in seconds since the origin of the trace, sizes in bytes, shares from 0 to 1.
 // Ranks have the numbers of the trace. Embedded fields stand beside the others in the
@@ -16,15 +18,15 @@ type Report struct {
 	ActiveRanks int `json:"active_ranks"`
 	// Wall is the time from the first operation to the end of the last. Busy is the
 	// time in which some process reads or writes.
-	Wall        float64     `json:"wall_s"`
-	Busy        float64     `json:"busy_s"`
-	Concurrency Concurrency `json:"concurrency"`
-	Bandwidth   Bandwidth   `json:"bandwidth"`
-	Period      Period      `json:"period"`
-	Balance     Balance     `json:"balance"`
-	Pattern     Pattern     `json:"pattern"`
-	Insights    []Insight   `json:"insights"`
-	Files       []File      `json:"files"` // in the order of the trace, without untouched files
+	Wall        float64       `json:"wall_s"`
+	Busy        float64       `json:"busy_s"`
+	Concurrency Concurrency   `json:"concurrency"`
+	Bandwidth   Bandwidth     `json:"bandwidth"`
+	Period      period.Period `json:"period"`
+	Balance     Balance       `json:"balance"`
+	Pattern     Pattern       `json:"pattern"`
+	Insights    []Insight     `json:"insights"`
+	Files       []File        `json:"files"` // in the order of the trace, without untouched files
 }
 
 // File describes the I/O on one file.

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"ckpt/iotrace"
+	"ckpt/iotrace/analyze/period"
 )
 
 const (
@@ -204,4 +205,25 @@ func (h ends) sink() {
 		h[i], h[least] = h[least], h[i]
 		i = least
 	}
+}
+
+// visits finds the phases of a job that is never silent. A phase begins with more
+// than the mean bandwidth, and ends with less than a quarter of it for more than gap
+// seconds.
+func (t *timeline) visits(gap float64) period.Visits {
+	var v period.Visits
+	write, read := t.bytes(0), t.bytes(1)
+	var mean float64
+	for i := range write {
+		write[i] += read[i]
+		mean += write[i] / fineBins
+	}
+	width := t.width / 1e9
+	busy := false
+	for i, b := range write {
+		if busy = b > mean || busy && b >= mean/4; busy {
+			v.Add(float64(i)*width, float64(i+1)*width, b, max(gap, width))
+		}
+	}
+	return v
 }

@@ -1,4 +1,4 @@
-package analyze
+package period
 
 import (
 	"math"
@@ -12,18 +12,21 @@ type visit struct {
 
 const (
 	maxVisits   = 1 << 14 // that are kept, from the first on; there are fewer samples
-	leastVisits = 3       // needed to show a period: two intervals
+	LeastVisits = 3       // needed to show a period: two intervals
 	weighty     = 0.1     // of the bytes of the largest; smaller visits do not count
 	jitter      = 0.2     // of the time between phases: how early or late one may be
 )
 
-// visits finds the phases of a job from the requests in their order.
-type visits struct {
+// Visits finds the phases of a job from the requests in their order.
+type Visits struct {
 	list []visit
 }
 
-// add adds a request. A silence of gap seconds ends a phase.
-func (v *visits) add(start, end, bytes, gap float64) {
+// Len returns the number of phases.
+func (v *Visits) Len() int { return len(v.list) }
+
+// Add adds a request. A silence of gap seconds ends a phase.
+func (v *Visits) Add(start, end, bytes, gap float64) {
 	end = max(start, end)
 	if n := len(v.list); n > 0 && start-v.list[n-1].end <= gap {
 		last := &v.list[n-1]
@@ -34,32 +37,11 @@ func (v *visits) add(start, end, bytes, gap float64) {
 	}
 }
 
-// visits finds the phases of a job that is never silent. A phase begins with more
-// than the mean bandwidth, and ends with less than a quarter of it for more than gap
-// seconds.
-func (t *timeline) visits(gap float64) visits {
-	var v visits
-	write, read := t.bytes(0), t.bytes(1)
-	var mean float64
-	for i := range write {
-		write[i] += read[i]
-		mean += write[i] / fineBins
-	}
-	width := t.width / 1e9
-	busy := false
-	for i, b := range write {
-		if busy = b > mean || busy && b >= mean/4; busy {
-			v.add(float64(i)*width, float64(i+1)*width, b, max(gap, width))
-		}
-	}
-	return v
-}
-
 // recurrence measures how reliably another phase follows a phase after a period: 1 if
 // it always does, 0 if it does as often as by chance. The spectrum alone cannot tell:
 // it also shows the beat between equally spaced requests and the samples of the
 // bandwidth, and peaks for random requests.
-func (v *visits) recurrence(period float64) float64 {
+func (v *Visits) recurrence(period float64) float64 {
 	var largest float64
 	for _, x := range v.list {
 		largest = max(largest, x.bytes)
@@ -71,7 +53,7 @@ func (v *visits) recurrence(period float64) float64 {
 		}
 	}
 	n := len(starts)
-	if n < leastVisits || !(period > 0) {
+	if n < LeastVisits || !(period > 0) {
 		return 0
 	}
 	between := (starts[n-1] - starts[0]) / float64(n-1)
@@ -86,7 +68,7 @@ func (v *visits) recurrence(period float64) float64 {
 			followed++
 		}
 	}
-	if all < leastVisits-1 {
+	if all < LeastVisits-1 {
 		return 0
 	}
 	chance := 1 - math.Exp(-2*near/between)

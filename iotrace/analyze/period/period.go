@@ -1,4 +1,5 @@
-package analyze
+// Package period finds the period of the I/O of a job.
+package period
 
 import (
 	"math"
@@ -6,6 +7,7 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/dsp/fourier"
+	"gonum.org/v1/gonum/stat"
 )
 
 // Period measures how regularly I/O comes and goes, from the bandwidth of the job over
@@ -48,9 +50,9 @@ const (
 	peakDistance = 0.3 // distance of a peak from its expected place, in periods
 )
 
-// period analyses a signal of samples width seconds apart, and checks the result
+// Find analyses a signal of samples width seconds apart, and checks the result
 // against the phases.
-func period(signal []float64, width float64, v *visits) Period {
+func Find(signal []float64, width float64, v *Visits) Period {
 	p := candidate(signal, width)
 	p.Recurrence = v.recurrence(p.Period)
 	p.Confidence *= p.Recurrence
@@ -94,22 +96,22 @@ func candidate(signal []float64, width float64) Period {
 		}
 		return p
 	}
-	var m moments
+	apart := make([]float64, len(peaks))
 	for i, at := range peaks {
-		before := 0
+		apart[i] = float64(at)
 		if i > 0 {
-			before = peaks[i-1]
+			apart[i] -= float64(peaks[i-1])
 		}
-		m.add(float64(at-before), 0)
 	}
-	p.Autocorrelation = max(0, 1-ratio(math.Sqrt(m.varX/m.n), m.meanX))
+	distance, deviation := stat.PopMeanStdDev(apart, nil)
+	p.Autocorrelation = max(0, 1-ratio(deviation, distance))
 	height := max(0, min(1, acf[peaks[0]]))
 	if len(peaks) == 1 { // no other peak to compare with
 		p.Autocorrelation = height
 	}
-	p.Period = m.meanX * width
+	p.Period = distance * width
 	if k > 0 {
-		p.Agreement = max(0, 1-math.Abs(m.meanX-expected)/expected)
+		p.Agreement = max(0, 1-math.Abs(distance-expected)/expected)
 		p.Confidence = (p.Spectrum + p.Autocorrelation + p.Agreement) / 3
 	} else {
 		p.Confidence = p.Autocorrelation
@@ -127,7 +129,6 @@ func dominant(signal []float64) (k int, strength float64) {
 	n := len(signal)
 	coefficients := fourier.NewFFT(n).Coefficients(nil, signal)[1:]
 	power := make([]float64, len(coefficients))
-	var m moments
 	var sum float64
 	for i, c := range coefficients {
 		a := cmplx.Abs(c)
@@ -136,13 +137,12 @@ func dominant(signal []float64) (k int, strength float64) {
 	}
 	for i := range power {
 		power[i] = ratio(power[i], sum)
-		m.add(power[i], 0)
 	}
-	deviation := math.Sqrt(m.varX / m.n)
+	mean, deviation := stat.PopMeanStdDev(power, nil)
 	var largest float64
 	z := power
 	for i := range z {
-		z[i] = ratio(z[i]-m.meanX, deviation)
+		z[i] = ratio(z[i]-mean, deviation)
 		largest = max(largest, z[i])
 	}
 	if largest < outlier {
@@ -236,4 +236,12 @@ func peaks(acf []float64, expected float64) []int {
 		out = append(out, best)
 		at = best
 	}
+}
+
+// ratio returns a/b, or 0 if that is no finite number.
+func ratio(a, b float64) float64 {
+	if q := a / b; !math.IsNaN(q) && !math.IsInf(q, 0) {
+		return q
+	}
+	return 0
 }
