@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/olekukonko/tablewriter/pkg/twwarp"
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
@@ -289,25 +290,8 @@ func showInsights(g *ui.Globals, r *analyze.Report) error {
 // wrapped breaks a text into lines of at most 80 columns, indented by the width of
 // the prefix of the first line.
 func wrapped(first, text string) string {
-	var b strings.Builder
-	indent := len(first)
-	b.WriteString(first)
-	column := indent
-	for i, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-		case column+1+n > 80:
-			b.WriteString("\n" + strings.Repeat(" ", indent))
-			column = indent
-		default:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column += n
-	}
-	return b.String() + "\n"
+	lines, _ := twwarp.WrapString(text, 80-len(first))
+	return first + strings.Join(lines, "\n"+strings.Repeat(" ", len(first))) + "\n"
 }
 
 // showFile prints the bursts and the sizes of one file.
