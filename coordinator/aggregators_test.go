@@ -20,11 +20,11 @@ func TestAggregatorsOfSmallGroups(t *testing.T) {
 		set  func(*job.Spec)
 		told string
 	}{
-		{"uncoordinated", func(s *job.Spec) { s.Mode = job.Uncoordinated }, "--aggregators 2: a group of 1 rank has 1 aggregator"},
+		{"uncoordinated", func(s *job.Spec) { s.Mode = job.Uncoordinated }, "{aggregators} 2: a group of 1 rank has 1 aggregator"},
 		{"semi", func(s *job.Spec) { s.Mode, s.Mapping, s.WritePath.Aggregators = job.Semi, job.Mapping{3, 1}, 3 },
-			"--aggregators 3: a group of 1 rank has 1 aggregator"},
+			"{aggregators} 3: a group of 1 rank has 1 aggregator"},
 		{"size", func(s *job.Spec) { s.Mode, s.GroupSize, s.WritePath.Aggregators = job.Semi, 2, 3 },
-			"--aggregators 3: a group of 2 ranks has 2 aggregators"},
+			"{aggregators} 3: a group of 2 ranks has 2 aggregators"},
 		{"per-rank", func(s *job.Spec) { s.Mode, s.WritePath.Layout = job.Uncoordinated, plan.PerRank }, ""},
 		{"coordinated", func(*job.Spec) {}, ""},
 	} {

@@ -19,14 +19,14 @@ func Prune(ctx context.Context, j *image.Job, keep int) (*job.Pruned, error) {
 	several := err == nil && spec.Several()
 	if several && keep > 0 {
 		return nil, &job.UsageError{Text: "the ranks of job " + j.Name() + " take checkpoints apart from each other: those that no recovery needs are removed at once",
-			Fix: "ckpt prune JOB --keep 0 gives the job up: it can only begin again then"}
+			Fix: "{prune JOB} {keep} 0 gives the job up: it can only begin again then"}
 	}
 	client, err := wire.Contact(ctx, j)
 	if err == nil {
 		defer client.Close()
 		if several {
 			return nil, &job.UsageError{Text: "job " + j.Name() + " is running, and its recovery needs the checkpoints that are there",
-				Fix: fmt.Sprintf("ckpt stop %[1]s, then ckpt prune %[1]s --keep 0 gives the job up", j.Name())}
+				Fix: fmt.Sprintf("{stop %[1]s}, then {prune %[1]s} {keep} 0 gives the job up", j.Name())}
 		}
 		return client.Prune(keep)
 	}

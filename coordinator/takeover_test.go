@@ -103,7 +103,7 @@ func TestHintWithoutCheckpoint(t *testing.T) {
 			opt := Options{Store: t.TempDir(), Job: "failed", Observer: &recorder{t: t}, Failures: []Failure{{Rank: 0, Node: -1, Iter: 9}}}
 			_, err := Launch(t.Context(), s, opt)
 			var lost *JobFailedError
-			if !errors.As(err, &lost) || strings.Contains(lost.Hint(), "ckpt restart failed continues") != c.restarts {
+			if !errors.As(err, &lost) || strings.Contains(lost.Hint(), "{restart failed} continues") != c.restarts {
 				t.Errorf("%v, hint %q", err, lost.Hint())
 			}
 			twice := make(chan struct{}, 2)
@@ -119,7 +119,7 @@ func TestHintWithoutCheckpoint(t *testing.T) {
 				_, err := Restart(t.Context(), RestartOptions{Options: opt})
 				var none interface{ Hint() string }
 				if c.restarts && err != nil || !c.restarts && (!errors.Is(err, image.ErrCheckpointNotFound) ||
-					!errors.As(err, &none) || !strings.Contains(none.Hint(), "ckpt launch APP --job "+name)) {
+					!errors.As(err, &none) || !strings.Contains(none.Hint(), "{launch APP} {job} "+name)) {
 					t.Errorf("restart of %s: %v, hint %v", name, err, none)
 				}
 			}

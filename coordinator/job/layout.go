@@ -58,7 +58,7 @@ func (s *Resolved) FewerAggregators() string {
 		s.WritePath.Layout == plan.Shared && s.WritePath.Strategy == plan.Individual {
 		return "" // no number of aggregators has an effect
 	}
-	return fmt.Sprintf("--aggregators %d: a group of %s has %s", s.WritePath.Aggregators,
+	return fmt.Sprintf("{aggregators} %d: a group of %s has %s", s.WritePath.Aggregators,
 		plural(len(layout.Ranks), "rank"), plural(layout.Settings.Aggregators, "aggregator"))
 }
 

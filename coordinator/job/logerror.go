@@ -62,7 +62,7 @@ func Known(found [][]*image.Manifest) ([]supervisor.Stored, error) {
 // CheckWithoutLog refuses to do without logs where there are none.
 func (s *Resolved) CheckWithoutLog() error {
 	if !s.Several() || s.Log == channel.None {
-		return &UsageError{"the job logs no messages: there is no log to do without", "leave --without-log out"}
+		return &UsageError{"the job logs no messages: there is no log to do without", "leave {without-log} out"}
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func FindLine(ctx context.Context, job *image.Job, inspect func() (*Status, erro
 		return nil, err
 	}
 	if spec.Origin != "" {
-		return nil, &UsageError{"job " + job.Name() + " was imported: another checkpointer restarts it", "ckpt show " + job.Name() + " shows its checkpoint"}
+		return nil, &UsageError{"job " + job.Name() + " was imported: another checkpointer restarts it", "{show " + job.Name() + "} shows its checkpoint"}
 	}
 	for i := 1; ; i++ {
 		before, err := ReadBaseline(job, len(spec.Groups))

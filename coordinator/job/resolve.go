@@ -20,13 +20,13 @@ func (s Spec) Resolve() (*Resolved, error) {
 	}
 	var err error
 	if r.Implementation, err = mpi.ParseImplementation(s.MPI); err != nil {
-		return nil, &UsageError{fmt.Sprintf("mpi %q is unknown", s.MPI), "--mpi takes mpich or openmpi"}
+		return nil, &UsageError{fmt.Sprintf("mpi %q is unknown", s.MPI), "{mpi} takes mpich or openmpi"}
 	}
 	if err := r.resolveMode(); err != nil {
 		return nil, err
 	}
 	if r.Codec, err = parseOr(s.Codec, codec.UseNone, codec.ParseSetting); err != nil {
-		return nil, &UsageError{err.Error(), "--codec takes auto, none, gzip, zstd or s2"}
+		return nil, &UsageError{err.Error(), "{codec} takes auto, none, gzip, zstd or s2"}
 	}
 	if err := s.checkNumbers(); err != nil {
 		return nil, err

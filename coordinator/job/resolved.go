@@ -57,7 +57,7 @@ func (r *Resolved) ProtocolSchedule() protocol.Schedule {
 func (r *Resolved) CheckRunnable(job *image.Job) error {
 	if r.Origin != "" {
 		return &UsageError{fmt.Sprintf("job %s was imported from %s: ckpt cannot run it", job.Name(), r.Origin),
-			fmt.Sprintf("ckpt export %s@N DIR gives the images back; restart them with dmtcp_restart", job.Name())}
+			fmt.Sprintf("{export %s@N DIR} gives the images back; restart them with dmtcp_restart", job.Name())}
 	}
 	if _, ok := Launchers[r.Launcher]; !ok && r.Launcher != "" && r.Launcher != LocalLauncher {
 		return senseless(job, fmt.Errorf("launcher %q is unknown", r.Launcher))

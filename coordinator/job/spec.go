@@ -94,11 +94,11 @@ func (s *Spec) checkNumbers() error {
 // checkCount refuses more checkpoints than there are iterations between.
 func (s *Spec) checkCount() error {
 	if s.Iterations == 1 && s.Schedule.Count > 0 {
-		return &UsageError{"a job of 1 iteration cannot take a checkpoint", "leave --count out, or run more iterations"}
+		return &UsageError{"a job of 1 iteration cannot take a checkpoint", "leave {count} out, or run more iterations"}
 	}
 	if s.Schedule.Count >= s.Iterations {
 		return &UsageError{fmt.Sprintf("%d checkpoints do not fit between %d iterations", s.Schedule.Count, s.Iterations),
-			fmt.Sprintf("--count takes 1 to %d here", s.Iterations-1)}
+			fmt.Sprintf("{count} takes 1 to %d here", s.Iterations-1)}
 	}
 	return nil
 }

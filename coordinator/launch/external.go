@@ -42,10 +42,10 @@ func New(name string, np int) (Launcher, error) {
 		return Local{}, nil
 	}
 	if _, ok := job.Launchers[name]; !ok {
-		return nil, &job.UsageError{Text: fmt.Sprintf("launcher %q is unknown", name), Fix: "--launcher takes local, mpiexec or srun"}
+		return nil, &job.UsageError{Text: fmt.Sprintf("launcher %q is unknown", name), Fix: "{launcher} takes local, mpiexec or srun"}
 	}
 	if _, err := exec.LookPath(name); err != nil {
-		return nil, &job.UsageError{Text: fmt.Sprintf("launcher %s: %v", name, err), Fix: "install it, or use --launcher local"}
+		return nil, &job.UsageError{Text: fmt.Sprintf("launcher %s: %v", name, err), Fix: "install it, or use {launcher} local"}
 	}
 	return &external{name: name, np: np}, nil
 }

@@ -31,11 +31,11 @@ func Run(ctx context.Context, fsys vfs.FS, getenv func(string) string) error {
 		return err
 	}
 	if r.gen, err = strconv.Atoi(getenv(wire.EnvIncarnation)); err != nil {
-		return &job.UsageError{Text: wire.EnvIncarnation + " is not set", Fix: "ranks are started by ckpt launch"}
+		return &job.UsageError{Text: wire.EnvIncarnation + " is not set", Fix: "coordinators start ranks"}
 	}
 	period, err := time.ParseDuration(getenv(wire.EnvBeat))
 	if err != nil || period <= 0 {
-		return &job.UsageError{Text: fmt.Sprintf("%s=%q is not a period", wire.EnvBeat, getenv(wire.EnvBeat)), Fix: "ranks are started by ckpt launch"}
+		return &job.UsageError{Text: fmt.Sprintf("%s=%q is not a period", wire.EnvBeat, getenv(wire.EnvBeat)), Fix: "coordinators start ranks"}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -69,7 +69,7 @@ func rankOf(getenv func(string) string) (int, error) {
 			return id, nil
 		}
 	}
-	return 0, &job.UsageError{Text: "no rank in the environment", Fix: "ranks are started by ckpt launch"}
+	return 0, &job.UsageError{Text: "no rank in the environment", Fix: "coordinators start ranks"}
 }
 
 // connect connects to the coordinator and says hello.

@@ -117,7 +117,7 @@ type tally struct {
 	stored       int64
 }
 
-func (t *tally) Warn(text string) { t.g.Warn("%s", ui.OneLine(text)) }
+func (t *tally) Warn(text string) { t.g.Warn("%s", ui.Worded(ui.OneLine(text))) }
 
 func (t *tally) Event(ev any) {
 	if c, ok := ev.(*job.CheckpointEvent); ok {

@@ -163,8 +163,8 @@ func ofLine(file string) bool {
 
 // Complain prints an error and its hint, and as JSON too if asked for.
 func Complain(w io.Writer, err error, asJSON bool) {
-	code, hint := ExitCode(err), HintOf(err)
-	text := OneLine(err.Error())
+	code, hint := ExitCode(err), Worded(HintOf(err))
+	text := Worded(OneLine(err.Error()))
 	fmt.Fprintf(w, "ckpt: %s\n", text)
 	if hint != "" {
 		fmt.Fprintf(w, "hint: %s\n", hint)

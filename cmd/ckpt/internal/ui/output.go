@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"regexp"
 	"strings"
 
 	"ckpt/zones"
@@ -23,6 +24,20 @@ func OneLine(s string) string {
 func (g *Globals) Printf(format string, args ...any) error {
 	_, err := fmt.Fprintf(g.Out, format, args...)
 	return err
+}
+
+var named = regexp.MustCompile(`\{[a-z-]+\}|\{(?:launch|restart|stop|prune|show|export) [^{}]+\}`)
+
+// Worded puts flags and commands for the settings and commands that package coordinator
+// names in braces, such as {group-size} and {restart JOB}.
+func Worded(text string) string {
+	return named.ReplaceAllStringFunc(text, func(s string) string {
+		s = s[1 : len(s)-1]
+		if strings.Contains(s, " ") {
+			return "ckpt " + s
+		}
+		return "--" + s
+	})
 }
 
 // Log returns the log that -v shows on standard error.
