@@ -40,10 +40,8 @@
 //     ranks that both keep their current state the channel lives on and
 //     delivers it.
 //
-// Ranks that checkpoint and fail together have to be given as ranks, bound to each
-// other by counters of messages that were never sent: state k of each has sent and
-// received k. Counters added up over such a group would let a message in transit in
-// one channel make up for an orphan in another.
+// Ranks that checkpoint and fail together are one Rank of a History whose Members
+// says so. Their counters stay apart, channel by channel.
 //
 // A state need not be a checkpoint. A rank can rebuild a later state from a
 // checkpoint by replaying its log of receives, up to the last stable one: give that

@@ -108,12 +108,21 @@ func (h *History) starts(r, k int, mode InTransit) bool {
 		return false
 	}
 	for p := range h.Ranks {
-		next := states[k+1].sent(p)
-		if p != r && next > states[k].sent(p) && next > h.Ranks[p].Current.received(r) {
+		if p != r && h.leaves(r, &states[k], &states[k+1], p) {
 			return true
 		}
 	}
 	return false
+}
+
+// leaves reports whether r has sent, between two states, the last of the messages on
+// their way to p.
+func (h *History) leaves(r int, state, next *State, p int) (yes bool) {
+	h.each(r, p, func(out, in int) {
+		sent := at(next.Sent, out)
+		yes = yes || sent > at(state.Sent, out) && sent > at(h.Ranks[p].Current.Received, in)
+	})
+	return yes
 }
 
 func (g *Garbage) divide(h *History, keep [][]bool) {
@@ -129,7 +138,7 @@ func (g *Garbage) divide(h *History, keep [][]bool) {
 		oldest := &h.Ranks[r].Checkpoints[kept[0]]
 		log := make([]uint64, len(keep))
 		for p := range log {
-			log[p] = oldest.received(p)
+			log[p] = h.Received(r, oldest, p)
 		}
 		g.Keep, g.Remove, g.Log = append(g.Keep, kept), append(g.Remove, removed), append(g.Log, log)
 	}

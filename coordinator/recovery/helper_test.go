@@ -186,10 +186,13 @@ func (l *Line) inTransit() []span {
 			if i == j || from.Current && to.Current {
 				continue
 			}
-			if first, last := to.State.received(i)+1, from.State.sent(j); first <= last {
+			if first, last := to.State.receivedFrom(i)+1, from.State.sentTo(j); first <= last {
 				list = append(list, span{i, j, first, last})
 			}
 		}
 	}
 	return list
 }
+
+func (s *State) sentTo(peer int) uint64       { return at(s.Sent, peer) }
+func (s *State) receivedFrom(peer int) uint64 { return at(s.Received, peer) }

@@ -12,7 +12,8 @@ type State struct {
 	Number    int
 	Iteration int // iterations completed
 	// Sent and Received count the messages exchanged with each peer since the
-	// job began, up to this state. Entries that are missing at the end are 0.
+	// job began, up to this state; see History.Members for the order. Entries that
+	// are missing at the end are 0.
 	Sent, Received []uint64
 	// Logged says that the state is no checkpoint but is rebuilt from the last
 	// one before it by replaying the log.
@@ -22,16 +23,10 @@ type State struct {
 	At float64
 }
 
-func (s *State) sent(peer int) uint64 {
-	if peer < len(s.Sent) {
-		return s.Sent[peer]
-	}
-	return 0
-}
-
-func (s *State) received(peer int) uint64 {
-	if peer < len(s.Received) {
-		return s.Received[peer]
+// at returns a counter.
+func at(counters []uint64, k int) uint64 {
+	if k < len(counters) {
+		return counters[k]
 	}
 	return 0
 }
@@ -51,6 +46,12 @@ type Rank struct {
 // A History is the past of a job.
 type History struct {
 	Ranks []Rank
+	// Members, unless nil, makes groups of Ranks, which take checkpoints and fail
+	// together, and says which ranks of the job are in each. Of n ranks in all,
+	// entry m·n+r of a counter is then that of the m-th member and rank r. (A sum
+	// over a group would let a message in transit in one channel make up for an
+	// orphan in another.)
+	Members [][]int
 	// Messages, if known, are drawn. Nothing else uses them.
 	Messages []Message
 }
@@ -61,6 +62,56 @@ type Message struct {
 	Seq                uint64 // in its channel, from 1
 	SentAt, ReceivedAt float64
 	Received           bool // false: it has not arrived
+}
+
+// size returns the number of ranks in the job.
+func (h *History) size() int {
+	if h.Members == nil {
+		return len(h.Ranks)
+	}
+	n := 0
+	for _, m := range h.Members {
+		n += len(m)
+	}
+	return n
+}
+
+// Sent returns how many messages i has sent to j in state s, and Received how many it
+// has received from j.
+func (h *History) Sent(i int, s *State, j int) uint64     { return h.sum(i, s.Sent, j) }
+func (h *History) Received(i int, s *State, j int) uint64 { return h.sum(i, s.Received, j) }
+
+func (h *History) sum(i int, counters []uint64, j int) (sum uint64) {
+	h.each(i, j, func(out, _ int) { sum += at(counters, out) })
+	return sum
+}
+
+// each names all channels from i to j by the places of their counters: in those of i,
+// and in those of j.
+func (h *History) each(i, j int, channel func(out, in int)) {
+	if h.Members == nil {
+		channel(j, i)
+		return
+	}
+	n := h.size()
+	for a, src := range h.Members[i] {
+		for b, dst := range h.Members[j] {
+			channel(a*n+dst, b*n+src)
+		}
+	}
+}
+
+// differ returns how many messages state to of j has received from i that state from
+// of i has not sent, and how many it has not received that are sent.
+func (h *History) differ(i int, from *State, j int, to *State) (orphans, lost uint64) {
+	h.each(i, j, func(out, in int) {
+		if sent, received := at(from.Sent, out), at(to.Received, in); received > sent {
+			orphans += received - sent
+		} else {
+			lost += sent - received
+		}
+	})
+	return orphans, lost
 }
 
 // ErrNoLine says that not even the oldest states of all ranks are consistent. It
@@ -109,9 +160,12 @@ func (h *History) check(ignore []bool) error {
 }
 
 func (h *History) checkState(r, k int, s *State) error {
-	n := len(h.Ranks)
-	if len(s.Sent) > n || len(s.Received) > n {
-		return &Error{r, k, fmt.Sprintf("counters of %d peers in a job of %d ranks", max(len(s.Sent), len(s.Received)), n)}
+	n, members := h.size(), 1
+	if h.Members != nil {
+		members = len(h.Members[r])
+	}
+	if counters := max(len(s.Sent), len(s.Received)); counters > n*members {
+		return &Error{r, k, fmt.Sprintf("counters of %d peers in a job of %d ranks", counters, n)}
 	}
 	if k == 0 {
 		return nil
@@ -126,12 +180,12 @@ func (h *History) checkState(r, k int, s *State) error {
 	case s.Iteration < prev.Iteration:
 		return &Error{r, k, fmt.Sprintf("iteration %d comes after iteration %d", s.Iteration, prev.Iteration)}
 	}
-	for p := range n {
-		if s.sent(p) < prev.sent(p) {
-			return &Error{r, k, fmt.Sprintf("%d messages sent to rank %d, %d in the state before", s.sent(p), p, prev.sent(p))}
+	for c := range n * members {
+		if now, before := at(s.Sent, c), at(prev.Sent, c); now < before {
+			return &Error{r, k, fmt.Sprintf("%d messages sent to rank %d, %d in the state before", now, c%n, before)}
 		}
-		if s.received(p) < prev.received(p) {
-			return &Error{r, k, fmt.Sprintf("%d messages received from rank %d, %d in the state before", s.received(p), p, prev.received(p))}
+		if now, before := at(s.Received, c), at(prev.Received, c); now < before {
+			return &Error{r, k, fmt.Sprintf("%d messages received from rank %d, %d in the state before", now, c%n, before)}
 		}
 	}
 	return nil
@@ -150,8 +204,9 @@ func (h *History) checkMoment(ignore []bool) error {
 				continue
 			}
 			s, k := h.latest(j, ignore[j])
-			if got, sent := s.received(i), now.sent(j); got > sent {
-				return &Error{j, k, fmt.Sprintf("%d messages received from rank %d, which has sent %d", got, i, sent)}
+			if orphans, _ := h.differ(i, now, j, s); orphans > 0 {
+				sent := h.Sent(i, now, j)
+				return &Error{j, k, fmt.Sprintf("%d messages received from rank %d, which has sent %d", sent+orphans, i, sent)}
 			}
 		}
 	}

@@ -11,6 +11,7 @@ package recovery
 // different, that a channel dies and loses its messages when either end goes
 // back, has the premise "if j is no longer in its current state".
 type rollback struct {
+	h         *History
 	ranks     []Rank
 	inTransit InTransit
 	// present tells that the failure is now, so that a rank that goes back loses
@@ -25,7 +26,7 @@ type rollback struct {
 }
 
 func newRollback(h *History, mode InTransit) *rollback {
-	b := &rollback{ranks: h.Ranks, inTransit: mode, at: make([]int, len(h.Ranks)), moved: make([]int, len(h.Ranks))}
+	b := &rollback{h: h, ranks: h.Ranks, inTransit: mode, at: make([]int, len(h.Ranks)), moved: make([]int, len(h.Ranks))}
 	b.reset()
 	return b
 }
@@ -67,7 +68,9 @@ func (b *rollback) orphans(i, x, j, y int) (first, last uint64) {
 	if from == nil {
 		return 1, 0
 	}
-	return from.sent(j) + 1, b.atLeast(j, y).received(i)
+	n, _ := b.h.differ(i, from, j, b.atLeast(j, y))
+	sent := b.h.Sent(i, from, j)
+	return sent + 1, sent + n
 }
 
 // lost returns the numbers of the messages that state x of i has sent and that
@@ -79,7 +82,9 @@ func (b *rollback) lost(i, x, j, y int) (first, last uint64) {
 	if b.inTransit == Allowed || live || to == nil {
 		return 1, 0
 	}
-	return to.received(i) + 1, b.atLeast(i, x).sent(j)
+	_, n := b.h.differ(i, b.atLeast(i, x), j, to)
+	received := b.h.Received(j, to, i)
+	return received + 1, received + n
 }
 
 // forces tells whether j cannot be at y while i is at x, and by which messages.

@@ -9,16 +9,11 @@ import (
 	"ckpt/coordinator/recovery"
 )
 
-// A history is what recovery lines are found from, rank by rank: the channels
-// are between ranks, and an orphan in one is not made up for by a message in
-// transit in another. That the ranks of a group go back together is told by
-// counters between them, of messages that were never sent: state number k of
-// each has sent k and received k, which is consistent with state k of the others
-// and with no other.
+// A history is what recovery lines are found from. A rank of it is a group.
 type history struct {
 	*recovery.History
 	s    *Supervisor
-	from [][]Stored // by group and index of a rank's state: the checkpoint, or that it is rebuilt from
+	from [][]Stored // by group and index of its state: the checkpoint, or that it is rebuilt from
 }
 
 // options are the rules of consistency. Messages between groups are in transit
@@ -35,7 +30,7 @@ func (s *Supervisor) options() recovery.Options {
 // beginning is one as long as no log has been cut, or if there is none.
 func (s *Supervisor) candidates(g *group) []Stored {
 	var list []Stored
-	if s.base[g.id] == 0 || s.cfg.Log == channel.None {
+	if s.base[g.id] <= 0 || s.cfg.Log == channel.None {
 		list = append(list, Stored{Group: g.id})
 	}
 	return append(list, g.known...)
@@ -43,12 +38,10 @@ func (s *Supervisor) candidates(g *group) []Stored {
 
 // history returns that of the recovery under way.
 func (s *Supervisor) history(r *rollback) *history {
-	h := s.storedHistory(func(g *group) []Stored { return s.candidates(g) }, r.states)
+	h := s.storedHistory(s.candidates, r.states)
 	for _, g := range s.groups {
-		for _, rank := range g.ranks {
-			if g.live {
-				h.setCurrent(g, rank, r.vectors[rank])
-			}
+		if g.live {
+			h.setCurrent(g, r.vectors)
 		}
 	}
 	return h
@@ -57,22 +50,19 @@ func (s *Supervisor) history(r *rollback) *history {
 // storedHistory returns the history of what is on stable storage: checkpoints,
 // and what logs hold behind them, as far as that is known.
 func (s *Supervisor) storedHistory(stored func(*group) []Stored, logged []map[int][]channel.Vector) *history {
-	h := &history{History: &recovery.History{Ranks: make([]recovery.Rank, s.ranks)}, s: s, from: make([][]Stored, len(s.groups))}
+	h := &history{History: &recovery.History{Ranks: make([]recovery.Rank, len(s.groups)), Members: s.cfg.Groups}, s: s, from: make([][]Stored, len(s.groups))}
 	for _, g := range s.groups {
 		list := stored(g)
-		for i, rank := range g.ranks {
-			h.from[g.id] = h.from[g.id][:0]
-			for k, c := range list {
-				v := c.vector(i)
-				h.add(g, rank, c, v, false)
-				if logged == nil || logged[rank] == nil {
-					continue
-				}
-				for _, l := range logged[rank][c.Number] {
-					// Those behind the next checkpoint follow it as well.
-					if l.Matches > v.Matches && (k+1 == len(list) || l.Matches <= list[k+1].vector(i).Matches) {
-						h.add(g, rank, c, l, true)
-					}
+		for k := range list {
+			c := &list[k]
+			h.add(g, c, c.Vectors, false)
+			if rank := g.ranks[0]; logged == nil || logged[rank] == nil {
+				continue
+			}
+			for _, l := range logged[g.ranks[0]][c.Number] {
+				// Those behind the next checkpoint follow it as well.
+				if l.Matches > c.matches() && (k+1 == len(list) || l.Matches <= list[k+1].matches()) {
+					h.add(g, c, []channel.Vector{l}, true)
 				}
 			}
 		}
@@ -80,91 +70,95 @@ func (s *Supervisor) storedHistory(stored func(*group) []Stored, logged []map[in
 	return h
 }
 
-// vector returns that of a rank of the group; at the beginning all is 0.
-func (c *Stored) vector(local int) channel.Vector {
-	if local < len(c.Vectors) {
-		return c.Vectors[local]
+// matches are those of a group of one rank; at the beginning there are none.
+func (c *Stored) matches() uint64 {
+	if len(c.Vectors) == 0 {
+		return 0
 	}
-	return channel.Vector{}
+	return c.Vectors[0].Matches
 }
 
-// counters are what the consistency of a rank's state is told by.
-func (h *history) counters(rank int, v *channel.Vector) (sent, received []uint64) {
+// counters fills in what the consistency of a group's state is told by.
+func (h *history) counters(g *group, state *recovery.State, vectors []channel.Vector) {
 	n := h.s.ranks
-	sent, received = make([]uint64, n), make([]uint64, n)
-	if h.s.cfg.Log != channel.Optimistic {
-		copy(sent, v.Sent)
-		copy(received, v.Received)
-		return sent, received
+	state.Sent, state.Received = make([]uint64, len(g.ranks)*n), make([]uint64, len(g.ranks)*n)
+	for i, v := range vectors {
+		sent, received := state.Sent[i*n:], state.Received[i*n:]
+		if h.s.cfg.Log != channel.Optimistic {
+			copy(sent, v.Sent)
+			copy(received, v.Received)
+			continue
+		}
+		for r := range sent {
+			sent[r] = v.Matches
+		}
+		copy(received, v.Depends)
+		received[g.ranks[i]] = 0 // on itself it depends anyway
 	}
-	for r := range sent {
-		sent[r] = v.Matches
-	}
-	copy(received, v.Depends)
-	received[rank] = 0 // on itself it depends anyway
-	return sent, received
 }
 
-func (h *history) add(g *group, rank int, c Stored, v channel.Vector, logged bool) {
-	states := &h.Ranks[rank].Checkpoints
+func (h *history) add(g *group, c *Stored, vectors []channel.Vector, logged bool) {
 	state := recovery.State{Number: c.Number, Iteration: c.Iter, Logged: logged}
-	state.Sent, state.Received = h.counters(rank, &v)
-	h.couple(g, rank, &state, len(*states))
-	*states = append(*states, state)
-	h.from[g.id] = append(h.from[g.id], c)
+	h.counters(g, &state, vectors)
+	h.Ranks[g.id].Checkpoints = append(h.Ranks[g.id].Checkpoints, state)
+	h.from[g.id] = append(h.from[g.id], *c)
 }
 
-// couple binds a state to those of the same index of the other ranks of its group.
-func (h *history) couple(g *group, rank int, state *recovery.State, index int) {
-	for _, peer := range g.ranks {
-		if peer != rank {
-			state.Sent[peer], state.Received[peer] = uint64(index), uint64(index)
-		}
+// setCurrent adds the state that survivors are in; vectors are by rank. A vector may be
+// older than a checkpoint that was committed since; its application went on.
+func (h *history) setCurrent(g *group, vectors []*channel.Vector) {
+	var present []channel.Vector
+	for _, rank := range g.ranks {
+		present = append(present, *vectors[rank])
 	}
-}
-
-// setCurrent adds the state that a survivor is in. Its vector may be older than
-// a checkpoint that was committed since; its application went on.
-func (h *history) setCurrent(g *group, rank int, v *channel.Vector) {
-	states := h.Ranks[rank].Checkpoints
 	cur := recovery.State{Iteration: g.co.Iteration()}
-	cur.Sent, cur.Received = h.counters(rank, v)
-	if n := len(states); n > 0 {
-		last := &states[n-1]
+	h.counters(g, &cur, present)
+	if states := h.Ranks[g.id].Checkpoints; len(states) > 0 {
+		last := &states[len(states)-1]
 		cur.Number, cur.Iteration = last.Number, max(cur.Iteration, last.Iteration)
-		for p := range cur.Sent {
-			cur.Sent[p], cur.Received[p] = max(cur.Sent[p], last.Sent[p]), max(cur.Received[p], last.Received[p])
+		for c := range cur.Sent {
+			cur.Sent[c], cur.Received[c] = max(cur.Sent[c], last.Sent[c]), max(cur.Received[c], last.Received[c])
 		}
 	}
-	h.couple(g, rank, &cur, len(states))
-	h.Ranks[rank].Current = &cur
+	h.Ranks[g.id].Current = &cur
 }
 
-// without returns the ranks that have no current state.
-func (h *history) without() []int {
-	var list []int
-	for r := range h.Ranks {
-		if h.Ranks[r].Current == nil {
-			list = append(list, r)
-		}
-	}
-	return list
-}
-
-// find returns the recovery line. The error is that of a group that has no state
-// left to go back to, or what package recovery says.
+// find returns the recovery line if all groups without a current state have failed.
+// The error is that of a group that has no state left to go back to, or what package
+// recovery says.
 func (h *history) find() (*recovery.Line, error) {
+	var failed []int
 	for _, g := range h.s.groups {
 		if len(h.from[g.id]) == 0 {
 			return nil, noState(g)
 		}
+		if h.Ranks[g.id].Current == nil {
+			failed = append(failed, g.id)
+		}
 	}
-	return recovery.Find(h.History, h.without(), h.s.options())
+	return recovery.Find(h.binding(), failed, h.s.options())
+}
+
+// binding returns the history with only the counters that force groups back: a
+// pessimistic log takes each of them from its newest checkpoint to where it was.
+func (h *history) binding() *recovery.History {
+	if !pessimistic(h.s.cfg.Log) {
+		return h.History
+	}
+	free := &recovery.History{Members: h.Members}
+	for _, r := range h.Ranks {
+		states := slices.Clone(r.Checkpoints)
+		for k := range states {
+			states[k].Sent, states[k].Received = nil, nil
+		}
+		free.Ranks = append(free.Ranks, recovery.Rank{Checkpoints: states})
+	}
+	return free
 }
 
 // stored returns the checkpoint that a group goes back to.
 func (h *history) stored(g *group, line *recovery.Line) Stored {
-	return h.from[g.id][line.Places[g.ranks[0]].Index]
+	return h.from[g.id][line.Places[g.id].Index]
 }
 
 // determinants returns, by rank, how many determinants a line keeps: what
@@ -174,9 +168,9 @@ func (s *Supervisor) determinants(line *recovery.Line) []uint64 {
 		return nil
 	}
 	keep := make([]uint64, s.ranks)
-	for r, p := range line.Places {
+	for r, g := range s.of { // each is alone in its group
 		keep[r] = math.MaxUint64
-		if !p.Current {
+		if p := line.Places[g.id]; !p.Current {
 			keep[r] = p.State.Sent[r]
 		}
 	}
@@ -192,16 +186,6 @@ func (s *Supervisor) chooseFirst() error {
 	case slices.Contains(s.base, -1):
 		return nil // all at the beginning
 	}
-	if !s.lines() {
-		for _, g := range s.groups {
-			newest, ok := s.newest(g)
-			if !ok {
-				return noState(g)
-			}
-			g.from = newest.Number
-		}
-		return nil
-	}
 	h := s.storedHistory(s.candidates, s.cfg.Logged)
 	line, err := h.find()
 	if err != nil {
@@ -212,6 +196,34 @@ func (s *Supervisor) chooseFirst() error {
 		g.from, g.line = h.stored(g, line).Number, keep
 	}
 	return nil
+}
+
+// A Line is the recovery line of a job of which all groups fail at once, and what it
+// was found from. A rank of all of these is a group.
+type Line struct {
+	*recovery.Line
+	History *recovery.History
+	Garbage *recovery.Garbage
+}
+
+// FindLine returns that of a job, from what a Supervisor would be told of it. The
+// error wraps recovery.ErrNoLine if checkpoints or logs are missing.
+func FindLine(cfg Config) (*Line, error) {
+	s, err := prepare(cfg)
+	if err != nil {
+		return nil, err
+	}
+	h := s.storedHistory(s.candidates, cfg.Logged)
+	l := &Line{History: h.History}
+	if l.Line, err = h.find(); err != nil {
+		return nil, err
+	}
+	for g := range l.Places {
+		p := &l.Places[g]
+		p.State = h.Ranks[g].Checkpoints[p.Index]
+	}
+	l.Garbage, err = recovery.Collect(h.binding(), s.options())
+	return l, err
 }
 
 // LineWithoutLogs returns the recovery line, by group, of a job whose logs are lost:

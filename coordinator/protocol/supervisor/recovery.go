@@ -88,7 +88,7 @@ func (s *Supervisor) recover() {
 func (s *Supervisor) forced(line *recovery.Line) []*group {
 	first := math.MaxInt
 	for _, step := range line.Steps {
-		if s.of[step.Rank].live {
+		if s.groups[step.Rank].live {
 			first = min(first, step.Wave)
 		}
 	}
@@ -98,7 +98,7 @@ func (s *Supervisor) forced(line *recovery.Line) []*group {
 			continue
 		}
 		for _, step := range line.Steps {
-			if s.of[step.Rank] == g && (step.Wave == first || s.cfg.Log != channel.Optimistic) {
+			if step.Rank == g.id && (step.Wave == first || s.cfg.Log != channel.Optimistic) {
 				forced = append(forced, g)
 				break
 			}

@@ -67,7 +67,7 @@ func findArrows(f Figure, a axis) (list []arrow, hidden int) {
 		list = countedArrows(f.History, a)
 	}
 	for i := range list {
-		list[i].kind = classify(f.Line, &list[i])
+		list[i].kind = classify(f.History, f.Line, &list[i])
 	}
 	if len(list) <= maxArrows {
 		return list, 0
@@ -80,7 +80,7 @@ func findArrows(f Figure, a axis) (list []arrow, hidden int) {
 	return list, all - len(list)
 }
 
-func classify(l *recovery.Line, a *arrow) arrowKind {
+func classify(h *recovery.History, l *recovery.Line, a *arrow) arrowKind {
 	if l == nil {
 		if !a.arrived {
 			return liveArrow
@@ -97,9 +97,8 @@ func classify(l *recovery.Line, a *arrow) arrowKind {
 			return lostArrow
 		}
 	}
-	before := func(counters []uint64, peer int) bool { return peer < len(counters) && a.highSeq <= counters[peer] }
-	sent := before(l.Places[a.from].State.Sent, a.to)
-	received := a.arrived && before(l.Places[a.to].State.Received, a.from)
+	sent := a.highSeq <= h.Sent(a.from, &l.Places[a.from].State, a.to)
+	received := a.arrived && a.highSeq <= h.Received(a.to, &l.Places[a.to].State, a.from)
 	switch {
 	case sent && !received && l.Places[a.from].Current && l.Places[a.to].Current:
 		return liveArrow
@@ -120,8 +119,7 @@ func countedArrows(h *recovery.History, a axis) (list []arrow) {
 			if i == j {
 				continue
 			}
-			sent := bounds(h, i, func(s *recovery.State) []uint64 { return s.Sent }, j)
-			received := bounds(h, j, func(s *recovery.State) []uint64 { return s.Received }, i)
+			sent, received := bounds(h, i, h.Sent, j), bounds(h, j, h.Received, i)
 			for x := range len(sent) - 1 {
 				for y := range len(received) - 1 {
 					low, high := max(sent[x], received[y])+1, min(sent[x+1], received[y+1])
@@ -139,20 +137,13 @@ func countedArrows(h *recovery.History, a axis) (list []arrow) {
 	return list
 }
 
-// bounds returns the counter of a peer in all states that are known.
-func bounds(h *recovery.History, r int, of func(*recovery.State) []uint64, peer int) (list []uint64) {
-	add := func(counters []uint64) {
-		v := uint64(0)
-		if peer < len(counters) {
-			v = counters[peer]
-		}
-		list = append(list, v)
-	}
+// bounds returns what count counts in all states that are known.
+func bounds(h *recovery.History, r int, count func(int, *recovery.State, int) uint64, peer int) (list []uint64) {
 	for k := range h.Ranks[r].Checkpoints {
-		add(of(&h.Ranks[r].Checkpoints[k]))
+		list = append(list, count(r, &h.Ranks[r].Checkpoints[k], peer))
 	}
 	if now := h.Ranks[r].Current; now != nil {
-		add(of(now))
+		list = append(list, count(r, now, peer))
 	}
 	return list
 }
