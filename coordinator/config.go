@@ -2,39 +2,26 @@ package coordinator
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"ckpt/coordinator/job"
-	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/image"
 )
 
-func (d *driver) protocolConfig(from *image.Manifest) (protocol.Config, error) {
-	cfg := protocol.Config{Iterations: d.spec.Iterations, Schedule: d.spec.ProtocolSchedule(),
-		Limits: d.limits, Async: d.spec.Async, AutoRestart: d.spec.AutoRestart, Known: map[int]int{}}
+// supervisorConfig describes the job to its protocol.
+func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, error) {
+	cfg := supervisor.Config{Iterations: d.spec.Iterations, Schedule: d.spec.ProtocolSchedule(), Jitter: d.spec.Jitter, Seed: d.spec.Seed,
+		Limits: d.limits, AutoRestart: d.spec.AutoRestart, Async: d.spec.Async, Keep: 2}
+	for _, g := range d.groups {
+		cfg.Groups = append(cfg.Groups, g.ranks)
+	}
 	var err error
 	if cfg.Next, err = d.job.Next(); err != nil {
 		return cfg, err
-	}
-	if from != nil {
-		// Damaged checkpoints may be among them: falling back to one falls back
-		// further.
-		known, err := d.job.Iterations()
-		if err != nil {
-			return cfg, err
-		}
-		for n, iteration := range known {
-			if n < from.Number { // else of a future that this run leaves aside
-				cfg.Known[n] = int(iteration)
-			}
-		}
-		cfg.From = from.Number
-		cfg.Known[from.Number] = int(from.Iteration)
 	}
 	data, shared, err := d.spec.Memory()
 	if err != nil {
@@ -42,30 +29,14 @@ func (d *driver) protocolConfig(from *image.Manifest) (protocol.Config, error) {
 	}
 	// Before the first measurement: the write takes a second per 256 MiB.
 	cfg.Cost = time.Duration((data+shared+d.library.bytes)>>20) * time.Second / 256
-	return cfg, nil
-}
-
-// supervisorConfig describes the job to its protocol.
-func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, error) {
-	one, err := d.protocolConfig(from)
-	if err != nil {
-		return supervisor.Config{}, err
-	}
-	cfg := supervisor.Config{Iterations: one.Iterations, Schedule: one.Schedule, Jitter: d.spec.Jitter, Seed: d.spec.Seed,
-		Limits: one.Limits, AutoRestart: one.AutoRestart, Async: one.Async, Cost: one.Cost, From: one.From, Next: one.Next, Keep: 2}
-	for _, g := range d.groups {
-		cfg.Groups = append(cfg.Groups, g.ranks)
-	}
 	if cfg.Printed, d.output, err = job.OpenOutput(d.job, d.spec.NP); err != nil {
 		return cfg, err
 	}
 	if len(d.groups) == 1 {
-		for _, n := range slices.Sorted(maps.Keys(one.Known)) {
-			cfg.Known = append(cfg.Known, supervisor.Stored{Number: n, Iter: one.Known[n]})
-		}
-		return cfg, nil
+		err := d.addKnown(&cfg, from)
+		return cfg, err
 	}
-	cfg.Log, cfg.Stagger, cfg.From = d.spec.Log, d.spec.Stagger, 0
+	cfg.Log, cfg.Stagger = d.spec.Log, d.spec.Stagger
 	if d.baseline, err = job.ReadBaseline(d.job, len(d.groups)); err != nil {
 		return cfg, err
 	}
@@ -110,35 +81,30 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 		}
 	}
 	if cfg.Log == channel.Optimistic {
-		cfg.Logged, err = d.logged(cfg.Known)
+		cfg.Logged, err = job.Logged(context.Background(), d.job, d.spec, cfg)
 	}
 	return cfg, err
 }
 
-// logged returns, by rank and checkpoint, the states in its message log.
-func (d *driver) logged(known []supervisor.Stored) ([]map[int][]channel.Vector, error) {
-	all := make([]map[int][]channel.Vector, d.spec.NP)
-	for rank := range all {
-		all[rank] = make(map[int][]channel.Vector)
-		group := d.spec.GroupOf[rank]
-		numbers := []int{}
-		if len(d.baseline.Base) == 0 || d.baseline.Base[group] == 0 {
-			numbers = append(numbers, 0)
-		}
-		for _, k := range known {
-			if k.Group == group {
-				numbers = append(numbers, k.Number)
-			}
-		}
-		for _, n := range numbers {
-			states, err := job.LoggedStates(context.Background(), d.job, d.spec, rank, n)
-			if err != nil {
-				return nil, fmt.Errorf("message log of rank %d: %w", rank, err)
-			}
-			all[rank][n] = states
+// addKnown adds the checkpoints that a job of one group may go back to: the one to
+// begin with and those before it. Damaged ones may be among them: falling back to one
+// falls back further. Later ones are of a future that this run leaves aside.
+func (d *driver) addKnown(cfg *supervisor.Config, from *image.Manifest) error {
+	if from == nil {
+		return nil
+	}
+	known, err := d.job.Iterations()
+	if err != nil {
+		return err
+	}
+	known[from.Number] = from.Iteration
+	for _, n := range slices.Sorted(maps.Keys(known)) {
+		if n <= from.Number {
+			cfg.Known = append(cfg.Known, supervisor.Stored{Number: n, Iter: int(known[n])})
 		}
 	}
-	return all, nil
+	cfg.From = from.Number
+	return nil
 }
 
 // forgoLogs chooses what the checkpoints alone allow, if that is asked for.

@@ -10,6 +10,7 @@ import (
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/msglog"
 	"ckpt/coordinator/protocol/channel"
+	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/image"
 	"ckpt/internal/durable"
 )
@@ -49,6 +50,34 @@ func EmptyLogs(job *image.Job, ranks []int) error {
 	return nil
 }
 
+// Logged returns, by rank and checkpoint, the states in the message logs of a job, for
+// supervisor.Config.Logged.
+func Logged(ctx context.Context, job *image.Job, spec *Resolved, cfg supervisor.Config) ([]map[int][]channel.Vector, error) {
+	all := make([]map[int][]channel.Vector, spec.NP)
+	for group, ranks := range cfg.Groups {
+		var numbers []int
+		if len(cfg.Base) == 0 || cfg.Base[group] == 0 {
+			numbers = append(numbers, 0)
+		}
+		for _, k := range cfg.Known {
+			if k.Group == group {
+				numbers = append(numbers, k.Number)
+			}
+		}
+		for _, rank := range ranks {
+			all[rank] = make(map[int][]channel.Vector)
+			for _, n := range numbers {
+				states, err := LoggedStates(ctx, job, spec, rank, n)
+				if err != nil {
+					return nil, fmt.Errorf("message log of rank %d: %w", rank, err)
+				}
+				all[rank][n] = states
+			}
+		}
+	}
+	return all, nil
+}
+
 // LoggedStates returns the states that a rank can be put into by replaying its log
 // from checkpoint number, 0 the beginning.
 func LoggedStates(ctx context.Context, job *image.Job, spec *Resolved, rank, number int) ([]channel.Vector, error) {
@@ -63,7 +92,7 @@ func LoggedStates(ctx context.Context, job *image.Job, spec *Resolved, rank, num
 		return nil, err
 	}
 	dir := LogDir(job, rank)
-	r, _, err := msglog.OpenReader(job.FS(), dir, msglog.ID{Job: job.Name(), Rank: rank}, msglog.LSN(saved.LogFrom))
+	r, _, err := msglog.OpenReader(job.FS(), dir, msglog.ID{Job: job.Name(), Rank: rank}, saved.LogFrom)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // it never logged anything
 	}
@@ -94,7 +123,7 @@ func checkLog(job *image.Job, spec *Resolved, rank int, found []*image.Manifest)
 	if err != nil {
 		return err
 	}
-	dir, from := LogDir(job, rank), msglog.LSN(saved.LogFrom)
+	dir, from := LogDir(job, rank), saved.LogFrom
 	r, rec, err := msglog.OpenReader(job.FS(), dir, msglog.ID{Job: job.Name(), Rank: rank}, from)
 	if errors.Is(err, fs.ErrNotExist) && from <= 1 {
 		return nil // it never logged anything

@@ -49,11 +49,14 @@ func Known(found [][]*image.Manifest) ([]supervisor.Stored, error) {
 	var known []supervisor.Stored
 	for g, list := range found {
 		for _, m := range list {
-			v, err := VectorsOf(m)
-			if err != nil {
-				return nil, err
+			k := supervisor.Stored{Group: g, Number: m.Number, Iter: int(m.Iteration)}
+			if len(found) > 1 {
+				var err error
+				if k.Vectors, err = VectorsOf(m); err != nil {
+					return nil, err
+				}
 			}
-			known = append(known, supervisor.Stored{Group: g, Number: m.Number, Iter: int(m.Iteration), Vectors: v})
+			known = append(known, k)
 		}
 	}
 	return known, nil

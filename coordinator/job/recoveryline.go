@@ -92,43 +92,33 @@ func findLine(ctx context.Context, job *image.Job, spec *Resolved, status *Statu
 	stored.Miss(noted)
 	found, anew := stored.Found, noted.FromScratch()
 	l.Passed, l.passed = stored.Passed, stored.Reason()
-	l.History = &recovery.History{Ranks: make([]recovery.Rank, len(l.Groups))}
-	for g := range l.Groups {
-		if anew {
-			l.addBeginning(g)
-			continue
+	cfg := supervisor.Config{Groups: l.Groups, Log: l.Log, Base: noted.Base}
+	if !anew {
+		if cfg.Known, err = Known(found); err != nil {
+			return nil, err
 		}
-		if err := l.addGroup(ctx, job, spec, g, found[g], noted.Base); err != nil {
-			if l.Log == channel.Optimistic {
-				err = l.offer(job, found, noted.Base, err)
+		err = l.checkBase(found, noted.Base)
+		if l.Several() && l.Log == channel.Optimistic {
+			if err == nil {
+				cfg.Logged, err = Logged(ctx, job, spec, cfg)
 			}
+			err = OfferLine(job.Name(), cfg, err)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
-	failed := make([]int, len(l.Groups))
-	for g := range failed {
-		failed[g] = g
-	}
-	rules := recovery.Options{InTransit: recovery.Allowed}
-	if l.Log == channel.None {
-		rules.InTransit = recovery.Forbidden
-	}
-	if l.Line, err = recovery.Find(l.dependent(), failed, rules); err != nil {
-		if errors.Is(err, recovery.ErrNoLine) {
-			if lerr := l.checkAllLogs(job, spec, found); lerr != nil {
-				return nil, l.offer(job, found, noted.Base, lerr)
-			}
-			err = &MissingError{err.Error(), l.passed}
+	line, err := supervisor.FindLine(cfg)
+	if errors.Is(err, recovery.ErrNoLine) {
+		if lerr := l.checkAllLogs(job, spec, found); lerr != nil {
+			return nil, OfferLine(job.Name(), cfg, lerr)
 		}
+		err = &MissingError{err.Error(), l.passed}
+	}
+	if err != nil {
 		return nil, err
 	}
-	for g := range l.Line.Places {
-		p := &l.Line.Places[g]
-		p.State = l.History.Ranks[g].Checkpoints[p.Index]
-	}
-	if l.Garbage, err = recovery.Collect(l.dependent(), rules); err != nil {
-		return nil, err
-	}
+	l.History, l.Line, l.Garbage = line.History, line.Line, line.Garbage
 	if l.Several() && l.Log == channel.None {
 		if l.Useless, err = recovery.Useless(l.History); err != nil {
 			return nil, err
@@ -141,7 +131,7 @@ func findLine(ctx context.Context, job *image.Job, spec *Resolved, status *Statu
 		at := l.History.Ranks[g].Checkpoints[p.Load].Number
 		upTo := slices.DeleteFunc(slices.Clone(found[g]), func(m *image.Manifest) bool { return m.Number > at })
 		if err := CheckLogs(job, spec, g, upTo); err != nil {
-			return nil, l.offer(job, found, noted.Base, err)
+			return nil, OfferLine(job.Name(), cfg, err)
 		}
 	}
 	l.addPresent(status)
@@ -161,109 +151,14 @@ func (l *StoredLine) checkAllLogs(job *image.Job, spec *Resolved, found [][]*ima
 	return nil
 }
 
-// addBeginning adds the only state of a group that begins anew.
-func (l *StoredLine) addBeginning(g int) {
-	var s recovery.State
-	s.Sent, s.Received = l.counters(nil)
-	l.History.Ranks[g].Checkpoints = []recovery.State{s}
-}
-
-// addGroup adds the states that group g can go back to: the beginning, as long as
-// nothing has been cut from the logs, the checkpoints, and what an optimistic log
-// holds behind them.
-func (l *StoredLine) addGroup(ctx context.Context, job *image.Job, spec *Resolved, g int, found []*image.Manifest, base []int) error {
-	oldest := 0
-	if g < len(base) {
-		oldest = base[g]
-	}
-	if found = slices.DeleteFunc(slices.Clone(found), func(m *image.Manifest) bool { return m.Number < oldest }); len(found) == 0 && oldest > 0 {
-		return &MissingError{fmt.Sprintf("%s can go back to checkpoint %d or a later one, and none of them is there", l.Name(g), oldest), l.passed}
-	}
-	type stored struct {
-		recovery.State
-		vectors []channel.Vector
-	}
-	var list []stored
-	if oldest == 0 || l.Log == channel.None || !l.Several() {
-		list = append(list, stored{vectors: make([]channel.Vector, len(l.Groups[g]))})
-	}
-	for _, m := range found {
-		s := stored{State: recovery.State{Number: m.Number, Iteration: int(m.Iteration)}}
-		if l.Several() {
-			var err error
-			if s.vectors, err = VectorsOf(m); err != nil {
-				return err
-			}
-		}
-		list = append(list, s)
-	}
-	states := &l.History.Ranks[g].Checkpoints
-	for k, s := range list {
-		s.Sent, s.Received = l.counters(s.vectors)
-		*states = append(*states, s.State)
-		if l.Log != channel.Optimistic || !l.Several() {
-			continue
-		}
-		rank := l.Groups[g][0]
-		logged, err := LoggedStates(ctx, job, spec, rank, s.Number)
-		if err != nil {
-			return fmt.Errorf("message log of rank %d: %w", rank, err)
-		}
-		for _, v := range logged {
-			// Those behind the next checkpoint follow it as well.
-			if v.Matches > s.vectors[0].Matches && (k+1 == len(list) || v.Matches <= list[k+1].vectors[0].Matches) {
-				state := recovery.State{Number: s.Number, Iteration: s.Iteration, Logged: true}
-				state.Sent, state.Received = l.counters([]channel.Vector{v})
-				*states = append(*states, state)
-			}
+// checkBase checks that each group has a state left to go back to.
+func (l *StoredLine) checkBase(found [][]*image.Manifest, base []int) error {
+	for g := range base {
+		if n := len(found[g]); base[g] > 0 && (n == 0 || found[g][n-1].Number < base[g]) {
+			return &MissingError{fmt.Sprintf("%s can go back to checkpoint %d or a later one, and none of them is there", l.Name(g), base[g]), l.passed}
 		}
 	}
 	return nil
-}
-
-// counters are those of the messages between the group and the others. With an
-// optimistic log they are what the supervisor tells consistency by: receives from
-// any source.
-func (l *StoredLine) counters(vectors []channel.Vector) (sent, received []uint64) {
-	n := len(l.Groups)
-	sent, received = make([]uint64, n), make([]uint64, n)
-	if !l.Several() {
-		return sent, received
-	}
-	for _, v := range vectors {
-		if l.Log == channel.Optimistic {
-			for p := range sent {
-				sent[p] = v.Matches
-			}
-			copy(received, v.Depends)
-			continue
-		}
-		for p, ranks := range l.Groups {
-			for _, r := range ranks {
-				if r < len(v.Sent) && r < len(v.Received) {
-					sent[p] += v.Sent[r]
-					received[p] += v.Received[r]
-				}
-			}
-		}
-	}
-	return sent, received
-}
-
-// dependent returns the history with what forces groups back.
-func (l *StoredLine) dependent() *recovery.History {
-	if !l.Pessimistic() {
-		return l.History
-	}
-	h := &recovery.History{}
-	for _, r := range l.History.Ranks {
-		states := slices.Clone(r.Checkpoints)
-		for k := range states {
-			states[k].Sent, states[k].Received = nil, nil
-		}
-		h.Ranks = append(h.Ranks, recovery.Rank{Checkpoints: states})
-	}
-	return h
 }
 
 // addPresent says how far the groups are, where that is known, for what they
@@ -283,8 +178,8 @@ func (l *StoredLine) addPresent(status *Status) {
 		now := states[g]
 		now.Logged, now.Iteration = false, max(now.Iteration, at)
 		now.Sent = slices.Clone(now.Sent)
-		for p := range now.Sent {
-			now.Sent[p] = max(now.Sent[p], states[p].Received[g])
+		for p := range states {
+			l.History.Channels(g, p, func(out, in int) { now.Sent[out] = max(now.Sent[out], states[p].Received[in]) })
 		}
 		l.History.Ranks[g].Current = &now
 		if p := &l.Line.Places[g]; l.Live {
@@ -295,12 +190,3 @@ func (l *StoredLine) addPresent(status *Status) {
 
 // Name names the ranks of a group.
 func (l *StoredLine) Name(g int) string { return NameRanks(l.Groups[g]) }
-
-// offer adds to the error of a log what the checkpoints alone allow.
-func (l *StoredLine) offer(job *image.Job, found [][]*image.Manifest, base []int, err error) error {
-	known, kerr := Known(found)
-	if kerr != nil {
-		return err
-	}
-	return OfferLine(job.Name(), supervisor.Config{Groups: l.Groups, Log: l.Log, Base: base, Known: known}, err)
-}

@@ -118,7 +118,7 @@ func (h *History) starts(r, k int, mode InTransit) bool {
 // leaves reports whether r has sent, between two states, the last of the messages on
 // their way to p.
 func (h *History) leaves(r int, state, next *State, p int) (yes bool) {
-	h.each(r, p, func(out, in int) {
+	h.Channels(r, p, func(out, in int) {
 		sent := at(next.Sent, out)
 		yes = yes || sent > at(state.Sent, out) && sent > at(h.Ranks[p].Current.Received, in)
 	})

@@ -82,13 +82,13 @@ func (h *History) Sent(i int, s *State, j int) uint64     { return h.sum(i, s.Se
 func (h *History) Received(i int, s *State, j int) uint64 { return h.sum(i, s.Received, j) }
 
 func (h *History) sum(i int, counters []uint64, j int) (sum uint64) {
-	h.each(i, j, func(out, _ int) { sum += at(counters, out) })
+	h.Channels(i, j, func(out, _ int) { sum += at(counters, out) })
 	return sum
 }
 
-// each names all channels from i to j by the places of their counters: in those of i,
-// and in those of j.
-func (h *History) each(i, j int, channel func(out, in int)) {
+// Channels names all channels from i to j by the places of their counters: in those of
+// i, and in those of j.
+func (h *History) Channels(i, j int, channel func(out, in int)) {
 	if h.Members == nil {
 		channel(j, i)
 		return
@@ -104,7 +104,7 @@ func (h *History) each(i, j int, channel func(out, in int)) {
 // differ returns how many messages state to of j has received from i that state from
 // of i has not sent, and how many it has not received that are sent.
 func (h *History) differ(i int, from *State, j int, to *State) (orphans, lost uint64) {
-	h.each(i, j, func(out, in int) {
+	h.Channels(i, j, func(out, in int) {
 		if sent, received := at(from.Sent, out), at(to.Received, in); received > sent {
 			orphans += received - sent
 		} else {

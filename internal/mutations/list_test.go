@@ -127,7 +127,7 @@ var mutations = []mutation{
 	{"a group goes back farther than it has to", "coordinator/protocol/supervisor/failure.go",
 		"	if n := len(g.known); n > 0 {\n", "	if n := len(g.known); n > 0 {\n		n = max(1, n-1)\n", "TestSchedules"},
 	{"all survivors go back", "coordinator/protocol/supervisor/recovery.go",
-		`s.of[step.Rank] == g && (`, `s.of[step.Rank] != nil && (`, "TestSchedules"},
+		`step.Rank == g.id && (`, `step.Rank >= 0 && (`, "TestSchedules"},
 	{"one group too few goes back", "coordinator/protocol/supervisor/recovery.go",
 		"	return forced\n", "	return forced[min(1, len(forced)):]\n", "TestSchedules"},
 	{"survivors are not fenced", "coordinator/protocol/supervisor/fence.go",
