@@ -57,11 +57,11 @@ func (g *group) examineLog(rank, number int) ([]channel.Vector, error) {
 // examine checks what no rank will read of the checkpoint that is to be
 // restored, while the ranks are starting, and then lets them in.
 func (g *group) examine(number int) {
-	gen := g.incarnation
+	incarnation := g.incarnation
 	g.restored.number, g.restored.iter = number, 0
 	g.lineage.restored(number)
 	if number == 0 {
-		g.checked = gen
+		g.checked = incarnation
 		return
 	}
 	g.d.helpers.Go(func() {
@@ -73,15 +73,15 @@ func (g *group) examine(number int) {
 			err = g.checkUnread(m)
 		}
 		g.d.post(func() {
-			if gen != g.incarnation {
+			if incarnation != g.incarnation {
 				return
 			}
 			if err != nil {
-				g.step(protocol.Unusable{Gen: gen, Damaged: job.Unrestorable(err), Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
+				g.step(protocol.Unusable{Incarnation: incarnation, Damaged: job.Unrestorable(err), Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
 				return
 			}
 			g.restored.iter = int(m.Iteration)
-			g.checked = gen
+			g.checked = incarnation
 			g.welcome()
 		})
 	})

@@ -17,7 +17,7 @@ func (g *group) spawn(a protocol.Spawn) {
 		return
 	}
 	g.cleanUp()
-	g.incarnation, g.started, g.spawned = a.Gen, false, a
+	g.incarnation, g.started, g.spawned = a.Incarnation, false, a
 	for _, rank := range g.ranks {
 		delete(g.d.logWaits, rank)
 	}
@@ -33,7 +33,7 @@ func (g *group) spawn(a protocol.Spawn) {
 	}
 	time.AfterFunc(a.Delay, func() {
 		g.d.post(func() {
-			if g.incarnation == a.Gen && g.d.outcome == nil {
+			if g.incarnation == a.Incarnation && g.d.outcome == nil {
 				g.start(a)
 			}
 		})
@@ -48,9 +48,9 @@ func (g *group) start(a protocol.Spawn) {
 	}
 	beat := beatPeriod(g.spec.NP, g.limits.Silence)
 	for _, rank := range g.ranks {
-		proc, err := g.launcher.Start(launch.Rank{Rank: rank, Incarnation: a.Gen, Socket: g.d.socket.address, Token: g.d.socket.token, Beat: beat,
+		proc, err := g.launcher.Start(launch.Rank{Rank: rank, Incarnation: a.Incarnation, Socket: g.d.socket.address, Token: g.d.socket.token, Beat: beat,
 			Scratch: g.d.socket.run.Scratch(g.spec.Nodes[rank])}, func(cause string) {
-			g.d.post(func() { g.d.lose(a.Gen, rank, cause) })
+			g.d.post(func() { g.d.lose(a.Incarnation, rank, cause) })
 		})
 		if err != nil {
 			g.d.broken = err

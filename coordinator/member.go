@@ -31,13 +31,13 @@ func (d *driver) kill(rank int) {
 }
 
 // lose tells the protocol, once, that a rank is gone.
-func (d *driver) lose(gen, rank int, cause string) {
+func (d *driver) lose(incarnation, rank int, cause string) {
 	m := d.members[rank]
-	if gen != d.group(rank).incarnation || m == nil || m.lost {
+	if incarnation != d.group(rank).incarnation || m == nil || m.lost {
 		return
 	}
 	m.lost = true
-	d.group(rank).step(protocol.RankLost{Gen: gen, Rank: rank, Cause: cause})
+	d.group(rank).step(protocol.RankLost{Incarnation: incarnation, Rank: rank, Cause: cause})
 }
 
 // signs is what the goroutine that reads from a rank notes of its signs of life, at once

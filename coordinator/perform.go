@@ -102,7 +102,7 @@ func (d *driver) logAction(a protocol.Action) {
 	case protocol.Kill:
 		d.log.Debug("kill", "rank", a.Rank)
 	case protocol.Spawn:
-		d.log.Debug("spawn", "generation", a.Gen, "from", a.From, "run", d.socket.run.Path)
+		d.log.Debug("spawn", "generation", a.Incarnation, "from", a.From, "run", d.socket.run.Path)
 	case protocol.Commit:
 		d.log.Debug("commit", "checkpoint", a.Checkpoint.Number, "iteration", a.Checkpoint.Iter)
 	case protocol.Discard:

@@ -37,10 +37,10 @@ func (g *group) report(n protocol.Notice) {
 			return
 		}
 		g.d.event(&StartEvent{Type: "start", Job: g.job.Name(), App: g.spec.App, NP: g.spec.NP, Mapping: g.spec.Mapping,
-			Iterations: g.spec.Iterations, Generation: n.Gen, From: n.From, Iteration: n.Iter})
+			Iterations: g.spec.Iterations, Generation: n.Incarnation, From: n.From, Iteration: n.Iter})
 	case protocol.CheckpointTaken:
 		g.tell(n)
-	case protocol.CheckpointLost:
+	case protocol.CheckpointAborted:
 		err := fmt.Errorf("checkpoint %d was given up: %s", n.Checkpoint, n.Text)
 		if len(n.Body) > 0 {
 			err = wire.DecodeError(n.Body, n.Text)
@@ -74,7 +74,7 @@ func (g *group) report(n protocol.Notice) {
 		}
 		g.d.outages.restarts(g.id, nil, len(g.ranks), g.d.outages.lost(g.id, n.Iter))
 		g.d.event(&RestartEvent{Type: "restart", Ranks: len(g.ranks), From: n.From, Iteration: n.Iter,
-			Generation: n.Gen, Unusable: g.fellBack})
+			Generation: n.Incarnation, Unusable: g.fellBack})
 		g.fellBack = ""
 	}
 }

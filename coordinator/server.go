@@ -74,7 +74,7 @@ func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g wire.Greeting) {
 			if _, ok := msg.(protocol.Beat); ok {
 				msg = *m.signs.beat.Swap(nil) // the newest
 			}
-			d.fromRank(g.Gen, g.Rank, m, msg)
+			d.fromRank(g.Incarnation, g.Rank, m, msg)
 		})
 	}
 }
@@ -82,7 +82,7 @@ func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g wire.Greeting) {
 // admit accepts a rank of the current generation that is not there yet. Who comes when
 // all is over is sent away: nobody will tell it to leave.
 func (d *driver) admit(g wire.Greeting, l *wire.Link) *member {
-	if g.Rank < 0 || g.Rank >= len(d.members) || g.Gen != d.group(g.Rank).incarnation {
+	if g.Rank < 0 || g.Rank >= len(d.members) || g.Incarnation != d.group(g.Rank).incarnation {
 		return nil
 	}
 	m := d.members[g.Rank]
@@ -113,7 +113,7 @@ func (d *driver) disconnected(g wire.Greeting, m *member, err error) {
 	if err != io.EOF {
 		cause = "lost its connection: " + err.Error()
 	}
-	d.post(func() { d.lose(g.Gen, g.Rank, cause) })
+	d.post(func() { d.lose(g.Incarnation, g.Rank, cause) })
 }
 
 // fromRank handles a message of a rank in the loop.
@@ -134,7 +134,7 @@ func (d *driver) fromRank(incarnation, rank int, m *member, msg protocol.Message
 			p.Identify(hello.Process)
 		}
 	}
-	g.step(protocol.FromRank{Gen: incarnation, Rank: rank, Message: msg}) // each is a sign of life
+	g.step(protocol.FromRank{Incarnation: incarnation, Rank: rank, Message: msg}) // each is a sign of life
 	switch msg := msg.(type) {
 	case protocol.Hello:
 		g.welcome()

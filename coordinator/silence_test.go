@@ -27,7 +27,7 @@ type connectedRank struct {
 func (r *connectedRank) Start(at launch.Rank, _ func(string)) (launch.Process, error) {
 	conn, err := wire.Dial(context.Background(), at.Socket)
 	if err == nil {
-		err = wire.Greet(conn, wire.Greeting{Token: at.Token, Role: wire.RoleRank, Rank: at.Rank, Gen: at.Incarnation})
+		err = wire.Greet(conn, wire.Greeting{Token: at.Token, Role: wire.RoleRank, Rank: at.Rank, Incarnation: at.Incarnation})
 	}
 	if err != nil {
 		return nil, err

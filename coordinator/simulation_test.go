@@ -84,7 +84,7 @@ func (s *simulation) Start(at launch.Rank, ended func(string)) (launch.Process, 
 		return nil, err
 	}
 	defer conn.Close()
-	if err := wire.Greet(conn, wire.Greeting{Token: at.Token, Role: wire.RoleRank, Rank: at.Rank, Gen: at.Incarnation}); err != nil {
+	if err := wire.Greet(conn, wire.Greeting{Token: at.Token, Role: wire.RoleRank, Rank: at.Rank, Incarnation: at.Incarnation}); err != nil {
 		return nil, err
 	}
 	var fd int

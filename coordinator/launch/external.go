@@ -24,7 +24,7 @@ type external struct {
 
 // externalRun is one run of the launcher's command.
 type externalRun struct {
-	gen int
+	incarnation int
 	child
 	ended []func(cause string)
 }
@@ -52,7 +52,7 @@ func New(name string, np int) (Launcher, error) {
 
 // Start starts the launcher with the first rank of a generation.
 func (e *external) Start(r Rank, ended func(string)) (Process, error) {
-	if e.run == nil || e.run.gen != r.Incarnation {
+	if e.run == nil || e.run.incarnation != r.Incarnation {
 		if err := e.launch(r); err != nil {
 			return nil, err
 		}
@@ -70,7 +70,7 @@ func (e *external) launch(r Rank) error {
 	if err != nil {
 		return err
 	}
-	e.run = &externalRun{gen: r.Incarnation, child: child{over: make(chan struct{})}}
+	e.run = &externalRun{incarnation: r.Incarnation, child: child{over: make(chan struct{})}}
 	cmd := exec.Command(e.name, job.Launchers[e.name], strconv.Itoa(e.np), binary, "rank")
 	cmd.Dir = r.Scratch
 	cmd.Env = append(os.Environ(), r.environment()...)

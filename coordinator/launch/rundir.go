@@ -115,8 +115,8 @@ func (r *RunDir) Scratch(node int) string { return filepath.Join(r.Path, fmt.Spr
 
 // Segment returns the path of the memory that the ranks of a group share on a
 // node.
-func (r *RunDir) Segment(dir string, group, gen, node int) string {
-	return filepath.Join(dir, fmt.Sprintf("%s%d-g%d-n%d", r.prefix, group, gen, node))
+func (r *RunDir) Segment(dir string, group, incarnation, node int) string {
+	return filepath.Join(dir, fmt.Sprintf("%s%d-g%d-n%d", r.prefix, group, incarnation, node))
 }
 
 func (r *RunDir) Remove() error {

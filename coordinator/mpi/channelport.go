@@ -209,7 +209,7 @@ func (p *channelPort) send(dst int, env envelope, data []byte) error {
 // had then; otherwise its determinant is logged before the program goes on.
 func (p *channelPort) receiveAny(pat pattern) (*message, error) {
 	p.mu.Lock()
-	if src, _, forced := p.ep.Forced(); forced {
+	if src, _, ok := p.ep.Recorded(); ok {
 		pat.src = src
 	}
 	p.mu.Unlock()
@@ -219,7 +219,7 @@ func (p *channelPort) receiveAny(pat pattern) (*message, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	wait, acts, err := p.ep.Matched(m.src, m.number)
+	wait, acts, err := p.ep.ReceivedAny(m.src, m.number)
 	if err != nil {
 		return nil, err
 	}

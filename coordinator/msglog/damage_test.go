@@ -235,7 +235,7 @@ func TestLongPayload(t *testing.T) {
 		t.Errorf("%d bytes were allocated", n)
 	}
 	// The next frame shows that it was durable, and so the log is damaged.
-	next := appendFrame(nil, &channel.Frame{Kind: channel.Match}, frames[len(frames)-1].lsn+2, 0)
+	next := appendFrame(nil, &channel.Frame{Kind: channel.Determined}, frames[len(frames)-1].lsn+2, 0)
 	seal(next, int64(len(whole)+len(b)), salt)
 	putFile(t, disk, name, append(append(whole, b...), next...))
 	_, _, err = readDir(disk, testDir, 0)
@@ -261,7 +261,7 @@ func TestHostileFrames(t *testing.T) {
 		"its group begins at 272, not here and not where the last one did": func(b []byte) { le.PutUint64(b[16:], 272) },
 		"checksum of the payload does not match":                           func(b []byte) { le.PutUint32(b[4:], 1) },
 	} {
-		b := appendFrame(nil, &channel.Frame{Kind: channel.Match}, frames[len(frames)-1].lsn+1, 0)
+		b := appendFrame(nil, &channel.Frame{Kind: channel.Determined}, frames[len(frames)-1].lsn+1, 0)
 		le.PutUint64(b[16:], uint64(len(whole)))
 		spoil(b)
 		le.PutUint32(b, headCRC(b, salt))

@@ -38,7 +38,7 @@ func run(dir string) error {
 	for i, f := range []channel.Frame{
 		{Kind: channel.Received, Peer: 1, Message: channel.Message{Seq: 17}},
 		{Kind: channel.Received, Peer: 1, Message: channel.Message{Seq: 18, Data: []byte("hello")}},
-		{Kind: channel.Match, Peer: 3, Number: 41, Message: channel.Message{Seq: 19}},
+		{Kind: channel.Determined, Peer: 3, Number: 41, Message: channel.Message{Seq: 19}},
 	} {
 		lsn, err := log.Append(f)
 		if err != nil {
@@ -65,7 +65,7 @@ func run(dir string) error {
 		if err != nil { // io.EOF
 			return nil
 		}
-		if f.Kind == channel.Match {
+		if f.Kind == channel.Determined {
 			fmt.Printf("message %d from rank %d was what a receive from any source got\n", f.Message.Seq, f.Peer)
 			continue
 		}

@@ -55,7 +55,7 @@ func (r *faultRun) run(fsys vfs.FS) {
 						r.note(fmt.Errorf("frame %d is not reported lost: %v", lsn, werr))
 					}
 				}
-				if _, aerr := l.Append(channel.Frame{Kind: channel.Match}); aerr == nil || !errors.Is(err, ErrLost) && aerr.Error() != err.Error() {
+				if _, aerr := l.Append(channel.Frame{Kind: channel.Determined}); aerr == nil || !errors.Is(err, ErrLost) && aerr.Error() != err.Error() {
 					r.note(fmt.Errorf("a failed log takes more: %v", aerr))
 				}
 				r.note(l.Reopen())

@@ -74,7 +74,7 @@ func appendFrame(b []byte, f *channel.Frame, lsn LSN, payloadCRC uint32) []byte 
 	le, m := binary.LittleEndian, &f.Message
 	seq, order, flags := m.Seq, uint64(len(m.Depends)), byte(0)
 	switch f.Kind {
-	case channel.Match:
+	case channel.Determined:
 		order, flags = f.Number, anySourceFlag
 	case channel.Cut:
 		seq = cutSeq
@@ -151,7 +151,7 @@ func (h *head) fill(payload []byte) {
 	case channel.Received:
 		h.Message.Depends = channel.Numbers(payload[:8*h.order])
 		h.Message.Data = payload[8*h.order:]
-	case channel.Match:
+	case channel.Determined:
 		h.Number = h.order
 	case channel.Cut:
 		h.Message.Data = payload

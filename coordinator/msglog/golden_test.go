@@ -27,7 +27,7 @@ func TestGolden(t *testing.T) {
 	want := []channel.Frame{
 		{Kind: channel.Received, Peer: 1, Message: channel.Message{Tag: 7, Seq: 1, Data: []byte("a message of 25 bytes, ok")}},
 		{Kind: channel.Received, Peer: 3, Message: channel.Message{Tag: 9, Context: 1, Seq: 1, Depends: []uint64{4, 0, 17}, Data: []byte("it depends on others")}},
-		{Kind: channel.Match, Peer: 3, Number: 3, Message: channel.Message{Seq: 2}},
+		{Kind: channel.Determined, Peer: 3, Number: 3, Message: channel.Message{Seq: 2}},
 		{Kind: channel.Received, Message: channel.Message{Tag: 1, Seq: 5}},
 		{Kind: channel.Cut, Peer: -1, Message: channel.Message{Data: channel.AppendNumbers(nil, []uint64{3, math.MaxUint64, 1})}},
 	}
@@ -76,7 +76,7 @@ func TestMarks(t *testing.T) {
 		must(t, err)
 		kinds = append(kinds, f.Kind)
 	}
-	if !slices.Equal(kinds, []channel.FrameKind{channel.Received, channel.Match}) || rec.Next != 6 || rec.CutBytes != 0 {
+	if !slices.Equal(kinds, []channel.FrameKind{channel.Received, channel.Determined}) || rec.Next != 6 || rec.CutBytes != 0 {
 		t.Errorf("frames of kinds %v, %+v", kinds, rec)
 	}
 }

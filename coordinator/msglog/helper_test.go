@@ -29,7 +29,7 @@ func frameOf(n int) channel.Frame {
 	size := 0
 	switch n % 7 {
 	case 0:
-		f.Kind, f.Number = channel.Match, uint64(n*2)
+		f.Kind, f.Number = channel.Determined, uint64(n*2)
 	case 1:
 		f.Kind, f.Peer, size, f.Message = channel.Cut, -1, 3, channel.Message{}
 	case 2:
@@ -39,7 +39,7 @@ func frameOf(n int) channel.Frame {
 	default:
 		size = rng.IntN(80)
 	}
-	if n%29 == 4 && f.Kind != channel.Match {
+	if n%29 == 4 && f.Kind != channel.Determined {
 		size = 5000
 	}
 	for range size {

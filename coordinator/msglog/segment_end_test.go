@@ -18,7 +18,7 @@ func TestBehindTheEnd(t *testing.T) {
 	b := fileBytes(t, disk, name)
 	next, err := readHeader(disk, segmentPath(testDir, 2))
 	must(t, err)
-	lost := appendFrame(nil, &channel.Frame{Kind: channel.Match}, next.first, 0)
+	lost := appendFrame(nil, &channel.Frame{Kind: channel.Determined}, next.first, 0)
 	seal(lost, int64(len(b)), binary.LittleEndian.Uint32(b[headerCRCAt:]))
 	putFile(t, disk, name, append(b, lost...))
 	there, _, err := readDir(disk, testDir, 0)

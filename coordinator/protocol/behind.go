@@ -14,7 +14,7 @@ type behind struct {
 	step    behindStep
 	left    int           // ranks that owe an answer in this step
 	serving []Request     // asked for it
-	lost    bool          // reported lost
+	aborted bool          // reported aborted
 	pause   time.Duration // how long the application stood still for it
 	ordered time.Duration // Write was sent
 	durable time.Duration // the last Written came in
@@ -118,7 +118,7 @@ func (c *Coordinator) failedBehind(ev CommitFailed) {
 		c.dropBehind(-1, ev.Reason, ev.Body)
 	case committingBehind:
 		// Nobody writes any more; the caller has removed what there was.
-		c.lostBehind(-1, ev.Reason, ev.Body)
+		c.reportAbortedBehind(-1, ev.Reason, ev.Body)
 		c.behindOver()
 	}
 }
@@ -126,7 +126,7 @@ func (c *Coordinator) failedBehind(ev CommitFailed) {
 // dropBehind aborts the checkpoint and waits until nobody writes it any more.
 // The application is not held for that.
 func (c *Coordinator) dropBehind(rank int, why string, body []byte) {
-	c.lostBehind(rank, why, body)
+	c.reportAbortedBehind(rank, why, body)
 	b := c.behind
 	b.step, b.left, b.since = droppingBehind, len(c.ranks), c.now
 	for i := range c.ranks {
@@ -135,11 +135,11 @@ func (c *Coordinator) dropBehind(rank int, why string, body []byte) {
 	c.do(Broadcast{Abort{b.cp.Number}})
 }
 
-// lostBehind reports the checkpoint lost and tells those who asked for it.
-func (c *Coordinator) lostBehind(rank int, why string, body []byte) {
+// reportAbortedBehind reports the checkpoint lost and tells those who asked for it.
+func (c *Coordinator) reportAbortedBehind(rank int, why string, body []byte) {
 	b := c.behind
-	b.lost = true
-	c.lost(Notice{Checkpoint: b.cp.Number, Iter: b.cp.Iter, Rank: rank, Text: why, Body: body}, b.serving)
+	b.aborted = true
+	c.tellAborted(Notice{Checkpoint: b.cp.Number, Iter: b.cp.Iter, Rank: rank, Text: why, Body: body}, b.serving)
 	b.serving = nil
 }
 
@@ -197,7 +197,7 @@ func (c *Coordinator) behindOverdue(r *rankState) bool {
 func (c *Coordinator) behindLate(r *rankState) {
 	why := fmt.Sprintf("made no progress for %v while ", c.cfg.Limits.Phase)
 	if c.behind.step == droppingBehind {
-		c.giveUpOn(r, why+aborting.String())
+		c.declareDead(r, why+aborting.String())
 		return
 	}
 	c.dropBehind(r.rank, why+"writing its image behind the computation", nil)

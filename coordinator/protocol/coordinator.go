@@ -49,8 +49,8 @@ type Config struct {
 	// FallBack lets the first incarnation, too, begin with an earlier checkpoint
 	// if its own is damaged.
 	FallBack bool
-	// Gen is the last incarnation before the first one of this Coordinator.
-	Gen int
+	// Incarnation is the last incarnation before the first one of this Coordinator.
+	Incarnation int
 }
 
 type phase uint8
@@ -99,14 +99,14 @@ type rankState struct {
 
 // A Coordinator is the protocol of a group. Its zero value is not usable.
 type Coordinator struct {
-	cfg     Config
-	now     time.Duration
-	out     []Action
-	phase   phase
-	gen     int
-	ranks   []rankState // in the order of Config.Ranks
-	left    int         // ranks that have yet to answer in the current phase
-	copying int         // ranks that have yet to capture their memory, when storing
+	cfg         Config
+	now         time.Duration
+	out         []Action
+	phase       phase
+	incarnation int
+	ranks       []rankState // in the order of Config.Ranks
+	left        int         // ranks that have yet to answer in the current phase
+	copying     int         // ranks that have yet to capture their memory, when storing
 
 	from      int // checkpoint this incarnation was restored from
 	known     map[int]int
@@ -138,7 +138,7 @@ type Coordinator struct {
 // Begin.
 func NewCoordinator(cfg Config) *Coordinator {
 	cfg.Stride = max(1, cfg.Stride)
-	c := &Coordinator{cfg: cfg, known: map[int]int{}, next: max(1, cfg.Next), from: cfg.From, gen: cfg.Gen}
+	c := &Coordinator{cfg: cfg, known: map[int]int{}, next: max(1, cfg.Next), from: cfg.From, incarnation: cfg.Incarnation}
 	for n, iter := range cfg.Known {
 		c.known[n] = iter
 		for c.next <= n {
@@ -168,11 +168,11 @@ func (c *Coordinator) Step(now time.Duration, ev Event) []Action {
 	}
 	switch ev := ev.(type) {
 	case FromRank:
-		if r := c.rank(ev.Rank); ev.Gen == c.gen && r != nil && c.phase != down {
+		if r := c.rank(ev.Rank); ev.Incarnation == c.incarnation && r != nil && c.phase != down {
 			c.receive(r, ev.Message)
 		}
 	case RankLost:
-		if ev.Gen == c.gen && c.rank(ev.Rank) != nil {
+		if ev.Incarnation == c.incarnation && c.rank(ev.Rank) != nil {
 			c.rankLost(ev)
 		}
 	case Committed:
@@ -185,7 +185,7 @@ func (c *Coordinator) Step(now time.Duration, ev Event) []Action {
 			c.failedBehind(ev)
 		}
 	case Unusable:
-		if ev.Gen == c.gen {
+		if ev.Incarnation == c.incarnation {
 			c.setupFailed(-1, ev.Damaged, ev.Reason, ev.Body)
 		}
 	case Requested:
@@ -295,7 +295,7 @@ func (c *Coordinator) waitsFor(r *rankState) bool {
 
 // spawn begins a new incarnation from checkpoint from.
 func (c *Coordinator) spawn(from int) {
-	c.gen++
+	c.incarnation++
 	c.from = from
 	c.ranks = make([]rankState, len(c.cfg.Ranks))
 	for i, rank := range c.cfg.Ranks {
@@ -303,7 +303,7 @@ func (c *Coordinator) spawn(from int) {
 	}
 	c.finishing, c.behind = false, nil
 	c.enter(starting)
-	c.do(Spawn{Gen: c.gen, From: from, Delay: c.backoff()})
+	c.do(Spawn{Incarnation: c.incarnation, From: from, Delay: c.backoff()})
 }
 
 // started lets the ranks compute once all of them are ready.
@@ -312,7 +312,7 @@ func (c *Coordinator) started() {
 	c.phase = running
 	c.lastEnd, c.budget.since = c.now, c.now
 	c.do(Broadcast{Start{c.armed, c.next}})
-	c.report(Notice{Kind: Started, Rank: -1, From: c.from, Gen: c.gen, Iter: c.known[c.from]})
+	c.report(Notice{Kind: Started, Rank: -1, From: c.from, Incarnation: c.incarnation, Iter: c.known[c.from]})
 }
 
 func (c *Coordinator) finish(o Outcome) {

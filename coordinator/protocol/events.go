@@ -12,15 +12,15 @@ type Event interface{ event() }
 
 // The events of the coordinator.
 type (
-	// FromRank is a message of a rank of incarnation Gen.
+	// FromRank is a message of a rank of that incarnation.
 	FromRank struct {
-		Gen, Rank int
-		Message   Message
+		Incarnation, Rank int
+		Message           Message
 	}
-	// RankLost says that a rank of incarnation Gen died or disconnected.
+	// RankLost says that a rank of that incarnation died or disconnected.
 	RankLost struct {
-		Gen, Rank int
-		Cause     string
+		Incarnation, Rank int
+		Cause             string
 	}
 	// Committed answers Commit: the checkpoint exists. Vectors, in a job of
 	// several groups, are those that the ranks stored, in their order.
@@ -37,10 +37,10 @@ type (
 	// Unusable says that the checkpoint named in Spawn cannot be restored,
 	// found before any rank was started.
 	Unusable struct {
-		Gen     int
-		Damaged bool // for good; otherwise it just could not be read
-		Reason  string
-		Body    []byte
+		Incarnation int
+		Damaged     bool // for good; otherwise it just could not be read
+		Reason      string
+		Body        []byte
 	}
 	// Requested asks for a checkpoint or a stop.
 	Requested struct{ Request Request }
@@ -78,12 +78,12 @@ type (
 	// Kill one rank that is silent; its RankLost has been taken into account.
 	Kill struct{ Rank int }
 	// Spawn ends what is left of earlier incarnations, sweeps debris and starts
-	// all ranks as incarnation Gen from checkpoint From, 0 for the beginning,
-	// after Delay. With several groups, that is done for one group only; Gen is
+	// all ranks as that incarnation from checkpoint From, 0 for the beginning,
+	// after Delay. With several groups, that is done for one group only; Incarnation is
 	// the incarnation of its ranks, and says more than those before it.
 	Spawn struct {
-		Gen, From int
-		Delay     time.Duration
+		Incarnation, From int
+		Delay             time.Duration
 		// Line is the recovery line that channel.Restore needs with an optimistic
 		// log, nil if there is none. Ready must wait until its actions are durable.
 		Line []uint64
@@ -137,18 +137,18 @@ type Checkpoint struct {
 // A Notice is one thing a user should know. Exactly one group of fields counts,
 // by its Kind.
 type Notice struct {
-	Kind       NoticeKind
-	Checkpoint int // number
-	Rank       int // that failed or caused an abort; -1 if it was none
-	Iter       int
-	From       int // checkpoint restored from
-	Gen        int
-	Text       string
-	Body       []byte        // details of the rank, as in WriteFailed
-	Pause      time.Duration // how long the application stood still, from the first stop, or will wait
-	Commit     time.Duration // from the last Written to the commit
-	Stuck      int           // restarts in a row that got no further
-	Silence    time.Duration // how long a rank may give no sign of life from now on
+	Kind        NoticeKind
+	Checkpoint  int // number
+	Rank        int // that failed or caused an abort; -1 if it was none
+	Iter        int
+	From        int // checkpoint restored from
+	Incarnation int
+	Text        string
+	Body        []byte        // details of the rank, as in WriteFailed
+	Pause       time.Duration // how long the application stood still, from the first stop, or will wait
+	Commit      time.Duration // from the last Written to the commit
+	Stuck       int           // restarts in a row that got no further
+	Silence     time.Duration // how long a rank may give no sign of life from now on
 }
 
 // NoticeKind says what a Notice is about.
@@ -156,13 +156,13 @@ type NoticeKind uint8
 
 // The notices.
 const (
-	Started         NoticeKind = iota // all ranks of incarnation Gen compute, from checkpoint From
-	CheckpointTaken                   // Checkpoint at Iter; Pause, Commit
-	CheckpointLost                    // Checkpoint was aborted because of Rank: Text
-	RankDied                          // Rank died at about Iter: Text
-	Restarting                        // incarnation Gen from checkpoint From
-	FallingBack                       // Checkpoint cannot be restored: Text
-	BackingOff                        // Stuck restarts got no further than Iter: the next comes after Pause, with a limit of Silence
+	Started           NoticeKind = iota // all ranks of Incarnation compute, from checkpoint From
+	CheckpointTaken                     // Checkpoint at Iter; Pause, Commit
+	CheckpointAborted                   // Checkpoint was aborted because of Rank: Text
+	RankDied                            // Rank died at about Iter: Text
+	Restarting                          // Incarnation from checkpoint From
+	FallingBack                         // Checkpoint cannot be restored: Text
+	BackingOff                          // Stuck restarts got no further than Iter: the next comes after Pause, with a limit of Silence
 )
 
 // An Outcome is how a job ended.

@@ -44,7 +44,7 @@ func (c *Coordinator) checkDeadlines() {
 	for i := range c.ranks {
 		r := &c.ranks[i]
 		if patience := c.patience(); r.joined && c.now-r.heard >= patience {
-			c.giveUpOn(r, fmt.Sprintf("gave no sign of life for %v", patience))
+			c.declareDead(r, fmt.Sprintf("gave no sign of life for %v", patience))
 			return
 		}
 		if c.behindOverdue(r) {
@@ -56,7 +56,7 @@ func (c *Coordinator) checkDeadlines() {
 		}
 		why := fmt.Sprintf("made no progress for %v while %v", lim.Phase, c.phase)
 		if c.phase == starting || c.phase == aborting {
-			c.giveUpOn(r, why)
+			c.declareDead(r, why)
 		} else {
 			c.abort(r.rank, why, nil)
 		}
@@ -64,9 +64,9 @@ func (c *Coordinator) checkDeadlines() {
 	}
 }
 
-func (c *Coordinator) giveUpOn(r *rankState, why string) {
+func (c *Coordinator) declareDead(r *rankState, why string) {
 	c.do(Kill{r.rank})
-	c.rankLost(RankLost{Gen: c.gen, Rank: r.rank, Cause: why})
+	c.rankLost(RankLost{Incarnation: c.incarnation, Rank: r.rank, Cause: why})
 }
 
 // rankLost handles a death. A checkpoint that is just being committed is left
@@ -87,22 +87,22 @@ func (c *Coordinator) rankLost(ev RankLost) {
 // incarnation. A death after all ranks have told their results harms nothing but
 // the checkpoint still being written then.
 func (c *Coordinator) lose(ev RankLost) {
-	if c.behind != nil && c.behind.step == writingBehind && !c.behind.lost {
-		c.lostBehind(ev.Rank, fmt.Sprintf("%s before all images were written", ev.Cause), nil)
+	if c.behind != nil && c.behind.step == writingBehind && !c.behind.aborted {
+		c.reportAbortedBehind(ev.Rank, fmt.Sprintf("%s before all images were written", ev.Cause), nil)
 	}
 	if results, ended := c.results(); ended && c.phase != resting {
 		c.complete(results, &ev)
 		return
 	}
-	c.loseCheckpoint(ev.Rank, ev.Cause)
+	c.dropCheckpoint(ev.Rank, ev.Cause)
 	c.fail(ev)
 }
 
-// loseCheckpoint aborts what is under way with the end of the incarnation.
-func (c *Coordinator) loseCheckpoint(rank int, cause string) {
+// dropCheckpoint aborts what is under way with the end of the incarnation.
+func (c *Coordinator) dropCheckpoint(rank int, cause string) {
 	switch c.phase {
 	case proposing, agreeing, stopping, holding, emptying, storing:
-		c.lostCheckpoint(rank, fmt.Sprintf("%s while %v", cause, c.phase), nil)
+		c.reportAborted(rank, fmt.Sprintf("%s while %v", cause, c.phase), nil)
 		c.next += c.cfg.Stride
 	case aborting:
 		c.next += c.cfg.Stride // reported already
@@ -118,7 +118,7 @@ func (c *Coordinator) lossAfterCommit() {
 
 // fail ends the incarnation after the death of a rank.
 func (c *Coordinator) fail(ev RankLost) {
-	c.report(Notice{Kind: RankDied, Rank: ev.Rank, Iter: c.rank(ev.Rank).iter, Gen: c.gen, Text: ev.Cause})
+	c.report(Notice{Kind: RankDied, Rank: ev.Rank, Iter: c.rank(ev.Rank).iter, Incarnation: c.incarnation, Text: ev.Cause})
 	text := c.blame(ev.Rank, ev.Cause)
 	if !c.cfg.AutoRestart {
 		c.finish(Outcome{Result: Failed, Rank: ev.Rank, Text: text})
@@ -176,7 +176,7 @@ func (c *Coordinator) restart(d Down) {
 }
 
 func (c *Coordinator) respawn(from int) {
-	c.report(Notice{Kind: Restarting, Rank: -1, From: from, Iter: c.known[from], Gen: c.gen + 1})
+	c.report(Notice{Kind: Restarting, Rank: -1, From: from, Iter: c.known[from], Incarnation: c.incarnation + 1})
 	c.spawn(from)
 }
 
@@ -186,14 +186,14 @@ func (c *Coordinator) respawn(from int) {
 // if it is not: memory or descriptors may have been short.
 func (c *Coordinator) setupFailed(rank int, damaged bool, why string, body []byte) {
 	switch {
-	case c.gen == c.cfg.Gen+1 && !c.cfg.FallBack:
+	case c.incarnation == c.cfg.Incarnation+1 && !c.cfg.FallBack:
 		c.finish(Outcome{Result: Failed, Rank: rank, Text: why, Body: body, Restored: true})
 	case damaged && c.from > 0:
 		c.report(Notice{Kind: FallingBack, Checkpoint: c.from, Rank: rank, Text: why, Body: body})
 		delete(c.known, c.from)
 		c.restart(Down{Rank: rank, Cause: c.blame(rank, "could not be set up: "+why), Damaged: c.from})
 	default:
-		c.report(Notice{Kind: RankDied, Rank: rank, Iter: c.known[c.from], Gen: c.gen, Text: "could not be set up: " + why})
+		c.report(Notice{Kind: RankDied, Rank: rank, Iter: c.known[c.from], Incarnation: c.incarnation, Text: "could not be set up: " + why})
 		c.tryAgain(rank, c.blame(rank, "could not be set up: "+why), body)
 	}
 }

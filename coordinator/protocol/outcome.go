@@ -79,7 +79,7 @@ func (c *Coordinator) firstStop() time.Duration {
 func (c *Coordinator) commitFailed(ev CommitFailed) {
 	if c.phase == committing {
 		// Nobody writes any more; the caller has removed what there was.
-		c.lostCheckpoint(-1, ev.Reason, ev.Body)
+		c.reportAborted(-1, ev.Reason, ev.Body)
 		c.endAttempt(c.began, false)
 		if c.loss != nil {
 			c.lossAfterCommit()
@@ -122,7 +122,7 @@ func (c *Coordinator) resume() {
 
 // abort ends the checkpoint under way and waits until nobody writes any more.
 func (c *Coordinator) abort(rank int, why string, body []byte) {
-	c.lostCheckpoint(rank, why, body)
+	c.reportAborted(rank, why, body)
 	if c.phase == proposing || c.phase == agreeing {
 		c.boundary = 0 // none was agreed on: the armed one still lies ahead
 	}
@@ -137,15 +137,15 @@ func (c *Coordinator) abandoned() {
 	c.resume()
 }
 
-// lostCheckpoint reports that the checkpoint under way will not be, and tells
+// reportAborted reports that the checkpoint under way will not be, and tells
 // those who asked for it.
-func (c *Coordinator) lostCheckpoint(rank int, why string, body []byte) {
-	c.lost(Notice{Checkpoint: c.next, Rank: rank, Iter: c.boundary, Text: why, Body: body}, c.serving)
+func (c *Coordinator) reportAborted(rank int, why string, body []byte) {
+	c.tellAborted(Notice{Checkpoint: c.next, Rank: rank, Iter: c.boundary, Text: why, Body: body}, c.serving)
 	c.serving = nil
 }
 
-func (c *Coordinator) lost(n Notice, serving []Request) {
-	n.Kind = CheckpointLost
+func (c *Coordinator) tellAborted(n Notice, serving []Request) {
+	n.Kind = CheckpointAborted
 	c.report(n)
 	for _, r := range serving {
 		text := fmt.Sprintf("checkpoint %d was aborted: %s", n.Checkpoint, n.Text)

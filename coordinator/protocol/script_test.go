@@ -63,7 +63,7 @@ func (s *script) rank(i int, m Message) {
 	case Done:
 		m = Done{body}
 	}
-	s.event(FromRank{Gen: s.co.gen, Rank: i, Message: m})
+	s.event(FromRank{Incarnation: s.co.incarnation, Rank: i, Message: m})
 }
 
 func (s *script) all(m Message) {
@@ -105,7 +105,7 @@ func (s *script) take(acts []Action) {
 			switch n := a.Notice; n.Kind {
 			case CheckpointTaken:
 				s.got = append(s.got, fmt.Sprintf("taken %d pause %v", n.Checkpoint, n.Pause))
-			case CheckpointLost:
+			case CheckpointAborted:
 				s.got = append(s.got, fmt.Sprintf("lost %d", n.Checkpoint))
 			}
 		case Finish:

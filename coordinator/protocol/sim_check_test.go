@@ -167,8 +167,8 @@ func (w *world) inspectSpawn(a Spawn) {
 	if len(w.ranks) > 0 && w.allEnded() {
 		w.failf("restart, though every rank has ended")
 	}
-	if a.Gen != w.gen+1 {
-		w.failf("incarnation %d follows %d", a.Gen, w.gen)
+	if a.Incarnation != w.incarnation+1 {
+		w.failf("incarnation %d follows %d", a.Incarnation, w.incarnation)
 	}
 	if w.committing || w.open != 0 && !w.losses[w.open] {
 		w.failf("restart while checkpoint %d is neither committed nor lost", w.open)
@@ -246,7 +246,7 @@ func (w *world) inspectNotice(n Notice) {
 		if n.Pause != pause || n.Commit != w.now-w.durable {
 			w.failf("checkpoint %d: pause %v, commit %v; want %v and %v", n.Checkpoint, n.Pause, n.Commit, pause, w.now-w.durable)
 		}
-	case CheckpointLost:
+	case CheckpointAborted:
 		if _, ok := w.committed[n.Checkpoint]; ok || w.losses[n.Checkpoint] || w.committing && n.Checkpoint == w.open {
 			w.failf("checkpoint %d is lost: exists %v, lost before %v", n.Checkpoint, ok, w.losses[n.Checkpoint])
 		}

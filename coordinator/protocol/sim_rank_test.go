@@ -7,38 +7,38 @@ import (
 
 // simRank is one rank of a simulated job.
 type simRank struct {
-	id, gen  int
-	m        *Member
-	silent   bool
-	dead     bool
-	computed int // iterations completed
-	running  bool
-	slow     time.Duration // the next iteration takes so much longer
-	sent     map[int]uint64
-	arrived  map[int]uint64
-	expected []Count
-	draining bool
-	writing  int // number, 0 none
-	captured int // number of which a copy or the image is there
-	written  int // number whose image is durable
-	image    int // iterations completed at the last order to write
-	wrote    uint64
-	hung     bool // the next image will not be written
-	stuck    bool // nor does cancelling it help
-	hanging  bool // that is so now
-	end      func()
-	aborted  int           // number of which it last heard Abort
-	ended    bool          // the coordinator has its result
-	toCo     time.Duration // FIFO: last delivery in each direction
-	fromCo   time.Duration
+	id, incarnation int
+	m               *Member
+	silent          bool
+	dead            bool
+	computed        int // iterations completed
+	running         bool
+	slow            time.Duration // the next iteration takes so much longer
+	sent            map[int]uint64
+	arrived         map[int]uint64
+	expected        []Count
+	draining        bool
+	writing         int // number, 0 none
+	captured        int // number of which a copy or the image is there
+	written         int // number whose image is durable
+	image           int // iterations completed at the last order to write
+	wrote           uint64
+	hung            bool // the next image will not be written
+	stuck           bool // nor does cancelling it help
+	hanging         bool // that is so now
+	end             func()
+	aborted         int           // number of which it last heard Abort
+	ended           bool          // the coordinator has its result
+	toCo            time.Duration // FIFO: last delivery in each direction
+	fromCo          time.Duration
 }
 
 func (w *world) spawn(a Spawn) {
-	w.gen = a.Gen
+	w.incarnation = a.Incarnation
 	w.ranks = nil
 	from := w.committed[a.From]
 	for i := range w.cfg.Ranks {
-		r := &simRank{id: i, gen: a.Gen, m: NewMember(from), computed: from,
+		r := &simRank{id: i, incarnation: a.Incarnation, m: NewMember(from), computed: from,
 			sent: map[int]uint64{}, arrived: map[int]uint64{}}
 		w.ranks = append(w.ranks, r)
 		w.after(w.upTo(50*time.Millisecond), func() { w.tell(r, Hello{}); w.beat(r) })
@@ -47,7 +47,7 @@ func (w *world) spawn(a Spawn) {
 				w.tell(r, SetupFailed{Damaged: true, Text: "damaged"})
 				return
 			}
-			if w.diskError && a.Gen > 1 && w.rng.IntN(20) == 0 {
+			if w.diskError && a.Incarnation > 1 && w.rng.IntN(20) == 0 {
 				w.tell(r, SetupFailed{Text: "out of memory"})
 				return
 			}
@@ -70,7 +70,7 @@ func (w *world) beat(r *simRank) {
 
 // runs reports whether a rank does anything any more.
 func (w *world) runs(r *simRank) bool {
-	return !r.dead && !r.silent && r.gen == w.gen && w.outcome == nil
+	return !r.dead && !r.silent && r.incarnation == w.incarnation && w.outcome == nil
 }
 
 // tell delivers a message to the coordinator, in order.
@@ -83,7 +83,7 @@ func (w *world) tell(r *simRank, m Message) {
 		if w.outcome == nil {
 			_, done := m.(Done)
 			r.ended = r.ended || done
-			w.event(FromRank{r.gen, r.id, m})
+			w.event(FromRank{r.incarnation, r.id, m})
 		}
 	})
 }
@@ -156,7 +156,7 @@ func (w *world) compute(r *simRank) {
 	}
 	first := w.committed[w.co.from]
 	need := uint64(r.computed-first) * per
-	if !r.running || r.computed == w.cfg.Iterations || r.gen != w.gen {
+	if !r.running || r.computed == w.cfg.Iterations || r.incarnation != w.incarnation {
 		return
 	}
 	if r.arrived[(r.id+1)%n] < need || r.arrived[(r.id+n-1)%n] < need {
@@ -166,7 +166,7 @@ func (w *world) compute(r *simRank) {
 	extra := r.slow
 	r.slow = 0
 	w.after(w.upTo(30*time.Millisecond)+extra, func() {
-		if r.gen != w.gen {
+		if r.incarnation != w.incarnation {
 			return
 		}
 		r.computed++
@@ -198,7 +198,7 @@ func (w *world) write(r *simRank, a BeginWrite) {
 	r.writing, r.image = a.Number, r.computed
 	cancelled := false
 	end := func() {
-		if r.writing != a.Number || r.dead || r.gen != w.gen {
+		if r.writing != a.Number || r.dead || r.incarnation != w.incarnation {
 			return
 		}
 		r.writing, r.hanging, r.end = 0, false, nil
@@ -231,7 +231,7 @@ func (w *world) write(r *simRank, a BeginWrite) {
 }
 
 func (w *world) capture(r *simRank, number int) {
-	if r.dead || r.gen != w.gen {
+	if r.dead || r.incarnation != w.incarnation {
 		return
 	}
 	if r.writing == number {

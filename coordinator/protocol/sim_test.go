@@ -26,19 +26,19 @@ type world struct {
 	co   lone
 	tick time.Duration // time of the tick under way, 0 none
 
-	gen       int
-	ranks     []*simRank
-	committed map[int]int // number to iteration
-	damaged   map[int]bool
-	refused   int // requests answered with an error
-	answers   map[int]int
-	requests  map[int]Request
-	outcome   *Outcome
-	slowed    bool
-	diskError bool
-	kills     int
-	ticks     int
-	watch     func(time.Duration, Event, []Action)
+	incarnation int
+	ranks       []*simRank
+	committed   map[int]int // number to iteration
+	damaged     map[int]bool
+	refused     int // requests answered with an error
+	answers     map[int]int
+	requests    map[int]Request
+	outcome     *Outcome
+	slowed      bool
+	diskError   bool
+	kills       int
+	ticks       int
+	watch       func(time.Duration, Event, []Action)
 	checker
 }
 
@@ -89,8 +89,8 @@ func (w *world) actions(acts []Action) {
 	for i, a := range acts {
 		w.act(a, acts[i+1:])
 	}
-	if w.dying == w.gen && w.outcome == nil && !w.committing {
-		w.failf("incarnation %d goes on after a death", w.gen)
+	if w.dying == w.incarnation && w.outcome == nil && !w.committing {
+		w.failf("incarnation %d goes on after a death", w.incarnation)
 	}
 	if at, ok := w.co.Deadline(); ok {
 		w.arm(max(at, w.now+1))
@@ -125,7 +125,7 @@ func (w *world) act(a Action, rest []Action) {
 		}
 	case Kill:
 		w.ranks[a.Rank].dead = true
-		w.dying = w.gen
+		w.dying = w.incarnation
 	case Spawn:
 		w.spawn(a)
 	case Prepare:
@@ -190,11 +190,11 @@ func (w *world) disturb() {
 			w.kills++
 			w.after(w.upTo(30*time.Millisecond), func() {
 				if w.outcome == nil {
-					if r.gen == w.gen {
+					if r.incarnation == w.incarnation {
 						w.seen.deaths += w.flag(w.behind != 0)
-						w.dying = w.gen
+						w.dying = w.incarnation
 					}
-					w.event(RankLost{r.gen, r.id, "was killed"})
+					w.event(RankLost{r.incarnation, r.id, "was killed"})
 				}
 			})
 		case 2: // stopped: only its silence tells
@@ -258,12 +258,12 @@ func runWatched(t *testing.T, seed uint64, setUp func(Config), watch func(time.D
 	}
 	for w.outcome == nil {
 		if len(w.todo) == 0 {
-			w.failf("nothing left to do while %v in incarnation %d", w.co.Phase(), w.gen)
+			w.failf("nothing left to do while %v in incarnation %d", w.co.Phase(), w.incarnation)
 		}
 		ev := heap.Pop(&w.todo).(simEvent)
 		w.now = ev.at
 		if w.now > 10*time.Minute {
-			w.failf("no end in sight while %v in incarnation %d", w.co.Phase(), w.gen)
+			w.failf("no end in sight while %v in incarnation %d", w.co.Phase(), w.incarnation)
 		}
 		ev.do()
 	}
@@ -286,7 +286,7 @@ func TestSchedules(t *testing.T) {
 		results[w.outcome.Result]++
 		checkpoints += len(w.committed) - 1
 		lost += len(w.losses)
-		incarnations += w.gen
+		incarnations += w.incarnation
 		all.add(w.seen)
 	}
 	t.Logf("%d schedules: %v; %d checkpoints taken, %d aborted, %d incarnations", n, results, checkpoints, lost, incarnations)

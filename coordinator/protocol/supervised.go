@@ -154,10 +154,10 @@ func (c *Coordinator) halt() {
 		return
 	}
 	const why = "the group has to go back"
-	if c.behind != nil && c.behind.step == writingBehind && !c.behind.lost {
-		c.lostBehind(-1, why, nil)
+	if c.behind != nil && c.behind.step == writingBehind && !c.behind.aborted {
+		c.reportAbortedBehind(-1, why, nil)
 	}
-	c.loseCheckpoint(-1, why)
+	c.dropCheckpoint(-1, why)
 	c.phase, c.behind = down, nil
 }
 

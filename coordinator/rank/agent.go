@@ -30,7 +30,7 @@ func Run(ctx context.Context, fsys vfs.FS, getenv func(string) string) error {
 	if r.id, err = rankOf(getenv); err != nil {
 		return err
 	}
-	if r.gen, err = strconv.Atoi(getenv(wire.EnvIncarnation)); err != nil {
+	if r.incarnation, err = strconv.Atoi(getenv(wire.EnvIncarnation)); err != nil {
 		return &job.UsageError{Text: wire.EnvIncarnation + " is not set", Fix: "coordinators start ranks"}
 	}
 	period, err := time.ParseDuration(getenv(wire.EnvBeat))
@@ -78,7 +78,7 @@ func (r *process) connect(ctx context.Context, socket string) error {
 	if err != nil {
 		return err
 	}
-	if err := wire.Greet(conn, wire.Greeting{Token: r.token, Role: wire.RoleRank, Rank: r.id, Gen: r.gen}); err != nil {
+	if err := wire.Greet(conn, wire.Greeting{Token: r.token, Role: wire.RoleRank, Rank: r.id, Incarnation: r.incarnation}); err != nil {
 		return err
 	}
 	if r.link, err = wire.NewLink(conn, bufio.NewReader(conn)); err != nil {

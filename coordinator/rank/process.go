@@ -18,16 +18,16 @@ import (
 // to the coordinator and decides through a protocol.Member when the application
 // may go on. Drains and writes happen while the application waits.
 type process struct {
-	fs       vfs.FS // of the store
-	id, gen  int
-	token    string
-	link     *wire.Link
-	listener net.Listener
-	cfg      wire.Welcome
-	spec     *job.Resolved
-	group    []int // ranks that take checkpoints with this one, itself included
-	state    *state
-	comm     *mpi.Comm
+	fs              vfs.FS // of the store
+	id, incarnation int
+	token           string
+	link            *wire.Link
+	listener        net.Listener
+	cfg             wire.Welcome
+	spec            *job.Resolved
+	group           []int // ranks that take checkpoints with this one, itself included
+	state           *state
+	comm            *mpi.Comm
 
 	mail    chan protocol.MemberEvent
 	told    chan protocol.Shares // what the ranks that write together tell each other

@@ -17,10 +17,10 @@ import (
 // A Greeting is the first line on a connection to the coordinator. Whoever
 // cannot show the token of the run is not listened to.
 type Greeting struct {
-	Token string `json:"token"`
-	Role  string `json:"role"` // RoleRank or RoleControl
-	Rank  int    `json:"rank,omitempty"`
-	Gen   int    `json:"gen,omitempty"`
+	Token       string `json:"token"`
+	Role        string `json:"role"` // RoleRank or RoleControl
+	Rank        int    `json:"rank,omitempty"`
+	Incarnation int    `json:"gen,omitempty"`
 }
 
 const (

@@ -36,9 +36,9 @@ type FrameKind uint8
 
 // The kinds of frames.
 const (
-	Received FrameKind = 1 // a message with its payload
-	Match    FrameKind = 2 // the determinant of a receive from any source
-	Cut      FrameKind = 3 // some of the frames before it do not count any more, see Restore
+	Received   FrameKind = 1 // a message with its payload
+	Determined FrameKind = 2 // the determinant of a receive from any source
+	Cut        FrameKind = 3 // some of the frames before it do not count any more, see Restore
 )
 
 // An Action is what the caller has to carry out: Transmit, Append, Deliver or

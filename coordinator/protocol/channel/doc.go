@@ -26,8 +26,8 @@
 //	acts = e.Connected(peer)              // receiver acknowledges what is stable
 //	e.PeerDown(peer)                      // the connection to the peer is lost
 //
-//	src, seq, forced := e.Forced()        // before each receive from any source
-//	wait, acts, err := e.Matched(src, seq) // after it; go on once Durable() >= wait
+//	src, seq, ok := e.Recorded()          // before each receive from any source
+//	wait, acts, err := e.ReceivedAny(src, seq) // after it; go on once Durable() >= wait
 //
 //	state := e.Snapshot(); b := state.Encode()   // part of a checkpoint
 //	st, err := channel.Decode(b)

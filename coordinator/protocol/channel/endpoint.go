@@ -24,7 +24,7 @@ type Endpoint struct {
 
 	depends []uint64 // on matches of each rank, see Vector; replaced, never written to; nil: on none
 	matches uint64
-	forced  []determinant // to follow, by number
+	replay  []Determinant // to follow, by number
 	outputs uint64
 }
 

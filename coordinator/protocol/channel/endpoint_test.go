@@ -100,7 +100,7 @@ func TestDependenciesAreTransitive(t *testing.T) {
 	if v := eps[1].Vector(); slices.Max(v.Depends) != 0 {
 		t.Errorf("depends on %v before there was a match", v.Depends)
 	}
-	if _, _, err := eps[0].Matched(2, 0); err != nil {
+	if _, _, err := eps[0].ReceivedAny(2, 0); err != nil {
 		t.Fatal(err)
 	}
 	send(0, 1)
@@ -145,27 +145,27 @@ func TestReplayDiverges(t *testing.T) {
 		t.Fatal(err)
 	}
 	st := e.Snapshot()
-	frames := []Frame{{Kind: Match, Peer: 2, Number: 1, Message: Message{Seq: 4}}}
+	frames := []Frame{{Kind: Determined, Peer: 2, Number: 1, Message: Message{Seq: 4}}}
 	e, _, err = Restore(cfg, st, reading(frames), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var re *ReplayError
-	if _, _, err := e.Matched(1, 4); !errors.As(err, &re) || re.WantSource != 2 {
+	if _, _, err := e.ReceivedAny(1, 4); !errors.As(err, &re) || re.WantSource != 2 {
 		t.Errorf("error %v", err)
 	}
-	if _, _, err := e.Matched(2, 5); !errors.As(err, &re) {
+	if _, _, err := e.ReceivedAny(2, 5); !errors.As(err, &re) {
 		t.Errorf("error %v", err)
 	}
-	if src, seq, ok := e.Forced(); !ok || src != 2 || seq != 4 {
+	if src, seq, ok := e.Recorded(); !ok || src != 2 || seq != 4 {
 		t.Errorf("%d %d %v", src, seq, ok)
 	}
-	if wait, acts, err := e.Matched(2, 4); wait != 0 || acts != nil || err != nil {
+	if wait, acts, err := e.ReceivedAny(2, 4); wait != 0 || acts != nil || err != nil {
 		t.Errorf("%d %v %v", wait, acts, err)
 	}
 	for name, frames := range map[string][]Frame{
 		"message missing":     {{Kind: Received, Peer: 1, Message: Message{Seq: 2}}},
-		"determinant missing": {{Kind: Match, Peer: 1, Number: 2}},
+		"determinant missing": {{Kind: Determined, Peer: 1, Number: 2}},
 		"no such rank":        {{Kind: Received, Peer: 3, Message: Message{Seq: 1}}},
 		"own group":           {{Kind: Received, Peer: 0, Message: Message{Seq: 1}}},
 		"no such kind":        {{Kind: 9}},

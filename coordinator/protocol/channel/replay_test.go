@@ -19,7 +19,7 @@ func restored(t *testing.T, kind Kind, line []uint64, frames ...Frame) (*Endpoin
 
 // match is a determinant in a log: receive number n got message seq of rank 2.
 func match(n, seq uint64) Frame {
-	return Frame{Kind: Match, Peer: 2, Number: n, Message: Message{Seq: seq}}
+	return Frame{Kind: Determined, Peer: 2, Number: n, Message: Message{Seq: seq}}
 }
 
 // from2 is a message of rank 2 in a log, which depends on so many matches of it.
@@ -31,10 +31,10 @@ func from2(seq, depends uint64) Frame {
 // to follow.
 func TestSnapshotOfReplay(t *testing.T) {
 	e, _ := restored(t, Sender, nil, match(1, 4), match(2, 5))
-	if _, _, err := e.Matched(2, 4); err != nil {
+	if _, _, err := e.ReceivedAny(2, 4); err != nil {
 		t.Fatal(err)
 	}
-	if got := e.Snapshot().Forced; !slices.Equal(got, []Determinant{{Number: 2, Source: 2, Seq: 5}}) {
+	if got := e.Snapshot().Replay; !slices.Equal(got, []Determinant{{Number: 2, Source: 2, Seq: 5}}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -96,7 +96,7 @@ func TestMatchInsideHasNoNumber(t *testing.T) {
 		t.Fatal(err)
 	}
 	for src, want := range map[int]uint64{1: 0, 2: 9} {
-		_, acts, err := e.Matched(src, 9)
+		_, acts, err := e.ReceivedAny(src, 9)
 		if err != nil || len(acts) != 1 || acts[0].(Append).Frame.Message.Seq != want {
 			t.Errorf("rank %d: %+v, %v", src, acts, err)
 		}

@@ -83,35 +83,35 @@ func Restore(cfg Config, st *State, next func() (Frame, error), line []uint64) (
 			}
 			p.accepted, p.settled = f.Message.Seq, f.Message.Seq
 			acts = append(acts, e.deliver(f.Peer, f.Message))
-		case Match:
+		case Determined:
 			if e.inside[f.Peer] && f.Message.Seq != 0 {
 				return nil, nil, fmt.Errorf("%w log: determinant %d is of message %d of rank %d, and messages of the group have no numbers",
 					ErrCorrupt, f.Number, f.Message.Seq, f.Peer)
 			}
 			last := e.matches
-			if n := len(e.forced); n > 0 {
-				last = e.forced[n-1].number
+			if n := len(e.replay); n > 0 {
+				last = e.replay[n-1].Number
 			}
 			if f.Number > last {
-				e.forced = append(e.forced, determinant{f.Number, f.Peer, f.Message.Seq})
+				e.replay = append(e.replay, Determinant{f.Number, f.Peer, f.Message.Seq})
 			}
 		}
 	}
-	if err := e.checkForced(); err != nil {
+	if err := e.checkReplay(); err != nil {
 		return nil, nil, err
 	}
 	return e, acts, nil
 }
 
-// checkForced sees to it that no determinant is missing. Receiver logs only those
+// checkReplay sees to it that no determinant is missing. Receiver logs only those
 // of messages of the own group.
-func (e *Endpoint) checkForced() error {
+func (e *Endpoint) checkReplay() error {
 	if e.cfg.Kind == Receiver {
 		return nil
 	}
-	for i, d := range e.forced {
-		if want := e.matches + 1 + uint64(i); d.number != want {
-			return fmt.Errorf("%w log: determinant %d follows determinant %d", ErrCorrupt, d.number, want-1)
+	for i, d := range e.replay {
+		if want := e.matches + 1 + uint64(i); d.Number != want {
+			return fmt.Errorf("%w log: determinant %d follows determinant %d", ErrCorrupt, d.Number, want-1)
 		}
 	}
 	return nil
@@ -122,8 +122,8 @@ func (e *Endpoint) checkForced() error {
 // be in the log once more.
 func (st *State) relevant(next func() (Frame, error)) ([]Frame, error) {
 	var frames []Frame
-	for _, d := range st.Forced {
-		frames = append(frames, Frame{Kind: Match, Peer: d.Source, Number: d.Number, Message: Message{Seq: d.Seq}})
+	for _, d := range st.Replay {
+		frames = append(frames, Frame{Kind: Determined, Peer: d.Source, Number: d.Number, Message: Message{Seq: d.Seq}})
 	}
 	if next == nil {
 		return frames, nil
@@ -147,7 +147,7 @@ func (st *State) relevant(next func() (Frame, error)) ([]Frame, error) {
 			if f.Message.Seq > st.Vector.Received[f.Peer] {
 				frames = append(frames, f)
 			}
-		case Match:
+		case Determined:
 			if f.Number > st.Vector.Matches {
 				frames = append(frames, f)
 			}
@@ -165,7 +165,7 @@ func (st *State) relevant(next func() (Frame, error)) ([]Frame, error) {
 // cut removes the frames that a line takes back from those of rank me.
 func cut(frames []Frame, line []uint64, me int) []Frame {
 	return slices.DeleteFunc(frames, func(f Frame) bool {
-		if f.Kind == Match {
+		if f.Kind == Determined {
 			return f.Number > line[me]
 		}
 		for r, n := range f.Message.Depends {

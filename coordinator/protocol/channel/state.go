@@ -16,16 +16,16 @@ type State struct {
 	Kind       Kind
 	Rank, Size int
 	Vector     Vector
-	Forced     []Determinant
-	Kept       [][]Message // by rank
+	Replay     []Determinant // to follow, by number
+	Kept       [][]Message   // by rank
 }
 
-// A Determinant is one that a rank which was still replaying when it took its
-// checkpoint has to follow after it.
+// A Determinant says which message a receive from any source got. A rank that was
+// still replaying when it took its checkpoint has some to follow after it.
 type Determinant struct {
-	Number uint64
+	Number uint64 // of the receive
 	Source int
-	Seq    uint64
+	Seq    uint64 // 0: not known
 }
 
 // Snapshot returns the state. It stays as it is while the endpoint goes on. The
@@ -37,10 +37,7 @@ type Determinant struct {
 // lost, and a rank that has to go back to an earlier checkpoint finds a log with a
 // hole, whose messages nobody keeps any more.
 func (e *Endpoint) Snapshot() *State {
-	st := &State{Kind: e.cfg.Kind, Rank: e.cfg.Rank, Size: e.cfg.Size, Vector: e.Vector(), Kept: make([][]Message, e.cfg.Size)}
-	for _, d := range e.forced {
-		st.Forced = append(st.Forced, Determinant{d.number, d.source, d.seq})
-	}
+	st := &State{Kind: e.cfg.Kind, Rank: e.cfg.Rank, Size: e.cfg.Size, Vector: e.Vector(), Replay: slices.Clone(e.replay), Kept: make([][]Message, e.cfg.Size)}
 	if e.cfg.Kind == None {
 		return st // a line without messages in transit needs none
 	}
@@ -62,7 +59,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Encode returns the state as drawn in the package comment.
 func (st *State) Encode() []byte {
-	size, kept := stateHead+st.Size*perRank+8+len(st.Forced)*determinantBytes+8+4, 0
+	size, kept := stateHead+st.Size*perRank+8+len(st.Replay)*determinantBytes+8+4, 0
 	for _, msgs := range st.Kept {
 		kept += len(msgs)
 		for _, m := range msgs {
@@ -80,8 +77,8 @@ func (st *State) Encode() []byte {
 	b = AppendNumbers(b, st.Vector.Sent)
 	b = AppendNumbers(b, st.Vector.Received)
 	b = AppendNumbers(b, st.Vector.Depends)
-	b = le.AppendUint64(b, uint64(len(st.Forced)))
-	for _, d := range st.Forced {
+	b = le.AppendUint64(b, uint64(len(st.Replay)))
+	for _, d := range st.Replay {
 		b = le.AppendUint64(b, d.Number)
 		b = le.AppendUint64(b, d.Seq)
 		b = le.AppendUint32(b, uint32(d.Source))
@@ -183,7 +180,7 @@ func Decode(b []byte) (*State, error) {
 			return fail("determinant %d after %d, of rank %d", d.Number, last, source)
 		}
 		d.Source, last = int(source), d.Number
-		st.Forced = append(st.Forced, d)
+		st.Replay = append(st.Replay, d)
 	}
 	n = r.u64()
 	if n > uint64(len(r.b))/keptHead {

@@ -13,7 +13,7 @@ func sampleState(t testing.TB) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := e.Matched(1, 0); err != nil {
+	if _, _, err := e.ReceivedAny(1, 0); err != nil {
 		t.Fatal(err)
 	}
 	e.Send(0, Message{Tag: 7, Context: 1, Data: []byte("a message")})
@@ -21,7 +21,7 @@ func sampleState(t testing.TB) []byte {
 	e.Send(2, Message{})
 	e.Output()
 	st := e.Snapshot()
-	st.Forced = []Determinant{{Number: 3, Source: 2, Seq: 9}}
+	st.Replay = []Determinant{{Number: 3, Source: 2, Seq: 9}}
 	return st.Encode()
 }
 
@@ -46,8 +46,8 @@ func TestStateDamage(t *testing.T) {
 // TestImpossibleStates: the checksum is right and what it covers cannot be.
 func TestImpossibleStates(t *testing.T) {
 	for name, spoil := range map[string]func(st *State){
-		"a determinant that was followed": func(st *State) { st.Forced[0].Number = 1 },
-		"determinants in disorder":        func(st *State) { st.Forced = append(st.Forced, st.Forced[0]) },
+		"a determinant that was followed": func(st *State) { st.Replay[0].Number = 1 },
+		"determinants in disorder":        func(st *State) { st.Replay = append(st.Replay, st.Replay[0]) },
 		"a message never sent":            func(st *State) { st.Vector.Sent[0] = 0 },
 		"a gap between messages":          func(st *State) { st.Kept[2] = []Message{st.Kept[2][0], {Seq: 3}}; st.Vector.Sent[2] = 3 },
 		"the last message missing":        func(st *State) { st.Vector.Sent[2] = 3 },

@@ -41,8 +41,8 @@ func (e *Endpoint) Vector() Vector {
 // log holds; they count as made.
 func (e *Endpoint) Present() Vector {
 	v := e.Vector()
-	if n := len(e.forced); n > 0 {
-		v.Matches = e.forced[n-1].number
+	if n := len(e.replay); n > 0 {
+		v.Matches = e.replay[n-1].Number
 		v.Depends[e.cfg.Rank] = v.Matches
 	}
 	return v
@@ -96,7 +96,7 @@ func (st *State) Logged(next func() (Frame, error)) ([]Vector, error) {
 		switch f.Kind {
 		case Received:
 			depends = join(depends, f.Message.Depends)
-		case Match:
+		case Determined:
 			if f.Number > matches {
 				matches = f.Number
 				v := Vector{Matches: matches, Depends: slices.Clone(depends)}

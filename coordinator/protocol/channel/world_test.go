@@ -162,7 +162,7 @@ func (w *world) step(k *rank) bool {
 		src := op.peer
 		if op.kind == 'a' {
 			src = -1
-			if s, _, ok := k.ep.Forced(); ok {
+			if s, _, ok := k.ep.Recorded(); ok {
 				src = s
 			}
 		}
@@ -175,7 +175,7 @@ func (w *world) step(k *rank) bool {
 		m.hash = mix(m.hash, h.data)
 		m.received[h.from] = append(m.received[h.from], binary.LittleEndian.Uint64(h.data)<<1|uint64(h.tag))
 		if op.kind == 'a' {
-			wait, acts, err := k.ep.Matched(h.from, h.seq)
+			wait, acts, err := k.ep.ReceivedAny(h.from, h.seq)
 			if err != nil {
 				w.t.Fatal(err)
 			}

@@ -32,5 +32,5 @@ func (s *Supervisor) moved(to, rank int) protocol.Send {
 
 // life is the present one of a rank.
 func (s *Supervisor) life(rank int) protocol.Life {
-	return protocol.Life{Rank: rank, Incarnation: uint64(s.of[rank].gen)}
+	return protocol.Life{Rank: rank, Incarnation: uint64(s.of[rank].incarnation)}
 }

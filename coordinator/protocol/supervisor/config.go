@@ -43,7 +43,7 @@ type Config struct {
 	// Next is the number of the next checkpoint; it exceeds all used before.
 	Next int
 	// Incarnation exceeds those of all processes that the job has ever had; that
-	// of a process is the incarnation of its group, Spawn.Gen.
+	// of a process is the incarnation of its group, Spawn.Incarnation.
 	Incarnation int
 	// Printed is, by rank, the highest index of Print that is durable; nil for 0.
 	Printed []uint64

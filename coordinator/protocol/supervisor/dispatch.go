@@ -11,7 +11,7 @@ func (s *Supervisor) feed(g *group, ev protocol.Event) { s.handle(g, g.co.Step(s
 func (s *Supervisor) happened(g *group, ev protocol.Event) {
 	switch e := ev.(type) {
 	case protocol.FromRank:
-		if e.Gen == g.gen && e.Rank >= 0 && e.Rank < s.ranks && s.of[e.Rank] == g {
+		if e.Incarnation == g.incarnation && e.Rank >= 0 && e.Rank < s.ranks && s.of[e.Rank] == g {
 			s.hear(g, e.Rank, e.Message)
 		}
 	case protocol.Committed:
@@ -71,7 +71,7 @@ func (s *Supervisor) handle(g *group, acts []protocol.Action) {
 
 // spawned notes that a group begins a new incarnation.
 func (s *Supervisor) spawned(g *group, a *protocol.Spawn) {
-	g.gen, g.from = a.Gen, a.From
+	g.incarnation, g.from = a.Incarnation, a.From
 	a.Line, a.Fresh = g.line, g.fresh
 	g.line, g.fresh = nil, false
 	g.live, g.asks, g.down, g.rest = false, false, false, nil

@@ -59,7 +59,7 @@ func (s *Supervisor) fenced(g *group, rank int, m protocol.Fenced) {
 	}
 	v := &m.Vector
 	if !s.fits(v) {
-		s.giveUpOn(g, rank, fmt.Sprintf("sent a vector of %d ranks in a job of %d", len(v.Sent), s.ranks))
+		s.declareDead(g, rank, fmt.Sprintf("sent a vector of %d ranks in a job of %d", len(v.Sent), s.ranks))
 		return
 	}
 	r.vectors[rank] = v
@@ -109,15 +109,15 @@ func (s *Supervisor) checkFence() {
 	for _, g := range s.groups {
 		for _, rank := range g.ranks {
 			if g.live && s.recovery.vectors[rank] == nil {
-				s.giveUpOn(g, rank, "did not answer while the recovery line was looked for")
+				s.declareDead(g, rank, "did not answer while the recovery line was looked for")
 			}
 		}
 	}
 }
 
-func (s *Supervisor) giveUpOn(g *group, rank int, why string) {
+func (s *Supervisor) declareDead(g *group, rank int, why string) {
 	s.do(g.id, protocol.Kill{Rank: rank})
-	s.feed(g, protocol.RankLost{Gen: g.gen, Rank: rank, Cause: why})
+	s.feed(g, protocol.RankLost{Incarnation: g.incarnation, Rank: rank, Cause: why})
 }
 
 // unfence lets the survivors go on, and tells them of whom nothing old must be

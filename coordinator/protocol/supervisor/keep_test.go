@@ -27,7 +27,7 @@ func TestKeepSpare(t *testing.T) {
 	}
 	sc.dies(1)
 	sc.got = nil
-	sc.step(1, protocol.Unusable{Gen: sc.s.groups[1].gen, Damaged: true, Reason: "rot"})
+	sc.step(1, protocol.Unusable{Incarnation: sc.s.groups[1].incarnation, Damaged: true, Reason: "rot"})
 	sc.want("-1: recovery of [1]: [1] from [5], 1 ranks", "1: spawn 3 from 5")
 }
 
@@ -79,7 +79,7 @@ func TestFromScratch(t *testing.T) {
 	sc.checkpoint(1, 2, 10, zeros(3))
 	sc.dies(1)
 	sc.got = nil
-	sc.step(1, protocol.Unusable{Gen: sc.s.groups[1].gen, Damaged: true, Reason: "rot"})
+	sc.step(1, protocol.Unusable{Incarnation: sc.s.groups[1].incarnation, Damaged: true, Reason: "rot"})
 	sc.want("-1: recovery of [1]: [0 1 2] from [0 0 0], 3 ranks", "-1: collect before [-1 -1 -1], remove []",
 		"0: forget after 0", "1: forget after 0", "2: forget after 0",
 		"0: spawn 2 from 0", "1: spawn 3 from 0", "2: spawn 2 from 0", "-1: collect before [0 0 0], remove []")

@@ -55,7 +55,7 @@ func (sc *script) step(group int, ev protocol.Event) {
 // rank lets one say something, in its present incarnation.
 func (sc *script) rank(r int, m protocol.Message) {
 	g := sc.s.of[r]
-	sc.step(g.id, protocol.FromRank{Gen: g.gen, Rank: r, Message: m})
+	sc.step(g.id, protocol.FromRank{Incarnation: g.incarnation, Rank: r, Message: m})
 }
 
 func (sc *script) ready(r int) {
@@ -65,7 +65,7 @@ func (sc *script) ready(r int) {
 
 func (sc *script) dies(r int) {
 	g := sc.s.of[r]
-	sc.step(g.id, protocol.RankLost{Gen: g.gen, Rank: r, Cause: "was killed"})
+	sc.step(g.id, protocol.RankLost{Incarnation: g.incarnation, Rank: r, Cause: "was killed"})
 }
 
 func (sc *script) fenced(r, round int, v channel.Vector) {
@@ -99,7 +99,7 @@ func describe(a protocol.Action) string {
 	case protocol.Broadcast:
 		return spell(a.Message)
 	case protocol.Spawn:
-		return fmt.Sprintf("spawn %d from %d", a.Gen, a.From)
+		return fmt.Sprintf("spawn %d from %d", a.Incarnation, a.From)
 	case protocol.Commit:
 		return fmt.Sprintf("commit %d", a.Checkpoint.Number)
 	case protocol.Forget:

@@ -29,7 +29,7 @@ func (w *world) single() bool { return len(w.groups) == 1 }
 // inspectTrace checks that a rank with a pessimistic log that goes back receives
 // again just what it received before, in the same order.
 func (w *world) inspectTrace(p *proc) {
-	if w.single() || !pessimistic(w.log) || p.gen != p.g.gen {
+	if w.single() || !pessimistic(w.log) || p.incarnation != p.g.incarnation {
 		return
 	}
 	t, n := &w.trace[p.rank], p.app.taken
@@ -107,8 +107,8 @@ func (im *image) held(src int) uint64 {
 func (w *world) inspectSpawn(g *simGroup, a protocol.Spawn) {
 	w.seen.spawns++
 	switch {
-	case a.Gen <= w.disk.incarnation && w.single(), a.Gen <= g.gen:
-		w.failf("group %d begins incarnation %d after %d", g.id, a.Gen, g.gen)
+	case a.Incarnation <= w.disk.incarnation && w.single(), a.Incarnation <= g.incarnation:
+		w.failf("group %d begins incarnation %d after %d", g.id, a.Incarnation, g.incarnation)
 	case w.storing[g.id] != 0 && w.committing[w.storing[g.id]]:
 		w.failf("group %d goes back while checkpoint %d is being committed", g.id, w.storing[g.id])
 	case a.From != 0 && w.disk.checkpoints[a.From] == nil:
@@ -182,7 +182,7 @@ func (w *world) inspectNotice(g *simGroup, n protocol.Notice) {
 	switch n.Kind {
 	case protocol.RankDied:
 		delete(w.storing, g.id)
-	case protocol.CheckpointLost:
+	case protocol.CheckpointAborted:
 		if w.disk.checkpoints[n.Checkpoint] != nil || w.losses[n.Checkpoint] {
 			w.failf("checkpoint %d is lost, and exists or was lost before", n.Checkpoint)
 		}

@@ -106,11 +106,11 @@ func (w *world) spawn(g *simGroup, a protocol.Spawn) {
 			w.disk.logs[rank] = simLog{}
 		}
 	}
-	g.gen, g.from, g.line, g.procs, g.live, g.excuse = a.Gen, a.From, a.Line, nil, false, false
-	w.disk.incarnation = max(w.disk.incarnation, a.Gen)
+	g.incarnation, g.from, g.line, g.procs, g.live, g.excuse = a.Incarnation, a.From, a.Line, nil, false, false
+	w.disk.incarnation = max(w.disk.incarnation, a.Incarnation)
 	epoch := w.epoch
 	w.after(a.Delay, func() {
-		if w.epoch == epoch && g.gen == a.Gen && w.outcome == nil {
+		if w.epoch == epoch && g.incarnation == a.Incarnation && w.outcome == nil {
 			w.start(g, a)
 		}
 	})
@@ -119,7 +119,7 @@ func (w *world) spawn(g *simGroup, a protocol.Spawn) {
 // start starts the processes of a group.
 func (w *world) start(g *simGroup, a protocol.Spawn) {
 	for i, rank := range g.ranks {
-		p := &proc{w: w, g: g, rank: rank, local: i, gen: a.Gen, epoch: w.epoch,
+		p := &proc{w: w, g: g, rank: rank, local: i, incarnation: a.Incarnation, epoch: w.epoch,
 			sentIn: make([]uint64, w.ranks), arrivedIn: make([]uint64, w.ranks), fifoIn: make([]time.Duration, w.ranks),
 			addr: make([]*proc, w.ranks), out: make([]*conn, w.ranks), in: make([]*conn, w.ranks), dialing: make([]bool, w.ranks)}
 		g.procs = append(g.procs, p)
@@ -151,7 +151,7 @@ func (w *world) prepare(g *simGroup, number int) {
 func (w *world) commit(g *simGroup, cp protocol.Checkpoint) {
 	w.inspectCommit(g, cp)
 	w.committing[cp.Number] = true
-	images, epoch, gen := w.disk.writing[cp.Number], w.epoch, g.gen
+	images, epoch, incarnation := w.disk.writing[cp.Number], w.epoch, g.incarnation
 	w.after(w.upTo(20*time.Millisecond), func() {
 		if w.epoch != epoch {
 			return
@@ -163,8 +163,8 @@ func (w *world) commit(g *simGroup, cp protocol.Checkpoint) {
 			w.event(Event{g.id, protocol.CommitFailed{Number: cp.Number, Reason: "input/output error"}})
 			return
 		}
-		if g.gen != gen {
-			w.failf("checkpoint %d of group %d is being committed when incarnation %d begins", cp.Number, g.id, g.gen)
+		if g.incarnation != incarnation {
+			w.failf("checkpoint %d of group %d is being committed when incarnation %d begins", cp.Number, g.id, g.incarnation)
 		}
 		c := &stored{group: g.id, number: cp.Number, iter: cp.Iter, images: images}
 		w.disk.checkpoints[cp.Number] = c

@@ -123,12 +123,12 @@ func (w *world) partition(p *proc) {
 func (w *world) report(p *proc, cause string) {
 	epoch := w.epoch
 	at := max(p.toCo, w.now+w.upTo(20*time.Millisecond))
-	if p.g.gen == p.gen {
+	if p.g.incarnation == p.incarnation {
 		p.g.excuse = true
 	}
 	w.after(at-w.now, func() {
 		if w.epoch == epoch {
-			w.event(Event{p.g.id, protocol.RankLost{Gen: p.gen, Rank: p.rank, Cause: cause}})
+			w.event(Event{p.g.id, protocol.RankLost{Incarnation: p.incarnation, Rank: p.rank, Cause: cause}})
 		}
 	})
 }

@@ -98,8 +98,8 @@ func (p *proc) admit(peer *proc) bool {
 	if p.w.mutant.anyIncarnation {
 		return true
 	}
-	newer := uint64(peer.gen) > p.e.Incarnation(peer.rank)
-	if p.e.Admit(peer.rank, uint64(peer.gen)) != nil {
+	newer := uint64(peer.incarnation) > p.e.Incarnation(peer.rank)
+	if p.e.Admit(peer.rank, uint64(peer.incarnation)) != nil {
 		return false
 	}
 	if newer {
@@ -136,11 +136,11 @@ func (p *proc) accept(c *conn, have *uint64) bool {
 
 // redial takes the news of where a peer is now.
 func (p *proc) redial(peer, incarnation int, at *proc) {
-	if old := p.addr[peer]; old != nil && old.gen >= at.gen {
+	if old := p.addr[peer]; old != nil && old.incarnation >= at.incarnation {
 		return
 	}
-	if at.gen != incarnation {
-		p.w.failf("rank %d is said to be in incarnation %d and is in %d", peer, incarnation, at.gen)
+	if at.incarnation != incarnation {
+		p.w.failf("rank %d is said to be in incarnation %d and is in %d", peer, incarnation, at.incarnation)
 	}
 	p.addr[peer] = at
 	if !p.w.mutant.anyIncarnation {

@@ -10,10 +10,10 @@ import (
 
 // proc is the process of a simulated rank.
 type proc struct {
-	w           *world
-	g           *simGroup
-	rank, local int
-	gen, epoch  int
+	w                  *world
+	g                  *simGroup
+	rank, local        int
+	incarnation, epoch int
 
 	m       *protocol.Member
 	e       *channel.Endpoint
@@ -150,7 +150,7 @@ func (p *proc) tell(m protocol.Message) {
 	p.toCo = max(p.toCo, w.now+w.upTo(10*time.Millisecond))
 	w.after(p.toCo-w.now, func() {
 		if w.epoch == epoch {
-			w.event(Event{p.g.id, protocol.FromRank{Gen: p.gen, Rank: p.rank, Message: m}})
+			w.event(Event{p.g.id, protocol.FromRank{Incarnation: p.incarnation, Rank: p.rank, Message: m}})
 		}
 	})
 }

@@ -53,8 +53,8 @@ func (p *proc) run() {
 			}
 			p.take(m, false)
 		case opRecvAny:
-			src, seq, forced := p.e.Forced()
-			if !forced || p.w.mutant.ignoreOrder {
+			src, seq, recorded := p.e.Recorded()
+			if !recorded || p.w.mutant.ignoreOrder {
 				src, seq = -1, 0
 			}
 			m, ok := p.receive(src, seq, o.tag)
@@ -68,7 +68,7 @@ func (p *proc) run() {
 
 // matched notes what a receive from any source got.
 func (p *proc) matched(m letterIn) {
-	wait, acts, err := p.e.Matched(m.src, m.seq)
+	wait, acts, err := p.e.ReceivedAny(m.src, m.seq)
 	if err != nil {
 		p.w.failf("rank %d: %v", p.rank, err)
 	}
@@ -131,7 +131,7 @@ func (p *proc) send(dst int, tag int32, l letter) {
 	w := p.w
 	to := p.g.procs[p.w.localOf(dst)]
 	p.fifoIn[dst] = max(p.fifoIn[dst], w.now+w.upTo(40*time.Millisecond))
-	if to.gen != p.gen {
+	if to.incarnation != p.incarnation {
 		return // the group has gone back without this one
 	}
 	to.after(p.fifoIn[dst]-w.now, func() {

@@ -63,14 +63,14 @@ type world struct {
 
 // simGroup is what the driver knows of a group.
 type simGroup struct {
-	id     int
-	ranks  []int
-	gen    int
-	from   int
-	line   []uint64
-	procs  []*proc
-	live   bool // told to start in this incarnation
-	excuse bool // to be restarted: something of it failed
+	id          int
+	ranks       []int
+	incarnation int
+	from        int
+	line        []uint64
+	procs       []*proc
+	live        bool // told to start in this incarnation
+	excuse      bool // to be restarted: something of it failed
 }
 
 type simEvent struct {

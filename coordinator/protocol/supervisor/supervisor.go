@@ -40,14 +40,14 @@ type Supervisor struct {
 
 // A group is what the Supervisor knows of one.
 type group struct {
-	id    int
-	ranks []int
-	co    *protocol.Coordinator
-	known []Stored // that it may go back to, by number
-	gen   int
-	from  int
-	line  []uint64 // for the next Spawn
-	fresh bool
+	id          int
+	ranks       []int
+	co          *protocol.Coordinator
+	known       []Stored // that it may go back to, by number
+	incarnation int
+	from        int
+	line        []uint64 // for the next Spawn
+	fresh       bool
 	// live says that the ranks have a state of their own: they compute, or have
 	// ended, and did not fail.
 	live    bool
@@ -184,7 +184,7 @@ func (s *Supervisor) groupConfig(g *group, next int) protocol.Config {
 	}
 	cfg := protocol.Config{Ranks: g.ranks, Iterations: s.cfg.Iterations, Schedule: s.schedule(g.id), Limits: s.cfg.Limits,
 		AutoRestart: s.cfg.AutoRestart, From: g.from, Known: map[int]int{}, Next: next, Stride: n, Cost: s.cfg.Cost, Async: s.cfg.Async,
-		FallBack: s.several(), Gen: max(0, s.cfg.Incarnation-1)}
+		FallBack: s.several(), Incarnation: max(0, s.cfg.Incarnation-1)}
 	for _, k := range g.known {
 		cfg.Known[k.Number] = k.Iter
 	}
