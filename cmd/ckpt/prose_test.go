@@ -22,6 +22,9 @@ import (
 var plain = map[string]bool{
 	"coordinator":          false,
 	"coordinator/app":      true,
+	"coordinator/mpi":      true,
+	"coordinator/msglog":   true,
+	"coordinator/protocol": true,
 	"coordinator/recovery": true,
 	"image":                false,
 	"image/bench":          true,
