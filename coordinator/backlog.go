@@ -9,7 +9,7 @@ import (
 	"ckpt/internal/durable"
 )
 
-// retryEvery is the time between attempts to write what there was no room for.
+// retryEvery is the time between attempts to write what did not fit on a full disk.
 const retryEvery = 200 * time.Millisecond
 
 // postpone tells the user, once, of what waits since the storage is full, and ends

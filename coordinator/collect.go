@@ -12,8 +12,8 @@ import (
 // notRemoved begins the warning of what only costs room.
 const notRemoved = "what is not needed any more was not removed: "
 
-// forgetAfter removes the checkpoints of the group from a history that was given
-// up, newest first: those that cannot be read too.
+// forgetAfter removes the checkpoints of the group after a rollback, newest first, those
+// that cannot be read too: they belong to states that the job has left.
 func (g *group) forgetAfter(a protocol.Forget) error {
 	if err := g.endIncarnation(); err != nil {
 		return err
@@ -22,8 +22,8 @@ func (g *group) forgetAfter(a protocol.Forget) error {
 	if err != nil {
 		return err
 	}
-	// What is noted tells, should they be missing, that this is as it should be. It
-	// can follow if there is no room for it before they are removed.
+	// The baseline says that nobody is to miss them. On a full disk it is written after
+	// they are removed.
 	late := false
 	if g.spec.Several() && g.d.baseline.Taken[g.id] > a.After {
 		g.d.baseline.Taken[g.id] = a.After
@@ -102,7 +102,7 @@ func (d *driver) free(a protocol.Collect) error {
 	}
 	for g, base := range a.Base {
 		if base <= 0 {
-			continue // all of the log is needed, or the job begins anew
+			continue // all of the log is needed, or the job restarts from scratch
 		}
 		m, err := d.job.Manifest(base)
 		if err != nil {

@@ -41,8 +41,8 @@ func belowBase(t *testing.T, j *image.Job) (below []int, base []int) {
 }
 
 // TestCollectAll has a checkpoint left behind that is not needed any more, and one
-// that cannot be read: the first goes with the next run, and both in the end. What
-// is needed stays.
+// that cannot be read: the first goes with the next run, and both in the end. All
+// that is needed stays.
 func TestCollectAll(t *testing.T) {
 	s := newSpec(t, "ring.S.4", 2)
 	s.Mode, s.Iterations, s.Schedule.Every = job.Uncoordinated, 40, 4

@@ -123,7 +123,7 @@ func (d *driver) forgoLogs(cfg supervisor.Config) error {
 	}
 	if slices.Max(l.Base) == 0 {
 		for g := range l.Base {
-			l.Base[g] = -1 // the job begins anew
+			l.Base[g] = -1 // the job restarts from scratch
 		}
 		return nil
 	}

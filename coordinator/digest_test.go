@@ -139,7 +139,7 @@ func remapped(t *testing.T, rng *rand.Rand, s job.Spec) *Result {
 	return r
 }
 
-// TestDeathInEveryPhase kills or freezes a rank just as the coordinator enters
+// TestDeathInEveryPhase kills or stops a rank just as the coordinator enters
 // each phase of a checkpoint, and expects the same digest and the rank's name.
 func TestDeathInEveryPhase(t *testing.T) {
 	s := newSpec(t, "bt.S.4", 2)

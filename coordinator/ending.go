@@ -24,7 +24,7 @@ func (d *driver) settle() {
 	if d.broken == nil && d.outcome.Result != protocol.Failed && !d.hurried {
 	wait:
 		for _, m := range d.members {
-			// Who has not come yet has not been told to leave.
+			// Ranks that never connected were not told to leave; skip them.
 			for gone := m == nil || m.link == nil; !gone; {
 				select {
 				case <-m.proc.Done():

@@ -18,10 +18,10 @@ type RecoveryEvent struct {
 // An Observer is told what happens to a job while it runs. Its methods are
 // called from one goroutine at a time, except Warn.
 type Observer interface {
-	// Event is told of a *StartEvent, *CheckpointEvent, *LostEvent,
+	// Event takes a *StartEvent, *CheckpointEvent, *LostEvent,
 	// *FailureEvent, *BackoffEvent, *RestartEvent or *ProgressEvent.
 	Event(any)
-	// Warn is told of what went wrong without harming the job.
+	// Warn takes what went wrong without harming the job.
 	Warn(text string)
 }
 
@@ -41,7 +41,7 @@ type StartEvent struct {
 	Line []int `json:"line,omitempty"`
 }
 
-// A LostEvent says that a checkpoint was given up; the job goes on.
+// A LostEvent says that a checkpoint was aborted; the job continues.
 type LostEvent struct {
 	Type   string `json:"type"` // "checkpoint_lost"
 	Number int    `json:"number"`

@@ -35,9 +35,10 @@ func (g *group) examineLogs(a protocol.Examine) {
 	})
 }
 
-// examineLog returns the states behind a checkpoint. What cannot be examined is not
-// gone back to, and may be given up for good: that descriptors or memory are short is
-// no reason, and it tries again, as often as a group is restarted, with growing pauses.
+// examineLog returns the states behind a checkpoint. The group does not go back to states
+// that cannot be read, and may lose them for good. So where only descriptors or memory
+// are short, examineLog tries again, as often as a group is restarted, with growing
+// pauses.
 func (g *group) examineLog(rank, number int) ([]channel.Vector, error) {
 	pause := 10 * time.Millisecond
 	for try := 0; ; try++ {

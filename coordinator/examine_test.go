@@ -26,7 +26,7 @@ func (d *shortDisk) Open(name string) (vfs.File, error) {
 }
 
 // TestExamineAgain has descriptors run short while a recovery reads the log of a rank
-// that died. Its checkpoints are there all the same, and nothing is given up.
+// that died. Its checkpoints are there all the same, and no state is lost.
 func TestExamineAgain(t *testing.T) {
 	s := short(t, "ring.S.3", job.Uncoordinated, "optimistic")
 	s.AutoRestart, s.Schedule.Every = true, 2
@@ -43,7 +43,7 @@ func TestExamineAgain(t *testing.T) {
 	if disk.left.Load() >= 0 {
 		t.Error("the log was not examined again")
 	}
-	// Else it begins anew.
+	// Else it restarts from scratch.
 	if w := strings.Join(rec.warned, "\n"); w != "" {
 		t.Errorf("warned %q", w)
 	}

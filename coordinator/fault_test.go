@@ -137,8 +137,8 @@ func failOperations(t *testing.T, s job.Spec, step int) {
 	for at := 1; at <= 30; at += step {
 		run(fmt.Sprintf("coordinator/%d", at), Options{FS: newBadDisk(at, at/step)})
 	}
-	t.Logf("%d checkpoints were given up", lost)
+	t.Logf("%d checkpoints were aborted", lost)
 	if lost < 8/step {
-		t.Errorf("only %d checkpoints were given up: the faults do not strike", lost)
+		t.Errorf("only %d checkpoints were aborted: the faults do not strike", lost)
 	}
 }

@@ -12,7 +12,7 @@ type fullDisk struct{ vfs.FS }
 
 func (fullDisk) Free(string) (int64, error) { return 0, nil }
 
-// TestNoFreeSpace has every second checkpoint given up before anything is written. No
+// TestNoFreeSpace aborts every second checkpoint before anything is written. No
 // rank must get to write it: it would find no directory, and the user another
 // reason than the disk.
 func TestNoFreeSpace(t *testing.T) {
@@ -25,7 +25,7 @@ func TestNoFreeSpace(t *testing.T) {
 	}
 	for _, e := range lost {
 		if !strings.Contains(e.Reason, "storage is full") {
-			t.Errorf("checkpoint %d was given up: %s", e.Number, e.Reason)
+			t.Errorf("checkpoint %d was aborted: %s", e.Number, e.Reason)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"ckpt/coordinator/protocol"
 )
 
-// spawn ends what is left of the previous generation and starts the next, after
+// spawn ends what is left of the previous incarnation and starts the next, after
 // a pause if that is asked for.
 func (g *group) spawn(a protocol.Spawn) {
 	if err := g.endIncarnation(); err != nil {
@@ -40,7 +40,7 @@ func (g *group) spawn(a protocol.Spawn) {
 	})
 }
 
-// start starts all ranks of a generation.
+// start starts all ranks of an incarnation.
 func (g *group) start(a protocol.Spawn) {
 	if err := g.placeSegments(); err != nil {
 		g.d.broken = err
@@ -61,7 +61,7 @@ func (g *group) start(a protocol.Spawn) {
 	g.examine(a.From)
 }
 
-// cleanUp removes what a generation that is gone has left in the store.
+// cleanUp removes what an incarnation that has ended has left in the store.
 func (g *group) cleanUp() {
 	g.discardAny()
 	if g.d.writing() {

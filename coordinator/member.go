@@ -9,7 +9,7 @@ import (
 	"ckpt/coordinator/wire"
 )
 
-// member is the coordinator's side of one rank of the current generation.
+// member is the coordinator's side of one rank of the current incarnation.
 type member struct {
 	proc  launch.Process
 	link  *wire.Link

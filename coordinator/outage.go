@@ -7,7 +7,7 @@ import (
 
 // An outage is one failure, from the death of ranks until all that have to be
 // restarted for it compute again. Ranks of one node that die while none of them
-// has come back are taken for the failure of that node.
+// has come back count as one failure of that node.
 type outage struct {
 	since  time.Duration
 	until  time.Duration // 0: it lasts

@@ -178,7 +178,7 @@ func TestOutputWaits(t *testing.T) {
 	}
 }
 
-// TestOutputEnd ends jobs on a full disk. What a restart puts out again is not shown.
+// TestOutputEnd ends jobs on a full disk. Lines that a restart puts out again are not shown.
 func TestOutputEnd(t *testing.T) {
 	for result, shown := range map[protocol.Result]int{protocol.Completed: 1, protocol.StoppedByRequest: 0, protocol.Failed: 0} {
 		d, rec, fill, _ := fullStore(t, newSpec(t, "ring.S.4", 1))

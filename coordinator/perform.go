@@ -51,7 +51,7 @@ func (d *driver) performJob(a protocol.Action) error {
 	case protocol.Print:
 		return d.print(a)
 	case protocol.Report:
-		d.out.Warn(fmt.Sprintf("the job begins anew: %s", a.Notice.Text))
+		d.out.Warn(fmt.Sprintf("the job restarts from scratch: %s", a.Notice.Text))
 	case protocol.Finish:
 		d.outcome = &a.Outcome
 		return d.endOutput()
@@ -71,7 +71,7 @@ func (g *group) perform(a protocol.Action, rest []supervisor.Action) error {
 	case protocol.Spawn:
 		g.spawn(a)
 	case protocol.Prepare:
-		// Who goes on from a checkpoint does not put out again what came before.
+		// Note output before the checkpoint, so that a restart does not repeat it.
 		if err := g.d.noteOutput(); err != nil {
 			g.later(protocol.CommitFailed{Number: a.Number, Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
 			break
@@ -102,7 +102,7 @@ func (d *driver) logAction(a protocol.Action) {
 	case protocol.Kill:
 		d.log.Debug("kill", "rank", a.Rank)
 	case protocol.Spawn:
-		d.log.Debug("spawn", "generation", a.Incarnation, "from", a.From, "run", d.socket.run.Path)
+		d.log.Debug("spawn", "incarnation", a.Incarnation, "from", a.From, "run", d.socket.run.Path)
 	case protocol.Commit:
 		d.log.Debug("commit", "checkpoint", a.Checkpoint.Number, "iteration", a.Checkpoint.Iter)
 	case protocol.Discard:

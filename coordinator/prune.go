@@ -15,7 +15,7 @@ import (
 // only they need. If the job is running, its coordinator does it.
 func Prune(ctx context.Context, j *image.Job, keep int) (*job.Pruned, error) {
 	spec, err := job.ReadSpec(j)
-	// Whoever cannot be restarted can be pruned.
+	// Jobs that cannot be restarted can still be pruned.
 	several := err == nil && spec.Several()
 	if several && keep > 0 {
 		return nil, &job.UsageError{Text: "the ranks of job " + j.Name() + " take checkpoints apart from each other: those that no recovery needs are removed at once",

@@ -122,7 +122,7 @@ func TestFindLineAnew(t *testing.T) {
 			}
 			for g, p := range l.Line.Places {
 				if n := len(l.History.Ranks[g].Checkpoints); p.State.Number != 0 || n != 1 {
-					t.Errorf("group %d goes on from checkpoint %d, one of %d states", g, p.State.Number, n)
+					t.Errorf("group %d resumes from checkpoint %d, one of %d states", g, p.State.Number, n)
 				}
 			}
 			if _, damage, err := job.VerifyLogs(j); err != nil || len(damage) > 0 {

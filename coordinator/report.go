@@ -41,7 +41,7 @@ func (g *group) report(n protocol.Notice) {
 	case protocol.CheckpointTaken:
 		g.tell(n)
 	case protocol.CheckpointAborted:
-		err := fmt.Errorf("checkpoint %d was given up: %s", n.Checkpoint, n.Text)
+		err := fmt.Errorf("checkpoint %d was aborted: %s", n.Checkpoint, n.Text)
 		if len(n.Body) > 0 {
 			err = wire.DecodeError(n.Body, n.Text)
 		}

@@ -23,7 +23,7 @@ type Result struct {
 	Digest      string   `json:"digest,omitempty"` // of the final state, if completed
 	Residual    *float64 `json:"residual"`         // null if it is not a finite number
 	Checkpoints int      `json:"checkpoints"`      // committed in this run
-	Lost        int      `json:"checkpoints_lost"` // given up in this run
+	Lost        int      `json:"checkpoints_lost"` // aborted in this run
 	Failures    int      `json:"failures"`         // ranks of a node that died at once count once
 	// Of each failure that was recovered from: the ranks restarted, the iterations
 	// that these repeat, together, and the seconds until they computed again.

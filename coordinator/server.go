@@ -79,8 +79,8 @@ func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g wire.Greeting) {
 	}
 }
 
-// admit accepts a rank of the current generation that is not there yet. Who comes when
-// all is over is sent away: nobody will tell it to leave.
+// admit accepts a rank of the current incarnation that is not there yet. A rank that comes
+// when all is over is refused: nobody would tell it to leave.
 func (d *driver) admit(g wire.Greeting, l *wire.Link) *member {
 	if g.Rank < 0 || g.Rank >= len(d.members) || g.Incarnation != d.group(g.Rank).incarnation {
 		return nil

@@ -138,10 +138,10 @@ func TestSignsWhileLoopStands(t *testing.T) {
 	}
 }
 
-// TestWaitsForStorage freezes a file system: a silent rank whose process waits for it is
+// TestWaitsForStorage suspends a file system: a silent rank whose process waits for it is
 // not declared dead, and the user is told once. Without the process, it is.
 func TestWaitsForStorage(t *testing.T) {
-	dir, warmUp := frozen(t)
+	dir, warmUp := suspended(t)
 	cmd := exec.Command("sh", "-c", "echo > "+filepath.Join(dir, "file"))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -174,8 +174,8 @@ func TestWaitsForStorage(t *testing.T) {
 	}
 }
 
-// frozen makes a file system that takes no writes until warmUp.
-func frozen(t *testing.T) (dir string, warmUp func()) {
+// suspended makes a file system that takes no writes until warmUp.
+func suspended(t *testing.T) (dir string, warmUp func()) {
 	t.Helper()
 	img := filepath.Join(t.TempDir(), "img")
 	dir = t.TempDir()
@@ -195,7 +195,7 @@ func frozen(t *testing.T) (dir string, warmUp func()) {
 		}
 	})
 	if run("fsfreeze", "-f", dir) != nil {
-		t.Skip("it cannot be frozen")
+		t.Skip("it cannot be suspended")
 	}
 	cold := true
 	warmUp = func() {

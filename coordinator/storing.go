@@ -115,7 +115,7 @@ func (g *group) commit(cp protocol.Checkpoint) {
 }
 
 // discard removes the debris of checkpoint number, if it is there, after it was
-// given up. Nobody writes to it any more.
+// aborted. Nobody writes to it any more.
 func (g *group) discard(number int) {
 	if g.tx != nil && g.tx.Number() == number {
 		g.discardAny()

@@ -14,8 +14,8 @@ import (
 // which does not know how many there were.
 const incarnationsPerRun = 1 << 20
 
-// takeOver makes sure that no process of this run is taken for one of an earlier
-// run. It is the first thing that changes a stored job.
+// takeOver makes the incarnations of this run differ from those of earlier runs. It is
+// the first step that changes a stored job.
 func (d *driver) takeOver() error {
 	if err := d.output.Cut(); err != nil {
 		return err

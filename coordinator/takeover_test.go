@@ -88,8 +88,8 @@ func TestNoTakeOver(t *testing.T) {
 	}
 }
 
-// TestHintWithoutCheckpoint ends jobs before they have a checkpoint. One of several
-// groups goes on from its logs, or from the beginning; launched again, it would lose
+// TestHintWithoutCheckpoint ends jobs before they have a checkpoint. A job of several
+// groups resumes from its logs, or restarts from scratch; launched again, it would lose
 // them.
 func TestHintWithoutCheckpoint(t *testing.T) {
 	notRaced(t)
@@ -169,8 +169,8 @@ func (d *dyingDisk) unlessDead(do func() error) error {
 	return do()
 }
 
-// TestTakeOverCutShort ends a take-over after more and more of its changes. What is left is
-// the old job, or one that begins again.
+// TestTakeOverCutShort ends a take-over after more and more of its changes. The rest is
+// the old job, or one that restarts from scratch.
 func TestTakeOverCutShort(t *testing.T) {
 	notRaced(t)
 	const step = 2

@@ -26,7 +26,7 @@ func (h *listHook) ReadDir(name string) ([]fs.DirEntry, error) {
 	return h.FS.ReadDir(name)
 }
 
-// TestVerifyLogsOfRunning has a job give up its newest checkpoint of a rank, as a
+// TestVerifyLogsOfRunning has a job remove its newest checkpoint of a rank, as a
 // recovery does, while it is being verified: between the look at what has been taken
 // and that at what is there. Nothing is missing. If nobody has noted it, it is.
 func TestVerifyLogsOfRunning(t *testing.T) {
@@ -76,7 +76,7 @@ func TestVerifyLogsOfRunning(t *testing.T) {
 	}
 	hook.before = func() { forget(0, true) }
 	if _, damage, err := job.VerifyLogs(j); err != nil || len(damage) > 0 {
-		t.Errorf("a checkpoint that is given up meanwhile: %v, %v", damage, err)
+		t.Errorf("a checkpoint that is removed meanwhile: %v, %v", damage, err)
 	}
 	hook.before = func() { forget(1, false) }
 	if _, damage, err := job.VerifyLogs(j); err != nil || len(damage) != 1 {

@@ -139,7 +139,7 @@ func ranksOf(ts *testscript.TestScript) []int {
 		mine, rank := false, false
 		for _, f := range fields {
 			mine = mine || f == store
-			rank = rank || strings.HasPrefix(f, "CKPT_GENERATION=")
+			rank = rank || strings.HasPrefix(f, "CKPT_INCARNATION=")
 		}
 		if mine && rank {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))

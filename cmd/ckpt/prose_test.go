@@ -20,18 +20,12 @@ import (
 // are false are still to be rewritten: an entry whose packages have all become
 // plain fails TestProse, so the list only shrinks.
 var plain = map[string]bool{
-	"coordinator":          false,
-	"coordinator/app":      true,
-	"coordinator/mpi":      true,
-	"coordinator/msglog":   true,
-	"coordinator/protocol": true,
-	"coordinator/recovery": true,
-	"image":                false,
-	"image/bench":          true,
-	"image/codec":          true,
-	"image/exec":           true,
-	"image/dmtcp":          true,
-	"image/plan":           true,
+	"image":       false,
+	"image/bench": true,
+	"image/codec": true,
+	"image/exec":  true,
+	"image/dmtcp": true,
+	"image/plan":  true,
 }
 
 // subjectClause finds a sentence that begins with a clause in place of a

@@ -17,9 +17,8 @@ import (
 // logs: somebody has begun to remove them.
 func (l *Baseline) FromScratch() bool { return slices.Contains(l.Base, -1) }
 
-// What a job of several groups keeps beside its checkpoints, so that whoever
-// coordinates it next knows: the oldest checkpoint of each group that is needed,
-// how many processes there have been, and what its ranks have put out.
+// baselineName is the file from which the next coordinator of a job of several groups
+// learns which checkpoints are needed, and how many incarnations there have been.
 
 const (
 	baselineName = "line.json"
@@ -38,8 +37,8 @@ type Baseline struct {
 	Unlogged bool `json:"unlogged,omitempty"`
 }
 
-// A sealedBaseline is a Baseline as it is stored: a number that is another one would have
-// logs and checkpoints taken for what they are not.
+// A sealedBaseline is a Baseline as it is stored. Without the checksum, a damaged number
+// would make a run mistake logs and checkpoints for others.
 type sealedBaseline struct {
 	Baseline
 	Sum uint32 `json:"crc32c"`

@@ -149,7 +149,7 @@ func TestCrashOfJobFiles(t *testing.T) {
 	}
 }
 
-// TestFailedJobFiles fails each operation in each way. What a call reported
+// TestFailedJobFiles fails each operation in each way. All that a call reported
 // written is there, and the next run works.
 func TestFailedJobFiles(t *testing.T) {
 	count := memfs.New()

@@ -7,7 +7,7 @@ import (
 	"ckpt/image/plan"
 )
 
-// JointLayout is how the ranks of a job write common files.
+// JointLayout is how ranks write the files of a shared or aggregated layout.
 type JointLayout struct {
 	Settings plan.Settings
 	Ranks    []plan.Source

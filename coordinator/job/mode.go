@@ -84,8 +84,8 @@ func (s *Resolved) CheckRestart(was Mapping, checkpoint int) error {
 		return &UsageError{fmt.Sprintf("mapping %s: the groups are the nodes %s", s.Mapping, was), "keep the mapping, or launch with {group-size}"}
 	}
 	if checkpoint != 0 && s.Several() {
-		return &UsageError{fmt.Sprintf("checkpoint %d is of some ranks only: the job takes %s checkpoints, and goes on from its recovery line", checkpoint, s.Mode),
-			"leave {checkpoint} out; {show JOB} {recovery-line} shows where it goes on"}
+		return &UsageError{fmt.Sprintf("checkpoint %d is of some ranks only: the job takes %s checkpoints, and resumes from its recovery line", checkpoint, s.Mode),
+			"leave {checkpoint} out; {show JOB} {recovery-line} shows where it resumes"}
 	}
 	return nil
 }

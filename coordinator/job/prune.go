@@ -19,18 +19,18 @@ type Pruned struct {
 	Damaged []int  `json:"damaged"` // among the kept, not counted
 }
 
-// BeginAgain gives up the message logs of a job that has no checkpoints any more:
-// without these they lead nowhere.
+// BeginAgain removes the message logs of a job that has no checkpoints any more, so that
+// it restarts from scratch: logs are of no use without checkpoints.
 func BeginAgain(job *image.Job, spec *Resolved) error {
 	line, err := ReadBaseline(job, len(spec.Groups))
-	if err != nil && !Unrestorable(err) { // it is given up as well
+	if err != nil && !Unrestorable(err) { // a damaged one is replaced
 		return err
 	}
 	line.Base, line.Taken = make([]int, len(spec.Groups)), nil
 	for g := range line.Base {
 		line.Base[g] = -1
 	}
-	// First the note: a part of the logs must not be taken for all.
+	// The baseline comes first: nobody may read a part of the logs as the whole.
 	if err := WriteBaseline(job, line); err != nil {
 		return err
 	}
@@ -90,8 +90,9 @@ func removeIfThere(fsys vfs.FS, name string) error {
 }
 
 // Forsake removes what an earlier job of this name, without a checkpoint, has left
-// of logs, output and notes: none of it may be taken for the new job's, which locks
-// it. If that is cut short, the earlier job is as it was, or begins again.
+// of logs, output and notes, so that none of it becomes part of the new job. The caller
+// holds the lock. If Forsake is cut short, the earlier job is as it was, or restarts from
+// scratch.
 func Forsake(job *image.Job) error {
 	if spec, err := ReadSpec(job); err == nil && spec.Several() {
 		if err := BeginAgain(job, spec); err != nil {

@@ -12,8 +12,8 @@ import (
 	"ckpt/image"
 )
 
-// A StoredLine is where the groups of a job go on from if all of them fail at
-// once, as far as the store tells. A rank of its history stands for a group.
+// A StoredLine is where the groups of a job resume if all of them fail at once, as far
+// as the store tells. A rank of its history stands for a group.
 type StoredLine struct {
 	Job    string
 	Mode   Mode
@@ -161,9 +161,9 @@ func (l *StoredLine) checkBase(found [][]*image.Manifest, base []int) error {
 	return nil
 }
 
-// addPresent says how far the groups are, where that is known, for what they
-// lose; elsewhere they are drawn an iteration further than any checkpoint. What
-// they have sent by now is at least what others have stored that they received.
+// addPresent adds how far the groups are, so that their losses can be counted. Where
+// that is not known, they are drawn an iteration further than any checkpoint. A group
+// has sent at least the messages that others have stored as received.
 func (l *StoredLine) addPresent(status *Status) {
 	l.Live = status.State == StateRunning || status.State == StateCompleted
 	states := make([]recovery.State, len(l.Groups)) // the newest

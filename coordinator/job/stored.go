@@ -23,8 +23,8 @@ type storedJob struct {
 	unreadable []int // their numbers
 }
 
-// Miss adds to what was passed over the newest checkpoint of each group, if it has
-// gone without a trace. If the job begins anew, nothing is missed, and found is nil.
+// Miss adds to Passed the newest checkpoint of each group, if it has gone without a
+// trace. If the job restarts from scratch, nothing is missed, and Found is nil.
 func (s *storedJob) Miss(l *Baseline) {
 	if l.FromScratch() {
 		s.Found = nil
@@ -138,7 +138,7 @@ func (s *Resolved) CheckTaken(job *image.Job, m *image.Manifest) error {
 	case max(1, m.Groups) != len(s.Groups) || m.Group != group:
 		return wrong("it is of group %d of %d, checkpoint %d of the job is of group %d of %d", m.Group, m.Groups, m.Number, group, len(s.Groups))
 	case m.Iteration < 1 || m.Iteration > int64(s.Iterations):
-		return wrong("iteration %d is none of the %d of the job", m.Iteration, s.Iterations)
+		return wrong("iteration %d is out of range: the job has %d", m.Iteration, s.Iterations)
 	case len(m.Mapping) == 0:
 		return wrong("it has no mapping")
 	case !slices.EqualFunc(m.Ranks, s.Groups[group], func(r image.Rank, rank int) bool { return r.Rank == rank }):

@@ -49,7 +49,7 @@ func verifyLogs(job *image.Job, spec *Resolved) (bytes int64, damage []*durable.
 	}
 	known := len(stored.Passed)
 	stored.Miss(&noted)
-	for _, err := range stored.Passed[known:] { // the others are told of with their checkpoints
+	for _, err := range stored.Passed[known:] { // the others are reported with their checkpoints
 		note(job.Dir(), err)
 	}
 	for g, ranks := range spec.Groups {

@@ -13,13 +13,13 @@ import (
 	"ckpt/coordinator/wire"
 )
 
-// external starts all ranks of a generation with one command of an existing
+// external starts all ranks of an incarnation with one command of an existing
 // launcher, which tells each process its rank. The ranks have to run on this
 // machine: they reach the coordinator through its Unix socket.
 type external struct {
 	name string
 	np   int
-	run  *externalRun // of the current generation
+	run  *externalRun // of the current incarnation
 }
 
 // externalRun is one run of the launcher's command.
@@ -50,7 +50,7 @@ func New(name string, np int) (Launcher, error) {
 	return &external{name: name, np: np}, nil
 }
 
-// Start starts the launcher with the first rank of a generation.
+// Start starts the launcher with the first rank of an incarnation.
 func (e *external) Start(r Rank, ended func(string)) (Process, error) {
 	if e.run == nil || e.run.incarnation != r.Incarnation {
 		if err := e.launch(r); err != nil {

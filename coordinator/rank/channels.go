@@ -11,7 +11,7 @@ import (
 	"ckpt/internal/durable"
 )
 
-// openChannels is what the channels of this rank go on from, and its log.
+// openChannels returns the state that the channels of this rank resume from, and opens its log.
 func (s *state) openChannels(pending []byte) (*mpi.Channels, error) {
 	set := s.cfg.Channels
 	c := &mpi.Channels{LogFailed: s.logFailed, Kind: s.spec.Log, Group: s.spec.Groups[s.spec.GroupOf[s.rank]], Incarnation: set.Incarnation, Incarnations: set.Incarnations}

@@ -39,7 +39,7 @@ type gatherer struct {
 	closed  bool
 }
 
-// gatherConn is the way to one rank. Who holds mu may use it.
+// gatherConn is the connection to one rank. The holder of mu may use it.
 type gatherConn struct {
 	mu   sync.Mutex
 	conn net.Conn // nil if there is none; changed with the lock of the gatherer too
@@ -202,7 +202,7 @@ func (g *gatherer) PullAll(ctx context.Context, from int, ranges []exec.Range) e
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	err = c.pull(ranges)
 	if !stop() || err != nil {
-		// What is still under way on the connection belongs to this request.
+		// Bytes still under way on the connection belong to this request.
 		g.hangUp(c)
 	}
 	if err != nil && ctx.Err() != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // TestPullCancelled cancels pulls at the moment in which the other side refuses
-// them, as it does when a checkpoint is given up. None may fall over the connection
+// them, as it does when a checkpoint is aborted. None may fail over the connection
 // that is being ended, and the next one works.
 func TestPullCancelled(t *testing.T) {
 	const token = "token"
@@ -34,7 +34,7 @@ func TestPullCancelled(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		gs[1].serveFrom(t.Context(), func(context.Context, int) ([]byte, error) {
 			cancel()
-			return nil, errors.New("given up")
+			return nil, errors.New("aborted")
 		})
 		if err := gs[0].Pull(ctx, 1, 0, 0, make([]byte, 1)); err == nil {
 			t.Fatal("a pull of what is not served succeeded")

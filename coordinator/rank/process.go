@@ -41,7 +41,7 @@ type process struct {
 	channelComm *mpi.Comm
 	news        []protocol.Message
 
-	gatherer *gatherer // of a writer of common files; nil until the first
+	gatherer *gatherer // of a rank that writes together with others; nil until it first does
 
 	iter     atomic.Int64
 	progress atomic.Uint64

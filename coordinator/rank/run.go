@@ -66,8 +66,8 @@ func (r *process) compute(ctx context.Context) error {
 	return r.iterate(ctx, comm)
 }
 
-// joinEarly has a rank that is alone in its group replay its log before it says
-// that it is ready. What it found out to be of no worth must not come back.
+// joinEarly makes a rank that is alone in its group replay its log before it says that it
+// is ready. The replay may cut the log, and the cut part must not come back.
 func (r *process) joinEarly(ctx context.Context) error {
 	if r.cfg.Channels == nil || len(r.group) > 1 {
 		return nil // the others of its group are not ready

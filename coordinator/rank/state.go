@@ -43,7 +43,7 @@ type state struct {
 	// logFailed is told when the log has failed, and with nil when it is in order
 	// again.
 	logFailed func(error)
-	progress  func(bytes int64)  // is told of what is restored
+	progress  func(bytes int64)  // takes the bytes restored
 	staging   *container.Staging // nil: the rank waits until its memory is written
 	joint     *job.JointLayout   // nil: a file per rank
 	buffers   exec.Buffers
@@ -112,7 +112,7 @@ func (s *state) zone(z zones.Zone) []zones.Region {
 }
 
 // write writes what it is ordered to: a file of its own or, through net, its part
-// of common files.
+// of the files of all.
 func (s *state) write(ctx context.Context, number int, order wire.WriteOrder, snap *mpi.Snapshot, net *layoutNetwork, opt container.WriteOptions) (*wire.WriteReport, error) {
 	report := &wire.WriteReport{Zones: s.mem.Sizes(), Pending: int64(len(snap.Pending)), Channels: int64(len(snap.State)), LogFrom: snap.LogFrom}
 	regions := s.zone(zones.Data)
@@ -157,8 +157,8 @@ func (s *state) write(ctx context.Context, number int, order wire.WriteOrder, sn
 
 // restore fills the memory from a checkpoint, checking all it reads. Under
 // another mapping the queues of the shared segments have another shape; they
-// were drained, so that nothing is lost by starting with empty ones. What of the
-// image has no place in this process is not read.
+// were drained, so that nothing is lost by starting with empty ones. Parts of the
+// image without a place in this process are not read.
 func (s *state) restore(ctx context.Context) error {
 	m, err := s.job.Manifest(s.cfg.From)
 	if err != nil {

@@ -112,7 +112,7 @@ func Contact(ctx context.Context, j *image.Job) (*Client, error) {
 		return nil, ErrNotRunning
 	}
 	c := &Client{conn, json.NewEncoder(conn), json.NewDecoder(conn)}
-	// What follows may take its time, but not this.
+	// Later requests may take long, but not this one.
 	_ = conn.SetDeadline(time.Now().Add(answerTime))
 	if _, err := c.Status(); err != nil {
 		conn.Close()

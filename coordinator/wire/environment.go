@@ -4,7 +4,7 @@ package wire
 const (
 	EnvSocket      = "CKPT_SOCKET" // of the coordinator
 	EnvToken       = "CKPT_TOKEN"
-	EnvIncarnation = "CKPT_GENERATION"
+	EnvIncarnation = "CKPT_INCARNATION"
 	EnvBeat        = "CKPT_BEAT" // period of the signs of life
 	EnvRank        = "CKPT_RANK"
 )

@@ -14,13 +14,13 @@ import (
 	"ckpt/coordinator/mpi"
 )
 
-// A Greeting is the first line on a connection to the coordinator. Whoever
-// cannot show the token of the run is not listened to.
+// A Greeting is the first line on a connection to the coordinator. A
+// connection that does not show the token of the run is closed.
 type Greeting struct {
 	Token       string `json:"token"`
 	Role        string `json:"role"` // RoleRank or RoleControl
 	Rank        int    `json:"rank,omitempty"`
-	Incarnation int    `json:"gen,omitempty"`
+	Incarnation int    `json:"incarnation,omitempty"`
 }
 
 const (

@@ -14,10 +14,10 @@ import (
 )
 
 // A Link carries messages over a connection. Sending never blocks: a peer that
-// does not read, a stopped process say, must not hold up the others. What the
-// kernel does not take at once is left to a goroutine that lives only as long
-// as there is something left; with thousands of ranks, one for each would cost
-// more than the messages.
+// does not read, for example a stopped process, must not hold up the others. A
+// goroutine sends the rest that the kernel does not take at once, and ends when
+// nothing is left: with thousands of ranks, a goroutine for each would cost more
+// than the messages.
 type Link struct {
 	conn net.Conn
 	raw  syscall.RawConn
