@@ -39,7 +39,7 @@ func (g *group) prepare(number int) {
 	g.findLibrary(number)
 	g.exchange = newExchange(number, g.ranks)
 	if g.joint != nil {
-		g.paths, err = tx.CreateGroup(g.spec.WritePath.Layout, g.joint.Files)
+		g.paths, err = tx.CreateJoint(g.spec.WritePath.Layout, g.joint.Files)
 		if err != nil {
 			g.discardAny()
 			g.later(protocol.CommitFailed{Number: number, Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})

@@ -103,7 +103,7 @@ func contents(t *testing.T, j *Job, m *Manifest, file string, region int) []byte
 	r := c.Region(region)
 	size := c.Regions[region].Size
 	for at := int64(0); at < size; at += 5000 { // across extents
-		if err := r.Copy(context.Background(), &out, at, min(at+5000, size)); err != nil {
+		if err := r.Copy(context.Background(), &out, at, min(at+5000, size), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -179,7 +179,7 @@ func TestBuilder(t *testing.T) {
 		t.Errorf("%d regions compared, want %d", len(changes), len(want))
 	}
 
-	// What the second needs of the first stays when that is pruned.
+	// Files of the first that the second needs stay when the first is pruned.
 	if removed, _, err := k.job.Prune(1); err != nil || len(removed) != 1 {
 		t.Fatalf("pruned %v, %v", removed, err)
 	}

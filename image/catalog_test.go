@@ -133,7 +133,7 @@ func catalogJob(t *testing.T) (*taker, []byte) {
 }
 
 // TestCatalogDamage flips each bit of a catalog, cuts it at each byte, and repeats
-// and swaps its lines. What it says is then what the manifests say, or nothing.
+// and swaps its lines. It then says the same as the manifests, or nothing.
 func TestCatalogDamage(t *testing.T) {
 	_, good := catalogJob(t)
 	want, _, err := parseCatalog(good)
@@ -165,7 +165,7 @@ func TestCatalogDamage(t *testing.T) {
 }
 
 // TestCatalogIsNotBelieved has a catalog that is damaged, cut short, empty, or says
-// other things than the store. What there is, is what the manifests say.
+// other things than the store. The manifests decide which checkpoints exist.
 func TestCatalogIsNotBelieved(t *testing.T) {
 	_, good := catalogJob(t)
 	for name, change := range map[string]func(t *testing.T, k *taker){
@@ -260,7 +260,7 @@ func TestCatalogOfOthers(t *testing.T) {
 }
 
 // TestNumberAgain removes a checkpoint by hand and takes another one of its number:
-// the line of the first must not be taken for that of the second.
+// the line of the first must not pass for that of the second.
 func TestNumberAgain(t *testing.T) {
 	k := memJob(t)
 	for n := 1; n <= 3; n++ {

@@ -33,7 +33,7 @@ type crashRun struct {
 	// lie, if not nil, is called when the job has been made.
 	lie func(*memfs.FS)
 
-	// What the workload was told so far.
+	// The results that the workload got so far.
 	store, job bool
 	may        map[int]bool // may be there
 	must       map[int]bool // Commit has returned nil, and no prune since

@@ -58,7 +58,7 @@ const LayoutRegion = "layout"
 
 // Diff compares checkpoint b with checkpoint a, region by region: two regions
 // are the same if they have the same name and rank, wherever they are stored.
-// What both checkpoints take from one place is not read. Progress, if not nil,
+// Extents that both checkpoints take from one place are not read. Progress, if not nil,
 // is told the bytes compared since the last call; it is never called twice at
 // once. Diff fails with a durable.DamageError, or as Open does.
 func Diff(ctx context.Context, a, b Side, progress func(int64)) ([]RegionChange, error) {
@@ -202,8 +202,8 @@ func (d *differ) done(n int64) {
 }
 
 // region compares two regions page by page. Their extents may be cut in
-// different ways. What is zero in both is left out if it is address space that
-// was never touched.
+// different ways. Zeros of both are left out if they are address space that was
+// never touched.
 func (d *differ) region(ctx context.Context, a *container.Contents, i int, b *container.Contents, j int, untouched bool) (Change, error) {
 	var c Change
 	l, r := cursor{o: a, extents: a.Extents(i)}, cursor{o: b, extents: b.Extents(j)}

@@ -96,7 +96,7 @@ func FindArray(list []Array, name string) (Array, error) {
 // Extract writes the contents of an array to w, in order. It reads the extents of
 // the array and no others, from whichever files hold them; holes are read along
 // where that takes less time than another call. Every byte is checked before it is
-// written. Progress, unless nil, is told of the bytes written.
+// written. Progress, unless nil, gets the bytes written.
 func (j *Job) Extract(ctx context.Context, m *Manifest, a Array, w io.Writer, progress func(int64)) (Reads, error) {
 	count := &countingFS{FS: j.fs}
 	f, err := m.file(a.File)
@@ -113,7 +113,7 @@ func (j *Job) Extract(ctx context.Context, m *Manifest, a Array, w io.Writer, pr
 	if a.index >= len(o.Regions) || o.Regions[a.index].Name != a.Name {
 		return count.reads(), fmt.Errorf("%s: %w: there is no region %q", a.File, container.ErrRegionsDiffer, a.Name)
 	}
-	err = o.Extract(ctx, a.index, w, progress)
+	err = o.Region(a.index).Copy(ctx, w, 0, o.Regions[a.index].Size, progress)
 	return count.reads(), err
 }
 

@@ -38,7 +38,8 @@ func checkExtract(j *Job, m *Manifest, rank int, memory []zones.Region) error {
 }
 
 // TestExtract reads arrays out of files per rank, of the node's segment, of the
-// library and of an earlier checkpoint. TestGroupAnySettings does of common files.
+// library and of an earlier checkpoint. TestGroupAnySettings reads them out of shared and
+// aggregated files.
 func TestExtract(t *testing.T) {
 	k := memJob(t)
 	for n := 1; n <= 2; n++ {

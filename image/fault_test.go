@@ -131,8 +131,7 @@ func checkAfterFault(t *testing.T, disk *memfs.FS, failed error) {
 	}
 }
 
-// TestFailedSyncThenPowerLoss fails each sync once. What it should have written is
-// lost, and the next sync of the same file or directory proves nothing. The checkpoint
+// TestFailedSyncThenPowerLoss fails each sync once. Its data is lost, and the next sync of the same file or directory proves nothing. The checkpoint
 // that is taken next is there when power fails after it was reported.
 func TestFailedSyncThenPowerLoss(t *testing.T) {
 	base := memJob(t)

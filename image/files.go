@@ -51,7 +51,7 @@ func (j *Job) Check(ctx context.Context, m *Manifest, paths []string) error {
 }
 
 // RegionBytes returns the size of a region of a rank in the container file path, one
-// of m.Files; 0 if there is none of this name. It fails as Load does.
+// of m.Files; 0 if it has no region of this name. It fails as Load does.
 func (j *Job) RegionBytes(m *Manifest, path string, rank int, name string) (int64, error) {
 	f, err := m.file(path)
 	if err != nil {

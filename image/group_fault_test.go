@@ -19,7 +19,7 @@ import (
 	"ckpt/zones"
 )
 
-// groupLayouts are the ways of writing common files whose faults are tested.
+// groupLayouts are the ways of writing files together whose faults are tested.
 func groupLayouts() map[string]plan.Settings {
 	base := plan.Settings{StripeSize: 64 << 10, StripeCount: 2, Buffer: 64 << 10, P1: true, P2: true}
 	aggregated, shared, overlapped := base, base, base
@@ -171,8 +171,8 @@ func afterGroupFault(g *groupJob, disk *memfs.FS, failed error) error {
 	return now.holds(2)
 }
 
-// TestGroupCrash loses power after every operation of a checkpoint of common
-// files, in several ways.
+// TestGroupCrash loses power after every operation of a checkpoint of shared and
+// aggregated files, in several ways.
 func TestGroupCrash(t *testing.T) {
 	for name, s := range groupLayouts() {
 		t.Run(name, func(t *testing.T) {

@@ -48,7 +48,7 @@ func TestGroupMemory(t *testing.T) {
 				if _, err := g.take(context.Background(), 1, 0, memory); err != nil {
 					t.Fatal(err)
 				}
-				// What the heap has once taken from the system it keeps.
+				// The heap keeps all memory that it has taken from the system.
 				runtime.ReadMemStats(&after)
 				extra := int64(after.HeapSys) - int64(before.HeapSys-before.HeapIdle+before.HeapReleased)
 				t.Logf("%d MiB for %d ranks", extra>>20, ranks)

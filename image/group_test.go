@@ -237,7 +237,7 @@ func (g *groupJob) write(ctx context.Context, tx *Tx, number, base int, memory [
 	if err != nil {
 		return nil, err
 	}
-	paths, err := tx.CreateGroup(g.settings.Layout, n)
+	paths, err := tx.CreateJoint(g.settings.Layout, n)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,13 @@ import (
 	"ckpt/internal/vfs"
 )
 
+const (
+	specName  = "job"
+	specMagic = "ckpt-job "
+	maxSpec   = 16 << 20
+	lockName  = "lock"
+)
+
 // A Job holds the checkpoints of one job. Its methods may be called from
 // several goroutines.
 type Job struct {

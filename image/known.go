@@ -1,6 +1,7 @@
 package image
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"path/filepath"
@@ -365,4 +366,69 @@ func (j *Job) Stored() (int64, error) {
 func distinct[T int | string](list []T) []T {
 	slices.Sort(list)
 	return slices.Compact(list)
+}
+
+// Summaries describes the committed checkpoints, or with last > 0 the newest so many,
+// ascending. It reads the manifests
+// of those only whose line in the catalog is missing or not of the manifest that is
+// there. The error tells which manifests cannot be read; the others are returned.
+func (j *Job) Summaries(last int) ([]Summary, error) {
+	c, err := j.scan()
+	if err != nil {
+		return nil, err
+	}
+	var list []Summary
+	var failed error
+	numbers := c.numbers
+	if last > 0 {
+		numbers = numbers[max(0, len(numbers)-last):]
+	}
+	for _, n := range numbers {
+		s, err := j.summary(c.records[n])
+		if errors.Is(err, ErrCheckpointNotFound) {
+			continue // pruned this moment
+		}
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		list = append(list, s)
+	}
+	return list, failed
+}
+
+func (j *Job) summary(r *record) (Summary, error) {
+	var s Summary
+	if !r.unread {
+		fi, err := j.fs.Stat(j.manifestPath(r.number))
+		if err == nil && fi.Size() == r.length && fi.ModTime().UnixNano() == r.modified &&
+			json.Unmarshal([]byte(r.summary), &s) == nil && s.Number == r.number && s.Job == j.name {
+			return s, nil
+		}
+	}
+	m, err := j.Manifest(r.number)
+	if err != nil {
+		return Summary{}, err
+	}
+	return m.Summary(), nil
+}
+
+// Iterations returns the iteration of each committed checkpoint, as far as it can be
+// told.
+func (j *Job) Iterations() (map[int]int64, error) {
+	c, done, err := j.known()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	all := make(map[int]int64, len(c.numbers))
+	for _, n := range c.numbers {
+		r := c.records[n]
+		if !r.unread {
+			all[n] = r.iteration
+		} else if m, err := j.Manifest(n); err == nil {
+			all[n] = m.Iteration
+		}
+	}
+	return all, nil
 }

@@ -251,7 +251,7 @@ func TestWriteBadInput(t *testing.T) {
 			t.Errorf("%s: a file was left", name)
 		}
 	}
-	// What is there is not ours to remove.
+	// Write must not remove a file of others.
 	m := memfs.New()
 	if f, err := m.Create("/x"); err != nil || f.Close() != nil {
 		t.Fatal(err)

@@ -20,10 +20,6 @@ const (
 	formatName = "format"
 	storeMagic = "ckpt-store "
 	jobsName   = "jobs"
-	specName   = "job"
-	specMagic  = "ckpt-job "
-	lockName   = "lock"
-	maxSpec    = 16 << 20
 )
 
 // A Store is a directory that holds the checkpoints of jobs.
@@ -144,8 +140,8 @@ func (s *Store) CreateJob(name string, spec []byte) (*Job, error) {
 
 // TakeOverJob is CreateJob, but it also replaces a job that has no checkpoint,
 // unless another coordinator runs it. Clear is called under the lock, before the
-// spec is written: it removes, durably, what of the caller's own in the directory
-// must not be taken for the new job's.
+// spec is written: it removes, durably, those of the caller's files that must
+// not pass for the new job's.
 func (s *Store) TakeOverJob(name string, spec []byte, clear func(*Job) error) (*Job, error) {
 	return s.create(name, spec, (*Job).hasCheckpoints, clear)
 }

@@ -106,7 +106,7 @@ func (j *Job) sound(n int) error {
 		return err
 	}
 	for _, f := range m.Files {
-		if _, err := j.place().Sound(f); err != nil {
+		if _, err := j.place().References(f, true); err != nil {
 			return err
 		}
 	}
@@ -210,9 +210,9 @@ func (s *sweeper) directory(n int, used map[string]bool) {
 	}
 }
 
-// settle makes it durable that checkpoints without a manifest have none. Who
-// removed a manifest may have died before, and were it to come back after a
-// loss of power, it would name files that we are about to remove.
+// settle makes it durable that checkpoints without a manifest have none. The
+// process that removed a manifest may have died before. If it came back after a loss
+// of power, it would name files that we are about to remove.
 func (j *Job) settle(remains []int) error {
 	for _, n := range remains {
 		if err := j.fs.SyncDir(j.numberDir(n)); err != nil {

@@ -13,8 +13,8 @@ import (
 	"ckpt/iotrace"
 )
 
-// Whoever replays a trace must know which files the checkpoint makes itself, and
-// under which name one was written that is renamed.
+// TestTraceOfTransaction: a replay must know which files the checkpoint makes itself,
+// and under which name a renamed one was written.
 func TestTraceOfTransaction(t *testing.T) {
 	g := newGroupJob(t, groupRanks(), groupLayouts()["shared"], codec.UseNone, false)
 	var b bytes.Buffer

@@ -19,7 +19,7 @@ type Tx struct {
 	number int
 	dir    string
 
-	// Trace records the making of common files and the writing of the manifest.
+	// Trace records the making of joint files and the writing of the manifest.
 	// It may be nil.
 	Trace *container.Tracing
 }
@@ -100,9 +100,9 @@ func (t *Tx) SharedPath(node int) string {
 	return filepath.Join(t.dir, fmt.Sprintf("node-%d.shared.img", node))
 }
 
-// CreateGroup makes the files of a layout in which ranks write common files, for
-// WriteGroup, and returns their paths.
-func (t *Tx) CreateGroup(layout plan.Layout, n int) ([]string, error) {
+// CreateJoint makes the files of a shared or aggregated layout, for
+// container.WriteJoint, and returns their paths.
+func (t *Tx) CreateJoint(layout plan.Layout, n int) ([]string, error) {
 	var paths []string
 	for i := range n {
 		name := fmt.Sprintf("aggregator-%d.img", i)
@@ -170,7 +170,7 @@ func (t *Tx) commit(ctx context.Context, m *Manifest) error {
 		if err := ctx.Err(); err != nil {
 			return durable.Op("commit to", t.dir, -1, err)
 		}
-		refs, err := j.place().Sound(f)
+		refs, err := j.place().References(f, true)
 		if err != nil {
 			return err
 		}
@@ -287,8 +287,8 @@ func (j *Job) removeCheckpoint(n int) error {
 	return errors.Join(errs...)
 }
 
-// Drop takes committed checkpoints back, durably. What only they needed goes with
-// the next Sweep. It needs the lock.
+// Drop takes committed checkpoints back, durably. The next Sweep removes files
+// that only they needed. It needs the lock.
 func (j *Job) Drop(numbers ...int) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// openHook is told of each file of an image before it is opened.
+// openHook calls before with each file of an image that is opened.
 type openHook struct {
 	vfs.FS
 	before func(name string)

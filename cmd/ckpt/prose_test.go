@@ -19,14 +19,7 @@ import (
 // longest entry decides, and a package without one must be. The entries that
 // are false are still to be rewritten: an entry whose packages have all become
 // plain fails TestProse, so the list only shrinks.
-var plain = map[string]bool{
-	"image":       false,
-	"image/bench": true,
-	"image/codec": true,
-	"image/exec":  true,
-	"image/dmtcp": true,
-	"image/plan":  true,
-}
+var plain = map[string]bool{}
 
 // subjectClause finds a sentence that begins with a clause in place of a
 // subject, up to its end. A sentence that ends with ? is a question, and fine.

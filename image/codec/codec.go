@@ -2,7 +2,6 @@ package codec
 
 import (
 	"fmt"
-	"slices"
 )
 
 // An ID says how an extent is stored.
@@ -28,17 +27,6 @@ func (id ID) String() string {
 		return fmt.Sprintf("codec(%d)", uint8(id))
 	}
 	return idNames[id]
-}
-
-// ParseID reads an ID's name. None is another name of raw.
-func ParseID(name string) (ID, error) {
-	if name == "none" {
-		return Raw, nil
-	}
-	if i := slices.Index(idNames[:], name); i >= 0 {
-		return ID(i), nil
-	}
-	return 0, fmt.Errorf("codec %q is unknown (want raw, zero, s2, zstd or gzip)", name)
 }
 
 // A Filter reorders an extent before it is compressed.

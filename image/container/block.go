@@ -33,6 +33,13 @@ const (
 	extentSize = 64        // bytes of one extent record
 )
 
+// regionFixed is the length of a region record without its name, fileFixed that
+// of an external file's record without its path.
+const (
+	regionFixed = 24
+	fileFixed   = 40
+)
+
 // Header says what a container file is part of.
 type Header struct {
 	Job    string

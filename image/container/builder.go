@@ -6,21 +6,11 @@ import (
 	"path/filepath"
 	"sync/atomic"
 
-	"github.com/zeebo/blake3"
 	"golang.org/x/sync/errgroup"
 
 	"ckpt/internal/durable"
 	"ckpt/zones"
 )
-
-// An ID identifies the bytes of an extent: the first half of their blake3-256.
-type ID [16]byte
-
-// IDOf returns the identity of an extent. It costs a pass over its bytes.
-func IDOf(raw []byte) ID {
-	sum := blake3.Sum256(raw)
-	return ID(sum[:16])
-}
 
 // A Builder makes a container file out of extents that come one after the
 // other, as from a stream. Extents whose bytes are known to its Pool become
@@ -358,7 +348,7 @@ func (b *Builder) finish() (size int64, err error) {
 	if err := b.Flush(); err != nil {
 		return 0, err
 	}
-	t := newTail(&b.index, b.at)
+	t := b.index.tail(b.at)
 	if err := b.out.complete(b.header, t.bytes, t.trailer); err != nil {
 		return 0, err
 	}

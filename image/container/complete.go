@@ -49,23 +49,6 @@ func (w *writer) agreeOnIndexes(ctx context.Context) (tails []*tail, digest [32]
 	return tails, digest, err
 }
 
-// A tail is what follows the payload of a file.
-type tail struct {
-	bytes   []byte
-	trailer trailer
-	holes   int64 // bytes
-}
-
-// newTail makes that of an index whose payload ends somewhere.
-func newTail(x *index, end int64) *tail {
-	t := &tail{}
-	for _, hole := range x.holes(end) {
-		t.holes += hole.n
-	}
-	t.bytes, t.trailer = x.tail(end)
-	return t
-}
-
 // tailOf fetches the records of the ranks of a file and makes its index.
 func (w *writer) tailOf(ctx context.Context, file int, heads [][]byte) (*tail, error) {
 	x := index{header: w.index.header}
@@ -98,7 +81,7 @@ func (w *writer) tailOf(ctx context.Context, file int, heads [][]byte) (*tail, e
 		return nil, durable.Op("write", w.joint.Paths[file], -1,
 			fmt.Errorf("the index of the ranks in it would be %d bytes long, at most %d are allowed: use more aggregators", n, maxIndex))
 	}
-	// What others have sent is not written before it makes sense.
+	// Records of other ranks are checked before they are written.
 	err := x.checkNames()
 	if err == nil {
 		err = x.checkCover()
@@ -109,7 +92,7 @@ func (w *writer) tailOf(ctx context.Context, file int, heads [][]byte) (*tail, e
 	if err != nil {
 		return nil, durable.Op("write", w.joint.Paths[file], -1, err)
 	}
-	return newTail(&x, w.ends[file]), nil
+	return x.tail(w.ends[file]), nil
 }
 
 // digestOf finds the digest of the file that this rank is in.

@@ -1,11 +1,8 @@
 package container
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"slices"
 	"sync"
 
 	"ckpt/internal/durable"
@@ -16,14 +13,6 @@ import (
 // IsImage reports whether a file that begins with head is a container file.
 func IsImage(head []byte) bool {
 	return len(head) >= len(headerMagic) && string(head[:len(headerMagic)]) == headerMagic
-}
-
-func (c *container) regions() []zones.Region {
-	out := make([]zones.Region, len(c.index.regions))
-	for i, r := range c.index.regions {
-		out[i] = zones.Region{Name: r.name, Zone: r.zone, Elem: r.elem, Size: r.size}
-	}
-	return out
 }
 
 // Contents is an open container file of a checkpoint, to be read in parts. Its
@@ -136,64 +125,6 @@ func (o *Contents) Read(e Extent, buf []byte) error {
 	return in.span([]extentRec{e.rec}, span{first: 0, last: 1, off: e.rec.fileOff, n: zones.PageRound(e.rec.storedLen)})
 }
 
-// A RegionReader reads one region. It keeps the extent that it has read last,
-// and is used by one goroutine.
-type RegionReader struct {
-	o       *Contents
-	size    int64
-	extents []Extent
-	buf     []byte
-	have    int // index of the extent in buf; -1 if none
-}
-
-// Region returns a reader of a region.
-func (o *Contents) Region(i int) *RegionReader {
-	return &RegionReader{o: o, size: o.Regions[i].Size, extents: o.Extents(i), have: -1}
-}
-
-// Copy writes the bytes from offset from to offset to, each checked before.
-func (r *RegionReader) Copy(ctx context.Context, w io.Writer, from, to int64) error {
-	if from < 0 || to < from || to > r.size {
-		return durable.Damaged(r.o.c.path, r.o.c.trailer.indexOffset, "bytes %d to %d are asked for of a region of %d", from, to, r.size)
-	}
-	i, found := slices.BinarySearchFunc(r.extents, from, func(e Extent, at int64) int { return cmp.Compare(e.Offset, at) })
-	if !found {
-		i--
-	}
-	for ; from < to; i++ {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		e := r.extents[i]
-		if err := r.read(i); err != nil {
-			return err
-		}
-		b := r.buf[from-e.Offset : min(to-e.Offset, e.Bytes)]
-		if _, err := w.Write(b); err != nil {
-			return err
-		}
-		from += int64(len(b))
-	}
-	return nil
-}
-
-// read reads extent i, unless it has just been.
-func (r *RegionReader) read(i int) error {
-	if i == r.have {
-		return nil
-	}
-	e := r.extents[i]
-	if int64(len(r.buf)) < e.Bytes {
-		r.buf = aligned(int(e.Bytes))
-	}
-	r.have = -1
-	err := r.o.Read(e, r.buf[:e.Bytes])
-	if err == nil {
-		r.have = i
-	}
-	return err
-}
-
 // checkRefs checks that the extents which c takes from its k-th external file x
 // are extents of that file, so that they are sound if the file is.
 func (c *container) checkRefs(k uint32, x *container) error {
@@ -216,8 +147,8 @@ func (c *container) checkRefs(k uint32, x *container) error {
 }
 
 // Processes describes a container file as the memory of the processes in it: an
-// area per region, which have no addresses and begin at 0. What a file of several
-// ranks needs besides their extents counts for the first of them.
+// area per region, which have no addresses and begin at 0. Header, index and trailer of
+// a file of several ranks count for the first of them.
 func Processes(fsys vfs.FS, path string) ([]*zones.Process, error) {
 	c, err := openContainer(fsys, path)
 	if err != nil {

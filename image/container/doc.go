@@ -1,6 +1,6 @@
 // Package container writes and reads the files of a checkpoint: each holds regions
 // of the memory of one or more ranks, cut into extents that are packed and checked
-// one by one. All that writes such a file does so here.
+// one by one. No other code creates, writes, completes or checks such a file.
 //
 // # Format
 //
@@ -25,5 +25,5 @@
 //
 // The digest of the index is thus a digest of the header and, through the
 // checksums of the extents, of the whole. It is in the manifest, so that a file
-// cannot be taken for another. docs/FORMAT.md has every field.
+// cannot pass for another. docs/FORMAT.md has every field.
 package container

@@ -5,62 +5,71 @@ import (
 	"context"
 	"io"
 	"slices"
+
+	"ckpt/internal/durable"
 )
 
-// windowBytes is how much of a region Extract holds in memory at once: enough
+// windowBytes is how much of a region a RegionReader holds in memory at most: enough
 // extents that their files are read in few calls.
 const windowBytes = 16 << 20
 
-// Extract writes a region to w, in order. It reads the extents of the region and no
-// others; holes are read along where that takes less time than another call. Every
-// byte is checked before it is written. Progress, unless nil, is told of the bytes
-// written.
-func (o *Contents) Extract(ctx context.Context, region int, w io.Writer, progress func(int64)) error {
-	x := extraction{o: o}
-	records := o.c.index.extents[o.first[region]:o.first[region+1]]
-	for left := o.Regions[region].Size; len(records) > 0; {
-		n, size := window(records)
-		b, err := x.read(ctx, records[:n], size)
-		if err != nil {
-			return err
+// A RegionReader reads one region. It keeps the extents that it has read last, and is
+// used by one goroutine.
+type RegionReader struct {
+	o           *Contents
+	size        int64
+	records     []extentRec
+	buf         []byte
+	first, last int // of the records in buf
+}
+
+// Region returns a reader of a region.
+func (o *Contents) Region(i int) *RegionReader {
+	return &RegionReader{o: o, size: o.Regions[i].Size, records: o.c.index.extents[o.first[i]:o.first[i+1]]}
+}
+
+// Copy writes the bytes from offset from to offset to, each checked before. It reads
+// the extents that hold them and no others; holes are read along where that takes less
+// time than another call. Progress, unless nil, gets the bytes written.
+func (r *RegionReader) Copy(ctx context.Context, w io.Writer, from, to int64, progress func(int64)) error {
+	if from < 0 || to < from || to > r.size {
+		return durable.Damaged(r.o.c.path, r.o.c.trailer.indexOffset, "bytes %d to %d are asked for of a region of %d", from, to, r.size)
+	}
+	i, found := slices.BinarySearchFunc(r.records, from, func(e extentRec, at int64) int { return cmp.Compare(e.offset, at) })
+	if !found {
+		i--
+	}
+	for from < to {
+		if i < r.first || i >= r.last {
+			if err := r.read(ctx, i, to); err != nil {
+				return err
+			}
 		}
-		b = b[:min(left, int64(len(b)))] // the last page may be longer than the region
+		start, end := r.records[r.first].offset, r.records[r.last-1].offset+r.records[r.last-1].rawLen
+		b := r.buf[from-start : min(to, end)-start]
 		if _, err := w.Write(b); err != nil {
 			return err
 		}
 		if progress != nil {
 			progress(int64(len(b)))
 		}
-		left -= int64(len(b))
-		records = records[n:]
+		from += int64(len(b))
+		i = r.last
 	}
 	return nil
 }
 
-// window returns how many extents to read together, at least one, and their size.
-func window(records []extentRec) (n int, size int64) {
-	for _, e := range records {
-		if n > 0 && size+e.rawLen > windowBytes {
-			break
-		}
-		n, size = n+1, size+e.rawLen
+// read reads extents from the i-th on, up to an offset or until the window is full.
+func (r *RegionReader) read(ctx context.Context, i int, to int64) error {
+	last, size := i+1, r.records[i].rawLen
+	for ; last < len(r.records) && r.records[last].offset < to && size+r.records[last].rawLen <= windowBytes; last++ {
+		size += r.records[last].rawLen
 	}
-	return n, size
-}
-
-// extraction reads parts of one region.
-type extraction struct {
-	o   *Contents
-	buf []byte
-}
-
-// read returns the contents of extents that follow each other in a region.
-func (x *extraction) read(ctx context.Context, records []extentRec, size int64) ([]byte, error) {
-	b := staged(&x.buf, size)
-	start := records[0].offset
+	r.first, r.last = 0, 0
+	b, start := staged(&r.buf, size), r.records[i].offset
 	dest := func(e extentRec) []byte { return b[e.offset-start : e.offset-start+e.rawLen] }
 	byFile := make(map[uint32][]extentRec)
-	for _, e := range records {
+	for _, e := range r.records[i:last] {
 		if e.codec == codecZero {
 			clear(dest(e))
 			continue
@@ -69,11 +78,12 @@ func (x *extraction) read(ctx context.Context, records []extentRec, size int64) 
 	}
 	for _, extents := range byFile {
 		slices.SortFunc(extents, func(a, b extentRec) int { return cmp.Compare(a.fileOff, b.fileOff) })
-		holder := x.o.holder(extents[0])
-		r := &reader{depth: defaultDepth, dest: dest, device: x.o.place.Device}
-		if err := r.read(ctx, holder.f, holder.path, extents); err != nil {
-			return nil, err
+		holder := r.o.holder(extents[0])
+		in := &reader{depth: defaultDepth, dest: dest, device: r.o.place.Device}
+		if err := in.read(ctx, holder.f, holder.path, extents); err != nil {
+			return err
 		}
 	}
-	return b, nil
+	r.first, r.last = i, last
+	return nil
 }

@@ -47,7 +47,7 @@ func FuzzImage(f *testing.F) {
 			return
 		}
 		defer c.Close()
-		// What has been accepted is consistent, and reading it terminates.
+		// An accepted file is consistent, and reading it terminates.
 		var sum int64
 		for _, e := range c.index.own() {
 			sum += e.storedLen

@@ -57,22 +57,23 @@ func (h *History) of(base int) *past {
 	return h.pasts[base]
 }
 
-// remember keeps what w has stored in the file name, whose index has this digest.
-func (h *History) remember(w *writer, name string, digest [32]byte) {
+// remember keeps what was stored in checkpoint number, after base, in the file name,
+// whose index has this digest, and by holders in others.
+func (h *History) remember(number, base int, x *index, holders []*poolFile, name string, digest [32]byte) {
 	if h == nil {
 		return
 	}
 	self := &poolFile{path: JobPath(name), digest: digest, closed: true}
-	h.add(w.number, w.opt.Base, func(p *past) {
-		for i, e := range w.index.extents {
+	h.add(number, base, func(p *past) {
+		for i, e := range x.extents {
 			if ID(e.id) == (ID{}) {
 				continue
 			}
-			file := w.holders[i]
+			file := holders[i]
 			if file == nil {
 				file = self
 			}
-			p.add(&w.index, e, file)
+			p.add(x, e, file)
 		}
 	})
 }

@@ -13,13 +13,6 @@ import (
 	"ckpt/zones"
 )
 
-// regionFixed is the length of a region record without its name, fileFixed that
-// of an external file's record without its path.
-const (
-	regionFixed = 24
-	fileFixed   = 40
-)
-
 // The codecs of extents that are not packed. Their numbers, and those of the
 // others and of the filters, are part of the format; package codec has them.
 const (
@@ -206,18 +199,21 @@ func (x *index) checkPayload(indexOffset int64, holes bool) error {
 	return nil
 }
 
-// holes returns what of the payload is in no extent, as spans of file offsets.
-func (x *index) holes(indexOffset int64) []span {
-	var list []span
+// A hole is bytes of the payload that are in no extent.
+type hole struct{ off, n int64 }
+
+// holes lists those of a payload that ends at indexOffset.
+func (x *index) holes(indexOffset int64) []hole {
+	var list []hole
 	at := int64(BlockSize)
 	for _, e := range x.ownOnce() {
 		if e.fileOff > at {
-			list = append(list, span{off: at, n: e.fileOff - at})
+			list = append(list, hole{at, e.fileOff - at})
 		}
 		at = e.fileOff + zones.PageRound(e.storedLen)
 	}
 	if at < indexOffset {
-		list = append(list, span{off: at, n: indexOffset - at})
+		list = append(list, hole{at, indexOffset - at})
 	}
 	return list
 }
@@ -390,22 +386,31 @@ func (x *index) checkNames() error {
 	return nil
 }
 
-// tail encodes the index and the trailer, which lie behind the payload.
-func (x *index) tail(payload int64) ([]byte, trailer) {
+// A tail is index and trailer, which lie behind the payload of a file.
+type tail struct {
+	bytes   []byte
+	trailer trailer
+	holes   int64 // bytes
+}
+
+// tail encodes the index of a payload that ends at end.
+func (x *index) tail(end int64) *tail {
 	b := x.encode()
 	n := zones.PageRound(int64(len(b)))
-	tail := aligned(int(n) + BlockSize)
-	copy(tail, b)
-	t := trailer{
+	t := &tail{bytes: aligned(int(n) + BlockSize), trailer: trailer{
 		indexCRC:    durable.Sum(b),
-		indexOffset: payload,
+		indexOffset: end,
 		indexLen:    int64(len(b)),
-		fileLen:     payload + n + BlockSize,
+		fileLen:     end + n + BlockSize,
 		regions:     int64(len(x.regions)),
 		files:       int64(len(x.files)),
 		extents:     int64(len(x.extents)),
 		digest:      digestOf(b),
+	}}
+	copy(t.bytes, b)
+	t.trailer.encode(t.bytes[n:])
+	for _, h := range x.holes(end) {
+		t.holes += h.n
 	}
-	t.encode(tail[n:])
-	return tail, t
+	return t
 }

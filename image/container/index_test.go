@@ -53,10 +53,10 @@ func TestNewerCodec(t *testing.T) {
 	} {
 		x := copyOf(c.index)
 		change(&x.extents[0])
-		tail, tr := x.tail(c.trailer.indexOffset)
-		b := append(payload[:len(payload):len(payload)], tail...)
+		end := x.tail(c.trailer.indexOffset)
+		b := append(payload[:len(payload):len(payload)], end.bytes...)
 		place := Place{FS: fileOf(t, b), Dir: "/", Job: c.header.Job}
-		err := place.Load(context.Background(), File{Path: "x", Kind: KindRank, Bytes: int64(len(b)), IndexBlake3: hexDigest(tr.digest)}, 1, nil, nil)
+		err := place.Load(context.Background(), File{Path: "x", Kind: KindRank, Bytes: int64(len(b)), IndexBlake3: hexDigest(end.trailer.digest)}, 1, nil, nil)
 		if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), what+" is not supported by this version") {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -99,7 +99,7 @@ func TestIndexRejects(t *testing.T) {
 	} {
 		x := copyOf(c.index)
 		change(x)
-		tail, _ := x.tail(c.trailer.indexOffset)
+		tail := x.tail(c.trailer.indexOffset).bytes
 		_, err := openContainer(fileOf(t, append(payload[:len(payload):len(payload)], tail...)), "/x")
 		if !errors.As(err, new(*durable.DamageError)) {
 			t.Errorf("%s: %v", what, err)

@@ -2,14 +2,10 @@ package container
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"ckpt/image/exec"
 	"ckpt/image/plan"
-	"ckpt/internal/durable"
-	"ckpt/internal/vfs"
-	"ckpt/iotrace"
 	"ckpt/zones"
 )
 
@@ -71,98 +67,8 @@ func jointSettings(settings plan.Settings, ranks []plan.Source) (plan.Settings, 
 	return p.Settings, len(p.Files), nil
 }
 
-// What a rank serves besides its pieces, whose keys count from 0.
+// Keys of what a rank serves besides its pieces, whose keys count from 0.
 const (
 	recordsKey = -1 // its part of the index
 	turnKey    = -2 // a byte, when it has written its part of the round
 )
-
-// WriteJoint writes the regions of a rank, together with all other ranks of j, and
-// returns when what this rank has written is durable. The checkpoint is when all ranks
-// have returned. The memory of the regions must not change meanwhile.
-//
-// The files are the caller's to remove after an error. Every rank has to be told
-// of the error of another, by its ctx: it waits for it otherwise.
-func WriteJoint(ctx context.Context, fsys vfs.FS, j Joint, h Header, regions []zones.Region, opt WriteOptions) (JointInfo, error) {
-	h.Rank, h.Node = -1, -1
-	w, err := newWriter(fsys, j, h, int32(j.Rank), regions, opt)
-	if err != nil {
-		return JointInfo{}, durable.Op("write", h.Job, -1, err)
-	}
-	_, canWriteDirect := fsys.(vfs.DirectWriter)
-	w.direct = canWriteDirect && !opt.Buffered
-	w.chunks = chunksOfRegions(w.index.extents)
-	err = w.together(ctx)
-	for _, o := range w.outputs {
-		if o == nil {
-			continue
-		}
-		if cerr := o.close(nil); err == nil {
-			err = cerr
-		}
-	}
-	if err != nil {
-		return JointInfo{}, err
-	}
-	return w.info, nil
-}
-
-// together writes the part of this rank in the files of all.
-func (w *writer) together(ctx context.Context) error {
-	if err := w.run(ctx); err != nil {
-		return err
-	}
-	tails, digest, err := w.agreeOnIndexes(ctx)
-	if err != nil {
-		return err
-	}
-	for i, t := range tails {
-		if t != nil {
-			if err := w.complete(i, t); err != nil {
-				return err
-			}
-		}
-	}
-	return w.end(digest)
-}
-
-// chunksOfRegions groups extents into chunks that do not cross regions, for each
-// region begins at a stripe.
-func chunksOfRegions(extents []extentRec) []chunk {
-	var chunks []chunk
-	for first := 0; first < len(extents); {
-		last := first + 1
-		for last < len(extents) && extents[last].region == extents[first].region {
-			last++
-		}
-		for _, c := range chunksOfMemory(extents[first:last]) {
-			chunks = append(chunks, chunk{c.first + first, c.last + first, c.n})
-		}
-		first = last
-	}
-	return chunks
-}
-
-// output returns a file, which it opens once.
-func (w *writer) output(i int) (*output, error) {
-	if w.outputs[i] != nil {
-		return w.outputs[i], nil
-	}
-	o, err := openOutput(w.fs, w.joint.Paths[i], w.opt.Trace.of(w.joint.Paths[i]), w.opt.Buffered)
-	if err == nil {
-		w.outputs[i] = o
-	}
-	return o, err
-}
-
-// exchange is that of the network, with its result checked.
-func (w *writer) exchange(ctx context.Context, mine []byte) ([][]byte, error) {
-	t := w.opt.Trace.steps()
-	start := t.now()
-	all, err := w.joint.Network.Exchange(ctx, mine)
-	t.record(iotrace.Barrier, 0, iotrace.None, int64(len(mine)), start)
-	if err == nil && len(all) != len(w.joint.Ranks) {
-		err = fmt.Errorf("%d of %d ranks have told what they write", len(all), len(w.joint.Ranks))
-	}
-	return all, durable.Op("write", w.path, -1, err)
-}

@@ -12,8 +12,8 @@ import (
 // Load reads the regions of a rank out of a file into regions that must be the same
 // that were written: names, zones, element types and sizes. Regions of other ranks
 // are not read, nor those of zones of which into has none. Everything that is read is
-// checked; what the regions hold after an error is undefined. Progress, unless nil, is
-// told of the bytes that have been read.
+// checked; the contents of the regions after an error are undefined. Progress, unless nil,
+// gets the bytes that have been read.
 //
 // It fails with a durable.DamageError, durable.ErrOtherJob, ErrRegionsDiffer,
 // ErrUnsupported or durable.ErrNewerVersion.

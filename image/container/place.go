@@ -27,7 +27,7 @@ type File struct {
 	Ranks []int  `json:"ranks"`
 	Node  int    `json:"node"`
 	Bytes int64  `json:"bytes"` // length of the file
-	// Holes is how many of them are in holes, which take no room on the disk.
+	// Holes is how many of them are in holes, which take no space on the disk.
 	Holes       int64  `json:"holes,omitempty"`
 	IndexBlake3 string `json:"index_blake3"`
 }
@@ -86,36 +86,24 @@ func (p Place) openRef(c *container, ref fileRec) (*container, error) {
 	return x, nil
 }
 
-// References returns the paths of the files that hold extents of f, besides
-// itself.
-func (p Place) References(f File) ([]string, error) {
+// References checks that a file has its length and index, and returns the paths of
+// the files that hold extents of it. With check these must be there.
+func (p Place) References(f File, check bool) (refs []string, err error) {
 	c, err := p.open(f)
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	var refs []string
 	for _, ref := range c.index.files {
 		refs = append(refs, ref.path)
-	}
-	return refs, nil
-}
-
-// Sound checks that a file has its length and index, and that the files it
-// refers to are there. It returns the paths of these.
-func (p Place) Sound(f File) (refs []string, err error) {
-	c, err := p.open(f)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	for _, ref := range c.index.files {
+		if !check {
+			continue
+		}
 		x, err := p.openRef(c, ref)
 		if err != nil {
 			return nil, err
 		}
 		x.Close()
-		refs = append(refs, ref.path)
 	}
 	return refs, nil
 }
@@ -143,4 +131,12 @@ func (p Place) Regions(f File) ([]Region, error) {
 		list = append(list, Region{r, int(c.index.regions[i].rank)})
 	}
 	return list, nil
+}
+
+func (c *container) regions() []zones.Region {
+	out := make([]zones.Region, len(c.index.regions))
+	for i, r := range c.index.regions {
+		out[i] = zones.Region{Name: r.name, Zone: r.zone, Elem: r.elem, Size: r.size}
+	}
+	return out
 }

@@ -4,7 +4,18 @@ import (
 	"path"
 
 	"ckpt/zones"
+
+	"github.com/zeebo/blake3"
 )
+
+// An ID identifies the bytes of an extent: the first half of their blake3-256.
+type ID [16]byte
+
+// IDOf returns the identity of an extent. It costs a pass over its bytes.
+func IDOf(raw []byte) ID {
+	sum := blake3.Sum256(raw)
+	return ID(sum[:16])
+}
 
 // A Pool knows extents by their contents: those of earlier checkpoints that were
 // put into it, and those that Builders have stored since. It is used by one

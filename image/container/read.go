@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
 	"ckpt/image/codec"
+	"ckpt/image/plan/fileview"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
@@ -100,6 +102,21 @@ func readContainer(f vfs.File, path string) (*container, error) {
 	}
 	c.index = x
 	return c, nil
+}
+
+// reader reads the payload of containers.
+type reader struct {
+	depth int
+	// dest returns where the raw bytes of an extent belong; nil to check them
+	// only.
+	dest func(extentRec) []byte
+	// wants says which extents are read; nil for all.
+	wants func(extentRec) bool
+	// bad gets the damage; reading continues if it returns nil.
+	bad      func(error) error
+	progress func(int64)
+	device   func() fileview.Device // the storage, for holes between extents; nil: as assumed
+	mu       sync.Mutex             // of progress and bad
 }
 
 // A span is extents [first, last) of a list in file order, n bytes from off in the

@@ -55,24 +55,6 @@ const (
 	chunksTogether = 16
 )
 
-// run writes all chunks.
-func (w *writer) run(ctx context.Context) error {
-	for worker := range min(w.opt.Depth, len(w.chunks)) {
-		w.packers = append(w.packers, &packer{w: w, encoder: w.opt.Codec.encoder(worker)})
-	}
-	if w.opt.Staging != nil {
-		w.capture()
-	}
-	r, err := w.packRound(ctx)
-	for more := true; more && err == nil; w.info.Rounds++ {
-		r, more, err = w.writeRound(ctx, r)
-	}
-	if err == nil {
-		err = durable.Op("write", w.path, -1, ctx.Err())
-	}
-	return err
-}
-
 // writeRound writes a round, and packs the next; more says whether any rank has one.
 func (w *writer) writeRound(ctx context.Context, r *round) (next *round, more bool, err error) {
 	turn := make(chan struct{})
@@ -395,4 +377,29 @@ func (w *writer) placeRound(r *round, p *plan.Plan) {
 // zoneOf returns the zone of the first extent of a chunk.
 func (w *writer) zoneOf(c chunk) iotrace.Zone {
 	return traceZone(w.regions[w.index.extents[c.first].region].Zone)
+}
+
+// observe returns the observer of the exec.Run of a round.
+func (w *writer) observe(r *round) func(exec.Event) {
+	t := w.opt.Trace
+	if t == nil {
+		return nil
+	}
+	return func(e exec.Event) {
+		out := iotrace.Event{Rank: t.Rank, File: iotrace.None, Peer: iotrace.None, Checkpoint: int32(t.Checkpoint), Round: int32(e.Round),
+			Offset: iotrace.None, Bytes: e.Bytes, Start: t.Recorder.Since(e.Start), End: t.Recorder.Since(e.End)}
+		switch e.Op {
+		case exec.Write:
+			out.Op, out.File, out.Offset = iotrace.Write, t.Recorder.File(JobPath(w.joint.Paths[e.File])), e.Offset+w.ends[e.File]
+			if e.Buffer == plan.InPlace {
+				out.Zone = traceZone(w.regions[r.pieces[e.Key].region].Zone)
+			}
+		case exec.Gather:
+			i := slices.IndexFunc(w.joint.Ranks, func(s plan.Source) bool { return s.Rank == e.From })
+			out.Op, out.Peer = iotrace.Gather, t.Recorder.Rank(TraceRank(e.From, w.joint.Ranks[i].Node))
+		default:
+			out.Op = iotrace.LockWait
+		}
+		t.Recorder.Record(out)
+	}
 }

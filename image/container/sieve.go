@@ -3,7 +3,6 @@ package container
 import (
 	"errors"
 	"io"
-	"sync"
 	"time"
 
 	"ckpt/image/plan/fileview"
@@ -33,21 +32,6 @@ func (s span) sieve(f vfs.File, extents []extentRec, device fileview.Device) (*f
 		return nil, err
 	}
 	return fileview.NewFile(f, v, fileview.Options{Device: device, Buffer: stageBytes})
-}
-
-// reader reads the payload of containers.
-type reader struct {
-	depth int
-	// dest returns where the raw bytes of an extent belong; nil to check them
-	// only.
-	dest func(extentRec) []byte
-	// wants says which extents are read; nil for all.
-	wants func(extentRec) bool
-	// bad is told of damage; reading goes on if it returns nil.
-	bad      func(error) error
-	progress func(int64)
-	device   func() fileview.Device // the storage, for holes between extents; nil: as assumed
-	mu       sync.Mutex             // of progress and bad
 }
 
 // fetch reads the stored bytes of a span, one extent behind the other.

@@ -6,17 +6,9 @@ import (
 	"ckpt/image/codec"
 )
 
-// Staging is memory into which a Write copies what it has to store, so that the
-// program can go on before it is stored. It is used by one Write at a time.
-type Staging struct{ mem []byte }
-
-// NewStaging makes a Staging of mem, which begins at a page boundary. What does
-// not fit into it is written from where it is.
-func NewStaging(mem []byte) *Staging { return &Staging{mem} }
-
 // capture copies extents into the staging memory, from the last chunk on down,
-// until there is no more room: chunks are written in order, so that those which
-// had no room are dealt with first. Zeros take none.
+// until there is no more space: chunks are written in order, so that those which
+// had none are dealt with first. Zeros take none.
 func (w *writer) capture() {
 	w.copies = make([][]byte, len(w.index.extents))
 	need := make([]int64, len(w.chunks))

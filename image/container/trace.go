@@ -1,12 +1,9 @@
 package container
 
 import (
-	"slices"
 	"strconv"
 	"time"
 
-	"ckpt/image/exec"
-	"ckpt/image/plan"
 	"ckpt/internal/vfs"
 	"ckpt/iotrace"
 	"ckpt/zones"
@@ -127,28 +124,3 @@ func TraceRank(rank, node int) iotrace.Rank {
 }
 
 func traceZone(z zones.Zone) iotrace.Zone { return iotrace.Zone(z) + 1 }
-
-// observe returns the observer of the exec.Run of a round.
-func (w *writer) observe(r *round) func(exec.Event) {
-	t := w.opt.Trace
-	if t == nil {
-		return nil
-	}
-	return func(e exec.Event) {
-		out := iotrace.Event{Rank: t.Rank, File: iotrace.None, Peer: iotrace.None, Checkpoint: int32(t.Checkpoint), Round: int32(e.Round),
-			Offset: iotrace.None, Bytes: e.Bytes, Start: t.Recorder.Since(e.Start), End: t.Recorder.Since(e.End)}
-		switch e.Op {
-		case exec.Write:
-			out.Op, out.File, out.Offset = iotrace.Write, t.Recorder.File(JobPath(w.joint.Paths[e.File])), e.Offset+w.ends[e.File]
-			if e.Buffer == plan.InPlace {
-				out.Zone = traceZone(w.regions[r.pieces[e.Key].region].Zone)
-			}
-		case exec.Gather:
-			i := slices.IndexFunc(w.joint.Ranks, func(s plan.Source) bool { return s.Rank == e.From })
-			out.Op, out.Peer = iotrace.Gather, t.Recorder.Rank(TraceRank(e.From, w.joint.Ranks[i].Node))
-		default:
-			out.Op = iotrace.LockWait
-		}
-		t.Recorder.Record(out)
-	}
-}

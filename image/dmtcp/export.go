@@ -107,7 +107,7 @@ func (x *exporter) decode() error {
 		return x.bad("it has no catalog")
 	}
 	var text bytes.Buffer
-	if err := x.files.Region(i).Copy(x.ctx, &text, 0, x.files.Regions[i].Size); err != nil {
+	if err := x.files.Region(i).Copy(x.ctx, &text, 0, x.files.Regions[i].Size, nil); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(text.Bytes(), &x.cat); err != nil {
@@ -271,7 +271,7 @@ func (x *exporter) plain(e entry, w io.Writer) error {
 	if i < 0 {
 		return x.bad("it has no region %q", e.Path.region())
 	}
-	return x.files.Region(i).Copy(x.ctx, w, 0, x.files.Regions[i].Size)
+	return x.files.Region(i).Copy(x.ctx, w, 0, x.files.Regions[i].Size, nil)
 }
 
 // image puts an image together: each header, then the data behind it.
@@ -289,7 +289,7 @@ func (x *exporter) image(e entry, w io.Writer) error {
 	var buf bytes.Buffer
 	take := func(n int64) ([]byte, error) {
 		buf.Reset()
-		err := layout.Copy(x.ctx, &buf, at, at+n)
+		err := layout.Copy(x.ctx, &buf, at, at+n, nil)
 		at += n
 		return buf.Bytes(), err
 	}
@@ -319,7 +319,7 @@ func (x *exporter) image(e entry, w io.Writer) error {
 		if region != current {
 			data, current = c.Region(region), region
 		}
-		if err := data.Copy(x.ctx, w, from, from+n); err != nil {
+		if err := data.Copy(x.ctx, w, from, from+n, nil); err != nil {
 			return err
 		}
 	}

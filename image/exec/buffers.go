@@ -8,7 +8,7 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// Buffers keeps the memory of one call of Run or All for the next. It holds as
+// Buffers keeps the memory of one call of Run for the next. It holds as
 // many buffers as were ever in use at the same time, until it is itself
 // forgotten. The zero value is empty; goroutines may share it.
 type Buffers struct {

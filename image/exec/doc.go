@@ -8,11 +8,9 @@
 //	stats, err := exec.Run(ctx, p, rank, exec.Options{
 //		Own:   func(key int) []byte { return regions[key] }, // this rank's memory
 //		Pull:  peers,                                        // the others' memory
-//		Files: open,                                         // of type func(file int) (vfs.File, error)
+//		Files: open,                                         // of type func(file int) (io.WriterAt, error)
 //		Turn:  turn,                                         // only without P1
 //	})
-//
-// All does the same for all ranks in one process, for tests and measurements.
 //
 // # Rounds
 //

@@ -33,7 +33,7 @@ type Event struct {
 	Start, End time.Time
 }
 
-// Stats is what a Run did. All adds those of the writers, times too.
+// Stats is what a Run did.
 type Stats struct {
 	Rounds  int64 `json:"rounds"`  // gathered
 	Pulls   int64 `json:"pulls"`   // messages to other ranks

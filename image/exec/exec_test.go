@@ -88,12 +88,14 @@ func TestEverythingIsWritten(t *testing.T) {
 		buffers := new(exec.Buffers)
 		var stats exec.Stats
 		var err error
+		depth := 0 // of writers whose memory is their own
 		if rapid.Bool().Draw(t, "all") {
 			stats, err = exec.All(context.Background(), p, j.of, exec.AllOptions{
 				Files: d.open(everybody), Direct: d.direct, Pull: pull, Buffers: buffers,
 			})
 		} else {
-			stats, err = separately(p, j, d, exec.Options{Pull: pull, Buffers: buffers})
+			depth = rapid.IntRange(0, 4).Draw(t, "depth")
+			stats, err = separately(p, j, d, exec.Options{Pull: pull, Buffers: buffers, Depth: depth, Join: rapid.Bool().Draw(t, "join")})
 		}
 		for _, err := range []error{err, d.check(j), d.checkStripes()} {
 			if err != nil {
@@ -113,7 +115,10 @@ func TestEverythingIsWritten(t *testing.T) {
 		if !p.Settings.P1 {
 			most = 1
 		}
-		if p.Settings.P3 {
+		switch {
+		case p.Settings.Strategy == plan.Individual:
+			most *= max(1, depth)
+		case p.Settings.P3:
 			most *= 2
 		}
 		if n > most || bytes > int64(n)*p.Settings.Buffer {

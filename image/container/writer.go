@@ -1,0 +1,233 @@
+package container
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ckpt/image/exec"
+	"ckpt/image/plan"
+	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
+	"ckpt/iotrace"
+	"ckpt/zones"
+)
+
+// writer carries out the part of one rank. The extents are fixed before anything is
+// written; their places, when their stored lengths are known.
+type writer struct {
+	joint   Joint
+	me      int // position among joint.Ranks
+	fs      vfs.FS
+	path    string
+	trace   tracer
+	regions []zones.Region
+	header  []byte // the header block, aligned
+	index   index
+	opt     WriteOptions
+	past    *past       // of Base; nil if there is none
+	holders []*poolFile // of the extents that are references, by extent
+	number  int
+	direct  bool
+	info    JointInfo
+
+	chunks    []chunk
+	packers   []*packer
+	sumsLater bool     // checksums are made while the bytes are written
+	free      [][]byte // staging buffers that no round uses
+	next      int      // chunk to pack
+	region    int      // the last one of which something was stored; -1 none
+
+	outputs []*output // by file; nil if not opened
+	ends    []int64   // of the files, as of the rounds before
+	closers []int     // rank that completes each file
+	mine    int       // the file with this rank's regions
+
+	start, planned   time.Time
+	indexing, waited time.Duration
+	mu               sync.Mutex // of progress
+
+	copies    [][]byte // by extent, nil if there is none; nil without staging
+	live      int      // chunks that have no copy, which are the first
+	remaining atomic.Int64
+	told      atomic.Bool
+}
+
+// A chunk is extents [first, last) of the index, n bytes of memory, whose stored
+// bytes lie one behind the other in the file.
+type chunk struct {
+	first, last int
+	n           int64
+}
+
+func newWriter(fsys vfs.FS, j Joint, h Header, rank int32, regions []zones.Region, opt WriteOptions) (*writer, error) {
+	start := time.Now()
+	if err := h.check(); err != nil {
+		return nil, err
+	}
+	settings, files, err := jointSettings(j.Settings, j.Ranks)
+	if err != nil {
+		return nil, err
+	}
+	j.Settings = settings
+	me := slices.IndexFunc(j.Ranks, func(s plan.Source) bool { return s.Rank == j.Rank })
+	if files != len(j.Paths) || me < 0 {
+		return nil, fmt.Errorf("rank %d of %d ranks is to write %d files, the settings make %d", j.Rank, len(j.Ranks), len(j.Paths), files)
+	}
+	if j.Buffers == nil {
+		j.Buffers = new(exec.Buffers)
+	}
+	extent := zones.PageRound(int64(opt.ExtentBytes))
+	if extent <= 0 {
+		extent = defaultExtent
+	}
+	extent = min(extent, maxExtent)
+	if opt.Depth <= 0 {
+		opt.Depth = defaultDepth
+	}
+	w := &writer{start: start, fs: fsys, joint: j, me: me, path: j.Paths[0], trace: opt.Trace.of(j.Paths[0]), regions: regions, opt: opt,
+		number: h.Number, header: aligned(BlockSize), region: -1, ends: make([]int64, files), outputs: make([]*output, files),
+		sumsLater: opt.History == nil && opt.Codec.none()}
+	h.encode(w.header)
+	w.index.header = digestOf(w.header)
+	for i, r := range regions {
+		if err := checkRegion(r); err != nil {
+			return nil, err
+		}
+		rec := regionRec{name: r.Name, zone: r.Zone, elem: r.Elem, rank: rank, size: r.Size}
+		for off := int64(0); off < int64(len(r.Mem)); off += extent {
+			n := min(extent, int64(len(r.Mem))-off)
+			w.index.extents = append(w.index.extents, extentRec{region: uint32(i), offset: off, rawLen: n})
+			rec.extents++
+		}
+		w.index.regions = append(w.index.regions, rec)
+		w.info.Zones.Add(r.Zone, r.Size)
+	}
+	if err := w.index.checkNames(); err != nil {
+		return nil, err
+	}
+	w.past = opt.History.of(opt.Base)
+	w.holders = make([]*poolFile, len(w.index.extents))
+	w.planned = time.Now()
+	return w, nil
+}
+
+// chunksOfMemory groups extents that follow each other into chunks of up to a
+// staging buffer; longer extents stand alone.
+func chunksOfMemory(extents []extentRec) []chunk {
+	var chunks []chunk
+	for i, e := range extents {
+		if k := len(chunks) - 1; k >= 0 && chunks[k].n+e.rawLen <= stageBytes {
+			chunks[k].last, chunks[k].n = i+1, chunks[k].n+e.rawLen
+			continue
+		}
+		chunks = append(chunks, chunk{i, i + 1, e.rawLen})
+	}
+	return chunks
+}
+
+func checkRegion(r zones.Region) error {
+	switch {
+	case r.Name == "" || len(r.Name) > maxName:
+		return fmt.Errorf("region name %.40q is %d bytes long, want 1 to %d", r.Name, len(r.Name), maxName)
+	case !r.Zone.Valid() || !r.Elem.Valid():
+		return fmt.Errorf("region %q has unknown %v or %v", r.Name, r.Zone, r.Elem)
+	case r.Size < 0 || int64(len(r.Mem)) != zones.PageRound(r.Size):
+		return fmt.Errorf("region %q has %d bytes of memory for a size of %d", r.Name, len(r.Mem), r.Size)
+	}
+	return nil
+}
+
+// longest returns the length of the file if nothing is packed, left out or referred
+// to, but for its index.
+func (w *writer) longest() int64 {
+	n := int64(2 * BlockSize)
+	for _, r := range w.regions {
+		n += int64(len(r.Mem))
+	}
+	return n
+}
+
+// complete writes what follows the payload of a file, and its header.
+func (w *writer) complete(i int, t *tail) error {
+	o, err := w.output(i)
+	if err != nil {
+		return err
+	}
+	if err := o.complete(w.header, t.bytes, t.trailer); err != nil {
+		return err
+	}
+	w.info.Closed = append(w.info.Closed, FileInfo{Path: o.path, Bytes: t.trailer.fileLen, Holes: t.holes, IndexBlake3: hexDigest(t.trailer.digest)})
+	return nil
+}
+
+// end makes durable what this rank has written. Digest is that of the file with its
+// regions.
+func (w *writer) end(digest [32]byte) error {
+	begin := time.Now()
+	for _, o := range w.outputs {
+		if o == nil {
+			continue
+		}
+		if err := o.sync(); err != nil {
+			return err
+		}
+	}
+	w.opt.Codec.learn(w.info.Stats.Bytes, w.waited+time.Since(begin))
+	w.info.ManagementTime = w.planned.Sub(w.start) + w.indexing
+	w.info.StorageTime = time.Since(w.start) - w.info.ManagementTime
+	w.opt.History.remember(w.number, w.opt.Base, &w.index, w.holders, w.joint.Paths[w.mine], digest)
+	return nil
+}
+
+func (w *writer) done(n int64) {
+	if w.opt.Progress != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.opt.Progress(n)
+	}
+}
+
+// output returns a file, which it opens once.
+func (w *writer) output(i int) (*output, error) {
+	if w.outputs[i] != nil {
+		return w.outputs[i], nil
+	}
+	o, err := openOutput(w.fs, w.joint.Paths[i], w.opt.Trace.of(w.joint.Paths[i]), w.opt.Buffered)
+	if err == nil {
+		w.outputs[i] = o
+	}
+	return o, err
+}
+
+// exchange is that of the network, with its result checked.
+func (w *writer) exchange(ctx context.Context, mine []byte) ([][]byte, error) {
+	t := w.opt.Trace.steps()
+	start := t.now()
+	all, err := w.joint.Network.Exchange(ctx, mine)
+	t.record(iotrace.Barrier, 0, iotrace.None, int64(len(mine)), start)
+	if err == nil && len(all) != len(w.joint.Ranks) {
+		err = fmt.Errorf("%d of %d ranks have told what they write", len(all), len(w.joint.Ranks))
+	}
+	return all, durable.Op("write", w.path, -1, err)
+}
+
+// chunksOfRegions groups extents into chunks that do not cross regions, for each
+// region begins at a stripe.
+func chunksOfRegions(extents []extentRec) []chunk {
+	var chunks []chunk
+	for first := 0; first < len(extents); {
+		last := first + 1
+		for last < len(extents) && extents[last].region == extents[first].region {
+			last++
+		}
+		for _, c := range chunksOfMemory(extents[first:last]) {
+			chunks = append(chunks, chunk{c.first + first, c.last + first, c.n})
+		}
+		first = last
+	}
+	return chunks
+}
