@@ -86,7 +86,7 @@ type entry struct {
 	Container string `json:"container,omitempty"`
 }
 
-// A fileName is any bytes. JSON has room for those that are UTF-8 only; others are
+// A fileName is any bytes. JSON takes those that are UTF-8 only; others are
 // {"hex": "…"}.
 type fileName string
 

@@ -29,7 +29,7 @@ func (b *Buffers) get(n int64) []byte {
 		}
 	}
 	if last >= 0 {
-		// A buffer that is too small makes room for one that is not.
+		// A buffer that is too small gives way to one that is not.
 		b.free[last] = nil
 		b.free = b.free[:last]
 	}

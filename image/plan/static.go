@@ -18,14 +18,14 @@ func (b *builder) shares(yield func(Round) bool) bool {
 		}
 		left := members[:0]
 		for _, spans := range members {
-			room := share
-			for len(spans) > 0 && room > 0 {
+			rest := share
+			for len(spans) > 0 && rest > 0 {
 				sp := &spans[0]
-				n := min(sp.bytes, room)
+				n := min(sp.bytes, rest)
 				b.add(span{sp.piece, sp.offset, n})
 				sp.offset += n
 				sp.bytes -= n
-				room -= n
+				rest -= n
 				if sp.bytes == 0 {
 					spans = spans[1:]
 				}

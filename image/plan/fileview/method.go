@@ -90,8 +90,8 @@ func naive(s Step) Decision {
 // after the last block of the request, if the hole there is long enough: the
 // rule does not know that it is the last.
 func romio(s Step) Decision {
-	if room := s.Buffer - s.Len; s.Len > 0 && s.Hole >= room {
-		return Decision{Fill: room}
+	if space := s.Buffer - s.Len; s.Len > 0 && s.Hole >= space {
+		return Decision{Fill: space}
 	}
 	return Decision{Take: s.Size}
 }
@@ -125,14 +125,14 @@ func scanFile(s Step) Decision {
 		return Decision{Lead: lead, Take: max(0, end-s.Start), Fill: end - begin}
 	}
 	end := s.Start + s.Len
-	room := lastMultiple(s.Start, s.Buffer, unit) - end
+	space := lastMultiple(s.Start, s.Buffer, unit) - end
 	if s.Size == 0 {
-		return Decision{Fill: min(room, (unit-end%unit)%unit)}
+		return Decision{Fill: min(space, (unit-end%unit)%unit)}
 	}
-	if s.Hole >= room {
-		return Decision{Fill: room}
+	if s.Hole >= space {
+		return Decision{Fill: space}
 	}
-	return Decision{Take: room - s.Hole}
+	return Decision{Take: space - s.Hole}
 }
 
 // lastMultiple returns the last multiple of unit that is not beyond off+n, nor
