@@ -26,18 +26,6 @@ const (
 	Semicoordinated             // node by node; one node rolls back, messages between nodes are logged
 )
 
-func (m Mode) String() string {
-	switch m {
-	case Coordinated:
-		return "coordinated"
-	case Uncoordinated:
-		return "uncoordinated"
-	case Semicoordinated:
-		return "semi"
-	}
-	return fmt.Sprintf("Mode(%d)", uint8(m))
-}
-
 // Logging has the costs and benefits of message logs. See the package comment.
 type Logging struct {
 	Slowdown float64 // share of the speed that is lost if all messages are logged, 0 to below 1
@@ -83,7 +71,7 @@ func (m *Model) checkLogging() error {
 	switch m.Mode {
 	case Coordinated:
 		if l != (Logging{}) {
-			return outOfRange("mode", m.Mode, "needs no message logs", "leave the cost of logging out, or choose uncoordinated or semi")
+			return outOfRange("mode", "coordinated", "needs no message logs", "leave the cost of logging out, or choose uncoordinated or semi")
 		}
 		return nil
 	case Uncoordinated, Semicoordinated:

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/job"
 	"ckpt/interval"
 )
 
@@ -69,7 +70,7 @@ func (o *intervalOptions) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.nodes, "nodes", 0, "divide the MTBF by this number of nodes")
 	f.StringVar(&o.app, "app-time", "24h", "time of the run without checkpoints and failures")
 	f.StringVar(&o.at, "interval", "", "show waste and expected time at this interval instead of the best")
-	f.StringVar(&o.mode, "mode", "coordinated", "how ranks checkpoint: coordinated, uncoordinated or semi")
+	f.StringVar(&o.mode, "mode", string(job.Coordinated), "how ranks checkpoint: coordinated, uncoordinated or semi")
 	f.StringVar(&o.logging, "logging", "", "speed lost if all messages are logged, like 2%")
 	f.StringVar(&o.logged, "logged", "100%", "share of the messages that is logged; for semi the share between nodes")
 	f.StringVar(&o.growth, "log-growth", "0%", "time that logs add to a checkpoint, as a share of the interval, if all messages are logged")
@@ -100,15 +101,15 @@ func (o *intervalOptions) model() (interval.Model, error) {
 		return m, q.Err
 	}
 	m.MTBF /= time.Duration(max(1, o.nodes))
-	switch o.mode {
-	case "coordinated":
+	switch job.Mode(o.mode) {
+	case job.Coordinated:
 		if o.logging != "" {
 			return m, ui.BadUsage("--logging "+o.logging+": coordinated checkpoints need no message logs", "leave it out, or add --mode uncoordinated or --mode semi")
 		}
 		return m, nil
-	case "uncoordinated":
+	case job.Uncoordinated:
 		m.Mode = interval.Uncoordinated
-	case "semi":
+	case job.Semi:
 		m.Mode = interval.Semicoordinated
 	default:
 		return m, ui.BadUsage(fmt.Sprintf("--mode %q is unknown", o.mode), "choose coordinated, uncoordinated or semi")
@@ -162,7 +163,7 @@ func (o *intervalOptions) result(ctx context.Context) (*intervalResult, error) {
 	}
 	r := &intervalResult{
 		Young: best.Young.Seconds(), Daly: best.Daly.Seconds(), Exact: best.Exact.Seconds(), App: app.Seconds(),
-		Cost: m.Cost.Seconds(), MTBF: m.MTBF.Seconds(), Restart: m.Restart.Seconds(), Downtime: m.Downtime.Seconds(), Mode: m.Mode.String(),
+		Cost: m.Cost.Seconds(), MTBF: m.MTBF.Seconds(), Restart: m.Restart.Seconds(), Downtime: m.Downtime.Seconds(), Mode: o.mode,
 		model: m,
 	}
 	rules := []struct {

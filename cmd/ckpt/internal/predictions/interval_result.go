@@ -57,7 +57,7 @@ func printInterval(g *ui.Globals, r *intervalResult) error {
 	if !g.Quiet {
 		m := r.model
 		g.Printf("cost %s, MTBF %s, restart %s, downtime %s, %s; work %s\n\n", ui.Span(m.Cost), ui.Span(m.MTBF), ui.Span(m.Restart),
-			ui.Span(m.Downtime), m.Mode, spanOf(r.App))
+			ui.Span(m.Downtime), r.Mode, spanOf(r.App))
 	}
 	var rows [][]string
 	for _, row := range r.Rules {
