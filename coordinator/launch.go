@@ -64,7 +64,7 @@ func runJob(ctx context.Context, spec *job.Resolved, j *image.Job, store *image.
 	if err != nil {
 		return nil, err
 	}
-	d.launcher, d.watch = knownTo(launcher, opt.alive, j.Name()), opt.watch
+	d.launcher, d.watch = launch.WithAccount(launcher, opt.alive, j.Name()), opt.watch
 	d.stopOnFull, d.withoutLog = opt.StopOnFull, opt.withoutLog
 	if opt.Log != nil {
 		d.log = opt.Log

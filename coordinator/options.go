@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
 	"ckpt/internal/vfs"
 )
@@ -28,8 +29,8 @@ type Options struct {
 	FS vfs.FS
 
 	watch func(protocol.Action)
-	alive *processes    // of the run; may be nil
-	grace time.Duration // of tests, if longer than endGrace
+	alive *launch.Account // of the run; may be nil
+	grace time.Duration   // of tests, if longer than endGrace
 
 	withoutLog bool
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prometheus/procfs"
+	"ckpt/coordinator/launch"
 )
 
 // tellSigns tells the protocol, before it looks for silent ranks, when each rank gave its
@@ -18,7 +18,7 @@ func (d *driver) tellSigns(now time.Duration) {
 			continue
 		}
 		at := time.Duration(m.signs.heard.Load())
-		if now-at >= d.limits.Silence/2 && m.proc.PID() > 0 && waitsForStorage(m.proc.PID()) {
+		if now-at >= d.limits.Silence/2 && m.proc.PID() > 0 && launch.WaitsForStorage(m.proc.PID()) {
 			d.excuse(rank, m, now-at)
 			at = now
 		}
@@ -34,21 +34,4 @@ func (d *driver) excuse(rank int, m *member, silent time.Duration) {
 	m.excused = true
 	d.out.Warn(fmt.Sprintf("rank %d has given no sign of life for %v; its process waits for a disk, and is not declared dead",
 		rank, silent.Round(time.Second/10)))
-}
-
-// waitsForStorage reports whether a thread of a process is in an uninterruptible sleep,
-// as the kernel puts it to while a disk does not answer. One page of mapped memory that
-// cannot be read or written is enough to hold a whole process up. No signal ends it
-// either.
-func waitsForStorage(pid int) bool {
-	threads, err := procfs.AllThreads(pid)
-	if err != nil {
-		return false
-	}
-	for _, t := range threads {
-		if stat, err := t.Stat(); err == nil && stat.State == "D" {
-			return true
-		}
-	}
-	return false
 }

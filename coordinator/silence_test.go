@@ -148,7 +148,7 @@ func TestWaitsForStorage(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	for !waitsForStorage(cmd.Process.Pid) {
+	for !launch.WaitsForStorage(cmd.Process.Pid) {
 		select {
 		case err := <-ended:
 			t.Fatalf("the process does not wait: %v", err)

@@ -2,7 +2,9 @@ package job
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"time"
 
@@ -32,6 +34,7 @@ type Recording struct {
 	rec *iotrace.Recorder
 }
 
+// NewRecording begins a recording.
 func NewRecording(job string) *Recording {
 	r := new(Recording)
 	// Microseconds, so that all ranks count from whole ones.
@@ -41,16 +44,48 @@ func NewRecording(job string) *Recording {
 	return r
 }
 
+// OfRank records what a rank writes for a checkpoint.
 func (r *Recording) OfRank(rank, node, number int) *container.Tracing {
 	return &container.Tracing{Recorder: r.rec, Rank: r.rec.Rank(container.TraceRank(rank, node)), Checkpoint: number}
 }
 
-// OfCoordinator is of what the coordinator writes beside the ranks.
+// OfCoordinator records what the coordinator writes beside the ranks.
 func (r *Recording) OfCoordinator(number int) *container.Tracing {
 	return &container.Tracing{Recorder: r.rec, Rank: r.rec.Rank(iotrace.Rank{Rank: iotrace.None, Node: "coordinator"}), Checkpoint: number}
 }
 
+// End returns the recording, as an events file.
 func (r *Recording) End() ([]byte, error) {
 	err := r.rec.Close()
 	return r.buf.Bytes(), err
+}
+
+// WriteTrace merges the recordings of all processes into the trace of a checkpoint. An
+// empty recording is left out.
+func WriteTrace(job *image.Job, number int, recordings [][]byte) error {
+	var traces []*iotrace.Trace
+	for _, b := range recordings {
+		if len(b) == 0 {
+			continue
+		}
+		t, _, err := iotrace.Import(bytes.NewReader(b), iotrace.Options{})
+		if err != nil {
+			return err
+		}
+		t.Sort()
+		traces = append(traces, t)
+	}
+	all, err := iotrace.Merge(traces...)
+	if err != nil {
+		return err
+	}
+	path := TracePath(job, number)
+	if err := job.FS().Mkdir(filepath.Dir(path)); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	var out bytes.Buffer
+	if err := iotrace.WriteTrace(&out, all); err != nil {
+		return err
+	}
+	return durable.ReplaceUnsynced(job.FS(), path, out.Bytes())
 }
