@@ -167,15 +167,15 @@ func TestDeathInEveryPhase(t *testing.T) {
 		"resume": broadcasts[protocol.Resume],
 	}
 	for phase, is := range phases {
-		for _, freeze := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/freeze=%v", phase, freeze), func(t *testing.T) {
+		for _, suspend := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/suspend=%v", phase, suspend), func(t *testing.T) {
 				s, want := s, usual
 				if phase == "propose" || phase == "stop" {
 					s, want = timed, long
 				}
-				v := &victim{rank: 2, freeze: freeze, is: is}
+				v := &victim{rank: 2, suspend: suspend, is: is}
 				opt := Options{watch: v.watch, Limits: protocol.DefaultLimits}
-				if freeze {
+				if suspend {
 					// Short, to save time, but longer than the others may stand
 					// still on a busy machine.
 					opt.Limits.Silence = 3 * time.Second

@@ -14,10 +14,10 @@ import (
 
 // victim strikes one rank once, when the coordinator takes a certain action.
 type victim struct {
-	rank   int
-	freeze bool
-	is     func(protocol.Action) bool
-	struck bool
+	rank    int
+	suspend bool
+	is      func(protocol.Action) bool
+	struck  bool
 }
 
 // watch runs in the loop of the driver, which knows the processes.
@@ -27,7 +27,7 @@ func (v *victim) watch(a protocol.Action) {
 	}
 	v.struck = true
 	sig := syscall.SIGKILL
-	if v.freeze {
+	if v.suspend {
 		sig = syscall.SIGSTOP
 	}
 	for _, pid := range children(v.rank) {

@@ -103,11 +103,7 @@ func runStop(ctx context.Context, g *ui.Globals, j string, now bool) error {
 // awaitEnd waits until the coordinator has left, so that ckpt restart works as soon
 // as ckpt stop has returned.
 func awaitEnd(g *ui.Globals, ctx context.Context, name string) error {
-	store, err := g.OpenStore()
-	if err != nil {
-		return err
-	}
-	job, err := store.Job(name)
+	job, err := g.OpenJob(name)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/coordinator"
 	"ckpt/dataset"
 	"ckpt/predict"
 )
@@ -75,27 +74,14 @@ func (o *planOptions) planning() (predict.Planning, error) {
 	case o.appTime == "":
 		return p, ui.Missing("--app-time", "24h")
 	}
-	if p.Overhead, err = ui.ParsePercent("--overhead", o.overhead); err != nil {
-		return p, err
-	}
-	app, err := coordinator.ParseDuration(o.appTime)
-	if err != nil {
-		return p, ui.BadUsage(fmt.Sprintf("--app-time %s: invalid duration", o.appTime), "write it like 24h or 1137.53")
-	}
-	p.AppSeconds = app.Seconds()
-	if o.capacity != "" {
-		bytes, err := ui.ParseSize(o.capacity)
-		if err != nil {
-			return p, err
-		}
-		p.CapacityMiB = float64(bytes) / (1 << 20)
-	}
+	var q ui.Quantities
+	p.Overhead, p.AppSeconds = q.Percent("--overhead", o.overhead), q.Duration("--app-time", o.appTime).Seconds()
+	p.CapacityMiB = float64(q.Size("--capacity", o.capacity)) / (1 << 20)
 	for _, b := range o.buffers {
-		bytes, err := ui.ParseSize(b)
-		if err != nil {
-			return p, err
-		}
-		p.BuffersMiB = append(p.BuffersMiB, float64(bytes)/(1<<20))
+		p.BuffersMiB = append(p.BuffersMiB, float64(q.Size("--buffers", b))/(1<<20))
+	}
+	if q.Err != nil {
+		return p, q.Err
 	}
 	for _, s := range o.mpis {
 		name := dataset.MPIName(s)

@@ -72,15 +72,10 @@ func showThresholds(g *ui.Globals) error {
 }
 
 func runTraceAnalyze(g *ui.Globals, o *traceAnalyzeOptions, args []string) error {
-	opt, err := o.options()
+	_, r, err := o.analysis.read(g, &o.traceInput, args)
 	if err != nil {
 		return err
 	}
-	t, err := o.trace(g, args)
-	if err != nil {
-		return err
-	}
-	r := characterise(g, t, opt)
 	if o.file != "" {
 		for i := range r.Files {
 			if r.Files[i].Name == o.file {

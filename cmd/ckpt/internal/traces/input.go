@@ -316,6 +316,19 @@ func (a *analysis) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&a.thresholds, "thresholds", "", "file with the thresholds of findings (ckpt trace analyze --show-thresholds prints the built-in ones)")
 }
 
+// read reads one trace and analyses it.
+func (a *analysis) read(g *ui.Globals, in *traceInput, args []string) (*iotrace.Trace, *analyze.Report, error) {
+	opt, err := a.options()
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := in.trace(g, args)
+	if err != nil {
+		return nil, nil, err
+	}
+	return t, characterise(g, t, opt), nil
+}
+
 // characterise analyses a trace and shows its progress.
 func characterise(g *ui.Globals, t *iotrace.Trace, opt analyze.Options) *analyze.Report {
 	b := g.NewBar("analyse", analyze.Steps(t), false)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/iotrace"
 	"ckpt/iotrace/report"
 )
 
@@ -35,24 +36,16 @@ over time, or a histogram of request sizes, as SVG or PNG.
 			if format != "svg" && format != "png" {
 				return ui.BadUsage(fmt.Sprintf("-o %s: want a name that ends in .svg or .png", out), "name a file ending in .svg or .png")
 			}
-			opt, err := an.options()
+			t, r, err := an.read(g, &in, args)
 			if err != nil {
 				return err
 			}
-			t, err := in.trace(g, args)
-			if err != nil {
-				return err
-			}
-			r := characterise(g, t, opt)
 			// Find errors of drawing before the file is begun.
 			var drawn bytes.Buffer
 			if err := report.Draw(&drawn, report.Plot(kind), format, t, r, file); err != nil {
 				return ui.AsUsage(err)
 			}
-			if err := g.WriteFile(cmd.Context(), out, func(w io.Writer) error { _, err := drawn.WriteTo(w); return err }); err != nil {
-				return err
-			}
-			return tellOutput(g, out, format, len(t.Events))
+			return keep(cmd, g, &drawn, out, format, t)
 		},
 	}
 	in.addFlags(cmd.Flags())
@@ -80,15 +73,10 @@ The page needs neither script nor network.
 			if out == "" {
 				return ui.BadUsage("no output given", "add -o FILE.html")
 			}
-			opt, err := an.options()
+			t, r, err := an.read(g, &in, args)
 			if err != nil {
 				return err
 			}
-			t, err := in.trace(g, args)
-			if err != nil {
-				return err
-			}
-			r := characterise(g, t, opt)
 			b := g.NewBar("draw", int64(len(report.Plots())), false)
 			var drawn bytes.Buffer
 			err = report.HTML(&drawn, t, r, b.Set)
@@ -96,10 +84,7 @@ The page needs neither script nor network.
 			if err != nil {
 				return err
 			}
-			if err := g.WriteFile(cmd.Context(), out, func(w io.Writer) error { _, err := drawn.WriteTo(w); return err }); err != nil {
-				return err
-			}
-			return tellOutput(g, out, "html", len(t.Events))
+			return keep(cmd, g, &drawn, out, "html", t)
 		},
 	}
 	in.addFlags(cmd.Flags())
@@ -107,4 +92,12 @@ The page needs neither script nor network.
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write")
 	g.AddStoreFlag(cmd)
 	return cmd
+}
+
+// keep writes what was drawn of a trace to a file.
+func keep(cmd *cobra.Command, g *ui.Globals, drawn *bytes.Buffer, out, format string, t *iotrace.Trace) error {
+	if err := g.WriteFile(cmd.Context(), out, func(w io.Writer) error { _, err := drawn.WriteTo(w); return err }); err != nil {
+		return err
+	}
+	return tellOutput(g, out, format, len(t.Events))
 }

@@ -30,14 +30,11 @@ func (g *Globals) WriteFile(ctx context.Context, name string, write func(io.Writ
 	if name == "-" {
 		return OutputError(buffered(g.Out, write))
 	}
-	if real, err := filepath.EvalSymlinks(name); err == nil {
-		name = real // the file, not the link, is replaced
-	}
-	fi, err := os.Stat(name)
+	name, fi, err := destination(name)
 	switch {
-	case err == nil && fi.IsDir():
-		return BadUsage(name+" is a directory", "name a file in it")
-	case err == nil && !fi.Mode().IsRegular():
+	case err != nil:
+		return err
+	case fi != nil && !fi.Mode().IsRegular():
 		err = writeTo(name, write)
 	default:
 		err = replaceFile(ctx, name, fi, write)
@@ -45,18 +42,28 @@ func (g *Globals) WriteFile(ctx context.Context, name string, write func(io.Writ
 	return OutputError(err)
 }
 
-// CanWrite returns the error that writeFile would return, before a long computation
-// whose result goes there.
-func CanWrite(name string) error {
+// destination follows links: the file, not the link, is replaced. It returns no
+// information about a new file.
+func destination(name string) (string, fs.FileInfo, error) {
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real
 	}
 	fi, err := os.Stat(name)
-	switch {
-	case err == nil && fi.IsDir():
-		return BadUsage(name+" is a directory", "name a file in it")
-	case err == nil && !fi.Mode().IsRegular():
-		return nil // opening a pipe would wait for its reader
+	if err != nil {
+		return name, nil, nil
+	}
+	if fi.IsDir() {
+		return name, nil, BadUsage(name+" is a directory", "name a file in it")
+	}
+	return name, fi, nil
+}
+
+// CanWrite returns the error that WriteFile would return, before a long computation
+// whose result goes there.
+func CanWrite(name string) error {
+	name, fi, err := destination(name)
+	if err != nil || fi != nil && !fi.Mode().IsRegular() { // opening a pipe would wait for its reader
+		return err
 	}
 	f, err := createBeside(name, 0o600)
 	if err == nil {
