@@ -68,7 +68,7 @@ func (d *driver) obey(c wire.Command, answers chan<- wire.Reply) {
 
 func (d *driver) status() *wire.Status {
 	s := &wire.Status{Phase: d.machine.Phase(), Iteration: d.machine.Iteration(), Iterations: d.spec.Iterations,
-		Generation: d.groups[0].incarnation, Mapping: d.spec.Mapping, Since: d.since}
+		Incarnation: d.groups[0].incarnation, Mapping: d.spec.Mapping, Since: d.since}
 	for _, m := range d.members {
 		if m != nil {
 			s.PIDs = append(s.PIDs, m.proc.PID())

@@ -192,7 +192,7 @@ func TestDeathInEveryPhase(t *testing.T) {
 						t.Logf("%+v", *f)
 					}
 				}
-				for _, lost := range eventsOf[*LostEvent](rec) {
+				for _, lost := range eventsOf[*AbortedEvent](rec) {
 					if lost.Rank != 2 && lost.Reason != "the job is finishing" {
 						t.Errorf("checkpoint lost: %+v, want it to name rank 2", lost)
 					}

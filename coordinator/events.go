@@ -18,7 +18,7 @@ type RecoveryEvent struct {
 // An Observer is told what happens to a job while it runs. Its methods are
 // called from one goroutine at a time, except Warn.
 type Observer interface {
-	// Event takes a *StartEvent, *CheckpointEvent, *LostEvent,
+	// Event takes a *StartEvent, *CheckpointEvent, *AbortedEvent,
 	// *FailureEvent, *BackoffEvent, *RestartEvent or *ProgressEvent.
 	Event(any)
 	// Warn takes what went wrong without harming the job.
@@ -27,22 +27,22 @@ type Observer interface {
 
 // A StartEvent says that all ranks compute.
 type StartEvent struct {
-	Type       string      `json:"type"` // "start"
-	Job        string      `json:"job"`
-	App        string      `json:"app"`
-	NP         int         `json:"np"`
-	Mapping    job.Mapping `json:"mapping"`
-	Iterations int         `json:"iterations"`
-	Generation int         `json:"generation"`
-	From       int         `json:"from"`      // checkpoint, 0 for the beginning
-	Iteration  int         `json:"iteration"` // completed
+	Type        string      `json:"type"` // "start"
+	Job         string      `json:"job"`
+	App         string      `json:"app"`
+	NP          int         `json:"np"`
+	Mapping     job.Mapping `json:"mapping"`
+	Iterations  int         `json:"iterations"`
+	Incarnation int         `json:"generation"`
+	From        int         `json:"from"`      // checkpoint, 0 for the beginning
+	Iteration   int         `json:"iteration"` // completed
 	// Of several groups, the checkpoint of each; From is the oldest of them. The
 	// groups start one after the other: the event is of the first.
 	Line []int `json:"line,omitempty"`
 }
 
-// A LostEvent says that a checkpoint was aborted; the job continues.
-type LostEvent struct {
+// An AbortedEvent says that a checkpoint was aborted; the job continues.
+type AbortedEvent struct {
 	Type   string `json:"type"` // "checkpoint_lost"
 	Number int    `json:"number"`
 	Rank   int    `json:"rank"` // -1 if no rank is behind it
@@ -60,12 +60,12 @@ type FailureEvent struct {
 
 // A RestartEvent says that ranks are being restarted.
 type RestartEvent struct {
-	Type       string `json:"type"` // "restart"
-	Ranks      int    `json:"ranks"`
-	From       int    `json:"from"`      // checkpoint, 0 for the beginning
-	Iteration  int    `json:"iteration"` // of that checkpoint
-	Generation int    `json:"generation"`
-	Unusable   string `json:"unusable,omitempty"` // why a newer checkpoint was not taken
+	Type        string `json:"type"` // "restart"
+	Ranks       int    `json:"ranks"`
+	From        int    `json:"from"`      // checkpoint, 0 for the beginning
+	Iteration   int    `json:"iteration"` // of that checkpoint
+	Incarnation int    `json:"generation"`
+	Unusable    string `json:"unusable,omitempty"` // why a newer checkpoint was not taken
 }
 
 // A BackoffEvent says that restarts in a row got no further than the one before them:

@@ -116,7 +116,7 @@ func failOperations(t *testing.T, s job.Spec, step int) {
 			if r.Digest != want.Digest || r.Failures != 0 {
 				t.Errorf("result %+v, want digest %s", r, want.Digest)
 			}
-			events := eventsOf[*LostEvent](rec)
+			events := eventsOf[*AbortedEvent](rec)
 			if r.Checkpoints+len(events) != 2 || len(events) > 1 || r.Lost != len(events) {
 				t.Errorf("%d checkpoints taken, lost %+v", r.Checkpoints, events)
 			}

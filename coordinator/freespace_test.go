@@ -19,7 +19,7 @@ func TestNoFreeSpace(t *testing.T) {
 	s := newSpec(t, "ring.S.4", 2)
 	s.Schedule.Every = 1
 	r, rec, _ := mustLaunch(t, s, Options{FS: fullDisk{vfs.OS{}}})
-	lost := eventsOf[*LostEvent](rec)
+	lost := eventsOf[*AbortedEvent](rec)
 	if r.Lost == 0 || len(lost) != r.Lost {
 		t.Errorf("%d checkpoints lost, %d told", r.Lost, len(lost))
 	}

@@ -307,7 +307,7 @@ func said(rec *recorder, err error) string {
 		switch ev := ev.(type) {
 		case *FailureEvent:
 			lines = append(lines, fmt.Sprintf("rank %d at iteration %d: %s", ev.Rank, ev.Iteration, ev.Reason))
-		case *LostEvent:
+		case *AbortedEvent:
 			lines = append(lines, fmt.Sprintf("checkpoint %d is lost: %s", ev.Number, ev.Reason))
 		}
 	}

@@ -37,7 +37,7 @@ func (g *group) report(n protocol.Notice) {
 			return
 		}
 		g.d.event(&StartEvent{Type: "start", Job: g.job.Name(), App: g.spec.App, NP: g.spec.NP, Mapping: g.spec.Mapping,
-			Iterations: g.spec.Iterations, Generation: n.Incarnation, From: n.From, Iteration: n.Iter})
+			Iterations: g.spec.Iterations, Incarnation: n.Incarnation, From: n.From, Iteration: n.Iter})
 	case protocol.CheckpointTaken:
 		g.tell(n)
 	case protocol.CheckpointAborted:
@@ -47,7 +47,7 @@ func (g *group) report(n protocol.Notice) {
 		}
 		g.d.requests.aborted = err
 		g.d.result.Lost++
-		g.d.event(&LostEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
+		g.d.event(&AbortedEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
 		g.d.stopIfFull(err)
 	case protocol.RankDied:
 		node := -1
@@ -74,7 +74,7 @@ func (g *group) report(n protocol.Notice) {
 		}
 		g.d.outages.restarts(g.id, nil, len(g.ranks), g.d.outages.lost(g.id, n.Iter))
 		g.d.event(&RestartEvent{Type: "restart", Ranks: len(g.ranks), From: n.From, Iteration: n.Iter,
-			Generation: n.Incarnation, Unusable: g.fellBack})
+			Incarnation: n.Incarnation, Unusable: g.fellBack})
 		g.fellBack = ""
 	}
 }
@@ -115,7 +115,7 @@ func (d *driver) tellStart() {
 	}
 	d.computes = true
 	ev := &StartEvent{Type: "start", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mapping: d.spec.Mapping,
-		Iterations: d.spec.Iterations, Generation: 1, Iteration: math.MaxInt}
+		Iterations: d.spec.Iterations, Incarnation: 1, Iteration: math.MaxInt}
 	for _, g := range d.groups {
 		from := g.spawned.From
 		ev.Line = append(ev.Line, from)

@@ -14,7 +14,7 @@ type checker struct {
 	behind     int          // the same, once the ranks were resumed
 	committing bool         // Commit is under way
 	losses     map[int]bool // checkpoints reported lost
-	noRoom     int          // the checkpoint that could not be prepared last
+	noSpace    int          // the checkpoint that could not be prepared last
 	dying      int          // the incarnation of which a rank died last
 	ordered    time.Duration
 	durable    time.Duration
@@ -179,9 +179,9 @@ func (w *world) inspectSpawn(a Spawn) {
 
 // inspectCommit checks that the checkpoint is a consistent global state.
 func (w *world) inspectCommit(cp Checkpoint) {
-	if cp.Number != w.open || w.losses[cp.Number] || w.committing || cp.Number == w.noRoom {
+	if cp.Number != w.open || w.losses[cp.Number] || w.committing || cp.Number == w.noSpace {
 		w.failf("checkpoint %d is committed, open is %d, lost %v, without room %d",
-			cp.Number, w.open, w.losses[cp.Number], w.noRoom)
+			cp.Number, w.open, w.losses[cp.Number], w.noSpace)
 	}
 	for _, r := range w.ranks {
 		if r.written != cp.Number {

@@ -152,7 +152,7 @@ func (w *world) prepare(number int) {
 	}
 	w.after(late, func() {
 		if w.outcome == nil && w.open == number && !w.committing {
-			w.noRoom = number
+			w.noSpace = number
 			w.event(CommitFailed{Number: number, Reason: "no space"})
 		}
 	})

@@ -73,13 +73,13 @@ type Reply struct {
 
 // Status describes a running job.
 type Status struct {
-	Phase      string      `json:"phase"`
-	Iteration  int         `json:"iteration"`
-	Iterations int         `json:"iterations"`
-	Generation int         `json:"generation"`
-	Mapping    job.Mapping `json:"mapping"`
-	PIDs       []int       `json:"pids"` // of the ranks
-	Since      time.Time   `json:"since"`
+	Phase       string      `json:"phase"`
+	Iteration   int         `json:"iteration"`
+	Iterations  int         `json:"iterations"`
+	Incarnation int         `json:"generation"`
+	Mapping     job.Mapping `json:"mapping"`
+	PIDs        []int       `json:"pids"` // of the ranks
+	Since       time.Time   `json:"since"`
 }
 
 // A Client speaks to the coordinator of a running job.

@@ -127,7 +127,7 @@ func describe(ev any) string {
 		}
 		return fmt.Sprintf("checkpoint %d%s at iteration %d: %s MiB stored in %s", ev.Number, of, ev.Iteration,
 			MiB(ev.StoredBytes), Seconds(ev.Latency.Total))
-	case *coordinator.LostEvent:
+	case *coordinator.AbortedEvent:
 		if ev.Rank < 0 {
 			return fmt.Sprintf("checkpoint %d aborted: %s", ev.Number, ev.Reason)
 		}
