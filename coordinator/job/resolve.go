@@ -26,7 +26,7 @@ func (s Spec) Resolve() (*Resolved, error) {
 		return nil, err
 	}
 	if r.Codec, err = parseOr(s.Codec, codec.UseNone, codec.ParseSetting); err != nil {
-		return nil, &UsageError{err.Error(), "{codec} takes auto, none, gzip, zstd or s2"}
+		return nil, &UsageError{err.Error(), "{codec} takes " + codec.Choices()}
 	}
 	if err := s.checkNumbers(); err != nil {
 		return nil, err

@@ -144,10 +144,10 @@ func (x *Extents) dmtcp(ctx context.Context, f *os.File, path string, limit int6
 }
 
 // Codecs tries every codec on the extents. Progress, if not nil, is told the
-// bytes encoded since the last call; 4 × Bytes in all.
+// bytes encoded since the last call; Bytes for each codec in all.
 func (x *Extents) Codecs(ctx context.Context, progress func(int64)) ([]CodecResult, error) {
 	var out []CodecResult
-	for _, s := range []codec.Setting{codec.UseNone, codec.UseS2, codec.UseZstd, codec.UseGzip} {
+	for _, s := range codec.Settings() {
 		r, err := x.codec(ctx, s, progress)
 		if err != nil {
 			return nil, err

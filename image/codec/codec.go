@@ -1,8 +1,6 @@
 package codec
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // An ID says how an extent is stored.
 type ID uint8
@@ -89,12 +87,35 @@ func (s Setting) String() string {
 	return settings[s].name
 }
 
-// ParseSetting reads a setting's name: auto, none, gzip, zstd or s2.
+// Settings returns all settings but UseAuto, the one without compression first.
+func Settings() []Setting {
+	var list []Setting
+	for s := UseNone; s < numSettings; s++ {
+		list = append(list, s)
+	}
+	return list
+}
+
+// Choices lists the names of all settings: auto, none, gzip, zstd or s2.
+func Choices() string {
+	names := UseAuto.String()
+	list := Settings()
+	for i, s := range list {
+		sep := ", "
+		if i == len(list)-1 {
+			sep = " or "
+		}
+		names += sep + s.String()
+	}
+	return names
+}
+
+// ParseSetting reads a setting's name, one of Choices.
 func ParseSetting(name string) (Setting, error) {
 	for i, s := range settings {
 		if s.name == name {
 			return Setting(i), nil
 		}
 	}
-	return 0, fmt.Errorf("compression %q is unknown (want auto, none, gzip, zstd or s2)", name)
+	return 0, fmt.Errorf("compression %q is unknown (want %s)", name, Choices())
 }

@@ -235,6 +235,9 @@ func TestNames(t *testing.T) {
 	if _, err := ParseID("auto"); err == nil {
 		t.Error("auto parsed as a way of storing")
 	}
+	if got, want := Choices(), "auto, none, gzip, zstd or s2"; got != want || len(Settings()) != int(numSettings)-1 {
+		t.Errorf("choices are %q, want %q; %d settings", got, want, len(Settings()))
+	}
 	if _, err := ParseSetting("zero"); err == nil {
 		t.Error("zero parsed as a setting")
 	}

@@ -36,7 +36,7 @@ it is a smooth field of float64.`,
 	f.StringVar(&o.dir, "dir", os.TempDir(), "directory on the file system to measure")
 	f.StringVar(&o.size, "size", "512MiB", "bytes per round")
 	f.IntVar(&o.rounds, "rounds", 5, "number of rounds")
-	f.StringVar(&o.codec, "codec", "none", "measure this codec as well: auto, gzip, zstd or s2")
+	f.StringVar(&o.codec, "codec", "none", "measure this codec as well: "+codec.Choices())
 	f.BoolVar(&o.field, "field", false, "write a smooth field instead of noise")
 	return cmd
 }
@@ -71,7 +71,7 @@ func runBenchCodec(ctx context.Context, g *ui.Globals, file, limitText string) e
 	if err != nil {
 		return ui.SourceError(err)
 	}
-	add, done := g.Progress("codecs", 4*x.Bytes)
+	add, done := g.Progress("codecs", int64(len(codec.Settings()))*x.Bytes)
 	results, err := x.Codecs(ctx, add)
 	done()
 	if err != nil {
@@ -110,7 +110,7 @@ func runBenchWrite(ctx context.Context, g *ui.Globals, o *benchWriteOptions) err
 	defer stop()
 	setting, err := codec.ParseSetting(o.codec)
 	if err != nil {
-		return ui.BadUsage(err.Error(), "--codec takes none, auto, gzip, zstd or s2")
+		return ui.BadUsage(err.Error(), "--codec takes "+codec.Choices())
 	}
 	opt := bench.Options{Size: size, Rounds: o.rounds, Field: o.field, Codec: setting}
 	add, done := g.Progress("write", opt.Total())

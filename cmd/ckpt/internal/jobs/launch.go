@@ -120,7 +120,7 @@ storage does not answer. ckpt restart continues the job.`,
 	f.StringVar(&o.job, "job", "", "name of the job (default: APP-1, APP-2, …)")
 	f.StringVar(&o.launcher, "launcher", "local", "how to start the ranks, on this machine: local, mpiexec or srun")
 	f.BoolVar(&o.sharedOnce, "shared-once", true, "store the shared segment once per node, not once per rank")
-	f.StringVar(&o.codec, "codec", codec.UseAuto.String(), "compression: none, s2, zstd or gzip; auto chooses one for each extent, if it pays")
+	f.StringVar(&o.codec, "codec", codec.UseAuto.String(), "compression: "+codec.Choices()+"; auto chooses one for each extent, if it pays")
 	f.BoolVar(&o.incremental, "incremental", true, "store only bytes that changed since the previous checkpoint")
 	o.writePath.addFlags(f)
 	o.writePath.addTuningFlags(f)
