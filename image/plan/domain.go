@@ -56,7 +56,9 @@ func (p *Plan) assign(members [][]int) {
 		}
 	case s.Layout == Aggregated:
 		for f, ranks := range members {
-			p.add(ranks[0], f, ranks, domain{file: f, hi: p.Files[f].Bytes})
+			chosen := s.pick(p.mapping, ranks, 1)[0]
+			p.Files[f].Rank = p.mapping.ranks[chosen]
+			p.add(chosen, f, ranks, domain{file: f, hi: p.Files[f].Bytes})
 		}
 	case s.Strategy == TwoPhase:
 		p.assignOSTs()
@@ -64,7 +66,7 @@ func (p *Plan) assign(members [][]int) {
 		groups := p.mapping.groups(s.Aggregators, true)
 		bounds := p.bounds(groups)
 		for g, ranks := range groups {
-			p.add(ranks[0], g, ranks, domain{lo: bounds[g], hi: bounds[g+1]})
+			p.add(s.pick(p.mapping, ranks, 1)[0], g, ranks, domain{lo: bounds[g], hi: bounds[g+1]})
 		}
 	}
 }
@@ -91,7 +93,7 @@ func (p *Plan) assignOSTs() {
 	}
 	bounds := p.bounds(groups)
 	for g, ranks := range groups {
-		for a, i := range m.pick(ranks, each) {
+		for a, i := range s.pick(m, ranks, each) {
 			from, to := a*osts/each, (a+1)*osts/each
 			p.add(i, g, ranks, domain{lo: bounds[g], hi: bounds[g+1], ost: from, width: to - from})
 		}

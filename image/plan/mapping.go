@@ -68,31 +68,6 @@ func newMapping(sources []Source) (*mapping, error) {
 // position returns where rank is among the sources.
 func (m *mapping) position(rank int) (int, bool) { return slices.BinarySearch(m.ranks, rank) }
 
-// pick chooses n of some ranks as aggregators: the first rank of each node, node
-// by node, as ROMIO does, and as Larrosa, whose aggregator a is locale a; if there
-// are fewer nodes, further ranks evenly spread within each.
-func (m *mapping) pick(ranks []int, n int) []int {
-	index := make(map[int]int)
-	var members [][]int // of each node in turn
-	for _, i := range ranks {
-		k, ok := index[m.node[i]]
-		if !ok {
-			k = len(members)
-			index[m.node[i]] = k
-			members = append(members, nil)
-		}
-		members[k] = append(members[k], i)
-	}
-	chosen := make([]int, 0, n)
-	for k, share := range deal(lengths(members), n) {
-		for _, part := range split(nil, members[k], share) {
-			chosen = append(chosen, part[0])
-		}
-	}
-	slices.Sort(chosen)
-	return chosen
-}
-
 // groups divides the ranks into n groups: whole nodes, or equal parts of a node
 // if there are more groups than nodes. With consecutive, groups are runs of
 // consecutive ranks, even where the ranks of a node are not.

@@ -1,6 +1,9 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Fit returns the settings with the largest number of aggregators, up to the one given,
 // that so many ranks can have.
@@ -66,4 +69,29 @@ func (s *Settings) countByStripe(ranks, nodes int) (int, error) {
 			fmt.Sprintf("must be a multiple of the stripe count, %d: with P4 each OST has the same number of them", osts), remedy)
 	}
 	return n, nil
+}
+
+// pick chooses n of some ranks as aggregators: the first rank of each node, node
+// by node, as ROMIO does, and as Larrosa, whose aggregator a is locale a; if there
+// are fewer nodes, further ranks evenly spread within each.
+func (s *Settings) pick(m *mapping, ranks []int, n int) []int {
+	index := make(map[int]int)
+	var members [][]int // of each node in turn
+	for _, i := range ranks {
+		k, ok := index[m.node[i]]
+		if !ok {
+			k = len(members)
+			index[m.node[i]] = k
+			members = append(members, nil)
+		}
+		members[k] = append(members[k], i)
+	}
+	chosen := make([]int, 0, n)
+	for k, share := range deal(lengths(members), n) {
+		for _, part := range split(nil, members[k], share) {
+			chosen = append(chosen, part[0])
+		}
+	}
+	slices.Sort(chosen)
+	return chosen
 }
