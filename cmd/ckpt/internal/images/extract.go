@@ -54,7 +54,7 @@ a FILE that ends in .npy) in the format of NumPy: numpy.load reads it.`,
 				}
 				return listArrays(g, m, o.rank, arrays)
 			}
-			return extract(g, cmd.Context(), job, m, arrays, &o)
+			return extract(cmd.Context(), g, job, m, arrays, &o)
 		},
 	}
 	f := cmd.Flags()
@@ -102,7 +102,7 @@ type extracted struct {
 	image.Reads
 }
 
-func extract(g *ui.Globals, ctx context.Context, job *image.Job, m *image.Manifest, arrays []image.Array, o *extractOptions) error {
+func extract(ctx context.Context, g *ui.Globals, job *image.Job, m *image.Manifest, arrays []image.Array, o *extractOptions) error {
 	a, err := image.FindArray(arrays, o.region)
 	if err != nil {
 		return ui.AsNotFound(ui.WithHint(err, fmt.Sprintf("ckpt extract %s@%d --rank %d lists them", m.Job, m.Number, o.rank)))

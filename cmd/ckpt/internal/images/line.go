@@ -52,7 +52,7 @@ type lineStep struct {
 	Step       int    `json:"step"` // index of the step that forced it; −1 none
 }
 
-func showLine(g *ui.Globals, ctx context.Context, job, plot string) error {
+func showLine(ctx context.Context, g *ui.Globals, job, plot string) error {
 	format := strings.TrimPrefix(filepath.Ext(plot), ".")
 	if err := ui.CheckPlotName(plot); err != nil {
 		return err

@@ -34,7 +34,7 @@ any more. --plot draws them.`,
 			case line && strings.Contains(args[0], "@"):
 				return ui.BadUsage(fmt.Sprintf("%q: a job has a recovery line, a checkpoint has none", args[0]), "leave out the @ and the number")
 			case line:
-				return showLine(g, cmd.Context(), args[0], plot)
+				return showLine(cmd.Context(), g, args[0], plot)
 			}
 			return runShow(g, args[0])
 		},
