@@ -11,20 +11,16 @@ import (
 // individual writes own bytes. Nothing is gathered, so that no round has to wait for
 // the one before: operations begin in the order of the plan, and up to Options.Depth
 // of them are under way.
-func (w *writer) individual(ctx context.Context) error {
-	begin := w.opt.Clock()
+func (w *writer) individual(ctx context.Context) (err error) {
+	start := w.opt.Clock()
 	var g errgroup.Group
 	g.SetLimit(max(1, w.opt.Depth))
-	err := w.begin(ctx, &g)
-	if werr := g.Wait(); err == nil {
-		err = werr
-	}
-	w.stats.WriteTime += w.opt.Clock().Sub(begin)
-	return err
-}
-
-// begin begins all operations.
-func (w *writer) begin(ctx context.Context, g *errgroup.Group) error {
+	defer func() {
+		if werr := g.Wait(); err == nil {
+			err = werr
+		}
+		w.stats.WriteTime += w.opt.Clock().Sub(start)
+	}()
 	for r := range w.plan.WriterPlan(w.rank) {
 		s := &slot{round: int(w.stats.Rounds)}
 		w.stats.Rounds++
