@@ -38,7 +38,7 @@ func TestCannotAccept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := &driver{setting: &setting{}, loop: loop{done: make(chan struct{}), mail: newMailbox()},
+		d := &driver{setting: &setting{}, loop: loop{done: make(chan struct{}), mailbox: newMailbox()},
 			socket: socket{listener: &shortListener{Listener: l, errs: slices.Repeat([]error{syscall.EMFILE}, 1e6)}}}
 		d.members = []*member{{link: new(wire.Link)}, {}}
 		if all {
@@ -46,8 +46,8 @@ func TestCannotAccept(t *testing.T) {
 		}
 		d.helpers.Go(d.accept)
 		for range 3 {
-			<-d.mail.ready
-			d.mail.take()()
+			<-d.ready
+			d.take()()
 		}
 		close(d.done)
 		l.Close()
@@ -66,7 +66,7 @@ func TestAcceptAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &driver{setting: &setting{limits: protocol.DefaultLimits}, loop: loop{done: make(chan struct{}), mail: newMailbox()},
+	d := &driver{setting: &setting{limits: protocol.DefaultLimits}, loop: loop{done: make(chan struct{}), mailbox: newMailbox()},
 		socket: socket{listener: &shortListener{Listener: l, errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}}, token: "token"}}
 	d.helpers.Go(d.accept)
 	defer func() {
@@ -83,5 +83,5 @@ func TestAcceptAgain(t *testing.T) {
 	if err := wire.Greet(conn, wire.Greeting{Token: "token", Role: wire.RoleRank}); err != nil {
 		t.Fatal(err)
 	}
-	<-d.mail.ready // it is to be admitted
+	<-d.ready // it is to be admitted
 }

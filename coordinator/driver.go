@@ -88,7 +88,7 @@ type driver struct {
 func newDriver(spec *job.Resolved, j *image.Job, store string, library libraryID, limits protocol.Limits, out Observer) *driver {
 	set := &setting{spec: spec, job: j, store: store, library: library, limits: limits, launcher: launch.Local{}, network: "unix",
 		log: slog.New(slog.DiscardHandler)}
-	d := &driver{setting: set, loop: loop{mail: newMailbox(), done: make(chan struct{})}, reporter: reporter{out: out},
+	d := &driver{setting: set, loop: loop{mailbox: newMailbox(), done: make(chan struct{})}, reporter: reporter{out: out},
 		requests: newRequests(), logWaits: map[int]error{}, members: make([]*member, spec.NP)}
 	for id, ranks := range spec.Groups {
 		d.groups = append(d.groups, &group{setting: set, d: d, id: id, ranks: ranks, joint: spec.Layouts[id]})

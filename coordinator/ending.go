@@ -29,8 +29,8 @@ func (d *driver) settle() {
 				select {
 				case <-m.proc.Done():
 					gone = true
-				case <-d.mail.ready: // somebody may wait for an answer
-					d.mail.take()()
+				case <-d.ready: // somebody may wait for an answer
+					d.take()()
 				case <-deadline.C:
 					break wait
 				}

@@ -8,16 +8,13 @@ import (
 // A loop does what is posted to it, one thing after the other. The driver waits for its
 // helpers, which post what they find.
 type loop struct {
-	mail    *mailbox
+	*mailbox
 	since   time.Time     // the start of the run
 	done    chan struct{} // closed when the loop has ended
 	helpers sync.WaitGroup
 }
 
 func (l *loop) now() time.Duration { return time.Since(l.since) }
-
-// post runs do in the loop. It does nothing once the loop has ended.
-func (l *loop) post(do func()) { l.mail.put(do) }
 
 // A mailbox holds what is to be done in the loop of a driver. Putting something in
 // never waits: while the loop stands still in an operation of the store, messages of
@@ -30,7 +27,8 @@ type mailbox struct {
 
 func newMailbox() *mailbox { return &mailbox{ready: make(chan struct{}, 1)} }
 
-func (b *mailbox) put(do func()) {
+// post has the loop run do, unless it has ended.
+func (b *mailbox) post(do func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.list = append(b.list, do)

@@ -157,8 +157,8 @@ func TestOutputWaits(t *testing.T) {
 		t.Errorf("a checkpoint is taken while lines wait, %v", err)
 	}
 	d.helpers.Wait()
-	if len(d.mail.list) != 1 {
-		t.Errorf("the protocol is told %d events, want that the checkpoint is lost", len(d.mail.list))
+	if len(d.list) != 1 {
+		t.Errorf("the protocol is told %d events, want that the checkpoint is lost", len(d.list))
 	}
 	empty()
 	d.backlog.tried = 0

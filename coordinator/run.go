@@ -97,8 +97,8 @@ func (d *driver) serveLoop(ctx context.Context, interrupts <-chan struct{}) {
 			timer.Reset(max(0, at-d.now()))
 		}
 		select {
-		case <-d.mail.ready:
-			d.mail.take()()
+		case <-d.ready:
+			d.take()()
 		case <-timer.C:
 			armed = 0
 			d.stepJob(protocol.Tick{})

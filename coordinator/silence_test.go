@@ -89,8 +89,8 @@ func newStanding(t *testing.T, process int) *standing {
 
 // turn is one turn of the loop.
 func (d *standing) turn() {
-	<-d.mail.ready
-	d.mail.take()()
+	<-d.ready
+	d.take()()
 }
 
 // sign has the rank send a message, and waits until it is noted.
@@ -124,7 +124,7 @@ func TestSignsWhileLoopStands(t *testing.T) {
 		}
 	}
 	d.sign(protocol.Beat{Iter: 7})
-	for len(d.mail.list) > 0 {
+	for len(d.list) > 0 {
 		d.turn()
 	}
 	if iter := d.machine.Iteration(); iter != 7 {
