@@ -1,12 +1,13 @@
 package image
 
 import (
-	"ckpt/internal/durable"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"ckpt/internal/durable"
 
 	"github.com/zeebo/blake3"
 )

@@ -349,7 +349,11 @@ func (b *Builder) finish() (size int64, err error) {
 		return 0, err
 	}
 	t := b.index.tail(b.at)
-	if err := b.out.complete(b.header, t.bytes, t.trailer); err != nil {
+	err = b.out.write(b.header, 0)
+	if err == nil {
+		err = b.out.complete(t.bytes, t.trailer)
+	}
+	if err != nil {
 		return 0, err
 	}
 	b.self.digest, b.self.closed = t.trailer.digest, true

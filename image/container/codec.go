@@ -1,8 +1,9 @@
 package container
 
 import (
-	"ckpt/image/codec"
 	"time"
+
+	"ckpt/image/codec"
 )
 
 // A Codec compresses the extents of what one process writes. It is kept from one

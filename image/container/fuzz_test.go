@@ -1,14 +1,15 @@
 package container
 
 import (
-	"ckpt/internal/durable"
-	"ckpt/internal/vfs/memfs"
 	"context"
 	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"ckpt/internal/durable"
+	"ckpt/internal/vfs/memfs"
 )
 
 // FuzzImage opens arbitrary bytes as a container file and reads all of it. The

@@ -1,16 +1,17 @@
 package container
 
 import (
-	"ckpt/internal/durable"
-	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/memfs"
-	"ckpt/zones"
 	"context"
 	"errors"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/memfs"
+	"ckpt/zones"
 )
 
 // goldenImage returns an image of rank 1 that refers to an earlier one, and its

@@ -1,9 +1,10 @@
 package container
 
 import (
+	"time"
+
 	"ckpt/image/plan"
 	"ckpt/zones"
-	"time"
 )
 
 // Defaults of WriteOptions, chosen by measurement (docs/FORMAT.md, "Speed").

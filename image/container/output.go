@@ -113,12 +113,9 @@ func (o *output) write(b []byte, off int64) error {
 	return durable.Op("write", o.path, off, err)
 }
 
-// complete writes header and tail of a file whose payload is there, and checks its
-// length: what is shorter than what was written is no container.
-func (o *output) complete(header, tail []byte, t trailer) error {
-	if err := o.write(header, 0); err != nil {
-		return err
-	}
+// complete writes the tail of a file whose header and payload are there, and checks
+// the length: a shorter file is no container.
+func (o *output) complete(tail []byte, t trailer) error {
 	if err := o.write(tail, t.indexOffset); err != nil {
 		return err
 	}

@@ -1,12 +1,13 @@
 package container
 
 import (
+	"context"
+	"time"
+
 	"ckpt/image/plan"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
-	"context"
-	"time"
 )
 
 // Write makes the container file path, which must not exist, out of regions,
@@ -41,8 +42,11 @@ func Write(ctx context.Context, fsys vfs.FS, path string, h Header, regions []zo
 	return info, nil
 }
 
-// alone writes the one file of the writer.
+// alone writes the one file of the writer, from its beginning to its end.
 func (w *writer) alone(ctx context.Context) error {
+	if err := w.outputs[0].write(w.header, 0); err != nil {
+		return err
+	}
 	if err := w.run(ctx); err != nil {
 		return err
 	}
@@ -96,10 +100,18 @@ func (w *writer) together(ctx context.Context) error {
 		return err
 	}
 	for i, t := range tails {
-		if t != nil {
-			if err := w.complete(i, t); err != nil {
-				return err
-			}
+		if t == nil {
+			continue
+		}
+		o, err := w.output(i)
+		if err == nil {
+			err = o.write(w.header, 0)
+		}
+		if err == nil {
+			err = w.complete(i, t)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return w.end(digest)

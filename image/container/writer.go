@@ -157,7 +157,7 @@ func (w *writer) complete(i int, t *tail) error {
 	if err != nil {
 		return err
 	}
-	if err := o.complete(w.header, t.bytes, t.trailer); err != nil {
+	if err := o.complete(t.bytes, t.trailer); err != nil {
 		return err
 	}
 	w.info.Closed = append(w.info.Closed, FileInfo{Path: o.path, Bytes: t.trailer.fileLen, Holes: t.holes, IndexBlake3: hexDigest(t.trailer.digest)})

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -9,8 +10,8 @@ import (
 )
 
 // individual writes own bytes. Nothing is gathered, so that no round has to wait for
-// the one before: operations begin in the order of the plan, and up to Options.Depth
-// of them are under way.
+// the one before: writes begin in the order of the plan, and up to Options.Depth of
+// them are under way.
 func (w *writer) individual(ctx context.Context) (err error) {
 	start := w.opt.Clock()
 	var g errgroup.Group
@@ -21,6 +22,8 @@ func (w *writer) individual(ctx context.Context) (err error) {
 		}
 		w.stats.WriteTime += w.opt.Clock().Sub(start)
 	}()
+	before := make(chan struct{})
+	close(before)
 	for r := range w.plan.WriterPlan(w.rank) {
 		s := &slot{round: int(w.stats.Rounds)}
 		w.stats.Rounds++
@@ -32,11 +35,27 @@ func (w *writer) individual(ctx context.Context) (err error) {
 			if err != nil {
 				return err
 			}
-			g.Go(func() error { return w.operation(ctx, s, op, runs) })
+			t := &turn{before: before, began: make(chan struct{})}
+			before = t.began
+			g.Go(func() error {
+				defer t.begin()
+				return w.operation(ctx, s, op, runs, t)
+			})
 		}
 	}
 	return nil
 }
+
+// A turn keeps the writes of operations in order, so that a disk sees a file that
+// grows.
+type turn struct {
+	before <-chan struct{} // closed when the operation before has begun to write
+	began  chan struct{}
+	once   sync.Once
+}
+
+// begin lets the next operation begin.
+func (t *turn) begin() { t.once.Do(func() { close(t.began) }) }
 
 // ownRuns returns what an operation writes.
 func (w *writer) ownRuns(op plan.Write) (runs []run, err error) {
@@ -53,7 +72,7 @@ func (w *writer) ownRuns(op plan.Write) (runs []run, err error) {
 }
 
 // operation carries out one operation.
-func (w *writer) operation(ctx context.Context, s *slot, op plan.Write, runs []run) error {
+func (w *writer) operation(ctx context.Context, s *slot, op plan.Write, runs []run, t *turn) error {
 	if w.opt.Prepare != nil {
 		for _, part := range op.Parts {
 			w.opt.Prepare(part)
@@ -73,8 +92,9 @@ func (w *writer) operation(ctx context.Context, s *slot, op plan.Write, runs []r
 		runs = []run{{file: op.File, offset: op.Offset, data: mem[:n], own: true, key: runs[0].key}}
 		w.copied(int64(n))
 	}
+	<-t.before
 	for i := range runs {
-		if err := w.writeRun(ctx, s, &runs[i]); err != nil {
+		if err := w.writeRun(ctx, s, &runs[i], t.begin); err != nil {
 			return err
 		}
 	}

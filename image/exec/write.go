@@ -11,7 +11,7 @@ import (
 func (w *writer) write(ctx context.Context, s *slot) error {
 	begin := w.opt.Clock()
 	for i := range s.runs {
-		if err := w.writeRun(ctx, s, &s.runs[i]); err != nil {
+		if err := w.writeRun(ctx, s, &s.runs[i], func() {}); err != nil {
 			return err
 		}
 	}
@@ -19,7 +19,8 @@ func (w *writer) write(ctx context.Context, s *slot) error {
 	return nil
 }
 
-func (w *writer) writeRun(ctx context.Context, s *slot, r *run) error {
+// writeRun writes a run with one call, and calls begun when that begins.
+func (w *writer) writeRun(ctx context.Context, s *slot, r *run, begun func()) error {
 	failed := func(err error) error {
 		return w.fail(Error{Op: Write, File: r.file, Offset: r.offset, Bytes: int64(len(r.data)), Err: err})
 	}
@@ -31,6 +32,7 @@ func (w *writer) writeRun(ctx context.Context, s *slot, r *run) error {
 		return err
 	}
 	start := w.opt.Clock()
+	begun()
 	n, err := f.WriteAt(r.data, r.offset)
 	if err == nil && n != len(r.data) {
 		err = io.ErrShortWrite
