@@ -6,12 +6,11 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/image"
-	"ckpt/internal/vfs"
 )
 
 // createJob makes the job, under a free name like bt.S.4-1 if none is given: the
 // first, unless some in between have gone.
-func createJob(fsys vfs.FS, store *image.Store, name, app string, spec []byte) (*image.Job, error) {
+func createJob(store *image.Store, name, app string, spec []byte) (*image.Job, error) {
 	if name != "" {
 		return store.TakeOverJob(name, spec, func(j *image.Job) error { return job.Forsake(j) })
 	}

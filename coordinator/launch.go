@@ -46,7 +46,7 @@ func begin(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	job, err := createJob(opt.fileSystem(), store, opt.Job, spec.App, text)
+	job, err := createJob(store, opt.Job, spec.App, text)
 	if err != nil {
 		return nil, err
 	}

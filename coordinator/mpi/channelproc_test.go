@@ -82,7 +82,7 @@ func answer(args []string) error {
 			return err
 		}
 	}
-	if err := flush(c, context.Background()); err != nil {
+	if err := flush(context.Background(), c); err != nil {
 		return err
 	}
 	if err := c.Close(); err != nil {

@@ -321,7 +321,7 @@ func (j *groupJob) play() []*ordered {
 	var wg sync.WaitGroup
 	for r, c := range j.comms {
 		wg.Go(func() {
-			if err := flush(c, context.Background()); err != nil {
+			if err := flush(context.Background(), c); err != nil {
 				j.t.Errorf("rank %d: %v", r, err)
 			}
 		})

@@ -122,7 +122,7 @@ func TestChannelsOfAnotherKind(t *testing.T) {
 func TestReplacedProcessEnds(t *testing.T) {
 	d := newDuo(t, channel.None, nil)
 	d.exchange()
-	if err := flush(d.comms[1], context.Background()); err != nil {
+	if err := flush(context.Background(), d.comms[1]); err != nil {
 		t.Fatal(err)
 	}
 	zombie := d.comms[0]
@@ -311,7 +311,7 @@ func TestSendWaitsForAcknowledgementsOfNothing(t *testing.T) {
 	const most = 1000
 	d := newDuo(t, channel.Receiver, func(c *Config) { c.Channels.MaxUnacked = most * channel.Overhead })
 	d.exchange()
-	if err := flush(d.comms[0], context.Background()); err != nil {
+	if err := flush(context.Background(), d.comms[0]); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.comms[1].Hold(context.Background()); err != nil {
@@ -339,7 +339,7 @@ func TestSendWaitsForAcknowledgements(t *testing.T) {
 		c.Lost = func(int, error) { lost.Add(1) }
 	})
 	d.exchange()
-	if err := flush(d.comms[0], context.Background()); err != nil {
+	if err := flush(context.Background(), d.comms[0]); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.comms[1].Hold(context.Background()); err != nil {
@@ -381,7 +381,7 @@ func TestSendWaitsForAcknowledgements(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := flush(d.comms[0], context.Background()); err != nil {
+	if err := flush(context.Background(), d.comms[0]); err != nil {
 		t.Error(err)
 	}
 	if messages, _ := kept(d.comms[0]); messages != 0 {
@@ -462,7 +462,7 @@ func TestLogFailsForGood(t *testing.T) {
 	if _, err := d.comms[1].Snapshot(ctx); !errors.Is(err, errDead) || !errors.Is(err, errDiskFull) {
 		t.Errorf("error %v", err)
 	}
-	if err := flush(d.comms[0], ctx); !errors.Is(err, errDead) { // it is not acknowledged
+	if err := flush(ctx, d.comms[0]); !errors.Is(err, errDead) { // it is not acknowledged
 		t.Errorf("error %v", err)
 	}
 }
@@ -473,7 +473,7 @@ func TestAbortWakesChannels(t *testing.T) {
 		"send":        func(c *Comm) error { return sendForEver(c, 1, 1000) },
 		"receive":     func(c *Comm) error { _, err := c.Recv(1, 0, nil); return err },
 		"receive any": func(c *Comm) error { _, err := c.Recv(AnySource, 0, nil); return err },
-		"flush":       func(c *Comm) error { return flush(c, context.Background()) },
+		"flush":       func(c *Comm) error { return flush(context.Background(), c) },
 		"snapshot":    func(c *Comm) error { _, err := c.Snapshot(context.Background()); return err },
 		"match":       func(c *Comm) error { _, err := c.Recv(AnySource, 5, nil); return err },
 	}
@@ -567,7 +567,7 @@ func TestBadChannels(t *testing.T) {
 	}
 	w := newWorld(t, worldOptions{nodeOf: []int{0}, dir: shmDir(t), implementation: OpenMPI})
 	defer w.close()
-	if err := flush(w.comms[0], context.Background()); !errors.Is(err, errNoChannels) {
+	if err := flush(context.Background(), w.comms[0]); !errors.Is(err, errNoChannels) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -37,7 +37,7 @@ func vector(c *Comm) (v channel.Vector, err error) {
 }
 
 // flush waits until everything that was sent to other groups is acknowledged.
-func flush(c *Comm, ctx context.Context) error {
+func flush(ctx context.Context, c *Comm) error {
 	return c.channels("flush", func(p *channelPort) error {
 		return p.waitFor(ctx, func() bool {
 			for r := range p.out {

@@ -32,7 +32,7 @@ func (l lone) answerAll(now time.Duration, acts []Action) []Action {
 		case Await:
 			out = append(out, l.Step(now, Permit{Step: a.Step})...)
 		case Agreed:
-			out = append(out, l.Step(now, Boundary{a.Iter})...)
+			out = append(out, l.Step(now, Boundary(a))...)
 		case Rest:
 			o := Outcome{Result: Completed, Rank: -1, Results: a.Results}
 			if a.Results == nil {

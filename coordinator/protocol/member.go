@@ -148,7 +148,7 @@ func (m *Member) Step(ev MemberEvent) []MemberAction {
 		return m.written(WriteFailed{m.write.number, ev.Text, ev.Body})
 	case Ended:
 		m.done = true
-		return []MemberAction{Tell{Done{ev.Body}}}
+		return []MemberAction{Tell{Done(ev)}}
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // contact connects to the coordinator of a running job.
-func contact(g *ui.Globals, ctx context.Context, name string) (*wire.Client, error) {
+func contact(ctx context.Context, g *ui.Globals, name string) (*wire.Client, error) {
 	job, err := g.OpenJob(name)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func newCheckpointCommand(g *ui.Globals) *cobra.Command {
 }
 
 func runCheckpoint(ctx context.Context, g *ui.Globals, job string) error {
-	client, err := contact(g, ctx, job)
+	client, err := contact(ctx, g, job)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ there. If that checkpoint fails, the job continues.`,
 }
 
 func runStop(ctx context.Context, g *ui.Globals, j string, now bool) error {
-	client, err := contact(g, ctx, j)
+	client, err := contact(ctx, g, j)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func runStop(ctx context.Context, g *ui.Globals, j string, now bool) error {
 	if err != nil {
 		return ui.WithHint(fmt.Errorf("job %s was not stopped: %w", j, err), "ckpt stop "+j+" --now stops it without a checkpoint")
 	}
-	if err := awaitEnd(g, ctx, j); err != nil {
+	if err := awaitEnd(ctx, g, j); err != nil {
 		return err
 	}
 	if g.JSON {
@@ -102,7 +102,7 @@ func runStop(ctx context.Context, g *ui.Globals, j string, now bool) error {
 
 // awaitEnd waits until the coordinator has left, so that ckpt restart works as soon
 // as ckpt stop has returned.
-func awaitEnd(g *ui.Globals, ctx context.Context, name string) error {
+func awaitEnd(ctx context.Context, g *ui.Globals, name string) error {
 	job, err := g.OpenJob(name)
 	if err != nil {
 		return err
