@@ -9,6 +9,7 @@ import (
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/channel"
+	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/image/container"
@@ -31,7 +32,7 @@ func (g *group) examineLogs(a protocol.Examine) {
 			}
 			ev.States[n] = states
 		}
-		g.d.post(func() { g.d.stepJob(ev) })
+		g.d.post(func() { g.d.step(supervisor.Job, ev) })
 	})
 }
 
@@ -78,7 +79,7 @@ func (g *group) examine(number int) {
 				return
 			}
 			if err != nil {
-				g.step(protocol.Unusable{Incarnation: incarnation, Damaged: job.Unrestorable(err), Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
+				g.d.step(g.id, protocol.Unusable{Incarnation: incarnation, Damaged: job.Unrestorable(err), Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
 				return
 			}
 			g.restored.iter = int(m.Iteration)

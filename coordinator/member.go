@@ -37,7 +37,7 @@ func (d *driver) lose(incarnation, rank int, cause string) {
 		return
 	}
 	m.lost = true
-	d.group(rank).step(protocol.RankLost{Incarnation: incarnation, Rank: rank, Cause: cause})
+	d.step(d.spec.GroupOf[rank], protocol.RankLost{Incarnation: incarnation, Rank: rank, Cause: cause})
 }
 
 // signs is what the goroutine that reads from a rank notes of its signs of life, at once

@@ -101,7 +101,7 @@ func (d *driver) serveLoop(ctx context.Context, interrupts <-chan struct{}) {
 			d.take()()
 		case <-timer.C:
 			armed = 0
-			d.stepJob(protocol.Tick{})
+			d.step(supervisor.Job, protocol.Tick{})
 		case <-interrupts:
 			asked++
 			d.interrupt(asked > 1)

@@ -134,7 +134,7 @@ func (d *driver) fromRank(incarnation, rank int, m *member, msg protocol.Message
 			p.Identify(hello.Process)
 		}
 	}
-	g.step(protocol.FromRank{Incarnation: incarnation, Rank: rank, Message: msg}) // each is a sign of life
+	d.step(g.id, protocol.FromRank{Incarnation: incarnation, Rank: rank, Message: msg}) // each is a sign of life
 	switch msg := msg.(type) {
 	case protocol.Hello:
 		g.welcome()

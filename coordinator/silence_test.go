@@ -106,7 +106,7 @@ func (d *standing) sign(m protocol.Message) {
 // later moves the clock on, by less than what counts as a coordinator that stood still.
 func (d *standing) later() {
 	d.since = d.since.Add(-d.limits.Silence / 3)
-	d.stepJob(protocol.Tick{})
+	d.step(supervisor.Job, protocol.Tick{})
 }
 
 // TestSignsWhileLoopStands has the loop take no message of a rank that goes on talking,

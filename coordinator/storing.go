@@ -97,7 +97,7 @@ func (g *group) commit(cp protocol.Checkpoint) {
 			g.committing = false
 			g.complete = err != nil
 			if err != nil {
-				g.step(protocol.CommitFailed{Number: cp.Number, Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
+				g.d.step(g.id, protocol.CommitFailed{Number: cp.Number, Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
 				return
 			}
 			g.taken = m
@@ -106,7 +106,7 @@ func (g *group) commit(cp protocol.Checkpoint) {
 				g.d.baseline.Taken[g.id] = m.Number
 			}
 			g.learnSize(m, base)
-			g.step(protocol.Committed{Number: cp.Number, Vectors: vectors})
+			g.d.step(g.id, protocol.Committed{Number: cp.Number, Vectors: vectors})
 		})
 		if err == nil && recorded != nil {
 			g.d.keepTrace(m, recorded, cp.Bodies)
