@@ -80,7 +80,7 @@ func TestRestartWithoutLog(t *testing.T) {
 				opt.Observer, opt.Failures = &recorder{t: t}, []Failure{{Rank: 1, Node: -1, Iter: offer.Iteration + 1}}
 				r, err := Restart(t.Context(), RestartOptions{Options: opt, WithoutLog: true, AutoRestart: true})
 				if err != nil || r.Digest != want.Digest || r.Failures != 1 {
-					t.Fatalf("%+v, %v, want digest %s", r, err, want.Digest)
+					t.Fatalf("%+v, %v, want digest %s; offered %+v", r, err, want.Digest, offer)
 				}
 				start := eventsOf[*StartEvent](opt.Observer.(*recorder))[0]
 				if !slices.Equal(start.Line, offer.From) {

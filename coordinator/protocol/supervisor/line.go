@@ -126,7 +126,10 @@ func (h *history) setCurrent(g *group, vectors []*channel.Vector) {
 // find returns the recovery line if all groups without a current state have failed.
 // The error is that of a group that has no state left to go back to, or what package
 // recovery says.
-func (h *history) find() (*recovery.Line, error) {
+func (h *history) find() (*recovery.Line, error) { return h.findIn(h.binding()) }
+
+// findIn is find with the counters that a history has.
+func (h *history) findIn(states *recovery.History) (*recovery.Line, error) {
 	var failed []int
 	for _, g := range h.s.groups {
 		if len(h.from[g.id]) == 0 {
@@ -136,7 +139,7 @@ func (h *history) find() (*recovery.Line, error) {
 			failed = append(failed, g.id)
 		}
 	}
-	return recovery.Find(h.binding(), failed, h.s.options())
+	return recovery.Find(states, failed, h.s.options())
 }
 
 // binding returns the history with only the counters that force groups back: a
@@ -238,7 +241,7 @@ func LineWithoutLogs(cfg Config) ([]Stored, error) {
 		return nil, err
 	}
 	h := s.storedHistory(s.candidates, nil)
-	line, err := h.find()
+	line, err := h.findIn(h.History) // no log takes a group from its checkpoint to where it was
 	if errors.Is(err, recovery.ErrNoLine) {
 		return make([]Stored, len(s.groups)), nil // all that is left is to begin again
 	}
