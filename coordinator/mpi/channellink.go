@@ -222,7 +222,7 @@ func (p *channelPort) replace(peer int, l *inLink) {
 		p.comm.tcp.drop(old.conn)
 	}
 	p.in[peer] = l
-	p.changed.Broadcast() // its reader may wait in a Hold
+	p.changed.Broadcast() // its reader may wait at a Fence
 }
 
 // PeerMoved says that a rank has a new address and incarnation: what is kept for
@@ -302,7 +302,7 @@ func (p *channelPort) serve(conn net.Conn, release func()) {
 func (p *channelPort) arrive(from int, l *inLink, m channel.Message) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	err := p.wait(func() bool { return !p.holds || p.in[from] != l })
+	err := p.wait(func() bool { return !p.fenced || p.in[from] != l })
 	if err != nil || p.ended || p.in[from] != l {
 		return false
 	}

@@ -76,19 +76,19 @@ func (c *Comm) Output() (n uint64, err error) {
 	return n, err
 }
 
-// Hold has the rank neither send nor take messages between groups until Release,
+// Fence keeps the rank from sending and taking messages between groups until Unfence,
 // and returns the Vector of its present state (channel.Endpoint.Present), which
 // stays as it is but for Matches with messages that had been delivered already.
-// When all survivors of a failure hold, their vectors describe one moment, from
+// When all survivors of a failure are fenced, their vectors describe one moment, from
 // which the recovery line of Optimistic and None is computed. The pessimistic kinds
-// need no line and no Hold.
+// need no line and no Fence.
 //
 // The log is given a moment to catch up, so that less is lost if this rank is the
 // next to fail. Nothing depends on it: a full disk keeps nobody from the line.
-func (c *Comm) Hold(ctx context.Context) (v channel.Vector, err error) {
-	err = c.channels("hold", func(p *channelPort) error {
-		p.holds = true
-		moment, cancel := context.WithTimeout(ctx, holdFlush)
+func (c *Comm) Fence(ctx context.Context) (v channel.Vector, err error) {
+	err = c.channels("fence", func(p *channelPort) error {
+		p.fenced = true
+		moment, cancel := context.WithTimeout(ctx, fenceFlush)
 		defer cancel()
 		_ = p.flushLog(moment) // fails when the time is over, or the Comm
 		if p.ended || ctx.Err() != nil {
@@ -100,8 +100,8 @@ func (c *Comm) Hold(ctx context.Context) (v channel.Vector, err error) {
 	return v, err
 }
 
-// holdFlush is a moment in which a log that is in order catches up.
-const holdFlush = time.Second
+// fenceFlush is a moment in which a log that is in order catches up.
+const fenceFlush = time.Second
 
 // Logged waits until all that has been given to the log is durable, through all
 // failures of the log.
@@ -109,10 +109,10 @@ func (c *Comm) Logged(ctx context.Context) error {
 	return c.channels("log", func(p *channelPort) error { return p.flushLog(ctx) })
 }
 
-// Release ends a Hold. PeerMoved for the ranks that go back comes before it.
-func (c *Comm) Release() error {
-	return c.channels("release", func(p *channelPort) error {
-		p.holds = false
+// Unfence ends a Fence. PeerMoved for the ranks that go back comes before it.
+func (c *Comm) Unfence() error {
+	return c.channels("unfence", func(p *channelPort) error {
+		p.fenced = false
 		p.changed.Broadcast()
 		return nil
 	})

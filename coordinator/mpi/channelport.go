@@ -16,10 +16,10 @@ type channelPort struct {
 	cfg  *Channels
 
 	mu      sync.Mutex
-	changed sync.Cond // the program's waits: frames durable, acknowledgements, an end of Hold
+	changed sync.Cond // the program's waits: frames durable, acknowledgements, an Unfence
 	ep      *channel.Endpoint
 	ended   bool
-	holds   bool // see Hold
+	fenced  bool // see Fence
 	out     []outLink
 	in      []*inLink // by rank: the connection that its messages come on; nil without
 
@@ -178,7 +178,7 @@ func (p *channelPort) waitFor(ctx context.Context, cond func() bool) error {
 }
 
 // send puts a message into the channel to dst. It waits only while too much is
-// kept for that rank, or in a Hold.
+// kept for that rank, or at a Fence.
 func (p *channelPort) send(dst int, env envelope, data []byte) error {
 	m := channel.Message{Context: uint8(env.ctx), Tag: env.tag, Data: bytes.Clone(data)}
 	p.mu.Lock()
@@ -189,7 +189,7 @@ func (p *channelPort) send(dst int, env envelope, data []byte) error {
 	}
 	err := p.wait(func() bool {
 		_, _, unacked := p.ep.Kept(dst)
-		return !p.holds && unacked < limit
+		return !p.fenced && unacked < limit
 	})
 	if err == nil && p.ended {
 		err = p.comm.err()

@@ -400,7 +400,7 @@ func (j *groupJob) recover(g int) {
 	failed := []int{}
 	held := make([]channel.Vector, len(j.group))
 	for r, c := range j.comms {
-		v, err := c.Hold(context.Background())
+		v, err := c.Fence(context.Background())
 		held[r] = v
 		if err != nil {
 			failed = append(failed, r)
@@ -443,7 +443,7 @@ func (j *groupJob) recover(g int) {
 	}
 	for r, p := range line.Places {
 		if p.Current {
-			_ = j.comms[r].Release() // it may have died meanwhile, which is the next failure
+			_ = j.comms[r].Unfence() // it may have died meanwhile, which is the next failure
 		} else if err := j.comms[r].Logged(context.Background()); err != nil {
 			j.t.Error(err)
 		}

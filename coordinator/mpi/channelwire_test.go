@@ -166,10 +166,10 @@ func TestPeerMovedTwice(t *testing.T) {
 	if err := c.PeerMoved(1, d.addrs[1], 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Hold(t.Context()); err != nil {
+	if _, err := c.Fence(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(c.PeerMoved(1, "", 1), c.Release(), c.Send(1, 0, nil)); err != nil {
+	if err := errors.Join(c.PeerMoved(1, "", 1), c.Unfence(), c.Send(1, 0, nil)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.comms[1].Recv(0, 0, nil); err != nil {
@@ -289,7 +289,7 @@ func (l fullLog) Append(channel.Frame) (uint64, error) { return 0, errDiskFull }
 func (l fullLog) Reopen() error                        { return errDiskFull }
 
 // A rank whose log cannot catch up says what it depends on all the same.
-func TestHoldOnFullDisk(t *testing.T) {
+func TestFenceOnFullDisk(t *testing.T) {
 	d := newDuo(t, channel.Optimistic, func(c *Config) {
 		if c.Rank == 1 {
 			c.Channels.Log = fullLog{c.Channels.Log.(*memLog)}
@@ -297,11 +297,11 @@ func TestHoldOnFullDisk(t *testing.T) {
 	})
 	d.exchange()
 	c := d.comms[1]
-	if v, err := c.Hold(t.Context()); err != nil || v.Received[0] != 1 {
+	if v, err := c.Fence(t.Context()); err != nil || v.Received[0] != 1 {
 		t.Errorf("%+v, %v", v, err)
 	}
 	c.Abort(errDead)
-	if _, err := c.Hold(t.Context()); !errors.Is(err, errDead) {
+	if _, err := c.Fence(t.Context()); !errors.Is(err, errDead) {
 		t.Error(err)
 	}
 }
@@ -314,7 +314,7 @@ func TestSendWaitsForAcknowledgementsOfNothing(t *testing.T) {
 	if err := flush(context.Background(), d.comms[0]); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.comms[1].Hold(context.Background()); err != nil {
+	if _, err := d.comms[1].Fence(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	for i := range most {
@@ -342,7 +342,7 @@ func TestSendWaitsForAcknowledgements(t *testing.T) {
 	if err := flush(context.Background(), d.comms[0]); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.comms[1].Hold(context.Background()); err != nil {
+	if _, err := d.comms[1].Fence(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	sent := make(chan error)
@@ -368,7 +368,7 @@ func TestSendWaitsForAcknowledgements(t *testing.T) {
 		t.Error("a fourth one was sent")
 	default:
 	}
-	if err := d.comms[1].Release(); err != nil {
+	if err := d.comms[1].Unfence(); err != nil {
 		t.Fatal(err)
 	}
 	for err := range sent {

@@ -69,7 +69,7 @@ func (r *process) channelNews(ctx context.Context, m protocol.Message) error {
 	}
 	switch m := m.(type) {
 	case protocol.Fence:
-		v, err := comm.Hold(ctx)
+		v, err := comm.Fence(ctx)
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (r *process) channelNews(ctx context.Context, m protocol.Message) error {
 				return err
 			}
 		}
-		return comm.Release()
+		return comm.Unfence()
 	case protocol.Moved:
 		return comm.PeerMoved(m.Rank, m.Address, m.Incarnation)
 	case protocol.Collected:
