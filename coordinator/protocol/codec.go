@@ -226,7 +226,10 @@ func (d *decoder) list(v reflect.Value) {
 }
 
 func (d *decoder) bytes() []byte {
-	n := d.number(uint64(len(d.rest)))
+	n := d.number(math.MaxUint64)
+	if n > uint64(len(d.rest)) {
+		d.fail("bytes are missing")
+	}
 	if d.err != nil {
 		return nil
 	}
