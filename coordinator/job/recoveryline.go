@@ -179,6 +179,9 @@ func (l *StoredLine) addPresent(status *Status) {
 		now.Logged, now.Iteration = false, max(now.Iteration, at)
 		now.Sent = slices.Clone(now.Sent)
 		for p := range states {
+			if p == g {
+				continue
+			}
 			l.History.Channels(g, p, func(out, in int) { now.Sent[out] = max(now.Sent[out], states[p].Received[in]) })
 		}
 		l.History.Ranks[g].Current = &now

@@ -180,7 +180,7 @@ func (h *History) checkState(r, k int, s *State) error {
 	case s.Iteration < prev.Iteration:
 		return &Error{r, k, fmt.Sprintf("iteration %d comes after iteration %d", s.Iteration, prev.Iteration)}
 	}
-	for c := range n * members {
+	for c := range max(len(s.Sent), len(s.Received), len(prev.Sent), len(prev.Received)) {
 		if now, before := at(s.Sent, c), at(prev.Sent, c); now < before {
 			return &Error{r, k, fmt.Sprintf("%d messages sent to rank %d, %d in the state before", now, c%n, before)}
 		}

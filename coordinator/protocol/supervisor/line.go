@@ -78,8 +78,13 @@ func (c *Stored) matches() uint64 {
 	return c.Vectors[0].Matches
 }
 
-// counters fills in what the consistency of a group's state is told by.
+// counters fills in the counters of messages, which decide whether states of groups are
+// consistent. One group is consistent with itself: its states get no counters, whose
+// number is the square of that of its ranks.
 func (h *history) counters(g *group, state *recovery.State, vectors []channel.Vector) {
+	if len(h.s.groups) == 1 {
+		return
+	}
 	n := h.s.ranks
 	state.Sent, state.Received = make([]uint64, len(g.ranks)*n), make([]uint64, len(g.ranks)*n)
 	for i, v := range vectors {
