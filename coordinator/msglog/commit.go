@@ -35,17 +35,17 @@ func (l *Log) Wait(ctx context.Context, lsn LSN) error {
 		switch {
 		case lsn == 0 || lsn >= l.next:
 			l.mu.Unlock()
-			return opError("wait for", l.dir, -1, fmt.Errorf("frame %d has not been appended", lsn))
+			return durable.Op("wait for", l.dir, -1, fmt.Errorf("frame %d has not been appended", lsn))
 		case lsn < l.settled:
 			err := l.lostError(lsn)
 			l.mu.Unlock()
 			return err
 		case l.closed:
 			l.mu.Unlock()
-			return opError("wait for", l.dir, -1, ErrClosed)
+			return durable.Op("wait for", l.dir, -1, ErrClosed)
 		case ctx.Err() != nil:
 			l.mu.Unlock()
-			return opError("wait for", l.dir, -1, context.Cause(ctx))
+			return durable.Op("wait for", l.dir, -1, context.Cause(ctx))
 		case l.done != nil:
 			done := l.done
 			l.mu.Unlock()
@@ -117,7 +117,7 @@ func (l *Log) commit(group []byte) error {
 		return err
 	}
 	if err := l.sync(l.file.Sync); err != nil {
-		return opError("sync", seg.path, -1, err)
+		return durable.Op("sync", seg.path, -1, err)
 	}
 	from := seg.end
 	seg.end += int64(len(group))
@@ -161,7 +161,7 @@ func (l *Log) Reopen() error {
 		switch {
 		case l.closed:
 			l.mu.Unlock()
-			return opError("reopen", l.dir, -1, ErrClosed)
+			return durable.Op("reopen", l.dir, -1, ErrClosed)
 		case l.err == nil:
 			// Leaders do not wait for their turn; neither must we.
 			l.mu.Unlock()
@@ -212,7 +212,7 @@ func (l *Log) Truncate(before LSN) (removed int, freed int64, err error) {
 		l.mu.Lock()
 		if l.closed {
 			l.mu.Unlock()
-			return removed, freed, opError("truncate", l.dir, -1, ErrClosed)
+			return removed, freed, durable.Op("truncate", l.dir, -1, ErrClosed)
 		}
 		if len(l.segs) < 2 || l.segs[1].first > before {
 			l.mu.Unlock()
@@ -221,7 +221,7 @@ func (l *Log) Truncate(before LSN) (removed int, freed int64, err error) {
 		seg, next := l.segs[0], l.segs[1]
 		l.mu.Unlock()
 		if err := l.fs.Remove(seg.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return removed, freed, opError("remove", seg.path, -1, err)
+			return removed, freed, durable.Op("remove", seg.path, -1, err)
 		}
 		l.removed = true
 		removed += int(next.first - seg.first)
@@ -245,7 +245,7 @@ func (l *Log) syncRemoval() error {
 			err = l.fs.Remove(touch)
 		}
 		if err != nil {
-			return opError("truncate", touch, -1, err)
+			return durable.Op("truncate", touch, -1, err)
 		}
 	}
 	err := l.syncDir()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -203,7 +202,7 @@ func TestNewerVersion(t *testing.T) {
 	name := segmentPath(testDir, 3)
 	b := fileBytes(t, disk, name)
 	b[8] = 2
-	binary.LittleEndian.PutUint32(b[headerCRCAt:], crc32.Checksum(b[:headerCRCAt], castagnoli))
+	binary.LittleEndian.PutUint32(b[headerCRCAt:], durable.Sum(b[:headerCRCAt]))
 	putFile(t, disk, name, b)
 	if _, _, err := Open(disk, testDir, testID, Options{}); !errors.Is(err, durable.ErrNewerVersion) || !strings.Contains(err.Error(), filepath.Base(name)) {
 		t.Error(err)

@@ -111,7 +111,7 @@ func (l *Log) readBack(path string, seg segment, from int64, first LSN) error {
 		// Not of the log: these frames were not reported durable yet.
 		err = fmt.Errorf("the disk does not hold what was synced: %v", damage)
 	}
-	return opError("read back", path, -1, err)
+	return durable.Op("read back", path, -1, err)
 }
 
 // compareOnDisk reads a part of a segment.

@@ -2,8 +2,6 @@ package msglog
 
 import (
 	"errors"
-
-	"ckpt/internal/durable"
 )
 
 // The errors that callers tell apart with errors.Is, besides those of package
@@ -20,15 +18,3 @@ var (
 	// ErrClosed says that the log has been closed.
 	ErrClosed = errors.New("message log is closed")
 )
-
-// opError wraps err, unless it is nil or says the same already.
-func opError(op, path string, offset int64, err error) error {
-	if err == nil {
-		return nil
-	}
-	var oe *durable.OpError
-	if errors.As(err, &oe) {
-		return err
-	}
-	return &durable.OpError{Op: op, Path: path, Offset: offset, Err: err}
-}

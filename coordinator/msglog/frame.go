@@ -3,10 +3,10 @@ package msglog
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"math"
 
 	"ckpt/coordinator/protocol/channel"
+	"ckpt/internal/durable"
 )
 
 // An LSN is the number of a frame in its log, from 1. An LSN is not used twice
@@ -23,9 +23,6 @@ const (
 	lastKind      = 4
 	cutSeq        = math.MaxUint64 // of a mark that is a cut
 )
-
-// castagnoli is CRC-32C, for which the processor has an instruction.
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func check(f *channel.Frame) error {
 	switch n := payloadSize(f); {
@@ -48,8 +45,8 @@ func payloadSize(f *channel.Frame) int { return 8*len(f.Message.Depends) + len(f
 
 // payloadCRC is the checksum of that.
 func payloadCRC(f *channel.Frame) uint32 {
-	depends := crc32.Checksum(channel.AppendNumbers(nil, f.Message.Depends), castagnoli)
-	return crc32.Update(depends, castagnoli, f.Message.Data)
+	depends := durable.Sum(channel.AppendNumbers(nil, f.Message.Depends))
+	return durable.AddSum(depends, f.Message.Data)
 }
 
 // A head is a frame as it is read. Its message has no data yet.
@@ -106,7 +103,7 @@ func seal(group []byte, offset int64, salt uint32) {
 }
 
 func headCRC(b []byte, salt uint32) uint32 {
-	return crc32.Update(salt, castagnoli, b[4:frameHead])
+	return durable.AddSum(salt, b[4:frameHead])
 }
 
 const badChecksum = "checksum of the frame's head does not match"

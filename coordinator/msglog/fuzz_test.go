@@ -3,7 +3,6 @@ package msglog
 import (
 	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"testing"
@@ -102,7 +101,7 @@ func repaired(b []byte) []byte {
 		x := b[at:]
 		n := int64(le.Uint32(x[40:]))
 		if n <= int64(len(x))-frameHead {
-			le.PutUint32(x[4:], crc32.Checksum(x[frameHead:frameHead+n], castagnoli))
+			le.PutUint32(x[4:], durable.Sum(x[frameHead:frameHead+n]))
 		}
 		le.PutUint32(x, headCRC(x, salt))
 		at += frameHead + padded(int(min(n, int64(len(x)))))

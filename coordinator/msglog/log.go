@@ -118,7 +118,7 @@ func Reset(fsys vfs.FS, dir string, id ID, first LSN) error {
 	}
 	err = l.reset(first)
 	if cerr := l.lock.Close(); err == nil {
-		err = opError("unlock", dir, -1, cerr)
+		err = durable.Op("unlock", dir, -1, cerr)
 	}
 	return err
 }
@@ -126,7 +126,7 @@ func Reset(fsys vfs.FS, dir string, id ID, first LSN) error {
 func (l *Log) reset(first LSN) error {
 	files, err := l.fs.ReadDir(l.dir)
 	if err != nil {
-		return opError("reset", l.dir, -1, err)
+		return durable.Op("reset", l.dir, -1, err)
 	}
 	for _, f := range files {
 		path := filepath.Join(l.dir, f.Name())
@@ -134,14 +134,14 @@ func (l *Log) reset(first LSN) error {
 			continue
 		}
 		if err := l.fs.Remove(path); err != nil {
-			return opError("remove", path, -1, err)
+			return durable.Op("remove", path, -1, err)
 		}
 	}
 	_, f, err := l.createSegment(header{id: l.id, number: 1, first: first}, nil)
 	if err != nil {
 		return err
 	}
-	return opError("close", l.dir, -1, f.Close())
+	return durable.Op("close", l.dir, -1, f.Close())
 }
 
 // lockLog returns a log that nobody else writes to, without its segments.
@@ -150,17 +150,17 @@ func lockLog(fsys vfs.FS, dir string, id ID, opt Options) (*Log, error) {
 		opt.SegmentBytes = DefaultSegment
 	}
 	if err := id.check(); err != nil {
-		return nil, opError("open", dir, -1, err)
+		return nil, durable.Op("open", dir, -1, err)
 	}
 	if err := makeDir(fsys, dir); err != nil {
-		return nil, opError("open", dir, -1, err)
+		return nil, durable.Op("open", dir, -1, err)
 	}
 	lock, err := fsys.Lock(filepath.Join(dir, lockName))
 	if err != nil {
 		if errors.Is(err, vfs.ErrLocked) {
 			err = fmt.Errorf("%w: %w", ErrInUse, err)
 		}
-		return nil, opError("open", dir, -1, err)
+		return nil, durable.Op("open", dir, -1, err)
 	}
 	return &Log{fs: fsys, dir: dir, id: id, opt: opt, lock: lock}, nil
 }
@@ -187,7 +187,7 @@ func (l *Log) recover() (Recovery, error) {
 	}
 	for _, path := range debris {
 		if err := l.fs.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return Recovery{}, opError("remove", path, -1, err)
+			return Recovery{}, durable.Op("remove", path, -1, err)
 		}
 	}
 	rec := Recovery{First: 1, Next: 1}
@@ -246,11 +246,11 @@ func settle(fsys vfs.FS, segs []segment, sync func(func() error) error) (Recover
 func rewrite(fsys vfs.FS, path string, from, to int64, sync func(func() error) error) (err error) {
 	f, err := fsys.OpenWrite(path)
 	if err != nil {
-		return opError("open", path, -1, err)
+		return durable.Op("open", path, -1, err)
 	}
 	defer func() {
 		if cerr := f.Close(); err == nil {
-			err = opError("close", path, -1, cerr)
+			err = durable.Op("close", path, -1, cerr)
 		}
 	}()
 	if from >= 0 {
@@ -258,14 +258,14 @@ func rewrite(fsys vfs.FS, path string, from, to int64, sync func(func() error) e
 		for at := from; at < to; at += int64(len(buf)) {
 			buf = buf[:min(to-at, int64(len(buf)))]
 			if n, err := f.ReadAt(buf, at); n < len(buf) {
-				return opError("read", path, at, err)
+				return durable.Op("read", path, at, err)
 			}
 			if err := durable.WriteAt(f, path, buf, at); err != nil {
 				return err
 			}
 		}
 	}
-	return opError("sync", path, -1, sync(f.Sync))
+	return durable.Op("sync", path, -1, sync(f.Sync))
 }
 
 // sync syncs and counts it. One that fails throws doubt on the last segment.
@@ -283,7 +283,7 @@ func (l *Log) sync(sync func() error) error {
 
 // syncDir makes the names of the segments durable.
 func (l *Log) syncDir() error {
-	return opError("sync", l.dir, -1, l.sync(func() error { return l.fs.SyncDir(l.dir) }))
+	return durable.Op("sync", l.dir, -1, l.sync(func() error { return l.fs.SyncDir(l.dir) }))
 }
 
 // extend makes the segment in which the log goes on. If the last one holds
@@ -330,7 +330,7 @@ func (l *Log) goOnIn(seg segment, f vfs.File) {
 // holds all that has been appended and not committed.
 func (l *Log) Append(f channel.Frame) (LSN, error) {
 	if err := check(&f); err != nil {
-		return 0, opError("append to", l.dir, -1, err)
+		return 0, durable.Op("append to", l.dir, -1, err)
 	}
 	sum := payloadCRC(&f)
 	l.mu.Lock()
@@ -346,7 +346,7 @@ func (l *Log) Append(f channel.Frame) (LSN, error) {
 
 func (l *Log) usable() error {
 	if l.closed {
-		return opError("append to", l.dir, -1, ErrClosed)
+		return durable.Op("append to", l.dir, -1, ErrClosed)
 	}
 	return l.err
 }
@@ -372,7 +372,7 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
-		return opError("close", l.dir, -1, ErrClosed)
+		return durable.Op("close", l.dir, -1, ErrClosed)
 	}
 	l.closed = true // from here on nobody becomes the leader
 	done := l.done
@@ -384,11 +384,11 @@ func (l *Log) Close() error {
 	defer l.truncating.Unlock()
 	if l.file != nil {
 		if cerr := l.file.Close(); err == nil {
-			err = opError("close", l.dir, -1, cerr)
+			err = durable.Op("close", l.dir, -1, cerr)
 		}
 	}
 	if cerr := l.lock.Close(); err == nil {
-		err = opError("unlock", l.dir, -1, cerr)
+		err = durable.Op("unlock", l.dir, -1, cerr)
 	}
 	return err
 }

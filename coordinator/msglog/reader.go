@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"ckpt/coordinator/protocol/channel"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
 
@@ -29,7 +30,7 @@ func OpenReader(fsys vfs.FS, dir string, id ID, from LSN) (*Reader, Recovery, er
 		return nil, Recovery{}, err
 	}
 	if len(segs) == 0 {
-		return nil, Recovery{}, opError("read", dir, -1, fmt.Errorf("no message log: %w", fs.ErrNotExist))
+		return nil, Recovery{}, durable.Op("read", dir, -1, fmt.Errorf("no message log: %w", fs.ErrNotExist))
 	}
 	rec, err := settle(fsys, segs, nil)
 	if err != nil {
@@ -46,14 +47,14 @@ func (l *Log) NewReader(from LSN) (*Reader, error) {
 	closed, segs := l.closed, slices.Clone(l.segs)
 	l.mu.Unlock()
 	if closed {
-		return nil, opError("read", l.dir, -1, ErrClosed)
+		return nil, durable.Op("read", l.dir, -1, ErrClosed)
 	}
 	return newReader(l.fs, l.dir, segs, from)
 }
 
 func newReader(fsys vfs.FS, dir string, segs []segment, from LSN) (*Reader, error) {
 	if from != 0 && from < segs[0].first {
-		return nil, opError("read", dir, -1, fmt.Errorf("frame %d is %w, which begins with frame %d", from, ErrTruncated, segs[0].first))
+		return nil, durable.Op("read", dir, -1, fmt.Errorf("frame %d is %w, which begins with frame %d", from, ErrTruncated, segs[0].first))
 	}
 	for len(segs) > 1 && segs[1].first <= from {
 		segs = segs[1:]
@@ -122,5 +123,5 @@ func (r *Reader) Close() error {
 		return nil
 	}
 	r.scan = nil
-	return opError("close", s.seg.path, -1, s.close())
+	return durable.Op("close", s.seg.path, -1, s.close())
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 
 	"ckpt/internal/durable"
@@ -34,12 +33,12 @@ type scanner struct {
 func newScanner(fsys vfs.FS, seg *segment) (*scanner, error) {
 	f, err := fsys.Open(seg.path)
 	if err != nil {
-		return nil, opError("open", seg.path, -1, err)
+		return nil, durable.Op("open", seg.path, -1, err)
 	}
 	size, err := f.Size()
 	switch {
 	case err != nil:
-		err = opError("read", seg.path, -1, err)
+		err = durable.Op("read", seg.path, -1, err)
 	case size < seg.end:
 		err = durable.Damaged(seg.path, size, "file is %d bytes long and should be %d", size, seg.end)
 	case size < headerSize: // it has been cut since its header was read
@@ -92,7 +91,7 @@ func (s *scanner) read() (head, error) {
 	}
 	bad, ok := err.(badFrame)
 	if !ok {
-		return head{}, opError("read", s.seg.path, s.off, err)
+		return head{}, durable.Op("read", s.seg.path, s.off, err)
 	}
 	if s.seg.end >= 0 {
 		return head{}, durable.Damaged(s.seg.path, s.off, "%s", bad)
@@ -133,7 +132,7 @@ func (s *scanner) frame() (head, error) {
 	if _, err := io.ReadFull(s.in, s.payload); err != nil {
 		return h, s.short(err)
 	}
-	if crc32.Checksum(s.payload[:h.payload], castagnoli) != h.payloadCRC {
+	if durable.Sum(s.payload[:h.payload]) != h.payloadCRC {
 		return h, badFrame("checksum of the payload does not match")
 	}
 	for _, z := range s.payload[h.payload:] {
@@ -164,7 +163,7 @@ func (s *scanner) proof(bad badFrame) error {
 			if err == io.EOF {
 				return nil
 			}
-			return opError("read", s.seg.path, at, err)
+			return durable.Op("read", s.seg.path, at, err)
 		}
 		for i := 0; i+frameHead <= len(b) && i < readAhead; i += 8 {
 			h, reason := decodeHead(b[i:i+frameHead], s.seg.salt)

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"math"
@@ -67,7 +66,7 @@ func (h *header) encode() []byte {
 	le.PutUint32(b[40:], uint32(h.id.Rank))
 	le.PutUint16(b[44:], uint16(len(h.id.Job)))
 	copy(b[48:48+maxJob], h.id.Job)
-	le.PutUint32(b[headerCRCAt:], crc32.Checksum(b[:headerCRCAt], castagnoli))
+	le.PutUint32(b[headerCRCAt:], durable.Sum(b[:headerCRCAt]))
 	return b
 }
 
@@ -77,11 +76,11 @@ func decodeHeader(path string, b []byte) (header, error) {
 	if len(b) < headerSize || string(b[:8]) != magic {
 		return h, durable.Damaged(path, 0, "no header of a message log")
 	}
-	if le.Uint32(b[headerCRCAt:]) != crc32.Checksum(b[:headerCRCAt], castagnoli) {
+	if le.Uint32(b[headerCRCAt:]) != durable.Sum(b[:headerCRCAt]) {
 		return h, durable.Damaged(path, 0, "checksum of the header does not match")
 	}
 	if v := le.Uint32(b[8:]); v > formatVersion {
-		return h, opError("read", path, 0, fmt.Errorf("message log format %d: %w", v, durable.ErrNewerVersion))
+		return h, durable.Op("read", path, 0, fmt.Errorf("message log format %d: %w", v, durable.ErrNewerVersion))
 	}
 	nameLen, prevEnd := int(le.Uint16(b[44:])), le.Uint64(b[32:])
 	if nameLen > maxJob || prevEnd > math.MaxInt64 {
@@ -122,7 +121,7 @@ func segmentPath(dir string, number uint64) string {
 func list(fsys vfs.FS, dir string, id ID) (segs []segment, debris []string, err error) {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {
-		return nil, nil, opError("open", dir, -1, err)
+		return nil, nil, durable.Op("open", dir, -1, err)
 	}
 	var numbers []uint64
 	for _, e := range entries {
@@ -148,7 +147,7 @@ func list(fsys vfs.FS, dir string, id ID) (segs []segment, debris []string, err 
 		}
 		switch {
 		case h.id != id:
-			return nil, nil, opError("open", path, -1, fmt.Errorf("%w: it is of rank %d of job %s, not of rank %d of job %s", durable.ErrOtherJob, h.id.Rank, h.id.Job, id.Rank, id.Job))
+			return nil, nil, durable.Op("open", path, -1, fmt.Errorf("%w: it is of rank %d of job %s, not of rank %d of job %s", durable.ErrOtherJob, h.id.Rank, h.id.Job, id.Rank, id.Job))
 		case h.number != n:
 			return nil, nil, durable.Damaged(path, 0, "it is segment %d", h.number)
 		}
@@ -167,13 +166,13 @@ func list(fsys vfs.FS, dir string, id ID) (segs []segment, debris []string, err 
 func readHeader(fsys vfs.FS, path string) (header, error) {
 	f, err := fsys.Open(path)
 	if err != nil {
-		return header{}, opError("open", path, -1, err)
+		return header{}, durable.Op("open", path, -1, err)
 	}
 	defer f.Close()
 	var b [headerSize]byte
 	n, err := f.ReadAt(b[:], 0)
 	if err != nil && err != io.EOF {
-		return header{}, opError("read", path, 0, err)
+		return header{}, durable.Op("read", path, 0, err)
 	}
 	return decodeHeader(path, b[:n])
 }
@@ -185,24 +184,24 @@ func (l *Log) createSegment(h header, fill func(f vfs.File, s *segment) error) (
 	s := newSegment(l.dir, h, headerSize)
 	tmp := s.path + tmpSuffix
 	if err := l.fs.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return s, nil, opError("remove", tmp, -1, err)
+		return s, nil, durable.Op("remove", tmp, -1, err)
 	}
 	f, err := l.fs.Create(tmp)
 	if err != nil {
-		return s, nil, opError("create", tmp, -1, err)
+		return s, nil, durable.Op("create", tmp, -1, err)
 	}
 	err = durable.WriteAt(f, tmp, h.encode(), 0)
 	if err == nil && fill != nil {
 		err = fill(f, &s)
 	}
 	if err == nil {
-		err = opError("sync", tmp, -1, l.sync(f.Sync))
+		err = durable.Op("sync", tmp, -1, l.sync(f.Sync))
 	}
 	if err == nil {
 		err = l.readBack(tmp, s, 0, s.first)
 	}
 	if err == nil {
-		err = opError("rename", s.path, -1, l.fs.Rename(tmp, s.path))
+		err = durable.Op("rename", s.path, -1, l.fs.Rename(tmp, s.path))
 	}
 	if err == nil {
 		err = l.syncDir()

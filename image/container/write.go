@@ -44,7 +44,7 @@ func Write(ctx context.Context, fsys vfs.FS, path string, h Header, regions []zo
 
 // alone writes the one file of the writer, from its beginning to its end.
 func (w *writer) alone(ctx context.Context) error {
-	if err := w.outputs[0].write(w.header, 0); err != nil {
+	if err := w.head(0); err != nil {
 		return err
 	}
 	if err := w.run(ctx); err != nil {
@@ -103,14 +103,10 @@ func (w *writer) together(ctx context.Context) error {
 		if t == nil {
 			continue
 		}
-		o, err := w.output(i)
-		if err == nil {
-			err = o.write(w.header, 0)
+		if err := w.head(i); err != nil {
+			return err
 		}
-		if err == nil {
-			err = w.complete(i, t)
-		}
-		if err != nil {
+		if err := w.complete(i, t); err != nil {
 			return err
 		}
 	}

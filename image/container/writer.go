@@ -151,7 +151,16 @@ func (w *writer) longest() int64 {
 	return n
 }
 
-// complete writes what follows the payload of a file, and its header.
+// head writes the header of a file.
+func (w *writer) head(i int) error {
+	o, err := w.output(i)
+	if err != nil {
+		return err
+	}
+	return o.write(w.header, 0)
+}
+
+// complete writes what follows the payload of a file.
 func (w *writer) complete(i int, t *tail) error {
 	o, err := w.output(i)
 	if err != nil {

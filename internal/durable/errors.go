@@ -57,13 +57,13 @@ func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// Op wraps err in an OpError, unless it is nil or an OpError already. The
-// offset is -1 for an operation on the whole file.
+// Op wraps err in an OpError, unless it is nil or names the operation that failed
+// already. The offset is -1 for an operation on the whole file.
 func Op(op, path string, offset int64, err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := err.(*OpError); ok {
+	if oe := (*OpError)(nil); errors.As(err, &oe) {
 		return err
 	}
 	return &OpError{Op: op, Path: path, Offset: offset, Err: err}
