@@ -41,31 +41,36 @@ const (
 // A Summary is what a list of checkpoints tells of one. Times are in seconds,
 // sizes in bytes.
 type Summary struct {
-	Number      int         `json:"number"`
-	Iteration   int64       `json:"iteration"`
-	Job         string      `json:"job"`
-	App         string      `json:"app"`
-	NP          int         `json:"np"`
-	MPI         string      `json:"mpi"`
-	Origin      string      `json:"origin,omitempty"`
-	Created     time.Time   `json:"created"`
-	Mapping     []int       `json:"mapping"`
-	Parent      int         `json:"parent"`
-	Ranks       int         `json:"ranks"`
-	Of          []int       `json:"of,omitempty"` // which ranks, unless all
-	Files       int         `json:"files"`        // that it added, the manifest included
-	Bytes       zones.Sizes `json:"bytes"`
-	StoredBytes int64       `json:"stored_bytes"`
-	Latency     Latency     `json:"latency_s"`
-	Pause       float64     `json:"pause_s"`
-	Log         *LogStats   `json:"log,omitempty"`
+	Number    int       `json:"number"`
+	Iteration int64     `json:"iteration"`
+	Job       string    `json:"job"`
+	App       string    `json:"app"`
+	NP        int       `json:"np"`
+	MPI       string    `json:"mpi"`
+	Origin    string    `json:"origin,omitempty"`
+	Created   time.Time `json:"created"`
+	Mapping   []int     `json:"mapping"`
+	Parent    int       `json:"parent"`
+	Ranks     int       `json:"ranks"`
+	Of        []int     `json:"of,omitempty"` // which ranks, unless all
+	Files     int       `json:"files"`        // that it added, the manifest included
+	// Bytes are those of the images of all ranks, in which a segment and the library
+	// are once for each.
+	Bytes zones.Sizes `json:"bytes"`
+	// Memory has the segment once for each node and the library once. A checkpoint of
+	// another checkpointer has none: nobody told which of its images share memory.
+	Memory      *zones.Sizes `json:"memory,omitempty"`
+	StoredBytes int64        `json:"stored_bytes"`
+	Latency     Latency      `json:"latency_s"`
+	Pause       float64      `json:"pause_s"`
+	Log         *LogStats    `json:"log,omitempty"`
 }
 
 // Summary returns that of a committed checkpoint.
 func (m *Manifest) Summary() Summary {
 	s := Summary{Number: m.Number, Iteration: m.Iteration, Job: m.Job, App: m.App, NP: m.NP, MPI: m.MPI, Origin: m.Origin,
 		Created: m.Created, Mapping: m.Mapping, Parent: m.Parent, Ranks: len(m.Ranks), Files: 1,
-		Bytes: m.Bytes, StoredBytes: m.StoredBytes, Latency: m.Latency, Pause: m.Pause, Log: m.Log}
+		Bytes: m.Bytes, Memory: m.memory(), StoredBytes: m.StoredBytes, Latency: m.Latency, Pause: m.Pause, Log: m.Log}
 	for _, f := range m.Files {
 		if f.Number() == m.Number {
 			s.Files++
@@ -77,6 +82,25 @@ func (m *Manifest) Summary() Summary {
 		}
 	}
 	return s
+}
+
+// memory returns the bytes of each zone that the ranks of a checkpoint occupied.
+func (m *Manifest) memory() *zones.Sizes {
+	if m.Origin != "" {
+		return nil
+	}
+	var s zones.Sizes
+	segments := make(map[int]int64) // by node
+	for _, r := range m.Ranks {
+		s.Data += r.Zones.Data
+		s.IOBuffer += r.Zones.IOBuffer
+		s.Library = max(s.Library, r.Zones.Library)
+		segments[r.Node] = max(segments[r.Node], r.Zones.Shared)
+	}
+	for _, n := range segments {
+		s.Shared += n
+	}
+	return &s
 }
 
 // A record is what the catalog says of a committed checkpoint.

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -256,6 +258,29 @@ func TestListNoticesChange(t *testing.T) {
 func TestCatalogOfOthers(t *testing.T) {
 	if filepath.Ext(catalogName) != durable.TempSuffix {
 		t.Errorf("a ckpt that does not know %s leaves it alone, and it becomes wrong", catalogName)
+	}
+}
+
+// TestCatalogWithoutMemory: lines of versions that did not know how much memory a
+// checkpoint occupied do not count.
+func TestCatalogWithoutMemory(t *testing.T) {
+	k := memJob(t)
+	if _, err := k.take(1); err != nil {
+		t.Fatal(err)
+	}
+	b, err := durable.ReadFile(k.fs, k.job.catalogPath(), maxCatalog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := strings.TrimSuffix(strings.TrimPrefix(string(b), catalogMagic), "\n")
+	old := regexp.MustCompile(`"memory":{[^}]*},`).ReplaceAllString(line[:strings.LastIndexByte(line, ' ')], "")
+	if len(old) >= len(line)-10 {
+		t.Fatalf("no memory in %s", line)
+	}
+	replace(t, k, k.job.catalogPath(), []byte(catalogMagic+sealLine(old)))
+	list, err := k.job.Summaries(0)
+	if err != nil || len(list) != 1 || list[0].Memory == nil || list[0].Memory.Total() == 0 {
+		t.Errorf("%+v, %v", list, err)
 	}
 }
 

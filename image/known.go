@@ -402,7 +402,8 @@ func (j *Job) summary(r *record) (Summary, error) {
 	if !r.unread {
 		fi, err := j.fs.Stat(j.manifestPath(r.number))
 		if err == nil && fi.Size() == r.length && fi.ModTime().UnixNano() == r.modified &&
-			json.Unmarshal([]byte(r.summary), &s) == nil && s.Number == r.number && s.Job == j.name {
+			json.Unmarshal([]byte(r.summary), &s) == nil && s.Number == r.number && s.Job == j.name &&
+			(s.Memory != nil || s.Origin != "") { // else an older version wrote the line
 			return s, nil
 		}
 	}

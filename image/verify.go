@@ -20,7 +20,7 @@ const (
 
 // A Report says what Verify found.
 type Report struct {
-	CheckedBytes int64
+	CheckedBytes int64    // of files, read for this checkpoint
 	Damage       []Damage // by file and offset; empty if all is well
 }
 
@@ -31,14 +31,31 @@ type Damage struct {
 	Reason string
 }
 
-// Verify reads every byte of checkpoint n, also what it uses in files of earlier
+// A Verification verifies checkpoints of one job, one after the other. It reads bytes
+// that several of them share once.
+type Verification struct {
+	job  *Job
+	memo container.Memo
+}
+
+// Verification returns one that has read nothing.
+func (j *Job) Verification() *Verification { return &Verification{job: j} }
+
+// Verify is Checkpoint of a new Verification.
+func (j *Job) Verify(ctx context.Context, n int, progress func(int64)) (Report, error) {
+	return j.Verification().Checkpoint(ctx, n, progress)
+}
+
+// Checkpoint reads every byte of checkpoint n, also what it uses in files of earlier
 // checkpoints, and the description of the job, and reports all damage. It
 // needs no lock and little memory. Progress, if not nil, is told the bytes
 // checked since the last call; it is never called twice at once.
 //
-// Damage is in the report; the error is for what kept Verify from looking:
-// ErrCheckpointNotFound, durable.ErrNewerVersion, no permission, ctx.
-func (j *Job) Verify(ctx context.Context, n int, progress func(int64)) (Report, error) {
+// Damage is in the report, also what was found for an earlier checkpoint. The error is
+// for what kept Checkpoint from looking: ErrCheckpointNotFound,
+// durable.ErrNewerVersion, no permission, ctx.
+func (a *Verification) Checkpoint(ctx context.Context, n int, progress func(int64)) (Report, error) {
+	j := a.job
 	v := &verifier{progress: progress, damage: make(map[string][]Damage)}
 	if _, err := j.Spec(); err != nil {
 		if err := v.note(err); err != nil {
@@ -53,7 +70,7 @@ func (j *Job) Verify(ctx context.Context, n int, progress func(int64)) (Report, 
 	if fi, err := j.fs.Stat(j.manifestPath(n)); err == nil {
 		v.done(fi.Size())
 	}
-	files := &container.Verifier{Place: j.place(), Note: v.note, Done: v.done}
+	files := &container.Verifier{Place: j.place(), Note: v.note, Done: v.done, Memo: &a.memo}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(verifyFiles)
 	for _, f := range m.Files {

@@ -13,7 +13,7 @@ func DescribeCheckpoint(s image.Summary) *CheckpointEvent {
 	}
 	return &CheckpointEvent{Type: "checkpoint", Job: s.Job, Number: s.Number, Iteration: int(s.Iteration), Ranks: s.Ranks, Of: s.Of,
 		LogBytes: log.Bytes, LogFsyncs: log.Fsyncs, LogSeconds: log.Seconds,
-		Bytes: s.Bytes, StoredBytes: s.StoredBytes, Files: s.Files, Latency: s.Latency, Pause: s.Pause}
+		Bytes: s.Bytes, Memory: s.Memory, StoredBytes: s.StoredBytes, Files: s.Files, Latency: s.Latency, Pause: s.Pause}
 }
 
 // A CheckpointEvent describes a committed checkpoint. Times are in seconds,
@@ -24,10 +24,11 @@ type CheckpointEvent struct {
 	Number      int           `json:"number"`
 	Iteration   int           `json:"iteration"`
 	Ranks       int           `json:"ranks"`
-	Of          []int         `json:"of,omitempty"` // which ranks, unless all
-	Bytes       zones.Sizes   `json:"bytes"`        // as in memory, all ranks
-	StoredBytes int64         `json:"stored_bytes"` // added to the store
-	Files       int           `json:"files"`        // added to the store, the manifest included
+	Of          []int         `json:"of,omitempty"`     // which ranks, unless all
+	Bytes       zones.Sizes   `json:"bytes"`            // of an image of each rank, added up
+	Memory      *zones.Sizes  `json:"memory,omitempty"` // with the segment once for each node, the library once
+	StoredBytes int64         `json:"stored_bytes"`     // added to the store
+	Files       int           `json:"files"`            // added to the store, the manifest included
 	Latency     image.Latency `json:"latency_s"`
 	Pause       float64       `json:"pause_s"` // how long the application stood still
 	// Of the messages logged since the checkpoint before: bytes, fsyncs, and the

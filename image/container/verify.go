@@ -16,6 +16,8 @@ type Verifier struct {
 	Note func(error) error
 	// Done is told the bytes checked since the last call.
 	Done func(int64)
+	// Memo is shared by the Verifiers of checkpoints that refer to the same files.
+	Memo *Memo
 
 	mu   sync.Mutex
 	used map[string]*usedFile
@@ -60,10 +62,20 @@ func (v *Verifier) File(ctx context.Context, f File) error {
 		}
 		v.use(c, k)
 	}
-	if err := v.extents(ctx, c, c.index.ownOnce()); err != nil {
+	checked := v.Memo.file(c)
+	if checked.whole {
+		return checked.again(v.Note, nil)
+	}
+	own := c.index.ownOnce()
+	if err := v.extents(ctx, c, checked, own); err != nil {
 		return err
 	}
-	return v.reader().holes(ctx, c)
+	r := reader{depth: 1, bad: checked.noting(v.Note), progress: v.Done}
+	if err := r.holes(ctx, c); err != nil {
+		return err
+	}
+	checked.complete()
+	return nil
 }
 
 // References verifies what the files refer to in others, but for those that the
@@ -84,31 +96,50 @@ func (v *Verifier) References(ctx context.Context, listed []File) error {
 // ref checks what the checkpoint uses of a file. The rest, and what that file
 // refers to itself, may be damaged or gone for all this checkpoint cares.
 func (v *Verifier) ref(ctx context.Context, u *usedFile) error {
+	list := slices.Collect(maps.Values(u.extents))
+	slices.SortFunc(list, func(a, b extentRec) int { return cmp.Compare(a.fileOff, b.fileOff) })
+	if x := v.Memo.index(u.fileRec); x != nil {
+		if checked := v.Memo.file(x); len(checked.unread(list)) == 0 {
+			return checked.again(v.Note, list)
+		}
+	}
 	c, err := v.openRef(u.from, u.fileRec)
 	if err != nil {
 		return v.Note(err)
 	}
 	defer c.Close()
-	list := slices.Collect(maps.Values(u.extents))
-	slices.SortFunc(list, func(a, b extentRec) int { return cmp.Compare(a.fileOff, b.fileOff) })
-	return v.extents(ctx, c, list)
+	return v.extents(ctx, c, v.Memo.file(c), list)
 }
 
 // extents checks extents of an open container, whose index is checked.
-func (v *Verifier) extents(ctx context.Context, c *container, list []extentRec) error {
-	v.Done(c.size - c.trailer.indexOffset + BlockSize)
-	return v.reader().read(ctx, c.f, c.path, list)
+func (v *Verifier) extents(ctx context.Context, c *container, checked *checkedFile, list []extentRec) error {
+	if err := checked.again(v.Note, list); err != nil {
+		return err
+	}
+	if !checked.index {
+		checked.index = true
+		v.Done(c.size - c.trailer.indexOffset + BlockSize)
+	}
+	r := reader{depth: 1, bad: checked.noting(v.Note), progress: v.Done}
+	fresh := checked.unread(list)
+	if err := r.read(ctx, c.f, c.path, fresh); err != nil {
+		return err
+	}
+	checked.remember(fresh)
+	return nil
 }
-
-func (v *Verifier) reader() *reader { return &reader{depth: 1, bad: v.Note, progress: v.Done} }
 
 // refersTo checks that the extents which c takes from another file are extents of
 // that, which is verified by itself, once.
 func (v *Verifier) refersTo(c *container, k uint32, ref fileRec) error {
-	x, err := v.openRef(c, ref)
-	if err != nil {
-		return v.Note(err)
+	x := v.Memo.index(ref)
+	if x == nil {
+		var err error
+		if x, err = v.openRef(c, ref); err != nil {
+			return v.Note(err)
+		}
+		x.Close()
+		v.Memo.keep(ref, x)
 	}
-	defer x.Close()
 	return v.Note(c.checkRefs(k, x))
 }

@@ -129,6 +129,15 @@ func describeManifest(h job.Events, m *image.Manifest) checkpointLine {
 	return line
 }
 
+// memory returns the bytes that the ranks occupied; of an imported checkpoint, the
+// bytes of its images.
+func (l *checkpointLine) memory() int64 {
+	if l.Memory != nil {
+		return l.Memory.Total()
+	}
+	return l.Bytes.Total()
+}
+
 func runListCheckpoints(g *ui.Globals, name string, last int) error {
 	store, err := g.OpenStore()
 	if err != nil {
@@ -154,7 +163,7 @@ func runListCheckpoints(g *ui.Globals, name string, last int) error {
 			whose, by = "of", ui.Ranks(l.Of)
 		}
 		rows = append(rows, []string{fmt.Sprint(l.Number), fmt.Sprint(l.Iteration), by,
-			l.Created.Local().Format(time.DateTime), ui.MiB(l.Bytes.Total()), ui.MiB(l.StoredBytes), ui.Seconds(l.Latency.Total)})
+			l.Created.Local().Format(time.DateTime), ui.MiB(l.memory()), ui.MiB(l.StoredBytes), ui.Seconds(l.Latency.Total)})
 	}
 	if g.JSON {
 		return errors.Join(failed, g.PrintJSON(lines))

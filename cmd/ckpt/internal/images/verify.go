@@ -18,7 +18,10 @@ func newVerifyCommand(g *ui.Globals) *cobra.Command {
 		Use:   "verify [JOB[@N]]",
 		Short: "Check every byte of checkpoints",
 		Long: `Read and check every byte of a checkpoint, of all checkpoints of a job, or of all
-jobs with their message logs. Print file, offset and reason of each damage.`,
+jobs with their message logs. Print file, offset and reason of each damage.
+
+The bytes that it counts are bytes of files: a file that several checkpoints use
+is read once.`,
 		Example: "  ckpt verify\n  ckpt verify bt.S.4-1@2 --json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runVerify(cmd.Context(), g, args) },
@@ -53,7 +56,7 @@ func runVerify(ctx context.Context, g *ui.Globals, args []string) error {
 	add, done := g.Progress("verify", total)
 	result := verifyResult{Damage: []damageLine{}}
 	for _, t := range targets {
-		report, err := t.job.Verify(ctx, t.number, add)
+		report, err := t.verification.Checkpoint(ctx, t.number, add)
 		if errors.Is(err, image.ErrCheckpointNotFound) && len(jobs) > 0 { // else the user named it
 			continue // pruned meanwhile
 		}
@@ -104,7 +107,7 @@ func printVerify(g *ui.Globals, r verifyResult) error {
 			}
 			g.Printf("%s: %s at offset %d: %s\n", of, d.File, d.Offset, d.Reason)
 		}
-		g.Printf("checked %s, %s MiB: %s\n", ui.Count(r.Checkpoints, "checkpoint"), ui.MiB(r.CheckedBytes), ui.Count(len(r.Damage), "damaged place"))
+		g.Printf("checked %s, %s MiB of files: %s\n", ui.Count(r.Checkpoints, "checkpoint"), ui.MiB(r.CheckedBytes), ui.Count(len(r.Damage), "damaged place"))
 	}
 	if len(r.Damage) > 0 {
 		return fmt.Errorf("%w: %s, the first in %s at offset %d: %s", ui.ErrDamageFound, ui.Count(len(r.Damage), "place"),
@@ -114,8 +117,9 @@ func printVerify(g *ui.Globals, r verifyResult) error {
 }
 
 type verifyTarget struct {
-	job    *image.Job
-	number int
+	job          *image.Job
+	verification *image.Verification // of the job
+	number       int
 }
 
 // verifyTargets lists what to verify: checkpoints, of about total bytes, and jobs as
@@ -144,11 +148,15 @@ func verifyTargets(store *image.Store, args []string) (targets []verifyTarget, j
 				return nil, nil, 0, err
 			}
 		}
+		verification, counted := job.Verification(), make(map[string]bool)
 		for _, n := range numbers {
-			targets = append(targets, verifyTarget{job, n})
+			targets = append(targets, verifyTarget{job, verification, n})
 			if m, err := job.Manifest(n); err == nil {
 				for _, f := range m.Files {
-					total += f.Bytes
+					if !counted[f.Path] {
+						counted[f.Path] = true
+						total += f.Bytes
+					}
 				}
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
+	"ckpt/zones"
 )
 
 func (g *Globals) PrintCheckpoint(cp *job.CheckpointEvent) error {
@@ -24,12 +25,24 @@ func (g *Globals) PrintCheckpoint(cp *job.CheckpointEvent) error {
 		of = ", " + Ranks(cp.Of)
 	}
 	return g.Printf("checkpoint %d of %s%s at iteration %d\n"+
-		"in memory  library %s, data %s, shared %s, iobuffer %s MiB (%s)\n"+
+		"%s\n"+
 		"stored     %s MiB in %d files\n"+
-		"latency    %s = %s coordination + %s management + %s storage; the application stood still for %s\n",
-		cp.Number, cp.Job, of, cp.Iteration, MiB(cp.Bytes.Library), MiB(cp.Bytes.Data), MiB(cp.Bytes.Shared), MiB(cp.Bytes.IOBuffer),
-		Count(cp.Ranks, "rank"), MiB(cp.StoredBytes), cp.Files, Seconds(l.Total), Seconds(l.Coordination), Seconds(l.Management), Seconds(l.Storage),
+		"latency    %s = %s coordination + %s management + %s storage\n"+
+		"pause      %s, for which the application stood still\n",
+		cp.Number, cp.Job, of, cp.Iteration, memoryText(cp), MiB(cp.StoredBytes), cp.Files, Seconds(l.Total), Seconds(l.Coordination), Seconds(l.Management), Seconds(l.Storage),
 		Seconds(cp.Pause))
+}
+
+// memoryText says how large the zones are, where it is known in memory, and what
+// images of single ranks hold, which repeat the library and the segments.
+func memoryText(cp *job.CheckpointEvent) string {
+	zones := func(z *zones.Sizes) string {
+		return fmt.Sprintf("library %s, data %s, shared %s, iobuffer %s", MiB(z.Library), MiB(z.Data), MiB(z.Shared), MiB(z.IOBuffer))
+	}
+	if cp.Memory == nil {
+		return fmt.Sprintf("in images  %s MiB (%s)", zones(&cp.Bytes), Count(cp.Ranks, "rank"))
+	}
+	return fmt.Sprintf("in memory  %s MiB (%s)\nper rank   an image of each would hold %s MiB in all", zones(cp.Memory), Count(cp.Ranks, "rank"), MiB(cp.Bytes.Total()))
 }
 
 // Narrator prints the events of a job, as lines or as JSON lines, with a progress
@@ -68,7 +81,8 @@ func (n *Narrator) Event(ev any) {
 	_ = n.G.Printf("%s\n", describe(ev))
 	if cp, ok := ev.(*job.CheckpointEvent); ok && n.G.Verbose {
 		l := cp.Latency
-		_ = n.G.Printf("  %s coordination + %s management + %s storage; the application stood still for %s\n",
+		_ = n.G.Printf("  %s coordination + %s management + %s storage\n"+
+		"pause      %s, for which the application stood still\n",
 			Seconds(l.Coordination), Seconds(l.Management), Seconds(l.Storage), Seconds(cp.Pause))
 	}
 }
