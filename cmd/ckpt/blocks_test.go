@@ -17,7 +17,7 @@ import (
 )
 
 // TestBlocks types the blocks of README.md and docs/*.md, page by page, each
-// page in a directory of its own: every command must end with status 0, and
+// page in a directory of its own, with the testdata of a clone: every command must end with status 0, and
 // print what the page shows. Numbers, times and padding may differ, and a line
 // of ... stands for any lines. A comment before a block may say
 //
@@ -147,7 +147,16 @@ type typist struct {
 
 func newTypist(t *testing.T) *typist {
 	t.Helper()
-	return &typist{t: t, dir: t.TempDir()}
+	p := &typist{t: t, dir: t.TempDir()}
+	// The samples of a clone.
+	samples, err := filepath.Abs("../../testdata")
+	if err == nil {
+		err = os.Symlink(samples, filepath.Join(p.dir, "testdata"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // enter types a block into one shell, since a command may wait for another in

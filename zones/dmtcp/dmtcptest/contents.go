@@ -28,6 +28,26 @@ func Literal(b []byte) Contents {
 	return func(p []byte, off int64) { overlay(p, off, b, 0) }
 }
 
+// Repeated returns the first n bytes of data over and over.
+func Repeated(data Contents, n int64) Contents {
+	unit := make([]byte, n)
+	data(unit, 0)
+	return func(p []byte, off int64) {
+		for i := range p {
+			p[i] = unit[(off+int64(i))%n]
+		}
+	}
+}
+
+// Changed returns the bytes of data before from, and those of other from there on.
+func Changed(data, other Contents, from int64) Contents {
+	return func(p []byte, off int64) {
+		n := min(max(from-off, 0), int64(len(p)))
+		data(p[:n], off)
+		other(p[n:], off+n)
+	}
+}
+
 // words returns contents of which f makes the 64-bit words.
 func words(f func(i uint64) uint64) Contents {
 	return func(p []byte, off int64) {

@@ -18,6 +18,20 @@ type Options struct {
 	Libraries int64  // code of the MPI library, the same in every image; 1 MiB
 	Arena     bool   // put in the memory of DMTCP's allocator, 12 MiB an image
 	Gzip      bool
+	// Repeating makes contents that repeat every 512 bytes, for images that a
+	// repository keeps.
+	Repeating bool
+}
+
+// noise returns the contents of code, and doubles that of data.
+func (o Options) noise(seed uint64) Contents   { return o.contents(Noise(seed)) }
+func (o Options) doubles(seed uint64) Contents { return o.contents(Doubles(seed)) }
+
+func (o Options) contents(data Contents) Contents {
+	if o.Repeating {
+		return Repeated(data, 512)
+	}
+	return data
 }
 
 // A Checkpoint is what DMTCP writes of a job.
@@ -101,10 +115,10 @@ func (o Options) rank(rank, n, node int) []Area {
 	own := mix(o.Seed ^ mix(uint64(rank)))
 	areas := o.program(o.Name, own)
 	pages := o.Private / block
-	areas = append(areas, Anonymous(privateBase, "", Doubles(own), Touched(pages), Untouched(pages/4+1)))
+	areas = append(areas, Anonymous(privateBase, "", o.doubles(own), Touched(pages), Untouched(pages/4+1)))
 	if !o.OpenMPI {
 		path := fmt.Sprintf("/dev/shm/mpich_shar_tmp%06d", node)
-		areas = append(areas, Segment(segmentBase, path, o.Shared, Noise(mix(o.Seed^inode(path)))))
+		areas = append(areas, Segment(segmentBase, path, o.Shared, o.noise(mix(o.Seed^inode(path)))))
 	}
 	mpi, env := "/opt/mpich/lib/libmpich.so.12.1.8", []string{
 		"PATH=/usr/bin", fmt.Sprintf("PMI_RANK=%d", rank), fmt.Sprintf("PMI_SIZE=%d", n), "HOME=/home/user"}
@@ -113,21 +127,21 @@ func (o Options) rank(rank, n, node int) []Area {
 			"PATH=/usr/bin", fmt.Sprintf("OMPI_COMM_WORLD_RANK=%d", rank), fmt.Sprintf("PMIX_RANK=%d", rank), "HOME=/home/user"}
 	}
 	areas = append(areas, o.runtime(own, mpi)...)
-	return append(areas, Stack(stackEnd, 8<<20, 64<<10, Noise(own+1), env))
+	return append(areas, Stack(stackEnd, 8<<20, 64<<10, o.noise(own+1), env))
 }
 
 // launcher returns the memory of a process that starts or serves ranks.
 func (o Options) launcher(name string) []Area {
 	own := mix(o.Seed ^ inode(name))
 	areas := append(o.program(name, own), o.runtime(own, "")...)
-	return append(areas, Stack(stackEnd, 8<<20, 64<<10, Noise(own+1), []string{"PATH=/usr/bin", "HOME=/home/user"}))
+	return append(areas, Stack(stackEnd, 8<<20, 64<<10, o.noise(own+1), []string{"PATH=/usr/bin", "HOME=/home/user"}))
 }
 
 // program returns the executable, the heap, and what DMTCP reserves above it.
 func (o Options) program(name string, own uint64) []Area {
 	path := "/opt/job/bin/" + name
-	code := library(exeBase, path, 40<<10, mix(o.Seed^inode(path)))
-	heap := Anonymous(heapBase, "[heap]", Doubles(own+2), Touched(20), Untouched(13))
+	code := o.library(exeBase, path, 40<<10, mix(o.Seed^inode(path)))
+	heap := Anonymous(heapBase, "[heap]", o.doubles(own+2), Touched(20), Untouched(13))
 	return append(code, heap, Reserved(heap.End, 16<<20))
 }
 
@@ -135,11 +149,11 @@ func (o Options) program(name string, own uint64) []Area {
 func (o Options) runtime(own uint64, mpi string) []Area {
 	var areas []Area
 	if o.Arena {
-		areas = append(areas, Arena(arenaBase, Noise(own+3)))
+		areas = append(areas, Arena(arenaBase, o.noise(own+3)))
 	}
 	at := uint64(libraryBase)
 	add := func(path string, code int64) {
-		lib := library(at, path, code, mix(o.Seed^inode(path)))
+		lib := o.library(at, path, code, mix(o.Seed^inode(path)))
 		areas = append(areas, lib...)
 		at = lib[len(lib)-1].End + 1<<20
 	}
@@ -148,17 +162,17 @@ func (o Options) runtime(own uint64, mpi string) []Area {
 		add(mpi, o.Libraries)
 	}
 	add("/usr/lib/x86_64-linux-gnu/libc.so.6", 100<<10)
-	return append(areas, File(at, "/usr/lib/locale/C.utf8/LC_CTYPE", 27_002, Noise(mix(o.Seed))))
+	return append(areas, File(at, "/usr/lib/locale/C.utf8/LC_CTYPE", 27_002, o.noise(mix(o.Seed))))
 }
 
 // library returns the mappings of an ELF file: code, constants, and data that is
 // written to.
-func library(start uint64, path string, code int64, seed uint64) []Area {
-	text := File(start, path, zones.PageRound(code), Noise(seed))
+func (o Options) library(start uint64, path string, code int64, seed uint64) []Area {
+	text := File(start, path, zones.PageRound(code), o.noise(seed))
 	text.Prot |= zones.Exec
-	constants := File(text.End, path, 3*block, Noise(seed+1))
+	constants := File(text.End, path, 3*block, o.noise(seed+1))
 	constants.Offset = text.End - text.Start
-	data := File(constants.End, path, 2*block, Noise(seed+2))
+	data := File(constants.End, path, 2*block, o.noise(seed+2))
 	data.Offset = constants.Offset + 3*block
 	data.Prot |= zones.Write
 	return []Area{text, constants, data}
