@@ -2,12 +2,12 @@ package coordinator
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
 
 	"ckpt/coordinator/job"
+	"ckpt/internal/quantity"
 )
 
 // A Failure is one that is to be injected: a real SIGKILL.
@@ -31,7 +31,7 @@ func ParseFailure(s string) (Failure, error) {
 	if rest, ok := strings.CutPrefix(s, "mtbf="); ok {
 		dur, seed, seeded := strings.Cut(rest, ",")
 		var err error
-		if f.MTBF, err = ParseDuration(dur); err != nil || f.MTBF <= 0 {
+		if f.MTBF, err = quantity.Duration(dur); err != nil || f.MTBF <= 0 {
 			return bad("no positive duration")
 		}
 		if seeded {
@@ -66,7 +66,7 @@ func ParseFailure(s string) (Failure, error) {
 			return bad("iterations count from 1")
 		}
 	case "t":
-		if f.After, err = ParseDuration(value); err != nil || f.After < 0 {
+		if f.After, err = quantity.Duration(value); err != nil || f.After < 0 {
 			return bad("no duration after t=")
 		}
 	default:
@@ -101,17 +101,4 @@ func (f Failure) victims(m job.Mapping) []int {
 		ranks = append(ranks, m.First(f.Node)+i)
 	}
 	return ranks
-}
-
-// ParseDuration reads Go's form of a duration or plain seconds.
-func ParseDuration(s string) (time.Duration, error) {
-	seconds, err := strconv.ParseFloat(s, 64)
-	if err != nil {
-		return time.ParseDuration(s)
-	}
-	// 2^63 ns is out of range; NaN fails both comparisons.
-	if ns := math.Round(seconds * 1e9); ns > -1<<63 && ns < 1<<63 {
-		return time.Duration(ns), nil
-	}
-	return 0, fmt.Errorf("%s s is out of range", s)
 }

@@ -29,7 +29,10 @@ type SpecError struct {
 	// Subject is the spec or application as the user wrote it.
 	Subject string
 	Problem string
-	hint    string
+	// Given is the unknown name, if it is one, and Known are the names that exist.
+	Given string
+	Known []string
+	hint  string
 	err     error
 }
 

@@ -58,6 +58,7 @@ func (w *Workload) Instance(className string, np int) (*Instance, error) {
 	if !ok {
 		return nil, &SpecError{
 			Reason: UnknownClass, Subject: w.Name, Problem: fmt.Sprintf("class %q is not known", className),
+			Given: className, Known: w.classNames(),
 			hint: "known classes: " + strings.Join(w.classNames(), ", "),
 		}
 	}

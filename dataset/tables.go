@@ -115,7 +115,7 @@ func findTable(name string) (string, error) {
 	if len(hits) > 1 {
 		problem, hint = "is ambiguous", "it could be "+strings.Join(hits, ", ")
 	}
-	return "", &SpecError{Reason: UnknownTable, Subject: fmt.Sprintf("table %q", name), Problem: problem, hint: hint, err: os.ErrNotExist}
+	return "", &SpecError{Reason: UnknownTable, Subject: fmt.Sprintf("table %q", name), Problem: problem, hint: hint, err: os.ErrNotExist, Given: name, Known: names}
 }
 
 var parsed sync.Map // name of a built-in table to *Table

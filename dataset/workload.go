@@ -125,6 +125,7 @@ func LoadWorkload(nameOrPath string) (*Workload, error) {
 		if !slices.Contains(Names(), name) {
 			return nil, &SpecError{
 				Reason: UnknownApp, Subject: fmt.Sprintf("application %q", nameOrPath), Problem: "not known",
+				Given: name, Known: Names(),
 				hint: "known applications: " + strings.Join(Names(), ", ") + "; or give the path of a YAML spec",
 			}
 		}

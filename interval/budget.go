@@ -124,7 +124,7 @@ func (b *Budget) kept(count int) int {
 
 func (b *Budget) check() error {
 	if !(b.Overhead > 0 && b.Overhead <= 1000) {
-		return outOfRange("overhead", b.Overhead, "must be over 0 and at most 1000 times the run", "give the accepted share of the run time, like 0.10 for 10 %")
+		return outOfRange("overhead", b.Overhead, "must be over 0 and at most 1000 times the run", "give the accepted share of the run time, like 10% or 0.1")
 	}
 	if err := positive("application time", b.App); err != nil {
 		return err

@@ -19,13 +19,13 @@ import (
 // interval at most predict.
 func TestImports(t *testing.T) {
 	allowed := map[string][]string{
-		"cmd/ckpt":             {"cmd/ckpt/internal", "internal/vfs", "internal/durable", "coordinator", "image", "zones", "iotrace", "dataset", "predict", "interval"},
+		"cmd/ckpt":             {"cmd/ckpt/internal", "internal/vfs", "internal/durable", "internal/quantity", "coordinator", "image", "zones", "iotrace", "dataset", "predict", "interval"},
 		"coordinator/protocol": {"coordinator/protocol", "coordinator/recovery"},
 		"coordinator/recovery": {"coordinator/recovery"},
 		"coordinator/msglog":   {"coordinator/protocol/channel", "internal/durable", "internal/vfs"},
 		"coordinator/mpi":      {"zones", "internal/vfs", "coordinator/protocol/channel", "coordinator/recovery", "coordinator/msglog"},
 		"coordinator/app":      {"dataset", "zones", "coordinator/mpi"},
-		"coordinator":          {"internal/vfs", "internal/durable", "coordinator", "image", "zones", "iotrace", "dataset"},
+		"coordinator":          {"internal/vfs", "internal/durable", "internal/quantity", "coordinator", "image", "zones", "iotrace", "dataset"},
 		"coordinator/rank": {"internal/vfs", "internal/durable", "coordinator/job", "coordinator/wire", "coordinator/app", "coordinator/mpi",
 			"coordinator/msglog", "coordinator/protocol", "image", "zones"},
 		"coordinator/launch": {"internal/vfs", "coordinator/job", "coordinator/wire"},
@@ -40,6 +40,7 @@ func TestImports(t *testing.T) {
 		"dataset":            {"dataset", "zones"},
 		"zones":              {"zones"},
 		"iotrace":            {"internal/vfs", "iotrace"},
+		"internal/quantity":  {},
 		"internal/mutations": {},
 		"internal/race":      {}, // which tests of all import
 	}

@@ -28,11 +28,12 @@ func run(ctx context.Context, args []string, s ui.Streams) int {
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if out.Err != nil && (err == nil || errors.Is(err, out.Err)) {
 		err = ui.OutputError(fmt.Errorf("write the output: %w", out.Err))
 	}
 	if err != nil {
+		err = g.Advised(cmd, err)
 		// The error may lie in the flags before --json was read.
 		ui.Complain(s.Err, err, g.JSON || slices.Contains(args, "--json"))
 	}
@@ -85,6 +86,9 @@ func describeExit(cmd *cobra.Command) {
 func checkArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && cmd.HasAvailableSubCommands() {
+				return ui.UnknownCommand(cmd, args[0])
+			}
 			if err := check(cmd, args); err != nil {
 				return ui.UsageOf(cmd, err)
 			}

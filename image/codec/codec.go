@@ -1,6 +1,9 @@
 package codec
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // An ID says how an extent is stored.
 type ID uint8
@@ -98,14 +101,16 @@ func Settings() []Setting {
 
 // Choices lists the names of all settings: auto, none, gzip, zstd or s2.
 func Choices() string {
-	names := UseAuto.String()
-	list := Settings()
-	for i, s := range list {
-		sep := ", "
-		if i == len(list)-1 {
-			sep = " or "
-		}
-		names += sep + s.String()
+	names := Names()
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// Names returns the names of all settings, auto first.
+func Names() []string {
+	names := []string{UseAuto.String()}
+	for _, s := range Settings() {
+		names = append(names, s.String())
 	}
 	return names
 }

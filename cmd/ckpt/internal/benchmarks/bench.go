@@ -37,6 +37,7 @@ it is a smooth field of float64.`,
 	f.StringVar(&o.size, "size", "512MiB", "bytes per round")
 	f.IntVar(&o.rounds, "rounds", 5, "number of rounds")
 	f.StringVar(&o.codec, "codec", "none", "measure this codec as well: "+codec.Choices())
+	ui.Choices(f, "codec", codec.Names()...)
 	f.BoolVar(&o.field, "field", false, "write a smooth field instead of noise")
 	return cmd
 }
@@ -61,7 +62,7 @@ time than it saves: encode rate × (ratio − 1) / ratio.`,
 }
 
 func runBenchCodec(ctx context.Context, g *ui.Globals, file, limitText string) error {
-	limit, err := ui.ParseSize(limitText)
+	limit, err := ui.ParseSize("--limit", limitText)
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func runBenchCodec(ctx context.Context, g *ui.Globals, file, limitText string) e
 }
 
 func runBenchWrite(ctx context.Context, g *ui.Globals, o *benchWriteOptions) error {
-	size, err := ui.ParseSize(o.size)
+	size, err := ui.ParseSize("--size", o.size)
 	if err != nil {
 		return err
 	}

@@ -166,6 +166,9 @@ func (o *benchModesOptions) spec(name string) (job.Spec, error) {
 // failures returns the failures that are injected in all modes.
 func (o *benchModesOptions) failures(s *job.Spec) (texts []string, list []coordinator.Failure, err error) {
 	if o.mtbf != "" {
+		if _, err := ui.ParseDuration("--mtbf", o.mtbf); err != nil {
+			return nil, nil, err
+		}
 		texts = append(texts, fmt.Sprintf("mtbf=%s,seed=%d", o.mtbf, o.seed))
 	}
 	if o.failOne {

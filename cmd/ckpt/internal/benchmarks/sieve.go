@@ -39,7 +39,7 @@ and ckpt extract use it from then on.`,
 }
 
 func runBenchSieve(ctx context.Context, g *ui.Globals, dir, sizeText string, rounds int) error {
-	size, err := ui.ParseSize(sizeText)
+	size, err := ui.ParseSize("--size", sizeText)
 	if err != nil {
 		return err
 	}

@@ -80,6 +80,7 @@ assign areas to zones, and a tutorial.`,
 	f.StringVar(&o.app, "app", "", "with --csv: name of the application, like bt.B (default: that of the program)")
 	f.IntVar(&o.np, "np", 0, "with --csv: processes of the job (default: the number seen)")
 	f.StringVar(&o.measure, "as", "dmtcp", "how to count the stored bytes of a live process: dmtcp, criu, virtual, resident, dirty")
+	ui.Choices(f, "as", "dmtcp", "criu", "virtual", "resident", "dirty")
 	f.StringVar(&o.rules, "rules", "", "YAML file with rules of your site")
 	f.BoolVar(&o.withRuntime, "with-runtime", false, "count memory of the checkpointer with the library zone")
 	return cmd

@@ -29,6 +29,7 @@ func (r *running) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&r.fail, "fail", nil, "inject a failure: rank=R@iter=I, node=K@iter=I, rank=R@t=DUR, mtbf=DUR[,seed=S]")
 	f.BoolVar(&r.autoRestart, "auto-restart", false, "restart failed ranks automatically, from the last checkpoint")
 	f.StringVar(&r.onFull, "on-full", "skip", "what to do when the storage is full: skip the checkpoint, or stop the job (exit status 6)")
+	ui.Choices(f, "on-full", "skip", "stop")
 	f.StringVar(&r.silence, "silence", "10s", "heartbeat timeout after which a rank is declared dead")
 }
 
@@ -44,11 +45,13 @@ func (r *running) options(g *ui.Globals) (coordinator.Options, error) {
 		}
 		opt.Failures = append(opt.Failures, f)
 	}
-	silence, err := coordinator.ParseDuration(r.silence)
-	if err != nil || silence < 100*time.Millisecond {
+	var err error
+	if opt.Limits.Silence, err = ui.ParseDuration("--silence", r.silence); err != nil {
+		return opt, err
+	}
+	if opt.Limits.Silence < 100*time.Millisecond {
 		return opt, ui.BadUsage(fmt.Sprintf("--silence %s: want a duration of at least 100ms", r.silence), "")
 	}
-	opt.Limits.Silence = silence
 	if r.onFull != "skip" && r.onFull != "stop" {
 		return opt, ui.BadUsage(fmt.Sprintf("--on-full %s: want skip or stop", r.onFull), "")
 	}
@@ -104,23 +107,29 @@ storage does not answer. ckpt restart continues the job.`,
 	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not have it")
 	o.Placement.AddFlags(f)
 	f.StringVar(&o.mpi, "mpi", "mpich", "layout of the shared segment: mpich or openmpi")
+	ui.Choices(f, "mpi", "mpich", "openmpi")
 	f.IntVar(&o.iterations, "iterations", 0, "number of iterations (default: that of the class)")
 	f.StringVar(&o.mode, "mode", string(job.Coordinated), "groups of ranks that checkpoint and restart together: coordinated (all ranks), semi (those of a node) or uncoordinated (each rank alone)")
+	ui.Choices(f, "mode", string(job.Coordinated), string(job.Semi), string(job.Uncoordinated))
 	f.IntVar(&o.groupSize, "group-size", 0, "with --mode semi: ranks per group (default: the ranks of a node)")
 	f.StringVar(&o.log, "log", "", "log of the messages between groups: pessimistic-receiver (default), pessimistic-sender, optimistic or none")
+	ui.Choices(f, "log", "pessimistic-receiver", "pessimistic-sender", "optimistic", "none")
 	f.StringVar(&o.stagger, "stagger", "", "how the checkpoints of the groups spread over the interval: spread (default), random or none")
-	f.StringVar(&o.jitter, "jitter", "", "vary the interval of each group at random by up to this share, like 20%")
+	ui.Choices(f, "stagger", "spread", "random", "none")
+	f.StringVar(&o.jitter, "jitter", "", "vary the interval of each group at random by up to this share, like 20% or 0.2")
 	f.Uint64Var(&o.seed, "seed", 0, "random seed of --jitter and --stagger random")
 	f.IntVar(&o.residuals, "residual-every", 0, "print the residual of rank 0 every N iterations")
 	f.IntVar(&o.every, "every", 0, "checkpoint every N iterations")
 	f.IntVar(&o.count, "count", 0, "take N checkpoints, evenly spread over the iterations")
 	f.StringVar(&o.interval, "interval", "", "time from one checkpoint to the next, like 10m")
-	f.StringVar(&o.overhead, "overhead", "", "checkpoint as often as this share of the computing time allows, like 10%")
+	f.StringVar(&o.overhead, "overhead", "", "checkpoint as often as this share of the computing time allows, like 10% or 0.1")
 	g.AddStoreFlag(cmd)
 	f.StringVar(&o.job, "job", "", "name of the job (default: APP-1, APP-2, …)")
 	f.StringVar(&o.launcher, "launcher", "local", "how to start the ranks, on this machine: local, mpiexec or srun")
+	ui.Choices(f, "launcher", "local", "mpiexec", "srun")
 	f.BoolVar(&o.sharedOnce, "shared-once", true, "store the shared segment once per node, not once per rank")
 	f.StringVar(&o.codec, "codec", codec.UseAuto.String(), "compression: "+codec.Choices()+"; auto chooses one for each extent, if it pays")
+	ui.Choices(f, "codec", codec.Names()...)
 	f.BoolVar(&o.incremental, "incremental", true, "store only bytes that changed since the previous checkpoint")
 	o.writePath.addFlags(f)
 	o.writePath.addTuningFlags(f)
@@ -146,7 +155,7 @@ func (o *launchOptions) spec(name string) (job.Spec, error) {
 	s.Launcher = o.launcher
 	s.GroupSize, s.Log, s.Stagger, s.Seed, s.Residuals = o.groupSize, o.log, o.stagger, o.seed, o.residuals
 	if o.jitter != "" {
-		if s.Jitter, err = ui.ParsePercent("--jitter", o.jitter); err != nil {
+		if s.Jitter, err = ui.ParseShare("--jitter", o.jitter); err != nil {
 			return s, err
 		}
 	}
@@ -157,7 +166,7 @@ func (o *launchOptions) spec(name string) (job.Spec, error) {
 		if !o.async {
 			return s, ui.BadUsage("--staging "+o.staging+": only --async stages memory", "add --async")
 		}
-		if s.Staging, err = ui.ParseSizeFlag("staging", o.staging); err != nil {
+		if s.Staging, err = ui.ParseSize("--staging", o.staging); err != nil {
 			return s, err
 		}
 	}
@@ -186,13 +195,16 @@ func (o *launchOptions) schedule() (job.Schedule, error) {
 	}
 	if o.interval != "" {
 		given++
-		if s.Interval, err = coordinator.ParseDuration(o.interval); err != nil || s.Interval <= 0 {
+		if s.Interval, err = ui.ParseDuration("--interval", o.interval); err != nil {
+			return s, err
+		}
+		if s.Interval <= 0 {
 			return s, bad("--interval", o.interval, "want a positive duration, like 90s or 10m")
 		}
 	}
 	if o.overhead != "" {
 		given++
-		if s.Overhead, err = ui.ParsePercent("--overhead", o.overhead); err != nil {
+		if s.Overhead, err = ui.ParseShare("--overhead", o.overhead); err != nil {
 			return s, err
 		}
 		if s.Overhead <= 0 || s.Overhead > 10 {

@@ -64,6 +64,7 @@ ckpt launch takes the same flags, and writes as planned.`,
 	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not have it")
 	o.Placement.AddFlags(f)
 	f.StringVar(&o.mpi, "mpi", mpi.MPICH.String(), "layout of the shared segment: mpich or openmpi")
+	ui.Choices(f, "mpi", mpi.MPICH.String(), mpi.OpenMPI.String())
 	o.writePath.addFlags(f)
 	o.addTuningFlags(f)
 	f.BoolVar(&o.rounds, "rounds", false, "show the rounds of a writer")

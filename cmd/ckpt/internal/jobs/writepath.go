@@ -24,6 +24,7 @@ func (w *writePath) addFlags(f *pflag.FlagSet) {
 	d := plan.Defaults()
 	w.base, w.flags = d, f
 	f.StringVar((*string)(&w.base.Layout), "layout", string(d.Layout), "files of a checkpoint: per-rank, aggregated or shared")
+	ui.Choices(f, "layout", string(plan.PerRank), string(plan.Aggregated), string(plan.Shared))
 	f.StringVar(&w.aggregators, "aggregators", "", "ranks that write for the others: a number, or auto (default one per node)")
 	f.StringVar(&w.buffer, "buffer", ui.FlagSize(d.Buffer), "collective buffer of a writer")
 	f.StringVar(&w.stripeSize, "stripe-size", ui.FlagSize(d.StripeSize), "stripe of the file system, a multiple of 64KiB")
@@ -35,6 +36,7 @@ func (w *writePath) addFlags(f *pflag.FlagSet) {
 func (w *writePath) addTuningFlags(f *pflag.FlagSet) {
 	d := plan.Defaults()
 	f.StringVar((*string)(&w.base.Strategy), "strategy", string(d.Strategy), "writers: two-phase, dynamic or static (aggregators), or individual (every rank)")
+	ui.Choices(f, "strategy", string(plan.TwoPhase), string(plan.Dynamic), string(plan.Static), string(plan.Individual))
 	f.IntVar(&w.base.FirstOST, "first-ost", d.FirstOST, "OST of the first stripe")
 	f.BoolVar(&w.base.P1, "p1", d.P1, "writers work at the same time")
 	f.BoolVar(&w.base.P2, "p2", d.P2, "the gathers of a writer run at the same time")
@@ -56,10 +58,10 @@ func (w *writePath) settings() (plan.Settings, error) {
 			return s, ui.BadUsage("--aggregators "+w.aggregators+": want a number of ranks, or auto", "give a number from 1, or auto")
 		}
 	}
-	if s.Buffer, err = ui.ParseSizeFlag("buffer", w.buffer); err != nil {
+	if s.Buffer, err = ui.ParseSize("--buffer", w.buffer); err != nil {
 		return s, err
 	}
-	if s.StripeSize, err = ui.ParseSizeFlag("stripe-size", w.stripeSize); err != nil {
+	if s.StripeSize, err = ui.ParseSize("--stripe-size", w.stripeSize); err != nil {
 		return s, err
 	}
 	if s.StripeCount == 0 { // which would mean the default

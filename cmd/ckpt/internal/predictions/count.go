@@ -37,7 +37,7 @@ ckpt interval finds the interval that suits the failures of the machine.`,
 		RunE: func(*cobra.Command, []string) error { return rangeIsUsage(runPredictCount(g, &o)) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.overhead, "overhead", "", "accepted share of the run time, like 30%")
+	f.StringVar(&o.overhead, "overhead", "", "accepted share of the run time, like 30% or 0.3")
 	f.StringVar(&o.app, "app-time", "", "time of the run without checkpoints")
 	f.StringVar(&o.ckpt, "checkpoint-time", "", "time of one checkpoint")
 	f.IntVar(&o.keep, "keep", 0, "newest checkpoints that stay in the store (default all)")
@@ -60,7 +60,7 @@ func (o *countOptions) budget() (interval.Budget, error) {
 		return b, ui.BadUsage("--capacity needs the size of a checkpoint", "add --size, like --size 61GiB")
 	}
 	var q ui.Quantities
-	b.Overhead = q.Percent("--overhead", o.overhead)
+	b.Overhead = q.Share("--overhead", o.overhead)
 	b.App, b.Checkpoint = q.Duration("--app-time", o.app), q.Duration("--checkpoint-time", o.ckpt)
 	b.Size, b.Capacity = q.Size("--size", o.size), q.Size("--capacity", o.capacity)
 	return b, q.Err

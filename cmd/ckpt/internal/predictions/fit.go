@@ -46,10 +46,13 @@ fits these process counts only and shows the errors at the others.`,
 	f.StringVar(&o.app, "app", "", "fit this application only")
 	f.StringVar(&o.class, "class", "", "fit this class only")
 	f.StringVar(&o.mpi, "mpi", "", "fit this MPI library only")
+	ui.Choices(f, "mpi", "mpich", "openmpi")
 	f.IntSliceVar(&o.points, "points", nil, "fit these process counts only (ranks per node for the shared zone)")
 	f.StringVar(&o.plot, "plot", "", "draw a figure to this .svg, .png or .pdf")
 	f.StringVar(&o.quantity, "quantity", "data", "quantity in the figure: data, shared or total")
+	ui.Choices(f, "quantity", "data", "shared", "total")
 	f.StringVar(&o.law, "law", "auto", "law of the figure: "+strings.Join(predict.LawNames(), ", "))
+	ui.Choices(f, "law", predict.LawNames()...)
 	return cmd
 }
 

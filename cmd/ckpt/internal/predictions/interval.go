@@ -71,6 +71,7 @@ func (o *intervalOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.app, "app-time", "24h", "time of the run without checkpoints and failures")
 	f.StringVar(&o.at, "interval", "", "show waste and expected time at this interval instead of the best")
 	f.StringVar(&o.mode, "mode", string(job.Coordinated), "how ranks checkpoint: coordinated, uncoordinated or semi")
+	ui.Choices(f, "mode", string(job.Coordinated), string(job.Semi), string(job.Uncoordinated))
 	f.StringVar(&o.logging, "logging", "", "speed lost if all messages are logged, like 2%")
 	f.StringVar(&o.logged, "logged", "100%", "share of the messages that is logged; for semi the share between nodes")
 	f.StringVar(&o.growth, "log-growth", "0%", "time that logs add to a checkpoint, as a share of the interval, if all messages are logged")
@@ -119,7 +120,7 @@ func (o *intervalOptions) model() (interval.Model, error) {
 	}
 	l := &m.Logging
 	l.Replay = o.replay
-	l.Slowdown, l.Share, l.Growth = q.Percent("--logging", o.logging), q.Percent("--logged", o.logged), q.Percent("--log-growth", o.growth)
+	l.Slowdown, l.Share, l.Growth = q.Share("--logging", o.logging), q.Share("--logged", o.logged), q.Share("--log-growth", o.growth)
 	return m, q.Err
 }
 

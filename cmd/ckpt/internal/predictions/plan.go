@@ -47,18 +47,23 @@ storage needed to keep them. The best by --minimize is marked with *:
 func (o *planOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.model, "model", "", "model of ckpt predict fit (default: the built-in tables)")
 	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not have it")
-	f.StringVar(&o.overhead, "overhead", "", "accepted share of the run time, like 30%")
+	f.StringVar(&o.overhead, "overhead", "", "accepted share of the run time, like 30% or 0.3")
 	f.StringVar(&o.appTime, "app-time", "", "time of the run without checkpoints")
 	f.IntVar(&o.keep, "keep", 1, "checkpoints that stay in the store while one more is written")
 	f.StringVar(&o.capacity, "capacity", "", "size of the store, like 1TiB (default no limit)")
 	f.StringVar(&o.minimize, "minimize", "time", "quantity to minimise: time, storage or lost-work")
+	ui.Choices(f, "minimize", "time", "storage", "lost-work")
 	f.IntSliceVar(&o.ppn, "ppn", nil, "ranks per node to try (default 1,2,4,… and all on one node)")
 	f.StringSliceVar(&o.mpis, "mpi", []string{"mpich", "openmpi"}, "MPI libraries to try")
+	ui.Choices(f, "mpi", "mpich", "openmpi")
 	f.StringSliceVar(&o.codecs, "codec", []string{"none", "gzip"}, "codecs to try: "+strings.Join(predict.Codecs(), ", "))
+	ui.Choices(f, "codec", predict.Codecs()...)
 	f.StringVar(&o.io, "io", "none", "how the application writes: none, simple or full")
+	ui.Choices(f, "io", "none", "simple", "full")
 	f.IntSliceVar(&o.aggregatorList, "aggregators", nil, "numbers of aggregators to try, with --io full (default one per node)")
 	f.StringSliceVar(&o.buffers, "buffers", nil, "collective buffers to try, with --io full, like 8MiB,16MiB")
 	f.StringVar(&o.law, "law", "auto", "law of the data zone: "+strings.Join(predict.LawNames(), ", "))
+	ui.Choices(f, "law", predict.LawNames()...)
 	f.StringVar(&o.measure, "measure", "", "measure the rate of this directory with a short write test")
 	f.StringVar(&o.probeSize, "measure-size", "64MiB", "bytes of each round of --measure")
 	f.IntVar(&o.top, "top", 0, "show the best N only (default all)")
@@ -75,7 +80,7 @@ func (o *planOptions) planning() (predict.Planning, error) {
 		return p, ui.Missing("--app-time", "24h")
 	}
 	var q ui.Quantities
-	p.Overhead, p.AppSeconds = q.Percent("--overhead", o.overhead), q.Duration("--app-time", o.appTime).Seconds()
+	p.Overhead, p.AppSeconds = q.Share("--overhead", o.overhead), q.Duration("--app-time", o.appTime).Seconds()
 	p.CapacityMiB = float64(q.Size("--capacity", o.capacity)) / (1 << 20)
 	for _, b := range o.buffers {
 		p.BuffersMiB = append(p.BuffersMiB, float64(q.Size("--buffers", b))/(1<<20))

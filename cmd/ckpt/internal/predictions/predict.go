@@ -31,10 +31,13 @@ func (o *jobOptions) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not have it")
 	o.Placement.AddFlags(f)
 	f.StringVar(&o.mpi, "mpi", "mpich", "MPI library: mpich or openmpi")
+	ui.Choices(f, "mpi", "mpich", "openmpi")
 	f.StringVar(&o.io, "io", "none", "how the application writes: none, simple (each rank) or full (aggregators)")
+	ui.Choices(f, "io", "none", "simple", "full")
 	f.IntVar(&o.aggregators, "aggregators", 0, "ranks that write for the others, with --io full (default one per node)")
 	f.StringVar(&o.buffer, "buffer", "", "collective buffer of an aggregator, with --io full (default 16MiB, Open MPI 32MiB)")
 	f.StringVar(&o.law, "law", "auto", "law of the data zone: "+strings.Join(predict.LawNames(), ", "))
+	ui.Choices(f, "law", predict.LawNames()...)
 }
 
 // load reads the model.
@@ -70,7 +73,7 @@ func (o *jobOptions) request(m *predict.Model, app string) (predict.Request, err
 	}
 	r.Mapping = slices.Clone([]int(mapping))
 	if o.buffer != "" {
-		bytes, err := ui.ParseSize(o.buffer)
+		bytes, err := ui.ParseSize("--buffer", o.buffer)
 		if err != nil {
 			return r, err
 		}

@@ -25,6 +25,7 @@ type timeOptions struct {
 func (o *timeOptions) addFlags(f *pflag.FlagSet) {
 	o.jobOptions.addFlags(f)
 	f.StringVar(&o.codec, "codec", "none", "compression: "+strings.Join(predict.Codecs(), ", "))
+	ui.Choices(f, "codec", predict.Codecs()...)
 	f.StringVar(&o.measure, "measure", "", "measure the rate of this directory with a short write test")
 	f.StringVar(&o.probeSize, "measure-size", "64MiB", "bytes of each round of --measure")
 }
@@ -81,7 +82,7 @@ func (o *timeOptions) probe(ctx context.Context) (*predict.Probe, error) {
 	if !info.IsDir() {
 		return nil, ui.AsUsage(fmt.Errorf("--measure %s: not a directory", o.measure))
 	}
-	size, err := ui.ParseSize(o.probeSize)
+	size, err := ui.ParseSize("--measure-size", o.probeSize)
 	if err != nil {
 		return nil, err
 	}

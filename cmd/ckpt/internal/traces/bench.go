@@ -46,7 +46,7 @@ func runBenchTrace(ctx context.Context, g *ui.Globals, o *benchTraceOptions) err
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	var err error
-	if o.Size, err = ui.ParseSize(o.size); err != nil {
+	if o.Size, err = ui.ParseSize("--size", o.size); err != nil {
 		return err
 	}
 	if o.Events < 1000 || o.Events > 50_000_000 || o.Rounds < 1 || o.Size < 1<<20 {

@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -144,6 +146,7 @@ file.
 	}
 	in.addFlags(cmd.Flags())
 	cmd.Flags().StringVar(&format, "format", "", exportFormats)
+	ui.Choices(cmd.Flags(), "format", slices.Sorted(maps.Keys(exporters))...)
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write, - for standard output")
 	g.AddStoreFlag(cmd)
 	return cmd

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/coordinator"
 	"ckpt/coordinator/job"
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
@@ -38,8 +37,10 @@ text, Darshan DXT text, CSV, Parquet.`
 
 func (in *traceInput) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&in.builtin, "builtin", "", "use a built-in trace: "+strings.Join(synth.Builtins(), ", "))
+	ui.Choices(f, "builtin", synth.Builtins()...)
 	f.IntVar(&in.ranks, "builtin-ranks", 4, "ranks of the built-in trace")
 	f.StringVar(&in.class, "builtin-class", "", "size of the built-in trace, A to D (default B)")
+	ui.Choices(f, "builtin-class", "A", "B", "C", "D")
 	f.BoolVar(&in.lenient, "lenient", false, "read the intact part of a damaged or cut trace")
 }
 
@@ -360,10 +361,13 @@ var remedyFlags = map[analyze.Remedy]string{
 func (a *analysis) options() (analyze.Options, error) {
 	var opt analyze.Options
 	var err error
-	if opt.BurstGap, err = coordinator.ParseDuration(a.gap); err != nil || opt.BurstGap <= 0 {
-		return opt, ui.BadUsage(fmt.Sprintf("--gap %s: want a positive duration", a.gap), "durations look like 100ms or 0.1")
+	if opt.BurstGap, err = ui.ParseDuration("--gap", a.gap); err != nil {
+		return opt, err
 	}
-	if opt.StripeSize, err = ui.ParseSizeFlag("stripe-size", a.stripe); err != nil {
+	if opt.BurstGap <= 0 {
+		return opt, ui.BadUsage(fmt.Sprintf("--gap %s: want a positive duration", a.gap), "write --gap 100ms or --gap 0.1")
+	}
+	if opt.StripeSize, err = ui.ParseSize("--stripe-size", a.stripe); err != nil {
 		return opt, err
 	}
 	if a.thresholds == "" {

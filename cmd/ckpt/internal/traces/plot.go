@@ -51,6 +51,7 @@ over time, or a histogram of request sizes, as SVG or PNG.
 	in.addFlags(cmd.Flags())
 	an.addFlags(cmd.Flags())
 	cmd.Flags().StringVar(&kind, "kind", kinds[0], "kind of picture: "+strings.Join(kinds, ", "))
+	ui.Choices(cmd.Flags(), "kind", kinds...)
 	cmd.Flags().StringVar(&file, "file", "", "draw this file only")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write, .svg or .png")
 	g.AddStoreFlag(cmd)

@@ -67,6 +67,7 @@ rules.
 	f.StringVar(&o.Dir, "dir", "", "directory for the files; made if missing")
 	f.IntVar(&o.Ranks, "ranks", 0, "number of ranks (default: as in the trace)")
 	f.StringVar(&o.layout, "layout", string(replay.Traced), "files that the writes go to: traced, per-rank, aggregated or shared")
+	ui.Choices(f, "layout", string(replay.Traced), string(replay.PerRank), string(replay.Aggregated), string(replay.Shared))
 	f.IntVar(&o.Aggregators, "aggregators", 0, "with --layout aggregated: number of writing ranks (default: one per node)")
 	f.BoolVar(&o.KeepGaps, "keep-gaps", false, "keep the time between the operations of a rank")
 	f.BoolVar(&o.Direct, "direct", false, "use O_DIRECT for requests that are aligned to 4096 bytes")

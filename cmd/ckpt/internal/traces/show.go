@@ -42,6 +42,7 @@ func newShowCommand(g *ui.Globals) *cobra.Command {
 	in.addFlags(cmd.Flags())
 	cmd.Flags().IntVar(&most, "first", 0, "show the first N events (default all)")
 	cmd.Flags().StringVar(&op, "op", "", "only this operation, like write")
+	ui.Choices(cmd.Flags(), "op", strings.Split(operations(), ", ")...)
 	cmd.Flags().StringVar(&file, "file", "", "only files whose path contains this")
 	g.AddStoreFlag(cmd)
 	return cmd

@@ -105,16 +105,12 @@ func HintOf(err error) string {
 		return "choose another --job, or continue it with ckpt restart"
 	case errors.Is(err, image.ErrInUse):
 		return "ckpt status shows the job; ckpt stop JOB ends it"
-	case errors.Is(err, durable.ErrStorageFull):
-		return "free some space: ckpt prune JOB --keep N removes old checkpoints"
 	case errors.Is(err, durable.ErrNewerVersion):
 		return "use the version of ckpt that wrote it, or a newer one"
 	case errors.Is(err, wire.ErrSilent):
 		return "kill -CONT resumes a stopped process"
 	case errors.Is(err, wire.ErrNotRunning):
 		return "ckpt status shows the jobs of the store; ckpt restart JOB continues one"
-	case errors.Is(err, os.ErrPermission):
-		return "choose another directory with --store"
 	}
 	var damage *durable.DamageError
 	var left *coordinator.LeftError

@@ -1,28 +1,15 @@
 package ui
 
 import (
+	"errors"
 	"fmt"
-	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"ckpt/coordinator"
+	"ckpt/internal/quantity"
 )
-
-// ParseSize reads a size like 512MiB, 512M or 1048576.
-func ParseSize(s string) (int64, error) {
-	digits := strings.TrimRight(s, "iBKMGT")
-	factor, known := map[string]int64{"": 1, "B": 1, "K": 1 << 10, "KiB": 1 << 10, "M": 1 << 20, "MiB": 1 << 20,
-		"G": 1 << 30, "GiB": 1 << 30, "T": 1 << 40, "TiB": 1 << 40}[s[len(digits):]]
-	n, err := strconv.ParseFloat(digits, 64)
-	if err != nil || !known || !(n > 0) || n*float64(factor) > 1<<60 {
-		return 0, BadUsage(fmt.Sprintf("invalid size %q", s), "sizes look like 512MiB or 2G")
-	}
-	return int64(n * float64(factor)), nil
-}
 
 // Positive refuses whole numbers below 1 that were given.
 func Positive(cmd *cobra.Command, flags ...string) error {
@@ -35,35 +22,50 @@ func Positive(cmd *cobra.Command, flags ...string) error {
 	return nil
 }
 
-// parseDuration reads the value of a flag: one of Go's forms, or plain seconds.
-func parseDuration(flag, s string) (time.Duration, error) {
-	if d, err := coordinator.ParseDuration(s); err == nil {
-		return d, nil
+// ParseDuration reads the value of a flag, such as "--cost".
+func ParseDuration(flag, s string) (time.Duration, error) {
+	d, err := quantity.Duration(s)
+	if err != nil {
+		return 0, BadUsage(fmt.Sprintf("%s %q: %v", flag, s, err), "write "+flag+" 90s, 5min, 1h30m, 2d, 1w or 1y, or plain seconds like 102.74")
 	}
-	return 0, BadUsage(fmt.Sprintf("%s %q: invalid duration", flag, s), "durations look like 90s, 5m, 1h30m, or plain seconds like 102.74")
+	return d, nil
 }
 
-// ParsePercent reads the value of a flag, like 30% or 30, as 0.30.
-func ParsePercent(flag, s string) (float64, error) {
-	percent, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
-	if err != nil || math.IsNaN(percent) || math.IsInf(percent, 0) {
-		return 0, BadUsage(fmt.Sprintf("%s %q: invalid percentage", flag, s), "percentages look like 30% or 2.5%")
+// ParseSize reads the value of a flag, at least a byte.
+func ParseSize(flag, s string) (int64, error) {
+	n, err := quantity.Size(s)
+	if err != nil {
+		return 0, BadUsage(fmt.Sprintf("%s %q: %v", flag, s, err), "write "+flag+" 512MiB or 2G (powers of 1024), 16MB (powers of 1000), or bytes")
 	}
-	return percent / 100, nil
+	return n, nil
+}
+
+// ParseShare reads the value of a flag: 30% or 0.3.
+func ParseShare(flag, s string) (float64, error) {
+	share, err := quantity.Share(s)
+	if either, ok := errors.AsType[*quantity.AmbiguousError](err); ok {
+		return 0, BadUsage(fmt.Sprintf("%s %s is %v", flag, s, err),
+			fmt.Sprintf("write %[1]s %[2]s or %[1]s %[3]s, which is the same; or %[1]s %[4]s", flag, either.Percent, either.Share, either.Whole))
+	}
+	if err != nil {
+		return 0, BadUsage(fmt.Sprintf("%s %q: %v", flag, s, err), "write "+flag+" 10% or "+flag+" 0.1, which is the same")
+	}
+	return share, nil
 }
 
 // Quantities reads the values of several flags and keeps the first error.
 type Quantities struct{ Err error }
 
-func quantity[T any](q *Quantities, parse func(flag, s string) (T, error), flag, value string) (v T) {
+func read[T any](q *Quantities, parse func(flag, s string) (T, error), flag, value string) (v T) {
 	if q.Err == nil {
 		v, q.Err = parse(flag, value)
 	}
 	return v
 }
 
-func (q *Quantities) Percent(flag, value string) float64 {
-	return quantity(q, ParsePercent, flag, value)
+// Share reads a part of something, like 10% or 0.1.
+func (q *Quantities) Share(flag, value string) float64 {
+	return read(q, ParseShare, flag, value)
 }
 
 // Duration returns 0 for a flag that was not given.
@@ -71,7 +73,7 @@ func (q *Quantities) Duration(flag, value string) time.Duration {
 	if value == "" {
 		return 0
 	}
-	return quantity(q, parseDuration, flag, value)
+	return read(q, ParseDuration, flag, value)
 }
 
 // Size returns 0 for a flag that was not given.
@@ -79,25 +81,10 @@ func (q *Quantities) Size(flag, value string) int64 {
 	if value == "" {
 		return 0
 	}
-	return quantity(q, func(flag, value string) (int64, error) {
-		n, err := ParseSize(value)
-		if err != nil {
-			err = fmt.Errorf("%s: %w", flag, err)
-		}
-		return n, err
-	}, flag, value)
+	return read(q, ParseSize, flag, value)
 }
 
 // Missing is the error of a flag that must be given.
 func Missing(flag, example string) error {
 	return BadUsage(flag+" is missing", "add "+flag+", like "+flag+" "+example)
-}
-
-// ParseSizeFlag reads the value of a flag, at least a byte.
-func ParseSizeFlag(flag, value string) (int64, error) {
-	n, err := ParseSize(value)
-	if err != nil || n == 0 {
-		return 0, BadUsage(fmt.Sprintf("--%s %s: invalid size", flag, value), "sizes look like 512KiB, 16MiB or 2G")
-	}
-	return n, nil
 }

@@ -1,57 +1,37 @@
 package ui
 
 import (
-	"math"
 	"strings"
 	"testing"
-	"time"
 )
 
-func TestParseDuration(t *testing.T) {
-	for s, want := range map[string]time.Duration{
-		"102.74": 102740 * time.Millisecond, "5m": 5 * time.Minute, "1h30m": 90 * time.Minute, "0": 0, "-1": -time.Second,
-		"3055.314": 3055314 * time.Millisecond, "1e3": 1000 * time.Second, "100us": 100 * time.Microsecond,
+// TestQuantityErrors checks that errors and hints name the flag, and that what a hint
+// says to write is right.
+func TestQuantityErrors(t *testing.T) {
+	duration := func(flag, s string) error { _, err := ParseDuration(flag, s); return err }
+	size := func(flag, s string) error { _, err := ParseSize(flag, s); return err }
+	share := func(flag, s string) error { _, err := ParseShare(flag, s); return err }
+	for _, c := range []struct {
+		parse    func(flag, s string) error
+		flag     string
+		rejected []string
+	}{
+		{duration, "--cost", []string{"", "x", "5mo", "1h30", "NaN"}},
+		{size, "--size", []string{"", "x", "0", "16Mb"}},
+		{share, "--overhead", []string{"", "x", "10", "1.5", "1", "2,5%"}},
 	} {
-		if got, err := parseDuration("--cost", s); err != nil || got != want {
-			t.Errorf("%q: %v, %v", s, got, err)
-		}
-	}
-	for _, s := range []string{"", "x", "NaN", "Inf", "-inf", "1e300", "9223372037", "5 m", "5d", "1h30"} {
-		if got, err := parseDuration("--cost", s); err == nil || !strings.Contains(err.Error(), "--cost") || HintOf(err) == "" {
-			t.Errorf("%q: %v, %v", s, got, err)
-		}
-	}
-}
-
-func TestParsePercent(t *testing.T) {
-	for s, want := range map[string]float64{"30%": 0.30, "30": 0.30, "2.5%": 0.025, "-1%": -0.01} {
-		if got, err := ParsePercent("--overhead", s); err != nil || got != want {
-			t.Errorf("%q: %v, %v", s, got, err)
-		}
-	}
-	for _, s := range []string{"", "%", "30%%", "NaN%", "Inf", "1e400", "a half", "30 %"} {
-		if got, err := ParsePercent("--overhead", s); err == nil || HintOf(err) == "" {
-			t.Errorf("%q: %v, %v", s, got, err)
-		}
-	}
-}
-
-// FuzzQuantity checks that whatever is read is a number, and comes back.
-func FuzzQuantity(f *testing.F) {
-	for _, s := range []string{"102.74", "5m", "1h30m", "-0", "NaN", "1e18", "9223372036.854775807", "0x1p-3", "1_0", "30%", "%", "1e-400"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		if d, err := parseDuration("--x", s); err == nil {
-			back, err := parseDuration("--x", d.String())
-			if err != nil || back != d {
-				t.Errorf("%q is %v, which is %v, %v", s, d, back, err)
+		for _, s := range c.rejected {
+			err := c.parse(c.flag, s)
+			if err == nil || !strings.Contains(err.Error(), c.flag+" ") || !strings.Contains(HintOf(err), c.flag+" ") || ExitCode(err) != ExitUsage {
+				t.Errorf("%s %q: %v; hint: %s", c.flag, s, err, HintOf(err))
+				continue
 			}
-		} else if d != 0 || HintOf(err) == "" {
-			t.Errorf("%q: %v, %v", s, d, err)
+			for _, after := range strings.Split(HintOf(err), c.flag+" ")[1:] {
+				value := strings.TrimRight(strings.Fields(after)[0], ",;")
+				if err := c.parse(c.flag, value); err != nil {
+					t.Errorf("the hint for %s %q says %s: %v", c.flag, s, value, err)
+				}
+			}
 		}
-		if p, err := ParsePercent("--x", s); err == nil && (math.IsNaN(p) || math.IsInf(p, 0)) {
-			t.Errorf("%q is %v", s, p)
-		}
-	})
+	}
 }

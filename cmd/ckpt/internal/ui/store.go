@@ -76,3 +76,13 @@ func (g *Globals) OpenJob(name string) (*image.Job, error) {
 	}
 	return store.Job(name)
 }
+
+// jobNames returns the jobs of the store, none if it cannot be read.
+func (g *Globals) jobNames() []string {
+	store, err := g.OpenStore()
+	if err != nil {
+		return nil
+	}
+	names, _ := store.Jobs() // what can be read is better than nothing
+	return names
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"ckpt/cmd/ckpt/internal/ui"
+)
+
+// TestHints: each flag that a text of cmd/ckpt names, alone or after a command, is
+// one of ckpt, and of that command.
+func TestHints(t *testing.T) {
+	root := newRootCommand(&ui.Globals{})
+	flags := map[string]bool{"help": true, "no-gzip": true} // the second is DMTCP's
+	collectFlags(root, flags)
+	flag := regexp.MustCompile(`--([a-z][a-z0-9-]+)`)
+	command := regexp.MustCompile(`ckpt ((?:[a-z]+ )+)[^;:,.()]*?--([a-z][a-z0-9-]+)`)
+	seen := 0
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			lit, ok := n.(*ast.BasicLit)
+			if !ok || lit.Kind != token.STRING {
+				return true
+			}
+			text, err := strconv.Unquote(lit.Value)
+			if err != nil {
+				t.Error(err)
+			}
+			for _, m := range flag.FindAllStringSubmatch(text, -1) {
+				if seen++; !flags[m[1]] {
+					t.Errorf("%s: ckpt has no --%s: %s", path, m[1], text)
+				}
+			}
+			for _, m := range command.FindAllStringSubmatch(text, -1) {
+				cmd, _, err := root.Find(strings.Fields(m[1]))
+				if err != nil || cmd == root {
+					t.Errorf("%s: ckpt has no command %s: %s", path, m[1], text)
+				} else if cmd.Flags().Lookup(m[2]) == nil && cmd.InheritedFlags().Lookup(m[2]) == nil {
+					t.Errorf("%s: %s has no --%s: %s", path, cmd.CommandPath(), m[2], text)
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < 100 {
+		t.Errorf("only %d flags were seen", seen)
+	}
+}
