@@ -6,28 +6,33 @@ import (
 	"ckpt/zones"
 )
 
-// UseAuto stores each extent in the way that is estimated to be on storage
-// first. With W workers that share storage of bandwidth B, an extent of L bytes
-// that is encoded in Z seconds by a factor of r occupies the storage for
-// S = L/(rB). In the long run the workers together finish one extent every
+// UseAuto stores each extent in the way that is estimated to be on storage first.
+// A writer packs a round of extents while it writes the round before. So it is a
+// pipeline of two stages. An extent of L bytes that takes Z seconds of a processor to
+// encode, by a factor of r, and H seconds for everything else that is done to it
+// (zeros, digests, checksums), needs
 //
-//	max((Z+S)/W, S)
+//	P = (H+Z)/C seconds of packing, with C processors, and
+//	S = L/(rB)  seconds of storage, with bandwidth B.
 //
-// seconds: each of them needs Z+S for its own extent, and the storage S for
-// every one (the asymptotic bounds of a closed queueing network; Lazowska et
-// al., Quantitative System Performance, 1984, ch. 5). Raw extents take L/B.
+// Of R equal rounds the first is packed while nothing is written, and the last is
+// written while nothing is packed. All others take as long as the slower stage, so
+// that an extent takes on average
 //
-// For W = 1, where encoding and writing take turns, compressing is thus chosen
-// if Z+S < L/B, that is if the speed L/Z exceeds B·r/(r-1): it must cost less
-// than the bytes it saves. That is also the safe choice if little is known of
-// the overlap, since it holds whatever the overlap is. For W > 1 the writes of
-// some hide behind the encoding of others: the speed need only exceed
-// B·r/(W·r-1), and among the ways that pass, the smallest wins once the
-// storage is what all wait for, since speed beyond that is of no use.
+//	max(P, S) + min(P, S)/R
 //
-// Z is measured while all workers run, and so contains what they take from each
-// other. The estimates must promise a gain of at least 1-autoGain, because they
-// are no better than that and because the processor has other work.
+// seconds. For R = 1, where packing and writing take turns, compressing is chosen if
+// Z/C + S < L/B, that is if the speed C·L/Z exceeds B·r/(r-1): it must cost less than
+// the bytes it saves. That is what "pays below" of package bench says. It is also the
+// safe choice if little is known of the overlap, since it holds whatever the overlap
+// is. For large R the packing hides behind the writes, until it takes longer than
+// they do.
+//
+// Z and H are processor time. C is what the writer got of the processors: less than
+// one, if the ranks of a job outnumber them. B, C, H and R are measured at each
+// checkpoint for the next (Learn). The estimates must promise a gain of at least
+// 1-autoGain, because they are no better than that and because the processor has
+// other work.
 const (
 	autoGain = 0.95
 
@@ -35,7 +40,7 @@ const (
 	// only, and the sample must promise a ratio of 1.1.
 	autoBlindGain = 1 / 1.1
 
-	// zstdCeiling is the bandwidth per worker in bytes/s beyond which zstd is
+	// zstdCeiling is the bandwidth per processor in bytes/s beyond which zstd is
 	// not tried: a Xeon at 2.6 GHz encodes 200-900 MB/s of data that it makes
 	// much smaller than S2 does.
 	zstdCeiling = 500e6
@@ -56,9 +61,9 @@ const (
 
 // auto is what UseAuto knows and has learnt.
 type auto struct {
-	bandwidth, workers float64 // bandwidth 0: unknown
-	now                func() time.Time
-	kinds              [zones.Int64 + 1]kind // by element type
+	Conditions // Bandwidth 0: unknown
+	now        func() time.Time
+	kinds      [zones.Int64 + 1]kind // by element type
 }
 
 // kind is what was learnt from extents of one element type.
@@ -69,25 +74,32 @@ type kind struct {
 }
 
 func newAuto(opt Options) auto {
-	a := auto{workers: float64(max(opt.Workers, 1)), now: opt.Now}
-	if opt.Bandwidth > 0 { // which NaN is not
-		a.bandwidth = opt.Bandwidth
-	}
+	a := auto{Conditions: opt.Conditions.sane(), now: opt.Now}
 	if a.now == nil {
-		a.now = time.Now
+		a.now = threadClock
 	}
 	return a
 }
 
-// seconds estimates the time between two extents that are encoded in so many
-// seconds and stored in so many bytes. Without a bandwidth it is in another
-// unit, but as good for comparison.
-func (a *auto) seconds(encode, stored float64) float64 {
-	if a.bandwidth == 0 {
+// Learn has the encoder decide by new conditions. It keeps the speeds that it has
+// measured, and looks again at what did not pay before.
+func (e *Encoder) Learn(c Conditions) {
+	e.auto.Conditions = c.sane()
+	for i := range e.auto.kinds {
+		k := &e.auto.kinds[i]
+		k.look, k.zstd = backoff{}, backoff{}
+	}
+}
+
+// seconds estimates the time for an extent of raw bytes that is encoded in so many
+// seconds of a processor and stored in so many bytes. Without a bandwidth it is in
+// another unit, but as good for comparison.
+func (a *auto) seconds(raw int, encode, stored float64) float64 {
+	if a.Bandwidth == 0 {
 		return stored
 	}
-	write := stored / a.bandwidth
-	return max((encode+write)/a.workers, write)
+	pack, write := (float64(raw)*a.Rest+encode)/a.Processors, stored/a.Bandwidth
+	return max(pack, write) + min(pack, write)/a.Rounds
 }
 
 // encodeAuto makes a plan, carries it out and learns from it.
@@ -115,18 +127,18 @@ func (e *Encoder) encodeAuto(raw []byte, elem zones.Elem) Encoded {
 func (e *Encoder) choose(k *kind, raw []byte, elem zones.Elem) plan {
 	a := &e.auto
 	gain := autoGain
-	if a.bandwidth == 0 {
+	if a.Bandwidth == 0 {
 		gain = autoBlindGain
 	}
 	var best plan
-	least := a.seconds(0, float64(len(raw))) * gain
+	least := a.seconds(len(raw), 0, float64(len(raw))) * gain
 	consider := func(p plan, length, sample int) bool {
 		encode := 0.0
 		if speed := k.pace[p.id][p.filter].speed; speed > 0 {
 			encode = float64(len(raw)) / speed
 		}
 		stored := zones.PageRound(int64(float64(len(raw)) * float64(length) / float64(sample)))
-		s := a.seconds(encode, float64(stored))
+		s := a.seconds(len(raw), encode, float64(stored))
 		if s >= least {
 			return false
 		}
@@ -136,7 +148,7 @@ func (e *Encoder) choose(k *kind, raw []byte, elem zones.Elem) plan {
 	// clock returns k if speeds should be measured. They are measured whenever
 	// the last answer was no, lest one hiccup of the machine stands for long.
 	clock := func(id ID, failing bool, filters ...Filter) *kind {
-		if a.bandwidth > 0 && (k.stale(id, filters...) || failing) {
+		if a.Bandwidth > 0 && (k.stale(id, filters...) || failing) {
 			return k
 		}
 		return nil
@@ -147,7 +159,7 @@ func (e *Encoder) choose(k *kind, raw []byte, elem zones.Elem) plan {
 	for i, f := range filters {
 		consider(plan{S2, f}, lens[i], size)
 	}
-	if a.bandwidth > 0 && a.bandwidth < zstdCeiling*a.workers && k.zstd.due() {
+	if a.Bandwidth > 0 && a.Bandwidth < zstdCeiling*a.Processors && k.zstd.due() {
 		f := smallest(filters, lens, true)
 		lens, size = e.trial(raw, Zstd, []Filter{f}, zstdShare, clock(Zstd, k.look.failing() || k.zstd.failing(), f))
 		k.zstd.result(consider(plan{Zstd, f}, lens[0], size))

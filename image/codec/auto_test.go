@@ -31,39 +31,38 @@ func speeds(e *Encoder, elem zones.Elem, s2None, s2Shuffle, zstdNone, zstdShuffl
 func TestAutoChoice(t *testing.T) {
 	field, words := heat(1<<20), text(512<<10)
 	tests := []struct {
-		name      string
-		raw       []byte
-		elem      zones.Elem
-		bandwidth float64
-		workers   int
-		want      plan
+		name  string
+		raw   []byte
+		elem  zones.Elem
+		given Conditions
+		want  plan
 	}{
 		// Slow storage: the smallest.
-		{"field to a disk", field, zones.Float64, 50e6, 1, plan{Zstd, Shuffle8}},
-		{"text to a slow disk", words, zones.Bytes, 10e6, 1, plan{Zstd, NoFilter}},
+		{"field to a disk", field, zones.Float64, Conditions{Bandwidth: 50e6}, plan{Zstd, Shuffle8}},
+		{"text to a slow disk", words, zones.Bytes, Conditions{Bandwidth: 10e6}, plan{Zstd, NoFilter}},
 		// 1 GB/s is not worth it beyond 1 GB/s · 0.24/1.24 = 190 MB/s for one
 		// worker; S2 at 4 GB/s, shuffled, is up to 550 MB/s.
-		{"field to flash", field, zones.Float64, 300e6, 1, plan{S2, Shuffle8}},
+		{"field to flash", field, zones.Float64, Conditions{Bandwidth: 300e6}, plan{S2, Shuffle8}},
 		// To gain 3 % is not worth it.
-		{"field to flash that is as fast", field, zones.Float64, 430e6, 1, plan{}},
-		{"field to fast flash", field, zones.Float64, 2e9, 1, plan{}},
-		{"text to flash", words, zones.Bytes, 300e6, 1, plan{S2, NoFilter}},
-		{"text to fast flash", words, zones.Bytes, 2e9, 1, plan{}},
-		// More workers hide the encoding behind each other's writes.
-		{"field to flash by four", field, zones.Float64, 300e6, 4, plan{Zstd, Shuffle8}},
-		{"field to fast flash by four", field, zones.Float64, 1.5e9, 4, plan{Zstd, Shuffle8}},
-		{"text to fast flash by four", words, zones.Bytes, 2e9, 4, plan{S2, NoFilter}},
-		{"field to an array by eight", field, zones.Float64, 30e9, 8, plan{}},
-		{"noise to a disk", noise(512<<10, 1), zones.Bytes, 50e6, 4, plan{}},
+		{"field to flash that is as fast", field, zones.Float64, Conditions{Bandwidth: 430e6}, plan{}},
+		{"field to fast flash", field, zones.Float64, Conditions{Bandwidth: 2e9}, plan{}},
+		{"text to flash", words, zones.Bytes, Conditions{Bandwidth: 300e6}, plan{S2, NoFilter}},
+		{"text to fast flash", words, zones.Bytes, Conditions{Bandwidth: 2e9}, plan{}},
+		// More processors and rounds hide the encoding behind the writes.
+		{"field to flash by four", field, zones.Float64, Conditions{Bandwidth: 300e6, Processors: 4, Rounds: 8}, plan{Zstd, Shuffle8}},
+		{"field to fast flash by four", field, zones.Float64, Conditions{Bandwidth: 1.5e9, Processors: 4, Rounds: 8}, plan{Zstd, Shuffle8}},
+		{"text to fast flash by four", words, zones.Bytes, Conditions{Bandwidth: 2e9, Processors: 4, Rounds: 8}, plan{S2, NoFilter}},
+		{"field to an array by eight", field, zones.Float64, Conditions{Bandwidth: 30e9, Processors: 8, Rounds: 8}, plan{}},
+		{"noise to a disk", noise(512<<10, 1), zones.Bytes, Conditions{Bandwidth: 50e6, Processors: 4, Rounds: 8}, plan{}},
 		// Nothing is known of the storage.
-		{"field to somewhere", field, zones.Float64, 0, 4, plan{S2, Shuffle8}},
-		{"text to somewhere", words, zones.Bytes, math.NaN(), 1, plan{S2, NoFilter}},
-		{"noise to somewhere else", noise(512<<10, 1), zones.Bytes, -1, 1, plan{}},
-		{"noise to somewhere", noise(512<<10, 1), zones.Float64, 0, 1, plan{}},
+		{"field to somewhere", field, zones.Float64, Conditions{Bandwidth: 0, Processors: 4, Rounds: 8}, plan{S2, Shuffle8}},
+		{"text to somewhere", words, zones.Bytes, Conditions{Bandwidth: math.NaN()}, plan{S2, NoFilter}},
+		{"noise to somewhere else", noise(512<<10, 1), zones.Bytes, Conditions{Bandwidth: -1}, plan{}},
+		{"noise to somewhere", noise(512<<10, 1), zones.Float64, Conditions{Bandwidth: 0}, plan{}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			e := NewEncoder(UseAuto, Options{Bandwidth: test.bandwidth, Workers: test.workers, Now: stopped})
+			e := NewEncoder(UseAuto, Options{Conditions: test.given, Now: stopped})
 			speeds(e, test.elem, 1e9, 4e9, 250e6, 1e9)
 			x := e.Encode(test.raw, test.elem)
 			if got := (plan{x.ID, x.Filter}); got != test.want {
@@ -76,21 +75,57 @@ func TestAutoChoice(t *testing.T) {
 	}
 }
 
-// TestAutoRule compares the estimate with the rule it should come to for one
-// worker, speed > bandwidth·r/(r-1), and for several, bandwidth·r/(W·r-1).
+// TestAutoRule compares the estimate with the rules it should come to: for one round
+// speed > bandwidth·r/(r-1)/C, for many bandwidth/C.
 func TestAutoRule(t *testing.T) {
 	const length, bandwidth = 1 << 20, 500e6
-	for _, workers := range []float64{1, 2, 8} {
-		a := auto{bandwidth: bandwidth, workers: workers}
+	for _, processors := range []float64{0.25, 1, 2, 8} {
 		for _, r := range []float64{1.1, 1.5, 3, 20} {
-			limit := bandwidth * r / (workers*r - 1)
-			for _, speed := range []float64{limit * 0.99, limit * 1.01} {
-				got := a.seconds(length/speed, length/r) < a.seconds(0, length)
-				if want := speed > limit; got != want {
-					t.Errorf("%v workers, r = %v, %.0f bytes/s: compress %v, want %v", workers, r, speed, got, want)
+			for rounds, limit := range map[float64]float64{1: bandwidth * r / (r - 1) / processors, 1e9: bandwidth / processors} {
+				a := auto{Conditions: Conditions{Bandwidth: bandwidth, Processors: processors, Rounds: rounds}.sane()}
+				for _, speed := range []float64{limit * 0.99, limit * 1.01} {
+					got := a.seconds(length, length/speed, length/r) < a.seconds(length, 0, length)
+					if want := speed > limit; got != want {
+						t.Errorf("%v processors, %v rounds, r = %v, %.0f bytes/s: compress %v, want %v", processors, rounds, r, speed, got, want)
+					}
 				}
 			}
 		}
+	}
+}
+
+// TestAutoRest: what is done to an extent in any case takes processors from encoding.
+func TestAutoRest(t *testing.T) {
+	const length, r = 1 << 20, 1.4
+	field := func(rest float64) bool {
+		a := auto{Conditions: Conditions{Bandwidth: 500e6, Processors: 1, Rounds: 1e9, Rest: rest}}
+		return a.seconds(length, length/1e9, length/r) < a.seconds(length, 0, length)
+	}
+	if !field(0) || field(1/600e6) {
+		t.Errorf("compress %v without other work, %v with more of it; want true, false", field(0), field(1/600e6))
+	}
+}
+
+// TestAutoLearnsConditions: a field that paid on many idle processors is stored raw
+// when other ranks take them, and packed again when they are back. Nothing that was
+// measured of the codec is lost.
+func TestAutoLearnsConditions(t *testing.T) {
+	field := heat(1 << 20)
+	idle := Conditions{Bandwidth: 900e6, Processors: 4, Rounds: 8}
+	busy := idle
+	busy.Processors = 0.2
+	e := NewEncoder(UseAuto, Options{Conditions: idle, Now: stopped})
+	speeds(e, zones.Float64, 1e9, 4e9, 250e6, 1e9)
+	for _, step := range []struct {
+		c      Conditions
+		packed bool
+	}{{idle, true}, {busy, false}, {idle, true}} {
+		e.Learn(step.c)
+		e.Encode(field, zones.Float64)
+		if x := e.Encode(field, zones.Float64); step.packed != (x.ID != Raw) {
+			t.Errorf("with %v processors stored as %v", step.c.Processors, x.ID)
+		}
+		speeds(e, zones.Float64, 1e9, 4e9, 250e6, 1e9) // the clock stands still
 	}
 }
 
@@ -103,7 +138,7 @@ func TestAutoLearns(t *testing.T) {
 		now = now.Add(step)
 		return now
 	}
-	e := NewEncoder(UseAuto, Options{Bandwidth: 200e6, Now: clock})
+	e := NewEncoder(UseAuto, Options{Conditions: Conditions{Bandwidth: 200e6}, Now: clock})
 	words := text(1 << 20)
 	if x := e.Encode(words, zones.Bytes); x.ID != Raw {
 		t.Fatalf("stored as %v although encoding takes seconds", x.ID)
@@ -132,7 +167,7 @@ func TestAutoLearns(t *testing.T) {
 // compress, and at how much of them.
 func TestAutoRawIsCheap(t *testing.T) {
 	for _, bandwidth := range []float64{0, 1e9} {
-		e := NewEncoder(UseAuto, Options{Bandwidth: bandwidth, Now: ticking(time.Microsecond)})
+		e := NewEncoder(UseAuto, Options{Conditions: Conditions{Bandwidth: bandwidth}, Now: ticking(time.Microsecond)})
 		raw, words := noise(512<<10, 1), text(512<<10)
 		const extents = 1000
 		looks, bytes := 0, 0
@@ -227,7 +262,7 @@ func TestPace(t *testing.T) {
 func TestAutoZstdRests(t *testing.T) {
 	words := text(512 << 10)
 	for bandwidth, failing := range map[float64]bool{300e6: true, 10e6: false} {
-		e := NewEncoder(UseAuto, Options{Bandwidth: bandwidth, Now: stopped})
+		e := NewEncoder(UseAuto, Options{Conditions: Conditions{Bandwidth: bandwidth}, Now: stopped})
 		speeds(e, zones.Bytes, 1e9, 4e9, 250e6, 1e9)
 		e.Encode(words, zones.Bytes)
 		if got := e.auto.kinds[zones.Bytes].zstd.failing(); got != failing {

@@ -19,9 +19,9 @@ var benchSettings = []struct {
 	{"zstd", UseZstd, Options{}},
 	{"gzip", UseGzip, Options{}},
 	{"auto", UseAuto, Options{}},
-	{"auto-100MBps", UseAuto, Options{Bandwidth: 100e6}},
-	{"auto-2GBps", UseAuto, Options{Bandwidth: 2e9}},
-	{"auto-100GBps", UseAuto, Options{Bandwidth: 100e9}},
+	{"auto-100MBps", UseAuto, Options{Conditions: Conditions{Bandwidth: 100e6}}},
+	{"auto-2GBps", UseAuto, Options{Conditions: Conditions{Bandwidth: 2e9}}},
+	{"auto-100GBps", UseAuto, Options{Conditions: Conditions{Bandwidth: 100e9}}},
 }
 
 func benchmarkEncode(b *testing.B, raw []byte, elem zones.Elem) {

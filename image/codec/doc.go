@@ -5,7 +5,7 @@
 // is stored in one of five ways, its ID, after an optional Filter. A writer has
 // one Encoder for each goroutine, a reader one Decoder:
 //
-//	enc := codec.NewEncoder(codec.UseAuto, codec.Options{Bandwidth: 800e6, Workers: 4})
+//	enc := codec.NewEncoder(codec.UseAuto, codec.Options{Conditions: codec.Conditions{Bandwidth: 800e6, Processors: 2}})
 //	x := enc.Encode(extent, zones.Float64)
 //	// store x.ID, x.Filter and x.Data
 //

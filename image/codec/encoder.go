@@ -22,15 +22,44 @@ const zstdWindow = 1 << 20
 
 // Options tune an Encoder. All are about UseAuto.
 type Options struct {
-	// Bandwidth is what the storage takes from all encoders that share it, in
-	// bytes per second; 0 or less if unknown. It should be a measured figure.
-	Bandwidth float64
-	// Workers is how many encoders share Bandwidth, some encoding while the
-	// data of others is written. 1 or less means that encoding and writing take
-	// turns.
-	Workers int
-	// Now is the clock; nil means time.Now.
+	Conditions
+	// Now is the clock that times the encoder; nil means the processor time of the
+	// thread.
 	Now func() time.Time
+}
+
+// Conditions are what UseAuto weighs a codec against. They should be measured.
+type Conditions struct {
+	// Bandwidth is what the storage takes from all encoders that share it, in
+	// bytes per second; 0 or less if unknown.
+	Bandwidth float64
+	// Processors is how many of them encode at a time, on average, for all encoders
+	// that share Bandwidth: a fraction of one where other processes have their
+	// turns. 0 or less if unknown, which counts as one.
+	Processors float64
+	// Rounds is in how many parts the data is encoded and written, each encoded while
+	// the one before is written. 1 or less means that encoding and writing take turns.
+	Rounds float64
+	// Rest is the processor time, in seconds per byte, of what is done to an extent
+	// besides encoding.
+	Rest float64
+}
+
+// sane returns the conditions with every value in its range.
+func (c Conditions) sane() Conditions {
+	if !(c.Bandwidth > 0) { // which NaN is not
+		c.Bandwidth = 0
+	}
+	if !(c.Processors > 0) {
+		c.Processors = 1
+	}
+	if !(c.Rounds >= 1) {
+		c.Rounds = 1
+	}
+	if !(c.Rest > 0) {
+		c.Rest = 0
+	}
+	return c
 }
 
 // An Encoder chooses how to store extents and compresses them. It is not safe

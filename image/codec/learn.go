@@ -13,7 +13,8 @@ const maxSpeed = 100e9
 
 // measured takes in that n bytes took d. Averaging speeds, not times, gives
 // more weight to the faster measurements: what else happens on a machine can
-// make a measurement slower than it should be, but not faster.
+// make a measurement slower than it should be, but not faster. How many
+// processors there are for it is measured apart (Conditions).
 func (p *pace) measured(d time.Duration, n int) {
 	speed := maxSpeed
 	if d > 0 {

@@ -55,7 +55,7 @@ func ticking(step time.Duration) func() time.Time {
 func TestRoundTrip(t *testing.T) {
 	var encoders [numSettings]*Encoder
 	for s := range encoders {
-		encoders[s] = NewEncoder(Setting(s), Options{Bandwidth: 1e9, Workers: 2, Now: ticking(time.Microsecond)})
+		encoders[s] = NewEncoder(Setting(s), Options{Conditions: Conditions{Bandwidth: 1e9, Processors: 2, Rounds: 4}, Now: ticking(time.Microsecond)})
 	}
 	var dec Decoder
 	field := heat(8 * page)

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"runtime"
 	"time"
 
 	"ckpt/zones"
@@ -83,9 +84,11 @@ func (e *Encoder) trial(raw []byte, id ID, filters []Filter, share int, k *kind)
 
 // timed is compress with the time it takes; 0 if that would not matter.
 func (e *Encoder) timed(p plan, src []byte) ([]byte, time.Duration) {
-	if e.auto.bandwidth == 0 {
+	if e.auto.Bandwidth == 0 {
 		return e.compress(p, src), 0
 	}
+	runtime.LockOSThread() // whose clock it may be
+	defer runtime.UnlockOSThread()
 	start := e.auto.now()
 	out := e.compress(p, src)
 	return out, e.auto.now().Sub(start)

@@ -1,6 +1,8 @@
 package container
 
 import (
+	"math"
+	"runtime"
 	"time"
 
 	"ckpt/image/codec"
@@ -12,35 +14,84 @@ import (
 type Codec struct {
 	setting  codec.Setting
 	opt      codec.Options
-	learns   bool // the bandwidth is not known
+	learns   bool // the conditions are not known
+	seen     effort
 	encoders []*codec.Encoder
 }
 
 // NewCodec returns a Codec. Bandwidth is what the storage takes from this process
 // in bytes per second, for codec.UseAuto; with 0 it is measured at each Write for
-// the next one.
+// the next one, with everything else that packing is weighed against.
 func NewCodec(setting codec.Setting, bandwidth float64) *Codec {
-	return &Codec{setting: setting, opt: codec.Options{Bandwidth: bandwidth, Workers: defaultDepth},
+	return &Codec{setting: setting, opt: codec.Options{Conditions: codec.Conditions{Bandwidth: bandwidth, Processors: float64(runtime.GOMAXPROCS(0))}},
 		learns: bandwidth <= 0 && setting == codec.UseAuto}
 }
 
 // none reports whether nothing is compressed.
 func (c *Codec) none() bool { return c == nil || c.setting == codec.UseNone }
 
-// Too little is written in less to tell the bandwidth.
-const learnBytes = 16 << 20
+// effort is what writing has cost.
+type effort struct {
+	written   int64 // bytes
+	storing   time.Duration
+	last      int64 // bytes of the last rounds, of written
+	lastly    time.Duration
+	packed    int64         // bytes of memory that were offered to the encoders
+	packing   time.Duration // while some worker packed
+	processor time.Duration // that the workers had meanwhile
+	encoding  time.Duration // of processor, in the encoders
+	rounds    int
+	writes    int // of rounds
+}
 
-// learn takes the bytes that went to storage, and how long some worker, or the
-// final sync, waited for it.
-func (c *Codec) learn(n int64, waited time.Duration) {
-	if c == nil || !c.learns || n < learnBytes || waited <= 0 {
+func (e *effort) add(x effort) {
+	e.written, e.storing = e.written+x.written, e.storing+x.storing
+	e.last, e.lastly = e.last+x.last, e.lastly+x.lastly
+	e.packed, e.packing = e.packed+x.packed, e.packing+x.packing
+	e.processor, e.encoding = e.processor+x.processor, e.encoding+x.encoding
+	e.rounds, e.writes = e.rounds+x.rounds, e.writes+x.writes
+}
+
+// Too little is written in less to tell the bandwidth.
+const learnBytes = 4 << 20
+
+// learn takes what a write has cost. Small writes count together.
+func (c *Codec) learn(x effort) {
+	if c == nil || !c.learns {
 		return
 	}
-	b := float64(n) / waited.Seconds()
-	if known := c.opt.Bandwidth; known > 0 && b > known/2 && b < known*2 {
-		return // what the encoders have learned is worth more
+	c.seen.add(x)
+	seen := c.seen
+	if seen.written < learnBytes || seen.storing <= 0 || seen.packing <= 0 || seen.processor <= 0 || seen.packed == 0 {
+		return
 	}
-	c.opt.Bandwidth, c.encoders = b, nil
+	c.seen = effort{}
+	now := seen.conditions()
+	if known := c.opt.Conditions; known.Bandwidth > 0 {
+		// One checkpoint may have had a bad moment. These are factors: half of the
+		// way between 1 and 4 is 2.
+		now.Bandwidth = math.Sqrt(now.Bandwidth * known.Bandwidth)
+		now.Processors = math.Sqrt(now.Processors * known.Processors)
+		now.Rest = (now.Rest + known.Rest) / 2
+	}
+	c.opt.Conditions = now
+	for _, e := range c.encoders {
+		e.Learn(now)
+	}
+}
+
+// conditions are what the effort tells of the storage and the processors.
+func (e *effort) conditions() codec.Conditions {
+	b := float64(e.written) / e.storing.Seconds()
+	if e.lastly > 0 && e.last >= learnBytes/4 {
+		// Nothing is packed during the last round. The time of the others contains
+		// waiting for a processor, which is no fault of the storage.
+		b = max(b, float64(e.last)/e.lastly.Seconds())
+	}
+	return codec.Conditions{Bandwidth: b,
+		Processors: e.processor.Seconds() / e.packing.Seconds(),
+		Rounds:     float64(e.rounds) / float64(max(1, e.writes)),
+		Rest:       max(0, e.processor-e.encoding).Seconds() / float64(e.packed)}
 }
 
 // encoder returns that of a worker. It is called before the workers run.

@@ -1,6 +1,9 @@
 package container
 
 import (
+	"runtime"
+	"time"
+
 	"ckpt/image/codec"
 	"ckpt/internal/durable"
 	"ckpt/zones"
@@ -16,6 +19,9 @@ type packer struct {
 	// run then.
 	stage  []byte
 	staged bool
+	// The cost so far, if there is an encoder.
+	offered             int64 // bytes of memory, to the encoder
+	processor, encoding time.Duration
 }
 
 // A run is stored bytes that follow each other in memory.
@@ -24,9 +30,22 @@ type run struct {
 	extents []int // that it has; nil if their checksums are known
 }
 
+// clock begins to count the processor time of a chunk, and returns what ends that.
+func (p *packer) clock() (stop func()) {
+	runtime.LockOSThread() // whose time it is
+	begin := codec.ProcessorTime()
+	return func() {
+		p.processor += codec.ProcessorTime() - begin
+		runtime.UnlockOSThread()
+	}
+}
+
 // pack fills in the records of a chunk, but for their places, and returns its
 // stored bytes. Those in the stage are valid until the next call.
 func (p *packer) pack(c chunk) []run {
+	if p.encoder != nil {
+		defer p.clock()()
+	}
 	p.runs, p.n, p.staged = nil, 0, false
 	for i := c.first; i < c.last; i++ {
 		rec := &p.w.index.extents[i]
@@ -87,7 +106,10 @@ func (p *packer) leave(rec *extentRec, mem []byte) {
 func (p *packer) encode(rec *extentRec, r *zones.Region, mem []byte, c chunk) {
 	rec.sum(mem)
 	stored := mem
+	begin := codec.ProcessorTime()
 	enc := p.encoder.Encode(mem, r.Elem)
+	p.encoding += codec.ProcessorTime() - begin
+	p.offered += rec.rawLen
 	switch enc.ID {
 	case codec.Raw, codec.Zero:
 	default:

@@ -129,6 +129,7 @@ func (w *writer) packRound(ctx context.Context) (*round, error) {
 		batch := w.chunks[r.last:min(r.last+len(w.packers), w.limit(r))]
 		out := make([][]run, len(batch))
 		var workers errgroup.Group
+		begin := time.Now()
 		for i, c := range batch {
 			p := w.packers[i]
 			if n := len(w.free); p.encoder != nil && p.stage == nil && n > 0 {
@@ -144,6 +145,7 @@ func (w *writer) packRound(ctx context.Context) (*round, error) {
 			})
 		}
 		_ = workers.Wait()
+		w.effort.packing += time.Since(begin)
 		for i, c := range batch {
 			if p := w.packers[i]; p.staged {
 				r.staged = append(r.staged, p.stage)
@@ -316,7 +318,9 @@ func (w *writer) carryOut(ctx context.Context, r *round, p *plan.Plan, turn chan
 			return displaced{o, w.ends[i]}, err
 		}})
 	w.info.Stats.Add(stats)
-	w.waited += time.Since(begin)
+	took := time.Since(begin)
+	w.effort.written, w.effort.storing = w.effort.written+stats.Bytes, w.effort.storing+took
+	w.effort.last, w.effort.lastly = stats.Bytes, took
 	if err != nil {
 		return w.named(err)
 	}

@@ -46,9 +46,10 @@ type writer struct {
 	closers []int     // rank that completes each file
 	mine    int       // the file with this rank's regions
 
-	start, planned   time.Time
-	indexing, waited time.Duration
-	mu               sync.Mutex // of progress
+	start, planned time.Time
+	indexing       time.Duration
+	effort         effort
+	mu             sync.Mutex // of progress
 
 	copies    [][]byte // by extent, nil if there is none; nil without staging
 	live      int      // chunks that have no copy, which are the first
@@ -185,11 +186,22 @@ func (w *writer) end(digest [32]byte) error {
 			return err
 		}
 	}
-	w.opt.Codec.learn(w.info.Stats.Bytes, w.waited+time.Since(begin))
+	w.opt.Codec.learn(w.efforts(time.Since(begin)))
 	w.info.ManagementTime = w.planned.Sub(w.start) + w.indexing
 	w.info.StorageTime = time.Since(w.start) - w.info.ManagementTime
 	w.opt.History.remember(w.number, w.opt.Base, &w.index, w.holders, w.joint.Paths[w.mine], digest)
 	return nil
+}
+
+// efforts returns what the write has cost, with a last sync that took so long.
+func (w *writer) efforts(sync time.Duration) effort {
+	e := w.effort
+	e.storing, e.lastly = e.storing+sync, e.lastly+sync
+	e.rounds, e.writes = w.info.Rounds, 1
+	for _, p := range w.packers {
+		e.packed, e.processor, e.encoding = e.packed+p.offered, e.processor+p.processor, e.encoding+p.encoding
+	}
+	return e
 }
 
 func (w *writer) done(n int64) {

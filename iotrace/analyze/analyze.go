@@ -17,10 +17,22 @@ type Options struct {
 	StripeSize int64
 	// Thresholds of findings, default the built-in ones.
 	Thresholds *Thresholds
+	// Codec says how the job chose its codec, which a trace does not tell.
+	Codec Codec
 	// Progress, if not nil, is called now and then with the work done, from 0 to
 	// Steps(trace).
 	Progress func(done int64)
 }
+
+// Codec says how a job chooses the codec of what it writes.
+type Codec uint8
+
+// The ways to choose.
+const (
+	CodecUnknown Codec = iota
+	CodecFixed         // its user did
+	CodecLearns        // the job does, by what it measures at each checkpoint
+)
 
 // Steps returns the last value of Progress. Each event is visited in trace order, and
 // again with those of its file and rank.
@@ -107,7 +119,7 @@ func Analyze(tr *iotrace.Trace, options Options) *Report {
 	}
 	r.Balance = balance(tr, a.work, a.options.Thresholds.StragglerFactor)
 	r.Pattern = a.grouper.pattern()
-	r.Insights = insights(r, &a.load, a.options.Thresholds, a.options.StripeSize)
+	r.Insights = insights(r, &a.load, a.options.Thresholds, a.options.StripeSize, a.options.Codec)
 	return r
 }
 

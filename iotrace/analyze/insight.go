@@ -47,7 +47,7 @@ func worse(value, limit float64) string {
 
 // insights returns all findings. A finding about files names the file with the most
 // weight.
-func insights(r *Report, l *load, t *Thresholds, stripe int64) []Insight {
+func insights(r *Report, l *load, t *Thresholds, stripe int64, c Codec) []Insight {
 	in := []Insight{}
 	add := func(i *Insight) {
 		if i != nil {
@@ -63,7 +63,7 @@ func insights(r *Report, l *load, t *Thresholds, stripe int64) []Insight {
 	add(randomAccess(r, t))
 	add(serial(r, t))
 	add(waiting(r, l, t))
-	add(encoding(l, t))
+	add(encoding(l, t, c))
 	add(unencoded(r, t))
 	add(syncing(r, t))
 	has := layoutRemedies(r)
@@ -368,17 +368,27 @@ func (r *Report) operation(op iotrace.Op) Operation {
 	return Operation{}
 }
 
-func encoding(l *load, t *Thresholds) *Insight {
+func encoding(l *load, t *Thresholds, c Codec) *Insight {
 	// Ranks encode and write at the same time, so the unions of both times are
 	// compared.
 	encode, write := l.encoding.time, l.writing.time
 	if encode == 0 || encode < t.EncodeFactor*write {
 		return nil
 	}
-	return &Insight{Code: "CK10", Severity: warn, Title: "encoding takes longer than writing",
-		Evidence: []Number{{"encoding_s", encode, t.EncodeFactor * write}, {"writing_s", write, 0}},
-		Remedies: []Remedy{CodecFast, CodecNone, Async},
-		Advice:   "The storage is faster than the codec: take a quicker one, or none if there is free space; or write while the job computes, if it does not yet."}
+	i := &Insight{Code: "CK10", Severity: warn, Title: "encoding takes longer than writing",
+		Evidence: []Number{{"encoding_s", encode, t.EncodeFactor * write}, {"writing_s", write, 0}}}
+	switch c {
+	case CodecFixed:
+		i.Remedies = []Remedy{CodecAuto, CodecNone, Async}
+		i.Advice = "The storage is faster than the codec: auto packs only what is durable sooner for it; none takes more space; or write while the job computes, if it does not yet."
+	case CodecLearns:
+		i.Severity, i.Remedies = info, []Remedy{Async}
+		i.Advice = "The job has measured the same, and decides the next checkpoint by it: it packs what is durable sooner for it. Writing while the job computes hides the rest."
+	default:
+		i.Remedies = []Remedy{CodecAuto, Async}
+		i.Advice = "The storage is faster than the codec, unless the codec was auto: that learns from each checkpoint what to pack. Or write while the job computes, if it does not yet."
+	}
+	return i
 }
 
 func unencoded(r *Report, t *Thresholds) *Insight {

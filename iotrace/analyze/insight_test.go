@@ -92,6 +92,12 @@ func TestInsights(t *testing.T) {
 			}
 		}
 	}
+	encoded := script(1, event(iotrace.Encode, 0, 0, 30), large(0, 0, 30, 50))
+	for codec, want := range map[Codec][]Remedy{CodecUnknown: {CodecAuto, Async}, CodecFixed: {CodecAuto, CodecNone, Async}, CodecLearns: {Async}} {
+		if i := Analyze(encoded, Options{Codec: codec}).Insights; len(i) != 1 || !slices.Equal(i[0].Remedies, want) {
+			t.Errorf("codec %d: %+v, want remedies %v", codec, i, want)
+		}
+	}
 	of := func(checkpoint int32, events ...iotrace.Event) []iotrace.Event {
 		for i := range events {
 			events[i].Checkpoint = checkpoint

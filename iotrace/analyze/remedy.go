@@ -16,7 +16,6 @@ const (
 	StripeCount                        // more stripes
 	Interval                           // fewer checkpoints
 	Async                              // write while the job computes
-	CodecFast                          // a quick codec
 	CodecNone                          // no codec
 	CodecAuto                          // a codec if it pays
 	RemedyEnd                          // no remedy: the number after the last

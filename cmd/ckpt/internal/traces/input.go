@@ -15,6 +15,8 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
+	"ckpt/image"
+	"ckpt/image/codec"
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
 	"ckpt/iotrace/source"
@@ -27,7 +29,8 @@ type traceInput struct {
 	builtin, class string
 	ranks          int
 	lenient        bool
-	begun          io.Reader // a stream whose beginning was read
+	begun          io.Reader     // a stream whose beginning was read
+	codec          analyze.Codec // of the job whose trace was read
 }
 
 const traceInputHelp = `A TRACE is a file, - for standard input, or the recording of a checkpoint: JOB
@@ -146,7 +149,7 @@ func (in *traceInput) open(g *ui.Globals, name string) (*iotrace.Trace, *iotrace
 		if job, ok := strings.CutSuffix(name, "@all"); ok {
 			return in.all(g, job)
 		}
-		found, jerr := tracePath(g, name)
+		found, jerr := in.tracePath(g, name)
 		if jerr != nil {
 			return nil, nil, ui.AsNotFound(fmt.Errorf("%s is not a file; as a job: %w", name, jerr))
 		}
@@ -172,6 +175,7 @@ func (in *traceInput) all(g *ui.Globals, name string) (*iotrace.Trace, *iotrace.
 	if err != nil {
 		return nil, nil, err
 	}
+	in.codec = codecOf(j)
 	numbers, err := j.Checkpoints()
 	if err != nil {
 		return nil, nil, err
@@ -211,16 +215,30 @@ func (in *traceInput) all(g *ui.Globals, name string) (*iotrace.Trace, *iotrace.
 }
 
 // tracePath finds the trace of a checkpoint.
-func tracePath(g *ui.Globals, target string) (string, error) {
+func (in *traceInput) tracePath(g *ui.Globals, target string) (string, error) {
 	j, m, err := g.OpenCheckpoint(target)
 	if err != nil {
 		return "", err
 	}
+	in.codec = codecOf(j)
 	path := job.TracePath(j, m.Number)
 	if _, err := os.Stat(path); err != nil {
 		return "", fmt.Errorf("checkpoint %d of %s has no trace: it was taken with --trace=false, or imported", m.Number, j.Name())
 	}
 	return path, nil
+}
+
+// codecOf returns how a job chooses its codec. That only shapes advice, so a
+// description that cannot be read is no error.
+func codecOf(j *image.Job) analyze.Codec {
+	spec, err := job.ReadSpec(j)
+	switch {
+	case err != nil:
+		return analyze.CodecUnknown
+	case spec.Codec == codec.UseAuto:
+		return analyze.CodecLearns
+	}
+	return analyze.CodecFixed
 }
 
 // failure is traceError without the remedies that the user has tried already.
@@ -327,6 +345,7 @@ func (a *analysis) read(g *ui.Globals, in *traceInput, args []string) (*iotrace.
 	if err != nil {
 		return nil, nil, err
 	}
+	opt.Codec = in.codec
 	return t, characterise(g, t, opt), nil
 }
 
@@ -353,7 +372,6 @@ var remedyFlags = map[analyze.Remedy]string{
 	analyze.StripeCount:      "--stripe-count",
 	analyze.Interval:         "--every",
 	analyze.Async:            "--async",
-	analyze.CodecFast:        "--codec s2",
 	analyze.CodecNone:        "--codec none",
 	analyze.CodecAuto:        "--codec auto",
 }
