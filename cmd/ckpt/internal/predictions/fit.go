@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/job"
 	"ckpt/dataset"
 	"ckpt/predict"
 )
@@ -18,14 +19,16 @@ import (
 type fitOptions struct {
 	output, app, class, mpi, quantity, law, plot string
 	points                                       []int
+	jobs                                         []string
 }
 
 func newPredictFitCommand(g *ui.Globals) *cobra.Command {
 	var o fitOptions
 	cmd := &cobra.Command{
-		Use:   "fit CSV",
-		Short: "Fit a model to your own measurements",
-		Long: `Fit a model to your own measurements, or to a table of ckpt dataset list.
+		Use:   "fit [CSV]",
+		Short: "Fit a model to your own measurements or jobs",
+		Long: `Fit a model to your own measurements, to a table of ckpt dataset list, or with
+--from-job to the zones that jobs in the store occupied, imported ones too.
 
 CSV has the columns app, class, n_processes and at least one of dtapp_MiB,
 lb_MiB, shmem_MiB, ckpt_file_MiB; mpi and n_nodes (or processes_per_node) are
@@ -36,13 +39,21 @@ takes everything else from the built-in tables.
 --plot draws the points, the law, its 95 % interval and the extrapolation. --points
 fits these process counts only and shows the errors at the others.`,
 		Example: `  ckpt predict fit mine.csv -o mine.model
+  ckpt predict fit --from-job bt.W.4-1,bt.W.9-1,bt.W.16-1 -o bt.model
   ckpt predict fit 4.3 --points 16,25,36 --law auto --plot bt-d.svg
   ckpt predict fit 5.16 --app lu --class C --json`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return inputErrors(runPredictFit(g, &o, args[0])) },
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 && len(o.jobs) == 0 {
+				return ui.BadUsage("nothing to fit", "name a CSV file, or jobs with --from-job")
+			}
+			return inputErrors(runPredictFit(g, &o, args))
+		},
 	}
+	g.AddStoreFlag(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "write the model to this file")
+	f.StringSliceVar(&o.jobs, "from-job", nil, "fit the zones that these jobs in the store occupied")
 	f.StringVar(&o.app, "app", "", "fit this application only")
 	f.StringVar(&o.class, "class", "", "fit this class only")
 	f.StringVar(&o.mpi, "mpi", "", "fit this MPI library only")
@@ -56,16 +67,25 @@ fits these process counts only and shows the errors at the others.`,
 	return cmd
 }
 
-// rows reads the measurements that the flags choose.
-func (o *fitOptions) rows(name string) ([]dataset.Measurement, error) {
-	t, err := loadTable(name)
+// rows reads the measurements that the arguments and flags choose.
+func (o *fitOptions) rows(g *ui.Globals, tables []string) ([]dataset.Measurement, error) {
+	var all []dataset.Measurement
+	for _, name := range tables {
+		t, err := loadTable(name)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := dataset.MeasurementsOf(t)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rows...)
+	}
+	rows, err := o.measured(g)
 	if err != nil {
 		return nil, err
 	}
-	all, err := dataset.MeasurementsOf(t)
-	if err != nil {
-		return nil, err
-	}
+	all = append(all, rows...)
 	var out []dataset.Measurement
 	for _, m := range all {
 		if (o.app == "" || strings.EqualFold(m.App, o.app)) && (o.class == "" || m.Class == o.class) && (o.mpi == "" || m.MPI == dataset.MPIName(o.mpi)) {
@@ -73,12 +93,37 @@ func (o *fitOptions) rows(name string) ([]dataset.Measurement, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, ui.BadUsage(fmt.Sprintf("table %s: no row has --app %q --class %q --mpi %q", name, o.app, o.class, o.mpi), "ckpt dataset show "+name+" shows the rows")
+		return nil, ui.BadUsage(fmt.Sprintf("no row has --app %q --class %q --mpi %q", o.app, o.class, o.mpi), "leave these flags out to fit all rows")
 	}
 	return out, nil
 }
 
-func runPredictFit(g *ui.Globals, o *fitOptions, name string) error {
+// measured measures jobs in the store. Jobs of the same application, ranks and mapping
+// make one row, the mean.
+func (o *fitOptions) measured(g *ui.Globals) ([]dataset.Measurement, error) {
+	if len(o.jobs) == 0 {
+		return nil, nil
+	}
+	store, err := g.OpenStore()
+	if err != nil {
+		return nil, err
+	}
+	var rows []dataset.Measurement
+	for _, name := range o.jobs {
+		j, err := store.Job(name)
+		if err != nil {
+			return nil, err
+		}
+		measured, err := job.Measure(j)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, measured...)
+	}
+	return dataset.Means(rows), nil
+}
+
+func runPredictFit(g *ui.Globals, o *fitOptions, tables []string) error {
 	if err := ui.CheckPlotName(o.plot); err != nil {
 		return err
 	}
@@ -86,7 +131,7 @@ func runPredictFit(g *ui.Globals, o *fitOptions, name string) error {
 	if err != nil {
 		return err
 	}
-	rows, err := o.rows(name)
+	rows, err := o.rows(g, tables)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,74 @@
+package job
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"ckpt/dataset"
+	"ckpt/image"
+	"ckpt/zones"
+)
+
+// A ppnKey names measurements that belong together: ranks of nodes with as many ranks.
+type ppnKey struct {
+	np, ppn int
+	mpi     string
+}
+
+// Measure returns the zones that a rank of the job occupied, as means over its
+// checkpoints and ranks, with a row for each number of ranks per node. Checkpoints that
+// cannot be read are left out, and are in the error.
+func Measure(j *image.Job) ([]dataset.Measurement, error) {
+	numbers, err := j.Checkpoints()
+	if err != nil {
+		return nil, err
+	}
+	var failed error
+	var app string
+	sums, counts := make(map[ppnKey]zones.Sizes), make(map[ppnKey]int64)
+	for _, n := range numbers {
+		m, err := j.Manifest(n)
+		if errors.Is(err, image.ErrCheckpointNotFound) {
+			continue // pruned this moment
+		}
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		app = m.App
+		for _, r := range m.Ranks {
+			if r.Node < 0 || r.Node >= len(m.Mapping) {
+				continue
+			}
+			k := ppnKey{m.NP, m.Mapping[r.Node], m.MPI}
+			sums[k] = sums[k].Plus(r.Zones)
+			counts[k]++
+		}
+	}
+	if len(sums) == 0 {
+		return nil, errors.Join(failed, fmt.Errorf("job %s has no checkpoint to measure: %w", j.Name(), image.ErrCheckpointNotFound))
+	}
+	var rows []dataset.Measurement
+	for k, sum := range sums {
+		mean := func(bytes int64) float64 { return float64(bytes) / float64(counts[k]) / (1 << 20) }
+		row := dataset.Measurement{Table: j.Name(), MPI: dataset.MPIName(k.mpi), NP: k.np, PPN: k.ppn,
+			Data: mean(sum.Data), Library: mean(sum.Library), Shared: mean(sum.Shared), File: mean(sum.Total())}
+		row.App, row.Class = appAndClass(app)
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(a, b dataset.Measurement) int { return cmp.Or(a.NP-b.NP, a.PPN-b.PPN, strings.Compare(a.MPI, b.MPI)) })
+	return rows, failed
+}
+
+// appAndClass splits the name of an application, as in bt.B.4. The class of one that
+// has none is "-", as in tables of measurements.
+func appAndClass(app string) (name, class string) {
+	parts := strings.Split(app, ".")
+	if len(parts) < 3 {
+		return strings.ToLower(parts[0]), "-"
+	}
+	return strings.ToLower(strings.Join(parts[:len(parts)-2], ".")), parts[len(parts)-2]
+}
