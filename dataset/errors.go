@@ -33,7 +33,7 @@ type SpecError struct {
 	Given string
 	Known []string
 	hint  string
-	err     error
+	err   error
 }
 
 func (e *SpecError) Error() string {

@@ -13,8 +13,9 @@ import (
 	"slices"
 	"strings"
 
-	"ckpt/zones"
 	yaml "go.yaml.in/yaml/v3"
+
+	"ckpt/zones"
 )
 
 //go:embed workloads/*.yaml

@@ -59,7 +59,9 @@ func Measure(j *image.Job) ([]dataset.Measurement, error) {
 		row.App, row.Class = appAndClass(app)
 		rows = append(rows, row)
 	}
-	slices.SortFunc(rows, func(a, b dataset.Measurement) int { return cmp.Or(a.NP-b.NP, a.PPN-b.PPN, strings.Compare(a.MPI, b.MPI)) })
+	slices.SortFunc(rows, func(a, b dataset.Measurement) int {
+		return cmp.Or(a.NP-b.NP, a.PPN-b.PPN, strings.Compare(a.MPI, b.MPI))
+	})
 	return rows, failed
 }
 

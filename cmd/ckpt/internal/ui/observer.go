@@ -82,7 +82,7 @@ func (n *Narrator) Event(ev any) {
 	if cp, ok := ev.(*job.CheckpointEvent); ok && n.G.Verbose {
 		l := cp.Latency
 		_ = n.G.Printf("  %s coordination + %s management + %s storage\n"+
-		"pause      %s, for which the application stood still\n",
+			"pause      %s, for which the application stood still\n",
 			Seconds(l.Coordination), Seconds(l.Management), Seconds(l.Storage), Seconds(cp.Pause))
 	}
 }
