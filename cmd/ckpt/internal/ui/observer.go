@@ -81,8 +81,7 @@ func (n *Narrator) Event(ev any) {
 	_ = n.G.Printf("%s\n", describe(ev))
 	if cp, ok := ev.(*job.CheckpointEvent); ok && n.G.Verbose {
 		l := cp.Latency
-		_ = n.G.Printf("  %s coordination + %s management + %s storage\n"+
-			"pause      %s, for which the application stood still\n",
+		_ = n.G.Printf("  %s coordination + %s management + %s storage; the application stood still for %s\n",
 			Seconds(l.Coordination), Seconds(l.Management), Seconds(l.Storage), Seconds(cp.Pause))
 	}
 }
