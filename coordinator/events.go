@@ -27,10 +27,10 @@ type RecoveryEvent struct {
 	Type       string  `json:"type"`   // "recovery"
 	Failed     []int   `json:"failed"` // groups
 	RolledBack []int   `json:"rolled_back"`
-	From       []int   `json:"from"`       // their checkpoints, 0 the beginning
-	Ranks      int     `json:"ranks"`      // restarted
-	Iterations []int   `json:"iterations"` // lost, by group
-	Seconds    float64 `json:"decided_s"`  // from the failure to the decision
+	From       []int   `json:"from_checkpoints"`       // their checkpoints, 0 the beginning
+	Ranks      int     `json:"ranks"`                  // restarted
+	Iterations []int   `json:"rolled_back_iterations"` // lost, by group
+	Seconds    float64 `json:"decided_s"`              // from the failure to the decision
 }
 
 // A StartEvent says that all ranks compute.
@@ -79,10 +79,10 @@ type RestartEvent struct {
 // A BackoffEvent says that restarts in a row got no further than the one before them:
 // the next comes after a pause, and silent ranks are waited for longer.
 type BackoffEvent struct {
-	Type      string  `json:"type"`         // "backoff"
-	Of        []int   `json:"of,omitempty"` // which ranks, unless all
-	Restarts  int     `json:"restarts"`     // that got no further
-	Iteration int     `json:"iteration"`    // that the last of them reached
+	Type      string  `json:"type"`              // "backoff"
+	Of        []int   `json:"of,omitempty"`      // which ranks, unless all
+	Restarts  int     `json:"restarts_in_a_row"` // that got no further
+	Iteration int     `json:"iteration"`         // that the last of them reached
 	Pause     float64 `json:"pause_s"`
 	Silence   float64 `json:"silence_s"` // after which a rank is declared dead from now on
 }

@@ -17,10 +17,10 @@ import (
 // Change counts bytes by what has become of them between two checkpoints. Bytes
 // are compared by the page: a page of which one byte differs has changed.
 type Change struct {
-	Unchanged int64 `json:"unchanged"`
-	Changed   int64 `json:"changed"`
-	New       int64 `json:"new"`
-	Gone      int64 `json:"gone"`
+	Unchanged int64 `json:"unchanged_bytes"`
+	Changed   int64 `json:"changed_bytes"`
+	New       int64 `json:"new_bytes"`
+	Gone      int64 `json:"gone_bytes"`
 }
 
 // Plus returns the sum of c and d.

@@ -23,7 +23,7 @@ var ErrNoArray = errors.New("no such region")
 type Array struct {
 	Name  string     `json:"region"`
 	Zone  zones.Zone `json:"zone"`
-	Elem  zones.Elem `json:"type"`
+	Elem  zones.Elem `json:"element_type"`
 	Bytes int64      `json:"bytes"`
 	File  string     `json:"file"` // container file that lists it, relative to the job
 	index int        // among the regions of the file
@@ -31,8 +31,8 @@ type Array struct {
 
 // Reads counts what was read from the storage, headers and indexes included.
 type Reads struct {
-	Calls int64 `json:"read_calls"`
-	Bytes int64 `json:"read_bytes"`
+	Calls int64 `json:"reads"`
+	Bytes int64 `json:"bytes_read"`
 }
 
 // Arrays lists the regions of a rank: its own, those of the segment of its node, and

@@ -11,8 +11,8 @@ import (
 type Coverage struct {
 	What    string  `json:"what"`
 	Covered int     `json:"covered"`
-	Of      int     `json:"of"`
-	Share   float64 `json:"share"`
+	Of      int     `json:"cases"`
+	Share   float64 `json:"covered_share"`
 	// MedianWidth is the median of half width divided by measured value.
 	MedianWidth float64 `json:"median_half_width"`
 	widths      []float64

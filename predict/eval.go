@@ -19,6 +19,7 @@ type Row struct {
 	Table       string   `json:"table"`
 	Row         string   `json:"row"`
 	Quantity    string   `json:"quantity"`
+	Unit        string   `json:"unit"` // that of the table; empty for a count
 	Measured    *float64 `json:"measured"`
 	Thesis      *float64 `json:"thesis"`
 	Ours        *float64 `json:"ours"`
@@ -49,7 +50,7 @@ type Summary struct {
 // that both predict, and for ours over all rows.
 type QuantityErrors struct {
 	Quantity     string  `json:"quantity"`
-	Rows         int     `json:"rows"`
+	Rows         int     `json:"row_count"`
 	Both         int     `json:"rows_of_both"`
 	ThesisMedian float64 `json:"thesis_median"`
 	ThesisMax    float64 `json:"thesis_max"`
@@ -108,6 +109,17 @@ func onePoint(rows []dataset.Measurement) (*Model, error) {
 	return fitSizes(chosen)
 }
 
+// unitOf returns the unit in which the tables give a quantity.
+func unitOf(quantity string) string {
+	switch quantity {
+	case "time":
+		return "s"
+	case "count":
+		return ""
+	}
+	return "MiB"
+}
+
 type evaluator struct {
 	count      CountFunc
 	rows       []dataset.Measurement
@@ -118,7 +130,7 @@ type evaluator struct {
 
 // add appends a row. Zero or NaN stands for a missing value.
 func (ev *evaluator) add(table, row, quantity string, measured, thesis float64, ours estimated, note string) {
-	r := Row{Table: table, Row: row, Quantity: quantity, Measured: number(measured), Thesis: number(thesis),
+	r := Row{Table: table, Row: row, Quantity: quantity, Unit: unitOf(quantity), Measured: number(measured), Thesis: number(thesis),
 		Ours: number(ours.Value), Low: number(ours.Low), High: number(ours.High), Note: note}
 	if r.Low == nil && r.Ours != nil {
 		zero := 0.

@@ -161,10 +161,10 @@ func (f *latencyFit) codec(name, mpi string) (codecModel, error) {
 type Probe struct {
 	// MiBPerS is the rate of all Writers together, RelativeSD its scatter
 	// between repetitions.
-	MiBPerS    float64 `json:"mib_per_s"`
-	RelativeSD float64 `json:"relative_sd"`
-	Writers    int     `json:"writers"`
-	Dir        string  `json:"dir"`
+	MiBPerS    float64
+	RelativeSD float64
+	Writers    int
+	Dir        string
 }
 
 // A nodeLoad is what one node of a job writes, in MiB.

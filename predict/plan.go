@@ -48,34 +48,34 @@ type Planning struct {
 
 // An Option is one configuration of a plan.
 type Option struct {
-	PPN         int     `json:"ppn"`
-	Nodes       int     `json:"nodes"`
-	Mapping     []int   `json:"mapping"`
-	MPI         string  `json:"mpi"`
-	Codec       string  `json:"codec"`
-	Aggregators int     `json:"aggregators"`
-	BufferMiB   float64 `json:"buffer_mib,omitempty"`
+	PPN         int
+	Nodes       int
+	Mapping     []int
+	MPI         string
+	Codec       string
+	Aggregators int
+	BufferMiB   float64
 	// FileMiB is the largest image before compression, GstoredMiB the bytes written
 	// for one checkpoint, StorageMiB the space that the store needs.
-	FileMiB    float64 `json:"file_mib"`
-	GstoredMiB float64 `json:"gstored_mib"`
-	LowMiB     float64 `json:"low_mib"`
-	HighMiB    float64 `json:"high_mib"`
-	StorageMiB float64 `json:"storage_mib"`
+	FileMiB    float64
+	GstoredMiB float64
+	LowMiB     float64
+	HighMiB    float64
+	StorageMiB float64
 	// CheckpointS is the latency of a checkpoint, between LowS and HighS.
-	CheckpointS float64 `json:"checkpoint_s"`
-	LowS        float64 `json:"low_s"`
-	HighS       float64 `json:"high_s"`
-	Count       int     `json:"count"`
-	IntervalS   float64 `json:"interval_s"`
-	TotalS      float64 `json:"total_s"`
+	CheckpointS float64
+	LowS        float64
+	HighS       float64
+	Count       int
+	IntervalS   float64
+	TotalS      float64
 	// LostS is the work lost to a failure on average: half an interval.
-	LostS float64 `json:"lost_s"`
+	LostS float64
 	// Fits is false if the store is too small, or if no checkpoint is affordable.
-	Fits          bool    `json:"fits"`
-	Best          bool    `json:"best"`
-	Extrapolation float64 `json:"extrapolation"`
-	Assumed       bool    `json:"assumed,omitempty"`
+	Fits          bool
+	Best          bool
+	Extrapolation float64
+	Assumed       bool
 }
 
 // check fills in defaults and refuses invalid values.

@@ -36,32 +36,32 @@ type Request struct {
 
 // A Size is the predicted size of one checkpoint.
 type Size struct {
-	App     string `json:"app"`
-	NP      int    `json:"np"`
-	Mapping []int  `json:"mapping"`
-	MPI     string `json:"mpi"`
+	App     string
+	NP      int
+	Mapping []int
+	MPI     string
 	// Zones is the first file's, in MiB.
-	Zones ZonesMiB `json:"zones_mib"`
-	Files []File   `json:"files"`
+	Zones ZonesMiB
+	Files []File
 	// ManagerMiB is the memory of manager processes, 0 unless asked for.
-	ManagerMiB float64 `json:"manager_mib,omitempty"`
-	TotalMiB   float64 `json:"total_mib"`
-	LowMiB     float64 `json:"low_mib"`
-	HighMiB    float64 `json:"high_mib"`
-	Model      string  `json:"model"`
-	Basis      string  `json:"basis"`
+	ManagerMiB float64
+	TotalMiB   float64
+	LowMiB     float64
+	HighMiB    float64
+	Model      string
+	Basis      string
 	// Extrapolation is the factor by which the job lies outside the fitted points, or
 	// 1 inside. Note explains it in words.
-	Extrapolation float64 `json:"extrapolation"`
-	Note          string  `json:"note,omitempty"`
+	Extrapolation float64
+	Note          string
 }
 
 // ZonesMiB are sizes by zone in MiB.
 type ZonesMiB struct {
-	Library  float64 `json:"library"`
-	Data     float64 `json:"data"`
-	Shared   float64 `json:"shared"`
-	IOBuffer float64 `json:"iobuffer"`
+	Library  float64
+	Data     float64
+	Shared   float64
+	IOBuffer float64
 }
 
 func (z ZonesMiB) total() float64 { return z.Library + z.Data + z.Shared + z.IOBuffer }
@@ -69,13 +69,13 @@ func (z ZonesMiB) total() float64 { return z.Library + z.Data + z.Shared + z.IOB
 // A File is one kind of image file: all processes of nodes with PPN processes
 // that are, or are not, aggregators.
 type File struct {
-	PPN        int      `json:"ppn"`
-	Count      int      `json:"count"`
-	MiB        float64  `json:"file_mib"`
-	Low        float64  `json:"low_mib"`
-	High       float64  `json:"high_mib"`
-	Aggregator bool     `json:"aggregator"`
-	Zones      ZonesMiB `json:"zones_mib"`
+	PPN        int
+	Count      int
+	MiB        float64
+	Low        float64
+	High       float64
+	Aggregator bool
+	Zones      ZonesMiB
 	first      bool
 	half       [3]float64 // of data and library, shared, I/O
 	estimate   estimated

@@ -8,19 +8,19 @@ import (
 // A Time is the predicted latency of one checkpoint.
 type Time struct {
 	Size
-	Codec string `json:"codec"`
+	Codec string
 	// StoredMiB is the size written by all nodes, after compression.
-	StoredMiB float64 `json:"stored_mib"`
+	StoredMiB float64
 	// Latency has the terms in seconds, LowS and HighS the interval of the total.
-	Latency parts   `json:"latency_s"`
-	LowS    float64 `json:"low_s"`
-	HighS   float64 `json:"high_s"`
+	Latency parts
+	LowS    float64
+	HighS   float64
 	// TimeModel names the method, and Valid where it holds.
-	TimeModel string `json:"time_model"`
-	Valid     string `json:"valid"`
-	Probe     *Probe `json:"probe,omitempty"`
+	TimeModel string
+	Valid     string
+	Probe     *Probe
 	// Assumed tells that the thesis did not measure the codec.
-	Assumed bool `json:"assumed,omitempty"`
+	Assumed bool
 }
 
 // Time predicts the latency of a checkpoint of a job. With the law of the thesis it

@@ -110,10 +110,10 @@ func (a Area) MarshalJSON() ([]byte, error) {
 		Bytes     int64  `json:"bytes"`
 		Stored    int64  `json:"stored_bytes"`
 		Prot      Prot   `json:"prot"`
-		Shared    bool   `json:"shared"`
+		Shared    bool   `json:"shared_mapping"`
 		Name      string `json:"name"`
 		Class     Class  `json:"zone"`
-		Runs      int    `json:"runs,omitempty"`
+		Runs      int    `json:"touched_ranges,omitempty"`
 		Resident  *int64 `json:"resident_bytes,omitempty"`
 		Dirty     *int64 `json:"dirty_bytes,omitempty"`
 		Occupied  *int64 `json:"occupied_bytes,omitempty"`

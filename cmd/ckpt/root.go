@@ -110,7 +110,7 @@ func newVersionCommand(g *ui.Globals) *cobra.Command {
 			v := struct {
 				Version string `json:"version"`
 				Go      string `json:"go"`
-				Format  int    `json:"format"` // of images
+				Format  int    `json:"image_format"` // of images
 			}{Version: "devel", Format: 1}
 			if info, ok := debug.ReadBuildInfo(); ok {
 				v.Go = info.GoVersion

@@ -1,6 +1,8 @@
 package job
 
 import (
+	"encoding/json"
+
 	"ckpt/image"
 	"ckpt/zones"
 )
@@ -13,7 +15,7 @@ func DescribeCheckpoint(s image.Summary) *CheckpointEvent {
 	}
 	return &CheckpointEvent{Type: "checkpoint", Job: s.Job, Number: s.Number, Iteration: int(s.Iteration), Ranks: s.Ranks, Of: s.Of,
 		LogBytes: log.Bytes, LogFsyncs: log.Fsyncs, LogSeconds: log.Seconds,
-		Bytes: s.Bytes, Memory: s.Memory, StoredBytes: s.StoredBytes, Files: s.Files, Latency: s.Latency, Pause: s.Pause}
+		Zones: s.Bytes, Memory: s.Memory, StoredBytes: s.StoredBytes, Files: s.Files, Latency: s.Latency, Pause: s.Pause}
 }
 
 // A CheckpointEvent describes a committed checkpoint. Times are in seconds,
@@ -25,7 +27,7 @@ type CheckpointEvent struct {
 	Iteration   int           `json:"iteration"`
 	Ranks       int           `json:"ranks"`
 	Of          []int         `json:"of,omitempty"`     // which ranks, unless all
-	Bytes       zones.Sizes   `json:"bytes"`            // of an image of each rank, added up
+	Zones       zones.Sizes   `json:"zones"`            // of an image of each rank, added up
 	Memory      *zones.Sizes  `json:"memory,omitempty"` // with the segment once for each node, the library once
 	StoredBytes int64         `json:"stored_bytes"`     // added to the store
 	Files       int           `json:"files"`            // added to the store, the manifest included
@@ -36,4 +38,21 @@ type CheckpointEvent struct {
 	LogBytes   int64   `json:"log_bytes,omitempty"`
 	LogFsyncs  int64   `json:"log_fsyncs,omitempty"`
 	LogSeconds float64 `json:"log_s,omitempty"`
+}
+
+// UnmarshalJSON also reads lines of earlier versions, whose zones are in the field
+// bytes.
+func (e *CheckpointEvent) UnmarshalJSON(b []byte) error {
+	type plain CheckpointEvent
+	old := struct {
+		*plain
+		Bytes *zones.Sizes `json:"bytes"`
+	}{plain: (*plain)(e)}
+	if err := json.Unmarshal(b, &old); err != nil {
+		return err
+	}
+	if old.Bytes != nil {
+		e.Zones = *old.Bytes
+	}
+	return nil
 }

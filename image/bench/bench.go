@@ -38,19 +38,19 @@ const block = 4 << 20
 // A Result is what Write measured. Bandwidths are in bytes per second, one for
 // each round.
 type Result struct {
-	Size       int64     `json:"size"` // bytes of one round and way
-	Checkpoint []float64 `json:"checkpoint"`
-	Direct     []float64 `json:"direct"` // empty where O_DIRECT does not work
-	Buffered   []float64 `json:"buffered"`
+	Size       int64     `json:"round_bytes"` // bytes of one round and way
+	Checkpoint []float64 `json:"checkpoint_bytes_per_s"`
+	Direct     []float64 `json:"direct_bytes_per_s"` // empty where O_DIRECT does not work
+	Buffered   []float64 `json:"buffered_bytes_per_s"`
 	// Coded is the checkpoint with Options.Codec, in bytes of memory per second.
-	Coded []float64 `json:"coded,omitempty"`
+	Coded []float64 `json:"coded_bytes_per_s,omitempty"`
 	// CodedOneCore is the same with GOMAXPROCS=1.
-	CodedOneCore []float64 `json:"coded_one_core,omitempty"`
+	CodedOneCore []float64 `json:"coded_one_core_bytes_per_s,omitempty"`
 	// Medians of the above.
-	CheckpointMedian float64 `json:"checkpoint_median"`
-	DirectMedian     float64 `json:"direct_median"`
-	BufferedMedian   float64 `json:"buffered_median"`
-	CodedMedian      float64 `json:"coded_median,omitempty"`
+	CheckpointMedian float64 `json:"checkpoint_median_bytes_per_s"`
+	DirectMedian     float64 `json:"direct_median_bytes_per_s"`
+	BufferedMedian   float64 `json:"buffered_median_bytes_per_s"`
+	CodedMedian      float64 `json:"coded_median_bytes_per_s,omitempty"`
 	// CodedRatio is CodedMedian by CheckpointMedian, CodedStored the bytes stored of
 	// Size.
 	CodedRatio  float64 `json:"coded_ratio,omitempty"`
@@ -61,15 +61,15 @@ type Result struct {
 	// Gzip is how many bytes of memory per second the program gzip -1 takes from
 	// a pipe, out of which it makes GzipShare of their number; 0 if it is not
 	// installed. GzipRatio is the median of CodedOneCore by that.
-	Gzip      float64 `json:"gzip_1,omitempty"`
+	Gzip      float64 `json:"gzip_1_bytes_per_s,omitempty"`
 	GzipShare float64 `json:"gzip_1_share,omitempty"`
 	GzipRatio float64 `json:"gzip_1_ratio,omitempty"`
 	// Ratio is the median of the checkpoint to the better of the other two.
-	Ratio float64 `json:"ratio"`
+	Ratio float64 `json:"checkpoint_ratio"`
 	// PeakExtraMemory is by how much the resident memory of the process grew
 	// while a checkpoint was written, in bytes, at most over the rounds; 0 if
 	// the kernel does not tell.
-	PeakExtraMemory int64 `json:"peak_extra_memory"`
+	PeakExtraMemory int64 `json:"peak_extra_bytes"`
 }
 
 // Options say what Write measures.

@@ -22,17 +22,17 @@ type CodecResult struct {
 	Bytes  int64  `json:"bytes"`        // of the extents, without those of zeros
 	Stored int64  `json:"stored_bytes"` // in whole pages, as in a file
 	// Ratio is Bytes by Stored.
-	Ratio float64 `json:"ratio"`
+	Ratio float64 `json:"codec_ratio"`
 	// Raw is the part of the bytes that is stored as it is, Filtered the part that
 	// is shuffled, 0 to 1.
 	Raw      float64 `json:"raw_share"`
 	Filtered float64 `json:"filtered_share"`
 	// Rates are in bytes of memory per second.
-	Encode float64 `json:"encode_rate"`
-	Decode float64 `json:"decode_rate"`
+	Encode float64 `json:"encode_bytes_per_s"`
+	Decode float64 `json:"decode_bytes_per_s"`
 	// PaysBelow is the bandwidth of the storage, in bytes per second, below which
 	// compressing takes less time than it saves: Encode · (Ratio−1)/Ratio.
-	PaysBelow float64 `json:"pays_below"`
+	PaysBelow float64 `json:"pays_below_bytes_per_s"`
 }
 
 // Extents are the memory that codecs are tried on.

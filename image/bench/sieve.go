@@ -31,9 +31,9 @@ var joining = []fileview.Method{fileview.ROMIO, fileview.Extent, fileview.ScanFi
 
 // A SieveResult is what Sieve measured.
 type SieveResult struct {
-	Size    int64         `json:"size"`
+	Size    int64         `json:"file_bytes"`
 	Direct  bool          `json:"direct"` // around the page cache
-	Storage image.Storage `json:"storage"`
+	Storage image.Storage `json:"-"`
 	// BreakEven is the hole, in bytes, that takes as long to read as a call costs.
 	BreakEven int64        `json:"break_even_bytes"`
 	Patterns  []SieveTimes `json:"patterns"`
@@ -44,16 +44,16 @@ type SieveTimes struct {
 	Data  int64       `json:"data_bytes"`
 	Hole  int64       `json:"hole_bytes"`
 	Naive float64     `json:"naive_s"` // median time of a pass, a call per block
-	Rules []SieveRule `json:"rules"`
+	Rules []SieveRule `json:"sieve_rules"`
 }
 
 // SieveRule is one rule on one pattern.
 type SieveRule struct {
 	Rule    fileview.Method `json:"rule"`
-	Seconds float64         `json:"seconds"`
+	Seconds float64         `json:"pass_s"`
 	Speedup float64         `json:"speedup"` // naive time by this one
-	Calls   int64           `json:"calls"`
-	Bytes   int64           `json:"read_bytes"`
+	Calls   int64           `json:"reads"`
+	Bytes   int64           `json:"bytes_read"`
 }
 
 // Sieve measures what it costs to read blocks with holes between them in a directory,

@@ -11,13 +11,13 @@ type Summary struct {
 	Holes     int   `json:"holes"`
 	HoleBytes int64 `json:"hole_bytes"`
 
-	Writers []WriterSummary `json:"writers"` // by rank
+	Writers []WriterSummary `json:"writer_list"` // by rank
 	Work                    // of all writers
 
-	MaxRounds        int64   `json:"max_rounds"`  // of any writer
-	PeakBuffer       int64   `json:"peak_buffer"` // of any writer
-	ExtraReads       int64   `json:"extra_reads"` // always 0: every write is of new bytes
-	Stripes          int64   `json:"stripes"`     // with data
+	MaxRounds        int64   `json:"max_rounds"`          // of any writer
+	PeakBuffer       int64   `json:"peak_buffered_bytes"` // of any writer
+	ExtraReads       int64   `json:"extra_reads"`         // always 0: every write is of new bytes
+	Stripes          int64   `json:"stripes"`             // with data
 	StripesPerOST    []int64 `json:"stripes_per_ost"`
 	SharedStripes    int64   `json:"shared_stripes"`    // with data of more than one rank
 	ContendedStripes int64   `json:"contended_stripes"` // written by more than one rank
@@ -26,7 +26,7 @@ type Summary struct {
 // WriterSummary is the part of one writer in numbers.
 type WriterSummary struct {
 	Writer
-	Sources int `json:"sources"` // ranks whose bytes it writes
+	Sources int `json:"ranks"` // ranks whose bytes it writes
 	Work
 }
 
@@ -43,7 +43,7 @@ type Work struct {
 	OtherNodeBytes int64 `json:"other_node_bytes"`
 	// BufferBytes is the memory for collective buffers, both with P3, as far as
 	// the rounds fill them.
-	BufferBytes int64 `json:"buffer_bytes"`
+	BufferBytes int64 `json:"buffered_bytes"`
 }
 
 func (w *Work) add(o Work) {

@@ -46,12 +46,15 @@ func TestJSON(t *testing.T) {
 				Start *float64 `json:"start_s"`
 				End   *float64 `json:"end_s"`
 			} `json:"bursts"`
-			Common []struct{ Size, Count int64 } `json:"common_sizes"`
-			Bins   []struct {
+			Common []struct {
+				Size  int64 `json:"request_bytes"`
+				Count int64
+			} `json:"common_sizes"`
+			Bins []struct {
 				Bin   string
 				Count int64
 			} `json:"size_histogram"`
-		} `json:"files"`
+		} `json:"file_list"`
 	}
 	if err := json.Unmarshal(out, &r); err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ type Balance struct {
 	MaxTime    float64 `json:"max_s"`
 	// Imbalance is (max - mean) / max of the bytes that a rank moves: 0 if all ranks
 	// move the same, near 1 if one rank moves everything.
-	Imbalance float64 `json:"bytes_imbalance"`
+	Imbalance float64 `json:"imbalance"`
 	// Stragglers are ranks that take more than Thresholds.StragglerFactor times the
 	// median time of ranks with about as many bytes, half to twice as many. The
 	// slowest comes first; there are at most ten. Aggregators are not stragglers.
@@ -26,7 +26,7 @@ type Balance struct {
 // A Straggler is a rank that takes longer than others.
 type Straggler struct {
 	Rank   int     `json:"rank"`
-	Node   string  `json:"node"`
+	Node   string  `json:"node_name"`
 	Time   float64 `json:"time_s"`
 	Factor float64 `json:"factor"` // time over that median
 }

@@ -23,14 +23,14 @@ type Burst struct {
 	// job have none.
 	Spatial Spatial `json:"spatial,omitempty"`
 	Detail  Detail  `json:"detail,omitempty"`
-	Sizes   string  `json:"sizes,omitempty"`
+	Sizes   string  `json:"size_kind,omitempty"`
 }
 
 // A Repetition is a period in the list of bursts: each unit of bursts is like the unit
 // before, with the same operations, and counts and bytes within a tenth.
 type Repetition struct {
-	Bursts int `json:"bursts"` // in a unit
-	Times  int `json:"times"`  // occurrences of the unit
+	Bursts int `json:"unit_bursts"` // in a unit
+	Times  int `json:"times"`       // occurrences of the unit
 	// Interval is the mean time between starts. Deviation is its standard deviation
 	// divided by the mean.
 	Interval  float64 `json:"interval_s"`

@@ -10,8 +10,8 @@ import (
 
 // Comparison has the differences between two traces.
 type Comparison struct {
-	Job   []Difference     `json:"job"`
-	Files []FileComparison `json:"files"` // in both traces
+	Job   []Difference     `json:"differences"`
+	Files []FileComparison `json:"compared_files"` // in both traces
 	// OnlyA and OnlyB list files without a counterpart.
 	OnlyA []string `json:"only_a"`
 	OnlyB []string `json:"only_b"`
@@ -29,16 +29,16 @@ type FileComparison struct {
 }
 
 // A Difference is a quantity in both traces. A and B are numbers, TextA and TextB
-// words. Percent is 100·(a-b)/b, or null if b is 0 and a is not. So the second trace
+// words. Relative is (a-b)/b, or null if b is 0 and a is not. So the second trace
 // is the reference, as Darshan and strace in León's Tables 2.5 and 2.6, which print it
 // without its sign.
 type Difference struct {
 	Quantity string   `json:"quantity"`
-	A        float64  `json:"a"`
-	B        float64  `json:"b"`
+	A        float64  `json:"value_a"`
+	B        float64  `json:"value_b"`
 	TextA    string   `json:"text_a,omitempty"`
 	TextB    string   `json:"text_b,omitempty"`
-	Percent  *float64 `json:"percent"`
+	Relative *float64 `json:"relative_difference"`
 	Same     bool     `json:"same"`
 }
 
@@ -196,8 +196,8 @@ func activityDifferences(a, b *Activity) []Difference {
 func number(quantity string, a, b float64) Difference {
 	d := Difference{Quantity: quantity, A: a, B: b, Same: a == b}
 	if b != 0 || a == 0 {
-		p := ratio(100*(a-b), b)
-		d.Percent = &p
+		p := ratio(a-b, b)
+		d.Relative = &p
 	}
 	return d
 }

@@ -12,7 +12,7 @@ import (
 
 // An Insight is a finding: a property of the I/O that costs time, and a remedy.
 type Insight struct {
-	Code     string   `json:"code"`     // CK01 to CK12
+	Code     string   `json:"id"`       // CK01 to CK12
 	Severity string   `json:"severity"` // high, warn or info
 	Title    string   `json:"title"`
 	File     string   `json:"file,omitempty"` // empty if it concerns the job

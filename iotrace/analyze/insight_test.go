@@ -292,10 +292,10 @@ func TestCompare(t *testing.T) {
 		}
 		return d[i]
 	}
-	if d := find(c.Job, "writes"); d.A != 828 || d.B != 3312 || *d.Percent != -75 {
+	if d := find(c.Job, "writes"); d.A != 828 || d.B != 3312 || *d.Relative != -0.75 {
 		t.Errorf("writes: %+v", d)
 	}
-	if d := find(c.Job, "reads"); *d.Percent != 0 || !d.Same {
+	if d := find(c.Job, "reads"); *d.Relative != 0 || !d.Same {
 		t.Errorf("reads: %+v", d)
 	}
 	// Files of other names are matched by the order of their numbers.
@@ -308,13 +308,13 @@ func TestCompare(t *testing.T) {
 	if len(c.Files) != 4 || c.Files[0].B != "x/ckpt_9.dmtcp" || c.Files[1].B != "x/ckpt_100.dmtcp" {
 		t.Fatalf("%+v", c.Files)
 	}
-	if d := find(c.Files[0].Differences, "writes"); d.A != 207 || d.B != 208 || math.Abs(*d.Percent+100./208) > 1e-9 {
+	if d := find(c.Files[0].Differences, "writes"); d.A != 207 || d.B != 208 || math.Abs(*d.Relative+1./208) > 1e-9 {
 		t.Errorf("writes: %+v", d)
 	}
 	if d := find(c.Files[0].Differences, "burst_1_bytes"); d.A != 8192 || d.B != 8192 || !d.Same {
 		t.Errorf("burst: %+v", d)
 	}
-	if d := find(Compare(builtin(t, "minighost", synth.Params{}), a).Job, "access"); d.TextA != "shared" || d.TextB != "independent" || d.Percent != nil {
+	if d := find(Compare(builtin(t, "minighost", synth.Params{}), a).Job, "access"); d.TextA != "shared" || d.TextB != "independent" || d.Relative != nil {
 		t.Errorf("access: %+v", d)
 	}
 }

@@ -20,10 +20,10 @@ type Pattern struct {
 
 // A Group is a set of ranks that do the same.
 type Group struct {
-	File  string `json:"file"`  // {rank} is the number of the rank, # another varying number
-	Files int    `json:"files"` // number of files
-	Ranks string `json:"ranks"` // like 0-7; 0-60/4: every fourth; all but 0-60/4; empty if not done by ranks
-	Count int    `json:"rank_count"`
+	File  string `json:"file"`       // {rank} is the number of the rank, # another varying number
+	Files int    `json:"files"`      // number of files
+	Ranks string `json:"rank_range"` // like 0-7; 0-60/4: every fourth; all but 0-60/4; empty if not done by ranks
+	Count int    `json:"ranks"`
 	// Items are the requests of each rank; none if they are too irregular.
 	Items []Item `json:"items,omitempty"`
 	// Spread is set if the runs begin at offsets that are not linear in the rank.
@@ -31,8 +31,8 @@ type Group struct {
 	Spread bool `json:"spread,omitempty"`
 	// For each rank and file, from the least to the most; all patterns together.
 	Detail   Detail   `json:"detail"`
-	Requests [2]int64 `json:"requests"`
-	Bytes    [2]int64 `json:"bytes"`
+	Requests [2]int64 `json:"requests_range"`
+	Bytes    [2]int64 `json:"bytes_range"`
 
 	skeleton string // of the names of the files
 }
@@ -46,11 +46,11 @@ type Item struct {
 	BytesTo int64  `json:"bytes_to,omitempty"` // the largest size, if ranks differ; Bytes is the smallest, and the one that offsets use
 	Count   int64  `json:"count,omitempty"`
 	Offset  int64  `json:"offset"`
-	PerRank int64  `json:"per_rank,omitempty"`
-	Step    int64  `json:"step,omitempty"`
+	PerRank int64  `json:"per_rank_bytes,omitempty"`
+	Step    int64  `json:"step_bytes,omitempty"`
 	Body    []Item `json:"body,omitempty"`
 	Times   int64  `json:"times,omitempty"`
-	Shift   int64  `json:"shift,omitempty"`
+	Shift   int64  `json:"shift_bytes,omitempty"`
 }
 
 const (

@@ -11,7 +11,7 @@ type Report struct {
 	Source     string      `json:"source"`
 	Nodes      int         `json:"nodes"`  // different nodes of ranks
 	Events     int64       `json:"events"` // of any kind, also without a file
-	Operations []Operation `json:"operations"`
+	Operations []Operation `json:"operation_list"`
 	Activity               // of all files; Ranks counts all of the trace
 	// ActiveRanks read or write, or do other operations on files if no rank reads or
 	// writes.
@@ -26,7 +26,7 @@ type Report struct {
 	Balance     Balance       `json:"balance"`
 	Pattern     Pattern       `json:"pattern"`
 	Insights    []Insight     `json:"insights"`
-	Files       []File        `json:"files"` // in the order of the trace, without untouched files
+	Files       []File        `json:"file_list"` // in the order of the trace, without untouched files
 }
 
 // File describes the I/O on one file.
@@ -105,7 +105,7 @@ type ModuleCount struct {
 
 // SizeCount is a request size with its count.
 type SizeCount struct {
-	Size  int64 `json:"size"`
+	Size  int64 `json:"request_bytes"`
 	Count int64 `json:"count"`
 }
 
@@ -113,7 +113,7 @@ type SizeCount struct {
 // the last bin, which is unbounded.
 type SizeBin struct {
 	Bin    string `json:"bin"`
-	Upto   int64  `json:"upto"`
+	Upto   int64  `json:"upto_bytes"`
 	Count  int64  `json:"count"` // Writes and Reads
 	Writes int64  `json:"writes"`
 	Reads  int64  `json:"reads"`
@@ -123,22 +123,22 @@ type SizeBin struct {
 type Sizes struct {
 	// Kind is uniform if two thirds of the requests and two thirds of the bytes have
 	// the same request size, otherwise variable, or none without requests.
-	Kind string  `json:"kind"`
-	Min  int64   `json:"min"`
-	Max  int64   `json:"max"`
-	Mean float64 `json:"mean"`
+	Kind string  `json:"size_kind"`
+	Min  int64   `json:"min_bytes"`
+	Max  int64   `json:"max_bytes"`
+	Mean float64 `json:"mean_bytes"`
 	// Small requests are smaller than Thresholds.SmallBytes, large ones have
 	// LargeBytes and more.
-	Small  int64 `json:"small"`
-	Medium int64 `json:"medium"`
-	Large  int64 `json:"large"`
+	Small  int64 `json:"small_count"`
+	Medium int64 `json:"medium_count"`
+	Large  int64 `json:"large_count"`
 }
 
 // Offsets describes where requests go. From request to request it follows one rank in
 // one direction, reading or writing.
 type Offsets struct {
-	First int64 `json:"first"` // the smallest offset
-	End   int64 `json:"end"`   // the largest end
+	First int64 `json:"first_offset"` // the smallest offset
+	End   int64 `json:"end_offset"`   // the largest end
 	// Consecutive is the share of requests that begin where the one before ended,
 	// Forward of those that begin behind that, Backward of those that begin before it.
 	// The first request of each rank is in none of them.
@@ -147,13 +147,13 @@ type Offsets struct {
 	Backward    float64 `json:"backward_share"`
 	// Hole is the distance skipped when going forward: its commonest size, and the
 	// mean.
-	Hole     int64   `json:"hole"`
-	HoleMean float64 `json:"hole_mean"`
+	Hole     int64   `json:"common_hole_bytes"`
+	HoleMean float64 `json:"mean_hole_bytes"`
 	// Stride is the commonest distance between starts in strided parts. In nested
 	// parts, Outer is the distance between groups, and Inner the number of requests in
 	// a group.
-	Stride int64 `json:"stride,omitempty"`
-	Outer  int64 `json:"outer_stride,omitempty"`
+	Stride int64 `json:"stride_bytes,omitempty"`
+	Outer  int64 `json:"outer_stride_bytes,omitempty"`
 	Inner  int64 `json:"group_requests,omitempty"`
 	// Unaligned are the shares of requests whose offset is not a multiple of a page (4
 	// KiB), or of a stripe.
@@ -164,15 +164,15 @@ type Offsets struct {
 // Correlation is Pearson's r of the size and the time of requests, from -1 to 1 (León,
 // Equation 3.7), or null if undefined.
 type Correlation struct {
-	Write *float64 `json:"write"`
-	Read  *float64 `json:"read"`
+	Write *float64 `json:"write_correlation"`
+	Read  *float64 `json:"read_correlation"`
 }
 
 // Concurrency is the number of ranks that read or write at the same time, while any
 // does. Other processes, such as the coordinator of ckpt, do not count.
 type Concurrency struct {
-	Mean float64 `json:"mean"`
-	Max  int     `json:"max"`
+	Mean float64 `json:"mean_ranks"`
+	Max  int     `json:"max_ranks"`
 }
 
 // Bandwidth is the bytes written and read per second, in bins of equal length.
@@ -180,6 +180,6 @@ type Concurrency struct {
 type Bandwidth struct {
 	Start float64   `json:"start_s"`
 	Bin   float64   `json:"bin_s"`
-	Write []float64 `json:"write"`
-	Read  []float64 `json:"read"`
+	Write []float64 `json:"write_bytes_per_s"`
+	Read  []float64 `json:"read_bytes_per_s"`
 }

@@ -16,7 +16,7 @@ type Result struct {
 
 	Traced     Side        `json:"traced"`
 	Replayed   Side        `json:"replayed"`
-	Operations []Operation `json:"operations"` // by kind, those of the trace or the replay
+	Operations []Operation `json:"compared_operations"` // by kind, those of the trace or the replay
 
 	LeftOut []LeftOut `json:"left_out"` // of the trace
 	// PreparedFiles and PreparedBytes existed before the clock started.
@@ -49,8 +49,8 @@ type Side struct {
 // An Operation compares the operations of one kind.
 type Operation struct {
 	Op       string `json:"op"`
-	Traced   Sum    `json:"traced"`
-	Replayed Sum    `json:"replayed"`
+	Traced   Sum    `json:"traced_sum"`
+	Replayed Sum    `json:"replayed_sum"`
 }
 
 // A Sum is over the operations of all ranks.

@@ -10,7 +10,7 @@ import (
 
 // A Checkpoint sums up processes that were, or would be, checkpointed together.
 type Checkpoint struct {
-	Group     string `json:"group,omitempty"` // of a checkpoint of DMTCP
+	Group     string `json:"dmtcp_group,omitempty"` // of a checkpoint of DMTCP
 	Ranks     int    `json:"ranks"`
 	Launchers int    `json:"launchers"` // and other processes that are not ranks
 	// Missing is the number of processes of the checkpoint that were not found.

@@ -69,16 +69,16 @@ type Result struct {
 	// Plain and Recorded are the seconds that writing a checkpoint of Size bytes took
 	// in each round, without and with recording. Ratio is the ratio of their medians;
 	// it includes all noise of the disk.
-	Size       int64     `json:"size"`
+	Size       int64     `json:"checkpoint_bytes"`
 	Operations int64     `json:"operations"`
 	Plain      []float64 `json:"plain_s"`
 	Recorded   []float64 `json:"recorded_s"`
-	Ratio      float64   `json:"ratio"`
+	Ratio      float64   `json:"recorded_ratio"`
 	// Spent are the seconds that the recorder took in each round, waiting and clock
 	// readings included, summed over the ranks as if they never overlapped. Share is
 	// the median of their share of the time of the same checkpoint.
 	Spent []float64 `json:"recorder_s"`
-	Share float64   `json:"share"`
+	Share float64   `json:"recorder_share"`
 }
 
 // Speed is the speed of recording events or of reading a format, by the clock and by

@@ -66,16 +66,16 @@ is the run of median total time.`,
 
 // benchModes is a comparison as JSON.
 type benchModes struct {
-	App        string     `json:"app"`
-	NP         int        `json:"np"`
-	Mapping    string     `json:"mapping"`
-	Iterations int        `json:"iterations"`
-	Every      int        `json:"every"` // iterations
-	Failures   []string   `json:"inject"`
-	Seed       uint64     `json:"seed"`
-	Digest     string     `json:"digest"` // of every run
-	Base       float64    `json:"base_s"` // total time without checkpoints and failures
-	Modes      []benchRow `json:"modes"`
+	App        string      `json:"app"`
+	NP         int         `json:"np"`
+	Mapping    job.Mapping `json:"mapping"`
+	Iterations int         `json:"iterations"`
+	Every      int         `json:"every"` // iterations
+	Failures   []string    `json:"inject"`
+	Seed       uint64      `json:"seed"`
+	Digest     string      `json:"digest"` // of every run
+	Base       float64     `json:"base_s"` // total time without checkpoints and failures
+	Modes      []benchRow  `json:"modes"`
 }
 
 // benchRow is one mode, in its run of median total time. Times are in seconds,
@@ -84,17 +84,17 @@ type benchRow struct {
 	Mode        job.Mode  `json:"mode"`
 	Log         string    `json:"log"` // "" where nothing is sent between groups
 	Checkpoints int       `json:"checkpoints"`
-	Ranks       float64   `json:"ranks_each"` // mean, of a checkpoint
-	Latency     float64   `json:"latency_s"`  // mean, of a checkpoint
-	Pause       float64   `json:"pause_s"`    // mean, of a checkpoint
-	Still       float64   `json:"still_s"`    // that a rank stood still for checkpoints in the run, mean of the ranks
+	Ranks       float64   `json:"ranks_each"`     // mean, of a checkpoint
+	Latency     float64   `json:"mean_latency_s"` // mean, of a checkpoint
+	Pause       float64   `json:"mean_pause_s"`   // mean, of a checkpoint
+	Still       float64   `json:"still_s"`        // that a rank stood still for checkpoints in the run, mean of the ranks
 	Stored      int64     `json:"stored_bytes"`
 	LogBytes    int64     `json:"log_bytes"`
 	LogFsyncs   int64     `json:"log_fsyncs"`
 	Failures    int       `json:"failures"`
 	Restarted   int       `json:"ranks_restarted"`
-	WorkLost    int       `json:"work_lost"` // iterations, added up over the ranks
-	Restart     float64   `json:"restart_s"`
+	WorkLost    int       `json:"repeated_iterations"` // iterations, added up over the ranks
+	Restart     float64   `json:"restarts_s"`
 	Total       float64   `json:"total_s"`
 	Overhead    float64   `json:"overhead"` // total_s / base_s − 1
 	Faster      float64   `json:"restart_ratio,omitempty"`
@@ -195,7 +195,7 @@ func runBenchModes(ctx context.Context, g *ui.Globals, o *benchModesOptions, nam
 	}
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
-	b := benchModes{App: base.App, NP: base.NP, Mapping: base.Mapping.String(), Iterations: base.Iterations, Every: o.every,
+	b := benchModes{App: base.App, NP: base.NP, Mapping: base.Mapping, Iterations: base.Iterations, Every: o.every,
 		Failures: texts, Seed: o.seed}
 	modes := modesToCompare()
 	progress := g.NewBar("run", int64(o.runs*(len(modes)+1)), false)

@@ -38,6 +38,13 @@ and ckpt extract use it from then on.`,
 	return cmd
 }
 
+// storageCost is image.Storage in the units of --json.
+type storageCost struct {
+	Bandwidth float64   `json:"bytes_per_s"`
+	Call      float64   `json:"call_s"` // cost of a call however short it is
+	Measured  time.Time `json:"measured_at"`
+}
+
 func runBenchSieve(ctx context.Context, g *ui.Globals, dir, sizeText string, rounds int) error {
 	size, err := ui.ParseSize("--size", sizeText)
 	if err != nil {
@@ -64,8 +71,9 @@ func runBenchSieve(ctx context.Context, g *ui.Globals, dir, sizeText string, rou
 		return g.PrintJSON(struct {
 			Dir string `json:"dir"`
 			bench.SieveResult
-			Kept bool `json:"kept"` // in the store
-		}{dir, r, store != nil})
+			Cost storageCost `json:"storage_cost"`
+			Kept bool        `json:"kept_in_store"`
+		}{dir, r, storageCost{r.Storage.Bandwidth, r.Storage.Call.Seconds(), r.Storage.Measured}, store != nil})
 	}
 	return printSieve(g, r, store)
 }

@@ -38,9 +38,9 @@ Without --all, the table shows the regions with changes, largest change first,
 type diffResult struct {
 	A       string       `json:"a"`
 	B       string       `json:"b"`
-	Zones   []zoneChange `json:"zones"`
-	Regions []regionLine `json:"regions"`
-	Total   changeLine   `json:"total"`
+	Zones   []zoneChange `json:"zone_changes"`
+	Regions []regionLine `json:"region_changes"`
+	Total   changeLine   `json:"total_change"`
 }
 
 type changeLine struct {

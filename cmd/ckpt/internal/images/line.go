@@ -24,7 +24,8 @@ type lineResult struct {
 	Log       string      `json:"log"`        // "" in a job of one group
 	InTransit string      `json:"in_transit"` // messages that cross the line: "allowed" (replayed) or "forbidden" (would be lost)
 	Live      bool        `json:"live"`       // lost_iterations count up to the current iteration of the job, not only to its newest checkpoints
-	Line      []linePlace `json:"line"`       // by group
+	Line      []linePlace `json:"places"`     // by group
+	Numbers   []int       `json:"line"`       // the checkpoint of each group, 0 the beginning
 	Domino    int         `json:"domino"`     // the largest wave of a step
 	Steps     []lineStep  `json:"steps"`
 	Removable []int       `json:"removable"` // checkpoints that no recovery needs
@@ -33,7 +34,7 @@ type lineResult struct {
 
 type linePlace struct {
 	Group           int   `json:"group"`
-	Ranks           []int `json:"ranks"`
+	Ranks           []int `json:"of"`
 	Checkpoint      int   `json:"checkpoint"` // 0: the beginning
 	Iteration       int   `json:"iteration"`  // of it
 	Replays         bool  `json:"replays"`    // a message log behind it
@@ -44,11 +45,11 @@ type linePlace struct {
 type lineStep struct {
 	Wave       int    `json:"wave"` // 0: the rank failed; w: a step of wave w−1 forced it
 	Group      int    `json:"group"`
-	Checkpoint int    `json:"checkpoint"` // to which the group rolls back
-	Cause      string `json:"cause"`      // failure, orphan or lost message
-	Peer       int    `json:"peer"`       // group at the other end; −1 none
-	First      uint64 `json:"first"`      // messages between the two, counted from 1
-	Last       uint64 `json:"last"`
+	Checkpoint int    `json:"checkpoint"`    // to which the group rolls back
+	Cause      string `json:"cause"`         // failure, orphan or lost message
+	Peer       int    `json:"peer"`          // group at the other end; −1 none
+	First      uint64 `json:"first_message"` // messages between the two, counted from 1
+	Last       uint64 `json:"last_message"`
 	Step       int    `json:"step"` // index of the step that forced it; −1 none
 }
 
@@ -83,6 +84,7 @@ func describeLine(l *job.StoredLine) lineResult {
 		r.Log = l.Log.String()
 	}
 	for g, p := range l.Line.Places {
+		r.Numbers = append(r.Numbers, p.State.Number)
 		r.Line = append(r.Line, linePlace{g, l.Groups[g], p.State.Number, p.State.Iteration,
 			l.Pessimistic() || p.State.Logged, p.LostCheckpoints, p.LostIterations})
 		for _, k := range l.Garbage.Remove[g] {

@@ -40,7 +40,8 @@ type jobLine struct {
 	Job         string `json:"job"`
 	App         string `json:"app"`
 	NP          int    `json:"np"`
-	Checkpoints []int  `json:"checkpoints"`
+	Checkpoints int    `json:"checkpoints"`
+	Numbers     []int  `json:"checkpoint_numbers"`
 	StoredBytes int64  `json:"stored_bytes"`
 }
 
@@ -68,14 +69,14 @@ func runListJobs(g *ui.Globals) error {
 	}
 	var rows [][]string
 	for _, l := range lines {
-		rows = append(rows, []string{l.Job, l.App, fmt.Sprint(len(l.Checkpoints)), ui.MiB(l.StoredBytes)})
+		rows = append(rows, []string{l.Job, l.App, fmt.Sprint(l.Checkpoints), ui.MiB(l.StoredBytes)})
 	}
 	return errors.Join(failed, g.Table([]string{"job", "app", "|checkpoints", "|stored MiB"}, rows))
 }
 
 // describeJob describes a job, as far as it can be read.
 func describeJob(store *image.Store, name string) (jobLine, error) {
-	line := jobLine{Job: name, Checkpoints: []int{}}
+	line := jobLine{Job: name, Numbers: []int{}}
 	j, err := store.Job(name)
 	if err != nil {
 		return line, err
@@ -83,8 +84,9 @@ func describeJob(store *image.Store, name string) (jobLine, error) {
 	summaries, failed := j.Summaries(0)
 	for _, s := range summaries {
 		line.App, line.NP = s.App, s.NP
-		line.Checkpoints = append(line.Checkpoints, s.Number)
+		line.Numbers = append(line.Numbers, s.Number)
 	}
+	line.Checkpoints = len(line.Numbers)
 	if line.App == "" {
 		if status, err := job.Describe(store, name); err == nil {
 			line.App, line.NP = status.App, status.NP
@@ -103,7 +105,7 @@ type checkpointLine struct {
 	Parent  int         `json:"parent"`
 	Created time.Time   `json:"created"`
 	Origin  string      `json:"origin,omitempty"` // of an imported one
-	Zones   []rankZones `json:"zones,omitempty"`
+	PerRank []rankZones `json:"rank_zones,omitempty"`
 }
 
 type rankZones struct {
@@ -124,7 +126,7 @@ func describeSummary(h job.Events, s image.Summary) checkpointLine {
 func describeManifest(h job.Events, m *image.Manifest) checkpointLine {
 	line := describeSummary(h, m.Summary())
 	for _, r := range m.Ranks {
-		line.Zones = append(line.Zones, rankZones{r.Rank, r.Node, r.Zones.Library, r.Zones.Data, r.Zones.Shared, r.Zones.IOBuffer})
+		line.PerRank = append(line.PerRank, rankZones{r.Rank, r.Node, r.Zones.Library, r.Zones.Data, r.Zones.Shared, r.Zones.IOBuffer})
 	}
 	return line
 }
@@ -135,7 +137,7 @@ func (l *checkpointLine) memory() int64 {
 	if l.Memory != nil {
 		return l.Memory.Total()
 	}
-	return l.Bytes.Total()
+	return l.Zones.Total()
 }
 
 func runListCheckpoints(g *ui.Globals, name string, last int) error {

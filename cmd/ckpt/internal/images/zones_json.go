@@ -27,16 +27,16 @@ type zonesLine struct {
 	Image      int64              `json:"image_bytes"`
 	File       int64              `json:"file_bytes"`
 	Totals     *zonesTotals       `json:"totals,omitempty"`
-	Checkpoint *source.Checkpoint `json:"checkpoint,omitempty"`
+	Checkpoint *source.Checkpoint `json:"checkpoint_summary,omitempty"`
 	Areas      []zones.Area       `json:"areas"`
 }
 
 // zonesTotals are the sizes of a live process in other respects.
 type zonesTotals struct {
-	Virtual  int64 `json:"virtual"`
-	Resident int64 `json:"resident"`
-	Dirty    int64 `json:"dirty"`
-	Occupied int64 `json:"occupied"`
+	Virtual  int64 `json:"virtual_bytes"`
+	Resident int64 `json:"resident_bytes"`
+	Dirty    int64 `json:"dirty_bytes"`
+	Occupied int64 `json:"occupied_bytes"`
 }
 
 func totalsOf(p *zones.Process) *zonesTotals {

@@ -91,7 +91,7 @@ func runStop(ctx context.Context, g *ui.Globals, j string, now bool) error {
 		return g.PrintJSON(struct {
 			Job        string               `json:"job"`
 			Stopped    bool                 `json:"stopped"`
-			Checkpoint *job.CheckpointEvent `json:"checkpoint"`
+			Checkpoint *job.CheckpointEvent `json:"last_checkpoint"`
 		}{j, true, cp})
 	}
 	if cp == nil {

@@ -81,8 +81,9 @@ type writePlan struct {
 	MPI     string      `json:"mpi"`
 	Zones   zones.Sizes `json:"zones"` // in memory, of the whole job
 	plan.Summary
-	Schedule *schedule `json:"schedule,omitempty"` // with --rounds
-	Notes    []string  `json:"notes,omitempty"`
+	Settings settingsLine `json:"settings"`
+	Schedule *schedule    `json:"schedule,omitempty"` // with --rounds
+	Notes    []string     `json:"notes,omitempty"`
 }
 
 func runPlan(g *ui.Globals, o *layoutOptions, app string) error {
@@ -119,6 +120,7 @@ func runPlan(g *ui.Globals, o *layoutOptions, app string) error {
 	d.Zones = m.Zones
 	add, done := g.Progress("plan", fileBytes(p))
 	d.Summary = p.Summarize(add)
+	d.Settings = settingsJSON(&p.Settings)
 	done()
 	d.Notes = o.idle(p.Settings)
 	return g.Show(d, func() error { return printWritePlan(g, &d, o.all) })
@@ -127,12 +129,12 @@ func runPlan(g *ui.Globals, o *layoutOptions, app string) error {
 // schedule has the operations of one writer, round by round.
 type schedule struct {
 	Rank   int             `json:"rank"`
-	Rounds []scheduleRound `json:"rounds"`
+	Rounds []scheduleRound `json:"round_list"`
 }
 
 type scheduleRound struct {
-	Gathers []scheduleGather `json:"gathers"`
-	Writes  []scheduleWrite  `json:"writes"`
+	Gathers []scheduleGather `json:"gather_list"`
+	Writes  []scheduleWrite  `json:"write_list"`
 }
 
 type scheduleGather struct {
@@ -140,11 +142,11 @@ type scheduleGather struct {
 	Region string `json:"region"`
 	Offset int64  `json:"offset"` // in the region
 	Bytes  int64  `json:"bytes"`
-	Buffer int64  `json:"buffer"` // where to; -1 in place
+	Buffer int64  `json:"buffer_offset"` // where to; -1 in place
 }
 
 type scheduleWrite struct {
-	File   int   `json:"file"`
+	File   int   `json:"file_index"`
 	Offset int64 `json:"offset"`
 	Bytes  int64 `json:"bytes"`
 }
@@ -197,7 +199,7 @@ func checkWriter(p *plan.Plan, rank, np int) error {
 
 // printWritePlan prints a plan as text, of its writers and rounds the first.
 func printWritePlan(g *ui.Globals, d *writePlan, all bool) error {
-	s := &d.Settings
+	s := &d.Summary.Settings
 	lowest, highest := slices.Min(d.StripesPerOST), slices.Max(d.StripesPerOST)
 	text := fmt.Sprintf("%s on %s (%s), %s: one full checkpoint\n\n", d.App, ui.Count(d.Nodes, "node"), d.Mapping.Short(), d.MPI)
 	for _, line := range [][2]string{
@@ -261,7 +263,7 @@ func minMax(low, high int64) string {
 // printWriters prints the table of the writers, without columns that have no
 // meaning in this plan.
 func printWriters(g *ui.Globals, d *writePlan, all bool) error {
-	s := &d.Settings
+	s := &d.Summary.Settings
 	gathers := s.Strategy != plan.Individual
 	table := []struct {
 		header string

@@ -77,7 +77,7 @@ type countResult struct {
 	Work       float64 `json:"work_s"`        // app_s/(count+1)
 	Late       bool    `json:"late"`          // the run ends before its last checkpoint
 	Limit      string  `json:"limited_by"`    // overhead or capacity
-	Stored     int64   `json:"stored_bytes"`
+	Stored     int64   `json:"kept_bytes"`
 	Peak       int64   `json:"peak_bytes"`
 }
 

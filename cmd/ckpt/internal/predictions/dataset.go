@@ -25,7 +25,7 @@ func newDatasetListCommand(g *ui.Globals) *cobra.Command {
 
 type tableInfo struct {
 	Name    string           `json:"name"`
-	Rows    int              `json:"rows"`
+	Rows    int              `json:"row_count"`
 	Columns []dataset.Column `json:"columns"`
 	Source  string           `json:"source"`
 	Note    string           `json:"note,omitempty"`

@@ -169,10 +169,10 @@ func runPredictFit(g *ui.Globals, o *fitOptions, tables []string) error {
 	fits := m.Fits()
 	if g.JSON {
 		return g.PrintJSON(struct {
-			Sources []string         `json:"sources"`
-			Rows    int              `json:"rows"`
-			Fits    []predict.FitRow `json:"fits"`
-			Model   string           `json:"model,omitempty"`
+			Sources []string         `json:"tables"`
+			Rows    int              `json:"row_count"`
+			Fits    []predict.FitRow `json:"laws"`
+			Model   string           `json:"output,omitempty"`
 		}{m.Sources, len(rows), fits, o.output})
 	}
 	return printFits(g, fits)

@@ -47,7 +47,7 @@ type simulatedResult struct {
 	StdDev   float64  `json:"stddev_s"`
 	Min      float64  `json:"min_s"`
 	Max      float64  `json:"max_s"`
-	Failures float64  `json:"failures"`
+	Failures float64  `json:"mean_failures"`
 	Waste    float64  `json:"waste"`
 	Expected *float64 `json:"expected_s"` // of the same runs; null unless failures are exponential
 	Agrees   *bool    `json:"agrees"`     // whether low_s ≤ expected_s ≤ high_s

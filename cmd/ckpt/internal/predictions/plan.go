@@ -100,10 +100,10 @@ func (o *planOptions) planning() (predict.Planning, error) {
 }
 
 type planResult struct {
-	App      string           `json:"app"`
-	Minimize predict.Aim      `json:"minimize"`
-	Keep     int              `json:"keep"`
-	Options  []predict.Option `json:"options"`
+	App      string         `json:"app"`
+	Minimize predict.Aim    `json:"minimize"`
+	Keep     int            `json:"keep"`
+	Options  []optionResult `json:"options"`
 }
 
 func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app string) error {
@@ -128,7 +128,7 @@ func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app strin
 	if o.top > 0 && o.top < len(options) {
 		options = options[:o.top]
 	}
-	return g.Show(planResult{p.App.String(), p.Minimize, o.keep, options}, func() error { return printPlan(g, &p, options) })
+	return g.Show(planResult{p.App.String(), p.Minimize, o.keep, optionsJSON(options)}, func() error { return printPlan(g, &p, options) })
 }
 
 func printPlan(g *ui.Globals, p *predict.Planning, options []predict.Option) error {

@@ -158,7 +158,7 @@ func runPredictSize(g *ui.Globals, o *jobOptions, app, figure string) error {
 			return err
 		}
 	}
-	return g.Show(s, func() error { return printSize(g, s) })
+	return g.Show(sizeJSON(s), func() error { return printSize(g, s) })
 }
 
 func printSize(g *ui.Globals, s *predict.Size) error {

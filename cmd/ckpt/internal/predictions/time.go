@@ -111,7 +111,7 @@ func runPredictTime(ctx context.Context, g *ui.Globals, o *timeOptions, app stri
 		return err
 	}
 	if g.JSON {
-		return g.PrintJSON(t)
+		return g.PrintJSON(timeJSON(t))
 	}
 	l := t.Latency
 	text := fmt.Sprintf("%s under %s, %s: %s MiB of %s stored\n", t.App, t.MPI, t.Codec, decimal(t.StoredMiB), decimal(t.TotalMiB)) +

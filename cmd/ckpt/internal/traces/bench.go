@@ -83,7 +83,7 @@ func runBenchTrace(ctx context.Context, g *ui.Globals, o *benchTraceOptions) err
 // benchTrace is what ckpt bench trace prints as JSON.
 type benchTrace struct {
 	*bench.Result
-	Job *benchTraceJob `json:"job,omitempty"`
+	Job *benchTraceJob `json:"job_cost,omitempty"`
 }
 
 func printBenchTrace(g *ui.Globals, r *benchTrace, o *benchTraceOptions) error {

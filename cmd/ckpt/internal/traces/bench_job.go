@@ -25,12 +25,12 @@ type benchTraceJob struct {
 	Every      int       `json:"every"` // iterations
 	Plain      []float64 `json:"plain_latency_s"`
 	Recorded   []float64 `json:"recorded_latency_s"`
-	Ratio      float64   `json:"ratio"`  // of the medians
-	Events     []int     `json:"events"` // of each recorded checkpoint
+	Ratio      float64   `json:"recorded_ratio"`    // of the medians
+	Events     []int     `json:"checkpoint_events"` // of each recorded checkpoint
 	// Share is the time to record the events of a checkpoint one after the other, as
 	// a share of the latency of the same checkpoint; the median. The time of one
 	// event is that measured in the first checkpoint.
-	Share float64 `json:"share"`
+	Share float64 `json:"recorder_share"`
 }
 
 // traceJob describes a job that takes some checkpoints and little time else.

@@ -53,8 +53,8 @@ func showComparison(g *ui.Globals, c *analyze.Comparison) error {
 				a, b = strconv.FormatFloat(d.A, 'g', 8, 64), strconv.FormatFloat(d.B, 'g', 8, 64)
 			}
 			percent := ""
-			if d.Percent != nil && !d.Same {
-				percent = fmt.Sprintf("%+.2f %%", *d.Percent)
+			if d.Relative != nil && !d.Same {
+				percent = fmt.Sprintf("%+.2f %%", 100**d.Relative)
 			}
 			rows = append(rows, []string{d.Quantity, a, b, percent})
 		}

@@ -72,20 +72,25 @@ type importResult struct {
 }
 
 type importSource struct {
-	Name          string           `json:"name"`
-	Format        string           `json:"format"`
-	Lines         int64            `json:"lines"`          // of a text
-	NotUnderstood int64            `json:"not_understood"` // lines
-	Notes         []importNote     `json:"notes"`          // the first of them
-	FailedCalls   int64            `json:"failed_calls"`
-	OtherCalls    map[string]int64 `json:"other_calls"`              // on what is no file
-	UnknownCalls  int64            `json:"unknown_descriptor_calls"` // reads and writes that the trace lacks
-	UnknownBytes  int64            `json:"unknown_descriptor_bytes"`
-	Cut           string           `json:"cut,omitempty"`
+	Name          string       `json:"name"`
+	Format        string       `json:"format"`
+	Lines         int64        `json:"lines"`                // of a text
+	NotUnderstood int64        `json:"not_understood"`       // lines
+	Notes         []importNote `json:"not_understood_lines"` // the first of them
+	FailedCalls   int64        `json:"failed_calls"`
+	OtherCalls    []otherCalls `json:"other_calls"`              // on what is no file
+	UnknownCalls  int64        `json:"unknown_descriptor_calls"` // reads and writes that the trace lacks
+	UnknownBytes  int64        `json:"unknown_descriptor_bytes"`
+	Cut           string       `json:"cut,omitempty"`
+}
+
+type otherCalls struct {
+	Name  string `json:"name"`
+	Count int64  `json:"count"`
 }
 
 type importNote struct {
-	Line   int64  `json:"line"`
+	Line   int64  `json:"line_number"`
 	Reason string `json:"reason"`
 	Text   string `json:"text"`
 }
@@ -99,10 +104,10 @@ func tellImport(g *ui.Globals, t *iotrace.Trace, out string, names []string, rep
 	r := importResult{Output: out, Bytes: fi.Size(), Events: len(t.Events), Ranks: len(t.Ranks), Files: len(t.Files), Sources: []importSource{}}
 	for i, rep := range reports {
 		s := importSource{Name: names[i], Format: rep.Format.String(), Lines: rep.Lines, NotUnderstood: rep.Unknown, Notes: []importNote{},
-			FailedCalls: rep.Failed, OtherCalls: rep.Others, UnknownCalls: rep.Astray, UnknownBytes: rep.AstrayBytes}
+			FailedCalls: rep.Failed, OtherCalls: []otherCalls{}, UnknownCalls: rep.Astray, UnknownBytes: rep.AstrayBytes}
 		warnAstray(g, names[i], rep)
-		if s.OtherCalls == nil {
-			s.OtherCalls = map[string]int64{}
+		for _, name := range slices.Sorted(maps.Keys(rep.Others)) {
+			s.OtherCalls = append(s.OtherCalls, otherCalls{name, rep.Others[name]})
 		}
 		if rep.Cut != nil {
 			s.Cut = rep.Cut.Error()
@@ -141,8 +146,8 @@ func tellSource(g *ui.Globals, s *importSource) error {
 	g.Printf("%s: %s\n", s.Name, strings.Join(words, ", "))
 	if len(s.OtherCalls) > 0 {
 		var others []string
-		for _, what := range slices.Sorted(maps.Keys(s.OtherCalls)) {
-			others = append(others, what+" "+strconv.FormatInt(s.OtherCalls[what], 10))
+		for _, what := range s.OtherCalls {
+			others = append(others, what.Name+" "+strconv.FormatInt(what.Count, 10))
 		}
 		g.Printf("  calls that make no event: %s\n", strings.Join(others, ", "))
 	}

@@ -62,7 +62,7 @@ type eventLine struct {
 	Type       string  `json:"type"` // event
 	Op         string  `json:"op"`
 	Rank       int     `json:"rank"`
-	Node       string  `json:"node"`
+	Node       string  `json:"node_name"`
 	File       string  `json:"file,omitempty"`
 	Offset     int64   `json:"offset"` // -1: none
 	Bytes      int64   `json:"bytes"`

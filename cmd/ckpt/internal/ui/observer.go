@@ -40,9 +40,9 @@ func memoryText(cp *job.CheckpointEvent) string {
 		return fmt.Sprintf("library %s, data %s, shared %s, iobuffer %s", MiB(z.Library), MiB(z.Data), MiB(z.Shared), MiB(z.IOBuffer))
 	}
 	if cp.Memory == nil {
-		return fmt.Sprintf("in images  %s MiB (%s)", zones(&cp.Bytes), Count(cp.Ranks, "rank"))
+		return fmt.Sprintf("in images  %s MiB (%s)", zones(&cp.Zones), Count(cp.Ranks, "rank"))
 	}
-	return fmt.Sprintf("in memory  %s MiB (%s)\nper rank   an image of each would hold %s MiB in all", zones(cp.Memory), Count(cp.Ranks, "rank"), MiB(cp.Bytes.Total()))
+	return fmt.Sprintf("in memory  %s MiB (%s)\nper rank   an image of each would hold %s MiB in all", zones(cp.Memory), Count(cp.Ranks, "rank"), MiB(cp.Zones.Total()))
 }
 
 // Narrator prints the events of a job, as lines or as JSON lines, with a progress
