@@ -58,8 +58,8 @@ func (w *Workload) Instance(className string, np int) (*Instance, error) {
 	if !ok {
 		return nil, &SpecError{
 			Reason: UnknownClass, Subject: w.Name, Problem: fmt.Sprintf("class %q is not known", className),
-			Given: className, Known: w.classNames(),
-			hint: "known classes: " + strings.Join(w.classNames(), ", "),
+			Given: className, Known: w.Classes(),
+			hint: "known classes: " + strings.Join(w.Classes(), ", "),
 		}
 	}
 	if !w.procs.allows(np) {
@@ -170,7 +170,7 @@ func ParseApp(s string, np int) (*Instance, error) {
 		}
 	}
 	if className == "" {
-		classes := w.classNames()
+		classes := w.Classes()
 		if len(classes) > 1 {
 			return nil, &SpecError{
 				Reason: NoClass, Subject: fmt.Sprintf("application %q", s), Problem: "the class is missing",

@@ -342,9 +342,9 @@ func (w *Workload) Source() []byte { return slices.Clone(w.source) }
 // npbOrder is the order of the NAS problem classes, from sample to largest.
 const npbOrder = "SWABCDEF"
 
-// classNames returns the problem classes: those of NPB in their order, then
+// Classes returns the problem classes: those of NPB in their order, then
 // others sorted by name.
-func (w *Workload) classNames() []string {
+func (w *Workload) Classes() []string {
 	rank := func(c string) int {
 		if i := strings.Index(npbOrder, c); i >= 0 && len(c) == 1 {
 			return i

@@ -321,7 +321,7 @@ func FuzzWorkload(f *testing.F) {
 			wantError(t, err, BadSpec, "", "")
 			return
 		}
-		for i, class := range w.classNames() {
+		for i, class := range w.Classes() {
 			if i == 4 {
 				break
 			}

@@ -64,6 +64,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("TESTDATA", samples)
+			env.Setenv("LC_ALL", "C.UTF-8")
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){

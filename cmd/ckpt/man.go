@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 )
@@ -12,7 +14,50 @@ func newManCommand() *cobra.Command {
 		Example: "  ckpt man /usr/local/share/man/man1",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return doc.GenManTree(cmd.Root(), &doc.GenManHeader{Title: "CKPT", Section: "1", Source: "ckpt"}, args[0])
+			forManual(cmd.Root())
+			return doc.GenManTree(cmd.Root(), manHeader(thisBuild()), args[0])
 		},
 	}
 }
+
+// manHeader has no title, so that each page gets its own. Its date is that of the
+// commit, so that the same commit makes the same pages.
+func manHeader(b build) *doc.GenManHeader {
+	h := &doc.GenManHeader{Section: "1", Source: "ckpt " + b.Version, Manual: "ckpt"}
+	if t := b.committed(); !t.IsZero() {
+		h.Date = &t
+	}
+	return h
+}
+
+// forManual writes the texts of a command, and of all below it, as the Markdown that
+// manual pages are made of: indented lists become blocks, and the exit statuses a
+// section.
+func forManual(cmd *cobra.Command) {
+	cmd.DisableAutoGenTag = true
+	var b strings.Builder
+	text, exit, found := strings.Cut(cmd.Long, "\n\nEXIT STATUS\n")
+	if found {
+		text += "\n\n# EXIT STATUS\n" + exit
+	}
+	inside := false
+	for line := range strings.Lines(text + "\n") {
+		list := strings.HasPrefix(line, "  ")
+		if list != inside {
+			b.WriteString("\n")
+		}
+		if inside = list; list {
+			line = "  " + line // a block of code has four spaces
+		} else if !strings.HasPrefix(line, "# ") {
+			line = literal.Replace(line)
+		}
+		b.WriteString(line)
+	}
+	cmd.Long = strings.TrimRight(b.String(), "\n")
+	for _, sub := range cmd.Commands() {
+		forManual(sub)
+	}
+}
+
+// literal keeps Markdown from taking names of files for markup.
+var literal = strings.NewReplacer("_", `\_`, "*", `\*`, "<", `\<`)

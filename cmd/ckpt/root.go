@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +31,7 @@ func run(ctx context.Context, args []string, s ui.Streams) int {
 		err = ui.OutputError(fmt.Errorf("write the output: %w", out.Err))
 	}
 	if err != nil {
-		err = g.Advised(cmd, err)
+		err = g.Advised(cmd, args, err)
 		// The error may lie in the flags before --json was read.
 		ui.Complain(s.Err, err, g.JSON || slices.Contains(args, "--json"))
 	}
@@ -41,34 +39,98 @@ func run(ctx context.Context, args []string, s ui.Streams) int {
 }
 
 func newRootCommand(g *ui.Globals) *cobra.Command {
+	var version bool
 	root := &cobra.Command{
-		Use:   "ckpt",
-		Short: "Checkpoint, restart and size parallel jobs",
-		Long: `ckpt runs parallel (MPI) jobs and takes checkpoints of them. It stores checkpoints
-durably, verifies every byte that it restarts from, and survives the death of ranks
-and nodes.
-
-` + ui.ExitHelp,
-		Example: `  ckpt launch bt.S.4 --nodes 2 --every 5 --fail rank=2@iter=12 --auto-restart
-  ckpt list bt.S.4-1
-  ckpt verify bt.S.4-1`,
+		Use:           "ckpt",
+		Short:         "Checkpoint, restart and size parallel jobs",
+		Long:          rootHelp + "\n\n" + ui.ExitHelp,
+		Example:       "  ckpt launch bt.S.4 --nodes 2 --every 5 --fail rank=2@iter=12 --auto-restart",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version {
+				return printVersion(g)
+			}
+			return cmd.Help()
+		},
 	}
+	root.Flags().BoolVar(&version, "version", false, "print the version")
 	flags := root.PersistentFlags()
 	flags.BoolVar(&g.JSON, "json", false, "print JSON on standard output")
 	flags.BoolVarP(&g.Quiet, "quiet", "q", false, "print results only")
 	flags.BoolVarP(&g.Verbose, "verbose", "v", false, "print more details")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return ui.UsageOf(cmd, err) })
-	root.AddCommand(slices.Concat(jobs.Commands(g), images.Commands(g), predictions.Commands(g), traces.Commands(g), benchmarks.Commands(g))...)
+	addGroup(root, "jobs", "Run jobs", jobs.Commands(g))
+	addGroup(root, "images", "Look after checkpoints, and look into memory", images.Commands(g))
+	addGroup(root, "predictions", "Predict, before a run", predictions.Commands(g))
+	addGroup(root, "machine", "Measure I/O and this machine", slices.Concat(traces.Commands(g), benchmarks.Commands(g)))
 	root.AddCommand(newVersionCommand(g), newManCommand())
+	root.SetHelpCommand(newHelpCommand())
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
 		describeExit(cmd)
 	}
 	checkArgs(root)
+	g.Complete(root)
+	g.Helps(root)
 	return root
+}
+
+const rootHelp = `ckpt takes, stores and restarts checkpoints of parallel (MPI) jobs, and predicts
+how large they will be, how long they will take and how many you can afford. It is
+for people whose long jobs must survive failures, and for people who plan the
+storage for that.
+
+Today ckpt launch runs simulated jobs: the processes, the failures and the files
+are real, the applications (bt, cg, lu, …) are stand-ins with the memory of the
+codes they are named after. Of a real job, ckpt looks into the memory (ckpt zones
+--pid), records the I/O (ckpt trace record), and stores checkpoints that DMTCP has
+taken (ckpt import, ckpt export). ckpt predict and ckpt interval need no job.
+
+The first command to type is the one below: it kills a rank of a small job, and
+restarts it from a checkpoint, in a few seconds.`
+
+// addGroup adds commands under a title of their own.
+func addGroup(root *cobra.Command, id, title string, commands []*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: id, Title: title})
+	for _, cmd := range commands {
+		cmd.GroupID = id
+	}
+	root.AddCommand(commands...)
+}
+
+// newHelpCommand is cobra's, but for names that it does not know: an error, in place
+// of the help of ckpt.
+func newHelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND]...",
+		Short:   "Show the help of a command",
+		Example: "  ckpt help predict size",
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			if of, rest, err := cmd.Root().Find(args); err == nil && len(rest) == 0 {
+				for _, sub := range of.Commands() {
+					if sub.IsAvailableCommand() {
+						names = append(names, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+					}
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, rest, err := cmd.Root().Find(args)
+			if err == nil && len(rest) > 0 {
+				err = ui.UnknownCommand(of, rest[0])
+			}
+			if err != nil {
+				return err
+			}
+			of.InitDefaultHelpFlag()
+			return of.Help()
+		},
+	}
 }
 
 // describeExit appends the exit statuses to the help of a command.
@@ -97,31 +159,5 @@ func checkArgs(cmd *cobra.Command) {
 	}
 	for _, sub := range cmd.Commands() {
 		checkArgs(sub)
-	}
-}
-
-func newVersionCommand(g *ui.Globals) *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version",
-		Example: "  ckpt version --json",
-		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			v := struct {
-				Version string `json:"version"`
-				Go      string `json:"go"`
-				Format  int    `json:"image_format"` // of images
-			}{Version: "devel", Format: 1}
-			if info, ok := debug.ReadBuildInfo(); ok {
-				v.Go = info.GoVersion
-				if s := info.Main.Version; s != "" && s != "(devel)" {
-					v.Version = strings.TrimPrefix(s, "v")
-				}
-			}
-			if g.JSON {
-				return g.PrintJSON(v)
-			}
-			return g.Printf("ckpt %s (%s), image format %d\n", v.Version, v.Go, v.Format)
-		},
 	}
 }

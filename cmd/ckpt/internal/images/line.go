@@ -124,9 +124,11 @@ func printLine(g *ui.Globals, l *job.StoredLine) error {
 			g.Printf("  group %d: %s\n", id, l.Name(id))
 		}
 	}
-	if err := rec.Text(g.Out, l.Line, l.Garbage, unit); err != nil {
+	var diagram strings.Builder
+	if err := rec.Text(&diagram, l.Line, l.Garbage, unit); err != nil {
 		return err
 	}
+	g.Printf("%s", diagram.String())
 	switch {
 	case l.Pessimistic():
 		return g.Printf("\neach replays its message log from its checkpoint to its last state\n")

@@ -161,9 +161,9 @@ func ofLine(file string) bool {
 func Complain(w io.Writer, err error, asJSON bool) {
 	code, hint := ExitCode(err), Worded(HintOf(err))
 	text := Worded(OneLine(err.Error()))
-	fmt.Fprintf(w, "ckpt: %s\n", text)
+	fmt.Fprintf(w, "ckpt: %s\n", Text(text))
 	if hint != "" {
-		fmt.Fprintf(w, "hint: %s\n", hint)
+		fmt.Fprintf(w, "hint: %s\n", Text(hint))
 	}
 	if !asJSON {
 		return

@@ -22,7 +22,7 @@ func OneLine(s string) string {
 }
 
 func (g *Globals) Printf(format string, args ...any) error {
-	_, err := fmt.Fprintf(g.Out, format, args...)
+	_, err := io.WriteString(g.Out, Text(fmt.Sprintf(format, args...)))
 	return err
 }
 
@@ -62,7 +62,7 @@ func Plural(n int, thing, things string) string {
 // Warn prints a line on standard error. It makes names in it printable, since they
 // may come from anywhere.
 func (g *Globals) Warn(format string, args ...any) {
-	fmt.Fprintf(g.Err, "ckpt: %s\n", zones.Printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(g.Err, "ckpt: %s\n", Text(zones.Printable(fmt.Sprintf(format, args...))))
 }
 
 // PrintJSON prints one document, indented for people.

@@ -56,7 +56,7 @@ func (b *Bar) Set(n int64) {
 		return
 	}
 	b.shown, b.last = true, time.Now()
-	io.WriteString(b.w, "\r\x1b[K"+b.line(min(n, b.total), b.last.Sub(b.start)))
+	io.WriteString(b.w, "\r\x1b[K"+Text(b.line(min(n, b.total), b.last.Sub(b.start))))
 }
 
 // line is the bar after some time.

@@ -31,8 +31,9 @@ func Choices(f *pflag.FlagSet, flag string, values ...string) {
 func ChoicesOf(f *pflag.Flag) []string { return f.Annotations[choicesKey] }
 
 // Advised puts what the user may have meant in front of the hint of an error, from
-// the names that the command and its store know.
-func (g *Globals) Advised(cmd *cobra.Command, err error) error {
+// the names that the command and its store know. It also sees the command line as it
+// was typed.
+func (g *Globals) Advised(cmd *cobra.Command, typed []string, err error) error {
 	if err == nil || cmd == nil {
 		return err
 	}
@@ -43,6 +44,8 @@ func (g *Globals) Advised(cmd *cobra.Command, err error) error {
 	meant := g.meant(cmd, err)
 	if meant != "" {
 		meant = "did you mean " + meant + "?"
+	} else if program := programError(cmd, typed, err); program != nil {
+		return program
 	}
 	return WithHint(err, strings.TrimSpace(meant+" "+old))
 }

@@ -50,7 +50,7 @@ func TestPlaceHint(t *testing.T) {
 		{with, fs.ErrPermission, true}, {without, denied("/data/store"), false}, {without, fs.ErrPermission, false},
 		{without, durable.ErrStorageFull, false},
 	} {
-		if hint := HintOf(g.Advised(c.cmd, c.err)); hint == "" || strings.Contains(hint, "--store") != c.stored {
+		if hint := HintOf(g.Advised(c.cmd, nil, c.err)); hint == "" || strings.Contains(hint, "--store") != c.stored {
 			t.Errorf("%s, %v: %s", c.cmd.Use, c.err, hint)
 		}
 	}

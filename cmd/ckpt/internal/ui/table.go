@@ -16,9 +16,9 @@ func (g *Globals) Table(header []string, rows [][]string) error {
 	align := make([]tw.Align, len(header))
 	names := make([]string, len(header))
 	for i, name := range header {
-		align[i], names[i] = tw.AlignLeft, name
+		align[i], names[i] = tw.AlignLeft, Text(name)
 		if name != "" && name[0] == '|' {
-			align[i], names[i] = tw.AlignRight, name[1:]
+			align[i], names[i] = tw.AlignRight, Text(name[1:])
 		}
 	}
 	t := tablewriter.NewTable(g.Out,
@@ -37,7 +37,7 @@ func (g *Globals) Table(header []string, rows [][]string) error {
 	t.Header(names)
 	for _, row := range rows {
 		for i := range row {
-			row[i] = zones.Printable(row[i]) // names come from files
+			row[i] = Text(zones.Printable(row[i])) // names come from files
 		}
 	}
 	if err := t.Bulk(rows); err != nil {

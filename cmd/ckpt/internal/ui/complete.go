@@ -1,0 +1,148 @@
+package ui
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ckpt/dataset"
+)
+
+// placeholder finds the arguments in the usage of a command: JOB[@N], FILE|DIR.
+var placeholder = regexp.MustCompile(`\b(JOB\[@N\]|JOB@[AB]|JOB|APP|TRACE|FILE|DIR|TABLE|CSV|[AB]\b)`)
+
+// Complete adds the completion of arguments and flags to a command and all below it:
+// arguments by their placeholders in the usage, flags by their choices and names.
+func (g *Globals) Complete(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		g.Complete(sub)
+	}
+	usage, _, _ := strings.Cut(cmd.Use, " --")
+	usage, _, _ = strings.Cut(usage, " -o")
+	_, usage, _ = strings.Cut(usage, " ")
+	if kinds := placeholder.FindAllString(usage, -1); cmd.ValidArgsFunction == nil && !cmd.HasSubCommands() {
+		many := strings.Contains(usage, "...")
+		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			switch {
+			case len(kinds) == 0 || len(args) >= len(kinds) && !many:
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			case strings.Contains(usage, "|"): // FILE|DIR...
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return g.names(kinds[min(len(args), len(kinds)-1)], begun)
+		}
+	}
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { g.completeFlag(cmd, f) })
+}
+
+// completeFlag registers the values of one flag. Numbers and texts have none.
+func (g *Globals) completeFlag(cmd *cobra.Command, f *pflag.Flag) {
+	complete := cobra.NoFileCompletions
+	if values := ChoicesOf(f); values != nil {
+		complete = func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+			return listed(f, values, begun), cobra.ShellCompDirectiveNoFileComp
+		}
+	} else {
+		switch f.Name {
+		case "store", "dir", "measure":
+			complete = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+				return nil, cobra.ShellCompDirectiveFilterDirs
+			}
+		case "output", "plot", "model", "rules", "thresholds", "record":
+			complete = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+		case "job":
+			complete = func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+				return g.names("JOB", begun)
+			}
+		case "app":
+			complete = func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+				return g.names("APP", begun)
+			}
+		}
+	}
+	if f.Value.Type() != "bool" {
+		_ = cmd.RegisterFlagCompletionFunc(f.Name, complete) // registered already: keep that
+	}
+}
+
+// listed completes the last of several values of a flag that takes a list.
+func listed(f *pflag.Flag, values []string, begun string) []string {
+	if _, list := f.Value.(pflag.SliceValue); !list {
+		return values
+	}
+	done := begun[:strings.LastIndexByte(begun, ',')+1]
+	var all []string
+	for _, v := range values {
+		if !slices.Contains(strings.Split(done, ","), v) {
+			all = append(all, done+v)
+		}
+	}
+	return all
+}
+
+// names completes an argument of some kind.
+func (g *Globals) names(kind, begun string) ([]string, cobra.ShellCompDirective) {
+	const alone = cobra.ShellCompDirectiveNoFileComp
+	switch kind {
+	case "JOB":
+		return g.jobNames(), alone
+	case "JOB[@N]", "JOB@A", "JOB@B":
+		return g.checkpointNames(begun), alone
+	case "APP":
+		return apps(begun), cobra.ShellCompDirectiveNoSpace
+	case "TRACE", "A", "B":
+		return g.checkpointNames(begun), cobra.ShellCompDirectiveDefault
+	case "TABLE":
+		return dataset.TableNames(), alone
+	case "DIR":
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	return nil, cobra.ShellCompDirectiveDefault // FILE, CSV
+}
+
+// checkpointNames completes JOB, and JOB@N once the job is typed.
+func (g *Globals) checkpointNames(begun string) []string {
+	name, _, at := strings.Cut(begun, "@")
+	if !at {
+		return g.jobNames()
+	}
+	job, err := g.OpenJob(name)
+	if err != nil {
+		return nil
+	}
+	numbers, _ := job.Checkpoints() // what can be read is better than nothing
+	var names []string
+	for _, n := range slices.Backward(numbers) {
+		names = append(names, fmt.Sprintf("%s@%d", name, n))
+	}
+	return names
+}
+
+// apps completes NAME.CLASS.NP up to the class. A path is a workload file.
+func apps(begun string) []string {
+	name, rest, class := strings.Cut(begun, ".")
+	var all []string
+	if !class {
+		for _, n := range dataset.Names() {
+			all = append(all, n+".")
+		}
+		return all
+	}
+	if strings.Contains(rest, ".") || strings.Contains(begun, "/") {
+		return nil
+	}
+	w, err := dataset.LoadWorkload(name)
+	if err != nil {
+		return nil
+	}
+	for _, c := range w.Classes() {
+		all = append(all, name+"."+c)
+	}
+	return all
+}

@@ -1,0 +1,73 @@
+package ui
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/dataset"
+)
+
+// programError replaces the error of a command that was given a program where it
+// wants an application, a name or nothing: a newcomer's first command.
+func programError(cmd *cobra.Command, typed []string, err error) error {
+	spec, unread := errors.AsType[*dataset.SpecError](err)
+	if unread && spec.Reason != dataset.UnknownApp && spec.Reason != dataset.BadSpec && spec.Reason != dataset.Unreadable || ExitCode(err) != ExitUsage {
+		return nil
+	}
+	_, unknown := errors.AsType[*unknownCommandError](err)
+	if !unread && !unknown && cmd.Name() != "launch" {
+		return nil
+	}
+	for _, arg := range typed {
+		if kind := programKind(arg); kind != "" {
+			return aboutProgram(arg, arg, kind)
+		}
+	}
+	for _, arg := range typed {
+		if path, err := exec.LookPath(arg); err == nil && cmd.Name() == "launch" && arg != "launch" {
+			if kind := programKind(path); kind != "" {
+				return aboutProgram(arg, path, kind)
+			}
+		}
+	}
+	return nil
+}
+
+// aboutProgram says what ckpt can do with a program, and what not.
+func aboutProgram(name, path, kind string) error {
+	base, run := filepath.Base(name), name
+	if name == path && !strings.ContainsRune(path, '/') {
+		run = "./" + name
+	}
+	return BadUsage(fmt.Sprintf("%s is %s: ckpt runs only its own simulated jobs today, not programs", name, kind),
+		fmt.Sprintf("while it runs, ckpt zones --pid PID --tree divides its memory into zones; ckpt trace record -o %s.trace -- %s records its I/O; "+
+			"run it under dmtcp_launch, and ckpt import ckpt_*.dmtcp --job %s stores its checkpoints", base, run, strings.TrimSuffix(base, filepath.Ext(base))))
+}
+
+// programKind returns how to call a file that is a program, "" for anything else.
+func programKind(path string) string {
+	if fi, err := os.Stat(path); err != nil || !fi.Mode().IsRegular() {
+		return ""
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	magic := make([]byte, 4)
+	n, _ := io.ReadFull(f, magic) // a shorter file is no program
+	switch {
+	case string(magic[:n]) == "\x7fELF":
+		return "a program (ELF)"
+	case n >= 2 && string(magic[:2]) == "#!":
+		return "a script"
+	}
+	return ""
+}
