@@ -210,6 +210,24 @@ func (t *Table) fill(m *Measurement, row int, np string, columns map[string]stri
 	if m.MPI == "" {
 		return t.bad(t.lines[row], "mpi", fmt.Sprintf("%q is unknown", t.Text(row, "mpi")), "write mpich or openmpi")
 	}
+	if err := t.fillCounts(m, row, np); err != nil {
+		return err
+	}
+	var err error
+	for zone, to := range map[string]*float64{"data": &m.Data, "library": &m.Library, "shared": &m.Shared, "file": &m.File} {
+		if *to, err = t.size(row, columns[zone]); err != nil {
+			return err
+		}
+	}
+	// Table 4.3, row 36: 248.21 MiB is the shared zone of 36 processes on one
+	// node, not of 18. Columns added by the digitiser flag the computed ones.
+	m.SharedDoubtful = t.Text(row, "measured_shmem_equals_eq_3_11") == "yes" || t.Text(row, "shmem_equals_eq_3_11") == "yes" ||
+		m.Table == "4.3" && m.NP == 36
+	return nil
+}
+
+// fillCounts reads how many processes a row has, and how many on a node.
+func (t *Table) fillCounts(m *Measurement, row int, np string) error {
 	var err error
 	if m.NP, err = t.count(row, np, true); err != nil {
 		return err
@@ -235,15 +253,6 @@ func (t *Table) fill(m *Measurement, row int, np string, columns map[string]stri
 	default:
 		m.PPN = m.NP
 	}
-	for zone, to := range map[string]*float64{"data": &m.Data, "library": &m.Library, "shared": &m.Shared, "file": &m.File} {
-		if *to, err = t.size(row, columns[zone]); err != nil {
-			return err
-		}
-	}
-	// Table 4.3, row 36: 248.21 MiB is the shared zone of 36 processes on one
-	// node, not of 18. Columns added by the digitiser flag the computed ones.
-	m.SharedDoubtful = t.Text(row, "measured_shmem_equals_eq_3_11") == "yes" || t.Text(row, "shmem_equals_eq_3_11") == "yes" ||
-		m.Table == "4.3" && m.NP == 36
 	return nil
 }
 

@@ -1,0 +1,144 @@
+package predictions
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/job"
+	"ckpt/dataset"
+	"ckpt/predict"
+)
+
+type scaleOptions struct {
+	model, mpi, runs, codec string
+	np                      []int
+	checkpoints             int
+}
+
+func newPredictScaleCommand(g *ui.Globals) *cobra.Command {
+	var o scaleOptions
+	cmd := &cobra.Command{
+		Use:   "scale APP",
+		Short: "Find the fastest number of ranks, with and without checkpoints",
+		Long: `Find the number of ranks beyond which more no longer help: alone, with checkpoints,
+and with compressed checkpoints. More ranks make a run shorter and its checkpoints
+larger, so a protected run is often fastest on fewer ranks.
+
+APP is NAME.CLASS (bt.C). Run times and checkpoints of bt.C and bt.D are built in
+(Tables 5.3 to 5.6). For other applications give the times of runs without
+checkpoints in a CSV file with the columns n_processes, app_time_s and, if there is
+more than one node, n_nodes; the checkpoints are predicted.`,
+		Example: `  ckpt predict scale bt.C
+  ckpt predict scale bt.C --np 16,25,36 --mpi openmpi --json
+  ckpt predict scale heat.big --runs times.csv --model heat.model --checkpoints 3`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return inputErrors(runPredictScale(g, &o, args[0])) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.runs, "runs", "", "CSV file with the times of runs without checkpoints")
+	f.StringVar(&o.model, "model", "", "model of ckpt predict fit (default: the built-in tables)")
+	f.StringVar(&o.mpi, "mpi", "mpich", "MPI library: mpich or openmpi")
+	ui.Choices(f, "mpi", "mpich", "openmpi")
+	f.StringVar(&o.codec, "codec", "gzip", "codec of the compressed checkpoints, with --runs: gzip, zstd or s2")
+	ui.Choices(f, "codec", "gzip", "zstd", "s2")
+	f.IntSliceVar(&o.np, "np", nil, "only these numbers of ranks")
+	f.IntVar(&o.checkpoints, "checkpoints", 1, "checkpoints in a run")
+	return cmd
+}
+
+func runPredictScale(g *ui.Globals, o *scaleOptions, app string) error {
+	name, class, ok := strings.Cut(app, ".")
+	if !ok || name == "" || class == "" {
+		return ui.BadUsage(fmt.Sprintf("%q is not an application and its class", app), "write it as in bt.C; --np chooses the numbers of ranks")
+	}
+	s, err := o.scale(name, class)
+	if err != nil {
+		return err
+	}
+	return g.Show(s, func() error { return printScale(g, s) })
+}
+
+func (o *scaleOptions) scale(name, class string) (*predict.Scale, error) {
+	mpi := dataset.MPIName(o.mpi)
+	if mpi == "" {
+		return nil, ui.BadUsage(fmt.Sprintf("--mpi %q is unknown", o.mpi), "--mpi takes mpich or openmpi")
+	}
+	if o.runs == "" {
+		return predict.MeasuredScale(name, class, mpi, o.np, o.checkpoints)
+	}
+	m, err := (&jobOptions{model: o.model}).load()
+	if err != nil {
+		return nil, err
+	}
+	runs, err := o.times()
+	if err != nil {
+		return nil, err
+	}
+	return m.Scale(name, class, mpi, runs, o.checkpoints, o.codec)
+}
+
+// times reads the run times that the flags choose.
+func (o *scaleOptions) times() ([]predict.Run, error) {
+	t, err := loadTable(o.runs)
+	if err != nil {
+		return nil, err
+	}
+	times, err := dataset.RunTimesOf(t)
+	if err != nil {
+		return nil, err
+	}
+	var runs []predict.Run
+	for _, r := range times {
+		if len(o.np) > 0 && !slices.Contains(o.np, r.NP) {
+			continue
+		}
+		mapping, err := job.EvenMapping(r.NP, r.Nodes)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, predict.Run{Mapping: mapping, Seconds: r.Seconds})
+	}
+	for _, np := range o.np {
+		if !slices.ContainsFunc(runs, func(r predict.Run) bool { return r.NP() == np }) {
+			return nil, ui.BadUsage(fmt.Sprintf("%s has no run on %d ranks", o.runs, np), "add a line, or leave the number out of --np")
+		}
+	}
+	return runs, nil
+}
+
+func printScale(g *ui.Globals, s *predict.Scale) error {
+	mark := func(np, fastest int) string {
+		if np == fastest {
+			return " *"
+		}
+		return "  "
+	}
+	text := func(t predict.TimeRange) string {
+		if t.Low == t.High {
+			return decimal(t.Seconds)
+		}
+		return decimal(t.Seconds) + " (" + between(t.Low, t.High) + ")"
+	}
+	var rows [][]string
+	for _, p := range s.Points {
+		rows = append(rows, []string{strconv.Itoa(p.NP), decimal(p.Alone) + mark(p.NP, s.Fastest.Alone),
+			text(p.Protected) + mark(p.NP, s.Fastest.Protected), ui.Percent(p.Overhead), text(p.Compressed) + mark(p.NP, s.Fastest.Compressed)})
+	}
+	if err := g.Table([]string{"|ranks", "|alone s  ", "|protected s  ", "|overhead", "|with " + s.Codec + " s  "}, rows); err != nil || g.Quiet {
+		return err
+	}
+	of := func(np int, of func(predict.ScalePoint) predict.TimeRange) string {
+		if s.Open(np, of) {
+			return fmt.Sprintf("%d (others may be as fast)", np)
+		}
+		return strconv.Itoa(np)
+	}
+	return g.Printf("\nfastest *  alone %d ranks, protected %s, with %s %s\nsource     %s, %s in a run\n", s.Fastest.Alone,
+		of(s.Fastest.Protected, func(p predict.ScalePoint) predict.TimeRange { return p.Protected }), s.Codec,
+		of(s.Fastest.Compressed, func(p predict.ScalePoint) predict.TimeRange { return p.Compressed }), s.Source, ui.Count(s.Checkpoints, "checkpoint"))
+}
