@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // A Measurement is one row of a table of image sizes: the memory of one rank, zone by
@@ -88,12 +89,55 @@ func MeasurementsOf(t *Table) ([]Measurement, error) {
 			return out, nil
 		}
 	}
+	if err := t.checkColumns(measurementColumns()); err != nil {
+		return nil, err
+	}
 	out, err := t.measurements(Measurement{}, "")
 	if err != nil {
 		return nil, err
 	}
 	return out, t.check(out)
 }
+
+// measurementColumns lists the columns that a user's table of measurements may have.
+func measurementColumns() []string {
+	known := slices.Concat([]string{"app", "class", "mpi", "note"}, npColumns, ppnColumns, nodesColumns)
+	for _, s := range sizeColumns {
+		for _, name := range s.names {
+			known = append(known, name) // which is refused for want of a unit
+			for unit := range mibPerUnit {
+				known = append(known, name+"_"+unit)
+			}
+		}
+	}
+	slices.Sort(known)
+	return known
+}
+
+// checkColumns refuses columns that would be ignored. The columns of an exported
+// built-in table may stay.
+func (t *Table) checkColumns(known []string) error {
+	for _, c := range t.Columns {
+		if !slices.Contains(known, c.Name) && !slices.Contains(thesisColumns(), c.Name) {
+			err := t.bad(1, c.Name, "is not known", "leave the column out, or name it note")
+			err.(*TableError).Known = known
+			return err
+		}
+	}
+	return nil
+}
+
+// thesisColumns lists the columns of the built-in tables of sizes.
+var thesisColumns = sync.OnceValue(func() (columns []string) {
+	for _, s := range sizeTables {
+		if t, err := LoadTable(s.name); err == nil {
+			for _, c := range t.Columns {
+				columns = append(columns, c.Name)
+			}
+		}
+	}
+	return columns
+})
 
 func measurementsOf(name string, defaults Measurement, data string) ([]Measurement, error) {
 	t, err := LoadTable(name)

@@ -3,6 +3,7 @@ package dataset
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // A RunTime is how long a run without checkpoints took.
@@ -14,6 +15,9 @@ type RunTime struct {
 // RunTimesOf reads run times from a user's table: columns n_processes and app_time_s,
 // and n_nodes or processes_per_node if nodes are not one.
 func RunTimesOf(t *Table) ([]RunTime, error) {
+	if err := t.checkColumns(slices.Concat([]string{"app_time_s", "app", "class", "mpi", "note"}, npColumns, ppnColumns, nodesColumns)); err != nil {
+		return nil, err
+	}
 	np := t.first(npColumns)
 	if np == "" {
 		return nil, t.bad(0, "n_processes", "the column is missing", "add a column n_processes: the number of processes")

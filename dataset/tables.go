@@ -281,11 +281,13 @@ type TableError struct {
 	Column string
 	// Problem is what is wrong.
 	Problem string
-	hint    string
+	// Known are the columns that a table may have, if Column is none of them.
+	Known []string
+	hint  string
 }
 
 func (t *Table) bad(line int, column, problem, hint string) error {
-	return &TableError{t.Name, line, column, problem, hint}
+	return &TableError{Table: t.Name, Line: line, Column: column, Problem: problem, hint: hint}
 }
 
 func (e *TableError) Error() string {

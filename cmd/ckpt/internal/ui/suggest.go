@@ -67,6 +67,9 @@ func (g *Globals) meant(cmd *cobra.Command, err error) string {
 	if spec, ok := errors.AsType[*dataset.SpecError](err); ok && spec.Given != "" {
 		return Nearest(spec.Given, spec.Known)
 	}
+	if table, ok := errors.AsType[*dataset.TableError](err); ok && table.Known != nil {
+		return Nearest(table.Column, table.Known)
+	}
 	if errors.Is(err, image.ErrJobNotFound) {
 		return g.meantJob(cmd)
 	}
