@@ -30,6 +30,8 @@ type Figure struct {
 	ThesisName   string
 	// Low and High are the range of the fitted points; the law is extrapolated beyond.
 	Low, High float64
+	// Asked is the point that was asked for, with its interval; nil without one.
+	Asked *Band
 }
 
 // An XY is a point of a figure.
@@ -52,7 +54,7 @@ func NewFigure(q Quantity, rows []dataset.Measurement, only []int, law Law) (*Fi
 	}
 	switch q {
 	case DataQuantity:
-		return dataFigure(rows, only, law)
+		return dataFigure(rows, only, law, nil)
 	case SharedQuantity:
 		return sharedFigure(rows, only)
 	case TotalQuantity:
@@ -79,7 +81,11 @@ func (m *Model) Figure(r Request) (*Figure, error) {
 	if (law == Auto || law == "") && s.Drift != nil {
 		law = Structural
 	}
-	return NewFigure(DataQuantity, rows, nil, law)
+	e, err := m.data(r.App, r.MPI, r.Law, len(r.Mapping))
+	if err != nil {
+		return nil, err
+	}
+	return dataFigure(rows, nil, law, &Band{float64(r.App.NP), e.Value, e.Low, e.High})
 }
 
 // table returns the table of a series; points do not store theirs.
@@ -107,11 +113,14 @@ func separate(rows []dataset.Measurement, only []int, x func(dataset.Measurement
 }
 
 // grid returns the points at which curves are evaluated: logarithmic over the measured
-// points, and a little beyond.
+// points and the one asked for, and a little beyond.
 func grid(f *Figure) []float64 {
 	low, high := math.Inf(1), 0.
 	for _, p := range slices.Concat(f.Fitted, f.Held) {
 		low, high = min(low, p.X), max(high, p.X)
+	}
+	if f.Asked != nil {
+		low, high = min(low, f.Asked.X), max(high, f.Asked.X)
 	}
 	high *= 1.15
 	const n = 120
@@ -122,9 +131,9 @@ func grid(f *Figure) []float64 {
 	return out
 }
 
-func dataFigure(rows []dataset.Measurement, only []int, law Law) (*Figure, error) {
+func dataFigure(rows []dataset.Measurement, only []int, law Law, asked *Band) (*Figure, error) {
 	first := rows[0]
-	f := &Figure{X: "processes", Y: "data zone of a process (MiB)", Title: fmt.Sprintf("Data zone of %s.%s, %s", first.App, first.Class, first.MPI)}
+	f := &Figure{Asked: asked, X: "processes", Y: "data zone of a process [MiB]", Title: fmt.Sprintf("Data zone of %s.%s, %s", first.App, first.Class, first.MPI)}
 	np := func(r dataset.Measurement) int { return r.NP }
 	used, fitted, held := separate(rows, only, np, func(r dataset.Measurement) float64 { return r.Data },
 		func(dataset.Measurement) bool { return true })
@@ -192,7 +201,7 @@ func (f *Figure) structural(m *Model, first dataset.Measurement) error {
 
 func sharedFigure(rows []dataset.Measurement, only []int) (*Figure, error) {
 	mpi := rows[0].MPI
-	f := &Figure{X: "processes per node", Y: "shared zone of a process (MiB)", Title: "Shared zone under " + mpi}
+	f := &Figure{X: "processes per node", Y: "shared zone of a process [MiB]", Title: "Shared zone under " + mpi}
 	ppn := func(r dataset.Measurement) int { return r.PPN }
 	used, fitted, held := separate(rows, only, ppn, func(r dataset.Measurement) float64 { return r.Shared },
 		func(r dataset.Measurement) bool { return !r.SharedDoubtful })
@@ -228,7 +237,7 @@ func sharedFigure(rows []dataset.Measurement, only []int) (*Figure, error) {
 // it are one job.
 func totalFigure(rows []dataset.Measurement, only []int, law Law) (*Figure, error) {
 	first := rows[0]
-	f := &Figure{X: "processes", Y: "one checkpoint (GiB)", Title: fmt.Sprintf("Checkpoint of %s.%s, %s", first.App, first.Class, first.MPI)}
+	f := &Figure{X: "processes", Y: "one checkpoint [GiB]", Title: fmt.Sprintf("Checkpoint of %s.%s, %s", first.App, first.Class, first.MPI)}
 	var jobs [][]dataset.Measurement
 	for _, r := range rows {
 		if n := len(jobs) - 1; n >= 0 && jobs[n][0].NP == r.NP && jobs[n][0].PPN+r.PPN == r.NP {

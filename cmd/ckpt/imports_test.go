@@ -19,13 +19,14 @@ import (
 // interval at most predict.
 func TestImports(t *testing.T) {
 	allowed := map[string][]string{
-		"cmd/ckpt":             {"cmd/ckpt/internal", "internal/vfs", "internal/durable", "internal/quantity", "coordinator", "image", "zones", "iotrace", "dataset", "predict", "interval"},
-		"coordinator/protocol": {"coordinator/protocol", "coordinator/recovery"},
-		"coordinator/recovery": {"coordinator/recovery"},
-		"coordinator/msglog":   {"coordinator/protocol/channel", "internal/durable", "internal/vfs"},
-		"coordinator/mpi":      {"zones", "internal/vfs", "coordinator/protocol/channel", "coordinator/recovery", "coordinator/msglog"},
-		"coordinator/app":      {"dataset", "zones", "coordinator/mpi"},
-		"coordinator":          {"internal/vfs", "internal/durable", "internal/quantity", "coordinator", "image", "zones", "iotrace", "dataset"},
+		"cmd/ckpt":                     {"cmd/ckpt/internal", "internal/figure", "internal/vfs", "internal/durable", "internal/quantity", "coordinator", "image", "zones", "iotrace", "dataset", "predict", "interval"},
+		"coordinator/protocol":         {"coordinator/protocol", "coordinator/recovery"},
+		"coordinator/recovery":         {"coordinator/recovery"},
+		"coordinator/recovery/diagram": {"coordinator/recovery", "internal/figure"},
+		"coordinator/msglog":           {"coordinator/protocol/channel", "internal/durable", "internal/vfs"},
+		"coordinator/mpi":              {"zones", "internal/vfs", "coordinator/protocol/channel", "coordinator/recovery", "coordinator/msglog"},
+		"coordinator/app":              {"dataset", "zones", "coordinator/mpi"},
+		"coordinator":                  {"internal/vfs", "internal/durable", "internal/quantity", "coordinator", "image", "zones", "iotrace", "dataset"},
 		"coordinator/rank": {"internal/vfs", "internal/durable", "coordinator/job", "coordinator/wire", "coordinator/app", "coordinator/mpi",
 			"coordinator/msglog", "coordinator/protocol", "image", "zones"},
 		"coordinator/launch": {"internal/vfs", "coordinator/job", "coordinator/wire"},
@@ -40,8 +41,10 @@ func TestImports(t *testing.T) {
 		"dataset":            {"dataset", "zones"},
 		"zones":              {"zones"},
 		"iotrace":            {"internal/vfs", "iotrace"},
+		"iotrace/report":     {"iotrace", "internal/figure"},
 		"internal/quantity":  {},
 		"internal/mutations": {},
+		"internal/figure":    {},
 		"internal/race":      {}, // which tests of all import
 	}
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}`, "ckpt/...").Output()

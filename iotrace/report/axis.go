@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
+
+	"ckpt/internal/figure"
 )
 
 // bytesText writes a size with a suitable unit: 0 B, 512 B, 64 KiB, 1.5 MiB.
@@ -53,7 +55,7 @@ func logByteTicks(low, high float64) []plot.Tick {
 func countTicks(_, high float64) []plot.Tick {
 	ticks := []plot.Tick{{Value: 0, Label: "0"}}
 	for k := 0; float64(k+1) <= high; k++ {
-		ticks = append(ticks, plot.Tick{Value: float64(k + 1), Label: countText(math.Pow10(k))})
+		ticks = append(ticks, plot.Tick{Value: float64(k + 1), Label: figure.Number(math.Pow10(k))})
 	}
 	return ticks
 }
@@ -64,52 +66,6 @@ func logCount(n int64) float64 {
 		return 0
 	}
 	return 1 + math.Log10(float64(n))
-}
-
-// countText writes a number with commas.
-func countText(n float64) string {
-	s := fmt.Sprintf("%.0f", n)
-	sign := ""
-	if s[0] == '-' {
-		sign, s = "-", s[1:]
-	}
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return sign + s
-}
-
-// decimalTicks marks about six round numbers.
-func decimalTicks(low, high float64) []plot.Tick {
-	return roundTicks(low, high, 0)
-}
-
-// wholeTicks marks about six round whole numbers.
-func wholeTicks(low, high float64) []plot.Tick {
-	return roundTicks(low, high, 1)
-}
-
-// roundTicks marks multiples of a step, which is 1, 2 or 5 times a power of ten and at
-// least as large as least.
-func roundTicks(low, high, least float64) []plot.Tick {
-	step := math.Pow(10, math.Floor(math.Log10(max(high-low, 1e-9)/6)))
-	for _, f := range []float64{1, 2, 5, 10} {
-		if (high-low)/(f*step) <= 7 {
-			step *= f
-			break
-		}
-	}
-	step = max(step, least)
-	digits := max(0, -int(math.Floor(math.Log10(step)+1e-9)))
-	var ticks []plot.Tick
-	for k := math.Ceil(low / step); k*step <= high && len(ticks) < 16; k++ {
-		label := fmt.Sprintf("%.*f", digits, k*step)
-		if digits == 0 {
-			label = countText(k * step)
-		}
-		ticks = append(ticks, plot.Tick{Value: k * step, Label: label})
-	}
-	return ticks
 }
 
 // rateTicks is byteTicks of bytes per second.
@@ -133,5 +89,5 @@ func secondsText(s float64) string {
 	case a < 1e4:
 		return fmt.Sprintf("%.4g s", s)
 	}
-	return countText(s) + " s"
+	return figure.Number(s) + " s"
 }

@@ -12,6 +12,7 @@ import (
 
 	"gonum.org/v1/plot/vg/draw"
 
+	"ckpt/internal/figure"
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
 )
@@ -57,7 +58,7 @@ func HTML(w io.Writer, tr *iotrace.Trace, r *analyze.Report, progress func(done 
 	if r.Job == "" {
 		p.Title = "I/O trace"
 	}
-	p.Subtitle = "Analysis by ckpt of " + countText(float64(r.Events)) + " events"
+	p.Subtitle = "Analysis by ckpt of " + figure.Number(float64(r.Events)) + " events"
 	if r.Source != "" {
 		p.Subtitle += " recorded by " + legal(r.Source)
 	}
@@ -71,12 +72,12 @@ func HTML(w io.Writer, tr *iotrace.Trace, r *analyze.Report, progress func(done 
 		if progress != nil {
 			progress(int64(i))
 		}
-		f, err := figure(kind, tr, r, "", pageMarks)
+		f, err := layOut(kind, tr, r, "", pageMarks)
 		if err != nil {
 			return err
 		}
-		c := newCanvas(width, height, titles[kind])
-		drawIn(f, draw.New(c))
+		c := newCanvas(figure.Width, figure.Height, titles[kind])
+		figure.Draw(f, draw.New(c))
 		var svg bytes.Buffer
 		if _, err := c.WriteTo(&svg); err != nil {
 			return err
@@ -101,10 +102,14 @@ func patternText(p analyze.Pattern) string {
 	return p.String()
 }
 
+// clocks says how times among the evidence were taken. Wall is the time in which any
+// rank was at it, sum that of all ranks one after the other.
+var clocks = map[string]string{"encoding_s": ", wall", "writing_s": ", wall", "write_s": ", sum over ranks"}
+
 func evidence(numbers []analyze.Number) string {
 	var parts []string
 	for _, n := range numbers {
-		text := strings.ReplaceAll(strings.TrimSuffix(n.Name, "_s"), "_", " ") + " " + valueText(n.Name, n.Value)
+		text := strings.ReplaceAll(strings.TrimSuffix(n.Name, "_s"), "_", " ") + clocks[n.Name] + " " + valueText(n.Name, n.Value)
 		if n.Limit != 0 {
 			text += " (limit " + valueText(n.Name, n.Limit) + ")"
 		}
@@ -123,7 +128,7 @@ func valueText(name string, x float64) string {
 	case strings.Contains(name, "bytes") && !strings.Contains(name, "imbalance"):
 		return bytesText(x)
 	case x == math.Trunc(x):
-		return countText(x)
+		return figure.Number(x)
 	}
 	return fmt.Sprintf("%.4g", x)
 }
@@ -135,15 +140,15 @@ func facts(r *analyze.Report) []fact {
 		{"access", string(r.Access)},
 		{"spatial pattern", fmt.Sprintf("%s (%s)", r.Spatial, r.Detail)},
 		{"ranks", ranksText(r)},
-		{"files", countText(float64(len(r.Files)))},
-		{"written", fmt.Sprintf("%s, writes: %s", bytesText(float64(r.BytesWritten)), countText(float64(r.Writes)))},
-		{"read", fmt.Sprintf("%s, reads: %s", bytesText(float64(r.BytesRead)), countText(float64(r.Reads)))},
+		{"files", figure.Number(float64(len(r.Files)))},
+		{"written", fmt.Sprintf("%s, writes: %s", bytesText(float64(r.BytesWritten)), figure.Number(float64(r.Writes)))},
+		{"read", fmt.Sprintf("%s, reads: %s", bytesText(float64(r.BytesRead)), figure.Number(float64(r.Reads)))},
 		{"request sizes", fmt.Sprintf("%s, mean %s", r.Sizes.Kind, bytesText(r.Sizes.Mean))},
-		{"bursts", countText(float64(r.BurstsTotal))},
-		{"from first to last", secondsText(r.Wall)},
-		{"reading or writing", secondsText(r.Busy)},
+		{"bursts", figure.Number(float64(r.BurstsTotal))},
+		{"from first to last, wall", secondsText(r.Wall)},
+		{"reading or writing, wall", secondsText(r.Busy)},
 		{"ranks at the same time", fmt.Sprintf("%.2f, at most %d", r.Concurrency.Mean, r.Concurrency.Max)},
-		{"metadata operations", countText(float64(r.Metadata))},
+		{"metadata operations", figure.Number(float64(r.Metadata))},
 	}
 	if r.Period.Periodic {
 		out = append(out, fact{"period", fmt.Sprintf("%s, confidence %.2f", secondsText(r.Period.Period), r.Period.Confidence)})
@@ -155,7 +160,7 @@ func facts(r *analyze.Report) []fact {
 }
 
 func ranksText(r *analyze.Report) string {
-	text := countText(float64(r.Ranks))
+	text := figure.Number(float64(r.Ranks))
 	switch r.Nodes {
 	case 0:
 		return text

@@ -187,39 +187,3 @@ func dot(at vg.Point, size vg.Length) vg.Path {
 	p.Close()
 	return p
 }
-
-// A key explains the colours, in a line above the plot. The font shrinks if the key is
-// too long for the line.
-type key struct {
-	colors []color.NRGBA
-	names  []string
-}
-
-func (k key) Plot(c draw.Canvas, p *plot.Plot) {
-	const box, gap = 7, 4
-	style := p.Legend.TextStyle
-	wide := func() vg.Length {
-		x := vg.Length(0)
-		for _, name := range k.names {
-			x += box + 1
-			if name != "" {
-				x += gap - 1 + style.Width(name) + 2.5*gap
-			}
-		}
-		return x - 2.5*gap
-	}
-	for room := c.Max.X - c.Min.X; wide() > room && style.Font.Size > 4; {
-		style.Font.Size -= 0.25
-	}
-	x, y := c.Min.X, c.Max.Y+6
-	for i, clr := range k.colors {
-		c.FillPolygon(clr, []vg.Point{{X: x, Y: y}, {X: x + box, Y: y}, {X: x + box, Y: y + box - 1}, {X: x, Y: y + box - 1}})
-		x += box + gap
-		if k.names[i] != "" {
-			c.FillText(style, vg.Point{X: x, Y: y}, k.names[i])
-			x += style.Width(k.names[i]) + 2.5*gap
-		} else {
-			x -= gap - 1
-		}
-	}
-}

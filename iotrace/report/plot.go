@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"image/color"
 	"io"
 	"slices"
 	"strings"
@@ -10,14 +9,13 @@ import (
 	"unicode/utf8"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	_ "gonum.org/v1/plot/vg/vgimg" // for png
 	_ "gonum.org/v1/plot/vg/vgsvg" // for svg
 
+	"ckpt/internal/figure"
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
 )
@@ -41,37 +39,28 @@ var titles = map[Plot]string{Sizes: "Request sizes", Offsets: "Offsets", SpaceTi
 	Bandwidth: "Bandwidth over time", Histogram: "Histogram of request sizes"}
 
 const (
-	width, height = 16 * vg.Centimeter, 9 * vg.Centimeter
-	fileMarks     = 6000 // of a plot in its own file
-	pageMarks     = 600  // of a plot in a page
+	fileMarks = 6000 // of a plot in its own file
+	pageMarks = 600  // of a plot in a page
 )
 
-// Draw draws a plot as svg or png. With the name of a file from the report it draws
+// Draw draws a plot as svg, png or pdf. With the name of a file from the report it draws
 // only that file; bandwidth is always that of the job.
 func Draw(w io.Writer, kind Plot, format string, tr *iotrace.Trace, r *analyze.Report, file string) error {
-	if format != "svg" && format != "png" {
-		return fmt.Errorf("report: format %q: not svg or png", format)
+	if format != "svg" && format != "png" && format != "pdf" {
+		return fmt.Errorf("report: format %q: not svg, png or pdf", format)
 	}
-	p, err := figure(kind, tr, r, file, fileMarks)
+	p, err := layOut(kind, tr, r, file, fileMarks)
 	if err != nil {
 		return err
 	}
-	c, err := draw.NewFormattedCanvas(width, height, format)
-	if err != nil {
+	if err := figure.Write(w, format, p); err != nil {
 		return fmt.Errorf("report: draw %s: %w", kind, err)
 	}
-	all := draw.New(c)
-	all.FillPolygon(color.White, []vg.Point{{}, {X: width}, {X: width, Y: height}, {Y: height}})
-	drawIn(p, all)
-	_, err = c.WriteTo(w)
-	return err
+	return nil
 }
 
-// drawIn draws a plot with a margin.
-func drawIn(p *plot.Plot, c draw.Canvas) { p.Draw(draw.Crop(c, 6, -14, 6, -6)) }
-
-// figure lays out a plot with about limit marks at most.
-func figure(kind Plot, tr *iotrace.Trace, r *analyze.Report, file string, limit int) (*plot.Plot, error) {
+// layOut lays out a plot with about limit marks at most.
+func layOut(kind Plot, tr *iotrace.Trace, r *analyze.Report, file string, limit int) (*plot.Plot, error) {
 	if !slices.Contains(Plots(), kind) {
 		return nil, fmt.Errorf("report: plot %q: there are %s", kind, join(Plots()))
 	}
@@ -83,12 +72,10 @@ func figure(kind Plot, tr *iotrace.Trace, r *analyze.Report, file string, limit 
 		}
 		of.file, of.activity = slices.Index(tr.Files, file), &r.Files[i].Activity
 	}
-	p := plot.New()
-	p.Title.Text = titles[kind]
+	p := figure.New(titles[kind])
 	if file != "" && kind != Bandwidth {
 		p.Title.Text += ": " + shorten(legal(file), 60)
 	}
-	style(p)
 	var err error
 	switch kind {
 	case Sizes:
@@ -108,20 +95,6 @@ func figure(kind Plot, tr *iotrace.Trace, r *analyze.Report, file string, limit 
 		p.X.Max += (p.X.Max - p.X.Min) / 50
 	}
 	return p, err
-}
-
-// style sets the sans-serif font of all text and leaves space for the key.
-func style(p *plot.Plot) {
-	p.Title.Padding = vg.Points(18)
-	for _, s := range []struct {
-		style *text.Style
-		size  vg.Length
-	}{{&p.Title.TextStyle, 12}, {&p.X.Label.TextStyle, 10}, {&p.Y.Label.TextStyle, 10}, {&p.X.Tick.Label, 9}, {&p.Y.Tick.Label, 9}, {&p.Legend.TextStyle, 9}} {
-		s.style.Font = font.From(font.Font{Typeface: "Liberation", Variant: "Sans"}, s.size)
-	}
-	grid := plotter.NewGrid()
-	grid.Vertical.Color, grid.Horizontal.Color = faint, faint
-	p.Add(grid)
 }
 
 func join(kinds []Plot) string {
@@ -154,9 +127,9 @@ func shorten(s string, most int) string {
 
 func bandwidth(p *plot.Plot, b *analyze.Bandwidth) error {
 	p.X.Label.Text, p.Y.Label.Text = "time [s]", "bandwidth"
-	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(decimalTicks), plot.TickerFunc(rateTicks)
+	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(figure.DecimalTicks), plot.TickerFunc(rateTicks)
 	p.Y.Min = 0
-	var k key
+	var k figure.Key
 	for d, rates := range [][]float64{b.Write, b.Read} {
 		if len(rates) == 0 || slices.Max(rates) == 0 {
 			continue
@@ -177,12 +150,12 @@ func bandwidth(p *plot.Plot, b *analyze.Bandwidth) error {
 		}
 		line.Color, line.Width = opColors[d], 1.2
 		p.Add(line)
-		k.colors, k.names = append(k.colors, opColors[d]), append(k.names, opNames[d])
+		k = append(k, opKey[d])
 	}
-	if len(k.colors) == 0 {
+	if len(k) == 0 {
 		p.X.Min, p.X.Max, p.Y.Max = 0, 1, 1
 	}
-	p.Add(k)
+	figure.AddKey(p, k)
 	return nil
 }
 
@@ -198,7 +171,7 @@ func histogram(p *plot.Plot, bins []analyze.SizeBin) error {
 	if len(bins) == 0 {
 		names, counts[0], counts[1] = []string{""}, plotter.Values{0}, plotter.Values{0}
 	}
-	var k key
+	var k figure.Key
 	both := slices.Max(counts[0]) > 0 && slices.Max(counts[1]) > 0
 	for d, c := range counts {
 		if slices.Max(c) == 0 {
@@ -213,9 +186,9 @@ func histogram(p *plot.Plot, bins []analyze.SizeBin) error {
 			bars.Offset = vg.Points(float64(14*d) - 7)
 		}
 		p.Add(bars)
-		k.colors, k.names = append(k.colors, opColors[d]), append(k.names, opNames[d])
+		k = append(k, opKey[d])
 	}
-	p.Add(k)
+	figure.AddKey(p, k)
 	p.X.Tick.Label.Font.Size = 7.5
 	p.NominalX(names...)
 	p.X.Min, p.X.Max = -0.6, float64(len(names))-0.4

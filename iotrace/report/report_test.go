@@ -18,6 +18,7 @@ import (
 
 	"gonum.org/v1/plot/vg/draw"
 
+	"ckpt/internal/figure"
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
 	"ckpt/iotrace/synth"
@@ -109,7 +110,7 @@ func wellFormed(t *testing.T, text string) {
 func TestDrawErrors(t *testing.T) {
 	r := analyze.Analyze(&iotrace.Trace{}, analyze.Options{})
 	for want, c := range map[string][3]string{
-		`format "gif": not svg or png`:        {"sizes", "gif", ""},
+		`format "gif": not svg, png or pdf`:   {"sizes", "gif", ""},
 		`plot "pie": there are sizes, offset`: {"pie", "svg", ""},
 		`file "f": not in the trace`:          {"sizes", "svg", "f"},
 	} {
@@ -213,11 +214,11 @@ func TestMarks(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := analyze.Analyze(tr, analyze.Options{})
-	p, err := figure(SpaceTime, tr, r, "", 500)
+	p, err := layOut(SpaceTime, tr, r, "", 500)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newCanvas(width, height, "")
+	c := newCanvas(figure.Width, figure.Height, "")
 	p.Draw(draw.New(c))
 	var out bytes.Buffer
 	if _, err := c.WriteTo(&out); err != nil {
@@ -226,7 +227,7 @@ func TestMarks(t *testing.T) {
 	if n := strings.Count(out.String(), "h0"); n == 0 || n > 500 {
 		t.Errorf("%d dots", n)
 	}
-	for i := range scale {
+	for i := range figure.Ramp {
 		if v := "var(--s" + string(rune('0'+i)); strings.Count(out.String(), v) < 2 {
 			t.Errorf("no dots in %s", v)
 		}
@@ -243,12 +244,12 @@ func TestSpaceTimeColors(t *testing.T) {
 	for k := range int64(800) {
 		tr.Events = append(tr.Events, iotrace.Event{Op: iotrace.Write, Rank: int32(k % 8), Offset: k * 47008, Bytes: 47008, Start: k / 8 * 1e7, End: k/8*1e7 + 5e5})
 	}
-	p, err := figure(SpaceTime, tr, analyze.Analyze(tr, analyze.Options{}), "", fileMarks)
+	p, err := layOut(SpaceTime, tr, analyze.Analyze(tr, analyze.Options{}), "", fileMarks)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newCanvas(width, height, "")
-	drawIn(p, draw.New(c))
+	c := newCanvas(figure.Width, figure.Height, "")
+	figure.Draw(p, draw.New(c))
 	var out bytes.Buffer
 	if _, err := c.WriteTo(&out); err != nil {
 		t.Fatal(err)
@@ -266,10 +267,17 @@ func TestSpaceTimeColors(t *testing.T) {
 	for _, m := range regexp.MustCompile(`<text x="([0-9.]+)"[^>]*textLength="([0-9.]+)"`).FindAllStringSubmatch(out.String(), -1) {
 		x, _ := strconv.ParseFloat(m[1], 64)
 		w, _ := strconv.ParseFloat(m[2], 64)
-		if !strings.Contains(m[0], "rotate") && x+w > float64(width) {
-			t.Errorf("beyond %v: %s", width, m[0])
+		if !strings.Contains(m[0], "rotate") && x+w > float64(figure.Width) {
+			t.Errorf("beyond %v: %s", figure.Width, m[0])
 		}
 	}
+}
+
+func names(k figure.Key) (all string) {
+	for _, e := range k {
+		all += e.Name
+	}
+	return all
 }
 
 // TestRankColors: the ramp follows the numbers of the ranks. Processes without a
@@ -287,11 +295,11 @@ func TestRankColors(t *testing.T) {
 			t.Errorf("rank %d: colour %d, want %d", tr.Ranks[i+1].Rank, c, want)
 		}
 	}
-	if classes[0] != len(scale) || len(colors) != len(scale)+1 || strings.Join(k.names, "") != "rank 0 to rank 15coordinator" {
-		t.Errorf("coordinator: %d of %d; %q", classes[0], len(colors), k.names)
+	if classes[0] != len(figure.Ramp) || len(colors) != len(figure.Ramp)+1 || names(k) != "rank 0 to rank 15coordinator" {
+		t.Errorf("coordinator: %d of %d; %q", classes[0], len(colors), names(k))
 	}
-	if _, _, k := rankColors(tr, make([]bool, 17)); strings.Join(k.names, "") != "rank 0 to rank 15" {
-		t.Errorf("idle coordinator: %q", k.names)
+	if _, _, k := rankColors(tr, make([]bool, 17)); names(k) != "rank 0 to rank 15" {
+		t.Errorf("idle coordinator: %q", names(k))
 	}
 }
 
@@ -299,7 +307,7 @@ func TestTexts(t *testing.T) {
 	for _, c := range [][2]string{
 		{bytesText(0), "0 B"}, {bytesText(1023), "1023 B"}, {bytesText(1024), "1 KiB"}, {bytesText(1536), "1.5 KiB"}, {bytesText(162655109), "155 MiB"},
 		{bytesText(76.29 * (1 << 20)), "76.3 MiB"}, {bytesText(1.25 * (1 << 30)), "1.25 GiB"}, {bytesText(math.MaxInt64), "8 EiB"}, {bytesText(-2048), "-2 KiB"},
-		{countText(0), "0"}, {countText(1234567), "1,234,567"}, {countText(-1000), "-1,000"}, {countText(999), "999"},
+		{figure.Number(0), "0"}, {figure.Number(1234567), "1,234,567"}, {figure.Number(-1000), "-1,000"}, {figure.Number(999), "999"},
 		{secondsText(0), "0 s"}, {secondsText(1.5e-5), "15 µs"}, {secondsText(0.25), "250 ms"}, {secondsText(12.345), "12.35 s"}, {secondsText(1e5), "100,000 s"},
 		{shorten("abcdef", 4), "…def"}, {shorten("abc", 4), "abc"},
 	} {
@@ -312,14 +320,14 @@ func TestTexts(t *testing.T) {
 // TestTicks: axes have a few marks, whatever their range.
 func TestTicks(t *testing.T) {
 	for _, c := range [][2]float64{{0, 0}, {0, 1}, {0, 1e-7}, {3, 9}, {-5, 1e6}, {0, 1e19}, {9e18, 9.2e18}, {1 << 60, 1<<60 + 1}, {-9e9, 9e9}} {
-		for name, ticks := range map[string]int{"byte": len(byteTicks(c[0], c[1])), "rate": len(rateTicks(c[0], c[1])), "decimal": len(decimalTicks(c[0], c[1])),
-			"whole": len(wholeTicks(c[0], c[1])), "log": len(logByteTicks(0, min(63, c[1]))), "count": len(countTicks(0, min(19, c[1])))} {
+		for name, ticks := range map[string]int{"byte": len(byteTicks(c[0], c[1])), "rate": len(rateTicks(c[0], c[1])), "decimal": len(figure.DecimalTicks(c[0], c[1])),
+			"whole": len(figure.WholeTicks(c[0], c[1])), "log": len(logByteTicks(0, min(63, c[1]))), "count": len(countTicks(0, min(19, c[1])))} {
 			if ticks > 22 {
 				t.Errorf("%v: %d %s ticks", c, ticks, name)
 			}
 		}
 	}
-	if n := len(decimalTicks(0, 26.4)); n < 4 || n > 8 {
+	if n := len(figure.DecimalTicks(0, 26.4)); n < 4 || n > 8 {
 		t.Errorf("%d ticks from 0 to 26.4", n)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"gonum.org/v1/plot"
 
+	"ckpt/internal/figure"
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
 )
@@ -58,7 +59,10 @@ func (s *selection) requests() iter.Seq2[int, *iotrace.Event] {
 	}
 }
 
-var opColors, opNames = []color.NRGBA{writeColor, readColor}, []string{"write", "read"}
+var (
+	opColors = []color.NRGBA{figure.Blue, figure.Vermilion}
+	opKey    = figure.Key{{Name: "write", Color: opColors[0]}, {Name: "read", Color: opColors[1]}}
+)
 
 func opClass(e *iotrace.Event) int {
 	if e.Op == iotrace.Read {
@@ -67,22 +71,22 @@ func opClass(e *iotrace.Event) int {
 	return 0
 }
 
-// opKey returns a key of the operations that occur.
-func (s *selection) opKey() key {
+// key returns a key of the operations that occur.
+func (s *selection) key() figure.Key {
 	switch {
 	case s.activity.Reads == 0 && s.activity.Writes == 0:
-		return key{}
+		return nil
 	case s.activity.Reads == 0:
-		return key{opColors[:1], opNames[:1]}
+		return opKey[:1]
 	case s.activity.Writes == 0:
-		return key{opColors[1:], opNames[1:]}
+		return opKey[1:]
 	}
-	return key{opColors, opNames}
+	return opKey
 }
 
 func (s *selection) sizes(p *plot.Plot, limit int) {
 	p.X.Label.Text, p.Y.Label.Text = "request of a rank to a file, in order", "size"
-	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(wholeTicks), plot.TickerFunc(logByteTicks)
+	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(figure.WholeTicks), plot.TickerFunc(logByteTicks)
 	requests := s.requests()
 	p.Add(newMarks(func(yield func(mark) bool) {
 		for i, e := range requests {
@@ -91,13 +95,14 @@ func (s *selection) sizes(p *plot.Plot, limit int) {
 				return
 			}
 		}
-	}, opColors, limit), s.opKey())
+	}, opColors, limit))
+	figure.AddKey(p, s.key())
 	p.Y.Min, p.Y.Max = min(p.Y.Min, 0), max(p.Y.Max, 12)
 }
 
 func (s *selection) offsets(p *plot.Plot, limit int) {
 	p.X.Label.Text, p.Y.Label.Text = "request of a rank to a file, in order", "offset"
-	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(wholeTicks), plot.TickerFunc(byteTicks)
+	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(figure.WholeTicks), plot.TickerFunc(byteTicks)
 	requests := s.requests()
 	p.Add(newMarks(func(yield func(mark) bool) {
 		for i, e := range requests {
@@ -105,12 +110,13 @@ func (s *selection) offsets(p *plot.Plot, limit int) {
 				return
 			}
 		}
-	}, opColors, limit), s.opKey())
+	}, opColors, limit))
+	figure.AddKey(p, s.key())
 }
 
 func (s *selection) spaceTime(p *plot.Plot, limit int) {
 	p.X.Label.Text, p.Y.Label.Text = "time [s]", "offset"
-	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(decimalTicks), plot.TickerFunc(byteTicks)
+	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(figure.DecimalTicks), plot.TickerFunc(byteTicks)
 	requests := s.requests()
 	active := make([]bool, len(s.trace.Ranks))
 	for _, e := range requests {
@@ -130,14 +136,15 @@ func (s *selection) spaceTime(p *plot.Plot, limit int) {
 				return
 			}
 		}
-	}, colors, limit), k)
+	}, colors, limit))
+	figure.AddKey(p, k)
 }
 
 // rankColors returns the colours of a plot by rank, the colour of each process of the
 // trace, and their key. Colours follow the numbers of the ranks; a few ranks have a
 // colour each. Other active processes, such as the coordinator of ckpt, share a colour
 // of their own.
-func rankColors(tr *iotrace.Trace, active []bool) ([]color.NRGBA, []int, key) {
+func rankColors(tr *iotrace.Trace, active []bool) ([]color.NRGBA, []int, figure.Key) {
 	var ranks, others []int
 	for i, r := range tr.Ranks {
 		switch {
@@ -150,40 +157,41 @@ func rankColors(tr *iotrace.Trace, active []bool) ([]color.NRGBA, []int, key) {
 	slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(tr.Ranks[a].Rank, tr.Ranks[b].Rank) })
 	classes := make([]int, len(tr.Ranks))
 	var colors []color.NRGBA
-	var k key
+	var k figure.Key
 	n := len(ranks)
-	if few := n+min(1, len(others)) <= len(categories); few {
-		colors = append(colors, categories[:n]...)
+	if few := n+min(1, len(others)) <= len(figure.Categories); few {
+		colors = append(colors, figure.Categories[:n]...)
 		for i, at := range ranks {
 			classes[at] = i
 			name := strconv.Itoa(tr.Ranks[at].Rank)
 			if i == 0 {
 				name = "rank " + name
 			}
-			k.names = append(k.names, name)
+			k = append(k, figure.Entry{Name: name, Color: colors[i]})
 		}
 	} else {
-		colors = append(colors, scale...)
+		colors = append(colors, figure.Ramp...)
 		for i, at := range ranks {
-			classes[at] = i * len(scale) / n
+			classes[at] = i * len(figure.Ramp) / n
 		}
-		k.names = make([]string, len(scale))
-		k.names[len(scale)-1] = fmt.Sprintf("rank %d to rank %d", tr.Ranks[ranks[0]].Rank, tr.Ranks[ranks[n-1]].Rank)
+		for _, c := range figure.Ramp {
+			k = append(k, figure.Entry{Color: c})
+		}
+		k[len(k)-1].Name = fmt.Sprintf("rank %d to rank %d", tr.Ranks[ranks[0]].Rank, tr.Ranks[ranks[n-1]].Rank)
 	}
 	if len(others) > 0 {
 		for _, at := range others {
 			classes[at] = len(colors)
 		}
-		colors = append(colors, categories[len(categories)-1])
+		colors = append(colors, figure.Categories[len(figure.Categories)-1])
 		name := tr.Ranks[others[0]].Node
 		if name == "" || len(others) > 1 {
 			name = "no rank"
 		}
-		k.names = append(k.names, shorten(legal(name), 20))
+		k = append(k, figure.Entry{Name: shorten(legal(name), 20), Color: colors[len(colors)-1]})
 	}
-	k.colors = colors
 	if len(colors) == 0 { // events of unknown ranks
-		return categories[:1], classes, k
+		return figure.Categories[:1], classes, k
 	}
 	return colors, classes, k
 }

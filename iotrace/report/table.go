@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ckpt/internal/figure"
 	"ckpt/iotrace/analyze"
 )
 
@@ -29,7 +30,7 @@ const (
 
 func word(text string) value         { return value{Text: text} }
 func num(text string) value          { return value{text, "n"} }
-func count[T int | int64](n T) value { return num(countText(float64(n))) }
+func count[T int | int64](n T) value { return num(figure.Number(float64(n))) }
 
 // heads makes headings. A leading = marks a numeric column.
 func heads(names ...string) []heading {
@@ -62,7 +63,7 @@ func filesTable(r *analyze.Report) table {
 	bytes := func(i int) float64 { return float64(r.Files[i].BytesWritten) + float64(r.Files[i].BytesRead) }
 	slices.SortStableFunc(byBytes, func(a, b int) int { return cmp.Compare(bytes(b), bytes(a)) })
 	if n := len(byBytes) - tableFiles; n > 0 {
-		t.Note = fmt.Sprintf("The %d with the most bytes; %s are left out.", tableFiles, countText(float64(n)))
+		t.Note = fmt.Sprintf("The %d with the most bytes; %s are left out.", tableFiles, figure.Number(float64(n)))
 		byBytes = byBytes[:tableFiles]
 	}
 	slices.Sort(byBytes)
@@ -85,7 +86,7 @@ func burstsTable(r *analyze.Report) table {
 			count(b.Ranks), count(b.Count), num(bytesText(float64(b.Bytes))), num(rate)})
 	}
 	if n := r.BurstsTotal - len(t.Rows); n > 0 {
-		t.Note = fmt.Sprintf("The first %d; %s more.", len(t.Rows), countText(float64(n)))
+		t.Note = fmt.Sprintf("The first %d; %s more.", len(t.Rows), figure.Number(float64(n)))
 	}
 	if p := r.Repetition; p != nil {
 		if t.Note != "" {
@@ -105,7 +106,8 @@ func sizesTable(r *analyze.Report) table {
 }
 
 func operationsTable(r *analyze.Report) table {
-	t := table{Title: "Operations", Head: heads("operation", "=count", "=bytes", "=time, all ranks")}
+	t := table{Title: "Operations", Head: heads("operation", "=count", "=bytes", "=time, sum over ranks"),
+		Note: "Ranks work at the same time: the sum is longer than the time that elapses, which findings call wall."}
 	for _, o := range r.Operations {
 		t.Rows = append(t.Rows, []value{word(o.Op), count(o.Count), num(bytesText(float64(o.Bytes))), num(secondsText(o.Time))})
 	}
@@ -118,7 +120,7 @@ func stragglersTable(r *analyze.Report) table {
 		t.Rows = append(t.Rows, []value{num(fmt.Sprint(s.Rank)), word(legal(s.Node)), num(secondsText(s.Time)), num(fmt.Sprintf("%.2f", s.Factor))})
 	}
 	if n := r.Balance.StragglersTotal - len(t.Rows); n > 0 {
-		t.Note = fmt.Sprintf("%s more.", countText(float64(n)))
+		t.Note = fmt.Sprintf("%s more.", figure.Number(float64(n)))
 	}
 	return t
 }

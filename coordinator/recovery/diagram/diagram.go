@@ -7,17 +7,12 @@ import (
 	"slices"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	// The formats.
-	_ "gonum.org/v1/plot/vg/vgimg"
-	_ "gonum.org/v1/plot/vg/vgpdf"
-	_ "gonum.org/v1/plot/vg/vgsvg"
-
 	"ckpt/coordinator/recovery"
+	"ckpt/internal/figure"
 )
 
 // A Figure is what is drawn.
@@ -33,15 +28,15 @@ type Figure struct {
 
 // The colours.
 var (
-	black  = color.RGBA{0, 0, 0, 255}
+	black  = figure.Ink
 	ink    = color.RGBA{60, 60, 60, 255}
 	grey   = color.RGBA{90, 90, 90, 255}
 	pale   = color.RGBA{168, 168, 168, 255}
 	shade  = color.RGBA{250, 228, 214, 255}
-	blue   = color.RGBA{0, 114, 178, 255}
-	green  = color.RGBA{0, 158, 115, 255}
-	red    = color.RGBA{213, 94, 0, 255}
-	purple = color.RGBA{204, 121, 167, 255}
+	blue   = figure.Blue
+	green  = figure.Green
+	red    = figure.Vermilion
+	purple = figure.Purple
 	white  = color.RGBA{255, 255, 255, 255}
 )
 
@@ -66,7 +61,7 @@ func Draw(w io.Writer, format string, f Figure) error {
 		f.Unit = "rank"
 	}
 	d := newDrawing(f)
-	canvas, err := draw.NewFormattedCanvas(d.width, d.height, format)
+	canvas, err := figure.Canvas(d.width, d.height, format)
 	if err != nil {
 		return fmt.Errorf("draw a history: %w", err)
 	}
@@ -131,7 +126,7 @@ func (d *drawing) x(at float64) vg.Length {
 }
 
 func style(size vg.Length, c color.Color) text.Style {
-	return text.Style{Color: c, Font: font.From(font.Font{Typeface: "Liberation", Variant: "Sans"}, size), Handler: plot.DefaultTextHandler}
+	return text.Style{Color: c, Font: figure.Font(size), Handler: plot.DefaultTextHandler}
 }
 
 func (d *drawing) write(size vg.Length, c color.Color, x, y vg.Length, ax text.XAlignment, ay text.YAlignment, s string) {

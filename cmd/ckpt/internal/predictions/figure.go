@@ -1,93 +1,185 @@
 package predictions
 
 import (
+	"bytes"
 	"fmt"
 	"image/color"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"ckpt/internal/figure"
 	"ckpt/predict"
 )
 
-// plotFigure draws measured points, the law with its 95 % interval, and the
-// thesis's law. The extrapolated part of the interval is paler.
+// plotFigure draws measured points, the law with its 95 % interval, the thesis's law,
+// and the point that was asked for. The extrapolated part of the interval is paler.
 func plotFigure(path string, f *predict.Figure) error {
-	p := plot.New()
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = f.Title, f.X, f.Y
-	p.Y.Min = 0
-	p.Add(plotter.NewGrid())
+	p, err := sizePlot(f)
+	if err != nil {
+		return err
+	}
+	return savePlot(path, p)
+}
+
+// savePlot writes a plot in the format that its name asks for.
+func savePlot(path string, p *plot.Plot) error {
+	var drawn bytes.Buffer
+	err := figure.Write(&drawn, strings.TrimPrefix(filepath.Ext(path), "."), p)
+	if err == nil {
+		err = os.WriteFile(path, drawn.Bytes(), 0o666)
+	}
+	if err != nil {
+		return fmt.Errorf("plot %s: %w", path, err)
+	}
+	return nil
+}
+
+// A picture is a plot in the making, with its key.
+type picture struct {
+	*plot.Plot
+	key figure.Key
+	err error // the first
+}
+
+// explained is a plotter that can stand in a key.
+type explained interface {
+	plot.Plotter
+	plot.Thumbnailer
+}
+
+// add adds a plotter, and its name to the key if it has one.
+func (p *picture) add(name string, e explained) {
+	p.Add(e)
+	if name != "" {
+		p.key = append(p.key, figure.Entry{Name: name, Thumb: e})
+	}
+}
+
+// line adds a line, unless it has no points.
+func (p *picture) line(name string, points plotter.XYs, c color.Color, dashes ...vg.Length) {
+	if len(points) == 0 {
+		return
+	}
+	l, err := plotter.NewLine(points)
+	if err != nil {
+		p.failed(err)
+		return
+	}
+	l.Color, l.Width, l.Dashes = c, vg.Points(1.5), dashes
+	p.add(name, l)
+}
+
+// marks adds points, unless there are none.
+func (p *picture) marks(name string, points plotter.XYs, style draw.GlyphStyle) {
+	if len(points) == 0 {
+		return
+	}
+	s, err := plotter.NewScatter(points)
+	if err != nil {
+		p.failed(err)
+		return
+	}
+	s.GlyphStyle = style
+	p.add(name, s)
+}
+
+func (p *picture) failed(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+// sizePlot lays out a figure of sizes.
+func sizePlot(f *predict.Figure) (*plot.Plot, error) {
+	p := &picture{Plot: figure.New(f.Title)}
+	p.X.Label.Text, p.Y.Label.Text = f.X, f.Y
+	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(figure.WholeTicks), plot.TickerFunc(figure.DecimalTicks)
 	for _, part := range []struct {
 		outside bool
 		alpha   uint8
 		name    string
-	}{{false, 90, "95 % interval"}, {true, 40, "95 % interval, extrapolated"}} {
+	}{{false, 90, "95 % interval"}, {true, 40, "extrapolated"}} {
 		for i, b := range bands(f, part.outside) {
 			shape, err := plotter.NewPolygon(b)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			shape.Color, shape.LineStyle.Width = color.NRGBA{0, 114, 178, part.alpha}, 0
-			p.Add(shape)
-			if i == 0 {
-				p.Legend.Add(part.name, shape)
+			shape.Color, shape.LineStyle.Width = figure.Pale(figure.Blue, part.alpha), 0
+			if i > 0 {
+				part.name = ""
 			}
+			p.add(part.name, shape)
 		}
 	}
-	var curve, thesis plotter.XYs
+	var curve plotter.XYs
 	for _, b := range f.Curve {
 		curve = append(curve, plotter.XY{X: b.X, Y: b.Y})
 	}
-	for _, t := range f.Thesis {
-		thesis = append(thesis, plotter.XY{X: t.X, Y: t.Y})
+	p.line(f.CurveName, curve, figure.Blue)
+	p.line(f.ThesisName, points(f.Thesis), figure.Orange, vg.Points(5), vg.Points(3))
+	p.marks("measured, fitted", points(f.Fitted), draw.GlyphStyle{Color: figure.Ink, Radius: vg.Points(2.5), Shape: draw.CircleGlyph{}})
+	p.marks("measured, held out", points(f.Held), draw.GlyphStyle{Color: figure.Ink, Radius: vg.Points(3), Shape: draw.CrossGlyph{}})
+	p.asked(f.Asked)
+	if p.err != nil {
+		return nil, p.err
 	}
-	for _, l := range []struct {
-		name   string
-		points plotter.XYs
-		color  color.Color
-		dashes []vg.Length
-	}{{f.CurveName, curve, plotBlue, nil}, {f.ThesisName, thesis, plotOrange, []vg.Length{vg.Points(5), vg.Points(3)}}} {
-		if len(l.points) == 0 {
-			continue
-		}
-		line, err := plotter.NewLine(l.points)
-		if err != nil {
-			return err
-		}
-		line.Color, line.Width, line.Dashes = l.color, vg.Points(1.5), l.dashes
-		p.Add(line)
-		p.Legend.Add(l.name, line)
+	scale(p.Plot, f)
+	figure.AddKey(p.Plot, p.key)
+	return p.Plot, nil
+}
+
+// asked marks the point that was asked for and its interval.
+func (p *picture) asked(at *predict.Band) {
+	if at == nil {
+		return
 	}
-	for _, s := range []struct {
-		name   string
-		points []predict.XY
-		shape  draw.GlyphDrawer
-	}{{"measured, fitted", f.Fitted, draw.CircleGlyph{}}, {"measured, held out", f.Held, draw.CrossGlyph{}}} {
-		if len(s.points) == 0 {
-			continue
-		}
-		var xy plotter.XYs
-		for _, pt := range s.points {
-			xy = append(xy, plotter.XY{X: pt.X, Y: pt.Y})
-		}
-		marks, err := plotter.NewScatter(xy)
-		if err != nil {
-			return err
-		}
-		marks.Color, marks.Radius, marks.Shape = plotRed, vg.Points(4), s.shape
-		p.Add(marks)
-		p.Legend.Add(s.name, marks)
+	bars, err := plotter.NewYErrorBars(struct {
+		plotter.XYs
+		plotter.YErrors
+	}{plotter.XYs{{X: at.X, Y: at.Y}}, plotter.YErrors{{Low: at.Low - at.Y, High: at.High - at.Y}}})
+	if err != nil {
+		p.failed(err)
+		return
 	}
-	// The legend goes where a falling or a rising curve leaves space.
-	p.Legend.Top, p.Legend.Padding, p.Legend.TextStyle.Font.Size = true, vg.Points(2), vg.Points(10)
-	p.Title.Padding = vg.Points(6)
-	p.Legend.Left = len(f.Curve) > 1 && f.Curve[0].Y < f.Curve[len(f.Curve)-1].Y
-	if err := p.Save(16*vg.Centimeter, 10*vg.Centimeter, path); err != nil {
-		return fmt.Errorf("plot %s: %w", path, err)
+	bars.Color, bars.Width, bars.CapWidth = figure.Vermilion, vg.Points(1), vg.Points(6)
+	p.Add(bars)
+	p.marks(fmt.Sprintf("asked: %.0f, %s MiB (%s)", at.X, decimal(at.Y), between(at.Low, at.High)), plotter.XYs{{X: at.X, Y: at.Y}},
+		draw.GlyphStyle{Color: figure.Vermilion, Radius: vg.Points(4.5), Shape: draw.RingGlyph{}})
+}
+
+func points(list []predict.XY) (out plotter.XYs) {
+	for _, pt := range list {
+		out = append(out, plotter.XY{X: pt.X, Y: pt.Y})
 	}
-	return nil
+	return out
+}
+
+// scale chooses the axes: logarithmic where the figure spans a power of ten, otherwise
+// from 0. All that the figure has is inside.
+func scale(p *plot.Plot, f *predict.Figure) {
+	xLow, xHigh, yLow, yHigh := p.X.Min, p.X.Max, p.Y.Min, p.Y.Max
+	for _, b := range f.Curve {
+		yLow, yHigh = min(yLow, b.Low), max(yHigh, b.High)
+	}
+	if a := f.Asked; a != nil {
+		xLow, xHigh, yLow, yHigh = min(xLow, a.X), max(xHigh, a.X), min(yLow, a.Low), max(yHigh, a.High)
+	}
+	if figure.Wide(xLow, xHigh) {
+		figure.Logarithmic(&p.X)
+	}
+	if figure.Wide(yLow, yHigh) {
+		figure.Logarithmic(&p.Y)
+	} else {
+		yLow = min(0, yLow)
+	}
+	figure.Include(&p.X, xLow, xHigh)
+	figure.Include(&p.Y, yLow, yHigh)
 }
 
 // bands are the outlines of the interval inside or outside the points fitted.

@@ -12,78 +12,79 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/internal/figure"
 	"ckpt/interval"
-)
-
-// Colours that colour-blind people can distinguish (Okabe, Ito).
-var (
-	plotBlue   = color.RGBA{0, 114, 178, 255}
-	plotOrange = color.RGBA{230, 159, 0, 255}
-	plotRed    = color.RGBA{213, 94, 0, 255}
 )
 
 // plotWaste draws the waste over the interval, and marks the rules.
 func plotWaste(path string, m *interval.Model, rules []intervalRow) error {
-	p := plot.New()
-	p.Title.Text = fmt.Sprintf("Waste by interval: cost %s, MTBF %s, restart %s", ui.Span(m.Cost), ui.Span(m.MTBF), ui.Span(m.Restart))
-	p.X.Label.Text, p.Y.Label.Text = "interval (minutes)", "waste (%)"
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	p.Add(plotter.NewGrid())
+	p, err := wastePlot(m, rules)
+	if err != nil {
+		return err
+	}
+	return savePlot(path, p)
+}
+
+// wastePlot lays out the waste over the interval, from a tenth to ten times the best
+// one, and further if another was asked for.
+func wastePlot(m *interval.Model, rules []intervalRow) (*plot.Plot, error) {
+	p := &picture{Plot: figure.New(fmt.Sprintf("Waste by interval: cost %s, MTBF %s, restart %s", ui.Span(m.Cost), ui.Span(m.MTBF), ui.Span(m.Restart)))}
+	p.X.Label.Text, p.Y.Label.Text = "interval", "waste [%]"
+	low, high := reach(rules)
+	var exact, first plotter.XYs
+	const steps = 160
+	for i := range steps + 1 {
+		at := max(1, time.Duration(low*math.Pow(high/low, float64(i)/steps)*1e9))
+		waste, err := m.Waste(at)
+		if err != nil {
+			return nil, err
+		}
+		exact = append(exact, plotter.XY{X: at.Seconds(), Y: 100 * waste})
+		if waste, err := m.FirstOrderWaste(at); err == nil && waste <= 1 {
+			first = append(first, plotter.XY{X: at.Seconds(), Y: 100 * waste})
+		}
+	}
+	p.line("expected", exact, figure.Blue)
+	p.line("to first order", first, figure.Orange, vg.Points(5), vg.Points(3))
+	p.rules(rules)
+	if p.err != nil {
+		return nil, p.err
+	}
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.TickerFunc(figure.DurationTicks)
+	p.Y.Tick.Marker = plot.TickerFunc(figure.DecimalTicks)
+	figure.Include(&p.X, low, high)
+	figure.Include(&p.Y, 0, p.Y.Max)
+	figure.AddKey(p.Plot, p.key)
+	return p.Plot, nil
+}
+
+// reach returns the range of intervals to draw, in seconds.
+func reach(rules []intervalRow) (low, high float64) {
 	best := rules[0].Interval
 	for _, row := range rules {
 		if row.Rule == "exact" {
 			best = row.Interval
 		}
 	}
-	var exact, first plotter.XYs
-	for i := -60; i <= 60; i++ { // from a tenth to ten times the best
-		at := time.Duration(best * math.Pow(10, float64(i)/60) * 1e9)
-		waste, err := m.Waste(max(1, at))
-		if err != nil {
-			return err
-		}
-		exact = append(exact, plotter.XY{X: at.Minutes(), Y: 100 * waste})
-		if waste, err := m.FirstOrderWaste(max(1, at)); err == nil {
-			first = append(first, plotter.XY{X: at.Minutes(), Y: 100 * waste})
-		}
+	low, high = best/10, best*10
+	for _, row := range rules {
+		low, high = min(low, row.Interval/1.5), max(high, row.Interval*1.5)
 	}
-	for _, c := range []struct {
-		name   string
-		points plotter.XYs
-		color  color.Color
-	}{{"expected", exact, plotBlue}, {"to first order", first, plotOrange}} {
-		if len(c.points) == 0 {
-			continue
-		}
-		line, err := plotter.NewLine(c.points)
-		if err != nil {
-			return err
-		}
-		line.Color, line.Width = c.color, vg.Points(1.5)
-		p.Add(line)
-		p.Legend.Add(c.name, line)
-	}
-	if err := markRules(p, rules); err != nil {
-		return err
-	}
-	p.Legend.Top, p.Legend.Left, p.Legend.XOffs = true, true, 5.5*vg.Centimeter
-	if err := p.Save(16*vg.Centimeter, 10*vg.Centimeter, path); err != nil {
-		return fmt.Errorf("plot %s: %w", path, err)
-	}
-	return nil
+	return low, high
 }
 
-// markRules marks each rule on the curve of the expected waste.
-func markRules(p *plot.Plot, rules []intervalRow) error {
-	shapes := map[string]draw.GlyphDrawer{"Young": draw.TriangleGlyph{}, "Daly": draw.BoxGlyph{}, "first order": draw.PyramidGlyph{}, "exact": draw.CircleGlyph{}, "given": draw.CrossGlyph{}}
+// rules marks each rule on the curve of the expected waste. Those that agree lie upon
+// each other, the larger below.
+func (p *picture) rules(rules []intervalRow) {
+	styles := map[string]struct {
+		color  color.Color
+		shape  draw.GlyphDrawer
+		radius float64
+	}{"Young": {figure.Green, draw.TriangleGlyph{}, 6}, "Daly": {figure.Purple, draw.SquareGlyph{}, 5}, "first order": {figure.Orange, draw.PyramidGlyph{}, 3.5},
+		"exact": {figure.Blue, draw.CircleGlyph{}, 2.5}, "given": {figure.Vermilion, draw.CrossGlyph{}, 5}}
 	for _, row := range rules {
-		s, err := plotter.NewScatter(plotter.XYs{{X: row.Interval / 60, Y: 100 * row.Waste}})
-		if err != nil {
-			return err
-		}
-		s.Color, s.Radius, s.Shape = plotRed, vg.Points(4), shapes[row.Rule]
-		p.Add(s)
-		p.Legend.Add(row.Rule, s)
+		s := styles[row.Rule]
+		name := fmt.Sprintf("%s: %s, %.3g %%", row.Rule, ui.Span(time.Duration(row.Interval*1e9).Round(time.Second)), 100*row.Waste)
+		p.marks(name, plotter.XYs{{X: row.Interval, Y: 100 * row.Waste}}, draw.GlyphStyle{Color: s.color, Radius: vg.Points(s.radius), Shape: s.shape})
 	}
-	return nil
 }

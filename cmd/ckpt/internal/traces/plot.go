@@ -27,14 +27,14 @@ func newPlotCommand(g *ui.Globals) *cobra.Command {
 		Short: "Draw a trace",
 		Long: `Draw request sizes or offsets in the order of the operations (León 2022, Figures
 3.5 and 3.14 to 3.17), offsets over time by rank (Figure 5.10), the bandwidth
-over time, or a histogram of request sizes, as SVG or PNG.
+over time, or a histogram of request sizes, as SVG, PNG or PDF.
 
 ` + traceInputHelp,
 		Example: "  ckpt trace plot bt.S.4-1 --kind offsets -o offsets.svg\n  ckpt trace plot --builtin dmtcp --kind sizes -o sizes.png",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			format := strings.TrimPrefix(filepath.Ext(out), ".")
-			if format != "svg" && format != "png" {
-				return ui.BadUsage(fmt.Sprintf("-o %s: want a name that ends in .svg or .png", out), "name a file ending in .svg or .png")
+			if format != "svg" && format != "png" && format != "pdf" {
+				return ui.BadUsage(fmt.Sprintf("-o %s: want a name that ends in .svg, .png or .pdf", out), "name a file ending in .svg, .png or .pdf")
 			}
 			t, r, err := an.read(g, &in, args)
 			if err != nil {
@@ -53,7 +53,7 @@ over time, or a histogram of request sizes, as SVG or PNG.
 	cmd.Flags().StringVar(&kind, "kind", kinds[0], "kind of picture: "+strings.Join(kinds, ", "))
 	ui.Choices(cmd.Flags(), "kind", kinds...)
 	cmd.Flags().StringVar(&file, "file", "", "draw this file only")
-	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write, .svg or .png")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write: .svg, .png or .pdf")
 	g.AddStoreFlag(cmd)
 	return cmd
 }
