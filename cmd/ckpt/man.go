@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 
+	"ckpt/cmd/ckpt/internal/ui"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 )
@@ -15,16 +17,16 @@ func newManCommand() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			forManual(cmd.Root())
-			return doc.GenManTree(cmd.Root(), manHeader(thisBuild()), args[0])
+			return doc.GenManTree(cmd.Root(), manHeader(ui.ThisBuild()), args[0])
 		},
 	}
 }
 
 // manHeader has no title, so that each page gets its own. Its date is that of the
 // commit, so that the same commit makes the same pages.
-func manHeader(b build) *doc.GenManHeader {
+func manHeader(b ui.Build) *doc.GenManHeader {
 	h := &doc.GenManHeader{Section: "1", Source: "ckpt " + b.Version, Manual: "ckpt"}
-	if t := b.committed(); !t.IsZero() {
+	if t := b.Committed(); !t.IsZero() {
 		h.Date = &t
 	}
 	return h

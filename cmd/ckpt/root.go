@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/benchmarks"
+	"ckpt/cmd/ckpt/internal/doctor"
 	"ckpt/cmd/ckpt/internal/images"
 	"ckpt/cmd/ckpt/internal/jobs"
 	"ckpt/cmd/ckpt/internal/predictions"
@@ -64,7 +65,7 @@ func newRootCommand(g *ui.Globals) *cobra.Command {
 	addGroup(root, "jobs", "Run jobs", jobs.Commands(g))
 	addGroup(root, "images", "Look after checkpoints, and look into memory", images.Commands(g))
 	addGroup(root, "predictions", "Predict, before a run", predictions.Commands(g))
-	addGroup(root, "machine", "Measure I/O and this machine", slices.Concat(traces.Commands(g), benchmarks.Commands(g)))
+	addGroup(root, "machine", "Measure I/O and this machine", slices.Concat([]*cobra.Command{doctor.NewCommand(g)}, traces.Commands(g), benchmarks.Commands(g)))
 	root.AddCommand(newVersionCommand(g), newManCommand())
 	root.SetHelpCommand(newHelpCommand())
 	root.InitDefaultHelpCmd()
@@ -90,7 +91,8 @@ codes they are named after. Of a real job, ckpt looks into the memory (ckpt zone
 taken (ckpt import, ckpt export). ckpt predict and ckpt interval need no job.
 
 The first command to type is the one below: it kills a rank of a small job, and
-restarts it from a checkpoint, in a few seconds.`
+restarts it from a checkpoint, in a few seconds. ckpt doctor says whether this
+machine is ready for jobs.`
 
 // addGroup adds commands under a title of their own.
 func addGroup(root *cobra.Command, id, title string, commands []*cobra.Command) {

@@ -161,6 +161,16 @@ func indented(b *strings.Builder, line string, width int) {
 	b.WriteString(hanging(prefix, body, width))
 }
 
+// Hanging breaks a text into lines that fit the terminal, indented by the width of
+// the prefix of the first.
+func (g *Globals) Hanging(prefix, text string) string {
+	width := g.Columns()
+	if width == 0 {
+		width = 1 << 20 // a file or pipe: one line each
+	}
+	return hanging(prefix, text, width)
+}
+
 // hanging breaks a text into lines, indented by the width of the prefix of the first.
 func hanging(prefix, text string, width int) string {
 	var b strings.Builder

@@ -1,0 +1,268 @@
+package doctor
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/image"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/faultfs"
+	"ckpt/internal/vfs/memfs"
+)
+
+// healthy is a machine on which nothing is wrong.
+func healthy(t *testing.T) *Machine {
+	t.Helper()
+	fsys := memfs.New()
+	for _, dir := range []string{"/data", "/tmp"} {
+		if err := fsys.Mkdir(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var now time.Duration
+	return &Machine{
+		FS:      direct{fsys},
+		TempDir: func() string { return "/tmp" },
+		Statfs: func(string) (Volume, error) {
+			return Volume{Kind: "xfs", Bytes: 1 << 40, Free: 1 << 39, Inodes: 1e6, FreeInodes: 9e5}, nil
+		},
+		ReadFile: files(map[string]string{"/proc/meminfo": "MemTotal: 33554432 kB\nMemAvailable:   16777216 kB\n"}),
+		Limit:    func(int) (uint64, error) { return 1 << 40, nil },
+		LookPath: func(name string) (string, error) { return "/usr/bin/" + name, nil },
+		Clock: func() (time.Time, time.Duration) {
+			return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(now), now
+		},
+		Sleep:      func(d time.Duration) { now += d },
+		OpenMemory: func() error { return nil },
+		Build:      func() ui.Build { return ui.Build{Version: "1.2.3", Go: "go1.26", Platform: "linux/amd64"} },
+	}
+}
+
+func files(contents map[string]string) func(string) ([]byte, error) {
+	return func(name string) ([]byte, error) {
+		text, ok := contents[name]
+		if !ok {
+			return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+		}
+		return []byte(text), nil
+	}
+}
+
+// direct is a file system with direct I/O.
+type direct struct{ *memfs.FS }
+
+func (d direct) CreateDirect(name string) (vfs.File, error) { return d.Create(name) }
+
+func TestHealthy(t *testing.T) {
+	r := Examine(healthy(t), "/data/new/store")
+	if !r.Usable || r.verdict() != nil {
+		t.Errorf("%+v", r)
+	}
+	for _, c := range r.Checks {
+		if c.State != OK || c.Remedy != "" || c.Text == "" {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// TestEachProbe makes each probe fail alone. Only its check notices, says what to do,
+// and problems alone make the machine unusable.
+func TestEachProbe(t *testing.T) {
+	limit := func(of int, n uint64) func(*Machine) {
+		return func(m *Machine) {
+			m.Limit = func(resource int) (uint64, error) {
+				if resource == of {
+					return n, nil
+				}
+				return 1 << 40, nil
+			}
+		}
+	}
+	volume := func(v Volume) func(*Machine) {
+		return func(m *Machine) {
+			before := m.Statfs
+			m.Statfs = func(dir string) (Volume, error) {
+				if dir == "/dev/shm" {
+					return before(dir)
+				}
+				return v, nil
+			}
+		}
+	}
+	shm := func(v Volume, err error) func(*Machine) {
+		return func(m *Machine) {
+			before := m.Statfs
+			m.Statfs = func(dir string) (Volume, error) {
+				if dir == "/dev/shm" {
+					return v, err
+				}
+				return before(dir)
+			}
+		}
+	}
+	read := func(contents map[string]string) func(*Machine) {
+		return func(m *Machine) {
+			if contents["/proc/meminfo"] == "" {
+				contents["/proc/meminfo"] = "MemAvailable: 16777216 kB\n"
+			}
+			m.ReadFile = files(contents)
+		}
+	}
+	for name, c := range map[string]struct {
+		spoil func(*Machine)
+		check string
+		state State
+		says  string
+	}{
+		"read-only store": {func(m *Machine) {
+			m.FS = faultfs.New(m.FS, faultfs.Fault{At: operation(t, "create"), Err: syscall.EROFS})
+		}, "store", Problem, "read-only"},
+		"full store": {func(m *Machine) {
+			m.FS = faultfs.New(m.FS, faultfs.Fault{At: operation(t, "write"), Err: syscall.ENOSPC})
+		}, "store", Problem, "no space"},
+		"no sync":          {func(m *Machine) { m.FS = faultfs.New(m.FS, faultfs.Fault{At: operation(t, "sync"), Err: syscall.EIO}) }, "store", Problem, "input/output"},
+		"no direct I/O":    {func(m *Machine) { m.FS = m.FS.(direct).FS }, "direct I/O", Warning, "not supported"},
+		"in memory":        {volume(Volume{Kind: "tmpfs", Bytes: 1 << 40, Free: 1 << 39}), "file system", Warning, "reboot"},
+		"no inodes":        {volume(Volume{Kind: "ext4", Bytes: 1 << 40, Free: 1 << 39, Inodes: 10}), "inodes", Problem, "all 10"},
+		"few inodes":       {volume(Volume{Kind: "ext4", Bytes: 1 << 40, Free: 1 << 39, Inodes: 1e6, FreeInodes: 7}), "inodes", Warning, "only 7"},
+		"no space":         {volume(Volume{Kind: "ext4", Bytes: 1 << 40, Free: 1000}), "space", Problem, "0.00 MiB free"},
+		"temporary":        {func(m *Machine) { m.TempDir = func() string { return "/nosuch" } }, "temporary", Problem, "/nosuch"},
+		"no /dev/shm":      {shm(Volume{}, fs.ErrNotExist), "/dev/shm", Problem, "not exist"},
+		"full /dev/shm":    {shm(Volume{Bytes: 1 << 30}, nil), "/dev/shm", Problem, "0.00 of 1024.00"},
+		"small /dev/shm":   {shm(Volume{Bytes: 64 << 20, Free: 64 << 20}, nil), "/dev/shm", Warning, "64.00 of 64.00"},
+		"little memory":    {read(map[string]string{"/proc/meminfo": "MemAvailable: 500000 kB\n"}), "memory", Warning, "of the machine"},
+		"no memory":        {read(map[string]string{"/proc/meminfo": "MemAvailable: 5000 kB\n"}), "memory", Problem, "4.88"},
+		"unknown memory":   {func(m *Machine) { m.ReadFile = files(nil); m.Limit = func(int) (uint64, error) { return 1 << 63, nil } }, "memory", Warning, "nothing says"},
+		"memory of group":  {read(map[string]string{"/proc/self/cgroup": "0::/a/b\n", "/sys/fs/cgroup/a/memory.max": "209715200\n", "/sys/fs/cgroup/a/memory.current": "104857600\n"}), "memory", Warning, "100.00 MiB left of its control group"},
+		"memory, group v1": {read(map[string]string{"/sys/fs/cgroup/memory/memory.limit_in_bytes": "1048576", "/sys/fs/cgroup/memory/memory.usage_in_bytes": "0"}), "memory", Problem, "1.00 MiB"},
+		"address space":    {limit(unix.RLIMIT_AS, 1<<28), "memory", Warning, "ulimit -v"},
+		"no descriptors":   {limit(unix.RLIMIT_NOFILE, 20), "descriptors", Problem, "20 open"},
+		"few descriptors":  {limit(unix.RLIMIT_NOFILE, 256), "descriptors", Warning, "256 open"},
+		"no processes":     {limit(unix.RLIMIT_NPROC, 3), "processes", Problem, "ulimit -u"},
+		"few processes":    {read(map[string]string{"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/pids.max": "512", "/sys/fs/cgroup/pids.current": "12"}), "processes", Warning, "500 processes"},
+		"clock jumps": {func(m *Machine) {
+			before, calls := m.Clock, 0
+			m.Clock = func() (time.Time, time.Duration) {
+				wall, mono := before()
+				calls++
+				return wall.Add(time.Duration(calls) * time.Hour), mono
+			}
+		}, "clock", Warning, "jumps: 1h0m0s"},
+		"clock stands still": {func(m *Machine) { m.Sleep = func(time.Duration) {} }, "clock", Problem, "stands still"},
+		"clock not set": {func(m *Machine) {
+			before := m.Clock
+			m.Clock = func() (time.Time, time.Duration) {
+				_, mono := before()
+				return time.Unix(0, 0).Add(mono), mono
+			}
+		}, "clock", Warning, "1970"},
+		"ptrace": {func(m *Machine) { m.OpenMemory = func() error { return fs.ErrPermission } }, "ptrace", Warning, "permission"},
+		"yama": {func(m *Machine) {
+			m.OpenMemory = func() error { return fs.ErrPermission }
+			read(map[string]string{"/proc/sys/kernel/yama/ptrace_scope": "1\n"})(m)
+		}, "ptrace", Warning, "ptrace_scope is 1"},
+		"no strace": {func(m *Machine) {
+			m.LookPath = func(name string) (string, error) {
+				if name == "strace" {
+					return "", errors.New("not found")
+				}
+				return name, nil
+			}
+		}, "strace", Warning, "ckpt trace record"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := healthy(t)
+			c.spoil(m)
+			r := Examine(m, "/data/store")
+			if r.Usable != (c.state != Problem) || (r.verdict() == nil) != r.Usable {
+				t.Errorf("usable is %v", r.Usable)
+			}
+			found := false
+			for _, got := range r.Checks {
+				if got.State == OK {
+					continue
+				}
+				found = true
+				if got.Name != c.check || got.State != c.state || !strings.Contains(got.Text, c.says) || got.Remedy == "" && name != "unknown memory" {
+					t.Errorf("%+v", got)
+				}
+			}
+			if !found {
+				t.Error("no check noticed")
+			}
+		})
+	}
+}
+
+// operation returns the number of the first operation of a name in a directory that
+// a healthy examination does.
+func operation(t *testing.T, name string) int {
+	t.Helper()
+	m := healthy(t)
+	f := faultfs.New(m.FS, faultfs.Fault{})
+	m.FS = f
+	Examine(m, "/data/store")
+	for i, op := range f.Ops() {
+		if op.Name == name && strings.HasPrefix(op.Path, "/data/.ckpt-doctor") {
+			return i + 1
+		}
+	}
+	t.Fatalf("no %s among %v", name, f.Ops())
+	return 0
+}
+
+// TestNothingLeft fails each operation in turn: what was made is removed again, but
+// for the file whose removal fails.
+func TestNothingLeft(t *testing.T) {
+	m := healthy(t)
+	counted := faultfs.New(m.FS, faultfs.Fault{})
+	m.FS = counted
+	Examine(m, "/data")
+	ops := counted.Ops()
+	if len(ops) < 10 {
+		t.Fatalf("only %d operations", len(ops))
+	}
+	for at := range len(ops) + 1 {
+		m := healthy(t)
+		disk := m.FS
+		m.FS = faultfs.New(disk, faultfs.Fault{At: at, Err: syscall.EIO})
+		Examine(m, "/data")
+		for _, dir := range []string{"/data", "/tmp"} {
+			entries, err := disk.ReadDir(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if most := map[bool]int{true: 1}[at > 0 && ops[at-1].Name == "remove"]; len(entries) > most {
+				t.Errorf("operation %d (%v) failed: %v is left in %s", at, ops[max(0, at-1)], entries, dir)
+			}
+		}
+	}
+}
+
+// TestStoreItself: the directory of the store may be a file, or of a newer version.
+func TestStoreItself(t *testing.T) {
+	m := healthy(t)
+	f, err := m.FS.Create("/data/file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	for _, store := range []string{"/data/file", "/data/file/below"} {
+		if r := Examine(m, store); r.Usable || r.Checks[0].Name != "store" || r.Checks[0].State != Problem {
+			t.Errorf("%s: %+v", store, r.Checks[0])
+		}
+	}
+	if _, err := image.CreateStore(m.FS, "/data/store"); err != nil {
+		t.Fatal(err)
+	}
+	if r := Examine(m, "/data/store"); !r.Usable || r.Checks[0].Text != "/data/store can be written" {
+		t.Errorf("%+v", r.Checks[0])
+	}
+}
