@@ -32,7 +32,7 @@ type Scale struct {
 	MPI         string       `json:"mpi"`
 	Codec       string       `json:"codec"` // of the compressed checkpoints
 	Checkpoints int          `json:"checkpoints"`
-	Points      []ScalePoint `json:"points"`
+	Points      []ScalePoint `json:"point_list"`
 	Fastest     Fastest      `json:"fastest"`
 	Source      string       `json:"source"` // of the times
 }
@@ -49,7 +49,7 @@ type ScalePoint struct {
 
 // A TimeRange is a time with its 95 % interval. A measured time is its own interval.
 type TimeRange struct {
-	Seconds float64 `json:"time_s"`
+	Seconds float64 `json:"run_s"`
 	Low     float64 `json:"low_s"`
 	High    float64 `json:"high_s"`
 }

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
-	testscript.Main(m, map[string]func(){"ckpt": main})
+	testscript.Main(schemaChecked{m}, map[string]func(){"ckpt": checkedMain})
 }
 
 // TestScripts runs the sessions in testdata/script, which read like the manual.
@@ -59,6 +59,8 @@ func TestScripts(t *testing.T) {
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("CKPT_STORE", filepath.Join(env.WorkDir, "store"))
+			env.Setenv(schemaDir, os.Getenv(schemaDir))
+			env.Setenv(schemaLog, os.Getenv(schemaLog))
 			samples, err := filepath.Abs("../../testdata")
 			if err != nil {
 				return err

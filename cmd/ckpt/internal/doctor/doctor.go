@@ -27,7 +27,7 @@ const (
 // A Check is one thing that was examined.
 type Check struct {
 	Name   string `json:"check"`
-	State  State  `json:"state"`
+	State  State  `json:"verdict"`
 	Text   string `json:"text"`
 	Remedy string `json:"remedy"` // "" if there is nothing to do
 }
