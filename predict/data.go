@@ -52,6 +52,8 @@ type zoneEstimate struct {
 	law   string
 	basis string
 	n     int
+	// warning says why the estimate deserves doubt, if it does.
+	warning string
 }
 
 // data predicts the data zone of one process. Only the thesis has different laws for
@@ -79,6 +81,9 @@ func (m *Model) data(a App, mpi string, law Law, nodes int) (zoneEstimate, error
 	}
 	e := zoneEstimate{estimated: set.predict(float64(a.NP)), law: set.String(), n: len(points)}
 	e.basis = fmt.Sprintf("%s, %d points from %g to %g processes (%s)", s.name(), len(points), set.Low, set.High, tables(s.Tables))
+	if set.Misfit > 0 {
+		e.warning = fmt.Sprintf("no law fits the measurements: the best is off by up to %.0f %%", 100*set.Misfit)
+	}
 	return e, nil
 }
 
@@ -134,7 +139,7 @@ func (m *Model) structural(inst *dataset.Instance, mpi string) (zoneEstimate, er
 		low, high := span(s.Points)
 		return zoneEstimate{estimate(arrays+r, student(driftDof)*sd, beyond(p, low, high)), string(Structural),
 			fmt.Sprintf("workload spec of %s, runtime constant of %s, %d points from %g to %g processes (%s)",
-				inst.Name, s.name(), len(s.Points), low, high, tables(s.Tables)), len(s.Points)}, nil
+				inst.Name, s.name(), len(s.Points), low, high, tables(s.Tables)), len(s.Points), ""}, nil
 	}
 	// Another class of the same application.
 	var found []*series
@@ -150,7 +155,7 @@ func (m *Model) structural(inst *dataset.Instance, mpi string) (zoneEstimate, er
 		c := sum / n
 		sd := math.Sqrt(max(0, squares/n-c*c) + driftDoubt*driftDoubt*c*c/4)
 		return zoneEstimate{estimate(arrays+c, student(max(3, n))*sd*math.Sqrt(1+1/n), 1), string(Structural),
-			fmt.Sprintf("workload spec of %s, runtime constant of its other classes under %s", inst.Name, mpi), len(found)}, nil
+			fmt.Sprintf("workload spec of %s, runtime constant of its other classes under %s", inst.Name, mpi), len(found), ""}, nil
 	}
 	runtime := float64(inst.Runtime) / (1 << 20)
 	basis := fmt.Sprintf("workload spec of %s with its runtime constant, not calibrated", inst.Name)
@@ -159,10 +164,10 @@ func (m *Model) structural(inst *dataset.Instance, mpi string) (zoneEstimate, er
 		if n > 0 {
 			v := arrays + runtime + shift
 			return zoneEstimate{estimate(v, student(float64(max(3, n)))*math.Hypot(sd, driftDoubt*runtime), 1), string(Structural),
-				basis + fmt.Sprintf(", plus what Open MPI adds to others (%d pairs)", n), n}, nil
+				basis + fmt.Sprintf(", plus what Open MPI adds to others (%d pairs)", n), n, ""}, nil
 		}
 	}
-	return zoneEstimate{estimate(arrays+runtime, student(driftDof)*driftDoubt*runtime, 1), string(Structural), basis, 0}, nil
+	return zoneEstimate{estimate(arrays+runtime, student(driftDof)*driftDoubt*runtime, 1), string(Structural), basis, 0, ""}, nil
 }
 
 // openMPIShift is the additional memory of a process under Open MPI compared with

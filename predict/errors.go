@@ -35,6 +35,7 @@ const (
 	FitPoints                         // a model of two or more process counts
 	FitModel                          // a new model
 	GiveRuns                          // run times
+	GiveNodes                         // how many nodes
 	RemedyEnd                         // no remedy: the number after the last
 )
 
@@ -46,6 +47,7 @@ var remedyText = [RemedyEnd]string{
 	LeaveCodec:      "leave out the codec, or use another law",
 	UseAutoLaw:      "describe its arrays in a YAML file, see docs/WORKLOADS.md, or use the law auto",
 	FitPoints:       "measure two or more process counts and fit a model to them",
+	GiveNodes:       "say how many nodes there are",
 	GiveRuns:        "give the run times in a table",
 	FitModel:        "fit a new model to the measurements",
 }

@@ -33,18 +33,23 @@ const (
 	Volume12 Law = "a/p+b·p^-1/2"
 	// Volume12Floor adds a constant.
 	Volume12Floor Law = "a/p+b·p^-1/2+floor"
+	// Steady is the same in every process: weak scaling.
+	Steady Law = "constant"
+	// Rising is a + b·p: tables with an entry for each process.
+	Rising Law = "a+b·p"
 )
 
 // lawNames are the names that users may give, including ASCII ones.
 var lawNames = map[string]Law{
 	"auto": Auto, "structural": Structural, "thesis": Thesis, "power": Power, "power+floor": PowerFloor,
 	"volume23": Volume23, "volume23+floor": Volume23Floor, "volume12": Volume12, "volume12+floor": Volume12Floor,
+	"constant": Steady, "rising": Rising, string(Rising): Rising,
 	string(Volume23): Volume23, string(Volume23Floor): Volume23Floor, string(Volume12): Volume12, string(Volume12Floor): Volume12Floor,
 }
 
 // LawNames lists the names for ParseLaw, without synonyms.
 func LawNames() []string {
-	return []string{"auto", "structural", "thesis", "power", "power+floor", "volume23", "volume23+floor", "volume12", "volume12+floor"}
+	return []string{"auto", "structural", "thesis", "power", "power+floor", "volume23", "volume23+floor", "volume12", "volume12+floor", "constant", "rising"}
 }
 
 // ParseLaw reads the name of a law.
@@ -57,15 +62,23 @@ func ParseLaw(s string) (Law, error) {
 
 // fitted lists the laws that are fitted to points, in the order of tables.
 func fitted() []Law {
+	return append(falling(), weak()...)
+}
+
+// falling lists the laws of strong scaling: ranks share one problem.
+func falling() []Law {
 	return []Law{Power, PowerFloor, Volume23, Volume23Floor, Volume12, Volume12Floor}
 }
+
+// weak lists the laws of weak scaling: each rank has a problem of its own.
+func weak() []Law { return []Law{Steady, Rising} }
 
 // params is the number of parameters of a law.
 func (l Law) params() int {
 	switch l {
 	case PowerFloor, Volume23Floor, Volume12Floor:
 		return 3
-	case Structural:
+	case Structural, Steady:
 		return 1
 	}
 	return 2
@@ -77,8 +90,10 @@ func (l Law) params() int {
 // times their range (BT.D: 16, 25, 36 to 324).
 func (l Law) needs() int {
 	switch l {
-	case Volume23, Volume12:
+	case Volume23, Volume12, Steady:
 		return 2
+	case Rising:
+		return 3
 	case Power:
 		return 4
 	}
@@ -107,6 +122,10 @@ func (l Law) basis(p, exponent float64) []float64 {
 		return []float64{1 / p, 1 / math.Sqrt(p)}
 	case Volume12Floor:
 		return []float64{1 / p, 1 / math.Sqrt(p), 1}
+	case Steady:
+		return []float64{1}
+	case Rising:
+		return []float64{1, p}
 	}
 	return nil
 }

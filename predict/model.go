@@ -255,6 +255,9 @@ func (m *Model) check() error {
 		if f == nil {
 			return fmt.Errorf("shared zone of %s is missing", mpi)
 		}
+		if c := f.Single; c != nil && !(c.Mean >= 0 && c.Mean < 1<<40 && c.SD >= 0 && c.SD < 1<<40) {
+			return fmt.Errorf("shared zone of %s in a single process is impossible", mpi)
+		}
 		row, _ := sharedBasis(f.Law, 1)
 		if err := f.valid(len(row), len(row)+len(f.Offsets)); err != nil {
 			return fmt.Errorf("shared zone of %s: %w", mpi, err)

@@ -72,7 +72,10 @@ type Option struct {
 	// LostS is the work lost to a failure on average: half an interval.
 	LostS float64
 	// Fits is false if the store is too small, or if no checkpoint is affordable.
-	Fits          bool
+	Fits bool
+	// Guess says that the interval of the time begins at 0, or that the option lies
+	// far outside the measured points. It is never the best.
+	Guess         bool
 	Best          bool
 	Extrapolation float64
 	Assumed       bool
@@ -124,7 +127,7 @@ func (p *Planning) check() error {
 }
 
 // Plan predicts every combination and marks the best by the aim. Options are
-// sorted: those that fit first, best first.
+// sorted: those that fit first, guesses behind others, then best first.
 func (m *Model) Plan(p Planning, count CountFunc) ([]Option, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -160,11 +163,15 @@ func (m *Model) Plan(p Planning, count CountFunc) ([]Option, error) {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Option) int { return p.compare(a, b) })
-	if len(out) > 0 && out[0].Fits {
+	if len(out) > 0 && out[0].Fits && !out[0].Guess {
 		out[0].Best = true
 	}
 	return out, nil
 }
+
+// farOut is the factor outside the measured points from which on an option is shown
+// and not chosen.
+const farOut = 5
 
 // options predicts one job under every codec.
 func (m *Model) options(p *Planning, r Request, data zoneEstimate, count CountFunc) ([]Option, error) {
@@ -202,6 +209,7 @@ func (m *Model) options(p *Planning, r Request, data zoneEstimate, count CountFu
 		if o.Count == 0 {
 			o.LostS = p.AppSeconds / 2
 		}
+		o.Guess = o.LowS <= 0 || o.Extrapolation >= farOut
 		o.Fits = o.Count > 0 && (p.CapacityMiB == 0 || o.StorageMiB <= p.CapacityMiB)
 		out = append(out, o)
 	}
@@ -218,10 +226,17 @@ func blocks(np, ppn int) []int {
 	return m
 }
 
-// compare orders options by what fits and by the aim, ties by the other aims.
+// compare orders options by what fits, what is no guess, and by the aim, ties by the
+// other aims.
 func (p *Planning) compare(a, b Option) int {
 	if a.Fits != b.Fits {
 		if a.Fits {
+			return -1
+		}
+		return 1
+	}
+	if a.Guess != b.Guess {
+		if b.Guess {
 			return -1
 		}
 		return 1

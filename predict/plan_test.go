@@ -34,8 +34,11 @@ func TestPlan(t *testing.T) {
 		}
 		key := map[Aim]func(Option) float64{LeastTime: func(o Option) float64 { return o.CheckpointS },
 			LeastStorage: func(o Option) float64 { return o.StorageMiB }, LeastLost: func(o Option) float64 { return o.LostS }}[aim]
+		if b := options[0]; b.LowS <= 0 || b.Extrapolation >= 5 {
+			t.Errorf("%s: the best is a guess: %+v", aim, b)
+		}
 		for _, o := range options[1:] {
-			if o.Fits && key(o) < key(options[0]) {
+			if o.Fits && !o.Guess && key(o) < key(options[0]) {
 				t.Errorf("%s: %+v is better than the best, %+v", aim, o, options[0])
 			}
 			if o.StorageMiB != 3*o.GstoredMiB {

@@ -76,6 +76,9 @@ type sharedFit struct {
 	Offsets map[string]float64 `json:"offsets"`
 	Low     float64            `json:"low"`
 	High    float64            `json:"high"`
+	// Single is the zone of a process that is alone on its node, where it does not
+	// follow the law.
+	Single *constant `json:"single,omitempty"`
 }
 
 func sharedBasis(law string, pn float64) (row []float64, known float64) {
@@ -117,7 +120,11 @@ func fitShared(mpi string, rows []dataset.Measurement) (*sharedFit, error) {
 	}
 	best := bestShared(laws, rows)
 	if best == nil || best.worst(rows) > sharedFar {
-		if f := bestShared(others, rows); f != nil {
+		if f := withoutSingle(mpi, rows); f != nil {
+			return f, nil
+		}
+		// A fallback must describe the measurements better.
+		if f := bestShared(others, rows); f != nil && (best == nil || f.worst(rows) < best.worst(rows)) {
 			best = f
 		}
 	}
@@ -125,6 +132,30 @@ func fitShared(mpi string, rows []dataset.Measurement) (*sharedFit, error) {
 		return nil, refuse("check the column of the shared zone", "no law fits the shared zone of %s", mpi)
 	}
 	return best, nil
+}
+
+// withoutSingle fits the rows of nodes with several processes, and keeps the mean of the
+// others: a single process may have no segment at all. Nil if there are not both, or if
+// no law describes those of several.
+func withoutSingle(mpi string, rows []dataset.Measurement) *sharedFit {
+	var several []dataset.Measurement
+	var single []float64
+	for _, m := range rows {
+		if m.PPN > 1 {
+			several = append(several, m)
+		} else {
+			single = append(single, m.Shared)
+		}
+	}
+	if len(single) == 0 || len(several) == 0 {
+		return nil
+	}
+	f, err := fitShared(mpi, several)
+	if err != nil || f.worst(several) > sharedFar {
+		return nil
+	}
+	f.Single = fitConstant(single)
+	return f
 }
 
 // sharedFar is the relative error from which on a law does not describe a measurement.
@@ -219,6 +250,9 @@ func sharedLOO(law string, rows []dataset.Measurement) float64 {
 
 // predict returns the shared zone of a process on a node with pn of them, in MiB.
 func (f *sharedFit) predict(app string, pn int) estimated {
+	if pn == 1 && f.Single != nil {
+		return f.Single.predict()
+	}
 	v := f.value(app, pn)
 	row, _ := sharedBasis(f.Law, float64(pn))
 	dof := float64(max(0, f.N-f.K) + sharedPriorPoints)

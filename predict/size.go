@@ -81,6 +81,10 @@ type File struct {
 	estimate   estimated
 }
 
+// maxPPN bounds the processes of a node: 16 times what was measured. The shared zone
+// of MPICH grows with their square, and beyond that a prediction means nothing.
+const maxPPN = 1024
+
 // normal checks a request and fills in defaults.
 func (r Request) normal() (Request, error) {
 	if r.App.NP < 1 {
@@ -93,6 +97,9 @@ func (r Request) normal() (Request, error) {
 	for _, n := range r.Mapping {
 		if n < 1 {
 			return r, refuse("give every node at least one process", "mapping %s: a node without processes", mappingText(r.Mapping))
+		}
+		if n > maxPPN {
+			return r, refuseFor(GiveNodes, "%d processes on one node: no node runs so many", n)
 		}
 		sum += n
 	}
@@ -163,6 +170,9 @@ func (m *Model) assemble(r Request, data zoneEstimate) (*Size, error) {
 	s.add(r)
 	if s.Extrapolation > 1.0001 {
 		s.Note = fmt.Sprintf("extrapolated by a factor of %.2g beyond the points fitted", s.Extrapolation)
+	}
+	if data.warning != "" {
+		s.Note = join(data.warning, s.Note)
 	}
 	return s, nil
 }

@@ -69,8 +69,8 @@ func (m *Model) timeOf(size *Size, r Request, codec string, probe *Probe) (*Time
 }
 
 func join(a, b string) string {
-	if a == "" {
-		return b
+	if a == "" || b == "" {
+		return a + b
 	}
 	return a + "; " + b
 }

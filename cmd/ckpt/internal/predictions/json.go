@@ -102,6 +102,7 @@ type optionResult struct {
 	Total         float64 `json:"total_s"`
 	Lost          float64 `json:"lost_s"`
 	Fits          bool    `json:"fits"`
+	Guess         bool    `json:"guess"`
 	Best          bool    `json:"best"`
 	Extrapolation float64 `json:"extrapolation"`
 	Assumed       bool    `json:"assumed"`
@@ -114,7 +115,7 @@ func optionsJSON(options []predict.Option) []optionResult {
 			Aggregators: o.Aggregators, Buffer: bytesOf(o.BufferMiB), File: bytesOf(o.FileMiB), Stored: bytesOf(o.GstoredMiB),
 			LowBytes: bytesOf(o.LowMiB), HighBytes: bytesOf(o.HighMiB), Peak: bytesOf(o.StorageMiB), Checkpoint: o.CheckpointS,
 			Low: o.LowS, High: o.HighS, Count: o.Count, Interval: o.IntervalS, Total: o.TotalS, Lost: o.LostS,
-			Fits: o.Fits, Best: o.Best, Extrapolation: o.Extrapolation, Assumed: o.Assumed})
+			Fits: o.Fits, Guess: o.Guess, Best: o.Best, Extrapolation: o.Extrapolation, Assumed: o.Assumed})
 	}
 	return list
 }

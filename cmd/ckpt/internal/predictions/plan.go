@@ -149,6 +149,9 @@ func printPlan(g *ui.Globals, p *predict.Planning, options []predict.Option) err
 		case !o.Fits:
 			remark = "store too small"
 		}
+		if o.Fits && o.Guess {
+			remark = "a guess"
+		}
 		if o.Extrapolation > 1.05 {
 			remark = strings.TrimPrefix(remark+fmt.Sprintf(", extrapolated ×%.2g", o.Extrapolation), ", ")
 			outside = true
@@ -163,7 +166,11 @@ func printPlan(g *ui.Globals, p *predict.Planning, options []predict.Option) err
 	}
 	g.Table(header, rows)
 	text := ""
-	if len(options) > 0 && !options[0].Best {
+	switch {
+	case len(options) == 0 || options[0].Best:
+	case options[0].Fits:
+		text += "all that fits is a guess, far outside the measurements: measure nearer, and use --model\n"
+	default:
 		text += "nothing fits: accept more overhead, or enlarge the store\n"
 	}
 	if outside && !g.Quiet {

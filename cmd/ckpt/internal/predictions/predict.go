@@ -106,6 +106,7 @@ var predictHints = map[predict.Remedy]string{
 	predict.UseAutoLaw:      "describe its arrays in a YAML file, see docs/WORKLOADS.md, or use --law auto",
 	predict.FitPoints:       "measure two or more process counts and fit them: ckpt predict fit CSV -o MODEL",
 	predict.FitModel:        "ckpt predict fit CSV -o MODEL makes one",
+	predict.GiveNodes:       "say how many nodes there are, with --nodes or --map",
 	predict.GiveRuns:        "give run times with --runs CSV",
 }
 

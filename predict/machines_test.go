@@ -1,0 +1,111 @@
+package predict
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"ckpt/dataset"
+)
+
+// fitOf fits rows of an application without a workload spec.
+func fitOf(t *testing.T, data map[int]float64, shared map[int]float64) *Model {
+	t.Helper()
+	var rows []dataset.Measurement
+	for np, mib := range data {
+		rows = append(rows, dataset.Measurement{Table: "mine", App: "mine", Class: "x", MPI: "mpich", NP: np, PPN: np, Data: mib, Shared: shared[np]})
+	}
+	m, err := Fit(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func sizeOf(t *testing.T, m *Model, mapping ...int) *Size {
+	t.Helper()
+	np := 0
+	for _, n := range mapping {
+		np += n
+	}
+	a, err := m.Application("mine.x", np)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := m.Size(Request{App: a, Mapping: mapping})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestWeakScaling: 1000 MiB at every count stay 1000 MiB, and do not become 124.
+func TestWeakScaling(t *testing.T) {
+	for name, c := range map[string]struct {
+		data map[int]float64
+		want float64
+	}{
+		"constant":          {map[int]float64{4: 1000, 16: 1000, 64: 1000}, 1000},
+		"nearly constant":   {map[int]float64{4: 1003, 16: 998, 64: 1001}, 1000.7},
+		"two points":        {map[int]float64{4: 1000, 16: 1000}, 1000},
+		"a table of a rank": {map[int]float64{4: 1004, 16: 1016, 64: 1064}, 1256},
+	} {
+		s := sizeOf(t, fitOf(t, c.data, nil), 64, 64, 64, 64)
+		if math.Abs(s.Zones.Data/c.want-1) > 0.01 || s.Files[0].Low > s.Files[0].MiB {
+			t.Errorf("%s: data of %.2f MiB, want %.2f (%s)", name, s.Zones.Data, c.want, s.Model)
+		}
+		if strings.Contains(s.Note, "no law") {
+			t.Errorf("%s: %s", name, s.Note)
+		}
+	}
+}
+
+// TestMisfit: measurements that no law describes give a warning and a wide interval.
+func TestMisfit(t *testing.T) {
+	s := sizeOf(t, fitOf(t, map[int]float64{4: 1000, 8: 200, 16: 900, 32: 150}, nil), 16)
+	if !strings.Contains(s.Note, "no law fits the measurements") {
+		t.Errorf("note %q", s.Note)
+	}
+	if f := s.Files[0]; f.High-f.Low < f.MiB/2 {
+		t.Errorf("a confident %.0f MiB, %.0f to %.0f", f.MiB, f.Low, f.High)
+	}
+}
+
+// TestSingleProcess: a process that is alone on its node has no segment. Its row does
+// not drive the law of the others into one that fits worse.
+func TestSingleProcess(t *testing.T) {
+	data, shared := map[int]float64{}, map[int]float64{1: 0.2}
+	for _, np := range []int{2, 4, 8, 16} {
+		shared[np] = 25.5 + physical(float64(np))
+	}
+	for np := range shared {
+		data[np] = 1000 / float64(np)
+	}
+	m := fitOf(t, data, shared)
+	for _, np := range []int{1, 2, 16, 32} {
+		want := shared[np]
+		if np == 32 {
+			want = 25.5 + physical(32)
+		}
+		if got := sizeOf(t, m, np).Zones.Shared; math.Abs(got-want) > 0.02*want+0.01 {
+			t.Errorf("%d processes: shared zone of %.2f MiB, want %.2f", np, got, want)
+		}
+	}
+	var text strings.Builder
+	if err := m.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := ReadModel(strings.NewReader(text.String())); err != nil || again.Shared["mpich"].Single == nil {
+		t.Errorf("the model does not come back: %v", err)
+	}
+}
+
+// TestNodeOfAMillion: no node runs a million processes, and no number says what they
+// would store.
+func TestNodeOfAMillion(t *testing.T) {
+	m := model(t)
+	a := app(t, m, "bt.D.1000000")
+	if _, err := m.Size(Request{App: a}); err == nil || !strings.Contains(err.Error(), "no node runs so many") {
+		t.Errorf("%v", err)
+	}
+}
