@@ -281,7 +281,7 @@ type TableError struct {
 	Column string
 	// Problem is what is wrong.
 	Problem string
-	// Known are the columns that a table may have, if Column is none of them.
+	// Known are the columns that a table may have, if Column is unknown.
 	Known []string
 	hint  string
 }
