@@ -142,7 +142,7 @@ func isLocal(where, ref string) bool {
 // TestFields: each field has a type, a sentence, and if it is a number a unit, which
 // its name ends in.
 func TestFields(t *testing.T) {
-	units := []string{"bytes", "address", "s", "bytes/s", "events/s", "bytes/event", "share", "ratio", "count", "number", "quoted"}
+	units := []string{"bytes", "address", "s", "bytes/s", "1/s", "bytes/event", "share", "ratio", "count", "number", "quoted"}
 	for name, f := range readFields(t) {
 		text, _ := f["description"].(string)
 		if !strings.HasSuffix(text, ".") || !unicode.IsUpper(rune(text[0])) {
@@ -188,7 +188,7 @@ func unitOf(name string) string {
 	case strings.HasSuffix(name, "bytes_per_s"):
 		return "bytes/s"
 	case strings.HasSuffix(name, "_per_s"), strings.HasSuffix(name, "_per_cpu_s"):
-		return "events/s"
+		return "1/s"
 	case strings.HasSuffix(name, "_s"):
 		return "s"
 	case strings.HasSuffix(name, "_per_event"):
@@ -213,7 +213,7 @@ func endsInUnit(name, unit string) bool {
 		return true
 	}
 	switch unit {
-	case "bytes", "s", "bytes/s", "events/s", "bytes/event":
+	case "bytes", "s", "bytes/s", "1/s", "bytes/event":
 		return unitOf(name) == unit
 	}
 	return true

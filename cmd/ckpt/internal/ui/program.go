@@ -30,7 +30,10 @@ func programError(cmd *cobra.Command, typed []string, err error) error {
 			return aboutProgram(arg, arg, kind)
 		}
 	}
-	for _, arg := range typed {
+	for i, arg := range typed {
+		if i > 0 && takesValue(cmd, typed[i-1]) {
+			continue // --codec lz4 names no program, though there is one
+		}
 		if path, err := exec.LookPath(arg); err == nil && cmd.Name() == "launch" && arg != "launch" {
 			if kind := programKind(path); kind != "" {
 				return aboutProgram(arg, path, kind)
@@ -38,6 +41,16 @@ func programError(cmd *cobra.Command, typed []string, err error) error {
 		}
 	}
 	return nil
+}
+
+// takesValue reports whether an argument is a flag whose value is the next argument.
+func takesValue(cmd *cobra.Command, arg string) bool {
+	name, long := strings.CutPrefix(arg, "--")
+	f := cmd.Flags().Lookup(name)
+	if !long && len(arg) == 2 && arg[0] == '-' {
+		f = cmd.Flags().ShorthandLookup(arg[1:])
+	}
+	return f != nil && f.NoOptDefVal == "" && arg[0] == '-'
 }
 
 // aboutProgram says what ckpt can do with a program, and what not.
