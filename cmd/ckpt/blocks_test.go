@@ -193,7 +193,7 @@ func (p *typist) enter(b block) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", script.String())
 	cmd.Dir = p.dir
-	cmd.Env = append(os.Environ(), "COLUMNS=80", "LC_ALL=C.UTF-8", "CKPT_STORE=", "NO_COLOR=1")
+	cmd.Env = append(os.Environ(), "COLUMNS=", "LC_ALL=C.UTF-8", "CKPT_STORE=", "NO_COLOR=1")
 	cmd.WaitDelay = time.Second
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

@@ -132,7 +132,7 @@ func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app strin
 }
 
 func printPlan(g *ui.Globals, p *predict.Planning, options []predict.Option) error {
-	header := []string{"", "mapping", "MPI", "codec", "|image MiB", "|Gstored GiB", "|time s", "|95 %", "|count", "|every s", "|lost s", "|store GiB", ""}
+	header := []string{"", "mapping", "MPI", "codec", "~|image MiB", "~|Gstored GiB", "|time s", "~|95 %", "|count", "|every s", "~|lost s", "|store GiB", ""}
 	full := p.IO == predict.FullIO
 	if full {
 		header = append(header[:4:4], append([]string{"|agg", "|buffer"}, header[4:]...)...)

@@ -145,6 +145,23 @@ func Fill(text string, width int) string {
 	return b.String()
 }
 
+// Folded breaks the lines of a text that are longer than a width. Their rest is
+// indented by two more.
+func Folded(text string, width int) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		body := strings.TrimSuffix(line, "\n")
+		if utf8.RuneCountInString(body) <= width {
+			b.WriteString(line)
+			continue
+		}
+		indent := body[:len(body)-len(strings.TrimLeft(body, " "))]
+		folded := lines(indent, body, len(indent)+2, width)
+		b.WriteString(strings.TrimSuffix(folded, "\n") + line[len(body):])
+	}
+	return b.String()
+}
+
 // indented writes a line of a list: the rest of "  name  text" goes below the text.
 func indented(b *strings.Builder, line string, width int) {
 	if utf8.RuneCountInString(line) <= width {
@@ -173,10 +190,15 @@ func (g *Globals) Hanging(prefix, text string) string {
 
 // hanging breaks a text into lines, indented by the width of the prefix of the first.
 func hanging(prefix, text string, width int) string {
+	return lines(prefix, text, utf8.RuneCountInString(prefix), width)
+}
+
+// lines breaks a text into lines. The first begins with a prefix, the others are
+// indented.
+func lines(prefix, text string, indent, width int) string {
 	var b strings.Builder
 	b.WriteString(prefix)
-	indent := utf8.RuneCountInString(prefix)
-	at, first := indent, true
+	at, first := utf8.RuneCountInString(prefix), true
 	for _, word := range strings.Fields(text) {
 		n := utf8.RuneCountInString(word)
 		switch {

@@ -22,7 +22,11 @@ func OneLine(s string) string {
 }
 
 func (g *Globals) Printf(format string, args ...any) error {
-	_, err := io.WriteString(g.Out, Text(fmt.Sprintf(format, args...)))
+	text := Text(fmt.Sprintf(format, args...))
+	if width := g.Columns(); width > 0 {
+		text = Folded(text, width)
+	}
+	_, err := io.WriteString(g.Out, text)
 	return err
 }
 

@@ -1,7 +1,9 @@
 package ui
 
 import (
+	"io"
 	"slices"
+	"strings"
 
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
@@ -11,17 +13,52 @@ import (
 )
 
 // Table prints rows under a header. It is the only place that knows the
-// library behind it. Columns whose name starts with "|" align to the right.
+// library behind it. Columns whose name starts with "|" align to the right; those
+// with "~", before that, are left out where the terminal is too narrow.
 func (g *Globals) Table(header []string, rows [][]string) error {
-	align := make([]tw.Align, len(header))
-	names := make([]string, len(header))
+	t := newGrid(header, rows)
+	if width := g.Columns(); width > 0 {
+		return t.narrow(g.Out, width)
+	}
+	return t.render(g.Out, 2)
+}
+
+// A grid is a table whose cells are ready to be printed.
+type grid struct {
+	names    []string // as printed, perhaps on several lines
+	whole    []string // the same on one line
+	rows     [][]string
+	right    []bool
+	optional []bool
+}
+
+func newGrid(header []string, rows [][]string) *grid {
+	t := &grid{right: make([]bool, len(header)), optional: make([]bool, len(header))}
 	for i, name := range header {
-		align[i], names[i] = tw.AlignLeft, Text(name)
-		if name != "" && name[0] == '|' {
-			align[i], names[i] = tw.AlignRight, Text(name[1:])
+		name, t.optional[i] = strings.CutPrefix(name, "~")
+		name, t.right[i] = strings.CutPrefix(name, "|")
+		t.names = append(t.names, Text(name))
+	}
+	for _, row := range rows {
+		for i := range row {
+			row[i] = Text(zones.Printable(row[i])) // names come from files
+		}
+		t.rows = append(t.rows, row)
+	}
+	t.whole = slices.Clone(t.names)
+	return t
+}
+
+// render prints the table with a gap between columns.
+func (t *grid) render(w io.Writer, gap int) error {
+	align := make([]tw.Align, len(t.names))
+	for i := range align {
+		align[i] = tw.AlignLeft
+		if t.right[i] {
+			align[i] = tw.AlignRight
 		}
 	}
-	t := tablewriter.NewTable(g.Out,
+	out := tablewriter.NewTable(w,
 		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
 			Borders:  tw.BorderNone,
 			Settings: tw.Settings{Separators: tw.SeparatorsNone, Lines: tw.LinesNone},
@@ -32,18 +69,13 @@ func (g *Globals) Table(header []string, rows [][]string) error {
 		tablewriter.WithTrimSpace(tw.Off),
 		tablewriter.WithAlignment(align),
 		tablewriter.WithHeaderAlignmentConfig(tw.CellAlignment{PerColumn: align}),
-		tablewriter.WithPadding(tw.Padding{Left: "", Right: "  ", Overwrite: true}),
+		tablewriter.WithPadding(tw.Padding{Left: "", Right: strings.Repeat(" ", gap), Overwrite: true}),
 	)
-	t.Header(names)
-	for _, row := range rows {
-		for i := range row {
-			row[i] = Text(zones.Printable(row[i])) // names come from files
-		}
-	}
-	if err := t.Bulk(rows); err != nil {
+	out.Header(t.names)
+	if err := out.Bulk(t.rows); err != nil {
 		return err
 	}
-	return t.Render()
+	return out.Render()
 }
 
 // Sparse prints a table without columns of zeros: most processes have neither an I/O
