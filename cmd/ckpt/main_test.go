@@ -44,6 +44,7 @@ func TestMain(m *testing.M) {
 //	dmtcpjob DIR KEY=VALUE…  write synthetic images of DMTCP: ranks, seed, shared
 //	                    (MiB), mpi=openmpi, gzip=yes
 //	same FILE FILE      fail if two results have different digests
+//	matches SCHEMA FILE check the JSON in a file against docs/schema
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -86,6 +87,7 @@ func TestScripts(t *testing.T) {
 			"readonly":  readOnly,
 			"dmtcpjob":  dmtcpJob,
 			"agrees":    agrees,
+			"matches":   matches,
 		},
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"ckpt/cmd/ckpt/internal/ui"
@@ -89,29 +90,42 @@ func checkOutput(dir string, args []string, out []byte, whole bool) error {
 	if writesFile(args) {
 		return nil // standard output is the file
 	}
+	documents, err := checkDocuments(dir, name, out, whole)
+	if err == nil && whole && documents == 0 && name != "trace-show" { // which may show no event
+		return errors.New("printed no JSON")
+	}
+	return err
+}
+
+// checkDocuments checks and counts the documents in a text.
+func checkDocuments(dir, name string, text []byte, whole bool) (documents int, err error) {
 	schema, err := readSchema(dir, name)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	documents := 0
-	for in := json.NewDecoder(bytes.NewReader(out)); ; documents++ {
+	for in := json.NewDecoder(bytes.NewReader(text)); ; documents++ {
 		in.UseNumber()
 		var doc any
 		err := in.Decode(&doc)
 		if errors.Is(err, io.EOF) || err != nil && !whole {
-			break
+			return documents, nil
 		}
 		if err != nil {
-			return fmt.Errorf("not JSON: %w", err)
+			return documents, fmt.Errorf("not JSON: %w", err)
 		}
 		if err := schema.Validate(doc); err != nil {
-			return fmt.Errorf("does not match docs/schema: %w", err)
+			return documents, fmt.Errorf("does not match docs/schema: %w", err)
 		}
 	}
-	if whole && documents == 0 && name != "trace-show" { // which may show no event
-		return errors.New("printed no JSON")
+}
+
+// matches checks a file of a script: matches SCHEMA FILE
+func matches(ts *testscript.TestScript, _ bool, args []string) {
+	documents, err := checkDocuments(ts.Getenv(schemaDir), args[0], []byte(ts.ReadFile(args[1])), true)
+	ts.Check(err)
+	if documents == 0 {
+		ts.Fatalf("%s has no JSON", args[1])
 	}
-	return nil
 }
 
 // schemaOf names the schema of a command: predict-size for ckpt predict size APP.
