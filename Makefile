@@ -1,12 +1,18 @@
 # The everyday targets. `make` lists them.
-.PHONY: help build test race lint fuzz ci nightly
+.PHONY: help build release reproducible test race lint fuzz ci nightly
 FUZZTIME ?= 10s
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
 
 build: ## build ./ckpt
 	go build -o ckpt ./cmd/ckpt
+
+release: ## build static binaries for linux, with checksums, into dist/
+	.ci/release
+
+reproducible: ## build a release twice and compare
+	.ci/reproducible
 
 test: ## run the tests that every developer waits for
 	go test ./...
