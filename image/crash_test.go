@@ -195,6 +195,7 @@ var script = []step{
 	{do: (*crashRun).failLate},
 	{(*crashRun).diePruning, 2},
 	{do: (*crashRun).take},
+	{(*crashRun).thin, 2},
 	{(*crashRun).prune, 1},
 	{(*crashRun).prune, 0},
 	{do: (*crashRun).take},
@@ -205,7 +206,7 @@ func randomScript(seed uint64) []step {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	steps := []step{{do: (*crashRun).take}}
 	for range 10 {
-		switch rng.IntN(10) {
+		switch rng.IntN(12) {
 		case 0:
 			steps = append(steps, step{do: (*crashRun).abort})
 		case 1:
@@ -220,6 +221,8 @@ func randomScript(seed uint64) []step {
 			steps = append(steps, step{do: (*crashRun).failLate})
 		case 6:
 			steps = append(steps, step{(*crashRun).diePruning, rng.IntN(3)})
+		case 7:
+			steps = append(steps, step{(*crashRun).thin, 1 + rng.IntN(2)})
 		default:
 			steps = append(steps, step{do: (*crashRun).take})
 		}
@@ -390,6 +393,15 @@ func (r *crashRun) diePruning(k *taker, keep int) error {
 }
 
 func (r *crashRun) prune(k *taker, keep int) error {
+	return r.remove(k, keep, func(keep int, _ ...int) ([]int, int64, error) { return k.job.Prune(keep) })
+}
+
+// thin is what a run does after a commit, if it is to keep so many.
+func (r *crashRun) thin(k *taker, keep int) error {
+	return r.remove(k, keep, func(keep int, of ...int) ([]int, int64, error) { return k.job.Thin(keep, of) })
+}
+
+func (r *crashRun) remove(k *taker, keep int, do func(keep int, of ...int) ([]int, int64, error)) error {
 	all, err := k.job.Checkpoints()
 	if err != nil {
 		return err
@@ -398,7 +410,7 @@ func (r *crashRun) prune(k *taker, keep int) error {
 	for _, n := range drop {
 		delete(r.must, n)
 	}
-	removed, freed, err := k.job.Prune(keep)
+	removed, freed, err := do(keep, all...)
 	if err != nil {
 		return err
 	}

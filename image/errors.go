@@ -15,6 +15,9 @@ var (
 	ErrJobNotFound = errors.New("job not found")
 	// ErrInUse says that another coordinator holds the lock of the job.
 	ErrInUse = errors.New("job is in use by another coordinator")
+	// ErrJobGone says that the directory of a job was removed or renamed while this
+	// process had its lock.
+	ErrJobGone = errors.New("the directory of the job was removed or renamed while the job runs")
 	// ErrCheckpointNotFound says that the job has no committed checkpoint of
 	// this number.
 	ErrCheckpointNotFound = errors.New("checkpoint not found")

@@ -35,6 +35,7 @@ type Job struct {
 
 	mu   sync.Mutex
 	lock io.Closer   // nil if not ours
+	file fs.FileInfo // that is locked; nil if it cannot be told
 	open map[int]*Tx // checkpoints begun and neither committed nor aborted
 
 	know    sync.Mutex // held for short; what it guards changes only while mu is held, too
@@ -107,10 +108,14 @@ func (j *Job) Lock() error {
 	if errors.Is(err, vfs.ErrLocked) {
 		return fmt.Errorf("%w: %s", ErrInUse, j.dir)
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s has gone", ErrJobNotFound, j.dir)
+	}
 	if err != nil {
 		return durable.Op("lock", j.dir, -1, err)
 	}
 	j.lock = l
+	j.file, _ = j.fs.Stat(filepath.Join(j.dir, lockName))
 	j.own(true)
 	return nil
 }
@@ -126,6 +131,11 @@ func (j *Job) own(owned bool) {
 func (j *Job) Unlock() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	return j.letGo()
+}
+
+// letGo is Unlock for a caller that holds j.mu.
+func (j *Job) letGo() error {
 	if j.lock == nil {
 		return nil
 	}
@@ -139,6 +149,26 @@ func (j *Job) Unlock() error {
 func (j *Job) locked(op string) error {
 	if j.lock == nil {
 		return durable.Op(op, j.dir, -1, errors.New("the job is not locked by this process"))
+	}
+	return nil
+}
+
+// inPlace checks that the directory of a job that we have locked is still there under
+// its name, and still ours. The caller holds j.mu.
+func (j *Job) inPlace() error {
+	now, err := j.fs.Stat(filepath.Join(j.dir, lockName))
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := j.fs.Stat(j.dir); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w: %s", ErrJobGone, j.dir)
+		}
+	}
+	if err != nil || j.file == nil {
+		return nil // the next operation tells
+	}
+	was, ok := j.file.Sys().(*syscall.Stat_t)
+	is, too := now.Sys().(*syscall.Stat_t)
+	if ok && too && (was.Ino != is.Ino || was.Dev != is.Dev) {
+		return fmt.Errorf("%w: %s holds another job now", ErrJobGone, j.dir)
 	}
 	return nil
 }

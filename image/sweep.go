@@ -39,6 +39,37 @@ func (j *Job) Sweep() (removed []string, err error) {
 // also, if keep is not 0. Prune looks for damage until it has found eight sound
 // ones: a look at all would cost more, the more there are.
 func (j *Job) Prune(keep int, also ...int) (removed []int, freed int64, err error) {
+	return j.prune(keep, func(all []int) []int { return j.selection(all, keep, also) })
+}
+
+// Thin is Prune for a job that runs: only the checkpoints in of count, those that its
+// ranks descend from. The others go too if they are older than the oldest kept one.
+func (j *Job) Thin(keep int, of []int) (removed []int, freed int64, err error) {
+	return j.prune(keep, func(all []int) []int { return j.thinnable(all, keep, of) })
+}
+
+// thinnable returns what Thin removes of all.
+func (j *Job) thinnable(all []int, keep int, of []int) []int {
+	counted := slices.DeleteFunc(slices.Clone(all), func(n int) bool { return !slices.Contains(of, n) })
+	n, _ := j.prunable(counted, keep)
+	if n == 0 {
+		return nil
+	}
+	if n == len(counted) {
+		return all
+	}
+	at, _ := slices.BinarySearch(all, counted[n])
+	return all[:at]
+}
+
+// selection returns what Prune removes of all.
+func (j *Job) selection(all []int, keep int, also []int) []int {
+	n, _ := j.prunable(all, keep)
+	return slices.DeleteFunc(slices.Clone(all[:n]), func(n int) bool { return keep > 0 && slices.Contains(also, n) })
+}
+
+// prune removes the checkpoints that a function selects from all of them.
+func (j *Job) prune(keep int, selected func(all []int) []int) (removed []int, freed int64, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := j.locked("prune"); err != nil {
@@ -54,10 +85,9 @@ func (j *Job) Prune(keep int, also ...int) (removed []int, freed int64, err erro
 	if err != nil {
 		return nil, 0, err
 	}
-	n, _ := j.prunable(all, keep)
 	// The manifests go first, oldest first, each durably: when a file goes, no
 	// manifest that names it can come back.
-	old := slices.DeleteFunc(all[:n], func(n int) bool { return keep > 0 && slices.Contains(also, n) })
+	old := selected(all)
 	removed, err = j.takeBack(old)
 	if err != nil {
 		return removed, 0, durable.Op("prune", j.numberDir(old[len(removed)]), -1, err)

@@ -7,6 +7,7 @@ import (
 
 	"ckpt/image/container"
 	"ckpt/internal/durable"
+	"ckpt/internal/vfs/memfs"
 )
 
 // taken is a job with checkpoints 1 to n.
@@ -49,4 +50,89 @@ func TestSweepWithoutIndex(t *testing.T) {
 	if removed, err := k.job.Sweep(); err != nil || len(removed) > 0 {
 		t.Errorf("removed %v, %v", removed, err)
 	}
+}
+
+// TestThin: only checkpoints that the ranks descend from count; those between stay.
+func TestThin(t *testing.T) {
+	for _, c := range []struct {
+		keep        int
+		of, removed []int
+	}{
+		{2, []int{1, 2, 3, 4, 5}, []int{1, 2, 3}},
+		{2, []int{1, 5}, nil}, // 2 to 4 are of a run that was left
+		{1, []int{1, 5}, []int{1, 2, 3, 4}},
+		{2, []int{1, 2, 5}, []int{1}},
+		{9, []int{1, 2, 3, 4, 5}, nil},
+		{1, nil, nil},
+		{1, []int{7}, nil}, // a prune was quicker
+	} {
+		k := taken(t, 5)
+		removed, _, err := k.job.Thin(c.keep, c.of)
+		if err != nil || !slices.Equal(removed, c.removed) {
+			t.Errorf("keeping %d of %v: removed %v, %v, want %v", c.keep, c.of, removed, err, c.removed)
+		}
+		left, err := k.job.Checkpoints()
+		if err != nil || len(left) != 5-len(c.removed) {
+			t.Errorf("keeping %d of %v: %v are left, %v", c.keep, c.of, left, err)
+		}
+		for _, n := range left {
+			if err := checkCheckpoint(k.job, n); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestThinDamaged: a damaged checkpoint does not count.
+func TestThinDamaged(t *testing.T) {
+	k := taken(t, 4)
+	replace(t, k, k.job.manifestPath(3), []byte("nothing"))
+	if removed, _, err := k.job.Thin(2, []int{1, 2, 3, 4}); err != nil || !slices.Equal(removed, []int{1}) {
+		t.Errorf("removed %v, %v, want 1", removed, err)
+	}
+}
+
+// TestPrunePreview: the preview changes nothing and says what the prune does then.
+func TestPrunePreview(t *testing.T) {
+	for keep := range 5 {
+		for _, also := range [][]int{nil, {1}, {2}} {
+			k := taken(t, 4)
+			if err := k.job.Drop(3); err != nil { // its files are debris, or in use
+				t.Fatal(err)
+			}
+			if keep == 1 {
+				replace(t, k, k.job.manifestPath(4), []byte("nothing"))
+			}
+			before := k.fs.(*memfs.FS).Digest()
+			remove, frees, err := k.job.PrunePreview(keep, also...)
+			if err != nil || k.fs.(*memfs.FS).Digest() != before {
+				t.Fatalf("%v, or something changed", err)
+			}
+			again := anew(t, k)
+			removed, freed, err := again.Prune(keep, also...)
+			if err != nil || !slices.Equal(removed, remove) || freed != frees {
+				t.Errorf("keeping %d and %v: %v and %d bytes, then %v and %d, %v", keep, also, remove, frees, removed, freed, err)
+			}
+		}
+	}
+}
+
+// anew is the job as another process sees it that takes its lock.
+func anew(t *testing.T, k *taker) *Job {
+	t.Helper()
+	if err := k.job.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	store, err := OpenStore(k.fs, "/store")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := store.Job(testJob)
+	if err == nil {
+		err = again.Lock()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return again
 }

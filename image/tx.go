@@ -32,6 +32,9 @@ func (j *Job) Begin(number int) (*Tx, error) {
 	if err := j.locked("begin checkpoint in"); err != nil {
 		return nil, err
 	}
+	if err := j.inPlace(); err != nil {
+		return nil, err
+	}
 	c, err := j.held()
 	if err != nil {
 		return nil, err
@@ -53,6 +56,9 @@ func (j *Job) BeginApart(number int) (*Tx, error) {
 
 func (j *Job) begin(number int) (*Tx, error) {
 	if err := j.locked("begin checkpoint in"); err != nil {
+		return nil, err
+	}
+	if err := j.inPlace(); err != nil {
 		return nil, err
 	}
 	t := &Tx{job: j, number: number, dir: j.numberDir(number)}

@@ -126,7 +126,28 @@ func (OS) Lock(name string) (io.Closer, error) {
 		}
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
 	}
+	// Whoever held the lock before may have removed the file: then this lock keeps
+	// nobody out.
+	if err := stillNamed(f, name); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
 	return f, nil
+}
+
+// stillNamed fails unless name is the name of an open file.
+func stillNamed(f *os.File, name string) error {
+	opened, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	named, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(opened, named) {
+		return &fs.PathError{Op: "lock", Path: name, Err: ErrLocked}
+	}
+	return nil
 }
 
 // Free implements FS with statfs(2): what an ordinary user may use.
