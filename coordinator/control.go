@@ -60,15 +60,24 @@ func (d *driver) obey(c wire.Command, answers chan<- wire.Reply) {
 	case wire.OpStop:
 		d.request(protocol.Request{Stop: true, Now: c.Now}, finish)
 	case wire.OpPrune:
-		d.prune(c.Keep, answers)
+		d.prune(c.Keep, answers, job.Prune)
+	case wire.OpPreviewPrune:
+		d.prune(c.Keep, answers, job.PreviewPrune)
 	default:
 		answers <- wire.Reply{Error: fmt.Sprintf("command %q is unknown", c.Op)}
 	}
 }
 
 func (d *driver) status() *wire.Status {
-	s := &wire.Status{Phase: d.machine.Phase(), Iteration: d.machine.Iteration(), Iterations: d.spec.Iterations,
-		Incarnation: d.groups[0].incarnation, Mapping: d.spec.Mapping, Since: d.since}
+	s := &wire.Status{Job: d.job.Name(), Phase: d.machine.Phase(), Iteration: d.machine.Iteration(), Iterations: d.spec.Iterations,
+		Incarnation: d.groups[0].incarnation, Mapping: d.spec.Mapping, Since: d.since, Rate: d.rate()}
+	if iter, at, ok := d.machine.Upcoming(); ok {
+		s.NextIteration = iter
+		if iter == 0 {
+			wait := max(0, (at - d.now()).Seconds())
+			s.NextSeconds = &wait
+		}
+	}
 	for _, m := range d.members {
 		if m != nil {
 			s.PIDs = append(s.PIDs, m.proc.PID())

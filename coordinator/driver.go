@@ -22,6 +22,7 @@ type setting struct {
 	withoutLog bool // it resumes from what the checkpoints alone allow
 	launcher   launch.Launcher
 	network    string                // of the socket: unix; tests also measure tcp
+	demands    <-chan struct{}       // for a checkpoint now; may be nil
 	watch      func(protocol.Action) // of tests, which see each action before it is done; may be nil
 	log        *slog.Logger
 }
@@ -40,10 +41,10 @@ func (r *reporter) event(ev any) {
 }
 
 // progress tells how far the job is, a few times per second at most.
-func (r *reporter) progress(iteration, iterations int) {
+func (r *reporter) progress(iteration, iterations, writing int) {
 	if now := time.Now(); now.Sub(r.shown) > 200*time.Millisecond {
 		r.shown = now
-		r.out.Event(&ProgressEvent{min(iteration, iterations), iterations})
+		r.out.Event(&ProgressEvent{min(iteration, iterations), iterations, writing})
 	}
 }
 
@@ -73,6 +74,7 @@ type driver struct {
 	groups   []*group
 	inject   *injector
 	outages  outages
+	pace     pace
 	logWaits map[int]error // why ranks wait for their message logs
 
 	parent   int         // checkpoint this run began with
@@ -82,6 +84,7 @@ type driver struct {
 	checks   int         // of the free space for a checkpoint
 	trusted  string      // path of a library zone that was verified
 	prunes   []func()    // waiting for the checkpoints under way
+	crowded  bool        // there may be more checkpoints than the run is to keep
 	result   Result
 }
 

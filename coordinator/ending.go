@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
 )
@@ -16,6 +17,19 @@ import (
 const (
 	leaveGrace = 3 * time.Second
 )
+
+// recordEnding notes how the run has ended, before anybody can learn that it has. A
+// restart that never came to compute leaves the last result alone.
+func (d *driver) recordEnding(result *Result, err error) {
+	if !d.result.began {
+		return
+	}
+	outcome, digest := job.StateInterrupted, ""
+	if result != nil {
+		outcome, digest = result.Outcome, result.Digest
+	}
+	job.RecordEnding(d.job, outcome, digest, err, d.beginning())
+}
 
 // settle lets the ranks leave, ends those that do not, and cleans up.
 func (d *driver) settle() {
@@ -71,7 +85,12 @@ func (d *driver) verdict() (*Result, error) {
 		return &d.result, &JobFailedError{Job: d.job.Name(), Err: cause, Restartable: d.spec.Several() || err == nil && newest > 0, Several: d.spec.Several(),
 			Tried: d.spec.AutoRestart}
 	}
+	if err := d.checkPlace(); err != nil {
+		return &d.result, err
+	}
+	d.tellAborted()
 	if o.Result == protocol.Completed {
+		d.tellIdle()
 		digests := make([]wire.DoneReport, len(o.Results))
 		for rank, body := range o.Results {
 			if err := json.Unmarshal(body, &digests[rank]); err != nil {

@@ -16,7 +16,8 @@ import (
 // called from one goroutine at a time, except Warn.
 type Observer interface {
 	// Event takes a *StartEvent, *CheckpointEvent, *AbortedEvent,
-	// *FailureEvent, *BackoffEvent, *RestartEvent or *ProgressEvent.
+	// *FailureEvent, *BackoffEvent, *RestartEvent, *StoppingEvent or
+	// *ProgressEvent.
 	Event(any)
 	// Warn takes what went wrong without harming the job.
 	Warn(text string)
@@ -87,9 +88,18 @@ type BackoffEvent struct {
 	Silence   float64 `json:"silence_s"` // after which a rank is declared dead from now on
 }
 
-// A ProgressEvent says how far the slowest rank is. It comes a few times per
-// second at most.
-type ProgressEvent struct{ Iteration, Iterations int }
+// A StoppingEvent says that an interrupt has arrived and what the run does about it.
+type StoppingEvent struct {
+	Type      string `json:"type"` // "stopping"
+	Now       bool   `json:"now"`  // without a last checkpoint
+	Iteration int    `json:"iteration"`
+	// AtRisk is how many iterations a restart repeats if there is no last checkpoint.
+	AtRisk int `json:"iterations_at_risk"`
+}
+
+// A ProgressEvent says how far the slowest rank is, and which checkpoint is being
+// written, 0 for none. It comes a few times per second at most.
+type ProgressEvent struct{ Iteration, Iterations, Checkpoint int }
 
 // recovered notes what a recovery of several groups takes.
 func (d *driver) recovered(a protocol.Recovery) {
@@ -111,6 +121,8 @@ func (g *group) report(n protocol.Notice) {
 		}
 		g.unlinkSegments()
 		g.d.outages.computes(g.id, g.d.now())
+		g.durable = g.restored.iter
+		g.d.paceFrom(g)
 		if g.spec.Several() {
 			g.d.tellStart()
 			return
@@ -126,6 +138,9 @@ func (g *group) report(n protocol.Notice) {
 		}
 		g.d.requests.aborted = err
 		g.d.result.Lost++
+		if errors.Is(err, durable.ErrStorageFull) {
+			g.d.result.Full++
+		}
 		g.d.event(&AbortedEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
 		g.d.stopIfFull(err)
 	case protocol.RankDied:
@@ -180,7 +195,9 @@ func (g *group) tell(n protocol.Notice) {
 	ev.Latency.Storage += n.Commit.Seconds()
 	ev.Latency.Total += n.Commit.Seconds()
 	ev.Pause = max(ev.Pause, n.Pause.Seconds())
+	g.durable = int(m.Iteration)
 	g.d.result.Checkpoints++
+	g.d.crowded = g.spec.Keep > 0
 	g.d.result.addLog(m.Log)
 	g.d.result.last = m.Number
 	g.d.requests.note(ev)

@@ -17,6 +17,7 @@ type life struct {
 	restored    struct{ number, iter int } // the checkpoint that it resumes from
 	checked     int                        // incarnation whose checkpoint was checked
 	started     bool                       // all ranks compute, or did
+	durable     int                        // iteration of the newest checkpoint that it can go back to
 	fellBack    string                     // why a newer checkpoint was passed over
 }
 

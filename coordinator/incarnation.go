@@ -48,7 +48,7 @@ func (g *group) start(a protocol.Spawn) {
 	}
 	beat := beatPeriod(g.spec.NP, g.limits.Silence)
 	for _, rank := range g.ranks {
-		proc, err := g.launcher.Start(launch.Rank{Rank: rank, Incarnation: a.Incarnation, Socket: g.d.socket.address, Token: g.d.socket.token, Beat: beat,
+		proc, err := g.launcher.Start(launch.Rank{Rank: rank, Job: g.job.Name(), NP: g.spec.NP, Incarnation: a.Incarnation, Socket: g.d.socket.address, Token: g.d.socket.token, Beat: beat,
 			Scratch: g.d.socket.run.Scratch(g.spec.Nodes[rank])}, func(cause string) {
 			g.d.post(func() { g.d.lose(a.Incarnation, rank, cause) })
 		})
@@ -66,6 +66,9 @@ func (g *group) cleanUp() {
 	g.discardAny()
 	if g.d.writing() {
 		return // another group: what there is of ours is swept later
+	}
+	if g.job.InPlace() != nil {
+		return // the end of the run tells
 	}
 	if _, err := g.job.Sweep(); err != nil {
 		g.d.out.Warn(fmt.Sprintf("sweep: %v", err))

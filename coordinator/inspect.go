@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"time"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
@@ -19,10 +20,17 @@ func Inspect(ctx context.Context, store *image.Store, name string) (*job.Status,
 	if err != nil {
 		return nil, err
 	}
+	if run, ok := wire.Announced(j); ok {
+		s.Started, s.Host = run.Started, run.Host
+	}
 	client, err := wire.Contact(ctx, j)
 	if errors.Is(err, wire.ErrSilent) {
 		s.State = job.StateSilent
 		return s, nil
+	}
+	if errors.Is(err, wire.ErrNotRunning) && s.State == job.StateInterrupted {
+		// It may have ended this moment: then it has noted how.
+		return again(store, s)
 	}
 	if errors.Is(err, wire.ErrNotRunning) {
 		return s, nil
@@ -34,9 +42,29 @@ func Inspect(ctx context.Context, store *image.Store, name string) (*job.Status,
 	if live, err := client.Status(); err == nil {
 		s.State, s.Phase, s.Iteration, s.Mapping, s.PIDs = job.StateRunning, live.Phase, live.Iteration, live.Mapping, live.PIDs
 		s.Digest, s.Failure = "", ""
+		s.Started, s.Updated = live.Since.UTC().Truncate(time.Millisecond), time.Now().UTC().Truncate(time.Millisecond)
+		s.Elapsed, s.Rate = time.Since(live.Since).Seconds(), live.Rate
+		if s.Rate > 0 {
+			left := float64(max(0, s.Iterations-s.Iteration)) / s.Rate
+			s.Left = &left
+		}
+		s.NextIteration, s.NextSeconds = live.NextIteration, live.NextSeconds
 	}
 	return s, nil
 }
+
+// again describes a job once more, with what is known of its last run.
+func again(store *image.Store, was *job.Status) (*job.Status, error) {
+	s, err := job.Describe(store, was.Job)
+	if err == nil && s.State == job.StateInterrupted {
+		s.Started, s.Host = was.Started, was.Host
+	}
+	return s, err
+}
+
+// LastRun says where and when the run of a job began that runs now or was killed; false
+// if its last run has ended.
+func LastRun(j *image.Job) (job.Beginning, bool) { return wire.Announced(j) }
 
 // FindLine finds the recovery line of a job of a store, running or not.
 func FindLine(ctx context.Context, store *image.Store, name string) (*job.StoredLine, error) {

@@ -129,7 +129,7 @@ func TestCostOfKept(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p, err := Prune(t.Context(), job, len(numbers)-1); err != nil || len(p.Removed) != 1 {
+			if p, err := Prune(t.Context(), job, PruneOptions{Keep: len(numbers) - 1}); err != nil || len(p.Removed) != 1 {
 				t.Fatalf("removed %+v, %v", p, err)
 			}
 		})

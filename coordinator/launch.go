@@ -20,7 +20,7 @@ func begin(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, note := range []string{resolved.OneGroup(), resolved.FewerAggregators()} {
+	for _, note := range []string{resolved.OneGroup(), resolved.FewerAggregators(), resolved.NoCheckpoints()} {
 		if note != "" {
 			opt.Observer.Warn(note)
 		}
@@ -65,18 +65,9 @@ func runJob(ctx context.Context, spec *job.Resolved, j *image.Job, store *image.
 		return nil, err
 	}
 	d.launcher, d.watch = launch.WithAccount(launcher, opt.alive, j.Name()), opt.watch
-	d.stopOnFull, d.withoutLog = opt.StopOnFull, opt.withoutLog
+	d.stopOnFull, d.withoutLog, d.demands = opt.StopOnFull, opt.withoutLog, opt.Checkpoints
 	if opt.Log != nil {
 		d.log = opt.Log
 	}
-	result, err := d.drive(ctx, from, opt.Failures, opt.Interrupts)
-	if d.result.began {
-		// A restart that never came to compute leaves the last result alone.
-		outcome, digest := job.StateInterrupted, ""
-		if result != nil {
-			outcome, digest = result.Outcome, result.Digest
-		}
-		job.RecordEnding(j, outcome, digest, err)
-	}
-	return result, err
+	return d.drive(ctx, from, opt.Failures, opt.Interrupts)
 }

@@ -22,7 +22,7 @@ import (
 // TestMain makes the test binary serve as the process of a rank, too: ranks
 // are started from the executable of their coordinator.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "rank" && os.Getenv(wire.EnvSocket) != "" {
+	if len(os.Args) > 1 && os.Args[1] == "rank" && os.Getenv(wire.EnvSocket) != "" {
 		if err := rank.Run(context.Background(), rankFS(), os.Getenv); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)

@@ -21,6 +21,8 @@ type Options struct {
 	// Interrupts asks the run to stop: the first after a last checkpoint, the
 	// second at once, with a *LeftError if the store blocks it.
 	Interrupts <-chan struct{}
+	// Checkpoints asks the run for a checkpoint now; nil for never.
+	Checkpoints <-chan struct{}
 	// StopOnFull ends the run when a checkpoint is aborted because the storage
 	// is full; otherwise that checkpoint is skipped. The error answers to
 	// durable.ErrStorageFull.

@@ -11,9 +11,17 @@ import (
 	"ckpt/image"
 )
 
-// Prune removes all but the newest keep checkpoints of a job and the files that
-// only they need. If the job is running, its coordinator does it.
-func Prune(ctx context.Context, j *image.Job, keep int) (*job.Pruned, error) {
+// PruneOptions say what Prune is to keep.
+type PruneOptions struct {
+	Keep   int  // so many sound checkpoints, the newest
+	Force  bool // keep none of a running job, if Keep is 0
+	DryRun bool // change nothing, only say what would be removed
+}
+
+// Prune removes all but the newest checkpoints of a job and the files that only they
+// need. If the job is running, its coordinator does it.
+func Prune(ctx context.Context, j *image.Job, opt PruneOptions) (*job.Pruned, error) {
+	keep := opt.Keep
 	spec, err := job.ReadSpec(j)
 	// Jobs that cannot be restarted can still be pruned.
 	several := err == nil && spec.Several()
@@ -28,15 +36,28 @@ func Prune(ctx context.Context, j *image.Job, keep int) (*job.Pruned, error) {
 			return nil, &job.UsageError{Text: "job " + j.Name() + " is running, and its recovery needs the checkpoints that are there",
 				Fix: fmt.Sprintf("{stop %[1]s}, then {prune %[1]s} {keep} 0 gives the job up", j.Name())}
 		}
+		if keep == 0 && !opt.Force {
+			return nil, &job.UsageError{Text: "job " + j.Name() + " is running: without a checkpoint a failure costs all of its work",
+				Fix: fmt.Sprintf("{prune %s} {keep} 1 keeps the newest; {force} removes all", j.Name())}
+		}
+		if opt.DryRun {
+			return client.PreviewPrune(keep)
+		}
 		return client.Prune(keep)
 	}
 	if !errors.Is(err, wire.ErrNotRunning) {
 		return nil, err
 	}
-	if err := j.Lock(); err != nil {
+	err = j.Lock()
+	if err == nil {
+		defer j.Unlock()
+	}
+	if opt.DryRun { // also of a store that can only be read
+		return job.PreviewPrune(j, keep)
+	}
+	if err != nil {
 		return nil, err
 	}
-	defer j.Unlock()
 	pruned, err := job.Prune(j, keep)
 	if err == nil && several {
 		err = job.BeginAgain(j, spec)
@@ -47,7 +68,7 @@ func Prune(ctx context.Context, j *image.Job, keep int) (*job.Pruned, error) {
 // prune does so for a running job. It waits for the checkpoint under way, which
 // may refer to files of an earlier one. While ranks read a checkpoint, none is
 // taken away from them.
-func (d *driver) prune(keep int, answers chan<- wire.Reply) {
+func (d *driver) prune(keep int, answers chan<- wire.Reply, do func(j *image.Job, keep int, also ...int) (*job.Pruned, error)) {
 	var keepAlso []int
 	for _, g := range d.groups {
 		if g.checked != g.incarnation || !g.started {
@@ -64,7 +85,7 @@ func (d *driver) prune(keep int, answers chan<- wire.Reply) {
 		for _, g := range d.groups {
 			keepAlso = append(keepAlso, g.lineage.newest())
 		}
-		p, err := job.Prune(d.job, keep, keepAlso...)
+		p, err := do(d.job, keep, keepAlso...)
 		r := wire.Reply{Pruned: p}
 		if err != nil {
 			detail := wire.ReportError(err)
@@ -73,6 +94,22 @@ func (d *driver) prune(keep int, answers chan<- wire.Reply) {
 		answers <- r
 	})
 	d.startPrunes()
+}
+
+// thin removes the checkpoints that this run is not to keep, and only those: what
+// cannot be removed now, the next commit removes. While ranks read a checkpoint, none
+// is taken away from them.
+func (d *driver) thin() {
+	g := d.groups[0]
+	if !d.crowded || d.writing() || g.checked != g.incarnation || !g.started {
+		return
+	}
+	d.crowded = false
+	removed, err := job.Thin(d.job, d.spec.Keep, g.lineage.numbers)
+	d.result.Removed += len(removed)
+	if err != nil {
+		d.out.Warn(notRemoved + err.Error())
+	}
 }
 
 // writing reports whether any group has a checkpoint under way.
@@ -90,4 +127,5 @@ func (d *driver) startPrunes() {
 		p()
 	}
 	d.prunes = nil
+	d.thin()
 }

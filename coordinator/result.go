@@ -24,7 +24,10 @@ type Result struct {
 	Residual    *float64 `json:"residual"`         // null if it is not a finite number
 	Checkpoints int      `json:"checkpoints"`      // committed in this run
 	Lost        int      `json:"checkpoints_lost"` // aborted in this run
-	Failures    int      `json:"failures"`         // ranks of a node that died at once count once
+	// Full counts those of Lost that did not fit into the storage.
+	Full     int `json:"checkpoints_lost_full,omitempty"`
+	Removed  int `json:"checkpoints_removed,omitempty"` // by this run, as Spec.Keep asks
+	Failures int `json:"failures"`                      // ranks of a node that died at once count once
 	// Of each failure that was recovered from: the ranks restarted, the iterations
 	// that these repeat, together, and the seconds until they computed again.
 	Restarts []int     `json:"restarts"`

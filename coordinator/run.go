@@ -55,6 +55,7 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 	d.result.Wall = time.Since(d.since).Seconds()
 	d.outages.sum(&d.result, d.now())
 	result, err := d.verdict()
+	d.recordEnding(result, err)
 	if result != nil {
 		d.journal.Add(result)
 	}
@@ -105,6 +106,8 @@ func (d *driver) serveLoop(ctx context.Context, interrupts <-chan struct{}) {
 		case <-interrupts:
 			asked++
 			d.interrupt(asked > 1)
+		case <-d.demands:
+			d.request(protocol.Request{}, d.afterDemand)
 		case <-ctx.Done():
 			d.broken = ctx.Err()
 		}
@@ -120,7 +123,26 @@ func (d *driver) interrupt(now bool) {
 			now = true
 		}
 	}
+	d.event(&StoppingEvent{Type: "stopping", Now: now, Iteration: d.machine.Iteration(), AtRisk: d.atRisk()})
 	d.request(protocol.Request{Stop: true, Now: now}, d.afterInterrupt)
+}
+
+// atRisk is how many iterations a restart repeats if the job is stopped at once: those
+// since the newest checkpoint of each group, at most.
+func (d *driver) atRisk() int {
+	most := 0
+	for _, g := range d.groups {
+		most = max(most, d.machine.Iteration()-g.durable)
+	}
+	return most
+}
+
+// afterDemand says why a checkpoint that was asked for by a signal was not taken, unless
+// an event has.
+func (d *driver) afterDemand(a protocol.Answer, _ *job.CheckpointEvent, aborted error) {
+	if a.Err != "" && aborted == nil && d.outcome == nil {
+		d.out.Warn("no checkpoint was taken: " + a.Err)
+	}
 }
 
 // afterInterrupt stops without a checkpoint when one cannot be taken: somebody

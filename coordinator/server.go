@@ -141,7 +141,7 @@ func (d *driver) fromRank(incarnation, rank int, m *member, msg protocol.Message
 	case protocol.InjectDue:
 		d.inject.reached(rank, msg.Iter)
 	case protocol.Beat:
-		d.progress(d.machine.Iteration(), d.spec.Iterations)
+		d.progress(d.machine.Iteration(), d.spec.Iterations, d.underWay())
 	case protocol.LogState:
 		d.logState(rank, msg)
 	case protocol.Share:

@@ -15,6 +15,7 @@ import (
 
 // prepare makes room for a checkpoint in the store.
 func (g *group) prepare(number int) {
+	g.d.thin() // between two checkpoints, if they follow each other at once
 	begin := g.job.Begin
 	if g.spec.Several() {
 		begin = g.job.BeginApart

@@ -153,6 +153,14 @@ func (j *Job) locked(op string) error {
 	return nil
 }
 
+// InPlace checks that the directory of a job that this process has locked is still there
+// under its name. It fails with ErrJobGone.
+func (j *Job) InPlace() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.inPlace()
+}
+
 // inPlace checks that the directory of a job that we have locked is still there under
 // its name, and still ours. The caller holds j.mu.
 func (j *Job) inPlace() error {

@@ -108,7 +108,7 @@ func TestPrunePreview(t *testing.T) {
 			if err != nil || k.fs.(*memfs.FS).Digest() != before {
 				t.Fatalf("%v, or something changed", err)
 			}
-			again := anew(t, k)
+			again := secondOpening(t, k)
 			removed, freed, err := again.Prune(keep, also...)
 			if err != nil || !slices.Equal(removed, remove) || freed != frees {
 				t.Errorf("keeping %d and %v: %v and %d bytes, then %v and %d, %v", keep, also, remove, frees, removed, freed, err)
@@ -117,8 +117,8 @@ func TestPrunePreview(t *testing.T) {
 	}
 }
 
-// anew is the job as another process sees it that takes its lock.
-func anew(t *testing.T, k *taker) *Job {
+// secondOpening is the job as another process sees it that takes its lock.
+func secondOpening(t *testing.T, k *taker) *Job {
 	t.Helper()
 	if err := k.job.Unlock(); err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 //	flip FILE OFFSET    flip a bit of a file
 //	cut FILE SIZE       truncate a file
 //	killjob JOB         SIGKILL the coordinator of a job in $CKPT_STORE
-//	suspend JOB, resume JOB, hangup JOB  signal the coordinator of a job
+//	suspend JOB, resume JOB, hangup JOB, demand JOB, terminate JOB  signal the coordinator of a job
 //	stall RANK          SIGSTOP a rank of this script's store
 //	orphans             fail if ranks of this script's store are alive
 //	smalldisk DIR SIZE  mount a file system of a size (skips the test if not root)
@@ -62,6 +62,11 @@ func TestScripts(t *testing.T) {
 			env.Setenv("CKPT_STORE", filepath.Join(env.WorkDir, "store"))
 			env.Setenv(schemaDir, os.Getenv(schemaDir))
 			env.Setenv(schemaLog, os.Getenv(schemaLog))
+			examples, exerr := filepath.Abs("../../docs/examples")
+			if exerr != nil {
+				return exerr
+			}
+			env.Setenv("EXAMPLES", examples)
 			samples, err := filepath.Abs("../../testdata")
 			if err != nil {
 				return err
@@ -83,6 +88,8 @@ func TestScripts(t *testing.T) {
 			"stall":     stall,
 			"suspend":   func(ts *testscript.TestScript, _ bool, args []string) { signalJob(ts, args[0], syscall.SIGSTOP) },
 			"hangup":    func(ts *testscript.TestScript, _ bool, args []string) { signalJob(ts, args[0], syscall.SIGHUP) },
+			"demand":    func(ts *testscript.TestScript, _ bool, args []string) { signalJob(ts, args[0], syscall.SIGUSR1) },
+			"terminate": func(ts *testscript.TestScript, _ bool, args []string) { signalRanks(ts, args[0]) },
 			"resume":    func(ts *testscript.TestScript, _ bool, args []string) { signalJob(ts, args[0], syscall.SIGCONT) },
 			"readonly":  readOnly,
 			"dmtcpjob":  dmtcpJob,
@@ -178,6 +185,17 @@ func signalJob(ts *testscript.TestScript, job string, sig syscall.Signal) {
 	_, err = fmt.Sscanf(string(b), `{"pid":%d,`, &pid)
 	ts.Check(err)
 	ts.Check(syscall.Kill(pid, sig))
+}
+
+// signalRanks sends SIGUSR1, SIGTERM, SIGHUP and SIGINT to a job and all its ranks, as
+// batch systems do.
+func signalRanks(ts *testscript.TestScript, job string) {
+	for _, pid := range ranksOf(ts) {
+		for _, sig := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT} {
+			ts.Check(syscall.Kill(pid, sig))
+		}
+	}
+	signalJob(ts, job, syscall.SIGTERM)
 }
 
 // orphans waits until no rank is left: those of a killed coordinator notice

@@ -16,7 +16,8 @@ type Pruned struct {
 	Removed []int  `json:"removed"` // numbers of checkpoints
 	Freed   int64  `json:"freed_bytes"`
 	Kept    []int  `json:"kept"`
-	Damaged []int  `json:"damaged"` // among the kept, not counted
+	Damaged []int  `json:"damaged"`           // among the kept, not counted
+	DryRun  bool   `json:"dry_run,omitempty"` // nothing was removed
 }
 
 // BeginAgain removes the message logs of a job that has no checkpoints any more, so that
@@ -113,6 +114,32 @@ func Forsake(job *image.Job) error {
 	return job.FS().SyncDir(job.Dir())
 }
 
+// Thin removes all but the newest keep sound checkpoints of a run, which are among of.
+func Thin(job *image.Job, keep int, of []int) ([]int, error) {
+	removed, _, err := job.Thin(keep, of)
+	for _, n := range removed {
+		DropTrace(job, n)
+	}
+	return removed, err
+}
+
+// PreviewPrune says what Prune would remove, and removes nothing.
+func PreviewPrune(job *image.Job, keep int, also ...int) (*Pruned, error) {
+	remove, frees, err := job.PrunePreview(keep, also...)
+	if err != nil {
+		return nil, err
+	}
+	all, err := job.Checkpoints()
+	if err != nil {
+		return nil, err
+	}
+	damaged, err := job.Damaged(keep)
+	return &Pruned{Job: job.Name(), Removed: append([]int{}, remove...), Freed: frees, DryRun: true,
+		Kept:    append([]int{}, slices.DeleteFunc(all, func(n int) bool { return slices.Contains(remove, n) })...),
+		Damaged: append([]int{}, damaged...)}, err
+}
+
+// Prune removes all but the newest keep sound checkpoints and those in also.
 func Prune(job *image.Job, keep int, also ...int) (*Pruned, error) {
 	removed, freed, err := job.Prune(keep, also...)
 	if err != nil {

@@ -32,6 +32,10 @@ func (s Spec) Resolve() (*Resolved, error) {
 		return nil, err
 	}
 	r.divide()
+	if s.Keep > 0 && r.Several() {
+		return nil, &UsageError{fmt.Sprintf("keep of %d checkpoints: %d groups take checkpoints apart from each other, and remove at once those that no recovery needs",
+			s.Keep, len(r.Groups)), "leave {keep} out: such a job keeps few checkpoints by itself"}
+	}
 	if err := r.resolveLayouts(); err != nil {
 		return nil, err
 	}

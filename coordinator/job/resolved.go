@@ -52,6 +52,22 @@ func (r *Resolved) ProtocolSchedule() protocol.Schedule {
 	return p
 }
 
+// NoCheckpoints says that the job will not take checkpoints by itself although that seems
+// to be expected, "" if it will or if it is not.
+func (r *Resolved) NoCheckpoints() string {
+	after := ""
+	if r.AutoRestart {
+		after = "; ranks that fail restart from the beginning"
+	}
+	switch {
+	case r.Schedule.Every >= r.Iterations:
+		return fmt.Sprintf("no checkpoint will be taken: {every} %d, and the job has %d iterations%s", r.Schedule.Every, r.Iterations, after)
+	case r.AutoRestart && r.Schedule == Schedule{}:
+		return "{auto-restart} without {every}, {count}, {interval} or {overhead}: no checkpoint is taken before {checkpoint JOB} asks for one" + after
+	}
+	return ""
+}
+
 // CheckRunnable refuses a stored job that cannot run, for reasons that no option of the
 // user can change.
 func (r *Resolved) CheckRunnable(job *image.Job) error {

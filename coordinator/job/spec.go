@@ -35,6 +35,8 @@ type Spec struct {
 	// Residuals has rank 0 put its residual out every so many iterations; 0: never.
 	Residuals   int  `json:"residuals,omitempty"`
 	Incremental bool `json:"incremental,omitempty"`
+	// Keep has the run remove all but the newest so many sound checkpoints; 0: none.
+	Keep int `json:"keep,omitempty"`
 	// WritePath says who writes what; the zero value means a file per rank.
 	WritePath plan.Settings `json:"write_path,omitzero"`
 	// Async lets ranks compute on while their memory is written out of a copy, of
@@ -85,6 +87,8 @@ func (s *Spec) checkNumbers() error {
 		return &UsageError{fmt.Sprintf("staging of %d bytes is out of range", s.Staging), ""}
 	case s.Residuals < 0:
 		return &UsageError{fmt.Sprintf("residuals every %d iterations are out of range", s.Residuals), ""}
+	case s.Keep < 0 || s.Keep > maxNP:
+		return &UsageError{fmt.Sprintf("keep of %d checkpoints is out of range", s.Keep), "{keep} takes a number from 1"}
 	case p.Every < 0 || p.Count < 0 || p.Count > maxNP || p.Interval < 0 || !(p.Overhead >= 0 && p.Overhead <= 10):
 		return &UsageError{fmt.Sprintf("schedule %+v is out of range", p), ""}
 	}

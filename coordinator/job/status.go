@@ -2,7 +2,9 @@ package job
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
+	"time"
 
 	"ckpt/image"
 	"ckpt/internal/durable"
@@ -34,6 +36,33 @@ type Status struct {
 	Digest      string  `json:"digest,omitempty"`
 	Failure     string  `json:"failure,omitempty"`
 	PIDs        []int   `json:"pids,omitempty"` // of the ranks
+
+	Created time.Time `json:"created,omitzero"` // the job was launched or imported
+	Started time.Time `json:"started,omitzero"` // its last run
+	Updated time.Time `json:"updated,omitzero"` // when the store last heard of it
+	Host    string    `json:"host,omitempty"`   // of its last run
+	// LatestCreated is the time of the newest checkpoint, LatestAge the seconds since.
+	LatestCreated time.Time `json:"latest_created,omitzero"`
+	LatestAge     *float64  `json:"latest_age_s,omitempty"`
+	// While running: the seconds since the run began and those left at this rate, and
+	// the next checkpoint of the schedule.
+	Elapsed       float64  `json:"elapsed_s,omitempty"`
+	Left          *float64 `json:"left_s,omitempty"`
+	Rate          float64  `json:"iterations_per_s,omitempty"`
+	NextIteration int      `json:"next_iteration,omitempty"`
+	NextSeconds   *float64 `json:"next_s,omitempty"`
+}
+
+// A Beginning says where and when a run began.
+type Beginning struct {
+	Host    string    `json:"host,omitempty"`
+	Started time.Time `json:"started,omitzero"`
+}
+
+// NewBeginning is that of a run which begins now, here.
+func NewBeginning() Beginning {
+	host, _ := os.Hostname()
+	return Beginning{Host: host, Started: time.Now().UTC().Truncate(time.Millisecond)}
 }
 
 const resultName = "result.json"
@@ -43,12 +72,13 @@ type ending struct {
 	Outcome string `json:"outcome"`
 	Digest  string `json:"digest,omitempty"`
 	Failure string `json:"failure,omitempty"`
+	Beginning
 }
 
 // RecordEnding writes result.json. It is a convenience for status: a failure to
 // write it, as on a full disk, must not spoil the result itself.
-func RecordEnding(job *image.Job, outcome, digest string, err error) {
-	e := ending{Outcome: outcome, Digest: digest}
+func RecordEnding(job *image.Job, outcome, digest string, err error, began Beginning) {
+	e := ending{Outcome: outcome, Digest: digest, Beginning: began}
 	if err != nil {
 		e.Failure = err.Error()
 	}
@@ -78,11 +108,15 @@ func Describe(store *image.Store, name string) (*Status, error) {
 		return nil, err
 	}
 	s := &Status{Job: name, App: spec.App, NP: spec.NP, Mapping: spec.Mapping, Iterations: spec.Iterations,
-		State: StateInterrupted, Checkpoints: len(numbers)}
+		State: StateInterrupted, Checkpoints: len(numbers), Created: spec.Created, Updated: lastHeard(job)}
 	if len(numbers) > 0 {
 		s.Latest = numbers[len(numbers)-1]
 		if m, err := job.Manifest(s.Latest); err == nil {
-			s.Iteration, s.Mapping = int(m.Iteration), m.Mapping
+			s.Iteration, s.Mapping, s.LatestCreated = int(m.Iteration), m.Mapping, m.Created
+			if age := time.Since(m.Created).Seconds(); age >= 0 { // else a clock was set back
+				s.LatestAge = &age
+			}
+			s.Updated = latest(s.Updated, m.Created)
 		}
 	}
 	if spec.Origin != "" {
@@ -91,10 +125,28 @@ func Describe(store *image.Store, name string) (*Status, error) {
 	}
 	var e ending
 	if b, err := durable.ReadFile(job.FS(), resultPath(job), 1<<20); err == nil && json.Unmarshal(b, &e) == nil {
-		s.State, s.Digest, s.Failure = e.Outcome, e.Digest, e.Failure
+		s.State, s.Digest, s.Failure, s.Started, s.Host = e.Outcome, e.Digest, e.Failure, e.Started, e.Host
 		if e.Outcome == StateCompleted {
 			s.Iteration = spec.Iterations
 		}
 	}
 	return s, nil
+}
+
+// lastHeard is when the description, the journal or the result of a job last changed.
+func lastHeard(job *image.Job) time.Time {
+	var last time.Time
+	for _, name := range []string{job.SpecPath(), filepath.Join(job.Dir(), journalName), resultPath(job)} {
+		if fi, err := job.FS().Stat(name); err == nil {
+			last = latest(last, fi.ModTime().UTC().Truncate(time.Millisecond))
+		}
+	}
+	return last
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }

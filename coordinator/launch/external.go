@@ -71,7 +71,7 @@ func (e *external) launch(r Rank) error {
 		return err
 	}
 	e.run = &externalRun{incarnation: r.Incarnation, child: child{over: make(chan struct{})}}
-	cmd := exec.Command(e.name, job.Launchers[e.name], strconv.Itoa(e.np), binary, "rank")
+	cmd := exec.Command(e.name, job.Launchers[e.name], strconv.Itoa(e.np), binary, "rank", r.Job)
 	cmd.Dir = r.Scratch
 	cmd.Env = append(os.Environ(), r.environment()...)
 	cmd.Stderr = &e.run.stderr

@@ -29,6 +29,8 @@ type Launcher interface {
 // Rank says what a new rank needs to know.
 type Rank struct {
 	Rank, Incarnation int
+	Job               string // its name, and the number of its ranks, for lists of processes
+	NP                int
 	Socket, Token     string
 	Scratch           string // directory of its node
 	Beat              time.Duration
@@ -53,7 +55,7 @@ type Local struct{}
 
 func (Local) Start(r Rank, ended func(cause string)) (Process, error) {
 	p := &child{over: make(chan struct{})}
-	p.cmd = exec.Command(Self, "rank")
+	p.cmd = exec.Command(Self, "rank", r.Job, fmt.Sprintf("%d/%d", r.Rank, r.NP))
 	p.cmd.Args[0] = "ckpt"
 	p.cmd.Dir = r.Scratch
 	p.cmd.Env = append(append(os.Environ(), r.environment()...), wire.EnvRank+"="+strconv.Itoa(r.Rank))

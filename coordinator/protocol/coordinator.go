@@ -219,6 +219,19 @@ func (c *Coordinator) Deadline() (time.Duration, bool) {
 	return at, true
 }
 
+// Upcoming returns the iteration, or the time, of the next checkpoint of the schedule,
+// as far as it is known.
+func (c *Coordinator) Upcoming() (iteration int, at time.Duration, ok bool) {
+	if c.phase == finished || c.gated {
+		return 0, 0, false
+	}
+	if c.armed > 0 {
+		return c.armed, 0, true
+	}
+	at, ok = c.budget.due(c.cfg.Schedule, c.lastEnd)
+	return 0, at, ok
+}
+
 // rank returns what is known of a rank, nil if it is in another group.
 func (c *Coordinator) rank(rank int) *rankState {
 	if i, ok := slices.BinarySearch(c.cfg.Ranks, rank); ok {

@@ -19,9 +19,11 @@ import (
 // of a running job. It lies beside the job's checkpoints, readable by the user
 // only.
 type announcement struct {
-	PID     int    `json:"pid"`
-	Address string `json:"address"` // network, colon, address
-	Token   string `json:"token"`
+	PID     int       `json:"pid"`
+	Address string    `json:"address"` // network, colon, address
+	Token   string    `json:"token"`
+	Host    string    `json:"host,omitempty"`
+	Started time.Time `json:"started,omitzero"`
 }
 
 const announcementName = "run.json"
@@ -29,8 +31,20 @@ const announcementName = "run.json"
 // Announce writes the announcement of this process into the directory of a job.
 func Announce(j *image.Job, address, token string) error {
 	path := announcementPath(j)
-	err := durable.ReplaceUnsynced(j.FS(), path, append(job.Encode(announcement{os.Getpid(), address, token}), '\n'))
+	run := job.NewBeginning()
+	err := durable.ReplaceUnsynced(j.FS(), path, append(job.Encode(announcement{os.Getpid(), address, token, run.Host, run.Started}), '\n'))
 	return durable.Op("write", path, -1, err)
+}
+
+// Announced says where and when the run began that has announced itself last and not
+// withdrawn: it runs, or was killed.
+func Announced(j *image.Job) (job.Beginning, bool) {
+	var a announcement
+	b, err := durable.ReadFile(j.FS(), announcementPath(j), 1<<16)
+	if err != nil || json.Unmarshal(b, &a) != nil {
+		return job.Beginning{}, false
+	}
+	return job.Beginning{Host: a.Host, Started: a.Started}, true
 }
 
 // Withdraw removes the announcement.
@@ -60,6 +74,9 @@ const (
 	OpCheckpoint = "checkpoint"
 	OpStop       = "stop"
 	OpPrune      = "prune"
+	// OpPreviewPrune is no flag of OpPrune: an older coordinator would not know the
+	// flag, and prune.
+	OpPreviewPrune = "preview prune"
 )
 
 // A Reply answers a command.
@@ -73,6 +90,7 @@ type Reply struct {
 
 // Status describes a running job.
 type Status struct {
+	Job         string      `json:"job"`
 	Phase       string      `json:"phase"`
 	Iteration   int         `json:"iteration"`
 	Iterations  int         `json:"iterations"`
@@ -80,6 +98,10 @@ type Status struct {
 	Mapping     job.Mapping `json:"mapping"`
 	PIDs        []int       `json:"pids"` // of the ranks
 	Since       time.Time   `json:"since"`
+	Rate        float64     `json:"iterations_per_s"` // since the ranks began to compute, 0 if that is not known
+	// Of the next checkpoint of the schedule, as far as it is known.
+	NextIteration int      `json:"next_iteration,omitempty"`
+	NextSeconds   *float64 `json:"next_s,omitempty"`
 }
 
 // A Client speaks to the coordinator of a running job.
@@ -104,6 +126,9 @@ func Contact(ctx context.Context, j *image.Job) (*Client, error) {
 	}
 	conn, err := Dial(ctx, a.Address)
 	if err != nil {
+		if here, herr := os.Hostname(); herr == nil && a.Host != "" && a.Host != here {
+			return nil, fmt.Errorf("%w here: it was started on host %s", ErrNotRunning, a.Host)
+		}
 		return nil, ErrNotRunning // it was killed and could not withdraw
 	}
 	context.AfterFunc(ctx, func() { conn.Close() })
@@ -114,7 +139,11 @@ func Contact(ctx context.Context, j *image.Job) (*Client, error) {
 	c := &Client{conn, json.NewEncoder(conn), json.NewDecoder(conn)}
 	// Later requests may take long, but not this one.
 	_ = conn.SetDeadline(time.Now().Add(answerTime))
-	if _, err := c.Status(); err != nil {
+	s, err := c.Status()
+	if err == nil && s != nil && s.Job != "" && s.Job != j.Name() {
+		err = fmt.Errorf("%w: its directory is a copy of that of job %s, which runs", ErrNotRunning, s.Job)
+	}
+	if err != nil {
 		conn.Close()
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return nil, fmt.Errorf("%w: process %d", ErrSilent, a.PID)
@@ -149,6 +178,12 @@ func (c *Client) Stop(now bool) (*job.CheckpointEvent, error) {
 // Prune removes all but the newest keep checkpoints.
 func (c *Client) Prune(keep int) (*job.Pruned, error) {
 	r, err := c.call(Command{Op: OpPrune, Keep: keep})
+	return r.Pruned, err
+}
+
+// PreviewPrune says what Prune would remove.
+func (c *Client) PreviewPrune(keep int) (*job.Pruned, error) {
+	r, err := c.call(Command{Op: OpPreviewPrune, Keep: keep})
 	return r.Pruned, err
 }
 

@@ -126,8 +126,7 @@ func (OS) Lock(name string) (io.Closer, error) {
 		}
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
 	}
-	// Whoever held the lock before may have removed the file: then this lock keeps
-	// nobody out.
+	// The holder before us may have removed the file: then this lock keeps nobody out.
 	if err := stillNamed(f, name); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}

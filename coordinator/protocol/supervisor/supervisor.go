@@ -257,6 +257,18 @@ func (s *Supervisor) Deadline() (time.Duration, bool) {
 	return at, any
 }
 
+// Upcoming returns the iteration, or the time, of the next checkpoint of any group's
+// schedule, as far as it is known.
+func (s *Supervisor) Upcoming() (iteration int, at time.Duration, ok bool) {
+	for _, g := range s.groups {
+		i, t, known := g.co.Upcoming()
+		if known && (!ok || i < iteration || i == iteration && t < at) {
+			iteration, at, ok = i, t, true
+		}
+	}
+	return iteration, at, ok
+}
+
 // Iteration returns the smallest iteration any rank is known to be in.
 func (s *Supervisor) Iteration() int {
 	low := math.MaxInt

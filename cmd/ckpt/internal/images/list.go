@@ -3,6 +3,7 @@ package images
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,10 +15,13 @@ import (
 
 func newListCommand(g *ui.Globals) *cobra.Command {
 	var last int
+	var order string
 	cmd := &cobra.Command{
-		Use:     "list [JOB]",
-		Short:   "List jobs, or the checkpoints of a job",
-		Example: "  ckpt list\n  ckpt list bt.S.4-1\n  ckpt list bt.S.4-1 --last 10",
+		Use:   "list [JOB]",
+		Short: "List jobs, or the checkpoints of a job",
+		Long: `List the jobs of a store, or the checkpoints of a job and the one from which ckpt
+restart continues it.`,
+		Example: "  ckpt list\n  ckpt list --sort size\n  ckpt list bt.S.4-1 --last 10",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -25,75 +29,18 @@ func newListCommand(g *ui.Globals) *cobra.Command {
 				return ui.BadUsage(fmt.Sprintf("--last %d is out of range", last), "--last takes a number of checkpoints; without it, all are listed")
 			case len(args) == 0 && last > 0:
 				return ui.BadUsage("--last limits the checkpoints of one job", "name the job")
+			case len(args) == 1 && cmd.Flags().Changed("sort"):
+				return ui.BadUsage("--sort orders jobs, and the checkpoints of a job come by number", "leave --sort out")
 			case len(args) == 0:
-				return runListJobs(g)
+				return runListJobs(g, order)
 			}
 			return runListCheckpoints(g, args[0], last)
 		},
 	}
 	cmd.Flags().IntVar(&last, "last", 0, "list only the newest so many checkpoints")
+	cmd.Flags().StringVar(&order, "sort", "name", "order of the jobs: name, time (last used first), size or checkpoints (most first)")
 	g.AddStoreFlag(cmd)
 	return cmd
-}
-
-type jobLine struct {
-	Job         string `json:"job"`
-	App         string `json:"app"`
-	NP          int    `json:"np"`
-	Checkpoints int    `json:"checkpoints"`
-	Numbers     []int  `json:"checkpoint_numbers"`
-	StoredBytes int64  `json:"stored_bytes"`
-}
-
-func runListJobs(g *ui.Globals) error {
-	store, err := g.OpenStore()
-	if err != nil {
-		return err
-	}
-	names, err := store.Jobs()
-	if err != nil {
-		return err
-	}
-	lines := []jobLine{}
-	var failed error
-	for _, name := range names {
-		line, err := describeJob(store, name)
-		failed = errors.Join(failed, err)
-		lines = append(lines, line)
-	}
-	if g.JSON {
-		return errors.Join(failed, g.PrintJSON(lines))
-	}
-	if len(lines) == 0 {
-		return g.Printf("no jobs in %s\n", g.Store)
-	}
-	var rows [][]string
-	for _, l := range lines {
-		rows = append(rows, []string{l.Job, l.App, fmt.Sprint(l.Checkpoints), ui.MiB(l.StoredBytes)})
-	}
-	return errors.Join(failed, g.Table([]string{"job", "app", "|checkpoints", "|stored MiB"}, rows))
-}
-
-// describeJob describes a job, as far as it can be read.
-func describeJob(store *image.Store, name string) (jobLine, error) {
-	line := jobLine{Job: name, Numbers: []int{}}
-	j, err := store.Job(name)
-	if err != nil {
-		return line, err
-	}
-	summaries, failed := j.Summaries(0)
-	for _, s := range summaries {
-		line.App, line.NP = s.App, s.NP
-		line.Numbers = append(line.Numbers, s.Number)
-	}
-	line.Checkpoints = len(line.Numbers)
-	if line.App == "" {
-		if status, err := job.Describe(store, name); err == nil {
-			line.App, line.NP = status.App, status.NP
-		}
-	}
-	line.StoredBytes, err = j.Stored()
-	return line, errors.Join(failed, err)
 }
 
 // checkpointLine is a checkpoint in ckpt list and ckpt show.
@@ -106,6 +53,10 @@ type checkpointLine struct {
 	Created time.Time   `json:"created"`
 	Origin  string      `json:"origin,omitempty"` // of an imported one
 	PerRank []rankZones `json:"rank_zones,omitempty"`
+	// In a list: a restart continues from it unless another is named; it is of a run
+	// that a restart from an earlier checkpoint has left.
+	Default bool `json:"default_origin,omitempty"`
+	Left    bool `json:"left_behind,omitempty"`
 }
 
 type rankZones struct {
@@ -155,23 +106,100 @@ func runListCheckpoints(g *ui.Globals, name string, last int) error {
 	}
 	history := job.ReadEvents(j, last)
 	lines := []checkpointLine{}
-	var rows [][]string
-	whose := "ranks per node"
 	for _, s := range list {
-		l := describeSummary(history, s)
-		lines = append(lines, l)
-		by := l.Mapping.Short()
-		if len(l.Of) > 0 {
-			whose, by = "of", ui.Ranks(l.Of)
-		}
-		rows = append(rows, []string{fmt.Sprint(l.Number), fmt.Sprint(l.Iteration), by,
-			l.Created.Local().Format(time.DateTime), ui.MiB(l.memory()), ui.MiB(l.StoredBytes), ui.Seconds(l.Latency.Total)})
+		lines = append(lines, describeSummary(history, s))
 	}
+	markOrigin(lines)
 	if g.JSON {
 		return errors.Join(failed, g.PrintJSON(lines))
 	}
 	if len(lines) == 0 {
 		return errors.Join(failed, g.Printf("job %s has no checkpoints\n", name))
 	}
-	return errors.Join(failed, g.Table([]string{"|number", "|iteration", whose, "taken", "|memory MiB", "|stored MiB", "|latency"}, rows))
+	return errors.Join(failed, printCheckpoints(g, lines), explainDefault(g, j, lines))
+}
+
+func printCheckpoints(g *ui.Globals, lines []checkpointLine) error {
+	var rows [][]string
+	whose := "nodes"
+	for _, l := range lines {
+		by := l.Mapping.Short()
+		if len(l.Of) > 0 {
+			whose, by = "of", ui.Ranks(l.Of)
+		}
+		parent := "-"
+		if l.Parent > 0 {
+			parent = fmt.Sprint(l.Parent)
+		}
+		rows = append(rows, []string{fmt.Sprint(l.Number), fmt.Sprint(l.Iteration), parent, by,
+			takenAt(l.Created), ui.MiB(l.memory()), ui.MiB(l.StoredBytes), ui.Seconds(l.Latency.Total)})
+	}
+	return g.Table([]string{"|number", "|iteration", "|from", whose, "taken", "|memory MiB", "|stored MiB", "|latency"}, rows)
+}
+
+// takenAt formats a time to the second.
+func takenAt(t time.Time) string {
+	if t.Local().Year() != time.Now().Year() {
+		return t.Local().Format(time.DateOnly)
+	}
+	return t.Local().Format(time.Stamp)
+}
+
+// markOrigin marks the checkpoint from which a restart continues by default, and those of
+// runs that a restart from an earlier checkpoint has left. Of jobs of several groups the
+// recovery line decides.
+func markOrigin(lines []checkpointLine) {
+	if len(lines) == 0 || len(lines[0].Of) > 0 || lines[0].Origin != "" {
+		return
+	}
+	newest := &lines[len(lines)-1]
+	newest.Default = true
+	parent, iteration := newest.Parent, newest.Iteration
+	for i := range slices.Backward(lines[:len(lines)-1]) {
+		l := &lines[i]
+		switch {
+		case l.Number > parent && (l.Parent != parent || l.Iteration >= iteration):
+			l.Left = true
+			continue
+		case l.Number <= parent:
+			if l.Number < parent && l.Iteration >= iteration {
+				l.Left = true
+				continue
+			}
+			parent = l.Parent
+		}
+		iteration = l.Iteration
+	}
+}
+
+// explainDefault says from which checkpoint a restart continues, and why.
+func explainDefault(g *ui.Globals, j *image.Job, lines []checkpointLine) error {
+	newest := lines[len(lines)-1]
+	switch {
+	case newest.Origin != "":
+		return nil
+	case !newest.Default:
+		return g.Printf("ckpt restart %[1]s continues from the recovery line: ckpt show %[1]s --recovery-line\n", j.Name())
+	}
+	if err := g.Printf("ckpt restart %s continues from %d, the newest\n", j.Name(), newest.Number); err != nil {
+		return err
+	}
+	var left []int
+	for _, l := range lines {
+		if l.Left {
+			left = append(left, l.Number)
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	return g.Printf("%s of a run that was left: ckpt restart %s@%d returns to it\n",
+		belong(left), j.Name(), left[len(left)-1])
+}
+
+func belong(left []int) string {
+	if len(left) == 1 {
+		return fmt.Sprintf("%d is", left[0])
+	}
+	return ui.Numbers(left) + " are"
 }

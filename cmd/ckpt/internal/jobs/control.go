@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -119,68 +118,3 @@ func awaitEnd(ctx context.Context, g *ui.Globals, name string) error {
 
 // endTime is how long the coordinator of a stopped job may take to clean up.
 const endTime = 10 * time.Second
-
-func newStatusCommand(g *ui.Globals) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "status [JOB]",
-		Short:   "Show the state of jobs",
-		Example: "  ckpt status\n  ckpt status bt.S.4-1 --json",
-		Args:    cobra.MaximumNArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return runStatus(cmd.Context(), g, args) },
-	}
-	g.AddStoreFlag(cmd)
-	return cmd
-}
-
-func runStatus(ctx context.Context, g *ui.Globals, names []string) error {
-	store, err := g.OpenStore()
-	if err != nil {
-		return err
-	}
-	one := len(names) == 1
-	if !one {
-		if names, err = store.Jobs(); err != nil {
-			return err
-		}
-	}
-	jobs := []*job.Status{}
-	var failed error
-	for _, name := range names {
-		s, err := coordinator.Inspect(ctx, store, name)
-		if err != nil {
-			if one {
-				return err
-			}
-			failed = errors.Join(failed, err)
-			continue
-		}
-		jobs = append(jobs, s)
-	}
-	switch {
-	case g.JSON && one:
-		err = g.PrintJSON(jobs[0])
-	case g.JSON:
-		err = g.PrintJSON(jobs)
-	default:
-		err = printStatus(g, jobs)
-	}
-	return errors.Join(failed, err)
-}
-
-func printStatus(g *ui.Globals, jobs []*job.Status) error {
-	if len(jobs) == 0 {
-		return g.Printf("no jobs in %s\n", g.Store)
-	}
-	var rows [][]string
-	for _, j := range jobs {
-		state := j.State
-		if j.Phase != "" {
-			state += ", " + j.Phase
-		}
-		rows = append(rows, []string{j.Job, j.App, j.Mapping.Short(), state,
-			fmt.Sprintf("%d/%d", j.Iteration, j.Iterations), fmt.Sprint(j.Checkpoints), short(j.Digest)})
-	}
-	return g.Table([]string{"job", "app", "ranks per node", "state", "|iteration", "|checkpoints", "digest"}, rows)
-}
-
-func short(digest string) string { return strings.TrimSpace(digest[:min(12, len(digest))]) }

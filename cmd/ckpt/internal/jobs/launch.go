@@ -66,7 +66,7 @@ type launchOptions struct {
 	np, iterations       int
 	mpi, mode, job       string
 	launcher             string
-	every, count         int
+	every, count, keep   int
 	interval, overhead   string
 	sharedOnce, libsOnce bool
 	codec                string
@@ -91,13 +91,14 @@ Without --every, --count, --interval or --overhead, the job takes checkpoints on
 when ckpt checkpoint asks for them.
 
 ^C stops the job after a last checkpoint. A second ^C stops it at once, even if the
-storage does not answer. ckpt restart continues the job.`,
+storage does not answer. ckpt restart continues the job. SIGTERM and SIGHUP do the
+same as ^C; SIGUSR1 takes a checkpoint now.`,
 		Example: `  ckpt launch bt.S.4 --nodes 2 --every 5 --fail rank=2@iter=12 --auto-restart
   ckpt launch cg.B --np 16 --map 8,8 --overhead 10% --job night
   ckpt launch bt.B.4 --iterations 2 --count 1 --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := ui.Positive(cmd, "np", "iterations", "nodes", "every", "count", "group-size", "residual-every"); err != nil {
+			if err := ui.Positive(cmd, "np", "iterations", "nodes", "every", "count", "keep", "group-size", "residual-every"); err != nil {
 				return err
 			}
 			return runLaunch(cmd.Context(), g, &o, args[0])
@@ -123,6 +124,7 @@ storage does not answer. ckpt restart continues the job.`,
 	f.IntVar(&o.count, "count", 0, "take N checkpoints, evenly spread over the iterations")
 	f.StringVar(&o.interval, "interval", "", "time from one checkpoint to the next, like 10m")
 	f.StringVar(&o.overhead, "overhead", "", "checkpoint as often as this share of the computing time allows, like 10% or 0.1")
+	f.IntVar(&o.keep, "keep", 0, "keep only the newest N sound checkpoints while the job runs (default: all)")
 	g.AddStoreFlag(cmd)
 	f.StringVar(&o.job, "job", "", "name of the job (default: APP-1, APP-2, …)")
 	f.StringVar(&o.launcher, "launcher", "local", "how to start the ranks, on this machine: local, mpiexec or srun")
@@ -161,7 +163,7 @@ func (o *launchOptions) spec(name string) (job.Spec, error) {
 	}
 	s.SharedOnce, s.LibraryOnce = o.sharedOnce, o.libsOnce
 	s.Codec, s.Incremental = o.codec, o.incremental
-	s.Async, s.Trace = o.async, o.trace
+	s.Async, s.Trace, s.Keep = o.async, o.trace, o.keep
 	if o.staging != "" {
 		if !o.async {
 			return s, ui.BadUsage("--staging "+o.staging+": only --async stages memory", "add --async")

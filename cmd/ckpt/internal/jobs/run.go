@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -24,18 +25,20 @@ func runJob(g *ui.Globals, opt *coordinator.Options, run func() (*coordinator.Re
 		}
 	}
 	defer signal.Stop(signals)
-	interrupts := make(chan struct{}, 2)
-	opt.Interrupts = interrupts
+	demanded := make(chan os.Signal, 1)
+	signal.Notify(demanded, syscall.SIGUSR1)
+	defer signal.Stop(demanded)
+	interrupts, checkpoints := make(chan struct{}, 2), make(chan struct{}, 1)
+	opt.Interrupts, opt.Checkpoints = interrupts, checkpoints
 	over := make(chan struct{})
 	var relay sync.WaitGroup
 	relay.Go(func() {
 		for {
 			select {
 			case <-signals:
-				select {
-				case interrupts <- struct{}{}:
-				default: // the job has two interrupts already
-				}
+				offer(interrupts) // or the job has two interrupts already
+			case <-demanded:
+				offer(checkpoints) // or one is asked for already
 			case <-over:
 				return
 			}
@@ -62,6 +65,14 @@ func runJob(g *ui.Globals, opt *coordinator.Options, run func() (*coordinator.Re
 	return err
 }
 
+// offer puts a token into a channel that has room.
+func offer(tokens chan<- struct{}) {
+	select {
+	case tokens <- struct{}{}:
+	default:
+	}
+}
+
 func printResult(g *ui.Globals, r *coordinator.Result) error {
 	if g.JSON {
 		return json.NewEncoder(g.Out).Encode(r)
@@ -77,8 +88,15 @@ func printResult(g *ui.Globals, r *coordinator.Result) error {
 // checkpoints counts the checkpoints of a run.
 func checkpoints(r *coordinator.Result) string {
 	s := ui.Count(r.Checkpoints, "checkpoint")
+	var also []string
 	if r.Lost > 0 {
-		s += fmt.Sprintf(" (%d aborted)", r.Lost)
+		also = append(also, fmt.Sprintf("%d aborted", r.Lost))
+	}
+	if r.Removed > 0 {
+		also = append(also, fmt.Sprintf("%d removed", r.Removed))
+	}
+	if len(also) > 0 {
+		s += " (" + strings.Join(also, ", ") + ")"
 	}
 	return s
 }

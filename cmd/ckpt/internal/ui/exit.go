@@ -16,6 +16,7 @@ import (
 	"ckpt/coordinator/wire"
 	"ckpt/dataset"
 	"ckpt/image"
+	"ckpt/image/container"
 	"ckpt/image/dmtcp"
 	"ckpt/internal/durable"
 	"ckpt/zones"
@@ -58,7 +59,7 @@ func ExitCode(err error) int {
 	switch {
 	case err == nil:
 		return ExitDone
-	case errors.Is(err, ErrInterrupted), errors.Is(err, context.Canceled), errors.As(err, &left):
+	case errors.Is(err, ErrInterrupted), errors.Is(err, ErrDeclined), errors.Is(err, context.Canceled), errors.As(err, &left):
 		return ExitInterrupted
 	case errors.As(err, &usage), errors.As(err, &request), errors.As(err, &set):
 		return ExitUsage
@@ -76,7 +77,7 @@ func ExitCode(err error) int {
 		return ExitJobFailed
 	case errors.As(err, &damage), errors.Is(err, durable.ErrOtherJob), errors.Is(err, ErrDamageFound):
 		return ExitDamage
-	case errors.As(err, new(notFoundError)), errors.Is(err, image.ErrNoStore), errors.Is(err, image.ErrJobNotFound), errors.Is(err, image.ErrCheckpointNotFound):
+	case errors.As(err, new(notFoundError)), errors.Is(err, image.ErrNoStore), errors.Is(err, image.ErrJobNotFound), errors.Is(err, image.ErrJobGone), errors.Is(err, image.ErrCheckpointNotFound):
 		return ExitNotFound
 	case errors.Is(err, durable.ErrStorageFull):
 		return ExitStorageFull
@@ -94,6 +95,7 @@ func HintOf(err error) string {
 	if errors.As(err, &hinter) {
 		return hinter.Hint()
 	}
+	var other *container.OtherJobError
 	switch {
 	case errors.Is(err, image.ErrNoStore):
 		return "name the store with --store or $CKPT_STORE; ckpt launch creates it"
@@ -103,6 +105,10 @@ func HintOf(err error) string {
 		return "ckpt list JOB shows the checkpoints of a job"
 	case errors.Is(err, image.ErrJobExists):
 		return "choose another --job, or continue it with ckpt restart"
+	case errors.Is(err, image.ErrJobGone):
+		return "put the directory back under its name; if it was removed, launch the job again under another --job"
+	case errors.As(err, &other):
+		return otherJob(other)
 	case errors.Is(err, image.ErrInUse):
 		return "ckpt status shows the job; ckpt stop JOB ends it"
 	case errors.Is(err, durable.ErrNewerVersion):
@@ -124,6 +130,15 @@ func HintOf(err error) string {
 		return "restore the file from a copy of the store; without one, ckpt prune JOB --keep 0 lets ckpt restart start the job from scratch"
 	}
 	return ""
+}
+
+// otherJob says what to do about a checkpoint in the directory of another job, which was
+// copied or renamed.
+func otherJob(e *container.OtherJobError) string {
+	if e.Want == "" {
+		return ""
+	}
+	return fmt.Sprintf("directories of jobs keep their names: if %[1]s was renamed, call it %[2]s again; if it was copied, ckpt rm %[1]s removes the copy", e.Want, e.Job)
 }
 
 // withoutLog says how a job resumes whose message log is damaged.

@@ -67,6 +67,10 @@ func (n *Narrator) Event(ev any) {
 		if n.Bar == nil {
 			n.Bar = n.G.NewBar("iteration", int64(p.Iterations), false)
 		}
+		n.Bar.Note("")
+		if p.Checkpoint > 0 {
+			n.Bar.Note(fmt.Sprintf("writing %d", p.Checkpoint))
+		}
 		n.Bar.Set(int64(p.Iteration))
 		return
 	}
@@ -121,6 +125,20 @@ func recovery(ev *coordinator.RecoveryEvent) string {
 	return fmt.Sprintf("restarting %s from %s; %s lost at most", Count(ev.Ranks, "rank"), strings.Join(from, ", "), Count(lost, "iteration"))
 }
 
+// stopping answers an interrupt.
+func stopping(ev *coordinator.StoppingEvent) string {
+	risk := Count(ev.AtRisk, "iteration")
+	switch {
+	case ev.Now && ev.AtRisk > 0:
+		return "stopping now; a restart repeats " + risk
+	case ev.Now:
+		return "stopping now"
+	case ev.AtRisk > 0:
+		return "stopping after a last checkpoint; ^C again stops now and loses " + risk
+	}
+	return "stopping after a last checkpoint; ^C again stops now"
+}
+
 // describe puts an event into one line.
 func describe(ev any) string {
 	switch ev := ev.(type) {
@@ -140,6 +158,8 @@ func describe(ev any) string {
 		}
 		return fmt.Sprintf("checkpoint %d%s at iteration %d: %s MiB stored in %s", ev.Number, of, ev.Iteration,
 			MiB(ev.StoredBytes), Seconds(ev.Latency.Total))
+	case *coordinator.StoppingEvent:
+		return stopping(ev)
 	case *coordinator.AbortedEvent:
 		if ev.Rank < 0 {
 			return fmt.Sprintf("checkpoint %d aborted: %s", ev.Number, ev.Reason)

@@ -30,7 +30,7 @@ func (g *Globals) Printf(format string, args ...any) error {
 	return err
 }
 
-var named = regexp.MustCompile(`\{[a-z-]+\}|\{(?:launch|restart|stop|prune|show|export) [^{}]+\}`)
+var named = regexp.MustCompile(`\{[a-z-]+\}|\{(?:launch|checkpoint|restart|stop|prune|show|export) [^{}]+\}`)
 
 // Worded puts flags and commands for the settings and commands that package coordinator
 // names in braces, such as {group-size} and {restart JOB}.

@@ -34,12 +34,20 @@ type Bar struct {
 	total        int64
 	bytes, shown bool
 	start, last  time.Time
+	note         string // what goes on besides
+	first        *mark  // where the rate is measured from; nil before the first Set
+}
+
+// A mark is how much was done at a time.
+type mark struct {
+	n  int64
+	at time.Time
 }
 
 const (
 	barDelay = 2 * time.Second
 	barPause = 100 * time.Millisecond
-	barWidth = 24
+	barWidth = 16
 )
 
 // NewBar returns nil where a bar would disturb.
@@ -50,27 +58,51 @@ func (g *Globals) NewBar(what string, total int64, bytes bool) *Bar {
 	return &Bar{w: g.Err, what: what, total: total, bytes: bytes, start: time.Now()}
 }
 
-// Set shows that n of the total are done.
-func (b *Bar) Set(n int64) {
-	if b == nil || time.Since(b.start) < barDelay || time.Since(b.last) < barPause {
-		return
+// Note says what goes on besides, "" for nothing.
+func (b *Bar) Note(text string) {
+	if b != nil {
+		b.note = text
 	}
-	b.shown, b.last = true, time.Now()
-	io.WriteString(b.w, "\r\x1b[K"+Text(b.line(min(n, b.total), b.last.Sub(b.start))))
 }
 
-// line is the bar after some time.
-func (b *Bar) line(n int64, took time.Duration) string {
+// Set shows that n of the total are done. The rate counts from the first Set, or from one
+// to less.
+func (b *Bar) Set(n int64) {
+	if b == nil {
+		return
+	}
+	now := time.Now()
+	switch {
+	case b.first == nil && b.bytes:
+		b.first = &mark{0, b.start}
+	case b.first == nil || n < b.first.n:
+		b.first = &mark{n, now}
+	}
+	if now.Sub(b.start) < barDelay || now.Sub(b.last) < barPause {
+		return
+	}
+	b.shown, b.last = true, now
+	io.WriteString(b.w, "\r\x1b[K"+Text(b.line(min(n, b.total), now)))
+}
+
+// line is the bar at a time.
+func (b *Bar) line(n int64, now time.Time) string {
 	share := float64(n) / float64(b.total)
 	done, of := fmt.Sprint(n), fmt.Sprint(b.total)
 	if b.bytes {
 		done, of = MiB(n), MiB(b.total)+" MiB"
 	}
 	left := "?"
-	if n > 0 {
-		left = Span(time.Duration(float64(took) * (1 - share) / share).Round(time.Second))
+	if b.first != nil && n > b.first.n {
+		each := float64(now.Sub(b.first.at)) / float64(n-b.first.n)
+		left = Span(time.Duration(each * float64(b.total-n)).Round(time.Second))
 	}
-	return fmt.Sprintf("%s %3.0f %% |%-*s| %s/%s, %s left", b.what, 100*share, barWidth, strings.Repeat("=", int(barWidth*share)), done, of, left)
+	line := fmt.Sprintf("%s %3.0f %% |%-*s| %s/%s, %s elapsed, %s left", b.what, 100*share, barWidth, strings.Repeat("=", int(barWidth*share)),
+		done, of, Span(now.Sub(b.start).Round(time.Second)), left)
+	if b.note != "" {
+		line += ", " + b.note
+	}
+	return line
 }
 
 // Clear takes the bar off the screen, for a line of output or for good.

@@ -1,0 +1,123 @@
+package images
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator"
+	"ckpt/coordinator/job"
+	"ckpt/image"
+)
+
+type jobLine struct {
+	Job         string    `json:"job"`
+	App         string    `json:"app"`
+	NP          int       `json:"np"`
+	Checkpoints int       `json:"checkpoints"`
+	Numbers     []int     `json:"checkpoint_numbers"`
+	StoredBytes int64     `json:"stored_bytes"`
+	Created     time.Time `json:"created,omitzero"`
+	Started     time.Time `json:"started,omitzero"` // its last run
+	Updated     time.Time `json:"updated,omitzero"` // when the store last heard of it
+	Host        string    `json:"host,omitempty"`   // of its last run
+}
+
+// orders are the values of --sort; equal jobs stay in the order of their names.
+var orders = map[string]func(a, b jobLine) int{
+	"name":        func(a, b jobLine) int { return 0 },
+	"time":        func(a, b jobLine) int { return b.Updated.Compare(a.Updated) },
+	"size":        func(a, b jobLine) int { return cmp.Compare(b.StoredBytes, a.StoredBytes) },
+	"checkpoints": func(a, b jobLine) int { return cmp.Compare(b.Checkpoints, a.Checkpoints) },
+}
+
+func runListJobs(g *ui.Globals, order string) error {
+	compare, ok := orders[order]
+	if !ok {
+		return ui.BadUsage(fmt.Sprintf("--sort %s: want name, time, size or checkpoints", order), "")
+	}
+	store, err := g.OpenStore()
+	if err != nil {
+		return err
+	}
+	names, err := store.Jobs()
+	if err != nil {
+		return err
+	}
+	lines := []jobLine{}
+	var failed error
+	for _, name := range names {
+		line, err := describeJob(store, name)
+		failed = errors.Join(failed, err)
+		lines = append(lines, line)
+	}
+	slices.SortStableFunc(lines, compare)
+	if g.JSON {
+		return errors.Join(failed, g.PrintJSON(lines))
+	}
+	if len(lines) == 0 {
+		return g.Printf("no jobs in %s\n", g.Store)
+	}
+	return errors.Join(failed, printJobs(g, lines))
+}
+
+// printJobs prints a table, with the hosts if there is another one than this.
+func printJobs(g *ui.Globals, lines []jobLine) error {
+	header := []string{"job", "app", "|checkpoints", "|stored MiB", "created", "updated"}
+	here, _ := os.Hostname()
+	hosts := slices.ContainsFunc(lines, func(l jobLine) bool { return l.Host != "" && l.Host != here })
+	if hosts {
+		header = append(header, "host")
+	}
+	var rows [][]string
+	for _, l := range lines {
+		row := []string{l.Job, l.App, fmt.Sprint(l.Checkpoints), ui.MiB(l.StoredBytes), shortTime(l.Created), shortTime(l.Updated)}
+		if hosts {
+			row = append(row, l.Host)
+		}
+		rows = append(rows, row)
+	}
+	return g.Table(header, rows)
+}
+
+// shortTime formats a time in the width of a table: with the year instead of the clock
+// if that is another year.
+func shortTime(t time.Time) string {
+	switch {
+	case t.IsZero():
+		return "-"
+	case t.Local().Year() != time.Now().Year():
+		return t.Local().Format(time.DateOnly)
+	}
+	return t.Local().Format("Jan _2 15:04")
+}
+
+// describeJob describes a job, as far as it can be read.
+func describeJob(store *image.Store, name string) (jobLine, error) {
+	line := jobLine{Job: name, Numbers: []int{}}
+	j, err := store.Job(name)
+	if err != nil {
+		return line, err
+	}
+	summaries, failed := j.Summaries(0)
+	for _, s := range summaries {
+		line.App, line.NP = s.App, s.NP
+		line.Numbers = append(line.Numbers, s.Number)
+	}
+	line.Checkpoints = len(line.Numbers)
+	if status, err := job.Describe(store, name); err == nil {
+		line.Created, line.Started, line.Updated, line.Host = status.Created, status.Started, status.Updated, status.Host
+		if line.App == "" {
+			line.App, line.NP = status.App, status.NP
+		}
+	}
+	if run, ok := coordinator.LastRun(j); ok {
+		line.Started, line.Host = run.Started, run.Host
+	}
+	line.StoredBytes, err = j.Stored()
+	return line, errors.Join(failed, err)
+}

@@ -1,0 +1,212 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator"
+	"ckpt/coordinator/job"
+)
+
+func newStatusCommand(g *ui.Globals) *cobra.Command {
+	var w watch
+	cmd := &cobra.Command{
+		Use:   "status [JOB]",
+		Short: "Show the state of jobs",
+		Long: `Show the state of the jobs of a store, or all about one.
+
+With --watch, status shows it again and again: in place on a terminal, else a line or
+block each time, with --json a JSON line. It ends when the job does, or with ^C.`,
+		Example: "  ckpt status\n  ckpt status bt.S.4-1 --json\n  ckpt status bt.S.4-1 --watch --every 5s",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !w.on && (cmd.Flags().Changed("every") || cmd.Flags().Changed("looks")) {
+				return ui.BadUsage("--every and --looks: only --watch shows a job again and again", "add --watch")
+			}
+			if err := w.parse(); err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				return runStatusOf(cmd.Context(), g, args[0], &w)
+			}
+			return runStatus(cmd.Context(), g, &w)
+		},
+	}
+	cmd.Flags().BoolVarP(&w.on, "watch", "w", false, "show it again and again")
+	w.addFlags(cmd)
+	g.AddStoreFlag(cmd)
+	return cmd
+}
+
+// runStatusOf shows one job.
+func runStatusOf(ctx context.Context, g *ui.Globals, name string, w *watch) error {
+	store, err := g.OpenStore()
+	if err != nil {
+		return err
+	}
+	return w.run(ctx, g, func(ctx context.Context) (view, error) {
+		s, err := coordinator.Inspect(ctx, store, name)
+		if err != nil {
+			return view{}, err
+		}
+		return view{json: s, over: s.State != job.StateRunning && s.State != job.StateSilent, line: statusLine(s),
+			text: func() error { return printStatusOf(g, s) }}, nil
+	})
+}
+
+// runStatus shows all jobs.
+func runStatus(ctx context.Context, g *ui.Globals, w *watch) error {
+	store, err := g.OpenStore()
+	if err != nil {
+		return err
+	}
+	return w.run(ctx, g, func(ctx context.Context) (view, error) {
+		names, err := store.Jobs()
+		if err != nil {
+			return view{}, err
+		}
+		jobs := []*job.Status{}
+		var failed error
+		for _, name := range names {
+			s, err := coordinator.Inspect(ctx, store, name)
+			if err != nil {
+				failed = errors.Join(failed, err)
+				continue
+			}
+			jobs = append(jobs, s)
+		}
+		return view{json: jobs, text: func() error { return printStatus(g, jobs) }}, failed
+	})
+}
+
+func printStatus(g *ui.Globals, jobs []*job.Status) error {
+	if len(jobs) == 0 {
+		return g.Printf("no jobs in %s\n", g.Store)
+	}
+	var rows [][]string
+	for _, j := range jobs {
+		rows = append(rows, []string{j.Job, j.App, j.State, fmt.Sprintf("%d/%d", j.Iteration, j.Iterations), fmt.Sprint(j.Checkpoints),
+			ago(j.LatestAge), when(j.Updated)})
+	}
+	return g.Table([]string{"job", "app", "state", "|iteration", "|checkpoints", "|newest", "updated"}, rows)
+}
+
+// printStatusOf shows all that is known of a job.
+func printStatusOf(g *ui.Globals, s *job.Status) error {
+	state := s.State
+	if s.Phase != "" {
+		state += ", " + s.Phase
+	}
+	if s.Host != "" {
+		state += ", on " + s.Host
+	}
+	if s.State == job.StateSilent {
+		state = s.State + ": its coordinator lives and does not answer"
+	}
+	rows := [][2]string{
+		{"state", state},
+		{"app", fmt.Sprintf("%s, ranks per node %s", s.App, s.Mapping.Short())},
+		{"iteration", progressOf(s)},
+		{"time", timesOf(s)},
+		{"checkpoint", checkpointOf(s)},
+		{"created", when(s.Created)},
+		{"started", when(s.Started)},
+		{"updated", when(s.Updated)},
+		{"digest", s.Digest},
+		{"failure", ui.OneLine(s.Failure)},
+	}
+	if err := g.Printf("%s\n", s.Job); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if r[1] == "" {
+			continue
+		}
+		if err := g.Printf("  %-10s  %s\n", r[0], r[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func progressOf(s *job.Status) string {
+	text := fmt.Sprintf("%d of %d", s.Iteration, s.Iterations)
+	if s.Rate > 0 {
+		text += fmt.Sprintf(", %s per second", rateOf(s))
+	}
+	return text
+}
+
+func rateOf(s *job.Status) string { return fmt.Sprintf("%.3g", s.Rate) }
+
+// timesOf tells the time that a run has taken and what it has left.
+func timesOf(s *job.Status) string {
+	if s.State != job.StateRunning {
+		return ""
+	}
+	text := span(s.Elapsed) + " elapsed"
+	if s.Left != nil {
+		text += ", " + span(*s.Left) + " left"
+	}
+	return text
+}
+
+// checkpointOf tells the newest checkpoint and the next one.
+func checkpointOf(s *job.Status) string {
+	text := "none"
+	if s.Latest > 0 {
+		text = fmt.Sprintf("%d", s.Latest)
+		if s.LatestAge != nil {
+			text += ", " + ago(s.LatestAge)
+		}
+	}
+	switch {
+	case s.NextIteration > 0:
+		text += fmt.Sprintf("; the next at iteration %d", s.NextIteration)
+	case s.NextSeconds != nil:
+		text += "; the next in " + span(*s.NextSeconds)
+	}
+	if s.Checkpoints > 1 {
+		text += fmt.Sprintf(" (%d in the store)", s.Checkpoints)
+	}
+	return text
+}
+
+// statusLine is a status in one line, for files and pipes.
+func statusLine(s *job.Status) string {
+	parts := []string{time.Now().Format(time.TimeOnly), s.Job, s.State, fmt.Sprintf("%d/%d", s.Iteration, s.Iterations)}
+	if s.Rate > 0 {
+		parts = append(parts, rateOf(s)+"/s")
+	}
+	if times := timesOf(s); times != "" {
+		parts = append(parts, times+",")
+	}
+	return strings.Join(append(parts, "checkpoint", checkpointOf(s)), " ")
+}
+
+// span formats seconds.
+func span(seconds float64) string {
+	return ui.Span(time.Duration(seconds * float64(time.Second)).Round(time.Second))
+}
+
+// ago formats an age, "-" if there is none.
+func ago(age *float64) string {
+	if age == nil {
+		return "-"
+	}
+	return span(*age) + " ago"
+}
+
+// when formats a time, "" if it is not known.
+func when(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format(time.DateTime)
+}
