@@ -146,12 +146,12 @@ func Fill(text string, width int) string {
 }
 
 // Folded breaks the lines of a text that are longer than a width. Their rest is
-// indented by two more.
+// indented by two more. Lines that move the cursor stay as they are.
 func Folded(text string, width int) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		body := strings.TrimSuffix(line, "\n")
-		if utf8.RuneCountInString(body) <= width {
+		if utf8.RuneCountInString(body) <= width || strings.ContainsRune(body, '\x1b') {
 			b.WriteString(line)
 			continue
 		}

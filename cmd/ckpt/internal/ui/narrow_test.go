@@ -74,6 +74,9 @@ func TestFolded(t *testing.T) {
 			t.Errorf("at %d: %q, want %q", width, got, want)
 		}
 	}
+	if moves := "\x1b[2J a line that moves the cursor"; Folded(moves, 20) != moves {
+		t.Errorf("%q", Folded(moves, 20))
+	}
 	if got := Folded(fmt.Sprintf("digest %064d\n", 1), 40); strings.Count(got, "\n") != 2 {
 		t.Errorf("%q", got)
 	}
