@@ -33,10 +33,13 @@ func runJob(g *ui.Globals, opt *coordinator.Options, run func() (*coordinator.Re
 	over := make(chan struct{})
 	var relay sync.WaitGroup
 	relay.Go(func() {
+		var requests requestFilter
 		for {
 			select {
-			case <-signals:
-				offer(interrupts) // or the job has two interrupts already
+			case s := <-signals:
+				if requests.isNew(s, time.Now()) {
+					offer(interrupts) // or the job has two interrupts already
+				}
 			case <-demanded:
 				offer(checkpoints) // or one is asked for already
 			case <-over:

@@ -1,0 +1,34 @@
+package jobs
+
+import (
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestRequestFilter(t *testing.T) {
+	begin := time.Unix(1000, 0)
+	for _, step := range []struct {
+		name    string
+		signals []os.Signal
+		after   time.Duration
+		want    bool // of the last
+	}{
+		{"one", []os.Signal{syscall.SIGTERM}, 0, true},
+		{"timeout's two", []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, time.Millisecond, false},
+		{"two, far apart", []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, 2 * time.Second, true},
+		{"two ^C", []os.Signal{os.Interrupt, os.Interrupt}, time.Millisecond, true},
+		{"a hangup and its repetition", []os.Signal{syscall.SIGHUP, syscall.SIGHUP}, time.Millisecond, false},
+		{"two kinds", []os.Signal{syscall.SIGHUP, syscall.SIGTERM}, time.Millisecond, true},
+	} {
+		var f requestFilter
+		var got bool
+		for i, s := range step.signals {
+			got = f.isNew(s, begin.Add(time.Duration(i)*step.after))
+		}
+		if got != step.want {
+			t.Errorf("%s: new %v, want %v", step.name, got, step.want)
+		}
+	}
+}
