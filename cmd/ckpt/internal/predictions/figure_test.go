@@ -20,7 +20,7 @@ func TestAskedPointInside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, job := range []string{"bt.D.400", "bt.D.16", "bt.D.2500", "lu.C.20", "sp.B.4"} {
+	for _, job := range []string{"bt.D.400", "bt.D.16", "bt.D.961", "lu.C.20", "sp.B.4"} {
 		app, err := m.Application(job, 0)
 		if err != nil {
 			t.Fatal(err)
