@@ -39,6 +39,7 @@ restart continues it.`,
 	}
 	cmd.Flags().IntVar(&last, "last", 0, "list only the newest so many checkpoints")
 	cmd.Flags().StringVar(&order, "sort", "name", "order of the jobs: name, time (last used first), size or checkpoints (most first)")
+	ui.Choices(cmd.Flags(), "sort", "name", "time", "size", "checkpoints")
 	g.AddStoreFlag(cmd)
 	return cmd
 }

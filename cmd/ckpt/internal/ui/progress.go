@@ -47,7 +47,7 @@ type mark struct {
 const (
 	barDelay = 2 * time.Second
 	barPause = 100 * time.Millisecond
-	barWidth = 16
+	barWidth = 12
 )
 
 // NewBar returns nil where a bar would disturb.
@@ -82,7 +82,20 @@ func (b *Bar) Set(n int64) {
 		return
 	}
 	b.shown, b.last = true, now
-	io.WriteString(b.w, "\r\x1b[K"+Text(b.line(min(n, b.total), now)))
+	io.WriteString(b.w, "\r\x1b[K"+cut(b.w, Text(b.line(min(n, b.total), now))))
+}
+
+// cut shortens a line that is wider than its terminal, on which it would wrap.
+func cut(w io.Writer, line string) string {
+	f, ok := w.(*os.File)
+	if !ok {
+		return line
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if runes := []rune(line); err == nil && width > 0 && len(runes) >= width {
+		return string(runes[:width-1])
+	}
+	return line
 }
 
 // line is the bar at a time.

@@ -14,10 +14,10 @@ func TestBar(t *testing.T) {
 	if b.Set(1 << 20); out.Len() > 0 {
 		t.Errorf("%q at once", out.String())
 	}
-	if got, want := b.line(1<<20, start.Add(3*time.Second)), "verify  25 % |====            | 1.00/4.00 MiB, 3s elapsed, 9s left"; got != want {
+	if got, want := b.line(1<<20, start.Add(3*time.Second)), "verify  25 % |===         | 1.00/4.00 MiB, 3s elapsed, 9s left"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got, want := (&Bar{what: "run", total: 7, start: start}).line(0, start.Add(time.Second)), "run   0 % |                | 0/7, 1s elapsed, ? left"; got != want {
+	if got, want := (&Bar{what: "run", total: 7, start: start}).line(0, start.Add(time.Second)), "run   0 % |            | 0/7, 1s elapsed, ? left"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	b.start = b.start.Add(-time.Minute)
@@ -42,8 +42,8 @@ func TestBarFromMiddle(t *testing.T) {
 	after(600, 10*time.Second, "40s")
 	b.Set(400)
 	after(600, 10*time.Second, "20s")
-	b.Note("writing checkpoint 12")
-	if got := b.line(600, b.start.Add(90*time.Second)); !strings.HasSuffix(got, " left, writing checkpoint 12") || len(got) > 90 {
+	b.Note("writing 12")
+	if got := b.line(600, b.start.Add(90*time.Second)); !strings.HasSuffix(got, " left, writing 12") || len(got) >= 80 {
 		t.Errorf("%q", got)
 	}
 }
