@@ -65,7 +65,7 @@ func checkedMain() {
 	if end := slices.Index(args, "--"); end >= 0 {
 		args = args[:end]
 	}
-	if !slices.Contains(args, "--json") || slices.Contains(args, "--help") {
+	if os.Getenv(schemaDir) == "" || !slices.Contains(args, "--json") || slices.Contains(args, "--help") {
 		main()
 		return
 	}
