@@ -380,10 +380,10 @@ func encoding(l *load, t *Thresholds, c Codec) *Insight {
 	switch c {
 	case CodecFixed:
 		i.Remedies = []Remedy{CodecAuto, CodecNone, Async}
-		i.Advice = "The storage is faster than the codec: auto packs only what is durable sooner for it; none takes more space; or write while the job computes, if it does not yet."
+		i.Advice = "The storage is faster than the codec. auto packs an extent only where that makes it durable sooner; none never packs, and takes more space. Writing while the job computes hides the time."
 	case CodecLearns:
 		i.Severity, i.Remedies = info, []Remedy{Async}
-		i.Advice = "The job has measured the same, and decides the next checkpoint by it: it packs what is durable sooner for it. Writing while the job computes hides the rest."
+		i.Advice = "The job has measured the same, and uses it at the next checkpoint: it packs an extent only where that makes it durable sooner. Writing while the job computes hides the rest."
 	default:
 		i.Remedies = []Remedy{CodecAuto, Async}
 		i.Advice = "The storage is faster than the codec, unless the codec was auto: that learns from each checkpoint what to pack. Or write while the job computes, if it does not yet."

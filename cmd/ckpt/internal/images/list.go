@@ -122,7 +122,7 @@ func runListCheckpoints(g *ui.Globals, name string, last int) error {
 
 func printCheckpoints(g *ui.Globals, lines []checkpointLine) error {
 	var rows [][]string
-	whose := "nodes"
+	whose := "mapping"
 	for _, l := range lines {
 		by := l.Mapping.Short()
 		if len(l.Of) > 0 {
