@@ -18,17 +18,63 @@ type ppnKey struct {
 	mpi     string
 }
 
-// Measure returns the zones that a rank of the job occupied, as means over its
-// checkpoints and ranks, with a row for each number of ranks per node. Checkpoints that
-// cannot be read are left out, and are in the error.
+// measured adds up the zones of ranks.
+type measured struct {
+	job  string
+	app  string
+	sums map[ppnKey]zones.Sizes
+	n    map[ppnKey]int64 // ranks added up
+}
+
+func newMeasured(job string) *measured {
+	return &measured{job: job, sums: make(map[ppnKey]zones.Sizes), n: make(map[ppnKey]int64)}
+}
+
+func (s *measured) add(m *image.Manifest) {
+	s.app = m.App
+	for _, r := range m.Ranks {
+		if r.Node < 0 || r.Node >= len(m.Mapping) {
+			continue
+		}
+		k := ppnKey{m.NP, m.Mapping[r.Node], m.MPI}
+		s.sums[k] = s.sums[k].Plus(r.Zones)
+		s.n[k]++
+	}
+}
+
+// rows returns the means.
+func (s *measured) rows() []dataset.Measurement {
+	var rows []dataset.Measurement
+	for k, sum := range s.sums {
+		mean := func(bytes int64) float64 { return float64(bytes) / float64(s.n[k]) / (1 << 20) }
+		row := dataset.Measurement{Table: s.job, MPI: dataset.MPIName(k.mpi), NP: k.np, PPN: k.ppn,
+			Data: mean(sum.Data), Library: mean(sum.Library), Shared: mean(sum.Shared), File: mean(sum.Total())}
+		row.App, row.Class = appAndClass(s.app)
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(a, b dataset.Measurement) int {
+		return cmp.Or(a.NP-b.NP, a.PPN-b.PPN, strings.Compare(a.MPI, b.MPI))
+	})
+	return rows
+}
+
+// MeasureCheckpoint returns the zones that a rank occupied at a checkpoint, as means over
+// the ranks, with a row for each number of ranks per node.
+func MeasureCheckpoint(m *image.Manifest) []dataset.Measurement {
+	s := newMeasured(m.Job)
+	s.add(m)
+	return s.rows()
+}
+
+// Measure returns the means over all checkpoints of a job. Checkpoints that cannot be
+// read are left out, and are in the error.
 func Measure(j *image.Job) ([]dataset.Measurement, error) {
 	numbers, err := j.Checkpoints()
 	if err != nil {
 		return nil, err
 	}
 	var failed error
-	var app string
-	sums, counts := make(map[ppnKey]zones.Sizes), make(map[ppnKey]int64)
+	s := newMeasured(j.Name())
 	for _, n := range numbers {
 		m, err := j.Manifest(n)
 		if errors.Is(err, image.ErrCheckpointNotFound) {
@@ -38,31 +84,12 @@ func Measure(j *image.Job) ([]dataset.Measurement, error) {
 			failed = errors.Join(failed, err)
 			continue
 		}
-		app = m.App
-		for _, r := range m.Ranks {
-			if r.Node < 0 || r.Node >= len(m.Mapping) {
-				continue
-			}
-			k := ppnKey{m.NP, m.Mapping[r.Node], m.MPI}
-			sums[k] = sums[k].Plus(r.Zones)
-			counts[k]++
-		}
+		s.add(m)
 	}
-	if len(sums) == 0 {
+	if len(s.sums) == 0 {
 		return nil, errors.Join(failed, fmt.Errorf("job %s has no checkpoint to measure: %w", j.Name(), image.ErrCheckpointNotFound))
 	}
-	var rows []dataset.Measurement
-	for k, sum := range sums {
-		mean := func(bytes int64) float64 { return float64(bytes) / float64(counts[k]) / (1 << 20) }
-		row := dataset.Measurement{Table: j.Name(), MPI: dataset.MPIName(k.mpi), NP: k.np, PPN: k.ppn,
-			Data: mean(sum.Data), Library: mean(sum.Library), Shared: mean(sum.Shared), File: mean(sum.Total())}
-		row.App, row.Class = appAndClass(app)
-		rows = append(rows, row)
-	}
-	slices.SortFunc(rows, func(a, b dataset.Measurement) int {
-		return cmp.Or(a.NP-b.NP, a.PPN-b.PPN, strings.Compare(a.MPI, b.MPI))
-	})
-	return rows, failed
+	return s.rows(), failed
 }
 
 // appAndClass splits the name of an application, as in bt.B.4. The class of one that

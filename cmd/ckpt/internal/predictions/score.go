@@ -1,0 +1,176 @@
+package predictions
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/job"
+	"ckpt/dataset"
+	"ckpt/image"
+	"ckpt/predict"
+)
+
+func newPredictScoreCommand(g *ui.Globals) *cobra.Command {
+	var o jobOptions
+	cmd := &cobra.Command{
+		Use:   "score JOB",
+		Short: "Compare a prediction with what a job occupied",
+		Long: `Compare the predicted image of a rank with what each checkpoint of a job in the
+store measured: the error, and whether the measurement is inside the 95 % interval.
+
+Without --model the prediction comes from the built-in tables, which are images of
+DMTCP on another machine. ckpt predict fit --from-job makes a model of small runs.`,
+		Example: `  ckpt predict score bt.W.25-1 --model bt.model
+  ckpt predict score night --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return inputErrors(runPredictScore(g, &o, args[0])) },
+	}
+	g.AddStoreFlag(cmd)
+	cmd.Flags().StringVar(&o.model, "model", "", "model of ckpt predict fit (default: the built-in tables)")
+	return cmd
+}
+
+// scoreLine compares one checkpoint: the image of a rank of nodes with as many ranks.
+type scoreLine struct {
+	Number    int     `json:"number"`
+	PPN       int     `json:"ppn"`
+	Measured  int64   `json:"measured_bytes"`
+	Predicted int64   `json:"predicted_bytes"`
+	Low       int64   `json:"low_bytes"`
+	High      int64   `json:"high_bytes"`
+	Error     float64 `json:"relative_difference"`
+	Inside    bool    `json:"inside"`
+	zones     []zoneScore
+}
+
+// zoneScore compares a zone of a rank, as a mean over the checkpoints.
+type zoneScore struct {
+	Zone      string  `json:"zone"`
+	Measured  int64   `json:"measured_bytes"`
+	Predicted int64   `json:"predicted_bytes"`
+	Error     float64 `json:"relative_difference"`
+}
+
+type scoreResult struct {
+	Job    string      `json:"job"`
+	App    string      `json:"app"`
+	Model  string      `json:"model"`
+	Basis  string      `json:"basis"`
+	Scores []scoreLine `json:"score_list"`
+	Zones  []zoneScore `json:"zone_score_list"` // of the newest checkpoint
+	Inside float64     `json:"inside_share"`
+}
+
+func runPredictScore(g *ui.Globals, o *jobOptions, name string) error {
+	m, err := o.load()
+	if err != nil {
+		return err
+	}
+	store, err := g.OpenStore()
+	if err != nil {
+		return err
+	}
+	j, err := store.Job(name)
+	if err != nil {
+		return err
+	}
+	r, err := scoreJob(m, j)
+	if err != nil {
+		return err
+	}
+	return g.Show(r, func() error { return printScore(g, r) })
+}
+
+// scoreJob compares all checkpoints of a job.
+func scoreJob(m *predict.Model, j *image.Job) (*scoreResult, error) {
+	numbers, err := j.Checkpoints()
+	if err != nil {
+		return nil, err
+	}
+	r := &scoreResult{Job: j.Name()}
+	inside := 0
+	for _, n := range numbers {
+		manifest, err := j.Manifest(n)
+		if errors.Is(err, image.ErrCheckpointNotFound) {
+			continue // pruned this moment
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range job.MeasureCheckpoint(manifest) {
+			line, err := r.score(m, n, row)
+			if err != nil {
+				return nil, err
+			}
+			r.Scores, r.Zones = append(r.Scores, line), line.zones
+			if line.Inside {
+				inside++
+			}
+		}
+	}
+	if len(r.Scores) == 0 {
+		return nil, fmt.Errorf("job %s has no checkpoint to compare: %w", j.Name(), image.ErrCheckpointNotFound)
+	}
+	r.Inside = float64(inside) / float64(len(r.Scores))
+	return r, nil
+}
+
+// score compares a measurement with the prediction for a node of as many ranks.
+func (r *scoreResult) score(m *predict.Model, number int, row dataset.Measurement) (scoreLine, error) {
+	app, err := m.Application(row.App+"."+row.Class, row.NP)
+	if err != nil {
+		return scoreLine{}, err
+	}
+	var mapping []int // full nodes first, which is what is compared
+	for np := row.NP; np > 0; np -= row.PPN {
+		mapping = append(mapping, min(np, row.PPN))
+	}
+	s, err := m.Size(predict.Request{App: app, Mapping: mapping, MPI: row.MPI})
+	if err != nil {
+		return scoreLine{}, err
+	}
+	r.App, r.Model, r.Basis = s.App, s.Model, s.Basis
+	f := s.Files[slices.IndexFunc(s.Files, func(f predict.File) bool { return f.PPN == row.PPN })]
+	line := scoreLine{Number: number, PPN: row.PPN, Measured: bytesOf(row.File), Predicted: bytesOf(f.MiB), Low: bytesOf(f.Low), High: bytesOf(f.High),
+		Error: f.MiB/row.File - 1, Inside: f.Low <= row.File && row.File <= f.High}
+	for _, z := range []struct {
+		name                string
+		predicted, measured float64
+	}{{"library", f.Zones.Library, row.Library}, {"data", f.Zones.Data, row.Data}, {"shared", f.Zones.Shared, row.Shared}} {
+		if z.measured > 0 {
+			line.zones = append(line.zones, zoneScore{z.name, bytesOf(z.measured), bytesOf(z.predicted), z.predicted/z.measured - 1})
+		}
+	}
+	return line, nil
+}
+
+func printScore(g *ui.Globals, r *scoreResult) error {
+	var rows [][]string
+	for _, s := range r.Scores {
+		inside := "no"
+		if s.Inside {
+			inside = "yes"
+		}
+		rows = append(rows, []string{strconv.Itoa(s.Number), strconv.Itoa(s.PPN), ui.MiB(s.Measured), ui.MiB(s.Predicted),
+			ui.MiB(s.Low) + " to " + ui.MiB(s.High), signed(&s.Error), inside})
+	}
+	if err := g.Table([]string{"|number", "|ranks/node", "|measured MiB", "|predicted MiB", "|95 %", "|error", "inside"}, rows); err != nil || g.Quiet {
+		return err
+	}
+	rows = nil
+	for _, z := range r.Zones {
+		rows = append(rows, []string{z.Zone, ui.MiB(z.Measured), ui.MiB(z.Predicted), signed(&z.Error)})
+	}
+	if err := g.Printf("\n"); err != nil {
+		return err
+	}
+	if err := g.Table([]string{"zone", "|measured MiB", "|predicted MiB", "|error"}, rows); err != nil {
+		return err
+	}
+	return g.Printf("\n%.0f %% of the measurements are inside the interval\nmodel %s\nbasis %s\n", 100*r.Inside, r.Model, r.Basis)
+}
