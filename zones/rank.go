@@ -8,8 +8,9 @@ import (
 
 // rankVariables hold the rank of a process in the MPI job, the most trustworthy first.
 // The process manager of an MPI implementation knows better than a batch system, which
-// also sets its variable, to 0, in scripts and everything that they start.
-var rankVariables = []string{"PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"}
+// also sets its variable, to 0, in scripts and everything that they start. CKPT_RANK is
+// that of ckpt's own jobs, which their coordinator does not have.
+var rankVariables = []string{"CKPT_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"}
 
 // RankOf returns the rank of a process from its environment, as NAME=VALUE, or -1.
 func RankOf(env []string) int {

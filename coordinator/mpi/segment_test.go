@@ -277,7 +277,7 @@ func TestMemory(t *testing.T) {
 		{"not a zone", second(m.Alloc("z", zones.Zone(9), zones.Bytes, 1))},
 		{"not an element type", second(m.Alloc("z", zones.Data, zones.Elem(9), 1))},
 		{"the name is taken", m.MapLibrary("exe", "/proc/self/exe")},
-		{"no such file", m.MapLibrary("lib", "/nonexistent")},
+		{"no such file", m.MapLibrary("lib", filepath.Join(t.TempDir(), "none"))},
 		{"not a regular file", m.MapLibrary("lib", "/dev/null")},
 	} {
 		if test.err == nil || !strings.Contains(test.err.Error(), test.want) {

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,6 +17,10 @@ import (
 var appName = regexp.MustCompile(`^([A-Za-z0-9_-]+)\.([A-Z])(\.([0-9]+|x))?$`)
 
 func (o *zonesOptions) printCSV(g *ui.Globals, ps []*zones.Process, checkpoints []source.Checkpoint) error {
+	if slices.ContainsFunc(ps, func(p *zones.Process) bool { return p.Format == zones.FormatCkpt }) {
+		return ui.BadUsage("a checkpoint of ckpt keeps the library and the segments once: its stored bytes are not those of a rank",
+			"ckpt predict fit --from-job JOB measures the ranks of a job in the store")
+	}
 	w := csv.NewWriter(g.Out)
 	_ = w.Write([]string{"app", "class", "n_processes", "processes_per_node", "mpi", "dtapp_MiB", "lb_MiB", "shmem_MiB", "ckpt_file_MiB"})
 	rows := 0
