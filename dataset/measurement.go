@@ -400,3 +400,12 @@ func tableNumberOf(name string) string {
 	}
 	return name
 }
+
+// TableLabel returns the short name of a built-in table: 5.16 for a table, fig 5.9 for
+// the numbers behind a figure, and the name itself for others.
+func TableLabel(name string) string {
+	if n := tableNumber(name); tableKind(name) == "fig" && len(n) == 2 {
+		return fmt.Sprintf("fig %d.%d", n[0], n[1])
+	}
+	return tableNumberOf(name)
+}
