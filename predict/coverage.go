@@ -37,7 +37,8 @@ func leaveOneOut() ([]Coverage, error) {
 		return nil, err
 	}
 	out := []Coverage{{What: "data, structural"}, {What: "data, laws"}, {What: "library"}, {What: "shared, mpich"}, {What: "shared, openmpi"},
-		{What: "image files with I/O, mpich"}, {What: "image files with I/O, openmpi"}, {What: "latency"}}
+		{What: "image files with I/O, mpich"}, {What: "image files with I/O, openmpi"}, {What: "latency"},
+		{What: "volume under gzip"}, {What: "latency, shared file system"}, {What: "latency, another system"}}
 	by := func(what string) *Coverage {
 		return &out[slices.IndexFunc(out, func(c Coverage) bool { return c.What == what })]
 	}
@@ -60,6 +61,9 @@ func leaveOneOut() ([]Coverage, error) {
 		}
 		by("latency").add(e, l.Seconds)
 	}
+	if err := leaveOutTimes(latencies, by); err != nil {
+		return nil, err
+	}
 	all := Coverage{What: "all"}
 	for _, c := range out {
 		all.Covered, all.Of = all.Covered+c.Covered, all.Of+c.Of
@@ -68,6 +72,38 @@ func leaveOneOut() ([]Coverage, error) {
 	slices.Sort(all.widths)
 	all.Share, all.MedianWidth = float64(all.Covered)/float64(all.Of), all.widths[len(all.widths)/2]
 	return append(out, all), nil
+}
+
+// leaveOutTimes predicts volumes under gzip, and times on shared file systems.
+func leaveOutTimes(latencies []dataset.Latency, by func(string) *Coverage) error {
+	for i, l := range latencies {
+		if l.Codec != "gzip" {
+			continue
+		}
+		e, err := volumeWithout(latencies, i)
+		if err != nil {
+			return err
+		}
+		by("volume under gzip").add(e, l.StoredMiB)
+	}
+	base, err := Default()
+	if err != nil {
+		return err
+	}
+	times, err := dataset.CollectiveTimes()
+	if err != nil {
+		return err
+	}
+	for i, c := range times {
+		for what, stranger := range map[string]bool{"latency, shared file system": false, "latency, another system": true} {
+			e, err := collectiveWithout(base, times, i, stranger)
+			if err != nil {
+				return err
+			}
+			by(what).add(e, c.Seconds)
+		}
+	}
+	return nil
 }
 
 // leaveOutRow predicts the zones of one row from all other rows. Rows of other tables
@@ -206,10 +242,50 @@ func latencyWithout(rows []dataset.Latency, i int) (estimated, error) {
 	if err != nil {
 		return estimated{}, err
 	}
-	c, err := f.codec(l.Codec, l.MPI)
+	c, err := f.codec(l.Codec)
 	if err != nil {
 		return estimated{}, err
 	}
-	_, e, _ := f.predict(l.NP, []nodeLoad{{l.NP, l.DataMiB, l.RawMiB - l.DataMiB, l.RawMiB}}, c, l.Codec, nil, 0)
+	_, e, _ := f.predict(writing{np: l.NP, nodes: []nodeLoad{loadOf(l)}, codec: c, name: l.Codec})
+	return e, nil
+}
+
+func loadOf(l dataset.Latency) nodeLoad {
+	return nodeLoad{l.NP, l.DataMiB, l.RawMiB - l.DataMiB, l.RawMiB}
+}
+
+// volumeWithout predicts what row i stores under gzip from all others, in MiB.
+func volumeWithout(rows []dataset.Latency, i int) (estimated, error) {
+	g, err := fitGzip(slices.Delete(slices.Clone(rows), i, i+1))
+	if err != nil {
+		return estimated{}, err
+	}
+	c, err := (&latencyFit{Gzip: g}).codec("gzip")
+	if err != nil {
+		return estimated{}, err
+	}
+	v := c.stored(loadOf(rows[i]))
+	dof := float64(latencyPriorPoints + max(0, g.N-g.K))
+	return estimate(v, student(dof)*c.doubt*v, 1), nil
+}
+
+// collectiveWithout predicts the time of row i from all others: of its system, or
+// without it (stranger) from other systems alone.
+func collectiveWithout(base *Model, rows []dataset.CollectiveTime, i int, stranger bool) (estimated, error) {
+	rest := slices.Delete(slices.Clone(rows), i, i+1)
+	if stranger {
+		rest = slices.DeleteFunc(rest, func(c dataset.CollectiveTime) bool { return c.System == rows[i].System })
+	}
+	f, err := fitServer(rest, base)
+	if err != nil {
+		return estimated{}, err
+	}
+	w, err := base.collective(rows[i])
+	if err != nil {
+		return estimated{}, err
+	}
+	latency := *base.Latency
+	latency.Server = f
+	_, e, _ := latency.predict(w)
 	return e, nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"ckpt/dataset"
 )
@@ -18,6 +17,8 @@ import (
 // of the node rises from 142 MiB/s with 16 writers to 310 with 64, in every class.
 // Management is the time that a codec adds. Under gzip it follows the bytes left after
 // compression: zeros cost next to nothing.
+//
+// Nodes have a disk each. Where they share a file system, see serverFit.
 type latencyFit struct {
 	// Gamma is the exponent of concurrency.
 	Gamma float64 `json:"gamma"`
@@ -29,10 +30,11 @@ type latencyFit struct {
 	High    float64 `json:"high"`
 	LowMiB  float64 `json:"low_mib"`
 	HighMiB float64 `json:"high_mib"`
-	// Gzip is the compression ratio of a data zone, GzipShared that of a shared zone
-	// by MPI library.
-	Gzip       linear            `json:"gzip"`
-	GzipShared map[string]linear `json:"gzip_shared"`
+	// Gzip gives what one process stores under gzip, see gzipRow.
+	Gzip linear `json:"gzip"`
+	// Server is the file system that nodes share, for applications that write
+	// through it.
+	Server *serverFit `json:"server"`
 }
 
 // latencyPrior is the relative standard deviation of a latency between equal runs: ten
@@ -80,33 +82,40 @@ func fitLatency(rows []dataset.Latency) (*latencyFit, error) {
 		return nil, refuse("check the table", "no law fits the latencies")
 	}
 	best.K++ // gamma
-	return best, best.fitGzip(rows)
+	var err error
+	best.Gzip, err = fitGzip(rows)
+	return best, err
 }
 
-// fitGzip finds the compression ratios of the zones.
-func (f *latencyFit) fitGzip(rows []dataset.Latency) error {
-	f.GzipShared = map[string]linear{}
-	var all []float64
-	for _, mpi := range []string{"mpich", "openmpi"} {
-		var basis [][]float64
-		var values []float64
-		for _, l := range rows {
-			if l.Codec == "gzip" && l.MPI == mpi {
-				basis, values = append(basis, []float64{l.DataMiB, l.SharedMiB}), append(values, l.StoredMiB)
-			}
+// gzipRow is the basis of what one process stores under gzip, in MiB.
+//
+// Of its data a process keeps the same share in every class. Of the segment that the
+// ranks of a node share it has written its own cells only: under MPICH a number that
+// grows as the ranks of the node, while the segment grows as their square; the pages of
+// others were never touched, or hold zeros. So the root of the zone describes both MPI
+// libraries, where a share of the zone errs by up to 21 % (Tables 5.3-5.6, each row
+// left out; the root by up to 15 %).
+func gzipRow(dataMiB, restMiB float64) []float64 { return []float64{dataMiB, math.Sqrt(restMiB)} }
+
+// gzipPrior is the relative standard deviation of a volume under gzip: the contents
+// differ between runs and moments.
+const gzipPrior = 0.07
+
+// fitGzip finds what processes store under gzip.
+func fitGzip(rows []dataset.Latency) (linear, error) {
+	var basis [][]float64
+	var values []float64
+	for _, l := range rows {
+		if n := float64(l.NP); l.Codec == "gzip" {
+			basis = append(basis, gzipRow(l.DataMiB/n, (l.RawMiB-l.DataMiB)/n))
+			values = append(values, l.StoredMiB/n)
 		}
-		if len(values) == 0 {
-			continue
-		}
-		lin, err := fitLinear(basis, values, values, nil)
-		if err != nil {
-			return err
-		}
-		f.GzipShared[mpi] = *lin
-		all = append(all, lin.Coef[0])
 	}
-	f.Gzip = linear{Coef: []float64{mean(all)}, Gram: []float64{0}, N: len(all), K: 1}
-	return nil
+	lin, err := fitLinear(basis, values, values, nil)
+	if err != nil {
+		return linear{}, fmt.Errorf("gzip: %w", err)
+	}
+	return *lin, nil
 }
 
 func (f *latencyFit) check() error {
@@ -116,10 +125,11 @@ func (f *latencyFit) check() error {
 	if !(f.Gamma >= 0 && f.Gamma <= 2 && f.Low >= 1 && f.High >= f.Low && f.LowMiB > 0 && f.HighMiB >= f.LowMiB && f.High < 1e9 && f.HighMiB < 1e15) {
 		return errors.New("latency: impossible range")
 	}
-	for mpi, lin := range f.GzipShared {
-		if err := lin.valid(2, 2); err != nil {
-			return fmt.Errorf("gzip of %s: %w", mpi, err)
-		}
+	if err := f.Gzip.valid(2, 2); err != nil {
+		return fmt.Errorf("gzip: %w", err)
+	}
+	if s := f.Server; s != nil {
+		return s.check()
 	}
 	return nil
 }
@@ -127,6 +137,7 @@ func (f *latencyFit) check() error {
 // A codecModel has the compression ratios of a codec and its cost.
 type codecModel struct {
 	data, shared float64 // stored bytes per raw byte
+	gzip         *linear // what a process stores, in place of the two
 	// assumed codecs were not measured by the thesis: secondsPerMiB is the time of one
 	// process for a MiB of raw data.
 	assumed       bool
@@ -134,25 +145,30 @@ type codecModel struct {
 	doubt         float64 // relative standard deviation of the stored bytes
 }
 
+// stored returns what a node stores, in MiB: never more than it has.
+func (c codecModel) stored(n nodeLoad) float64 {
+	if c.gzip == nil {
+		return n.data*c.data + n.rest*c.shared
+	}
+	ranks := float64(n.ppn)
+	return min(n.total, ranks*c.gzip.at(gzipRow(n.data/ranks, n.rest/ranks)))
+}
+
 // Codecs lists the codecs that times can be predicted for.
 func Codecs() []string { return []string{"none", "gzip", "zstd", "s2"} }
 
-func (f *latencyFit) codec(name, mpi string) (codecModel, error) {
+func (f *latencyFit) codec(name string) (codecModel, error) {
 	switch name {
-	case "", "none":
+	case "", "none", "auto":
 		return codecModel{data: 1, shared: 1}, nil
 	case "gzip":
-		if g, ok := f.GzipShared[mpi]; ok {
-			return codecModel{data: g.Coef[0], shared: g.Coef[1], doubt: math.Sqrt(g.RSS / float64(max(1, g.N-g.K)))}, nil
-		}
-		return codecModel{data: 0.87, shared: 0.1, doubt: 0.2}, nil
+		g := &f.Gzip
+		scatter := (latencyPriorPoints*gzipPrior*gzipPrior + g.RSS) / float64(latencyPriorPoints+max(0, g.N-g.K))
+		return codecModel{gzip: g, doubt: math.Sqrt(scatter)}, nil
 	case "zstd": // measured on live solvers with byte shuffling: 1.44 times
 		return codecModel{data: 1 / 1.44, shared: 0.1, assumed: true, secondsPerMiB: 1. / 250, doubt: 0.2}, nil
 	case "s2": // 1.38 times, at GB/s
 		return codecModel{data: 1 / 1.38, shared: 0.12, assumed: true, secondsPerMiB: 1. / 1000, doubt: 0.2}, nil
-	}
-	if slices.Contains([]string{"auto"}, name) {
-		return f.codec("none", mpi)
 	}
 	return codecModel{}, refuse("known codecs: none, gzip, zstd, s2", "codec %q is unknown", name)
 }
@@ -181,37 +197,67 @@ type parts struct {
 	Total        float64 `json:"total"`
 }
 
+func (p *parts) sum() { p.Total = p.Coordination + p.Management + p.Storage }
+
+// A writing is one checkpoint to be timed.
+type writing struct {
+	np    int
+	nodes []nodeLoad
+	codec codecModel
+	name  string // of the codec
+	probe *Probe
+	// doubt is the relative standard deviation of the bytes before compression.
+	doubt float64
+	// shared tells that all nodes write to one file system, of the named system if
+	// that is known.
+	shared bool
+	system string
+}
+
 // predict returns the latency of a checkpoint in seconds, which is that of the slowest
 // node. It also returns the bytes stored by all nodes, in MiB.
-func (f *latencyFit) predict(np int, nodes []nodeLoad, c codecModel, name string, probe *Probe, sizeDoubt float64) (parts, estimated, float64) {
+func (f *latencyFit) predict(w writing) (parts, estimated, float64) {
 	var worst parts
 	var stored, slowest float64
 	load := nodeLoad{ppn: 1}
-	for _, n := range nodes {
-		s := n.data*c.data + n.rest*c.shared
+	for _, n := range w.nodes {
+		s := w.codec.stored(n)
 		stored += s
-		row := latencyRow(np, s, float64(n.ppn), f.Gamma, name)
+		row := latencyRow(w.np, s, float64(n.ppn), f.Gamma, w.name)
 		p := parts{Coordination: f.Coef[0] * row[0], Storage: f.Coef[1] * row[1], Management: f.Coef[2] * row[2]}
-		if c.assumed {
-			p.Management = c.secondsPerMiB * n.total / float64(n.ppn)
+		if w.codec.assumed {
+			p.Management = w.codec.secondsPerMiB * n.total / float64(n.ppn)
 		}
-		if probe != nil {
-			p.Storage = s / probe.MiBPerS
+		if w.probe != nil {
+			p.Storage = s / w.probe.MiBPerS
 		}
-		p.Total = p.Coordination + p.Management + p.Storage
-		if p.Total > worst.Total || load.total == 0 {
+		if p.sum(); p.Total > worst.Total || load.total == 0 {
 			worst, slowest, load = p, s, n
 		}
 	}
-	row := latencyRow(np, slowest, float64(load.ppn), f.Gamma, name)
+	switch {
+	case w.shared && w.probe != nil:
+		worst.Storage = stored / w.probe.MiBPerS
+		worst.sum()
+	case w.shared && f.Server != nil:
+		worst.Storage = f.Server.seconds(stored, slowest, w.system)
+		worst.sum()
+		return worst, f.Server.interval(worst, w), stored
+	}
+	return worst, f.interval(worst, slowest, load, w), stored
+}
+
+// interval is that of a latency on the disks of nodes.
+func (f *latencyFit) interval(p parts, slowest float64, load nodeLoad, w writing) estimated {
+	row := latencyRow(w.np, slowest, float64(load.ppn), f.Gamma, w.name)
 	dof := float64(max(0, f.N-f.K) + latencyPriorPoints)
 	variance := (latencyPriorPoints*latencyPrior*latencyPrior + f.RSS) / dof
 	factor := max(beyond(float64(load.ppn), f.Low, f.High), beyond(slowest, f.LowMiB, f.HighMiB))
 	drift := latencyDrift * math.Log(factor)
-	if probe != nil {
+	if w.probe != nil {
 		factor, drift = 1, 0
-		variance = math.Hypot(latencyPrior, probe.RelativeSD) * math.Hypot(latencyPrior, probe.RelativeSD)
+		variance = math.Hypot(latencyPrior, w.probe.RelativeSD) * math.Hypot(latencyPrior, w.probe.RelativeSD)
 	}
-	relative := math.Sqrt(variance*(1+f.leverage(row, max(worst.Total, 1e-9))) + drift*drift + c.doubt*c.doubt + sizeDoubt*sizeDoubt)
-	return worst, estimate(worst.Total, student(dof)*relative*worst.Total, factor), stored
+	relative := math.Sqrt(variance*(1+f.leverage(row, max(p.Total, 1e-9))) + drift*drift + w.codec.doubt*w.codec.doubt + w.doubt*w.doubt)
+	return estimate(p.Total, student(dof)*relative*p.Total, factor)
 }

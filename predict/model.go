@@ -56,7 +56,7 @@ type series struct {
 func (s *series) name() string { return s.App + "." + s.Class + " " + s.MPI }
 
 // Default is the model of the built-in tables: León (2022), Tables 4.1-4.3,
-// 5.1-5.6, 5.8-5.11 and 5.16.
+// 5.1-5.6, 5.8-5.11, 5.13, 5.14 and 5.16.
 var Default = sync.OnceValues(func() (*Model, error) {
 	rows, err := dataset.Measurements()
 	if err != nil {
@@ -79,7 +79,14 @@ var Default = sync.OnceValues(func() (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.Latency, err = fitLatency(latencies)
+	if m.Latency, err = fitLatency(latencies); err != nil {
+		return nil, err
+	}
+	times, err := dataset.CollectiveTimes()
+	if err != nil {
+		return nil, err
+	}
+	m.Latency.Server, err = fitServer(times, m)
 	return m, err
 })
 
@@ -225,10 +232,26 @@ func ReadModel(r io.Reader) (*Model, error) {
 	if m.Version != modelVersion {
 		return nil, refuseFor(FitModel, "model: version %d is not known, this ckpt reads version %d", m.Version, modelVersion)
 	}
+	if err := m.renew(); err != nil {
+		return nil, err
+	}
 	if err := m.check(); err != nil {
 		return nil, refuseFor(FitModel, "model: %v", err)
 	}
 	return &m, nil
+}
+
+// renew replaces times that an older ckpt wrote. Times always come from the built-in
+// tables, so nothing measured by the user goes.
+func (m *Model) renew() error {
+	if m.Latency == nil || m.Latency.Server != nil {
+		return nil
+	}
+	base, err := Default()
+	if err == nil {
+		m.Latency = base.Latency
+	}
+	return err
 }
 
 // check verifies the properties of a model from a file that predictions rely on.

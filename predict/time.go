@@ -45,19 +45,14 @@ func (m *Model) timeOf(size *Size, r Request, codec string, probe *Probe) (*Time
 	if m.Latency == nil {
 		return nil, refuse("use the built-in model", "the model has no times")
 	}
-	c, err := m.Latency.codec(codec, size.MPI)
+	c, err := m.Latency.codec(codec)
 	if err != nil {
 		return nil, err
 	}
-	sizeDoubt := (size.HighMiB - size.LowMiB) / 4 / size.TotalMiB
-	latency, total, stored := m.Latency.predict(size.NP, loads(size), c, t.Codec, probe, sizeDoubt)
+	w := writing{np: size.NP, nodes: loads(size), codec: c, name: t.Codec, probe: probe, doubt: size.doubt(), shared: r.IO != NoIO && r.IO != ""}
+	latency, total, stored := m.Latency.predict(w)
 	t.Latency, t.LowS, t.HighS, t.StoredMiB = latency, total.Low, total.High, stored
-	t.TimeModel = fmt.Sprintf("coordination(np) + management(stored) + stored / (rate · ppn^%.2f)", m.Latency.Gamma)
-	t.Valid = fmt.Sprintf("%g to %g processes per node and %.1f to %.1f GiB per node, on local disks like that of AFS-1 (Tables 5.3-5.6)",
-		m.Latency.Low, m.Latency.High, m.Latency.LowMiB/1024, m.Latency.HighMiB/1024)
-	if probe != nil {
-		t.Valid = fmt.Sprintf("the file system of %s: %.0f MiB/s with %d writers, measured now", probe.Dir, probe.MiBPerS, probe.Writers)
-	}
+	m.Latency.describe(t, w)
 	if t.Assumed = c.assumed; c.assumed {
 		t.Note = join(t.Note, "the thesis has no times of "+t.Codec+"; its rate and ratio are assumed from live solvers")
 	}
@@ -67,6 +62,29 @@ func (m *Model) timeOf(size *Size, r Request, codec string, probe *Probe) (*Time
 	}
 	return t, nil
 }
+
+// describe names the method and where it holds.
+func (f *latencyFit) describe(t *Time, w writing) {
+	t.TimeModel = fmt.Sprintf("coordination(np) + management(stored) + stored / (rate · ppn^%.2f)", f.Gamma)
+	t.Valid = fmt.Sprintf("%g to %g processes per node and %.1f to %.1f GiB per node, on local disks like that of AFS-1 (Tables 5.3-5.6)",
+		f.Low, f.High, f.LowMiB/1024, f.HighMiB/1024)
+	if w.shared {
+		t.TimeModel = "coordination(np) + management(stored) + the longer of stored / server and stored of a node / link"
+		if f.Server != nil {
+			r, _ := f.Server.rate("")
+			t.Valid = fmt.Sprintf("a file system that all nodes share, of %.0f MiB/s, and %.0f MiB/s for one node, like that of AFS-1 (Table 5.14)", r.Server, r.Link)
+		}
+	}
+	if w.probe != nil {
+		t.Valid = fmt.Sprintf("the file system of %s: %.0f MiB/s with %d writers, measured now", w.probe.Dir, w.probe.MiBPerS, w.probe.Writers)
+		if w.shared {
+			t.Valid += "; all nodes share it"
+		}
+	}
+}
+
+// doubt is the relative standard deviation of the size of a checkpoint.
+func (s *Size) doubt() float64 { return (s.HighMiB - s.LowMiB) / 4 / s.TotalMiB }
 
 func join(a, b string) string {
 	if a == "" || b == "" {

@@ -1,0 +1,167 @@
+package predict
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"ckpt/dataset"
+)
+
+// A serverFit is a file system that the nodes of a job share. An application that
+// writes through MPI-IO from several nodes needs one, and its checkpoints go there too
+// (Tables 5.13 and 5.14):
+//
+//	storage = max(stored by all nodes / server, stored by the fullest node / link)
+//
+// Two nodes finish sooner than one, as long as their links are the limit. From then on
+// more nodes share the same server, and the time no longer falls: 51, 27 and 23 s with
+// 1, 2 and 4 nodes (Table 5.14), where disks of their own would give 14, 8 and 5.
+type serverFit struct {
+	Systems map[string]serverRate `json:"systems"`
+	// Within and Between are relative standard deviations: of the times on one
+	// system, and of the rates of systems.
+	Within  float64 `json:"within"`
+	Between float64 `json:"between_systems"`
+	N       int     `json:"n"`
+}
+
+// A serverRate is one shared file system, in MiB/s. Link is Server where no single node
+// was measured.
+type serverRate struct {
+	Link   float64 `json:"link"`
+	Server float64 `json:"server"`
+}
+
+// Errors borrowed by fits of few rows. Two systems were measured, AFS-1 and AFS-2, whose
+// rates differ by a factor of 1.9; a third may differ as much.
+const (
+	serverWithin  = 0.05
+	serverBetween = 0.45
+	serverPoints  = 3 // that the priors count for
+	serverDefault = "AFS-1"
+)
+
+// fitServer finds the rates from rows whose sizes the model m predicts.
+func fitServer(rows []dataset.CollectiveTime, m *Model) (*serverFit, error) {
+	f := &serverFit{Systems: map[string]serverRate{}, Between: serverBetween}
+	type timed struct {
+		system                   string
+		nodes                    int
+		stored, fullest, seconds float64
+	}
+	var list []timed
+	for _, c := range rows {
+		w, err := m.collective(c)
+		if err != nil {
+			return nil, err
+		}
+		t := timed{system: c.System, nodes: len(c.Mapping), seconds: c.Seconds - m.Latency.Coef[0]*float64(c.NP)}
+		for _, n := range w.nodes {
+			t.stored, t.fullest = t.stored+n.total, max(t.fullest, n.total)
+		}
+		list = append(list, t)
+	}
+	logs := func(system string, single bool) (sum float64, n float64) {
+		for _, t := range list {
+			if t.system == system && (t.nodes == 1) == single {
+				sum, n = sum+math.Log(t.stored/t.seconds), n+1
+			}
+		}
+		return sum, n
+	}
+	for _, c := range rows {
+		one, n1 := logs(c.System, true)
+		many, n := logs(c.System, false)
+		r := serverRate{}
+		switch {
+		case n == 0:
+			r.Link = math.Exp(one / n1)
+			r.Server = r.Link
+		case n1 == 0:
+			r.Server = math.Exp(many / n)
+			r.Link = r.Server
+		default:
+			r.Server = math.Exp(many / n)
+			r.Link = min(r.Server, math.Exp(one/n1))
+		}
+		f.Systems[c.System] = r
+	}
+	if len(f.Systems) == 0 {
+		return nil, refuse("", "no times of shared file systems")
+	}
+	squares := serverPoints * serverWithin * serverWithin
+	for _, t := range list {
+		e := math.Log(t.seconds / f.seconds(t.stored, t.fullest, t.system))
+		squares += e * e
+	}
+	f.N = len(list)
+	f.Within = math.Sqrt(squares / float64(serverPoints+max(0, f.N-len(f.Systems)-1)))
+	return f, nil
+}
+
+// rate returns the rates of a system, or those of the default one.
+func (f *serverFit) rate(system string) (rate serverRate, known bool) {
+	if r, ok := f.Systems[system]; ok {
+		return r, true
+	}
+	if r, ok := f.Systems[serverDefault]; ok {
+		return r, false
+	}
+	names := make([]string, 0, len(f.Systems))
+	for name := range f.Systems {
+		names = append(names, name)
+	}
+	return f.Systems[slices.Min(names)], false
+}
+
+func (f *serverFit) seconds(stored, fullest float64, system string) float64 {
+	r, _ := f.rate(system)
+	return max(stored/r.Server, fullest/r.Link)
+}
+
+// interval is that of a latency on a shared file system: a factor, because rates of
+// systems differ by factors.
+func (f *serverFit) interval(p parts, w writing) estimated {
+	squares := f.Within*f.Within + w.codec.doubt*w.codec.doubt + w.doubt*w.doubt
+	dof := float64(serverPoints + max(0, f.N-len(f.Systems)-1))
+	if _, known := f.rate(w.system); !known {
+		squares += f.Between * f.Between
+		dof = float64(serverPoints + len(f.Systems) - 1)
+	}
+	factor := math.Exp(student(dof) * math.Sqrt(squares))
+	return estimated{p.Total, p.Total / factor, p.Total * factor, 1}
+}
+
+func (f *serverFit) check() error {
+	if len(f.Systems) == 0 || !(f.Within >= 0 && f.Within < 10 && f.Between >= 0 && f.Between < 10) || f.N < 0 || f.N > maxRows {
+		return errors.New("shared file system: impossible")
+	}
+	for name, r := range f.Systems {
+		if !(r.Link > 0 && r.Link < 1e9 && r.Server > 0 && r.Server < 1e9) {
+			return fmt.Errorf("shared file system of %s: impossible rate", name)
+		}
+	}
+	return nil
+}
+
+// requestFor is the job of a row.
+func (m *Model) requestFor(c dataset.CollectiveTime) (Request, error) {
+	a, err := m.Application(fmt.Sprintf("%s.%s.%d", c.App, c.Class, c.NP), 0)
+	return Request{App: a, Mapping: c.Mapping, MPI: c.MPI, IO: FullIO, Aggregators: c.Aggregators, BufferMiB: c.BufferMiB}, err
+}
+
+// collective is the checkpoint of a row, with predicted sizes.
+func (m *Model) collective(c dataset.CollectiveTime) (writing, error) {
+	r, err := m.requestFor(c)
+	if err != nil {
+		return writing{}, err
+	}
+	s, err := m.Size(r)
+	if err != nil {
+		return writing{}, err
+	}
+	codec, err := m.Latency.codec("none")
+	return writing{np: c.NP, nodes: loads(s), codec: codec, name: "none", doubt: s.doubt(), shared: true, system: c.System}, err
+}
