@@ -245,7 +245,13 @@ func (f *ioFit) excess(c ioCase, first bool) estimated {
 	v := f.Excess.at(row)
 	dof := float64(max(0, f.Excess.N-f.Excess.K) + ioPriorPoints)
 	variance := (ioPriorPoints*excessPrior*excessPrior + f.Excess.RSS) / dof
-	return estimate(v, student(dof)*math.Sqrt(variance*(1+f.Excess.leverage(row, 1))), 1)
+	half := student(dof) * math.Sqrt(variance*(1+f.Excess.leverage(row, 1)))
+	if math.IsInf(c.writeMiB, 1) {
+		// A code with small writes fills little of the buffer: FLASH I/O 5 of 16 MiB
+		// (Table 5.15).
+		half = max(half, v)
+	}
+	return estimate(v, half, 1)
 }
 
 func (f *ioFit) check() error {

@@ -3,6 +3,7 @@ package predictions
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +18,8 @@ func newPredictEvalCommand(g *ui.Globals) *cobra.Command {
 		Long: `Recompute every prediction that the thesis prints, predict every row without using
 it, and print both side by side: measured, thesis, ours, errors. Our data zone comes
 from the structure with one calibration point (the fewest processes of each
-application, class and MPI library), the rest from the other rows.`,
+application, class and MPI library), the rest from the other rows. Every built-in
+table is listed, with the reason if it has no number that ckpt predicts.`,
 		Example: "  ckpt predict eval -q\n  ckpt predict eval --json",
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return inputErrors(runPredictEval(g)) },
@@ -39,8 +41,41 @@ func runPredictEval(g *ui.Globals) error {
 		}
 		g.Table([]string{"table", "row", "quantity", "|measured", "|thesis", "|ours", "|thesis err", "|our err"}, rows)
 		g.Printf("\n")
+		printTables(g, ev.Tables)
+	}
+	if err := printUse(g, ev.Tables); err != nil {
+		return err
 	}
 	return printSummary(g, &ev.Summary)
+}
+
+// printTables prints one line for each table that is compared.
+func printTables(g *ui.Globals, tables []predict.TableUse) {
+	var rows [][]string
+	for _, u := range tables {
+		if u.Evaluated {
+			rows = append(rows, []string{u.Table, strings.Join(u.Compared, ", "), strconv.Itoa(u.Rows), share(u.Median), share(u.Max), strconv.Itoa(u.Covered)})
+		}
+	}
+	g.Table([]string{"table", "quantities", "|rows", "|our median", "|our max", "|in 95 %"}, rows)
+	g.Printf("\n")
+}
+
+// printUse prints how many tables are compared, and why the others are not.
+func printUse(g *ui.Globals, tables []predict.TableUse) error {
+	evaluated, text := 0, ""
+	for _, u := range tables {
+		if u.Evaluated {
+			evaluated++
+		} else {
+			text += fmt.Sprintf("  %s: %s\n", u.Table, u.Reason)
+		}
+	}
+	head := fmt.Sprintf("%d of %d tables have numbers that ckpt predicts; %d do not", evaluated, len(tables), len(tables)-evaluated)
+	if g.Quiet {
+		return g.Printf("%s\n\n", head)
+	}
+	return g.Printf("%s:\n%s\n", head, text)
 }
 
 func printSummary(g *ui.Globals, s *predict.Summary) error {
