@@ -81,11 +81,21 @@ func (f Failure) check(s *job.Spec) error {
 	case f.Rank >= s.NP:
 		return &job.UsageError{Text: fmt.Sprintf("failure of rank %d: the job has ranks 0 to %d", f.Rank, s.NP-1)}
 	case f.Node >= len(s.Mapping):
-		return &job.UsageError{Text: fmt.Sprintf("failure of node %d: the job has nodes 0 to %d", f.Node, len(s.Mapping)-1)}
+		return &job.UsageError{
+			Text: fmt.Sprintf("failure of node %d: the job has %s", f.Node, nodesFromZero(len(s.Mapping))),
+			Fix:  fmt.Sprintf("{nodes} %d spreads the ranks over so many nodes", f.Node+1),
+		}
 	case f.Iter > s.Iterations:
 		return &job.UsageError{Text: fmt.Sprintf("failure at iteration %d: the job ends at %d", f.Iter, s.Iterations)}
 	}
 	return nil
+}
+
+func nodesFromZero(n int) string {
+	if n == 1 {
+		return "one node, 0"
+	}
+	return fmt.Sprintf("nodes 0 to %d", n-1)
 }
 
 // victims returns the ranks that the failure hits.

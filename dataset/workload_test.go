@@ -145,7 +145,7 @@ func TestParseApp(t *testing.T) {
 		{"cg.B.24", 0, BadProcs, "rule: power-of-two", "16 and 32"},
 		{"cg.B", -1, BadProcs, "-1 processes", "is 1"},
 		{"ring.S", 2000000, BadProcs, "2000000 processes", "1048576"},
-		{"bt.B.4", 9, Contradiction, "the name says 4 processes, the option says 9", "once"},
+		{"bt.B.4", 9, Contradiction, "the name says 4 processes, {np} says 9", "once"},
 		{"./absent.yaml:B", 4, Unreadable, "spec ./absent.yaml: no such file", "readable"},
 	} {
 		_, err := ParseApp(c.app, c.np)

@@ -369,9 +369,9 @@ func distinct[T int | string](list []T) []T {
 }
 
 // Summaries describes the committed checkpoints, or with last > 0 the newest so many,
-// ascending. It reads the manifests
-// of those only whose line in the catalog is missing or not of the manifest that is
-// there. The error tells which manifests cannot be read; the others are returned.
+// ascending. It reads the manifests of those only whose line in the catalog is missing or
+// not of the manifest that is there. The error tells which manifests cannot be read; of
+// those that belong to another job it names one. The others are returned.
 func (j *Job) Summaries(last int) ([]Summary, error) {
 	c, err := j.scan()
 	if err != nil {
@@ -387,6 +387,9 @@ func (j *Job) Summaries(last int) ([]Summary, error) {
 		s, err := j.summary(c.records[n])
 		if errors.Is(err, ErrCheckpointNotFound) {
 			continue // pruned this moment
+		}
+		if errors.Is(err, durable.ErrOtherJob) && errors.Is(failed, durable.ErrOtherJob) {
+			continue // the directory is a copy: the others say the same
 		}
 		if err != nil {
 			failed = errors.Join(failed, err)

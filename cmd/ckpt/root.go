@@ -61,7 +61,7 @@ func newRootCommand(g *ui.Globals) *cobra.Command {
 	flags.BoolVar(&g.JSON, "json", false, "print JSON on standard output")
 	flags.BoolVarP(&g.Quiet, "quiet", "q", false, "print results only")
 	flags.BoolVarP(&g.Verbose, "verbose", "v", false, "print more details")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return ui.UsageOf(cmd, err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return ui.FlagError(cmd, err) })
 	addGroup(root, "jobs", "Run jobs", jobs.Commands(g))
 	addGroup(root, "images", "Look after checkpoints, and look into memory", images.Commands(g))
 	addGroup(root, "predictions", "Predict, before a run", predictions.Commands(g))
@@ -70,6 +70,9 @@ func newRootCommand(g *ui.Globals) *cobra.Command {
 	root.SetHelpCommand(newHelpCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		completion.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() } // without it, cobra looks at no argument
+	}
 	for _, cmd := range root.Commands() {
 		describeExit(cmd)
 	}
@@ -153,8 +156,8 @@ func checkArgs(cmd *cobra.Command) {
 			if len(args) > 0 && cmd.HasAvailableSubCommands() {
 				return ui.UnknownCommand(cmd, args[0])
 			}
-			if err := check(cmd, args); err != nil {
-				return ui.UsageOf(cmd, err)
+			if check(cmd, args) != nil {
+				return ui.WrongCount(cmd, args)
 			}
 			return nil
 		}

@@ -62,8 +62,12 @@ func (r *Resolved) NoCheckpoints() string {
 	switch {
 	case r.Schedule.Every >= r.Iterations:
 		return fmt.Sprintf("no checkpoint will be taken: {every} %d, and the job has %d iterations%s", r.Schedule.Every, r.Iterations, after)
-	case r.AutoRestart && r.Schedule == Schedule{}:
-		return "{auto-restart} without {every}, {count}, {interval} or {overhead}: no checkpoint is taken before {checkpoint JOB} asks for one" + after
+	case r.Schedule == Schedule{} && (r.AutoRestart || r.Keep > 0):
+		asked := "{auto-restart}"
+		if !r.AutoRestart {
+			asked = fmt.Sprintf("{keep} %d", r.Keep)
+		}
+		return asked + " without {every}, {count}, {interval} or {overhead}: no checkpoint is taken before {checkpoint JOB} asks for one" + after
 	}
 	return ""
 }

@@ -53,7 +53,7 @@ func Withdraw(j *image.Job) { _ = j.FS().Remove(announcementPath(j)) }
 func announcementPath(j *image.Job) string { return filepath.Join(j.Dir(), announcementName) }
 
 // ErrNotRunning says that nobody coordinates the job now.
-var ErrNotRunning = errors.New("job is not running")
+var ErrNotRunning = errors.New("not running")
 
 // ErrSilent says that the coordinator of the job lives but does not answer, as
 // one that was stopped with ^Z does not.

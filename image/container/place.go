@@ -72,7 +72,7 @@ func (p Place) identify(c *container, f File) error {
 func (p Place) openRef(c *container, ref fileRec) (*container, error) {
 	x, err := openContainer(p.FS, filepath.Join(p.Dir, filepath.FromSlash(ref.path)))
 	if err != nil {
-		return nil, fmt.Errorf("%s refers to %w", c.path, err)
+		return nil, fmt.Errorf("%s refers to another file: %w", c.path, err)
 	}
 	if x.header.Job != p.Job {
 		err = &OtherJobError{x.path, x.header.Job, p.Job}

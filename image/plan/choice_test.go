@@ -143,8 +143,8 @@ func TestSettingErrors(t *testing.T) {
 		settings plan.Settings
 		want     string
 	}{
-		{plan.Settings{Layout: "flat"}, `layout of "flat": is not known`},
-		{plan.Settings{Strategy: "vulcan"}, `strategy of "vulcan": is not known`},
+		{plan.Settings{Layout: "flat"}, `layout of "flat": no such layout`},
+		{plan.Settings{Strategy: "vulcan"}, `strategy of "vulcan": no such strategy`},
 		{plan.Settings{Aggregators: -2}, "aggregators of -2: must not be negative"},
 		{plan.Settings{Aggregators: 21}, "aggregators of 21: must be at most the number of ranks that write together, 20"},
 		{plan.Settings{Layout: plan.Shared, Aggregators: 5, StripeCount: 4}, "aggregators of 5: must be at most the stripe count, 4"},

@@ -138,12 +138,12 @@ func (s *Settings) check() error {
 	switch s.Layout {
 	case PerRank, Aggregated, Shared:
 	default:
-		return badSetting("layout", fmt.Sprintf("%q", s.Layout), "is not known", "give per-rank, aggregated or shared")
+		return badSetting("layout", fmt.Sprintf("%q", s.Layout), "no such layout", "give per-rank, aggregated or shared")
 	}
 	switch s.Strategy {
 	case TwoPhase, Dynamic, Static, Individual:
 	default:
-		return badSetting("strategy", fmt.Sprintf("%q", s.Strategy), "is not known", "give two-phase, dynamic, static or individual")
+		return badSetting("strategy", fmt.Sprintf("%q", s.Strategy), "no such strategy", "give two-phase, dynamic, static or individual")
 	}
 	if s.Aggregators < Auto {
 		return badSetting("aggregators", s.Aggregators, "must not be negative", "give a number, or auto")

@@ -39,7 +39,10 @@ On a terminal, prune says what it would remove and asks. In scripts it does not 
 		Example: "  ckpt prune bt.S.4-1 --keep 2\n  ckpt prune bt.S.4-1 --keep 2 --dry-run",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !cmd.Flags().Changed("keep") || opt.Keep < 0 {
+			if opt.Keep < 0 {
+				return ui.UsageOf(cmd, fmt.Errorf("--keep %d: want the number of checkpoints to keep, from 0", opt.Keep))
+			}
+			if !cmd.Flags().Changed("keep") {
 				return ui.UsageOf(cmd, errors.New("--keep is missing: want the number of checkpoints to keep, from 0"))
 			}
 			return runPrune(cmd.Context(), g, args[0], opt, &r)

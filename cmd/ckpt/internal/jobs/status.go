@@ -12,6 +12,8 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
+	"ckpt/image"
+	"ckpt/internal/durable"
 )
 
 func newStatusCommand(g *ui.Globals) *cobra.Command {
@@ -56,8 +58,24 @@ func runStatusOf(ctx context.Context, g *ui.Globals, name string, w *watch) erro
 			return view{}, err
 		}
 		return view{json: s, over: s.State != job.StateRunning && s.State != job.StateSilent, line: statusLine(s),
-			text: func() error { return printStatusOf(g, s) }}, nil
+			text: func() error { return printStatusOf(g, s) }}, checkOwner(store, s)
 	})
+}
+
+// checkOwner fails if the directory of a job holds the checkpoints of another one, which
+// was copied or renamed.
+func checkOwner(store *image.Store, s *job.Status) error {
+	if s.Latest == 0 {
+		return nil
+	}
+	j, err := store.Job(s.Job)
+	if err != nil {
+		return err
+	}
+	if _, err := j.Manifest(s.Latest); errors.Is(err, durable.ErrOtherJob) {
+		return err
+	}
+	return nil // damage of another kind is for ckpt verify
 }
 
 // runStatus shows all jobs.

@@ -102,7 +102,7 @@ func HintOf(err error) string {
 	case errors.Is(err, image.ErrJobNotFound):
 		return "ckpt list shows the jobs of the store"
 	case errors.Is(err, image.ErrCheckpointNotFound):
-		return "ckpt list JOB shows the checkpoints of a job"
+		return "ckpt list JOB shows its checkpoints"
 	case errors.Is(err, image.ErrJobExists):
 		return "choose another --job, or continue it with ckpt restart"
 	case errors.Is(err, image.ErrJobGone):
@@ -116,7 +116,7 @@ func HintOf(err error) string {
 	case errors.Is(err, wire.ErrSilent):
 		return "kill -CONT resumes a stopped process"
 	case errors.Is(err, wire.ErrNotRunning):
-		return "ckpt status shows the jobs of the store; ckpt restart JOB continues one"
+		return "ckpt status shows the jobs of the store; ckpt restart JOB continues the job"
 	}
 	var damage *durable.DamageError
 	var left *coordinator.LeftError

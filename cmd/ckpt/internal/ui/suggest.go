@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -41,10 +43,15 @@ func (g *Globals) Advised(cmd *cobra.Command, typed []string, err error) error {
 	if old == "" {
 		old = g.placeHint(cmd, err)
 	}
+	old = g.withJob(cmd, old)
 	meant := g.meant(cmd, err)
+	program := programError(cmd, typed, err)
+	if short, ok := errors.AsType[*pflag.NotExistError](err); ok && short.GetSpecifiedShortnames() != "" && program != nil {
+		return program // mpirun -np 4 ./a.out
+	}
 	if meant != "" {
 		meant = "did you mean " + meant + "?"
-	} else if program := programError(cmd, typed, err); program != nil {
+	} else if program != nil {
 		return program
 	}
 	return WithHint(err, strings.TrimSpace(meant+" "+old))
@@ -52,14 +59,8 @@ func (g *Globals) Advised(cmd *cobra.Command, typed []string, err error) error {
 
 // meant returns what the user may have meant, "" if nothing is near.
 func (g *Globals) meant(cmd *cobra.Command, err error) string {
-	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedShortnames() == "" {
-		var names []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if !f.Hidden {
-				names = append(names, f.Name)
-			}
-		})
-		return prefixed("--", Nearest(unknown.GetSpecifiedName(), names))
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		return meantFlag(cmd, unknown)
 	}
 	if unknown, ok := errors.AsType[*unknownCommandError](err); ok {
 		return unknown.meant()
@@ -71,12 +72,30 @@ func (g *Globals) meant(cmd *cobra.Command, err error) string {
 		return Nearest(table.Column, table.Known)
 	}
 	if errors.Is(err, image.ErrJobNotFound) {
-		return g.meantJob(cmd)
+		return g.meantJob(cmd, err)
 	}
 	if ExitCode(err) == ExitUsage {
 		return meantValue(cmd)
 	}
 	return ""
+}
+
+// meantFlag looks for a flag of a similar name, also for -name with one hyphen.
+func meantFlag(cmd *cobra.Command, unknown *pflag.NotExistError) string {
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	name := unknown.GetSpecifiedName()
+	if short := unknown.GetSpecifiedShortnames(); short != "" {
+		name, _, _ = strings.Cut(short, "=")
+		if len(name) < 2 {
+			return ""
+		}
+	}
+	return prefixed("--", Nearest(name, names))
 }
 
 func prefixed(prefix, s string) string {
@@ -86,11 +105,27 @@ func prefixed(prefix, s string) string {
 	return prefix + s
 }
 
+// withJob puts the job that a command was given into a hint that says JOB.
+func (g *Globals) withJob(cmd *cobra.Command, hint string) string {
+	args := cmd.Flags().Args()
+	if len(args) != 1 || !strings.Contains(hint, " JOB") || cmd.Flags().Lookup("store") == nil {
+		return hint
+	}
+	name, _, _ := strings.Cut(args[0], "@")
+	if !slices.Contains(g.jobNames(), name) {
+		return hint
+	}
+	return strings.NewReplacer(" JOB ", " "+name+" ", " JOB}", " "+name+"}").Replace(hint)
+}
+
 // meantJob compares the arguments of a command with the jobs of the store.
-func (g *Globals) meantJob(cmd *cobra.Command) string {
+func (g *Globals) meantJob(cmd *cobra.Command, err error) string {
 	jobs := g.jobNames()
 	for _, arg := range cmd.Flags().Args() {
 		name, number, _ := strings.Cut(arg, "@")
+		if number != "" && slices.Contains(jobs, name) && strings.Contains(err.Error(), strconv.Quote(arg)) {
+			return name // the command takes no number
+		}
 		if near := Nearest(name, jobs); near != "" && near != name {
 			if number != "" {
 				near += "@" + number
