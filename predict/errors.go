@@ -36,6 +36,7 @@ const (
 	FitModel                          // a new model
 	GiveRuns                          // run times
 	GiveNodes                         // how many nodes
+	FixCheckpoints                    // how many checkpoints a run takes
 	RemedyEnd                         // no remedy: the number after the last
 )
 
@@ -49,6 +50,7 @@ var remedyText = [RemedyEnd]string{
 	FitPoints:       "measure two or more process counts and fit a model to them",
 	GiveNodes:       "say how many nodes there are",
 	GiveRuns:        "give the run times in a table",
+	FixCheckpoints:  "give the number of checkpoints in a run, in place of the overhead",
 	FitModel:        "fit a new model to the measurements",
 }
 

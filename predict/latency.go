@@ -242,7 +242,7 @@ func (f *latencyFit) predict(w writing) (parts, estimated, float64) {
 	case w.shared && f.Server != nil:
 		worst.Storage = f.Server.seconds(stored, slowest, w.system)
 		worst.sum()
-		return worst, f.Server.interval(worst, w), stored
+		return worst, f.Server.interval(worst, stored, w), stored
 	}
 	return worst, f.interval(worst, slowest, load, w), stored
 }

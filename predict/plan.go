@@ -2,7 +2,6 @@ package predict
 
 import (
 	"cmp"
-	"math"
 	"slices"
 )
 
@@ -19,14 +18,48 @@ const (
 	// LeastLost is the least work lost to a failure: the shortest interval that
 	// the overhead pays for.
 	LeastLost Aim = "lost-work"
+	// LeastTotal is the shortest run with its checkpoints. It differs from LeastTime
+	// where the run alone depends on the configuration.
+	LeastTotal Aim = "total"
 )
+
+// ParseAim reads an aim. Two have other names, which mean the same: the shortest
+// checkpoint is the least time, and the fewest bytes are the least storage, since a
+// store holds a fixed number of checkpoints.
+func ParseAim(s string) (Aim, error) {
+	switch a := Aim(s); a {
+	case "":
+		return LeastTime, nil
+	case "checkpoint":
+		return LeastTime, nil
+	case "bytes":
+		return LeastStorage, nil
+	case LeastTime, LeastStorage, LeastLost, LeastTotal:
+		return a, nil
+	}
+	return "", refuse("write time, total, storage or lost-work", "aim %q is unknown", s)
+}
+
+// An AppRun is a run without checkpoints in one configuration, for any buffer if
+// BufferMiB is 0.
+type AppRun struct {
+	Nodes              int
+	BufferMiB, Seconds float64
+}
 
 // A Planning has the parameters of a plan.
 type Planning struct {
 	App App
-	// Overhead is the share of AppSeconds that checkpoints may take.
-	Overhead   float64
-	AppSeconds float64
+	// Overhead is the share of AppSeconds that checkpoints may take. Checkpoints, if it
+	// is not 0, is their number instead.
+	Overhead    float64
+	Checkpoints int
+	AppSeconds  float64
+	// Runs have the times of single configurations, in place of AppSeconds. Without
+	// AppSeconds only these are tried.
+	Runs []AppRun
+	// MaxNodes is the largest number of nodes, 0 for no limit.
+	MaxNodes int
 	// Keep is how many checkpoints stay in the store besides the one being
 	// written, at least 1. CapacityMiB is the size of the store, 0 for no limit.
 	Keep        int
@@ -66,64 +99,55 @@ type Option struct {
 	CheckpointS float64
 	LowS        float64
 	HighS       float64
-	Count       int
-	IntervalS   float64
-	TotalS      float64
+	// AppS is the run without checkpoints, TotalS the run with them.
+	AppS      float64
+	Count     int
+	IntervalS float64
+	TotalS    float64
 	// LostS is the work lost to a failure on average: half an interval.
 	LostS float64
 	// Fits is false if the store is too small, or if no checkpoint is affordable.
 	Fits bool
 	// Guess says that the interval of the time begins at 0, or that the option lies
 	// far outside the measured points. It is never the best.
-	Guess         bool
-	Best          bool
+	Guess bool
+	Best  bool
+	// BestMeasured marks the best within the measured range, where the best of all is
+	// extrapolated.
+	BestMeasured  bool
 	Extrapolation float64
 	Assumed       bool
 }
 
-// check fills in defaults and refuses invalid values.
-func (p *Planning) check() error {
-	if !(p.Overhead > 0 && p.Overhead <= 10) {
-		return refuse("give a share like 10%", "invalid overhead %g", p.Overhead)
+// schedule fills in the checkpoints of an option.
+func (o *Option) schedule(p *Planning, count CountFunc) error {
+	var err error
+	if n := float64(p.Checkpoints); n > 0 {
+		o.Count, o.TotalS = p.Checkpoints, o.AppS+n*o.CheckpointS
+		o.IntervalS = o.TotalS / (n + 1)
+	} else if o.Count, o.IntervalS, o.TotalS, err = count(p.Overhead, o.AppS, o.CheckpointS); err != nil {
+		return err
 	}
-	if !(p.AppSeconds > 0 && p.AppSeconds < 1e10) {
-		return refuse("give the time of the run without checkpoints, like 24h", "a run of %g seconds cannot be planned", p.AppSeconds)
-	}
-	if p.Keep < 0 || p.CapacityMiB < 0 || math.IsNaN(p.CapacityMiB) {
-		return refuse("keep at least one checkpoint in a store of positive size", "%d checkpoints in %g MiB cannot be kept", p.Keep, p.CapacityMiB)
-	}
-	p.Keep = max(1, p.Keep)
-	switch p.Minimize {
-	case "":
-		p.Minimize = LeastTime
-	case LeastTime, LeastStorage, LeastLost:
-	default:
-		return refuse("write time, storage or lost-work", "aim %q is unknown", p.Minimize)
-	}
-	if len(p.PPN) == 0 {
-		for n := 1; n < p.App.NP && n <= 128; n *= 2 {
-			p.PPN = append(p.PPN, n)
-		}
-		if p.App.NP <= 128 {
-			p.PPN = append(p.PPN, p.App.NP)
-		}
-	}
-	if len(p.MPI) == 0 {
-		p.MPI = []string{"mpich", "openmpi"}
-	}
-	if len(p.Codecs) == 0 {
-		p.Codecs = []string{"none", "gzip"}
-	}
-	if p.IO != FullIO {
-		p.Aggregators, p.BuffersMiB = []int{0}, []float64{0}
-	}
-	if len(p.Aggregators) == 0 {
-		p.Aggregators = []int{0}
-	}
-	if len(p.BuffersMiB) == 0 {
-		p.BuffersMiB = []float64{0}
+	o.LostS = o.IntervalS / 2
+	if o.Count == 0 {
+		o.LostS = o.AppS / 2
 	}
 	return nil
+}
+
+// markBest marks the first option, unless it is a guess, and the first that lies within
+// the measurements.
+func markBest(options []Option) {
+	if len(options) == 0 || !options[0].Fits || options[0].Guess {
+		return
+	}
+	options[0].Best = true
+	for i, o := range options {
+		if o.Fits && !o.Guess && o.Extrapolation <= Within {
+			options[i].BestMeasured = i > 0
+			return
+		}
+	}
 }
 
 // Plan predicts every combination and marks the best by the aim. Options are
@@ -141,9 +165,6 @@ func (m *Model) Plan(p Planning, count CountFunc) ([]Option, error) {
 			return nil, err
 		}
 		for _, ppn := range p.PPN {
-			if ppn < 1 || ppn > p.App.NP {
-				return nil, refuse("between 1 and the number of processes", "%d processes per node are impossible for %s", ppn, p.App)
-			}
 			mapping := blocks(p.App.NP, ppn)
 			if p.Law == Thesis { // it has another law for several nodes
 				if data, err = m.data(p.App, mpi, p.Law, len(mapping)); err != nil {
@@ -163,8 +184,9 @@ func (m *Model) Plan(p Planning, count CountFunc) ([]Option, error) {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Option) int { return p.compare(a, b) })
-	if len(out) > 0 && out[0].Fits && !out[0].Guess {
-		out[0].Best = true
+	markBest(out)
+	if len(out) == 0 {
+		return nil, refuse("give the time of all runs, or runs of these mappings and buffers", "no run of %s has a known time", p.App)
 	}
 	return out, nil
 }
@@ -173,11 +195,18 @@ func (m *Model) Plan(p Planning, count CountFunc) ([]Option, error) {
 // and not chosen.
 const farOut = 5
 
+// Within is the factor up to which an option counts as measured, not extrapolated.
+const Within = 1.05
+
 // options predicts one job under every codec.
 func (m *Model) options(p *Planning, r Request, data zoneEstimate, count CountFunc) ([]Option, error) {
 	r, err := r.normal()
 	if err != nil {
 		return nil, err
+	}
+	app := p.appSeconds(r)
+	if app == 0 {
+		return nil, nil
 	}
 	size, err := m.assemble(r, data)
 	if err != nil {
@@ -190,7 +219,7 @@ func (m *Model) options(p *Planning, r Request, data zoneEstimate, count CountFu
 			return nil, err
 		}
 		o := Option{PPN: slices.Max(r.Mapping), Nodes: len(r.Mapping), Mapping: r.Mapping, MPI: r.MPI, Codec: t.Codec,
-			Aggregators: r.Aggregators, GstoredMiB: t.StoredMiB,
+			Aggregators: r.Aggregators, AppS: app, GstoredMiB: t.StoredMiB,
 			CheckpointS: t.Latency.Total, LowS: t.LowS, HighS: t.HighS, Extrapolation: t.Extrapolation, Assumed: t.Assumed}
 		if r.IO == FullIO {
 			o.BufferMiB = r.BufferMiB
@@ -202,12 +231,8 @@ func (m *Model) options(p *Planning, r Request, data zoneEstimate, count CountFu
 		o.LowMiB, o.HighMiB = size.LowMiB*share, size.HighMiB*share
 		// A new checkpoint is complete before an old one goes.
 		o.StorageMiB = float64(p.Keep+1) * t.StoredMiB
-		if o.Count, o.IntervalS, o.TotalS, err = count(p.Overhead, p.AppSeconds, o.CheckpointS); err != nil {
+		if err := o.schedule(p, count); err != nil {
 			return nil, err
-		}
-		o.LostS = o.IntervalS / 2
-		if o.Count == 0 {
-			o.LostS = p.AppSeconds / 2
 		}
 		o.Guess = o.LowS <= 0 || o.Extrapolation >= farOut
 		o.Fits = o.Count > 0 && (p.CapacityMiB == 0 || o.StorageMiB <= p.CapacityMiB)
@@ -249,6 +274,8 @@ func (p *Planning) compare(a, b Option) int {
 		return cmp.Or(storage, time, lost)
 	case LeastLost:
 		return cmp.Or(lost, time, storage)
+	case LeastTotal:
+		return cmp.Or(cmp.Compare(a.TotalS, b.TotalS), storage, lost)
 	}
 	return cmp.Or(time, storage, lost)
 }

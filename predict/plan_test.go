@@ -54,6 +54,78 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// Table 5.14: the run alone is fastest on one node, the checkpoint on four, both together
+// on two nodes with buffers of 32 MiB.
+func TestPlanTotal(t *testing.T) {
+	m := model(t)
+	times, err := dataset.CollectiveTimes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	best := dataset.CollectiveTime{TotalSeconds: math.Inf(1)}
+	p := Planning{App: app(t, m, "bt.B.16"), Checkpoints: 1, Minimize: LeastTotal, MPI: []string{"mpich"}, Codecs: []string{"none"}, IO: FullIO}
+	for _, c := range times {
+		if c.System != "AFS-1" {
+			continue
+		}
+		p.Runs = append(p.Runs, AppRun{len(c.Mapping), c.BufferMiB, c.AppSeconds})
+		if c.TotalSeconds < best.TotalSeconds {
+			best = c
+		}
+	}
+	options, err := m.Plan(p, budget)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := options[0]
+	if len(options) != len(p.Runs) || !b.Best || b.Nodes != 2 || b.PPN != 8 || b.BufferMiB != 32 || b.Extrapolation > Within {
+		t.Errorf("%d options, best %+v", len(options), b)
+	}
+	if math.Abs(b.TotalS/best.TotalSeconds-1) > 0.05 || b.TotalS != b.AppS+b.CheckpointS {
+		t.Errorf("best total %.2f s, measured %.2f", b.TotalS, best.TotalSeconds)
+	}
+	for aim, nodes := range map[Aim]int{LeastTime: 4, LeastStorage: 4} {
+		p.Minimize = aim
+		if options, err = m.Plan(p, budget); err != nil || options[0].Nodes != nodes {
+			t.Errorf("%s: %d nodes, want %d: %v", aim, options[0].Nodes, nodes, err)
+		}
+	}
+}
+
+// A limit on nodes keeps to it, and uses all that it allows.
+func TestPlanMaxNodes(t *testing.T) {
+	m := model(t)
+	options, err := m.Plan(Planning{App: app(t, m, "bt.D.64"), Overhead: 0.3, AppSeconds: 7200, MaxNodes: 3}, budget)
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := slices.MaxFunc(options, func(a, b Option) int { return a.Nodes - b.Nodes }).Nodes
+	if most != 3 {
+		t.Errorf("up to %d nodes are tried, want 3", most)
+	}
+}
+
+// Where the best is extrapolated, the best within the measurements is marked as well.
+func TestPlanBestMeasured(t *testing.T) {
+	m := model(t)
+	p := Planning{App: app(t, m, "bt.D.64"), Overhead: 0.3, AppSeconds: 7200}
+	for _, ppn := range [][]int{nil, {16, 32}} {
+		p.PPN = ppn
+		options, err := m.Plan(p, budget)
+		if err != nil {
+			t.Fatal(err)
+		}
+		marked := slices.IndexFunc(options, func(o Option) bool { return o.BestMeasured })
+		within := slices.IndexFunc(options, func(o Option) bool { return o.Fits && !o.Guess && o.Extrapolation <= Within })
+		if options[0].Extrapolation > Within && marked != within || options[0].Extrapolation <= Within && marked >= 0 {
+			t.Errorf("ppn %v: best ×%.2g, option %d is marked, %d lies within", ppn, options[0].Extrapolation, marked, within)
+		}
+		if (ppn == nil) != (marked > 0) {
+			t.Errorf("ppn %v: option %d is marked", ppn, marked)
+		}
+	}
+}
+
 func TestPlanRefuses(t *testing.T) {
 	m := model(t)
 	good := Planning{App: app(t, m, "bt.B.4"), Overhead: 0.1, AppSeconds: 100}
@@ -65,6 +137,13 @@ func TestPlanRefuses(t *testing.T) {
 		{func(p *Planning) { p.AppSeconds = math.NaN() }, "cannot be planned"},
 		{func(p *Planning) { p.Keep = -1 }, "cannot be kept"},
 		{func(p *Planning) { p.Minimize = "fun" }, "fun"},
+		{func(p *Planning) { p.Minimize = LeastTotal }, "by their total"},
+		{func(p *Planning) { p.Checkpoints = 1 }, "with an overhead"},
+		{func(p *Planning) { p.Checkpoints, p.Overhead = -1, 0 }, "overhead"},
+		{func(p *Planning) { p.MaxNodes = -1 }, "-1 nodes"},
+		{func(p *Planning) { p.MaxNodes, p.PPN = 1, []int{1, 2} }, "keeps to 1 nodes"},
+		{func(p *Planning) { p.Runs = []AppRun{{Nodes: 1}} }, "0 seconds on 1 nodes"},
+		{func(p *Planning) { p.AppSeconds, p.PPN, p.Runs = 0, []int{2}, []AppRun{{1, 0, 9}} }, "no run of bt.B.4"},
 		{func(p *Planning) { p.PPN = []int{5} }, "5 processes per node"},
 		{func(p *Planning) { p.Codecs = []string{"rar"} }, "rar"},
 		{func(p *Planning) { p.MPI = []string{"lam"} }, "lam"},

@@ -25,6 +25,10 @@ type serverFit struct {
 	Within  float64 `json:"within"`
 	Between float64 `json:"between_systems"`
 	N       int     `json:"n"`
+	// LowMiB to HighMiB is what the rows stored, Nodes the most nodes.
+	LowMiB  float64 `json:"low_mib"`
+	HighMiB float64 `json:"high_mib"`
+	Nodes   int     `json:"nodes"`
 }
 
 // A serverRate is one shared file system, in MiB/s. Link is Server where no single node
@@ -45,7 +49,7 @@ const (
 
 // fitServer finds the rates from rows whose sizes the model m predicts.
 func fitServer(rows []dataset.CollectiveTime, m *Model) (*serverFit, error) {
-	f := &serverFit{Systems: map[string]serverRate{}, Between: serverBetween}
+	f := &serverFit{Systems: map[string]serverRate{}, Between: serverBetween, LowMiB: math.Inf(1)}
 	type timed struct {
 		system                   string
 		nodes                    int
@@ -62,6 +66,7 @@ func fitServer(rows []dataset.CollectiveTime, m *Model) (*serverFit, error) {
 			t.stored, t.fullest = t.stored+n.total, max(t.fullest, n.total)
 		}
 		list = append(list, t)
+		f.LowMiB, f.HighMiB, f.Nodes = min(f.LowMiB, t.stored), max(f.HighMiB, t.stored), max(f.Nodes, t.nodes)
 	}
 	logs := func(system string, single bool) (sum float64, n float64) {
 		for _, t := range list {
@@ -123,19 +128,21 @@ func (f *serverFit) seconds(stored, fullest float64, system string) float64 {
 
 // interval is that of a latency on a shared file system: a factor, because rates of
 // systems differ by factors.
-func (f *serverFit) interval(p parts, w writing) estimated {
-	squares := f.Within*f.Within + w.codec.doubt*w.codec.doubt + w.doubt*w.doubt
+func (f *serverFit) interval(p parts, stored float64, w writing) estimated {
+	outside := max(beyond(stored, f.LowMiB, f.HighMiB), beyond(float64(len(w.nodes)), 1, float64(f.Nodes)))
+	drift := latencyDrift * math.Log(outside)
+	squares := drift*drift + f.Within*f.Within + w.codec.doubt*w.codec.doubt + w.doubt*w.doubt
 	dof := float64(serverPoints + max(0, f.N-len(f.Systems)-1))
 	if _, known := f.rate(w.system); !known {
 		squares += f.Between * f.Between
 		dof = float64(serverPoints + len(f.Systems) - 1)
 	}
 	factor := math.Exp(student(dof) * math.Sqrt(squares))
-	return estimated{p.Total, p.Total / factor, p.Total * factor, 1}
+	return estimated{p.Total, p.Total / factor, p.Total * factor, outside}
 }
 
 func (f *serverFit) check() error {
-	if len(f.Systems) == 0 || !(f.Within >= 0 && f.Within < 10 && f.Between >= 0 && f.Between < 10) || f.N < 0 || f.N > maxRows {
+	if len(f.Systems) == 0 || !(f.Within >= 0 && f.Within < 10 && f.Between >= 0 && f.Between < 10) || f.N < 0 || f.N > maxRows || !(f.LowMiB > 0 && f.HighMiB >= f.LowMiB && f.HighMiB < 1e15) || f.Nodes < 1 {
 		return errors.New("shared file system: impossible")
 	}
 	for name, r := range f.Systems {

@@ -97,6 +97,7 @@ type optionResult struct {
 	Checkpoint    float64 `json:"checkpoint_s"`
 	Low           float64 `json:"low_s"`
 	High          float64 `json:"high_s"`
+	App           float64 `json:"app_s"`
 	Count         int     `json:"count"`
 	Interval      float64 `json:"interval_s"`
 	Total         float64 `json:"total_s"`
@@ -104,6 +105,7 @@ type optionResult struct {
 	Fits          bool    `json:"fits"`
 	Guess         bool    `json:"guess"`
 	Best          bool    `json:"best"`
+	BestMeasured  bool    `json:"best_measured"`
 	Extrapolation float64 `json:"extrapolation"`
 	Assumed       bool    `json:"assumed"`
 }
@@ -114,8 +116,8 @@ func optionsJSON(options []predict.Option) []optionResult {
 		list = append(list, optionResult{PPN: o.PPN, Nodes: o.Nodes, Mapping: o.Mapping, MPI: o.MPI, Codec: o.Codec,
 			Aggregators: o.Aggregators, Buffer: bytesOf(o.BufferMiB), File: bytesOf(o.FileMiB), Stored: bytesOf(o.GstoredMiB),
 			LowBytes: bytesOf(o.LowMiB), HighBytes: bytesOf(o.HighMiB), Peak: bytesOf(o.StorageMiB), Checkpoint: o.CheckpointS,
-			Low: o.LowS, High: o.HighS, Count: o.Count, Interval: o.IntervalS, Total: o.TotalS, Lost: o.LostS,
-			Fits: o.Fits, Guess: o.Guess, Best: o.Best, Extrapolation: o.Extrapolation, Assumed: o.Assumed})
+			Low: o.LowS, High: o.HighS, App: o.AppS, Count: o.Count, Interval: o.IntervalS, Total: o.TotalS, Lost: o.LostS,
+			Fits: o.Fits, Guess: o.Guess, Best: o.Best, BestMeasured: o.BestMeasured, Extrapolation: o.Extrapolation, Assumed: o.Assumed})
 	}
 	return list
 }

@@ -15,10 +15,10 @@ import (
 
 type planOptions struct {
 	timeOptions
-	overhead, appTime, capacity, minimize string
-	keep, top                             int
-	ppn, aggregatorList                   []int
-	mpis, codecs, buffers                 []string
+	overhead, appTime, capacity, minimize, runs string
+	keep, top, checkpoints, maxNodes            int
+	ppn, aggregatorList                         []int
+	mpis, codecs, buffers                       []string
 }
 
 func newPredictPlanCommand(g *ui.Globals) *cobra.Command {
@@ -31,12 +31,20 @@ aggregators and buffers: the size of the images and of a whole checkpoint, its t
 the number of checkpoints that the overhead pays for, their interval, and the
 storage needed to keep them. The best by --minimize is marked with *:
 
-  time       the shortest checkpoint
-  storage    the least space for the checkpoints kept
-  lost-work  the shortest interval: half of it is lost to a failure, on average`,
+  time       the shortest checkpoint (--minimize checkpoint means the same)
+  total      the shortest run with its checkpoints; with --checkpoints
+  storage    the least space for the checkpoints kept (bytes means the same:
+             their number is fixed)
+  lost-work  the shortest interval: half of it is lost to a failure, on average
+
+A run may take longer in one configuration than in another. --runs reads the times
+from a CSV file or built-in table with the columns app_time_s, mapping (2n x 8p) or
+n_processes and n_nodes, and cb_buffer_size_MiB if buffers differ. Without --app-time
+only these configurations are compared.`,
 		Example: `  ckpt predict plan bt.D --np 64 --overhead 30% --app-time 1137.53
   ckpt predict plan bt.C --np 64 --overhead 10% --app-time 2h --keep 2 --capacity 100GiB --minimize storage --json
-  ckpt predict plan bt.C --np 64 --overhead 10% --app-time 2h --io full --aggregators 1,2,4 --buffers 8MiB,16MiB`,
+  ckpt predict plan bt.C --np 64 --overhead 10% --app-time 2h --io full --aggregators 1,2,4 --buffers 8MiB,16MiB
+  ckpt predict plan bt.B.16 --io full --mpi mpich --codec none --runs 5.14 --checkpoints 1 --minimize total`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return inputErrors(runPredictPlan(cmd, g, &o, args[0])) },
 	}
@@ -49,10 +57,13 @@ func (o *planOptions) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not have it")
 	f.StringVar(&o.overhead, "overhead", "", "accepted share of the run time, like 30% or 0.3")
 	f.StringVar(&o.appTime, "app-time", "", "time of the run without checkpoints")
+	f.IntVar(&o.checkpoints, "checkpoints", 0, "checkpoints in a run, in place of --overhead")
+	f.StringVar(&o.runs, "runs", "", "CSV file or table with the times of runs without checkpoints")
+	f.IntVar(&o.maxNodes, "max-nodes", 0, "largest number of nodes (default no limit)")
 	f.IntVar(&o.keep, "keep", 1, "checkpoints that stay in the store while one more is written")
 	f.StringVar(&o.capacity, "capacity", "", "size of the store, like 1TiB (default no limit)")
-	f.StringVar(&o.minimize, "minimize", "time", "quantity to minimise: time, storage or lost-work")
-	ui.Choices(f, "minimize", "time", "storage", "lost-work")
+	f.StringVar(&o.minimize, "minimize", "time", "quantity to minimise: time, total, storage or lost-work")
+	ui.Choices(f, "minimize", "time", "total", "storage", "lost-work", "checkpoint", "bytes")
 	f.IntSliceVar(&o.ppn, "ppn", nil, "ranks per node to try (default 1,2,4,… and all on one node)")
 	f.StringSliceVar(&o.mpis, "mpi", []string{"mpich", "openmpi"}, "MPI libraries to try")
 	ui.Choices(f, "mpi", "mpich", "openmpi")
@@ -71,16 +82,27 @@ func (o *planOptions) addFlags(f *pflag.FlagSet) {
 
 // planning reads the flags.
 func (o *planOptions) planning() (predict.Planning, error) {
-	p := predict.Planning{Keep: o.keep, Minimize: predict.Aim(o.minimize), PPN: o.ppn, Codecs: o.codecs, IO: predict.IO(o.io), Aggregators: o.aggregatorList}
+	p := predict.Planning{Keep: o.keep, PPN: o.ppn, Codecs: o.codecs, IO: predict.IO(o.io), Aggregators: o.aggregatorList,
+		Checkpoints: o.checkpoints, MaxNodes: o.maxNodes}
 	var err error
+	if p.Minimize, err = predict.ParseAim(o.minimize); err != nil {
+		return p, err
+	}
 	switch {
-	case o.overhead == "":
+	case o.overhead == "" && o.checkpoints == 0:
 		return p, ui.Missing("--overhead", "30%")
-	case o.appTime == "":
+	case o.overhead != "" && o.checkpoints != 0:
+		return p, ui.BadUsage("--checkpoints and --overhead both say how many checkpoints a run takes", "leave one of the two out")
+	case o.appTime == "" && o.runs == "":
 		return p, ui.Missing("--app-time", "24h")
 	}
 	var q ui.Quantities
-	p.Overhead, p.AppSeconds = q.Share("--overhead", o.overhead), q.Duration("--app-time", o.appTime).Seconds()
+	if o.overhead != "" {
+		p.Overhead = q.Share("--overhead", o.overhead)
+	}
+	if o.appTime != "" {
+		p.AppSeconds = q.Duration("--app-time", o.appTime).Seconds()
+	}
 	p.CapacityMiB = float64(q.Size("--capacity", o.capacity)) / (1 << 20)
 	for _, b := range o.buffers {
 		p.BuffersMiB = append(p.BuffersMiB, float64(q.Size("--buffers", b))/(1<<20))
@@ -97,6 +119,30 @@ func (o *planOptions) planning() (predict.Planning, error) {
 	}
 	p.Law, err = predict.ParseLaw(o.law)
 	return p, err
+}
+
+// times reads the run times of np processes, if there is a table of them.
+func (o *planOptions) times(np int) (runs []predict.AppRun, err error) {
+	if o.runs == "" {
+		return nil, nil
+	}
+	t, err := loadTable(o.runs)
+	if err != nil {
+		return nil, err
+	}
+	list, err := dataset.MappedRunsOf(t)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range list {
+		if r.NP == np {
+			runs = append(runs, predict.AppRun{Nodes: r.Nodes, BufferMiB: r.BufferMiB, Seconds: r.Seconds})
+		}
+	}
+	if len(runs) == 0 {
+		return nil, ui.BadUsage(fmt.Sprintf("%s has no run on %d ranks", o.runs, np), "add a line, or leave --runs out")
+	}
+	return runs, nil
 }
 
 type planResult struct {
@@ -118,6 +164,9 @@ func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app strin
 	if p.App, err = m.Application(app, o.np); err != nil {
 		return err
 	}
+	if p.Runs, err = o.times(p.App.NP); err != nil {
+		return err
+	}
 	if p.Probe, err = o.probe(cmd.Context()); err != nil {
 		return err
 	}
@@ -125,14 +174,30 @@ func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app strin
 	if err != nil {
 		return err
 	}
+	nearest := bestMeasured(options)
 	if o.top > 0 && o.top < len(options) {
 		options = options[:o.top]
 	}
-	return g.Show(planResult{p.App.String(), p.Minimize, o.keep, optionsJSON(options)}, func() error { return printPlan(g, &p, options) })
+	return g.Show(planResult{p.App.String(), p.Minimize, o.keep, optionsJSON(options)}, func() error { return printPlan(g, &p, options, nearest) })
 }
 
-func printPlan(g *ui.Globals, p *predict.Planning, options []predict.Option) error {
-	header := []string{"", "mapping", "MPI", "codec", "~|image MiB", "~|Gstored GiB", "|time s", "~|95 %", "|count", "|every s", "~|lost s", "|store GiB", ""}
+// bestMeasured names the best option within the measurements, if the best of all is
+// extrapolated; otherwise it is "".
+func bestMeasured(options []predict.Option) string {
+	if len(options) == 0 || !options[0].Best || options[0].Extrapolation <= predict.Within {
+		return ""
+	}
+	text := fmt.Sprintf("* is extrapolated ×%.2g; ", options[0].Extrapolation)
+	for _, o := range options {
+		if o.BestMeasured {
+			return text + fmt.Sprintf("the best within the measurements is %d×%d %s %s: %s s, %s\n", o.Nodes, o.PPN, o.MPI, o.Codec, decimal(o.CheckpointS), between(o.LowS, o.HighS))
+		}
+	}
+	return text + "nothing that fits lies within the measurements\n"
+}
+
+func printPlan(g *ui.Globals, p *predict.Planning, options []predict.Option, nearest string) error {
+	header := []string{"", "mapping", "MPI", "codec", "~|image MiB", "~|Gstored GiB", "|time s", "~|95 %", "|count", "|every s", "~|total s", "~|lost s", "|store GiB", ""}
 	full := p.IO == predict.FullIO
 	if full {
 		header = append(header[:4:4], append([]string{"|agg", "|buffer"}, header[4:]...)...)
@@ -152,20 +217,20 @@ func printPlan(g *ui.Globals, p *predict.Planning, options []predict.Option) err
 		if o.Fits && o.Guess {
 			remark = "a guess"
 		}
-		if o.Extrapolation > 1.05 {
+		if o.Extrapolation > predict.Within {
 			remark = strings.TrimPrefix(remark+fmt.Sprintf(", extrapolated ×%.2g", o.Extrapolation), ", ")
 			outside = true
 		}
 		assumed = assumed || o.Assumed
 		row := []string{mark, fmt.Sprintf("%d×%d", o.Nodes, o.PPN), o.MPI, o.Codec, decimal(o.FileMiB), decimal(o.GstoredMiB / 1024),
-			decimal(o.CheckpointS), between(o.LowS, o.HighS), strconv.Itoa(o.Count), decimal(o.IntervalS), decimal(o.LostS), decimal(o.StorageMiB / 1024), remark}
+			decimal(o.CheckpointS), between(o.LowS, o.HighS), strconv.Itoa(o.Count), decimal(o.IntervalS), decimal(o.TotalS), decimal(o.LostS), decimal(o.StorageMiB / 1024), remark}
 		if full {
 			row = append(row[:4:4], append([]string{strconv.Itoa(o.Aggregators), decimal(o.BufferMiB)}, row[4:]...)...)
 		}
 		rows = append(rows, row)
 	}
 	g.Table(header, rows)
-	text := ""
+	text := nearest
 	switch {
 	case len(options) == 0 || options[0].Best:
 	case options[0].Fits:

@@ -100,6 +100,7 @@ func inputErrors(err error) error {
 var predictHints = map[predict.Remedy]string{
 	predict.GiveProcs:       "write it as in bt.B.4, or give --np",
 	predict.UseCollectiveIO: "add --io full",
+	predict.FixCheckpoints:  "add --checkpoints 1, in place of --overhead",
 	predict.ChooseSeries:    "choose one with --app, --class and --mpi",
 	predict.UseModel:        "measure it and use --model; ckpt predict fit makes one",
 	predict.LeaveCodec:      "leave out --codec, or use another --law",
