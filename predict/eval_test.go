@@ -34,12 +34,12 @@ func TestEvaluate(t *testing.T) {
 	for _, u := range ev.Tables {
 		if u.Evaluated {
 			evaluated++
-			t.Logf("%-9s %3d rows of %v: median %.2f %%, max %.2f %%, %d covered", u.Table, u.Rows, u.Compared, 100*u.Median, 100*u.Max, u.Covered)
+			t.Logf("%-9s %3d rows of %v: median %.2f %%, max %.2f %%, %d of %d covered", u.Table, u.Rows, u.Compared, 100*u.Median, 100*u.Max, u.Covered, u.Cases)
 		} else {
 			described++
 			t.Logf("%-9s described: %s", u.Table, u.Reason)
 		}
-		if u.Evaluated && (u.Rows == 0 || tables[u.Table] < u.Rows) {
+		if u.Evaluated && (u.Rows == 0 || tables[u.Table] < u.Rows || u.Rows < u.Cases || u.Cases < u.Covered) {
 			t.Errorf("%s: %d rows have errors, of %d", u.Table, u.Rows, tables[u.Table])
 		}
 	}

@@ -20,11 +20,13 @@ type TableUse struct {
 	// Compared are the quantities, in the order of their rows.
 	Compared []string `json:"compared"`
 	// Rows have a measurement and a prediction of ours. Median and Max are over
-	// their absolute errors; Covered counts those inside of the 95 % interval.
+	// their absolute errors. Cases have a 95 % interval, and Covered counts those of
+	// them whose measurement lies inside; a rule that gives a number exactly has none.
 	Rows    int     `json:"row_count"`
 	Median  float64 `json:"our_median"`
 	Max     float64 `json:"our_max"`
 	Covered int     `json:"covered"`
+	Cases   int     `json:"cases"`
 }
 
 // described are the tables without any quantity that ckpt predicts.
@@ -56,11 +58,15 @@ func tableUses(rows []Row) ([]TableUse, error) {
 			if !slices.Contains(u.Compared, r.Quantity) {
 				u.Compared = append(u.Compared, r.Quantity)
 			}
-			if r.OurError != nil {
-				errs = append(errs, math.Abs(*r.OurError))
-				if *r.Low <= *r.Measured && *r.Measured <= *r.High {
-					u.Covered++
-				}
+			if r.OurError == nil {
+				continue
+			}
+			errs = append(errs, math.Abs(*r.OurError))
+			if *r.Low < *r.High {
+				u.Cases++
+			}
+			if *r.Low < *r.High && *r.Low <= *r.Measured && *r.Measured <= *r.High {
+				u.Covered++
 			}
 		}
 		u.Rows = len(errs)

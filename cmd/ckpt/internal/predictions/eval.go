@@ -54,7 +54,7 @@ func printTables(g *ui.Globals, tables []predict.TableUse) {
 	var rows [][]string
 	for _, u := range tables {
 		if u.Evaluated {
-			rows = append(rows, []string{u.Table, strings.Join(u.Compared, ", "), strconv.Itoa(u.Rows), share(u.Median), share(u.Max), strconv.Itoa(u.Covered)})
+			rows = append(rows, []string{u.Table, strings.Join(u.Compared, ", "), strconv.Itoa(u.Rows), share(u.Median), share(u.Max), fmt.Sprintf("%d of %d", u.Covered, u.Cases)})
 		}
 	}
 	g.Table([]string{"table", "quantities", "|rows", "|our median", "|our max", "|in 95 %"}, rows)
