@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 
 	"ckpt/cmd/ckpt/internal/ui"
@@ -16,6 +17,9 @@ func newManCommand() *cobra.Command {
 		Example: "  ckpt man /usr/local/share/man/man1",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o777); err != nil {
+				return err
+			}
 			forManual(cmd.Root())
 			return doc.GenManTree(cmd.Root(), manHeader(ui.ThisBuild()), args[0])
 		},

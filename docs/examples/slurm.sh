@@ -20,8 +20,8 @@ trap stop USR1 TERM
 run() {
   "$@" &
   pid=$!
-  wait "$pid"; status=$?
-  while kill -0 "$pid" 2> /dev/null; do wait "$pid"; status=$?; done
+  while wait "$pid"; status=$?; kill -0 "$pid" 2> /dev/null; do :; done
+  wait "$pid"; status=$?                         # a signal may have ended the wait before it
   pid=
 }
 
@@ -32,7 +32,7 @@ fi
 
 case $status in
 0)   echo "$job is complete" ;;
-130) echo "$job goes on in the next allocation"
+130) echo "$job continues in the next allocation"
      scontrol requeue "$SLURM_JOB_ID" ;;
 6)   echo "$job waits for space in $CKPT_STORE: free some, then submit again" >&2 ;;
 5)   echo "$job failed and was not restarted: see ckpt status $job" >&2 ;;

@@ -3,6 +3,7 @@ package doctor
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,7 +22,7 @@ import (
 func healthy(t *testing.T) *Machine {
 	t.Helper()
 	fsys := memfs.New()
-	for _, dir := range []string{"/data", "/tmp"} {
+	for _, dir := range []string{"/data", "/tmp", "/dev", "/dev/shm"} {
 		if err := fsys.Mkdir(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -53,6 +54,16 @@ func files(contents map[string]string) func(string) ([]byte, error) {
 		}
 		return []byte(text), nil
 	}
+}
+
+// sealed is a file system whose /dev/shm is read-only.
+type sealed struct{ direct }
+
+func (s sealed) Create(name string) (vfs.File, error) {
+	if strings.HasPrefix(name, "/dev/shm/") {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.EROFS}
+	}
+	return s.direct.Create(name)
 }
 
 // direct is a file system with direct I/O.
@@ -96,6 +107,17 @@ func TestEachProbe(t *testing.T) {
 			}
 		}
 	}
+	full := func(dirs ...string) func(*Machine) {
+		return func(m *Machine) {
+			before := m.Statfs
+			m.Statfs = func(dir string) (Volume, error) {
+				if slices.Contains(dirs, dir) {
+					return Volume{Kind: "ext4", Bytes: 1 << 30}, nil
+				}
+				return before(dir)
+			}
+		}
+	}
 	shm := func(v Volume, err error) func(*Machine) {
 		return func(m *Machine) {
 			before := m.Statfs
@@ -134,8 +156,10 @@ func TestEachProbe(t *testing.T) {
 		"few inodes":       {volume(Volume{Kind: "ext4", Bytes: 1 << 40, Free: 1 << 39, Inodes: 1e6, FreeInodes: 7}), "inodes", Warning, "only 7"},
 		"no space":         {volume(Volume{Kind: "ext4", Bytes: 1 << 40, Free: 1000}), "space", Problem, "0.00 MiB free"},
 		"temporary":        {func(m *Machine) { m.TempDir = func() string { return "/nosuch" } }, "temporary", Problem, "/nosuch"},
-		"no /dev/shm":      {shm(Volume{}, fs.ErrNotExist), "/dev/shm", Problem, "not exist"},
-		"full /dev/shm":    {shm(Volume{Bytes: 1 << 30}, nil), "/dev/shm", Problem, "0.00 of 1024.00"},
+		"no /dev/shm":      {shm(Volume{}, fs.ErrNotExist), "/dev/shm", Warning, "not exist: the segments of nodes go to /tmp"},
+		"full /dev/shm":    {shm(Volume{Bytes: 1 << 30}, nil), "/dev/shm", Warning, "0.00 of 1024.00 MiB free: larger segments of nodes go to /tmp"},
+		"both full":        {full("/dev/shm", "/tmp"), "/dev/shm", Problem, "/tmp, which is full too"},
+		"sealed /dev/shm":  {func(m *Machine) { m.FS = sealed{m.FS.(direct)} }, "/dev/shm", Warning, "read-only file system: the segments of nodes go to /tmp"},
 		"small /dev/shm":   {shm(Volume{Bytes: 64 << 20, Free: 64 << 20}, nil), "/dev/shm", Warning, "64.00 of 64.00"},
 		"little memory":    {read(map[string]string{"/proc/meminfo": "MemAvailable: 500000 kB\n"}), "memory", Warning, "of the machine"},
 		"no memory":        {read(map[string]string{"/proc/meminfo": "MemAvailable: 5000 kB\n"}), "memory", Problem, "4.88"},
@@ -234,7 +258,7 @@ func TestNothingLeft(t *testing.T) {
 		disk := m.FS
 		m.FS = faultfs.New(disk, faultfs.Fault{At: at, Err: syscall.EIO})
 		Examine(m, "/data")
-		for _, dir := range []string{"/data", "/tmp"} {
+		for _, dir := range []string{"/data", "/tmp", "/dev/shm"} {
 			entries, err := disk.ReadDir(dir)
 			if err != nil {
 				t.Fatal(err)

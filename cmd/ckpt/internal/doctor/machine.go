@@ -32,18 +32,29 @@ type Machine struct {
 	Build      func() ui.Build
 }
 
-// sharedMemory examines /dev/shm, which holds the segment of each node.
+// sharedMemory examines /dev/shm, which holds the segment of each node. A segment that
+// does not fit goes into the directory for temporary files.
 func (m *Machine) sharedMemory(r *Report) {
-	const dir = "/dev/shm"
-	const little = 256 << 20 // one segment of bt.D on 16 ranks has 160 MiB
+	const (
+		dir    = "/dev/shm"
+		least  = 16 << 20
+		little = 256 << 20 // one segment of bt.D on 16 ranks has 160 MiB
+	)
 	v, err := m.Statfs(dir)
+	if err == nil && v.Free >= least {
+		err = m.probe(dir, m.FS.Create)
+	}
+	severity, other := Warning, m.TempDir()
+	if t, terr := m.Statfs(other); (err != nil || v.Free < least) && (terr != nil || t.Free < least) {
+		severity = Problem
+		other += ", which is full too"
+	}
 	switch {
 	case err != nil:
-		r.add(dir, Problem, "mount -t tmpfs tmpfs "+dir, "%v", err)
-	case v.Free < 16<<20:
-		r.add(dir, Problem, "remove files there, or mount -o remount,size=2G "+dir, "%s of %s MiB free: a node needs more", ui.MiB(v.Free), ui.MiB(v.Bytes))
+		r.add(dir, severity, "mount -t tmpfs tmpfs "+dir, "%v: the segments of nodes go to %s", err, other)
 	case v.Free < little:
-		r.add(dir, Warning, "mount -o remount,size=2G "+dir+"; of a container, raise its shm size", "%s of %s MiB free: enough for small nodes only", ui.MiB(v.Free), ui.MiB(v.Bytes))
+		r.add(dir, severity, "remove files there, or mount -o remount,size=2G "+dir+"; of a container, raise its shm size",
+			"%s of %s MiB free: larger segments of nodes go to %s", ui.MiB(v.Free), ui.MiB(v.Bytes), other)
 	default:
 		r.fine(dir, "%s of %s MiB free", ui.MiB(v.Free), ui.MiB(v.Bytes))
 	}

@@ -144,7 +144,7 @@ func (in *traceInput) open(g *ui.Globals, name string) (*iotrace.Trace, *iotrace
 		return t, rep, in.failure(err)
 	}
 	path := name
-	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+	if fi, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) || err == nil && fi.IsDir() && isJob(g, name) {
 		// There is no such file; the name may be a job.
 		if job, ok := strings.CutSuffix(name, "@all"); ok {
 			return in.all(g, job)
@@ -157,6 +157,12 @@ func (in *traceInput) open(g *ui.Globals, name string) (*iotrace.Trace, *iotrace
 	}
 	t, rep, err := in.file(g, path, opt)
 	return t, rep, in.failure(err)
+}
+
+// isJob reports whether a directory without a trace has the name of a job.
+func isJob(g *ui.Globals, name string) bool {
+	_, err := g.OpenJob(name)
+	return err == nil
 }
 
 // file reads a file and shows its progress.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -166,7 +167,7 @@ func (g *Globals) placeHint(cmd *cobra.Command, err error) string {
 			return "free some space there, or name another directory"
 		}
 		return "free some space: ckpt prune JOB --keep N removes old checkpoints"
-	case errors.Is(err, os.ErrPermission):
+	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
 		path, ok := errors.AsType[*fs.PathError](err)
 		if flag != nil && (!ok || within(path.Path, g.Store)) {
 			return "choose another directory with --store"
