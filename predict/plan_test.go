@@ -142,6 +142,7 @@ func TestPlanRefuses(t *testing.T) {
 		{func(p *Planning) { p.Checkpoints, p.Overhead = -1, 0 }, "overhead"},
 		{func(p *Planning) { p.MaxNodes = -1 }, "-1 nodes"},
 		{func(p *Planning) { p.MaxNodes, p.PPN = 1, []int{1, 2} }, "keeps to 1 nodes"},
+		{func(p *Planning) { p.Runs = []AppRun{{1, 32, 9}} }, "only for collective I/O"},
 		{func(p *Planning) { p.Runs = []AppRun{{Nodes: 1}} }, "0 seconds on 1 nodes"},
 		{func(p *Planning) { p.AppSeconds, p.PPN, p.Runs = 0, []int{2}, []AppRun{{1, 0, 9}} }, "no run of bt.B.4"},
 		{func(p *Planning) { p.PPN = []int{5} }, "5 processes per node"},

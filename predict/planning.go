@@ -58,6 +58,9 @@ func (p *Planning) checkRun() error {
 		if !possible(r.Seconds) || r.Nodes < 1 || !(r.BufferMiB >= 0) {
 			return refuse("give nodes and seconds", "a run of %g seconds on %d nodes cannot be planned", r.Seconds, r.Nodes)
 		}
+		if r.BufferMiB > 0 && p.IO != FullIO {
+			return refuseFor(UseCollectiveIO, "the run on %d nodes has a buffer of %g MiB, and buffers exist only for collective I/O", r.Nodes, r.BufferMiB)
+		}
 	}
 	if p.MaxNodes < 0 {
 		return refuse("give a number from 1", "%d nodes cannot be planned", p.MaxNodes)
