@@ -53,7 +53,7 @@ var mutations = []mutation{
 	{"the buffer of a large group is kept", "coordinator/msglog/commit.go",
 		`l.spare = nil // a large message`, `l.spare = group // a large message`, "TestLargeGroupIsNotKept"},
 	{"a reader forgets its error", "coordinator/msglog/reader.go",
-		"			r.err = err\n", "			return 0, Frame{}, err\n", "TestReadErrorStays"},
+		"			r.err = err\n", "			return head{}, err\n", "TestReadErrorStays"},
 	{"the search for a later frame does not overlap", "coordinator/msglog/scan.go",
 		`min(readAhead+frameHead, s.end-s.off)`, `min(readAhead, s.end-s.off)`, "TestProofAnywhere"},
 	{"the search for a later frame leaves out a place", "coordinator/msglog/scan.go",
