@@ -69,10 +69,7 @@ func newRootCommand(g *ui.Globals) *cobra.Command {
 	root.AddCommand(newVersionCommand(g), newManCommand())
 	root.SetHelpCommand(newHelpCommand())
 	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
-	if completion, _, err := root.Find([]string{"completion"}); err == nil {
-		completion.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() } // without it, cobra looks at no argument
-	}
+	addCompletion(g, root)
 	for _, cmd := range root.Commands() {
 		describeExit(cmd)
 	}
