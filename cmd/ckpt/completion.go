@@ -63,8 +63,8 @@ const plainBash = `
 __ckpt_handle_at()
 {
     [[ "$1" == *@* && "$COMP_WORDBREAKS" == *@* ]] || return
-    local idx=${#COMPREPLY[*]}
-    while ((--idx >= 0)); do
+    local idx
+    for idx in "${!COMPREPLY[@]}"; do
         COMPREPLY[idx]=${COMPREPLY[idx]#"${1%%@*}"}
     done
 }
