@@ -30,14 +30,24 @@ type Segment struct {
 	mem  []byte
 }
 
-// OpenSegment creates or opens the segment file of a node. Every rank of the
-// node calls it with the same arguments, at any time and in any order; exactly
+// OpenSegment creates or opens the segment file of a node. Several processes may
+// call it with the same arguments, at any time and in any order; exactly
 // one of them initialises the file. A file that is not a segment of this
 // version and geometry, or that another user could have written, is refused.
 //
 // The space is reserved here, so a full /dev/shm is an error (ENOSPC) of
 // OpenSegment and not a SIGBUS in the middle of a message.
 func OpenSegment(path string, f Implementation, ranks int) (*Segment, error) {
+	return openSegment(path, os.O_CREATE, f, ranks)
+}
+
+// JoinSegment opens the segment file of a node, which OpenSegment has made. A rank that
+// comes after the name was removed makes no new file: nobody would remove it.
+func JoinSegment(path string, f Implementation, ranks int) (*Segment, error) {
+	return openSegment(path, 0, f, ranks)
+}
+
+func openSegment(path string, create int, f Implementation, ranks int) (*Segment, error) {
 	fail := func(err error) (*Segment, error) { return nil, &SegmentError{Path: path, Err: err} }
 	if err := checkShape(f, ranks); err != nil {
 		return fail(err)
@@ -45,7 +55,7 @@ func OpenSegment(path string, f Implementation, ranks int) (*Segment, error) {
 	s := &Segment{path: path, geo: newGeometry(f, ranks)}
 	// /dev/shm is writable by all: without O_NOFOLLOW a link put there by
 	// somebody else would have us write into a file of ours.
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	file, err := os.OpenFile(path, create|os.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return fail(err)
 	}

@@ -3,6 +3,7 @@ package mpi
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -290,3 +291,26 @@ func TestMemory(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// TestJoinMakesNoFile: a rank that comes too late for its segment leaves no file behind.
+func TestJoinMakesNoFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "segment")
+	if seg, err := JoinSegment(path, MPICH, 2); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v, %v", seg, err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the rank made a file: %v", err)
+	}
+	made, err := OpenSegment(path, MPICH, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer made.Close()
+	joined, err := JoinSegment(path, MPICH, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := joined.Close(); err != nil {
+		t.Error(err)
+	}
+}

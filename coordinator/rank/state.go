@@ -84,7 +84,7 @@ func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec 
 	if err != nil {
 		return nil, err
 	}
-	if s.segment, err = mpi.OpenSegment(cfg.Segment, spec.Implementation, cfg.Sharing); err != nil {
+	if s.segment, err = mpi.JoinSegment(cfg.Segment, spec.Implementation, cfg.Sharing); err != nil {
 		return nil, err
 	}
 	s.mem.AddShared(s.segment)
