@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -35,6 +36,9 @@ over time, or a histogram of request sizes, as SVG, PNG or PDF.
 			format := strings.TrimPrefix(filepath.Ext(out), ".")
 			if format != "svg" && format != "png" && format != "pdf" {
 				return ui.BadUsage(fmt.Sprintf("-o %s: want a name that ends in .svg, .png or .pdf", out), "name a file ending in .svg, .png or .pdf")
+			}
+			if !slices.Contains(kinds, kind) {
+				return ui.BadUsage(fmt.Sprintf("--kind %q is unknown", kind), "--kind takes "+strings.Join(kinds, ", "))
 			}
 			t, r, err := an.read(g, &in, args)
 			if err != nil {
