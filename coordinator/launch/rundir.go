@@ -20,8 +20,10 @@ import (
 // behind is removed by the next.
 type RunDir struct {
 	Path   string
-	prefix string // of the names of segments, which may lie elsewhere
-	lock   io.Closer
+	prefix string // of the names of segments
+	// segmentDirs are where segments may lie.
+	segmentDirs []string
+	lock        io.Closer
 }
 
 const runLock = "lock"
@@ -75,6 +77,9 @@ func NewRunDir(segmentDir string, nodes int) (*RunDir, error) {
 	}
 	for try := 0; ; try++ {
 		r, err := makeRunDir(base, nodes)
+		if r != nil {
+			r.segmentDirs = []string{segmentDir, os.TempDir()}
+		}
 		// The sweep of another run may have been quicker than our lock.
 		taken := errors.Is(err, vfs.ErrLocked) || errors.Is(err, os.ErrNotExist)
 		if err == nil {
@@ -119,7 +124,11 @@ func (r *RunDir) Segment(dir string, group, incarnation, node int) string {
 	return filepath.Join(dir, fmt.Sprintf("%s%d-g%d-n%d", r.prefix, group, incarnation, node))
 }
 
+// Remove removes the directory, and the names of segments that no rank came to map.
 func (r *RunDir) Remove() error {
+	for _, dir := range r.segmentDirs {
+		removePrefixed(dir, r.prefix)
+	}
 	err := os.RemoveAll(r.Path)
 	if errors.Is(err, syscall.ENOTEMPTY) {
 		err = nil // a sweep looks for the lock at this moment, and removes the rest
