@@ -1,10 +1,12 @@
 package main
 
 import (
+	"maps"
 	"math"
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -35,13 +37,14 @@ func agrees(ts *testscript.TestScript, _ bool, args []string) {
 		return all
 	}
 	seen := sums(args[0])
-	files := 0
+	files, unrecorded := 0, maps.Clone(seen)
 	for _, pattern := range args[1:] {
 		names, err := filepath.Glob(ts.MkAbs(pattern))
 		ts.Check(err)
 		for _, name := range names {
 			for file, own := range sums(name) {
 				files++
+				delete(unrecorded, file)
 				other := seen[file]
 				if other.bytes != own.bytes || math.Abs(float64(other.writes-own.writes)) > 0.01*float64(own.writes) {
 					ts.Fatalf("%s: strace saw %d bytes in %d writes, ckpt recorded %d in %d", file, other.bytes, other.writes, own.bytes, own.writes)
@@ -49,8 +52,8 @@ func agrees(ts *testscript.TestScript, _ bool, args []string) {
 			}
 		}
 	}
-	if files == 0 || files < len(seen) {
-		ts.Fatalf("strace saw %d files, ckpt recorded %d", len(seen), files)
+	if files == 0 || len(unrecorded) > 0 {
+		ts.Fatalf("strace saw %d files, ckpt recorded %d, and not %v", len(seen), files, slices.Sorted(maps.Keys(unrecorded)))
 	}
 	ts.Logf("%d files agree", files)
 }

@@ -24,7 +24,7 @@ func WrongCount(cmd *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return BadUsage("an argument is missing: "+cmd.UseLine(), fix)
 	}
-	return BadUsage(fmt.Sprintf("%q is too much: %s", args[len(args)-1], cmd.UseLine()), fix)
+	return BadUsage(fmt.Sprintf("unexpected argument %q: %s", args[len(args)-1], cmd.UseLine()), fix)
 }
 
 // arguments returns the names of the arguments that a command must have.
