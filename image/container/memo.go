@@ -2,6 +2,7 @@ package container
 
 import (
 	"errors"
+	"sort"
 	"sync"
 
 	"ckpt/internal/durable"
@@ -99,15 +100,13 @@ func (f *checkedFile) noting(note func(error) error) func(error) error {
 	}
 }
 
-// again notes the damage that was found before in any of the extents, or, of the
-// nil list, in the file.
+// again notes the damage that was found before in any of the extents, which are in the
+// order of the file, or, of the nil list, in the file.
 func (f *checkedFile) again(note func(error) error, list []extentRec) error {
 	for _, d := range f.damage {
-		hit := list == nil
-		for _, e := range list {
-			hit = hit || d.Offset >= e.fileOff && d.Offset < e.fileOff+max(e.storedLen, 1)
-		}
-		if !hit {
+		// The last extent that begins at or before the damage.
+		i := sort.Search(len(list), func(i int) bool { return list[i].fileOff > d.Offset }) - 1
+		if list != nil && (i < 0 || d.Offset >= list[i].fileOff+max(list[i].storedLen, 1)) {
 			continue
 		}
 		if err := note(d); err != nil {
