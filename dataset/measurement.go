@@ -119,9 +119,8 @@ func measurementColumns() []string {
 func (t *Table) checkColumns(known []string) error {
 	for _, c := range t.Columns {
 		if !slices.Contains(known, c.Name) && !slices.Contains(thesisColumns(), c.Name) {
-			err := t.bad(1, c.Name, "is not known", "leave the column out, or name it note")
-			err.(*TableError).Known = known
-			return err
+			return &TableError{Table: t.Name, Line: 1, Column: c.Name, Problem: "is not known", Known: known,
+				hint: "leave the column out, or name it note"}
 		}
 	}
 	return nil

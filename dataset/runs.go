@@ -62,7 +62,7 @@ func (t *Table) runTimes(key func(RunTime) string, more ...string) ([]RunTime, e
 
 // runTime reads one row.
 func (t *Table) runTime(row int, np string) (RunTime, error) {
-	m := Measurement{Table: t.Name, Line: t.lines[row], App: "run", MPI: "mpich"}
+	m := Measurement{Line: t.lines[row]}
 	if np == "" {
 		nodes, err := parseNodes(t.Text(row, "mapping"))
 		if err != nil || slices.Min(nodes) != slices.Max(nodes) {

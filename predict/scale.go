@@ -127,15 +127,15 @@ func (m *Model) Scale(app, class, mpi string, runs []Run, checkpoints int, codec
 	}
 	s := &Scale{App: app + "." + class, MPI: mpi, Codec: codec, Checkpoints: checkpoints, Source: "run times given, checkpoints predicted"}
 	for _, run := range runs {
+		a, err := m.Application(s.App, run.NP())
+		if err != nil {
+			return nil, err
+		}
 		p := ScalePoint{NP: run.NP(), Mapping: run.Mapping, Alone: run.Seconds}
 		for _, kind := range []struct {
 			codec string
 			to    *TimeRange
 		}{{"none", &p.Protected}, {codec, &p.Compressed}} {
-			a, err := m.Application(s.App, p.NP)
-			if err != nil {
-				return nil, err
-			}
 			t, err := m.Time(Request{App: a, Mapping: run.Mapping, MPI: mpi}, kind.codec, nil)
 			if err != nil {
 				return nil, err

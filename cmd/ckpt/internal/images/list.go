@@ -93,11 +93,7 @@ func (l *checkpointLine) memory() int64 {
 }
 
 func runListCheckpoints(g *ui.Globals, name string, last int) error {
-	store, err := g.OpenStore()
-	if err != nil {
-		return err
-	}
-	j, err := store.Job(name)
+	j, err := g.OpenJob(name)
 	if err != nil {
 		return err
 	}

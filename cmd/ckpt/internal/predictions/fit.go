@@ -101,16 +101,9 @@ func (o *fitOptions) rows(g *ui.Globals, tables []string) ([]dataset.Measurement
 // measured measures jobs in the store. Jobs of the same application, ranks and mapping
 // make one row, the mean.
 func (o *fitOptions) measured(g *ui.Globals) ([]dataset.Measurement, error) {
-	if len(o.jobs) == 0 {
-		return nil, nil
-	}
-	store, err := g.OpenStore()
-	if err != nil {
-		return nil, err
-	}
 	var rows []dataset.Measurement
 	for _, name := range o.jobs {
-		j, err := store.Job(name)
+		j, err := g.OpenJob(name)
 		if err != nil {
 			return nil, err
 		}

@@ -71,11 +71,7 @@ func runPredictScore(g *ui.Globals, o *jobOptions, name string) error {
 	if err != nil {
 		return err
 	}
-	store, err := g.OpenStore()
-	if err != nil {
-		return err
-	}
-	j, err := store.Job(name)
+	j, err := g.OpenJob(name)
 	if err != nil {
 		return err
 	}
