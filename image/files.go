@@ -75,6 +75,15 @@ func (j *Job) Open(m *Manifest, path string) (*container.Contents, error) {
 	return j.place().Open(f)
 }
 
+// Tally counts the bytes of one of m.Files, named by its path, by region.
+func (j *Job) Tally(m *Manifest, path string) (*container.Tally, error) {
+	f, err := m.file(path)
+	if err != nil {
+		return nil, err
+	}
+	return j.place().Tally(f)
+}
+
 // Recall fills h with what a file of checkpoint m holds of a rank, so that the
 // first checkpoint after a restart can refer to it.
 func (j *Job) Recall(h *container.History, m *Manifest, path string, rank int) error {

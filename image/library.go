@@ -27,11 +27,20 @@ func (j *Job) WriteLibrary(ctx context.Context, number int, regions []zones.Regi
 	if err := durable.Mkdir(j.fs, dir); err != nil && !errors.Is(err, fs.ErrExist) {
 		return container.File{}, durable.Op("write library to", dir, -1, err)
 	}
-	name := filepath.Join(dir, fmt.Sprintf("library-%d.img", number))
+	name := filepath.Join(dir, libraryName(number))
 	h := container.Header{Job: j.name, Number: container.JobNumber, Rank: -1, Node: -1, Kind: container.KindLibrary}
 	info, err := container.Write(ctx, j.fs, name, h, regions, opt)
 	if err != nil {
 		return container.File{}, err
 	}
 	return container.File{Path: container.JobPath(name), Kind: container.KindLibrary, Ranks: []int{}, Node: -1, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3}, nil
+}
+
+// libraryName names the image of the library by the checkpoint that needs it first.
+func libraryName(number int) string { return fmt.Sprintf("library-%d.img", number) }
+
+// WroteLibrary reports whether f is the library zone, stored once for the job, and was
+// written for this checkpoint.
+func (m *Manifest) WroteLibrary(f container.File) bool {
+	return f.Path == container.JobPath(filepath.Join(container.FormatNumber(container.JobNumber), libraryName(m.Number)))
 }
