@@ -25,6 +25,14 @@ type Measurement struct {
 	Library float64 `json:"library_mib,omitempty"`
 	Shared  float64 `json:"shared_mib,omitempty"`
 	File    float64 `json:"file_mib,omitempty"`
+	// Codec is how the image was compressed, "" if it was not. Stored is the size after
+	// compression; the zones are those of the memory.
+	Codec  string  `json:"codec,omitempty"`
+	Stored float64 `json:"stored_mib,omitempty"`
+	// Runs is the number of runs whose mean the row is, 0 for a single run. Scatter is
+	// how they differ.
+	Runs    int     `json:"run_count,omitempty"`
+	Scatter Scatter `json:"scatter,omitzero"`
 	// SharedDoubtful marks shared zones that were computed rather than measured
 	// (León 2022, Table 4.3 and others) or stand in the wrong row.
 	SharedDoubtful bool `json:"shared_doubtful,omitempty"`
@@ -71,7 +79,9 @@ func Measurements() ([]Measurement, error) {
 // The columns of a user's table are app, class, n_processes, and at least one
 // size: dtapp_MiB (or data_MiB), lb_MiB (library_MiB), shmem_MiB (shared_MiB),
 // ckpt_file_MiB (file_MiB); in place of MiB may stand B, KiB or GiB. Optional
-// are mpi (mpich by default), processes_per_node or n_nodes (1 by default).
+// are mpi (mpich by default), processes_per_node or n_nodes (1 by default), codec and
+// stored_MiB (the size after compression). Repeated runs are rows of their own; [Means]
+// merges them.
 func MeasurementsOf(t *Table) ([]Measurement, error) {
 	if name, err := findTable(t.Name); err == nil && name == t.Name {
 		var out []Measurement
@@ -101,7 +111,7 @@ func MeasurementsOf(t *Table) ([]Measurement, error) {
 
 // measurementColumns lists the columns that a user's table of measurements may have.
 func measurementColumns() []string {
-	known := slices.Concat([]string{"app", "class", "mpi", "note"}, npColumns, ppnColumns, nodesColumns)
+	known := slices.Concat([]string{"app", "class", "mpi", "note"}, npColumns, ppnColumns, nodesColumns, codecColumns)
 	for _, s := range sizeColumns {
 		for _, name := range s.names {
 			known = append(known, name) // which is refused for want of a unit
@@ -160,6 +170,7 @@ var (
 		{"library", []string{"lb", "measured_lb", "library"}},
 		{"shared", []string{"shmem", "measured_shmem", "shared"}},
 		{"file", []string{"ckpt_file", "measured_ckpt_file", "ckpt_file_measured", "file"}},
+		{"stored", []string{"stored", "ckpt_stored"}},
 	}
 	mibPerUnit = map[string]float64{"MiB": 1, "KiB": 1. / 1024, "GiB": 1024, "B": 1. / (1 << 20)}
 )
@@ -262,6 +273,9 @@ func (t *Table) fill(m *Measurement, row int, np string, columns map[string]stri
 			return err
 		}
 	}
+	if err := t.fillStored(m, row, columns["stored"], columns["file"]); err != nil {
+		return err
+	}
 	// Table 4.3, row 36: 248.21 MiB is the shared zone of 36 processes on one
 	// node, not of 18. Columns added by the digitiser flag the computed ones.
 	m.SharedDoubtful = t.Text(row, "measured_shmem_equals_eq_3_11") == "yes" || t.Text(row, "shmem_equals_eq_3_11") == "yes" ||
@@ -334,22 +348,8 @@ func (t *Table) size(row int, column string) (float64, error) {
 	return v * mibPerUnit[unitOf(column)], nil
 }
 
-// check finds errors that show only across rows of a user's table: duplicates, and
-// rows in another unit than the rest.
+// check finds rows of a user's table in another unit than the rest.
 func (t *Table) check(rows []Measurement) error {
-	type key struct {
-		series  string
-		np, ppn int
-	}
-	seen := map[key]int{}
-	for _, m := range rows {
-		k := key{m.Series(), m.NP, m.PPN}
-		if line, ok := seen[k]; ok {
-			return t.bad(m.Line, "", fmt.Sprintf("repeats line %d: %s with %d processes, %d per node", line, m.Series(), m.NP, m.PPN),
-				"give the mean of repeated runs as one row")
-		}
-		seen[k] = m.Line
-	}
 	// Under strong scaling np·data stays nearly the same, under weak scaling data
 	// does; a slip between units moves both by a factor of 1024.
 	volumes, sizes := map[string][]float64{}, map[string][]float64{}

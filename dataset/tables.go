@@ -32,7 +32,8 @@ type Table struct {
 	// Rows are the cells as written, one for each column.
 	Rows [][]string
 
-	lines []int
+	lines    []int
+	decimals decimalMark
 }
 
 // A Column is one column of a [Table].
@@ -160,8 +161,8 @@ func TableText(name string) ([]byte, error) {
 	return tableFiles.ReadFile("tables/" + full + ".csv")
 }
 
-// ReadTable reads a CSV text; name is used in errors. Errors about the text
-// are of type [TableError].
+// ReadTable reads a CSV text, with commas, semicolons or tabs between the cells; name is
+// used in errors. Errors about the text are of type [TableError].
 func ReadTable(r io.Reader, name string) (*Table, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxTable+1))
 	if err != nil {
@@ -171,12 +172,28 @@ func ReadTable(r io.Reader, name string) (*Table, error) {
 	if len(text) > maxTable {
 		return nil, t.bad(0, "", "is longer than 16 MiB", "split it")
 	}
-	if first, _, _ := strings.Cut(string(text), "\n"); strings.HasPrefix(first, "#") {
+	plain, err := t.plainText(text)
+	if err != nil {
+		return nil, err
+	}
+	if first, _, _ := strings.Cut(plain, "\n"); strings.HasPrefix(first, "#") {
 		first = strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(first), "#"), " source:"))
 		t.Source, t.Note, _ = strings.Cut(first, " | NOTE: ")
 	}
-	rd := csv.NewReader(strings.NewReader(string(text)))
-	rd.Comment = '#'
+	if err := t.readRows(plain); err != nil {
+		return nil, err
+	}
+	if t.Columns == nil {
+		return nil, t.bad(0, "", "is empty", "the first line that is not a comment names the columns, like app,class,n_processes,dtapp_MiB")
+	}
+	t.findDecimals()
+	return t, nil
+}
+
+// readRows reads the header and the rows.
+func (t *Table) readRows(text string) error {
+	rd := csv.NewReader(strings.NewReader(text))
+	rd.Comment, rd.Comma = '#', delimiter(text)
 	rd.FieldsPerRecord = -1
 	for {
 		cells, err := rd.Read()
@@ -186,9 +203,9 @@ func ReadTable(r io.Reader, name string) (*Table, error) {
 		if err != nil {
 			var pe *csv.ParseError
 			if errors.As(err, &pe) {
-				return nil, t.bad(pe.Line, "", pe.Err.Error(), "write one line for each row, values separated by commas")
+				return t.bad(pe.Line, "", pe.Err.Error(), "write one line for each row, values separated by commas, semicolons or tabs")
 			}
-			return nil, fmt.Errorf("table %s: %w", name, err)
+			return fmt.Errorf("table %s: %w", t.Name, err)
 		}
 		line, _ := rd.FieldPos(0)
 		for i := range cells {
@@ -196,22 +213,26 @@ func ReadTable(r io.Reader, name string) (*Table, error) {
 		}
 		if t.Columns == nil {
 			if err := t.header(cells, line); err != nil {
-				return nil, err
+				return err
 			}
 			continue
 		}
 		if slices.EqualFunc(cells, t.Columns, func(s string, c Column) bool { return s == c.Name }) {
 			continue // concatenated tables
 		}
+		if strings.Join(cells, "") == "" {
+			continue // an empty row of a spreadsheet
+		}
 		if len(cells) != len(t.Columns) {
-			return nil, t.bad(line, "", fmt.Sprintf("has %d cells, the header %d", len(cells), len(t.Columns)), "leave a cell empty where nothing was measured")
+			hint := "leave a cell empty where nothing was measured"
+			if len(cells) > len(t.Columns) {
+				hint = "a comma in a cell needs quotes around it, or semicolons between all cells"
+			}
+			return t.bad(line, "", fmt.Sprintf("has %d cells, the header %d", len(cells), len(t.Columns)), hint)
 		}
 		t.Rows, t.lines = append(t.Rows, cells), append(t.lines, line)
 	}
-	if t.Columns == nil {
-		return nil, t.bad(0, "", "is empty", "the first line that is not a comment names the columns, like app,class,n_processes,dtapp_MiB")
-	}
-	return t, nil
+	return nil
 }
 
 func (t *Table) header(cells []string, line int) error {
@@ -248,6 +269,10 @@ func (t *Table) Number(row int, column string) (float64, error) {
 	s := t.Text(row, column)
 	if s == "" {
 		return math.NaN(), nil
+	}
+	s, err := t.withDecimalPoint(s, t.lines[row], column)
+	if err != nil {
+		return 0, err
 	}
 	v, err := strconv.ParseFloat(s, 64)
 	switch {

@@ -153,7 +153,13 @@ func TestBadTables(t *testing.T) {
 		{"text", head + "bt,B,4,large\n", 2, "dtapp_MiB", "not a number", "109.94"},
 		{"half a process", head + "bt,B,4.5,110\n", 2, "n_processes", "not a count", "whole number"},
 		{"no count", head + "bt,B,,110\n", 2, "n_processes", "empty", "number of processes"},
-		{"duplicate", head + "bt,B,4,110\nbt,B,9,54\nbt,B,4,111\n", 4, "", "repeats line 2", "mean of repeated runs"},
+		{"UTF-16", "\xff\xfea\x00p\x00", 1, "", "UTF-16", "UTF-8"},
+		{"thousands or decimals", strings.ReplaceAll(head, ",", ";") + "bt;B;4;1,040\n", 2, "dtapp_MiB", `"1,040" is 1040 or 1.040`, "1040 without a comma"},
+		{"two decimal marks", strings.ReplaceAll(head, ",", ";") + "bt;B;4;110.5\nbt;B;9;54,25\n", 3, "dtapp_MiB", "other cells have a point", "one of the two"},
+		{"unquoted decimal comma", head + "bt,B,4,110,5\n", 2, "", "5 cells", "semicolons"},
+		{"compressed file alone", "app,class,np,codec,ckpt_file_MiB\nbt,B,4,gzip,40\n", 2, "codec", "does not tell the memory", "add the zones"},
+		{"compressed unawares", "app,class,np,dtapp_MiB,lb_MiB,ckpt_file_MiB\nbt,B,4,110,80,40\n", 2, "ckpt_file_MiB", "less than the zones", "column codec"},
+		{"codec", head[:len(head)-1] + ",codec\nbt,B,4,110,-9 (best)\n", 2, "codec", "not a codec", "gzip"},
 		{"short row", head + "bt,B,4\n", 2, "", "3 cells", "leave a cell empty"},
 		{"column twice", "app,class,app,dtapp_MiB\n", 1, "app", "twice", "rename"},
 		{"nameless column", "app,,class\n", 1, "", "no name", "header"},
@@ -174,6 +180,66 @@ func TestBadTables(t *testing.T) {
 				t.Error("more than one line")
 			}
 		})
+	}
+}
+
+// A table means the same in all forms that spreadsheets and people write.
+func TestForms(t *testing.T) {
+	want, err := read("app,class,n_processes,dtapp_MiB\nbt,B,4,1100.5\nbt,B,9,54.25\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const comma = "app,class,n_processes,dtapp_MiB\nbt,B,4,1100.5\nbt,B,9,54.25\n"
+	semicolons := strings.ReplaceAll(comma, ",", ";")
+	for name, text := range map[string]string{
+		"BOM":            "\ufeff" + comma,
+		"BOM and source": "\ufeff# source: me\n" + comma,
+		"CRLF":           strings.ReplaceAll(comma, "\n", "\r\n"),
+		"CR":             strings.ReplaceAll(comma, "\n", "\r"),
+		"semicolons":     semicolons,
+		"decimal commas": strings.ReplaceAll(semicolons, ".", ","),
+		"quoted commas":  "app,class,n_processes,dtapp_MiB\nbt,B,4,\"1100,5\"\nbt,B,9,\"54,25\"\n",
+		"tabs":           strings.ReplaceAll(comma, ",", "\t"),
+		"tabs, commas":   strings.ReplaceAll(strings.ReplaceAll(comma, ",", "\t"), ".", ","),
+		"empty rows":     semicolons + ";;;\n\n;;;\n",
+		"no last line":   strings.TrimSuffix(comma, "\n"),
+	} {
+		got, err := read(text)
+		if err != nil || len(got) != 2 || got[0].Data != want[0].Data || got[1].Data != want[1].Data || got[1].NP != 9 {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	// The last number could be 1.2 or 1200; the others say that commas are decimal.
+	got, err := read("app;class;n_processes;dtapp_MiB\nbt;B;4;3,75\nbt;B;9;1,200\n")
+	if err != nil || got[1].Data != 1.2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// Each of repeated runs is a row.
+func TestRepeatedRuns(t *testing.T) {
+	got, err := read("app,class,n_processes,dtapp_MiB\nbt,B,4,110\nbt,B,4,112\nbt,B,9,54\n")
+	if err != nil || len(got) != 3 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if m := Means(got); len(m) != 2 || m[0].Data != 111 || m[0].Runs != 2 || math.Abs(m[0].Scatter.Data-math.Sqrt2) > 1e-9 {
+		t.Errorf("%+v", m)
+	}
+}
+
+// The file of a compressed image is what was stored; its zones are those of the memory.
+func TestCompressedRows(t *testing.T) {
+	got, err := read("app,class,np,codec,dtapp_MiB,lb_MiB,ckpt_file_MiB,stored_MiB\nbt,B,4,gzip,110,80,40,\nbt,B,9,none,54,80,134,\nbt,B,16,zstd,30,80,,17\nbt,B,16,,30,80,110,\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []Measurement{{Codec: "gzip", Stored: 40}, {File: 134}, {Codec: "zstd", Stored: 17}, {File: 110}} {
+		if m := got[i]; m.Codec != want.Codec || m.Stored != want.Stored || m.File != want.File || m.Data == 0 {
+			t.Errorf("row %d: %+v, want %+v", i, m, want)
+		}
+	}
+	if len(Means(got)) != 4 {
+		t.Error("runs with and without a codec were merged")
 	}
 }
 
@@ -211,6 +277,8 @@ func TestTableFile(t *testing.T) {
 func FuzzReadTable(f *testing.F) {
 	f.Add("# source: x | NOTE: y\napp,class,n_processes,dtapp_MiB\nbt,B,4,110\n")
 	f.Add("app,class,n_processes,dtapp_KiB,mpi\nbt,B,4,1e300,ompi\nbt,B,9,\"\",\n")
+	f.Add("\ufeffapp;class;np;dtapp_MiB;codec;stored_MiB\r\nbt;B;4;1040,5;gzip;17,25\r\n")
+	f.Add("app\tclass\tnp\tlb_B\nbt\tB\t4\t1,040\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		rows, err := read(text)
 		if err != nil {
@@ -221,7 +289,7 @@ func FuzzReadTable(f *testing.F) {
 			return
 		}
 		for _, m := range rows {
-			for _, v := range []float64{m.Data, m.Library, m.Shared, m.File} {
+			for _, v := range []float64{m.Data, m.Library, m.Shared, m.File, m.Stored} {
 				if math.IsNaN(v) || v < 0 || v > 1<<30 {
 					t.Fatalf("%+v", m)
 				}

@@ -124,9 +124,7 @@ func fitSizes(rows []dataset.Measurement) (*Model, error) {
 	m := &Model{Version: modelVersion, Library: map[string]*constant{}, Shared: map[string]*sharedFit{}, IO: map[string]*ioFit{}}
 	library, shared := map[string][]float64{}, map[string][]dataset.Measurement{}
 	for _, r := range rows {
-		if !slices.Contains(m.Sources, r.Table) {
-			m.Sources = append(m.Sources, r.Table)
-		}
+		m.Sources = addTables(m.Sources, r.Table)
 		if r.Library > 0 {
 			library[r.MPI] = append(library[r.MPI], r.Library)
 		}
@@ -139,9 +137,7 @@ func fitSizes(rows []dataset.Measurement) (*Model, error) {
 				s = &series{App: r.App, Class: r.Class, MPI: r.MPI}
 				m.Series = append(m.Series, s)
 			}
-			if !slices.Contains(s.Tables, r.Table) {
-				s.Tables = append(s.Tables, r.Table)
-			}
+			s.Tables = addTables(s.Tables, r.Table)
 			s.Points = append(s.Points, point{float64(r.NP), r.Data})
 		}
 	}
@@ -169,6 +165,16 @@ func fitSizes(rows []dataset.Measurement) (*Model, error) {
 		m.Shared[mpi] = f
 	}
 	return m, nil
+}
+
+// addTables adds the tables that a row names: that of repeated runs may name several.
+func addTables(list []string, names string) []string {
+	for name := range strings.SplitSeq(names, ", ") {
+		if !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	return list
 }
 
 // fit calibrates the structure, unless w is nil, and fits the laws.

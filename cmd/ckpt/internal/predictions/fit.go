@@ -25,24 +25,25 @@ type fitOptions struct {
 func newPredictFitCommand(g *ui.Globals) *cobra.Command {
 	var o fitOptions
 	cmd := &cobra.Command{
-		Use:   "fit [CSV]",
+		Use:   "fit [CSV...]",
 		Short: "Fit a model to your own measurements or jobs",
-		Long: `Fit a model to your own measurements, to a table of ckpt dataset list, or with
+		Long: `Fit a model to your own measurements, to tables of ckpt dataset list, or with
 --from-job to the zones that jobs in the store occupied, imported ones too.
 
 CSV has the columns app, class, n_processes and at least one of dtapp_MiB,
-lb_MiB, shmem_MiB, ckpt_file_MiB; mpi and n_nodes (or processes_per_node) are
-optional. One row calibrates the structure of a known application; two process
+lb_MiB, shmem_MiB, ckpt_file_MiB; mpi, n_nodes (or processes_per_node), codec and
+stored_MiB are optional. Commas, semicolons or tabs separate the cells. Rows of the
+same configuration are runs of it: their mean is fitted. One row calibrates the structure of a known application; two process
 counts fix a law for an unknown one. ckpt predict size --model uses the model, and
 takes everything else from the built-in tables.
 
 --plot draws the points, the law, its 95 % interval and the extrapolation. --points
 fits these process counts only and shows the errors at the others.`,
 		Example: `  ckpt predict fit mine.csv -o mine.model
+  ckpt predict fit march.csv april.csv -o mine.model
   ckpt predict fit --from-job bt.W.4-1,bt.W.9-1,bt.W.16-1 -o bt.model
   ckpt predict fit 4.3 --points 16,25,36 --law auto --plot bt-d.svg
   ckpt predict fit 5.16 --app lu --class C --json`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && len(o.jobs) == 0 {
 				return ui.BadUsage("nothing to fit", "name a CSV file, or jobs with --from-job")
@@ -67,7 +68,8 @@ fits these process counts only and shows the errors at the others.`,
 	return cmd
 }
 
-// rows reads the measurements that the arguments and flags choose.
+// rows reads the measurements that the arguments and flags choose. Runs of the same
+// configuration make one row, the mean.
 func (o *fitOptions) rows(g *ui.Globals, tables []string) ([]dataset.Measurement, error) {
 	var all []dataset.Measurement
 	for _, name := range tables {
@@ -87,7 +89,7 @@ func (o *fitOptions) rows(g *ui.Globals, tables []string) ([]dataset.Measurement
 	}
 	all = append(all, rows...)
 	var out []dataset.Measurement
-	for _, m := range all {
+	for _, m := range dataset.Means(all) {
 		if (o.app == "" || strings.EqualFold(m.App, o.app)) && (o.class == "" || m.Class == o.class) && (o.mpi == "" || m.MPI == dataset.MPIName(o.mpi)) {
 			out = append(out, m)
 		}
@@ -98,8 +100,7 @@ func (o *fitOptions) rows(g *ui.Globals, tables []string) ([]dataset.Measurement
 	return out, nil
 }
 
-// measured measures jobs in the store. Jobs of the same application, ranks and mapping
-// make one row, the mean.
+// measured measures jobs in the store.
 func (o *fitOptions) measured(g *ui.Globals) ([]dataset.Measurement, error) {
 	var rows []dataset.Measurement
 	for _, name := range o.jobs {
@@ -113,7 +114,7 @@ func (o *fitOptions) measured(g *ui.Globals) ([]dataset.Measurement, error) {
 		}
 		rows = append(rows, measured...)
 	}
-	return dataset.Means(rows), nil
+	return rows, nil
 }
 
 func runPredictFit(g *ui.Globals, o *fitOptions, tables []string) error {
@@ -164,11 +165,20 @@ func runPredictFit(g *ui.Globals, o *fitOptions, tables []string) error {
 		return g.PrintJSON(struct {
 			Sources []string         `json:"tables"`
 			Rows    int              `json:"row_count"`
+			Runs    int              `json:"run_count"`
 			Fits    []predict.FitRow `json:"laws"`
 			Model   string           `json:"output,omitempty"`
-		}{m.Sources, len(rows), fits, o.output})
+		}{m.Sources, len(rows), runsOf(rows), fits, o.output})
 	}
 	return printFits(g, fits)
+}
+
+// runsOf counts the runs behind rows.
+func runsOf(rows []dataset.Measurement) (n int) {
+	for _, m := range rows {
+		n += max(1, m.Runs)
+	}
+	return n
 }
 
 func printFits(g *ui.Globals, fits []predict.FitRow) error {
