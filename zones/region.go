@@ -62,6 +62,7 @@ type Region struct {
 	// Size is the size that the program asked for, in bytes. Sizes of zones count it.
 	Size int64
 	// Mem is the memory itself: it starts on a page boundary and is
-	// PageRound(Size) bytes long; the bytes past Size are zero.
+	// PageRound(Size) bytes long; the bytes past Size are zero. A region that is only
+	// written may have fewer pages: those that it lacks are zero.
 	Mem []byte
 }

@@ -12,7 +12,7 @@ import (
 
 // PlannedMemory is what the ranks of a job hold, and hand over for a full
 // checkpoint: the regions that app.New allocates, and with the first rank of a
-// node its segment. The library zone is not in it: it is stored beside.
+// node the header of its segment. The library zone is not in it: it is stored beside.
 type PlannedMemory struct {
 	Sources []plan.Source
 	Regions []string // names, by the keys of the pieces
@@ -54,7 +54,8 @@ func PlanMemory(inst *dataset.Instance, mapping Mapping, implementation string) 
 		for i := range ranks {
 			s := plan.Source{Rank: len(m.Sources), Node: node, Pieces: data}
 			if i == 0 {
-				s.Pieces = append(data, piece(last+1, segment))
+				// It is drained: all but its header is zero, see mpi.Segment.Drained.
+				s.Pieces = append(data, piece(last+1, mpi.HeaderBytes))
 			}
 			m.Sources = append(m.Sources, s)
 		}

@@ -19,10 +19,10 @@
 // rank reports [Comm.Sent]; the coordinator turns the matrix round; each rank
 // calls [Comm.Drain] with what was sent to it; when all have returned, the
 // regions of [Memory.Regions] and the bytes of [Comm.Pending] are its state,
-// and the segment holds no message. A restart, under any mapping, gives
-// each rank its regions and pending messages back. The content of a segment may
-// be put back too, if it has the same geometry, before any rank joins; it holds
-// no message and a fresh segment does as well.
+// and the segment holds no message: [Segment.Drained] is all that is saved of it. A
+// restart, under any mapping, gives each rank its regions and pending messages back.
+// The content of a segment may be put back too, if it has the same geometry, before
+// any rank joins; it holds no message and a fresh segment does as well.
 //
 // # Groups
 //

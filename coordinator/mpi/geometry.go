@@ -40,7 +40,8 @@ const (
 	kib = 1 << 10
 	mib = 1 << 20
 
-	headerBytes = zones.PageSize
+	// HeaderBytes is all that a checkpoint stores of a segment.
+	HeaderBytes = zones.PageSize
 	ctlBytes    = 256 // of a rank's control block: its two bells, a cache line pair each
 	stateBytes  = 4   // of a cell's state word
 	ringHead    = 128 // of a ring: head and tail, a cache line each
@@ -107,7 +108,7 @@ func newGeometry(f Implementation, ranks int) geometry {
 		g.cellBytes = openMPICell
 		g.cells = int(min((room-n*n*g.ringBytes)/n, maxPool) / openMPICell)
 	}
-	g.ctlOff = headerBytes
+	g.ctlOff = HeaderBytes
 	g.stateOff = g.ctlOff + n*ctlBytes
 	g.ringOff = constant
 	g.cellOff = g.ringOff + n*n*g.ringBytes

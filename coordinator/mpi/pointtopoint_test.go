@@ -142,7 +142,7 @@ func TestJoinRefuses(t *testing.T) {
 		}
 	}
 	// A restore that wrote the segment of another job over this one.
-	copy(seg.Region().Mem, make([]byte, headerBytes))
+	copy(seg.Region().Mem, make([]byte, HeaderBytes))
 	if c, err := Join(Config{Size: 2, NodeOf: []int{0, 0}, Segment: seg}); err == nil {
 		c.Close()
 		t.Error("joined over a segment without header")

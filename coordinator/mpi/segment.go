@@ -103,11 +103,11 @@ func (s *Segment) prepare(file *os.File) error {
 	}
 	want := s.geo.header()
 	if st.Size != 0 {
-		got := make([]byte, headerBytes)
+		got := make([]byte, HeaderBytes)
 		if _, err := file.ReadAt(got, 0); err != nil {
 			return fmt.Errorf("header: %w", err)
 		}
-		if !bytes.Equal(got, make([]byte, headerBytes)) {
+		if !bytes.Equal(got, make([]byte, HeaderBytes)) {
 			return s.geo.checkHeader(got)
 		}
 	}
@@ -146,7 +146,7 @@ func reserve(file *os.File, size int64) error {
 
 // header returns the first page of a segment with this geometry.
 func (g *geometry) header() []byte {
-	h := make([]byte, headerBytes)
+	h := make([]byte, HeaderBytes)
 	copy(h, segmentMagic)
 	le := binary.LittleEndian
 	le.PutUint32(h[8:], segmentVersion)
@@ -163,7 +163,7 @@ func (g *geometry) header() []byte {
 // checkHeader says what in h differs from the header of g.
 func (g *geometry) checkHeader(h []byte) error {
 	want := g.header()
-	if bytes.Equal(h[:headerBytes], want) {
+	if bytes.Equal(h[:HeaderBytes], want) {
 		return nil
 	}
 	le := binary.LittleEndian
@@ -208,6 +208,16 @@ func (s *Segment) Close() error {
 // drained.
 func (s *Segment) Region() zones.Region {
 	return zones.Region{Name: "segment", Zone: zones.Shared, Elem: zones.Bytes, Size: s.geo.total, Mem: s.mem}
+}
+
+// Drained returns the region of a segment that holds no message, to be saved: the header
+// and zeros. The old messages in its queues were received, and
+// nobody reads them again. Without them a checkpoint of bt.A.16 has half of the bytes, and
+// what it stores does not depend on which queues the ranks happened to use.
+func (s *Segment) Drained() zones.Region {
+	r := s.Region()
+	r.Mem = s.mem[:HeaderBytes:HeaderBytes]
+	return r
 }
 
 // word32 and word64 give access to the words that processes share. Offsets

@@ -42,6 +42,40 @@ func TestSegmentBytesMatchMeasurements(t *testing.T) {
 	}
 }
 
+// A checkpoint stores a drained segment without the bytes of old messages. Put back, it
+// is a segment as good as new.
+func TestDrained(t *testing.T) {
+	dir := t.TempDir()
+	s, err := OpenSegment(filepath.Join(dir, "used"), MPICH, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i := int64(HeaderBytes); i < s.geo.total; i += 1000 {
+		s.mem[i] = 1
+	}
+	r := s.Drained()
+	if r.Size != s.geo.total || r.Name != s.Region().Name || r.Zone != zones.Shared {
+		t.Fatalf("%s of %d bytes in zone %v, want the whole segment", r.Name, r.Size, r.Zone)
+	}
+	saved := make([]byte, r.Size)
+	copy(saved, r.Mem)
+	for i, b := range saved[HeaderBytes:] {
+		if b != 0 {
+			t.Fatalf("byte %d of the old messages is saved", HeaderBytes+i)
+		}
+	}
+	restored := filepath.Join(dir, "restored")
+	if err := os.WriteFile(restored, saved, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fresh, err := OpenSegment(restored, MPICH, 4)
+	if err != nil {
+		t.Fatalf("what is saved is no segment: %v", err)
+	}
+	fresh.Close()
+}
+
 func TestGeometry(t *testing.T) {
 	for _, f := range []Implementation{MPICH, OpenMPI} {
 		for n := 1; n <= maxNodeRanks; n++ {

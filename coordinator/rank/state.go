@@ -134,7 +134,7 @@ func (s *state) write(ctx context.Context, number int, order wire.WriteOrder, sn
 	}
 	regions = append(regions, extra.Regions()...)
 	if order.WithShared {
-		regions = append(regions, s.zone(zones.Shared)...)
+		regions = append(regions, s.segment.Drained())
 	}
 	if order.WithLibrary {
 		regions = append(regions, s.zone(zones.Library)...)

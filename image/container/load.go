@@ -101,7 +101,7 @@ func (c *container) match(rank int, into []zones.Region) ([][]byte, error) {
 	byName := make(map[string]zones.Region, len(into))
 	wanted := make(map[zones.Zone]bool)
 	for _, r := range into {
-		if err := checkRegion(r); err != nil {
+		if err := checkRegion(r, zones.PageRound(r.Size)); err != nil {
 			return nil, durable.Op("load", c.path, -1, err)
 		}
 		if _, ok := byName[r.Name]; ok {

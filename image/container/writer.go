@@ -95,13 +95,17 @@ func newWriter(fsys vfs.FS, j Joint, h Header, rank int32, regions []zones.Regio
 	h.encode(w.header)
 	w.index.header = digestOf(w.header)
 	for i, r := range regions {
-		if err := checkRegion(r); err != nil {
+		if err := checkRegion(r, 0); err != nil {
 			return nil, err
 		}
 		rec := regionRec{name: r.Name, zone: r.Zone, elem: r.Elem, rank: rank, size: r.Size}
 		for off := int64(0); off < int64(len(r.Mem)); off += extent {
 			n := min(extent, int64(len(r.Mem))-off)
 			w.index.extents = append(w.index.extents, extentRec{region: uint32(i), offset: off, rawLen: n})
+			rec.extents++
+		}
+		for off, end := int64(len(r.Mem)), zones.PageRound(r.Size); off < end; off += maxExtent {
+			w.index.extents = append(w.index.extents, extentRec{region: uint32(i), offset: off, rawLen: min(maxExtent, end-off), codec: codecZero})
 			rec.extents++
 		}
 		w.index.regions = append(w.index.regions, rec)
@@ -117,26 +121,33 @@ func newWriter(fsys vfs.FS, j Joint, h Header, rank int32, regions []zones.Regio
 }
 
 // chunksOfMemory groups extents that follow each other into chunks of up to a
-// staging buffer; longer extents stand alone.
+// staging buffer; longer extents stand alone. Extents known to be zero have no memory.
 func chunksOfMemory(extents []extentRec) []chunk {
 	var chunks []chunk
 	for i, e := range extents {
-		if k := len(chunks) - 1; k >= 0 && chunks[k].n+e.rawLen <= stageBytes {
-			chunks[k].last, chunks[k].n = i+1, chunks[k].n+e.rawLen
+		n := e.rawLen
+		if e.codec == codecZero {
+			n = 0
+		}
+		if k := len(chunks) - 1; k >= 0 && chunks[k].n+n <= stageBytes {
+			chunks[k].last, chunks[k].n = i+1, chunks[k].n+n
 			continue
 		}
-		chunks = append(chunks, chunk{i, i + 1, e.rawLen})
+		chunks = append(chunks, chunk{i, i + 1, n})
 	}
 	return chunks
 }
 
-func checkRegion(r zones.Region) error {
+// checkRegion refuses a region that cannot be written, or that has fewer bytes of memory
+// than are needed.
+func checkRegion(r zones.Region, need int64) error {
+	n, all := int64(len(r.Mem)), zones.PageRound(r.Size)
 	switch {
 	case r.Name == "" || len(r.Name) > maxName:
 		return fmt.Errorf("region name %.40q is %d bytes long, want 1 to %d", r.Name, len(r.Name), maxName)
 	case !r.Zone.Valid() || !r.Elem.Valid():
 		return fmt.Errorf("region %q has unknown %v or %v", r.Name, r.Zone, r.Elem)
-	case r.Size < 0 || int64(len(r.Mem)) != zones.PageRound(r.Size):
+	case r.Size < 0 || n > all || n%zones.PageSize != 0 || n < need:
 		return fmt.Errorf("region %q has %d bytes of memory for a size of %d", r.Name, len(r.Mem), r.Size)
 	}
 	return nil
