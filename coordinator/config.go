@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol/channel"
@@ -23,12 +22,11 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 	if cfg.Next, err = d.job.Next(); err != nil {
 		return cfg, err
 	}
-	data, shared, err := d.spec.Memory()
+	data, _, err := d.spec.Memory()
 	if err != nil {
 		return cfg, err
 	}
-	// Before the first measurement: the write takes a second per 256 MiB.
-	cfg.Cost = time.Duration((data+shared+d.library.bytes)>>20) * time.Second / 256
+	cfg.Cost = d.expectedCost(from != nil, data)
 	if cfg.Printed, d.output, err = job.OpenOutput(d.job, d.spec.NP); err != nil {
 		return cfg, err
 	}

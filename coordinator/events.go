@@ -16,8 +16,8 @@ import (
 // called from one goroutine at a time, except Warn.
 type Observer interface {
 	// Event takes a *StartEvent, *CheckpointEvent, *AbortedEvent,
-	// *FailureEvent, *BackoffEvent, *RestartEvent, *StoppingEvent or
-	// *ProgressEvent.
+	// *FailureEvent, *BackoffEvent, *RestartEvent, *StoppingEvent, *IntervalEvent
+	// or *ProgressEvent.
 	Event(any)
 	// Warn takes what went wrong without harming the job.
 	Warn(text string)
@@ -32,6 +32,20 @@ type RecoveryEvent struct {
 	Ranks      int     `json:"ranks"`                  // restarted
 	Iterations []int   `json:"rolled_back_iterations"` // lost, by group
 	Seconds    float64 `json:"decided_s"`              // from the failure to the decision
+}
+
+// An IntervalEvent says how often a budget lets checkpoints be taken, when the job
+// starts and when that changes.
+type IntervalEvent struct {
+	Type     string  `json:"type"`         // "interval"
+	Of       []int   `json:"of,omitempty"` // which ranks, unless all
+	Interval float64 `json:"interval_s"`   // of computing between two checkpoints
+	Cost     float64 `json:"cost_s"`       // that each is expected to cost
+	Next     float64 `json:"next_s"`
+	// Measured counts the checkpoints behind Cost; 0: it is predicted.
+	Measured int     `json:"measured_checkpoints"`
+	Overhead float64 `json:"overhead"`      // accepted
+	Used     float64 `json:"overhead_used"` // so far
 }
 
 // A StartEvent says that all ranks compute.
@@ -150,6 +164,8 @@ func (g *group) report(n protocol.Notice) {
 		}
 		g.d.outages.died(g.id, node, n.Iter, g.d.now())
 		g.d.event(&FailureEvent{Type: "failure", Rank: n.Rank, Node: node, Iteration: n.Iter, Reason: n.Text})
+	case protocol.IntervalChanged:
+		g.tellInterval(n.Plan)
 	case protocol.BackingOff:
 		ev := &BackoffEvent{Type: "backoff", Restarts: n.Stuck, Iteration: n.Iter, Pause: n.Pause.Seconds(), Silence: n.Silence.Seconds()}
 		if g.spec.Several() {
@@ -201,6 +217,20 @@ func (g *group) tell(n protocol.Notice) {
 	g.d.result.addLog(m.Log)
 	g.d.result.last = m.Number
 	g.d.requests.note(ev)
+	g.d.event(ev)
+}
+
+// tellInterval tells how often a budget lets checkpoints be taken. Before one was
+// measured all groups have the same to say.
+func (g *group) tellInterval(p *protocol.Plan) {
+	if p.Measured == 0 && g.id > 0 {
+		return
+	}
+	ev := &IntervalEvent{Type: "interval", Interval: p.Interval.Seconds(), Cost: p.Cost.Seconds(), Next: p.Wait.Seconds(),
+		Measured: p.Measured, Overhead: g.spec.Schedule.Overhead, Used: p.Used}
+	if g.spec.Several() && p.Measured > 0 {
+		ev.Of = g.ranks
+	}
 	g.d.event(ev)
 }
 

@@ -46,6 +46,8 @@ type Spec struct {
 	Trace       bool      `json:"trace,omitempty"` // record the I/O of checkpoints
 	AutoRestart bool      `json:"auto_restart"`
 	Launcher    string    `json:"launcher"` // local, mpiexec or srun
+	// Prediction is what the checkpoints were predicted to be, nil if nobody did.
+	Prediction *Prediction `json:"prediction,omitempty"`
 	Created     time.Time `json:"created"`
 	// Origin names the checkpointer that an imported job ran under. It has only
 	// the fields App, NP, Mapping, MPI and Mode.
@@ -92,7 +94,7 @@ func (s *Spec) checkNumbers() error {
 	case p.Every < 0 || p.Count < 0 || p.Count > maxNP || p.Interval < 0 || !(p.Overhead >= 0 && p.Overhead <= 10):
 		return &UsageError{fmt.Sprintf("schedule %+v is out of range", p), ""}
 	}
-	return nil
+	return s.Prediction.check()
 }
 
 // checkCount refuses more checkpoints than there are iterations between.

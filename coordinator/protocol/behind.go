@@ -49,7 +49,7 @@ func (c *Coordinator) captured(r *rankState) {
 		c.ranks[i].owes = !c.ranks[i].answered
 	}
 	c.behind, c.serving = b, nil
-	c.endAttempt(first, true)
+	c.endAttempt(true)
 	c.resume()
 	if b.left == 0 {
 		c.commitBehind()
@@ -145,6 +145,7 @@ func (c *Coordinator) reportAbortedBehind(rank int, why string, body []byte) {
 
 // behindOver goes on with what has waited for the end of the one behind.
 func (c *Coordinator) behindOver() {
+	c.endDisturbance()
 	c.behind = nil
 	c.lastEnd = c.now
 	if c.loss != nil {
@@ -158,6 +159,17 @@ func (c *Coordinator) behindOver() {
 	if c.phase == holding {
 		c.mayDrain()
 	}
+}
+
+// endDisturbance books how long the checkpoint written behind may have disturbed the
+// computation: until now, or until the ranks stopped for the next one.
+func (c *Coordinator) endDisturbance() {
+	end := c.now
+	if c.phase == stopping || c.phase == holding {
+		end = c.firstStop()
+	}
+	c.budget.compute(end)
+	c.budget.pace.disturbed(max(0, end-c.behind.cp.Resumed), c.Iteration())
 }
 
 // watchBehind starts and stops the clock of the checkpoint written behind. As
@@ -181,7 +193,7 @@ func (c *Coordinator) awaitsBehind() bool {
 	if _, ended := c.results(); ended {
 		return true
 	}
-	due, scheduled := c.budget.due(c.cfg.Schedule, c.lastEnd)
+	due, scheduled := c.due()
 	return scheduled && c.now >= due && !c.finishing
 }
 

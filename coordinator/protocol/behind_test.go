@@ -9,32 +9,33 @@ import (
 
 func TestResumeBeforeWritten(t *testing.T) {
 	s := newScript(t, Schedule{Overhead: 0.1})
-	s.at(10).want("propose 1")
+	s.at(14).want()
+	s.at(15).want("propose 1") // 1 s is predicted, and half as much again in reserve
 	s.all(Holding{Number: 1, Iter: 4})
-	s.at(11).rank(0, Stopped{Number: 1, Iter: 4})
-	s.at(12).rank(1, Stopped{Number: 1, Iter: 4})
-	s.at(13).all(Drained{Number: 1})
+	s.at(16).rank(0, Stopped{Number: 1, Iter: 4})
+	s.at(17).rank(1, Stopped{Number: 1, Iter: 4})
+	s.at(18).all(Drained{Number: 1})
 	s.want("stop-at 1", "drain 1", "write 1")
 	s.rank(0, Captured{Number: 1})
 	s.rank(0, Captured{Number: 1})
 	s.want()
-	s.at(14).rank(1, Written{Number: 1})
+	s.at(19).rank(1, Written{Number: 1})
 	s.want("resume 2")
 	s.rank(1, Captured{Number: 1}) // late, and of no use
-	s.at(20).rank(0, Written{Number: 1})
+	s.at(25).rank(0, Written{Number: 1})
 	s.want("commit 1")
 	want := Checkpoint{Number: 1, Iter: 4, Bodies: [][]byte{[]byte("written 0"), []byte("written 1")},
-		Waited: []time.Duration{2 * time.Second, time.Second}, Stopped: []time.Duration{11 * time.Second, 12 * time.Second},
-		Coordination: 3 * time.Second, Writing: 7 * time.Second, Resumed: 14 * time.Second}
+		Waited: []time.Duration{2 * time.Second, time.Second}, Stopped: []time.Duration{16 * time.Second, 17 * time.Second},
+		Coordination: 3 * time.Second, Writing: 7 * time.Second, Resumed: 19 * time.Second}
 	if diff := cmp.Diff(want, s.cp); diff != "" {
 		t.Error(diff)
 	}
-	s.at(21).event(Committed{Number: 1})
+	s.at(26).event(Committed{Number: 1})
 	s.want("taken 1 pause 3s")
-	// Paid with 3 s, another such pause is allowed for after 60 s of computing:
-	// 11 until the first stop, and 49 since the ranks were resumed.
-	s.at(62).want()
-	s.at(63).want("propose 2")
+	// Paid with 3 s, another such pause and half of it are allowed for after 75 s of
+	// computing: 16 until the first stop, and 59 since the ranks were resumed.
+	s.at(77).want()
+	s.at(78).want("propose 2")
 }
 
 func TestHoldAtNextBoundary(t *testing.T) {

@@ -37,7 +37,7 @@ func (c *Coordinator) startDue() {
 	if c.phase != running || c.finishing || c.behind != nil || c.gated && !stops(c.waiting) {
 		return
 	}
-	due, scheduled := c.budget.due(c.cfg.Schedule, c.lastEnd)
+	due, scheduled := c.due()
 	if len(c.waiting) == 0 && (!scheduled || c.now < due) {
 		return
 	}

@@ -39,9 +39,8 @@ type Config struct {
 	// Stride is the difference between numbers, 1 if it is 0: groups of one job
 	// that count Next, Next+Stride, … from different residues share none.
 	Stride int
-	// Cost is an estimate of the first checkpoint's duration, or of its pause
-	// with Async, for Schedule.Overhead.
-	Cost time.Duration
+	// Cost is what checkpoints are expected to cost, for Schedule.Overhead.
+	Cost Cost
 	// Async lets the job compute on as soon as every rank has captured its
 	// memory; the images are written behind the computation.
 	Async bool
@@ -145,7 +144,7 @@ func NewCoordinator(cfg Config) *Coordinator {
 			c.next += cfg.Stride
 		}
 	}
-	c.budget.last = cfg.Cost
+	c.budget = budget{share: cfg.Schedule.Overhead, cost: cfg.Cost, async: cfg.Async}
 	return c
 }
 
@@ -212,7 +211,7 @@ func (c *Coordinator) Deadline() (time.Duration, bool) {
 	}
 	at := c.inspect
 	if c.phase == running && !c.finishing && c.behind == nil && !c.gated {
-		if due, ok := c.budget.due(c.cfg.Schedule, c.lastEnd); ok {
+		if due, ok := c.due(); ok {
 			at = min(at, due)
 		}
 	}
@@ -228,7 +227,7 @@ func (c *Coordinator) Upcoming() (iteration int, at time.Duration, ok bool) {
 	if c.armed > 0 {
 		return c.armed, 0, true
 	}
-	at, ok = c.budget.due(c.cfg.Schedule, c.lastEnd)
+	at, ok = c.due()
 	return 0, at, ok
 }
 
@@ -324,8 +323,10 @@ func (c *Coordinator) started() {
 	c.arm(c.known[c.from])
 	c.phase = running
 	c.lastEnd, c.budget.since = c.now, c.now
+	c.budget.pace.begin(c.known[c.from])
 	c.do(Broadcast{Start{c.armed, c.next}})
 	c.report(Notice{Kind: Started, Rank: -1, From: c.from, Incarnation: c.incarnation, Iter: c.known[c.from]})
+	c.announce()
 }
 
 func (c *Coordinator) finish(o Outcome) {

@@ -148,6 +148,7 @@ type Notice struct {
 	Pause       time.Duration // how long the application stood still, from the first stop, or will wait
 	Commit      time.Duration // from the last Written to the commit
 	Stuck       int           // restarts in a row that got no further
+	Plan        *Plan         // of IntervalChanged
 	Silence     time.Duration // how long a rank may give no sign of life from now on
 }
 
@@ -163,7 +164,17 @@ const (
 	Restarting                          // Incarnation from checkpoint From
 	FallingBack                         // Checkpoint cannot be restored: Text
 	BackingOff                          // Stuck restarts got no further than Iter: the next comes after Pause, with a limit of Silence
+	IntervalChanged                     // Plan says when checkpoints will be taken
 )
+
+// A Plan says how often Schedule.Overhead lets checkpoints be taken.
+type Plan struct {
+	Interval time.Duration // of computing, from the end of one to the begin of the next
+	Cost     time.Duration // expected, of each
+	Wait     time.Duration // until the next one
+	Measured int           // checkpoints behind Cost; 0: it is a prediction
+	Used     float64       // of the computing time so far
+}
 
 // An Outcome is how a job ended.
 type Outcome struct {

@@ -36,7 +36,7 @@ func (c *Coordinator) committed(ev Committed) {
 	c.taken(ev.Number, c.boundary, c.now-c.firstStop(), c.now-c.durable)
 	served := c.serving
 	c.serving = nil
-	c.endAttempt(c.began, true)
+	c.endAttempt(true)
 	if c.loss != nil {
 		for _, r := range served {
 			c.answer(r, ev.Number, "")
@@ -80,7 +80,7 @@ func (c *Coordinator) commitFailed(ev CommitFailed) {
 	if c.phase == committing {
 		// Nobody writes any more; the caller has removed what there was.
 		c.reportAborted(-1, ev.Reason, ev.Body)
-		c.endAttempt(c.began, false)
+		c.endAttempt(false)
 		if c.loss != nil {
 			c.lossAfterCommit()
 			return
@@ -91,21 +91,18 @@ func (c *Coordinator) commitFailed(ev CommitFailed) {
 	c.abort(-1, ev.Reason, ev.Body) // Prepare failed
 }
 
-// endAttempt closes the account of the checkpoint under way, for which the job
-// computed until the time from. The time since is charged if it brought
-// something.
-func (c *Coordinator) endAttempt(from time.Duration, charge bool) {
-	if cost := c.now - from; charge && cost > 0 {
-		c.budget.spent += cost
-		c.budget.last = cost
-	}
-	c.budget.count++
-	c.budget.ran += max(0, from-c.budget.since)
-	c.budget.since, c.lastEnd = c.now, c.now
+// endAttempt closes the account of the checkpoint under way, which was taken or
+// aborted: the job stood still for it from the first stop until now.
+func (c *Coordinator) endAttempt(taken bool) {
+	first := c.firstStop()
+	c.budget.slowed(c.boundary, first)
+	c.budget.charge(first, c.now, taken)
+	c.lastEnd = c.now
 	c.next += c.cfg.Stride
 	if c.boundary > 0 {
 		c.arm(c.boundary)
 	}
+	c.announce()
 }
 
 // arm sets the boundary after iteration iter at which the ranks stop by
@@ -133,7 +130,7 @@ func (c *Coordinator) abort(rank int, why string, body []byte) {
 // abandoned ends an abort: everybody has stopped writing.
 func (c *Coordinator) abandoned() {
 	c.do(Discard{c.next})
-	c.endAttempt(c.began, false)
+	c.endAttempt(false)
 	c.resume()
 }
 

@@ -12,7 +12,7 @@ type Schedule struct {
 	At       []int         // at these iterations, ascending
 	Interval time.Duration // this long after the previous one ended
 	// Overhead takes a checkpoint as soon as the time spent on checkpoints,
-	// that one included, stays within this fraction of the time computed.
+	// that one included, will stay within this fraction of the time computed.
 	Overhead float64
 
 	// Groups of a job that do not want to store all at the same time shift their
@@ -63,27 +63,19 @@ func (s Schedule) jitter(k int) float64 {
 	return s.Jitter * float64(x>>11) / (1 << 53)
 }
 
-// A budget is the account of checkpoint time against computing time.
-type budget struct {
-	since time.Duration // start of the current stretch of computing
-	spent time.Duration // by checkpoints
-	ran   time.Duration // computing before since
-	last  time.Duration // the previous checkpoint's cost, or its estimate
-	count int           // of checkpoints, aborted ones included
-}
-
-// due returns when the next checkpoint fits the budget.
-func (b budget) due(s Schedule, from time.Duration) (time.Duration, bool) {
+// due returns when the next checkpoint of the schedule is due, if that is a matter of
+// time.
+func (c *Coordinator) due() (time.Duration, bool) {
+	s := c.cfg.Schedule
 	switch {
 	case s.Interval > 0:
-		at := from + s.Interval + time.Duration(s.jitter(b.count)*float64(s.Interval))
-		if b.count == 0 {
-			at = max(from, at+s.Shift)
+		at := c.lastEnd + s.Interval + time.Duration(s.jitter(c.budget.tries)*float64(s.Interval))
+		if c.budget.tries == 0 {
+			at = max(c.lastEnd, at+s.Shift)
 		}
 		return at, true
 	case s.Overhead > 0:
-		need := time.Duration(min(float64(b.spent+b.last)/s.Overhead, 1<<61)) // 73 years
-		return b.since + max(0, need-b.ran), true
+		return c.budget.due(), true
 	}
 	return 0, false
 }

@@ -25,7 +25,7 @@ type script struct {
 
 // newScript starts an asynchronous job of two ranks that compute.
 func newScript(t *testing.T, s Schedule) *script {
-	sc := &script{t: t, co: newLone(Config{Ranks: ranks(2), Iterations: 100, Schedule: s, AutoRestart: true, Async: true, Cost: time.Second,
+	sc := &script{t: t, co: newLone(Config{Ranks: ranks(2), Iterations: 100, Schedule: s, AutoRestart: true, Async: true, Cost: Cost{First: time.Second},
 		Limits: Limits{Silence: time.Hour, Phase: 10 * time.Second, Restarts: 5}})}
 	sc.take(sc.co.Begin(0))
 	sc.all(Ready{})

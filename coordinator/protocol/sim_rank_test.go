@@ -165,7 +165,11 @@ func (w *world) compute(r *simRank) {
 	r.running = false
 	extra := r.slow
 	r.slow = 0
-	w.after(w.upTo(30*time.Millisecond)+extra, func() {
+	takes := w.upTo(30 * time.Millisecond)
+	if r.writing != 0 {
+		takes += time.Duration(w.slowdown * float64(takes))
+	}
+	w.after(takes+extra, func() {
 		if r.incarnation != w.incarnation {
 			return
 		}
@@ -212,7 +216,7 @@ func (w *world) write(r *simRank, a BeginWrite) {
 	r.end = func() { cancelled = true; end() }
 	takes := w.upTo(200 * time.Millisecond)
 	if w.cfg.Async {
-		if w.rng.IntN(10) > 0 {
+		if w.costs != nil || w.rng.IntN(10) > 0 {
 			// It may well come after the end of the write, or much later.
 			w.after(w.upTo(100*time.Millisecond), func() { w.capture(r, a.Number) })
 		}
@@ -222,6 +226,9 @@ func (w *world) write(r *simRank, a BeginWrite) {
 		case 1, 2:
 			takes = w.upTo(time.Second)
 		}
+	}
+	if w.costs != nil {
+		takes = w.costs(a.Number)
 	}
 	if r.hung {
 		r.hung, r.hanging = false, true

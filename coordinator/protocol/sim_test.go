@@ -39,6 +39,9 @@ type world struct {
 	kills       int
 	ticks       int
 	watch       func(time.Duration, Event, []Action)
+	costs       func(number int) time.Duration // of writing a checkpoint; nil: random
+	slowdown    float64                        // of iterations while a checkpoint is written behind
+	limit       time.Duration                  // of the run
 	checker
 }
 
@@ -106,7 +109,7 @@ func (w *world) arm(at time.Duration) {
 		if w.tick == at {
 			w.tick = 0
 		}
-		if w.ticks++; w.ticks > 50000 {
+		if w.ticks++; time.Duration(w.ticks) > 50000*w.limit/(10*time.Minute) {
 			w.failf("ticks without end while %v", w.co.Phase())
 		}
 		w.event(Tick{})
@@ -225,7 +228,7 @@ func runWatched(t *testing.T, seed uint64, setUp func(Config), watch func(time.D
 	rng := rand.New(rand.NewPCG(seed, 1))
 	w := &world{t: t, seed: seed, rng: rng, committed: map[int]int{0: 0}, damaged: map[int]bool{},
 		answers: map[int]int{}, requests: map[int]Request{}, diskError: rng.IntN(3) == 0,
-		checker: checker{losses: map[int]bool{}}}
+		limit: 10 * time.Minute, checker: checker{losses: map[int]bool{}}}
 	w.cfg = Config{Ranks: ranks(1 + rng.IntN(7)), Iterations: 1 + rng.IntN(30), AutoRestart: rng.IntN(5) > 0,
 		Limits: Limits{Silence: time.Second, Phase: 3 * time.Second, Restarts: 50}, Async: seed%2 == 1}
 	switch rng.IntN(4) {
@@ -235,7 +238,7 @@ func runWatched(t *testing.T, seed uint64, setUp func(Config), watch func(time.D
 		w.cfg.Schedule.Interval = 100*time.Millisecond + w.upTo(time.Second)
 	case 2:
 		w.cfg.Schedule.Overhead = 0.05 + rng.Float64()
-		w.cfg.Cost = w.upTo(time.Second)
+		w.cfg.Cost.First = w.upTo(time.Second)
 	}
 	w.co = newLone(w.cfg)
 	w.watch = watch
@@ -256,19 +259,24 @@ func runWatched(t *testing.T, seed uint64, setUp func(Config), watch func(time.D
 			w.event(Requested{r})
 		})
 	}
+	w.toEnd()
+	return w
+}
+
+// toEnd simulates the job to its end.
+func (w *world) toEnd() {
 	for w.outcome == nil {
 		if len(w.todo) == 0 {
 			w.failf("nothing left to do while %v in incarnation %d", w.co.Phase(), w.incarnation)
 		}
 		ev := heap.Pop(&w.todo).(simEvent)
 		w.now = ev.at
-		if w.now > 10*time.Minute {
+		if w.now > w.limit {
 			w.failf("no end in sight while %v in incarnation %d", w.co.Phase(), w.incarnation)
 		}
 		ev.do()
 	}
 	w.check()
-	return w
 }
 
 // TestSchedules runs seeded schedules of faults and checks the promises of

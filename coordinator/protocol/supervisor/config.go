@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"fmt"
-	"time"
 
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/channel"
@@ -26,7 +25,7 @@ type Config struct {
 	Limits      protocol.Limits
 	AutoRestart bool
 	Async       bool
-	Cost        time.Duration // of the first checkpoint, as in protocol.Config
+	Cost        protocol.Cost // as in protocol.Config
 
 	// From, with one group, is the checkpoint to begin with, 0 for the
 	// beginning. Several groups begin with the recovery line of what is Known.

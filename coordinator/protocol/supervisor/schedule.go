@@ -14,6 +14,9 @@ func (s *Supervisor) schedule(group int) protocol.Schedule {
 	if n == 1 && s.cfg.Jitter == 0 {
 		return sched
 	}
+	// The groups wait for each other's messages, so each one that stands still holds
+	// all of them up.
+	sched.Overhead /= float64(n)
 	rng := rand.New(rand.NewPCG(s.cfg.Seed, uint64(group)))
 	sched.Jitter, sched.Seed = s.cfg.Jitter, rng.Uint64()
 	part := 0.0 // of a period

@@ -69,21 +69,12 @@ func TestStagger(t *testing.T) {
 // TestIntervals: groups that are spread take their first checkpoints by time one
 // after the other.
 func TestIntervals(t *testing.T) {
-	s, err := New(Config{Groups: [][]int{{0}, {1}, {2}, {3}}, Log: channel.Receiver, Iterations: 100, AutoRestart: true, Stagger: Spread,
-		Schedule: protocol.Schedule{Interval: 40 * time.Second}, Limits: protocol.Limits{Silence: time.Hour, Phase: time.Hour}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	sc := &script{t: t, s: s}
-	sc.take(s.Begin(0))
-	for r := range 4 {
-		sc.ready(r)
-	}
+	sc := fourGroups(t, Config{Stagger: Spread, Schedule: protocol.Schedule{Interval: 40 * time.Second}})
 	var order []string
 	for range 4 {
 		sc.got = nil
-		at, _ := s.Deadline()
-		sc.take(s.Step(at, Event{Job, protocol.Tick{}}))
+		at, _ := sc.s.Deadline()
+		sc.take(sc.s.Step(at, Event{Job, protocol.Tick{}}))
 		order = append(order, sc.got...)
 		if want := time.Duration(len(order)) * 10 * time.Second; at < want || at > want+time.Second {
 			t.Errorf("checkpoint %d begins at %v", len(order), at)
@@ -132,4 +123,30 @@ func TestGate(t *testing.T) {
 	sc.got = nil
 	sc.step(0, protocol.Committed{Number: 1, Vectors: []channel.Vector{zeros(3)}})
 	sc.want("0: resume", "1: propose", "-1: collect before [1 0 0], remove []")
+}
+
+// TestBudgetIsShared: groups that wait for each other's messages stand still for every
+// checkpoint of each, so that together they keep to the budget of the job.
+func TestBudgetIsShared(t *testing.T) {
+	sc := fourGroups(t, Config{Schedule: protocol.Schedule{Overhead: 0.2}, Cost: protocol.Cost{First: time.Second, FirstHigh: time.Second}})
+	if at, ok := sc.s.Deadline(); !ok || at < 20*time.Second || at > 21*time.Second {
+		t.Errorf("the first checkpoint of a second is due after %v, want 20s: each group has 5 %%", at)
+	}
+}
+
+// fourGroups returns a job of four ranks, each a group, that compute.
+func fourGroups(t *testing.T, cfg Config) *script {
+	t.Helper()
+	cfg.Groups, cfg.Log, cfg.Iterations, cfg.AutoRestart = [][]int{{0}, {1}, {2}, {3}}, channel.Receiver, 100, true
+	cfg.Limits = protocol.Limits{Silence: time.Hour, Phase: time.Hour}
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc := &script{t: t, s: s}
+	sc.take(s.Begin(0))
+	for r := range 4 {
+		sc.ready(r)
+	}
+	return sc
 }

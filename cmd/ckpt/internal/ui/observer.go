@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
@@ -139,6 +140,30 @@ func stopping(ev *coordinator.StoppingEvent) string {
 	return "stopping after a last checkpoint; ^C again stops now"
 }
 
+// newInterval says how often a budget lets checkpoints be taken, and why.
+func newInterval(ev *coordinator.IntervalEvent) string {
+	of := ""
+	if len(ev.Of) > 0 {
+		of = " of " + Ranks(ev.Of)
+	}
+	every := func(s float64) string {
+		if s >= 60 {
+			return Span(time.Duration(s * float64(time.Second)))
+		}
+		return Seconds(s)
+	}
+	why := "is predicted to cost"
+	if ev.Measured > 0 {
+		why = "costs"
+	}
+	line := fmt.Sprintf("a checkpoint%s every %s of computing, since one %s %s and %s is accepted", of, every(ev.Interval), why,
+		Seconds(ev.Cost), Percent(ev.Overhead))
+	if ev.Next > 1.5*ev.Interval {
+		line += fmt.Sprintf("; the next in %s", every(ev.Next))
+	}
+	return line
+}
+
 // describe puts an event into one line.
 func describe(ev any) string {
 	switch ev := ev.(type) {
@@ -177,6 +202,8 @@ func describe(ev any) string {
 		}
 		return fmt.Sprintf("%s%s got no further: the next comes after %s, and ranks may give no sign of life for %s",
 			Count(ev.Restarts, "restart"), of, Seconds(ev.Pause), Seconds(ev.Silence))
+	case *coordinator.IntervalEvent:
+		return newInterval(ev)
 	case *job.OutputEvent:
 		return fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
 	case *coordinator.RecoveryEvent:
