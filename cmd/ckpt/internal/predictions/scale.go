@@ -15,7 +15,7 @@ import (
 )
 
 type scaleOptions struct {
-	model, mpi, runs, codec string
+	model, mpi, runs, codec, plot string
 	np                      []int
 	checkpoints             int
 }
@@ -33,7 +33,7 @@ APP is NAME.CLASS (bt.C). Run times and checkpoints of bt.C and bt.D are built i
 (Tables 5.3 to 5.6). For other applications give the times of runs without
 checkpoints in a CSV file with the columns n_processes, app_time_s and, if there is
 more than one node, n_nodes; the checkpoints are predicted.`,
-		Example: `  ckpt predict scale bt.C
+		Example: `  ckpt predict scale bt.C --plot bt.C.svg
   ckpt predict scale bt.C --np 16,25,36 --mpi openmpi --json
   ckpt predict scale heat.big --runs times.csv --model heat.model --checkpoints 3`,
 		Args: cobra.ExactArgs(1),
@@ -47,6 +47,7 @@ more than one node, n_nodes; the checkpoints are predicted.`,
 	f.StringVar(&o.codec, "codec", "gzip", "codec of the compressed checkpoints, with --runs: gzip, zstd or s2")
 	ui.Choices(f, "codec", "gzip", "zstd", "s2")
 	f.IntSliceVar(&o.np, "np", nil, "only these numbers of ranks")
+	f.StringVar(&o.plot, "plot", "", "draw the times over the ranks to this .svg, .png or .pdf")
 	f.IntVar(&o.checkpoints, "checkpoints", 1, "checkpoints in a run")
 	return cmd
 }
@@ -56,9 +57,17 @@ func runPredictScale(g *ui.Globals, o *scaleOptions, app string) error {
 	if !ok || name == "" || class == "" {
 		return ui.BadUsage(fmt.Sprintf("%q is not an application and its class", app), "write it as in bt.C; --np chooses the numbers of ranks")
 	}
+	if err := ui.CheckPlotName(o.plot); err != nil {
+		return err
+	}
 	s, err := o.scale(name, class)
 	if err != nil {
 		return err
+	}
+	if o.plot != "" {
+		if err := plotScale(o.plot, s); err != nil {
+			return err
+		}
 	}
 	return g.Show(s, func() error { return printScale(g, s) })
 }
