@@ -16,8 +16,8 @@ import (
 
 type scaleOptions struct {
 	model, mpi, runs, codec, plot string
-	np                      []int
-	checkpoints             int
+	np                            []int
+	checkpoints                   int
 }
 
 func newPredictScaleCommand(g *ui.Globals) *cobra.Command {
