@@ -39,8 +39,11 @@ type Process struct {
 	Group  string // names the checkpoint or tree that the process is part of
 	Peers  int    // processes in that group; 0 if not known
 	Role   Role
-	Rank   int    // of the MPI job; -1 if not known
-	MPI    string // mpich, openmpi; empty if no such library is mapped
+	Rank   int // of the MPI job; -1 if not known
+	// JobRanks is the number of ranks of the MPI job, NodeRanks of those on the node, as
+	// the launcher told the process; 0 if not known.
+	JobRanks, NodeRanks int
+	MPI                 string // mpich, openmpi; empty if no such library is mapped
 
 	// FileBytes is the length of the image or core file, 0 for a live process.
 	// Unpacked is its length after decompression.

@@ -53,6 +53,7 @@ func Read(ctx context.Context, name string, r io.Reader, size int64) (*zones.Pro
 	}
 	if b.stack != nil {
 		b.p.Rank = zones.RankOnStack(b.stack.mem)
+		b.p.JobRanks, b.p.NodeRanks = zones.JobOnStack(b.stack.mem)
 	}
 	b.p.Unpacked, b.p.FileBytes = s.in.pos, s.in.file.n
 	return b.p, nil

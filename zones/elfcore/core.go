@@ -77,8 +77,7 @@ func Read(ctx context.Context, name string, r io.ReaderAt, size int64) (*zones.P
 	}
 	stack := c.nameAreas(exe)
 	if stack >= 0 {
-		var err error
-		if p.Rank, err = c.rank(stack); err != nil {
+		if err := c.rank(p, stack); err != nil {
 			return nil, err
 		}
 	}

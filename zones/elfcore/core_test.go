@@ -39,7 +39,7 @@ func TestRead(t *testing.T) {
 	}
 	const exe, lib = "/opt/npb/bt.A.4", "/usr/lib/libmpich.so.12"
 	want := &zones.Process{
-		Source: "core", Format: zones.FormatCore, Name: "bt.A.4", Exe: exe, PID: 4711, Rank: 3,
+		Source: "core", Format: zones.FormatCore, Name: "bt.A.4", Exe: exe, PID: 4711, Rank: 3, JobRanks: 4,
 		FileBytes: int64(len(b)), Unpacked: int64(len(b)),
 		Areas: []zones.Area{
 			{Start: exeAt, End: exeAt + 0x8000, Prot: rx, Name: exe, Stored: page},

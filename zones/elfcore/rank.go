@@ -2,16 +2,18 @@ package elfcore
 
 import "ckpt/zones"
 
-// rank returns the rank number from the environment, or -1. The environment lies at
-// the upper end of the stack.
-func (c *core) rank(stack int) (int, error) {
+// rank reads the rank, and the number of ranks, from the environment, which lies at the
+// upper end of the stack.
+func (c *core) rank(p *zones.Process, stack int) error {
 	a := &c.areas[stack]
 	if a.Stored < a.Bytes() {
-		return -1, nil // the upper end is missing
+		return nil // the upper end is missing
 	}
 	b := make([]byte, min(a.Stored, zones.StackTop))
 	if err := c.read(b, c.contents[stack]+a.Stored-int64(len(b))); err != nil {
-		return -1, err
+		return err
 	}
-	return zones.RankOnStack(b), nil
+	p.Rank = zones.RankOnStack(b)
+	p.JobRanks, p.NodeRanks = zones.JobOnStack(b)
+	return nil
 }

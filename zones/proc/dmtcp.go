@@ -35,9 +35,11 @@ func dmtcp(a *zones.Area, f facts) (stored int64, companion bool) {
 		// missing on restart. It cannot read pages beyond the end of the file. It does
 		// not limit writable mappings by the file.
 		return dmtcpHeader + cut(a, f.fileSize), false
+	case ownShared(a):
+		// DMTCP searches it for contents. Steps that nobody has touched are full of zeros,
+		// and today's MPI libraries reserve far more than they touch.
 	case a.Shared, !absentIsZero(a.Name):
-		// Segments whose file was removed: MPICH's, System V's, shared anonymous
-		// memory, upgraded libraries. Pages that this process has not touched may have
+		// Segments whose file was removed: MPICH's, System V's, upgraded libraries. Pages that this process has not touched may have
 		// contents from another process or the file; only reading would show the steps
 		// of zeros, which are rare. One process, chosen at the checkpoint, stores the
 		// contents of a System V segment; so the sum over processes is an upper bound.

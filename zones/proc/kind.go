@@ -26,6 +26,11 @@ func absentIsZero(name string) bool {
 	return nameless(name) || name[0] == '[' || name == "//anon" || strings.HasPrefix(name, "/anon_hugepage")
 }
 
+// ownShared reports whether the area is shared anonymous memory (MAP_SHARED and
+// MAP_ANONYMOUS), to which Linux gives this name. Only the process that mapped it and its
+// children have it; a rank is started by exec, which ends such mappings.
+func ownShared(a *zones.Area) bool { return strings.HasPrefix(a.Name, "/dev/zero (deleted)") }
+
 // inMemory reports whether the contents of an area are only in memory and swap, and in
 // no file that could be opened again. Linux gives shared anonymous memory the name
 // /dev/zero (deleted).

@@ -51,14 +51,14 @@ func look(ctx context.Context, dir string, areas []zones.Area, measure Measure) 
 	return found, nil
 }
 
-// worthScanning reports whether to look up the pages of an area: private memory
-// without a file that is partly in use. Go, Java and sanitizers reserve terabytes that
+// worthScanning reports whether to look up the pages of an area: memory without a file,
+// of this process alone, that is partly in use. Go, Java and sanitizers reserve terabytes that
 // they never touch, some of it readable.
 //
 // A page that was only read is the page of zeros. The kernel counts it in pagemap, but
 // not in smaps. So an area of such pages is skipped here and counts as empty.
 func worthScanning(a *zones.Area) bool {
-	return !a.Shared && absentIsZero(a.Name) && a.Prot != 0 && a.Resident > 0
+	return (ownShared(a) || !a.Shared && absentIsZero(a.Name)) && a.Prot != 0 && a.Resident > 0
 }
 
 // stat looks at the file of an area as the process sees it: in the root of the

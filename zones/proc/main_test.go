@@ -173,6 +173,7 @@ func mapMemory(object string) (map[string]mapping, error) {
 	place("private", 64<<20, rw, unix.MAP_PRIVATE, 1)
 	place("alternate", 4<<20, rw, unix.MAP_PRIVATE, 2)
 	place("shared", 32<<20, rw, unix.MAP_SHARED, 1)
+	place("pool", 64<<20, rw, unix.MAP_SHARED, 0)
 	place("untouched", 8<<20, rw, unix.MAP_PRIVATE, 0)
 	place("reserved", 16<<20, unix.PROT_NONE, unix.MAP_PRIVATE, 0)
 

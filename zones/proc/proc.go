@@ -10,7 +10,7 @@
 //	Resident  Rss + Swap (+ huge pages, which Rss leaves out)
 //	Dirty     Private_Dirty + Shared_Dirty + Swap (+ huge pages)
 //	Occupied  private: Anonymous + Swap (+ huge pages); shared: as Resident
-//	Runs      ranges of touched pages in private anonymous memory, from pagemap
+//	Runs      ranges of touched pages in anonymous memory, from pagemap
 //
 // zones.Rules set Class, Role and MPI.
 //
@@ -110,7 +110,8 @@ func (t *table) areas(dir string, pid int) ([]zones.Area, error) {
 		return nil, t.explain(pid, err)
 	}
 	defer f.Close()
-	areas, err := parse(name, f)
+	var text parser
+	areas, err := text.parse(name, f)
 	if err != nil {
 		return nil, t.explain(pid, err)
 	}
@@ -147,6 +148,7 @@ func (t *table) identify(p *zones.Process) error {
 		return t.explain(p.PID, err)
 	}
 	p.Rank = zones.RankOf(env)
+	p.JobRanks, p.NodeRanks = zones.JobOf(env)
 	return nil
 }
 

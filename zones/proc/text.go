@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 
 	"ckpt/zones"
@@ -27,9 +28,12 @@ const (
 // process: for several, the error names the line where the second begins. Errors in
 // the text are *zones.FormatError values with the line.
 //
+// A text that is cut off is an error: its sizes would be too small.
+//
 // The program is guessed from the areas: the heap follows the executable.
 func ReadText(name string, r io.Reader) (*zones.Process, error) {
-	areas, err := parse(name, r)
+	text := parser{saved: true}
+	areas, err := text.parse(name, r)
 	if err != nil {
 		return nil, err
 	}
@@ -46,8 +50,7 @@ func ReadText(name string, r io.Reader) (*zones.Process, error) {
 }
 
 // parse reads the areas of one process.
-func parse(name string, r io.Reader) ([]zones.Area, error) {
-	var p parser
+func (p *parser) parse(name string, r io.Reader) ([]zones.Area, error) {
 	in := bufio.NewReaderSize(r, maxLine)
 	fail := func(reason string) error {
 		return &zones.FormatError{File: name, Line: p.line, Reason: reason}
@@ -57,17 +60,26 @@ func parse(name string, r io.Reader) ([]zones.Area, error) {
 		if len(line) > 0 || err == nil {
 			p.line++
 		}
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, fail("the compressed text is cut off here")
+		}
 		if errors.Is(err, bufio.ErrBufferFull) {
 			return nil, fail(fmt.Sprintf("longer than %d bytes: %s", maxLine, quote(line)))
 		}
 		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")) // some mailer may have saved it
 		if len(line) > 0 {
 			if reason := p.add(line); reason != "" {
+				if err == io.EOF && p.saved && p.line > 1 {
+					reason += ", or the text is cut off in it"
+				}
 				return nil, fail(reason + ": " + quote(line))
 			}
 		}
 		if err == io.EOF {
 			p.finish()
+			if reason := p.cutOff(); reason != "" {
+				return nil, fail(reason)
+			}
 			return p.areas, nil
 		}
 		if err != nil {
@@ -92,6 +104,30 @@ type parser struct {
 	names map[string]string
 	line  int64
 	space uint64 // bytes of all areas
+	saved bool   // somebody saved the text, perhaps not all of it
+
+	lines, fewest int // of the last area, and of the area before it that has fewest
+}
+
+// cutOff says why the text cannot be all of a process, or "". The kernel lists the same
+// lines for each area, and the stack last or before its own areas, of which [vsyscall] has
+// the highest address.
+func (p *parser) cutOff() string {
+	n := len(p.areas)
+	if !p.saved || n == 0 {
+		return ""
+	}
+	last := &p.areas[n-1]
+	const kernelHalf = 1 << 63 // of the addresses
+	switch {
+	case strings.HasPrefix(last.Name, "[") && !strings.HasSuffix(last.Name, "]"), last.Start >= kernelHalf && last.Name == "":
+		return "the text is cut off in the name of an area"
+	case n > 1 && p.lines < p.fewest:
+		return fmt.Sprintf("the text is cut off: its last area has %d lines, each area before it at least %d", p.lines, p.fewest)
+	case last.Name != "[vsyscall]" && !slices.ContainsFunc(p.areas, func(a zones.Area) bool { return a.Name == "[stack]" }):
+		return "the text is cut off: the stack of the process, which comes last, is not in it"
+	}
+	return ""
 }
 
 // add handles the next line and returns the reason if it is invalid. A line of smaps
@@ -103,6 +139,7 @@ func (p *parser) add(line []byte) string {
 		if len(p.areas) == 0 {
 			return "belongs to an area, but none comes before it"
 		}
+		p.lines++
 		if !p.pages.set(word[:n], rest) {
 			return "not a size like 4 kB"
 		}
@@ -146,7 +183,10 @@ func (p *parser) begin(line []byte) string {
 	}
 	p.space += a.End - a.Start
 	p.areas = append(p.areas, a)
-	p.pages = noCounts
+	if n := len(p.areas); n == 2 || p.lines < p.fewest {
+		p.fewest = p.lines
+	}
+	p.pages, p.lines = noCounts, 0
 	return ""
 }
 

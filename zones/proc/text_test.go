@@ -1,8 +1,10 @@
 package proc
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -84,6 +86,8 @@ Private_Dirty:        24 kB
 Anonymous:            24 kB
 ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]
 Rss:                   0 kB
+Locked:                0 kB
+THPeligible:           0
 `
 
 func TestReadText(t *testing.T) {
@@ -138,7 +142,8 @@ func TestReadMaps(t *testing.T) {
 7f3f00000000-7f3f00001000 r--s 00000000 08:02 77                         /etc/gconv-modules.cache
 7f4000000000-7f4000100000 rw-s 00000000 00:0e 1028                       anon_inode:[io_uring]
 7f4100000000-7f4100100000 rw-s 00000000 00:06 12                         /dev/infiniband/uverbs0
-7ffff7fcd000-7ffff7fd1000 r--p 00000000 00:00 0                          [vvar]`
+7ffff7fcd000-7ffff7fd1000 r--p 00000000 00:00 0                          [vvar]
+7ffff7fd1000-7ffff7fd2000 rw-p 00000000 00:00 0                          [stack]`
 	p, err := ReadText("maps", strings.NewReader(maps))
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +154,7 @@ func TestReadMaps(t *testing.T) {
 	if p.Areas[0].Inode != 1<<64-1 || !p.Areas[0].Deleted() {
 		t.Errorf("%+v", p.Areas[0])
 	}
-	stored := []int64{4*kib + 8*kib, 4*kib + 8*kib, 1*mib + 8*kib, 1*mib + 8*kib, 8 * kib, 0, 1*mib + 8*kib, 0, 0}
+	stored := []int64{4*kib + 8*kib, 4*kib + 8*kib, 1*mib + 8*kib, 1*mib + 8*kib, 8 * kib, 0, 1*mib + 8*kib, 0, 0, 4*kib + 8*kib}
 	for i, a := range p.Areas {
 		if a.Resident != -1 || a.Dirty != -1 || a.Occupied != -1 || a.Runs != 0 {
 			t.Errorf("maps tell nothing of pages: %+v", a)
@@ -170,7 +175,7 @@ func TestReadTextMixed(t *testing.T) {
 		"Size: 8 kB\nRss: 4 kB\nShared_Clean: 0 kB\nPrivate_Dirty: 4 kB\n\n" +
 		"7f0000002000-7f0000003000 r--p 00000000 08:02 12 /lib/libm.so\nRss: 4 kB\n" +
 		"7f0000003000-7f0000004000 rw-p 00000000 00:00 0\n" +
-		"7f0000004000-7f0000005000 rw-p 00000000 00:00 0\nRss: 4 kB\nSwap: 4 kB"
+		"7f0000004000-7f0000005000 rw-p 00000000 00:00 0 [stack]\nRss: 4 kB\nSwap: 4 kB"
 	p, err := ReadText("text", strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
@@ -248,6 +253,38 @@ func TestReadTextLimits(t *testing.T) {
 	}
 }
 
+// stackLine is the end of a text of maps.
+const stackLine = "7ffee33f9000-7ffee341a000 rw-p 00000000 00:00 0 [stack]\n"
+
+// A text that lacks its end is an error with the line, wherever it was cut, and not a
+// smaller process. Of maps, a few bytes may be missing that change no size.
+func TestCutOff(t *testing.T) {
+	pid, _ := start(t, "idle", nil)
+	for _, name := range []string{"smaps", "maps"} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := ReadText(name, bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := 1; n < len(text); n += 1 + n%31 {
+			p, err := ReadText(name, bytes.NewReader(text[:n]))
+			var f *zones.FormatError
+			switch {
+			case err == nil && p.Image() != whole.Image():
+				t.Fatalf("%s cut to %d of %d bytes is a process of %d bytes, not %d", name, n, len(text), p.Image(), whole.Image())
+			case err != nil && (!errors.As(err, &f) || f.Line != int64(bytes.Count(text[:n-1], []byte("\n")))+1):
+				t.Fatalf("%s cut to %d bytes: %v", name, n, err)
+			}
+		}
+	}
+	if _, err := ReadText("x", iotest.DataErrReader(io.MultiReader(strings.NewReader(smaps[:900]), iotest.ErrReader(io.ErrUnexpectedEOF)))); err == nil || !strings.Contains(err.Error(), "compressed text is cut off here") {
+		t.Errorf("a compressed text: %v", err)
+	}
+}
+
 func TestExecutable(t *testing.T) {
 	for _, c := range []struct{ name, maps, want string }{
 		{"through the dynamic linker", "1000-2000 r-xp 0 8:2 1 /bin/prog\n8000-9000 r-xp 0 8:2 2 /lib/ld-linux-x86-64.so.2\n9000-a000 rw-p 0 0:0 0 [heap]\n", "/bin/prog"},
@@ -256,7 +293,7 @@ func TestExecutable(t *testing.T) {
 		{"nothing", "1000-2000 rw-p 0 0:0 0\n", ""},
 		{"data alone", "1000-2000 r--p 0 8:2 9 /data/table\n", ""},
 	} {
-		p, err := ReadText("x", strings.NewReader(c.maps))
+		p, err := ReadText("x", strings.NewReader(c.maps+stackLine))
 		if err != nil || p.Exe != c.want {
 			t.Errorf("%s: %q, %v", c.name, p.Exe, err)
 		}
@@ -302,6 +339,7 @@ func large(areas int) string {
 		at := 0x7f0000000000 + i*0x2000
 		fmt.Fprintf(&s, "%x-%x rw-p 00000000 fe:01 325835 %20s%s\n%s", at, at+0x1000, "", name, lines)
 	}
+	s.WriteString("7fffffffe000-7fffffffff00 rw-p 00000000 00:00 0 [stack]\n" + lines)
 	return s.String()
 }
 
@@ -311,7 +349,7 @@ func BenchmarkReadText(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		p, err := ReadText("smaps", strings.NewReader(text))
-		if err != nil || len(p.Areas) != 65000 {
+		if err != nil || len(p.Areas) != 65001 {
 			b.Fatal(err)
 		}
 	}
@@ -319,9 +357,10 @@ func BenchmarkReadText(b *testing.B) {
 
 func FuzzText(f *testing.F) {
 	f.Add(smaps)
-	f.Add("00400000-00401000 r-xp 00000000 08:02 12 /bin/a (deleted)\n7000000-8000000 rw-s 0 0:1 5 /SYSV0 (deleted)\n")
+	f.Add("00400000-00401000 r-xp 00000000 08:02 12 /bin/a (deleted)\n7000000-8000000 rw-s 0 0:1 5 /SYSV0 (deleted)\n" + stackLine)
+	f.Add("7000000-8000000 rw-s 0 0:1 5 /dev/zero (deleted)\nRss: 99 kB\n7ffee33f9000-7ffee341a000 rw-p 0 0:0 0 [stack]\nRss: 9 kB\n")
 	f.Add(large(3))
-	f.Add("1000-2000 ---p 0 0:0 0\nRss: 99 kB\nPrivate_Hugetlb: 1125899906842624 kB\n")
+	f.Add("1000-2000 ---p 0 0:0 0 [stack]\nRss: 99 kB\nPrivate_Hugetlb: 1125899906842624 kB\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := ReadText("fuzz", strings.NewReader(text))
 		if err != nil {

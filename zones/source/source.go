@@ -11,6 +11,8 @@ package source
 import (
 	"bufio"
 	"bytes"
+	"compress/flate"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -79,7 +81,7 @@ func (r *Reader) File(ctx context.Context, name string) ([]*zones.Process, error
 		p, err = dmtcp.Read(ctx, name, f, fi.Size())
 	case elfcore.IsCore(head):
 		p, err = elfcore.Read(ctx, name, f, fi.Size())
-	case looksLikeMaps(head):
+	case looksLikeMaps(head), bytes.HasPrefix(head, gzipMagic):
 		return one(r.Text(name, f))
 	default:
 		for _, format := range r.More {
@@ -104,10 +106,22 @@ func one(p *zones.Process, err error) ([]*zones.Process, error) {
 	return []*zones.Process{p}, nil
 }
 
-// Text reads the text of /proc/PID/smaps or maps.
+var gzipMagic = []byte{0x1f, 0x8b}
+
+// Text reads the text of /proc/PID/smaps or maps, plain or gzip.
 func (r *Reader) Text(name string, in io.Reader) (*zones.Process, error) {
 	buf := bufio.NewReaderSize(in, headBytes)
 	head, err := buf.Peek(headBytes)
+	if bytes.HasPrefix(head, gzipMagic) {
+		z, zerr := gzip.NewReader(buf)
+		if zerr != nil {
+			return nil, fmt.Errorf("%s %w", name, ErrUnknown)
+		}
+		buf = bufio.NewReaderSize(z, headBytes)
+		if head, err = buf.Peek(headBytes); len(head) > 0 {
+			err = nil // ReadText meets it again, and knows the line
+		}
+	}
 	if err != nil && err != io.EOF {
 		return nil, err
 	}
@@ -116,11 +130,20 @@ func (r *Reader) Text(name string, in io.Reader) (*zones.Process, error) {
 	}
 	p, err := proc.ReadText(name, buf)
 	if err != nil {
-		return nil, err
+		return nil, damaged(name, err)
 	}
 	r.Measure.Apply(p)
 	r.Rules.Classify(p)
 	return p, nil
+}
+
+// damaged tells an error of compression from one of the file system.
+func damaged(name string, err error) error {
+	var corrupt flate.CorruptInputError
+	if errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.As(err, &corrupt) {
+		return &zones.FormatError{File: name, Offset: int64(corrupt), Reason: "the compressed text is damaged: " + errors.Unwrap(err).Error()}
+	}
+	return err
 }
 
 // looksLikeMaps reports whether a text begins with a range of addresses:

@@ -2,6 +2,8 @@ package source_test
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -311,6 +313,62 @@ func TestSettle(t *testing.T) {
 	alone := []*zones.Process{rank("app", -1, "")}
 	if source.Settle(alone); alone[0].Role != zones.RoleRank {
 		t.Error("a single process is no rank")
+	}
+}
+
+// packed returns a text under gzip.
+func packed(t *testing.T, text []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write(text); err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// A saved smaps under gzip is the same process; one that is cut off, or damaged, is an
+// error, and never a smaller process.
+func TestPackedText(t *testing.T) {
+	text, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := source.Reader{Rules: zones.DefaultRules()}
+	want, err := r.Text("smaps", bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name string, b []byte) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	whole := packed(t, text)
+	got, err := r.File(context.Background(), write("rank0.smaps.gz", whole))
+	if err != nil || len(got) != 1 || got[0].Image() != want.Image() || got[0].Role != want.Role {
+		t.Fatalf("%v, %+v", err, got)
+	}
+	for name, b := range map[string][]byte{
+		"the archive is cut":  whole[:len(whole)*2/3],
+		"without its trailer": whole[:len(whole)-8],
+		"half of its trailer": whole[:len(whole)-4],
+		"the text was cut":    packed(t, text[:len(text)*2/3]),
+		"checksum":            append(bytes.Clone(whole[:len(whole)-5]), whole[len(whole)-5]^1, 0, 0, 0, 0),
+	} {
+		_, err := r.File(context.Background(), write("bad.smaps.gz", b))
+		var f *zones.FormatError
+		if !errors.As(err, &f) || !strings.Contains(f.Reason, "cut off") && !strings.Contains(f.Reason, "damaged") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, b := range [][]byte{packed(t, []byte("some notes\n")), {0x1f, 0x8b, 8, 0}} {
+		if _, err := r.File(context.Background(), write("notes.gz", b)); !errors.Is(err, source.ErrUnknown) {
+			t.Errorf("another file under gzip: %v", err)
+		}
 	}
 }
 

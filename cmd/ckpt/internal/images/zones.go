@@ -35,7 +35,7 @@ func newZonesCommand(g *ui.Globals) *cobra.Command {
 		Short: "Divide memory into zones: library, data, shared, I/O buffer",
 		Long: `Show the zones of processes: of live ones with --pid, of checkpoint images of DMTCP
 (plain or gzip) and ckpt, of ELF core files, and of saved texts of /proc/PID/smaps
-or maps; - reads such a text from standard input. A directory means all images
+or maps, plain or gzip; - reads such a text from standard input. A directory means all images
 in it.
 
 For a live process, sizes are those of a checkpoint that DMTCP would take now; --as
@@ -78,7 +78,7 @@ assign areas to zones, and a tutorial.`,
 	f.BoolVar(&o.areas, "areas", false, "list the areas")
 	f.BoolVar(&o.csv, "csv", false, "print rows for ckpt predict fit")
 	f.StringVar(&o.app, "app", "", "with --csv: name of the application, like bt.B (default: that of the program)")
-	f.IntVar(&o.np, "np", 0, "with --csv: processes of the job (default: the number seen)")
+	f.IntVar(&o.np, "np", 0, "with --csv: processes of the job (default: what the launcher told the ranks, or the number seen)")
 	f.StringVar(&o.measure, "as", "dmtcp", "how to count the stored bytes of a live process: dmtcp, criu, virtual, resident, dirty")
 	ui.Choices(f, "as", "dmtcp", "criu", "virtual", "resident", "dirty")
 	f.StringVar(&o.rules, "rules", "", "YAML file with rules of your site")

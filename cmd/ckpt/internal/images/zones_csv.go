@@ -24,38 +24,73 @@ func (o *zonesOptions) printCSV(g *ui.Globals, ps []*zones.Process, checkpoints 
 	w := csv.NewWriter(g.Out)
 	_ = w.Write([]string{"app", "class", "n_processes", "processes_per_node", "mpi", "dtapp_MiB", "lb_MiB", "shmem_MiB", "ckpt_file_MiB"})
 	rows := 0
+	var beside int64
 	for _, c := range checkpoints {
 		for _, p := range c.Programs {
 			if p.Role != zones.RoleRank {
 				continue
 			}
-			hosts := make(map[string]bool)
-			for _, q := range ps {
-				if q.Group == c.Group && q.Name == p.Name {
-					hosts[q.Host] = true
-				}
-			}
-			np := p.Count
+			ranks := ranksOf(ps, c.Group, p.Name)
+			job, node := jobSize(ranks)
 			if o.np > 0 {
-				np = o.np
+				job = o.np
+				node = min(node, job)
 			}
-			name := o.app
-			if name == "" {
-				name = p.Name
-			}
-			app, class := strings.ToLower(strings.NewReplacer(".", "_", " ", "_", ",", "_").Replace(zones.Printable(name))), "-"
-			if m := appName.FindStringSubmatch(name); m != nil {
-				app, class = strings.ToLower(m[1]), m[2]
-			}
-			shared := p.Mean.Shared + p.Companion
-			_ = w.Write([]string{app, class, strconv.Itoa(np), strconv.Itoa((p.Count + len(hosts) - 1) / len(hosts)), p.MPI,
-				ui.MiB(p.Mean.Data), ui.MiB(p.Mean.Library), ui.MiB(shared), ui.MiB(p.Mean.Total() + p.Companion)})
+			app, class := o.nameOf(p.Name)
+			_ = w.Write([]string{app, class, strconv.Itoa(job), strconv.Itoa(node), p.MPI,
+				ui.MiB(p.Mean.Data), ui.MiB(p.Mean.Library), ui.MiB(p.Mean.Shared), ui.MiB(p.Mean.Total())})
+			beside = max(beside, p.Companion)
 			rows++
+			if job > len(ranks) && o.np == 0 {
+				g.Warn("%s: %d of %d ranks were seen; the row is their mean", zones.Printable(p.Name), len(ranks), job)
+			}
 		}
 	}
 	w.Flush()
 	if rows == 0 {
 		return errors.New("no process is a rank: all are launchers")
 	}
+	if beside > 0 {
+		g.Warn("a checkpoint keeps %s MiB of shared files once, beside the images; they are in no row", ui.MiB(beside))
+	}
 	return w.Error()
+}
+
+// nameOf returns the application and the class of a program.
+func (o *zonesOptions) nameOf(program string) (app, class string) {
+	name := o.app
+	if name == "" {
+		name = program
+	}
+	if m := appName.FindStringSubmatch(name); m != nil {
+		return strings.ToLower(m[1]), m[2]
+	}
+	return strings.ToLower(strings.NewReplacer(".", "_", " ", "_", ",", "_").Replace(zones.Printable(name))), "-"
+}
+
+// ranksOf lists the ranks of a program in a checkpoint. Helper processes of the same
+// program are no ranks.
+func ranksOf(ps []*zones.Process, group, program string) (ranks []*zones.Process) {
+	for _, p := range ps {
+		if p.Role == zones.RoleRank && p.Group == group && p.Name == program {
+			ranks = append(ranks, p)
+		}
+	}
+	return ranks
+}
+
+// jobSize returns the number of ranks of a job, and of those on its fullest node. Not all
+// of them need be among the processes: the launcher told each how many there are.
+func jobSize(ranks []*zones.Process) (job, node int) {
+	hosts := make(map[string]int)
+	for _, p := range ranks {
+		hosts[p.Host]++
+		job = max(job, p.JobRanks, p.Rank+1)
+		node = max(node, p.NodeRanks)
+	}
+	job = max(job, len(ranks))
+	for _, n := range hosts {
+		node = max(node, n)
+	}
+	return job, min(node, job)
 }
