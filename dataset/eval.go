@@ -67,6 +67,19 @@ func (e *expression) size(params map[string]int64) (int64, error) {
 	return n, err
 }
 
+// number is a quantity that need not be whole and cannot be negative.
+func (e *expression) number(params map[string]int64) (float64, error) {
+	v, err := eval(e.root, params)
+	if err != nil {
+		return 0, fmt.Errorf("expression %q: %w", e.text, err)
+	}
+	f, _ := v.Float64()
+	if f < 0 || f > 1<<62 {
+		return 0, fmt.Errorf("expression %q is %g, not between 0 and 2^62", e.text, f)
+	}
+	return f, nil
+}
+
 // share is a fraction from 0 to 1.
 func (e *expression) share(params map[string]int64) (float64, error) {
 	v, err := eval(e.root, params)
@@ -189,6 +202,15 @@ var functions = map[string]struct {
 			return nil, fmt.Errorf("squarest of %s: want 1 to %d", v[0].RatString(), maxRoot)
 		}
 		return new(big.Rat).SetInt64(squarest(v[0].Num().Int64())), nil
+	}},
+	"box": {2, func(v []*big.Rat) (*big.Rat, error) {
+		if !v[0].IsInt() || v[0].Sign() <= 0 || v[0].Num().Cmp(big.NewInt(maxRoot)) > 0 {
+			return nil, fmt.Errorf("box of %s: want 1 to %d", v[0].RatString(), maxRoot)
+		}
+		if !v[1].IsInt() || v[1].Sign() < 0 || v[1].Num().Cmp(big.NewInt(2)) > 0 {
+			return nil, fmt.Errorf("side %s of a box: want 0, 1 or 2, the longest first", v[1].RatString())
+		}
+		return new(big.Rat).SetInt64(int64(Box(int(v[0].Num().Int64()))[v[1].Num().Int64()])), nil
 	}},
 	"max": {0, func(v []*big.Rat) (*big.Rat, error) {
 		return slices.MaxFunc(v, (*big.Rat).Cmp), nil

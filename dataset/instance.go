@@ -44,8 +44,15 @@ func (a Array) Bytes() int64 { return a.Count * int64(a.Elem.Size()) }
 // A Message describes one kind of message that a rank sends.
 type Message struct {
 	To string
-	// Count is per rank and iteration, Bytes per message.
+	// Count is per rank and iteration, Bytes per message: the most of any rank.
 	Count, Bytes int64
+	// Each is how many messages go to each of the peers in an iteration, and Mean the
+	// bytes of one, over all ranks.
+	Each, Mean float64
+	// AnySource says that the receiver takes them in the order in which they come.
+	AnySource bool
+
+	peers *peers // nil: not known
 }
 
 // Instance evaluates the spec for a class and np processes.
@@ -118,17 +125,45 @@ func (inst *Instance) evaluate(c class) error {
 		inst.Arrays = append(inst.Arrays, arr)
 	}
 	for i, m := range w.msgs {
-		count, err := m.count.size(inst.Params)
+		msg, err := m.instance(inst)
 		if err != nil {
-			return fmt.Errorf("messages[%d]: count: %w", i, err)
+			return fmt.Errorf("messages[%d]: %w", i, err)
 		}
-		size, err := m.bytes.size(inst.Params)
-		if err != nil {
-			return fmt.Errorf("messages[%d]: bytes: %w", i, err)
-		}
-		inst.Messages = append(inst.Messages, Message{m.to, count, size})
+		inst.Messages = append(inst.Messages, msg)
 	}
 	return nil
+}
+
+func (m *messageSpec) instance(inst *Instance) (Message, error) {
+	out := Message{To: m.to, AnySource: m.anySource}
+	var err error
+	if out.Count, err = m.count.size(inst.Params); err != nil {
+		return out, fmt.Errorf("count: %w", err)
+	}
+	if out.Bytes, err = m.bytes.size(inst.Params); err != nil {
+		return out, fmt.Errorf("bytes: %w", err)
+	}
+	out.Mean = float64(out.Bytes)
+	if m.mean != nil {
+		if out.Mean, err = m.mean.number(inst.Params); err != nil {
+			return out, fmt.Errorf("mean: %w", err)
+		}
+	}
+	if m.peers == nil {
+		return out, nil
+	}
+	if out.peers, err = m.peers.instance(inst.NP, inst.Params); err != nil {
+		return out, fmt.Errorf("peers: %w", err)
+	}
+	if n := out.peers.degree(); n > 0 {
+		out.Each = float64(out.Count) / float64(n)
+	}
+	if m.each != nil {
+		if out.Each, err = m.each.number(inst.Params); err != nil {
+			return out, fmt.Errorf("each: %w", err)
+		}
+	}
+	return out, nil
 }
 
 // DataBytes returns the size of the data zone of one rank: the arrays and the

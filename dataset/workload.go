@@ -67,6 +67,9 @@ type arraySpec struct {
 type messageSpec struct {
 	to           string
 	count, bytes *expression
+	each, mean   *expression // nil: as count and bytes say
+	anySource    bool
+	peers        *pattern // nil: not known
 }
 
 // document is the YAML form of a spec. Unknown fields are errors.
@@ -91,9 +94,13 @@ type documentArray struct {
 }
 
 type documentMessage struct {
-	To    string `yaml:"to"`
-	Count string `yaml:"count"`
-	Bytes string `yaml:"bytes"`
+	To        string     `yaml:"to"`
+	Count     string     `yaml:"count"`
+	Bytes     string     `yaml:"bytes"`
+	Each      string     `yaml:"each"`
+	Mean      string     `yaml:"mean"`
+	AnySource bool       `yaml:"any_source"`
+	Peers     *peersSpec `yaml:"peers"`
 }
 
 type documentClass struct {
@@ -304,17 +311,38 @@ func build(doc *document) (*Workload, error) {
 		w.arrays = append(w.arrays, arraySpec{a.Name, elem, count, rewrite})
 	}
 	for i, m := range doc.Messages {
-		count, err := parseExpression(m.Count)
+		spec, err := parseMessage(&m)
 		if err != nil {
-			return nil, fmt.Errorf("messages[%d]: count: %w", i, err)
+			return nil, fmt.Errorf("messages[%d]: %w", i, err)
 		}
-		size, err := parseExpression(m.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("messages[%d]: bytes: %w", i, err)
-		}
-		w.msgs = append(w.msgs, messageSpec{oneLine(m.To), count, size})
+		w.msgs = append(w.msgs, *spec)
 	}
 	return w, nil
+}
+
+func parseMessage(m *documentMessage) (*messageSpec, error) {
+	spec := &messageSpec{to: oneLine(m.To), anySource: m.AnySource}
+	for _, field := range []struct {
+		name, text string
+		to         **expression
+		optional   bool
+	}{{"count", m.Count, &spec.count, false}, {"bytes", m.Bytes, &spec.bytes, false}, {"each", m.Each, &spec.each, true}, {"mean", m.Mean, &spec.mean, true}} {
+		if field.text == "" && field.optional {
+			continue
+		}
+		var err error
+		if *field.to, err = parseExpression(field.text); err != nil {
+			return nil, fmt.Errorf("%s: %w", field.name, err)
+		}
+	}
+	if m.Peers == nil {
+		return spec, nil
+	}
+	var err error
+	if spec.peers, err = parsePattern(m.Peers); err != nil {
+		return nil, fmt.Errorf("peers: %w", err)
+	}
+	return spec, nil
 }
 
 func checkParam(name string) error {

@@ -254,7 +254,7 @@ func TestSource(t *testing.T) {
 			t.Fatal(err)
 		}
 		first.Workload, second.Workload = nil, nil
-		if diff := cmp.Diff(first, second); diff != "" {
+		if diff := cmp.Diff(first, second, cmp.AllowUnexported(Message{}, peers{})); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}

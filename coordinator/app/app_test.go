@@ -464,14 +464,6 @@ func spec(t *testing.T, kernel, params string) *dataset.Instance {
 	return inst
 }
 
-func TestCubic(t *testing.T) {
-	for np, want := range map[int][3]int{1: {1, 1, 1}, 4: {2, 2, 1}, 8: {2, 2, 2}, 12: {3, 2, 2}, 13: {13, 1, 1}, 16: {4, 2, 2}, 64: {4, 4, 4}} {
-		if got := cubic(np); got != want {
-			t.Errorf("cubic(%d) = %v, want %v", np, got, want)
-		}
-	}
-}
-
 // Bytes are the data zones of the four ranks. cpu-s/rank is what an iteration
 // takes of one core, which unlike the time holds on a busy machine too.
 func BenchmarkStep(b *testing.B) {

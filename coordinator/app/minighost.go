@@ -3,6 +3,8 @@ package app
 import (
 	"fmt"
 	"math"
+
+	"ckpt/dataset"
 )
 
 // miniGhost is a Jacobi iteration with a 7-point stencil on five variables: the
@@ -27,7 +29,7 @@ type miniGhost struct {
 const ghostVars = 5
 
 func newMiniGhost(a *App) (kernel, error) {
-	g := &miniGhost{a: a, grid: cubic(a.inst.NP)}
+	g := &miniGhost{a: a, grid: dataset.Box(a.inst.NP)}
 	if err := a.params(map[string]*int{"nx": &g.n[0], "ny": &g.n[1], "nz": &g.n[2]}); err != nil {
 		return nil, err
 	}
@@ -63,26 +65,6 @@ func newMiniGhost(a *App) (kernel, error) {
 	g.plane = [2][]float64{make([]float64, face[2]), make([]float64, face[2])}
 	g.row = make([]float64, g.n[0])
 	return g, nil
-}
-
-// cubic returns three factors of np, nearest to a cube: the smallest surface.
-func cubic(np int) [3]int {
-	best, cost := [3]int{np, 1, 1}, math.MaxInt
-	for x := 1; x*x <= np; x++ {
-		if np%x != 0 {
-			continue
-		}
-		for y := x; y*y <= np/x; y++ {
-			if np/x%y != 0 {
-				continue
-			}
-			z := np / x / y
-			if s := x*y + y*z + x*z; s < cost {
-				best, cost = [3]int{z, y, x}, s
-			}
-		}
-	}
-	return best
 }
 
 func (g *miniGhost) init() error {
