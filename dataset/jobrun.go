@@ -36,6 +36,44 @@ type JobRun struct {
 	Storage string `json:"storage"`
 
 	Checkpoints []JobCheckpoint `json:"checkpoints"` // oldest first
+	// Logs is what the ranks logged of messages between groups, nil without groups.
+	Logs *JobLogs `json:"logs,omitempty"`
+	// Restarts are those of all runs of the job, oldest first.
+	Restarts []JobRestart `json:"restarts,omitempty"`
+}
+
+// JobLogs is what the message logs of all ranks cost, added up over all runs of a job as
+// far as its journal knows.
+type JobLogs struct {
+	// Iterations is for how many iterations of the whole job, on average of the ranks.
+	Iterations float64 `json:"iterations"`
+	Bytes      int64   `json:"bytes"`   // of frames, heads and padding included
+	Commits    int64   `json:"commits"` // to the disk, each with all frames that waited
+	Seconds    float64 `json:"seconds"` // that the ranks waited for them, together
+}
+
+// A JobRestart is what a restart of a job, or of some of its groups, cost.
+type JobRestart struct {
+	// Failed says that ranks had died; else a user restarted the job.
+	Failed bool `json:"failed"`
+	// Groups and Ranks were restarted. A coordinated job has one group.
+	Groups int `json:"groups"`
+	Ranks  int `json:"ranks"`
+	// TotalS is the time from the failure, or from the start of the run, until all ranks
+	// compute. ReadS of it was reading and unpacking images, in the slowest rank, and
+	// LogS reading message logs.
+	TotalS float64 `json:"total_s"`
+	ReadS  float64 `json:"read_s"`
+	LogS   float64 `json:"log_s,omitempty"`
+	// ReadBytes are read from images by all ranks, unpacked, LogBytes from logs.
+	ReadBytes int64 `json:"read_bytes"`
+	LogBytes  int64 `json:"log_bytes,omitempty"`
+	// LostIterations is how many iterations each of them repeats, on average. LostS is
+	// the time that these took at first and ReplayS that of repeating them; ReplayS is
+	// nil if the ranks never came as far again.
+	LostIterations float64  `json:"lost_iterations"`
+	LostS          float64  `json:"lost_s,omitempty"`
+	ReplayS        *float64 `json:"replay_s,omitempty"`
 }
 
 // A JobCheckpoint is what one checkpoint stored and cost. In a job of several groups it

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"ckpt/dataset"
+	"ckpt/predict/modes"
 )
 
 // modelVersion is written into model files.
@@ -37,6 +38,8 @@ type Model struct {
 	Shared  map[string]*sharedFit `json:"shared"`
 	IO      map[string]*ioFit     `json:"io"`
 	Latency *latencyFit           `json:"latency"`
+	// Modes is what message logs and restarts cost, nil if that was not measured.
+	Modes *modes.Machine `json:"modes,omitempty"`
 }
 
 // A series is the data zone of one application, class and MPI library over
@@ -295,6 +298,11 @@ func (m *Model) check() error {
 	for mpi, f := range m.IO {
 		if err := f.check(); err != nil {
 			return fmt.Errorf("aggregators of %s: %w", mpi, err)
+		}
+	}
+	if m.Modes != nil {
+		if err := m.Modes.Check(); err != nil {
+			return err
 		}
 	}
 	if m.Latency != nil {

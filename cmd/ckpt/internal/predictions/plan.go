@@ -15,6 +15,7 @@ import (
 
 type planOptions struct {
 	timeOptions
+	modeOptions
 	overhead, appTime, capacity, minimize, runs string
 	keep, top, checkpoints, maxNodes            int
 	ppn, aggregatorList                         []int
@@ -37,6 +38,12 @@ storage needed to keep them. The best by --minimize is marked with *:
              their number is fixed)
   lost-work  the shortest interval: half of it is lost to a failure, on average
 
+With --mtbf the command compares modes of checkpoints and logs of messages instead,
+for one mapping: what a round of checkpoints costs (ckpt), the best time between them
+(every), the log of that time and what it costs (log), a restart of the ranks that go
+back (restart), the work that a failure destroys (lost), and the expected time of the
+run. docs/PREDICT.md has the model; --json has more columns and the ends of ranges.
+
 A run may take longer in one configuration than in another. --runs reads the times
 from a CSV file or built-in table with the columns app_time_s, mapping (2n x 8p) or
 n_processes and n_nodes, and cb_buffer_size_MiB if buffers differ. Without --app-time
@@ -44,7 +51,9 @@ only these configurations are compared.`,
 		Example: `  ckpt predict plan bt.D --np 64 --overhead 30% --app-time 1137.53
   ckpt predict plan bt.C --np 64 --overhead 10% --app-time 2h --keep 2 --capacity 100GiB --minimize storage --json
   ckpt predict plan bt.C --np 64 --overhead 10% --app-time 2h --io full --aggregators 1,2,4 --buffers 8MiB,16MiB
-  ckpt predict plan bt.B.16 --io full --mpi mpich --codec none --runs 5.14 --checkpoints 1 --minimize total`,
+  ckpt predict plan bt.B.16 --io full --mpi mpich --codec none --runs 5.14 --checkpoints 1 --minimize total
+  ckpt predict plan bt.D.64 --nodes 4 --app-time 24h --mtbf 12h
+  ckpt predict plan bt.D.64 --nodes 4 --app-time 24h --mtbf 12h --mode semi,uncoordinated --log pessimistic-sender`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return inputErrors(runPredictPlan(cmd, g, &o, args[0])) },
 	}
@@ -78,6 +87,7 @@ func (o *planOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.measure, "measure", "", "measure the rate of this directory with a short write test")
 	f.StringVar(&o.probeSize, "measure-size", "64MiB", "bytes of each round of --measure")
 	f.IntVar(&o.top, "top", 0, "show the best N only (default all)")
+	o.modeOptions.addFlags(f)
 }
 
 // planning reads the flags.
@@ -89,7 +99,7 @@ func (o *planOptions) planning() (predict.Planning, error) {
 		return p, err
 	}
 	switch {
-	case o.overhead == "" && o.checkpoints == 0:
+	case o.overhead == "" && o.checkpoints == 0 && !o.given():
 		return p, ui.Missing("--overhead", "30%")
 	case o.overhead != "" && o.checkpoints != 0:
 		return p, ui.BadUsage("--checkpoints and --overhead both say how many checkpoints a run takes", "leave one of the two out")
@@ -169,6 +179,15 @@ func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app strin
 	}
 	if p.Probe, err = o.probe(cmd.Context()); err != nil {
 		return err
+	}
+	if o.given() {
+		return runPlanModes(cmd, g, o, m, &p)
+	}
+	if err := o.modeFlagsUnused(cmd); err != nil {
+		return err
+	}
+	if o.modeOptions.Nodes > 0 && len(p.PPN) == 0 {
+		p.PPN = []int{(p.App.NP + o.modeOptions.Nodes - 1) / o.modeOptions.Nodes}
 	}
 	options, err := m.Plan(p, countBudget)
 	if err != nil {

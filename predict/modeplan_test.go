@@ -1,0 +1,131 @@
+package predict
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"ckpt/predict/modes"
+)
+
+// firstOrder is Young's interval and the waste to first order.
+func firstOrder(mtbf float64) FailureFunc {
+	return func(f Failing) (float64, float64, error) {
+		tau := f.IntervalS
+		if tau == 0 {
+			tau = math.Sqrt(2 * f.CostS * mtbf)
+		}
+		if f.Scratch {
+			return tau, math.Inf(1), nil
+		}
+		replay := max(1, f.Replay)
+		return tau, f.AppS / (1 - f.Slowdown) * (1 + f.CostS/tau + f.Growth) * (1 + (f.RestartS+tau/2/replay)/mtbf), nil
+	}
+}
+
+func modePlanning(t *testing.T) (*Model, ModePlanning) {
+	t.Helper()
+	m, err := Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := ModePlanning{AppS: 86400, MTBFS: 43200, Codec: "none", Modes: modes.Modes()}
+	p.Mapping = []int{16, 16, 16, 16}
+	if p.App, err = m.Application("bt.D.64", 0); err != nil {
+		t.Fatal(err)
+	}
+	return m, p
+}
+
+func TestPlanModes(t *testing.T) {
+	m, p := modePlanning(t)
+	for _, p.Together = range []float64{0, 0.5, 1} {
+		options, err := m.PlanModes(p, firstOrder(p.MTBFS))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(options) != 7 {
+			t.Fatalf("%d options, want 7", len(options))
+		}
+		for i, o := range options {
+			if o.Best != (i == 0) || i > 0 && o.TotalS.Value < options[i-1].TotalS.Value {
+				t.Errorf("option %d of %g s: best %v", i, o.TotalS.Value, o.Best)
+			}
+			if o.TotalS.Low > o.TotalS.Value || o.TotalS.High < o.TotalS.Value || o.TotalS.Low < p.AppS {
+				t.Errorf("%s %s: total %+v", o.Mode, o.Log, o.TotalS)
+			}
+			if math.IsInf(o.TotalS.Value, 1) != (o.Log == modes.None) || math.IsInf(o.TotalS.Low, 1) {
+				t.Errorf("%s %s: total %+v: a domino effect is possible, not certain", o.Mode, o.Log, o.TotalS)
+			}
+			if o.FailS.Value < o.RestartS.Value || o.LostS.Value > p.AppS {
+				t.Errorf("%s %s: restart %+v with logs, %+v without; %g s lost", o.Mode, o.Log, o.FailS, o.RestartS, o.LostS.Value)
+			}
+		}
+		if last := options[6]; last.Log != modes.None || last.LostS.Value < 10*options[0].LostS.Value {
+			t.Errorf("the last is %s %s, which loses %g s", last.Mode, last.Log, last.LostS.Value)
+		}
+	}
+}
+
+// One group restarts sooner than all ranks, and a coordinated checkpoint of all is no
+// cheaper than one of a group.
+func TestGroupsRestartSooner(t *testing.T) {
+	m, p := modePlanning(t)
+	p.GroupSize = 8
+	options, err := m.PlanModes(p, firstOrder(p.MTBFS))
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := map[modes.Mode]ModeOption{}
+	for _, o := range options {
+		if o.Log == modes.NoGroups || o.Log == modes.Receiver {
+			by[o.Mode] = o
+		}
+	}
+	all, semi, one := by[modes.Coordinated], by[modes.Semi], by[modes.Uncoordinated]
+	if !(all.RestartS.Value > semi.RestartS.Value && semi.RestartS.Value > one.RestartS.Value) {
+		t.Errorf("restarts of %g, %g and %g s", all.RestartS.Value, semi.RestartS.Value, one.RestartS.Value)
+	}
+	if semi.GroupRanks != 8 || semi.GroupCount != 8 || !(all.GroupS.Value > semi.GroupS.Value && semi.GroupS.Value > one.GroupS.Value) {
+		t.Errorf("checkpoints of %g, %g and %g s", all.GroupS.Value, semi.GroupS.Value, one.GroupS.Value)
+	}
+	if !(one.Logged.Bytes > semi.Logged.Bytes && all.Logged.Bytes == 0) {
+		t.Errorf("logged %g, %g and %g bytes", all.Logged.Bytes, semi.Logged.Bytes, one.Logged.Bytes)
+	}
+}
+
+// On one node mode semi has one group, and nothing to log.
+func TestOneGroup(t *testing.T) {
+	m, p := modePlanning(t)
+	p.Mapping, p.Modes = []int{64}, []modes.Mode{modes.Coordinated, modes.Semi}
+	options, err := m.PlanModes(p, firstOrder(p.MTBFS))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range options {
+		if o.Log != modes.NoGroups || o.LogMiB != 0 || o.TotalS != options[0].TotalS {
+			t.Errorf("%s %q logs %g MiB and ends after %+v s", o.Mode, o.Log, o.LogMiB, o.TotalS)
+		}
+	}
+}
+
+func TestPlanModesRefuses(t *testing.T) {
+	for name, change := range map[string]func(*ModePlanning){
+		"no time":      func(p *ModePlanning) { p.AppS = 0 },
+		"no failures":  func(p *ModePlanning) { p.MTBFS = math.NaN() },
+		"thesis":       func(p *ModePlanning) { p.Law = Thesis },
+		"group":        func(p *ModePlanning) { p.GroupSize = 65 },
+		"share":        func(p *ModePlanning) { p.Together = 1.5 },
+		"mapping":      func(p *ModePlanning) { p.Mapping = []int{63} },
+		"semi, none":   func(p *ModePlanning) { p.Modes, p.Logs = []modes.Mode{modes.Semi}, []modes.Log{modes.None} },
+		"codec":        func(p *ModePlanning) { p.Codec = "lzma" },
+		"unknown mode": func(p *ModePlanning) { p.Modes = []modes.Mode{"all"} },
+		"no messages":  func(p *ModePlanning) { p.App.inst = nil },
+	} {
+		m, p := modePlanning(t)
+		change(&p)
+		if _, err := m.PlanModes(p, firstOrder(p.MTBFS)); !errors.As(err, new(*InputError)) {
+			t.Errorf("%s: %v, want an InputError", name, err)
+		}
+	}
+}

@@ -1,0 +1,273 @@
+package modes
+
+import (
+	"fmt"
+	"iter"
+	"math"
+)
+
+// A Storing predicts the time, in seconds, of storing the memory of some ranks at the same
+// time, so many of each node. As many as agree first agree on a moment (Eq 3.5 of the
+// thesis), or 0 if each stores on its own (Eq 3.6).
+type Storing func(perNode []int, agree int) (seconds Range, mib float64, err error)
+
+// A Case is a job whose costs under one mode and log are asked for.
+type Case struct {
+	Mode    Mode
+	Log     Log
+	Mapping []int
+	// Groups is the group of each rank, Traffic what crosses between them.
+	Groups  []int
+	Traffic Traffic
+	// LoggedBytes, if it is not nil, was measured: bytes logged in an iteration.
+	LoggedBytes *float64
+	IterationS  float64 // of the run without checkpoints
+	// Together is the share of the groups that store at the same time: 0 for one after
+	// the other, 1 for all.
+	Together float64
+	Store    Storing
+	Machine  *Machine // nil: all is assumed
+}
+
+// A Result is what a mode costs, before failures are counted.
+type Result struct {
+	GroupCount int
+	GroupRanks int // of the largest group
+	// GroupS is the time of a checkpoint of the largest group, while others store as
+	// Together says. RoundS is what the job loses until every group has stored once.
+	GroupS, RoundS Range
+	StoredMiB      float64 // of all groups, without logs
+	// Logged is of one iteration. KeptMiBPerS is what senders keep for each second of
+	// work, LogMiBPerS what is logged.
+	Logged                  Logging
+	LogMiBPerS, KeptMiBPerS float64
+	// Slowdown is the share of the speed that logging costs.
+	Slowdown Range
+	// KeptS is the time that a second of work adds to a round, since checkpoints hold the
+	// messages that senders keep.
+	KeptS Range
+	// RestartS is the time until the ranks that go back compute again, ReplaySpeed how
+	// many times faster they then repeat lost work. LogReadS is what reading a second's
+	// worth of log adds to a restart.
+	RestartRanks          int
+	RestartS, ReplaySpeed Range
+	LogReadS              Range
+	// Domino says that nothing bounds how far ranks roll back: in the worst case to the
+	// beginning.
+	Domino  bool
+	Assumed []string
+}
+
+// Cost predicts what a mode and log cost.
+func Cost(c *Case) (*Result, error) {
+	by := sizes(c.Groups)
+	r := &Result{GroupCount: len(by)}
+	for _, n := range by {
+		r.GroupRanks = max(r.GroupRanks, n)
+	}
+	if err := c.storing(r); err != nil {
+		return nil, err
+	}
+	c.logging(r)
+	c.restarting(r)
+	if len(by) > 1 && c.Log == None {
+		r.Domino = c.Traffic.Crossing > 0
+		r.RestartRanks = len(c.Groups)
+	}
+	return r, nil
+}
+
+// perNode counts the ranks of some groups by node.
+func (c *Case) perNode(in func(group int) bool) []int {
+	out := make([]int, len(c.Mapping))
+	rank := 0
+	for node, n := range c.Mapping {
+		for range n {
+			if in(c.Groups[rank]) {
+				out[node]++
+			}
+			rank++
+		}
+	}
+	return out
+}
+
+// storing adds up a round: groups store in batches, and while a batch stores the others
+// wait for its messages. At best the pauses hide behind each other, and a rank loses its
+// own only.
+func (c *Case) storing(r *Result) error {
+	if r.GroupCount == 1 {
+		s, mib, err := c.Store(c.Mapping, len(c.Groups))
+		r.GroupS, r.RoundS, r.StoredMiB = s, s, mib
+		return err
+	}
+	agree := 0
+	if r.GroupRanks > 1 {
+		agree = r.GroupRanks
+	}
+	size := max(1, int(math.Ceil(c.Together*float64(r.GroupCount))))
+	seen := map[string]batchCost{} // most batches are alike
+	for nodes := range c.batches(size) {
+		key := c.shape(nodes)
+		b, ok := seen[key]
+		if !ok {
+			perNode := make([]int, len(c.Mapping))
+			for _, n := range nodes {
+				perNode[n.node] = n.ranks
+			}
+			var err error
+			if b.seconds, b.mib, err = c.Store(perNode, agree); err != nil {
+				return err
+			}
+			seen[key] = b
+		}
+		r.StoredMiB += b.mib
+		r.RoundS = r.RoundS.Plus(b.seconds)
+		if b.seconds.Value >= r.GroupS.Value {
+			r.GroupS = b.seconds
+		}
+	}
+	r.RoundS.Low = min(r.RoundS.Low, r.GroupS.Low)
+	return nil
+}
+
+type batchCost struct {
+	seconds Range
+	mib     float64
+}
+
+// A part is the ranks of one node in a batch.
+type part struct{ node, ranks int }
+
+// batches yields the nodes of each batch of groups. Groups are ranks that follow each
+// other, and so are batches.
+func (c *Case) batches(size int) iter.Seq[[]part] {
+	return func(yield func([]part) bool) {
+		var parts []part
+		current, rank := 0, 0
+		for node, n := range c.Mapping {
+			for range n {
+				if b := c.Groups[rank] / size; b != current {
+					if !yield(parts) {
+						return
+					}
+					current, parts = b, nil
+				}
+				if k := len(parts); k == 0 || parts[k-1].node != node {
+					parts = append(parts, part{node, 0})
+				}
+				parts[len(parts)-1].ranks++
+				rank++
+			}
+		}
+		if len(parts) > 0 {
+			yield(parts)
+		}
+	}
+}
+
+// shape names batches that take the same time.
+func (c *Case) shape(parts []part) string {
+	count := map[[2]int]int{}
+	for _, p := range parts {
+		count[[2]int{c.Mapping[p.node], p.ranks}]++
+	}
+	return fmt.Sprint(count)
+}
+
+// memoryMiBPerS is the rate at which a sender copies what it keeps.
+var memoryMiBPerS = Range{4000, 1000, 16000}
+
+// logging fills in the costs of a log while nothing fails.
+func (c *Case) logging(r *Result) {
+	r.Logged = c.Traffic.Logged(c.Log)
+	if r.GroupCount == 1 {
+		r.Logged = Logging{}
+		return
+	}
+	if c.LoggedBytes != nil {
+		r.Logged.Bytes = *c.LoggedBytes
+	} else if n := len(c.Traffic.Guessed); n > 0 {
+		r.assume("of %d kinds of messages nobody knows where they go: all ranks are equally likely", n)
+	}
+	perSecond := 1 / (c.IterationS * (1 << 20))
+	r.LogMiBPerS, r.KeptMiBPerS = r.Logged.Bytes*perSecond, r.Logged.Kept*perSecond
+	m := c.machine()
+	commit := m.quantity(r, m.CommitS, assumed.commitS, "a commit of a log takes %s ms", 1e3)
+	each := m.quantity(r, m.CommitsPerFrame, assumed.commits, "%s commits for a logged message", 1)
+	wait := commit.Times(each).Scale(r.Logged.Waits)
+	wait.High = max(wait.High, wait.Value)
+	switch c.Log {
+	case Optimistic:
+		// Writing hides behind computing, or takes as long as if it did not.
+		all := commit.Times(each).Scale(c.Traffic.Busiest)
+		wait = Range{all.Value / 2, 0, all.High}
+		r.assume("half of the optimistic log hides behind the computation")
+	case Sender:
+		mib := c.Traffic.BusiestBytes / (1 << 20)
+		wait = wait.Plus(Exactly(mib).Over(memoryMiBPerS))
+	}
+	share := func(s float64) float64 { return s / (c.IterationS + s) }
+	r.Slowdown = Range{share(wait.Value), share(wait.Low), share(wait.High)}
+	if r.StoredMiB > 0 {
+		r.KeptS = r.RoundS.Scale(r.KeptMiBPerS / r.StoredMiB)
+	}
+}
+
+// restarting fills in the restart of the group that failed; without logs all ranks may
+// have to go back.
+func (c *Case) restarting(r *Result) {
+	failed := c.Groups[len(c.Groups)-1]
+	by := sizes(c.Groups)
+	for g, n := range by {
+		if n == r.GroupRanks {
+			failed = g
+			break
+		}
+	}
+	r.RestartRanks = r.GroupRanks
+	nodes := c.perNode(func(g int) bool { return g == failed || c.Log == None })
+	if c.Log == None {
+		r.RestartRanks = len(c.Groups)
+	}
+	m := c.machine()
+	r.RestartS = m.quantity(r, m.FixedS, assumed.fixedS, "a restart takes %s s to notice the failure and to begin", 1).
+		Plus(m.quantity(r, m.RankS, assumed.rankS, "starting a rank takes %s ms", 1e3).Scale(float64(r.RestartRanks)))
+	seconds, mib, err := c.Store(nodes, 0)
+	if err != nil || mib == 0 {
+		return // storing has refused it before
+	}
+	read := Range{seconds.Value, seconds.Low / readDoubt, seconds.High * readDoubt}
+	if m.ReadMiBPerS != nil {
+		read = Exactly(mib).Over(*m.ReadMiBPerS)
+	} else {
+		r.assume("reading is as fast as writing")
+	}
+	r.RestartS = r.RestartS.Plus(read)
+	r.ReplaySpeed = Exactly(1)
+	if r.GroupCount > 1 && c.Log != None {
+		r.ReplaySpeed = m.quantity(r, m.Replay, assumed.replay, "lost work is repeated at %s times its speed", 1)
+		share := float64(r.GroupRanks) / float64(len(c.Groups))
+		r.LogReadS = read.Scale(r.LogMiBPerS * share / mib)
+	}
+}
+
+func (c *Case) machine() *Machine {
+	if c.Machine == nil {
+		return &Machine{}
+	}
+	return c.Machine
+}
+
+// quantity is the measured value or the assumed one, which it notes.
+func (m *Machine) quantity(r *Result, measured *Range, otherwise Range, text string, unit float64) Range {
+	if measured != nil {
+		return *measured
+	}
+	r.assume(text, fmt.Sprintf("%g (%g to %g)", otherwise.Value*unit, otherwise.Low*unit, otherwise.High*unit))
+	return otherwise
+}
+
+func (r *Result) assume(format string, args ...any) {
+	r.Assumed = append(r.Assumed, fmt.Sprintf(format, args...))
+}

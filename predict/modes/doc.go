@@ -1,0 +1,54 @@
+// Package modes predicts what the modes of checkpointing and the logs of messages cost:
+// how many bytes are logged, what storing group by group takes, how long a restart of
+// one group or of all ranks takes, and how much work a failure costs.
+//
+//	groups, err := modes.Groups(modes.Semi, mapping, 0)     // group of each rank
+//	t := modes.Count(inst, groups)                          // traffic between the groups
+//	bytes := t.Logged(modes.Receiver).Bytes                 // of an iteration
+//	c := modes.Cost(&modes.Case{…})                         // all of it
+//
+// The thesis (León Otero, UAB 2022, section 3.3.2) splits the time of a checkpoint of one
+// group into management and storage, Eq 3.6, and names three cases of contention without
+// a model: no other group stores at the same time, all do, or a share of them. [Case]
+// has that share as a number.
+//
+// # Promises
+//
+//   - The functions are pure: the same arguments give the same results.
+//   - Every cost is a [Range]. Its ends are those of all quantities that it depends on,
+//     so that it holds whatever depends on whatever.
+//   - What is assumed and not measured is named in [Result.Assumed].
+//   - Logged bytes are those of the frames of a message log of ckpt, heads and padding
+//     included, and follow from the pattern of the messages alone.
+package modes
+
+// A Range is a quantity with an interval around it.
+type Range struct {
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+}
+
+// Exactly is a range of one value.
+func Exactly(v float64) Range { return Range{v, v, v} }
+
+// Plus adds.
+func (r Range) Plus(o Range) Range { return Range{r.Value + o.Value, r.Low + o.Low, r.High + o.High} }
+
+// Times multiplies by a range of positive numbers.
+func (r Range) Times(o Range) Range {
+	return Range{r.Value * o.Value, r.Low * o.Low, r.High * o.High}
+}
+
+// Over divides by a range of positive numbers.
+func (r Range) Over(o Range) Range {
+	return Range{r.Value / o.Value, r.Low / o.High, r.High / o.Low}
+}
+
+// Scale multiplies by a positive number.
+func (r Range) Scale(f float64) Range { return Range{r.Value * f, r.Low * f, r.High * f} }
+
+// valid reports whether low ≤ value ≤ high, all of them positive and finite.
+func (r Range) valid() bool {
+	return r.Low >= 0 && r.Low <= r.Value && r.Value <= r.High && r.High < 1e18
+}
