@@ -17,7 +17,7 @@
 //   - The functions are pure: the same arguments give the same results.
 //   - Every cost is a [Range]. Its ends are those of all quantities that it depends on,
 //     so that it holds whatever depends on whatever.
-//   - What is assumed and not measured is named in [Result.Assumed].
+//   - [Result.Assumed] names each quantity that is assumed and not measured.
 //   - Logged bytes are those of the frames of a message log of ckpt, heads and padding
 //     included, and follow from the pattern of the messages alone.
 package modes
