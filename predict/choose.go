@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Errors of the laws where they were checked, as relative standard deviation. Block
@@ -33,6 +34,10 @@ type lawSet struct {
 	N    int     `json:"n"`
 	// Misfit is the largest relative error among the points, if no law describes them.
 	Misfit float64 `json:"misfit,omitempty"`
+
+	points []point
+	once   sync.Once
+	shapes *shapeSet
 }
 
 // chooseLaws fits the laws that the points support. It keeps laws whose leave-one-out
@@ -47,10 +52,10 @@ func chooseLaws(points []point) (*lawSet, error) {
 		return nil, refuse("measure another process count, or describe the application by a workload spec, which needs one point",
 			"%d process count(s) cannot fix the 2 parameters of a law", n)
 	}
-	s := &lawSet{N: len(points)}
+	s := &lawSet{N: len(points), points: points}
 	s.Low, s.High = span(points)
 	s.consider(falling(), points)
-	if s.misses(points) > farLaw {
+	if n > 2 || s.misses(points) > farLaw {
 		s.consider(weak(), points)
 	}
 	if len(s.Fits) == 0 {
@@ -89,11 +94,7 @@ func (s *lawSet) misses(points []point) (worst float64) {
 		return math.Inf(1)
 	}
 	for _, pt := range points {
-		mean := 0.0
-		for _, f := range s.Fits {
-			mean += f.Weight * f.at(pt.P)
-		}
-		worst = max(worst, math.Abs(mean/pt.MiB-1))
+		worst = max(worst, math.Abs(s.at(pt.P)/pt.MiB-1))
 	}
 	return worst
 }
@@ -167,10 +168,37 @@ func (s *lawSet) weigh() {
 
 // predict evaluates the set at p, in MiB.
 func (s *lawSet) predict(p float64) estimated {
-	mean := 0.0
+	mean := s.at(p)
+	if s.points == nil {
+		return s.confined(p, mean)
+	}
+	// The value is that of the laws chosen by left-out error. The interval is that of all
+	// laws that the points permit, and never narrower than where the points end.
+	s.once.Do(func() { s.shapes = fitShapes(s.points) })
+	low, high := s.sides(p, mean)
+	if edge := min(max(p, s.Low), s.High); edge != p {
+		l, h := s.sides(edge, s.at(edge))
+		low, high = max(low, l), max(high, h)
+	}
+	return estimated{mean, mean / low, mean * high, beyond(p, s.Low, s.High)}
+}
+
+// at is the weighted mean of the laws.
+func (s *lawSet) at(p float64) (mean float64) {
 	for _, f := range s.Fits {
 		mean += f.Weight * f.at(p)
 	}
+	return mean
+}
+
+// sides are the factors by which the size at p may be smaller and larger than a value.
+func (s *lawSet) sides(p, value float64) (below, above float64) {
+	b := s.shapes.predict(p)
+	return max(1, value/math.Exp(b.quantile(0.025))), max(1, math.Exp(b.quantile(0.975))/value)
+}
+
+// confined is the prediction of laws that the user chose.
+func (s *lawSet) confined(p, mean float64) estimated {
 	var spread, disagree, rss, k float64
 	for _, f := range s.Fits {
 		spread += f.Weight * f.spread(p)

@@ -111,7 +111,7 @@ func leaveOutTimes(latencies []dataset.Latency, by func(string) *Coverage) error
 func leaveOutRow(rows []dataset.Measurement, i int, by func(string) *Coverage) error {
 	r := rows[i]
 	var points []point
-	var library []float64
+	var library []point
 	var shared []dataset.Measurement
 	for j, o := range rows {
 		if j == i || o.MPI != r.MPI {
@@ -121,7 +121,7 @@ func leaveOutRow(rows []dataset.Measurement, i int, by func(string) *Coverage) e
 			points = append(points, point{float64(o.NP), o.Data})
 		}
 		if o.Library > 0 {
-			library = append(library, o.Library)
+			library = append(library, point{float64(o.NP), o.Library})
 		}
 		if o.Shared > 0 && !o.SharedDoubtful {
 			shared = append(shared, o)
@@ -135,17 +135,17 @@ func leaveOutRow(rows []dataset.Measurement, i int, by func(string) *Coverage) e
 			if err != nil {
 				return err
 			}
-			d.X, d.R = append(d.X, math.Log(pt.P)), append(d.R, pt.MiB-structure(inst))
+			d.add(pt.P, structure(inst), pt.MiB)
 		}
 		inst, err := w.Instance(r.Class, r.NP)
 		if err != nil {
 			return err
 		}
-		v, sd, err := d.predict(p)
+		b, err := d.predict(p, structure(inst))
 		if err != nil {
 			return err
 		}
-		by("data, structural").add(estimate(structure(inst)+v, student(driftDof)*sd, 1), r.Data)
+		by("data, structural").add(b.estimate(1), r.Data)
 	}
 	if distinct(points) >= 2 {
 		set, err := chooseLaws(points)
@@ -155,7 +155,7 @@ func leaveOutRow(rows []dataset.Measurement, i int, by func(string) *Coverage) e
 		by("data, laws").add(set.predict(p), r.Data)
 	}
 	if r.Library > 0 {
-		by("library").add(fitConstant(library).predict(), r.Library)
+		by("library").add(fitLibrary(library).predict(), r.Library)
 	}
 	if r.Shared > 0 && !r.SharedDoubtful {
 		f, err := fitShared(r.MPI, shared)

@@ -59,19 +59,24 @@ type zoneEstimate struct {
 // data predicts the data zone of one process. Only the thesis has different laws for
 // one node and for several.
 func (m *Model) data(a App, mpi string, law Law, nodes int) (zoneEstimate, error) {
-	if law == "" || law == Auto {
+	free := law == "" || law == Auto
+	if free {
 		law = Structural
 		if a.inst == nil {
 			law = Auto
 		}
 	}
+	s := m.series(a.Name, a.Class, mpi)
+	variant := ""
 	if law == Structural {
 		if a.inst == nil {
 			return zoneEstimate{}, refuseFor(UseAutoLaw, "%s: the structure of the application is not known", a)
 		}
-		return m.structural(a.inst, mpi)
+		if variant = s.variant(); variant == "" || !free {
+			return m.structural(a.inst, mpi)
+		}
+		law = Auto
 	}
-	s := m.series(a.Name, a.Class, mpi)
 	if s == nil {
 		return zoneEstimate{}, refuseFor(FitPoints, "%s.%s under %s was never measured, the law %s has no points", a.Name, a.Class, mpi, law)
 	}
@@ -84,7 +89,30 @@ func (m *Model) data(a App, mpi string, law Law, nodes int) (zoneEstimate, error
 	if set.Misfit > 0 {
 		e.warning = fmt.Sprintf("no law fits the measurements: the best is off by up to %.0f %%", 100*set.Misfit)
 	}
+	e.warning = join(variant, e.warning)
 	return e, nil
+}
+
+// farStructure is the left-out error from which on a spec does not describe measurements.
+const farStructure = 0.05
+
+// variant says why the laws are better than the structure: the spec describes another
+// variant of the program. It is "" where they are not.
+func (s *series) variant() string {
+	if s == nil || s.Drift == nil || s.Laws == nil {
+		return ""
+	}
+	best := math.Inf(1)
+	for _, f := range s.Laws.Fits {
+		if f.LOO > 0 {
+			best = min(best, f.LOO)
+		}
+	}
+	s.Drift.once.Do(s.Drift.prepare)
+	if miss := s.Drift.leftOut; miss > farStructure && miss > indistinct*best {
+		return fmt.Sprintf("the measurements do not follow the workload spec of %s (off by %.0f %%), so laws are used", s.App, 100*miss)
+	}
+	return ""
 }
 
 // laws returns the laws of a series that the user asks for, and their points.
@@ -132,12 +160,12 @@ func tables(list []string) string {
 func (m *Model) structural(inst *dataset.Instance, mpi string) (zoneEstimate, error) {
 	arrays, p := structure(inst), float64(inst.NP)
 	if s := m.series(inst.Name, inst.Class, mpi); s != nil && s.Drift != nil {
-		r, sd, err := s.Drift.predict(p)
+		b, err := s.Drift.predict(p, arrays)
 		if err != nil {
 			return zoneEstimate{}, fmt.Errorf("%s: %w", s.name(), err)
 		}
 		low, high := span(s.Points)
-		return zoneEstimate{estimate(arrays+r, student(driftDof)*sd, beyond(p, low, high)), string(Structural),
+		return zoneEstimate{b.estimate(beyond(p, low, high)), string(Structural),
 			fmt.Sprintf("workload spec of %s, runtime constant of %s, %d points from %g to %g processes (%s)",
 				inst.Name, s.name(), len(s.Points), low, high, tables(s.Tables)), len(s.Points), ""}, nil
 	}

@@ -26,15 +26,19 @@ func (e estimated) scale(f float64) estimated {
 	return estimated{e.Value * f, e.Low * f, e.High * f, e.Extrapolation}
 }
 
-// independent adds estimates with independent errors: their variances add.
+// independent adds estimates with independent errors: the squares of the widths add, on
+// each side.
 func independent(list ...estimated) estimated {
-	var sum, squares, factor float64
+	sum := estimated{Extrapolation: 1}
+	below, above := 0.0, 0.0
 	for _, e := range list {
-		sum += e.Value
-		squares += e.half() * e.half()
-		factor = max(factor, e.Extrapolation)
+		sum.Value += e.Value
+		below += (e.Value - e.Low) * (e.Value - e.Low)
+		above += (e.High - e.Value) * (e.High - e.Value)
+		sum.Extrapolation = max(sum.Extrapolation, e.Extrapolation)
 	}
-	return estimate(sum, math.Sqrt(squares), factor)
+	sum.Low, sum.High = max(0, sum.Value-math.Sqrt(below)), sum.Value+math.Sqrt(above)
+	return sum
 }
 
 // contains reports whether v lies in the interval.

@@ -125,11 +125,11 @@ func fitSizes(rows []dataset.Measurement) (*Model, error) {
 		return nil, refuse(means, "%d measurements are more than the %d that can be fitted", len(rows), maxRows)
 	}
 	m := &Model{Version: modelVersion, Library: map[string]*constant{}, Shared: map[string]*sharedFit{}, IO: map[string]*ioFit{}}
-	library, shared := map[string][]float64{}, map[string][]dataset.Measurement{}
+	library, shared := map[string][]point{}, map[string][]dataset.Measurement{}
 	for _, r := range rows {
 		m.Sources = addTables(m.Sources, r.Table)
 		if r.Library > 0 {
-			library[r.MPI] = append(library[r.MPI], r.Library)
+			library[r.MPI] = append(library[r.MPI], point{float64(r.NP), r.Library})
 		}
 		if r.Shared > 0 && !r.SharedDoubtful {
 			shared[r.MPI] = append(shared[r.MPI], r)
@@ -158,7 +158,7 @@ func fitSizes(rows []dataset.Measurement) (*Model, error) {
 		}
 	}
 	for mpi, values := range library {
-		m.Library[mpi] = fitConstant(values)
+		m.Library[mpi] = fitLibrary(values)
 	}
 	for mpi, list := range shared {
 		f, err := fitShared(mpi, list)
@@ -190,7 +190,7 @@ func (s *series) fit(w *dataset.Workload) error {
 				d = nil
 				break
 			}
-			d.X, d.R = append(d.X, math.Log(pt.P)), append(d.R, pt.MiB-structure(inst))
+			d.add(pt.P, structure(inst), pt.MiB)
 		}
 		s.Drift = d
 	}
@@ -279,7 +279,7 @@ func (m *Model) check() error {
 		}
 	}
 	for mpi, c := range m.Library {
-		if c == nil || !(c.Mean >= 0 && c.Mean < 1<<40 && c.SD >= 0 && c.SD < 1<<40) {
+		if c == nil || !(c.Mean >= 0 && c.Mean < 1<<40 && c.SD >= 0 && c.SD < 1<<40 && (c.High == 0 || c.Low >= 0 && c.Low <= c.Mean && c.Mean <= c.High)) {
 			return fmt.Errorf("library zone of %s is impossible", mpi)
 		}
 	}
@@ -321,10 +321,14 @@ func (s *series) checkFit() error {
 				return errors.New("calibration is impossible")
 			}
 		}
+		if err := d.restore(s.Points); err != nil {
+			return err
+		}
 	}
 	if s.Laws == nil {
 		return nil
 	}
+	s.Laws.points = s.Points
 	weight := 0.0
 	for _, f := range s.Laws.Fits {
 		if f == nil || !slices.Contains(fitted(), f.Law) && f.Law != Thesis || !(math.Abs(f.Exponent) < 10) || !(f.Weight >= 0 && f.Weight <= 1) {

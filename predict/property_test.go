@@ -89,18 +89,15 @@ func TestIntervalsWiden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		last := 0.
+		edge := set.predict(set.High)
 		for p := set.High; p < 100*set.High; p *= 1.3 {
-			e := set.predict(p)
-			if w := e.High/e.Value - 1; w < last*(1-1e-3) {
-				t.Fatalf("%g: interval of %g narrows from %g", p, w, last)
-			} else {
-				last = w
+			if e := set.predict(p); e.High/e.Value < edge.High/edge.Value*(1-1e-9) || e.Low/e.Value > edge.Low/edge.Value*(1+1e-9) {
+				t.Fatalf("%g: interval of %+v is narrower than where the points end, %+v", p, e, edge)
 			}
 		}
 		d := &drift{}
 		for _, pt := range points {
-			d.X, d.R = append(d.X, math.Log(pt.P)), append(d.R, rapid.Float64Range(0.3, 3).Draw(t, "constant"))
+			d.add(pt.P, 100, 100+rapid.Float64Range(0.3, 3).Draw(t, "constant"))
 		}
 		for _, step := range []float64{1.3, 1 / 1.3} {
 			last, p := 0., set.High
@@ -108,14 +105,15 @@ func TestIntervalsWiden(t *testing.T) {
 				p = set.Low
 			}
 			for range 10 {
-				_, sd, err := d.predict(p)
+				b, err := d.predict(p, 100)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if sd < last*(1-1e-9) {
+				if e := b.estimate(1); e.High-e.Low < 0.85*last { // curves of several laws cross
 					t.Fatalf("%g: constant surer than nearer to the data", p)
+				} else {
+					last, p = e.High-e.Low, p*step
 				}
-				last, p = sd, p*step
 			}
 		}
 	})

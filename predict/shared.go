@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync"
 
 	"ckpt/dataset"
 )
@@ -79,6 +80,13 @@ type sharedFit struct {
 	// Single is the zone of a process that is alone on its node, where it does not
 	// follow the law.
 	Single *constant `json:"single,omitempty"`
+	// Rows are the measurements behind the law, without those of single processes. MPI is
+	// their library.
+	Rows []sharedRow `json:"rows,omitempty"`
+	MPI  string      `json:"mpi,omitempty"`
+
+	once     sync.Once
+	segments *segments
 }
 
 func sharedBasis(law string, pn float64) (row []float64, known float64) {
@@ -95,43 +103,58 @@ func sharedBasis(law string, pn float64) (row []float64, known float64) {
 	return []float64{1}, 0
 }
 
-// fitShared chooses by leave-one-out error among the laws that the points
-// support. rows must be of one MPI library, with a shared zone.
+// fitShared chooses by left-out error among all laws, and of those that err by much the
+// same by what the measurements and the known law of the library make likely. rows must
+// be of one MPI library, with a shared zone.
 //
 // MPICH 4 over UCX no longer has the queues of the nemesis channel, the origin of the
 // law of MPICH: its measured shared memory grows with the logarithm of the processes
-// (docs/ZONES.md). Other laws are tried if the known law is far off, or fits only with
-// a negative constant.
+// (docs/ZONES.md).
 func fitShared(mpi string, rows []dataset.Measurement) (*sharedFit, error) {
-	laws := []string{sharedPhysical, sharedQuadratic}
-	others := []string{sharedLog, sharedLinear, sharedConstant}
-	if mpi != "mpich" {
-		laws, others = []string{sharedConstant, sharedLinear}, nil
-	}
-	different := map[int]bool{}
-	for _, m := range rows {
-		different[m.PPN] = true
-	}
-	if len(different) < 4 {
-		laws = laws[:1]
-	}
-	if len(different) < 3 {
-		others = []string{sharedConstant}
-	}
-	best := bestShared(laws, rows)
+	best := chooseShared(mpi, rows)
 	if best == nil || best.worst(rows) > sharedFar {
 		if f := withoutSingle(mpi, rows); f != nil {
 			return f, nil
-		}
-		// A fallback must describe the measurements better.
-		if f := bestShared(others, rows); f != nil && (best == nil || f.worst(rows) < best.worst(rows)) {
-			best = f
 		}
 	}
 	if best == nil {
 		return nil, refuse("check the column of the shared zone", "no law fits the shared zone of %s", mpi)
 	}
 	return best, nil
+}
+
+// chooseShared fits all laws, and returns the likeliest of those whose left-out error is
+// within a factor of the best.
+func chooseShared(mpi string, rows []dataset.Measurement) *sharedFit {
+	different := map[int]bool{}
+	for _, m := range rows {
+		different[m.PPN] = true
+	}
+	measured := sharedRows(rows)
+	all := fitSegments(mpi, measured)
+	likely := all.weights()
+	var best *sharedFit
+	errs, fits, lowest := map[string]float64{}, map[string]*sharedFit{}, math.Inf(1)
+	for _, form := range sharedForms {
+		if form.law == sharedQuadratic && len(different) < 4 || len(form.terms) > len(different) {
+			continue
+		}
+		f, err := fitSharedLaw(form.law, rows)
+		if err != nil {
+			continue
+		}
+		fits[form.law], errs[form.law] = f, math.Sqrt(sharedLOO(form.law, rows))
+		lowest = min(lowest, errs[form.law])
+	}
+	for _, form := range sharedForms {
+		if f := fits[form.law]; f != nil && errs[form.law] <= indistinct*max(lowest, exactLaw) && (best == nil || likely[form.law] > likely[best.Law]) {
+			best = f
+		}
+	}
+	if best != nil {
+		best.Rows, best.MPI, best.segments = measured, mpi, all
+	}
+	return best
 }
 
 // withoutSingle fits the rows of nodes with several processes, and keeps the mean of the
@@ -170,21 +193,6 @@ func (f *sharedFit) worst(rows []dataset.Measurement) float64 {
 	return w
 }
 
-func bestShared(laws []string, rows []dataset.Measurement) *sharedFit {
-	var best *sharedFit
-	lowest := math.Inf(1)
-	for _, law := range laws {
-		f, err := fitSharedLaw(law, rows)
-		if err != nil {
-			continue
-		}
-		if loo := sharedLOO(law, rows); best == nil || loo < lowest {
-			best, lowest = f, loo
-		}
-	}
-	return best
-}
-
 func fitSharedLaw(law string, rows []dataset.Measurement) (*sharedFit, error) {
 	f := &sharedFit{Law: law, Low: math.Inf(1), High: 0}
 	var basis [][]float64
@@ -197,9 +205,7 @@ func fitSharedLaw(law string, rows []dataset.Measurement) (*sharedFit, error) {
 	if len(rows) == 0 {
 		return nil, errSingular
 	}
-	free := make([]bool, len(basis[0]))
-	free[len(free)-1] = law == sharedLinear // Open MPI: the slope may have any sign
-	lin, err := fitLinear(basis, values, weights, free)
+	lin, err := fitLinear(basis, values, weights, nil) // a falling segment would end below 0
 	if err != nil {
 		return nil, err
 	}
@@ -254,10 +260,21 @@ func (f *sharedFit) predict(app string, pn int) estimated {
 		return f.Single.predict()
 	}
 	v := f.value(app, pn)
+	factor := beyond(float64(pn), f.Low, f.High)
+	if len(f.Rows) > 0 {
+		// The value is that of the law chosen by left-out error. The interval is that of
+		// all laws that the measurements permit.
+		f.once.Do(func() {
+			if f.segments == nil {
+				f.segments = fitSegments(f.MPI, f.Rows)
+			}
+		})
+		e := f.segments.predict(app, pn, !slices.ContainsFunc(f.Rows, func(r sharedRow) bool { return r.App == app })).estimate(factor)
+		return estimated{v, min(e.Low, v), max(e.High, v), factor}
+	}
 	row, _ := sharedBasis(f.Law, float64(pn))
 	dof := float64(max(0, f.N-f.K) + sharedPriorPoints)
 	variance := (sharedPriorPoints*sharedPrior*sharedPrior + f.RSS) / dof
-	factor := beyond(float64(pn), f.Low, f.High)
 	drift := sharedPrior * math.Log(factor)
 	if _, ok := f.Offsets[app]; !ok {
 		drift = math.Hypot(drift, f.offsetDoubt()/v)
@@ -276,33 +293,4 @@ func (f *sharedFit) offsetDoubt() float64 {
 		sum += f.Offsets[app] * f.Offsets[app]
 	}
 	return math.Sqrt(sum / float64(len(f.Offsets)))
-}
-
-// A constant is a zone that is the same in every process: the library zone of
-// one MPI build.
-type constant struct {
-	Mean float64 `json:"mean"` // MiB
-	SD   float64 `json:"sd"`   // MiB, of single measurements
-	N    int     `json:"n"`
-}
-
-// libraryDoubt is the standard deviation between similar libraries, in MiB: Tables 4.5
-// and 4.6 print 2.51 for the 2.45 of Table 5.1.
-const libraryDoubt = 0.02
-
-func fitConstant(values []float64) *constant {
-	c := &constant{N: len(values)}
-	for _, v := range values {
-		c.Mean += v / float64(len(values))
-	}
-	for _, v := range values {
-		c.SD += (v - c.Mean) * (v - c.Mean)
-	}
-	c.SD = math.Sqrt(c.SD / max(1, float64(len(values)-1)))
-	return c
-}
-
-func (c *constant) predict() estimated {
-	n := float64(max(1, c.N))
-	return estimate(c.Mean, student(max(3, n-1))*math.Hypot(c.SD, libraryDoubt)*math.Sqrt(1+1/n), 1)
 }
