@@ -149,7 +149,7 @@ func (r *regression) predict(row []float64, covariance func(i int) float64, vari
 	mean += mat.Dot(cross, r.weights)
 	variance = max(0, variance-mat.Dot(cross, solved))
 	s := sum{mean: mean, sd: math.Sqrt(variance)}
-	// What a bound does to its term, it does to the sum by their covariance.
+	// A bound shifts the sum as far as the sum depends on its term.
 	for _, b := range r.bounds {
 		together := -mat.Dot(cross, b.solved)
 		for t, c := range r.terms {
