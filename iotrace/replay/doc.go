@@ -38,7 +38,9 @@
 //
 // With Ranks, rank r beyond the n traced ranks does what rank r mod n did; scale.go
 // and spread.go compute its offsets. With Layout, writes go to other files, see
-// layout.go. Both change the trace before the replay.
+// layout.go. With Bytes, large requests grow or shrink, see resize.go. All change the
+// trace before the replay.
+//
 // # Promises
 //
 //   - The replay writes only inside Options.Dir, and touches no existing file there

@@ -19,6 +19,10 @@ type Options struct {
 	Dir string
 	// Ranks is the number of ranks; 0 is that of the trace.
 	Ranks int
+	// Bytes is the number of bytes that all ranks write; 0 is what the trace writes,
+	// for that number of ranks. AtMost, if not 0, bounds it, and so does half of the
+	// free space.
+	Bytes, AtMost int64
 	// Layout decides which files the writes go to; by default those of the trace.
 	Layout Layout
 	// Aggregators is the number of writers for the layout Aggregated; 0 is one for
@@ -114,7 +118,11 @@ func prepared(t *iotrace.Trace, o *Options) (*plan, *Result, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	laid, err := relayout(scaled, o.Layout, o.Aggregators, left)
+	sized, err := o.resized(scaled)
+	if err != nil {
+		return nil, nil, err
+	}
+	laid, err := relayout(sized, o.Layout, o.Aggregators, left)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -125,9 +133,36 @@ func prepared(t *iotrace.Trace, o *Options) (*plan, *Result, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	res := &Result{Dir: o.Dir, Layout: o.Layout, Direct: o.Direct, Gaps: o.KeepGaps, LeftOut: left.list(), RefusedBarriers: p.refused}
+	res := &Result{Dir: o.Dir, Wanted: o.Bytes, Layout: o.Layout, Direct: o.Direct, Gaps: o.KeepGaps, LeftOut: left.list(), RefusedBarriers: p.refused}
 	res.traced(chosen)
 	return p, res, nil
+}
+
+// resized returns the trace with the bytes that the options ask for, as far as they
+// may be written.
+func (o *Options) resized(t *iotrace.Trace) (*iotrace.Trace, error) {
+	switch {
+	case o.Bytes < 0 || o.AtMost < 0:
+		return nil, optionError("%d bytes, at most %d: want positive numbers", o.Bytes, o.AtMost)
+	case o.Bytes == 0 && o.AtMost == 0:
+		return t, nil
+	case o.Bytes == 0:
+		o.Bytes = volumeOf(t)
+	}
+	bytes := o.Bytes
+	if o.AtMost > 0 {
+		bytes = min(bytes, o.AtMost)
+		dir := o.Dir
+		if _, err := o.fs.Stat(dir); err != nil {
+			dir = filepath.Dir(dir) // which must exist
+		}
+		free, err := o.fs.Free(dir)
+		if err != nil {
+			return nil, err
+		}
+		bytes = min(bytes, max(1, free/2))
+	}
+	return resize(t, bytes)
 }
 
 // directory creates the directory if necessary, and reports whether it did.

@@ -14,6 +14,9 @@ type Result struct {
 	Direct bool   `json:"direct"`
 	Gaps   bool   `json:"keep_gaps"`
 
+	// Wanted is Options.Bytes, before any bound; 0 without.
+	Wanted int64 `json:"wanted_bytes,omitempty"`
+
 	Traced     Side        `json:"traced"`
 	Replayed   Side        `json:"replayed"`
 	Operations []Operation `json:"compared_operations"` // by kind, those of the trace or the replay

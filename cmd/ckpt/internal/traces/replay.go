@@ -23,6 +23,7 @@ type traceReplayOptions struct {
 	traceInput
 	replay.Options
 	layout, record string
+	bytes, most    string
 }
 
 func newReplayCommand(g *ui.Globals) *cobra.Command {
@@ -43,8 +44,9 @@ Files that existed before the trace are made before the clock starts.
 repeats the operations of rank r mod n, in a file with its own number, or at its
 own place in a shared file. --layout sends the writes to other files: per-rank,
 one file per rank; aggregated, one per node, written by its first rank; shared,
-one for all. Each holds the writes one after the other. docs/TRACE.md has the
-rules.
+one for all. Each holds the writes one after the other. --bytes makes requests from
+64 KiB on larger or smaller, so that all ranks write so many bytes, and keeps the
+small ones. docs/TRACE.md has the rules.
 
 ` + traceInputHelp,
 		Example: `  ckpt trace replay bt.S.4-1 --dir /scratch/try
@@ -69,6 +71,8 @@ rules.
 	f.StringVar(&o.layout, "layout", string(replay.Traced), "files that the writes go to: traced, per-rank, aggregated or shared")
 	ui.Choices(f, "layout", string(replay.Traced), string(replay.PerRank), string(replay.Aggregated), string(replay.Shared))
 	f.IntVar(&o.Aggregators, "aggregators", 0, "with --layout aggregated: number of writing ranks (default: one per node)")
+	f.StringVar(&o.bytes, "bytes", "", "bytes that all ranks write, like 12GiB: large requests grow or shrink (default: as in the trace)")
+	f.StringVar(&o.most, "at-most", "", "write fewer bytes than --bytes if they are more than this, or than half of the free space")
 	f.BoolVar(&o.KeepGaps, "keep-gaps", false, "keep the time between the operations of a rank")
 	f.BoolVar(&o.Direct, "direct", false, "use O_DIRECT for requests that are aligned to 4096 bytes")
 	f.BoolVar(&o.Overwrite, "overwrite", false, "replace files of the same names")
@@ -86,6 +90,10 @@ func runTraceReplay(ctx context.Context, g *ui.Globals, o *traceReplayOptions, a
 	var err error
 	if o.Layout, err = replay.ParseLayout(o.layout); err != nil {
 		return ui.AsUsage(err)
+	}
+	var q ui.Quantities
+	if o.Bytes, o.AtMost = q.Size("--bytes", o.bytes), q.Size("--at-most", o.most); q.Err != nil {
+		return q.Err
 	}
 	t, err := o.trace(g, args)
 	if err != nil {
@@ -199,6 +207,9 @@ func showReplayNotes(g *ui.Globals, r *replay.Result) error {
 		if n > 0 {
 			notes = append(notes, fmt.Sprintf(format, args...))
 		}
+	}
+	if less := r.Wanted - r.Replayed.BytesWritten; less > r.Wanted/100 {
+		note(1, "%s MiB written of %s MiB: --at-most or the free space bounds it", ui.MiB(r.Replayed.BytesWritten), ui.MiB(r.Wanted))
 	}
 	note(r.PreparedFiles, "%s made before the clock started, with %s MiB to read", ui.Count(int(r.PreparedFiles), "file"), ui.MiB(r.PreparedBytes))
 	note(r.Opens, "%s more than traced: the trace does not show who opened these files", ui.Count(int(r.Opens), "open"))

@@ -1,0 +1,198 @@
+package replay
+
+import (
+	"math"
+	"slices"
+	"sort"
+
+	"ckpt/iotrace"
+)
+
+const (
+	// largeRequest is the size from which requests grow with the data. Smaller ones
+	// are headers: León's DMTCP writes some hundred of at most 4 KiB whatever the size
+	// of the process, and few large ones (PhD thesis, UAB 2022, section 3.3.1).
+	largeRequest = 64 << 10
+	pageSize     = 4096
+	mostBytes    = 1 << 50
+)
+
+// resize returns the trace of a job that writes another number of bytes: large
+// requests grow or shrink alike, small ones keep their size, and everything behind
+// them in a file moves.
+func resize(t *iotrace.Trace, bytes int64) (*iotrace.Trace, error) {
+	if bytes < 1 || bytes > mostBytes {
+		return nil, optionError("%d bytes: want a number from 1 to %d", bytes, int64(mostBytes))
+	}
+	least := int64(largeRequest)
+	maps := stretches(t, least)
+	small, large := written(t, maps)
+	if large == 0 {
+		least = 1
+		maps = stretches(t, least)
+		small, large = written(t, maps)
+	}
+	switch {
+	case large == 0:
+		return nil, optionError("%d bytes: the trace writes none", bytes)
+	case bytes <= small:
+		return nil, optionError("%d bytes: requests below %d bytes alone write %d", bytes, least, small)
+	}
+	factor := float64(bytes-small) / float64(large)
+	for i := range maps {
+		maps[i].scale(factor)
+	}
+	out := *t
+	out.Events = slices.Clone(t.Events)
+	for i := range out.Events {
+		e := &out.Events[i]
+		if e.File != iotrace.None {
+			maps[e.File].move(e)
+		}
+	}
+	return &out, nil
+}
+
+// volumeOf returns the bytes that a trace writes.
+func volumeOf(t *iotrace.Trace) (sum int64) {
+	for i := range t.Events {
+		if e := &t.Events[i]; e.Op == iotrace.Write {
+			sum += e.Bytes
+		}
+	}
+	return sum
+}
+
+// A stretch says where the bytes of a file go.
+type stretch struct {
+	bounds []int64 // where parts begin, from 0; the last part has no end
+	large  []bool  // whether the part that begins there grows
+	at     []int64 // where it begins afterwards
+	factor float64
+}
+
+// stretches finds the parts of each file that large requests cover.
+func stretches(t *iotrace.Trace, least int64) []stretch {
+	type edge struct {
+		at   int64
+		open int // of large requests, 0 for others
+	}
+	edges := make([][]edge, len(t.Files))
+	for i := range t.Events {
+		e := &t.Events[i]
+		if !e.Op.Data() || e.Offset < 0 {
+			continue
+		}
+		n := 0
+		if e.Bytes >= least {
+			n = 1
+		}
+		edges[e.File] = append(edges[e.File], edge{e.Offset, n}, edge{e.Offset + e.Bytes, -n})
+	}
+	out := make([]stretch, len(t.Files))
+	for f, list := range edges {
+		slices.SortFunc(list, func(a, b edge) int {
+			if a.at != b.at {
+				return int(max(-1, min(1, a.at-b.at)))
+			}
+			return 0
+		})
+		s := &out[f]
+		s.bounds, s.large = []int64{0}, []bool{false}
+		open := 0
+		for i, x := range list {
+			open += x.open
+			if i+1 < len(list) && list[i+1].at == x.at {
+				continue
+			}
+			if x.at == s.bounds[len(s.bounds)-1] {
+				s.large[len(s.large)-1] = open > 0
+				continue
+			}
+			s.bounds, s.large = append(s.bounds, x.at), append(s.large, open > 0)
+		}
+	}
+	return out
+}
+
+// written adds up the writes, in parts that stay and parts that grow.
+func written(t *iotrace.Trace, maps []stretch) (small, large int64) {
+	for i := range t.Events {
+		e := &t.Events[i]
+		if e.Op != iotrace.Write {
+			continue
+		}
+		grows := int64(0)
+		if e.Offset < 0 {
+			if e.Bytes >= largeRequest {
+				grows = e.Bytes
+			}
+		} else {
+			s := &maps[e.File]
+			for p := s.part(e.Offset); p < len(s.bounds) && s.bounds[p] < e.Offset+e.Bytes; p++ {
+				if s.large[p] {
+					grows += min(s.end(p), e.Offset+e.Bytes) - max(s.bounds[p], e.Offset)
+				}
+			}
+		}
+		small, large = small+e.Bytes-grows, large+grows
+	}
+	return small, large
+}
+
+// part returns the part in which an offset lies.
+func (s *stretch) part(off int64) int {
+	return sort.Search(len(s.bounds), func(i int) bool { return s.bounds[i] > off }) - 1
+}
+
+func (s *stretch) end(p int) int64 {
+	if p+1 < len(s.bounds) {
+		return s.bounds[p+1]
+	}
+	return math.MaxInt64
+}
+
+// scale places the parts. Parts of whole pages stay so.
+func (s *stretch) scale(factor float64) {
+	s.factor = factor
+	s.at = make([]int64, len(s.bounds))
+	for p := 1; p < len(s.bounds); p++ {
+		n := s.bounds[p] - s.bounds[p-1]
+		if s.large[p-1] {
+			unit := int64(1)
+			if n%pageSize == 0 {
+				unit = pageSize
+			}
+			n = max(1, int64(math.Round(float64(n)*factor/float64(unit)))) * unit
+		}
+		s.at[p] = s.at[p-1] + n
+	}
+}
+
+// to returns where an offset goes.
+func (s *stretch) to(off int64) int64 {
+	p := s.part(off)
+	into := off - s.bounds[p]
+	if into == 0 || p+1 == len(s.bounds) || !s.large[p] {
+		return s.at[p] + into
+	}
+	share := float64(into) / float64(s.bounds[p+1]-s.bounds[p])
+	return s.at[p] + int64(share*float64(s.at[p+1]-s.at[p]))
+}
+
+// move changes the place and the length of an operation.
+func (s *stretch) move(e *iotrace.Event) {
+	switch {
+	case e.Op == iotrace.Truncate && e.Bytes >= 0:
+		e.Bytes = s.to(e.Bytes)
+	case e.Op.Data() && e.Offset < 0:
+		if e.Bytes >= largeRequest {
+			e.Bytes = max(1, int64(float64(e.Bytes)*s.factor))
+		}
+	case e.Op.Data():
+		from := s.to(e.Offset)
+		e.Offset, e.Bytes = from, s.to(e.Offset+e.Bytes)-from
+	case e.Offset > 0: // a seek
+		e.Offset = s.to(e.Offset)
+	}
+}
