@@ -26,12 +26,15 @@ type zonesOptions struct {
 	measure     string
 	rules       string
 	withRuntime bool
+
+	run            bool // the arguments are a command
+	settle, within string
 }
 
 func newZonesCommand(g *ui.Globals) *cobra.Command {
 	var o zonesOptions
 	cmd := &cobra.Command{
-		Use:   "zones FILE|DIR|-... | --pid PID [--tree]",
+		Use:   "zones FILE|DIR|-... | --pid PID [--tree] | --run -- COMMAND...",
 		Short: "Divide memory into zones: library, data, shared, I/O buffer",
 		Long: `Show the zones of processes: of live ones with --pid, of checkpoint images of DMTCP
 (plain or gzip) and ckpt, of ELF core files, and of saved texts of /proc/PID/smaps
@@ -42,6 +45,10 @@ For a live process, sizes are those of a checkpoint that DMTCP would take now; -
 selects another count. --tree adds all descendants, such as the ranks of an mpiexec.
 The command stops nothing and writes nothing.
 
+--run starts a command, such as an mpiexec, looks at it and its descendants until
+the memory of the ranks has been steady for --settle, and ends it. The output of the
+command goes to standard error.
+
 --csv prints a row per program for ckpt predict fit: three rows, of runs with
 different numbers of processes, make a model. docs/ZONES.md has the rules that
 assign areas to zones, and a tutorial.`,
@@ -49,10 +56,14 @@ assign areas to zones, and a tutorial.`,
   ckpt zones ckpt_bt.B.4_*.dmtcp
   ckpt zones --pid 4711 --areas --as resident
   ssh node7 cat /proc/4711/smaps | ckpt zones - --json
-  ckpt zones --pid 4711 --tree --csv >> mine.csv`,
+  ckpt zones --pid 4711 --tree --csv >> mine.csv
+  ckpt zones --run --csv --app heat -- mpiexec -n 4 ./heat`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (o.pid != 0) == (len(args) > 0) {
-				return ui.UsageOf(cmd, errors.New("name files, or a process with --pid"))
+				return ui.UsageOf(cmd, errors.New("name files, a process with --pid, or a command after --run --"))
+			}
+			if !o.run && (cmd.Flags().Changed("settle") || cmd.Flags().Changed("within")) {
+				return ui.UsageOf(cmd, errors.New("--settle and --within need --run"))
 			}
 			if o.tree && o.pid == 0 {
 				return ui.UsageOf(cmd, errors.New("--tree needs --pid"))
@@ -75,6 +86,9 @@ assign areas to zones, and a tutorial.`,
 	f := cmd.Flags()
 	f.IntVar(&o.pid, "pid", 0, "a live process")
 	f.BoolVar(&o.tree, "tree", false, "with --pid: include all its descendants")
+	f.BoolVar(&o.run, "run", false, "start a command, look at its processes, and end it")
+	f.StringVar(&o.settle, "settle", "2s", "with --run: time without a change of the memory")
+	f.StringVar(&o.within, "within", "2m", "with --run: longest wait for that")
 	f.BoolVar(&o.areas, "areas", false, "list the areas")
 	f.BoolVar(&o.csv, "csv", false, "print rows for ckpt predict fit")
 	f.StringVar(&o.app, "app", "", "with --csv: name of the application, like bt.B (default: that of the program)")
@@ -128,7 +142,7 @@ func (o *zonesOptions) show(g *ui.Globals, args []string, ps []*zones.Process) e
 
 // single reports whether the user named one process, not a list.
 func (o *zonesOptions) single(args []string, ps []*zones.Process) bool {
-	if len(ps) != 1 || o.tree {
+	if len(ps) != 1 || o.tree || o.run {
 		return false
 	}
 	if o.pid != 0 {
@@ -141,6 +155,9 @@ func (o *zonesOptions) single(args []string, ps []*zones.Process) bool {
 func (o *zonesOptions) read(ctx context.Context, g *ui.Globals, rules *zones.Rules, measure proc.Measure, args []string) ([]*zones.Process, error) {
 	if o.pid != 0 {
 		return o.live(ctx, g, rules, measure)
+	}
+	if o.run {
+		return o.running(ctx, g, rules, measure, args)
 	}
 	r := source.Reader{Rules: rules, Measure: measure, More: []source.Format{{
 		Is:   container.IsImage,

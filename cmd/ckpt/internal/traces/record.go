@@ -14,17 +14,19 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"ckpt/cmd/ckpt/internal/program"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/iotrace"
 	"ckpt/iotrace/source"
 )
 
 func newRecordCommand(g *ui.Globals) *cobra.Command {
-	var out string
+	var out, most string
 	cmd := &cobra.Command{
 		Use:   "record -o FILE -- COMMAND [ARGUMENT]...",
 		Short: "Run a command under strace and keep its I/O as a trace",
@@ -33,7 +35,8 @@ write its operations on files to an events file. The command runs several times
 slower.
 
 The output of the command stays where it is. If the command fails, ckpt trace
-record writes the trace and then fails too.`,
+record writes the trace and then fails too. --for ends a command that runs longer,
+which is no failure.`,
 		Example: "  ckpt trace record -o job.trace -- ./a.out input\n  ckpt trace record -o launch.trace -- ckpt launch bt.S.4 --every 20",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -43,10 +46,15 @@ record writes the trace and then fails too.`,
 			if out == "-" {
 				return ui.BadUsage("-o -: the command itself uses standard output", "name a file")
 			}
-			return runTraceRecord(cmd.Context(), g, out, args)
+			limit, err := ui.ParseDuration("--for", most)
+			if err != nil {
+				return err
+			}
+			return runTraceRecord(cmd.Context(), g, out, limit, args)
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "events file to write")
+	cmd.Flags().StringVar(&most, "for", "0", "end the command after this time, like 30s (default: let it run)")
 	return cmd
 }
 
@@ -56,7 +64,7 @@ var straceFlags = []string{"-f", "-ttt", "-T", "-y", "-s", "4", "-e",
 	// Some versions do not know the calls with ?. They open and close descriptors.
 	"trace=%file,%desc,%process,sync,?close_range,?socket,?socketpair,?accept,?accept4"}
 
-func runTraceRecord(ctx context.Context, g *ui.Globals, out string, command []string) error {
+func runTraceRecord(ctx context.Context, g *ui.Globals, out string, limit time.Duration, command []string) error {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
 		return ui.WithHint(errors.New("strace is not installed"), "install it (apt-get install strace); jobs of ckpt record themselves")
@@ -80,7 +88,7 @@ func runTraceRecord(ctx context.Context, g *ui.Globals, out string, command []st
 	text := filepath.Join(dir, "strace")
 	run := exec.CommandContext(ctx, strace, slices.Concat(straceFlags, []string{"-o", text, "--"}, command)...)
 	run.Stdin, run.Stdout, run.Stderr = os.Stdin, g.CommandOutput(), g.Err
-	interrupted, failed := runInterruptible(run)
+	interrupted, ended, failed := runInterruptible(run, limit)
 	var exit *exec.ExitError
 	if failed != nil && !errors.As(failed, &exit) {
 		return failed
@@ -104,7 +112,7 @@ func runTraceRecord(ctx context.Context, g *ui.Globals, out string, command []st
 	if err := tellImport(g, t, out, []string{"strace"}, []*iotrace.Report{rep}); err != nil {
 		return err
 	}
-	if exit == nil {
+	if exit == nil || ended && !interrupted {
 		return nil
 	}
 	if interrupted {
@@ -118,8 +126,9 @@ func runTraceRecord(ctx context.Context, g *ui.Globals, out string, command []st
 
 // runInterruptible runs strace and survives signals for the command. A terminal
 // sends ^C to both. strace itself ignores SIGTERM, so runInterruptible sends it to
-// the children. Ignoring signals instead would make the command ignore them too.
-func runInterruptible(run *exec.Cmd) (interrupted bool, err error) {
+// the children. Ignoring signals instead would make the command ignore them too. After
+// a limit above 0 it ends the command.
+func runInterruptible(run *exec.Cmd, limit time.Duration) (interrupted, ended bool, err error) {
 	signals := make(chan os.Signal, 4)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		if !signal.Ignored(s) {
@@ -128,13 +137,27 @@ func runInterruptible(run *exec.Cmd) (interrupted bool, err error) {
 	}
 	defer signal.Stop(signals)
 	if err := run.Start(); err != nil {
-		return false, err
+		return false, false, err
 	}
 	over := make(chan struct{})
 	var relay sync.WaitGroup
+	var late <-chan time.Time
+	if limit > 0 {
+		late = time.After(limit)
+	}
 	relay.Go(func() {
 		for {
 			select {
+			case <-late:
+				// First with SIGTERM, then for good.
+				how := syscall.SIGTERM
+				if ended {
+					how = syscall.SIGKILL
+				}
+				if below := program.Descendants(run.Process.Pid); len(below) > 1 {
+					program.Signal(below[1:], how)
+				}
+				ended, late = true, time.After(program.Grace)
 			case s := <-signals:
 				interrupted = true
 				if s == syscall.SIGTERM {
@@ -150,7 +173,7 @@ func runInterruptible(run *exec.Cmd) (interrupted bool, err error) {
 	err = run.Wait()
 	close(over)
 	relay.Wait()
-	return interrupted, err
+	return interrupted, ended, err
 }
 
 func childrenOf(pid int) (children []int) {

@@ -1,0 +1,64 @@
+package program
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestEnd: End ends a command that ignores SIGTERM in a child, and all below it.
+func TestEnd(t *testing.T) {
+	r, w := io.Pipe()
+	p, err := Start([]string{"sh", "-c", "sh -c 'sleep 1000 & echo ready; wait' & wait"}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Read(make([]byte, 6)); err != nil { // until the innermost runs
+		t.Fatal(err)
+	}
+	list := Descendants(p.PID())
+	if len(list) != 3 {
+		t.Errorf("%d processes: %v", len(list), list)
+	}
+	p.End()
+	for _, q := range list {
+		if _, alive := startOf(q.PID); alive {
+			t.Errorf("process %d is alive", q.PID)
+		}
+	}
+}
+
+// TestOver: a command that ends by itself says how.
+func TestOver(t *testing.T) {
+	var out bytes.Buffer
+	p, err := Start([]string{"sh", "-c", "echo here; exit 3"}, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.Over()
+	if p.Err() == nil || !strings.Contains(p.Err().Error(), "3") || out.String() != "here\n" {
+		t.Errorf("%v, %q", p.Err(), out.String())
+	}
+	if Descendants(p.PID()) != nil {
+		t.Error("it has descendants after its end")
+	}
+	p.End()
+}
+
+// TestSignalSparesOthers: a process with the number of one that ended is not touched.
+func TestSignalSparesOthers(t *testing.T) {
+	p, err := Start([]string{"sleep", "1000"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	Signal([]Process{{p.PID(), "0"}}, syscall.SIGKILL)
+	if _, alive := startOf(p.PID()); !alive {
+		t.Error("it was killed")
+	}
+	p.End()
+	if _, err := Start([]string{"/nosuch"}, nil); err == nil {
+		t.Error("nothing started, without an error")
+	}
+}
