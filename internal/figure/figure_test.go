@@ -169,3 +169,40 @@ func TestTicks(t *testing.T) {
 		t.Error("a range is wide from a power of ten on, and not from 0")
 	}
 }
+
+// TestInline: an element for a page has the page's colours only, is XML, and keeps all
+// text; what ckpt has not drawn is refused.
+func TestInline(t *testing.T) {
+	var b bytes.Buffer
+	p := falling(t, 2)
+	shape, err := plotter.NewPolygon(plotter.XYs{{X: 20, Y: 100}, {X: 40, Y: 100}, {X: 40, Y: 200}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shape.Color = Pale(Blue, 40)
+	p.Add(shape)
+	if err := Write(&b, "svg", p); err != nil {
+		t.Fatal(err)
+	}
+	svg := b.Bytes()
+	out, err := Inline(svg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := string(out); !strings.HasPrefix(s, `<svg viewBox="0 0 `) || regexp.MustCompile(`#[0-9A-F]{6}|font-family|<\?xml`).MatchString(s) ||
+		!strings.Contains(s, "var(--c0)") || !strings.Contains(s, "var(--ink)") || strings.Count(s, "<text") != strings.Count(string(svg), "<text") {
+		t.Errorf("%s", s)
+	}
+	for d := xml.NewDecoder(bytes.NewReader(out)); ; {
+		if _, err := d.Token(); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, bad := range []string{"", "<svg>", strings.Replace(string(svg), "<g ", `<script>x</script><g `, 1), strings.Replace(string(svg), "<g ", `<g onload="x" `, 1)} {
+		if _, err := Inline([]byte(bad)); err == nil {
+			t.Errorf("taken: %.80s", bad)
+		}
+	}
+}

@@ -12,6 +12,8 @@ import (
 
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/vg"
+
+	"ckpt/internal/figure"
 )
 
 // canvas draws SVG for pages. It differs from gonum's canvas in three ways. Colours
@@ -84,7 +86,7 @@ func (c *canvas) name() string {
 		clr = color.Black
 	}
 	n := color.NRGBAModel.Convert(clr).(color.NRGBA)
-	if v, ok := themed[n]; ok {
+	if v, ok := figure.Variables[n]; ok {
 		return "var(--" + v + ")"
 	}
 	return fmt.Sprintf("#%02x%02x%02x%02x", n.R, n.G, n.B, n.A)
