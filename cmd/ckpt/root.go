@@ -13,12 +13,29 @@ import (
 	"ckpt/cmd/ckpt/internal/images"
 	"ckpt/cmd/ckpt/internal/jobs"
 	"ckpt/cmd/ckpt/internal/predictions"
+	"ckpt/cmd/ckpt/internal/study"
 	"ckpt/cmd/ckpt/internal/traces"
 	"ckpt/cmd/ckpt/internal/ui"
 )
 
 // run runs a command line and returns the exit status.
 func run(ctx context.Context, args []string, s ui.Streams) int {
+	asJSON, err := execute(ctx, args, s)
+	if err != nil {
+		// The error may lie in the flags before --json was read.
+		ui.Complain(s.Err, err, asJSON || slices.Contains(args, "--json"))
+	}
+	return ui.ExitCode(err)
+}
+
+// runStep runs a command line of a study, which words its error itself.
+func runStep(ctx context.Context, args []string, s ui.Streams) error {
+	_, err := execute(ctx, args, s)
+	return err
+}
+
+// execute runs a command line, and says whether its result is JSON.
+func execute(ctx context.Context, args []string, s ui.Streams) (asJSON bool, err error) {
 	out := &ui.Noticing{W: s.Out}
 	s.Out = out
 	g := &ui.Globals{Streams: s}
@@ -33,10 +50,8 @@ func run(ctx context.Context, args []string, s ui.Streams) int {
 	}
 	if err != nil {
 		err = g.Advised(cmd, args, err)
-		// The error may lie in the flags before --json was read.
-		ui.Complain(s.Err, err, g.JSON || slices.Contains(args, "--json"))
 	}
-	return ui.ExitCode(err)
+	return g.JSON, err
 }
 
 func newRootCommand(g *ui.Globals) *cobra.Command {
@@ -64,7 +79,7 @@ func newRootCommand(g *ui.Globals) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return ui.FlagError(cmd, err) })
 	addGroup(root, "jobs", "Run jobs", jobs.Commands(g))
 	addGroup(root, "images", "Look after checkpoints, and look into memory", images.Commands(g))
-	addGroup(root, "predictions", "Predict, before a run", predictions.Commands(g))
+	addGroup(root, "predictions", "Predict, before a run", append(predictions.Commands(g), study.NewCommand(g, runStep)))
 	addGroup(root, "machine", "Measure I/O and this machine", slices.Concat([]*cobra.Command{doctor.NewCommand(g)}, traces.Commands(g), benchmarks.Commands(g)))
 	root.AddCommand(newVersionCommand(g), newManCommand())
 	root.SetHelpCommand(newHelpCommand())

@@ -53,7 +53,7 @@ func TestSettings(t *testing.T) {
 	if seen < 20 {
 		t.Errorf("only %d settings were seen", seen)
 	}
-	text, want := "{restart a.B-1} and {group-size}; {prune JOB} {keep} 0; {Every:1}", "ckpt restart a.B-1 and --group-size; ckpt prune JOB --keep 0; {Every:1}"
+	text, want := "{restart a.B-1} and {group-size}; {prune JOB} {keep} 0; {Every:1}, {{np}}", "ckpt restart a.B-1 and --group-size; ckpt prune JOB --keep 0; {Every:1}, {np}"
 	if got := ui.Worded(text); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

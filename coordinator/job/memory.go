@@ -34,7 +34,7 @@ func CheckMemory(spec *Resolved) error {
 	if spec.Async {
 		need += spec.StagingBytes(data/int64(spec.NP)) * int64(spec.NP)
 	}
-	if have, ok := availableMemory(); ok && need > have {
+	if have, ok := AvailableMemory(); ok && need > have {
 		return &MemoryError{Need: need, Have: have}
 	}
 	return nil
@@ -71,8 +71,8 @@ func (s *Resolved) Memory() (data, shared int64, err error) {
 	return inst.DataBytes() * int64(s.NP), shared, nil
 }
 
-// availableMemory reads MemAvailable, what can be had without swapping.
-func availableMemory() (int64, bool) {
+// AvailableMemory reads MemAvailable, what can be had without swapping.
+func AvailableMemory() (int64, bool) {
 	f, err := os.Open("/proc/meminfo")
 	if err != nil {
 		return 0, false

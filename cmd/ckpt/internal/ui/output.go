@@ -30,12 +30,15 @@ func (g *Globals) Printf(format string, args ...any) error {
 	return err
 }
 
-var named = regexp.MustCompile(`\{[a-z-]+\}|\{(?:launch|checkpoint|restart|stop|prune|show|export) [^{}]+\}`)
+var named = regexp.MustCompile(`\{\{[a-z]+\}\}|\{[a-z-]+\}|\{(?:launch|checkpoint|restart|stop|prune|show|export) [^{}]+\}`)
 
 // Worded puts flags and commands for the settings and commands that package coordinator
-// names in braces, such as {group-size} and {restart JOB}.
+// names in braces, such as {group-size} and {restart JOB}. {{np}} stands for {np}.
 func Worded(text string) string {
 	return named.ReplaceAllStringFunc(text, func(s string) string {
+		if strings.HasPrefix(s, "{{") {
+			return s[1 : len(s)-1]
+		}
 		s = s[1 : len(s)-1]
 		if strings.Contains(s, " ") {
 			return "ckpt " + s

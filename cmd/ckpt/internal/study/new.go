@@ -1,0 +1,131 @@
+package study
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/job"
+	"ckpt/dataset"
+)
+
+// New chooses the small runs of a study and lists its steps. It runs nothing.
+func New(o Options) (*Study, error) {
+	s := &Study{Options: o}
+	if s.Nodes == 0 {
+		s.Nodes = 1
+	}
+	var err error
+	if s.Command != "" {
+		err = s.ofCommand()
+	} else {
+		err = s.ofApp()
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.list()
+	return s, nil
+}
+
+// mpi returns the MPI library whose memory is predicted.
+func (s *Study) mpi() string {
+	if s.MPI == "" {
+		return "mpich"
+	}
+	return s.MPI
+}
+
+// ofApp prepares the study of an application with a workload spec.
+func (s *Study) ofApp() error {
+	target, err := dataset.ParseApp(s.App, s.Target)
+	if err != nil {
+		return err
+	}
+	s.Target = target.NP
+	s.App = strings.TrimSuffix(s.App, "."+strconv.Itoa(target.NP))
+	mapping, err := job.EvenMapping(s.Target, s.Nodes)
+	if err != nil {
+		return err
+	}
+	s.PPN = slices.Max(mapping)
+	for _, n := range s.NP {
+		if n >= s.Target {
+			return ui.BadUsage(fmt.Sprintf("--np %d: want fewer ranks than the %d of the target", n, s.Target), "")
+		}
+	}
+	memory, known := job.AvailableMemory()
+	if !known {
+		memory = math.MaxInt64
+	}
+	return s.choose(target, memory)
+}
+
+// ofCommand prepares the study of a program that its command line describes.
+func (s *Study) ofCommand() error {
+	list, whole := words(s.Command)
+	shown := strings.ReplaceAll(s.Command, "{np}", "{{np}}") // in texts of errors {np} is the flag
+	switch {
+	case !whole || len(list) == 0:
+		return ui.BadUsage(fmt.Sprintf("--command %q: a quote is open, or nothing is there", shown), "write it as for a shell, like 'mpiexec -n {{np}} ./heat 4096'")
+	case !strings.Contains(s.Command, "{np}"):
+		return ui.BadUsage(fmt.Sprintf("--command %q does not say where the number of ranks stands", shown), "write {{np}} in its place, like 'mpiexec -n {{np}} ./heat 4096'")
+	case s.Target < 2:
+		return ui.Missing("--target", "512")
+	}
+	mapping, err := job.EvenMapping(s.Target, s.Nodes)
+	if err != nil {
+		return err
+	}
+	s.PPN = slices.Max(mapping)
+	if s.Name == "" {
+		s.Name = programOf(list)
+	}
+	return s.chooseAny()
+}
+
+// commandFor returns the words of the command line on n ranks.
+func (s *Study) commandFor(n int) []string {
+	list, _ := words(s.Command) // ofCommand has checked it
+	for i := range list {
+		list[i] = strings.ReplaceAll(list[i], "{np}", strconv.Itoa(n))
+	}
+	return list
+}
+
+var (
+	launchers = []string{"mpiexec", "mpiexec.hydra", "mpirun", "srun", "orterun", "prterun", "env", "nice", "time", "timeout", "taskset", "numactl"}
+	noName    = regexp.MustCompile(`[^a-z0-9_-]+`)
+)
+
+// programOf guesses the name of the program in a command line: the first word that is
+// neither a launcher, nor a flag, nor a number.
+func programOf(list []string) string {
+	for _, w := range list {
+		base := filepath.Base(w)
+		if _, err := strconv.Atoi(w); err == nil || slices.Contains(launchers, base) || strings.HasPrefix(w, "-") || strings.ContainsAny(w, "{=") {
+			continue
+		}
+		if name := strings.Trim(noName.ReplaceAllString(strings.ToLower(base), "_"), "_"); name != "" {
+			return name
+		}
+	}
+	return "program"
+}
+
+// programFiles returns the files that a command line names: another build of the
+// program is another input.
+func programFiles(list []string) (files []string) {
+	for _, w := range list {
+		if fi, err := os.Stat(w); err == nil && fi.Mode().IsRegular() && strings.Contains(w, "/") {
+			files = append(files, w)
+		}
+	}
+	return files
+}

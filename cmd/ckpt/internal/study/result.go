@@ -1,0 +1,308 @@
+package study
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+
+	"ckpt/zones"
+)
+
+// A Result is what a study found, as --json prints it.
+type Result struct {
+	App   string    `json:"app"`
+	NP    int       `json:"np"`
+	Nodes int       `json:"nodes"`
+	Dir   string    `json:"dir"`
+	Page  string    `json:"output,omitempty"`
+	Runs  []Run     `json:"small_run_list"`
+	Why   string    `json:"reason"`
+	Steps []StepRow `json:"step_list"`
+	Left  []Left    `json:"missing_list"`
+
+	Checks   []Check   `json:"check_list,omitempty"`
+	Inside   *float64  `json:"inside_share,omitempty"` // of the checks
+	Size     *sized    `json:"size_prediction,omitempty"`
+	Time     *timed    `json:"time_prediction,omitempty"`
+	Count    *counted  `json:"count_plan,omitempty"`
+	Best     *option   `json:"best_option,omitempty"`
+	Interval *wasting  `json:"best_interval,omitempty"`
+	Replay   *replayed `json:"replay_result,omitempty"`
+
+	study *Study
+	files []fileKind // of Size
+}
+
+// A StepRow is a step of a result.
+type StepRow struct {
+	Name    string `json:"name"`
+	Phase   string `json:"method_phase"`
+	Why     string `json:"reason"`
+	Command string `json:"command"`
+	Output  string `json:"output"`
+	Kept    bool   `json:"done_before"`
+	Failure string `json:"failure,omitempty"`
+
+	warnings []string
+}
+
+// A Check compares a small run with the model of the others.
+type Check struct {
+	NP        int     `json:"np"`
+	Measured  int64   `json:"measured_bytes"`
+	Predicted int64   `json:"predicted_bytes"`
+	Low       int64   `json:"low_bytes"`
+	High      int64   `json:"high_bytes"`
+	Error     float64 `json:"relative_difference"` // (predicted − measured) / measured
+	Inside    bool    `json:"inside"`
+}
+
+// The parts of the outputs of steps that the page and the summary show.
+type (
+	sized struct {
+		Total         int64      `json:"total_bytes"`
+		Low           int64      `json:"low_bytes"`
+		High          int64      `json:"high_bytes"`
+		Model         string     `json:"model"`
+		Basis         string     `json:"basis"`
+		Note          string     `json:"note,omitempty"`
+		Extrapolation float64    `json:"extrapolation"`
+		Files         []fileKind `json:"file_kinds,omitempty"`
+	}
+	fileKind struct {
+		PPN   int         `json:"ppn"`
+		Count int         `json:"count"`
+		Bytes int64       `json:"file_bytes"`
+		Low   int64       `json:"low_bytes"`
+		High  int64       `json:"high_bytes"`
+		Zones zones.Sizes `json:"zones"`
+	}
+	timed struct {
+		Stored  int64   `json:"stored_bytes"`
+		Codec   string  `json:"codec"`
+		Latency latency `json:"latency_s"`
+		Low     float64 `json:"low_s"`
+		High    float64 `json:"high_s"`
+		Model   string  `json:"time_model"`
+		Valid   string  `json:"valid"`
+		Note    string  `json:"note,omitempty"`
+	}
+	latency struct {
+		Coordination float64 `json:"coordination"`
+		Management   float64 `json:"management"`
+		Storage      float64 `json:"storage"`
+		Total        float64 `json:"total"`
+	}
+	counted struct {
+		Count    int     `json:"count"`
+		Interval float64 `json:"interval_s"`
+		Total    float64 `json:"total_s"`
+		Overhead float64 `json:"overhead"`
+		Spent    float64 `json:"overhead_used"`
+	}
+	option struct {
+		PPN           int     `json:"ppn"`
+		Nodes         int     `json:"nodes"`
+		MPI           string  `json:"mpi"`
+		Codec         string  `json:"codec"`
+		Stored        int64   `json:"stored_bytes"`
+		Checkpoint    float64 `json:"checkpoint_s"`
+		Low           float64 `json:"low_s"`
+		High          float64 `json:"high_s"`
+		Count         int     `json:"count"`
+		Interval      float64 `json:"interval_s"`
+		Total         float64 `json:"total_s"`
+		Best          bool    `json:"best"`
+		BestMeasured  bool    `json:"best_measured"`
+		Extrapolation float64 `json:"extrapolation"`
+	}
+	wasting struct {
+		Interval float64 `json:"interval_s"`
+		Waste    float64 `json:"waste"`
+		Total    float64 `json:"total_s"`
+		Cost     float64 `json:"cost_s"`
+		MTBF     float64 `json:"mtbf_s"`
+		App      float64 `json:"app_s"`
+	}
+	replayed struct {
+		Dir     string  `json:"dir"`
+		Bytes   int64   `json:"bytes"`
+		Wanted  int64   `json:"wanted_bytes"`
+		Seconds float64 `json:"wall_s"`
+	}
+)
+
+// name returns the name of the target.
+func (s *Study) name() string {
+	if s.Command != "" {
+		return s.Name
+	}
+	return s.App
+}
+
+// read decodes the output of a step into v. It reports false if the study has no such
+// step, or the step failed.
+func (s *Study) read(name string, v any) (bool, error) {
+	i := slices.IndexFunc(s.Steps, func(step Step) bool { return step.Name == name })
+	if i < 0 || s.state.Steps[name] == nil || s.state.Steps[name].Failure != "" {
+		return false, nil
+	}
+	b, err := os.ReadFile(s.path(s.Steps[i].Output()))
+	if err != nil {
+		return false, err
+	}
+	if err := json.NewDecoder(bytes.NewReader(b)).Decode(v); err != nil {
+		return false, fmt.Errorf("%s: %w", s.path(s.Steps[i].Output()), err)
+	}
+	return true, nil
+}
+
+// readInto decodes the output of a step into a new T, nil if there is none.
+func readInto[T any](s *Study, name string, err *error) *T {
+	if *err != nil {
+		return nil
+	}
+	var v T
+	found, failed := s.read(name, &v)
+	if *err = failed; !found {
+		return nil
+	}
+	return &v
+}
+
+// result collects the results of the steps.
+func (s *Study) result() (*Result, error) {
+	r := &Result{App: s.name(), NP: s.Target, Nodes: s.Nodes, Dir: s.Dir, Page: s.Page, Runs: s.Small, Why: s.Why, Left: slices.Clone(s.Left), study: s}
+	r.steps(s)
+	for _, step := range r.Steps {
+		if step.Failure != "" {
+			r.Left = append(r.Left, Left{step.Name, step.Failure})
+		}
+	}
+	var err error
+	r.Size, r.Time = readInto[sized](s, "size", &err), readInto[timed](s, "time", &err)
+	r.Count, r.Interval = readInto[counted](s, "count", &err), readInto[wasting](s, "interval", &err)
+	if err != nil {
+		return nil, err
+	}
+	if r.Size != nil {
+		r.files, r.Size.Files = r.Size.Files, nil // size.json has them
+	}
+	if plan := readInto[struct {
+		Options []option `json:"options"`
+	}](s, "plan", &err); plan != nil {
+		for i, o := range plan.Options {
+			if o.Best {
+				r.Best = &plan.Options[i]
+			}
+		}
+	}
+	if err == nil {
+		err = r.replay(s)
+	}
+	if err == nil {
+		err = r.checks(s)
+	}
+	return r, err
+}
+
+// steps lists the steps.
+func (r *Result) steps(s *Study) {
+	for i := range s.Steps {
+		step := &s.Steps[i]
+		row := StepRow{Name: step.Name, Phase: step.Phase, Why: step.Why, Command: Command(s.argsNow(step)), Output: s.path(step.Output()), Kept: step.Kept}
+		if s.state != nil && s.state.Steps[step.Name] != nil {
+			rec := s.state.Steps[step.Name]
+			row.Failure, row.warnings = rec.Failure, rec.Warnings
+		}
+		r.Steps = append(r.Steps, row)
+	}
+	if r.Left == nil {
+		r.Left = []Left{}
+	}
+}
+
+func (r *Result) replay(s *Study) error {
+	var err error
+	p := readInto[struct {
+		Dir      string `json:"dir"`
+		Wanted   int64  `json:"wanted_bytes"`
+		Replayed struct {
+			Written int64   `json:"bytes_written"`
+			Wall    float64 `json:"wall_s"`
+		} `json:"replayed"`
+	}](s, "replay", &err)
+	if p != nil {
+		r.Replay = &replayed{p.Dir, p.Replayed.Written, p.Wanted, p.Replayed.Wall}
+	}
+	return err
+}
+
+// checks compares each small run with the model of the others.
+func (r *Result) checks(s *Study) error {
+	inside := 0
+	for _, run := range s.Small {
+		name := "check-" + strconv.Itoa(run.NP)
+		var c *Check
+		var err error
+		if s.Command != "" {
+			c, err = s.checkProgram(name, run)
+		} else {
+			c, err = s.checkJob(name)
+		}
+		if err != nil {
+			return err
+		}
+		if c == nil {
+			continue
+		}
+		c.NP = run.NP
+		if c.Inside {
+			inside++
+		}
+		r.Checks = append(r.Checks, *c)
+	}
+	if n := len(r.Checks); n > 0 {
+		share := float64(inside) / float64(n)
+		r.Inside = &share
+	}
+	return nil
+}
+
+// checkJob reads what ckpt predict score said of the first checkpoint.
+func (s *Study) checkJob(name string) (*Check, error) {
+	var err error
+	score := readInto[struct {
+		List []Check `json:"score_list"`
+	}](s, name, &err)
+	if score == nil || len(score.List) == 0 {
+		return nil, err
+	}
+	return &score.List[0], nil
+}
+
+// checkProgram compares a predicted size with the row that ckpt zones wrote.
+func (s *Study) checkProgram(name string, run Run) (*Check, error) {
+	var err error
+	size := readInto[sized](s, name, &err)
+	if size == nil || len(size.Files) == 0 {
+		return nil, err
+	}
+	text, err := s.value("zones-"+strconv.Itoa(run.NP), "ckpt_file_MiB")
+	if err != nil {
+		return nil, err
+	}
+	mib, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return nil, err
+	}
+	f := size.Files[0]
+	c := &Check{Measured: int64(math.Round(mib * (1 << 20))), Predicted: f.Bytes, Low: f.Low, High: f.High}
+	c.Error = float64(c.Predicted-c.Measured) / float64(c.Measured)
+	c.Inside = c.Low <= c.Measured && c.Measured <= c.High
+	return c, nil
+}

@@ -1,0 +1,141 @@
+package study
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
+)
+
+// A StepError is the failure of a step.
+type StepError struct {
+	N, Of   int
+	Step    *Step
+	Command string
+	Err     error
+}
+
+func (e *StepError) Error() string {
+	return fmt.Sprintf("step %d of %d, %s: %s: %v", e.N, e.Of, e.Step.Name, e.Command, e.Err)
+}
+
+func (e *StepError) Unwrap() error { return e.Err }
+
+// ErrBusy says that another process runs the study.
+var ErrBusy = errors.New("another ckpt study runs in this directory")
+
+// Run runs the steps that are not done. It calls progress, if not nil, before each.
+func (s *Study) Run(ctx context.Context, run Runner, progress func(n, of int, command string, kept bool)) error {
+	if err := durable.MkdirAll(vfs.OS{}, s.Dir); err != nil {
+		return err
+	}
+	lock, err := vfs.OS{}.Lock(s.path("lock"))
+	if errors.Is(err, vfs.ErrLocked) {
+		return fmt.Errorf("%s: %w", s.Dir, ErrBusy)
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if s.state, err = readState(s.Dir); err != nil {
+		return err
+	}
+	for i := range s.Steps {
+		step := &s.Steps[i]
+		kept, err := s.step(ctx, run, step, func(command string, kept bool) {
+			if progress != nil {
+				progress(i+1, len(s.Steps), command, kept)
+			}
+		})
+		if err != nil {
+			return &StepError{i + 1, len(s.Steps), step, Command(s.argsNow(step)), err}
+		}
+		step.Kept = kept
+	}
+	return s.sweep()
+}
+
+// step runs a step unless it is done.
+func (s *Study) step(ctx context.Context, run Runner, step *Step, progress func(command string, kept bool)) (kept bool, err error) {
+	for _, name := range step.needs() {
+		if r := s.state.Steps[name]; r == nil || r.Failure != "" {
+			return false, s.failed(step, nil, fmt.Errorf("step %s has no result", name))
+		}
+	}
+	args, err := s.resolved(step)
+	if err != nil {
+		return false, s.failed(step, nil, err)
+	}
+	key, err := s.key(step, args)
+	if err != nil {
+		return false, err
+	}
+	kept = s.done(step, key)
+	progress(Command(args), kept)
+	if kept {
+		return true, nil
+	}
+	for _, name := range step.Makes {
+		if err := os.RemoveAll(name); err != nil {
+			return false, err
+		}
+	}
+	var out, errs bytes.Buffer
+	if err := run(ctx, args, &out, &errs); err != nil {
+		return false, s.failed(step, args, err)
+	}
+	return false, s.keep(step, key, args, out.Bytes(), errs.Bytes())
+}
+
+// failed notes the failure of an optional step. That of any other, and an interrupt,
+// end the study.
+func (s *Study) failed(step *Step, args []string, err error) error {
+	if !step.Optional || ui.ExitCode(err) == ui.ExitInterrupted {
+		return err
+	}
+	if args == nil {
+		args = step.Args
+	}
+	s.state.Steps[step.Name] = &record{Args: args, Warnings: []string{}, Failure: strings.Join(strings.Fields(err.Error()), " ")}
+	return s.state.write()
+}
+
+// argsNow returns the arguments of a step, as far as they are known.
+func (s *Study) argsNow(step *Step) []string {
+	if args, err := s.resolved(step); err == nil {
+		return args
+	}
+	return step.Args
+}
+
+// Commands returns the command lines of all steps. A value that is not known yet stays
+// {step:field}.
+func (s *Study) Commands() (list []string) {
+	for i := range s.Steps {
+		list = append(list, Command(s.argsNow(&s.Steps[i])))
+	}
+	return list
+}
+
+// sweep removes the results of steps that the study no longer has.
+func (s *Study) sweep() error {
+	for name := range s.state.Steps {
+		if !slices.ContainsFunc(s.Steps, func(step Step) bool { return step.Name == name }) {
+			delete(s.state.Steps, name)
+			for _, ending := range []string{".json", ".csv"} {
+				if err := durable.Remove(vfs.OS{}, filepath.Join(s.Dir, name+ending)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return s.state.write()
+}

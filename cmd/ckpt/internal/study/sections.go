@@ -1,0 +1,315 @@
+package study
+
+import (
+	"fmt"
+	"strconv"
+
+	"ckpt/cmd/ckpt/internal/ui"
+)
+
+// A section of the page: what a few steps say.
+type section struct {
+	Phase, Title string
+	Text         []string
+	Facts        []fact
+	Tables       []table
+	Pictures     []picture
+	Commands     []string
+}
+
+// A table of the page. The heads of columns of numbers begin with |.
+type table struct {
+	Head []string
+	Rows [][]string
+	Note string
+}
+
+// sections are those of the page, in the order of the thesis.
+func (r *Result) sections() ([]section, error) {
+	var list []section
+	for _, of := range []func() (section, error){r.smallRuns, r.access, r.stored, r.model, r.predicted, r.planned} {
+		sec, err := of()
+		if err != nil {
+			return nil, err
+		}
+		if len(sec.Facts)+len(sec.Tables)+len(sec.Pictures)+len(sec.Text) > 0 {
+			list = append(list, sec)
+		}
+	}
+	return list, nil
+}
+
+// commands returns the command lines of steps that ran.
+func (r *Result) commands(names ...string) (list []string) {
+	for _, name := range names {
+		for _, s := range r.Steps {
+			if s.Name == name && s.Failure == "" {
+				list = append(list, s.Command)
+			}
+		}
+	}
+	return list
+}
+
+// each returns the names of the steps that a prefix has, one for each small run.
+func (r *Result) each(prefix string) (names []string) {
+	for i := range r.Runs {
+		names = append(names, prefix+strconv.Itoa(r.Runs[i].NP))
+	}
+	return names
+}
+
+func (r *Result) smallRuns() (section, error) {
+	sec := section{Phase: Small, Title: "The small runs", Text: []string{r.Why}}
+	t := table{Head: []string{"run", "|ranks", "|nodes", "|ranks per node", "|data of a rank", "|of the target's"}}
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		row := []string{run.Name, strconv.Itoa(run.NP), strconv.Itoa(run.Nodes), strconv.Itoa(run.PPN()), "measured below", "not known"}
+		if run.Data > 0 {
+			row[4], row[5] = size(run.Data), "× "+strconv.FormatFloat(run.Load, 'g', 3, 64)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	t.Note = "The target has " + strconv.Itoa(r.study.PPN) + " ranks per node."
+	if r.study.Command == "" {
+		t.Note += " The data of a rank is that of the workload spec, exact."
+	}
+	sec.Tables, sec.Commands = []table{t}, r.commands(append(r.each("run-"), r.each("zones-")...)...)
+	return sec, nil
+}
+
+func (r *Result) access() (sec section, err error) {
+	p := readInto[pattern](r.study, "io", &err)
+	if p == nil {
+		return sec, err
+	}
+	sec = section{Phase: Characterise, Title: "The pattern of the I/O", Commands: r.commands("record", "io", "io-plot")}
+	what := "A full checkpoint of " + r.Runs[len(r.Runs)-1].Name + "."
+	if r.study.Command != "" {
+		what = "The I/O of the program itself, on " + ui.Count(r.Runs[0].NP, "rank") + ". It is no checkpoint: a checkpointer outside the program writes one image per rank."
+	}
+	sec.Text = []string{what + " All numbers are counted, not estimated."}
+	sec.Facts = []fact{{"access", p.Access}, {"spatial pattern", p.Spatial + " (" + p.Detail + ")"}, {"written", size(p.Written) + " in " + ui.Count(int(p.Writes), "write")},
+		{"read", size(p.Read) + " in " + ui.Count(int(p.Reads), "read")}, {"bursts", strconv.Itoa(len(p.Bursts))}}
+	bursts := table{Head: []string{"burst", "|operations", "|volume", "|from", "|to"}, Note: "Temporal pattern: runs of one operation, split by silence."}
+	for i, b := range p.Bursts {
+		if i == 12 {
+			bursts.Note += fmt.Sprintf(" The first 12 of %d.", len(p.Bursts))
+			break
+		}
+		bursts.Rows = append(bursts.Rows, []string{b.Op, strconv.FormatInt(b.Count, 10), size(b.Bytes), ui.Seconds(b.Start), ui.Seconds(b.End)})
+	}
+	common := table{Head: []string{"|request", "|times"}, Note: "The most frequent sizes of requests."}
+	for _, c := range p.Common {
+		common.Rows = append(common.Rows, []string{strconv.FormatInt(c.Size, 10) + " B", strconv.FormatInt(c.Count, 10)})
+	}
+	for _, t := range []table{bursts, common} {
+		if len(t.Rows) > 0 {
+			sec.Tables = append(sec.Tables, t)
+		}
+	}
+	for _, i := range p.Insights {
+		sec.Text = append(sec.Text, i.Title+": "+i.Advice)
+	}
+	return sec, r.study.picture(&sec, "io-plot", "io.svg", "Each request of the checkpoint with its size, in order.")
+}
+
+func (r *Result) stored() (section, error) {
+	sec := section{Phase: Analyse, Title: "Stored by the small runs"}
+	if r.study.Command != "" {
+		return r.zonesOfProgram(sec)
+	}
+	images := table{Head: []string{"run", "|library", "|data", "|shared", "|image of a rank"}, Note: "Zones of a rank in memory, at the first checkpoint. The means of all ranks, measured."}
+	files := table{Head: []string{"run", "|checkpoint", "|in memory", "|stored", "|files", "|latency"},
+		Note: "In memory: the library once per job, the segment once per node. The first checkpoint is full, later ones store what has changed. Measured, one run each."}
+	for _, run := range r.Runs {
+		list, err := r.study.checkpoints(run)
+		if err != nil {
+			return sec, err
+		}
+		for i, c := range list {
+			if i == 0 {
+				n := int64(max(1, c.Ranks))
+				images.Rows = append(images.Rows, []string{run.Name, size(c.Zones.Library / n), size(c.Zones.Data / n), size(c.Zones.Shared / n), size(c.Zones.Total() / n)})
+			}
+			files.Rows = append(files.Rows, []string{run.Name, strconv.Itoa(c.Number), size(c.Memory.Total()), size(c.Bytes), strconv.Itoa(c.Files), ui.Seconds(c.Latency.Total)})
+		}
+	}
+	sec.Tables, sec.Commands = []table{images, files}, r.commands(r.each("run-")...)
+	return sec, nil
+}
+
+// zonesOfProgram shows what ckpt zones measured.
+func (r *Result) zonesOfProgram(sec section) (section, error) {
+	sec.Title = "The memory of a rank"
+	t := table{Head: []string{"run", "MPI", "|library", "|data", "|shared", "|image of a rank"},
+		Note: "Zones of the live ranks as a checkpointer like DMTCP would store them. Launchers are left out. The means of all ranks, measured."}
+	for _, run := range r.Runs {
+		row := []string{run.Name}
+		name := "zones-" + strconv.Itoa(run.NP)
+		for _, column := range []string{"mpi", "lb_MiB", "dtapp_MiB", "shmem_MiB", "ckpt_file_MiB"} {
+			cell, err := r.study.value(name, column)
+			if err != nil {
+				return sec, err
+			}
+			if column != "mpi" {
+				cell += " MiB"
+			}
+			row = append(row, cell)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	sec.Tables, sec.Commands = []table{t}, r.commands(r.each("zones-")...)
+	return sec, nil
+}
+
+func (r *Result) model() (sec section, err error) {
+	fit := readInto[struct {
+		Laws []law `json:"laws"`
+	}](r.study, "fit", &err)
+	if fit == nil {
+		return sec, err
+	}
+	sec = section{Phase: Model, Title: "The model, and how far to trust it", Commands: r.commands(append([]string{"fit"}, append(r.each("fit-without-"), r.each("check-")...)...)...)}
+	checks := table{Head: []string{"run", "|measured", "|predicted", "|95 % interval", "|error", "inside"}, Note: "Image of a rank. The error is (predicted − measured) / measured."}
+	for _, c := range r.Checks {
+		inside := "no"
+		if c.Inside {
+			inside = "yes"
+		}
+		checks.Rows = append(checks.Rows, []string{r.runName(c.NP), size(c.Measured), size(c.Predicted), sizes(c.Low, c.High), fmt.Sprintf("%+.2f %%", 100*c.Error), inside})
+	}
+	laws := table{Head: []string{"quantity", "law", "|points", "|left-out error", "|weight"}, Note: "Laws with a weight of 0 are not used."}
+	for _, l := range fit.Laws {
+		loo := "not known"
+		if l.LOO > 0 {
+			loo = ui.Percent(l.LOO)
+		}
+		laws.Rows = append(laws.Rows, []string{l.Series, l.Law, strconv.Itoa(l.Points), loo, strconv.FormatFloat(l.Weight, 'f', 2, 64)})
+	}
+	if len(r.Checks) > 0 {
+		sec.Text = []string{"Each small run was predicted from the others, which had not seen it."}
+		sec.Tables = []table{checks}
+	}
+	sec.Tables = append(sec.Tables, laws)
+	return sec, nil
+}
+
+// runName returns the name of the small run on np ranks.
+func (r *Result) runName(np int) string {
+	for i := range r.Runs {
+		if r.Runs[i].NP == np {
+			return r.Runs[i].Name
+		}
+	}
+	return ""
+}
+
+func (r *Result) predicted() (sec section, err error) {
+	if r.Size == nil {
+		return sec, nil
+	}
+	s := r.Size
+	sec = section{Phase: Model, Title: "A checkpoint of the target", Commands: r.commands("size", "time", "replay", "scale")}
+	files := table{Head: []string{"|ranks per node", "|files", "|library", "|data", "|shared", "|file", "|95 % interval"}, Note: "Predicted by " + s.Model + ". " + s.Basis + "."}
+	for _, f := range r.files {
+		files.Rows = append(files.Rows, []string{strconv.Itoa(f.PPN), strconv.Itoa(f.Count), size(f.Zones.Library), size(f.Zones.Data), size(f.Zones.Shared), size(f.Bytes), sizes(f.Low, f.High)})
+	}
+	files.Rows = append(files.Rows, []string{"all", strconv.Itoa(r.fileCount()), "", "", "", size(s.Total), sizes(s.Low, s.High)})
+	sec.Tables = []table{files}
+	if t := r.Time; t != nil {
+		sec.Tables = append(sec.Tables, table{Head: []string{"|coordination", "|management", "|storage", "|latency", "|95 % interval", "|stored"},
+			Rows: [][]string{{ui.Seconds(t.Latency.Coordination), ui.Seconds(t.Latency.Management), ui.Seconds(t.Latency.Storage), ui.Seconds(t.Latency.Total), seconds(t.Low, t.High), size(t.Stored)}},
+			Note: "Valid for " + t.Valid + "."})
+	}
+	for _, note := range []string{s.Note, r.timeNote()} {
+		if note != "" {
+			sec.Text = append(sec.Text, "Note: "+note+".")
+		}
+	}
+	if p := r.Replay; p != nil {
+		sec.Text = append(sec.Text, fmt.Sprintf("The pattern was replayed in %s: %s of the predicted %s took %s, measured once, so it has no interval.", p.Dir, size(p.Bytes), size(p.Wanted), ui.Seconds(p.Seconds)))
+	}
+	if err := r.scale(&sec); err != nil {
+		return sec, err
+	}
+	return sec, r.study.picture(&sec, "size", "size.svg", "The data zone of a rank over the number of ranks: measured, predicted, and the target.")
+}
+
+// timeNote is the note of the time, without what the note of the size says.
+func (r *Result) timeNote() string {
+	if r.Time == nil || r.Size != nil && r.Time.Note == r.Size.Note {
+		return ""
+	}
+	return r.Time.Note
+}
+
+func (r *Result) fileCount() (n int) {
+	for _, f := range r.files {
+		n += f.Count
+	}
+	return n
+}
+
+// scale tells on how many ranks a run is fastest.
+func (r *Result) scale(sec *section) (err error) {
+	scale := readInto[struct {
+		Fastest struct {
+			Alone      int `json:"alone_np"`
+			Protected  int `json:"protected_np"`
+			Compressed int `json:"compressed_np"`
+		} `json:"fastest"`
+		Codec string `json:"codec"`
+	}](r.study, "scale", &err)
+	if scale != nil {
+		sec.Text = append(sec.Text, fmt.Sprintf("A run is fastest on %d ranks alone, on %d with a checkpoint, on %d with one compressed by %s.",
+			scale.Fastest.Alone, scale.Fastest.Protected, scale.Fastest.Compressed, scale.Codec))
+	}
+	return err
+}
+
+func (r *Result) planned() (sec section, err error) {
+	sec = section{Phase: Plan, Title: "The plan", Commands: r.commands("count", "plan", "interval")}
+	if r.Count != nil {
+		sec.Facts = append(sec.Facts, fact{"for the budget", r.counted()}, fact{"the run then takes", span(r.Count.Total)})
+	}
+	if i := r.Interval; i != nil {
+		sec.Facts = append(sec.Facts, fact{"for the failures", "one checkpoint every " + span(i.Interval)}, fact{"wasted then", ui.Percent(i.Waste) + " of the time, for an MTBF of " + span(i.MTBF)})
+	}
+	sec.Text = r.advice()
+	plan := readInto[struct {
+		Options []option `json:"options"`
+	}](r.study, "plan", &err)
+	if plan == nil {
+		return sec, err
+	}
+	t := table{Head: []string{"", "|nodes × ranks", "MPI", "codec", "|stored", "|latency", "|95 % interval", "|number", "|every", "|run"},
+		Note: "The best is marked with *. Extrapolated options say so with the factor."}
+	for _, o := range plan.Options {
+		mark := ""
+		if o.Best {
+			mark = "*"
+		}
+		if o.Extrapolation > 1.05 {
+			mark += fmt.Sprintf(" ×%.2g", o.Extrapolation)
+		}
+		t.Rows = append(t.Rows, []string{mark, fmt.Sprintf("%d × %d", o.Nodes, o.PPN), o.MPI, o.Codec, size(o.Stored), ui.Seconds(o.Checkpoint), seconds(o.Low, o.High),
+			strconv.Itoa(o.Count), span(o.Interval), span(o.Total)})
+	}
+	if len(t.Rows) > 0 {
+		sec.Tables = append(sec.Tables, t)
+	}
+	return sec, nil
+}
+
+// advice chooses between the interval of the budget and that of the failures.
+func (r *Result) advice() []string {
+	c, i := r.Count, r.Interval
+	switch {
+	case c == nil || i == nil || c.Count == 0:
+		return nil
+	case c.Interval < i.Interval+i.Cost:
+		return []string{fmt.Sprintf("The overhead pays for more checkpoints than the failures ask for. One every %s loses the least time; more of them would cost more than they save.", span(i.Interval))}
+	}
+	return []string{fmt.Sprintf("The failures ask for more checkpoints than the overhead pays for. One every %s is what it allows.", span(c.Interval))}
+}

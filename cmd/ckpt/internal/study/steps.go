@@ -1,0 +1,185 @@
+package study
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Checkpoints of a small run: some iterations, a full checkpoint, and others that
+// store what has changed.
+const iterations, every = 8, 2
+
+// list lists the steps.
+func (s *Study) list() {
+	if s.Command != "" {
+		s.programRuns()
+	} else {
+		s.ownRuns()
+	}
+	s.predictions()
+	s.replay()
+	s.planning()
+}
+
+func (s *Study) add(steps ...Step) { s.Steps = append(s.Steps, steps...) }
+
+func (s *Study) leave(what, reason string) { s.Left = append(s.Left, Left{what, reason}) }
+
+// store is the store of the small runs.
+func (s *Study) store() string { return s.path("store") }
+
+func (s *Study) model() string { return s.path("study.model") }
+
+// workload returns the workload file of the user, if there is one.
+func (s *Study) workload() []string {
+	if path, _, _ := strings.Cut(s.App, ":"); strings.ContainsAny(s.App, "/") || strings.HasSuffix(path, ".yaml") || strings.HasSuffix(path, ".yml") {
+		return []string{path}
+	}
+	return nil
+}
+
+// ownRuns runs jobs of ckpt, looks at their I/O, and fits a model; then it fits one
+// without each run, and compares.
+func (s *Study) ownRuns() {
+	var names, runs []string
+	for _, r := range s.Small {
+		names, runs = append(names, r.Name), append(runs, "run-"+strconv.Itoa(r.NP))
+		s.add(Step{Name: "run-" + strconv.Itoa(r.NP), Phase: Small, Files: s.workload(), Makes: []string{s.jobDir(r.Name)},
+			Why: fmt.Sprintf("A run on %d ranks, %d per node, with three checkpoints.", r.NP, r.PPN()),
+			Args: []string{"launch", r.App, "--np", strconv.Itoa(r.NP), "--nodes", strconv.Itoa(r.Nodes), "--mpi", s.mpi(),
+				"--iterations", strconv.Itoa(iterations), "--every", strconv.Itoa(every), "--job", r.Name, "--store", s.store(), "--json"}})
+	}
+	last := len(names) - 1
+	s.add(Step{Name: "io", Phase: Characterise, After: runs[last:], Why: "The access, the spatial and the temporal pattern of a full checkpoint.",
+		Args: []string{"trace", "analyze", names[last] + "@1", "--store", s.store(), "--json"}},
+		Step{Name: "io-plot", Phase: Characterise, After: runs[last:], Why: "The sizes of its requests, in their order.", Makes: []string{s.path("io.svg")},
+			Args: []string{"trace", "plot", names[last] + "@1", "--kind", "sizes", "-o", s.path("io.svg"), "--store", s.store(), "--json"}},
+		Step{Name: "fit", Phase: Model, After: runs, Why: "The model of all small runs.", Makes: []string{s.model()},
+			Args: []string{"predict", "fit", "--from-job", strings.Join(names, ","), "--store", s.store(), "-o", s.model(), "--json"}})
+	for i, r := range s.Small {
+		others, after := without(names, i), without(runs, i)
+		np := strconv.Itoa(r.NP)
+		model := s.path("without-" + np + ".model")
+		s.add(Step{Name: "fit-without-" + np, Phase: Model, Optional: true, After: after, Why: "A model that has not seen the run on " + np + " ranks.", Makes: []string{model},
+			Args: []string{"predict", "fit", "--from-job", strings.Join(others, ","), "--store", s.store(), "-o", model, "--json"}},
+			Step{Name: "check-" + np, Phase: Model, Optional: true, After: []string{"fit-without-" + np, runs[i]}, Why: "Its prediction of that run, beside what was measured.",
+				Args: []string{"predict", "score", r.Name, "--model", model, "--store", s.store(), "--json"}})
+	}
+}
+
+func (s *Study) jobDir(name string) string { return filepath.Join(s.store(), "jobs", name) }
+
+func without(list []string, i int) (out []string) {
+	return append(append(out, list[:i]...), list[i+1:]...)
+}
+
+// programRuns measures the live processes of a program, records its I/O, and fits.
+func (s *Study) programRuns() {
+	var tables, runs []string
+	for _, r := range s.Small {
+		np := strconv.Itoa(r.NP)
+		words := s.commandFor(r.NP)
+		step := Step{Name: "zones-" + np, Phase: Small, csv: true, Files: programFiles(words), Why: "The zones of live ranks, when their memory is steady; then the program is ended.",
+			Args: append([]string{"zones", "--run", "--settle", s.Settle, "--csv", "--app", s.Name, "--"}, words...)}
+		runs, tables = append(runs, step.Name), append(tables, s.path(step.Output()))
+		s.add(step)
+	}
+	words := s.commandFor(s.Small[0].NP)
+	events := s.path("io.events")
+	s.add(Step{Name: "record", Phase: Characterise, Optional: true, Files: programFiles(words), Makes: []string{events}, Why: "The I/O of the program under strace.",
+		Args: append([]string{"trace", "record", "--for", s.Record, "-o", events, "--json", "--"}, words...)},
+		Step{Name: "io", Phase: Characterise, Optional: true, After: []string{"record"}, Why: "The access, the spatial and the temporal pattern of that I/O.",
+			Args: []string{"trace", "analyze", events, "--json"}},
+		Step{Name: "fit", Phase: Model, After: runs, Why: "The model of all small runs.", Makes: []string{s.model()},
+			Args: append(append([]string{"predict", "fit"}, tables...), "-o", s.model(), "--json")})
+	if len(s.Small) < smallRuns {
+		s.leave("check", "of two runs one is left, which fixes no law: name three with --np")
+		return
+	}
+	for i, r := range s.Small {
+		np := strconv.Itoa(r.NP)
+		model := s.path("without-" + np + ".model")
+		s.add(Step{Name: "fit-without-" + np, Phase: Model, Optional: true, After: without(runs, i), Why: "A model that has not seen the run on " + np + " ranks.", Makes: []string{model},
+			Args: append(append([]string{"predict", "fit"}, without(tables, i)...), "-o", model, "--json")},
+			Step{Name: "check-" + np, Phase: Model, Optional: true, After: []string{"fit-without-" + np}, Why: "Its prediction of that run.",
+				Args: []string{"predict", "size", s.Name + ".-", "--np", np, "--mpi", s.measuredMPI(), "--model", model, "--json"}})
+	}
+}
+
+// measuredMPI is the MPI library of the target: that of the flag, or of the small runs.
+func (s *Study) measuredMPI() string {
+	if s.Command == "" || s.MPI != "" {
+		return s.mpi()
+	}
+	return fmt.Sprintf("{zones-%d:mpi}", s.Small[0].NP)
+}
+
+// target returns the arguments that name the target.
+func (s *Study) target() []string {
+	app := s.App
+	if s.Command != "" {
+		app = s.Name + ".-"
+	}
+	return []string{app, "--np", strconv.Itoa(s.Target), "--nodes", strconv.Itoa(s.Nodes), "--mpi", s.measuredMPI(), "--model", s.model()}
+}
+
+// predictions predicts size and time of a checkpoint of the target.
+func (s *Study) predictions() {
+	size := append(append([]string{"predict", "size"}, s.target()...), "--plot", s.path("size.svg"), "--json")
+	s.add(Step{Name: "size", Phase: Analyse, After: []string{"fit"}, Files: s.workload(), Makes: []string{s.path("size.svg")}, Why: "Number and size of the files of a checkpoint of the target.", Args: size},
+		Step{Name: "time", Phase: Model, After: []string{"fit"}, Files: s.workload(), Why: "How long such a checkpoint takes.",
+			Args: append(append([]string{"predict", "time"}, s.target()...), "--json")})
+}
+
+// replay repeats the pattern at the predicted size on the storage of the user.
+func (s *Study) replay() {
+	if s.Storage == "" {
+		s.leave("replay", "no --storage DIR was given: times are those of the storage of the small runs")
+		return
+	}
+	source := []string{"--builtin", "dmtcp"}
+	after := []string{"time"}
+	if s.Command == "" {
+		last := s.Small[len(s.Small)-1]
+		source = []string{last.Name + "@1", "--store", s.store()}
+		after = append(after, "run-"+strconv.Itoa(last.NP))
+	}
+	args := append(append([]string{"trace", "replay"}, source...), "--dir", filepath.Join(s.Storage, "ckpt-study-replay"), "--overwrite",
+		"--ranks", strconv.Itoa(s.Target), "--bytes", "{time:stored_bytes}", "--at-most", strconv.FormatInt(s.Limit, 10), "--json")
+	s.add(Step{Name: "replay", Phase: Characterise, Optional: true, After: after, Why: "The pattern at the predicted size, on the storage of the user.", Args: args})
+}
+
+// planning plans the checkpoints of the target.
+func (s *Study) planning() {
+	if s.Overhead == "" || s.AppTime == "" {
+		s.leave("number of checkpoints", "it needs --overhead and --app-time")
+	} else {
+		budget := []string{"--overhead", s.Overhead, "--app-time", s.AppTime}
+		if s.Capacity != "" {
+			budget = append(budget, "--capacity", s.Capacity)
+		}
+		s.add(Step{Name: "count", Phase: Plan, After: []string{"fit"}, Why: "How many checkpoints the overhead pays for, and when.",
+			Args: append(append(append([]string{"predict", "count"}, s.target()...), budget...), "--json")})
+		plan := []string{"predict", "plan", s.target()[0], "--np", strconv.Itoa(s.Target), "--max-nodes", strconv.Itoa(s.Nodes), "--mpi", s.measuredMPI(), "--model", s.model()}
+		s.add(Step{Name: "plan", Phase: Plan, Optional: true, After: []string{"fit"}, Why: "The mappings and codecs compared.",
+			Args: append(append(plan, budget...), "--top", "8", "--json")})
+	}
+	if s.MTBF == "" {
+		s.leave("best interval", "it needs --mtbf")
+	} else {
+		args := []string{"interval", "--cost", "{time:latency_s.total}", "--mtbf", s.MTBF}
+		if s.AppTime != "" {
+			args = append(args, "--app-time", s.AppTime)
+		}
+		s.add(Step{Name: "interval", Phase: Plan, Optional: true, Why: "The interval that loses the least time to failures.", Args: append(args, "--json")})
+	}
+	if s.Runs == "" {
+		s.leave("fastest number of ranks", "it needs the times of runs without checkpoints, --runs CSV")
+		return
+	}
+	app := s.target()[0]
+	s.add(Step{Name: "scale", Phase: Analyse, Optional: true, After: []string{"fit"}, Files: []string{s.Runs}, Why: "The number of ranks on which a run with checkpoints is fastest.",
+		Args: []string{"predict", "scale", app, "--runs", s.Runs, "--mpi", s.measuredMPI(), "--model", s.model(), "--json"}})
+}

@@ -1,0 +1,113 @@
+package study
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"ckpt/cmd/ckpt/internal/ui"
+)
+
+// text prints the summary.
+func (r *Result) text(g *ui.Globals) error {
+	for _, f := range r.facts() {
+		g.Printf("%-12s  %s\n", f.Name, f.Value)
+	}
+	for _, l := range r.Left {
+		if !g.Quiet {
+			g.Printf("%-12s  %s: %s\n", "left out", l.What, l.Reason)
+		}
+	}
+	return g.Printf("%-12s  %s\n", "page", r.Page)
+}
+
+// A fact is a short answer, with unit and interval.
+type fact struct{ Name, Value string }
+
+// facts are the answers of the study.
+func (r *Result) facts() []fact {
+	var names []string
+	for i := range r.Runs {
+		names = append(names, r.Runs[i].Name)
+	}
+	facts := []fact{{"target", fmt.Sprintf("%s on %s, %s", r.App, ui.Count(r.NP, "rank"), ui.Count(r.Nodes, "node"))}, {"small runs", strings.Join(names, ", ")}}
+	if len(r.Checks) > 0 {
+		facts = append(facts, fact{"check", r.checked()})
+	}
+	if s := r.Size; s != nil {
+		facts = append(facts, fact{"checkpoint", size(s.Total) + " in " + r.filesText() + ", 95 % " + sizes(s.Low, s.High)})
+	}
+	if t := r.Time; t != nil {
+		facts = append(facts, fact{"latency", ui.Seconds(t.Latency.Total) + ", 95 % " + seconds(t.Low, t.High)})
+	}
+	if p := r.Replay; p != nil {
+		facts = append(facts, fact{"replay", fmt.Sprintf("%s of %s in %s, measured, without an interval", size(p.Bytes), size(p.Wanted), ui.Seconds(p.Seconds))})
+	}
+	if c := r.Count; c != nil {
+		facts = append(facts, fact{"number", r.counted()})
+	}
+	if i := r.Interval; i != nil {
+		facts = append(facts, fact{"interval", fmt.Sprintf("%s is best for an MTBF of %s: %s of the time is wasted", span(i.Interval), span(i.MTBF), ui.Percent(i.Waste))})
+	}
+	if o := r.Best; o != nil {
+		facts = append(facts, fact{"best plan", fmt.Sprintf("%d × %d ranks, %s, codec %s: %s, 95 %% %s", o.Nodes, o.PPN, o.MPI, o.Codec, ui.Seconds(o.Checkpoint), seconds(o.Low, o.High))})
+	}
+	return facts
+}
+
+// checked sums the checks up.
+func (r *Result) checked() string {
+	worst, inside := 0.0, 0
+	for _, c := range r.Checks {
+		worst = max(worst, math.Abs(c.Error))
+		if c.Inside {
+			inside++
+		}
+	}
+	return fmt.Sprintf("each run predicted from the others: largest error %s, %d of %d inside the 95 %% interval", ui.Percent(worst), inside, len(r.Checks))
+}
+
+func (r *Result) filesText() string {
+	n := 0
+	for _, f := range r.files {
+		n += f.Count
+	}
+	return ui.Count(n, "file")
+}
+
+func (r *Result) counted() string {
+	c := r.Count
+	if c.Count == 0 {
+		return fmt.Sprintf("no checkpoint is affordable for %s", ui.Percent(c.Overhead))
+	}
+	return fmt.Sprintf("%s, one every %s, for %s of the accepted %s", ui.Count(c.Count, "checkpoint"), span(c.Interval), ui.Percent(c.Spent), ui.Percent(c.Overhead))
+}
+
+// size formats bytes for reading.
+func size(n int64) string {
+	if n >= 10<<30 {
+		return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
+	}
+	return ui.MiB(n) + " MiB"
+}
+
+func sizes(low, high int64) string {
+	if high >= 10<<30 {
+		return fmt.Sprintf("%.2f to %.2f GiB", float64(low)/(1<<30), float64(high)/(1<<30))
+	}
+	return ui.MiB(low) + " to " + ui.MiB(high) + " MiB"
+}
+
+// span formats a time for reading: 24h, 19m40s.
+func span(seconds float64) string {
+	text := ui.Span(time.Duration(seconds * 1e9))
+	for _, none := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, none) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}
+
+func seconds(low, high float64) string { return ui.Seconds(low) + " to " + ui.Seconds(high) }

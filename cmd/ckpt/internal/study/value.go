@@ -1,0 +1,115 @@
+package study
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// valueOf stands in an argument for a value in the output of a step: {time:latency_s.total}.
+var valueOf = regexp.MustCompile(`\{([a-z][a-z0-9-]*):([a-zA-Z0-9_.]+)\}`)
+
+// needs returns the steps whose results a step uses.
+func (s *Step) needs() []string {
+	list := slices.Clone(s.After)
+	for _, a := range s.Args {
+		for _, m := range valueOf.FindAllStringSubmatch(a, -1) {
+			list = append(list, m[1])
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// resolved returns the arguments of a step with all values.
+func (s *Study) resolved(step *Step) ([]string, error) {
+	var failed error
+	args := make([]string, len(step.Args))
+	for i, a := range step.Args {
+		args[i] = valueOf.ReplaceAllStringFunc(a, func(of string) string {
+			m := valueOf.FindStringSubmatch(of)
+			text, err := s.value(m[1], m[2])
+			if err != nil && failed == nil {
+				failed = err
+			}
+			return text
+		})
+	}
+	return args, failed
+}
+
+// value looks up a field in the output of a step: for CSV a column of the first row.
+func (s *Study) value(name, field string) (string, error) {
+	i := slices.IndexFunc(s.Steps, func(step Step) bool { return step.Name == name })
+	if i < 0 {
+		return "", fmt.Errorf("the study has no step %s", name)
+	}
+	b, err := os.ReadFile(s.path(s.Steps[i].Output()))
+	if err != nil {
+		return "", err
+	}
+	if s.Steps[i].csv {
+		rows, err := rowsOf(b)
+		if err == nil && len(rows) == 0 {
+			err = fmt.Errorf("%s has no row", name)
+		}
+		if err != nil {
+			return "", err
+		}
+		return rows[0][field], nil
+	}
+	in := json.NewDecoder(bytes.NewReader(b))
+	in.UseNumber()
+	var at any
+	if err := in.Decode(&at); err != nil {
+		return "", err
+	}
+	for part := range strings.SplitSeq(field, ".") {
+		switch v := at.(type) {
+		case map[string]any:
+			at = v[part]
+		case []any:
+			n, err := strconv.Atoi(part)
+			if err != nil || n >= len(v) {
+				return "", fmt.Errorf("the result of %s has no %s", name, field)
+			}
+			at = v[n]
+		default:
+			at = nil
+		}
+	}
+	if at == nil {
+		return "", fmt.Errorf("the result of %s has no %s", name, field)
+	}
+	return fmt.Sprint(at), nil
+}
+
+// rowsOf reads CSV: a map from column to cell for each row.
+func rowsOf(b []byte) (out []map[string]string, err error) {
+	r := csv.NewReader(bytes.NewReader(b))
+	r.FieldsPerRecord = -1
+	r.Comment = '#'
+	all, err := r.ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	for i, row := range all {
+		if i == 0 || slices.Equal(row, all[0]) {
+			continue
+		}
+		cells := map[string]string{}
+		for k, cell := range row {
+			if k < len(all[0]) {
+				cells[all[0][k]] = cell
+			}
+		}
+		out = append(out, cells)
+	}
+	return out, nil
+}
