@@ -23,6 +23,9 @@ func (a App) String() string { return fmt.Sprintf("%s.%s.%d", a.Name, a.Class, a
 // Application parses an application: bt.B.4, bt.B with np, or a workload file. Names
 // without a workload spec are accepted if the model has measurements of them.
 func (m *Model) Application(s string, np int) (App, error) {
+	if a, ok, err := m.variedApp(s, np); ok {
+		return a, err
+	}
 	inst, err := dataset.ParseApp(s, np)
 	if err == nil {
 		return App{inst.Name, inst.Class, inst.NP, inst}, nil
@@ -31,15 +34,15 @@ func (m *Model) Application(s string, np int) (App, error) {
 	if !errors.As(err, &spec) || spec.Reason != dataset.UnknownApp {
 		return App{}, err
 	}
-	for _, known := range m.Series {
-		name := known.App + "." + known.Class
+	for _, known := range m.measured() {
+		name := known.Name + "." + known.Class
 		if s == name && np > 0 {
-			return App{known.App, known.Class, np, nil}, nil
+			return App{known.Name, known.Class, np, nil}, nil
 		}
 		var n int
 		if rest, ok := strings.CutPrefix(s, name+"."); ok {
 			if _, serr := fmt.Sscanf(rest, "%d", &n); serr == nil && fmt.Sprint(n) == rest && n > 0 && (np == 0 || np == n) {
-				return App{known.App, known.Class, n, nil}, nil
+				return App{known.Name, known.Class, n, nil}, nil
 			}
 		}
 	}
@@ -60,6 +63,9 @@ type zoneEstimate struct {
 // one node and for several.
 func (m *Model) data(a App, mpi string, law Law, nodes int) (zoneEstimate, error) {
 	free := law == "" || law == Auto
+	if f, n := m.variedOf(a, mpi); f != nil && free {
+		return f.data(n, a.NP), nil
+	}
 	if free {
 		law = Structural
 		if a.inst == nil {

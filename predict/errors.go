@@ -37,6 +37,7 @@ const (
 	GiveRuns                          // run times
 	GiveNodes                         // how many nodes
 	FixCheckpoints                    // how many checkpoints a run takes
+	VaryParam                         // a model of runs that vary a parameter
 	RemedyEnd                         // no remedy: the number after the last
 )
 
@@ -51,6 +52,7 @@ var remedyText = [RemedyEnd]string{
 	GiveNodes:       "say how many nodes there are",
 	GiveRuns:        "give the run times in a table",
 	FixCheckpoints:  "give the number of checkpoints in a run, in place of the overhead",
+	VaryParam:       "fit a table with a column of the parameter",
 	FitModel:        "fit a new model to the measurements",
 }
 

@@ -20,6 +20,9 @@ type FitRow struct {
 func (m *Model) Fits() []FitRow {
 	var out []FitRow
 	for _, s := range m.Series {
+		if f, _ := m.variedOf(App{Name: s.App, Class: s.Class}, s.MPI); f != nil {
+			continue // the laws of all problem sizes are used
+		}
 		low, high := span(s.Points)
 		if s.Drift != nil {
 			out = append(out, FitRow{Series: s.name(), Law: "structural: arrays + constant", Points: len(s.Points), Low: low, High: high, Coefficients: []float64{mean(s.Drift.R)}, Weight: 1})
@@ -32,6 +35,12 @@ func (m *Model) Fits() []FitRow {
 				Coefficients: f.Coef, Exponent: f.Exponent, LOO: f.LOO, AICc: f.AICc, Weight: f.Weight})
 		}
 	}
+	for _, f := range m.Varied {
+		out = append(out, f.rows("")...)
+	}
+	for _, f := range m.Whole {
+		out = append(out, f.rows("file ")...)
+	}
 	for _, mpi := range []string{"mpich", "openmpi"} {
 		if c := m.Library[mpi]; c != nil {
 			out = append(out, FitRow{Series: "library " + mpi, Law: "constant", Points: c.N, Coefficients: []float64{c.Mean}, Weight: 1})
@@ -39,6 +48,22 @@ func (m *Model) Fits() []FitRow {
 		if f := m.Shared[mpi]; f != nil {
 			out = append(out, FitRow{Series: "shared " + mpi + " by ranks/node", Law: f.Law, Points: f.N, Low: f.Low, High: f.High, Coefficients: f.Coef, Weight: 1})
 		}
+	}
+	return out
+}
+
+// rows describes the laws of a problem size, or of whole files.
+func (f *variedFit) rows(prefix string) (out []FitRow) {
+	_, p := f.spans()
+	for _, l := range f.Laws {
+		var coef []float64
+		for _, c := range l.Coef {
+			if c != 0 {
+				coef = append(coef, c)
+			}
+		}
+		out = append(out, FitRow{Series: prefix + f.name(), Law: l.String(), Points: len(f.Points), Low: p[0], High: p[1],
+			Coefficients: coef, LOO: l.LOO, Weight: l.Weight})
 	}
 	return out
 }

@@ -40,6 +40,9 @@ type Model struct {
 	Latency *latencyFit           `json:"latency"`
 	// Modes is what message logs and restarts cost, nil if that was not measured.
 	Modes *modes.Machine `json:"modes,omitempty"`
+	// Varied are the laws of problem sizes, Whole those of files without zones.
+	Varied []*variedFit `json:"varied,omitempty"`
+	Whole  []*variedFit `json:"whole,omitempty"`
 }
 
 // A series is the data zone of one application, class and MPI library over
@@ -167,7 +170,10 @@ func fitSizes(rows []dataset.Measurement) (*Model, error) {
 		}
 		m.Shared[mpi] = f
 	}
-	return m, nil
+	if err := m.fitVaried(rows); err != nil {
+		return nil, err
+	}
+	return m, m.fitWhole(rows)
 }
 
 // addTables adds the tables that a row names: that of repeated runs may name several.
@@ -185,7 +191,7 @@ func (s *series) fit(w *dataset.Workload) error {
 	if w != nil {
 		d := &drift{}
 		for _, pt := range s.Points {
-			inst, err := w.Instance(s.Class, int(pt.P))
+			inst, err := w.VariedInstance(s.Class, int(pt.P))
 			if err != nil {
 				d = nil
 				break
@@ -302,6 +308,11 @@ func (m *Model) check() error {
 	}
 	if m.Modes != nil {
 		if err := m.Modes.Check(); err != nil {
+			return err
+		}
+	}
+	for _, f := range slices.Concat(m.Varied, m.Whole) {
+		if err := f.check(); err != nil {
 			return err
 		}
 	}

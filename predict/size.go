@@ -43,6 +43,8 @@ type Size struct {
 	// Zones is the first file's, in MiB.
 	Zones ZonesMiB
 	Files []File
+	// ZonesUnknown is set if the model knows whole files only.
+	ZonesUnknown bool
 	// ManagerMiB is the memory of manager processes, 0 unless asked for.
 	ManagerMiB float64
 	TotalMiB   float64
@@ -144,6 +146,9 @@ func (m *Model) Size(r Request) (*Size, error) {
 	r, err := r.normal()
 	if err != nil {
 		return nil, err
+	}
+	if f := m.whole(r.App.Name, r.App.Class, r.MPI); f != nil && (r.Law == "" || r.Law == Auto) {
+		return m.wholeSize(r, f)
 	}
 	data, err := m.data(r.App, r.MPI, r.Law, len(r.Mapping))
 	if err != nil {

@@ -42,6 +42,9 @@ func (m *Model) timeOf(size *Size, r Request, codec string, probe *Probe) (*Time
 	if r.Law == Thesis {
 		return t, t.thesis()
 	}
+	if size.ZonesUnknown && t.Codec != "none" {
+		return nil, refuseFor(LeaveCodec, "%s: zones are unknown, and the ratio of %s depends on them", size.App, codec)
+	}
 	if m.Latency == nil {
 		return nil, refuse("use the built-in model", "the model has no times")
 	}

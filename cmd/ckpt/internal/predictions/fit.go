@@ -17,9 +17,9 @@ import (
 )
 
 type fitOptions struct {
-	output, app, class, mpi, quantity, law, plot string
-	points                                       []int
-	jobs                                         []string
+	output, app, class, mpi, quantity, law, plot, vary string
+	points                                             []int
+	jobs                                               []string
 }
 
 func newPredictFitCommand(g *ui.Globals) *cobra.Command {
@@ -37,10 +37,15 @@ same configuration are runs of it: their mean is fitted. One row calibrates the 
 counts fix a law for an unknown one. ckpt predict size --model uses the model, and
 takes everything else from the built-in tables.
 
+--vary n fits laws in a problem size, too: the tables have a column n with the
+points along a side of the grid, or whatever the memory grows with, in place of a
+class. ckpt predict size APP --np NP --vary n=4096 then asks for any size.
+
 --plot draws the points, the law, its 95 % interval and the extrapolation. --points
 fits these process counts only and shows the errors at the others.`,
 		Example: `  ckpt predict fit mine.csv -o mine.model
   ckpt predict fit march.csv april.csv -o mine.model
+  ckpt predict fit sizes.csv --vary n -o sizes.model
   ckpt predict fit --from-job bt.W.4-1,bt.W.9-1,bt.W.16-1 -o bt.model
   ckpt predict fit 4.3 --points 16,25,36 --law auto --plot bt-d.svg
   ckpt predict fit 5.16 --app lu --class C --json`,
@@ -55,6 +60,7 @@ fits these process counts only and shows the errors at the others.`,
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "write the model to this file")
 	f.StringSliceVar(&o.jobs, "from-job", nil, "fit the zones that these jobs in the store occupied")
+	f.StringVar(&o.vary, "vary", "", "fit laws in this column of the tables, a problem size")
 	f.StringVar(&o.app, "app", "", "fit this application only")
 	f.StringVar(&o.class, "class", "", "fit this class only")
 	f.StringVar(&o.mpi, "mpi", "", "fit this MPI library only")
@@ -77,7 +83,7 @@ func (o *fitOptions) rows(g *ui.Globals, tables []string) ([]dataset.Measurement
 		if err != nil {
 			return nil, err
 		}
-		rows, err := dataset.MeasurementsOf(t)
+		rows, err := o.read(t)
 		if err != nil {
 			return nil, err
 		}
@@ -98,6 +104,14 @@ func (o *fitOptions) rows(g *ui.Globals, tables []string) ([]dataset.Measurement
 		return nil, ui.BadUsage(fmt.Sprintf("no row has --app %q --class %q --mpi %q", o.app, o.class, o.mpi), "leave these flags out to fit all rows")
 	}
 	return out, nil
+}
+
+// read reads the measurements of a table.
+func (o *fitOptions) read(t *dataset.Table) ([]dataset.Measurement, error) {
+	if o.vary != "" {
+		return dataset.VariedMeasurements(t, o.vary)
+	}
+	return dataset.MeasurementsOf(t)
 }
 
 // measured measures jobs in the store.

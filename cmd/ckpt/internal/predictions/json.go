@@ -12,39 +12,39 @@ import (
 
 // sizeResult is a predict.Size as --json prints it.
 type sizeResult struct {
-	App           string      `json:"app"`
-	NP            int         `json:"np"`
-	Mapping       []int       `json:"mapping"`
-	MPI           string      `json:"mpi"`
-	Zones         zones.Sizes `json:"zones"` // of the first kind of file
-	Files         []fileKind  `json:"file_kinds"`
-	Manager       int64       `json:"manager_bytes"`
-	Total         int64       `json:"total_bytes"`
-	Low           int64       `json:"low_bytes"`
-	High          int64       `json:"high_bytes"`
-	Model         string      `json:"model"`
-	Basis         string      `json:"basis"`
-	Extrapolation float64     `json:"extrapolation"`
-	Note          string      `json:"note,omitempty"`
+	App           string       `json:"app"`
+	NP            int          `json:"np"`
+	Mapping       []int        `json:"mapping"`
+	MPI           string       `json:"mpi"`
+	Zones         *zones.Sizes `json:"zones,omitempty"` // of the first kind of file; absent if unknown
+	Files         []fileKind   `json:"file_kinds"`
+	Manager       int64        `json:"manager_bytes"`
+	Total         int64        `json:"total_bytes"`
+	Low           int64        `json:"low_bytes"`
+	High          int64        `json:"high_bytes"`
+	Model         string       `json:"model"`
+	Basis         string       `json:"basis"`
+	Extrapolation float64      `json:"extrapolation"`
+	Note          string       `json:"note,omitempty"`
 }
 
 // fileKind is a predict.File.
 type fileKind struct {
-	PPN        int         `json:"ppn"`
-	Count      int         `json:"count"`
-	Bytes      int64       `json:"file_bytes"`
-	Low        int64       `json:"low_bytes"`
-	High       int64       `json:"high_bytes"`
-	Aggregator bool        `json:"aggregator"`
-	Zones      zones.Sizes `json:"zones"`
+	PPN        int          `json:"ppn"`
+	Count      int          `json:"count"`
+	Bytes      int64        `json:"file_bytes"`
+	Low        int64        `json:"low_bytes"`
+	High       int64        `json:"high_bytes"`
+	Aggregator bool         `json:"aggregator"`
+	Zones      *zones.Sizes `json:"zones,omitempty"`
 }
 
 func sizeJSON(s *predict.Size) sizeResult {
-	r := sizeResult{App: s.App, NP: s.NP, Mapping: s.Mapping, MPI: s.MPI, Zones: zonesJSON(s.Zones), Manager: bytesOf(s.ManagerMiB),
+	r := sizeResult{App: s.App, NP: s.NP, Mapping: s.Mapping, MPI: s.MPI, Zones: knownZones(s, s.Zones), Manager: bytesOf(s.ManagerMiB),
 		Total: bytesOf(s.TotalMiB), Low: bytesOf(s.LowMiB), High: bytesOf(s.HighMiB), Model: s.Model, Basis: s.Basis,
 		Extrapolation: s.Extrapolation, Note: s.Note}
 	for _, f := range s.Files {
-		r.Files = append(r.Files, fileKind{f.PPN, f.Count, bytesOf(f.MiB), bytesOf(f.Low), bytesOf(f.High), f.Aggregator, zonesJSON(f.Zones)})
+		r.Files = append(r.Files, fileKind{f.PPN, f.Count, bytesOf(f.MiB), bytesOf(f.Low), bytesOf(f.High), f.Aggregator, knownZones(s, f.Zones)})
 	}
 	return r
 }
@@ -128,4 +128,13 @@ func bytesOf(mib float64) int64 { return int64(math.Round(mib * mebi)) }
 
 func zonesJSON(z predict.ZonesMiB) zones.Sizes {
 	return zones.Sizes{Library: bytesOf(z.Library), Data: bytesOf(z.Data), Shared: bytesOf(z.Shared), IOBuffer: bytesOf(z.IOBuffer)}
+}
+
+// knownZones returns zones, or nil if the prediction is of whole files.
+func knownZones(s *predict.Size, z predict.ZonesMiB) *zones.Sizes {
+	if s.ZonesUnknown {
+		return nil
+	}
+	known := zonesJSON(z)
+	return &known
 }

@@ -22,6 +22,7 @@ import (
 type jobOptions struct {
 	ui.Placement
 	model, mpi, io, buffer, law string
+	vary                        string
 	np, aggregators             int
 	managers                    bool
 }
@@ -29,6 +30,7 @@ type jobOptions struct {
 func (o *jobOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.model, "model", "", "model of ckpt predict fit (default: the built-in tables)")
 	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not have it")
+	f.StringVar(&o.vary, "vary", "", "problem size in place of the class of APP, like n=4096")
 	o.Placement.AddFlags(f)
 	f.StringVar(&o.mpi, "mpi", "mpich", "MPI library: mpich or openmpi")
 	ui.Choices(f, "mpi", "mpich", "openmpi")
@@ -63,7 +65,10 @@ func (o *jobOptions) request(m *predict.Model, app string) (predict.Request, err
 	if r.MPI == "" {
 		r.MPI = o.mpi // refused by name
 	}
-	var err error
+	app, err := o.varied(app)
+	if err != nil {
+		return r, err
+	}
 	if r.App, err = m.Application(app, o.np); err != nil {
 		return r, err
 	}
@@ -81,6 +86,21 @@ func (o *jobOptions) request(m *predict.Model, app string) (predict.Request, err
 	}
 	r.Law, err = predict.ParseLaw(o.law)
 	return r, err
+}
+
+// varied adds a problem size to the name of an application.
+func (o *jobOptions) varied(app string) (string, error) {
+	if o.vary == "" {
+		return app, nil
+	}
+	v, ok := dataset.ParseVaried(o.vary)
+	if !ok {
+		return "", ui.BadUsage(fmt.Sprintf("--vary %q is not a problem size", o.vary), "write it as in --vary n=4096")
+	}
+	if strings.Contains(app, ".") {
+		return "", ui.BadUsage(fmt.Sprintf("%s has a class or a number of ranks, and --vary another problem size", app), "write the name alone, and --np")
+	}
+	return app + "." + v.Class(), nil
 }
 
 // inputErrors turns errors of user input into usage errors.
@@ -106,6 +126,7 @@ var predictHints = map[predict.Remedy]string{
 	predict.LeaveCodec:      "leave out --codec, or use another --law",
 	predict.UseAutoLaw:      "describe its arrays in a YAML file, see docs/WORKLOADS.md, or use --law auto",
 	predict.FitPoints:       "measure two or more process counts and fit them: ckpt predict fit CSV -o MODEL",
+	predict.VaryParam:       "ckpt predict fit CSV --vary COLUMN -o MODEL fits tables with a column of the problem size",
 	predict.FitModel:        "ckpt predict fit CSV -o MODEL makes one",
 	predict.GiveNodes:       "say how many nodes there are, with --nodes or --map",
 	predict.GiveRuns:        "give run times with --runs CSV",
@@ -124,7 +145,8 @@ APP is NAME.CLASS.NP (bt.B.4), NAME.CLASS with --np, or a workload file. The bui
 and a model of ckpt predict fit adds those that it has measurements of.`,
 		Example: `  ckpt predict size bt.D.64 --nodes 2
   ckpt predict size bt.C.25 --map 4,4,4,4,4,4,1 --io full --json
-  ckpt predict size sp.B --np 49 --law thesis`,
+  ckpt predict size sp.B --np 49 --law thesis
+  ckpt predict size bt --np 64 --vary N=200`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return inputErrors(runPredictSize(g, &o, args[0], figure))
@@ -171,8 +193,14 @@ func printSize(g *ui.Globals, s *predict.Size) error {
 		if f.Aggregator {
 			kind = "aggregator"
 		}
-		rows = append(rows, []string{strconv.Itoa(f.PPN), strconv.Itoa(f.Count), decimal(f.Zones.Library), decimal(f.Zones.Data),
-			decimal(f.Zones.Shared), decimal(f.Zones.IOBuffer), decimal(f.MiB), between(f.Low, f.High), kind})
+		zone := func(mib float64) string {
+			if s.ZonesUnknown {
+				return "-"
+			}
+			return decimal(mib)
+		}
+		rows = append(rows, []string{strconv.Itoa(f.PPN), strconv.Itoa(f.Count), zone(f.Zones.Library), zone(f.Zones.Data),
+			zone(f.Zones.Shared), zone(f.Zones.IOBuffer), decimal(f.MiB), between(f.Low, f.High), kind})
 	}
 	g.Table([]string{"|ranks/node", "|files", "|library", "|data", "|shared", "|I/O", "|file MiB", "|95 %", ""}, rows)
 	text := fmt.Sprintf("total %s MiB, 95 %% %s\n", decimal(s.TotalMiB), between(s.LowMiB, s.HighMiB))

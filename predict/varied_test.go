@@ -1,0 +1,228 @@
+package predict
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"ckpt/dataset"
+)
+
+// variedRow is a measurement of a problem size.
+func variedRow(n float64, np int, mib float64) dataset.Measurement {
+	return dataset.Measurement{Table: "mine.csv", App: "wave", Class: dataset.Varied{Param: "n", Value: n}.Class(), MPI: "mpich", NP: np, PPN: np, Data: mib}
+}
+
+// variedData predicts a data zone.
+func variedData(t *testing.T, m *Model, class string, np int) zoneEstimate {
+	t.Helper()
+	a, err := m.Application("wave."+class, np)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := m.data(a, "mpich", Auto, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestVariedLaws: whatever the dimensions and the surface are, six small runs with 1 %
+// of noise predict a problem 64 times as large on four times as many processes, and the
+// interval knows how well.
+func TestVariedLaws(t *testing.T) {
+	problems := map[string]func(n, p float64) float64{
+		"blocks in 3-D":  func(n, p float64) float64 { return 40*n*n*n/p/(1<<20) + 60*n*n*math.Pow(p, -2./3)/(1<<20) + 3 },
+		"pencils in 3-D": func(n, p float64) float64 { return 40*n*n*n/p/(1<<20) + 80*n*n/math.Sqrt(p)/(1<<20) + 3 },
+		"slabs in 2-D":   func(n, p float64) float64 { return 1600*n*n/p/(1<<20) + 800*n/(1<<20) + 1 },
+		"a list":         func(n, p float64) float64 { return 90000*n/p/(1<<20) + 2 },
+	}
+	for name, truth := range problems {
+		r := rand.New(rand.NewPCG(15, 8))
+		inside, worst := 0, 0.
+		const trials = 40
+		for range trials {
+			var rows []dataset.Measurement
+			for _, n := range []float64{64, 128, 256} {
+				for _, np := range []int{4, 9, 16} {
+					rows = append(rows, variedRow(n, np, truth(n, float64(np))*(1+0.01*r.NormFloat64())))
+				}
+			}
+			m, err := fitSizes(rows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, want := variedData(t, m, "n=1024", 64), truth(1024, 64)
+			worst = max(worst, math.Abs(e.Value/want-1))
+			if e.contains(want) {
+				inside++
+			}
+			if e.Extrapolation != 4 {
+				t.Fatalf("extrapolated by %g", e.Extrapolation)
+			}
+		}
+		t.Logf("%s: error up to %.1f %%, %d of %d inside", name, 100*worst, inside, trials)
+		if inside < trials*9/10 || worst > 0.2 {
+			t.Errorf("%s: error up to %.1f %%, %d of %d inside", name, 100*worst, inside, trials)
+		}
+	}
+}
+
+// TestVariedOfSpecs: sizes of NPB at N = 24, 64, 102 on 4 and 9 processes predict N = 162
+// on 16. With the spec the structure does it from two classes; without, laws of both.
+func TestVariedOfSpecs(t *testing.T) {
+	for _, app := range []string{"bt", "sp", "lu"} {
+		w, err := dataset.LoadWorkload(app)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mib := func(n float64, np int) float64 {
+			inst, err := w.VariedInstance(dataset.Varied{Param: "n", Value: n}.Class(), np)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return float64(inst.DataBytes()) / (1 << 20)
+		}
+		var rows, own []dataset.Measurement
+		for _, n := range []float64{24, 64, 102} {
+			for _, np := range []int{4, 9} {
+				r := variedRow(n, np, mib(n, np))
+				rows = append(rows, r)
+				if r.App = app; n < 100 {
+					own = append(own, r)
+				}
+			}
+		}
+		m, err := fitSizes(rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, want := variedData(t, m, "n=162", 16), mib(162, 16)
+		t.Logf("%s: %.2f MiB (%.2f to %.2f), want %.2f; %s; %s", app, e.Value, e.Low, e.High, want, e.law, e.basis)
+		if !e.contains(want) || math.Abs(e.Value/want-1) > 0.1 {
+			t.Errorf("%s without a spec: %.2f MiB (%.2f to %.2f), want %.2f by %s", app, e.Value, e.Low, e.High, want, e.law)
+		}
+		if m, err = fitSizes(own); err != nil || len(m.Varied) > 0 {
+			t.Fatal(m.Varied, err)
+		}
+		for _, name := range []string{app + ".C.16", app + ".n=162"} {
+			a, err := m.Application(name, 16)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := m.data(a, "mpich", Auto, 1)
+			if err != nil || s.law != string(Structural) || !s.contains(want) || math.Abs(s.Value/want-1) > 0.01 || !(s.Low < s.High) {
+				t.Errorf("%s: %+v, %v; want %.2f", name, s, err, want)
+			}
+		}
+	}
+}
+
+// TestVariedRefused: too few sizes, and parameters that nobody measured.
+func TestVariedRefused(t *testing.T) {
+	var input *InputError
+	for name, rows := range map[string][]dataset.Measurement{
+		"one size":    {variedRow(64, 4, 9), variedRow(64, 9, 5), variedRow(64, 16, 3), variedRow(64, 25, 2)},
+		"one count":   {variedRow(64, 4, 9), variedRow(32, 4, 5), variedRow(16, 4, 3), variedRow(8, 4, 2)},
+		"three alone": {variedRow(64, 4, 9), variedRow(32, 4, 5), variedRow(16, 9, 3)},
+	} {
+		if _, err := fitSizes(rows); !errors.As(err, &input) || !strings.Contains(err.Error(), "cannot fix a law of both") || input.Hint() == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	m, err := fitSizes([]dataset.Measurement{variedRow(64, 4, 16.5), variedRow(64, 9, 8), variedRow(128, 4, 65), variedRow(128, 9, 29)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for class, want := range map[string]string{"k=7": "that vary k, but n", "n=64": "number of processes is missing"} {
+		np := 4
+		if class == "n=64" {
+			np = 0
+		}
+		if _, err := m.Application("wave."+class, np); !errors.As(err, &input) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", class, err)
+		}
+	}
+}
+
+// wholeModel has files of 60 MiB and a data zone of 4 GiB in all.
+func wholeModel(t *testing.T) *Model {
+	t.Helper()
+	var rows []dataset.Measurement
+	for i, np := range []int{4, 8, 16} {
+		rows = append(rows, dataset.Measurement{Table: "files.csv", Line: i + 2, App: "wave", Class: "x", MPI: "mpich", NP: np, PPN: np, File: 60 + 4096/float64(np)})
+	}
+	m, err := Fit(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestWholeFiles: sizes of files alone predict files, and say that zones are unknown.
+func TestWholeFiles(t *testing.T) {
+	m := wholeModel(t)
+	a, err := m.Application("wave.x.64", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := m.Size(Request{App: a, Mapping: []int{32, 32}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 64 * (60 + 4096./64); math.Abs(s.TotalMiB/want-1) > 0.001 || !(s.LowMiB < want && want < s.HighMiB) || s.HighMiB > 2*want {
+		t.Errorf("%.1f MiB, %.1f to %.1f; want %.1f", s.TotalMiB, s.LowMiB, s.HighMiB, want)
+	}
+	if !s.ZonesUnknown || s.Zones != (ZonesMiB{}) || !strings.Contains(s.Note, "zones are unknown") || !strings.Contains(s.Note, "factor of 4") || !strings.Contains(s.Basis, "files.csv") {
+		t.Errorf("%+v", s)
+	}
+	var input *InputError
+	if _, err := m.Size(Request{App: a, IO: FullIO}); !errors.As(err, &input) {
+		t.Errorf("aggregators of unknown zones: %v", err)
+	}
+	if _, err := m.Time(Request{App: a}, "gzip", nil); !errors.As(err, &input) || !strings.Contains(err.Error(), "zones") {
+		t.Errorf("the ratio of a codec depends on zones: %v", err)
+	}
+	if _, err := m.Time(Request{App: a}, "", nil); err != nil {
+		t.Error(err)
+	}
+	_, err = Fit([]dataset.Measurement{{App: "wave", Class: "x", MPI: "mpich", NP: 4, PPN: 4, File: 9}, {App: "wave", Class: "x", MPI: "mpich", NP: 9, PPN: 9, File: 7}})
+	if !errors.As(err, &input) || !strings.Contains(err.Error(), "2 process count(s)") {
+		t.Errorf("two counts: %v", err)
+	}
+}
+
+// TestVariedFile: a model from a file predicts the same; a damaged one is refused.
+func TestVariedFile(t *testing.T) {
+	m := wholeModel(t)
+	base, err := Fit([]dataset.Measurement{variedRow(64, 4, 16.5), variedRow(64, 9, 8), variedRow(128, 4, 65), variedRow(128, 9, 29)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Varied = base.Varied
+	var b bytes.Buffer
+	if err := m.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	read, err := ReadModel(bytes.NewReader(b.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := variedData(t, read, "n=256", 16), variedData(t, m, "n=256", 16); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	for _, damage := range []func(f *variedFit){
+		func(f *variedFit) { f.Laws = nil }, func(f *variedFit) { f.Laws[0].Coef = nil }, func(f *variedFit) { f.Laws[0].Weight = 0.3 },
+		func(f *variedFit) { f.Points[0].MiB = -1 }, func(f *variedFit) { f.Laws[0].Terms[0].P = 2 }, func(f *variedFit) { f.Laws[0].Coef[0] = -1 },
+	} {
+		damaged := wholeModel(t)
+		damage(damaged.Whole[0])
+		if err := damaged.check(); err == nil {
+			t.Errorf("%+v is accepted", damaged.Whole[0].Laws)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package predict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"ckpt/dataset"
+)
+
+// minVaried is the number of points from which on the laws of a problem size are fitted.
+// They have up to three coefficients, and one point must be left over.
+const minVaried = 4
+
+// fitVaried fits the laws of problem sizes to the rows whose class is one, of
+// applications without a workload spec.
+func (m *Model) fitVaried(rows []dataset.Measurement) error {
+	for _, r := range rows {
+		v, ok := dataset.ParseVaried(r.Class)
+		if !ok || r.Data == 0 || hasSpec(r.App, r.Class, r.NP) {
+			continue
+		}
+		i := slices.IndexFunc(m.Varied, func(f *variedFit) bool {
+			return f.App == r.App && f.MPI == r.MPI && f.Param == v.Param
+		})
+		if i < 0 {
+			i = len(m.Varied)
+			m.Varied = append(m.Varied, &variedFit{App: r.App, MPI: r.MPI, Param: v.Param})
+		}
+		f := m.Varied[i]
+		f.Tables = addTables(f.Tables, r.Table)
+		f.Points = append(f.Points, variedPoint{v.Value, float64(r.NP), r.Data})
+	}
+	for _, f := range m.Varied {
+		n, p := f.spans()
+		if len(f.Points) < minVaried || n[0] == n[1] || p[0] == p[1] {
+			return refuse(fmt.Sprintf("measure at least %d runs, with two or more values of %s and of the process count", minVaried, f.Param),
+				"%s: %d points with %s from %g to %g and from %g to %g processes cannot fix a law of both", f.name(), len(f.Points), f.Param, n[0], n[1], p[0], p[1])
+		}
+		if err := f.fit(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hasSpec tells whether a workload spec gives the structure of an application.
+func hasSpec(app, class string, np int) bool {
+	if strings.Contains(app, "/") {
+		return false
+	}
+	w, err := dataset.LoadWorkload(app)
+	if err != nil {
+		return false
+	}
+	_, err = w.VariedInstance(class, np)
+	return err == nil
+}
+
+// fit chooses among the laws by the error of points left out. Those within a factor of
+// the best cannot be told apart: they share the weight.
+func (f *variedFit) fit() error {
+	if len(f.Points) > maxPoints {
+		return refuse("give means of repeated runs, and fewer process counts", "%s: %d points are more than the %d that can be fitted", f.name(), len(f.Points), maxPoints)
+	}
+	best := math.Inf(1)
+	var laws []*variedLaw
+	for _, terms := range f.candidates() {
+		l, err := fitTerms(terms, f.Points)
+		if err != nil || slices.ContainsFunc(laws, func(o *variedLaw) bool { return o.String() == l.String() }) {
+			continue // without a term it equals a law before it
+		}
+		if l.LOO, err = leftOut(terms, f.Points); err != nil {
+			continue
+		}
+		laws, best = append(laws, l), min(best, l.LOO)
+	}
+	f.Laws = slices.DeleteFunc(laws, func(l *variedLaw) bool { return l.LOO > indistinct*best })
+	if len(f.Laws) == 0 {
+		return refuse("check the measurements", "%s: no law fits the points", f.name())
+	}
+	for _, l := range f.Laws {
+		l.Weight = 1 / float64(len(f.Laws))
+	}
+	return nil
+}
+
+func fitTerms(terms []monomial, points []variedPoint) (*variedLaw, error) {
+	l := &variedLaw{Terms: terms}
+	var rows [][]float64
+	var values []float64
+	for _, pt := range points {
+		rows, values = append(rows, l.row(pt.N, pt.P)), append(values, pt.MiB)
+	}
+	lin, err := fitLinear(rows, values, values, nil)
+	if err != nil {
+		return nil, err
+	}
+	l.linear = *lin
+	return l, nil
+}
+
+// leftOut returns the root mean square of the relative errors when each point is
+// predicted from the others.
+func leftOut(terms []monomial, points []variedPoint) (float64, error) {
+	sum := 0.0
+	for i, pt := range points {
+		l, err := fitTerms(terms, slices.Delete(slices.Clone(points), i, i+1))
+		if err != nil {
+			return 0, err
+		}
+		e := l.at(pt.N, pt.P)/pt.MiB - 1
+		sum += e * e
+	}
+	return max(math.Sqrt(sum/float64(len(points))), exactLaw), nil
+}
+
+// check verifies a fit from a file.
+func (f *variedFit) check() error {
+	if f == nil || f.App == "" || len(f.Points) == 0 || len(f.Points) > maxPoints || len(f.Laws) == 0 {
+		return fmt.Errorf("laws of a problem size have no name, no points or too many")
+	}
+	for _, pt := range f.Points {
+		if !(pt.N > 0 && pt.N <= 1e9 && pt.P >= 1 && pt.P <= 1<<20 && pt.MiB > 0 && pt.MiB < 1<<40) {
+			return fmt.Errorf("%s: point (%g, %g, %g MiB) is impossible", f.name(), pt.N, pt.P, pt.MiB)
+		}
+	}
+	weight := 0.0
+	for _, l := range f.Laws {
+		if l == nil || len(l.Terms) == 0 || len(l.Terms) > maxParams || !(l.Weight >= 0 && l.Weight <= 1) || !(l.LOO >= 0 && l.LOO < 1e6) {
+			return fmt.Errorf("%s: a law is not known", f.name())
+		}
+		for i, t := range l.Terms {
+			if !(t.N >= 0 && t.N <= 3 && t.P <= 0 && t.P >= -1) || i < len(l.Coef) && l.Coef[i] < 0 {
+				return fmt.Errorf("%s: a law is not known", f.name())
+			}
+		}
+		if err := l.valid(len(l.Terms), len(l.Terms)); err != nil {
+			return fmt.Errorf("%s: %w", f.name(), err)
+		}
+		weight += l.Weight
+	}
+	if math.Abs(weight-1) > 1e-6 {
+		return fmt.Errorf("%s: weights of the laws do not add up to 1", f.name())
+	}
+	return nil
+}
+
+// data predicts the data zone of one process.
+func (f *variedFit) data(n float64, np int) zoneEstimate {
+	e := zoneEstimate{estimated: f.predict(n, float64(np)), law: f.String(), basis: f.basis(), n: len(f.Points)}
+	if worst := f.misses(); worst > farLaw {
+		e.warning = fmt.Sprintf("no law fits the measurements: the best is off by up to %.0f %%", 100*worst)
+	}
+	return e
+}
+
+// misses returns the largest relative error of the laws among the points.
+func (f *variedFit) misses() (worst float64) {
+	for _, pt := range f.Points {
+		mean := 0.0
+		for _, l := range f.Laws {
+			mean += l.Weight * l.at(pt.N, pt.P)
+		}
+		worst = max(worst, math.Abs(mean/pt.MiB-1))
+	}
+	return worst
+}
