@@ -38,7 +38,7 @@ func Inline(svg []byte) ([]byte, error) {
 	if m == nil || inactive.Match(svg) {
 		return nil, errors.New("not a figure of ckpt")
 	}
-	out := append([]byte(fmt.Sprintf(`<svg viewBox="%s" role="img">`, m[1])), svg[len(m[0]):]...)
+	out := append([]byte(fmt.Sprintf(`<svg viewBox="%s" role="img" style="fill:var(--ink)">`, m[1])), svg[len(m[0]):]...)
 	out = background.ReplaceAll(out, nil)
 	out = uncoloured.ReplaceAll(out, []byte(`style="fill:var(--ink);$1"`))
 	out = colours.ReplaceAllFunc(out, func(c []byte) []byte {

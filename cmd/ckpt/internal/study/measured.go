@@ -55,10 +55,20 @@ type pattern struct {
 		Size  int64 `json:"request_bytes"`
 		Count int64 `json:"count"`
 	} `json:"common_sizes"`
+	Files    []file `json:"file_list"`
 	Insights []struct {
 		Title  string `json:"title"`
 		Advice string `json:"advice"`
 	} `json:"insights"`
+}
+
+type file struct {
+	Name    string `json:"file"`
+	Access  string `json:"access"`
+	Spatial string `json:"spatial"`
+	Ranks   int    `json:"ranks"`
+	Writes  int64  `json:"writes"`
+	Written int64  `json:"bytes_written"`
 }
 
 type burst struct {

@@ -128,6 +128,24 @@ type (
 		MTBF     float64 `json:"mtbf_s"`
 		App      float64 `json:"app_s"`
 	}
+	modeOption struct {
+		Mode        string   `json:"mode"`
+		Log         string   `json:"log"`
+		Cost        float64  `json:"cost_s"`
+		Low         float64  `json:"low_s"`
+		High        float64  `json:"high_s"`
+		Interval    float64  `json:"interval_s"`
+		LogBytes    int64    `json:"log_bytes"`
+		KeptLog     int64    `json:"kept_log_bytes"`
+		Restart     float64  `json:"restart_s"`
+		RestartLow  float64  `json:"restart_low_s"`
+		RestartHigh float64  `json:"restart_high_s"`
+		Total       float64  `json:"expected_total_s"`
+		TotalLow    float64  `json:"expected_low_s"`
+		TotalHigh   float64  `json:"expected_high_s"`
+		Best        bool     `json:"best"`
+		Assumptions []string `json:"assumption_list"`
+	}
 	replayed struct {
 		Dir     string  `json:"dir"`
 		Bytes   int64   `json:"bytes"`

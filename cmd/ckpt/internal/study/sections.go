@@ -1,8 +1,12 @@
 package study
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 
 	"ckpt/cmd/ckpt/internal/ui"
 )
@@ -12,6 +16,7 @@ type section struct {
 	Phase, Title string
 	Text         []string
 	Facts        []fact
+	Findings     []fact // of the analysis, with advice
 	Tables       []table
 	Pictures     []picture
 	Commands     []string
@@ -27,7 +32,7 @@ type table struct {
 // sections are those of the page, in the order of the thesis.
 func (r *Result) sections() ([]section, error) {
 	var list []section
-	for _, of := range []func() (section, error){r.smallRuns, r.access, r.stored, r.model, r.predicted, r.planned} {
+	for _, of := range []func() (section, error){r.smallRuns, r.access, r.stored, r.model, r.predicted, r.planned, r.protected} {
 		sec, err := of()
 		if err != nil {
 			return nil, err
@@ -61,18 +66,18 @@ func (r *Result) each(prefix string) (names []string) {
 
 func (r *Result) smallRuns() (section, error) {
 	sec := section{Phase: Small, Title: "The small runs", Text: []string{r.Why}}
-	t := table{Head: []string{"run", "|ranks", "|nodes", "|ranks per node", "|data of a rank", "|of the target's"}}
+	t := table{Head: []string{"run", "|ranks", "|nodes", "|ranks per node"}, Note: "The target has " + strconv.Itoa(r.study.PPN) + " ranks per node."}
+	if r.study.Command == "" {
+		t.Head = append(t.Head, "|data of a rank", "|of the target's")
+		t.Note += " The data of a rank is that of the workload spec, exact."
+	}
 	for i := range r.Runs {
 		run := &r.Runs[i]
-		row := []string{run.Name, strconv.Itoa(run.NP), strconv.Itoa(run.Nodes), strconv.Itoa(run.PPN()), "measured below", "not known"}
-		if run.Data > 0 {
-			row[4], row[5] = size(run.Data), "× "+strconv.FormatFloat(run.Load, 'g', 3, 64)
+		row := []string{run.Name, strconv.Itoa(run.NP), strconv.Itoa(run.Nodes), strconv.Itoa(run.PPN())}
+		if r.study.Command == "" {
+			row = append(row, size(run.Data), "× "+strconv.FormatFloat(run.Load, 'g', 3, 64))
 		}
 		t.Rows = append(t.Rows, row)
-	}
-	t.Note = "The target has " + strconv.Itoa(r.study.PPN) + " ranks per node."
-	if r.study.Command == "" {
-		t.Note += " The data of a rank is that of the workload spec, exact."
 	}
 	sec.Tables, sec.Commands = []table{t}, r.commands(append(r.each("run-"), r.each("zones-")...)...)
 	return sec, nil
@@ -108,10 +113,37 @@ func (r *Result) access() (sec section, err error) {
 			sec.Tables = append(sec.Tables, t)
 		}
 	}
-	for _, i := range p.Insights {
-		sec.Text = append(sec.Text, i.Title+": "+i.Advice)
+	if r.study.Command != "" {
+		if t := writtenFiles(p); len(t.Rows) > 0 {
+			sec.Tables = append(sec.Tables, t)
+		} else {
+			sec.Text = append(sec.Text, "It wrote no file of its own in that time, only what the MPI library writes as it starts.")
+		}
+		return sec, nil
+	}
+	for _, i := range p.Insights { // the advice is for jobs of ckpt
+		sec.Findings = append(sec.Findings, fact{i.Title, i.Advice})
 	}
 	return sec, r.study.picture(&sec, "io-plot", "io.svg", "Each request of the checkpoint with its size, in order.")
+}
+
+// ofSystem matches files that the MPI library and the system write to.
+var ofSystem = regexp.MustCompile(`^/(dev|proc|sys|run)/|^(pipe|socket|anon_inode):`)
+
+// writtenFiles lists the files that a program has written most to.
+func writtenFiles(p *pattern) table {
+	const most = 6
+	files := slices.DeleteFunc(slices.Clone(p.Files), func(f file) bool { return f.Written == 0 || ofSystem.MatchString(f.Name) })
+	slices.SortStableFunc(files, func(a, b file) int { return cmp.Compare(b.Written, a.Written) })
+	t := table{Head: []string{"file", "access", "spatial", "|ranks", "|writes", "|written"}, Note: "Files that it wrote, the largest first."}
+	if len(files) > most {
+		t.Note = fmt.Sprintf("The %d files that it wrote most to, of %d.", most, len(files))
+		files = files[:most]
+	}
+	for _, f := range files {
+		t.Rows = append(t.Rows, []string{f.Name, f.Access, f.Spatial, strconv.Itoa(f.Ranks), strconv.FormatInt(f.Writes, 10), size(f.Written)})
+	}
+	return t
 }
 
 func (r *Result) stored() (section, error) {
@@ -177,10 +209,14 @@ func (r *Result) model() (sec section, err error) {
 		if c.Inside {
 			inside = "yes"
 		}
-		checks.Rows = append(checks.Rows, []string{r.runName(c.NP), size(c.Measured), size(c.Predicted), sizes(c.Low, c.High), fmt.Sprintf("%+.2f %%", 100*c.Error), inside})
+		checks.Rows = append(checks.Rows, []string{r.runName(c.NP), size(c.Measured), size(c.Predicted), sizes(c.Low, c.High), signed(c.Error), inside})
 	}
 	laws := table{Head: []string{"quantity", "law", "|points", "|left-out error", "|weight"}, Note: "Laws with a weight of 0 are not used."}
+	other := map[string]string{"mpich": "openmpi", "openmpi": "mpich"}[r.mpi()]
 	for _, l := range fit.Laws {
+		if strings.Contains(l.Series, other) {
+			continue // it is of the built-in tables
+		}
 		loo := "not known"
 		if l.LOO > 0 {
 			loo = ui.Percent(l.LOO)
@@ -193,6 +229,14 @@ func (r *Result) model() (sec section, err error) {
 	}
 	sec.Tables = append(sec.Tables, laws)
 	return sec, nil
+}
+
+// mpi returns the MPI library of the target.
+func (r *Result) mpi() string {
+	if name, err := r.study.value("size", "mpi"); err == nil {
+		return name
+	}
+	return r.study.mpi()
 }
 
 // runName returns the name of the small run on np ranks.
@@ -211,7 +255,7 @@ func (r *Result) predicted() (sec section, err error) {
 	}
 	s := r.Size
 	sec = section{Phase: Model, Title: "A checkpoint of the target", Commands: r.commands("size", "time", "replay", "scale")}
-	files := table{Head: []string{"|ranks per node", "|files", "|library", "|data", "|shared", "|file", "|95 % interval"}, Note: "Predicted by " + s.Model + ". " + s.Basis + "."}
+	files := table{Head: []string{"|ranks per node", "|files", "|library", "|data", "|shared", "|file", "|95 % interval"}, Note: "Model: " + s.Model + ". Basis: " + s.Basis + "."}
 	for _, f := range r.files {
 		files.Rows = append(files.Rows, []string{strconv.Itoa(f.PPN), strconv.Itoa(f.Count), size(f.Zones.Library), size(f.Zones.Data), size(f.Zones.Shared), size(f.Bytes), sizes(f.Low, f.High)})
 	}
@@ -222,10 +266,8 @@ func (r *Result) predicted() (sec section, err error) {
 			Rows: [][]string{{ui.Seconds(t.Latency.Coordination), ui.Seconds(t.Latency.Management), ui.Seconds(t.Latency.Storage), ui.Seconds(t.Latency.Total), seconds(t.Low, t.High), size(t.Stored)}},
 			Note: "Valid for " + t.Valid + "."})
 	}
-	for _, note := range []string{s.Note, r.timeNote()} {
-		if note != "" {
-			sec.Text = append(sec.Text, "Note: "+note+".")
-		}
+	if note := r.note(); note != "" {
+		sec.Text = append(sec.Text, "Note: "+note+".")
 	}
 	if p := r.Replay; p != nil {
 		sec.Text = append(sec.Text, fmt.Sprintf("The pattern was replayed in %s: %s of the predicted %s took %s, measured once, so it has no interval.", p.Dir, size(p.Bytes), size(p.Wanted), ui.Seconds(p.Seconds)))
@@ -236,12 +278,15 @@ func (r *Result) predicted() (sec section, err error) {
 	return sec, r.study.picture(&sec, "size", "size.svg", "The data zone of a rank over the number of ranks: measured, predicted, and the target.")
 }
 
-// timeNote is the note of the time, without what the note of the size says.
-func (r *Result) timeNote() string {
-	if r.Time == nil || r.Size != nil && r.Time.Note == r.Size.Note {
-		return ""
+// note is that of size and time, of which the second often holds the first.
+func (r *Result) note() string {
+	switch {
+	case r.Time == nil || strings.Contains(r.Size.Note, r.Time.Note):
+		return r.Size.Note
+	case strings.Contains(r.Time.Note, r.Size.Note):
+		return r.Time.Note
 	}
-	return r.Time.Note
+	return r.Size.Note + "; " + r.Time.Note
 }
 
 func (r *Result) fileCount() (n int) {
@@ -277,28 +322,66 @@ func (r *Result) planned() (sec section, err error) {
 		sec.Facts = append(sec.Facts, fact{"for the failures", "one checkpoint every " + span(i.Interval)}, fact{"wasted then", ui.Percent(i.Waste) + " of the time, for an MTBF of " + span(i.MTBF)})
 	}
 	sec.Text = r.advice()
+	if err := r.study.picture(&sec, "interval", "waste.svg", "The share of the time that checkpoints and failures waste, over the interval between checkpoints."); err != nil {
+		return sec, err
+	}
 	plan := readInto[struct {
 		Options []option `json:"options"`
 	}](r.study, "plan", &err)
 	if plan == nil {
 		return sec, err
 	}
-	t := table{Head: []string{"", "|nodes × ranks", "MPI", "codec", "|stored", "|latency", "|95 % interval", "|number", "|every", "|run"},
-		Note: "The best is marked with *. Extrapolated options say so with the factor."}
+	t := table{Head: []string{"", "|nodes × ranks", "MPI", "codec", "|stored", "|latency", "|95 % interval", "|number", "|every", "|run", "|extrapolated"},
+		Note: "The best is marked with *. Extrapolated: how far outside the measurements."}
 	for _, o := range plan.Options {
-		mark := ""
+		mark, far := "", "no"
 		if o.Best {
 			mark = "*"
 		}
 		if o.Extrapolation > 1.05 {
-			mark += fmt.Sprintf(" ×%.2g", o.Extrapolation)
+			far = fmt.Sprintf("×%.2g", o.Extrapolation)
 		}
 		t.Rows = append(t.Rows, []string{mark, fmt.Sprintf("%d × %d", o.Nodes, o.PPN), o.MPI, o.Codec, size(o.Stored), ui.Seconds(o.Checkpoint), seconds(o.Low, o.High),
-			strconv.Itoa(o.Count), span(o.Interval), span(o.Total)})
+			strconv.Itoa(o.Count), span(o.Interval), span(o.Total), far})
 	}
 	if len(t.Rows) > 0 {
 		sec.Tables = append(sec.Tables, t)
 	}
+	return sec, nil
+}
+
+// protected compares the modes.
+func (r *Result) protected() (sec section, err error) {
+	modes := readInto[struct {
+		Options []modeOption `json:"mode_options"`
+	}](r.study, "modes", &err)
+	if modes == nil {
+		return sec, err
+	}
+	sec = section{Phase: Plan, Title: "Modes and message logs", Commands: r.commands("modes")}
+	t := table{Head: []string{"", "mode", "log", "|checkpoint", "|95 % interval", "|every", "|log per interval", "|restart", "|95 % interval", "|run", "|95 % interval"},
+		Note: "The run includes checkpoints and failures. The best is marked with *; where intervals overlap, others may be as good."}
+	var assumed []string
+	for _, o := range modes.Options {
+		mark, log := "", o.Log
+		if o.Best {
+			mark = "*"
+		}
+		if log == "" {
+			log = "needs none"
+		}
+		t.Rows = append(t.Rows, []string{mark, o.Mode, log, ui.Seconds(o.Cost), seconds(o.Low, o.High), span(o.Interval), size(o.LogBytes + o.KeptLog),
+			ui.Seconds(o.Restart), seconds(o.RestartLow, o.RestartHigh), span(o.Total), span(o.TotalLow) + " to " + span(o.TotalHigh)})
+		for _, a := range o.Assumptions {
+			if !slices.Contains(assumed, a) {
+				assumed = append(assumed, a)
+			}
+		}
+	}
+	if len(assumed) > 0 {
+		t.Note += " Assumed: " + strings.Join(assumed, "; ") + "."
+	}
+	sec.Tables = []table{t}
 	return sec, nil
 }
 

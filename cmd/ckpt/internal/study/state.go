@@ -59,6 +59,14 @@ func readState(dir string) (*state, error) {
 	return s, nil
 }
 
+// record returns what a step did, nil if it has not run.
+func (s *state) record(name string) *record {
+	if s == nil {
+		return nil
+	}
+	return s.Steps[name]
+}
+
 // write replaces the file.
 func (s *state) write() error {
 	b, err := json.MarshalIndent(s, "", "  ")
@@ -94,8 +102,8 @@ func (s *Study) key(step *Step, args []string) (string, error) {
 		}
 		parts = append(parts, []byte(digest(b)))
 	}
-	for _, name := range step.needs() {
-		if r := s.state.Steps[name]; r != nil {
+	for _, name := range step.uses() {
+		if r := s.state.record(name); r != nil {
 			parts = append(parts, []byte(r.Key), []byte(r.Sum))
 		}
 	}

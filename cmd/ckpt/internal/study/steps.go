@@ -151,6 +151,19 @@ func (s *Study) replay() {
 	s.add(Step{Name: "replay", Phase: Characterise, Optional: true, After: after, Why: "The pattern at the predicted size, on the storage of the user.", Args: args})
 }
 
+// failures compares the modes of checkpoints, and finds the best interval.
+func (s *Study) failures() {
+	args := []string{"interval", "--cost", "{time:latency_s.total}", "--mtbf", s.MTBF}
+	if s.AppTime != "" {
+		modes := append(append([]string{"predict", "plan"}, s.target()...), "--mtbf", s.MTBF, "--app-time", s.AppTime, "--json")
+		s.add(Step{Name: "modes", Phase: Plan, Optional: true, After: []string{"fit"}, Files: s.workload(), Args: modes,
+			Why: "The ranks that checkpoint and restart together, and the logs of their messages, compared."})
+		args = append(args, "--restart", "{modes:mode_options.mode=coordinated.restart_s|0}", "--app-time", s.AppTime)
+	}
+	s.add(Step{Name: "interval", Phase: Plan, Optional: true, Makes: []string{s.path("waste.svg")}, Why: "The interval that loses the least time to failures.",
+		Args: append(args, "--plot", s.path("waste.svg"), "--json")})
+}
+
 // planning plans the checkpoints of the target.
 func (s *Study) planning() {
 	if s.Overhead == "" || s.AppTime == "" {
@@ -169,11 +182,7 @@ func (s *Study) planning() {
 	if s.MTBF == "" {
 		s.leave("best interval", "it needs --mtbf")
 	} else {
-		args := []string{"interval", "--cost", "{time:latency_s.total}", "--mtbf", s.MTBF}
-		if s.AppTime != "" {
-			args = append(args, "--app-time", s.AppTime)
-		}
-		s.add(Step{Name: "interval", Phase: Plan, Optional: true, Why: "The interval that loses the least time to failures.", Args: append(args, "--json")})
+		s.failures()
 	}
 	if s.Runs == "" {
 		s.leave("fastest number of ranks", "it needs the times of runs without checkpoints, --runs CSV")

@@ -51,7 +51,11 @@ func (r *Result) facts() []fact {
 		facts = append(facts, fact{"interval", fmt.Sprintf("%s is best for an MTBF of %s: %s of the time is wasted", span(i.Interval), span(i.MTBF), ui.Percent(i.Waste))})
 	}
 	if o := r.Best; o != nil {
-		facts = append(facts, fact{"best plan", fmt.Sprintf("%d × %d ranks, %s, codec %s: %s, 95 %% %s", o.Nodes, o.PPN, o.MPI, o.Codec, ui.Seconds(o.Checkpoint), seconds(o.Low, o.High))})
+		text := fmt.Sprintf("%d × %d ranks, %s, codec %s: %s, 95 %% %s", o.Nodes, o.PPN, o.MPI, o.Codec, ui.Seconds(o.Checkpoint), seconds(o.Low, o.High))
+		if o.Extrapolation > 1.05 {
+			text += fmt.Sprintf(", extrapolated ×%.2g", o.Extrapolation)
+		}
+		facts = append(facts, fact{"best plan", text})
 	}
 	return facts
 }
@@ -82,6 +86,14 @@ func (r *Result) counted() string {
 		return fmt.Sprintf("no checkpoint is affordable for %s", ui.Percent(c.Overhead))
 	}
 	return fmt.Sprintf("%s, one every %s, for %s of the accepted %s", ui.Count(c.Count, "checkpoint"), span(c.Interval), ui.Percent(c.Spent), ui.Percent(c.Overhead))
+}
+
+// signed formats a relative error.
+func signed(share float64) string {
+	if text := fmt.Sprintf("%+.2f %%", 100*share); text != "-0.00 %" {
+		return text
+	}
+	return "+0.00 %"
 }
 
 // size formats bytes for reading.

@@ -12,15 +12,26 @@ import (
 	"strings"
 )
 
-// valueOf stands in an argument for a value in the output of a step: {time:latency_s.total}.
-var valueOf = regexp.MustCompile(`\{([a-z][a-z0-9-]*):([a-zA-Z0-9_.]+)\}`)
+// valueOf stands in an argument for a value in the output of a step:
+// {time:latency_s.total}; {modes:mode_options.mode=semi.restart_s|0} is of the element of a
+// list whose mode is semi, and 0 if the step has no result.
+var valueOf = regexp.MustCompile(`\{([a-z][a-z0-9-]*):([a-zA-Z0-9_.=]+)(\|[^{}]*)?\}`)
 
-// needs returns the steps whose results a step uses.
+// uses returns the steps whose results a step uses, needs those without which it
+// cannot run.
+func (s *Step) uses() []string { return s.named(func(string) bool { return true }) }
+
 func (s *Step) needs() []string {
+	return s.named(func(otherwise string) bool { return otherwise == "" })
+}
+
+func (s *Step) named(counts func(otherwise string) bool) []string {
 	list := slices.Clone(s.After)
 	for _, a := range s.Args {
 		for _, m := range valueOf.FindAllStringSubmatch(a, -1) {
-			list = append(list, m[1])
+			if counts(m[3]) {
+				list = append(list, m[1])
+			}
 		}
 	}
 	slices.Sort(list)
@@ -35,6 +46,9 @@ func (s *Study) resolved(step *Step) ([]string, error) {
 		args[i] = valueOf.ReplaceAllStringFunc(a, func(of string) string {
 			m := valueOf.FindStringSubmatch(of)
 			text, err := s.value(m[1], m[2])
+			if r := s.state.record(m[1]); m[3] != "" && r != nil && r.Failure != "" {
+				return m[3][1:]
+			}
 			if err != nil && failed == nil {
 				failed = err
 			}
@@ -71,23 +85,32 @@ func (s *Study) value(name, field string) (string, error) {
 		return "", err
 	}
 	for part := range strings.SplitSeq(field, ".") {
-		switch v := at.(type) {
-		case map[string]any:
-			at = v[part]
-		case []any:
-			n, err := strconv.Atoi(part)
-			if err != nil || n >= len(v) {
-				return "", fmt.Errorf("the result of %s has no %s", name, field)
-			}
-			at = v[n]
-		default:
-			at = nil
-		}
+		at = partOf(at, part)
 	}
 	if at == nil {
 		return "", fmt.Errorf("the result of %s has no %s", name, field)
 	}
 	return fmt.Sprint(at), nil
+}
+
+// partOf returns a field of an object, or an element of a list: by its number, or by
+// the value of a field of it, as in mode=semi. It returns nil if there is none.
+func partOf(of any, part string) any {
+	switch v := of.(type) {
+	case map[string]any:
+		return v[part]
+	case []any:
+		key, want, _ := strings.Cut(part, "=")
+		for i, x := range v {
+			if part == strconv.Itoa(i) {
+				return x
+			}
+			if o, ok := x.(map[string]any); ok && want != "" && fmt.Sprint(o[key]) == want {
+				return x
+			}
+		}
+	}
+	return nil
 }
 
 // rowsOf reads CSV: a map from column to cell for each row.
