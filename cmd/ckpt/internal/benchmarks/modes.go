@@ -204,7 +204,7 @@ func runBenchModes(ctx context.Context, g *ui.Globals, o *benchModesOptions, nam
 	rows := make([][]benchRow, len(modes))
 	for round := range o.runs {
 		done := int64(round * (len(modes) + 1))
-		row, digest, err := o.run(ctx, g, base, nil)
+		row, digest, err := runOnce(ctx, g, o.dir, base, nil)
 		if err != nil {
 			return err
 		}
@@ -214,7 +214,7 @@ func runBenchModes(ctx context.Context, g *ui.Globals, o *benchModesOptions, nam
 		for i, m := range modes {
 			s := base
 			s.Mode, s.Log, s.Schedule.Every = m.Mode, m.Log, o.every
-			row, digest, err := o.run(ctx, g, s, failures)
+			row, digest, err := runOnce(ctx, g, o.dir, s, failures)
 			if err != nil {
 				err = fmt.Errorf("%s: %w", (&benchRow{Mode: m.Mode, Log: m.Log}).name(), err)
 				if o.mtbf != "" && errors.As(err, new(*coordinator.JobFailedError)) {
@@ -255,9 +255,9 @@ func median(runs []benchRow, base float64) benchRow {
 	return r
 }
 
-// run runs the job once, in a store that it removes.
-func (o *benchModesOptions) run(ctx context.Context, g *ui.Globals, s job.Spec, failures []coordinator.Failure) (row benchRow, digest string, err error) {
-	dir, err := os.MkdirTemp(o.dir, "ckpt-bench-modes-")
+// runOnce runs a job once, in a store below dir that it removes.
+func runOnce(ctx context.Context, g *ui.Globals, dir string, s job.Spec, failures []coordinator.Failure) (row benchRow, digest string, err error) {
+	dir, err = os.MkdirTemp(dir, "ckpt-bench-")
 	if err != nil {
 		return row, "", err
 	}
