@@ -26,11 +26,15 @@ type Limit uint8
 const (
 	LimitOverhead Limit = iota // the accepted overhead
 	LimitCapacity              // the capacity of the store
+	LimitFailures              // more would cost more time than they save
 )
 
 func (l Limit) String() string {
-	if l == LimitCapacity {
+	switch l {
+	case LimitCapacity:
 		return "capacity"
+	case LimitFailures:
+		return "failures"
 	}
 	return "overhead"
 }
@@ -71,24 +75,54 @@ func (b *Budget) Schedule() (Schedule, error) {
 	length := (1 + b.Overhead) * app / float64(n)
 	if images := b.images(); int64(s.Count) > images {
 		s.Count, s.Limit = int(images), LimitCapacity
-		// The run will not use its budget: divide the time that it really takes.
-		length = (app + float64(s.Count)*ckpt) / float64(s.Count+1)
+		length = b.evenly(s.Count)
 	}
-	total := app + float64(s.Count)*ckpt
+	if err := b.complete(&s, length); err != nil {
+		return Schedule{}, err
+	}
+	return s, nil
+}
+
+// ScheduleFor is Schedule on a machine that fails: of the checkpoints that the budget
+// pays for, a run takes as many as shorten it. The cost of the model does not matter: it
+// is that of the budget. Run has the expected times.
+func (b *Budget) ScheduleFor(m Model) (Schedule, Run, error) {
+	s, err := b.Schedule()
+	if err != nil {
+		return Schedule{}, Run{}, err
+	}
+	m.Cost = b.Checkpoint
+	run, err := m.BestUpTo(b.App, s.Count)
+	if err != nil {
+		return Schedule{}, Run{}, err
+	}
+	if run.Count < s.Count {
+		s = Schedule{Count: run.Count, Limit: LimitFailures}
+		err = b.complete(&s, b.evenly(s.Count))
+	}
+	return s, run, err
+}
+
+// evenly is the interval, in ns, that divides the time which a run takes that does not
+// use its budget.
+func (b *Budget) evenly(count int) float64 {
+	return (float64(b.App) + float64(count)*float64(b.Checkpoint)) / float64(count+1)
+}
+
+// complete sets what follows from the number of checkpoints and the interval in ns.
+func (b *Budget) complete(s *Schedule, length float64) error {
+	app, ckpt := float64(b.App), float64(b.Checkpoint)
 	var err error
 	if s.Interval, err = duration("interval", length/1e9); err != nil {
-		return Schedule{}, err
+		return err
 	}
-	if s.Total, err = duration("total time", total/1e9); err != nil {
-		return Schedule{}, err
+	if s.Total, err = duration("total time", (app+float64(s.Count)*ckpt)/1e9); err != nil {
+		return err
 	}
 	s.Work = b.App / time.Duration(s.Count+1)
 	s.Overhead = float64(s.Count) * ckpt / app
-	if err := b.store(&s); err != nil {
-		return Schedule{}, err
-	}
 	s.Late = s.Count > 0 && float64(s.Count)*length-float64(s.Count-1)*ckpt >= app
-	return s, nil
+	return b.store(s)
 }
 
 // images returns how many checkpoints fit into the store during the run, if Keep of

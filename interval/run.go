@@ -10,33 +10,34 @@ type Run struct {
 	Count    int           // checkpoints, none at the end
 	Interval time.Duration // of running between two; that of the whole run without any
 	Total    time.Duration // expected time of the run
-	// Alone is the expected time without any checkpoint, 0 if that is over 292 years.
+	// Alone is the expected time without any checkpoint and any message log, 0 if that
+	// is over 292 years.
 	Alone time.Duration
 }
 
 // Best returns the number of checkpoints that divide a run of work with the least
 // expected time. A run that is short against the MTBF is best without any: [Optimum] is
 // that of a run without end.
-func (m *Model) Best(work time.Duration) (Run, error) { return m.bestUpTo(work, maxCount) }
+func (m *Model) Best(work time.Duration) (Run, error) { return m.BestUpTo(work, maxCount) }
 
-// bestUpTo is Best with at most so many checkpoints.
-func (m *Model) bestUpTo(work time.Duration, most int) (Run, error) {
+// BestUpTo is Best with at most so many checkpoints.
+func (m *Model) BestUpTo(work time.Duration, most int) (Run, error) {
 	if err := m.checkRun(work, 1); err != nil {
 		return Run{}, err
 	}
 	r := m.rates()
-	n := r.bestCount(work.Seconds()/r.speed, most)
-	var best Run
-	var err error
-	best.Count = n
 	run := work.Seconds() / r.speed
+	n := r.bestCount(run, max(0, most))
+	best := Run{Count: n}
+	var err error
 	if best.Interval, err = duration("interval", run/float64(n+1)); err != nil {
 		return Run{}, err
 	}
 	if best.Total, err = duration("total time", r.divided(run, n)); err != nil {
 		return Run{}, err
 	}
-	if alone, err := duration("total time", r.divided(run, 0)); err == nil {
+	r.speed, r.replay, r.growth = 1, 1, 0
+	if alone, err := duration("total time", r.divided(work.Seconds(), 0)); err == nil {
 		best.Alone = alone
 	}
 	return best, nil

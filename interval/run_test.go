@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"ckpt/interval"
 )
 
@@ -53,6 +55,41 @@ func plannedModels() []interval.Model {
 	return append(list, withLogs(model(6*time.Hour)), withLogs(model(time.Hour)))
 }
 
+// checkBudget checks a plan with a budget against the best of all that the budget pays
+// for. A large budget must come to the best plan without one.
+func checkBudget(t *testing.T, m *interval.Model, work time.Duration, best float64) {
+	t.Helper()
+	for _, overhead := range []float64{0.03, 0.2, 10} {
+		b := interval.Budget{Overhead: overhead, App: work, Checkpoint: m.Cost}
+		if m.Mode != interval.Coordinated || float64(m.Cost) > 0.1*float64(m.MTBF) && overhead == 10 {
+			continue
+		}
+		affordable, err := b.Schedule()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, run, err := b.ScheduleFor(*m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Count > affordable.Count || s.Count != run.Count {
+			t.Errorf("an overhead of %v pays for %d checkpoints, the plan has %d and %d", overhead, affordable.Count, s.Count, run.Count)
+		}
+		reference := best
+		if affordable.Count < 60 && overhead < 10 {
+			reference = math.Inf(1)
+			for n := range affordable.Count + 1 {
+				if expected, err := m.Expected(work, work/time.Duration(n+1)); err == nil && expected < 50*work {
+					reference = min(reference, simulated(t, m, work, work/time.Duration(n+1)))
+				}
+			}
+		}
+		if planned := simulated(t, m, work, s.Work); planned > 1.02*reference {
+			t.Errorf("overhead %v, %d checkpoints: %.2f %% over the best", overhead, s.Count, 100*(planned/reference-1))
+		}
+	}
+}
+
 // TestPlanIsBest: simulated with failures, a run at the planned interval takes at most
 // 2 % longer than at the best interval that brute force finds.
 func TestPlanIsBest(t *testing.T) {
@@ -72,6 +109,7 @@ func TestPlanIsBest(t *testing.T) {
 				if planned := simulated(t, &m, work, run.Interval); planned > 1.02*best {
 					t.Errorf("%d checkpoints, one every %v: %.2f %% over the best", run.Count, run.Interval, 100*(planned/best-1))
 				}
+				checkBudget(t, &m, work, best)
 				if length < 8 {
 					return // Optimum is that of a long run
 				}
@@ -81,4 +119,30 @@ func TestPlanIsBest(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestBestOfAll: no other number of checkpoints has a shorter expected time.
+func TestBestOfAll(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := interval.Model{MTBF: time.Hour, Cost: seconds(rapid.Float64Range(0.1, 3600).Draw(t, "cost")),
+			Restart: seconds(rapid.Float64Range(0, 1800).Draw(t, "restart"))}
+		if rapid.Bool().Draw(t, "logs") {
+			m = withLogs(m)
+		}
+		work := seconds(rapid.Float64Range(10, 20*3600).Draw(t, "work"))
+		most := rapid.IntRange(0, 200).Draw(t, "most")
+		run, err := m.BestUpTo(work, most)
+		if err != nil {
+			return // it would never end
+		}
+		if run.Count > most || run.Total <= 0 || m.Mode == interval.Coordinated && run.Alone > 0 && run.Alone < run.Total {
+			t.Fatalf("%+v", run)
+		}
+		ran := float64(run.Interval) * float64(run.Count+1) // without checkpoints
+		for n := range most + 1 {
+			if total, err := m.Expected(work, time.Duration(math.Round(ran/float64(n+1)))); err == nil && float64(total) < float64(run.Total)*(1-1e-6) {
+				t.Fatalf("%d checkpoints take %v, the best %d take %v", n, total, run.Count, run.Total)
+			}
+		}
+	})
 }

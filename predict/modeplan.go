@@ -190,7 +190,7 @@ func (o *ModeOption) expect(p *ModePlanning, solve FailureFunc) error {
 		return err
 	}
 	tau := o.IntervalS
-	o.Count = int(math.Max(0, math.Ceil(p.AppS/tau-1e-9)-1))
+	o.Count = int(math.Max(0, math.Ceil(p.AppS/(1-f.Slowdown)/tau-1e-9)-1))
 	o.LogMiB = o.LogMiBPerS * tau
 	o.LogS = modes.Range{Value: behind(o.Slowdown.Value, tau), Low: behind(o.Slowdown.Low, tau), High: behind(o.Slowdown.High, tau)}
 	o.FailS = o.RestartS.Plus(o.LogReadS.Scale(tau / 2))

@@ -26,7 +26,7 @@ measured is marked as extrapolated. docs/PREDICT.md has the models.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPredictFitCommand(g), newPredictSizeCommand(g), newPredictTimeCommand(g),
-		countOfApp(newPredictCountCommand(g)), newPredictScaleCommand(g), newPredictScoreCommand(g),
+		newPredictCountCommand(g), newPredictScaleCommand(g), newPredictScoreCommand(g),
 		newPredictPlanCommand(g), newPredictEvalCommand(g))
 	return cmd
 }

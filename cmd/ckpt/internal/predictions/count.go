@@ -1,24 +1,31 @@
 package predictions
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/interval"
+	"ckpt/predict"
 )
 
 type countOptions struct {
-	overhead, app, ckpt string
-	keep                int
-	size, capacity      string
+	timeOptions
+	overhead, app, ckpt     string
+	mtbf, restart, downtime string
+	keep                    int
+	size, capacity          string
+	confident               bool
+	predicted               *predict.Time // of APP; nil without
 }
 
 func newPredictCountCommand(g *ui.Globals) *cobra.Command {
 	var o countOptions
 	cmd := &cobra.Command{
-		Use:   "count",
+		Use:   "count [APP]",
 		Short: "Compute how many checkpoints an overhead pays for, and when to take them",
 		Long: `Compute how many checkpoints an accepted overhead pays for, and the interval between
 them, from the start of one to the start of the next.
@@ -26,24 +33,65 @@ them, from the start of one to the start of the next.
 The overhead pays for n = floor(overhead · app time / checkpoint time) equal
 intervals, hence for n − 1 checkpoints: one at the very end would protect
 nothing. With --size and --capacity there are never more than the store holds,
---keep of them while one more is written. With an APP the command predicts the time
-and the size of a checkpoint itself, as ckpt predict time does.
+--keep of them while one more is written.
 
-ckpt interval finds the interval that suits the failures of the machine.`,
+With an APP the command predicts the time and the size of a checkpoint itself, as
+ckpt predict time does, and the number is a range: that of the 95 % interval of the
+time. --confident plans for the upper end of that interval.
+
+With --mtbf the command takes no more checkpoints than shorten the run on a machine
+that fails. ckpt interval finds the interval for such a machine without a budget.`,
 		Example: `  ckpt predict count --overhead 30% --app-time 1137.53 --checkpoint-time 102.74
   ckpt predict count --overhead 10% --app-time 24h --checkpoint-time 5m \
-      --size 61GiB --capacity 1TiB --keep 2 --json`,
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return rangeIsUsage(runPredictCount(g, &o)) },
+      --size 61GiB --capacity 1TiB --keep 2 --json
+  ckpt predict count bt.D.64 --nodes 2 --overhead 30% --app-time 1137.53 --confident`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.predictApp(cmd, args); err != nil {
+				return err
+			}
+			return rangeIsUsage(runPredictCount(g, &o))
+		},
 	}
 	f := cmd.Flags()
+	o.timeOptions.addFlags(f)
 	f.StringVar(&o.overhead, "overhead", "", "accepted share of the run time, like 30% or 0.3")
 	f.StringVar(&o.app, "app-time", "", "time of the run without checkpoints")
 	f.StringVar(&o.ckpt, "checkpoint-time", "", "time of one checkpoint")
+	f.BoolVar(&o.confident, "confident", false, "plan for the upper end of the 95 % interval of the predicted time")
 	f.IntVar(&o.keep, "keep", 0, "newest checkpoints that stay in the store (default all)")
 	f.StringVar(&o.size, "size", "", "size of one checkpoint, like 61GiB")
 	f.StringVar(&o.capacity, "capacity", "", "size of the store, like 1TiB (default no limit)")
+	f.StringVar(&o.mtbf, "mtbf", "", "mean time between failures of the job (default: it never fails)")
+	f.StringVar(&o.restart, "restart", "", "with --mtbf: time to restart from a checkpoint (default 0)")
+	f.StringVar(&o.downtime, "downtime", "", "with --mtbf: time from a failure to the start of the restart (default 0)")
 	return cmd
+}
+
+// predictApp predicts the time and the size of a checkpoint of APP.
+func (o *countOptions) predictApp(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0 && o.confident:
+		return ui.BadUsage("--confident: only a predicted time has an interval", "name an APP to predict the time, or give the longest time with --checkpoint-time")
+	case len(args) == 0:
+		return nil
+	case cmd.Flags().Changed("checkpoint-time"):
+		return ui.UsageOf(cmd, errors.New("APP and --checkpoint-time exclude each other"))
+	}
+	t, err := o.predict(cmd.Context(), args[0])
+	if err != nil {
+		return inputErrors(err)
+	}
+	o.predicted = t
+	planned := t.Latency.Total
+	if o.confident {
+		planned = t.HighS
+	}
+	o.ckpt = strconv.FormatFloat(planned, 'f', -1, 64)
+	if o.size == "" {
+		o.size = strconv.FormatFloat(t.StoredMiB, 'f', 3, 64) + "MiB"
+	}
+	return nil
 }
 
 // budget reads the flags.
@@ -58,12 +106,24 @@ func (o *countOptions) budget() (interval.Budget, error) {
 		return b, ui.BadUsage("--checkpoint-time is missing", "add it, like --checkpoint-time 102.74, or name an APP to predict it")
 	case o.capacity != "" && o.size == "":
 		return b, ui.BadUsage("--capacity needs the size of a checkpoint", "add --size, like --size 61GiB")
+	case o.mtbf == "" && (o.restart != "" || o.downtime != ""):
+		return b, ui.BadUsage("--restart and --downtime belong to a machine that fails", "add --mtbf, like --mtbf 24h")
 	}
 	var q ui.Quantities
 	b.Overhead = q.Share("--overhead", o.overhead)
 	b.App, b.Checkpoint = q.Duration("--app-time", o.app), q.Duration("--checkpoint-time", o.ckpt)
 	b.Size, b.Capacity = q.Size("--size", o.size), q.Size("--capacity", o.capacity)
 	return b, q.Err
+}
+
+// machine reads the flags of a machine that fails; nil without --mtbf.
+func (o *countOptions) machine() (*interval.Model, error) {
+	if o.mtbf == "" {
+		return nil, nil
+	}
+	var q ui.Quantities
+	m := &interval.Model{MTBF: q.Duration("--mtbf", o.mtbf), Restart: q.Duration("--restart", o.restart), Downtime: q.Duration("--downtime", o.downtime)}
+	return m, q.Err
 }
 
 type countResult struct {
@@ -76,9 +136,22 @@ type countResult struct {
 	Spent      float64 `json:"overhead_used"` // count·checkpoint_s/app_s
 	Work       float64 `json:"work_s"`        // app_s/(count+1)
 	Late       bool    `json:"late"`          // the run ends before its last checkpoint
-	Limit      string  `json:"limited_by"`    // overhead or capacity
+	Limit      string  `json:"limited_by"`    // overhead, capacity or failures
 	Stored     int64   `json:"kept_bytes"`
 	Peak       int64   `json:"peak_bytes"`
+	// Of a predicted time, its interval and the counts at the ends.
+	*countRange
+	MTBF *float64   `json:"mtbf_s,omitempty"`
+	Run  *runResult `json:"best_run,omitempty"` // with a machine that fails
+}
+
+// A countRange is what the interval of a predicted time makes of a count.
+type countRange struct {
+	Low       float64 `json:"low_s"` // of checkpoint_s
+	High      float64 `json:"high_s"`
+	Least     int     `json:"least_count"` // at high_s
+	Most      int     `json:"most_count"`  // at low_s
+	Confident bool    `json:"confident"`
 }
 
 func runPredictCount(g *ui.Globals, o *countOptions) error {
@@ -86,33 +159,85 @@ func runPredictCount(g *ui.Globals, o *countOptions) error {
 	if err != nil {
 		return err
 	}
-	s, err := b.Schedule()
+	m, err := o.machine()
 	if err != nil {
 		return err
 	}
-	if g.JSON {
-		return g.PrintJSON(countResult{
-			Count: s.Count, Interval: s.Interval.Seconds(), Checkpoint: b.Checkpoint.Seconds(), App: b.App.Seconds(), Total: s.Total.Seconds(),
-			Overhead: b.Overhead, Spent: s.Overhead, Work: s.Work.Seconds(), Late: s.Late, Limit: s.Limit.String(), Stored: s.Stored, Peak: s.Peak,
-		})
+	s, run, err := schedule(&b, m)
+	if err != nil {
+		return err
 	}
-	return printCount(g, &b, &s)
+	r := countResult{
+		Count: s.Count, Interval: s.Interval.Seconds(), Checkpoint: b.Checkpoint.Seconds(), App: b.App.Seconds(), Total: s.Total.Seconds(),
+		Overhead: b.Overhead, Spent: s.Overhead, Work: s.Work.Seconds(), Late: s.Late, Limit: s.Limit.String(), Stored: s.Stored, Peak: s.Peak, Run: run,
+	}
+	if m != nil {
+		seconds := m.MTBF.Seconds()
+		r.MTBF = &seconds
+	}
+	if r.countRange, err = o.span(b, m); err != nil {
+		return err
+	}
+	return g.Show(r, func() error { return printCount(g, &b, &s, &r) })
 }
 
-func printCount(g *ui.Globals, b *interval.Budget, s *interval.Schedule) error {
+// schedule plans for a machine that fails, or for one that does not: nil.
+func schedule(b *interval.Budget, m *interval.Model) (interval.Schedule, *runResult, error) {
+	if m == nil {
+		s, err := b.Schedule()
+		return s, nil, err
+	}
+	s, run, err := b.ScheduleFor(*m)
+	return s, newRunResult(run), err
+}
+
+// span plans for both ends of the interval of a predicted time, nil if none was predicted.
+func (o *countOptions) span(b interval.Budget, m *interval.Model) (*countRange, error) {
+	if o.predicted == nil {
+		return nil, nil
+	}
+	r := &countRange{Low: o.predicted.LowS, High: o.predicted.HighS, Confident: o.confident}
+	for _, end := range []struct {
+		seconds float64
+		count   *int
+	}{{r.Low, &r.Most}, {r.High, &r.Least}} {
+		b.Checkpoint = max(1, durationOf(end.seconds))
+		s, _, err := schedule(&b, m)
+		if err != nil {
+			return nil, err
+		}
+		*end.count = s.Count
+	}
+	r.Least, r.Most = min(r.Least, r.Most), max(r.Least, r.Most)
+	return r, nil
+}
+
+func printCount(g *ui.Globals, b *interval.Budget, s *interval.Schedule, r *countResult) error {
+	if s.Count == 0 && s.Limit == interval.LimitFailures {
+		return g.Printf("no checkpoint pays: with an MTBF of %s, %s\n", spanOf(*r.MTBF), r.Run.text())
+	}
 	if s.Count == 0 {
 		why := fmt.Sprintf("two intervals need an overhead of %s", ui.Percent(2*b.Checkpoint.Seconds()/b.App.Seconds()))
 		if s.Limit == interval.LimitCapacity {
 			why = fmt.Sprintf("one takes %s MiB, the store has %s MiB", ui.MiB(b.Size), ui.MiB(b.Capacity))
 		}
+		if r.countRange != nil && r.Most > 0 {
+			why += fmt.Sprintf("; at the lower end of the predicted time, %s, the overhead pays for %d", ui.Seconds(r.Low), r.Most)
+		}
 		return g.Printf("no checkpoint is affordable: %s\n", why)
 	}
-	noun := "checkpoints"
-	if s.Count == 1 {
-		noun = "checkpoint"
-	}
-	g.Printf("%d %s, one every %s\ntotal %s = %s + %d × %s (overhead %s of %s accepted)\n", s.Count, noun, ui.Seconds(s.Interval.Seconds()),
+	g.Printf("%s%s, one every %s\ntotal %s = %s + %d × %s (overhead %s of %s accepted)\n", ui.Count(s.Count, "checkpoint"), r.around(), ui.Seconds(s.Interval.Seconds()),
 		ui.Seconds(s.Total.Seconds()), ui.Seconds(b.App.Seconds()), s.Count, ui.Seconds(b.Checkpoint.Seconds()), ui.Percent(s.Overhead), ui.Percent(b.Overhead))
+	if r.countRange != nil {
+		planned := ""
+		if r.Confident {
+			planned = ", planned for the longest"
+		}
+		g.Printf("time of a checkpoint %s to %s in 95 %%%s\n", ui.Seconds(r.Low), ui.Seconds(r.High), planned)
+	}
+	if r.Run != nil {
+		g.Printf("with an MTBF of %s: %s\n", spanOf(*r.MTBF), r.Run.text())
+	}
 	if b.Size > 0 {
 		g.Printf("storage %s MiB, at most %s MiB while a checkpoint is written\n", ui.MiB(s.Stored), ui.MiB(s.Peak))
 	}
@@ -126,4 +251,12 @@ func printCount(g *ui.Globals, b *interval.Budget, s *interval.Schedule) error {
 		g.Warn("at that interval the run ends before its last checkpoint; %s of work between checkpoints divide it evenly", ui.Seconds(s.Work.Seconds()))
 	}
 	return nil
+}
+
+// around tells between which numbers a predicted one lies, if it has others around it.
+func (r *countResult) around() string {
+	if r.countRange == nil || r.Least == r.Most {
+		return ""
+	}
+	return fmt.Sprintf(" (%d to %d)", r.Least, r.Most)
 }

@@ -187,6 +187,9 @@ func (o *intervalOptions) result(ctx context.Context) (*intervalResult, error) {
 	}
 	last := r.Rules[len(r.Rules)-1]
 	r.Waste, r.Total, r.Interval = last.Waste, last.Total, last.Interval
+	if run, err := m.Best(app); err == nil {
+		r.Run = newRunResult(run)
+	}
 	if o.simulate {
 		r.Sim, err = o.simulation(ctx, m, app, at)
 	}

@@ -1,6 +1,7 @@
 package predictions
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -31,9 +32,40 @@ type intervalResult struct {
 	Downtime float64          `json:"downtime_s"`
 	Mode     string           `json:"mode"`
 	Rules    []intervalRow    `json:"rules"`
+	Run      *runResult       `json:"best_run,omitempty"` // nil if it never ends
 	Sim      *simulatedResult `json:"simulation,omitempty"`
 
 	model interval.Model
+}
+
+// runResult is the best number of checkpoints for a run of this length.
+type runResult struct {
+	Count    int      `json:"count"`
+	Interval float64  `json:"interval_s"`
+	Total    float64  `json:"total_s"`
+	Alone    *float64 `json:"unprotected_s"` // expected without checkpoints; null over 292 years
+}
+
+func newRunResult(run interval.Run) *runResult {
+	r := &runResult{Count: run.Count, Interval: run.Interval.Seconds(), Total: run.Total.Seconds()}
+	if run.Alone > 0 {
+		seconds := run.Alone.Seconds()
+		r.Alone = &seconds
+	}
+	return r
+}
+
+// text tells what failures make of a run, with checkpoints and without.
+func (r *runResult) text() string {
+	alone := "over 292 years"
+	if r.Alone != nil {
+		alone = spanOf(*r.Alone)
+	}
+	if r.Count == 0 {
+		return fmt.Sprintf("expected time %s without any checkpoint, since one would cost more than it saves", alone)
+	}
+	return fmt.Sprintf("expected time %s with %s, one every %s; %s without any", spanOf(r.Total), ui.Count(r.Count, "checkpoint"),
+		spanOf(r.Interval), alone)
 }
 
 type simulatedResult struct {
@@ -67,8 +99,16 @@ func printInterval(g *ui.Globals, r *intervalResult) error {
 		}
 		rows = append(rows, []string{row.Rule, spanOf(row.Interval), ui.Percent(row.Waste), first, spanOf(row.Total)})
 	}
-	if err := g.Table([]string{"rule", "|interval", "|waste", "|to first order", "|expected time"}, rows); err != nil || r.Sim == nil {
+	if err := g.Table([]string{"rule", "|interval", "|waste", "|to first order", "|expected time"}, rows); err != nil {
 		return err
+	}
+	if r.Run != nil && r.App < r.MTBF && !g.Quiet {
+		if err := g.Printf("\na run of %s is shorter than the MTBF: %s\n", spanOf(r.App), r.Run.text()); err != nil {
+			return err
+		}
+	}
+	if r.Sim == nil {
+		return nil
 	}
 	s := r.Sim
 	if err := g.Printf("\nsimulated at %s: %s to %s, %s failures per run\n(95 %% interval for the mean of %d runs, shape %s, seed %d)\n",

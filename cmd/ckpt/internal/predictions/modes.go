@@ -157,11 +157,11 @@ func failing(mtbf, overhead float64) predict.FailureFunc {
 		}
 		tau := f.IntervalS
 		if tau == 0 {
-			best, err := m.Optimum()
+			best, err := m.BestUpTo(durationOf(f.AppS), affordable(f.AppS, f.CostS, overhead))
 			if err != nil {
 				return f.AppS, math.Inf(1), outOfRange(err)
 			}
-			tau = min(f.AppS, max(best.Exact.Seconds(), leastInterval(f.CostS, overhead)))
+			tau = best.Interval.Seconds()
 		}
 		work, every := f.AppS, tau
 		if f.Scratch {
@@ -182,13 +182,12 @@ func failing(mtbf, overhead float64) predict.FailureFunc {
 // maxSeconds is below the longest time.Duration.
 const maxSeconds = 9e9
 
-// leastInterval is the time between checkpoints whose cost is an accepted overhead, 0 if
-// any is accepted.
-func leastInterval(cost, overhead float64) float64 {
-	if overhead == 0 {
-		return 0
+// affordable is how many checkpoints an accepted overhead pays for, 0 for any overhead.
+func affordable(app, cost, overhead float64) int {
+	if overhead == 0 || cost == 0 {
+		return math.MaxInt32
 	}
-	return cost / overhead
+	return int(min(math.MaxInt32, overhead*app/cost))
 }
 
 // outOfRange drops the error of a job that never ends: it is a result here.

@@ -228,35 +228,3 @@ func countBudget(overhead, app, checkpoint float64) (int, float64, float64, erro
 }
 
 func durationOf(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
-
-// countOfApp lets ckpt predict count take an APP, whose checkpoint time it then
-// predicts, in place of --checkpoint-time.
-func countOfApp(cmd *cobra.Command) *cobra.Command {
-	var o timeOptions
-	o.addFlags(cmd.Flags())
-	cmd.Use = "count [APP]"
-	cmd.Example += "\n  ckpt predict count bt.D.64 --nodes 2 --overhead 30% --app-time 1137.53"
-	cmd.Args = cobra.MaximumNArgs(1)
-	run := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 1 {
-			if cmd.Flags().Changed("checkpoint-time") {
-				return ui.UsageOf(cmd, errors.New("APP and --checkpoint-time exclude each other"))
-			}
-			t, err := o.predict(cmd.Context(), args[0])
-			if err != nil {
-				return inputErrors(err)
-			}
-			if err := cmd.Flags().Set("checkpoint-time", strconv.FormatFloat(t.Latency.Total, 'f', -1, 64)); err != nil {
-				return err
-			}
-			if !cmd.Flags().Changed("size") {
-				if err := cmd.Flags().Set("size", strconv.FormatFloat(t.StoredMiB, 'f', 3, 64)+"MiB"); err != nil {
-					return err
-				}
-			}
-		}
-		return run(cmd, nil)
-	}
-	return cmd
-}
