@@ -26,8 +26,10 @@ type Figure struct {
 	Fitted, Held []XY
 	Curve        []Band
 	CurveName    string
-	Thesis       []XY
-	ThesisName   string
+	// Residuals compare the points with the law.
+	Residuals  []Residual
+	Thesis     []XY
+	ThesisName string
 	// Low and High are the range of the fitted points; the law is extrapolated beyond.
 	Low, High float64
 	// Asked is the point that was asked for, with its interval; nil without one.
@@ -54,6 +56,9 @@ func NewFigure(q Quantity, rows []dataset.Measurement, only []int, law Law) (*Fi
 	}
 	switch q {
 	case DataQuantity:
+		if wholeRows(rows) {
+			return wholeFigure(rows)
+		}
 		return dataFigure(rows, only, law, nil)
 	case SharedQuantity:
 		return sharedFigure(rows, only)
@@ -69,23 +74,27 @@ func (m *Model) Figure(r Request) (*Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := m.series(r.App.Name, r.App.Class, r.MPI)
-	if s == nil {
-		return nil, refuseFor(UseModel, "%s.%s under %s was never measured, there are no points to draw", r.App.Name, r.App.Class, r.MPI)
-	}
-	var rows []dataset.Measurement
-	for _, pt := range s.Points {
-		rows = append(rows, dataset.Measurement{Table: s.table(), App: s.App, Class: s.Class, MPI: s.MPI, NP: int(pt.P), PPN: int(pt.P), Data: pt.MiB})
-	}
-	law := r.Law
-	if (law == Auto || law == "") && s.Drift != nil {
-		law = Structural
+	if f := m.whole(r.App.Name, r.App.Class, r.MPI); f != nil {
+		e := f.predict(1, float64(r.App.NP))
+		return f.figure(1, &Band{float64(r.App.NP), e.Value, e.Low, e.High})
 	}
 	e, err := m.data(r.App, r.MPI, r.Law, len(r.Mapping))
 	if err != nil {
 		return nil, err
 	}
-	return dataFigure(rows, nil, law, &Band{float64(r.App.NP), e.Value, e.Low, e.High})
+	asked := &Band{float64(r.App.NP), e.Value, e.Low, e.High}
+	if f, n := m.variedOf(r.App, r.MPI); f != nil && (r.Law == Auto || r.Law == "") {
+		return f.figure(n, asked)
+	}
+	s := m.series(r.App.Name, r.App.Class, r.MPI)
+	if s == nil {
+		return m.unmeasured(r, asked)
+	}
+	var rows []dataset.Measurement
+	for _, pt := range s.Points {
+		rows = append(rows, dataset.Measurement{Table: s.table(), App: s.App, Class: s.Class, MPI: s.MPI, NP: int(pt.P), PPN: int(pt.P), Data: pt.MiB})
+	}
+	return dataFigure(rows, nil, r.Law, asked)
 }
 
 // table returns the table of a series; points do not store theirs.
@@ -122,6 +131,9 @@ func grid(f *Figure) []float64 {
 	if f.Asked != nil {
 		low, high = min(low, f.Asked.X), max(high, f.Asked.X)
 	}
+	if f.Low > 0 {
+		low, high = min(low, f.Low), max(high, f.High)
+	}
 	high *= 1.15
 	const n = 120
 	var out []float64
@@ -149,7 +161,7 @@ func dataFigure(rows []dataset.Measurement, only []int, law Law, asked *Band) (*
 	f.Low, f.High = span(s.Points)
 	// The thesis has one law for one node, another for several (Figures 4.3, 4.5).
 	nodes := (first.NP + first.PPN - 1) / first.PPN
-	if law == Structural {
+	if law = s.auto(law); law == Structural {
 		if err := f.structural(m, first); err != nil {
 			return nil, err
 		}
@@ -159,9 +171,8 @@ func dataFigure(rows []dataset.Measurement, only []int, law Law, asked *Band) (*
 			return nil, err
 		}
 		f.CurveName = set.String()
-		for _, x := range grid(f) {
-			e := set.predict(x)
-			f.Curve = append(f.Curve, Band{x, e.Value, e.Low, e.High})
+		if err := f.draw(set.predict); err != nil {
+			return nil, err
 		}
 	}
 	if t, _, err := thesisLaw(s, nodes); err == nil && law != Thesis {
@@ -174,8 +185,8 @@ func dataFigure(rows []dataset.Measurement, only []int, law Law, asked *Band) (*
 }
 
 // structural evaluates the workload spec at the process counts that divide the problem
-// well, that is where a process has less memory than with any fewer processes. LU on
-// 37 processes is a row of 37 slabs with more memory than on 36.
+// well, that is where a process has less memory than with any fewer processes, and at the
+// points.
 func (f *Figure) structural(m *Model, first dataset.Measurement) error {
 	w, err := dataset.LoadWorkload(first.App)
 	if err != nil {
@@ -184,7 +195,7 @@ func (f *Figure) structural(m *Model, first dataset.Measurement) error {
 	xs := grid(f)
 	f.CurveName = string(Structural)
 	for np := int(xs[0]); float64(np) <= xs[len(xs)-1]; np++ {
-		inst, err := w.Instance(first.Class, np)
+		inst, err := w.VariedInstance(first.Class, np)
 		if err != nil {
 			continue // the application cannot run with this number
 		}
@@ -192,11 +203,16 @@ func (f *Figure) structural(m *Model, first dataset.Measurement) error {
 		if err != nil {
 			return err
 		}
-		if n := len(f.Curve); n == 0 || e.Value < f.Curve[n-1].Y {
-			f.Curve = append(f.Curve, Band{float64(np), e.Value, e.Low, e.High})
-		}
+		f.falls(np, e.estimated)
 	}
-	return nil
+	return f.residuals(func(x float64) (estimated, error) {
+		inst, err := w.VariedInstance(first.Class, near(x))
+		if err != nil {
+			return estimated{}, err
+		}
+		e, err := m.dataOf(inst, first.MPI, Structural)
+		return e.estimated, err
+	})
 }
 
 func sharedFigure(rows []dataset.Measurement, only []int) (*Figure, error) {
@@ -224,6 +240,9 @@ func sharedFigure(rows []dataset.Measurement, only []int) (*Figure, error) {
 		if pn <= 64 { // Algorithm 2 ends there
 			f.Thesis = append(f.Thesis, XY{float64(pn), thesisShared(mpi, pn)})
 		}
+	}
+	if err := f.residuals(func(x float64) (estimated, error) { return law.predict(rows[0].App, near(x)), nil }); err != nil {
+		return nil, err
 	}
 	f.ThesisName = "thesis: Algorithm 2"
 	if mpi != "mpich" {
@@ -289,6 +308,8 @@ func totalFigure(rows []dataset.Measurement, only []int, law Law) (*Figure, erro
 			return nil, err
 		}
 		f.Curve = append(f.Curve, Band{at.X, s.TotalMiB / 1024, s.LowMiB / 1024, s.HighMiB / 1024})
+		f.Residuals = append(f.Residuals, Residual{at.X, measured/s.TotalMiB - 1, s.LowMiB/s.TotalMiB - 1, s.HighMiB/s.TotalMiB - 1,
+			len(only) == 0 || slices.Contains(only, job[0].NP)})
 		f.CurveName = s.Model
 		t, err := base.Size(Request{App: app, Mapping: mapping, MPI: first.MPI, Law: Thesis})
 		if err == nil && law != Thesis {

@@ -196,6 +196,55 @@ func TestWholeFiles(t *testing.T) {
 	}
 }
 
+// TestFiguresOfSizes: a figure has the law of the prediction, also of problem sizes, of
+// whole files, and of a class that was never run.
+func TestFiguresOfSizes(t *testing.T) {
+	whole := wholeModel(t)
+	varied, err := Fit([]dataset.Measurement{variedRow(64, 4, 16.5), variedRow(64, 9, 8), variedRow(128, 4, 65), variedRow(128, 9, 29)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	classes, err := Fit([]dataset.Measurement{{App: "bt", Class: "W", MPI: "mpich", NP: 4, PPN: 4, Data: 2.8}, {App: "bt", Class: "A", MPI: "mpich", NP: 4, PPN: 4, Data: 30.6}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		m      *Model
+		app    string
+		points int
+		low    float64
+	}{{whole, "wave.x.64", 3, 4}, {varied, "wave.n=128", 2, 4}, {varied, "wave.n=512", 0, math.Inf(1)}, {classes, "bt.C.16", 0, 16}} {
+		np := 0
+		if strings.Contains(c.app, "=") {
+			np = 16
+		}
+		a, err := c.m.Application(c.app, np)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := c.m.Figure(Request{App: a})
+		if err != nil {
+			t.Fatalf("%s: %v", c.app, err)
+		}
+		s, err := c.m.Size(Request{App: a})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := s.Zones.Data
+		if s.ZonesUnknown {
+			want = s.TotalMiB / float64(a.NP)
+		}
+		if len(f.Fitted) != c.points || len(f.Residuals) != c.points || f.Low != c.low || f.Asked == nil || math.Abs(f.Asked.Y/want-1) > 1e-9 || len(f.Curve) < 3 {
+			t.Errorf("%s: %d points, %d residuals, from %g, asked %+v, want %g", c.app, len(f.Fitted), len(f.Residuals), f.Low, f.Asked, want)
+		}
+		for _, b := range f.Curve {
+			if b.X == f.Asked.X && b.Y != f.Asked.Y {
+				t.Errorf("%s: the curve passes %g at %g", c.app, b.Y, b.X)
+			}
+		}
+	}
+}
+
 // TestVariedFile: a model from a file predicts the same; a damaged one is refused.
 func TestVariedFile(t *testing.T) {
 	m := wholeModel(t)

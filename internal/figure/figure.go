@@ -56,11 +56,14 @@ func New(title string) *plot.Plot {
 }
 
 // Draw draws a plot on a canvas, with a margin.
-func Draw(p *plot.Plot, c draw.Canvas) {
-	c = draw.Crop(c, 6, -14, 6, -6)
+func Draw(p *plot.Plot, c draw.Canvas) { drawIn(p, margins(c)) }
+
+// margins leaves space around a plot.
+func margins(c draw.Canvas) draw.Canvas { return draw.Crop(c, 6, -14, 6, -6) }
+
+func drawIn(p *plot.Plot, c draw.Canvas) {
 	x, y := p.X.Label.Text, p.Y.Label.Text
-	defer func() { p.X.Label.Text, p.Y.Label.Text = x, y }()
-	blankLabels(p)
+	defer blankLabels(p)()
 	p.Draw(c)
 	data := p.DataCanvas(c)
 	middle := data.Center()
@@ -77,13 +80,15 @@ func Draw(p *plot.Plot, c draw.Canvas) {
 
 // blankLabels takes the labels from logarithmic axes, and keeps their space. Gonum v0.17
 // looks for the middle of such an axis in the wrong place, and makes space for the
-// label there.
-func blankLabels(p *plot.Plot) {
+// label there. The result puts the labels back.
+func blankLabels(p *plot.Plot) (restore func()) {
+	x, y := p.X.Label.Text, p.Y.Label.Text
 	for _, a := range []*plot.Axis{&p.X, &p.Y} {
 		if isLog(a) {
 			a.Label.Text = " "
 		}
 	}
+	return func() { p.X.Label.Text, p.Y.Label.Text = x, y }
 }
 
 func isLog(a *plot.Axis) bool {

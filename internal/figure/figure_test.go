@@ -117,6 +117,35 @@ func TestInclude(t *testing.T) {
 	}
 }
 
+// TestStack: two plots below each other have their axes in line, whatever the width of
+// their labels, and neither covers the other.
+func TestStack(t *testing.T) {
+	for _, high := range []float64{1, 1e9} {
+		top, bottom := falling(t, 5), New("")
+		bottom.X, bottom.Y.Label.Text = top.X, "measured"
+		Include(&bottom.Y, -high, high)
+		c, err := Canvas(Width, Height+under, "svg")
+		if err != nil {
+			t.Fatal(err)
+		}
+		upper, lower := stacked(draw.New(c), top, bottom)
+		a, b := axes(top, upper), axes(bottom, lower)
+		if math.Abs(float64(a.Min.X-b.Min.X)) > 0.5 || math.Abs(float64(a.Max.X-b.Max.X)) > 0.5 {
+			t.Errorf("axes from %v to %v above, %v to %v below", a.Min.X, a.Max.X, b.Min.X, b.Max.X)
+		}
+		if upper.Min.Y < lower.Max.Y || b.Max.Y-b.Min.Y < under/3 {
+			t.Errorf("the upper plot begins at %v, the lower ends at %v, %v high", upper.Min.Y, lower.Max.Y, b.Max.Y-b.Min.Y)
+		}
+		var drawn bytes.Buffer
+		if err := WriteStack(&drawn, "svg", top, bottom); err != nil || strings.Count(drawn.String(), ">measured<") != 1 || top.X.Label.Text != "processes" {
+			t.Errorf("%v", err)
+		}
+	}
+	if err := WriteStack(io.Discard, "gif", New(""), New("")); err == nil {
+		t.Error("a GIF was written")
+	}
+}
+
 // TestFormats: each format is what its name says, and the same again.
 func TestFormats(t *testing.T) {
 	for format, magic := range map[string]string{"svg": "<?xml", "png": "\x89PNG", "pdf": "%PDF"} {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"image/color"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,19 +19,33 @@ import (
 )
 
 // plotFigure draws measured points, the law with its 95 % interval, the thesis's law,
-// and the point that was asked for. The extrapolated part of the interval is paler.
+// and the point that was asked for. The extrapolated part of the interval is paler. A
+// second plot below has the differences of the points from the law.
 func plotFigure(path string, f *predict.Figure) error {
 	p, err := sizePlot(f)
 	if err != nil {
 		return err
 	}
-	return savePlot(path, p)
+	if len(f.Residuals) == 0 {
+		return savePlot(path, p)
+	}
+	below, err := residualPlot(f, p)
+	if err != nil {
+		return err
+	}
+	p.X.Label.Text = "" // that of the lower plot serves both
+	return save(path, func(w io.Writer, format string) error { return figure.WriteStack(w, format, p, below) })
 }
 
 // savePlot writes a plot in the format that its name asks for.
 func savePlot(path string, p *plot.Plot) error {
+	return save(path, func(w io.Writer, format string) error { return figure.Write(w, format, p) })
+}
+
+// save writes a picture in the format that its name asks for.
+func save(path string, write func(w io.Writer, format string) error) error {
 	var drawn bytes.Buffer
-	err := figure.Write(&drawn, strings.TrimPrefix(filepath.Ext(path), "."), p)
+	err := write(&drawn, strings.TrimPrefix(filepath.Ext(path), "."))
 	if err == nil {
 		err = os.WriteFile(path, drawn.Bytes(), 0o666)
 	}
@@ -100,15 +115,42 @@ func sizePlot(f *predict.Figure) (*plot.Plot, error) {
 	p := &picture{Plot: figure.New(f.Title)}
 	p.X.Label.Text, p.Y.Label.Text = f.X, f.Y
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(figure.WholeTicks), plot.TickerFunc(figure.DecimalTicks)
+	p.interval(f.Curve, f.Low, f.High)
+	var curve plotter.XYs
+	for _, b := range f.Curve {
+		curve = append(curve, plotter.XY{X: b.X, Y: b.Y})
+	}
+	p.line(f.CurveName, curve, figure.Blue)
+	p.line(f.ThesisName, points(f.Thesis), figure.Orange, vg.Points(5), vg.Points(3))
+	p.marks("measured, fitted", points(f.Fitted), fittedStyle)
+	p.marks("measured, held out", points(f.Held), heldStyle)
+	p.asked(f.Asked)
+	if p.err != nil {
+		return nil, p.err
+	}
+	scale(p.Plot, f)
+	figure.AddKey(p.Plot, p.key)
+	return p.Plot, nil
+}
+
+// The marks of measured points.
+var (
+	fittedStyle = draw.GlyphStyle{Color: figure.Ink, Radius: vg.Points(2.5), Shape: draw.CircleGlyph{}}
+	heldStyle   = draw.GlyphStyle{Color: figure.Ink, Radius: vg.Points(3), Shape: draw.CrossGlyph{}}
+)
+
+// interval fills the interval of a curve, paler beyond the points from low to high.
+func (p *picture) interval(curve []predict.Band, low, high float64) {
 	for _, part := range []struct {
 		outside bool
 		alpha   uint8
 		name    string
 	}{{false, 90, "95 % interval"}, {true, 40, "extrapolated"}} {
-		for i, b := range bands(f, part.outside) {
+		for i, b := range bands(curve, low, high, part.outside) {
 			shape, err := plotter.NewPolygon(b)
 			if err != nil {
-				return nil, err
+				p.failed(err)
+				return
 			}
 			shape.Color, shape.LineStyle.Width = figure.Pale(figure.Blue, part.alpha), 0
 			if i > 0 {
@@ -117,21 +159,6 @@ func sizePlot(f *predict.Figure) (*plot.Plot, error) {
 			p.add(part.name, shape)
 		}
 	}
-	var curve plotter.XYs
-	for _, b := range f.Curve {
-		curve = append(curve, plotter.XY{X: b.X, Y: b.Y})
-	}
-	p.line(f.CurveName, curve, figure.Blue)
-	p.line(f.ThesisName, points(f.Thesis), figure.Orange, vg.Points(5), vg.Points(3))
-	p.marks("measured, fitted", points(f.Fitted), draw.GlyphStyle{Color: figure.Ink, Radius: vg.Points(2.5), Shape: draw.CircleGlyph{}})
-	p.marks("measured, held out", points(f.Held), draw.GlyphStyle{Color: figure.Ink, Radius: vg.Points(3), Shape: draw.CrossGlyph{}})
-	p.asked(f.Asked)
-	if p.err != nil {
-		return nil, p.err
-	}
-	scale(p.Plot, f)
-	figure.AddKey(p.Plot, p.key)
-	return p.Plot, nil
 }
 
 // asked marks the point that was asked for and its interval.
@@ -182,8 +209,9 @@ func scale(p *plot.Plot, f *predict.Figure) {
 	figure.Include(&p.Y, yLow, yHigh)
 }
 
-// bands are the outlines of the interval inside or outside the points fitted.
-func bands(f *predict.Figure, outside bool) []plotter.XYs {
+// bands are the outlines of the interval inside or outside the points fitted, which are
+// from low to high.
+func bands(curve []predict.Band, low, high float64, outside bool) []plotter.XYs {
 	var out []plotter.XYs
 	var run []predict.Band
 	flush := func() {
@@ -199,11 +227,11 @@ func bands(f *predict.Figure, outside bool) []plotter.XYs {
 		}
 		run = nil
 	}
-	for i, b := range f.Curve {
+	for i, b := range curve {
 		// A stretch between two points is outside if one of its ends is.
 		if i > 0 {
-			prev := f.Curve[i-1]
-			out := prev.X < f.Low || b.X > f.High
+			prev := curve[i-1]
+			out := prev.X < low || b.X > high
 			if out == outside {
 				if len(run) == 0 {
 					run = append(run, prev)

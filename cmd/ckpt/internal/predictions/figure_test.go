@@ -1,6 +1,7 @@
 package predictions
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -53,6 +54,45 @@ func TestAskedPointInside(t *testing.T) {
 			if !within(&p.X, b.X) || !within(&p.Y, b.High) {
 				t.Errorf("%s: the curve leaves the axes at %+v", job, b)
 			}
+		}
+	}
+}
+
+// TestResidualsInside: below the law stand the differences of all points and the interval
+// of the point asked for, on the same horizontal axis.
+func TestResidualsInside(t *testing.T) {
+	m, err := predict.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, job := range []string{"bt.D.400", "sp.B.4", "lu.C.20"} {
+		app, err := m.Application(job, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := m.Figure(predict.Request{App: app})
+		if err != nil {
+			t.Fatal(err)
+		}
+		above, err := sizePlot(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := residualPlot(f, above)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.X.Min != above.X.Min || p.X.Max != above.X.Max || len(f.Residuals) != len(f.Fitted)+len(f.Held) || len(f.Residuals) == 0 {
+			t.Errorf("%s: %d residuals, x from %v to %v", job, len(f.Residuals), p.X.Min, p.X.Max)
+		}
+		for i, r := range f.Residuals {
+			want := f.Fitted[i].Y
+			if at := want / (1 + r.Share); !within(&p.Y, 100*r.Share) || !within(&p.Y, 100*r.Low) || !within(&p.Y, 100*r.High) || math.Abs(at/want-1) > 0.2 || r.X != f.Fitted[i].X {
+				t.Errorf("%s: %+v of %v is not inside y %v to %v", job, r, f.Fitted[i], p.Y.Min, p.Y.Max)
+			}
+		}
+		if a := f.Asked; !within(&p.Y, 100*(a.High/a.Y-1)) || !within(&p.Y, 100*(a.Low/a.Y-1)) {
+			t.Errorf("%s: the interval of %+v is not inside y %v to %v", job, *a, p.Y.Min, p.Y.Max)
 		}
 	}
 }
