@@ -99,7 +99,7 @@ func MeasurementsOf(t *Table) ([]Measurement, error) {
 			return out, nil
 		}
 	}
-	if err := t.checkColumns(measurementColumns()); err != nil {
+	if err := t.checkSizeColumns(); err != nil {
 		return nil, err
 	}
 	out, err := t.measurements(Measurement{}, "")
@@ -134,6 +134,19 @@ func (t *Table) checkColumns(known []string) error {
 		}
 	}
 	return nil
+}
+
+// checkSizeColumns refuses columns that a fit of sizes would ignore; more are those that
+// it would not.
+func (t *Table) checkSizeColumns(more ...string) error {
+	known := append(measurementColumns(), more...)
+	for _, c := range t.Columns {
+		if c.Unit == "s" && !slices.Contains(known, c.Name) && !slices.Contains(thesisColumns(), c.Name) {
+			return t.bad(1, c.Name, "is a time, and tables of sizes are fitted",
+				"fit the times of jobs with {from-job}, or measure those of a storage with {measure}; leave the column out, or name it note")
+		}
+	}
+	return t.checkColumns(known)
 }
 
 // thesisColumns lists the columns of the built-in tables of sizes.

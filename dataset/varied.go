@@ -41,7 +41,7 @@ func VariedMeasurements(t *Table, param string) ([]Measurement, error) {
 	if t.column(param) < 0 {
 		return nil, t.bad(0, param, "the column is missing", "add a column "+param+": the problem size, like the points along a side of the grid")
 	}
-	if err := t.checkColumns(append(measurementColumns(), param)); err != nil {
+	if err := t.checkSizeColumns(param); err != nil {
 		return nil, err
 	}
 	out, err := t.measurements(Measurement{Class: "-"}, "")

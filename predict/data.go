@@ -143,8 +143,8 @@ func (s *series) laws(law Law, nodes int) (*lawSet, []point, error) {
 	return s.Laws, s.Points, nil
 }
 
-func (m *Model) dataOf(inst *dataset.Instance, mpi string, law Law) (zoneEstimate, error) {
-	return m.data(App{inst.Name, inst.Class, inst.NP, inst}, mpi, law, 1)
+func (m *Model) dataOf(inst *dataset.Instance, mpi string) (zoneEstimate, error) {
+	return m.data(App{inst.Name, inst.Class, inst.NP, inst}, mpi, Structural, 1)
 }
 
 func tables(list []string) string {

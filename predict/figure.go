@@ -199,7 +199,7 @@ func (f *Figure) structural(m *Model, first dataset.Measurement) error {
 		if err != nil {
 			continue // the application cannot run with this number
 		}
-		e, err := m.dataOf(inst, first.MPI, Structural)
+		e, err := m.dataOf(inst, first.MPI)
 		if err != nil {
 			return err
 		}
@@ -210,7 +210,7 @@ func (f *Figure) structural(m *Model, first dataset.Measurement) error {
 		if err != nil {
 			return estimated{}, err
 		}
-		e, err := m.dataOf(inst, first.MPI, Structural)
+		e, err := m.dataOf(inst, first.MPI)
 		return e.estimated, err
 	})
 }

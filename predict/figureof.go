@@ -94,7 +94,7 @@ func (m *Model) unmeasured(r Request, asked *Band) (*Figure, error) {
 		if err != nil {
 			continue // the application cannot run with this number
 		}
-		e, err := m.dataOf(inst, r.MPI, Structural)
+		e, err := m.dataOf(inst, r.MPI)
 		if err != nil {
 			return nil, err
 		}

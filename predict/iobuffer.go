@@ -173,7 +173,7 @@ func fitIO(mpi string, files []dataset.ImageFile, m *Model) (*ioFit, error) {
 		if err != nil {
 			return nil, err
 		}
-		data, err := m.dataOf(inst, mpi, Structural)
+		data, err := m.dataOf(inst, mpi)
 		if err != nil {
 			return nil, err
 		}
