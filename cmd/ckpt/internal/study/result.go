@@ -26,8 +26,10 @@ type Result struct {
 
 	Checks   []Check   `json:"check_list,omitempty"`
 	Inside   *float64  `json:"inside_share,omitempty"` // of the checks
+	Scores   []Score   `json:"-"`                      // of own jobs: bytes stored and latencies
 	Size     *sized    `json:"size_prediction,omitempty"`
 	Time     *timed    `json:"time_prediction,omitempty"`
+	Kinds    []kind    `json:"checkpoint_kinds,omitempty"` // of own jobs, in place of Time
 	Count    *counted  `json:"count_plan,omitempty"`
 	Best     *option   `json:"best_option,omitempty"`
 	Interval *wasting  `json:"best_interval,omitempty"`
@@ -35,6 +37,7 @@ type Result struct {
 
 	study *Study
 	files []fileKind // of Size
+	own   *ownTime   // what stands beside Kinds
 }
 
 // A StepRow is a step of a result.
@@ -58,6 +61,30 @@ type Check struct {
 	Low       int64   `json:"low_bytes"`
 	High      int64   `json:"high_bytes"`
 	Error     float64 `json:"relative_difference"` // (predicted − measured) / measured
+	Inside    bool    `json:"inside"`
+}
+
+// A Score compares what a small run stored, and how long that took, with the model of
+// the others.
+type Score struct {
+	NP        int
+	Number    int     `json:"number"`
+	Full      bool    `json:"full"`
+	Stored    int64   `json:"stored_bytes"`
+	Predicted int64   `json:"predicted_bytes"`
+	Low       int64   `json:"low_bytes"`
+	High      int64   `json:"high_bytes"`
+	Error     float64 `json:"relative_difference"`
+	Inside    bool    `json:"inside"`
+	Time      *timeScore
+}
+
+type timeScore struct {
+	Number    int     `json:"number"`
+	Measured  float64 `json:"measured_s"`
+	Predicted float64 `json:"predicted_s"`
+	Low       float64 `json:"low_s"`
+	High      float64 `json:"high_s"`
 	Inside    bool    `json:"inside"`
 }
 
@@ -91,6 +118,29 @@ type (
 		Valid   string  `json:"valid"`
 		Note    string  `json:"note,omitempty"`
 	}
+	// ownTime is what ckpt stores, and how long that takes.
+	ownTime struct {
+		Kinds  []kind `json:"checkpoint_kinds"`
+		Codec  string `json:"codec"`
+		Layout string `json:"layout"`
+		Model  string `json:"model"`
+		Basis  string `json:"basis"`
+		Note   string `json:"note"`
+	}
+	// A kind is a full checkpoint of ckpt, or one that stores what has changed.
+	kind struct {
+		Full    bool        `json:"full"`
+		Files   int         `json:"files"`
+		Zones   zones.Sizes `json:"stored_zones"`
+		Index   int64       `json:"index_bytes"`
+		Stored  int64       `json:"stored_bytes"`
+		Low     int64       `json:"low_bytes"`
+		High    int64       `json:"high_bytes"`
+		Latency latency     `json:"latency_s"`
+		LowS    float64     `json:"low_s"`
+		HighS   float64     `json:"high_s"`
+		Pause   float64     `json:"pause_s"`
+	}
 	latency struct {
 		Coordination float64 `json:"coordination"`
 		Management   float64 `json:"management"`
@@ -103,6 +153,15 @@ type (
 		Total    float64 `json:"total_s"`
 		Overhead float64 `json:"overhead"`
 		Spent    float64 `json:"overhead_used"`
+		Least    int     `json:"least_count"` // at the upper end of the latency
+		Most     int     `json:"most_count"`
+		Limit    string  `json:"limited_by"`
+		Run      *struct {
+			Count       int     `json:"count"`
+			Interval    float64 `json:"interval_s"`
+			Total       float64 `json:"total_s"`
+			Unprotected float64 `json:"unprotected_s"`
+		} `json:"best_run,omitempty"`
 	}
 	option struct {
 		PPN           int     `json:"ppn"`
@@ -207,6 +266,9 @@ func (s *Study) result() (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if own := readInto[ownTime](s, "time", &err); own != nil && len(own.Kinds) > 0 {
+		r.own, r.Kinds, r.Time = own, own.Kinds, nil
+	}
 	if r.Size != nil {
 		r.files, r.Size.Files = r.Size.Files, nil // size.json has them
 	}
@@ -270,7 +332,7 @@ func (r *Result) checks(s *Study) error {
 		if s.Command != "" {
 			c, err = s.checkProgram(name, run)
 		} else {
-			c, err = s.checkJob(name)
+			c, err = r.checkJob(name, run.NP)
 		}
 		if err != nil {
 			return err
@@ -291,14 +353,26 @@ func (r *Result) checks(s *Study) error {
 	return nil
 }
 
-// checkJob reads what ckpt predict score said of the first checkpoint.
-func (s *Study) checkJob(name string) (*Check, error) {
+// checkJob reads what ckpt predict score said: of the images of the first checkpoint,
+// and of what each checkpoint stored.
+func (r *Result) checkJob(name string, np int) (*Check, error) {
 	var err error
 	score := readInto[struct {
-		List []Check `json:"score_list"`
-	}](s, name, &err)
+		List   []Check     `json:"score_list"`
+		Stored []Score     `json:"stored_score_list"`
+		Times  []timeScore `json:"time_score_list"`
+	}](r.study, name, &err)
 	if score == nil || len(score.List) == 0 {
 		return nil, err
+	}
+	for _, x := range score.Stored {
+		x.NP = np
+		for i := range score.Times {
+			if score.Times[i].Number == x.Number {
+				x.Time = &score.Times[i]
+			}
+		}
+		r.Scores = append(r.Scores, x)
 	}
 	return &score.List[0], nil
 }

@@ -227,8 +227,26 @@ func (r *Result) model() (sec section, err error) {
 		sec.Text = []string{"Each small run was predicted from the others, which had not seen it."}
 		sec.Tables = []table{checks}
 	}
+	if len(r.Scores) > 0 {
+		sec.Tables = append(sec.Tables, r.scores())
+	}
 	sec.Tables = append(sec.Tables, laws)
 	return sec, nil
+}
+
+// scores shows what each checkpoint of the small runs stored, beside the predictions.
+func (r *Result) scores() table {
+	t := table{Head: []string{"run", "|checkpoint", "|stored", "|predicted", "|95 % interval", "|error", "inside", "|latency", "|predicted", "|95 % interval", "inside"},
+		Note: "Bytes that each checkpoint added to the store, and its latency. The first is full."}
+	yes := map[bool]string{true: "yes", false: "no"}
+	for _, x := range r.Scores {
+		row := []string{r.runName(x.NP), strconv.Itoa(x.Number), size(x.Stored), size(x.Predicted), sizes(x.Low, x.High), signed(x.Error), yes[x.Inside], "", "", "", ""}
+		if l := x.Time; l != nil {
+			row = append(row[:7], ui.Seconds(l.Measured), ui.Seconds(l.Predicted), seconds(l.Low, l.High), yes[l.Inside])
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
 }
 
 // mpi returns the MPI library of the target.
@@ -260,7 +278,11 @@ func (r *Result) predicted() (sec section, err error) {
 		files.Rows = append(files.Rows, []string{strconv.Itoa(f.PPN), strconv.Itoa(f.Count), size(f.Zones.Library), size(f.Zones.Data), size(f.Zones.Shared), size(f.Bytes), sizes(f.Low, f.High)})
 	}
 	files.Rows = append(files.Rows, []string{"all", strconv.Itoa(r.fileCount()), "", "", "", size(s.Total), sizes(s.Low, s.High)})
-	sec.Tables = []table{files}
+	if r.own != nil {
+		sec.Tables = append(sec.Tables, r.kinds())
+		files.Note = "As the thesis stores them: an image of each process, with all that it has. " + files.Note
+	}
+	sec.Tables = append(sec.Tables, files)
 	if t := r.Time; t != nil {
 		sec.Tables = append(sec.Tables, table{Head: []string{"|coordination", "|management", "|storage", "|latency", "|95 % interval", "|stored"},
 			Rows: [][]string{{ui.Seconds(t.Latency.Coordination), ui.Seconds(t.Latency.Management), ui.Seconds(t.Latency.Storage), ui.Seconds(t.Latency.Total), seconds(t.Low, t.High), size(t.Stored)}},
@@ -278,9 +300,26 @@ func (r *Result) predicted() (sec section, err error) {
 	return sec, r.study.picture(&sec, "size", "size.svg", "The data zone of a rank over the number of ranks: measured, predicted, and the target.")
 }
 
+// kinds shows what ckpt stores.
+func (r *Result) kinds() table {
+	t := table{Head: []string{"checkpoint", "|files", "|data", "|shared", "|index", "|stored", "|95 % interval", "|latency", "|95 % interval", "|pause"},
+		Note: fmt.Sprintf("Stored by ckpt: codec %s, layout %s; the library once for the job, a segment once for a node. Model: %s. Basis: %s.", r.own.Codec, r.own.Layout, r.own.Model, r.own.Basis)}
+	for _, k := range r.Kinds {
+		name := "first"
+		if !k.Full {
+			name = "next"
+		}
+		t.Rows = append(t.Rows, []string{name, strconv.Itoa(k.Files), size(k.Zones.Data), size(k.Zones.Shared), size(k.Index), size(k.Stored), sizes(k.Low, k.High),
+			ui.Seconds(k.Latency.Total), seconds(k.LowS, k.HighS), ui.Seconds(k.Pause)})
+	}
+	return t
+}
+
 // note is that of size and time, of which the second often holds the first.
 func (r *Result) note() string {
 	switch {
+	case r.own != nil && r.own.Note != "" && !strings.Contains(r.Size.Note, r.own.Note):
+		return strings.TrimPrefix(r.Size.Note+"; "+r.own.Note, "; ")
 	case r.Time == nil || strings.Contains(r.Size.Note, r.Time.Note):
 		return r.Size.Note
 	case strings.Contains(r.Time.Note, r.Size.Note):
@@ -315,11 +354,14 @@ func (r *Result) scale(sec *section) (err error) {
 
 func (r *Result) planned() (sec section, err error) {
 	sec = section{Phase: Plan, Title: "The plan", Commands: r.commands("count", "plan", "interval")}
-	if r.Count != nil {
-		sec.Facts = append(sec.Facts, fact{"for the budget", r.counted()}, fact{"the run then takes", span(r.Count.Total)})
+	if c := r.Count; c != nil {
+		sec.Facts = append(sec.Facts, fact{"number", r.counted()}, fact{"the run then takes", span(c.Total) + " without a failure"})
+		if c.Run != nil {
+			sec.Facts = append(sec.Facts, fact{"with failures", span(c.Run.Total) + ", without any checkpoint " + span(c.Run.Unprotected)})
+		}
 	}
 	if i := r.Interval; i != nil {
-		sec.Facts = append(sec.Facts, fact{"for the failures", "one checkpoint every " + span(i.Interval)}, fact{"wasted then", ui.Percent(i.Waste) + " of the time, for an MTBF of " + span(i.MTBF)})
+		sec.Facts = append(sec.Facts, fact{"best interval", span(i.Interval) + " from the end of a checkpoint to the next; " + ui.Percent(i.Waste) + " of the time is wasted, for an MTBF of " + span(i.MTBF)})
 	}
 	sec.Text = r.advice()
 	if err := r.study.picture(&sec, "interval", "waste.svg", "The share of the time that checkpoints and failures waste, over the interval between checkpoints."); err != nil {
@@ -385,14 +427,16 @@ func (r *Result) protected() (sec section, err error) {
 	return sec, nil
 }
 
-// advice chooses between the interval of the budget and that of the failures.
+// advice says what bounds the number of checkpoints.
 func (r *Result) advice() []string {
-	c, i := r.Count, r.Interval
-	switch {
-	case c == nil || i == nil || c.Count == 0:
+	if r.Count == nil || r.Interval == nil || r.Count.Count == 0 {
 		return nil
-	case c.Interval < i.Interval+i.Cost:
-		return []string{fmt.Sprintf("The overhead pays for more checkpoints than the failures ask for. One every %s loses the least time; more of them would cost more than they save.", span(i.Interval))}
 	}
-	return []string{fmt.Sprintf("The failures ask for more checkpoints than the overhead pays for. One every %s is what it allows.", span(c.Interval))}
+	switch r.Count.Limit {
+	case "failures":
+		return []string{"The overhead pays for more checkpoints than the failures ask for: more of them would cost more than they save."}
+	case "capacity":
+		return []string{"The store bounds the number of checkpoints."}
+	}
+	return []string{"The failures ask for more checkpoints than the overhead pays for: the overhead bounds their number."}
 }

@@ -128,9 +128,34 @@ func (s *Study) target() []string {
 // predictions predicts size and time of a checkpoint of the target.
 func (s *Study) predictions() {
 	size := append(append([]string{"predict", "size"}, s.target()...), "--plot", s.path("size.svg"), "--json")
-	s.add(Step{Name: "size", Phase: Analyse, After: []string{"fit"}, Files: s.workload(), Makes: []string{s.path("size.svg")}, Why: "Number and size of the files of a checkpoint of the target.", Args: size},
-		Step{Name: "time", Phase: Model, After: []string{"fit"}, Files: s.workload(), Why: "How long such a checkpoint takes.",
-			Args: append(append([]string{"predict", "time"}, s.target()...), "--json")})
+	s.add(Step{Name: "size", Phase: Analyse, After: []string{"fit"}, Files: s.workload(), Makes: []string{s.path("size.svg")},
+		Why: "Number and size of the files, if each process is stored whole, as in the thesis.", Args: size})
+	why := "How long such a checkpoint takes."
+	if s.own() {
+		why = "The bytes that ckpt stores of it, first and later, and how long that takes."
+	}
+	s.add(Step{Name: "time", Phase: Model, After: []string{"fit"}, Files: s.workload(), Why: why,
+		Args: append(append([]string{"predict", "time"}, s.target()...), "--json")})
+}
+
+// own reports whether checkpoints are those of ckpt, which stores the library once for a
+// job, the segment once for a node, and later what has changed.
+func (s *Study) own() bool { return false }
+
+// cost is the time that the application loses to a checkpoint, written the bytes of a
+// full one.
+func (s *Study) cost() string {
+	if s.own() {
+		return "{time:checkpoint_kinds.full=false.pause_s}"
+	}
+	return "{time:latency_s.total}"
+}
+
+func (s *Study) written() string {
+	if s.own() {
+		return "{time:checkpoint_kinds.full=true.stored_bytes}"
+	}
+	return "{time:stored_bytes}"
 }
 
 // replay repeats the pattern at the predicted size on the storage of the user.
@@ -147,48 +172,69 @@ func (s *Study) replay() {
 		after = append(after, "run-"+strconv.Itoa(last.NP))
 	}
 	args := append(append([]string{"trace", "replay"}, source...), "--dir", filepath.Join(s.Storage, "ckpt-study-replay"), "--overwrite",
-		"--ranks", strconv.Itoa(s.Target), "--bytes", "{time:stored_bytes}", "--at-most", strconv.FormatInt(s.Limit, 10), "--json")
+		"--ranks", strconv.Itoa(s.Target), "--bytes", s.written(), "--at-most", strconv.FormatInt(s.Limit, 10), "--json")
 	s.add(Step{Name: "replay", Phase: Characterise, Optional: true, After: after, Why: "The pattern at the predicted size, on the storage of the user.", Args: args})
 }
 
-// failures compares the modes of checkpoints, and finds the best interval.
-func (s *Study) failures() {
-	args := []string{"interval", "--cost", "{time:latency_s.total}", "--mtbf", s.MTBF}
-	if s.AppTime != "" {
-		modes := append(append([]string{"predict", "plan"}, s.target()...), "--mtbf", s.MTBF, "--app-time", s.AppTime, "--json")
-		s.add(Step{Name: "modes", Phase: Plan, Optional: true, After: []string{"fit"}, Files: s.workload(), Args: modes,
-			Why: "The ranks that checkpoint and restart together, and the logs of their messages, compared."})
-		args = append(args, "--restart", "{modes:mode_options.mode=coordinated.restart_s|0}", "--app-time", s.AppTime)
-	}
-	s.add(Step{Name: "interval", Phase: Plan, Optional: true, Makes: []string{s.path("waste.svg")}, Why: "The interval that loses the least time to failures.",
-		Args: append(args, "--plot", s.path("waste.svg"), "--json")})
-}
-
-// planning plans the checkpoints of the target.
+// planning plans the checkpoints of the target, for the budget and the failures.
 func (s *Study) planning() {
-	if s.Overhead == "" || s.AppTime == "" {
-		s.leave("number of checkpoints", "it needs --overhead and --app-time")
-	} else {
-		budget := []string{"--overhead", s.Overhead, "--app-time", s.AppTime}
-		if s.Capacity != "" {
-			budget = append(budget, "--capacity", s.Capacity)
-		}
-		s.add(Step{Name: "count", Phase: Plan, After: []string{"fit"}, Why: "How many checkpoints the overhead pays for, and when.",
-			Args: append(append(append([]string{"predict", "count"}, s.target()...), budget...), "--json")})
-		plan := []string{"predict", "plan", s.target()[0], "--np", strconv.Itoa(s.Target), "--max-nodes", strconv.Itoa(s.Nodes), "--mpi", s.measuredMPI(), "--model", s.model()}
-		s.add(Step{Name: "plan", Phase: Plan, Optional: true, After: []string{"fit"}, Why: "The mappings and codecs compared.",
-			Args: append(append(plan, budget...), "--top", "8", "--json")})
-	}
+	s.modes()
+	s.budget()
 	if s.MTBF == "" {
 		s.leave("best interval", "it needs --mtbf")
 	} else {
-		s.failures()
+		args := append([]string{"interval", "--cost", s.cost()}, s.failing()...)
+		if s.AppTime != "" {
+			args = append(args, "--app-time", s.AppTime)
+		}
+		s.add(Step{Name: "interval", Phase: Plan, Optional: true, Makes: []string{s.path("waste.svg")}, Why: "The interval that loses the least time to failures.",
+			Args: append(args, "--plot", s.path("waste.svg"), "--json")})
 	}
 	if s.Runs == "" {
 		s.leave("fastest number of ranks", "it needs the times of runs without checkpoints, --runs CSV")
 		return
 	}
-	app := s.target()[0]
 	s.add(Step{Name: "scale", Phase: Analyse, Optional: true, After: []string{"fit"}, Files: []string{s.Runs}, Why: "The number of ranks on which a run with checkpoints is fastest.",
-		Args: []string{"predict", "scale", app, "--runs", s.Runs, "--mpi", s.measuredMPI(), "--model", s.model(), "--json"}})
+		Args: []string{"predict", "scale", s.target()[0], "--runs", s.Runs, "--mpi", s.measuredMPI(), "--model", s.model(), "--json"}})
+}
+
+// modes compares the modes of checkpoints.
+func (s *Study) modes() {
+	if s.MTBF == "" || s.AppTime == "" {
+		return
+	}
+	args := append(append([]string{"predict", "plan"}, s.target()...), "--mtbf", s.MTBF, "--app-time", s.AppTime, "--json")
+	s.add(Step{Name: "modes", Phase: Plan, Optional: true, After: []string{"fit"}, Files: s.workload(), Args: args,
+		Why: "The ranks that checkpoint and restart together, and the logs of their messages, compared."})
+}
+
+// failing returns the arguments for a machine that fails. A restart takes the time that
+// the comparison of the modes has found.
+func (s *Study) failing() []string {
+	args := []string{"--mtbf", s.MTBF}
+	if s.AppTime != "" {
+		args = append(args, "--restart", "{modes:mode_options.mode=coordinated.restart_s|0}")
+	}
+	return args
+}
+
+// budget counts the checkpoints that the overhead pays for, and compares mappings.
+func (s *Study) budget() {
+	if s.Overhead == "" || s.AppTime == "" {
+		s.leave("number of checkpoints", "it needs --overhead and --app-time")
+		return
+	}
+	budget := []string{"--overhead", s.Overhead, "--app-time", s.AppTime}
+	if s.Capacity != "" {
+		budget = append(budget, "--capacity", s.Capacity)
+	}
+	count := append(append([]string{"predict", "count"}, s.target()...), budget...)
+	if s.MTBF != "" {
+		count = append(count, s.failing()...)
+	}
+	s.add(Step{Name: "count", Phase: Plan, After: []string{"fit"}, Files: s.workload(), Why: "How many checkpoints the overhead pays for and the failures ask for, and when.",
+		Args: append(count, "--json")})
+	plan := []string{"predict", "plan", s.target()[0], "--np", strconv.Itoa(s.Target), "--max-nodes", strconv.Itoa(s.Nodes), "--mpi", s.measuredMPI(), "--model", s.model()}
+	s.add(Step{Name: "plan", Phase: Plan, Optional: true, After: []string{"fit"}, Files: s.workload(), Why: "The mappings and codecs compared.",
+		Args: append(append(plan, budget...), "--top", "8", "--json")})
 }

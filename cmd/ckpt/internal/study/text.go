@@ -12,14 +12,14 @@ import (
 // text prints the summary.
 func (r *Result) text(g *ui.Globals) error {
 	for _, f := range r.facts() {
-		g.Printf("%-12s  %s\n", f.Name, f.Value)
+		g.Printf("%-16s  %s\n", f.Name, f.Value)
 	}
 	for _, l := range r.Left {
 		if !g.Quiet {
-			g.Printf("%-12s  %s: %s\n", "left out", l.What, l.Reason)
+			g.Printf("%-16s  %s: %s\n", "left out", l.What, l.Reason)
 		}
 	}
-	return g.Printf("%-12s  %s\n", "page", r.Page)
+	return g.Printf("%-16s  %s\n", "page", r.Page)
 }
 
 // A fact is a short answer, with unit and interval.
@@ -35,12 +35,7 @@ func (r *Result) facts() []fact {
 	if len(r.Checks) > 0 {
 		facts = append(facts, fact{"check", r.checked()})
 	}
-	if s := r.Size; s != nil {
-		facts = append(facts, fact{"checkpoint", size(s.Total) + " in " + r.filesText() + ", 95 % " + sizes(s.Low, s.High)})
-	}
-	if t := r.Time; t != nil {
-		facts = append(facts, fact{"latency", ui.Seconds(t.Latency.Total) + ", 95 % " + seconds(t.Low, t.High)})
-	}
+	facts = append(facts, r.sizeFacts()...)
 	if p := r.Replay; p != nil {
 		facts = append(facts, fact{"replay", fmt.Sprintf("%s of %s in %s, measured, without an interval", size(p.Bytes), size(p.Wanted), ui.Seconds(p.Seconds))})
 	}
@@ -60,6 +55,26 @@ func (r *Result) facts() []fact {
 	return facts
 }
 
+// sizeFacts are size and latency of a checkpoint.
+func (r *Result) sizeFacts() (facts []fact) {
+	for _, k := range r.Kinds {
+		what := "first checkpoint"
+		if !k.Full {
+			what = "next ones"
+		}
+		facts = append(facts, fact{what, fmt.Sprintf("%s in %s, 95 %% %s; %s, 95 %% %s", size(k.Stored), ui.Count(k.Files, "file"), sizes(k.Low, k.High), ui.Seconds(k.Latency.Total), seconds(k.LowS, k.HighS))})
+	}
+	if s := r.Size; s != nil && len(r.Kinds) > 0 {
+		facts = append(facts, fact{"whole images", size(s.Total) + " in " + r.filesText() + ", 95 % " + sizes(s.Low, s.High) + ", as the thesis stores them"})
+	} else if s != nil {
+		facts = append(facts, fact{"checkpoint", size(s.Total) + " in " + r.filesText() + ", 95 % " + sizes(s.Low, s.High)})
+	}
+	if t := r.Time; t != nil {
+		facts = append(facts, fact{"latency", ui.Seconds(t.Latency.Total) + ", 95 % " + seconds(t.Low, t.High)})
+	}
+	return facts
+}
+
 // checked sums the checks up.
 func (r *Result) checked() string {
 	worst, inside := 0.0, 0
@@ -69,7 +84,18 @@ func (r *Result) checked() string {
 			inside++
 		}
 	}
-	return fmt.Sprintf("each run predicted from the others: largest error %s, %d of %d inside the 95 %% interval", ui.Percent(worst), inside, len(r.Checks))
+	text := fmt.Sprintf("each run predicted from the others: image of a rank off by at most %s, %d of %d inside the 95 %% interval", ui.Percent(worst), inside, len(r.Checks))
+	if len(r.Scores) == 0 {
+		return text
+	}
+	worst, inside = 0, 0
+	for _, x := range r.Scores {
+		worst = max(worst, math.Abs(x.Error))
+		if x.Inside {
+			inside++
+		}
+	}
+	return text + fmt.Sprintf("; stored bytes %s, %d of %d", ui.Percent(worst), inside, len(r.Scores))
 }
 
 func (r *Result) filesText() string {
@@ -80,12 +106,13 @@ func (r *Result) filesText() string {
 	return ui.Count(n, "file")
 }
 
+// counted tells the number of checkpoints, and its range for the interval of the latency.
 func (r *Result) counted() string {
 	c := r.Count
 	if c.Count == 0 {
 		return fmt.Sprintf("no checkpoint is affordable for %s", ui.Percent(c.Overhead))
 	}
-	return fmt.Sprintf("%s, one every %s, for %s of the accepted %s", ui.Count(c.Count, "checkpoint"), span(c.Interval), ui.Percent(c.Spent), ui.Percent(c.Overhead))
+	return fmt.Sprintf("%s, 95 %% %d to %d, one every %s: %s of the run, of the accepted %s", ui.Count(c.Count, "checkpoint"), c.Least, c.Most, span(c.Interval), ui.Percent(c.Spent), ui.Percent(c.Overhead))
 }
 
 // signed formats a relative error.
