@@ -74,6 +74,7 @@ type driver struct {
 	groups   []*group
 	inject   *injector
 	outages  outages
+	restarts restartings
 	pace     pace
 	logWaits map[int]error // why ranks wait for their message logs
 

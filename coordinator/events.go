@@ -134,7 +134,11 @@ func (g *group) report(n protocol.Notice) {
 			g.d.result.began = true
 		}
 		g.unlinkSegments()
-		g.d.outages.computes(g.id, g.d.now())
+		now := g.d.now()
+		g.restarted(now)
+		g.noteTaken(0, now)
+		g.d.outages.computes(g.id, now)
+		g.d.allCompute(now)
 		g.durable = g.restored.iter
 		g.d.paceFrom(g)
 		if g.spec.Several() {
@@ -162,6 +166,7 @@ func (g *group) report(n protocol.Notice) {
 		if n.Rank >= 0 {
 			node = g.spec.Nodes[n.Rank]
 		}
+		g.d.endRestarting(g.ranks[0])
 		g.d.outages.died(g.id, node, n.Iter, g.d.now())
 		g.d.event(&FailureEvent{Type: "failure", Rank: n.Rank, Node: node, Iteration: n.Iter, Reason: n.Text})
 	case protocol.IntervalChanged:
@@ -212,6 +217,7 @@ func (g *group) tell(n protocol.Notice) {
 	ev.Latency.Total += n.Commit.Seconds()
 	ev.Pause = max(ev.Pause, n.Pause.Seconds())
 	g.durable = int(m.Iteration)
+	g.noteTaken(m.Number, g.d.now())
 	g.d.result.Checkpoints++
 	g.d.crowded = g.spec.Keep > 0
 	g.d.result.addLog(m.Log)

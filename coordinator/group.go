@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"time"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
@@ -45,11 +46,13 @@ type group struct {
 
 	life
 	attempt
-	committing bool            // a checkpoint is with the goroutine that commits it
-	complete   bool            // the next checkpoint must not refer to any
-	lineage    lineage         // of the ranks' memory
-	expect     int64           // the least that a checkpoint has stored; 0 unknown
-	taken      *image.Manifest // the last one
+	committing bool                  // a checkpoint is with the goroutine that commits it
+	complete   bool                  // the next checkpoint must not refer to any
+	lineage    lineage               // of the ranks' memory
+	computed   bool                  // in this run
+	takenAt    map[int]time.Duration // when its checkpoints were committed; 0: when it began to compute
+	expect     int64                 // the least that a checkpoint has stored; 0 unknown
+	taken      *image.Manifest       // the last one
 }
 
 // name names the ranks of the group.

@@ -51,6 +51,7 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 	defer d.inject.stop()
 	d.perform(d.machine.Begin(0))
 	d.serveLoop(ctx, interrupts)
+	d.endRestarting(-1)
 	d.settle()
 	d.result.Wall = time.Since(d.since).Seconds()
 	d.outages.sum(&d.result, d.now())

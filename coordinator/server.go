@@ -140,7 +140,10 @@ func (d *driver) fromRank(incarnation, rank int, m *member, msg protocol.Message
 		g.welcome()
 	case protocol.InjectDue:
 		d.inject.reached(rank, msg.Iter)
+	case protocol.Restored:
+		d.hasRead(rank, msg.Body)
 	case protocol.Beat:
+		d.reached(rank, msg.Iter, d.now())
 		d.progress(d.machine.Iteration(), d.spec.Iterations, d.underWay())
 	case protocol.LogState:
 		d.logState(rank, msg)
@@ -169,12 +172,13 @@ func (g *group) welcome() {
 		peers[rank] = m.addr
 	}
 	onNode := g.perNode()
+	_, repeated, again := g.again()
 	for _, rank := range g.ranks {
 		node := g.spec.Nodes[rank]
 		g.d.members[rank].link.Send(protocol.Welcome{Body: job.Encode(wire.Welcome{
 			Spec: g.spec.Spec, Job: g.job.Name(), StoreDir: g.store, Program: program,
 			Segment: g.segments[node], Sharing: onNode[node], Leads: g.leads(rank), Channels: g.channels(), Peers: peers, InjectAt: g.d.inject.iterations(rank),
-			Silence: g.limits.Silence, From: g.restored.number, Iter: g.restored.iter})})
+			Silence: g.limits.Silence, From: g.restored.number, Iter: g.restored.iter, Again: again, Reach: g.restored.iter + repeated})})
 	}
 }
 

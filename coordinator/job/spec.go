@@ -41,14 +41,14 @@ type Spec struct {
 	WritePath plan.Settings `json:"write_path,omitzero"`
 	// Async lets ranks compute on while their memory is written out of a copy, of
 	// at most Staging bytes; 0 means 16 MiB more than the data zone has.
-	Async       bool      `json:"async,omitempty"`
-	Staging     int64     `json:"staging,omitempty"`
-	Trace       bool      `json:"trace,omitempty"` // record the I/O of checkpoints
-	AutoRestart bool      `json:"auto_restart"`
-	Launcher    string    `json:"launcher"` // local, mpiexec or srun
+	Async       bool   `json:"async,omitempty"`
+	Staging     int64  `json:"staging,omitempty"`
+	Trace       bool   `json:"trace,omitempty"` // record the I/O of checkpoints
+	AutoRestart bool   `json:"auto_restart"`
+	Launcher    string `json:"launcher"` // local, mpiexec or srun
 	// Prediction is what the checkpoints were predicted to be, nil if nobody did.
 	Prediction *Prediction `json:"prediction,omitempty"`
-	Created     time.Time `json:"created"`
+	Created    time.Time   `json:"created"`
 	// Origin names the checkpointer that an imported job ran under. It has only
 	// the fields App, NP, Mapping, MPI and Mode.
 	Origin string `json:"origin,omitempty"`

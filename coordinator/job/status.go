@@ -51,6 +51,8 @@ type Status struct {
 	Rate          float64  `json:"iterations_per_s,omitempty"`
 	NextIteration int      `json:"next_iteration,omitempty"`
 	NextSeconds   *float64 `json:"next_s,omitempty"`
+	// Restarts are the newest of its restarts, as far as they were asked for.
+	Restarts []RestartedEvent `json:"restart_list,omitempty"`
 }
 
 // A Beginning says where and when a run began.

@@ -33,7 +33,7 @@ var ErrFrame = errors.New("malformed frame")
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // kinds are the messages that travel, by their number on the wire.
-var kinds = [...]Message{Hello{}, Ready{}, SetupFailed{}, Holding{}, Stopped{}, Drained{}, Captured{}, Written{}, WriteFailed{},
+var kinds = [...]Message{Hello{}, Ready{}, Restored{}, SetupFailed{}, Holding{}, Stopped{}, Drained{}, Captured{}, Written{}, WriteFailed{},
 	Aborted{}, Beat{}, InjectDue{}, Done{}, Share{}, Fenced{}, Output{}, LogState{},
 	Welcome{}, Start{}, Resume{}, Propose{}, StopAt{}, Drain{}, Write{}, Abort{}, Quit{}, Shares{}, Fence{}, Unfence{}, Moved{},
 	Collected{}, Truncate{}}

@@ -23,6 +23,8 @@ type (
 	}
 	// Ready says that memory is allocated and filled, and that channels are open.
 	Ready struct{}
+	// Restored follows Ready where the rank was restarted. Body tells what was read.
+	Restored struct{ Body []byte }
 	// SetupFailed comes in place of Ready.
 	SetupFailed struct {
 		Damaged bool // the checkpoint is to blame
@@ -139,6 +141,7 @@ type (
 
 func (Hello) message()       {}
 func (Ready) message()       {}
+func (Restored) message()    {}
 func (SetupFailed) message() {}
 func (Holding) message()     {}
 func (Stopped) message()     {}

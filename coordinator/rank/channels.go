@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/protocol/channel"
 	"ckpt/internal/durable"
 )
 
@@ -45,10 +47,23 @@ func (s *state) openChannels(pending []byte) (*mpi.Channels, error) {
 				Reason: fmt.Sprintf("it ends before frame %d, at which checkpoint %d was taken", s.log.Next(), s.cfg.From)}
 		}
 		s.replay = r
-		from.Frames = r.Next
+		from.Frames = s.measureFrames(r.Next)
 	}
 	c.Restore = from
 	return c, nil
+}
+
+// measureFrames notes what reading a log takes.
+func (s *state) measureFrames(next func() (channel.Frame, error)) func() (channel.Frame, error) {
+	return func() (channel.Frame, error) {
+		began := time.Now()
+		f, err := next()
+		s.restored.Log += time.Since(began)
+		if err == nil {
+			s.restored.LogBytes += int64(len(f.Message.Data))
+		}
+		return f, err
+	}
 }
 
 // snapshot adds the state of the channels to what is stored.

@@ -62,6 +62,9 @@ func (r *process) compute(ctx context.Context) error {
 			return err
 		}
 	}
+	if r.cfg.Again {
+		r.link.Send(protocol.Restored{Body: job.Encode(r.state.restored)})
+	}
 	comm := r.comm
 	return r.iterate(ctx, comm)
 }
@@ -146,6 +149,9 @@ func (r *process) iterate(ctx context.Context, comm *mpi.Comm) error {
 		}
 		if err := r.output(comm, iter); err != nil {
 			return err
+		}
+		if r.cfg.Again && iter == r.cfg.Reach {
+			r.link.Send(protocol.Beat{Iter: iter, Progress: r.progress.Load() + uint64(iter)})
 		}
 		hand(ctx, r.mail, protocol.MemberEvent(protocol.Reached{Iter: iter, Counts: comm.Sent()}))
 		if !r.await(ctx) {

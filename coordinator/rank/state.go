@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync/atomic"
+	"time"
 
 	"github.com/zeebo/blake3"
 
@@ -44,6 +46,7 @@ type state struct {
 	// again.
 	logFailed func(error)
 	progress  func(bytes int64)  // takes the bytes restored
+	restored  wire.RestoreReport // what was read
 	staging   *container.Staging // nil: the rank waits until its memory is written
 	joint     *job.JointLayout   // nil: a file per rank
 	buffers   exec.Buffers
@@ -155,11 +158,26 @@ func (s *state) write(ctx context.Context, number int, order wire.WriteOrder, sn
 	return report, nil
 }
 
+// measure notes how long restoring takes and what it reads, until the function that it
+// returns is called.
+func (s *state) measure() (done func()) {
+	var read atomic.Int64
+	progress, began := s.progress, time.Now()
+	s.progress = func(bytes int64) {
+		read.Add(bytes)
+		progress(bytes)
+	}
+	return func() {
+		s.progress, s.restored.Read, s.restored.ReadBytes = progress, time.Since(began), read.Load()
+	}
+}
+
 // restore fills the memory from a checkpoint, checking all it reads. Under
 // another mapping the queues of the shared segments have another shape; they
 // were drained, so that nothing is lost by starting with empty ones. Parts of the
 // image without a place in this process are not read.
 func (s *state) restore(ctx context.Context) error {
+	defer s.measure()()
 	m, err := s.job.Manifest(s.cfg.From)
 	if err != nil {
 		return err

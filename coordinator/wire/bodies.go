@@ -27,6 +27,10 @@ type Welcome struct {
 	Silence  time.Duration `json:"silence"`
 	From     int           `json:"from"` // checkpoint to restore, 0 none
 	Iter     int           `json:"iter"` // its iteration
+	// Again says that the rank was restarted; it tells what it read, and beats when it has
+	// completed iteration Reach, to which it had come before.
+	Again bool `json:"again,omitempty"`
+	Reach int  `json:"reach,omitempty"`
 }
 
 // WriteOrder says what a rank has to write, and where.
@@ -64,6 +68,14 @@ type WrittenFile struct {
 	Bytes int64  `json:"bytes"`
 	Holes int64  `json:"holes,omitempty"`
 	Index string `json:"index"`
+}
+
+// RestoreReport is what a rank read when it was restarted.
+type RestoreReport struct {
+	Read      time.Duration `json:"read"` // reading and unpacking its image
+	ReadBytes int64         `json:"read_bytes"`
+	Log       time.Duration `json:"log,omitempty"` // reading its message log
+	LogBytes  int64         `json:"log_bytes,omitempty"`
 }
 
 // DoneReport is the result of a rank.

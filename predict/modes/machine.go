@@ -143,6 +143,21 @@ func (m *Machine) FitRestarts(restarts []dataset.JobRestart) {
 	m.FixedS, m.RankS = around(fixed, restartDoubt), around(each, restartDoubt)
 }
 
+// Restart is the time of restarting some ranks that read so much.
+func (m *Machine) Restart(ranks int, mib float64) Range {
+	var out Range
+	if m.FixedS != nil {
+		out = out.Plus(*m.FixedS)
+	}
+	if m.RankS != nil {
+		out = out.Plus(m.RankS.Scale(float64(ranks)))
+	}
+	if m.ReadMiBPerS != nil {
+		out = out.Plus(Exactly(mib).Over(*m.ReadMiBPerS))
+	}
+	return out
+}
+
 // line fits y ≈ a + b·x by least squares over relative errors, with a and b not negative.
 // Points of one x give a proportional part that is assumed: all of the time is fixed.
 func line(x, y, w []float64) (a, b float64) {

@@ -40,7 +40,11 @@ each checkpoint is of all ranks, of those of a node, or of one rank. overhead is
 total time divided by that of the run without checkpoints and failures, less 1. work
 lost counts iterations that ranks repeat, added up over the ranks. restart is the
 time from a failure until all ranks compute again, added up. With --runs, each line
-is the run of median total time.`,
+is the run of median total time.
+
+The predictions beside them use what ckpt predict plan --mtbf does: log bytes follow
+from the messages of the workload spec, and the restart of a mode from those of all
+other modes in this comparison.`,
 		Example: `  ckpt bench modes bt.W.4 --every 10 --mtbf 2s --seed 1
   ckpt bench modes bt.A.16 --nodes 4 --iterations 40 --fail-one`,
 		Args: cobra.ExactArgs(1),
@@ -99,6 +103,13 @@ type benchRow struct {
 	Overhead    float64   `json:"overhead"` // total_s / base_s − 1
 	Faster      float64   `json:"restart_ratio,omitempty"`
 	Totals      []float64 `json:"totals_s"` // of all runs
+	// PredictedLog is what the messages of the spec say of LogBytes; PredictedRestart is
+	// what the restarts of the other modes say of MeanRestart, that of a restart over all
+	// runs. It is nil if they say nothing.
+	PredictedLog     int64    `json:"predicted_log_bytes"`
+	MeanRestart      float64  `json:"mean_restart_s,omitempty"`
+	PredictedRestart *float64 `json:"predicted_restart_s,omitempty"`
+	restarts         []dataset.JobRestart
 }
 
 func (r *benchRow) name() string {
@@ -115,11 +126,15 @@ type tally struct {
 	latency      float64
 	pause, still float64 // still: time that all ranks stood still
 	stored       int64
+	restarts     []dataset.JobRestart
 }
 
 func (t *tally) Warn(text string) { t.g.Warn("%s", ui.Worded(ui.OneLine(text))) }
 
 func (t *tally) Event(ev any) {
+	if r, ok := ev.(*job.RestartedEvent); ok {
+		t.restarts = append(t.restarts, r.Restart())
+	}
 	if c, ok := ev.(*job.CheckpointEvent); ok {
 		t.n++
 		t.ranks += c.Ranks
@@ -240,6 +255,9 @@ func runBenchModes(ctx context.Context, g *ui.Globals, o *benchModesOptions, nam
 			b.Modes[i].Faster = b.Modes[i].Restart / first
 		}
 	}
+	if err := b.predict(&base); err != nil {
+		return err
+	}
 	progress.Clear()
 	return printModes(g, &b, o)
 }
@@ -249,8 +267,10 @@ func median(runs []benchRow, base float64) benchRow {
 	slices.SortStableFunc(runs, func(a, b benchRow) int { return cmp.Compare(a.Total, b.Total) })
 	r := runs[(len(runs)-1)/2]
 	r.Overhead = r.Total/base - 1
+	r.restarts = nil
 	for _, x := range runs {
 		r.Totals = append(r.Totals, x.Total)
+		r.restarts = append(r.restarts, x.restarts...)
 	}
 	return r
 }
@@ -269,7 +289,7 @@ func runOnce(ctx context.Context, g *ui.Globals, dir string, s job.Spec, failure
 		return row, "", err
 	}
 	row = benchRow{Mode: s.Mode, Log: s.Log, Checkpoints: t.n, Stored: t.stored, LogBytes: r.LogBytes, LogFsyncs: r.LogFsyncs,
-		Failures: r.Failures, Total: r.Wall, Still: t.still / float64(s.NP)}
+		Failures: r.Failures, Total: r.Wall, Still: t.still / float64(s.NP), restarts: t.restarts}
 	if t.n > 0 {
 		n := float64(t.n)
 		row.Ranks, row.Latency, row.Pause = float64(t.ranks)/n, t.latency/n, t.pause/n

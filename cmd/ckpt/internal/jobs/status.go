@@ -57,9 +57,28 @@ func runStatusOf(ctx context.Context, g *ui.Globals, name string, w *watch) erro
 		if err != nil {
 			return view{}, err
 		}
+		if j, err := store.Job(s.Job); err == nil {
+			s.Restarts = job.NewestRestarts(j, shownRestarts)
+		}
 		return view{json: s, over: s.State != job.StateRunning && s.State != job.StateSilent, line: statusLine(s),
 			text: func() error { return printStatusOf(g, s) }}, checkOwner(store, s)
 	})
+}
+
+// shownRestarts is how many restarts of a job its status has.
+const shownRestarts = 10
+
+// restartsOf tells what the newest restart cost.
+func restartsOf(s *job.Status) string {
+	if len(s.Restarts) == 0 {
+		return ""
+	}
+	r := s.Restarts[len(s.Restarts)-1]
+	text := fmt.Sprintf("%s computed again after %s", ui.Count(r.Ranks, "rank"), ui.Seconds(r.Seconds))
+	if r.Replay != nil {
+		text += fmt.Sprintf(", and took %s to repeat what was lost", ui.Seconds(*r.Replay))
+	}
+	return text
 }
 
 // checkOwner fails if the directory of a job holds the checkpoints of another one, which
@@ -133,6 +152,7 @@ func printStatusOf(g *ui.Globals, s *job.Status) error {
 		{"iteration", progressOf(s)},
 		{"time", timesOf(s)},
 		{"checkpoint", checkpointOf(s)},
+		{"restart", restartsOf(s)},
 		{"created", when(s.Created)},
 		{"started", when(s.Started)},
 		{"updated", when(s.Updated)},

@@ -10,7 +10,7 @@ import (
 
 // Commands returns the commands of this package.
 func Commands(g *ui.Globals) []*cobra.Command {
-	return []*cobra.Command{newPredictCommand(g), newIntervalCommand(g), newDatasetCommand(g)}
+	return []*cobra.Command{newPredictCommand(g), intervalOfApp(g, newIntervalCommand(g)), newDatasetCommand(g)}
 }
 
 func newPredictCommand(g *ui.Globals) *cobra.Command {

@@ -14,6 +14,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/dataset"
 	"ckpt/predict"
+	"ckpt/predict/modes"
 )
 
 type fitOptions struct {
@@ -131,6 +132,24 @@ func (o *fitOptions) measured(g *ui.Globals) ([]dataset.Measurement, error) {
 	return rows, nil
 }
 
+// fitModes adds what the message logs and restarts of the jobs cost.
+func (o *fitOptions) fitModes(g *ui.Globals, m *predict.Model) error {
+	var runs []dataset.JobRun
+	for _, name := range o.jobs {
+		j, err := g.OpenJob(name)
+		if err != nil {
+			return err
+		}
+		run, err := job.MeasureRun(j)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, run)
+	}
+	m.Modes = modes.Fit(runs)
+	return nil
+}
+
 func runPredictFit(g *ui.Globals, o *fitOptions, tables []string) error {
 	if err := ui.CheckPlotName(o.plot); err != nil {
 		return err
@@ -163,6 +182,9 @@ func runPredictFit(g *ui.Globals, o *fitOptions, tables []string) error {
 	}
 	m, err := predict.Fit(rows)
 	if err != nil {
+		return err
+	}
+	if err := o.fitModes(g, m); err != nil {
 		return err
 	}
 	if o.output != "" {

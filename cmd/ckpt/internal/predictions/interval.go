@@ -44,11 +44,15 @@ rolls back; --logging is the cost of the logs. --cost is then the time that the 
 loses to one checkpoint of every group, --restart the time that it loses to
 restarting one rank or node.
 
+With an APP the command predicts the cost and the restart, those of --mode, that no
+flag gives: ckpt predict plan --mtbf has the model. The ranks are spread over --nodes.
+
 --simulate simulates runs with random failures, from a seed. --shape 0.7 makes
 failures cluster, as they do on large machines, with the same MTBF.`,
 		Example: `  ckpt interval --cost 5m --mtbf 6h --restart 10m
   ckpt interval --cost 5m --mtbf 8760h --nodes 1000 --app-time 72h --shape 0.7
   ckpt interval --cost 5m --mtbf 6h --interval 2h --json
+  ckpt interval bt.D.64 --mtbf 24h --model bt.model
   ckpt interval --cost 5m --mtbf 6h --mode semi --logging 3% --logged 40% --replay 1.5`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

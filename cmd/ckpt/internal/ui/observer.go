@@ -83,6 +83,12 @@ func (n *Narrator) Event(ev any) {
 	if n.G.Quiet {
 		return
 	}
+	if r, ok := ev.(*job.RestartedEvent); ok {
+		if n.G.Verbose {
+			_ = n.G.Printf("  %s\n", restarted(r))
+		}
+		return
+	}
 	_ = n.G.Printf("%s\n", describe(ev))
 	if cp, ok := ev.(*job.CheckpointEvent); ok && n.G.Verbose {
 		l := cp.Latency
@@ -97,6 +103,18 @@ func Ranks(list []int) string {
 		return fmt.Sprintf("rank %d", list[0])
 	}
 	return fmt.Sprintf("ranks %d-%d", list[0], list[len(list)-1])
+}
+
+// restarted describes the cost of a restart.
+func restarted(ev *job.RestartedEvent) string {
+	text := fmt.Sprintf("%s computed again after %s, %s of it reading %s MiB", Count(ev.Ranks, "rank"), Seconds(ev.Seconds), Seconds(ev.Read), MiB(ev.ReadBytes))
+	if ev.LogBytes > 0 {
+		text += fmt.Sprintf(", %s reading %s MiB of logs", Seconds(ev.Log), MiB(ev.LogBytes))
+	}
+	if ev.Replay != nil {
+		text += fmt.Sprintf("; %s repeated what was lost", Seconds(*ev.Replay))
+	}
+	return text
 }
 
 // recovery describes the cost of a failure.

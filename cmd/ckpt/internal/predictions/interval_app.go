@@ -1,0 +1,129 @@
+package predictions
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/job"
+	"ckpt/predict"
+	"ckpt/predict/modes"
+)
+
+// intervalApp are the flags of ckpt interval APP, whose costs are predicted.
+type intervalApp struct {
+	jobOptions
+	log, codec string
+	groupSize  int
+}
+
+// intervalOfApp lets ckpt interval take an APP, whose costs it then predicts, where flags do
+// not give them.
+func intervalOfApp(g *ui.Globals, cmd *cobra.Command) *cobra.Command {
+	var o intervalApp
+	f := cmd.Flags()
+	f.StringVar(&o.model, "model", "", "with APP: model of ckpt predict fit (default: the built-in tables)")
+	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not have it")
+	f.StringVar(&o.mpi, "mpi", "mpich", "with APP: MPI library, mpich or openmpi")
+	ui.Choices(f, "mpi", "mpich", "openmpi")
+	f.StringVar(&o.codec, "codec", "none", "with APP: compression")
+	ui.Choices(f, "codec", predict.Codecs()...)
+	f.StringVar(&o.log, "log", string(modes.Receiver), "with APP and --mode semi or uncoordinated: log of messages")
+	ui.Choices(f, "log", string(modes.Receiver), string(modes.Sender), string(modes.Optimistic))
+	f.IntVar(&o.groupSize, "group-size", 0, "with APP and --mode semi: ranks of a group (default those of a node)")
+	cmd.Use = "interval [APP]"
+	cmd.Args = cobra.MaximumNArgs(1)
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			for _, name := range []string{"model", "np", "mpi", "codec", "log", "group-size"} {
+				if cmd.Flags().Changed(name) {
+					return ui.BadUsage("--"+name+" belongs to an APP whose costs are predicted", "name one, as in ckpt interval bt.D.64 --mtbf 24h")
+				}
+			}
+			return run(cmd, nil)
+		}
+		if err := inputErrors(o.fill(cmd, g, args[0])); err != nil {
+			return err
+		}
+		return run(cmd, nil)
+	}
+	return cmd
+}
+
+// fill sets the flags that were not given to what is predicted.
+func (o *intervalApp) fill(cmd *cobra.Command, g *ui.Globals, app string) error {
+	f := cmd.Flags()
+	var err error
+	if o.Nodes, err = f.GetInt("nodes"); err != nil {
+		return err
+	}
+	m, err := o.load()
+	if err != nil {
+		return err
+	}
+	o.io, o.law = "none", "auto"
+	r, err := o.request(m, app)
+	if err != nil {
+		return err
+	}
+	mode, _ := f.GetString("mode")
+	if !slices.Contains(modes.Modes(), modes.Mode(mode)) {
+		return ui.BadUsage(fmt.Sprintf("--mode %q is unknown", mode), "choose coordinated, uncoordinated or semi")
+	}
+	// Of the time of the run the costs need only how long an iteration takes; the time
+	// between failures changes none of them.
+	p := predict.ModePlanning{Request: r, Codec: o.codec, AppS: 86400, MTBFS: 86400, GroupSize: o.groupSize, Modes: []modes.Mode{modes.Mode(mode)}}
+	if modes.Mode(mode) != modes.Coordinated {
+		p.Logs = []modes.Log{modes.Log(o.log)}
+	}
+	text, _ := f.GetString("app-time")
+	if s, err := ui.ParseDuration("--app-time", text); err == nil && s > 0 {
+		p.AppS = s.Seconds()
+	}
+	options, err := m.PlanModes(p, failing(p.MTBFS, 0))
+	if err != nil {
+		return err
+	}
+	return o.set(cmd, g, app, &options[0])
+}
+
+// set sets the flags.
+func (o *intervalApp) set(cmd *cobra.Command, g *ui.Globals, app string, c *predict.ModeOption) error {
+	f := cmd.Flags()
+	seconds := func(v float64) string { return strconv.FormatFloat(v, 'f', 6, 64) }
+	share := func(v float64) string { return strconv.FormatFloat(100*v, 'f', 6, 64) + "%" }
+	values := map[string]string{"cost": seconds(c.RoundS.Value), "restart": seconds(c.RestartS.Value)}
+	if c.Mode != modes.Coordinated {
+		values["logging"], values["log-growth"] = share(c.Slowdown.Value), share(c.KeptS.Value)
+		values["replay"] = strconv.FormatFloat(c.ReplaySpeed.Value, 'f', 3, 64)
+	}
+	var told []string
+	for name, v := range values {
+		if !f.Changed(name) {
+			if err := f.Set(name, v); err != nil {
+				return err
+			}
+			told = append(told, name)
+		}
+	}
+	if g.JSON || g.Quiet {
+		return nil
+	}
+	text := ""
+	for _, part := range []struct {
+		name string
+		r    modes.Range
+	}{{"cost", c.RoundS}, {"restart", c.RestartS}} {
+		if slices.Contains(told, part.name) {
+			text += fmt.Sprintf(", %s %s (%s to %s)", part.name, ui.Seconds(part.r.Value), ui.Seconds(part.r.Low), ui.Seconds(part.r.High))
+		}
+	}
+	if text == "" {
+		return nil
+	}
+	return g.Printf("predicted for %s, %s%s\n", app, job.Mode(c.Mode), text)
+}
