@@ -183,7 +183,7 @@ func (m *Model) storing(size *Size, r Request, codec string, probe *Probe) (mode
 
 // expect computes what failures make of the costs.
 func (o *ModeOption) expect(p *ModePlanning, solve FailureFunc) error {
-	f := Failing{AppS: p.AppS, CostS: o.RoundS.Value, RestartS: o.RestartS.Value, Groups: o.GroupCount > 1, Slowdown: o.Slowdown.Value,
+	f := Failing{AppS: p.AppS, CostS: o.AllS.Value, RestartS: o.RestartS.Value, Groups: o.GroupCount > 1, Slowdown: o.Slowdown.Value,
 		Growth: o.KeptS.Value, Replay: o.ReplaySpeed.Value, IntervalS: p.IntervalS}
 	var err error
 	if o.IntervalS, o.TotalS.Value, err = solve(f); err != nil {
@@ -201,9 +201,9 @@ func (o *ModeOption) expect(p *ModePlanning, solve FailureFunc) error {
 		cost, restart, slowdown, growth, replay float64
 		scratch                                 bool
 	}{
-		{&o.TotalS.Low, o.RoundS.Low, o.FailS.Low, o.Slowdown.Low, o.KeptS.Low, o.ReplaySpeed.High, false},
-		{&o.TotalS.Value, o.RoundS.Value, o.FailS.Value, o.Slowdown.Value, o.KeptS.Value, o.ReplaySpeed.Value, o.Domino},
-		{&o.TotalS.High, o.RoundS.High, o.FailS.High, o.Slowdown.High, o.KeptS.High, o.ReplaySpeed.Low, o.Domino},
+		{&o.TotalS.Low, o.AllS.Low, o.FailS.Low, o.Slowdown.Low, o.KeptS.Low, o.ReplaySpeed.High, false},
+		{&o.TotalS.Value, o.AllS.Value, o.FailS.Value, o.Slowdown.Value, o.KeptS.Value, o.ReplaySpeed.Value, o.Domino},
+		{&o.TotalS.High, o.AllS.High, o.FailS.High, o.Slowdown.High, o.KeptS.High, o.ReplaySpeed.Low, o.Domino},
 	} {
 		f.CostS, f.RestartS, f.Slowdown, f.Growth, f.Replay, f.Scratch = end.cost, end.restart, end.slowdown, end.growth, end.replay, end.scratch
 		if _, *end.to, err = solve(f); err != nil {
@@ -226,9 +226,9 @@ func (o *ModeOption) lost(p *ModePlanning, tau float64) modes.Range {
 		}
 		return p.MTBFS - w/math.Expm1(x)
 	}
-	l := modes.Exactly(mean(tau + o.RoundS.Value)).Over(o.ReplaySpeed)
+	l := modes.Exactly(mean(tau + o.AllS.Value)).Over(o.ReplaySpeed)
 	if o.Domino {
-		l.Value = mean(p.AppS * (1 + o.RoundS.Value/tau))
+		l.Value = mean(p.AppS * (1 + o.AllS.Value/tau))
 		l.High = l.Value
 	}
 	return l

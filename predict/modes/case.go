@@ -34,16 +34,16 @@ type Result struct {
 	GroupCount int
 	GroupRanks int // of the largest group
 	// GroupS is the time of a checkpoint of the largest group, while others store as
-	// Together says. RoundS is what the job loses until every group has stored once.
-	GroupS, RoundS Range
-	StoredMiB      float64 // of all groups, without logs
+	// Together says. AllS is what the job loses until every group has stored once.
+	GroupS, AllS Range
+	StoredMiB    float64 // of all groups, without logs
 	// Logged is of one iteration. KeptMiBPerS is what senders keep for each second of
 	// work, LogMiBPerS what is logged.
 	Logged                  Logging
 	LogMiBPerS, KeptMiBPerS float64
 	// Slowdown is the share of the speed that logging costs.
 	Slowdown Range
-	// KeptS is the time that a second of work adds to a round, since checkpoints hold the
+	// KeptS is the time that a second of work adds to AllS, since checkpoints hold the
 	// messages that senders keep.
 	KeptS Range
 	// RestartS is the time until the ranks that go back compute again, ReplaySpeed how
@@ -92,13 +92,13 @@ func (c *Case) perNode(in func(group int) bool) []int {
 	return out
 }
 
-// storing adds up a round: groups store in batches, and while a batch stores the others
+// storing adds up what it takes until all groups have stored once: groups store in batches, and while a batch stores the others
 // wait for its messages. At best the pauses hide behind each other, and a rank loses its
 // own only.
 func (c *Case) storing(r *Result) error {
 	if r.GroupCount == 1 {
 		s, mib, err := c.Store(c.Mapping, len(c.Groups))
-		r.GroupS, r.RoundS, r.StoredMiB = s, s, mib
+		r.GroupS, r.AllS, r.StoredMiB = s, s, mib
 		return err
 	}
 	agree := 0
@@ -122,12 +122,12 @@ func (c *Case) storing(r *Result) error {
 			seen[key] = b
 		}
 		r.StoredMiB += b.mib
-		r.RoundS = r.RoundS.Plus(b.seconds)
+		r.AllS = r.AllS.Plus(b.seconds)
 		if b.seconds.Value >= r.GroupS.Value {
 			r.GroupS = b.seconds
 		}
 	}
-	r.RoundS.Low = min(r.RoundS.Low, r.GroupS.Low)
+	r.AllS.Low = min(r.AllS.Low, r.GroupS.Low)
 	return nil
 }
 
@@ -210,7 +210,7 @@ func (c *Case) logging(r *Result) {
 	share := func(s float64) float64 { return s / (c.IterationS + s) }
 	r.Slowdown = Range{share(wait.Value), share(wait.Low), share(wait.High)}
 	if r.StoredMiB > 0 {
-		r.KeptS = r.RoundS.Scale(r.KeptMiBPerS / r.StoredMiB)
+		r.KeptS = r.AllS.Scale(r.KeptMiBPerS / r.StoredMiB)
 	}
 }
 

@@ -149,7 +149,7 @@ func TestContention(t *testing.T) {
 		mode     Mode
 		together float64
 		group    float64
-		round    float64
+		all      float64
 	}{
 		{Coordinated, 0, 5, 5},       // four ranks on a disk, after they agreed
 		{Semi, 0, 5, 20},             // one node after the other
@@ -166,11 +166,11 @@ func TestContention(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.GroupS.Value != c.group || r.RoundS.Value != c.round || r.StoredMiB != 1600 {
-			t.Errorf("%s, %g together: group %g, round %g, %g MiB; want %g, %g, 1600", c.mode, c.together, r.GroupS.Value, r.RoundS.Value, r.StoredMiB, c.group, c.round)
+		if r.GroupS.Value != c.group || r.AllS.Value != c.all || r.StoredMiB != 1600 {
+			t.Errorf("%s, %g together: group %g, all %g, %g MiB; want %g, %g, 1600", c.mode, c.together, r.GroupS.Value, r.AllS.Value, r.StoredMiB, c.group, c.all)
 		}
-		if !(r.RoundS.Low <= r.GroupS.Low && r.RoundS.High >= r.RoundS.Value) {
-			t.Errorf("%s, %g together: round %+v of groups %+v", c.mode, c.together, r.RoundS, r.GroupS)
+		if !(r.AllS.Low <= r.GroupS.Low && r.AllS.High >= r.AllS.Value) {
+			t.Errorf("%s, %g together: all %+v of groups %+v", c.mode, c.together, r.AllS, r.GroupS)
 		}
 	}
 }

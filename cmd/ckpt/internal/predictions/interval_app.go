@@ -96,7 +96,7 @@ func (o *intervalApp) set(cmd *cobra.Command, g *ui.Globals, app string, c *pred
 	f := cmd.Flags()
 	seconds := func(v float64) string { return strconv.FormatFloat(v, 'f', 6, 64) }
 	share := func(v float64) string { return strconv.FormatFloat(100*v, 'f', 6, 64) + "%" }
-	values := map[string]string{"cost": seconds(c.RoundS.Value), "restart": seconds(c.RestartS.Value)}
+	values := map[string]string{"cost": seconds(c.AllS.Value), "restart": seconds(c.RestartS.Value)}
 	if c.Mode != modes.Coordinated {
 		values["logging"], values["log-growth"] = share(c.Slowdown.Value), share(c.KeptS.Value)
 		values["replay"] = strconv.FormatFloat(c.ReplaySpeed.Value, 'f', 3, 64)
@@ -117,7 +117,7 @@ func (o *intervalApp) set(cmd *cobra.Command, g *ui.Globals, app string, c *pred
 	for _, part := range []struct {
 		name string
 		r    modes.Range
-	}{{"cost", c.RoundS}, {"restart", c.RestartS}} {
+	}{{"cost", c.AllS}, {"restart", c.RestartS}} {
 		if slices.Contains(told, part.name) {
 			text += fmt.Sprintf(", %s %s (%s to %s)", part.name, ui.Seconds(part.r.Value), ui.Seconds(part.r.Low), ui.Seconds(part.r.High))
 		}

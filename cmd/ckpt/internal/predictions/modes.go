@@ -214,9 +214,9 @@ type modeOptionJS struct {
 	Groups     int      `json:"group_count"`
 	GroupRanks int      `json:"group_ranks"`
 	GroupS     float64  `json:"group_checkpoint_s"`
-	Round      float64  `json:"cost_s"`
-	RoundLow   float64  `json:"low_s"`
-	RoundHigh  float64  `json:"high_s"`
+	Cost       float64  `json:"cost_s"`
+	CostLow    float64  `json:"low_s"`
+	CostHigh   float64  `json:"high_s"`
 	Stored     int64    `json:"stored_bytes"`
 	Interval   float64  `json:"interval_s"`
 	Count      int      `json:"count"`
@@ -243,7 +243,7 @@ func modesJSON(p *predict.ModePlanning, options []predict.ModeOption) modePlanRe
 	r := modePlanResult{App: p.App.String(), Mapping: p.Mapping, MTBF: p.MTBFS, AppS: p.AppS, Options: []modeOptionJS{}}
 	for _, o := range options {
 		r.Options = append(r.Options, modeOptionJS{Mode: string(o.Mode), Log: string(o.Log), Groups: o.GroupCount, GroupRanks: o.GroupRanks,
-			GroupS: o.GroupS.Value, Round: o.RoundS.Value, RoundLow: o.RoundS.Low, RoundHigh: o.RoundS.High, Stored: bytesOf(o.StoredMiB),
+			GroupS: o.GroupS.Value, Cost: o.AllS.Value, CostLow: o.AllS.Low, CostHigh: o.AllS.High, Stored: bytesOf(o.StoredMiB),
 			Interval: o.IntervalS, Count: o.Count, LogBytes: bytesOf(o.LogMiB), KeptBytes: bytesOf(o.KeptMiBPerS * o.IntervalS),
 			PerIter: o.Logged.Bytes, LogS: o.LogS.Value, LogLow: o.LogS.Low, LogHigh: o.LogS.High,
 			Restart: o.FailS.Value, RestartLow: o.FailS.Low, RestartHi: o.FailS.High, Ranks: o.RestartRanks, Lost: o.LostS.Value,
@@ -286,7 +286,7 @@ func printModes(g *ui.Globals, p *predict.ModePlanning, options []predict.ModeOp
 		if o.Log == modes.Sender && o.Logged.Kept > 0 {
 			log = "kept " + short(o.KeptMiBPerS*o.IntervalS)
 		}
-		rows = append(rows, []string{modeName(o.Mode, o.Log), short(o.RoundS.Value), short(o.IntervalS), log, short(o.LogS.Value),
+		rows = append(rows, []string{modeName(o.Mode, o.Log), short(o.AllS.Value), short(o.IntervalS), log, short(o.LogS.Value),
 			short(o.FailS.Value), short(o.LostS.Value), total})
 	}
 	if err := g.Table([]string{"mode, log", "|ckpt s", "|every s", "|log MiB", "|log s", "|restart s", "|lost s", "|total s"}, rows); err != nil || g.Quiet {

@@ -39,7 +39,7 @@ storage needed to keep them. The best by --minimize is marked with *:
   lost-work  the shortest interval: half of it is lost to a failure, on average
 
 With --mtbf the command compares modes of checkpoints and logs of messages instead,
-for one mapping: what a round of checkpoints costs (ckpt), the best time between them
+for one mapping: what it costs that every group stores once (ckpt), the best time between them
 (every), the log of that time and what it costs (log), a restart of the ranks that go
 back (restart), the work that a failure destroys (lost), and the expected time of the
 run. docs/PREDICT.md has the model; --json has more columns and the ends of ranges.
