@@ -3,6 +3,7 @@ package modes
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -110,37 +111,48 @@ func (m *Machine) fitLogs(runs []dataset.JobRun) {
 }
 
 // FitRestarts measures restarts: the rate of reading by what was read, and the rest as a
-// time for any restart and a time for each rank.
+// time for any restart and a time for each rank. It takes medians, since other work on a
+// machine delays single restarts by much.
 func (m *Machine) FitRestarts(restarts []dataset.JobRestart) {
-	var bytes, reading, worked, replayed float64
-	type sum struct{ seconds, n float64 }
-	byRanks := map[int]sum{}
+	var rates, speeds []float64
+	rest := map[int][]float64{} // by the number of ranks, what was not reading
 	for _, r := range restarts {
-		bytes += float64(r.ReadBytes)
-		reading += r.ReadS
-		s := byRanks[r.Ranks]
-		byRanks[r.Ranks] = sum{s.seconds + max(0, r.TotalS-r.ReadS), s.n + 1}
+		if r.ReadS > 0 && r.ReadBytes > 0 {
+			rates = append(rates, float64(r.ReadBytes)/r.ReadS/(1<<20))
+		}
+		rest[r.Ranks] = append(rest[r.Ranks], max(0, r.TotalS-r.ReadS))
 		if r.ReplayS != nil && *r.ReplayS > 0 && r.LostS > 0 {
-			worked, replayed = worked+r.LostS, replayed+*r.ReplayS
+			speeds = append(speeds, max(1, r.LostS / *r.ReplayS))
 		}
 		m.Restarts++
 	}
-	if reading > 0 && bytes > 0 {
-		m.ReadMiBPerS = around(bytes/reading/(1<<20), restartDoubt)
+	if len(rates) > 0 {
+		m.ReadMiBPerS = around(Median(rates), restartDoubt)
 	}
-	if worked > 0 {
-		v := max(1, worked/replayed)
+	if len(speeds) > 0 {
+		// The time that work took at first includes that of logs and checkpoints.
+		v := min(maxReplay, Median(speeds))
 		m.Replay = &Range{v, 1, v * restartDoubt}
 	}
-	if len(byRanks) == 0 {
+	if len(rest) == 0 {
 		return
 	}
 	var x, y, w []float64
-	for ranks, s := range byRanks {
-		x, y, w = append(x, float64(ranks)), append(y, s.seconds/s.n), append(w, s.n)
+	for _, ranks := range slices.Sorted(maps.Keys(rest)) {
+		s := rest[ranks]
+		x, y, w = append(x, float64(ranks)), append(y, Median(s)), append(w, float64(len(s)))
 	}
 	fixed, each := line(x, y, w)
 	m.FixedS, m.RankS = around(fixed, restartDoubt), around(each, restartDoubt)
+}
+
+// maxReplay is the most that work is repeated faster, as package interval takes it.
+const maxReplay = 10
+
+// Median returns the median of a list that is not empty.
+func Median(list []float64) float64 {
+	s := slices.Sorted(slices.Values(list))
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
 // Restart is the time of restarting some ranks that read so much.

@@ -104,10 +104,10 @@ type benchRow struct {
 	Faster      float64   `json:"restart_ratio,omitempty"`
 	Totals      []float64 `json:"totals_s"` // of all runs
 	// PredictedLog is what the messages of the spec say of LogBytes; PredictedRestart is
-	// what the restarts of the other modes say of MeanRestart, that of a restart over all
+	// what the restarts of the other modes say of MedianRestart, over all restarts of all
 	// runs. It is nil if they say nothing.
 	PredictedLog     int64    `json:"predicted_log_bytes"`
-	MeanRestart      float64  `json:"mean_restart_s,omitempty"`
+	MedianRestart    float64  `json:"median_restart_s,omitempty"`
 	PredictedRestart *float64 `json:"predicted_restart_s,omitempty"`
 	restarts         []dataset.JobRestart
 }

@@ -45,14 +45,15 @@ func (b *benchModes) restartFromOthers(i int) *float64 {
 	}
 	var m modes.Machine
 	m.FitRestarts(known)
-	mean, sum := 0.0, 0.0
+	var measured, predicted []float64
 	for _, r := range own {
 		if r.ReadBytes == 0 {
 			return nil
 		}
-		mean += r.TotalS / float64(len(own))
-		sum += m.Restart(r.Ranks, float64(r.ReadBytes)/(1<<20)).Value / float64(len(own))
+		measured = append(measured, r.TotalS)
+		predicted = append(predicted, m.Restart(r.Ranks, float64(r.ReadBytes)/(1<<20)).Value)
 	}
-	b.Modes[i].MeanRestart = mean
-	return &sum
+	p := modes.Median(predicted)
+	b.Modes[i].MedianRestart = modes.Median(measured)
+	return &p
 }

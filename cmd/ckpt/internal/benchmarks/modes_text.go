@@ -56,7 +56,7 @@ func comparison(r *benchRow) []string {
 		copy(row[1:], []string{ui.MiB(r.LogBytes), ui.MiB(r.PredictedLog), off(float64(r.PredictedLog), float64(r.LogBytes))})
 	}
 	if p := r.PredictedRestart; p != nil {
-		copy(row[4:], []string{ui.Seconds(r.MeanRestart), ui.Seconds(*p), off(*p, r.MeanRestart)})
+		copy(row[4:], []string{ui.Seconds(r.MedianRestart), ui.Seconds(*p), off(*p, r.MedianRestart)})
 	}
 	return row
 }
