@@ -21,7 +21,8 @@ func (d *driver) expectedCost(resumed bool, data int64) protocol.Cost {
 		}
 	}
 	if p := d.spec.Prediction; p != nil && p.First.Pause > 0 {
-		return protocol.Cost{First: seconds(p.First.Pause), FirstHigh: seconds(p.First.PauseHigh), Next: seconds(p.Next.Pause)}
+		first, next, high := p.Costs()
+		return protocol.Cost{First: seconds(first), FirstHigh: seconds(high), Next: seconds(next)}
 	}
 	guess := seconds(float64(data+d.library.bytes) / guessedRate)
 	return protocol.Cost{First: guess, FirstHigh: guess}

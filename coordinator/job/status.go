@@ -44,6 +44,11 @@ type Status struct {
 	// LatestCreated is the time of the newest checkpoint, LatestAge the seconds since.
 	LatestCreated time.Time `json:"latest_created,omitzero"`
 	LatestAge     *float64  `json:"latest_age_s,omitempty"`
+	// Of the newest checkpoint, what was measured and what was predicted; without one,
+	// what was predicted of the first.
+	LatestStored int64                `json:"latest_stored_bytes,omitempty"`
+	LatestPause  float64              `json:"latest_pause_s,omitempty"`
+	Predicted    *PredictedCheckpoint `json:"predicted,omitempty"`
 	// While running: the seconds since the run began and those left at this rate, and
 	// the next checkpoint of the schedule.
 	Elapsed       float64  `json:"elapsed_s,omitempty"`
@@ -111,9 +116,12 @@ func Describe(store *image.Store, name string) (*Status, error) {
 	}
 	s := &Status{Job: name, App: spec.App, NP: spec.NP, Mapping: spec.Mapping, Iterations: spec.Iterations,
 		State: StateInterrupted, Checkpoints: len(numbers), Created: spec.Created, Updated: lastHeard(job)}
+	s.Predicted = spec.Predicted(1, spec.NP)
 	if len(numbers) > 0 {
 		s.Latest = numbers[len(numbers)-1]
 		if m, err := job.Manifest(s.Latest); err == nil {
+			s.LatestStored, s.LatestPause = m.StoredBytes, m.Pause
+			s.Predicted = spec.Predicted(m.Number, len(m.Ranks))
 			s.Iteration, s.Mapping, s.LatestCreated = int(m.Iteration), m.Mapping, m.Created
 			if age := time.Since(m.Created).Seconds(); age >= 0 { // else a clock was set back
 				s.LatestAge = &age

@@ -54,6 +54,8 @@ type checkpointLine struct {
 	Created time.Time   `json:"created"`
 	Origin  string      `json:"origin,omitempty"` // of an imported one
 	PerRank []rankZones `json:"rank_zones,omitempty"`
+	// Predicted is what it was predicted to be when the job was launched.
+	Predicted *job.PredictedCheckpoint `json:"predicted,omitempty"`
 	// In a list: a restart continues from it unless another is named; it is of a run
 	// that a restart from an earlier checkpoint has left.
 	Default bool `json:"default_origin,omitempty"`
@@ -83,6 +85,13 @@ func describeManifest(h job.Events, m *image.Manifest) checkpointLine {
 	return line
 }
 
+// predict adds what the checkpoint was predicted to be, if it was.
+func (l *checkpointLine) predict(spec *job.Resolved) {
+	if spec != nil {
+		l.Predicted = spec.Predicted(l.Number, l.Ranks)
+	}
+}
+
 // memory returns the bytes that the ranks occupied; of an imported checkpoint, the
 // bytes of its images.
 func (l *checkpointLine) memory() int64 {
@@ -103,8 +112,10 @@ func runListCheckpoints(g *ui.Globals, name string, last int) error {
 	}
 	history := job.ReadEvents(j, last)
 	lines := []checkpointLine{}
+	spec, _ := job.ReadSpec(j) // without a description nothing is predicted
 	for _, s := range list {
 		lines = append(lines, describeSummary(history, s))
+		lines[len(lines)-1].predict(spec)
 	}
 	markOrigin(lines)
 	if g.JSON {
@@ -117,6 +128,9 @@ func runListCheckpoints(g *ui.Globals, name string, last int) error {
 }
 
 func printCheckpoints(g *ui.Globals, lines []checkpointLine) error {
+	if slices.ContainsFunc(lines, func(l checkpointLine) bool { return l.Predicted != nil }) {
+		return printPredicted(g, lines)
+	}
 	var rows [][]string
 	whose := "mapping"
 	for _, l := range lines {
@@ -132,6 +146,22 @@ func printCheckpoints(g *ui.Globals, lines []checkpointLine) error {
 			takenAt(l.Created), ui.MiB(l.memory()), ui.MiB(l.StoredBytes), ui.Seconds(l.Latency.Total)})
 	}
 	return g.Table([]string{"|number", "|iteration", "|from", whose, "taken", "|memory MiB", "|stored MiB", "|latency"}, rows)
+}
+
+// printPredicted prints what was predicted of checkpoints beside what was measured.
+func printPredicted(g *ui.Globals, lines []checkpointLine) error {
+	var rows [][]string
+	for _, l := range lines {
+		row := []string{fmt.Sprint(l.Number), fmt.Sprint(l.Iteration), takenAt(l.Created), ui.MiB(l.StoredBytes), "-", ui.Seconds(l.Pause), "-"}
+		if p := l.Predicted; p != nil {
+			row[4] = ui.MiB(p.Stored)
+			if p.Pause > 0 {
+				row[6] = ui.Seconds(p.Pause)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return g.Table([]string{"|number", "|iteration", "taken", "|stored MiB", "|predicted", "|pause", "|predicted"}, rows)
 }
 
 // takenAt formats a time to the second.

@@ -51,11 +51,16 @@ func runShow(g *ui.Globals, target string) error {
 		return err
 	}
 	line := describeManifest(job.ReadEvents(j, 0), m)
+	spec, _ := job.ReadSpec(j) // without a description nothing is predicted
+	line.predict(spec)
 	if g.JSON {
 		return g.PrintJSON(line)
 	}
 	if err := g.PrintCheckpoint(line.CheckpointEvent); err != nil {
 		return err
+	}
+	if p := line.Predicted; p != nil {
+		g.Printf("predicted  %s\n", ui.Predicted(p))
 	}
 	if line.Origin != "" {
 		g.Printf("imported   from %s\n", line.Origin)

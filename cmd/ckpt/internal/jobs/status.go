@@ -152,6 +152,8 @@ func printStatusOf(g *ui.Globals, s *job.Status) error {
 		{"iteration", progressOf(s)},
 		{"time", timesOf(s)},
 		{"checkpoint", checkpointOf(s)},
+		{"measured", measuredOf(s)},
+		{"predicted", predictedOf(s)},
 		{"restart", restartsOf(s)},
 		{"created", when(s.Created)},
 		{"started", when(s.Started)},
@@ -214,6 +216,23 @@ func checkpointOf(s *job.Status) string {
 		text += fmt.Sprintf(" (%d in the store)", s.Checkpoints)
 	}
 	return text
+}
+
+// measuredOf tells what the newest checkpoint stored and cost, of a job for which that
+// was predicted.
+func measuredOf(s *job.Status) string {
+	if s.Predicted == nil || s.Latest == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s MiB stored, pause %s", ui.MiB(s.LatestStored), ui.Seconds(s.LatestPause))
+}
+
+// predictedOf tells what was predicted of it.
+func predictedOf(s *job.Status) string {
+	if s.Predicted == nil {
+		return ""
+	}
+	return ui.Predicted(s.Predicted)
 }
 
 // statusLine is a status in one line, for files and pipes.

@@ -46,6 +46,15 @@ func memoryText(cp *job.CheckpointEvent) string {
 	return fmt.Sprintf("in memory  %s MiB (%s)\nper rank   an image of each would hold %s MiB in all", zones(cp.Memory), Count(cp.Ranks, "rank"), MiB(cp.Zones.Total()))
 }
 
+// Predicted says what a checkpoint was predicted to be.
+func Predicted(p *job.PredictedCheckpoint) string {
+	text := fmt.Sprintf("%s MiB stored, 95 %% %s to %s", MiB(p.Stored), MiB(p.StoredLow), MiB(p.StoredHigh))
+	if p.Time > 0 {
+		text += fmt.Sprintf("; pause %s, time %s, 95 %% %s to %s", Seconds(p.Pause), Seconds(p.Time), Seconds(p.TimeLow), Seconds(p.TimeHigh))
+	}
+	return text
+}
+
 // Narrator prints the events of a job, as lines or as JSON lines, with a progress
 // bar below them on a terminal.
 type Narrator struct {
