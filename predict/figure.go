@@ -76,7 +76,7 @@ func (m *Model) Figure(r Request) (*Figure, error) {
 	}
 	if f := m.whole(r.App.Name, r.App.Class, r.MPI); f != nil {
 		e := f.predict(1, float64(r.App.NP))
-		return f.figure(1, &Band{float64(r.App.NP), e.Value, e.Low, e.High})
+		return f.figure(1, &Band{float64(r.App.NP), e.Value, e.Low, e.High}), nil
 	}
 	e, err := m.data(r.App, r.MPI, r.Law, len(r.Mapping))
 	if err != nil {
@@ -84,7 +84,7 @@ func (m *Model) Figure(r Request) (*Figure, error) {
 	}
 	asked := &Band{float64(r.App.NP), e.Value, e.Low, e.High}
 	if f, n := m.variedOf(r.App, r.MPI); f != nil && (r.Law == Auto || r.Law == "") {
-		return f.figure(n, asked)
+		return f.figure(n, asked), nil
 	}
 	s := m.series(r.App.Name, r.App.Class, r.MPI)
 	if s == nil {

@@ -50,7 +50,7 @@ func (s *series) auto(law Law) Law {
 }
 
 // figure draws the laws of whole files, or of a problem size n.
-func (f *variedFit) figure(n float64, asked *Band) (*Figure, error) {
+func (f *variedFit) figure(n float64, asked *Band) *Figure {
 	out := &Figure{Asked: asked, X: "processes", Y: "image file of a process [MiB]", CurveName: f.String(),
 		Title: fmt.Sprintf("Files of %s.%s, %s", f.App, f.Class, f.MPI)}
 	if f.Param != "" {
@@ -64,11 +64,18 @@ func (f *variedFit) figure(n float64, asked *Band) (*Figure, error) {
 			out.Fitted = append(out.Fitted, XY{pt.P, pt.MiB})
 		}
 	}
-	err := out.draw(func(x float64) estimated { return f.predict(n, x) })
+	for _, x := range grid(out) {
+		e := f.predict(n, x)
+		out.Curve = append(out.Curve, Band{x, e.Value, e.Low, e.High})
+	}
+	for _, pt := range f.Points { // of all problem sizes: one law describes them
+		e := f.predict(pt.N, pt.P)
+		out.Residuals = append(out.Residuals, Residual{pt.P, pt.MiB/e.Value - 1, e.Low/e.Value - 1, e.High/e.Value - 1, true})
+	}
 	if beyond(n, sizes[0], sizes[1]) > 1 {
 		out.Low, out.High = math.Inf(1), 0 // all of the curve is extrapolated
 	}
-	return out, err
+	return out
 }
 
 // wholeFigure draws the whole files of rows.
@@ -80,7 +87,7 @@ func wholeFigure(rows []dataset.Measurement) (*Figure, error) {
 	if len(m.Whole) == 0 {
 		return nil, refuse("measure zones, or whole files", "no row has a data zone or a file")
 	}
-	return m.Whole[0].figure(1, nil)
+	return m.Whole[0].figure(1, nil), nil
 }
 
 // unmeasured draws the prediction of an application of which no run was measured, from a
