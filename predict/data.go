@@ -59,9 +59,8 @@ type zoneEstimate struct {
 	warning string
 }
 
-// data predicts the data zone of one process. Only the thesis has different laws for
-// one node and for several.
-func (m *Model) data(a App, mpi string, law Law, nodes int) (zoneEstimate, error) {
+// meanData predicts the mean of the data zone over runs.
+func (m *Model) meanData(a App, mpi string, law Law, nodes int) (zoneEstimate, error) {
 	free := law == "" || law == Auto
 	if f, n := m.variedOf(a, mpi); f != nil && free {
 		return f.data(n, a.NP), nil

@@ -171,7 +171,7 @@ func dataFigure(rows []dataset.Measurement, only []int, law Law, asked *Band) (*
 			return nil, err
 		}
 		f.CurveName = set.String()
-		if err := f.draw(set.predict); err != nil {
+		if err := f.draw(func(x float64) estimated { return s.Repeats.widen(set.predict(x)) }); err != nil {
 			return nil, err
 		}
 	}

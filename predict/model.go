@@ -55,6 +55,8 @@ type series struct {
 	Points []point  `json:"points"`
 	// Drift is the calibration of the structure, or nil if that is unknown.
 	Drift *drift `json:"drift,omitempty"`
+	// Repeats are how repeated runs differ, nil if there are none.
+	Repeats *repeats `json:"repeats,omitempty"`
 	// Laws are those that the points support, or nil if there are too few.
 	Laws *lawSet `json:"fit,omitempty"`
 }
@@ -145,6 +147,7 @@ func fitSizes(rows []dataset.Measurement) (*Model, error) {
 			}
 			s.Tables = addTables(s.Tables, r.Table)
 			s.Points = append(s.Points, point{float64(r.NP), r.Data})
+			s.Repeats = addRuns(s.Repeats, r, r.Data, r.Scatter.Data)
 		}
 	}
 	specs := map[string]*dataset.Workload{}
@@ -280,7 +283,7 @@ func (m *Model) check() error {
 				return fmt.Errorf("series %s: point (%g, %g MiB) is impossible", s.name(), pt.P, pt.MiB)
 			}
 		}
-		if err := s.checkFit(); err != nil {
+		if err := errors.Join(s.Repeats.check(), s.checkFit()); err != nil {
 			return fmt.Errorf("series %s: %w", s.name(), err)
 		}
 	}

@@ -21,6 +21,8 @@ type variedFit struct {
 	Tables []string      `json:"tables"`
 	Points []variedPoint `json:"points"`
 	Laws   []*variedLaw  `json:"laws"`
+	// Repeats are how repeated runs differ, nil if there are none.
+	Repeats *repeats `json:"repeats,omitempty"`
 }
 
 // A variedPoint is one measurement: MiB of a process at n and p. N is 1 without a
@@ -175,7 +177,7 @@ func (f *variedFit) predict(n, p float64) estimated {
 	outN, outP := beyond(n, rn[0], rn[1]), beyond(p, rp[0], rp[1])
 	drift := lawDrift * math.Log(outN*outP)
 	relative := math.Sqrt(variance*(1+spread) + disagree + drift*drift)
-	return estimate(mean, student(math.Round(dof))*relative*mean, max(outN, outP))
+	return f.Repeats.widen(estimate(mean, student(math.Round(dof))*relative*mean, max(outN, outP)))
 }
 
 // String names the laws in the mean, heaviest first.

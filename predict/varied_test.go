@@ -196,6 +196,42 @@ func TestWholeFiles(t *testing.T) {
 	}
 }
 
+// TestRepeatsWiden: three runs of each configuration that differ by 20 % make the interval
+// of a single run wider than their means alone, by what they differ.
+func TestRepeatsWiden(t *testing.T) {
+	interval := func(scatter float64) (data, file estimated) {
+		var rows []dataset.Measurement
+		for _, np := range []int{4, 8, 16} {
+			mib := 60 + 4096/float64(np)
+			for _, off := range []float64{-scatter, 0, scatter} {
+				rows = append(rows, dataset.Measurement{App: "wave", Class: "x", MPI: "mpich", NP: np, PPN: np, Data: mib * (1 + off)},
+					dataset.Measurement{App: "wave", Class: "y", MPI: "mpich", NP: np, PPN: np, File: mib * (1 + off)})
+			}
+		}
+		m, err := fitSizes(dataset.Means(rows))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := m.data(App{Name: "wave", Class: "x", NP: 16}, "mpich", Auto, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.estimated, m.whole("wave", "y", "mpich").predict(1, 16)
+	}
+	data, file := interval(0)
+	wideData, wideFile := interval(0.2)
+	for name, e := range map[string][2]estimated{"data": {data, wideData}, "file": {file, wideFile}} {
+		narrow, wide := e[0], e[1]
+		want := math.Hypot(narrow.High-narrow.Value, student(6)*0.2*narrow.Value)
+		if math.Abs(wide.Value/narrow.Value-1) > 1e-6 || math.Abs((wide.High-wide.Value)/want-1) > 1e-6 || wide.Low >= narrow.Low {
+			t.Errorf("%s: %+v from equal runs, %+v from others; want a half width of %g", name, narrow, wide, want)
+		}
+	}
+	if (&repeats{SD: math.NaN(), Dof: 2}).check() == nil || (&repeats{SD: 0.1, Dof: 2}).check() != nil {
+		t.Error("check")
+	}
+}
+
 // TestFiguresOfSizes: a figure has the law of the prediction, also of problem sizes, of
 // whole files, and of a class that was never run.
 func TestFiguresOfSizes(t *testing.T) {

@@ -31,6 +31,7 @@ func (m *Model) fitVaried(rows []dataset.Measurement) error {
 		f := m.Varied[i]
 		f.Tables = addTables(f.Tables, r.Table)
 		f.Points = append(f.Points, variedPoint{v.Value, float64(r.NP), r.Data})
+		f.Repeats = addRuns(f.Repeats, r, r.Data, r.Scatter.Data)
 	}
 	for _, f := range m.Varied {
 		n, p := f.spans()
@@ -125,6 +126,9 @@ func (f *variedFit) check() error {
 		if !(pt.N > 0 && pt.N <= 1e9 && pt.P >= 1 && pt.P <= 1<<20 && pt.MiB > 0 && pt.MiB < 1<<40) {
 			return fmt.Errorf("%s: point (%g, %g, %g MiB) is impossible", f.name(), pt.N, pt.P, pt.MiB)
 		}
+	}
+	if err := f.Repeats.check(); err != nil {
+		return fmt.Errorf("%s: %w", f.name(), err)
 	}
 	weight := 0.0
 	for _, l := range f.Laws {

@@ -35,6 +35,7 @@ func (m *Model) fitWhole(rows []dataset.Measurement) error {
 		}
 		f.Tables = addTables(f.Tables, r.Table)
 		f.Points = append(f.Points, variedPoint{1, float64(r.NP), r.File})
+		f.Repeats = addRuns(f.Repeats, r, r.File, r.Scatter.File)
 	}
 	for _, f := range m.Whole {
 		counts := map[float64]bool{}
