@@ -24,16 +24,16 @@ type Result struct {
 	Steps []StepRow `json:"step_list"`
 	Left  []Left    `json:"missing_list"`
 
-	Checks   []Check   `json:"check_list,omitempty"`
-	Inside   *float64  `json:"inside_share,omitempty"` // of the checks
-	Scores   []Score   `json:"-"`                      // of own jobs: bytes stored and latencies
-	Size     *sized    `json:"size_prediction,omitempty"`
-	Time     *timed    `json:"time_prediction,omitempty"`
-	Kinds    []kind    `json:"checkpoint_kinds,omitempty"` // of own jobs, in place of Time
-	Count    *counted  `json:"count_plan,omitempty"`
-	Best     *option   `json:"best_option,omitempty"`
-	Interval *wasting  `json:"best_interval,omitempty"`
-	Replay   *replayed `json:"replay_result,omitempty"`
+	Checks   []Check    `json:"check_list,omitempty"`
+	Inside   *float64   `json:"inside_share,omitempty"` // of the checks
+	Scores   []Score    `json:"-"`                      // of own jobs: bytes stored and latencies
+	Size     *sized     `json:"size_prediction,omitempty"`
+	Time     *timed     `json:"time_prediction,omitempty"`
+	Kinds    []kind     `json:"checkpoint_kinds,omitempty"` // of own jobs, in place of Time
+	Count    *counted   `json:"count_plan,omitempty"`
+	Best     *option    `json:"best_option,omitempty"`
+	Interval *wasting   `json:"best_interval,omitempty"`
+	Replays  []replayed `json:"replay_list,omitempty"`
 
 	study *Study
 	files []fileKind // of Size
@@ -190,6 +190,7 @@ type (
 	modeOption struct {
 		Mode        string   `json:"mode"`
 		Log         string   `json:"log"`
+		Stored      int64    `json:"stored_bytes"`
 		Cost        float64  `json:"cost_s"`
 		Low         float64  `json:"low_s"`
 		High        float64  `json:"high_s"`
@@ -206,7 +207,9 @@ type (
 		Assumptions []string `json:"assumption_list"`
 	}
 	replayed struct {
+		Layout  string  `json:"layout"`
 		Dir     string  `json:"dir"`
+		Files   int     `json:"files"`
 		Bytes   int64   `json:"bytes"`
 		Wanted  int64   `json:"wanted_bytes"`
 		Seconds float64 `json:"wall_s"`
@@ -282,7 +285,7 @@ func (s *Study) result() (*Result, error) {
 		}
 	}
 	if err == nil {
-		err = r.replay(s)
+		err = r.replays(s)
 	}
 	if err == nil {
 		err = r.checks(s)
@@ -306,18 +309,21 @@ func (r *Result) steps(s *Study) {
 	}
 }
 
-func (r *Result) replay(s *Study) error {
-	var err error
-	p := readInto[struct {
-		Dir      string `json:"dir"`
-		Wanted   int64  `json:"wanted_bytes"`
-		Replayed struct {
-			Written int64   `json:"bytes_written"`
-			Wall    float64 `json:"wall_s"`
-		} `json:"replayed"`
-	}](s, "replay", &err)
-	if p != nil {
-		r.Replay = &replayed{p.Dir, p.Replayed.Written, p.Wanted, p.Replayed.Wall}
+// replays reads the replays in all layouts; the first is that of the trace.
+func (r *Result) replays(s *Study) (err error) {
+	for _, layout := range layouts {
+		p := readInto[struct {
+			Dir      string `json:"dir"`
+			Wanted   int64  `json:"wanted_bytes"`
+			Replayed struct {
+				Files   int     `json:"files"`
+				Written int64   `json:"bytes_written"`
+				Wall    float64 `json:"wall_s"`
+			} `json:"replayed"`
+		}](s, replayStep(layout), &err)
+		if p != nil {
+			r.Replays = append(r.Replays, replayed{layout, p.Dir, p.Replayed.Files, p.Replayed.Written, p.Wanted, p.Replayed.Wall})
+		}
 	}
 	return err
 }

@@ -272,7 +272,7 @@ func (r *Result) predicted() (sec section, err error) {
 		return sec, nil
 	}
 	s := r.Size
-	sec = section{Phase: Model, Title: "A checkpoint of the target", Commands: r.commands("size", "time", "replay", "scale")}
+	sec = section{Phase: Model, Title: "A checkpoint of the target", Commands: r.commands("size", "time", "replay", "replay-aggregated", "replay-shared", "scale")}
 	files := table{Head: []string{"|ranks per node", "|files", "|library", "|data", "|shared", "|file", "|95 % interval"}, Note: "Model: " + s.Model + ". Basis: " + s.Basis + "."}
 	for _, f := range r.files {
 		files.Rows = append(files.Rows, []string{strconv.Itoa(f.PPN), strconv.Itoa(f.Count), size(f.Zones.Library), size(f.Zones.Data), size(f.Zones.Shared), size(f.Bytes), sizes(f.Low, f.High)})
@@ -291,8 +291,8 @@ func (r *Result) predicted() (sec section, err error) {
 	if note := r.note(); note != "" {
 		sec.Text = append(sec.Text, "Note: "+note+".")
 	}
-	if p := r.Replay; p != nil {
-		sec.Text = append(sec.Text, fmt.Sprintf("The pattern was replayed in %s: %s of the predicted %s took %s, measured once, so it has no interval.", p.Dir, size(p.Bytes), size(p.Wanted), ui.Seconds(p.Seconds)))
+	if len(r.Replays) > 0 {
+		sec.Tables = append(sec.Tables, r.replayTable())
 	}
 	if err := r.scale(&sec); err != nil {
 		return sec, err
@@ -311,6 +311,16 @@ func (r *Result) kinds() table {
 		}
 		t.Rows = append(t.Rows, []string{name, strconv.Itoa(k.Files), size(k.Zones.Data), size(k.Zones.Shared), size(k.Index), size(k.Stored), sizes(k.Low, k.High),
 			ui.Seconds(k.Latency.Total), seconds(k.LowS, k.HighS), ui.Seconds(k.Pause)})
+	}
+	return t
+}
+
+// replayTable shows the replays on the storage of the user.
+func (r *Result) replayTable() table {
+	t := table{Head: []string{"layout", "|files", "|written", "|of", "|time"},
+		Note: "The pattern replayed in " + r.Replays[0].Dir + ", at the predicted size or what the limit and the free space allow. Measured once each, so without an interval."}
+	for _, p := range r.Replays {
+		t.Rows = append(t.Rows, []string{p.Layout, strconv.Itoa(p.Files), size(p.Bytes), size(p.Wanted), ui.Seconds(p.Seconds)})
 	}
 	return t
 }
@@ -403,6 +413,9 @@ func (r *Result) protected() (sec section, err error) {
 	sec = section{Phase: Plan, Title: "Modes and message logs", Commands: r.commands("modes")}
 	t := table{Head: []string{"", "mode", "log", "|checkpoint", "|95 % interval", "|every", "|log per interval", "|restart", "|95 % interval", "|run", "|95 % interval"},
 		Note: "The run includes checkpoints and failures. The best is marked with *; where intervals overlap, others may be as good."}
+	if len(modes.Options) > 0 && r.own != nil && r.Size != nil && modes.Options[0].Stored >= r.Size.Low {
+		sec.Text = []string{"These numbers are of whole images of each process, as the thesis stores them. Those of ckpt are smaller."}
+	}
 	var assumed []string
 	for _, o := range modes.Options {
 		mark, log := "", o.Log

@@ -158,7 +158,19 @@ func (s *Study) written() string {
 	return "{time:stored_bytes}"
 }
 
-// replay repeats the pattern at the predicted size on the storage of the user.
+// layouts are the ways in which the writes of a checkpoint go to files.
+var layouts = []string{"traced", "aggregated", "shared"}
+
+// replayStep returns the name of the step that replays the pattern in a layout.
+func replayStep(layout string) string {
+	if layout == layouts[0] {
+		return "replay"
+	}
+	return "replay-" + layout
+}
+
+// replay repeats the pattern at the predicted size on the storage of the user, with the
+// files as traced and in other layouts.
 func (s *Study) replay() {
 	if s.Storage == "" {
 		s.leave("replay", "no --storage DIR was given: times are those of the storage of the small runs")
@@ -171,9 +183,15 @@ func (s *Study) replay() {
 		source = []string{last.Name + "@1", "--store", s.store()}
 		after = append(after, "run-"+strconv.Itoa(last.NP))
 	}
-	args := append(append([]string{"trace", "replay"}, source...), "--dir", filepath.Join(s.Storage, "ckpt-study-replay"), "--overwrite",
-		"--ranks", strconv.Itoa(s.Target), "--bytes", s.written(), "--at-most", strconv.FormatInt(s.Limit, 10), "--json")
-	s.add(Step{Name: "replay", Phase: Characterise, Optional: true, After: after, Why: "The pattern at the predicted size, on the storage of the user.", Args: args})
+	for _, layout := range layouts {
+		args := append(append([]string{"trace", "replay"}, source...), "--dir", filepath.Join(s.Storage, "ckpt-study-replay"), "--overwrite",
+			"--ranks", strconv.Itoa(s.Target), "--bytes", s.written(), "--at-most", strconv.FormatInt(s.Limit, 10), "--layout", layout)
+		if layout == "aggregated" {
+			args = append(args, "--aggregators", strconv.Itoa(s.Nodes))
+		}
+		s.add(Step{Name: replayStep(layout), Phase: Characterise, Optional: true, After: after, Args: append(args, "--json"),
+			Why: "The pattern at the predicted size, on the storage of the user, with files " + map[bool]string{true: "as traced.", false: "of the layout " + layout + "."}[layout == layouts[0]]})
+	}
 }
 
 // planning plans the checkpoints of the target, for the budget and the failures.

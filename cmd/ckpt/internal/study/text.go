@@ -36,7 +36,8 @@ func (r *Result) facts() []fact {
 		facts = append(facts, fact{"check", r.checked()})
 	}
 	facts = append(facts, r.sizeFacts()...)
-	if p := r.Replay; p != nil {
+	if len(r.Replays) > 0 {
+		p := r.Replays[0]
 		facts = append(facts, fact{"replay", fmt.Sprintf("%s of %s in %s, measured, without an interval", size(p.Bytes), size(p.Wanted), ui.Seconds(p.Seconds))})
 	}
 	if c := r.Count; c != nil {
