@@ -36,6 +36,12 @@ type Array struct {
 	Count int64
 	// Rewrite is the share of the array that an iteration rewrites, 0 to 1.
 	Rewrite float64
+	// Used is the share of the array, from its beginning, that is ever written. The
+	// rest stays zero.
+	Used float64
+	// Filled is the share of its elements that are not zeros of padding, as between the
+	// lines of a grid. It matters to codecs only.
+	Filled float64
 }
 
 // Bytes returns the size of the array.
@@ -120,7 +126,15 @@ func (inst *Instance) evaluate(c class) error {
 		if err != nil {
 			return fmt.Errorf("array %s: rewrite: %w", a.name, err)
 		}
-		arr := Array{a.name, a.elem, n, rewrite}
+		used, err := a.used.share(inst.Params)
+		if err != nil {
+			return fmt.Errorf("array %s: used: %w", a.name, err)
+		}
+		filled, err := a.filled.share(inst.Params)
+		if err != nil {
+			return fmt.Errorf("array %s: filled: %w", a.name, err)
+		}
+		arr := Array{a.name, a.elem, n, rewrite, used, filled}
 		total += arr.Bytes()
 		inst.Arrays = append(inst.Arrays, arr)
 	}

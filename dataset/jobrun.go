@@ -32,6 +32,8 @@ type JobRun struct {
 	Aggregators int    `json:"aggregators,omitempty"` // 0: the usual number
 	Incremental bool   `json:"incremental"`
 	Async       bool   `json:"async,omitempty"`
+	// Workload is the workload spec that the job ran, as YAML; empty if nobody knows.
+	Workload string `json:"workload,omitempty"`
 	// Storage is the directory of the store.
 	Storage string `json:"storage"`
 

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -62,6 +63,8 @@ type arraySpec struct {
 	elem    zones.Elem
 	count   *expression
 	rewrite *expression
+	used    *expression
+	filled  *expression
 }
 
 type messageSpec struct {
@@ -91,6 +94,8 @@ type documentArray struct {
 	Elem    string `yaml:"elem"`
 	Count   string `yaml:"count"`
 	Rewrite string `yaml:"rewrite"`
+	Used    string `yaml:"used"`
+	Filled  string `yaml:"filled"`
 }
 
 type documentMessage struct {
@@ -301,14 +306,19 @@ func build(doc *document) (*Workload, error) {
 		if err != nil {
 			return nil, fmt.Errorf("array %s: count: %w", a.Name, err)
 		}
-		if a.Rewrite == "" {
-			a.Rewrite = "1"
-		}
-		rewrite, err := parseExpression(a.Rewrite)
+		rewrite, err := parseExpression(cmp.Or(a.Rewrite, "1"))
 		if err != nil {
 			return nil, fmt.Errorf("array %s: rewrite: %w", a.Name, err)
 		}
-		w.arrays = append(w.arrays, arraySpec{a.Name, elem, count, rewrite})
+		used, err := parseExpression(cmp.Or(a.Used, "1"))
+		if err != nil {
+			return nil, fmt.Errorf("array %s: used: %w", a.Name, err)
+		}
+		filled, err := parseExpression(cmp.Or(a.Filled, "1"))
+		if err != nil {
+			return nil, fmt.Errorf("array %s: filled: %w", a.Name, err)
+		}
+		w.arrays = append(w.arrays, arraySpec{a.Name, elem, count, rewrite, used, filled})
 	}
 	for i, m := range doc.Messages {
 		spec, err := parseMessage(&m)

@@ -37,16 +37,29 @@ func (m *Model) Application(s string, np int) (App, error) {
 	for _, known := range m.measured() {
 		name := known.Name + "." + known.Class
 		if s == name && np > 0 {
-			return App{known.Name, known.Class, np, nil}, nil
+			return m.applied(known.Name, known.Class, np)
 		}
 		var n int
 		if rest, ok := strings.CutPrefix(s, name+"."); ok {
 			if _, serr := fmt.Sscanf(rest, "%d", &n); serr == nil && fmt.Sprint(n) == rest && n > 0 && (np == 0 || np == n) {
-				return App{known.Name, known.Class, n, nil}, nil
+				return m.applied(known.Name, known.Class, n)
 			}
 		}
 	}
 	return App{}, err
+}
+
+// applied is an application of which the model has measurements. If they are of jobs,
+// these brought its spec.
+func (m *Model) applied(name, class string, np int) (App, error) {
+	a := App{name, class, np, nil}
+	w := m.Service.App(name, class).Spec()
+	if w == nil {
+		return a, nil
+	}
+	var err error
+	a.inst, err = w.Instance(class, np)
+	return a, err
 }
 
 // A zoneEstimate names the law and points behind the prediction of a zone.

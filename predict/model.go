@@ -12,6 +12,7 @@ import (
 
 	"ckpt/dataset"
 	"ckpt/predict/modes"
+	"ckpt/predict/service"
 )
 
 // modelVersion is written into model files.
@@ -43,6 +44,10 @@ type Model struct {
 	// Varied are the laws of problem sizes, Whole those of files without zones.
 	Varied []*variedFit `json:"varied,omitempty"`
 	Whole  []*variedFit `json:"whole,omitempty"`
+	// Engine is the checkpointer that was measured, dmtcp if it is empty. Service is
+	// what ckpt itself stored of jobs, and how long that took.
+	Engine  dataset.Engine `json:"engine,omitempty"`
+	Service *service.Fit   `json:"service,omitempty"`
 }
 
 // A series is the data zone of one application, class and MPI library over
@@ -317,6 +322,14 @@ func (m *Model) check() error {
 	for _, f := range slices.Concat(m.Varied, m.Whole) {
 		if err := f.check(); err != nil {
 			return err
+		}
+	}
+	if _, err := m.EngineOf(m.Engine); err != nil {
+		return err
+	}
+	if m.Service != nil {
+		if err := m.Service.Check(); err != nil {
+			return fmt.Errorf("service: %w", err)
 		}
 	}
 	if m.Latency != nil {

@@ -3,6 +3,8 @@ package predict
 import (
 	"cmp"
 	"slices"
+
+	"ckpt/dataset"
 )
 
 // An Aim is the quantity that a plan minimizes.
@@ -67,6 +69,9 @@ type Planning struct {
 	Minimize    Aim
 	Law         Law
 	Probe       *Probe
+	// Engine is dmtcp by default. For ckpt Storing says how it stores.
+	Engine  dataset.Engine
+	Storing Storing
 
 	// The configurations to try: processes per node (powers of two and the whole job
 	// by default), MPI libraries, codecs, I/O of the application, and under full I/O
@@ -207,6 +212,9 @@ func (m *Model) options(p *Planning, r Request, data zoneEstimate, count CountFu
 	app := p.appSeconds(r)
 	if app == 0 {
 		return nil, nil
+	}
+	if p.Engine == dataset.Ckpt {
+		return m.storedOptions(p, r, app, count)
 	}
 	size, err := m.assemble(r, data)
 	if err != nil {

@@ -3,6 +3,8 @@ package predict
 import (
 	"math"
 	"slices"
+
+	"ckpt/dataset"
 )
 
 // check fills in defaults and refuses invalid values.
@@ -27,7 +29,7 @@ func (p *Planning) check() error {
 	if len(p.MPI) == 0 {
 		p.MPI = []string{"mpich", "openmpi"}
 	}
-	if len(p.Codecs) == 0 {
+	if len(p.Codecs) == 0 && p.Engine != dataset.Ckpt {
 		p.Codecs = []string{"none", "gzip"}
 	}
 	if p.IO != FullIO {

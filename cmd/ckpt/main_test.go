@@ -44,6 +44,7 @@ func TestMain(m *testing.M) {
 //	dmtcpjob DIR KEY=VALUE…  write synthetic images of DMTCP: ranks, seed, shared
 //	                    (MiB), mpi=openmpi, gzip=yes
 //	same FILE FILE      fail if two results have different digests
+//	ownjobs APP SMALL,… LARGE,… CODEC  predict large jobs from small ones, and compare
 //	matches SCHEMA FILE check the JSON in a file against docs/schema
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -95,6 +96,7 @@ func TestScripts(t *testing.T) {
 			"dmtcpjob":  dmtcpJob,
 			"agrees":    agrees,
 			"matches":   matches,
+			"ownjobs":   ownJobs,
 		},
 	})
 }

@@ -111,28 +111,35 @@ func diffuse(x []float64, n int, left, right float64, iter int) float64 {
 	return sum
 }
 
+// written returns the leading part of the memory that the array is used for.
+func (arr *array) written() []byte {
+	n := max(arr.part(), min(int(arr.Count), int(arr.Used*float64(arr.Count)+0.5)))
+	return arr.mem[:n*arr.Elem.Size()]
+}
+
 // init fills an array that no kernel claims, or any array of generic.
 func (arr *array) init(rank int) {
+	mem := arr.written()
 	switch arr.Elem {
 	case zones.Float64:
-		for i, x := 0, float64s(arr.mem); i < len(x); i++ {
+		for i, x := 0, float64s(mem); i < len(x); i++ {
 			x[i] = 1 + 0.25*rod(i+17*rank)
 		}
 	case zones.Float32:
-		for i, x := 0, view[float32](arr.mem); i < len(x); i++ {
+		for i, x := 0, view[float32](mem); i < len(x); i++ {
 			x[i] = float32(1 + 0.25*rod(i+17*rank))
 		}
 	case zones.Int64:
-		for i, x := 0, view[int64](arr.mem); i < len(x); i++ {
+		for i, x := 0, view[int64](mem); i < len(x); i++ {
 			x[i] = int64(i) + int64(rank)<<32
 		}
 	case zones.Int32:
-		for i, x := 0, view[int32](arr.mem); i < len(x); i++ {
+		for i, x := 0, view[int32](mem); i < len(x); i++ {
 			x[i] = int32(i)
 		}
 	default:
-		for i := range arr.mem {
-			arr.mem[i] = byte(mix(uint64(i+rank)) >> 56)
+		for i := range mem {
+			mem[i] = byte(mix(uint64(i+rank)) >> 56)
 		}
 	}
 }

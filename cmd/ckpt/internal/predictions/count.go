@@ -9,7 +9,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/interval"
-	"ckpt/predict"
+	"ckpt/predict/service"
 )
 
 type countOptions struct {
@@ -19,7 +19,7 @@ type countOptions struct {
 	keep                    int
 	size, capacity          string
 	confident               bool
-	predicted               *predict.Time // of APP; nil without
+	predicted               *service.Amount // time of a checkpoint of APP; nil without
 }
 
 func newPredictCountCommand(g *ui.Globals) *cobra.Command {
@@ -78,20 +78,36 @@ func (o *countOptions) predictApp(cmd *cobra.Command, args []string) error {
 	case cmd.Flags().Changed("checkpoint-time"):
 		return ui.UsageOf(cmd, errors.New("APP and --checkpoint-time exclude each other"))
 	}
-	t, err := o.predict(cmd.Context(), args[0])
+	c, err := o.predict(cmd.Context(), args[0])
 	if err != nil {
 		return inputErrors(err)
 	}
-	o.predicted = t
-	planned := t.Latency.Total
+	t, mib := o.mean(c)
+	o.predicted = &t
+	planned := t.Value
 	if o.confident {
-		planned = t.HighS
+		planned = t.High
 	}
 	o.ckpt = strconv.FormatFloat(planned, 'f', -1, 64)
 	if o.size == "" {
-		o.size = strconv.FormatFloat(t.StoredMiB, 'f', 3, 64) + "MiB"
+		o.size = strconv.FormatFloat(mib, 'f', 3, 64) + "MiB"
 	}
 	return nil
+}
+
+// mean returns the time and the size of a checkpoint. Those of ckpt are means over a run:
+// its first checkpoint costs more than the others. So they depend on how many there are.
+func (o *countOptions) mean(c cost) (seconds service.Amount, mib float64) {
+	if c.stored == nil {
+		return service.Amount{Value: c.time.Latency.Total, Low: c.time.LowS, High: c.time.HighS}, c.time.StoredMiB
+	}
+	var q ui.Quantities
+	overhead, app := q.Share("--overhead", o.overhead), q.Duration("--app-time", o.app)
+	n, err := c.stored.Affordable(overhead, app.Seconds(), countBudget)
+	if err != nil || q.Err != nil {
+		n = 1 // the command refuses these flags itself
+	}
+	return c.stored.MeanCost(n), c.stored.Mean(n) / mebi
 }
 
 // budget reads the flags.
@@ -196,7 +212,7 @@ func (o *countOptions) span(b interval.Budget, m *interval.Model) (*countRange, 
 	if o.predicted == nil {
 		return nil, nil
 	}
-	r := &countRange{Low: o.predicted.LowS, High: o.predicted.HighS, Confident: o.confident}
+	r := &countRange{Low: o.predicted.Low, High: o.predicted.High, Confident: o.confident}
 	for _, end := range []struct {
 		seconds float64
 		count   *int

@@ -97,7 +97,7 @@ func (o *fitOptions) rows(g *ui.Globals, tables []string) ([]dataset.Measurement
 	all = append(all, rows...)
 	var out []dataset.Measurement
 	for _, m := range dataset.Means(all) {
-		if (o.app == "" || strings.EqualFold(m.App, o.app)) && (o.class == "" || m.Class == o.class) && (o.mpi == "" || m.MPI == dataset.MPIName(o.mpi)) {
+		if o.chosen(m.App, m.Class, m.MPI) {
 			out = append(out, m)
 		}
 	}
@@ -132,22 +132,40 @@ func (o *fitOptions) measured(g *ui.Globals) ([]dataset.Measurement, error) {
 	return rows, nil
 }
 
-// fitModes adds what the message logs and restarts of the jobs cost.
-func (o *fitOptions) fitModes(g *ui.Globals, m *predict.Model) error {
+// runs measures what jobs in the store stored, and how long that took.
+func (o *fitOptions) runs(g *ui.Globals) ([]dataset.JobRun, error) {
 	var runs []dataset.JobRun
 	for _, name := range o.jobs {
 		j, err := g.OpenJob(name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		run, err := job.MeasureRun(j)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		runs = append(runs, run)
+		if o.chosen(run.App, run.Class, run.MPI) && (len(o.points) == 0 || slices.Contains(o.points, run.NP)) {
+			runs = append(runs, run)
+		}
 	}
-	m.Modes = modes.Fit(runs)
-	return nil
+	return runs, nil
+}
+
+// chosen reports whether the flags choose measurements of an application.
+func (o *fitOptions) chosen(app, class, mpi string) bool {
+	return (o.app == "" || strings.EqualFold(app, o.app)) && (o.class == "" || class == o.class) && (o.mpi == "" || mpi == dataset.MPIName(o.mpi))
+}
+
+// write writes the model to the file of --output, if there is one.
+func (o *fitOptions) write(m *predict.Model) error {
+	if o.output == "" {
+		return nil
+	}
+	var text bytes.Buffer
+	if err := m.Write(&text); err != nil {
+		return err
+	}
+	return os.WriteFile(o.output, text.Bytes(), 0o666)
 }
 
 func runPredictFit(g *ui.Globals, o *fitOptions, tables []string) error {
@@ -184,17 +202,16 @@ func runPredictFit(g *ui.Globals, o *fitOptions, tables []string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.fitModes(g, m); err != nil {
+	runs, err := o.runs(g)
+	if err != nil {
 		return err
 	}
-	if o.output != "" {
-		var text bytes.Buffer
-		if err := m.Write(&text); err != nil {
-			return err
-		}
-		if err := os.WriteFile(o.output, text.Bytes(), 0o666); err != nil {
-			return err
-		}
+	if err := m.AddRuns(runs); err != nil {
+		return err
+	}
+	m.Modes = modes.Fit(runs)
+	if err := o.write(m); err != nil {
+		return err
 	}
 	fits := m.Fits()
 	if g.JSON {

@@ -3,6 +3,7 @@ package predictions
 import (
 	"math"
 
+	"ckpt/dataset"
 	"ckpt/predict"
 	"ckpt/zones"
 )
@@ -16,6 +17,7 @@ type sizeResult struct {
 	NP            int          `json:"np"`
 	Mapping       []int        `json:"mapping"`
 	MPI           string       `json:"mpi"`
+	Engine        string       `json:"engine"`
 	Zones         *zones.Sizes `json:"zones,omitempty"` // of the first kind of file; absent if unknown
 	Files         []fileKind   `json:"file_kinds"`
 	Manager       int64        `json:"manager_bytes"`
@@ -40,7 +42,7 @@ type fileKind struct {
 }
 
 func sizeJSON(s *predict.Size) sizeResult {
-	r := sizeResult{App: s.App, NP: s.NP, Mapping: s.Mapping, MPI: s.MPI, Zones: knownZones(s, s.Zones), Manager: bytesOf(s.ManagerMiB),
+	r := sizeResult{App: s.App, NP: s.NP, Mapping: s.Mapping, MPI: s.MPI, Engine: string(dataset.DMTCP), Zones: knownZones(s, s.Zones), Manager: bytesOf(s.ManagerMiB),
 		Total: bytesOf(s.TotalMiB), Low: bytesOf(s.LowMiB), High: bytesOf(s.HighMiB), Model: s.Model, Basis: s.Basis,
 		Extrapolation: s.Extrapolation, Note: s.Note}
 	for _, f := range s.Files {

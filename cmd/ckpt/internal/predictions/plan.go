@@ -78,6 +78,7 @@ func (o *planOptions) addFlags(f *pflag.FlagSet) {
 	ui.Choices(f, "mpi", "mpich", "openmpi")
 	f.StringSliceVar(&o.codecs, "codec", []string{"none", "gzip"}, "codecs to try: "+strings.Join(predict.Codecs(), ", "))
 	ui.Choices(f, "codec", predict.Codecs()...)
+	addEngineFlag(f, &o.engine)
 	f.StringVar(&o.io, "io", "none", "how the application writes: none, simple or full")
 	ui.Choices(f, "io", "none", "simple", "full")
 	f.IntSliceVar(&o.aggregatorList, "aggregators", nil, "numbers of aggregators to try, with --io full (default one per node)")
@@ -131,6 +132,20 @@ func (o *planOptions) planning() (predict.Planning, error) {
 	return p, err
 }
 
+// storing says whose files are compared. Those of ckpt have the codec of the measured
+// jobs, or none, unless codecs are given.
+func (o *planOptions) storing(cmd *cobra.Command, m *predict.Model, p *predict.Planning) error {
+	own, err := o.own(m)
+	if err != nil || !own {
+		return err
+	}
+	p.Engine, p.Storing = dataset.Ckpt, predict.Storing{Layout: o.layout, Async: o.async}
+	if !cmd.Flags().Changed("codec") {
+		p.Codecs = nil
+	}
+	return nil
+}
+
 // times reads the run times of np processes, if there is a table of them.
 func (o *planOptions) times(np int) (runs []predict.AppRun, err error) {
 	if o.runs == "" {
@@ -172,6 +187,9 @@ func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app strin
 		return err
 	}
 	if p.App, err = m.Application(app, o.np); err != nil {
+		return err
+	}
+	if err := o.storing(cmd, m, &p); err != nil {
 		return err
 	}
 	if p.Runs, err = o.times(p.App.NP); err != nil {

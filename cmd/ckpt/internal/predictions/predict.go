@@ -21,6 +21,7 @@ import (
 // jobOptions are the flags that describe a job whose images are predicted.
 type jobOptions struct {
 	ui.Placement
+	storingOptions
 	model, mpi, io, buffer, law string
 	vary                        string
 	np, aggregators             int
@@ -32,11 +33,12 @@ func (o *jobOptions) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not have it")
 	f.StringVar(&o.vary, "vary", "", "problem size in place of the class of APP, like n=4096")
 	o.Placement.AddFlags(f)
+	o.storingOptions.addFlags(f)
 	f.StringVar(&o.mpi, "mpi", "mpich", "MPI library: mpich or openmpi")
 	ui.Choices(f, "mpi", "mpich", "openmpi")
 	f.StringVar(&o.io, "io", "none", "how the application writes: none, simple (each rank) or full (aggregators)")
 	ui.Choices(f, "io", "none", "simple", "full")
-	f.IntVar(&o.aggregators, "aggregators", 0, "ranks that write for the others, with --io full (default one per node)")
+	f.IntVar(&o.aggregators, "aggregators", 0, "ranks that write for the others, with --io full or --layout aggregated (default one per node)")
 	f.StringVar(&o.buffer, "buffer", "", "collective buffer of an aggregator, with --io full (default 16MiB, Open MPI 32MiB)")
 	f.StringVar(&o.law, "law", "auto", "law of the data zone: "+strings.Join(predict.LawNames(), ", "))
 	ui.Choices(f, "law", predict.LawNames()...)
@@ -141,9 +143,15 @@ func newPredictSizeCommand(g *ui.Globals) *cobra.Command {
 		Long: `Predict the size of a checkpoint, zone by zone: one line for each kind of image
 file, then the total with its 95 % interval, the law and the points behind it.
 
+--engine dmtcp is an image of each process with everything in it. --engine ckpt is
+what ckpt stores: one line for the first checkpoint, and one for those that follow
+and store only what has changed. The default is what the model was measured on;
+the built-in tables are dmtcp.
+
 APP is NAME.CLASS.NP (bt.B.4), NAME.CLASS with --np, or a workload file. The built-in ones are ` + strings.Join(dataset.Names(), ", ") + `,
 and a model of ckpt predict fit adds those that it has measurements of.`,
 		Example: `  ckpt predict size bt.D.64 --nodes 2
+  ckpt predict size bt.A.16 --engine ckpt
   ckpt predict size bt.C.25 --map 4,4,4,4,4,4,1 --io full --json
   ckpt predict size sp.B --np 49 --law thesis
   ckpt predict size bt --np 64 --vary N=200`,
@@ -165,6 +173,17 @@ func runPredictSize(g *ui.Globals, o *jobOptions, app, figure string) error {
 	m, err := o.load()
 	if err != nil {
 		return err
+	}
+	own, err := o.own(m)
+	if err != nil {
+		return err
+	}
+	if own && figure == "" {
+		s, err := o.stored(m, app, nil)
+		if err != nil {
+			return err
+		}
+		return g.Show(storedJSON(s, false), func() error { return printStored(g, s) })
 	}
 	r, err := o.request(m, app)
 	if err != nil {

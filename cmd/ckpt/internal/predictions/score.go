@@ -22,6 +22,8 @@ func newPredictScoreCommand(g *ui.Globals) *cobra.Command {
 		Short: "Compare a prediction with what a job occupied",
 		Long: `Compare the predicted image of a rank with what each checkpoint of a job in the
 store measured: the error, and whether the measurement is inside the 95 % interval.
+With a model of jobs of ckpt, or --engine ckpt, also what each checkpoint added to
+the store, and how long it took.
 
 Without --model the prediction comes from the built-in tables, which are images of
 DMTCP on another machine. ckpt predict fit --from-job makes a model of small runs.`,
@@ -31,6 +33,7 @@ DMTCP on another machine. ckpt predict fit --from-job makes a model of small run
 		RunE: func(_ *cobra.Command, args []string) error { return inputErrors(runPredictScore(g, &o, args[0])) },
 	}
 	g.AddStoreFlag(cmd)
+	addEngineFlag(cmd.Flags(), &o.engine)
 	cmd.Flags().StringVar(&o.model, "model", "", "model of ckpt predict fit (default: the built-in tables)")
 	return cmd
 }
@@ -64,6 +67,15 @@ type scoreResult struct {
 	Scores []scoreLine `json:"score_list"`
 	Zones  []zoneScore `json:"zone_score_list"` // of the newest checkpoint
 	Inside float64     `json:"inside_share"`
+
+	// Of a job of ckpt, what its checkpoints stored and how long they took.
+	Stored       []storedScore `json:"stored_score_list,omitempty"`
+	StoredInside *float64      `json:"stored_inside_share,omitempty"`
+	Times        []timeScore   `json:"time_score_list,omitempty"`
+	TimeInside   *float64      `json:"time_inside_share,omitempty"`
+	StoredModel  string        `json:"stored_model,omitempty"`
+	StoredBasis  string        `json:"stored_basis,omitempty"`
+	StoredNote   string        `json:"note,omitempty"`
 }
 
 func runPredictScore(g *ui.Globals, o *jobOptions, name string) error {
@@ -75,7 +87,14 @@ func runPredictScore(g *ui.Globals, o *jobOptions, name string) error {
 	if err != nil {
 		return err
 	}
+	own, err := o.own(m)
+	if err != nil {
+		return err
+	}
 	r, err := scoreJob(m, j)
+	if err == nil && own {
+		err = r.scoreStored(m, j)
+	}
 	if err != nil {
 		return err
 	}
@@ -146,6 +165,9 @@ func (r *scoreResult) score(m *predict.Model, number int, row dataset.Measuremen
 }
 
 func printScore(g *ui.Globals, r *scoreResult) error {
+	if err := printStoredScore(g, r); err != nil {
+		return err
+	}
 	var rows [][]string
 	for _, s := range r.Scores {
 		inside := "no"

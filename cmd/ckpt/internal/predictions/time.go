@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -19,13 +18,11 @@ import (
 
 type timeOptions struct {
 	jobOptions
-	codec, measure, probeSize string
+	measure, probeSize string
 }
 
 func (o *timeOptions) addFlags(f *pflag.FlagSet) {
 	o.jobOptions.addFlags(f)
-	f.StringVar(&o.codec, "codec", "none", "compression: "+strings.Join(predict.Codecs(), ", "))
-	ui.Choices(f, "codec", predict.Codecs()...)
 	f.StringVar(&o.measure, "measure", "", "measure the rate of this directory with a short write test")
 	f.StringVar(&o.probeSize, "measure-size", "64MiB", "bytes of each round of --measure")
 }
@@ -53,21 +50,39 @@ system. --law thesis gives the thesis's own lines, Eq 5.1 to 5.3.`,
 	return cmd
 }
 
+// A cost is what a checkpoint takes: stored if the files are those of ckpt, else time.
+type cost struct {
+	time   *predict.Time
+	stored *predict.Stored
+}
+
 // predict reads the model, measures the storage with --measure, and predicts.
-func (o *timeOptions) predict(ctx context.Context, app string) (*predict.Time, error) {
+func (o *timeOptions) predict(ctx context.Context, app string) (c cost, err error) {
 	m, err := o.load()
 	if err != nil {
-		return nil, err
+		return c, err
+	}
+	own, err := o.own(m)
+	if err != nil {
+		return c, err
+	}
+	if own {
+		probe, err := o.probe(ctx)
+		if err == nil {
+			c.stored, err = o.stored(m, app, probe)
+		}
+		return c, err
 	}
 	r, err := o.request(m, app)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
 	probe, err := o.probe(ctx)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
-	return m.Time(r, o.codec, probe)
+	c.time, err = m.Time(r, o.codec, probe)
+	return c, err
 }
 
 // probe measures the file system of --measure, nil without.
@@ -106,13 +121,17 @@ func scatter(list []float64) float64 {
 }
 
 func runPredictTime(ctx context.Context, g *ui.Globals, o *timeOptions, app string) error {
-	t, err := o.predict(ctx, app)
+	c, err := o.predict(ctx, app)
 	if err != nil {
 		return err
 	}
-	if g.JSON {
-		return g.PrintJSON(timeJSON(t))
+	if c.stored != nil {
+		return g.Show(storedJSON(c.stored, true), func() error { return printStoredTime(g, c.stored) })
 	}
+	return g.Show(timeJSON(c.time), func() error { return printTime(g, c.time) })
+}
+
+func printTime(g *ui.Globals, t *predict.Time) error {
 	l := t.Latency
 	text := fmt.Sprintf("%s under %s, %s: %s MiB of %s stored\n", t.App, t.MPI, t.Codec, decimal(t.StoredMiB), decimal(t.TotalMiB)) +
 		fmt.Sprintf("latency %s = %s coordination + %s management + %s storage\n95 %%    %s to %s\n",

@@ -1,0 +1,165 @@
+package predictions
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/dataset"
+	"ckpt/predict"
+	"ckpt/predict/service"
+	"ckpt/zones"
+)
+
+// storingOptions are the flags that say whose files are predicted, and how they are
+// written.
+type storingOptions struct {
+	engine, codec, layout string
+	async                 bool
+}
+
+// codecChoices are the codecs of both engines.
+var codecChoices = append([]string{"auto"}, predict.Codecs()...)
+
+func (o *storingOptions) addFlags(f *pflag.FlagSet) {
+	addEngineFlag(f, &o.engine)
+	f.StringVar(&o.codec, "codec", "", "compression: auto, none, s2, zstd, gzip (default none, or that of the measured jobs)")
+	ui.Choices(f, "codec", codecChoices...)
+	f.StringVar(&o.layout, "layout", "", "files of ckpt: per-rank, aggregated or shared (default per-rank)")
+	ui.Choices(f, "layout", "per-rank", "aggregated", "shared")
+	f.BoolVar(&o.async, "async", false, "ckpt writes while the application computes")
+}
+
+func addEngineFlag(f *pflag.FlagSet, engine *string) {
+	f.StringVar(engine, "engine", "", "checkpointer that writes: ckpt or dmtcp (default that of the model's measurements)")
+	ui.Choices(f, "engine", "ckpt", "dmtcp")
+}
+
+// own reports whether the files of ckpt are predicted.
+func (o *storingOptions) own(m *predict.Model) (bool, error) {
+	engine, err := m.EngineOf(dataset.Engine(o.engine))
+	if err == nil && engine != dataset.Ckpt && (o.layout != "" || o.async) {
+		return false, ui.BadUsage("--layout and --async are for files of ckpt", "add --engine ckpt")
+	}
+	return engine == dataset.Ckpt, err
+}
+
+// stored predicts what ckpt stores.
+func (o *jobOptions) stored(m *predict.Model, app string, probe *predict.Probe) (*predict.Stored, error) {
+	how := predict.Storing{Codec: o.codec, Layout: o.layout, Aggregators: o.aggregators, Async: o.async}
+	if o.managers {
+		return nil, ui.BadUsage("--manager-files is for images of dmtcp", "add --engine dmtcp, or leave it out")
+	}
+	plain := *o
+	if o.layout != "" {
+		plain.aggregators = 0 // those of the files, not of the application
+	}
+	r, err := plain.request(m, app)
+	if err != nil {
+		return nil, err
+	}
+	return m.Stored(r, how, probe)
+}
+
+// storedResult is a predict.Stored as --json prints it.
+type storedResult struct {
+	App           string           `json:"app"`
+	NP            int              `json:"np"`
+	Mapping       []int            `json:"mapping"`
+	MPI           string           `json:"mpi"`
+	Engine        dataset.Engine   `json:"engine"`
+	Codec         string           `json:"codec"`
+	Layout        string           `json:"layout"`
+	Library       int64            `json:"library_bytes"` // once for the job
+	Kinds         []checkpointKind `json:"checkpoint_kinds"`
+	Model         string           `json:"model"`
+	Basis         string           `json:"basis"`
+	Extrapolation float64          `json:"extrapolation"`
+	Assumed       bool             `json:"assumed"`
+	Note          string           `json:"note,omitempty"`
+}
+
+// checkpointKind is a first checkpoint, or one that follows.
+type checkpointKind struct {
+	Full    bool        `json:"full"`
+	Files   int         `json:"files"`
+	Zones   zones.Sizes `json:"stored_zones"`
+	Index   int64       `json:"index_bytes"`
+	Stored  int64       `json:"stored_bytes"`
+	Low     int64       `json:"low_bytes"`
+	High    int64       `json:"high_bytes"`
+	Latency *latency    `json:"latency_s,omitempty"`
+	LowS    *float64    `json:"low_s,omitempty"`
+	HighS   *float64    `json:"high_s,omitempty"`
+	Pause   *float64    `json:"pause_s,omitempty"`
+}
+
+// latency has the parts of a latency in seconds.
+type latency struct {
+	Coordination float64 `json:"coordination"`
+	Management   float64 `json:"management"`
+	Storage      float64 `json:"storage"`
+	Total        float64 `json:"total"`
+}
+
+func kindJSON(c *service.Checkpoint, full bool, t *service.Time) checkpointKind {
+	k := checkpointKind{Full: full, Files: c.Files, Zones: zones.Sizes{Data: int64(c.Data.Value), Shared: int64(c.Shared.Value)},
+		Index: int64(c.Overhead.Value), Stored: int64(c.Total.Value), Low: int64(c.Total.Low), High: int64(c.Total.High)}
+	if t != nil {
+		k.Latency = &latency{t.Coordination, t.Management, t.Storage, t.Total.Value}
+		k.LowS, k.HighS, k.Pause = &t.Total.Low, &t.Total.High, &t.Pause.Value
+	}
+	return k
+}
+
+func storedJSON(s *predict.Stored, times bool) storedResult {
+	r := storedResult{App: s.App, NP: s.NP, Mapping: s.Mapping, MPI: s.MPI, Engine: dataset.Ckpt, Codec: s.Codec, Layout: s.Layout,
+		Library: int64(s.Library.Value), Model: s.Model, Basis: s.Basis, Extrapolation: max(1, s.Extrapolation), Assumed: s.Assumed, Note: s.Note}
+	full, next := &s.FullTime, &s.NextTime
+	if !times {
+		full, next = nil, nil
+	}
+	r.Kinds = []checkpointKind{kindJSON(&s.Full, true, full), kindJSON(&s.Next, false, next)}
+	return r
+}
+
+func printStored(g *ui.Globals, s *predict.Stored) error {
+	row := func(name string, c *service.Checkpoint) []string {
+		return []string{name, strconv.Itoa(c.Files), mib(c.Data.Value), mib(c.Shared.Value), mib(c.Overhead.Value), mib(c.Total.Value), amount(c.Total)}
+	}
+	if err := g.Table([]string{"checkpoint", "|files", "|data", "|shared", "|index", "|stored MiB", "|95 %"},
+		[][]string{row("full", &s.Full), row("incremental", &s.Next)}); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("library %s MiB once for the job, 95 %% %s\n", mib(s.Library.Value), amount(s.Library))
+	return g.Printf("%s%s", text, explainStored(g, s))
+}
+
+func printStoredTime(g *ui.Globals, s *predict.Stored) error {
+	row := func(name string, c *service.Checkpoint, t *service.Time) []string {
+		return []string{name, mib(c.Total.Value), ui.Seconds(t.Coordination), ui.Seconds(t.Management), ui.Seconds(t.Storage), ui.Seconds(t.Total.Value),
+			ui.Seconds(t.Total.Low) + " to " + ui.Seconds(t.Total.High), ui.Seconds(t.Pause.Value)}
+	}
+	if err := g.Table([]string{"checkpoint", "|stored MiB", "~|coordination", "~|management", "~|storage", "|latency", "|95 %", "|pause"},
+		[][]string{row("full", &s.Full, &s.FullTime), row("incremental", &s.Next, &s.NextTime)}); err != nil {
+		return err
+	}
+	return g.Printf("%s", explainStored(g, s))
+}
+
+func explainStored(g *ui.Globals, s *predict.Stored) string {
+	if g.Quiet {
+		return ""
+	}
+	text := fmt.Sprintf("engine ckpt, codec %s, layout %s\nmodel  %s\nbasis  %s\n", s.Codec, s.Layout, s.Model, s.Basis)
+	if s.Note != "" {
+		text += "note   " + s.Note + "\n"
+	}
+	return text
+}
+
+func mib(bytes float64) string { return decimal(bytes / mebi) }
+
+func amount(a service.Amount) string { return mib(a.Low) + " to " + mib(a.High) }

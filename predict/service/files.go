@@ -1,0 +1,66 @@
+package service
+
+import (
+	"math"
+
+	"ckpt/zones"
+)
+
+// The layouts of a job (docs/LAYOUTS.md).
+const (
+	aggregated = "aggregated"
+	shared     = "shared"
+)
+
+// Files is how many files a checkpoint has, without the manifest and the library.
+func Files(layout string, np, nodes, aggregators int) int {
+	switch layout {
+	case shared:
+		return 1
+	case aggregated:
+		if aggregators > 0 {
+			return min(aggregators, np)
+		}
+		return max(1, nodes)
+	}
+	return np
+}
+
+// The format of a container file (docs/FORMAT.md): a block each for header and trailer,
+// records in the index for regions, files and extents.
+const (
+	fileBlocks   = 2 * zones.PageSize
+	indexHeader  = 32
+	regionRecord = 32
+	fileRecord   = 56
+	extentRecord = 80
+)
+
+// overheadBytes is what headers and indexes of a checkpoint take.
+func overheadBytes(job *Job) float64 {
+	if job.Instance == nil {
+		return 0
+	}
+	records := 0.0 // of one rank
+	for _, r := range regions(job.Instance) {
+		records += regionRecord + extentRecord*math.Ceil(r.size/extentBytes)
+	}
+	np := float64(job.Instance.NP)
+	files := float64(Files(job.Layout, job.Instance.NP, len(job.Mapping), job.Aggregators))
+	index := indexHeader + fileRecord + records*np/files
+	return files * (fileBlocks + float64(zones.PageRound(int64(index))))
+}
+
+// overhead predicts it, corrected by what jobs measured.
+func (f *Fit) overhead(job *Job) Amount {
+	bytes := overheadBytes(job)
+	if bytes == 0 { // the arrays are not known: a few extents in each file
+		files := float64(Files(job.Layout, job.NP, len(job.Mapping), job.Aggregators))
+		bytes = files * (fileBlocks + zones.PageSize)
+	}
+	if f == nil || len(f.Overhead) == 0 {
+		return about(bytes, bytes/2)
+	}
+	s := scattered(f.Overhead, 0.05, priorWeight)
+	return about(s.mean*bytes, student(float64(s.n)+1)*s.sd*bytes)
+}

@@ -1,0 +1,285 @@
+package service
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"ckpt/dataset"
+	"ckpt/zones"
+)
+
+// A Fit is what jobs have measured of what ckpt stores. It is a part of a model file.
+type Fit struct {
+	Jobs []string `json:"jobs"`
+	Apps []*App   `json:"apps"`
+	// Segments are the stored bytes of the segments of nodes, by MPI library.
+	Segments map[string]*Segment `json:"segments,omitempty"`
+	// Library is the bytes of the stored library of each job, Overhead what headers and
+	// indexes took by what the formula gives.
+	Library  []float64 `json:"library,omitempty"`
+	Overhead []float64 `json:"overhead,omitempty"`
+	Times    *Times    `json:"times,omitempty"`
+}
+
+// An App is what jobs of one application and class measured.
+type App struct {
+	Name  string `json:"app"`
+	Class string `json:"class"`
+	// Workload is the spec that the jobs ran, unless it is built in.
+	Workload string    `json:"workload,omitempty"`
+	Points   []Point   `json:"points"`
+	Regions  []*Region `json:"regions"`
+}
+
+// A Point is what the data zone of one job stored, in bytes of a rank.
+type Point struct {
+	Job        string  `json:"job"`
+	NP         int     `json:"np"`
+	Codec      string  `json:"codec"`
+	Iterations int     `json:"iterations"`     // between two checkpoints
+	Full       float64 `json:"full,omitempty"` // 0 if no checkpoint of the job was a full one
+	Next       float64 `json:"next,omitempty"` // incremental; 0 if none was
+	// FullModel and NextModel are what the structure of the application gives for them.
+	FullModel float64 `json:"full_model,omitempty"`
+	NextModel float64 `json:"next_model,omitempty"`
+}
+
+// A Region is one of the memory of a rank.
+type Region struct {
+	Name    string `json:"name"`
+	Used    Share  `json:"used"`
+	Changed Share  `json:"changed"`
+	// Size is the mean of its bytes, for a region that the workload spec does not have.
+	Size    float64             `json:"size"`
+	Packing map[string]*Packing `json:"packing,omitempty"` // by codec
+}
+
+// A Segment is the stored bytes of a node's segment at some numbers of ranks on it.
+type Segment struct {
+	Ranks []float64 `json:"ranks"`
+	Full  []float64 `json:"full"`
+	Next  []float64 `json:"next"`
+}
+
+// New fits what jobs of ckpt measured; nil if there are none.
+func New(runs []dataset.JobRun) *Fit {
+	f := &Fit{Segments: map[string]*Segment{}}
+	var own []dataset.JobRun
+	for _, run := range runs {
+		if run.Engine == dataset.Ckpt && len(run.Checkpoints) > 0 {
+			own = append(own, run)
+			f.Jobs = append(f.Jobs, run.Job)
+		}
+	}
+	if len(own) == 0 {
+		return nil
+	}
+	for i := range own {
+		f.measure(&own[i])
+	}
+	for i := range own {
+		f.calibrate(&own[i])
+	}
+	f.Times = fitTimes(own)
+	return f
+}
+
+// instance evaluates the workload spec of a job; nil if it has none.
+func instance(run *dataset.JobRun) *dataset.Instance {
+	w, err := dataset.ParseWorkload([]byte(run.Workload), run.App)
+	if run.Workload == "" {
+		w, err = dataset.LoadWorkload(run.App)
+	}
+	if err != nil {
+		return nil
+	}
+	inst, err := w.Instance(run.Class, run.NP)
+	if err != nil {
+		return nil
+	}
+	return inst
+}
+
+// Spec is the workload spec of a user's application that jobs ran; nil if there is none.
+func (a *App) Spec() *dataset.Workload {
+	if a == nil || a.Workload == "" {
+		return nil
+	}
+	w, err := dataset.ParseWorkload([]byte(a.Workload), a.Name)
+	if err != nil {
+		return nil
+	}
+	return w
+}
+
+// App returns what was measured of an application; nil if nothing.
+func (f *Fit) App(name, class string) *App {
+	if f == nil {
+		return nil
+	}
+	for _, a := range f.Apps {
+		if strings.EqualFold(a.Name, name) && a.Class == class {
+			return a
+		}
+	}
+	return nil
+}
+
+// kinds divides the checkpoints of a job into full ones and those that follow. Where
+// memory that never changes is stored again, a checkpoint is neither.
+func kinds(run *dataset.JobRun) (full, next []*dataset.JobCheckpoint) {
+	for i := range run.Checkpoints {
+		c := &run.Checkpoints[i]
+		switch {
+		case c.Full:
+			full = append(full, c)
+		case !Refreshes(run, c):
+			next = append(next, c)
+		}
+	}
+	return full, next
+}
+
+// Refreshes reports whether a checkpoint of a job stores all memory, since it no longer
+// refers to the one that did. Groups number their checkpoints by turns.
+func Refreshes(run *dataset.JobRun, c *dataset.JobCheckpoint) bool {
+	groups := 1
+	for i := range run.Checkpoints {
+		groups = max(groups, run.Checkpoints[i].Group+1)
+	}
+	return (c.Number-1)/groups%cycle == 0
+}
+
+// regionMeans returns the means of a region over checkpoints, in bytes of a rank; n is the
+// number of checkpoints that had it.
+func regionMeans(list []*dataset.JobCheckpoint, name string) (size, unpacked, stored float64, n int) {
+	for _, c := range list {
+		for _, r := range c.Regions {
+			if r.Name != name {
+				continue
+			}
+			ranks := float64(c.Ranks)
+			size += float64(r.Memory) / ranks
+			unpacked += float64(r.Unpacked) / ranks
+			stored += float64(r.Stored) / ranks
+			n++
+		}
+	}
+	if n > 0 {
+		size, unpacked, stored = size/float64(n), unpacked/float64(n), stored/float64(n)
+	}
+	return size, unpacked, stored, n
+}
+
+// measure adds a job.
+func (f *Fit) measure(run *dataset.JobRun) {
+	app := f.App(run.App, run.Class)
+	if app == nil {
+		app = &App{Name: run.App, Class: run.Class}
+		f.Apps = append(f.Apps, app)
+	}
+	if _, err := dataset.LoadWorkload(run.App); err != nil {
+		app.Workload = run.Workload
+	}
+	full, next := kinds(run)
+	spec := shares(instance(run))
+	for _, c := range run.Checkpoints {
+		for _, r := range c.Regions {
+			if r.Zone == zones.Data && app.region(r.Name) == nil {
+				app.Regions = append(app.Regions, &Region{Name: r.Name, Packing: map[string]*Packing{}})
+			}
+		}
+	}
+	for _, r := range app.Regions {
+		r.measure(run, full, next, spec[r.Name])
+	}
+	f.segment(run, full, next)
+	for i := range run.Checkpoints {
+		if n := run.Checkpoints[i].Stored.Library; n > 0 {
+			f.Library = append(f.Library, float64(n))
+		}
+	}
+}
+
+func (a *App) region(name string) *Region {
+	i := slices.IndexFunc(a.Regions, func(r *Region) bool { return r.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return a.Regions[i]
+}
+
+// measure adds what a job stored of a region.
+func (r *Region) measure(run *dataset.JobRun, full, next []*dataset.JobCheckpoint, spec arrayShares) {
+	size, unpacked, stored, n := regionMeans(full, r.Name)
+	if n > 0 {
+		r.Used.measure(unpacked, size, spec.used())
+		r.packing(run.Codec).Full.add(run.NP, stored, unpacked, spec.full())
+	}
+	nextSize, nextUnpacked, nextStored, m := regionMeans(next, r.Name)
+	if m > 0 {
+		r.Changed.measure(nextUnpacked, nextSize, spec.changed())
+		r.packing(run.Codec).Next.add(run.NP, nextStored, nextUnpacked, spec.full())
+	}
+	if n+m > 0 {
+		r.Size = max(r.Size, size, nextSize)
+	}
+}
+
+// segment adds what the nodes of a job stored of their segments.
+func (f *Fit) segment(run *dataset.JobRun, full, next []*dataset.JobCheckpoint) {
+	nodes := float64(len(run.Mapping))
+	if run.Mode != "coordinated" || nodes == 0 || len(full) == 0 {
+		return // groups on one node have a segment each
+	}
+	mean := func(list []*dataset.JobCheckpoint) float64 {
+		sum := 0.0
+		for _, c := range list {
+			sum += float64(c.Stored.Shared) / nodes / float64(len(list))
+		}
+		return sum
+	}
+	s := f.Segments[run.MPI]
+	if s == nil {
+		s = &Segment{}
+		f.Segments[run.MPI] = s
+	}
+	first := mean(full)
+	following := first
+	if len(next) > 0 {
+		following = mean(next)
+	}
+	s.Ranks, s.Full, s.Next = append(s.Ranks, float64(run.NP)/nodes), append(s.Full, first), append(s.Next, following)
+}
+
+// calibrate notes how far the structure is off for a job.
+func (f *Fit) calibrate(run *dataset.JobRun) {
+	app := f.App(run.App, run.Class)
+	full, next := kinds(run)
+	pt := Point{Job: run.Job, NP: run.NP, Codec: run.Codec}
+	mean := func(list []*dataset.JobCheckpoint) (data, overhead, iterations float64) {
+		for _, c := range list {
+			share := 1 / float64(len(list))
+			data += float64(c.Stored.Data) / float64(c.Ranks) * share
+			overhead += float64(c.Overhead) * share
+			iterations += float64(c.Iterations) * share
+		}
+		return data, overhead, iterations
+	}
+	var overhead, iterations float64
+	pt.Full, overhead, iterations = mean(full)
+	pt.Next, _, _ = mean(next)
+	pt.Iterations = int(math.Round(iterations))
+	if inst := instance(run); inst != nil {
+		first, following := app.structure(inst, run.Codec)
+		pt.FullModel, pt.NextModel = first.Value, following.Value
+		if len(full) > 0 {
+			job := Job{Instance: inst, Mapping: run.Mapping, Layout: run.Layout, Aggregators: run.Aggregators}
+			if formula := overheadBytes(&job); formula > 0 && run.Mode == "coordinated" {
+				f.Overhead = append(f.Overhead, overhead/formula)
+			}
+		}
+	}
+	app.Points = append(app.Points, pt)
+}

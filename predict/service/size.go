@@ -1,0 +1,308 @@
+package service
+
+import (
+	"math"
+	"slices"
+
+	"ckpt/dataset"
+	"ckpt/zones"
+)
+
+// A Job is one to predict.
+type Job struct {
+	// Instance is the workload; nil if nobody knows it. Then Laws predict the stored
+	// bytes of the data zone.
+	Instance   *dataset.Instance
+	App, Class string
+	NP         int
+	// Mapping is the number of ranks of each node.
+	Mapping []int
+	MPI     string
+	Codec   string
+	// Layout and Aggregators say how the ranks write, as in the settings of a job.
+	Layout      string
+	Aggregators int
+	Laws        *Laws
+}
+
+// Laws are the stored bytes of the data zone of a rank, where no structure is known.
+type Laws struct{ Full, Next Amount }
+
+// A Size is what ckpt stores of a job.
+type Size struct {
+	// Library is stored once, beside the first checkpoint.
+	Library Amount
+	// Full is the first checkpoint, without the library, Next one that follows.
+	Full, Next Checkpoint
+	// Assumed says that no job measured the codec.
+	Assumed bool
+	// Measured says that the application and class were measured.
+	Measured bool
+	// Extrapolation is the factor by which the job lies outside the measured ones.
+	Extrapolation float64
+}
+
+// A Checkpoint is what one adds to the store, in bytes.
+type Checkpoint struct {
+	Data, Shared, Overhead, Total Amount
+	Files                         int
+}
+
+// Fulls is how many of the first n checkpoints store all memory: the first, and each that
+// no longer refers to it.
+func Fulls(n int) int { return (max(1, n) + cycle - 1) / cycle }
+
+// Mean is the mean of what the first n checkpoints add, without the library.
+func (s *Size) Mean(n int) float64 {
+	full, all := float64(Fulls(n)), float64(max(1, n))
+	return (full*s.Full.Total.Value + (all-full)*s.Next.Total.Value) / all
+}
+
+// arrayShares are the shares of one array in a workload spec.
+type arrayShares struct {
+	known         bool
+	use, changing float64
+	filled        float64
+}
+
+func (s arrayShares) used() float64 {
+	if !s.known {
+		return -1
+	}
+	return s.use
+}
+
+func (s arrayShares) changed() float64 {
+	if !s.known {
+		return -1
+	}
+	return s.changing
+}
+
+func (s arrayShares) full() float64 {
+	if !s.known || s.filled <= 0 {
+		return 1
+	}
+	return s.filled
+}
+
+// runtimeRegion is that of the runtime constant; of it the page with the iteration
+// counter changes.
+const runtimeRegion = "runtime"
+
+// shares are those of a spec by array.
+func shares(inst *dataset.Instance) map[string]arrayShares {
+	if inst == nil {
+		return nil
+	}
+	list := map[string]arrayShares{runtimeRegion: {true, 1, min(1, zones.PageSize/float64(inst.Runtime)), 1}}
+	for _, a := range inst.Arrays {
+		list[a.Name] = arrayShares{true, max(a.Used, a.Rewrite), a.Rewrite, a.Filled}
+	}
+	return list
+}
+
+// A sizedRegion is a region of a rank with its size.
+type sizedRegion struct {
+	name string
+	size float64
+}
+
+// regions lists those of a rank, with pages filled up.
+func regions(inst *dataset.Instance) []sizedRegion {
+	var list []sizedRegion
+	for _, a := range inst.Arrays {
+		if n := a.Bytes(); n > 0 {
+			list = append(list, sizedRegion{a.Name, float64(zones.PageRound(n))})
+		}
+	}
+	return append(list, sizedRegion{runtimeRegion, float64(zones.PageRound(inst.Runtime))})
+}
+
+// structure returns the stored bytes of the data zone of one rank.
+func (a *App) structure(inst *dataset.Instance, codec string) (full, next Amount) {
+	spec, list := shares(inst), regions(inst)
+	if a != nil {
+		for _, r := range a.Regions { // what the spec does not have, such as messages in transit
+			if !slices.ContainsFunc(list, func(s sizedRegion) bool { return s.name == r.Name }) {
+				list = append(list, sizedRegion{r.Name, r.Size})
+			}
+		}
+	}
+	var fullOpen, nextOpen, fullSD, nextSD float64
+	for _, item := range list {
+		var r *Region
+		if a != nil {
+			r = a.region(item.name)
+		}
+		if r == nil {
+			r = &Region{Name: item.name}
+		}
+		add := func(sum *Amount, share Share, of float64, isFull bool, open, sd *float64) {
+			bytes, half := share.stored(item.size, of)
+			ratio, deviation := r.ratio(codec, inst.NP, spec[item.name].full(), isFull)
+			sum.Value += bytes * ratio
+			*open += half * ratio
+			*sd += bytes * deviation
+		}
+		add(&full, r.Used, spec[item.name].used(), true, &fullOpen, &fullSD)
+		add(&next, r.Changed, spec[item.name].changed(), false, &nextOpen, &nextSD)
+	}
+	return about(full.Value, fullOpen+2*fullSD), about(next.Value, nextOpen+2*nextSD)
+}
+
+// The doubt about a structure: by how much it is off between jobs that agree with it, as a
+// relative standard deviation, and without any job.
+const (
+	fullPrior, nextPrior = 0.004, 0.01
+	fullDoubt, nextDoubt = 0.08, 0.15
+	priorWeight          = 2
+)
+
+// data predicts the data zone of a rank: the structure, corrected by what it was off.
+func (a *App) data(job *Job) (full, next Amount, extrapolation float64) {
+	full, next = a.structure(job.Instance, job.Codec)
+	var fullOff, nextOff []float64
+	extrapolation = 1
+	if a != nil {
+		low, high := math.Inf(1), 0.0
+		for _, pt := range a.Points {
+			low, high = min(low, float64(pt.NP)), max(high, float64(pt.NP))
+			if pt.FullModel > 0 && pt.Full > 0 {
+				fullOff = append(fullOff, pt.Full/pt.FullModel)
+			}
+			if pt.NextModel > 0 && pt.Next > 0 {
+				nextOff = append(nextOff, pt.Next/pt.NextModel)
+			}
+		}
+		if high > 0 {
+			extrapolation = max(1, low/float64(job.NP), float64(job.NP)/high)
+		}
+	}
+	return corrected(full, fullOff, fullPrior, fullDoubt, extrapolation), corrected(next, nextOff, nextPrior, nextDoubt, extrapolation), extrapolation
+}
+
+// corrected multiplies by the mean of what a structure was off, and widens the interval by
+// how that differs.
+func corrected(a Amount, off []float64, prior, doubt, extrapolation float64) Amount {
+	if len(off) == 0 {
+		return about(a.Value, math.Hypot(a.half(), 2*doubt*a.Value))
+	}
+	s := scattered(off, prior, priorWeight)
+	n := float64(s.n)
+	relative := student(n+priorWeight-1) * s.sd * math.Sqrt(1+1/n) * (1 + math.Log(extrapolation))
+	return about(a.Value*s.mean, math.Hypot(a.half(), relative*a.Value))
+}
+
+// Size predicts what ckpt stores of a job. Without measurements the Fit may be nil.
+func (f *Fit) Size(job Job) *Size {
+	app := f.App(job.App, job.Class)
+	s := &Size{Measured: app != nil, Library: f.library(), Extrapolation: 1}
+	var full, next Amount
+	if job.Instance != nil && job.Laws == nil {
+		full, next, s.Extrapolation = app.data(&job)
+		s.Assumed = !app.packed(job.Codec)
+	} else if job.Laws != nil {
+		full, next = job.Laws.Full, job.Laws.Next
+	}
+	ranks := float64(job.NP)
+	segmentFull, segmentNext := f.segments(&job)
+	overhead := f.overhead(&job)
+	files := Files(job.Layout, job.NP, len(job.Mapping), job.Aggregators)
+	s.Full = Checkpoint{Data: full.Times(ranks), Shared: segmentFull, Overhead: overhead, Files: files}
+	s.Next = Checkpoint{Data: next.Times(ranks), Shared: segmentNext, Overhead: overhead, Files: files}
+	for _, c := range []*Checkpoint{&s.Full, &s.Next} {
+		c.Total = plus(c.Data, c.Shared, c.Overhead)
+	}
+	return s
+}
+
+// packed reports whether jobs measured the codec, or it does not matter.
+func (a *App) packed(codec string) bool {
+	if codec == "none" || codec == "" {
+		return true
+	}
+	return a != nil && slices.ContainsFunc(a.Regions, func(r *Region) bool { return r.Packing[codec] != nil })
+}
+
+// Codec is the one that an application was measured with, the newest job's; "" if none.
+func (a *App) Codec() string {
+	if a == nil || len(a.Points) == 0 {
+		return ""
+	}
+	return a.Points[len(a.Points)-1].Codec
+}
+
+// libraryBytes is the library of the program ckpt itself, which its ranks run.
+const libraryBytes = 25 << 20
+
+func (f *Fit) library() Amount {
+	if f == nil || len(f.Library) == 0 {
+		return about(libraryBytes, 0.2*libraryBytes)
+	}
+	newest := f.Library[len(f.Library)-1] // earlier programs were other builds
+	s := scattered(f.Library, 0.01*newest, 1)
+	return about(newest, 2*s.sd)
+}
+
+// segments predicts what all nodes store of their segments. Once its messages have
+// arrived a segment is empty, and takes a page.
+func (f *Fit) segments(job *Job) (full, next Amount) {
+	var s *Segment
+	if f != nil {
+		s = f.Segments[job.MPI]
+	}
+	nodes := make(map[int]int) // by ranks on them
+	for _, n := range job.Mapping {
+		nodes[n]++
+	}
+	for ranks, n := range nodes {
+		one, following := s.at(float64(ranks))
+		full, next = plus(full, one.Times(float64(n))), plus(next, following.Times(float64(n)))
+	}
+	return full, next
+}
+
+// at predicts one node.
+func (s *Segment) at(ranks float64) (full, next Amount) {
+	if s == nil || len(s.Ranks) == 0 {
+		page := float64(zones.PageSize)
+		return about(page, page), about(page, page)
+	}
+	line := func(values []float64) Amount {
+		v, sd := fitLine(s.Ranks, values, ranks)
+		return about(max(0, v), student(float64(len(values)))*sd)
+	}
+	return line(s.Full), line(s.Next)
+}
+
+// fitLine fits a line through points by least squares, a constant if there is one abscissa
+// only, and returns its value at x and the standard deviation of a measurement there.
+func fitLine(xs, ys []float64, x float64) (value, sd float64) {
+	n := float64(len(xs))
+	var mx, my, sxx, sxy float64
+	for i := range xs {
+		mx += xs[i] / n
+		my += ys[i] / n
+	}
+	for i := range xs {
+		sxx += (xs[i] - mx) * (xs[i] - mx)
+		sxy += (xs[i] - mx) * (ys[i] - my)
+	}
+	slope := 0.0
+	if sxx > 0 {
+		slope = sxy / sxx
+	}
+	value = my + slope*(x-mx)
+	prior := 0.03 * my
+	squares := 2 * prior * prior
+	for i := range xs {
+		d := ys[i] - my - slope*(xs[i]-mx)
+		squares += d * d
+	}
+	leverage := 1 / n
+	if sxx > 0 {
+		leverage += (x - mx) * (x - mx) / sxx
+	}
+	return value, math.Sqrt(squares / (n + 1) * (1 + leverage))
+}

@@ -1,0 +1,258 @@
+package service
+
+import (
+	"errors"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"ckpt/dataset"
+)
+
+// Times are how long checkpoints took, in their parts, with robust fits: a checkpoint
+// that the machine disturbed does not move them.
+//
+//	coordination = base + per rank
+//	management   = base + per rank
+//	storage      = per file + per byte
+//
+// A file costs its creation and its fsyncs. A job waits for the library too, where it is
+// stored beside a checkpoint. All ranks of a job share a storage here, so its rate is that
+// of all of them together.
+type Times struct {
+	Storages     []string `json:"storages"` // directories of the stores
+	Jobs         int      `json:"jobs"`
+	Checkpoints  int      `json:"checkpoints"`
+	Coordination Line     `json:"coordination"`
+	Management   Line     `json:"management"`
+	Storage      Line     `json:"storage"`
+	// Copy is the pause of asynchronous checkpoints beyond coordination, by the bytes of
+	// the data zone; nil if there were none.
+	Copy *Line `json:"copy,omitempty"`
+	// Latency is the scatter of whole latencies about the sum of the parts.
+	Scatter float64 `json:"scatter"`
+	// The ranges that were measured.
+	NP    Range `json:"np"`
+	Bytes Range `json:"bytes"`
+}
+
+// A Line is seconds as a linear function with coefficients that are not negative. Scatter
+// is the standard deviation of the logarithm of a measured time by a predicted one.
+type Line struct {
+	Coef    []float64 `json:"coefficients"`
+	Scatter float64   `json:"scatter"`
+}
+
+// A Range is from the least to the largest value measured.
+type Range struct {
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+func (r *Range) add(v float64) {
+	if r.High == 0 {
+		*r = Range{v, v}
+	}
+	r.Low, r.High = min(r.Low, v), max(r.High, v)
+}
+
+func (r Range) beyond(v float64) float64 {
+	if v <= 0 || r.Low <= 0 {
+		return 1
+	}
+	return max(1, r.Low/v, v/r.High)
+}
+
+func (l *Line) at(row []float64) float64 {
+	sum := 0.0
+	for i, c := range l.Coef {
+		sum += c * row[i]
+	}
+	return sum
+}
+
+// The scatter of times between equal runs, as a standard deviation of logarithms, and how
+// many jobs this assumption is worth.
+const (
+	timePrior       = 0.2
+	timePriorWeight = 2
+	// timeDrift is how uncertain a time becomes when it is extrapolated by a factor of e.
+	timeDrift = 0.2
+	// fastest is the least time that is told from none.
+	fastest = 1e-4
+)
+
+// a timed checkpoint, as rows of the lines.
+type timed struct {
+	ranks, storage, copied             []float64
+	coordination, management, storageS float64
+	pause                              float64 // beyond coordination
+}
+
+// fitTimes fits the times of jobs; nil if none was timed.
+func fitTimes(runs []dataset.JobRun) *Times {
+	t := &Times{}
+	var list []timed
+	copies := 0
+	for i := range runs {
+		run := &runs[i]
+		before := len(list)
+		for k := range run.Checkpoints {
+			c := &run.Checkpoints[k]
+			if c.LatencyS() <= 0 {
+				continue
+			}
+			bytes := float64(c.StoredBytes + c.Stored.Library)
+			row := timed{ranks: []float64{1, float64(c.Ranks)}, storage: []float64{float64(c.Files), bytes}, coordination: c.CoordinationS,
+				management: c.ManagementS, storageS: c.StorageS}
+			if run.Async {
+				row.copied, row.pause = []float64{float64(c.Memory.Data)}, c.PauseS-c.CoordinationS
+				copies++
+			}
+			list = append(list, row)
+			t.NP.add(float64(c.Ranks))
+			t.Bytes.add(bytes)
+		}
+		if len(list) > before {
+			t.Jobs++
+			if dir := filepath.Clean(run.Storage); !slices.Contains(t.Storages, dir) {
+				t.Storages = append(t.Storages, dir)
+			}
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	t.Checkpoints = len(list)
+	t.fit(list, copies > 0)
+	return t
+}
+
+func (t *Times) fit(list []timed, async bool) {
+	var ranks, storage, copied [][]float64
+	var coordination, management, stored, pauses []float64
+	for _, c := range list {
+		ranks, storage = append(ranks, c.ranks), append(storage, c.storage)
+		coordination, management, stored = append(coordination, c.coordination), append(management, c.management), append(stored, c.storageS)
+		if c.copied != nil {
+			copied, pauses = append(copied, c.copied), append(pauses, c.pause)
+		}
+	}
+	t.Coordination, t.Management, t.Storage = fitMedian(ranks, coordination), fitMedian(ranks, management), fitMedian(storage, stored)
+	if async {
+		l := fitMedian(copied, pauses)
+		t.Copy = &l
+	}
+	var off []float64
+	for _, c := range list {
+		model := t.Coordination.at(c.ranks) + t.Management.at(c.ranks) + t.Storage.at(c.storage)
+		off = append(off, math.Log(max(fastest, c.coordination+c.management+c.storageS)/max(fastest, model)))
+	}
+	t.Scatter = spread(off)
+}
+
+// spread estimates a standard deviation from the median distance to the median, which a
+// few wild values do not move.
+func spread(values []float64) float64 {
+	middle := median(values)
+	away := make([]float64, len(values))
+	for i, v := range values {
+		away[i] = math.Abs(v - middle)
+	}
+	return 1.4826 * median(away)
+}
+
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// A Time is the predicted latency of one checkpoint in its parts.
+type Time struct {
+	Coordination, Management, Storage float64
+	// Total has the interval of their sum; Pause is how long the application stands
+	// still.
+	Total, Pause Amount
+	// Extrapolation is the factor by which it lies outside the measured checkpoints.
+	Extrapolation float64
+	// Default says that no job was timed: the rates are assumptions.
+	Default bool
+}
+
+// defaults are the times of jobs on one machine with a local disk. They say little about
+// another, so their interval spans a factor.
+var defaults = Times{Coordination: Line{Coef: []float64{0, 0.0003}}, Management: Line{Coef: []float64{0, 0.0003}},
+	Storage: Line{Coef: []float64{0.005, 1 / 300e6}}, Copy: &Line{Coef: []float64{1 / 2e9}}}
+
+const defaultFactor = 5
+
+// Time predicts the latency of a checkpoint that adds so many bytes to the store. A probe
+// is the rate in bytes per second that was measured now, 0 for that of the jobs.
+func (f *Fit) Time(job *Job, c *Checkpoint, library Amount, async bool, probe float64) Time {
+	t, timed := &defaults, false
+	if f != nil && f.Times != nil {
+		t, timed = f.Times, true
+	}
+	bytes := c.Total.Value + library.Value
+	ranks := []float64{1, float64(job.NP)}
+	line := t.Storage
+	if probe > 0 {
+		line = Line{Coef: []float64{t.Storage.Coef[0], 1 / probe}}
+	}
+	out := Time{Coordination: t.Coordination.at(ranks), Management: t.Management.at(ranks),
+		Storage: line.at([]float64{float64(c.Files), bytes}), Extrapolation: 1, Default: !timed}
+	total := out.Coordination + out.Management + out.Storage
+	if !timed {
+		out.Total = within(total, defaultFactor)
+	} else {
+		out.Extrapolation = max(t.NP.beyond(float64(job.NP)), t.Bytes.beyond(bytes))
+		size := 0.0
+		if c.Total.Value > 0 {
+			size = c.Total.half() / c.Total.Value / 2
+		}
+		out.Total = within(total, t.factor(out.Extrapolation, size))
+	}
+	out.Pause = out.Total
+	if async && t.Copy != nil {
+		pause := out.Coordination + t.Copy.at([]float64{c.Data.Value})
+		out.Pause = within(pause, out.Total.High/max(out.Total.Value, fastest))
+	}
+	return out
+}
+
+// factor is that of the interval of a time: the scatter of the jobs, beside that between
+// equal runs, and more outside of what was measured.
+func (t *Times) factor(extrapolation, size float64) float64 {
+	jobs := float64(t.Jobs)
+	variance := (timePriorWeight*timePrior*timePrior + jobs*t.Scatter*t.Scatter) / (timePriorWeight + jobs)
+	drift := timeDrift * math.Log(extrapolation)
+	return math.Exp(student(timePriorWeight+jobs-1) * math.Sqrt(variance*(1+1/jobs)+drift*drift+size*size))
+}
+
+// check verifies what predictions rely on, of a model from a file.
+func (t *Times) check() error {
+	for _, l := range []struct {
+		line Line
+		n    int
+	}{{t.Coordination, 2}, {t.Management, 2}, {t.Storage, 2}} {
+		if len(l.line.Coef) != l.n {
+			return errors.New("times: wrong number of coefficients")
+		}
+		for _, c := range l.line.Coef {
+			if !(c >= 0 && c < 1e6) {
+				return errors.New("times: coefficient is out of range")
+			}
+		}
+	}
+	if t.Copy != nil && (len(t.Copy.Coef) != 1 || !(t.Copy.Coef[0] >= 0 && t.Copy.Coef[0] < 1e6)) {
+		return errors.New("times: coefficient is out of range")
+	}
+	if !(t.Scatter >= 0 && t.Scatter < 100) || t.Jobs < 1 || !(t.NP.Low > 0 && t.NP.High >= t.NP.Low) || !(t.Bytes.Low >= 0 && t.Bytes.High >= t.Bytes.Low) {
+		return errors.New("times: impossible range")
+	}
+	return nil
+}

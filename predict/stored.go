@@ -1,0 +1,214 @@
+package predict
+
+import (
+	"fmt"
+	"strings"
+
+	"ckpt/dataset"
+	"ckpt/predict/service"
+)
+
+// A Storing is how ckpt stores the checkpoints of a job.
+type Storing struct {
+	// Codec is that of the measured jobs by default, Layout per-rank; Aggregators is one
+	// per node.
+	Codec       string
+	Layout      string
+	Aggregators int
+	Async       bool
+}
+
+// A Stored is what ckpt stores of a job, and how long that takes.
+type Stored struct {
+	App     string
+	NP      int
+	Mapping []int
+	MPI     string
+	Storing
+	service.Size
+	// FullTime is that of the first checkpoint, which stores the library too, NextTime that
+	// of an incremental one, RefreshTime that of a later one which stores all memory.
+	FullTime, NextTime, RefreshTime service.Time
+	// Model names the method, Basis what was measured, Note what deserves doubt.
+	Model, Basis, Note string
+}
+
+// EngineOf returns the engine of a prediction: the one asked for, or that of what was
+// measured.
+func (m *Model) EngineOf(asked dataset.Engine) (dataset.Engine, error) {
+	switch asked {
+	case dataset.DMTCP, dataset.Ckpt:
+		return asked, nil
+	case "":
+		if m.Engine == "" {
+			return dataset.DMTCP, nil
+		}
+		return m.Engine, nil
+	}
+	return "", refuse("write ckpt or dmtcp", "engine %q is unknown", asked)
+}
+
+// AddRuns fits what jobs of ckpt stored and how long that took, beside their zones. The
+// model then predicts for their engine.
+func (m *Model) AddRuns(runs []dataset.JobRun) error {
+	if m.Service = service.New(runs); m.Service == nil {
+		return nil
+	}
+	m.Engine = dataset.Ckpt
+	for _, s := range m.Series {
+		if w := m.Service.App(s.App, s.Class).Spec(); w != nil {
+			if err := s.fit(w); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Stored predicts what ckpt stores of a job. A probe replaces the rate of the measured
+// storage.
+func (m *Model) Stored(r Request, how Storing, probe *Probe) (*Stored, error) {
+	r, err := r.normal()
+	if err != nil {
+		return nil, err
+	}
+	if r.IO != NoIO {
+		return nil, refuse("leave out the I/O of the application", "ckpt stores no buffers of I/O: that is for images of dmtcp")
+	}
+	app := m.Service.App(r.App.Name, r.App.Class)
+	if how.Codec == "" {
+		how.Codec = app.Codec()
+	}
+	if how.Codec == "" {
+		how.Codec = "auto"
+	}
+	switch how.Layout {
+	case "":
+		how.Layout = "per-rank"
+	case "per-rank", "aggregated", "shared":
+	default:
+		return nil, refuse("write per-rank, aggregated or shared", "layout %q is unknown", how.Layout)
+	}
+	if how.Aggregators < 0 || how.Aggregators > r.App.NP {
+		return nil, refuse("between 1 and the number of processes", "%d aggregators are impossible", how.Aggregators)
+	}
+	job := service.Job{Instance: r.App.inst, App: r.App.Name, Class: r.App.Class, NP: r.App.NP, Mapping: r.Mapping, MPI: r.MPI, Codec: how.Codec,
+		Layout: how.Layout, Aggregators: how.Aggregators}
+	s := &Stored{App: r.App.String(), NP: r.App.NP, Mapping: r.Mapping, MPI: r.MPI, Storing: how}
+	var factor float64
+	if job.Laws, factor, err = m.storedLaws(r, app, s); err != nil {
+		return nil, err
+	}
+	s.Size = *m.Service.Size(job)
+	s.Extrapolation = max(s.Extrapolation, factor)
+	rate := 0.
+	if probe != nil {
+		rate = probe.MiBPerS * (1 << 20)
+	}
+	s.FullTime = m.Service.Time(&job, &s.Full, s.Library, how.Async, rate)
+	s.NextTime = m.Service.Time(&job, &s.Next, service.Amount{}, how.Async, rate)
+	s.RefreshTime = m.Service.Time(&job, &s.Full, service.Amount{}, how.Async, rate)
+	s.explain(m.Service, app)
+	return s, nil
+}
+
+// storedLaws predicts the stored bytes of a data zone by laws of the number of processes,
+// where no structure is known or a law is asked for. Without need it is nil.
+func (m *Model) storedLaws(r Request, app *service.App, s *Stored) (*service.Laws, float64, error) {
+	if r.App.inst != nil && (r.Law == "" || r.Law == Auto || r.Law == Structural) {
+		return nil, 1, nil
+	}
+	if r.Law == Structural || r.Law == Thesis {
+		return nil, 1, refuseFor(UseAutoLaw, "%s: the law %s does not predict what ckpt stores", r.App, r.Law)
+	}
+	if app == nil {
+		return nil, 1, refuseFor(FitPoints, "no job of %s.%s was measured, the law has no points", r.App.Name, r.App.Class)
+	}
+	var full, next []point
+	for _, pt := range app.Points {
+		if pt.Codec != s.Codec {
+			continue
+		}
+		if pt.Full > 0 {
+			full = append(full, point{float64(pt.NP), pt.Full / (1 << 20)})
+		}
+		if pt.Next > 0 {
+			next = append(next, point{float64(pt.NP), pt.Next / (1 << 20)})
+		}
+	}
+	if len(next) == 0 {
+		next = full // no job took a second checkpoint
+		s.Note = "no job took a second checkpoint: an incremental one is predicted as large as a full one"
+	}
+	laws, factor := &service.Laws{}, 1.
+	for _, part := range []struct {
+		points []point
+		to     *service.Amount
+	}{{full, &laws.Full}, {next, &laws.Next}} {
+		set, err := storedLaw(r.Law, part.points)
+		if err != nil {
+			return nil, 1, fmt.Errorf("stored bytes of %s.%s: %w", r.App.Name, r.App.Class, err)
+		}
+		e := set.predict(float64(r.App.NP))
+		*part.to = service.Amount{Value: e.Value * (1 << 20), Low: e.Low * (1 << 20), High: e.High * (1 << 20)}
+		factor = max(factor, e.Extrapolation)
+		s.Model = set.String()
+	}
+	return laws, factor, nil
+}
+
+func storedLaw(law Law, points []point) (*lawSet, error) {
+	if distinct(points) < 2 {
+		return nil, refuseFor(FitPoints, "%d process counts were measured, a law needs 2", distinct(points))
+	}
+	if law == "" || law == Auto {
+		return chooseLaws(points)
+	}
+	return oneLaw(law, points)
+}
+
+// explain says what the prediction rests on.
+func (s *Stored) explain(f *service.Fit, app *service.App) {
+	switch {
+	case s.Model != "":
+		s.Basis = jobsOf(app)
+	case app == nil:
+		s.Model, s.Basis = "structural", "workload spec, no job measured"
+		s.Note = join(s.Note, "no job of this application and class was measured: run one, and fit a model to it")
+	default:
+		s.Model, s.Basis = "structural", "workload spec, "+jobsOf(app)
+	}
+	if s.Assumed {
+		s.Note = join(s.Note, "the ratio of "+s.Codec+" is assumed, no job measured it")
+	}
+	if s.Size.Extrapolation > 1.0001 {
+		s.Note = join(s.Note, fmt.Sprintf("extrapolated by a factor of %.2g beyond the jobs measured", s.Size.Extrapolation))
+	}
+	if f == nil || f.Times == nil {
+		s.Note = join(s.Note, "times rest on assumed rates of a local disk, no job was timed")
+	} else if s.FullTime.Extrapolation > 1.0001 {
+		s.Note = join(s.Note, fmt.Sprintf("times extrapolated by a factor of %.2g", max(s.FullTime.Extrapolation, s.NextTime.Extrapolation)))
+	}
+}
+
+func jobsOf(app *service.App) string {
+	var names []string
+	low, high := app.Points[0].NP, app.Points[0].NP
+	for _, pt := range app.Points {
+		names = append(names, pt.Job)
+		low, high = min(low, pt.NP), max(high, pt.NP)
+	}
+	if len(names) > 6 {
+		names = append(names[:5:5], "…")
+	}
+	return fmt.Sprintf("%d jobs from %d to %d processes (%s)", len(app.Points), low, high, strings.Join(names, ", "))
+}
+
+// MeanCost is how long one checkpoint keeps the application from computing, in seconds,
+// as a mean over the first n of a run.
+func (s *Stored) MeanCost(n int) service.Amount {
+	full, all := float64(service.Fulls(n)), float64(max(1, n))
+	mix := func(first, later, next float64) float64 { return (first + (full-1)*later + (all-full)*next) / all }
+	f, l, x := s.FullTime.Pause, s.RefreshTime.Pause, s.NextTime.Pause
+	return service.Amount{Value: mix(f.Value, l.Value, x.Value), Low: mix(f.Low, l.Low, x.Low), High: mix(f.High, l.High, x.High)}
+}
