@@ -107,7 +107,7 @@ func scoreJob(m *predict.Model, j *image.Job) (*scoreResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &scoreResult{Job: j.Name()}
+	r := &scoreResult{Job: j.Name(), Zones: []zoneScore{}}
 	inside := 0
 	for _, n := range numbers {
 		manifest, err := j.Manifest(n)
@@ -151,13 +151,13 @@ func (r *scoreResult) score(m *predict.Model, number int, row dataset.Measuremen
 	}
 	r.App, r.Model, r.Basis = s.App, s.Model, s.Basis
 	f := s.Files[slices.IndexFunc(s.Files, func(f predict.File) bool { return f.PPN == row.PPN })]
-	line := scoreLine{Number: number, PPN: row.PPN, Measured: bytesOf(row.File), Predicted: bytesOf(f.MiB), Low: bytesOf(f.Low), High: bytesOf(f.High),
+	line := scoreLine{zones: []zoneScore{}, Number: number, PPN: row.PPN, Measured: bytesOf(row.File), Predicted: bytesOf(f.MiB), Low: bytesOf(f.Low), High: bytesOf(f.High),
 		Error: f.MiB/row.File - 1, Inside: f.Low <= row.File && row.File <= f.High}
 	for _, z := range []struct {
 		name                string
 		predicted, measured float64
 	}{{"library", f.Zones.Library, row.Library}, {"data", f.Zones.Data, row.Data}, {"shared", f.Zones.Shared, row.Shared}} {
-		if z.measured > 0 {
+		if z.measured > 0 && !s.ZonesUnknown {
 			line.zones = append(line.zones, zoneScore{z.name, bytesOf(z.measured), bytesOf(z.predicted), z.predicted/z.measured - 1})
 		}
 	}
@@ -184,11 +184,10 @@ func printScore(g *ui.Globals, r *scoreResult) error {
 	for _, z := range r.Zones {
 		rows = append(rows, []string{z.Zone, ui.MiB(z.Measured), ui.MiB(z.Predicted), signed(&z.Error)})
 	}
-	if err := g.Printf("\n"); err != nil {
-		return err
-	}
-	if err := g.Table([]string{"zone", "|measured MiB", "|predicted MiB", "|error"}, rows); err != nil {
-		return err
+	if len(rows) > 0 {
+		if err := errors.Join(g.Printf("\n"), g.Table([]string{"zone", "|measured MiB", "|predicted MiB", "|error"}, rows)); err != nil {
+			return err
+		}
 	}
 	return g.Printf("\n%.0f %% of the measurements are inside the interval\nmodel %s\nbasis %s\n", 100*r.Inside, r.Model, r.Basis)
 }
