@@ -140,6 +140,9 @@ func (m *Model) modeCase(p *ModePlanning, r Request, size *Size, mode modes.Mode
 	if c.Store, err = m.storing(size, r, p.Codec, p.Probe); err != nil {
 		return nil, err
 	}
+	// Rates are measured on jobs of ckpt. These read the data zone: the library is that of
+	// the program, and of a segment one page is stored.
+	c.ReadMiB = size.Files[0].Zones.Data
 	if inst := r.App.inst; inst != nil {
 		c.Traffic, c.IterationS = modes.Count(inst, groups), p.AppS/float64(inst.Iterations)
 	}

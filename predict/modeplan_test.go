@@ -1,10 +1,12 @@
 package predict
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"testing"
 
+	"ckpt/dataset"
 	"ckpt/predict/modes"
 )
 
@@ -127,5 +129,38 @@ func TestPlanModesRefuses(t *testing.T) {
 		if _, err := m.PlanModes(p, firstOrder(p.MTBFS)); !errors.As(err, new(*InputError)) {
 			t.Errorf("%s: %v, want an InputError", name, err)
 		}
+	}
+}
+
+// A rate that was measured on jobs of ckpt is that of reading data zones.
+func TestMeasuredRestart(t *testing.T) {
+	base, p := modePlanning(t)
+	size, err := base.Size(p.Request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := *base
+	m.Modes = &modes.Machine{}
+	m.Modes.FitRestarts([]dataset.JobRestart{
+		{Ranks: 1, TotalS: 2.1, ReadS: 1, ReadBytes: 100 << 20}, {Ranks: 11, TotalS: 3.1, ReadS: 1, ReadBytes: 100 << 20},
+	})
+	options, err := m.PlanModes(p, firstOrder(p.MTBFS))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range options {
+		n := float64(o.RestartRanks)
+		want := 1 + 0.1*n + n*size.Zones.Data/100
+		if math.Abs(o.RestartS.Value-want) > 1e-9*want {
+			t.Errorf("%s %s: %g ranks restart in %g s, want %g", o.Mode, o.Log, n, o.RestartS.Value, want)
+		}
+	}
+	var text bytes.Buffer
+	if err := m.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	back, err := ReadModel(&text)
+	if err != nil || back.Modes == nil || *back.Modes.FixedS != *m.Modes.FixedS {
+		t.Errorf("the model came back with %+v: %v", back, err)
 	}
 }

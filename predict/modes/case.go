@@ -27,6 +27,8 @@ type Case struct {
 	Together float64
 	Store    Storing
 	Machine  *Machine // nil: all is assumed
+	// ReadMiB is what a rank reads when it restarts at a measured rate; 0 is what it stored.
+	ReadMiB float64
 }
 
 // A Result is what a mode costs, before failures are counted.
@@ -239,6 +241,9 @@ func (c *Case) restarting(r *Result) {
 	}
 	read := Range{seconds.Value, seconds.Low / readDoubt, seconds.High * readDoubt}
 	if m.ReadMiBPerS != nil {
+		if c.ReadMiB > 0 {
+			mib = c.ReadMiB * float64(r.RestartRanks)
+		}
 		read = Exactly(mib).Over(*m.ReadMiBPerS)
 	} else {
 		r.assume("reading is as fast as writing")
