@@ -43,6 +43,8 @@ type Result struct {
 	// work, LogMiBPerS what is logged.
 	Logged                  Logging
 	LogMiBPerS, KeptMiBPerS float64
+	// CrossingShare is the share of the bytes sent that cross from one group to another.
+	CrossingShare float64
 	// Slowdown is the share of the speed that logging costs.
 	Slowdown Range
 	// KeptS is the time that a second of work adds to AllS, since checkpoints hold the
@@ -192,6 +194,7 @@ func (c *Case) logging(r *Result) {
 	} else if n := len(c.Traffic.Guessed); n > 0 {
 		r.assume("of %d kinds of messages nobody knows where they go: all ranks are equally likely", n)
 	}
+	r.CrossingShare = c.Traffic.Share()
 	perSecond := 1 / (c.IterationS * (1 << 20))
 	r.LogMiBPerS, r.KeptMiBPerS = r.Logged.Bytes*perSecond, r.Logged.Kept*perSecond
 	m := c.machine()

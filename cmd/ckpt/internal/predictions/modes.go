@@ -28,6 +28,13 @@ type modeOptions struct {
 
 func (o *modeOptions) addFlags(f *pflag.FlagSet) {
 	o.Placement.AddFlags(f)
+	o.addModeFlags(f, "compare modes for a failure rate (default with --mtbf: all): ", "logs of messages between groups to compare (default all): ")
+	f.StringVar(&o.mtbf, "mtbf", "", "compare modes: mean time between failures of the job")
+	f.StringVar(&o.interval, "interval", "", "time between checkpoints (default the best of each mode)")
+}
+
+// addModeFlags adds the flags that say how groups take checkpoints.
+func (o *modeOptions) addModeFlags(f *pflag.FlagSet, mode, log string) {
 	var names, logs []string
 	for _, m := range modes.Modes() {
 		names = append(names, string(m))
@@ -35,14 +42,12 @@ func (o *modeOptions) addFlags(f *pflag.FlagSet) {
 	for _, l := range modes.Uncoordinated.Logs() {
 		logs = append(logs, string(l))
 	}
-	f.StringSliceVar(&o.modes, "mode", nil, "compare modes for a failure rate: "+strings.Join(names, ", ")+" (default with --mtbf: all)")
+	f.StringSliceVar(&o.modes, "mode", nil, mode+strings.Join(names, ", "))
 	ui.Choices(f, "mode", names...)
-	f.StringSliceVar(&o.logs, "log", nil, "logs of messages between groups to compare (default all): "+strings.Join(logs, ", "))
+	f.StringSliceVar(&o.logs, "log", nil, log+strings.Join(logs, ", "))
 	ui.Choices(f, "log", logs...)
 	f.IntVar(&o.groupSize, "group-size", 0, "ranks of a group, with --mode semi (default those of a node)")
-	f.StringVar(&o.mtbf, "mtbf", "", "compare modes: mean time between failures of the job")
 	f.StringVar(&o.stagger, "stagger", "spread", "how many groups store at once: spread (one), none (all), or a share like 25%")
-	f.StringVar(&o.interval, "interval", "", "time between checkpoints (default the best of each mode)")
 }
 
 // given reports whether modes are compared, and not mappings.
@@ -81,14 +86,23 @@ func (o *modeOptions) planning(cmd *cobra.Command, p *predict.Planning) (predict
 	}
 	var q ui.Quantities
 	out.MTBFS, out.IntervalS = q.Duration("--mtbf", o.mtbf).Seconds(), q.Duration("--interval", o.interval).Seconds()
+	if q.Err != nil {
+		return out, q.Err
+	}
+	out.Together, err = o.together()
+	return out, err
+}
+
+// together reads which share of the groups stores at once.
+func (o *modeOptions) together() (float64, error) {
 	switch o.stagger {
 	case "spread":
+		return 0, nil
 	case "none":
-		out.Together = 1
-	default:
-		out.Together = q.Share("--stagger", o.stagger)
+		return 1, nil
 	}
-	return out, q.Err
+	var q ui.Quantities
+	return q.Share("--stagger", o.stagger), q.Err
 }
 
 // modeFlagsUnused refuses flags that only a comparison of modes reads.

@@ -29,6 +29,7 @@ func (o *timeOptions) addFlags(f *pflag.FlagSet) {
 
 func newPredictTimeCommand(g *ui.Globals) *cobra.Command {
 	var o timeOptions
+	var groups modeOptions
 	cmd := &cobra.Command{
 		Use:   "time APP",
 		Short: "Predict how long a checkpoint takes",
@@ -40,13 +41,23 @@ Without --measure the storage is that of the thesis, one local disk per node;
 system. --law thesis gives the thesis's own lines, Eq 5.1 to 5.3.`,
 		Example: `  ckpt predict time bt.D.64 --nodes 2
   ckpt predict time bt.C.64 --codec gzip --json
+  ckpt predict time bt.D.64 --nodes 4 --mode semi --stagger none
   ckpt predict time bt.B.16 --nodes 4 --measure /scratch`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if groups.given() {
+				return inputErrors(runTimeOfMode(cmd.Context(), g, &o, &groups, args[0]))
+			}
+			for _, name := range []string{"log", "group-size", "stagger"} {
+				if cmd.Flags().Changed(name) {
+					return ui.BadUsage("--"+name+" is for groups of ranks", "add --mode semi or --mode uncoordinated")
+				}
+			}
 			return inputErrors(runPredictTime(cmd.Context(), g, &o, args[0]))
 		},
 	}
 	o.addFlags(cmd.Flags())
+	groups.addModeFlags(cmd.Flags(), "with a mode the time of one group and of all: ", "log of messages between groups, of --mode semi or uncoordinated: ")
 	return cmd
 }
 
