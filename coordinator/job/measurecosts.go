@@ -30,7 +30,8 @@ func readCosts(j *image.Job, spec *Resolved) (*dataset.JobLogs, []dataset.JobRes
 type costReader struct {
 	np       float64
 	last     map[int]int // by the first rank of a group, the iteration of its newest checkpoint
-	known    bool        // a group without a checkpoint began at iteration 0
+	known    bool        // a group without a checkpoint began at iteration 0, with an empty log
+	started  bool        // a run was seen
 	logs     dataset.JobLogs
 	restarts []dataset.JobRestart
 }
@@ -45,7 +46,9 @@ func (c *costReader) line(line []byte) {
 	}
 	switch kind.Type {
 	case "start":
-		c.begin(kind.Iteration == 0)
+		// A restart replays logs even where it begins at iteration 0.
+		c.begin(kind.Iteration == 0 && !c.started)
+		c.started = true
 	case "recovery":
 		// Ranks that went back log nothing that they replay.
 		c.begin(false)
