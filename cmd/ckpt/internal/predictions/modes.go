@@ -236,7 +236,7 @@ type modeOptionJS struct {
 	Count      int      `json:"count"`
 	LogBytes   int64    `json:"log_bytes"`
 	KeptBytes  int64    `json:"kept_log_bytes"`
-	PerIter    float64  `json:"log_bytes_per_iteration"`
+	PerIter    float64  `json:"iteration_log_bytes"`
 	LogS       float64  `json:"log_wait_s"`
 	LogLow     float64  `json:"log_wait_low_s"`
 	LogHigh    float64  `json:"log_wait_high_s"`
