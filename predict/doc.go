@@ -10,6 +10,7 @@
 //
 //	size, err := m.Size(r)                    // files by zone, total, interval
 //	time, err := m.Time(r, "gzip", nil)       // coordination + management + storage
+//	stored, err := m.Stored(r, how, nil)      // what ckpt itself stores: package service
 //	options, err := m.Plan(planning, count)   // mappings × libraries × codecs × buffers
 //	eval, err := predict.Evaluate(count)      // everything against the tables
 //

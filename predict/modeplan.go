@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"ckpt/dataset"
 	"ckpt/predict/modes"
 )
 
@@ -33,6 +34,8 @@ type ModePlanning struct {
 	Request
 	Codec     string
 	Probe     *Probe
+	Engine    dataset.Engine // dmtcp by default; for ckpt Storing says how it stores
+	Storing   Storing
 	AppS      float64
 	MTBFS     float64 // of the whole job
 	Modes     []modes.Mode
@@ -137,7 +140,12 @@ func (m *Model) modeCase(p *ModePlanning, r Request, size *Size, mode modes.Mode
 		return nil, refuse("choose coordinated, semi or uncoordinated", "%v", err)
 	}
 	c := &modes.Case{Mode: mode, Log: log, Mapping: r.Mapping, Groups: groups, Together: p.Together, Machine: m.Modes, IterationS: p.AppS}
-	if c.Store, err = m.storing(size, r, p.Codec, p.Probe); err != nil {
+	if p.Engine == dataset.Ckpt {
+		c.Store, err = m.storingOwn(p, r)
+	} else {
+		c.Store, err = m.storing(size, r, p.Codec, p.Probe)
+	}
+	if err != nil {
 		return nil, err
 	}
 	// Rates are measured on jobs of ckpt. These read the data zone: the library is that of

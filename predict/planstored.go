@@ -1,6 +1,11 @@
 package predict
 
-import "slices"
+import (
+	"slices"
+
+	"ckpt/predict/modes"
+	"ckpt/predict/service"
+)
 
 // storedOptions predicts one job of ckpt under every codec.
 func (m *Model) storedOptions(p *Planning, r Request, app float64, count CountFunc) ([]Option, error) {
@@ -68,4 +73,34 @@ func (s *Stored) Affordable(overhead, app float64, count CountFunc) (n int, err 
 		}
 	}
 	return n, nil
+}
+
+// storingOwn predicts the time of an incremental checkpoint of ckpt by some of the ranks:
+// their share of its bytes and files. The few full ones do not move the mean of a run.
+func (m *Model) storingOwn(p *ModePlanning, r Request) (modes.Storing, error) {
+	r.Aggregators, r.BufferMiB = 0, 0
+	s, err := m.Stored(r, p.Storing, p.Probe)
+	if err != nil {
+		return nil, err
+	}
+	return func(perNode []int, agree int) (modes.Range, float64, error) {
+		ranks := 0
+		for _, n := range perNode {
+			ranks += n
+		}
+		if ranks == 0 {
+			return modes.Range{}, 0, nil
+		}
+		c := s.Next.Part(float64(ranks) / float64(s.NP))
+		t := m.Service.Time(&service.Job{NP: agree}, &c, service.Amount{}, p.Storing.Async, p.Probe.bytesPerS())
+		return modes.Range{Value: t.Pause.Value, Low: t.Pause.Low, High: t.Pause.High}, c.Total.Value / (1 << 20), nil
+	}, nil
+}
+
+// bytesPerS is the rate of a probe, 0 without one.
+func (p *Probe) bytesPerS() float64 {
+	if p == nil {
+		return 0
+	}
+	return p.MiBPerS * (1 << 20)
 }

@@ -101,10 +101,7 @@ func (m *Model) Stored(r Request, how Storing, probe *Probe) (*Stored, error) {
 	}
 	s.Size = *m.Service.Size(job)
 	s.Extrapolation = max(s.Extrapolation, factor)
-	rate := 0.
-	if probe != nil {
-		rate = probe.MiBPerS * (1 << 20)
-	}
+	rate := probe.bytesPerS()
 	s.FullTime = m.Service.Time(&job, &s.Full, s.Library, how.Async, rate)
 	s.NextTime = m.Service.Time(&job, &s.Next, service.Amount{}, how.Async, rate)
 	s.RefreshTime = m.Service.Time(&job, &s.Full, service.Amount{}, how.Async, rate)

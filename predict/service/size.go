@@ -48,6 +48,12 @@ type Checkpoint struct {
 	Files                         int
 }
 
+// Part is the share of a checkpoint that some of the ranks write.
+func (c *Checkpoint) Part(share float64) Checkpoint {
+	return Checkpoint{Data: c.Data.Times(share), Shared: c.Shared.Times(share), Overhead: c.Overhead.Times(share), Total: c.Total.Times(share),
+		Files: max(1, int(math.Round(share*float64(c.Files))))}
+}
+
 // Fulls is how many of the first n checkpoints store all memory: the first, and each that
 // no longer refers to it.
 func Fulls(n int) int { return (max(1, n) + cycle - 1) / cycle }

@@ -279,6 +279,9 @@ func runPlanModes(cmd *cobra.Command, g *ui.Globals, o *planOptions, m *predict.
 	if err != nil {
 		return err
 	}
+	if mp.Engine, mp.Storing = p.Engine, p.Storing; cmd.Flags().Changed("codec") {
+		mp.Storing.Codec = mp.Codec
+	}
 	options, err := m.PlanModes(mp, failing(mp.MTBFS, p.Overhead))
 	if err != nil {
 		return err

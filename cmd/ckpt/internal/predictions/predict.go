@@ -178,8 +178,11 @@ func runPredictSize(g *ui.Globals, o *jobOptions, app, figure string) error {
 	if err != nil {
 		return err
 	}
-	if own && figure == "" {
+	if own {
 		s, err := o.stored(m, app, nil)
+		if err == nil {
+			err = o.plot(m, app, figure)
+		}
 		if err != nil {
 			return err
 		}
@@ -190,19 +193,29 @@ func runPredictSize(g *ui.Globals, o *jobOptions, app, figure string) error {
 		return err
 	}
 	s, err := m.Size(r)
+	if err == nil {
+		err = o.plot(m, app, figure)
+	}
 	if err != nil {
 		return err
 	}
-	if figure != "" {
-		f, err := m.Figure(r)
-		if err != nil {
-			return err
-		}
-		if err := plotFigure(figure, f); err != nil {
-			return err
-		}
-	}
 	return g.Show(sizeJSON(s), func() error { return printSize(g, s) })
+}
+
+// plot draws the data zone into a file, if there is to be one.
+func (o *jobOptions) plot(m *predict.Model, app, figure string) error {
+	if figure == "" {
+		return nil
+	}
+	r, err := o.request(m, app)
+	if err != nil {
+		return err
+	}
+	f, err := m.Figure(r)
+	if err != nil {
+		return err
+	}
+	return plotFigure(figure, f)
 }
 
 func printSize(g *ui.Globals, s *predict.Size) error {
