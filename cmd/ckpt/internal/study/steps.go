@@ -127,7 +127,7 @@ func (s *Study) target() []string {
 
 // predictions predicts size and time of a checkpoint of the target.
 func (s *Study) predictions() {
-	size := append(append([]string{"predict", "size"}, s.target()...), "--plot", s.path("size.svg"), "--json")
+	size := append(append([]string{"predict", "size"}, s.target()...), "--engine", "dmtcp", "--plot", s.path("size.svg"), "--json")
 	s.add(Step{Name: "size", Phase: Analyse, After: []string{"fit"}, Files: s.workload(), Makes: []string{s.path("size.svg")},
 		Why: "Number and size of the files, if each process is stored whole, as in the thesis.", Args: size})
 	why := "How long such a checkpoint takes."
@@ -135,12 +135,19 @@ func (s *Study) predictions() {
 		why = "The bytes that ckpt stores of it, first and later, and how long that takes."
 	}
 	s.add(Step{Name: "time", Phase: Model, After: []string{"fit"}, Files: s.workload(), Why: why,
-		Args: append(append([]string{"predict", "time"}, s.target()...), "--json")})
+		Args: append(append([]string{"predict", "time"}, s.target()...), "--engine", s.engine(), "--json")})
 }
 
 // own reports whether checkpoints are those of ckpt, which stores the library once for a
 // job, the segment once for a node, and later what has changed.
-func (s *Study) own() bool { return false }
+func (s *Study) own() bool { return s.Command == "" }
+
+func (s *Study) engine() string {
+	if s.own() {
+		return "ckpt"
+	}
+	return "dmtcp"
+}
 
 // cost is the time that the application loses to a checkpoint, written the bytes of a
 // full one.
