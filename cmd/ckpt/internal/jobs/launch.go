@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ckpt/cmd/ckpt/internal/predictions"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
@@ -68,6 +69,7 @@ type launchOptions struct {
 	launcher             string
 	every, count, keep   int
 	interval, overhead   string
+	model                string
 	sharedOnce, libsOnce bool
 	codec                string
 	incremental, async   bool
@@ -89,6 +91,11 @@ APP is NAME.CLASS.NP (bt.B.4), NAME.CLASS with --np, or a workload file. The bui
 Every rank is a process of its own. A node is a set of ranks that share memory.
 Without --every, --count, --interval or --overhead, the job takes checkpoints only
 when ckpt checkpoint asks for them.
+
+With --model the command predicts what each checkpoint stores and costs. The job keeps
+the prediction: --overhead plans with it until the first checkpoint is measured, ckpt
+status, list and show give it beside what was measured, ckpt predict score JOB
+compares them.
 
 ^C stops the job after a last checkpoint. A second ^C stops it at once, even if the
 storage does not answer. ckpt restart continues the job. SIGTERM and SIGHUP do the
@@ -124,6 +131,7 @@ same as ^C; SIGUSR1 takes a checkpoint now.`,
 	f.IntVar(&o.count, "count", 0, "take N checkpoints, evenly spread over the iterations")
 	f.StringVar(&o.interval, "interval", "", "time from one checkpoint to the next, like 10m")
 	f.StringVar(&o.overhead, "overhead", "", "checkpoint as often as this share of the computing time allows, like 10% or 0.1")
+	f.StringVar(&o.model, "model", "", "predict the checkpoints with this model of ckpt predict fit: --overhead begins with it, ckpt list shows it")
 	f.IntVar(&o.keep, "keep", 0, "keep only the newest N sound checkpoints while the job runs (default: all)")
 	g.AddStoreFlag(cmd)
 	f.StringVar(&o.job, "job", "", "name of the job (default: APP-1, APP-2, …)")
@@ -229,6 +237,11 @@ func runLaunch(ctx context.Context, g *ui.Globals, o *launchOptions, app string)
 		return err
 	}
 	opt.Job = o.job
+	if o.model != "" {
+		if spec.Prediction, err = predictions.ForJob(o.model, app, o.np, &spec); err != nil {
+			return err
+		}
+	}
 	effective, err := spec.Layout()
 	if err != nil {
 		return o.usage(err)

@@ -25,8 +25,9 @@ store measured: the error, and whether the measurement is inside the 95 % interv
 With a model of jobs of ckpt, or --engine ckpt, also what each checkpoint added to
 the store, and how long it took.
 
-Without --model the prediction comes from the built-in tables, which are images of
-DMTCP on another machine. ckpt predict fit --from-job makes a model of small runs.`,
+Without --model the prediction is that of ckpt launch --model, if the job was launched
+with one. Otherwise it comes from the built-in tables, which are images of DMTCP on
+another machine. ckpt predict fit --from-job makes a model of small runs.`,
 		Example: `  ckpt predict score bt.W.25-1 --model bt.model
   ckpt predict score night --json`,
 		Args: cobra.ExactArgs(1),
@@ -79,11 +80,20 @@ type scoreResult struct {
 }
 
 func runPredictScore(g *ui.Globals, o *jobOptions, name string) error {
-	m, err := o.load()
+	j, err := g.OpenJob(name)
 	if err != nil {
 		return err
 	}
-	j, err := g.OpenJob(name)
+	if o.model == "" && o.engine == "" {
+		r, err := scoreKept(j)
+		if err != nil {
+			return err
+		}
+		if r != nil {
+			return g.Show(r, func() error { return printStoredScore(g, r) })
+		}
+	}
+	m, err := o.load()
 	if err != nil {
 		return err
 	}

@@ -53,12 +53,18 @@ func (r *scoreResult) scoreStored(m *predict.Model, j *image.Job) error {
 	if err != nil {
 		return err
 	}
+	r.compare(s, &run)
+	return nil
+}
+
+// compare compares what the checkpoints of a job stored, and how long they took, with a
+// prediction.
+func (r *scoreResult) compare(s *predict.Stored, run *dataset.JobRun) {
 	r.StoredModel, r.StoredBasis, r.StoredNote = s.Model, s.Basis, s.Note
 	for i := range run.Checkpoints {
-		r.scoreCheckpoint(s, &run, i)
+		r.scoreCheckpoint(s, run, i)
 	}
 	r.StoredInside, r.TimeInside = insideShare(r.Stored, func(s storedScore) bool { return s.Inside }), insideShare(r.Times, func(s timeScore) bool { return s.Inside })
-	return nil
 }
 
 func insideShare[T any](list []T, inside func(T) bool) *float64 {
