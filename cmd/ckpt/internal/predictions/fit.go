@@ -29,7 +29,8 @@ func newPredictFitCommand(g *ui.Globals) *cobra.Command {
 		Use:   "fit [CSV...]",
 		Short: "Fit a model to your own measurements or jobs",
 		Long: `Fit a model to your own measurements, to tables of ckpt dataset list, or with
---from-job to the zones that jobs in the store occupied, imported ones too.
+--from-job to jobs in the store: the zones that they occupied, imported ones too,
+and what ckpt stored of them and how long that took.
 
 CSV has the columns app, class, n_processes and at least one of dtapp_MiB,
 lb_MiB, shmem_MiB, ckpt_file_MiB; mpi, n_nodes (or processes_per_node), codec and
@@ -60,7 +61,7 @@ fits these process counts only and shows the errors at the others.`,
 	g.AddStoreFlag(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "write the model to this file")
-	f.StringSliceVar(&o.jobs, "from-job", nil, "fit the zones that these jobs in the store occupied")
+	f.StringSliceVar(&o.jobs, "from-job", nil, "fit what these jobs in the store occupied, stored and took")
 	f.StringVar(&o.vary, "vary", "", "fit laws in this column of the tables, a problem size")
 	f.StringVar(&o.app, "app", "", "fit this application only")
 	f.StringVar(&o.class, "class", "", "fit this class only")

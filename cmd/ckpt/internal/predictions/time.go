@@ -38,7 +38,8 @@ storage, with a 95 % interval and the range in which it is valid.
 
 Without --measure the storage is that of the thesis, one local disk per node;
 --measure DIR writes some MiB into DIR, durably, and predicts for that file
-system. --law thesis gives the thesis's own lines, Eq 5.1 to 5.3.`,
+system. With --engine ckpt, or a model of jobs, it is the latency of what ckpt
+stores, at rates that the jobs measured. --law thesis gives the thesis's own lines, Eq 5.1 to 5.3.`,
 		Example: `  ckpt predict time bt.D.64 --nodes 2
   ckpt predict time bt.C.64 --codec gzip --json
   ckpt predict time bt.D.64 --nodes 4 --mode semi --stagger none
