@@ -22,7 +22,7 @@ type timeModeResult struct {
 	Low        float64 `json:"low_s"`
 	High       float64 `json:"high_s"`
 	Stored     int64   `json:"stored_bytes"`
-	PerIter    float64 `json:"log_bytes_per_iteration"`
+	PerIter    float64 `json:"iteration_log_bytes"`
 	Crossing   float64 `json:"crossing_share"`
 }
 
