@@ -86,7 +86,7 @@ func leaveOutTimes(latencies []dataset.Latency, by func(string) *Coverage) error
 		}
 		by("volume under gzip").add(e, l.StoredMiB)
 	}
-	base, err := Default()
+	base, err := builtIn()
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func leaveOutFiles(by func(string) *Coverage) error {
 
 // filesWithout predicts every file from the jobs other than its own.
 func filesWithout(files []dataset.ImageFile) ([]estimated, error) {
-	base, err := Default()
+	base, err := builtIn()
 	if err != nil {
 		return nil, err
 	}

@@ -76,7 +76,7 @@ func Evaluate(count CountFunc) (*Evaluation, error) {
 	if ev.calibrated, err = onePoint(ev.rows); err != nil {
 		return nil, err
 	}
-	if ev.base, err = Default(); err != nil {
+	if ev.base, err = builtIn(); err != nil {
 		return nil, err
 	}
 	for _, step := range []func() error{ev.estimates, ev.zones, ev.examples, ev.useCase, ev.imageFiles, ev.mappings, ev.buffers, ev.latencies,

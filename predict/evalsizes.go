@@ -147,7 +147,7 @@ func (ev *evaluator) ioZones() error {
 		other := fileNamed(thesis, k.Aggregator)
 		row := strings.Replace(name, "BT", "bt", 1) + " " + t.Text(i, "file")
 		if io != FullIO { // of which only the files are modelled
-			ev.add("5.7", row, "data", t.value(i, "dtapp_MiB"), other.Zones.Data, estimate(k.Zones.Data, k.half[0], 1), "")
+			ev.add("5.7", row, "data", t.value(i, "dtapp_MiB"), other.Zones.Data, k.sides[0].around(k.Zones.Data, 1), "")
 		}
 		ev.add("5.7", row, "file", t.value(i, "ckpt_file_MiB"), other.estimate.Value, k.estimate, note)
 	}

@@ -266,7 +266,7 @@ func totalFigure(rows []dataset.Measurement, only []int, law Law) (*Figure, erro
 		jobs = append(jobs, []dataset.Measurement{r})
 	}
 	slices.SortStableFunc(jobs, func(a, b []dataset.Measurement) int { return a[0].NP - b[0].NP })
-	base, err := Default()
+	base, err := builtIn()
 	if err != nil {
 		return nil, err
 	}

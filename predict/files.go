@@ -90,7 +90,7 @@ func (m *Model) file(r Request, k File, data estimated) (File, error) {
 	}
 	k.estimate = independent(lib, data, shared)
 	k.Zones = ZonesMiB{Library: lib.Value, Data: data.Value, Shared: shared.Value}
-	k.half = [3]float64{math.Hypot(data.half(), lib.half()), shared.half(), 0}
+	k.sides = [3]side{sides(data).with(sides(lib)), sides(shared)}
 	return k, nil
 }
 
@@ -109,13 +109,13 @@ func (m *Model) fullFile(r Request, k File, data, lib, shared estimated) (File, 
 	rest := max(0, plain.Value-lib.Value)
 	k.Zones = ZonesMiB{Library: min(lib.Value, plain.Value), Data: min(data.Value, rest), Shared: rest - min(data.Value, rest)}
 	// The calibration of I/O covers library and shared zones, too.
-	k.half = [3]float64{plain.half(), 0, 0}
+	k.sides = [3]side{sides(plain)}
 	if k.Aggregator {
 		excess := f.excess(c, k.first)
 		k.estimate = independent(plain, excess)
 		k.estimate.Extrapolation = max(plain.Extrapolation, shared.Extrapolation)
 		k.Zones.IOBuffer = excess.Value
-		k.half[2] = excess.half()
+		k.sides[2] = sides(excess)
 	}
 	return k, nil
 }
@@ -133,6 +133,6 @@ func thesisFile(r Request, k File, data estimated) File {
 	k.Zones = ZonesMiB{Library: lib, Data: data.Value, Shared: shared, IOBuffer: buffer}
 	half := 0.03 * shared // claimed: 0 to 3 %
 	k.estimate = estimate(k.Zones.total(), math.Hypot(data.half(), half), data.Extrapolation)
-	k.half = [3]float64{data.half(), half, 0}
+	k.sides = [3]side{sides(data), {half, half}}
 	return k
 }

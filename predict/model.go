@@ -33,12 +33,15 @@ const maxModel = 8 << 20
 type Model struct {
 	Version int `json:"ckpt_model"`
 	// Sources are the tables that were fitted.
-	Sources []string              `json:"sources"`
-	Series  []*series             `json:"series"`
-	Library map[string]*constant  `json:"library"`
-	Shared  map[string]*sharedFit `json:"shared"`
-	IO      map[string]*ioFit     `json:"io"`
-	Latency *latencyFit           `json:"latency"`
+	Sources []string `json:"sources"`
+	// Elsewhere are the zones that were measured on another machine than the user's:
+	// "data", or "library mpich". Their intervals hold what differs between machines.
+	Elsewhere []string              `json:"elsewhere,omitempty"`
+	Series    []*series             `json:"series"`
+	Library   map[string]*constant  `json:"library"`
+	Shared    map[string]*sharedFit `json:"shared"`
+	IO        map[string]*ioFit     `json:"io"`
+	Latency   *latencyFit           `json:"latency"`
 	// Modes is what message logs and restarts cost, nil if that was not measured.
 	Modes *modes.Machine `json:"modes,omitempty"`
 	// Varied are the laws of problem sizes, Whole those of files without zones.
@@ -69,8 +72,20 @@ type series struct {
 func (s *series) name() string { return s.App + "." + s.Class + " " + s.MPI }
 
 // Default is the model of the built-in tables: León (2022), Tables 4.1-4.3,
-// 5.1-5.6, 5.8-5.11, 5.13, 5.14 and 5.16.
+// 5.1-5.6, 5.8-5.11, 5.13, 5.14 and 5.16. All of it was measured on another machine
+// than the user's.
 var Default = sync.OnceValues(func() (*Model, error) {
+	m, err := builtIn()
+	if err != nil {
+		return nil, err
+	}
+	out := *m
+	out.Elsewhere = []string{"data", "library", "shared"}
+	return &out, nil
+})
+
+// builtIn is the model of the built-in tables for the machines of the tables.
+var builtIn = sync.OnceValues(func() (*Model, error) {
 	rows, err := dataset.Measurements()
 	if err != nil {
 		return nil, err
@@ -106,7 +121,7 @@ var Default = sync.OnceValues(func() (*Model, error) {
 // Fit makes a model of a user's measurements. Values that they lack (another MPI
 // library, aggregators, times) come from the built-in tables.
 func Fit(rows []dataset.Measurement) (*Model, error) {
-	base, err := Default()
+	base, err := builtIn()
 	if err != nil {
 		return nil, err
 	}
@@ -117,13 +132,16 @@ func Fit(rows []dataset.Measurement) (*Model, error) {
 	for mpi, c := range base.Library {
 		if m.Library[mpi] == nil {
 			m.Library[mpi] = c
+			m.Elsewhere = append(m.Elsewhere, "library "+mpi)
 		}
 	}
 	for mpi, f := range base.Shared {
 		if m.Shared[mpi] == nil {
 			m.Shared[mpi] = f
+			m.Elsewhere = append(m.Elsewhere, "shared "+mpi)
 		}
 	}
+	slices.Sort(m.Elsewhere) // maps have no order
 	m.IO, m.Latency = base.IO, base.Latency
 	return m, nil
 }

@@ -87,6 +87,13 @@ type sharedFit struct {
 
 	once     sync.Once
 	segments *segments
+	known    sync.Map // predictions by place: a plan asks for the same ones
+}
+
+// A place is an application on a node of some processes.
+type place struct {
+	app string
+	pn  int
 }
 
 func sharedBasis(law string, pn float64) (row []float64, known float64) {
@@ -262,15 +269,13 @@ func (f *sharedFit) predict(app string, pn int) estimated {
 	v := f.value(app, pn)
 	factor := beyond(float64(pn), f.Low, f.High)
 	if len(f.Rows) > 0 {
-		// The value is that of the law chosen by left-out error. The interval is that of
-		// all laws that the measurements permit.
-		f.once.Do(func() {
-			if f.segments == nil {
-				f.segments = fitSegments(f.MPI, f.Rows)
-			}
-		})
-		e := f.segments.predict(app, pn, !slices.ContainsFunc(f.Rows, func(r sharedRow) bool { return r.App == app })).estimate(factor)
-		return estimated{v, min(e.Low, v), max(e.High, v), factor}
+		at := place{app, pn}
+		e, ok := f.known.Load(at)
+		if !ok {
+			e = f.blended(at, v, factor)
+			f.known.Store(at, e)
+		}
+		return e.(estimated)
 	}
 	row, _ := sharedBasis(f.Law, float64(pn))
 	dof := float64(max(0, f.N-f.K) + sharedPriorPoints)
@@ -280,6 +285,19 @@ func (f *sharedFit) predict(app string, pn int) estimated {
 		drift = math.Hypot(drift, f.offsetDoubt()/v)
 	}
 	return estimate(v, student(dof)*v*math.Sqrt(variance*(1+f.leverage(row, v))+drift*drift), factor)
+}
+
+// blended is the value of the law chosen by left-out error, with the interval of all laws
+// that the measurements permit.
+func (f *sharedFit) blended(at place, v, factor float64) estimated {
+	f.once.Do(func() {
+		if f.segments == nil {
+			f.segments = fitSegments(f.MPI, f.Rows)
+		}
+	})
+	stranger := !slices.ContainsFunc(f.Rows, func(r sharedRow) bool { return r.App == at.app })
+	e := f.segments.predict(at.app, at.pn, stranger).estimate(factor)
+	return estimated{v, min(e.Low, v), max(e.High, v), factor}
 }
 
 // offsetDoubt is the spread of the offsets of the measured applications, in MiB. It is

@@ -56,6 +56,9 @@ type Size struct {
 	// 1 inside. Note explains it in words.
 	Extrapolation float64
 	Note          string
+	// here is the relative standard deviation of the total on the machines that were
+	// measured.
+	here float64
 }
 
 // ZonesMiB are sizes by zone in MiB.
@@ -79,7 +82,7 @@ type File struct {
 	Aggregator bool
 	Zones      ZonesMiB
 	first      bool
-	half       [3]float64 // of data and library, shared, I/O
+	sides      [3]side // of data and library, shared, I/O
 	estimate   estimated
 }
 
@@ -173,11 +176,15 @@ func (m *Model) assemble(r Request, data zoneEstimate) (*Size, error) {
 	}
 	s.Zones = s.Files[0].Zones
 	s.add(r)
+	s.here = s.doubt()
 	if s.Extrapolation > 1.0001 {
 		s.Note = fmt.Sprintf("extrapolated by a factor of %.2g beyond the points fitted", s.Extrapolation)
 	}
 	if data.warning != "" {
 		s.Note = join(data.warning, s.Note)
+	}
+	if r.Law != Thesis {
+		s.abroad(r, m.elsewhere(r.MPI))
 	}
 	return s, nil
 }
@@ -185,21 +192,23 @@ func (m *Model) assemble(r Request, data zoneEstimate) (*Size, error) {
 // add sums up. Errors of the data zones of all files have the same sign, and so have
 // those of shared zones of one law; zones are independent of each other.
 func (s *Size) add(r Request) {
-	var half [3]float64
+	var zones [3]side
+	s.TotalMiB = 0
 	for _, f := range s.Files {
 		n := float64(f.Count)
 		s.TotalMiB += n * f.MiB
-		for i := range half {
-			half[i] += n * f.half[i]
+		for i := range zones {
+			more := f.sides[i].times(n)
+			zones[i] = side{zones[i].below + more.below, zones[i].above + more.above}
 		}
 	}
-	width := math.Sqrt(half[0]*half[0] + half[1]*half[1] + half[2]*half[2])
+	width := zones[0].with(zones[1]).with(zones[2])
 	if r.ManagerFiles {
 		s.ManagerMiB = managerMiB(len(s.Mapping))
 		s.TotalMiB += s.ManagerMiB
-		width = math.Hypot(width, 0.15*s.ManagerMiB)
+		width = width.with(side{0.15 * s.ManagerMiB, 0.15 * s.ManagerMiB})
 	}
-	s.LowMiB, s.HighMiB = max(0, s.TotalMiB-width), s.TotalMiB+width
+	s.LowMiB, s.HighMiB = max(0, s.TotalMiB-width.below), s.TotalMiB+width.above
 }
 
 // managerMiB is the stored memory of the processes that manage a job under MPICH, in

@@ -52,7 +52,7 @@ func (m *Model) timeOf(size *Size, r Request, codec string, probe *Probe) (*Time
 	if err != nil {
 		return nil, err
 	}
-	w := writing{np: size.NP, nodes: loads(size), codec: c, name: t.Codec, probe: probe, doubt: size.doubt(), shared: r.IO != NoIO && r.IO != ""}
+	w := writing{np: size.NP, nodes: loads(size), codec: c, name: t.Codec, probe: probe, doubt: size.doubtOf(probe), shared: r.IO != NoIO && r.IO != ""}
 	latency, total, stored := m.Latency.predict(w)
 	t.Latency, t.LowS, t.HighS, t.StoredMiB = latency, total.Low, total.High, stored
 	m.Latency.describe(t, w)
@@ -88,6 +88,15 @@ func (f *latencyFit) describe(t *Time, w writing) {
 
 // doubt is the relative standard deviation of the size of a checkpoint.
 func (s *Size) doubt() float64 { return (s.HighMiB - s.LowMiB) / 4 / s.TotalMiB }
+
+// doubtOf is the doubt of a time. Times without a probe are those of the measured
+// machines, and so are the sizes behind them.
+func (s *Size) doubtOf(probe *Probe) float64 {
+	if probe == nil {
+		return s.here
+	}
+	return s.doubt()
+}
 
 func join(a, b string) string {
 	if a == "" || b == "" {
