@@ -94,12 +94,14 @@ func (s *Size) abroad(r Request, zones []string) {
 		s.Files[i].abroad(s.MPI, zones)
 	}
 	s.add(r)
-	what := "measured on another machine"
+	what := "sizes differ between machines"
 	switch len(zones) {
 	case 1:
 		what = fmt.Sprintf("the zone %s was measured on another machine", zones[0])
 	case 2:
 		what = fmt.Sprintf("the zones %s were measured on another machine", strings.Join(zones, " and "))
+	default:
+		s.Basis += ", measured on another machine"
 	}
 	s.Note = join(what+": one run of yours makes the interval narrow", s.Note)
 }
