@@ -184,8 +184,8 @@ func (m *Model) structural(inst *dataset.Instance, mpi string) (zoneEstimate, er
 		}
 		low, high := span(s.Points)
 		return zoneEstimate{b.estimate(beyond(p, low, high)), string(Structural),
-			fmt.Sprintf("workload spec of %s, runtime constant of %s, %d points from %g to %g processes (%s)",
-				inst.Name, s.name(), len(s.Points), low, high, tables(s.Tables)), len(s.Points), ""}, nil
+			fmt.Sprintf("workload spec of %s, %s of %s, %d points from %g to %g processes (%s)",
+				inst.Name, s.Drift.calibrated(), s.name(), len(s.Points), low, high, tables(s.Tables)), len(s.Points), ""}, nil
 	}
 	// Another class of the same application.
 	var found []*series

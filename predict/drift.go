@@ -2,6 +2,7 @@ package predict
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -180,6 +181,41 @@ func (d *drift) choose(values []float64) {
 		}
 	}
 	d.leftOut = relative(mean, values) / sum
+}
+
+// form returns the likeliest of the chosen forms with its coefficients: the share of the
+// arrays where it is not 1, and the constant where there is one.
+func (d *drift) form() (name string, coefficients []float64) {
+	d.once.Do(d.prepare)
+	var best *structureFit
+	for i := range d.fits {
+		if f := &d.fits[i]; d.chosen[f.form] && (best == nil || f.weight > best.weight) {
+			best = f
+		}
+	}
+	if best == nil {
+		return structureForms[0].name, []float64{mean(d.R)}
+	}
+	for t, c := range best.terms {
+		if c.sd > 0 {
+			row := make([]float64, len(best.terms))
+			row[t] = 1
+			coefficients = append(coefficients, best.regression.predict(row, nil, 0).mean)
+		}
+	}
+	return best.form.name, coefficients
+}
+
+// calibrated names what the measurements of a series calibrate.
+func (d *drift) calibrated() string {
+	name, coefficients := d.form()
+	switch {
+	case name == structureForms[0].name:
+		return "runtime constant"
+	case len(coefficients) == 1:
+		return fmt.Sprintf("share of %.2g of the arrays", coefficients[0])
+	}
+	return fmt.Sprintf("share of %.2g of the arrays and runtime constant", coefficients[0])
 }
 
 // relative is the root mean square of errors relative to sizes.

@@ -103,5 +103,5 @@ func (s *Size) abroad(r Request, zones []string) {
 	default:
 		s.Basis += ", measured on another machine"
 	}
-	s.Note = join(what+": one run of yours makes the interval narrow", s.Note)
+	s.Note = join(s.Note, what+": one run of yours makes the interval narrow")
 }

@@ -58,13 +58,13 @@ func TestOneRunElsewhere(t *testing.T) {
 		}
 	}
 	open := size(t, m, Request{App: app(t, m, "bt.A.16"), MPI: "openmpi"})
-	if want := "the zones library and shared were measured on another machine"; !strings.HasPrefix(open.Note, want) {
+	if want := "the zones library and shared were measured on another machine"; !strings.Contains(open.Note, want) {
 		t.Errorf("Open MPI: note %q", open.Note)
 	}
 	if m, err = Fit(measured(t, "app,class,n_processes,dtapp_MiB,shmem_MiB\nbt,A,4,29.4,44\n")); err != nil {
 		t.Fatal(err)
 	}
-	if s := size(t, m, Request{App: app(t, m, "bt.A.16")}); !strings.HasPrefix(s.Note, "the zone library was measured on another machine") {
+	if s := size(t, m, Request{App: app(t, m, "bt.A.16")}); !strings.Contains(s.Note, "the zone library was measured on another machine") {
 		t.Errorf("without a library: note %q", s.Note)
 	}
 }

@@ -25,7 +25,9 @@ func (m *Model) Fits() []FitRow {
 		}
 		low, high := span(s.Points)
 		if s.Drift != nil {
-			out = append(out, FitRow{Series: s.name(), Law: "structural: arrays + constant", Points: len(s.Points), Low: low, High: high, Coefficients: []float64{mean(s.Drift.R)}, Weight: 1})
+			name, coefficients := s.Drift.form()
+			out = append(out, FitRow{Series: s.name(), Law: "structural: " + name, Points: len(s.Points), Low: low, High: high,
+				Coefficients: coefficients, LOO: s.Drift.leftOut, Weight: 1})
 		}
 		if s.Laws == nil {
 			continue

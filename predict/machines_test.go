@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -107,5 +108,58 @@ func TestNodeOfAMillion(t *testing.T) {
 	a := app(t, m, "bt.D.1000000")
 	if _, err := m.Size(Request{App: a}); err == nil || !strings.Contains(err.Error(), "no node runs so many") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestShare fits a checkpointer that leaves out pages of zeros: 0.29 of the arrays of cg are
+// stored, whatever the number of processes. A constant alone would have to be negative.
+func TestShare(t *testing.T) {
+	var rows []dataset.Measurement
+	at := func(np int) float64 {
+		w, err := dataset.LoadWorkload("cg")
+		if err != nil {
+			t.Fatal(err)
+		}
+		inst, err := w.Instance("B", np)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return 0.29*structure(inst) + 0.4
+	}
+	for i, np := range []int{2, 4, 8} {
+		noise := 1 + 0.002*float64(i-1)
+		rows = append(rows, dataset.Measurement{Table: "mine", App: "cg", Class: "B", MPI: "mpich", NP: np, PPN: np, Data: at(np) * noise, Library: 24, Shared: 40})
+	}
+	m, err := Fit(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, np := range []int{16, 32, 64} {
+		e, err := m.data(app(t, m, fmt.Sprintf("cg.B.%d", np)), "mpich", Auto, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(e.Value/at(np)-1) > 0.06 || !e.contains(at(np)) {
+			t.Errorf("%d processes: %+v, want %g", np, e.estimated, at(np))
+		}
+		if !strings.Contains(e.basis, "share of 0.29 of the arrays") {
+			t.Errorf("basis %q", e.basis)
+		}
+	}
+}
+
+// TestVariant: measurements that do not follow the spec are left to the laws.
+func TestVariant(t *testing.T) {
+	var rows []dataset.Measurement
+	for _, np := range []int{4, 9, 16, 25} {
+		rows = append(rows, dataset.Measurement{Table: "mine", App: "bt", Class: "A", MPI: "mpich", NP: np, PPN: np, Data: 300})
+	}
+	m, err := Fit(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := size(t, m, Request{App: app(t, m, "bt.A.64")})
+	if math.Abs(s.Zones.Data/300-1) > 0.01 || !strings.Contains(s.Note, "do not follow the workload spec of bt") {
+		t.Errorf("data of %.2f MiB by %s, note %q", s.Zones.Data, s.Model, s.Note)
 	}
 }

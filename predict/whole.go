@@ -72,11 +72,12 @@ func (m *Model) wholeSize(r Request, f *variedFit) (*Size, error) {
 		Extrapolation: e.Extrapolation, ZonesUnknown: true, Note: "zones are unknown: the measurements have whole files only"}
 	for _, k := range kinds(r) {
 		k.estimate = e
-		k.half = [3]float64{e.half()}
+		k.sides = [3]side{sides(e)}
 		k.MiB, k.Low, k.High = e.Value, e.Low, e.High
 		s.Files = append(s.Files, k)
 	}
 	s.add(r)
+	s.here = s.doubt()
 	if e.Extrapolation > 1.0001 {
 		s.Note = join(s.Note, fmt.Sprintf("extrapolated by a factor of %.2g beyond the points fitted", e.Extrapolation))
 	}

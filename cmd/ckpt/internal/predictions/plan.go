@@ -2,6 +2,7 @@ package predictions
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -212,6 +213,9 @@ func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app strin
 		return err
 	}
 	nearest := bestMeasured(options)
+	if !g.Quiet && slices.Contains(m.Elsewhere, "data") {
+		nearest += "measured on another machine, with its disks: fit a run of yours with ckpt predict fit, and use --measure\n"
+	}
 	if o.top > 0 && o.top < len(options) {
 		options = options[:o.top]
 	}
