@@ -39,7 +39,7 @@
 //     cases. With each row of each built-in table left out in turn, the intervals
 //     cover 97 % (TestCoverage), and 94 to 97 % on machines drawn by seed, at 2 to 16
 //     times the runs fitted (TestSyntheticMachines). Extrapolations carry their factor.
-//   - What was measured on another machine says so, and has an interval that holds what
+//   - Predictions from another machine say so, and have an interval that holds what
 //     differs between machines (elsewhere.go).
 //   - Every prediction names the law and the points behind it.
 //   - The thesis's mode gives the thesis's numbers, to 0.05 MiB. [Evaluate] lists

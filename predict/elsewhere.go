@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// What the tables say holds for the machines of the thesis. On another machine sizes
-// differ by more than the intervals of one machine, and differently by zone. These are the
-// differences between systems that are known.
+// The tables hold for the machines of the thesis. On another machine sizes differ by more
+// than the intervals of one machine, and differently by zone. These are the differences
+// between systems that are known.
 const (
 	// systemsData is that of one job in a cluster and in the cloud (Tables 5.18, 5.19).
 	// systemsRuntime is what a runtime of today may add to a process, in MiB.
