@@ -77,6 +77,9 @@ func (o *intervalApp) fill(cmd *cobra.Command, g *ui.Globals, app string) error 
 	// Of the time of the run the costs need only how long an iteration takes; the time
 	// between failures changes none of them.
 	p := predict.ModePlanning{Request: r, Codec: o.codec, AppS: 86400, MTBFS: 86400, GroupSize: o.groupSize, Modes: []modes.Mode{modes.Mode(mode)}}
+	if p.Engine, err = m.EngineOf(""); err != nil {
+		return err
+	}
 	if modes.Mode(mode) != modes.Coordinated {
 		p.Logs = []modes.Log{modes.Log(o.log)}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/dataset"
 	"ckpt/predict"
 	"ckpt/predict/modes"
 )
@@ -33,6 +34,13 @@ func runTimeOfMode(ctx context.Context, g *ui.Globals, o *timeOptions, mo *modeO
 		return err
 	}
 	p := predict.ModePlanning{Codec: o.codec, AppS: 86400, MTBFS: 86400, GroupSize: mo.groupSize} // the costs depend on neither time
+	own, err := o.own(m)
+	if err != nil {
+		return err
+	}
+	if own {
+		p.Engine, p.Storing = dataset.Ckpt, predict.Storing{Layout: o.layout, Async: o.async, Codec: o.codec}
+	}
 	if p.Request, err = o.request(m, app); err != nil {
 		return err
 	}
