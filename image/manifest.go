@@ -37,8 +37,9 @@ type Manifest struct {
 	// Origin names the checkpointer that took an imported checkpoint, like
 	// dmtcp; empty for our own.
 	Origin    string    `json:"origin,omitempty"`
-	Number    int       `json:"number"` // filled in by Commit if 0
-	Iteration int64     `json:"iteration"`
+	Number    int       `json:"number"`         // filled in by Commit if 0
+	Iteration int64     `json:"iteration"`      // of a program of the user, the boundaries passed
+	Step      int64     `json:"step,omitempty"` // and its own number of this one
 	Created   time.Time `json:"created"`
 	// Mapping is the number of ranks on each node; ranks are dealt to nodes in
 	// blocks.
@@ -167,6 +168,8 @@ func (m *Manifest) checkNumbers() error {
 		return fmt.Errorf("number %d, np %d or parent %d is out of range", m.Number, m.NP, m.Parent)
 	case m.Iteration < 0 || m.Iteration > maxIteration:
 		return fmt.Errorf("iteration %d is out of range", m.Iteration)
+	case m.Step < 0:
+		return fmt.Errorf("step %d is out of range", m.Step)
 	case m.Groups < 0 || m.Groups > m.NP || m.Group < 0 || m.Group >= max(1, m.Groups):
 		return fmt.Errorf("group %d of %d is out of range", m.Group, m.Groups)
 	case !validSizes(m.Bytes) || m.StoredBytes < 0 || m.StoredBytes > maxBytes:

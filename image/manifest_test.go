@@ -79,6 +79,7 @@ func TestManifestRejects(t *testing.T) {
 		"number":              func(m *Manifest) { m.Number = 1 << 32 },
 		"np":                  func(m *Manifest) { m.NP = 1 << 60 },
 		"iteration":           func(m *Manifest) { m.Iteration = -5 },
+		"step":                func(m *Manifest) { m.Step = -5 },
 		"large iteration":     func(m *Manifest) { m.Iteration = 1 << 60 },
 		"group":               func(m *Manifest) { m.Groups, m.Group = 2, -1 },
 		"group of none":       func(m *Manifest) { m.Group = 1 },

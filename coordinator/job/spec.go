@@ -15,11 +15,11 @@ import (
 // A Spec describes a job completely: with it and a checkpoint the job can be
 // continued. The store keeps and checks it.
 type Spec struct {
-	App         string   `json:"app"`      // name.CLASS.NP
+	App         string   `json:"app"`      // name.CLASS.NP; of a program, the name of its file
 	Class       string   `json:"class"`    // of the workload
 	Workload    string   `json:"workload"` // the workload's YAML
 	NP          int      `json:"np"`
-	Iterations  int      `json:"iterations"`
+	Iterations  int      `json:"iterations"` // 0: a program, which ends when it ends
 	Mapping     Mapping  `json:"mapping"`
 	MPI         string   `json:"mpi"`
 	Mode        Mode     `json:"mode"`
@@ -52,6 +52,9 @@ type Spec struct {
 	// Origin names the checkpointer that an imported job ran under. It has only
 	// the fields App, NP, Mapping, MPI and Mode.
 	Origin string `json:"origin,omitempty"`
+	// Program is the user's program that the job runs; nil: the ranks are simulated. It has
+	// no workload.
+	Program *Program `json:"program,omitempty"`
 }
 
 // A Schedule says when checkpoints are taken. At most one field is set.

@@ -25,6 +25,9 @@ const (
 	// MaxFrame bounds the payload of a frame in bytes: a table of addresses for
 	// 65,536 ranks fits, a wild length does not.
 	MaxFrame = 16 << 20
+	// maxNumber bounds what is not a count of bytes or messages. A program may pass
+	// boundaries for months, a million each second.
+	maxNumber = 1 << 53
 )
 
 // ErrFrame is wrapped by every error about a frame that cannot be decoded.
@@ -36,7 +39,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 var kinds = [...]Message{Hello{}, Ready{}, Restored{}, SetupFailed{}, Holding{}, Stopped{}, Drained{}, Captured{}, Written{}, WriteFailed{},
 	Aborted{}, Beat{}, InjectDue{}, Done{}, Share{}, Fenced{}, Output{}, LogState{},
 	Welcome{}, Start{}, Resume{}, Propose{}, StopAt{}, Drain{}, Write{}, Abort{}, Quit{}, Shares{}, Fence{}, Unfence{}, Moved{},
-	Collected{}, Truncate{}}
+	Collected{}, Truncate{}, Demand{}, KillProcess{}}
 
 var kindOf = func() map[reflect.Type]byte {
 	m := make(map[reflect.Type]byte, len(kinds))
@@ -90,7 +93,7 @@ func appendValue(buf []byte, v reflect.Value) (_ []byte, err error) {
 		}
 		return append(buf, n), nil
 	case reflect.Int:
-		if n := v.Int(); n < 0 || n > math.MaxInt32 {
+		if n := v.Int(); n < 0 || n > maxNumber {
 			return nil, fmt.Errorf("number %d is out of range", n)
 		}
 		return binary.AppendUvarint(buf, uint64(v.Int())), nil
@@ -189,7 +192,7 @@ func (d *decoder) value(v reflect.Value) {
 		n := d.number(1)
 		v.SetBool(n == 1)
 	case reflect.Int:
-		v.SetInt(int64(d.number(math.MaxInt32)))
+		v.SetInt(int64(d.number(maxNumber)))
 	case reflect.Uint64:
 		v.SetUint(d.number(math.MaxUint64))
 	case reflect.String:

@@ -69,7 +69,7 @@ func TestFrameRoundTrip(t *testing.T) {
 
 // TestKinds: each message has one number.
 func TestKinds(t *testing.T) {
-	if len(kindOf) != len(kinds) || len(kinds) != 33 {
+	if len(kindOf) != len(kinds) || len(kinds) != 35 {
 		t.Errorf("%d messages of %d types", len(kinds), len(kindOf))
 	}
 	if name := Name(StopAt{}); name != "stop-at" {
@@ -78,7 +78,7 @@ func TestKinds(t *testing.T) {
 }
 
 func TestNegativeNumber(t *testing.T) {
-	for _, m := range []Message{Abort{-1}, StopAt{1, math.MaxInt32 + 1}, Stopped{Sent: []Count{{Peer: -1}}}} {
+	for _, m := range []Message{Abort{-1}, StopAt{1, maxNumber + 1}, Stopped{Sent: []Count{{Peer: -1}}}} {
 		if _, err := AppendFrame(nil, m); err == nil {
 			t.Errorf("%#v has a frame", m)
 		}

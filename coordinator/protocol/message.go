@@ -57,10 +57,12 @@ type (
 	}
 	// Aborted answers Abort: this rank writes nothing of checkpoint Number any more.
 	Aborted struct{ Number int }
-	// Beat is a sign of life. Progress counts iterations and other work.
+	// Beat is a sign of life. Progress counts iterations and other work. Step is the
+	// number that a program gave the boundary Iter.
 	Beat struct {
 		Iter     int
 		Progress uint64
+		Step     uint64
 	}
 	// InjectDue says that the rank has reached an iteration at which a failure is to
 	// be injected.
@@ -82,6 +84,8 @@ type (
 		Index uint64
 		Text  string
 	}
+	// Demand asks for a checkpoint at boundary Iter, where the rank waits for its end.
+	Demand struct{ Iter int }
 	// LogState says why the message log has failed, or, with an empty text, that it
 	// is in order again.
 	LogState struct {
@@ -114,8 +118,10 @@ type (
 	}
 	// Abort ends all work for checkpoint Number.
 	Abort struct{ Number int }
-	// Quit ends the rank.
+	// Quit ends the rank. Of a program, the process is told to stop, and ends by itself.
 	Quit struct{}
+	// KillProcess ends the process of a program at once, and its rank.
+	KillProcess struct{}
 	// Shares is what all ranks that write together have told.
 	Shares struct {
 		Number, Round int
@@ -156,6 +162,8 @@ func (Done) message()        {}
 func (Share) message()       {}
 func (Fenced) message()      {}
 func (Output) message()      {}
+func (Demand) message()      {}
+func (KillProcess) message() {}
 func (LogState) message()    {}
 func (Welcome) message()     {}
 func (Start) message()       {}

@@ -25,8 +25,9 @@ type Welcome struct {
 	Peers    []string      `json:"peers"`              // addresses, by rank
 	InjectAt []int         `json:"inject_at"`          // iterations at which to ask for a failure
 	Silence  time.Duration `json:"silence"`
-	From     int           `json:"from"` // checkpoint to restore, 0 none
-	Iter     int           `json:"iter"` // its iteration
+	From     int           `json:"from"`           // checkpoint to restore, 0 none
+	Iter     int           `json:"iter"`           // its iteration: of a program, the boundaries passed
+	Step     int64         `json:"step,omitempty"` // of a program: its own number of that boundary
 	// Again says that the rank was restarted; it tells what it read, and beats when it has
 	// completed iteration Reach, to which it had come before.
 	Again bool `json:"again,omitempty"`
@@ -59,7 +60,9 @@ type WriteReport struct {
 	LogFrom    uint64          `json:"log_from,omitempty"`
 	Management time.Duration   `json:"management"`
 	Storage    time.Duration   `json:"storage"`
-	Trace      []byte          `json:"trace,omitempty"` // what was done, as an events file
+	Trace      []byte          `json:"trace,omitempty"`   // what was done, as an events file
+	Step       int64           `json:"step,omitempty"`    // of a program: its own number of the boundary
+	Regions    int             `json:"regions,omitempty"` // of a program: how many it has protected
 }
 
 type WrittenFile struct {

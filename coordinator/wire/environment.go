@@ -7,7 +7,13 @@ const (
 	EnvIncarnation = "CKPT_INCARNATION"
 	EnvBeat        = "CKPT_BEAT" // period of the signs of life
 	EnvRank        = "CKPT_RANK"
+	EnvAgent       = "CKPT_AGENT"  // path of the binary that is the agent of a program's process
+	EnvSize        = "CKPT_SIZE"   // ranks of the program,
+	EnvClient      = "CKPT_CLIENT" // and the descriptor that leads to the client; set by the client
 )
 
 // RankVariables are where launchers tell a process its rank, ours first.
 var RankVariables = []string{EnvRank, "PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}
+
+// SizeVariables are where launchers tell a process the number of ranks.
+var SizeVariables = []string{"PMIX_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}

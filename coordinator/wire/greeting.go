@@ -21,7 +21,34 @@ type Greeting struct {
 	Role        string `json:"role"` // RoleRank or RoleControl
 	Rank        int    `json:"rank,omitempty"`
 	Incarnation int    `json:"incarnation,omitempty"`
+	// Process is what the agent of a program's process knows of it; nil of a simulated rank.
+	Process *Process `json:"process,omitempty"`
 }
+
+// A Process is one of a user's program, as its agent describes it.
+type Process struct {
+	Version  int    `json:"version"`          // of the agent: Version
+	Client   int    `json:"client"`           // version of the client in the program
+	Language string `json:"language"`         // of the client: c, fortran or python
+	Size     int    `json:"size"`             // ranks of the program, as MPI says
+	Sizes    []Size `json:"sizes,omitempty"`  // ranks of the program, as its launcher says
+	Host     string `json:"host"`             // identity of the node
+	Name     string `json:"name"`             // of the node, for people
+	PID      int    `json:"pid"`              // on that node
+	Program  string `json:"program"`          // the executable,
+	Digest   string `json:"digest,omitempty"` // and its BLAKE3; rank 0 only
+	// Trouble says why the process cannot take part, "" if it can: the job ends with it.
+	Trouble string `json:"trouble,omitempty"`
+}
+
+// A Size is a number of ranks that a launcher puts into the environment.
+type Size struct {
+	Variable string `json:"variable"`
+	Ranks    int    `json:"ranks"`
+}
+
+// Version is that of what agents of programs and the coordinator tell each other.
+const Version = 1
 
 const (
 	RoleRank    = "rank"
