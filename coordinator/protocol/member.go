@@ -1,5 +1,7 @@
 package protocol
 
+import "math"
+
 // A Member is the protocol of one rank. It decides when the application may
 // pass an iteration boundary and what a rank does at one.
 type Member struct {
@@ -10,6 +12,7 @@ type Member struct {
 	at     bool    // the application waits at boundary cur
 	stopAt int     // boundary at which to stop by itself, 0 none
 	held   bool    // wait at the next boundary, whichever it is
+	saving bool    // wait at this boundary for a checkpoint that was demanded
 	number int     // checkpoint that stopAt or the current state belongs to
 
 	busy    bool // a drain of this rank is going on
@@ -42,11 +45,17 @@ type MemberEvent interface{ memberEvent() }
 type (
 	// Received is a message from the coordinator.
 	Received struct{ Message Message }
-	// Reached says that the application has ended iteration Iter and waits.
+	// Reached says that the application has ended iteration Iter and waits. With Save it
+	// demands a checkpoint there, as all ranks do at this boundary.
 	Reached struct {
 		Iter   int
 		Counts []Count
+		Save   bool
 	}
+	// Computing says that an application that passes boundaries by itself has iteration
+	// Iter in progress. It comes before a message that makes Limit 0, and is true from the
+	// moment at which the application was bound by that.
+	Computing struct{ Iter int }
 	// DrainDone says that all expected messages have arrived.
 	DrainDone struct{}
 	// DrainCancelled answers CancelDrain.
@@ -71,6 +80,7 @@ type (
 
 func (Received) memberEvent()       {}
 func (Reached) memberEvent()        {}
+func (Computing) memberEvent()      {}
 func (DrainDone) memberEvent()      {}
 func (DrainCancelled) memberEvent() {}
 func (CaptureDone) memberEvent()    {}
@@ -123,6 +133,18 @@ func NewMember(from int) *Member {
 // Iteration returns the iteration in progress, or the boundary waited at.
 func (m *Member) Iteration() int { return m.cur }
 
+// Limit returns the first boundary that the application must not pass by itself: 0 if it
+// must wait at the next one. It may pass earlier ones without a word.
+func (m *Member) Limit() int {
+	switch {
+	case m.held:
+		return 0
+	case m.stopAt > 0:
+		return m.stopAt
+	}
+	return math.MaxInt
+}
+
 // Step takes an event and returns what to do, in order.
 func (m *Member) Step(ev MemberEvent) []MemberAction {
 	switch ev := ev.(type) {
@@ -130,7 +152,14 @@ func (m *Member) Step(ev MemberEvent) []MemberAction {
 		return m.receive(ev.Message)
 	case Reached:
 		m.at, m.cur, m.counts = true, ev.Iter, ev.Counts
+		if m.saving = ev.Save && m.stopAt != m.cur; m.saving {
+			return []MemberAction{Tell{Demand{m.cur}}}
+		}
 		return m.decide()
+	case Computing:
+		if !m.at {
+			m.cur = max(m.cur, ev.Iter)
+		}
 	case DrainDone:
 		return m.drained(Drained{m.number})
 	case DrainCancelled:
@@ -185,7 +214,7 @@ func (m *Member) receive(msg Message) []MemberAction {
 		m.held, m.number = true, msg.Number
 		return []MemberAction{Tell{Holding{msg.Number, m.cur}}}
 	case StopAt:
-		m.held = false
+		m.held, m.saving = false, false
 		m.stopAt, m.number = msg.Iter, msg.Number
 		return m.decide()
 	case Drain:
@@ -219,7 +248,7 @@ func (m *Member) resume(boundary, number int) {
 func (m *Member) abort(number int) []MemberAction {
 	if number >= m.number {
 		m.number = number
-		m.held, m.stopAt = true, 0
+		m.held, m.saving, m.stopAt = true, false, 0
 		if m.busy {
 			m.abandon = true
 			return []MemberAction{CancelDrain{}}
@@ -235,7 +264,7 @@ func (m *Member) abort(number int) []MemberAction {
 // decide says what an application that waits at a boundary does next.
 func (m *Member) decide() []MemberAction {
 	switch {
-	case !m.at || m.held:
+	case !m.at || m.held || m.saving:
 		return nil
 	case m.stopAt == m.cur:
 		m.state = arrived

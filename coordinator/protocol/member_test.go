@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 )
@@ -136,4 +137,58 @@ func TestAbortWhileDraining(t *testing.T) {
 	expect(t, m, Received{Abort{Number: 1}}, "cancel drain")
 	expect(t, m, DrainCancelled{}, "aborted 1")
 	expect(t, m, Received{Resume{Boundary: 6, Number: 2}}, "proceed")
+}
+
+// TestLimit: an application that passes boundaries by itself stops where all others do.
+func TestLimit(t *testing.T) {
+	m := NewMember(0)
+	limit := func(want int) {
+		t.Helper()
+		if got := m.Limit(); got != want {
+			t.Errorf("limit %d, want %d", got, want)
+		}
+	}
+	limit(0)
+	expect(t, m, Received{Start{Boundary: 9, Number: 1}}, "proceed")
+	limit(9)
+	expect(t, m, Computing{Iter: 5}) // it has passed four by itself
+	expect(t, m, Received{Propose{Number: 1}}, "holding 1")
+	limit(0)
+	if got := m.Iteration(); got != 5 {
+		t.Errorf("in iteration %d", got)
+	}
+	expect(t, m, Reached{Iter: 5})
+	expect(t, m, Received{StopAt{Number: 1, Iter: 6}}, "proceed")
+	limit(6)
+	expect(t, m, Computing{Iter: 6})
+	expect(t, m, Reached{Iter: 6}, "stopped 1")
+	expect(t, m, Computing{Iter: 7}) // it waits: the event comes late
+	if got := m.Iteration(); got != 6 {
+		t.Errorf("in iteration %d", got)
+	}
+	expect(t, m, Received{Abort{Number: 1}}, "aborted 1")
+	limit(0)
+	expect(t, m, Received{Resume{Number: 2}}, "proceed")
+	limit(math.MaxInt)
+}
+
+// TestSave: a rank that demands a checkpoint waits for it, or for its abort.
+func TestSave(t *testing.T) {
+	m := NewMember(0)
+	expect(t, m, Received{Start{Number: 1}}, "proceed")
+	expect(t, m, Reached{Iter: 1, Save: true}, "demand 0")
+	expect(t, m, Received{Resume{Number: 1}}) // after one that was written behind
+	expect(t, m, Received{Propose{Number: 1}}, "holding 1")
+	expect(t, m, Received{StopAt{Number: 1, Iter: 1}}, "stopped 1")
+	expect(t, m, Received{Drain{Number: 1}}, "begin drain")
+	expect(t, m, DrainDone{}, "drained 1")
+	expect(t, m, Received{Write{Number: 1}}, "begin write 1")
+	expect(t, m, WriteDone{}, "written 1")
+	expect(t, m, Received{Resume{Boundary: 2, Number: 2}}, "proceed")
+	expect(t, m, Reached{Iter: 2, Save: true}, "stopped 2") // the schedule has the same
+	expect(t, m, Received{Abort{Number: 2}}, "aborted 2")
+	expect(t, m, Received{Resume{Number: 3}}, "proceed")
+	expect(t, m, Reached{Iter: 3, Save: true}, "demand 0")
+	expect(t, m, Received{Abort{Number: 3}}, "aborted 3")
+	expect(t, m, Received{Resume{Number: 4}}, "proceed")
 }
