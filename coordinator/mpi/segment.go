@@ -211,9 +211,9 @@ func (s *Segment) Region() zones.Region {
 }
 
 // Drained returns the region of a segment that holds no message, to be saved: the header
-// and zeros. The old messages in its queues were received, and
-// nobody reads them again. Without them a checkpoint of bt.A.16 has half of the bytes, and
-// what it stores does not depend on which queues the ranks happened to use.
+// and zeros. The old messages in its queues were received, and nobody reads them again.
+// Without them a checkpoint of bt.A.16 has two thirds of the bytes, and its size does not
+// depend on which queues the ranks happened to use.
 func (s *Segment) Drained() zones.Region {
 	r := s.Region()
 	r.Mem = s.mem[:HeaderBytes:HeaderBytes]
