@@ -1,0 +1,948 @@
+/*
+ * ckpt.h: checkpoints for programs in C and C++.
+ *
+ * One header, C99 or C++11, nothing but libc on Linux. Include it in as many files of a
+ * program as you like. Include it after mpi.h where you use MPI.
+ *
+ *     ckpt_init(rank, size);
+ *     ckpt_protect("u", u, n * sizeof *u, CKPT_FLOAT64);
+ *     for (long it = ckpt_restore(); it < steps; it++) {
+ *         step(u);
+ *         if (ckpt_boundary(it + 1) == CKPT_STOP) break;
+ *     }
+ *     ckpt_finalize();
+ *
+ * `ckpt launch … -- mpiexec -n 8 ./program` runs such a program with checkpoints. Started
+ * in any other way, the program runs as ever: all functions do nothing, and rank 0 prints
+ * one line that says so.
+ *
+ * Threads: one thread at a time calls ckpt functions. With MPI it is a thread that may
+ * call MPI, because MPI makes progress while a function waits. During a call that saves or
+ * restores, no other thread changes protected memory.
+ *
+ * Failures: no failure of a checkpoint ends the program. The call that finds it, often the
+ * one after, returns a negative status, and ckpt_error() says what failed and what to do.
+ */
+#ifndef CKPT_H
+#define CKPT_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The results of the functions. Negative ones are errors. */
+#define CKPT_OK 0        /* all is well */
+#define CKPT_STOP 1      /* leave the loop: a checkpoint of this state is stored */
+#define CKPT_NONE (-1)     /* there is no checkpoint, or it has no such region */
+#define CKPT_ARGUMENT (-2) /* an argument is wrong, or the call comes at the wrong time */
+#define CKPT_SERVICE (-3)  /* the coordinator or the agent is gone: no more checkpoints */
+#define CKPT_DAMAGE (-4)   /* a checkpoint is damaged */
+#define CKPT_FULL (-5)     /* the disk of the store is full */
+#define CKPT_MISMATCH (-6) /* the checkpoint does not fit the program */
+#define CKPT_IO (-7)       /* another error of a disk */
+
+/* The types of values in memory. They help to pack it; nothing else depends on them. */
+#define CKPT_BYTES 0
+#define CKPT_FLOAT64 1
+#define CKPT_FLOAT32 2
+#define CKPT_INT32 3
+#define CKPT_INT64 4
+
+/*
+ * ckpt_init connects this process with the coordinator. Call it once, after MPI_Init, with
+ * the rank of this process and the number of ranks.
+ *
+ * CKPT_OK: connected, or started without a coordinator. CKPT_ARGUMENT: a second call, or
+ * numbers that make no sense. CKPT_SERVICE: the coordinator refused; the program may
+ * continue without checkpoints.
+ */
+int ckpt_init(int rank, int size);
+
+/*
+ * ckpt_protect adds memory to all later checkpoints, under a name: printable ASCII, at
+ * most 255 characters, each name once. Call it again with the same name when the memory
+ * has moved or has another size. Ranks may protect different regions. Zero bytes are fine.
+ * The memory must stay mapped until ckpt_forget, or until it is protected elsewhere.
+ *
+ * CKPT_OK. CKPT_ARGUMENT: a bad name, an unknown type, a null pointer, or bytes that are
+ * no whole number of values; the region stays as it was. CKPT_SERVICE.
+ */
+int ckpt_protect(const char *name, void *ptr, size_t bytes, int type);
+
+/*
+ * ckpt_forget leaves a region out of all later checkpoints. Memory of ckpt_alloc is freed.
+ *
+ * CKPT_OK. CKPT_ARGUMENT: no region has the name. CKPT_SERVICE.
+ */
+int ckpt_forget(const char *name);
+
+/*
+ * ckpt_restore fills the protected regions from the checkpoint to resume from. Call it
+ * once, after the first ckpt_protect calls and before the loop.
+ *
+ * The step of that checkpoint, as ckpt_boundary or ckpt_save got it: continue from there.
+ * 0: start from scratch, the memory is untouched. Negative: CKPT_DAMAGE, CKPT_MISMATCH,
+ * CKPT_SERVICE, CKPT_IO; the protected memory may hold anything, so end the program.
+ */
+long ckpt_restore(void);
+
+/*
+ * ckpt_boundary marks a place where a checkpoint may be taken: all that the program needs
+ * is in protected memory, and no message is on its way. All ranks call it equally often.
+ * step is the number to resume from. It costs no system call while nothing is due.
+ *
+ * When a checkpoint is due, the call returns as soon as the memory may change again.
+ *
+ * CKPT_OK: continue. CKPT_STOP: all ranks got it; leave the loop. Negative: an earlier
+ * checkpoint failed, with CKPT_FULL, CKPT_IO or CKPT_SERVICE; continue all the same.
+ */
+int ckpt_boundary(long step);
+
+/*
+ * ckpt_save is ckpt_boundary that takes a checkpoint in any case. All ranks call it at
+ * the same step.
+ */
+int ckpt_save(long step);
+
+/*
+ * ckpt_wait returns when the checkpoint that is written behind the computation is stored,
+ * or has failed.
+ *
+ * CKPT_OK: the last checkpoint is stored, or there was none. Negative: it failed.
+ */
+int ckpt_wait(void);
+
+/*
+ * ckpt_query returns the bytes of a region in the checkpoint to resume from, for programs
+ * that allocate before they protect. -1 (CKPT_NONE): there is no checkpoint, or it has no
+ * such region. Other errors are negative as well.
+ */
+long long ckpt_query(const char *name);
+
+/*
+ * ckpt_alloc returns memory of zeros, on a page boundary, and protects it. Called again
+ * with the same name it resizes: the contents stay, the address may change. ckpt_forget
+ * frees the memory; ckpt_finalize does not.
+ *
+ * NULL: no memory, or a bad argument.
+ */
+void *ckpt_alloc(const char *name, size_t bytes, int type);
+
+/*
+ * ckpt_finalize says that the program ends on purpose, so that nothing is restarted. Call
+ * it before MPI_Finalize. Afterwards all functions but ckpt_error return CKPT_ARGUMENT.
+ *
+ * CKPT_OK. Negative: the last checkpoint failed.
+ */
+int ckpt_finalize(void);
+
+/*
+ * ckpt_error returns a text about the last failure, with a hint, or an empty text. It is
+ * valid until the next call of a ckpt function.
+ */
+const char *ckpt_error(void);
+
+/*
+ * ckpt_progress sets a function that runs again and again while a ckpt function waits, so
+ * that the messages of other ranks make progress. NULL: none. A file that includes mpi.h
+ * before this header has MPI_Iprobe set.
+ */
+void ckpt_progress(void (*function)(void));
+
+/* ---- The rest is no interface. It may change with each version. ---- */
+
+#if !defined(__linux__)
+#error "ckpt.h needs Linux"
+#endif
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "ckpt.h needs a little-endian processor"
+#endif
+
+#ifndef __cplusplus
+/* Strict C99 hides these declarations of libc, and O_CLOEXEC, which SOCK_CLOEXEC equals. */
+extern long syscall(long number, ...);
+extern int madvise(void *mem, size_t bytes, int advice);
+extern char **environ;
+#endif
+#if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 34)
+#define CKPT_I_CLOSEFROM 1
+#ifndef __cplusplus
+extern int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *actions, int from);
+#endif
+#endif
+#endif
+
+#define CKPT_I_API __attribute__((weak, visibility("default")))
+#define CKPT_I_OWN static __attribute__((unused))
+
+#define CKPT_I_VERSION 1
+#define CKPT_I_MESSAGE 65536
+#define CKPT_I_MAGIC INT64_C(0x6567617074706b63)
+#define CKPT_I_PASSED 64
+#define CKPT_I_LIMIT 128
+#define CKPT_I_STEP 192
+#define CKPT_I_PENDING 256
+#define CKPT_I_PAGE 4096
+
+enum {
+	CKPT_I_HELLO = 1, CKPT_I_PROTECT, CKPT_I_FORGET, CKPT_I_RESTORE, CKPT_I_BOUNDARY,
+	CKPT_I_WAIT, CKPT_I_QUERY, CKPT_I_FINALIZE, CKPT_I_COPIED, CKPT_I_TRACKED,
+	CKPT_I_WELCOME = 100, CKPT_I_GO, CKPT_I_MAP, CKPT_I_UNMAP, CKPT_I_OUT, CKPT_I_IN,
+	CKPT_I_TRACK, CKPT_I_TRACER
+};
+
+enum { CKPT_I_NEW, CKPT_I_ALONE, CKPT_I_CONNECTED, CKPT_I_BROKEN, CKPT_I_FINISHED };
+
+struct ckpt_i_header {
+	uint32_t kind, value;
+	int64_t a, b, c;
+};
+
+struct ckpt_i_range {
+	uint64_t address, offset, bytes;
+};
+
+struct ckpt_i_region {
+	struct ckpt_i_region *next;
+	void *ptr;
+	size_t bytes, owned; /* owned: bytes that ckpt_alloc mapped */
+	int type;
+	char *name;
+};
+
+struct ckpt_i_window {
+	struct ckpt_i_window *next;
+	uint32_t id;
+	unsigned char *mem;
+	size_t bytes;
+};
+
+struct ckpt_i_state {
+	int phase, rank, link, changed; /* changed: the agent has written to regions */
+	char *page;
+	char *mine; /* the kernel clears it in a child of fork */
+	uint64_t *buffer;
+	struct ckpt_i_region *regions;
+	struct ckpt_i_window *windows;
+	void (*progress)(void);
+	char error[512];
+};
+
+/* One state for all files of the program. */
+CKPT_I_API struct ckpt_i_state ckpt_i_state_1;
+#define CKPT_I (&ckpt_i_state_1)
+
+__attribute__((format(printf, 2, 3))) CKPT_I_OWN int ckpt_i_fail(int status, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	vsnprintf(CKPT_I->error, sizeof CKPT_I->error, format, args);
+	va_end(args);
+	return status;
+}
+
+/* ckpt_i_broken ends the link. The program continues without checkpoints. */
+CKPT_I_OWN int ckpt_i_broken(const char *what)
+{
+	if (CKPT_I->phase == CKPT_I_CONNECTED) {
+		close(CKPT_I->link);
+		CKPT_I->phase = CKPT_I_BROKEN;
+		fprintf(stderr, "ckpt: rank %d: %s: the program continues without checkpoints\n", CKPT_I->rank, what);
+	}
+	return ckpt_i_fail(CKPT_SERVICE, "%s", what);
+}
+
+CKPT_I_OWN void *ckpt_i_map(int fd, size_t bytes)
+{
+	void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	return mem == MAP_FAILED ? NULL : mem;
+}
+
+CKPT_I_OWN void *ckpt_i_memory(size_t bytes)
+{
+#ifdef MAP_ANONYMOUS
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+#else
+	const int flags = MAP_PRIVATE | 0x20;
+#endif
+	void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+	return mem == MAP_FAILED ? NULL : mem;
+}
+
+CKPT_I_OWN int64_t *ckpt_i_word(int offset)
+{
+	return (int64_t *)(void *)(CKPT_I->page + offset);
+}
+
+CKPT_I_OWN int ckpt_i_send(uint32_t kind, uint32_t value, int64_t a, int64_t b, int64_t c,
+			   const void *payload, size_t bytes, const int *fds, size_t count)
+{
+	struct ckpt_i_header header;
+	struct iovec parts[2];
+	struct msghdr message;
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(2 * sizeof(int))];
+	} control;
+	ssize_t n;
+
+	header.kind = kind;
+	header.value = value;
+	header.a = a;
+	header.b = b;
+	header.c = c;
+	parts[0].iov_base = &header;
+	parts[0].iov_len = sizeof header;
+	parts[1].iov_base = (void *)(uintptr_t)payload;
+	parts[1].iov_len = bytes;
+	memset(&message, 0, sizeof message);
+	message.msg_iov = parts;
+	message.msg_iovlen = bytes > 0 ? 2 : 1;
+	if (count > 0) {
+		struct cmsghdr *first;
+		memset(&control, 0, sizeof control);
+		message.msg_control = control.bytes;
+		message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+		first = CMSG_FIRSTHDR(&message);
+		first->cmsg_level = SOL_SOCKET;
+		first->cmsg_type = SCM_RIGHTS;
+		first->cmsg_len = CMSG_LEN(count * sizeof(int));
+		memcpy(CMSG_DATA(first), fds, count * sizeof(int));
+	}
+	do
+		n = sendmsg(CKPT_I->link, &message, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -1 : 0;
+}
+
+/* ckpt_i_receive waits for a message. It returns the bytes of the payload, or -1. */
+CKPT_I_OWN long ckpt_i_receive(struct ckpt_i_header *header, int *fd)
+{
+	struct iovec parts[2];
+	struct msghdr message;
+	struct cmsghdr *first;
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	ssize_t n;
+
+	for (;;) {
+		if (CKPT_I->progress != NULL) {
+			struct pollfd wait;
+			wait.fd = CKPT_I->link;
+			wait.events = POLLIN;
+			wait.revents = 0;
+			if (poll(&wait, 1, 1) == 0) {
+				CKPT_I->progress();
+				continue;
+			}
+		}
+		parts[0].iov_base = header;
+		parts[0].iov_len = sizeof *header;
+		parts[1].iov_base = CKPT_I->buffer;
+		parts[1].iov_len = CKPT_I_MESSAGE;
+		memset(&message, 0, sizeof message);
+		message.msg_iov = parts;
+		message.msg_iovlen = 2;
+		message.msg_control = control.bytes;
+		message.msg_controllen = sizeof control.bytes;
+		n = recvmsg(CKPT_I->link, &message, MSG_CMSG_CLOEXEC);
+		if (n >= 0 || errno != EINTR)
+			break;
+	}
+	*fd = -1;
+	if (n < (ssize_t)sizeof *header)
+		return -1;
+	first = CMSG_FIRSTHDR(&message);
+	if (first != NULL && first->cmsg_level == SOL_SOCKET && first->cmsg_type == SCM_RIGHTS)
+		memcpy(fd, CMSG_DATA(first), sizeof *fd);
+	return (long)n - (long)sizeof *header;
+}
+
+CKPT_I_OWN struct ckpt_i_window *ckpt_i_window(uint32_t id)
+{
+	struct ckpt_i_window *w = CKPT_I->windows;
+	while (w != NULL && w->id != id)
+		w = w->next;
+	return w;
+}
+
+CKPT_I_OWN void ckpt_i_add_window(uint32_t id, int64_t bytes, int fd)
+{
+	struct ckpt_i_window *w = (struct ckpt_i_window *)malloc(sizeof *w);
+	void *mem = w == NULL || bytes <= 0 || fd < 0 ? NULL : ckpt_i_map(fd, (size_t)bytes);
+	if (fd >= 0)
+		close(fd);
+	if (mem == NULL) { /* the next order to copy fails */
+		free(w);
+		return;
+	}
+	w->id = id;
+	w->mem = (unsigned char *)mem;
+	w->bytes = (size_t)bytes;
+	w->next = CKPT_I->windows;
+	CKPT_I->windows = w;
+}
+
+CKPT_I_OWN void ckpt_i_remove_window(uint32_t id)
+{
+	struct ckpt_i_window **at = &CKPT_I->windows;
+	while (*at != NULL && (*at)->id != id)
+		at = &(*at)->next;
+	if (*at != NULL) {
+		struct ckpt_i_window *w = *at;
+		*at = w->next;
+		munmap(w->mem, w->bytes);
+		free(w);
+	}
+}
+
+/* ckpt_i_mapped reports whether all of a region is mapped. Copying would crash otherwise. */
+CKPT_I_OWN int ckpt_i_mapped(uint64_t address, uint64_t bytes)
+{
+	uint64_t start = address & ~(uint64_t)(CKPT_I_PAGE - 1);
+	if (bytes == 0)
+		return 1;
+	return msync((void *)(uintptr_t)start, (size_t)(address + bytes - start), MS_ASYNC) == 0 || errno != ENOMEM;
+}
+
+/* ckpt_i_copy copies between memory and a window. It returns an errno. */
+CKPT_I_OWN int ckpt_i_copy(const struct ckpt_i_header *order, long payload)
+{
+	const struct ckpt_i_window *w = ckpt_i_window(order->value);
+	const char *ranges = (const char *)CKPT_I->buffer;
+	int64_t i;
+	if (w == NULL)
+		return ENOMEM;
+	if (order->a < 0 || order->a != payload / (long)sizeof(struct ckpt_i_range))
+		return EINVAL;
+	if (!ckpt_i_mapped((uint64_t)order->b, (uint64_t)order->c))
+		return EFAULT;
+	for (i = 0; i < order->a; i++) {
+		struct ckpt_i_range r;
+		void *mem;
+		memcpy(&r, ranges + i * (int64_t)sizeof r, sizeof r);
+		if (r.offset > w->bytes || r.bytes > w->bytes - r.offset)
+			return EINVAL;
+		mem = (void *)(uintptr_t)r.address;
+		if (order->kind == CKPT_I_OUT) {
+			memcpy(w->mem + r.offset, mem, (size_t)r.bytes);
+		} else {
+			memcpy(mem, w->mem + r.offset, (size_t)r.bytes);
+			CKPT_I->changed = 1;
+		}
+	}
+	return 0;
+}
+
+/* ckpt_i_track opens what the agent needs to find pages that change. */
+CKPT_I_OWN int ckpt_i_track(void)
+{
+	int fds[2], sent;
+	uint32_t error = 0;
+#ifdef SYS_userfaultfd
+	fds[0] = (int)syscall(SYS_userfaultfd, (long)(SOCK_CLOEXEC | O_NONBLOCK | 1)); /* 1: UFFD_USER_MODE_ONLY */
+#else
+	fds[0] = -1;
+	errno = ENOSYS;
+#endif
+	if (fds[0] < 0)
+		return ckpt_i_send(CKPT_I_TRACKED, (uint32_t)errno, 0, 0, 0, NULL, 0, NULL, 0);
+	fds[1] = open("/proc/self/pagemap", O_RDONLY | SOCK_CLOEXEC);
+	if (fds[1] < 0)
+		error = (uint32_t)errno;
+	sent = ckpt_i_send(CKPT_I_TRACKED, error, 0, 0, 0, NULL, 0, fds, error == 0 ? 2 : 0);
+	close(fds[0]);
+	if (fds[1] >= 0)
+		close(fds[1]);
+	return sent;
+}
+
+/* ckpt_i_obey carries out an order. */
+CKPT_I_OWN int ckpt_i_obey(const struct ckpt_i_header *order, long payload, int fd)
+{
+	switch (order->kind) {
+	case CKPT_I_MAP:
+		ckpt_i_add_window(order->value, order->a, fd);
+		return 0;
+	case CKPT_I_UNMAP:
+		ckpt_i_remove_window(order->value);
+		return 0;
+	case CKPT_I_OUT:
+	case CKPT_I_IN:
+		return ckpt_i_send(CKPT_I_COPIED, (uint32_t)ckpt_i_copy(order, payload), 0, 0, 0, NULL, 0, NULL, 0);
+	case CKPT_I_TRACK:
+		return ckpt_i_track();
+	case CKPT_I_TRACER:
+		/* 0x59616d61: PR_SET_PTRACER, which only Yama knows */
+		prctl(0x59616d61, (unsigned long)order->a, 0L, 0L, 0L);
+		return 0;
+	}
+	if (fd >= 0)
+		close(fd);
+	return 0; /* an order of a later version that needs no answer */
+}
+
+/* ckpt_i_await carries out orders until the message that ends a call comes. */
+CKPT_I_OWN int ckpt_i_await(uint32_t kind, struct ckpt_i_header *end, int *fd, long *text)
+{
+	for (;;) {
+		long n = ckpt_i_receive(end, fd);
+		if (n < 0)
+			return ckpt_i_broken("the agent (ckpt rank) is gone");
+		if (end->kind == kind) {
+			*text = n;
+			return CKPT_OK;
+		}
+		if (ckpt_i_obey(end, n, *fd) != 0)
+			return ckpt_i_broken("the agent (ckpt rank) is gone");
+	}
+}
+
+/* ckpt_i_call makes a call and waits for its end. It returns the status. */
+CKPT_I_OWN int ckpt_i_call(uint32_t kind, uint32_t value, int64_t a, int64_t b, const char *name, int64_t *result)
+{
+	struct ckpt_i_header end;
+	long text = 0;
+	int fd = -1, status;
+	if (ckpt_i_send(kind, value, a, b, 0, name, name == NULL ? 0 : strlen(name), NULL, 0) != 0)
+		return ckpt_i_broken("the agent (ckpt rank) is gone");
+	status = ckpt_i_await(CKPT_I_GO, &end, &fd, &text);
+	if (status != CKPT_OK)
+		return status;
+	if (fd >= 0)
+		close(fd);
+	if (result != NULL)
+		*result = end.a;
+	status = (int)(int32_t)end.value;
+	if (status < 0)
+		ckpt_i_fail(status, "%.*s", (int)(text < 500 ? text : 500), (const char *)CKPT_I->buffer);
+	return status;
+}
+
+/* ckpt_i_ready reports whether a function has a coordinator to talk to. If not, *status
+   is its result. */
+CKPT_I_OWN int ckpt_i_ready(const char *function, int *status)
+{
+	switch (CKPT_I->phase) {
+	case CKPT_I_CONNECTED:
+		*status = CKPT_OK;
+		return *CKPT_I->mine; /* a child of fork is no rank */
+	case CKPT_I_ALONE:
+		*status = CKPT_OK;
+		return 0;
+	case CKPT_I_BROKEN:
+		*status = CKPT_SERVICE;
+		return 0;
+	case CKPT_I_NEW:
+		*status = ckpt_i_fail(CKPT_ARGUMENT, "%s: call ckpt_init first", function);
+		return 0;
+	}
+	*status = ckpt_i_fail(CKPT_ARGUMENT, "%s: called after ckpt_finalize", function);
+	return 0;
+}
+
+/* ckpt_i_environment returns the environment of the agent: that of the program and three
+   variables, which are written to own. */
+CKPT_I_OWN char **ckpt_i_environment(char own[3][32], int rank, int size)
+{
+	size_t n = 0, i = 0, k = 0;
+	char **list;
+	snprintf(own[0], 32, "CKPT_RANK=%d", rank);
+	snprintf(own[1], 32, "CKPT_SIZE=%d", size);
+	snprintf(own[2], 32, "CKPT_CLIENT=3");
+	while (environ[n] != NULL)
+		n++;
+	list = (char **)malloc((n + 4) * sizeof *list);
+	if (list == NULL)
+		return NULL;
+	for (i = 0; i < n; i++)
+		if (strncmp(environ[i], "CKPT_RANK=", 10) != 0 && strncmp(environ[i], "CKPT_SIZE=", 10) != 0 &&
+		    strncmp(environ[i], "CKPT_CLIENT=", 12) != 0)
+			list[k++] = environ[i];
+	for (i = 0; i < 3; i++)
+		list[k++] = own[i];
+	list[k] = NULL;
+	return list;
+}
+
+/* ckpt_i_actions says which descriptors the agent gets: the null device and the link. */
+CKPT_I_OWN int ckpt_i_actions(posix_spawn_file_actions_t *actions, int link)
+{
+	int error = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDWR, 0);
+	if (error == 0)
+		error = posix_spawn_file_actions_adddup2(actions, 0, 1);
+	if (error == 0)
+		error = posix_spawn_file_actions_adddup2(actions, 0, 2);
+	if (error == 0)
+		error = posix_spawn_file_actions_adddup2(actions, link, 3);
+#ifdef CKPT_I_CLOSEFROM
+	if (error == 0)
+		error = posix_spawn_file_actions_addclosefrom_np(actions, 4);
+#endif
+	return error;
+}
+
+/* ckpt_i_spawn starts the agent. It returns an errno. The process that it starts ends at
+   once, having started the agent proper, so that the program has no child. */
+CKPT_I_OWN int ckpt_i_spawn(const char *agent, int rank, int size, int link)
+{
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	sigset_t all, none;
+	char own[3][32], program[] = "ckpt", command[] = "rank";
+	char *args[3], **env = ckpt_i_environment(own, rank, size);
+	int error, status = 0;
+	pid_t pid = -1, ended;
+
+	args[0] = program;
+	args[1] = command;
+	args[2] = NULL;
+	if (env == NULL)
+		return ENOMEM;
+	memset(&all, 0xff, sizeof all);
+	memset(&none, 0, sizeof none);
+	error = posix_spawn_file_actions_init(&actions);
+	if (error == 0) {
+		error = posix_spawnattr_init(&attributes);
+		if (error == 0) {
+			posix_spawnattr_setsigmask(&attributes, &none);
+			posix_spawnattr_setsigdefault(&attributes, &all);
+			posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+			error = ckpt_i_actions(&actions, link);
+			if (error == 0)
+				error = posix_spawn(&pid, agent, &actions, &attributes, args, env);
+			posix_spawnattr_destroy(&attributes);
+		}
+		posix_spawn_file_actions_destroy(&actions);
+	}
+	free(env);
+	if (error != 0)
+		return error;
+	do
+		ended = waitpid(pid, &status, 0);
+	while (ended < 0 && errno == EINTR);
+	/* Without a child to wait for, the program ignores SIGCHLD or waited itself. */
+	return ended == pid && status != 0 ? ECHILD : 0;
+}
+
+/* ckpt_i_above moves a descriptor out of the way of those that the agent gets. */
+CKPT_I_OWN int ckpt_i_above(int fd)
+{
+#ifdef F_DUPFD_CLOEXEC
+	int moved = fcntl(fd, F_DUPFD_CLOEXEC, 10);
+#else
+	int moved = fcntl(fd, 1030, 10);
+#endif
+	close(fd);
+	return moved;
+}
+
+/* ckpt_i_prepare allocates what a connected client needs. */
+CKPT_I_OWN int ckpt_i_prepare(void)
+{
+	CKPT_I->buffer = (uint64_t *)ckpt_i_memory(CKPT_I_MESSAGE);
+	CKPT_I->mine = (char *)ckpt_i_memory(CKPT_I_PAGE);
+	if (CKPT_I->buffer == NULL || CKPT_I->mine == NULL)
+		return -1;
+	madvise(CKPT_I->mine, CKPT_I_PAGE, 18); /* MADV_WIPEONFORK */
+	*CKPT_I->mine = 1;
+	return 0;
+}
+
+/* ckpt_i_greet waits for the agent's welcome, with the page. */
+CKPT_I_OWN int ckpt_i_greet(int rank, int size)
+{
+	struct ckpt_i_header end;
+	long text = 0;
+	int fd = -1, status;
+	if (ckpt_i_send(CKPT_I_HELLO, CKPT_I_VERSION, rank, size, (int64_t)getpid(), "c", 1, NULL, 0) != 0)
+		return ckpt_i_broken("the agent (ckpt rank) did not start");
+	status = ckpt_i_await(CKPT_I_WELCOME, &end, &fd, &text);
+	if (status != CKPT_OK)
+		return status;
+	if ((int32_t)end.value < 0) {
+		char what[sizeof CKPT_I->error];
+		snprintf(what, sizeof what, "%.*s", (int)(text < 500 ? text : 500), (const char *)CKPT_I->buffer);
+		if (fd >= 0)
+			close(fd);
+		ckpt_i_broken(what);
+		return (int)(int32_t)end.value;
+	}
+	CKPT_I->page = fd < 0 ? NULL : (char *)ckpt_i_map(fd, CKPT_I_PAGE);
+	if (fd >= 0)
+		close(fd);
+	if (CKPT_I->page == NULL || *ckpt_i_word(0) != CKPT_I_MAGIC)
+		return ckpt_i_broken("the agent (ckpt rank) has another version");
+	return CKPT_OK;
+}
+
+CKPT_I_API int ckpt_init(int rank, int size)
+{
+	const char *agent = getenv("CKPT_AGENT"), *address = getenv("CKPT_SOCKET");
+	int pair[2], error;
+	if (CKPT_I->phase != CKPT_I_NEW)
+		return ckpt_i_fail(CKPT_ARGUMENT, "ckpt_init: called twice");
+	if (rank < 0 || size <= rank)
+		return ckpt_i_fail(CKPT_ARGUMENT, "ckpt_init: rank %d of %d is out of range", rank, size);
+	CKPT_I->rank = rank;
+	CKPT_I->phase = CKPT_I_ALONE;
+	if (agent == NULL || address == NULL || *agent == 0 || *address == 0) {
+		if (rank == 0)
+			fprintf(stderr, "ckpt: no coordinator: the program runs without checkpoints (start it with ckpt launch -- COMMAND)\n");
+		return CKPT_OK;
+	}
+	if (ckpt_i_prepare() != 0)
+		return ckpt_i_fail(CKPT_SERVICE, "ckpt_init: %s", strerror(errno));
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+		return ckpt_i_fail(CKPT_SERVICE, "ckpt_init: socketpair: %s", strerror(errno));
+	pair[0] = ckpt_i_above(pair[0]);
+	pair[1] = ckpt_i_above(pair[1]);
+	CKPT_I->link = pair[0];
+	CKPT_I->phase = CKPT_I_CONNECTED;
+	error = ckpt_i_spawn(agent, rank, size, pair[1]);
+	close(pair[1]);
+	if (error != 0) {
+		char what[sizeof CKPT_I->error];
+		snprintf(what, sizeof what, "start the agent %.300s: %s", agent, error == ECHILD ? "it failed" : strerror(error));
+		return ckpt_i_broken(what);
+	}
+	return ckpt_i_greet(rank, size);
+}
+
+CKPT_I_OWN struct ckpt_i_region *ckpt_i_find(const char *name)
+{
+	struct ckpt_i_region *r = CKPT_I->regions;
+	while (r != NULL && strcmp(r->name, name) != 0)
+		r = r->next;
+	return r;
+}
+
+/* ckpt_i_check refuses arguments that the agent would refuse. */
+CKPT_I_OWN int ckpt_i_check(const char *function, const char *name, const void *ptr, size_t bytes, int type)
+{
+	static const unsigned sizes[] = {1, 8, 4, 4, 8};
+	size_t i;
+	if (name == NULL || *name == 0 || strlen(name) > 255)
+		return ckpt_i_fail(CKPT_ARGUMENT, "%s: a name has 1 to 255 characters", function);
+	for (i = 0; name[i] != 0; i++)
+		if (name[i] < ' ' || name[i] > '~')
+			return ckpt_i_fail(CKPT_ARGUMENT, "%s: character %d of the name is not printable ASCII", function, (int)i + 1);
+	if (type < CKPT_BYTES || type > CKPT_INT64)
+		return ckpt_i_fail(CKPT_ARGUMENT, "%s %s: unknown type %d", function, name, type);
+	if (bytes % sizes[type] != 0)
+		return ckpt_i_fail(CKPT_ARGUMENT, "%s %s: %lu bytes are no whole number of values of %u bytes",
+				   function, name, (unsigned long)bytes, sizes[type]);
+	if (bytes >= (size_t)1 << 47)
+		return ckpt_i_fail(CKPT_ARGUMENT, "%s %s: %lu bytes are more than memory has", function, name, (unsigned long)bytes);
+	if (ptr == NULL && bytes > 0)
+		return ckpt_i_fail(CKPT_ARGUMENT, "%s %s: null pointer", function, name);
+	return CKPT_OK;
+}
+
+/* ckpt_i_note keeps a region in the list, and tells the agent. */
+CKPT_I_OWN int ckpt_i_note(const char *function, const char *name, void *ptr, size_t bytes, int type, size_t owned)
+{
+	struct ckpt_i_region *r = ckpt_i_find(name);
+	int status, ready = ckpt_i_ready(function, &status);
+	if (status == CKPT_ARGUMENT)
+		return status;
+	if (r == NULL) {
+		r = (struct ckpt_i_region *)calloc(1, sizeof *r + strlen(name) + 1);
+		if (r == NULL)
+			return ckpt_i_fail(CKPT_ARGUMENT, "%s %s: out of memory", function, name);
+		r->name = (char *)(r + 1);
+		strcpy(r->name, name);
+		r->next = CKPT_I->regions;
+		CKPT_I->regions = r;
+	} else if (r->ptr == ptr && r->bytes == bytes && r->type == type) {
+		return status;
+	}
+	r->ptr = ptr;
+	r->bytes = bytes;
+	r->type = type;
+	r->owned = owned;
+	if (ready && ckpt_i_send(CKPT_I_PROTECT, (uint32_t)type, (int64_t)(uintptr_t)ptr, (int64_t)bytes, 0, name, strlen(name), NULL, 0) != 0)
+		return ckpt_i_broken("the agent (ckpt rank) is gone");
+	return status;
+}
+
+CKPT_I_API int ckpt_protect(const char *name, void *ptr, size_t bytes, int type)
+{
+	const struct ckpt_i_region *r;
+	int status = ckpt_i_check("ckpt_protect", name, ptr, bytes, type);
+	if (status != CKPT_OK)
+		return status;
+	r = ckpt_i_find(name);
+	if (r != NULL && r->owned > 0 && r->ptr != ptr)
+		return ckpt_i_fail(CKPT_ARGUMENT, "ckpt_protect %s: ckpt_alloc has memory of this name", name);
+	return ckpt_i_note("ckpt_protect", name, ptr, bytes, type, r == NULL ? 0 : r->owned);
+}
+
+CKPT_I_API int ckpt_forget(const char *name)
+{
+	struct ckpt_i_region **at = &CKPT_I->regions, *r;
+	int status, ready = ckpt_i_ready("ckpt_forget", &status);
+	if (status == CKPT_ARGUMENT)
+		return status;
+	while (*at != NULL && (name == NULL || strcmp((*at)->name, name) != 0))
+		at = &(*at)->next;
+	if (*at == NULL)
+		return ckpt_i_fail(CKPT_ARGUMENT, "ckpt_forget %s: no region has this name", name == NULL ? "(null)" : name);
+	r = *at;
+	*at = r->next;
+	if (ready && ckpt_i_send(CKPT_I_FORGET, 0, 0, 0, 0, r->name, strlen(r->name), NULL, 0) != 0)
+		status = ckpt_i_broken("the agent (ckpt rank) is gone");
+	if (r->owned > 0)
+		munmap(r->ptr, r->owned);
+	free(r);
+	return status;
+}
+
+CKPT_I_API void *ckpt_alloc(const char *name, size_t bytes, int type)
+{
+	size_t mapped = (bytes + CKPT_I_PAGE) & ~(size_t)(CKPT_I_PAGE - 1); /* a page if there are no bytes */
+	struct ckpt_i_region *old;
+	void *mem, *before = NULL;
+	size_t owned = 0;
+	if (ckpt_i_check("ckpt_alloc", name, "", bytes, type) != CKPT_OK)
+		return NULL;
+	old = ckpt_i_find(name);
+	if (old != NULL && old->owned == 0) {
+		ckpt_i_fail(CKPT_ARGUMENT, "ckpt_alloc %s: ckpt_protect has memory of this name", name);
+		return NULL;
+	}
+	mem = ckpt_i_memory(mapped);
+	if (mem == NULL) {
+		ckpt_i_fail(CKPT_ARGUMENT, "ckpt_alloc %s: %lu bytes: %s", name, (unsigned long)bytes, strerror(errno));
+		return NULL;
+	}
+	if (old != NULL) {
+		before = old->ptr;
+		owned = old->owned;
+		memcpy(mem, before, old->bytes < bytes ? old->bytes : bytes);
+	}
+	if (ckpt_i_note("ckpt_alloc", name, mem, bytes, type, mapped) == CKPT_ARGUMENT) {
+		munmap(mem, mapped);
+		return NULL;
+	}
+	if (before != NULL)
+		munmap(before, owned);
+	return mem;
+}
+
+CKPT_I_API long ckpt_restore(void)
+{
+	int64_t step = 0;
+	int status;
+	if (!ckpt_i_ready("ckpt_restore", &status))
+		return status == CKPT_SERVICE ? 0 : status;
+	CKPT_I->changed = 0;
+	status = ckpt_i_call(CKPT_I_RESTORE, 0, 0, 0, NULL, &step);
+	if (status == CKPT_NONE || (status == CKPT_SERVICE && !CKPT_I->changed))
+		return 0;
+	return status < 0 ? status : (long)step;
+}
+
+/* ckpt_i_pass counts a boundary and calls the agent if it is due. */
+CKPT_I_OWN int ckpt_i_pass(const char *function, long step, uint32_t save)
+{
+	int64_t n;
+	int status;
+	if (!ckpt_i_ready(function, &status))
+		return status;
+	n = __atomic_load_n(ckpt_i_word(CKPT_I_PASSED), __ATOMIC_RELAXED) + 1;
+	__atomic_store_n(ckpt_i_word(CKPT_I_STEP), (int64_t)step, __ATOMIC_RELAXED);
+	__atomic_store_n(ckpt_i_word(CKPT_I_PASSED), n, __ATOMIC_SEQ_CST);
+	if (save == 0 && n < __atomic_load_n(ckpt_i_word(CKPT_I_LIMIT), __ATOMIC_SEQ_CST) &&
+	    __atomic_load_n(ckpt_i_word(CKPT_I_PENDING), __ATOMIC_RELAXED) == 0)
+		return CKPT_OK;
+	return ckpt_i_call(CKPT_I_BOUNDARY, save, n, step, NULL, NULL);
+}
+
+CKPT_I_API int ckpt_boundary(long step) { return ckpt_i_pass("ckpt_boundary", step, 0); }
+
+CKPT_I_API int ckpt_save(long step) { return ckpt_i_pass("ckpt_save", step, 1); }
+
+CKPT_I_API int ckpt_wait(void)
+{
+	int status;
+	if (!ckpt_i_ready("ckpt_wait", &status))
+		return status;
+	return ckpt_i_call(CKPT_I_WAIT, 0, 0, 0, NULL, NULL);
+}
+
+CKPT_I_API long long ckpt_query(const char *name)
+{
+	int64_t bytes = 0;
+	int status = ckpt_i_check("ckpt_query", name, "", 0, CKPT_BYTES);
+	if (status != CKPT_OK)
+		return status;
+	if (!ckpt_i_ready("ckpt_query", &status))
+		return status == CKPT_OK ? CKPT_NONE : status;
+	status = ckpt_i_call(CKPT_I_QUERY, 0, 0, 0, name, &bytes);
+	return status < 0 ? status : (long long)bytes;
+}
+
+CKPT_I_API int ckpt_finalize(void)
+{
+	int status;
+	if (ckpt_i_ready("ckpt_finalize", &status)) {
+		status = ckpt_i_call(CKPT_I_FINALIZE, 0, 0, 0, NULL, NULL);
+		if (CKPT_I->phase == CKPT_I_CONNECTED)
+			close(CKPT_I->link);
+	}
+	if (CKPT_I->phase != CKPT_I_NEW)
+		CKPT_I->phase = CKPT_I_FINISHED;
+	return status;
+}
+
+CKPT_I_API const char *ckpt_error(void) { return CKPT_I->error; }
+
+CKPT_I_API void ckpt_progress(void (*function)(void)) { CKPT_I->progress = function; }
+
+#if defined(MPI_VERSION)
+CKPT_I_OWN void ckpt_i_probe(void)
+{
+	int begun = 0, ended = 0, found = 0;
+	MPI_Initialized(&begun);
+	if (begun)
+		MPI_Finalized(&ended);
+	if (begun && !ended)
+		MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
+}
+
+/* It runs before main. */
+__attribute__((constructor)) CKPT_I_OWN void ckpt_i_choose(void)
+{
+	if (CKPT_I->progress == NULL)
+		CKPT_I->progress = ckpt_i_probe;
+}
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

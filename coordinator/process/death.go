@@ -1,0 +1,88 @@
+package process
+
+import (
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A handle is the process itself, whatever its link does.
+type handle struct {
+	pid  int
+	file *os.File // a pidfd; nil where the kernel refuses it
+	done chan struct{}
+	stop chan struct{}
+	once sync.Once
+	wait sync.WaitGroup
+}
+
+// openHandle starts to watch a process. Without a pidfd it asks every 50 ms.
+func openHandle(pid int) (*handle, error) {
+	h := &handle{pid: pid, done: make(chan struct{}), stop: make(chan struct{})}
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err == unix.ESRCH {
+		return nil, os.NewSyscallError("pidfd_open", err)
+	}
+	if err == nil {
+		h.file = os.NewFile(uintptr(fd), "pidfd")
+	}
+	h.wait.Go(h.watch)
+	return h, err
+}
+
+func (h *handle) watch() {
+	if h.file != nil {
+		raw, err := h.file.SyscallConn()
+		if err == nil {
+			err = raw.Read(func(fd uintptr) bool {
+				list := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+				n, err := unix.Poll(list, 0)
+				return err == nil && n > 0
+			})
+		}
+		if err == nil {
+			close(h.done)
+			return
+		}
+	}
+	for {
+		if unix.Kill(h.pid, 0) == unix.ESRCH {
+			close(h.done)
+			return
+		}
+		select {
+		case <-h.stop:
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (h *handle) kill() {
+	select {
+	case <-h.done:
+		return // the number may be another process by now
+	default:
+	}
+	if h.file == nil {
+		_ = unix.Kill(h.pid, unix.SIGKILL)
+		return
+	}
+	raw, err := h.file.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) { _ = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) })
+}
+
+func (h *handle) close() {
+	h.once.Do(func() {
+		close(h.stop)
+		if h.file != nil {
+			h.file.Close()
+		}
+	})
+	h.wait.Wait()
+}

@@ -1,0 +1,124 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrEnded is the error of everything that needs the process after its link has ended.
+var ErrEnded = errors.New("the link to the process has ended")
+
+// A link is the socket to the client. One goroutine receives; any may send.
+type link struct {
+	conn *net.UnixConn
+	buf  []byte
+	oob  []byte
+
+	mu sync.Mutex // messages go out one after the other
+}
+
+// newLink takes the descriptor over.
+func newLink(fd int) (*link, error) {
+	unix.CloseOnExec(fd)
+	file := os.NewFile(uintptr(fd), "link")
+	if file == nil {
+		return nil, fmt.Errorf("descriptor %d is not valid", fd)
+	}
+	defer file.Close() // FileConn makes a copy
+	c, err := net.FileConn(file)
+	if err != nil {
+		return nil, err
+	}
+	conn, ok := c.(*net.UnixConn)
+	if !ok {
+		c.Close()
+		return nil, fmt.Errorf("descriptor %d is not a Unix socket", fd)
+	}
+	return &link{conn: conn, buf: make([]byte, maxMessage+1), oob: make([]byte, unix.CmsgSpace(4*8))}, nil
+}
+
+func (l *link) close() error { return l.conn.Close() }
+
+// peer returns the process that made the socket pair. The kernel says so, not the client.
+func (l *link) peer() (pid int, err error) {
+	raw, err := l.conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	if e := raw.Control(func(fd uintptr) {
+		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); e != nil {
+		return 0, e
+	}
+	if err != nil {
+		return 0, os.NewSyscallError("getsockopt", err)
+	}
+	return int(cred.Pid), nil
+}
+
+// send sends a message, with a descriptor unless file is nil.
+func (l *link) send(m message, file *os.File) error {
+	var oob []byte
+	if file != nil {
+		oob = unix.UnixRights(int(file.Fd()))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _, err := l.conn.WriteMsgUnix(m.encode(), oob, nil)
+	if err != nil {
+		return fmt.Errorf("send to the process: %w", errors.Join(ErrEnded, err))
+	}
+	return nil
+}
+
+// receive returns the next message and its descriptors. The payload is valid until the
+// next receive. The end of the link is io.EOF.
+func (l *link) receive() (m message, files []*os.File, err error) {
+	n, oobn, flags, _, err := l.conn.ReadMsgUnix(l.buf, l.oob)
+	files = received(l.oob[:oobn])
+	if err == nil && n == 0 {
+		err = io.EOF
+	}
+	if err == nil && flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
+		err = errors.New("message is too long")
+	}
+	if err == nil {
+		m, err = decode(l.buf[:n])
+	}
+	if err != nil {
+		closeAll(files)
+		return message{}, nil, err
+	}
+	return m, files, nil
+}
+
+// received returns the descriptors of a control message.
+func received(oob []byte) (files []*os.File) {
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil
+	}
+	for _, m := range messages {
+		fds, err := unix.ParseUnixRights(&m)
+		if err != nil {
+			continue
+		}
+		for _, fd := range fds {
+			files = append(files, os.NewFile(uintptr(fd), "received"))
+		}
+	}
+	return files
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}

@@ -1,0 +1,50 @@
+package process
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"testing"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+)
+
+// TestMain is the agent as well, when a client starts it: it hands the link to the test.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "rank" && os.Getenv(EnvClient) != "" {
+		if err := beAgent(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if dir, err := os.MkdirTemp("", "process-test-"); err == nil {
+		programs.dir = dir
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(programs.dir)
+		os.Exit(code)
+	}))
+}
+
+// beAgent sends the link to the socket of the test.
+func beAgent() error {
+	detached, err := Detach()
+	if err != nil || !detached {
+		return err
+	}
+	c, err := net.Dial("unix", os.Getenv("CKPT_SOCKET"))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	fd, err := strconv.Atoi(os.Getenv(EnvClient))
+	if err != nil {
+		return err
+	}
+	about := fmt.Sprintf("%d %d %s %s", os.Getpid(), os.Getppid(), os.Getenv("CKPT_RANK"), os.Getenv(EnvSize))
+	_, _, err = c.(*net.UnixConn).WriteMsgUnix([]byte(about), unix.UnixRights(fd), nil)
+	return err
+}

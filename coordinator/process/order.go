@@ -1,0 +1,88 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// order sends an order that the client answers, and waits for the answer. The caller
+// holds p.orders.
+func (p *Process) order(m message, want uint32) (reply, error) {
+	if err := p.instruct(m, nil); err != nil {
+		return reply{}, err
+	}
+	select {
+	case r := <-p.answers:
+		if r.kind != want {
+			closeAll(r.files)
+			return reply{}, fmt.Errorf("answer of kind %d to an order of kind %d", r.kind, m.kind)
+		}
+		return r, nil
+	case <-p.closed:
+		return reply{}, ErrEnded
+	}
+}
+
+// instruct sends an order. The client reads it only while a call of the program waits.
+func (p *Process) instruct(m message, file *os.File) error {
+	p.mu.Lock()
+	waiting := p.waiting
+	p.mu.Unlock()
+	if !waiting {
+		return errors.New("the process does not wait in a call")
+	}
+	return p.link.send(m, file)
+}
+
+// A window is memory that process and agent share.
+type window struct {
+	id   uint32
+	mem  []byte
+	file *os.File
+}
+
+// newWindow makes a window and has the client map it. The caller holds p.orders.
+func (p *Process) newWindow(size int64) (*window, error) {
+	file, err := sharedFile("ckpt-window", size)
+	if err != nil {
+		return nil, err
+	}
+	mem, err := mapShared(file, size)
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	p.memory.lastID++
+	w := &window{id: p.memory.lastID, mem: mem, file: file}
+	if err := p.instruct(message{kind: kindMap, value: w.id, a: size}, file); err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *window) close() {
+	w.file.Close()
+	_ = unix.Munmap(w.mem)
+}
+
+// copyAll has the client copy ranges between its memory and a window. All ranges lie in
+// one region, which the client checks to be mapped. The caller holds p.orders.
+func (p *Process) copyAll(kind uint32, w *window, of *region, ranges []copyRange) error {
+	for len(ranges) > 0 {
+		n := min(len(ranges), maxRanges)
+		m := message{kind: kind, value: w.id, a: int64(n), b: int64(of.address), c: of.size, payload: encodeRanges(ranges[:n])}
+		r, err := p.order(m, kindCopied)
+		if err == nil && r.errno != 0 {
+			err = fmt.Errorf("the process cannot copy it: %w", r.errno)
+		}
+		if err != nil {
+			return fmt.Errorf("region %q: %w", of.name, err)
+		}
+		ranges = ranges[n:]
+	}
+	return nil
+}

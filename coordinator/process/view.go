@@ -1,0 +1,200 @@
+package process
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"ckpt/zones"
+)
+
+// memory is what an agent has of the memory of its process.
+type memory struct {
+	view   []mapping // of the last Regions, by address in the agent
+	window *window   // for Fetch and Put
+	lastID uint32    // of a window
+}
+
+// A mapping is the place that a region has in the agent.
+type mapping struct {
+	region
+	mem []byte
+}
+
+func (m *mapping) start() uintptr {
+	if len(m.mem) == 0 {
+		return 0
+	}
+	return uintptr(unsafe.Pointer(unsafe.SliceData(m.mem)))
+}
+
+// windowBytes is the size of the window for Fetch and Put: large enough that an order
+// costs little, small enough for the caches and for many ranks on a node.
+const windowBytes = 4 << 20
+
+// Regions returns the regions that the program protects now. Their Mem is a reserved place
+// in the agent without memory of its own: [Process.Fetch] fills parts of it,
+// [Process.Release] gives the memory back, and [Process.Put] copies parts into the process.
+// The slices are valid until the next Regions, View, Capture or Close.
+func (p *Process) Regions() ([]zones.Region, error) {
+	p.orders.Lock()
+	defer p.orders.Unlock()
+	list := p.protected()
+	view, err := p.memory.reserve(list)
+	if err != nil {
+		return nil, err
+	}
+	regions := make([]zones.Region, len(view))
+	for i, m := range view {
+		regions[i] = zones.Region{Name: m.name, Zone: zones.Data, Elem: m.elem, Size: m.size, Mem: m.mem}
+	}
+	return regions, nil
+}
+
+func (p *Process) protected() []region {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.table.regions)
+}
+
+// reserve makes the mappings of a list of regions, in its order. Mappings of the same name
+// and size stay.
+func (m *memory) reserve(list []region) ([]mapping, error) {
+	old := map[string][]byte{}
+	for _, v := range m.view {
+		old[v.name] = v.mem
+	}
+	view := make([]mapping, len(list))
+	var failed error
+	for i, r := range list {
+		bytes := zones.PageRound(r.size)
+		mem, kept := old[r.name]
+		if kept && int64(len(mem)) == bytes {
+			delete(old, r.name)
+		} else if mem, failed = reserved(bytes); failed != nil {
+			failed = fmt.Errorf("region %q: %w", r.name, failed)
+			break
+		}
+		view[i] = mapping{region: r, mem: mem}
+	}
+	for _, mem := range old {
+		unmap(mem)
+	}
+	m.view = slices.Clone(view)
+	if failed != nil {
+		m.forget()
+		return nil, failed
+	}
+	slices.SortFunc(m.view, func(a, b mapping) int { return cmp.Compare(a.start(), b.start()) })
+	return view, nil
+}
+
+// reserved maps memory that takes no space until it is touched.
+func reserved(bytes int64) ([]byte, error) {
+	if bytes == 0 {
+		return []byte{}, nil
+	}
+	mem, err := unix.Mmap(-1, 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, fmt.Errorf("reserve %d bytes: %w", bytes, err)
+	}
+	return mem, nil
+}
+
+func unmap(mem []byte) {
+	if len(mem) > 0 {
+		_ = unix.Munmap(mem)
+	}
+}
+
+func (m *memory) forget() {
+	for _, v := range m.view {
+		unmap(v.mem)
+	}
+	m.view = nil
+}
+
+func (m *memory) close() {
+	m.forget()
+	if m.window != nil {
+		m.window.close()
+		m.window = nil
+	}
+}
+
+// locate finds the region of memory that Regions returned, and the offset in it. The
+// part past the end of the region is cut off.
+func (m *memory) locate(mem []byte) (*region, int64, []byte, error) {
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
+	i, found := slices.BinarySearchFunc(m.view, at, func(v mapping, at uintptr) int { return cmp.Compare(v.start(), at) })
+	if !found {
+		i--
+	}
+	if i < 0 || at-m.view[i].start() > uintptr(len(m.view[i].mem)) || len(mem) > len(m.view[i].mem)-int(at-m.view[i].start()) {
+		return nil, 0, nil, errors.New("memory of no region")
+	}
+	v := &m.view[i]
+	offset := int64(at - v.start())
+	return &v.region, offset, mem[:max(0, min(int64(len(mem)), v.size-offset))], nil
+}
+
+// Fetch fills a part of a region's Mem with the memory of the process.
+func (p *Process) Fetch(mem []byte) error { return p.transfer("fetch", kindOut, mem) }
+
+// Put copies a part of a region's Mem into the process.
+func (p *Process) Put(mem []byte) error { return p.transfer("put", kindIn, mem) }
+
+// Release gives the memory of a part of a region's Mem back. It holds zeros afterwards,
+// until the next Fetch.
+func (p *Process) Release(mem []byte) {
+	if len(mem) > 0 {
+		_ = unix.Madvise(mem, unix.MADV_DONTNEED)
+	}
+}
+
+func (p *Process) transfer(what string, kind uint32, mem []byte) error {
+	if len(mem) == 0 {
+		return nil
+	}
+	p.orders.Lock()
+	defer p.orders.Unlock()
+	r, offset, mem, err := p.memory.locate(mem)
+	if err == nil {
+		err = p.throughWindow(kind, r, offset, mem)
+	}
+	if err != nil {
+		return fmt.Errorf("%s %d bytes: %w", what, len(mem), err)
+	}
+	return nil
+}
+
+// throughWindow moves memory with the client's help: the client copies between the region
+// and a window, the agent between the window and mem.
+func (p *Process) throughWindow(kind uint32, r *region, offset int64, mem []byte) error {
+	if p.memory.window == nil {
+		w, err := p.newWindow(windowBytes)
+		if err != nil {
+			return err
+		}
+		p.memory.window = w
+	}
+	w := p.memory.window
+	for len(mem) > 0 {
+		n := min(len(mem), len(w.mem))
+		if kind == kindIn {
+			copy(w.mem, mem[:n])
+		}
+		if err := p.copyAll(kind, w, r, []copyRange{{r.address + uint64(offset), 0, uint64(n)}}); err != nil {
+			return err
+		}
+		if kind == kindOut {
+			copy(mem[:n], w.mem)
+		}
+		mem, offset = mem[n:], offset+int64(n)
+	}
+	return nil
+}
