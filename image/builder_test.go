@@ -150,7 +150,7 @@ func TestBuilder(t *testing.T) {
 				{Name: "heap", Zone: zones.Data, Size: int64(len(heap)), Mem: pages(make([]byte, len(heap)/zones.PageSize)...)},
 				{Name: "lib", Zone: zones.Library, Size: int64(len(lib)) - 100, Mem: pages(5, 5, 5, 5)},
 			}
-			if err := k.job.Load(context.Background(), ms[i], name, r, into, nil); err != nil {
+			if err := k.job.Load(context.Background(), ms[i], name, r, into, container.LoadOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(into[0].Mem, heap) || !bytes.Equal(into[1].Mem, lib) {

@@ -61,7 +61,7 @@ func checkNoticed(t *testing.T, k *taker, m *Manifest, rel, what string) {
 		for m.Files[i].Path != rel {
 			i++
 		}
-		err = k.job.Load(context.Background(), m, rel, rankIn(m.Files[i]), empty(wantRegions(m.Files[i])), nil)
+		err = k.job.Load(context.Background(), m, rel, rankIn(m.Files[i]), empty(wantRegions(m.Files[i])), container.LoadOptions{})
 		if cerr := k.job.Check(context.Background(), m, []string{rel}); !errors.As(cerr, &damage) || damage.File != name {
 			t.Errorf("%s of %s: Check says %v", what, rel, cerr)
 		}
@@ -115,7 +115,7 @@ func TestEveryByte(t *testing.T) {
 		b[i] ^= 0x10
 		replace(t, k, name, b)
 		var damage *durable.DamageError
-		if err := k.job.Load(context.Background(), m, f.Path, rankIn(f), into, nil); !errors.As(err, &damage) || damage.File != name {
+		if err := k.job.Load(context.Background(), m, f.Path, rankIn(f), into, container.LoadOptions{}); !errors.As(err, &damage) || damage.File != name {
 			t.Errorf("flip at %d: %v", i, err)
 		}
 		b[i] ^= 0x10
@@ -175,14 +175,14 @@ func TestBaseDamaged(t *testing.T) {
 		t.Errorf("Verify: %+v, %v", rep, err)
 	}
 	var damage *durable.DamageError
-	err = k.job.Load(context.Background(), m, m.Files[1].Path, rankIn(m.Files[1]), empty(deltaRegions(2)), nil)
+	err = k.job.Load(context.Background(), m, m.Files[1].Path, rankIn(m.Files[1]), empty(deltaRegions(2)), container.LoadOptions{})
 	if !errors.As(err, &damage) || damage.File != name {
 		t.Errorf("Load: %v", err)
 	}
 	if err := k.fs.Remove(name); err != nil {
 		t.Fatal(err)
 	}
-	err = k.job.Load(context.Background(), m, m.Files[1].Path, rankIn(m.Files[1]), empty(deltaRegions(2)), nil)
+	err = k.job.Load(context.Background(), m, m.Files[1].Path, rankIn(m.Files[1]), empty(deltaRegions(2)), container.LoadOptions{})
 	if !errors.As(err, &damage) || damage.File != name || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Load without the base: %v", err)
 	}

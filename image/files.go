@@ -26,12 +26,12 @@ func (m *Manifest) file(path string) (container.File, error) {
 
 // Load reads the regions of a rank out of one of m.Files, named by its path, as
 // container.Place.Load does.
-func (j *Job) Load(ctx context.Context, m *Manifest, path string, rank int, into []zones.Region, progress func(int64)) error {
+func (j *Job) Load(ctx context.Context, m *Manifest, path string, rank int, into []zones.Region, opt container.LoadOptions) error {
 	f, err := m.file(path)
 	if err != nil {
 		return err
 	}
-	return j.place().Load(ctx, f, rank, into, progress)
+	return j.place().Load(ctx, f, rank, into, opt)
 }
 
 // Check verifies some of the files of a checkpoint, named by their paths in

@@ -90,7 +90,7 @@ func TestNewer(t *testing.T) {
 	}
 	load := func(b []byte) error {
 		replace(t, k, name, b)
-		return k.job.Load(context.Background(), m, f.Path, rankIn(f), empty(wantRegions(f)), nil)
+		return k.job.Load(context.Background(), m, f.Path, rankIn(f), empty(wantRegions(f)), container.LoadOptions{})
 	}
 
 	b := bytes.Clone(good)

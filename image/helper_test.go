@@ -284,7 +284,7 @@ func checkCheckpoint(j *Job, n int) error {
 	for _, f := range m.Files {
 		want := wantRegions(f)
 		got := empty(want)
-		if err := j.Load(ctx, m, f.Path, rankIn(f), got, nil); err != nil {
+		if err := j.Load(ctx, m, f.Path, rankIn(f), got, container.LoadOptions{}); err != nil {
 			return err
 		}
 		if err := sameMemory(f.Path, got, want); err != nil {

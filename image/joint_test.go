@@ -177,7 +177,8 @@ type groupJob struct {
 	depth    int
 	staging  int64 // bytes of each rank; 0 none
 	writes   *writes
-	trace    *container.Tracing // of the transaction
+	trace    *container.Tracing                          // of the transaction
+	tune     func(rank int, opt *container.WriteOptions) // nil: nothing more is set
 }
 
 func newGroupJob(t interface{ Fatal(...any) }, ranks []plan.Source, s plan.Settings, setting codec.Setting, incremental bool) *groupJob {
@@ -258,6 +259,9 @@ func (g *groupJob) write(ctx context.Context, tx *Tx, number, base int, memory [
 			opt.Staging = container.NewStaging(vfs.Aligned(int(g.staging)))
 			opt.Captured = func() { scramble(memory[i]) }
 		}
+		if g.tune != nil {
+			g.tune(i, &opt)
+		}
 		group := container.Joint{Settings: g.settings, Ranks: g.ranks, Rank: i, Paths: paths, Network: net.of(i, g.writes)}
 		workers.Go(func() (err error) {
 			infos[i], err = container.WriteJoint(ctx, g.writes.of(i, g.fs), group, container.Header{Job: testJob, Number: number, Kind: kind}, memory[i], opt)
@@ -276,7 +280,7 @@ func (g *groupJob) check(m *Manifest, memory [][]zones.Region) error {
 	}
 	for i, r := range m.Ranks {
 		got := empty(memory[i])
-		if err := g.job.Load(ctx, m, r.File, i, got, nil); err != nil {
+		if err := g.job.Load(ctx, m, r.File, i, got, container.LoadOptions{}); err != nil {
 			return err
 		}
 		if err := sameMemory(r.File, got, memory[i]); err != nil {
@@ -288,7 +292,7 @@ func (g *groupJob) check(m *Manifest, memory [][]zones.Region) error {
 		for _, z := range zones.All() {
 			want := slices.DeleteFunc(slices.Clone(memory[i]), func(r zones.Region) bool { return r.Zone != z })
 			got := empty(want)
-			if err := g.job.Load(ctx, m, r.File, i, got, nil); err != nil {
+			if err := g.job.Load(ctx, m, r.File, i, got, container.LoadOptions{}); err != nil {
 				return err
 			}
 			if err := sameMemory(r.File, got, want); err != nil {

@@ -82,7 +82,7 @@ func TestBaseReplaced(t *testing.T) {
 	const want = "index is not the one that"
 	base := filepath.Join(k.job.dir, k.base.Path)
 	var damage *durable.DamageError
-	err := k.job.Load(context.Background(), m, m.Files[1].Path, deltaRank, empty(deltaRegions(2)), nil)
+	err := k.job.Load(context.Background(), m, m.Files[1].Path, deltaRank, empty(deltaRegions(2)), container.LoadOptions{})
 	if !errors.As(err, &damage) || damage.File != base || !strings.Contains(damage.Reason, want) {
 		t.Errorf("Load: %v", err)
 	}

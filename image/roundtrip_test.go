@@ -129,7 +129,7 @@ func roundTrip(t *rapid.T, fsys vfs.FS, dir string) {
 	got := empty(regions)
 	rng := rand.New(rand.NewPCG(1, 1))
 	rng.Shuffle(len(got), func(a, b int) { got[a], got[b] = got[b], got[a] })
-	if err := j.Load(ctx, m, "0001/rank-0.img", 0, got, nil); err != nil {
+	if err := j.Load(ctx, m, "0001/rank-0.img", 0, got, container.LoadOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	byName := make(map[string]zones.Region)
@@ -191,7 +191,7 @@ func later(t *rapid.T, fsys vfs.FS, j *Job, regions []zones.Region, opt containe
 	for _, r := range got {
 		_, _ = rand.NewChaCha8([32]byte{7}).Read(r.Mem) // restored zeros must be written, too
 	}
-	if err := j.Load(ctx, m, m.Files[0].Path, rankIn(m.Files[0]), got, nil); err != nil {
+	if err := j.Load(ctx, m, m.Files[0].Path, rankIn(m.Files[0]), got, container.LoadOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := sameMemory(m.Files[0].Path, got, regions); err != nil {
@@ -230,7 +230,7 @@ func TestLoadOtherRegions(t *testing.T) {
 		"other zone":    func(r []zones.Region) []zones.Region { r[0].Zone = zones.Shared; return r },
 		"other element": func(r []zones.Region) []zones.Region { r[0].Elem = zones.Int32; return r },
 	} {
-		err := k.job.Load(context.Background(), m, m.Files[0].Path, rankIn(m.Files[0]), change(empty(rankRegions(1, 0))), nil)
+		err := k.job.Load(context.Background(), m, m.Files[0].Path, rankIn(m.Files[0]), change(empty(rankRegions(1, 0))), container.LoadOptions{})
 		if !errors.Is(err, container.ErrRegionsDiffer) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -302,7 +302,7 @@ func TestLoadProgress(t *testing.T) {
 	}
 	f := m.Files[0]
 	told := int64(0)
-	if err := k.job.Load(context.Background(), m, f.Path, rankIn(f), empty(wantRegions(f)), func(n int64) { told += n }); err != nil {
+	if err := k.job.Load(context.Background(), m, f.Path, rankIn(f), empty(wantRegions(f)), container.LoadOptions{Progress: func(n int64) { told += n }}); err != nil {
 		t.Fatal(err)
 	}
 	if told <= 0 || told > f.Bytes {

@@ -150,7 +150,7 @@ func TestOtherJob(t *testing.T) {
 	if rep, err := other.Verify(context.Background(), 1, nil); err != nil || len(rep.Damage) != 1 || !strings.Contains(rep.Damage[0].Reason, "of job "+testJob) {
 		t.Errorf("verify: %+v, %v", rep, err)
 	}
-	err = other.Load(context.Background(), m, "0001/rank-0.img", 0, empty(rankRegions(1, 0)), nil)
+	err = other.Load(context.Background(), m, "0001/rank-0.img", 0, empty(rankRegions(1, 0)), container.LoadOptions{})
 	if !errors.Is(err, durable.ErrOtherJob) || !strings.Contains(err.Error(), "rank-0.img") {
 		t.Errorf("image: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/image"
+	"ckpt/image/container"
 	"ckpt/internal/durable"
 	"ckpt/zones"
 )
@@ -53,7 +54,7 @@ func ReadChannels(ctx context.Context, job *image.Job, spec *Resolved, m *image.
 	if err != nil {
 		return nil, err
 	}
-	if err := job.Load(ctx, m, r.File, rank, mem.Regions(), nil); err != nil {
+	if err := job.Load(ctx, m, r.File, rank, mem.Regions(), container.LoadOptions{}); err != nil {
 		return nil, err
 	}
 	st, err := channel.Decode(b)

@@ -204,7 +204,7 @@ func (s *state) restore(ctx context.Context) error {
 		}
 		own = append(own, extra.Regions()...)
 	}
-	if err := s.job.Load(ctx, m, was.File, s.rank, own, s.progress); err != nil {
+	if err := s.job.Load(ctx, m, was.File, s.rank, own, container.LoadOptions{Progress: s.progress}); err != nil {
 		return err
 	}
 	if job.Mapping(m.Mapping).String() == s.spec.Mapping.String() && m.MPI == s.spec.MPI {
@@ -225,7 +225,7 @@ func (s *state) restoreShared(ctx context.Context, m *image.Manifest, was *image
 	} else if !s.cfg.Leads {
 		return nil
 	}
-	return s.job.Load(ctx, m, file, s.rank, s.zone(zones.Shared), s.progress)
+	return s.job.Load(ctx, m, file, s.rank, s.zone(zones.Shared), container.LoadOptions{Progress: s.progress})
 }
 
 // recall remembers what is stored where, so that the next checkpoint can refer to

@@ -122,7 +122,7 @@ func (o *Contents) Read(e Extent, buf []byte) error {
 	}
 	defer o.readers.Put(in)
 	in.reader, in.f, in.path = &reader{dest: func(extentRec) []byte { return buf }}, x.f, x.path
-	return in.span([]extentRec{e.rec}, span{first: 0, last: 1, off: e.rec.fileOff, n: zones.PageRound(e.rec.storedLen)})
+	return in.span(context.Background(), []extentRec{e.rec}, span{first: 0, last: 1, off: e.rec.fileOff, n: zones.PageRound(e.rec.storedLen)})
 }
 
 // checkRefs checks that the extents which c takes from its k-th external file x
@@ -226,7 +226,7 @@ func OwnExtents(ctx context.Context, fsys vfs.FS, path string, use func(elem zon
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := in.span([]extentRec{e}, span{first: 0, last: 1, off: e.fileOff, n: zones.PageRound(e.storedLen)}); err != nil {
+		if err := in.span(ctx, []extentRec{e}, span{first: 0, last: 1, off: e.fileOff, n: zones.PageRound(e.storedLen)}); err != nil {
 			return err
 		}
 		if err := use(c.index.regions[e.region].elem, raw[:e.rawLen]); err != nil {

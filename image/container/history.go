@@ -8,13 +8,15 @@ import (
 
 // A History remembers the extents of the files that a process has written or
 // loaded, so that what has not changed since is not stored again. Extents are
-// compared by their place, and by the hash of their contents.
+// compared by their place, and by the hash of their contents; those that are known to
+// be clean, by their place alone, for which a process gives regions of a zone different
+// names.
 //
 // References always lead to the file that holds the bytes. An extent whose file is
 // of a checkpoint before WriteOptions.Oldest is stored anew, so that a checkpoint
 // does not depend on all that there ever were.
 //
-// It may be used by several goroutines. It takes about 150 bytes per extent.
+// It may be used by several goroutines. It takes about 130 bytes per extent.
 type History struct {
 	mu    sync.Mutex
 	pasts map[int]*past // by checkpoint
@@ -30,18 +32,27 @@ type pastKey struct {
 	region string
 	zone   zones.Zone
 	offset int64
-	poolKey
 }
 
 // find returns where an extent of this place and contents is stored, if that is
 // in a file of checkpoint oldest or a later one.
 func (p *past) find(r *zones.Region, offset int64, key poolKey, oldest int) (poolEntry, bool) {
+	at, ok := p.at(r, offset, int64(key.len), oldest)
+	return at, ok && at.extent.id == key.id
+}
+
+// at returns where the extent of this place and length is stored, if that is in a file
+// of checkpoint oldest or a later one. An extent of zeros has no file.
+func (p *past) at(r *zones.Region, offset, n int64, oldest int) (poolEntry, bool) {
 	if p == nil {
 		return poolEntry{}, false
 	}
-	at, ok := p.extents[pastKey{r.Name, r.Zone, offset, key}]
-	if !ok {
+	at, ok := p.extents[pastKey{r.Name, r.Zone, offset}]
+	if !ok || at.extent.rawLen != n {
 		return at, false
+	}
+	if at.file == nil {
+		return at, true
 	}
 	holder, ok := PathNumber(at.file.path)
 	return at, ok && holder >= oldest
@@ -66,9 +77,6 @@ func (h *History) remember(number, base int, x *index, holders []*poolFile, name
 	self := &poolFile{path: JobPath(name), digest: digest, closed: true}
 	h.add(number, base, func(p *past) {
 		for i, e := range x.extents {
-			if ID(e.id) == (ID{}) {
-				continue
-			}
 			file := holders[i]
 			if file == nil {
 				file = self
@@ -78,10 +86,17 @@ func (h *History) remember(number, base int, x *index, holders []*poolFile, name
 	})
 }
 
+// add adds an extent, unless its contents are not known.
 func (p *past) add(x *index, e extentRec, file *poolFile) {
+	switch {
+	case e.codec == codecZero:
+		file = nil
+	case ID(e.id) == (ID{}):
+		return
+	}
 	e.fileRef = 0
 	r := &x.regions[e.region]
-	p.extents[pastKey{r.name, r.zone, e.offset, poolKey{e.id, int(e.rawLen)}}] = poolEntry{file, e}
+	p.extents[pastKey{r.name, r.zone, e.offset}] = poolEntry{file, e}
 }
 
 // add adds to what was stored in checkpoint number, and forgets all others but
@@ -116,7 +131,7 @@ func (h *History) Recall(p Place, f File, number, rank int) error {
 	}
 	h.add(number, number, func(p *past) {
 		for _, e := range c.index.extents {
-			if ID(e.id) != (ID{}) && c.index.regions[e.region].of(rank) {
+			if c.index.regions[e.region].of(rank) {
 				p.add(c.index, e, holders[e.fileRef])
 			}
 		}

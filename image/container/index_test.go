@@ -57,7 +57,7 @@ func TestNewerCodec(t *testing.T) {
 		end := x.tail(c.trailer.indexOffset)
 		b := append(payload[:len(payload):len(payload)], end.bytes...)
 		place := Place{FS: fileOf(t, b), Dir: "/", Job: c.header.Job}
-		err := place.Load(context.Background(), File{Path: "x", Kind: KindRank, Bytes: int64(len(b)), IndexBlake3: hexDigest(end.trailer.digest)}, 1, nil, nil)
+		err := place.Load(context.Background(), File{Path: "x", Kind: KindRank, Bytes: int64(len(b)), IndexBlake3: hexDigest(end.trailer.digest)}, 1, nil, LoadOptions{})
 		if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), what+" is not supported by this version") {
 			t.Errorf("%s: %v", what, err)
 		}

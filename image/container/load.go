@@ -12,12 +12,11 @@ import (
 // Load reads the regions of a rank out of a file into regions that must be the same
 // that were written: names, zones, element types and sizes. Regions of other ranks
 // are not read, nor those of zones of which into has none. Everything that is read is
-// checked; the contents of the regions after an error are undefined. Progress, unless nil,
-// gets the bytes that have been read.
+// checked; the contents of the regions after an error are undefined.
 //
 // It fails with a durable.DamageError, durable.ErrOtherJob, ErrRegionsDiffer,
 // ErrUnsupported or durable.ErrNewerVersion.
-func (p Place) Load(ctx context.Context, f File, rank int, into []zones.Region, progress func(int64)) error {
+func (p Place) Load(ctx context.Context, f File, rank int, into []zones.Region, opt LoadOptions) error {
 	c, err := p.open(f)
 	if err != nil {
 		return err
@@ -27,11 +26,12 @@ func (p Place) Load(ctx context.Context, f File, rank int, into []zones.Region, 
 	if err != nil {
 		return err
 	}
-	r := &reader{depth: defaultDepth, progress: progress, device: p.Device,
+	r := &reader{depth: defaultDepth, progress: opt.Progress, device: p.Device,
 		wants: func(e extentRec) bool { return mem[e.region] != nil },
 		dest: func(e extentRec) []byte {
 			return mem[e.region][e.offset : e.offset+e.rawLen]
 		}}
+	r.handsOver(opt.Loaded)
 	return p.readAll(ctx, c, r)
 }
 
@@ -53,8 +53,11 @@ func (p Place) readAll(ctx context.Context, c *container, r *reader) error {
 	}
 	if r.dest != nil {
 		for _, e := range c.index.extents {
-			if e.codec == codecZero && r.wantsIt(e) {
-				clear(r.dest(e))
+			if e.codec != codecZero || !r.wantsIt(e) {
+				continue
+			}
+			if err := r.zero(ctx, c.path, r.dest(e)); err != nil {
+				return err
 			}
 		}
 	}
@@ -124,7 +127,7 @@ func (c *container) match(rank int, into []zones.Region) ([][]byte, error) {
 			return nil, errDiffer(c.path, "region %q is %d bytes of %v in zone %v, was %d of %v in %v",
 				rec.name, r.Size, r.Elem, r.Zone, rec.size, rec.elem, rec.zone)
 		}
-		mem[i] = r.Mem
+		mem[i] = slices.Clip(r.Mem)
 		found++
 	}
 	if len(into) != found {

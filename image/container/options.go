@@ -24,7 +24,7 @@ const (
 type WriteOptions struct {
 	// ExtentBytes is the length of an extent, the unit of checksums, compression
 	// and comparison. It is rounded up to whole pages; 0 means 256 KiB, the limit
-	// is 64 MiB.
+	// is 64 MiB, with Fetch 4 MiB.
 	ExtentBytes int
 	// Depth is how many chunks are packed, and how many writes are under way, at a
 	// time; 0 means 4.
@@ -48,11 +48,37 @@ type WriteOptions struct {
 	// the memory must not change until the write returns.
 	Staging  *Staging
 	Captured func()
+	// Fetch, if not nil, fills a part of the memory of a region, which is elsewhere:
+	// no memory is read before. Release, if not nil, says of each byte that was to be
+	// fetched, once and whatever becomes of the write, that it is not read again; it
+	// may cut the memory in other places than Fetch. At most 32 MiB are in between.
+	// Both are called by several goroutines. An error of Fetch ends the write. After
+	// an error, another rank of a WriteJoint may still read what was released. Fetch
+	// does not go with Staging.
+	Fetch   func(mem []byte) error
+	Release func(mem []byte)
+	// Clean, if not nil, reports that n bytes from offset of a region have not
+	// changed since checkpoint Base. Such an extent becomes a reference and is not
+	// read, if History knows it and its file is of checkpoint Oldest or a later one.
+	// It is called before anything is fetched. Its answer is not checked.
+	Clean func(region string, offset, n int64) bool
 	// Trace, if not nil, records what is done.
 	Trace *Tracing
 	// Progress, if not nil, is told the bytes of memory dealt with since the
 	// last call. It is never called twice at once.
 	Progress func(int64)
+}
+
+// LoadOptions are the settings of Place.Load.
+type LoadOptions struct {
+	// Progress, if not nil, is told the bytes that have been read since the last
+	// call. It is never called twice at once.
+	Progress func(int64)
+	// Loaded, if not nil, is called for each part of the memory of a region, whole
+	// pages, when it is complete and checked; it is neither read nor written again.
+	// Several goroutines call it. At most 64 MiB have been written to and not yet
+	// handed over. An error of it ends the load.
+	Loaded func(mem []byte) error
 }
 
 // FileInfo describes a container file that has been written.

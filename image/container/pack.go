@@ -15,6 +15,8 @@ type packer struct {
 	encoder *codec.Encoder // nil: raw
 	runs    []run          // of the chunk: where its stored bytes are in memory
 	n       int64          // bytes of them
+	// Memory that was fetched: what is written from where it lies, and what is not.
+	kept, packed [][]byte
 	// Bytes that do not stay where they are go through the stage, which is the only
 	// run then.
 	stage  []byte
@@ -42,45 +44,53 @@ func (p *packer) clock() (stop func()) {
 
 // pack fills in the records of a chunk, but for their places, and returns its
 // stored bytes. Those in the stage are valid until the next call.
-func (p *packer) pack(c chunk) []run {
+func (p *packer) pack(c chunk) ([]run, error) {
 	if p.encoder != nil {
 		defer p.clock()()
 	}
-	p.runs, p.n, p.staged = nil, 0, false
-	for i := c.first; i < c.last; i++ {
-		rec := &p.w.index.extents[i]
-		r := &p.w.regions[rec.region]
-		mem := p.w.memory(i)
-		if codec.IsZero(mem) {
-			rec.codec = codecZero
-			continue
-		}
-		if p.w.opt.History != nil {
-			rec.id = IDOf(mem)
-			if at, ok := p.w.past.find(r, rec.offset, poolKey{rec.id, len(mem)}, p.w.opt.Oldest); ok {
-				region, offset := rec.region, rec.offset
-				*rec = at.extent
-				rec.region, rec.offset, rec.fileRef = region, offset, 0
-				p.w.holders[i] = at.file
-				continue
-			}
-		}
-		if p.encoder == nil {
-			rec.storedLen = int64(len(mem))
-			p.leave(rec, mem)
-			if last := &p.runs[len(p.runs)-1]; p.w.sumsLater {
-				last.extents = append(last.extents, i)
-			} else {
-				rec.sum(mem)
-			}
-			continue
-		}
-		p.encode(rec, r, mem, c)
+	p.runs, p.n, p.staged, p.kept = nil, 0, false, nil
+	if err := p.w.fetch(c); err != nil {
+		return nil, err
 	}
+	for i := c.first; i < c.last; i++ {
+		if !p.w.settled(i) {
+			mem := p.w.memory(i)
+			p.note(mem, p.extent(i, mem, c))
+		}
+	}
+	p.settle()
 	if p.staged {
 		p.runs = []run{{mem: p.stage[:p.n]}}
 	}
-	return p.runs
+	return p.runs, nil
+}
+
+// extent packs an extent, and reports whether it is written from where it lies.
+func (p *packer) extent(i int, mem []byte, c chunk) bool {
+	rec := &p.w.index.extents[i]
+	r := &p.w.regions[rec.region]
+	if codec.IsZero(mem) {
+		rec.codec = codecZero
+		return false
+	}
+	if p.w.opt.History != nil {
+		rec.id = IDOf(mem)
+		if at, ok := p.w.past.find(r, rec.offset, poolKey{rec.id, len(mem)}, p.w.opt.Oldest); ok {
+			p.w.refer(i, at)
+			return false
+		}
+	}
+	if p.encoder != nil {
+		return p.encode(rec, r, mem, c)
+	}
+	rec.storedLen = int64(len(mem))
+	p.leave(rec, mem)
+	if last := &p.runs[len(p.runs)-1]; p.w.sumsLater {
+		last.extents = append(last.extents, i)
+	} else {
+		rec.sum(mem)
+	}
+	return true
 }
 
 // sum enters the checksum of a raw extent.
@@ -102,8 +112,8 @@ func (p *packer) leave(rec *extentRec, mem []byte) {
 }
 
 // encode packs an extent, if that pays. A chunk of raw extents that follow each other
-// in memory stays where it is.
-func (p *packer) encode(rec *extentRec, r *zones.Region, mem []byte, c chunk) {
+// in memory stays where it is: encode reports whether it does so far.
+func (p *packer) encode(rec *extentRec, r *zones.Region, mem []byte, c chunk) bool {
 	rec.sum(mem)
 	stored := mem
 	begin := codec.ProcessorTime()
@@ -120,7 +130,7 @@ func (p *packer) encode(rec *extentRec, r *zones.Region, mem []byte, c chunk) {
 	rec.storedLen = int64(len(stored))
 	if rec.codec == codecRaw && !p.staged && (p.n == 0 && (!p.w.direct || isAligned(mem)) || p.n > 0 && continues(p.runs[0].mem, mem)) {
 		p.leave(rec, mem)
-		return
+		return true
 	}
 	if !p.staged {
 		p.staged = true
@@ -135,6 +145,7 @@ func (p *packer) encode(rec *extentRec, r *zones.Region, mem []byte, c chunk) {
 	end := p.n + zones.PageRound(rec.storedLen)
 	clear(p.stage[p.n+int64(copy(p.stage[p.n:], stored)) : end])
 	p.n = end
+	return false
 }
 
 // place adds the place of a chunk to those of its extents.

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"ckpt/image/codec"
 	"ckpt/image/plan/fileview"
@@ -115,6 +116,8 @@ type reader struct {
 	// bad gets the damage; reading continues if it returns nil.
 	bad      func(error) error
 	progress func(int64)
+	loaded   func(mem []byte) error // as in LoadOptions
+	filling  *semaphore.Weighted    // bytes that have been written to; nil without loaded
 	device   func() fileview.Device // the storage, for holes between extents; nil: as assumed
 	mu       sync.Mutex             // of progress and bad
 }
@@ -172,7 +175,7 @@ func (r *reader) read(ctx context.Context, f vfs.File, path string, extents []ex
 					return durable.Op("read", path, -1, err)
 				}
 				s := spans[i]
-				if err := in.span(extents[s.first:s.last], s); err != nil {
+				if err := in.span(ctx, extents[s.first:s.last], s); err != nil {
 					return err
 				}
 			}
@@ -215,19 +218,30 @@ type extentReader struct {
 	decoder codec.Decoder
 }
 
-func (in *extentReader) span(extents []extentRec, s span) error {
+func (in *extentReader) span(ctx context.Context, extents []extentRec, s span) error {
 	if len(extents) == 1 && extents[0].codec == codecRaw {
-		return in.large(extents[0])
+		_, mem := in.adjoining(extents)
+		return in.fill(ctx, in.path, mem, func() error { return in.large(extents[0]) })
 	}
 	b := staged(&in.stage, s.n)
 	if err := in.fetch(extents, s, b); err != nil {
 		return in.damage(err)
 	}
-	for _, e := range extents {
-		if err := in.extent(e, b); err != nil {
+	for len(extents) > 0 {
+		n, mem := in.adjoining(extents)
+		err := in.fill(ctx, in.path, mem, func() error {
+			for _, e := range extents[:n] {
+				if err := in.extent(e, b); err != nil {
+					return err
+				}
+				b = b[zones.PageRound(e.storedLen):]
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
-		b = b[zones.PageRound(e.storedLen):]
+		extents = extents[n:]
 	}
 	in.done(s.n)
 	return nil

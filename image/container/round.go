@@ -30,6 +30,7 @@ type round struct {
 	pieces []piece
 	chunks []storedChunk
 	staged [][]byte // staging buffers in use
+	held   [][]byte // memory that was fetched
 	first  int      // chunk
 	last   int      // chunk after the last
 }
@@ -57,6 +58,13 @@ const (
 
 // writeRound writes a round, and packs the next; more says whether any rank has one.
 func (w *writer) writeRound(ctx context.Context, r *round) (next *round, more bool, err error) {
+	defer func() {
+		w.release(r.held)
+		if err != nil && next != nil {
+			w.release(next.held)
+			next = nil
+		}
+	}()
 	turn := make(chan struct{})
 	begin := time.Now()
 	p, more, err := w.agree(ctx, r, turn)
@@ -79,12 +87,12 @@ func (w *writer) writeRound(ctx context.Context, r *round) (next *round, more bo
 		return err
 	})
 	if err := g.Wait(); err != nil {
-		return nil, false, err
+		return next, false, err
 	}
 	if w.joint.Network != nil {
 		// When all are through, nobody needs our memory any more.
 		if _, err := w.exchange(ctx, nil); err != nil {
-			return nil, false, err
+			return next, false, err
 		}
 	}
 	if n := min(r.last, w.live) - r.first; n > 0 {
@@ -102,7 +110,8 @@ func (w *writer) full(r *round) bool {
 }
 
 // limit returns where a round ends at the latest. Where it does must not depend on
-// settings other than those of the layout: the shared file depends on it.
+// settings other than those of the layout: the shared file depends on it. Memory that
+// is fetched makes shorter rounds.
 func (w *writer) limit(r *round) int {
 	limit := len(w.chunks)
 	alone := w.joint.Network == nil
@@ -116,6 +125,9 @@ func (w *writer) limit(r *round) int {
 	if alone && r.first < w.live {
 		limit = min(limit, w.live) // the program waits for these
 	}
+	if w.opt.Fetch != nil {
+		limit = w.fetchLimit(r.first, limit)
+	}
 	return limit
 }
 
@@ -124,28 +136,21 @@ func (w *writer) packRound(ctx context.Context) (*round, error) {
 	r := &round{first: w.next, last: w.next}
 	for !w.full(r) {
 		if err := ctx.Err(); err != nil {
+			w.release(r.held)
 			return nil, durable.Op("write", w.path, -1, err)
 		}
 		batch := w.chunks[r.last:min(r.last+len(w.packers), w.limit(r))]
 		out := make([][]run, len(batch))
-		var workers errgroup.Group
 		begin := time.Now()
-		for i, c := range batch {
-			p := w.packers[i]
-			if n := len(w.free); p.encoder != nil && p.stage == nil && n > 0 {
-				p.stage, w.free = w.free[n-1], w.free[:n-1]
-			}
-			workers.Go(func() error {
-				start := w.trace.now()
-				out[i] = p.pack(c)
-				if p.encoder != nil { // else it is checksums
-					w.trace.record(iotrace.Encode, w.zoneOf(c), iotrace.None, p.n, start)
-				}
-				return nil
-			})
-		}
-		_ = workers.Wait()
+		err := w.packAll(batch, out)
 		w.effort.packing += time.Since(begin)
+		for i := range batch {
+			r.held = append(r.held, w.packers[i].kept...)
+		}
+		if err != nil {
+			w.release(r.held)
+			return nil, err
+		}
 		for i, c := range batch {
 			if p := w.packers[i]; p.staged {
 				r.staged = append(r.staged, p.stage)

@@ -96,7 +96,7 @@ func (w *writer) memory(i int) []byte {
 		return w.copies[i]
 	}
 	rec := &w.index.extents[i]
-	if rec.codec == codecZero {
+	if w.settled(i) {
 		return zeros
 	}
 	return w.regions[rec.region].Mem[rec.offset : rec.offset+rec.rawLen]

@@ -33,7 +33,7 @@ func Write(ctx context.Context, fsys vfs.FS, path string, h Header, regions []zo
 		return FileInfo{}, err
 	}
 	w.direct, w.outputs[0] = o.direct, o
-	w.chunks = chunksOfMemory(w.index.extents)
+	w.chunks = w.chunksOfMemory(0, len(w.index.extents))
 	if err := o.close(w.alone(ctx)); err != nil {
 		return FileInfo{}, err
 	}
@@ -74,7 +74,7 @@ func WriteJoint(ctx context.Context, fsys vfs.FS, j Joint, h Header, regions []z
 	}
 	_, canWriteDirect := fsys.(vfs.DirectWriter)
 	w.direct = canWriteDirect && !opt.Buffered
-	w.chunks = chunksOfRegions(w.index.extents)
+	w.chunks = w.chunksOfRegions()
 	err = w.together(ctx)
 	for _, o := range w.outputs {
 		if o == nil {
@@ -120,6 +120,9 @@ func (w *writer) run(ctx context.Context) error {
 	}
 	if w.opt.Staging != nil {
 		w.capture()
+	}
+	if w.clean > 0 {
+		w.done(w.clean)
 	}
 	r, err := w.packRound(ctx)
 	for more := true; more && err == nil; w.info.Rounds++ {

@@ -2,6 +2,7 @@ package container
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -51,6 +52,8 @@ type writer struct {
 	effort         effort
 	mu             sync.Mutex // of progress
 
+	clean int64 // bytes of memory that have not changed since the base
+
 	copies    [][]byte // by extent, nil if there is none; nil without staging
 	live      int      // chunks that have no copy, which are the first
 	remaining atomic.Int64
@@ -78,25 +81,38 @@ func newWriter(fsys vfs.FS, j Joint, h Header, rank int32, regions []zones.Regio
 	if files != len(j.Paths) || me < 0 {
 		return nil, fmt.Errorf("rank %d of %d ranks is to write %d files, the settings make %d", j.Rank, len(j.Ranks), len(j.Paths), files)
 	}
+	if opt.Fetch != nil {
+		regions = clipped(regions)
+	}
 	if j.Buffers == nil {
 		j.Buffers = new(exec.Buffers)
 	}
-	extent := zones.PageRound(int64(opt.ExtentBytes))
-	if extent <= 0 {
-		extent = defaultExtent
+	if opt.Fetch != nil && opt.Staging != nil {
+		return nil, errors.New("memory that is fetched cannot be staged as well")
 	}
-	extent = min(extent, maxExtent)
 	if opt.Depth <= 0 {
 		opt.Depth = defaultDepth
 	}
 	w := &writer{start: start, fs: fsys, joint: j, me: me, path: j.Paths[0], trace: opt.Trace.of(j.Paths[0]), regions: regions, opt: opt,
 		number: h.Number, header: aligned(BlockSize), region: -1, ends: make([]int64, files), outputs: make([]*output, files),
-		sumsLater: opt.History == nil && opt.Codec.none()}
+		sumsLater: opt.History == nil && opt.Codec.none() && opt.Fetch == nil}
 	h.encode(w.header)
 	w.index.header = digestOf(w.header)
-	for i, r := range regions {
+	if err := w.cut(rank, opt.extent()); err != nil {
+		return nil, err
+	}
+	w.past = opt.History.of(opt.Base)
+	w.holders = make([]*poolFile, len(w.index.extents))
+	w.findClean()
+	w.planned = time.Now()
+	return w, nil
+}
+
+// cut cuts the regions into extents.
+func (w *writer) cut(rank int32, extent int64) error {
+	for i, r := range w.regions {
 		if err := checkRegion(r, 0); err != nil {
-			return nil, err
+			return err
 		}
 		rec := regionRec{name: r.Name, zone: r.Zone, elem: r.Elem, rank: rank, size: r.Size}
 		for off := int64(0); off < int64(len(r.Mem)); off += extent {
@@ -111,22 +127,16 @@ func newWriter(fsys vfs.FS, j Joint, h Header, rank int32, regions []zones.Regio
 		w.index.regions = append(w.index.regions, rec)
 		w.info.Zones.Add(r.Zone, r.Size)
 	}
-	if err := w.index.checkNames(); err != nil {
-		return nil, err
-	}
-	w.past = opt.History.of(opt.Base)
-	w.holders = make([]*poolFile, len(w.index.extents))
-	w.planned = time.Now()
-	return w, nil
+	return w.index.checkNames()
 }
 
-// chunksOfMemory groups extents that follow each other into chunks of up to a
-// staging buffer; longer extents stand alone. Extents known to be zero have no memory.
-func chunksOfMemory(extents []extentRec) []chunk {
+// chunksOfMemory groups extents [first, last) into chunks of up to a staging buffer;
+// longer extents stand alone. Extents that are settled have no memory to be read.
+func (w *writer) chunksOfMemory(first, last int) []chunk {
 	var chunks []chunk
-	for i, e := range extents {
-		n := e.rawLen
-		if e.codec == codecZero {
+	for i := first; i < last; i++ {
+		n := w.index.extents[i].rawLen
+		if w.settled(i) {
 			n = 0
 		}
 		if k := len(chunks) - 1; k >= 0 && chunks[k].n+n <= stageBytes {
@@ -249,16 +259,15 @@ func (w *writer) exchange(ctx context.Context, mine []byte) ([][]byte, error) {
 
 // chunksOfRegions groups extents into chunks that do not cross regions, for each
 // region begins at a stripe.
-func chunksOfRegions(extents []extentRec) []chunk {
+func (w *writer) chunksOfRegions() []chunk {
+	extents := w.index.extents
 	var chunks []chunk
 	for first := 0; first < len(extents); {
 		last := first + 1
 		for last < len(extents) && extents[last].region == extents[first].region {
 			last++
 		}
-		for _, c := range chunksOfMemory(extents[first:last]) {
-			chunks = append(chunks, chunk{c.first + first, c.last + first, c.n})
-		}
+		chunks = append(chunks, w.chunksOfMemory(first, last)...)
 		first = last
 	}
 	return chunks
