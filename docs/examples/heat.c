@@ -110,9 +110,9 @@ int main(int argc, char **argv) {
             return MPI_Finalize();
         }
     }
-    ckpt_finalize();
 
     int failed = write_field(argc > 3 ? argv[3] : "heat.out", u, v);
+    ckpt_finalize(); /* not before the result is safe: nothing restarts after it */
     free(u);
     free(v);
     MPI_Finalize();

@@ -34,9 +34,9 @@ program heat
     if (mod(step, 100) == 0) call report()
     if (ckpt_boundary(step) == CKPT_STOP) exit
   end do
-  call ckpt_finalize()
 
   if (step > steps) call write_field()
+  call ckpt_finalize() ! not before the result is safe: nothing restarts after it
   call MPI_Finalize()
 
 contains

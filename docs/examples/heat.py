@@ -73,8 +73,8 @@ def main():
             report(step + 1, change)
         if ckpt.boundary(step + 1) == ckpt.STOP:
             return ckpt.finalize()
-    ckpt.finalize()
     write_field(sys.argv[3] if len(sys.argv) > 3 else "heat.out", u)
+    ckpt.finalize()  # not before the result is safe: nothing restarts after it
 
 
 main()
