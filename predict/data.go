@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"ckpt/dataset"
@@ -20,9 +21,36 @@ type App struct {
 
 func (a App) String() string { return fmt.Sprintf("%s.%s.%d", a.Name, a.Class, a.NP) }
 
+// noClass is the class of measurements of a program that has none.
+const noClass = "-"
+
+// sole returns the only application of which the model has measurements.
+func (m *Model) sole(np int) (App, error) {
+	var names []string
+	var found App
+	for _, a := range m.measured() {
+		if name := strings.TrimSuffix(a.Name+"."+a.Class, "."+noClass); !slices.Contains(names, name) {
+			names, found = append(names, name), a
+		}
+	}
+	switch {
+	case len(names) > 1:
+		return App{}, refuseFor(NameApp, "the model has measurements of %s: name one", strings.Join(names, ", "))
+	case len(names) == 0:
+		return App{}, refuseFor(NameApp, "the model has measurements of no application by itself")
+	case np < 1:
+		return App{}, refuseFor(GiveProcs, "%s: the number of processes is missing", names[0])
+	}
+	return m.applied(found.Name, found.Class, np)
+}
+
 // Application parses an application: bt.B.4, bt.B with np, or a workload file. Names
-// without a workload spec are accepted if the model has measurements of them.
+// without a workload spec are accepted if the model has measurements of them. An empty
+// name is that of the only application which the model has measurements of.
 func (m *Model) Application(s string, np int) (App, error) {
+	if s == "" {
+		return m.sole(np)
+	}
 	if a, ok, err := m.variedApp(s, np); ok {
 		return a, err
 	}
@@ -36,7 +64,13 @@ func (m *Model) Application(s string, np int) (App, error) {
 	}
 	for _, known := range m.measured() {
 		name := known.Name + "." + known.Class
-		if s == name && np > 0 {
+		if known.Class == noClass && s == known.Name {
+			name = s
+		}
+		if s == name && np < 1 {
+			return App{}, refuseFor(GiveProcs, "%s: the number of processes is missing", s)
+		}
+		if s == name {
 			return m.applied(known.Name, known.Class, np)
 		}
 		var n int

@@ -37,6 +37,7 @@ const (
 	GiveRuns                          // run times
 	GiveNodes                         // how many nodes
 	FixCheckpoints                    // how many checkpoints a run takes
+	NameApp                           // the name of an application
 	VaryParam                         // a model of runs that vary a parameter
 	RemedyEnd                         // no remedy: the number after the last
 )
@@ -52,6 +53,7 @@ var remedyText = [RemedyEnd]string{
 	GiveNodes:       "say how many nodes there are",
 	GiveRuns:        "give the run times in a table",
 	FixCheckpoints:  "give the number of checkpoints in a run, in place of the overhead",
+	NameApp:         "name one of the applications that it has measurements of",
 	VaryParam:       "fit a table with a column of the parameter",
 	FitModel:        "fit a new model to the measurements",
 }

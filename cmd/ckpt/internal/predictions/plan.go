@@ -26,7 +26,7 @@ type planOptions struct {
 func newPredictPlanCommand(g *ui.Globals) *cobra.Command {
 	var o planOptions
 	cmd := &cobra.Command{
-		Use:   "plan APP",
+		Use:   "plan [APP]",
 		Short: "Compare mappings, MPI libraries and codecs, and mark the best",
 		Long: `Compare mappings (ranks per node), MPI libraries, codecs, and with --io full
 aggregators and buffers: the size of the images and of a whole checkpoint, its time,
@@ -55,8 +55,8 @@ only these configurations are compared.`,
   ckpt predict plan bt.B.16 --io full --mpi mpich --codec none --runs 5.14 --checkpoints 1 --minimize total
   ckpt predict plan bt.D.64 --nodes 4 --app-time 24h --mtbf 12h
   ckpt predict plan bt.D.64 --nodes 4 --app-time 24h --mtbf 12h --mode semi,uncoordinated --log pessimistic-sender`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return inputErrors(runPredictPlan(cmd, g, &o, args[0])) },
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return inputErrors(runPredictPlan(cmd, g, &o, appOf(args))) },
 	}
 	o.addFlags(cmd.Flags())
 	return cmd

@@ -99,6 +99,9 @@ func (o *jobOptions) varied(app string) (string, error) {
 	if !ok {
 		return "", ui.BadUsage(fmt.Sprintf("--vary %q is not a problem size", o.vary), "write it as in --vary n=4096")
 	}
+	if app == "" {
+		return "", ui.BadUsage("--vary "+o.vary+": the application is missing", "name it: bt, or a workload file")
+	}
 	if strings.Contains(app, ".") {
 		return "", ui.BadUsage(fmt.Sprintf("%s has a class or a number of ranks, and --vary another problem size", app), "write the name alone, and --np")
 	}
@@ -128,17 +131,26 @@ var predictHints = map[predict.Remedy]string{
 	predict.LeaveCodec:      "leave out --codec, or use another --law",
 	predict.UseAutoLaw:      "describe its arrays in a YAML file, see docs/WORKLOADS.md, or use --law auto",
 	predict.FitPoints:       "measure two or more process counts and fit them: ckpt predict fit CSV -o MODEL",
+	predict.NameApp:         "name an APP, or use a --model of one application",
 	predict.VaryParam:       "ckpt predict fit CSV --vary COLUMN -o MODEL fits tables with a column of the problem size",
 	predict.FitModel:        "ckpt predict fit CSV -o MODEL makes one",
 	predict.GiveNodes:       "say how many nodes there are, with --nodes or --map",
 	predict.GiveRuns:        "give run times with --runs CSV",
 }
 
+// appOf is the application that a command names, or "": that of the model.
+func appOf(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}
+
 func newPredictSizeCommand(g *ui.Globals) *cobra.Command {
 	var o jobOptions
 	var figure string
 	cmd := &cobra.Command{
-		Use:   "size APP",
+		Use:   "size [APP]",
 		Short: "Predict the size of a checkpoint",
 		Long: `Predict the size of a checkpoint, zone by zone: one line for each kind of image
 file, then the total with its 95 % interval, the law and the points behind it.
@@ -149,15 +161,17 @@ and store only what has changed. The default is what the model was measured on;
 the built-in tables are dmtcp.
 
 APP is NAME.CLASS.NP (bt.B.4), NAME.CLASS with --np, or a workload file. The built-in ones are ` + strings.Join(dataset.Names(), ", ") + `,
-and a model of ckpt predict fit adds those that it has measurements of.`,
+and a model of ckpt predict fit adds those that it has measurements of. With a model of
+one application APP can be left out.`,
 		Example: `  ckpt predict size bt.D.64 --nodes 2
+  ckpt predict size --model heat.model --np 512
   ckpt predict size bt.A.16 --engine ckpt
   ckpt predict size bt.C.25 --map 4,4,4,4,4,4,1 --io full --json
   ckpt predict size sp.B --np 49 --law thesis
   ckpt predict size bt --np 64 --vary N=200`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return inputErrors(runPredictSize(g, &o, args[0], figure))
+			return inputErrors(runPredictSize(g, &o, appOf(args), figure))
 		},
 	}
 	o.addFlags(cmd.Flags())

@@ -31,7 +31,7 @@ func newPredictTimeCommand(g *ui.Globals) *cobra.Command {
 	var o timeOptions
 	var groups modeOptions
 	cmd := &cobra.Command{
-		Use:   "time APP",
+		Use:   "time [APP]",
 		Short: "Predict how long a checkpoint takes",
 		Long: `Predict how long a checkpoint takes: coordination, management (compression) and
 storage, with a 95 % interval and the range in which it is valid.
@@ -44,17 +44,17 @@ stores, at rates that the jobs measured. --law thesis gives the thesis's own lin
   ckpt predict time bt.C.64 --codec gzip --json
   ckpt predict time bt.D.64 --nodes 4 --mode semi --stagger none
   ckpt predict time bt.B.16 --nodes 4 --measure /scratch`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if groups.given() {
-				return inputErrors(runTimeOfMode(cmd.Context(), g, &o, &groups, args[0]))
+				return inputErrors(runTimeOfMode(cmd.Context(), g, &o, &groups, appOf(args)))
 			}
 			for _, name := range []string{"log", "group-size", "stagger"} {
 				if cmd.Flags().Changed(name) {
 					return ui.BadUsage("--"+name+" is for groups of ranks", "add --mode semi or --mode uncoordinated")
 				}
 			}
-			return inputErrors(runPredictTime(cmd.Context(), g, &o, args[0]))
+			return inputErrors(runPredictTime(cmd.Context(), g, &o, appOf(args)))
 		},
 	}
 	o.addFlags(cmd.Flags())
