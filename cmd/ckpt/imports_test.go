@@ -28,7 +28,7 @@ func TestImports(t *testing.T) {
 		"coordinator/app":              {"dataset", "zones", "coordinator/mpi"},
 		"coordinator":                  {"internal/vfs", "internal/durable", "internal/quantity", "coordinator", "image", "zones", "iotrace", "dataset"},
 		"coordinator/rank": {"internal/vfs", "internal/durable", "coordinator/job", "coordinator/wire", "coordinator/app", "coordinator/mpi",
-			"coordinator/msglog", "coordinator/protocol", "image", "zones"},
+			"coordinator/msglog", "coordinator/process", "coordinator/protocol", "image", "zones"},
 		"coordinator/process": {"zones"},
 		"coordinator/client":  {},
 		"coordinator/launch":  {"internal/vfs", "coordinator/job", "coordinator/wire"},

@@ -23,23 +23,21 @@ import (
 // OMPI_COMM_WORLD_RANK, SLURM_PROCID). It returns when the coordinator lets it
 // go or is gone.
 func Run(ctx context.Context, fsys vfs.FS, getenv func(string) string) error {
-	r := &process{fs: fsys, mail: make(chan protocol.MemberEvent, 16), told: make(chan protocol.Shares, 16),
-		channelMail: make(chan protocol.Message, 64), joined: make(chan *mpi.Comm, 1), proceed: make(chan struct{}, 1),
-		failed: make(chan error, 1), token: getenv(wire.EnvToken)}
+	if fd := getenv(wire.EnvClient); fd != "" {
+		return runProgram(ctx, fsys, getenv, fd)
+	}
+	r := newProcess(fsys, getenv(wire.EnvToken))
 	var err error
 	if r.id, err = rankOf(getenv); err != nil {
 		return err
 	}
-	if r.incarnation, err = strconv.Atoi(getenv(wire.EnvIncarnation)); err != nil {
-		return &job.UsageError{Text: wire.EnvIncarnation + " is not set", Fix: "coordinators start ranks"}
-	}
-	period, err := time.ParseDuration(getenv(wire.EnvBeat))
-	if err != nil || period <= 0 {
-		return &job.UsageError{Text: fmt.Sprintf("%s=%q is not a period", wire.EnvBeat, getenv(wire.EnvBeat)), Fix: "coordinators start ranks"}
+	period, err := r.identify(getenv)
+	if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := r.connect(ctx, getenv(wire.EnvSocket)); err != nil {
+	if err := r.connect(ctx, getenv(wire.EnvSocket), nil); err != nil {
 		return fmt.Errorf("rank %d: %w", r.id, err)
 	}
 	defer r.link.Close()
@@ -47,16 +45,34 @@ func Run(ctx context.Context, fsys vfs.FS, getenv func(string) string) error {
 	if err := r.join(); err != nil {
 		return fmt.Errorf("rank %d: %w", r.id, err)
 	}
-	defer func() {
-		if r.gatherer != nil {
-			r.gatherer.close()
-		}
-	}()
+	defer r.closeGatherer()
 	if r.cfg.Channels != nil {
 		go r.serveNews(ctx)
 	}
 	go r.run(ctx)
 	return r.serve(ctx)
+}
+
+// newProcess returns the process of a rank that has not connected yet.
+func newProcess(fsys vfs.FS, token string) *process {
+	r := &process{fs: fsys, mail: make(chan protocol.MemberEvent, 16), told: make(chan protocol.Shares, 16),
+		channelMail: make(chan protocol.Message, 64), joined: make(chan *mpi.Comm, 1), proceed: make(chan struct{}, 1),
+		failed: make(chan error, 1), token: token}
+	r.image, r.beatStep = r.writeOwn, func() (int, int64) { return int(r.iter.Load()), 0 }
+	return r
+}
+
+// identify reads from the environment which incarnation this is, and how often it is to
+// give a sign of life.
+func (r *process) identify(getenv func(string) string) (beat time.Duration, err error) {
+	if r.incarnation, err = strconv.Atoi(getenv(wire.EnvIncarnation)); err != nil {
+		return 0, &job.UsageError{Text: wire.EnvIncarnation + " is not set", Fix: "coordinators start ranks"}
+	}
+	beat, err = time.ParseDuration(getenv(wire.EnvBeat))
+	if err != nil || beat <= 0 {
+		return 0, &job.UsageError{Text: fmt.Sprintf("%s=%q is not a period", wire.EnvBeat, getenv(wire.EnvBeat)), Fix: "coordinators start ranks"}
+	}
+	return beat, nil
 }
 
 func rankOf(getenv func(string) string) (int, error) {
@@ -73,12 +89,12 @@ func rankOf(getenv func(string) string) (int, error) {
 }
 
 // connect connects to the coordinator and says hello.
-func (r *process) connect(ctx context.Context, socket string) error {
+func (r *process) connect(ctx context.Context, socket string, described *wire.Process) error {
 	conn, err := wire.Dial(ctx, socket)
 	if err != nil {
 		return err
 	}
-	if err := wire.Greet(conn, wire.Greeting{Token: r.token, Role: wire.RoleRank, Rank: r.id, Incarnation: r.incarnation}); err != nil {
+	if err := wire.Greet(conn, wire.Greeting{Token: r.token, Role: wire.RoleRank, Rank: r.id, Incarnation: r.incarnation, Process: described}); err != nil {
 		return err
 	}
 	if r.link, err = wire.NewLink(conn, bufio.NewReader(conn)); err != nil {
@@ -185,15 +201,20 @@ func (r *process) write(ctx context.Context, number int, body []byte) (*wire.Wri
 		recording = job.NewRecording(r.cfg.Job)
 		opt.Trace = recording.OfRank(r.id, r.state.node, number)
 	}
-	snap, err := r.snapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	report, err := r.state.write(ctx, number, order, snap, net, opt)
+	report, err := r.image(ctx, number, order, net, opt)
 	if err == nil && recording != nil {
 		report.Trace, err = recording.End()
 	}
 	return report, err
+}
+
+// writeOwn writes the memory of this process.
+func (r *process) writeOwn(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, opt container.WriteOptions) (*wire.WriteReport, error) {
+	snap, err := r.snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.state.write(ctx, number, order, snap, net, opt)
 }
 
 // background does the work of one phase; its end comes in as an event.

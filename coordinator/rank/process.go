@@ -10,6 +10,7 @@ import (
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
+	"ckpt/image/container"
 	"ckpt/internal/vfs"
 )
 
@@ -43,6 +44,11 @@ type process struct {
 
 	gatherer *gatherer // of a rank that writes together with others; nil until it first does
 
+	// image stores the memory of the rank: its own, or that of a program's process.
+	image func(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, opt container.WriteOptions) (*wire.WriteReport, error)
+	// beatStep says which iteration is in progress, and the number that a program gives it.
+	beatStep func() (iter int, step int64)
+
 	iter     atomic.Int64
 	progress atomic.Uint64
 	// Whether it is waiting for its log before it says that it is ready, and whether
@@ -51,6 +57,13 @@ type process struct {
 	logTimer        *time.Timer // ends this rank if its log stays broken; may be nil
 	// Of the drain and of the write going on.
 	cancelDrain, cancelWrite context.CancelFunc
+}
+
+// closeGatherer ends what this rank writes together with others.
+func (r *process) closeGatherer() {
+	if r.gatherer != nil {
+		r.gatherer.close()
+	}
 }
 
 // worked counts what is a sign of progress beside iterations.
@@ -66,8 +79,8 @@ func (r *process) beat(ctx context.Context, period time.Duration) {
 		if r.early.Load() && r.logWaits.Load() {
 			r.worked(1) // it waits however long the disk is full, and is not stuck
 		}
-		iter := r.iter.Load()
-		r.link.Send(protocol.Beat{Iter: int(iter), Progress: r.progress.Load() + uint64(iter)})
+		iter, step := r.beatStep()
+		r.link.Send(protocol.Beat{Iter: iter, Progress: r.progress.Load() + uint64(iter), Step: uint64(max(0, step))})
 		select {
 		case <-t.C:
 		case <-ctx.Done():

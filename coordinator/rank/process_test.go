@@ -16,12 +16,13 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
 	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
 )
 
 // TestBeatOfWhoWaits: a rank that waits for its log before it is ready makes progress
 // as long as the disk is full, so that nobody takes it for stuck, and only then.
 func TestBeatOfWhoWaits(t *testing.T) {
-	r := &process{}
+	r := newProcess(vfs.OS{}, "")
 	other := connect(t, r)
 	once, cancel := context.WithCancel(context.Background())
 	cancel()

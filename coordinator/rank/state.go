@@ -50,6 +50,7 @@ type state struct {
 	staging   *container.Staging // nil: the rank waits until its memory is written
 	joint     *job.JointLayout   // nil: a file per rank
 	buffers   exec.Buffers
+	step      int64 // of a program, in the checkpoint that was restored
 }
 
 // newState allocates the memory of a rank and fills it, from a checkpoint or
@@ -142,20 +143,25 @@ func (s *state) write(ctx context.Context, number int, order wire.WriteOrder, sn
 	if order.WithLibrary {
 		regions = append(regions, s.zone(zones.Library)...)
 	}
+	return report, s.store(ctx, number, order, net, regions, opt, report)
+}
+
+// store makes the image of the rank out of regions, and reports its files.
+func (s *state) store(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, regions []zones.Region, opt container.WriteOptions, report *wire.WriteReport) error {
 	opt.Codec, opt.History, opt.Base, opt.Oldest = s.codec, s.history, order.Base, order.Oldest
 	if net != nil {
-		return report, s.writeJoint(ctx, number, order, net, regions, opt, report)
+		return s.writeJoint(ctx, number, order, net, regions, opt, report)
 	}
 	h := container.Header{Job: s.cfg.Job, Number: number, Rank: s.rank, Node: s.node, Kind: container.KindRank}
 	opt.Buffer = s.cfg.Spec.WritePath.Buffer
 	info, err := container.Write(ctx, s.fs, order.Rank, h, regions, opt)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	report.File = info.Path
 	report.Files = []wire.WrittenFile{{Kind: h.Kind, Path: info.Path, Bytes: info.Bytes, Holes: 0, Index: info.IndexBlake3}}
 	report.Management, report.Storage = info.ManagementTime, info.StorageTime
-	return report, nil
+	return nil
 }
 
 // measure notes how long restoring takes and what it reads, until the function that it

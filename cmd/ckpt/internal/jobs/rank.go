@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ckpt/coordinator/process"
 	"ckpt/coordinator/rank"
 	"ckpt/coordinator/wire"
 	"ckpt/internal/vfs"
@@ -20,6 +21,11 @@ func newRankCommand() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.MaximumNArgs(2), // for those who read lists of processes
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if os.Getenv(process.EnvClient) != "" {
+				if detached, err := process.Detach(); !detached {
+					return err
+				}
+			}
 			// A batch system signals all processes of a job. The coordinator answers,
 			// and needs its ranks for the last checkpoint.
 			signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1)

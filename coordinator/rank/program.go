@@ -1,0 +1,413 @@
+package rank
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"ckpt/coordinator/job"
+	client "ckpt/coordinator/process"
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/wire"
+	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
+)
+
+// A program is the agent of a process that runs a program of the user. The process
+// passes boundaries by itself until Limit; one goroutine, that of serve, answers its
+// calls and decides with a protocol.Member what they wait for.
+type program struct {
+	*process
+	client *client.Process
+	member *protocol.Member
+
+	waiting   *client.Call // the call that the process waits in; nil while it computes
+	step      int64        // of the program, at the boundary that it waits at
+	began     bool         // the application may compute: Start has come
+	readyTold bool
+	writing   int           // number of the checkpoint that is being written, 0 none
+	finished  bool          // the program has called finalize
+	left      bool          // the coordinator needs this rank no more
+	notice    client.Answer // of an earlier checkpoint, for the next call; zero if there is none
+}
+
+// graceAfterQuit is how long a process may take to end after the coordinator, and its
+// launcher with it, should have ended it.
+const graceAfterQuit = time.Minute
+
+// runProgram is Run for a process of a program, which has left a descriptor of its link.
+func runProgram(ctx context.Context, fsys vfs.FS, getenv func(string) string, text string) error {
+	fd, err := strconv.Atoi(text)
+	if err != nil {
+		return &job.UsageError{Text: fmt.Sprintf("%s=%q is not a descriptor", wire.EnvClient, text), Fix: "clients start agents"}
+	}
+	c, err := client.Open(fd)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	p := &program{process: newProcess(fsys, getenv(wire.EnvToken)), client: c}
+	p.image, p.beatStep = p.writeImage, func() (int, int64) {
+		n, step := c.Passed()
+		return int(n), step
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := p.meet(ctx, getenv); err != nil {
+		return p.refuse(err)
+	}
+	defer p.link.Close()
+	if err := c.Welcome(nil); err != nil {
+		return err
+	}
+	if err := p.admitted(ctx); err != nil {
+		return fmt.Errorf("rank %d: %w", p.id, err)
+	}
+	defer p.closeGatherer()
+	return p.serve(ctx)
+}
+
+// refuse tells the process why it cannot take part, and ends it: it would compute without
+// protection, or, after a restart, from the beginning.
+func (p *program) refuse(err error) error {
+	err = errors.Join(err, p.client.Welcome(err))
+	select {
+	case <-p.client.Done():
+	case <-time.After(time.Second): // for the user to read it
+		p.end()
+	}
+	return err
+}
+
+// meet connects to the coordinator and describes the process. A process that cannot take
+// part tells why: the whole program cannot then.
+func (p *program) meet(ctx context.Context, getenv func(string) string) error {
+	period, err := p.identify(getenv)
+	if err != nil {
+		return err
+	}
+	hello := p.client.Hello()
+	p.id = hello.Rank
+	d := describe(hello, getenv)
+	if err := p.connect(ctx, getenv(wire.EnvSocket), d); err != nil {
+		return fmt.Errorf("rank %d cannot reach its coordinator: %w", p.id, err)
+	}
+	if d.Trouble != "" {
+		return errors.New(d.Trouble)
+	}
+	go p.beat(ctx, period)
+	return nil
+}
+
+// admitted waits until all ranks are there. Calls of the process wait meanwhile.
+func (p *program) admitted(ctx context.Context) error {
+	joined := make(chan error, 1)
+	go func() { joined <- p.join() }()
+	select {
+	case err := <-joined:
+		if err != nil {
+			p.end()
+			return err
+		}
+	case <-p.client.Done():
+		return errors.New("the process has ended")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	state, err := newProgramState(p.fs, p.id, &p.cfg, p.spec, p.worked)
+	if err != nil {
+		return err
+	}
+	p.state = state
+	p.member = protocol.NewMember(p.cfg.Iter)
+	p.client.SetLimit(0)
+	return nil
+}
+
+// end kills the process and waits for its death: nothing else would end it when its
+// coordinator is gone, and a restarted job must not meet it.
+func (p *program) end() {
+	p.client.Kill()
+	<-p.client.Done()
+}
+
+// serve answers the process and the coordinator until one of them is gone. The end of a
+// process that has finished its program says nothing; the agent waits for the coordinator
+// then. The coordinator learns of any other end by that of our connection.
+func (p *program) serve(ctx context.Context) error {
+	gone := make(chan error, 1)
+	go func() { gone <- p.hear(ctx) }()
+	calls := p.client.Calls()
+	var late <-chan time.Time
+	for !p.left || calls != nil {
+		select {
+		case err := <-gone:
+			if p.left {
+				gone, late = nil, time.After(graceAfterQuit)
+				continue
+			}
+			p.end()
+			return fmt.Errorf("rank %d: the coordinator is gone: %w", p.id, err)
+		case <-late:
+			p.end()
+			return nil
+		case err := <-p.failed:
+			p.end()
+			return fmt.Errorf("rank %d: %w", p.id, err)
+		case <-ctx.Done():
+			return ctx.Err()
+		case call, ok := <-calls:
+			if ok {
+				p.called(ctx, call)
+				continue
+			}
+			calls = nil
+			if !p.finished && !p.left {
+				p.end() // it may have closed the link and run on
+				return fmt.Errorf("rank %d: the process ended without ckpt_finalize", p.id)
+			}
+		case ev := <-p.mail:
+			p.event(ctx, ev)
+		}
+	}
+	return nil
+}
+
+// event takes what the coordinator says, and what this agent has done.
+func (p *program) event(ctx context.Context, ev protocol.MemberEvent) {
+	if r, ok := ev.(protocol.Received); ok {
+		if _, kill := r.Message.(protocol.KillProcess); kill {
+			p.fail(errors.New("the coordinator ends the process"))
+			return
+		}
+		p.bind()
+		p.note(r.Message)
+	}
+	switch ev.(type) {
+	case protocol.WriteDone, protocol.WriteEnded:
+		p.writing = 0
+	}
+	if e, ok := ev.(protocol.WriteEnded); ok && p.notice.Text == "" {
+		err := wire.DecodeError(e.Body, e.Text)
+		p.tell(client.Answer{Status: statusOf(err), Text: err.Error()})
+	}
+	p.do(ctx, ev)
+	p.client.SetLimit(p.limit())
+	if p.writing == 0 && p.waiting != nil && p.waiting.Kind == client.Wait {
+		p.answer(p.outcome())
+	}
+	if p.began && p.writing == 0 && p.waiting != nil && p.waiting.Kind == client.Finalize {
+		p.finalize(ctx)
+	}
+}
+
+// bind stops the process at its next boundary, and tells the member which one that is.
+// It passes boundaries by itself otherwise, and what the coordinator is about to ask may
+// depend on it.
+func (p *program) bind() {
+	p.client.SetLimit(0)
+	n, _ := p.client.Passed()
+	if p.began && !p.finished && !p.atBoundary() {
+		p.member.Step(protocol.Computing{Iter: int(n) + 1})
+	}
+}
+
+// atBoundary reports whether the process waits at a boundary that the member knows of.
+func (p *program) atBoundary() bool { return p.waiting != nil && p.waiting.Kind == client.Boundary }
+
+// limit is the first boundary at which the process has to ask.
+func (p *program) limit() int64 {
+	if !p.began {
+		return 0
+	}
+	return int64(p.member.Limit())
+}
+
+// do feeds the member and carries out what it decides.
+func (p *program) do(ctx context.Context, ev protocol.MemberEvent) {
+	for _, a := range p.member.Step(ev) {
+		switch a := a.(type) {
+		case protocol.Leave:
+			p.leave()
+		case protocol.Proceed:
+			p.proceed(ctx)
+		case protocol.BeginDrain:
+			// Nothing is in flight at a boundary, or it does not matter: that is what a
+			// boundary promises.
+			p.do(ctx, protocol.DrainDone{})
+		case protocol.CancelDrain:
+		case protocol.BeginWrite:
+			p.writing = a.Number
+			p.act(ctx, a)
+		default:
+			p.act(ctx, a)
+		}
+	}
+}
+
+// proceed lets the process go on: from its call of restore, or from a boundary.
+func (p *program) proceed(ctx context.Context) {
+	first := !p.began
+	p.began = true
+	if p.waiting == nil {
+		return
+	}
+	switch k := p.waiting.Kind; {
+	case k == client.Restore:
+		p.client.SetPassed(int64(p.cfg.Iter))
+		p.client.SetLimit(p.limit())
+		p.answer(p.resumed())
+	case k == client.Boundary && first: // it has not called restore
+		p.do(ctx, protocol.Reached{Iter: int(p.waiting.Count), Save: p.waiting.Save})
+	case k == client.Boundary:
+		p.client.SetLimit(p.limit())
+		p.answer(p.outcome())
+	case k == client.Finalize && first:
+		p.finalize(ctx)
+	}
+}
+
+// resumed answers a restore.
+func (p *program) resumed() client.Answer {
+	if p.cfg.From == 0 {
+		return client.Answer{Status: client.None}
+	}
+	return client.Answer{Status: client.OK, Value: p.state.step}
+}
+
+// answer ends the call that the process waits in.
+func (p *program) answer(a client.Answer) {
+	p.waiting = nil
+	if err := p.client.Answer(a); err != nil {
+		p.fail(fmt.Errorf("answer the process: %w", err))
+	}
+}
+
+// outcome answers a call that the process makes while it computes: with what is to be said
+// of an earlier checkpoint, once.
+func (p *program) outcome() client.Answer {
+	a := p.notice
+	p.notice = client.Answer{}
+	p.client.SetPending(false)
+	return a
+}
+
+// leave lets the process end: the coordinator has stopped the job.
+func (p *program) leave() {
+	p.left = true
+	if p.waiting != nil {
+		p.answer(p.farewell(p.waiting.Kind))
+	}
+}
+
+// farewell answers a call after the job has been stopped.
+func (p *program) farewell(k client.Kind) client.Answer {
+	if k == client.Boundary || k == client.Restore {
+		return client.Answer{Status: client.Stop}
+	}
+	return client.Answer{Status: client.OK}
+}
+
+// called takes a call of the process.
+func (p *program) called(ctx context.Context, c client.Call) {
+	p.waiting = &c
+	switch {
+	case p.left:
+		p.finished = p.finished || c.Kind == client.Finalize
+		p.answer(p.farewell(c.Kind))
+	case c.Kind == client.Query:
+		p.answer(p.query(c.Name))
+	case c.Kind == client.Wait:
+		if p.writing == 0 {
+			p.answer(p.outcome())
+		}
+	case c.Kind == client.Finalize:
+		if p.writing == 0 {
+			p.finalize(ctx)
+		}
+	case c.Kind == client.Restore && !p.began:
+		p.prepare(ctx)
+	case c.Kind == client.Restore:
+		p.answer(client.Answer{Status: client.Argument, Text: "ckpt_restore was called a second time, or after a boundary"})
+	case c.Kind == client.Boundary && !p.began:
+		p.step = c.Step
+		p.unrestored()
+	case c.Kind == client.Boundary:
+		p.step = c.Step
+		p.do(ctx, protocol.Reached{Iter: int(c.Count), Save: c.Save})
+		p.client.SetLimit(p.limit())
+	}
+}
+
+// prepare restores the memory and says that the process may compute.
+func (p *program) prepare(ctx context.Context) {
+	if p.readyTold {
+		return
+	}
+	p.readyTold = true
+	go func() {
+		if p.cfg.From > 0 {
+			if err := p.state.restoreProgram(ctx, p.client); err != nil {
+				p.link.Send(protocol.SetupFailed{Damaged: job.Unrestorable(err), Text: err.Error(), Body: wire.EncodeError(err)})
+				return
+			}
+			p.link.Send(protocol.Restored{Body: job.Encode(p.state.restored)})
+		}
+		p.link.Send(protocol.Ready{})
+	}()
+}
+
+// unrestored begins a program that has reached a boundary without a call of restore.
+func (p *program) unrestored() {
+	if p.cfg.From > 0 {
+		err := fmt.Errorf("rank %d has reached a boundary without ckpt_restore: checkpoint %d would be lost", p.id, p.cfg.From)
+		p.link.Send(protocol.SetupFailed{Text: err.Error(), Body: wire.EncodeError(err)})
+		return
+	}
+	if !p.readyTold {
+		p.readyTold = true
+		p.link.Send(protocol.Ready{})
+	}
+}
+
+// finalize tells the coordinator that the program has ended on purpose.
+func (p *program) finalize(ctx context.Context) {
+	if !p.began { // it has passed no boundary
+		p.unrestored()
+		return
+	}
+	p.finished = true
+	p.member.Step(protocol.Computing{Iter: p.spec.Iterations + 1})
+	p.do(ctx, protocol.Ended{Body: job.Encode(wire.DoneReport{})})
+	p.answer(p.outcome())
+}
+
+// note keeps what an abort means for the process until its next call. What this rank could
+// not write itself says more.
+func (p *program) note(m protocol.Message) {
+	a, ok := m.(protocol.Abort)
+	if !ok || p.notice.Text != "" {
+		return
+	}
+	p.tell(client.Answer{Status: client.IO, Text: fmt.Sprintf("checkpoint %d was aborted; ckpt launch says why", a.Number)})
+}
+
+// tell keeps an answer for the next call.
+func (p *program) tell(a client.Answer) {
+	p.notice = a
+	p.client.SetPending(true)
+}
+
+// statusOf is the status of a checkpoint that this rank could not write.
+func statusOf(err error) client.Status {
+	var damage *durable.DamageError
+	switch {
+	case errors.Is(err, durable.ErrStorageFull):
+		return client.Full
+	case errors.As(err, &damage):
+		return client.Damage
+	}
+	return client.IO
+}

@@ -1,0 +1,97 @@
+package rank
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"ckpt/coordinator/job"
+	client "ckpt/coordinator/process"
+	"ckpt/coordinator/wire"
+	"ckpt/image"
+	"ckpt/image/container"
+	"ckpt/internal/vfs"
+	"ckpt/zones"
+)
+
+// newProgramState is newState for a program: its memory is that of another process.
+func newProgramState(fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, progress func(int64)) (*state, error) {
+	s := &state{fs: fsys, progress: progress, rank: id, cfg: cfg, spec: spec, node: spec.Nodes[id],
+		codec: container.NewCodec(spec.Codec, 0), joint: spec.Layouts[spec.GroupOf[id]]}
+	if spec.Incremental {
+		s.history = container.NewHistory()
+	}
+	store, err := image.OpenStore(fsys, cfg.StoreDir)
+	if err != nil {
+		return nil, err
+	}
+	s.job, err = store.Job(cfg.Job)
+	return s, err
+}
+
+// restoreProgram puts a checkpoint into the memory that the process has protected.
+func (s *state) restoreProgram(ctx context.Context, c *client.Process) error {
+	defer s.measure()()
+	m, err := s.job.Manifest(s.cfg.From)
+	if err != nil {
+		return err
+	}
+	was, err := job.RankOf(s.job, m, s.rank)
+	if err != nil {
+		return err
+	}
+	opt := container.LoadOptions{Progress: s.progress, Loaded: func(mem []byte) error {
+		if err := c.Put(mem); err != nil {
+			return fmt.Errorf("put the memory of rank %d back: %w", s.rank, err)
+		}
+		c.Release(mem)
+		return nil
+	}}
+	regions, err := c.Regions()
+	if err != nil {
+		return err
+	}
+	if err := s.job.Load(ctx, m, was.File, s.rank, regions, opt); err != nil {
+		return err
+	}
+	s.step = s.cfg.Step
+	return s.recall(m, was)
+}
+
+// query says how many bytes a region has in the checkpoint to resume from.
+func (p *program) query(name string) client.Answer {
+	none := client.Answer{Status: client.None, Value: -1}
+	if p.cfg.From == 0 {
+		return none
+	}
+	m, err := p.state.job.Manifest(p.cfg.From)
+	if err != nil {
+		return client.Answer{Status: statusOf(err), Value: -1, Text: err.Error()}
+	}
+	arrays, err := p.state.job.Arrays(m, p.id)
+	if err != nil {
+		return client.Answer{Status: statusOf(err), Value: -1, Text: err.Error()}
+	}
+	i := slices.IndexFunc(arrays, func(a image.Array) bool { return a.Name == name && a.Zone == zones.Data })
+	if i < 0 {
+		none.Text = fmt.Sprintf("checkpoint %d has no region %q of rank %d", p.cfg.From, name, p.id)
+		return none
+	}
+	return client.Answer{Status: client.OK, Value: arrays[i].Bytes}
+}
+
+// writeImage stores the memory of the process, which waits until it may change again.
+func (p *program) writeImage(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, opt container.WriteOptions) (*wire.WriteReport, error) {
+	report := &wire.WriteReport{Step: p.step}
+	opt.Staging, opt.Captured = nil, nil
+	regions, err := p.client.Regions()
+	if err != nil {
+		return nil, err
+	}
+	opt.Fetch, opt.Release = p.client.Fetch, p.client.Release
+	for _, r := range regions {
+		report.Zones.Add(r.Zone, r.Size)
+	}
+	report.Regions = len(regions)
+	return report, p.state.store(ctx, number, order, net, regions, opt, report)
+}
