@@ -108,6 +108,7 @@ func TestFilesOfCoordinator(t *testing.T) {
 		"coordinator/mpi/memory.go":      "the program of the ranks, mapped",
 		"coordinator/mpi/segment.go":     "shared memory in /dev/shm",
 		"coordinator/launch/external.go": "/proc/PID/environ",
+		"coordinator/rank/describe.go":   "/proc and the executable of a program",
 		"coordinator/launch/rundir.go":   "the directory of sockets, outside the store",
 	}
 	calls := regexp.MustCompile(`\bos\.(Open|Create|Rename|Remove|WriteFile|ReadFile|Mkdir)`)

@@ -55,11 +55,9 @@ func Run(ctx context.Context, fsys vfs.FS, getenv func(string) string) error {
 
 // newProcess returns the process of a rank that has not connected yet.
 func newProcess(fsys vfs.FS, token string) *process {
-	r := &process{fs: fsys, mail: make(chan protocol.MemberEvent, 16), told: make(chan protocol.Shares, 16),
+	return &process{fs: fsys, mail: make(chan protocol.MemberEvent, 16), told: make(chan protocol.Shares, 16),
 		channelMail: make(chan protocol.Message, 64), joined: make(chan *mpi.Comm, 1), proceed: make(chan struct{}, 1),
 		failed: make(chan error, 1), token: token}
-	r.image, r.beatStep = r.writeOwn, func() (int, int64) { return int(r.iter.Load()), 0 }
-	return r
 }
 
 // identify reads from the environment which incarnation this is, and how often it is to
@@ -201,15 +199,18 @@ func (r *process) write(ctx context.Context, number int, body []byte) (*wire.Wri
 		recording = job.NewRecording(r.cfg.Job)
 		opt.Trace = recording.OfRank(r.id, r.state.node, number)
 	}
-	report, err := r.image(ctx, number, order, net, opt)
+	report, err := r.store(ctx, number, order, net, opt)
 	if err == nil && recording != nil {
 		report.Trace, err = recording.End()
 	}
 	return report, err
 }
 
-// writeOwn writes the memory of this process.
-func (r *process) writeOwn(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, opt container.WriteOptions) (*wire.WriteReport, error) {
+// store stores the memory of this process, or of the one that it is the agent of.
+func (r *process) store(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, opt container.WriteOptions) (*wire.WriteReport, error) {
+	if r.program != nil {
+		return r.program.store(ctx, number, order, net, opt)
+	}
 	snap, err := r.snapshot(ctx)
 	if err != nil {
 		return nil, err

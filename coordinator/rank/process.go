@@ -10,7 +10,6 @@ import (
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
-	"ckpt/image/container"
 	"ckpt/internal/vfs"
 )
 
@@ -44,10 +43,7 @@ type process struct {
 
 	gatherer *gatherer // of a rank that writes together with others; nil until it first does
 
-	// image stores the memory of the rank: its own, or that of a program's process.
-	image func(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, opt container.WriteOptions) (*wire.WriteReport, error)
-	// beatStep says which iteration is in progress, and the number that a program gives it.
-	beatStep func() (iter int, step int64)
+	program *program // of which this is the agent; nil if the rank is simulated
 
 	iter     atomic.Int64
 	progress atomic.Uint64
@@ -79,7 +75,7 @@ func (r *process) beat(ctx context.Context, period time.Duration) {
 		if r.early.Load() && r.logWaits.Load() {
 			r.worked(1) // it waits however long the disk is full, and is not stuck
 		}
-		iter, step := r.beatStep()
+		iter, step := r.place()
 		r.link.Send(protocol.Beat{Iter: iter, Progress: r.progress.Load() + uint64(iter), Step: uint64(max(0, step))})
 		select {
 		case <-t.C:
@@ -87,6 +83,16 @@ func (r *process) beat(ctx context.Context, period time.Duration) {
 			return
 		}
 	}
+}
+
+// place returns the iteration in progress and, of a program, its own number of the last
+// boundary.
+func (r *process) place() (iter int, step int64) {
+	if r.program == nil {
+		return int(r.iter.Load()), 0
+	}
+	n, step := r.program.client.Passed()
+	return int(n), step
 }
 
 // hear hands over what the coordinator says, until it is gone.

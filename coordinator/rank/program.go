@@ -49,10 +49,7 @@ func runProgram(ctx context.Context, fsys vfs.FS, getenv func(string) string, te
 	}
 	defer c.Close()
 	p := &program{process: newProcess(fsys, getenv(wire.EnvToken)), client: c}
-	p.image, p.beatStep = p.writeImage, func() (int, int64) {
-		n, step := c.Passed()
-		return int(n), step
-	}
+	p.process.program = p
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if err := p.meet(ctx, getenv); err != nil {
@@ -384,8 +381,8 @@ func (p *program) finalize(ctx context.Context) {
 	p.answer(p.outcome())
 }
 
-// note keeps what an abort means for the process until its next call. What this rank could
-// not write itself says more.
+// note keeps what an abort means for the process until its next call. The reason why this
+// rank could not write says more, and stays.
 func (p *program) note(m protocol.Message) {
 	a, ok := m.(protocol.Abort)
 	if !ok || p.notice.Text != "" {

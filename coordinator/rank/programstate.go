@@ -80,8 +80,8 @@ func (p *program) query(name string) client.Answer {
 	return client.Answer{Status: client.OK, Value: arrays[i].Bytes}
 }
 
-// writeImage stores the memory of the process, which waits until it may change again.
-func (p *program) writeImage(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, opt container.WriteOptions) (*wire.WriteReport, error) {
+// store stores the memory of the process, which waits until it may change again.
+func (p *program) store(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, opt container.WriteOptions) (*wire.WriteReport, error) {
 	report := &wire.WriteReport{Step: p.step}
 	opt.Staging, opt.Captured = nil, nil
 	regions, err := p.client.Regions()

@@ -56,7 +56,9 @@ only these configurations are compared.`,
   ckpt predict plan bt.D.64 --nodes 4 --app-time 24h --mtbf 12h
   ckpt predict plan bt.D.64 --nodes 4 --app-time 24h --mtbf 12h --mode semi,uncoordinated --log pessimistic-sender`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return inputErrors(runPredictPlan(cmd, g, &o, appOf(args))) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return inputErrors(runPredictPlan(cmd, g, &o, appOf(args)))
+		},
 	}
 	o.addFlags(cmd.Flags())
 	return cmd
