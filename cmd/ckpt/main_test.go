@@ -56,6 +56,8 @@ func TestScripts(t *testing.T) {
 				return os.Getuid() == 0, nil
 			case "nightly":
 				return race.Nightly(), nil
+			case "python":
+				return exec.Command("/usr/bin/python3", "-c", "import numpy, mpi4py").Run() == nil, nil
 			}
 			return false, fmt.Errorf("condition %q is unknown", cond)
 		},

@@ -19,7 +19,7 @@ import (
 const schemasDir = "../../docs/schema"
 
 // printNoJSON are the commands that --json does not concern.
-var printNoJSON = []string{"man", "help", "completion", "completion-bash", "completion-zsh", "completion-fish", "completion-powershell"}
+var printNoJSON = []string{"man", "help", "sdk", "completion", "completion-bash", "completion-zsh", "completion-fish", "completion-powershell"}
 
 // leafNames names the commands that do something themselves.
 func leafNames(cmd *cobra.Command) (names []string) {

@@ -11,9 +11,19 @@ import (
 //go:embed c/ckpt.h
 var header string
 
-// sources has the source for each language.
+//go:embed fortran/ckpt.f90
+var fortran string
+
+//go:embed python/ckpt.py
+var python string
+
+//go:embed veloc/veloc.h
+var veloc string
+
+// sources has the source for each language. That for fortran and veloc stands on the one
+// for c.
 var sources = map[string]string{
-	"c": header,
+	"c": header, "fortran": fortran, "python": python, "veloc": veloc,
 }
 
 // Languages returns the languages that Source knows, sorted.
