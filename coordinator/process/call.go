@@ -37,7 +37,7 @@ type Call struct {
 	// number of boundaries so far, and the program's own number of the step.
 	Save        bool
 	Count, Step int64
-	// Name is the region that a Query asks for.
+	// Name is the region that a Query asks for. An empty one asks for the step.
 	Name string
 }
 
@@ -57,8 +57,8 @@ const (
 	IO       Status = -7 // another error of a disk
 )
 
-// An Answer ends a call. Value is the step to resume from, or the bytes of the region
-// that a Query asked for. Text says what failed, and a hint.
+// An Answer ends a call. Value is the step to resume from, or what a Query asked for: the
+// bytes of a region, or the step. Text says what failed, and a hint.
 type Answer struct {
 	Status Status
 	Value  int64
@@ -79,7 +79,7 @@ func parseCall(m message) (c Call, ok bool) {
 		return c, c.Count > 0
 	case Query:
 		c.Name = string(m.payload)
-		return c, validName(c.Name) == nil
+		return c, c.Name == "" || validName(c.Name) == nil
 	}
 	return c, false
 }

@@ -142,6 +142,12 @@ func TestCalls(t *testing.T) {
 	}
 	pr.must(p.Answer(Answer{Value: 1 << 40}))
 	pr.expect("1099511627776")
+	pr.tell("query") // the step
+	if c := pr.call(p, Query); c.Name != "" {
+		t.Errorf("call is %+v", c)
+	}
+	pr.must(p.Answer(Answer{Value: 18}))
+	pr.expect("18")
 	pr.tell("wait")
 	pr.call(p, Wait)
 	pr.must(p.Answer(Answer{}))

@@ -58,11 +58,15 @@ func (s *state) restoreProgram(ctx context.Context, c *client.Process) error {
 	return s.recall(m, was)
 }
 
-// query says how many bytes a region has in the checkpoint to resume from.
+// query says how many bytes a region has in the checkpoint to resume from, and the step of
+// that checkpoint if no region is named.
 func (p *program) query(name string) client.Answer {
 	none := client.Answer{Status: client.None, Value: -1}
 	if p.cfg.From == 0 {
 		return none
+	}
+	if name == "" {
+		return client.Answer{Status: client.OK, Value: p.cfg.Step}
 	}
 	m, err := p.state.job.Manifest(p.cfg.From)
 	if err != nil {

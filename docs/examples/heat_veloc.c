@@ -117,9 +117,9 @@ int main(int argc, char **argv) {
         if (step % 50 == 0 && VELOC_Checkpoint("heat", step) != VELOC_SUCCESS && rank == 0)
             fprintf(stderr, "checkpoint %d failed\n", step);
     }
-    VELOC_Finalize(0);
 
     int failed = write_field(argc > 3 ? argv[3] : "heat.out", u, v);
+    VELOC_Finalize(0);
     free(u);
     free(v);
     MPI_Finalize();

@@ -134,8 +134,9 @@ int ckpt_wait(void);
 
 /*
  * ckpt_query returns the bytes of a region in the checkpoint to resume from, for programs
- * that allocate before they protect. -1 (CKPT_NONE): there is no checkpoint, or it has no
- * such region. Other errors are negative as well.
+ * that allocate before they protect. An empty name asks for the step of that checkpoint.
+ * -1 (CKPT_NONE): there is no checkpoint, or it has no such region. Other errors are
+ * negative as well.
  */
 long long ckpt_query(const char *name);
 
@@ -897,7 +898,7 @@ CKPT_I_API int ckpt_wait(void)
 CKPT_I_API long long ckpt_query(const char *name)
 {
 	int64_t bytes = 0;
-	int status = ckpt_i_check("ckpt_query", name, "", 0, CKPT_BYTES);
+	int status = name != NULL && *name == 0 ? CKPT_OK : ckpt_i_check("ckpt_query", name, "", 0, CKPT_BYTES);
 	if (status != CKPT_OK)
 		return status;
 	if (!ckpt_i_ready("ckpt_query", &status))

@@ -182,7 +182,8 @@ contains
     ckpt_wait = int(c_wait())
   end function
 
-  ! Return the bytes of a region in the checkpoint to resume from, or -1.
+  ! Return the bytes of a region in the checkpoint to resume from, or CKPT_NONE. An empty
+  ! name asks for the step of that checkpoint.
   integer(int64) function ckpt_query(name)
     character(*), intent(in) :: name
     ckpt_query = int(c_query(c_text(name)), int64)

@@ -537,8 +537,11 @@ def wait():
 
 
 def query(name):
-    """Return the bytes of a region in the checkpoint to resume from, or NONE."""
-    encoded = _encoded("ckpt.query", name)
+    """Return the bytes of a region in the checkpoint to resume from, or NONE.
+
+    An empty name asks for the step of that checkpoint.
+    """
+    encoded = _encoded("ckpt.query", name) if name else b""
     with _state.lock:
         if _state.link is None:
             return _state.idle("ckpt.query") or NONE
