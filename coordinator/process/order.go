@@ -28,13 +28,19 @@ func (p *Process) order(m message, want uint32) (reply, error) {
 
 // instruct sends an order. The client reads it only while a call of the program waits.
 func (p *Process) instruct(m message, file *os.File) error {
-	p.mu.Lock()
-	waiting := p.waiting
-	p.mu.Unlock()
-	if !waiting {
-		return errors.New("the process does not wait in a call")
+	if err := p.checkWaiting(); err != nil {
+		return err
 	}
 	return p.link.send(m, file)
+}
+
+func (p *Process) checkWaiting() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.waiting {
+		return errors.New("the process does not wait in a call")
+	}
+	return nil
 }
 
 // A window is memory that process and agent share.

@@ -17,6 +17,14 @@ type memory struct {
 	view   []mapping // of the last Regions, by address in the agent
 	window *window   // for Fetch and Put
 	lastID uint32    // of a window
+
+	choices map[string]*choice // by region; "" is that of all small ones
+	refused bool               // the kernel does not let us read the process's memory
+	asked   bool               // the process was asked to allow it
+
+	shadows map[string]*shadow
+	tracks  tracks
+	base    base
 }
 
 // A mapping is the place that a region has in the agent.
@@ -43,16 +51,7 @@ const windowBytes = 4 << 20
 func (p *Process) Regions() ([]zones.Region, error) {
 	p.orders.Lock()
 	defer p.orders.Unlock()
-	list := p.protected()
-	view, err := p.memory.reserve(list)
-	if err != nil {
-		return nil, err
-	}
-	regions := make([]zones.Region, len(view))
-	for i, m := range view {
-		regions[i] = zones.Region{Name: m.name, Zone: zones.Data, Elem: m.elem, Size: m.size, Mem: m.mem}
-	}
-	return regions, nil
+	return p.memory.reserve(p.protected())
 }
 
 func (p *Process) protected() []region {
@@ -63,7 +62,7 @@ func (p *Process) protected() []region {
 
 // reserve makes the mappings of a list of regions, in its order. Mappings of the same name
 // and size stay.
-func (m *memory) reserve(list []region) ([]mapping, error) {
+func (m *memory) reserve(list []region) ([]zones.Region, error) {
 	old := map[string][]byte{}
 	for _, v := range m.view {
 		old[v.name] = v.mem
@@ -90,7 +89,11 @@ func (m *memory) reserve(list []region) ([]mapping, error) {
 		return nil, failed
 	}
 	slices.SortFunc(m.view, func(a, b mapping) int { return cmp.Compare(a.start(), b.start()) })
-	return view, nil
+	regions := make([]zones.Region, len(view))
+	for i, v := range view {
+		regions[i] = zones.Region{Name: v.name, Zone: zones.Data, Elem: v.elem, Size: v.size, Mem: v.mem}
+	}
+	return regions, nil
 }
 
 // reserved maps memory that takes no space until it is touched.
@@ -123,6 +126,14 @@ func (m *memory) close() {
 	if m.window != nil {
 		m.window.close()
 		m.window = nil
+	}
+	for _, s := range m.shadows {
+		s.window.close()
+	}
+	m.shadows = nil
+	if m.tracks.scanner != nil {
+		m.tracks.scanner.close()
+		m.tracks.scanner = nil
 	}
 }
 
@@ -162,9 +173,9 @@ func (p *Process) transfer(what string, kind uint32, mem []byte) error {
 	}
 	p.orders.Lock()
 	defer p.orders.Unlock()
-	r, offset, mem, err := p.memory.locate(mem)
+	r, offset, part, err := p.memory.locate(mem)
 	if err == nil {
-		err = p.throughWindow(kind, r, offset, mem)
+		err = p.transferParts(kind, r, offset, part)
 	}
 	if err != nil {
 		return fmt.Errorf("%s %d bytes: %w", what, len(mem), err)
@@ -172,9 +183,29 @@ func (p *Process) transfer(what string, kind uint32, mem []byte) error {
 	return nil
 }
 
+// transferParts moves memory, piece by piece, by the way that is faster for the region.
+func (p *Process) transferParts(kind uint32, r *region, offset int64, mem []byte) error {
+	choice := p.memory.choice(r)
+	for len(mem) > 0 {
+		n := min(len(mem), windowBytes)
+		ranges := []copyRange{{r.address + uint64(offset), 0, uint64(n)}}
+		err := p.choose(choice, int64(n), func(w way) error {
+			if w == byKernel {
+				return p.direct(kind, r, mem[:n], ranges)
+			}
+			return p.throughWindow(kind, r, mem[:n], ranges)
+		})
+		if err != nil {
+			return err
+		}
+		mem, offset = mem[n:], offset+int64(n)
+	}
+	return nil
+}
+
 // throughWindow moves memory with the client's help: the client copies between the region
 // and a window, the agent between the window and mem.
-func (p *Process) throughWindow(kind uint32, r *region, offset int64, mem []byte) error {
+func (p *Process) throughWindow(kind uint32, r *region, mem []byte, ranges []copyRange) error {
 	if p.memory.window == nil {
 		w, err := p.newWindow(windowBytes)
 		if err != nil {
@@ -183,18 +214,14 @@ func (p *Process) throughWindow(kind uint32, r *region, offset int64, mem []byte
 		p.memory.window = w
 	}
 	w := p.memory.window
-	for len(mem) > 0 {
-		n := min(len(mem), len(w.mem))
-		if kind == kindIn {
-			copy(w.mem, mem[:n])
-		}
-		if err := p.copyAll(kind, w, r, []copyRange{{r.address + uint64(offset), 0, uint64(n)}}); err != nil {
-			return err
-		}
-		if kind == kindOut {
-			copy(mem[:n], w.mem)
-		}
-		mem, offset = mem[n:], offset+int64(n)
+	if kind == kindIn {
+		copy(w.mem, mem)
+	}
+	if err := p.copyAll(kind, w, r, ranges); err != nil {
+		return err
+	}
+	if kind == kindOut {
+		copy(mem, w.mem)
 	}
 	return nil
 }

@@ -3,7 +3,13 @@
  *     init RANK SIZE | protect NAME BYTES TYPE | fill NAME SEED | write NAME OFFSET BYTES VALUE | …
  * Each command is answered by a line: the result, then the text of ckpt_error.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* for mremap; the header needs nothing of it */
+#endif
 #include "program.h"
+#include <pthread.h>
+
+enum { HUGE_PAGE = 2 << 20 };
 
 struct array {
 	char name[64];
@@ -41,6 +47,111 @@ static unsigned long sum(const struct array *a)
 	for (i = 0; i < a->bytes; i++)
 		h = (h ^ a->mem[i]) * 1099511628211ul;
 	return h;
+}
+
+struct part {
+	struct array *array;
+	size_t from, to;
+	unsigned seed;
+};
+
+static void *write_part(void *p)
+{
+	const struct part *part = (const struct part *)p;
+	size_t i;
+	unsigned seed = part->seed;
+	for (i = part->from; i < part->to; i += 1 + (seed >> 18)) { /* a byte in each few pages */
+		seed = seed * 1664525u + 1013904223u;
+		part->array->mem[i] = (unsigned char)(seed >> 24);
+	}
+	return NULL;
+}
+
+/* in_threads has four threads write here and there at the same time. */
+static long long in_threads(struct array *v, unsigned seed)
+{
+	pthread_t threads[4];
+	struct part parts[4];
+	size_t i;
+	for (i = 0; i < 4; i++) {
+		parts[i].array = v;
+		parts[i].from = v->bytes / 4 * i;
+		parts[i].to = i == 3 ? v->bytes : v->bytes / 4 * (i + 1);
+		parts[i].seed = seed + (unsigned)i;
+		if (pthread_create(&threads[i], NULL, write_part, &parts[i]) != 0)
+			return -1;
+	}
+	for (i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	return 0;
+}
+
+/* map_array maps memory by itself; of huge pages if asked to. */
+static void map_array(struct array *v, size_t bytes, int huge)
+{
+	char *mem = (char *)mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (huge) {
+		mem = (char *)(((uintptr_t)mem + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
+		madvise(mem, bytes, MADV_HUGEPAGE);
+	}
+	v->mem = (unsigned char *)mem;
+	v->bytes = bytes;
+}
+
+/* change does to an array what programs do to memory. */
+static long long change(const char *command, struct array *v, long a, long b, long c)
+{
+	if (strcmp(command, "readin") == 0) { /* the kernel writes */
+		int ends[2];
+		long n, done = 0;
+		char text[4096];
+		if (pipe(ends) != 0)
+			return -1;
+		memset(text, (int)c, sizeof text);
+		while (done < b) {
+			n = b - done < 4096 ? b - done : 4096;
+			if (write(ends[1], text, (size_t)n) != n || read(ends[0], v->mem + a + done, (size_t)n) != n)
+				return -1;
+			done += n;
+		}
+		close(ends[0]);
+		close(ends[1]);
+		return 0;
+	}
+	if (strcmp(command, "threads") == 0)
+		return in_threads(v, (unsigned)a);
+	if (strcmp(command, "dontneed") == 0)
+		return madvise(v->mem + a, (size_t)b, MADV_DONTNEED);
+	if (strcmp(command, "remap") == 0) /* other memory at the same address */
+		return munmap(v->mem + a, (size_t)b) != 0 ||
+		       mmap(v->mem + a, (size_t)b, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED;
+	if (strcmp(command, "mremap") == 0) { /* moved, and back: the same address again */
+		void *other = mmap(NULL, v->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		other = mremap(v->mem, v->bytes, v->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, other);
+		if (other == MAP_FAILED) /* after remap the kernel may not move it as a whole */
+			return 0;
+		memset((char *)other + a, (int)c, (size_t)b);
+		return mremap(other, v->bytes, v->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, v->mem) == MAP_FAILED;
+	}
+	if (strcmp(command, "realloc") == 0) {
+		v->mem = (unsigned char *)realloc(v->mem, (size_t)a);
+		if (v->bytes < (size_t)a)
+			memset(v->mem + v->bytes, (int)c, (size_t)a - v->bytes);
+		v->bytes = (size_t)a;
+		return ckpt_protect(v->name, v->mem, v->bytes, CKPT_BYTES);
+	}
+	if (strcmp(command, "child") == 0) { /* copies on write, on both sides */
+		int status = 0;
+		pid_t child = fork();
+		if (child == 0) {
+			memset(v->mem + a, (int)c, (size_t)b);
+			_exit(0);
+		}
+		memset(v->mem + a, (int)c + 1, (size_t)b);
+		waitpid(child, &status, 0);
+		return status;
+	}
+	return -98;
 }
 
 static void progress(void)
@@ -104,6 +215,24 @@ static long long run(const char *command, char *name, long a, long b, long c)
 		v->bytes = (size_t)a;
 		return ckpt_protect(name, v->mem, v->bytes, (int)b);
 	}
+	if (strcmp(command, "map") == 0) {
+		map_array(v, (size_t)a, (int)b);
+		return ckpt_protect(name, v->mem, v->bytes, CKPT_BYTES);
+	}
+	if (strcmp(command, "heap") == 0) {
+		v->mem = (unsigned char *)calloc(1, (size_t)a);
+		v->bytes = (size_t)a;
+		return ckpt_protect(name, v->mem, v->bytes, CKPT_BYTES);
+	}
+	if (strcmp(command, "release") == 0) { /* b: by free */
+		int status = ckpt_forget(name);
+		if (b)
+			free(v->mem);
+		else
+			munmap(v->mem, v->bytes);
+		v->name[0] = 0;
+		return status;
+	}
 	if (strcmp(command, "again") == 0)
 		return ckpt_protect(name, v->mem, (size_t)a, (int)b);
 	if (strcmp(command, "gone") == 0) { /* memory that is unmapped, and still protected */
@@ -119,7 +248,7 @@ static long long run(const char *command, char *name, long a, long b, long c)
 		return memset(v->mem + a, (int)c, (size_t)b), 0;
 	if (strcmp(command, "sum") == 0)
 		return (long long)(sum(v) >> 1);
-	return -99;
+	return change(command, v, a, b, c);
 }
 
 int main(void)

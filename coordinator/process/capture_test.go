@@ -1,0 +1,191 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"ckpt/internal/race"
+	"ckpt/zones"
+)
+
+// A subject is a program with regions, and what the test knows of them.
+type subject struct {
+	*program
+	p       *Process
+	rng     *rand.Rand
+	regions []subjectRegion
+	base    map[string][]byte // the memory at the checkpoint committed last
+	number  int64
+	clean   int // pages that were clean
+}
+
+type subjectRegion struct {
+	name string
+	kind string // map or heap
+	size int
+}
+
+// TestPatterns writes to memory in every way that programs do, in patterns of a seed, and
+// compares each byte that is taken, and each page that is called clean.
+func TestPatterns(t *testing.T) {
+	runs := 120
+	if race.Enabled || testing.Short() {
+		runs = 30
+	}
+	if race.Nightly() {
+		runs = 1000
+	}
+	pr := startProgram(t, plainProgram(t))
+	s := &subject{program: pr, p: pr.connect()}
+	for seed := range runs {
+		s.rng = rand.New(rand.NewPCG(uint64(seed), 16))
+		s.pattern(t, seed)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	if tracks := s.p.memory.tracks; !tracks.refused && s.clean == 0 {
+		t.Error("no page was ever clean")
+	}
+	t.Logf("%d clean pages; notes %v", s.clean, s.p.Notes())
+}
+
+// pattern is one run: regions come, change, and go.
+func (s *subject) pattern(t *testing.T, seed int) {
+	for i := range 1 + s.rng.IntN(3) {
+		r := subjectRegion{name: fmt.Sprintf("r%d", i), kind: []string{"map", "heap"}[s.rng.IntN(2)], size: 1000 + s.rng.IntN(4<<20)}
+		huge := s.rng.IntN(2)
+		if r.kind == "map" {
+			r.size = (r.size + 4095) &^ 4095
+		}
+		s.do("%s %s %d %d", r.kind, r.name, r.size, huge)
+		if s.rng.IntN(3) > 0 {
+			s.do("fill %s %d", r.name, seed)
+		}
+		s.regions = append(s.regions, r)
+	}
+	for range 4 + s.rng.IntN(4) {
+		for range s.rng.IntN(5) {
+			s.change(&s.regions[s.rng.IntN(len(s.regions))])
+		}
+		s.checkpoint(t)
+		if t.Failed() {
+			return
+		}
+	}
+	for _, r := range s.regions {
+		free := 0
+		if r.kind == "heap" {
+			free = 1
+		}
+		s.do("release %s 0 %d", r.name, free)
+	}
+	s.regions = nil
+}
+
+// change changes a region in one of the ways.
+func (s *subject) change(r *subjectRegion) {
+	from := s.rng.IntN(r.size)
+	n := 1 + s.rng.IntN(min(r.size-from, 40000))
+	value := s.rng.IntN(100)
+	page, pages := from&^4095, max(4096, n&^4095)
+	page = min(page, max(0, r.size-pages)&^4095)
+	switch way := s.rng.IntN(12); {
+	case way == 0:
+		s.do("readin %s %d %d %d", r.name, from, n, value)
+	case way == 1:
+		s.do("threads %s %d", r.name, value)
+	case way == 2:
+		s.do("write %s 0 %d %d", r.name, r.size, value)
+	case way == 3 && r.kind == "map":
+		s.do("dontneed %s %d %d", r.name, page, pages)
+	case way == 4 && r.kind == "map":
+		s.do("dontneed %s 0 %d", r.name, r.size)
+	case way == 5 && r.kind == "map":
+		s.do("remap %s %d %d", r.name, page, pages)
+	case way == 6 && r.kind == "map":
+		s.do("mremap %s %d %d %d", r.name, from, n, value)
+	case way == 7 && r.kind == "heap":
+		r.size = max(1000, r.size/2+s.rng.IntN(r.size))
+		s.do("realloc %s %d 0 %d", r.name, r.size, value)
+	case way == 8:
+		s.do("child %s %d %d %d", r.name, from, n, value)
+	default:
+		s.do("write %s %d %d %d", r.name, from, n, value)
+	}
+}
+
+// checkpoint takes the memory in one of the ways, and compares.
+func (s *subject) checkpoint(t *testing.T) {
+	s.tell("boundary x 1")
+	s.call(s.p, Boundary)
+	truth := map[string][]byte{}
+	for _, r := range s.regions {
+		truth[r.name] = s.truth(s.p, r.name)
+	}
+	behind := s.rng.IntN(2) == 0
+	var c Capture
+	var err error
+	if behind {
+		c, err = s.p.Capture(context.Background())
+	} else {
+		c, err = s.p.View(context.Background())
+		for _, r := range c.Regions {
+			s.must(s.p.Fetch(r.Mem))
+		}
+	}
+	s.must(err)
+	s.compare(t, c, truth)
+	s.must(s.p.Answer(Answer{}))
+	s.expect("0")
+	if behind && s.rng.IntN(3) == 0 { // the program rewrites all before the capture is read
+		for _, r := range s.regions {
+			s.do("write %s 0 %d %d", r.name, r.size, 7)
+		}
+		s.compare(t, c, truth)
+	}
+	switch s.rng.IntN(4) {
+	case 0:
+		s.p.Aborted()
+	case 1: // nobody says
+	default:
+		s.number++
+		s.p.Committed(s.number)
+		s.base = truth
+	}
+}
+
+// compare compares a capture with the memory of the process, and what is clean with the
+// memory at the last commit.
+func (s *subject) compare(t *testing.T, c Capture, truth map[string][]byte) {
+	t.Helper()
+	if len(c.Regions) != len(truth) {
+		t.Fatalf("%d regions, want %d", len(c.Regions), len(truth))
+	}
+	for _, r := range c.Regions {
+		want := truth[r.Name]
+		if !bytes.Equal(r.Mem[:r.Size], want) {
+			t.Fatalf("region %s is not what the process had", r.Name)
+		}
+		if slices.ContainsFunc(r.Mem[r.Size:], func(b byte) bool { return b != 0 }) {
+			t.Fatalf("region %s has a tail that is not zero", r.Name)
+		}
+		for at := int64(0); at < r.Size; at += zones.PageSize {
+			if !c.Clean(r.Name, at, zones.PageSize) {
+				continue
+			}
+			s.clean++
+			end := min(at+zones.PageSize, r.Size)
+			if base := s.base[r.Name]; int64(len(base)) != r.Size || !bytes.Equal(base[at:end], want[at:end]) {
+				t.Fatalf("page %d of region %s is called clean", at/zones.PageSize, r.Name)
+			}
+		}
+		if number, ok := c.Base(); ok && number != s.number {
+			t.Fatalf("base is %d, want %d", number, s.number)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package process
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"ckpt/zones"
+	"ckpt/zones/proc"
+)
+
+// devices are files through which hardware or other processes write to memory that they
+// pinned or mapped before, so that the page tables of the process do not show it.
+var devices = []string{
+	"/dev/infiniband/", "/dev/hfi1", "/dev/cxi", "/dev/kgni", "/dev/xpmem", "/dev/knem", "/dev/vfio/",
+	"/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/gdrdrv", "anon_inode:[io_uring]",
+}
+
+// bypass returns the first open file of a process that writes past its page tables.
+func bypass(pid int) (device string, err error) {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	for _, e := range entries {
+		target, err := os.Readlink(dir + "/" + e.Name())
+		if err != nil {
+			continue // closed meanwhile
+		}
+		for _, d := range devices {
+			if strings.HasPrefix(target, d) {
+				return target, nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// areas returns the memory of a process.
+func areas(pid int) ([]zones.Area, error) {
+	name := fmt.Sprintf("/proc/%d/maps", pid)
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	p, err := proc.ReadText(name, bufio.NewReaderSize(f, 64<<10))
+	if err != nil {
+		return nil, err
+	}
+	return p.Areas, nil
+}
+
+// private reports whether only the process itself writes to all pages of [start, end):
+// memory without a file, that is not shared and not its stack.
+func private(list []zones.Area, start, end uint64) bool {
+	for i := range list {
+		a := &list[i]
+		if a.End <= start {
+			continue
+		}
+		if a.Start > start || a.Shared || a.Inode != 0 || a.Prot&zones.Write == 0 || a.Name == "[stack]" {
+			return false
+		}
+		if start = a.End; start >= end {
+			return true
+		}
+	}
+	return false
+}

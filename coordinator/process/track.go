@@ -1,0 +1,267 @@
+package process
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"ckpt/zones"
+)
+
+const (
+	// trackedBytes is the size from which the written pages of a region are looked for:
+	// below, copying all costs less.
+	trackedBytes = 1 << 20
+	// manyShare is the share of written pages above which a region is no longer tracked:
+	// the first write to each page costs the program more than the copy that it saves.
+	manyShare = 0.2
+	// After that the region is tracked again after firstRest checkpoints, then after
+	// twice as many, at most maxRest.
+	firstRest, maxRest = 4, 64
+)
+
+// tracks are the regions whose written pages are known.
+type tracks struct {
+	scanner *scanner
+	refused bool // by the kernel, for all regions
+	tracked map[string]*track
+	areas   []zones.Area // of the process, while a capture begins
+}
+
+// A track knows which pages of a region were written.
+type track struct {
+	region
+	on         bool   // the kernel notes the first write to each page
+	known      bool   // the two sets are right for the capture that began last
+	first, end uint64 // whole pages, by address
+	// Pages written since the checkpoint that was committed last, and since the shadow
+	// was filled last.
+	sinceBase, sinceShadow bitset
+	rest, pause            int // captures until tracking begins again
+}
+
+func (t *track) pages() int { return int((t.end - t.first) / zones.PageSize) }
+
+// all marks each page as written.
+func (t *track) all() {
+	t.sinceBase.setRange(0, t.pages())
+	t.sinceShadow.setRange(0, t.pages())
+}
+
+// update brings what is known of written pages up to date, for all regions. The process
+// waits in a call.
+func (p *Process) update(list []region) error {
+	ts := &p.memory.tracks
+	if ts.tracked == nil {
+		ts.tracked = map[string]*track{}
+	}
+	ts.areas = nil
+	extents := pageExtents(list)
+	seen := map[string]bool{}
+	for i, r := range list {
+		if r.size >= trackedBytes {
+			seen[r.name] = true
+			if t := ts.tracked[r.name]; t != nil && (t.address != r.address || t.size != r.size || t.first != extents[i].start || t.end != extents[i].end) {
+				p.untrack(r.name)
+			}
+		}
+	}
+	for name := range ts.tracked {
+		if !seen[name] {
+			p.untrack(name)
+		}
+	}
+	if !ts.refused {
+		p.checkDevices()
+	}
+	for i, r := range list {
+		if ts.refused || !seen[r.name] || extents[i].end <= extents[i].start {
+			continue
+		}
+		if err := p.updateOne(r, extents[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkDevices ends tracking when something may write past the page tables.
+func (p *Process) checkDevices() {
+	device, err := bypass(p.hello.PID)
+	if err == nil && device != "" {
+		err = fmt.Errorf("%s may write to memory unseen", device)
+	}
+	if err != nil {
+		p.refuseTracking("userfaultfd", err)
+	}
+}
+
+func (p *Process) refuseTracking(call string, err error) {
+	p.note(call, err)
+	ts := &p.memory.tracks
+	for name := range ts.tracked {
+		p.untrack(name)
+	}
+	ts.refused = true
+	if ts.scanner != nil {
+		ts.scanner.close()
+		ts.scanner = nil
+	}
+}
+
+func (p *Process) untrack(name string) {
+	ts := &p.memory.tracks
+	if t := ts.tracked[name]; t != nil && t.on {
+		ts.scanner.unregister(t.first, t.end)
+	}
+	delete(ts.tracked, name)
+}
+
+// updateOne looks for the written pages of a region, or begins to.
+func (p *Process) updateOne(r region, pages extent) error {
+	ts := &p.memory.tracks
+	t := ts.tracked[r.name]
+	if t == nil {
+		t = &track{region: r, first: pages.start, end: pages.end, pause: firstRest}
+		ts.tracked[r.name] = t
+	}
+	t.known = false
+	if t.rest > 0 {
+		t.rest--
+		return nil
+	}
+	if !t.on {
+		return p.beginTrack(t)
+	}
+	found := newBitset(t.pages())
+	err := ts.scanner.written(t.first, t.end, found)
+	if err != nil {
+		// The program has mapped something else there.
+		ts.scanner.unregister(t.first, t.end)
+		t.on = false
+		return p.beginTrack(t)
+	}
+	t.known = true
+	t.sinceBase.or(found)
+	t.sinceShadow.or(found)
+	if float64(found.count()) > manyShare*float64(t.pages()) {
+		ts.scanner.unregister(t.first, t.end)
+		t.on, t.rest = false, t.pause
+		t.pause = min(2*t.pause, maxRest)
+	}
+	return nil
+}
+
+// beginTrack write-protects a region. Until the next capture all its pages count as
+// written.
+func (p *Process) beginTrack(t *track) error {
+	ts := &p.memory.tracks
+	if ts.scanner == nil {
+		if err := p.openScanner(); err != nil {
+			return err
+		}
+		if ts.scanner == nil {
+			return nil
+		}
+	}
+	if ts.areas == nil {
+		list, err := areas(p.hello.PID)
+		if err != nil {
+			p.refuseTracking("/proc/PID/maps", err)
+			return nil
+		}
+		ts.areas = list
+	}
+	if !private(ts.areas, t.first, t.end) {
+		t.rest = maxRest
+		return nil
+	}
+	t.sinceBase, t.sinceShadow = newBitset(t.pages()), newBitset(t.pages())
+	t.all()
+	err := ts.scanner.register(t.first, t.end)
+	if err == nil {
+		err = ts.scanner.written(t.first, t.end, newBitset(t.pages()))
+		if err != nil {
+			ts.scanner.unregister(t.first, t.end)
+		}
+	}
+	if err != nil {
+		p.note("userfaultfd of region "+t.name, err)
+		t.rest = maxRest
+		return nil
+	}
+	t.on, t.known = true, true
+	return nil
+}
+
+// openScanner has the process open the files of a scanner.
+func (p *Process) openScanner() error {
+	r, err := p.order(message{kind: kindTrack}, kindTracked)
+	if err != nil {
+		return err
+	}
+	if r.errno == 0 && len(r.files) != 2 {
+		closeAll(r.files)
+		return errors.New("the process sent no files to track its memory")
+	}
+	if r.errno != 0 {
+		closeAll(r.files)
+		p.refuseTracking("userfaultfd", r.errno)
+		return nil
+	}
+	s, err := newScanner(r.files[0], r.files[1])
+	if err != nil {
+		closeAll(r.files)
+		p.refuseTracking("userfaultfd", err)
+		return nil
+	}
+	p.memory.tracks.scanner = s
+	return nil
+}
+
+// An extent is a range of whole pages, by address.
+type extent struct{ start, end uint64 }
+
+// pageExtents returns for each region the pages that are tracked: all that it touches,
+// unless another region touches one of them too. Then only those that it fills. Regions
+// that overlap have none.
+func pageExtents(list []region) []extent {
+	var order []int
+	for i := range list {
+		if list[i].size > 0 {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(list[a].address, list[b].address) })
+	out := make([]extent, len(list))
+	reach := uint64(0) // the end of all regions before
+	for k, i := range order {
+		r := &list[i]
+		end := r.address + uint64(r.size)
+		e := extent{r.address &^ (zones.PageSize - 1), uint64(zones.PageRound(int64(end)))}
+		if reach > e.start {
+			e.start = uint64(zones.PageRound(int64(r.address)))
+		}
+		next := ^uint64(0)
+		if k+1 < len(order) {
+			next = list[order[k+1]].address
+		}
+		if next < e.end {
+			e.end = end &^ (zones.PageSize - 1)
+		}
+		if reach > r.address || next < end {
+			e = extent{}
+		}
+		out[i] = e
+		reach = max(reach, end)
+	}
+	return out
+}
+
+// errGone reports whether an error of the kernel means that it does not offer a call.
+func errGone(err error) bool {
+	return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)
+}

@@ -1,0 +1,150 @@
+package process
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A way is how memory gets from one process to the other.
+type way int
+
+const (
+	byClient way = iota // the client copies it to or from a window
+	byKernel            // process_vm_readv and process_vm_writev
+	ways
+)
+
+// A choice is what is known of the speed of each way for a region.
+type choice struct {
+	pace  [ways]float64 // seconds per byte; 0 if unknown
+	count int
+}
+
+const (
+	// measuredBytes is the least piece of memory whose time says something of a way.
+	measuredBytes = 64 << 10
+	// The slower way is tried again once in this many pieces.
+	triedAgain = 64
+)
+
+// choice returns the choice for a region. Small ones share one.
+func (m *memory) choice(r *region) *choice {
+	name := ""
+	if r.size >= trackedBytes {
+		name = r.name
+	}
+	c := m.choices[name]
+	if c == nil {
+		if m.choices == nil {
+			m.choices = map[string]*choice{}
+		}
+		c = &choice{}
+		m.choices[name] = c
+	}
+	return c
+}
+
+// next returns the way of the next piece: the fastest of those known, after each was tried.
+func (c *choice) next() way {
+	best := byClient
+	for w := range ways {
+		if c.pace[w] == 0 {
+			return w
+		}
+		if c.pace[w] < c.pace[best] {
+			best = w
+		}
+	}
+	if c.count++; c.count%triedAgain == 0 {
+		return ways - 1 - best
+	}
+	return best
+}
+
+func (c *choice) measured(w way, bytes int64, d time.Duration) {
+	if bytes < measuredBytes {
+		return
+	}
+	pace := max(d.Seconds(), 1e-9) / float64(bytes)
+	if c.pace[w] != 0 {
+		pace = (pace + c.pace[w]) / 2
+	}
+	c.pace[w] = pace
+}
+
+// choose has a piece of memory moved by the faster way. Where the kernel refuses to, the
+// client moves it, now and from now on.
+func (p *Process) choose(c *choice, bytes int64, move func(way) error) error {
+	w := byClient
+	if !p.memory.refused {
+		w = c.next()
+	}
+	start := time.Now()
+	err := move(w)
+	if w == byKernel && errGone(err) {
+		p.memory.refused = true
+		p.note("process_vm_readv", fmt.Errorf("%w (kernel.yama.ptrace_scope, a container or a filter forbids it)", err))
+		return move(byClient)
+	}
+	if err == nil {
+		c.measured(w, bytes, time.Since(start))
+	}
+	return err
+}
+
+// maxVectors is the number of ranges of one call (IOV_MAX).
+const maxVectors = 1024
+
+// direct moves memory without the client. The offsets of the ranges are those in mem.
+func (p *Process) direct(kind uint32, r *region, mem []byte, ranges []copyRange) error {
+	if err := p.checkWaiting(); err != nil {
+		return err
+	}
+	for len(ranges) > 0 {
+		n := min(len(ranges), maxVectors)
+		if err := p.vectors(kind, mem, ranges[:n]); err != nil {
+			return fmt.Errorf("region %q: %w", r.name, err)
+		}
+		ranges = ranges[n:]
+	}
+	return nil
+}
+
+func (p *Process) vectors(kind uint32, mem []byte, ranges []copyRange) error {
+	local := make([]unix.Iovec, len(ranges))
+	remote := make([]unix.RemoteIovec, len(ranges))
+	total := 0
+	for i, r := range ranges {
+		local[i].Base = &mem[r.offset : r.offset+r.bytes][0]
+		local[i].SetLen(int(r.bytes))
+		remote[i] = unix.RemoteIovec{Base: uintptr(r.address), Len: int(r.bytes)}
+		total += int(r.bytes)
+	}
+	call := unix.ProcessVMReadv
+	if kind == kindIn {
+		call = unix.ProcessVMWritev
+	}
+	n, err := call(p.hello.PID, local, remote, 0)
+	if err == unix.EPERM && !p.memory.asked {
+		p.memory.asked = true
+		if err := p.askToTrace(); err != nil {
+			return err
+		}
+		n, err = call(p.hello.PID, local, remote, 0)
+	}
+	if err == nil && n != total {
+		err = unix.EFAULT // the call stops at memory that is not mapped
+	}
+	return err
+}
+
+// askToTrace has the process name this agent as its tracer, for Yama.
+func (p *Process) askToTrace() error {
+	if err := p.instruct(message{kind: kindTracer, a: int64(unix.Getpid())}, nil); err != nil {
+		return err
+	}
+	_, err := p.order(message{kind: kindOut}, kindCopied) // which copies nothing: its answer comes after
+	return err
+}
