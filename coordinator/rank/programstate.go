@@ -84,18 +84,48 @@ func (p *program) query(name string) client.Answer {
 	return client.Answer{Status: client.OK, Value: arrays[i].Bytes}
 }
 
-// store stores the memory of the process, which waits until it may change again.
+// store stores the memory of the process: with Async, once it is copied, behind the
+// computation.
 func (p *program) store(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, opt container.WriteOptions) (*wire.WriteReport, error) {
 	report := &wire.WriteReport{Step: p.step}
-	opt.Staging, opt.Captured = nil, nil
-	regions, err := p.client.Regions()
+	taken, err := p.take(ctx, number, order, &opt)
 	if err != nil {
 		return nil, err
 	}
-	opt.Fetch, opt.Release = p.client.Fetch, p.client.Release
-	for _, r := range regions {
+	for _, r := range taken.Regions {
 		report.Zones.Add(r.Zone, r.Size)
 	}
-	report.Regions = len(regions)
-	return report, p.state.store(ctx, number, order, net, regions, opt, report)
+	report.Regions = len(taken.Regions)
+	return report, p.state.store(ctx, number, order, net, taken.Regions, opt, report)
+}
+
+// take takes the memory of the process, and sets the options that depend on how. Pages
+// that were not written since the base of the order are neither read nor compared. That
+// the order names the checkpoint taken before as its base tells that it was committed.
+func (p *program) take(ctx context.Context, number int, order wire.WriteOrder, opt *container.WriteOptions) (client.Capture, error) {
+	if p.taken > 0 && order.Base == p.taken {
+		p.client.Committed(int64(p.taken))
+	} else {
+		p.client.Aborted()
+	}
+	p.taken = 0
+	take, captured := p.client.View, opt.Captured
+	opt.Staging, opt.Captured = nil, nil
+	if p.spec.Async {
+		take = p.client.Capture
+	} else {
+		opt.Fetch, opt.Release = p.client.Fetch, p.client.Release
+	}
+	c, err := take(ctx)
+	if err != nil {
+		return c, err
+	}
+	p.taken = number
+	if base, ok := c.Base(); ok && order.Base > 0 && base == int64(order.Base) {
+		opt.Clean = c.Clean
+	}
+	if p.spec.Async {
+		captured()
+	}
+	return c, nil
 }
