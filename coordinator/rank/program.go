@@ -28,7 +28,7 @@ type program struct {
 	began     bool         // the application may compute: Start has come
 	readyTold bool
 	writing   int           // number of the checkpoint that is being written, 0 none
-	taken     int           // number of the checkpoint that the memory was taken for last, 0 none
+	taken     int           // number of the last checkpoint whose memory was taken, 0 none
 	finished  bool          // the program has called finalize
 	left      bool          // the coordinator needs this rank no more
 	notice    client.Answer // of an earlier checkpoint, for the next call; zero if there is none
