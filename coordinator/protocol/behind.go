@@ -187,7 +187,7 @@ func (c *Coordinator) watchBehind() {
 // awaitsBehind reports whether anything waits for the one behind: the ranks at
 // the next boundary, the end of the job, a request, a checkpoint that is due.
 func (c *Coordinator) awaitsBehind() bool {
-	if c.phase == holding || c.hurried == c.behind || len(c.waiting) > 0 || len(c.behind.serving) > 0 {
+	if c.phase == holding || c.hurried == c.behind || len(c.waiting) > 0 || len(c.behind.serving) > 0 || c.demands() {
 		return true
 	}
 	if _, ended := c.results(); ended {

@@ -34,17 +34,20 @@ func (c *Coordinator) startDue() {
 			return
 		}
 	}
-	if c.phase != running || c.finishing || c.behind != nil || c.gated && !stops(c.waiting) {
+	if c.phase != running || c.behind != nil || c.gated && !stops(c.waiting) {
+		return
+	}
+	if c.finishing {
+		if c.demands() {
+			c.refuseDemands()
+		}
 		return
 	}
 	due, scheduled := c.due()
-	if len(c.waiting) == 0 && (!scheduled || c.now < due) {
+	if len(c.waiting) == 0 && !c.demands() && (!scheduled || c.now < due) {
 		return
 	}
-	c.enter(proposing)
-	c.boundary = 0
-	c.serving, c.waiting = c.waiting, nil
-	c.began = c.now
+	c.propose()
 	c.do(Broadcast{Propose{c.next}})
 }
 
@@ -78,6 +81,8 @@ func (c *Coordinator) receive(r *rankState, m Message) {
 		c.rankDone(r, m)
 	case Stopped:
 		c.rankStopped(r, m)
+	case Demand:
+		c.demanded(r, m)
 	default:
 		switch number := numberOf(m); {
 		case number == c.next:
@@ -183,6 +188,7 @@ func (c *Coordinator) rankStopped(r *rankState, m Stopped) {
 		c.boundary = m.Iter
 		c.began = c.now
 		c.serving, c.waiting = c.waiting, nil
+		c.passDemands()
 		if stops(c.serving) {
 			c.ask(Agreed{c.boundary})
 		}

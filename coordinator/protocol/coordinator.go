@@ -86,6 +86,7 @@ type rankState struct {
 	owes     bool // an answer about the checkpoint written behind
 	done     bool
 	iter     int
+	demand   int // boundary at which it waits for a checkpoint that it demanded, 0 none
 	progress uint64
 	counts   []Count // of messages sent, as of its stop
 	body     []byte

@@ -179,7 +179,7 @@ func (w *world) compute(r *simRank) {
 			counts = append(counts, Count{Peer: peer, N: n})
 		}
 		slices.SortFunc(counts, func(a, b Count) int { return a.Peer - b.Peer })
-		w.step(r, Reached{Iter: r.computed, Counts: counts})
+		w.step(r, Reached{Iter: r.computed, Counts: counts, Save: w.saves(r)})
 	})
 }
 

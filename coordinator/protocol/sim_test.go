@@ -41,6 +41,8 @@ type world struct {
 	watch       func(time.Duration, Event, []Action)
 	costs       func(number int) time.Duration // of writing a checkpoint; nil: random
 	slowdown    float64                        // of iterations while a checkpoint is written behind
+	saving      int                            // all ranks demand a checkpoint so often, 0 never
+	mistaken    bool                           // one of them does so at other boundaries
 	limit       time.Duration                  // of the run
 	checker
 }
@@ -240,6 +242,10 @@ func runWatched(t *testing.T, seed uint64, setUp func(Config), watch func(time.D
 		w.cfg.Schedule.Overhead = 0.05 + rng.Float64()
 		w.cfg.Cost.First = w.upTo(time.Second)
 	}
+	program := rand.New(rand.NewPCG(seed, 2))
+	if program.IntN(3) == 0 {
+		w.saving, w.mistaken = 1+program.IntN(6), program.IntN(3) == 0
+	}
 	w.co = newLone(w.cfg)
 	w.watch = watch
 	acts := w.co.Begin(0)
@@ -261,6 +267,15 @@ func runWatched(t *testing.T, seed uint64, setUp func(Config), watch func(time.D
 	}
 	w.toEnd()
 	return w
+}
+
+// saves reports whether a rank demands a checkpoint at the boundary that it has reached.
+func (w *world) saves(r *simRank) bool {
+	at := r.computed
+	if w.mistaken && r.id == 0 {
+		at++
+	}
+	return w.saving > 0 && at%w.saving == 0
 }
 
 // toEnd simulates the job to its end.
