@@ -39,7 +39,7 @@ func TestCannotAccept(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := &driver{setting: &setting{}, loop: loop{done: make(chan struct{}), mailbox: newMailbox()},
-			socket: socket{listener: &shortListener{Listener: l, errs: slices.Repeat([]error{syscall.EMFILE}, 1e6)}}}
+			socket: &socket{listener: &shortListener{Listener: l, errs: slices.Repeat([]error{syscall.EMFILE}, 1e6)}}}
 		d.members = []*member{{link: new(wire.Link)}, {}}
 		if all {
 			d.members[1].link = new(wire.Link)
@@ -67,7 +67,7 @@ func TestAcceptAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := &driver{setting: &setting{limits: protocol.DefaultLimits}, loop: loop{done: make(chan struct{}), mailbox: newMailbox()},
-		socket: socket{listener: &shortListener{Listener: l, errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}}, token: "token"}}
+		socket: &socket{listener: &shortListener{Listener: l, errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}}, token: "token"}}
 	d.helpers.Go(d.accept)
 	defer func() {
 		close(d.done)

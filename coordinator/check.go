@@ -28,6 +28,9 @@ func checkRun(text job.Spec, opt Options) (*job.Resolved, error) {
 			return nil, err
 		}
 	}
+	if spec.Program != nil {
+		return spec, nil
+	}
 	return spec, checkApp(spec)
 }
 

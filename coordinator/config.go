@@ -13,6 +13,7 @@ import (
 
 // supervisorConfig describes the job to its protocol.
 func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, error) {
+	// A program has 0 iterations: how many is not known.
 	cfg := supervisor.Config{Iterations: d.spec.Iterations, Schedule: d.spec.ProtocolSchedule(), Jitter: d.spec.Jitter, Seed: d.spec.Seed,
 		Limits: d.limits, AutoRestart: d.spec.AutoRestart, Async: d.spec.Async, Keep: 2}
 	for _, g := range d.groups {

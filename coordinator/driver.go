@@ -23,6 +23,7 @@ type setting struct {
 	launcher   launch.Launcher
 	network    string                // of the socket: unix; tests also measure tcp
 	demands    <-chan struct{}       // for a checkpoint now; may be nil
+	interrupts <-chan struct{}       // as Options.Interrupts
 	watch      func(protocol.Action) // of tests, which see each action before it is done; may be nil
 	log        *slog.Logger
 }
@@ -44,7 +45,10 @@ func (r *reporter) event(ev any) {
 func (r *reporter) progress(iteration, iterations, writing int) {
 	if now := time.Now(); now.Sub(r.shown) > 200*time.Millisecond {
 		r.shown = now
-		r.out.Event(&ProgressEvent{min(iteration, iterations), iterations, writing})
+		if iterations > 0 {
+			iteration = min(iteration, iterations)
+		}
+		r.out.Event(&ProgressEvent{iteration, iterations, writing})
 	}
 }
 
@@ -68,7 +72,8 @@ type driver struct {
 	notes
 	end
 	requests requests
-	socket   socket
+	socket   *socket
+	program  *programJob // nil: the ranks are simulated
 	machine  *supervisor.Supervisor
 	members  []*member // by rank; nil if there is none now
 	groups   []*group
@@ -93,7 +98,7 @@ func newDriver(spec *job.Resolved, j *image.Job, store string, library libraryID
 	set := &setting{spec: spec, job: j, store: store, library: library, limits: limits, launcher: launch.Local{}, network: "unix",
 		log: slog.New(slog.DiscardHandler)}
 	d := &driver{setting: set, loop: loop{mailbox: newMailbox(), done: make(chan struct{})}, reporter: reporter{out: out},
-		requests: newRequests(), logWaits: map[int]error{}, members: make([]*member, spec.NP)}
+		socket: &socket{}, requests: newRequests(), logWaits: map[int]error{}, members: make([]*member, spec.NP)}
 	for id, ranks := range spec.Groups {
 		d.groups = append(d.groups, &group{setting: set, d: d, id: id, ranks: ranks, joint: spec.Layouts[id]})
 	}

@@ -33,6 +33,25 @@ func (d *driver) recordEnding(result *Result, err error) {
 
 // settle lets the ranks leave, ends those that do not, and cleans up.
 func (d *driver) settle() {
+	if d.program != nil {
+		d.settleProgram()
+	} else {
+		d.awaitLeaving()
+	}
+	for _, g := range d.groups {
+		if err := g.endIncarnation(); err != nil {
+			d.out.Warn(err.Error())
+		}
+	}
+	for _, g := range d.groups {
+		g.cleanUp()
+	}
+	d.startPrunes()
+	d.requests.end()
+}
+
+// awaitLeaving waits until the ranks have left, for leaveGrace at most.
+func (d *driver) awaitLeaving() {
 	deadline := time.NewTimer(leaveGrace)
 	defer deadline.Stop()
 	if d.broken == nil && d.outcome.Result != protocol.Failed && !d.hurried {
@@ -51,16 +70,6 @@ func (d *driver) settle() {
 			}
 		}
 	}
-	for _, g := range d.groups {
-		if err := g.endIncarnation(); err != nil {
-			d.out.Warn(err.Error())
-		}
-	}
-	for _, g := range d.groups {
-		g.cleanUp()
-	}
-	d.startPrunes()
-	d.requests.end()
 }
 
 // verdict makes the result, or the error, of the run.
@@ -91,6 +100,9 @@ func (d *driver) verdict() (*Result, error) {
 	d.tellAborted()
 	if o.Result == protocol.Completed {
 		d.tellIdle()
+		if d.program != nil {
+			return &d.result, nil
+		}
 		digests := make([]wire.DoneReport, len(o.Results))
 		for rank, body := range o.Results {
 			if err := json.Unmarshal(body, &digests[rank]); err != nil {

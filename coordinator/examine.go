@@ -60,7 +60,7 @@ func (g *group) examineLog(rank, number int) ([]channel.Vector, error) {
 // restored, while the ranks are starting, and then lets them in.
 func (g *group) examine(number int) {
 	incarnation := g.incarnation
-	g.restored.number, g.restored.iter = number, 0
+	g.restored = restored{number: number}
 	g.lineage.restored(number)
 	if number == 0 {
 		g.checked = incarnation
@@ -82,7 +82,7 @@ func (g *group) examine(number int) {
 				g.d.step(g.id, protocol.Unusable{Incarnation: incarnation, Damaged: job.Unrestorable(err), Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
 				return
 			}
-			g.restored.iter = int(m.Iteration)
+			g.restored.iter, g.restored.step = int(m.Iteration), m.Step
 			g.checked = incarnation
 			g.welcome()
 		})

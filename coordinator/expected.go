@@ -11,6 +11,10 @@ import (
 // guessedRate is how many bytes are stored per second, before anything is known.
 const guessedRate = 256 << 20
 
+// guessedPause is what the first checkpoint of a program may cost: how much it protects
+// is not known before.
+const guessedPause = time.Second
+
 // expectedCost is for how long checkpoints will stop the application, before this run
 // has measured any: as long as those of the runs before, or as predicted, or at a
 // guess.
@@ -23,6 +27,9 @@ func (d *driver) expectedCost(resumed bool, data int64) protocol.Cost {
 	if p := d.spec.Prediction; p != nil && p.First.Pause > 0 {
 		first, next, high := p.Costs()
 		return protocol.Cost{First: seconds(first), FirstHigh: seconds(high), Next: seconds(next)}
+	}
+	if d.spec.Program != nil {
+		return protocol.Cost{First: guessedPause, FirstHigh: guessedPause}
 	}
 	guess := seconds(float64(data+d.library.bytes) / guessedRate)
 	return protocol.Cost{First: guess, FirstHigh: guess}

@@ -80,12 +80,14 @@ func (f Failure) check(s *job.Spec) error {
 	switch {
 	case f.Rank >= s.NP:
 		return &job.UsageError{Text: fmt.Sprintf("failure of rank %d: the job has ranks 0 to %d", f.Rank, s.NP-1)}
+	case s.Program != nil && f.Node >= 0:
+		return &job.UsageError{Text: "failure of a node: the ranks of a program fail one by one", Fix: "write rank=R@t=DUR, rank=R@iter=I or mtbf=DUR[,seed=S]"}
 	case f.Node >= len(s.Mapping):
 		return &job.UsageError{
 			Text: fmt.Sprintf("failure of node %d: the job has %s", f.Node, nodesFromZero(len(s.Mapping))),
 			Fix:  fmt.Sprintf("{nodes} %d spreads the ranks over so many nodes", f.Node+1),
 		}
-	case f.Iter > s.Iterations:
+	case s.Program == nil && f.Iter > s.Iterations:
 		return &job.UsageError{Text: fmt.Sprintf("failure at iteration %d: the job ends at %d", f.Iter, s.Iterations)}
 	}
 	return nil

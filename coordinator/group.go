@@ -10,16 +10,22 @@ import (
 	"ckpt/image/container"
 )
 
+// A restored is a checkpoint that a group resumes from.
+type restored struct {
+	number, iter int
+	step         int64 // of a program
+}
+
 // A life is what the driver knows of the incarnation of a group.
 type life struct {
 	incarnation int
 	spawned     protocol.Spawn
-	segments    []string                   // paths of the shared memory of each node
-	restored    struct{ number, iter int } // the checkpoint that it resumes from
-	checked     int                        // incarnation whose checkpoint was checked
-	started     bool                       // all ranks compute, or did
-	durable     int                        // iteration of the newest checkpoint that it can go back to
-	fellBack    string                     // why a newer checkpoint was passed over
+	segments    []string // paths of the shared memory of each node
+	restored    restored // the checkpoint that it resumes from
+	checked     int      // incarnation whose checkpoint was checked
+	started     bool     // all ranks compute, or did
+	durable     int      // iteration of the newest checkpoint that it can go back to
+	fellBack    string   // why a newer checkpoint was passed over
 }
 
 // An attempt is a checkpoint that is being written.

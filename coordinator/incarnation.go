@@ -47,10 +47,18 @@ func (g *group) start(a protocol.Spawn) {
 		return
 	}
 	beat := beatPeriod(g.spec.NP, g.limits.Silence)
+	if g.d.program != nil {
+		if err := g.d.startProgram(g, a.Incarnation); err != nil {
+			g.d.broken = err
+			return
+		}
+	}
 	for _, rank := range g.ranks {
 		proc, err := g.launcher.Start(launch.Rank{Rank: rank, Job: g.job.Name(), NP: g.spec.NP, Incarnation: a.Incarnation, Socket: g.d.socket.address, Token: g.d.socket.token, Beat: beat,
 			Scratch: g.d.socket.run.Scratch(g.spec.Nodes[rank])}, func(cause string) {
-			g.d.post(func() { g.d.lose(a.Incarnation, rank, cause) })
+			if g.d.program == nil { // else how it ended is judged
+				g.d.post(func() { g.d.lose(a.Incarnation, rank, cause) })
+			}
 		})
 		if err != nil {
 			g.d.broken = err
@@ -78,8 +86,11 @@ func (g *group) cleanUp() {
 // endIncarnation kills all processes of the group and waits until they are gone, so
 // that nothing of theirs can happen any more.
 func (g *group) endIncarnation() error {
+	if g.d.program != nil {
+		g.d.killProgram()
+	}
 	for _, rank := range g.ranks {
-		if m := g.d.members[rank]; m != nil { // else it was never started
+		if m := g.d.members[rank]; m != nil && g.d.program == nil { // else it was never started
 			m.proc.Kill()
 		}
 	}
@@ -90,10 +101,12 @@ func (g *group) endIncarnation() error {
 		if m == nil {
 			continue
 		}
-		select {
-		case <-m.proc.Done():
-		case <-deadline.C:
-			return fmt.Errorf("rank %d (process %d) does not die: is its storage hanging?", rank, m.proc.PID())
+		for _, end := range m.ends() {
+			select {
+			case <-end:
+			case <-deadline.C:
+				return fmt.Errorf("rank %d (process %d) does not die: is its storage hanging?", rank, m.proc.PID())
+			}
 		}
 		if m.link != nil {
 			m.link.Close()

@@ -44,7 +44,7 @@ func Inspect(ctx context.Context, store *image.Store, name string) (*job.Status,
 		s.Digest, s.Failure = "", ""
 		s.Started, s.Updated = live.Since.UTC().Truncate(time.Millisecond), time.Now().UTC().Truncate(time.Millisecond)
 		s.Elapsed, s.Rate = time.Since(live.Since).Seconds(), live.Rate
-		if s.Rate > 0 {
+		if s.Rate > 0 && s.Iterations > 0 {
 			left := float64(max(0, s.Iterations-s.Iteration)) / s.Rate
 			s.Left = &left
 		}

@@ -6,7 +6,6 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
-	"ckpt/coordinator/protocol"
 	"ckpt/image"
 )
 
@@ -55,19 +54,11 @@ func begin(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
 }
 
 func runJob(ctx context.Context, spec *job.Resolved, j *image.Job, store *image.Store, library libraryID, from *image.Manifest, opt Options) (*Result, error) {
-	limits := opt.Limits
-	if limits == (protocol.Limits{}) {
-		limits = protocol.DefaultLimits
-	}
-	d := newDriver(spec, j, store.Dir(), library, limits, opt.Observer)
 	launcher, err := launch.New(spec.Launcher, spec.NP)
 	if err != nil {
 		return nil, err
 	}
-	d.launcher, d.watch = launch.WithAccount(launcher, opt.alive, j.Name()), opt.watch
-	d.stopOnFull, d.withoutLog, d.demands = opt.StopOnFull, opt.withoutLog, opt.Checkpoints
-	if opt.Log != nil {
-		d.log = opt.Log
-	}
+	d := opt.newDriver(spec, j, store, library)
+	d.launcher = launch.WithAccount(launcher, opt.alive, j.Name())
 	return d.drive(ctx, from, opt.Failures, opt.Interrupts)
 }

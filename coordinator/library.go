@@ -14,10 +14,19 @@ import (
 	"ckpt/image/container"
 )
 
+// libraryPath is the file whose content is the library zone, "" for a program, which has
+// none.
+func (g *group) libraryPath() string {
+	if g.spec.Program != nil {
+		return ""
+	}
+	return program
+}
+
 // findLibrary sees to it that the checkpoint under way has a library zone.
 func (g *group) findLibrary(number int) {
 	g.reuse, g.storing = nil, nil
-	if !g.spec.LibraryOnce {
+	if !g.spec.LibraryOnce || g.spec.Program != nil {
 		return
 	}
 	if g.reuse = g.libraryFile(); g.reuse != nil {

@@ -33,8 +33,10 @@ func (g *group) learnSize(m *image.Manifest, base int) {
 func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 	m := &image.Manifest{Job: g.job.Name(), App: g.spec.App, NP: g.spec.NP, MPI: g.spec.MPI, Mode: string(g.spec.Mode),
 		Number: cp.Number, Iteration: int64(cp.Iter), Created: time.Now().UTC().Truncate(time.Millisecond),
-		Mapping: g.spec.Mapping, Parent: g.d.parent,
-		Library: &image.Library{Blake3: g.library.digest, Bytes: g.library.bytes, Name: "ckpt"}}
+		Mapping: g.spec.Mapping, Parent: g.d.parent}
+	if g.spec.Program == nil {
+		m.Library = &image.Library{Blake3: g.library.digest, Bytes: g.library.bytes, Name: "ckpt"}
+	}
 	if g.spec.Several() {
 		m.Group, m.Groups = g.id, len(g.d.groups)
 	}
@@ -69,7 +71,7 @@ func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 			return nil, fmt.Errorf("report of rank %d: %w", rank, err)
 		}
 		entry.File = rel
-		if g.spec.SharedOnce && g.leads(rank) {
+		if g.spec.SharedOnce && g.spec.Program == nil && g.leads(rank) {
 			shared[nodes[rank]] = rel
 		}
 		if w.Log != nil {
@@ -79,6 +81,9 @@ func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 			*m.Log = m.Log.Plus(*w.Log)
 		}
 		management = max(management, w.Management)
+		if i == 0 {
+			m.Step = w.Step
+		}
 		m.Bytes = m.Bytes.Plus(w.Zones)
 		m.Ranks = append(m.Ranks, entry)
 	}

@@ -11,21 +11,38 @@ import (
 
 // member is the coordinator's side of one rank of the current incarnation.
 type member struct {
-	proc  launch.Process
-	link  *wire.Link
-	addr  string
-	lost  bool
-	hello bool
-	signs signs
+	proc launch.Process
+	link *wire.Link
+	addr string
+	lost bool
+	// Of a program: its agent's connection has ended, its rank has called ckpt_finalize, and
+	// the channel that is closed with the connection.
+	closed, done bool
+	gone         chan struct{}
+	hello        bool
+	signs        signs
 	// excused says that the user knows that it is silent and not dead.
 	excused bool
+}
+
+// ends are the channels that are closed when nothing of the rank is left.
+func (m *member) ends() []<-chan struct{} {
+	if m.gone == nil {
+		return []<-chan struct{}{m.proc.Done()}
+	}
+	return []<-chan struct{}{m.proc.Done(), m.gone}
 }
 
 // group returns that of a rank.
 func (d *driver) group(rank int) *group { return d.groups[d.spec.GroupOf[rank]] }
 
 func (d *driver) kill(rank int) {
-	if m := d.members[rank]; m != nil && m.proc != nil {
+	m := d.members[rank]
+	switch {
+	case m == nil || m.proc == nil:
+	case d.program != nil && m.link != nil:
+		m.link.Send(protocol.KillProcess{})
+	default:
 		m.proc.Kill()
 	}
 }

@@ -23,6 +23,10 @@ type Options struct {
 	Interrupts <-chan struct{}
 	// Checkpoints asks the run for a checkpoint now; nil for never.
 	Checkpoints <-chan struct{}
+	// Streams are those of a program of the user, and Nodes its nodes where the hosts of its
+	// ranks are not to tell; may be nil.
+	Streams launch.Streams
+	Nodes   func(np int) (job.Mapping, error)
 	// StopOnFull ends the run when a checkpoint is aborted because the storage
 	// is full; otherwise that checkpoint is skipped. The error answers to
 	// durable.ErrStorageFull.

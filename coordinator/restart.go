@@ -43,6 +43,9 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 	if err := spec.CheckRunnable(j); err != nil {
 		return nil, err
 	}
+	if spec.Program != nil {
+		return resumeProgram(ctx, spec, j, store, opt)
+	}
 	was, again := spec.Mapping, spec.Spec
 	again.AutoRestart = again.AutoRestart || opt.AutoRestart
 	if opt.Mapping != nil {

@@ -39,6 +39,9 @@ type Result struct {
 	LogSeconds  float64 `json:"log_s"`
 	Wall        float64 `json:"wall_s"`
 	Interrupted bool    `json:"interrupted,omitempty"`
+	// ProgramStatus is the exit status of the command of a program, nil if it did not end by
+	// itself.
+	ProgramStatus *int `json:"program_status,omitempty"`
 
 	began   bool // ranks have computed
 	last    int  // newest checkpoint of this run

@@ -47,6 +47,7 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 	for _, k := range cfg.Known {
 		d.result.last = max(d.result.last, k.Number)
 	}
+	d.interrupts = interrupts
 	d.inject = newInjector(d, failures)
 	defer d.inject.stop()
 	d.perform(d.machine.Begin(0))
@@ -64,8 +65,21 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 }
 
 func (d *driver) open() error {
-	err := d.socket.open(d.job, d.network, len(d.spec.Mapping))
-	if err == nil {
+	if d.program == nil { // else ranks have come through it already
+		if err := d.socket.open(d.network, len(d.spec.Mapping)); err != nil {
+			return err
+		}
+	}
+	err := d.socket.announce(d.job)
+	switch {
+	case err != nil && d.program != nil:
+		d.program.close()
+	case err != nil:
+		d.socket.close()
+		d.socket.remove(d.job)
+	case d.program != nil:
+		d.program.hand(d)
+	default:
 		d.helpers.Go(d.accept)
 	}
 	return err
@@ -75,6 +89,9 @@ func (d *driver) close() {
 	close(d.done)
 	for _, g := range d.groups {
 		g.dropLibrary()
+	}
+	if d.program != nil {
+		d.program.run.End()
 	}
 	d.socket.close()
 	for _, m := range d.members {

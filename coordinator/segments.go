@@ -12,6 +12,9 @@ import (
 // placeSegments makes the shared memory of each node, at once in its full size:
 // a rank that ran out of it later would die of it.
 func (g *group) placeSegments() error {
+	if g.spec.Program != nil {
+		return nil // its ranks share memory by themselves, or do not
+	}
 	_, need, err := g.spec.Memory()
 	if err != nil {
 		return err
@@ -45,6 +48,14 @@ func (g *group) makeSegments(dir string) error {
 		}
 	}
 	return nil
+}
+
+// segment is the path of the shared memory of a node, "" for a program.
+func (g *group) segment(node int) string {
+	if node < len(g.segments) {
+		return g.segments[node]
+	}
+	return ""
 }
 
 // unlinkSegments removes the names of the shared memory: once all ranks have

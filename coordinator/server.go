@@ -23,14 +23,20 @@ func (d *driver) serve(conn net.Conn) {
 	if !d.socket.conns.add(conn) {
 		return
 	}
-	defer d.socket.conns.remove(conn)
 	r := bufio.NewReaderSize(conn, wire.GreetingLimit)
 	g, err := wire.ReadGreeting(conn, r, d.socket.token)
 	if err != nil {
 		d.log.Debug("connection refused", "why", err)
+		d.socket.conns.remove(conn)
 		conn.Close()
 		return
 	}
+	d.serveGreeted(conn, r, g)
+}
+
+// serveGreeted serves a connection that has shown its greeting.
+func (d *driver) serveGreeted(conn net.Conn, r *bufio.Reader, g wire.Greeting) {
+	defer d.socket.conns.remove(conn)
 	switch g.Role {
 	case wire.RoleRank:
 		d.serveRank(conn, r, g)
@@ -65,6 +71,9 @@ func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g wire.Greeting) {
 		if err != nil {
 			d.disconnected(g, m, err)
 			l.Close()
+			if m.gone != nil {
+				close(m.gone)
+			}
 			return
 		}
 		if !m.signs.sign(d.now(), msg) {
@@ -82,6 +91,9 @@ func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g wire.Greeting) {
 // admit accepts a rank of the current incarnation that is not there yet. A rank that comes
 // when all is over is refused: nobody would tell it to leave.
 func (d *driver) admit(g wire.Greeting, l *wire.Link) *member {
+	if d.program != nil && g.Incarnation == d.groups[0].incarnation && d.outcome == nil && !d.fits(g) {
+		return nil
+	}
 	if g.Rank < 0 || g.Rank >= len(d.members) || g.Incarnation != d.group(g.Rank).incarnation {
 		return nil
 	}
@@ -90,12 +102,19 @@ func (d *driver) admit(g wire.Greeting, l *wire.Link) *member {
 		return nil
 	}
 	m.link = l
+	if d.program != nil {
+		m.gone = make(chan struct{})
+	}
 	return m
 }
 
 // disconnected reports a rank whose connection ended. The end of its process
 // says more about the cause, so that is waited for first.
 func (d *driver) disconnected(g wire.Greeting, m *member, err error) {
+	if d.program != nil {
+		d.post(func() { d.rankGone(g.Incarnation, g.Rank) })
+		return
+	}
 	patience := time.Second
 	if !m.proc.Explains() {
 		patience = 0
@@ -136,6 +155,8 @@ func (d *driver) fromRank(incarnation, rank int, m *member, msg protocol.Message
 	}
 	d.step(g.id, protocol.FromRank{Incarnation: incarnation, Rank: rank, Message: msg}) // each is a sign of life
 	switch msg := msg.(type) {
+	case protocol.Done:
+		m.done = true
 	case protocol.Hello:
 		g.welcome()
 	case protocol.InjectDue:
@@ -176,9 +197,9 @@ func (g *group) welcome() {
 	for _, rank := range g.ranks {
 		node := g.spec.Nodes[rank]
 		g.d.members[rank].link.Send(protocol.Welcome{Body: job.Encode(wire.Welcome{
-			Spec: g.spec.Spec, Job: g.job.Name(), StoreDir: g.store, Program: program,
-			Segment: g.segments[node], Sharing: onNode[node], Leads: g.leads(rank), Channels: g.channels(), Peers: peers, InjectAt: g.d.inject.iterations(rank),
-			Silence: g.limits.Silence, From: g.restored.number, Iter: g.restored.iter, Again: again, Reach: g.restored.iter + repeated})})
+			Spec: g.spec.Spec, Job: g.job.Name(), StoreDir: g.store, Program: g.libraryPath(),
+			Segment: g.segment(node), Sharing: onNode[node], Leads: g.leads(rank), Channels: g.channels(), Peers: peers, InjectAt: g.d.inject.iterations(rank),
+			Silence: g.limits.Silence, From: g.restored.number, Iter: g.restored.iter, Step: g.restored.step, Again: again, Reach: g.restored.iter + repeated})})
 	}
 }
 

@@ -22,9 +22,9 @@ type socket struct {
 	conns    connections
 }
 
-// open makes the socket of a run on some nodes, and announces it in the store. The
-// network is unix; tests also measure tcp.
-func (s *socket) open(j *image.Job, network string, nodes int) error {
+// open makes the socket of a run on some nodes. The network is unix; tests also measure
+// tcp.
+func (s *socket) open(network string, nodes int) error {
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {
 		return err
@@ -42,11 +42,11 @@ func (s *socket) open(j *image.Job, network string, nodes int) error {
 		return errors.Join(err, s.run.Remove())
 	}
 	s.address = network + ":" + s.listener.Addr().String()
-	if err := wire.Announce(j, s.address, s.token); err != nil {
-		return errors.Join(err, s.listener.Close(), s.run.Remove())
-	}
 	return nil
 }
+
+// announce tells commands through the store where the socket is.
+func (s *socket) announce(j *image.Job) error { return wire.Announce(j, s.address, s.token) }
 
 // close ends all connections.
 func (s *socket) close() {
@@ -54,9 +54,12 @@ func (s *socket) close() {
 	s.conns.end()
 }
 
-// remove removes what open has made, after all that used it has ended.
+// remove removes what open has made, after all that used it has ended. Job is nil if it
+// was not announced.
 func (s *socket) remove(j *image.Job) {
-	wire.Withdraw(j)
+	if j != nil {
+		wire.Withdraw(j)
+	}
 	s.run.Remove()
 }
 

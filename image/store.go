@@ -146,6 +146,19 @@ func (s *Store) TakeOverJob(name string, spec []byte, clear func(*Job) error) (*
 	return s.create(name, spec, (*Job).hasCheckpoints, clear)
 }
 
+// CheckFree fails where TakeOverJob would, as far as can be told without changing anything.
+func (s *Store) CheckFree(name string) error {
+	j := s.job(name)
+	is, err := j.hasCheckpoints()
+	if err == nil && is {
+		return fmt.Errorf("%w: %s", ErrJobExists, j.dir)
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrJobNotFound) {
+		return nil
+	}
+	return durable.Op("create job", j.dir, -1, err)
+}
+
 // create makes a job unless taken says that its name is.
 func (s *Store) create(name string, spec []byte, taken func(*Job) (bool, error), clear func(*Job) error) (*Job, error) {
 	if err := CheckJobName(name); err != nil {

@@ -96,7 +96,7 @@ func Measure(j *image.Job) ([]dataset.Measurement, error) {
 // has none is "-", as in tables of measurements.
 func appAndClass(app string) (name, class string) {
 	parts := strings.Split(app, ".")
-	if len(parts) < 3 {
+	if len(parts) < 3 { // a program has no class either
 		return strings.ToLower(parts[0]), "-"
 	}
 	return strings.ToLower(strings.Join(parts[:len(parts)-2], ".")), parts[len(parts)-2]

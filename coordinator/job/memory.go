@@ -25,6 +25,9 @@ func (e *MemoryError) Hint() string { return "choose a smaller class, or fewer r
 // CheckMemory refuses a job that the machine would only end by killing some
 // process, perhaps another one.
 func CheckMemory(spec *Resolved) error {
+	if spec.Program != nil {
+		return nil // it has its memory, here or on other hosts
+	}
 	const perRank = 24 << 20 // the Go runtime of a rank and its buffers
 	data, shared, err := spec.Memory()
 	if err != nil {
@@ -53,8 +56,11 @@ func (s *Resolved) StagingBytes(data int64) int64 {
 const segmentStaging = 16 << 20
 
 // Memory returns the bytes of the data zones of all ranks and of the segments
-// that the ranks of each group share on each node.
+// that the ranks of each group share on each node. Those of a program are not known.
 func (s *Resolved) Memory() (data, shared int64, err error) {
+	if s.Program != nil {
+		return 0, 0, nil
+	}
 	inst, err := s.Instance()
 	if err != nil {
 		return 0, 0, err

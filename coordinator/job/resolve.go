@@ -19,8 +19,11 @@ func (s Spec) Resolve() (*Resolved, error) {
 		return r, nil
 	}
 	var err error
-	if r.Implementation, err = mpi.ParseImplementation(s.MPI); err != nil {
+	if r.Implementation, err = mpi.ParseImplementation(s.MPI); err != nil && s.Program == nil {
 		return nil, &UsageError{fmt.Sprintf("mpi %q is unknown", s.MPI), "{mpi} takes mpich or openmpi"}
+	}
+	if s.Program != nil && s.Mode != Coordinated {
+		return nil, &UsageError{fmt.Sprintf("{mode} %s: the ranks of a program take checkpoints together", s.Mode), "leave {mode} out"}
 	}
 	if err := r.resolveMode(); err != nil {
 		return nil, err

@@ -60,7 +60,7 @@ func (r *Resolved) NoCheckpoints() string {
 		after = "; ranks that fail restart from the beginning"
 	}
 	switch {
-	case r.Schedule.Every >= r.Iterations:
+	case r.Program == nil && r.Schedule.Every >= r.Iterations:
 		return fmt.Sprintf("no checkpoint will be taken: {every} %d, and the job has %d iterations%s", r.Schedule.Every, r.Iterations, after)
 	case r.Schedule == Schedule{} && (r.AutoRestart || r.Keep > 0):
 		asked := "{auto-restart}"
@@ -78,6 +78,9 @@ func (r *Resolved) CheckRunnable(job *image.Job) error {
 	if r.Origin != "" {
 		return &UsageError{fmt.Sprintf("job %s was imported from %s: ckpt cannot run it", job.Name(), r.Origin),
 			fmt.Sprintf("{export %s@N DIR} gives the images back; restart them with dmtcp_restart", job.Name())}
+	}
+	if r.Program != nil {
+		return nil
 	}
 	if _, ok := Launchers[r.Launcher]; !ok && r.Launcher != "" && r.Launcher != LocalLauncher {
 		return senseless(job, fmt.Errorf("launcher %q is unknown", r.Launcher))

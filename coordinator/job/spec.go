@@ -84,7 +84,9 @@ const (
 func (s *Spec) checkNumbers() error {
 	p := s.Schedule
 	switch {
-	case s.Iterations < 1:
+	case s.Program != nil && s.Iterations != 0:
+		return &UsageError{fmt.Sprintf("%d iterations: a program ends when it ends", s.Iterations), "leave {iterations} out"}
+	case s.Program == nil && s.Iterations < 1:
 		return &UsageError{fmt.Sprintf("%d iterations: a job needs at least one", s.Iterations), ""}
 	case s.Iterations > maxIterations:
 		return &UsageError{fmt.Sprintf("%d iterations: a job has at most %d", s.Iterations, maxIterations), ""}
@@ -102,6 +104,9 @@ func (s *Spec) checkNumbers() error {
 
 // checkCount refuses more checkpoints than there are iterations between.
 func (s *Spec) checkCount() error {
+	if s.Program != nil {
+		return s.Program.check(s.Schedule)
+	}
 	if s.Iterations == 1 && s.Schedule.Count > 0 {
 		return &UsageError{"a job of 1 iteration cannot take a checkpoint", "leave {count} out, or run more iterations"}
 	}

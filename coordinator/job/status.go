@@ -136,7 +136,7 @@ func Describe(store *image.Store, name string) (*Status, error) {
 	var e ending
 	if b, err := durable.ReadFile(job.FS(), resultPath(job), 1<<20); err == nil && json.Unmarshal(b, &e) == nil {
 		s.State, s.Digest, s.Failure, s.Started, s.Host = e.Outcome, e.Digest, e.Failure, e.Started, e.Host
-		if e.Outcome == StateCompleted {
+		if e.Outcome == StateCompleted && spec.Program == nil {
 			s.Iteration = spec.Iterations
 		}
 	}

@@ -162,7 +162,7 @@ func (c *Coordinator) written(r *rankState, body []byte) {
 
 // agreed sends everybody to the boundary nobody has passed.
 func (c *Coordinator) agreed() {
-	if c.boundary > c.cfg.Iterations {
+	if c.cfg.Iterations > 0 && c.boundary > c.cfg.Iterations {
 		// Somebody is past its last boundary: there is none left to share.
 		c.finishing = true
 		c.abort(-1, "the job is finishing", nil)

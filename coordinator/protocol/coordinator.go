@@ -26,7 +26,7 @@ var DefaultLimits = Limits{Silence: 10 * time.Second, Phase: 5 * time.Minute, Re
 // Config describes a group of ranks to its Coordinator.
 type Config struct {
 	Ranks       []int // of the group, ascending, as numbered in the job
-	Iterations  int
+	Iterations  int   // 0: not known; then a rank may end at any time
 	Schedule    Schedule
 	Limits      Limits
 	AutoRestart bool

@@ -209,7 +209,7 @@ func (c *Coordinator) blame(rank int, what string) string {
 // rankDone takes the result of a rank. From the first one on there is no
 // boundary left that all ranks could share, hence no further checkpoint.
 func (c *Coordinator) rankDone(r *rankState, m Done) {
-	r.done, r.body, r.iter = true, m.Body, c.cfg.Iterations
+	r.done, r.body, r.iter = true, m.Body, max(r.iter, c.cfg.Iterations)
 	c.finishing = true
 	keep := c.waiting[:0]
 	for _, w := range c.waiting {

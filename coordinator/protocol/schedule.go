@@ -28,7 +28,8 @@ type Schedule struct {
 }
 
 // next returns the first scheduled boundary after iteration iter, 0 if there
-// is none before the end: a checkpoint at the very end would protect nothing.
+// is none before the end: a checkpoint at the very end would protect nothing. With 0
+// iterations the end is not known.
 func (s Schedule) next(iter, iterations int) int {
 	boundary := 0
 	switch {
@@ -43,7 +44,7 @@ func (s Schedule) next(iter, iterations int) int {
 			boundary = s.At[i]
 		}
 	}
-	if boundary >= iterations {
+	if iterations > 0 && boundary >= iterations {
 		return 0
 	}
 	return boundary

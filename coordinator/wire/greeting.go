@@ -54,7 +54,7 @@ const (
 	RoleRank    = "rank"
 	RoleControl = "control"
 
-	GreetingLimit = 4096
+	GreetingLimit = 32 << 10
 	GreetingTime  = 10 * time.Second
 )
 

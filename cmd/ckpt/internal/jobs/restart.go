@@ -8,6 +8,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
+	"ckpt/coordinator/launch"
 )
 
 type restartOptions struct {
@@ -58,11 +59,15 @@ func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, job strin
 	if o.checkpoint == 0 {
 		o.checkpoint = number
 	}
+	var streams launch.Streams
+	if programOf(g, job) {
+		g, streams = forProgram(g)
+	}
 	opt, err := o.options(g)
 	if err != nil {
 		return err
 	}
-	opt.Job = job
+	opt.Job, opt.Streams = job, streams
 	r := coordinator.RestartOptions{Options: opt, Checkpoint: o.checkpoint, AutoRestart: o.autoRestart, WithoutLog: o.withoutLog}
 	if o.Given() {
 		r.Mapping = o.Resolve

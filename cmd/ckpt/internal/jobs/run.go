@@ -60,10 +60,16 @@ func runJob(g *ui.Globals, opt *coordinator.Options, run func() (*coordinator.Re
 	}
 	if err == nil && result.Interrupted && result.Outcome != job.StateCompleted {
 		hint := "ckpt restart " + result.Job + " continues the job"
-		if !result.CanRestart() {
+		switch {
+		case result.Job == "":
+			hint = "the program had not called ckpt_init: nothing is stored"
+		case !result.CanRestart():
 			hint = "job " + result.Job + " has no checkpoint; launch it again"
 		}
 		return ui.WithHint(ui.ErrInterrupted, hint)
+	}
+	if err == nil {
+		return programStatus(result)
 	}
 	return err
 }
@@ -81,8 +87,18 @@ func printResult(g *ui.Globals, r *coordinator.Result) error {
 		return json.NewEncoder(g.Out).Encode(r)
 	}
 	took := time.Duration(r.Wall * float64(time.Second)).Round(time.Millisecond)
+	if r.Job == "" && r.Outcome != job.StateCompleted {
+		return nil // it was not protected yet
+	}
 	if r.Outcome != job.StateCompleted {
 		return g.Printf("%s: %s after %v, %s\n", r.Job, r.Outcome, took, checkpoints(r))
+	}
+	if r.Digest == "" { // a program
+		name := ""
+		if r.Job != "" {
+			name = r.Job + ": "
+		}
+		return g.Printf("%scompleted in %v, %s, %s\n", name, took, checkpoints(r), ui.Count(r.Failures, "failure"))
 	}
 	return g.Printf("%s: completed %s in %v, %s, %s\ndigest %s\n", r.Job, ui.Count(r.Iterations, "iteration"), took,
 		checkpoints(r), ui.Count(r.Failures, "failure"), r.Digest)

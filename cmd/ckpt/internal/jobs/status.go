@@ -128,7 +128,7 @@ func printStatus(g *ui.Globals, jobs []*job.Status) error {
 	}
 	var rows [][]string
 	for _, j := range jobs {
-		rows = append(rows, []string{j.Job, j.App, j.State, fmt.Sprintf("%d/%d", j.Iteration, j.Iterations), fmt.Sprint(j.Checkpoints),
+		rows = append(rows, []string{j.Job, j.App, j.State, countOf(j), fmt.Sprint(j.Checkpoints),
 			ago(j.LatestAge), when(j.Updated)})
 	}
 	return g.Table([]string{"job", "app", "state", "|iteration", "|checkpoints", "|newest", "updated"}, rows)
@@ -176,11 +176,19 @@ func printStatusOf(g *ui.Globals, s *job.Status) error {
 }
 
 func progressOf(s *job.Status) string {
-	text := fmt.Sprintf("%d of %d", s.Iteration, s.Iterations)
+	text := strings.Replace(countOf(s), "/", " of ", 1)
 	if s.Rate > 0 {
 		text += fmt.Sprintf(", %s per second", rateOf(s))
 	}
 	return text
+}
+
+// countOf is how far a job is, of how far it goes. A program does not say that.
+func countOf(s *job.Status) string {
+	if s.Iterations == 0 {
+		return fmt.Sprint(s.Iteration)
+	}
+	return fmt.Sprintf("%d/%d", s.Iteration, s.Iterations)
 }
 
 func rateOf(s *job.Status) string { return fmt.Sprintf("%.3g", s.Rate) }
@@ -237,7 +245,7 @@ func predictedOf(s *job.Status) string {
 
 // statusLine is a status in one line, for files and pipes.
 func statusLine(s *job.Status) string {
-	parts := []string{time.Now().Format(time.TimeOnly), s.Job, s.State, fmt.Sprintf("%d/%d", s.Iteration, s.Iterations)}
+	parts := []string{time.Now().Format(time.TimeOnly), s.Job, s.State, countOf(s)}
 	if s.Rate > 0 {
 		parts = append(parts, rateOf(s)+"/s")
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,9 @@ import (
 // programError replaces the error of a command that was given a program where it
 // wants an application, a name or nothing: a newcomer's first command.
 func programError(cmd *cobra.Command, typed []string, err error) error {
+	if slices.Contains(typed, "--") {
+		return nil // it was given as one
+	}
 	spec, unread := errors.AsType[*dataset.SpecError](err)
 	if unread && spec.Reason != dataset.UnknownApp && spec.Reason != dataset.BadSpec && spec.Reason != dataset.Unreadable || ExitCode(err) != ExitUsage {
 		return nil

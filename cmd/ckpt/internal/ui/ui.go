@@ -27,6 +27,9 @@ type Noticing struct {
 	Err error
 }
 
+// Unwrap returns the stream behind it.
+func (n *Noticing) Unwrap() io.Writer { return n.W }
+
 func (n *Noticing) Write(p []byte) (k int, err error) {
 	if n.Err == nil {
 		k, n.Err = n.W.Write(p)

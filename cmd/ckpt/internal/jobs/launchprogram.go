@@ -1,0 +1,140 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator"
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
+)
+
+// simulatedOnly are the flags that mean nothing for a program of the user.
+var simulatedOnly = []string{"np", "iterations", "mpi", "mode", "group-size", "log", "stagger", "jitter", "seed", "residual-every", "count", "launcher",
+	"shared-once", "library-once", "model"}
+
+// programOnly are the flags that mean nothing for simulated ranks.
+var programOnly = []string{"nodes-from-launcher", "grace"}
+
+// programOptions are the flags for programs of the user.
+type programOptions struct {
+	fromLauncher bool
+	grace        string
+}
+
+func (o *programOptions) addFlags(f *pflag.FlagSet) {
+	f.BoolVar(&o.fromLauncher, "nodes-from-launcher", true, "of a program: the nodes are the hosts of its ranks; --nodes and --map say otherwise")
+	f.StringVar(&o.grace, "grace", "60s", "of a program: the time to end in after it was told to stop")
+}
+
+// refuse refuses the given ones of some flags.
+func refuse(f *pflag.FlagSet, names []string, text, hint string) error {
+	for _, name := range names {
+		if flag := f.Lookup(name); flag != nil && flag.Changed {
+			return ui.BadUsage(fmt.Sprintf("--%s %s: %s", name, flag.Value, text), hint)
+		}
+	}
+	return nil
+}
+
+// programSpec describes the job that runs a command.
+func (o *launchOptions) programSpec(command []string) (job.Spec, error) {
+	if err := refuse(o.flags, simulatedOnly, "only simulated jobs have it", "leave it out: a program has its own ranks, length and communication"); err != nil {
+		return job.Spec{}, err
+	}
+	if len(command) == 0 {
+		return job.Spec{}, ui.BadUsage("no command after --", "ckpt launch -- mpiexec -n 4 ./program")
+	}
+	if o.fromLauncher && o.Given() && o.flags.Changed("nodes-from-launcher") {
+		return job.Spec{}, ui.BadUsage("--nodes-from-launcher, and --nodes or --map: they exclude each other", "give one of them")
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return job.Spec{}, err
+	}
+	p := job.Program{Command: command, Dir: dir}
+	if p.Grace, err = ui.ParseDuration("--grace", o.grace); err != nil {
+		return job.Spec{}, err
+	}
+	if p.Grace < 100*time.Millisecond {
+		return job.Spec{}, ui.BadUsage(fmt.Sprintf("--grace %s: want a duration of at least 100ms", o.grace), "")
+	}
+	s := job.NewProgramSpec(p)
+	s.AutoRestart = o.autoRestart
+	return s, o.common(&s)
+}
+
+func runLaunchProgram(ctx context.Context, g *ui.Globals, o *launchOptions, command []string) error {
+	spec, err := o.programSpec(command)
+	if err != nil {
+		return err
+	}
+	g, streams := forProgram(g)
+	opt, err := o.options(g)
+	if err != nil {
+		return err
+	}
+	opt.Job, opt.Streams = o.job, streams
+	switch {
+	case o.Given():
+		opt.Nodes = o.Resolve
+	case !o.fromLauncher:
+		opt.Nodes = func(np int) (job.Mapping, error) { return job.Mapping{np}, nil }
+	}
+	return o.usage(runJob(g, &opt, func() (*coordinator.Result, error) { return coordinator.LaunchProgram(ctx, spec, opt) }))
+}
+
+// forProgram returns what ckpt itself writes to, and the streams of a program: its output
+// passes through, and what ckpt says goes to standard error. With --json the events are
+// on standard output, and all of the program's output on standard error.
+func forProgram(g *ui.Globals) (*ui.Globals, launch.Streams) {
+	s := launch.Streams{In: g.In, Out: plain(g.Out), Err: plain(g.Err)}
+	if f, ok := g.In.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		s.In = nil // a program in the background of a terminal would stop when it reads
+	}
+	ours := *g
+	if g.JSON {
+		s.Out = s.Err
+	} else {
+		ours.Out = g.Err
+	}
+	return &ours, s
+}
+
+// programOf reports whether a stored job runs a program.
+func programOf(g *ui.Globals, name string) bool {
+	store, err := g.OpenStore()
+	if err != nil {
+		return false
+	}
+	j, err := store.Job(name)
+	if err != nil {
+		return false
+	}
+	spec, err := job.ReadSpec(j)
+	return err == nil && spec.Program != nil
+}
+
+// programStatus is the exit status of a program that has completed, if it is an error.
+func programStatus(r *coordinator.Result) error {
+	if r.Outcome != job.StateCompleted || r.ProgramStatus == nil || *r.ProgramStatus == 0 {
+		return nil
+	}
+	return &coordinator.ProgramError{Status: *r.ProgramStatus}
+}
+
+// plain returns the file behind a stream that notices errors, which a program may have as
+// its own.
+func plain(w io.Writer) io.Writer {
+	if n, ok := w.(*ui.Noticing); ok {
+		return n.Unwrap()
+	}
+	return w
+}

@@ -1,0 +1,91 @@
+package jobs
+
+import (
+	"fmt"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/job"
+	"ckpt/dataset"
+)
+
+// spec describes the job that the flags ask for.
+func (o *launchOptions) spec(name string) (job.Spec, error) {
+	inst, err := dataset.ParseApp(name, o.np)
+	if err != nil {
+		return job.Spec{}, err
+	}
+	s := job.NewSpec(inst)
+	if s.Mapping, err = o.Resolve(inst.NP); err != nil {
+		return s, err
+	}
+	s.MPI, s.Mode, s.AutoRestart = o.mpi, job.Mode(o.mode), o.autoRestart
+	s.Launcher = o.launcher
+	s.GroupSize, s.Log, s.Stagger, s.Seed, s.Residuals = o.groupSize, o.log, o.stagger, o.seed, o.residuals
+	if o.jitter != "" {
+		if s.Jitter, err = ui.ParseShare("--jitter", o.jitter); err != nil {
+			return s, err
+		}
+	}
+	s.SharedOnce, s.LibraryOnce = o.sharedOnce, o.libsOnce
+	if o.iterations != 0 {
+		s.Iterations = o.iterations
+	}
+	return s, o.common(&s)
+}
+
+// common completes the description with what all jobs have.
+func (o *launchOptions) common(s *job.Spec) error {
+	var err error
+	s.Codec, s.Incremental = o.codec, o.incremental
+	s.Async, s.Trace, s.Keep = o.async, o.trace, o.keep
+	if o.staging != "" {
+		if !o.async {
+			return ui.BadUsage("--staging "+o.staging+": only --async stages memory", "add --async")
+		}
+		if s.Staging, err = ui.ParseSize("--staging", o.staging); err != nil {
+			return err
+		}
+	}
+	if s.WritePath, err = o.settings(); err != nil {
+		return err
+	}
+	s.Schedule, err = o.schedule()
+	return err
+}
+
+func (o *launchOptions) schedule() (job.Schedule, error) {
+	var s job.Schedule
+	var err error
+	given := 0
+	bad := func(flag, value, want string) error {
+		return ui.BadUsage(fmt.Sprintf("%s %s: %s", flag, value, want), "")
+	}
+	if s.Every = o.every; o.every != 0 {
+		given++
+	}
+	if s.Count = o.count; o.count != 0 {
+		given++
+	}
+	if o.interval != "" {
+		given++
+		if s.Interval, err = ui.ParseDuration("--interval", o.interval); err != nil {
+			return s, err
+		}
+		if s.Interval <= 0 {
+			return s, bad("--interval", o.interval, "want a positive duration, like 90s or 10m")
+		}
+	}
+	if o.overhead != "" {
+		given++
+		if s.Overhead, err = ui.ParseShare("--overhead", o.overhead); err != nil {
+			return s, err
+		}
+		if s.Overhead <= 0 || s.Overhead > 10 {
+			return s, bad("--overhead", o.overhead, "want a percentage above 0 and at most 1000%, like 10%")
+		}
+	}
+	if given > 1 {
+		return s, ui.BadUsage("--every, --count, --interval and --overhead exclude each other", "give one of them")
+	}
+	return s, nil
+}

@@ -1,0 +1,190 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
+	"ckpt/coordinator/protocol"
+	"ckpt/image"
+)
+
+// LaunchProgram runs a program of the user to its end. Its command is started first: how
+// many ranks it has and where they are is known when they come.
+func LaunchProgram(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
+	return attend(opt, func(opt Options) (*Result, error) { return beginProgram(ctx, spec, opt) })
+}
+
+// trialRanks is for how many ranks the settings of a program are checked before it is
+// started.
+const trialRanks = 1024
+
+func beginProgram(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
+	if _, err := spec.Located(job.Mapping{trialRanks}, spec.MPI, "", "").Resolve(); err != nil {
+		return nil, err
+	}
+	store, err := openForProgram(opt)
+	if err != nil {
+		return nil, err
+	}
+	g, err := startProgram(ctx, spec, 0, opt)
+	if err != nil {
+		return g.unprotected(spec, err)
+	}
+	resolved, err := g.locate(spec, opt)
+	if err != nil {
+		g.close()
+		return nil, err
+	}
+	for _, note := range []string{resolved.FewerAggregators(), resolved.NoCheckpoints()} {
+		if note != "" {
+			opt.Observer.Warn(note)
+		}
+	}
+	text, err := resolved.Encode()
+	if err != nil {
+		g.close()
+		return nil, err
+	}
+	j, err := createJob(store, opt.Job, resolved.App, text)
+	if err != nil {
+		g.close()
+		return nil, err
+	}
+	defer j.Unlock()
+	return g.runJob(ctx, resolved, j, store, nil, opt)
+}
+
+// resumeProgram starts the command of a stored job again, which its program continues
+// from a checkpoint.
+func resumeProgram(ctx context.Context, was *job.Resolved, j *image.Job, store *image.Store, opt RestartOptions) (*Result, error) {
+	from, err := job.ChooseCheckpoint(j, was, opt.Checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	again := was.Spec
+	again.AutoRestart = again.AutoRestart || opt.AutoRestart
+	opt.Nodes = opt.Mapping
+	g, err := startProgram(ctx, again, was.NP, opt.Options)
+	if err != nil {
+		r, err := g.unprotected(again, err)
+		if r != nil {
+			r.Job, r.last = j.Name(), from.Number
+		}
+		return r, err
+	}
+	located, err := g.locate(again, opt.Options)
+	if err != nil {
+		g.close()
+		return nil, err
+	}
+	if now := located.Program; was.Program.Digest != now.Digest && was.Program.Digest != "" {
+		opt.Observer.Warn(fmt.Sprintf("%s is not the file that the job was launched with: its checkpoints may not fit", now.Executable))
+	}
+	located.App, located.MPI = was.App, was.MPI
+	return g.runJob(ctx, located, j, store, from, opt.Options)
+}
+
+// openForProgram opens the store, and refuses a name of a job that cannot be given,
+// before the program is started.
+func openForProgram(opt Options) (*image.Store, error) {
+	dir, err := filepath.Abs(opt.Store)
+	if err != nil {
+		return nil, err
+	}
+	store, err := image.CreateStore(opt.fileSystem(), dir)
+	if err != nil || opt.Job == "" {
+		return store, err
+	}
+	if err := image.CheckJobName(opt.Job); err != nil {
+		return nil, &job.UsageError{Text: err.Error()}
+	}
+	return store, store.CheckFree(opt.Job)
+}
+
+// startProgram starts the command of a program and waits for its ranks. The gathering is
+// nil if there was none, and over if there is an error.
+func startProgram(ctx context.Context, spec job.Spec, want int, opt Options) (*gathering, error) {
+	p, err := launch.NewProgram(*spec.Program, opt.Streams)
+	if err != nil {
+		return nil, err
+	}
+	g, err := newGathering(p, want, opt.limits().Silence, opt.Observer)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.gather(ctx, opt.Interrupts); err != nil {
+		g.close()
+		return g, err
+	}
+	return g, nil
+}
+
+// unprotected ends a run whose program was over, or interrupted, before it was protected.
+func (g *gathering) unprotected(spec job.Spec, err error) (*Result, error) {
+	var early *EarlyError
+	r := &Result{Type: "result", App: spec.App, NP: spec.NP, Mode: spec.Mode, Restarts: []int{}, WorkLost: []int{}, Recovery: []float64{}}
+	switch {
+	case errors.Is(err, errStopped):
+		r.Outcome, r.Interrupted = job.StateStopped, true
+		return r, nil
+	case errors.As(err, &early) && early.Came == 0 && early.Status == 0:
+		g.out.Warn(err.Error())
+		r.Outcome = job.StateCompleted
+		return r, nil
+	}
+	return nil, err
+}
+
+// locate completes the description of a program with what its ranks have told.
+func (g *gathering) locate(spec job.Spec, opt Options) (*job.Resolved, error) {
+	nodes := g.mapping()
+	if opt.Nodes != nil {
+		var err error
+		if nodes, err = opt.Nodes(len(g.come)); err != nil {
+			return nil, err
+		}
+	}
+	first := g.come[0].greeting.Process
+	return checkRun(spec.Located(nodes, g.implementation(), first.Program, first.Digest), opt)
+}
+
+// implementation names the MPI library, as far as the variables of its launcher tell.
+func (g *gathering) implementation() string {
+	for _, s := range g.come[0].greeting.Process.Sizes {
+		if s.Variable == "OMPI_COMM_WORLD_SIZE" {
+			return "openmpi"
+		}
+	}
+	return "mpich"
+}
+
+// runJob runs the job whose ranks have come.
+func (g *gathering) runJob(ctx context.Context, spec *job.Resolved, j *image.Job, store *image.Store, from *image.Manifest, opt Options) (*Result, error) {
+	d := opt.newDriver(spec, j, store, libraryID{})
+	d.program = &programJob{gathering: g, first: -1}
+	d.socket = g.socket
+	d.launcher = launch.WithAccount(g.program, opt.alive, j.Name())
+	return d.drive(ctx, from, opt.Failures, opt.Interrupts)
+}
+
+// limits are those of the run.
+func (o Options) limits() protocol.Limits {
+	if o.Limits == (protocol.Limits{}) {
+		return protocol.DefaultLimits
+	}
+	return o.Limits
+}
+
+// newDriver returns the driver of a run with these options.
+func (o Options) newDriver(spec *job.Resolved, j *image.Job, store *image.Store, library libraryID) *driver {
+	d := newDriver(spec, j, store.Dir(), library, o.limits(), o.Observer)
+	d.watch, d.stopOnFull, d.withoutLog, d.demands = o.watch, o.StopOnFull, o.withoutLog, o.Checkpoints
+	if o.Log != nil {
+		d.log = o.Log
+	}
+	return d
+}

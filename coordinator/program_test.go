@@ -1,0 +1,224 @@
+package coordinator
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
+	"ckpt/coordinator/wire"
+	"ckpt/image"
+)
+
+// launchFake runs a fake program in a new store.
+func launchFake(t *testing.T, f fakeProgram, change func(*job.Spec, *Options)) (*Result, *recorder, string, error) {
+	t.Helper()
+	rec := &recorder{t: t}
+	var out bytes.Buffer
+	opt := Options{Store: t.TempDir(), Job: "fake", Observer: rec, Streams: launch.Streams{Out: &out, Err: &out}}
+	spec := job.NewProgramSpec(job.Program{Command: f.command(), Dir: t.TempDir(), Grace: 300 * time.Millisecond})
+	if change != nil {
+		change(&spec, &opt)
+	}
+	r, err := LaunchProgram(t.Context(), spec, opt)
+	return r, rec, out.String(), err
+}
+
+// checkSums compares what a program printed with an undisturbed run.
+func checkSums(t *testing.T, f fakeProgram, out string) {
+	t.Helper()
+	want := f.sums()
+	for line := range strings.Lines(out) {
+		delete(want, strings.TrimSpace(line))
+	}
+	if len(want) > 0 {
+		t.Errorf("missing %v in\n%s", want, out)
+	}
+}
+
+func TestProgramCompletes(t *testing.T) {
+	f := fakeProgram{Ranks: 5, Hosts: 2, Steps: 40, Pause: 5 * time.Millisecond, Protect: 100, Output: "hello\n"}
+	r, rec, out, err := launchFake(t, f, func(s *job.Spec, _ *Options) { s.Schedule.Every = 10 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkSums(t, f, out)
+	if r.Outcome != job.StateCompleted || r.Checkpoints != 3 || r.ProgramStatus == nil || *r.ProgramStatus != 0 {
+		t.Errorf("result %+v", r)
+	}
+	if !strings.HasPrefix(out, "hello\n") {
+		t.Errorf("output %q", out)
+	}
+	start := eventsOf[*StartEvent](rec)
+	if len(start) != 1 || start[0].NP != 5 || start[0].Mapping.String() != "3,2" || start[0].App != "fake" {
+		t.Errorf("start %+v", start)
+	}
+}
+
+// TestProgramRestarts kills a rank twice: the sums are those of an undisturbed run.
+func TestProgramRestarts(t *testing.T) {
+	f := fakeProgram{Ranks: 3, Steps: 60, Pause: 3 * time.Millisecond, Protect: 1, Dies: 25, Deaths: 2}
+	r, rec, out, err := launchFake(t, f, func(s *job.Spec, _ *Options) { s.Schedule.Every, s.AutoRestart = 10, true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkSums(t, f, out)
+	if r.Failures != 2 || r.Checkpoints != 5 {
+		t.Errorf("result %+v", r)
+	}
+	for _, ev := range eventsOf[*FailureEvent](rec) {
+		if ev.Rank != 2 || !strings.Contains(ev.Reason, "status 9") {
+			t.Errorf("failure %+v", ev)
+		}
+	}
+}
+
+// TestProgramStops stops a program and restarts it.
+func TestProgramStops(t *testing.T) {
+	f := fakeProgram{Ranks: 2, Steps: 80, Pause: 5 * time.Millisecond, Protect: 1}
+	interrupts := make(chan struct{}, 2)
+	var kept Options
+	r, _, _, err := launchFake(t, f, func(s *job.Spec, o *Options) {
+		s.Schedule.Every = 20
+		o.Interrupts = interrupts
+		o.Observer.(*recorder).on = func(ev any) {
+			if c, ok := ev.(*job.CheckpointEvent); ok && c.Number == 1 {
+				interrupts <- struct{}{}
+			}
+		}
+		kept = *o
+	})
+	if err != nil || r.Outcome != job.StateStopped || !r.Interrupted || r.ProgramStatus == nil {
+		t.Fatalf("result %+v, %v", r, err)
+	}
+	var out bytes.Buffer
+	kept.Interrupts, kept.Observer, kept.Streams = nil, &recorder{t: t}, launch.Streams{Out: &out, Err: &out}
+	if r, err = Restart(t.Context(), RestartOptions{Options: kept}); err != nil || r.Outcome != job.StateCompleted {
+		t.Fatalf("result %+v, %v", r, err)
+	}
+	checkSums(t, f, out.String())
+}
+
+// TestStubbornProgram: a program that does not end after it was told to is killed, and
+// its checkpoint stays.
+func TestStubbornProgram(t *testing.T) {
+	f := fakeProgram{Ranks: 2, Steps: 1000, Pause: 5 * time.Millisecond, Protect: 1, Stubborn: true}
+	interrupts := make(chan struct{}, 2)
+	r, rec, _, err := launchFake(t, f, func(s *job.Spec, o *Options) {
+		o.Interrupts = interrupts
+		o.Observer.(*recorder).on = func(ev any) {
+			if _, ok := ev.(*StartEvent); ok {
+				interrupts <- struct{}{}
+			}
+		}
+	})
+	if err != nil || r.Outcome != job.StateStopped || r.ProgramStatus != nil || r.last != 1 {
+		t.Fatalf("result %+v, %v", r, err)
+	}
+	if !warned(rec, "is killed; its checkpoint is safe") {
+		t.Errorf("warnings %q", rec.warned)
+	}
+}
+
+func warned(r *recorder, text string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Contains(strings.Join(r.warned, "\n"), text)
+}
+
+// TestEarlyEnd has programs end before they are protected.
+func TestEarlyEnd(t *testing.T) {
+	r, rec, out, err := launchFake(t, fakeProgram{Output: "done\n"}, nil)
+	if err != nil || r.Outcome != job.StateCompleted || out != "done\n" || !warned(rec, "never called ckpt_init") {
+		t.Errorf("result %+v, %v, output %q, warnings %q", r, err, out, rec.warned)
+	}
+	var early *EarlyError
+	if _, _, _, err := launchFake(t, fakeProgram{Status: 3}, nil); !errors.As(err, &early) || early.Status != 3 || early.Came != 0 {
+		t.Errorf("status 3: %v", err)
+	}
+	if _, _, _, err := launchFake(t, fakeProgram{Ranks: 2, Say: 3}, func(s *job.Spec, o *Options) {
+		interrupts := make(chan struct{}, 2)
+		o.Interrupts = interrupts
+		time.AfterFunc(300*time.Millisecond, func() { interrupts <- struct{}{} })
+	}); err != nil {
+		t.Errorf("interrupted while it gathers: %v", err)
+	}
+}
+
+// TestGatherErrors: ranks that do not make one program end it, with one line that says
+// why.
+func TestGatherErrors(t *testing.T) {
+	for name, c := range map[string]struct {
+		f    fakeProgram
+		want string
+	}{
+		"twice": {fakeProgram{Ranks: 2, Times: 2, Steps: 1e6, Pause: time.Millisecond}, "came twice, "},
+		"many programs of one rank": {fakeProgram{Ranks: 1, Times: 2, Steps: 1e6, Pause: time.Millisecond, Sizes: []wire.Size{{Variable: "SLURM_NTASKS", Ranks: 2}}},
+			"the launcher has started programs of 1 rank (SLURM_NTASKS=2)"},
+		"version":    {fakeProgram{Ranks: 1, Version: 9}, "speaks version 9, this ckpt speaks version 1"},
+		"other rank": {fakeProgram{Ranks: 2, Say: 1, Steps: 1e6, Pause: time.Millisecond}, "there is no such rank"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var gather *GatherError
+			_, _, _, err := launchFake(t, c.f, nil)
+			if !errors.As(err, &gather) || !strings.Contains(err.Error(), c.want) || gather.Fix == "" {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestOneRankAmongMany: a program of one rank in an allocation of several is one program.
+func TestOneRankAmongMany(t *testing.T) {
+	f := fakeProgram{Ranks: 1, Steps: 3, Protect: 1, Sizes: []wire.Size{{Variable: "SLURM_NTASKS", Ranks: 8}}}
+	_, _, out, err := launchFake(t, f, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkSums(t, f, out)
+}
+
+// TestOtherSize has a program come back with another number of ranks.
+func TestOtherSize(t *testing.T) {
+	f := fakeProgram{Ranks: 3, Say2: 2, Steps: 60, Pause: 3 * time.Millisecond, Protect: 1, Dies: 25, Deaths: 1}
+	var gather *GatherError
+	_, _, _, err := launchFake(t, f, func(s *job.Spec, _ *Options) { s.Schedule.Every, s.AutoRestart = 10, true })
+	if !errors.As(err, &gather) || !strings.Contains(err.Error(), "has 2 ranks now, its checkpoints are of 3") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestSilentEnd: a program that ends well without ckpt_finalize has completed.
+func TestSilentEnd(t *testing.T) {
+	f := fakeProgram{Ranks: 3, Steps: 20, Pause: time.Millisecond, Protect: 1, Silent: true}
+	r, rec, out, err := launchFake(t, f, nil)
+	if err != nil || r.Outcome != job.StateCompleted || !warned(rec, "has not called ckpt_finalize: taken as completed") {
+		t.Errorf("result %+v, %v, warnings %q", r, err, rec.warned)
+	}
+	checkSums(t, f, out)
+}
+
+// TestProgramStatusTold: the status of a program that completed is in the result.
+func TestProgramStatusTold(t *testing.T) {
+	r, _, _, err := launchFake(t, fakeProgram{Ranks: 2, Steps: 3, Status: 7}, nil)
+	if err != nil || r.Outcome != job.StateCompleted || r.ProgramStatus == nil || *r.ProgramStatus != 7 {
+		t.Errorf("result %+v, %v", r, err)
+	}
+}
+
+// TestProgramJobName refuses a name before it starts the program.
+func TestProgramJobName(t *testing.T) {
+	f := fakeProgram{Ranks: 1, Steps: 20, Pause: time.Millisecond, Protect: 1}
+	var store string
+	if _, _, _, err := launchFake(t, f, func(s *job.Spec, o *Options) { store, s.Schedule.Every = o.Store, 5 }); err != nil {
+		t.Fatal(err)
+	}
+	f.Output = "started"
+	_, _, out, err := launchFake(t, f, func(_ *job.Spec, o *Options) { o.Store = store })
+	if !errors.Is(err, image.ErrJobExists) || out != "" {
+		t.Errorf("%v, output %q", err, out)
+	}
+}

@@ -1,0 +1,190 @@
+package coordinator
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"ckpt/coordinator/launch"
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/wire"
+)
+
+const (
+	// settleTime is how long the command of a program may take to end after one of its
+	// ranks has: how it ends says why.
+	settleTime = time.Second
+	// launcherGrace is how long a command may take to end by itself after its ranks were
+	// killed; it may still have output of theirs.
+	launcherGrace = 2 * time.Second
+)
+
+// A programJob is the program of the user that a driver runs. Its fields belong to the
+// driver's loop.
+type programJob struct {
+	*gathering      // whose run is that of the current incarnation
+	first      int  // rank that was the first to go, −1 none
+	told       bool // that it protects nothing
+}
+
+// startProgram starts the command for an incarnation, unless it runs already.
+func (d *driver) startProgram(g *group, incarnation int) error {
+	p := d.program
+	run, err := p.program.Run(launch.Rank{Incarnation: incarnation, Socket: d.socket.address, Token: d.socket.token, Beat: programBeat(d.limits.Silence)})
+	if err != nil {
+		return err
+	}
+	p.run, p.first = run, -1
+	run.WhenOver(func() { d.post(func() { d.programOver(incarnation) }) })
+	return nil
+}
+
+// fits reports whether a rank that has come belongs to the program; if not, the job ends.
+func (d *driver) fits(g wire.Greeting) bool {
+	a := &arrival{greeting: g}
+	if g.Process == nil {
+		return false
+	}
+	err := a.check()
+	switch {
+	case err != nil:
+	case g.Process.Size != len(d.members):
+		err = otherSize(g.Process.Size, len(d.members))
+	case d.members[g.Rank] != nil && d.members[g.Rank].link != nil && !d.members[g.Rank].closed:
+		err = d.program.oneOfMany(a, fmt.Sprintf("rank %d came twice, the second time from process %d on %s", g.Rank, g.Process.PID, g.Process.Name))
+	}
+	if err != nil {
+		d.fail(err)
+	}
+	return err == nil
+}
+
+// rankGone notes that the link of a rank has ended.
+func (d *driver) rankGone(incarnation, rank int) {
+	m := d.members[rank]
+	if incarnation != d.group(rank).incarnation || m == nil || d.over() {
+		return
+	}
+	m.closed = true
+	if m.done {
+		return
+	}
+	if d.program.first < 0 {
+		d.program.first = rank
+		time.AfterFunc(settleTime, func() { d.post(func() { d.judgeProgram(incarnation, true) }) })
+	}
+	d.judgeProgram(incarnation, false)
+}
+
+// programOver notes that the command has ended.
+func (d *driver) programOver(incarnation int) {
+	d.judgeProgram(incarnation, false)
+	// Connections of ranks that have ended may still be open.
+	time.AfterFunc(settleTime, func() { d.post(func() { d.judgeProgram(incarnation, true) }) })
+}
+
+// judgeProgram decides what it means that the command, or the connection of a rank, has
+// ended. Unless it is late, what is still to end is waited for.
+func (d *driver) judgeProgram(incarnation int, late bool) {
+	p := d.program
+	if d.over() || incarnation != d.groups[0].incarnation {
+		return
+	}
+	undone, open := -1, false
+	for rank, m := range d.members {
+		if m != nil && !m.done {
+			if undone < 0 {
+				undone = rank
+			}
+			open = open || m.link != nil && !m.closed
+		}
+	}
+	if undone < 0 {
+		return // the protocol ends the job
+	}
+	blamed := p.first
+	if blamed < 0 {
+		blamed = undone
+	}
+	select {
+	case <-p.run.Over():
+	default:
+		if late && p.first >= 0 {
+			d.lose(incarnation, p.first, "ended without ckpt_finalize")
+		}
+		return
+	}
+	switch {
+	case p.run.Status() != 0:
+		d.lose(incarnation, blamed, "ended without ckpt_finalize: "+p.run.Cause())
+	case !open || late:
+		d.endWithoutFinalize(undone)
+	}
+}
+
+// endWithoutFinalize takes a program as completed that has ended well.
+func (d *driver) endWithoutFinalize(rank int) {
+	d.out.Warn(fmt.Sprintf("the program ended with status 0, and rank %d has not called ckpt_finalize: taken as completed", rank))
+	d.outcome = &protocol.Outcome{Result: protocol.Completed, Rank: -1}
+}
+
+// killProgram ends all ranks of a program: by their agents, where they have come, and
+// with the command.
+func (d *driver) killProgram() {
+	run := d.program.run
+	if !slices.ContainsFunc(d.members, func(m *member) bool { return m != nil }) {
+		return // the first incarnation is still to begin
+	}
+	wait := time.Duration(0)
+	for _, m := range d.members {
+		if m != nil && m.link != nil {
+			m.link.Send(protocol.KillProcess{})
+			wait = launcherGrace
+		}
+	}
+	if wait == 0 {
+		run.Kill()
+		return
+	}
+	time.AfterFunc(wait, run.Kill)
+}
+
+// settleProgram waits until the program has ended by itself: after its last checkpoint
+// for as long as it may take, and when it has completed without a limit.
+func (d *driver) settleProgram() {
+	p := d.program
+	if d.broken != nil || d.outcome.Result == protocol.Failed || d.hurried || p.run == nil {
+		return
+	}
+	var limit <-chan time.Time
+	if d.outcome.Result == protocol.StoppedByRequest {
+		timer := time.NewTimer(p.grace())
+		defer timer.Stop()
+		limit = timer.C
+	}
+	for {
+		select {
+		case <-p.run.Over():
+			status := p.run.Status()
+			d.result.ProgramStatus = &status
+			return
+		case <-d.ready: // somebody may wait for an answer
+			d.take()()
+		case <-d.interrupts:
+			return
+		case <-limit:
+			d.out.Warn(fmt.Sprintf("the program has not ended within %v after it was told to stop: it is killed; its checkpoint is safe", p.grace()))
+			return
+		}
+	}
+}
+
+// usualGrace is how long a program may take to end after it was told to stop.
+const usualGrace = time.Minute
+
+func (p *programJob) grace() time.Duration {
+	if g := p.program.Grace(); g > 0 {
+		return g
+	}
+	return usualGrace
+}
