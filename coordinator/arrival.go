@@ -69,7 +69,7 @@ func (g *gathering) take(a *arrival) error {
 // otherSize refuses to restart a program with another number of ranks.
 func otherSize(came, want int) error {
 	return &GatherError{fmt.Sprintf("the program has %d ranks now, its checkpoints are of %d", came, want),
-		fmt.Sprintf("start it with %d ranks again; with another number it begins anew under another {job}", want)}
+		fmt.Sprintf("start it with %d ranks again; with another number it starts from the beginning, under another {job}", want)}
 }
 
 // check refuses what cannot take part in any program.
@@ -109,7 +109,7 @@ func (g *gathering) oneOfMany(a *arrival, text string) error {
 		e.Text += fmt.Sprintf("; the launcher has started programs of %s (%s)", plainRanks(a.greeting.Process.Size), more)
 		e.Fix = "use the mpiexec of the MPI library that the program was built with"
 		if strings.HasPrefix(more, "SLURM") {
-			e.Fix = "srun --mpi=pmi2 starts one program; or use the mpiexec of the MPI library that the program was built with"
+			e.Fix = "set SLURM_MPI_TYPE=pmi2 for srun, which then starts one program; or use the mpiexec of the MPI library that the program was built with"
 		}
 	}
 	return e

@@ -157,7 +157,7 @@ func (r *fakeRank) restore() error {
 	if m.Step != int64(2*r.welcome.Iter) || r.welcome.Step != m.Step {
 		return fmt.Errorf("step %d and %d of boundary %d", m.Step, r.welcome.Step, r.welcome.Iter)
 	}
-	return j.Load(context.Background(), m, m.Ranks[r.rank].File, r.rank, r.mem.Regions(), func(int64) {})
+	return j.Load(context.Background(), m, m.Ranks[r.rank].File, r.rank, r.mem.Regions(), container.LoadOptions{})
 }
 
 func (r *fakeRank) checkpoint() (*image.Job, *image.Manifest, error) {

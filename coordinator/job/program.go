@@ -45,7 +45,7 @@ func (s Spec) Located(nodes Mapping, mpi, executable, digest string) Spec {
 func (p *Program) check(s Schedule) error {
 	switch {
 	case len(p.Command) == 0:
-		return &UsageError{"the program has no command", "{launch} -- mpiexec -n 4 ./program"}
+		return &UsageError{"the program has no command", "give the command that starts it, like mpiexec -n 4 ./program"}
 	case s.Count > 0:
 		return &UsageError{"{count}: how long a program runs is not known", "use {every}, {interval} or {overhead}"}
 	}
