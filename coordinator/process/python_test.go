@@ -51,8 +51,14 @@ func TestPythonBoundary(t *testing.T) {
 	if c := pr.call(p, Boundary); c.Count != 112 || c.Step != 12 || !c.Save {
 		t.Errorf("call is %+v", c)
 	}
+	if count, step := p.Passed(); count != 111 || step != 11 {
+		t.Errorf("passed %d, step %d while a save waits", count, step)
+	}
 	pr.must(p.Answer(Answer{Status: Stop}))
 	pr.expect("1")
+	if count, step := p.Passed(); count != 112 || step != 12 {
+		t.Errorf("passed %d, step %d after a save", count, step)
+	}
 	p.SetLimit(0)
 	pr.tell("fork") // a child of the program is no rank
 	pr.expect("42")

@@ -875,12 +875,19 @@ CKPT_I_OWN int ckpt_i_pass(const char *function, long step, uint32_t save)
 	if (!ckpt_i_ready(function, &status))
 		return status;
 	n = __atomic_load_n(ckpt_i_word(CKPT_I_PASSED), __ATOMIC_RELAXED) + 1;
+	if (save != 0) {
+		/* The agent must not believe that this boundary is passed before it hears of it. */
+		status = ckpt_i_call(CKPT_I_BOUNDARY, save, n, step, NULL, NULL);
+		__atomic_store_n(ckpt_i_word(CKPT_I_STEP), (int64_t)step, __ATOMIC_RELAXED);
+		__atomic_store_n(ckpt_i_word(CKPT_I_PASSED), n, __ATOMIC_SEQ_CST);
+		return status;
+	}
 	__atomic_store_n(ckpt_i_word(CKPT_I_STEP), (int64_t)step, __ATOMIC_RELAXED);
 	__atomic_store_n(ckpt_i_word(CKPT_I_PASSED), n, __ATOMIC_SEQ_CST);
-	if (save == 0 && n < __atomic_load_n(ckpt_i_word(CKPT_I_LIMIT), __ATOMIC_SEQ_CST) &&
+	if (n < __atomic_load_n(ckpt_i_word(CKPT_I_LIMIT), __ATOMIC_SEQ_CST) &&
 	    __atomic_load_n(ckpt_i_word(CKPT_I_PENDING), __ATOMIC_RELAXED) == 0)
 		return CKPT_OK;
-	return ckpt_i_call(CKPT_I_BOUNDARY, save, n, step, NULL, NULL);
+	return ckpt_i_call(CKPT_I_BOUNDARY, 0, n, step, NULL, NULL);
 }
 
 CKPT_I_API int ckpt_boundary(long step) { return ckpt_i_pass("ckpt_boundary", step, 0); }

@@ -522,12 +522,18 @@ def _pass(function, step, force):
             return state.idle(function)
         page = state.link.page
         count = page[_PASSED] + 1
+        if force:
+            # The agent must not believe that this boundary is passed before it hears of it.
+            status = state.call(function, _BOUNDARY, 1, count, step)[0]
+            page[_STEP] = step
+            page[_PASSED] = count
+            return status
         page[_STEP] = step
         page[_PASSED] = count
         # The agent lowers the limit, then has all processors pass a memory barrier.
-        if not force and count < page[_LIMIT] and not page[_PENDING]:
+        if count < page[_LIMIT] and not page[_PENDING]:
             return OK
-        return state.call(function, _BOUNDARY, force, count, step)[0]
+        return state.call(function, _BOUNDARY, 0, count, step)[0]
 
 
 def wait():
