@@ -19,7 +19,7 @@
 enum { ROUNDS = 5, BOUNDARIES = 200000, BARRIERS = 2000, CHUNK = 4 << 20 };
 
 static int rank, size;
-static long step;
+static long step, changes;
 static char path[4096];
 static unsigned char *mem, *copy;
 static size_t bytes;
@@ -39,10 +39,11 @@ static void fill(unsigned char *p, size_t n, unsigned long seed) {
 }
 
 /* The ways to be measured. */
-static void change(void) { fill(mem, bytes, (unsigned long)(++step * size + rank)); }
+static void change(void) { fill(mem, bytes, (unsigned long)(++changes * size + rank)); }
 
-static void change_some(void) { /* every hundredth page */
-    for (size_t i = 0; i + 4096 <= bytes; i += 409600) fill(mem + i, 4096, (unsigned long)(++step + rank));
+static void change_some(void) { /* a hundredth, in one piece that moves */
+    size_t part = bytes / 100, at = (size_t)(++changes) * part % (bytes - part);
+    fill(mem + at, part, (unsigned long)(changes * size + rank));
 }
 
 static void by_memcpy(void) { memcpy(copy, mem, bytes); }

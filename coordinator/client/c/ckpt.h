@@ -883,6 +883,11 @@ CKPT_I_OWN int ckpt_i_pass(const char *function, long step, uint32_t save)
 		return status;
 	}
 	__atomic_store_n(ckpt_i_word(CKPT_I_STEP), (int64_t)step, __ATOMIC_RELAXED);
+	if (save != 0) { /* not passed yet: others must meet this rank here */
+		status = ckpt_i_call(CKPT_I_BOUNDARY, save, n, step, NULL, NULL);
+		__atomic_store_n(ckpt_i_word(CKPT_I_PASSED), n, __ATOMIC_SEQ_CST);
+		return status;
+	}
 	__atomic_store_n(ckpt_i_word(CKPT_I_PASSED), n, __ATOMIC_SEQ_CST);
 	if (n < __atomic_load_n(ckpt_i_word(CKPT_I_LIMIT), __ATOMIC_SEQ_CST) &&
 	    __atomic_load_n(ckpt_i_word(CKPT_I_PENDING), __ATOMIC_RELAXED) == 0)
