@@ -63,9 +63,20 @@ func (p *Process) SetPassed(n int64) { p.page.word(offsetPassed).Store(n) }
 // SetLimit makes boundary n the first that calls the agent.
 func (p *Process) SetLimit(n int64) {
 	old := p.page.word(offsetLimit).Swap(n)
-	if n < old {
+	if n < old && !p.fences() && !p.isWaiting() {
 		p.barrier()
 	}
+}
+
+// fences reports whether the client orders its own reads and writes of the page. One in
+// Python cannot.
+func (p *Process) fences() bool { return p.hello.Language == "c" || p.hello.Language == "fortran" }
+
+// isWaiting reports whether the process waits for an answer: it passes no boundary then.
+func (p *Process) isWaiting() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.waiting
 }
 
 // SetPending makes the next boundary call the agent, whatever the limit.
