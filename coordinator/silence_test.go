@@ -25,7 +25,7 @@ type connectedRank struct {
 }
 
 func (r *connectedRank) Start(at launch.Rank, _ func(string)) (launch.Process, error) {
-	conn, err := wire.Dial(context.Background(), at.Socket)
+	conn, err := wire.Dial(context.Background(), at.Socket, at.Token)
 	if err == nil {
 		err = wire.Greet(conn, wire.Greeting{Token: at.Token, Role: wire.RoleRank, Rank: at.Rank, Incarnation: at.Incarnation})
 	}

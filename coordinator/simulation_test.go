@@ -79,7 +79,7 @@ func (r *simulatedRank) Kill() {
 }
 
 func (s *simulation) Start(at launch.Rank, ended func(string)) (launch.Process, error) {
-	conn, err := wire.Dial(context.Background(), at.Socket)
+	conn, err := wire.Dial(context.Background(), at.Socket, at.Token)
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ type peerState struct{ incarnation, have uint64 }
 // tracked.
 func (p *channelPort) dial(ctx context.Context, dst int, addr string) (net.Conn, peerState, error) {
 	t := p.comm.tcp
-	conn, err := Dial(ctx, "tcp", addr)
+	conn, err := p.comm.cfg.Dial(ctx, addr)
 	if err != nil {
 		if Shortage(err) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			err = fmt.Errorf("%w: %w", errShort, err)

@@ -1,6 +1,7 @@
 package mpi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -33,6 +34,9 @@ type Config struct {
 	// Listener takes connections from ranks of other nodes. The Comm owns it
 	// from a successful Join on. It may be nil if there is only one node.
 	Listener net.Listener
+	// Dial connects to an address of Peers; nil does it over TCP. A Dial that encrypts needs
+	// a Listener that does.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Peers are the TCP addresses of the ranks' listeners, indexed by rank;
 	// those of ranks on the same node are not looked at.
 	Peers []string
@@ -100,6 +104,9 @@ func Join(cfg Config) (*Comm, error) {
 	}
 	if cfg.HandshakeTimeout == 0 {
 		cfg.HandshakeTimeout = defaultHandshakeTimeout
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = func(ctx context.Context, address string) (net.Conn, error) { return Dial(ctx, "tcp", address) }
 	}
 	nodeRanks, err := cfg.check()
 	if err != nil {

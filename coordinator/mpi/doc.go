@@ -77,7 +77,8 @@
 //     Comm with an error that names the peer and what was found.
 //   - Connections between nodes prove in both directions that they know the
 //     job's token, by HMAC-SHA256 over two nonces and both ranks. The data
-//     behind that is neither encrypted nor authenticated: use trusted networks.
+//     behind that is as it is sent: Listener and Dial of [Config] encrypt it where ranks
+//     run on several hosts.
 //
 // A segment in which a rank was killed is not used again: cells that it had
 // taken would stay taken. A recovery opens a new file.

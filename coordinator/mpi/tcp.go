@@ -248,7 +248,7 @@ func (t *tcpPort) dial(dst int) (net.Conn, error) {
 	cfg := &t.comm.cfg
 	ctx, cancel := context.WithTimeout(t.ctx, cfg.HandshakeTimeout)
 	defer cancel()
-	conn, err := Dial(ctx, "tcp", cfg.Peers[dst])
+	conn, err := cfg.Dial(ctx, cfg.Peers[dst])
 	if err != nil {
 		return nil, err
 	}

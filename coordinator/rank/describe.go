@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 
 	"github.com/zeebo/blake3"
 
@@ -17,7 +16,8 @@ import (
 // describe says to the coordinator what the process is and where it runs.
 func describe(h client.Hello, getenv func(string) string) *wire.Process {
 	d := &wire.Process{Version: wire.Version, Client: int(h.Version), Language: h.Language, Size: h.Size, PID: h.PID}
-	d.Host, d.Name = node(getenv)
+	host, name := wire.ThisHost()
+	d.Host, d.Name = host+" "+name, name // several simulated nodes may share a host
 	for _, name := range wire.SizeVariables {
 		if n, err := strconv.Atoi(getenv(name)); err == nil {
 			d.Sizes = append(d.Sizes, wire.Size{Variable: name, Ranks: n})
@@ -32,17 +32,6 @@ func describe(h client.Hello, getenv func(string) string) *wire.Process {
 		d.Trouble = fmt.Sprintf("the client in the program of rank %d has version %d, this ckpt needs version %d", h.Rank, h.Version, client.Version)
 	}
 	return d
-}
-
-// node identifies the node of this process: the running system, and its name, since
-// several simulated nodes may share one system.
-func node(getenv func(string) string) (identity, name string) {
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	name = getenv("SLURMD_NODENAME")
-	if name == "" {
-		name, _ = os.Hostname()
-	}
-	return strings.TrimSpace(string(boot)) + " " + name, name
 }
 
 func digestFile(path string) (string, error) {

@@ -27,6 +27,7 @@ import (
 type gatherer struct {
 	rank     int
 	token    []byte
+	network  network
 	listener net.Listener
 	workers  sync.WaitGroup
 
@@ -53,17 +54,16 @@ const (
 	gatherFailed = 1
 )
 
-// newGatherer listens on the loopback interface.
-func newGatherer(rank int, token string) (*gatherer, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func newGatherer(rank int, token string, n network) (*gatherer, error) {
+	l, err := n.listen()
 	if err != nil {
 		return nil, err
 	}
-	return gatherFrom(l, rank, token), nil
+	return gatherFrom(l, rank, token, n), nil
 }
 
-func gatherFrom(l net.Listener, rank int, token string) *gatherer {
-	g := &gatherer{rank: rank, token: []byte(token), listener: l, ctx: context.Background(),
+func gatherFrom(l net.Listener, rank int, token string, n network) *gatherer {
+	g := &gatherer{rank: rank, token: []byte(token), network: n, listener: l, ctx: context.Background(),
 		dialled: make(map[int]*gatherConn), conns: make(map[net.Conn]bool)}
 	g.workers.Go(func() { wire.AcceptAll(l, g.welcome, wire.GreetingTime, func(error) {}) }) // others lose patience
 	return g
@@ -266,7 +266,7 @@ func (g *gatherer) wayTo(rank int) (*gatherConn, string, error) {
 func (g *gatherer) dial(ctx context.Context, c *gatherConn, rank int, address string) error {
 	dialling, done := context.WithTimeout(ctx, wire.GreetingTime)
 	defer done()
-	conn, err := mpi.Dial(dialling, "tcp", address)
+	conn, err := g.network.dial(dialling, address)
 	if err != nil {
 		return err
 	}

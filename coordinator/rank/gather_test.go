@@ -16,7 +16,7 @@ func TestPullCancelled(t *testing.T) {
 	var gs []*gatherer
 	var peers []string
 	for rank := range 2 {
-		g, err := newGatherer(rank, token)
+		g, err := newGatherer(rank, token, network{host: "127.0.0.1"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,7 @@ type layoutNetwork struct {
 func (r *process) openLayoutNetwork(ctx context.Context, number int) (*layoutNetwork, error) {
 	if r.gatherer == nil {
 		var err error
-		if r.gatherer, err = newGatherer(r.id, r.token); err != nil {
+		if r.gatherer, err = newGatherer(r.id, r.token, r.network); err != nil {
 			return nil, err
 		}
 	}

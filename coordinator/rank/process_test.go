@@ -87,7 +87,7 @@ func TestGathererAcceptsAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := gatherFrom(&scarceListener{l, []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}}, 0, "token")
+	g := gatherFrom(&scarceListener{l, []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}}, 0, "token", network{})
 	defer g.close()
 	conn, err := net.Dial("tcp", g.address())
 	if err != nil {

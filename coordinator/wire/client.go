@@ -124,7 +124,7 @@ func Contact(ctx context.Context, j *image.Job) (*Client, error) {
 	if json.Unmarshal(b, &a) != nil {
 		return nil, ErrNotRunning // torn by a crash
 	}
-	conn, err := Dial(ctx, a.Address)
+	conn, err := Dial(ctx, a.Address, a.Token)
 	if err != nil {
 		if here, herr := os.Hostname(); herr == nil && a.Host != "" && a.Host != here {
 			return nil, fmt.Errorf("%w here: it was started on host %s", ErrNotRunning, a.Host)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/wire/secure"
 )
 
 // A Greeting is the first line on a connection to the coordinator. A
@@ -21,6 +22,8 @@ type Greeting struct {
 	Role        string `json:"role"` // RoleRank or RoleControl
 	Rank        int    `json:"rank,omitempty"`
 	Incarnation int    `json:"incarnation,omitempty"`
+	Host        string `json:"host,omitempty"`      // of a rank: identity, as ThisHost says it,
+	HostName    string `json:"host_name,omitempty"` // and name
 	// Process is what the agent of a program's process knows of it; nil of a simulated rank.
 	Process *Process `json:"process,omitempty"`
 }
@@ -58,15 +61,23 @@ const (
 	GreetingTime  = 10 * time.Second
 )
 
-// Dial connects to an address like unix:/path or tcp:host:port.
-func Dial(ctx context.Context, address string) (net.Conn, error) {
+// Dial connects to an address like unix:/path, tls:host:port or tcp:host:port. Connections
+// to another host prove with TLS that both ends know the token.
+func Dial(ctx context.Context, address, token string) (net.Conn, error) {
 	network, at, ok := strings.Cut(address, ":")
 	if !ok {
 		return nil, fmt.Errorf("address %q of the coordinator is malformed", address)
 	}
 	ctx, done := context.WithTimeout(ctx, GreetingTime)
 	defer done()
-	return mpi.Dial(ctx, network, at)
+	if network != secure.Network {
+		return mpi.Dial(ctx, network, at)
+	}
+	key, err := secure.NewKey(token)
+	if err != nil {
+		return nil, err
+	}
+	return key.Dial(ctx, at)
 }
 
 // Greet sends the first line.

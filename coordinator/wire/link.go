@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/wire/secure"
 )
 
 // A Link carries messages over a connection. Sending never blocks: a peer that
@@ -20,7 +21,7 @@ import (
 // than the messages.
 type Link struct {
 	conn net.Conn
-	raw  syscall.RawConn
+	raw  syscall.RawConn // nil if what is written must be encrypted first
 	r    *bufio.Reader
 
 	mu     sync.Mutex
@@ -31,6 +32,9 @@ type Link struct {
 
 func NewLink(conn net.Conn, r *bufio.Reader) (*Link, error) {
 	sc, ok := conn.(syscall.Conn)
+	if _, encrypts := conn.(*secure.Conn); encrypts {
+		return &Link{conn: conn, r: r}, nil
+	}
 	if !ok {
 		return nil, fmt.Errorf("connection %T has no descriptor", conn)
 	}
@@ -74,6 +78,9 @@ func (l *Link) SendFrame(frame []byte) {
 
 // try writes what the kernel takes without waiting and returns the rest.
 func (l *Link) try(b []byte) (rest []byte, err error) {
+	if l.raw == nil {
+		return b, nil // part of an encrypted record is of no use
+	}
 	werr := l.raw.Write(func(fd uintptr) bool {
 		var n int
 		n, err = syscall.Write(int(fd), b)
@@ -127,6 +134,22 @@ func (l *Link) Receive() (protocol.Message, error) {
 		return m, io.EOF
 	}
 	return m, err
+}
+
+// HangUp tells a rank on another host that the connection ends, without waiting for what
+// is queued. The rank then exits; until it has, its messages can be received.
+func (l *Link) HangUp() {
+	if c, ok := l.conn.(*secure.Conn); ok {
+		c.HangUp()
+	}
+}
+
+// SetPatience ends a connection to another host that has acknowledged nothing for so long.
+func (l *Link) SetPatience(d time.Duration) error {
+	if c, ok := l.conn.(*secure.Conn); ok {
+		return c.SetPatience(d)
+	}
+	return nil
 }
 
 // Close gives queued messages a moment to leave, then ends the connection.
