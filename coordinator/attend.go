@@ -13,6 +13,12 @@ const endGrace = 2 * time.Second
 // for endGrace and no longer, whatever the run is blocked in: then the caller gets a
 // *LeftError, and should exit.
 func attend(opt Options, run func(Options) (*Result, error)) (*Result, error) {
+	if opt.Listen != "" {
+		var err error
+		if opt.Listen, err = listenAddress(opt.Listen); err != nil {
+			return nil, err
+		}
+	}
 	if opt.Interrupts == nil {
 		return run(opt)
 	}

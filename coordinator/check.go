@@ -20,8 +20,10 @@ func checkRun(text job.Spec, opt Options) (*job.Resolved, error) {
 	if _, err := launch.New(spec.Launcher, spec.NP); err != nil {
 		return nil, err
 	}
-	if err := job.CheckMemory(spec); err != nil {
-		return nil, err
+	if opt.Listen == "" { // else other hosts have memory as well
+		if err := job.CheckMemory(spec); err != nil {
+			return nil, err
+		}
 	}
 	for _, f := range opt.Failures {
 		if err := f.check(&spec.Spec); err != nil {

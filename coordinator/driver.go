@@ -8,6 +8,7 @@ import (
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
+	"ckpt/coordinator/wire"
 	"ckpt/image"
 )
 
@@ -22,6 +23,8 @@ type setting struct {
 	withoutLog bool // it resumes from what the checkpoints alone allow
 	launcher   launch.Launcher
 	network    string                // of the socket: unix; tests also measure tcp
+	listen     string                // address for ranks of other hosts; empty without
+	here       string                // this host
 	demands    <-chan struct{}       // for a checkpoint now; may be nil
 	interrupts <-chan struct{}       // as Options.Interrupts
 	watch      func(protocol.Action) // of tests, which see each action before it is done; may be nil
@@ -95,7 +98,8 @@ type driver struct {
 }
 
 func newDriver(spec *job.Resolved, j *image.Job, store string, library libraryID, limits protocol.Limits, out Observer) *driver {
-	set := &setting{spec: spec, job: j, store: store, library: library, limits: limits, launcher: launch.Local{}, network: "unix",
+	here, _ := wire.ThisHost()
+	set := &setting{here: here, spec: spec, job: j, store: store, library: library, limits: limits, launcher: launch.Local{}, network: "unix",
 		log: slog.New(slog.DiscardHandler)}
 	d := &driver{setting: set, loop: loop{mailbox: newMailbox(), done: make(chan struct{})}, reporter: reporter{out: out},
 		socket: &socket{}, requests: newRequests(), logWaits: map[int]error{}, members: make([]*member, spec.NP)}

@@ -103,7 +103,7 @@ type fakeRank struct {
 }
 
 func (r *fakeRank) run(status chan<- int) error {
-	conn, err := wire.Dial(context.Background(), os.Getenv(wire.EnvSocket))
+	conn, err := wire.Dial(context.Background(), os.Getenv(wire.EnvSocket), os.Getenv(wire.EnvToken))
 	if err != nil {
 		return err
 	}

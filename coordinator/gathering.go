@@ -53,10 +53,10 @@ type arrival struct {
 
 // newGathering opens a socket and starts the command of a program; so many ranks are to
 // come, 0 if that is not known.
-func newGathering(p *launch.Program, want int, silence time.Duration, out Observer) (*gathering, error) {
+func newGathering(p *launch.Program, want int, silence time.Duration, listen string, out Observer) (*gathering, error) {
 	g := &gathering{socket: &socket{}, program: p, out: out, want: want, arrivals: make(chan *arrival), failed: make(chan error, 1),
 		handed: make(chan struct{})}
-	if err := g.socket.open("unix", 0); err != nil {
+	if err := g.socket.open("unix", listen, 0); err != nil {
 		return nil, err
 	}
 	g.serving.Go(func() {

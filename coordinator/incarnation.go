@@ -55,7 +55,7 @@ func (g *group) start(a protocol.Spawn) {
 	}
 	for _, rank := range g.ranks {
 		proc, err := g.launcher.Start(launch.Rank{Rank: rank, Job: g.job.Name(), NP: g.spec.NP, Incarnation: a.Incarnation, Socket: g.d.socket.address, Token: g.d.socket.token, Beat: beat,
-			Scratch: g.d.socket.run.Scratch(g.spec.Nodes[rank])}, func(cause string) {
+			Scratch: g.d.scratch(rank)}, func(cause string) {
 			if g.d.program == nil { // else how it ended is judged
 				g.d.post(func() { g.d.lose(a.Incarnation, rank, cause) })
 			}
@@ -91,19 +91,24 @@ func (g *group) endIncarnation() error {
 	}
 	for _, rank := range g.ranks {
 		if m := g.d.members[rank]; m != nil && g.d.program == nil { // else it was never started
-			m.proc.Kill()
+			g.d.terminate(m)
 		}
 	}
-	deadline := time.NewTimer(killGrace)
+	g.outlive()
+	hurry, deadline := time.NewTimer(launcherGrace), time.NewTimer(g.d.killTime())
+	defer hurry.Stop()
 	defer deadline.Stop()
 	for _, rank := range g.ranks {
 		m := g.d.members[rank]
 		if m == nil {
 			continue
 		}
-		for _, end := range m.ends() {
+		for ends := m.ends(); len(ends) > 0; {
 			select {
-			case <-end:
+			case <-ends[0]:
+				ends = ends[1:]
+			case <-hurry.C:
+				launch.End(m.proc)
 			case <-deadline.C:
 				return fmt.Errorf("rank %d (process %d) does not die: is its storage hanging?", rank, m.proc.PID())
 			}
@@ -120,3 +125,12 @@ func (g *group) endIncarnation() error {
 const (
 	killGrace = 10 * time.Second
 )
+
+// scratch is the directory in which a rank is started. Ranks on several hosts begin in the
+// store, which all see, and make directories of their own.
+func (d *driver) scratch(rank int) string {
+	if d.overNetwork() {
+		return d.store
+	}
+	return d.socket.run.Scratch(d.spec.Nodes[rank])
+}

@@ -112,7 +112,7 @@ func startProgram(ctx context.Context, spec job.Spec, want int, opt Options) (*g
 	if err != nil {
 		return nil, err
 	}
-	g, err := newGathering(p, want, opt.limits().Silence, opt.Observer)
+	g, err := newGathering(p, want, opt.limits().Silence, opt.Listen, opt.Observer)
 	if err != nil {
 		return nil, err
 	}
@@ -182,6 +182,7 @@ func (o Options) limits() protocol.Limits {
 // newDriver returns the driver of a run with these options.
 func (o Options) newDriver(spec *job.Resolved, j *image.Job, store *image.Store, library libraryID) *driver {
 	d := newDriver(spec, j, store.Dir(), library, o.limits(), o.Observer)
+	d.listen = o.Listen
 	d.watch, d.stopOnFull, d.withoutLog, d.demands = o.watch, o.StopOnFull, o.withoutLog, o.Checkpoints
 	if o.Log != nil {
 		d.log = o.Log

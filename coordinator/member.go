@@ -15,12 +15,14 @@ type member struct {
 	link *wire.Link
 	addr string
 	lost bool
-	// Of a program: its agent's connection has ended, its rank has called ckpt_finalize, and
-	// the channel that is closed with the connection.
+	// Of the greeting: the host, and its name for people.
+	host, hostName string
+	// Of a program: its agent's connection has ended, and its rank has called ckpt_finalize.
 	closed, done bool
-	gone         chan struct{}
-	hello        bool
-	signs        signs
+	// gone is closed with the connection, of a program or of a rank on another host.
+	gone  chan struct{}
+	hello bool
+	signs signs
 	// excused says that the user knows that it is silent and not dead.
 	excused bool
 }
@@ -43,7 +45,7 @@ func (d *driver) kill(rank int) {
 	case d.program != nil && m.link != nil:
 		m.link.Send(protocol.KillProcess{})
 	default:
-		m.proc.Kill()
+		d.terminate(m)
 	}
 }
 

@@ -34,6 +34,10 @@ type Options struct {
 	// FS holds the store; nil is the machine's.
 	FS vfs.FS
 
+	// Listen is the address, HOST or HOST:PORT, at which ranks on other hosts reach the
+	// coordinator; empty for a job on this host.
+	Listen string
+
 	watch func(protocol.Action)
 	alive *launch.Account // of the run; may be nil
 	grace time.Duration   // of tests, if longer than endGrace

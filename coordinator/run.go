@@ -66,7 +66,7 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 
 func (d *driver) open() error {
 	if d.program == nil { // else ranks have come through it already
-		if err := d.socket.open(d.network, len(d.spec.Mapping)); err != nil {
+		if err := d.socket.open(d.network, d.listen, len(d.spec.Mapping)); err != nil {
 			return err
 		}
 	}

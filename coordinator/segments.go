@@ -15,6 +15,10 @@ func (g *group) placeSegments() error {
 	if g.spec.Program != nil {
 		return nil // its ranks share memory by themselves, or do not
 	}
+	if g.overNetwork() { // the ranks do, each on its host
+		g.segments = make([]string, len(g.spec.Mapping))
+		return nil
+	}
 	_, need, err := g.spec.Memory()
 	if err != nil {
 		return err
@@ -61,8 +65,10 @@ func (g *group) segment(node int) string {
 // unlinkSegments removes the names of the shared memory: once all ranks have
 // mapped it, it needs none, and nothing is left behind whoever dies.
 func (g *group) unlinkSegments() {
-	for _, path := range g.segments {
-		_ = vfs.OS{}.Remove(path)
+	if !g.overNetwork() {
+		for _, path := range g.segments {
+			_ = vfs.OS{}.Remove(path)
+		}
 	}
 	g.segments = nil
 }

@@ -101,8 +101,8 @@ func (d *driver) admit(g wire.Greeting, l *wire.Link) *member {
 	if m == nil || m.link != nil || d.outcome != nil {
 		return nil
 	}
-	m.link = l
-	if d.program != nil {
+	m.link, m.host, m.hostName = l, g.Host, g.HostName
+	if d.program != nil || d.remote(m) {
 		m.gone = make(chan struct{})
 	}
 	return m
@@ -149,8 +149,8 @@ func (d *driver) fromRank(incarnation, rank int, m *member, msg protocol.Message
 	}
 	if hello, ok := msg.(protocol.Hello); ok {
 		m.addr, m.hello = hello.Address, true
-		if p, ok := m.proc.(interface{ Identify(pid int) }); ok {
-			p.Identify(hello.Process)
+		if p, ok := m.proc.(interface{ Identify(pid int, here bool) }); ok {
+			p.Identify(hello.Process, !d.remote(m))
 		}
 	}
 	d.step(g.id, protocol.FromRank{Incarnation: incarnation, Rank: rank, Message: msg}) // each is a sign of life
@@ -168,6 +168,8 @@ func (d *driver) fromRank(incarnation, rank int, m *member, msg protocol.Message
 		d.progress(d.machine.Iteration(), d.spec.Iterations, d.underWay())
 	case protocol.LogState:
 		d.logState(rank, msg)
+	case protocol.Placed:
+		g.placed(rank, msg)
 	case protocol.Share:
 		if all, ok := g.exchange.add(rank, msg); ok {
 			g.broadcast(protocol.Shares{Number: msg.Number, Round: msg.Round, Body: all})
@@ -176,31 +178,51 @@ func (d *driver) fromRank(incarnation, rank int, m *member, msg protocol.Message
 }
 
 // welcome configures the ranks of the group once all are there and what they will
-// not read of their checkpoint has been checked.
+// not read of their checkpoint has been checked. On several hosts, the first rank of each
+// node makes the shared memory before the others are let in.
 func (g *group) welcome() {
 	if g.d.outcome != nil || g.checked != g.incarnation {
 		return
 	}
+	for _, rank := range g.ranks {
+		if m := g.d.members[rank]; m == nil || !m.hello {
+			return
+		}
+	}
+	apart := g.overNetwork() && g.spec.Program == nil
+	if apart {
+		if err := g.checkHosts(); err != nil {
+			g.d.fail(err)
+			return
+		}
+	}
+	for _, rank := range g.ranks {
+		if !apart || g.leads(rank) {
+			g.welcomeRank(rank)
+		}
+	}
+}
+
+// welcomeRank configures a rank.
+func (g *group) welcomeRank(rank int) {
+	node := g.spec.Nodes[rank]
+	_, repeated, again := g.again()
+	g.d.members[rank].link.Send(protocol.Welcome{Body: job.Encode(wire.Welcome{
+		Spec: g.spec.Spec, Job: g.job.Name(), StoreDir: g.store, Program: g.libraryPath(),
+		Segment: g.segment(node), Sharing: g.perNode()[node], Leads: g.leads(rank), Channels: g.channels(), Peers: g.peers(), InjectAt: g.d.inject.iterations(rank),
+		Silence: g.limits.Silence, From: g.restored.number, Iter: g.restored.iter, Step: g.restored.step, Again: again, Reach: g.restored.iter + repeated})})
+}
+
+// peers are the addresses of all ranks that are there. Those of other groups are
+// announced when they come.
+func (g *group) peers() []string {
 	peers := make([]string, len(g.d.members))
 	for rank, m := range g.d.members {
-		ours := g.spec.GroupOf[rank] == g.id
-		if m == nil || !m.hello {
-			if ours {
-				return
-			}
-			continue // it is announced when it is there
+		if m != nil && m.hello {
+			peers[rank] = m.addr
 		}
-		peers[rank] = m.addr
 	}
-	onNode := g.perNode()
-	_, repeated, again := g.again()
-	for _, rank := range g.ranks {
-		node := g.spec.Nodes[rank]
-		g.d.members[rank].link.Send(protocol.Welcome{Body: job.Encode(wire.Welcome{
-			Spec: g.spec.Spec, Job: g.job.Name(), StoreDir: g.store, Program: g.libraryPath(),
-			Segment: g.segment(node), Sharing: onNode[node], Leads: g.leads(rank), Channels: g.channels(), Peers: peers, InjectAt: g.d.inject.iterations(rank),
-			Silence: g.limits.Silence, From: g.restored.number, Iter: g.restored.iter, Step: g.restored.step, Again: again, Reach: g.restored.iter + repeated})})
-	}
+	return peers
 }
 
 // channels tells the ranks of the group of those to others, nil if there are none.

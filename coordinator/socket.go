@@ -23,8 +23,8 @@ type socket struct {
 }
 
 // open makes the socket of a run on some nodes. The network is unix; tests also measure
-// tcp.
-func (s *socket) open(network string, nodes int) error {
+// tcp. With an address to listen on, ranks on other hosts reach it as well.
+func (s *socket) open(network, listen string, nodes int) error {
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {
 		return err
@@ -38,10 +38,14 @@ func (s *socket) open(network string, nodes int) error {
 	if network != "unix" {
 		at = "127.0.0.1:0"
 	}
-	if s.listener, err = net.Listen(network, at); err != nil {
+	if listen != "" {
+		err = s.listenAt(listen)
+	} else if s.listener, err = net.Listen(network, at); err == nil {
+		s.address = network + ":" + s.listener.Addr().String()
+	}
+	if err != nil {
 		return errors.Join(err, s.run.Remove())
 	}
-	s.address = network + ":" + s.listener.Addr().String()
 	return nil
 }
 

@@ -75,6 +75,11 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("TESTDATA", samples)
+			hosts, err := filepath.Abs("testdata/hosts")
+			if err != nil {
+				return err
+			}
+			env.Setenv("HOSTS", hosts)
 			env.Setenv("LC_ALL", "C.UTF-8")
 			return nil
 		},

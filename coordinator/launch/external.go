@@ -8,14 +8,15 @@ import (
 	"strconv"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
 )
 
 // external starts all ranks of an incarnation with one command of an existing
-// launcher, which tells each process its rank. The ranks have to run on this
-// machine: they reach the coordinator through its Unix socket.
+// launcher, which tells each process its rank. Where the coordinator listens on a Unix
+// socket, the ranks have to run on this machine.
 type external struct {
 	name string
 	np   int
@@ -73,8 +74,9 @@ func (e *external) launch(r Rank) error {
 	e.run = &externalRun{incarnation: r.Incarnation, child: child{over: make(chan struct{})}}
 	cmd := exec.Command(e.name, job.Launchers[e.name], strconv.Itoa(e.np), binary, "rank", r.Job)
 	cmd.Dir = r.Scratch
-	cmd.Env = append(os.Environ(), r.environment()...)
+	cmd.Env = forOpenMPI(append(os.Environ(), r.environment()...))
 	cmd.Stderr = &e.run.stderr
+	cmd.WaitDelay = time.Second // processes of the launcher may outlive it, and hold its output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", e.name, err)
@@ -91,11 +93,41 @@ func (r *externalRun) wait(name string) {
 	}
 }
 
-// Identify notes the process id, which the rank itself has told.
-func (r *externalRank) Identify(pid int) { r.id.Store(int64(pid)) }
+// Identify notes the process id, which the rank itself has told. On another host it says
+// nothing here.
+func (r *externalRank) Identify(pid int, here bool) {
+	if !here {
+		pid = elsewhere
+	}
+	r.id.Store(int64(pid))
+}
+
+// elsewhere stands for the process id of a rank on another host.
+const elsewhere = -1
+
+// End ends the launcher of a rank that was killed.
+func End(p Process) {
+	if r, ok := p.(*externalRank); ok {
+		r.run.end()
+	}
+}
+
+// end asks the launcher to end, and kills it a second later. On SIGTERM, srun kills all its
+// tasks; killed itself, it would leave them running.
+func (r *externalRun) end() {
+	group := -r.cmd.Process.Pid // its own
+	_ = syscall.Kill(group, syscall.SIGTERM)
+	time.AfterFunc(time.Second, func() {
+		select {
+		case <-r.over:
+		default:
+			_ = syscall.Kill(group, syscall.SIGKILL)
+		}
+	})
+}
 
 func (r *externalRank) Done() <-chan struct{} { return r.run.over }
-func (r *externalRank) PID() int              { return int(r.id.Load()) }
+func (r *externalRank) PID() int              { return max(0, int(r.id.Load())) }
 
 // Explains is false: the end of the launcher does not tell which rank was the
 // first to go, the end of its connection does.
@@ -103,7 +135,10 @@ func (r *externalRank) Explains() bool { return false }
 
 // Kill ends the rank, or the whole run while the rank is not known yet.
 func (r *externalRank) Kill() {
-	pid := r.PID()
+	pid := int(r.id.Load())
+	if pid == elsewhere {
+		return
+	}
 	if pid == 0 {
 		r.run.Kill()
 		return

@@ -86,6 +86,9 @@ type (
 	}
 	// Demand asks for a checkpoint at boundary Iter, where the rank waits for its end.
 	Demand struct{ Iter int }
+	// Placed says where the first rank of a node has made its shared memory, before it is
+	// ready.
+	Placed struct{ Path string }
 	// LogState says why the message log has failed, or, with an empty text, that it
 	// is in order again.
 	LogState struct {
@@ -165,6 +168,7 @@ func (Output) message()      {}
 func (Demand) message()      {}
 func (KillProcess) message() {}
 func (LogState) message()    {}
+func (Placed) message()      {}
 func (Welcome) message()     {}
 func (Start) message()       {}
 func (Resume) message()      {}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"strconv"
 	"time"
@@ -46,6 +45,13 @@ func Run(ctx context.Context, fsys vfs.FS, getenv func(string) string) error {
 		return fmt.Errorf("rank %d: %w", r.id, err)
 	}
 	defer r.closeGatherer()
+	if r.network.key != nil {
+		if r.here, err = enterHost(func(path string) { r.link.Send(protocol.Placed{Path: path}) }); err != nil {
+			r.link.Send(protocol.SetupFailed{Text: err.Error(), Body: wire.EncodeError(err)})
+			return fmt.Errorf("rank %d: %w", r.id, err)
+		}
+		defer r.here.leave()
+	}
 	if r.cfg.Channels != nil {
 		go r.serveNews(ctx)
 	}
@@ -88,17 +94,22 @@ func rankOf(getenv func(string) string) (int, error) {
 
 // connect connects to the coordinator and says hello.
 func (r *process) connect(ctx context.Context, socket string, described *wire.Process) error {
-	conn, err := wire.Dial(ctx, socket)
+	conn, err := wire.Dial(ctx, socket, r.token)
 	if err != nil {
 		return err
 	}
-	if err := wire.Greet(conn, wire.Greeting{Token: r.token, Role: wire.RoleRank, Rank: r.id, Incarnation: r.incarnation, Process: described}); err != nil {
+	if r.network, err = networkOf(conn, r.token); err != nil {
+		return err
+	}
+	host, name := wire.ThisHost()
+	if err := wire.Greet(conn, wire.Greeting{Token: r.token, Role: wire.RoleRank, Rank: r.id, Incarnation: r.incarnation,
+		Host: host, HostName: name, Process: described}); err != nil {
 		return err
 	}
 	if r.link, err = wire.NewLink(conn, bufio.NewReader(conn)); err != nil {
 		return err
 	}
-	if r.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+	if r.listener, err = r.network.listen(); err != nil {
 		return err
 	}
 	r.link.Send(protocol.Hello{Address: r.listener.Addr().String(), Process: os.Getpid()})
@@ -123,7 +134,7 @@ func (r *process) join() error {
 		return err
 	}
 	r.group = r.spec.Groups[r.spec.GroupOf[r.id]]
-	return nil
+	return r.guardHost()
 }
 
 // serve is the agent: it owns the protocol of the rank.

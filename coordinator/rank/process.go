@@ -22,6 +22,8 @@ type process struct {
 	id, incarnation int
 	token           string
 	link            *wire.Link
+	network         network
+	here            *hostDir // nil: all ranks are on the host of the coordinator
 	listener        net.Listener
 	cfg             wire.Welcome
 	spec            *job.Resolved

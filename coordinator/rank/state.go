@@ -55,7 +55,7 @@ type state struct {
 
 // newState allocates the memory of a rank and fills it, from a checkpoint or
 // with the initial fields.
-func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, progress func(int64)) (*state, error) {
+func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, here *hostDir, progress func(int64)) (*state, error) {
 	s := &state{fs: fsys, progress: progress, rank: id, cfg: cfg, spec: spec, node: spec.Nodes[id], mem: mpi.NewMemory(),
 		codec: container.NewCodec(spec.Codec, 0), joint: spec.Layouts[spec.GroupOf[id]]}
 	inst, err := spec.Instance()
@@ -88,7 +88,7 @@ func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec 
 	if err != nil {
 		return nil, err
 	}
-	if s.segment, err = mpi.JoinSegment(cfg.Segment, spec.Implementation, cfg.Sharing); err != nil {
+	if s.segment, err = s.openSegment(here); err != nil {
 		return nil, err
 	}
 	s.mem.AddShared(s.segment)

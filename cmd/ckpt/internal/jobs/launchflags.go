@@ -58,7 +58,7 @@ func (o *launchOptions) addFlags(g *ui.Globals, cmd *cobra.Command) {
 	f.IntVar(&o.keep, "keep", 0, "keep only the newest N sound checkpoints while the job runs (default: all)")
 	g.AddStoreFlag(cmd)
 	f.StringVar(&o.job, "job", "", "name of the job (default: APP-1, APP-2, …)")
-	f.StringVar(&o.launcher, "launcher", "local", "how to start the ranks, on this machine: local, mpiexec or srun")
+	f.StringVar(&o.launcher, "launcher", "local", "how to start the ranks: local (on this host), mpiexec or srun")
 	ui.Choices(f, "launcher", "local", "mpiexec", "srun")
 	f.BoolVar(&o.sharedOnce, "shared-once", true, "store the shared segment once per node, not once per rank")
 	f.StringVar(&o.codec, "codec", codec.UseAuto.String(), "compression: "+codec.Choices()+"; auto chooses one for each extent, if it pays")

@@ -17,6 +17,7 @@ type running struct {
 	autoRestart bool
 	silence     string
 	onFull      string
+	listen      string
 }
 
 func (r *running) addFlags(f *pflag.FlagSet) {
@@ -24,6 +25,7 @@ func (r *running) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&r.autoRestart, "auto-restart", false, "restart failed ranks automatically, from the last checkpoint")
 	f.StringVar(&r.onFull, "on-full", "skip", "what to do when the storage is full: skip the checkpoint, or stop the job (exit status 6)")
 	ui.Choices(f, "on-full", "skip", "stop")
+	f.StringVar(&r.listen, "listen", "", "address of this host, HOST or HOST:PORT, at which ranks on other hosts reach the coordinator (default: all ranks run on this host)")
 	f.StringVar(&r.silence, "silence", "10s", "heartbeat timeout after which a rank is declared dead")
 }
 
@@ -31,7 +33,7 @@ func (r *running) options(g *ui.Globals) (coordinator.Options, error) {
 	if err := g.CheckStore(); err != nil {
 		return coordinator.Options{}, err
 	}
-	opt := coordinator.Options{Store: g.Store, Limits: protocol.DefaultLimits, Observer: &ui.Narrator{G: g}, Log: g.Log()}
+	opt := coordinator.Options{Store: g.Store, Limits: protocol.DefaultLimits, Listen: r.listen, Observer: &ui.Narrator{G: g}, Log: g.Log()}
 	for _, s := range r.fail {
 		f, err := coordinator.ParseFailure(s)
 		if err != nil {
