@@ -88,7 +88,7 @@ func (p *Process) Capture(ctx context.Context) (Capture, error) {
 
 // begin finds the pages that were written since the last View or Capture.
 func (p *Process) begin(ctx context.Context, list []region) error {
-	p.memory.base.pending = false
+	p.memory.base.pending, p.memory.areas = false, nil
 	if err := ctx.Err(); err != nil {
 		return err
 	}

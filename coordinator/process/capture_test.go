@@ -42,7 +42,6 @@ func TestPatterns(t *testing.T) {
 	pr := startProgram(t, plainProgram(t))
 	s := &subject{program: pr, p: pr.connect()}
 	for seed := range runs {
-		s.rng = rand.New(rand.NewPCG(uint64(seed), 16))
 		s.pattern(t, seed)
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
@@ -56,6 +55,7 @@ func TestPatterns(t *testing.T) {
 
 // pattern is one run: regions come, change, and go.
 func (s *subject) pattern(t *testing.T, seed int) {
+	s.rng = rand.New(rand.NewPCG(uint64(seed), 16))
 	for i := range 1 + s.rng.IntN(3) {
 		r := subjectRegion{name: fmt.Sprintf("r%d", i), kind: []string{"map", "heap"}[s.rng.IntN(2)], size: 1000 + s.rng.IntN(4<<20)}
 		huge := s.rng.IntN(2)

@@ -1,6 +1,8 @@
 package process
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -48,7 +50,7 @@ func (h *handle) watch() {
 		}
 	}
 	for {
-		if unix.Kill(h.pid, 0) == unix.ESRCH {
+		if ended(h.pid) {
 			close(h.done)
 			return
 		}
@@ -58,6 +60,22 @@ func (h *handle) watch() {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// ended reports whether a process is gone, or only waits for its parent.
+func ended(pid int) bool {
+	fd, err := unix.Open(fmt.Sprintf("/proc/%d/stat", pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return unix.Kill(pid, 0) == unix.ESRCH
+	}
+	defer unix.Close(fd)
+	text := make([]byte, 512)
+	n, err := unix.Read(fd, text)
+	if err != nil {
+		return err == unix.ESRCH
+	}
+	at := bytes.LastIndexByte(text[:n], ')') // the name may hold any character
+	return at >= 0 && at+2 < n && (text[at+2] == 'Z' || text[at+2] == 'X')
 }
 
 func (h *handle) kill() {

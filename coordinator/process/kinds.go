@@ -40,8 +40,33 @@ func bypass(pid int) (device string, err error) {
 	return "", nil
 }
 
-// areas returns the memory of a process.
-func areas(pid int) ([]zones.Area, error) {
+// areas returns the memory of the process as of the capture that began last.
+func (p *Process) areas() ([]zones.Area, error) {
+	if p.memory.areas == nil {
+		list, err := readAreas(p.hello.PID)
+		if err != nil {
+			return nil, err
+		}
+		p.memory.areas = list
+	}
+	return p.memory.areas, nil
+}
+
+// checkMapped refuses a region that the process does not have, before a copy of it
+// takes memory.
+func (p *Process) checkMapped(r region) error {
+	list, err := p.areas()
+	if err != nil {
+		p.note("/proc/PID/maps", err)
+		return nil // the client looks again before it copies
+	}
+	if !mapped(list, r.address, r.address+uint64(r.size), func(*zones.Area) bool { return true }) {
+		return fmt.Errorf("%d bytes at %#x: %w", r.size, r.address, unix.EFAULT)
+	}
+	return nil
+}
+
+func readAreas(pid int) ([]zones.Area, error) {
 	name := fmt.Sprintf("/proc/%d/maps", pid)
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -59,12 +84,19 @@ func areas(pid int) ([]zones.Area, error) {
 // private reports whether only the process itself writes to all pages of [start, end):
 // memory without a file, that is not shared and not its stack.
 func private(list []zones.Area, start, end uint64) bool {
+	return mapped(list, start, end, func(a *zones.Area) bool {
+		return !a.Shared && a.Inode == 0 && a.Prot&zones.Write != 0 && a.Name != "[stack]"
+	})
+}
+
+// mapped reports whether areas that are as wanted cover [start, end).
+func mapped(list []zones.Area, start, end uint64, wanted func(*zones.Area) bool) bool {
 	for i := range list {
 		a := &list[i]
 		if a.End <= start {
 			continue
 		}
-		if a.Start > start || a.Shared || a.Inode != 0 || a.Prot&zones.Write == 0 || a.Name == "[stack]" {
+		if a.Start > start || !wanted(a) {
 			return false
 		}
 		if start = a.End; start >= end {

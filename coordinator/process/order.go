@@ -52,7 +52,7 @@ type window struct {
 
 // newWindow makes a window and has the client map it. The caller holds p.orders.
 func (p *Process) newWindow(size int64) (*window, error) {
-	file, err := sharedFile("ckpt-window", size)
+	file, err := p.sharedFile("ckpt-window", size)
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +61,9 @@ func (p *Process) newWindow(size int64) (*window, error) {
 		file.Close()
 		return nil, err
 	}
+	// One call makes all pages; each would be a fault otherwise. Where the kernel cannot,
+	// they are made one by one.
+	_ = unix.Madvise(mem, unix.MADV_POPULATE_WRITE)
 	p.memory.lastID++
 	w := &window{id: p.memory.lastID, mem: mem, file: file}
 	if err := p.instruct(message{kind: kindMap, value: w.id, a: size}, file); err != nil {

@@ -26,8 +26,8 @@ type page struct {
 	mem  []byte
 }
 
-func newPage() (*page, error) {
-	f, err := sharedFile("ckpt-page", zones.PageSize)
+func (p *Process) newPage() (*page, error) {
+	f, err := p.sharedFile("ckpt-page", zones.PageSize)
 	if err != nil {
 		return nil, err
 	}
@@ -36,9 +36,9 @@ func newPage() (*page, error) {
 		f.Close()
 		return nil, err
 	}
-	p := &page{file: f, mem: mem}
-	p.word(0).Store(pageMagic)
-	return p, nil
+	made := &page{file: f, mem: mem}
+	made.word(0).Store(pageMagic)
+	return made, nil
 }
 
 func (p *page) close() {

@@ -91,7 +91,7 @@ func (p *Process) meet() error {
 	} else if err != nil {
 		p.note("pidfd_open", err)
 	}
-	if p.page, err = newPage(); err != nil {
+	if p.page, err = p.newPage(); err != nil {
 		p.handle.close()
 		return err
 	}

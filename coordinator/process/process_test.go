@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -291,6 +292,12 @@ func TestUnmapped(t *testing.T) {
 	pr.must(err)
 	if err := p.Fetch(regions[0].Mem); !errors.Is(err, unix.EFAULT) {
 		t.Errorf("fetch: %v", err)
+	}
+	if err := p.Prepare(context.Background()); !errors.Is(err, unix.EFAULT) {
+		t.Errorf("prepare: %v", err)
+	}
+	if _, err := p.Capture(context.Background()); !errors.Is(err, unix.EFAULT) {
+		t.Errorf("capture: %v", err)
 	}
 	pr.must(p.Answer(Answer{Status: IO, Text: "checkpoint failed"}))
 	pr.expect("-7 checkpoint failed")

@@ -35,7 +35,7 @@ func compiled(t testing.TB, name, compiler string, args ...string) string {
 	defer programs.mu.Unlock()
 	err, done := programs.done[name]
 	if !done {
-		args = append(args, "-O2", "-pedantic", "-Wall", "-Wextra", "-Werror", "-I", "../client/c", "-I", "testdata", "-o", path, "-lpthread")
+		args = append(args, "-pedantic", "-Wall", "-Wextra", "-Werror", "-I", "../client/c", "-I", "testdata", "-o", path, "-lpthread")
 		var out []byte
 		if out, err = exec.Command(compiler, args...).CombinedOutput(); err != nil {
 			err = fmt.Errorf("%s %s: %w\n%s", compiler, strings.Join(args, " "), err, out)
@@ -52,7 +52,7 @@ func compiled(t testing.TB, name, compiler string, args ...string) string {
 }
 
 func plainProgram(t testing.TB) string {
-	return compiled(t, "program", "cc", "-std=c99", "testdata/program.c", "testdata/other.c")
+	return compiled(t, "program", "cc", "-O2", "-std=c99", "testdata/program.c", "testdata/other.c")
 }
 
 // A program is a running testdata/program.c.
@@ -82,7 +82,8 @@ func startProgram(t testing.TB, command ...string) *program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pr.cmd.Env = append(os.Environ(), "CKPT_SOCKET="+socket, EnvAgent+"="+self)
+	pr.cmd.Env = append(os.Environ(), "CKPT_SOCKET="+socket, EnvAgent+"="+self,
+		"GORACE=atexit_sleep_ms=0") // the agent ends at once under the race detector too
 	pr.start()
 	t.Cleanup(func() {
 		pr.in.Close()

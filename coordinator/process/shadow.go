@@ -38,6 +38,28 @@ func (p *Process) copyRegions(ctx context.Context, list []region) ([]zones.Regio
 	return regions, nil
 }
 
+// Prepare makes the memory that Capture will need, so that the first pause is no longer
+// than the others. The program waits for it, best in its call of Restore.
+func (p *Process) Prepare(ctx context.Context) error {
+	p.orders.Lock()
+	defer p.orders.Unlock()
+	p.memory.areas = nil
+	list := p.protected()
+	p.dropShadows(list)
+	for _, r := range list {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if r.size == 0 {
+			continue
+		}
+		if _, err := p.shadowOf(r); err != nil {
+			return fmt.Errorf("region %q: %w", r.name, err)
+		}
+	}
+	return nil
+}
+
 // dropShadows gives back the shadows of regions that are gone or have another size.
 func (p *Process) dropShadows(list []region) {
 	sizes := map[string]int64{}
@@ -57,6 +79,9 @@ func (p *Process) shadowOf(r region) (*shadow, error) {
 	if s := p.memory.shadows[r.name]; s != nil {
 		return s, nil
 	}
+	if err := p.checkMapped(r); err != nil {
+		return nil, err
+	}
 	w, err := p.newWindow(zones.PageRound(r.size))
 	if err != nil {
 		return nil, err
@@ -74,11 +99,9 @@ func (p *Process) fill(s *shadow, r region) error {
 	t := p.memory.tracks.tracked[r.name]
 	known := s.filled && t != nil && t.known
 	s.region, s.filled = r, false // until all is copied
-	var ranges []copyRange
+	ranges := []copyRange{{r.address, 0, uint64(r.size)}}
 	if known {
 		ranges = t.changed()
-	} else {
-		ranges = pieces(nil, r.address, 0, uint64(r.size))
 	}
 	if err := p.copyRanges(s.window, r, ranges); err != nil {
 		return err
@@ -93,49 +116,59 @@ func (p *Process) fill(s *shadow, r region) error {
 // changed returns the ranges to copy into a shadow.
 func (t *track) changed() (ranges []copyRange) {
 	start, end := t.address, t.address+uint64(t.size)
-	if t.first > start { // a page that another region touches too
-		ranges = pieces(ranges, start, 0, t.first-start)
+	add := func(from, to uint64) {
+		if from < to {
+			ranges = append(ranges, copyRange{from, from - start, to - from})
+		}
 	}
+	add(start, t.first) // a page that another region touches too
 	t.sinceShadow.runs(t.pages(), func(from, to int) {
-		a := max(start, t.first+uint64(from)*zones.PageSize)
-		b := min(end, t.first+uint64(to)*zones.PageSize)
-		ranges = pieces(ranges, a, a-start, b-a)
+		add(max(start, t.first+uint64(from)*zones.PageSize), min(end, t.first+uint64(to)*zones.PageSize))
 	})
-	if t.end < end {
-		ranges = pieces(ranges, t.end, t.end-start, end-t.end)
-	}
+	add(t.end, end)
 	return ranges
 }
 
-// pieces adds a range, cut into parts no longer than a window: the unit of measurement.
-func pieces(ranges []copyRange, address, offset, bytes uint64) []copyRange {
-	for bytes > 0 {
-		n := min(bytes, windowBytes)
-		ranges = append(ranges, copyRange{address, offset, n})
-		address, offset, bytes = address+n, offset+n, bytes-n
-	}
-	return ranges
-}
+// orderBytes is how much an order to fill a shadow copies. The time of an order and its
+// answer must not count beside it.
+const orderBytes = 64 << 20
 
 // copyRanges copies parts of a region into its shadow, some at a time, by the faster way.
-func (p *Process) copyRanges(w *window, r region, ranges []copyRange) error {
+func (p *Process) copyRanges(to *window, r region, ranges []copyRange) error {
 	choice := p.memory.choice(&r)
 	for len(ranges) > 0 {
-		n, bytes := 0, uint64(0)
-		for n < len(ranges) && n < maxRanges && bytes < windowBytes {
-			bytes += ranges[n].bytes
-			n++
+		chosen, limit := p.next(choice, orderBytes)
+		var part []copyRange
+		part, ranges = firstBytes(ranges, uint64(limit))
+		bytes := int64(0)
+		for _, c := range part {
+			bytes += int64(c.bytes)
 		}
-		err := p.choose(choice, int64(bytes), func(way way) error {
-			if way == byKernel {
-				return p.direct(kindOut, &r, w.mem, ranges[:n])
+		err := p.move(choice, chosen, bytes, func(w way) error {
+			if w == byKernel {
+				return p.direct(kindOut, &r, to.mem, part)
 			}
-			return p.copyAll(kindOut, w, &r, ranges[:n])
+			return p.copyAll(kindOut, to, &r, part)
 		})
 		if err != nil {
 			return err
 		}
-		ranges = ranges[n:]
 	}
 	return nil
+}
+
+// firstBytes divides a list of ranges, which it may change, after a number of bytes, or as many ranges as an order holds.
+func firstBytes(ranges []copyRange, limit uint64) (first, rest []copyRange) {
+	for len(ranges) > 0 && limit > 0 && len(first) < maxRanges {
+		r := ranges[0]
+		n := min(r.bytes, limit)
+		first = append(first, copyRange{r.address, r.offset, n})
+		limit -= n
+		if n == r.bytes {
+			ranges = ranges[1:]
+			continue
+		}
+		ranges[0] = copyRange{r.address + n, r.offset + n, r.bytes - n}
+	}
+	return first, ranges
 }

@@ -10,9 +10,10 @@ import (
 // sharedFile returns a file without a name, of the given size, that two processes can
 // map. Nobody can shrink it where the kernel has sealed files: a mapping of it never
 // gets SIGBUS.
-func sharedFile(name string, size int64) (*os.File, error) {
+func (p *Process) sharedFile(name string, size int64) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
+		p.note("memfd_create", err)
 		return unlinkedFile(name, size)
 	}
 	f := os.NewFile(uintptr(fd), name)

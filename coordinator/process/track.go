@@ -28,7 +28,6 @@ type tracks struct {
 	scanner *scanner
 	refused bool // by the kernel, for all regions
 	tracked map[string]*track
-	areas   []zones.Area // of the process, while a capture begins
 }
 
 // A track knows which pages of a region were written.
@@ -58,7 +57,6 @@ func (p *Process) update(list []region) error {
 	if ts.tracked == nil {
 		ts.tracked = map[string]*track{}
 	}
-	ts.areas = nil
 	extents := pageExtents(list)
 	seen := map[string]bool{}
 	for i, r := range list {
@@ -167,30 +165,24 @@ func (p *Process) beginTrack(t *track) error {
 			return nil
 		}
 	}
-	if ts.areas == nil {
-		list, err := areas(p.hello.PID)
-		if err != nil {
-			p.refuseTracking("/proc/PID/maps", err)
-			return nil
-		}
-		ts.areas = list
+	list, err := p.areas()
+	if err != nil {
+		p.refuseTracking("/proc/PID/maps", err)
+		return nil
 	}
-	if !private(ts.areas, t.first, t.end) {
+	if !private(list, t.first, t.end) {
 		t.rest = maxRest
 		return nil
 	}
 	t.sinceBase, t.sinceShadow = newBitset(t.pages()), newBitset(t.pages())
 	t.all()
-	err := ts.scanner.register(t.first, t.end)
-	if err == nil {
-		err = ts.scanner.written(t.first, t.end, newBitset(t.pages()))
-		if err != nil {
-			ts.scanner.unregister(t.first, t.end)
-		}
-	}
-	if err != nil {
-		p.note("userfaultfd of region "+t.name, err)
+	if err := ts.scanner.register(t.first, t.end); err != nil {
+		p.note("UFFDIO_REGISTER", fmt.Errorf("region %q: %w", t.name, err))
 		t.rest = maxRest
+		return nil
+	}
+	if err := ts.scanner.written(t.first, t.end, newBitset(t.pages())); err != nil {
+		p.refuseTracking("PAGEMAP_SCAN", err)
 		return nil
 	}
 	t.on, t.known = true, true

@@ -22,6 +22,7 @@ type memory struct {
 	refused bool               // the kernel does not let us read the process's memory
 	asked   bool               // the process was asked to allow it
 
+	areas   []zones.Area // of the process, since it began to wait; nil: not read yet
 	shadows map[string]*shadow
 	tracks  tracks
 	base    base
@@ -187,9 +188,9 @@ func (p *Process) transfer(what string, kind uint32, mem []byte) error {
 func (p *Process) transferParts(kind uint32, r *region, offset int64, mem []byte) error {
 	choice := p.memory.choice(r)
 	for len(mem) > 0 {
-		n := min(len(mem), windowBytes)
+		w, n := p.next(choice, min(int64(len(mem)), windowBytes))
 		ranges := []copyRange{{r.address + uint64(offset), 0, uint64(n)}}
-		err := p.choose(choice, int64(n), func(w way) error {
+		err := p.move(choice, w, n, func(w way) error {
 			if w == byKernel {
 				return p.direct(kind, r, mem[:n], ranges)
 			}
@@ -198,7 +199,7 @@ func (p *Process) transferParts(kind uint32, r *region, offset int64, mem []byte
 		if err != nil {
 			return err
 		}
-		mem, offset = mem[n:], offset+int64(n)
+		mem, offset = mem[n:], offset+n
 	}
 	return nil
 }

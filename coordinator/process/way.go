@@ -25,7 +25,10 @@ type choice struct {
 const (
 	// measuredBytes is the least piece of memory whose time says something of a way.
 	measuredBytes = 64 << 10
-	// The slower way is tried again once in this many pieces.
+	// triedBytes is the length of a piece that tries the way that is not the best known.
+	triedBytes = 1 << 20
+	// The slower way is tried again once in this many pieces, and more rarely the slower
+	// it is.
 	triedAgain = 64
 )
 
@@ -46,21 +49,24 @@ func (m *memory) choice(r *region) *choice {
 	return c
 }
 
-// next returns the way of the next piece: the fastest of those known, after each was tried.
-func (c *choice) next() way {
+// next returns the way of the next piece, and its greatest length: the fastest way of
+// those known, after each was tried.
+func (c *choice) next(limit int64) (way, int64) {
 	best := byClient
 	for w := range ways {
 		if c.pace[w] == 0 {
-			return w
+			return w, min(limit, triedBytes)
 		}
 		if c.pace[w] < c.pace[best] {
 			best = w
 		}
 	}
-	if c.count++; c.count%triedAgain == 0 {
-		return ways - 1 - best
+	other := ways - 1 - best
+	if c.count++; float64(c.count) > triedAgain*c.pace[other]/c.pace[best] {
+		c.count = 0
+		return other, min(limit, triedBytes)
 	}
-	return best
+	return best, limit
 }
 
 func (c *choice) measured(w way, bytes int64, d time.Duration) {
@@ -74,19 +80,23 @@ func (c *choice) measured(w way, bytes int64, d time.Duration) {
 	c.pace[w] = pace
 }
 
-// choose has a piece of memory moved by the faster way. Where the kernel refuses to, the
-// client moves it, now and from now on.
-func (p *Process) choose(c *choice, bytes int64, move func(way) error) error {
-	w := byClient
-	if !p.memory.refused {
-		w = c.next()
+// next returns the way of the next piece of a region, and its greatest length.
+func (p *Process) next(c *choice, limit int64) (way, int64) {
+	if p.memory.refused {
+		return byClient, limit
 	}
+	return c.next(limit)
+}
+
+// move moves a piece of memory by a way, and notes how long it takes. Where the kernel
+// refuses to, the client moves it, now and from now on.
+func (p *Process) move(c *choice, w way, bytes int64, by func(way) error) error {
 	start := time.Now()
-	err := move(w)
+	err := by(w)
 	if w == byKernel && errGone(err) {
 		p.memory.refused = true
 		p.note("process_vm_readv", fmt.Errorf("%w (kernel.yama.ptrace_scope, a container or a filter forbids it)", err))
-		return move(byClient)
+		return by(byClient)
 	}
 	if err == nil {
 		c.measured(w, bytes, time.Since(start))

@@ -274,9 +274,9 @@ CKPT_I_OWN int ckpt_i_broken(const char *what)
 	return ckpt_i_fail(CKPT_SERVICE, "%s", what);
 }
 
-CKPT_I_OWN void *ckpt_i_map(int fd, size_t bytes)
+CKPT_I_OWN void *ckpt_i_map(int fd, size_t bytes, int flags)
 {
-	void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
 	return mem == MAP_FAILED ? NULL : mem;
 }
 
@@ -393,7 +393,7 @@ CKPT_I_OWN struct ckpt_i_window *ckpt_i_window(uint32_t id)
 CKPT_I_OWN void ckpt_i_add_window(uint32_t id, int64_t bytes, int fd)
 {
 	struct ckpt_i_window *w = (struct ckpt_i_window *)malloc(sizeof *w);
-	void *mem = w == NULL || bytes <= 0 || fd < 0 ? NULL : ckpt_i_map(fd, (size_t)bytes);
+	void *mem = w == NULL || bytes <= 0 || fd < 0 ? NULL : ckpt_i_map(fd, (size_t)bytes, 0x8000); /* MAP_POPULATE */
 	if (fd >= 0)
 		close(fd);
 	if (mem == NULL) { /* the next order to copy fails */
@@ -692,7 +692,7 @@ CKPT_I_OWN int ckpt_i_greet(int rank, int size)
 		ckpt_i_broken(what);
 		return (int)(int32_t)end.value;
 	}
-	CKPT_I->page = fd < 0 ? NULL : (char *)ckpt_i_map(fd, CKPT_I_PAGE);
+	CKPT_I->page = fd < 0 ? NULL : (char *)ckpt_i_map(fd, CKPT_I_PAGE, 0);
 	if (fd >= 0)
 		close(fd);
 	if (CKPT_I->page == NULL || *ckpt_i_word(0) != CKPT_I_MAGIC)

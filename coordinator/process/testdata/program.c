@@ -8,6 +8,7 @@
 #endif
 #include "program.h"
 #include <pthread.h>
+#include <time.h>
 
 enum { HUGE_PAGE = 2 << 20 };
 
@@ -232,6 +233,24 @@ static long long run(const char *command, char *name, long a, long b, long c)
 			munmap(v->mem, v->bytes);
 		v->name[0] = 0;
 		return status;
+	}
+	if (strcmp(command, "memcpy") == 0) { /* how long a plain copy takes, in nanoseconds */
+		static void *to;
+		struct timespec start, end;
+		if (to == NULL) {
+			to = malloc((size_t)a);
+			memset(to, 1, (size_t)a);
+		}
+		clock_gettime(CLOCK_MONOTONIC, &start);
+		memcpy(to, v->mem, (size_t)a);
+		clock_gettime(CLOCK_MONOTONIC, &end);
+		return (long long)(end.tv_sec - start.tv_sec) * 1000000000 + end.tv_nsec - start.tv_nsec;
+	}
+	if (strcmp(command, "scatter") == 0) { /* a byte in each b-th page, from page c */
+		size_t i;
+		for (i = (size_t)c * 4096; i < v->bytes; i += (size_t)b * 4096)
+			v->mem[i] = (unsigned char)(v->mem[i] + a);
+		return 0;
 	}
 	if (strcmp(command, "again") == 0)
 		return ckpt_protect(name, v->mem, (size_t)a, (int)b);
