@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -220,7 +221,18 @@ func (p *program) limit() int64 {
 	if !p.began {
 		return 0
 	}
-	return int64(p.member.Limit())
+	return int64(min(p.member.Limit(), p.dies()))
+}
+
+// dies is the boundary at which a failure is to be injected into this process.
+func (p *program) dies() int {
+	next := math.MaxInt
+	for _, iter := range p.cfg.InjectAt {
+		if iter > p.cfg.Iter {
+			next = min(next, iter)
+		}
+	}
+	return next
 }
 
 // do feeds the member and carries out what it decides.
@@ -332,6 +344,8 @@ func (p *program) called(ctx context.Context, c client.Call) {
 	case c.Kind == client.Boundary && !p.began:
 		p.step = c.Step
 		p.unrestored()
+	case c.Kind == client.Boundary && int(c.Count) == p.dies():
+		p.link.Send(protocol.InjectDue{Iter: int(c.Count)}) // the coordinator kills the process
 	case c.Kind == client.Boundary:
 		p.step = c.Step
 		p.do(ctx, protocol.Reached{Iter: int(c.Count), Save: c.Save})
