@@ -123,10 +123,7 @@ func (s *subject) change(r *subjectRegion) {
 func (s *subject) checkpoint(t *testing.T) {
 	s.tell("boundary x 1")
 	s.call(s.p, Boundary)
-	truth := map[string][]byte{}
-	for _, r := range s.regions {
-		truth[r.name] = s.truth(s.p, r.name)
-	}
+	truth := s.truths(s.p)
 	behind := s.rng.IntN(2) == 0
 	var c Capture
 	var err error

@@ -2,7 +2,10 @@ package process
 
 import (
 	"context"
+	"fmt"
 	"testing"
+
+	"ckpt/zones"
 )
 
 // TestReturnedPages hands whole page tables of memory back to the kernel, which leaves no
@@ -15,12 +18,7 @@ func TestReturnedPages(t *testing.T) {
 		pr.do("fill u 3")
 		take := func() Capture {
 			t.Helper()
-			pr.tell("boundary x 1")
-			pr.call(p, Boundary)
-			c, err := p.Capture(context.Background())
-			pr.must(err)
-			pr.must(p.Answer(Answer{}))
-			pr.expect("0")
+			c := pr.capture(p)
 			p.Committed(1)
 			return c
 		}
@@ -39,5 +37,134 @@ func TestReturnedPages(t *testing.T) {
 		if c.Clean("u", 4<<20, 4096) {
 			t.Errorf("huge %d: memory that was handed back is clean", huge)
 		}
+	}
+}
+
+// TestAbortedStaysDirty aborts a checkpoint: pages that it would have stored are not clean
+// for the next, which compares with the one before.
+func TestAbortedStaysDirty(t *testing.T) {
+	pr := startProgram(t, plainProgram(t))
+	p := pr.connect()
+	pr.do("map u %d 0", 4<<20)
+	pr.capture(p)
+	p.Committed(1)
+	pr.do("write u 8192 1 9")
+	pr.capture(p)
+	p.Aborted()
+	p.Committed(2) // said of no capture
+	pr.do("write u 40960 1 9")
+	c := pr.capture(p)
+	if number, ok := c.Base(); !ok || number != 1 {
+		t.Errorf("base is %d, %v, want 1", number, ok)
+	}
+	clean := 0
+	for page := range int64(1024) {
+		if c.Clean("u", page*zones.PageSize, zones.PageSize) {
+			clean++
+			if page == 2 || page == 10 {
+				t.Errorf("page %d was written since checkpoint 1 and is clean", page)
+			}
+		}
+	}
+	if !p.memory.tracks.refused && clean != 1022 {
+		t.Errorf("%d pages are clean, want 1022", clean)
+	}
+}
+
+// TestMuchWritten rewrites a region again and again: it is left alone for a while, and
+// tried again later.
+func TestMuchWritten(t *testing.T) {
+	pr := startProgram(t, plainProgram(t))
+	p := pr.connect()
+	pr.do("map u %d 0", 4<<20)
+	states := ""
+	for i := range 10 {
+		pr.do("write u 0 %d %d", 4<<20, i)
+		pr.capture(p)
+		if p.memory.tracks.refused {
+			t.Skip("the kernel does not tell which pages are written")
+		}
+		if p.memory.tracks.tracked["u"].on {
+			states += "+"
+		} else {
+			states += "-"
+		}
+	}
+	// Tracked from the first, found to be rewritten by the second, left alone for four.
+	if want := "+-----+---"; states != want {
+		t.Errorf("tracked %s, want %s", states, want)
+	}
+}
+
+// TestEachWay forces each way of taking memory: it delivers every byte, and is not torn
+// by what the program writes right after.
+func TestEachWay(t *testing.T) {
+	for _, tracked := range []bool{true, false} {
+		for w := range ways {
+			t.Run(fmt.Sprintf("way %d tracked %v", w, tracked), func(t *testing.T) {
+				s := &subject{program: startProgram(t, plainProgram(t))}
+				s.p = s.connect()
+				s.p.memory.tracks.refused = !tracked
+				s.regions = []subjectRegion{{"u", "heap", 3<<20 + 5}, {"v", "map", 5 << 20}, {"w", "heap", 70000}}
+				for _, r := range s.regions {
+					s.do("%s %s %d 1", r.kind, r.name, r.size)
+					s.do("fill %s 1", r.name)
+				}
+				if w == byClient {
+					s.p.memory.refused = true
+				}
+				for i := range 4 {
+					for _, r := range s.regions {
+						// It is always tried next, as if it were the fastest.
+						s.p.memory.choice(&region{name: r.name, size: int64(r.size)}).pace = [ways]float64{1, 1e-12}
+						s.do("write %s %d 9000 %d", r.name, 30000+i, i)
+					}
+					s.eachWay(t)
+				}
+			})
+		}
+	}
+}
+
+func (s *subject) eachWay(t *testing.T) {
+	t.Helper()
+	var truth map[string][]byte
+	s.atBoundary(s.p, func() {
+		truth = s.truths(s.p)
+		v, err := s.p.View(context.Background())
+		s.must(err)
+		for _, r := range v.Regions {
+			s.must(s.p.Fetch(r.Mem))
+		}
+		s.compare(t, v, truth)
+	})
+	c := s.capture(s.p)
+	for _, r := range s.regions {
+		s.do("write %s 0 %d 200", r.name, r.size)
+	}
+	s.compare(t, c, truth)
+	for _, r := range s.regions {
+		s.do("fill %s 1", r.name)
+	}
+}
+
+// TestManyRegions has more regions than one call of the kernel or one order can take.
+func TestManyRegions(t *testing.T) {
+	s := &subject{program: startProgram(t, plainProgram(t))}
+	s.p = s.connect()
+	s.do("many m 3000 400")
+	for _, refused := range []bool{false, true} {
+		s.p.memory.refused = refused
+		var truth map[string][]byte
+		s.do("fill m 8")
+		var c Capture
+		s.atBoundary(s.p, func() {
+			truth = s.truths(s.p)
+			var err error
+			c, err = s.p.Capture(context.Background())
+			s.must(err)
+		})
+		s.do("write m 0 1000000 1")
+		s.compare(t, c, truth)
 	}
 }

@@ -45,9 +45,8 @@ func (p *Process) checkWaiting() error {
 
 // A window is memory that process and agent share.
 type window struct {
-	id   uint32
-	mem  []byte
-	file *os.File
+	id  uint32
+	mem []byte
 }
 
 // newWindow makes a window and has the client map it. The caller holds p.orders.
@@ -56,16 +55,16 @@ func (p *Process) newWindow(size int64) (*window, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer file.Close() // the mappings stay
 	mem, err := mapShared(file, size)
 	if err != nil {
-		file.Close()
 		return nil, err
 	}
 	// One call makes all pages; each would be a fault otherwise. Where the kernel cannot,
 	// they are made one by one.
 	_ = unix.Madvise(mem, unix.MADV_POPULATE_WRITE)
 	p.memory.lastID++
-	w := &window{id: p.memory.lastID, mem: mem, file: file}
+	w := &window{id: p.memory.lastID, mem: mem}
 	if err := p.instruct(message{kind: kindMap, value: w.id, a: size}, file); err != nil {
 		w.close()
 		return nil, err
@@ -73,9 +72,12 @@ func (p *Process) newWindow(size int64) (*window, error) {
 	return w, nil
 }
 
-func (w *window) close() {
-	w.file.Close()
-	_ = unix.Munmap(w.mem)
+func (w *window) close() { _ = unix.Munmap(w.mem) }
+
+// dropWindow ends a window on both sides.
+func (p *Process) dropWindow(w *window) {
+	_ = p.instruct(message{kind: kindUnmap, value: w.id}, nil)
+	w.close()
 }
 
 // copyAll has the client copy ranges between its memory and a window. All ranges lie in

@@ -343,13 +343,21 @@ func TestKill(t *testing.T) {
 // truth returns the memory of a region as the kernel shows it.
 func (pr *program) truth(p *Process, name string) []byte {
 	pr.t.Helper()
-	list := p.protected()
-	r := list[slices.IndexFunc(list, func(r region) bool { return r.name == name })]
+	return pr.truths(p)[name]
+}
+
+// truths returns the memory of all regions.
+func (pr *program) truths(p *Process) map[string][]byte {
+	pr.t.Helper()
 	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", p.hello.PID))
 	pr.must(err)
 	defer mem.Close()
-	b := make([]byte, r.size)
-	_, err = mem.ReadAt(b, int64(r.address))
-	pr.must(err)
-	return b
+	all := map[string][]byte{}
+	for _, r := range p.protected() {
+		b := make([]byte, r.size)
+		_, err := mem.ReadAt(b, int64(r.address))
+		pr.must(err)
+		all[r.name] = b
+	}
+	return all
 }

@@ -3,6 +3,7 @@ package process
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -201,4 +202,25 @@ func (pr *program) call(p *Process, kind Kind) Call {
 		pr.t.Fatalf("the program called %v, want %v", call.Kind, kind)
 	}
 	return call
+}
+
+// atBoundary takes a program through a boundary, at which it waits while do runs.
+func (pr *program) atBoundary(p *Process, do func()) {
+	pr.t.Helper()
+	pr.tell("boundary x 1")
+	pr.call(p, Boundary)
+	do()
+	pr.must(p.Answer(Answer{}))
+	pr.expect("0")
+}
+
+// capture takes the memory of a program at a boundary.
+func (pr *program) capture(p *Process) (c Capture) {
+	pr.t.Helper()
+	pr.atBoundary(p, func() {
+		var err error
+		c, err = p.Capture(context.Background())
+		pr.must(err)
+	})
+	return c
 }

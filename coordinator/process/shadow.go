@@ -18,24 +18,81 @@ type shadow struct {
 func (p *Process) copyRegions(ctx context.Context, list []region) ([]zones.Region, error) {
 	p.dropShadows(list)
 	regions := make([]zones.Region, len(list))
+	var small []int
 	for i, r := range list {
 		regions[i] = zones.Region{Name: r.name, Zone: zones.Data, Elem: r.elem, Size: r.size, Mem: []byte{}}
-		if r.size == 0 {
+		if r.small() {
+			if r.size > 0 {
+				small = append(small, i)
+			}
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		s, err := p.shadowOf(r)
-		if err != nil {
-			return nil, fmt.Errorf("region %q: %w", r.name, err)
+		if err == nil {
+			err = p.fill(s, r)
 		}
-		if err := p.fill(s, r); err != nil {
-			return nil, err
+		if err != nil {
+			return nil, fmt.Errorf("capture region %q: %w", r.name, err)
 		}
 		regions[i].Mem = s.window.mem[:zones.PageRound(r.size)]
 	}
-	return regions, nil
+	return regions, p.copySmall(list, small, regions)
+}
+
+// copySmall copies the small regions, all into one window: one call of the kernel has many
+// of them, while an order and its answer for each would take most of the pause.
+func (p *Process) copySmall(list []region, small []int, regions []zones.Region) error {
+	w, err := p.smallWindow(list)
+	if err != nil || w == nil {
+		return err
+	}
+	at := int64(0)
+	ranges := make([]copyRange, len(small))
+	for k, i := range small {
+		r := &list[i]
+		end := at + zones.PageRound(r.size)
+		regions[i].Mem = w.mem[at:end:end]
+		clear(regions[i].Mem[r.size:])
+		ranges[k] = copyRange{r.address, uint64(at), uint64(r.size)}
+		at = end
+	}
+	if !p.memory.refused {
+		err := p.direct(kindOut, &region{name: "(small)"}, w.mem, ranges)
+		if err == nil {
+			return nil
+		}
+		p.refusedRead(err)
+	}
+	for k, i := range small { // which also finds the region that is not there
+		if err := p.copyAll(kindOut, w, &list[i], ranges[k:k+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// smallWindow returns the window for the small regions of a list, nil if there are none.
+func (p *Process) smallWindow(list []region) (*window, error) {
+	size := int64(0)
+	for _, r := range list {
+		if r.small() {
+			size += zones.PageRound(r.size)
+		}
+	}
+	w := p.memory.small
+	if size == 0 || w != nil && int64(len(w.mem)) >= size {
+		return w, nil
+	}
+	if w != nil {
+		p.dropWindow(w)
+		p.memory.small, size = nil, 2*size
+	}
+	w, err := p.newWindow(size)
+	p.memory.small = w
+	return w, err
 }
 
 // Prepare makes the memory that Capture will need, so that the first pause is no longer
@@ -50,14 +107,15 @@ func (p *Process) Prepare(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if r.size == 0 {
+		if r.small() {
 			continue
 		}
 		if _, err := p.shadowOf(r); err != nil {
-			return fmt.Errorf("region %q: %w", r.name, err)
+			return fmt.Errorf("prepare region %q: %w", r.name, err)
 		}
 	}
-	return nil
+	_, err := p.smallWindow(list)
+	return err
 }
 
 // dropShadows gives back the shadows of regions that are gone or have another size.
@@ -68,8 +126,7 @@ func (p *Process) dropShadows(list []region) {
 	}
 	for name, s := range p.memory.shadows {
 		if size, ok := sizes[name]; !ok || size != s.region.size {
-			_ = p.instruct(message{kind: kindUnmap, value: s.window.id}, nil)
-			s.window.close()
+			p.dropWindow(s.window)
 			delete(p.memory.shadows, name)
 		}
 	}

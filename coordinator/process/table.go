@@ -25,6 +25,11 @@ type region struct {
 	size    int64
 }
 
+// smallBytes is the size below which a region is copied whole, together with others.
+const smallBytes = 1 << 20
+
+func (r *region) small() bool { return r.size < smallBytes }
+
 // A table is the list of regions, in the order in which the program protected them.
 type table struct {
 	regions []region

@@ -12,9 +12,6 @@ import (
 )
 
 const (
-	// trackedBytes is the size from which the written pages of a region are looked for:
-	// below, copying all costs less.
-	trackedBytes = 1 << 20
 	// manyShare is the share of written pages above which a region is no longer tracked:
 	// the first write to each page costs the program more than the copy that it saves.
 	manyShare = 0.2
@@ -60,7 +57,7 @@ func (p *Process) update(list []region) error {
 	extents := pageExtents(list)
 	seen := map[string]bool{}
 	for i, r := range list {
-		if r.size >= trackedBytes {
+		if !r.small() {
 			seen[r.name] = true
 			if t := ts.tracked[r.name]; t != nil && (t.address != r.address || t.size != r.size || t.first != extents[i].start || t.end != extents[i].end) {
 				p.untrack(r.name)

@@ -24,6 +24,7 @@ type memory struct {
 
 	areas   []zones.Area // of the process, since it began to wait; nil: not read yet
 	shadows map[string]*shadow
+	small   *window // the shadow of all small regions
 	tracks  tracks
 	base    base
 }
@@ -124,10 +125,12 @@ func (m *memory) forget() {
 
 func (m *memory) close() {
 	m.forget()
-	if m.window != nil {
-		m.window.close()
-		m.window = nil
+	for _, w := range []*window{m.window, m.small} {
+		if w != nil {
+			w.close()
+		}
 	}
+	m.window, m.small = nil, nil
 	for _, s := range m.shadows {
 		s.window.close()
 	}

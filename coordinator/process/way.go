@@ -35,7 +35,7 @@ const (
 // choice returns the choice for a region. Small ones share one.
 func (m *memory) choice(r *region) *choice {
 	name := ""
-	if r.size >= trackedBytes {
+	if !r.small() {
 		name = r.name
 	}
 	c := m.choices[name]
@@ -82,8 +82,11 @@ func (c *choice) measured(w way, bytes int64, d time.Duration) {
 
 // next returns the way of the next piece of a region, and its greatest length.
 func (p *Process) next(c *choice, limit int64) (way, int64) {
-	if p.memory.refused {
+	switch {
+	case p.memory.refused:
 		return byClient, limit
+	case limit < measuredBytes:
+		return byKernel, limit // an order and its answer take longer than the copy
 	}
 	return c.next(limit)
 }
@@ -93,15 +96,24 @@ func (p *Process) next(c *choice, limit int64) (way, int64) {
 func (p *Process) move(c *choice, w way, bytes int64, by func(way) error) error {
 	start := time.Now()
 	err := by(w)
-	if w == byKernel && errGone(err) {
-		p.memory.refused = true
-		p.note("process_vm_readv", fmt.Errorf("%w (kernel.yama.ptrace_scope, a container or a filter forbids it)", err))
+	if w == byKernel && p.refusedRead(err) {
 		return by(byClient)
 	}
 	if err == nil {
 		c.measured(w, bytes, time.Since(start))
 	}
 	return err
+}
+
+// refusedRead reports whether an error says that the kernel does not let the agent read
+// the memory of the process, and remembers it.
+func (p *Process) refusedRead(err error) bool {
+	if !errGone(err) {
+		return false
+	}
+	p.memory.refused = true
+	p.note("process_vm_readv", fmt.Errorf("%w (kernel.yama.ptrace_scope, a container or a filter forbids it)", err))
+	return true
 }
 
 // maxVectors is the number of ranges of one call (IOV_MAX).

@@ -367,6 +367,9 @@ func (p *program) prepare(ctx context.Context) {
 			}
 			p.link.Send(protocol.Restored{Body: job.Encode(p.state.restored)})
 		}
+		if p.spec.Async {
+			_ = p.client.Prepare(ctx) // the first checkpoint meets the same error, and tells it
+		}
 		p.link.Send(protocol.Ready{})
 	}()
 }

@@ -867,37 +867,42 @@ CKPT_I_API long ckpt_restore(void)
 	return status < 0 ? status : (long)step;
 }
 
-/* ckpt_i_pass counts a boundary and calls the agent if it is due. */
-CKPT_I_OWN int ckpt_i_pass(const char *function, long step, uint32_t save)
+CKPT_I_OWN int64_t ckpt_i_next(void)
 {
-	int64_t n;
-	int status;
-	if (!ckpt_i_ready(function, &status))
-		return status;
-	n = __atomic_load_n(ckpt_i_word(CKPT_I_PASSED), __ATOMIC_RELAXED) + 1;
-	if (save != 0) {
-		/* The agent must not believe that this boundary is passed before it hears of it. */
-		status = ckpt_i_call(CKPT_I_BOUNDARY, save, n, step, NULL, NULL);
-		__atomic_store_n(ckpt_i_word(CKPT_I_STEP), (int64_t)step, __ATOMIC_RELAXED);
-		__atomic_store_n(ckpt_i_word(CKPT_I_PASSED), n, __ATOMIC_SEQ_CST);
-		return status;
-	}
-	__atomic_store_n(ckpt_i_word(CKPT_I_STEP), (int64_t)step, __ATOMIC_RELAXED);
-	if (save != 0) { /* not passed yet: others must meet this rank here */
-		status = ckpt_i_call(CKPT_I_BOUNDARY, save, n, step, NULL, NULL);
-		__atomic_store_n(ckpt_i_word(CKPT_I_PASSED), n, __ATOMIC_SEQ_CST);
-		return status;
-	}
-	__atomic_store_n(ckpt_i_word(CKPT_I_PASSED), n, __ATOMIC_SEQ_CST);
-	if (n < __atomic_load_n(ckpt_i_word(CKPT_I_LIMIT), __ATOMIC_SEQ_CST) &&
-	    __atomic_load_n(ckpt_i_word(CKPT_I_PENDING), __ATOMIC_RELAXED) == 0)
-		return CKPT_OK;
-	return ckpt_i_call(CKPT_I_BOUNDARY, 0, n, step, NULL, NULL);
+	return __atomic_load_n(ckpt_i_word(CKPT_I_PASSED), __ATOMIC_RELAXED) + 1;
 }
 
-CKPT_I_API int ckpt_boundary(long step) { return ckpt_i_pass("ckpt_boundary", step, 0); }
+CKPT_I_OWN void ckpt_i_passed(int64_t count, long step)
+{
+	__atomic_store_n(ckpt_i_word(CKPT_I_STEP), (int64_t)step, __ATOMIC_RELAXED);
+	__atomic_store_n(ckpt_i_word(CKPT_I_PASSED), count, __ATOMIC_SEQ_CST);
+}
 
-CKPT_I_API int ckpt_save(long step) { return ckpt_i_pass("ckpt_save", step, 1); }
+CKPT_I_API int ckpt_boundary(long step)
+{
+	int64_t count;
+	int status;
+	if (!ckpt_i_ready("ckpt_boundary", &status))
+		return status;
+	count = ckpt_i_next();
+	ckpt_i_passed(count, step);
+	if (count < __atomic_load_n(ckpt_i_word(CKPT_I_LIMIT), __ATOMIC_SEQ_CST) &&
+	    __atomic_load_n(ckpt_i_word(CKPT_I_PENDING), __ATOMIC_RELAXED) == 0)
+		return CKPT_OK;
+	return ckpt_i_call(CKPT_I_BOUNDARY, 0, count, step, NULL, NULL);
+}
+
+CKPT_I_API int ckpt_save(long step)
+{
+	int64_t count;
+	int status;
+	if (!ckpt_i_ready("ckpt_save", &status))
+		return status;
+	count = ckpt_i_next();
+	status = ckpt_i_call(CKPT_I_BOUNDARY, 1, count, step, NULL, NULL);
+	ckpt_i_passed(count, step); /* not before: the other ranks must meet this one here */
+	return status;
+}
 
 CKPT_I_API int ckpt_wait(void)
 {

@@ -529,11 +529,6 @@ def _pass(function, step, force):
             page[_PASSED] = count
             return status
         page[_STEP] = step
-        if force:  # not passed yet: the other ranks must meet this one here
-            status = state.call(function, _BOUNDARY, force, count, step)[0]
-            if state.link is not None:
-                page[_PASSED] = count
-            return status
         page[_PASSED] = count
         # The agent lowers the limit, then has all processors pass a memory barrier.
         if count < page[_LIMIT] and not page[_PENDING]:

@@ -234,6 +234,18 @@ static long long run(const char *command, char *name, long a, long b, long c)
 		v->name[0] = 0;
 		return status;
 	}
+	if (strcmp(command, "many") == 0) { /* a regions of 1 to b bytes in one piece of memory */
+		long i;
+		v->bytes = (size_t)(a * b);
+		v->mem = (unsigned char *)malloc(v->bytes);
+		for (i = 0; i < a; i++) {
+			char one[80];
+			sprintf(one, "%s-%ld", name, i);
+			if (ckpt_protect(one, v->mem + i * b, (size_t)(i % b + 1), CKPT_BYTES) != CKPT_OK)
+				return -1;
+		}
+		return 0;
+	}
 	if (strcmp(command, "memcpy") == 0) { /* how long a plain copy takes, in nanoseconds */
 		static void *to;
 		struct timespec start, end;
