@@ -20,7 +20,7 @@ func pay(t *testing.T, seed uint64, cfg Config, slowdown float64, costs func(int
 	t.Helper()
 	cfg.Ranks, cfg.AutoRestart = ranks(3), true
 	cfg.Limits = Limits{Silence: time.Second, Phase: time.Hour, Restarts: 1}
-	w := &world{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 2)), committed: map[int]int{0: 0}, damaged: map[int]bool{},
+	w := &world{t: t, length: cfg.Iterations, seed: seed, rng: rand.New(rand.NewPCG(seed, 2)), committed: map[int]int{0: 0}, damaged: map[int]bool{},
 		answers: map[int]int{}, requests: map[int]Request{}, cfg: cfg, costs: costs, slowdown: slowdown, limit: 24 * time.Hour,
 		checker: checker{losses: map[int]bool{}}}
 	began, spent := time.Duration(0), time.Duration(0)

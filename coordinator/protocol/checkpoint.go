@@ -188,6 +188,10 @@ func (c *Coordinator) rankStopped(r *rankState, m Stopped) {
 		c.boundary = m.Iter
 		c.began = c.now
 		c.serving, c.waiting = c.waiting, nil
+		if c.finishing {
+			c.abort(-1, "the job is finishing", nil)
+			return
+		}
 		c.passDemands()
 		if stops(c.serving) {
 			c.ask(Agreed{c.boundary})

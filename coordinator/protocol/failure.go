@@ -207,7 +207,8 @@ func (c *Coordinator) blame(rank int, what string) string {
 }
 
 // rankDone takes the result of a rank. From the first one on there is no
-// boundary left that all ranks could share, hence no further checkpoint.
+// boundary left that all ranks could share, hence no further checkpoint. Where the number
+// of iterations is not known, a checkpoint may just have been agreed on.
 func (c *Coordinator) rankDone(r *rankState, m Done) {
 	r.done, r.body, r.iter = true, m.Body, max(r.iter, c.cfg.Iterations)
 	c.finishing = true
@@ -224,7 +225,7 @@ func (c *Coordinator) rankDone(r *rankState, m Done) {
 	switch {
 	case ended && c.behind == nil:
 		c.complete(results, nil)
-	case !ended && c.phase == proposing:
+	case !ended && (c.phase == proposing || c.phase == agreeing || c.phase == stopping && !r.answered):
 		c.abort(-1, "the job is finishing", nil)
 	}
 }

@@ -109,6 +109,9 @@ func (c *Coordinator) endAttempt(taken bool) {
 // themselves.
 func (c *Coordinator) arm(iter int) {
 	c.armed = c.cfg.Schedule.next(iter, c.cfg.Iterations)
+	if c.finishing {
+		c.armed = 0
+	}
 }
 
 // resume lets the ranks go on after a checkpoint or its abort.

@@ -277,7 +277,7 @@ func (w *world) check() {
 			w.failf("completed with %d results", len(w.outcome.Results))
 		}
 		for _, r := range w.ranks {
-			if r.computed != w.cfg.Iterations || len(w.outcome.Results[r.id]) != 1 || w.outcome.Results[r.id][0] != byte(r.id) {
+			if r.computed != w.length || len(w.outcome.Results[r.id]) != 1 || w.outcome.Results[r.id][0] != byte(r.id) {
 				w.failf("completed, but rank %d is at iteration %d, its result %v", r.id, r.computed, w.outcome.Results[r.id])
 			}
 		}

@@ -129,7 +129,7 @@ func (w *world) step(r *simRank, ev MemberEvent) {
 // proceed computes one iteration: send to both neighbours, wait for theirs.
 func (w *world) proceed(r *simRank) {
 	r.running = true
-	if r.computed == w.cfg.Iterations {
+	if r.computed == w.length {
 		w.after(w.upTo(10*time.Millisecond), func() { w.step(r, Ended{[]byte{byte(r.id)}}) })
 		return
 	}
@@ -156,7 +156,7 @@ func (w *world) compute(r *simRank) {
 	}
 	first := w.committed[w.co.from]
 	need := uint64(r.computed-first) * per
-	if !r.running || r.computed == w.cfg.Iterations || r.incarnation != w.incarnation {
+	if !r.running || r.computed == w.length || r.incarnation != w.incarnation {
 		return
 	}
 	if r.arrived[(r.id+1)%n] < need || r.arrived[(r.id+n-1)%n] < need {
@@ -174,6 +174,10 @@ func (w *world) compute(r *simRank) {
 			return
 		}
 		r.computed++
+		if r.computed == w.length && w.ragged && r.id%2 == 0 {
+			w.step(r, Ended{[]byte{byte(r.id)}})
+			return
+		}
 		counts := make([]Count, 0, len(r.sent))
 		for peer, n := range r.sent {
 			counts = append(counts, Count{Peer: peer, N: n})

@@ -44,6 +44,8 @@ type world struct {
 	saving      int                            // all ranks demand a checkpoint so often, 0 never
 	mistaken    bool                           // one of them does so at other boundaries
 	limit       time.Duration                  // of the run
+	length      int                            // iterations of each rank
+	ragged      bool                           // some ranks end without the last boundary
 	checker
 }
 
@@ -242,9 +244,13 @@ func runWatched(t *testing.T, seed uint64, setUp func(Config), watch func(time.D
 		w.cfg.Schedule.Overhead = 0.05 + rng.Float64()
 		w.cfg.Cost.First = w.upTo(time.Second)
 	}
+	w.length = w.cfg.Iterations
 	program := rand.New(rand.NewPCG(seed, 2))
 	if program.IntN(3) == 0 {
 		w.saving, w.mistaken = 1+program.IntN(6), program.IntN(3) == 0
+	}
+	if program.IntN(4) == 0 { // nobody knows how long it runs
+		w.cfg.Iterations, w.ragged = 0, program.IntN(2) == 0
 	}
 	w.co = newLone(w.cfg)
 	w.watch = watch
