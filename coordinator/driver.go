@@ -25,6 +25,7 @@ type setting struct {
 	network    string                // of the socket: unix; tests also measure tcp
 	listen     string                // address for ranks of other hosts; empty without
 	here       string                // this host
+	until      time.Time             // the run has to end; zero: no limit
 	demands    <-chan struct{}       // for a checkpoint now; may be nil
 	interrupts <-chan struct{}       // as Options.Interrupts
 	watch      func(protocol.Action) // of tests, which see each action before it is done; may be nil
@@ -84,7 +85,8 @@ type driver struct {
 	outages  outages
 	restarts restartings
 	pace     pace
-	logWaits map[int]error // why ranks wait for their message logs
+	wall     *protocol.Walltime // nil: the run has no limit
+	logWaits map[int]error      // why ranks wait for their message logs
 
 	parent   int         // checkpoint this run began with
 	stored   map[int]int // iterations of the checkpoints that the run began with

@@ -161,6 +161,8 @@ func (g *group) report(n protocol.Notice) {
 		}
 		g.d.event(&AbortedEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
 		g.d.stopIfFull(err)
+	case protocol.Waiting:
+		g.tellWaiting(n)
 	case protocol.RankDied:
 		node := -1
 		if n.Rank >= 0 {
@@ -219,6 +221,10 @@ func (g *group) tell(n protocol.Notice) {
 	g.durable = int(m.Iteration)
 	g.noteTaken(m.Number, g.d.now())
 	g.d.result.Checkpoints++
+	g.d.tookWall(ev.Latency.Total)
+	if g.d.program != nil && g.d.result.Checkpoints == 1 && m.Bytes.Data == 0 {
+		g.d.out.Warn("the program protects nothing: its checkpoints hold no data; call ckpt_protect before ckpt_boundary")
+	}
 	g.d.crowded = g.spec.Keep > 0
 	g.d.result.addLog(m.Log)
 	g.d.result.last = m.Number

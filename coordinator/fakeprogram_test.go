@@ -40,6 +40,7 @@ type fakeProgram struct {
 	Dies, Deaths int
 	Silent       bool
 	Stubborn     bool // it ignores CKPT_STOP
+	Astray       bool // the last rank is a step further than the others
 	Status       int  // of the command, when it ends by itself
 	Version      int  // of the agents; 0: ours
 	Say2         int  // ranks from the second incarnation on
@@ -276,6 +277,9 @@ func (r *fakeRank) write(number, step int, body []byte) protocol.MemberEvent {
 	info, err := container.Write(context.Background(), vfs.OS{}, order.Rank, h, r.mem.Regions(), container.WriteOptions{})
 	if err != nil {
 		return protocol.WriteEnded{Text: err.Error(), Body: wire.EncodeError(err)}
+	}
+	if r.program.Astray && r.rank == r.ranks-1 {
+		step++
 	}
 	report := wire.WriteReport{Zones: r.mem.Sizes(), File: info.Path, Step: int64(2 * step), Regions: len(r.mem.Regions()),
 		Files: []wire.WrittenFile{{Kind: h.Kind, Path: info.Path, Bytes: info.Bytes, Index: info.IndexBlake3}}}

@@ -183,6 +183,7 @@ func (o Options) limits() protocol.Limits {
 func (o Options) newDriver(spec *job.Resolved, j *image.Job, store *image.Store, library libraryID) *driver {
 	d := newDriver(spec, j, store.Dir(), library, o.limits(), o.Observer)
 	d.listen = o.Listen
+	d.until = o.Until
 	d.watch, d.stopOnFull, d.withoutLog, d.demands = o.watch, o.StopOnFull, o.withoutLog, o.Checkpoints
 	if o.Log != nil {
 		d.log = o.Log

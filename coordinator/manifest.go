@@ -84,6 +84,9 @@ func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 		if i == 0 {
 			m.Step = w.Step
 		}
+		if w.Step != m.Step {
+			return nil, fmt.Errorf("rank %d passes its step %d to ckpt_boundary where rank %d passes %d: all ranks have to pass the same", rank, w.Step, g.ranks[0], m.Step)
+		}
 		m.Bytes = m.Bytes.Plus(w.Zones)
 		m.Ranks = append(m.Ranks, entry)
 	}

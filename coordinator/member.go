@@ -21,6 +21,7 @@ type member struct {
 	closed, done bool
 	// gone is closed with the connection, of a program or of a rank on another host.
 	gone  chan struct{}
+	step  uint64 // of a program, as of its last sign of life
 	hello bool
 	signs signs
 	// excused says that the user knows that it is silent and not dead.

@@ -23,6 +23,9 @@ type Options struct {
 	Interrupts <-chan struct{}
 	// Checkpoints asks the run for a checkpoint now; nil for never.
 	Checkpoints <-chan struct{}
+	// Until is when the run has to have ended, zero for no limit. It stops the job after a
+	// last checkpoint, early enough for that.
+	Until time.Time
 	// Streams are those of a program of the user, and Nodes its nodes where the hosts of its
 	// ranks are not to tell; may be nil.
 	Streams launch.Streams

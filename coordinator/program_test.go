@@ -222,3 +222,37 @@ func TestProgramJobName(t *testing.T) {
 		t.Errorf("%v, output %q", err, out)
 	}
 }
+
+// TestStepsDiffer aborts checkpoints at which the ranks are not in the same step; the
+// program goes on.
+func TestStepsDiffer(t *testing.T) {
+	f := fakeProgram{Ranks: 3, Steps: 30, Pause: time.Millisecond, Protect: 1, Astray: true}
+	r, rec, out, err := launchFake(t, f, func(s *job.Spec, _ *Options) { s.Schedule.Every = 20 })
+	if err != nil || r.Checkpoints != 0 || r.Lost != 1 {
+		t.Fatalf("result %+v, %v", r, err)
+	}
+	checkSums(t, f, out)
+	if lost := eventsOf[*AbortedEvent](rec); len(lost) != 1 || !strings.Contains(lost[0].Reason, "rank 2 passes its step 42 to ckpt_boundary where rank 0 passes 40") {
+		t.Errorf("%+v", lost[0])
+	}
+}
+
+// TestNothingProtected tells once that checkpoints hold nothing.
+func TestNothingProtected(t *testing.T) {
+	f := fakeProgram{Ranks: 2, Steps: 30, Pause: time.Millisecond}
+	r, rec, _, err := launchFake(t, f, func(s *job.Spec, _ *Options) { s.Schedule.Every = 10 })
+	if err != nil || r.Checkpoints < 2 || strings.Count(strings.Join(rec.warned, "\n"), "protects nothing") != 1 {
+		t.Errorf("result %+v, %v, warnings %q", r, err, rec.warned)
+	}
+}
+
+// TestTimeIsUp stops a program before the end of its time.
+func TestTimeIsUp(t *testing.T) {
+	f := fakeProgram{Ranks: 2, Steps: 1e6, Pause: time.Millisecond, Protect: 1}
+	r, rec, _, err := launchFake(t, f, func(s *job.Spec, o *Options) {
+		s.Schedule.Every, o.Until = 20, time.Now().Add(3*time.Second)
+	})
+	if err != nil || r.Outcome != job.StateStopped || !r.Requeue || !r.Interrupted || r.Checkpoints < 2 || !warned(rec, "time of this run is nearly up") {
+		t.Errorf("result %+v, %v, warnings %q", r, err, rec.warned)
+	}
+}

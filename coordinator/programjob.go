@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -158,7 +159,7 @@ func (d *driver) settleProgram() {
 	}
 	var limit <-chan time.Time
 	if d.outcome.Result == protocol.StoppedByRequest {
-		timer := time.NewTimer(p.grace())
+		timer := time.NewTimer(d.graceOf())
 		defer timer.Stop()
 		limit = timer.C
 	}
@@ -173,7 +174,7 @@ func (d *driver) settleProgram() {
 		case <-d.interrupts:
 			return
 		case <-limit:
-			d.out.Warn(fmt.Sprintf("the program has not ended within %v after it was told to stop: it is killed; its checkpoint is safe", p.grace()))
+			d.out.Warn(fmt.Sprintf("the program has not ended within %v after it was told to stop: it is killed; its checkpoint is safe", d.graceOf()))
 			return
 		}
 	}
@@ -182,9 +183,21 @@ func (d *driver) settleProgram() {
 // usualGrace is how long a program may take to end after it was told to stop.
 const usualGrace = time.Minute
 
-func (p *programJob) grace() time.Duration {
-	if g := p.program.Grace(); g > 0 {
+// graceOf is that time, or what is left of the run's.
+func (d *driver) graceOf() time.Duration {
+	g := cmp.Or(d.program.program.Grace(), usualGrace)
+	if d.wall == nil {
 		return g
 	}
-	return usualGrace
+	return min(g, max(time.Second, d.wall.Left(d.now())-time.Second))
+}
+
+// tellWaiting tells the user which rank a checkpoint waits for.
+func (g *group) tellWaiting(n protocol.Notice) {
+	text := fmt.Sprintf("checkpoint %d waits for rank %d", n.Checkpoint, n.Rank)
+	if m := g.d.members[n.Rank]; g.d.program != nil && m != nil {
+		g.d.out.Warn(fmt.Sprintf("%s on %s, which has not called ckpt_boundary for %v since step %d", text, m.hostName, n.Pause.Round(time.Second), m.step))
+		return
+	}
+	g.d.out.Warn(fmt.Sprintf("%s, which has been in iteration %d for %v", text, n.Iter, n.Pause.Round(time.Second)))
 }

@@ -39,6 +39,9 @@ type Result struct {
 	LogSeconds  float64 `json:"log_s"`
 	Wall        float64 `json:"wall_s"`
 	Interrupted bool    `json:"interrupted,omitempty"`
+	// Requeue says that the run was stopped for others to continue it: a signal of a batch
+	// system or its limit of time.
+	Requeue bool `json:"requeue,omitempty"`
 	// ProgramStatus is the exit status of the command of a program, nil if it did not end by
 	// itself.
 	ProgramStatus *int `json:"program_status,omitempty"`

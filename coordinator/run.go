@@ -48,6 +48,7 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 		d.result.last = max(d.result.last, k.Number)
 	}
 	d.interrupts = interrupts
+	d.limitTime(d.until, max(cfg.Cost.First, cfg.Cost.FirstHigh))
 	d.inject = newInjector(d, failures)
 	defer d.inject.stop()
 	d.perform(d.machine.Begin(0))
@@ -111,7 +112,11 @@ func (d *driver) serveLoop(ctx context.Context, interrupts <-chan struct{}) {
 	armed := time.Duration(0)
 	asked := 0
 	for !d.over() {
-		if at, ok := d.machine.Deadline(); ok && at != armed {
+		at, ok := d.machine.Deadline()
+		if due, limited := d.wallDue(); limited && (!ok || due < at) {
+			at, ok = due, true
+		}
+		if ok && at != armed {
 			armed = at
 			timer.Reset(max(0, at-d.now()))
 		}
@@ -120,6 +125,10 @@ func (d *driver) serveLoop(ctx context.Context, interrupts <-chan struct{}) {
 			d.take()()
 		case <-timer.C:
 			armed = 0
+			if due, limited := d.wallDue(); limited && d.now() >= due {
+				asked++
+				d.timeIsUp()
+			}
 			d.step(supervisor.Job, protocol.Tick{})
 		case <-interrupts:
 			asked++

@@ -164,6 +164,7 @@ func (d *driver) fromRank(incarnation, rank int, m *member, msg protocol.Message
 	case protocol.Restored:
 		d.hasRead(rank, msg.Body)
 	case protocol.Beat:
+		m.step = msg.Step
 		d.reached(rank, msg.Iter, d.now())
 		d.progress(d.machine.Iteration(), d.spec.Iterations, d.underWay())
 	case protocol.LogState:

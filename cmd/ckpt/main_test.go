@@ -96,7 +96,7 @@ func TestScripts(t *testing.T) {
 			"stall":     stall,
 			"suspend":   func(ts *testscript.TestScript, _ bool, args []string) { signalJob(ts, args[0], syscall.SIGSTOP) },
 			"hangup":    func(ts *testscript.TestScript, _ bool, args []string) { signalJob(ts, args[0], syscall.SIGHUP) },
-			"demand":    func(ts *testscript.TestScript, _ bool, args []string) { signalJob(ts, args[0], syscall.SIGUSR1) },
+			"demand":    func(ts *testscript.TestScript, _ bool, args []string) { signalJob(ts, args[0], syscall.SIGUSR2) },
 			"terminate": func(ts *testscript.TestScript, _ bool, args []string) { signalRanks(ts, args[0]) },
 			"resume":    func(ts *testscript.TestScript, _ bool, args []string) { signalJob(ts, args[0], syscall.SIGCONT) },
 			"readonly":  readOnly,
@@ -196,11 +196,11 @@ func signalJob(ts *testscript.TestScript, job string, sig syscall.Signal) {
 	ts.Check(syscall.Kill(pid, sig))
 }
 
-// signalRanks sends SIGUSR1, SIGTERM, SIGHUP and SIGINT to a job and all its ranks, as
+// signalRanks sends SIGUSR1, SIGUSR2, SIGTERM, SIGHUP and SIGINT to a job and all its ranks, as
 // batch systems do.
 func signalRanks(ts *testscript.TestScript, job string) {
 	for _, pid := range ranksOf(ts) {
-		for _, sig := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT} {
+		for _, sig := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT} {
 			ts.Check(syscall.Kill(pid, sig))
 		}
 	}

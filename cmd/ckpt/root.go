@@ -99,11 +99,13 @@ how large they will be, how long they will take and how many you can afford. It 
 for people whose long jobs must survive failures, and for people who plan the
 storage for that.
 
-Today ckpt launch runs simulated jobs: the processes, the failures and the files
-are real, the applications (bt, cg, lu, …) are stand-ins with the memory of the
-codes they are named after. Of a real job, ckpt looks into the memory (ckpt zones
---pid), records the I/O (ckpt trace record), and stores checkpoints that DMTCP has
-taken (ckpt import, ckpt export). ckpt predict and ckpt interval need no job.
+ckpt launch -- mpiexec -n 8 ./heat runs an MPI program that calls ckpt in a few lines:
+ckpt sdk prints the header for C, and modules for Fortran and Python. ckpt launch APP
+runs simulated jobs: the processes, the failures and the files are real, the
+applications (bt, cg, lu, …) are stand-ins with the memory of the codes they are named
+after. Of any program, ckpt looks into the memory (ckpt zones --pid), records the I/O
+(ckpt trace record), and stores checkpoints that DMTCP has taken (ckpt import, ckpt
+export). ckpt predict and ckpt interval need no job.
 
 The first command to type is the one below: it kills a rank of a small job, and
 restarts it from a checkpoint, in a few seconds. ckpt doctor says whether this

@@ -58,6 +58,9 @@ func (c *Coordinator) receive(r *rankState, m Message) {
 		r.joined = true
 		r.moved = c.now
 	case Beat:
+		if m.Iter > r.iter && r.progress > 0 {
+			c.longest = max(c.longest, c.now-r.moved)
+		}
 		r.iter = max(r.iter, m.Iter)
 		if m.Progress != r.progress {
 			r.progress = m.Progress

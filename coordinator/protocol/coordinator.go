@@ -16,6 +16,10 @@ type Limits struct {
 	// Phase is how long a phase of a checkpoint, or the start of an incarnation,
 	// may go on without progress of the rank waited for.
 	Phase time.Duration
+	// Patience is how long a rank may keep the others waiting at the boundary of a
+	// checkpoint before it is declared dead; 0: it is not, and the checkpoint is aborted
+	// after Phase, or later if iterations take so long.
+	Patience time.Duration
 	// Restarts without a new checkpoint in between before the job fails.
 	Restarts int
 }
@@ -120,6 +124,8 @@ type Coordinator struct {
 	budget    budget
 	futile    int           // restarts since the last checkpoint
 	reached   int           // the furthest iteration before any of them
+	longest   time.Duration // iteration of any rank
+	waited    int           // number of the checkpoint of which it was told that it waits
 	stuck     int           // how many of them, in a row, got no further
 	inspect   time.Duration // when to look for overdue ranks next
 	finishing bool

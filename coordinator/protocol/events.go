@@ -165,6 +165,7 @@ const (
 	FallingBack                         // Checkpoint cannot be restored: Text
 	BackingOff                          // Stuck restarts got no further than Iter: the next comes after Pause, with a limit of Silence
 	IntervalChanged                     // Plan says when checkpoints will be taken
+	Waiting                             // Checkpoint has waited for Pause for Rank, which is at about Iter, to reach its boundary
 )
 
 // A Plan says how often Schedule.Overhead lets checkpoints be taken.

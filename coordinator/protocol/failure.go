@@ -51,7 +51,10 @@ func (c *Coordinator) checkDeadlines() {
 			c.behindLate(r)
 			return
 		}
-		if !c.waitsFor(r) || c.now-r.moved < lim.Phase {
+		if c.keepsWaiting(r) {
+			return
+		}
+		if !c.waitsFor(r) || c.now-r.moved < c.phaseLimit() {
 			continue
 		}
 		why := fmt.Sprintf("made no progress for %v while %v", lim.Phase, c.phase)

@@ -32,7 +32,7 @@ fi
 
 case $status in
 0)   echo "$job is complete" ;;
-130) echo "$job continues in the next allocation"
+75)  echo "$job continues in the next allocation"
      scontrol requeue "$SLURM_JOB_ID" ;;
 6)   echo "$job waits for space in $CKPT_STORE: free some, then submit again" >&2 ;;
 5)   echo "$job failed and was not restarted: see ckpt status $job" >&2 ;;

@@ -35,8 +35,10 @@ status, list and show give it beside what was measured, ckpt predict score JOB
 compares them.
 
 ^C stops the job after a last checkpoint. A second ^C stops it at once, even if the
-storage does not answer. ckpt restart continues the job. SIGTERM and SIGHUP do the
-same as ^C; SIGUSR1 takes a checkpoint now.`,
+storage does not answer. ckpt restart continues the job. SIGHUP does the
+same as ^C. SIGTERM and SIGUSR1, which batch systems send before the time is up, and
+--walltime do so too, and the exit status is 75: queue the job again. SIGUSR2 takes a
+checkpoint now.`,
 		Example: `  ckpt launch bt.S.4 --nodes 2 --every 5 --fail rank=2@iter=12 --auto-restart
   ckpt launch cg.B --np 16 --map 8,8 --overhead 10% --job night
   ckpt launch bt.B.4 --iterations 2 --count 1 --json
@@ -48,7 +50,7 @@ same as ^C; SIGUSR1 takes a checkpoint now.`,
 			return cobra.ExactArgs(1)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := ui.Positive(cmd, "np", "iterations", "nodes", "every", "count", "keep", "group-size", "residual-every"); err != nil {
+			if err := ui.Positive(cmd, "np", "iterations", "nodes", "count", "keep", "group-size", "residual-every"); err != nil {
 				return err
 			}
 			if cmd.ArgsLenAtDash() == 0 {

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"strconv"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
@@ -60,19 +61,29 @@ func (o *launchOptions) schedule() (job.Schedule, error) {
 	bad := func(flag, value, want string) error {
 		return ui.BadUsage(fmt.Sprintf("%s %s: %s", flag, value, want), "")
 	}
-	if s.Every = o.every; o.every != 0 {
+	interval := o.interval
+	if o.every != "" {
 		given++
+		if s.Every, err = strconv.Atoi(o.every); err != nil {
+			interval = o.every
+		} else if s.Every < 1 {
+			return s, bad("--every", o.every, "want a positive number of iterations, or a time like 30s")
+		}
 	}
 	if s.Count = o.count; o.count != 0 {
 		given++
 	}
+	flag := "--every"
 	if o.interval != "" {
 		given++
-		if s.Interval, err = ui.ParseDuration("--interval", o.interval); err != nil {
+		flag = "--interval"
+	}
+	if interval != "" {
+		if s.Interval, err = ui.ParseDuration(flag, interval); err != nil {
 			return s, err
 		}
 		if s.Interval <= 0 {
-			return s, bad("--interval", o.interval, "want a positive duration, like 90s or 10m")
+			return s, bad(flag, interval, "want a positive duration, like 90s or 10m")
 		}
 	}
 	if o.overhead != "" {

@@ -28,7 +28,7 @@ func newRankCommand() *cobra.Command {
 			}
 			// A batch system signals all processes of a job. The coordinator answers,
 			// and needs its ranks for the last checkpoint.
-			signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1)
+			signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 			// ps and top show 15 bytes of it. It is no matter if that fails.
 			_ = os.WriteFile("/proc/self/comm", []byte(shortName(args)), 0)
 			return rank.Run(cmd.Context(), vfs.OS{}, os.Getenv)

@@ -19,18 +19,18 @@ import (
 // runJob runs a job with options, passes ^C to it, and prints its result.
 func runJob(g *ui.Globals, opt *coordinator.Options, run func() (*coordinator.Result, error)) error {
 	signals := make(chan os.Signal, 2)
-	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1} {
 		if !signal.Ignored(s) { // nohup ignores SIGHUP
 			signal.Notify(signals, s)
 		}
 	}
 	defer signal.Stop(signals)
 	demanded := make(chan os.Signal, 1)
-	signal.Notify(demanded, syscall.SIGUSR1)
+	signal.Notify(demanded, syscall.SIGUSR2)
 	defer signal.Stop(demanded)
 	interrupts, checkpoints := make(chan struct{}, 2), make(chan struct{}, 1)
 	opt.Interrupts, opt.Checkpoints = interrupts, checkpoints
-	over := make(chan struct{})
+	over, requeue := make(chan struct{}), false
 	var relay sync.WaitGroup
 	relay.Go(func() {
 		var requests requestFilter
@@ -38,6 +38,7 @@ func runJob(g *ui.Globals, opt *coordinator.Options, run func() (*coordinator.Re
 			select {
 			case s := <-signals:
 				if requests.isNew(s, time.Now()) {
+					requeue = s == syscall.SIGTERM || s == syscall.SIGUSR1
 					offer(interrupts) // or the job has two interrupts already
 				}
 			case <-demanded:
@@ -53,6 +54,9 @@ func runJob(g *ui.Globals, opt *coordinator.Options, run func() (*coordinator.Re
 	close(over)
 	relay.Wait()
 	opt.Observer.(*ui.Narrator).Bar.Clear()
+	if result != nil {
+		result.Requeue = result.Interrupted && (result.Requeue || requeue)
+	}
 	if result != nil && (err == nil || g.JSON) {
 		if perr := printResult(g, result); perr != nil {
 			return errors.Join(err, perr)
@@ -65,6 +69,9 @@ func runJob(g *ui.Globals, opt *coordinator.Options, run func() (*coordinator.Re
 			hint = "the program had not called ckpt_init: nothing is stored"
 		case !result.CanRestart():
 			hint = "job " + result.Job + " has no checkpoint; launch it again"
+		}
+		if result.Requeue {
+			return ui.WithHint(ui.ErrRequeue, hint)
 		}
 		return ui.WithHint(ui.ErrInterrupted, hint)
 	}

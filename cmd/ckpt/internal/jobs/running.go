@@ -2,6 +2,8 @@ package jobs
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -16,6 +18,9 @@ type running struct {
 	fail        []string
 	autoRestart bool
 	silence     string
+	patience    string
+	restarts    int
+	walltime    string
 	onFull      string
 	listen      string
 }
@@ -23,9 +28,12 @@ type running struct {
 func (r *running) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&r.fail, "fail", nil, "inject a failure: rank=R@iter=I, node=K@iter=I, rank=R@t=DUR, mtbf=DUR[,seed=S]")
 	f.BoolVar(&r.autoRestart, "auto-restart", false, "restart failed ranks automatically, from the last checkpoint")
+	f.IntVar(&r.restarts, "restarts", protocol.DefaultLimits.Restarts, "with --auto-restart: restarts in a row without a new checkpoint before the job fails")
+	f.StringVar(&r.patience, "patience", "", "time for which a rank may keep the others waiting for a checkpoint before it is declared dead (default: none; the checkpoint is aborted)")
 	f.StringVar(&r.onFull, "on-full", "skip", "what to do when the storage is full: skip the checkpoint, or stop the job (exit status 6)")
 	ui.Choices(f, "on-full", "skip", "stop")
 	f.StringVar(&r.listen, "listen", "", "address of this host, HOST or HOST:PORT, at which ranks on other hosts reach the coordinator (default: all ranks run on this host)")
+	f.StringVar(&r.walltime, "walltime", "", "time that this run may take, like 4h: it stops after a last checkpoint before, exit status 75; none for no limit (default: until $SLURM_JOB_END_TIME)")
 	f.StringVar(&r.silence, "silence", "10s", "heartbeat timeout after which a rank is declared dead")
 }
 
@@ -42,8 +50,22 @@ func (r *running) options(g *ui.Globals) (coordinator.Options, error) {
 		opt.Failures = append(opt.Failures, f)
 	}
 	var err error
+	if opt.Until, err = r.until(time.Now(), os.Getenv); err != nil {
+		return opt, err
+	}
 	if opt.Limits.Silence, err = ui.ParseDuration("--silence", r.silence); err != nil {
 		return opt, err
+	}
+	if opt.Limits.Restarts = r.restarts; r.restarts < 0 {
+		return opt, ui.BadUsage(fmt.Sprintf("--restarts %d: want a number from 0", r.restarts), "")
+	}
+	if r.patience != "" {
+		if opt.Limits.Patience, err = ui.ParseDuration("--patience", r.patience); err != nil {
+			return opt, err
+		}
+		if opt.Limits.Patience < time.Second {
+			return opt, ui.BadUsage(fmt.Sprintf("--patience %s: want a duration of at least 1s", r.patience), "")
+		}
 	}
 	if opt.Limits.Silence < 100*time.Millisecond {
 		return opt, ui.BadUsage(fmt.Sprintf("--silence %s: want a duration of at least 100ms", r.silence), "")
@@ -53,4 +75,23 @@ func (r *running) options(g *ui.Globals) (coordinator.Options, error) {
 	}
 	opt.StopOnFull = r.onFull == "stop"
 	return opt, nil
+}
+
+// until is when a run has to have ended, zero if it may take as long as it likes.
+func (r *running) until(now time.Time, getenv func(string) string) (time.Time, error) {
+	switch r.walltime {
+	case "none":
+		return time.Time{}, nil
+	case "":
+		end, err := strconv.ParseInt(getenv("SLURM_JOB_END_TIME"), 10, 64)
+		if at := time.Unix(end, 0); err == nil && at.After(now) {
+			return at, nil
+		}
+		return time.Time{}, nil
+	}
+	d, err := ui.ParseDuration("--walltime", r.walltime)
+	if err == nil && d < time.Second {
+		err = ui.BadUsage(fmt.Sprintf("--walltime %s: want a duration of at least 1s, or none", r.walltime), "")
+	}
+	return now.Add(d), err
 }

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -20,6 +21,8 @@ type requestFilter struct {
 // who types it twice has no time to wait.
 func (f *requestFilter) isNew(s os.Signal, now time.Time) bool {
 	repeated := s == f.last && s != os.Interrupt && now.Sub(f.at) < sameRequest
+	// A batch system asks before the end, and again at the end.
+	repeated = repeated || f.last == syscall.SIGUSR1 && (s == syscall.SIGTERM || s == syscall.SIGUSR1)
 	f.last, f.at = s, now
 	return !repeated
 }

@@ -20,6 +20,8 @@ func TestRequestFilter(t *testing.T) {
 		{"two, far apart", []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, 2 * time.Second, true},
 		{"two ^C", []os.Signal{os.Interrupt, os.Interrupt}, time.Millisecond, true},
 		{"a hangup and its repetition", []os.Signal{syscall.SIGHUP, syscall.SIGHUP}, time.Millisecond, false},
+		{"a batch system's two", []os.Signal{syscall.SIGUSR1, syscall.SIGTERM}, time.Minute, false},
+		{"two signals to stop after one before the end", []os.Signal{syscall.SIGUSR1, syscall.SIGTERM, syscall.SIGTERM}, time.Minute, true},
 		{"two kinds", []os.Signal{syscall.SIGHUP, syscall.SIGTERM}, time.Millisecond, true},
 	} {
 		var f requestFilter

@@ -12,6 +12,8 @@ import (
 var (
 	// ErrInterrupted ends a command that finished in good order after an interrupt.
 	ErrInterrupted = errors.New("interrupted")
+	// ErrRequeue ends a run that a batch system, or its limit of time, has stopped.
+	ErrRequeue = errors.New("stopped, to be continued")
 	// ErrDamageFound ends a verification that found damage.
 	ErrDamageFound = errors.New("verification found damage")
 )

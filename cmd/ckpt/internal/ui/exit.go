@@ -31,6 +31,7 @@ const (
 	ExitNotFound    = 4
 	ExitJobFailed   = 5
 	ExitStorageFull = 6
+	ExitRequeue     = 75 // EX_TEMPFAIL of sysexits.h
 	ExitInterrupted = 130
 )
 
@@ -42,6 +43,7 @@ const ExitHelp = `EXIT STATUS
   4  job, checkpoint or file not found
   5  the job failed and could not be restarted
   6  storage full
+  75  stopped by SIGTERM, SIGUSR1 or --walltime: ckpt restart continues the job
   130  interrupted`
 
 // ExitCode chooses the exit status of an error.
@@ -59,6 +61,8 @@ func ExitCode(err error) int {
 	switch {
 	case err == nil:
 		return ExitDone
+	case errors.Is(err, ErrRequeue):
+		return ExitRequeue
 	case errors.Is(err, ErrInterrupted), errors.Is(err, ErrDeclined), errors.Is(err, context.Canceled), errors.As(err, &left):
 		return ExitInterrupted
 	case errors.As(err, &usage), errors.As(err, &request), errors.As(err, &set):
