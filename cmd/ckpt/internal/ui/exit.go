@@ -43,7 +43,7 @@ const ExitHelp = `EXIT STATUS
   4  job, checkpoint or file not found
   5  the job failed and could not be restarted
   6  storage full
-  75  stopped by SIGTERM, SIGUSR1 or --walltime: ckpt restart continues the job
+  75  stopped by SIGTERM, SIGUSR1 or --walltime
   130  interrupted`
 
 // ExitCode chooses the exit status of an error.
