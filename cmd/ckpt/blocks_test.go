@@ -21,7 +21,7 @@ import (
 // print what the page shows. Numbers, times and padding may differ, and a line
 // of ... stands for any lines. A comment before a block may say
 //
-//	<!-- needs: mpicc, mpiexec -->   programs, without which it is not typed
+//	<!-- needs: mpicc, mpiexec -->   programs, or mpi4py, without which it is not typed
 //	<!-- status: 3 -->               the exit status of its last command
 //	<!-- not typed: a reason -->     a form, or a command that takes minutes
 //	<!-- nightly: a reason -->       typed with CKPT_NIGHTLY
@@ -149,12 +149,14 @@ func newTypist(t *testing.T) *typist {
 	t.Helper()
 	p := &typist{t: t, dir: t.TempDir()}
 	// The samples of a clone.
-	samples, err := filepath.Abs("../../testdata")
-	if err == nil {
-		err = os.Symlink(samples, filepath.Join(p.dir, "testdata"))
-	}
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"testdata", "docs"} {
+		samples, err := filepath.Abs("../../" + name)
+		if err == nil {
+			err = os.Symlink(samples, filepath.Join(p.dir, name))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	return p
 }
@@ -173,7 +175,11 @@ func (p *typist) enter(b block) {
 		return
 	}
 	for _, need := range b.needs {
-		if _, err := exec.LookPath(need); err != nil {
+		_, err := exec.LookPath(need)
+		if need == "mpi4py" {
+			err = exec.Command("/usr/bin/python3", "-c", "import numpy, mpi4py").Run()
+		}
+		if err != nil {
 			p.t.Logf("line %d needs %s: not typed", b.line, need)
 			return
 		}
@@ -193,7 +199,9 @@ func (p *typist) enter(b block) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", script.String())
 	cmd.Dir = p.dir
-	cmd.Env = append(os.Environ(), "COLUMNS=", "LC_ALL=C.UTF-8", "CKPT_STORE=", "NO_COLOR=1")
+	cmd.Env = append(os.Environ(), "COLUMNS=", "LC_ALL=C.UTF-8", "CKPT_STORE=", "NO_COLOR=1",
+		// Open MPI refuses root, and looks into /sys links that a container may lack.
+		"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "HWLOC_COMPONENTS=-linuxio,-pci,-opencl,-gl")
 	cmd.WaitDelay = time.Second
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
