@@ -34,6 +34,9 @@ type JobRun struct {
 	Async       bool   `json:"async,omitempty"`
 	// Workload is the workload spec that the job ran, as YAML; empty if nobody knows.
 	Workload string `json:"workload,omitempty"`
+	// Program says that it was a program of a user: no library is stored, and nobody knows
+	// what it computes.
+	Program bool `json:"program,omitempty"`
 	// Storage is the directory of the store.
 	Storage string `json:"storage"`
 

@@ -19,7 +19,12 @@ type App struct {
 	inst *dataset.Instance
 }
 
-func (a App) String() string { return fmt.Sprintf("%s.%s.%d", a.Name, a.Class, a.NP) }
+func (a App) String() string {
+	if a.Class == noClass {
+		return fmt.Sprintf("%s.%d", a.Name, a.NP)
+	}
+	return fmt.Sprintf("%s.%s.%d", a.Name, a.Class, a.NP)
+}
 
 // noClass is the class of measurements of a program that has none.
 const noClass = "-"
@@ -44,6 +49,28 @@ func (m *Model) sole(np int) (App, error) {
 	return m.applied(found.Name, found.Class, np)
 }
 
+// MeasuredMPI returns those of the MPI libraries under which an application without a
+// workload spec was measured: those asked for, else any. Of others nothing is known.
+func (m *Model) MeasuredMPI(a App, asked ...string) []string {
+	var all, both []string
+	for _, mpi := range []string{"mpich", "openmpi"} {
+		if a.inst != nil || m.series(a.Name, a.Class, mpi) == nil {
+			continue
+		}
+		all = append(all, mpi)
+		if slices.Contains(asked, mpi) {
+			both = append(both, mpi)
+		}
+	}
+	switch {
+	case len(all) == 0 || a.Class != noClass:
+		return asked
+	case len(both) == 0:
+		return all
+	}
+	return both
+}
+
 // Application parses an application: bt.B.4, bt.B with np, or a workload file. Names
 // without a workload spec are accepted if the model has measurements of them. An empty
 // name is that of the only application which the model has measurements of.
@@ -64,8 +91,9 @@ func (m *Model) Application(s string, np int) (App, error) {
 	}
 	for _, known := range m.measured() {
 		name := known.Name + "." + known.Class
-		if known.Class == noClass && s == known.Name {
-			name = s
+		if known.Class == noClass {
+			name = known.Name
+			s = strings.Replace(s, "."+noClass, "", 1)
 		}
 		if s == name && np < 1 {
 			return App{}, refuseFor(GiveProcs, "%s: the number of processes is missing", s)

@@ -162,7 +162,7 @@ func (m *Model) Plan(p Planning, count CountFunc) ([]Option, error) {
 		return nil, err
 	}
 	var out []Option
-	for _, mpi := range p.MPI {
+	for _, mpi := range m.MeasuredMPI(p.App, p.MPI...) {
 		// The data zone does not depend on the rest, so its structure is evaluated
 		// once.
 		data, err := m.data(p.App, mpi, p.Law, 1)

@@ -12,8 +12,11 @@ func (m *Model) storedOptions(p *Planning, r Request, app float64, count CountFu
 	r.Aggregators, r.BufferMiB = 0, 0 // those of the I/O of an application
 	codecs := p.Codecs
 	if len(codecs) == 0 {
-		codecs = []string{"none"}
-		if measured := m.Service.App(r.App.Name, r.App.Class).Codec(); measured != "" && measured != "none" {
+		measured := m.Service.App(r.App.Name, r.App.Class).Codec()
+		if r.App.inst != nil || measured == "" {
+			codecs = append(codecs, "none") // else only the law of what jobs stored is known
+		}
+		if measured != "" && !slices.Contains(codecs, measured) {
 			codecs = append(codecs, measured)
 		}
 	}

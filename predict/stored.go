@@ -119,7 +119,7 @@ func (m *Model) storedLaws(r Request, app *service.App, s *Stored) (*service.Law
 		return nil, 1, refuseFor(UseAutoLaw, "%s: the law %s does not predict what ckpt stores", r.App, r.Law)
 	}
 	if app == nil {
-		return nil, 1, refuseFor(FitPoints, "no job of %s.%s was measured, the law has no points", r.App.Name, r.App.Class)
+		return nil, 1, refuseFor(FitPoints, "no job of %s was measured, the law has no points", r.App)
 	}
 	var full, next []point
 	for _, pt := range app.Points {
@@ -144,7 +144,7 @@ func (m *Model) storedLaws(r Request, app *service.App, s *Stored) (*service.Law
 	}{{full, &laws.Full}, {next, &laws.Next}} {
 		set, err := storedLaw(r.Law, part.points)
 		if err != nil {
-			return nil, 1, fmt.Errorf("stored bytes of %s.%s: %w", r.App.Name, r.App.Class, err)
+			return nil, 1, fmt.Errorf("stored bytes of %s: %w", r.App, err)
 		}
 		e := set.predict(float64(r.App.NP))
 		*part.to = service.Amount{Value: e.Value * (1 << 20), Low: e.Low * (1 << 20), High: e.High * (1 << 20)}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"ckpt/dataset"
 	"ckpt/image"
@@ -38,11 +39,25 @@ func MeasureRun(j *image.Job) (dataset.JobRun, error) {
 		}
 		run.Checkpoints = append(run.Checkpoints, c)
 	}
+	if run.Program && run.Incremental {
+		tellFollowing(run.Checkpoints)
+	}
 	run.Logs, run.Restarts = readCosts(j, spec)
 	if len(run.Checkpoints) == 0 {
 		return run, errors.Join(failed, fmt.Errorf("job %s has no checkpoint to measure: %w", j.Name(), image.ErrCheckpointNotFound))
 	}
 	return run, failed
+}
+
+// tellFollowing corrects which checkpoints were full: a checkpoint that refers to no other
+// looks so too where the program changes all memory between two. Then none refers to any.
+func tellFollowing(list []dataset.JobCheckpoint) {
+	if slices.ContainsFunc(list, func(c dataset.JobCheckpoint) bool { return !c.Full }) {
+		return
+	}
+	for i := range list {
+		list[i].Full = i == 0
+	}
 }
 
 // describeRun says how a job ran.
@@ -52,6 +67,7 @@ func describeRun(j *image.Job, spec *Resolved) dataset.JobRun {
 		Mode: string(s.Mode), GroupSize: s.GroupSize, Codec: spec.Codec.String(), Layout: string(cmp.Or(s.WritePath.Layout, plan.PerRank)),
 		Aggregators: max(0, s.WritePath.Aggregators), Incremental: s.Incremental, Async: s.Async, Workload: s.Workload, Storage: filepath.Dir(filepath.Dir(j.Dir()))}
 	run.App, run.Class = appAndClass(s.App)
+	run.Program = s.Program != nil
 	if s.Origin != "" {
 		run.Engine, run.Codec = dataset.Engine(s.Origin), ""
 	}

@@ -28,6 +28,7 @@ type App struct {
 	Class string `json:"class"`
 	// Workload is the spec that the jobs ran, unless it is built in.
 	Workload string    `json:"workload,omitempty"`
+	Program  bool      `json:"program,omitempty"` // of a user, which has no library
 	Points   []Point   `json:"points"`
 	Regions  []*Region `json:"regions"`
 }
@@ -176,7 +177,7 @@ func regionMeans(list []*dataset.JobCheckpoint, name string) (size, unpacked, st
 func (f *Fit) measure(run *dataset.JobRun) {
 	app := f.App(run.App, run.Class)
 	if app == nil {
-		app = &App{Name: run.App, Class: run.Class}
+		app = &App{Name: run.App, Class: run.Class, Program: run.Program}
 		f.Apps = append(f.Apps, app)
 	}
 	if _, err := dataset.LoadWorkload(run.App); err != nil {

@@ -203,7 +203,10 @@ func corrected(a Amount, off []float64, prior, doubt, extrapolation float64) Amo
 // Size predicts what ckpt stores of a job. Without measurements the Fit may be nil.
 func (f *Fit) Size(job Job) *Size {
 	app := f.App(job.App, job.Class)
-	s := &Size{Measured: app != nil, Library: f.library(), Extrapolation: 1}
+	s := &Size{Measured: app != nil, Extrapolation: 1}
+	if app == nil || !app.Program {
+		s.Library = f.library()
+	}
 	var full, next Amount
 	if job.Instance != nil && job.Laws == nil {
 		full, next, s.Extrapolation = app.data(&job)

@@ -133,7 +133,10 @@ func printStored(g *ui.Globals, s *predict.Stored) error {
 		[][]string{row("full", &s.Full), row("incremental", &s.Next)}); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("library %s MiB once for the job, 95 %% %s\n", mib(s.Library.Value), amount(s.Library))
+	text := ""
+	if s.Library.Value > 0 {
+		text = fmt.Sprintf("library %s MiB once for the job, 95 %% %s\n", mib(s.Library.Value), amount(s.Library))
+	}
 	return g.Printf("%s%s", text, explainStored(g, s))
 }
 

@@ -74,6 +74,7 @@ func (o *jobOptions) request(m *predict.Model, app string) (predict.Request, err
 	if r.App, err = m.Application(app, o.np); err != nil {
 		return r, err
 	}
+	r.MPI = m.MeasuredMPI(r.App, r.MPI)[0]
 	mapping, err := o.Resolve(r.App.NP)
 	if err != nil {
 		return r, err

@@ -23,7 +23,7 @@ type scaleOptions struct {
 func newPredictScaleCommand(g *ui.Globals) *cobra.Command {
 	var o scaleOptions
 	cmd := &cobra.Command{
-		Use:   "scale [APP]",
+		Use:   "scale APP",
 		Short: "Find the fastest number of ranks, with and without checkpoints",
 		Long: `Find the number of ranks beyond which more no longer help: alone, with checkpoints,
 and with compressed checkpoints. More ranks make a run shorter and its checkpoints
@@ -36,8 +36,8 @@ more than one node, n_nodes; the checkpoints are predicted.`,
 		Example: `  ckpt predict scale bt.C --plot bt.C.svg
   ckpt predict scale bt.C --np 16,25,36 --mpi openmpi --json
   ckpt predict scale heat.big --runs times.csv --model heat.model --checkpoints 3`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return inputErrors(runPredictScale(g, &o, appOf(args))) },
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return inputErrors(runPredictScale(g, &o, args[0])) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.runs, "runs", "", "CSV file with the times of runs without checkpoints")

@@ -101,6 +101,17 @@ func runPredictScore(g *ui.Globals, o *jobOptions, name string) error {
 	if err != nil {
 		return err
 	}
+	spec, err := job.ReadSpec(j)
+	if err != nil {
+		return err
+	}
+	if own && spec.Program != nil { // no image of it has all zones of a process
+		r := &scoreResult{Job: j.Name(), App: spec.App, Scores: []scoreLine{}, Zones: []zoneScore{}}
+		if err := r.scoreStored(m, j); err != nil {
+			return err
+		}
+		return g.Show(r, func() error { return printStoredScore(g, r) })
+	}
 	r, err := scoreJob(m, j)
 	if err == nil && own {
 		err = r.scoreStored(m, j)
