@@ -39,6 +39,7 @@ type fakeProgram struct {
 	// incarnations up to Deaths. Silent has no rank call ckpt_finalize.
 	Dies, Deaths int
 	Silent       bool
+	Deserts      bool // its agents end when they have greeted, and it runs on
 	Stubborn     bool // it ignores CKPT_STOP
 	Astray       bool // the last rank is a step further than the others
 	Status       int  // of the command, when it ends by itself
@@ -125,6 +126,10 @@ func (r *fakeRank) run(status chan<- int) error {
 		return err
 	}
 	r.link.Send(protocol.Hello{Process: os.Getpid()})
+	if r.program.Deserts {
+		r.link.Close()
+		select {}
+	}
 	m, err := r.link.Receive()
 	if err != nil {
 		return nil // refused

@@ -22,6 +22,8 @@ const (
 	oddTime = time.Second
 	// remindTime is how long ranks may be missing before the user is told.
 	remindTime = time.Minute
+	// lookTime is how often the connections of ranks that have come are looked at.
+	lookTime = 200 * time.Millisecond
 	// lastTime is how long greetings that are under way may take when the command ends.
 	lastTime = 100 * time.Millisecond
 )
@@ -138,6 +140,8 @@ func (g *gathering) serve(conn net.Conn) {
 func (g *gathering) gather(ctx context.Context, interrupts <-chan struct{}) error {
 	remind := time.NewTicker(remindTime)
 	defer remind.Stop()
+	look := time.NewTicker(lookTime)
+	defer look.Stop()
 	var odd <-chan time.Time
 	for {
 		select {
@@ -160,12 +164,34 @@ func (g *gathering) gather(ctx context.Context, interrupts <-chan struct{}) erro
 			return fmt.Errorf("ranks cannot connect: %w", err)
 		case <-remind.C:
 			g.remind()
+		case <-look.C:
+			if err := g.left(); err != nil {
+				return err
+			}
 		case <-interrupts:
 			return g.interrupt(ctx, interrupts)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+}
+
+// left finds a rank that has come and whose agent is gone: the others would wait for ever.
+// That of a command which is over says nothing.
+func (g *gathering) left() error {
+	for rank, a := range g.come {
+		if a == nil || !wire.Ended(a.conn) {
+			continue
+		}
+		select {
+		case <-g.run.Over():
+			return g.ended()
+		case <-time.After(lastTime):
+			p := a.greeting.Process
+			return &GatherError{fmt.Sprintf("rank %d, process %d on %s, was lost before all ranks had come: %d are missing", rank, p.PID, p.Name, g.missing), ""}
+		}
+	}
+	return nil
 }
 
 // ended takes greetings that are under way when the command has ended.

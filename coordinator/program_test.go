@@ -171,6 +171,16 @@ func TestGatherErrors(t *testing.T) {
 	}
 }
 
+// TestLostRank: when the agent of a rank dies while others are still to come, the program
+// is ended: its ranks would wait for each other.
+func TestLostRank(t *testing.T) {
+	var gather *GatherError
+	_, _, _, err := launchFake(t, fakeProgram{Ranks: 1, Say: 2, Deserts: true}, nil)
+	if !errors.As(err, &gather) || !strings.Contains(err.Error(), "was lost before all ranks had come: 1 are missing") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestOneRankAmongMany: a program of one rank in an allocation of several is one program.
 func TestOneRankAmongMany(t *testing.T) {
 	f := fakeProgram{Ranks: 1, Steps: 3, Protect: 1, Sizes: []wire.Size{{Variable: "SLURM_NTASKS", Ranks: 8}}}
