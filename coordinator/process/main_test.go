@@ -1,9 +1,11 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -29,11 +31,23 @@ func TestMain(m *testing.M) {
 	}))
 }
 
+// dyingAgents is the directory with a file for each agent that is to die at its start.
+const dyingAgents = "CKPT_TEST_DYING_AGENTS"
+
+// dies reports whether this agent is one to die.
+func dies() bool {
+	files, _ := filepath.Glob(filepath.Join(os.Getenv(dyingAgents), "*"))
+	return os.Getenv(dyingAgents) != "" && len(files) > 0 && os.Remove(files[0]) == nil
+}
+
 // beAgent sends the link to the socket of the test.
 func beAgent() error {
 	detached, err := Detach()
 	if err != nil || !detached {
 		return err
+	}
+	if dies() {
+		return errors.New("killed")
 	}
 	c, err := net.Dial("unix", os.Getenv("CKPT_SOCKET"))
 	if err != nil {

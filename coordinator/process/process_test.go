@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -86,6 +88,39 @@ func TestRefusedWelcome(t *testing.T) {
 	pr.expect("-3 the token is wrong")
 	if _, ok := <-p.Calls(); ok || p.Err() != nil {
 		t.Errorf("a call came, or %v", p.Err())
+	}
+}
+
+// TestAgentDiesAtStart: a killed agent has a successor, but not for ever.
+func TestAgentDiesAtStart(t *testing.T) {
+	for _, python := range []bool{false, true} {
+		start := func() *program {
+			if python {
+				return startPython(t)
+			}
+			return startProgram(t, plainProgram(t))
+		}
+		dir := t.TempDir()
+		t.Setenv(dyingAgents, dir)
+		dying := func(n int) {
+			for i := range n {
+				if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		dying(2)
+		p := start().connect()
+		p.Close()
+		dying(3)
+		pr := start()
+		pr.tell("init x 0 1")
+		pr.expect("-3 the agent (ckpt rank) is gone")
+		pr.in.Close()
+		pr.must(pr.cmd.Wait())
+		if strings.Count(pr.stderr.String(), "\n") != 1 {
+			t.Errorf("stderr is %q", pr.stderr.String())
+		}
 	}
 }
 

@@ -673,8 +673,9 @@ CKPT_I_OWN int ckpt_i_prepare(void)
 	return 0;
 }
 
-/* ckpt_i_greet waits for the agent's welcome, with the page. */
-CKPT_I_OWN int ckpt_i_greet(int rank, int size)
+/* ckpt_i_greet waits for the agent's welcome, with the page. *refused says whether the
+   agent itself says no. */
+CKPT_I_OWN int ckpt_i_greet(int rank, int size, int *refused)
 {
 	struct ckpt_i_header end;
 	long text = 0;
@@ -684,6 +685,7 @@ CKPT_I_OWN int ckpt_i_greet(int rank, int size)
 	status = ckpt_i_await(CKPT_I_WELCOME, &end, &fd, &text);
 	if (status != CKPT_OK)
 		return status;
+	*refused = 1;
 	if ((int32_t)end.value < 0) {
 		char what[sizeof CKPT_I->error];
 		snprintf(what, sizeof what, "%.*s", (int)(text < 500 ? text : 500), (const char *)CKPT_I->buffer);
@@ -700,10 +702,30 @@ CKPT_I_OWN int ckpt_i_greet(int rank, int size)
 	return CKPT_OK;
 }
 
+/* ckpt_i_start starts an agent, and waits for its welcome. */
+CKPT_I_OWN int ckpt_i_start(const char *agent, int rank, int size, int *refused)
+{
+	int pair[2], error;
+	if (CKPT_I->link >= 0)
+		close(CKPT_I->link);
+	CKPT_I->link = -1;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+		return ckpt_i_fail(CKPT_SERVICE, "ckpt_init: socketpair: %s", strerror(errno));
+	pair[0] = ckpt_i_above(pair[0]);
+	pair[1] = ckpt_i_above(pair[1]);
+	CKPT_I->link = pair[0];
+	error = ckpt_i_spawn(agent, rank, size, pair[1]);
+	close(pair[1]);
+	if (error != 0)
+		return ckpt_i_fail(CKPT_SERVICE, "start the agent %.300s: %s", agent, error == ECHILD ? "it failed" : strerror(error));
+	return ckpt_i_greet(rank, size, refused);
+}
+
 CKPT_I_API int ckpt_init(int rank, int size)
 {
 	const char *agent = getenv("CKPT_AGENT"), *address = getenv("CKPT_SOCKET");
-	int pair[2], error;
+	char what[sizeof CKPT_I->error];
+	int status = CKPT_SERVICE, refused = 0, tries;
 	if (CKPT_I->phase != CKPT_I_NEW)
 		return ckpt_i_fail(CKPT_ARGUMENT, "ckpt_init: called twice");
 	if (rank < 0 || size <= rank)
@@ -717,20 +739,20 @@ CKPT_I_API int ckpt_init(int rank, int size)
 	}
 	if (ckpt_i_prepare() != 0)
 		return ckpt_i_fail(CKPT_SERVICE, "ckpt_init: %s", strerror(errno));
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-		return ckpt_i_fail(CKPT_SERVICE, "ckpt_init: socketpair: %s", strerror(errno));
-	pair[0] = ckpt_i_above(pair[0]);
-	pair[1] = ckpt_i_above(pair[1]);
-	CKPT_I->link = pair[0];
-	CKPT_I->phase = CKPT_I_CONNECTED;
-	error = ckpt_i_spawn(agent, rank, size, pair[1]);
-	close(pair[1]);
-	if (error != 0) {
-		char what[sizeof CKPT_I->error];
-		snprintf(what, sizeof what, "start the agent %.300s: %s", agent, error == ECHILD ? "it failed" : strerror(error));
-		return ckpt_i_broken(what);
+	CKPT_I->link = -1;
+	/* The other ranks wait for this one: an agent that was killed at its start, as when
+	   memory is short, has a successor. */
+	for (tries = 0; tries < 3 && !refused; tries++) {
+		status = ckpt_i_start(agent, rank, size, &refused);
+		if (status == CKPT_OK) {
+			CKPT_I->phase = CKPT_I_CONNECTED;
+			return CKPT_OK;
+		}
 	}
-	return ckpt_i_greet(rank, size);
+	memcpy(what, CKPT_I->error, sizeof what);
+	CKPT_I->phase = CKPT_I_CONNECTED;
+	ckpt_i_broken(what);
+	return status;
 }
 
 CKPT_I_OWN struct ckpt_i_region *ckpt_i_find(const char *name)

@@ -87,6 +87,10 @@ class _Broken(Exception):
         self.status = status
 
 
+class _Refused(_Broken):
+    """The agent itself says no."""
+
+
 # ctypes releases Python's lock while these run, so that other threads compute.
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
@@ -119,12 +123,12 @@ class _Link:
         status, _, text, fds = self.wait_for(_WELCOME)
         if status < 0:
             _close(fds)
-            raise _Broken(text, status)
+            raise _Refused(text, status)
         self.page = None
         if fds:
             self.page = memoryview(_mapped(fds, mmap.mmap, _PAGE)).cast("q")
         if self.page is None or self.page[0] != _MAGIC:
-            raise _Broken("the agent (ckpt rank) has another version")
+            raise _Refused("the agent (ckpt rank) has another version")
 
     def send(self, kind, value=0, a=0, b=0, c=0, payload=b"", fds=()):
         message = _HEADER.pack(kind, value & 0xFFFFFFFF, a, b, c) + payload
@@ -372,13 +376,26 @@ def init(rank=None, size=None):
                       "(start it with ckpt launch -- COMMAND)", file=sys.stderr, flush=True)
             return OK
         try:
-            _state.link = _Link(rank, size, _iprobe())
+            _state.link = _connect(rank, size)
         except _Broken as e:
             return _state.lost(e)
         except OSError as e:
             return _state.lost(_Broken(f"ckpt.init: {e}"))
         _state.phase = _CONNECTED
         return OK
+
+
+def _connect(rank, size):
+    """Start an agent. One that was killed at its start has a successor: the other ranks
+    wait for this one."""
+    for more in (True, True, False):
+        try:
+            return _Link(rank, size, _iprobe())
+        except _Refused:
+            raise
+        except _Broken:
+            if not more:
+                raise
 
 
 def _world():
