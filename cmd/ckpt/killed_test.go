@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ckpt/internal/race"
+)
+
+// TestProgramsKilled runs the heat programs of docs/examples, of each language and on each
+// implementation of MPI, and kills a rank, an agent, the launcher or the coordinator at
+// random times. Each time the final field is, bit by bit, that of a run without failures
+// and without ckpt, and nothing of the job is left behind. A killed coordinator is followed
+// by ckpt restart, all else by the coordinator itself.
+//
+//	CKPT_KILL_RUNS=100 go test -run TestProgramsKilled ./cmd/ckpt
+//	CKPT_KILL_SEED=17 CKPT_KILL_RUNS=1 go test -v -run TestProgramsKilled ./cmd/ckpt
+//
+// are more runs, and run 17 alone.
+func TestProgramsKilled(t *testing.T) {
+	t.Parallel()
+	runs, seed := number(t, "CKPT_KILL_RUNS", 12), number(t, "CKPT_KILL_SEED", 0)
+	if race.Nightly() && os.Getenv("CKPT_KILL_RUNS") == "" {
+		runs = 100
+	}
+	programs, dir := heatPrograms(), t.TempDir()
+	references := make(map[string][]byte)
+	killed := make(map[string]int)
+	for i := range runs {
+		run := seed + i
+		p, ranks := programs[run%len(programs)], 4
+		if run/len(programs)%2 == 1 {
+			ranks = 8
+		}
+		t.Run(fmt.Sprintf("%d,%s,%s,%d", run, p.language, p.mpi.name, ranks), func(t *testing.T) {
+			p.build(t, dir)
+			k := &killer{p: p, ranks: ranks, rng: rand.New(rand.NewPCG(uint64(run), 16)), killed: killed, next: run % len(killedRoles), sandbox: newSandbox(t, p.mpi.env)}
+			key := fmt.Sprint(p.language, p.mpi.name, ranks)
+			if references[key] == nil {
+				references[key] = k.reference()
+			}
+			k.run()
+			if t.Failed() {
+				return
+			}
+			if got, err := os.ReadFile(filepath.Join(k.dir, "heat.out")); err != nil || !bytes.Equal(got, references[key]) {
+				t.Errorf("the result is not that of a run without failures: %v, %d bytes of %d", err, len(got), len(references[key]))
+			}
+			if err := k.command("output", "ckpt", "verify", "heat").Run(); err != nil {
+				t.Errorf("ckpt verify: %v\n%s", err, k.said("output"))
+			}
+			k.nothingLeft()
+		})
+	}
+	t.Logf("killed: %v", killed)
+}
+
+// number returns a number of the environment.
+func number(t *testing.T, name string, usual int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// A killer runs a job and kills parts of it.
+type killer struct {
+	*sandbox
+	p      *heatProgram
+	ranks  int
+	rng    *rand.Rand
+	killed map[string]int // how many of each role, in all runs
+	next   int            // of killedRoles, to be killed next
+	kills  int            // that are still to come
+	mine   int            // in the session
+}
+
+// killSize is the length of the field.
+const killSize = 256
+
+var killedRoles = []string{aRank, anAgent, aLauncher, aCoordinator}
+
+// arguments are those of the program.
+func (k *killer) arguments(program []string, file string) []string {
+	steps := k.p.steps * 4 / k.ranks
+	return k.p.mpi.mpiexec(k.ranks, append(program[:len(program):len(program)], strconv.Itoa(killSize), strconv.Itoa(steps), file)...)
+}
+
+// reference returns the result of a run without failures and without ckpt.
+func (k *killer) reference() []byte {
+	k.t.Helper()
+	if err := k.command("reference", k.arguments(k.p.plain, "plain.out")...).Run(); err != nil {
+		k.t.Fatalf("%v\n%s", err, k.said("reference"))
+	}
+	b, err := os.ReadFile(filepath.Join(k.dir, "plain.out"))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return b
+}
+
+// run runs the job to its end.
+func (k *killer) run() {
+	k.t.Helper()
+	k.kills = 1 + k.rng.IntN(4)
+	launch := append([]string{"ckpt", "launch", "--interval", "200ms", "--auto-restart", "--job", "heat", "--"}, k.arguments(k.p.command, "heat.out")...)
+	restart := []string{"ckpt", "restart", "heat", "--auto-restart"}
+	for next := launch; ; {
+		status, dead := k.session(next)
+		switch {
+		case k.t.Failed():
+			return
+		case status == 0:
+			return
+		case !dead && k.mine == 0:
+			k.t.Errorf("%s: exit status %d, and nothing was killed\n%s", strings.Join(next, " "), status, k.said("output"))
+			return
+		case !dead:
+			k.t.Logf("exit status %d after %d kills", status, k.mine)
+		}
+		next = restart
+		if !k.hasCheckpoint() {
+			k.forget()
+			next = launch
+		}
+	}
+}
+
+// hasCheckpoint reports whether there is one to restart from.
+func (k *killer) hasCheckpoint() bool {
+	found, _ := filepath.Glob(filepath.Join(k.store, "jobs", "heat", "[0-9]*", "manifest"))
+	return len(found) > 0
+}
+
+// forget removes a job without checkpoints, if it was made.
+func (k *killer) forget() {
+	k.t.Helper()
+	if _, err := os.Stat(filepath.Join(k.store, "jobs", "heat")); err != nil {
+		return
+	}
+	if err := k.command("output", "ckpt", "rm", "heat", "--yes").Run(); err != nil {
+		k.t.Errorf("ckpt rm: %v\n%s", err, k.said("output"))
+	}
+}
+
+// session runs a command of ckpt until it ends, and kills meanwhile. It returns the exit
+// status, and whether the command itself was killed.
+func (k *killer) session(args []string) (status int, dead bool) {
+	k.t.Helper()
+	cmd := k.command("output", args...)
+	if err := cmd.Start(); err != nil {
+		k.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	patient := time.After(patience)
+	k.mine = 0
+	for {
+		var strike <-chan time.Time
+		if k.kills > 0 {
+			strike = time.After(time.Duration(k.rng.IntN(1500)) * time.Millisecond)
+		}
+		select {
+		case err := <-ended:
+			var exit *exec.ExitError
+			if err != nil && !errors.As(err, &exit) {
+				k.t.Fatal(err)
+			}
+			return cmd.ProcessState.ExitCode(), cmd.ProcessState.ExitCode() < 0
+		case <-strike:
+			k.strike(cmd.Process.Pid)
+		case <-patient:
+			k.t.Errorf("%s does not end: %v\n%s", strings.Join(args, " "), k.processes(), k.said("output"))
+			_ = syscall.Kill(cmd.Process.Pid, syscall.SIGQUIT)
+			<-ended
+			k.t.Log(k.said("output"))
+			return 0, true
+		}
+	}
+}
+
+// strike kills one process of a random role, if there is one.
+func (k *killer) strike(coordinator int) {
+	role := killedRoles[k.next]
+	list := k.having(role)
+	if len(list) == 0 {
+		return
+	}
+	victim := list[k.rng.IntN(len(list))]
+	if role == aCoordinator {
+		victim.pid = coordinator
+	}
+	victim.signal(syscall.SIGKILL)
+	k.next = k.rng.IntN(len(killedRoles))
+	k.killed[role]++
+	k.kills--
+	k.mine++
+	k.t.Logf("killed %s %v", role, &victim)
+}

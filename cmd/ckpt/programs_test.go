@@ -1,0 +1,308 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// An mpiLibrary is an installed implementation of MPI.
+type mpiLibrary struct {
+	name string
+	args []string // of mpiexec
+	env  []string
+}
+
+var mpiLibraries = []mpiLibrary{
+	{name: "mpich"},
+	{name: "openmpi", args: []string{"--oversubscribe", "--mca", "btl", "self,vader"},
+		env: []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "HWLOC_COMPONENTS=-linuxio,-pci,-opencl,-gl"}},
+}
+
+// mpiexec returns the command line that runs a program on some ranks.
+func (m *mpiLibrary) mpiexec(ranks int, program ...string) []string {
+	return slices.Concat([]string{"mpiexec." + m.name, "-n", strconv.Itoa(ranks)}, m.args, program)
+}
+
+// A heatProgram is one of docs/examples, ready to run.
+type heatProgram struct {
+	language      string
+	mpi           *mpiLibrary
+	command       []string
+	plain         []string // the same program, without checkpoints
+	steps         int      // that four ranks take in some seconds
+	compiled      sync.Once
+	needs, failed string
+}
+
+// heatPrograms are the heat programs for each library that has them: Debian's mpi4py is
+// for Open MPI only.
+func heatPrograms() (list []*heatProgram) {
+	for i := range mpiLibraries {
+		m, steps := &mpiLibraries[i], 6000
+		if m.name == "mpich" {
+			steps = 360 // its ranks wait busily, and are more than the processors
+		}
+		list = append(list,
+			&heatProgram{language: "c", mpi: m, steps: steps, needs: "mpicc." + m.name},
+			&heatProgram{language: "fortran", mpi: m, steps: steps, needs: "mpifort." + m.name})
+		if m.name == "openmpi" {
+			list = append(list, &heatProgram{language: "python", mpi: m, steps: steps / 4, needs: "mpiexec.openmpi"})
+		}
+	}
+	return list
+}
+
+// build compiles the program in a directory, or skips the test where there is no MPI.
+func (p *heatProgram) build(t *testing.T, dir string) {
+	t.Helper()
+	if _, err := exec.LookPath(p.needs); err != nil {
+		t.Skipf("%s is missing", p.needs)
+	}
+	if p.language == "python" {
+		if err := exec.Command("/usr/bin/python3", "-c", "import numpy, mpi4py").Run(); err != nil {
+			t.Skip("/usr/bin/python3 has no numpy or no mpi4py")
+		}
+	}
+	p.compiled.Do(func() {
+		p.failed = "an earlier test could not build it"
+		dir = filepath.Join(dir, p.language+"-"+p.mpi.name)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		p.compile(t, dir)
+		p.failed = ""
+	})
+	if p.failed != "" {
+		t.Fatal(p.failed)
+	}
+}
+
+func (p *heatProgram) compile(t *testing.T, dir string) {
+	t.Helper()
+	examples, err := filepath.Abs("../../docs/examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	heat, plain := filepath.Join(dir, "heat"), filepath.Join(dir, "heat_plain")
+	p.command, p.plain = []string{heat}, []string{plain}
+	switch p.language {
+	case "c":
+		sdk(t, "c", filepath.Join(dir, "ckpt.h"))
+		build(t, dir, p.needs, "-O2", "-I"+dir, filepath.Join(examples, "heat.c"), "-o", heat)
+		build(t, dir, p.needs, "-O2", filepath.Join(examples, "heat_plain.c"), "-o", plain)
+	case "fortran":
+		build(t, dir, "mpicc."+p.mpi.name, "-c", "-x", "c", "-include", "mpi.h", sdk(t, "c", filepath.Join(dir, "ckpt.h")), "-o", filepath.Join(dir, "ckpt_c.o"))
+		build(t, dir, p.needs, "-O2", sdk(t, "fortran", filepath.Join(dir, "ckpt.f90")), filepath.Join(examples, "heat.f90"), filepath.Join(dir, "ckpt_c.o"), "-o", heat)
+		build(t, dir, p.needs, "-O2", filepath.Join(examples, "heat_plain.f90"), "-o", plain)
+	case "python":
+		sdk(t, "python", filepath.Join(dir, "ckpt.py"))
+		for _, name := range []string{"heat.py", "heat_plain.py"} {
+			b, err := os.ReadFile(filepath.Join(examples, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.command, p.plain = []string{"/usr/bin/python3", heat + ".py"}, []string{"/usr/bin/python3", plain + ".py"}
+	}
+}
+
+// compileSource compiles a program in C, which is called heat.
+func (p *heatProgram) compileSource(t *testing.T, dir, source string) {
+	t.Helper()
+	if _, err := exec.LookPath(p.needs); err != nil {
+		t.Skipf("%s is missing", p.needs)
+	}
+	p.command = []string{filepath.Join(dir, "heat")}
+	if err := os.WriteFile(p.command[0]+".c", []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sdk(t, "c", filepath.Join(dir, "ckpt.h"))
+	build(t, dir, p.needs, "-I"+dir, p.command[0]+".c", "-o", p.command[0])
+}
+
+// sdk writes the client for a language to a file, and returns its path.
+func sdk(t *testing.T, language, path string) string {
+	t.Helper()
+	out, err := exec.Command("ckpt", "sdk", language).Output()
+	if err != nil {
+		t.Fatalf("ckpt sdk %s: %v", language, err)
+	}
+	if err := os.WriteFile(path, out, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// build runs a compiler in a directory.
+func build(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// A sandbox is what a test of programs starts processes in: a store and a directory for
+// temporary files of its own. The processes have the store in their environment.
+type sandbox struct {
+	t     *testing.T
+	dir   string
+	env   []string
+	store string
+}
+
+func newSandbox(t *testing.T, env []string) *sandbox {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ckpt-run-") // paths of sockets are short
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sandbox{t: t, dir: dir, store: filepath.Join(dir, "store")}
+	tmp := filepath.Join(dir, "tmp")
+	if err := os.Mkdir(tmp, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.env = slices.Concat(os.Environ(), env, []string{"CKPT_STORE=" + s.store, "TMPDIR=" + tmp, "LC_ALL=C.UTF-8"})
+	t.Cleanup(func() {
+		for _, p := range s.processes() {
+			p.signal(syscall.SIGKILL)
+		}
+		os.RemoveAll(dir)
+	})
+	return s
+}
+
+// command returns a command whose output goes to a file.
+func (s *sandbox) command(output string, args ...string) *exec.Cmd {
+	s.t.Helper()
+	f, err := os.OpenFile(filepath.Join(s.dir, output), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { f.Close() })
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = s.dir, s.env, f, f
+	return cmd
+}
+
+// said returns the last lines of a file.
+func (s *sandbox) said(output string) string {
+	b, _ := os.ReadFile(filepath.Join(s.dir, output))
+	return string(b[max(0, len(b)-3000):])
+}
+
+// eventually waits until done returns true.
+func (s *sandbox) eventually(what string, done func() bool) {
+	s.t.Helper()
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// A foundProcess is one that a sandbox has started.
+type foundProcess struct {
+	pid  int
+	args []string
+}
+
+// The roles of the processes of a job.
+const (
+	aCoordinator = "coordinator"
+	aLauncher    = "launcher"
+	anAgent      = "agent"
+	aRank        = "rank"
+	another      = "other"
+)
+
+// role returns what a process does.
+func (p *foundProcess) role() string {
+	word := func(i int) string {
+		if i >= len(p.args) {
+			return ""
+		}
+		return filepath.Base(p.args[i])
+	}
+	switch {
+	case word(0) == "ckpt" && word(1) == "rank":
+		return anAgent
+	case word(0) == "ckpt":
+		return aCoordinator
+	case strings.HasPrefix(word(0), "mpiexec"):
+		return aLauncher
+	case word(0) == "heat" || word(1) == "heat.py":
+		return aRank
+	}
+	return another
+}
+
+func (p *foundProcess) String() string { return fmt.Sprintf("%d %s", p.pid, strings.Join(p.args, " ")) }
+
+// signal sends a signal to a process, which may have ended.
+func (p *foundProcess) signal(sig syscall.Signal) { _ = syscall.Kill(p.pid, sig) }
+
+// processes returns those that have the store in their environment, but for zombies.
+func (s *sandbox) processes() (list []foundProcess) {
+	mark := []byte("CKPT_STORE=" + s.store + "\x00")
+	envs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range envs {
+		env, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(env, mark) {
+			continue
+		}
+		dir := filepath.Dir(path)
+		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+		if err != nil || len(line) == 0 {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		list = append(list, foundProcess{pid, strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")})
+	}
+	return list
+}
+
+// having returns the processes of a role.
+func (s *sandbox) having(role string) []foundProcess {
+	return slices.DeleteFunc(s.processes(), func(p foundProcess) bool { return p.role() != role })
+}
+
+// nothingLeft checks that all that was started for a job ends, and leaves no socket and no
+// shared memory.
+func (s *sandbox) nothingLeft() {
+	s.t.Helper()
+	var last []foundProcess
+	s.eventually("all processes to end", func() bool {
+		last = s.processes()
+		return len(last) == 0
+	})
+	err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type()&fs.ModeSocket != 0 {
+			return fmt.Errorf("socket %s is left behind", path)
+		}
+		return err
+	})
+	names, gerr := filepath.Glob("/dev/shm/*" + filepath.Base(s.dir) + "*")
+	if len(names) > 0 {
+		gerr = fmt.Errorf("%v are left behind", names)
+	}
+	if err := errors.Join(err, gerr); err != nil {
+		s.t.Error(err)
+	}
+}
