@@ -82,3 +82,33 @@ func captureOf(b *testing.B, kind string, huge, size, stride int) {
 	b.ReportMetric(1/c.pace[byClient]/1e9, "client-GB/s")
 	b.ReportMetric(1/c.pace[byKernel]/1e9, "kernel-GB/s")
 }
+
+// BenchmarkFetch is how fast memory comes that is written while the program waits.
+func BenchmarkFetch(b *testing.B) {
+	const size, piece = 128 << 20, 4 << 20
+	for w := range ways + 1 {
+		b.Run([]string{"client", "kernel", "measured"}[w], func(b *testing.B) {
+			pr := startProgram(b, plainProgram(b))
+			p := pr.connect()
+			pr.do("map u %d 0", size)
+			pr.do("fill u 1")
+			p.memory.refused = w == byClient
+			b.SetBytes(size)
+			pr.atBoundary(p, func() {
+				regions, err := p.Regions()
+				pr.must(err)
+				if w == byKernel {
+					p.memory.choice(&region{name: "u", size: size}).pace = [ways]float64{1, 1e-12}
+				}
+				b.ResetTimer()
+				for range b.N {
+					for at := 0; at < size; at += piece {
+						pr.must(p.Fetch(regions[0].Mem[at : at+piece]))
+						p.Release(regions[0].Mem[at : at+piece])
+					}
+				}
+				b.StopTimer()
+			})
+		})
+	}
+}

@@ -51,14 +51,23 @@ type window struct {
 
 // newWindow makes a window and has the client map it. The caller holds p.orders.
 func (p *Process) newWindow(size int64) (*window, error) {
+	w, file, err := p.newSharedWindow(size)
+	if err == nil {
+		file.Close() // the mappings stay
+	}
+	return w, err
+}
+
+// newSharedWindow is newWindow that returns the file, too.
+func (p *Process) newSharedWindow(size int64) (*window, *os.File, error) {
 	file, err := p.sharedFile("ckpt-window", size)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer file.Close() // the mappings stay
 	mem, err := mapShared(file, size)
 	if err != nil {
-		return nil, err
+		file.Close()
+		return nil, nil, err
 	}
 	// One call makes all pages; each would be a fault otherwise. Where the kernel cannot,
 	// they are made one by one.
@@ -67,9 +76,10 @@ func (p *Process) newWindow(size int64) (*window, error) {
 	w := &window{id: p.memory.lastID, mem: mem}
 	if err := p.instruct(message{kind: kindMap, value: w.id, a: size}, file); err != nil {
 		w.close()
-		return nil, err
+		file.Close()
+		return nil, nil, err
 	}
-	return w, nil
+	return w, file, nil
 }
 
 func (w *window) close() { _ = unix.Munmap(w.mem) }

@@ -320,7 +320,7 @@ func TestFetchPut(t *testing.T) {
 func TestUnmapped(t *testing.T) {
 	pr := startProgram(t, plainProgram(t))
 	p := pr.connect()
-	pr.do("gone u 1048576 0")
+	pr.do("gone u 2093056 0") // a hole in which no window of the client fits
 	pr.tell("boundary x 1")
 	pr.call(p, Boundary)
 	regions, err := p.Regions()

@@ -169,7 +169,7 @@ func TestPythonFetchPut(t *testing.T) {
 func TestPythonUnmapped(t *testing.T) {
 	pr := startPython(t)
 	p := pr.connect()
-	pr.do("gone u 1048576 0")
+	pr.do("gone u 2093056 0") // a hole in which no window of the client fits
 	pr.tell("boundary x 1")
 	pr.call(p, Boundary)
 	regions, err := p.Regions()

@@ -15,7 +15,8 @@ import (
 // memory is what an agent has of the memory of its process.
 type memory struct {
 	view   []mapping // of the last Regions, by address in the agent
-	window *window   // for Fetch and Put
+	window *window   // for Put, and for Fetch when the pool has no slot
+	pool   pool      // for Fetch
 	lastID uint32    // of a window
 
 	choices map[string]*choice // by region; "" is that of all small ones
@@ -65,6 +66,7 @@ func (p *Process) protected() []region {
 // reserve makes the mappings of a list of regions, in its order. Mappings of the same name
 // and size stay.
 func (m *memory) reserve(list []region) ([]zones.Region, error) {
+	m.pool.dropAll()
 	old := map[string][]byte{}
 	for _, v := range m.view {
 		old[v.name] = v.mem
@@ -117,6 +119,7 @@ func unmap(mem []byte) {
 }
 
 func (m *memory) forget() {
+	m.pool.dropAll()
 	for _, v := range m.view {
 		unmap(v.mem)
 	}
@@ -125,6 +128,7 @@ func (m *memory) forget() {
 
 func (m *memory) close() {
 	m.forget()
+	m.pool.close()
 	for _, w := range []*window{m.window, m.small} {
 		if w != nil {
 			w.close()
@@ -143,7 +147,7 @@ func (m *memory) close() {
 
 // locate finds the region of memory that Regions returned, and the offset in it. The
 // part past the end of the region is cut off.
-func (m *memory) locate(mem []byte) (*region, int64, []byte, error) {
+func (m *memory) locate(mem []byte) (*mapping, int64, []byte, error) {
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
 	i, found := slices.BinarySearchFunc(m.view, at, func(v mapping, at uintptr) int { return cmp.Compare(v.start(), at) })
 	if !found {
@@ -154,7 +158,7 @@ func (m *memory) locate(mem []byte) (*region, int64, []byte, error) {
 	}
 	v := &m.view[i]
 	offset := int64(at - v.start())
-	return &v.region, offset, mem[:max(0, min(int64(len(mem)), v.size-offset))], nil
+	return v, offset, mem[:max(0, min(int64(len(mem)), v.size-offset))], nil
 }
 
 // Fetch fills a part of a region's Mem with the memory of the process.
@@ -166,9 +170,11 @@ func (p *Process) Put(mem []byte) error { return p.transfer("put", kindIn, mem) 
 // Release gives the memory of a part of a region's Mem back. It holds zeros afterwards,
 // until the next Fetch.
 func (p *Process) Release(mem []byte) {
-	if len(mem) > 0 {
-		_ = unix.Madvise(mem, unix.MADV_DONTNEED)
+	if len(mem) == 0 {
+		return
 	}
+	_ = unix.Madvise(mem, unix.MADV_DONTNEED) // of slots it only drops their entries
+	p.memory.pool.release(mem)
 }
 
 func (p *Process) transfer(what string, kind uint32, mem []byte) error {
@@ -177,9 +183,14 @@ func (p *Process) transfer(what string, kind uint32, mem []byte) error {
 	}
 	p.orders.Lock()
 	defer p.orders.Unlock()
-	r, offset, part, err := p.memory.locate(mem)
+	v, offset, part, err := p.memory.locate(mem)
+	if err == nil && kind == kindOut {
+		var done int
+		done, err = p.fetchPooled(v, offset, part)
+		part, offset = part[done:], offset+int64(done)
+	}
 	if err == nil {
-		err = p.transferParts(kind, r, offset, part)
+		err = p.transferParts(kind, &v.region, offset, part)
 	}
 	if err != nil {
 		return fmt.Errorf("%s %d bytes: %w", what, len(mem), err)

@@ -19,6 +19,7 @@ const (
 // A choice is what is known of the speed of each way for a region.
 type choice struct {
 	pace  [ways]float64 // seconds per byte; 0 if unknown
+	warm  [ways]bool    // it was used once: the first time is longer than the others
 	count int
 }
 
@@ -71,6 +72,10 @@ func (c *choice) next(limit int64) (way, int64) {
 
 func (c *choice) measured(w way, bytes int64, d time.Duration) {
 	if bytes < measuredBytes {
+		return
+	}
+	if !c.warm[w] {
+		c.warm[w] = true
 		return
 	}
 	pace := max(d.Seconds(), 1e-9) / float64(bytes)
