@@ -22,7 +22,10 @@ type EarlyError struct {
 }
 
 func (e *EarlyError) Error() string {
-	if e.Came == 0 {
+	switch {
+	case e.Came == 0 && e.Status == 0:
+		return "the program never called ckpt_init: it was not protected"
+	case e.Came == 0:
 		return "the program never called ckpt_init: it was not protected; " + e.Cause
 	}
 	return fmt.Sprintf("%d of %d ranks called ckpt_init before the program ended: %s", e.Came, e.Size, e.Cause)
@@ -80,7 +83,8 @@ func (a *arrival) check() error {
 		return &GatherError{fmt.Sprintf("the agent of rank %d on %s speaks version %d, this ckpt speaks version %d", rank, p.Name, p.Version, wire.Version),
 			"install the same ckpt on all hosts"}
 	case p.Trouble != "":
-		return &GatherError{fmt.Sprintf("rank %d on %s: %s", rank, p.Name, p.Trouble), ""}
+		return &GatherError{fmt.Sprintf("rank %d on %s: %s", rank, p.Name, p.Trouble),
+			fmt.Sprintf("take the source that {sdk %s} prints into the program again", p.Language)}
 	case p.Size < 1 || p.Size > maxRanks || rank < 0 || rank >= p.Size:
 		return &GatherError{fmt.Sprintf("rank %d of %d called ckpt_init: there is no such rank", rank, p.Size), "pass what MPI_Comm_rank and MPI_Comm_size say"}
 	}

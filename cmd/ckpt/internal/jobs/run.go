@@ -94,18 +94,14 @@ func printResult(g *ui.Globals, r *coordinator.Result) error {
 		return json.NewEncoder(g.Out).Encode(r)
 	}
 	took := time.Duration(r.Wall * float64(time.Second)).Round(time.Millisecond)
-	if r.Job == "" && r.Outcome != job.StateCompleted {
-		return nil // it was not protected yet
+	if r.Job == "" {
+		return nil // it was not protected
 	}
 	if r.Outcome != job.StateCompleted {
 		return g.Printf("%s: %s after %v, %s\n", r.Job, r.Outcome, took, checkpoints(r))
 	}
 	if r.Digest == "" { // a program
-		name := ""
-		if r.Job != "" {
-			name = r.Job + ": "
-		}
-		return g.Printf("%scompleted in %v, %s, %s\n", name, took, checkpoints(r), ui.Count(r.Failures, "failure"))
+		return g.Printf("%s: completed in %v, %s, %s\n", r.Job, took, checkpoints(r), ui.Count(r.Failures, "failure"))
 	}
 	return g.Printf("%s: completed %s in %v, %s, %s\ndigest %s\n", r.Job, ui.Count(r.Iterations, "iteration"), took,
 		checkpoints(r), ui.Count(r.Failures, "failure"), r.Digest)

@@ -30,7 +30,7 @@ func (g *Globals) Printf(format string, args ...any) error {
 	return err
 }
 
-var named = regexp.MustCompile(`\{\{[a-z]+\}\}|\{[a-z-]+\}|\{(?:launch|checkpoint|restart|stop|prune|show|export) [^{}]+\}`)
+var named = regexp.MustCompile(`\{\{[a-z]+\}\}|\{[a-z-]+\}|\{(?:launch|checkpoint|restart|stop|prune|show|export|sdk) [^{}]+\}`)
 
 // Worded puts flags and commands for the settings and commands that package coordinator
 // names in braces, such as {group-size} and {restart JOB}. {{np}} stands for {np}.
