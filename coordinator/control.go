@@ -80,7 +80,7 @@ func (d *driver) status() *wire.Status {
 	}
 	for _, m := range d.members {
 		if m != nil {
-			s.PIDs = append(s.PIDs, m.proc.PID())
+			s.PIDs = append(s.PIDs, m.pid())
 		}
 	}
 	return s

@@ -17,6 +17,7 @@ type member struct {
 	lost bool
 	// Of the greeting: the host, and its name for people.
 	host, hostName string
+	process        int // of a program, as numbered on its host
 	// Of a program: its agent's connection has ended, and its rank has called ckpt_finalize.
 	closed, done bool
 	// gone is closed with the connection, of a program or of a rank on another host.
@@ -26,6 +27,14 @@ type member struct {
 	signs signs
 	// excused says that the user knows that it is silent and not dead.
 	excused bool
+}
+
+// pid returns the number of the process that computes, on its host.
+func (m *member) pid() int {
+	if m.process > 0 {
+		return m.process
+	}
+	return m.proc.PID()
 }
 
 // ends are the channels that are closed when nothing of the rank is left.

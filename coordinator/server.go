@@ -105,6 +105,9 @@ func (d *driver) admit(g wire.Greeting, l *wire.Link) *member {
 	if d.program != nil || d.remote(m) {
 		m.gone = make(chan struct{})
 	}
+	if g.Process != nil {
+		m.process = g.Process.PID
+	}
 	return m
 }
 

@@ -3,10 +3,12 @@ package jobs
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/dataset"
+	"ckpt/internal/quantity"
 )
 
 // spec describes the job that the flags ask for.
@@ -61,29 +63,22 @@ func (o *launchOptions) schedule() (job.Schedule, error) {
 	bad := func(flag, value, want string) error {
 		return ui.BadUsage(fmt.Sprintf("%s %s: %s", flag, value, want), "")
 	}
-	interval := o.interval
 	if o.every != "" {
 		given++
-		if s.Every, err = strconv.Atoi(o.every); err != nil {
-			interval = o.every
-		} else if s.Every < 1 {
-			return s, bad("--every", o.every, "want a positive number of iterations, or a time like 30s")
+		if s.Every, s.Interval, err = parseEvery(o.every); err != nil {
+			return s, err
 		}
 	}
 	if s.Count = o.count; o.count != 0 {
 		given++
 	}
-	flag := "--every"
 	if o.interval != "" {
 		given++
-		flag = "--interval"
-	}
-	if interval != "" {
-		if s.Interval, err = ui.ParseDuration(flag, interval); err != nil {
+		if s.Interval, err = ui.ParseDuration("--interval", o.interval); err != nil {
 			return s, err
 		}
 		if s.Interval <= 0 {
-			return s, bad(flag, interval, "want a positive duration, like 90s or 10m")
+			return s, bad("--interval", o.interval, "want a positive duration, like 90s or 10m")
 		}
 	}
 	if o.overhead != "" {
@@ -99,4 +94,19 @@ func (o *launchOptions) schedule() (job.Schedule, error) {
 		return s, ui.BadUsage("--every, --count, --interval and --overhead exclude each other", "give one of them")
 	}
 	return s, nil
+}
+
+// parseEvery reads a number of iterations, or a time, which needs a unit.
+func parseEvery(text string) (iterations int, interval time.Duration, err error) {
+	bad := ui.BadUsage(fmt.Sprintf("--every %s: want a number of iterations from 1, or a time with its unit, like 30s", text), "")
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		if iterations, err = strconv.Atoi(text); err != nil || iterations < 1 {
+			return 0, 0, bad
+		}
+		return iterations, 0, nil
+	}
+	if interval, err = quantity.Duration(text); err != nil || interval <= 0 {
+		return 0, 0, bad
+	}
+	return 0, interval, nil
 }

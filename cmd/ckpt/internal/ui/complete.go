@@ -23,6 +23,7 @@ func (g *Globals) Complete(cmd *cobra.Command) {
 	}
 	usage, _, _ := strings.Cut(cmd.Use, " --")
 	usage, _, _ = strings.Cut(usage, " -o")
+	usage, _, _ = strings.Cut(usage, " | "+cmd.Name()) // another form
 	_, usage, _ = strings.Cut(usage, " ")
 	if kinds := placeholder.FindAllString(usage, -1); cmd.ValidArgsFunction == nil && !cmd.HasSubCommands() {
 		many := strings.Contains(usage, "...")
