@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os/exec"
 	"slices"
 	"strings"
@@ -164,6 +165,26 @@ func TestPythonFetchPut(t *testing.T) {
 	}
 	pr.must(p.Answer(Answer{}))
 	pr.expect("0")
+}
+
+// TestPythonCapture takes memory behind the program's back, again and again: pages that
+// changed are found, and later writes do not reach the capture.
+func TestPythonCapture(t *testing.T) {
+	pr := startPython(t)
+	s := &subject{program: pr, p: pr.connect(), rng: rand.New(rand.NewPCG(7, 16))}
+	const size = 1 << 20
+	pr.do("alloc u %d", size)
+	pr.do("protect v 30000 1")
+	s.regions = []subjectRegion{{name: "u", size: size}, {name: "v", size: 30000}}
+	pr.do("fill u 5")
+	for i := range 20 {
+		pr.do("write u %d 5000 %d", s.rng.IntN(size-5000), i)
+		pr.do("write v %d 10 %d", s.rng.IntN(30000-10), i)
+		s.checkpoint(t)
+	}
+	if tracks := s.p.memory.tracks; !tracks.refused && s.clean == 0 {
+		t.Error("no page was ever clean")
+	}
 }
 
 func TestPythonUnmapped(t *testing.T) {
