@@ -75,11 +75,13 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("TESTDATA", samples)
-			hosts, err := filepath.Abs("testdata/hosts")
-			if err != nil {
-				return err
+			for _, kind := range []string{"hosts", "slurm"} {
+				dir, err := filepath.Abs(filepath.Join("testdata", kind))
+				if err != nil {
+					return err
+				}
+				env.Setenv(strings.ToUpper(kind), dir)
 			}
-			env.Setenv("HOSTS", hosts)
 			env.Setenv("LC_ALL", "C.UTF-8")
 			return nil
 		},
