@@ -12,17 +12,14 @@
 package program
 
 import (
-	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"runtime"
-	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"ckpt/internal/family"
 )
 
 // Grace is how long a command may take to end after SIGTERM, before SIGKILL.
@@ -85,79 +82,13 @@ func (p *Program) Err() error { return p.err }
 // SIGKILL.
 func (p *Program) End() {
 	p.out.shut.Store(true)
-	below := Descendants(p.PID())
-	Signal(below, syscall.SIGTERM)
+	below := family.Descendants(p.PID())
+	family.Signal(below, syscall.SIGTERM)
 	select {
 	case <-p.over:
 	case <-time.After(Grace):
 	}
-	Signal(below, syscall.SIGKILL)
+	family.Signal(below, syscall.SIGKILL)
 	<-p.over
-	for slices.ContainsFunc(below, Process.alive) { // a killed process leaves soon
-		time.Sleep(time.Millisecond)
-	}
-}
-
-// alive reports whether a process still is what it was.
-func (p Process) alive() bool {
-	start, ok := startOf(p.PID)
-	return ok && start == p.start
-}
-
-// A Process is one of the processes of a command, with the moment of its start.
-type Process struct {
-	PID   int
-	start string
-}
-
-// Descendants returns a process and all below it, parents first.
-func Descendants(pid int) []Process {
-	start, ok := startOf(pid)
-	if !ok {
-		return nil
-	}
-	list := []Process{{pid, start}}
-	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	if err != nil {
-		return list // it has ended
-	}
-	for _, t := range threads {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, t.Name()))
-		if err != nil {
-			continue
-		}
-		for _, word := range strings.Fields(string(b)) {
-			if n, err := strconv.Atoi(word); err == nil {
-				list = append(list, Descendants(n)...)
-			}
-		}
-	}
-	return list
-}
-
-// Signal sends a signal to those processes that still are what they were, parents
-// first.
-func Signal(list []Process, s syscall.Signal) {
-	for _, p := range list {
-		if p.alive() {
-			_ = syscall.Kill(p.PID, s) // it may end meanwhile
-		}
-	}
-}
-
-// startOf returns when a process started, in ticks since the machine did. It reports
-// false if there is no such process, or it has ended.
-func startOf(pid int) (string, bool) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return "", false
-	}
-	// The name of the program, in parentheses, may hold anything.
-	_, rest, _ := strings.Cut(string(b[max(0, strings.LastIndexByte(string(b), ')')):]), " ")
-	fields := strings.Fields(rest)
-	const state, start = 0, 19 // fields 3 and 22 of proc(5)
-	if len(fields) <= start || slices.Contains([]string{"Z", "X"}, fields[state]) {
-		return "", false
-	}
-	return fields[start], true
+	family.Await(below, Grace) // a killed process leaves soon
 }

@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"io"
 	"strings"
-	"syscall"
 	"testing"
+
+	"ckpt/internal/family"
 )
 
 // TestEnd: End ends a command that ignores SIGTERM in a child, and all below it.
@@ -18,13 +19,13 @@ func TestEnd(t *testing.T) {
 	if _, err := r.Read(make([]byte, 6)); err != nil { // until the innermost runs
 		t.Fatal(err)
 	}
-	list := Descendants(p.PID())
+	list := family.Descendants(p.PID())
 	if len(list) != 3 {
 		t.Errorf("%d processes: %v", len(list), list)
 	}
 	p.End()
 	for _, q := range list {
-		if _, alive := startOf(q.PID); alive {
+		if q.Alive() {
 			t.Errorf("process %d is alive", q.PID)
 		}
 	}
@@ -41,21 +42,8 @@ func TestOver(t *testing.T) {
 	if p.Err() == nil || !strings.Contains(p.Err().Error(), "3") || out.String() != "here\n" {
 		t.Errorf("%v, %q", p.Err(), out.String())
 	}
-	if Descendants(p.PID()) != nil {
+	if family.Descendants(p.PID()) != nil {
 		t.Error("it has descendants after its end")
-	}
-	p.End()
-}
-
-// TestSignalSparesOthers: a process with the number of one that ended is not touched.
-func TestSignalSparesOthers(t *testing.T) {
-	p, err := Start([]string{"sleep", "1000"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	Signal([]Process{{p.PID(), "0"}}, syscall.SIGKILL)
-	if _, alive := startOf(p.PID()); !alive {
-		t.Error("it was killed")
 	}
 	p.End()
 	if _, err := Start([]string{"/nosuch"}, nil); err == nil {

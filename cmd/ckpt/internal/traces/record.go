@@ -21,6 +21,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/program"
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/internal/family"
 	"ckpt/iotrace"
 	"ckpt/iotrace/source"
 )
@@ -154,8 +155,8 @@ func runInterruptible(run *exec.Cmd, limit time.Duration) (interrupted, ended bo
 				if ended {
 					how = syscall.SIGKILL
 				}
-				if below := program.Descendants(run.Process.Pid); len(below) > 1 {
-					program.Signal(below[1:], how)
+				if below := family.Descendants(run.Process.Pid); len(below) > 1 {
+					family.Signal(below[1:], how)
 				}
 				ended, late = true, time.After(program.Grace)
 			case s := <-signals:
