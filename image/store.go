@@ -191,15 +191,41 @@ func (s *Store) create(name string, spec []byte, taken func(*Job) (bool, error),
 		err = clear(j)
 	}
 	if err == nil {
-		sealed := seal(specMagic, spec)
-		err = durable.Op("create job", j.dir, -1, durable.Replace(s.fs, filepath.Join(j.dir, specName), sealed))
-		j.describe(sealed)
+		err = durable.Op("create job", j.dir, -1, j.writeSpec(spec))
 	}
 	if err != nil {
 		j.Unlock()
 		return nil, err
 	}
 	return j, nil
+}
+
+func (j *Job) writeSpec(spec []byte) error {
+	sealed := seal(specMagic, spec)
+	err := durable.Replace(j.fs, filepath.Join(j.dir, specName), sealed)
+	j.describe(sealed)
+	return err
+}
+
+// Redescribe replaces the description of a job that has no checkpoint yet, by one that
+// says more. It needs the lock.
+func (j *Job) Redescribe(spec []byte) error {
+	if err := j.InPlace(); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.locked("describe"); err != nil {
+		return err
+	}
+	taken, err := j.hasCheckpoints()
+	if err == nil && taken {
+		err = errors.New("the job has checkpoints, which were taken under its description")
+	}
+	if err != nil {
+		return durable.Op("describe", j.dir, -1, err)
+	}
+	return durable.Op("describe", j.dir, -1, j.writeSpec(spec))
 }
 
 // there reports whether the directory holds a job: its spec, or, if that was

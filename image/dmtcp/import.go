@@ -26,6 +26,8 @@ type Options struct {
 	// Notice, if not nil, is called with errors that do not stop the import: the
 	// previous checkpoint is damaged, so no extent refers to it.
 	Notice func(error)
+	// Describe, if not nil, completes the manifest before the checkpoint counts.
+	Describe func(*image.Manifest)
 }
 
 // Import stores the files as the next checkpoint of job, which must be locked.
@@ -47,6 +49,9 @@ func (s *Set) Import(ctx context.Context, job *image.Job, opt Options) (*image.M
 	im := &importer{set: s, job: job, tx: tx, pool: pool, opt: opt, shared: make(map[int]*container.Builder),
 		m: &image.Manifest{Mode: "coordinated", Origin: Origin, NP: s.NP, Mapping: s.Mapping}}
 	err = im.run(ctx)
+	if err == nil && opt.Describe != nil {
+		opt.Describe(im.m)
+	}
 	if err == nil {
 		err = tx.Commit(ctx, im.m)
 	}
