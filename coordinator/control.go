@@ -17,6 +17,12 @@ import (
 
 // serveControl answers the commands on a connection.
 func (d *driver) serveControl(conn net.Conn, r *bufio.Reader) {
+	answerCommands(conn, r, d.done, func(c wire.Command, answers chan<- wire.Reply) { d.post(func() { d.obey(c, answers) }) })
+}
+
+// answerCommands answers the commands on a connection, one after the other, until done
+// is closed. Obey answers each once, perhaps later.
+func answerCommands(conn net.Conn, r *bufio.Reader, done <-chan struct{}, obey func(wire.Command, chan<- wire.Reply)) {
 	in := json.NewDecoder(r)
 	for {
 		var c wire.Command
@@ -24,13 +30,13 @@ func (d *driver) serveControl(conn net.Conn, r *bufio.Reader) {
 			return
 		}
 		answers := make(chan wire.Reply, 1)
-		d.post(func() { d.obey(c, answers) })
+		obey(c, answers)
 		select {
 		case a := <-answers:
 			if err := json.NewEncoder(conn).Encode(a); err != nil {
 				return
 			}
-		case <-d.done:
+		case <-done:
 			// The answer may have been given at the last moment.
 			select {
 			case a := <-answers:

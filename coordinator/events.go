@@ -227,7 +227,7 @@ func (g *group) tell(n protocol.Notice) {
 	}
 	g.d.crowded = g.spec.Keep > 0
 	g.d.result.addLog(m.Log)
-	g.d.result.last = m.Number
+	g.d.result.Last = m.Number
 	g.d.requests.note(ev)
 	g.d.event(ev)
 }

@@ -72,7 +72,7 @@ func resumeProgram(ctx context.Context, was *job.Resolved, j *image.Job, store *
 	if err != nil {
 		r, err := g.unprotected(again, err)
 		if r != nil {
-			r.Job, r.last = j.Name(), from.Number
+			r.Job, r.Last = j.Name(), from.Number
 		}
 		return r, err
 	}

@@ -115,7 +115,7 @@ func TestStubbornProgram(t *testing.T) {
 			}
 		}
 	})
-	if err != nil || r.Outcome != job.StateStopped || r.ProgramStatus != nil || r.last != 1 {
+	if err != nil || r.Outcome != job.StateStopped || r.ProgramStatus != nil || r.Last != 1 {
 		t.Fatalf("result %+v, %v", r, err)
 	}
 	if !warned(rec, "is killed; its checkpoint is safe") {

@@ -46,8 +46,10 @@ type Result struct {
 	// itself.
 	ProgramStatus *int `json:"program_status,omitempty"`
 
+	// Last is the newest checkpoint of this run, 0 if it has none.
+	Last int `json:"-"`
+
 	began   bool // ranks have computed
-	last    int  // newest checkpoint of this run
 	several bool // groups
 }
 
@@ -61,7 +63,7 @@ func (r *Result) addLog(l *image.LogStats) {
 
 // CanRestart reports whether the job can be continued: from a checkpoint or, if it
 // has several groups, also from their logs or the beginning.
-func (r *Result) CanRestart() bool { return r.several || r.last > 0 }
+func (r *Result) CanRestart() bool { return r.several || r.Last > 0 }
 
 // jobDigest combines the digests of all ranks, in order.
 func jobDigest(ranks []wire.DoneReport) string {

@@ -43,9 +43,9 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 	d.since = time.Now()
 	d.result = Result{Type: "result", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mode: d.spec.Mode,
 		Iterations: d.spec.Iterations, several: d.spec.Several()}
-	d.result.last = cfg.From
+	d.result.Last = cfg.From
 	for _, k := range cfg.Known {
-		d.result.last = max(d.result.last, k.Number)
+		d.result.Last = max(d.result.Last, k.Number)
 	}
 	d.interrupts = interrupts
 	d.limitTime(d.until, max(cfg.Cost.First, cfg.Cost.FirstHigh))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"time"
 
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/mpi"
@@ -93,6 +94,16 @@ func (c *connections) remove(conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.open, conn)
+}
+
+// hurry has the open connections read no more commands, and lets them write until then.
+func (c *connections) hurry(until time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	for conn := range c.open {
+		_, _ = conn.SetReadDeadline(time.Now()), conn.SetWriteDeadline(until)
+	}
 }
 
 func (c *connections) end() {

@@ -30,7 +30,7 @@ func (d *driver) tellAborted() {
 
 // tellIdle says that the schedule never came to a checkpoint in a job that has none.
 func (d *driver) tellIdle() {
-	if d.result.Checkpoints+d.result.Lost > 0 || d.result.last > 0 {
+	if d.result.Checkpoints+d.result.Lost > 0 || d.result.Last > 0 {
 		return
 	}
 	switch s := d.spec.Schedule; {
