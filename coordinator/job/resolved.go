@@ -75,7 +75,7 @@ func (r *Resolved) NoCheckpoints() string {
 // CheckRunnable refuses a stored job that cannot run, for reasons that no option of the
 // user can change.
 func (r *Resolved) CheckRunnable(job *image.Job) error {
-	if r.Origin != "" {
+	if r.Origin != "" && r.Program == nil {
 		return &UsageError{fmt.Sprintf("job %s was imported from %s: ckpt cannot run it", job.Name(), r.Origin),
 			fmt.Sprintf("{export %s@N DIR} gives the images back; restart them with dmtcp_restart", job.Name())}
 	}

@@ -49,8 +49,8 @@ type Spec struct {
 	// Prediction is what the checkpoints were predicted to be, nil if nobody did.
 	Prediction *Prediction `json:"prediction,omitempty"`
 	Created    time.Time   `json:"created"`
-	// Origin names the checkpointer that an imported job ran under. It has only
-	// the fields App, NP, Mapping, MPI and Mode.
+	// Origin names the checkpointer that an imported job ran under, or that a program
+	// runs under. An imported job has only the fields App, NP, Mapping, MPI and Mode.
 	Origin string `json:"origin,omitempty"`
 	// Program is the user's program that the job runs; nil: the ranks are simulated. It has
 	// no workload.

@@ -129,7 +129,7 @@ func Describe(store *image.Store, name string) (*Status, error) {
 			s.Updated = latest(s.Updated, m.Created)
 		}
 	}
-	if spec.Origin != "" {
+	if spec.Origin != "" && spec.Program == nil {
 		s.State = StateImported
 		return s, nil
 	}

@@ -137,6 +137,8 @@ func (s *Resolved) CheckTaken(job *image.Job, m *image.Manifest) error {
 		return wrong("it is of %s with %d ranks, %s, %s, the job is %s with %d ranks, %s, %s", m.App, m.NP, m.MPI, m.Mode, s.App, s.NP, s.MPI, s.Mode)
 	case max(1, m.Groups) != len(s.Groups) || m.Group != group:
 		return wrong("it is of group %d of %d, checkpoint %d of the job is of group %d of %d", m.Group, m.Groups, m.Number, group, len(s.Groups))
+	case s.Origin != "":
+		// It counts no iterations, and its ranks have no settings.
 	case m.Iteration < 1 || s.Program == nil && m.Iteration > int64(s.Iterations):
 		return wrong("iteration %d is out of range: the job has %d", m.Iteration, s.Iterations)
 	case len(m.Mapping) == 0:

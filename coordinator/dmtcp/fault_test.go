@@ -1,0 +1,214 @@
+package dmtcp
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ckpt/coordinator"
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/wire"
+	"ckpt/internal/durable"
+)
+
+// TestNoCheckpoint: DMTCP says that it is done, and it is not. The checkpoint does not
+// count, the program goes on, and the next one counts.
+func TestNoCheckpoint(t *testing.T) {
+	for fault, want := range map[string]string{
+		"missing-image": "6 processes",
+		"temp-left":     ".temp unfinished",
+		"short-image":   "ends early",
+	} {
+		t.Run(fault, func(t *testing.T) {
+			s := newScene(t, 80, 10*time.Millisecond)
+			s.show("once " + fault)
+			asked := s.atStart(func(c *wire.Client) {
+				if ev, err := c.Checkpoint(); err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%+v, %v; want %s", ev, err, want)
+				}
+				if ev, err := c.Checkpoint(); err != nil || ev.Number != 1 {
+					t.Errorf("%+v, %v", ev, err)
+				}
+			})
+			r, err := Launch(t.Context(), s.spec, s.opt)
+			<-asked
+			if err != nil || r.Outcome != job.StateCompleted || r.Lost != 1 || r.Checkpoints != 1 || r.Failures != 0 {
+				t.Errorf("%+v, %v", r, err)
+			}
+			s.counted(80)
+			s.sound(1)
+			if lost := of[*coordinator.AbortedEvent](s.rec); len(lost) != 1 || !strings.Contains(lost[0].Reason, want) {
+				t.Errorf("%+v", lost)
+			}
+		})
+	}
+}
+
+// TestNoProgress: a checkpoint or a restart that makes no progress is ended, and the
+// program restarted.
+func TestNoProgress(t *testing.T) {
+	for _, fault := range []string{"hang-checkpoint", "hang-after", "hang-restart", "fail-restart"} {
+		t.Run(fault, func(t *testing.T) {
+			s := newScene(t, 150, 10*time.Millisecond)
+			s.opt.Limits.Patience = 300 * time.Millisecond
+			s.spec.AutoRestart = true
+			failures := 1
+			if fault == "hang-after" {
+				s.show("once " + fault)
+			}
+			asked := s.atStart(func(c *wire.Client) {
+				if _, err := c.Checkpoint(); err != nil {
+					t.Error(err)
+				}
+				if fault == "hang-after" {
+					return
+				}
+				if fault != "hang-checkpoint" {
+					failures++
+					s.show("once "+fault, "once exit at 100 with 1")
+					return
+				}
+				s.show("once " + fault)
+				if _, err := c.Checkpoint(); err == nil {
+					t.Error("a checkpoint was taken without DMTCP")
+				}
+			})
+			r, err := Launch(t.Context(), s.spec, s.opt)
+			<-asked
+			if err != nil || r.Outcome != job.StateCompleted || r.Failures != failures {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			s.counted(150)
+			s.sound(1)
+		})
+	}
+}
+
+// TestOlderCheckpoint: a checkpoint that restarts nothing, or that is damaged, is passed
+// over for an older one; that of a user is not.
+func TestOlderCheckpoint(t *testing.T) {
+	s := newScene(t, 200, 10*time.Millisecond)
+	s.spec.AutoRestart = true
+	stopped := s.atStart(func(c *wire.Client) {
+		for range 2 {
+			if _, err := c.Checkpoint(); err != nil {
+				t.Error(err)
+			}
+		}
+		s.show("once exit at 190 with 1", "once fail-restart", "once fail-restart", "once fail-restart")
+	})
+	r, err := Launch(t.Context(), s.spec, s.opt)
+	<-stopped
+	if err != nil || r.Outcome != job.StateCompleted || r.Failures != 4 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	restarts := of[*coordinator.RestartEvent](s.rec)
+	if last := restarts[len(restarts)-1]; last.From != 1 || !strings.Contains(last.Unusable, "checkpoint 2") {
+		t.Errorf("%+v", last)
+	}
+	s.counted(200)
+	flip(t, filepath.Join(s.job().Dir(), "0002", "rank-1.img"))
+	damage := new(durable.DamageError)
+	if _, err = Restart(t.Context(), s.opt, 2, true); !errors.As(err, &damage) {
+		t.Error(err)
+	}
+	if r, err = Restart(t.Context(), s.opt, 1, true); err != nil || r.Outcome != job.StateCompleted {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// flip changes a byte in the middle of a file.
+func flip(t *testing.T, name string) {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 1
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSpare: the images that DMTCP wrote serve a restart when the store has lost them.
+func TestSpare(t *testing.T) {
+	s := newScene(t, 150, 10*time.Millisecond)
+	s.spec.AutoRestart = true
+	asked := s.atStart(func(c *wire.Client) {
+		if _, err := c.Checkpoint(); err != nil {
+			t.Error(err)
+		}
+		flip(t, filepath.Join(s.job().Dir(), "0001", "rank-1.img"))
+		s.show("once exit at 120 with 1")
+	})
+	r, err := Launch(t.Context(), s.spec, s.opt)
+	<-asked
+	if err != nil || r.Outcome != job.StateCompleted || r.Failures != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if n := s.counted(150); n != 1 {
+		t.Errorf("%d restarts", n)
+	}
+	if !strings.Contains(strings.Join(s.rec.warned, "\n"), "checkpoint 1 is damaged") {
+		t.Errorf("%q", s.rec.warned)
+	}
+}
+
+// TestInterrupts: the first interrupt stops the job after a last checkpoint, the second at
+// once.
+func TestInterrupts(t *testing.T) {
+	for n := 1; n <= 2; n++ {
+		s := newScene(t, 10000, 10*time.Millisecond)
+		interrupts := make(chan struct{}, 2)
+		s.opt.Interrupts = interrupts
+		s.rec.on = func(ev any) {
+			if _, ok := ev.(*coordinator.StartEvent); ok {
+				if n == 2 {
+					s.show("wait-checkpoint")
+				}
+				for range n {
+					interrupts <- struct{}{}
+				}
+			}
+		}
+		r, err := Launch(t.Context(), s.spec, s.opt)
+		if err != nil || r.Outcome != job.StateStopped || !r.Interrupted || r.Checkpoints != 2-n || r.CanRestart() != (n == 1) {
+			t.Errorf("%d interrupts: %+v, %v", n, r, err)
+		}
+	}
+}
+
+// TestFullDisk: without space for a checkpoint none is begun; the job goes on, or stops if
+// that is asked for.
+func TestFullDisk(t *testing.T) {
+	for _, stop := range []bool{false, true} {
+		s := newScene(t, 60, 10*time.Millisecond)
+		s.opt.StopOnFull = stop
+		s.opt.free = func(*directory) (int64, error) { return 1 << 20, nil }
+		asked := s.atStart(func(c *wire.Client) {
+			if _, err := c.Checkpoint(); !errors.Is(err, durable.ErrStorageFull) {
+				t.Error(err)
+			}
+		})
+		r, err := Launch(context.Background(), s.spec, s.opt)
+		<-asked
+		want := map[bool]string{false: job.StateCompleted, true: job.StateStopped}[stop]
+		if r == nil || r.Outcome != want || r.Full != 1 || stop != errors.Is(err, durable.ErrStorageFull) {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+}
+
+// TestWalltime: a run stops after a last checkpoint before its time is up.
+func TestWalltime(t *testing.T) {
+	s := newScene(t, 100000, 10*time.Millisecond)
+	s.opt.Until = time.Now().Add(3 * time.Second)
+	r, err := Launch(t.Context(), s.spec, s.opt)
+	if err != nil || r.Outcome != job.StateStopped || !r.Requeue || r.Checkpoints != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

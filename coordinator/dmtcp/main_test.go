@@ -1,0 +1,204 @@
+package dmtcp
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"ckpt/coordinator"
+	"ckpt/coordinator/dmtcp/dmtcpfake"
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/wire"
+	"ckpt/image"
+	"ckpt/internal/vfs"
+)
+
+func TestMain(m *testing.M) {
+	dmtcpfake.Serve()
+	serveCoordinator()
+	goleak.VerifyTestMain(m)
+}
+
+// recorder keeps the events of a job, and tells of each.
+type recorder struct {
+	mu     sync.Mutex
+	events []any
+	warned []string
+	on     func(any) // may be nil
+}
+
+func (r *recorder) Event(ev any) {
+	r.mu.Lock()
+	r.events = append(r.events, ev)
+	r.mu.Unlock()
+	if r.on != nil {
+		r.on(ev)
+	}
+}
+
+func (r *recorder) Warn(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.warned = append(r.warned, text)
+}
+
+// of returns the recorded events of one type.
+func of[E any](r *recorder) []E {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var list []E
+	for _, ev := range r.events {
+		if e, ok := ev.(E); ok {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// a scene is a program under a faked DMTCP, in a store of its own.
+type scene struct {
+	t      *testing.T
+	rec    *recorder
+	opt    Options
+	spec   job.Spec
+	out    string // file with the output of the program
+	faults string // file with the faults of DMTCP
+}
+
+// newScene sets up a program that counts.
+func newScene(t *testing.T, steps int, pause time.Duration) *scene {
+	t.Helper()
+	dir := t.TempDir()
+	bin := filepath.Join(dir, "bin")
+	if err := os.Mkdir(bin, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := dmtcpfake.Install(bin); err != nil {
+		t.Fatal(err)
+	}
+	s := &scene{t: t, rec: &recorder{}, out: filepath.Join(dir, "out"), faults: filepath.Join(dir, "faults")}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	t.Setenv("FAKE_DMTCP", s.faults)
+	t.Setenv("TMPDIR", dir)
+	t.Setenv("DMTCP_CHECKPOINT_INTERVAL", "1") // of the user's shell: to be cleared
+	t.Setenv("DMTCP_COORD_PORT", "7779")
+	s.spec = job.Spec{App: "count", Mode: job.Coordinated, Created: time.Now(),
+		Program: &job.Program{Command: []string{"count", fmt.Sprint(steps), pause.String()}, Dir: dir}}
+	out, err := os.Create(s.out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { out.Close() })
+	s.opt = Options{Options: coordinator.Options{Store: filepath.Join(dir, "store"), Job: "job", Observer: s.rec,
+		Streams: launch.Streams{Out: out, Err: os.Stderr}}, settle: 20 * time.Millisecond, pause: time.Millisecond}
+	s.opt.Limits = protocol.Limits{Silence: 10 * time.Second, Patience: 20 * time.Second, Restarts: 10}
+	return s
+}
+
+// show has DMTCP show faults from now on.
+func (s *scene) show(faults ...string) {
+	s.t.Helper()
+	tmp := s.faults + ".new"
+	if err := os.WriteFile(tmp, []byte(strings.Join(faults, "\n")+"\n"), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Rename(tmp, s.faults); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// job returns the job of the store.
+func (s *scene) job() *image.Job {
+	s.t.Helper()
+	store, err := image.OpenStore(vfs.OS{}, s.opt.Store)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	j, err := store.Job("job")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return j
+}
+
+// atStart calls f in a goroutine once the program computes, with a client of the job.
+func (s *scene) atStart(f func(c *wire.Client)) (done <-chan struct{}) {
+	over, once := make(chan struct{}), sync.Once{}
+	s.rec.on = func(ev any) {
+		if _, ok := ev.(*coordinator.StartEvent); ok {
+			once.Do(func() {
+				go func() {
+					defer close(over)
+					c, err := wire.Contact(context.Background(), s.job())
+					if err != nil {
+						s.t.Error(err)
+						return
+					}
+					defer c.Close()
+					f(c)
+				}()
+			})
+		}
+	}
+	return over
+}
+
+// counted checks what the program printed: each number once more than the one before,
+// back to where it was restarted from, and the last one at the end.
+func (s *scene) counted(last int) (restarts int) {
+	s.t.Helper()
+	b, err := os.ReadFile(s.out)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	was, n := 0, 0
+	for line := range strings.Lines(string(b)) {
+		if _, err := fmt.Sscan(line, &n); err != nil {
+			s.t.Fatalf("%q: %v", line, err)
+		}
+		if n > was+1 {
+			s.t.Fatalf("%d follows %d", n, was)
+		}
+		if n <= was {
+			restarts++
+		}
+		was = n
+	}
+	if was != last {
+		s.t.Errorf("it counted to %d, not %d", was, last)
+	}
+	return restarts
+}
+
+// sound checks that all checkpoints are, and that nothing of the engine is left.
+func (s *scene) sound(want int) {
+	s.t.Helper()
+	j := s.job()
+	numbers, err := j.Checkpoints()
+	if err != nil || len(numbers) != want {
+		s.t.Errorf("checkpoints %v, %v; want %d", numbers, err, want)
+	}
+	for _, n := range numbers {
+		if r, err := j.Verify(s.t.Context(), n, nil); err != nil || len(r.Damage) > 0 {
+			s.t.Errorf("checkpoint %d: %v, %v", n, r.Damage, err)
+		}
+	}
+	entries, err := os.ReadDir(filepath.Join(j.Dir(), engineName))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			s.t.Errorf("%s is left", e.Name())
+		}
+	}
+}

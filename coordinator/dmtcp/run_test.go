@@ -1,0 +1,132 @@
+package dmtcp
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"ckpt/coordinator"
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/wire"
+	"ckpt/image/dmtcp"
+)
+
+// TestCheckpoints: a program runs to its end, and checkpoints are taken at an interval and
+// on request. They belong to a job of as many ranks as the images have.
+func TestCheckpoints(t *testing.T) {
+	s := newScene(t, 100, 10*time.Millisecond)
+	s.spec.Schedule.Interval = 200 * time.Millisecond
+	asked := s.atStart(func(c *wire.Client) {
+		ev, err := c.Checkpoint()
+		if err != nil || ev.Ranks != dmtcpRanks || ev.StoredBytes == 0 || ev.Pause <= 0 {
+			t.Errorf("%+v, %v", ev, err)
+		}
+	})
+	r, err := Launch(t.Context(), s.spec, s.opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-asked
+	if r.Outcome != job.StateCompleted || r.Checkpoints < 2 || r.Lost > 0 || r.NP != dmtcpRanks {
+		t.Errorf("%+v", r)
+	}
+	if n := s.counted(100); n != 0 {
+		t.Errorf("%d restarts", n)
+	}
+	s.sound(r.Checkpoints)
+	spec, err := job.ReadSpec(s.job())
+	if err != nil || spec.NP != dmtcpRanks || spec.Origin != dmtcp.Origin {
+		t.Errorf("%+v, %v", spec, err)
+	}
+}
+
+const dmtcpRanks = 4
+
+// TestStopAndRestart: a job that was stopped continues from its last checkpoint, and a
+// second time after its end.
+func TestStopAndRestart(t *testing.T) {
+	s := newScene(t, 60, 10*time.Millisecond)
+	stopped := s.atStart(func(c *wire.Client) {
+		if ev, err := c.Stop(false); err != nil || ev == nil || ev.Number != 1 {
+			t.Errorf("%+v, %v", ev, err)
+		}
+	})
+	r, err := Launch(t.Context(), s.spec, s.opt)
+	<-stopped
+	if err != nil || r.Outcome != job.StateStopped || r.Checkpoints != 1 || !r.CanRestart() {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for range 2 {
+		if r, err = Restart(t.Context(), s.opt, 0, false); err != nil || r.Outcome != job.StateCompleted {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		s.counted(60)
+	}
+	s.sound(1)
+	if starts := of[*coordinator.StartEvent](s.rec); starts[1].From != 1 {
+		t.Errorf("%+v", starts[1])
+	}
+	var want *coordinator.JobFailedError
+	if _, err = Restart(t.Context(), s.opt, 7, false); err == nil || errors.As(err, &want) {
+		t.Errorf("checkpoint 7: %v", err)
+	}
+}
+
+// TestAutoRestart: a program that fails continues from its newest checkpoint.
+func TestAutoRestart(t *testing.T) {
+	s := newScene(t, 80, 10*time.Millisecond)
+	s.spec.AutoRestart = true
+	s.show("once exit at 60 with 9")
+	asked := s.atStart(func(c *wire.Client) {
+		if _, err := c.Checkpoint(); err != nil {
+			t.Error(err)
+		}
+	})
+	r, err := Launch(t.Context(), s.spec, s.opt)
+	<-asked
+	if err != nil || r.Outcome != job.StateCompleted || r.Failures != 1 || len(r.Restarts) != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if n := s.counted(80); n != 1 {
+		t.Errorf("%d restarts", n)
+	}
+	if f := of[*coordinator.FailureEvent](s.rec); len(f) != 1 || !strings.Contains(f[0].Reason, "status 9") {
+		t.Errorf("%+v", f)
+	}
+	s.sound(1)
+}
+
+// TestNoRestart: without checkpoints and without automatic restarts the job fails, and says
+// how.
+func TestNoRestart(t *testing.T) {
+	s := newScene(t, 80, time.Millisecond)
+	s.show("exit at 60 with 9")
+	r, err := Launch(t.Context(), s.spec, s.opt)
+	failed := new(coordinator.JobFailedError)
+	if !errors.As(err, &failed) || failed.Restartable || r.Outcome != job.StateFailed {
+		t.Errorf("%+v, %v", r, err)
+	}
+	s.show("fail-launch")
+	s.spec.AutoRestart = true
+	if r, err = Launch(t.Context(), s.spec, s.opt); !errors.As(err, &failed) || r.Failures != 1 || !strings.Contains(err.Error(), "99") {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestTools: a DMTCP that is missing or too old is named.
+func TestTools(t *testing.T) {
+	s := newScene(t, 1, time.Millisecond)
+	s.show("old-version")
+	usage := new(job.UsageError)
+	if _, err := Launch(t.Context(), s.spec, s.opt); !errors.As(err, &usage) || !strings.Contains(err.Error(), "3.1.2") {
+		t.Error(err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	if _, err := Launch(t.Context(), s.spec, s.opt); !errors.As(err, &usage) || !strings.Contains(err.Error(), "not installed") {
+		t.Error(err)
+	}
+	if _, err := Restart(t.Context(), s.opt, 0, false); !errors.As(err, &usage) {
+		t.Error(err)
+	}
+}

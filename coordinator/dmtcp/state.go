@@ -1,0 +1,76 @@
+package dmtcp
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"ckpt/coordinator/job"
+	"ckpt/image"
+	"ckpt/internal/durable"
+	"ckpt/internal/family"
+	"ckpt/internal/vfs"
+)
+
+// A state is what another coordinator needs to take over: the processes of the run, and
+// the images that are not stored yet. Its file is replaced as a whole.
+type state struct {
+	Format int `json:"format"` // 1
+	// Boot is that of the machine on which the processes run.
+	Boot      string           `json:"boot"`
+	Session   string           `json:"session"` // directory of the MPI library's files
+	Processes []family.Process `json:"processes,omitempty"`
+	// Pending is a set that is whole and not stored yet, Spare one that is stored.
+	Pending *rawSet `json:"pending,omitempty"`
+	Spare   *rawSet `json:"spare,omitempty"`
+	Sets    int     `json:"sets"` // how many were made
+}
+
+// A rawSet is the files that DMTCP wrote for a checkpoint.
+type rawSet struct {
+	Name   string        `json:"name"`
+	Number int           `json:"number,omitempty"` // of the checkpoint, once it is stored
+	From   int           `json:"from"`             // checkpoint that the run was restarted from
+	Pause  time.Duration `json:"pause"`            // of the program
+	Peers  int           `json:"peers"`
+}
+
+const stateName = "state.json"
+
+func statePath(j *image.Job) string { return filepath.Join(j.Dir(), engineName, stateName) }
+
+// readState reads the state of a job; the zero value if it has none.
+func readState(j *image.Job) (state, error) {
+	var s state
+	b, err := durable.ReadFile(j.FS(), statePath(j), 1<<20)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &s)
+		if err == nil && s.Format != 1 {
+			err = durable.ErrNewerVersion
+		} else if err != nil {
+			err = &durable.DamageError{File: statePath(j), Reason: err.Error(), Err: err}
+		}
+	}
+	return s, err
+}
+
+// write replaces the state of a job, durably.
+func (s *state) write(j *image.Job) error {
+	s.Format = 1
+	return durable.Op("write", statePath(j), -1, durable.Replace(j.FS(), statePath(j), append(job.Encode(s), '\n')))
+}
+
+// bootID names this run of the machine: numbers of processes of another one mean nothing.
+func bootID() string {
+	b, err := durable.ReadFile(vfs.OS{}, "/proc/sys/kernel/random/boot_id", 100)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}

@@ -1,0 +1,135 @@
+package dmtcp
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"ckpt/coordinator"
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
+	"ckpt/coordinator/wire"
+	"ckpt/image"
+	"ckpt/internal/family"
+	"ckpt/internal/vfs"
+)
+
+// fullFS is a file system on which no image of a rank fits while it is full.
+type fullFS struct {
+	vfs.OS
+	full *atomic.Bool
+}
+
+func (f fullFS) Create(name string) (vfs.File, error) { return f.create(name, f.OS.Create) }
+
+func (f fullFS) CreateDirect(name string) (vfs.File, error) {
+	return f.create(name, f.OS.CreateDirect)
+}
+
+func (f fullFS) create(name string, create func(string) (vfs.File, error)) (vfs.File, error) {
+	if f.full.Load() && strings.HasPrefix(filepath.Base(name), "rank-") {
+		return nil, &os.PathError{Op: "create", Path: name, Err: syscall.ENOSPC}
+	}
+	return create(name)
+}
+
+// TestPending: a last checkpoint that does not fit into the store stays as DMTCP wrote it.
+// The next run stores it, and continues from it.
+func TestPending(t *testing.T) {
+	s := newScene(t, 100, 10*time.Millisecond)
+	var full atomic.Bool
+	full.Store(true)
+	s.opt.FS = fullFS{full: &full}
+	stopped := s.atStart(func(c *wire.Client) {
+		if _, err := c.Stop(false); err == nil {
+			t.Error("a checkpoint was stored on a full disk")
+		}
+	})
+	r, err := Launch(t.Context(), s.spec, s.opt)
+	<-stopped
+	if err == nil || r.Outcome != job.StateStopped || r.Checkpoints != 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	// Nobody may launch over it.
+	if _, err := Launch(t.Context(), s.spec, s.opt); err == nil || !strings.Contains(err.Error(), "not stored yet") {
+		t.Error(err)
+	}
+	full.Store(false)
+	if r, err = Restart(t.Context(), s.opt, 0, false); err != nil || r.Outcome != job.StateCompleted || r.Checkpoints != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	s.counted(100)
+	s.sound(1)
+}
+
+// storeName is set in the process of a coordinator that is to be killed.
+const storeName = "CKPT_TEST_STORE"
+
+// serveCoordinator runs a job, for TestKilled.
+func serveCoordinator() {
+	store := os.Getenv(storeName)
+	if store == "" {
+		return
+	}
+	spec := job.Spec{App: "count", Mode: job.Coordinated, Created: time.Now(), Schedule: job.Schedule{Interval: 100 * time.Millisecond},
+		Program: &job.Program{Command: []string{"count", "500", "10ms"}, Dir: filepath.Dir(store)}}
+	_, err := Launch(context.Background(), spec, Options{Options: coordinator.Options{Store: store, Job: "job", Observer: &recorder{},
+		Streams: launch.Streams{Out: os.Stdout, Err: os.Stderr}}, settle: 20 * time.Millisecond})
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(2)
+}
+
+// TestKilled: after SIGKILL of its coordinator a program ends, and the next coordinator
+// continues it.
+func TestKilled(t *testing.T) {
+	s := newScene(t, 500, 10*time.Millisecond)
+	out, err := os.OpenFile(s.out, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	s.opt.Streams.Out = out
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), storeName+"="+s.opt.Store)
+	cmd.Stdout, cmd.Stderr = out, os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var was state
+	for number := 0; number == 0 || len(was.Processes) < 3; time.Sleep(10 * time.Millisecond) {
+		if store, err := image.OpenStore(vfs.OS{}, s.opt.Store); err == nil {
+			if j, err := store.Job("job"); err == nil {
+				number, _ = j.Latest()
+				was, _ = readState(j)
+			}
+		}
+		if t.Context().Err() != nil {
+			t.Fatal("no checkpoint was taken")
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if !family.Await(was.Processes, time.Minute) {
+		t.Errorf("of %v some live on", was.Processes)
+	}
+	r, err := Restart(t.Context(), s.opt, 0, false)
+	if err != nil || r.Outcome != job.StateCompleted {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if s.counted(500) != 1 {
+		t.Error("it did not continue from a checkpoint")
+	}
+}

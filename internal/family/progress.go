@@ -1,0 +1,58 @@
+package family
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// BytesRead adds up what processes have read from files, as far as that is known. A process
+// that waits or spins reads nothing.
+func BytesRead(list []Process) int64 {
+	var sum int64
+	for _, p := range list {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", p.PID))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(b)) {
+			if rest, ok := strings.CutPrefix(line, "rchar:"); ok {
+				n, _ := strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
+				sum += n
+			}
+		}
+	}
+	return sum
+}
+
+// Resident adds up the memory that processes hold, as far as that is known.
+func Resident(list []Process) int64 {
+	var sum int64
+	for _, p := range list {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.PID))
+		if err != nil {
+			continue
+		}
+		if fields := strings.Fields(string(b)); len(fields) > 1 {
+			n, _ := strconv.ParseInt(fields[1], 10, 64)
+			sum += n * int64(os.Getpagesize())
+		}
+	}
+	return sum
+}
+
+// Variable returns a variable of the environment with which a process began, false if it
+// had none of that name.
+func (p Process) Variable(name string) (string, bool) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.PID))
+	if err != nil {
+		return "", false
+	}
+	for v := range strings.SplitSeq(string(b), "\x00") {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
