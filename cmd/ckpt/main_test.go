@@ -15,11 +15,13 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"ckpt/coordinator/dmtcp/dmtcpfake"
 	"ckpt/internal/race"
 	"ckpt/zones/dmtcp/dmtcptest"
 )
 
 func TestMain(m *testing.M) {
+	dmtcpfake.Serve()
 	// Scripts wait most of their time: for disks, for ranks, for each other.
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
@@ -43,6 +45,7 @@ func TestMain(m *testing.M) {
 //	status N CMD…       run a command and check its exit status
 //	dmtcpjob DIR KEY=VALUE…  write synthetic images of DMTCP: ranks, seed, shared
 //	                    (MiB), mpi=openmpi, gzip=yes
+//	fakedmtcp DIR       put programs that answer like DMTCP into a directory
 //	same FILE FILE      fail if two results have different digests
 //	ownjobs APP SMALL,… LARGE,… CODEC  predict large jobs from small ones, and compare
 //	matches SCHEMA FILE check the JSON in a file against docs/schema
@@ -87,6 +90,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"await":     await,
+			"fakedmtcp": fakeDMTCP,
 			"flip":      flip,
 			"cut":       cut,
 			"killjob":   killJob,
@@ -296,4 +300,12 @@ func dmtcpJob(ts *testscript.TestScript, _ bool, args []string) {
 	dir := ts.MkAbs(args[0])
 	ts.Check(os.MkdirAll(dir, 0o700))
 	ts.Check(dmtcptest.Job(ranks, o).WriteDir(dir))
+}
+
+// fakeDMTCP puts programs that answer like those of DMTCP into a directory.
+func fakeDMTCP(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: fakedmtcp DIR")
+	}
+	ts.Check(dmtcpfake.Install(ts.MkAbs(args[0])))
 }

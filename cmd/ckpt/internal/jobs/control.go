@@ -96,7 +96,7 @@ func runStop(ctx context.Context, g *ui.Globals, j string, now bool) error {
 	if cp == nil {
 		return g.Printf("%s stopped\n", j)
 	}
-	return g.Printf("%s stopped after checkpoint %d at iteration %d\n", j, cp.Number, cp.Iteration)
+	return g.Printf("%s stopped after checkpoint %d%s\n", j, cp.Number, ui.At(cp.Iteration))
 }
 
 // awaitEnd waits until the coordinator has left, so that ckpt restart works as soon

@@ -14,6 +14,7 @@ type launchOptions struct {
 	running
 	writePath
 	programOptions
+	engineOptions
 	flags                *pflag.FlagSet
 	np, iterations       int
 	mpi, mode, job       string
@@ -73,4 +74,5 @@ func (o *launchOptions) addFlags(g *ui.Globals, cmd *cobra.Command) {
 	f.BoolVar(&o.libsOnce, "library-once", true, "store the library zone once per job, not once per rank and checkpoint")
 	o.running.addFlags(f)
 	o.programOptions.addFlags(f)
+	o.engineOptions.addFlags(f)
 }

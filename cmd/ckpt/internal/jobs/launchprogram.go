@@ -21,7 +21,7 @@ var simulatedOnly = []string{"np", "iterations", "mpi", "mode", "group-size", "l
 	"shared-once", "library-once", "model"}
 
 // programOnly are the flags that mean nothing for simulated ranks.
-var programOnly = []string{"nodes-from-launcher", "grace"}
+var programOnly = []string{"nodes-from-launcher", "grace", "engine"}
 
 // programOptions are the flags for programs of the user.
 type programOptions struct {
@@ -72,6 +72,13 @@ func (o *launchOptions) programSpec(command []string) (job.Spec, error) {
 }
 
 func runLaunchProgram(ctx context.Context, g *ui.Globals, o *launchOptions, command []string) error {
+	other, err := o.underDMTCP()
+	if err != nil {
+		return err
+	}
+	if other {
+		return runLaunchDMTCP(ctx, g, o, command)
+	}
 	spec, err := o.programSpec(command)
 	if err != nil {
 		return err

@@ -68,6 +68,9 @@ func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, job strin
 		return err
 	}
 	opt.Job, opt.Streams = job, streams
+	if dmtcpJob(g, job) {
+		return restartDMTCP(ctx, g, o, opt)
+	}
 	r := coordinator.RestartOptions{Options: opt, Checkpoint: o.checkpoint, AutoRestart: o.autoRestart, WithoutLog: o.withoutLog}
 	if o.Given() {
 		r.Mapping = o.Resolve

@@ -25,12 +25,12 @@ func (g *Globals) PrintCheckpoint(cp *job.CheckpointEvent) error {
 	if len(cp.Of) > 0 {
 		of = ", " + Ranks(cp.Of)
 	}
-	return g.Printf("checkpoint %d of %s%s at iteration %d\n"+
+	return g.Printf("checkpoint %d of %s%s%s\n"+
 		"%s\n"+
 		"stored     %s MiB in %d files\n"+
 		"latency    %s = %s coordination + %s management + %s storage\n"+
 		"pause      %s, for which the application stood still\n",
-		cp.Number, cp.Job, of, cp.Iteration, memoryText(cp), MiB(cp.StoredBytes), cp.Files, Seconds(l.Total), Seconds(l.Coordination), Seconds(l.Management), Seconds(l.Storage),
+		cp.Number, cp.Job, of, At(cp.Iteration), memoryText(cp), MiB(cp.StoredBytes), cp.Files, Seconds(l.Total), Seconds(l.Coordination), Seconds(l.Management), Seconds(l.Storage),
 		Seconds(cp.Pause))
 }
 
@@ -154,6 +154,22 @@ func recovery(ev *coordinator.RecoveryEvent) string {
 }
 
 // stopping answers an interrupt.
+// At says at which iteration something is, nothing if it counts none, as programs under
+// DMTCP do not.
+func At(iteration int) string {
+	if iteration == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" at iteration %d", iteration)
+}
+
+func bracketed(iteration int) string {
+	if iteration == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (iteration %d)", iteration)
+}
+
 func stopping(ev *coordinator.StoppingEvent) string {
 	risk := Count(ev.AtRisk, "iteration")
 	switch {
@@ -200,7 +216,7 @@ func describe(ev any) string {
 		case len(ev.Line) > 1 && slices.Max(ev.Line) > 0:
 			at = fmt.Sprintf("from their recovery line, iteration %d on", ev.Iteration)
 		case ev.From > 0:
-			at = fmt.Sprintf("from checkpoint %d (iteration %d)", ev.From, ev.Iteration)
+			at = fmt.Sprintf("from checkpoint %d%s", ev.From, bracketed(ev.Iteration))
 		}
 		return fmt.Sprintf("%s: %s on %s (%s) compute %s", ev.Job, Count(ev.NP, "rank"), Count(len(ev.Mapping), "node"), ev.Mapping, at)
 	case *job.CheckpointEvent:
@@ -208,7 +224,7 @@ func describe(ev any) string {
 		if len(ev.Of) > 0 {
 			of = " of " + Ranks(ev.Of)
 		}
-		return fmt.Sprintf("checkpoint %d%s at iteration %d: %s MiB stored in %s", ev.Number, of, ev.Iteration,
+		return fmt.Sprintf("checkpoint %d%s%s: %s MiB stored in %s", ev.Number, of, At(ev.Iteration),
 			MiB(ev.StoredBytes), Seconds(ev.Latency.Total))
 	case *coordinator.StoppingEvent:
 		return stopping(ev)
@@ -218,6 +234,9 @@ func describe(ev any) string {
 		}
 		return fmt.Sprintf("checkpoint %d aborted: rank %d: %s", ev.Number, ev.Rank, ev.Reason)
 	case *coordinator.FailureEvent:
+		if strings.HasPrefix(ev.Reason, "the ") { // it names what failed
+			return ev.Reason
+		}
 		if ev.Rank < 0 {
 			return "the ranks " + ev.Reason
 		}
@@ -236,7 +255,7 @@ func describe(ev any) string {
 	case *coordinator.RecoveryEvent:
 		return recovery(ev)
 	case *coordinator.RestartEvent:
-		line := fmt.Sprintf("restarting %s from checkpoint %d (iteration %d)", Count(ev.Ranks, "rank"), ev.From, ev.Iteration)
+		line := fmt.Sprintf("restarting %s from checkpoint %d%s", Count(ev.Ranks, "rank"), ev.From, bracketed(ev.Iteration))
 		if ev.From == 0 {
 			line = fmt.Sprintf("restarting %s from the beginning", Count(ev.Ranks, "rank"))
 		}
