@@ -39,7 +39,10 @@ func (e *ProgramError) Error() string {
 }
 
 // A GatherError says that the ranks that came do not make one program that can be run.
-type GatherError struct{ Text, Fix string }
+type GatherError struct {
+	Text, Fix string
+	lost      bool // one of them died
+}
 
 func (e *GatherError) Error() string { return e.Text }
 
@@ -71,8 +74,8 @@ func (g *gathering) take(a *arrival) error {
 
 // otherSize refuses to restart a program with another number of ranks.
 func otherSize(came, want int) error {
-	return &GatherError{fmt.Sprintf("the program has %d ranks now, its checkpoints are of %d", came, want),
-		fmt.Sprintf("start it with %d ranks again; with another number it starts from the beginning, under another {job}", want)}
+	return &GatherError{Text: fmt.Sprintf("the program has %d ranks now, its checkpoints are of %d", came, want),
+		Fix: fmt.Sprintf("start it with %d ranks again; with another number it starts from the beginning, under another {job}", want)}
 }
 
 // check refuses what cannot take part in any program.
@@ -80,13 +83,13 @@ func (a *arrival) check() error {
 	p, rank := a.greeting.Process, a.greeting.Rank
 	switch {
 	case p.Version != wire.Version:
-		return &GatherError{fmt.Sprintf("the agent of rank %d on %s speaks version %d, this ckpt speaks version %d", rank, p.Name, p.Version, wire.Version),
-			"install the same ckpt on all hosts"}
+		return &GatherError{Text: fmt.Sprintf("the agent of rank %d on %s speaks version %d, this ckpt speaks version %d", rank, p.Name, p.Version, wire.Version),
+			Fix: "install the same ckpt on all hosts"}
 	case p.Trouble != "":
-		return &GatherError{fmt.Sprintf("rank %d on %s: %s", rank, p.Name, p.Trouble),
-			fmt.Sprintf("take the source that {sdk %s} prints into the program again", p.Language)}
+		return &GatherError{Text: fmt.Sprintf("rank %d on %s: %s", rank, p.Name, p.Trouble),
+			Fix: fmt.Sprintf("take the source that {sdk %s} prints into the program again", p.Language)}
 	case p.Size < 1 || p.Size > maxRanks || rank < 0 || rank >= p.Size:
-		return &GatherError{fmt.Sprintf("rank %d of %d called ckpt_init: there is no such rank", rank, p.Size), "pass what MPI_Comm_rank and MPI_Comm_size say"}
+		return &GatherError{Text: fmt.Sprintf("rank %d of %d called ckpt_init: there is no such rank", rank, p.Size), Fix: "pass what MPI_Comm_rank and MPI_Comm_size say"}
 	}
 	return nil
 }

@@ -40,6 +40,7 @@ type fakeProgram struct {
 	Dies, Deaths int
 	Silent       bool
 	Deserts      bool // its agents end when they have greeted, and it runs on
+	Fails        int  // runs in which the last rank dies before it comes
 	Stubborn     bool // it ignores CKPT_STOP
 	Astray       bool // the last rank is a step further than the others
 	Status       int  // of the command, when it ends by itself
@@ -72,8 +73,17 @@ func runFakeProgram(text string) int {
 	if incarnation > 1 && f.Say2 > 0 {
 		ranks, f.Say = f.Say2, f.Say2
 	}
+	runs, _ := os.ReadFile("runs") // a byte for each run
+	if err := os.WriteFile("runs", append(runs, '.'), 0o600); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	var all sync.WaitGroup
 	status := make(chan int, 2*ranks+2)
+	if len(runs) < f.Fails {
+		f.Say, ranks = ranks, ranks-1
+		time.AfterFunc(200*time.Millisecond, func() { status <- 9 })
+	}
 	for rank := range ranks {
 		for range max(1, f.Times) {
 			all.Go(func() {

@@ -48,7 +48,7 @@ func (g *group) start(a protocol.Spawn) {
 	}
 	beat := beatPeriod(g.spec.NP, g.limits.Silence)
 	if g.d.program != nil {
-		if err := g.d.startProgram(g, a.Incarnation); err != nil {
+		if err := g.d.startProgram(a.Incarnation); err != nil {
 			g.d.broken = err
 			return
 		}

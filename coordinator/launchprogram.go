@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"syscall"
+	"time"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
@@ -105,9 +107,47 @@ func openForProgram(opt Options) (*image.Store, error) {
 	return store, store.CheckFree(opt.Job)
 }
 
-// startProgram starts the command of a program and waits for its ranks. The gathering is
-// nil if there was none, and over if there is an error.
+// startProgram starts the command of a program and waits for its ranks. If one is lost
+// meanwhile, that is a failure like any other: with AutoRestart the command is run again.
 func startProgram(ctx context.Context, spec job.Spec, want int, opt Options) (*gathering, error) {
+	pause := firstPause
+	for try := 1; ; try++ {
+		g, err := tryProgram(ctx, spec, want, opt)
+		if !spec.AutoRestart || !lostEarly(err) || try > opt.limits().Restarts {
+			return g, err
+		}
+		opt.Observer.Warn(fmt.Sprintf("%v; the command is run again", err))
+		select {
+		case <-time.After(pause):
+			pause = min(2*pause, lastPause)
+		case <-opt.Interrupts:
+			return g, errStopped
+		case <-ctx.Done():
+			return g, ctx.Err()
+		}
+	}
+}
+
+// The pauses before a command is run again whose ranks did not all come.
+const (
+	firstPause = 80 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// lostEarly reports whether ranks, or the command, died before all ranks had come. Of a
+// command that failed before any rank came, nothing says that the next one does better.
+func lostEarly(err error) bool {
+	var early *EarlyError
+	if errors.As(err, &early) {
+		return early.Status != 0 && (early.Came > 0 || early.Status == 128+int(syscall.SIGKILL))
+	}
+	var gather *GatherError
+	return errors.As(err, &gather) && gather.lost
+}
+
+// tryProgram does so once. The gathering is nil if there was none, and over if there is an
+// error.
+func tryProgram(ctx context.Context, spec job.Spec, want int, opt Options) (*gathering, error) {
 	p, err := launch.NewProgram(*spec.Program, opt.Streams)
 	if err != nil {
 		return nil, err

@@ -266,3 +266,17 @@ func TestTimeIsUp(t *testing.T) {
 		t.Errorf("result %+v, %v, warnings %q", r, err, rec.warned)
 	}
 }
+
+// TestDeathWhileGathering runs the command again when a rank dies before all have come.
+func TestDeathWhileGathering(t *testing.T) {
+	f := fakeProgram{Ranks: 3, Fails: 2, Steps: 10, Pause: time.Millisecond, Protect: 1}
+	r, rec, out, err := launchFake(t, f, func(s *job.Spec, _ *Options) { s.AutoRestart = true })
+	if err != nil || r.Outcome != job.StateCompleted || strings.Count(strings.Join(rec.warned, "\n"), "the command is run again") != 2 {
+		t.Fatalf("result %+v, %v, warnings %q", r, err, rec.warned)
+	}
+	checkSums(t, f, out)
+	var early *EarlyError
+	if _, _, _, err := launchFake(t, f, nil); !errors.As(err, &early) || early.Came != 2 || early.Size != 3 {
+		t.Errorf("without restarts: %v", err)
+	}
+}

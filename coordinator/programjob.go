@@ -23,13 +23,12 @@ const (
 // A programJob is the program of the user that a driver runs. Its fields belong to the
 // driver's loop.
 type programJob struct {
-	*gathering      // whose run is that of the current incarnation
-	first      int  // rank that was the first to go, −1 none
-	told       bool // that it protects nothing
+	*gathering     // whose run is that of the current incarnation
+	first      int // rank that was the first to go, −1 none
 }
 
 // startProgram starts the command for an incarnation, unless it runs already.
-func (d *driver) startProgram(g *group, incarnation int) error {
+func (d *driver) startProgram(incarnation int) error {
 	p := d.program
 	run, err := p.program.Run(launch.Rank{Incarnation: incarnation, Socket: d.socket.address, Token: d.socket.token, Beat: programBeat(d.limits.Silence)})
 	if err != nil {
