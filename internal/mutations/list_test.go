@@ -157,4 +157,23 @@ var mutations = []mutation{
 
 	{"a logged state counts as a checkpoint", "coordinator/recovery/line.go",
 		"		if !s.Logged {\n			p.LostCheckpoints++\n		}", "		_ = s\n		p.LostCheckpoints++", "TestLostCheckpointsAreStored"},
+
+	{"an aborted capture is the base", "coordinator/process/capture.go",
+		`if !b.pending {`, `if false {`, "TestAbortedStaysDirty"},
+	{"a page of two regions is looked at for one", "coordinator/process/track.go",
+		`if reach > e.start {`, `if false {`, "TestPageExtents"},
+	{"what lies past the tracked pages is not copied", "coordinator/process/shadow.go",
+		"	add(t.end, end)\n", "", "TestSharedPage"},
+	{"a region is tracked however much is written", "coordinator/process/track.go",
+		`if float64(found.count()) > manyShare*float64(t.pages()) {`, `if false {`, "TestMuchWritten"},
+	{"written pages are not protected again", "coordinator/process/scan.go",
+		`uint64(unsafe.Sizeof(arg)), scanWPMatching|scanCheckWPAsync`, `uint64(unsafe.Sizeof(arg)), scanCheckWPAsync`, "TestReturnedPages"},
+	{"hardware writes unseen", "coordinator/process/kinds.go",
+		`if strings.HasPrefix(target, d) {`, `if strings.HasPrefix(target, d+"/none") {`, "TestBypass"},
+	{"a region that is not mapped gets a copy", "coordinator/process/kinds.go",
+		`func(*zones.Area) bool { return true }) {`, `func(*zones.Area) bool { return true }) && false {`, "TestUnmapped"},
+	{"a slot keeps what it held behind the end of a region", "coordinator/process/pool.go",
+		`if end := at + int64(n); end == v.size {`, `if end := at + int64(n); false {`, "TestPatterns"},
+	{"a forgotten region is still stored", "coordinator/process/read.go",
+		"		p.table.forget(string(m.payload))\n", "", "TestRegions"},
 }

@@ -246,6 +246,16 @@ static long long run(const char *command, char *name, long a, long b, long c)
 		}
 		return 0;
 	}
+	if (strcmp(command, "split") == 0) { /* memory of a bytes, protected as two regions that meet at b */
+		char one[80];
+		v->bytes = (size_t)a;
+		v->mem = (unsigned char *)calloc(1, v->bytes);
+		sprintf(one, "%s-0", name);
+		if (ckpt_protect(one, v->mem, (size_t)b, CKPT_BYTES) != CKPT_OK)
+			return -1;
+		sprintf(one, "%s-1", name);
+		return ckpt_protect(one, v->mem + b, (size_t)(a - b), CKPT_BYTES);
+	}
 	if (strcmp(command, "memcpy") == 0) { /* how long a plain copy takes, in nanoseconds */
 		static void *to;
 		struct timespec start, end;

@@ -3,6 +3,8 @@ package process
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"ckpt/zones"
@@ -166,5 +168,73 @@ func TestManyRegions(t *testing.T) {
 		})
 		s.do("write m 0 1000000 1")
 		s.compare(t, c, truth)
+	}
+}
+
+// TestSharedPage has two regions that meet within a page: what is written there changes
+// both, and looking at one must not hide it from the other.
+func TestSharedPage(t *testing.T) {
+	const size, meet = 6 << 20, 3<<20 + 1000
+	s := &subject{program: startProgram(t, plainProgram(t))}
+	s.p = s.connect()
+	s.do("split u %d %d", size, meet)
+	for i := range 6 {
+		if i > 1 { // the others find nothing but the page that is written now
+			s.do("write u %d 2 %d", []int{meet - 1, meet - 500, meet + 500, meet + 3000}[i-2], i)
+		}
+		var truth map[string][]byte
+		var c Capture
+		s.atBoundary(s.p, func() {
+			truth = s.truths(s.p)
+			var err error
+			c, err = s.p.Capture(context.Background())
+			s.must(err)
+		})
+		s.compare(t, c, truth)
+		s.number++
+		s.p.Committed(s.number)
+		s.base = truth
+	}
+	if !s.p.memory.tracks.refused && s.clean == 0 {
+		t.Error("no page was ever clean")
+	}
+}
+
+func TestPageExtents(t *testing.T) {
+	list := []region{
+		{name: "end", address: 0x9100, size: 0x2000},
+		{name: "alone", address: 0x3010, size: 0x2000},
+		{name: "whole", address: 0x6000, size: 0x3000},
+		{name: "meets", address: 0x9000, size: 0x100},
+		{name: "none", address: 0x9080, size: 0},
+		{name: "over", address: 0x20000, size: 0x5000},
+		{name: "lapping", address: 0x24000, size: 0x2000},
+	}
+	want := []extent{{0xa000, 0xc000}, {0x3000, 0x6000}, {0x6000, 0x9000}, {0x9000, 0x9000}, {}, {}, {}}
+	for i, e := range pageExtents(list) {
+		if e != want[i] {
+			t.Errorf("%s: %#x, want %#x", list[i].name, e, want[i])
+		}
+	}
+}
+
+// TestBypass opens a file through which hardware may write to memory: pages that nobody
+// is seen to write may then have changed.
+func TestBypass(t *testing.T) {
+	pr := startProgram(t, plainProgram(t))
+	p := pr.connect()
+	pr.do("map u %d 0", 4<<20)
+	pr.capture(p)
+	p.Committed(1)
+	if c := pr.capture(p); !p.memory.tracks.refused && !c.Clean("u", 0, 4096) {
+		t.Error("nothing is clean without such a file")
+	}
+	defer func(old []string) { devices = old }(devices)
+	devices = append(slices.Clone(devices), "socket:") // the link is one
+	if c := pr.capture(p); c.Clean("u", 0, 4096) {
+		t.Error("a page is clean that hardware may have written")
+	}
+	if notes := p.Notes(); len(notes) != 1 || notes[0].Call != "userfaultfd" || !strings.Contains(notes[0].Err.Error(), "socket:") {
+		t.Errorf("notes are %v", notes)
 	}
 }
