@@ -87,6 +87,23 @@ func TestLauncherEnds(t *testing.T) {
 	}
 }
 
+// TestLauncherDies: the command of a program dies with its coordinator, also one that ends
+// by no signal of its ranks.
+func TestLauncherDies(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t, nil)
+	cmd := s.command("output", "ckpt", "launch", "--job", "sleeps", "--", "sleep", "100000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("the command to start", func() bool { return len(s.having(another)) == 1 })
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	s.eventually("the command to end", func() bool { return len(s.processes()) == 0 })
+}
+
 // holdNothing checks that agents have no descriptor of the launcher or of a rank, and no
 // terminal.
 func (s *sandbox) holdNothing(agents []foundProcess) error {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -130,14 +131,29 @@ func (p *Program) Run(r Rank) (*ProgramRun, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.streams.In, p.streams.Out, p.streams.Err
 	cmd.WaitDelay = drainTime
 	// Its own process group: a ^C at the terminal is for the coordinator, which then
-	// stops the program in order.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+	// stops the program in order. It dies with the coordinator: Open MPI's mpiexec may
+	// wait for itself for ever when its ranks are killed.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	run := &ProgramRun{Incarnation: r.Incarnation, cmd: cmd, over: make(chan struct{})}
+	started := make(chan error)
+	go run.carry(p.of.Command[0], started)
+	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.of.Command[0], err)
 	}
-	p.run = &ProgramRun{Incarnation: r.Incarnation, cmd: cmd, over: make(chan struct{})}
-	go p.run.wait(p.of.Command[0])
-	return p.run, nil
+	p.run = run
+	return run, nil
+}
+
+// carry starts the command and waits for its end, in one thread: the command would die
+// with the thread that has started it.
+func (r *ProgramRun) carry(name string, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := r.cmd.Start()
+	started <- err
+	if err == nil {
+		r.wait(name)
+	}
 }
 
 func (r *ProgramRun) wait(name string) {
