@@ -58,6 +58,9 @@ func (r *Resolved) NoCheckpoints() string {
 	after := ""
 	if r.AutoRestart {
 		after = "; ranks that fail restart from the beginning"
+		if r.Program != nil {
+			after = "; until then a program that fails restarts from the beginning"
+		}
 	}
 	switch {
 	case r.Program == nil && r.Schedule.Every >= r.Iterations:
@@ -66,6 +69,9 @@ func (r *Resolved) NoCheckpoints() string {
 		asked := "{auto-restart}"
 		if !r.AutoRestart {
 			asked = fmt.Sprintf("{keep} %d", r.Keep)
+		}
+		if r.Program != nil {
+			return asked + " without {every}, {interval} or {overhead}: no checkpoint is taken before {checkpoint JOB} or ckpt_save asks for one" + after
 		}
 		return asked + " without {every}, {count}, {interval} or {overhead}: no checkpoint is taken before {checkpoint JOB} asks for one" + after
 	}
