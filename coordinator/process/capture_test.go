@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"ckpt/internal/race"
 	"ckpt/zones"
 )
@@ -94,7 +96,7 @@ func (s *subject) change(r *subjectRegion) {
 	value := s.rng.IntN(100)
 	page, pages := from&^4095, max(4096, n&^4095)
 	page = min(page, max(0, r.size-pages)&^4095)
-	switch way := s.rng.IntN(12); {
+	switch way := s.rng.IntN(14); {
 	case way == 0:
 		s.do("readin %s %d %d %d", r.name, from, n, value)
 	case way == 1:
@@ -112,10 +114,33 @@ func (s *subject) change(r *subjectRegion) {
 	case way == 7 && r.kind == "heap":
 		r.size = max(1000, r.size/2+s.rng.IntN(r.size))
 		s.do("realloc %s %d 0 %d", r.name, r.size, value)
+	case way == 9: // as an MPI library on the same host sends
+		s.writeFrom(r.name, from, bytes.Repeat([]byte{byte(value)}, n))
 	case way == 8:
 		s.do("child %s %d %d %d", r.name, from, n, value)
 	default:
 		s.do("write %s %d %d %d", r.name, from, n, value)
+	}
+}
+
+// writeFrom writes to a region from another process: this one.
+func (s *subject) writeFrom(name string, offset int, b []byte) {
+	s.t.Helper()
+	s.tell("wait") // all that it said of its regions has arrived then
+	s.call(s.p, Wait)
+	s.must(s.p.Answer(Answer{}))
+	s.expect("0")
+	list := s.p.protected()
+	i := slices.IndexFunc(list, func(r region) bool { return r.name == name })
+	local := []unix.Iovec{{Base: &b[0]}}
+	local[0].SetLen(len(b))
+	remote := []unix.RemoteIovec{{Base: uintptr(list[i].address) + uintptr(offset), Len: len(b)}}
+	n, err := unix.ProcessVMWritev(s.p.hello.PID, local, remote, 0)
+	if err == nil && n == len(b) {
+		return
+	}
+	if !errGone(err) { // a filter of the test may refuse it
+		s.t.Fatalf("wrote %d of %d bytes: %v", n, len(b), err)
 	}
 }
 

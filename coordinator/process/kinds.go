@@ -60,7 +60,7 @@ func (p *Process) checkMapped(r region) error {
 		p.note("/proc/PID/maps", err)
 		return nil // the client looks again before it copies
 	}
-	if !mapped(list, r.address, r.address+uint64(r.size), func(*zones.Area) bool { return true }) {
+	if !mapped(list, r.address, r.address+uint64(r.size), func(a *zones.Area) bool { return a.Prot&zones.Read != 0 }) {
 		return fmt.Errorf("%d bytes at %#x: %w", r.size, r.address, unix.EFAULT)
 	}
 	return nil

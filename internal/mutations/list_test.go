@@ -171,7 +171,7 @@ var mutations = []mutation{
 	{"hardware writes unseen", "coordinator/process/kinds.go",
 		`if strings.HasPrefix(target, d) {`, `if strings.HasPrefix(target, d+"/none") {`, "TestBypass"},
 	{"a region that is not mapped gets a copy", "coordinator/process/kinds.go",
-		`func(*zones.Area) bool { return true }) {`, `func(*zones.Area) bool { return true }) && false {`, "TestUnmapped"},
+		`return a.Prot&zones.Read != 0 }) {`, `return a.Prot&zones.Read != 0 }) && false {`, "TestUnmapped"},
 	{"a slot keeps what it held behind the end of a region", "coordinator/process/pool.go",
 		`if end := at + int64(n); end == v.size {`, `if end := at + int64(n); false {`, "TestPatterns"},
 	{"a forgotten region is still stored", "coordinator/process/read.go",
