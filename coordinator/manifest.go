@@ -54,6 +54,9 @@ func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 		if err := json.Unmarshal(body, &w); err != nil {
 			return nil, fmt.Errorf("report of rank %d: %w", rank, err)
 		}
+		if len(w.Refused) > 0 {
+			g.d.log.Debug("memory is taken in a slower way", "rank", rank, "refused", w.Refused)
+		}
 		entry := image.Rank{Rank: rank, Node: nodes[rank], Zones: w.Zones, Pending: w.Pending,
 			Channels: w.Channels, Vector: w.Vector, LogFrom: w.LogFrom,
 			Coordination: cp.Waited[i].Seconds(), Management: w.Management.Seconds(), Storage: w.Storage.Seconds(),

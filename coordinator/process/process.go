@@ -55,6 +55,8 @@ type Note struct {
 	Err  error
 }
 
+func (n Note) String() string { return n.Call + ": " + n.Err.Error() }
+
 // Open takes over the socket of a client and waits for its first message.
 func Open(fd int) (*Process, error) {
 	l, err := newLink(fd)

@@ -96,6 +96,9 @@ func (p *program) store(ctx context.Context, number int, order wire.WriteOrder, 
 		report.Zones.Add(r.Zone, r.Size)
 	}
 	report.Regions = len(taken.Regions)
+	for _, n := range p.client.Notes() {
+		report.Refused = append(report.Refused, n.String())
+	}
 	return report, p.state.store(ctx, number, order, net, taken.Regions, opt, report)
 }
 

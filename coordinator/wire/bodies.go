@@ -63,6 +63,7 @@ type WriteReport struct {
 	Trace      []byte          `json:"trace,omitempty"`   // what was done, as an events file
 	Step       int64           `json:"step,omitempty"`    // of a program: its own number of the boundary
 	Regions    int             `json:"regions,omitempty"` // of a program: how many it has protected
+	Refused    []string        `json:"refused,omitempty"` // of a program: calls that the kernel refuses the agent
 }
 
 type WrittenFile struct {
