@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"ckpt/coordinator/job"
+	"ckpt/image/container"
 	"ckpt/internal/durable"
 )
 
@@ -21,6 +22,7 @@ const (
 	kindDamage  = "damage"
 	kindFull    = "full"
 	kindForeign = "foreign" // of another job
+	kindRegions = "regions" // the process has others than the checkpoint
 	kindOther   = "other"
 )
 
@@ -35,6 +37,8 @@ func ReportError(err error) errorReport {
 		r.Kind = kindForeign
 	case errors.Is(err, durable.ErrStorageFull):
 		r.Kind = kindFull
+	case errors.Is(err, container.ErrRegionsDiffer):
+		r.Kind = kindRegions
 	}
 	return r
 }
@@ -48,6 +52,8 @@ func (r errorReport) error() error {
 		return &remoteError{r.Text, durable.ErrOtherJob}
 	case kindFull:
 		return &remoteError{r.Text, durable.ErrStorageFull}
+	case kindRegions:
+		return &remoteError{r.Text, container.ErrRegionsDiffer}
 	}
 	return errors.New(r.Text)
 }

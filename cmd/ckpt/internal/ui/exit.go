@@ -117,6 +117,8 @@ func HintOf(err error) string {
 		return "ckpt status shows the job; ckpt stop JOB ends it"
 	case errors.Is(err, durable.ErrNewerVersion):
 		return "use the version of ckpt that wrote it, or a newer one"
+	case errors.Is(err, container.ErrRegionsDiffer):
+		return "protect the regions of the checkpoint, with their sizes, before ckpt_restore; ckpt_query tells the sizes"
 	case errors.Is(err, wire.ErrSilent):
 		return "kill -CONT resumes a stopped process"
 	case errors.Is(err, wire.ErrNotRunning):
