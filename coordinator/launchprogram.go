@@ -152,6 +152,9 @@ func tryProgram(ctx context.Context, spec job.Spec, want int, opt Options) (*gat
 	if err != nil {
 		return nil, err
 	}
+	if lacks := launch.NotPassed(spec.Program.Command); opt.Listen != "" && lacks != "" {
+		opt.Observer.Warn("the command has an option -x: if it is Open MPI's, no other variables reach other hosts; add " + lacks)
+	}
 	g, err := newGathering(p, want, opt.limits().Silence, opt.Listen, opt.Observer)
 	if err != nil {
 		return nil, err

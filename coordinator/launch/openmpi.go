@@ -17,6 +17,29 @@ const (
 // ours are the variables that a rank needs.
 var ours = []string{wire.EnvSocket, wire.EnvToken, wire.EnvIncarnation, wire.EnvBeat, wire.EnvAgent}
 
+// NotPassed returns the options that a command lacks which may pass variables with Open
+// MPI's option -x. Open MPI refuses that option and the list together.
+func NotPassed(command []string) (options string) {
+	if !slices.Contains(command, "-x") {
+		return ""
+	}
+	var lacks []string
+	for _, name := range ours {
+		if !slices.Contains(command, name) {
+			lacks = append(lacks, "-x "+name)
+		}
+	}
+	return strings.Join(lacks, " ")
+}
+
+// forCommand is forOpenMPI for the command of a user.
+func forCommand(command, env []string) []string {
+	if slices.Contains(command, "-x") {
+		return env
+	}
+	return forOpenMPI(env)
+}
+
 // forOpenMPI has Open MPI pass our variables on, besides those that the user has it pass.
 func forOpenMPI(env []string) []string {
 	list, delimiter := "", ";"

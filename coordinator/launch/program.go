@@ -127,7 +127,7 @@ func (p *Program) Run(r Rank) (*ProgramRun, error) {
 	cmd := exec.Command(path, p.of.Command[1:]...)
 	cmd.Args[0] = p.of.Command[0]
 	cmd.Dir = p.of.Dir
-	cmd.Env = forOpenMPI(append(append(os.Environ(), r.environment()...), wire.EnvAgent+"="+agent))
+	cmd.Env = forCommand(p.of.Command, append(append(os.Environ(), r.environment()...), wire.EnvAgent+"="+agent))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.streams.In, p.streams.Out, p.streams.Err
 	cmd.WaitDelay = drainTime
 	// Its own process group: a ^C at the terminal is for the coordinator, which then

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"strings"
 	"time"
@@ -71,7 +72,11 @@ func Dial(ctx context.Context, address, token string) (net.Conn, error) {
 	ctx, done := context.WithTimeout(ctx, GreetingTime)
 	defer done()
 	if network != secure.Network {
-		return mpi.Dial(ctx, network, at)
+		conn, err := mpi.Dial(ctx, network, at)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w: the coordinator is gone, or on another host, where it must listen on the network", err)
+		}
+		return conn, err
 	}
 	key, err := secure.NewKey(token)
 	if err != nil {
