@@ -63,6 +63,11 @@ func TestProgramsKilled(t *testing.T) {
 		})
 	}
 	t.Logf("killed: %v", killed)
+	for _, role := range killedRoles {
+		if runs >= 12 && killed[role] == 0 && !t.Failed() {
+			t.Errorf("no %s was killed in %d runs", role, runs)
+		}
+	}
 }
 
 // number returns a number of the environment.
@@ -89,6 +94,7 @@ type killer struct {
 	next   int            // of killedRoles, to be killed next
 	kills  int            // that are still to come
 	mine   int            // in the session
+	before int            // bytes of output before the session
 }
 
 // killSize is the length of the field.
@@ -122,6 +128,8 @@ func (k *killer) run() {
 	launch := append([]string{"ckpt", "launch", "--interval", "200ms", "--auto-restart", "--job", "heat", "--"}, k.arguments(k.p.command, "heat.out")...)
 	restart := []string{"ckpt", "restart", "heat", "--auto-restart"}
 	for next := launch; ; {
+		said, _ := os.ReadFile(filepath.Join(k.dir, "output"))
+		k.before = len(said)
 		status, dead := k.session(next)
 		switch {
 		case k.t.Failed():
@@ -131,8 +139,9 @@ func (k *killer) run() {
 		case !dead && k.mine == 0:
 			k.t.Errorf("%s: exit status %d, and nothing was killed\n%s", strings.Join(next, " "), status, k.said("output"))
 			return
-		case !dead:
-			k.t.Logf("exit status %d after %d kills", status, k.mine)
+		case !dead && !k.mayFail():
+			k.t.Errorf("%s: exit status %d after %d kills\n%s", strings.Join(next, " "), status, k.mine, k.said("output"))
+			return
 		}
 		next = restart
 		if !k.hasCheckpoint() {
@@ -140,6 +149,14 @@ func (k *killer) run() {
 			next = launch
 		}
 	}
+}
+
+// mayFail reports whether the session may have failed without the death of its coordinator:
+// before all ranks had come, or when one died after the program had finished.
+func (k *killer) mayFail() bool {
+	said, _ := os.ReadFile(filepath.Join(k.dir, "output"))
+	session := string(said[k.before:])
+	return !strings.Contains(session, " compute from ") || strings.Contains(session, "the program completed, and its command exited with status")
 }
 
 // hasCheckpoint reports whether there is one to restart from.
