@@ -213,7 +213,8 @@ func (e *engine) written(inc *incarnation, set rawSet, files *dmtcp.Set, to []re
 	e.resuming = true
 	e.help(func() { e.watchResumed(inc) })
 	for _, r := range to {
-		if r.stop && e.phase == computing && !e.ended {
+		complete := e.ended && e.root == nil
+		if r.stop && !complete && !e.stop {
 			e.phase, e.stop = stopping, true
 			e.endIncarnation()
 		}

@@ -76,6 +76,16 @@ func (d *directory) keepOnly(sets []string) error {
 // remove removes a file that may not be there.
 func (d *directory) remove(path string) error { return durable.Remove(disk, path) }
 
+// removeAll removes files that may not be there.
+func (d *directory) removeAll(paths []string) error {
+	for _, path := range paths {
+		if err := d.remove(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // read returns a small file, "" if it cannot be read.
 func (d *directory) read(path string) string {
 	b, err := durable.ReadFile(disk, path, 1<<20)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +13,9 @@ import (
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
+	"ckpt/image/dmtcp"
 	"ckpt/internal/durable"
+	"ckpt/zones"
 )
 
 // TestNoCheckpoint: DMTCP says that it is done, and it is not. The checkpoint does not
@@ -210,5 +213,36 @@ func TestWalltime(t *testing.T) {
 	r, err := Launch(t.Context(), s.spec, s.opt)
 	if err != nil || r.Outcome != job.StateStopped || !r.Requeue || r.Checkpoints != 1 {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestSharedFiles: files in memory, and those of the MPI library, go before a restart, and
+// no others.
+func TestSharedFiles(t *testing.T) {
+	dir := t.TempDir()
+	e := &engine{dir: &directory{dir}, state: state{Session: filepath.Join(dir, "mpi-1")}}
+	process := &zones.Process{}
+	for _, name := range []string{"/dev/shm/vader.1", "/dev/shm/vader.1", "/dev/shm/../../etc/passwd", "/usr/lib/libc.so.6", "[heap]",
+		filepath.Join(e.state.Session, "smdataseg"), filepath.Join(dir, "data")} {
+		process.Areas = append(process.Areas, zones.Area{Name: name})
+	}
+	list := e.sharedFiles(&dmtcp.Set{Images: []dmtcp.Image{{Process: process}}})
+	want := []string{"/dev/shm/vader.1", filepath.Join(e.state.Session, "smdataseg")}
+	if !slices.Equal(list, want) {
+		t.Errorf("%q, want %q", list, want)
+	}
+	if err := os.Mkdir(e.state.Session, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(want[1], nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time it has gone
+		if err := e.dir.removeAll(want[1:]); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(want[1]); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
 	}
 }

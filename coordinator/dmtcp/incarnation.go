@@ -23,6 +23,7 @@ type incarnation struct {
 	read    time.Duration // of exporting the images
 	bytes   int64
 	images  []string
+	shared  []string         // files that processes shared, of the images
 	virtual []int            // numbers of the ranks, of the images
 	ranks   []family.Process // once the program computes
 	ready   bool
@@ -124,6 +125,8 @@ func (e *engine) start(inc *incarnation) error {
 	var err error
 	if inc.from == 0 {
 		err = e.dir.renew(liveName)
+	} else {
+		err = e.dir.removeAll(inc.shared)
 	}
 	if err == nil {
 		inc.server, err = startServer(e.ctx, e.tools, e.dir, e.scratch, e.state.Session)

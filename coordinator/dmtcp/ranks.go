@@ -2,6 +2,7 @@ package dmtcp
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,6 +87,7 @@ func (e *engine) readRanks(inc *incarnation) error {
 	if err != nil {
 		return err
 	}
+	inc.shared = e.sharedFiles(files)
 	if files.Guessed {
 		return nil // they are no MPI job, and may come and go
 	}
@@ -93,6 +95,22 @@ func (e *engine) readRanks(inc *incarnation) error {
 		inc.virtual = append(inc.virtual, img.PID)
 	}
 	return nil
+}
+
+// sharedFiles lists the files in memory, and those of the MPI library, that processes of
+// the program have mapped. Where one is still there, DMTCP maps it as it is now, not as it
+// was at the checkpoint: it must go before a restart.
+func (e *engine) sharedFiles(files *dmtcp.Set) []string {
+	names := make(map[string]bool)
+	for _, img := range files.Images {
+		for i := range img.Areas {
+			name := filepath.Clean(img.Areas[i].Name)
+			if strings.HasPrefix(name, "/dev/shm/") || strings.HasPrefix(name, e.state.Session+"/") {
+				names[name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
 }
 
 // guess finds out which processes are ranks: of a restart the images tell it, before the
