@@ -44,6 +44,15 @@ var mutations = []mutation{
 	{"a checkpoint may be its own parent", "image/manifest.go",
 		`m.Parent >= m.Number`, `m.Parent > m.Number`, "TestCommitChecks"},
 
+	{"an unfinished image counts", "coordinator/dmtcp/checkpoint.go",
+		`err != nil || name != ""`, `err != nil`, "TestNoCheckpoint"},
+	{"images that wait are forgotten", "coordinator/dmtcp/run.go",
+		`err == nil && s.Pending != nil`, `err == nil && s.Format < 0`, "TestPending"},
+	{"a checkpoint that restarts nothing is tried for ever", "coordinator/dmtcp/failure.go",
+		"		e.tried[from]++\n", "", "TestOlderCheckpoint"},
+	{"checkpoints begin without free space", "coordinator/dmtcp/checkpoint.go",
+		`free < 2*need`, `false`, "TestFullDisk"},
+
 	{"a segment is read to the end of its file", "coordinator/msglog/scan.go",
 		`if seg.end >= 0 {`, `if false {`, "TestBehindTheEnd"},
 	{"a segment may be shorter than the next one says", "coordinator/msglog/scan.go",

@@ -229,7 +229,7 @@ func (m *Machine) programs(r *Report) {
 		{"mpiexec", "ckpt launch --launcher mpiexec", "install MPICH or Open MPI"},
 		{"srun", "ckpt launch --launcher srun", "it is part of Slurm"},
 		{"strace", "ckpt trace record", "apt-get install strace"},
-		{"dmtcp_launch", "checkpoints of real programs, for ckpt import", "install DMTCP"},
+		{"dmtcp_launch", "checkpoints of programs that are not changed, with --engine dmtcp", "install DMTCP"},
 	} {
 		if path, err := m.LookPath(p.name); err == nil {
 			r.fine(p.name, "%s", path)

@@ -65,7 +65,7 @@ func aboutProgram(name, path, kind string) error {
 	}
 	return BadUsage(fmt.Sprintf("%s is %s: the command of a program comes after --, and other arguments are simulated jobs", name, kind),
 		fmt.Sprintf("if it calls ckpt (see ckpt sdk): ckpt launch -- mpiexec -n 4 %s; any program: while it runs, ckpt zones --pid PID --tree divides its memory into zones; ckpt trace record -o %s.trace -- %s records its I/O; "+
-			"run it under dmtcp_launch, and ckpt import ckpt_*.dmtcp --job %s stores its checkpoints", run, base, run, strings.TrimSuffix(base, filepath.Ext(base))))
+			"ckpt launch --engine dmtcp -- %s takes its checkpoints, with DMTCP", run, base, run, run))
 }
 
 // programKind returns how to call a file that is a program, "" for anything else.
