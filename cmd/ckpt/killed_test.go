@@ -44,7 +44,7 @@ func TestProgramsKilled(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%d,%s,%s,%d", run, p.language, p.mpi.name, ranks), func(t *testing.T) {
 			p.build(t, dir)
-			k := &killer{p: p, ranks: ranks, rng: rand.New(rand.NewPCG(uint64(run), 16)), killed: killed, next: run % len(killedRoles), sandbox: newSandbox(t, p.mpi.env)}
+			k := &killer{p: p, ranks: ranks, rng: rand.New(rand.NewPCG(uint64(run), 16)), killed: killed, next: run % len(killedRoles), settings: killSettings[run/2%len(killSettings)], sandbox: newSandbox(t, p.mpi.env)}
 			key := fmt.Sprint(p.language, p.mpi.name, ranks)
 			if references[key] == nil {
 				references[key] = k.reference()
@@ -92,15 +92,20 @@ type killer struct {
 	rng    *rand.Rand
 	killed map[string]int // how many of each role, in all runs
 	next   int            // of killedRoles, to be killed next
-	kills  int            // that are still to come
-	mine   int            // in the session
-	before int            // bytes of output before the session
+	// settings are flags of the write path.
+	settings []string
+	kills    int // that are still to come
+	mine     int // in the session
+	before   int // bytes of output before the session
 }
 
 // killSize is the length of the field.
 const killSize = 256
 
 var killedRoles = []string{aRank, anAgent, aLauncher, aCoordinator}
+
+// killSettings are the ways to write that take turns.
+var killSettings = [][]string{nil, {"--async"}, {"--layout", "aggregated"}, {"--async", "--layout", "shared", "--codec", "none"}}
 
 // arguments are those of the program.
 func (k *killer) arguments(program []string, file string) []string {
@@ -125,7 +130,8 @@ func (k *killer) reference() []byte {
 func (k *killer) run() {
 	k.t.Helper()
 	k.kills = 1 + k.rng.IntN(4)
-	launch := append([]string{"ckpt", "launch", "--interval", "200ms", "--auto-restart", "--job", "heat", "--"}, k.arguments(k.p.command, "heat.out")...)
+	launch := append([]string{"ckpt", "launch", "--interval", "200ms", "--auto-restart", "--job", "heat"}, k.settings...)
+	launch = append(append(launch, "--"), k.arguments(k.p.command, "heat.out")...)
 	restart := []string{"ckpt", "restart", "heat", "--auto-restart"}
 	for next := launch; ; {
 		said, _ := os.ReadFile(filepath.Join(k.dir, "output"))
