@@ -16,10 +16,11 @@ import (
 // launchFake runs a fake program in a new store.
 func launchFake(t *testing.T, f fakeProgram, change func(*job.Spec, *Options)) (*Result, *recorder, string, error) {
 	t.Helper()
+	t.Setenv("GORACE", "atexit_sleep_ms=0") // the command ends at once, in all builds
 	rec := &recorder{t: t}
 	var out bytes.Buffer
 	opt := Options{Store: t.TempDir(), Job: "fake", Observer: rec, Streams: launch.Streams{Out: &out, Err: &out}}
-	spec := job.NewProgramSpec(job.Program{Command: f.command(), Dir: t.TempDir(), Grace: 300 * time.Millisecond})
+	spec := job.NewProgramSpec(job.Program{Command: f.command(), Dir: t.TempDir(), Grace: time.Minute})
 	if change != nil {
 		change(&spec, &opt)
 	}
@@ -108,6 +109,7 @@ func TestStubbornProgram(t *testing.T) {
 	f := fakeProgram{Ranks: 2, Steps: 1000, Pause: 5 * time.Millisecond, Protect: 1, Stubborn: true}
 	interrupts := make(chan struct{}, 2)
 	r, rec, _, err := launchFake(t, f, func(s *job.Spec, o *Options) {
+		s.Program.Grace = 300 * time.Millisecond
 		o.Interrupts = interrupts
 		o.Observer.(*recorder).on = func(ev any) {
 			if _, ok := ev.(*StartEvent); ok {

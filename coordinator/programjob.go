@@ -15,6 +15,9 @@ const (
 	// settleTime is how long the command of a program may take to end after one of its
 	// ranks has: how it ends says why.
 	settleTime = time.Second
+	// outliveTime is how long it may take to end after all of its ranks have: a launcher
+	// cleans up, and the machine may be slow.
+	outliveTime = 10 * time.Second
 	// launcherGrace is how long a command may take to end by itself after its ranks were
 	// killed; it may still have output of theirs.
 	launcherGrace = 2 * time.Second
@@ -71,21 +74,27 @@ func (d *driver) rankGone(incarnation, rank int) {
 	}
 	if d.program.first < 0 {
 		d.program.first = rank
-		time.AfterFunc(settleTime, func() { d.post(func() { d.judgeProgram(incarnation, true) }) })
+		d.judgeLater(incarnation, settleTime)
 	}
-	d.judgeProgram(incarnation, false)
+	d.judgeProgram(incarnation, 0)
+}
+
+// judgeLater judges again when the command, or the connection of a rank, has had so long
+// to end.
+func (d *driver) judgeLater(incarnation int, waited time.Duration) {
+	time.AfterFunc(waited, func() { d.post(func() { d.judgeProgram(incarnation, waited) }) })
 }
 
 // programOver notes that the command has ended.
 func (d *driver) programOver(incarnation int) {
-	d.judgeProgram(incarnation, false)
+	d.judgeProgram(incarnation, 0)
 	// Connections of ranks that have ended may still be open.
-	time.AfterFunc(settleTime, func() { d.post(func() { d.judgeProgram(incarnation, true) }) })
+	d.judgeLater(incarnation, settleTime)
 }
 
 // judgeProgram decides what it means that the command, or the connection of a rank, has
-// ended. Unless it is late, what is still to end is waited for.
-func (d *driver) judgeProgram(incarnation int, late bool) {
+// ended, after waiting so long for what is still to end.
+func (d *driver) judgeProgram(incarnation int, waited time.Duration) {
 	p := d.program
 	if d.over() || incarnation != d.groups[0].incarnation {
 		return
@@ -109,7 +118,11 @@ func (d *driver) judgeProgram(incarnation int, late bool) {
 	select {
 	case <-p.run.Over():
 	default:
-		if late && p.first >= 0 {
+		switch {
+		case p.first < 0 || waited == 0:
+		case !open && waited < outliveTime:
+			d.judgeLater(incarnation, outliveTime)
+		default:
 			d.lose(incarnation, p.first, "ended without ckpt_finalize")
 		}
 		return
@@ -117,7 +130,7 @@ func (d *driver) judgeProgram(incarnation int, late bool) {
 	switch {
 	case p.run.Status() != 0:
 		d.lose(incarnation, blamed, "ended without ckpt_finalize: "+p.run.Cause())
-	case !open || late:
+	case !open || waited > 0:
 		d.endWithoutFinalize(undone)
 	}
 }

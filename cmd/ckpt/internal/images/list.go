@@ -52,7 +52,8 @@ type checkpointLine struct {
 	Mapping job.Mapping `json:"mapping"`
 	Parent  int         `json:"parent"`
 	Created time.Time   `json:"created"`
-	Origin  string      `json:"origin,omitempty"` // of an imported one
+	Origin  string      `json:"origin,omitempty"`       // of an imported one
+	Step    int64       `json:"program_step,omitempty"` // of a user's program, as it counts
 	PerRank []rankZones `json:"rank_zones,omitempty"`
 	// Predicted is what it was predicted to be when the job was launched.
 	Predicted *job.PredictedCheckpoint `json:"predicted,omitempty"`
@@ -79,6 +80,7 @@ func describeSummary(h job.Events, s image.Summary) checkpointLine {
 // describeManifest describes a checkpoint rank by rank, too.
 func describeManifest(h job.Events, m *image.Manifest) checkpointLine {
 	line := describeSummary(h, m.Summary())
+	line.Step = m.Step
 	for _, r := range m.Ranks {
 		line.PerRank = append(line.PerRank, rankZones{r.Rank, r.Node, r.Zones.Library, r.Zones.Data, r.Zones.Shared, r.Zones.IOBuffer})
 	}

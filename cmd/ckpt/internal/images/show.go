@@ -65,6 +65,9 @@ func runShow(g *ui.Globals, target string) error {
 	if line.Origin != "" {
 		g.Printf("imported   from %s\n", line.Origin)
 	}
+	if line.Step > 0 {
+		g.Printf("step       %d, as the program counts\n", line.Step)
+	}
 	g.Printf("taken      %s by %s under %s, mapping %s\n\n", line.Created.Local().Format(time.DateTime), m.App, m.MPI, line.Mapping.Short())
 	var rows [][]string
 	for _, z := range line.PerRank {

@@ -153,7 +153,6 @@ func recovery(ev *coordinator.RecoveryEvent) string {
 	return fmt.Sprintf("restarting %s from %s; %s lost at most", Count(ev.Ranks, "rank"), strings.Join(from, ", "), Count(lost, "iteration"))
 }
 
-// stopping answers an interrupt.
 // At says at which iteration something is, nothing if it counts none, as programs under
 // DMTCP do not.
 func At(iteration int) string {
@@ -170,6 +169,7 @@ func bracketed(iteration int) string {
 	return fmt.Sprintf(" (iteration %d)", iteration)
 }
 
+// stopping answers an interrupt.
 func stopping(ev *coordinator.StoppingEvent) string {
 	risk := Count(ev.AtRisk, "iteration")
 	switch {
