@@ -38,7 +38,7 @@ func TestNoCheckpoint(t *testing.T) {
 				}
 			})
 			r, err := Launch(t.Context(), s.spec, s.opt)
-			<-asked
+			asked()
 			if err != nil || r.Outcome != job.StateCompleted || r.Lost != 1 || r.Checkpoints != 1 || r.Failures != 0 {
 				t.Errorf("%+v, %v", r, err)
 			}
@@ -56,8 +56,8 @@ func TestNoCheckpoint(t *testing.T) {
 func TestNoProgress(t *testing.T) {
 	for _, fault := range []string{"hang-checkpoint", "hang-after", "hang-restart", "fail-restart"} {
 		t.Run(fault, func(t *testing.T) {
-			s := newScene(t, 150, 10*time.Millisecond)
-			s.opt.Limits.Patience = 300 * time.Millisecond
+			s := newScene(t, 500, 10*time.Millisecond)
+			s.opt.Limits.Patience = time.Second
 			s.spec.AutoRestart = true
 			failures := 1
 			if fault == "hang-after" {
@@ -72,7 +72,7 @@ func TestNoProgress(t *testing.T) {
 				}
 				if fault != "hang-checkpoint" {
 					failures++
-					s.show("once "+fault, "once exit at 100 with 1")
+					s.show("once "+fault, "once exit at 450 with 1")
 					return
 				}
 				s.show("once " + fault)
@@ -81,11 +81,11 @@ func TestNoProgress(t *testing.T) {
 				}
 			})
 			r, err := Launch(t.Context(), s.spec, s.opt)
-			<-asked
+			asked()
 			if err != nil || r.Outcome != job.StateCompleted || r.Failures != failures {
 				t.Fatalf("%+v, %v", r, err)
 			}
-			s.counted(150)
+			s.counted(500)
 			s.sound(1)
 		})
 	}
@@ -105,7 +105,7 @@ func TestOlderCheckpoint(t *testing.T) {
 		s.show("once exit at 190 with 1", "once fail-restart", "once fail-restart", "once fail-restart")
 	})
 	r, err := Launch(t.Context(), s.spec, s.opt)
-	<-stopped
+	stopped()
 	if err != nil || r.Outcome != job.StateCompleted || r.Failures != 4 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -149,7 +149,7 @@ func TestSpare(t *testing.T) {
 		s.show("once exit at 120 with 1")
 	})
 	r, err := Launch(t.Context(), s.spec, s.opt)
-	<-asked
+	asked()
 	if err != nil || r.Outcome != job.StateCompleted || r.Failures != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -198,7 +198,7 @@ func TestFullDisk(t *testing.T) {
 			}
 		})
 		r, err := Launch(context.Background(), s.spec, s.opt)
-		<-asked
+		asked()
 		want := map[bool]string{false: job.StateCompleted, true: job.StateStopped}[stop]
 		if r == nil || r.Outcome != want || r.Full != 1 || stop != errors.Is(err, durable.ErrStorageFull) {
 			t.Errorf("%+v, %v", r, err)

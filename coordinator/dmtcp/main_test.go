@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,10 @@ import (
 func TestMain(m *testing.M) {
 	dmtcpfake.Serve()
 	serveCoordinator()
+	// Programs with the race detector take a second to exit otherwise.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -131,11 +136,13 @@ func (s *scene) job() *image.Job {
 }
 
 // atStart calls f in a goroutine once the program computes, with a client of the job.
-func (s *scene) atStart(f func(c *wire.Client)) (done <-chan struct{}) {
+func (s *scene) atStart(f func(c *wire.Client)) (wait func()) {
 	over, once := make(chan struct{}), sync.Once{}
+	var started atomic.Bool
 	s.rec.on = func(ev any) {
 		if _, ok := ev.(*coordinator.StartEvent); ok {
 			once.Do(func() {
+				started.Store(true)
 				go func() {
 					defer close(over)
 					c, err := wire.Contact(context.Background(), s.job())
@@ -149,7 +156,13 @@ func (s *scene) atStart(f func(c *wire.Client)) (done <-chan struct{}) {
 			})
 		}
 	}
-	return over
+	return func() {
+		s.t.Helper()
+		if !started.Load() {
+			s.t.Fatal("the job ended before it had started")
+		}
+		<-over
+	}
 }
 
 // counted checks what the program printed: each number once more than the one before,

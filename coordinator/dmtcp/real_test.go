@@ -117,7 +117,7 @@ func realRun(t *testing.T, dir string, command []string, want string) {
 		}
 	})
 	r, err := Launch(t.Context(), s.spec, s.opt)
-	<-asked
+	asked()
 	for _, ev := range rec.events {
 		t.Logf("%T %+v", ev, ev)
 	}

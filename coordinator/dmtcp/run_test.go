@@ -27,7 +27,7 @@ func TestCheckpoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-asked
+	asked()
 	if r.Outcome != job.StateCompleted || r.Checkpoints < 2 || r.Lost > 0 || r.NP != dmtcpRanks {
 		t.Errorf("%+v", r)
 	}
@@ -53,7 +53,7 @@ func TestStopAndRestart(t *testing.T) {
 		}
 	})
 	r, err := Launch(t.Context(), s.spec, s.opt)
-	<-stopped
+	stopped()
 	if err != nil || r.Outcome != job.StateStopped || r.Checkpoints != 1 || !r.CanRestart() {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -84,7 +84,7 @@ func TestAutoRestart(t *testing.T) {
 		}
 	})
 	r, err := Launch(t.Context(), s.spec, s.opt)
-	<-asked
+	asked()
 	if err != nil || r.Outcome != job.StateCompleted || r.Failures != 1 || len(r.Restarts) != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}

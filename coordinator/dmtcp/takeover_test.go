@@ -53,7 +53,7 @@ func TestPending(t *testing.T) {
 		}
 	})
 	r, err := Launch(t.Context(), s.spec, s.opt)
-	<-stopped
+	stopped()
 	if err == nil || r.Outcome != job.StateStopped || r.Checkpoints != 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
