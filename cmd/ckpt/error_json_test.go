@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,10 +27,12 @@ func TestErrorJSON(t *testing.T) {
 	if err := os.Truncate(cut, 700); err != nil {
 		t.Fatal(err)
 	}
-	interrupt := func(p *os.Process) {
-		awaitFile(t, filepath.Join(dir, "store/jobs/long/run.json"))
-		if err := p.Signal(os.Interrupt); err != nil {
-			t.Error(err)
+	signal := func(job string, s os.Signal) func(*os.Process) {
+		return func(p *os.Process) {
+			awaitFile(t, filepath.Join(dir, "store/jobs", job, "run.json"))
+			if err := p.Signal(s); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 	statuses := map[int]bool{ui.ExitDone: true}
@@ -44,7 +47,8 @@ func TestErrorJSON(t *testing.T) {
 		{"ckpt show nosuch --json", ui.ExitNotFound, nil},
 		{"ckpt launch ring.S.4 --fail rank=1@iter=3 --job short --json", ui.ExitJobFailed, nil},
 		{"ckpt dataset show 4.3 --json > /dev/full", ui.ExitStorageFull, nil},
-		{"exec ckpt launch cg.S.4 --iterations 100000000 --job long --json", ui.ExitInterrupted, interrupt},
+		{"exec ckpt launch cg.S.4 --iterations 100000000 --job long --json", ui.ExitInterrupted, signal("long", os.Interrupt)},
+		{"exec ckpt launch cg.S.4 --iterations 100000000 --job night --json", ui.ExitRequeue, signal("night", syscall.SIGTERM)},
 	} {
 		statuses[test.status] = true
 		text, status := complaint(t, dir, test.while, test.command)
