@@ -208,7 +208,7 @@ func (g *gathering) implementation() string {
 // runJob runs the job whose ranks have come.
 func (g *gathering) runJob(ctx context.Context, spec *job.Resolved, j *image.Job, store *image.Store, from *image.Manifest, opt Options) (*Result, error) {
 	d := opt.newDriver(spec, j, store, libraryID{})
-	d.program = &programJob{gathering: g, first: -1}
+	d.program = &programJob{gathering: g, first: -1, killed: -1}
 	d.socket = g.socket
 	d.launcher = launch.WithAccount(g.program, opt.alive, j.Name())
 	return d.drive(ctx, from, opt.Failures, opt.Interrupts)

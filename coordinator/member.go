@@ -53,6 +53,9 @@ func (d *driver) kill(rank int) {
 	switch {
 	case m == nil || m.proc == nil:
 	case d.program != nil && m.link != nil:
+		if d.program.killed < 0 {
+			d.program.killed = rank
+		}
 		m.link.Send(protocol.KillProcess{})
 	default:
 		d.terminate(m)

@@ -1,14 +1,6 @@
 package coordinator
 
-import (
-	"encoding/hex"
-	"io"
-	"os"
-
-	"github.com/zeebo/blake3"
-
-	"ckpt/coordinator/launch"
-)
+import "ckpt/coordinator/launch"
 
 // libraryID identifies the binary that the ranks run.
 type libraryID struct {
@@ -22,12 +14,6 @@ var program = launch.Self
 
 // identifySelf digests the binary that the ranks will run.
 func identifySelf() (libraryID, error) {
-	f, err := os.Open(program)
-	if err != nil {
-		return libraryID{}, err
-	}
-	defer f.Close()
-	h := blake3.New()
-	n, err := io.Copy(h, f)
-	return libraryID{hex.EncodeToString(h.Sum(nil)), n}, err
+	digest, bytes, err := launch.Digest(program)
+	return libraryID{digest, bytes}, err
 }

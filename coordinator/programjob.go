@@ -28,6 +28,7 @@ const (
 type programJob struct {
 	*gathering     // whose run is that of the current incarnation
 	first      int // rank that was the first to go, −1 none
+	killed     int // first rank that this coordinator has killed, −1 none
 }
 
 // startProgram starts the command for an incarnation, unless it runs already.
@@ -37,7 +38,7 @@ func (d *driver) startProgram(incarnation int) error {
 	if err != nil {
 		return err
 	}
-	p.run, p.first = run, -1
+	p.run, p.first, p.killed = run, -1, -1
 	run.WhenOver(func() { d.post(func() { d.programOver(incarnation) }) })
 	return nil
 }
@@ -111,9 +112,12 @@ func (d *driver) judgeProgram(incarnation int, waited time.Duration) {
 	if undone < 0 {
 		return // the protocol ends the job
 	}
-	blamed := p.first
-	if blamed < 0 {
-		blamed = undone
+	blamed := undone
+	switch {
+	case p.killed >= 0: // the link of another rank may have ended before
+		blamed = p.killed
+	case p.first >= 0:
+		blamed = p.first
 	}
 	select {
 	case <-p.run.Over():
@@ -123,7 +127,7 @@ func (d *driver) judgeProgram(incarnation int, waited time.Duration) {
 		case !open && waited < outliveTime:
 			d.judgeLater(incarnation, outliveTime)
 		default:
-			d.lose(incarnation, p.first, "ended without ckpt_finalize")
+			d.lose(incarnation, blamed, "ended without ckpt_finalize")
 		}
 		return
 	}

@@ -1,14 +1,11 @@
 package rank
 
 import (
-	"encoding/hex"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 
-	"github.com/zeebo/blake3"
-
+	"ckpt/coordinator/launch"
 	client "ckpt/coordinator/process"
 	"ckpt/coordinator/wire"
 )
@@ -26,21 +23,10 @@ func describe(h client.Hello, getenv func(string) string) *wire.Process {
 	exe := fmt.Sprintf("/proc/%d/exe", h.PID)
 	d.Program, _ = os.Readlink(exe)
 	if h.Rank == 0 {
-		d.Digest, _ = digestFile(exe) // nobody is warned of another binary then
+		d.Digest, _, _ = launch.Digest(exe) // nobody is warned of another binary then
 	}
 	if h.Version != client.Version {
 		d.Trouble = fmt.Sprintf("the client in the program of rank %d has version %d, this ckpt needs version %d", h.Rank, h.Version, client.Version)
 	}
 	return d
-}
-
-func digestFile(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := blake3.New()
-	_, err = io.Copy(h, f)
-	return hex.EncodeToString(h.Sum(nil)), err
 }

@@ -8,8 +8,7 @@ const (
 	EnvBeat        = "CKPT_BEAT" // period of the signs of life
 	EnvRank        = "CKPT_RANK"
 	EnvAgent       = "CKPT_AGENT"  // path of the binary that is the agent of a program's process
-	EnvSize        = "CKPT_SIZE"   // ranks of the program,
-	EnvClient      = "CKPT_CLIENT" // and the descriptor that leads to the client; set by the client
+	EnvClient      = "CKPT_CLIENT" // the descriptor that leads to the client; set by the client
 )
 
 // RankVariables are where launchers tell a process its rank, ours first.
