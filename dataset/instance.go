@@ -42,6 +42,11 @@ type Array struct {
 	// Filled is the share of its elements that are not zeros of padding, as between the
 	// lines of a grid. It matters to codecs only.
 	Filled float64
+	// Save says that a checkpoint at application level stores the array. Else the
+	// application computes it anew after a restart, from those that are stored.
+	Save bool
+	// Replicated says that the array is the same on all ranks at the end of an iteration.
+	Replicated bool
 }
 
 // Bytes returns the size of the array.
@@ -134,7 +139,7 @@ func (inst *Instance) evaluate(c class) error {
 		if err != nil {
 			return fmt.Errorf("array %s: filled: %w", a.name, err)
 		}
-		arr := Array{a.name, a.elem, n, rewrite, used, filled}
+		arr := Array{a.name, a.elem, n, rewrite, used, filled, a.marks.save, a.marks.replicated}
 		total += arr.Bytes()
 		inst.Arrays = append(inst.Arrays, arr)
 	}

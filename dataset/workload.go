@@ -65,6 +65,12 @@ type arraySpec struct {
 	rewrite *expression
 	used    *expression
 	filled  *expression
+	marks   arrayMarks
+}
+
+// arrayMarks say what a checkpoint at application level does with an array.
+type arrayMarks struct {
+	save, replicated bool
 }
 
 type messageSpec struct {
@@ -96,6 +102,14 @@ type documentArray struct {
 	Rewrite string `yaml:"rewrite"`
 	Used    string `yaml:"used"`
 	Filled  string `yaml:"filled"`
+
+	Save       *bool `yaml:"save"`
+	Replicated bool  `yaml:"replicated"`
+}
+
+// marks returns the marks of the array: by default it is saved, and another on each rank.
+func (a *documentArray) marks() arrayMarks {
+	return arrayMarks{save: a.Save == nil || *a.Save, replicated: a.Replicated}
 }
 
 type documentMessage struct {
@@ -318,7 +332,7 @@ func build(doc *document) (*Workload, error) {
 		if err != nil {
 			return nil, fmt.Errorf("array %s: filled: %w", a.Name, err)
 		}
-		w.arrays = append(w.arrays, arraySpec{a.Name, elem, count, rewrite, used, filled})
+		w.arrays = append(w.arrays, arraySpec{a.Name, elem, count, rewrite, used, filled, a.marks()})
 	}
 	for i, m := range doc.Messages {
 		spec, err := parseMessage(&m)

@@ -205,6 +205,7 @@ func TestBadSpecs(t *testing.T) {
 		{"runtime taken", "name: x", "name: runtime", "the name is taken"},
 		{"elem", "float64", "complex", `elem "complex" is unknown`},
 		{"rewrite", "count: k*p", "count: k*p, rewrite: 1.5", "3/2, not between 0 and 1"},
+		{"save", "count: k*p", "count: k*p, save: 2", "line 9: cannot unmarshal"},
 		{"runtime small", "procs:", "runtime: 100\nprocs:", "at least 4096"},
 		{"syntax", "k*p", "k*(p", `expression "k*(p"`},
 		{"fraction", "k*p", "k/3*p", "8/3, not a whole number; use div"},
@@ -239,6 +240,26 @@ func TestBadSpecs(t *testing.T) {
 	wantError(t, err, BadSpec, "longer than", "")
 	_, err = ParseWorkload([]byte(strings.Replace(minimal, "k*p", "max(k,p)", 1)), "comma.yaml")
 	wantError(t, err, BadSpec, "field p) not found", "quote an expression")
+}
+
+// An array is saved, and another on each rank, unless the spec says otherwise.
+func TestArrayMarks(t *testing.T) {
+	for text, want := range map[string]arrayMarks{
+		"": {save: true}, ", save: true": {save: true}, ", save: false": {},
+		", replicated: true": {save: true, replicated: true}, ", save: false, replicated: false": {},
+	} {
+		w, err := ParseWorkload([]byte(strings.Replace(minimal, "count: k*p", "count: k*p"+text, 1)), "tiny.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		inst, err := w.Instance("only", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := inst.Arrays[0]; a.Save != want.save || a.Replicated != want.replicated {
+			t.Errorf("%q: save %t, replicated %t", text, a.Save, a.Replicated)
+		}
+	}
 }
 
 // Another process rebuilds an instance from the text.
