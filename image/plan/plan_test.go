@@ -3,6 +3,7 @@ package plan_test
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -257,8 +258,39 @@ func checkSummary(t *rapid.T, p *plan.Plan, m *machine, sources []plan.Source) {
 		t.Fatalf("stripes %d, shared %d, contended %d, per OST %v: counted %d, %d, %d, %v",
 			s.Stripes, s.SharedStripes, s.ContendedStripes, s.StripesPerOST, stripes, shared, contended, per)
 	}
+	checkWriters(t, p, m, &s)
 	if aligned := p.Settings.Layout == plan.Shared && !p.Settings.Unaligned; (aligned || p.Settings.Layout == plan.PerRank) && shared > 0 {
 		t.Fatalf("%d shared stripes", shared)
+	}
+}
+
+// checkWriters counts the writers of each OST in the files that the machine wrote.
+func checkWriters(t *rapid.T, p *plan.Plan, m *machine, s *plan.Summary) {
+	osts := p.Settings.StripeCount
+	all := make([]map[int]bool, osts)
+	for ost := range all {
+		all[ost] = make(map[int]bool)
+	}
+	most := 0
+	for f, stripes := range m.writers {
+		into := make([]map[int]bool, osts)
+		for stripe, ranks := range stripes {
+			ost := (p.Settings.FirstOST + f + stripe) % osts
+			if into[ost] == nil {
+				into[ost] = make(map[int]bool)
+			}
+			maps.Copy(into[ost], ranks)
+			maps.Copy(all[ost], ranks)
+			most = max(most, len(into[ost]))
+		}
+	}
+	each := make([]int64, osts)
+	for ost := range all {
+		each[ost] = int64(len(all[ost]))
+	}
+	if !slices.Equal(s.WritersPerOST, each) || s.MaxWriters != slices.Max(each) || s.MaxFileWriters != int64(most) {
+		t.Fatalf("writers per OST %v, at most %d, %d into one file: counted %v, %d",
+			s.WritersPerOST, s.MaxWriters, s.MaxFileWriters, each, most)
 	}
 }
 

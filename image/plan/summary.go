@@ -21,6 +21,13 @@ type Summary struct {
 	StripesPerOST    []int64 `json:"stripes_per_ost"`
 	SharedStripes    int64   `json:"shared_stripes"`    // with data of more than one rank
 	ContendedStripes int64   `json:"contended_stripes"` // written by more than one rank
+
+	// WritersPerOST has the number of ranks that write to each OST, MaxWriters the
+	// largest of them, MaxFileWriters the largest number of ranks that write into
+	// one file on one OST, and so wait for each other's locks.
+	WritersPerOST  []int64 `json:"writers_per_ost"`
+	MaxWriters     int64   `json:"max_writers_per_ost"`
+	MaxFileWriters int64   `json:"max_file_writers_per_ost"`
 }
 
 // WriterSummary is the part of one writer in numbers.
@@ -87,6 +94,8 @@ func (p *Plan) Summarize(progress func(int64)) Summary {
 	}
 	progress(s.FileBytes - s.Work.Bytes) // headers and holes
 	p.countStripes(&s)
+	w := p.OSTWriters()
+	s.WritersPerOST, s.MaxWriters, s.MaxFileWriters = w.Each, w.Most, w.File
 	return s
 }
 

@@ -25,6 +25,16 @@ func mustPlan(t testing.TB, sources []plan.Source, settings plan.Settings) *plan
 // nodes is a mapping of n nodes with one rank each: Larrosa's locales.
 func nodes(n int) string { return strings.TrimSuffix(strings.Repeat("1,", n), ",") }
 
+// checkOSTWriters checks the number of writers on each OST, and the largest number
+// that write into one file there.
+func checkOSTWriters(t *testing.T, p *plan.Plan, inFile int64, each ...int64) {
+	t.Helper()
+	got := p.OSTWriters()
+	if !slices.Equal(got.Each, each) || got.Most != slices.Max(each) || got.File != inFile {
+		t.Errorf("%+v: writers per OST %+v, want %v, and %d into one file", p.Settings, got, each, inFile)
+	}
+}
+
 // stripeOwners are the stripes that each writer writes into, by carrying out its
 // rounds.
 func stripeOwners(p *plan.Plan) map[int][]int64 {
@@ -58,10 +68,13 @@ func TestFigure1_4(t *testing.T) {
 	if s.ContendedStripes != 0 {
 		t.Errorf("%d stripes with two writers", s.ContendedStripes)
 	}
+	checkOSTWriters(t, p, 1, 1, 1)
 	settings.Strategy = plan.Individual
-	if s := mustPlan(t, job("1,1", 6*element), settings).Summary(); s.ContendedStripes != 1 {
+	p = mustPlan(t, job("1,1", 6*element), settings)
+	if s := p.Summary(); s.ContendedStripes != 1 {
 		t.Errorf("individual: %d stripes with two writers, want the shared one", s.ContendedStripes)
 	}
+	checkOSTWriters(t, p, 2, 2, 2) // each node has data in one stripe of its own and in the shared one
 	settings.Unaligned = false
 	if s := mustPlan(t, job("1,1", 6*element), settings).Summary(); s.SharedStripes != 0 || s.HoleBytes != 2*element {
 		t.Errorf("aligned: %d shared stripes, %d bytes of holes", s.SharedStripes, s.HoleBytes)
@@ -71,9 +84,8 @@ func TestFigure1_4(t *testing.T) {
 // Larrosa, Figure 2.17: a 6×6 array on 3 locales, stripes of 8 elements. Elements
 // 8 to 15 are the only stripe with data of two locales.
 func TestFigure2_17(t *testing.T) {
-	p := mustPlan(t, job("1,1,1", 6*element, 6*element), plan.Settings{
-		Layout: plan.Shared, Unaligned: true, StripeSize: 8 * element, StripeCount: 3,
-	})
+	settings := plan.Settings{Layout: plan.Shared, Unaligned: true, StripeSize: 8 * element, StripeCount: 3}
+	p := mustPlan(t, job("1,1,1", 6*element, 6*element), settings)
 	if s := p.Summary(); s.Stripes != 5 || s.SharedStripes != 1 {
 		t.Errorf("%d stripes, %d shared; want 5, 1", s.Stripes, s.SharedStripes)
 	}
@@ -81,6 +93,11 @@ func TestFigure2_17(t *testing.T) {
 	if len(ranks[1]) != 2 || !ranks[1][0] || !ranks[1][1] {
 		t.Errorf("stripe 1 has data of %v, want 0 and 1", ranks[1])
 	}
+	checkOSTWriters(t, p, 1, 1, 1, 1)
+	// Stripes 0 and 3 lie on OST 0, 1 and 4 on OST 1; locale 0 has data in stripes
+	// 0 and 1, locale 1 in 1 and 2, locale 2 in 3 and 4.
+	settings.Strategy = plan.Individual
+	checkOSTWriters(t, mustPlan(t, job("1,1,1", 6*element, 6*element), settings), 3, 2, 3, 1)
 }
 
 // Larrosa, section 2.3: aggregators, their OSTs and the locales they gather
@@ -143,7 +160,27 @@ func TestFanIn(t *testing.T) {
 			t.Errorf("%d locales, %d OSTs, P4 %v: %d aggregators, the first pulls from %d, per OST %v; want %d, %d, %d",
 				test.locales, test.osts, test.p4, len(s.Writers), s.Writers[0].Sources, perOST, test.aggregators, test.sources, test.perOST)
 		}
+		checkOSTWriters(t, p, int64(test.perOST), slices.Repeat([]int64{int64(test.perOST)}, test.osts)...)
 	}
+}
+
+// Larrosa, section 1.2.4: ranks that all write for themselves meet on every OST,
+// in one file, where they wait for each other's locks, or each in a file of its own.
+func TestOSTWritersWithoutAggregators(t *testing.T) {
+	const locales, osts = 48, 16
+	sources := job(nodes(locales), osts*element)
+	all := slices.Repeat([]int64{locales}, osts)
+	settings := plan.Settings{Layout: plan.Shared, Strategy: plan.Individual, StripeSize: element, StripeCount: osts}
+	checkOSTWriters(t, mustPlan(t, sources, settings), locales, all...)
+	settings.Layout = plan.PerRank
+	checkOSTWriters(t, mustPlan(t, sources, settings), 1, all...)
+	// Three files of 16 ranks.
+	settings.Layout, settings.Aggregators = plan.Aggregated, 3
+	checkOSTWriters(t, mustPlan(t, sources, settings), 16, all...)
+	settings.Strategy = plan.TwoPhase
+	checkOSTWriters(t, mustPlan(t, sources, settings), 1, slices.Repeat([]int64{3}, osts)...)
+	// Files of one stripe, each on the next OST.
+	checkOSTWriters(t, mustPlan(t, job(nodes(5), element), plan.Settings{StripeSize: element, StripeCount: 4, FirstOST: 3}), 1, 1, 1, 1, 2)
 }
 
 // A stripe across two groups goes to the group of its first byte, whole. Of 4

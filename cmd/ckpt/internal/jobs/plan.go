@@ -220,6 +220,7 @@ func printWritePlan(g *ui.Globals, d *writePlan, all bool) error {
 		{"stripes", fmt.Sprintf("%d, on each OST %s", d.Stripes, minMax(lowest, highest))},
 		{"  shared", fmt.Sprintf("%d, with data of several ranks", d.SharedStripes)},
 		{"  contended", fmt.Sprintf("%d, written by several ranks", d.ContendedStripes)},
+		{"  writers", fmt.Sprintf("%s on each OST, at most %d of one file", minMax(slices.Min(d.WritersPerOST), d.MaxWriters), d.MaxFileWriters)},
 		{"buffers", fmt.Sprintf("%s MiB, of one writer at most %s", ui.MiB(d.BufferBytes), ui.MiB(d.PeakBuffer))},
 	} {
 		text += fmt.Sprintf("%-12s%s\n", line[0], line[1])
