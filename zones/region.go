@@ -1,6 +1,10 @@
 package zones
 
-import "fmt"
+import (
+	"fmt"
+
+	"ckpt/zones/global"
+)
 
 // An Elem is the type of the values in a region. Codecs use it to choose a filter;
 // nothing else depends on it.
@@ -65,4 +69,7 @@ type Region struct {
 	// PageRound(Size) bytes long; the bytes past Size are zero. A region that is only
 	// written may have fewer pages: those that it lacks are zero.
 	Mem []byte
+	// Global describes the array that all ranks hold together, if the region is a
+	// rank's part of one.
+	Global *global.Array
 }
