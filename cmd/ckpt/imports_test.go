@@ -40,6 +40,7 @@ func TestImports(t *testing.T) {
 		"internal/durable":   {"internal/vfs"},
 		"internal/vfs":       {"internal/vfs"},
 		"image":              {"internal/vfs", "internal/durable", "image", "zones", "iotrace"},
+		"image/pfs":          {"image/plan", "internal/quantity"},
 		"predict":            {"predict", "dataset", "zones"},
 		"interval":           {"interval", "predict"},
 		"dataset":            {"dataset", "zones"},

@@ -1,0 +1,115 @@
+package pfs
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v3"
+)
+
+//go:embed presets/*.yaml
+var presets embed.FS
+
+// maxSource is far more than any description.
+const maxSource = 1 << 20
+
+// Presets returns the names of the built-in descriptions, in order.
+func Presets() []string {
+	entries, err := presets.ReadDir("presets")
+	if err != nil {
+		panic("pfs: " + err.Error())
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = strings.TrimSuffix(e.Name(), ".yaml")
+	}
+	return names
+}
+
+// Load returns the preset of that name, or reads the file of that path. A path
+// contains a slash or ends in .yaml or .yml.
+func Load(nameOrPath string) (*System, error) {
+	src, err := presets.ReadFile(path.Join("presets", nameOrPath+".yaml"))
+	if strings.Contains(nameOrPath, "/") || strings.HasSuffix(nameOrPath, ".yaml") || strings.HasSuffix(nameOrPath, ".yml") {
+		src, err = readFile(nameOrPath)
+	} else if err != nil {
+		return nil, fmt.Errorf("storage %q: no such preset (want one of %s, or a file like ./scratch.yaml)", nameOrPath, strings.Join(Presets(), ", "))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("storage: %w", err)
+	}
+	s, err := Read(bytes.NewReader(src))
+	if err != nil {
+		return nil, fmt.Errorf("storage %s: %w", nameOrPath, err)
+	}
+	return s, nil
+}
+
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxSource+1))
+}
+
+// Read reads a description, fills in the defaults and checks it.
+func Read(r io.Reader) (*System, error) {
+	src, err := io.ReadAll(io.LimitReader(r, maxSource+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(src) > maxSource {
+		return nil, fmt.Errorf("longer than %d bytes", maxSource)
+	}
+	s := new(System)
+	if err := decode(src, s); err != nil {
+		return nil, err
+	}
+	s.setDefaults()
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// inType is how the YAML package names our Go types in its errors.
+var inType = regexp.MustCompile(` (in type|into) [\w.\[\]]+`)
+
+// decode refuses keys that are unknown or repeated.
+func decode(src []byte, s *System) error {
+	d := yaml.NewDecoder(bytes.NewReader(src))
+	d.KnownFields(true)
+	if err := d.Decode(s); err != nil {
+		if errors.Is(err, io.EOF) {
+			return errors.New("the file is empty")
+		}
+		text := strings.TrimPrefix(err.Error(), "yaml: ")
+		if te, ok := errors.AsType[*yaml.TypeError](err); ok {
+			text = strings.Join(te.Errors, "; ")
+		}
+		return errors.New(inType.ReplaceAllString(text, ""))
+	}
+	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return errors.New("text follows the first YAML document")
+	}
+	return nil
+}
+
+// Encode writes the description as YAML that Read reads back as the same.
+func (s *System) Encode(w io.Writer) error {
+	e := yaml.NewEncoder(w)
+	e.SetIndent(2)
+	if err := e.Encode(s); err != nil {
+		return err
+	}
+	return e.Close()
+}

@@ -1,0 +1,118 @@
+package pfs
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestPresets(t *testing.T) {
+	for _, name := range Presets() {
+		s, err := Load(name)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if s.Name != name || s.Title == "" || s.Source == "" {
+			t.Errorf("%s: name %q, title %q, source %q", name, s.Name, s.Title, s.Source)
+		}
+		var out bytes.Buffer
+		if err := s.Encode(&out); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "storage.yaml")
+		if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Load(file)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, out.Bytes())
+		}
+		if d := cmp.Diff(s, again); d != "" {
+			t.Errorf("%s: read back:\n%s", name, d)
+		}
+	}
+}
+
+const small = "name: x\ntargets: {count: 1, rate: 100MB/s}\n"
+
+func TestReadRefuses(t *testing.T) {
+	for _, test := range []struct{ src, want string }{
+		{"", "empty"},
+		{"name: x", "targets.count: must be at least 1"},
+		{"targets: {count: 1, rate: 1MB/s}", "name: missing"},
+		{"name: x\ntargets: {count: 1}", "targets.rate: must be more than 0"},
+		{"name: x\ntargets: {count: -1, rate: 1MB/s}", "must be 0 to"},
+		{"name: x\ntargets: {count: 1, rate: 100}", `"100": invalid rate, want one like 500MB/s`},
+		{"name: x\ntargets: {count: 1, rate: 1MB/s, seek: soon}", `want one like 0.5ms`},
+		{small + "speed: 1", "field speed not found"},
+		{small + "rpc: much", `want one like 4MiB`},
+		{small + "rpc: 1KiB", "rpc: 1KiB: must be at least 4KiB"},
+		{small + "locks: {kind: byte-range}", "no such kind, want none or extent-to-end"},
+		{small + "routers: {count: 2}", "routers.rate: missing"},
+		{small + "routers: {rate: 2MB/s}", "routers.count: missing"},
+		{small + "servers: {count: 2}", "more than the 1 targets"},
+		{small + "servers: {write_behind: true}", "servers.cache: missing"},
+		{small + "host: {processors: 99999999}", "host.processors: 99999999: must be 0 to"},
+		{small + "metadata: {creates: .nan}", "metadata.creates: NaN"},
+		{small + "metadata: {creates: -.inf}", "metadata.creates: -Inf"},
+		{small + "misfit: {scatter: -1}", "misfit.scatter: -1"},
+		{small + "codecs: {gzip: {pack: 1MB/s, ratio: -2}}", "codecs.gzip.ratio: -2"},
+		{small + "origins: {targets.speed: measured}", "origins: targets.speed: no such field"},
+		{"name: x\ntargets: {count: 1, rate: 1MB/s, sharing: [{writers: 2, factor: 1}, {writers: 2, factor: 1}]}", "writers must ascend"},
+		{"name: x\ntargets: {count: 1, rate: 1MB/s, sharing: [{writers: 2}]}", "factor must be more than 0"},
+		{"name: x\ntargets: {count: 1, rate: 1MB/s, stragglers: {share: 2}}", "stragglers.share"},
+		{"name: x\ntargets: {count: 1, rate: 1MB/s, stragglers: {factor: 2}}", "stragglers.factor"},
+		{small + "---\nname: y", "text follows"},
+	} {
+		if s, err := Read(strings.NewReader(test.src)); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q: %+v, %v; want an error with %q", test.src, s, err, test.want)
+		}
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	for name, want := range map[string]string{
+		"tape":        `storage "tape": no such preset (want one of `,
+		"./none.yaml": "storage: open ./none.yaml: no such file",
+		"../presets":  "storage: ",
+	} {
+		if _, err := Load(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}
+
+// FuzzRead has the decoder read anything. It can write an accepted description, and
+// read it back as the same.
+func FuzzRead(f *testing.F) {
+	for _, name := range Presets() {
+		src, err := presets.ReadFile("presets/" + name + ".yaml")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(src)
+	}
+	f.Add([]byte(small + "host: {stream: 0.1B/s, latency: 1e-9}"))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		s, err := Read(bytes.NewReader(src))
+		if err != nil {
+			return
+		}
+		var out bytes.Buffer
+		if err := s.Encode(&out); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Read(&out)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, src)
+		}
+		if d := cmp.Diff(s, again); d != "" {
+			t.Fatal(d)
+		}
+	})
+}

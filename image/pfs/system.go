@@ -1,0 +1,183 @@
+package pfs
+
+// System is a description: what the parts of a storage can do. Its keys in YAML
+// are those of docs/STORAGE.md. A rate of zero is no limit, a time of zero no cost.
+type System struct {
+	Name   string `yaml:"name" json:"name"`
+	Title  string `yaml:"title,omitempty" json:"title,omitempty"`
+	Source string `yaml:"source,omitempty" json:"source,omitempty"`
+
+	Host     Host     `yaml:"host" json:"host"`
+	Routers  Routers  `yaml:"routers,omitempty" json:"routers"`
+	Servers  Servers  `yaml:"servers,omitempty" json:"servers"`
+	Targets  Targets  `yaml:"targets" json:"targets"`
+	Metadata Metadata `yaml:"metadata,omitempty" json:"metadata"`
+	Locks    Locks    `yaml:"locks,omitempty" json:"locks"`
+
+	RPC      Bytes    `yaml:"rpc,omitempty" json:"rpc"`             // the largest request; default 1 MiB
+	InFlight int      `yaml:"in_flight,omitempty" json:"in_flight"` // requests of one process to one target; default 8
+	Sync     Duration `yaml:"sync,omitempty" json:"sync"`           // of one fsync, beyond what it has to drain
+
+	Service Service               `yaml:"service,omitempty" json:"service"`
+	Codecs  map[string]CodecSpeed `yaml:"codecs,omitempty" json:"codecs,omitempty"`
+	Misfit  Misfit                `yaml:"misfit,omitempty" json:"misfit"`
+	Unknown []string              `yaml:"unknown,omitempty" json:"unknown,omitempty"` // what probes could not measure
+	// Origins say of single fields, as targets.rate, where the number is from:
+	// measured, derived from what, or assumed.
+	Origins map[string]string `yaml:"origins,omitempty" json:"origins,omitempty"`
+}
+
+// Host is a node of the job.
+type Host struct {
+	Processors int      `yaml:"processors,omitempty" json:"processors"` // default 1
+	Copy       Rate     `yaml:"copy,omitempty" json:"copy"`             // one processor copying memory
+	Network    Rate     `yaml:"network,omitempty" json:"network"`       // of a node, each way
+	Latency    Duration `yaml:"latency,omitempty" json:"latency"`       // of a request to the storage
+	Stream     Rate     `yaml:"stream,omitempty" json:"stream"`         // one process into the storage
+	// Dirty is how much a process may have written to a target that is not there
+	// yet; zero if a write waits for its answer, as with direct I/O.
+	Dirty  Bytes  `yaml:"dirty,omitempty" json:"dirty"`
+	Gather Gather `yaml:"gather,omitempty" json:"gather"`
+	// OneHost says that all nodes of a job are this host, as on a laptop.
+	OneHost bool `yaml:"one_host,omitempty" json:"one_host"`
+}
+
+// Gather is how fast an aggregator fills its buffer.
+type Gather struct {
+	Rate     Rate     `yaml:"rate,omitempty" json:"rate"`         // one pull at a time: P2 off
+	Parallel Rate     `yaml:"parallel,omitempty" json:"parallel"` // all pulls of an aggregator together: P2 on
+	Latency  Duration `yaml:"latency,omitempty" json:"latency"`   // of one pull
+	// PerRank is what a round costs for each rank whose bytes the aggregator writes, as
+	// an exchange of all with all; zero where aggregators just pull, as ckpt's do.
+	PerRank Duration `yaml:"per_rank,omitempty" json:"per_rank"`
+}
+
+// Routers connect the hosts to the servers. Zero routers means: nothing in between.
+type Routers struct {
+	Count int   `yaml:"count,omitempty" json:"count"`
+	Rate  Rate  `yaml:"rate,omitempty" json:"rate"`   // of each
+	Cache Bytes `yaml:"cache,omitempty" json:"cache"` // of each: what may wait in it while hosts go on
+}
+
+// Servers have the targets, in turn.
+type Servers struct {
+	Count       int       `yaml:"count,omitempty" json:"count"` // default: one per target
+	Rate        Rate      `yaml:"rate,omitempty" json:"rate"`   // of each: its connection
+	Cache       Bytes     `yaml:"cache,omitempty" json:"cache"` // of each, shared equally by its targets
+	CacheRate   Rate      `yaml:"cache_rate,omitempty" json:"cache_rate"`
+	WriteBehind bool      `yaml:"write_behind,omitempty" json:"write_behind"` // a write is answered when it is in the cache
+	ReadAhead   ReadAhead `yaml:"read_ahead,omitempty" json:"read_ahead"`
+}
+
+// ReadAhead fetches into the cache what a reader will want next.
+type ReadAhead struct {
+	After int   `yaml:"after,omitempty" json:"after"` // contiguous requests that begin it; default 2
+	Most  Bytes `yaml:"most,omitempty" json:"most"`   // zero: none
+}
+
+// Targets are disks, or arrays of them: the OSTs of Lustre.
+type Targets struct {
+	Count      int        `yaml:"count" json:"count"`
+	Rate       Rate       `yaml:"rate" json:"rate"`                         // of each, writing
+	ReadRate   Rate       `yaml:"read_rate,omitempty" json:"read_rate"`     // of each; default as Rate
+	Seek       Duration   `yaml:"seek,omitempty" json:"seek"`               // when a request does not continue the one before
+	PerRequest Duration   `yaml:"per_request,omitempty" json:"per_request"` // of each request
+	Stragglers Stragglers `yaml:"stragglers,omitempty" json:"stragglers"`
+	Sharing    []Sharing  `yaml:"sharing,omitempty" json:"sharing,omitempty"` // by ascending number of writers
+}
+
+// Stragglers are targets that are slower than the rest.
+type Stragglers struct {
+	Share  float64 `yaml:"share,omitempty" json:"share"`   // of the targets
+	Factor float64 `yaml:"factor,omitempty" json:"factor"` // of their rate
+}
+
+// Sharing is the rate of a target with so many processes at it, as a factor of
+// its rate with one. Between two entries the factor is interpolated by the
+// logarithm of the number.
+type Sharing struct {
+	Writers int     `yaml:"writers" json:"writers"`
+	Factor  float64 `yaml:"factor" json:"factor"`
+}
+
+// Metadata is the server of names.
+type Metadata struct {
+	Creates float64  `yaml:"creates,omitempty" json:"creates"` // files per second
+	Opens   float64  `yaml:"opens,omitempty" json:"opens"`     // per second, of files that exist
+	Latency Duration `yaml:"latency,omitempty" json:"latency"` // of each operation
+	Rename  Duration `yaml:"rename,omitempty" json:"rename"`
+	SyncDir Duration `yaml:"sync_dir,omitempty" json:"sync_dir"`
+}
+
+// LockKind says how a file system keeps writers of one file apart.
+type LockKind string
+
+// The kinds of locks.
+const (
+	NoLocks     LockKind = "none"
+	ExtentToEnd LockKind = "extent-to-end" // Lustre: from the extent's start to the end of the file
+)
+
+// Locks are those of each file on each target.
+type Locks struct {
+	Kind     LockKind `yaml:"kind,omitempty" json:"kind"`         // default none
+	Grant    Duration `yaml:"grant,omitempty" json:"grant"`       // of a lock that nobody holds
+	Callback Duration `yaml:"callback,omitempty" json:"callback"` // for each writer that waits when a lock changes hands
+}
+
+// Service is what ckpt itself needs beside the storage, in seconds per checkpoint.
+type Service struct {
+	Coordination Cost `yaml:"coordination,omitempty" json:"coordination"`
+	Management   Cost `yaml:"management,omitempty" json:"management"`
+}
+
+// Cost is linear in ranks and files.
+type Cost struct {
+	Base    Duration `yaml:"base,omitempty" json:"base"`
+	PerRank Duration `yaml:"per_rank,omitempty" json:"per_rank"`
+	PerFile Duration `yaml:"per_file,omitempty" json:"per_file"`
+}
+
+// Of returns the cost for so many ranks and files.
+func (c Cost) Of(ranks, files int) float64 {
+	return float64(c.Base) + float64(ranks)*float64(c.PerRank) + float64(files)*float64(c.PerFile)
+}
+
+// CodecSpeed is one processor packing.
+type CodecSpeed struct {
+	Pack  Rate    `yaml:"pack" json:"pack"`
+	Ratio float64 `yaml:"ratio,omitempty" json:"ratio"` // stored bytes of a byte; zero: unknown
+}
+
+// Misfit is how far held-out probes were from what the description predicts.
+type Misfit struct {
+	Scatter float64 `yaml:"scatter,omitempty" json:"scatter"` // standard deviation of log(measured / predicted)
+	Count   int     `yaml:"count,omitempty" json:"count"`     // of held-out probes
+}
+
+func (s *System) setDefaults() {
+	if s.Host.Processors == 0 {
+		s.Host.Processors = 1
+	}
+	if s.Servers.Count == 0 && s.Targets.Count > 0 {
+		s.Servers.Count = s.Targets.Count
+	}
+	if s.Servers.ReadAhead.After == 0 {
+		s.Servers.ReadAhead.After = 2
+	}
+	if s.Targets.ReadRate == 0 {
+		s.Targets.ReadRate = s.Targets.Rate
+	}
+	if s.Targets.Stragglers.Factor == 0 {
+		s.Targets.Stragglers.Factor = 1
+	}
+	if s.Locks.Kind == "" {
+		s.Locks.Kind = NoLocks
+	}
+	if s.RPC == 0 {
+		s.RPC = 1 << 20
+	}
+	if s.InFlight == 0 {
+		s.InFlight = 8
+	}
+}
