@@ -1,0 +1,162 @@
+package tune
+
+import (
+	"fmt"
+	"math"
+
+	"ckpt/coordinator/job"
+	"ckpt/dataset"
+	"ckpt/image/plan"
+	"ckpt/zones"
+)
+
+// A Case is a checkpoint to predict.
+type Case struct {
+	Instance *dataset.Instance
+	Mapping  job.Mapping
+	MPI      string // layout of the shared segment, mpich or openmpi
+	Settings plan.Settings
+	Codec    string // none, auto, s2, zstd or gzip; empty is none
+	// Async lets the ranks compute while a copy of their memory is written. Incremental
+	// says that extents are compared with those of the checkpoint before, and Following
+	// that this one stores only what has changed since.
+	Async, Incremental, Following bool
+	// Library is what is stored beside a first checkpoint, in bytes; 0: nothing.
+	Library int64
+	// Content says what is stored of a region under a codec. If it is nil, the workload
+	// says which share of a region is written to, and ratios are those of the description
+	// or the usual ones.
+	Content func(region, codec string) Content
+	// Memory replaces what the ranks of Instance hold: images of another checkpointer,
+	// which are stored as they are. Packing is the time that one processor needs before
+	// the image of a rank is written.
+	Memory  *job.PlannedMemory
+	Packing func(rank int) float64
+	// Doubt is the relative standard deviation of the stored bytes.
+	Doubt float64
+	// Limit is how many bytes of a node buffers and copies may take; 0: any number.
+	Limit int64
+	// Whole stores regions as they are: no zeros are left out, nothing is packed.
+	Whole bool
+	// Background is the share of the storage that other jobs take, below 1.
+	Background float64
+	Seed       uint64
+}
+
+// A Content is what is stored of a region.
+type Content struct {
+	// Written is the share that is neither zeros nor unchanged, Ratio what a codec leaves
+	// of it.
+	Written, Ratio float64
+}
+
+// extentBytes is how much of a region is stored or left out together (docs/FORMAT.md).
+const extentBytes = 256 << 10
+
+// header is the block with which every file begins (docs/FORMAT.md).
+const header = plan.PageSize
+
+// A load is what the ranks of a case store.
+type load struct {
+	sources []plan.Source
+	read    []int64 // bytes of memory that a rank looks at
+	offered []int64 // bytes of memory that a rank offers to its codec
+	copied  []int64 // bytes that a rank copies before its application continues
+}
+
+// load evaluates a case under a codec that has such ratios of its own.
+func (c *Case) load(codec string, usual float64) (*load, error) {
+	m := c.Memory
+	if m == nil {
+		var err error
+		if m, err = job.PlanMemory(c.Instance, c.Mapping, c.MPI); err != nil {
+			return nil, err
+		}
+	}
+	l := &load{sources: make([]plan.Source, len(m.Sources))}
+	contents := make([]Content, len(m.Regions))
+	for i, name := range m.Regions {
+		contents[i] = c.content(name, codec, usual)
+	}
+	for i, s := range m.Sources {
+		pieces := make([]plan.Piece, 0, len(s.Pieces))
+		var read, offered int64
+		for _, p := range s.Pieces {
+			x := contents[p.Key]
+			written := wholeExtents(p.Bytes, x.Written)
+			read += p.Bytes
+			offered += written
+			if stored := zones.PageRound(int64(math.Ceil(float64(written) * x.Ratio))); stored > 0 {
+				pieces = append(pieces, plan.Piece{Key: p.Key, Bytes: stored, Align: p.Align})
+			}
+		}
+		l.sources[i] = plan.Source{Rank: s.Rank, Node: s.Node, Pieces: pieces}
+		l.read, l.offered, l.copied = append(l.read, read), append(l.offered, offered), append(l.copied, offered)
+	}
+	return l, nil
+}
+
+// wholeExtents returns the bytes of the extents that a share of a region touches.
+func wholeExtents(bytes int64, share float64) int64 {
+	if share >= 1 {
+		return bytes
+	}
+	n := int64(math.Ceil(share * float64(bytes) / extentBytes))
+	return min(bytes, n*extentBytes)
+}
+
+// content is that of a region.
+func (c *Case) content(region, codec string, usual float64) Content {
+	switch {
+	case c.Whole || c.Memory != nil:
+		return Content{1, 1}
+	case c.Content != nil:
+		return c.Content(region, codec)
+	}
+	x := Content{Written: 1, Ratio: usual}
+	if c.Following {
+		// Of what is no array the page with the counter of iterations changes.
+		x.Written = math.SmallestNonzeroFloat64
+	}
+	for _, a := range c.Instance.Arrays {
+		if a.Name == region {
+			x.Written = max(a.Used, a.Rewrite)
+			if c.Following {
+				x.Written = a.Rewrite
+			}
+		}
+	}
+	return x
+}
+
+// bytes adds up what all ranks store.
+func (l *load) bytes() int64 {
+	var sum int64
+	for _, s := range l.sources {
+		for _, p := range s.Pieces {
+			sum += p.Bytes
+		}
+	}
+	return sum
+}
+
+// plan makes the plan of the case.
+func (l *load) plan(s plan.Settings) (*plan.Plan, error) {
+	s.Header = header
+	p, err := plan.New(l.sources, s)
+	if err != nil {
+		return nil, fmt.Errorf("predict: %w", err)
+	}
+	return p, nil
+}
+
+// check refuses what no forecast is about.
+func (c *Case) check() error {
+	if c.Instance == nil && c.Memory == nil {
+		return fmt.Errorf("predict: no application is given")
+	}
+	if !(c.Background >= 0 && c.Background < 1) {
+		return fmt.Errorf("predict: background %g: want a share from 0, below 1", c.Background)
+	}
+	return nil
+}

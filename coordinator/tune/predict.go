@@ -1,0 +1,177 @@
+package tune
+
+import (
+	"context"
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"ckpt/image/pfs"
+	"ckpt/image/plan"
+	"ckpt/zones"
+)
+
+// A Seconds is a predicted time with its 95 % interval.
+type Seconds struct{ Value, Low, High float64 }
+
+// A Forecast is what a checkpoint is predicted to take.
+type Forecast struct {
+	Settings plan.Settings // as they take effect
+	Codec    string        // that was simulated: of auto the best
+	// Coordination, Management and Storage add up to Latency. Pause is how long the
+	// application stands still.
+	Coordination, Management, Storage float64
+	Latency, Pause                    Seconds
+	// Packing is how long the slowest host packs, Copy how long it copies memory with
+	// Async.
+	Packing, Copy float64
+	Bytes         int64 // stored, the library included
+	Files         int
+	Buffers       int64 // bytes of buffers and copies of the node that has most
+	// Bottleneck names the kind of resource that the checkpoint waits for longest.
+	Bottleneck string
+	Job        pfs.JobResult // of the files of the ranks
+	Use        []pfs.ResourceUse
+}
+
+// Predict predicts a checkpoint on a system.
+func Predict(ctx context.Context, sys *pfs.System, c Case) (Forecast, error) {
+	if err := c.check(); err != nil {
+		return Forecast{}, err
+	}
+	switch c.Codec {
+	case "":
+		return c.predict(ctx, sys, none)
+	case auto:
+		return c.predictAuto(ctx, sys)
+	}
+	return c.predict(ctx, sys, c.Codec)
+}
+
+// predictAuto predicts that auto does as well as the best codec that it tries.
+func (c *Case) predictAuto(ctx context.Context, sys *pfs.System) (best Forecast, err error) {
+	for i, codec := range []string{none, "s2", "zstd"} {
+		f, err := c.predict(ctx, sys, codec)
+		if err != nil {
+			return f, err
+		}
+		if i == 0 || f.Latency.Value < best.Latency.Value {
+			best = f
+		}
+	}
+	return best, nil
+}
+
+func (c *Case) predict(ctx context.Context, sys *pfs.System, codec string) (Forecast, error) {
+	l, err := c.load(codec, speedOf(sys, codec).ratio)
+	if err != nil {
+		return Forecast{}, err
+	}
+	p, err := l.plan(c.Settings)
+	if err != nil {
+		return Forecast{}, err
+	}
+	f := Forecast{Settings: p.Settings, Codec: codec, Bytes: l.bytes() + c.Library, Files: len(p.Files)}
+	packing, rounds := c.packing(sys, l, codec), c.rounds(l, &p.Settings)
+	h := hostsOf(sys, l)
+	f.Packing = h.slowest(sys, func(i int) float64 { return packing[i] })
+	jobs, err := c.jobs(p, packing, rounds)
+	if err != nil {
+		return f, err
+	}
+	r, err := pfs.Run(ctx, sys, jobs, pfs.Options{Seed: c.Seed, Background: c.Background})
+	if err != nil {
+		return f, err
+	}
+	f.Job, f.Use, f.Bottleneck = r.Jobs[0], r.Use, r.Jobs[0].Bottleneck
+	for i := range r.Jobs {
+		f.Storage = max(f.Storage, r.Jobs[i].Seconds)
+	}
+	// The other rounds are packed while bytes are written.
+	if written := max(0, f.Storage-f.Packing/rounds); f.Packing+written/rounds > f.Storage {
+		f.Storage, f.Bottleneck = f.Packing+written/rounds, "processor"
+	}
+	c.serve(sys, &f, p, l, &h)
+	return f, nil
+}
+
+// jobs are what is written: by the ranks, and beside them the library.
+func (c *Case) jobs(p *plan.Plan, packing []float64, rounds float64) ([]pfs.Job, error) {
+	jobs := []pfs.Job{{Plan: p, Sync: true, Depth: int(min(depth, max(1, p.Settings.Buffer/plan.WriteBytes))),
+		Pack: func(rank int) float64 { return packing[rank] / rounds }}}
+	if c.Library == 0 {
+		return jobs, nil
+	}
+	bytes := zones.PageRound(c.Library)
+	library, err := (&load{sources: []plan.Source{{Pieces: []plan.Piece{{Bytes: bytes}}}}}).plan(plan.Defaults())
+	if err != nil {
+		return nil, err
+	}
+	return append(jobs, pfs.Job{Plan: library, Sync: true, Depth: depth}), nil
+}
+
+// depth is how many writes of a file a rank has under way (image/container).
+const depth = 4
+
+// serve adds what ckpt itself takes, and the pause.
+func (c *Case) serve(sys *pfs.System, f *Forecast, p *plan.Plan, l *load, h *hosts) {
+	f.Coordination = sys.Service.Coordination.Of(len(l.sources), f.Files)
+	f.Management = sys.Service.Management.Of(len(l.sources), f.Files)
+	latency := f.Coordination + f.Management + f.Storage
+	factor := intervalOf(sys, c.Doubt)
+	f.Latency = Seconds{latency, latency / factor, latency * factor}
+	f.Pause = f.Latency
+	f.Buffers = c.buffers(p, l)
+	if !c.Async {
+		return
+	}
+	rate := float64(sys.Host.Copy)
+	if rate <= 0 {
+		rate = usualCopy
+	}
+	f.Copy = h.slowest(sys, func(i int) float64 { return float64(l.copied[i]) / rate })
+	if pause := f.Coordination + f.Copy; pause < latency {
+		f.Pause = Seconds{pause, pause / factor, pause * factor}
+	}
+}
+
+// usualCopy is how fast a processor copies memory, in bytes per second.
+const usualCopy = 3e9
+
+// buffers returns the memory that the node with the most of it needs.
+func (c *Case) buffers(p *plan.Plan, l *load) int64 {
+	nodes := make(map[int]int64)
+	if c.Async {
+		for i, s := range l.sources {
+			nodes[s.Node] += l.read[i]
+		}
+	}
+	one := p.Settings.Buffer
+	if p.Settings.P3 && p.Settings.Strategy != plan.Individual {
+		one *= 2
+	}
+	for _, w := range p.Writers {
+		nodes[w.Node] += one
+	}
+	most := int64(0)
+	for _, n := range nodes {
+		most = max(most, n)
+	}
+	return most
+}
+
+// Doubt that no probe has measured: the standard deviation of the logarithm of a time, and
+// how many probes it is worth.
+const (
+	priorScatter = 0.2
+	priorProbes  = 2
+)
+
+// intervalOf is the factor of the 95 % interval of a time: the misfit of the description,
+// and the doubt about the bytes.
+func intervalOf(sys *pfs.System, doubt float64) float64 {
+	n := float64(sys.Misfit.Count)
+	variance := (priorProbes*priorScatter*priorScatter + n*sys.Misfit.Scatter*sys.Misfit.Scatter) / (priorProbes + n)
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: priorProbes + n}.Quantile(0.975)
+	return math.Exp(t * math.Sqrt(variance*(1+1/(priorProbes+n))+doubt*doubt))
+}

@@ -1,0 +1,252 @@
+package tune
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"ckpt/image/pfs"
+	"ckpt/image/plan"
+)
+
+// An Objective is what a search makes as small as it can.
+type Objective string
+
+// The objectives.
+const (
+	Pause   Objective = "pause"
+	Latency Objective = "latency"
+	Bytes   Objective = "bytes"
+)
+
+// ParseObjective reads one.
+func ParseObjective(text string) (Objective, error) {
+	switch o := Objective(text); o {
+	case Pause, Latency, Bytes:
+		return o, nil
+	}
+	return "", fmt.Errorf("objective %q is unknown (want pause, latency or bytes)", text)
+}
+
+// of returns what is compared first, and what decides between equals.
+func (o Objective) of(f *Forecast) (first, second float64) {
+	switch o {
+	case Latency:
+		return f.Latency.Value, f.Pause.Value
+	case Bytes:
+		return float64(f.Bytes), f.Latency.Value
+	}
+	return f.Pause.Value, f.Latency.Value
+}
+
+// An Option is one way to write, and what it is predicted to take.
+type Option struct {
+	Settings plan.Settings // as they were given: a zero number means the default
+	Codec    string
+	Async    bool
+	Forecast Forecast
+	// Why says what it relieves, in comparison with the default.
+	Why string
+}
+
+// A Choice is what a search has found.
+type Choice struct {
+	Objective Objective
+	Default   Option
+	Best      Option
+	// Ranking has all options that were predicted, the best first. Options that exceed
+	// the limit of memory are left out.
+	Ranking []Option
+	// Gain is by what factor the best is better than the default: 1 if it is the default.
+	Gain float64
+}
+
+// A Space says what a search may change. The zero value keeps everything.
+type Space struct {
+	Codec, Buffer, Aggregators, Layout, Async bool
+}
+
+// Everything lets a search change everything.
+var Everything = Space{true, true, true, true, true}
+
+// margin is by how much an option must be better than the default before it replaces it:
+// a part of what the description misses, within bounds.
+func margin(sys *pfs.System) float64 {
+	const least, most = 0.02, 0.05
+	return min(most, max(least, sys.Misfit.Scatter/2))
+}
+
+// Search finds the settings that make the objective of a case least. The settings of the
+// case are the default with which all others are compared.
+func Search(ctx context.Context, sys *pfs.System, c Case, objective Objective) (Choice, error) {
+	return SearchIn(ctx, sys, c, objective, Everything)
+}
+
+// SearchIn is Search in a part of the space.
+func SearchIn(ctx context.Context, sys *pfs.System, c Case, objective Objective, space Space) (Choice, error) {
+	s := search{sys: sys, c: c, objective: objective, space: space, seen: make(map[string]int)}
+	start := Option{Settings: c.Settings, Codec: cmp.Or(c.Codec, none), Async: c.Async}
+	if err := s.try(ctx, []Option{start}); err != nil {
+		return Choice{}, err
+	}
+	if len(s.options) == 0 {
+		return Choice{}, fmt.Errorf("predict: the settings exceed the limit of %d bytes on a node", c.Limit)
+	}
+	for _, seed := range s.seeds(start) {
+		if err := s.descend(ctx, seed); err != nil {
+			return Choice{}, err
+		}
+	}
+	if err := s.finish(ctx); err != nil {
+		return Choice{}, err
+	}
+	return s.choice(), nil
+}
+
+// A search has tried some options.
+type search struct {
+	sys       *pfs.System
+	c         Case
+	objective Objective
+	space     Space
+	options   []Option       // the first is the default
+	seen      map[string]int // index into options by key, -1: not possible
+}
+
+func (o *Option) key() string {
+	return fmt.Sprintf("%+v %s %t", o.Settings, o.Codec, o.Async)
+}
+
+// try predicts the options that are new. Those that are impossible, or exceed the limit
+// of memory, are left out; an error about the default is one.
+func (s *search) try(ctx context.Context, list []Option) error {
+	var fresh []Option
+	for _, o := range list {
+		if _, ok := s.seen[o.key()]; !ok {
+			s.seen[o.key()] = -1
+			fresh = append(fresh, o)
+		}
+	}
+	failed := make([]error, len(fresh))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range fresh {
+		g.Go(func() error {
+			c := s.c
+			c.Settings, c.Codec, c.Async = fresh[i].Settings, fresh[i].Codec, fresh[i].Async
+			fresh[i].Forecast, failed[i] = Predict(gctx, s.sys, c)
+			return gctx.Err()
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for i, o := range fresh {
+		if failed[i] != nil {
+			if len(s.options) == 0 {
+				return failed[i]
+			}
+			continue // these settings do not suit the job
+		}
+		if s.c.Limit > 0 && o.Forecast.Buffers > s.c.Limit {
+			continue
+		}
+		s.seen[o.key()] = len(s.options)
+		s.options = append(s.options, o)
+	}
+	return nil
+}
+
+// better reports whether a is better than b.
+func (s *search) better(a, b *Option) bool { return s.compare(a, b) < 0 }
+
+// compare orders options: by the objective, by what decides between equals, by how much
+// memory they take, and in the end by their text, so that the order is always the same.
+// Differences below a thousandth do not count.
+func (s *search) compare(a, b *Option) int {
+	a1, a2 := s.objective.of(&a.Forecast)
+	b1, b2 := s.objective.of(&b.Forecast)
+	return cmp.Or(compareRoughly(a1, b1), compareRoughly(a2, b2), cmp.Compare(a.Forecast.Buffers, b.Forecast.Buffers), cmp.Compare(a.key(), b.key()))
+}
+
+func compareRoughly(a, b float64) int {
+	const bands = 1000
+	return cmp.Compare(roughly(a, bands), roughly(b, bands))
+}
+
+// descend improves a seed, one setting after the other, until none helps any more.
+func (s *search) descend(ctx context.Context, seed Option) error {
+	if err := s.try(ctx, []Option{seed}); err != nil {
+		return err
+	}
+	at := s.seen[seed.key()]
+	if at < 0 {
+		return nil
+	}
+	const passes = 2
+	for range passes {
+		before := at
+		for _, axis := range s.axes() {
+			list := axis(s.options[at])
+			if err := s.try(ctx, list); err != nil {
+				return err
+			}
+			for i := range list {
+				if k := s.seen[list[i].key()]; k >= 0 && s.better(&s.options[k], &s.options[at]) {
+					at = k
+				}
+			}
+		}
+		if at == before {
+			return nil
+		}
+	}
+	return nil
+}
+
+// finish tries what goes with the best options found: the other codecs, and Async.
+func (s *search) finish(ctx context.Context) error {
+	const most = 4
+	order := s.order()
+	var list []Option
+	for _, k := range order[:min(most, len(order))] {
+		for _, o := range s.codecsOf(s.options[k]) {
+			list = append(list, o)
+			list = append(list, s.asyncOf(o)...)
+		}
+		list = append(list, s.asyncOf(s.options[k])...)
+	}
+	return s.try(ctx, list)
+}
+
+// order returns the options, the best first.
+func (s *search) order() []int {
+	order := make([]int, len(s.options))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return s.compare(&s.options[a], &s.options[b]) })
+	return order
+}
+
+// choice ranks the options.
+func (s *search) choice() Choice {
+	c := Choice{Objective: s.objective, Default: s.options[0], Gain: 1}
+	for _, k := range s.order() {
+		o := s.options[k]
+		o.Why = why(&c.Default, &o, s.objective)
+		c.Ranking = append(c.Ranking, o)
+	}
+	c.Best = c.Default
+	was, _ := s.objective.of(&c.Default.Forecast)
+	is, _ := s.objective.of(&c.Ranking[0].Forecast)
+	if is < was*(1-margin(s.sys)) {
+		c.Best = c.Ranking[0]
+		c.Gain = was / is
+	}
+	return c
+}

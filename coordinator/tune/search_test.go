@@ -1,0 +1,100 @@
+package tune_test
+
+import (
+	"reflect"
+	"testing"
+
+	"ckpt/coordinator/tune"
+	"ckpt/image/pfs"
+)
+
+func search(t *testing.T, sys *pfs.System, c tune.Case, o tune.Objective) tune.Choice {
+	t.Helper()
+	choice, err := tune.Search(t.Context(), sys, c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return choice
+}
+
+func TestSearchNeverWorse(t *testing.T) {
+	for _, app := range []string{"bt.W.4", "bt.B.16", "cg.B.32"} {
+		for _, o := range []tune.Objective{tune.Pause, tune.Latency, tune.Bytes} {
+			c := caseOf(t, app, 2)
+			c.Whole = false
+			choice := search(t, system(), c, o)
+			was, is := value(o, &choice.Default.Forecast), value(o, &choice.Best.Forecast)
+			if is > was || choice.Gain < 1 {
+				t.Errorf("%s by %s: the best takes %g, the default %g, gain %g", app, o, is, was, choice.Gain)
+			}
+			for _, x := range choice.Ranking {
+				if v := value(o, &x.Forecast); v < is*0.94 && choice.Gain > 1 || x.Why == "" {
+					t.Errorf("%s by %s: %+v takes %g, the best %g; why %q", app, o, x.Settings, v, is, x.Why)
+				}
+			}
+		}
+	}
+}
+
+func value(o tune.Objective, f *tune.Forecast) float64 {
+	switch o {
+	case tune.Latency:
+		return f.Latency.Value
+	case tune.Bytes:
+		return float64(f.Bytes)
+	}
+	return f.Pause.Value
+}
+
+func TestSearchObjectives(t *testing.T) {
+	c := caseOf(t, "bt.B.16", 4)
+	c.Whole = false
+	if choice := search(t, system(), c, tune.Bytes); choice.Best.Codec != "gzip" {
+		t.Errorf("the fewest bytes with %s, gzip leaves a fifth", choice.Best.Codec)
+	}
+	if choice := search(t, system(), c, tune.Pause); !choice.Best.Async {
+		t.Errorf("the shortest pause without async: %+v", choice.Best)
+	}
+	fast := system()
+	fast.Targets.Rate, fast.Host.Processors = 1e12, 1
+	if choice := search(t, fast, c, tune.Latency); choice.Best.Codec != "none" {
+		t.Errorf("codec %s on a storage that is faster than any", choice.Best.Codec)
+	}
+}
+
+func TestSearchLimit(t *testing.T) {
+	c := caseOf(t, "bt.B.16", 4)
+	c.Limit = 100 << 20 // not what a copy of the memory of a node takes
+	choice := search(t, system(), c, tune.Pause)
+	for _, o := range choice.Ranking {
+		if o.Async || o.Forecast.Buffers > c.Limit {
+			t.Errorf("%+v, async %t, takes %d bytes of a node", o.Settings, o.Async, o.Forecast.Buffers)
+		}
+	}
+	c.Limit = 1
+	if _, err := tune.Search(t.Context(), system(), c, tune.Pause); err == nil {
+		t.Error("a limit of one byte was kept")
+	}
+}
+
+func TestSearchIsDeterministic(t *testing.T) {
+	c := caseOf(t, "cg.B.32", 4)
+	c.Whole = false
+	a, b := search(t, system(), c, tune.Latency), search(t, system(), c, tune.Latency)
+	if !reflect.DeepEqual(a, b) {
+		t.Error("two searches differ")
+	}
+}
+
+func TestSearchIn(t *testing.T) {
+	c := caseOf(t, "bt.B.16", 4)
+	choice, err := tune.SearchIn(t.Context(), system(), c, tune.Bytes, tune.Space{Codec: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range choice.Ranking {
+		if o.Settings != c.Settings || o.Async {
+			t.Errorf("a search for a codec tried %+v, async %t", o.Settings, o.Async)
+		}
+	}
+}
