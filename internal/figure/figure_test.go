@@ -235,3 +235,31 @@ func TestInline(t *testing.T) {
 		}
 	}
 }
+
+// TestGrid: plots of a row do not overlap, and rows follow each other.
+func TestGrid(t *testing.T) {
+	var b bytes.Buffer
+	rows := [][]*plot.Plot{{falling(t, 2)}, {New("left"), New("right")}, {New("alone"), nil}}
+	if err := WriteGrid(&b, "svg", rows); err != nil {
+		t.Fatal(err)
+	}
+	at := make(map[string][2]float64)
+	for _, m := range regexp.MustCompile(`<text x="([-0-9.]+)" y="([-0-9.]+)"[^>]*>(Sizes|left|right|alone)<`).FindAllStringSubmatch(b.String(), -1) {
+		x, _ := strconv.ParseFloat(m[1], 64)
+		y, _ := strconv.ParseFloat(m[2], 64)
+		at[m[3]] = [2]float64{x, math.Abs(y)}
+	}
+	if len(at) != 4 {
+		t.Fatalf("titles at %v", at)
+	}
+	half := float64(gridWidth) / 2
+	if at["left"][0] >= half || at["right"][0] <= half || at["alone"][0] >= half || at["left"][1] != at["right"][1] {
+		t.Errorf("titles at %v", at)
+	}
+	if drop := at["left"][1] - at["alone"][1]; math.Abs(drop-float64(gridRow)) > 1 || at["Sizes"][1] <= at["left"][1] {
+		t.Errorf("titles at %v: rows of %v", at, gridRow)
+	}
+	if err := WriteGrid(io.Discard, "gif", rows); err == nil {
+		t.Error("a GIF was written")
+	}
+}

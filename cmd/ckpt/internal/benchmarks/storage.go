@@ -1,0 +1,86 @@
+package benchmarks
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/image/pfs"
+)
+
+type storageOptions struct {
+	on, sweep, plot string
+	bytes           string
+	ranks, nodes    int
+	seed            uint64
+}
+
+func newBenchStorageCommand(g *ui.Globals) *cobra.Command {
+	var o storageOptions
+	cmd := &cobra.Command{
+		Use:   "storage",
+		Short: "Run a benchmark of writing on a described storage, in virtual time",
+		Long: `Run the write benchmark of Larrosa's thesis on a description of a storage, in virtual
+time: every rank has as many bytes, and all write them into one file together. The
+description is a preset or a file (docs/STORAGE.md).
+
+--sweep varies settings and prints a line for each run. It takes names, with values if
+not the usual ones are wanted: p1, p2, p3, p4, aggregators, buffer, stripes (the size
+of one), osts (the number of stripes side by side), ranks, layout, strategy. The
+switches p1 to p4 are combined with each other. Every other setting varies alone. A
+setting with one value holds for all runs. Without --sweep there is one run.`,
+		Example: `  ckpt bench storage --on eos-spider2 --sweep p1,p2,p3,p4,aggregators,buffer,stripes --plot larrosa.svg
+  ckpt bench storage --on eos-spider2 --sweep p1=off,p2=off,ranks=4:16:64
+  ckpt bench storage --on ./scratch.yaml --ranks 32 --nodes 4 --bytes 512MiB --sweep osts,buffer=8MiB:64MiB --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := ui.Positive(cmd, "ranks", "nodes"); err != nil {
+				return err
+			}
+			return runBenchStorage(cmd.Context(), g, &o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.on, "on", "", "description of the storage: "+strings.Join(pfs.Presets(), ", ")+", or a file")
+	ui.Choices(f, "on", pfs.Presets()...)
+	f.StringVar(&o.sweep, "sweep", "", "settings to vary, like p1,p2,buffer or buffer=4MiB:32MiB")
+	f.StringVar(&o.plot, "plot", "", "draw the rates to this .svg, .png or .pdf")
+	f.IntVar(&o.ranks, "ranks", 128, "number of ranks")
+	f.IntVar(&o.nodes, "nodes", 0, "spread the ranks over this many nodes (default one rank on each)")
+	f.StringVar(&o.bytes, "bytes", "2GiB", "bytes of each rank")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of what is random: which targets are slow")
+	return cmd
+}
+
+func runBenchStorage(ctx context.Context, g *ui.Globals, o *storageOptions) error {
+	if o.on == "" {
+		return ui.Missing("--on", pfs.Presets()[0])
+	}
+	if err := ui.CheckPlotName(o.plot); err != nil {
+		return err
+	}
+	system, err := pfs.Load(o.on)
+	if err != nil {
+		return ui.BadUsage("--on: "+err.Error(), "")
+	}
+	s, err := newSweep(system, o)
+	if err != nil {
+		return err
+	}
+	ctx, stop := ui.Interruptible(ctx)
+	defer stop()
+	bar := g.NewBar("runs", int64(s.runs()), false)
+	err = s.run(ctx, func(done int) { bar.Set(int64(done)) })
+	bar.Clear()
+	if err != nil {
+		return err
+	}
+	if o.plot != "" {
+		if err := s.draw(ctx, g, o.plot); err != nil {
+			return err
+		}
+	}
+	return g.Show(s.report(), func() error { return s.print(g) })
+}
