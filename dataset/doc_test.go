@@ -41,7 +41,7 @@ func TestDocument(t *testing.T) {
 		t.Fatal("no table in the golden file")
 	}
 	for row := range strings.Lines(table) {
-		if !strings.Contains(string(doc), strings.TrimSpace(row)) {
+		if strings.HasPrefix(row, "|") && !strings.Contains(string(doc), strings.TrimSpace(row)) {
 			t.Errorf("docs/WORKLOADS.md lacks the row %s", row)
 		}
 	}

@@ -195,6 +195,21 @@ func (inst *Instance) DataBytes() int64 {
 	return total
 }
 
+// SavedBytes returns the size of the arrays that all ranks together have to save; those
+// that are the same on all ranks count once.
+func (inst *Instance) SavedBytes() int64 {
+	var own, same int64
+	for _, a := range inst.Arrays {
+		switch {
+		case a.Save && a.Replicated:
+			same += a.Bytes()
+		case a.Save:
+			own += a.Bytes()
+		}
+	}
+	return own*int64(inst.NP) + same
+}
+
 // String returns the name in the manner of NPB: bt.B.4.
 func (inst *Instance) String() string {
 	return fmt.Sprintf("%s.%s.%d", inst.Name, inst.Class, inst.NP)

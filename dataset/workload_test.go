@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -25,30 +26,15 @@ func TestGoldenArrays(t *testing.T) {
 		inst := mustApp(t, name+".A", 4)
 		fmt.Fprintf(&out, "%v: %d iterations, %d bytes of data per rank\n", inst, inst.Iterations, inst.DataBytes())
 		for _, a := range inst.Arrays {
-			fmt.Fprintf(&out, "  %-10s %-8v %9d elements %10d bytes  rewrite %g\n", a.Name, a.Elem, a.Count, a.Bytes(), a.Rewrite)
+			fmt.Fprintf(&out, "  %-10s %-8v %9d elements %10d bytes  rewrite %g%s\n", a.Name, a.Elem, a.Count, a.Bytes(), a.Rewrite, marksOf(a))
 		}
 		fmt.Fprintf(&out, "  %-10s %-8s %9s          %10d bytes\n", "runtime", "bytes", "", inst.Runtime)
 		for _, m := range inst.Messages {
 			fmt.Fprintf(&out, "  %d messages of %d bytes to %s\n", m.Count, m.Bytes, m.To)
 		}
 	}
-	fmt.Fprintf(&out, "\ndata of one rank of four, MiB\n")
-	for _, name := range Names() {
-		w, err := LoadWorkload(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&out, "| %s |", name)
-		for _, class := range []string{"S", "W", "A", "B", "C", "D"} {
-			if _, ok := w.classes[class]; !ok {
-				fmt.Fprint(&out, " - |")
-				continue
-			}
-			inst := mustApp(t, name+"."+class, 4)
-			fmt.Fprintf(&out, " %.2f |", float64(inst.DataBytes())/(1<<20))
-		}
-		fmt.Fprintln(&out)
-	}
+	classTable(t, &out, "data of one rank of four", (*Instance).DataBytes)
+	classTable(t, &out, "arrays that four ranks have to save", (*Instance).SavedBytes)
 	golden := filepath.Join("testdata", "arrays.golden")
 	if *update {
 		if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
@@ -61,6 +47,38 @@ func TestGoldenArrays(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(want), out.String()); diff != "" {
 		t.Errorf("-want +got (go test ./dataset -run Golden -update rewrites):\n%s", diff)
+	}
+}
+
+// marksOf says what is not the usual with an array.
+func marksOf(a Array) string {
+	text := ""
+	if !a.Save {
+		text += "  computed anew"
+	}
+	if a.Replicated {
+		text += "  replicated"
+	}
+	return text
+}
+
+// classTable writes a table of sizes, in MiB, with a row for each application.
+func classTable(t *testing.T, out io.Writer, title string, size func(*Instance) int64) {
+	fmt.Fprintf(out, "\n%s, MiB\n", title)
+	for _, name := range Names() {
+		w, err := LoadWorkload(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(out, "| %s |", name)
+		for _, class := range []string{"S", "W", "A", "B", "C", "D"} {
+			if _, ok := w.classes[class]; !ok {
+				fmt.Fprint(out, " - |")
+				continue
+			}
+			fmt.Fprintf(out, " %.2f |", float64(size(mustApp(t, name+"."+class, 4)))/(1<<20))
+		}
+		fmt.Fprintln(out)
 	}
 }
 

@@ -17,6 +17,9 @@
 //     restart, and ends in the same bytes as the run that was not interrupted.
 //     (Messages in transit are not state of an App; only ring leaves any between
 //     two iterations.)
+//   - So is Init, then copying the arrays that the spec says to save, then
+//     Resume, if at least one iteration follows. Replicated arrays are the same
+//     on all ranks between two iterations.
 //   - Runs are bit-identical: no goroutine, no map order, no clock, no random
 //     numbers, sums in fixed order.
 //   - An iteration rewrites the same memory as an iteration of the original, and
@@ -31,6 +34,7 @@ package app
 import (
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"ckpt/dataset"
@@ -80,14 +84,30 @@ type kernel interface {
 	step(c Comm, iter int) (float64, error)
 }
 
-var kernels = map[string]func(*App) (kernel, error){
-	"bt":        newBT,
-	"sp":        newSP,
-	"lu":        newLU,
-	"cg":        newCG,
-	"minighost": newMiniGhost,
-	"ring":      newRing,
-	"generic":   newGeneric,
+// A recomputer is a kernel with arrays that no iteration computes anew.
+type recomputer interface {
+	// recompute computes them from what was saved after iteration iter; init has run.
+	recompute(iter int)
+}
+
+// A kind is a kernel and what it says of the arrays that it claims.
+type kind struct {
+	make func(*App) (kernel, error)
+	// anew are the arrays that init, recompute or each iteration compute anew, without
+	// their earlier values. Only these need not be saved.
+	anew []string
+	// same are the arrays that are the same on all ranks.
+	same []string
+}
+
+var kernels = map[string]kind{
+	"bt":        {make: newBT, anew: append([]string{"lhsc"}, multipartAnew...)},
+	"sp":        {make: newSP, anew: append([]string{"lhs", "speed", "ainv"}, multipartAnew...)},
+	"lu":        {make: newLU, anew: []string{"rsd", "frct", "flux", "a", "b", "c", "d", "buf", "buf1"}},
+	"cg":        {make: newCG, anew: []string{"colidx", "rowstr", "iv", "arow", "acol", "v", "aelt", "a", "z", "p", "q", "r", "w"}},
+	"minighost": {make: newMiniGhost},
+	"ring":      {make: newRing, anew: []string{"votes"}},
+	"generic":   {make: newGeneric},
 }
 
 // New allocates the regions of a rank: the arrays of the instance in the order
@@ -110,11 +130,14 @@ func New(inst *dataset.Instance, rank int, alloc Alloc) (*App, error) {
 	}
 	a.runtime = newRuntimeRegion(mem)
 
-	newKernel, ok := kernels[inst.Workload.Kernel]
+	k, ok := kernels[inst.Workload.Kernel]
 	if !ok {
 		return nil, fmt.Errorf("%v: kernel %q is unknown", inst, inst.Workload.Kernel)
 	}
-	if a.kernel, err = newKernel(a); err != nil {
+	if a.kernel, err = k.make(a); err == nil {
+		err = a.checkMarks(k)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%v: kernel %s: %w", inst, inst.Workload.Kernel, err)
 	}
 	for _, arr := range a.arrays {
@@ -123,6 +146,20 @@ func New(inst *dataset.Instance, rank int, alloc Alloc) (*App, error) {
 		}
 	}
 	return a, nil
+}
+
+// checkMarks refuses a spec that marks an array as what it is not for its kernel.
+func (a *App) checkMarks(k kind) error {
+	for _, arr := range a.arrays {
+		switch {
+		case !arr.claimed || a.inst.Workload.Kernel == genericKernel:
+		case !arr.Save && !slices.Contains(k.anew, arr.Name):
+			return fmt.Errorf("array %s: each iteration needs its earlier values, so that it has to be saved", arr.Name)
+		case arr.Replicated && !slices.Contains(k.same, arr.Name):
+			return fmt.Errorf("array %s: it differs from rank to rank, so that it cannot be replicated", arr.Name)
+		}
+	}
+	return nil
 }
 
 func allocate(alloc Alloc, name string, elem zones.Elem, n int64) ([]byte, error) {
@@ -145,7 +182,8 @@ func allocate(alloc Alloc, name string, elem zones.Elem, n int64) ([]byte, error
 	return mem, nil
 }
 
-// Init gives the arrays their first values. A restart does without.
+// Init gives the arrays their first values. A restart from a checkpoint of all regions
+// does without.
 func (a *App) Init() error {
 	a.runtime.init(a.rank)
 	for _, arr := range a.rest {
@@ -168,7 +206,7 @@ func (a *App) Step(c Comm, iter int) error {
 		return fmt.Errorf("%v: rank %d: iteration %d: %w", a.inst, a.rank, iter, err)
 	}
 	for _, arr := range a.rest {
-		arr.rewrite(iter)
+		arr.compute(a.rank, iter)
 	}
 	sum := []float64{local}
 	if err := c.AllreduceSum(sum); err != nil {

@@ -8,7 +8,8 @@ import (
 // float64 array is a slice of a long rod whose heat spreads, and other arrays
 // are scrambled in place. Of each array an iteration rewrites the leading part
 // that the spec's `rewrite` says: the same pages every time, as a code with a
-// fixed working set does.
+// fixed working set does. An array that is not saved is computed anew in each
+// iteration, and a replicated one without neighbours.
 type generic struct {
 	a          *App
 	ends       []float64 // first or last values of all rods, one message
@@ -19,6 +20,9 @@ type generic struct {
 	left, next int
 }
 
+// genericKernel is the name of the kernel that takes any arrays.
+const genericKernel = "generic"
+
 func newGeneric(a *App) (kernel, error) {
 	g := &generic{
 		a:    a,
@@ -27,7 +31,7 @@ func newGeneric(a *App) (kernel, error) {
 	}
 	for _, arr := range a.arrays {
 		arr.claimed = true
-		if arr.Elem == zones.Float64 && arr.Count > 0 {
+		if arr.Elem == zones.Float64 && arr.Count > 0 && arr.Save && !arr.Replicated {
 			g.rods = append(g.rods, arr)
 		} else {
 			g.scrambles = append(g.scrambles, arr)
@@ -77,7 +81,7 @@ func (g *generic) step(c Comm, iter int) (float64, error) {
 		sum += diffuse(float64s(arr.mem), arr.part(), g.fromL[i], g.fromR[i], iter)
 	}
 	for _, arr := range g.scrambles {
-		arr.rewrite(iter)
+		arr.compute(g.a.rank, iter)
 	}
 	return sum, nil
 }
@@ -119,6 +123,9 @@ func (arr *array) written() []byte {
 
 // init fills an array that no kernel claims, or any array of generic.
 func (arr *array) init(rank int) {
+	if arr.Replicated {
+		rank = 0
+	}
 	mem := arr.written()
 	switch arr.Elem {
 	case zones.Float64:
@@ -141,6 +148,38 @@ func (arr *array) init(rank int) {
 		for i := range mem {
 			mem[i] = byte(mix(uint64(i+rank)) >> 56)
 		}
+	}
+}
+
+// compute is what an iteration does to an array that needs no neighbour. One that is not
+// saved does not depend on what it was before.
+func (arr *array) compute(rank, iter int) {
+	if arr.Save {
+		arr.rewrite(iter)
+		return
+	}
+	n := arr.part()
+	if n == 0 {
+		return
+	}
+	arr.init(rank)
+	switch arr.Elem {
+	case zones.Float64, zones.Float32:
+		arr.rewrite(iter)
+	case zones.Int64:
+		add(view[int64](arr.mem)[:n], int64(iter))
+	case zones.Int32:
+		add(view[int32](arr.mem)[:n], int32(iter))
+	default:
+		for i := range arr.mem[:n] {
+			arr.mem[i] += byte(iter)
+		}
+	}
+}
+
+func add[T int64 | int32](x []T, v T) {
+	for i := range x {
+		x[i] += v
 	}
 }
 

@@ -73,6 +73,10 @@ func planar(comps, sideXY, sideZ, ghost int) field {
 	return field{ghost: ghost, comp: comp, step: [3]int{1, sideXY, sideXY * sideXY}, cell: comps * comp}
 }
 
+// multipartAnew are the arrays of BT and SP that an iteration computes from u, and forcing,
+// which is constant.
+var multipartAnew = []string{"us", "vs", "ws", "qs", "rho_i", "square", "forcing", "rhs", "in_buffer", "out_buffer"}
+
 func newBT(a *App) (kernel, error) {
 	mp, err := newMultipart(a)
 	if err != nil {

@@ -10,9 +10,10 @@ import (
 )
 
 // Load reads the regions of a rank out of a file into regions that must be the same
-// that were written: names, zones, element types and sizes. Regions of other ranks
-// are not read, nor those of zones of which into has none. Everything that is read is
-// checked; the contents of the regions after an error are undefined.
+// that were written: names, zones, element types and sizes; with opt.Some, some of
+// them. Regions of other ranks are not read, nor those of zones of which into has
+// none. Everything that is read is checked; the contents of the regions after an error
+// are undefined.
 //
 // It fails with a durable.DamageError, durable.ErrOtherJob, ErrRegionsDiffer,
 // ErrUnsupported or durable.ErrNewerVersion.
@@ -22,7 +23,7 @@ func (p Place) Load(ctx context.Context, f File, rank int, into []zones.Region, 
 		return err
 	}
 	defer c.Close()
-	mem, err := c.match(rank, into)
+	mem, err := c.match(rank, into, opt.Some)
 	if err != nil {
 		return err
 	}
@@ -99,8 +100,8 @@ func (p Place) readRef(ctx context.Context, c *container, ref fileRec, k uint32,
 }
 
 // match finds the memory for each region of the index; nil for those that are not
-// wanted.
-func (c *container) match(rank int, into []zones.Region) ([][]byte, error) {
+// wanted. Some of the regions of the rank may be, or all have to.
+func (c *container) match(rank int, into []zones.Region, some bool) ([][]byte, error) {
 	byName := make(map[string]zones.Region, len(into))
 	wanted := make(map[zones.Zone]bool)
 	for _, r := range into {
@@ -121,6 +122,8 @@ func (c *container) match(rank int, into []zones.Region) ([][]byte, error) {
 		}
 		r, ok := byName[rec.name]
 		switch {
+		case !ok && some:
+			continue
 		case !ok:
 			return nil, errDiffer(c.path, "there is no region %q", rec.name)
 		case r.Zone != rec.zone || r.Elem != rec.elem || r.Size != rec.size:

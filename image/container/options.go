@@ -71,6 +71,9 @@ type WriteOptions struct {
 
 // LoadOptions are the settings of Place.Load.
 type LoadOptions struct {
+	// Some says that the file may hold regions of the rank that into lacks. They are
+	// not read.
+	Some bool
 	// Progress, if not nil, is told the bytes that have been read since the last
 	// call. It is never called twice at once.
 	Progress func(int64)
