@@ -26,7 +26,7 @@ func (g *group) libraryPath() string {
 // findLibrary sees to it that the checkpoint under way has a library zone.
 func (g *group) findLibrary(number int) {
 	g.reuse, g.storing = nil, nil
-	if !g.spec.LibraryOnce || g.spec.Program != nil {
+	if !g.spec.LibraryOnce || g.spec.Program != nil || g.spec.SavesArrays() {
 		return
 	}
 	if g.reuse = g.libraryFile(); g.reuse != nil {

@@ -30,11 +30,16 @@ func (g *group) learnSize(m *image.Manifest, base int) {
 	}
 }
 
+// sharesSegment reports whether one rank of each node stores the segment for all.
+func (g *group) sharesSegment() bool {
+	return g.spec.SharedOnce && g.spec.Program == nil && !g.spec.SavesArrays()
+}
+
 func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 	m := &image.Manifest{Job: g.job.Name(), App: g.spec.App, NP: g.spec.NP, MPI: g.spec.MPI, Mode: string(g.spec.Mode),
 		Number: cp.Number, Iteration: int64(cp.Iter), Created: time.Now().UTC().Truncate(time.Millisecond),
-		Mapping: g.spec.Mapping, Parent: g.d.parent}
-	if g.spec.Program == nil {
+		Mapping: g.spec.Mapping, Parent: g.d.parent, Level: string(g.spec.Level)}
+	if g.spec.Program == nil && !g.spec.SavesArrays() {
 		m.Library = &image.Library{Blake3: g.library.digest, Bytes: g.library.bytes, Name: "ckpt"}
 	}
 	if g.spec.Several() {
@@ -69,13 +74,15 @@ func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 			files[rel] = len(m.Files)
 			m.Files = append(m.Files, container.File{Path: rel, Kind: f.Kind, Node: -1, Bytes: f.Bytes, Holes: f.Holes, IndexBlake3: f.Index})
 		}
-		rel, err := filepath.Rel(g.job.Dir(), w.File)
-		if err != nil {
-			return nil, fmt.Errorf("report of rank %d: %w", rank, err)
+		if w.File != "" {
+			rel, err := filepath.Rel(g.job.Dir(), w.File)
+			if err != nil {
+				return nil, fmt.Errorf("report of rank %d: %w", rank, err)
+			}
+			entry.File = rel
 		}
-		entry.File = rel
-		if g.spec.SharedOnce && g.spec.Program == nil && g.leads(rank) {
-			shared[nodes[rank]] = rel
+		if g.sharesSegment() && g.leads(rank) {
+			shared[nodes[rank]] = entry.File
 		}
 		if w.Log != nil {
 			if m.Log == nil {
@@ -95,6 +102,11 @@ func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 	}
 	for i := range m.Ranks {
 		r := &m.Ranks[i]
+		r.Shared = shared[r.Node]
+		m.Pause = max(m.Pause, r.Pause)
+		if r.File == "" {
+			continue // what it has is the same on all ranks
+		}
 		k, ok := files[r.File]
 		if !ok {
 			return nil, fmt.Errorf("no rank has completed %s, which holds rank %d", r.File, r.Rank)
@@ -104,8 +116,6 @@ func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 		if f.Kind == container.KindRank {
 			f.Node = r.Node
 		}
-		r.Shared = shared[r.Node]
-		m.Pause = max(m.Pause, r.Pause)
 	}
 	m.Latency = image.Latency{Coordination: cp.Coordination.Seconds(), Management: management.Seconds(),
 		Storage: (cp.Writing - management).Seconds(), Total: (cp.Coordination + cp.Writing).Seconds()}

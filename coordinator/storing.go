@@ -67,6 +67,9 @@ func (g *group) checkFreeSpace() error {
 // with its first rank, unless each is to have its own copy.
 func (g *group) order(rank int) wire.WriteOrder {
 	o := wire.WriteOrder{WithShared: !g.spec.SharedOnce || g.leads(rank), WithLibrary: !g.spec.LibraryOnce}
+	if g.spec.SavesArrays() {
+		o.WithShared, o.WithLibrary = false, false
+	}
 	o.Base, o.Oldest = g.base, g.lineage.oldest()
 	if g.joint != nil {
 		o.Group = g.paths

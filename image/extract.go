@@ -43,15 +43,38 @@ func (j *Job) Arrays(m *Manifest, rank int) ([]Array, error) {
 		return nil, fmt.Errorf("checkpoint %d of job %s has %w %d", m.Number, j.name, ErrRankNotFound, rank)
 	}
 	r := m.Ranks[i]
+	list, err := j.arrays(m, r)
+	if err != nil || m.Level != levelApplication || i == 0 {
+		return list, err
+	}
+	// Regions of the first rank that this one lacks are the same on all.
+	same, err := j.arrays(m, m.Ranks[0])
+	for _, a := range same {
+		if a.Name == pendingRegion || slices.ContainsFunc(list, func(own Array) bool { return own.Name == a.Name }) {
+			continue
+		}
+		list = append(list, a)
+	}
+	return list, err
+}
+
+// pendingRegion is the region that Rank.Pending is the size of.
+const pendingRegion = "pending"
+
+// arrays lists what a rank has stored itself, or has in common with its node or with all.
+func (j *Job) arrays(m *Manifest, r Rank) ([]Array, error) {
 	files := map[string][]zones.Zone{r.File: {zones.Data, zones.IOBuffer}}
 	shared, library := cmp.Or(r.Shared, r.File), cmp.Or(r.Library, r.File)
 	files[shared] = append(files[shared], zones.Shared)
 	files[library] = append(files[library], zones.Library)
 	var list []Array
 	for path, wanted := range files {
+		if path == "" {
+			continue // it has nothing that is not the same on all ranks
+		}
 		k := slices.IndexFunc(m.Files, func(f container.File) bool { return f.Path == path })
 		if k < 0 {
-			return nil, durable.Damaged(j.manifestPath(m.Number), 0, "rank %d is in %s, which is not among the files", rank, path)
+			return nil, durable.Damaged(j.manifestPath(m.Number), 0, "rank %d is in %s, which is not among the files", r.Rank, path)
 		}
 		regions, err := j.place().Regions(m.Files[k])
 		if err != nil {
@@ -59,7 +82,7 @@ func (j *Job) Arrays(m *Manifest, rank int) ([]Array, error) {
 		}
 		node := leaderOf(m, path, r)
 		for i, reg := range regions {
-			own := reg.Of(rank) || reg.Zone == zones.Shared && reg.Rank == node
+			own := reg.Of(r.Rank) || reg.Zone == zones.Shared && reg.Rank == node
 			if own && slices.Contains(wanted, reg.Zone) {
 				list = append(list, Array{reg.Name, reg.Zone, reg.Elem, reg.Size, path, i})
 			}

@@ -34,6 +34,10 @@ type Manifest struct {
 	NP          int    `json:"np"`  // number of ranks
 	MPI         string `json:"mpi"`
 	Mode        string `json:"mode"`
+	// Level is "application" if the ranks store no more than they need to continue. The
+	// first rank then has all regions that are the same on all ranks, and a rank without
+	// other regions has no file.
+	Level string `json:"level,omitempty"`
 	// Origin names the checkpointer that took an imported checkpoint, like
 	// dmtcp; empty for our own.
 	Origin    string    `json:"origin,omitempty"`
@@ -63,6 +67,9 @@ type Manifest struct {
 	Log     *LogStats `json:"log,omitempty"`
 	Library *Library  `json:"library,omitempty"`
 }
+
+// levelApplication is the value of Manifest.Level.
+const levelApplication = "application"
 
 // Rank is the part of one rank in a checkpoint. Its paths are those of entries
 // in Files; empty if it has none of the kind.
@@ -166,6 +173,8 @@ func (m *Manifest) checkNumbers() error {
 		return errors.New("job_blake3 is not a digest")
 	case m.Number < 1 || m.Number > maxNumber || m.NP < 1 || m.NP > maxNP || m.Parent < 0 || m.Parent >= m.Number:
 		return fmt.Errorf("number %d, np %d or parent %d is out of range", m.Number, m.NP, m.Parent)
+	case m.Level != "" && m.Level != levelApplication:
+		return fmt.Errorf("level %q is not known", m.Level)
 	case m.Iteration < 0 || m.Iteration > maxIteration:
 		return fmt.Errorf("iteration %d is out of range", m.Iteration)
 	case m.Step < 0:

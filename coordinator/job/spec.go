@@ -23,6 +23,7 @@ type Spec struct {
 	Mapping     Mapping  `json:"mapping"`
 	MPI         string   `json:"mpi"`
 	Mode        Mode     `json:"mode"`
+	Level       Level    `json:"level,omitempty"`      // of checkpoints; empty is System
 	GroupSize   int      `json:"group_size,omitempty"` // ranks of a group, with Semi; 0: those of a node
 	Log         string   `json:"log,omitempty"`        // how messages between groups are logged, as channel.ParseKind takes it
 	Stagger     string   `json:"stagger,omitempty"`    // as supervisor.ParseStagger takes it
@@ -98,6 +99,9 @@ func (s *Spec) checkNumbers() error {
 		return &UsageError{fmt.Sprintf("keep of %d checkpoints is out of range", s.Keep), "{keep} takes a number from 1"}
 	case p.Every < 0 || p.Count < 0 || p.Count > maxNP || p.Interval < 0 || !(p.Overhead >= 0 && p.Overhead <= 10):
 		return &UsageError{fmt.Sprintf("schedule %+v is out of range", p), ""}
+	}
+	if err := s.checkLevel(); err != nil {
+		return err
 	}
 	return s.Prediction.check()
 }

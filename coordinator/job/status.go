@@ -27,6 +27,7 @@ type Status struct {
 	App         string  `json:"app"`
 	NP          int     `json:"np"`
 	Mapping     Mapping `json:"mapping"`
+	Level       Level   `json:"level"` // of checkpoints
 	State       string  `json:"state"`
 	Phase       string  `json:"phase,omitempty"` // while running
 	Iteration   int     `json:"iteration"`       // done, or of the newest checkpoint if it does not run
@@ -114,7 +115,7 @@ func Describe(store *image.Store, name string) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Status{Job: name, App: spec.App, NP: spec.NP, Mapping: spec.Mapping, Iterations: spec.Iterations,
+	s := &Status{Job: name, App: spec.App, NP: spec.NP, Mapping: spec.Mapping, Level: spec.LevelOf(), Iterations: spec.Iterations,
 		State: StateInterrupted, Checkpoints: len(numbers), Created: spec.Created, Updated: lastHeard(job)}
 	s.Predicted = spec.Predicted(1, spec.NP)
 	if len(numbers) > 0 {

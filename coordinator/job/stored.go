@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,6 +136,8 @@ func (s *Resolved) CheckTaken(job *image.Job, m *image.Manifest) error {
 	switch {
 	case m.App != s.App || m.NP != s.NP || m.MPI != s.MPI || Mode(m.Mode) != s.Mode:
 		return wrong("it is of %s with %d ranks, %s, %s, the job is %s with %d ranks, %s, %s", m.App, m.NP, m.MPI, m.Mode, s.App, s.NP, s.MPI, s.Mode)
+	case m.Level != string(s.Level):
+		return wrong("it is at level %q, the job at %q", cmp.Or(m.Level, string(System)), s.LevelOf())
 	case max(1, m.Groups) != len(s.Groups) || m.Group != group:
 		return wrong("it is of group %d of %d, checkpoint %d of the job is of group %d of %d", m.Group, m.Groups, m.Number, group, len(s.Groups))
 	case s.Origin != "":
@@ -146,8 +149,8 @@ func (s *Resolved) CheckTaken(job *image.Job, m *image.Manifest) error {
 	case !slices.EqualFunc(m.Ranks, s.Groups[group], func(r image.Rank, rank int) bool { return r.Rank == rank }):
 		return wrong("its ranks are not %s, in this order", NameRanks(s.Groups[group]))
 	}
-	for _, r := range m.Ranks {
-		if r.File == "" {
+	for i, r := range m.Ranks {
+		if r.File == "" && (i == 0 || !s.SavesArrays()) {
 			return wrong("rank %d has no file", r.Rank)
 		}
 	}

@@ -92,8 +92,10 @@ func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec 
 		return nil, err
 	}
 	s.mem.AddShared(s.segment)
-	if cfg.From == 0 {
-		return s, s.app.Init()
+	if cfg.From == 0 || spec.SavesArrays() {
+		if err := s.app.Init(); cfg.From == 0 || err != nil {
+			return s, err
+		}
 	}
 	if err := s.restore(ctx); err != nil {
 		return nil, err
@@ -122,6 +124,15 @@ func (s *state) write(ctx context.Context, number int, order wire.WriteOrder, sn
 	regions := s.zone(zones.Data)
 	extra := mpi.NewMemory()
 	defer extra.Close()
+	if s.spec.SavesArrays() {
+		progress := mpi.NewMemory()
+		defer progress.Close()
+		var err error
+		if regions, err = s.saved(progress); err != nil {
+			return nil, err
+		}
+		report.Zones = job.StoredZones(regions)
+	}
 	add := func(name string, zone zones.Zone, b []byte) error {
 		if len(b) == 0 {
 			return nil
@@ -154,6 +165,9 @@ func (s *state) store(ctx context.Context, number int, order wire.WriteOrder, ne
 	}
 	h := container.Header{Job: s.cfg.Job, Number: number, Rank: s.rank, Node: s.node, Kind: container.KindRank}
 	opt.Buffer = s.cfg.Spec.WritePath.Buffer
+	if len(regions) == 0 {
+		return nil // all that the rank has is the same on all ranks
+	}
 	info, err := container.Write(ctx, s.fs, order.Rank, h, regions, opt)
 	if err != nil {
 		return err
@@ -202,6 +216,12 @@ func (s *state) restore(ctx context.Context) error {
 	}
 	extra := mpi.NewMemory()
 	defer extra.Close()
+	if s.spec.SavesArrays() {
+		if s.pending, err = s.restoreSaved(ctx, m, was); err != nil {
+			return err
+		}
+		return s.recall(m, was)
+	}
 	own := s.zone(zones.Data)
 	var pending []byte
 	if was.Pending > 0 {
@@ -237,7 +257,7 @@ func (s *state) restoreShared(ctx context.Context, m *image.Manifest, was *image
 // recall remembers what is stored where, so that the next checkpoint can refer to
 // it.
 func (s *state) recall(m *image.Manifest, was *image.Rank) error {
-	if s.history == nil {
+	if s.history == nil || was.File == "" {
 		return nil
 	}
 	if s.cfg.Leads && was.Shared != "" && was.Shared != was.File {

@@ -1,0 +1,77 @@
+package rank
+
+import (
+	"bytes"
+	"context"
+
+	"ckpt/coordinator/app"
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/mpi"
+	"ckpt/image"
+	"ckpt/image/container"
+	"ckpt/zones"
+)
+
+// divide returns the regions of the data zone that the application has to save after
+// iteration iter: those of this rank, and those that are the same on all ranks. The
+// progress is one of the latter; extra has its memory.
+func (s *state) divide(extra *mpi.Memory, iter int) (own, same []zones.Region, err error) {
+	inst, err := s.spec.Instance()
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := extra.Alloc(app.ProgressRegion, zones.Data, zones.Bytes, int64(len(s.app.Progress()))); err != nil {
+		return nil, nil, err
+	}
+	for _, r := range s.zone(zones.Data) {
+		switch stored, replicated := s.spec.Stores(inst, r.Name, iter); {
+		case stored && replicated:
+			same = append(same, r)
+		case stored:
+			own = append(own, r)
+		}
+	}
+	return own, append(same, extra.Regions()...), nil
+}
+
+// saved returns what this rank stores at application level.
+func (s *state) saved(extra *mpi.Memory) ([]zones.Region, error) {
+	own, same, err := s.divide(extra, s.app.Iteration())
+	if err != nil || s.rank != s.spec.Groups[s.spec.GroupOf[s.rank]][0] {
+		return own, err
+	}
+	copy(extra.Regions()[0].Mem, s.app.Progress())
+	return append(own, same...), nil
+}
+
+// restoreSaved completes the memory of a rank that has been initialised: it reads its own
+// arrays, and what is the same on all ranks from the rank that has stored it. It returns the
+// messages that had arrived.
+func (s *state) restoreSaved(ctx context.Context, m *image.Manifest, was *image.Rank) (pending []byte, err error) {
+	extra := mpi.NewMemory()
+	defer extra.Close()
+	own, same, err := s.divide(extra, int(m.Iteration))
+	if err != nil {
+		return nil, err
+	}
+	progress := extra.Regions()[0].Mem[:len(s.app.Progress())]
+	if was.Pending > 0 {
+		if pending, err = extra.Alloc(job.PendingRegion, zones.Data, zones.Bytes, was.Pending); err != nil {
+			return nil, err
+		}
+		own = append(own, extra.Regions()[1])
+	}
+	owner := job.Owner(m)
+	if owner.Rank == s.rank {
+		own = append(own, same...)
+	} else if err := s.job.Load(ctx, m, owner.File, owner.Rank, same, container.LoadOptions{Some: true, Progress: s.progress}); err != nil {
+		return nil, err
+	}
+	if len(own) > 0 {
+		if err := s.job.Load(ctx, m, was.File, s.rank, own, container.LoadOptions{Progress: s.progress}); err != nil {
+			return nil, err
+		}
+	}
+	s.app.Resume(progress)
+	return bytes.Clone(pending), nil
+}
