@@ -55,6 +55,7 @@ type checkpointLine struct {
 	Origin  string      `json:"origin,omitempty"`       // of an imported one
 	Step    int64       `json:"program_step,omitempty"` // of a user's program, as it counts
 	PerRank []rankZones `json:"rank_zones,omitempty"`
+	Level   job.Level   `json:"level,omitempty"` // that of the job
 	// Predicted is what it was predicted to be when the job was launched.
 	Predicted *job.PredictedCheckpoint `json:"predicted,omitempty"`
 	// In a list: a restart continues from it unless another is named; it is of a run
@@ -87,9 +88,11 @@ func describeManifest(h job.Events, m *image.Manifest) checkpointLine {
 	return line
 }
 
-// predict adds what the checkpoint was predicted to be, if it was.
-func (l *checkpointLine) predict(spec *job.Resolved) {
+// explain adds what the description of the job says: the level of checkpoints, and what
+// this one was predicted to be, if it was.
+func (l *checkpointLine) explain(spec *job.Resolved) {
 	if spec != nil {
+		l.Level = spec.LevelOf()
 		l.Predicted = spec.Predicted(l.Number, l.Ranks)
 	}
 }
@@ -114,10 +117,10 @@ func runListCheckpoints(g *ui.Globals, name string, last int) error {
 	}
 	history := job.ReadEvents(j, last)
 	lines := []checkpointLine{}
-	spec, _ := job.ReadSpec(j) // without a description nothing is predicted
+	spec, _ := job.ReadSpec(j) // without a description less is known
 	for _, s := range list {
 		lines = append(lines, describeSummary(history, s))
-		lines[len(lines)-1].predict(spec)
+		lines[len(lines)-1].explain(spec)
 	}
 	markOrigin(lines)
 	if g.JSON {
@@ -204,6 +207,11 @@ func markOrigin(lines []checkpointLine) {
 // explainDefault says from which checkpoint a restart continues, and why.
 func explainDefault(g *ui.Globals, j *image.Job, lines []checkpointLine) error {
 	newest := lines[len(lines)-1]
+	if newest.Level == job.Application {
+		if err := g.Printf("checkpoints are at application level: they hold what has to be saved\n"); err != nil {
+			return err
+		}
+	}
 	switch {
 	case newest.Origin != "":
 		return nil

@@ -51,8 +51,8 @@ func runShow(g *ui.Globals, target string) error {
 		return err
 	}
 	line := describeManifest(job.ReadEvents(j, 0), m)
-	spec, _ := job.ReadSpec(j) // without a description nothing is predicted
-	line.predict(spec)
+	spec, _ := job.ReadSpec(j) // without a description less is known
+	line.explain(spec)
 	if g.JSON {
 		return g.PrintJSON(line)
 	}
@@ -61,6 +61,9 @@ func runShow(g *ui.Globals, target string) error {
 	}
 	if p := line.Predicted; p != nil {
 		g.Printf("predicted  %s\n", ui.Predicted(p))
+	}
+	if line.Level == job.Application {
+		g.Printf("level      application: it holds what has to be saved\n")
 	}
 	if line.Origin != "" {
 		g.Printf("imported   from %s\n", line.Origin)

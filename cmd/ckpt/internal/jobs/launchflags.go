@@ -18,6 +18,7 @@ type launchOptions struct {
 	flags                *pflag.FlagSet
 	np, iterations       int
 	mpi, mode, job       string
+	level                string
 	launcher             string
 	count, keep          int
 	every                string
@@ -44,6 +45,8 @@ func (o *launchOptions) addFlags(g *ui.Globals, cmd *cobra.Command) {
 	f.IntVar(&o.iterations, "iterations", 0, "number of iterations (default: that of the class)")
 	f.StringVar(&o.mode, "mode", string(job.Coordinated), "groups of ranks that checkpoint and restart together: coordinated (all ranks), semi (those of a node) or uncoordinated (each rank alone)")
 	ui.Choices(f, "mode", string(job.Coordinated), string(job.Semi), string(job.Uncoordinated))
+	f.StringVar(&o.level, "level", string(job.System), "what checkpoints hold: system (all of the memory) or application (only the arrays that the workload saves; the others are computed anew)")
+	ui.Choices(f, "level", string(job.System), string(job.Application))
 	f.IntVar(&o.groupSize, "group-size", 0, "with --mode semi: ranks per group (default: the ranks of a node)")
 	f.StringVar(&o.log, "log", "", "log of the messages between groups: pessimistic-receiver (default), pessimistic-sender, optimistic or none")
 	ui.Choices(f, "log", "pessimistic-receiver", "pessimistic-sender", "optimistic", "none")

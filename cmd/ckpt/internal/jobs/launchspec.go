@@ -23,6 +23,9 @@ func (o *launchOptions) spec(name string) (job.Spec, error) {
 	}
 	s.MPI, s.Mode, s.AutoRestart = o.mpi, job.Mode(o.mode), o.autoRestart
 	s.Launcher = o.launcher
+	if o.level != string(job.System) {
+		s.Level = job.Level(o.level)
+	}
 	s.GroupSize, s.Log, s.Stagger, s.Seed, s.Residuals = o.groupSize, o.log, o.stagger, o.seed, o.residuals
 	if o.jitter != "" {
 		if s.Jitter, err = ui.ParseShare("--jitter", o.jitter); err != nil {

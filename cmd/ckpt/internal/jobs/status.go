@@ -149,6 +149,7 @@ func printStatusOf(g *ui.Globals, s *job.Status) error {
 	rows := [][2]string{
 		{"state", state},
 		{"app", fmt.Sprintf("%s, ranks per node %s", s.App, s.Mapping.Short())},
+		{"level", levelOf(s)},
 		{"iteration", progressOf(s)},
 		{"time", timesOf(s)},
 		{"checkpoint", checkpointOf(s)},
@@ -173,6 +174,14 @@ func printStatusOf(g *ui.Globals, s *job.Status) error {
 		}
 	}
 	return nil
+}
+
+// levelOf tells the level of checkpoints, if it is not the usual one.
+func levelOf(s *job.Status) string {
+	if s.Level == job.System {
+		return ""
+	}
+	return string(s.Level)
 }
 
 func progressOf(s *job.Status) string {

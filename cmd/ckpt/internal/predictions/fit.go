@@ -124,6 +124,9 @@ func (o *fitOptions) measured(g *ui.Globals) ([]dataset.Measurement, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := wholeMemory(j); err != nil {
+			return nil, err
+		}
 		measured, err := job.Measure(j)
 		if err != nil {
 			return nil, err

@@ -2,8 +2,10 @@ package predictions
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
+	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/dataset"
 	"ckpt/image/plan"
@@ -14,6 +16,9 @@ import (
 // ForJob predicts the checkpoints of a job that is to be launched, with the model in a
 // file. App and np are as on the command line.
 func ForJob(model, app string, np int, s *job.Spec) (*job.Prediction, error) {
+	if s.SavesArrays() {
+		return nil, ui.BadUsage(fmt.Sprintf("--level application, and --model %s: models are of the whole memory", model), "leave --model out")
+	}
 	o := jobOptions{model: model}
 	m, err := o.load()
 	if err != nil {

@@ -81,6 +81,9 @@ type scoreResult struct {
 
 func runPredictScore(g *ui.Globals, o *jobOptions, name string) error {
 	j, err := g.OpenJob(name)
+	if err == nil {
+		err = wholeMemory(j)
+	}
 	if err != nil {
 		return err
 	}
