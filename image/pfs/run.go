@@ -3,14 +3,18 @@ package pfs
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"ckpt/image/plan"
 )
 
-// Job is a plan that is carried out.
+// Job is a plan that is carried out. The nodes of two jobs are different ones.
 type Job struct {
 	Plan  *plan.Plan
 	Start float64 // seconds
+	// Array, if not nil, says that the shared file of the plan holds an array, so that
+	// its bytes come from other ranks than the plan says.
+	Array *Array
 	// Pack, if not nil, is how long one processor packs the bytes of a rank before
 	// they are written.
 	Pack  func(rank int) (seconds float64)
@@ -78,44 +82,21 @@ func Run(ctx context.Context, s *System, jobs []Job, o Options) (*Result, error)
 	if len(jobs) == 0 {
 		return nil, errors.New("pfs: no jobs")
 	}
-	r := new(Result)
-	for _, j := range jobs {
-		if err := ctx.Err(); err != nil {
-			return nil, err
+	if !(o.Background >= 0 && o.Background < 1) {
+		return nil, fmt.Errorf("pfs: background of %v: must be from 0 to below 1", o.Background)
+	}
+	sim := NewSim(s, o)
+	all, err := sim.prepare(jobs)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		for _, j := range all {
+			j.close()
 		}
-		r.Jobs = append(r.Jobs, bound(s, j, o))
+	}()
+	if err := sim.Run(ctx); err != nil {
+		return nil, err
 	}
-	return r, nil
-}
-
-// bound is the least time that a job takes alone: each part of the system works
-// all the time.
-func bound(s *System, j Job, o Options) JobResult {
-	var r JobResult
-	for i := range j.Plan.Files {
-		r.Bytes += j.Plan.Files[i].Bytes
-	}
-	targets := min(s.Targets.Count, j.Plan.Settings.StripeCount*len(j.Plan.Files))
-	rate := float64(s.Targets.Rate) * float64(targets) * (1 - o.Background)
-	r.Bottleneck = "target"
-	if routers := float64(s.Routers.Rate) * float64(s.Routers.Count) * (1 - o.Background); routers > 0 && routers < rate {
-		rate, r.Bottleneck = routers, "router"
-	}
-	if streams := float64(s.Host.Stream) * float64(len(j.Plan.Writers)); streams > 0 && streams < rate {
-		rate, r.Bottleneck = streams, "stream"
-	}
-	write := float64(r.Bytes) / rate
-	r.Seconds = write
-	r.Phases.Write = Phase{write, write}
-	if s.Metadata.Creates > 0 {
-		create := float64(len(j.Plan.Files)) / s.Metadata.Creates
-		r.Seconds += create
-		r.Phases.Create = Phase{create, create}
-	}
-	if j.Sync {
-		r.Seconds += float64(s.Sync)
-		r.Phases.Sync = Phase{float64(s.Sync), float64(s.Sync)}
-	}
-	r.Rate = float64(r.Bytes) / r.Seconds
-	return r
+	return sim.result(all), nil
 }

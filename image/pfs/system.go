@@ -78,6 +78,7 @@ type ReadAhead struct {
 // Targets are disks, or arrays of them: the OSTs of Lustre.
 type Targets struct {
 	Count      int        `yaml:"count" json:"count"`
+	Local      bool       `yaml:"local,omitempty" json:"local"`             // every node has so many of its own
 	Rate       Rate       `yaml:"rate" json:"rate"`                         // of each, writing
 	ReadRate   Rate       `yaml:"read_rate,omitempty" json:"read_rate"`     // of each; default as Rate
 	Seek       Duration   `yaml:"seek,omitempty" json:"seek"`               // when a request does not continue the one before
@@ -122,7 +123,10 @@ const (
 type Locks struct {
 	Kind     LockKind `yaml:"kind,omitempty" json:"kind"`         // default none
 	Grant    Duration `yaml:"grant,omitempty" json:"grant"`       // of a lock that nobody holds
-	Callback Duration `yaml:"callback,omitempty" json:"callback"` // for each writer that waits when a lock changes hands
+	Callback Duration `yaml:"callback,omitempty" json:"callback"` // to take it from its holder
+	// PerWaiter is what a change of hands takes more for each process that waits: the
+	// server goes through its queue, and calls back for each.
+	PerWaiter Duration `yaml:"per_waiter,omitempty" json:"per_waiter"`
 }
 
 // Service is what ckpt itself needs beside the storage, in seconds per checkpoint.

@@ -121,3 +121,15 @@ func deal(places []int, n int) []int {
 	}
 	return shares
 }
+
+// Ranks returns the ranks of the plan in order. The slice belongs to the plan.
+func (p *Plan) Ranks() []int { return p.mapping.ranks }
+
+// Node returns the node of a rank, and -1 for a rank that is not in the plan.
+func (p *Plan) Node(rank int) int {
+	i, ok := p.mapping.position(rank)
+	if !ok {
+		return -1
+	}
+	return p.mapping.numbers[p.mapping.node[i]]
+}

@@ -1,0 +1,218 @@
+package pfs
+
+// FileSpec says how a file is striped.
+type FileSpec struct {
+	StripeSize  int64
+	StripeCount int // at most the number of targets is used
+	First       int // target of the first stripe
+	Node        int // whose targets, if they are local
+}
+
+// File is a file in a Sim.
+type File struct {
+	stripe  int64
+	targets []*target
+	locks   []lock // by column; nil without locks
+}
+
+// File makes a file. It exists at once: creating it is not simulated here.
+func (sim *Sim) File(spec FileSpec) *File {
+	all := sim.targetsOf(spec.Node)
+	f := &File{stripe: spec.StripeSize, targets: make([]*target, min(max(1, spec.StripeCount), len(all)))}
+	for i := range f.targets {
+		f.targets[i] = all[(spec.First+i)%len(all)]
+	}
+	if sim.sys.Locks.Kind == ExtentToEnd {
+		f.locks = make([]lock, len(f.targets))
+		for i := range f.locks {
+			f.locks[i].sim = sim
+		}
+	}
+	return f
+}
+
+// Client is a process that writes and reads.
+type Client struct {
+	sim       *Sim
+	host      *host
+	stream    resource
+	ways      []way
+	pieces    []piece // of the operation that is being made
+	busy      int     // lanes with bytes that have not been answered
+	drained   float64 // when all that has been answered is on its target
+	lockWaits int64
+	flushed   func() // called when nothing is under way
+}
+
+// way is how a process gets at a file.
+type way struct {
+	file  *File
+	read  bool
+	lanes []*lane // by column, nil as long as there is nothing to do
+}
+
+// Client makes a process on a node.
+func (sim *Sim) Client(node int) *Client {
+	return &Client{sim: sim, host: sim.hostOf(node), stream: resource{rate: float64(sim.sys.Host.Stream)}}
+}
+
+// extent is a stretch of a file.
+type extent struct{ offset, bytes int64 }
+
+// piece is a run of one column of a file.
+type piece struct {
+	column int
+	run    run
+}
+
+// op is an operation: it is done when every piece is.
+type op struct {
+	client  *Client
+	left    int     // pieces to arrive
+	waiting int     // pieces without their lock
+	start   float64 // when it began
+	locked  float64 // when the last piece had its lock
+	soonest float64 // when it may end: copying takes time
+	bytes   int64
+	done    finisher
+}
+
+// finisher is told that an operation is done. The operation is used again then.
+type finisher interface{ finished(o *op) }
+
+// after is a finisher made of a function.
+type after func()
+
+func (a after) finished(*op) { a() }
+
+// Write writes a stretch of a file, and calls done when the process may go on: when
+// the bytes have been answered, but for as many as it may leave dirty.
+func (c *Client) Write(f *File, offset, bytes int64, done func()) {
+	c.begin(f, []extent{{offset, bytes}}, false, after(done))
+}
+
+// Read reads a stretch of a file.
+func (c *Client) Read(f *File, offset, bytes int64, done func()) {
+	c.begin(f, []extent{{offset, bytes}}, true, after(done))
+}
+
+// Flush calls done when everything that the client has written is at the servers.
+func (c *Client) Flush(done func()) {
+	c.flushed = done
+	c.idle()
+}
+
+// idle ends a flush if nothing is under way.
+func (c *Client) idle() {
+	if c.flushed == nil || c.busy > 0 {
+		return
+	}
+	done := c.flushed
+	c.flushed = nil
+	c.sim.schedule(c.sim.now, call(done), 0)
+}
+
+// Drained returns when everything that has been answered is on its target.
+func (c *Client) Drained() float64 { return max(c.sim.now, c.drained) }
+
+// begin begins an operation on some extents of a file.
+func (c *Client) begin(f *File, extents []extent, read bool, done finisher) {
+	sim := c.sim
+	o := sim.ops.take()
+	*o = op{client: c, start: sim.now, locked: sim.now, soonest: sim.now, done: done}
+	c.pieces = c.pieces[:0]
+	for _, e := range extents {
+		o.bytes += e.bytes
+		c.cut(f, e)
+	}
+	if dirty := sim.sys.Host.Dirty; dirty > 0 && sim.sys.Host.Copy > 0 && !read {
+		o.soonest += float64(o.bytes) / float64(sim.sys.Host.Copy)
+	}
+	// One more, so that it is not done before all have begun.
+	o.left, o.waiting = len(c.pieces)+1, len(c.pieces)
+	pieces := c.pieces
+	for i := range pieces {
+		l := c.lane(f, pieces[i].column, read)
+		if l.lock != nil && !read {
+			l.lock.ask(l, pieces[i].run, o)
+		} else {
+			o.granted()
+			l.push(pieces[i].run, o)
+		}
+	}
+	o.arrived()
+}
+
+// cut cuts an extent into pieces: what lies side by side in an object is one.
+func (c *Client) cut(f *File, e extent) {
+	columns := int64(len(f.targets))
+	for e.bytes > 0 {
+		stripe := e.offset / f.stripe
+		within := e.offset % f.stripe
+		n := min(e.bytes, f.stripe-within)
+		p := piece{int(stripe % columns), run{stripe/columns*f.stripe + within, n}}
+		if columns == 1 {
+			n = e.bytes
+			p.run = run{e.offset, n}
+		}
+		c.add(p)
+		e.offset += n
+		e.bytes -= n
+	}
+}
+
+// add joins a piece to the one before it in its column.
+func (c *Client) add(p piece) {
+	for i := len(c.pieces) - 1; i >= 0; i-- {
+		if q := &c.pieces[i]; q.column == p.column {
+			if q.run.offset+q.run.bytes == p.run.offset {
+				q.run.bytes += p.run.bytes
+				return
+			}
+			break
+		}
+	}
+	c.pieces = append(c.pieces, p)
+}
+
+// lane returns the way to a column of a file.
+func (c *Client) lane(f *File, column int, read bool) *lane {
+	var lanes []*lane
+	for i := range c.ways {
+		if w := &c.ways[i]; w.file == f && w.read == read {
+			lanes = w.lanes
+		}
+	}
+	if lanes == nil {
+		lanes = make([]*lane, len(f.targets))
+		c.ways = append(c.ways, way{f, read, lanes})
+	}
+	l := lanes[column]
+	if l == nil {
+		l = &lane{client: c, file: f, target: f.targets[column], read: read}
+		if f.locks != nil {
+			l.lock = &f.locks[column]
+		}
+		lanes[column] = l
+	}
+	return l
+}
+
+// granted is told that a piece has its lock.
+func (o *op) granted() {
+	if o.waiting--; o.waiting == 0 {
+		o.locked = o.client.sim.now
+	}
+}
+
+// arrived is told that a piece is done.
+func (o *op) arrived() {
+	if o.left--; o.left == 0 {
+		o.client.sim.schedule(o.soonest, o, 0)
+	}
+}
+
+func (o *op) act(int32) {
+	o.done.finished(o)
+	o.client.sim.ops.give(o)
+}

@@ -1,0 +1,143 @@
+package pfs
+
+import (
+	"fmt"
+
+	"ckpt/image/plan"
+)
+
+// take makes the next round of a writer, and says whether there is one.
+func (w *writer) take(s *slot) bool {
+	r, ok := w.next()
+	if !ok {
+		return false
+	}
+	s.pulls, s.extents = s.pulls[:0], s.extents[:0]
+	for i := range r.Writes {
+		op := &r.Writes[i]
+		// Each part is a call of its own: memory does not go on there.
+		at := op.Offset
+		for _, part := range op.Parts {
+			s.extents = append(s.extents, extent{at, part.Bytes})
+			at += part.Bytes
+		}
+	}
+	if w.job.Array != nil {
+		w.job.Array.pulls(w, s)
+		return true
+	}
+	from := -1
+	for i := range r.Gathers {
+		g := &r.Gathers[i]
+		if g.Buffer == plan.InPlace {
+			continue
+		}
+		if g.From != from {
+			from = g.From
+			s.pulls = append(s.pulls, pull{from: w.job.hosts[w.job.position(from)]})
+		}
+		s.pulls[len(s.pulls)-1].bytes += g.Bytes
+	}
+	return true
+}
+
+// gather returns when the bytes of a round are in the buffer. One pull fetches
+// what comes from a rank. With P2 they are under way together.
+func (w *writer) gather(s *slot) float64 {
+	now, g := w.job.sim.now, &w.job.sim.sys.Host.Gather
+	at := now + float64(g.PerRank)*float64(len(w.job.Plan.Writers[w.index].Ranks))
+	if w.job.settings.P2 {
+		return w.parallel(at, s.pulls)
+	}
+	for _, p := range s.pulls {
+		at = w.move(at+float64(g.Latency), p)
+	}
+	return at
+}
+
+// parallel returns when all pulls are done that begin at the same time.
+func (w *writer) parallel(at float64, pulls []pull) float64 {
+	if len(pulls) == 0 {
+		return at
+	}
+	g := &w.job.sim.sys.Host.Gather
+	at += float64(g.Latency)
+	end, bytes := at, int64(0)
+	for _, p := range pulls {
+		end = max(end, w.move(at, p))
+		bytes += p.bytes
+	}
+	if g.Parallel > 0 {
+		end = max(end, at+float64(bytes)/float64(g.Parallel))
+	}
+	return end
+}
+
+// move returns when the bytes of a pull have come, which passes the network of both
+// hosts.
+func (w *writer) move(at float64, p pull) float64 {
+	end, bytes, to := at, float64(p.bytes), w.client.host
+	if rate := float64(w.job.sim.sys.Host.Gather.Rate); rate > 0 {
+		end += bytes / rate
+	}
+	if p.from != to || w.job.sim.sys.Host.OneHost {
+		out := p.from.out.pass(flow{at, at}, bytes, 0)
+		end = max(end, out.tail)
+	}
+	if p.from != to {
+		end = max(end, to.in.pass(flow{at, at}, bytes, 0).tail)
+	}
+	return end
+}
+
+// Array is a two-dimensional array in blocks, one for each rank, stored row after row
+// in the shared file of a plan, as the benchmark of Larrosa does (thesis, Málaga
+// 2015, section 2.4).
+type Array struct {
+	Columns int   // ranks side by side
+	Segment int64 // bytes of a rank in a row
+}
+
+func (a *Array) check(p *plan.Plan) error {
+	ranks := len(p.Ranks())
+	switch s := &p.Settings; {
+	case s.Layout != plan.Shared || s.Strategy == plan.Individual:
+		return fmt.Errorf("an array wants a shared layout with aggregators")
+	case s.Header != 0:
+		return fmt.Errorf("header of %d: an array begins with the file", s.Header)
+	case a.Columns < 1 || ranks%a.Columns != 0:
+		return fmt.Errorf("array of %d columns: must divide %d ranks", a.Columns, ranks)
+	case a.Segment < 1 || p.Files[0].Bytes%(a.Segment*int64(ranks)) != 0:
+		return fmt.Errorf("array with segments of %d bytes: must divide the %d bytes of a rank", a.Segment, p.Files[0].Bytes/int64(ranks))
+	}
+	return nil
+}
+
+// pulls finds out which ranks have the bytes of a round.
+func (a *Array) pulls(w *writer, s *slot) {
+	j := w.job
+	if j.bytesOf == nil {
+		j.bytesOf = make([]int64, len(j.hosts))
+	}
+	row := a.Segment * int64(a.Columns)
+	block := j.Plan.Files[0].Bytes / int64(len(j.hosts)) / a.Segment * row
+	self := j.position(w.rank)
+	j.touched = j.touched[:0]
+	for _, e := range s.extents {
+		for at, end := e.offset, e.offset+e.bytes; at < end; {
+			n := min(a.Segment-at%a.Segment, end-at)
+			rank := int(at/block)*a.Columns + int(at%row/a.Segment)
+			if j.bytesOf[rank] == 0 {
+				j.touched = append(j.touched, rank)
+			}
+			j.bytesOf[rank] += n
+			at += n
+		}
+	}
+	for _, rank := range j.touched {
+		if rank != self {
+			s.pulls = append(s.pulls, pull{j.hosts[rank], j.bytesOf[rank]})
+		}
+		j.bytesOf[rank] = 0
+	}
+}

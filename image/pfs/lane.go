@@ -1,0 +1,219 @@
+package pfs
+
+// lane is the way of one process to one object: the part of a file on a target.
+type lane struct {
+	client   *Client
+	file     *File
+	target   *target
+	lock     *lock
+	read     bool
+	inFlight int
+	runs     []run  // that wait to be sent
+	pushed   int64  // bytes so far
+	answered int64  // of these
+	waits    []wait // by ascending threshold
+}
+
+// run is a stretch of an object.
+type run struct{ offset, bytes int64 }
+
+// wait is an operation that goes on when so many bytes have been answered.
+type wait struct {
+	threshold int64
+	op        *op
+}
+
+// chunk is some requests that travel together.
+type chunk struct {
+	lane          *lane
+	offset, bytes int64
+	flow          flow
+}
+
+// The ways of a chunk.
+const (
+	atRouter int32 = iota
+	atServer
+	atHost // the answer, or what was read
+)
+
+// push sends a run, and has the operation go on when all but the dirty bytes that
+// a process may have has been answered.
+func (l *lane) push(r run, o *op) {
+	if l.pushed == l.answered {
+		l.target.active++
+		l.client.busy++
+	}
+	l.pushed += r.bytes
+	if n := len(l.runs) - 1; n >= 0 && l.runs[n].offset+l.runs[n].bytes == r.offset {
+		l.runs[n].bytes += r.bytes
+	} else {
+		l.runs = append(l.runs, r)
+	}
+	dirty := int64(l.client.sim.sys.Host.Dirty)
+	if l.read {
+		dirty = 0
+	}
+	if w := (wait{l.pushed - dirty, o}); w.threshold > l.answered {
+		l.waits = append(l.waits, w)
+	} else {
+		o.arrived()
+	}
+	l.send()
+}
+
+// send sends what may be under way.
+func (l *lane) send() {
+	sim := l.client.sim
+	window := max(2, int(int64(sim.sys.InFlight)*int64(sim.sys.RPC)/sim.chunkBytes))
+	for l.inFlight < window && len(l.runs) > 0 {
+		r := &l.runs[0]
+		c := sim.chunks.take()
+		c.lane, c.offset, c.bytes = l, r.offset, min(r.bytes, sim.chunkBytes)
+		r.offset += c.bytes
+		if r.bytes -= c.bytes; r.bytes == 0 {
+			l.runs = l.runs[1:]
+		}
+		l.inFlight++
+		if l.read {
+			c.flow = flow{sim.now, sim.now}
+			sim.schedule(sim.now+float64(sim.sys.Host.Latency)/2, c, atServer)
+		} else {
+			c.leave(sim)
+		}
+	}
+	if len(l.runs) == 0 {
+		l.runs = l.runs[:0:cap(l.runs)]
+	}
+}
+
+// size returns the bytes of the chunk, and those of one request.
+func (c *chunk) size() (bytes, unit float64) {
+	return float64(c.bytes), float64(min(c.bytes, int64(c.lane.client.sim.sys.RPC)))
+}
+
+// leave sends a chunk out of its process and its host.
+func (c *chunk) leave(sim *Sim) {
+	bytes, unit := c.size()
+	client := c.lane.client
+	c.flow = client.stream.pass(flow{sim.now, sim.now}, bytes, unit)
+	if !sim.sys.Targets.Local {
+		c.flow = client.host.out.pass(c.flow, bytes, unit)
+	}
+	next := atServer
+	if client.host.router != nil {
+		next = atRouter
+	}
+	half := float64(sim.sys.Host.Latency) / 2
+	c.flow.head += half
+	c.flow.tail += half
+	sim.schedule(c.flow.head, c, next)
+}
+
+func (c *chunk) act(what int32) {
+	sim := c.lane.client.sim
+	switch what {
+	case atRouter:
+		c.route(sim)
+	case atServer:
+		if c.lane.read {
+			c.fetch(sim)
+		} else {
+			c.store(sim)
+		}
+	case atHost:
+		l := c.lane
+		bytes := c.bytes
+		sim.chunks.give(c)
+		l.answer(bytes)
+	}
+}
+
+// route passes a chunk through the router of its host. The process stops
+// sending while more waits in the router than it can keep.
+func (c *chunk) route(sim *Sim) {
+	bytes, unit := c.size()
+	h := c.lane.client.host
+	c.flow = h.router.pass(flow{sim.now, max(c.flow.tail, sim.now)}, bytes, unit)
+	if c.lane.read {
+		c.arrive(sim)
+		return
+	}
+	stream := &c.lane.client.stream
+	stream.free = max(stream.free, h.router.free-float64(sim.sys.Routers.Cache)/h.router.rate)
+	sim.schedule(c.flow.head, c, atServer)
+}
+
+// store puts a chunk on its target, and answers when it is there, or in the cache
+// of the server if that writes behind.
+func (c *chunk) store(sim *Sim) {
+	bytes, unit := c.size()
+	t := c.lane.target
+	in := t.server.link.pass(flow{sim.now, max(c.flow.tail, sim.now)}, bytes, unit)
+	done := in.tail
+	cached := sim.sys.Servers.WriteBehind
+	if cached {
+		in = t.server.cache.pass(in, bytes, unit)
+		done = max(in.tail, t.admit(in.head, c.bytes))
+	}
+	all := sim.cost(t, c.lane.file, c.offset, c.bytes, t.write)
+	out := t.disk.work(in, all, all*unit/bytes)
+	c.lane.client.drained = max(c.lane.client.drained, out.tail)
+	if cached {
+		t.drains = append(t.drains, drain{out.tail, c.bytes})
+	} else {
+		done = out.tail
+	}
+	sim.schedule(done+float64(sim.sys.Host.Latency)/2, c, atHost)
+}
+
+// fetch reads a chunk from its target.
+func (c *chunk) fetch(sim *Sim) {
+	bytes, unit := c.size()
+	t := c.lane.target
+	all := sim.cost(t, c.lane.file, c.offset, c.bytes, t.read)
+	out := t.disk.work(flow{sim.now, sim.now}, all, all*unit/bytes)
+	c.flow = t.server.link.pass(out, bytes, unit)
+	if c.lane.client.host.router != nil {
+		sim.schedule(c.flow.head, c, atRouter)
+		return
+	}
+	c.arrive(sim)
+}
+
+// arrive brings what was read to its host and process.
+func (c *chunk) arrive(sim *Sim) {
+	bytes, unit := c.size()
+	client := c.lane.client
+	if !sim.sys.Targets.Local {
+		c.flow = client.host.in.pass(c.flow, bytes, unit)
+	}
+	c.flow = client.stream.pass(c.flow, bytes, unit)
+	sim.schedule(c.flow.tail+float64(sim.sys.Host.Latency)/2, c, atHost)
+}
+
+// answer takes the answer for some bytes.
+func (l *lane) answer(bytes int64) {
+	l.inFlight--
+	l.answered += bytes
+	idle := l.answered == l.pushed
+	if idle {
+		l.target.active--
+		l.client.busy--
+	}
+	l.send()
+	for len(l.waits) > 0 && l.waits[0].threshold <= l.answered {
+		o := l.waits[0].op
+		l.waits = l.waits[1:]
+		o.arrived()
+	}
+	if len(l.waits) == 0 {
+		l.waits = nil
+	}
+	if idle && l.lock != nil {
+		l.lock.idle(l)
+	}
+	if idle {
+		l.client.idle()
+	}
+}
