@@ -65,9 +65,23 @@ func (r *Result) addLog(l *image.LogStats) {
 // has several groups, also from their logs or the beginning.
 func (r *Result) CanRestart() bool { return r.several || r.Last > 0 }
 
-// jobDigest combines the digests of all ranks, in order.
+// jobDigest combines the digests of all ranks, in order. If ranks hold arrays together, it
+// is of these, and does not depend on the number of ranks.
 func jobDigest(ranks []wire.DoneReport) string {
 	h := blake3.New()
+	if len(ranks[0].Fields) > 0 {
+		for i, f := range ranks[0].Fields {
+			var sum [2]uint64
+			for _, r := range ranks {
+				if i < len(r.Fields) {
+					sum[0] += r.Fields[i].Sum[0]
+					sum[1] += r.Fields[i].Sum[1]
+				}
+			}
+			fmt.Fprintf(h, "%s %016x%016x\n", f.Name, sum[0], sum[1])
+		}
+		return hex.EncodeToString(h.Sum(nil))
+	}
 	for rank, r := range ranks {
 		fmt.Fprintf(h, "%d %s\n", rank, r.Digest)
 	}

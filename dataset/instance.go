@@ -2,21 +2,24 @@ package dataset
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"ckpt/zones"
+	"ckpt/zones/global"
 )
 
 // An Instance is a workload with class and process count chosen: all sizes are
-// numbers. Sizes are per rank; every rank has the same.
+// numbers. Sizes are per rank: those of rank 0, which has as much as any other.
 type Instance struct {
 	Workload    *Workload
 	Name, Class string
 	NP          int
+	// Launched is the number of ranks that the job was launched on: NP, unless it was
+	// restarted on another number.
+	Launched int
 	// Iterations is the default count of the class.
 	Iterations int
 	// Params holds the parameters of the class, p, and the derived ones.
@@ -47,6 +50,9 @@ type Array struct {
 	Save bool
 	// Replicated says that the array is the same on all ranks at the end of an iteration.
 	Replicated bool
+	// Layout is where the elements are of an array that all ranks hold together; nil: each
+	// rank has an array of its own.
+	Layout *global.Layout
 }
 
 // Bytes returns the size of the array.
@@ -68,6 +74,10 @@ type Message struct {
 
 // Instance evaluates the spec for a class and np processes.
 func (w *Workload) Instance(className string, np int) (*Instance, error) {
+	return w.InstanceOn(className, np, np)
+}
+
+func (w *Workload) instanceOn(className string, launched, np int) (*Instance, error) {
 	c, ok := w.classes[className]
 	if !ok {
 		className = strings.ToUpper(className)
@@ -87,7 +97,7 @@ func (w *Workload) Instance(className string, np int) (*Instance, error) {
 			hint:    w.procs.hint(np),
 		}
 	}
-	inst := &Instance{Workload: w, Name: w.Name, Class: className, NP: np, Iterations: c.iterations}
+	inst := &Instance{Workload: w, Name: w.Name, Class: className, NP: np, Launched: launched, Iterations: c.iterations}
 	if err := inst.evaluate(c); err != nil {
 		return nil, &SpecError{
 			Reason: BadSpec, Subject: "spec " + inst.String(), Problem: err.Error(),
@@ -99,19 +109,14 @@ func (w *Workload) Instance(className string, np int) (*Instance, error) {
 
 func (inst *Instance) evaluate(c class) error {
 	w := inst.Workload
-	inst.Params = maps.Clone(c.params)
-	if inst.Params == nil {
-		inst.Params = map[string]int64{}
-	}
-	inst.Params["p"] = int64(inst.NP)
-	for _, d := range w.derived {
-		v, err := d.expr.whole(inst.Params)
-		if err != nil {
-			return fmt.Errorf("derived %s: %w", d.name, err)
-		}
-		inst.Params[d.name] = v
-	}
 	var err error
+	if inst.Params, err = w.paramsOf(c, inst.NP); err != nil {
+		return err
+	}
+	launched, err := w.paramsOf(c, inst.Launched)
+	if err != nil {
+		return err
+	}
 	if inst.Runtime, err = w.runtime.size(inst.Params); err != nil {
 		return fmt.Errorf("runtime: %w", err)
 	}
@@ -120,9 +125,9 @@ func (inst *Instance) evaluate(c class) error {
 	}
 	total := inst.Runtime
 	for _, a := range w.arrays {
-		n, err := a.count.size(inst.Params)
+		n, layout, err := a.size(inst, launched)
 		if err != nil {
-			return fmt.Errorf("array %s: count: %w", a.name, err)
+			return fmt.Errorf("array %s: %w", a.name, err)
 		}
 		if n > (math.MaxInt64/2-total)/int64(a.elem.Size()) {
 			return fmt.Errorf("array %s: the data of a rank exceeds 2^62 bytes", a.name)
@@ -139,7 +144,7 @@ func (inst *Instance) evaluate(c class) error {
 		if err != nil {
 			return fmt.Errorf("array %s: filled: %w", a.name, err)
 		}
-		arr := Array{a.name, a.elem, n, rewrite, used, filled, a.marks.save, a.marks.replicated}
+		arr := Array{a.name, a.elem, n, rewrite, used, filled, a.marks.save, a.marks.replicated, layout}
 		total += arr.Bytes()
 		inst.Arrays = append(inst.Arrays, arr)
 	}
@@ -204,15 +209,15 @@ func (inst *Instance) SavedBytes() int64 {
 		case a.Save && a.Replicated:
 			same += a.Bytes()
 		case a.Save:
-			own += a.Bytes()
+			own += a.Total(inst.NP)
 		}
 	}
-	return own*int64(inst.NP) + same
+	return own + same
 }
 
-// String returns the name in the manner of NPB: bt.B.4.
+// String returns the name in the manner of NPB, of the job as it was launched: bt.B.4.
 func (inst *Instance) String() string {
-	return fmt.Sprintf("%s.%s.%d", inst.Name, inst.Class, inst.NP)
+	return fmt.Sprintf("%s.%s.%d", inst.Name, inst.Class, inst.Launched)
 }
 
 // ParseApp reads an application as users write it: "bt.B.4", "bt.B" with np,

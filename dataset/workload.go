@@ -66,6 +66,7 @@ type arraySpec struct {
 	used    *expression
 	filled  *expression
 	marks   arrayMarks
+	global  *globalSpec // nil: every rank has an array of its own, of count elements
 }
 
 // arrayMarks say what a checkpoint at application level does with an array.
@@ -105,6 +106,8 @@ type documentArray struct {
 
 	Save       *bool `yaml:"save"`
 	Replicated bool  `yaml:"replicated"`
+
+	Global *documentGlobal `yaml:"global"`
 }
 
 // marks returns the marks of the array: by default it is saved, and another on each rank.
@@ -128,7 +131,7 @@ type documentClass struct {
 }
 
 // kernels are those that coordinator/app knows.
-var kernels = []string{"bt", "sp", "lu", "cg", "minighost", "ring", "generic"}
+var kernels = []string{"bt", "sp", "lu", "cg", "minighost", "heat", "ring", "generic"}
 
 // Names returns the built-in workloads, sorted.
 func Names() []string {
@@ -316,23 +319,11 @@ func build(doc *document) (*Workload, error) {
 		if err != nil {
 			return nil, fmt.Errorf("array %s: %w", a.Name, err)
 		}
-		count, err := parseExpression(a.Count)
+		spec, err := a.parse(elem)
 		if err != nil {
-			return nil, fmt.Errorf("array %s: count: %w", a.Name, err)
+			return nil, fmt.Errorf("array %s: %w", a.Name, err)
 		}
-		rewrite, err := parseExpression(cmp.Or(a.Rewrite, "1"))
-		if err != nil {
-			return nil, fmt.Errorf("array %s: rewrite: %w", a.Name, err)
-		}
-		used, err := parseExpression(cmp.Or(a.Used, "1"))
-		if err != nil {
-			return nil, fmt.Errorf("array %s: used: %w", a.Name, err)
-		}
-		filled, err := parseExpression(cmp.Or(a.Filled, "1"))
-		if err != nil {
-			return nil, fmt.Errorf("array %s: filled: %w", a.Name, err)
-		}
-		w.arrays = append(w.arrays, arraySpec{a.Name, elem, count, rewrite, used, filled, a.marks()})
+		w.arrays = append(w.arrays, *spec)
 	}
 	for i, m := range doc.Messages {
 		spec, err := parseMessage(&m)
@@ -342,6 +333,31 @@ func build(doc *document) (*Workload, error) {
 		w.msgs = append(w.msgs, *spec)
 	}
 	return w, nil
+}
+
+// parse reads the expressions of an array.
+func (a *documentArray) parse(elem zones.Elem) (*arraySpec, error) {
+	spec := &arraySpec{name: a.Name, elem: elem, marks: a.marks()}
+	var err error
+	if a.Global != nil {
+		if a.Count != "" {
+			return nil, errors.New("count: the shape of a global array says how many elements a rank has; leave count out")
+		}
+		if spec.global, err = a.Global.parse(); err != nil {
+			return nil, fmt.Errorf("global: %w", err)
+		}
+	} else if spec.count, err = parseExpression(a.Count); err != nil {
+		return nil, fmt.Errorf("count: %w", err)
+	}
+	for _, field := range []struct {
+		name, text string
+		to         **expression
+	}{{"rewrite", a.Rewrite, &spec.rewrite}, {"used", a.Used, &spec.used}, {"filled", a.Filled, &spec.filled}} {
+		if *field.to, err = parseExpression(cmp.Or(field.text, "1")); err != nil {
+			return nil, fmt.Errorf("%s: %w", field.name, err)
+		}
+	}
+	return spec, nil
 }
 
 func parseMessage(m *documentMessage) (*messageSpec, error) {

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"ckpt/dataset"
+	"ckpt/zones/global"
 )
 
 // miniGhost is a Jacobi iteration with a 7-point stencil on five variables: the
@@ -12,9 +13,14 @@ import (
 // exchanges the faces of all variables with up to six neighbours (BSPMA mode of
 // MiniGhost: one message per face). Faces are received into scratch memory; the
 // originals' ghost layers are not part of its application-level checkpoint.
+//
+// If the spec says that all ranks hold the variables together, they may be cut anywhere,
+// and every point gets the same values on any number of ranks.
 type miniGhost struct {
 	a     *App
 	n     [3]int // points of this rank
+	low   [3]int // the first of them
+	all   [3]int // points of all ranks
 	grid  [3]int // processes
 	at    [3]int // this rank's place
 	vars  [][]float64
@@ -29,8 +35,8 @@ type miniGhost struct {
 const ghostVars = 5
 
 func newMiniGhost(a *App) (kernel, error) {
-	g := &miniGhost{a: a, grid: dataset.Box(a.inst.NP)}
-	if err := a.params(map[string]*int{"nx": &g.n[0], "ny": &g.n[1], "nz": &g.n[2]}); err != nil {
+	g := &miniGhost{a: a}
+	if err := g.place(); err != nil {
 		return nil, err
 	}
 	if g.n[0] < 1 || g.n[1] < 1 || g.n[2] < 1 {
@@ -43,11 +49,6 @@ func newMiniGhost(a *App) (kernel, error) {
 		}
 		g.vars = append(g.vars, x)
 	}
-	r := a.rank
-	for d := range g.at {
-		g.at[d] = r % g.grid[d]
-		r /= g.grid[d]
-	}
 	face := [3]int{g.n[1] * g.n[2], g.n[0] * g.n[2], g.n[0] * g.n[1]}
 	for d := range 3 {
 		g.have[d] = [2]bool{g.at[d] > 0, g.at[d] < g.grid[d]-1}
@@ -58,13 +59,66 @@ func newMiniGhost(a *App) (kernel, error) {
 		}
 		g.wave[d] = make([]float64, g.n[d])
 		for i := range g.wave[d] {
-			g.wave[d][i] = math.Sin(math.Pi * (float64(g.at[d]*g.n[d]+i) + 0.5) / float64(g.grid[d]*g.n[d]))
+			g.wave[d][i] = math.Sin(math.Pi * (float64(g.low[d]+i) + 0.5) / float64(g.all[d]))
 		}
 	}
 	g.out = make([]float64, ghostVars*max(face[0], face[1], face[2]))
 	g.plane = [2][]float64{make([]float64, face[2]), make([]float64, face[2])}
 	g.row = make([]float64, g.n[0])
 	return g, nil
+}
+
+// place finds out which points the rank has: those of the global arrays, whose last axis
+// is the first here, or else as many on every rank.
+func (g *miniGhost) place() error {
+	layout, err := g.layout()
+	if err != nil || layout != nil {
+		if err != nil {
+			return err
+		}
+		g.a.exact = new(exactSum)
+		has, at := layout.Local(g.a.rank), layout.Place(g.a.rank)
+		for d := range 3 {
+			g.n[d], g.low[d], g.all[d] = int(has.Shape[2-d]), int(has.Low[2-d]), int(layout.Array().Shape[2-d])
+			g.grid[d], g.at[d] = layout.Grid()[2-d], at[2-d]
+		}
+		return nil
+	}
+	if err := g.a.params(map[string]*int{"nx": &g.n[0], "ny": &g.n[1], "nz": &g.n[2]}); err != nil {
+		return err
+	}
+	g.grid = dataset.Box(g.a.inst.NP)
+	r := g.a.rank
+	for d := range g.at {
+		g.at[d] = r % g.grid[d]
+		r /= g.grid[d]
+		g.low[d], g.all[d] = g.at[d]*g.n[d], g.grid[d]*g.n[d]
+	}
+	return nil
+}
+
+// layout returns that of the variables, nil if each rank has its own.
+func (g *miniGhost) layout() (*global.Layout, error) {
+	first, err := g.a.layout("grid1", 3)
+	if err != nil || first == nil {
+		return nil, err
+	}
+	for v := range ghostVars {
+		name := fmt.Sprintf("grid%d", v+1)
+		other, err := g.a.layout(name, 3)
+		if err != nil {
+			return nil, err
+		}
+		if other == nil || !other.Array().Equal(first.Array()) {
+			return nil, fmt.Errorf("array %s is distributed otherwise than grid1", name)
+		}
+		for _, d := range other.Array().Dims {
+			if d.Kind != global.Block {
+				return nil, fmt.Errorf("array %s: the kernel needs blocks, not %s", name, d.Kind)
+			}
+		}
+	}
+	return first, nil
 }
 
 func (g *miniGhost) init() error {
@@ -159,6 +213,7 @@ func (g *miniGhost) update(v, iter int) float64 {
 	south, north := face(1, 0), face(1, 1)
 	bottom, top := face(2, 0), face(2, 1)
 	drive := 0.02 * ripple(iter)
+	exact := g.a.exact
 	var sum float64
 	below, current := g.plane[0], g.plane[1]
 	for k := range nz {
@@ -210,7 +265,11 @@ func (g *miniGhost) update(v, iter int) float64 {
 				}
 				d := 0.1*(l+r+back[i]+front[i]+dn[i]+u[i]-6*old) + source*g.wave[0][i] - 0.02*old
 				dst[i] = old + d
-				sum += d * d
+				if exact != nil {
+					exact.add(d * d)
+				} else {
+					sum += d * d
+				}
 			}
 		}
 		below, current = current, below

@@ -74,7 +74,7 @@ func (s *Resolved) Memory() (data, shared int64, err error) {
 			shared += mpi.SegmentBytes(s.Implementation, n)
 		}
 	}
-	return inst.DataBytes() * int64(s.NP), shared, nil
+	return inst.TotalBytes(), shared, nil
 }
 
 // AvailableMemory reads MemAvailable, what can be had without swapping.

@@ -30,20 +30,13 @@ func PlanMemory(inst *dataset.Instance, mapping Mapping, implementation string) 
 	if inst.DataBytes() > most/int64(inst.NP) {
 		return nil, &UsageError{fmt.Sprintf("%v holds more than %d EiB, which no plan can count", inst, most>>60), "choose a smaller class"}
 	}
-	m := &PlannedMemory{Zones: zones.Sizes{Data: inst.DataBytes() * int64(inst.NP)}}
-	piece := func(key int, bytes int64) plan.Piece {
-		return plan.Piece{Key: key, Bytes: zones.PageRound(bytes), Align: true}
-	}
-	var data []plan.Piece // the same for every rank
-	for i, a := range inst.Arrays {
+	m := &PlannedMemory{Zones: zones.Sizes{Data: inst.TotalBytes()}}
+	last := len(inst.Arrays)
+	for _, a := range inst.Arrays {
 		m.Regions = append(m.Regions, a.Name)
-		if a.Count > 0 {
-			data = append(data, piece(i, a.Bytes()))
-		}
 	}
-	last := len(m.Regions)
 	m.Regions = append(m.Regions, "runtime", "segment")
-	data = slices.Clip(append(data, piece(last, inst.Runtime)))
+	first := dataPieces(inst, 0)
 	for node, ranks := range mapping {
 		segment := mpi.SegmentBytes(layout, ranks)
 		if segment == 0 {
@@ -52,13 +45,31 @@ func PlanMemory(inst *dataset.Instance, mapping Mapping, implementation string) 
 		}
 		m.Zones.Shared += segment
 		for i := range ranks {
-			s := plan.Source{Rank: len(m.Sources), Node: node, Pieces: data}
+			s := plan.Source{Rank: len(m.Sources), Node: node, Pieces: first}
+			if inst.Global() {
+				s.Pieces = dataPieces(inst, s.Rank)
+			}
 			if i == 0 {
 				// It is drained: all but its header is zero, see mpi.Segment.Drained.
-				s.Pieces = append(data, piece(last+1, mpi.HeaderBytes))
+				s.Pieces = append(slices.Clip(s.Pieces), pieceOf(last+1, mpi.HeaderBytes))
 			}
 			m.Sources = append(m.Sources, s)
 		}
 	}
 	return m, nil
+}
+
+func pieceOf(key int, bytes int64) plan.Piece {
+	return plan.Piece{Key: key, Bytes: zones.PageRound(bytes), Align: true}
+}
+
+// dataPieces returns those of the data zone of a rank.
+func dataPieces(inst *dataset.Instance, rank int) []plan.Piece {
+	var data []plan.Piece
+	for i, a := range inst.Arrays {
+		if a = a.Of(rank); a.Count > 0 {
+			data = append(data, pieceOf(i, a.Bytes()))
+		}
+	}
+	return slices.Clip(append(data, pieceOf(len(inst.Arrays), inst.Runtime)))
 }

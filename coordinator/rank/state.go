@@ -279,7 +279,8 @@ func (s *state) logStats() *image.LogStats {
 }
 
 // result is what the rank reports at its end: the digest of its data zone, the
-// names and sizes of the regions included.
+// names and sizes of the regions included, and those of the arrays that all ranks hold
+// together.
 func (s *state) result() wire.DoneReport {
 	h := blake3.New()
 	for _, r := range s.zone(zones.Data) {
@@ -287,6 +288,9 @@ func (s *state) result() wire.DoneReport {
 		h.Write(r.Mem[:r.Size])
 	}
 	report := wire.DoneReport{Digest: hex.EncodeToString(h.Sum(nil)), Log: s.logStats()}
+	for _, f := range s.app.Fields() {
+		report.Fields = append(report.Fields, wire.Field(f))
+	}
 	if r := s.app.Residual(); !math.IsNaN(r) && !math.IsInf(r, 0) {
 		report.Residual = &r
 	}

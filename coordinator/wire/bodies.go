@@ -82,8 +82,16 @@ type RestoreReport struct {
 	LogBytes  int64         `json:"log_bytes,omitempty"`
 }
 
+// A Field is the digest of a rank's part of an array that all ranks hold together: those of
+// all ranks are added up.
+type Field struct {
+	Name string    `json:"name"`
+	Sum  [2]uint64 `json:"sum"`
+}
+
 // DoneReport is the result of a rank.
 type DoneReport struct {
+	Fields   []Field         `json:"fields,omitempty"`
 	Digest   string          `json:"digest"`        // of its data zone
 	Residual *float64        `json:"residual"`      // nil if it is not a finite number
 	Log      *image.LogStats `json:"log,omitempty"` // since the last checkpoint

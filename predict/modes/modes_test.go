@@ -69,7 +69,7 @@ func TestLoggedBytes(t *testing.T) {
 		{"sp.S.4", Uncoordinated, []int{4}, Optimistic, 1497736, 0.06},
 		{"lu.S.6", Semi, []int{3, 3}, Receiver, 486880, 0},
 		{"cg.S.8", Semi, []int{4, 4}, Receiver, 686720, 0},
-		{"minighost.S.8", Semi, []int{4, 4}, Receiver, 824960, 0},
+		{"minighost.S.8", Semi, []int{4, 4}, Receiver, 825280, 0},
 		{"ring.S.5", Uncoordinated, []int{3, 2}, Receiver, 218400, 0.02},
 		{"ring.S.5", Uncoordinated, []int{3, 2}, Optimistic, 223744, 0.03},
 		{"ring.S.5", Uncoordinated, []int{3, 2}, Sender, 2240, 0},

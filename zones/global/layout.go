@@ -94,8 +94,19 @@ func (l *Layout) Local(rank int) Local {
 // Elements returns the number of elements in the memory of a rank, with its halo.
 func (l *Layout) Elements(rank int) int64 {
 	n := int64(1)
-	for _, m := range l.Local(rank).Memory {
-		n *= m
+	for i := len(l.axes) - 1; i >= 0; i-- {
+		x := l.axes[i]
+		n *= x.count(int64(rank)%x.places) + 2*x.halo
+		rank /= int(x.places)
+	}
+	return n
+}
+
+// All returns the number of elements in the memories of all ranks, with their halos.
+func (l *Layout) All() int64 {
+	n := int64(1)
+	for _, x := range l.axes {
+		n *= x.n + 2*x.halo*x.places
 	}
 	return n
 }

@@ -1,0 +1,115 @@
+package app
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"ckpt/zones/global"
+)
+
+// layout returns the layout of an array that all ranks hold together, nil if each rank has
+// its own. A kernel that asks needs so many axes and no halo.
+func (a *App) layout(name string, axes int) (*global.Layout, error) {
+	for _, arr := range a.arrays {
+		if arr.Name != name || arr.Layout == nil {
+			continue
+		}
+		desc := arr.Layout.Array()
+		if len(desc.Shape) != axes {
+			return nil, fmt.Errorf("array %s has %d axes; the kernel needs %d", name, len(desc.Shape), axes)
+		}
+		for _, h := range desc.Halo {
+			if h > 0 {
+				return nil, fmt.Errorf("array %s has a halo, which the kernel does not keep", name)
+			}
+		}
+		return arr.Layout, nil
+	}
+	return nil, nil
+}
+
+// Global returns the description of an array that all ranks hold together, nil of others.
+func (a *App) Global(name string) *global.Array {
+	for _, arr := range a.arrays {
+		if arr.Name == name && arr.Layout != nil {
+			return arr.Layout.Array()
+		}
+	}
+	return nil
+}
+
+// A Field is the digest of this rank's part of an array that all ranks hold together. The
+// sums of those of all ranks do not depend on who has which element.
+type Field struct {
+	Name string
+	Sum  [2]uint64
+}
+
+// Fields returns a digest of each array that all ranks hold together, nil if there are
+// none. Halos do not count. Rank 0 adds the arrays that are the same on all ranks.
+func (a *App) Fields() []Field {
+	if !a.inst.Global() {
+		return nil
+	}
+	var list []Field
+	for _, arr := range a.arrays {
+		switch {
+		case arr.Layout != nil:
+			list = append(list, Field{arr.Name, digestOf(arr.Layout, a.rank, arr.mem)})
+		case arr.Replicated:
+			f := Field{Name: arr.Name}
+			if a.rank == 0 {
+				f.Sum = digestOf(replicated(arr), 0, arr.mem)
+			}
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// replicated is the layout of an array that one rank holds.
+func replicated(arr *array) *global.Layout {
+	l, err := (&global.Array{Shape: []int64{max(1, arr.Count)}, Elem: int64(arr.Elem.Size())}).On(1)
+	if err != nil {
+		panic(err) // any array of one axis is possible on one rank
+	}
+	return l
+}
+
+// digestOf adds up, in two ways, numbers that each depend on one element and its index.
+func digestOf(l *global.Layout, rank int, mem []byte) (sum [2]uint64) {
+	desc, has := l.Array(), l.Local(rank)
+	axes := make([][]int64, len(desc.Shape))
+	for i := range axes {
+		axes[i] = l.Indices(rank, i)
+	}
+	var walk func(axis int, index, offset int64)
+	walk = func(axis int, index, offset int64) {
+		halo := (has.Memory[axis] - has.Shape[axis]) / 2
+		for k, g := range axes[axis] {
+			i, at := index*desc.Shape[axis]+g, offset*has.Memory[axis]+halo+int64(k)
+			if axis+1 < len(axes) {
+				walk(axis+1, i, at)
+				continue
+			}
+			h := mix(uint64(i) ^ mix(elementBits(mem, at, desc.Elem)))
+			sum[0] += h
+			sum[1] += mix(h ^ 0x5bd1e995)
+		}
+	}
+	if len(mem) > 0 {
+		walk(0, 0, 0)
+	}
+	return sum
+}
+
+func elementBits(mem []byte, at, size int64) uint64 {
+	b := mem[at*size:]
+	switch size {
+	case 8:
+		return binary.LittleEndian.Uint64(b)
+	case 4:
+		return uint64(binary.LittleEndian.Uint32(b))
+	}
+	return uint64(b[0])
+}
