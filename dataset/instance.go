@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -28,6 +29,9 @@ type Instance struct {
 	Arrays []Array
 	// Runtime is the process's own data beyond the arrays, in bytes.
 	Runtime int64
+	// Epoch is how many iterations an epoch has, after which such an application usually
+	// takes a checkpoint; 0: it has no epochs.
+	Epoch int
 	// Messages are the most messages that one rank sends in one iteration.
 	Messages []Message
 }
@@ -122,6 +126,13 @@ func (inst *Instance) evaluate(c class) error {
 	}
 	if inst.Runtime < minRuntime {
 		return fmt.Errorf("runtime is %d bytes; it must be at least %d", inst.Runtime, minRuntime)
+	}
+	if w.epoch != nil {
+		n, err := w.epoch.size(inst.Params)
+		if err != nil || n < 1 || n > math.MaxInt32 {
+			return fmt.Errorf("epoch: %w", cmp.Or(err, fmt.Errorf("it has %d iterations", n)))
+		}
+		inst.Epoch = int(n)
 	}
 	total := inst.Runtime
 	for _, a := range w.arrays {

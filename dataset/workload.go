@@ -44,6 +44,7 @@ type Workload struct {
 	derived []named
 	arrays  []arraySpec
 	runtime *expression
+	epoch   *expression // nil: it has none
 	msgs    []messageSpec
 	source  []byte
 }
@@ -92,6 +93,7 @@ type document struct {
 	Classes  map[string]documentClass `yaml:"classes"`
 	Derived  []map[string]string      `yaml:"derived"`
 	Runtime  string                   `yaml:"runtime"`
+	Epoch    string                   `yaml:"epoch"`
 	Arrays   []documentArray          `yaml:"arrays"`
 	Messages []documentMessage        `yaml:"messages"`
 }
@@ -131,7 +133,7 @@ type documentClass struct {
 }
 
 // kernels are those that coordinator/app knows.
-var kernels = []string{"bt", "sp", "lu", "cg", "minighost", "heat", "ring", "generic"}
+var kernels = []string{"bt", "sp", "lu", "cg", "minighost", "heat", "ring", "dl", "dlshard", "generic"}
 
 // Names returns the built-in workloads, sorted.
 func Names() []string {
@@ -305,6 +307,11 @@ func build(doc *document) (*Workload, error) {
 	var err error
 	if w.runtime, err = parseExpression(doc.Runtime); err != nil {
 		return nil, fmt.Errorf("runtime: %w", err)
+	}
+	if doc.Epoch != "" {
+		if w.epoch, err = parseExpression(doc.Epoch); err != nil {
+			return nil, fmt.Errorf("epoch: %w", err)
+		}
 	}
 	seen := map[string]bool{"runtime": true} // the region that coordinator/app adds
 	for i, a := range doc.Arrays {

@@ -154,7 +154,7 @@ func TestParseApp(t *testing.T) {
 		reason     Reason
 		text, hint string
 	}{
-		{"mg.B.4", 0, UnknownApp, `application "mg": not known`, "bt, cg, heat, lu, minighost, ring, sp"},
+		{"mg.B.4", 0, UnknownApp, `application "mg": not known`, "bt, cg, dl, dlshard, heat, lu, minighost, ring, sp"},
 		{"bt.B.4.2", 0, UnknownApp, "want name.class.processes", "bt.B.4"},
 		{"bt.B.x", 0, UnknownApp, "want name.class.processes", "bt.B.4"},
 		{"", 4, UnknownApp, "want name.class.processes", "bt.B.4"},

@@ -109,6 +109,8 @@ var kernels = map[string]kind{
 	"minighost": {make: newMiniGhost},
 	"heat":      {make: newHeat, anew: []string{"kappa"}},
 	"ring":      {make: newRing, anew: []string{"votes"}},
+	"dl":        {make: newDL, anew: dlAnew, same: []string{"weights", "moment1", "moment2", "gradient", "order"}},
+	"dlshard":   {make: newDLShard, anew: append([]string{"weights"}, dlAnew...), same: []string{"weights", "gradient", "order"}},
 	"generic":   {make: newGeneric},
 }
 
@@ -263,6 +265,15 @@ func (a *App) float64s(name string, n int) ([]float64, error) {
 		return nil, err
 	}
 	return float64s(arr.mem), nil
+}
+
+// float32s is float64s for float32.
+func (a *App) float32s(name string, n int) ([]float32, error) {
+	arr, err := a.claim(name, zones.Float32, n)
+	if err != nil {
+		return nil, err
+	}
+	return view[float32](arr.mem), nil
 }
 
 // int32s is float64s for int32.

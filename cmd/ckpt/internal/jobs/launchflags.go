@@ -55,7 +55,7 @@ func (o *launchOptions) addFlags(g *ui.Globals, cmd *cobra.Command) {
 	f.StringVar(&o.jitter, "jitter", "", "vary the interval of each group at random by up to this share, like 20% or 0.2")
 	f.Uint64Var(&o.seed, "seed", 0, "random seed of --jitter and --stagger random")
 	f.IntVar(&o.residuals, "residual-every", 0, "print the residual of rank 0 every N iterations")
-	f.StringVar(&o.every, "every", "", "checkpoint every N iterations, or as --interval if it is a time, like 30s")
+	f.StringVar(&o.every, "every", "", "checkpoint every N iterations, at the end of each epoch, or as --interval if it is a time, like 30s")
 	f.IntVar(&o.count, "count", 0, "take N checkpoints, evenly spread over the iterations")
 	f.StringVar(&o.interval, "interval", "", "time from one checkpoint to the next, like 10m")
 	f.StringVar(&o.overhead, "overhead", "", "checkpoint as often as this share of the computing time allows, like 10% or 0.1")

@@ -36,8 +36,17 @@ func (o *launchOptions) spec(name string) (job.Spec, error) {
 	if o.iterations != 0 {
 		s.Iterations = o.iterations
 	}
+	if o.every == epochWord {
+		if inst.Epoch == 0 {
+			return s, ui.BadUsage(fmt.Sprintf("--every epoch: %s has no epochs", inst.Name), "give a number of iterations, or add epoch: ITERATIONS to the workload")
+		}
+		o.every = strconv.Itoa(inst.Epoch)
+	}
 	return s, o.common(&s)
 }
+
+// epochWord is the value of --every that stands for the iterations of an epoch.
+const epochWord = "epoch"
 
 // common completes the description with what all jobs have.
 func (o *launchOptions) common(s *job.Spec) error {
