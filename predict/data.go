@@ -19,6 +19,9 @@ type App struct {
 	inst *dataset.Instance
 }
 
+// Instance is the evaluated workload; nil if none is known.
+func (a App) Instance() *dataset.Instance { return a.inst }
+
 func (a App) String() string {
 	if a.Class == noClass {
 		return fmt.Sprintf("%s.%d", a.Name, a.NP)

@@ -69,6 +69,8 @@ type Planning struct {
 	Minimize    Aim
 	Law         Law
 	Probe       *Probe
+	// Storage, if not nil, times each configuration.
+	Storage Storage
 	// Engine is dmtcp by default. For ckpt Storing says how it stores.
 	Engine  dataset.Engine
 	Storing Storing
@@ -223,6 +225,9 @@ func (m *Model) options(p *Planning, r Request, data zoneEstimate, count CountFu
 	var out []Option
 	for _, codec := range p.Codecs {
 		t, err := m.timeOf(size, r, codec, p.Probe)
+		if err == nil && p.Storage != nil {
+			err = p.Storage.Images(t)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -25,6 +25,9 @@ func (m *Model) storedOptions(p *Planning, r Request, app float64, count CountFu
 		how := p.Storing
 		how.Codec = codec
 		s, err := m.Stored(r, how, p.Probe)
+		if err == nil && p.Storage != nil {
+			err = p.Storage.Stored(m, r, s)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -31,6 +31,8 @@ type Stored struct {
 	FullTime, NextTime, RefreshTime service.Time
 	// Model names the method, Basis what was measured, Note what deserves doubt.
 	Model, Basis, Note string
+
+	sizeNote string // the part of Note that is not about times
 }
 
 // EngineOf returns the engine of a prediction: the one asked for, or that of what was
@@ -181,6 +183,7 @@ func (s *Stored) explain(f *service.Fit, app *service.App) {
 	if s.Size.Extrapolation > 1.0001 {
 		s.Note = join(s.Note, fmt.Sprintf("extrapolated by a factor of %.2g beyond the jobs measured", s.Size.Extrapolation))
 	}
+	s.sizeNote = s.Note
 	if f == nil || f.Times == nil {
 		s.Note = join(s.Note, "times rest on assumed rates of a local disk, no job was timed")
 	} else if s.FullTime.Extrapolation > 1.0001 {

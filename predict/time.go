@@ -21,6 +21,9 @@ type Time struct {
 	Probe     *Probe
 	// Assumed tells that the thesis did not measure the codec.
 	Assumed bool
+
+	// of is the size before the time added its own doubts.
+	of *Size
 }
 
 // Time predicts the latency of a checkpoint of a job. With the law of the thesis it
@@ -35,7 +38,7 @@ func (m *Model) Time(r Request, codec string, probe *Probe) (*Time, error) {
 }
 
 func (m *Model) timeOf(size *Size, r Request, codec string, probe *Probe) (*Time, error) {
-	t := &Time{Size: *size, Codec: codec, Probe: probe}
+	t := &Time{Size: *size, Codec: codec, Probe: probe, of: size}
 	if codec == "" {
 		t.Codec = "none"
 	}
