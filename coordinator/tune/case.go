@@ -46,7 +46,7 @@ type Case struct {
 // A Content is what is stored of a region.
 type Content struct {
 	// Written is the share that is neither zeros nor unchanged, Ratio what a codec leaves
-	// of it.
+	// of it; 0 if that is not known.
 	Written, Ratio float64
 }
 
@@ -111,7 +111,11 @@ func (c *Case) content(region, codec string, usual float64) Content {
 	case c.Whole || c.Memory != nil:
 		return Content{1, 1}
 	case c.Content != nil:
-		return c.Content(region, codec)
+		x := c.Content(region, codec)
+		if x.Ratio == 0 {
+			x.Ratio = usual
+		}
+		return x
 	}
 	x := Content{Written: 1, Ratio: usual}
 	if c.Following {

@@ -94,7 +94,7 @@ func SearchIn(ctx context.Context, sys *pfs.System, c Case, objective Objective,
 		return Choice{}, err
 	}
 	if len(s.options) == 0 {
-		return Choice{}, fmt.Errorf("predict: the settings exceed the limit of %d bytes on a node", c.Limit)
+		return Choice{}, &LimitError{Limit: c.Limit, Need: s.need}
 	}
 	for _, seed := range s.seeds(start) {
 		if err := s.descend(ctx, seed); err != nil {
@@ -107,8 +107,16 @@ func SearchIn(ctx context.Context, sys *pfs.System, c Case, objective Objective,
 	return s.choice(), nil
 }
 
+// A LimitError says that the default takes more memory of a node than is allowed.
+type LimitError struct{ Limit, Need int64 }
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("the settings need %d bytes of a node for buffers and copies, the limit is %d", e.Need, e.Limit)
+}
+
 // A search has tried some options.
 type search struct {
+	need      int64 // bytes of a node that the default takes
 	sys       *pfs.System
 	c         Case
 	objective Objective
@@ -153,6 +161,9 @@ func (s *search) try(ctx context.Context, list []Option) error {
 			continue // these settings do not suit the job
 		}
 		if s.c.Limit > 0 && o.Forecast.Buffers > s.c.Limit {
+			if s.need == 0 {
+				s.need = o.Forecast.Buffers
+			}
 			continue
 		}
 		s.seen[o.key()] = len(s.options)
@@ -164,18 +175,33 @@ func (s *search) try(ctx context.Context, list []Option) error {
 // better reports whether a is better than b.
 func (s *search) better(a, b *Option) bool { return s.compare(a, b) < 0 }
 
-// compare orders options: by the objective, by what decides between equals, by how much
-// memory they take, and in the end by their text, so that the order is always the same.
-// Differences below a thousandth do not count.
+// compare orders options: by the objective, by what decides between equals, by how many
+// settings differ from the default, by the memory they take, and in the end by their text,
+// so that the order is always the same. Differences below a two-hundredth do not count.
 func (s *search) compare(a, b *Option) int {
 	a1, a2 := s.objective.of(&a.Forecast)
 	b1, b2 := s.objective.of(&b.Forecast)
-	return cmp.Or(compareRoughly(a1, b1), compareRoughly(a2, b2), cmp.Compare(a.Forecast.Buffers, b.Forecast.Buffers), cmp.Compare(a.key(), b.key()))
+	return cmp.Or(compareRoughly(a1, b1), compareRoughly(a2, b2), cmp.Compare(s.changes(a), s.changes(b)),
+		cmp.Compare(a.Forecast.Buffers, b.Forecast.Buffers), cmp.Compare(a.key(), b.key()))
 }
 
 func compareRoughly(a, b float64) int {
-	const bands = 1000
+	const bands = 200
 	return cmp.Compare(roughly(a, bands), roughly(b, bands))
+}
+
+// changes counts the settings of an option that are not those of the default.
+func (s *search) changes(o *Option) int {
+	d, n := &s.options[0], 0
+	for _, same := range []bool{o.Settings.Layout == d.Settings.Layout, o.Settings.Strategy == d.Settings.Strategy,
+		o.Settings.Aggregators == d.Settings.Aggregators, o.Settings.Buffer == d.Settings.Buffer, o.Settings.StripeSize == d.Settings.StripeSize,
+		o.Settings.StripeCount == d.Settings.StripeCount, o.Settings.P3 == d.Settings.P3, o.Settings.P4 == d.Settings.P4,
+		o.Codec == d.Codec, o.Async == d.Async} {
+		if !same {
+			n++
+		}
+	}
+	return n
 }
 
 // descend improves a seed, one setting after the other, until none helps any more.

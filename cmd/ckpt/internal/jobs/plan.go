@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -8,9 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ckpt/cmd/ckpt/internal/storage"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/tune"
 	"ckpt/dataset"
 	"ckpt/image/plan"
 	"ckpt/zones"
@@ -26,6 +29,7 @@ const planRows = 20
 type layoutOptions struct {
 	ui.Placement
 	writePath
+	storage     storage.Options
 	np, rank    int
 	mpi         string
 	rounds, all bool
@@ -45,9 +49,13 @@ APP is NAME.CLASS.NP (bt.B.4), NAME.CLASS with --np, or a workload file. The
 plan is of one full checkpoint: the data of every rank, and the shared segment of a
 node with its first rank. The library zone is stored beside, once for the job.
 
+With --on the plan is carried out in virtual time on a described storage: how long it
+takes, what it waits for, how many writers each target has (docs/STORAGE.md).
+
 ckpt launch takes the same flags, and writes as planned.`,
 		Example: `  ckpt plan bt.C.64 --nodes 4 --layout shared --aggregators auto
   ckpt plan bt.C.64 --nodes 4 --layout aggregated --rounds --rank 16
+  ckpt plan bt.C.64 --nodes 4 --layout shared --on eos-spider2
   ckpt plan cg.B --np 32 --map 8,8,8,8 --layout shared --stripe-count 4 --p4 --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,7 +65,7 @@ ckpt launch takes the same flags, and writes as planned.`,
 			if cmd.Flags().Changed("rank") && !o.rounds {
 				return ui.BadUsage(fmt.Sprintf("--rank %d: --rank selects the writer whose rounds are shown", o.rank), "add --rounds")
 			}
-			return runPlan(g, &o, args[0])
+			return runPlan(cmd.Context(), g, &o, args[0])
 		},
 	}
 	f := cmd.Flags()
@@ -67,6 +75,7 @@ ckpt launch takes the same flags, and writes as planned.`,
 	ui.Choices(f, "mpi", mpi.MPICH.String(), mpi.OpenMPI.String())
 	o.writePath.addFlags(f)
 	o.addTuningFlags(f)
+	o.storage.AddFlags(f, "on", "predict the time on this storage")
 	f.BoolVar(&o.rounds, "rounds", false, "show the rounds of a writer")
 	f.IntVar(&o.rank, "rank", 0, "show the rounds of this rank (default the first writer)")
 	f.BoolVar(&o.all, "all", false, fmt.Sprintf("show all writers and rounds, not the first %d", planRows))
@@ -81,12 +90,13 @@ type writePlan struct {
 	MPI     string      `json:"mpi"`
 	Zones   zones.Sizes `json:"zones"` // in memory, of the whole job
 	plan.Summary
-	Settings settingsLine `json:"settings"`
-	Schedule *schedule    `json:"schedule,omitempty"` // with --rounds
-	Notes    []string     `json:"notes,omitempty"`
+	Settings settingsLine      `json:"settings"`
+	Forecast *storage.Forecast `json:"forecast,omitempty"` // with --on
+	Schedule *schedule         `json:"schedule,omitempty"` // with --rounds
+	Notes    []string          `json:"notes,omitempty"`
 }
 
-func runPlan(g *ui.Globals, o *layoutOptions, app string) error {
+func runPlan(ctx context.Context, g *ui.Globals, o *layoutOptions, app string) error {
 	inst, err := dataset.ParseApp(app, o.np)
 	if err != nil {
 		return err
@@ -123,7 +133,30 @@ func runPlan(g *ui.Globals, o *layoutOptions, app string) error {
 	d.Settings = settingsJSON(&p.Settings)
 	done()
 	d.Notes = o.idle(p.Settings)
+	if d.Forecast, err = o.forecast(ctx, tune.Case{Instance: inst, Mapping: d.Mapping, MPI: o.mpi, Settings: settings, Whole: true}); err != nil {
+		return err
+	}
 	return g.Show(d, func() error { return printWritePlan(g, &d, o.all) })
+}
+
+// forecast predicts the plan on the storage of --on; nil without.
+func (o *layoutOptions) forecast(ctx context.Context, c tune.Case) (*storage.Forecast, error) {
+	var err error
+	if c.Background, err = o.storage.Background(); err != nil || o.storage.On == "" {
+		return nil, err
+	}
+	sys, err := o.storage.Load()
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := ui.Interruptible(ctx)
+	defer stop()
+	f, err := tune.Predict(ctx, sys, c)
+	if err != nil {
+		return nil, err
+	}
+	r := storage.Of(sys, &f)
+	return &r, nil
 }
 
 // schedule has the operations of one writer, round by round.
@@ -224,6 +257,11 @@ func printWritePlan(g *ui.Globals, d *writePlan, all bool) error {
 		{"buffers", fmt.Sprintf("%s MiB, of one writer at most %s", ui.MiB(d.BufferBytes), ui.MiB(d.PeakBuffer))},
 	} {
 		text += fmt.Sprintf("%-12s%s\n", line[0], line[1])
+	}
+	if d.Forecast != nil {
+		for _, line := range d.Forecast.Lines() {
+			text += fmt.Sprintf("%-12s%s\n", line[0], line[1])
+		}
 	}
 	if !g.Quiet {
 		for _, note := range d.Notes {

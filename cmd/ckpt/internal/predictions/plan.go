@@ -90,6 +90,7 @@ func (o *planOptions) addFlags(f *pflag.FlagSet) {
 	ui.Choices(f, "law", predict.LawNames()...)
 	f.StringVar(&o.measure, "measure", "", "measure the rate of this directory with a short write test")
 	f.StringVar(&o.probeSize, "measure-size", "64MiB", "bytes of each round of --measure")
+	o.storage.AddFlags(f, "on", "predict the times on this storage, which all nodes share")
 	f.IntVar(&o.top, "top", 0, "show the best N only (default all)")
 	o.modeOptions.addFlags(f)
 }
@@ -201,11 +202,21 @@ func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app strin
 	if p.Probe, err = o.probe(cmd.Context()); err != nil {
 		return err
 	}
+	on, err := o.on(cmd.Context())
+	if err != nil {
+		return err
+	}
 	if o.given() {
+		if on != nil {
+			return ui.BadUsage("--on and --mtbf exclude each other: the groups of modes are not simulated", "leave one of them out")
+		}
 		return runPlanModes(cmd, g, o, m, &p)
 	}
 	if err := o.modeFlagsUnused(cmd); err != nil {
 		return err
+	}
+	if on != nil {
+		p.Storage = on
 	}
 	if o.modeOptions.Nodes > 0 && len(p.PPN) == 0 {
 		p.PPN = []int{(p.App.NP + o.modeOptions.Nodes - 1) / o.modeOptions.Nodes}
@@ -215,7 +226,9 @@ func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app strin
 		return err
 	}
 	nearest := bestMeasured(options)
-	if !g.Quiet && slices.Contains(m.Elsewhere, "data") {
+	if !g.Quiet && slices.Contains(m.Elsewhere, "data") && on != nil {
+		nearest += "sizes measured on another machine: fit a run of yours with ckpt predict fit; times on " + on.sys.Name + "\n"
+	} else if !g.Quiet && slices.Contains(m.Elsewhere, "data") {
 		nearest += "measured on another machine, with its disks: fit a run of yours with ckpt predict fit, and use --measure\n"
 	}
 	if o.top > 0 && o.top < len(options) {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	"gonum.org/v1/gonum/stat"
 
+	"ckpt/cmd/ckpt/internal/storage"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/dataset"
 	"ckpt/image/bench"
@@ -19,12 +20,14 @@ import (
 type timeOptions struct {
 	jobOptions
 	measure, probeSize string
+	storage            storage.Options
 }
 
 func (o *timeOptions) addFlags(f *pflag.FlagSet) {
 	o.jobOptions.addFlags(f)
 	f.StringVar(&o.measure, "measure", "", "measure the rate of this directory with a short write test")
 	f.StringVar(&o.probeSize, "measure-size", "64MiB", "bytes of each round of --measure")
+	o.storage.AddFlags(f, "on", "predict the time on this storage, which all nodes share")
 }
 
 func newPredictTimeCommand(g *ui.Globals) *cobra.Command {
@@ -38,15 +41,20 @@ storage, with a 95 % interval and the range in which it is valid.
 
 Without --measure the storage is that of the thesis, one local disk per node;
 --measure DIR writes some MiB into DIR, durably, and predicts for that file
-system. With --engine ckpt, or a model of jobs, it is the latency of what ckpt
+system. --on simulates the checkpoint on a described storage, which the nodes share
+(docs/STORAGE.md). With --engine ckpt, or a model of jobs, it is the latency of what ckpt
 stores, at rates that the jobs measured. --law thesis gives the thesis's own lines, Eq 5.1 to 5.3.`,
 		Example: `  ckpt predict time bt.D.64 --nodes 2
   ckpt predict time bt.C.64 --codec gzip --json
   ckpt predict time bt.D.64 --nodes 4 --mode semi --stagger none
-  ckpt predict time bt.B.16 --nodes 4 --measure /scratch`,
+  ckpt predict time bt.B.16 --nodes 4 --measure /scratch
+  ckpt predict time bt.C.64 --nodes 4 --on eos-spider2`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if groups.given() {
+				if o.storage.On != "" {
+					return ui.BadUsage("--on and --mode exclude each other: the groups of a mode are not simulated", "leave one of them out")
+				}
 				return inputErrors(runTimeOfMode(cmd.Context(), g, &o, &groups, appOf(args)))
 			}
 			for _, name := range []string{"log", "group-size", "stagger"} {
@@ -78,10 +86,17 @@ func (o *timeOptions) predict(ctx context.Context, app string) (c cost, err erro
 	if err != nil {
 		return c, err
 	}
+	on, err := o.on(ctx)
+	if err != nil {
+		return c, err
+	}
 	if own {
 		probe, err := o.probe(ctx)
 		if err == nil {
 			c.stored, err = o.stored(m, app, probe)
+		}
+		if err == nil && on != nil {
+			err = o.storedOn(on, m, app, c.stored)
 		}
 		return c, err
 	}
@@ -93,8 +108,23 @@ func (o *timeOptions) predict(ctx context.Context, app string) (c cost, err erro
 	if err != nil {
 		return c, err
 	}
-	c.time, err = m.Time(r, o.codec, probe)
+	if c.time, err = m.Time(r, o.codec, probe); err == nil && on != nil {
+		err = on.Images(c.time)
+	}
 	return c, err
+}
+
+// storedOn replaces the times of what ckpt stores.
+func (o *timeOptions) storedOn(on *shared, m *predict.Model, app string, s *predict.Stored) error {
+	plain := o.jobOptions
+	if o.layout != "" {
+		plain.aggregators = 0 // those of the files, not of the application
+	}
+	r, err := plain.request(m, app)
+	if err != nil {
+		return err
+	}
+	return on.Stored(m, r, s)
 }
 
 // probe measures the file system of --measure, nil without.

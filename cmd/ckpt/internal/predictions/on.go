@@ -1,0 +1,167 @@
+package predictions
+
+import (
+	"context"
+	"math"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/tune"
+	"ckpt/image/pfs"
+	"ckpt/image/plan"
+	"ckpt/predict"
+	"ckpt/predict/service"
+	"ckpt/zones"
+)
+
+// A shared is a described storage that times predictions.
+type shared struct {
+	ctx        context.Context
+	sys        *pfs.System
+	background float64
+}
+
+// on reads the storage of --on; nil without.
+func (o *timeOptions) on(ctx context.Context) (*shared, error) {
+	background, err := o.storage.Background()
+	if err != nil || o.storage.On == "" {
+		return nil, err
+	}
+	if o.measure != "" {
+		return nil, ui.BadUsage("--on and --measure exclude each other: both say how fast the storage is", "give one of them")
+	}
+	if o.law == string(predict.Thesis) {
+		return nil, ui.BadUsage("--law thesis has a time of its own, that --on would replace", "leave one of them out")
+	}
+	s := &shared{ctx: ctx, background: background}
+	s.sys, err = o.storage.Load()
+	return s, err
+}
+
+// Images times the images of another checkpointer: a file of each process, one stream into
+// each.
+func (s *shared) Images(t *predict.Time) error {
+	c := tune.Case{Memory: imagesOf(t), Mapping: t.Mapping, Settings: plan.Defaults(), Background: s.background, Doubt: t.Doubt()}
+	f, err := tune.Predict(s.ctx, s.sys, c)
+	if err != nil {
+		return err
+	}
+	t.Simulated(s.sys.Name, f.Storage, factorOf(&f))
+	return nil
+}
+
+// factorOf is that of the interval of a forecast.
+func factorOf(f *tune.Forecast) float64 {
+	if f.Latency.Value <= 0 {
+		return 1
+	}
+	return f.Latency.High / f.Latency.Value
+}
+
+// imagesOf gives each rank an image of the predicted size, after compression: those of a
+// node that are aggregators first.
+func imagesOf(t *predict.Time) *job.PlannedMemory {
+	m := &job.PlannedMemory{Regions: []string{"image"}}
+	share := 1.0
+	if t.TotalMiB > 0 {
+		share = t.StoredMiB / t.TotalMiB
+	}
+	nodes := make(map[int]int) // by ranks on them
+	for _, n := range t.Mapping {
+		nodes[n]++
+	}
+	place := make(map[int]int) // how many such nodes came before
+	for node, n := range t.Mapping {
+		for _, mib := range imagesOfNode(t.Files, n, place[n], nodes[n]) {
+			bytes := zones.PageRound(int64(math.Ceil(mib * share * mebi)))
+			m.Sources = append(m.Sources, plan.Source{Rank: len(m.Sources), Node: node, Pieces: []plan.Piece{{Bytes: bytes}}})
+		}
+		place[n]++
+	}
+	return m
+}
+
+// imagesOfNode returns the sizes of the images of node i of so many with as many ranks.
+func imagesOfNode(files []predict.File, ranks, i, of int) (mib []float64) {
+	for _, aggregators := range []bool{true, false} {
+		for _, f := range files {
+			if f.PPN != ranks || f.Aggregator != aggregators {
+				continue
+			}
+			for range f.Count*(i+1)/of - f.Count*i/of {
+				mib = append(mib, f.MiB)
+			}
+		}
+	}
+	return mib
+}
+
+// Stored times what ckpt stores.
+func (s *shared) Stored(m *predict.Model, r predict.Request, p *predict.Stored) error {
+	for _, x := range []struct {
+		c         *service.Checkpoint
+		t         *service.Time
+		following bool
+		library   float64
+	}{{&p.Full, &p.FullTime, false, p.Library.Value}, {&p.Full, &p.RefreshTime, false, 0}, {&p.Next, &p.NextTime, true, 0}} {
+		c := s.caseOf(m, r, p, x.c, x.following)
+		c.Library = int64(x.library)
+		f, err := tune.Predict(s.ctx, s.sys, c)
+		if err != nil {
+			return err
+		}
+		s.replace(x.t, &f)
+	}
+	p.Simulated(s.sys.Name, s.sys.Unknown)
+	return nil
+}
+
+// caseOf is a checkpoint as it is simulated.
+func (s *shared) caseOf(m *predict.Model, r predict.Request, p *predict.Stored, of *service.Checkpoint, following bool) tune.Case {
+	c := tune.Case{Instance: r.App.Instance(), Mapping: p.Mapping, MPI: p.MPI, Settings: plan.Defaults(), Codec: p.Codec, Async: p.Async,
+		Incremental: true, Following: following, Background: s.background}
+	c.Settings.Layout, c.Settings.Aggregators = plan.Layout(p.Layout), p.Aggregators
+	if c.Instance == nil {
+		c.Memory, c.Codec = equalShares(p, of), ""
+		c.Doubt = doubtOf(of)
+		return c
+	}
+	addContents(m, &p.Size, &c)
+	return c
+}
+
+// doubtOf is the relative standard deviation of what a checkpoint stores.
+func doubtOf(c *service.Checkpoint) float64 {
+	if c.Total.Value <= 0 {
+		return 0
+	}
+	return (c.Total.High - c.Total.Low) / 4 / c.Total.Value
+}
+
+// equalShares gives each rank as many bytes, where no arrays are known.
+func equalShares(p *predict.Stored, of *service.Checkpoint) *job.PlannedMemory {
+	m := &job.PlannedMemory{Regions: []string{"data"}}
+	bytes := zones.PageRound(int64(of.Total.Value / float64(p.NP)))
+	for node, n := range p.Mapping {
+		for range n {
+			m.Sources = append(m.Sources, plan.Source{Rank: len(m.Sources), Node: node, Pieces: []plan.Piece{{Bytes: bytes, Align: true}}})
+		}
+	}
+	return m
+}
+
+// replace puts the times of a forecast in place of those of a model. The model keeps the
+// costs of ckpt itself, if the description does not know them.
+func (s *shared) replace(t *service.Time, f *tune.Forecast) {
+	if s.sys.Service != (pfs.Service{}) {
+		t.Coordination, t.Management = f.Coordination, f.Management
+	}
+	factor := factorOf(f)
+	t.Storage, t.Extrapolation, t.Default = f.Storage, 1, false
+	total := t.Coordination + t.Management + t.Storage
+	t.Total = service.Amount{Value: total, Low: total / factor, High: total * factor}
+	t.Pause = t.Total
+	if pause := t.Coordination + f.Copy; f.Copy > 0 && pause < total {
+		t.Pause = service.Amount{Value: pause, Low: pause / factor, High: pause * factor}
+	}
+}

@@ -1,0 +1,87 @@
+// Package storage has what commands share that predict on a described storage: the flag
+// --on, and the forms of a forecast.
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/dataset"
+	"ckpt/image/pfs"
+)
+
+// Options are the flags of a prediction on a described storage.
+type Options struct {
+	On         string // empty: none is given
+	background string
+	flag       string
+}
+
+// AddFlags adds them; the first may have another name.
+func (o *Options) AddFlags(f *pflag.FlagSet, flag, usage string) {
+	o.flag = flag
+	f.StringVar(&o.On, flag, "", usage+": "+strings.Join(pfs.Presets(), ", ")+", or a file of ckpt bench storage")
+	ui.Choices(f, flag, pfs.Presets()...)
+	f.StringVar(&o.background, "background", "", "with --"+flag+": share of the storage that other jobs take, like 20% (default none)")
+}
+
+// Load reads the description.
+func (o *Options) Load() (*pfs.System, error) {
+	if o.On == "" {
+		return nil, ui.Missing("--"+o.flag, pfs.Presets()[0])
+	}
+	return Load(o.flag, o.On)
+}
+
+// Background is the share of the storage that others take.
+func (o *Options) Background() (float64, error) {
+	switch {
+	case o.background == "":
+		return 0, nil
+	case o.On == "":
+		return 0, ui.BadUsage("--background "+o.background+": only a described storage has other jobs", "add --"+o.flag)
+	}
+	share, err := ui.ParseShare("--background", o.background)
+	if err == nil && !(share >= 0 && share < 1) {
+		err = ui.BadUsage("--background "+o.background+": want a share from 0, below 100%", "")
+	}
+	return share, err
+}
+
+// Load reads the description that a flag names.
+func Load(flag, name string) (*pfs.System, error) {
+	s, err := pfs.Load(name)
+	switch {
+	case err == nil:
+		return s, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, dataset.CannotRead("description", name, err)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, err
+	}
+	hint := "docs/STORAGE.md has the keys of a description"
+	if isName(name) {
+		hint = "give a preset, or a file like ./scratch.yaml"
+	}
+	return nil, ui.BadUsage(fmt.Sprintf("--%s %s: %s", flag, name, trimmed(name, err)), hint)
+}
+
+// isName reports whether a description is that of a preset, as package pfs tells it from a
+// file.
+func isName(name string) bool {
+	return !strings.Contains(name, "/") && !strings.HasSuffix(name, ".yaml") && !strings.HasSuffix(name, ".yml")
+}
+
+// trimmed leaves out what the flag says already.
+func trimmed(name string, err error) string {
+	text := err.Error()
+	for _, prefix := range []string{"storage " + name + ": ", fmt.Sprintf("storage %q: ", name)} {
+		text = strings.TrimPrefix(text, prefix)
+	}
+	return text
+}
