@@ -41,18 +41,28 @@ func (w *writer) take(s *slot) bool {
 	return true
 }
 
-// gather returns when the bytes of a round are in the buffer. One pull fetches
-// what comes from a rank. With P2 they are under way together.
-func (w *writer) gather(s *slot) float64 {
-	now, g := w.job.sim.now, &w.job.sim.sys.Host.Gather
-	at := now + float64(g.PerRank)*float64(len(w.job.Plan.Writers[w.index].Ranks))
+// gather fetches the bytes of a round. One pull fetches what comes from a rank. With P2
+// they are under way together; else each begins when the one before has come.
+func (w *writer) gather(s *slot) {
+	sim := w.job.sim
+	w.filling, s.since, s.at = s, sim.now, 0
+	at := sim.now + float64(sim.sys.Host.Gather.PerRank)*float64(len(w.job.Plan.Writers[w.index].Ranks))
 	if w.job.settings.P2 {
-		return w.parallel(at, s.pulls)
+		sim.schedule(w.parallel(at, s.pulls), w, gathered)
+		return
 	}
-	for _, p := range s.pulls {
-		at = w.move(at+float64(g.Latency), p)
+	sim.schedule(at, w, pulls)
+}
+
+// pull begins the next pull of a round, or ends the round.
+func (w *writer) pull() {
+	sim, s := w.job.sim, w.filling
+	if s.at == len(s.pulls) {
+		w.gathered()
+		return
 	}
-	return at
+	s.at++
+	sim.schedule(w.move(sim.now+float64(sim.sys.Host.Gather.Latency), s.pulls[s.at-1]), w, pulls)
 }
 
 // parallel returns when all pulls are done that begin at the same time.

@@ -48,7 +48,7 @@ const (
 type slot struct {
 	pulls   []pull
 	extents []extent
-	at      int     // extents that are written, or about to be
+	at      int     // pulls that have begun, then extents
 	full    bool    // gathered, but not yet being written
 	since   float64 // when gathering began
 }
@@ -62,8 +62,8 @@ type pull struct {
 // The steps of a writer.
 const (
 	begins int32 = iota
+	pulls
 	gathered
-	scattered
 	flushedAll
 	synced
 )
@@ -124,15 +124,10 @@ func (w *writer) act(what int32) {
 			return
 		}
 		w.step()
+	case pulls:
+		w.pull()
 	case gathered:
-		s := w.filling
-		w.phases[gather] += sim.now - s.since
-		s.full, w.filling = true, nil
-		w.step()
-	case scattered:
-		w.phases[gather] += sim.now - w.filling.since
-		w.filling = nil
-		w.step()
+		w.gathered()
 	case flushedAll:
 		w.phases[writeTime] += sim.now - w.since
 		w.since = sim.now
@@ -198,13 +193,20 @@ func (w *writer) fill(s *slot) {
 		w.step()
 		return
 	}
-	s.full, s.at = w.job.Read, 0
+	s.full = w.job.Read
 	if w.job.Read {
 		w.step()
 		return
 	}
-	w.filling, s.since = s, w.job.sim.now
-	w.job.sim.schedule(w.gather(s), w, gathered)
+	w.gather(s)
+}
+
+// gathered ends the gathering of a round, or its scattering after it was read.
+func (w *writer) gathered() {
+	s := w.filling
+	w.phases[gather] += w.job.sim.now - s.since
+	s.full, w.filling = !w.job.Read, nil
+	w.step()
 }
 
 // step goes on when neither buffer is in use: a full one is written, and with P3
@@ -225,7 +227,7 @@ func (w *writer) step() {
 	}
 	switch {
 	case full.full:
-		full.full, w.writing = false, full
+		full.full, full.at, w.writing = false, 0, full
 		w.write()
 		if w.job.settings.P3 && !w.job.Read && !w.ended {
 			w.fill(other)
@@ -245,8 +247,7 @@ func (w *writer) write() {
 	if s.at == len(s.extents) {
 		w.writing = nil
 		if w.job.Read {
-			w.filling, s.since = s, w.job.sim.now
-			w.job.sim.schedule(w.gather(s), w, scattered)
+			w.gather(s)
 			return
 		}
 		w.step()
