@@ -1,0 +1,246 @@
+package global
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// A Stretch is what one rank says that it holds along one axis of an array.
+type Stretch struct {
+	// Cells is the number of cells of the whole array along the axis.
+	Cells int64 `json:"cells"`
+	// First is the index of the first cell of the rank, Count the number of its cells.
+	First int64 `json:"first"`
+	Count int64 `json:"count"`
+	// Halo is the number of cells that the rank keeps beyond its own, on either side.
+	Halo int64 `json:"halo,omitempty"`
+	// Block is 0 if the cells follow each other. Otherwise they come in blocks of so
+	// many, whose first cells are Stride apart, up to the end of the axis.
+	Block  int64 `json:"block,omitempty"`
+	Stride int64 `json:"stride,omitempty"`
+}
+
+// A Part is what one rank says that it holds of an array of all ranks. It needs no grid
+// and no rule: blocks may be uneven.
+type Part struct {
+	Elem int64     `json:"elem_bytes"`
+	Axes []Stretch `json:"axes"`
+}
+
+// maxPart bounds the cells of an axis, so that sums of a few of them do not overflow.
+const maxPart = 1 << 47
+
+// Check reports what is wrong with a part by itself.
+func (p *Part) Check() error {
+	if n := len(p.Axes); n == 0 || n > MaxAxes {
+		return fmt.Errorf("%d axes (want 1 to %d)", n, MaxAxes)
+	}
+	if p.Elem < 0 || p.Elem > maxPart {
+		return fmt.Errorf("elements of %d bytes", p.Elem)
+	}
+	size := max(1, p.Elem)
+	for i, s := range p.Axes {
+		if err := s.check(); err != nil {
+			return fmt.Errorf("axis %d: %w", i, err)
+		}
+		var ok bool
+		if size, ok = product(size, s.side()); !ok || size > maxPart {
+			return errors.New("the part is larger than memory")
+		}
+	}
+	return nil
+}
+
+func (s Stretch) check() error {
+	wrong := s.Cells < 1 || s.Cells > maxPart || s.First < 0 || s.Count < 0 || s.First > s.Cells || s.Count > s.Cells-s.First ||
+		s.Halo < 0 || s.Halo > s.Cells || s.Block < 0 || s.Block > maxPart || s.Stride < 0 || s.Stride > maxPart
+	switch {
+	case wrong || s.Block == 0 && s.Stride != 0:
+	case s.Block > 0 && s.Halo > 0:
+		return errors.New("cells in blocks have no halo")
+	case s.Block > 0 && s.Count > 0 && s.First+s.Block > s.Stride:
+		return fmt.Errorf("the first block of %d cells, from %d, does not end before %d, where its next one may begin", s.Block, s.First, s.Stride)
+	case s.Block > 0 && s.Count != s.dealt():
+		return fmt.Errorf("%d cells from %d in blocks of %d every %d: they would be %d of %d", s.Count, s.First, s.Block, s.Stride, s.dealt(), s.Cells)
+	default:
+		return nil
+	}
+	return fmt.Errorf("%d cells from %d, halo %d, block %d, stride %d are no part of %d", s.Count, s.First, s.Halo, s.Block, s.Stride, s.Cells)
+}
+
+// dealt is how many cells the blocks have up to the end of the axis.
+func (s Stretch) dealt() int64 {
+	if s.First >= s.Cells || s.Stride == 0 {
+		return 0
+	}
+	rest := s.Cells - s.First
+	return rest/s.Stride*s.Block + min(rest%s.Stride, s.Block)
+}
+
+// side is the number of cells in memory.
+func (s Stretch) side() int64 { return s.Count + 2*s.Halo }
+
+// Cells returns the number of cells in memory, halo included.
+func (p *Part) Cells() int64 {
+	n := int64(1)
+	for _, s := range p.Axes {
+		n *= s.side()
+	}
+	return n
+}
+
+// own is the number of cells without the halo.
+func (p *Part) own() int64 {
+	n := int64(1)
+	for _, s := range p.Axes {
+		n *= s.Count
+	}
+	return n
+}
+
+// memory returns the sides of the memory of the part.
+func (p *Part) memory() []int64 {
+	out := make([]int64, len(p.Axes))
+	for i, s := range p.Axes {
+		out[i] = s.side()
+	}
+	return out
+}
+
+// Equal reports whether both are the same part.
+func (p *Part) Equal(q *Part) bool {
+	if p == nil || q == nil {
+		return p == q
+	}
+	return p.Elem == q.Elem && slices.Equal(p.Axes, q.Axes)
+}
+
+// Fits reports why parts cannot be of one array, nil if they can. A part without memory
+// does not know how large a cell is.
+func (p *Part) Fits(q *Part) error {
+	if len(p.Axes) != len(q.Axes) {
+		return fmt.Errorf("%d and %d axes", len(p.Axes), len(q.Axes))
+	}
+	for i, s := range p.Axes {
+		t := q.Axes[i]
+		if s.Cells != t.Cells {
+			return fmt.Errorf("%d and %d cells along axis %d", s.Cells, t.Cells, i)
+		}
+		if s.Halo != t.Halo {
+			return fmt.Errorf("halos of %d and %d cells along axis %d", s.Halo, t.Halo, i)
+		}
+	}
+	if p.Elem != q.Elem && p.Elem > 0 && q.Elem > 0 {
+		return fmt.Errorf("cells of %d and %d bytes", p.Elem, q.Elem)
+	}
+	return nil
+}
+
+// pattern returns the cells of a stretch as positions of the axis with its halo, of which
+// the first is 0. With halo, these are all cells in memory; otherwise its own, and those
+// beyond the edge of the array if it is at the edge.
+func (s Stretch) pattern(halo bool) pattern {
+	if s.Count == 0 && !halo || s.side() == 0 {
+		return pattern{}
+	}
+	if s.Block > 0 {
+		return pattern{runs: []run{{k: s.First, n: s.Block, step: 1}}, period: s.Stride, shift: s.Block}
+	}
+	lo, hi := s.First, s.First+s.Count // of the cells, or s.Halo more of the positions
+	if halo || lo == 0 {
+		lo -= s.Halo
+	}
+	if halo || hi == s.Cells {
+		hi += s.Halo
+	}
+	return pattern{runs: []run{{k: lo + s.Halo, n: hi - lo, at: lo - s.First + s.Halo, step: 1}}}
+}
+
+// length is the number of positions of the axis.
+func (s Stretch) length() int64 { return s.Cells + 2*s.Halo }
+
+// within returns the part of a pattern that lies at positions [lo, hi) of the memory.
+func (p pattern) within(lo, hi, length int64) pattern {
+	if p.period == 0 {
+		runs := make([]run, 0, len(p.runs))
+		for _, r := range p.runs {
+			if r = r.cut(r.k+lo-r.at, r.k+hi-r.at); r.n > 0 {
+				runs = append(runs, r)
+			}
+		}
+		return pattern{runs: runs}
+	}
+	// Only one run repeats, and its memory has no gaps.
+	from, to := lo/p.shift*p.period, min(length, (hi+p.shift-1)/p.shift*p.period)
+	return pattern{runs: p.between(from, to)}.within(lo, hi, length)
+}
+
+// A Slab is a range of positions along each axis of the memory of a part, which follow
+// each other in memory.
+type Slab struct {
+	Lo, Hi []int64
+	// Offset and Bytes are where in memory they are.
+	Offset, Bytes int64
+}
+
+// Slabs cuts the memory of a part into slabs of at most so many bytes, in order. A cell is
+// never cut.
+func (p *Part) Slabs(most int64) []Slab {
+	sides := p.memory()
+	if slices.Contains(sides, 0) || p.Elem == 0 {
+		return nil
+	}
+	// Axes after the cut one are whole, those before it are cut into single cells.
+	cut, row := len(sides)-1, p.Elem
+	for ; cut > 0 && row*sides[cut] <= most; cut-- {
+		row *= sides[cut]
+	}
+	step := max(1, most/row)
+	var list []Slab
+	at := make([]int64, cut+1)
+	for offset := int64(0); at[0] < sides[0]; {
+		s := Slab{Lo: make([]int64, len(sides)), Hi: slices.Clone(sides), Offset: offset}
+		for i := range cut {
+			s.Lo[i], s.Hi[i] = at[i], at[i]+1
+		}
+		s.Lo[cut], s.Hi[cut] = at[cut], min(at[cut]+step, sides[cut])
+		s.Bytes = (s.Hi[cut] - s.Lo[cut]) * row
+		list = append(list, s)
+		offset += s.Bytes
+		at[cut] = s.Hi[cut]
+		for i := cut; i > 0 && at[i] == sides[i]; i-- {
+			at[i] = 0
+			at[i-1]++
+		}
+	}
+	return list
+}
+
+// From returns what a slab of the part gets from another part of the same array, which a
+// rank holds. Offsets of the destination count from the start of the slab.
+func (p *Part) From(rank int, src *Part, slab Slab) []Transfer {
+	pieces := make([][]piece, len(p.Axes))
+	for i, s := range p.Axes {
+		gets := s.pattern(true).within(slab.Lo[i], slab.Hi[i], s.length())
+		if pieces[i] = meet(gets, src.Axes[i].pattern(false), s.length()); len(pieces[i]) == 0 {
+			return nil
+		}
+	}
+	var list []Transfer
+	chosen := make([]piece, len(pieces))
+	var combine func(i int)
+	combine = func(i int) {
+		if i == len(pieces) {
+			t := transfer(rank, chosen, p.memory(), src.memory(), p.Elem)
+			t.DstOffset -= slab.Offset
+			list = append(list, t)
+			return
+		}
+		for _, chosen[i] = range pieces[i] {
+			combine(i + 1)
+		}
+	}
+	combine(0)
+	return list
+}
