@@ -28,6 +28,12 @@ func FuzzLink(f *testing.F) {
 	add(hello, protect, message{kind: kindProtect, value: 3, a: -1, b: 1 << 62, payload: []byte("v")}, call)
 	add(hello, protect, message{kind: kindForget, payload: []byte("u")}, message{kind: uint32(Query), payload: []byte("u")}, copied)
 	add(hello, message{kind: uint32(Restore)}, copied, copied, message{kind: uint32(Wait)})
+	part := message{kind: kindProtect, value: 1, a: 1 << 40, b: 6 * 8, c: sharingGlobal}
+	for _, n := range []int64{1, 1, 10, 2, 4, 1, 0, 0} {
+		part.payload = binary.LittleEndian.AppendUint64(part.payload, uint64(n))
+	}
+	part.payload = append(part.payload, 'w')
+	add(hello, part, message{kind: kindProtect, a: 1, b: 1, c: sharingReplicated, payload: []byte("t")}, call)
 	add(message{kind: kindHello, value: 7, a: 5, b: 3})
 	f.Add([]byte{1, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -6,8 +6,12 @@ import (
 	"fmt"
 )
 
-// Version is the version of the link. A client sends it in its first message.
-const Version = 1
+// Version is the version of the link. A client sends it in its first message. One of
+// OldestVersion tells of no arrays of all ranks, and is served like any other.
+const (
+	Version       = 2
+	OldestVersion = 1
+)
 
 // Messages from the client.
 const (

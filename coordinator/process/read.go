@@ -44,9 +44,13 @@ func (p *Process) take(m message, files []*os.File) error {
 	}
 	switch m.kind {
 	case kindProtect:
+		r, err := parseRegion(m)
+		if err != nil {
+			return err
+		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.table.protect(parseRegion(m))
+		return p.table.protect(r)
 	case kindForget:
 		p.mu.Lock()
 		defer p.mu.Unlock()

@@ -20,7 +20,8 @@ func (p *Process) copyRegions(ctx context.Context, list []region) ([]zones.Regio
 	regions := make([]zones.Region, len(list))
 	var small []int
 	for i, r := range list {
-		regions[i] = zones.Region{Name: r.name, Zone: zones.Data, Elem: r.elem, Size: r.size, Mem: []byte{}}
+		regions[i] = r.zone()
+		regions[i].Mem = []byte{}
 		if r.small() {
 			if r.size > 0 {
 				small = append(small, i)

@@ -1,12 +1,14 @@
 package process
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 	"unicode/utf8"
 
 	"ckpt/zones"
+	"ckpt/zones/global"
 )
 
 const (
@@ -23,6 +25,14 @@ type region struct {
 	elem    zones.Elem
 	address uint64
 	size    int64
+	// part is what the process holds of an array of all ranks; nil if it is none.
+	part       *global.Part
+	replicated bool
+}
+
+// zone returns the region without memory.
+func (r *region) zone() zones.Region {
+	return zones.Region{Name: r.name, Zone: zones.Data, Elem: r.elem, Size: r.size, Part: r.part, Replicated: r.replicated}
 }
 
 // smallBytes is the size below which a region is copied whole, together with others.
@@ -73,6 +83,28 @@ func (r *region) check() error {
 	case r.size > 0 && r.address == 0:
 		return fmt.Errorf("protect %q: %d bytes at address 0", r.name, r.size)
 	}
+	if r.part == nil {
+		return nil
+	}
+	if err := r.checkPart(); err != nil {
+		return fmt.Errorf("protect %q: %w", r.name, err)
+	}
+	return nil
+}
+
+// checkPart checks the part, and finds how large its elements are.
+func (r *region) checkPart() error {
+	if err := r.part.Check(); err != nil {
+		return err
+	}
+	cells := r.part.Cells()
+	if cells == 0 && r.size == 0 {
+		return nil
+	}
+	if cells == 0 || r.size == 0 || r.size%(cells*int64(r.elem.Size())) != 0 {
+		return fmt.Errorf("%d bytes do not hold %d cells of %v", r.size, cells, r.elem)
+	}
+	r.part.Elem = r.size / cells
 	return nil
 }
 
@@ -92,11 +124,58 @@ func validName(name string) error {
 	return nil
 }
 
-// parseRegion reads a PROTECT message.
-func parseRegion(m message) region {
-	elem := zones.Elem(255)
+// A PROTECT message says how a region relates to those of other ranks.
+const (
+	sharingLocal      = 0
+	sharingReplicated = 1
+	sharingGlobal     = 2
+)
+
+// parseRegion reads a PROTECT message. That of a part begins with its description.
+func parseRegion(m message) (region, error) {
+	r := region{name: string(m.payload), elem: 255, address: uint64(m.a), size: m.b}
 	if m.value < 255 {
-		elem = zones.Elem(m.value)
+		r.elem = zones.Elem(m.value)
 	}
-	return region{name: string(m.payload), elem: elem, address: uint64(m.a), size: m.b}
+	switch m.c {
+	case sharingLocal:
+	case sharingReplicated:
+		r.replicated = true
+	case sharingGlobal:
+		var err error
+		if r.part, m.payload, err = parsePart(m.payload); err != nil {
+			return r, fmt.Errorf("protect: %w", err)
+		}
+		r.name = string(m.payload)
+	default:
+		return r, fmt.Errorf("protect %q: unknown sharing %d", r.name, m.c)
+	}
+	return r, nil
+}
+
+// parsePart reads the description of a part, and returns what follows it.
+func parsePart(b []byte) (*global.Part, []byte, error) {
+	const fixed, perAxis = 2 * 8, 6 * 8
+	if len(b) < fixed {
+		return nil, nil, errors.New("a description ends early")
+	}
+	number := func(i int) int64 { return int64(binary.LittleEndian.Uint64(b[8*i:])) }
+	axes, order := number(0), number(1)
+	if axes < 1 || axes > global.MaxAxes || int64(len(b)) < fixed+axes*perAxis {
+		return nil, nil, fmt.Errorf("a description of %d axes in %d bytes", axes, len(b))
+	}
+	p := &global.Part{}
+	for i := range int(axes) {
+		at := 2 + 6*i
+		p.Axes = append(p.Axes, global.Stretch{Cells: number(at), First: number(at + 1), Count: number(at + 2), Halo: number(at + 3),
+			Block: number(at + 4), Stride: number(at + 5)})
+	}
+	switch order {
+	case 0:
+	case 1: // the first axis is contiguous in memory
+		slices.Reverse(p.Axes)
+	default:
+		return nil, nil, fmt.Errorf("unknown order %d", order)
+	}
+	return p, b[fixed+axes*perAxis:], nil
 }

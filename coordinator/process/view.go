@@ -95,7 +95,8 @@ func (m *memory) reserve(list []region) ([]zones.Region, error) {
 	slices.SortFunc(m.view, func(a, b mapping) int { return cmp.Compare(a.start(), b.start()) })
 	regions := make([]zones.Region, len(view))
 	for i, v := range view {
-		regions[i] = zones.Region{Name: v.name, Zone: zones.Data, Elem: v.elem, Size: v.size, Mem: v.mem}
+		regions[i] = v.zone()
+		regions[i].Mem = v.mem
 	}
 	return regions, nil
 }

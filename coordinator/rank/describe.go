@@ -25,7 +25,7 @@ func describe(h client.Hello, getenv func(string) string) *wire.Process {
 	if h.Rank == 0 {
 		d.Digest, _, _ = launch.Digest(exe) // nobody is warned of another binary then
 	}
-	if h.Version != client.Version {
+	if h.Version < client.OldestVersion || h.Version > client.Version {
 		d.Trouble = fmt.Sprintf("the client in the program of rank %d has version %d, this ckpt needs version %d", h.Rank, h.Version, client.Version)
 	}
 	return d

@@ -83,11 +83,65 @@ int ckpt_init(int rank, int size);
  * most 255 characters, each name once. Call it again with the same name when the memory
  * has moved or has another size. Ranks may protect different regions. Zero bytes are fine.
  * The memory must stay mapped until ckpt_forget, or until it is protected elsewhere.
+ * Only the same number of ranks can resume from it: see ckpt_protect_global.
  *
  * CKPT_OK. CKPT_ARGUMENT: a bad name, an unknown type, a null pointer, or bytes that are
  * no whole number of values; the region stays as it was. CKPT_SERVICE.
  */
 int ckpt_protect(const char *name, void *ptr, size_t bytes, int type);
+
+/*
+ * A part of an array that all ranks hold together, for ckpt_protect_global. The axes are
+ * in the order of the indices in the program; indices begin at 0. This is the part of a
+ * rank that has rows first to first + rows - 1 of n rows of n values, and in memory a
+ * row and a column more on each side:
+ *
+ *     struct ckpt_global part = {.dims = 2, .shape = {n, n}, .first = {first, 0},
+ *                                .count = {rows, n}, .halo = {1, 1}};
+ *
+ * Fields that are left out are 0.
+ */
+#define CKPT_DIMS 8
+#define CKPT_ROW_MAJOR 0    /* as in C: the last index runs fastest in memory */
+#define CKPT_COLUMN_MAJOR 1 /* as in Fortran: the first index runs fastest */
+struct ckpt_global {
+	int dims;                    /* number of axes, 1 to CKPT_DIMS */
+	long long shape[CKPT_DIMS];  /* cells of the whole array along each axis */
+	long long first[CKPT_DIMS];  /* index of the first cell of this rank */
+	long long count[CKPT_DIMS];  /* cells of this rank; 0: none */
+	long long halo[CKPT_DIMS];   /* cells more in memory, on either side */
+	long long block[CKPT_DIMS];  /* 0: the cells follow each other; else they come in blocks of so many, */
+	long long stride[CKPT_DIMS]; /* whose first cells are so far apart: see ckpt_deal; without halo */
+	int order;                   /* CKPT_ROW_MAJOR or CKPT_COLUMN_MAJOR */
+};
+
+/*
+ * ckpt_protect_global is ckpt_protect for the part that this rank has of an array of all
+ * ranks. Another number of ranks can resume from such a checkpoint: each gets the part
+ * that it names, and its halo. The parts of all ranks make up the whole array, each cell
+ * once. Cells of a halo beyond the edge of the array, boundary values, are restored too.
+ * A cell has bytes / cells bytes, a whole number of values; halo cells count.
+ *
+ * As ckpt_protect. CKPT_ARGUMENT: the part does not fit the array or the bytes.
+ */
+int ckpt_protect_global(const char *name, void *ptr, size_t bytes, int type, const struct ckpt_global *part);
+
+/*
+ * ckpt_deal fills one axis of a part: blocks of so many cells are dealt to ranks in turn,
+ * and this rank is at a place among them, from 0. Block 1 is cyclic. Block 0 makes one
+ * block for each, as equal as can be. These are the distributions of
+ * MPI_Type_create_darray and ScaLAPACK.
+ *
+ * CKPT_OK. CKPT_ARGUMENT: an axis, place or number out of range.
+ */
+int ckpt_deal(struct ckpt_global *part, int axis, long long cells, long long block, int places, int place);
+
+/*
+ * ckpt_protect_replicated is ckpt_protect for memory that has the same contents on all
+ * ranks, such as the time: another number of ranks can resume with it, and all of them get
+ * that of rank 0.
+ */
+int ckpt_protect_replicated(const char *name, void *ptr, size_t bytes, int type);
 
 /*
  * ckpt_forget leaves a region out of all later checkpoints. Memory of ckpt_alloc is freed.
@@ -197,7 +251,7 @@ extern int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *
 #define CKPT_I_API __attribute__((weak, visibility("default")))
 #define CKPT_I_OWN static __attribute__((unused))
 
-#define CKPT_I_VERSION 1
+#define CKPT_I_VERSION 2
 #define CKPT_I_MESSAGE 65536
 #define CKPT_I_MAGIC INT64_C(0x6567617074706b63)
 #define CKPT_I_PASSED 64
@@ -212,6 +266,9 @@ enum {
 	CKPT_I_WELCOME = 100, CKPT_I_GO, CKPT_I_MAP, CKPT_I_UNMAP, CKPT_I_OUT, CKPT_I_IN,
 	CKPT_I_TRACK, CKPT_I_TRACER
 };
+
+/* How a region relates to those of the other ranks. */
+enum { CKPT_I_LOCAL, CKPT_I_REPLICATED, CKPT_I_GLOBAL };
 
 enum { CKPT_I_NEW, CKPT_I_ALONE, CKPT_I_CONNECTED, CKPT_I_BROKEN, CKPT_I_FINISHED };
 
@@ -228,7 +285,8 @@ struct ckpt_i_region {
 	struct ckpt_i_region *next;
 	void *ptr;
 	size_t bytes, owned; /* owned: bytes that ckpt_alloc mapped */
-	int type;
+	int type, sharing;
+	struct ckpt_global part; /* zeros, unless sharing is CKPT_I_GLOBAL */
 	char *name;
 };
 
@@ -785,8 +843,39 @@ CKPT_I_OWN int ckpt_i_check(const char *function, const char *name, const void *
 	return CKPT_OK;
 }
 
+/* ckpt_i_put appends a number to a payload. */
+CKPT_I_OWN size_t ckpt_i_put(char *payload, size_t at, int64_t number)
+{
+	memcpy(payload + at, &number, sizeof number);
+	return at + sizeof number;
+}
+
+/* ckpt_i_tell tells the agent of a region. */
+CKPT_I_OWN int ckpt_i_tell(const struct ckpt_i_region *r)
+{
+	char payload[(2 + 6 * CKPT_DIMS) * sizeof(int64_t) + 256];
+	size_t at = 0;
+	int i;
+	if (r->sharing == CKPT_I_GLOBAL) {
+		const struct ckpt_global *p = &r->part;
+		at = ckpt_i_put(payload, at, p->dims);
+		at = ckpt_i_put(payload, at, p->order);
+		for (i = 0; i < p->dims; i++) {
+			at = ckpt_i_put(payload, at, p->shape[i]);
+			at = ckpt_i_put(payload, at, p->first[i]);
+			at = ckpt_i_put(payload, at, p->count[i]);
+			at = ckpt_i_put(payload, at, p->halo[i]);
+			at = ckpt_i_put(payload, at, p->block[i]);
+			at = ckpt_i_put(payload, at, p->stride[i]);
+		}
+	}
+	memcpy(payload + at, r->name, strlen(r->name));
+	return ckpt_i_send(CKPT_I_PROTECT, (uint32_t)r->type, (int64_t)(uintptr_t)r->ptr, (int64_t)r->bytes, r->sharing,
+			   payload, at + strlen(r->name), NULL, 0);
+}
+
 /* ckpt_i_note keeps a region in the list, and tells the agent. */
-CKPT_I_OWN int ckpt_i_note(const char *function, const char *name, void *ptr, size_t bytes, int type, size_t owned)
+CKPT_I_OWN int ckpt_i_note(const char *function, const char *name, const struct ckpt_i_region *want)
 {
 	struct ckpt_i_region *r = ckpt_i_find(name);
 	int status, ready = ckpt_i_ready(function, &status);
@@ -800,28 +889,144 @@ CKPT_I_OWN int ckpt_i_note(const char *function, const char *name, void *ptr, si
 		strcpy(r->name, name);
 		r->next = CKPT_I->regions;
 		CKPT_I->regions = r;
-	} else if (r->ptr == ptr && r->bytes == bytes && r->type == type) {
+	} else if (r->ptr == want->ptr && r->bytes == want->bytes && r->type == want->type && r->sharing == want->sharing &&
+		   memcmp(&r->part, &want->part, sizeof r->part) == 0) {
 		return status;
 	}
-	r->ptr = ptr;
-	r->bytes = bytes;
-	r->type = type;
-	r->owned = owned;
-	if (ready && ckpt_i_send(CKPT_I_PROTECT, (uint32_t)type, (int64_t)(uintptr_t)ptr, (int64_t)bytes, 0, name, strlen(name), NULL, 0) != 0)
+	r->ptr = want->ptr;
+	r->bytes = want->bytes;
+	r->type = want->type;
+	r->owned = want->owned;
+	r->sharing = want->sharing;
+	r->part = want->part;
+	if (ready && ckpt_i_tell(r) != 0)
 		return ckpt_i_broken("the agent (ckpt rank) is gone");
 	return status;
 }
 
-CKPT_I_API int ckpt_protect(const char *name, void *ptr, size_t bytes, int type)
+/* ckpt_i_protect is ckpt_protect with what the region is to the other ranks. */
+CKPT_I_OWN int ckpt_i_protect(const char *function, const char *name, void *ptr, size_t bytes, int type, int sharing,
+			      const struct ckpt_global *part)
 {
 	const struct ckpt_i_region *r;
-	int status = ckpt_i_check("ckpt_protect", name, ptr, bytes, type);
+	struct ckpt_i_region want;
+	int status = ckpt_i_check(function, name, ptr, bytes, type);
 	if (status != CKPT_OK)
 		return status;
 	r = ckpt_i_find(name);
 	if (r != NULL && r->owned > 0 && r->ptr != ptr)
-		return ckpt_i_fail(CKPT_ARGUMENT, "ckpt_protect %s: ckpt_alloc has memory of this name", name);
-	return ckpt_i_note("ckpt_protect", name, ptr, bytes, type, r == NULL ? 0 : r->owned);
+		return ckpt_i_fail(CKPT_ARGUMENT, "%s %s: ckpt_alloc has memory of this name", function, name);
+	memset(&want, 0, sizeof want);
+	want.ptr = ptr;
+	want.bytes = bytes;
+	want.type = type;
+	want.owned = r == NULL ? 0 : r->owned;
+	want.sharing = sharing;
+	if (part != NULL)
+		want.part = *part;
+	return ckpt_i_note(function, name, &want);
+}
+
+CKPT_I_API int ckpt_protect(const char *name, void *ptr, size_t bytes, int type)
+{
+	return ckpt_i_protect("ckpt_protect", name, ptr, bytes, type, CKPT_I_LOCAL, NULL);
+}
+
+CKPT_I_API int ckpt_protect_replicated(const char *name, void *ptr, size_t bytes, int type)
+{
+	return ckpt_i_protect("ckpt_protect_replicated", name, ptr, bytes, type, CKPT_I_REPLICATED, NULL);
+}
+
+/* ckpt_i_dealt returns how many cells the blocks of a part have up to the end of an axis. */
+CKPT_I_OWN long long ckpt_i_dealt(const struct ckpt_global *p, int i)
+{
+	long long rest = p->shape[i] - p->first[i], last;
+	if (rest <= 0)
+		return 0;
+	last = rest % p->stride[i];
+	return rest / p->stride[i] * p->block[i] + (last < p->block[i] ? last : p->block[i]);
+}
+
+/* ckpt_i_axis reports whether the numbers of an axis make sense. */
+CKPT_I_OWN int ckpt_i_axis(const struct ckpt_global *p, int i)
+{
+	const long long most = 1ll << 47;
+	if (p->shape[i] < 1 || p->shape[i] > most || p->first[i] < 0 || p->first[i] > p->shape[i] || p->count[i] < 0 ||
+	    p->count[i] > p->shape[i] - p->first[i] || p->halo[i] < 0 || p->halo[i] > p->shape[i])
+		return 0;
+	if (p->block[i] == 0)
+		return p->stride[i] == 0;
+	return p->block[i] > 0 && p->block[i] <= p->stride[i] && p->stride[i] <= most && p->halo[i] == 0 &&
+	       (p->count[i] == 0 || p->first[i] + p->block[i] <= p->stride[i]) && p->count[i] == ckpt_i_dealt(p, i);
+}
+
+/* ckpt_i_part refuses a part that the agent would refuse, and copies it to *to without
+   what is of no account. */
+CKPT_I_OWN int ckpt_i_part(const char *name, size_t bytes, int type, const struct ckpt_global *part, struct ckpt_global *to)
+{
+	static const unsigned sizes[] = {1, 8, 4, 4, 8};
+	unsigned long long cells = 1, most = 1ull << 47;
+	int i;
+	memset(to, 0, sizeof *to);
+	if (part == NULL || part->dims < 1 || part->dims > CKPT_DIMS)
+		return ckpt_i_fail(CKPT_ARGUMENT, "ckpt_protect_global %s: an array has 1 to %d axes", name, CKPT_DIMS);
+	if (part->order != CKPT_ROW_MAJOR && part->order != CKPT_COLUMN_MAJOR)
+		return ckpt_i_fail(CKPT_ARGUMENT, "ckpt_protect_global %s: unknown order %d", name, part->order);
+	to->dims = part->dims;
+	to->order = part->order;
+	for (i = 0; i < part->dims; i++) {
+		unsigned long long side;
+		if (!ckpt_i_axis(part, i))
+			return ckpt_i_fail(CKPT_ARGUMENT, "ckpt_protect_global %s: axis %d: %lld cells from %lld, halo %lld, block %lld, stride %lld are no part of %lld",
+					   name, i, part->count[i], part->first[i], part->halo[i], part->block[i], part->stride[i], part->shape[i]);
+		side = (unsigned long long)(part->count[i] + 2 * part->halo[i]);
+		if (side > 0 && cells > most / side)
+			return ckpt_i_fail(CKPT_ARGUMENT, "ckpt_protect_global %s: the part is larger than memory", name);
+		cells *= side;
+		to->shape[i] = part->shape[i];
+		to->first[i] = part->first[i];
+		to->count[i] = part->count[i];
+		to->halo[i] = part->halo[i];
+		to->block[i] = part->block[i];
+		to->stride[i] = part->stride[i];
+	}
+	if (cells == 0 ? bytes != 0 : bytes == 0 || bytes % (cells * sizes[type]) != 0)
+		return ckpt_i_fail(CKPT_ARGUMENT, "ckpt_protect_global %s: %lu bytes do not hold %llu cells of values of %u bytes, halo included",
+				   name, (unsigned long)bytes, cells, sizes[type]);
+	return CKPT_OK;
+}
+
+CKPT_I_API int ckpt_protect_global(const char *name, void *ptr, size_t bytes, int type, const struct ckpt_global *part)
+{
+	struct ckpt_global plain;
+	int status = ckpt_i_check("ckpt_protect_global", name, ptr, bytes, type);
+	if (status == CKPT_OK)
+		status = ckpt_i_part(name, bytes, type, part, &plain);
+	if (status != CKPT_OK)
+		return status;
+	return ckpt_i_protect("ckpt_protect_global", name, ptr, bytes, type, CKPT_I_GLOBAL, &plain);
+}
+
+CKPT_I_API int ckpt_deal(struct ckpt_global *part, int axis, long long cells, long long block, int places, int place)
+{
+	long long whole, rest;
+	if (part == NULL || axis < 0 || axis >= CKPT_DIMS || cells < 1 || cells > 1ll << 47 || block < 0 || block > 1ll << 31 || places < 1 ||
+	    place < 0 || place >= places)
+		return ckpt_i_fail(CKPT_ARGUMENT, "ckpt_deal: axis %d, %lld cells in blocks of %lld, place %d of %d: out of range", axis, cells, block, place, places);
+	part->shape[axis] = cells;
+	part->halo[axis] = part->block[axis] = part->stride[axis] = 0;
+	if (block == 0) {
+		part->first[axis] = cells / places * place + (place < cells % places ? place : cells % places);
+		part->count[axis] = cells / places + (place < cells % places);
+		return CKPT_OK;
+	}
+	whole = cells / block / places; /* rounds in which every place gets a block */
+	rest = cells - whole * places * block - place * block;
+	part->first[axis] = place * block < cells ? place * block : cells;
+	part->count[axis] = whole * block + (rest < 0 ? 0 : rest > block ? block : rest);
+	part->block[axis] = block;
+	part->stride[axis] = block * places;
+	return CKPT_OK;
 }
 
 CKPT_I_API int ckpt_forget(const char *name)
@@ -847,7 +1052,7 @@ CKPT_I_API int ckpt_forget(const char *name)
 CKPT_I_API void *ckpt_alloc(const char *name, size_t bytes, int type)
 {
 	size_t mapped = (bytes + CKPT_I_PAGE) & ~(size_t)(CKPT_I_PAGE - 1); /* a page if there are no bytes */
-	struct ckpt_i_region *old;
+	struct ckpt_i_region *old, want;
 	void *mem, *before = NULL;
 	size_t owned = 0;
 	if (ckpt_i_check("ckpt_alloc", name, "", bytes, type) != CKPT_OK)
@@ -867,7 +1072,12 @@ CKPT_I_API void *ckpt_alloc(const char *name, size_t bytes, int type)
 		owned = old->owned;
 		memcpy(mem, before, old->bytes < bytes ? old->bytes : bytes);
 	}
-	if (ckpt_i_note("ckpt_alloc", name, mem, bytes, type, mapped) == CKPT_ARGUMENT) {
+	memset(&want, 0, sizeof want);
+	want.ptr = mem;
+	want.bytes = bytes;
+	want.type = type;
+	want.owned = mapped;
+	if (ckpt_i_note("ckpt_alloc", name, &want) == CKPT_ARGUMENT) {
 		munmap(mem, mapped);
 		return NULL;
 	}

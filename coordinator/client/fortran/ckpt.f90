@@ -40,7 +40,8 @@ module ckpt
   integer, parameter, public :: CKPT_BYTES = 0, CKPT_FLOAT64 = 1, CKPT_FLOAT32 = 2
   integer, parameter, public :: CKPT_INT32 = 3, CKPT_INT64 = 4
 
-  public :: ckpt_init, ckpt_protect, ckpt_forget, ckpt_alloc, ckpt_restore, ckpt_boundary
+  public :: ckpt_init, ckpt_protect, ckpt_protect_global, ckpt_protect_replicated, ckpt_forget
+  public :: ckpt_alloc, ckpt_restore, ckpt_boundary
   public :: ckpt_save, ckpt_wait, ckpt_query, ckpt_finalize, ckpt_error, ckpt_progress
 
   ! ckpt_protect(name, array [, status]) for arrays of any rank and for scalars, or
@@ -49,6 +50,30 @@ module ckpt
     procedure protect_real32, protect_real64, protect_int32, protect_int64
     procedure protect_complex32, protect_complex64, protect_memory
   end interface
+
+  ! ckpt_protect_global(name, array, whole, first [, halo, block, stride, status]) for the
+  ! part that this process has of an array of all processes: whole is the shape of that
+  ! array, first the index in it, from 1, of the first element here that is no halo. halo
+  ! is how many elements there are more on either side. With block and stride the elements
+  ! come in blocks of that length, whose first elements are so far apart. The last axes of
+  ! an array of more axes than whole has are those of whole; the others are one cell.
+  interface ckpt_protect_global
+    procedure global_real32, global_real64, global_int32, global_int64, global_complex32, global_complex64
+  end interface
+
+  ! ckpt_protect_replicated(name, array [, status]) for what all processes have alike.
+  interface ckpt_protect_replicated
+    procedure replicated_real32, replicated_real64, replicated_int32, replicated_int64
+  end interface
+
+  integer, parameter :: MAX_AXES = 8, COLUMN_MAJOR = 1
+  integer, parameter :: IS_LOCAL = 0, IS_REPLICATED = 1
+
+  type, bind(c) :: global_part
+    integer(c_int) :: axes = 0
+    integer(c_long_long), dimension(MAX_AXES) :: whole = 0, first = 0, count = 0, halo = 0, block = 0, stride = 0
+    integer(c_int) :: order = COLUMN_MAJOR
+  end type
 
   ! The number of a step has the kind of the program's loop.
   interface ckpt_boundary
@@ -70,6 +95,21 @@ module ckpt
       type(c_ptr), value :: address
       integer(c_size_t), value :: bytes
       integer(c_int), value :: element
+    end function
+    integer(c_int) function c_replicated(name, address, bytes, element) bind(c, name='ckpt_protect_replicated')
+      import :: c_int, c_char, c_ptr, c_size_t
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr), value :: address
+      integer(c_size_t), value :: bytes
+      integer(c_int), value :: element
+    end function
+    integer(c_int) function c_global(name, address, bytes, element, part) bind(c, name='ckpt_protect_global')
+      import :: c_int, c_char, c_ptr, c_size_t, global_part
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr), value :: address
+      integer(c_size_t), value :: bytes
+      integer(c_int), value :: element
+      type(global_part), intent(in) :: part
     end function
     integer(c_int) function c_forget(name) bind(c, name='ckpt_forget')
       import :: c_int, c_char
@@ -275,20 +315,173 @@ contains
     call protect(name, address, bytes, element, .true., status)
   end subroutine
 
-  subroutine protect(name, address, bytes, element, contiguous, status)
+  subroutine replicated_real32(name, array, status)
+    character(*), intent(in) :: name
+    real(real32), intent(in), target :: array(..)
+    integer, intent(out), optional :: status
+    call protect(name, c_loc(array), size(array, kind=int64) * 4, CKPT_FLOAT32, is_contiguous(array), status, IS_REPLICATED)
+  end subroutine
+
+  subroutine replicated_real64(name, array, status)
+    character(*), intent(in) :: name
+    real(real64), intent(in), target :: array(..)
+    integer, intent(out), optional :: status
+    call protect(name, c_loc(array), size(array, kind=int64) * 8, CKPT_FLOAT64, is_contiguous(array), status, IS_REPLICATED)
+  end subroutine
+
+  subroutine replicated_int32(name, array, status)
+    character(*), intent(in) :: name
+    integer(int32), intent(in), target :: array(..)
+    integer, intent(out), optional :: status
+    call protect(name, c_loc(array), size(array, kind=int64) * 4, CKPT_INT32, is_contiguous(array), status, IS_REPLICATED)
+  end subroutine
+
+  subroutine replicated_int64(name, array, status)
+    character(*), intent(in) :: name
+    integer(int64), intent(in), target :: array(..)
+    integer, intent(out), optional :: status
+    call protect(name, c_loc(array), size(array, kind=int64) * 8, CKPT_INT64, is_contiguous(array), status, IS_REPLICATED)
+  end subroutine
+
+  subroutine global_real32(name, array, whole, first, halo, block, stride, status)
+    character(*), intent(in) :: name
+    real(real32), intent(in), target :: array(..)
+    integer, intent(in) :: whole(:), first(:)
+    integer, intent(in), optional :: halo(:), block(:), stride(:)
+    integer, intent(out), optional :: status
+    call global(name, c_loc(array), shape(array, kind=int64), 4_int64, CKPT_FLOAT32, is_contiguous(array), &
+                whole, first, halo, block, stride, status)
+  end subroutine
+
+  subroutine global_real64(name, array, whole, first, halo, block, stride, status)
+    character(*), intent(in) :: name
+    real(real64), intent(in), target :: array(..)
+    integer, intent(in) :: whole(:), first(:)
+    integer, intent(in), optional :: halo(:), block(:), stride(:)
+    integer, intent(out), optional :: status
+    call global(name, c_loc(array), shape(array, kind=int64), 8_int64, CKPT_FLOAT64, is_contiguous(array), &
+                whole, first, halo, block, stride, status)
+  end subroutine
+
+  subroutine global_int32(name, array, whole, first, halo, block, stride, status)
+    character(*), intent(in) :: name
+    integer(int32), intent(in), target :: array(..)
+    integer, intent(in) :: whole(:), first(:)
+    integer, intent(in), optional :: halo(:), block(:), stride(:)
+    integer, intent(out), optional :: status
+    call global(name, c_loc(array), shape(array, kind=int64), 4_int64, CKPT_INT32, is_contiguous(array), &
+                whole, first, halo, block, stride, status)
+  end subroutine
+
+  subroutine global_int64(name, array, whole, first, halo, block, stride, status)
+    character(*), intent(in) :: name
+    integer(int64), intent(in), target :: array(..)
+    integer, intent(in) :: whole(:), first(:)
+    integer, intent(in), optional :: halo(:), block(:), stride(:)
+    integer, intent(out), optional :: status
+    call global(name, c_loc(array), shape(array, kind=int64), 8_int64, CKPT_INT64, is_contiguous(array), &
+                whole, first, halo, block, stride, status)
+  end subroutine
+
+  subroutine global_complex32(name, array, whole, first, halo, block, stride, status)
+    character(*), intent(in) :: name
+    complex(real32), intent(in), target :: array(..)
+    integer, intent(in) :: whole(:), first(:)
+    integer, intent(in), optional :: halo(:), block(:), stride(:)
+    integer, intent(out), optional :: status
+    call global(name, c_loc(array), shape(array, kind=int64), 8_int64, CKPT_FLOAT32, is_contiguous(array), &
+                whole, first, halo, block, stride, status)
+  end subroutine
+
+  subroutine global_complex64(name, array, whole, first, halo, block, stride, status)
+    character(*), intent(in) :: name
+    complex(real64), intent(in), target :: array(..)
+    integer, intent(in) :: whole(:), first(:)
+    integer, intent(in), optional :: halo(:), block(:), stride(:)
+    integer, intent(out), optional :: status
+    call global(name, c_loc(array), shape(array, kind=int64), 16_int64, CKPT_FLOAT64, is_contiguous(array), &
+                whole, first, halo, block, stride, status)
+  end subroutine
+
+  ! Protect a part of an array of all processes; its own shape is sides.
+  subroutine global(name, address, sides, bytes, element, contiguous, whole, first, halo, block, stride, status)
+    character(*), intent(in) :: name
+    type(c_ptr), intent(in) :: address
+    integer(int64), intent(in) :: sides(:), bytes
+    integer, intent(in) :: element
+    logical, intent(in) :: contiguous
+    integer, intent(in) :: whole(:), first(:)
+    integer, intent(in), optional :: halo(:), block(:), stride(:)
+    integer, intent(out), optional :: status
+    type(global_part) :: part
+    logical :: fits
+    integer :: n, inner
+    n = size(whole)
+    inner = size(sides) - n
+    if (n < 1 .or. n > MAX_AXES .or. inner < 0 .or. size(first) /= n) then
+      call refuse(trim(name)//' has other axes than the whole array', status)
+      return
+    end if
+    part%axes = int(n, c_int)
+    part%whole(:n) = int(whole, c_long_long)
+    part%first(:n) = int(first, c_long_long) - 1
+    fits = .true.
+    call copy(part%halo, halo, n, fits)
+    call copy(part%block, block, n, fits)
+    call copy(part%stride, stride, n, fits)
+    if (.not. fits) then
+      call refuse(trim(name)//' has a halo, blocks or strides for other axes than the whole array', status)
+      return
+    end if
+    part%count(:n) = int(sides(inner + 1:), c_long_long) - 2 * part%halo(:n)
+    if (.not. contiguous) then
+      call refuse(trim(name)//' is not contiguous: protect the whole array, or a copy', status)
+      return
+    end if
+    if (allocated(refusal)) deallocate (refusal)
+    call give(int(c_global(c_text(name), address, int(product(sides) * bytes, c_size_t), int(element, c_int), part)), status)
+  end subroutine
+
+  ! Copy numbers that are given, of n axes. Other axes do not fit.
+  subroutine copy(to, from, n, fits)
+    integer(c_long_long), intent(inout) :: to(:)
+    integer, intent(in), optional :: from(:)
+    integer, intent(in) :: n
+    logical, intent(inout) :: fits
+    if (.not. present(from)) return
+    fits = fits .and. size(from) == n
+    if (fits) to(:n) = int(from, c_long_long)
+  end subroutine
+
+  ! Refuse a call, as C would.
+  subroutine refuse(text, status)
+    character(*), intent(in) :: text
+    integer, intent(out), optional :: status
+    refusal = 'ckpt_protect: '//text
+    call give(CKPT_ARGUMENT, status)
+  end subroutine
+
+  subroutine protect(name, address, bytes, element, contiguous, status, sharing)
     character(*), intent(in) :: name
     type(c_ptr), intent(in) :: address
     integer(int64), intent(in) :: bytes
     integer, intent(in) :: element
     logical, intent(in) :: contiguous
     integer, intent(out), optional :: status
+    integer, intent(in), optional :: sharing
+    integer :: kind
+    kind = IS_LOCAL
+    if (present(sharing)) kind = sharing
     if (.not. contiguous) then
-      refusal = 'ckpt_protect: '//trim(name)//' is not contiguous: protect the whole array, or a copy'
-      call give(CKPT_ARGUMENT, status)
+      call refuse(trim(name)//' is not contiguous: protect the whole array, or a copy', status)
       return
     end if
     if (allocated(refusal)) deallocate (refusal)
-    call give(int(c_protect(c_text(name), address, int(bytes, c_size_t), int(element, c_int))), status)
+    if (kind == IS_REPLICATED) then
+      call give(int(c_replicated(c_text(name), address, int(bytes, c_size_t), int(element, c_int))), status)
+    else
+      call give(int(c_protect(c_text(name), address, int(bytes, c_size_t), int(element, c_int))), status)
+    end if
   end subroutine
 
   ! Hand a status to the caller. Without a place for it, errors that the program cannot

@@ -42,7 +42,7 @@ import threading
 
 __all__ = [
     "OK", "STOP", "NONE", "ARGUMENT", "SERVICE", "DAMAGE", "FULL", "MISMATCH", "IO", "Error",
-    "init", "protect", "forget", "alloc", "restore", "boundary", "save", "wait", "query",
+    "init", "protect", "protect_global", "protect_replicated", "deal", "forget", "alloc", "restore", "boundary", "save", "wait", "query",
     "finalize", "error", "progress",
 ]
 
@@ -54,8 +54,12 @@ _BYTES, _FLOAT64, _FLOAT32, _INT32, _INT64 = range(5)
 _ELEMENTS = {"f8": _FLOAT64, "c16": _FLOAT64, "f4": _FLOAT32, "c8": _FLOAT32,
              "i8": _INT64, "u8": _INT64, "i4": _INT32, "u4": _INT32}
 
+# How a region relates to those of the other ranks.
+_LOCAL, _REPLICATED, _GLOBAL = range(3)
+_AXES = 8
+
 # Messages to the agent, and from it.
-_VERSION = 1
+_VERSION = 2
 _HELLO, _PROTECT, _FORGET, _RESTORE, _BOUNDARY, _WAIT, _QUERY, _FINALIZE, _COPIED, _TRACKED = range(1, 11)
 _WELCOME, _GO, _MAP, _UNMAP, _OUT, _IN, _TRACK, _TRACER = range(100, 108)
 _HEADER = struct.Struct("<IIqqq")
@@ -432,10 +436,77 @@ def protect(name, data):
     Call it again with the same name when the array is another one. The module
     holds a reference, so that the memory stays.
     """
-    encoded = _encoded("ckpt.protect", name)
+    return _protect("ckpt.protect", name, data, _LOCAL)
+
+
+def protect_replicated(name, data):
+    """Protect what all ranks have alike, such as the time, under a name.
+
+    Another number of ranks can resume with it; all of them get that of rank 0.
+    """
+    return _protect("ckpt.protect_replicated", name, data, _REPLICATED)
+
+
+def protect_global(name, data, shape, first, halo=None, block=None, stride=None):
+    """Protect the part that this rank has of an array of all ranks, under a name.
+
+    shape is that of the whole array, first the index in it of the first cell here
+    that is no halo. halo is how many cells data has more on either side. With block
+    and stride the cells come in blocks of that length, whose first cells are so far
+    apart. Axes of data that shape does not have are parts of a cell: the last ones,
+    or the first ones in Fortran's order.
+
+    Another number of ranks can resume from such a checkpoint: each gets its part.
+    """
+    function, axes = "ckpt.protect_global", len(shape)
+    rows = getattr(data, "shape", (len(data),))
+    numbers = [shape, first] + [(0,) * axes if n is None else n for n in (halo, block, stride)]
+    if not 1 <= axes <= min(_AXES, len(rows)) or any(len(n) != axes for n in numbers):
+        raise ValueError(f"{function} {name}: array and numbers have other axes than the whole")
+    columns = hasattr(data, "flags") and data.flags.f_contiguous and not data.flags.c_contiguous
+    rows = rows[len(rows) - axes:] if columns else rows[:axes]
+    payload = struct.pack("<qq", axes, columns)
+    for axis, (n, *rest) in enumerate(zip(rows, *numbers)):
+        payload += _axis(function, name, axis, n, *map(int, rest))
+    return _protect(function, name, data, _GLOBAL, payload)
+
+
+def _axis(function, name, axis, rows, shape, first, halo, block, stride):
+    """Return the description of an axis, which the agent would refuse if we did not."""
+    count = rows - 2 * halo
+    fits = 0 < shape <= _SIZE and 0 <= first <= shape and 0 <= count <= shape - first and 0 <= halo <= shape
+    if block == 0:
+        fits = fits and stride == 0
+    else:
+        fits = (fits and 0 < block <= stride <= _SIZE and halo == 0 and (count == 0 or first + block <= stride)
+                and count == (shape - first) // stride * block + min((shape - first) % stride, block))
+    if not fits:
+        raise ValueError(f"{function} {name}: axis {axis}: {count} cells from {first}, halo {halo}, block {block}, "
+                         f"stride {stride} are no part of {shape}")
+    return struct.pack("<qqqqqq", shape, first, count, halo, block, stride)
+
+
+def deal(cells, block, places, place):
+    """Return first, count, block and stride of a place, of an axis dealt to so many.
+
+    Blocks of so many cells are dealt in turn; block 1 is cyclic. Block 0 makes one
+    block for each place, as equal as can be.
+    """
+    if cells < 1 or block < 0 or not 0 <= place < places:
+        raise ValueError(f"ckpt.deal: {cells} cells in blocks of {block}, place {place} of {places}: out of range")
+    if block == 0:
+        some, more = divmod(cells, places)
+        return some * place + min(place, more), some + (place < more), 0, 0
+    whole = cells // block // places  # rounds in which every place gets a block
+    rest = cells - whole * places * block - place * block
+    return min(place * block, cells), whole * block + min(max(rest, 0), block), block, block * places
+
+
+def _protect(function, name, data, sharing, part=b""):
+    encoded = part + _encoded(function, name)
     address, size, element, keep = _memory(name, data)
     with _state.lock:
-        status = _state.tell("ckpt.protect", _PROTECT, element, address, size, 0, encoded)
+        status = _state.tell(function, _PROTECT, element, address, size, sharing, encoded)
         if status == ARGUMENT:
             raise ValueError(_state.error)
         _state.arrays[name] = keep

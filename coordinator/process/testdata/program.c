@@ -162,6 +162,31 @@ static void progress(void)
 		fprintf(stderr, "progress\n");
 }
 
+/* share protects parts of arrays of all ranks, of a rows, from row b on, c of them. */
+static long long share(const char *command, struct array *v, long a, long b, long c)
+{
+	struct ckpt_global part;
+	memset(&part, 0, sizeof part);
+	part.dims = 2;
+	part.shape[0] = a;
+	part.first[0] = b;
+	part.count[0] = c;
+	part.halo[0] = 1;
+	part.shape[1] = part.count[1] = 5;
+	v->bytes = (size_t)(c + 2) * 5 * 16; /* two values a cell */
+	if (strcmp(command, "columns") == 0)
+		part.order = CKPT_COLUMN_MAJOR;
+	if (strcmp(command, "dealt") == 0) { /* in blocks of b, at place c of 3 */
+		if (ckpt_deal(&part, 0, a, b, 3, (int)c) != CKPT_OK)
+			return CKPT_ARGUMENT;
+		v->bytes = (size_t)part.count[0] * 5 * 16;
+	}
+	if (strcmp(command, "uneven") == 0)
+		v->bytes -= 8;
+	v->mem = (unsigned char *)calloc(1, v->bytes + 1);
+	return ckpt_protect_global(v->name, v->mem, v->bytes, CKPT_FLOAT64, &part);
+}
+
 static long long run(const char *command, char *name, long a, long b, long c)
 {
 	struct array *v;
@@ -283,6 +308,13 @@ static long long run(const char *command, char *name, long a, long b, long c)
 		munmap(mem + a, (size_t)a);
 		return status;
 	}
+	if (strcmp(command, "replicated") == 0) {
+		v->mem = (unsigned char *)calloc(1, (size_t)a);
+		v->bytes = (size_t)a;
+		return ckpt_protect_replicated(name, v->mem, v->bytes, CKPT_INT32);
+	}
+	if (strcmp(command, "rows") == 0 || strcmp(command, "columns") == 0 || strcmp(command, "dealt") == 0 || strcmp(command, "uneven") == 0)
+		return share(command, v, a, b, c);
 	if (strcmp(command, "fill") == 0)
 		return fill(v, (unsigned)a), 0;
 	if (strcmp(command, "write") == 0)

@@ -89,7 +89,27 @@ def gone(name, size, element):
     return status
 
 
+def shared(name, kind, a, b, c):
+    """Protect parts of arrays of all ranks, of a rows, from row b on, c of them."""
+    import numpy
+    if kind == "dealt":  # in blocks of b, at place c of 3
+        first, count, block, stride = ckpt.deal(a, b, 3, c)
+        return ckpt.protect_global(name, numpy.zeros((count, 5, 2)), (a, 5), (first, 0), block=(block, 0), stride=(stride, 0))
+    if kind == "columns":
+        return ckpt.protect_global(name, numpy.zeros((2, c + 2, 5), order="F"), (a, 5), (b, 0), (1, 0))
+    return ckpt.protect_global(name, numpy.zeros((c + 2, 5), complex), (a, 5), (b, 0), (1, 0))
+
+
+def replicated(name, size):
+    import numpy
+    return ckpt.protect_replicated(name, numpy.zeros(size // 4, "i4"))
+
+
 COMMANDS = {
+    "rows": lambda name, a, b, c: shared(name, "rows", a, b, c),
+    "columns": lambda name, a, b, c: shared(name, "columns", a, b, c),
+    "dealt": lambda name, a, b, c: shared(name, "dealt", a, b, c),
+    "replicated": lambda name, a, b, c: replicated(name, a),
     "init": lambda _, a, b, c: ckpt.init(a, b),
     "restore": lambda *_: ckpt.restore(),
     "boundary": lambda _, a, b, c: ckpt.boundary(a),
