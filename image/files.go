@@ -66,6 +66,26 @@ func (j *Job) RegionBytes(m *Manifest, path string, rank int, name string) (int6
 	return 0, err
 }
 
+// EachRegion calls f for each region of the data zone in a checkpoint, with the rank
+// that has it, until f fails.
+func (j *Job) EachRegion(m *Manifest, f func(rank int, name string) error) error {
+	for _, file := range m.Files {
+		regions, err := j.place().Regions(file)
+		if err != nil {
+			return err
+		}
+		for _, r := range regions {
+			if r.Zone != zones.Data {
+				continue
+			}
+			if err := f(r.Rank, r.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Open opens one of m.Files, named by its path, and the files it refers to.
 func (j *Job) Open(m *Manifest, path string) (*container.Contents, error) {
 	f, err := m.file(path)

@@ -86,13 +86,18 @@ type Rank struct {
 	// Channels is the size of the region "channels": the state of the channels to
 	// other groups. Vector says what the rank depends on, in the words of the
 	// coordinator, and LogFrom which frame of its message log comes after it.
-	Channels     int64           `json:"channels_bytes,omitempty"`
-	Vector       json.RawMessage `json:"vector,omitempty"`
-	LogFrom      uint64          `json:"log_from,omitempty"`
-	Coordination float64         `json:"coordination_s"`
-	Management   float64         `json:"management_s"`
-	Storage      float64         `json:"storage_s"`
-	Pause        float64         `json:"pause_s"`
+	Channels int64           `json:"channels_bytes,omitempty"`
+	Vector   json.RawMessage `json:"vector,omitempty"`
+	LogFrom  uint64          `json:"log_from,omitempty"`
+	// Global is what the rank holds of arrays of all ranks, and Replicated names the
+	// regions that all ranks have alike: another number of ranks can resume from these.
+	// A program of the user tells both.
+	Global       []GlobalPart `json:"global,omitempty"`
+	Replicated   []string     `json:"replicated,omitempty"`
+	Coordination float64      `json:"coordination_s"`
+	Management   float64      `json:"management_s"`
+	Storage      float64      `json:"storage_s"`
+	Pause        float64      `json:"pause_s"`
 }
 
 // Latency is the time of a checkpoint and its parts, in seconds.
@@ -226,6 +231,11 @@ func (r *Rank) check(nodes []int, files map[string]bool) error {
 		return fmt.Errorf("pending_bytes %d or channels_bytes %d is out of range", r.Pending, r.Channels)
 	case r.LogFrom > maxFrame:
 		return fmt.Errorf("log_from %d is out of range", r.LogFrom)
+	}
+	for _, g := range r.Global {
+		if err := g.Check(); err != nil {
+			return fmt.Errorf("region %q: %w", g.Region, err)
+		}
 	}
 	return nil
 }

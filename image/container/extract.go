@@ -28,6 +28,44 @@ func (o *Contents) Region(i int) *RegionReader {
 	return &RegionReader{o: o, size: o.Regions[i].Size, records: o.c.index.extents[o.first[i]:o.first[i+1]]}
 }
 
+// Find returns which region a rank has under a name, -1 if it has none.
+func (o *Contents) Find(rank int, name string) int {
+	return slices.IndexFunc(o.c.index.regions, func(r regionRec) bool { return r.name == name && r.of(rank) })
+}
+
+// Turn makes the reader one of another region, and keeps its memory.
+func (r *RegionReader) Turn(o *Contents, i int) {
+	buf := r.buf
+	*r = *o.Region(i)
+	r.buf = buf
+}
+
+// Fetch reads the extents that hold the bytes from offset from to offset to, so that
+// copies of them, in any order, read no more. It does nothing where they are too many to
+// be kept.
+func (r *RegionReader) Fetch(ctx context.Context, from, to int64) error {
+	i := r.extentAt(from)
+	last := i
+	for size := int64(0); last < len(r.records) && r.records[last].offset < to; last++ {
+		if size += r.records[last].rawLen; size > windowBytes {
+			return nil
+		}
+	}
+	if i >= r.first && last <= r.last {
+		return nil
+	}
+	return r.read(ctx, i, to)
+}
+
+// extentAt returns the extent that holds a byte.
+func (r *RegionReader) extentAt(at int64) int {
+	i, found := slices.BinarySearchFunc(r.records, at, func(e extentRec, at int64) int { return cmp.Compare(e.offset, at) })
+	if !found {
+		i--
+	}
+	return i
+}
+
 // Copy writes the bytes from offset from to offset to, each checked before. It reads
 // the extents that hold them and no others; holes are read along where that takes less
 // time than another call. Progress, unless nil, gets the bytes written.
@@ -35,10 +73,7 @@ func (r *RegionReader) Copy(ctx context.Context, w io.Writer, from, to int64, pr
 	if from < 0 || to < from || to > r.size {
 		return durable.Damaged(r.o.c.path, r.o.c.trailer.indexOffset, "bytes %d to %d are asked for of a region of %d", from, to, r.size)
 	}
-	i, found := slices.BinarySearchFunc(r.records, from, func(e extentRec, at int64) int { return cmp.Compare(e.offset, at) })
-	if !found {
-		i--
-	}
+	i := r.extentAt(from)
 	for from < to {
 		if i < r.first || i >= r.last {
 			if err := r.read(ctx, i, to); err != nil {

@@ -1,0 +1,263 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"ckpt/image/container"
+	"ckpt/internal/durable"
+	"ckpt/zones"
+	"ckpt/zones/global"
+)
+
+// A GlobalPart is what a rank holds of an array of all ranks, in a region of its own.
+type GlobalPart struct {
+	Region string `json:"region"`
+	global.Part
+}
+
+// slabBytes is how much of an array a rank reads before it hands it over.
+const slabBytes = 4 << 20
+
+// openFiles is how many files a PartReader keeps open.
+const openFiles = 16
+
+// A PartReader reads regions of a checkpoint for a rank that did not write them: of
+// another number of ranks, or with other parts of the same arrays. It holds a few MiB at a
+// time, and is used by one goroutine.
+type PartReader struct {
+	job    *Job
+	m      *Manifest
+	rank   int // that reads
+	opt    container.LoadOptions
+	open   []openFile // the one used last at the end
+	region *container.RegionReader
+	at     place
+	buf    []byte
+}
+
+// A place is a region of a rank.
+type place struct {
+	rank int
+	name string
+}
+
+type openFile struct {
+	path string
+	*container.Contents
+}
+
+// Parts returns a reader of a checkpoint for a rank.
+func (j *Job) Parts(m *Manifest, rank int, opt container.LoadOptions) *PartReader {
+	return &PartReader{job: j, m: m, rank: rank, opt: opt, at: place{rank: -1}}
+}
+
+// Close closes all files.
+func (p *PartReader) Close() {
+	for _, o := range p.open {
+		o.Close()
+	}
+	p.open = nil
+}
+
+// Load fills a region: a part of an array of all ranks from the ranks that held its cells,
+// a replicated region from the first rank, and any other from the rank itself. It fails
+// as container.Place.Load does.
+func (p *PartReader) Load(ctx context.Context, into zones.Region) error {
+	if into.Part == nil {
+		return p.whole(ctx, into)
+	}
+	held, err := p.held(into)
+	if err != nil {
+		return err
+	}
+	for _, slab := range into.Part.Slabs(slabBytes) {
+		mem := into.Mem[slab.Offset : slab.Offset+slab.Bytes]
+		got := int64(0)
+		for _, h := range held {
+			list := into.Part.From(h.Rank, h.Part, slab)
+			for _, t := range list {
+				got += t.Bytes()
+			}
+			if err := p.transfers(ctx, h, into, list, mem); err != nil {
+				return err
+			}
+		}
+		if got != slab.Bytes {
+			return durable.Damaged(p.job.manifestPath(p.m.Number), 0, "%d of %d bytes of array %q are in no rank's part", slab.Bytes-got, slab.Bytes, into.Name)
+		}
+		if err := p.loaded(mem); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// held returns the parts of an array, which fit the one to read.
+func (p *PartReader) held(into zones.Region) ([]global.Held, error) {
+	var held []global.Held
+	for i := range p.m.Ranks {
+		r := &p.m.Ranks[i]
+		k := slices.IndexFunc(r.Global, func(g GlobalPart) bool { return g.Region == into.Name })
+		if k < 0 {
+			continue
+		}
+		part := &r.Global[k].Part
+		if err := part.Fits(into.Part); err != nil {
+			return nil, p.differ("array %q is another one than that of rank %d in it: %v", into.Name, r.Rank, err)
+		}
+		held = append(held, global.Held{Rank: r.Rank, Part: part})
+	}
+	if len(held) == 0 {
+		return nil, p.differ("it has no array %q of all ranks", into.Name)
+	}
+	return held, nil
+}
+
+func (p *PartReader) differ(format string, args ...any) error {
+	return fmt.Errorf("%s: %w: %s", p.job.manifestPath(p.m.Number), container.ErrRegionsDiffer, fmt.Sprintf(format, args...))
+}
+
+// loaded hands memory over.
+func (p *PartReader) loaded(mem []byte) error {
+	if p.opt.Progress != nil {
+		p.opt.Progress(int64(len(mem)))
+	}
+	if p.opt.Loaded == nil {
+		return nil
+	}
+	return p.opt.Loaded(mem)
+}
+
+// whole fills a region that one rank has.
+func (p *PartReader) whole(ctx context.Context, into zones.Region) error {
+	from := p.rank
+	if into.Replicated {
+		from = p.m.Ranks[0].Rank
+	}
+	if err := p.turn(place{from, into.Name}, into, into.Size); err != nil {
+		return err
+	}
+	for at := int64(0); at < into.Size; at += slabBytes {
+		mem := into.Mem[at:min(at+slabBytes, into.Size)]
+		if err := p.region.Copy(ctx, &target{mem}, at, at+int64(len(mem)), nil); err != nil {
+			return err
+		}
+		if err := p.loaded(mem); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turn makes the reader one of another region, which has so many bytes.
+func (p *PartReader) turn(to place, like zones.Region, size int64) error {
+	if p.at == to {
+		return nil
+	}
+	i := slices.IndexFunc(p.m.Ranks, func(r Rank) bool { return r.Rank == to.rank })
+	if i < 0 {
+		return p.differ("it has no rank %d", to.rank)
+	}
+	o, err := p.file(p.m.Ranks[i].File)
+	if err != nil {
+		return err
+	}
+	k := o.Find(to.rank, to.name)
+	if k < 0 {
+		return p.differ("there is no region %q of rank %d", to.name, to.rank)
+	}
+	if r := o.Regions[k]; r.Zone != like.Zone || r.Elem != like.Elem || r.Size != size {
+		return p.differ("region %q is %d bytes of %v, was %d of %v", to.name, size, like.Elem, r.Size, r.Elem)
+	}
+	if p.region == nil {
+		p.region = o.Region(k)
+	} else {
+		p.region.Turn(o, k)
+	}
+	p.at = to
+	return nil
+}
+
+// file opens a file, and closes another one if there are too many.
+func (p *PartReader) file(path string) (*container.Contents, error) {
+	if i := slices.IndexFunc(p.open, func(o openFile) bool { return o.path == path }); i >= 0 {
+		found := p.open[i]
+		p.open = append(slices.Delete(p.open, i, i+1), found)
+		return found.Contents, nil
+	}
+	o, err := p.job.Open(p.m, path)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.open) == openFiles {
+		p.open[0].Close()
+		p.open = slices.Delete(p.open, 0, 1)
+	}
+	p.open = append(p.open, openFile{path, o})
+	return o, nil
+}
+
+// transfers carries transfers from one rank out.
+func (p *PartReader) transfers(ctx context.Context, from global.Held, into zones.Region, list []global.Transfer, mem []byte) error {
+	if len(list) == 0 {
+		return nil
+	}
+	if err := p.turn(place{from.Rank, into.Name}, into, from.Part.Cells()*from.Part.Elem); err != nil {
+		return err
+	}
+	first, last := list[0].Source()
+	for _, t := range list {
+		offset, length := t.Source()
+		first, last = min(first, offset), max(last, offset+length)
+	}
+	if err := p.region.Fetch(ctx, first, last); err != nil {
+		return err
+	}
+	for _, t := range list {
+		if err := p.strided(ctx, t, len(t.Count)-1, mem); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// strided carries a transfer out up to a level of its strides. It reads blocks of the
+// source that lie close together at once.
+func (p *PartReader) strided(ctx context.Context, t global.Transfer, level int, mem []byte) error {
+	if level == 0 {
+		return p.region.Copy(ctx, &target{mem[t.DstOffset : t.DstOffset+t.Count[0]]}, t.SrcOffset, t.SrcOffset+t.Count[0], nil)
+	}
+	part := t
+	part.Count, part.SrcStrides, part.DstStrides = t.Count[:level+1], t.SrcStrides[:level], t.DstStrides[:level]
+	if offset, length := part.Source(); length <= slabBytes && part.Bytes() >= length/4 {
+		if int64(len(p.buf)) < length {
+			p.buf = make([]byte, max(length, slabBytes/16))
+		}
+		span := p.buf[:length]
+		if err := p.region.Copy(ctx, &target{span}, offset, offset+length, nil); err != nil {
+			return err
+		}
+		part.SrcOffset = 0
+		part.Copy(mem, span)
+		return nil
+	}
+	for range t.Count[level] {
+		if err := p.strided(ctx, t, level-1, mem); err != nil {
+			return err
+		}
+		t.SrcOffset += t.SrcStrides[level-1]
+		t.DstOffset += t.DstStrides[level-1]
+	}
+	return nil
+}
+
+// A target is memory that is written to from its start.
+type target struct{ rest []byte }
+
+func (t *target) Write(b []byte) (int, error) {
+	n := copy(t.rest, b)
+	t.rest = t.rest[n:]
+	return n, nil
+}
