@@ -72,10 +72,10 @@ func (g *gathering) take(a *arrival) error {
 	return nil
 }
 
-// otherSize refuses to restart a program with another number of ranks.
+// otherSize refuses to restart a program with another number of ranks than was asked for.
 func otherSize(came, want int) error {
-	return &GatherError{Text: fmt.Sprintf("the program has %d ranks now, its checkpoints are of %d", came, want),
-		Fix: fmt.Sprintf("start it with %d ranks again; with another number it starts from the beginning, under another {job}", want)}
+	return &GatherError{Text: fmt.Sprintf("the program has %s now, not %d", plainRanks(came), want),
+		Fix: fmt.Sprintf("start it with %s again; or restart the job with {np} %d, if all regions are global or replicated", plainRanks(want), came)}
 }
 
 // check refuses what cannot take part in any program.

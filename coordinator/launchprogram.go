@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -67,10 +68,23 @@ func resumeProgram(ctx context.Context, was *job.Resolved, j *image.Job, store *
 	if err != nil {
 		return nil, err
 	}
-	again := was.Spec
-	again.AutoRestart = again.AutoRestart || opt.AutoRestart
+	again, np, err := opt.again(was)
+	if err != nil {
+		return nil, err
+	}
+	if np > 0 {
+		if err := job.CheckDealable(j, from, np); err != nil {
+			return nil, err
+		}
+	}
 	opt.Nodes = opt.Mapping
-	g, err := startProgram(ctx, again, was.NP, opt.Options)
+	g, err := startProgram(ctx, again, np, opt.Options)
+	if err == nil {
+		if err = job.CheckDealable(j, from, len(g.come)); err != nil {
+			g.close()
+			return nil, err
+		}
+	}
 	if err != nil {
 		r, err := g.unprotected(again, err)
 		if r != nil {
@@ -88,6 +102,30 @@ func resumeProgram(ctx context.Context, was *job.Resolved, j *image.Job, store *
 	}
 	located.App, located.MPI = was.App, was.MPI
 	return g.runJob(ctx, located, j, store, from, opt.Options)
+}
+
+// again describes the run that continues a job, and returns how many ranks are to come, 0
+// for as many as its command starts.
+func (o *RestartOptions) again(was *job.Resolved) (job.Spec, int, error) {
+	spec := was.Spec
+	spec.AutoRestart = spec.AutoRestart || o.AutoRestart
+	program := *spec.Program
+	spec.Program = &program
+	switch {
+	case len(o.Command) > 0:
+		program.Command = o.Command
+		return spec, o.NP, nil
+	case o.NP == 0 || o.NP == was.NP:
+		return spec, was.NP, nil
+	}
+	command, ok := launch.WithRanks(program.Command, was.NP, o.NP)
+	if !ok {
+		return spec, 0, &job.UsageError{Text: fmt.Sprintf("{np} %d: the command of the job does not say in one place that it starts %s: %s",
+			o.NP, plainRanks(was.NP), strings.Join(program.Command, " ")),
+			Fix: fmt.Sprintf("give the command that starts %s: {restart %s} {np} %d -- mpiexec -n %d ./program", plainRanks(o.NP), o.Job, o.NP, o.NP)}
+	}
+	program.Command = command
+	return spec, o.NP, nil
 }
 
 // openForProgram opens the store, and refuses a name of a job that cannot be given,

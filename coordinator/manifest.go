@@ -63,7 +63,7 @@ func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 			g.d.log.Debug("memory is taken in a slower way", "rank", rank, "refused", w.Refused)
 		}
 		entry := image.Rank{Rank: rank, Node: nodes[rank], Zones: w.Zones, Pending: w.Pending,
-			Channels: w.Channels, Vector: w.Vector, LogFrom: w.LogFrom,
+			Channels: w.Channels, Vector: w.Vector, LogFrom: w.LogFrom, Global: w.Global, Replicated: w.Replicated,
 			Coordination: cp.Waited[i].Seconds(), Management: w.Management.Seconds(), Storage: w.Storage.Seconds(),
 			Pause: (end - cp.Stopped[i]).Seconds()}
 		for _, f := range w.Files {
@@ -99,6 +99,9 @@ func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 		}
 		m.Bytes = m.Bytes.Plus(w.Zones)
 		m.Ranks = append(m.Ranks, entry)
+	}
+	if err := g.checkArrays(m); err != nil {
+		return nil, err
 	}
 	for i := range m.Ranks {
 		r := &m.Ranks[i]

@@ -58,8 +58,13 @@ func (o Options) fileSystem() vfs.FS {
 // RestartOptions say how to continue a job.
 type RestartOptions struct {
 	Options
-	Checkpoint  int // 0: the newest
-	Mapping     func(np int) (job.Mapping, error)
+	Checkpoint int // 0: the newest
+	Mapping    func(np int) (job.Mapping, error)
+	// NP is the number of ranks to restart with, 0 for those that the job was launched
+	// with, or for as many as Command starts. Command starts a program of the user in
+	// place of the command that the job was launched with; nil for that one.
+	NP          int
+	Command     []string
 	AutoRestart bool // besides what the job was launched with
 	// WithoutLog has a job of several groups resume from the newest checkpoints that
 	// fit together without what the message logs hold, which is removed: a *LogError

@@ -198,7 +198,7 @@ func TestOtherSize(t *testing.T) {
 	f := fakeProgram{Ranks: 3, Say2: 2, Steps: 60, Pause: 3 * time.Millisecond, Protect: 1, Dies: 25, Deaths: 1}
 	var gather *GatherError
 	_, _, _, err := launchFake(t, f, func(s *job.Spec, _ *Options) { s.Schedule.Every, s.AutoRestart = 10, true })
-	if !errors.As(err, &gather) || !strings.Contains(err.Error(), "has 2 ranks now, its checkpoints are of 3") {
+	if !errors.As(err, &gather) || !strings.Contains(err.Error(), "has 2 ranks now, not 3") {
 		t.Errorf("%v", err)
 	}
 }

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 
 	"ckpt/coordinator/job"
@@ -45,6 +46,9 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 	}
 	if spec.Program != nil {
 		return resumeProgram(ctx, spec, j, store, opt)
+	}
+	if opt.NP != 0 && opt.NP != spec.NP {
+		return nil, &job.UsageError{Text: fmt.Sprintf("{np} %d: the job has %s", opt.NP, plainRanks(spec.NP)), Fix: "leave {np} out: only programs restart with another number of ranks"}
 	}
 	was, again := spec.Mapping, spec.Spec
 	again.AutoRestart = again.AutoRestart || opt.AutoRestart

@@ -133,8 +133,12 @@ func (s *Resolved) CheckTaken(job *image.Job, m *image.Manifest) error {
 		return &durable.DamageError{File: ManifestPath(job, m.Number), Reason: fmt.Sprintf(format, args...)}
 	}
 	group := (m.Number - 1) % len(s.Groups)
+	ranks := s.Groups[group]
+	if s.mayBeDealt(m) {
+		ranks = everyRank(m.NP)
+	}
 	switch {
-	case m.App != s.App || m.NP != s.NP || m.MPI != s.MPI || Mode(m.Mode) != s.Mode:
+	case m.App != s.App || m.NP != s.NP && !s.mayBeDealt(m) || m.MPI != s.MPI || Mode(m.Mode) != s.Mode:
 		return wrong("it is of %s with %d ranks, %s, %s, the job is %s with %d ranks, %s, %s", m.App, m.NP, m.MPI, m.Mode, s.App, s.NP, s.MPI, s.Mode)
 	case m.Level != string(s.Level):
 		return wrong("it is at level %q, the job at %q", cmp.Or(m.Level, string(System)), s.LevelOf())
@@ -146,8 +150,8 @@ func (s *Resolved) CheckTaken(job *image.Job, m *image.Manifest) error {
 		return wrong("iteration %d is out of range: the job has %d", m.Iteration, s.Iterations)
 	case len(m.Mapping) == 0:
 		return wrong("it has no mapping")
-	case !slices.EqualFunc(m.Ranks, s.Groups[group], func(r image.Rank, rank int) bool { return r.Rank == rank }):
-		return wrong("its ranks are not %s, in this order", NameRanks(s.Groups[group]))
+	case !slices.EqualFunc(m.Ranks, ranks, func(r image.Rank, rank int) bool { return r.Rank == rank }):
+		return wrong("its ranks are not %s, in this order", NameRanks(ranks))
 	}
 	for i, r := range m.Ranks {
 		if r.File == "" && (i == 0 || !s.SavesArrays()) {

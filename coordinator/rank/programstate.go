@@ -36,10 +36,6 @@ func (s *state) restoreProgram(ctx context.Context, c *client.Process) error {
 	if err != nil {
 		return err
 	}
-	was, err := job.RankOf(s.job, m, s.rank)
-	if err != nil {
-		return err
-	}
 	opt := container.LoadOptions{Progress: s.progress, Loaded: func(mem []byte) error {
 		if err := c.Put(mem); err != nil {
 			return fmt.Errorf("put the memory of rank %d back: %w", s.rank, err)
@@ -51,11 +47,34 @@ func (s *state) restoreProgram(ctx context.Context, c *client.Process) error {
 	if err != nil {
 		return err
 	}
+	s.step = s.cfg.Step
+	if job.Dealt(m, s.spec.NP, s.rank, regions) {
+		return s.restoreParts(ctx, m, regions, opt)
+	}
+	was, err := job.RankOf(s.job, m, s.rank)
+	if err != nil {
+		return err
+	}
 	if err := s.job.Load(ctx, m, was.File, s.rank, regions, opt); err != nil {
 		return err
 	}
-	s.step = s.cfg.Step
 	return s.recall(m, was)
+}
+
+// restoreParts fills the regions of a rank that did not hold the same ones, from those of
+// all ranks. The next checkpoint refers to nothing: what this rank has is stored nowhere.
+func (s *state) restoreParts(ctx context.Context, m *image.Manifest, regions []zones.Region, opt container.LoadOptions) error {
+	if err := job.CheckParts(m, s.spec.NP, s.rank, regions); err != nil {
+		return err
+	}
+	r := s.job.Parts(m, s.rank, opt)
+	defer r.Close()
+	for _, region := range regions {
+		if err := r.Load(ctx, region); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // query says how many bytes a region has in the checkpoint to resume from, and the step of
@@ -72,6 +91,9 @@ func (p *program) query(name string) client.Answer {
 	if err != nil {
 		return client.Answer{Status: statusOf(err), Value: -1, Text: err.Error()}
 	}
+	if m.NP != p.spec.NP {
+		return p.queryOther(m, name)
+	}
 	arrays, err := p.state.job.Arrays(m, p.id)
 	if err != nil {
 		return client.Answer{Status: statusOf(err), Value: -1, Text: err.Error()}
@@ -84,6 +106,28 @@ func (p *program) query(name string) client.Answer {
 	return client.Answer{Status: client.OK, Value: arrays[i].Bytes}
 }
 
+// queryOther answers a query about a checkpoint of another number of ranks: the size of a
+// part is for the program to say.
+func (p *program) queryOther(m *image.Manifest, name string) client.Answer {
+	a := client.Answer{Status: client.None, Value: -1, Text: fmt.Sprintf("checkpoint %d has no region %q of all ranks", p.cfg.From, name)}
+	for _, r := range m.Ranks {
+		if slices.ContainsFunc(r.Global, func(g image.GlobalPart) bool { return g.Region == name }) {
+			a.Status = client.Mismatch
+			a.Text = fmt.Sprintf("checkpoint %d is of %d ranks: how much of array %q a rank holds follows from its part now", p.cfg.From, m.NP, name)
+			return a
+		}
+	}
+	first := m.Ranks[0]
+	if !slices.Contains(first.Replicated, name) {
+		return a
+	}
+	bytes, err := p.state.job.RegionBytes(m, first.File, first.Rank, name)
+	if err != nil {
+		return client.Answer{Status: statusOf(err), Value: -1, Text: err.Error()}
+	}
+	return client.Answer{Status: client.OK, Value: bytes}
+}
+
 // store stores the memory of the process: with Async, once it is copied, behind the
 // computation.
 func (p *program) store(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, opt container.WriteOptions) (*wire.WriteReport, error) {
@@ -94,7 +138,14 @@ func (p *program) store(ctx context.Context, number int, order wire.WriteOrder, 
 	}
 	for _, r := range taken.Regions {
 		report.Zones.Add(r.Zone, r.Size)
+		if r.Part != nil {
+			report.Global = append(report.Global, image.GlobalPart{Region: r.Name, Part: *r.Part})
+		}
+		if r.Replicated {
+			report.Replicated = append(report.Replicated, r.Name)
+		}
 	}
+	slices.Sort(report.Replicated)
 	report.Regions = len(taken.Regions)
 	for _, n := range p.client.Notes() {
 		report.Refused = append(report.Refused, n.String())

@@ -64,6 +64,9 @@ type WriteReport struct {
 	Step       int64           `json:"step,omitempty"`    // of a program: its own number of the boundary
 	Regions    int             `json:"regions,omitempty"` // of a program: how many it has protected
 	Refused    []string        `json:"refused,omitempty"` // of a program: calls that the kernel refuses the agent
+	// Global and Replicated are as in the manifest.
+	Global     []image.GlobalPart `json:"global,omitempty"`
+	Replicated []string           `json:"replicated,omitempty"`
 }
 
 type WrittenFile struct {

@@ -98,17 +98,15 @@ int main(int argc, char **argv) {
     fill(u);
 
     ckpt_init(rank, size);
-    ckpt_protect("u", u, bytes, CKPT_FLOAT64);
+    struct ckpt_global part = {.dims = 2, .shape = {n, n}, .first = {first_row, 0}, .count = {rows, n}, .halo = {1, 1}};
+    ckpt_protect_global("u", u, bytes, CKPT_FLOAT64, &part);
     long first = ckpt_restore();
     if (first < 0) return fprintf(stderr, "%s\n", ckpt_error()), MPI_Abort(MPI_COMM_WORLD, 1);
     for (long step = first; step < steps; step++) {
         exchange(u);
         double change = relax(u, v);
         if ((step + 1) % 100 == 0) report(step + 1, change);
-        if (ckpt_boundary(step + 1) == CKPT_STOP) {
-            ckpt_finalize();
-            return MPI_Finalize();
-        }
+        if (ckpt_boundary(step + 1) == CKPT_STOP) return ckpt_finalize(), MPI_Finalize();
     }
 
     int failed = write_field(argc > 3 ? argv[3] : "heat.out", u, v);

@@ -27,7 +27,7 @@ program heat
   call fill()
 
   call ckpt_init(rank, ranks)
-  call ckpt_protect('u', u)
+  call ckpt_protect_global('u', u, whole=[n, n], first=[1, first_column + 1], halo=[1, 1])
   do step = int(ckpt_restore()) + 1, steps
     call exchange()
     call relax()

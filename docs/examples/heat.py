@@ -65,7 +65,7 @@ def main():
     n, steps = int(sys.argv[1]), int(sys.argv[2])
     u = start(n)
     ckpt.init(rank, size)
-    ckpt.protect("u", u)
+    ckpt.protect_global("u", u, shape=(n, n), first=(n * rank // size, 0), halo=(1, 1))
     for step in range(ckpt.restore(), steps):
         exchange(u)
         change = relax(u)

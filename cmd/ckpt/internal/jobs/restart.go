@@ -15,40 +15,57 @@ type restartOptions struct {
 	ui.Placement
 	running
 	checkpoint int
+	np         int
 	withoutLog bool
 }
 
 func newRestartCommand(g *ui.Globals) *cobra.Command {
 	var o restartOptions
 	cmd := &cobra.Command{
-		Use:   "restart JOB[@N]",
+		Use:   "restart JOB[@N] [-- COMMAND...]",
 		Short: "Continue a job from a checkpoint",
 		Long: `Continue a stopped, killed or finished job from a checkpoint, by default the
 newest, also under another mapping of ranks to nodes. Before any rank continues, every
 byte that was read has been verified.
 
+--np restarts a program with another number of ranks, if it protects all memory with
+ckpt_protect_global or ckpt_protect_replicated. The command that the job was launched
+with starts so many ranks where it says their number once, as in mpiexec -n 4; COMMAND
+takes its place otherwise.
+
 If a message log of a job of several groups is damaged, --without-log resumes
 from the newest checkpoints that are consistent without a log, or from the
 beginning. It removes newer checkpoints and all that the logs hold.`,
 		Example: `  ckpt restart bt.S.4-1
-  ckpt restart bt.S.4-1@2 --map 1,3`,
-		Args: cobra.ExactArgs(1),
+  ckpt restart bt.S.4-1@2 --map 1,3
+  ckpt restart heat --np 6
+  ckpt restart heat -- srun -n 6 ./heat 4096`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if n := cmd.ArgsLenAtDash(); n >= 0 {
+				args = args[:n]
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := ui.Positive(cmd, "checkpoint", "nodes"); err != nil {
+			if err := ui.Positive(cmd, "checkpoint", "nodes", "np"); err != nil {
 				return err
 			}
-			return runRestart(cmd.Context(), g, &o, args[0])
+			if cmd.ArgsLenAtDash() == len(args) {
+				return ui.BadUsage("no command after --", "ckpt restart JOB -- mpiexec -n 4 ./program")
+			}
+			return runRestart(cmd.Context(), g, &o, args[0], args[1:])
 		},
 	}
 	o.Placement.AddFlags(cmd.Flags())
 	cmd.Flags().IntVar(&o.checkpoint, "checkpoint", 0, "number of the checkpoint (default: the newest)")
+	cmd.Flags().IntVar(&o.np, "np", 0, "number of ranks (default: as launched, or as many as COMMAND starts)")
 	cmd.Flags().BoolVar(&o.withoutLog, "without-log", false, "resume from what the checkpoints alone allow, and remove all message logs")
 	g.AddStoreFlag(cmd)
 	o.running.addFlags(cmd.Flags())
 	return cmd
 }
 
-func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, job string) error {
+func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, job string, command []string) error {
 	job, number, err := ui.SplitTarget(job)
 	if err != nil {
 		return err
@@ -60,7 +77,14 @@ func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, job strin
 		o.checkpoint = number
 	}
 	var streams launch.Streams
-	if programOf(g, job) {
+	program, dmtcp := programOf(g, job), dmtcpJob(g, job)
+	switch {
+	case len(command) > 0 && (dmtcp || !program):
+		return ui.BadUsage("only programs that call ckpt are restarted with another command", "leave out what follows --")
+	case dmtcp && o.np > 0:
+		return ui.BadUsage(fmt.Sprintf("--np %d: images of DMTCP are of as many ranks as they were taken from", o.np), "leave it out")
+	}
+	if program {
 		g, streams = forProgram(g)
 	}
 	opt, err := o.options(g)
@@ -68,10 +92,10 @@ func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, job strin
 		return err
 	}
 	opt.Job, opt.Streams = job, streams
-	if dmtcpJob(g, job) {
+	if dmtcp {
 		return restartDMTCP(ctx, g, o, opt)
 	}
-	r := coordinator.RestartOptions{Options: opt, Checkpoint: o.checkpoint, AutoRestart: o.autoRestart, WithoutLog: o.withoutLog}
+	r := coordinator.RestartOptions{Options: opt, Checkpoint: o.checkpoint, NP: o.np, Command: command, AutoRestart: o.autoRestart, WithoutLog: o.withoutLog}
 	if o.Given() {
 		r.Mapping = o.Resolve
 	}

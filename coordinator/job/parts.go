@@ -1,0 +1,146 @@
+package job
+
+import (
+	"fmt"
+	"slices"
+
+	"ckpt/image"
+	"ckpt/image/container"
+	"ckpt/zones"
+	"ckpt/zones/global"
+)
+
+// Dealt reports whether the regions of a rank, of so many, are not those that it had in
+// a checkpoint, but have to be put together from those of all its ranks.
+func Dealt(m *image.Manifest, np, rank int, regions []zones.Region) bool {
+	if m.NP != np || rank >= len(m.Ranks) {
+		return true
+	}
+	had := m.Ranks[rank].Global
+	return slices.ContainsFunc(regions, func(r zones.Region) bool {
+		return r.Part != nil && slices.ContainsFunc(had, func(g image.GlobalPart) bool { return g.Region == r.Name && !g.Part.Equal(r.Part) })
+	})
+}
+
+// A DealError says that a checkpoint cannot be dealt to another number of ranks.
+type DealError struct {
+	Text, Fix string
+}
+
+func (e *DealError) Error() string { return e.Text }
+
+// Is makes the error one of regions that are not those of the process.
+func (e *DealError) Is(target error) bool { return target == container.ErrRegionsDiffer }
+
+// Hint says what to do about it.
+func (e *DealError) Hint() string { return e.Fix }
+
+// CheckParts checks that the regions of a rank, of so many, can be put together from a
+// checkpoint, and that they are all that it has.
+func CheckParts(m *image.Manifest, np, rank int, regions []zones.Region) error {
+	has := make(map[string]bool)
+	for _, r := range regions {
+		has[r.Name] = true
+		if r.Part == nil && !r.Replicated && m.NP != np {
+			return ofOneRank(m, r.Name, rank, np)
+		}
+	}
+	for _, r := range m.Ranks {
+		for _, g := range r.Global {
+			if !has[g.Region] {
+				return missing(m, g.Region, rank)
+			}
+		}
+		for _, name := range r.Replicated {
+			if !has[name] {
+				return missing(m, name, rank)
+			}
+		}
+	}
+	return nil
+}
+
+func ofOneRank(m *image.Manifest, region string, rank, np int) error {
+	return &DealError{Text: fmt.Sprintf("region %q of rank %d belongs to that rank alone: %s cannot resume from checkpoint %d of %d", region, rank, plainRanks(np), m.Number, m.NP),
+		Fix: fmt.Sprintf("start %s again; or protect the region with ckpt_protect_global or ckpt_protect_replicated in later runs", plainRanks(m.NP))}
+}
+
+func missing(m *image.Manifest, region string, rank int) error {
+	return &DealError{Text: fmt.Sprintf("checkpoint %d has region %q, which rank %d does not protect", m.Number, region, rank),
+		Fix: "protect it on every rank, on those without cells of it too"}
+}
+
+func plainRanks(n int) string {
+	if n == 1 {
+		return "1 rank"
+	}
+	return fmt.Sprintf("%d ranks", n)
+}
+
+// CheckDealable checks that so many ranks can resume from a checkpoint: if they are not as
+// many as it has, all its regions have to be parts of arrays or replicated.
+func CheckDealable(j *image.Job, m *image.Manifest, np int) error {
+	if m.NP == np {
+		return nil
+	}
+	shared := make([]map[string]bool, m.NP)
+	for _, r := range m.Ranks {
+		shared[r.Rank] = make(map[string]bool)
+		for _, g := range r.Global {
+			shared[r.Rank][g.Region] = true
+		}
+		for _, name := range r.Replicated {
+			shared[r.Rank][name] = true
+		}
+	}
+	return j.EachRegion(m, func(rank int, name string) error {
+		if rank >= 0 && rank < len(shared) && !shared[rank][name] {
+			return ofOneRank(m, name, rank, np)
+		}
+		return nil
+	})
+}
+
+// CheckArrays checks that the parts of ranks make up whole arrays.
+func CheckArrays(m *image.Manifest) error {
+	parts := make(map[string][]global.Held)
+	var names []string
+	for i := range m.Ranks {
+		r := &m.Ranks[i]
+		for k := range r.Global {
+			name := r.Global[k].Region
+			if parts[name] == nil {
+				names = append(names, name)
+			}
+			parts[name] = append(parts[name], global.Held{Rank: r.Rank, Part: &r.Global[k].Part})
+		}
+	}
+	for _, name := range names {
+		if len(parts[name]) != len(m.Ranks) {
+			return fmt.Errorf("array %q: %d of %d ranks protect it", name, len(parts[name]), len(m.Ranks))
+		}
+		if err := global.CheckTiles(parts[name]); err != nil {
+			return fmt.Errorf("array %q: %w", name, err)
+		}
+	}
+	for _, r := range m.Ranks {
+		if !slices.Equal(r.Replicated, m.Ranks[0].Replicated) {
+			return fmt.Errorf("ranks %d and %d protect different replicated regions: %q and %q", m.Ranks[0].Rank, r.Rank, m.Ranks[0].Replicated, r.Replicated)
+		}
+	}
+	return nil
+}
+
+// mayBeDealt reports whether a checkpoint is of another number of ranks than the job was
+// launched with, and the job can have taken it: a program was restarted with so many.
+func (s *Resolved) mayBeDealt(m *image.Manifest) bool {
+	return s.Program != nil && s.Origin == "" && m.NP != s.NP
+}
+
+func everyRank(np int) []int {
+	list := make([]int, np)
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}
