@@ -156,7 +156,7 @@ func (c *chunk) store(sim *Sim) {
 		in = t.server.cache.pass(in, bytes, unit)
 		done = max(in.tail, t.admit(in.head, c.bytes))
 	}
-	all := sim.cost(t, c.lane.file, c.offset, c.bytes, t.write)
+	all := sim.cost(t, c.lane.file, c.offset, c.bytes, false)
 	out := t.disk.work(in, all, all*unit/bytes)
 	c.lane.client.drained = max(c.lane.client.drained, out.tail)
 	if cached {
@@ -171,7 +171,7 @@ func (c *chunk) store(sim *Sim) {
 func (c *chunk) fetch(sim *Sim) {
 	bytes, unit := c.size()
 	t := c.lane.target
-	all := sim.cost(t, c.lane.file, c.offset, c.bytes, t.read)
+	all := sim.cost(t, c.lane.file, c.offset, c.bytes, true)
 	out := t.disk.work(flow{sim.now, sim.now}, all, all*unit/bytes)
 	c.flow = t.server.link.pass(out, bytes, unit)
 	if c.lane.client.host.router != nil {

@@ -189,12 +189,20 @@ func (sim *Sim) Run(ctx context.Context) error {
 }
 
 // cost is how long the target takes for a request, given what came before.
-func (sim *Sim) cost(t *target, f *File, offset, bytes int64, rate float64) float64 {
-	s := &sim.sys.Targets
+func (sim *Sim) cost(t *target, f *File, offset, bytes int64, read bool) float64 {
+	s, rate := &sim.sys.Targets, t.write
+	if read {
+		rate = t.read
+	}
 	seconds := float64(bytes) / (rate * s.factor(t.active))
 	requests := (bytes + int64(sim.sys.RPC) - 1) / int64(sim.sys.RPC)
 	seconds += float64(requests) * float64(s.PerRequest)
-	if t.last != f || t.end != offset {
+	switch gap := offset - t.end; {
+	case t.last == f && gap == 0:
+	case t.last == f && gap > 0 && read:
+		// A disk reads on over the gap into its buffer; a write has missed its place.
+		seconds += min(float64(s.Seek), float64(gap)/rate)
+	default:
 		seconds += float64(s.Seek)
 	}
 	t.last, t.end = f, offset+bytes

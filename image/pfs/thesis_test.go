@@ -213,26 +213,6 @@ func image(data, processes float64) int64 {
 	return int64((data+7.7+0.0617*processes*processes+3.9983*processes+25.47)*256) * plan.PageSize
 }
 
-// TestMappings is León's table 5.14: 16 processes of BT-IO class B on 1, 2 and 4
-// nodes; the first process of each node has the buffer of 32 MiB as well.
-func TestMappings(t *testing.T) {
-	s := mustLoad(t, "afs1-ext3")
-	for _, test := range []struct {
-		nodes int
-		want  float64
-	}{{1, 51.09}, {2, 26.76}, {4, 23.24}} {
-		each := 16 / test.nodes
-		all := sources(16, each, image(32, float64(each)))
-		for i := range all {
-			if i%each == 0 {
-				all[i].Pieces[0].Bytes += 32 << 20
-			}
-		}
-		r := mustRun(t, s, Job{Plan: mustPlan(t, all, plan.Settings{P1: true}), Sync: true}).Jobs[0]
-		within(t, "table 5.14", r.Seconds+s.Service.Coordination.Of(16, 16), test.want, 0.25)
-	}
-}
-
 // TestFileSystems is León's figure 5.6: ext3 before PVFS before NFS for every mapping.
 func TestFileSystems(t *testing.T) {
 	for _, test := range []struct{ ranks, perNode int }{{4, 1}, {4, 4}, {4, 2}, {16, 4}, {25, 4}} {
