@@ -23,8 +23,9 @@ func newBenchStorageCommand(g *ui.Globals) *cobra.Command {
 		Use:   "storage",
 		Short: "Run a benchmark of writing on a described storage, in virtual time",
 		Long: `Run the write benchmark of Larrosa's thesis on a description of a storage, in virtual
-time: every rank has as many bytes, and all write them into one file together. The
-description is a preset or a file (docs/STORAGE.md).
+time: every rank has as many bytes, a block of a two-dimensional array, and all write
+the array into one file together. The description is a preset or a file
+(docs/STORAGE.md).
 
 --sweep varies settings and prints a line for each run. It takes names, with values if
 not the usual ones are wanted: p1, p2, p3, p4, aggregators, buffer, stripes (the size

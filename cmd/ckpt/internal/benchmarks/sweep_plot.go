@@ -82,7 +82,12 @@ func (s *sweep) panel(i int, colors map[string]color.NRGBA) (*plot.Plot, error) 
 	p := figure.New("")
 	p.X.Label.Text, p.Y.Label.Text = group.name, "MB/s"
 	names := labels(group, found)
-	if unit := sameUnit(names); unit != "" {
+	if group.name == "switches" {
+		p.X.Label.Text = "switches"
+		for _, t := range group.terms {
+			p.X.Label.Text += " " + t.header()
+		}
+	} else if unit := sameUnit(names); unit != "" {
 		p.X.Label.Text += " [" + unit + "]"
 	}
 	values := make(map[string]plotter.Values)

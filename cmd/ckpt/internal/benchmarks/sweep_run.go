@@ -100,12 +100,31 @@ func (s *sweep) refuse(e *plan.SettingError) error {
 	return ui.BadUsage(fmt.Sprintf("%s of %s: %s", name, e.Value, e.Reason), e.Remedy)
 }
 
-// plan makes the plan of a point: each rank has one region.
+// segment is what a rank has of a row of the array.
+const segment = 128 << 10
+
+// array returns the array of a point: two-dimensional, in blocks as square as the ranks
+// allow. Ranks that write for themselves, and files of several kinds, have none.
+func (s *sweep) array(p sweepPoint) *pfs.Array {
+	if p.settings.Layout != plan.Shared || p.settings.Strategy == plan.Individual || s.bytes%segment != 0 {
+		return nil
+	}
+	columns := 1
+	for c := 2; c*c <= p.ranks; c++ {
+		if p.ranks%c == 0 {
+			columns = c
+		}
+	}
+	return &pfs.Array{Columns: columns, Segment: segment}
+}
+
+// plan makes the plan of a point: each rank has as many bytes. An array fills the file.
 func (s *sweep) plan(p sweepPoint) (*plan.Plan, error) {
 	if p.settings.StripeCount > s.system.Targets.Count {
 		return nil, &plan.SettingError{Setting: "stripe-count", Value: fmt.Sprint(p.settings.StripeCount),
 			Reason: fmt.Sprintf("%s has %d", s.system.Name, s.system.Targets.Count), Remedy: fmt.Sprintf("give at most %d", s.system.Targets.Count)}
 	}
+	p.settings.Unaligned = s.array(p) != nil
 	nodes := s.nodesOf(p)
 	sources := make([]plan.Source, p.ranks)
 	for i := range sources {
@@ -154,7 +173,7 @@ func (s *sweep) one(ctx context.Context, point sweepPoint) (sweepRun, error) {
 	if err != nil {
 		return sweepRun{}, err
 	}
-	result, err := pfs.Run(ctx, s.system, []pfs.Job{{Plan: p}}, pfs.Options{Seed: s.seed})
+	result, err := pfs.Run(ctx, s.system, []pfs.Job{{Plan: p, Array: s.array(point)}}, pfs.Options{Seed: s.seed})
 	if err != nil {
 		return sweepRun{}, err
 	}

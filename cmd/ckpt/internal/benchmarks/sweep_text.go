@@ -88,7 +88,7 @@ func (s *sweep) printGroup(g *ui.Globals, i int) error {
 	group := &s.groups[i]
 	var header []string
 	for _, t := range group.terms {
-		header = append(header, "|"+strings.ToUpper(t.name[:1])+t.name[1:])
+		header = append(header, "|"+t.header())
 	}
 	header = append(header, "|MB/s", "|s", "bottleneck", "|writers per OST", "|lock waits")
 	var rows [][]string
@@ -101,4 +101,12 @@ func (s *sweep) printGroup(g *ui.Globals, i int) error {
 			strconv.FormatInt(x.writers.Most, 10), strconv.FormatInt(x.LockWaits, 10)))
 	}
 	return g.Table(header, rows)
+}
+
+// header is the name of a setting as the table has it.
+func (a *sweepAxis) header() string {
+	if a.name == "osts" {
+		return "OSTs"
+	}
+	return strings.ToUpper(a.name[:1]) + a.name[1:]
 }
