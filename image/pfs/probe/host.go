@@ -1,0 +1,130 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// A Host is what the host of the probes does without its storage.
+type Host struct {
+	Processors int     `json:"processors"`
+	Copy       float64 `json:"copy_bytes_per_s"`     // memory to memory, one processor
+	CopyAll    float64 `json:"copy_all_bytes_per_s"` // all processors together
+	Pull       float64 `json:"pull_bytes_per_s"`     // one connection of the loopback network
+	PullAll    float64 `json:"pull_all_bytes_per_s"` // four connections together
+	PullDelay  float64 `json:"pull_latency_s"`       // of a small pull
+}
+
+const (
+	hostRounds = 5
+	pulls      = 4 // connections at a time
+)
+
+// MeasureHost measures the host, in medians of some rounds.
+func MeasureHost(ctx context.Context) (Host, error) {
+	h, now, data := Host{Processors: runtime.GOMAXPROCS(0)}, time.Now, noise(dataBytes)
+	var one, all, pull, pullAll, delay []float64
+	for range hostRounds {
+		if err := ctx.Err(); err != nil {
+			return h, err
+		}
+		one = append(one, copies(now, data, 1))
+		all = append(all, copies(now, data, h.Processors))
+		for _, m := range []struct {
+			n, bytes int
+			out      *[]float64
+		}{{1, 16 << 20, &pull}, {pulls, 8 << 20, &pullAll}, {1, 1, &delay}} {
+			seconds, err := pullOver(now, data[:min(len(data), m.bytes)], m.n)
+			if err != nil {
+				return h, err
+			}
+			*m.out = append(*m.out, seconds)
+		}
+	}
+	size := func(n int) float64 { return float64(min(len(data), n)) }
+	h.Copy, h.CopyAll = median(one), median(all)
+	h.Pull, h.PullAll = size(16<<20)/median(pull), pulls*size(8<<20)/median(pullAll)
+	h.PullDelay = median(delay)
+	return h, nil
+}
+
+// copies returns the rate at which so many goroutines copy memory together.
+func copies(now func() time.Time, data []byte, n int) float64 {
+	to := make([][]byte, n)
+	for i := range to {
+		to[i] = make([]byte, len(data)/n)
+		copy(to[i], data) // touches the pages
+	}
+	begin := now()
+	var wg sync.WaitGroup
+	for i := range to {
+		wg.Go(func() { copy(to[i], data[i*len(to[i]):]) })
+	}
+	wg.Wait()
+	return float64(n*len(to[0])) / max(now().Sub(begin).Seconds(), 1e-9)
+}
+
+// pullOver returns the time until the data have come n times, over as many connections
+// of the loopback network at once.
+func pullOver(now func() time.Time, data []byte, n int) (seconds float64, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	var serve errgroup.Group
+	serve.Go(func() error {
+		for range n {
+			c, err := l.Accept()
+			if err != nil {
+				return err
+			}
+			serve.Go(func() error { return answer(c, data) })
+		}
+		return nil
+	})
+	var conns []net.Conn
+	into := make([]byte, n*len(data))
+	copy(into, data) // touches the pages
+	for range n {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			return 0, err
+		}
+		defer c.Close()
+		conns = append(conns, c)
+	}
+	begin := now()
+	var g errgroup.Group
+	for i, c := range conns {
+		g.Go(func() error { return ask(c, into[i*len(data):(i+1)*len(data)]) })
+	}
+	err = g.Wait()
+	seconds = max(now().Sub(begin).Seconds(), 1e-9)
+	return seconds, errors.Join(err, serve.Wait())
+}
+
+// answer sends the data when it is asked to.
+func answer(c net.Conn, data []byte) error {
+	defer c.Close()
+	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+		return err
+	}
+	_, err := c.Write(data)
+	return err
+}
+
+func ask(c net.Conn, into []byte) error {
+	if _, err := c.Write([]byte{1}); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(c, into)
+	return err
+}

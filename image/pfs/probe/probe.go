@@ -1,0 +1,264 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
+)
+
+// Options say how much Run may take.
+type Options struct {
+	Time     time.Duration // of all probes together
+	MaxBytes int64         // in files at a time
+	Seed     uint64        // of the order of the probes, and of those that are held out
+	// Progress, if not nil, is told the share of the time that is over, from 0 to 1.
+	Progress func(share float64)
+	// Clock tells the time; nil: time.Now.
+	Clock func() time.Time
+}
+
+// A Kind says what a probe does.
+type Kind string
+
+// The kinds of probes.
+const (
+	Write   Kind = "write"    // each writer creates or opens a file, writes its requests and syncs
+	Sync    Kind = "sync"     // each writer rewrites a page of a file and syncs it
+	Create  Kind = "create"   // each writer creates files
+	Rename  Kind = "rename"   // each writer renames them
+	Remove  Kind = "remove"   // each writer removes them
+	SyncDir Kind = "sync-dir" // a file is created and its directory synced
+)
+
+// A Probe is a measurement, and what it found.
+type Probe struct {
+	Kind    Kind `json:"kind"`
+	Writers int  `json:"writers"`
+	// Requests are those of one writer, of Request bytes each; for other kinds than
+	// Write they are files.
+	Requests int   `json:"requests"`
+	Request  int64 `json:"request_bytes"`
+	Depth    int   `json:"depth"`  // requests of a writer that are under way
+	Shared   bool  `json:"shared"` // one file for all writers
+	Direct   bool  `json:"direct"` // around the page cache
+	HeldOut  bool  `json:"held_out"`
+	// Seconds are the times of the rounds, from the beginning to the end of the last
+	// writer.
+	Seconds []float64 `json:"rounds_s"`
+}
+
+// Bytes returns what the probe writes.
+func (p *Probe) Bytes() int64 { return int64(p.Writers) * int64(p.Requests) * p.Request }
+
+// Median returns the median time in seconds, 0 if there is none.
+func (p *Probe) Median() float64 { return median(p.Seconds) }
+
+// String names the probe.
+func (p *Probe) String() string {
+	if p.Kind != Write {
+		return fmt.Sprintf("%s, %d × %d", p.Kind, p.Writers, p.Requests)
+	}
+	file, way := "own files", "buffered"
+	if p.Shared {
+		file = "one file"
+	}
+	if p.Direct {
+		way = "direct"
+	}
+	return fmt.Sprintf("%d × %d × %d KiB, %s, %s, depth %d", p.Writers, p.Requests, p.Request>>10, file, way, p.Depth)
+}
+
+// A Result is what Run measured.
+type Result struct {
+	Dir    string  `json:"dir"`
+	Rounds int     `json:"rounds"` // that all probes had
+	Direct bool    `json:"direct"` // the file system takes direct I/O
+	Took   float64 `json:"took_s"`
+	Most   int64   `json:"most_bytes"` // in files at a time
+	// Written are the bytes of all rounds together.
+	Written int64   `json:"written_bytes"`
+	Probes  []Probe `json:"probes"`
+	// Unknown is what these probes cannot find out.
+	Unknown []string `json:"unknown"`
+}
+
+// A runner is a Run in progress.
+type runner struct {
+	ctx   context.Context
+	fs    vfs.FS
+	dir   string // of the probes
+	now   func() time.Time
+	opt   Options
+	data  []byte // that is written
+	res   *Result
+	files int // names given so far
+}
+
+// least is the least space that probes make sense in.
+const least = 4 << 20
+
+// Run measures dir. An error that says that the storage is full answers to
+// durable.ErrStorageFull.
+func Run(ctx context.Context, fsys vfs.FS, dir string, opt Options) (res *Result, err error) {
+	r := &runner{ctx: ctx, fs: fsys, now: opt.Clock, opt: opt, res: &Result{Dir: dir, Direct: true}}
+	if r.now == nil {
+		r.now = time.Now
+	}
+	if opt.Time <= 0 || opt.MaxBytes < least {
+		return nil, fmt.Errorf("probes need a time and at least %d bytes, not %v and %d", least, opt.Time, opt.MaxBytes)
+	}
+	free, err := fsys.Free(dir)
+	if err != nil {
+		return nil, durable.Op("probe", dir, -1, err)
+	}
+	most := min(opt.MaxBytes, free/2)
+	if most < least {
+		return nil, durable.Op("probe", dir, -1, syscall.ENOSPC)
+	}
+	if err := r.enter(dir); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.leave()) }()
+	r.data = noise(min(dataBytes, most))
+	if err := r.rounds(most); err != nil {
+		return nil, err
+	}
+	return r.res, nil
+}
+
+// dataBytes is the length of the noise that probes write.
+const dataBytes = 32 << 20
+
+// noise returns bytes that no storage packs.
+func noise(n int64) []byte {
+	b := vfs.Aligned(int(n))
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(b)
+	return b
+}
+
+// enter makes the directory of the probes.
+func (r *runner) enter(dir string) error {
+	for range 100 {
+		r.dir = filepath.Join(dir, fmt.Sprintf("ckpt-probe-%08x", rand.Uint32()))
+		err := r.fs.Mkdir(r.dir)
+		if !errors.Is(err, fs.ErrExist) {
+			return durable.Op("make", r.dir, -1, err)
+		}
+	}
+	return durable.Op("make", r.dir, -1, fs.ErrExist)
+}
+
+// leave removes the directory with all that is in it.
+func (r *runner) leave() error {
+	entries, err := r.fs.ReadDir(r.dir)
+	if err != nil {
+		return durable.Op("list", r.dir, -1, err)
+	}
+	var errs []error
+	for _, e := range entries {
+		errs = append(errs, r.remove(filepath.Join(r.dir, e.Name())))
+	}
+	return errors.Join(append(errs, r.remove(r.dir))...)
+}
+
+func (r *runner) remove(name string) error {
+	if err := r.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return durable.Op("remove", name, -1, err)
+	}
+	return nil
+}
+
+// rounds measures all probes in turns, until the time is over. The first round is
+// whole, unless it takes more than twice the time.
+func (r *runner) rounds(most int64) error {
+	begin := r.now()
+	if err := r.tryDirect(); err != nil {
+		return err
+	}
+	size, err := r.size(most)
+	if err != nil {
+		return err
+	}
+	r.res.Probes = list(size, most, r.res.Direct)
+	for i := range r.res.Probes {
+		r.res.Most = max(r.res.Most, r.res.Probes[i].Bytes())
+	}
+	rng := rand.New(rand.NewPCG(r.opt.Seed, 17))
+	r.holdOut(rng)
+	for over := false; !over; {
+		for _, i := range rng.Perm(len(r.res.Probes)) {
+			p := &r.res.Probes[i]
+			spent := r.now().Sub(begin)
+			left := r.opt.Time - spent
+			if over = len(p.Seconds) > 0 && left.Seconds() < p.Median() || spent > 2*r.opt.Time; over {
+				break
+			}
+			if err := r.probe(p); err != nil {
+				return err
+			}
+			if r.opt.Progress != nil {
+				r.opt.Progress(min(1, r.now().Sub(begin).Seconds()/r.opt.Time.Seconds()))
+			}
+		}
+		if !over {
+			r.res.Rounds++
+		}
+	}
+	r.finish(begin)
+	return nil
+}
+
+// finish drops probes that were never measured, and says so.
+func (r *runner) finish(begin time.Time) {
+	all := len(r.res.Probes)
+	r.res.Probes = slices.DeleteFunc(r.res.Probes, func(p Probe) bool { return len(p.Seconds) == 0 })
+	r.res.Took = r.now().Sub(begin).Seconds()
+	r.res.Unknown = append(r.res.Unknown, unknown(r.res.Most)...)
+	if n := all - len(r.res.Probes); n > 0 {
+		r.res.Unknown = append(r.res.Unknown, fmt.Sprintf("%d of %d probes: the time was too short", n, all))
+	}
+	if !r.res.Direct {
+		r.res.Unknown = append(r.res.Unknown, "direct writes: the file system takes none")
+	}
+}
+
+// unknown is what no probe of one host can find out.
+func unknown(most int64) []string {
+	return []string{
+		"locks: one client never waits for the lock of another host",
+		"the network between hosts, and what other hosts do to the storage meanwhile",
+		"the number of servers and targets: the description has one of each",
+		fmt.Sprintf("caches of the storage that hold more than %d MiB", most>>20),
+	}
+}
+
+// holdOut draws the probes that no fit may use: a quarter of those that write.
+func (r *runner) holdOut(rng *rand.Rand) {
+	var writes []int
+	for i := range r.res.Probes {
+		if r.res.Probes[i].Kind == Write {
+			writes = append(writes, i)
+		}
+	}
+	rng.Shuffle(len(writes), func(i, k int) { writes[i], writes[k] = writes[k], writes[i] })
+	for _, i := range writes[:len(writes)/4] {
+		r.res.Probes[i].HeldOut = true
+	}
+}
+
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	v = slices.Sorted(slices.Values(v))
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}

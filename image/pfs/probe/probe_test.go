@@ -1,0 +1,168 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/faultfs"
+	"ckpt/internal/vfs/memfs"
+)
+
+// A ticker is a clock that moves on each time it is read.
+type ticker struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (t *ticker) read() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.now = t.now.Add(time.Millisecond)
+	return t.now
+}
+
+// few are options under which a Run makes a few probes, drawn by the seed.
+func few(seed uint64) Options {
+	return Options{Time: 40 * time.Millisecond, MaxBytes: 8 << 20, Seed: seed, Clock: new(ticker).read}
+}
+
+func newFS(t *testing.T) *memfs.FS {
+	t.Helper()
+	fsys := memfs.New()
+	if err := fsys.Mkdir("/d"); err != nil {
+		t.Fatal(err)
+	}
+	return fsys
+}
+
+func left(t *testing.T, fsys vfs.FS) {
+	t.Helper()
+	entries, err := fsys.ReadDir("/d")
+	if err != nil || len(entries) > 0 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+func TestAllProbesInAllRounds(t *testing.T) {
+	fsys := newFS(t)
+	share := 0.0
+	r, err := Run(t.Context(), fsys, "/d", Options{Time: 600 * time.Millisecond, MaxBytes: 8 << 20, Clock: new(ticker).read,
+		Progress: func(s float64) { share = s }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left(t, fsys)
+	if r.Rounds < 2 || share < 0.9 {
+		t.Errorf("%d rounds, progress ended at %v", r.Rounds, share)
+	}
+	held, writes := 0, 0
+	for _, p := range r.Probes {
+		if len(p.Seconds) < r.Rounds || p.Bytes() > 8<<20 || p.Direct != r.Direct && p.Direct {
+			t.Errorf("%v: %d rounds, %d bytes", &p, len(p.Seconds), p.Bytes())
+		}
+		if p.HeldOut {
+			held++
+		}
+		if p.Kind == Write {
+			writes++
+		}
+	}
+	if held != writes/4 || held == 0 {
+		t.Errorf("%d of %d probes are held out", held, writes)
+	}
+	if len(r.Unknown) < 4 {
+		t.Errorf("unknown: %q", r.Unknown)
+	}
+}
+
+// TestShortTimeIsSaid lets the time end in the first round.
+func TestShortTimeIsSaid(t *testing.T) {
+	r, err := Run(t.Context(), newFS(t), "/d", few(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := false
+	for _, u := range r.Unknown {
+		said = said || strings.Contains(u, "the time was too short")
+	}
+	if r.Rounds != 0 || !said {
+		t.Errorf("%d rounds, unknown %q", r.Rounds, r.Unknown)
+	}
+}
+
+// TestEveryFault fails operations, one in each run: nothing is left behind, and the
+// error is that of the operation.
+func TestEveryFault(t *testing.T) {
+	for seed := range uint64(2) {
+		count := faultfs.New(newFS(t), faultfs.Fault{})
+		if _, err := Run(t.Context(), count, "/d", few(seed)); err != nil {
+			t.Fatal(err)
+		}
+		ops := count.Ops()
+		for at := 1; at <= len(ops); at += 1 + len(ops)/25 {
+			fsys := newFS(t)
+			_, err := Run(t.Context(), faultfs.New(fsys, faultfs.Fault{At: at, Err: syscall.ENOSPC}), "/d", few(seed))
+			if !errors.Is(err, durable.ErrStorageFull) {
+				t.Errorf("seed %d, operation %d, %v: error is %v", seed, at, ops[at-1], err)
+			}
+			if ops[at-1].Name == "remove" || ops[at-1].Name == "readdir" {
+				continue // the operation that cleans up is the one that fails
+			}
+			left(t, fsys)
+		}
+	}
+}
+
+func TestFullStorage(t *testing.T) {
+	fsys := small{newFS(t)}
+	if _, err := Run(t.Context(), fsys, "/d", few(1)); !errors.Is(err, durable.ErrStorageFull) {
+		t.Errorf("error is %v", err)
+	}
+	left(t, fsys)
+}
+
+type small struct{ vfs.FS }
+
+func (small) Free(string) (int64, error) { return 1 << 20, nil }
+
+func TestCanceled(t *testing.T) {
+	fsys := newFS(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	o := few(2)
+	o.Progress = func(float64) { cancel() }
+	if _, err := Run(ctx, fsys, "/d", o); !errors.Is(err, context.Canceled) {
+		t.Errorf("error is %v", err)
+	}
+	left(t, fsys)
+}
+
+func TestNoDirectory(t *testing.T) {
+	if _, err := Run(t.Context(), vfs.OS{}, "/nowhere", few(1)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// TestRealDirectory measures a real one, where direct I/O may work.
+func TestRealDirectory(t *testing.T) {
+	dir := t.TempDir()
+	o := few(3)
+	o.MaxBytes = 4 << 20
+	r, err := Run(t.Context(), vfs.OS{}, dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Most > 4<<20 {
+		t.Errorf("%d bytes at a time", r.Most)
+	}
+	if entries, err := (vfs.OS{}).ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
