@@ -1,0 +1,233 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"ckpt/image/pfs"
+	"ckpt/image/plan"
+)
+
+// A Fitted probe is what a description gives for it, beside what was measured.
+type Fitted struct {
+	Probe     *Probe
+	Measured  float64 // seconds, median
+	Predicted float64
+}
+
+// Off is the logarithm of measured by predicted.
+func (f *Fitted) Off() float64 { return math.Log(f.Measured / f.Predicted) }
+
+// Fit returns the description that fits the probes best, with the misfit of those that
+// were held out, and what it gives for each probe that writes.
+func (r *Result) Fit(ctx context.Context, h Host) (*pfs.System, []Fitted, error) {
+	f := &fitter{ctx: ctx, res: r, base: r.start(h)}
+	for i := range r.Probes {
+		if p := &r.Probes[i]; p.Kind == Write && p.Direct == r.Direct && !p.HeldOut {
+			f.probes = append(f.probes, p)
+		}
+	}
+	if len(f.probes) < 5 {
+		return nil, nil, errors.New("too few probes were measured for a fit: give them more time")
+	}
+	if err := f.search(); err != nil {
+		return nil, nil, err
+	}
+	s := f.system(f.at)
+	var all []Fitted
+	var off []float64
+	for i := range r.Probes {
+		p := &r.Probes[i]
+		if p.Kind != Write || p.Direct != r.Direct {
+			continue
+		}
+		seconds, err := predict(ctx, s, p)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, Fitted{p, p.Median(), seconds})
+		if p.HeldOut {
+			off = append(off, all[len(all)-1].Off())
+		}
+	}
+	s.Misfit = pfs.Misfit{Scatter: scatter(off), Count: len(off)}
+	s.Metadata.Rename, s.Metadata.SyncDir = pfs.Duration(r.each(Rename, 1)), pfs.Duration(max(0, r.each(SyncDir, 1)-r.each(Create, 1)))
+	s.Unknown = r.Unknown
+	return s, all, nil
+}
+
+// scatter is the root of the mean square: the standard deviation about no deviation.
+func scatter(off []float64) float64 {
+	if len(off) == 0 {
+		return 0
+	}
+	sum := 0.0
+	for _, v := range off {
+		sum += v * v
+	}
+	return math.Sqrt(sum / float64(len(off)))
+}
+
+// each returns the time per file of the probe of a kind with the fewest, or most, writers.
+func (r *Result) each(k Kind, writers int) float64 {
+	for i := range r.Probes {
+		if p := &r.Probes[i]; p.Kind == k && p.Writers == writers {
+			return p.Median() / float64(p.Requests*p.Writers)
+		}
+	}
+	return 0
+}
+
+// start is what the probes say by themselves, before the fit.
+func (r *Result) start(h Host) *pfs.System {
+	s := &pfs.System{Host: pfs.Host{Processors: h.Processors, Copy: pfs.Rate(h.Copy), OneHost: true,
+		Gather: pfs.Gather{Rate: pfs.Rate(h.Pull), Parallel: pfs.Rate(h.PullAll), Latency: pfs.Duration(h.PullDelay)}},
+		RPC: plan.WriteBytes, InFlight: depth}
+	s.Targets.Count, s.Servers.Count = 1, 1
+	s.Servers.ReadAhead.After, s.Targets.Stragglers.Factor, s.Locks.Kind = 2, 1, pfs.NoLocks
+	if !r.Direct {
+		s.Host.Dirty = pfs.Bytes(r.Most)
+	}
+	// Creations of several writers wait for each other: what one writer takes longer for
+	// is the way there and back.
+	one, many := r.each(Create, 1), r.each(Create, 8)
+	if many > 0 {
+		s.Metadata.Creates = 1 / many
+	}
+	s.Metadata.Latency = pfs.Duration(max(0, one-many))
+	return s
+}
+
+// The parameters of the fit, which are searched by their logarithm.
+const (
+	rate = iota
+	stream
+	perRequest
+	latency
+	sync1
+	sharing4
+	sharing16
+	parameters
+)
+
+// A fitter searches for the parameters.
+type fitter struct {
+	ctx    context.Context
+	res    *Result
+	base   *pfs.System
+	probes []*Probe
+	at     [parameters]float64
+	best   float64
+}
+
+// system returns the description with the parameters.
+func (f *fitter) system(at [parameters]float64) *pfs.System {
+	s := *f.base
+	e := func(k int) float64 { return math.Exp(at[k]) }
+	s.Targets.Rate, s.Targets.ReadRate, s.Host.Stream = pfs.Rate(e(rate)), pfs.Rate(e(rate)), pfs.Rate(e(stream))
+	s.Targets.PerRequest, s.Host.Latency, s.Sync = pfs.Duration(e(perRequest)), pfs.Duration(e(latency)), pfs.Duration(e(sync1))
+	s.Targets.Sharing = []pfs.Sharing{{Writers: 1, Factor: 1}, {Writers: 4, Factor: e(sharing4)}, {Writers: 16, Factor: e(sharing16)}}
+	return &s
+}
+
+// Steps of the search, as factors of a parameter.
+const (
+	firstStep = 0.7
+	lastStep  = 0.01
+)
+
+// search tries a step in each parameter, and halves the steps when none helps.
+func (f *fitter) search() error {
+	fastest := 0.0
+	for _, p := range f.probes {
+		fastest = max(fastest, float64(p.Bytes())/p.Median())
+	}
+	f.at = [parameters]float64{rate: math.Log(fastest), stream: math.Log(fastest), perRequest: math.Log(20e-6), latency: math.Log(50e-6), sync1: math.Log(1e-3)}
+	var err error
+	if f.best, err = f.loss(f.at); err != nil {
+		return err
+	}
+	for step := firstStep; step > lastStep; {
+		better := false
+		for k := range parameters {
+			for _, by := range []float64{step, -step} {
+				at := f.at
+				at[k] += by
+				loss, err := f.loss(at)
+				if err != nil {
+					return err
+				}
+				if loss < f.best-1e-9 {
+					f.at, f.best, better = at, loss, true
+					break
+				}
+			}
+		}
+		if !better {
+			step /= 2
+		}
+	}
+	return nil
+}
+
+// loss sums what the probes are off by. Large deviations count linearly: a probe that
+// the machine disturbed does not move the fit far. Parameters that no probe decides stay
+// where they are.
+func (f *fitter) loss(at [parameters]float64) (float64, error) {
+	s, sum := f.system(at), 0.0
+	for _, p := range f.probes {
+		seconds, err := predict(f.ctx, s, p)
+		if err != nil {
+			return 0, err
+		}
+		sum += huber(math.Log(p.Median() / seconds))
+	}
+	for _, k := range []int{sharing4, sharing16} {
+		sum += 0.01 * at[k] * at[k]
+	}
+	return sum, nil
+}
+
+// huber is quadratic up to a fifth, and linear beyond.
+func huber(x float64) float64 {
+	const knee = 0.2
+	if x = math.Abs(x); x <= knee {
+		return x * x / 2
+	}
+	return knee * (x - knee/2)
+}
+
+// predict carries a probe out in virtual time. Names are not made durable.
+func predict(ctx context.Context, s *pfs.System, p *Probe) (float64, error) {
+	alone := *s
+	alone.Metadata.Rename, alone.Metadata.SyncDir = 0, 0
+	settings := plan.Settings{Layout: plan.PerRank, Strategy: plan.Individual, Buffer: p.Request, StripeCount: 1, P1: true, P2: true}
+	if p.Shared {
+		settings.Layout, settings.Unaligned = plan.Shared, true
+	}
+	sources := make([]plan.Source, p.Writers)
+	for i := range sources {
+		sources[i] = plan.Source{Rank: i, Pieces: []plan.Piece{{Bytes: int64(p.Requests) * p.Request}}}
+	}
+	made, err := plan.New(sources, settings)
+	if err != nil {
+		return 0, err
+	}
+	result, err := pfs.Run(ctx, &alone, []pfs.Job{{Plan: made, Depth: p.Depth, Sync: true}}, pfs.Options{})
+	if err != nil {
+		return 0, err
+	}
+	return max(result.Jobs[0].Seconds, 1e-6), nil
+}
+
+// Worst returns the fitted probes, the worst first.
+func Worst(list []Fitted) []Fitted {
+	return slices.SortedFunc(slices.Values(list), func(a, b Fitted) int {
+		if x, y := math.Abs(a.Off()), math.Abs(b.Off()); x != y {
+			return map[bool]int{true: -1, false: 1}[x > y]
+		}
+		return 0
+	})
+}
