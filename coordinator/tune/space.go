@@ -152,12 +152,7 @@ func (s *search) asyncOf(o Option) []Option {
 }
 
 // ranks is how many ranks the case has.
-func (s *search) ranks() int {
-	if s.c.Memory != nil {
-		return len(s.c.Memory.Sources)
-	}
-	return s.c.Instance.NP
-}
+func (s *search) ranks() int { return s.c.ranks() }
 
 // roughly gives numbers within about one part in so many the same value.
 func roughly(v, parts float64) float64 {

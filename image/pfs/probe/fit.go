@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 
 	"ckpt/image/pfs"
 	"ckpt/image/plan"
+	"ckpt/internal/descent"
 )
 
 // A Fitted probe is what a description gives for it, beside what was measured.
@@ -109,7 +109,6 @@ const (
 	sync1
 	sharing4
 	sharing16
-	parameters
 )
 
 // A fitter searches for the parameters.
@@ -118,12 +117,11 @@ type fitter struct {
 	res    *Result
 	base   *pfs.System
 	probes []*Probe
-	at     [parameters]float64
-	best   float64
+	at     []float64
 }
 
 // system returns the description with the parameters.
-func (f *fitter) system(at [parameters]float64) *pfs.System {
+func (f *fitter) system(at []float64) *pfs.System {
 	s := *f.base
 	e := func(k int) float64 { return math.Exp(at[k]) }
 	s.Targets.Rate, s.Targets.ReadRate, s.Host.Stream = pfs.Rate(e(rate)), pfs.Rate(e(rate)), pfs.Rate(e(stream))
@@ -132,71 +130,32 @@ func (f *fitter) system(at [parameters]float64) *pfs.System {
 	return &s
 }
 
-// Steps of the search, as factors of a parameter.
-const (
-	firstStep = 0.7
-	lastStep  = 0.01
-)
-
-// search tries a step in each parameter, and halves the steps when none helps.
+// search finds the parameters.
 func (f *fitter) search() error {
 	fastest := 0.0
 	for _, p := range f.probes {
 		fastest = max(fastest, float64(p.Bytes())/p.Median())
 	}
-	f.at = [parameters]float64{rate: math.Log(fastest), stream: math.Log(fastest), perRequest: math.Log(20e-6), latency: math.Log(50e-6), sync1: math.Log(1e-3)}
-	var err error
-	if f.best, err = f.loss(f.at); err != nil {
-		return err
-	}
-	for step := firstStep; step > lastStep; {
-		better := false
-		for k := range parameters {
-			for _, by := range []float64{step, -step} {
-				at := f.at
-				at[k] += by
-				loss, err := f.loss(at)
-				if err != nil {
-					return err
-				}
-				if loss < f.best-1e-9 {
-					f.at, f.best, better = at, loss, true
-					break
-				}
-			}
-		}
-		if !better {
-			step /= 2
-		}
-	}
-	return nil
+	f.at = []float64{rate: math.Log(fastest), stream: math.Log(fastest), perRequest: math.Log(20e-6), latency: math.Log(50e-6),
+		sync1: math.Log(1e-3), sharing4: 0, sharing16: 0}
+	_, err := descent.Search(f.at, f.loss)
+	return err
 }
 
-// loss sums what the probes are off by. Large deviations count linearly: a probe that
-// the machine disturbed does not move the fit far. Parameters that no probe decides stay
-// where they are.
-func (f *fitter) loss(at [parameters]float64) (float64, error) {
+// loss sums what the probes are off by. Factors that no probe decides stay where they are.
+func (f *fitter) loss(at []float64) (float64, error) {
 	s, sum := f.system(at), 0.0
 	for _, p := range f.probes {
 		seconds, err := predict(f.ctx, s, p)
 		if err != nil {
 			return 0, err
 		}
-		sum += huber(math.Log(p.Median() / seconds))
+		sum += descent.Robust(math.Log(p.Median() / seconds))
 	}
 	for _, k := range []int{sharing4, sharing16} {
 		sum += 0.01 * at[k] * at[k]
 	}
 	return sum, nil
-}
-
-// huber is quadratic up to a fifth, and linear beyond.
-func huber(x float64) float64 {
-	const knee = 0.2
-	if x = math.Abs(x); x <= knee {
-		return x * x / 2
-	}
-	return knee * (x - knee/2)
 }
 
 // predict carries a probe out in virtual time. Names are not made durable.
@@ -220,14 +179,4 @@ func predict(ctx context.Context, s *pfs.System, p *Probe) (float64, error) {
 		return 0, err
 	}
 	return max(result.Jobs[0].Seconds, 1e-6), nil
-}
-
-// Worst returns the fitted probes, the worst first.
-func Worst(list []Fitted) []Fitted {
-	return slices.SortedFunc(slices.Values(list), func(a, b Fitted) int {
-		if x, y := math.Abs(a.Off()), math.Abs(b.Off()); x != y {
-			return map[bool]int{true: -1, false: 1}[x > y]
-		}
-		return 0
-	})
 }

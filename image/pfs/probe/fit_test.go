@@ -1,0 +1,73 @@
+package probe
+
+import (
+	"math"
+	"testing"
+
+	"ckpt/image/pfs"
+)
+
+// synthetic returns probes whose times a description gives, each off by a little.
+func synthetic(t *testing.T, s *pfs.System, direct bool) *Result {
+	t.Helper()
+	r := &Result{Direct: direct, Most: 64 << 20, Probes: list(64<<20, 64<<20, direct)}
+	for i := range r.Probes {
+		p := &r.Probes[i]
+		seconds := 1e-3
+		switch p.Kind {
+		case Write:
+			var err error
+			if seconds, err = predict(t.Context(), s, p); err != nil {
+				t.Fatal(err)
+			}
+			p.HeldOut = i%4 == 1
+		case Create:
+			seconds = float64(p.Requests*p.Writers) / s.Metadata.Creates
+		}
+		off := 1 + 0.02*float64(i%3-1)
+		p.Seconds = []float64{seconds * off, seconds * off, 50 * seconds} // one was disturbed
+	}
+	return r
+}
+
+// TestFitFindsDescription fits to probes of a storage that is known.
+func TestFitFindsDescription(t *testing.T) {
+	known, err := pfs.Load("local-nvme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known.Targets.Rate, known.Sync, known.RPC = 700e6, 4e-3, 4<<20
+	for _, direct := range []bool{true, false} {
+		r := synthetic(t, known, direct)
+		s, list, err := r.Fit(t.Context(), Host{Processors: 2, Copy: 5e9, Pull: 1e9, PullAll: 2e9, PullDelay: 1e-4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := 0
+		for _, f := range list {
+			if f.Probe.HeldOut {
+				held++
+			}
+			if math.Abs(f.Off()) > 0.25 {
+				t.Errorf("direct %v: %v: %.2f ms, the fit gives %.2f ms", direct, f.Probe, 1e3*f.Measured, 1e3*f.Predicted)
+			}
+		}
+		if s.Misfit.Count != held || held == 0 || s.Misfit.Scatter > 0.1 {
+			t.Errorf("misfit %+v of %d held-out probes", s.Misfit, held)
+		}
+		if ratio := float64(s.Targets.Rate) / 700e6; ratio < 0.8 || ratio > 1.25 {
+			t.Errorf("direct %v: rate %v", direct, s.Targets.Rate)
+		}
+		s.Name = "fitted"
+		if err := s.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestFitNeedsProbes(t *testing.T) {
+	r := &Result{Direct: true}
+	if _, _, err := r.Fit(t.Context(), Host{}); err == nil {
+		t.Error("no error")
+	}
+}

@@ -1,0 +1,54 @@
+// Package descent finds the parameters that make a loss least, one at a time.
+//
+// It needs no derivatives and asks for few evaluations, as the loss is a simulation. The
+// same loss gives the same result.
+package descent
+
+import "math"
+
+// Steps of a search.
+const (
+	First = 0.7
+	Last  = 0.01
+)
+
+// Search changes the parameters by a step, one after the other, as long as one of them
+// makes the loss smaller. It halves the step when none does, and returns when the step is
+// smaller than Last. It changes at. An error of loss ends it.
+func Search(at []float64, loss func([]float64) (float64, error)) (least float64, err error) {
+	if least, err = loss(at); err != nil {
+		return least, err
+	}
+	for step := First; step > Last; {
+		better := false
+		for k := range at {
+			was := at[k]
+			for _, by := range []float64{step, -step} {
+				at[k] = was + by
+				l, err := loss(at)
+				if err != nil {
+					return least, err
+				}
+				if l < least-1e-9 {
+					least, better, was = l, true, at[k]
+					break
+				}
+				at[k] = was
+			}
+		}
+		if !better {
+			step /= 2
+		}
+	}
+	return least, nil
+}
+
+// Robust is a loss that is quadratic up to a fifth and linear beyond: one wild value does
+// not move a fit far.
+func Robust(x float64) float64 {
+	const knee = 0.2
+	if x = math.Abs(x); x <= knee {
+		return x * x / 2
+	}
+	return knee * (x - knee/2)
+}
