@@ -17,7 +17,7 @@ func synthetic(t *testing.T, s *pfs.System, direct bool) *Result {
 		switch p.Kind {
 		case Write:
 			var err error
-			if seconds, err = predict(t.Context(), s, p); err != nil {
+			if seconds, err = simulate(t.Context(), s, p); err != nil {
 				t.Fatal(err)
 			}
 			p.HeldOut = i%4 == 1
@@ -38,6 +38,9 @@ func TestFitFindsDescription(t *testing.T) {
 	}
 	known.Targets.Rate, known.Sync, known.RPC = 700e6, 4e-3, 4<<20
 	for _, direct := range []bool{true, false} {
+		if !direct {
+			known.Host.Dirty = 64 << 20
+		}
 		r := synthetic(t, known, direct)
 		s, list, err := r.Fit(t.Context(), Host{Processors: 2, Copy: 5e9, Pull: 1e9, PullAll: 2e9, PullDelay: 1e-4})
 		if err != nil {

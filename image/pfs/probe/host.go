@@ -14,12 +14,12 @@ import (
 
 // A Host is what the host of the probes does without its storage.
 type Host struct {
-	Processors int     `json:"processors"`
-	Copy       float64 `json:"copy_bytes_per_s"`     // memory to memory, one processor
-	CopyAll    float64 `json:"copy_all_bytes_per_s"` // all processors together
-	Pull       float64 `json:"pull_bytes_per_s"`     // one connection of the loopback network
-	PullAll    float64 `json:"pull_all_bytes_per_s"` // four connections together
-	PullDelay  float64 `json:"pull_latency_s"`       // of a small pull
+	Processors int
+	Copy       float64 // memory to memory, one processor
+	CopyAll    float64 // all processors together
+	Pull       float64 // one connection of the loopback network
+	PullAll    float64 // four connections together
+	PullDelay  float64 // of a small pull
 }
 
 const (

@@ -41,19 +41,19 @@ const (
 
 // A Probe is a measurement, and what it found.
 type Probe struct {
-	Kind    Kind `json:"kind"`
+	Kind    Kind `json:"probe"`
 	Writers int  `json:"writers"`
 	// Requests are those of one writer, of Request bytes each; for other kinds than
 	// Write they are files.
 	Requests int   `json:"requests"`
 	Request  int64 `json:"request_bytes"`
-	Depth    int   `json:"depth"`  // requests of a writer that are under way
-	Shared   bool  `json:"shared"` // one file for all writers
-	Direct   bool  `json:"direct"` // around the page cache
+	Depth    int   `json:"depth"`    // requests of a writer that are under way
+	Shared   bool  `json:"one_file"` // one file for all writers
+	Direct   bool  `json:"direct"`   // around the page cache
 	HeldOut  bool  `json:"held_out"`
 	// Seconds are the times of the rounds, from the beginning to the end of the last
 	// writer.
-	Seconds []float64 `json:"rounds_s"`
+	Seconds []float64 `json:"round_times_s"`
 }
 
 // Bytes returns what the probe writes.
@@ -79,16 +79,16 @@ func (p *Probe) String() string {
 
 // A Result is what Run measured.
 type Result struct {
-	Dir    string  `json:"dir"`
-	Rounds int     `json:"rounds"` // that all probes had
-	Direct bool    `json:"direct"` // the file system takes direct I/O
-	Took   float64 `json:"took_s"`
-	Most   int64   `json:"most_bytes"` // in files at a time
+	Dir    string
+	Rounds int  // that all probes had
+	Direct bool // the file system takes direct I/O
+	Took   float64
+	Most   int64 // in files at a time
 	// Written are the bytes of all rounds together.
-	Written int64   `json:"written_bytes"`
-	Probes  []Probe `json:"probes"`
+	Written int64
+	Probes  []Probe
 	// Unknown is what these probes cannot find out.
-	Unknown []string `json:"unknown"`
+	Unknown []string
 }
 
 // A runner is a Run in progress.
