@@ -54,6 +54,9 @@ func (r *Result) Fit(ctx context.Context, h Host) (*pfs.System, []Fitted, error)
 	}
 	s.Misfit = pfs.Misfit{Scatter: scatter(off), Count: len(off)}
 	s.Metadata.Rename, s.Metadata.SyncDir = pfs.Duration(r.each(Rename, 1)), pfs.Duration(max(0, r.each(SyncDir, 1)-r.each(Create, 1)))
+	if s.Host.Stream > 4*s.Targets.Rate {
+		s.Host.Stream = 0 // no probe met a limit
+	}
 	s.Unknown = r.Unknown
 	return s, all, nil
 }
@@ -80,7 +83,8 @@ func (r *Result) each(k Kind, writers int) float64 {
 	return 0
 }
 
-// start is what the probes say by themselves, before the fit.
+// start is what the probes say by themselves, before the fit. The creation of many files
+// is fitted from there: where a file is written at once, its creation costs less.
 func (r *Result) start(h Host) *pfs.System {
 	s := &pfs.System{Host: pfs.Host{Processors: h.Processors, Copy: pfs.Rate(h.Copy), OneHost: true,
 		Gather: pfs.Gather{Rate: pfs.Rate(h.Pull), Parallel: pfs.Rate(h.PullAll), Latency: pfs.Duration(h.PullDelay)}},
@@ -109,6 +113,7 @@ const (
 	sync1
 	sharing4
 	sharing16
+	creates
 )
 
 // A fitter searches for the parameters.
@@ -126,6 +131,7 @@ func (f *fitter) system(at []float64) *pfs.System {
 	e := func(k int) float64 { return math.Exp(at[k]) }
 	s.Targets.Rate, s.Targets.ReadRate, s.Host.Stream = pfs.Rate(e(rate)), pfs.Rate(e(rate)), pfs.Rate(e(stream))
 	s.Targets.PerRequest, s.Host.Latency, s.Sync = pfs.Duration(e(perRequest)), pfs.Duration(e(latency)), pfs.Duration(e(sync1))
+	s.Metadata.Creates *= e(creates)
 	s.Targets.Sharing = []pfs.Sharing{{Writers: 1, Factor: 1}, {Writers: 4, Factor: e(sharing4)}, {Writers: 16, Factor: e(sharing16)}}
 	return &s
 }
@@ -137,7 +143,7 @@ func (f *fitter) search() error {
 		fastest = max(fastest, float64(p.Bytes())/p.Median())
 	}
 	f.at = []float64{rate: math.Log(fastest), stream: math.Log(fastest), perRequest: math.Log(20e-6), latency: math.Log(50e-6),
-		sync1: math.Log(1e-3), sharing4: 0, sharing16: 0}
+		sync1: math.Log(1e-3), sharing4: 0, sharing16: 0, creates: 0}
 	_, err := descent.Search(f.at, f.loss)
 	return err
 }
@@ -152,12 +158,12 @@ func (f *fitter) loss(at []float64) (float64, error) {
 		}
 		sum += descent.Robust(math.Log(p.Median() / seconds))
 	}
-	for _, k := range []int{sharing4, sharing16} {
-		sum += doubtOfSharing * at[k] * at[k]
+	for _, x := range at[sharing4:] {
+		sum += doubtOfFactors * x * x
 	}
 	return sum, nil
 }
 
-// doubtOfSharing is what a factor of sharing adds to the loss: one disturbed probe does
-// not decide it.
-const doubtOfSharing = 0.1
+// doubtOfFactors is what a factor adds to the loss: one disturbed probe does not decide
+// it.
+const doubtOfFactors = 0.1

@@ -41,7 +41,7 @@ const (
 
 // A Probe is a measurement, and what it found.
 type Probe struct {
-	Kind    Kind `json:"probe"`
+	Kind    Kind `json:"probe_kind"`
 	Writers int  `json:"writers"`
 	// Requests are those of one writer, of Request bytes each; for other kinds than
 	// Write they are files.

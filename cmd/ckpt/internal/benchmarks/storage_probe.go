@@ -101,6 +101,9 @@ func runProbeStorage(ctx context.Context, g *ui.Globals, dir string, o *storageO
 		return err
 	}
 	out := &probed{Dir: dir, Direct: p.Direct, Rounds: p.Rounds, Most: p.Most, Written: p.Written, Probes: probedRows(p, fitted)}
+	if free, err := (vfs.OS{}).Free(dir); err == nil {
+		most = min(most, free/2)
+	}
 	c := &calibration{trials: trials{g: g, dir: dir, most: most}, sys: sys, until: begin.Add(limit)}
 	if sys, out.Jobs, err = c.run(ctx); err != nil {
 		return err

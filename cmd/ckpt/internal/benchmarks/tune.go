@@ -14,9 +14,10 @@ import (
 )
 
 type benchTuneOptions struct {
-	on, maxBytes string
-	cases        int
-	seed         uint64
+	on, maxBytes  string
+	cases, rounds int
+	combinations  int
+	seed          uint64
 }
 
 func newBenchTuneCommand(g *ui.Globals) *cobra.Command {
@@ -31,7 +32,7 @@ all. The objective is the latency. The runs take turns; the command removes them
 		Example: "  ckpt bench storage /scratch -o scratch.yaml\n  ckpt bench tune /scratch --on scratch.yaml --cases 5",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := ui.Positive(cmd, "cases"); err != nil {
+			if err := ui.Positive(cmd, "cases", "rounds", "combinations"); err != nil {
 				return err
 			}
 			return runBenchTune(cmd.Context(), g, args[0], &o)
@@ -41,6 +42,8 @@ all. The objective is the latency. The runs take turns; the command removes them
 	f.StringVar(&o.on, "on", "", "description of DIR, as ckpt bench storage writes it")
 	f.StringVar(&o.maxBytes, "max-bytes", "2GiB", "have at most this many bytes in DIR at a time")
 	f.IntVar(&o.cases, "cases", 20, "jobs to draw")
+	f.IntVar(&o.rounds, "rounds", 2, "times that each job is run with each combination")
+	f.IntVar(&o.combinations, "combinations", 0, "draw so many combinations for each job (default all)")
 	f.Uint64Var(&o.seed, "seed", 1, "random seed of the jobs")
 	return cmd
 }
@@ -72,11 +75,8 @@ type tunedCase struct {
 	Loss                   float64       `json:"loss_share"` // chosen_s / best_s − 1
 }
 
-// Rounds of all combinations of a case, and checkpoints of each.
-const (
-	tuneRounds      = 2
-	tuneCheckpoints = 5
-)
+// tuneCheckpoints is how many checkpoints of a run count.
+const tuneCheckpoints = 5
 
 func runBenchTune(ctx context.Context, g *ui.Globals, dir string, o *benchTuneOptions) error {
 	most, err := ui.ParseSize("--max-bytes", o.maxBytes)
@@ -98,7 +98,7 @@ func runBenchTune(ctx context.Context, g *ui.Globals, dir string, o *benchTuneOp
 	bar := g.NewBar("cases", int64(o.cases), false)
 	defer bar.Clear()
 	for range o.cases {
-		c, err := r.tune(ctx, sys, drawTrial(rng), rng)
+		c, err := r.tune(ctx, sys, drawTrial(rng), o, rng)
 		if err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func runBenchTune(ctx context.Context, g *ui.Globals, dir string, o *benchTuneOp
 }
 
 // tune measures one case.
-func (r *trials) tune(ctx context.Context, sys *pfs.System, t trial, rng *rand.Rand) (c tunedCase, err error) {
+func (r *trials) tune(ctx context.Context, sys *pfs.System, t trial, o *benchTuneOptions, rng *rand.Rand) (c tunedCase, err error) {
 	t.Settings, t.Codec = plan.Defaults(), "none"
 	search, err := t.forecast()
 	if err != nil {
@@ -122,24 +122,15 @@ func (r *trials) tune(ctx context.Context, sys *pfs.System, t trial, rng *rand.R
 	}
 	list := []trial{t, t}
 	list[1].Settings, list[1].Codec = choice.Best.Settings, choice.Best.Codec
-	list = append(list, combinations(t)...)
-	times := make([][]float64, len(list))
-	for range tuneRounds {
-		for _, i := range rng.Perm(len(list)) {
-			o, err := r.run(ctx, &list[i], tuneCheckpoints+1)
-			if err != nil {
-				return c, err
-			}
-			times[i] = append(times[i], o.all...)
-		}
+	all := combinations(t)
+	rng.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
+	if o.combinations > 0 {
+		all = all[:min(o.combinations, len(all))]
 	}
-	// Equal settings are one, however often they were run.
-	for i := range list {
-		for k := range list {
-			if k != i && list[k] == list[i] {
-				times[i] = append(times[i], times[k][:tuneRounds*tuneCheckpoints]...)
-			}
-		}
+	list = append(list, all...)
+	times, err := r.inRounds(ctx, list, o.rounds, rng)
+	if err != nil {
+		return c, err
 	}
 	best := 0
 	for i := range list {
@@ -152,6 +143,26 @@ func (r *trials) tune(ctx context.Context, sys *pfs.System, t trial, rng *rand.R
 		Combinations: len(list)}
 	c.Loss = c.ChoiceTime/c.BestTime - 1
 	return c, nil
+}
+
+// inRounds runs each combination in each round, in an order drawn anew. Combinations that
+// are equal are one: they share their times.
+func (r *trials) inRounds(ctx context.Context, list []trial, rounds int, rng *rand.Rand) ([][]float64, error) {
+	times := make(map[trial][]float64)
+	for range rounds {
+		for _, i := range rng.Perm(len(list)) {
+			o, err := r.run(ctx, &list[i], tuneCheckpoints+1)
+			if err != nil {
+				return nil, err
+			}
+			times[list[i]] = append(times[list[i]], o.all...)
+		}
+	}
+	out := make([][]float64, len(list))
+	for i := range list {
+		out[i] = times[list[i]]
+	}
+	return out, nil
 }
 
 // combinations are the settings of an exhaustive run.
