@@ -30,7 +30,7 @@ func Search(at []float64, loss func([]float64) (float64, error)) (least float64,
 					return least, err
 				}
 				if l < least-1e-9 {
-					least, better, was = l, true, at[k]
+					least, better = l, true
 					break
 				}
 				at[k] = was
