@@ -48,7 +48,38 @@ type Client struct {
 type way struct {
 	file  *File
 	read  bool
-	lanes []*lane // by column, nil as long as there is nothing to do
+	lanes []*lane // in the order of their first use
+	table []*lane // by column, when they are many
+}
+
+// fewLanes are found without a table. An aggregator of many uses one or two of the
+// columns of a file, which may be thousands.
+const fewLanes = 8
+
+// find returns the lane to a column, or nil.
+func (w *way) find(column int) *lane {
+	if w.table != nil {
+		return w.table[column]
+	}
+	for _, l := range w.lanes {
+		if l.column == column {
+			return l
+		}
+	}
+	return nil
+}
+
+func (w *way) add(l *lane) {
+	w.lanes = append(w.lanes, l)
+	switch {
+	case w.table != nil:
+		w.table[l.column] = l
+	case len(w.lanes) > fewLanes:
+		w.table = make([]*lane, len(w.file.targets))
+		for _, l := range w.lanes {
+			w.table[l.column] = l
+		}
+	}
 }
 
 // Client makes a process on a node.
@@ -177,23 +208,23 @@ func (c *Client) add(p piece) {
 
 // lane returns the way to a column of a file.
 func (c *Client) lane(f *File, column int, read bool) *lane {
-	var lanes []*lane
+	var to *way
 	for i := range c.ways {
 		if w := &c.ways[i]; w.file == f && w.read == read {
-			lanes = w.lanes
+			to = w
 		}
 	}
-	if lanes == nil {
-		lanes = make([]*lane, len(f.targets))
-		c.ways = append(c.ways, way{f, read, lanes})
+	if to == nil {
+		c.ways = append(c.ways, way{file: f, read: read})
+		to = &c.ways[len(c.ways)-1]
 	}
-	l := lanes[column]
+	l := to.find(column)
 	if l == nil {
-		l = &lane{client: c, file: f, target: f.targets[column], read: read}
+		l = &lane{client: c, file: f, column: column, target: f.targets[column], read: read}
 		if f.locks != nil {
 			l.lock = &f.locks[column]
 		}
-		lanes[column] = l
+		to.add(l)
 	}
 	return l
 }

@@ -8,7 +8,7 @@ import (
 
 // take makes the next round of a writer, and says whether there is one.
 func (w *writer) take(s *slot) bool {
-	r, ok := w.next()
+	r, ok := w.rounds.next()
 	if !ok {
 		return false
 	}

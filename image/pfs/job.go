@@ -65,6 +65,7 @@ func (sim *Sim) prepare(jobs []Job) ([]*job, error) {
 		target += len(j.Plan.Files) * j.settings.StripeCount
 		all = append(all, j)
 	}
+	sim.coarsen(p.of, manyChunks)
 	for _, j := range all {
 		j.begin()
 	}
@@ -204,8 +205,8 @@ func (j *job) done() {
 // close ends the iterators of writers that are not done.
 func (j *job) close() {
 	for _, w := range j.writers {
-		if w != nil && w.stop != nil {
-			w.stop()
+		if w != nil && w.rounds != nil {
+			w.rounds.stop()
 		}
 	}
 }

@@ -4,6 +4,7 @@ package pfs
 type lane struct {
 	client   *Client
 	file     *File
+	column   int
 	target   *target
 	lock     *lock
 	read     bool
@@ -164,7 +165,7 @@ func (c *chunk) store(sim *Sim) {
 	} else {
 		done = out.tail
 	}
-	sim.schedule(done+float64(sim.sys.Host.Latency)/2, c, atHost)
+	sim.schedule(done+sim.latency(c.bytes), c, atHost)
 }
 
 // fetch reads a chunk from its target.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+
+	"ckpt/image/plan"
 )
 
 // Sim is a system at work in virtual time. Its clients write and read ranges of
@@ -32,7 +34,8 @@ type Sim struct {
 	local   map[int][]*target
 	meta    resource
 
-	chunkBytes int64
+	chunkBytes int64 // that travel together
+	fineBytes  int64 // and would if there were fewer
 	chunks     pool[chunk]
 	ops        pool[op]
 }
@@ -100,8 +103,30 @@ func NewSim(s *System, o Options) *Sim {
 		sim.targets = sim.newTargets(0)
 	}
 	// Half of what may be under way: while one half is answered the other moves.
-	sim.chunkBytes = int64(s.RPC) * int64(max(1, s.InFlight/2))
+	sim.fineBytes = int64(s.RPC) * int64(max(1, s.InFlight/2))
+	sim.chunkBytes = sim.fineBytes
 	return sim
+}
+
+// manyChunks is from where on requests travel in larger chunks. A run makes three
+// or four events of each.
+const manyChunks = 4 << 20
+
+// coarsen makes chunks so large that there are not too many.
+func (sim *Sim) coarsen(bytes, most int64) {
+	for bytes/sim.chunkBytes > most {
+		sim.chunkBytes *= 2
+	}
+}
+
+// latency is how long the answers to a chunk are under way. Where a write waits for
+// its answer, a larger chunk stands for several writes.
+func (sim *Sim) latency(bytes int64) float64 {
+	answers := int64(1)
+	if sim.sys.Host.Dirty == 0 {
+		answers = max(1, bytes/plan.WriteBytes)
+	}
+	return float64(sim.sys.Host.Latency) * (float64(answers) - 0.5)
 }
 
 // newTargets makes the targets, and their servers, of the system or of one node.
@@ -203,7 +228,8 @@ func (sim *Sim) cost(t *target, f *File, offset, bytes int64, read bool) float64
 		// A disk reads on over the gap into its buffer; a write has missed its place.
 		seconds += min(float64(s.Seek), float64(gap)/rate)
 	default:
-		seconds += float64(s.Seek)
+		// A larger chunk stands for several, between which others would come.
+		seconds += float64(s.Seek) * float64(max(1, bytes/sim.fineBytes))
 	}
 	t.last, t.end = f, offset+bytes
 	return seconds

@@ -91,9 +91,7 @@ func (j *job) result(use []ResourceUse, span float64) JobResult {
 		}
 		for i := range w.client.ways {
 			for _, l := range w.client.ways[i].lanes {
-				if l != nil {
-					writers[l.target.name]++
-				}
+				writers[l.target.name]++
 			}
 		}
 	}

@@ -1,10 +1,6 @@
 package pfs
 
-import (
-	"iter"
-
-	"ckpt/image/plan"
-)
+import "ckpt/image/plan"
 
 // writer is a rank that carries out its part of a plan, as image/exec does.
 type writer struct {
@@ -14,8 +10,7 @@ type writer struct {
 	number int // of its file
 	client *Client
 	file   *File
-	next   func() (plan.Round, bool)
-	stop   func()
+	rounds rounds  // nil for an individual writer
 	ready  float64 // when it could begin
 	slots  [2]slot // only the first without P3
 	bytes  int64
@@ -79,7 +74,7 @@ func (j *job) writer(i int) *writer {
 	if j.settings.Strategy == plan.Individual {
 		w.collect()
 	} else {
-		w.next, w.stop = iter.Pull(j.Plan.WriterPlan(rank))
+		w.rounds = j.rounds(rank)
 	}
 	return w
 }
@@ -118,7 +113,7 @@ func (w *writer) act(what int32) {
 	switch what {
 	case begins:
 		w.phases[swapWait] += sim.now - w.ready
-		if w.next == nil {
+		if w.rounds == nil {
 			w.since = sim.now
 			w.individual()
 			return
@@ -146,9 +141,9 @@ func (w *writer) act(what int32) {
 func (w *writer) individual() {
 	for w.flying < max(1, w.job.Depth) && len(w.own) > 0 {
 		e := &w.own[0]
-		// Operations end where the plan's do: at multiples of WriteBytes from the
-		// beginning of the extent.
-		op := extent{e.offset, min(e.bytes, plan.WriteBytes)}
+		// Operations end where the plan's do, at multiples of WriteBytes from the
+		// beginning of the extent, unless chunks are larger.
+		op := extent{e.offset, min(e.bytes, max(plan.WriteBytes, w.job.sim.chunkBytes))}
 		e.offset += op.bytes
 		if e.bytes -= op.bytes; e.bytes == 0 {
 			w.own = w.own[1:]
@@ -178,7 +173,7 @@ func (w *writer) finished(o *op) {
 	w.phases[writeTime] += sim.now - o.locked
 	w.bytes += o.bytes
 	w.job.progress.add(o.bytes)
-	if w.next == nil {
+	if w.rounds == nil {
 		w.flying--
 		w.individual()
 		return
@@ -265,8 +260,8 @@ func (w *writer) write() {
 // waits for its turn.
 func (w *writer) finish() {
 	j := w.job
-	if w.stop != nil {
-		w.stop()
+	if w.rounds != nil {
+		w.rounds.stop()
 	}
 	w.slots = [2]slot{}
 	if !j.settings.P1 && w.index+1 < len(j.writers) {
