@@ -54,6 +54,7 @@ type StartEvent struct {
 	Job         string      `json:"job"`
 	App         string      `json:"app"`
 	NP          int         `json:"np"`
+	FromNP      int         `json:"from_np,omitempty"` // ranks of the checkpoint, if another number
 	Mapping     job.Mapping `json:"mapping"`
 	Iterations  int         `json:"iterations"`
 	Incarnation int         `json:"generation"`
@@ -145,7 +146,7 @@ func (g *group) report(n protocol.Notice) {
 			g.d.tellStart()
 			return
 		}
-		g.d.event(&StartEvent{Type: "start", Job: g.job.Name(), App: g.spec.App, NP: g.spec.NP, Mapping: g.spec.Mapping,
+		g.d.event(&StartEvent{Type: "start", Job: g.job.Name(), App: g.spec.App, NP: g.spec.NP, FromNP: g.restored.otherNP, Mapping: g.spec.Mapping,
 			Iterations: g.spec.Iterations, Incarnation: n.Incarnation, From: n.From, Iteration: n.Iter})
 	case protocol.CheckpointTaken:
 		g.tell(n)

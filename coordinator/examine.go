@@ -83,6 +83,9 @@ func (g *group) examine(number int) {
 				return
 			}
 			g.restored.iter, g.restored.step = int(m.Iteration), m.Step
+			if m.NP != g.spec.NP {
+				g.restored.otherNP = m.NP
+			}
 			g.checked = incarnation
 			g.welcome()
 		})

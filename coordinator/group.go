@@ -14,6 +14,7 @@ import (
 type restored struct {
 	number, iter int
 	step         int64 // of a program
+	otherNP      int   // ranks of the checkpoint, 0 if as many as there are
 }
 
 // A life is what the driver knows of the incarnation of a group.

@@ -41,7 +41,7 @@ func Inspect(ctx context.Context, store *image.Store, name string) (*job.Status,
 	defer client.Close()
 	if live, err := client.Status(); err == nil {
 		s.State, s.Phase, s.Iteration, s.Mapping, s.PIDs = job.StateRunning, live.Phase, live.Iteration, live.Mapping, live.PIDs
-		s.Digest, s.Failure = "", ""
+		s.NP, s.Digest, s.Failure = len(live.Mapping.Nodes()), "", ""
 		s.Started, s.Updated = live.Since.UTC().Truncate(time.Millisecond), time.Now().UTC().Truncate(time.Millisecond)
 		s.Elapsed, s.Rate = time.Since(live.Since).Seconds(), live.Rate
 		if s.Rate > 0 && s.Iterations > 0 {

@@ -60,8 +60,8 @@ type RestartOptions struct {
 	Options
 	Checkpoint int // 0: the newest
 	Mapping    func(np int) (job.Mapping, error)
-	// NP is the number of ranks to restart with, 0 for those that the job was launched
-	// with, or for as many as Command starts. Command starts a program of the user in
+	// NP is the number of ranks to restart with, 0 for those of the checkpoint, or for as
+	// many as Command starts. Command starts a program of the user in
 	// place of the command that the job was launched with; nil for that one.
 	NP          int
 	Command     []string

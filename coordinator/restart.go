@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 
 	"ckpt/coordinator/job"
@@ -47,15 +46,10 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 	if spec.Program != nil {
 		return resumeProgram(ctx, spec, j, store, opt)
 	}
-	if opt.NP != 0 && opt.NP != spec.NP {
-		return nil, &job.UsageError{Text: fmt.Sprintf("{np} %d: the job has %s", opt.NP, plainRanks(spec.NP)), Fix: "leave {np} out: only programs restart with another number of ranks"}
-	}
-	was, again := spec.Mapping, spec.Spec
-	again.AutoRestart = again.AutoRestart || opt.AutoRestart
-	if opt.Mapping != nil {
-		if again.Mapping, err = opt.Mapping(spec.NP); err != nil {
-			return nil, err
-		}
+	was := spec.Mapping
+	again, err := opt.onRanks(spec, j)
+	if err != nil {
+		return nil, err
 	}
 	if spec, err = checkRun(again, opt.Options); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 
 	"ckpt/image/container"
@@ -260,4 +261,38 @@ func (t *target) Write(b []byte) (int, error) {
 	n := copy(t.rest, b)
 	t.rest = t.rest[n:]
 	return n, nil
+}
+
+// CheckRest reads, of what rank r has stored in its data zone, what others do not read when
+// another number of ranks fills these regions: all but its parts without halo. It returns
+// the first damage.
+func (j *Job) CheckRest(ctx context.Context, m *Manifest, r *Rank, filled []zones.Region) error {
+	if r.File == "" {
+		return nil
+	}
+	f, err := m.file(r.File)
+	if err != nil {
+		return err
+	}
+	regions, err := j.place().Regions(f)
+	if err != nil {
+		return err
+	}
+	o, err := j.place().Open(f)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	for i, reg := range regions {
+		read := slices.ContainsFunc(filled, func(f zones.Region) bool {
+			return f.Name == reg.Name && (f.Part != nil && !f.Part.HasHalo() || f.Replicated && r.Rank == m.Ranks[0].Rank)
+		})
+		if reg.Rank != r.Rank || reg.Zone != zones.Data || read {
+			continue
+		}
+		if err := o.Region(i).Copy(ctx, io.Discard, 0, reg.Size, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }

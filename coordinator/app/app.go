@@ -129,7 +129,7 @@ func New(inst *dataset.Instance, rank int, alloc Alloc) (*App, error) {
 		}
 		a.arrays = append(a.arrays, &array{Array: spec, mem: mem})
 	}
-	mem, err := allocate(alloc, "runtime", zones.Bytes, inst.Runtime)
+	mem, err := allocate(alloc, runtimeName, zones.Bytes, inst.Runtime)
 	if err != nil {
 		return nil, fmt.Errorf("%v: runtime: %w", inst, err)
 	}

@@ -3,6 +3,7 @@ package app
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"ckpt/zones/global"
 )
@@ -28,14 +29,25 @@ func (a *App) layout(name string, axes int) (*global.Layout, error) {
 	return nil, nil
 }
 
-// Global returns the description of an array that all ranks hold together, nil of others.
-func (a *App) Global(name string) *global.Array {
+// Part returns what this rank has of an array that all ranks hold together, nil of other
+// regions.
+func (a *App) Part(region string) *global.Part {
 	for _, arr := range a.arrays {
-		if arr.Name == name && arr.Layout != nil {
-			return arr.Layout.Array()
+		if arr.Name == region && arr.Layout != nil {
+			return arr.Layout.Part(a.rank)
 		}
 	}
 	return nil
+}
+
+// Replicated reports whether any rank can resume from a region of the first one, in a job
+// whose ranks hold arrays together. Of the runtime region only the progress matters.
+func (a *App) Replicated(region string) bool {
+	if !a.inst.Global() {
+		return false
+	}
+	return region == runtimeName || region == ProgressRegion ||
+		slices.ContainsFunc(a.arrays, func(arr *array) bool { return arr.Name == region && arr.Replicated })
 }
 
 // A Field is the digest of this rank's part of an array that all ranks hold together. The

@@ -39,6 +39,7 @@ type runtimeRegion struct {
 }
 
 const (
+	runtimeName   = "runtime"
 	runtimeHeader = 32
 	// maxHistory holds the residuals of the longest default run (500
 	// iterations) and still leaves half a page to constants at the smallest

@@ -131,10 +131,10 @@ func CheckArrays(m *image.Manifest) error {
 	return nil
 }
 
-// mayBeDealt reports whether a checkpoint is of another number of ranks than the job was
-// launched with, and the job can have taken it: a program was restarted with so many.
+// mayBeDealt reports whether a checkpoint is of another number of ranks than the run, and
+// the job can have taken it: it was restarted with so many.
 func (s *Resolved) mayBeDealt(m *image.Manifest) bool {
-	return s.Program != nil && s.Origin == "" && m.NP != s.NP
+	return m.NP != s.NP && (s.Program != nil && s.Origin == "" || s.AnyRanks())
 }
 
 func everyRank(np int) []int {

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
 
 	"ckpt/coordinator/mpi"
@@ -39,7 +40,7 @@ func (s Spec) evaluate() (*dataset.Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w.Instance(s.Class, s.NP)
+	return w.InstanceOn(s.Class, cmp.Or(s.Launched, s.NP), s.NP)
 }
 
 // ProtocolSchedule returns the schedule as the protocol takes it.

@@ -15,10 +15,13 @@ import (
 // A Spec describes a job completely: with it and a checkpoint the job can be
 // continued. The store keeps and checks it.
 type Spec struct {
-	App         string   `json:"app"`      // name.CLASS.NP; of a program, the name of its file
-	Class       string   `json:"class"`    // of the workload
-	Workload    string   `json:"workload"` // the workload's YAML
-	NP          int      `json:"np"`
+	App      string `json:"app"`      // name.CLASS.NP; of a program, the name of its file
+	Class    string `json:"class"`    // of the workload
+	Workload string `json:"workload"` // the workload's YAML
+	NP       int    `json:"np"`
+	// Launched is the number of ranks of the job at launch, 0 for NP: the description that
+	// the store keeps has no other.
+	Launched    int      `json:"launched,omitempty"`
 	Iterations  int      `json:"iterations"` // 0: a program, which ends when it ends
 	Mapping     Mapping  `json:"mapping"`
 	MPI         string   `json:"mpi"`

@@ -123,7 +123,7 @@ func Describe(store *image.Store, name string) (*Status, error) {
 		if m, err := job.Manifest(s.Latest); err == nil {
 			s.LatestStored, s.LatestPause = m.StoredBytes, m.Pause
 			s.Predicted = spec.Predicted(m.Number, len(m.Ranks))
-			s.Iteration, s.Mapping, s.LatestCreated = int(m.Iteration), m.Mapping, m.Created
+			s.Iteration, s.NP, s.Mapping, s.LatestCreated = int(m.Iteration), m.NP, m.Mapping, m.Created
 			if age := time.Since(m.Created).Seconds(); age >= 0 { // else a clock was set back
 				s.LatestAge = &age
 			}

@@ -3,6 +3,7 @@ package rank
 import (
 	"bytes"
 	"context"
+	"slices"
 
 	"ckpt/coordinator/app"
 	"ckpt/coordinator/job"
@@ -31,17 +32,19 @@ func (s *state) divide(extra *mpi.Memory, iter int) (own, same []zones.Region, e
 			own = append(own, r)
 		}
 	}
-	return own, append(same, extra.Regions()...), nil
+	return own, append(same, s.described(extra.Regions()[0])), nil
 }
 
-// saved returns what this rank stores at application level.
-func (s *state) saved(extra *mpi.Memory) ([]zones.Region, error) {
+// saved returns what this rank stores at application level, and with it what another rank
+// stores for all.
+func (s *state) saved(extra *mpi.Memory) (stored, all []zones.Region, err error) {
 	own, same, err := s.divide(extra, s.app.Iteration())
+	all = append(slices.Clip(own), same...)
 	if err != nil || s.rank != s.spec.Groups[s.spec.GroupOf[s.rank]][0] {
-		return own, err
+		return own, all, err
 	}
 	copy(extra.Regions()[0].Mem, s.app.Progress())
-	return append(own, same...), nil
+	return all, all, nil
 }
 
 // restoreSaved completes the memory of a rank that has been initialised: it reads its own

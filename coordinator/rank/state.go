@@ -111,7 +111,7 @@ func (s *state) zone(z zones.Zone) []zones.Region {
 	var regions []zones.Region
 	for _, r := range s.mem.Regions() {
 		if r.Zone == z {
-			regions = append(regions, r)
+			regions = append(regions, s.described(r))
 		}
 	}
 	return regions
@@ -122,15 +122,18 @@ func (s *state) zone(z zones.Zone) []zones.Region {
 func (s *state) write(ctx context.Context, number int, order wire.WriteOrder, snap *mpi.Snapshot, net *layoutNetwork, opt container.WriteOptions) (*wire.WriteReport, error) {
 	report := &wire.WriteReport{Zones: s.mem.Sizes(), Pending: int64(len(snap.Pending)), Channels: int64(len(snap.State)), LogFrom: snap.LogFrom}
 	regions := s.zone(zones.Data)
+	s.tell(report, regions)
 	extra := mpi.NewMemory()
 	defer extra.Close()
 	if s.spec.SavesArrays() {
 		progress := mpi.NewMemory()
 		defer progress.Close()
 		var err error
-		if regions, err = s.saved(progress); err != nil {
+		var all []zones.Region
+		if regions, all, err = s.saved(progress); err != nil {
 			return nil, err
 		}
+		s.tell(report, all)
 		report.Zones = job.StoredZones(regions)
 	}
 	add := func(name string, zone zones.Zone, b []byte) error {
@@ -201,6 +204,9 @@ func (s *state) restore(ctx context.Context) error {
 	m, err := s.job.Manifest(s.cfg.From)
 	if err != nil {
 		return err
+	}
+	if m.NP != s.spec.NP {
+		return s.restoreDealt(ctx, m)
 	}
 	was, err := job.RankOf(s.job, m, s.rank)
 	if err != nil {

@@ -244,3 +244,24 @@ func (p *Part) From(rank int, src *Part, slab Slab) []Transfer {
 	combine(0)
 	return list
 }
+
+// Part returns what a rank holds.
+func (l *Layout) Part(rank int) *Part {
+	p := &Part{Elem: l.array.Elem, Axes: make([]Stretch, len(l.axes))}
+	for i, c := range l.Place(rank) {
+		x := l.axes[i]
+		s := Stretch{Cells: x.n, Count: x.count(int64(c)), Halo: x.halo}
+		if x.kind == Block {
+			s.First = x.start(int64(c))
+		} else {
+			s.First, s.Block, s.Stride = int64(c)*x.length(), x.length(), x.length()*x.places
+		}
+		p.Axes[i] = s
+	}
+	return p
+}
+
+// HasHalo reports whether the rank keeps cells of others.
+func (p *Part) HasHalo() bool {
+	return slices.ContainsFunc(p.Axes, func(s Stretch) bool { return s.Halo > 0 })
+}

@@ -28,7 +28,8 @@ func newRestartCommand(g *ui.Globals) *cobra.Command {
 newest, also under another mapping of ranks to nodes. Before any rank continues, every
 byte that was read has been verified.
 
---np restarts a program with another number of ranks, if it protects all memory with
+--np restarts a job on another number of ranks, if these hold its arrays together, as
+in heat and minighost (docs/GLOBAL.md), or a program, if it protects all memory with
 ckpt_protect_global or ckpt_protect_replicated. The command that the job was launched
 with starts so many ranks where it says their number once, as in mpiexec -n 4; COMMAND
 takes its place otherwise.
@@ -38,6 +39,7 @@ from the newest checkpoints that are consistent without a log, or from the
 beginning. It removes newer checkpoints and all that the logs hold.`,
 		Example: `  ckpt restart bt.S.4-1
   ckpt restart bt.S.4-1@2 --map 1,3
+  ckpt restart minighost.S.16-1 --np 9 --nodes 3
   ckpt restart heat --np 6
   ckpt restart heat -- srun -n 6 ./heat 4096`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -58,7 +60,7 @@ beginning. It removes newer checkpoints and all that the logs hold.`,
 	}
 	o.Placement.AddFlags(cmd.Flags())
 	cmd.Flags().IntVar(&o.checkpoint, "checkpoint", 0, "number of the checkpoint (default: the newest)")
-	cmd.Flags().IntVar(&o.np, "np", 0, "number of ranks (default: as launched, or as many as COMMAND starts)")
+	cmd.Flags().IntVar(&o.np, "np", 0, "number of ranks (default: that of the checkpoint, of a program as launched or as many as COMMAND starts)")
 	cmd.Flags().BoolVar(&o.withoutLog, "without-log", false, "resume from what the checkpoints alone allow, and remove all message logs")
 	g.AddStoreFlag(cmd)
 	o.running.addFlags(cmd.Flags())

@@ -218,6 +218,9 @@ func describe(ev any) string {
 		case ev.From > 0:
 			at = fmt.Sprintf("from checkpoint %d%s", ev.From, bracketed(ev.Iteration))
 		}
+		if ev.FromNP > 0 {
+			at += ", of " + Count(ev.FromNP, "rank")
+		}
 		return fmt.Sprintf("%s: %s on %s (%s) compute %s", ev.Job, Count(ev.NP, "rank"), Count(len(ev.Mapping), "node"), ev.Mapping, at)
 	case *job.CheckpointEvent:
 		of := ""

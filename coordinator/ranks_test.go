@@ -1,0 +1,194 @@
+package coordinator
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ckpt/coordinator/job"
+	"ckpt/image/codec"
+	"ckpt/image/plan"
+	"ckpt/internal/race"
+)
+
+// A transition is a job that restarts on another number of ranks.
+type transition struct {
+	app      string
+	from, to int
+	layout   string
+}
+
+// layoutsOf change the settings of a job.
+var layoutsOf = map[string]func(*job.Spec){
+	"per-rank":    func(*job.Spec) {},
+	"aggregated":  func(s *job.Spec) { s.WritePath.Layout, s.WritePath.Aggregators = plan.Aggregated, min(4, s.NP) },
+	"shared":      func(s *job.Spec) { s.WritePath.Layout = plan.Shared },
+	"async":       func(s *job.Spec) { s.WritePath.Layout, s.Async = plan.Shared, true },
+	"full":        func(s *job.Spec) { s.Incremental, s.Codec = false, codec.UseNone.String() },
+	"application": func(s *job.Spec) { s.Level = job.Application },
+}
+
+// transitions are few, or with CKPT_NIGHTLY all pairs of numbers in each layout.
+func transitions() []transition {
+	if !race.Nightly() {
+		return []transition{
+			{"heat", 6, 4, "aggregated"}, {"minighost", 4, 6, "async"}, {"heat", 1, 4, "application"},
+		}
+	}
+	var list []transition
+	numbers := []int{1, 4, 9, 16, 25}
+	for _, app := range []string{"heat", "minighost"} {
+		for _, from := range numbers {
+			for layout := range layoutsOf {
+				for _, to := range numbers {
+					list = append(list, transition{app, from, to, layout})
+				}
+			}
+		}
+	}
+	return list
+}
+
+// TestOtherRanks restarts jobs on another number of ranks, kills a rank of the new run
+// before or after its first checkpoint, restarts it on the old number again, and expects
+// the digest of a run without either.
+func TestOtherRanks(t *testing.T) {
+	rng := rand.New(rand.NewPCG(17, 5))
+	for _, c := range transitions() {
+		t.Run(fmt.Sprintf("%s/%s/%d-%d", c.app, c.layout, c.from, c.to), func(t *testing.T) {
+			s := newSpec(t, fmt.Sprintf("%s.S.%d", c.app, c.from), 1+rng.IntN(min(3, c.from)))
+			s.Iterations, s.Schedule.Every, s.WritePath = 30, 7, plan.Defaults()
+			s.WritePath.StripeSize, s.WritePath.Buffer = 64<<10, 1<<20
+			layoutsOf[c.layout](&s)
+			want, _, opt := mustLaunch(t, s, Options{})
+			died := 8 + rng.IntN(20)
+			opt.Failures = []Failure{{Rank: rng.IntN(c.to), Node: -1, Iter: died}}
+			rec := &recorder{t: t}
+			opt.Observer = rec
+			got, err := Restart(t.Context(), RestartOptions{Options: opt, Checkpoint: 1, NP: c.to, AutoRestart: true})
+			if err != nil {
+				t.Fatalf("rank %d dies at iteration %d: %v", opt.Failures[0].Rank, died, err)
+			}
+			if got.Digest != want.Digest || got.NP != c.to || got.Failures != 1 {
+				t.Errorf("rank %d died at iteration %d: %d ranks, %d failures, digest %s; want %s", opt.Failures[0].Rank, died, got.NP, got.Failures, got.Digest, want.Digest)
+			}
+			if ev := eventsOf[*StartEvent](rec)[0]; c.from != c.to && ev.FromNP != c.from || c.from == c.to && ev.FromNP != 0 {
+				t.Errorf("the run tells of %d ranks before", ev.FromNP)
+			}
+			opt.Failures = nil
+			back, err := Restart(t.Context(), RestartOptions{Options: opt, NP: c.from})
+			if err != nil || back.Digest != want.Digest || *back.Residual != *want.Residual {
+				t.Errorf("back on %d ranks: %+v, %v; want digest %s", c.from, back, err, want.Digest)
+			}
+			verifyAll(t, opt)
+		})
+	}
+}
+
+// A damager damages a file of each checkpoint from a number on.
+type damager struct {
+	*recorder
+	dir  string
+	from int
+}
+
+func (d damager) Event(ev any) {
+	if c, ok := ev.(*job.CheckpointEvent); ok && c.Number >= d.from {
+		flipByte(d.t, filepath.Join(d.dir, fmt.Sprintf("%04d", c.Number), "rank-0.img"))
+	}
+	d.recorder.Event(ev)
+}
+
+func flipByte(t testing.TB, name string) {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer f.Close()
+	b := make([]byte, 1)
+	if _, err := f.ReadAt(b, 4100); err != nil {
+		t.Error(err)
+	}
+	b[0] ^= 4
+	if _, err := f.WriteAt(b, 4100); err != nil {
+		t.Error(err)
+	}
+}
+
+// A run whose own checkpoint is damaged falls back to one of another number of ranks.
+func TestFallBackToOtherRanks(t *testing.T) {
+	s := newSpec(t, "heat.S.4", 2)
+	s.Iterations, s.Schedule.Every = 30, 7
+	want, _, opt := mustLaunch(t, s, Options{})
+	rec := &recorder{t: t}
+	opt.Observer = damager{rec, filepath.Join(opt.Store, "jobs", opt.Job), 5}
+	opt.Failures = []Failure{{Rank: 2, Node: -1, Iter: 18}}
+	got, err := Restart(t.Context(), RestartOptions{Options: opt, Checkpoint: 1, NP: 6, AutoRestart: true})
+	if err != nil || got.Digest != want.Digest {
+		t.Fatalf("%+v, %v; want digest %s", got, err, want.Digest)
+	}
+	starts := eventsOf[*StartEvent](rec)
+	last := starts[len(starts)-1]
+	if last.From != 1 || last.FromNP != 4 || last.NP != 6 {
+		t.Errorf("the last start is of %d ranks from checkpoint %d of %d, want 6 from 1 of 4", last.NP, last.From, last.FromNP)
+	}
+}
+
+// No new rank needs all that the old ranks have; the rest is checked, too.
+func TestUnneededDamage(t *testing.T) {
+	s := newSpec(t, "heat.S.4", 1)
+	s.Iterations, s.Schedule.Every, s.Codec, s.Incremental = 30, 7, codec.UseNone.String(), false
+	_, _, opt := mustLaunch(t, s, Options{})
+	opt.Observer = &recorder{t: t}
+	// The runtime region of rank 3 is the last page before the index.
+	name := filepath.Join(opt.Store, "jobs", opt.Job, "0004", "rank-3.img")
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := binary.LittleEndian.Uint64(b[len(b)-4096+16:]) - 4096 // before the index
+	b[at] ^= 1
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restart(t.Context(), RestartOptions{Options: opt, NP: 2}); err == nil || !job.Unrestorable(err) || !strings.Contains(err.Error(), "rank-3.img") {
+		t.Errorf("the damage was not found: %v", err)
+	}
+}
+
+// Wrong use is told before anything starts, in words that help.
+func TestWrongRanks(t *testing.T) {
+	launch := func(app string, change func(*job.Spec)) Options {
+		s := newSpec(t, app, 1)
+		s.Iterations, s.Schedule.Every = 8, 4
+		change(&s)
+		_, _, opt := mustLaunch(t, s, Options{})
+		opt.Observer = &recorder{t: t}
+		return opt
+	}
+	half := func(s *job.Spec) {
+		s.Workload = strings.Replace(s.Workload, "messages:", "  - {name: own, elem: float64, count: 5}\nmessages:", 1)
+	}
+	for _, c := range []struct {
+		app    string
+		change func(*job.Spec)
+		np     int
+		want   string
+	}{
+		{"sp.S.4", func(*job.Spec) {}, 9, `array "u" of sp is neither global nor replicated`},
+		{"heat.S.4", half, 3, `array "own" of heat is neither global nor replicated`},
+		{"heat.S.4", func(s *job.Spec) { s.Mode, s.GroupSize = job.Semi, 2 }, 3, "the job takes semi checkpoints"},
+		{"heat.S.4", func(s *job.Spec) { s.Mode = job.Uncoordinated }, 3, "the job takes uncoordinated checkpoints"},
+		{"heat.S.4", func(*job.Spec) {}, 191, "187 elements on 191 ranks"},
+	} {
+		opt := launch(c.app, c.change)
+		if _, err := Restart(t.Context(), RestartOptions{Options: opt, NP: c.np}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s on %d ranks: %v, want %q", c.app, c.np, err, c.want)
+		}
+	}
+}
