@@ -32,6 +32,9 @@ type Instance struct {
 	// Epoch is how many iterations an epoch has, after which such an application usually
 	// takes a checkpoint; 0: it has no epochs.
 	Epoch int
+	// File is what is known of the file into which the application stores itself, if
+	// anything is.
+	File *File
 	// Messages are the most messages that one rank sends in one iteration.
 	Messages []Message
 }
@@ -134,6 +137,9 @@ func (inst *Instance) evaluate(c class) error {
 		}
 		inst.Epoch = int(n)
 	}
+	if inst.File, err = w.file.instance(inst.Params); err != nil {
+		return err
+	}
 	total := inst.Runtime
 	for _, a := range w.arrays {
 		n, layout, err := a.size(inst, launched)
@@ -214,16 +220,22 @@ func (inst *Instance) DataBytes() int64 {
 // SavedBytes returns the size of the arrays that all ranks together have to save; those
 // that are the same on all ranks count once.
 func (inst *Instance) SavedBytes() int64 {
-	var own, same int64
+	var sum int64
 	for _, a := range inst.Arrays {
-		switch {
-		case a.Save && a.Replicated:
-			same += a.Bytes()
-		case a.Save:
-			own += a.Total(inst.NP)
-		}
+		sum += a.SavedBytes(inst.NP)
 	}
-	return own + same
+	return sum
+}
+
+// SavedBytes returns what np ranks together have to save of the array.
+func (a Array) SavedBytes(np int) int64 {
+	switch {
+	case !a.Save:
+		return 0
+	case a.Replicated:
+		return a.Bytes()
+	}
+	return a.Total(np)
 }
 
 // String returns the name in the manner of NPB, of the job as it was launched: bt.B.4.

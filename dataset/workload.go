@@ -45,6 +45,7 @@ type Workload struct {
 	arrays  []arraySpec
 	runtime *expression
 	epoch   *expression // nil: it has none
+	file    *fileSpec   // nil: nothing is known of it
 	msgs    []messageSpec
 	source  []byte
 }
@@ -94,6 +95,7 @@ type document struct {
 	Derived  []map[string]string      `yaml:"derived"`
 	Runtime  string                   `yaml:"runtime"`
 	Epoch    string                   `yaml:"epoch"`
+	File     *documentFile            `yaml:"file"`
 	Arrays   []documentArray          `yaml:"arrays"`
 	Messages []documentMessage        `yaml:"messages"`
 }
@@ -311,6 +313,11 @@ func build(doc *document) (*Workload, error) {
 	if doc.Epoch != "" {
 		if w.epoch, err = parseExpression(doc.Epoch); err != nil {
 			return nil, fmt.Errorf("epoch: %w", err)
+		}
+	}
+	if doc.File != nil {
+		if w.file, err = parseFile(doc.File); err != nil {
+			return nil, fmt.Errorf("file: %w", err)
 		}
 	}
 	seen := map[string]bool{"runtime": true} // the region that coordinator/app adds

@@ -121,7 +121,7 @@ func unitOf(quantity string) string {
 	switch quantity {
 	case "time":
 		return "s"
-	case "count":
+	case "count", "write count":
 		return ""
 	}
 	return "MiB"
@@ -285,7 +285,7 @@ func thesisFor(r dataset.Measurement) (coefficients, bool) {
 // summarise sorts absolute errors by quantity.
 func summarise(rows []Row) []QuantityErrors {
 	var out []QuantityErrors
-	for _, q := range []string{"data", "library", "shared", "file", "total", "write", "time", "count"} {
+	for _, q := range []string{"data", "library", "shared", "file", "total", "write", "write count", "time", "count"} {
 		e := QuantityErrors{Quantity: q}
 		var thesis, ours, all []float64
 		for _, r := range rows {

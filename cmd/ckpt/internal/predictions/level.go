@@ -2,11 +2,113 @@ package predictions
 
 import (
 	"fmt"
+	"strconv"
+
+	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
+	"ckpt/dataset"
 	"ckpt/image"
+	"ckpt/predict"
 )
+
+// ofMemory are the flags of predict size that are for images of the whole memory.
+var ofMemory = []string{"model", "engine", "codec", "layout", "async", "mpi", "io", "law", "vary", "manager-files", "plot"}
+
+// savedResult is a predict.ApplicationSize as --json prints it.
+type savedResult struct {
+	App         string       `json:"app"`
+	NP          int          `json:"np"`
+	Mapping     []int        `json:"mapping"`
+	Level       job.Level    `json:"level"`
+	Arrays      []savedArray `json:"saved_arrays"`
+	Header      int64        `json:"header_bytes"`
+	Total       int64        `json:"total_bytes"`
+	Recomputed  int64        `json:"recomputed_bytes"`
+	Aggregators int          `json:"aggregators"`
+	Buffer      int64        `json:"buffer_bytes"`
+	Writes      int64        `json:"writes"`
+	WritesHigh  int64        `json:"most_writes"`
+	Model       string       `json:"model"`
+	Basis       string       `json:"basis"`
+	Note        string       `json:"note,omitempty"`
+}
+
+// savedArray is a predict.SavedArray.
+type savedArray struct {
+	Region     string `json:"region"`
+	Rank       int64  `json:"region_bytes"`
+	Stored     int64  `json:"stored_bytes"`
+	Replicated bool   `json:"replicated"`
+}
+
+// predictSaved predicts a checkpoint at application level.
+func (o *jobOptions) predictSaved(g *ui.Globals, f *pflag.FlagSet, app string) error {
+	for _, name := range ofMemory {
+		if f.Changed(name) {
+			return ui.BadUsage(fmt.Sprintf("--level application, and --%s: that is for images of the whole memory", name), "leave one of them out")
+		}
+	}
+	inst, err := dataset.ParseApp(app, o.np)
+	if err != nil {
+		return err
+	}
+	mapping, err := o.Resolve(inst.NP)
+	if err != nil {
+		return err
+	}
+	var buffer int64
+	if o.buffer != "" {
+		if buffer, err = ui.ParseSize("--buffer", o.buffer); err != nil {
+			return err
+		}
+	}
+	s, err := predict.ApplicationOf(inst, mapping, o.aggregators, buffer)
+	if err == nil {
+		err = s.NoteMeasured()
+	}
+	if err != nil {
+		return err
+	}
+	return g.Show(savedJSON(s), func() error { return printSaved(g, s) })
+}
+
+func savedJSON(s *predict.ApplicationSize) savedResult {
+	r := savedResult{App: s.App, NP: s.NP, Mapping: s.Mapping, Level: job.Application, Header: s.Header, Total: s.Total, Recomputed: s.Recomputed,
+		Aggregators: s.Aggregators, Buffer: s.Buffer, Writes: s.Writes, WritesHigh: s.WritesHigh, Model: s.Model, Basis: s.Basis, Note: s.Note}
+	for _, a := range s.Arrays {
+		r.Arrays = append(r.Arrays, savedArray{a.Name, a.Rank, a.Stored, a.Replicated})
+	}
+	return r
+}
+
+func printSaved(g *ui.Globals, s *predict.ApplicationSize) error {
+	exact := func(bytes int64) string { return strconv.FormatFloat(float64(bytes)/mebi, 'f', 3, 64) }
+	var rows [][]string
+	for _, a := range s.Arrays {
+		by := "each rank, its own"
+		if a.Replicated {
+			by = "rank 0, for all"
+		}
+		rows = append(rows, []string{a.Name, by, exact(a.Rank), exact(a.Stored)})
+	}
+	if s.Header > 0 {
+		rows = append(rows, []string{"header", "", "", exact(s.Header)})
+	}
+	if err := g.Table([]string{"array", "stored by", "|MiB of a rank", "|stored MiB"}, rows); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("total %s MiB in 1 file, %d to %d writes by %s with a buffer of %s MiB\n", exact(s.Total), s.Writes, s.WritesHigh,
+		ui.Count(s.Aggregators, "aggregator"), decimal(float64(s.Buffer)/mebi))
+	if !g.Quiet {
+		text += fmt.Sprintf("computed anew after a restart: %s MiB of each rank\nmodel %s\nbasis %s\n", exact(s.Recomputed), s.Model, s.Basis)
+		if s.Note != "" {
+			text += "note  " + s.Note + "\n"
+		}
+	}
+	return g.Printf("%s", text)
+}
 
 // wholeMemory refuses a job whose checkpoints hold the arrays that have to be saved: what
 // they store says nothing about the zones of a process.
@@ -16,5 +118,5 @@ func wholeMemory(j *image.Job) error {
 		return err
 	}
 	return ui.BadUsage(fmt.Sprintf("job %s takes checkpoints at application level: models are of the whole memory", j.Name()),
-		"fit jobs at system level")
+		fmt.Sprintf("ckpt predict size %s --level application needs no model", spec.App))
 }

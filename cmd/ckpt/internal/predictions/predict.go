@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/job"
 	"ckpt/dataset"
 	"ckpt/interval"
 	"ckpt/predict"
@@ -149,7 +150,7 @@ func appOf(args []string) string {
 
 func newPredictSizeCommand(g *ui.Globals) *cobra.Command {
 	var o jobOptions
-	var figure string
+	var figure, level string
 	cmd := &cobra.Command{
 		Use:   "size [APP]",
 		Short: "Predict the size of a checkpoint",
@@ -161,21 +162,35 @@ what ckpt stores: one line for the first checkpoint, and one for those that foll
 and store only what has changed. The default is what the model was measured on;
 the built-in tables are dmtcp.
 
+--level application is the file of an application that stores only what it has to
+save: the arrays, each that is the same on all ranks once, and a header. It needs no
+model, and says how many writes the aggregators make.
+
 APP is NAME.CLASS.NP (bt.B.4), NAME.CLASS with --np, or a workload file. The built-in ones are ` + strings.Join(dataset.Names(), ", ") + `,
 and a model of ckpt predict fit adds those that it has measurements of. With a model of
 one application APP can be left out.`,
 		Example: `  ckpt predict size bt.D.64 --nodes 2
   ckpt predict size --model heat.model --np 512
   ckpt predict size bt.A.16 --engine ckpt
+  ckpt predict size minighost.C.16 --nodes 2 --level application --buffer 64MiB
   ckpt predict size bt.C.25 --map 4,4,4,4,4,4,1 --io full --json
   ckpt predict size sp.B --np 49 --law thesis
   ckpt predict size bt --np 64 --vary N=200`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch job.Level(level) {
+			case job.System:
+			case job.Application:
+				return inputErrors(o.predictSaved(g, cmd.Flags(), appOf(args)))
+			default:
+				return ui.BadUsage(fmt.Sprintf("level %q is unknown", level), "--level takes system or application")
+			}
 			return inputErrors(runPredictSize(g, &o, appOf(args), figure))
 		},
 	}
 	o.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&level, "level", string(job.System), "what the checkpoint holds: system (all of the memory) or application (what has to be saved)")
+	ui.Choices(cmd.Flags(), "level", string(job.System), string(job.Application))
 	cmd.Flags().StringVar(&figure, "plot", "", "draw the data zone over process counts to this .svg, .png or .pdf")
 	cmd.Flags().BoolVar(&o.managers, "manager-files", false, "add the images of mpiexec, ssh and proxies, as DMTCP stores them")
 	return cmd
