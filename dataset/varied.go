@@ -98,3 +98,15 @@ func (w *Workload) VariedInstance(className string, np int) (*Instance, error) {
 	}
 	return inst, err
 }
+
+// Varies reports whether the classes of the workload have a parameter of that name.
+func (w *Workload) Varies(param string) bool {
+	for _, c := range w.classes {
+		for name := range c.params {
+			if strings.EqualFold(name, param) {
+				return true
+			}
+		}
+	}
+	return false
+}

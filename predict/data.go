@@ -89,8 +89,8 @@ func (m *Model) Application(s string, np int) (App, error) {
 		return App{inst.Name, inst.Class, inst.NP, inst}, nil
 	}
 	var spec *dataset.SpecError
-	if !errors.As(err, &spec) || spec.Reason != dataset.UnknownApp {
-		return App{}, err
+	if !errors.As(err, &spec) || spec.Reason != dataset.UnknownApp && spec.Reason != dataset.UnknownClass {
+		return App{}, err // a measured application may have the name of a built-in one
 	}
 	for _, known := range m.measured() {
 		name := known.Name + "." + known.Class

@@ -246,7 +246,7 @@ func (m *Model) variedApp(s string, np int) (a App, ok bool, err error) {
 		}
 	}
 	w, err := dataset.LoadWorkload(name)
-	if err != nil {
+	if err != nil || len(params) > 0 && !w.Varies(v.Param) {
 		problem := "the model has no measurements of " + name + " that vary " + v.Param
 		if len(params) > 0 {
 			problem += ", but " + strings.Join(params, ", ")

@@ -180,8 +180,8 @@ func (f *Fit) measure(run *dataset.JobRun) {
 		app = &App{Name: run.App, Class: run.Class, Program: run.Program}
 		f.Apps = append(f.Apps, app)
 	}
-	if _, err := dataset.LoadWorkload(run.App); err != nil {
-		app.Workload = run.Workload
+	if w, err := dataset.LoadWorkload(run.App); err != nil || !slices.Contains(w.Classes(), run.Class) {
+		app.Workload = run.Workload // perhaps with the name of a built-in one
 	}
 	full, next := kinds(run)
 	spec := shares(instance(run))
