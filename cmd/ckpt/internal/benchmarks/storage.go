@@ -121,8 +121,8 @@ func runBenchStorage(ctx context.Context, g *ui.Globals, o *storageOptions) erro
 	}
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
-	bar := g.NewBar("runs", int64(s.runs()), false)
-	err = s.run(ctx, func(done int) { bar.Set(int64(done)) })
+	bar := g.NewBar("runs", s.bytesOf(), true)
+	err = s.run(ctx, bar.Set)
 	bar.Clear()
 	if err != nil {
 		return err

@@ -27,7 +27,6 @@ type sweepRun struct {
 	sweepPoint
 	nodes, aggregators int
 	pfs.JobResult
-	writers plan.OSTWriters
 }
 
 // newSweep reads what the user asked for. The base is what Larrosa settled on (section
@@ -140,27 +139,31 @@ func (s *sweep) nodesOf(p sweepPoint) int {
 	return min(s.nodes, p.ranks)
 }
 
-// runs returns the number of runs.
-func (s *sweep) runs() (n int) {
+// bytesOf returns the bytes of all runs.
+func (s *sweep) bytesOf() (n int64) {
 	for i := range s.groups {
-		n += len(s.groups[i].points)
+		for _, p := range s.groups[i].points {
+			n += int64(p.ranks) * s.bytes
+		}
 	}
 	return n
 }
 
-// run carries out all runs, and tells how many are done.
-func (s *sweep) run(ctx context.Context, progress func(done int)) error {
-	done := 0
+// run carries out all runs, and tells how many bytes are written.
+func (s *sweep) run(ctx context.Context, progress func(done int64)) error {
+	before := int64(0)
 	for _, g := range s.groups {
 		var found []sweepRun
 		for _, p := range g.points {
-			r, err := s.one(ctx, p)
+			r, err := s.one(ctx, p, func(done, of int64) {
+				// A file may be longer than its data.
+				progress(before + int64(float64(done)/float64(of)*float64(p.ranks)*float64(s.bytes)))
+			})
 			if err != nil {
 				return err
 			}
 			found = append(found, r)
-			done++
-			progress(done)
+			before += int64(p.ranks) * s.bytes
 		}
 		s.found = append(s.found, found)
 	}
@@ -168,14 +171,14 @@ func (s *sweep) run(ctx context.Context, progress func(done int)) error {
 }
 
 // one carries out one run. Larrosa's benchmark closes its file, and syncs nothing.
-func (s *sweep) one(ctx context.Context, point sweepPoint) (sweepRun, error) {
+func (s *sweep) one(ctx context.Context, point sweepPoint, progress func(done, of int64)) (sweepRun, error) {
 	p, err := s.plan(point)
 	if err != nil {
 		return sweepRun{}, err
 	}
-	result, err := pfs.Run(ctx, s.system, []pfs.Job{{Plan: p, Array: s.array(point)}}, pfs.Options{Seed: s.seed})
+	result, err := pfs.Run(ctx, s.system, []pfs.Job{{Plan: p, Array: s.array(point)}}, pfs.Options{Seed: s.seed, Progress: progress})
 	if err != nil {
 		return sweepRun{}, err
 	}
-	return sweepRun{sweepPoint: point, nodes: s.nodesOf(point), aggregators: len(p.Writers), JobResult: result.Jobs[0], writers: p.OSTWriters()}, nil
+	return sweepRun{sweepPoint: point, nodes: s.nodesOf(point), aggregators: len(p.Writers), JobResult: result.Jobs[0]}, nil
 }

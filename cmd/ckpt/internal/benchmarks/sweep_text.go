@@ -2,6 +2,7 @@ package benchmarks
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,8 +41,7 @@ type sweepLine struct {
 	Rate        float64 `json:"bytes_per_s"`
 	Bottleneck  string  `json:"bottleneck"`
 	LockWaits   int64   `json:"lock_waits"`
-	Writers     int64   `json:"max_writers_per_ost"`
-	FileWriters int64   `json:"max_file_writers_per_ost"`
+	Writers     int     `json:"max_writers_per_ost"`
 }
 
 func (s *sweep) report() sweepReport {
@@ -54,7 +54,7 @@ func (s *sweep) report() sweepReport {
 				Ranks: x.ranks, Nodes: x.nodes, Layout: string(t.Layout), Strategy: string(t.Strategy), Aggregators: x.aggregators,
 				Buffer: t.Buffer, StripeSize: t.StripeSize, StripeCount: t.StripeCount, P1: t.P1, P2: t.P2, P3: t.P3, P4: t.P4,
 				Bytes: x.Bytes, Seconds: x.Seconds, Rate: x.Rate, Bottleneck: x.Bottleneck, LockWaits: x.LockWaits,
-				Writers: x.writers.Most, FileWriters: x.writers.File,
+				Writers: slices.Max(x.WritersPerTarget),
 			})
 		}
 		r.Sweeps = append(r.Sweeps, lines)
@@ -98,7 +98,7 @@ func (s *sweep) printGroup(g *ui.Globals, i int) error {
 			row = append(row, t.get(&x.sweepPoint))
 		}
 		rows = append(rows, append(row, fmt.Sprintf("%.0f", x.Rate/1e6), fmt.Sprintf("%.2f", x.Seconds), x.Bottleneck,
-			strconv.FormatInt(x.writers.Most, 10), strconv.FormatInt(x.LockWaits, 10)))
+			strconv.Itoa(slices.Max(x.WritersPerTarget)), strconv.FormatInt(x.LockWaits, 10)))
 	}
 	return g.Table(header, rows)
 }
