@@ -225,3 +225,43 @@ func TestPartCheck(t *testing.T) {
 		}
 	}
 }
+
+// TestMeets compares the first cell that two stretches share with what a walk finds.
+func TestMeets(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	draw := func() Stretch {
+		for {
+			s := Stretch{Cells: 24, First: rng.Int64N(24)}
+			s.Count = 1 + rng.Int64N(24-s.First)
+			if rng.IntN(3) > 0 {
+				s.Block, s.Stride = 1+rng.Int64N(4), 1+rng.Int64N(9)
+				s.Count = s.dealt()
+			}
+			if s.check() == nil {
+				return s
+			}
+		}
+	}
+	shared := 0
+	for range 3000 {
+		a, b, want := draw(), draw(), int64(-1)
+		in := make(map[int64]bool)
+		for k := range a.Count {
+			in[a.at(k)] = true
+		}
+		for k := b.Count - 1; k >= 0; k-- {
+			if in[b.at(k)] {
+				want = b.at(k)
+			}
+		}
+		if got := a.meets(b); got != want {
+			t.Fatalf("%+v and %+v: %d, want %d", a, b, got, want)
+		}
+		if want >= 0 {
+			shared++
+		}
+	}
+	if shared == 0 || shared == 3000 {
+		t.Errorf("%d of 3000 shared a cell", shared)
+	}
+}

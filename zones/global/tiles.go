@@ -45,14 +45,24 @@ func CheckTiles(parts []Held) error {
 }
 
 // overlap returns two ranks that hold the same cell, and that cell; nil if there are none.
-// It walks along the first axis and compares those parts that reach as far.
+// It walks along the first axis and compares those parts that reach as far. Where all are
+// dealt in turn alike, it is enough to compare their first blocks.
 func overlap(parts []Held) (a, b int, cell []int64) {
 	order := slices.DeleteFunc(slices.Clone(parts), func(h Held) bool { return h.Part.own() == 0 })
 	slices.SortStableFunc(order, func(x, y Held) int { return cmp.Compare(x.Part.Axes[0].First, y.Part.Axes[0].First) })
+	alike := !slices.ContainsFunc(order, func(h Held) bool {
+		return h.Part.Axes[0].Block == 0 || h.Part.Axes[0].Stride != order[0].Part.Axes[0].Stride
+	})
+	reach := func(s Stretch) int64 {
+		if alike {
+			return s.First + s.Block - 1
+		}
+		return s.last()
+	}
 	var open []Held
 	for _, h := range order {
 		first := h.Part.Axes[0].First
-		open = slices.DeleteFunc(open, func(o Held) bool { return o.Part.Axes[0].last() < first })
+		open = slices.DeleteFunc(open, func(o Held) bool { return reach(o.Part.Axes[0]) < first })
 		for _, o := range open {
 			if cell := o.Part.shared(h.Part); cell != nil {
 				return o.Rank, h.Rank, cell
@@ -73,22 +83,40 @@ func (s Stretch) last() int64 {
 
 // shared returns a cell that both parts hold, nil if there is none.
 func (p *Part) shared(q *Part) []int64 {
-	cell := make([]int64, len(p.Axes))
+	var cell [MaxAxes]int64
 	for i, s := range p.Axes {
-		t := q.Axes[i]
-		if s == t {
-			cell[i] = s.First
-			continue
-		}
-		s.Halo, t.Halo = 0, 0
-		if s.last() < t.First || t.last() < s.First {
+		if cell[i] = s.meets(q.Axes[i]); cell[i] < 0 {
 			return nil
 		}
-		both := meet(s.pattern(false), t.pattern(false), s.Cells)
-		if len(both) == 0 {
-			return nil
+	}
+	return slices.Clone(cell[:len(p.Axes)])
+}
+
+// meets returns the first cell that both stretches have, −1 if there is none. They have
+// cells.
+func (s Stretch) meets(t Stretch) int64 {
+	first := max(s.First, t.First)
+	switch {
+	case s == t:
+		return first
+	case s.last() < t.First || t.last() < s.First:
+		return -1
+	case s.Block == 0 && t.Block == 0:
+		return first
+	case s.Block > 0 && t.Block > 0 && s.Stride == t.Stride: // ranks are many, and this is usual
+		if first >= min(s.First+s.Block, t.First+t.Block) {
+			return -1
 		}
-		cell[i] = s.at(both[0].dst)
+		return first
+	}
+	s.Halo, t.Halo = 0, 0
+	both := meet(s.pattern(false), t.pattern(false), s.Cells)
+	if len(both) == 0 {
+		return -1
+	}
+	cell := s.at(both[0].dst)
+	for _, p := range both {
+		cell = min(cell, s.at(p.dst))
 	}
 	return cell
 }
