@@ -73,6 +73,7 @@ func (p *PartReader) Load(ctx context.Context, into zones.Region) error {
 	if err != nil {
 		return err
 	}
+	handed := int64(0)
 	for _, slab := range into.Part.Slabs(slabBytes) {
 		mem := into.Mem[slab.Offset : slab.Offset+slab.Bytes]
 		got := int64(0)
@@ -88,9 +89,15 @@ func (p *PartReader) Load(ctx context.Context, into zones.Region) error {
 		if got != slab.Bytes {
 			return durable.Damaged(p.job.manifestPath(p.m.Number), 0, "%d of %d bytes of array %q are in no rank's part", slab.Bytes-got, slab.Bytes, into.Name)
 		}
-		if err := p.loaded(mem); err != nil {
+		// Whole pages, so that the memory can be given back.
+		ready := slab.Offset + slab.Bytes
+		if ready < into.Size {
+			ready &^= zones.PageSize - 1
+		}
+		if err := p.loaded(into.Mem[handed:ready]); err != nil {
 			return err
 		}
+		handed = ready
 	}
 	return nil
 }
@@ -122,6 +129,9 @@ func (p *PartReader) differ(format string, args ...any) error {
 
 // loaded hands memory over.
 func (p *PartReader) loaded(mem []byte) error {
+	if len(mem) == 0 {
+		return nil
+	}
 	if p.opt.Progress != nil {
 		p.opt.Progress(int64(len(mem)))
 	}

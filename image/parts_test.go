@@ -137,8 +137,11 @@ func checkParts(t *testing.T, j *Job, m *Manifest, rank int, p *global.Part) {
 	got := empty([]zones.Region{want})[0]
 	handed := int64(0)
 	r := j.Parts(m, rank, container.LoadOptions{Loaded: func(mem []byte) error {
-		if len(mem) > slabBytes {
+		if len(mem) >= slabBytes+zones.PageSize {
 			return fmt.Errorf("%d bytes were handed over at once", len(mem))
+		}
+		if handed%zones.PageSize != 0 && handed < want.Size {
+			return fmt.Errorf("memory from %d on was handed over: no whole page", handed)
 		}
 		handed += int64(len(mem))
 		return nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"slices"
+	"sync"
 
 	"ckpt/internal/durable"
 )
@@ -21,6 +22,7 @@ type RegionReader struct {
 	records     []extentRec
 	buf         []byte
 	first, last int // of the records in buf
+	spare       sync.Pool
 }
 
 // Region returns a reader of a region.
@@ -35,9 +37,8 @@ func (o *Contents) Find(rank int, name string) int {
 
 // Turn makes the reader one of another region, and keeps its memory.
 func (r *RegionReader) Turn(o *Contents, i int) {
-	buf := r.buf
-	*r = *o.Region(i)
-	r.buf = buf
+	next := o.Region(i)
+	r.o, r.size, r.records, r.first, r.last = next.o, next.size, next.records, 0, 0
 }
 
 // Fetch reads the extents that hold the bytes from offset from to offset to, so that
@@ -114,7 +115,7 @@ func (r *RegionReader) read(ctx context.Context, i int, to int64) error {
 	for _, extents := range byFile {
 		slices.SortFunc(extents, func(a, b extentRec) int { return cmp.Compare(a.fileOff, b.fileOff) })
 		holder := r.o.holder(extents[0])
-		in := &reader{depth: defaultDepth, dest: dest, device: r.o.place.Device}
+		in := &reader{depth: defaultDepth, dest: dest, device: r.o.place.Device, spare: &r.spare}
 		if err := in.read(ctx, holder.f, holder.path, extents); err != nil {
 			return err
 		}

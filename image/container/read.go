@@ -120,6 +120,21 @@ type reader struct {
 	filling  *semaphore.Weighted    // bytes that have been written to; nil without loaded
 	device   func() fileview.Device // the storage, for holes between extents; nil: as assumed
 	mu       sync.Mutex             // of progress and bad
+	// spare keeps the memory of extentReaders from one read to the next; may be nil.
+	spare *sync.Pool
+}
+
+// worker returns an extentReader for a file, with the memory of an earlier one if there
+// is any.
+func (r *reader) worker(f vfs.File, path string) *extentReader {
+	in := new(extentReader)
+	if r.spare != nil {
+		if old, ok := r.spare.Get().(*extentReader); ok {
+			in = old
+		}
+	}
+	in.reader, in.f, in.path = r, f, path
+	return in
 }
 
 // A span is extents [first, last) of a list in file order, n bytes from off in the
@@ -165,7 +180,10 @@ func (r *reader) read(ctx context.Context, f vfs.File, path string, extents []ex
 	spans := spansOf(extents)
 	for range min(r.depth, len(spans)) {
 		g.Go(func() error {
-			in := extentReader{reader: r, f: f, path: path}
+			in := r.worker(f, path)
+			if r.spare != nil {
+				defer r.spare.Put(in)
+			}
 			for {
 				i := int(next.Add(1)) - 1
 				if i >= len(spans) {
