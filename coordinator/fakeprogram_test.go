@@ -23,6 +23,7 @@ import (
 	"ckpt/image/container"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
+	"ckpt/zones/global"
 )
 
 // A fakeProgram is a command whose ranks are goroutines, with what their agents say. Each
@@ -43,10 +44,12 @@ type fakeProgram struct {
 	Fails        int  // runs in which the last rank dies before it comes
 	Stubborn     bool // it ignores CKPT_STOP
 	Astray       bool // the last rank is a step further than the others
+	Greedy       bool // its first rank says that it holds a cell of the second
 	Status       int  // of the command, when it ends by itself
 	Version      int  // of the agents; 0: ours
 	Say2         int  // ranks from the second incarnation on
 	Protect      int  // numbers that each rank protects
+	Cells        int  // of an array of all ranks, to which each step is added
 	Output       string
 }
 
@@ -112,6 +115,8 @@ type fakeRank struct {
 	welcome     wire.Welcome
 	mem         *mpi.Memory
 	sum         []byte
+	cells       []byte
+	first       int // of the cells
 }
 
 func (r *fakeRank) run(status chan<- int) error {
@@ -163,6 +168,14 @@ func (r *fakeRank) restore() error {
 			return err
 		}
 	}
+	if r.program.Cells > 0 {
+		var err error
+		r.first = r.program.Cells * r.rank / r.ranks
+		count := r.program.Cells*(r.rank+1)/r.ranks - r.first
+		if r.cells, err = r.mem.Alloc("cells", zones.Data, zones.Int64, int64(8*count)); err != nil {
+			return err
+		}
+	}
 	if r.welcome.From == 0 {
 		return nil
 	}
@@ -173,7 +186,36 @@ func (r *fakeRank) restore() error {
 	if m.Step != int64(2*r.welcome.Iter) || r.welcome.Step != m.Step {
 		return fmt.Errorf("step %d and %d of boundary %d", m.Step, r.welcome.Step, r.welcome.Iter)
 	}
-	return j.Load(context.Background(), m, m.Ranks[r.rank].File, r.rank, r.mem.Regions(), container.LoadOptions{})
+	regions := r.regions()
+	if !job.Dealt(m, r.ranks, r.rank, regions) {
+		return j.Load(context.Background(), m, m.Ranks[r.rank].File, r.rank, regions, container.LoadOptions{})
+	}
+	if err := job.CheckParts(m, r.ranks, r.rank, regions); err != nil {
+		return err
+	}
+	p := j.Parts(m, r.rank, container.LoadOptions{})
+	defer p.Close()
+	for _, region := range regions {
+		if err := p.Load(context.Background(), region); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// regions returns the memory of the rank, and what of it is a part of an array.
+func (r *fakeRank) regions() []zones.Region {
+	list := r.mem.Regions()
+	for i := range list {
+		if list[i].Name == "cells" {
+			s := global.Stretch{Cells: int64(r.program.Cells), First: int64(r.first), Count: list[i].Size / 8}
+			if r.program.Greedy && r.rank == 0 {
+				s.Count++
+			}
+			list[i].Part = &global.Part{Elem: 8, Axes: []global.Stretch{s}}
+		}
+	}
+	return list
 }
 
 func (r *fakeRank) checkpoint() (*image.Job, *image.Manifest, error) {
@@ -273,12 +315,19 @@ func (r *fakeRank) add(step int) {
 	if r.sum != nil {
 		binary.LittleEndian.PutUint64(r.sum, binary.LittleEndian.Uint64(r.sum)+uint64(step*(r.rank+1)))
 	}
+	for at := 0; at < len(r.cells); at += 8 {
+		c := r.cells[at:]
+		binary.LittleEndian.PutUint64(c, binary.LittleEndian.Uint64(c)+uint64(step*(r.first+at/8+1)))
+	}
 }
 
 // finish prints the sum.
 func (r *fakeRank) finish() {
 	if r.sum != nil {
 		fmt.Printf("rank %d: %d\n", r.rank, binary.LittleEndian.Uint64(r.sum))
+	}
+	for at := 0; at < len(r.cells); at += 8 {
+		fmt.Printf("cell %d: %d\n", r.first+at/8, binary.LittleEndian.Uint64(r.cells[at:]))
 	}
 }
 
@@ -298,13 +347,24 @@ func (r *fakeRank) write(number, step int, body []byte) protocol.MemberEvent {
 	}
 	report := wire.WriteReport{Zones: r.mem.Sizes(), File: info.Path, Step: int64(2 * step), Regions: len(r.mem.Regions()),
 		Files: []wire.WrittenFile{{Kind: h.Kind, Path: info.Path, Bytes: info.Bytes, Index: info.IndexBlake3}}}
+	for _, region := range r.regions() {
+		if region.Part != nil {
+			report.Global = append(report.Global, image.GlobalPart{Region: region.Name, Part: *region.Part})
+		}
+	}
 	return protocol.WriteDone{Body: job.Encode(report)}
 }
 
 // sums is what a program prints that has not been disturbed.
 func (f fakeProgram) sums() map[string]bool {
 	lines := map[string]bool{}
+	for c := range f.Cells {
+		lines[fmt.Sprintf("cell %d: %d", c, (c+1)*f.Steps*(f.Steps+1)/2)] = true
+	}
 	for rank := range f.Ranks {
+		if f.Protect == 0 {
+			break
+		}
 		lines[fmt.Sprintf("rank %d: %d", rank, (rank+1)*f.Steps*(f.Steps+1)/2)] = true
 	}
 	return lines

@@ -26,12 +26,12 @@ func MeasureRun(j *image.Job) (dataset.JobRun, error) {
 		return dataset.JobRun{}, err
 	}
 	run := describeRun(j, spec)
-	r := runReader{job: j, events: ReadEvents(j, 0), last: make(map[int]int64)}
+	r := runReader{job: j, np: spec.NP, events: ReadEvents(j, 0), last: make(map[int]int64)}
 	var failed error
 	for _, n := range numbers {
 		c, err := r.checkpoint(n)
-		if errors.Is(err, image.ErrCheckpointNotFound) {
-			continue // pruned this moment
+		if errors.Is(err, image.ErrCheckpointNotFound) || errors.Is(err, errOtherRanks) {
+			continue // pruned this moment, or of another number of ranks
 		}
 		if err != nil {
 			failed = errors.Join(failed, err)
@@ -77,9 +77,14 @@ func describeRun(j *image.Job, spec *Resolved) dataset.JobRun {
 	return run
 }
 
+// errOtherRanks says that a checkpoint is of another number of ranks than the job was
+// launched with: it tells nothing of that run.
+var errOtherRanks = errors.New("the checkpoint is of another number of ranks")
+
 // A runReader measures checkpoints of a job, oldest first.
 type runReader struct {
 	job    *image.Job
+	np     int
 	events Events
 	last   map[int]int64 // iteration of the newest checkpoint of each group
 }
@@ -88,6 +93,9 @@ func (r *runReader) checkpoint(n int) (dataset.JobCheckpoint, error) {
 	m, err := r.job.Manifest(n)
 	if err != nil {
 		return dataset.JobCheckpoint{}, err
+	}
+	if m.NP != r.np {
+		return dataset.JobCheckpoint{}, errOtherRanks
 	}
 	s := m.Summary()
 	ev := r.events.Describe(s)
