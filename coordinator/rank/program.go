@@ -261,6 +261,9 @@ func (p *program) do(ctx context.Context, ev protocol.MemberEvent) {
 func (p *program) proceed(ctx context.Context) {
 	first := !p.began
 	p.began = true
+	if first && p.cfg.From > 0 { // not before: the coordinator asks when all ranks compute
+		p.link.Send(protocol.Restored{Body: job.Encode(p.state.restored)})
+	}
 	if p.waiting == nil {
 		return
 	}
@@ -365,7 +368,6 @@ func (p *program) prepare(ctx context.Context) {
 				p.link.Send(protocol.SetupFailed{Damaged: job.Unrestorable(err), Text: err.Error(), Body: wire.EncodeError(err)})
 				return
 			}
-			p.link.Send(protocol.Restored{Body: job.Encode(p.state.restored)})
 		}
 		if p.spec.Async {
 			_ = p.client.Prepare(ctx) // the first checkpoint meets the same error, and tells it
