@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -84,6 +85,38 @@ func TestLoadRefuses(t *testing.T) {
 		if _, err := Load(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
+	}
+}
+
+// TestFieldsInDocs finds every key of a description in its documentation, and every
+// preset.
+func TestFieldsInDocs(t *testing.T) {
+	b, err := os.ReadFile("../../docs/STORAGE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, found := string(b), 0
+	known := make(map[string]bool)
+	fieldsOf("", reflect.TypeFor[System](), known)
+	for key := range known {
+		leaf := key[strings.LastIndex(key, ".")+1:]
+		if strings.Contains(docs, "`"+key+"`") || strings.Contains(docs, "`"+leaf+"`") {
+			found++
+			continue
+		}
+		switch key {
+		case "host", "host.gather", "routers", "servers", "servers.read_ahead", "targets", "targets.stragglers", "metadata", "locks", "service", "misfit":
+			continue // groups, of which the keys are there
+		}
+		t.Errorf("%s is not in docs/STORAGE.md", key)
+	}
+	for _, name := range Presets() {
+		if !strings.Contains(docs, "`"+name+"`") {
+			t.Errorf("preset %s is not in docs/STORAGE.md", name)
+		}
+	}
+	if found < 40 {
+		t.Errorf("only %d keys were found", found)
 	}
 }
 

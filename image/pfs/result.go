@@ -114,10 +114,23 @@ func (j *job) result(use []ResourceUse, span float64) JobResult {
 	return r
 }
 
-// bottleneck says what took most of the time of a writer: a phase or, where it
-// wrote or waited for its bytes to be safe, the busiest part of the system.
+// saturated is the share of the time from which on a part of the system is the
+// bottleneck, whatever its users do meanwhile.
+const saturated = 0.95
+
+// bottleneck says which part of the system worked almost all the time or, if none
+// did, what took most of the time of a writer: a phase or, where it wrote or waited
+// for its bytes to be safe, the busiest part.
 func (r *JobResult) bottleneck(use []ResourceUse, fsync float64) string {
 	busiest := ResourceUse{Kind: "target"}
+	for _, u := range use {
+		if u.Share >= saturated && u.Share > busiest.Share {
+			busiest = u
+		}
+	}
+	if busiest.Share > 0 {
+		return busiest.Kind
+	}
 	for _, u := range use {
 		if u.Kind != "processor" && u.Kind != "metadata" && u.Share > busiest.Share {
 			busiest = u

@@ -115,3 +115,35 @@ func TestMetadata(t *testing.T) {
 	p = mustPlan(t, all, plan.Settings{Layout: plan.Shared, StripeCount: 4, P1: true})
 	near(t, "one file", mustRun(t, s, Job{Plan: p}).Jobs[0].Phases.Create.Max, 0.101+3*0.01+0.001)
 }
+
+// TestBottleneck has one part of the system after the other limit the rate.
+func TestBottleneck(t *testing.T) {
+	perRank, shared := plan.Settings{StripeCount: 1, P1: true}, plan.Settings{Layout: plan.Shared, StripeCount: 4, P1: true, P2: true}
+	own := plan.Settings{Layout: plan.Shared, StripeCount: 1, Strategy: plan.Individual, P1: true}
+	for want, test := range map[string]struct {
+		more string
+		set  plan.Settings
+		pack float64
+		sync bool
+	}{
+		"target":    {"", perRank, 0, false},
+		"stream":    {"host: {stream: 10MB/s}", perRank, 0, false},
+		"network":   {"host: {network: 20MB/s}", perRank, 0, false},
+		"router":    {"routers: {count: 2, rate: 20MB/s}", perRank, 0, false},
+		"server":    {"servers: {count: 2, rate: 20MB/s}", perRank, 0, false},
+		"gather":    {"host: {gather: {rate: 10MB/s}}", shared, 0, false},
+		"locks":     {"locks: {kind: extent-to-end, grant: 1ms, callback: 500ms}", own, 0, false},
+		"metadata":  {"metadata: {creates: 1}", perRank, 0, false},
+		"processor": {"", perRank, 10, false},
+		"sync":      {"sync: 10", perRank, 0, true},
+	} {
+		p := mustPlan(t, sources(8, 2, 16<<20), test.set)
+		j := Job{Plan: p, Sync: test.sync}
+		if test.pack > 0 {
+			j.Pack = func(int) float64 { return test.pack }
+		}
+		if r := mustRun(t, read(t, test.more), j); r.Jobs[0].Bottleneck != want {
+			t.Errorf("%s, want %s: %+v", r.Jobs[0].Bottleneck, want, r)
+		}
+	}
+}
