@@ -83,7 +83,7 @@ func ranksOf(p synth.Params) []int { return make([]int, max(4, p.Ranks)) }
 // TestDeepLearning: independent, one file for each epoch, by rank 0, strided with
 // backward seeks, irregular.
 func TestDeepLearning(t *testing.T) {
-	for _, p := range []synth.Params{{}, {Ranks: 1, Class: "A"}, {Ranks: 8, Class: "D"}} {
+	for _, p := range []synth.Params{{}, {Ranks: 1, Class: "A"}, {Ranks: 8, Class: "D"}, {Ranks: 2, Network: "mlp", Layers: []int64{401408, 512, 5120, 40, 128}}} {
 		r := builtin(t, "deeplearning", p)
 		if len(r.Files) != 3 || r.Access != Independent || r.Spatial != StridedAccess || r.ActiveRanks != 1 {
 			t.Errorf("%+v: %d files, %s, %s, %d active ranks", p, len(r.Files), r.Access, r.Spatial, r.ActiveRanks)

@@ -18,7 +18,13 @@ type Params struct {
 	// others, default 2, and the size of their requests in bytes, default 16 MiB.
 	Aggregators int
 	Buffer      int64
-	Seed        uint64 // for times, and for sizes that the thesis does not give
+	// Layers are for deep learning: the bytes of the arrays of another network, named
+	// Network. If Sharded, each rank writes its share of each of them into a file of its
+	// own.
+	Layers  []int64
+	Network string
+	Sharded bool
+	Seed    uint64 // for times, and for sizes that the thesis does not give
 }
 
 var builtins = map[string]func(Params) *iotrace.Trace{
@@ -55,6 +61,8 @@ func Builtin(name string, p Params) (*iotrace.Trace, error) {
 		return nil, fmt.Errorf("synth: class %q: not A, B, C or D", p.Class)
 	case p.Aggregators < 1 || p.Aggregators > p.Ranks:
 		return nil, fmt.Errorf("synth: aggregators %d: not from 1 to the number of ranks, %d", p.Aggregators, p.Ranks)
+	case slices.ContainsFunc(p.Layers, func(bytes int64) bool { return bytes < 1 || bytes > 1<<50 }):
+		return nil, fmt.Errorf("synth: layers of %v bytes: not from 1 byte to 1 PiB", p.Layers)
 	case p.Buffer < 64<<10:
 		return nil, fmt.Errorf("synth: buffer %d: less than 64 KiB", p.Buffer)
 	}

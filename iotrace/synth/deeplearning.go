@@ -2,6 +2,7 @@ package synth
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"ckpt/iotrace"
@@ -29,43 +30,66 @@ const (
 // is written again; the superblock comes last. Class A is the network itself; B, C and
 // D have 4, 16 and 64 times the weights.
 func deepLearning(p Params) *iotrace.Trace {
-	s := newScript(fmt.Sprintf("mnist.%s.%d", p.Class, p.Ranks), p)
-	scale := map[string]int64{"A": 1, "B": 4, "C": 16, "D": 64}[p.Class]
-	took := func(size int64) time.Duration {
-		return 30*time.Microsecond + time.Duration(float64(size)/200e6*float64(time.Second))
+	name, layers := fmt.Sprintf("mnist.%s.%d", p.Class, p.Ranks), scaledLayers(p.Class)
+	if len(p.Layers) > 0 {
+		name, layers = p.Network, p.Layers
 	}
+	s := newScript(name, p)
 	for epoch := range deepEpochs {
 		if epoch > 0 {
 			s.meet(20 * time.Second) // of training
 		}
-		file := s.file(fmt.Sprintf("weights-epoch%d.h5", epoch+1))
-		write := func(off, size int64) { s.do(0, iotrace.Write, file, off, size, took(size)) }
-		s.do(0, iotrace.Open, file, iotrace.None, 0, 200*time.Microsecond)
-		s.trace.Events[len(s.trace.Events)-1].Create = true
-		write(0, hdfSuper)
-		at := int64(hdfSuper)
-		for group := range 3 { // weights, and the two moments
-			node := at
-			at += hdfHeap
-			for layer, bytes := range deepLayers {
-				header := at
-				at += hdfHeader
-				// HDF5 reserves space for attributes, a different amount for each
-				// dataset.
-				at += 64 * int64(3+(5*layer+7*group)%11)
-				if layer%2 == 0 {
-					bytes *= scale
-				}
-				write(at, bytes)
-				at += bytes
-				write(header, hdfHeader)
-				if layer%3 == 2 {
-					write(node, hdfHeap)
-				}
-			}
+		if !p.Sharded {
+			s.hdf(0, fmt.Sprintf("weights-epoch%d.h5", epoch+1), layers)
+			continue
 		}
-		write(0, hdfSuper)
-		s.do(0, iotrace.Close, file, iotrace.None, 0, 50*time.Microsecond)
+		shares := make([]int64, len(layers))
+		for i, bytes := range layers {
+			shares[i] = (bytes + int64(p.Ranks) - 1) / int64(p.Ranks)
+		}
+		for rank := range p.Ranks {
+			s.hdf(rank, fmt.Sprintf("weights-epoch%d-rank%d.h5", epoch+1, rank), shares)
+		}
 	}
 	return s.finish()
+}
+
+// scaledLayers are the layers of a class: the weights grow, the biases do not.
+func scaledLayers(class string) []int64 {
+	layers := slices.Clone(deepLayers)
+	for i := 0; i < len(layers); i += 2 {
+		layers[i] *= map[string]int64{"A": 1, "B": 4, "C": 16, "D": 64}[class]
+	}
+	return layers
+}
+
+// hdf has a rank write the weights and their two moments into a file.
+func (s *script) hdf(rank int, name string, layers []int64) {
+	took := func(size int64) time.Duration {
+		return 30*time.Microsecond + time.Duration(float64(size)/200e6*float64(time.Second))
+	}
+	file := s.file(name)
+	write := func(off, size int64) { s.do(rank, iotrace.Write, file, off, size, took(size)) }
+	s.do(rank, iotrace.Open, file, iotrace.None, 0, 200*time.Microsecond)
+	s.trace.Events[len(s.trace.Events)-1].Create = true
+	write(0, hdfSuper)
+	at := int64(hdfSuper)
+	for group := range 3 { // weights, and the two moments
+		node := at
+		at += hdfHeap
+		for layer, bytes := range layers {
+			header := at
+			at += hdfHeader
+			// HDF5 reserves space for attributes, a different amount for each dataset.
+			at += 64 * int64(3+(5*layer+7*group)%11)
+			write(at, bytes)
+			at += bytes
+			write(header, hdfHeader)
+			if layer%3 == 2 {
+				write(node, hdfHeap)
+			}
+		}
+	}
+	write(0, hdfSuper)
+	s.do(rank, iotrace.Close, file, iotrace.None, 0, 50*time.Microsecond)
 }

@@ -3,6 +3,7 @@ package synth
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,6 +116,41 @@ func TestBuiltins(t *testing.T) {
 				t.Errorf("%s %+v: not the same again: %s", name, p, diff)
 			}
 		}
+	}
+}
+
+// Ranks that hold shares write them into files of their own, which add up to that of one
+// rank but for rounding.
+func TestSharded(t *testing.T) {
+	p := Params{Ranks: 4, Network: "mlp", Layers: []int64{401408, 512, 5120, 40}}
+	whole, err := Builtin("deeplearning", p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Sharded = true
+	parts, err := Builtin("deeplearning", p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sound(t, parts)
+	if len(whole.Files) != 3 || len(parts.Files) != 12 || whole.Job != "mlp" {
+		t.Errorf("%s: %d and %d files", whole.Job, len(whole.Files), len(parts.Files))
+	}
+	sizes, _ := requests(whole, 0, iotrace.Write)
+	var sum int64
+	for rank := range int32(4) {
+		own, _ := requests(parts, rank, iotrace.Write)
+		if len(own) != len(sizes) {
+			t.Errorf("rank %d makes %d writes, one rank for all %d", rank, len(own), len(sizes))
+		}
+		sum += slices.Max(own)
+	}
+	if want := slices.Max(sizes); sum != want {
+		t.Errorf("the largest layer has %d bytes in shares, %d in one file", sum, want)
+	}
+	p.Layers = []int64{4, 0}
+	if _, err := Builtin("deeplearning", p); err == nil {
+		t.Error("a layer without bytes")
 	}
 }
 

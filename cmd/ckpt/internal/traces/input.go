@@ -39,7 +39,7 @@ recognises the format of a file by its contents: events files of ckpt, strace -f
 text, Darshan DXT text, CSV, Parquet.`
 
 func (in *traceInput) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&in.builtin, "builtin", "", "use a built-in trace: "+strings.Join(synth.Builtins(), ", "))
+	f.StringVar(&in.builtin, "builtin", "", "use a built-in trace: "+strings.Join(synth.Builtins(), ", ")+"; or the training of a network, like dl.C.8")
 	ui.Choices(f, "builtin", synth.Builtins()...)
 	f.IntVar(&in.ranks, "builtin-ranks", 4, "ranks of the built-in trace")
 	f.StringVar(&in.class, "builtin-class", "", "size of the built-in trace, A to D (default B)")
@@ -53,13 +53,15 @@ func (in *traceInput) traces(g *ui.Globals, args []string) ([]*iotrace.Trace, er
 		if len(args) > 0 {
 			return nil, ui.BadUsage(fmt.Sprintf("--builtin %s and %s", in.builtin, args[0]), "give one of them")
 		}
-		if !slices.Contains(synth.Builtins(), in.builtin) {
+		params := synth.Params{Ranks: in.ranks, Class: in.class}
+		name, training := trainingOf(in.builtin, &params)
+		if !training && !slices.Contains(synth.Builtins(), in.builtin) {
 			return nil, ui.BadUsage(fmt.Sprintf("--builtin %s: unknown trace", in.builtin), "choose one of "+strings.Join(synth.Builtins(), ", "))
 		}
 		if in.ranks < 1 {
 			return nil, ui.BadUsage(fmt.Sprintf("--builtin-ranks %d: want a number from 1", in.ranks), "")
 		}
-		t, err := synth.Builtin(in.builtin, synth.Params{Ranks: in.ranks, Class: in.class})
+		t, err := synth.Builtin(name, params)
 		if err != nil {
 			return nil, ui.AsUsage(err)
 		}
