@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"ckpt/coordinator/job"
@@ -50,6 +51,10 @@ func golden(t *testing.T) map[string]job.Spec {
 		"sender":      make("ring.S.4", 2, logged(job.Semi, channel.Sender)),
 		"optimistic":  make("ring.S.3", 1, logged(job.Uncoordinated, channel.Optimistic)),
 		"none":        make("ring.S.3", 1, logged(job.Uncoordinated, channel.None)),
+		"global": make("heat.S.4", 2, func(s *job.Spec) {
+			common(plan.Aggregated)(s)
+			s.Incremental, s.Workload = true, strings.Replace(s.Workload, "ny: 187,  nx: 203", "ny: 37, nx: 41", 1)
+		}),
 	}
 }
 
@@ -93,6 +98,16 @@ func writeGolden(t *testing.T, kind string, spec job.Spec) {
 }
 
 func restartGolden(t *testing.T, kind string) {
+	numbers := []int{0} // of ranks; 0: as stored
+	if kind == "global" {
+		numbers = append(numbers, 6)
+	}
+	for _, np := range numbers {
+		restartGoldenOn(t, kind, np)
+	}
+}
+
+func restartGoldenOn(t *testing.T, kind string, np int) {
 	digest, err := os.ReadFile(filepath.Join(goldenDir, kind+".digest"))
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +118,7 @@ func restartGolden(t *testing.T, kind string) {
 			t.Fatal(err)
 		}
 		rec := &recorder{t: t}
-		opt := RestartOptions{Options: Options{Store: store, Job: "job", Observer: rec}, Checkpoint: number}
+		opt := RestartOptions{Options: Options{Store: store, Job: "job", Observer: rec}, Checkpoint: number, NP: np}
 		r, err := Restart(t.Context(), opt)
 		if err != nil {
 			t.Errorf("checkpoint %d: %v", number, err)
