@@ -10,9 +10,11 @@ import (
 	"testing"
 
 	"ckpt/coordinator/job"
+	"ckpt/image"
 	"ckpt/image/codec"
 	"ckpt/image/plan"
 	"ckpt/internal/race"
+	"ckpt/internal/vfs"
 )
 
 // A transition is a job that restarts on another number of ranks.
@@ -136,6 +138,17 @@ func TestFallBackToOtherRanks(t *testing.T) {
 	last := starts[len(starts)-1]
 	if last.From != 1 || last.FromNP != 4 || last.NP != 6 {
 		t.Errorf("the last start is of %d ranks from checkpoint %d of %d, want 6 from 1 of 4", last.NP, last.From, last.FromNP)
+	}
+	store, err := image.OpenStore(vfs.OS{}, opt.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := store.Job(opt.Job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run, err := job.MeasureRun(j); err != nil || len(run.Checkpoints) != 4 || run.Checkpoints[3].Number != 4 {
+		t.Errorf("measured are %d checkpoints, %v; want the 4 of the launch", len(run.Checkpoints), err)
 	}
 }
 
