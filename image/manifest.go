@@ -91,7 +91,7 @@ type Rank struct {
 	LogFrom  uint64          `json:"log_from,omitempty"`
 	// Global is what the rank holds of arrays of all ranks, and Replicated names the
 	// regions that all ranks have alike: another number of ranks can resume from these.
-	// A program of the user tells both.
+	// A program of the user tells both, or the specification of a workload.
 	Global       []GlobalPart `json:"global,omitempty"`
 	Replicated   []string     `json:"replicated,omitempty"`
 	Coordination float64      `json:"coordination_s"`

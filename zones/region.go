@@ -66,14 +66,11 @@ type Region struct {
 	// Size is the size that the program asked for, in bytes. Sizes of zones count it.
 	Size int64
 	// Part is what the rank holds of an array of all ranks; nil if it is none. Replicated
-	// says that all ranks have the same contents. A program tells both.
+	// says that all ranks have the same contents. A program, or the specification of a workload, tells both.
 	Part       *global.Part
 	Replicated bool
 	// Mem is the memory itself: it starts on a page boundary and is
 	// PageRound(Size) bytes long; the bytes past Size are zero. A region that is only
 	// written may have fewer pages: those that it lacks are zero.
 	Mem []byte
-	// Global describes the array that all ranks hold together, if the region is a
-	// rank's part of one.
-	Global *global.Array
 }

@@ -2,6 +2,7 @@ package rank
 
 import (
 	"context"
+	"slices"
 
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/wire"
@@ -19,7 +20,7 @@ func (s *state) described(r zones.Region) zones.Region {
 }
 
 // tell reports which regions are parts of arrays of all ranks, and which all have alike.
-func (s *state) tell(report *wire.WriteReport, regions []zones.Region) {
+func tell(report *wire.WriteReport, regions []zones.Region) {
 	report.Global, report.Replicated = nil, nil
 	for _, r := range regions {
 		if r.Part != nil {
@@ -29,6 +30,7 @@ func (s *state) tell(report *wire.WriteReport, regions []zones.Region) {
 			report.Replicated = append(report.Replicated, r.Name)
 		}
 	}
+	slices.Sort(report.Replicated)
 }
 
 // restoreDealt fills the memory from a checkpoint of another number of ranks. It checks a share

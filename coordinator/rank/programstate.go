@@ -138,14 +138,8 @@ func (p *program) store(ctx context.Context, number int, order wire.WriteOrder, 
 	}
 	for _, r := range taken.Regions {
 		report.Zones.Add(r.Zone, r.Size)
-		if r.Part != nil {
-			report.Global = append(report.Global, image.GlobalPart{Region: r.Name, Part: *r.Part})
-		}
-		if r.Replicated {
-			report.Replicated = append(report.Replicated, r.Name)
-		}
 	}
-	slices.Sort(report.Replicated)
+	tell(report, taken.Regions)
 	report.Regions = len(taken.Regions)
 	for _, n := range p.client.Notes() {
 		report.Refused = append(report.Refused, n.String())

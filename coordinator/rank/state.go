@@ -122,7 +122,7 @@ func (s *state) zone(z zones.Zone) []zones.Region {
 func (s *state) write(ctx context.Context, number int, order wire.WriteOrder, snap *mpi.Snapshot, net *layoutNetwork, opt container.WriteOptions) (*wire.WriteReport, error) {
 	report := &wire.WriteReport{Zones: s.mem.Sizes(), Pending: int64(len(snap.Pending)), Channels: int64(len(snap.State)), LogFrom: snap.LogFrom}
 	regions := s.zone(zones.Data)
-	s.tell(report, regions)
+	tell(report, regions)
 	extra := mpi.NewMemory()
 	defer extra.Close()
 	if s.spec.SavesArrays() {
@@ -133,7 +133,7 @@ func (s *state) write(ctx context.Context, number int, order wire.WriteOrder, sn
 		if regions, all, err = s.saved(progress); err != nil {
 			return nil, err
 		}
-		s.tell(report, all)
+		tell(report, all)
 		report.Zones = job.StoredZones(regions)
 	}
 	add := func(name string, zone zones.Zone, b []byte) error {
