@@ -29,6 +29,7 @@ type setting struct {
 	demands    <-chan struct{}       // for a checkpoint now; may be nil
 	interrupts <-chan struct{}       // as Options.Interrupts
 	watch      func(protocol.Action) // of tests, which see each action before it is done; may be nil
+	ways       func(int) *job.Way    // of tests: how to write a checkpoint; may be nil
 	log        *slog.Logger
 }
 
@@ -85,6 +86,7 @@ type driver struct {
 	outages  outages
 	restarts restartings
 	pace     pace
+	tuning   *tuning            // nil: the way to write stays
 	wall     *protocol.Walltime // nil: the run has no limit
 	logWaits map[int]error      // why ranks wait for their message logs
 
@@ -106,7 +108,7 @@ func newDriver(spec *job.Resolved, j *image.Job, store string, library libraryID
 	d := &driver{setting: set, loop: loop{mailbox: newMailbox(), done: make(chan struct{})}, reporter: reporter{out: out},
 		socket: &socket{}, requests: newRequests(), logWaits: map[int]error{}, members: make([]*member, spec.NP)}
 	for id, ranks := range spec.Groups {
-		d.groups = append(d.groups, &group{setting: set, d: d, id: id, ranks: ranks, joint: spec.Layouts[id]})
+		d.groups = append(d.groups, &group{setting: set, d: d, id: id, ranks: ranks})
 	}
 	return d
 }

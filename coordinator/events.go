@@ -17,7 +17,7 @@ import (
 type Observer interface {
 	// Event takes a *StartEvent, *CheckpointEvent, *AbortedEvent,
 	// *FailureEvent, *BackoffEvent, *RestartEvent, *StoppingEvent, *IntervalEvent
-	// or *ProgressEvent.
+	// *job.TunedEvent or *ProgressEvent.
 	Event(any)
 	// Warn takes what went wrong without harming the job.
 	Warn(text string)
@@ -148,6 +148,7 @@ func (g *group) report(n protocol.Notice) {
 		}
 		g.d.event(&StartEvent{Type: "start", Job: g.job.Name(), App: g.spec.App, NP: g.spec.NP, FromNP: g.restored.otherNP, Mapping: g.spec.Mapping,
 			Iterations: g.spec.Iterations, Incarnation: n.Incarnation, From: n.From, Iteration: n.Iter})
+		g.d.tellTuned()
 	case protocol.CheckpointTaken:
 		g.tell(n)
 	case protocol.CheckpointAborted:
@@ -231,6 +232,7 @@ func (g *group) tell(n protocol.Notice) {
 	g.d.result.Last = m.Number
 	g.d.requests.note(ev)
 	g.d.event(ev)
+	g.adapt(ev)
 }
 
 // tellInterval tells how often a budget lets checkpoints be taken. Before one was

@@ -32,12 +32,14 @@ type life struct {
 // An attempt is a checkpoint that is being written.
 type attempt struct {
 	tx       *image.Tx
-	base     int             // checkpoint that it may refer to, 0 none
-	reuse    *container.File // the library zone of an earlier checkpoint,
-	storing  *libraryWrite   // or that it is written
-	paths    []string        // of the files that ranks write together
-	exchange *exchange       // what the ranks tell each other
-	recorded *job.Recording  // what the coordinator writes; nil if that is not traced
+	as       *job.Way         // how it is written; nil: as the description says
+	joint    *job.JointLayout // how the ranks write its files together; nil: a file each
+	base     int              // checkpoint that it may refer to, 0 none
+	reuse    *container.File  // the library zone of an earlier checkpoint,
+	storing  *libraryWrite    // or that it is written
+	paths    []string         // of the files that ranks write together
+	exchange *exchange        // what the ranks tell each other
+	recorded *job.Recording   // what the coordinator writes; nil if that is not traced
 }
 
 // A group is the ranks that take checkpoints together and are restarted together:
@@ -49,7 +51,7 @@ type group struct {
 	id    int
 	ranks []int // ascending
 
-	joint *job.JointLayout // how the ranks write files together; nil: a file each
+	way *job.Way // how the next checkpoint is written; nil: as the description says
 
 	life
 	attempt

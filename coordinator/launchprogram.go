@@ -266,6 +266,7 @@ func (o Options) newDriver(spec *job.Resolved, j *image.Job, store *image.Store,
 	d.listen = o.Listen
 	d.until = o.Until
 	d.watch, d.stopOnFull, d.withoutLog, d.demands = o.watch, o.StopOnFull, o.withoutLog, o.Checkpoints
+	d.ways = o.ways
 	if o.Log != nil {
 		d.log = o.Log
 	}

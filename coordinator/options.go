@@ -42,8 +42,9 @@ type Options struct {
 	Listen string
 
 	watch func(protocol.Action)
-	alive *launch.Account // of the run; may be nil
-	grace time.Duration   // of tests, if longer than endGrace
+	ways  func(checkpoint int) *job.Way // of tests: how to write it
+	alive *launch.Account               // of the run; may be nil
+	grace time.Duration                 // of tests, if longer than endGrace
 
 	withoutLog bool
 }

@@ -40,6 +40,9 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 		d.groups[k.Group].lineage.committed(k.Number)
 		d.stored[k.Number] = k.Iter
 	}
+	if err := d.startTuning(); err != nil {
+		return nil, err
+	}
 	d.since = time.Now()
 	d.result = Result{Type: "result", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mode: d.spec.Mode,
 		Iterations: d.spec.Iterations, several: d.spec.Several()}

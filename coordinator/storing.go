@@ -39,13 +39,28 @@ func (g *group) prepare(number int) {
 	g.base = g.chooseBase()
 	g.findLibrary(number)
 	g.exchange = newExchange(number, g.ranks)
-	if g.joint != nil {
-		g.paths, err = tx.CreateJoint(g.spec.WritePath.Layout, g.joint.Files)
-		if err != nil {
-			g.discardAny()
-			g.later(protocol.CommitFailed{Number: number, Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
-		}
+	if err := g.createFiles(); err != nil {
+		g.discardAny()
+		g.later(protocol.CommitFailed{Number: number, Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
 	}
+}
+
+// createFiles makes the files that ranks write together in the checkpoint, which is
+// written in the present way of the group, whatever becomes of that meanwhile.
+func (g *group) createFiles() error {
+	if g.ways != nil {
+		g.way = g.ways(g.tx.Number())
+	}
+	g.as, g.joint = g.way, g.spec.Layouts[g.id]
+	var err error
+	if g.as != nil {
+		g.joint, err = g.spec.Joint(g.id, *g.as)
+	}
+	if err != nil || g.joint == nil {
+		return err
+	}
+	g.paths, err = g.tx.CreateJoint(g.joint.Settings.Layout, g.joint.Files)
+	return err
 }
 
 // checkFreeSpace fails when there is surely too little room for a checkpoint, before
@@ -66,7 +81,7 @@ func (g *group) checkFreeSpace() error {
 // order says what a rank stores, and in which files. The segment of a node comes
 // with its first rank, unless each is to have its own copy.
 func (g *group) order(rank int) wire.WriteOrder {
-	o := wire.WriteOrder{WithShared: !g.spec.SharedOnce || g.leads(rank), WithLibrary: !g.spec.LibraryOnce}
+	o := wire.WriteOrder{Way: g.as, WithShared: !g.spec.SharedOnce || g.leads(rank), WithLibrary: !g.spec.LibraryOnce}
 	if g.spec.SavesArrays() {
 		o.WithShared, o.WithLibrary = false, false
 	}

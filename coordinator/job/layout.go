@@ -18,30 +18,14 @@ type JointLayout struct {
 // for a group.
 func (s *Resolved) resolveLayouts() error {
 	s.Layouts = make([]*JointLayout, len(s.Groups))
-	if s.WritePath.Layout == "" || s.WritePath.Layout == plan.PerRank {
-		return nil
-	}
-	for g, ranks := range s.Groups {
-		l := &JointLayout{Settings: s.writePath(ranks), Ranks: s.places(ranks)}
-		var err error
-		if l.Files, err = container.JointFiles(l.Settings, l.Ranks); err != nil {
-			if s.Several() {
-				err = fmt.Errorf("%s take checkpoints apart from the others: %w", NameRanks(ranks), err)
-			}
+	for g := range s.Groups {
+		l, err := s.Joint(g, s.Way())
+		if err != nil {
 			return err
 		}
 		s.Layouts[g] = l
 	}
 	return nil
-}
-
-// writePath returns the settings for a group of ranks. A group that is smaller than the
-// number of aggregators has as many of them as it can.
-func (s *Spec) writePath(ranks []int) plan.Settings {
-	if s.WritePath.Aggregators > s.NP {
-		return s.WritePath // a mistake, whatever the groups
-	}
-	return s.WritePath.Fit(len(ranks))
 }
 
 // FewerAggregators says so, if some group has fewer aggregators than were asked for;
@@ -74,7 +58,7 @@ func plural(n int, noun string) string {
 func (s Spec) Layout() (plan.Settings, error) {
 	r := &Resolved{Spec: s, Nodes: s.Mapping.Nodes()}
 	r.divide()
-	p, err := plan.New(r.places(r.Groups[0]), s.writePath(r.Groups[0]))
+	p, err := plan.New(r.places(r.Groups[0]), fitted(s.WritePath, s.NP, len(r.Groups[0])))
 	if err != nil {
 		return plan.Settings{}, err
 	}

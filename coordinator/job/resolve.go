@@ -39,6 +39,9 @@ func (s Spec) Resolve() (*Resolved, error) {
 		return nil, &UsageError{fmt.Sprintf("keep of %d checkpoints: %d groups take checkpoints apart from each other, and remove at once those that no recovery needs",
 			s.Keep, len(r.Groups)), "leave {keep} out: such a job keeps few checkpoints by itself"}
 	}
+	if s.Tuning != nil && (r.Several() || s.Program != nil || s.SavesArrays()) {
+		return nil, &UsageError{"{tune}: only a simulated job of one group that stores all its memory can be tuned", "leave {tune} out, or {mode} and {level}"}
+	}
 	if err := r.resolveLayouts(); err != nil {
 		return nil, err
 	}

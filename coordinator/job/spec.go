@@ -50,6 +50,8 @@ type Spec struct {
 	Trace       bool   `json:"trace,omitempty"` // record the I/O of checkpoints
 	AutoRestart bool   `json:"auto_restart"`
 	Launcher    string `json:"launcher"` // local, mpiexec or srun
+	// Tuning says that the job looks for the best way to write; nil: it does not.
+	Tuning *Tuning `json:"tuning,omitempty"`
 	// Prediction is what the checkpoints were predicted to be, nil if nobody did.
 	Prediction *Prediction `json:"prediction,omitempty"`
 	Created    time.Time   `json:"created"`

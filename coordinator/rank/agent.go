@@ -196,6 +196,9 @@ func (r *process) write(ctx context.Context, number int, body []byte) (*wire.Wri
 	if err := json.Unmarshal(body, &order); err != nil {
 		return nil, fmt.Errorf("order to write: %w", err)
 	}
+	if err := r.state.follow(order.Way); err != nil {
+		return nil, fmt.Errorf("order to write: %w", err)
+	}
 	var net *layoutNetwork
 	if len(order.Group) > 0 {
 		var err error

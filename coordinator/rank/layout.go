@@ -5,12 +5,38 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
 	"ckpt/image/container"
 	"ckpt/image/exec"
 	"ckpt/zones"
 )
+
+// follow has the next checkpoint be written in a way; nil is that of the description. The
+// encoder keeps its experience, if the codec stays.
+func (s *state) follow(way *job.Way) error {
+	w := s.spec.Way()
+	if way != nil {
+		w = *way
+	}
+	if w == s.way {
+		return nil
+	}
+	joint, err := s.spec.Joint(s.spec.GroupOf[s.rank], w)
+	if err != nil {
+		return err
+	}
+	if w.Codec != s.way.Codec {
+		setting, err := w.CodecOf()
+		if err != nil {
+			return err
+		}
+		s.codec = container.NewCodec(setting, 0)
+	}
+	s.way, s.joint = w, joint
+	return nil
+}
 
 // split takes apart what all ranks have told.
 func split(b []byte, ranks int) ([][]byte, error) {

@@ -17,7 +17,7 @@ import (
 // newProgramState is newState for a program: its memory is that of another process.
 func newProgramState(fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, progress func(int64)) (*state, error) {
 	s := &state{fs: fsys, progress: progress, rank: id, cfg: cfg, spec: spec, node: spec.Nodes[id],
-		codec: container.NewCodec(spec.Codec, 0), joint: spec.Layouts[spec.GroupOf[id]]}
+		codec: container.NewCodec(spec.Codec, 0), way: spec.Way(), joint: spec.Layouts[spec.GroupOf[id]]}
 	if spec.Incremental {
 		s.history = container.NewHistory()
 	}

@@ -48,6 +48,7 @@ type state struct {
 	progress  func(bytes int64)  // takes the bytes restored
 	restored  wire.RestoreReport // what was read
 	staging   *container.Staging // nil: the rank waits until its memory is written
+	way       job.Way            // how to write the next checkpoint
 	joint     *job.JointLayout   // nil: a file per rank
 	buffers   exec.Buffers
 	step      int64 // of a program, in the checkpoint that was restored
@@ -57,7 +58,7 @@ type state struct {
 // with the initial fields.
 func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, here *hostDir, progress func(int64)) (*state, error) {
 	s := &state{fs: fsys, progress: progress, rank: id, cfg: cfg, spec: spec, node: spec.Nodes[id], mem: mpi.NewMemory(),
-		codec: container.NewCodec(spec.Codec, 0), joint: spec.Layouts[spec.GroupOf[id]]}
+		codec: container.NewCodec(spec.Codec, 0), way: spec.Way(), joint: spec.Layouts[spec.GroupOf[id]]}
 	inst, err := spec.Instance()
 	if err != nil {
 		return nil, err
@@ -167,7 +168,7 @@ func (s *state) store(ctx context.Context, number int, order wire.WriteOrder, ne
 		return s.writeJoint(ctx, number, order, net, regions, opt, report)
 	}
 	h := container.Header{Job: s.cfg.Job, Number: number, Rank: s.rank, Node: s.node, Kind: container.KindRank}
-	opt.Buffer = s.cfg.Spec.WritePath.Buffer
+	opt.Buffer = s.way.WritePath.Buffer
 	if len(regions) == 0 {
 		return nil // all that the rank has is the same on all ranks
 	}

@@ -41,6 +41,8 @@ type Case struct {
 	// Background is the share of the storage that other jobs take, below 1.
 	Background float64
 	Seed       uint64
+
+	assumed string // the codec that auto chooses; empty: the best
 }
 
 // A Content is what is stored of a region.

@@ -50,7 +50,11 @@ func Predict(ctx context.Context, sys *pfs.System, c Case) (Forecast, error) {
 
 // predictAuto predicts that auto does as well as the best codec that it tries.
 func (c *Case) predictAuto(ctx context.Context, sys *pfs.System) (best Forecast, err error) {
-	for i, codec := range []string{none, "s2", "zstd"} {
+	tried := []string{none, "s2", "zstd"}
+	if c.assumed != "" {
+		tried = []string{c.assumed}
+	}
+	for i, codec := range tried {
 		f, err := c.predict(ctx, sys, codec)
 		if err != nil {
 			return f, err

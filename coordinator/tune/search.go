@@ -67,11 +67,17 @@ type Choice struct {
 
 // A Space says what a search may change. The zero value keeps everything.
 type Space struct {
-	Codec, Buffer, Aggregators, Layout, Async bool
+	Codec, Buffer, Aggregators, Layout, Stripes, Async bool
 }
 
-// Everything lets a search change everything.
-var Everything = Space{true, true, true, true, true}
+// Everything lets a search change everything. Between has what may change between two
+// checkpoints of a job: files are striped as their directory is, and memory for copies is
+// taken when ranks start. Start is what a job may begin with.
+var (
+	Everything = Space{true, true, true, true, true, true}
+	Start      = Space{Codec: true, Buffer: true, Aggregators: true, Layout: true, Async: true}
+	Between    = Space{Codec: true, Buffer: true, Aggregators: true, Layout: true}
+)
 
 // margin is by how much an option must be better than the default before it replaces it:
 // a part of what the description misses, within bounds.
@@ -96,7 +102,12 @@ func SearchIn(ctx context.Context, sys *pfs.System, c Case, objective Objective,
 	if len(s.options) == 0 {
 		return Choice{}, &LimitError{Limit: c.Limit, Need: s.need}
 	}
-	for _, seed := range s.seeds(start) {
+	s.assumed = s.options[0].Forecast.Codec
+	seeds := s.seeds(start)
+	if err := s.try(ctx, seeds); err != nil {
+		return Choice{}, err
+	}
+	for _, seed := range seeds {
 		if err := s.descend(ctx, seed); err != nil {
 			return Choice{}, err
 		}
@@ -116,7 +127,8 @@ func (e *LimitError) Error() string {
 
 // A search has tried some options.
 type search struct {
-	need      int64 // bytes of a node that the default takes
+	need      int64  // bytes of a node that the default takes
+	assumed   string // the codec that auto chooses for the default
 	sys       *pfs.System
 	c         Case
 	objective Objective
@@ -145,7 +157,7 @@ func (s *search) try(ctx context.Context, list []Option) error {
 	for i := range fresh {
 		g.Go(func() error {
 			c := s.c
-			c.Settings, c.Codec, c.Async = fresh[i].Settings, fresh[i].Codec, fresh[i].Async
+			c.Settings, c.Codec, c.Async, c.assumed = fresh[i].Settings, fresh[i].Codec, fresh[i].Async, s.assumed
 			fresh[i].Forecast, failed[i] = Predict(gctx, s.sys, c)
 			return gctx.Err()
 		})
@@ -204,16 +216,14 @@ func (s *search) changes(o *Option) int {
 	return n
 }
 
-// descend improves a seed, one setting after the other, until none helps any more.
+// descend improves a seed, one setting after the other. A seed that comes near the best
+// found so far has a second pass.
 func (s *search) descend(ctx context.Context, seed Option) error {
-	if err := s.try(ctx, []Option{seed}); err != nil {
-		return err
-	}
 	at := s.seen[seed.key()]
 	if at < 0 {
 		return nil
 	}
-	const passes = 2
+	const passes, near = 2, 1.25
 	for range passes {
 		before := at
 		for _, axis := range s.axes() {
@@ -227,19 +237,31 @@ func (s *search) descend(ctx context.Context, seed Option) error {
 				}
 			}
 		}
-		if at == before {
+		is, _ := s.objective.of(&s.options[at].Forecast)
+		best, _ := s.objective.of(&s.options[s.order()[0]].Forecast)
+		if at == before || is > near*best {
 			return nil
 		}
 	}
 	return nil
 }
 
-// finish tries what goes with the best options found: the other codecs, and Async.
+// finish tries what goes with the best options found: the other codecs, and Async. Those
+// with auto are predicted again, with a codec of their own.
 func (s *search) finish(ctx context.Context) error {
 	const most = 4
 	order := s.order()
+	s.assumed = ""
 	var list []Option
 	for _, k := range order[:min(most, len(order))] {
+		if o := &s.options[k]; o.Codec == auto && k > 0 {
+			c := s.c
+			c.Settings, c.Codec, c.Async = o.Settings, o.Codec, o.Async
+			var err error
+			if o.Forecast, err = Predict(ctx, s.sys, c); err != nil {
+				return err
+			}
+		}
 		for _, o := range s.codecsOf(s.options[k]) {
 			list = append(list, o)
 			list = append(list, s.asyncOf(o)...)
@@ -262,6 +284,7 @@ func (s *search) order() []int {
 // choice ranks the options.
 func (s *search) choice() Choice {
 	c := Choice{Objective: s.objective, Default: s.options[0], Gain: 1}
+	c.Default.Why = why(&c.Default, &c.Default, s.objective)
 	for _, k := range s.order() {
 		o := s.options[k]
 		o.Why = why(&c.Default, &o, s.objective)

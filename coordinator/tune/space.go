@@ -38,8 +38,11 @@ func (s *search) axes() []func(Option) []Option {
 	if s.space.Aggregators {
 		list = append(list, s.aggregatorsOf)
 	}
-	if s.space.Layout {
+	if s.space.Stripes {
 		list = append(list, s.stripesOf)
+	}
+	if s.space.Layout {
+		list = append(list, manyOf)
 	}
 	if s.space.Buffer {
 		list = append(list, buffersOf)
@@ -101,17 +104,25 @@ func (s *search) stripesOf(o Option) []Option {
 		x.Settings.Buffer = max(x.Settings.Buffer, size)
 		list = append(list, x)
 	}
-	if o.Settings.Strategy == plan.TwoPhase {
-		x := o
-		x.Settings.P4, x.Settings.Aggregators = !o.Settings.P4, plan.Auto
-		list = append(list, x)
-	}
 	return list
 }
 
-// buffersOf varies the buffer, and with aggregators whether there are two.
+// manyOf is the other value of P4, where it has an effect.
+func manyOf(o Option) []Option {
+	if o.Settings.Layout != plan.Shared || o.Settings.Strategy != plan.TwoPhase {
+		return nil
+	}
+	o.Settings.P4, o.Settings.Aggregators = !o.Settings.P4, plan.Auto
+	return []Option{o}
+}
+
+// buffersOf varies the buffer of aggregators, and whether there are two. A rank that writes
+// for itself fills none.
 func buffersOf(o Option) []Option {
 	var list []Option
+	if o.Forecast.Settings.Strategy == plan.Individual {
+		return nil
+	}
 	for _, mib := range []int64{4, 8, 16, 32, 64} {
 		x := o
 		x.Settings.Buffer = mib << 20
@@ -120,12 +131,9 @@ func buffersOf(o Option) []Option {
 		}
 		list = append(list, x)
 	}
-	if o.Forecast.Settings.Strategy != plan.Individual {
-		x := o
-		x.Settings.P3 = !o.Settings.P3
-		list = append(list, x)
-	}
-	return list
+	x := o
+	x.Settings.P3 = !o.Settings.P3
+	return append(list, x)
 }
 
 // codecsOf varies the codec.

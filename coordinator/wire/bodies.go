@@ -42,6 +42,8 @@ type WriteOrder struct {
 	WithShared bool `json:"with_shared,omitempty"`
 	// WithLibrary says the same of the library zone.
 	WithLibrary bool `json:"with_library,omitempty"`
+	// Way is how to write; nil: as the description of the job says.
+	Way *job.Way `json:"way,omitempty"`
 	// Base is the checkpoint to whose extents references may be made, 0 none.
 	Base int `json:"base,omitempty"`
 	// Oldest is the oldest checkpoint that may hold what is referred to.

@@ -1,0 +1,144 @@
+package tune
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"ckpt/image/pfs"
+	"ckpt/image/plan"
+)
+
+// A Taken is a checkpoint that a job has taken.
+type Taken struct {
+	Full           bool // it refers to no other
+	Bytes, Library int64
+	Seconds        float64 // its latency
+	Pause          float64
+}
+
+// An Adapter follows the checkpoints of a job. Where they disagree with the forecast, it
+// scales the description by what was measured, and looks for a better way.
+type Adapter struct {
+	sys       *pfs.System
+	c         Case
+	objective Objective
+	space     Space
+	best      map[string]float64 // measured objectives of ways, of the same kind of checkpoint
+}
+
+// NewAdapter makes one for a case, of which the settings and the codec are the present way.
+func NewAdapter(sys *pfs.System, c Case, objective Objective, space Space) *Adapter {
+	return &Adapter{sys: sys, c: c, objective: objective, space: space, best: make(map[string]float64)}
+}
+
+// A Change is another way to write, for a reason.
+type Change struct {
+	Settings plan.Settings
+	Codec    string
+	Forecast float64 // of the checkpoint that was measured, in seconds
+	Why      string
+}
+
+// adaptGain is how much better another way must be before a job changes to it: a change
+// costs what codecs have learnt, and a measurement is not exact.
+const adaptGain = 1.1
+
+// Next compares a checkpoint with its forecast. It returns nil as long as the way stays.
+func (a *Adapter) Next(ctx context.Context, m Taken) (*Change, error) {
+	c := a.c
+	c.Following, c.Library = !m.Full && c.Incremental, m.Library
+	a.remember(m)
+	low, high, expected, err := a.fit(ctx, c, m)
+	if err != nil || low <= m.Seconds && m.Seconds <= high {
+		return nil, err
+	}
+	c.Library = 0
+	c.Following = c.Incremental // of these there will be more
+	choice, err := SearchIn(ctx, a.sys, c, a.objective, a.space)
+	if err != nil {
+		return nil, err
+	}
+	best := &choice.Best
+	if choice.Gain < adaptGain || a.wasWorse(best, m) {
+		return nil, nil
+	}
+	a.c.Settings, a.c.Codec = best.Settings, best.Codec
+	return &Change{Settings: best.Settings, Codec: best.Codec, Forecast: expected,
+		Why: fmt.Sprintf("a checkpoint took %s, forecast were %s to %s; %s", seconds(m.Seconds), seconds(low), seconds(high), best.Why)}, nil
+}
+
+// fit scales the description until the forecast of a checkpoint agrees with what was
+// measured: what limits it first, then what limits it next. It returns the first forecast.
+func (a *Adapter) fit(ctx context.Context, c Case, m Taken) (low, high, expected float64, err error) {
+	const most = 3
+	for i := range most {
+		f, err := Predict(ctx, a.sys, c)
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		e := a.expected(&f, m.Bytes)
+		factor := f.Latency.High / math.Max(f.Latency.Value, 1e-9)
+		if i == 0 {
+			low, high, expected = e/factor, e*factor, e
+		}
+		if m.Seconds <= e*factor && m.Seconds >= e/factor {
+			break
+		}
+		a.sys = Scaled(a.sys, f.Bottleneck, a.slower(&f, e, m.Seconds))
+	}
+	return low, high, expected, nil
+}
+
+// expected is the latency that a forecast means for the bytes that were stored: the
+// contents of memory are known only now.
+func (a *Adapter) expected(f *Forecast, bytes int64) float64 {
+	if f.Bytes <= 0 || bytes <= 0 || f.Bottleneck == "processor" || f.Bottleneck == "metadata" {
+		return f.Latency.Value
+	}
+	written := max(0, f.Storage-f.Packing)
+	return f.Latency.Value + written*(float64(bytes)/float64(f.Bytes)-1)
+}
+
+// slower is the factor for the part of a forecast that is scaled, within bounds.
+func (a *Adapter) slower(f *Forecast, expected, measured float64) float64 {
+	const most = 50
+	own := f.Coordination + f.Management
+	scaled := max(expected-own, expected/100)
+	return min(most, max(1./most, max(measured-own, measured/100)/scaled))
+}
+
+func (a *Adapter) key(s plan.Settings, codec string) string {
+	o := Option{Settings: s, Codec: codec}
+	return o.key()
+}
+
+// remember keeps the best that was measured of the present way, byte by byte. A full
+// checkpoint is not compared with one that follows.
+func (a *Adapter) remember(m Taken) {
+	if m.Full && a.c.Incremental {
+		return
+	}
+	k, v := a.key(a.c.Settings, a.c.Codec), a.value(m)
+	if was, ok := a.best[k]; !ok || v < was {
+		a.best[k] = v
+	}
+}
+
+// value is what is compared of a checkpoint.
+func (a *Adapter) value(m Taken) float64 {
+	switch a.objective {
+	case Latency:
+		return m.Seconds
+	case Bytes:
+		return float64(m.Bytes)
+	}
+	return m.Pause
+}
+
+// wasWorse reports whether a way was tried before and was no better than the present one
+// is now. A measurement counts for more than a forecast.
+func (a *Adapter) wasWorse(o *Option, m Taken) bool {
+	was, ok := a.best[a.key(o.Settings, o.Codec)]
+	return ok && was*adaptGain > a.value(m)
+}

@@ -1,0 +1,109 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/tune"
+	"ckpt/image/container"
+	"ckpt/image/pfs"
+)
+
+// A tuning looks for a better way to write while the job runs. Its fields belong to the
+// driver's loop, but for the adapter, which is asked by one goroutine at a time.
+type tuning struct {
+	adapter *tune.Adapter
+	asked   bool // the adapter is at work
+	told    bool // the way in which the job begins
+}
+
+// startTuning takes up the way in which the job was last told to write.
+func (d *driver) startTuning() error {
+	t := d.spec.Tuning
+	if t == nil {
+		return nil
+	}
+	sys, err := pfs.Read(strings.NewReader(t.Storage))
+	if err != nil {
+		return fmt.Errorf("storage that job %s is tuned for: %w", d.job.Name(), err)
+	}
+	objective, err := tune.ParseObjective(t.Objective)
+	if err != nil {
+		return err
+	}
+	inst, err := d.spec.Instance()
+	if err != nil {
+		return err
+	}
+	way := job.ReadWay(d.job, d.spec)
+	for _, g := range d.groups {
+		g.way = &way
+	}
+	c := tune.Case{Instance: inst, Mapping: d.spec.Mapping, MPI: d.spec.MPI, Settings: way.WritePath, Codec: way.Codec,
+		Async: d.spec.Async, Incremental: d.spec.Incremental}
+	d.tuning = &tuning{adapter: tune.NewAdapter(sys, c, objective, tune.Between), told: d.resumed()}
+	return nil
+}
+
+// tellTuned tells, once, in which way a new job begins.
+func (d *driver) tellTuned() {
+	if d.tuning == nil || d.tuning.told {
+		return
+	}
+	d.tuning.told = true
+	t := d.spec.Tuning
+	d.event(&job.TunedEvent{Type: "tuned", Objective: t.Objective, From: job.NewTunedWay(t.Before, t.BeforeAsync),
+		To: job.NewTunedWay(d.spec.Way(), d.spec.Async), Why: t.Why})
+}
+
+// adapt compares a checkpoint with its forecast, beside the computation. Another way holds
+// from the next checkpoint on that has not been begun.
+func (g *group) adapt(ev *job.CheckpointEvent) {
+	t := g.d.tuning
+	if t == nil || t.asked {
+		return
+	}
+	t.asked = true
+	m := tune.Taken{Full: g.base == 0, Bytes: ev.StoredBytes, Seconds: ev.Latency.Total, Pause: ev.Pause}
+	for _, f := range g.taken.Files {
+		if f.Kind == container.KindLibrary && g.base == 0 && ev.Number == 1 {
+			m.Library += f.Bytes
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	g.d.helpers.Go(func() {
+		select {
+		case <-g.d.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	g.d.helpers.Go(func() {
+		defer cancel()
+		change, err := t.adapter.Next(ctx, m)
+		g.d.post(func() {
+			t.asked = false
+			if err != nil {
+				g.d.log.Debug("no better way was looked for", "error", err)
+				return
+			}
+			g.change(change, ev)
+		})
+	})
+}
+
+// change has the group write in another way from now on.
+func (g *group) change(c *tune.Change, ev *job.CheckpointEvent) {
+	if c == nil {
+		return
+	}
+	was, is := *g.way, job.Way{WritePath: c.Settings, Codec: c.Codec}
+	if is == was || g.spec.Possible(is) != nil {
+		return
+	}
+	g.way = &is
+	g.d.event(&job.TunedEvent{Type: "tuned", After: ev.Number, Objective: g.spec.Tuning.Objective, From: job.NewTunedWay(was, g.spec.Async),
+		To: job.NewTunedWay(is, g.spec.Async), Measured: ev.Latency.Total, Forecast: c.Forecast, Why: c.Why})
+}

@@ -1,0 +1,92 @@
+package coordinator
+
+import (
+	"strings"
+	"testing"
+
+	"ckpt/coordinator/job"
+	"ckpt/image"
+	"ckpt/image/plan"
+	"ckpt/internal/vfs"
+)
+
+// misjudged describes processors that are slower than any: with zstd a checkpoint would take
+// minutes. Much faster processors explain the time that it really takes; on those, too, it
+// takes less without a codec.
+const misjudged = `
+name: misjudged
+host: {processors: 2, one_host: true}
+targets: {count: 1, rate: 1GB/s}
+codecs:
+  none: {pack: 1GB/s}
+  s2: {pack: 1kB/s, ratio: 0.9}
+  zstd: {pack: 1kB/s, ratio: 0.9}
+  gzip: {pack: 1kB/s, ratio: 0.9}
+`
+
+// TestTuning: a job that is tuned for a storage that is unlike its own changes its way
+// between two checkpoints, says so, and comes to the same result, with ranks that die in
+// between. A restart continues in the way that was found.
+func TestTuning(t *testing.T) {
+	s := newSpec(t, "ring.S.4", 2)
+	s.Schedule.Every, s.AutoRestart, s.Iterations = 2, true, 60
+	plain, _, _ := mustLaunch(t, newSpecOf(t, s), Options{})
+	before := s.Way()
+	s.Codec = "zstd"
+	s.Tuning = &job.Tuning{Storage: misjudged, Objective: "latency", Before: before, Why: "for a test"}
+	r, rec, opt := mustLaunch(t, s, Options{Failures: []Failure{{Rank: 1, Node: -1, Iter: 25}, {Rank: 2, Node: -1, Iter: 41}}})
+	if r.Digest != plain.Digest {
+		t.Errorf("digest %s, want %s", r.Digest, plain.Digest)
+	}
+	events := eventsOf[*job.TunedEvent](rec)
+	if len(events) < 2 {
+		t.Fatalf("%d changes were told, want the beginning and another", len(events))
+	}
+	first, second := events[0], events[1]
+	if first.After != 0 || first.From.Codec == "zstd" || first.To.Codec != "zstd" || first.Why != "for a test" {
+		t.Errorf("at the beginning: %+v", first)
+	}
+	if second.After == 0 || second.From != first.To || second.To == second.From || second.Measured <= 0 || second.Forecast <= second.Measured ||
+		!strings.Contains(second.Why, "a checkpoint took") {
+		t.Errorf("the change: %+v", second)
+	}
+	verifyAll(t, opt)
+
+	store, err := image.OpenStore(vfs.OS{}, opt.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := store.Job(r.Job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := job.ReadSpec(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := events[len(events)-1].To
+	if w := job.ReadWay(j, spec); job.NewTunedWay(w, false) != last {
+		t.Errorf("the way of a restart is %+v, want %+v", w, last)
+	}
+	again, err := Restart(t.Context(), RestartOptions{Options: Options{Store: opt.Store, Job: r.Job, Observer: &recorder{t: t}}, Checkpoint: 3})
+	if err != nil || again.Digest != plain.Digest {
+		t.Errorf("restart: %+v, %v", again, err)
+	}
+}
+
+// TestTuningRefuses: what cannot be tuned is refused before it runs.
+func TestTuningRefuses(t *testing.T) {
+	s := newSpec(t, "ring.S.4", 2)
+	s.Tuning, s.Mode = &job.Tuning{Storage: misjudged, Objective: "latency"}, job.Semi
+	if _, err := s.Resolve(); err == nil || !strings.Contains(err.Error(), "{tune}") {
+		t.Errorf("several groups: %v", err)
+	}
+	r, err := newSpec(t, "ring.S.4", 2).Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Possible(job.Way{WritePath: plan.Settings{Layout: plan.Shared}, Codec: "zstd"}) != nil ||
+		r.Possible(job.Way{Codec: "lz5"}) == nil || r.Possible(job.Way{WritePath: plan.Settings{Layout: plan.Aggregated, Aggregators: 5}}) == nil {
+		t.Error("possible ways are not told from others")
+	}
+}
