@@ -34,6 +34,11 @@ the prediction: --overhead plans with it until the first checkpoint is measured,
 status, list and show give it beside what was measured, ckpt predict score JOB
 compares them.
 
+With --tune the command finds the best way to write on a described storage, as ckpt tune
+does, and begins with it. Where checkpoints take another time than forecast, it scales
+the description by what was measured, and may change layout, aggregators, buffer and
+codec from the next checkpoint on (docs/STORAGE.md).
+
 ^C stops the job after a last checkpoint. A second ^C stops it at once, even if the
 storage does not answer. ckpt restart continues the job. SIGHUP does the
 same as ^C. SIGTERM and SIGUSR1, which batch systems send before the time is up, and
@@ -42,6 +47,7 @@ checkpoint now.`,
 		Example: `  ckpt launch bt.S.4 --nodes 2 --every 5 --fail rank=2@iter=12 --auto-restart
   ckpt launch cg.B --np 16 --map 8,8 --overhead 10% --job night
   ckpt launch bt.B.4 --iterations 2 --count 1 --json
+  ckpt launch bt.B.4 --count 3 --tune local-nvme
   ckpt launch --interval 10m --auto-restart --job heat -- mpiexec -n 8 ./heat 4096`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if cmd.ArgsLenAtDash() == 0 {
@@ -76,6 +82,9 @@ func runLaunch(ctx context.Context, g *ui.Globals, o *launchOptions, app string)
 		return err
 	}
 	opt.Job = o.job
+	if err := o.tuneSpec(ctx, &spec); err != nil {
+		return err
+	}
 	if o.model != "" {
 		if spec.Prediction, err = predictions.ForJob(o.model, app, o.np, &spec); err != nil {
 			return err

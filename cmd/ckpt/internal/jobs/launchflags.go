@@ -4,8 +4,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ckpt/cmd/ckpt/internal/storage"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/tune"
 	"ckpt/image/codec"
 )
 
@@ -24,6 +26,8 @@ type launchOptions struct {
 	every                string
 	interval, overhead   string
 	model                string
+	tune                 storage.Options
+	objective            string
 	sharedOnce, libsOnce bool
 	codec                string
 	incremental, async   bool
@@ -60,6 +64,9 @@ func (o *launchOptions) addFlags(g *ui.Globals, cmd *cobra.Command) {
 	f.StringVar(&o.interval, "interval", "", "time from one checkpoint to the next, like 10m")
 	f.StringVar(&o.overhead, "overhead", "", "checkpoint as often as this share of the computing time allows, like 10% or 0.1")
 	f.StringVar(&o.model, "model", "", "predict the checkpoints with this model of ckpt predict fit: --overhead begins with it, ckpt list shows it")
+	o.tune.AddFlags(f, "tune", "find the best way to write on this storage, and change it when measured rates disagree")
+	f.StringVar(&o.objective, "objective", string(tune.Pause), "with --tune: what is to be least, pause, latency or bytes")
+	ui.Choices(f, "objective", string(tune.Pause), string(tune.Latency), string(tune.Bytes))
 	f.IntVar(&o.keep, "keep", 0, "keep only the newest N sound checkpoints while the job runs (default: all)")
 	g.AddStoreFlag(cmd)
 	f.StringVar(&o.job, "job", "", "name of the job (default: APP-1, APP-2, …)")

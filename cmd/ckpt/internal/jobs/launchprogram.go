@@ -18,7 +18,7 @@ import (
 
 // simulatedOnly are the flags that mean nothing for a program of the user.
 var simulatedOnly = []string{"np", "iterations", "mpi", "mode", "group-size", "log", "stagger", "jitter", "seed", "residual-every", "count", "launcher",
-	"shared-once", "library-once", "model", "level"}
+	"shared-once", "library-once", "model", "level", "tune", "objective"}
 
 // programOnly are the flags that mean nothing for simulated ranks.
 var programOnly = []string{"nodes-from-launcher", "grace", "engine"}

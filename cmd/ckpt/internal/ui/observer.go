@@ -10,6 +10,7 @@ import (
 
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
+	"ckpt/image/plan"
 	"ckpt/zones"
 )
 
@@ -124,6 +125,43 @@ func restarted(ev *job.RestartedEvent) string {
 		text += fmt.Sprintf("; %s repeated what was lost", Seconds(*ev.Replay))
 	}
 	return text
+}
+
+// tuned describes a change of the way to write.
+func tuned(ev *job.TunedEvent) string {
+	to := "keeps " + wayText(&ev.To)
+	if ev.From != ev.To {
+		to = "writes " + wayText(&ev.To) + ", not " + wayText(&ev.From)
+	}
+	when := "the job"
+	if ev.After > 0 {
+		when = fmt.Sprintf("after checkpoint %d the job", ev.After)
+	}
+	return fmt.Sprintf("tuned: %s %s: %s", when, to, ev.Why)
+}
+
+// wayText names a way to write.
+func wayText(w *job.TunedWay) string {
+	text := string(w.Layout)
+	if w.Strategy != plan.Individual {
+		text += fmt.Sprintf(" (%s, %s, buffer %s)", w.Strategy, aggregatorsText(w.Aggregators), Size(w.Buffer))
+	}
+	text += " " + w.Codec
+	if w.Async {
+		text += " async"
+	}
+	return text
+}
+
+// aggregatorsText says how many aggregators a setting asks for.
+func aggregatorsText(n int) string {
+	switch n {
+	case 0:
+		return "an aggregator per node"
+	case plan.Auto:
+		return "an aggregator per OST"
+	}
+	return Count(n, "aggregator")
 }
 
 // recovery describes the cost of a failure.
@@ -253,6 +291,8 @@ func describe(ev any) string {
 			Count(ev.Restarts, "restart"), of, Seconds(ev.Pause), Seconds(ev.Silence))
 	case *coordinator.IntervalEvent:
 		return newInterval(ev)
+	case *job.TunedEvent:
+		return tuned(ev)
 	case *job.OutputEvent:
 		return fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
 	case *coordinator.RecoveryEvent:
