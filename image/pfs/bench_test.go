@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ckpt/image/plan"
+	"ckpt/internal/race"
 )
 
 // scales are the sizes that the simulator is made for. All ranks have the same,
@@ -22,6 +23,7 @@ var scales = []struct {
 	{"1M/shared", 1_000_000, 100, 8 << 20, 1000, 1000, 1 << 20, plan.Shared},
 	{"1M/aggregated", 1_000_000, 100, 8 << 20, 1000, 4, 1 << 20, plan.Aggregated},
 	{"1M/per-rank", 1_000_000, 100, 8 << 20, 1000, 1, 1 << 20, plan.PerRank},
+	{"1M/per-rank-64MiB", 1_000_000, 100, 64 << 20, 1000, 1, 1 << 20, plan.PerRank},
 }
 
 // BenchmarkScale plans and simulates. It reports events, and the memory that the
@@ -29,6 +31,9 @@ var scales = []struct {
 func BenchmarkScale(b *testing.B) {
 	for _, test := range scales {
 		b.Run(test.name, func(b *testing.B) {
+			if test.ranks > 100_000 && !race.Nightly() {
+				b.Skip("a million ranks take 10 to 25 s: set CKPT_NIGHTLY=1")
+			}
 			s := mustLoad(b, "eos-spider2")
 			s.Targets.Count, s.Servers.Count, s.RPC = test.targets, test.targets, Bytes(test.rpc)
 			var events, heap float64
