@@ -9,6 +9,8 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
+	"ckpt/image"
+	"ckpt/zones"
 )
 
 func newShowCommand(g *ui.Globals) *cobra.Command {
@@ -45,6 +47,16 @@ any more. --plot draws them.`,
 	return cmd
 }
 
+// describeArray describes an array of all ranks, from which another number of them can
+// resume.
+func describeArray(a image.GlobalPart) string {
+	sides := make([]string, len(a.Axes))
+	for i, s := range a.Axes {
+		sides[i] = fmt.Sprint(s.Cells)
+	}
+	return fmt.Sprintf("%s of all ranks, %s cells of %d bytes", zones.Printable(a.Region), strings.Join(sides, " x "), a.Elem)
+}
+
 func runShow(g *ui.Globals, target string) error {
 	j, m, err := g.OpenCheckpoint(target)
 	if err != nil {
@@ -70,6 +82,11 @@ func runShow(g *ui.Globals, target string) error {
 	}
 	if line.Step > 0 {
 		g.Printf("step       %d, as the program counts\n", line.Step)
+	}
+	if len(m.Ranks) > 0 { // those of an imported checkpoint may be unknown
+		for _, a := range m.Ranks[0].Global {
+			g.Printf("array      %s\n", describeArray(a))
+		}
 	}
 	g.Printf("taken      %s by %s under %s, mapping %s\n\n", line.Created.Local().Format(time.DateTime), m.App, m.MPI, line.Mapping.Short())
 	var rows [][]string
