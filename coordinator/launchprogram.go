@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ func resumeProgram(ctx context.Context, was *job.Resolved, j *image.Job, store *
 	if err != nil {
 		return nil, err
 	}
-	again, np, err := opt.again(was)
+	again, np, err := opt.again(was, from)
 	if err != nil {
 		return nil, err
 	}
@@ -105,27 +106,28 @@ func resumeProgram(ctx context.Context, was *job.Resolved, j *image.Job, store *
 }
 
 // again describes the run that continues a job, and returns how many ranks are to come, 0
-// for as many as its command starts.
-func (o *RestartOptions) again(was *job.Resolved) (job.Spec, int, error) {
+// for as many as its command starts. By default they are those of the checkpoint.
+func (o *RestartOptions) again(was *job.Resolved, from *image.Manifest) (job.Spec, int, error) {
 	spec := was.Spec
 	spec.AutoRestart = spec.AutoRestart || o.AutoRestart
 	program := *spec.Program
 	spec.Program = &program
-	switch {
-	case len(o.Command) > 0:
+	if len(o.Command) > 0 {
 		program.Command = o.Command
 		return spec, o.NP, nil
-	case o.NP == 0 || o.NP == was.NP:
-		return spec, was.NP, nil
 	}
-	command, ok := launch.WithRanks(program.Command, was.NP, o.NP)
+	np := cmp.Or(o.NP, from.NP)
+	if np == was.NP {
+		return spec, np, nil
+	}
+	command, ok := launch.WithRanks(program.Command, was.NP, np)
 	if !ok {
 		return spec, 0, &job.UsageError{Text: fmt.Sprintf("{np} %d: the command of the job does not say in one place that it starts %s: %s",
-			o.NP, plainRanks(was.NP), strings.Join(program.Command, " ")),
-			Fix: fmt.Sprintf("give the command that starts %s: {restart %s} {np} %d -- mpiexec -n %d ./program", plainRanks(o.NP), o.Job, o.NP, o.NP)}
+			np, plainRanks(was.NP), strings.Join(program.Command, " ")),
+			Fix: fmt.Sprintf("give the command that starts %s: {restart %s} {np} %d -- mpiexec -n %d ./program; {np} %d starts that of the job", plainRanks(np), o.Job, np, np, was.NP)}
 	}
 	program.Command = command
-	return spec, o.NP, nil
+	return spec, np, nil
 }
 
 // openForProgram opens the store, and refuses a name of a job that cannot be given,

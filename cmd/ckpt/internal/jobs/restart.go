@@ -60,7 +60,7 @@ beginning. It removes newer checkpoints and all that the logs hold.`,
 	}
 	o.Placement.AddFlags(cmd.Flags())
 	cmd.Flags().IntVar(&o.checkpoint, "checkpoint", 0, "number of the checkpoint (default: the newest)")
-	cmd.Flags().IntVar(&o.np, "np", 0, "number of ranks (default: that of the checkpoint, of a program as launched or as many as COMMAND starts)")
+	cmd.Flags().IntVar(&o.np, "np", 0, "number of ranks (default: that of the checkpoint, or as many as COMMAND starts)")
 	cmd.Flags().BoolVar(&o.withoutLog, "without-log", false, "resume from what the checkpoints alone allow, and remove all message logs")
 	g.AddStoreFlag(cmd)
 	o.running.addFlags(cmd.Flags())
