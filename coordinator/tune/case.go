@@ -32,6 +32,8 @@ type Case struct {
 	// the image of a rank is written.
 	Memory  *job.PlannedMemory
 	Packing func(rank int) float64
+	// OneStream says that a rank has one write under way, as other checkpointers do.
+	OneStream bool
 	// Doubt is the relative standard deviation of the stored bytes.
 	Doubt float64
 	// Limit is how many bytes of a node buffers and copies may take; 0: any number.

@@ -101,7 +101,11 @@ func (c *Case) predict(ctx context.Context, sys *pfs.System, codec string) (Fore
 
 // jobs are what is written: by the ranks, and beside them the library.
 func (c *Case) jobs(p *plan.Plan, packing []float64, rounds float64) ([]pfs.Job, error) {
-	jobs := []pfs.Job{{Plan: p, Sync: true, Depth: int(min(depth, max(1, p.Settings.Buffer/plan.WriteBytes))),
+	underWay := int(min(depth, max(1, p.Settings.Buffer/plan.WriteBytes)))
+	if c.OneStream {
+		underWay = 1
+	}
+	jobs := []pfs.Job{{Plan: p, Sync: true, Depth: underWay,
 		Pack: func(rank int) float64 { return packing[rank] / rounds }}}
 	if c.Library == 0 {
 		return jobs, nil

@@ -160,6 +160,9 @@ func tunedText(g *ui.Globals, r *tunedResult, choice *tune.Choice) string {
 	if s.StripeCount != d.StripeCount || s.StripeSize != d.StripeSize {
 		text += fmt.Sprintf("note   stripe the directory so: lfs setstripe -c %d -S %s DIR\n", s.StripeCount, strings.TrimSuffix(ui.FlagSize(s.StripeSize), "iB"))
 	}
+	if len(r.Flags) == 0 {
+		return text + "flags  none: ckpt launch does this by itself\n"
+	}
 	return text + "flags  " + strings.Join(r.Flags, " ") + "\n"
 }
 

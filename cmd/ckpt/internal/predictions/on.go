@@ -41,7 +41,7 @@ func (o *timeOptions) on(ctx context.Context) (*shared, error) {
 // Images times the images of another checkpointer: a file of each process, one stream into
 // each.
 func (s *shared) Images(t *predict.Time) error {
-	c := tune.Case{Memory: imagesOf(t), Mapping: t.Mapping, Settings: plan.Defaults(), Background: s.background, Doubt: t.Doubt()}
+	c := tune.Case{Memory: imagesOf(t), OneStream: true, Mapping: t.Mapping, Settings: plan.Defaults(), Background: s.background, Doubt: t.Doubt()}
 	f, err := tune.Predict(s.ctx, s.sys, c)
 	if err != nil {
 		return err
