@@ -11,9 +11,19 @@ const most = 128
 
 // add adds a number that is not negative.
 func (s *exactSum) add(v float64) {
+	if v > most {
+		v = most
+	}
 	var carry uint64
-	s.lo, carry = bits.Add64(s.lo, uint64(min(v, most)*(1<<56)), 0)
+	s.lo, carry = bits.Add64(s.lo, uint64(v*(1<<56)), 0)
 	s.hi += carry
+}
+
+// merge adds another sum.
+func (s *exactSum) merge(o exactSum) {
+	var carry uint64
+	s.lo, carry = bits.Add64(s.lo, o.lo, 0)
+	s.hi += o.hi + carry
 }
 
 // take returns the sum in parts of 32 bits, the lowest first, and begins again. The parts

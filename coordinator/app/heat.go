@@ -136,11 +136,13 @@ func (h *heat) step(c Comm, iter int) (float64, error) {
 	}
 	drive := 0.002 * ripple(iter)
 	above, below, left, right := h.shifts[0].points, h.shifts[1].points, h.shifts[2].points, h.shifts[3].points
+	var sum exactSum
 	for i, old := range h.t {
 		d := h.kappa[i]*(above[i]+below[i]+left[i]+right[i]-4*old) + drive - 0.002*old
 		h.t[i] = old + d
-		h.a.exact.add(d * d)
+		sum.add(d * d)
 	}
+	h.a.exact.merge(sum)
 	return 0, nil
 }
 

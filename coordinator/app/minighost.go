@@ -213,8 +213,8 @@ func (g *miniGhost) update(v, iter int) float64 {
 	south, north := face(1, 0), face(1, 1)
 	bottom, top := face(2, 0), face(2, 1)
 	drive := 0.02 * ripple(iter)
-	exact := g.a.exact
 	var sum float64
+	var exact exactSum
 	below, current := g.plane[0], g.plane[1]
 	for k := range nz {
 		plane := x[k*nx*ny : (k+1)*nx*ny]
@@ -265,14 +265,14 @@ func (g *miniGhost) update(v, iter int) float64 {
 				}
 				d := 0.1*(l+r+back[i]+front[i]+dn[i]+u[i]-6*old) + source*g.wave[0][i] - 0.02*old
 				dst[i] = old + d
-				if exact != nil {
-					exact.add(d * d)
-				} else {
-					sum += d * d
-				}
+				exact.add(d * d)
+				sum += d * d
 			}
 		}
 		below, current = current, below
+	}
+	if g.a.exact != nil {
+		g.a.exact.merge(exact)
 	}
 	return sum
 }
