@@ -97,10 +97,11 @@ func checkNumbers(path string, v reflect.Value) error {
 }
 
 func checkNumber(path string, v reflect.Value) error {
-	x, most := 0.0, 0.0
+	// Below the least, times would leave the range of numbers.
+	x, least, most := 0.0, 0.0, 0.0
 	switch n := v.Interface().(type) {
 	case Rate:
-		x, most = float64(n), maxRate
+		x, least, most = float64(n), 1, maxRate
 	case Duration:
 		x, most = float64(n), maxTime
 	case Bytes:
@@ -108,7 +109,10 @@ func checkNumber(path string, v reflect.Value) error {
 	case int:
 		x, most = float64(n), maxCount
 	case float64:
-		x, most = n, maxRate
+		x, least, most = n, 1e-6, maxRate
+	}
+	if x > 0 && x < least {
+		return fmt.Errorf("%s: %v: must be 0 or at least %v", path, v.Interface(), least)
 	}
 	if !(x >= 0 && x <= most) || math.IsInf(x, 0) {
 		return fmt.Errorf("%s: %v: must be 0 to %v", path, v.Interface(), most)

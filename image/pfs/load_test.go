@@ -2,6 +2,8 @@ package pfs
 
 import (
 	"bytes"
+	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -9,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"ckpt/image/plan"
 )
 
 func TestPresets(t *testing.T) {
@@ -59,6 +63,8 @@ func TestReadRefuses(t *testing.T) {
 		{small + "servers: {count: 2}", "more than the 1 targets"},
 		{small + "servers: {write_behind: true}", "servers.cache: missing"},
 		{small + "host: {processors: 99999999}", "host.processors: 99999999: must be 0 to"},
+		{small + "host: {stream: 0.1B/s}", "host.stream: 0.1B/s: must be 0 or at least 1"},
+		{small + "metadata: {creates: 1e-9}", "metadata.creates: 1e-09: must be 0 or at least 1e-06"},
 		{small + "metadata: {creates: .nan}", "metadata.creates: NaN"},
 		{small + "metadata: {creates: -.inf}", "metadata.creates: -Inf"},
 		{small + "misfit: {scatter: -1}", "misfit.scatter: -1"},
@@ -130,7 +136,7 @@ func FuzzRead(f *testing.F) {
 		}
 		f.Add(src)
 	}
-	f.Add([]byte(small + "host: {stream: 0.1B/s, latency: 1e-9}"))
+	f.Add([]byte(small + "host: {stream: 1.5B/s, latency: 1e-9}"))
 	f.Fuzz(func(t *testing.T, src []byte) {
 		s, err := Read(bytes.NewReader(src))
 		if err != nil {
@@ -146,6 +152,38 @@ func FuzzRead(f *testing.F) {
 		}
 		if d := cmp.Diff(s, again); d != "" {
 			t.Fatal(d)
+		}
+	})
+}
+
+// FuzzRun simulates on whatever can be described. Every figure is a number.
+func FuzzRun(f *testing.F) {
+	for _, name := range Presets() {
+		src, err := presets.ReadFile("presets/" + name + ".yaml")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(src, uint8(0))
+	}
+	f.Add([]byte(small+"rpc: 4KiB\nin_flight: 1\nlocks: {kind: extent-to-end, callback: 1}\nsync: 1e6"), uint8(255))
+	f.Fuzz(func(t *testing.T, src []byte, choice uint8) {
+		s, err := Read(bytes.NewReader(src))
+		if err != nil || s.Targets.Count > 1000 {
+			return
+		}
+		set := plan.Settings{
+			Layout:   []plan.Layout{plan.PerRank, plan.Aggregated, plan.Shared}[choice>>4%3],
+			Strategy: []plan.Strategy{plan.TwoPhase, plan.Dynamic, plan.Static, plan.Individual}[choice>>6],
+			P1:       choice&1 > 0, P2: choice&2 > 0, P3: choice&4 > 0, StripeCount: 2,
+		}
+		p := mustPlan(t, sources(4, 2, 1<<20), set)
+		r := mustRun(t, s, Job{Plan: p, Sync: true, Read: choice&8 > 0})
+		j := r.Jobs[0]
+		if j.Bytes != 4<<20 || !(j.Seconds >= 0) || math.IsInf(j.Seconds, 0) || !(j.Rate >= 0) || math.IsInf(j.Rate, 0) {
+			t.Errorf("%+v", j)
+		}
+		if _, err := json.Marshal(r); err != nil {
+			t.Error(err)
 		}
 	})
 }

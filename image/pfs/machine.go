@@ -145,8 +145,7 @@ func (sim *Sim) newTargets(node int) []*target {
 			name: node*s.Targets.Count + i, server: &servers[i%len(servers)], space: int64(s.Servers.Cache) / int64(each),
 			write: float64(s.Targets.Rate) * free, read: float64(s.Targets.ReadRate) * free,
 		}
-		random := rand.New(rand.NewPCG(sim.opt.Seed, uint64(t.name)))
-		if random.Float64() < s.Targets.Stragglers.Share {
+		if slow := s.Targets.Stragglers.Share; slow > 0 && rand.New(rand.NewPCG(sim.opt.Seed, uint64(t.name))).Float64() < slow {
 			t.write *= s.Targets.Stragglers.Factor
 			t.read *= s.Targets.Stragglers.Factor
 		}
