@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"ckpt/coordinator/tune"
@@ -18,6 +20,10 @@ type calibration struct {
 	sys   *pfs.System
 	until time.Time
 	packs map[string][]pfs.CodecSpeed // by codec, of all rounds
+	// drawn are further trials, which are compared with the description.
+	drawn    []trial
+	seed     uint64
+	compared []trialRow
 }
 
 // calibrationTrials are small and short.
@@ -60,10 +66,32 @@ const (
 	packBytes = 16 << 20
 )
 
-// run runs the trials in rounds, as the time and the space suffice, and calibrates.
+// run runs the trials in rounds, as the time and the space suffice, and calibrates. With
+// trials that are to be compared it runs all of them in the same rounds, whatever time
+// that takes.
 func (c *calibration) run(ctx context.Context) (*pfs.System, []trialRow, error) {
 	c.seen, c.packs = c.pack, make(map[string][]pfs.CodecSpeed)
 	list := calibrationTrials()
+	var all [][]outcome
+	var err error
+	if len(c.drawn) > 0 {
+		all, err = runInTurns(ctx, &c.trials, slices.Concat(list, c.drawn), rand.New(rand.NewPCG(c.seed, 41)))
+	} else {
+		all, err = c.runUntil(ctx, list)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	c.enterCodecs()
+	sys, rows, err := c.calibrate(ctx, list, all)
+	if err == nil && len(c.drawn) > 0 {
+		c.compared, err = compareTrials(ctx, sys, c.drawn, all[len(list):])
+	}
+	return sys, rows, err
+}
+
+// runUntil runs trials in turns until the time is over.
+func (c *calibration) runUntil(ctx context.Context, list []trial) ([][]outcome, error) {
 	all := make([][]outcome, len(list))
 	bar := c.g.NewBar("jobs", int64(len(list)), false)
 	defer bar.Clear()
@@ -74,14 +102,13 @@ func (c *calibration) run(ctx context.Context) (*pfs.System, []trialRow, error) 
 			continue
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		all[i] = append(all[i], o)
 		ran++
 		bar.Set(int64(min(ran, len(list))))
 	}
-	c.enterCodecs()
-	return c.calibrate(ctx, list, all)
+	return all, nil
 }
 
 // calibrate fits what the description gives to what the trials took.

@@ -30,8 +30,9 @@ their own and one for all, syncs, names, codecs, and what ckpt itself costs. Som
 probes are held out: they say how far the description may be off. Afterwards nothing is
 left in DIR.
 
-With DIR, --on and --jobs, run short jobs, drawn by --seed, and compare the latency of
-their checkpoints with the description.
+With DIR and --jobs, run short jobs as well, drawn by --seed, and compare the latency of
+their checkpoints with the description, or with that of --on, which is not measured
+again then.
 
 Without DIR, run the write benchmark of Larrosa's thesis on a description of a storage,
 in virtual time: every rank has as many bytes, a block of a two-dimensional array, and
@@ -73,7 +74,7 @@ setting with one value holds for all runs. Without --sweep there is one run.`,
 	f.IntVar(&o.nodes, "nodes", 0, "spread the ranks over this many nodes (default one rank on each)")
 	f.StringVar(&o.bytes, "bytes", "2GiB", "bytes of each rank")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of what is random: slow targets, held-out probes, jobs")
-	f.IntVar(&o.jobs, "jobs", 0, "with DIR and --on: compare so many short jobs with the description")
+	f.IntVar(&o.jobs, "jobs", 0, "with DIR: compare so many short jobs with the description")
 	o.probe.addFlags(f)
 	return cmd
 }
@@ -86,10 +87,8 @@ func runStorageIn(cmd *cobra.Command, g *ui.Globals, dir string, o *storageOptio
 		}
 	}
 	switch {
-	case o.on == "" && o.jobs == 0:
-		return runProbeStorage(cmd.Context(), g, dir, o)
 	case o.on == "":
-		return ui.Missing("--on", "scratch.yaml")
+		return runProbeStorage(cmd.Context(), g, dir, o)
 	case o.jobs == 0:
 		return ui.Missing("--jobs", "40")
 	}

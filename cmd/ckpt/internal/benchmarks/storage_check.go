@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/tune"
+	"ckpt/image/pfs"
 	"ckpt/image/plan"
 )
 
@@ -33,8 +35,8 @@ func drawTrial(rng *rand.Rand) trial {
 	s.Buffer = int64(pick(4, 8, 16, 32)) << 20
 	np := pick(2, 4, 8, 16)
 	codec := []string{"none", "none", "s2", "zstd"}[rng.IntN(4)]
-	app := "minighost.A"
-	if rng.IntN(3) == 0 {
+	app := packApp // how well other data pack, and how fast, no description of storage says
+	if codec == "none" && rng.IntN(3) == 0 {
 		app = "minighost.W"
 	}
 	return trial{App: app, NP: np, Nodes: min(np, pick(1, 2, 4)), Settings: s, Codec: codec}
@@ -62,29 +64,43 @@ func runCheckStorage(ctx context.Context, g *ui.Globals, dir string, o *storageO
 	defer stop()
 	out := &checked{Dir: dir, On: sys.Name, Seed: o.seed, Misfit: sys.Misfit.Scatter}
 	rng := rand.New(rand.NewPCG(o.seed, 40))
-	list := make([]trial, o.jobs)
-	for i := range list {
-		list[i] = drawTrial(rng)
-	}
+	list := drawTrials(o.jobs, rng)
 	outcomes, err := runInTurns(ctx, &trials{g: g, dir: dir, most: most}, list, rng)
 	if err != nil {
 		return err
 	}
+	if out.Trials, err = compareTrials(ctx, sys, list, outcomes); err != nil {
+		return err
+	}
+	out.Median, out.Inside = summarise(out.Trials)
+	return g.Show(out, func() error { return printCompared(g, out.Trials) })
+}
+
+// drawTrials draws configurations by a seed.
+func drawTrials(n int, rng *rand.Rand) []trial {
+	list := make([]trial, n)
+	for i := range list {
+		list[i] = drawTrial(rng)
+	}
+	return list
+}
+
+// compareTrials predicts what trials measured.
+func compareTrials(ctx context.Context, sys *pfs.System, list []trial, outcomes [][]outcome) (rows []trialRow, err error) {
 	for i := range list {
 		c, err := list[i].forecast()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		f, err := tune.Predict(ctx, sys, c)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		row := newTrialRow(list[i], joined(outcomes[i]), &f)
 		row.HeldOut = true
-		out.Trials = append(out.Trials, row)
+		rows = append(rows, row)
 	}
-	out.summarise()
-	return g.Show(out, func() error { return out.print(g) })
+	return rows, nil
 }
 
 // runInTurns runs trials in rounds, each in an order of its own.
@@ -108,22 +124,24 @@ func runInTurns(ctx context.Context, r *trials, list []trial, rng *rand.Rand) ([
 	return outcomes, nil
 }
 
-func (c *checked) summarise() {
+// summarise returns the median of the absolute relative errors, and the share of the times
+// that lie in their interval.
+func summarise(rows []trialRow) (middle, covered float64) {
 	var off []float64
 	inside := 0
-	for i := range c.Trials {
-		r := &c.Trials[i]
+	for i := range rows {
+		r := &rows[i]
 		off = append(off, relative(r.Predicted, r.Measured))
 		if r.inside() {
 			inside++
 		}
 	}
-	c.Median, c.Inside = medianOf(off), float64(inside)/float64(len(c.Trials))
+	return medianOf(off), float64(inside) / float64(len(rows))
 }
 
-func (c *checked) print(g *ui.Globals) error {
+func printCompared(g *ui.Globals, list []trialRow) error {
 	var rows [][]string
-	for _, r := range c.Trials {
+	for _, r := range list {
 		mark := ""
 		if !r.inside() {
 			mark = "outside"
@@ -131,8 +149,9 @@ func (c *checked) print(g *ui.Globals) error {
 		rows = append(rows, append(r.of.row(), ui.MiB(r.Stored), milliseconds(r.Measured), milliseconds(r.Predicted),
 			fmt.Sprintf("%.1f–%.1f", 1e3*r.Low, 1e3*r.High), percentOff(r.Predicted, r.Measured), mark))
 	}
-	if err := g.Table(append(trialHeader, "|stored MiB", "|measured ms", "|predicted ms", "|95 %", "|off", ""), rows); err != nil {
+	if err := g.Table(append(slices.Clone(trialHeader), "|stored MiB", "|measured ms", "|predicted ms", "|95 %", "|off", ""), rows); err != nil {
 		return err
 	}
-	return g.Printf("\n%d jobs: error %.0f %% in the median, %.0f %% of the times inside of the interval\n", len(c.Trials), 100*c.Median, 100*c.Inside)
+	middle, inside := summarise(list)
+	return g.Printf("\n%s: error %.0f %% in the median, %.0f %% of the times inside of the interval\n", ui.Count(len(list), "job"), 100*middle, 100*inside)
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +45,11 @@ type probed struct {
 	Misfit      float64     `json:"misfit"`
 	HeldOut     int         `json:"held_out_count"`
 	Unknown     []string    `json:"unknown_list"`
+	// Of jobs that were run beside those of the calibration, and compared with the
+	// description.
+	Compared []trialRow `json:"compared_list,omitempty"`
+	Median   *float64   `json:"median_error,omitempty"`
+	Inside   *float64   `json:"covered_share,omitempty"`
 }
 
 // A probedRow is a probe, and what the description gives for it; 0 if it is no write.
@@ -104,9 +111,14 @@ func runProbeStorage(ctx context.Context, g *ui.Globals, dir string, o *storageO
 	if free, err := (vfs.OS{}).Free(dir); err == nil {
 		most = min(most, free/2)
 	}
-	c := &calibration{trials: trials{g: g, dir: dir, most: most}, sys: sys, until: begin.Add(limit)}
+	c := &calibration{trials: trials{g: g, dir: dir, most: most}, sys: sys, until: begin.Add(limit), seed: o.seed,
+		drawn: drawTrials(o.jobs, rand.New(rand.NewPCG(o.seed, 40)))}
 	if sys, out.Jobs, err = c.run(ctx); err != nil {
 		return err
+	}
+	if out.Compared = c.compared; len(c.compared) > 0 {
+		middle, inside := summarise(c.compared)
+		out.Median, out.Inside = &middle, &inside
 	}
 	out.Took = time.Since(begin).Seconds()
 	if err := out.describe(sys); err != nil {
@@ -194,8 +206,14 @@ func (p *probed) print(g *ui.Globals, output string) error {
 		rows = append(rows, r.cells())
 	}
 	g.Printf("\n")
-	if err := g.Table(append(trialHeader, "|stored MiB", "|measured ms", "|description ms", "|off", ""), rows); err != nil {
+	if err := g.Table(append(slices.Clone(trialHeader), "|stored MiB", "|measured ms", "|description ms", "|off", ""), rows); err != nil {
 		return err
+	}
+	if len(p.Compared) > 0 {
+		g.Printf("\n")
+		if err := printCompared(g, p.Compared); err != nil {
+			return err
+		}
 	}
 	g.Printf("\nmisfit %.0f %% over %d held-out measurements\n", 100*p.Misfit, p.HeldOut)
 	for _, u := range p.Unknown {

@@ -1,0 +1,81 @@
+package benchmarks
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/tune"
+	"ckpt/image"
+	"ckpt/image/pfs"
+)
+
+// TestDrawnTrialsCanRun plans and predicts all trials.
+func TestDrawnTrialsCanRun(t *testing.T) {
+	sys, err := pfs.Load("local-nvme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	layouts := make(map[string]bool)
+	for _, x := range slices.Concat(calibrationTrials(), drawTrials(60, rand.New(rand.NewPCG(1, 2)))) {
+		c, err := x.forecast()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tune.Predict(t.Context(), sys, c); err != nil {
+			t.Errorf("%v: %v", x.row(), err)
+		}
+		ranks := 0
+		for _, n := range x.mapping() {
+			ranks += n
+		}
+		if ranks != x.NP || len(x.mapping()) != x.Nodes {
+			t.Errorf("%v: mapping %v", x.row(), x.mapping())
+		}
+		layouts[x.layout()] = true
+	}
+	if len(layouts) != 4 {
+		t.Errorf("layouts %v", layouts)
+	}
+}
+
+// TestFirstCheckpointDoesNotCount gives the events of a job.
+func TestFirstCheckpointDoesNotCount(t *testing.T) {
+	var list []job.CheckpointEvent
+	for _, s := range []float64{9, 1, 2, 3} {
+		list = append(list, job.CheckpointEvent{Latency: image.Latency{Total: s, Coordination: s / 10}, StoredBytes: 7})
+	}
+	o := outcomeOf(list[1:])
+	if o.Latency != 2 || o.Coordination != 0.2 || o.Stored != 7 {
+		t.Errorf("%+v", o)
+	}
+	if o := joined([]outcome{o, {all: []float64{5, 6, 7}, Stored: 8}}); o.Latency != 4 || o.Stored != 8 {
+		t.Errorf("joined: %+v", o)
+	}
+}
+
+func TestFinalists(t *testing.T) {
+	var list []trial
+	for np := range 7 {
+		list = append(list, trial{NP: np})
+	}
+	times := [][]float64{{9}, {5}, {8}, {1}, {7}, {2}, {6}}
+	last := finalists(list, times)
+	var got []int
+	for _, x := range last {
+		got = append(got, x.NP)
+	}
+	// The default and the choice, which is the third best, and the three best of the rest.
+	if !slices.Equal(got, []int{0, 1, 3, 5, 6}) {
+		t.Errorf("finalists %v", got)
+	}
+}
+
+func TestSummary(t *testing.T) {
+	rows := []trialRow{{Measured: 1, Predicted: 1.1, Low: 0.5, High: 2}, {Measured: 1, Predicted: 0.7, Low: 0.5, High: 0.9}, {Measured: 2, Predicted: 2.4, Low: 1, High: 3}}
+	middle, inside := summarise(rows)
+	if middle < 0.199 || middle > 0.201 || inside < 0.66 || inside > 0.67 {
+		t.Errorf("median %v, inside %v", middle, inside)
+	}
+}
