@@ -41,7 +41,7 @@ const (
 
 // doubtOfFactors is what a factor adds to the loss: it stays at 1 unless checkpoints say
 // otherwise.
-const doubtOfFactors = 0.02
+const doubtOfFactors = 0.05
 
 // Calibrate returns a description that gives what checkpoints of ckpt took: with the costs
 // of the service, and with rates of probes corrected to those that jobs had. The misfit is

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"time"
 
 	"ckpt/image/codec"
@@ -27,7 +28,7 @@ type CodecResult struct {
 	// is shuffled, 0 to 1.
 	Raw      float64 `json:"raw_share"`
 	Filtered float64 `json:"filtered_share"`
-	// Rates are in bytes of memory per second.
+	// Rates are in bytes of memory per second of processor time.
 	Encode float64 `json:"encode_bytes_per_s"`
 	Decode float64 `json:"decode_bytes_per_s"`
 	// PaysBelow is the bandwidth of the storage, in bytes per second, below which
@@ -164,22 +165,25 @@ func (x *Extents) codec(ctx context.Context, setting codec.Setting, progress fun
 	var raw, filtered int64
 	r := CodecResult{Codec: setting.String(), Bytes: x.Bytes}
 	var buf []byte
+	// Other work on the machine does not count.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	for _, e := range x.list {
 		if err := ctx.Err(); err != nil {
 			return r, err
 		}
 		n := int64(len(e.raw))
-		start := time.Now()
+		start := codec.ProcessorTime()
 		p := enc.Encode(e.raw, e.elem)
-		encoding += time.Since(start)
+		encoding += codec.ProcessorTime() - start
 		if len(buf) < len(e.raw) {
 			buf = make([]byte, len(e.raw))
 		}
-		start = time.Now()
+		start = codec.ProcessorTime()
 		if err := dec.Decode(buf[:n], p.Data, p.ID, p.Filter); err != nil {
 			return r, fmt.Errorf("%v: %w", setting, err)
 		}
-		decoding += time.Since(start)
+		decoding += codec.ProcessorTime() - start
 		r.Stored += zones.PageRound(int64(len(p.Data)))
 		if p.ID == codec.Raw {
 			raw += n

@@ -14,7 +14,8 @@
 //   - All files lie in one new directory inside of the one that is measured. Run removes
 //     it, also after an error and when the context is done.
 //   - At most Options.MaxBytes lie there at a time, and at most half of the free space.
-//   - Run begins no probe that the time left is too short for, once each was measured.
+//   - Run begins no probe that the time left is too short for, once each was measured. It
+//     exceeds twice the time only as long as a fit would have too few probes.
 //   - Some of the probes are held out, drawn by the seed: they are for checks, no fit
 //     may use them.
 package probe

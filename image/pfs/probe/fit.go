@@ -25,11 +25,11 @@ func (f *Fitted) Off() float64 { return math.Log(f.Measured / f.Predicted) }
 func (r *Result) Fit(ctx context.Context, h Host) (*pfs.System, []Fitted, error) {
 	f := &fitter{ctx: ctx, res: r, base: r.start(h)}
 	for i := range r.Probes {
-		if p := &r.Probes[i]; p.Kind == Write && p.Direct == r.Direct && !p.HeldOut {
+		if p := &r.Probes[i]; r.fits(p) {
 			f.probes = append(f.probes, p)
 		}
 	}
-	if len(f.probes) < 5 {
+	if len(f.probes) < fewest {
 		return nil, nil, errors.New("too few probes were measured for a fit: give them more time")
 	}
 	if err := f.search(); err != nil {

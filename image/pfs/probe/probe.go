@@ -178,7 +178,7 @@ func (r *runner) remove(name string) error {
 }
 
 // rounds measures all probes in turns, until the time is over. The first round is
-// whole, unless it takes more than twice the time.
+// whole, unless it takes more than twice the time and a fit is possible.
 func (r *runner) rounds(most int64) error {
 	begin := r.now()
 	if err := r.tryDirect(); err != nil {
@@ -199,7 +199,7 @@ func (r *runner) rounds(most int64) error {
 			p := &r.res.Probes[i]
 			spent := r.now().Sub(begin)
 			left := r.opt.Time - spent
-			if over = len(p.Seconds) > 0 && left.Seconds() < p.Median() || spent > 2*r.opt.Time; over {
+			if over = len(p.Seconds) > 0 && left.Seconds() < p.Median() || spent > 2*r.opt.Time && r.enough(); over {
 				break
 			}
 			if err := r.probe(p); err != nil {
@@ -216,6 +216,23 @@ func (r *runner) rounds(most int64) error {
 	r.finish(begin)
 	return nil
 }
+
+// fewest is how many probes a fit needs.
+const fewest = 8
+
+// enough reports whether a fit is possible.
+func (r *runner) enough() bool {
+	n := 0
+	for i := range r.res.Probes {
+		if p := &r.res.Probes[i]; r.res.fits(p) && len(p.Seconds) > 0 {
+			n++
+		}
+	}
+	return n >= fewest
+}
+
+// fits reports whether a fit may use a probe.
+func (r *Result) fits(p *Probe) bool { return p.Kind == Write && p.Direct == r.Direct && !p.HeldOut }
 
 // finish drops probes that were never measured, and says so.
 func (r *runner) finish(begin time.Time) {

@@ -31,7 +31,7 @@ func (t *ticker) read() time.Time {
 
 // few are options under which a Run makes a few probes, drawn by the seed.
 func few(seed uint64) Options {
-	return Options{Time: 12 * time.Millisecond, MaxBytes: 8 << 20, Seed: seed, Clock: new(ticker).read}
+	return Options{Time: 12 * time.Millisecond, MaxBytes: 4 << 20, Seed: seed, Clock: new(ticker).read}
 }
 
 func newFS(t *testing.T) *memfs.FS {
@@ -107,7 +107,7 @@ func TestEveryFault(t *testing.T) {
 			t.Fatal(err)
 		}
 		ops := count.Ops()
-		for at := 1; at <= len(ops); at += 1 + len(ops)/12 {
+		for at := 1; at <= len(ops); at += 1 + len(ops)/6 {
 			fsys := newFS(t)
 			_, err := Run(t.Context(), faultfs.New(fsys, faultfs.Fault{At: at, Err: syscall.ENOSPC}), "/d", few(seed))
 			if !errors.Is(err, durable.ErrStorageFull) {

@@ -38,6 +38,7 @@ func calibrationTrials() []trial {
 		shape(plan.Shared, 8, 2, "minighost.W", "none"),
 		shape(plan.PerRank, 4, 1, packApp, "none"),
 		shape(plan.PerRank, 2, 1, "minighost.S", "none"),
+		shape(plan.PerRank, 8, 1, packApp, "none"),
 		shape(plan.PerRank, 16, 1, "minighost.S", "none"),
 		shape(plan.Aggregated, 16, 4, "minighost.S", "none"),
 		shape(plan.Shared, 4, 2, "minighost.A", "none"),
@@ -50,6 +51,10 @@ func calibrationTrials() []trial {
 		shape(plan.Aggregated, 4, 1, "minighost.A", "none"),
 		shape(plan.Aggregated, 8, 4, "minighost.W", "zstd"),
 		shape(plan.Shared, 4, 1, "minighost.A", "zstd"),
+		shape(plan.PerRank, 2, 1, "minighost.A", "none"),
+		shape(plan.Shared, 16, 2, "minighost.A", "none"),
+		shape(plan.PerRank, 2, 1, "minighost.W", "none"),
+		shape(plan.Aggregated, 2, 2, "minighost.A", "none"),
 	}
 }
 
