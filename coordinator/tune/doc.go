@@ -16,6 +16,9 @@
 // the round before is written. With Async the application continues once its memory is
 // copied, and the pause is coordination and the copy.
 //
+// An Adapter follows a job that runs. Where its checkpoints disagree with their forecasts,
+// it scales the description by what was measured, and looks for a better way.
+//
 // # Promises
 //
 //   - A forecast is a function of its input, and of the seed.

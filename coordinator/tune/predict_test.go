@@ -189,3 +189,15 @@ func TestPredictRefuses(t *testing.T) {
 		t.Error("a case without an application was taken")
 	}
 }
+
+// Another checkpointer has one write under way: where each waits for its answer, that takes
+// longer.
+func TestPredictOneStream(t *testing.T) {
+	sys, c := system(), caseOf(t, "bt.B.4", 4)
+	sys.Host.Latency = 0.05
+	many := predict(t, sys, c)
+	c.OneStream = true
+	if one := predict(t, sys, c); one.Storage <= many.Storage {
+		t.Errorf("one write at a time takes %g s, four %g", one.Storage, many.Storage)
+	}
+}
