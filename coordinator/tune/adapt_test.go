@@ -20,7 +20,7 @@ func next(t *testing.T, a *tune.Adapter, m tune.Taken) *tune.Change {
 
 // A checkpoint that takes the time of its forecast changes nothing.
 func TestAdapterKeepsAWay(t *testing.T) {
-	c := caseOf(t, "bt.B.16", 4)
+	c := caseOf(t, "bt.A.16", 4)
 	c.Whole, c.Codec = false, "none"
 	f := predict(t, system(), c)
 	a := tune.NewAdapter(system(), c, tune.Latency, tune.Between)
@@ -38,7 +38,7 @@ func TestAdapterChangesTheCodec(t *testing.T) {
 		codec, want string
 		factor      float64
 	}{{"gzip", "none s2 zstd", 0.2}, {"none", "gzip zstd s2", 20}} {
-		sys, c := system(), caseOf(t, "bt.B.16", 4)
+		sys, c := system(), caseOf(t, "bt.A.16", 4)
 		c.Whole, c.Codec = false, x.codec
 		if x.codec == "gzip" {
 			sys.Targets.Rate = 5e6 // as the description has it
@@ -57,7 +57,7 @@ func TestAdapterChangesTheCodec(t *testing.T) {
 
 // Bytes that differ from those expected are no sign of another storage.
 func TestAdapterKnowsBytes(t *testing.T) {
-	c := caseOf(t, "bt.B.16", 4)
+	c := caseOf(t, "bt.A.16", 4)
 	c.Whole = false
 	f := predict(t, system(), c)
 	a := tune.NewAdapter(system(), c, tune.Latency, tune.Between)
@@ -69,7 +69,7 @@ func TestAdapterKnowsBytes(t *testing.T) {
 
 // A way that was measured to be worse is not gone back to, whatever is forecast of it.
 func TestAdapterRemembers(t *testing.T) {
-	sys, c := system(), caseOf(t, "bt.B.16", 4)
+	sys, c := system(), caseOf(t, "bt.A.16", 4)
 	c.Whole, c.Codec, c.Incremental = false, "none", true
 	a := tune.NewAdapter(sys, c, tune.Latency, tune.Space{Codec: true})
 	seen := map[string]bool{"none": true}
@@ -92,7 +92,7 @@ func TestAdapterRemembers(t *testing.T) {
 
 func TestScaled(t *testing.T) {
 	for _, bottleneck := range []string{"target", "processor", "gather", "metadata"} {
-		c := caseOf(t, "bt.B.16", 4)
+		c := caseOf(t, "bt.A.16", 4)
 		c.Whole, c.Codec = false, "zstd"
 		sys := system()
 		sys.Host.Gather = pfs.Gather{Rate: 50e6, Parallel: 100e6}

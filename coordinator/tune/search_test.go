@@ -18,7 +18,7 @@ func search(t *testing.T, sys *pfs.System, c tune.Case, o tune.Objective) tune.C
 }
 
 func TestSearchNeverWorse(t *testing.T) {
-	for _, app := range []string{"bt.W.4", "bt.B.16", "cg.B.32"} {
+	for _, app := range []string{"bt.W.4", "cg.W.8"} {
 		for _, o := range []tune.Objective{tune.Pause, tune.Latency, tune.Bytes} {
 			c := caseOf(t, app, 2)
 			c.Whole = false
@@ -47,7 +47,7 @@ func value(o tune.Objective, f *tune.Forecast) float64 {
 }
 
 func TestSearchObjectives(t *testing.T) {
-	c := caseOf(t, "bt.B.16", 4)
+	c := caseOf(t, "bt.W.16", 4)
 	c.Whole = false
 	if choice := search(t, system(), c, tune.Bytes); choice.Best.Codec != "gzip" {
 		t.Errorf("the fewest bytes with %s, gzip leaves a fifth", choice.Best.Codec)
@@ -63,8 +63,8 @@ func TestSearchObjectives(t *testing.T) {
 }
 
 func TestSearchLimit(t *testing.T) {
-	c := caseOf(t, "bt.B.16", 4)
-	c.Limit = 100 << 20 // not what a copy of the memory of a node takes
+	c := caseOf(t, "bt.W.16", 4)
+	c.Limit = 65 << 20 // not what a copy of the memory of a node takes
 	choice := search(t, system(), c, tune.Pause)
 	for _, o := range choice.Ranking {
 		if o.Async || o.Forecast.Buffers > c.Limit {
@@ -78,7 +78,7 @@ func TestSearchLimit(t *testing.T) {
 }
 
 func TestSearchIsDeterministic(t *testing.T) {
-	c := caseOf(t, "cg.B.32", 4)
+	c := caseOf(t, "cg.W.8", 4)
 	c.Whole = false
 	a, b := search(t, system(), c, tune.Latency), search(t, system(), c, tune.Latency)
 	if !reflect.DeepEqual(a, b) {
@@ -87,7 +87,7 @@ func TestSearchIsDeterministic(t *testing.T) {
 }
 
 func TestSearchIn(t *testing.T) {
-	c := caseOf(t, "bt.B.16", 4)
+	c := caseOf(t, "bt.W.16", 4)
 	choice, err := tune.SearchIn(t.Context(), system(), c, tune.Bytes, tune.Space{Codec: true})
 	if err != nil {
 		t.Fatal(err)
