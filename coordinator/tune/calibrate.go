@@ -139,7 +139,8 @@ func calibrated(sys *pfs.System, at []float64) *pfs.System {
 	s.Codecs = maps.Clone(s.Codecs)
 	for name, c := range s.Codecs {
 		if name != none {
-			c.Pack *= pfs.Rate(e(packFactor))
+			// No job packs faster than a processor that does nothing else.
+			c.Pack *= pfs.Rate(min(1, e(packFactor)))
 			s.Codecs[name] = c
 		}
 	}

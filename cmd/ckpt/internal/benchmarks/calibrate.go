@@ -167,17 +167,18 @@ func (c *calibration) pack(ctx context.Context, t *trial, store string) error {
 	return err
 }
 
-// enterCodecs enters how fast the codecs are.
+// enterCodecs enters how fast the codecs are, and what they leave, in medians: data differ
+// between numbers of ranks.
 func (c *calibration) enterCodecs() {
 	c.sys.Codecs = make(map[string]pfs.CodecSpeed)
 	for name, list := range c.packs {
 		if name == "none" {
 			continue
 		}
-		var rates []float64
+		var rates, ratios []float64
 		for _, s := range list {
-			rates = append(rates, float64(s.Pack))
+			rates, ratios = append(rates, float64(s.Pack)), append(ratios, s.Ratio)
 		}
-		c.sys.Codecs[name] = pfs.CodecSpeed{Pack: pfs.Rate(medianOf(rates)), Ratio: list[len(list)-1].Ratio}
+		c.sys.Codecs[name] = pfs.CodecSpeed{Pack: pfs.Rate(medianOf(rates)), Ratio: medianOf(ratios)}
 	}
 }

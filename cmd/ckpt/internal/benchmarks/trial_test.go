@@ -79,3 +79,13 @@ func TestSummary(t *testing.T) {
 		t.Errorf("median %v, inside %v", middle, inside)
 	}
 }
+
+// TestCodecsAreMedians has data of one number of ranks pack far better than the rest.
+func TestCodecsAreMedians(t *testing.T) {
+	c := &calibration{sys: new(pfs.System), packs: map[string][]pfs.CodecSpeed{
+		"none": {{Pack: 1, Ratio: 1}}, "s2": {{Pack: 500, Ratio: 0.8}, {Pack: 400, Ratio: 0.79}, {Pack: 100, Ratio: 0.4}}}}
+	c.enterCodecs()
+	if got := c.sys.Codecs["s2"]; got.Pack != 400 || got.Ratio != 0.79 || len(c.sys.Codecs) != 1 {
+		t.Errorf("codecs %v", c.sys.Codecs)
+	}
+}
