@@ -31,7 +31,9 @@ func newBenchTuneCommand(g *ui.Globals) *cobra.Command {
 of DIR, and run each job in DIR with the default, with the choice and with every
 combination of layout, codec and buffer. The three best then compete with the choice
 and the default again, as the least of many times is low by chance. Print how the
-choice does beside the best of all. The objective is the latency. The runs take turns; the command removes them.`,
+choice does beside the best of all. The objective is the latency. The runs take turns;
+the command removes them. A case takes about a minute; after ^C the cases that are
+complete are printed.`,
 		Example: "  ckpt bench storage /scratch -o scratch.yaml\n  ckpt bench tune /scratch --on scratch.yaml --cases 5",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -103,13 +105,27 @@ func runBenchTune(ctx context.Context, g *ui.Globals, dir string, o *benchTuneOp
 	for range o.cases {
 		c, err := r.tune(ctx, sys, drawTrial(rng), o, rng)
 		if err != nil {
-			return err
+			bar.Clear()
+			return out.cut(ctx, g, err)
 		}
 		out.add(c)
 		bar.Set(int64(len(out.Cases)))
 	}
 	bar.Clear()
 	return g.Show(out, func() error { return out.print(g) })
+}
+
+// cut prints the cases that were measured before an interrupt: each took a minute.
+func (t *tuned) cut(ctx context.Context, g *ui.Globals, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	if len(t.Cases) > 0 {
+		if err := g.Show(t, func() error { return t.print(g) }); err != nil {
+			return err
+		}
+	}
+	return ui.ErrInterrupted
 }
 
 // tune measures one case.
