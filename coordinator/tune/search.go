@@ -82,7 +82,7 @@ var (
 // margin is by how much an option must be better than the default before it replaces it:
 // a part of what the description misses, within bounds.
 func margin(sys *pfs.System) float64 {
-	const least, most = 0.02, 0.05
+	const least, most = 0.02, 0.25
 	return min(most, max(least, sys.Misfit.Scatter/2))
 }
 
