@@ -153,13 +153,17 @@ func Remove(fsys vfs.FS, path string) error {
 
 // Mkdir makes a directory and its name durable. It syncs the parent even if
 // the directory is there, since the process that made it may not have done so
-// yet; the error is then fs.ErrExist.
+// yet; the error is then fs.ErrExist. After a sync that failed it removes what it made:
+// the kernel may count the name as written, so that no later sync would write it.
 func Mkdir(fsys vfs.FS, dir string) error {
 	err := fsys.Mkdir(dir)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	if serr := fsys.SyncDir(filepath.Dir(dir)); serr != nil {
+		if err == nil {
+			_ = fsys.Remove(dir) // another may use it already
+		}
 		return serr
 	}
 	return err
@@ -182,4 +186,22 @@ func MkdirAll(fsys vfs.FS, dir string) error {
 		return err
 	}
 	return nil
+}
+
+// RemoveAll removes a directory and all below it, if it is there.
+func RemoveAll(fsys vfs.FS, dir string) error {
+	entries, err := fsys.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	errs := []error{err}
+	for _, e := range entries {
+		name := filepath.Join(dir, e.Name())
+		if e.IsDir() {
+			errs = append(errs, RemoveAll(fsys, name))
+		} else {
+			errs = append(errs, Remove(fsys, name))
+		}
+	}
+	return errors.Join(append(errs, fsys.Remove(dir))...)
 }

@@ -180,6 +180,22 @@ func TestJournalTorn(t *testing.T) {
 	}
 }
 
+// TestMkdirAgain fails each operation of Mkdir: a later one that succeeds is durable.
+func TestMkdirAgain(t *testing.T) {
+	for at := 1; at <= 2; at++ {
+		m := memfs.New()
+		if err := Mkdir(faultfs.New(m, faultfs.Fault{At: at, Err: syscall.EIO}), "/dir"); err == nil {
+			t.Fatalf("operation %d failed, and Mkdir did not", at)
+		}
+		if err := Mkdir(m, "/dir"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.CrashClone(memfs.Crash{Mode: memfs.Lost}).Stat("/dir"); err != nil {
+			t.Errorf("operation %d failed: %v", at, err)
+		}
+	}
+}
+
 func TestReadFileRefuses(t *testing.T) {
 	m := disk(t)
 	var damage *DamageError

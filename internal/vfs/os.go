@@ -95,7 +95,12 @@ func (OS) SyncDir(name string) error {
 	if err != nil {
 		return err
 	}
-	err = d.Sync()
+	return syncDir(d)
+}
+
+// syncDir syncs a directory and closes it.
+func syncDir(d *os.File) error {
+	err := d.Sync()
 	// Some network file systems refuse to fsync a directory and make its
 	// entries durable by themselves.
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
@@ -113,12 +118,12 @@ func (OS) Lock(name string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err != unix.EINTR {
-			break
-		}
-	}
+	return lock(f, name, os.Stat)
+}
+
+// lock takes the lock of an open file, or closes it. Stat looks at what its name leads to.
+func lock(f *os.File, name string, stat func(string) (fs.FileInfo, error)) (io.Closer, error) {
+	err := again(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
 	if err != nil {
 		f.Close()
 		if err == unix.EWOULDBLOCK {
@@ -127,19 +132,19 @@ func (OS) Lock(name string) (io.Closer, error) {
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
 	}
 	// The holder before us may have removed the file: then this lock keeps nobody out.
-	if err := stillNamed(f, name); err != nil {
+	if err := stillNamed(f, name, stat); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
 
 // stillNamed fails unless name is the name of an open file.
-func stillNamed(f *os.File, name string) error {
+func stillNamed(f *os.File, name string, stat func(string) (fs.FileInfo, error)) error {
 	opened, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	named, err := os.Stat(name)
+	named, err := stat(name)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,63 @@
+package vfs
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"golang.org/x/sys/unix"
+)
+
+// Mapper is a File that can be mapped into memory.
+type Mapper interface {
+	// Map maps the first size bytes of the file, which must be that long.
+	Map(size int64) (Mapping, error)
+}
+
+// A Mapping is a file in memory. Touching its bytes may fail as reading and writing a
+// file may: use CopyMapped.
+type Mapping interface {
+	Bytes() []byte
+	// Sync makes the pages of a range durable.
+	Sync(off, n int64) error
+	Close() error
+}
+
+var _ Mapper = osFile{}
+
+type mapping []byte
+
+func (f osFile) Map(size int64) (m Mapping, err error) {
+	if have, err := f.Size(); err != nil || have < size {
+		return nil, fmt.Errorf("map %s: file has %d of %d bytes: %w", f.Name(), have, size, unix.EINVAL)
+	}
+	err = f.control("mmap", func(fd int) error {
+		b, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		m = mapping(b)
+		return err
+	})
+	return m, err
+}
+
+func (m mapping) Bytes() []byte { return m }
+
+func (m mapping) Sync(off, n int64) error {
+	page := int64(os.Getpagesize())
+	from := off / page * page
+	return os.NewSyscallError("msync", unix.Msync(m[from:off+n], unix.MS_SYNC))
+}
+
+func (m mapping) Close() error { return os.NewSyscallError("munmap", unix.Munmap(m)) }
+
+// CopyMapped copies src to dst, as long as the shorter of them. One of them is mapped:
+// a page that the disk cannot deliver or take is an error, not the end of the process.
+func CopyMapped(dst, src []byte) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if fault, ok := recover().(interface{ Addr() uintptr }); ok {
+			err = fmt.Errorf("page at address %#x: %w", fault.Addr(), unix.EIO)
+		}
+	}()
+	copy(dst, src)
+	return nil
+}
