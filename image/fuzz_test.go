@@ -16,6 +16,16 @@ func sealed(b []byte) []byte {
 	return fmt.Appendf(b[:len(b):len(b)], "%s%x\n", sumPrefix, blake3.Sum256(b))
 }
 
+// tierSeed returns a manifest of a version that nodes have, without its digest.
+func tierSeed(f *testing.F) []byte {
+	m := tieredManifest()
+	b, err := m.encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	return b[:len(b)-len(sumPrefix)-65]
+}
+
 // FuzzManifest reads arbitrary bytes as a manifest.
 func FuzzManifest(f *testing.F) {
 	names, _ := filepath.Glob("testdata/store/jobs/*/*/manifest")
@@ -29,6 +39,7 @@ func FuzzManifest(f *testing.F) {
 	}
 	f.Add([]byte(manifestMagic+"1\n{}\n"), true)
 	f.Add([]byte(manifestMagic+"2\n{}\n"), true)
+	f.Add(tierSeed(f), true)
 	f.Fuzz(func(t *testing.T, b []byte, seal bool) {
 		if seal {
 			b = sealed(b)

@@ -15,7 +15,8 @@ import (
 // WriteLibrary stores the library zone of the program that the ranks run, once
 // for the job, and returns the entry for the manifests of its checkpoints. Number
 // is that of the checkpoint which needs it first; until that has been committed,
-// Sweep removes the file. It needs the lock.
+// Sweep removes the file, and another attempt at the checkpoint replaces it. It needs
+// the lock.
 func (j *Job) WriteLibrary(ctx context.Context, number int, regions []zones.Region, opt container.WriteOptions) (container.File, error) {
 	j.mu.Lock()
 	err := j.locked("write library to")
@@ -28,6 +29,11 @@ func (j *Job) WriteLibrary(ctx context.Context, number int, regions []zones.Regi
 		return container.File{}, durable.Op("write library to", dir, -1, err)
 	}
 	name := filepath.Join(dir, libraryName(number))
+	if _, err := j.fs.Stat(j.manifestPath(number)); errors.Is(err, fs.ErrNotExist) {
+		if err := durable.Remove(j.fs, name); err != nil {
+			return container.File{}, err
+		}
+	}
 	h := container.Header{Job: j.name, Number: container.JobNumber, Rank: -1, Node: -1, Kind: container.KindLibrary}
 	info, err := container.Write(ctx, j.fs, name, h, regions, opt)
 	if err != nil {

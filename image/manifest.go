@@ -66,6 +66,32 @@ type Manifest struct {
 	// Log is what the ranks have logged of messages since the checkpoint before.
 	Log     *LogStats `json:"log,omitempty"`
 	Library *Library  `json:"library,omitempty"`
+	// ID is random: it tells checkpoints of the same number apart, of which one was
+	// committed on the nodes and the other in the store. 128 bits in hex; empty for those
+	// that were written to the store only.
+	ID string `json:"id,omitempty"`
+	// Tier says how the nodes hold the checkpoint, which were the first to have it.
+	Tier *Tier `json:"tier,omitempty"`
+}
+
+// Tier is the directories of the nodes that a checkpoint was written to first.
+type Tier struct {
+	Dir     string   `json:"dir"`               // of each node, with {node} for its number
+	Protect string   `json:"protect"`           // scheme of redundancy, like partner:1
+	Domains []int    `json:"domains,omitempty"` // failure domain of each node; empty: each its own
+	Hosts   []string `json:"hosts,omitempty"`   // of the nodes
+	// Parities are the files that lost ones can be rebuilt from.
+	Parities []Parity `json:"parities,omitempty"`
+}
+
+// A Parity is a file that protects those of a set of ranks.
+type Parity struct {
+	Path   string `json:"path"` // as in Files
+	Set    int    `json:"set"`
+	Index  int    `json:"index"` // which of those of the set
+	Node   int    `json:"node"`  // that has it
+	Bytes  int64  `json:"bytes"` // length of the file
+	Blake3 string `json:"blake3,omitempty"`
 }
 
 // levelApplication is the value of Manifest.Level.
@@ -155,6 +181,9 @@ func (m *Manifest) check() error {
 			return fmt.Errorf("file %q is listed twice", f.Path)
 		}
 		files[f.Path] = true
+	}
+	if err := m.checkTier(files); err != nil {
+		return fmt.Errorf("tier: %w", err)
 	}
 	ranks := make(map[int]bool, len(m.Ranks))
 	for _, r := range m.Ranks {
@@ -289,6 +318,12 @@ func (m *Manifest) encode() ([]byte, error) {
 	}
 	return seal(manifestMagic, append(body, '\n')), nil
 }
+
+// Encode returns a manifest that was committed as its file has it, to be kept elsewhere too.
+func (m *Manifest) Encode() ([]byte, error) { return m.encode() }
+
+// DecodeManifest reads what Encode has made. Name is that of the file in errors.
+func DecodeManifest(name string, b []byte) (*Manifest, error) { return decodeManifest(name, b) }
 
 // decodeManifest reads a manifest. Its errors are durable.DamageError, durable.ErrNewerVersion
 // if the manifest is sound but not for us.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"sync/atomic"
-	"syscall"
 
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
@@ -14,16 +12,13 @@ import (
 )
 
 // An output is a container file that is being written. It goes around the page cache
-// where the file system lets it, and through it from the first write that does not
-// work so. Several goroutines may write to it.
+// where the file system lets it. Several goroutines may write to it.
 type output struct {
 	fs      vfs.FS
 	path    string
 	trace   tracer
 	created bool // by us: it is removed if it cannot be completed
-	direct  bool
-	file    vfs.File
-	cached  atomic.Pointer[vfs.File] // used instead of file, once it is there
+	file    *vfs.Around
 	space   reservation
 }
 
@@ -31,15 +26,11 @@ type output struct {
 // known.
 func createOutput(fsys vfs.FS, path string, trace tracer, buffered bool, limit int64) (*output, error) {
 	o := &output{fs: fsys, path: path, trace: trace, created: true}
-	var direct func(string) (vfs.File, error)
-	if dc, ok := fsys.(vfs.DirectCreator); ok && !buffered {
-		direct = dc.CreateDirect
-	}
-	if err := o.open("create", direct, fsys.Create); err != nil {
+	if err := o.open("create", vfs.CreateAround, buffered); err != nil {
 		return nil, err
 	}
 	if limit > 0 {
-		o.space.f, _ = o.file.(vfs.Preallocator)
+		o.space.f, _ = o.file.File().(vfs.Preallocator)
 		o.space.limit = limit
 	}
 	return o, nil
@@ -48,58 +39,25 @@ func createOutput(fsys vfs.FS, path string, trace tracer, buffered bool, limit i
 // openOutput opens a file that several ranks fill.
 func openOutput(fsys vfs.FS, path string, trace tracer, buffered bool) (*output, error) {
 	o := &output{fs: fsys, path: path, trace: trace}
-	var direct func(string) (vfs.File, error)
-	if dw, ok := fsys.(vfs.DirectWriter); ok && !buffered {
-		direct = dw.OpenWriteDirect
-	}
-	return o, o.open("open", direct, fsys.OpenWrite)
+	return o, o.open("open", vfs.OpenAround, buffered)
 }
 
-func (o *output) open(op string, direct, buffered func(string) (vfs.File, error)) error {
+func (o *output) open(op string, open func(vfs.FS, string, bool) (*vfs.Around, error), buffered bool) (err error) {
 	start := o.trace.now()
-	err := errors.ErrUnsupported
-	if direct != nil {
-		o.file, err = direct(o.path)
-		o.direct = err == nil
-	}
-	if notDirect(err) {
-		o.file, err = buffered(o.path)
-	}
-	if err != nil {
+	if o.file, err = open(o.fs, o.path, buffered); err != nil {
 		return durable.Op(op, o.path, -1, err)
 	}
 	o.trace.opened(o.created, start)
 	return nil
 }
 
-// notDirect reports whether an error says that there is no direct I/O here.
-func notDirect(err error) bool {
-	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL)
-}
+// direct reports whether the file goes around the page cache.
+func (o *output) direct() bool { return o.file.Direct() }
 
 // WriteAt implements io.WriterAt.
 func (o *output) WriteAt(b []byte, off int64) (int, error) {
 	o.space.reach(off + int64(len(b)))
-	f := o.file
-	if cached := o.cached.Load(); cached != nil {
-		f = *cached
-	}
-	n, err := f.WriteAt(b, off)
-	if err != nil && o.direct && o.cached.Load() == nil && notDirect(err) {
-		if f, err = o.fs.OpenWrite(o.path); err != nil {
-			return 0, err
-		}
-		if !o.cached.CompareAndSwap(nil, &f) {
-			f.Close() // another write was faster
-			f = *o.cached.Load()
-		}
-		n, err = f.WriteAt(b, off)
-	}
-	if fl, ok := f.(vfs.Flusher); ok && err == nil && (!o.direct || o.cached.Load() != nil) {
-		// Only a hint: the disk should work while we go on.
-		_ = fl.Flush(off, int64(n))
-	}
-	return n, err
+	return o.file.WriteAt(b, off)
 }
 
 // write is WriteAt, recorded and with an error that names the file.
@@ -143,11 +101,7 @@ func (o *output) sync() error {
 // errors.
 func (o *output) close(err error) error {
 	start := o.trace.now()
-	var cached error
-	if f := o.cached.Load(); f != nil {
-		cached = (*f).Close()
-	}
-	cerr := durable.Op("close", o.path, -1, errors.Join(o.file.Close(), cached))
+	cerr := durable.Op("close", o.path, -1, o.file.Close())
 	o.trace.record(iotrace.Close, 0, iotrace.None, 0, start)
 	if err == nil {
 		err = cerr

@@ -32,7 +32,7 @@ func Write(ctx context.Context, fsys vfs.FS, path string, h Header, regions []zo
 	if err != nil {
 		return FileInfo{}, err
 	}
-	w.direct, w.outputs[0] = o.direct, o
+	w.direct, w.outputs[0] = o.direct(), o
 	w.chunks = w.chunksOfMemory(0, len(w.index.extents))
 	if err := o.close(w.alone(ctx)); err != nil {
 		return FileInfo{}, err

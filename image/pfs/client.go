@@ -31,6 +31,16 @@ func (sim *Sim) File(spec FileSpec) *File {
 	return f
 }
 
+// Create calls done when the server of names has made a file.
+func (sim *Sim) Create(done func()) { sim.name(sim.sys.Metadata.Creates, done) }
+
+// Lookup calls done when the server of names has found a file.
+func (sim *Sim) Lookup(done func()) { sim.name(sim.sys.Metadata.Opens, done) }
+
+func (sim *Sim) name(perSecond float64, done func()) {
+	sim.At(sim.metadata(sim.now, perSecond)+float64(sim.sys.Metadata.Latency), done)
+}
+
 // Client is a process that writes and reads.
 type Client struct {
 	sim       *Sim

@@ -151,6 +151,7 @@ func (c *chunk) store(sim *Sim) {
 	bytes, unit := c.size()
 	t := c.lane.target
 	in := t.server.link.pass(flow{sim.now, max(c.flow.tail, sim.now)}, bytes, unit)
+	in = t.server.accept(in, sim.requests(c.bytes), float64(sim.sys.Servers.PerRequest))
 	done := in.tail
 	cached := sim.sys.Servers.WriteBehind
 	if cached {
@@ -173,7 +174,8 @@ func (c *chunk) fetch(sim *Sim) {
 	bytes, unit := c.size()
 	t := c.lane.target
 	all := sim.cost(t, c.lane.file, c.offset, c.bytes, true)
-	out := t.disk.work(flow{sim.now, sim.now}, all, all*unit/bytes)
+	in := t.server.accept(flow{sim.now, sim.now}, sim.requests(c.bytes), float64(sim.sys.Servers.PerRead))
+	out := t.disk.work(in, all, all*unit/bytes)
 	c.flow = t.server.link.pass(out, bytes, unit)
 	if c.lane.client.host.router != nil {
 		sim.schedule(c.flow.head, c, atRouter)

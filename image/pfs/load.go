@@ -21,8 +21,11 @@ var presets embed.FS
 const maxSource = 1 << 20
 
 // Presets returns the names of the built-in descriptions, in order.
-func Presets() []string {
-	entries, err := presets.ReadDir("presets")
+func Presets() []string { return Names(presets, "presets") }
+
+// Names returns the names of the descriptions in a directory of the program, in order.
+func Names(files embed.FS, dir string) []string {
+	entries, err := files.ReadDir(dir)
 	if err != nil {
 		panic("pfs: " + err.Error())
 	}
@@ -71,7 +74,7 @@ func Read(r io.Reader) (*System, error) {
 		return nil, fmt.Errorf("longer than %d bytes", maxSource)
 	}
 	s := new(System)
-	if err := decode(src, s); err != nil {
+	if err := Decode(src, s); err != nil {
 		return nil, err
 	}
 	s.setDefaults()
@@ -84,11 +87,11 @@ func Read(r io.Reader) (*System, error) {
 // inType is how the YAML package names our Go types in its errors.
 var inType = regexp.MustCompile(` (in type|into) [\w.\[\]]+`)
 
-// decode refuses keys that are unknown or repeated.
-func decode(src []byte, s *System) error {
+// Decode reads a description in YAML, and refuses keys that are unknown or repeated.
+func Decode(src []byte, into any) error {
 	d := yaml.NewDecoder(bytes.NewReader(src))
 	d.KnownFields(true)
-	if err := d.Decode(s); err != nil {
+	if err := d.Decode(into); err != nil {
 		if errors.Is(err, io.EOF) {
 			return errors.New("the file is empty")
 		}

@@ -65,8 +65,9 @@ type host struct {
 
 // server is the host of some targets.
 type server struct {
-	link  resource
-	cache resource // copying into it
+	link      resource
+	cache     resource // copying into it
+	processor resource // answering requests
 }
 
 // target is a disk, or an array of them.
@@ -219,8 +220,7 @@ func (sim *Sim) cost(t *target, f *File, offset, bytes int64, read bool) float64
 		rate = t.read
 	}
 	seconds := float64(bytes) / (rate * s.factor(t.active))
-	requests := (bytes + int64(sim.sys.RPC) - 1) / int64(sim.sys.RPC)
-	seconds += float64(requests) * float64(s.PerRequest)
+	seconds += sim.requests(bytes) * float64(s.PerRequest)
 	switch gap := offset - t.end; {
 	case t.last == f && gap == 0:
 	case t.last == f && gap > 0 && read:
@@ -232,6 +232,19 @@ func (sim *Sim) cost(t *target, f *File, offset, bytes int64, read bool) float64
 	}
 	t.last, t.end = f, offset+bytes
 	return seconds
+}
+
+// requests returns how many requests make so many bytes.
+func (sim *Sim) requests(bytes int64) float64 {
+	return float64((bytes + int64(sim.sys.RPC) - 1) / int64(sim.sys.RPC))
+}
+
+// accept has the processor of the server take requests, if that takes it any time.
+func (s *server) accept(f flow, requests, each float64) flow {
+	if each == 0 {
+		return f
+	}
+	return s.processor.work(f, requests*each, each)
 }
 
 // factor returns the rate of a target for so many writers.

@@ -46,7 +46,7 @@ func (sim *Sim) use(span float64) []ResourceUse {
 	}
 	sim.eachTarget(func(t *target) {
 		add("target", fmt.Sprintf("target %d", t.name), t.disk.busy)
-		add("server", fmt.Sprintf("server of target %d", t.name), max(t.server.link.busy, t.server.cache.busy))
+		add("server", fmt.Sprintf("server of target %d", t.name), max(t.server.link.busy, t.server.cache.busy, t.server.processor.busy))
 	})
 	add("metadata", "metadata server", sim.meta.busy)
 	var use []ResourceUse

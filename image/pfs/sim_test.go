@@ -56,6 +56,9 @@ func TestWriteTime(t *testing.T) {
 		{"a request", "rpc: 1MiB", 1, mib, 0.01},
 		{"latency", "host: {latency: 2ms}", 1, mib, 0.012},
 		{"requests", "", 1, 4 * mib, 0.04},
+		{"a processor of a server beside its target", "servers: {per_request: 1ms}", 1, 4 * mib, 0.001 + 0.04},
+		{"a processor that is slower than the target", "servers: {count: 1, per_request: 20ms}", 4, 16 * mib, 16*0.020 + 0.010},
+		{"a processor of reads", "servers: {per_read: 20ms}", 1, mib, 0.01},
 		{"dirty bytes", "host: {dirty: 50MiB}", 1, 100 * mib, 0.52}, // the chunk of 4 MiB is answered as a whole
 		{"a copy", "host: {dirty: 1GiB, copy: 104857600B/s}", 1, 100 * mib, 1},
 		{"a cache", "servers: {write_behind: true, cache: 1GiB, cache_rate: 1GiB/s}", 1, 100 * mib, 100. / 1024},

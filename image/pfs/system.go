@@ -66,6 +66,8 @@ type Servers struct {
 	Cache       Bytes     `yaml:"cache,omitempty" json:"cache"` // of each, shared equally by its targets
 	CacheRate   Rate      `yaml:"cache_rate,omitempty" json:"cache_rate"`
 	WriteBehind bool      `yaml:"write_behind,omitempty" json:"write_behind"` // a write is answered when it is in the cache
+	PerRequest  Duration  `yaml:"per_request,omitempty" json:"per_request"`   // of its processor, for each request
+	PerRead     Duration  `yaml:"per_read,omitempty" json:"per_read"`         // for each request that reads; default as PerRequest
 	ReadAhead   ReadAhead `yaml:"read_ahead,omitempty" json:"read_ahead"`
 }
 
@@ -165,6 +167,9 @@ func (s *System) setDefaults() {
 	}
 	if s.Servers.Count == 0 && s.Targets.Count > 0 {
 		s.Servers.Count = s.Targets.Count
+	}
+	if s.Servers.PerRead == 0 {
+		s.Servers.PerRead = s.Servers.PerRequest
 	}
 	if s.Servers.ReadAhead.After == 0 {
 		s.Servers.ReadAhead.After = 2

@@ -1,0 +1,210 @@
+package container
+
+import (
+	"context"
+
+	"ckpt/image/codec"
+	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// CopyOptions are the settings of Copy.
+type CopyOptions struct {
+	// Pace, if not nil, is called before n bytes are written. It waits until they may be;
+	// an error of it ends the copy.
+	Pace func(ctx context.Context, n int) error
+}
+
+// Same checks that a container file that refers to no other is the one that was written,
+// byte for byte. Progress, if not nil, is told the bytes read since the last call.
+func (p Place) Same(ctx context.Context, f File, progress func(int64)) error {
+	c, err := p.complete(f)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	opt := CopyOptions{}
+	if progress != nil {
+		opt.Pace = func(_ context.Context, n int) error { progress(int64(n)); return nil }
+	}
+	return newCopier(c, nil, opt).run(ctx)
+}
+
+// Copy makes the file path of another file system the same as a container file that
+// refers to no other, byte for byte, and returns when its data is durable. The name
+// becomes so at the next SyncDir. All that is copied is checked on its way. The file must
+// not exist; on an error none is left. Damage of the file that is read is a
+// durable.DamageError that names it.
+func (p Place) Copy(ctx context.Context, f File, to vfs.FS, path string, opt CopyOptions) error {
+	c, err := p.complete(f)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	o, err := createOutput(to, path, tracer{}, false, c.size)
+	if err != nil {
+		return err
+	}
+	return o.close(newCopier(c, o, opt).run(ctx))
+}
+
+// complete opens a file that refers to no other.
+func (p Place) complete(f File) (*container, error) {
+	c, err := p.open(f)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(c.index.files); n > 0 {
+		c.Close()
+		return nil, durable.Damaged(c.path, c.trailer.indexOffset, "it refers to %d other files, want none", n)
+	}
+	return c, nil
+}
+
+// A copier copies a container, a stage at a time: the next one is read while one is
+// written.
+type copier struct {
+	c      *container
+	o      *output // nil: it is only checked
+	opt    CopyOptions
+	own    []extentRec // in the order of the file
+	sum    uint32      // of what has been read of the first of own
+	stages [2][]byte
+}
+
+func newCopier(c *container, o *output, opt CopyOptions) *copier {
+	return &copier{c: c, o: o, opt: opt, own: c.index.ownOnce()}
+}
+
+func (k *copier) run(ctx context.Context) error {
+	end := k.c.trailer.indexOffset
+	if err := k.header(); err != nil {
+		return err
+	}
+	var last *errgroup.Group // the write under way
+	wait := func(err error) error {
+		if last != nil {
+			if werr := last.Wait(); err == nil {
+				err = werr
+			}
+			last = nil
+		}
+		return err
+	}
+	for i, at := 0, int64(BlockSize); at < end; i++ {
+		b := staged(&k.stages[i%2], min(stageBytes, end-at))
+		err := k.read(ctx, b, at)
+		if err = wait(err); err != nil {
+			return err
+		}
+		last = new(errgroup.Group)
+		off := at
+		last.Go(func() error { return k.write(b, off) })
+		at += int64(len(b))
+	}
+	if err := wait(nil); err != nil {
+		return err
+	}
+	return k.tail(ctx)
+}
+
+// header copies the first block, which has been checked as the file was opened.
+func (k *copier) header() error {
+	b := staged(&k.stages[0], BlockSize)
+	if err := durable.ReadAt(k.c.f, k.c.path, b, 0); err != nil {
+		return err
+	}
+	if digestOf(b) != k.c.index.header {
+		return durable.Damaged(k.c.path, 0, "header is not the one that the index was written for")
+	}
+	return k.write(b, 0)
+}
+
+func (k *copier) write(b []byte, off int64) error {
+	if k.o == nil {
+		return nil
+	}
+	return k.o.write(b, off)
+}
+
+// tail copies the index and the trailer, checks the length and syncs.
+func (k *copier) tail(ctx context.Context) error {
+	t := k.c.trailer
+	b := aligned(int(k.c.size - t.indexOffset))
+	if err := k.pace(ctx, len(b)); err != nil {
+		return err
+	}
+	if err := durable.ReadAt(k.c.f, k.c.path, b, t.indexOffset); err != nil {
+		return err
+	}
+	n := len(b) - BlockSize
+	if again, err := decodeTrailer(b[n:], k.c.size); err != nil || again != t || digestOf(b[:t.indexLen]) != t.digest {
+		return durable.Damaged(k.c.path, t.indexOffset, "index changed while it was copied")
+	}
+	if !allZero(b[t.indexLen:n]) {
+		return durable.Damaged(k.c.path, t.indexOffset+t.indexLen, "index is padded with other than zeros")
+	}
+	if k.o == nil {
+		return nil
+	}
+	if err := k.o.complete(b, t); err != nil {
+		return err
+	}
+	return k.o.sync()
+}
+
+func (k *copier) pace(ctx context.Context, n int) error {
+	if err := ctx.Err(); err != nil {
+		return durable.Op("copy", k.c.path, -1, err)
+	}
+	if k.opt.Pace == nil {
+		return nil
+	}
+	return durable.Op("copy", k.c.path, -1, k.opt.Pace(ctx, n))
+}
+
+// read reads the next part of the payload and checks it.
+func (k *copier) read(ctx context.Context, b []byte, at int64) error {
+	if err := k.pace(ctx, len(b)); err != nil {
+		return err
+	}
+	if err := durable.ReadAt(k.c.f, k.c.path, b, at); err != nil {
+		return err
+	}
+	end := at + int64(len(b))
+	for at < end {
+		n, err := k.check(b[len(b)-int(end-at):], at)
+		if err != nil {
+			return err
+		}
+		at += n
+	}
+	return nil
+}
+
+// check checks the bytes at an offset of the file, up to the next change between stored
+// bytes and zeros at most. It returns how many it has checked.
+func (k *copier) check(b []byte, at int64) (int64, error) {
+	n := int64(len(b))
+	if len(k.own) == 0 || at < k.own[0].fileOff {
+		if len(k.own) > 0 {
+			n = min(n, k.own[0].fileOff-at)
+		}
+		if !codec.IsZero(b[:n]) {
+			return 0, durable.Damaged(k.c.path, at, "bytes outside of all extents are not zero")
+		}
+		return n, nil
+	}
+	e := k.own[0]
+	n = min(n, e.fileOff+e.storedLen-at)
+	k.sum = durable.AddSum(k.sum, b[:n])
+	if at+n == e.fileOff+e.storedLen {
+		if k.sum != e.storedCRC {
+			return 0, durable.Damaged(k.c.path, e.fileOff, "checksum of an extent of %d bytes does not match", e.storedLen)
+		}
+		k.sum, k.own = 0, k.own[1:]
+	}
+	return n, nil
+}

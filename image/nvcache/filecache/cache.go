@@ -1,0 +1,167 @@
+package filecache
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"ckpt/internal/vfs"
+)
+
+// A Cache is the nodes that cache files, and the store behind them.
+type Cache struct {
+	Nodes []Node
+	Store Store
+	// Monitor, if not nil, records what happens.
+	Monitor *Monitor
+	// Connect, if not nil, returns the transport to the managers of a file instead of
+	// channels: manager answers a request on the node's side.
+	Connect func(nodes int, manager func(node int) func(Request) (Reply, error)) Transport
+}
+
+// A Node is the directory of a node. Files below it are in DIR/NAME.
+type Node struct {
+	FS  vfs.FS
+	Dir string
+}
+
+// A Store is the directory that files are loaded from and stored to.
+type Store struct {
+	FS  vfs.FS
+	Dir string
+}
+
+// Flags say how a file is opened.
+type Flags uint8
+
+// The flags.
+const (
+	// Create allows a file that the store does not have; nothing is loaded then.
+	Create Flags = 1 << iota
+	// ReadOnly refuses writes, and stores nothing.
+	ReadOnly
+	// DeleteOnClose stores nothing at the end and deletes the file from the store.
+	// With Create the file is a scratch file: the store sees not one operation, unless
+	// Sync is called.
+	DeleteOnClose
+)
+
+func (o Options) scratch() bool  { return o.Flags&(Create|DeleteOnClose) == Create|DeleteOnClose }
+func (o Options) readOnly() bool { return o.Flags&ReadOnly != 0 }
+
+// Levels are the fail-safe levels, each by itself. Without any, an acknowledged write
+// is in the owner's directory, and a request that a failure cuts may be torn.
+type Levels struct {
+	// Records (level 1) keeps each request in its writer's own node directory until all
+	// owners have served it. It outlives everything but the loss of a directory.
+	Records bool `json:"records,omitempty"`
+	// Replicas (level 2) is how many neighbours keep a journal of the requests of each
+	// node, besides the node itself; 0 keeps none.
+	Replicas int `json:"replicas,omitempty"`
+	// JournalBytes is the length of a journal from which on the file is stored, which
+	// empties the journals; 0 is 64 MiB.
+	JournalBytes int64 `json:"journal_bytes,omitempty"`
+	// Versions (level 3) makes each Sync a new version of the file.
+	Versions bool `json:"versions,omitempty"`
+	// Keep is how many versions stay; 0 is 2.
+	Keep int `json:"keep,omitempty"`
+	// Volatile acknowledges writes before they are durable on the node: for node
+	// directories in memory. It excludes Records.
+	Volatile bool `json:"volatile,omitempty"`
+}
+
+// persists reports whether writes are durable in the fragment when they are
+// acknowledged. With a journal they are durable there.
+func (l Levels) persists() bool { return l.Replicas == 0 && !l.Volatile }
+
+const (
+	defaultJournal = 64 << 20
+	defaultKeep    = 2
+)
+
+// Options say how a file is cached. All processes agree on them.
+type Options struct {
+	Flags Flags
+	// Size is that of the file; 0 is the size that it has in the store. It may be
+	// larger, never smaller.
+	Size int64
+	// Growing makes Size a limit: the file ends behind its last byte that was written.
+	Growing bool
+	Unit    int64 // see Layout
+	Levels  Levels
+	// Processes are those that use the file, by their nodes.
+	Processes []int
+	// Masks say which cells are free, for Process.WriteIf: those in which all bits of
+	// the mask are zero. A mask is repeated over the cell.
+	Masks [][]byte
+	// Unmapped keeps fragments from being mapped into memory.
+	Unmapped bool
+}
+
+func (c *Cache) check(name string, o *Options) error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("open %s: %s", name, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case name == "" || name == "." || name != filepath.Clean(name) || strings.HasPrefix(name, ".."):
+		return bad("not a name in the store")
+	case len(c.Nodes) == 0:
+		return bad("no nodes")
+	case len(o.Processes) == 0:
+		return bad("no processes")
+	case o.Size < 0 || o.Unit < 0 || o.Levels.JournalBytes < 0 || o.Levels.Keep < 0:
+		return bad("negative size")
+	case o.Levels.Replicas < 0 || o.Levels.Replicas >= len(c.Nodes):
+		return bad("%d replicas of a journal need %d nodes, there are %d", o.Levels.Replicas, o.Levels.Replicas+1, len(c.Nodes))
+	case o.Levels.Volatile && o.Levels.Records:
+		return bad("records need writes that are durable on the node")
+	case slices.ContainsFunc(o.Masks, func(m []byte) bool { return len(m) == 0 }):
+		return bad("empty mask")
+	}
+	for i, n := range c.Nodes {
+		if n.FS == nil {
+			return bad("node %d cannot be reached", i)
+		}
+	}
+	for i, n := range o.Processes {
+		if n < 0 || n >= len(c.Nodes) {
+			return bad("process %d is on node %d of %d", i, n, len(c.Nodes))
+		}
+	}
+	if o.Levels.JournalBytes == 0 {
+		o.Levels.JournalBytes = defaultJournal
+	}
+	if o.Levels.Keep == 0 {
+		o.Levels.Keep = defaultKeep
+	}
+	if o.Growing {
+		o.Unmapped = true // the length of its file is that of a fragment
+	}
+	return nil
+}
+
+// dir returns the directory of a file on a node.
+func (n Node) dir(name string) string { return filepath.Join(n.Dir, url.PathEscape(name)) }
+
+func (s Store) path(name string) string { return filepath.Join(s.Dir, name) }
+
+// each calls do for all nodes at the same time and returns all errors.
+func (c *Cache) each(do func(node int) error) error { return each(len(c.Nodes), do) }
+
+func each(n int, do func(i int) error) error {
+	errs := make([]error, n)
+	done := make(chan struct{}, n)
+	for i := range n {
+		go func() {
+			errs[i] = do(i)
+			done <- struct{}{}
+		}()
+	}
+	for range n {
+		<-done
+	}
+	return errors.Join(errs...)
+}

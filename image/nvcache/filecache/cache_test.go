@@ -1,0 +1,332 @@
+package filecache
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/faultfs"
+	"ckpt/internal/vfs/memfs"
+)
+
+func TestLayoutGivesEachByteOneOwner(t *testing.T) {
+	for _, l := range []Layout{{1, 1, 0}, {10, 3, 0}, {9, 3, 0}, {2, 5, 0}, {1000, 7, 0}, {1000, 7, 16}, {5, 2, 64}} {
+		next := int64(0)
+		for node := range l.Nodes {
+			p := l.Of(node)
+			if p.Off != next && p.N > 0 {
+				t.Errorf("%+v: fragment %d begins at %d, not %d", l, node, p.Off, next)
+			}
+			for off := p.Off; off < p.Off+p.N; off++ {
+				if l.Owner(off) != node {
+					t.Errorf("%+v: byte %d belongs to %d, not %d", l, off, l.Owner(off), node)
+				}
+			}
+			next = p.Off + p.N
+		}
+		if next != l.Size {
+			t.Errorf("%+v: fragments end at %d", l, next)
+		}
+		at := int64(0)
+		for _, p := range l.Split(0, l.Size) {
+			if p.Off != at || p.N <= 0 {
+				t.Errorf("%+v: part %+v", l, p)
+			}
+			at += p.N
+		}
+	}
+	// The rule of the thesis: ceil(S/n) bytes for each.
+	if got := (Layout{Size: 10, Nodes: 4}).Fragment(); got != 3 {
+		t.Errorf("fragment of %d bytes", got)
+	}
+}
+
+// TestFileIsSharedAndStored: a write of one process is there for all others as soon as
+// it returns, and in the store after the end.
+func TestFileIsSharedAndStored(t *testing.T) {
+	for _, l := range []Levels{{}, {Records: true}, {Replicas: 2}, {Versions: true}, {Records: true, Replicas: 1, Versions: true}, {Volatile: true}} {
+		c, _ := cluster(3)
+		f := must(c.Open(background, "a/b", Options{Flags: Create, Size: 100, Levels: l, Processes: onePerNode(3)}))(t)
+		want := random(1, 100)
+		for i, part := range [][2]int{{0, 10}, {10, 90}, {90, 100}} { // the second lies on all nodes
+			must(f.Process(i).WriteAt(want[part[0]:part[1]], int64(part[0])))(t)
+			for k := range 3 {
+				b := make([]byte, part[1]-part[0])
+				must(f.Process(k).ReadAt(b, int64(part[0])))(t)
+				check(t, same(b, want[part[0]:part[1]]))
+			}
+		}
+		check(t, together(f, func(p *Process) error { return p.Close(background) }))
+		path := "/store/a/b"
+		if l.Versions {
+			path += ".v0001"
+		}
+		check(t, same(stored(t, c, path), want))
+		for i, n := range c.Nodes {
+			if list, err := n.FS.ReadDir(n.Dir); err != nil || len(list) > 0 {
+				t.Errorf("%+v: node %d has %v, %v", l, i, list, err)
+			}
+		}
+
+		// Another set of nodes reads it.
+		again := cacheOf([]*memfs.FS{memfs.New(), memfs.New(), c.Store.FS.(*memfs.FS)})
+		f = must(again.Open(background, "a/b", Options{Flags: ReadOnly, Levels: Levels{Versions: l.Versions}, Processes: []int{1}}))(t)
+		check(t, same(must(contents(f.Process(0)))(t), want))
+		if _, err := f.Process(0).WriteAt([]byte("x"), 0); !errors.Is(err, ErrReadOnly) {
+			t.Errorf("write: %v", err)
+		}
+		check(t, f.Close(background))
+	}
+}
+
+// TestScratchFileNeverTouchesStore: create and delete-on-close make a shared memory
+// with the interface of files.
+func TestScratchFileNeverTouchesStore(t *testing.T) {
+	for _, l := range []Levels{{}, {Records: true, Replicas: 1}, {Volatile: true}} {
+		c, all := cluster(4)
+		watched := faultfs.New(all[4], faultfs.Fault{})
+		c.Store.FS = watched
+		f := must(c.Open(background, "scratch", Options{Flags: Create | DeleteOnClose, Size: 1000, Levels: l, Processes: onePerNode(4)}))(t)
+		check(t, together(f, func(p *Process) error {
+			_, err := p.WriteAt(random(uint64(p.rank), 300), int64(p.rank)*200)
+			return err
+		}))
+		must(contents(f.Process(1)))(t)
+		check(t, together(f, func(p *Process) error { return p.Close(background) }))
+		if ops := watched.Ops(); len(ops) != 0 {
+			t.Errorf("%+v: the store saw %v", l, ops)
+		}
+	}
+}
+
+// TestStoreSeesOneWriterPerNode: a file is loaded and stored with one contiguous read
+// and write per node, and metadata does not grow with requests.
+func TestStoreSeesOneWriterPerNode(t *testing.T) {
+	c, all := cluster(4)
+	check(t, all[4].Mkdir("/store"))
+	file := must(all[4].Create("/store/x"))(t)
+	must(file.WriteAt(random(3, 4000), 0))(t)
+	watched := faultfs.New(all[4], faultfs.Fault{})
+	c.Store.FS = watched
+	f := must(c.Open(background, "x", Options{Processes: onePerNode(4)}))(t)
+	for i := range 50 {
+		must(f.Process(i%4).WriteAt([]byte{byte(i)}, int64(i*79)))(t)
+	}
+	check(t, f.Close(background))
+	count := make(map[string]int)
+	for _, op := range watched.Ops() {
+		count[op.Name]++
+	}
+	if count["read"] != 4 || count["write"] != 4 || count["sync"] != 4 || count["open"] != 8 {
+		t.Errorf("%v", count)
+	}
+	// Read-only skips the way back.
+	watched = faultfs.New(all[4], faultfs.Fault{})
+	c.Store.FS = watched
+	f = must(c.Open(background, "x", Options{Flags: ReadOnly, Processes: onePerNode(4)}))(t)
+	check(t, f.Sync(background))
+	check(t, f.Close(background))
+	if slices.ContainsFunc(watched.Ops(), func(op faultfs.Op) bool { return op.Name == "write" || op.Name == "sync" || op.Name == "create" }) {
+		t.Errorf("%v", watched.Ops())
+	}
+	// Delete-on-close deletes.
+	watched = faultfs.New(all[4], faultfs.Fault{})
+	c.Store.FS = watched
+	f = must(c.Open(background, "x", Options{Flags: DeleteOnClose, Processes: onePerNode(4)}))(t)
+	must(f.Process(2).WriteAt([]byte("gone"), 7))(t)
+	check(t, f.Close(background))
+	if slices.ContainsFunc(watched.Ops(), func(op faultfs.Op) bool { return op.Name == "write" }) {
+		t.Errorf("%v", watched.Ops())
+	}
+	if _, err := all[4].Stat("/store/x"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("file is still there: %v", err)
+	}
+}
+
+func TestRequestsBeyondTheEnd(t *testing.T) {
+	c, _ := cluster(2)
+	f := must(c.Open(background, "x", Options{Flags: Create, Size: 10, Processes: []int{0}}))(t)
+	p := f.Process(0)
+	if _, err := p.WriteAt(make([]byte, 3), 8); !errors.Is(err, ErrBeyond) {
+		t.Errorf("write: %v", err)
+	}
+	if n, err := p.ReadAt(make([]byte, 5), 8); n != 2 || err != io.EOF {
+		t.Errorf("read %d, %v", n, err)
+	}
+	if n, err := p.ReadAt(make([]byte, 5), 20); n != 0 || err != io.EOF {
+		t.Errorf("read %d, %v", n, err)
+	}
+	check(t, f.Close(background))
+	if _, err := p.ReadAt(make([]byte, 1), 0); !errors.Is(err, ErrClosed) {
+		t.Errorf("read after the end: %v", err)
+	}
+	if _, err := c.Open(background, "missing", Options{Processes: []int{0}}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("open: %v", err)
+	}
+}
+
+// TestGrowingFileEndsBehindItsLastByte also after a failure.
+func TestGrowingFileEndsBehindItsLastByte(t *testing.T) {
+	for _, l := range []Levels{{}, {Replicas: 1}, {Versions: true}, {Records: true}} {
+		c, all := cluster(3)
+		opt := Options{Flags: Create, Size: 3 << 20, Growing: true, Levels: l, Processes: []int{0, 2}}
+		f := must(c.Open(background, "x", opt))(t)
+		want := random(5, 2<<20)
+		must(f.Process(1).WriteAt(want[1<<20:], 1<<20))(t)
+		must(f.Process(0).WriteAt(want[:1<<20], 0))(t)
+		check(t, f.Sync(background))
+		check(t, f.Abandon())
+		f, rec, err := cacheOf(all).Recover(background, "x", Options{})
+		check(t, err)
+		if f.Size() != 2<<20 {
+			t.Errorf("%+v: %d bytes from %s", l, f.Size(), rec.From)
+		}
+		check(t, same(must(contents(f.Process(0)))(t), want))
+		check(t, f.Close(background))
+	}
+}
+
+// TestWriteIfTakesEachCellOnce: many processes race for cells.
+func TestWriteIfTakesEachCellOnce(t *testing.T) {
+	for _, l := range []Levels{{}, {Records: true, Replicas: 1}} {
+		c, _ := cluster(3)
+		const cells = 50
+		opt := Options{Flags: Create, Size: 4 * cells, Unit: 4, Levels: l, Processes: []int{0, 1, 2, 2}, Masks: [][]byte{{0, 0, 0, 0x80}, {0xff}}}
+		f := must(c.Open(background, "map", opt))(t)
+		// The upper bit says occupied; other bits do not matter.
+		must(f.Process(0).WriteAt([]byte{1, 2, 3, 0x40}, 0))(t)
+		took := make([][]bool, 4)
+		check(t, together(f, func(p *Process) error {
+			for i := range cells {
+				ok, err := p.WriteIf([]byte{byte(p.rank), 0, 0, 0x80}, int64(i*4), 0)
+				if err != nil {
+					return err
+				}
+				took[p.rank] = append(took[p.rank], ok)
+			}
+			return nil
+		}))
+		b := must(contents(f.Process(0)))(t)
+		for i := range cells {
+			for p := range 4 {
+				if took[p][i] != (int(b[i*4]) == p) {
+					t.Errorf("cell %d has %d; process %d took it: %v", i, b[i*4], p, took[p][i])
+				}
+			}
+		}
+		if ok, err := f.Process(0).WriteIf([]byte{1}, 3, 1); ok || err != nil {
+			t.Errorf("an occupied byte was free: %v, %v", ok, err)
+		}
+		if _, err := f.Process(0).WriteIf(make([]byte, 8), int64(f.Layout().Fragment())-4, 0); !errors.Is(err, ErrSpans) {
+			t.Errorf("cell on two nodes: %v", err)
+		}
+		check(t, f.Close(background))
+	}
+}
+
+func TestLocalFilesAreOfOneNode(t *testing.T) {
+	c, all := cluster(2)
+	l := must(c.OpenLocal(1, "tmp", Options{Flags: Create, Size: 100, Masks: [][]byte{{0xff}}}))(t)
+	want := random(9, 100)
+	must(l.WriteAt(want, 0))(t)
+	check(t, l.Close(background))
+	l = must(c.OpenLocal(1, "tmp", Options{Flags: DeleteOnClose, Masks: [][]byte{{0xff}}}))(t)
+	check(t, same(must(contents(l))(t), want))
+	if ok, err := l.WriteIf([]byte{0}, 5, 0); ok || err != nil {
+		t.Errorf("%v, %v", ok, err)
+	}
+	if _, err := l.WriteAt([]byte{1}, 100); !errors.Is(err, ErrBeyond) {
+		t.Error(err)
+	}
+	check(t, l.Close(background))
+	for i, m := range all {
+		if list, _ := m.ReadDir("/nvme"); len(list) > 0 {
+			t.Errorf("file system %d has %v", i, list)
+		}
+	}
+}
+
+// TestFilesAreCachedSideBySide: one is closed while another one is used.
+func TestFilesAreCachedSideBySide(t *testing.T) {
+	c, _ := cluster(2)
+	open := func(name string) *File {
+		return must(c.Open(background, name, Options{Flags: Create, Size: 64, Processes: []int{0, 1}}))(t)
+	}
+	a, b := open("a"), open("b")
+	done := make(chan error)
+	go func() { done <- a.Close(background) }()
+	for i := range 64 {
+		must(b.Process(i%2).WriteAt([]byte{byte(i)}, int64(i)))(t)
+	}
+	check(t, <-done)
+	check(t, b.Close(background))
+	if got := stored(t, c, "/store/b"); got[63] != 63 {
+		t.Error(got)
+	}
+}
+
+// TestMappedFragments uses real directories.
+func TestMappedFragments(t *testing.T) {
+	for _, unmapped := range []bool{false, true} {
+		dir := t.TempDir()
+		c := &Cache{Store: Store{vfs.OS{}, filepath.Join(dir, "store")}}
+		for _, n := range []string{"a", "b", "c"} {
+			c.Nodes = append(c.Nodes, Node{vfs.OS{}, filepath.Join(dir, n)})
+		}
+		opt := Options{Flags: Create, Size: 3*4096 + 17, Levels: Levels{Records: true}, Processes: onePerNode(3), Unmapped: unmapped}
+		f := must(c.Open(background, "x", opt))(t)
+		if _, mapped := f.managers[0].frag.(*mappedFragment); mapped == unmapped {
+			t.Errorf("mapped: %v", mapped)
+		}
+		want := random(2, int(opt.Size))
+		check(t, together(f, func(p *Process) error {
+			part := f.Layout().Of(p.rank)
+			_, err := p.WriteAt(want[part.Off:part.Off+part.N], part.Off)
+			return err
+		}))
+		check(t, f.Abandon())
+		f, _, err := c.Recover(background, "x", Options{Unmapped: unmapped})
+		check(t, err)
+		check(t, same(must(contents(f.Process(0)))(t), want))
+		check(t, f.Close(background))
+		check(t, same(stored(t, c, filepath.Join(dir, "store", "x")), want))
+	}
+}
+
+func TestOpenRefusesWhatIsUnfinished(t *testing.T) {
+	c, _ := cluster(2)
+	opt := Options{Flags: Create, Size: 10, Processes: []int{0}}
+	f := must(c.Open(background, "x", opt))(t)
+	check(t, f.Abandon())
+	if _, err := c.Open(background, "x", opt); !errors.Is(err, ErrUnfinished) {
+		t.Errorf("open: %v", err)
+	}
+	f, _, err := c.Recover(background, "x", opt)
+	check(t, err)
+	check(t, f.Close(background))
+	if _, _, err := c.Recover(background, "x", opt); !errors.Is(err, ErrNothing) {
+		t.Errorf("recover: %v", err)
+	}
+	check(t, must(c.Open(background, "x", opt))(t).Close(background))
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	c, _ := cluster(2)
+	for _, o := range []Options{
+		{Flags: Create, Size: 1}, {Flags: Create, Processes: []int{0}}, {Flags: Create, Size: -1, Processes: []int{0}},
+		{Flags: Create, Size: 1, Processes: []int{2}}, {Flags: Create, Size: 1, Processes: []int{0}, Levels: Levels{Replicas: 2}},
+		{Flags: Create, Size: 1, Processes: []int{0}, Levels: Levels{Records: true, Volatile: true}},
+		{Flags: Create, Size: 1, Processes: []int{0}, Masks: [][]byte{{}}},
+	} {
+		if _, err := c.Open(background, "x", o); err == nil {
+			t.Errorf("%+v was accepted", o)
+		}
+	}
+	if _, err := c.Open(background, "../x", Options{Flags: Create, Size: 1, Processes: []int{0}}); err == nil {
+		t.Error("../x was accepted")
+	}
+}

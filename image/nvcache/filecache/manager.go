@@ -1,0 +1,196 @@
+package filecache
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"ckpt/internal/durable"
+)
+
+// A manager has the fragment of a node and serves the requests to it, one by one, as
+// they arrive. It answers a write when the bytes are as durable as the levels ask.
+type manager struct {
+	cache   *Cache
+	name    string
+	node    int
+	part    Part
+	opt     *Options
+	frag    fragment
+	journal *journal // nil without level 2
+	dirs    []string // of the nodes that keep the journal
+	keepers []Node
+	// err is the first error of making something durable. Nobody knows then which bytes
+	// the disk has, and a later sync says nothing about them: the manager refuses all
+	// writes, until Recover.
+	err error
+}
+
+// serve serves a request. It runs on one goroutine.
+func (m *manager) serve(r Request) (Reply, error) {
+	began := m.cache.Monitor.now()
+	if r.arrived.IsZero() {
+		r.arrived = began
+	}
+	reply, err := m.handle(&r)
+	m.cache.Monitor.served(m.name, m.node, &r, began, err)
+	if err != nil {
+		err = fmt.Errorf("%s of %s on node %d: %w", r.Kind, m.name, m.node, err)
+	}
+	return reply, err
+}
+
+func (m *manager) handle(r *Request) (Reply, error) {
+	if (r.Kind <= WriteIf) && (r.Off < m.part.Off || r.Off+int64(len(r.Data)) > m.part.Off+m.part.N) {
+		return Reply{}, ErrBeyond
+	}
+	switch r.Kind {
+	case Read:
+		return Reply{}, m.frag.readAt(r.Data, r.Off-m.part.Off)
+	case Write:
+		return m.write(r)
+	case WriteIf:
+		return m.writeIf(r)
+	case Load:
+		return m.load(r)
+	case Put:
+		return m.put(r)
+	case Rotate:
+		return Reply{}, m.rotate(r)
+	}
+	return Reply{}, errors.ErrUnsupported
+}
+
+// write writes ahead: a request that is in the journal may be torn in the fragment.
+func (m *manager) write(r *Request) (Reply, error) {
+	if m.err != nil {
+		return Reply{}, m.err
+	}
+	reply := Reply{Written: true}
+	if j := m.journal; j != nil {
+		h := frame{use: j.head.use, seq: r.Seq, off: r.Off, process: r.Process, part: r.Part, parts: r.Parts, mask: -1}
+		if m.err = j.append(h, r.Data); m.err != nil {
+			return Reply{}, m.err
+		}
+		reply.Full = j.size >= j.limit
+	}
+	off := r.Off - m.part.Off
+	if m.err = m.frag.writeAt(r.Data, off); m.err != nil {
+		return Reply{}, m.err
+	}
+	if m.opt.Levels.persists() {
+		m.err = m.frag.persist(off, int64(len(r.Data)))
+	}
+	return reply, m.err
+}
+
+// writeIf writes if the cell is free.
+func (m *manager) writeIf(r *Request) (Reply, error) {
+	free, err := isFree(m.frag, r.Off-m.part.Off, len(r.Data), m.opt.Masks[r.Mask])
+	if err != nil || !free {
+		return Reply{}, err
+	}
+	return m.write(r)
+}
+
+func isFree(f fragment, off int64, n int, mask []byte) (bool, error) {
+	cell := make([]byte, n)
+	if err := f.readAt(cell, off); err != nil {
+		return false, err
+	}
+	for i, b := range cell {
+		if b&mask[i%len(mask)] != 0 {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// load fills the fragment from a file of the store, with one contiguous read. No path
+// stands for zeros.
+func (m *manager) load(r *Request) (reply Reply, err error) {
+	n := max(min(m.part.Off+m.part.N, r.Length)-m.part.Off, 0)
+	if r.Path != "" && n > 0 {
+		f, err := m.cache.Store.FS.Open(r.Path)
+		if err != nil {
+			return reply, durable.Op("open", r.Path, -1, err)
+		}
+		defer f.Close()
+		err = pieces(f, r.Path, m.part.Off, n, func(at int64, p []byte) error {
+			reply.Sum = durable.AddSum(reply.Sum, p)
+			return m.frag.writeAt(p, at)
+		})
+		if err != nil {
+			return reply, err
+		}
+		reply.End = m.part.Off + n
+	}
+	if !m.opt.Levels.persists() || m.part.N == 0 {
+		return reply, nil
+	}
+	return reply, m.frag.persist(0, m.part.N)
+}
+
+// put writes the whole fragment into a file of the store: nothing says which bytes
+// changed.
+func (m *manager) put(r *Request) (reply Reply, err error) {
+	if m.err != nil {
+		return reply, m.err
+	}
+	n := max(min(m.part.Off+m.part.N, r.Length)-m.part.Off, 0)
+	if n == 0 {
+		return reply, nil
+	}
+	f, err := m.cache.Store.FS.OpenWrite(r.Path)
+	if err != nil {
+		return reply, durable.Op("open", r.Path, -1, err)
+	}
+	buf := make([]byte, min(n, pieceSize))
+	for at := int64(0); at < n && err == nil; at += int64(len(buf)) {
+		p := buf[:min(n-at, pieceSize)]
+		if err = m.frag.readAt(p, at); err == nil {
+			reply.Sum = durable.AddSum(reply.Sum, p)
+			err = durable.WriteAt(f, r.Path, p, m.part.Off+at)
+		}
+	}
+	if err == nil {
+		err = durable.Op("sync", r.Path, -1, f.Sync())
+	}
+	if cerr := f.Close(); err == nil {
+		err = durable.Op("close", r.Path, -1, cerr)
+	}
+	return reply, err
+}
+
+// rotate begins a journal that builds on what the store has now.
+func (m *manager) rotate(r *Request) error {
+	head := journalHead{use: m.journal.head.use, owner: m.node, epoch: r.Epoch, base: r.Base}
+	next, err := createJournal(m.keepers, m.dirs, head, m.journal.limit, nil)
+	if err != nil {
+		// The old one must not take requests any more: other journals may have begun
+		// again, and then it does not count.
+		m.err = err
+		return err
+	}
+	old := m.journal
+	m.journal = next
+	err = old.close()
+	for i, n := range m.keepers {
+		rerr := removeJournals(n, m.dirs[i], func(owner int, epoch uint64) bool { return owner == m.node && epoch < r.Epoch })
+		err = errors.Join(err, rerr)
+	}
+	return err
+}
+
+func (m *manager) close() error {
+	var errs []error
+	if m.journal != nil {
+		errs = append(errs, m.journal.close())
+	}
+	if m.frag != nil {
+		errs = append(errs, m.frag.close())
+	}
+	return errors.Join(errs...)
+}
+
+func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

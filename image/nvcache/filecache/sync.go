@@ -1,0 +1,253 @@
+package filecache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
+)
+
+// Sync stores the file, when no request is under way: each manager writes its whole
+// fragment. With level 3 that is a new version. Processes call Process.Sync; Sync is for
+// those that act for all of them.
+func (f *File) Sync(ctx context.Context) error {
+	f.gate.Lock()
+	defer f.gate.Unlock()
+	if f.closed {
+		return fmt.Errorf("sync %s: %w", f.name, ErrClosed)
+	}
+	return f.store(ctx, "sync")
+}
+
+// force stores the file if a journal is long.
+func (f *File) force() error {
+	if !f.full.Load() {
+		return nil
+	}
+	f.gate.Lock()
+	defer f.gate.Unlock()
+	if f.closed || !f.full.Load() {
+		return nil // another process was faster
+	}
+	return f.store(context.Background(), "journal")
+}
+
+// store writes the file to the store. The gate is held.
+func (f *File) store(ctx context.Context, why string) (err error) {
+	if f.opt.readOnly() {
+		return nil
+	}
+	end := f.cache.Monitor.event(f.name, "store", why)
+	defer func() { end(err) }()
+	if _, err := f.storeDir(); err != nil {
+		return fmt.Errorf("sync %s: %w", f.name, err)
+	}
+	if f.opt.Levels.Versions {
+		err = f.storeVersion(ctx)
+	} else {
+		err = f.overwrite(ctx)
+	}
+	if err == nil {
+		f.stored = true
+		err = f.rotate(ctx)
+	}
+	if err == nil && f.opt.Levels.Versions {
+		err = f.prune()
+	}
+	if err != nil {
+		return fmt.Errorf("sync %s: %w", f.name, err)
+	}
+	f.dirty.Store(false)
+	return nil
+}
+
+// overwrite writes over the file in the store.
+func (f *File) overwrite(ctx context.Context) error {
+	s := f.cache.Store
+	path := s.path(f.name)
+	if !f.stored {
+		// A scratch file that becomes one of the store replaces what is there.
+		if err := durable.Remove(s.FS, path); err != nil {
+			return err
+		}
+	}
+	fi, err := s.FS.Stat(path)
+	if missing(err) {
+		err = create(s.FS, path)
+		f.named = false
+	} else if err == nil && fi.Size() > f.Size() {
+		err = fmt.Errorf("%s has grown to %d bytes in the store, beyond %d", path, fi.Size(), f.Size())
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := f.putAll(ctx, path); err != nil {
+		return err
+	}
+	if !f.named {
+		dir := filepath.Dir(path)
+		if err := s.FS.SyncDir(dir); err != nil {
+			return durable.Op("sync", dir, -1, err)
+		}
+		f.named = true
+	}
+	f.base++
+	return nil
+}
+
+func create(fsys vfs.FS, path string) error {
+	file, err := fsys.Create(path)
+	if err != nil {
+		return durable.Op("create", path, -1, err)
+	}
+	return durable.Op("close", path, -1, file.Close())
+}
+
+// storeVersion makes a new version of the file.
+func (f *File) storeVersion(ctx context.Context) error {
+	numbers, err := f.cache.Versions(f.name)
+	if err != nil {
+		return err
+	}
+	v := Version{Number: 1, Name: f.name, Bytes: f.Size()}
+	if len(numbers) > 0 {
+		v.Number = numbers[len(numbers)-1] + 1
+	}
+	path := f.cache.Store.versionPath(f.name, v.Number)
+	if err := durable.Remove(f.cache.Store.FS, path); err != nil { // debris of a crash
+		return err
+	}
+	if err := create(f.cache.Store.FS, path); err != nil {
+		return err
+	}
+	if v.Fragments, err = f.putAll(ctx, path); err != nil {
+		return err
+	}
+	if err := f.cache.commitVersion(v); err != nil {
+		return err
+	}
+	f.base = v.Number
+	return nil
+}
+
+// putAll has all managers write their fragments, each with large writes one behind the
+// other.
+func (f *File) putAll(ctx context.Context, path string) ([]FragmentSum, error) {
+	sums := make([]FragmentSum, len(f.managers))
+	length := f.Size()
+	err := f.cache.each(func(i int) error {
+		part := f.layout.Of(i)
+		reply, err := f.call(ctx, i, Request{Kind: Put, Process: -1, Source: -1, Path: path, Length: length})
+		sums[i] = FragmentSum{Node: i, Off: part.Off, N: max(min(part.Off+part.N, length)-part.Off, 0), CRC32C: reply.Sum}
+		return err
+	})
+	return sums, err
+}
+
+// rotate begins the journals again, since the store has everything.
+func (f *File) rotate(ctx context.Context) error {
+	if f.opt.Levels.Replicas == 0 {
+		return nil
+	}
+	f.epoch++
+	err := f.cache.each(func(i int) error {
+		_, err := f.call(ctx, i, Request{Kind: Rotate, Process: -1, Source: -1, Epoch: f.epoch, Base: f.base})
+		return err
+	})
+	if err == nil {
+		f.full.Store(false)
+	}
+	return err
+}
+
+// prune removes the versions that are too old, and debris is left to the next ones.
+func (f *File) prune() error {
+	numbers, err := f.cache.Versions(f.name)
+	if err != nil {
+		return err
+	}
+	if extra := len(numbers) - f.opt.Levels.Keep; extra > 0 {
+		return f.cache.removeVersions(f.name, numbers[:extra])
+	}
+	return nil
+}
+
+// Close stores the file, unless its flags say otherwise or nobody wrote to it, and frees the node
+// directories. After an error the file is still open. Processes call Process.Close.
+func (f *File) Close(ctx context.Context) (err error) {
+	f.gate.Lock()
+	defer f.gate.Unlock()
+	if f.closed {
+		return fmt.Errorf("close %s: %w", f.name, ErrClosed)
+	}
+	end := f.cache.Monitor.event(f.name, "close", "")
+	defer func() { end(err) }()
+	if f.opt.Flags&DeleteOnClose == 0 && f.dirty.Load() {
+		if err := f.store(ctx, "close"); err != nil {
+			return err
+		}
+	}
+	// A node that says "closed" tells Recover that nothing is missing.
+	if err := f.mark(closed); err != nil {
+		return fmt.Errorf("close %s: %w", f.name, err)
+	}
+	f.closed = true
+	err = f.closeManagers()
+	if f.opt.Flags&DeleteOnClose != 0 && f.stored {
+		err = errors.Join(err, f.cache.Remove(f.name))
+	}
+	return errors.Join(err, f.cache.clear(f.name), f.cache.Monitor.Flush())
+}
+
+// Abandon ends the use of a file as the death of all processes does: the node
+// directories keep what they have, for Recover.
+func (f *File) Abandon() error {
+	f.gate.Lock()
+	defer f.gate.Unlock()
+	if f.closed {
+		return nil
+	}
+	f.closed = true
+	return f.closeManagers()
+}
+
+func (f *File) closeManagers() error {
+	var errs []error
+	if f.transport != nil {
+		errs = append(errs, f.transport.Close())
+	}
+	for _, m := range f.managers {
+		errs = append(errs, m.close())
+	}
+	for _, p := range f.processes {
+		if p.record != nil {
+			errs = append(errs, p.record.close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// clear empties the node directories of a file.
+func (c *Cache) clear(name string) error {
+	return c.each(func(i int) error { return clearDir(c.Nodes[i], c.Nodes[i].dir(name)) })
+}
+
+// Remove removes a file from the store, with all its versions.
+func (c *Cache) Remove(name string) error {
+	numbers, err := c.Versions(name)
+	if err != nil {
+		return err
+	}
+	if err := c.removeVersions(name, numbers); err != nil {
+		return err
+	}
+	path := c.Store.path(name)
+	if err := durable.Remove(c.Store.FS, path); err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	return durable.Op("sync", dir, -1, c.Store.FS.SyncDir(dir))
+}

@@ -1,0 +1,139 @@
+package image
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"ckpt/image/container"
+	"ckpt/internal/durable"
+)
+
+// idBytes is the length of Manifest.ID before it is in hex.
+const idBytes = 16
+
+// NewID returns an identity for a checkpoint, as Manifest.ID has it.
+func NewID() string {
+	b := make([]byte, idBytes)
+	rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}
+
+// isID reports whether s is an identity that NewID can have made.
+func isID(s string) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == idBytes && hex.EncodeToString(b) == s
+}
+
+// checkTier checks what the manifest says of the nodes that had the checkpoint first.
+func (m *Manifest) checkTier(files map[string]bool) error {
+	if m.ID != "" && !isID(m.ID) {
+		return errors.New("id is not 128 bits in hex")
+	}
+	t := m.Tier
+	if t == nil {
+		return nil
+	}
+	nodes := len(m.Mapping)
+	switch {
+	case m.ID == "" || nodes == 0:
+		return errors.New("the checkpoint has no id or no mapping")
+	case t.Dir == "" || len(t.Dir) > 4096 || len(t.Protect) > 100:
+		return fmt.Errorf("dir %.100q or protect %.100q is empty or too long", t.Dir, t.Protect)
+	case len(t.Domains) > 0 && len(t.Domains) != nodes || len(t.Hosts) > 0 && len(t.Hosts) != nodes:
+		return fmt.Errorf("%d domains or %d hosts are not of %d nodes", len(t.Domains), len(t.Hosts), nodes)
+	}
+	seen := make(map[string]bool)
+	for _, p := range t.Parities {
+		switch {
+		case !container.LocalPath(p.Path) || !inDir(p.Path, m.Number):
+			return fmt.Errorf("path %q is not in the directory of the checkpoint", p.Path)
+		case seen[p.Path] || files[p.Path]:
+			return fmt.Errorf("file %q is listed twice", p.Path)
+		case p.Set < 0 || p.Set >= m.NP || p.Index < 0 || p.Index >= nodes || p.Node < 0 || p.Node >= nodes:
+			return fmt.Errorf("set %d, index %d or node %d of file %q is out of range", p.Set, p.Index, p.Node, p.Path)
+		case p.Bytes < 0 || p.Bytes > maxBytes || p.Blake3 != "" && !isDigest(p.Blake3):
+			return fmt.Errorf("%d bytes or the digest of file %q are out of range", p.Bytes, p.Path)
+		}
+		seen[p.Path] = true
+	}
+	return nil
+}
+
+func inDir(path string, number int) bool {
+	n, ok := container.PathNumber(path)
+	return ok && n == number
+}
+
+// PlaceJob opens the job of this name in a store that several processes of it write to,
+// none with its lock: the directory of a node. It makes the job if it is not there. A job
+// with another description there is replaced if it has no checkpoint, and is ErrJobExists
+// otherwise.
+func (s *Store) PlaceJob(name string, spec []byte) (*Job, error) {
+	if err := CheckJobName(name); err != nil {
+		return nil, err
+	}
+	if len(spec) > maxSpec {
+		return nil, fmt.Errorf("spec of job %s is %d bytes long, limit %d", name, len(spec), maxSpec)
+	}
+	j := s.job(name)
+	if err := durable.Mkdir(s.fs, j.dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, durable.Op("create job", j.dir, -1, err)
+	}
+	is, err := j.Spec()
+	if err == nil && bytes.Equal(is, spec) {
+		return j, nil
+	}
+	damage := (*durable.DamageError)(nil)
+	if err != nil && !errors.As(err, &damage) {
+		return nil, err
+	}
+	if err == nil {
+		taken, err := j.hasCheckpoints()
+		if err == nil && taken {
+			err = fmt.Errorf("%w: %s, with another description", ErrJobExists, j.dir)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return j, durable.Op("create job", j.dir, -1, j.writeSpec(spec))
+}
+
+// Announce writes the manifest of a checkpoint whose files are in place, in the directory
+// of a node: it exists from then on. The files have been synced by those that wrote them;
+// their names are synced here. Commit does that for a store, with more care. Announce fills
+// in the members that Commit does.
+func (j *Job) Announce(m *Manifest) error {
+	t := &Tx{job: j, number: m.Number, dir: j.numberDir(m.Number)}
+	if err := t.complete(m); err != nil {
+		return durable.Op("commit to", t.dir, -1, err)
+	}
+	b, err := m.encode()
+	if err != nil {
+		return durable.Op("commit to", t.dir, -1, err)
+	}
+	if err := j.fs.SyncDir(t.dir); err != nil {
+		return durable.Op("sync", t.dir, -1, err)
+	}
+	return durable.Replace(j.fs, j.manifestPath(m.Number), b)
+}
+
+// Place returns where the files of the job are.
+func (j *Job) Place() container.Place { return j.place() }
+
+// NumberDir returns the directory of checkpoint n.
+func (j *Job) NumberDir(n int) string { return j.numberDir(n) }
+
+// FilePath returns where a file of a manifest is.
+func (j *Job) FilePath(path string) string { return filepath.Join(j.dir, filepath.FromSlash(path)) }
+
+// Withdraw removes the manifest of checkpoint n in the directory of a node, if there is
+// one, durably: the checkpoint does not exist there any more.
+func (j *Job) Withdraw(n int) error {
+	return durable.Op("withdraw", j.manifestPath(n), -1, j.uncommit(n))
+}
