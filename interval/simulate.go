@@ -57,8 +57,23 @@ func (s *Simulation) Run(ctx context.Context) (*Estimate, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	r := s.replay()
-	chunks := make([]tally, (s.Runs+chunkRuns-1)/chunkRuns)
+	sum, err := repeat(ctx, s.replay(), s.Runs, s.Seed)
+	if err != nil {
+		return nil, err
+	}
+	return sum.estimate(s.Work, s.Runs)
+}
+
+// A runner replays one run and returns its time and its number of failures, which is
+// maxFailures+1 if it was stopped.
+type runner interface {
+	run(rng *rand.Rand) (total float64, failures int)
+}
+
+// repeat replays runs on all processors, each with a random stream of its own, and sums
+// them up in their order.
+func repeat(ctx context.Context, r runner, runs int, seed uint64) (*tally, error) {
+	chunks := make([]tally, (runs+chunkRuns-1)/chunkRuns)
 	var next atomic.Int64
 	var failed atomic.Bool
 	var workers sync.WaitGroup
@@ -69,7 +84,7 @@ func (s *Simulation) Run(ctx context.Context) (*Estimate, error) {
 				if i >= len(chunks) {
 					return
 				}
-				if !r.chunk(ctx, s.Seed, i*chunkRuns, min((i+1)*chunkRuns, s.Runs), &chunks[i]) {
+				if !chunk(ctx, r, seed, i*chunkRuns, min((i+1)*chunkRuns, runs), &chunks[i]) {
 					failed.Store(true)
 				}
 			}
@@ -87,15 +102,12 @@ func (s *Simulation) Run(ctx context.Context) (*Estimate, error) {
 	for i := range chunks {
 		sum.merge(&chunks[i])
 	}
-	return s.estimate(&sum)
+	return &sum, nil
 }
 
 func (s *Simulation) check() error {
-	switch {
-	case !(s.Shape >= 0.2 && s.Shape <= 10):
-		return outOfRange("shape", s.Shape, "must be 0.2 to 10", "give the shape of the Weibull distribution: 1 is exponential, 0.7 that of large machines")
-	case s.Runs < 2 || s.Runs > maxRuns:
-		return outOfRange("number of runs", s.Runs, "must be 2 to 10000000", "1000 runs give the mean within some percent, 100000 within some tenths")
+	if err := checkRuns(s.Shape, s.Runs); err != nil {
+		return err
 	}
 	expected, err := s.Model.Expected(s.Work, s.Interval)
 	if err != nil {
@@ -105,31 +117,55 @@ func (s *Simulation) check() error {
 	if full, _, _ := r.divide(s.Work.Seconds(), s.Interval.Seconds()); full > maxSegments {
 		return outOfRange("interval", s.Interval, "has over 10^15 checkpoints in the run", "give a longer interval")
 	}
-	if failures := expected.Seconds() / s.Model.MTBF.Seconds(); failures*float64(s.Runs) > maxEvents {
-		return outOfRange("number of runs", s.Runs, "would take hours: every run has many failures", "simulate fewer runs, or less work")
+	return checkEvents(expected, s.Model.MTBF, s.Runs)
+}
+
+func checkRuns(shape float64, runs int) error {
+	switch {
+	case !(shape >= 0.2 && shape <= 10):
+		return outOfRange("shape", shape, "must be 0.2 to 10", "give the shape of the Weibull distribution: 1 is exponential, 0.7 that of large machines")
+	case runs < 2 || runs > maxRuns:
+		return outOfRange("number of runs", runs, "must be 2 to 10000000", "1000 runs give the mean within some percent, 100000 within some tenths")
 	}
 	return nil
+}
+
+// checkEvents refuses simulations that would take hours.
+func checkEvents(expected, mtbf time.Duration, runs int) error {
+	if failures := expected.Seconds() / mtbf.Seconds(); failures*float64(runs) > maxEvents {
+		return outOfRange("number of runs", runs, "would take hours: every run has many failures", "simulate fewer runs, or less work")
+	}
+	return nil
+}
+
+// weibull are the times between failures.
+type weibull struct {
+	scale, power float64
+	steady       bool
+}
+
+func newWeibull(mtbf, shape float64, steady bool) weibull {
+	return weibull{scale: mtbf / math.Gamma(1+1/shape), power: 1 / shape, steady: steady}
 }
 
 // replay is a simulation in seconds.
 type replay struct {
 	rates
+	weibull
 	full, length, rest float64 // segments; see rates.divide
 	checkpoint         float64
-	scale, power       float64 // of the Weibull distribution
-	steady             bool
 }
 
 func (s *Simulation) replay() *replay {
-	r := &replay{rates: s.Model.rates(), power: 1 / s.Shape, steady: s.Steady}
+	r := &replay{rates: s.Model.rates()}
+	r.weibull = newWeibull(r.mtbf, s.Shape, s.Steady)
 	r.full, r.length, r.rest = r.divide(s.Work.Seconds(), s.Interval.Seconds())
 	r.checkpoint = r.cost + r.growth*r.length
-	r.scale = r.mtbf / math.Gamma(1+r.power)
 	return r
 }
 
 // draw returns the time to the next failure.
-func (r *replay) draw(rng *rand.Rand) float64 {
+func (r *weibull) draw(rng *rand.Rand) float64 {
 	x := rng.ExpFloat64()
 	if r.power != 1 {
 		x = math.Pow(x, r.power)
@@ -140,15 +176,14 @@ func (r *replay) draw(rng *rand.Rand) float64 {
 // first returns the time from the start of a run to its first failure. On a machine in
 // use for long, that is the residual life: its density is the probability to live that
 // long over the mean, so that (x/scale)^shape has the gamma distribution of 1/shape.
-func (r *replay) first(rng *rand.Rand) float64 {
+func (r *weibull) first(rng *rand.Rand) float64 {
 	if !r.steady || r.power == 1 {
 		return r.draw(rng)
 	}
 	return r.scale * math.Pow(distuv.Gamma{Alpha: r.power, Beta: 1, Src: rng}.Rand(), r.power)
 }
 
-// run replays one run and returns its time and its number of failures, which is
-// maxFailures+1 if it was stopped.
+// run replays one run.
 func (r *replay) run(rng *rand.Rand) (total float64, failures int) {
 	quiet := r.first(rng) // time to the next failure
 	period := r.length + r.checkpoint
@@ -188,7 +223,7 @@ func (r *replay) run(rng *rand.Rand) (total float64, failures int) {
 }
 
 // chunk replays some runs. It returns false if it stopped.
-func (r *replay) chunk(ctx context.Context, seed uint64, from, to int, t *tally) bool {
+func chunk(ctx context.Context, r runner, seed uint64, from, to int, t *tally) bool {
 	var source rand.PCG
 	rng := rand.New(&source)
 	for i := from; i < to; i++ {
@@ -226,10 +261,10 @@ func (t *tally) merge(u *tally) {
 	t.failures += u.failures
 }
 
-func (s *Simulation) estimate(t *tally) (*Estimate, error) {
+func (t *tally) estimate(work time.Duration, runs int) (*Estimate, error) {
 	deviation := math.Sqrt(t.squares / (t.n - 1))
 	half := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: t.n - 1}.Quantile(0.975) * deviation / math.Sqrt(t.n)
-	e := &Estimate{Failures: t.failures / t.n, Waste: max(0, 1-s.Work.Seconds()/t.mean), Runs: s.Runs}
+	e := &Estimate{Failures: t.failures / t.n, Waste: max(0, 1-work.Seconds()/t.mean), Runs: runs}
 	for _, v := range []struct {
 		to      *time.Duration
 		seconds float64

@@ -41,7 +41,7 @@ func TestSimulationAgrees(t *testing.T) {
 		model(24 * time.Hour), model(6 * time.Hour), model(15 * time.Minute),
 		withDowntime(model(2*time.Hour), 20*time.Minute), withLogs(model(6 * time.Hour)), withDowntime(withLogs(model(30*time.Minute)), time.Minute),
 	}
-	inside, all := 0, 0
+	var a agreement
 	for i, m := range models {
 		o, err := m.Optimum()
 		if err != nil {
@@ -61,22 +61,35 @@ func TestSimulationAgrees(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				all++
-				if e.Low <= want && want <= e.High {
-					inside++
-				}
-				// 5 standard errors: once in a million.
-				if off := float64(e.Mean-want) / float64(e.StdDev) * math.Sqrt(float64(s.Runs)); math.Abs(off) > 5 {
-					t.Errorf("model %d at %v, seed %d: mean %v, expected %v, %.1f standard errors off", i, at, seed, e.Mean, want, off)
-				}
+				a.add(t, fmt.Sprintf("model %d at %v, seed %d", i, at, seed), e, want)
 				if !(e.Waste >= 0 && e.Waste <= 1) || e.Min > e.Mean || e.Mean > e.Max || e.Min < s.Work {
 					t.Errorf("%+v", e)
 				}
 			}
 		}
 	}
-	if share := float64(inside) / float64(all); share < 0.90 {
-		t.Errorf("%d of %d confidence intervals hold the expectation", inside, all)
+	a.check(t)
+}
+
+// An agreement counts how many confidence intervals hold what they estimate.
+type agreement struct{ inside, all int }
+
+func (a *agreement) add(t *testing.T, name string, e *interval.Estimate, want time.Duration) {
+	t.Helper()
+	a.all++
+	if e.Low <= want && want <= e.High {
+		a.inside++
+	}
+	// 5 standard errors: once in a million.
+	if off := float64(e.Mean-want) / float64(e.StdDev) * math.Sqrt(float64(e.Runs)); math.Abs(off) > 5 {
+		t.Errorf("%s: mean %v, expected %v, %.1f standard errors off", name, e.Mean, want, off)
+	}
+}
+
+func (a *agreement) check(t *testing.T) {
+	t.Helper()
+	if share := float64(a.inside) / float64(a.all); share < 0.90 {
+		t.Errorf("%d of %d confidence intervals hold the expectation", a.inside, a.all)
 	}
 }
 

@@ -236,8 +236,7 @@ func (c *Case) restarting(r *Result) {
 		r.RestartRanks = len(c.Groups)
 	}
 	m := c.machine()
-	r.RestartS = m.quantity(r, m.FixedS, assumed.fixedS, "a restart takes %s s to notice the failure and to begin", 1).
-		Plus(m.quantity(r, m.RankS, assumed.rankS, "starting a rank takes %s ms", 1e3).Scale(float64(r.RestartRanks)))
+	r.RestartS = m.starting(r, r.RestartRanks)
 	seconds, mib, err := c.Store(nodes, 0)
 	if err != nil || mib == 0 {
 		return // storing has refused it before
@@ -258,6 +257,22 @@ func (c *Case) restarting(r *Result) {
 		share := float64(r.GroupRanks) / float64(len(c.Groups))
 		r.LogReadS = read.Scale(r.LogMiBPerS * share / mib)
 	}
+}
+
+// Starting is the time of a restart of some ranks until they read, and what of it is
+// assumed. A machine that was not measured is nil.
+func (m *Machine) Starting(ranks int) (Range, []string) {
+	if m == nil {
+		m = &Machine{}
+	}
+	var r Result
+	t := m.starting(&r, ranks)
+	return t, r.Assumed
+}
+
+func (m *Machine) starting(r *Result, ranks int) Range {
+	return m.quantity(r, m.FixedS, assumed.fixedS, "a restart takes %s s to notice the failure and to begin", 1).
+		Plus(m.quantity(r, m.RankS, assumed.rankS, "starting a rank takes %s ms", 1e3).Scale(float64(ranks)))
 }
 
 func (c *Case) machine() *Machine {
