@@ -23,6 +23,9 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 	if cfg.Next, err = d.job.Next(); err != nil {
 		return cfg, err
 	}
+	if d.inventory != nil {
+		cfg.Next = max(cfg.Next, d.inventory.next)
+	}
 	data, _, err := d.spec.Memory()
 	if err != nil {
 		return cfg, err
@@ -97,6 +100,11 @@ func (d *driver) addKnown(cfg *supervisor.Config, from *image.Manifest) error {
 		return err
 	}
 	known[from.Number] = from.Iteration
+	if d.tier != nil {
+		for n, m := range d.tier.versions {
+			known[n] = m.Iteration
+		}
+	}
 	for _, n := range slices.Sorted(maps.Keys(known)) {
 		if n <= from.Number {
 			cfg.Known = append(cfg.Known, supervisor.Stored{Number: n, Iter: int(known[n])})

@@ -20,7 +20,8 @@ type setting struct {
 	library    libraryID
 	limits     protocol.Limits
 	stopOnFull bool
-	withoutLog bool // it resumes from what the checkpoints alone allow
+	inventory  *inventory // of the nodes, of a job that is restarted; may be nil
+	withoutLog bool       // it resumes from what the checkpoints alone allow
 	launcher   launch.Launcher
 	network    string                // of the socket: unix; tests also measure tcp
 	listen     string                // address for ranks of other hosts; empty without
@@ -87,6 +88,7 @@ type driver struct {
 	restarts restartings
 	pace     pace
 	tuning   *tuning            // nil: the way to write stays
+	tier     *tier              // nil: checkpoints go to the store at once
 	wall     *protocol.Walltime // nil: the run has no limit
 	logWaits map[int]error      // why ranks wait for their message logs
 

@@ -33,6 +33,7 @@ func (d *driver) recordEnding(result *Result, err error) {
 
 // settle lets the ranks leave, ends those that do not, and cleans up.
 func (d *driver) settle() {
+	d.letGo()
 	if d.program != nil {
 		d.settleProgram()
 	} else {
@@ -43,6 +44,7 @@ func (d *driver) settle() {
 			d.out.Warn(err.Error())
 		}
 	}
+	d.storeLast()
 	for _, g := range d.groups {
 		g.cleanUp()
 	}
@@ -91,7 +93,7 @@ func (d *driver) verdict() (*Result, error) {
 			return &d.result, cause
 		}
 		newest, err := d.job.Latest()
-		return &d.result, &JobFailedError{Job: d.job.Name(), Err: cause, Restartable: d.spec.Several() || err == nil && newest > 0, Several: d.spec.Several(),
+		return &d.result, &JobFailedError{Job: d.job.Name(), Err: cause, Restartable: d.spec.Several() || err == nil && newest > 0 || d.tier != nil && len(d.tier.versions) > 0, Several: d.spec.Several(),
 			Tried: d.spec.AutoRestart}
 	}
 	if err := d.checkPlace(); err != nil {

@@ -17,7 +17,8 @@ import (
 type Observer interface {
 	// Event takes a *StartEvent, *CheckpointEvent, *AbortedEvent,
 	// *FailureEvent, *BackoffEvent, *RestartEvent, *StoppingEvent, *IntervalEvent
-	// *job.TunedEvent or *ProgressEvent.
+	// *job.TunedEvent, *LevelEvent, *WaitsEvent, *SourcesEvent, *RedundancyEvent or
+	// *ProgressEvent.
 	Event(any)
 	// Warn takes what went wrong without harming the job.
 	Warn(text string)
@@ -142,6 +143,9 @@ func (g *group) report(n protocol.Notice) {
 		g.d.allCompute(now)
 		g.durable = g.restored.iter
 		g.d.paceFrom(g)
+		if g.d.tier != nil {
+			g.d.tier.started()
+		}
 		if g.spec.Several() {
 			g.d.tellStart()
 			return
@@ -217,17 +221,20 @@ func (g *group) tell(n protocol.Notice) {
 	m := g.taken
 	ev := job.DescribeCheckpoint(m.Summary())
 	ev.Job = g.job.Name()
+	if g.d.tier != nil {
+		ev.StorageLevel = string(g.d.tier.ledger.State(m.Number))
+	}
 	ev.Latency.Storage += n.Commit.Seconds()
 	ev.Latency.Total += n.Commit.Seconds()
 	ev.Pause = max(ev.Pause, n.Pause.Seconds())
 	g.durable = int(m.Iteration)
 	g.noteTaken(m.Number, g.d.now())
 	g.d.result.Checkpoints++
-	g.d.tookWall(ev.Latency.Total)
+	g.d.tookWall(ev.Latency.Total + g.d.lastStored())
 	if g.d.program != nil && g.d.result.Checkpoints == 1 && m.Bytes.Data == 0 {
 		g.d.out.Warn("the program protects nothing: its checkpoints hold no data; call ckpt_protect before ckpt_boundary")
 	}
-	g.d.crowded = g.spec.Keep > 0
+	g.d.crowded = g.spec.Keep > 0 && g.d.tier == nil // else once it is in the store
 	g.d.result.addLog(m.Log)
 	g.d.result.Last = m.Number
 	g.d.requests.note(ev)

@@ -66,8 +66,14 @@ func (g *group) examine(number int) {
 		g.checked = incarnation
 		return
 	}
+	var version *image.Manifest
+	var scrubs *scrubbing
+	if g.d.tier != nil {
+		version, scrubs = g.d.tier.versions[number], g.d.tier.scrubs
+	}
 	g.d.helpers.Go(func() {
-		m, err := g.job.Manifest(number)
+		p, err := g.find(number, version, scrubs)
+		m := p.m
 		if err == nil {
 			err = g.spec.CheckTaken(g.job, m)
 		}
@@ -83,6 +89,10 @@ func (g *group) examine(number int) {
 				return
 			}
 			g.restored.iter, g.restored.step = int(m.Iteration), m.Step
+			g.restored.local, g.restored.stored = p.local, p.stored
+			if g.d.tier != nil {
+				g.d.tier.restoring(p)
+			}
 			if m.NP != g.spec.NP {
 				g.restored.otherNP = m.NP
 			}
@@ -90,6 +100,15 @@ func (g *group) examine(number int) {
 			g.welcome()
 		})
 	})
+}
+
+// find finds a checkpoint where its ranks are to read it.
+func (g *group) find(number int, version *image.Manifest, scrubs *scrubbing) (finding, error) {
+	if g.d.tier != nil {
+		return g.d.tier.find(number, version, scrubs)
+	}
+	m, err := g.job.Manifest(number)
+	return finding{m: m, stored: err == nil}, err
 }
 
 // checkUnread verifies the files of a checkpoint that restoring it does not

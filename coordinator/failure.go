@@ -17,16 +17,24 @@ type Failure struct {
 	After      time.Duration // or this long after the start of the job
 	MTBF       time.Duration // or again and again, at random ranks and times
 	Seed       uint64
+	// LoseLocal says that the node of the victim loses what it keeps of the job.
+	LoseLocal bool
 }
+
+// loseLocal is the word for a node that loses its directory.
+const loseLocal = "lose-local"
 
 // ParseFailure reads a failure in one of the forms
 //
 //	rank=R@iter=I   node=K@iter=I   rank=R@t=DUR   node=K@t=DUR   mtbf=DUR[,seed=S]
+//
+// With lose-local after R or K, as in node=K,lose-local@iter=I, the node loses its
+// directory of the job, too.
 func ParseFailure(s string) (Failure, error) {
 	f := Failure{Rank: -1, Node: -1}
 	bad := func(why string) (Failure, error) {
 		return Failure{}, &job.UsageError{Text: fmt.Sprintf("failure %q: %s", s, why),
-			Fix: "write rank=R@iter=I, node=K@iter=I, rank=R@t=DUR, node=K@t=DUR or mtbf=DUR[,seed=S]"}
+			Fix: "write rank=R@iter=I, node=K@iter=I, rank=R@t=DUR, node=K@t=DUR or mtbf=DUR[,seed=S]; node=K,lose-local@iter=I loses the node's directory, too"}
 	}
 	if rest, ok := strings.CutPrefix(s, "mtbf="); ok {
 		dur, seed, seeded := strings.Cut(rest, ",")
@@ -45,6 +53,10 @@ func ParseFailure(s string) (Failure, error) {
 	who, when, ok := strings.Cut(s, "@")
 	if !ok {
 		return bad("no @")
+	}
+	who, also, extended := strings.Cut(who, ",")
+	if f.LoseLocal = extended; extended && also != loseLocal {
+		return bad("only " + loseLocal + " can follow the comma")
 	}
 	kind, index, _ := strings.Cut(who, "=")
 	n, err := strconv.Atoi(index)
@@ -80,7 +92,9 @@ func (f Failure) check(s *job.Spec) error {
 	switch {
 	case f.Rank >= s.NP:
 		return &job.UsageError{Text: fmt.Sprintf("failure of rank %d: the job has ranks 0 to %d", f.Rank, s.NP-1)}
-	case s.Program != nil && f.Node >= 0:
+	case f.LoseLocal && s.Tier == nil:
+		return &job.UsageError{Text: "a failure with lose-local: the nodes of the job have no directories", Fix: "{local} " + job.TierExample + " gives each node one"}
+	case s.Program != nil && f.Node >= 0 && !f.LoseLocal:
 		return &job.UsageError{Text: "failure of a node: the ranks of a program fail one by one", Fix: "write rank=R@t=DUR, rank=R@iter=I or mtbf=DUR[,seed=S]"}
 	case f.Node >= len(s.Mapping):
 		return &job.UsageError{

@@ -29,6 +29,9 @@ func rankFS() vfs.FS {
 	if gate := os.Getenv(envStall); gate != "" {
 		return stallingDisk{vfs.OS{}, gate}
 	}
+	if store, gate, ok := strings.Cut(os.Getenv(envStore), ":"); ok {
+		return storeDisk{vfs.OS{}, store, gate}
+	}
 	return vfs.OS{}
 }
 

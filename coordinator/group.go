@@ -15,6 +15,8 @@ type restored struct {
 	number, iter int
 	step         int64 // of a program
 	otherNP      int   // ranks of the checkpoint, 0 if as many as there are
+	// Of a job with directories of the nodes: who has it.
+	local, stored bool
 }
 
 // A life is what the driver knows of the incarnation of a group.

@@ -66,12 +66,18 @@ func (g *group) start(a protocol.Spawn) {
 		}
 		g.d.members[rank] = &member{proc: proc}
 	}
-	g.examine(a.From)
+	if t := g.d.tier; t == nil || t.ways == nil { // else once the nodes can be reached
+		g.examine(a.From)
+	}
 }
 
 // cleanUp removes what an incarnation that has ended has left in the store.
 func (g *group) cleanUp() {
 	g.discardAny()
+	if t := g.d.tier; t != nil && g.d.outcome == nil && g.d.broken == nil {
+		t.ranksGone()
+		return // a restart does not wait for the store
+	}
 	if g.d.writing() {
 		return // another group: what there is of ours is swept later
 	}
@@ -119,6 +125,10 @@ func (g *group) endIncarnation() error {
 		g.d.members[rank] = nil
 	}
 	g.unlinkSegments()
+	g.d.loseNodes()
+	if t := g.d.tier; t != nil && t.ways != nil {
+		t.ways.end()
+	}
 	return nil
 }
 

@@ -10,6 +10,7 @@ type injector struct {
 	d       *driver
 	pending []Failure // those at iterations that have yet to strike
 	timers  []*time.Timer
+	lost    []int // nodes that are to lose their directories
 }
 
 func newInjector(d *driver, failures []Failure) *injector {
@@ -21,7 +22,7 @@ func newInjector(d *driver, failures []Failure) *injector {
 		case f.Iter > 0:
 			in.pending = append(in.pending, f)
 		default:
-			in.later(f.After, func() { in.kill(f.victims(d.spec.Mapping)) })
+			in.later(f.After, func() { in.strike(f) })
 		}
 	}
 	return in
@@ -60,11 +61,21 @@ func (in *injector) reached(rank, iter int) {
 		for _, v := range f.victims(in.d.spec.Mapping) {
 			if v == rank && f.Iter == iter {
 				in.pending = append(in.pending[:i:i], in.pending[i+1:]...)
-				in.kill(f.victims(in.d.spec.Mapping))
+				in.strike(f)
 				return
 			}
 		}
 	}
+}
+
+// strike kills the victims of a failure. The directory that their node is to lose goes
+// when no rank runs any more that could write it again.
+func (in *injector) strike(f Failure) {
+	ranks := f.victims(in.d.spec.Mapping)
+	if f.LoseLocal && len(ranks) > 0 {
+		in.lost = append(in.lost, in.d.spec.Nodes[ranks[0]])
+	}
+	in.kill(ranks)
 }
 
 func (in *injector) kill(ranks []int) {

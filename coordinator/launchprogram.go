@@ -14,6 +14,7 @@ import (
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
+	"ckpt/image/container"
 )
 
 // LaunchProgram runs a program of the user to its end. Its command is started first: how
@@ -27,7 +28,7 @@ func LaunchProgram(ctx context.Context, spec job.Spec, opt Options) (*Result, er
 const trialRanks = 1024
 
 func beginProgram(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
-	if _, err := spec.Located(job.Mapping{trialRanks}, spec.MPI, "", "").Resolve(); err != nil {
+	if _, err := spec.WithoutNodes().Located(job.Mapping{trialRanks}, spec.MPI, "", "").Resolve(); err != nil {
 		return nil, err
 	}
 	store, err := openForProgram(opt)
@@ -65,9 +66,15 @@ func beginProgram(ctx context.Context, spec job.Spec, opt Options) (*Result, err
 // resumeProgram starts the command of a stored job again, which its program continues
 // from a checkpoint.
 func resumeProgram(ctx context.Context, was *job.Resolved, j *image.Job, store *image.Store, opt RestartOptions) (*Result, error) {
-	from, err := job.ChooseCheckpoint(j, was, opt.Checkpoint)
+	from, err := opt.choose(j, was)
 	if err != nil {
 		return nil, err
+	}
+	if v := opt.inventory; v != nil && v.versions[from.Number] != nil && (opt.NP > 0 || len(opt.Command) > 0) {
+		// Other ranks may come, which read it in the store.
+		if err := v.storeFirst(ctx, from, withoutLibrary); err != nil {
+			return nil, err
+		}
 	}
 	again, np, err := opt.again(was, from)
 	if err != nil {
@@ -144,7 +151,13 @@ func openForProgram(opt Options) (*image.Store, error) {
 	if err := image.CheckJobName(opt.Job); err != nil {
 		return nil, &job.UsageError{Text: err.Error()}
 	}
-	return store, store.CheckFree(opt.Job)
+	if err := store.CheckFree(opt.Job); err != nil {
+		return store, err
+	}
+	if j, err := store.Job(opt.Job); err == nil {
+		return store, job.CheckNodes(j)
+	}
+	return store, nil
 }
 
 // startProgram starts the command of a program and waits for its ranks. If one is lost
@@ -232,8 +245,15 @@ func (g *gathering) locate(spec job.Spec, opt Options) (*job.Resolved, error) {
 		}
 	}
 	first := g.come[0].greeting.Process
-	return checkRun(spec.Located(nodes, g.implementation(), first.Program, first.Digest), opt)
+	located := spec.Located(nodes, g.implementation(), first.Program, first.Digest)
+	if opt.inventory != nil {
+		located = fitTier(located, opt.Observer)
+	}
+	return checkRun(located, opt)
 }
+
+// withoutLibrary is the library zone of a program, which has none.
+func withoutLibrary(int) (*container.File, error) { return nil, nil }
 
 // implementation names the MPI library, as far as the variables of its launcher tell.
 func (g *gathering) implementation() string {
@@ -268,7 +288,7 @@ func (o Options) newDriver(spec *job.Resolved, j *image.Job, store *image.Store,
 	d.listen = o.Listen
 	d.until = o.Until
 	d.watch, d.stopOnFull, d.withoutLog, d.demands = o.watch, o.StopOnFull, o.withoutLog, o.Checkpoints
-	d.ways = o.ways
+	d.ways, d.inventory = o.ways, o.inventory
 	if o.Log != nil {
 		d.log = o.Log
 	}

@@ -24,7 +24,11 @@ type member struct {
 	gone  chan struct{}
 	step  uint64 // of a program, as of its last sign of life
 	hello bool
-	signs signs
+	// Of a job with directories of the nodes: what the rank said first, until it serves its
+	// node's, and where it does.
+	first  protocol.Message
+	served *wire.Served
+	signs  signs
 	// excused says that the user knows that it is silent and not dead.
 	excused bool
 }

@@ -116,6 +116,11 @@ func (d *driver) logAction(a protocol.Action) {
 // to write, which names each rank's files.
 func (g *group) broadcast(m protocol.Message) {
 	if w, ok := m.(protocol.Write); ok {
+		if g.d.tier != nil {
+			g.d.tier.attempt.order = &w
+			g.d.tier.write()
+			return
+		}
 		if g.tx == nil {
 			return // it could not be prepared, and is being aborted
 		}
@@ -123,6 +128,10 @@ func (g *group) broadcast(m protocol.Message) {
 			w.Body = job.Encode(g.order(rank))
 			g.d.send(rank, w)
 		}
+		return
+	}
+	if _, quit := m.(protocol.Quit); quit && g.d.tier != nil && g.d.tier.ways != nil {
+		g.d.tier.leaving = true // letGo tells them
 		return
 	}
 	frame, err := protocol.AppendFrame(nil, m)

@@ -53,7 +53,11 @@ func Prune(ctx context.Context, j *image.Job, opt PruneOptions) (*job.Pruned, er
 		defer j.Unlock()
 	}
 	if opt.DryRun { // also of a store that can only be read
-		return job.PreviewPrune(j, keep)
+		pruned, err := job.PreviewPrune(j, keep)
+		if err != nil {
+			return nil, err
+		}
+		return pruned, pruneNodes(ctx, j, pruned, opt)
 	}
 	if err != nil {
 		return nil, err
@@ -62,7 +66,29 @@ func Prune(ctx context.Context, j *image.Job, opt PruneOptions) (*job.Pruned, er
 	if err == nil && several {
 		err = job.BeginAgain(j, spec)
 	}
-	return pruned, err
+	if err != nil {
+		return pruned, err
+	}
+	return pruned, pruneNodes(ctx, j, pruned, opt)
+}
+
+// pruneNodes removes from the nodes of a job what a prune does not keep. A running job
+// does that by itself: it has two versions on its nodes at most.
+func pruneNodes(ctx context.Context, j *image.Job, p *job.Pruned, opt PruneOptions) error {
+	levels, err := job.ReadLevels(ctx, j)
+	if levels == nil {
+		return err
+	}
+	sound := slices.DeleteFunc(slices.Clone(p.Kept), func(n int) bool { return slices.Contains(p.Damaged, n) })
+	removed, freed, err := levels.Prune(opt.Keep, sound, opt.DryRun)
+	p.FromNodes, p.Freed = removed, p.Freed+freed
+	for _, v := range levels.Versions {
+		if !slices.Contains(removed, v.Number) && !slices.Contains(p.Kept, v.Number) {
+			p.Kept = append(p.Kept, v.Number)
+		}
+	}
+	slices.Sort(p.Kept)
+	return err
 }
 
 // prune does so for a running job. It waits for the checkpoint under way, which
@@ -114,6 +140,9 @@ func (d *driver) thin() {
 
 // writing reports whether any group has a checkpoint under way.
 func (d *driver) writing() bool {
+	if d.tier != nil && d.tier.copying != nil {
+		return true
+	}
 	return slices.ContainsFunc(d.groups, func(g *group) bool { return g.tx != nil || g.committing })
 }
 

@@ -15,7 +15,7 @@ func (o *RestartOptions) onRanks(spec *job.Resolved, j *image.Job) (job.Spec, er
 	np, from := cmp.Or(o.NP, spec.NP), (*image.Manifest)(nil)
 	if spec.AnyRanks() {
 		var err error
-		if from, err = job.ChooseCheckpoint(j, spec, o.Checkpoint); err != nil {
+		if from, err = o.choose(j, spec); err != nil {
 			return again, err
 		}
 		np = cmp.Or(o.NP, from.NP)

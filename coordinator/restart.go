@@ -43,15 +43,25 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 	if err := spec.CheckRunnable(j); err != nil {
 		return nil, err
 	}
-	if spec.Program != nil {
-		return resumeProgram(ctx, spec, j, store, opt)
+	if opt.inventory, err = takeInventory(ctx, spec, j, opt.Listen != "", opt.Observer); err != nil {
+		return nil, err
 	}
+	return opt.resumeNewest(func(opt RestartOptions) (*Result, error) {
+		if spec.Program != nil {
+			return resumeProgram(ctx, spec, j, store, opt)
+		}
+		return resumeRanks(ctx, spec, j, store, opt)
+	})
+}
+
+// resumeRanks continues a job of simulated ranks.
+func resumeRanks(ctx context.Context, spec *job.Resolved, j *image.Job, store *image.Store, opt RestartOptions) (*Result, error) {
 	was := spec.Mapping
 	again, err := opt.onRanks(spec, j)
 	if err != nil {
 		return nil, err
 	}
-	if spec, err = checkRun(again, opt.Options); err != nil {
+	if spec, err = checkRun(fitTier(again, opt.Observer), opt.Options); err != nil {
 		return nil, err
 	}
 	library, err := identifySelf()
@@ -66,7 +76,7 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 			return nil, err
 		}
 	}
-	from, err := job.ChooseCheckpoint(j, spec, opt.Checkpoint)
+	from, err := opt.choose(j, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -77,4 +87,13 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 		return nil, &job.OtherBuildError{Checkpoint: from.Number}
 	}
 	return runJob(ctx, spec, j, store, library, from, opt.Options)
+}
+
+// choose returns the checkpoint to continue from, wherever it is.
+func (o *RestartOptions) choose(j *image.Job, spec *job.Resolved) (*image.Manifest, error) {
+	m, err := o.inventory.choose(o.Checkpoint)
+	if m != nil || err != nil {
+		return m, err
+	}
+	return job.ChooseCheckpoint(j, spec, o.Checkpoint)
 }

@@ -19,6 +19,10 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 		return nil, err
 	}
 	defer d.close()
+	from, err := d.openTier(ctx, from)
+	if err != nil {
+		return nil, err
+	}
 	cfg, err := d.supervisorConfig(from)
 	if err != nil {
 		return nil, err
@@ -33,6 +37,10 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 		return nil, err
 	}
 	d.journal = job.OpenJournal(d.job)
+	if d.tier != nil {
+		d.journal.Behind()
+		defer d.tier.record.wait()
+	}
 	defer d.journal.Close()
 	d.parent = cfg.From
 	d.stored = make(map[int]int)

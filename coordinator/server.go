@@ -150,6 +150,11 @@ func (d *driver) fromRank(incarnation, rank int, m *member, msg protocol.Message
 			return
 		}
 	}
+	if g.d.serves() {
+		if msg = g.meet(rank, m, msg); msg == nil {
+			return
+		}
+	}
 	if hello, ok := msg.(protocol.Hello); ok {
 		m.addr, m.hello = hello.Address, true
 		if p, ok := m.proc.(interface{ Identify(pid int, here bool) }); ok {
@@ -174,6 +179,10 @@ func (d *driver) fromRank(incarnation, rank int, m *member, msg protocol.Message
 		d.logState(rank, msg)
 	case protocol.Placed:
 		g.placed(rank, msg)
+	case protocol.Stored, protocol.StoreFailed:
+		if d.tier != nil {
+			d.tier.answered(rank, msg)
+		}
 	case protocol.Share:
 		if all, ok := g.exchange.add(rank, msg); ok {
 			g.broadcast(protocol.Shares{Number: msg.Number, Round: msg.Round, Body: all})
@@ -214,7 +223,8 @@ func (g *group) welcomeRank(rank int) {
 	g.d.members[rank].link.Send(protocol.Welcome{Body: job.Encode(wire.Welcome{
 		Spec: g.spec.Spec, Job: g.job.Name(), StoreDir: g.store, Program: g.libraryPath(),
 		Segment: g.segment(node), Sharing: g.perNode()[node], Leads: g.leads(rank), Channels: g.channels(), Peers: g.peers(), InjectAt: g.d.inject.iterations(rank),
-		Silence: g.limits.Silence, From: g.restored.number, Iter: g.restored.iter, Step: g.restored.step, Again: again, Reach: g.restored.iter + repeated})})
+		Silence: g.limits.Silence, From: g.restored.number, Iter: g.restored.iter, Step: g.restored.step,
+		Local: g.restored.local, Stored: g.restored.stored, Served: g.servers(), Again: again, Reach: g.restored.iter + repeated})})
 }
 
 // peers are the addresses of all ranks that are there. Those of other groups are

@@ -10,11 +10,16 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/coordinator/wire"
+	"ckpt/image/nvcache"
 	"ckpt/internal/durable"
 )
 
 // prepare makes room for a checkpoint in the store.
 func (g *group) prepare(number int) {
+	if g.d.tier != nil {
+		g.d.tier.prepare(number)
+		return
+	}
 	g.d.thin() // between two checkpoints, if they follow each other at once
 	begin := g.job.Begin
 	if g.spec.Several() {
@@ -86,6 +91,11 @@ func (g *group) order(rank int) wire.WriteOrder {
 		o.WithShared, o.WithLibrary = false, false
 	}
 	o.Base, o.Oldest = g.base, g.lineage.oldest()
+	if t := g.d.tier; t != nil {
+		o.Base, o.Oldest = 0, 0
+		o.Rank = g.job.FilePath(nvcache.RankFile(t.attempt.number, rank))
+		return o
+	}
 	if g.joint != nil {
 		o.Group = g.paths
 	} else {
@@ -97,6 +107,10 @@ func (g *group) order(rank int) wire.WriteOrder {
 // commit assembles the manifest and renames it into place.
 func (g *group) commit(cp protocol.Checkpoint) {
 	m, err := g.manifest(cp)
+	if g.d.tier != nil {
+		g.commitLocal(cp, m, err)
+		return
+	}
 	tx, base, reuse, storing, recorded := g.tx, g.base, g.reuse, g.storing, g.recorded
 	g.tx, g.committing = nil, true
 	g.d.helpers.Go(func() {
@@ -136,7 +150,7 @@ func (g *group) commit(cp protocol.Checkpoint) {
 // discard removes the debris of checkpoint number, if it is there, after it was
 // aborted. Nobody writes to it any more.
 func (g *group) discard(number int) {
-	if g.tx != nil && g.tx.Number() == number {
+	if t := g.d.tier; t != nil && t.attempt.number == number || g.tx != nil && g.tx.Number() == number {
 		g.discardAny()
 	}
 }
@@ -144,6 +158,9 @@ func (g *group) discard(number int) {
 // discardAny removes the debris of whatever checkpoint is being written.
 func (g *group) discardAny() {
 	g.dropLibrary()
+	if g.d.tier != nil {
+		g.d.tier.discard()
+	}
 	if g.tx == nil {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
 )
 
@@ -24,6 +25,9 @@ func (d *driver) tellAborted() {
 	remedy := fmt.Sprintf("{prune %s} {keep} 1 frees space, and a launch with {keep} 2 keeps it free", d.job.Name())
 	if d.spec.Several() || r.Checkpoints == 0 {
 		remedy = "free space in " + d.store
+	}
+	if d.tier != nil { // the store was not what they were waiting for
+		remedy = "free space in " + job.InBraces(d.tier.nodes.Setting().Dir) + ", which holds two checkpoints of a node's ranks and what protects those of others"
 	}
 	d.out.Warn(fmt.Sprintf("%d of %d checkpoints were aborted because the storage is full, and %s; %s", r.Full, r.Checkpoints+r.Lost, newest, remedy))
 }

@@ -187,7 +187,13 @@ arrays:
 
 func genericInstance(t testing.TB, np int) *dataset.Instance {
 	t.Helper()
-	w, err := dataset.ParseWorkload([]byte(genericSpec), "heat.yaml")
+	return instanceOf(t, genericSpec, np)
+}
+
+// instanceOf is class S of a specification.
+func instanceOf(t testing.TB, spec string, np int) *dataset.Instance {
+	t.Helper()
+	w, err := dataset.ParseWorkload([]byte(spec), "spec.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,15 +31,7 @@ arrays:
 
 func savedInstance(t testing.TB, np int) *dataset.Instance {
 	t.Helper()
-	w, err := dataset.ParseWorkload([]byte(savedSpec), "saved.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	inst, err := w.Instance("S", np)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return inst
+	return instanceOf(t, savedSpec, np)
 }
 
 // resume is a new job that continues j from what is saved at application level, without

@@ -21,18 +21,21 @@ func DescribeCheckpoint(s image.Summary) *CheckpointEvent {
 // A CheckpointEvent describes a committed checkpoint. Times are in seconds,
 // sizes in bytes.
 type CheckpointEvent struct {
-	Type        string        `json:"type"` // "checkpoint"
-	Job         string        `json:"job"`
-	Number      int           `json:"number"`
-	Iteration   int           `json:"iteration"`
-	Ranks       int           `json:"ranks"`
-	Of          []int         `json:"of,omitempty"`     // which ranks, unless all
-	Zones       zones.Sizes   `json:"zones"`            // of an image of each rank, added up
-	Memory      *zones.Sizes  `json:"memory,omitempty"` // with the segment once for each node, the library once
-	StoredBytes int64         `json:"stored_bytes"`     // added to the store
-	Files       int           `json:"files"`            // added to the store, the manifest included
-	Latency     image.Latency `json:"latency_s"`
-	Pause       float64       `json:"pause_s"` // how long the application stood still
+	Type        string       `json:"type"` // "checkpoint"
+	Job         string       `json:"job"`
+	Number      int          `json:"number"`
+	Iteration   int          `json:"iteration"`
+	Ranks       int          `json:"ranks"`
+	Of          []int        `json:"of,omitempty"`     // which ranks, unless all
+	Zones       zones.Sizes  `json:"zones"`            // of an image of each rank, added up
+	Memory      *zones.Sizes `json:"memory,omitempty"` // with the segment once for each node, the library once
+	StoredBytes int64        `json:"stored_bytes"`     // added to the store
+	Files       int          `json:"files"`            // added to the store, the manifest included
+	// StorageLevel is local or protected if it went to directories of the nodes, and is
+	// not in the store yet.
+	StorageLevel string        `json:"storage_level,omitempty"`
+	Latency      image.Latency `json:"latency_s"`
+	Pause        float64       `json:"pause_s"` // how long the application stood still
 	// Of the messages logged since the checkpoint before: bytes, fsyncs, and the
 	// seconds that the ranks spent in these, together.
 	LogBytes   int64   `json:"log_bytes,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"path/filepath"
+	"sync"
 
 	"ckpt/image"
 	"ckpt/internal/durable"
@@ -16,7 +17,10 @@ import (
 const journalName = "history.jsonl"
 
 // A Journal adds to it. Its zero value drops events, as one does that cannot be opened.
-type Journal struct{ lines *durable.Journal }
+type Journal struct {
+	lines *durable.Journal
+	queue *journalQueue // nil: events are written at once
+}
 
 // OpenJournal opens the journal of a job.
 func OpenJournal(job *image.Job) Journal {
@@ -24,18 +28,26 @@ func OpenJournal(job *image.Job) Journal {
 	if err != nil {
 		return Journal{}
 	}
-	return Journal{lines}
+	return Journal{lines: lines}
 }
 
 // Add adds an event.
 func (j *Journal) Add(ev any) {
-	if line, err := json.Marshal(ev); err == nil && j.lines != nil {
+	line, err := json.Marshal(ev)
+	switch {
+	case err != nil || j.lines == nil:
+	case j.queue != nil:
+		j.queue.add(line)
+	default:
 		_ = j.lines.Add(line)
 	}
 }
 
 // Close closes the file.
 func (j *Journal) Close() {
+	if j.queue != nil {
+		j.queue.close()
+	}
 	if j.lines != nil {
 		_ = j.lines.Close()
 	}
@@ -85,4 +97,66 @@ func (h Events) Describe(s image.Summary) *CheckpointEvent {
 		ev.Latency, ev.Pause = told.Latency, told.Pause
 	}
 	return ev
+}
+
+// Behind has Add return at once: the events are written in their order by a goroutine of
+// their own, until Close. A store that does not answer holds nobody up but Close.
+func (j *Journal) Behind() {
+	if j.lines == nil || j.queue != nil {
+		return
+	}
+	q := &journalQueue{lines: j.lines}
+	q.more = sync.NewCond(&q.mu)
+	q.over.Go(q.write)
+	j.queue = q
+}
+
+// A journalQueue is what is still to be written.
+type journalQueue struct {
+	lines   *durable.Journal
+	mu      sync.Mutex
+	more    *sync.Cond
+	waiting [][]byte
+	closed  bool
+	over    sync.WaitGroup
+}
+
+// maxWaiting is how many events wait for a store that does not answer, at most.
+const maxWaiting = 1 << 14
+
+func (q *journalQueue) add(line []byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) < maxWaiting {
+		q.waiting = append(q.waiting, line)
+		q.more.Signal()
+	}
+}
+
+func (q *journalQueue) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.more.Signal()
+	q.mu.Unlock()
+	q.over.Wait()
+}
+
+func (q *journalQueue) write() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for {
+		for len(q.waiting) == 0 && !q.closed {
+			q.more.Wait()
+		}
+		if len(q.waiting) == 0 {
+			return
+		}
+		lines := q.waiting
+		q.waiting = nil
+		q.mu.Unlock()
+		for _, line := range lines {
+			_ = q.lines.Add(line)
+		}
+		q.mu.Lock()
+	}
 }

@@ -15,10 +15,15 @@ type Pruned struct {
 	Job     string `json:"job"`
 	Removed []int  `json:"removed"` // numbers of checkpoints
 	Freed   int64  `json:"freed_bytes"`
-	Kept    []int  `json:"kept"`
-	Damaged []int  `json:"damaged"`           // among the kept, not counted
-	DryRun  bool   `json:"dry_run,omitempty"` // nothing was removed
+	// FromNodes are the checkpoints that the nodes had, removed from them.
+	FromNodes []int `json:"removed_from_nodes,omitempty"`
+	Kept      []int `json:"kept"`
+	Damaged   []int `json:"damaged"`           // among the kept, not counted
+	DryRun    bool  `json:"dry_run,omitempty"` // nothing was removed
 }
+
+// Empty reports whether nothing was removed.
+func (p *Pruned) Empty() bool { return len(p.Removed)+len(p.FromNodes) == 0 && p.Freed == 0 }
 
 // BeginAgain removes the message logs of a job that has no checkpoints any more, so that
 // it restarts from scratch: logs are of no use without checkpoints.
@@ -95,6 +100,9 @@ func removeIfThere(fsys vfs.FS, name string) error {
 // holds the lock. If Forsake is cut short, the earlier job is as it was, or restarts from
 // scratch.
 func Forsake(job *image.Job) error {
+	if err := CheckNodes(job); err != nil {
+		return err
+	}
 	if spec, err := ReadSpec(job); err == nil && spec.Several() {
 		if err := BeginAgain(job, spec); err != nil {
 			return err

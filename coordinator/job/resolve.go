@@ -42,6 +42,9 @@ func (s Spec) Resolve() (*Resolved, error) {
 	if s.Tuning != nil && (r.Several() || s.Program != nil || s.SavesArrays()) {
 		return nil, &UsageError{"{tune}: only a simulated job of one group that stores all its memory can be tuned", "leave {tune} out, or {mode} and {level}"}
 	}
+	if err := r.checkTier(); err != nil {
+		return nil, err
+	}
 	if err := r.resolveLayouts(); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"ckpt/coordinator/mpi"
 	"ckpt/dataset"
 	"ckpt/image/codec"
+	"ckpt/image/nvcache"
 	"ckpt/image/plan"
 )
 
@@ -45,11 +46,13 @@ type Spec struct {
 	WritePath plan.Settings `json:"write_path,omitzero"`
 	// Async lets ranks compute on while their memory is written out of a copy, of
 	// at most Staging bytes; 0 means 16 MiB more than the data zone has.
-	Async       bool   `json:"async,omitempty"`
-	Staging     int64  `json:"staging,omitempty"`
-	Trace       bool   `json:"trace,omitempty"` // record the I/O of checkpoints
-	AutoRestart bool   `json:"auto_restart"`
-	Launcher    string `json:"launcher"` // local, mpiexec or srun
+	Async   bool  `json:"async,omitempty"`
+	Staging int64 `json:"staging,omitempty"`
+	// Tier says that checkpoints go to directories of the nodes first; nil: to the store.
+	Tier        *nvcache.Setting `json:"tier,omitempty"`
+	Trace       bool             `json:"trace,omitempty"` // record the I/O of checkpoints
+	AutoRestart bool             `json:"auto_restart"`
+	Launcher    string           `json:"launcher"` // local, mpiexec or srun
 	// Tuning says that the job looks for the best way to write; nil: it does not.
 	Tuning *Tuning `json:"tuning,omitempty"`
 	// Prediction is what the checkpoints were predicted to be, nil if nobody did.

@@ -137,6 +137,7 @@ type Coordinator struct {
 
 	asked   bool    // the supervisor, in this step
 	gated   bool    // by the supervisor
+	late    bool    // the order to write is kept back
 	hurried *behind // the one that other groups wait for
 }
 
@@ -194,6 +195,10 @@ func (c *Coordinator) Step(now time.Duration, ev Event) []Action {
 		if ev.Incarnation == c.incarnation {
 			c.setupFailed(-1, ev.Damaged, ev.Reason, ev.Body)
 		}
+	case Postponed:
+		c.postponed(ev)
+	case Ordered:
+		c.ordered(ev)
 	case Requested:
 		c.request(ev.Request)
 	default:
@@ -266,7 +271,12 @@ func (c *Coordinator) Furthest() int {
 }
 
 // Phase says in words what the job is doing.
-func (c *Coordinator) Phase() string { return c.phase.String() }
+func (c *Coordinator) Phase() string {
+	if c.lacksSlot() {
+		return "waiting until an earlier checkpoint is stored"
+	}
+	return c.phase.String()
+}
 
 func (c *Coordinator) do(a Action) { c.out = append(c.out, a) }
 
@@ -284,7 +294,7 @@ func (c *Coordinator) answer(r Request, number int, err string) {
 
 // enter begins a phase in which every rank has to answer once.
 func (c *Coordinator) enter(p phase) {
-	c.phase = p
+	c.phase, c.late = p, false
 	c.left, c.copying = len(c.ranks), len(c.ranks)
 	for i := range c.ranks {
 		c.ranks[i].answered, c.ranks[i].captured = false, false
@@ -305,6 +315,9 @@ func (c *Coordinator) answered(r *rankState) bool {
 
 // waitsFor reports whether the current phase lasts until a rank answers.
 func (c *Coordinator) waitsFor(r *rankState) bool {
+	if c.lacksSlot() {
+		return false
+	}
 	switch c.phase {
 	case starting, proposing, stopping, emptying, storing, aborting:
 		return !r.answered

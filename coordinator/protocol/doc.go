@@ -64,6 +64,21 @@
 // A checkpoint after which the job is to stop is written synchronously: what
 // the ranks would compute meanwhile would be lost.
 //
+// # Two levels of storage
+//
+// Where checkpoints are written to directories of the nodes first, Commit makes one
+// exist there, and it is copied into the store later, beside the protocol:
+//
+//	driver                 rank
+//	Store n          ──▶   copies its file, at a limited rate, and computes
+//	                 ◀──   Stored n (durable) or StoreFailed n
+//	  manifest             is renamed into place in the store
+//
+// If no slot is free before an earlier checkpoint is stored, the driver
+// keeps the order to write back, and says Postponed; Ordered says that it was sent. The
+// ranks stand at the boundary meanwhile. Requests are heard, a stop without a checkpoint
+// is carried out, and a wait longer than Limits.Phase aborts the checkpoint.
+//
 // # Groups
 //
 // A Coordinator is that of one group of ranks; all ranks may be in one. It asks

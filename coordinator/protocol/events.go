@@ -42,6 +42,10 @@ type (
 		Reason      string
 		Body        []byte
 	}
+	// Postponed says that the order to write checkpoint Number, which follows Prepare, is
+	// kept back: no slot is free yet. Ordered says that it has been sent.
+	Postponed struct{ Number int }
+	Ordered   struct{ Number int }
 	// Requested asks for a checkpoint or a stop.
 	Requested struct{ Request Request }
 	// Tick says only that time has passed.
@@ -53,6 +57,8 @@ func (RankLost) event()     {}
 func (Committed) event()    {}
 func (CommitFailed) event() {}
 func (Unusable) event()     {}
+func (Postponed) event()    {}
+func (Ordered) event()      {}
 func (Requested) event()    {}
 func (Tick) event()         {}
 

@@ -40,6 +40,9 @@ func (c *Coordinator) checkDeadlines() {
 		return
 	}
 	c.watchBehind()
+	if c.waitedForSlot() {
+		return
+	}
 	lim := c.cfg.Limits
 	for i := range c.ranks {
 		r := &c.ranks[i]

@@ -89,6 +89,24 @@ type (
 	// Placed says where the first rank of a node has made its shared memory, before it is
 	// ready.
 	Placed struct{ Path string }
+	// Serving says where this rank serves the directory of its node, as Serve has asked, or
+	// why it does not.
+	Serving struct {
+		Address string
+		Text    string
+		Body    []byte
+	}
+	// Stored says that this rank's part of a checkpoint is durable in the store, and
+	// StoreFailed why it is not there.
+	Stored struct {
+		Number int
+		Body   []byte
+	}
+	StoreFailed struct {
+		Number int
+		Text   string
+		Body   []byte
+	}
 	// LogState says why the message log has failed, or, with an empty text, that it
 	// is in order again.
 	LogState struct {
@@ -144,6 +162,13 @@ type (
 	}
 	// Collected says up to which number messages to other ranks can be forgotten.
 	Collected struct{ Received []Count }
+	// Serve has a rank serve the directory of its node to the others, before it is let in.
+	Serve struct{ Body []byte }
+	// Store has a rank copy its part of a checkpoint into the store, while it computes.
+	Store struct {
+		Number int
+		Body   []byte
+	}
 	// Truncate says which frame of the message log is the first that is still needed.
 	Truncate struct{ First uint64 }
 )
@@ -169,6 +194,11 @@ func (Demand) message()      {}
 func (KillProcess) message() {}
 func (LogState) message()    {}
 func (Placed) message()      {}
+func (Serve) message()       {}
+func (Serving) message()     {}
+func (Store) message()       {}
+func (Stored) message()      {}
+func (StoreFailed) message() {}
 func (Welcome) message()     {}
 func (Start) message()       {}
 func (Resume) message()      {}

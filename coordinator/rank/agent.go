@@ -11,6 +11,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/peer"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
 	"ckpt/image/container"
@@ -41,11 +42,12 @@ func Run(ctx context.Context, fsys vfs.FS, getenv func(string) string) error {
 	}
 	defer r.link.Close()
 	go r.beat(ctx, period)
-	if err := r.join(); err != nil {
+	if err := r.join(ctx); err != nil {
 		return fmt.Errorf("rank %d: %w", r.id, err)
 	}
 	defer r.closeGatherer()
-	if r.network.key != nil {
+	defer r.closePeers()
+	if r.network.Remote() {
 		if r.here, err = enterHost(func(path string) { r.link.Send(protocol.Placed{Path: path}) }); err != nil {
 			r.link.Send(protocol.SetupFailed{Text: err.Error(), Body: wire.EncodeError(err)})
 			return fmt.Errorf("rank %d: %w", r.id, err)
@@ -61,7 +63,7 @@ func Run(ctx context.Context, fsys vfs.FS, getenv func(string) string) error {
 
 // newProcess returns the process of a rank that has not connected yet.
 func newProcess(fsys vfs.FS, token string) *process {
-	return &process{fs: fsys, mail: make(chan protocol.MemberEvent, 16), told: make(chan protocol.Shares, 16),
+	return &process{fs: fsys, peers: map[int]*peer.Client{}, mail: make(chan protocol.MemberEvent, 16), told: make(chan protocol.Shares, 16),
 		channelMail: make(chan protocol.Message, 64), joined: make(chan *mpi.Comm, 1), proceed: make(chan struct{}, 1),
 		failed: make(chan error, 1), token: token}
 }
@@ -98,7 +100,7 @@ func (r *process) connect(ctx context.Context, socket string, described *wire.Pr
 	if err != nil {
 		return err
 	}
-	if r.network, err = networkOf(conn, r.token); err != nil {
+	if r.network, err = peer.NetworkOf(conn, r.token); err != nil {
 		return err
 	}
 	host, name := wire.ThisHost()
@@ -109,7 +111,7 @@ func (r *process) connect(ctx context.Context, socket string, described *wire.Pr
 	if r.link, err = wire.NewLink(conn, bufio.NewReader(conn)); err != nil {
 		return err
 	}
-	if r.listener, err = r.network.listen(); err != nil {
+	if r.listener, err = r.network.Listen(); err != nil {
 		return err
 	}
 	r.link.Send(protocol.Hello{Address: r.listener.Addr().String(), Process: os.Getpid()})
@@ -118,14 +120,10 @@ func (r *process) connect(ctx context.Context, socket string, described *wire.Pr
 
 // join waits until all ranks have connected and the coordinator has looked at the
 // checkpoint. On a slow machine or store, that takes long.
-func (r *process) join() error {
-	m, err := r.link.Receive()
+func (r *process) join(ctx context.Context) error {
+	w, err := r.awaitWelcome()
 	if err != nil {
-		return fmt.Errorf("the coordinator is gone: %w", err)
-	}
-	w, ok := m.(protocol.Welcome)
-	if !ok {
-		return fmt.Errorf("the coordinator says %s instead of welcome", protocol.Name(m))
+		return err
 	}
 	if err := json.Unmarshal(w.Body, &r.cfg); err != nil {
 		return err
@@ -134,7 +132,29 @@ func (r *process) join() error {
 		return err
 	}
 	r.group = r.spec.Groups[r.spec.GroupOf[r.id]]
+	if err := r.openTier(ctx); err != nil {
+		return err
+	}
 	return r.guardHost()
+}
+
+// awaitWelcome waits until the rank is let in. Until then it may be asked to serve the
+// directory of its node.
+func (r *process) awaitWelcome() (protocol.Welcome, error) {
+	for {
+		m, err := r.link.Receive()
+		if err != nil {
+			return protocol.Welcome{}, fmt.Errorf("the coordinator is gone: %w", err)
+		}
+		switch m := m.(type) {
+		case protocol.Welcome:
+			return m, nil
+		case protocol.Serve:
+			r.serveNode(m)
+		default:
+			return protocol.Welcome{}, fmt.Errorf("the coordinator says %s instead of welcome", protocol.Name(m))
+		}
+	}
 }
 
 // serve is the agent: it owns the protocol of the rank.

@@ -11,8 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"ckpt/coordinator/mpi"
-	"ckpt/coordinator/wire"
+	"ckpt/coordinator/peer"
 	"ckpt/image/exec"
 )
 
@@ -25,18 +24,14 @@ import (
 //
 // Both ends have proved that they belong to the job before.
 type gatherer struct {
-	rank     int
-	token    []byte
-	network  network
-	listener net.Listener
-	workers  sync.WaitGroup
+	self peer.Self
+	port *peer.Port
 
 	mu      sync.Mutex
 	ctx     context.Context // of what the pieces are served for
 	piece   func(context.Context, int) ([]byte, error)
 	peers   []string
 	dialled map[int]*gatherConn
-	conns   map[net.Conn]bool // of others
 	closed  bool
 }
 
@@ -54,68 +49,29 @@ const (
 	gatherFailed = 1
 )
 
-func newGatherer(rank int, token string, n network) (*gatherer, error) {
-	l, err := n.listen()
-	if err != nil {
-		return nil, err
-	}
-	return gatherFrom(l, rank, token, n), nil
+func newGatherer(self peer.Self) (*gatherer, error) {
+	g := &gatherer{self: self, ctx: context.Background(), dialled: make(map[int]*gatherConn)}
+	var err error
+	g.port, err = self.Listen(func(conn net.Conn, _ int) { g.serve(conn) })
+	return g, err
 }
 
-func gatherFrom(l net.Listener, rank int, token string, n network) *gatherer {
-	g := &gatherer{rank: rank, token: []byte(token), network: n, listener: l, ctx: context.Background(),
-		dialled: make(map[int]*gatherConn), conns: make(map[net.Conn]bool)}
-	g.workers.Go(func() { wire.AcceptAll(l, g.welcome, wire.GreetingTime, func(error) {}) }) // others lose patience
-	return g
-}
-
-func (g *gatherer) address() string { return g.listener.Addr().String() }
+func (g *gatherer) address() string { return g.port.Address() }
 
 func (g *gatherer) close() {
-	g.listener.Close()
 	g.mu.Lock()
 	g.closed = true
-	for c := range g.conns {
-		c.Close()
-	}
 	for _, c := range g.dialled {
 		if c.conn != nil {
 			c.conn.Close()
 		}
 	}
 	g.mu.Unlock()
-	g.workers.Wait()
-}
-
-// welcome serves a connection, unless the gatherer is closed.
-func (g *gatherer) welcome(conn net.Conn) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		conn.Close()
-		return
-	}
-	g.conns[conn] = true
-	g.workers.Go(func() { g.serve(conn) })
+	g.port.Close()
 }
 
 // serve answers one rank until it hangs up.
 func (g *gatherer) serve(conn net.Conn) {
-	defer func() {
-		conn.Close()
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		delete(g.conns, conn)
-	}()
-	if conn.SetDeadline(time.Now().Add(wire.GreetingTime)) != nil {
-		return
-	}
-	if _, err := mpi.AcceptHandshake(conn, g.token, g.rank, func(int) error { return nil }); err != nil {
-		return // a stranger
-	}
-	if conn.SetDeadline(time.Time{}) != nil {
-		return
-	}
 	r := bufio.NewReader(conn)
 	for {
 		list, err := readRanges(r)
@@ -164,7 +120,7 @@ func (g *gatherer) find(list []gatherRange) (net.Buffers, error) {
 	piece, ctx := g.piece, g.ctx
 	g.mu.Unlock()
 	if piece == nil {
-		return nil, fmt.Errorf("rank %d serves nothing", g.rank)
+		return nil, fmt.Errorf("rank %d serves nothing", g.self.Rank)
 	}
 	bufs := net.Buffers{{gatherDone}}
 	for _, x := range list {
@@ -264,27 +220,15 @@ func (g *gatherer) wayTo(rank int) (*gatherConn, string, error) {
 // dial connects c, whose lock the caller holds. It holds no other: the other side
 // may be dialling as well.
 func (g *gatherer) dial(ctx context.Context, c *gatherConn, rank int, address string) error {
-	dialling, done := context.WithTimeout(ctx, wire.GreetingTime)
-	defer done()
-	conn, err := g.network.dial(dialling, address)
+	conn, err := g.self.Dial(ctx, rank, address)
 	if err != nil {
 		return err
-	}
-	err = conn.SetDeadline(time.Now().Add(wire.GreetingTime))
-	if err == nil {
-		err = mpi.DialHandshake(conn, g.token, g.rank, rank)
-	}
-	if err == nil {
-		err = conn.SetDeadline(time.Time{})
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err == nil && g.closed {
-		err = net.ErrClosed
-	}
-	if err != nil {
+	if g.closed {
 		conn.Close()
-		return err
+		return net.ErrClosed
 	}
 	c.conn, c.r = conn, bufio.NewReader(conn)
 	return nil

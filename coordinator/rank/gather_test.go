@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"ckpt/coordinator/peer"
 	"ckpt/internal/race"
 )
 
@@ -16,7 +17,7 @@ func TestPullCancelled(t *testing.T) {
 	var gs []*gatherer
 	var peers []string
 	for rank := range 2 {
-		g, err := newGatherer(rank, token, network{host: "127.0.0.1"})
+		g, err := newGatherer(peer.Self{Rank: rank, Token: token, Network: peer.Loopback})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/peer"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
 	"ckpt/image/container"
@@ -69,7 +70,7 @@ type layoutNetwork struct {
 func (r *process) openLayoutNetwork(ctx context.Context, number int) (*layoutNetwork, error) {
 	if r.gatherer == nil {
 		var err error
-		if r.gatherer, err = newGatherer(r.id, r.token, r.network); err != nil {
+		if r.gatherer, err = newGatherer(peer.Self{Rank: r.id, Token: r.token, Network: r.network}); err != nil {
 			return nil, err
 		}
 	}

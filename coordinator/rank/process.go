@@ -3,11 +3,13 @@ package rank
 import (
 	"context"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/peer"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
 	"ckpt/internal/vfs"
@@ -22,7 +24,7 @@ type process struct {
 	id, incarnation int
 	token           string
 	link            *wire.Link
-	network         network
+	network         peer.Network
 	here            *hostDir // nil: all ranks are on the host of the coordinator
 	listener        net.Listener
 	cfg             wire.Welcome
@@ -30,6 +32,10 @@ type process struct {
 	group           []int // ranks that take checkpoints with this one, itself included
 	state           *state
 	comm            *mpi.Comm
+	tier            *nodeTier   // directories of the nodes; may be nil
+	served          *nodeServer // nil: this rank serves no directory
+	peersMu         sync.Mutex
+	peers           map[int]*peer.Client // by rank
 
 	mail    chan protocol.MemberEvent
 	told    chan protocol.Shares // what the ranks that write together tell each other
@@ -111,6 +117,8 @@ func (r *process) hear(ctx context.Context) error {
 			}
 		case protocol.Shares:
 			hand(ctx, r.told, m)
+		case protocol.Store:
+			go r.storePart(ctx, m)
 		default:
 			hand(ctx, r.mail, protocol.MemberEvent(protocol.Received{Message: m}))
 		}

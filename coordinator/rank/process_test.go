@@ -5,14 +5,12 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
 	"ckpt/internal/durable"
@@ -62,40 +60,6 @@ func TestLostPeer(t *testing.T) {
 	lost(1, syscall.ENOMEM)
 	if err := <-r.failed; !errors.Is(err, syscall.ENOMEM) || !strings.Contains(err.Error(), "rank 1") {
 		t.Errorf("it ends with %v", err)
-	}
-}
-
-// A scarceListener has no descriptors for its first connections.
-type scarceListener struct {
-	net.Listener
-	errs []error
-}
-
-func (l *scarceListener) Accept() (net.Conn, error) {
-	if len(l.errs) == 0 {
-		return l.Listener.Accept()
-	}
-	err := l.errs[0]
-	l.errs = l.errs[1:]
-	return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", err)}
-}
-
-// TestGathererAcceptsAgain makes accepting fail a few times. Connections are accepted
-// when there is a descriptor.
-func TestGathererAcceptsAgain(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := gatherFrom(&scarceListener{l, []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}}, 0, "token", network{})
-	defer g.close()
-	conn, err := net.Dial("tcp", g.address())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := mpi.DialHandshake(conn, []byte("token"), 1, 0); err != nil {
-		t.Fatal(err)
 	}
 }
 

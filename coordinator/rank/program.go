@@ -65,6 +65,7 @@ func runProgram(ctx context.Context, fsys vfs.FS, getenv func(string) string, te
 		return fmt.Errorf("rank %d: %w", p.id, err)
 	}
 	defer p.closeGatherer()
+	defer p.closePeers()
 	return p.serve(ctx)
 }
 
@@ -103,7 +104,7 @@ func (p *program) meet(ctx context.Context, getenv func(string) string) error {
 // admitted waits until all ranks are there. Calls of the process wait meanwhile.
 func (p *program) admitted(ctx context.Context) error {
 	joined := make(chan error, 1)
-	go func() { joined <- p.join() }()
+	go func() { joined <- p.join(ctx) }()
 	select {
 	case err := <-joined:
 		if err != nil {
@@ -115,7 +116,7 @@ func (p *program) admitted(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	state, err := newProgramState(p.fs, p.id, &p.cfg, p.spec, p.worked)
+	state, err := newProgramState(ctx, p.fs, p.id, &p.cfg, p.spec, p.tier, p.worked)
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 // newProgramState is newState for a program: its memory is that of another process.
-func newProgramState(fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, progress func(int64)) (*state, error) {
-	s := &state{fs: fsys, progress: progress, rank: id, cfg: cfg, spec: spec, node: spec.Nodes[id],
+func newProgramState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, tier *nodeTier, progress func(int64)) (*state, error) {
+	s := &state{fs: fsys, tier: tier, progress: progress, rank: id, cfg: cfg, spec: spec, node: spec.Nodes[id],
 		codec: container.NewCodec(spec.Codec, 0), way: spec.Way(), joint: spec.Layouts[spec.GroupOf[id]]}
 	if spec.Incremental {
 		s.history = container.NewHistory()
@@ -25,14 +25,20 @@ func newProgramState(fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved,
 	if err != nil {
 		return nil, err
 	}
-	s.job, err = store.Job(cfg.Job)
-	return s, err
+	if s.job, err = store.Job(cfg.Job); err != nil {
+		return nil, err
+	}
+	s.lost = s.findImage(ctx) // told when the program asks for it
+	return s, nil
 }
 
 // restoreProgram puts a checkpoint into the memory that the process has protected.
 func (s *state) restoreProgram(ctx context.Context, c *client.Process) error {
+	if s.lost != nil {
+		return s.lost
+	}
 	defer s.measure()()
-	m, err := s.job.Manifest(s.cfg.From)
+	m, err := s.images.Manifest(s.cfg.From)
 	if err != nil {
 		return err
 	}
@@ -51,11 +57,11 @@ func (s *state) restoreProgram(ctx context.Context, c *client.Process) error {
 	if job.Dealt(m, s.spec.NP, s.rank, regions) {
 		return s.restoreParts(ctx, m, regions, opt)
 	}
-	was, err := job.RankOf(s.job, m, s.rank)
+	was, err := job.RankOf(s.images, m, s.rank)
 	if err != nil {
 		return err
 	}
-	if err := s.job.Load(ctx, m, was.File, s.rank, regions, opt); err != nil {
+	if err := s.images.Load(ctx, m, was.File, s.rank, regions, opt); err != nil {
 		return err
 	}
 	return s.recall(m, was)
@@ -67,7 +73,7 @@ func (s *state) restoreParts(ctx context.Context, m *image.Manifest, regions []z
 	if err := job.CheckParts(m, s.spec.NP, s.rank, regions); err != nil {
 		return err
 	}
-	r := s.job.Parts(m, s.rank, opt)
+	r := s.images.Parts(m, s.rank, opt)
 	defer r.Close()
 	for _, region := range regions {
 		if err := r.Load(ctx, region); err != nil {
@@ -87,14 +93,17 @@ func (p *program) query(name string) client.Answer {
 	if name == "" {
 		return client.Answer{Status: client.OK, Value: p.cfg.Step}
 	}
-	m, err := p.state.job.Manifest(p.cfg.From)
+	if err := p.state.lost; err != nil {
+		return client.Answer{Status: statusOf(err), Value: -1, Text: err.Error()}
+	}
+	m, err := p.state.images.Manifest(p.cfg.From)
 	if err != nil {
 		return client.Answer{Status: statusOf(err), Value: -1, Text: err.Error()}
 	}
 	if m.NP != p.spec.NP {
 		return p.queryOther(m, name)
 	}
-	arrays, err := p.state.job.Arrays(m, p.id)
+	arrays, err := p.state.images.Arrays(m, p.id)
 	if err != nil {
 		return client.Answer{Status: statusOf(err), Value: -1, Text: err.Error()}
 	}
@@ -121,7 +130,7 @@ func (p *program) queryOther(m *image.Manifest, name string) client.Answer {
 	if !slices.Contains(first.Replicated, name) {
 		return a
 	}
-	bytes, err := p.state.job.RegionBytes(m, first.File, first.Rank, name)
+	bytes, err := p.state.images.RegionBytes(m, first.File, first.Rank, name)
 	if err != nil {
 		return client.Answer{Status: statusOf(err), Value: -1, Text: err.Error()}
 	}

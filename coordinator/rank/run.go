@@ -16,7 +16,7 @@ import (
 
 // run is the application.
 func (r *process) run(ctx context.Context) {
-	state, err := newState(ctx, r.fs, r.id, &r.cfg, r.spec, r.here, r.worked)
+	state, err := newState(ctx, r.fs, r.id, &r.cfg, r.spec, r.tier, r.here, r.worked)
 	if err != nil {
 		r.link.Send(protocol.SetupFailed{Damaged: job.Unrestorable(err), Text: err.Error(), Body: wire.EncodeError(err)})
 		return
@@ -94,7 +94,7 @@ func (r *process) joinEarly(ctx context.Context) error {
 // openComm makes the communicator.
 func (r *process) openComm(ctx context.Context) error {
 	cfg := mpi.Config{Rank: r.id, Size: r.spec.NP, NodeOf: r.spec.Nodes,
-		Segment: r.state.segment, Listener: r.listener, Dial: r.network.dial, Peers: r.cfg.Peers, Token: []byte(r.token), Lost: r.lostPeer(ctx)}
+		Segment: r.state.segment, Listener: r.listener, Dial: r.network.Dial, Peers: r.cfg.Peers, Token: []byte(r.token), Lost: r.lostPeer(ctx)}
 	if r.cfg.Channels != nil {
 		var err error
 		if cfg.Channels, err = r.state.openChannels(r.state.pending); err != nil {

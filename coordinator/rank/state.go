@@ -37,6 +37,9 @@ type state struct {
 	pending  []byte             // messages restored
 	channels *job.SavedChannels // restored; nil if there are none
 	job      *image.Job
+	images   *image.Job // where the checkpoint restored is read: of the store, or of the node
+	tier     *nodeTier  // directories of the nodes; may be nil
+	lost     error      // of a program: why its part of the checkpoint is nowhere
 	codec    *container.Codec
 	history  *container.History // nil: every checkpoint is complete by itself
 	log      *msglog.Log        // of messages from other groups; may be nil
@@ -56,8 +59,8 @@ type state struct {
 
 // newState allocates the memory of a rank and fills it, from a checkpoint or
 // with the initial fields.
-func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, here *hostDir, progress func(int64)) (*state, error) {
-	s := &state{fs: fsys, progress: progress, rank: id, cfg: cfg, spec: spec, node: spec.Nodes[id], mem: mpi.NewMemory(),
+func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, tier *nodeTier, here *hostDir, progress func(int64)) (*state, error) {
+	s := &state{fs: fsys, tier: tier, progress: progress, rank: id, cfg: cfg, spec: spec, node: spec.Nodes[id], mem: mpi.NewMemory(),
 		codec: container.NewCodec(spec.Codec, 0), way: spec.Way(), joint: spec.Layouts[spec.GroupOf[id]]}
 	inst, err := spec.Instance()
 	if err != nil {
@@ -170,14 +173,20 @@ func (s *state) store(ctx context.Context, number int, order wire.WriteOrder, ne
 	h := container.Header{Job: s.cfg.Job, Number: number, Rank: s.rank, Node: s.node, Kind: container.KindRank}
 	opt.Buffer = s.way.WritePath.Buffer
 	if len(regions) == 0 {
-		return nil // all that the rank has is the same on all ranks
+		return s.writeNothing(ctx, number, report) // all that the rank has is the same on all ranks
 	}
-	info, err := container.Write(ctx, s.fs, order.Rank, h, regions, opt)
+	var info container.FileInfo
+	var err error
+	if s.tier != nil {
+		info, err = s.writeLocal(ctx, h, regions, opt, report)
+	} else {
+		info, err = container.Write(ctx, s.fs, order.Rank, h, regions, opt)
+	}
 	if err != nil {
 		return err
 	}
-	report.File = info.Path
-	report.Files = []wire.WrittenFile{{Kind: h.Kind, Path: info.Path, Bytes: info.Bytes, Holes: 0, Index: info.IndexBlake3}}
+	report.File = order.Rank
+	report.Files = []wire.WrittenFile{{Kind: h.Kind, Path: order.Rank, Bytes: info.Bytes, Holes: 0, Index: info.IndexBlake3}}
 	report.Management, report.Storage = info.ManagementTime, info.StorageTime
 	return nil
 }
@@ -202,22 +211,25 @@ func (s *state) measure() (done func()) {
 // image without a place in this process are not read.
 func (s *state) restore(ctx context.Context) error {
 	defer s.measure()()
-	m, err := s.job.Manifest(s.cfg.From)
+	if err := s.findImage(ctx); err != nil {
+		return err
+	}
+	m, err := s.images.Manifest(s.cfg.From)
 	if err != nil {
 		return err
 	}
 	if m.NP != s.spec.NP {
 		return s.restoreDealt(ctx, m)
 	}
-	was, err := job.RankOf(s.job, m, s.rank)
+	was, err := job.RankOf(s.images, m, s.rank)
 	if err != nil {
 		return err
 	}
-	if err := job.CheckRegion(s.job, m, was, job.PendingRegion, was.Pending); err != nil {
+	if err := job.CheckRegion(s.images, m, was, job.PendingRegion, was.Pending); err != nil {
 		return err
 	}
 	if s.cfg.Channels != nil {
-		if s.channels, err = job.ReadChannels(ctx, s.job, s.spec, m, s.rank); err != nil {
+		if s.channels, err = job.ReadChannels(ctx, s.images, s.spec, m, s.rank); err != nil {
 			return err
 		}
 	}
@@ -237,7 +249,7 @@ func (s *state) restore(ctx context.Context) error {
 		}
 		own = append(own, extra.Regions()...)
 	}
-	if err := s.job.Load(ctx, m, was.File, s.rank, own, container.LoadOptions{Progress: s.progress}); err != nil {
+	if err := s.images.Load(ctx, m, was.File, s.rank, own, container.LoadOptions{Progress: s.progress}); err != nil {
 		return err
 	}
 	if job.Mapping(m.Mapping).String() == s.spec.Mapping.String() && m.MPI == s.spec.MPI {
@@ -258,14 +270,14 @@ func (s *state) restoreShared(ctx context.Context, m *image.Manifest, was *image
 	} else if !s.cfg.Leads {
 		return nil
 	}
-	return s.job.Load(ctx, m, file, s.rank, s.zone(zones.Shared), container.LoadOptions{Progress: s.progress})
+	return s.images.Load(ctx, m, file, s.rank, s.zone(zones.Shared), container.LoadOptions{Progress: s.progress})
 }
 
 // recall remembers what is stored where, so that the next checkpoint can refer to
 // it.
 func (s *state) recall(m *image.Manifest, was *image.Rank) error {
-	if s.history == nil || was.File == "" {
-		return nil
+	if s.history == nil || was.File == "" || s.tier != nil {
+		return nil // files on nodes refer to no others
 	}
 	if s.cfg.Leads && was.Shared != "" && was.Shared != was.File {
 		if err := s.job.Recall(s.history, m, was.Shared, s.rank); err != nil {

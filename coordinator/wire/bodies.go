@@ -28,10 +28,31 @@ type Welcome struct {
 	From     int           `json:"from"`           // checkpoint to restore, 0 none
 	Iter     int           `json:"iter"`           // its iteration: of a program, the boundaries passed
 	Step     int64         `json:"step,omitempty"` // of a program: its own number of that boundary
+	// Local says that the directories of the nodes have the checkpoint, and Stored that the
+	// store has it.
+	Local  bool `json:"local,omitempty"`
+	Stored bool `json:"stored,omitempty"`
+	// Served says where the directories of the nodes are reached, by rank; nil: on this host.
+	Served []Served `json:"served,omitempty"`
 	// Again says that the rank was restarted; it tells what it read, and beats when it has
 	// completed iteration Reach, to which it had come before.
 	Again bool `json:"again,omitempty"`
 	Reach int  `json:"reach,omitempty"`
+}
+
+// A ServeOrder says which directory a rank serves to the others.
+type ServeOrder struct {
+	Dir string `json:"dir"` // of its node
+	Job string `json:"job"`
+	// Lose has the node lose what it keeps of the job, as a failure that was injected wants.
+	Lose bool `json:"lose,omitempty"`
+}
+
+// Served says where a rank serves the directory of its node.
+type Served struct {
+	Address  string `json:"address"`
+	Host     string `json:"host"`
+	HostName string `json:"host_name"`
 }
 
 // WriteOrder says what a rank has to write, and where.
@@ -48,6 +69,18 @@ type WriteOrder struct {
 	Base int `json:"base,omitempty"`
 	// Oldest is the oldest checkpoint that may hold what is referred to.
 	Oldest int `json:"oldest,omitempty"`
+}
+
+// StoreOrder says where in the store the part of a rank belongs, and how fast it may be
+// copied there.
+type StoreOrder struct {
+	Path string `json:"path"`
+	Rate int64  `json:"rate,omitempty"` // bytes per second, 0 no limit
+}
+
+// StoreReport is what a rank has copied.
+type StoreReport struct {
+	Bytes int64 `json:"bytes"`
 }
 
 // WriteReport is what a rank has written.
@@ -69,6 +102,8 @@ type WriteReport struct {
 	// Global and Replicated are as in the manifest.
 	Global     []image.GlobalPart `json:"global,omitempty"`
 	Replicated []string           `json:"replicated,omitempty"`
+	// Parities are those that protect the file, on the nodes.
+	Parities []image.Parity `json:"parities,omitempty"`
 }
 
 type WrittenFile struct {
@@ -85,6 +120,10 @@ type RestoreReport struct {
 	ReadBytes int64         `json:"read_bytes"`
 	Log       time.Duration `json:"log,omitempty"` // reading its message log
 	LogBytes  int64         `json:"log_bytes,omitempty"`
+	// Of a job with directories of the nodes: where the image was found, and what was wrong
+	// with what is nearer.
+	Source string   `json:"source,omitempty"`
+	Passed []string `json:"passed,omitempty"`
 }
 
 // A Field is the digest of a rank's part of an array that all ranks hold together: those of

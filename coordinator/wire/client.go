@@ -201,7 +201,7 @@ func (c *Client) call(cmd Command) (Reply, error) {
 	}
 	if r.Error != "" {
 		if r.Detail != nil {
-			return r, &remoteError{r.Error, r.Detail.error()}
+			return r, &remoteError{r.Error, []error{r.Detail.error()}}
 		}
 		return r, errors.New(r.Error)
 	}

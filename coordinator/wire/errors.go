@@ -3,10 +3,14 @@ package wire
 import (
 	"encoding/json"
 	"errors"
+	"io/fs"
+	"slices"
+	"syscall"
 
 	"ckpt/coordinator/job"
 	"ckpt/image/container"
 	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
 )
 
 // errorReport carries an error with what callers tell apart.
@@ -16,6 +20,24 @@ type errorReport struct {
 	File   string `json:"file,omitempty"`
 	Offset int64  `json:"offset,omitempty"`
 	Reason string `json:"reason,omitempty"`
+	// Errno is what the kernel said, Cases are the names of common cases that the error is.
+	Errno int      `json:"errno,omitempty"`
+	Cases []string `json:"cases,omitempty"`
+}
+
+// cases are errors that callers compare with, beside those of a kind. Those of a context are
+// not of them: the other side's would pass for one of this side.
+var cases = []struct {
+	name string
+	err  error
+}{
+	{"exists", fs.ErrExist},
+	{"missing", fs.ErrNotExist},
+	{"permission", fs.ErrPermission},
+	{"closed", fs.ErrClosed},
+	{"locked", vfs.ErrLocked},
+	{"unsupported", errors.ErrUnsupported},
+	{"newer", durable.ErrNewerVersion},
 }
 
 const (
@@ -40,32 +62,60 @@ func ReportError(err error) errorReport {
 	case errors.Is(err, container.ErrRegionsDiffer):
 		r.Kind = kindRegions
 	}
+	if errno := syscall.Errno(0); errors.As(err, &errno) {
+		r.Errno = int(errno)
+	}
+	for _, c := range cases {
+		if errors.Is(err, c.err) {
+			r.Cases = append(r.Cases, c.name)
+		}
+	}
 	return r
 }
 
 // error gives back an error with the same text that answers to the same cases.
 func (r errorReport) error() error {
+	is := r.is()
 	switch r.Kind {
 	case kindDamage:
-		return &durable.DamageError{File: r.File, Offset: r.Offset, Reason: r.Reason}
+		damage := &durable.DamageError{File: r.File, Offset: r.Offset, Reason: r.Reason}
+		if len(is) > 0 {
+			damage.Err = errors.Join(is...)
+		}
+		return damage
 	case kindForeign:
-		return &remoteError{r.Text, durable.ErrOtherJob}
+		is = append(is, durable.ErrOtherJob)
 	case kindFull:
-		return &remoteError{r.Text, durable.ErrStorageFull}
+		is = append(is, durable.ErrStorageFull)
 	case kindRegions:
-		return &remoteError{r.Text, container.ErrRegionsDiffer}
+		is = append(is, container.ErrRegionsDiffer)
 	}
-	return errors.New(r.Text)
+	if len(is) == 0 {
+		return errors.New(r.Text)
+	}
+	return &remoteError{r.Text, is}
+}
+
+func (r errorReport) is() (is []error) {
+	if r.Errno != 0 {
+		is = append(is, syscall.Errno(r.Errno))
+	}
+	for _, c := range cases {
+		if slices.Contains(r.Cases, c.name) {
+			is = append(is, c.err)
+		}
+	}
+	return is
 }
 
 // remoteError is an error of another process.
 type remoteError struct {
 	text string
-	kind error
+	is   []error
 }
 
-func (e *remoteError) Error() string { return e.text }
-func (e *remoteError) Unwrap() error { return e.kind }
+func (e *remoteError) Error() string   { return e.text }
+func (e *remoteError) Unwrap() []error { return e.is }
 
 // DecodeError decodes the error in a body; text stands in for a missing one.
 func DecodeError(body []byte, text string) error {

@@ -1,0 +1,143 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"ckpt/image"
+	"ckpt/image/container"
+	"ckpt/image/nvcache"
+	"ckpt/image/nvcache/protect"
+	"ckpt/image/plan"
+	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
+)
+
+// nodeWord stands, in braces, for the number of a node.
+const nodeWord = "node"
+
+// TierExample is a directory of each node, as hints name it.
+const TierExample = "'/nvme/{{" + nodeWord + "}}'"
+
+// InBraces keeps the braces around the word for a node, which would become a setting.
+func InBraces(text string) string {
+	return strings.ReplaceAll(text, "{"+nodeWord+"}", "{{"+nodeWord+"}}")
+}
+
+// checkTier refuses what does not go together with directories of the nodes.
+func (s *Resolved) checkTier() error {
+	t := s.Tier
+	if t == nil {
+		return nil
+	}
+	refuse := func(text, fix string) error {
+		return &UsageError{Text: "{local} " + InBraces(t.Dir+": "+text), Fix: fix}
+	}
+	switch {
+	case s.Several():
+		return refuse("groups of ranks that take checkpoints apart from each other store them directly", "leave {mode} out, or {local}")
+	case s.WritePath.Layout != "" && s.WritePath.Layout != plan.PerRank:
+		return refuse(fmt.Sprintf("each node keeps the files of its own ranks, and {layout} %s has files of several nodes", s.WritePath.Layout), "leave {layout} out, or {local}")
+	case s.SavesArrays():
+		return refuse("{level} application stores directly what ranks share", "leave {level} out, or {local}")
+	case s.Tuning != nil:
+		return refuse("{tune} looks for the best way into the store", "leave {tune} out, or {local}")
+	}
+	if err := t.Check(len(s.Mapping)); err != nil {
+		return refuse(err.Error(), tierFix(t, len(s.Mapping)))
+	}
+	if err := t.Protect.Fits(s.TierTopology()); err != nil {
+		return refuse(err.Error(), tierFix(t, len(s.Mapping)))
+	}
+	return nil
+}
+
+// tierFix says what to do about a setting that a job on so many nodes cannot have.
+func tierFix(t *nvcache.Setting, nodes int) string {
+	if t.Protect.Kind() != protect.None && t.Protect.Check(nodes) != nil {
+		return "more {nodes}, or {protect} none"
+	}
+	if len(t.Domains) > 0 && len(t.Domains) != nodes {
+		return fmt.Sprintf("{domains} takes %d numbers here, one for each node", nodes)
+	}
+	return "{local} " + TierExample + " {protect} partner {drain} behind"
+}
+
+// TierTopology says which rank is on which node, and which nodes may fail together.
+func (s *Resolved) TierTopology() protect.Topology {
+	top := protect.Topology{NodeOf: s.Nodes}
+	if s.Tier != nil && len(s.Tier.Domains) > 0 {
+		top.Domains = s.Tier.Domains
+	}
+	return top
+}
+
+// WithoutNodes returns the description for a check before the nodes of a program are
+// known.
+func (s Spec) WithoutNodes() Spec {
+	if s.Tier != nil {
+		t := *s.Tier
+		t.Protect, t.Domains = protect.Scheme{}, nil
+		s.Tier = &t
+	}
+	return s
+}
+
+// CheckNodes fails with image.ErrJobExists if the nodes have checkpoints of a job, as far
+// as is known. The store may have none of them yet.
+func CheckNodes(j *image.Job) error {
+	r, err := nvcache.ReadRecord(j)
+	if err != nil || r == nil || len(r.Versions) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: %s, with checkpoints on its nodes", image.ErrJobExists, j.Dir())
+}
+
+// OpenTier opens the directories of the nodes of a job, as they were under some mapping of
+// its ranks. Where is the file system of each node.
+func (s *Resolved) OpenTier(j *image.Job, where func(node int) vfs.FS, mapping Mapping) (*nvcache.Tier, error) {
+	return OpenTier(j, *s.Tier, mapping, where)
+}
+
+// OpenTier opens them under a setting that may be another than that of the description:
+// the record of the nodes has both as they were last.
+func OpenTier(j *image.Job, setting nvcache.Setting, mapping Mapping, where func(node int) vfs.FS) (*nvcache.Tier, error) {
+	text, err := j.Spec()
+	if err != nil {
+		return nil, err
+	}
+	nodes := make([]nvcache.Node, len(mapping))
+	for i := range nodes {
+		nodes[i] = nvcache.Node{ID: i, FS: where(i), Dir: setting.NodeDir(i)}
+	}
+	return nvcache.Open(j.Name(), text, setting, mapping.Nodes(), nodes)
+}
+
+// StorePart copies the file of a rank of a version from its node into the store, at a path
+// there, and returns its length. If the node's own is damaged, or was lost, it is made anew
+// from what protects it.
+func StorePart(ctx context.Context, store vfs.FS, t *nvcache.Tier, m *image.Manifest, rank int, path string, limit *nvcache.Limiter) (int64, error) {
+	i := slices.IndexFunc(m.Files, func(f container.File) bool { return f.Path == nvcache.RankFile(m.Number, rank) })
+	if i < 0 {
+		return 0, nil // it has none
+	}
+	f := m.Files[i]
+	local, err := t.Job(t.Topology().NodeOf[rank])
+	if err == nil {
+		err = nvcache.DrainFile(ctx, local, f, store, path, limit)
+	}
+	if damage := (*durable.DamageError)(nil); errors.As(err, &damage) || errors.Is(err, fs.ErrNotExist) {
+		if _, err := t.Recover(ctx, m, rank); err != nil {
+			return 0, err
+		}
+		if local, err = t.Job(t.Topology().NodeOf[rank]); err != nil {
+			return 0, err
+		}
+		err = nvcache.DrainFile(ctx, local, f, store, path, limit)
+	}
+	return f.Bytes, err
+}

@@ -1,0 +1,59 @@
+package rank
+
+import (
+	"errors"
+	"io/fs"
+	"testing"
+
+	"ckpt/image/nvcache"
+	"ckpt/image/nvcache/protect"
+	"ckpt/internal/vfs/memfs"
+)
+
+// TestEncoderOfEarlierCheckpoint: a parity that was never completed, as when a rank of
+// its set has died, gives its file back once a later checkpoint begins.
+func TestEncoderOfEarlierCheckpoint(t *testing.T) {
+	scheme, err := protect.Parse("xor:3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nodes []nvcache.Node
+	setting := nvcache.Setting{Dir: "/nvme/{node}", Protect: scheme, Drain: nvcache.Drain{Mode: nvcache.DrainNone}}
+	disk := memfs.New()
+	for n := range 3 {
+		nodes = append(nodes, nvcache.Node{ID: n, FS: disk, Dir: setting.NodeDir(n)})
+	}
+	tier, err := nvcache.Open("heat", []byte("{}"), setting, []int{0, 1, 2}, nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &parity{tier: tier, sets: tier.Sets(), encoders: map[parityKey]*protect.Encoder{}}
+	begin := func(number int) *protect.Encoder {
+		if err := tier.Prepare(0, number); err != nil {
+			t.Fatal(err)
+		}
+		e, err := p.encoder(parityKey{number, 0, 0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	first := begin(1)
+	if err := first.Add(1, 0, make([]byte, 100)); err != nil {
+		t.Fatal(err)
+	}
+	name := setting.NodeDir(0) + "/jobs/heat/" + nvcache.ParityFile(1, 0, 0)
+	if _, err := disk.Stat(name); err != nil {
+		t.Fatal(err)
+	}
+	second := begin(2)
+	if _, err := disk.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is still there: %v", name, err)
+	}
+	if err := first.Add(1, 100, make([]byte, 100)); err == nil {
+		t.Error("the parity of checkpoint 1 still takes bytes")
+	}
+	if err := second.Add(1, 0, make([]byte, 100)); err != nil {
+		t.Error(err)
+	}
+}

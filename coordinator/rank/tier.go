@@ -1,0 +1,174 @@
+package rank
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/wire"
+	"ckpt/image"
+	"ckpt/image/container"
+	"ckpt/image/nvcache"
+	"ckpt/image/nvcache/protect"
+	"ckpt/internal/vfs"
+	"ckpt/zones"
+)
+
+// openTier opens the directories of the nodes, if the job has some.
+func (r *process) openTier(ctx context.Context) error {
+	if r.spec.Tier == nil {
+		return nil
+	}
+	store, err := image.OpenStore(r.fs, r.cfg.StoreDir)
+	if err != nil {
+		return err
+	}
+	j, err := store.Job(r.cfg.Job)
+	if err != nil {
+		return err
+	}
+	t, err := r.spec.OpenTier(j, func(node int) vfs.FS { return r.reach(ctx, node) }, r.spec.Mapping)
+	if err != nil {
+		return err
+	}
+	p, err := r.openParity(t)
+	r.tier = &nodeTier{t, p}
+	return err
+}
+
+// sourceStored is the source of an image that was read from the store.
+const sourceStored = "stored"
+
+// findImage finds out where the checkpoint to restore is read, the nearest place first,
+// and puts the file of this rank in place on its node if that does not have it.
+func (s *state) findImage(ctx context.Context) error {
+	s.images = s.job
+	if s.tier == nil || s.cfg.From == 0 {
+		return nil
+	}
+	s.restored.Source = sourceStored
+	if !s.cfg.Local {
+		return nil
+	}
+	local, from, err := s.recover(ctx)
+	for _, p := range from.Passed {
+		if errors.Is(p, fs.ErrNotExist) {
+			continue // a node that was lost has nothing
+		}
+		s.restored.Passed = append(s.restored.Passed, p.Error())
+	}
+	switch {
+	case err == nil:
+		s.images, s.restored.Source = local, string(from.Source)
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case s.cfg.Stored:
+		if len(from.Passed) == 0 {
+			s.restored.Passed = append(s.restored.Passed, err.Error())
+		}
+		return nil
+	case errors.Is(err, nvcache.ErrNotHere) || job.Unrestorable(err):
+		return &job.MissingError{What: fmt.Sprintf("the part of rank %d in checkpoint %d, which was not in the store yet", s.rank, s.cfg.From), Cause: err}
+	}
+	return err
+}
+
+// recover puts the file of this rank in place on its node.
+func (s *state) recover(ctx context.Context) (*image.Job, nvcache.From, error) {
+	local, err := s.tier.Job(s.node)
+	if err != nil {
+		return nil, nvcache.From{}, err
+	}
+	m, err := local.Manifest(s.cfg.From)
+	if err != nil {
+		return nil, nvcache.From{}, err
+	}
+	from, err := s.tier.Recover(ctx, m, s.rank)
+	return local, from, err
+}
+
+// writeLocal writes the file of this rank into the directory of its node, and what protects
+// it to other nodes, and returns when all of that is durable.
+func (s *state) writeLocal(ctx context.Context, h container.Header, regions []zones.Region, opt container.WriteOptions, report *wire.WriteReport) (container.FileInfo, error) {
+	sinks, err := s.tier.Copies(h.Number, s.rank)
+	if err != nil {
+		return container.FileInfo{}, err
+	}
+	var coded *protect.Contribution
+	var set protect.Set
+	if s.tier.parity != nil {
+		if coded, set, err = s.tier.parity.contribution(ctx, h.Number); err != nil {
+			return container.FileInfo{}, err
+		}
+		sinks = append(sinks, coded)
+	}
+	w, err := s.tier.Writer(ctx, h.Number, s.rank, sinks...)
+	if err != nil {
+		for _, k := range sinks { // else the others of the set wait for this rank
+			k.Abort()
+		}
+		return container.FileInfo{}, err
+	}
+	info, err := container.Write(ctx, w.FS(), w.Path(), h, regions, opt)
+	if err == nil {
+		err = w.Finish(ctx)
+	}
+	if err != nil {
+		return info, errors.Join(err, w.Abort())
+	}
+	if coded != nil {
+		report.Parities = parityFiles(h.Number, set, coded)
+	}
+	return info, nil
+}
+
+// writeNothing takes the part of this rank in the coding of its set, if it has no file.
+func (s *state) writeNothing(ctx context.Context, number int, report *wire.WriteReport) error {
+	if s.tier == nil || s.tier.parity == nil {
+		return nil
+	}
+	coded, set, err := s.tier.parity.contribution(ctx, number)
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, coded.Abort)() // else it may wait for ever
+	if err := coded.Finish(0); err != nil {
+		coded.Abort()
+		return err
+	}
+	report.Parities = parityFiles(number, set, coded)
+	return nil
+}
+
+// storePart copies the part of this rank of a checkpoint into the store, beside the
+// computation.
+func (r *process) storePart(ctx context.Context, m protocol.Store) {
+	var o wire.StoreOrder
+	err := json.Unmarshal(m.Body, &o)
+	var bytes int64
+	if err == nil {
+		bytes, err = r.copyPart(ctx, m.Number, o)
+	}
+	if err != nil {
+		r.link.Send(protocol.StoreFailed{Number: m.Number, Text: err.Error(), Body: wire.EncodeError(err)})
+		return
+	}
+	r.link.Send(protocol.Stored{Number: m.Number, Body: job.Encode(wire.StoreReport{Bytes: bytes})})
+}
+
+func (r *process) copyPart(ctx context.Context, number int, o wire.StoreOrder) (int64, error) {
+	local, err := r.tier.Job(r.spec.Nodes[r.id])
+	if err != nil {
+		return 0, err
+	}
+	m, err := local.Manifest(number)
+	if err != nil {
+		return 0, err
+	}
+	return job.StorePart(ctx, r.fs, r.tier.Tier, m, r.id, o.Path, nvcache.NewLimiter(o.Rate, nvcache.RealClock()))
+}

@@ -1,0 +1,280 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/wire"
+	"ckpt/image"
+	"ckpt/image/nvcache"
+)
+
+// A tier is the directories of the nodes, in a run whose checkpoints go there first. Its
+// fields belong to the driver's loop. Nothing that the ranks wait for touches the store.
+type tier struct {
+	g        *group
+	nodes    *nvcache.Tier
+	ledger   *nvcache.Ledger
+	versions map[int]*image.Manifest // that have a slot, and are committed
+	record   *recordKeeper
+	ways     *nodeWays // to nodes on several hosts; nil: all are on this one
+	leaving  bool      // ranks are to leave, and have not been told
+
+	attempt tierAttempt
+	copying *copying // into the store; nil if nothing is
+	last    float64  // seconds that the last one took
+	alarmed bool     // the user knows that the store fails
+	timer   bool     // a drain is tried again later
+
+	reclaiming map[int]bool
+	scrubs     *scrubbing
+	lost       map[int]bool // nodes whose directories have been lost, and not been made whole
+	sources    map[nvcache.Source]int
+	passed     int // files that restarting ranks passed over
+}
+
+// A tierAttempt is a version that is being written.
+type tierAttempt struct {
+	number int             // 0: none
+	begun  bool            // it has a slot
+	ready  bool            // its directories are made
+	order  *protocol.Write // that is kept back
+	waits  bool            // for a slot
+	since  time.Time       // when it began to
+}
+
+func newTier(g *group, nodes *nvcache.Tier) *tier {
+	return &tier{g: g, nodes: nodes, ledger: nvcache.NewLedger(nodes.Setting()), versions: map[int]*image.Manifest{},
+		record: newRecordKeeper(g.job), reclaiming: map[int]bool{}, lost: map[int]bool{}, sources: map[nvcache.Source]int{}}
+}
+
+// prepare makes room for a version on the nodes, as soon as there is a slot.
+func (t *tier) prepare(number int) {
+	g := t.g
+	g.recorded, g.base, g.reuse, g.storing, g.joint, g.as = nil, 0, nil, nil, nil, nil
+	if g.spec.Trace {
+		g.recorded = job.NewRecording(g.job.Name())
+	}
+	g.exchange = newExchange(number, g.ranks)
+	t.attempt = tierAttempt{number: number}
+	t.begin()
+}
+
+// begin gives the version that is to be written a slot, or has it wait.
+func (t *tier) begin() {
+	a := &t.attempt
+	if a.number == 0 || a.begun {
+		return
+	}
+	if a.begun = t.ledger.Begin(a.number, t.g.id); !a.begun {
+		t.reclaim()
+		if len(t.reclaiming) == 0 && !a.waits {
+			t.wait()
+		}
+		return
+	}
+	number := a.number
+	t.g.d.helpers.Go(func() {
+		errs := make([]error, len(t.nodes.Nodes()))
+		for node := range errs {
+			errs[node] = t.nodes.Prepare(node, number)
+		}
+		err := errors.Join(errs...)
+		t.g.d.post(func() {
+			if t.attempt.number != number {
+				return
+			}
+			if err != nil {
+				t.g.d.step(t.g.id, protocol.CommitFailed{Number: number, Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
+				return
+			}
+			t.attempt.ready = true
+			t.write()
+		})
+	})
+}
+
+// wait tells that a version waits until an earlier one is in the store.
+func (t *tier) wait() {
+	a := &t.attempt
+	a.waits, a.since = true, time.Now()
+	var taken []int
+	if n, ok := t.ledger.Draining(); ok {
+		taken = append(taken, n)
+	} else {
+		for _, e := range t.ledger.Entries() {
+			taken = append(taken, e.Number)
+		}
+	}
+	t.g.d.event(&WaitsEvent{Type: "waits", Number: a.number, For: taken})
+	t.g.later(protocol.Postponed{Number: a.number})
+}
+
+// write sends the order to write that was kept back, once all is there that it needs.
+func (t *tier) write() {
+	a := &t.attempt
+	if a.order == nil || !a.ready {
+		return
+	}
+	w := *a.order
+	a.order = nil
+	for _, rank := range t.g.ranks {
+		w.Body = job.Encode(t.g.order(rank))
+		t.g.d.send(rank, w)
+	}
+	if a.waits {
+		if t.g.recorded != nil {
+			t.g.recorded.Waited(t.g.job, a.number, a.since)
+		}
+		t.g.later(protocol.Ordered{Number: a.number})
+	}
+}
+
+// discard removes what there is of the version that was being written, and frees its slot.
+func (t *tier) discard() {
+	number, begun := t.attempt.number, t.attempt.begun
+	t.attempt = tierAttempt{}
+	if number == 0 || !begun {
+		return
+	}
+	t.g.d.helpers.Go(func() {
+		err := t.nodes.Discard(number)
+		t.g.d.post(func() { t.discarded(number, err) })
+	})
+}
+
+func (t *tier) discarded(number int, err error) {
+	if err != nil && !unreachable(err) { // else it goes when the next is prepared
+		t.g.d.out.Warn(notRemoved + err.Error())
+	}
+	t.ledger.Aborted(number)
+	t.begin()
+}
+
+// committed notes a version that exists on the nodes.
+func (t *tier) committed(m *image.Manifest) nvcache.State {
+	t.versions[m.Number] = m
+	clear(t.lost)
+	return t.ledger.Commit(m.Number)
+}
+
+// tellCommitted tells of it, after the ranks have been told to compute.
+func (t *tier) tellCommitted(m *image.Manifest, state nvcache.State) {
+	t.tell(m.Number, state, 0, 0)
+	t.next()
+}
+
+// tell tells that a version has come to another level, and notes it for those who look into
+// the store only.
+func (t *tier) tell(number int, state nvcache.State, bytes int64, took float64) {
+	t.g.d.event(&LevelEvent{Type: "storage_level", Number: number, Level: state, Bytes: bytes, Seconds: took})
+	t.record.keep(t.describe())
+}
+
+// describe returns the record of what the nodes have.
+func (t *tier) describe() *nvcache.Record {
+	r := &nvcache.Record{Setting: t.nodes.Setting(), Mapping: slices.Clone(t.g.spec.Mapping)}
+	for _, e := range t.ledger.Entries() {
+		if m := t.versions[e.Number]; m != nil {
+			known := nvcache.KnownOf(m, e.State)
+			if b, err := m.Encode(); err == nil && t.ways != nil {
+				known.Manifest = string(b)
+			}
+			r.Versions = append(r.Versions, known)
+		}
+	}
+	return r
+}
+
+// reclaim frees the slots that are not needed any more. While ranks may be reading a
+// version, none goes.
+func (t *tier) reclaim() {
+	if !t.g.started {
+		return
+	}
+	for _, n := range t.ledger.Reclaimable() {
+		t.remove(n)
+	}
+}
+
+// remove takes a version away from the nodes.
+func (t *tier) remove(number int) {
+	if t.reclaiming[number] {
+		return
+	}
+	t.reclaiming[number] = true
+	var scrubs *scrubbing
+	if t.scrubs != nil && t.scrubs.number == number {
+		scrubs = t.scrubs
+	}
+	t.g.d.helpers.Go(func() {
+		scrubs.end() // else it would bring the version back
+		err := t.nodes.Reclaim(number)
+		t.g.d.post(func() {
+			if err != nil {
+				if !unreachable(err) {
+					t.g.d.out.Warn(notRemoved + err.Error())
+				}
+				time.AfterFunc(reclaimPause, func() { t.g.d.post(func() { t.removed(number) }) })
+				return
+			}
+			t.ledger.Reclaimed(number)
+			delete(t.versions, number)
+			t.tell(number, nvcache.Reclaimed, 0, 0)
+			t.removed(number)
+		})
+	})
+}
+
+// reclaimPause is how long to wait after a version could not be removed.
+const reclaimPause = time.Second
+
+// removed goes on after a version was removed, or is to be removed again.
+func (t *tier) removed(number int) {
+	delete(t.reclaiming, number)
+	t.begin()
+}
+
+// next begins what can be done behind the computation.
+func (t *tier) next() {
+	t.reclaim()
+	if t.copying != nil || !t.g.started || t.g.d.over() {
+		return
+	}
+	now := time.Now()
+	if n, ok := t.ledger.NextDrain(now); ok {
+		t.copy(n)
+		return
+	}
+	if again := t.ledger.Retry(); again.After(now) && !t.timer {
+		t.timer = true
+		time.AfterFunc(again.Sub(now), func() {
+			t.g.d.post(func() {
+				t.timer = false
+				t.next()
+			})
+		})
+	}
+}
+
+// storedBytes is the length of the files of a version.
+func storedBytes(m *image.Manifest) int64 {
+	n := int64(0)
+	for _, f := range m.Files {
+		n += f.Bytes - f.Holes
+	}
+	return n
+}
+
+// notStored says what a user has to know of a version that only the nodes have.
+func notStored(name string, number int, err error) string {
+	why := ""
+	if err != nil {
+		why = ": " + err.Error()
+	}
+	return fmt.Sprintf("checkpoint %d of job %s is on the nodes only, not in the store%s; {restart %s} continues from it while the directories of the nodes are there, and stores it", number, name, why, name)
+}

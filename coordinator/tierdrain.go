@@ -1,0 +1,226 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"time"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/wire"
+	"ckpt/image"
+	"ckpt/image/container"
+	"ckpt/image/nvcache"
+)
+
+// A copying is a version on its way into the store.
+type copying struct {
+	number  int
+	m       *image.Manifest
+	library *container.File
+	tx      *image.Tx    // nil while the store makes room
+	left    map[int]bool // ranks that owe an answer
+	bytes   int64        // copied
+	began   time.Time
+	err     error // the first
+	ended   bool  // it is being committed or removed
+}
+
+// errRestarted ends a copy whose ranks were restarted. It begins again.
+var errRestarted = errors.New("the ranks were restarted")
+
+// copy has the ranks copy a version into the store, while they compute.
+func (t *tier) copy(number int) {
+	c := &copying{number: number, m: t.versions[number], left: map[int]bool{}, began: time.Now()}
+	t.copying = c
+	t.tell(number, nvcache.Draining, storedBytes(c.m), 0)
+	t.g.d.helpers.Go(func() {
+		tx, library, err := t.g.makeRoom(number)
+		t.g.d.post(func() {
+			c.tx, c.library = tx, library
+			switch {
+			case err != nil:
+				c.err = err
+				t.drop(c)
+			case c.ended || !t.g.started: // the ranks have gone meanwhile
+				c.err = errRestarted
+				t.drop(c)
+			default:
+				t.orderCopies(c)
+			}
+		})
+	})
+}
+
+// orderCopies tells each rank where its part belongs.
+func (t *tier) orderCopies(c *copying) {
+	rate := t.nodes.Setting().Rate
+	for _, rank := range t.g.ranks {
+		c.left[rank] = true
+		o := wire.StoreOrder{Path: c.tx.RankPath(rank)}
+		if rate > 0 {
+			o.Rate = max(1, rate/int64(len(t.g.ranks)))
+		}
+		t.g.d.send(rank, protocol.Store{Number: c.number, Body: job.Encode(o)})
+	}
+}
+
+// makeRoom makes room for a version in the store, and sees to its library zone.
+func (g *group) makeRoom(number int) (*image.Tx, *container.File, error) {
+	library, err := g.storedLibrary(number)
+	if err != nil {
+		return nil, nil, err
+	}
+	tx, err := beginStoring(g.job, number)
+	return tx, library, err
+}
+
+// storedLibrary returns the library zone in the store, which it writes if there is none; nil
+// if the ranks have their own. No checkpoint has been begun in the store.
+func (g *group) storedLibrary(number int) (*container.File, error) {
+	if !g.spec.LibraryOnce || g.spec.Program != nil {
+		return nil, nil
+	}
+	if f := g.libraryFile(); f != nil {
+		return f, nil
+	}
+	f, err := g.d.writeLibrary(context.Background(), number, nil)
+	if errors.Is(err, fs.ErrExist) { // of an attempt before
+		_, _ = g.job.Sweep() // if it fails, the next line tells
+		f, err = g.d.writeLibrary(context.Background(), number, nil)
+	}
+	return &f, err
+}
+
+// answered takes what a rank says of its copy.
+func (t *tier) answered(rank int, m protocol.Message) {
+	c := t.copying
+	if c == nil {
+		return
+	}
+	switch m := m.(type) {
+	case protocol.Stored:
+		var report wire.StoreReport
+		if m.Number != c.number || json.Unmarshal(m.Body, &report) != nil {
+			return
+		}
+		c.bytes += report.Bytes
+	case protocol.StoreFailed:
+		if m.Number != c.number {
+			return
+		}
+		if c.err == nil {
+			c.err = fmt.Errorf("rank %d: %w", rank, wire.DecodeError(m.Body, m.Text))
+		}
+	}
+	if !c.left[rank] {
+		return
+	}
+	delete(c.left, rank)
+	switch {
+	case len(c.left) > 0:
+	case c.err != nil:
+		t.drop(c)
+	default:
+		t.commit(c)
+	}
+}
+
+// commit makes the version exist in the store.
+func (t *tier) commit(c *copying) {
+	c.ended = true
+	t.g.d.helpers.Go(func() {
+		err := c.tx.Commit(context.Background(), inStore(c.m, c.library))
+		t.g.d.post(func() {
+			if err != nil {
+				c.err = err
+				t.failed(c)
+				return
+			}
+			t.stored(c)
+		})
+	})
+}
+
+// inStore returns the manifest of a version as the store has it: with the library zone.
+func inStore(m *image.Manifest, library *container.File) *image.Manifest {
+	in := *m
+	in.Files, in.Ranks = slices.Clone(m.Files), slices.Clone(m.Ranks)
+	_ = addLibrary(&in, library, nil) // nothing is waited for
+	return &in
+}
+
+// stored notes that a version is in the store.
+func (t *tier) stored(c *copying) {
+	t.copying = nil
+	t.last = time.Since(c.began).Seconds()
+	t.ledger.Drained(c.number)
+	if t.alarmed {
+		t.alarmed = false
+		t.g.d.out.Warn(fmt.Sprintf("the store works again: checkpoint %d is there", c.number))
+	}
+	t.tell(c.number, nvcache.Stored, c.bytes, t.last)
+	t.g.d.crowded = t.g.spec.Keep > 0
+	t.g.d.startPrunes()
+	t.next()
+}
+
+// drop ends a copy that cannot be completed. No rank writes to it any more.
+func (t *tier) drop(c *copying) {
+	c.ended = true
+	if c.tx == nil {
+		t.failed(c)
+		return
+	}
+	t.g.d.helpers.Go(func() {
+		err := c.tx.Abort()
+		t.g.d.post(func() {
+			c.err = errors.Join(c.err, err)
+			t.failed(c)
+		})
+	})
+}
+
+// failed notes that a version could not be stored. It is tried again.
+func (t *tier) failed(c *copying) {
+	t.copying = nil
+	if t.g.d.over() {
+		return // the end of the run sees to it
+	}
+	pause := t.ledger.DrainFailed(c.number, time.Now())
+	if !t.alarmed && !errors.Is(c.err, errRestarted) {
+		t.alarmed = true
+		t.g.d.out.Warn(fmt.Sprintf("checkpoint %d is not in the store yet, and the job goes on: %v; it is tried again in %v, and then after longer pauses", c.number, c.err, pause))
+	}
+	t.begin()
+	t.next()
+}
+
+// ranksGone ends a copy whose ranks have ended.
+func (t *tier) ranksGone() {
+	if t.scrubs != nil {
+		t.scrubs.cancel()
+	}
+	c := t.copying
+	if c == nil || c.ended {
+		return
+	}
+	c.ended = true
+	if c.tx != nil { // else it ends when the store has made room
+		c.err = errRestarted
+		t.drop(c)
+	}
+}
+
+// newestVersion returns the newest that the nodes have, nil if there is none.
+func (t *tier) newestVersion() *image.Manifest {
+	if len(t.versions) == 0 {
+		return nil
+	}
+	return t.versions[slices.Max(slices.Collect(maps.Keys(t.versions)))]
+}

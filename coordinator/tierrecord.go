@@ -1,0 +1,48 @@
+package coordinator
+
+import (
+	"sync"
+
+	"ckpt/image"
+	"ckpt/image/nvcache"
+)
+
+// A recordKeeper keeps the record of what the nodes have, in the store, beside the loop: a
+// store that does not answer holds nobody up. Only the newest record counts.
+type recordKeeper struct {
+	job  *image.Job
+	mu   sync.Mutex
+	next *nvcache.Record
+	busy bool
+	idle sync.WaitGroup
+}
+
+func newRecordKeeper(j *image.Job) *recordKeeper { return &recordKeeper{job: j} }
+
+// keep has a record written soon.
+func (k *recordKeeper) keep(r *nvcache.Record) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.next = r
+	if !k.busy {
+		k.busy = true
+		k.idle.Go(k.write)
+	}
+}
+
+func (k *recordKeeper) write() {
+	for {
+		k.mu.Lock()
+		r := k.next
+		k.next = nil
+		k.busy = r != nil
+		k.mu.Unlock()
+		if r == nil {
+			return
+		}
+		_ = r.Write(k.job) // the manifests on the nodes decide
+	}
+}
+
+// wait waits until the last record is written.
+func (k *recordKeeper) wait() { k.idle.Wait() }

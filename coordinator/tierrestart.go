@@ -1,0 +1,402 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"ckpt/coordinator/job"
+	"ckpt/image"
+	"ckpt/image/container"
+	"ckpt/image/nvcache"
+	"ckpt/image/nvcache/protect"
+	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
+)
+
+// findLocal finds out whether the nodes have the checkpoint that ranks are to read, and
+// makes sure that each node knows of it. Nodes that did not have lost their directories. If
+// none has it, it is over, and no node is to know it.
+func (t *tier) findLocal(m *image.Manifest) (lost []int, err error) {
+	var jobs []*image.Job
+	for _, n := range t.nodes.Nodes() {
+		if err := t.nodes.Ready(n.ID); err != nil {
+			return lost, err
+		}
+		j, err := t.nodes.Job(n.ID)
+		if err != nil {
+			return lost, err
+		}
+		if is, err := j.Manifest(m.Number); err != nil || is.ID != m.ID {
+			lost = append(lost, n.ID)
+		}
+		jobs = append(jobs, j)
+	}
+	if len(lost) == len(jobs) {
+		return lost, fmt.Errorf("%w: checkpoint %d is %w", image.ErrCheckpointNotFound, m.Number, nvcache.ErrNotHere)
+	}
+	for _, node := range lost {
+		if err := announceTo(jobs[node], m); err != nil {
+			return lost, err
+		}
+	}
+	return lost, nil
+}
+
+// announceTo tells a node of a version.
+func announceTo(j *image.Job, m *image.Manifest) error {
+	if err := durable.Mkdir(j.FS(), j.NumberDir(m.Number)); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	again := *m
+	return j.Announce(&again)
+}
+
+// A finding is where a checkpoint to be restored was found.
+type finding struct {
+	m             *image.Manifest
+	local, stored bool
+	lost          []int // nodes that should have it and have not
+	passed        error // why it is not read from the nodes
+}
+
+// find finds a checkpoint on the nodes and in the store. Version is as the nodes have it,
+// nil if they have not.
+func (t *tier) find(number int, version *image.Manifest, scrubs *scrubbing) (finding, error) {
+	var p finding
+	scrubs.end() // ranks are to look for their parts
+	if version != nil {
+		p.m = version
+		p.lost, p.passed = t.findLocal(version)
+		p.local = p.passed == nil
+	}
+	m, err := t.g.job.Manifest(number)
+	if err == nil && (version == nil || m.ID == version.ID) {
+		p.stored = true
+		if !p.local {
+			p.m = m
+		}
+	}
+	if p.local || p.stored {
+		return p, nil
+	}
+	return p, errors.Join(p.passed, err)
+}
+
+// restoring takes note of where the ranks read.
+func (t *tier) restoring(p finding) {
+	for _, node := range p.lost {
+		t.lost[node] = true
+		t.ledger.NodeLost(node)
+	}
+	if p.passed != nil {
+		t.g.d.out.Warn(fmt.Sprintf("checkpoint %d is read from the store: %v", p.m.Number, p.passed))
+	}
+	clear(t.sources)
+	t.passed = 0
+}
+
+// toldPassed is how many of the files that ranks passed over a user is told one by one:
+// with a node, thousands may be damaged.
+const toldPassed = 3
+
+// hasFound takes where a rank has found its part.
+func (t *tier) hasFound(rank int, source string, passed []string) {
+	for _, p := range passed {
+		if t.passed++; t.passed <= toldPassed {
+			t.g.d.out.Warn(fmt.Sprintf("rank %d passes over %s", rank, p))
+		}
+	}
+	t.sources[nvcache.Source(source)]++
+	all := 0
+	for _, n := range t.sources {
+		all += n
+	}
+	if all < len(t.g.ranks) {
+		return
+	}
+	if more := t.passed - toldPassed; more > 0 {
+		t.g.d.out.Warn(fmt.Sprintf("ranks pass over %d more files that are damaged or missing", more))
+	}
+	s := t.sources
+	t.g.d.event(&SourcesEvent{Type: "recovered", Number: t.g.restored.number, Local: s[nvcache.FromLocal], Copied: s[nvcache.FromCopy],
+		Built: s[nvcache.FromParity], Stored: s["stored"]})
+	t.scrub()
+}
+
+// started goes on with what waits for the ranks to compute. Versions of a future that
+// this run has left aside go.
+func (t *tier) started() {
+	for n := range t.versions {
+		if n > t.g.restored.number {
+			t.remove(n)
+		}
+	}
+	t.next()
+}
+
+// loseNodes removes the directories that failures were to take from nodes. No rank runs.
+func (d *driver) loseNodes() {
+	if d.tier == nil || d.inject == nil {
+		return
+	}
+	for _, node := range d.inject.lost {
+		d.tier.ledger.NodeLost(node)
+		d.tier.lost[node] = true
+		if d.tier.ways != nil {
+			d.tier.ways.lost[node] = true // by the rank that serves it next
+			continue
+		}
+		dir := filepath.Join(d.tier.nodes.Nodes()[node].Dir, "jobs", d.job.Name())
+		if err := durable.RemoveAll(d.job.FS(), dir); err != nil {
+			d.out.Warn(fmt.Sprintf("node %d has not lost its directory: %v", node, err))
+		}
+	}
+	d.inject.lost = nil
+}
+
+// An inventory is what the nodes of a stored job have.
+type inventory struct {
+	spec     *job.Resolved // as the job was described, or as it ran last
+	job      *image.Job
+	nodes    *nvcache.Tier
+	apart    bool // they are on several hosts
+	newest   bool // the nodes may have a newer checkpoint than the record says
+	versions map[int]*image.Manifest
+	next     int
+}
+
+// takeInventory looks into the directories of the nodes of a stored job; nil if it has none.
+// If they are on several hosts, apart, nobody reaches them yet: the record says what they
+// had.
+func takeInventory(ctx context.Context, spec *job.Resolved, j *image.Job, apart bool, out Observer) (*inventory, error) {
+	if spec.Tier == nil {
+		return nil, nil
+	}
+	record, err := nvcache.ReadRecord(j)
+	if err != nil {
+		out.Warn(err.Error())
+	}
+	setting, mapping := *spec.Tier, spec.Mapping
+	if record != nil {
+		setting, mapping = record.Setting, record.Mapping
+	}
+	v := &inventory{spec: spec, job: j, versions: map[int]*image.Manifest{}}
+	where := func(int) vfs.FS { return j.FS() }
+	if v.apart = apart; apart {
+		where = newNodeWays(len(mapping)).of
+	}
+	if v.nodes, err = job.OpenTier(j, setting, mapping, where); err != nil {
+		return nil, err
+	}
+	if apart {
+		for _, err := range v.remember(record) {
+			out.Warn(err.Error())
+		}
+		v.next, err = nvcache.Next(j, record, nil)
+		return v, err
+	}
+	found, errs := v.nodes.Versions(ctx)
+	kept, warnings := v.nodes.Settle(ctx, found, j, record)
+	if len(errs) == 0 { // else there may be more versions
+		warnings = append(warnings, v.nodes.Sweep(ctx, kept)...)
+	}
+	for _, err := range append(errs, warnings...) {
+		out.Warn(err.Error())
+	}
+	for _, k := range kept {
+		v.versions[k.Number] = k.Manifest
+	}
+	v.next, err = nvcache.Next(j, record, found)
+	return v, err
+}
+
+// remember takes over what the record says that the nodes had.
+func (v *inventory) remember(record *nvcache.Record) (warnings []error) {
+	if record == nil {
+		return nil
+	}
+	for _, k := range record.Versions {
+		if k.Manifest == "" {
+			continue
+		}
+		m, err := image.DecodeManifest(nvcache.RecordPath(v.job), []byte(k.Manifest))
+		if err == nil && (m.Number != k.Number || m.ID != k.ID) {
+			err = durable.Damaged(nvcache.RecordPath(v.job), 0, "it has the manifest of checkpoint %d for that of checkpoint %d", m.Number, k.Number)
+		}
+		if err != nil {
+			warnings = append(warnings, err)
+			continue
+		}
+		if is, err := v.job.Manifest(k.Number); err == nil && is.ID != m.ID {
+			continue // stale
+		}
+		v.versions[k.Number] = m
+	}
+	return warnings
+}
+
+// choose returns checkpoint n, 0 for the newest, wherever it is.
+func (v *inventory) choose(n int) (*image.Manifest, error) {
+	if v == nil || n > 0 && v.versions[n] == nil {
+		return nil, nil
+	}
+	newest, err := v.job.Latest()
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		for number := range v.versions {
+			n = max(n, number)
+		}
+		if n < newest {
+			return nil, nil
+		}
+	}
+	m := v.versions[n]
+	if m == nil {
+		return nil, nil
+	}
+	return m, v.spec.CheckTaken(v.job, m)
+}
+
+// isStored reports whether the store has a version.
+func (v *inventory) isStored(m *image.Manifest) bool {
+	is, err := v.job.Manifest(m.Number)
+	return err == nil && is.ID == m.ID
+}
+
+// storeFirst copies a version into the store before a run on other nodes reads it there.
+func (v *inventory) storeFirst(ctx context.Context, m *image.Manifest, library func(number int) (*container.File, error)) error {
+	if v.isStored(m) {
+		return nil
+	}
+	return storeVersion(ctx, v.job, v.nodes, m, library)
+}
+
+// leave takes the versions from the nodes that were written under another mapping.
+func (v *inventory) leave(mapping job.Mapping, out Observer) {
+	for n, m := range v.versions {
+		if job.Mapping(m.Mapping).String() == mapping.String() {
+			continue
+		}
+		if !v.apart { // else they go when others take their place
+			if err := v.nodes.Reclaim(n); err != nil {
+				out.Warn(notRemoved + err.Error())
+			}
+		}
+		delete(v.versions, n)
+	}
+}
+
+// openTier opens the directories of the nodes of the run, and takes over what they have. It
+// returns the checkpoint to begin with, as it is to be read.
+func (d *driver) openTier(ctx context.Context, from *image.Manifest) (*image.Manifest, error) {
+	v := d.inventory
+	if v != nil && from != nil && job.Mapping(from.Mapping).String() != d.spec.Mapping.String() && v.versions[from.Number] != nil {
+		if err := v.storeFirst(ctx, from, d.groups[0].storedLibrary); err != nil {
+			return nil, fmt.Errorf("checkpoint %d has to be in the store before it is read under another mapping: %w", from.Number, err)
+		}
+		var err error
+		if from, err = d.job.Manifest(from.Number); err != nil {
+			return nil, err
+		}
+	}
+	if v != nil {
+		v.leave(d.spec.Mapping, d.out)
+	}
+	if d.spec.Tier == nil {
+		return from, nil
+	}
+	where := func(int) vfs.FS { return d.job.FS() }
+	var ways *nodeWays
+	if d.listen != "" {
+		ways = newNodeWays(len(d.spec.Mapping))
+		where = ways.of
+	}
+	nodes, err := d.spec.OpenTier(d.job, where, d.spec.Mapping)
+	if err != nil {
+		return nil, err
+	}
+	if ways != nil { // which lead nowhere yet
+		d.tier = newTier(d.groups[0], nodes)
+		d.tier.ways = ways
+		if v != nil && from != nil {
+			d.tier.adopt(v, from.Number)
+		}
+		return from, nil
+	}
+	for _, n := range nodes.Nodes() {
+		if err := nodes.Ready(n.ID); err != nil {
+			if from != nil { // the store has it, or nobody
+				d.out.Warn(err.Error())
+				continue
+			}
+			return nil, otherOwner(err, n.Dir, d.job.Name())
+		}
+	}
+	for _, err := range nodes.Sweep(ctx, v.known()) {
+		d.out.Warn(notRemoved + err.Error())
+	}
+	d.tier = newTier(d.groups[0], nodes)
+	if v != nil && from != nil {
+		d.tier.adopt(v, from.Number)
+	}
+	return from, nil
+}
+
+// known returns the versions that the nodes are to keep.
+func (v *inventory) known() []nvcache.Version {
+	if v == nil {
+		return nil
+	}
+	var list []nvcache.Version
+	for n, m := range v.versions {
+		list = append(list, nvcache.Version{Number: n, ID: m.ID, Manifest: m})
+	}
+	return list
+}
+
+// otherOwner says what to do if a directory belongs to another job.
+func otherOwner(err error, dir, name string) error {
+	if !errors.Is(err, image.ErrJobExists) && !errors.Is(err, nvcache.ErrOtherNode) {
+		return err
+	}
+	return &job.UsageError{Text: fmt.Sprintf("%v", err),
+		Fix: fmt.Sprintf("another {job} name or another {local}; rm -r %s if nobody needs its checkpoints", filepath.Join(dir, "jobs", name))}
+}
+
+// adopt takes the versions over that the nodes have from an earlier run.
+func (t *tier) adopt(v *inventory, from int) {
+	for _, n := range slices.Sorted(maps.Keys(v.versions)) {
+		m := v.versions[n]
+		if n > from {
+			t.g.d.out.Warn(fmt.Sprintf("checkpoint %d, which the nodes have, is of a future that this run leaves aside", n))
+		}
+		t.versions[n] = m
+		t.ledger.Adopt(n, t.g.id, v.isStored(m))
+	}
+}
+
+// fitTier adapts the setting of a job that is restarted to its nodes. It leaves out,
+// with a warning, the parts that do not suit them: the job is to go on.
+func fitTier(s job.Spec, out Observer) job.Spec {
+	if s.Tier == nil {
+		return s
+	}
+	t := *s.Tier
+	if len(t.Domains) > 0 && len(t.Domains) != len(s.Mapping) {
+		out.Warn(fmt.Sprintf("{domains} names the failure domains of %d nodes, and the job has %d now: each node is its own", len(t.Domains), len(s.Mapping)))
+		t.Domains = nil
+	}
+	s.Tier = &t
+	if err := t.Protect.Fits(protect.Topology{NodeOf: s.Mapping.Nodes(), Domains: t.Domains}); err != nil {
+		out.Warn(fmt.Sprintf("checkpoints go to the store at once: %v", err))
+		s.Tier = nil
+	}
+	return s
+}
