@@ -19,22 +19,23 @@ import (
 // interval at most predict.
 func TestImports(t *testing.T) {
 	allowed := map[string][]string{
-		"cmd/ckpt":                     {"cmd/ckpt/internal", "internal/family", "internal/figure", "internal/vfs", "internal/durable", "internal/quantity", "coordinator", "image", "zones", "iotrace", "dataset", "predict", "interval"},
+		"cmd/ckpt":                     {"cmd/ckpt/internal", "internal/family", "internal/figure", "internal/medium", "internal/vfs", "internal/durable", "internal/quantity", "coordinator", "image", "zones", "iotrace", "dataset", "predict", "interval"},
 		"coordinator/protocol":         {"coordinator/protocol", "coordinator/recovery"},
 		"coordinator/recovery":         {"coordinator/recovery"},
 		"coordinator/recovery/diagram": {"coordinator/recovery", "internal/figure"},
 		"coordinator/msglog":           {"coordinator/protocol/channel", "internal/durable", "internal/vfs"},
 		"coordinator/mpi":              {"zones", "internal/vfs", "coordinator/protocol/channel", "coordinator/recovery", "coordinator/msglog"},
 		"coordinator/app":              {"dataset", "zones", "coordinator/mpi"},
-		"coordinator":                  {"internal/descent", "internal/family", "internal/vfs", "internal/durable", "internal/quantity", "coordinator", "image", "zones", "iotrace", "dataset"},
-		"coordinator/rank": {"internal/vfs", "internal/durable", "coordinator/job", "coordinator/wire", "coordinator/launch", "coordinator/app", "coordinator/mpi",
+		"coordinator":                  {"internal/descent", "internal/family", "internal/medium", "internal/vfs", "internal/durable", "internal/quantity", "coordinator", "image", "zones", "iotrace", "dataset"},
+		"coordinator/rank": {"internal/vfs", "internal/durable", "coordinator/job", "coordinator/wire", "coordinator/peer", "coordinator/launch", "coordinator/app", "coordinator/mpi",
 			"coordinator/msglog", "coordinator/process", "coordinator/protocol", "image", "zones"},
 		"coordinator/process": {"zones"},
 		"coordinator/client":  {},
 		"coordinator/launch":  {"internal/vfs", "coordinator/job", "coordinator/wire"},
-		"coordinator/wire": {"internal/durable", "coordinator/job", "coordinator/mpi", "coordinator/protocol", "coordinator/wire/secure",
+		"coordinator/wire": {"internal/durable", "internal/vfs", "coordinator/job", "coordinator/mpi", "coordinator/protocol", "coordinator/wire/secure",
 			"image", "zones"},
 		"coordinator/wire/secure": {"coordinator/mpi"},
+		"coordinator/peer":        {"internal/vfs", "internal/durable", "coordinator/mpi", "coordinator/wire", "image/nvcache/protect"},
 		"coordinator/job": {"internal/vfs", "internal/durable", "coordinator/mpi", "coordinator/msglog", "coordinator/protocol", "coordinator/recovery",
 			"image", "zones", "iotrace", "dataset"},
 		"internal/durable":   {"internal/vfs"},
@@ -53,6 +54,7 @@ func TestImports(t *testing.T) {
 		"internal/mutations": {},
 		"internal/figure":    {},
 		"internal/family":    {},
+		"internal/medium":    {},
 		"internal/race":      {}, // which tests of all import
 	}
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}`, "ckpt/...").Output()

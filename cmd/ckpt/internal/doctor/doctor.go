@@ -42,11 +42,13 @@ type Fit struct {
 
 // A Report is the result of an examination.
 type Report struct {
-	Store    string  `json:"store"`
-	Usable   bool    `json:"usable"`
-	Checks   []Check `json:"checks"`
-	Jobs     []Fit   `json:"jobs"`
-	problems int
+	Store  string  `json:"store"`
+	Usable bool    `json:"usable"`
+	Checks []Check `json:"checks"`
+	Jobs   []Fit   `json:"jobs"`
+	// NodeDirectory is there if one was to be examined.
+	NodeDirectory *NodeDirectory `json:"node_directory,omitempty"`
+	problems      int
 }
 
 func (r *Report) add(name string, state State, remedy, format string, args ...any) {
@@ -59,10 +61,13 @@ func (r *Report) add(name string, state State, remedy, format string, args ...an
 // fine adds a check that found nothing wrong.
 func (r *Report) fine(name, format string, args ...any) { r.add(name, OK, "", format, args...) }
 
-// Examine runs all checks.
-func Examine(m *Machine, store string) *Report {
+// Examine runs all checks; local names the directory of each node, "" none.
+func Examine(m *Machine, store, local string) *Report {
 	r := &Report{Store: store, Jobs: []Fit{}}
 	m.store(r)
+	if local != "" {
+		m.nodeDirectory(r, local)
+	}
 	m.temporary(r)
 	m.sharedMemory(r)
 	m.memory(r)
@@ -78,6 +83,7 @@ func Examine(m *Machine, store string) *Report {
 
 // NewCommand returns ckpt doctor.
 func NewCommand(g *ui.Globals) *cobra.Command {
+	var local string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Examine this machine and a store: ready for a job?",
@@ -86,21 +92,28 @@ to do: whether checkpoints can be written, around the page cache too, for how ma
 of each job there is space, shared memory, memory, limits, the clock, whether
 ckpt zones can read other processes, and which programs are installed.
 
+With --local, also a directory that is to take checkpoints before the store does:
+what it is on, its space, and its rate beside that of the store.
+
 The command leaves nothing behind, and makes no store. Its exit status is 0 if
 jobs can run, and 2 if a problem prevents that; warnings do not count.`,
-		Example: "  ckpt doctor\n  ckpt doctor --store /scratch/ckpt-store --json",
+		Example: "  ckpt doctor\n  ckpt doctor --store /scratch/ckpt-store --json\n  ckpt doctor --local '/nvme/{node}'",
 		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := g.CheckStore(); err != nil {
 				return err
 			}
-			r := Examine(ThisMachine(), g.Store)
+			if cmd.Flags().Changed("local") && local == "" {
+				return ui.BadUsage("--local is empty", "name the directory of a node, like /nvme/{{node}}")
+			}
+			r := Examine(ThisMachine(), g.Store, local)
 			if err := g.Show(r, func() error { return r.print(g) }); err != nil {
 				return err
 			}
 			return r.verdict()
 		},
 	}
+	cmd.Flags().StringVar(&local, "local", "", "also examine the directory of a node, like /nvme/{node}")
 	g.AddStoreFlag(cmd)
 	return cmd
 }

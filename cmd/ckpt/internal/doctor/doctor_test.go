@@ -13,6 +13,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/image"
+	"ckpt/internal/medium"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
@@ -31,8 +32,12 @@ func healthy(t *testing.T) *Machine {
 	return &Machine{
 		FS:      direct{fsys},
 		TempDir: func() string { return "/tmp" },
+		Sample:  64 << 10,
 		Statfs: func(string) (Volume, error) {
 			return Volume{Kind: "xfs", Bytes: 1 << 40, Free: 1 << 39, Inodes: 1e6, FreeInodes: 9e5}, nil
+		},
+		Medium: func(string) (medium.Medium, error) {
+			return medium.Medium{Class: medium.NVMe, FileSystem: "xfs", Device: "/dev/nvme0n1"}, nil
 		},
 		ReadFile: files(map[string]string{"/proc/meminfo": "MemTotal: 33554432 kB\nMemAvailable:   16777216 kB\n"}),
 		Limit:    func(int) (uint64, error) { return 1 << 40, nil },
@@ -72,7 +77,7 @@ type direct struct{ *memfs.FS }
 func (d direct) CreateDirect(name string) (vfs.File, error) { return d.Create(name) }
 
 func TestHealthy(t *testing.T) {
-	r := Examine(healthy(t), "/data/new/store")
+	r := Examine(healthy(t), "/data/new/store", "")
 	if !r.Usable || r.verdict() != nil {
 		t.Errorf("%+v", r)
 	}
@@ -204,7 +209,7 @@ func TestEachProbe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := healthy(t)
 			c.spoil(m)
-			r := Examine(m, "/data/store")
+			r := Examine(m, "/data/store", "")
 			if r.Usable != (c.state != Problem) || (r.verdict() == nil) != r.Usable {
 				t.Errorf("usable is %v", r.Usable)
 			}
@@ -225,6 +230,114 @@ func TestEachProbe(t *testing.T) {
 	}
 }
 
+// TestNodeDirectory: the medium, the space and the rate of a node directory are said, and
+// those that do not suit are warned of.
+func TestNodeDirectory(t *testing.T) {
+	on := func(class medium.Class) func(*Machine) {
+		return func(m *Machine) {
+			m.Medium = func(string) (medium.Medium, error) { return medium.Medium{Class: class, FileSystem: "fs"}, nil }
+		}
+	}
+	for name, c := range map[string]struct {
+		spoil func(*Machine)
+		dir   string
+		check string
+		state State
+		says  string
+	}{
+		"fine":       {func(*Machine) {}, "/data", "local medium", OK, "NVMe, xfs on /dev/nvme0n1"},
+		"to be made": {func(*Machine) {}, "/data/{node}/ckpt", "local", OK, "/data/0/ckpt does not exist"},
+		"DAX": {func(m *Machine) {
+			m.Medium = func(string) (medium.Medium, error) {
+				return medium.Medium{Class: medium.Persistent, FileSystem: "ext4", Device: "/dev/pmem0", DAX: true}, nil
+			}
+		}, "/data", "local medium", OK, "persistent memory, ext4 on /dev/pmem0, DAX"},
+		"memory":    {on(medium.Memory), "/data", "local medium", Warning, "reboot"},
+		"network":   {on(medium.Network), "/data", "local medium", Warning, "failures of a store"},
+		"rotating":  {on(medium.Rotating), "/data", "local medium", Warning, "rotating"},
+		"container": {on(medium.Layered), "/data", "local medium", Warning, "container"},
+		"unknown": {func(m *Machine) {
+			m.Medium = func(string) (medium.Medium, error) { return medium.Medium{}, errors.New("no table of mounts") }
+		}, "/data", "local medium", Warning, "no table"},
+		"a file": {func(m *Machine) {
+			f, err := m.FS.Create("/data/file")
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Close()
+		}, "/data/file", "local", Problem, "not a directory"},
+		"read-only": {func(m *Machine) { m.FS = sealed{m.FS.(direct)} }, "/dev/shm/{node}", "local", Problem, "read-only"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := healthy(t)
+			c.spoil(m)
+			r := Examine(m, "/data/store", c.dir)
+			i := slices.IndexFunc(r.Checks, func(got Check) bool { return got.Name == c.check })
+			if i < 0 || r.Checks[i].State != c.state || !strings.Contains(r.Checks[i].Text, c.says) || (r.Checks[i].Remedy == "") != (c.state == OK || name == "unknown") {
+				t.Errorf("%+v", r.Checks)
+			}
+			if r.Usable != (c.state != Problem) {
+				t.Errorf("usable is %v", r.Usable)
+			}
+		})
+	}
+}
+
+// TestLocalRate: a node directory that is no faster than the store is warned of.
+func TestLocalRate(t *testing.T) {
+	for _, c := range []struct {
+		slow  string // files below it take a second to sync, others a tenth
+		state State
+		says  string
+	}{{"/data/store", OK, "10.0 times the store's"}, {"/dev/shm", Warning, "0.1 times the store's"}} {
+		m := healthy(t)
+		if err := m.FS.Mkdir("/data/store"); err != nil {
+			t.Fatal(err)
+		}
+		var now time.Duration
+		m.Clock = func() (time.Time, time.Duration) {
+			return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(now), now
+		}
+		m.Sleep = func(d time.Duration) { now += d }
+		m.FS = slowly{m.FS.(direct), c.slow, &now}
+		r := Examine(m, "/data/store", "/dev/shm")
+		i := slices.IndexFunc(r.Checks, func(got Check) bool { return got.Name == "local rate" })
+		if i < 0 || r.Checks[i].State != c.state || !strings.Contains(r.Checks[i].Text, c.says) {
+			t.Errorf("slow %s: %+v", c.slow, r.Checks)
+		}
+		if r.NodeDirectory.Rate == 0 || r.NodeDirectory.StoreRate == 0 {
+			t.Errorf("%+v", r.NodeDirectory)
+		}
+	}
+}
+
+// slowly is a file system whose syncs take a second below one directory, a tenth elsewhere.
+type slowly struct {
+	direct
+	below string
+	now   *time.Duration
+}
+
+type slowFile struct {
+	vfs.File
+	takes time.Duration
+	now   *time.Duration
+}
+
+func (s slowly) CreateDirect(name string) (vfs.File, error) {
+	takes := time.Second / 10
+	if strings.HasPrefix(name, s.below) {
+		takes = time.Second
+	}
+	f, err := s.direct.CreateDirect(name)
+	return slowFile{f, takes, s.now}, err
+}
+
+func (f slowFile) Sync() error {
+	*f.now += f.takes
+	return f.File.Sync()
+}
+
 // operation returns the number of the first operation of a name in a directory that
 // a healthy examination does.
 func operation(t *testing.T, name string) int {
@@ -232,7 +345,7 @@ func operation(t *testing.T, name string) int {
 	m := healthy(t)
 	f := faultfs.New(m.FS, faultfs.Fault{})
 	m.FS = f
-	Examine(m, "/data/store")
+	Examine(m, "/data/store", "")
 	for i, op := range f.Ops() {
 		if op.Name == name && strings.HasPrefix(op.Path, "/data/.ckpt-doctor") {
 			return i + 1
@@ -248,7 +361,7 @@ func TestNothingLeft(t *testing.T) {
 	m := healthy(t)
 	counted := faultfs.New(m.FS, faultfs.Fault{})
 	m.FS = counted
-	Examine(m, "/data")
+	Examine(m, "/data", "/dev/shm/{node}")
 	ops := counted.Ops()
 	if len(ops) < 10 {
 		t.Fatalf("only %d operations", len(ops))
@@ -257,7 +370,7 @@ func TestNothingLeft(t *testing.T) {
 		m := healthy(t)
 		disk := m.FS
 		m.FS = faultfs.New(disk, faultfs.Fault{At: at, Err: syscall.EIO})
-		Examine(m, "/data")
+		Examine(m, "/data", "/dev/shm/{node}")
 		for _, dir := range []string{"/data", "/tmp", "/dev/shm"} {
 			entries, err := disk.ReadDir(dir)
 			if err != nil {
@@ -279,14 +392,14 @@ func TestStoreItself(t *testing.T) {
 	}
 	f.Close()
 	for _, store := range []string{"/data/file", "/data/file/below"} {
-		if r := Examine(m, store); r.Usable || r.Checks[0].Name != "store" || r.Checks[0].State != Problem {
+		if r := Examine(m, store, ""); r.Usable || r.Checks[0].Name != "store" || r.Checks[0].State != Problem {
 			t.Errorf("%s: %+v", store, r.Checks[0])
 		}
 	}
 	if _, err := image.CreateStore(m.FS, "/data/store"); err != nil {
 		t.Fatal(err)
 	}
-	if r := Examine(m, "/data/store"); !r.Usable || r.Checks[0].Text != "/data/store can be written" {
+	if r := Examine(m, "/data/store", ""); !r.Usable || r.Checks[0].Text != "/data/store can be written" {
 		t.Errorf("%+v", r.Checks[0])
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/internal/medium"
 	"ckpt/internal/vfs"
 )
 
@@ -21,6 +22,8 @@ type Machine struct {
 	FS       vfs.FS
 	TempDir  func() string
 	Statfs   func(dir string) (Volume, error)
+	Medium   func(dir string) (medium.Medium, error)
+	Sample   int64                             // bytes that a measurement writes: a multiple of 64 KiB
 	ReadFile func(name string) ([]byte, error) // of /proc and /sys
 	Limit    func(resource int) (soft uint64, err error)
 	LookPath func(program string) (string, error)

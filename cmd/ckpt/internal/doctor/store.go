@@ -3,7 +3,6 @@ package doctor
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
 
@@ -28,22 +27,10 @@ var fleeting = map[string]string{
 
 // store examines the directory of the store, or the one that it would be made in.
 func (m *Machine) store(r *Report) {
-	dir, exists := r.Store, true
-	for {
-		fi, err := m.FS.Stat(dir)
-		if err == nil && !fi.IsDir() {
-			r.add("store", Problem, "name a directory with --store", "%s is not a directory", dir)
-			return
-		}
-		if err == nil {
-			break
-		}
-		parent := filepath.Dir(dir)
-		if !errors.Is(err, fs.ErrNotExist) || parent == dir {
-			r.add("store", Problem, "name another directory with --store", "%v", err)
-			return
-		}
-		dir, exists = parent, false
+	dir, exists, err := m.existing(r.Store)
+	if err != nil {
+		r.add("store", Problem, "name a directory with --store", "%v", err)
+		return
 	}
 	store, err := image.OpenStore(m.FS, r.Store)
 	if exists && err != nil && !errors.Is(err, image.ErrNoStore) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/internal/medium"
 	"ckpt/internal/vfs"
 )
 
@@ -17,6 +18,8 @@ func ThisMachine() *Machine {
 		FS:       vfs.OS{},
 		TempDir:  os.TempDir,
 		Statfs:   statfs,
+		Medium:   medium.Of,
+		Sample:   32 << 20,
 		ReadFile: os.ReadFile,
 		Limit:    limit,
 		LookPath: exec.LookPath,

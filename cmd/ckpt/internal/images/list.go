@@ -1,6 +1,7 @@
 package images
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,7 +35,7 @@ restart continues it.`,
 			case len(args) == 0:
 				return runListJobs(g, order)
 			}
-			return runListCheckpoints(g, args[0], last)
+			return runListCheckpoints(cmd.Context(), g, args[0], last)
 		},
 	}
 	cmd.Flags().IntVar(&last, "last", 0, "list only the newest so many checkpoints")
@@ -62,6 +63,8 @@ type checkpointLine struct {
 	// that a restart from an earlier checkpoint has left.
 	Default bool `json:"default_origin,omitempty"`
 	Left    bool `json:"left_behind,omitempty"`
+	levelsLine
+	*tierLine
 }
 
 type rankZones struct {
@@ -106,7 +109,7 @@ func (l *checkpointLine) memory() int64 {
 	return l.Zones.Total()
 }
 
-func runListCheckpoints(g *ui.Globals, name string, last int) error {
+func runListCheckpoints(ctx context.Context, g *ui.Globals, name string, last int) error {
 	j, err := g.OpenJob(name)
 	if err != nil {
 		return err
@@ -120,7 +123,12 @@ func runListCheckpoints(g *ui.Globals, name string, last int) error {
 	spec, _ := job.ReadSpec(j) // without a description less is known
 	for _, s := range list {
 		lines = append(lines, describeSummary(history, s))
-		lines[len(lines)-1].explain(spec)
+	}
+	levels := readLevels(ctx, g, j)
+	warnUnread(g, levels)
+	lines = addVersions(ctx, name, lines, levels, history, last)
+	for i := range lines {
+		lines[i].explain(spec)
 	}
 	markOrigin(lines)
 	if g.JSON {
@@ -137,6 +145,7 @@ func printCheckpoints(g *ui.Globals, lines []checkpointLine) error {
 		return printPredicted(g, lines)
 	}
 	var rows [][]string
+	tier := slices.ContainsFunc(lines, func(l checkpointLine) bool { return len(l.Levels) > 0 })
 	whose := "mapping"
 	for _, l := range lines {
 		by := l.Mapping.Short()
@@ -147,10 +156,19 @@ func printCheckpoints(g *ui.Globals, lines []checkpointLine) error {
 		if l.Parent > 0 {
 			parent = fmt.Sprint(l.Parent)
 		}
-		rows = append(rows, []string{fmt.Sprint(l.Number), fmt.Sprint(l.Iteration), parent, by,
-			takenAt(l.Created), ui.MiB(l.memory()), ui.MiB(l.StoredBytes), ui.Seconds(l.Latency.Total)})
+		row := []string{fmt.Sprint(l.Number), fmt.Sprint(l.Iteration), parent, by,
+			takenAt(l.Created), ui.MiB(l.memory()), ui.MiB(l.StoredBytes), ui.Seconds(l.Latency.Total)}
+		if tier {
+			row = append(row, l.text())
+		}
+		rows = append(rows, row)
 	}
-	return g.Table([]string{"|number", "|iteration", "|from", whose, "taken", "|memory MiB", "|stored MiB", "|latency"}, rows)
+	header := []string{"|number", "|iteration", "|from", whose, "taken", "|memory MiB", "|stored MiB", "|latency"}
+	if tier {
+		header[3], header[5] = "~"+whose, "~|memory MiB" // for where it lives, on a narrow terminal
+		header = append(header, "level")
+	}
+	return g.Table(header, rows)
 }
 
 // printPredicted prints what was predicted of checkpoints beside what was measured.
@@ -181,6 +199,7 @@ func takenAt(t time.Time) string {
 // runs that a restart from an earlier checkpoint has left. Of jobs of several groups the
 // recovery line decides.
 func markOrigin(lines []checkpointLine) {
+	lines = lines[:reachable(lines)]
 	if len(lines) == 0 || len(lines[0].Of) > 0 || lines[0].Origin != "" {
 		return
 	}
@@ -204,9 +223,26 @@ func markOrigin(lines []checkpointLine) {
 	}
 }
 
+// reachable returns how many of the checkpoints there are up to the newest that a restart
+// here can reach: nodes that have newer ones cannot be seen.
+func reachable(lines []checkpointLine) int {
+	n := len(lines)
+	for n > 0 && !lines[n-1].seen() {
+		n--
+	}
+	return n
+}
+
 // explainDefault says from which checkpoint a restart continues, and why.
 func explainDefault(g *ui.Globals, j *image.Job, lines []checkpointLine) error {
-	newest := lines[len(lines)-1]
+	n := reachable(lines)
+	if n == 0 {
+		return g.Printf("ckpt restart %s needs a node that has one of them\n", j.Name())
+	}
+	newest, which := lines[n-1], "the newest"
+	if n < len(lines) {
+		which = "the newest that can be reached from here"
+	}
 	if newest.Level == job.Application {
 		if err := g.Printf("checkpoints are at application level: they hold what has to be saved\n"); err != nil {
 			return err
@@ -218,7 +254,7 @@ func explainDefault(g *ui.Globals, j *image.Job, lines []checkpointLine) error {
 	case !newest.Default:
 		return g.Printf("ckpt restart %[1]s continues from the recovery line: ckpt show %[1]s --recovery-line\n", j.Name())
 	}
-	if err := g.Printf("ckpt restart %s continues from %d, the newest\n", j.Name(), newest.Number); err != nil {
+	if err := g.Printf("ckpt restart %s continues from %d, %s\n", j.Name(), newest.Number, which); err != nil {
 		return err
 	}
 	var left []int

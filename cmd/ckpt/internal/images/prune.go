@@ -31,7 +31,8 @@ func newPruneCommand(g *ui.Globals) *cobra.Command {
 		Use:   "prune JOB --keep N",
 		Short: "Remove all but the newest checkpoints",
 		Long: `Remove all but the newest N checkpoints of a job, running or not. Files of removed
-checkpoints stay if kept ones refer to them. Checkpoints whose manifest, headers or
+checkpoints stay if kept ones refer to them. Of a job that keeps checkpoints on its
+nodes and does not run, prune also removes the older ones there. Checkpoints whose manifest, headers or
 indexes are damaged do not count among the N. If N exceeds eight, prune looks for
 damage in the newest eight of them only; ckpt verify checks all, byte by byte.
 
@@ -79,14 +80,14 @@ func runPrune(ctx context.Context, g *ui.Globals, name string, opt coordinator.P
 	if p.DryRun {
 		return g.Printf("%s\n", describePrune(p))
 	}
-	return g.Printf("%s: removed %s, freed %s MiB, kept %d\n", name, ui.Count(len(p.Removed), "checkpoint"), ui.MiB(p.Freed), len(p.Kept))
+	return g.Printf("%s: removed %s%s, freed %s MiB, kept %d\n", name, ui.Count(len(p.Removed), "checkpoint"), fromNodes(p), ui.MiB(p.Freed), len(p.Kept))
 }
 
 // askPrune asks whether to remove what a prune would remove, if that is anything.
 func askPrune(ctx context.Context, g *ui.Globals, j *image.Job, opt coordinator.PruneOptions) error {
 	opt.DryRun = true
 	p, err := coordinator.Prune(ctx, j, opt)
-	if err != nil || len(p.Removed) == 0 && p.Freed == 0 {
+	if err != nil || p.Empty() {
 		return err
 	}
 	return g.Confirm(ctx, describePrune(p)+"\nremove?")
@@ -94,14 +95,23 @@ func askPrune(ctx context.Context, g *ui.Globals, j *image.Job, opt coordinator.
 
 // describePrune says what a prune would do.
 func describePrune(p *job.Pruned) string {
-	if len(p.Removed) == 0 && p.Freed == 0 {
+	if p.Empty() {
 		return fmt.Sprintf("%s: nothing to remove, %s", p.Job, staying(p.Kept))
 	}
 	which := "no checkpoint"
 	if len(p.Removed) > 0 {
 		which = fmt.Sprintf("%s (%s)", ui.Count(len(p.Removed), "checkpoint"), ui.Numbers(p.Removed))
 	}
+	which += fromNodes(p)
 	return fmt.Sprintf("%s: would remove %s and free %s MiB; %s", p.Job, which, ui.MiB(p.Freed), staying(p.Kept))
+}
+
+// fromNodes says which checkpoints leave the nodes.
+func fromNodes(p *job.Pruned) string {
+	if len(p.FromNodes) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", and %s from the nodes", ui.Numbers(p.FromNodes))
 }
 
 // staying says which checkpoints stay.

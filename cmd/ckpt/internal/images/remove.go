@@ -18,7 +18,8 @@ func newRemoveCommand(g *ui.Globals) *cobra.Command {
 		Use:   "rm JOB",
 		Short: "Remove a job with all its files",
 		Long: `Remove a job with its checkpoints, message logs, journal and all other files in its
-directory. A running job is refused. On a terminal, rm says what it would remove and
+directory, and with what its nodes have of it, as far as they can be reached from
+here. A running job is refused. On a terminal, rm says what it would remove and
 asks. In scripts it does not ask.`,
 		Example: "  ckpt rm bt.S.4-1\n  ckpt rm bt.S.4-1 --dry-run",
 		Args:    cobra.ExactArgs(1),
@@ -39,6 +40,7 @@ func runRemove(ctx context.Context, g *ui.Globals, name string, r *removal) erro
 		if err != nil {
 			return inUse(name, err)
 		}
+		warnLeft(g, p)
 		if r.dryRun {
 			return g.Show(p, func() error { return g.Printf("%s\n", describeRemove(p)) })
 		}
@@ -50,9 +52,19 @@ func runRemove(ctx context.Context, g *ui.Globals, name string, r *removal) erro
 	if err != nil {
 		return inUse(name, err)
 	}
+	if !r.asks(g) {
+		warnLeft(g, p)
+	}
 	return g.Show(p, func() error {
 		return g.Printf("%s: removed with %s, freed %s MiB\n", name, ui.Count(len(p.Removed), "checkpoint"), ui.MiB(p.Freed))
 	})
+}
+
+// warnLeft names the nodes on which files of the job may stay.
+func warnLeft(g *ui.Globals, p *coordinator.Removed) {
+	for _, err := range p.Wrong {
+		g.Warn("%s: what is there of job %s stays", ui.OneLine(err.Error()), p.Job)
+	}
 }
 
 func describeRemove(p *coordinator.Removed) string {

@@ -1,6 +1,7 @@
 package images
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -38,7 +39,7 @@ any more. --plot draws them.`,
 			case line:
 				return showLine(cmd.Context(), g, args[0], plot)
 			}
-			return runShow(g, args[0])
+			return runShow(cmd.Context(), g, args[0])
 		},
 	}
 	cmd.Flags().BoolVar(&line, "recovery-line", false, "show where the job resumes from if all its ranks fail")
@@ -57,14 +58,12 @@ func describeArray(a image.GlobalPart) string {
 	return fmt.Sprintf("%s of all ranks, %s cells of %d bytes", zones.Printable(a.Region), strings.Join(sides, " x "), a.Elem)
 }
 
-func runShow(g *ui.Globals, target string) error {
-	j, m, err := g.OpenCheckpoint(target)
+func runShow(ctx context.Context, g *ui.Globals, target string) error {
+	j, m, levels, err := openAnywhere(ctx, g, target)
 	if err != nil {
 		return err
 	}
-	line := describeManifest(job.ReadEvents(j, 0), m)
-	spec, _ := job.ReadSpec(j) // without a description less is known
-	line.explain(spec)
+	line := showLineOf(ctx, j, m, levels)
 	if g.JSON {
 		return g.PrintJSON(line)
 	}
@@ -76,6 +75,9 @@ func runShow(g *ui.Globals, target string) error {
 	}
 	if line.Level == job.Application {
 		g.Printf("level      application: it holds what has to be saved\n")
+	}
+	if len(line.Levels) > 0 {
+		g.Printf("level      %s\n", line.text())
 	}
 	if line.Origin != "" {
 		g.Printf("imported   from %s\n", line.Origin)
@@ -94,5 +96,20 @@ func runShow(g *ui.Globals, target string) error {
 		rows = append(rows, []string{fmt.Sprint(z.Rank), fmt.Sprint(z.Node), ui.MiB(z.Library), ui.MiB(z.Data), ui.MiB(z.Shared), ui.MiB(z.IOBuffer),
 			ui.MiB(z.Library + z.Data + z.Shared + z.IOBuffer)})
 	}
-	return g.Table([]string{"|rank", "|node", "|library MiB", "|data MiB", "|shared MiB", "|iobuffer MiB", "|total MiB"}, rows)
+	err = g.Table([]string{"|rank", "|node", "|library MiB", "|data MiB", "|shared MiB", "|iobuffer MiB", "|total MiB"}, rows)
+	if err != nil || line.tierLine == nil {
+		return err
+	}
+	g.Printf("\nprotection %s, on the nodes:\n", line.Scheme)
+	return line.tierLine.print(g, j.Name(), line.Number)
+}
+
+// showLineOf describes a checkpoint with all that is known of it.
+func showLineOf(ctx context.Context, j *image.Job, m *image.Manifest, levels *job.Levels) checkpointLine {
+	line := describeManifest(job.ReadEvents(j, 0), m)
+	spec, _ := job.ReadSpec(j) // without a description less is known
+	line.explain(spec)
+	_, err := j.Manifest(m.Number)
+	line.levelsLine, line.tierLine = levelsOf(ctx, levels, m.Number, err == nil), tierOf(ctx, levels, m.Number)
+	return line
 }

@@ -39,6 +39,11 @@ does, and begins with it. Where checkpoints take another time than forecast, it 
 the description by what was measured, and may change layout, aggregators, buffer and
 codec from the next checkpoint on (docs/STORAGE.md).
 
+With --local a checkpoint goes to directories of the nodes, and the job computes on. It
+is copied into the store behind the job, as --drain says. --protect keeps copies or
+parities on other nodes. After a failure each rank reads the nearest sound copy: its
+node's, another node's, or the store's (docs/TIERS.md).
+
 ^C stops the job after a last checkpoint. A second ^C stops it at once, even if the
 storage does not answer. ckpt restart continues the job. SIGHUP does the
 same as ^C. SIGTERM and SIGUSR1, which batch systems send before the time is up, and
@@ -48,6 +53,8 @@ checkpoint now.`,
   ckpt launch cg.B --np 16 --map 8,8 --overhead 10% --job night
   ckpt launch bt.B.4 --iterations 2 --count 1 --json
   ckpt launch bt.B.4 --count 3 --tune local-nvme
+  ckpt launch bt.S.4 --nodes 2 --every 5 --local '/tmp/nvme/{node}' --protect partner --fail node=1,lose-local@iter=12 --auto-restart
+  ckpt launch bt.B.16 --nodes 4 --every 5 --local '/nvme/{node}' --protect rs:3+1 --drain every=4 --drain-rate 200MiB
   ckpt launch --interval 10m --auto-restart --job heat -- mpiexec -n 8 ./heat 4096`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if cmd.ArgsLenAtDash() == 0 {

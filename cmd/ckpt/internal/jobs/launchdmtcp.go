@@ -32,7 +32,7 @@ func (o *engineOptions) underDMTCP() (bool, error) {
 
 // ckptOnly are the flags that mean nothing for a program under DMTCP: it writes images of
 // its own, of processes on this host.
-var ckptOnly = []string{"nodes-from-launcher", "nodes", "map", "grace", "fail", "listen", "codec", "incremental", "async", "staging", "trace",
+var ckptOnly = []string{"nodes-from-launcher", "nodes", "map", "grace", "fail", "listen", "local", "protect", "domains", "drain", "drain-rate", "codec", "incremental", "async", "staging", "trace",
 	"layout", "strategy", "aggregators", "buffer", "stripe-size", "stripe-count", "first-ost", "p1", "p2", "p3", "p4"}
 
 func runLaunchDMTCP(ctx context.Context, g *ui.Globals, o *launchOptions, command []string) error {

@@ -15,6 +15,7 @@ type launchOptions struct {
 	ui.Placement
 	running
 	writePath
+	tierOptions
 	programOptions
 	engineOptions
 	flags                *pflag.FlagSet
@@ -82,6 +83,7 @@ func (o *launchOptions) addFlags(g *ui.Globals, cmd *cobra.Command) {
 	f.BoolVar(&o.async, "async", false, "compute while a checkpoint is written from a copy of the memory")
 	f.StringVar(&o.staging, "staging", "", "with --async: memory for the copy of a rank (default: 16MiB more than its data zone)")
 	f.BoolVar(&o.libsOnce, "library-once", true, "store the library zone once per job, not once per rank and checkpoint")
+	o.tierOptions.addFlags(f)
 	o.running.addFlags(f)
 	o.programOptions.addFlags(f)
 	o.engineOptions.addFlags(f)

@@ -64,6 +64,9 @@ func (o *launchOptions) common(s *job.Spec) error {
 	if s.WritePath, err = o.settings(); err != nil {
 		return err
 	}
+	if err = o.tier(s); err != nil {
+		return err
+	}
 	s.Schedule, err = o.schedule()
 	return err
 }

@@ -15,6 +15,7 @@ import (
 )
 
 type intervalOptions struct {
+	levelOptions
 	cost, mtbf, restart, downtime string
 	app, at                       string
 	nodes                         int
@@ -44,6 +45,15 @@ rolls back; --logging is the cost of the logs. --cost is then the time that the 
 loses to one checkpoint of every group, --restart the time that it loses to
 restarting one rank or node.
 
+With several --level a checkpoint goes through levels of storage, the nearest first:
+--level local=5s --level store=2m --share-local 85%. The cost of a level is what a
+checkpoint of it costs more than one of the level before. A level may have restart=,
+the time to read a checkpoint back; share=, that of the failures that its checkpoints
+survive; drain=, the time until a checkpoint is safe in the last level, behind the
+job, whose cost is then how much that slows the job down. The answer is the interval,
+and which checkpoints go on to the next level; every= and --interval fix them.
+--from-job takes costs and shares from the journal of a job of ckpt launch --local.
+
 With an APP the command predicts the cost and the restart, those of --mode, that no
 flag gives: ckpt predict plan --mtbf has the model. The ranks are spread over --nodes.
 
@@ -53,21 +63,29 @@ failures cluster, as they do on large machines, with the same MTBF.`,
   ckpt interval --cost 5m --mtbf 8760h --nodes 1000 --app-time 72h --shape 0.7
   ckpt interval --cost 5m --mtbf 6h --interval 2h --json
   ckpt interval bt.D.64 --mtbf 24h --model bt.model
+  ckpt interval --level local=5s --level store=2m --mtbf 24h --share-local 85%
+  ckpt interval --level local=5s,restart=10s --level store=6s,drain=10m,restart=5m --mtbf 24h --share-local 85%
+  ckpt interval --from-job night --mtbf 24h
   ckpt interval --cost 5m --mtbf 6h --mode semi --logging 3% --logged 40% --replay 1.5`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, flag := range []string{"runs", "shape", "steady", "seed"} {
 				o.simulate = o.simulate || cmd.Flags().Changed(flag)
 			}
+			if err := o.levelOptions.check(cmd.Flags()); err != nil {
+				return err
+			}
 			return runInterval(cmd.Context(), g, &o)
 		},
 	}
 	o.addFlags(cmd.Flags())
+	g.AddStoreFlag(cmd)
 	return cmd
 }
 
 func (o *intervalOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.cost, "cost", "", "time that the application loses to one checkpoint, like 5m")
+	o.levelOptions.addFlags(f)
 	f.StringVar(&o.mtbf, "mtbf", "", "mean time between failures of the job, or of one node with --nodes")
 	f.StringVar(&o.restart, "restart", "", "time to restart from a checkpoint (default 0)")
 	f.StringVar(&o.downtime, "downtime", "", "time from a failure to the start of the restart (default 0)")
@@ -96,8 +114,9 @@ func (o *intervalOptions) model() (interval.Model, error) {
 		return m, ui.Missing("--cost", "5m")
 	case o.mtbf == "":
 		return m, ui.Missing("--mtbf", "24h")
-	case o.nodes < 0:
-		return m, ui.BadUsage(fmt.Sprintf("--nodes %d: want a number of nodes from 1", o.nodes), "give the nodes of the job with the MTBF of one, or the MTBF of the job alone")
+	}
+	if err := o.checkNodes(); err != nil {
+		return m, err
 	}
 	var q ui.Quantities
 	m.Cost, m.MTBF = q.Duration("--cost", o.cost), q.Duration("--mtbf", o.mtbf)
@@ -128,7 +147,17 @@ func (o *intervalOptions) model() (interval.Model, error) {
 	return m, q.Err
 }
 
+func (o *intervalOptions) checkNodes() error {
+	if o.nodes < 0 {
+		return ui.BadUsage(fmt.Sprintf("--nodes %d: want a number of nodes from 1", o.nodes), "give the nodes of the job with the MTBF of one, or the MTBF of the job alone")
+	}
+	return nil
+}
+
 func runInterval(ctx context.Context, g *ui.Globals, o *intervalOptions) error {
+	if o.several() {
+		return runLevels(ctx, g, o)
+	}
 	r, err := o.result(ctx)
 	if err != nil {
 		return rangeIsUsage(err)
@@ -139,6 +168,19 @@ func runInterval(ctx context.Context, g *ui.Globals, o *intervalOptions) error {
 		}
 	}
 	return g.Show(r, func() error { return printInterval(g, r) })
+}
+
+func runLevels(ctx context.Context, g *ui.Globals, o *intervalOptions) error {
+	r, err := o.ofLevels(ctx, g)
+	if err != nil {
+		return rangeIsUsage(err)
+	}
+	if o.plot != "" {
+		if err := plotLevels(o.plot, r); err != nil {
+			return err
+		}
+	}
+	return g.Show(r, func() error { return printLevels(g, r) })
 }
 
 // rangeIsUsage turns quantities out of range into usage errors.
@@ -224,17 +266,26 @@ func (o *intervalOptions) simulation(ctx context.Context, m interval.Model, app,
 	if err != nil {
 		return nil, err
 	}
-	r := &simulatedResult{
-		Runs: e.Runs, Seed: o.seed, Shape: o.shape, Steady: o.steady, Mean: e.Mean.Seconds(), Low: e.Low.Seconds(), High: e.High.Seconds(),
-		StdDev: e.StdDev.Seconds(), Min: e.Min.Seconds(), Max: e.Max.Seconds(), Failures: e.Failures, Waste: e.Waste,
-	}
+	r := o.estimated(e)
 	if o.shape == 1 {
 		expected, err := m.Expected(app, at)
 		if err != nil {
 			return nil, err
 		}
-		seconds, agrees := expected.Seconds(), e.Low <= expected && expected <= e.High
-		r.Expected, r.Agrees = &seconds, &agrees
+		r.compare(e, expected)
 	}
 	return r, nil
+}
+
+func (o *intervalOptions) estimated(e *interval.Estimate) *simulatedResult {
+	return &simulatedResult{
+		Runs: e.Runs, Seed: o.seed, Shape: o.shape, Steady: o.steady, Mean: e.Mean.Seconds(), Low: e.Low.Seconds(), High: e.High.Seconds(),
+		StdDev: e.StdDev.Seconds(), Min: e.Min.Seconds(), Max: e.Max.Seconds(), Failures: e.Failures, Waste: e.Waste,
+	}
+}
+
+// compare sets what the same runs are expected to take.
+func (r *simulatedResult) compare(e *interval.Estimate, expected time.Duration) {
+	seconds, agrees := expected.Seconds(), e.Low <= expected && expected <= e.High
+	r.Expected, r.Agrees = &seconds, &agrees
 }

@@ -32,9 +32,7 @@ func wastePlot(m *interval.Model, rules []intervalRow) (*plot.Plot, error) {
 	p.X.Label.Text, p.Y.Label.Text = "interval", "waste [%]"
 	low, high := reach(rules)
 	var exact, first plotter.XYs
-	const steps = 160
-	for i := range steps + 1 {
-		at := max(1, time.Duration(low*math.Pow(high/low, float64(i)/steps)*1e9))
+	for _, at := range intervals(low, high) {
 		waste, err := m.Waste(at)
 		if err != nil {
 			return nil, err
@@ -47,6 +45,11 @@ func wastePlot(m *interval.Model, rules []intervalRow) (*plot.Plot, error) {
 	p.line("expected", exact, figure.Blue)
 	p.line("to first order", first, figure.Orange, vg.Points(5), vg.Points(3))
 	p.rules(rules)
+	return p.overIntervals(low, high)
+}
+
+// overIntervals completes a plot over intervals.
+func (p *picture) overIntervals(low, high float64) (*plot.Plot, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
@@ -56,6 +59,15 @@ func wastePlot(m *interval.Model, rules []intervalRow) (*plot.Plot, error) {
 	figure.Include(&p.Y, 0, p.Y.Max)
 	figure.AddKey(p.Plot, p.key)
 	return p.Plot, nil
+}
+
+// intervals are evenly spaced on a logarithmic axis.
+func intervals(low, high float64) (list []time.Duration) {
+	const steps = 160
+	for i := range steps + 1 {
+		list = append(list, max(1, time.Duration(low*math.Pow(high/low, float64(i)/steps)*1e9)))
+	}
+	return list
 }
 
 // reach returns the range of intervals to draw, in seconds.

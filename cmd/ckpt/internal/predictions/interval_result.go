@@ -107,12 +107,16 @@ func printInterval(g *ui.Globals, r *intervalResult) error {
 			return err
 		}
 	}
-	if r.Sim == nil {
+	return printSimulated(g, r.Interval, r.Sim)
+}
+
+// printSimulated prints what runs with random failures took; nothing without.
+func printSimulated(g *ui.Globals, at float64, s *simulatedResult) error {
+	if s == nil {
 		return nil
 	}
-	s := r.Sim
 	if err := g.Printf("\nsimulated at %s: %s to %s, %s failures per run\n(95 %% interval for the mean of %d runs, shape %s, seed %d)\n",
-		spanOf(r.Interval), spanOf(s.Low), spanOf(s.High), strconv.FormatFloat(s.Failures, 'f', 2, 64), s.Runs, strconv.FormatFloat(s.Shape, 'g', -1, 64), s.Seed); err != nil || s.Expected == nil {
+		spanOf(at), spanOf(s.Low), spanOf(s.High), strconv.FormatFloat(s.Failures, 'f', 2, 64), s.Runs, strconv.FormatFloat(s.Shape, 'g', -1, 64), s.Seed); err != nil || s.Expected == nil {
 		return err
 	}
 	verdict := "inside: they agree"

@@ -17,6 +17,7 @@ import (
 type planOptions struct {
 	timeOptions
 	modeOptions
+	tierOptions
 	overhead, appTime, capacity, minimize, runs string
 	keep, top, checkpoints, maxNodes            int
 	ppn, aggregatorList                         []int
@@ -45,6 +46,10 @@ for one mapping: what it costs that every group stores once (ckpt), the best tim
 back (restart), the work that a failure destroys (lost), and the expected time of the
 run. docs/PREDICT.md has the model; --json has more columns and the ends of ranges.
 
+With --local-rate, too, checkpoints go to storage on the nodes first, with what
+--protect adds, and from there into the store behind the job (docs/TIERS.md): the best
+pattern over both (docs/INTERVAL.md), beside a store alone.
+
 A run may take longer in one configuration than in another. --runs reads the times
 from a CSV file or built-in table with the columns app_time_s, mapping (2n x 8p) or
 n_processes and n_nodes, and cb_buffer_size_MiB if buffers differ. Without --app-time
@@ -54,7 +59,8 @@ only these configurations are compared.`,
   ckpt predict plan bt.C --np 64 --overhead 10% --app-time 2h --io full --aggregators 1,2,4 --buffers 8MiB,16MiB
   ckpt predict plan bt.B.16 --io full --mpi mpich --codec none --runs 5.14 --checkpoints 1 --minimize total
   ckpt predict plan bt.D.64 --nodes 4 --app-time 24h --mtbf 12h
-  ckpt predict plan bt.D.64 --nodes 4 --app-time 24h --mtbf 12h --mode semi,uncoordinated --log pessimistic-sender`,
+  ckpt predict plan bt.D.64 --nodes 4 --app-time 24h --mtbf 12h --mode semi,uncoordinated --log pessimistic-sender
+  ckpt predict plan bt.D.64 --nodes 4 --app-time 24h --mtbf 12h --local-rate 2GiB/s --store-rate 200MiB/s --share-local 85% --protect partner`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return inputErrors(runPredictPlan(cmd, g, &o, appOf(args)))
@@ -93,6 +99,7 @@ func (o *planOptions) addFlags(f *pflag.FlagSet) {
 	o.storage.AddFlags(f, "on", "predict the times on this storage, which all nodes share")
 	f.IntVar(&o.top, "top", 0, "show the best N only (default all)")
 	o.modeOptions.addFlags(f)
+	o.tierOptions.addFlags(f)
 }
 
 // planning reads the flags.
@@ -104,7 +111,7 @@ func (o *planOptions) planning() (predict.Planning, error) {
 		return p, err
 	}
 	switch {
-	case o.overhead == "" && o.checkpoints == 0 && !o.given():
+	case o.overhead == "" && o.checkpoints == 0 && !o.modeOptions.given() && !o.tierOptions.given():
 		return p, ui.Missing("--overhead", "30%")
 	case o.overhead != "" && o.checkpoints != 0:
 		return p, ui.BadUsage("--checkpoints and --overhead both say how many checkpoints a run takes", "leave one of the two out")
@@ -206,9 +213,17 @@ func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app strin
 	if err != nil {
 		return err
 	}
-	if o.given() {
+	if !o.tierOptions.given() {
+		if err := tierFlagsUnused(cmd.Flags()); err != nil {
+			return err
+		}
+	}
+	if o.modeOptions.given() || o.tierOptions.given() {
 		if on != nil {
 			return ui.BadUsage("--on and --mtbf exclude each other: the groups of modes are not simulated", "leave one of them out")
+		}
+		if o.tierOptions.given() {
+			return runPlanTier(cmd, g, o, m, &p)
 		}
 		return runPlanModes(cmd, g, o, m, &p)
 	}

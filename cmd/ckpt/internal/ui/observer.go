@@ -10,6 +10,7 @@ import (
 
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
+	"ckpt/image/nvcache"
 	"ckpt/image/plan"
 	"ckpt/zones"
 )
@@ -91,6 +92,9 @@ func (n *Narrator) Event(ev any) {
 		return
 	}
 	if n.G.Quiet {
+		return
+	}
+	if l, ok := ev.(*coordinator.LevelEvent); ok && !n.G.Verbose && l.Level != nvcache.Stored {
 		return
 	}
 	if r, ok := ev.(*job.RestartedEvent); ok {
@@ -265,8 +269,11 @@ func describe(ev any) string {
 		if len(ev.Of) > 0 {
 			of = " of " + Ranks(ev.Of)
 		}
-		return fmt.Sprintf("checkpoint %d%s%s: %s MiB stored in %s", ev.Number, of, At(ev.Iteration),
-			MiB(ev.StoredBytes), Seconds(ev.Latency.Total))
+		done := "stored in " + Seconds(ev.Latency.Total)
+		if ev.StorageLevel != "" {
+			done = fmt.Sprintf("on the nodes in %s, %s", Seconds(ev.Latency.Total), ev.StorageLevel)
+		}
+		return fmt.Sprintf("checkpoint %d%s%s: %s MiB %s", ev.Number, of, At(ev.Iteration), MiB(ev.StoredBytes), done)
 	case *coordinator.StoppingEvent:
 		return stopping(ev)
 	case *coordinator.AbortedEvent:
@@ -293,6 +300,14 @@ func describe(ev any) string {
 		return newInterval(ev)
 	case *job.TunedEvent:
 		return tuned(ev)
+	case *coordinator.LevelEvent:
+		return storageLevel(ev)
+	case *coordinator.WaitsEvent:
+		return fmt.Sprintf("checkpoint %d waits until %s in the store: no slot of the nodes is free", ev.Number, areOrIs(ev.For))
+	case *coordinator.SourcesEvent:
+		return recoveredFrom(ev)
+	case *coordinator.RedundancyEvent:
+		return fmt.Sprintf("checkpoint %d is protected again: %s MiB written in %s", ev.Number, MiB(ev.Bytes), Seconds(ev.Seconds))
 	case *job.OutputEvent:
 		return fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
 	case *coordinator.RecoveryEvent:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,6 +37,18 @@ func ParseSize(flag, s string) (int64, error) {
 	n, err := quantity.Size(s)
 	if err != nil {
 		return 0, BadUsage(fmt.Sprintf("%s %q: %v", flag, s, err), "write "+flag+" 512MiB or 2G (powers of 1024), 16MB (powers of 1000), or bytes")
+	}
+	return n, nil
+}
+
+// ParseRate reads the value of a flag: bytes per second, like 200MiB/s or 200MiB.
+func ParseRate(flag, s string) (int64, error) {
+	n, err := quantity.Size(strings.TrimSuffix(s, "/s"))
+	if err == nil && n <= 0 {
+		err = errors.New("must be over 0")
+	}
+	if err != nil {
+		return 0, BadUsage(fmt.Sprintf("%s %q: %v", flag, s, err), "write "+flag+" 200MiB/s or 2GiB/s")
 	}
 	return n, nil
 }
@@ -82,6 +95,14 @@ func (q *Quantities) Size(flag, value string) int64 {
 		return 0
 	}
 	return read(q, ParseSize, flag, value)
+}
+
+// Rate returns bytes per second, 0 for a flag that was not given.
+func (q *Quantities) Rate(flag, value string) int64 {
+	if value == "" {
+		return 0
+	}
+	return read(q, ParseRate, flag, value)
 }
 
 // Missing is the error of a flag that must be given.

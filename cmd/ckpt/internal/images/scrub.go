@@ -1,0 +1,130 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/image"
+	"ckpt/image/nvcache"
+)
+
+func newScrubCommand(g *ui.Globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "scrub JOB[@N]",
+		Short: "Restore what checkpoints on nodes have lost",
+		Long: `Read what the nodes have of the checkpoints of a job, and make again what is missing
+or damaged: files of ranks, copies, parity and manifests. It is for a job that does not
+run; a running job does so itself when it restarts after a failure. Files that no
+node can make again stay lost, and the exit status is then 3.`,
+		Example: "  ckpt scrub night\n  ckpt scrub night@3 --json",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runScrub(cmd.Context(), g, args[0]) },
+	}
+	g.AddStoreFlag(cmd)
+	return cmd
+}
+
+// scrubResult says what became of the checkpoints on nodes.
+type scrubResult struct {
+	Job      string       `json:"job"`
+	Versions int          `json:"tier_versions"`
+	Restored []scrubbed   `json:"restored_list"`
+	Damage   []damageLine `json:"damage"` // what could not be restored
+}
+
+// scrubbed is a file that was made again.
+type scrubbed struct {
+	Checkpoint int          `json:"checkpoint"`
+	Node       int          `json:"node"`
+	Role       nvcache.Role `json:"file_role"`
+	File       string       `json:"file"`
+}
+
+func runScrub(ctx context.Context, g *ui.Globals, target string) error {
+	name, number, err := ui.SplitTarget(target)
+	if err != nil {
+		return err
+	}
+	j, err := g.OpenJob(name)
+	if err != nil {
+		return err
+	}
+	if err := j.Lock(); err != nil {
+		if errors.Is(err, image.ErrInUse) {
+			return ui.WithHint(err, "a job that runs restores what it has lost when it restarts after a failure")
+		}
+		return err
+	}
+	defer j.Unlock()
+	on := onNodes{job: j, levels: readLevels(ctx, g, j)}
+	if on.levels.Tier == nil {
+		return ui.WithHint(fmt.Errorf("job %s keeps no checkpoints on nodes", name), "ckpt verify "+name+" checks those in the store")
+	}
+	for _, v := range on.levels.Versions {
+		if number == 0 || v.Number == number {
+			on.versions = append(on.versions, v)
+		}
+	}
+	if len(on.versions) == 0 && number > 0 {
+		return fmt.Errorf("%s: %w on any node that can be reached from here", target, image.ErrCheckpointNotFound)
+	}
+	r, err := on.scrub(ctx, g)
+	if err != nil {
+		return err
+	}
+	return r.show(g)
+}
+
+// scrub restores what is lost of all versions, the newest first.
+func (on *onNodes) scrub(ctx context.Context, g *ui.Globals) (*scrubResult, error) {
+	r := &scrubResult{Job: on.job.Name(), Restored: []scrubbed{}, Damage: []damageLine{}}
+	total := int64(0)
+	for _, v := range on.versions {
+		total += v.Manifest.StoredBytes
+	}
+	add, done := g.Progress("scrub", total)
+	defer done()
+	for _, v := range slices.Backward(on.versions) {
+		findings, err := on.levels.Tier.Scrub(ctx, v.Manifest, add)
+		if err != nil {
+			return nil, err
+		}
+		r.Versions++
+		var left verifyResult
+		left.addFindings(*on, v, slices.DeleteFunc(slices.Clone(findings), func(f nvcache.Finding) bool { return f.Restored }), "")
+		r.Damage = append(r.Damage, left.Damage...)
+		for _, f := range findings {
+			if f.Restored {
+				r.Restored = append(r.Restored, scrubbed{v.Number, f.Node, f.Role, on.path(f)})
+			}
+		}
+	}
+	return r, nil
+}
+
+func (r *scrubResult) show(g *ui.Globals) error {
+	if err := g.Show(r, func() error { return r.print(g) }); err != nil || len(r.Damage) == 0 {
+		return err
+	}
+	err := fmt.Errorf("%w: %s could not be restored; the first: %s", ui.ErrDamageFound, ui.Count(len(r.Damage), "file"), r.Damage[0].place())
+	return ui.WithHint(err, fmt.Sprintf("ckpt list %s shows the checkpoints that are left", r.Job))
+}
+
+func (r *scrubResult) print(g *ui.Globals) error {
+	for _, f := range r.Restored {
+		g.Printf("%s@%d, node %d: %s restored, %s\n", r.Job, f.Checkpoint, f.Node, roleText[f.Role], f.File)
+	}
+	for _, d := range r.Damage {
+		g.Printf("%s\n", &d)
+	}
+	return g.Printf("%s: %s on nodes, %s restored\n", r.Job, ui.Count(r.Versions, "checkpoint"), ui.Count(len(r.Restored), "file"))
+}
+
+var roleText = map[nvcache.Role]string{
+	nvcache.RoleOwn: "file of a rank", nvcache.RoleCopy: "copy", nvcache.RoleParity: "parity", nvcache.RoleManifest: "manifest",
+}

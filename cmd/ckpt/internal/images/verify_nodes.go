@@ -1,0 +1,138 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/job"
+	"ckpt/image"
+	"ckpt/image/nvcache"
+	"ckpt/image/nvcache/protect"
+	"ckpt/internal/durable"
+)
+
+// nodeDamage says where a damaged file of a node belongs.
+type nodeDamage struct {
+	Level  nvcache.State `json:"storage_level"` // that the file is for
+	Node   int           `json:"node"`
+	Remedy string        `json:"remedy"`
+	gone   bool          // nothing is there
+}
+
+// onNodes are the checkpoints of a job that nodes have.
+type onNodes struct {
+	job      *image.Job
+	levels   *job.Levels
+	versions []nvcache.Version
+}
+
+// findOnNodes looks for the checkpoints to verify on nodes: of one job, or all.
+func findOnNodes(ctx context.Context, g *ui.Globals, store *image.Store, args []string, level string) ([]onNodes, error) {
+	if level == levelStored {
+		return nil, nil
+	}
+	number := 0
+	names, err := store.Jobs()
+	if len(args) == 1 {
+		var name string
+		name, number, err = ui.SplitTarget(args[0])
+		names = []string{name}
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []onNodes
+	for _, name := range names {
+		j, err := store.Job(name)
+		if err != nil {
+			return nil, err
+		}
+		found := onNodes{job: j, levels: readLevels(ctx, g, j)}
+		for _, v := range found.levels.Versions {
+			if number == 0 || v.Number == number {
+				found.versions = append(found.versions, v)
+			}
+		}
+		if len(found.versions) > 0 {
+			list = append(list, found)
+		}
+	}
+	if len(list) == 0 && level != "" && len(args) == 1 {
+		return nil, fmt.Errorf("%s: %w on any node that can be reached from here", args[0], image.ErrCheckpointNotFound)
+	}
+	return list, nil
+}
+
+// addNodes verifies what nodes have.
+func (r *verifyResult) addNodes(ctx context.Context, g *ui.Globals, list []onNodes, level string) error {
+	total := int64(0)
+	for _, on := range list {
+		for _, v := range on.versions {
+			total += v.Manifest.StoredBytes
+		}
+	}
+	add, done := g.Progress("verify nodes", total)
+	defer done()
+	for _, on := range list {
+		for _, v := range on.versions {
+			count := func(n int64) { r.CheckedBytes += n; add(n) }
+			findings, err := on.levels.Tier.Verify(ctx, v.Manifest, count)
+			if err != nil {
+				return err
+			}
+			r.Versions++
+			r.addFindings(on, v, findings, level)
+		}
+	}
+	return nil
+}
+
+// addFindings notes what is wrong with the files of a version.
+func (r *verifyResult) addFindings(on onNodes, v nvcache.Version, findings []nvcache.Finding, level string) {
+	for _, f := range findings {
+		of := levelOf(f.Role)
+		if f.Condition == nvcache.Sound || level == levelLocal && of != nvcache.Local {
+			continue
+		}
+		if f.Condition == nvcache.Unreachable {
+			r.unreachable++
+			continue
+		}
+		d := damageLine{Job: on.job.Name(), Checkpoint: v.Number, File: on.path(f), Reason: string(f.Condition)}
+		if damage := (*durable.DamageError)(nil); errors.As(f.Err, &damage) {
+			d.Offset, d.Reason = damage.Offset, damage.Reason
+		}
+		d.nodeDamage = &nodeDamage{Level: of, Node: f.Node, Remedy: on.remedy(v), gone: f.Condition == nvcache.Missing}
+		r.Damage = append(r.Damage, d)
+	}
+}
+
+// levelOf returns the level that a file is for.
+func levelOf(role nvcache.Role) nvcache.State {
+	if role == nvcache.RoleCopy || role == nvcache.RoleParity {
+		return nvcache.Protected
+	}
+	return nvcache.Local
+}
+
+// path returns where a file of a node is.
+func (on *onNodes) path(f nvcache.Finding) string {
+	return filepath.Join(on.levels.Tier.Nodes()[f.Node].Dir, "jobs", on.job.Name(), f.Path)
+}
+
+// remedy says what to do about a damaged file of a version.
+func (on *onNodes) remedy(v nvcache.Version) string {
+	name := on.job.Name()
+	_, err := on.job.Manifest(v.Number)
+	stored := err == nil
+	switch {
+	case on.levels.Tier.Setting().Protect.Kind() != protect.None:
+		return fmt.Sprintf("ckpt scrub %s@%d makes it again, unless too many nodes are lost", name, v.Number)
+	case stored:
+		return fmt.Sprintf("the store has checkpoint %d too: ckpt restart %s reads what is damaged there", v.Number, name)
+	}
+	return fmt.Sprintf("nothing protects checkpoint %d: ckpt list %s shows the others", v.Number, name)
+}

@@ -1,0 +1,213 @@
+package predictions
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/image/nvcache"
+	"ckpt/interval"
+)
+
+// levelOptions are the flags of ckpt interval for several levels of storage.
+type levelOptions struct {
+	levels              []string
+	shareLocal, fromJob string
+}
+
+func (o *levelOptions) addFlags(f *pflag.FlagSet) {
+	f.StringArrayVar(&o.levels, "level", nil, "storage level, the nearest first, as NAME=COST[,restart=TIME][,share=P%][,drain=TIME][,every=N]; may be repeated")
+	f.StringVar(&o.shareLocal, "share-local", "", "share of the failures that checkpoints of the first --level survive, like 85%")
+	f.StringVar(&o.fromJob, "from-job", "", "fit the levels, and that share, to a job of the store whose checkpoints went to its nodes first")
+}
+
+// several says that checkpoints go to several levels.
+func (o *levelOptions) several() bool { return len(o.levels) > 0 || o.fromJob != "" }
+
+// oneLevelFlags are for checkpoints of one level.
+var oneLevelFlags = []string{"cost", "restart", "mode", "logging", "logged", "log-growth", "replay"}
+
+// check refuses flags that do not go together.
+func (o *levelOptions) check(f *pflag.FlagSet) error {
+	if len(o.levels) > 0 && o.fromJob != "" {
+		return ui.BadUsage("--level and --from-job both say what levels cost", "leave one of them out")
+	}
+	if !o.several() {
+		if o.shareLocal != "" {
+			return ui.BadUsage("--share-local "+o.shareLocal+": belongs to several levels of storage", "add them, like --level local=5s --level store=2m")
+		}
+		return nil
+	}
+	for _, name := range oneLevelFlags {
+		if f.Changed(name) && o.fromJob != "" {
+			return ui.BadUsage("--"+name+" and --from-job exclude each other: the job tells what its levels cost", "leave one of them out")
+		}
+		if f.Changed(name) {
+			return ui.BadUsage("--"+name+" and --level exclude each other: levels have costs and restarts of their own", "leave it out, or write it to the level, like --level local=5s,restart=10s")
+		}
+	}
+	return nil
+}
+
+// read adds the levels to h, and returns which counts are given; 0 where they are not.
+func (o *levelOptions) read(h *interval.Hierarchy) (every []int, err error) {
+	for i, text := range o.levels {
+		l, n, err := parseLevel(text)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(h.Levels, func(before interval.StorageLevel) bool { return before.Name == l.Name }) {
+			return nil, ui.BadUsage(fmt.Sprintf("--level %s: there is a level %s before", text, l.Name), "give each level its own name, like local, partner, store")
+		}
+		if i == 0 && n != 0 {
+			return nil, ui.BadUsage("--level "+text+": every checkpoint is of the first level", "leave every= out, or write it to a level after this one")
+		}
+		if i > 0 {
+			every = append(every, n)
+		}
+		h.Levels = append(h.Levels, l)
+	}
+	return every, o.shares(h.Levels)
+}
+
+// shares completes the shares of the failures that levels survive: the first has a flag of
+// its own, and the last survives all.
+func (o *levelOptions) shares(levels []interval.StorageLevel) error {
+	if o.shareLocal != "" {
+		var q ui.Quantities
+		share := q.Share("--share-local", o.shareLocal)
+		switch {
+		case q.Err != nil:
+			return q.Err
+		case len(levels) == 1:
+			return ui.BadUsage("--share-local "+o.shareLocal+": a single level has to survive all failures", "add the store, like --level store=2m")
+		case levels[0].Share != 0:
+			return ui.BadUsage("--share-local and share= of the first --level say the same", "leave one of them out")
+		}
+		levels[0].Share = share
+	}
+	last := len(levels) - 1
+	for i := range levels[:last] {
+		if levels[i].Share == 0 {
+			return ui.BadUsage(fmt.Sprintf("the share of the failures that level %s survives is missing", levels[i].Name),
+				fmt.Sprintf("add it, like --level %s=%s,share=85%%", levels[i].Name, ui.Span(levels[i].Cost)))
+		}
+	}
+	if levels[last].Share == 0 {
+		levels[last].Share = 1
+	}
+	return nil
+}
+
+// parseLevel reads a level.
+func parseLevel(text string) (l interval.StorageLevel, every int, err error) {
+	bad := func(reason string) error {
+		return ui.BadUsage(fmt.Sprintf("--level %q: %s", text, reason), "write --level local=5s,restart=10s,share=85%, or --level store=2m")
+	}
+	parts := strings.Split(text, ",")
+	name, cost, ok := strings.Cut(parts[0], "=")
+	if !ok || name == "" {
+		return l, 0, bad("want a name and the cost of a checkpoint")
+	}
+	var q ui.Quantities
+	l.Name, l.Cost = name, q.Duration("--level "+name, cost)
+	for _, part := range parts[1:] {
+		key, value, _ := strings.Cut(part, "=")
+		of := "--level " + name + ", " + key
+		switch key {
+		case "restart":
+			l.Restart = q.Duration(of, value)
+		case "drain":
+			l.Drain = q.Duration(of, value)
+		case "share":
+			l.Share = q.Share(of, value)
+		case "every":
+			if every, err = strconv.Atoi(value); err != nil || every < 1 {
+				return l, 0, bad("every= is no number from 1")
+			}
+		default:
+			return l, 0, bad(fmt.Sprintf("%q is not known", part))
+		}
+	}
+	return l, every, q.Err
+}
+
+// ofLevels answers for several levels.
+func (o *intervalOptions) ofLevels(ctx context.Context, g *ui.Globals) (*levelsResult, error) {
+	if o.mtbf == "" {
+		return nil, ui.Missing("--mtbf", "24h")
+	}
+	if err := o.checkNodes(); err != nil {
+		return nil, err
+	}
+	var q ui.Quantities
+	h := interval.Hierarchy{MTBF: q.Duration("--mtbf", o.mtbf) / time.Duration(max(1, o.nodes)), Downtime: q.Duration("--downtime", o.downtime), Slots: nvcache.Slots}
+	work, at := q.Duration("--app-time", o.app), q.Duration("--interval", o.at)
+	if q.Err != nil {
+		return nil, q.Err
+	}
+	every, fit, err := o.hierarchy(g, &h)
+	if err != nil {
+		return nil, err
+	}
+	if err := ui.CheckPlotName(o.plot); err != nil {
+		return nil, err
+	}
+	given := o.at != "" || slices.ContainsFunc(every, func(n int) bool { return n != 0 })
+	if o.at != "" && at <= 0 {
+		return nil, ui.BadUsage("--interval "+o.at+": must be over 0", "give the time between two checkpoints, like --interval 10m")
+	}
+	r, err := resultOfLevels(&h, work)
+	if err == nil && fit != nil {
+		r.Fit = fit
+		err = r.open()
+	}
+	if err == nil && given {
+		err = r.given(interval.Pattern{Interval: at, Every: every})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if fit != nil {
+		r.Flags = launchFlags(r.taken.Levels)
+	}
+	if o.simulate {
+		r.Sim, err = o.simulateLevels(ctx, r)
+	}
+	return r, err
+}
+
+// hierarchy reads the levels, from flags or from a job, which then has a fit.
+func (o *levelOptions) hierarchy(g *ui.Globals, h *interval.Hierarchy) (every []int, fit *levelFit, err error) {
+	if o.fromJob == "" {
+		every, err = o.read(h)
+		return every, nil, err
+	}
+	fit, err = o.measured(g, h)
+	return nil, fit, err
+}
+
+func (o *intervalOptions) simulateLevels(ctx context.Context, r *levelsResult) (*simulatedResult, error) {
+	ctx, stop := ui.Interruptible(ctx)
+	defer stop()
+	s := interval.LevelSimulation{Hierarchy: *r.hierarchy, Work: r.work, Pattern: r.pattern, Shape: o.shape, Runs: o.runs, Seed: o.seed, Steady: o.steady}
+	e, err := s.Run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := o.estimated(e)
+	if o.shape == 1 {
+		expected, err := r.hierarchy.Expected(r.work, r.pattern)
+		if err != nil {
+			return nil, err
+		}
+		out.compare(e, expected)
+	}
+	return out, nil
+}
