@@ -14,10 +14,14 @@ type recordKeeper struct {
 	mu   sync.Mutex
 	next *nvcache.Record
 	busy bool
-	idle sync.WaitGroup
+	idle *sync.Cond // not a WaitGroup: records come while somebody waits
 }
 
-func newRecordKeeper(j *image.Job) *recordKeeper { return &recordKeeper{job: j} }
+func newRecordKeeper(j *image.Job) *recordKeeper {
+	k := &recordKeeper{job: j}
+	k.idle = sync.NewCond(&k.mu)
+	return k
+}
 
 // keep has a record written soon.
 func (k *recordKeeper) keep(r *nvcache.Record) {
@@ -26,7 +30,7 @@ func (k *recordKeeper) keep(r *nvcache.Record) {
 	k.next = r
 	if !k.busy {
 		k.busy = true
-		k.idle.Go(k.write)
+		go k.write()
 	}
 }
 
@@ -35,14 +39,22 @@ func (k *recordKeeper) write() {
 		k.mu.Lock()
 		r := k.next
 		k.next = nil
-		k.busy = r != nil
-		k.mu.Unlock()
 		if r == nil {
+			k.busy = false
+			k.idle.Broadcast()
+			k.mu.Unlock()
 			return
 		}
+		k.mu.Unlock()
 		_ = r.Write(k.job) // the manifests on the nodes decide
 	}
 }
 
 // wait waits until the last record is written.
-func (k *recordKeeper) wait() { k.idle.Wait() }
+func (k *recordKeeper) wait() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for k.busy {
+		k.idle.Wait()
+	}
+}
