@@ -75,9 +75,9 @@ func Prune(ctx context.Context, j *image.Job, opt PruneOptions) (*job.Pruned, er
 // pruneNodes removes from the nodes of a job what a prune does not keep. A running job
 // does that by itself: it has two versions on its nodes at most.
 func pruneNodes(ctx context.Context, j *image.Job, p *job.Pruned, opt PruneOptions) error {
-	levels, err := job.ReadLevels(ctx, j)
+	levels, unread := job.ReadLevels(ctx, j)
 	if levels == nil {
-		return err
+		return unread
 	}
 	sound := slices.DeleteFunc(slices.Clone(p.Kept), func(n int) bool { return slices.Contains(p.Damaged, n) })
 	removed, freed, err := levels.Prune(opt.Keep, sound, opt.DryRun)
@@ -88,7 +88,7 @@ func pruneNodes(ctx context.Context, j *image.Job, p *job.Pruned, opt PruneOptio
 		}
 	}
 	slices.Sort(p.Kept)
-	return err
+	return errors.Join(unread, err)
 }
 
 // prune does so for a running job. It waits for the checkpoint under way, which

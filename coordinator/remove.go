@@ -60,8 +60,10 @@ func PreviewRemove(j *image.Job) (*Removed, error) {
 // description cannot be read can still be removed from the store.
 func (r *Removed) fromNodes(j *image.Job, dryRun bool) {
 	levels, err := job.ReadLevels(context.Background(), j)
-	if levels == nil {
+	if err != nil {
 		r.Wrong = append(r.Wrong, err)
+	}
+	if levels == nil {
 		return
 	}
 	for _, v := range levels.Versions {

@@ -70,7 +70,8 @@ func (d *driver) storeLast() {
 		d.takeAll()
 	}
 	t.ranksGone()
-	for t.copying != nil && !d.hurried { // it is being committed or removed
+	// It is being committed or removed, and the record has to tell of what was reclaimed.
+	for (t.copying != nil || len(t.reclaiming) > 0) && !d.hurried {
 		select {
 		case <-d.ready:
 			d.take()()

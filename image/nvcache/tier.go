@@ -98,12 +98,21 @@ func (t *Tier) Topology() protect.Topology { return t.topology }
 // Nodes returns the nodes of the tier.
 func (t *Tier) Nodes() []Node { return slices.Clone(t.nodes) }
 
-// nodeError says which node an error is of.
+// A NodeError says which node an error is of.
+type NodeError struct {
+	Node int
+	Err  error
+}
+
+func (e *NodeError) Error() string { return fmt.Sprintf("node %d: %v", e.Node, e.Err) }
+func (e *NodeError) Unwrap() error { return e.Err }
+
+// nodeError says which node an error is of, unless the error says so itself.
 func nodeError(node int, err error) error {
-	if err == nil {
-		return nil
+	if of, ok := err.(*NodeError); err == nil || ok && of.Node == node {
+		return err
 	}
-	return fmt.Errorf("node %d: %w", node, err)
+	return &NodeError{Node: node, Err: err}
 }
 
 // place returns the job in the directory of a node, which is made if it is not there.
