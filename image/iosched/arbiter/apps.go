@@ -1,0 +1,198 @@
+package arbiter
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+const (
+	maxWeight = 1 << 20
+	// maxBytes bounds what is added at once, so that sums do not overflow.
+	maxBytes = 1 << 60
+	// leftKept is how many applications are still shown after they left.
+	leftKept = 64
+	// defaultRate is taken for the rate of a unit until progress was seen.
+	defaultRate = 100e6
+	// minEstimate is the least that a burst of unknown length may have left.
+	minEstimate = 1 << 20
+)
+
+// An app is an application: connections that have their turns together.
+type app struct {
+	name   string
+	user   *user
+	weight float64
+	conns  int
+	bursts []*burst // in the order of their asks
+	grants int      // bursts that are granted
+	// stragglers counts bursts that were evicted and have not answered.
+	stragglers int
+
+	// From the first ask to the end of all bursts:
+	arrived    time.Duration
+	served     int64          // bytes moved since arrived
+	progressed bool           // some Progress has come
+	held       time.Duration  // with a turn, since arrived
+	seen       map[*conn]bool // connections that have asked
+	level      int            // of policy mlf: whole windows used
+	last       time.Duration  // of the newest progress, or of the grant
+	gap        time.Duration  // longest time between two
+
+	expected int // connections that took part last time
+	waiting  bool
+	waitFrom time.Duration
+	stats    appStats
+}
+
+// A user has applications. Its account is what its applications were given
+// while applications of other users waited.
+type user struct {
+	name    string
+	share   float64
+	apps    int
+	account float64 // bytes over share
+}
+
+func (a *Arbiter) application(name, owner string) *app {
+	for _, p := range a.apps {
+		if p.name == name && p.user.name == owner {
+			return p
+		}
+	}
+	u := a.users[owner]
+	if u == nil {
+		u = &user{name: owner, share: a.o.Share(owner)}
+		if !(u.share > 0 && u.share <= maxWeight) {
+			u.share = 1
+		}
+		a.users[owner] = u
+	}
+	u.apps++
+	p := &app{name: name, user: u, seen: map[*conn]bool{}}
+	a.apps = append(a.apps, p)
+	return p
+}
+
+// forget drops an application whose last connection has gone.
+func (a *Arbiter) forget(p *app) {
+	a.apps = slices.DeleteFunc(a.apps, func(x *app) bool { return x == p })
+	a.left = append(a.left, a.statusOf(p, "left"))
+	if len(a.left) > leftKept {
+		a.left = slices.Delete(a.left, 0, len(a.left)-leftKept)
+	}
+	if a.turn.app == p {
+		a.turn.app = nil
+	}
+	if a.skip == p {
+		a.skip = nil
+	}
+	p.user.apps--
+	for name, u := range a.users {
+		// An account that others may still hold against the user stays.
+		if u.apps == 0 && u.account <= a.leastAccount() {
+			delete(a.users, name)
+		}
+	}
+}
+
+// begin notes the first ask of an application that had no burst.
+func (a *Arbiter) begin(p *app) {
+	least := a.leastAccount()
+	p.arrived, p.served, p.progressed, p.held = a.now, 0, false, 0
+	p.level, p.last, p.gap = 0, a.now, 0
+	if a.turn.app != p {
+		clear(p.seen)
+	}
+	if !a.active(p.user) {
+		// Time without work earns no credit.
+		p.user.account = max(p.user.account, least)
+	}
+}
+
+// over notes that an application has no burst left.
+func (a *Arbiter) over(p *app) {
+	p.stats.waited(p, a.now)
+	p.stats.flowed(a.now-p.arrived, a.alone(p))
+}
+
+func (a *Arbiter) active(u *user) bool {
+	return slices.ContainsFunc(a.apps, func(p *app) bool { return p.user == u && len(p.bursts) > 0 })
+}
+
+// leastAccount is the smallest account of the users with bursts.
+func (a *Arbiter) leastAccount() float64 {
+	least := math.Inf(1)
+	for _, p := range a.apps {
+		if len(p.bursts) > 0 {
+			least = min(least, p.user.account)
+		}
+	}
+	if math.IsInf(least, 1) {
+		return 0
+	}
+	return least
+}
+
+// moved notes progress of a burst.
+func (a *Arbiter) moved(b *burst, n int64) {
+	p := b.conn.app
+	b.moved = min(b.moved+n, maxBytes)
+	p.served = min(p.served+n, maxBytes)
+	p.stats.bytes = min(p.stats.bytes+n, maxBytes)
+	a.totals.bytes = min(a.totals.bytes+n, maxBytes)
+	if p.progressed {
+		p.gap = max(p.gap, a.now-p.last)
+	}
+	p.last, p.progressed = a.now, true
+	if b.granted && a.contended(p) {
+		p.user.account += float64(n) / p.user.share
+	}
+	a.rate.moved(p, n, a.solo())
+}
+
+// eligible reports whether a burst waits whose connection gives signs of life.
+func (a *Arbiter) eligible(p *app) bool {
+	for i, b := range p.bursts {
+		if a.ready(b) && !a.behind(p.bursts[:i], b) {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *Arbiter) ready(b *burst) bool {
+	return !b.granted && !b.straggler && !b.conn.silent && a.now-b.conn.heard < a.o.Lease
+}
+
+// remaining estimates the bytes that an application has left to move.
+func (a *Arbiter) remaining(p *app) float64 {
+	sum := 0.0
+	for _, b := range p.bursts {
+		sum += a.left1(b)
+	}
+	return sum
+}
+
+// left1 estimates the bytes that a burst has left. A burst that did not say, or
+// has moved more than it said, is expected to move as much again as it has
+// moved, in powers of two, so that two such bursts do not change at each window.
+func (a *Arbiter) left1(b *burst) float64 {
+	if b.bytes >= 0 && b.moved <= b.bytes {
+		if b.conn.app.progressed {
+			return float64(b.bytes - b.moved)
+		}
+		return max(0, float64(b.bytes)-a.unseen(b.conn.app))
+	}
+	done := float64(b.moved)
+	if !b.conn.app.progressed {
+		done = a.unseen(b.conn.app)
+	}
+	return math.Exp2(math.Ceil(math.Log2(max(done, minEstimate))))
+}
+
+// unseen estimates what each burst of an application that reports no progress
+// has moved.
+func (a *Arbiter) unseen(p *app) float64 {
+	return p.held.Seconds() * a.rate.perSecond / float64(max(1, len(p.bursts)))
+}
