@@ -25,5 +25,10 @@
 // Messages cross on their way. Bursts therefore have numbers that a connection
 // uses once, and turns have numbers. A client ignores a Grant, Revoke or Evict
 // for a burst that it has ended, and the Arbiter ignores a Release of an older
-// turn.
+// turn. The answer to Evict is Release, too, once nothing is under way.
+//
+// # Predictions
+//
+// Predict runs expected bursts through an Arbiter on a virtual clock: the flow
+// times under turns, and side by side with policy none.
 package arbiter

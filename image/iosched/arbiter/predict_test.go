@@ -1,0 +1,60 @@
+package arbiter_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"ckpt/image/iosched/arbiter"
+)
+
+const second = time.Second
+
+func predict(t *testing.T, o arbiter.Options, c arbiter.Cost, bursts []arbiter.Expected) []arbiter.Flow {
+	t.Helper()
+	flows, err := arbiter.Predict(o, c, bursts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return flows
+}
+
+// Table 5.1 of Lebre 2006: p = 50, 5, 20; r = 0, 10, 15.
+func TestPredictTable51(t *testing.T) {
+	bursts := []arbiter.Expected{
+		{App: "A1", User: "u", Alone: 50 * second, Bytes: 50e8},
+		{App: "A2", User: "u", Arrival: 10 * second, Alone: 5 * second, Bytes: 5e8},
+		{App: "A3", User: "u", Arrival: 15 * second, Alone: 20 * second, Bytes: 20e8},
+	}
+	for policy, want := range map[string][3]float64{
+		"fifo": {50, 45, 60},
+		"srpt": {75, 5, 20},
+		"wsjf": {75, 5, 20},
+		"none": {75, 12.5, 42.5},
+		"rr":   {75, 12.5, 42.5}, // windows of 0.5 s, so nearly sharing
+	} {
+		flows := predict(t, arbiter.Options{Policy: policy, MaxWait: time.Hour}, arbiter.Cost{}, bursts)
+		for i, f := range flows {
+			if off := math.Abs(f.Flow.Seconds() - want[i]); off > 0.01 && policy != "rr" || off > 1 {
+				t.Errorf("%s: flow time of %s is %v, want %v s", policy, bursts[i].App, f.Flow, want[i])
+			}
+		}
+	}
+}
+
+func TestPredictTwoEqualBursts(t *testing.T) {
+	for _, users := range [][2]string{{"u", "u"}, {"u", "v"}} {
+		bursts := []arbiter.Expected{
+			{App: "a", User: users[0], Alone: 40 * second, Bytes: 4e9},
+			{App: "b", User: users[1], Alone: 40 * second, Bytes: 4e9},
+		}
+		side := predict(t, arbiter.Options{Policy: "none"}, arbiter.Cost{}, bursts)
+		turns := predict(t, arbiter.Options{}, arbiter.Cost{Switch: 10 * ms}, bursts)
+		if mean := (turns[0].Flow + turns[1].Flow).Seconds() / (side[0].Flow + side[1].Flow).Seconds(); mean > 0.752 {
+			t.Errorf("users %v: mean flow time is %.4f of side by side, want 0.75", users, mean)
+		}
+		if total := turns[1].Finish.Seconds() / side[1].Finish.Seconds(); total > 1.001 {
+			t.Errorf("users %v: both take %.4f of the time, want 1", users, total)
+		}
+	}
+}
