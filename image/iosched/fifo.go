@@ -4,7 +4,10 @@ import "time"
 
 // place is where a policy keeps a request.
 type place struct {
-	index int // in a heap
+	pos   node[*Request] // among the offsets
+	index int            // in a heap
+	file  int            // number of its file
+	app   *app
 }
 
 func older(a, b *Request) bool { return a.Seq < b.Seq }

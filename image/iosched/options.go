@@ -80,7 +80,12 @@ func DefaultMLF() MLFOptions {
 }
 
 var policies = map[string]func(Options) (Policy, error){
-	"fifo": func(Options) (Policy, error) { return newFIFO(), nil },
+	"fifo":     func(Options) (Policy, error) { return newFIFO(), nil },
+	"rr":       func(o Options) (Policy, error) { return newRR(o), nil },
+	"srpt":     func(o Options) (Policy, error) { return newSRPT(o), nil },
+	"wsjf":     func(o Options) (Policy, error) { return newWSJF(o), nil },
+	"offset":   func(Options) (Policy, error) { return newOffset(), nil },
+	"deadline": func(o Options) (Policy, error) { return newDeadline(o) },
 }
 
 // Names returns the names of all policies, sorted.
