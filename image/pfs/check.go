@@ -49,6 +49,9 @@ func (s *System) Check() error {
 	if err := checkSharing(s.Targets.Sharing); err != nil {
 		return err
 	}
+	if err := s.Scheduler.Check(); err != nil {
+		return err
+	}
 	return s.checkOrigins()
 }
 

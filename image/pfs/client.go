@@ -1,15 +1,19 @@
 package pfs
 
+import "strconv"
+
 // FileSpec says how a file is striped.
 type FileSpec struct {
 	StripeSize  int64
-	StripeCount int // at most the number of targets is used
-	First       int // target of the first stripe
-	Node        int // whose targets, if they are local
+	StripeCount int    // at most the number of targets is used
+	First       int    // target of the first stripe
+	Node        int    // whose targets, if they are local
+	Name        string // for a scheduler; default: its number
 }
 
 // File is a file in a Sim.
 type File struct {
+	name    string
 	stripe  int64
 	targets []*target
 	locks   []lock // by column; nil without locks
@@ -18,9 +22,13 @@ type File struct {
 // File makes a file. It exists at once: creating it is not simulated here.
 func (sim *Sim) File(spec FileSpec) *File {
 	all := sim.targetsOf(spec.Node)
-	f := &File{stripe: spec.StripeSize, targets: make([]*target, min(max(1, spec.StripeCount), len(all)))}
+	f := &File{name: spec.Name, stripe: spec.StripeSize, targets: make([]*target, min(max(1, spec.StripeCount), len(all)))}
 	for i := range f.targets {
 		f.targets[i] = all[(spec.First+i)%len(all)]
+	}
+	if sim.opt.Scheduler != nil && f.name == "" {
+		sim.files++
+		f.name = strconv.Itoa(sim.files)
 	}
 	if sim.sys.Locks.Kind == ExtentToEnd {
 		f.locks = make([]lock, len(f.targets))
@@ -52,6 +60,11 @@ type Client struct {
 	drained   float64 // when all that has been answered is on its target
 	lockWaits int64
 	flushed   func() // called when nothing is under way
+
+	// With a scheduler, which decides when that is:
+	process    *Process
+	undrained  int // writes that are not on their target
+	drainWaits []drainWait
 }
 
 // way is how a process gets at a file.
@@ -92,9 +105,27 @@ func (w *way) add(l *lane) {
 	}
 }
 
+// Process says whose requests those of a client are. A scheduler looks at it.
+type Process struct {
+	App, User string
+	Rank      int
+	Burst     int64 // bytes of the application, if they are known
+}
+
 // Client makes a process on a node.
-func (sim *Sim) Client(node int) *Client {
-	return &Client{sim: sim, host: sim.hostOf(node), stream: resource{rate: float64(sim.sys.Host.Stream)}}
+func (sim *Sim) Client(node int) *Client { return sim.Process(node, Process{}) }
+
+// Process makes a process of an application on a node.
+func (sim *Sim) Process(node int, p Process) *Client {
+	return sim.clientAt(sim.hostOf(node), p)
+}
+
+func (sim *Sim) clientAt(h *host, p Process) *Client {
+	c := &Client{sim: sim, host: h, stream: resource{rate: float64(sim.sys.Host.Stream)}}
+	if sim.opt.Scheduler != nil {
+		c.process = &p
+	}
+	return c
 }
 
 // extent is a stretch of a file.
@@ -153,7 +184,21 @@ func (c *Client) idle() {
 	c.sim.schedule(c.sim.now, call(done), 0)
 }
 
-// Drained returns when everything that has been answered is on its target.
+// Drain calls done some seconds after everything that has been answered is on its
+// target.
+func (c *Client) Drain(more float64, done func()) {
+	if c.undrained > 0 {
+		c.drainWaits = append(c.drainWaits, drainWait{more, done})
+		return
+	}
+	c.sim.At(c.Drained()+more, done)
+}
+
+// Now returns the virtual time of the client.
+func (c *Client) Now() float64 { return c.sim.now }
+
+// Drained returns when everything that has been answered is on its target. With a
+// scheduler and servers that write behind nobody knows; call Drain.
 func (c *Client) Drained() float64 { return max(c.sim.now, c.drained) }
 
 // begin begins an operation on some extents of a file.

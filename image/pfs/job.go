@@ -2,6 +2,7 @@ package pfs
 
 import (
 	"fmt"
+	"strconv"
 
 	"ckpt/image/plan"
 )
@@ -51,6 +52,9 @@ func (sim *Sim) prepare(jobs []Job) ([]*job, error) {
 	nodes, target := 0, 0
 	for i := range jobs {
 		j := &job{Job: jobs[i], sim: sim, nodes: nodes, target: target, progress: p, files: make(map[fileKey]*File)}
+		if j.App == "" {
+			j.App = "job " + strconv.Itoa(i)
+		}
 		if j.Plan == nil {
 			return nil, fmt.Errorf("pfs: job %d: no plan", i)
 		}

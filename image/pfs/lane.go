@@ -66,7 +66,7 @@ func (l *lane) push(r run, o *op) {
 // send sends what may be under way.
 func (l *lane) send() {
 	sim := l.client.sim
-	window := max(2, int(int64(sim.sys.InFlight)*int64(sim.sys.RPC)/sim.chunkBytes))
+	window := max(min(2, sim.sys.InFlight), int(int64(sim.sys.InFlight)*int64(sim.sys.RPC)/sim.chunkBytes))
 	for l.inFlight < window && len(l.runs) > 0 {
 		r := &l.runs[0]
 		c := sim.chunks.take()
@@ -156,6 +156,12 @@ func (c *chunk) store(sim *Sim) {
 	cached := sim.sys.Servers.WriteBehind
 	if cached {
 		in = t.server.cache.pass(in, bytes, unit)
+	}
+	if t.unit != nil {
+		t.unit.submit(c, in.tail)
+		return
+	}
+	if cached {
 		done = max(in.tail, t.admit(in.head, c.bytes))
 	}
 	all := sim.cost(t, c.lane.file, c.offset, c.bytes, false)
@@ -173,10 +179,19 @@ func (c *chunk) store(sim *Sim) {
 func (c *chunk) fetch(sim *Sim) {
 	bytes, unit := c.size()
 	t := c.lane.target
-	all := sim.cost(t, c.lane.file, c.offset, c.bytes, true)
 	in := t.server.accept(flow{sim.now, sim.now}, sim.requests(c.bytes), float64(sim.sys.Servers.PerRead))
-	out := t.disk.work(in, all, all*unit/bytes)
-	c.flow = t.server.link.pass(out, bytes, unit)
+	if t.unit != nil {
+		t.unit.submit(c, in.tail)
+		return
+	}
+	all := sim.cost(t, c.lane.file, c.offset, c.bytes, true)
+	c.fetched(sim, t.disk.work(in, all, all*unit/bytes))
+}
+
+// fetched sends what was read from its target.
+func (c *chunk) fetched(sim *Sim, out flow) {
+	bytes, unit := c.size()
+	c.flow = c.lane.target.server.link.pass(out, bytes, unit)
 	if c.lane.client.host.router != nil {
 		sim.schedule(c.flow.head, c, atRouter)
 		return

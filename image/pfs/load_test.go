@@ -74,6 +74,10 @@ func TestReadRefuses(t *testing.T) {
 		{"name: x\ntargets: {count: 1, rate: 1MB/s, sharing: [{writers: 2}]}", "factor must be more than 0"},
 		{"name: x\ntargets: {count: 1, rate: 1MB/s, stragglers: {share: 2}}", "stragglers.share"},
 		{"name: x\ntargets: {count: 1, rate: 1MB/s, stragglers: {factor: 2}}", "stragglers.factor"},
+		{small + "scheduler: {quantum: 1MiB}", "scheduler.policy: missing, want one of "},
+		{small + "scheduler: {policy: none}", `scheduler: unknown policy "none" (want `},
+		{small + "scheduler: {policy: fifo, without: [seeks]}", `scheduler.without: "seeks": no such part of mlf, want one of aggregate-wait, aggregates, `},
+		{small + "scheduler: {policy: fifo, per_request: 1e7}", "scheduler.per_request: 10000000s: must be 0 to"},
 		{small + "---\nname: y", "text follows"},
 	} {
 		if s, err := Read(strings.NewReader(test.src)); err == nil || !strings.Contains(err.Error(), test.want) {
@@ -111,7 +115,7 @@ func TestFieldsInDocs(t *testing.T) {
 			continue
 		}
 		switch key {
-		case "host", "host.gather", "routers", "servers", "servers.read_ahead", "targets", "targets.stragglers", "metadata", "locks", "service", "misfit":
+		case "host", "host.gather", "routers", "servers", "servers.read_ahead", "targets", "targets.stragglers", "metadata", "locks", "scheduler", "service", "misfit":
 			continue // groups, of which the keys are there
 		}
 		t.Errorf("%s is not in docs/STORAGE.md", key)

@@ -33,11 +33,13 @@ type Sim struct {
 	targets []*target // by number; those of local targets by host
 	local   map[int][]*target
 	meta    resource
+	files   int // so far
 
 	chunkBytes int64 // that travel together
 	fineBytes  int64 // and would if there were fewer
 	chunks     pool[chunk]
 	ops        pool[op]
+	transfers  pool[transfer]
 }
 
 // pool keeps things that are not used for the next use.
@@ -84,6 +86,7 @@ type target struct {
 	last   *File
 	end    int64 // of the last request in the object of that file
 	active int   // lanes with bytes under way
+	unit   *unit // nil without a scheduler
 }
 
 // drain is when bytes of a cache are on the target.
@@ -94,6 +97,7 @@ type drain struct {
 
 // NewSim makes a system where nothing happens yet.
 func NewSim(s *System, o Options) *Sim {
+	o.Scheduler = s.scheduler(o.Scheduler)
 	sim := &Sim{sys: s, opt: o, hosts: make(map[int]*host), local: make(map[int][]*target)}
 	free := 1 - o.Background
 	sim.routers = make([]resource, s.Routers.Count)
@@ -105,6 +109,9 @@ func NewSim(s *System, o Options) *Sim {
 	}
 	// Half of what may be under way: while one half is answered the other moves.
 	sim.fineBytes = int64(s.RPC) * int64(max(1, s.InFlight/2))
+	if o.Scheduler != nil {
+		sim.fineBytes = int64(s.RPC) // each request has its place in the order
+	}
 	sim.chunkBytes = sim.fineBytes
 	return sim
 }
@@ -149,6 +156,9 @@ func (sim *Sim) newTargets(node int) []*target {
 		if slow := s.Targets.Stragglers.Share; slow > 0 && rand.New(rand.NewPCG(sim.opt.Seed, uint64(t.name))).Float64() < slow {
 			t.write *= s.Targets.Stragglers.Factor
 			t.read *= s.Targets.Stragglers.Factor
+		}
+		if sim.opt.Scheduler != nil {
+			t.unit = sim.newUnit(t)
 		}
 		targets[i] = t
 	}
@@ -226,6 +236,8 @@ func (sim *Sim) cost(t *target, f *File, offset, bytes int64, read bool) float64
 	case t.last == f && gap > 0 && read:
 		// A disk reads on over the gap into its buffer; a write has missed its place.
 		seconds += min(float64(s.Seek), float64(gap)/rate)
+	case t.unit != nil:
+		seconds += float64(s.Seek)
 	default:
 		// A larger chunk stands for several, between which others would come.
 		seconds += float64(s.Seek) * float64(max(1, bytes/sim.fineBytes))

@@ -257,5 +257,7 @@ func (o *OpenFile) Sync() {
 	done := false
 	o.client.Flush(func() { done = true })
 	o.client.sim.wait(func() bool { return done })
-	o.client.sim.pause(max(0, o.client.Drained()-o.client.sim.now))
+	drained := false
+	o.client.Drain(0, func() { drained = true })
+	o.client.sim.wait(func() bool { return drained })
 }

@@ -13,7 +13,7 @@ func (sim *Sim) result(jobs []*job) *Result {
 		first, last = min(first, j.Start), max(last, j.end)
 	}
 	span := max(last-first, 1e-12)
-	r.Use = sim.use(span)
+	r.Use, r.Units = sim.use(span), sim.Units()
 	for _, j := range jobs {
 		r.Jobs = append(r.Jobs, j.result(r.Use, span))
 	}

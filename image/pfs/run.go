@@ -21,6 +21,9 @@ type Job struct {
 	Depth int  // operations of an individual writer under way; zero means one
 	Sync  bool // the job ends when all is on the targets, and renamed
 	Read  bool // the plan is read, not written
+	// App and User say whose requests those of the job are, for a scheduler. Without App
+	// it is the number of the job.
+	App, User string
 }
 
 // Options of Run.
@@ -28,6 +31,9 @@ type Options struct {
 	Seed uint64 // decides which targets are slow
 	// Background is the share of targets and routers that others take.
 	Background float64
+	// Scheduler, if not nil, takes the place of that of the description; one without a
+	// policy switches it off.
+	Scheduler *Scheduler
 	// Progress, if not nil, is told now and then how many bytes of all are written.
 	Progress func(done, of int64)
 }
@@ -36,6 +42,8 @@ type Options struct {
 type Result struct {
 	Jobs []JobResult   `json:"jobs"`
 	Use  []ResourceUse `json:"use"` // the most used of each kind
+	// Units are the targets with what their schedulers counted.
+	Units []Unit `json:"units,omitempty"`
 }
 
 // ResourceUse is the share of the time in which a resource worked.
@@ -84,6 +92,11 @@ func Run(ctx context.Context, s *System, jobs []Job, o Options) (*Result, error)
 	}
 	if !(o.Background >= 0 && o.Background < 1) {
 		return nil, fmt.Errorf("pfs: background of %v: must be from 0 to below 1", o.Background)
+	}
+	if o.Scheduler != nil {
+		if err := o.Scheduler.Check(); err != nil {
+			return nil, fmt.Errorf("pfs: %w", err)
+		}
 	}
 	sim := NewSim(s, o)
 	all, err := sim.prepare(jobs)

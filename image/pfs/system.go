@@ -13,6 +13,9 @@ type System struct {
 	Targets  Targets  `yaml:"targets" json:"targets"`
 	Metadata Metadata `yaml:"metadata,omitempty" json:"metadata"`
 	Locks    Locks    `yaml:"locks,omitempty" json:"locks"`
+	// Scheduler is the order of requests at a target; without a policy they are served as
+	// they come.
+	Scheduler Scheduler `yaml:"scheduler,omitempty" json:"scheduler"`
 
 	RPC      Bytes    `yaml:"rpc,omitempty" json:"rpc"`             // the largest request; default 1 MiB
 	InFlight int      `yaml:"in_flight,omitempty" json:"in_flight"` // requests of one process to one target; default 8

@@ -70,7 +70,7 @@ func (j *job) writer(i int) *writer {
 	w := &writer{job: j, index: i, rank: rank}
 	w.number = j.fileOf(i)
 	w.file = j.file(w.number, h)
-	w.client = &Client{sim: j.sim, host: h, stream: resource{rate: float64(j.sim.sys.Host.Stream)}}
+	w.client = j.sim.clientAt(h, Process{App: j.App, User: j.User, Rank: rank})
 	if j.settings.Strategy == plan.Individual {
 		w.collect()
 	} else {
@@ -126,11 +126,14 @@ func (w *writer) act(what int32) {
 	case flushedAll:
 		w.phases[writeTime] += sim.now - w.since
 		w.since = sim.now
-		at := sim.now
-		if w.job.Sync && !w.job.Read {
-			at = w.client.Drained() + float64(sim.sys.Sync)
+		switch {
+		case !w.job.Sync || w.job.Read:
+			sim.schedule(sim.now, w, synced)
+		case w.client.undrained > 0:
+			w.client.Drain(float64(sim.sys.Sync), func() { w.act(synced) })
+		default:
+			sim.schedule(w.client.Drained()+float64(sim.sys.Sync), w, synced)
 		}
-		sim.schedule(at, w, synced)
 	case synced:
 		w.phases[syncTime] += sim.now - w.since
 		w.job.done()

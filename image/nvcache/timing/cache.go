@@ -114,7 +114,7 @@ func (m *manager) store(done func()) {
 	moved := k.cluster.move(m.node, sim.Now(), bytes)
 	m.client.Write(k.stored, int64(m.node)*k.fragment, bytes, func() {
 		m.client.Flush(func() {
-			sim.At(max(moved, m.client.Drained())+float64(k.cluster.machine.Storage.Sync), done)
+			m.client.Drain(0, func() { sim.At(max(moved, sim.Now())+float64(k.cluster.machine.Storage.Sync), done) })
 		})
 	})
 }

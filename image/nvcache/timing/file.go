@@ -62,7 +62,7 @@ func (f *plain) write(p *process, offset, bytes int64) {
 
 // sync waits until the bytes of all are on the disks.
 func (f *plain) sync(p *process) {
-	p.at(p.client.Drained() + float64(f.cluster.machine.Storage.Sync))
+	p.drain()
 	p.barrier()
 }
 

@@ -51,6 +51,11 @@ func (p *process) until(begin func(done func())) {
 // at lets the process wait until a time.
 func (p *process) at(when float64) { p.until(func(done func()) { p.cluster.sim.At(when, done) }) }
 
+// drain lets the process wait until its bytes are on the disks, and synced.
+func (p *process) drain() {
+	p.until(func(done func()) { p.client.Drain(float64(p.cluster.machine.Storage.Sync), done) })
+}
+
 // compute has the process compute. Cores that more threads share are slower.
 func (p *process) compute(seconds float64) {
 	p.at(p.cluster.sim.Now() + seconds*p.cluster.nodes[p.node].share)

@@ -166,7 +166,7 @@ func (t *tier) commit(done func()) {
 func (t *tier) direct(p *process) {
 	p.until(t.cluster.sim.Create)
 	t.store(p, func(int64) {})
-	p.at(p.client.Drained() + float64(t.cluster.machine.Storage.Sync))
+	p.drain()
 }
 
 // store writes a file to the storage in pieces, after something is done with each.
@@ -192,7 +192,7 @@ func (t *tier) drain(p *process, number int) {
 		}
 		p.at(c.move(p.node, at, bytes))
 	})
-	p.at(p.client.Drained() + float64(c.machine.Storage.Sync))
+	p.drain()
 	v := &t.stored[number]
 	if v.there++; v.there < len(c.processes) {
 		return

@@ -58,6 +58,8 @@ func (w *writer) step() {
 	}
 	if w.flying == 0 && w.begun == w.probe.Requests {
 		w.begun++
-		w.client.Flush(func() { *w.end = max(*w.end, w.client.Drained()+w.sync) })
+		w.client.Flush(func() {
+			w.client.Drain(w.sync, func() { *w.end = max(*w.end, w.sim.Now()) })
+		})
 	}
 }
