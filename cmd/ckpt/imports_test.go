@@ -44,6 +44,7 @@ func TestImports(t *testing.T) {
 		"image":              {"internal/vfs", "internal/durable", "image", "zones", "iotrace"},
 		"image/iosched":      {"image/iosched"},
 		"image/pfs":          {"image/iosched", "image/plan", "internal/quantity"},
+		"image/pfs/mix":      {"image/pfs"},
 		"image/pfs/probe":    {"image/pfs", "image/plan", "internal/vfs", "internal/durable", "internal/descent"},
 		"internal/descent":   {},
 		"predict":            {"predict", "dataset", "zones"},
@@ -58,8 +59,6 @@ func TestImports(t *testing.T) {
 		"internal/family":    {},
 		"internal/medium":    {},
 		"internal/race":      {}, // which tests of all import
-
-		"internal/vfs/slowfs": {"internal/vfs", "internal/quantity"},
 	}
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}`, "ckpt/...").Output()
 	if err != nil {
