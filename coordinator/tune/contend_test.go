@@ -1,0 +1,116 @@
+package tune_test
+
+import (
+	"slices"
+	"testing"
+
+	"ckpt/coordinator/tune"
+	"ckpt/image/iosched/arbiter"
+	"ckpt/image/pfs"
+)
+
+// oneDisk is a server with one disk that all jobs share.
+func oneDisk() *pfs.System {
+	sys := system()
+	sys.Servers.Count, sys.Targets.Count = 1, 1
+	return sys
+}
+
+func contend(t *testing.T, sys *pfs.System, turns []string, jobs ...tune.Contender) *tune.Contention {
+	t.Helper()
+	c, err := tune.Contend(t.Context(), sys, jobs, turns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Side by side two equal checkpoints take twice as long each. One after the other the
+// first takes as long as alone: three quarters of the mean.
+func TestContendEqualJobs(t *testing.T) {
+	job := tune.Contender{Case: caseOf(t, "bt.B.16", 4)}
+	turns := arbiter.Policies()[1:]
+	c := contend(t, oneDisk(), turns, job, job)
+	none := c.Orders[0]
+	if none.Kind != tune.NoOrder || !near(none.Stretch[0], 2, .05) || !near(none.Stretch[1], 2, .05) {
+		t.Errorf("side by side: %+v", none)
+	}
+	for _, o := range c.Orders[1:] {
+		if o.Policy == "rr" || o.Policy == "mlf" {
+			continue // windows take turns, so that both end late
+		}
+		if !near(o.Mean/none.Mean, .75, .03) || !near(o.Total/none.Total, 1, .02) {
+			t.Errorf("%s: mean %g of %g, total %g of %g", o.Policy, o.Mean, none.Mean, o.Total, none.Total)
+		}
+		if !near(slices.Min(o.Stretch), 1, .01) || !near(slices.Max(o.Stretch), 2, .02) {
+			t.Errorf("%s: stretches %v", o.Policy, o.Stretch)
+		}
+	}
+	if len(c.Orders) != 1+len(turns) || c.Bytes[0] != c.Bytes[1] || c.Alone[0] != c.Alone[1] {
+		t.Errorf("%d orders, bytes %v, alone %v", len(c.Orders), c.Bytes, c.Alone)
+	}
+}
+
+// A short job that comes while a long one has the storage waits under fifo, and goes first
+// under policies of the shortest.
+func TestContendShortJob(t *testing.T) {
+	long := tune.Contender{Case: caseOf(t, "bt.B.16", 4), User: "ann"}
+	short := tune.Contender{Case: caseOf(t, "bt.W.4", 2), User: "ben", Start: .5}
+	c := contend(t, oneDisk(), []string{"fifo", "srpt", "wsjf"}, long, short)
+	if c.Alone[1] > c.Alone[0]/4 {
+		t.Fatalf("alone %v: the second is not short", c.Alone)
+	}
+	fifo, srpt, wsjf := c.Orders[1], c.Orders[2], c.Orders[3]
+	if want := c.Alone[0] - .5 + c.Alone[1]; !near(fifo.Flow[1], want, .02) || fifo.Turns[0] != 1 {
+		t.Errorf("fifo: flow %g, want %g; %v turns", fifo.Flow[1], want, fifo.Turns)
+	}
+	for _, o := range []tune.Order{srpt, wsjf} {
+		if !near(o.Stretch[1], 1, .1) || o.Turns[0] != 2 || !near(o.Flow[0], c.Alone[0]+c.Alone[1], .02) {
+			t.Errorf("%s: stretches %v, turns %v, flow %v, alone %v", o.Policy, o.Stretch, o.Turns, o.Flow, c.Alone)
+		}
+	}
+	if want := c.Alone[0] + c.Alone[1]; !near(srpt.Total, want, .02) {
+		t.Errorf("srpt: total %g, want %g", srpt.Total, want)
+	}
+}
+
+// A restart reads. Jobs that do not meet do not wait.
+func TestContendReader(t *testing.T) {
+	sys := oneDisk()
+	sys.Targets.ReadRate = 200e6
+	job := tune.Contender{Case: caseOf(t, "bt.W.4", 2)}
+	reader := tune.Contender{Case: caseOf(t, "bt.W.4", 2), Read: true, Start: 100}
+	c := contend(t, sys, []string{"fifo"}, job, reader)
+	if !near(c.Alone[1], c.Alone[0]/2, .2) {
+		t.Errorf("alone %v: reading is twice as fast", c.Alone)
+	}
+	for _, o := range c.Orders {
+		if !near(o.Stretch[0], 1, .01) || !near(o.Stretch[1], 1, .01) {
+			t.Errorf("%s %s: stretches %v", o.Kind, o.Policy, o.Stretch)
+		}
+	}
+	// Nodes with disks of their own share nothing: turns only cost time.
+	sys.Targets.Local = true
+	job.Case, reader.Case, reader.Start = caseOf(t, "bt.B.16", 4), caseOf(t, "bt.B.16", 4), 0
+	c = contend(t, sys, []string{"fifo"}, job, reader)
+	if o := c.Orders[0]; !near(o.Stretch[0], 1, .01) {
+		t.Errorf("disks of their own: stretches %v", o.Stretch)
+	}
+	if o := c.Orders[1]; o.Mean <= c.Orders[0].Mean {
+		t.Errorf("disks of their own: mean %g in turns, %g side by side", o.Mean, c.Orders[0].Mean)
+	}
+}
+
+func TestContendMistakes(t *testing.T) {
+	if _, err := tune.Contend(t.Context(), oneDisk(), nil, nil); err == nil {
+		t.Error("no jobs are accepted")
+	}
+	job := tune.Contender{Case: caseOf(t, "bt.W.4", 2)}
+	if _, err := tune.Contend(t.Context(), oneDisk(), []tune.Contender{job}, []string{"lottery"}); err == nil {
+		t.Error("policy lottery is accepted")
+	}
+	job.Start = -1
+	if _, err := tune.Contend(t.Context(), oneDisk(), []tune.Contender{job}, nil); err == nil {
+		t.Error("a start of -1 is accepted")
+	}
+}
