@@ -59,6 +59,8 @@ func TestImports(t *testing.T) {
 		"internal/family":    {},
 		"internal/medium":    {},
 		"internal/race":      {}, // which tests of all import
+
+		"internal/vfs/slowfs": {"internal/vfs", "internal/quantity"},
 	}
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}`, "ckpt/...").Output()
 	if err != nil {

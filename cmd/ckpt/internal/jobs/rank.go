@@ -11,7 +11,7 @@ import (
 	"ckpt/coordinator/process"
 	"ckpt/coordinator/rank"
 	"ckpt/coordinator/wire"
-	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/slowfs"
 )
 
 func newRankCommand() *cobra.Command {
@@ -31,7 +31,11 @@ func newRankCommand() *cobra.Command {
 			signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 			// ps and top show 15 bytes of it. It is no matter if that fails.
 			_ = os.WriteFile("/proc/self/comm", []byte(shortName(args)), 0)
-			return rank.Run(cmd.Context(), vfs.OS{}, os.Getenv)
+			fsys, err := slowfs.FromEnvironment(os.Getenv)
+			if err != nil {
+				return err
+			}
+			return rank.Run(cmd.Context(), fsys, os.Getenv)
 		},
 	}
 }

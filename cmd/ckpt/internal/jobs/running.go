@@ -11,6 +11,7 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
 	"ckpt/coordinator/protocol"
+	"ckpt/internal/vfs/slowfs"
 )
 
 // running are the flags of every command that runs a job.
@@ -50,6 +51,9 @@ func (r *running) options(g *ui.Globals) (coordinator.Options, error) {
 		opt.Failures = append(opt.Failures, f)
 	}
 	var err error
+	if opt.FS, err = slowfs.FromEnvironment(os.Getenv); err != nil {
+		return opt, ui.BadUsage(err.Error(), "unset "+slowfs.Variable+" for the storage as it is")
+	}
 	if opt.Until, err = r.until(time.Now(), os.Getenv); err != nil {
 		return opt, err
 	}

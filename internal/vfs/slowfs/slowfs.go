@@ -1,0 +1,126 @@
+package slowfs
+
+import (
+	"errors"
+	"hash/fnv"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"ckpt/internal/vfs"
+)
+
+// FS is a file system on a slow disk. It goes around the page cache if the file system
+// beneath does.
+type FS struct {
+	in   vfs.FS
+	disk *disk
+}
+
+var (
+	_ vfs.FS            = (*FS)(nil)
+	_ vfs.DirectCreator = (*FS)(nil)
+	_ vfs.DirectWriter  = (*FS)(nil)
+	_ vfs.DirectOpener  = (*FS)(nil)
+)
+
+// Open returns a file system whose files beneath m.Dir are as slow as the disk says. The
+// directory must exist; it keeps the state of the disk in the file StateName.
+func Open(in vfs.FS, m Model) (*FS, error) {
+	d, err := openDisk(m)
+	if err != nil {
+		return nil, err
+	}
+	return &FS{in, d}, nil
+}
+
+// on reports whether a file is on the disk.
+func (s *FS) on(name string) bool {
+	name, err := filepath.Abs(name)
+	rest, found := strings.CutPrefix(name, s.disk.model.Dir)
+	return err == nil && found && (rest == "" || rest[0] == '/' || s.disk.model.Dir == "/")
+}
+
+// idOf is how the disk knows a file: by its name when it was opened.
+func idOf(name string) uint64 {
+	h := fnv.New64a()
+	io.WriteString(h, filepath.Clean(name))
+	return h.Sum64()
+}
+
+func (s *FS) open(name string, direct bool, open func(string) (vfs.File, error)) (vfs.File, error) {
+	f, err := open(name)
+	if err != nil || !s.on(name) {
+		return f, err
+	}
+	return slowFile(s.disk, idOf(name), direct, f), nil
+}
+
+func unsupported(op, name string) error {
+	return &fs.PathError{Op: op, Path: name, Err: errors.ErrUnsupported}
+}
+
+// Create implements vfs.FS.
+func (s *FS) Create(name string) (vfs.File, error) { return s.open(name, false, s.in.Create) }
+
+// CreateDirect implements vfs.DirectCreator.
+func (s *FS) CreateDirect(name string) (vfs.File, error) {
+	if dc, ok := s.in.(vfs.DirectCreator); ok {
+		return s.open(name, true, dc.CreateDirect)
+	}
+	return nil, unsupported("create", name)
+}
+
+// Open implements vfs.FS.
+func (s *FS) Open(name string) (vfs.File, error) { return s.open(name, false, s.in.Open) }
+
+// OpenWrite implements vfs.FS.
+func (s *FS) OpenWrite(name string) (vfs.File, error) { return s.open(name, false, s.in.OpenWrite) }
+
+// OpenWriteDirect implements vfs.DirectWriter.
+func (s *FS) OpenWriteDirect(name string) (vfs.File, error) {
+	if dw, ok := s.in.(vfs.DirectWriter); ok {
+		return s.open(name, true, dw.OpenWriteDirect)
+	}
+	return nil, unsupported("open", name)
+}
+
+// OpenDirect implements vfs.DirectOpener.
+func (s *FS) OpenDirect(name string) (vfs.File, error) {
+	if do, ok := s.in.(vfs.DirectOpener); ok {
+		return s.open(name, true, do.OpenDirect)
+	}
+	return nil, unsupported("open", name)
+}
+
+// Rename implements vfs.FS.
+func (s *FS) Rename(oldName, newName string) error { return s.in.Rename(oldName, newName) }
+
+// Remove implements vfs.FS.
+func (s *FS) Remove(name string) error { return s.in.Remove(name) }
+
+// Mkdir implements vfs.FS.
+func (s *FS) Mkdir(name string) error { return s.in.Mkdir(name) }
+
+// ReadDir implements vfs.FS.
+func (s *FS) ReadDir(name string) ([]fs.DirEntry, error) { return s.in.ReadDir(name) }
+
+// Stat implements vfs.FS.
+func (s *FS) Stat(name string) (fs.FileInfo, error) { return s.in.Stat(name) }
+
+// SyncDir implements vfs.FS. It moves the arm to the place of the directory.
+func (s *FS) SyncDir(name string) error {
+	came := s.disk.arrival()
+	err := s.in.SyncDir(name)
+	if err == nil && s.on(name) {
+		s.disk.move(came)
+	}
+	return err
+}
+
+// Lock implements vfs.FS.
+func (s *FS) Lock(name string) (io.Closer, error) { return s.in.Lock(name) }
+
+// Free implements vfs.FS.
+func (s *FS) Free(name string) (int64, error) { return s.in.Free(name) }
