@@ -8,6 +8,11 @@ type place struct {
 	index int            // in a heap
 	file  int            // number of its file
 	app   *app
+	// under mlf
+	next   *Request // of an aggregate
+	queue  *queue
+	member *member
+	age    int64 // the choice before which it came
 }
 
 func older(a, b *Request) bool { return a.Seq < b.Seq }

@@ -85,6 +85,7 @@ var policies = map[string]func(Options) (Policy, error){
 	"srpt":     func(o Options) (Policy, error) { return newSRPT(o), nil },
 	"wsjf":     func(o Options) (Policy, error) { return newWSJF(o), nil },
 	"offset":   func(Options) (Policy, error) { return newOffset(), nil },
+	"mlf":      newMLF,
 	"deadline": func(o Options) (Policy, error) { return newDeadline(o) },
 }
 

@@ -128,7 +128,7 @@ type reader struct {
 func (s *sim) start(at time.Duration, procs ...*reader) {
 	of := make(map[*Request]*reader)
 	issue := func(p *reader) {
-		r := &Request{App: p.app, Rank: p.rank, File: p.file, Op: p.op, Offset: p.offset, Bytes: p.size}
+		r := &Request{App: p.app, User: p.app, Rank: p.rank, File: p.file, Op: p.op, Offset: p.offset, Bytes: p.size}
 		p.offset += p.stride
 		p.count--
 		of[r] = p
