@@ -84,7 +84,7 @@ func (a *Arbiter) advantage(why occasion) float64 {
 		return 0
 	case why == preempting:
 		return 0.75
-	case a.o.Policy == "wsjf":
+	case a.o.Policy == "srpt" || a.o.Policy == "wsjf":
 		return 0.9
 	}
 	return 1

@@ -41,8 +41,8 @@ type client struct {
 	excused  bool // it was stopped for ever or killed
 	served   int64
 	bursts   int
-	reached  int  // the burst whose middle it has reached
-	let      int  // the burst of which it was told that all have
+	reached  int // the burst whose middle it has reached
+	let      int // the burst of which it was told that all have
 	finishes []time.Duration
 	starts   []time.Duration
 }

@@ -67,16 +67,19 @@ func (a *Arbiter) settle() {
 // review decides whether the turn goes on.
 func (a *Arbiter) review() {
 	t, p := &a.turn, a.turn.app
-	if p.grants == 0 && (t.revoked || !a.lingers()) {
-		a.endTurn()
-		return
-	}
 	if t.revoked {
+		if p.grants == 0 {
+			a.endTurn()
+		}
 		return
 	}
 	rivals := a.rivals(p)
 	if !rivals || a.now < t.windowEnd {
 		a.admit(p)
+	}
+	if p.grants == 0 && !a.lingers() {
+		a.endTurn()
+		return
 	}
 	switch {
 	case !rivals || p.grants == 0:
@@ -109,9 +112,7 @@ func (a *Arbiter) next() {
 		}
 		p = a.apps[i]
 	}
-	if a.skip != p {
-		a.skip = nil
-	}
+	a.skip = nil
 	a.turn = turn{app: p, number: a.turn.number + 1, since: a.now}
 	a.totals.turns++
 	a.newWindow(a.overdue(p))
@@ -260,7 +261,7 @@ func (p *app) expects() int {
 func (a *Arbiter) endTurn() {
 	p := a.turn.app
 	if len(p.bursts) == 0 {
-		p.expected = (p.expects() + len(p.seen) + 1) / 2
+		p.expected = max(len(p.seen), (p.expects()+len(p.seen))/2)
 		clear(p.seen)
 	}
 	a.turn.app = nil

@@ -1,0 +1,347 @@
+package arbiter_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"ckpt/image/iosched/arbiter"
+)
+
+func askFile(c arbiter.Conn, b uint64, file string) arbiter.Event {
+	return arbiter.Ask{Conn: c, Burst: b, File: file, Bytes: 1 << 20}
+}
+
+func release(c arbiter.Conn, b, turn uint64) arbiter.Event {
+	return arbiter.Release{Conn: c, Burst: b, Turn: turn}
+}
+
+func progress(c arbiter.Conn, b uint64, n int64) arbiter.Event {
+	return arbiter.Progress{Conn: c, Burst: b, Bytes: n}
+}
+
+func alive(c ...arbiter.Conn) (events []arbiter.Event) {
+	for _, c := range c {
+		events = append(events, arbiter.Alive{Conn: c})
+	}
+	return events
+}
+
+// tick is a Tick at the time that Wake names, which it checks.
+func (x *table) tick(when int, want string) {
+	x.t.Helper()
+	at, ok := x.a.Wake()
+	if !ok || at != time.Duration(when)*ms {
+		x.t.Fatalf("Wake: %v, %t, want %d ms", at, ok, when)
+	}
+	x.at(when, want, arbiter.Tick{})
+}
+
+func three(x *table) {
+	x.t.Helper()
+	x.at(0, "", join(1, "a", "u"), join(2, "b", "u"), join(3, "c", "u"))
+}
+
+func TestRRGivesWindowsInTurn(t *testing.T) {
+	x := newTable(t, arbiter.Options{Policy: "rr"})
+	three(x)
+	x.at(1, "grant 1.1 #1", ask(1, 1, 1000))
+	x.at(2, "", ask(2, 1, 1000), ask(3, 1, 1000))
+	x.tick(501, "revoke 1.1 #1")
+	x.at(503, "grant 2.1 #2", release(1, 1, 1))
+	x.tick(1003, "revoke 2.1 #2")
+	x.at(1004, "grant 3.1 #3", release(2, 1, 2))
+	x.at(1100, "grant 1.1 #4", end(3, 1))
+}
+
+func TestShorterBurstPreempts(t *testing.T) {
+	for _, policy := range []string{"srpt", "wsjf"} {
+		x := newTable(t, arbiter.Options{Policy: policy})
+		three(x)
+		x.at(0, "grant 1.1 #1", ask(1, 1, 8<<30))
+		x.at(10, "revoke 1.1 #1", ask(2, 1, 1<<20))
+		x.at(11, "", ask(3, 1, 4<<30)) // waits for the answer
+		x.at(12, "grant 2.1 #2", release(1, 1, 1))
+		x.at(20, "grant 3.1 #3", end(2, 1))
+		x.at(30, "", progress(3, 1, 3<<30), ask(2, 2, 1<<30-1)) // hardly shorter
+		x.tick(520, "")                                         // another window
+		x.at(600, "grant 2.2 #4", end(3, 1))
+	}
+}
+
+func TestFIFOKeepsTheTurnOverWindows(t *testing.T) {
+	x := newTable(t, arbiter.Options{Policy: "fifo"})
+	three(x)
+	x.at(0, "grant 1.1 #1", ask(1, 1, 8<<30))
+	x.at(1, "", ask(2, 1, 1))
+	x.tick(500, "")
+	x.tick(1000, "")
+	if s := x.a.Status(1001 * ms); s.Windows != 3 || s.Turns != 1 {
+		t.Errorf("%d windows in %d turns, want 3 in 1", s.Windows, s.Turns)
+	}
+	// A burst that comes after others in a later window does not prolong it.
+	x.at(1100, "grant 1.2 #1", ask(1, 2, 1))
+	x.at(1200, "", end(1, 1))
+	x.tick(1500, "revoke 1.2 #1")
+	x.at(1501, "grant 2.1 #2", release(1, 2, 1))
+}
+
+func TestMLFPutsNewApplicationsFirst(t *testing.T) {
+	x := newTable(t, arbiter.Options{Policy: "mlf", Window: 800 * ms})
+	three(x)
+	x.at(0, "grant 1.1 #1", ask(1, 1, -1))
+	x.at(10, "", ask(2, 1, -1))
+	x.tick(50, "revoke 1.1 #1") // the first window is a sixteenth
+	x.at(50, "grant 2.1 #2", release(1, 1, 1))
+	x.tick(100, "revoke 2.1 #2")
+	x.at(100, "grant 1.1 #3", release(2, 1, 2))
+	x.at(110, "", ask(3, 1, -1)) // does not preempt
+	x.tick(200, "revoke 1.1 #3") // twice as long
+	x.at(200, "grant 3.1 #4", release(1, 1, 3))
+	x.at(210, "grant 2.1 #5", end(3, 1))
+}
+
+func TestNoneGrantsAll(t *testing.T) {
+	x := newTable(t, arbiter.Options{Policy: "none"})
+	three(x)
+	x.at(0, "grant 1.1 #1, grant 2.1 #2", ask(1, 1, 1), ask(2, 1, 1))
+	x.at(100000, "grant 3.1 #3", ask(3, 1, 1))
+	if _, ok := x.a.Wake(); ok {
+		t.Error("policy none wants to wake")
+	}
+}
+
+func TestLatecomersJoinTheirApplication(t *testing.T) {
+	x := newTable(t, arbiter.Options{Policy: "rr"})
+	x.at(0, "", join(1, "a", "u"), join(2, "a", "u"), join(3, "b", "u"), join(4, "a", "v"))
+	x.at(0, "grant 1.1 #1", ask(1, 1, 1000))
+	x.at(10, "", ask(3, 1, 1000))
+	x.at(20, "", ask(4, 1, 1000)) // the same name, of another user
+	x.at(400, "grant 2.1 #1", ask(2, 1, 1000))
+	x.at(500, "revoke 1.1 #1, revoke 2.1 #1", arbiter.Tick{})
+	x.at(501, "", ask(1, 2, 1000)) // after the window
+	x.at(502, "", release(1, 1, 1))
+	x.at(503, "grant 3.1 #2", release(2, 1, 1))
+	x.at(600, "grant 4.1 #3", end(3, 1))
+	x.at(700, "grant 1.1 #4, grant 2.1 #4, grant 1.2 #4", end(4, 1))
+}
+
+func TestSilentHolderIsEvictedForOthers(t *testing.T) {
+	x := newTable(t, arbiter.Options{Policy: "fifo"})
+	three(x)
+	x.at(1000, "grant 1.1 #1", ask(1, 1, 1000))
+	x.at(9000, "", join(4, "d", "u"))
+	if _, ok := x.a.Wake(); ok {
+		t.Error("a lease ends while nobody waits")
+	}
+	x.at(9000, "evict 1.1 #1, grant 2.1 #2", ask(2, 1, 1000))
+	x.at(9400, "", alive(2)...)
+	x.at(10000, "", ask(3, 1, 1000))
+	// It comes back, answers, and has its turn before younger bursts.
+	x.at(10400, "", release(1, 1, 1))
+	x.at(10401, "grant 1.1 #3", end(2, 1))
+	if s := x.a.Status(10402 * ms); s.Evictions != 1 || s.Stragglers != 0 {
+		t.Errorf("%d evictions, %d stragglers, want 1 and 0", s.Evictions, s.Stragglers)
+	}
+}
+
+func TestLeaseEndsAfterTheLastSign(t *testing.T) {
+	x := newTable(t, arbiter.Options{Policy: "fifo", Window: time.Hour, MaxWait: time.Hour})
+	three(x)
+	x.at(0, "grant 1.1 #1", ask(1, 1, 1000))
+	x.at(1000, "", ask(2, 1, 1000))
+	x.at(3000, "", alive(1, 2)...)
+	x.at(7999, "", alive(2)...)
+	x.tick(8000, "evict 1.1 #1, grant 2.1 #2")
+	x.at(8001, "", ask(3, 1, 1))
+	// An evicted burst that stays silent is not granted before others, and
+	// not at all while they hold the unit.
+	x.at(9000, "grant 3.1 #3", end(2, 1))
+	x.at(9001, "grant 1.1 #4", end(3, 1))
+}
+
+func TestRevocationWithoutAnswer(t *testing.T) {
+	x := newTable(t, arbiter.Options{Policy: "rr", Lease: 5 * second, Grace: 10 * second})
+	three(x)
+	x.at(0, "grant 1.1 #1", ask(1, 1, 1000))
+	x.at(1, "", ask(2, 1, 1000))
+	x.tick(500, "revoke 1.1 #1")
+	for i := 1000; i < 10500; i += 1000 {
+		x.at(i, "", alive(1, 2)...)
+	}
+	x.tick(10500, "evict 1.1 #1, grant 2.1 #2")
+	x.at(10501, "", release(1, 1, 1), alive(2)[0])
+}
+
+func TestReleaseOfAnOlderTurnIsIgnored(t *testing.T) {
+	x := newTable(t, arbiter.Options{Policy: "rr"})
+	three(x)
+	x.at(0, "grant 1.1 #1", ask(1, 1, 1000))
+	x.at(1, "", ask(2, 1, 1000))
+	x.at(500, "revoke 1.1 #1", arbiter.Tick{})
+	x.at(501, "grant 2.1 #2", release(1, 1, 1))
+	x.at(600, "grant 1.1 #3", end(2, 1))
+	x.at(700, "", ask(2, 2, 1), release(1, 1, 1), release(1, 1, 2))
+	if s := x.a.Status(701 * ms); s.Holder != "a" {
+		t.Errorf("%q has the turn, want a", s.Holder)
+	}
+}
+
+func TestIdleHolderGivesTheTurnToTheNext(t *testing.T) {
+	x := newTable(t, arbiter.Options{Policy: "wsjf"})
+	three(x)
+	x.at(0, "grant 1.1 #1", ask(1, 1, 1<<20))
+	x.at(1, "", ask(2, 1, 1<<30))
+	x.at(5, "revoke 1.1 #1", arbiter.Idle{Conn: 1, Burst: 1})
+	// It is shorter, and still the other one goes.
+	x.at(6, "grant 2.1 #2", release(1, 1, 1))
+	x.tick(506, "revoke 2.1 #2")
+	x.at(507, "grant 1.1 #3", release(2, 1, 2))
+}
+
+func TestStalledHolderGivesTheTurnToTheNext(t *testing.T) {
+	x := newTable(t, arbiter.Options{Policy: "fifo", Window: 10 * second})
+	three(x)
+	x.at(0, "grant 1.1 #1", ask(1, 1, 1<<30))
+	x.at(1, "", ask(2, 1, 1<<30))
+	x.at(100, "", progress(1, 1, 1<<20))
+	x.at(700, "", progress(1, 1, 1<<20)) // an operation of 0.6 s: 2.4 s are allowed
+	x.tick(3100, "revoke 1.1 #1")
+	x.at(3101, "grant 2.1 #2", release(1, 1, 1))
+}
+
+func TestUnitLingersForExpectedConnections(t *testing.T) {
+	x := newTable(t, arbiter.Options{Policy: "fifo"})
+	x.at(0, "", join(1, "a", "u"), join(2, "a", "u"), join(3, "b", "u"))
+	x.at(0, "grant 1.1 #1", ask(1, 1, 1))
+	x.at(1, "", ask(3, 1, 1))
+	x.at(10, "", end(1, 1))
+	x.at(11, "grant 2.1 #1", ask(2, 1, 1))
+	x.at(12, "grant 3.1 #2", end(2, 1)) // both have come
+	x.at(20, "", end(3, 1))             // its connection is alone
+	x.at(30, "grant 1.2 #3", ask(1, 2, 1))
+	x.at(31, "", ask(3, 2, 1))
+	x.at(40, "", end(1, 2))
+	x.tick(42, "grant 3.2 #4")
+}
+
+func TestConnectionsThatNeverAskAreNotWaitedForLong(t *testing.T) {
+	x := newTable(t, arbiter.Options{Policy: "fifo"})
+	x.at(0, "", join(1, "a", "u"), join(2, "a", "u"), join(3, "b", "u"))
+	x.at(0, "grant 1.1 #1", ask(1, 1, 1))
+	lingers := 0
+	for i := range uint64(5) {
+		now := 100 * int(i+1)
+		x.at(now, "", ask(3, i+1, 1))
+		actions, err := x.a.Step(time.Duration(now+1)*ms, end(1, i+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(actions) == 0 {
+			lingers++
+			x.at(now+10, fmt.Sprintf("grant 3.%d #%d", i+1, 2*i+2), arbiter.Tick{})
+		}
+		x.at(now+20, "", end(3, i+1))
+		x.at(now+30, fmt.Sprintf("grant 1.%d #%d", i+2, 2*i+3), ask(1, i+2, 1))
+	}
+	if lingers != 1 {
+		t.Errorf("the unit lingered %d times, want 1", lingers)
+	}
+}
+
+// A later burst does not overtake an evicted one on the same file whose client
+// lives and has not answered.
+func TestBurstsOnAFileKeepTheirOrder(t *testing.T) {
+	x := newTable(t, arbiter.Options{Policy: "rr", Grace: second})
+	x.at(0, "", join(1, "a", "u"), join(2, "a", "u"), join(3, "b", "u"))
+	x.at(0, "grant 1.1 #1", askFile(1, 1, "f"))
+	x.at(1, "", askFile(3, 1, "h"))
+	x.tick(500, "revoke 1.1 #1")
+	x.at(600, "", askFile(2, 1, "f"), askFile(2, 2, "g"))
+	x.tick(1500, "evict 1.1 #1, grant 3.1 #2")
+	x.at(1600, "grant 2.2 #3", end(3, 1))
+	x.at(1700, "grant 1.1 #3, grant 2.1 #3", release(1, 1, 1))
+}
+
+func TestLongestWait(t *testing.T) {
+	x := newTable(t, arbiter.Options{Policy: "srpt", MaxWait: 10 * second})
+	three(x)
+	x.at(0, "grant 1.1 #1", ask(1, 1, 1<<20))
+	x.at(1, "", ask(2, 1, 1<<40))
+	burst := uint64(1)
+	for now := 400; ; now += 400 { // A stream of short bursts, two at a time.
+		a, b := arbiter.Conn(1+2*(burst%2)), arbiter.Conn(1+2*((burst+1)%2))
+		x.at(now-200, "", arbiter.Alive{Conn: 2}, ask(a, burst, 1<<20))
+		_ = b
+		actions, err := x.a.Step(time.Duration(now)*ms, end(b, max(1, burst-1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(actions) != 1 {
+			t.Fatalf("%d ms: %v", now, actions)
+		}
+		if actions[0].Conn == 2 {
+			if now < 10001 || now > 10001+400 {
+				t.Errorf("the long burst has its turn after %d ms, want 10 s", now)
+			}
+			// Nobody preempts it in its window.
+			x.at(now+1, "", ask(b, burst+1, 1))
+			x.tick(now+500, "revoke 2.1 #"+fmt.Sprint(actions[0].Turn))
+			return
+		}
+		burst++
+	}
+}
+
+func TestRulesOfConnections(t *testing.T) {
+	x := newTable(t, arbiter.Options{MaxConns: 2, MaxBursts: 2})
+	x.at(0, "grant 1.1 #1, grant 1.2 #1", join(1, "a", "u"), join(2, "a", "u"), ask(1, 1, 1), ask(1, 2, 1))
+	for want, e := range map[string]arbiter.Event{
+		"connection 1 has joined already": join(1, "a", "u"),
+		"2 connections have joined":       join(3, "a", "u"),
+		"connection 1 has 2 bursts":       ask(1, 3, 1),
+		"connection 7 has not joined":     ask(7, 1, 1),
+		"connection 1 has no burst 9":     end(1, 9),
+		"connection 2 has no burst 1":     progress(2, 1, 1),
+		"progress of burst 1 is -1 bytes": progress(1, 1, -1),
+		"connection 8 has not joined":     arbiter.Leave{Conn: 8},
+		"connection 2 has no burst 3":     release(2, 3, 1),
+		"connection 2 has no burst 4":     arbiter.Idle{Conn: 2, Burst: 4},
+		"connection 6 has not joined":     arbiter.Alive{Conn: 6},
+		"unknown event <nil>":             nil,
+	} {
+		if _, err := x.a.Step(0, e); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%#v: %v, want %q", e, err, want)
+		}
+	}
+}
+
+func TestWeights(t *testing.T) {
+	x := newTable(t, arbiter.Options{})
+	for _, w := range []float64{math.NaN(), math.Inf(1), -1, 1 << 21} {
+		if _, err := x.a.Step(0, arbiter.Join{Conn: 1, Weight: w}); err == nil || !strings.Contains(err.Error(), "weight") {
+			t.Errorf("weight %v: %v, want an error", w, err)
+		}
+	}
+	// Twice the weight is half the length, among bursts of one user.
+	x.at(0, "grant 1.1 #1", join(1, "a", "u"), ask(1, 1, 1<<20))
+	x.at(1, "", arbiter.Join{Conn: 2, App: "b", User: "u", Weight: 2}, ask(2, 1, 30<<20))
+	x.at(2, "", join(3, "c", "u"), ask(3, 1, 20<<20))
+	x.at(3, "grant 2.1 #2", end(1, 1))
+}
+
+func TestOptions(t *testing.T) {
+	for want, o := range map[string]arbiter.Options{
+		`unknown policy "best"`:             {Policy: "best"},
+		"window of storage turns is -1s":    {Window: -second},
+		"lease of storage turns is -1ns":    {Lease: -1},
+		"grace of storage turns is -1ms":    {Grace: -ms},
+		"longest wait of storage turns is ": {MaxWait: -1},
+	} {
+		if _, err := arbiter.New("disk", o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", o, err, want)
+		}
+	}
+}
