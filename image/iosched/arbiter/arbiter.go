@@ -144,7 +144,7 @@ func (a *Arbiter) ask(e Ask) error {
 		return fmt.Errorf("connection %d has asked for burst %d already", e.Conn, e.Burst)
 	}
 	a.seq++
-	b := &burst{id: e.Burst, conn: c, kind: e.Kind, file: e.File, order: a.seq, bytes: max(e.Bytes, -1)}
+	b := &burst{id: e.Burst, conn: c, kind: e.Kind, file: e.File, order: a.seq, bytes: min(max(e.Bytes, -1), maxBytes)}
 	p := c.app
 	if len(p.bursts) == 0 {
 		a.begin(p)

@@ -27,6 +27,49 @@
 // for a burst that it has ended, and the Arbiter ignores a Release of an older
 // turn. The answer to Evict is Release, too, once nothing is under way.
 //
+// # Policies
+//
+//   - none: all at once, as without a controller.
+//   - fifo: the application that asked first, until its bursts are over. Bursts
+//     that join in its first window belong to it; later ones have their own place.
+//   - rr: one window each, in a circle.
+//   - srpt: the application with the fewest bytes left. It preempts.
+//   - mlf: the application that has used the fewest windows in this burst. The
+//     first window is a sixteenth of the whole one, and each is twice the last.
+//   - wsjf, the default: srpt with accounts. What an application is given while
+//     those of another user wait is put on the account of its user, and counts
+//     as if it was still to be moved, over the share of the user. So a user with
+//     ten applications gets no more than a user with one while both wait, but
+//     two equal bursts of two users still go one after the other: what the
+//     account of the first gains, its burst loses.
+//
+// srpt and wsjf need the length of a burst, or guess it: a burst that does not
+// say, or moves more than it said, is expected to move as much again as it has,
+// in powers of two. Where no progress is reported, what was moved is guessed
+// from the time of the turn and the rate of the unit.
+//
+// These are not the policies of package iosched, which order requests whose
+// bytes they cut into grants. A turn goes to many connections at once, which
+// come late, die, stop and come back; its bursts have unknown lengths, and
+// nobody says in advance how many bytes a grant is. An adapter would have to
+// withdraw, change and postpone requests behind the back of a policy that owns
+// its queue. What is left to share is a comparison of two numbers.
+//
+// # Promises
+//
+//   - One application has turns at a time, whatever the policy but none, beside
+//     evicted bursts that have not answered (TestSchedules, TestAnyEvents).
+//   - The unit is not free while a burst waits, but for the linger, in which
+//     connections that belong to the same burst are expected
+//     (TestSchedules, TestPredictIsWorkConserving).
+//   - An application whose clients live waits at most
+//     MaxWait + n·(Window + Grace) for its next turn beside n−1 others
+//     (TestSchedules, TestAnyEvents, TestLongestWait).
+//   - A burst does not overtake an earlier one of its application on the same
+//     file, unless the client of the earlier one is silent (TestAnyEvents,
+//     TestBurstsOnAFileKeepTheirOrder).
+//   - The same events at the same times have the same actions.
+//
 // # Predictions
 //
 // Predict runs expected bursts through an Arbiter on a virtual clock: the flow

@@ -332,6 +332,19 @@ func TestWeights(t *testing.T) {
 	x.at(3, "grant 2.1 #2", end(1, 1))
 }
 
+// What a client says cannot make sums overflow.
+func TestHugeBursts(t *testing.T) {
+	x := newTable(t, arbiter.Options{})
+	x.at(0, "grant 1.1 #1, grant 1.2 #1", join(1, "a", "u"), ask(1, 1, math.MaxInt64), ask(1, 2, math.MaxInt64))
+	if r := x.a.Status(ms).Apps[0].Remaining; r <= 0 {
+		t.Errorf("%d bytes remain", r)
+	}
+	x.at(1, "", progress(1, 1, math.MaxInt64), progress(1, 2, math.MaxInt64))
+	if s := x.a.Status(ms); s.Bytes <= 0 || s.Apps[0].Bytes <= 0 || s.Apps[0].Remaining != 0 {
+		t.Errorf("status %+v", s)
+	}
+}
+
 func TestOptions(t *testing.T) {
 	for want, o := range map[string]arbiter.Options{
 		`unknown policy "best"`:             {Policy: "best"},
