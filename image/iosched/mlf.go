@@ -17,6 +17,7 @@ type mlf struct {
 	maxWeight float64
 	files     map[string]*shared
 	choice    int64        // how often it has chosen
+	turns     int          // windows that are over
 	last      uint64       // the highest number of a request that came
 	len       int          // requests that were not granted
 	entries   int          // virtual requests
@@ -56,7 +57,7 @@ func newMLF(o Options) (Policy, error) {
 		moved: func(e *entry, i int) { e.aging = i },
 	}
 	p.eligible = heap[*queue]{
-		less:  func(a, b *queue) bool { return a.age() < b.age() || a.age() == b.age() && a.number < b.number },
+		less:  (*queue).before,
 		moved: func(q *queue, i int) { q.index = i },
 	}
 	return p, nil

@@ -7,7 +7,6 @@ type queue struct {
 	file   *shared
 	name   string
 	op     Op
-	number int
 	weight float64
 
 	entries  tree[*entry]
@@ -15,6 +14,7 @@ type queue struct {
 	byAge    heap[*entry]
 	index    int           // among the queues with such
 	closed   uint64        // the last request that had come when its window was over
+	turn     int           // which window that was
 	jump     time.Duration // when the oldest request may next go first
 
 	quantum int64 // bytes of its next window
@@ -56,7 +56,7 @@ type entry struct {
 }
 
 func (p *mlf) newQueue(f *shared, r *Request) *queue {
-	q := &queue{file: f, name: r.File, op: r.Op, number: 2*len(p.files) + int(r.Op), index: -1, weight: 1, members: make(map[process]*member)}
+	q := &queue{file: f, name: r.File, op: r.Op, index: -1, weight: 1, members: make(map[process]*member)}
 	q.byOffset = heap[*entry]{
 		less: func(a, b *entry) bool {
 			return a.offset < b.offset || a.offset == b.offset && a.oldest < b.oldest
@@ -76,10 +76,13 @@ func (p *mlf) newQueue(f *shared, r *Request) *queue {
 	return q
 }
 
-// age orders queues: by their oldest request, but a queue that has had its window is
+// before orders queues: by their oldest request, but a queue that has had its window is
 // behind those that had requests then. So no queue waits for more than a window of
 // each of the others.
-func (q *queue) age() uint64 { return max(q.byAge.first().oldest, q.closed) }
+func (q *queue) before(o *queue) bool {
+	a, b := max(q.byAge.first().oldest, q.closed), max(o.byAge.first().oldest, o.closed)
+	return a < b || a == b && q.turn < o.turn
+}
 
 // enter notes that a process has a request.
 func (q *queue) enter(r *Request) *member {

@@ -48,7 +48,8 @@ func (p *mlf) close() {
 		}
 		q.quantum = int64(min(float64(q.quantum)*p.o.Grow, longest))
 	}
-	q.closed = p.last
+	p.turns++
+	q.closed, q.turn = p.last, p.turns
 	if q.index >= 0 {
 		p.rank(q)
 	}

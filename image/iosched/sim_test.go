@@ -1,6 +1,7 @@
 package iosched
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -9,7 +10,7 @@ const ms = time.Millisecond
 
 // sim is a disk with a controller, and clients that act at times of their own.
 type sim struct {
-	t      *testing.T
+	t      testing.TB
 	c      *Controller
 	now    time.Duration
 	seek   time.Duration
@@ -21,9 +22,10 @@ type sim struct {
 	busy   int     // grants in service
 	poll   uint64  // the last wake-up that was asked for
 	order  []Grant // as they were served
+	came   func(r *Request)
 	done   func(r *Request)
+	begin  func(g Grant, at time.Duration)
 	left   map[*Request]int64
-	mean   float64
 }
 
 type event struct {
@@ -32,7 +34,7 @@ type event struct {
 	do  func()
 }
 
-func newSim(t *testing.T, policy string, o Options, seek time.Duration) *sim {
+func newSim(t testing.TB, policy string, o Options, seek time.Duration) *sim {
 	t.Helper()
 	p, err := New(policy, o)
 	if err != nil {
@@ -52,6 +54,9 @@ func (s *sim) at(when time.Duration, do func()) *event {
 // add hands in a request, now.
 func (s *sim) add(r *Request) {
 	s.left[r] = r.Bytes
+	if s.came != nil {
+		s.came(r)
+	}
 	if err := s.c.Add(s.now, r); err != nil {
 		s.t.Fatal(err)
 	}
@@ -97,6 +102,9 @@ func (s *sim) serve() {
 		s.file, s.head = g.Request.File, g.End()
 		s.busy++
 		b := began
+		if s.begin != nil {
+			s.begin(g, b)
+		}
 		s.at(end, func() {
 			s.busy--
 			s.order = append(s.order, g)
@@ -122,6 +130,14 @@ type reader struct {
 	stride       int64
 	count        int
 	think        time.Duration // between the end of one request and the next
+	jitter       *rand.Rand    // up to twice that, if not nil
+}
+
+func (r *reader) thinks() time.Duration {
+	if r.jitter == nil {
+		return r.think
+	}
+	return time.Duration(r.jitter.Int64N(int64(2 * r.think)))
 }
 
 // start has processes begin at their times.
@@ -136,13 +152,14 @@ func (s *sim) start(at time.Duration, procs ...*reader) {
 	}
 	before := s.done
 	s.done = func(r *Request) {
+		if before != nil {
+			before(r)
+		}
 		if p := of[r]; p != nil {
 			delete(of, r)
 			if p.count > 0 {
-				s.at(s.now+p.think, func() { issue(p) })
+				s.at(s.now+p.thinks(), func() { issue(p) })
 			}
-		} else if before != nil {
-			before(r)
 		}
 	}
 	for _, p := range procs {
