@@ -35,7 +35,7 @@ func TestImports(t *testing.T) {
 		"coordinator/wire": {"internal/durable", "internal/vfs", "coordinator/job", "coordinator/mpi", "coordinator/protocol", "coordinator/wire/secure",
 			"image", "zones"},
 		"coordinator/wire/secure": {"coordinator/mpi"},
-		"coordinator/turns":       {"internal/vfs", "internal/durable", "coordinator/wire/secure", "image/iosched"},
+		"coordinator/turns":       {"internal/vfs", "internal/durable", "coordinator/mpi", "coordinator/wire/secure", "image/iosched"},
 		"coordinator/peer":        {"internal/vfs", "internal/durable", "coordinator/mpi", "coordinator/wire", "image/nvcache/protect"},
 		"coordinator/job": {"internal/vfs", "internal/durable", "coordinator/mpi", "coordinator/msglog", "coordinator/protocol", "coordinator/recovery",
 			"image", "zones", "iotrace", "dataset"},

@@ -1,13 +1,19 @@
 package turns
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"ckpt/internal/vfs"
 )
 
-// Who is the application that a client belongs to.
+// A Who names the application that a client belongs to.
 type Who struct {
 	// App is the name of the job or command: all clients of a user with this name have
 	// their turns together.
@@ -27,11 +33,14 @@ const (
 	Command    = "command"
 )
 
-// A Burst is what an application wants to move at one time.
+// A Burst says which bytes an application wants to move at one time.
 type Burst struct {
 	Kind          string
 	File          string
 	Offset, Bytes int64 // -1 if unknown
+	// Waited gets each time for which operations of the burst waited; nil: nobody does.
+	// Any goroutine may call it. It must return soon.
+	Waited func(from, to time.Time)
 }
 
 // ClientOptions say how a client waits. Zero values are defaults.
@@ -42,17 +51,26 @@ type ClientOptions struct {
 	Patience time.Duration
 	// MaxWait is how long one turn is awaited, whatever the controller says; 10 min.
 	MaxWait time.Duration
-	// OnWait is told of each time for which operations of a burst waited. It must return
-	// soon.
-	OnWait func(b Burst, from, to time.Time)
-	// OnPass is told once why bytes pass without turns although there is a controller, and
-	// once more after turns were possible again. It must return soon.
+	// OnPass gets the reason, once, when bytes pass without turns although there is a
+	// controller, and once more after turns were possible again. It must return soon.
 	OnPass func(why string)
+	// dial connects to a controller; nil: dial, tests have their own.
+	dial func(context.Context, *Info) (net.Conn, error)
 }
 
 const (
 	defaultPatience = 5 * time.Second
 	defaultMaxWait  = 10 * time.Minute
+)
+
+var (
+	// errSilent says that a controller lives, perhaps, and says nothing.
+	errSilent = errors.New("the controller of storage turns does not answer")
+	// errDied says that the connection to a controller has ended.
+	errDied = errors.New("the controller of storage turns has ended")
+	// errWaited says that MaxWait is over.
+	errWaited = errors.New("waited too long for a turn")
+	errClosed = errors.New("the client of storage turns is closed")
 )
 
 // A Client asks a controller for the turns of one process. A nil Client passes
@@ -62,7 +80,21 @@ type Client struct {
 	who     Who
 	o       ClientOptions
 	waiting atomic.Int64 // turns that were asked for and are not granted
-	last    atomic.Uint64
+	ctx     context.Context
+	cancel  context.CancelFunc
+	workers sync.WaitGroup
+
+	// A goroutine that holds mu may lock a Turn, not the other way round.
+	mu         sync.Mutex
+	last       uint64
+	live       map[uint64]*Turn
+	session    *session
+	connecting bool
+	// doubtful: the controller was silent. Until it answers, nothing waits.
+	doubtful bool
+	why      error // why there is no session
+	told     bool
+	closed   bool
 }
 
 // NewClient returns a client for the storage unit of a directory. It opens nothing
@@ -77,7 +109,12 @@ func NewClient(dir string, who Who, o ClientOptions) *Client {
 	if o.MaxWait <= 0 {
 		o.MaxWait = defaultMaxWait
 	}
-	return &Client{dir: dir, who: who, o: o}
+	if o.dial == nil {
+		o.dial = dial
+	}
+	c := &Client{dir: dir, who: who, o: o, live: map[uint64]*Turn{}}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c
 }
 
 // Begin asks for a turn. It does not wait.
@@ -85,7 +122,27 @@ func (c *Client) Begin(b Burst) *Turn {
 	if c == nil {
 		return nil
 	}
-	t := &Turn{client: c, id: c.last.Add(1), burst: b, passed: ErrNone.Error()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last++
+	t := &Turn{client: c, id: c.last, burst: b, revoked: make(chan struct{})}
+	if c.closed {
+		t.passed = errClosed.Error()
+		return t
+	}
+	c.live[t.id] = t
+	switch {
+	case c.session != nil:
+		c.session.ask(t)
+	case c.doubtful:
+		t.passed = c.why.Error()
+	default:
+		t.await()
+	}
+	if c.session == nil && !c.connecting {
+		c.connecting = true
+		c.workers.Go(c.connect)
+	}
 	return t
 }
 
@@ -94,4 +151,118 @@ func (c *Client) Begin(b Burst) *Turn {
 func (c *Client) Waits() bool { return c != nil && c.waiting.Load() > 0 }
 
 // Close ends the connection. Turns that are still open pass.
-func (c *Client) Close() {}
+func (c *Client) Close() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	c.closed = true
+	s := c.session
+	c.mu.Unlock()
+	c.cancel()
+	if s != nil {
+		s.leave()
+	}
+	c.workers.Wait()
+}
+
+// connect connects to the controller and serves the connection until it ends.
+func (c *Client) connect() {
+	ctx, cancel := context.WithTimeout(c.ctx, c.o.Patience)
+	defer cancel()
+	type result struct {
+		s   *session
+		err error
+	}
+	got := make(chan result, 1)
+	// A file system may hang: then nobody waits for this goroutine.
+	go func() {
+		s, err := c.open(ctx)
+		if err == nil && ctx.Err() != nil {
+			s.link.end()
+			err = ctx.Err()
+		}
+		got <- result{s, err}
+	}()
+	var r result
+	select {
+	case r = <-got:
+	case <-ctx.Done():
+		r.err = ctx.Err()
+		go func() { // it may have come at the last moment
+			if late := <-got; late.s != nil {
+				late.s.link.end()
+			}
+		}()
+	}
+	if r.err == nil {
+		cancel()
+		r.err = c.serve(r.s)
+	} else if errors.Is(r.err, context.DeadlineExceeded) {
+		r.err = errSilent
+	}
+	c.lost(r.s, r.err)
+}
+
+// serve adopts a connection and reads from it until it ends.
+func (c *Client) serve(s *session) error {
+	c.mu.Lock()
+	c.session, c.connecting, c.doubtful, c.told = s, false, false, false
+	if c.closed {
+		c.mu.Unlock()
+		s.link.end()
+		return errClosed
+	}
+	for _, t := range c.turns() {
+		s.ask(t)
+	}
+	c.mu.Unlock()
+	var beats sync.WaitGroup
+	beats.Go(s.beat)
+	err := s.read()
+	close(s.over)
+	beats.Wait()
+	s.link.end()
+	return err
+}
+
+// turns lists the turns that are not ended, in their order. The caller holds mu.
+func (c *Client) turns() []*Turn {
+	var list []*Turn
+	for _, t := range c.live {
+		list = append(list, t)
+	}
+	slices.SortFunc(list, func(a, b *Turn) int { return int(a.id) - int(b.id) })
+	return list
+}
+
+// lost lets everything pass that waited for a connection.
+func (c *Client) lost(s *session, err error) {
+	c.mu.Lock()
+	if c.closed {
+		err = errClosed
+	}
+	c.session, c.connecting, c.why = nil, false, err
+	c.doubtful = errors.Is(err, errSilent)
+	list := c.turns()
+	tell := !c.told && !c.closed && !errors.Is(err, ErrNone) && (len(list) > 0 || c.doubtful)
+	c.told = c.told || tell
+	c.mu.Unlock()
+	var of *link
+	if s != nil {
+		of = s.link
+	}
+	for _, t := range list {
+		t.pass(of, err)
+	}
+	if tell && c.o.OnPass != nil {
+		c.o.OnPass(fmt.Sprintf("%v: I/O in %s goes on without turns", err, c.dir))
+	}
+}
+
+// find returns a turn that is not ended.
+func (c *Client) find(burst uint64) *Turn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.live[burst]
+}

@@ -4,7 +4,6 @@ import "time"
 
 // A Report says how a burst went.
 type Report struct {
-	Burst Burst
 	// Bytes is how much moved.
 	Bytes int64
 	// Waited is the time for which at least one operation waited, Times how often that

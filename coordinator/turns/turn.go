@@ -25,15 +25,20 @@ type Turn struct {
 	moved atomic.Int64
 	busy  atomic.Bool // an Await is under way
 
-	mu      sync.Mutex
-	ended   bool
-	grant   uint64        // number of the turn that is granted
-	owed    bool          // a Release, as soon as nothing is under way
-	open    chan struct{} // closed when the gate opens; nil while it is open
-	revoked chan struct{} // closed when the turn is wanted back
+	mu    sync.Mutex
+	link  *link // to the controller that was asked; nil: none
+	ended bool
+	asked time.Time
+	// grant is the number of the turn while it is granted or owed.
+	grant   uint64
+	owed    bool          // a release, as soon as nothing is under way
+	opened  chan struct{} // closed when the gate opens; nil while it is open
+	revoked chan struct{} // closed when the gate shuts
 	sent    int64         // of moved
+	still   bool          // the controller knows that nothing moves
 	passed  string
 	stood   standing
+	tells   []Span
 }
 
 // Await waits until n more bytes may move, and counts them as moved. It returns at once
@@ -91,7 +96,7 @@ func (t *Turn) stand(ctx context.Context) error {
 	for {
 		t.Leave(0)
 		t.mu.Lock()
-		opened := t.open
+		opened := t.opened
 		if opened != nil {
 			t.stood.add(time.Now())
 		}
@@ -100,7 +105,7 @@ func (t *Turn) stand(ctx context.Context) error {
 			select {
 			case <-opened:
 			case <-ctx.Done():
-				t.cancelled()
+				t.change(func() { t.note(t.stood.remove(time.Now())) })
 				return ctx.Err()
 			}
 		}
@@ -110,28 +115,8 @@ func (t *Turn) stand(ctx context.Context) error {
 	}
 }
 
-// cancelled notes that an operation no longer waits.
-func (t *Turn) cancelled() {
-	t.mu.Lock()
-	span, over := t.stood.remove(time.Now())
-	t.mu.Unlock()
-	if over {
-		t.tell(span)
-	}
-}
-
-// settle gives a turn back that is wanted and no longer used.
-func (t *Turn) settle() {}
-
-// tell reports a time of waiting.
-func (t *Turn) tell(s Span) {
-	if f := t.client.o.OnWait; f != nil {
-		f(t.burst, s.Start, s.End)
-	}
-}
-
-// Revoked returns a channel that is closed when the turn is wanted back, for callers
-// that must do something about it. It is that of the turn that is granted now.
+// Revoked returns a channel that is closed when the turn that is granted now is wanted
+// back, for callers that must do something about it.
 func (t *Turn) Revoked() <-chan struct{} {
 	if t == nil {
 		return nil
@@ -141,19 +126,25 @@ func (t *Turn) Revoked() <-chan struct{} {
 	return t.revoked
 }
 
-// End gives the turn back. Operations pass from then on.
+// End gives the turn back, and says how the burst went. Operations pass from then on.
 func (t *Turn) End() Report {
 	if t == nil {
 		return Report{}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ended = true
-	return t.report()
-}
-
-// report describes the burst so far. The caller holds mu.
-func (t *Turn) report() Report {
-	return Report{Burst: t.burst, Bytes: t.moved.Load(), Waited: t.stood.total, Times: t.stood.times,
-		Waits: t.stood.spans, Passed: t.passed}
+	c := t.client
+	c.mu.Lock()
+	delete(c.live, t.id)
+	c.mu.Unlock()
+	var r Report
+	t.change(func() {
+		if !t.ended && t.link != nil {
+			t.report()
+			t.link.send(&end{Burst: t.id})
+		}
+		t.ended = true
+		t.open()
+		r = Report{Bytes: t.moved.Load(), Waited: t.stood.total, Times: t.stood.times,
+			Waits: t.stood.spans, Passed: t.passed}
+	})
+	return r
 }

@@ -1,0 +1,170 @@
+package turns
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"time"
+
+	"ckpt/image/iosched/arbiter"
+)
+
+const (
+	// helloTime is how long a client may take to say who it is.
+	helloTime = 10 * time.Second
+	// acceptPause is the time between attempts while descriptors or memory are short.
+	acceptPause = 10 * time.Millisecond
+	maxRank     = math.MaxInt32
+)
+
+// accept takes connections until the listener is closed.
+func (c *controller) accept(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		switch {
+		case err == nil:
+			c.take(conn)
+		case errors.Is(err, net.ErrClosed):
+			return
+		default:
+			time.Sleep(acceptPause)
+		}
+	}
+}
+
+// take serves a connection, if its process may connect and the limits allow it.
+func (c *controller) take(conn net.Conn) {
+	p, err := c.access.identify(conn)
+	if err != nil {
+		c.watcher.tell(Event{What: Refused, Text: err.Error()})
+		conn.Close()
+		return
+	}
+	c.mu.Lock()
+	if c.ended {
+		c.mu.Unlock()
+		conn.Close()
+		return
+	}
+	c.last++
+	k := &client{id: c.last, conn: conn, link: newLink(conn), peer: p}
+	c.conns[k.id] = k
+	if len(c.conns) > c.o.MaxConns {
+		err = fmt.Errorf("there are %d connections already, the limit", c.o.MaxConns)
+	} else if p.user != "" {
+		err = c.count(k, p.user)
+	}
+	c.mu.Unlock()
+	c.workers.Go(func() {
+		defer c.drop(k)
+		if err == nil {
+			err = c.talk(k)
+		}
+		if err != nil {
+			c.tell(k, Event{What: Refused, Text: err.Error()})
+			k.link.send(&refused{version, err.Error()})
+			k.link.finish()
+			k.link.done.Wait()
+		}
+	})
+}
+
+// talk reads what a client says until the connection ends. An error is one of the
+// client.
+func (c *controller) talk(k *client) error {
+	if err := k.conn.SetReadDeadline(time.Now().Add(helloTime)); err != nil {
+		return nil
+	}
+	m, err := readFrame(k.link.r, maxRequest)
+	if err != nil {
+		return malformed(err)
+	}
+	h, ok := m.(*hello)
+	switch {
+	case !ok:
+		return errors.New("the first message is no greeting")
+	case h.Version != version:
+		return fmt.Errorf("client speaks version %d of storage turns, this controller version %d; use the same ckpt", h.Version, version)
+	case h.Rank > maxRank:
+		return fmt.Errorf("rank %d is out of range", h.Rank)
+	}
+	if err := c.register(k, *h); err != nil {
+		return err
+	}
+	if err := k.conn.SetReadDeadline(time.Time{}); err != nil {
+		return nil
+	}
+	for {
+		m, err := readFrame(k.link.r, maxRequest)
+		if err != nil {
+			return malformed(err)
+		}
+		if err := c.handle(k, m); err != nil {
+			return err
+		}
+	}
+}
+
+// malformed returns an error of a frame, but not that of a connection which has ended.
+func malformed(err error) error {
+	if errors.Is(err, errFrame) {
+		return err
+	}
+	return nil
+}
+
+// register notes who a client is, and welcomes it.
+func (c *controller) register(k *client, h hello) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k.hello = h
+	if k.user == "" {
+		if err := c.count(k, h.User); err != nil {
+			return err
+		}
+	}
+	lease := c.o.Arbiter.Lease
+	if lease <= 0 {
+		lease = defaultLease
+	}
+	k.link.send(&welcome{version, uint64(lease)})
+	return nil
+}
+
+// count counts a connection of a user, up to a limit. The caller holds mu.
+func (c *controller) count(k *client, user string) error {
+	if c.users[user] >= c.o.MaxUserConns {
+		return fmt.Errorf("user %s has %d connections already, the limit", user, c.o.MaxUserConns)
+	}
+	c.users[user]++
+	k.user, k.counted = user, true
+	return nil
+}
+
+// defaultLease is that of package arbiter.
+const defaultLease = 5 * time.Second
+
+// drop forgets a connection that has ended.
+func (c *controller) drop(k *client) {
+	k.link.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.conns, k.id)
+	if k.counted {
+		if c.users[k.user]--; c.users[k.user] == 0 {
+			delete(c.users, k.user)
+		}
+	}
+	if len(c.conns) == 0 {
+		c.idle = c.clock.now()
+		select {
+		case c.changed <- struct{}{}:
+		default:
+		}
+	}
+	if k.joined {
+		_ = c.step(arbiter.Leave{Conn: k.id})
+		c.tell(k, Event{What: Left})
+	}
+}

@@ -1,0 +1,3 @@
+package turns
+
+func actAs(string) int { return 1 }

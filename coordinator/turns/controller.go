@@ -1,0 +1,234 @@
+package turns
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"sync"
+	"time"
+
+	"ckpt/image/iosched/arbiter"
+)
+
+// A controller gives out the turns of one storage unit.
+type controller struct {
+	o       ServeOptions
+	info    Info
+	access  access
+	watcher *watcher
+	workers sync.WaitGroup
+	changed chan struct{} // the next decision may be due sooner
+
+	mu      sync.Mutex
+	arbiter *arbiter.Arbiter
+	clock   clock
+	conns   map[arbiter.Conn]*client
+	last    arbiter.Conn
+	users   map[string]int // connections
+	armed   time.Duration  // when the next decision is due
+	idle    time.Duration  // since when there is no connection
+	ended   bool
+}
+
+// A client is a connection, from the side of the controller.
+type client struct {
+	id      arbiter.Conn
+	conn    net.Conn
+	link    *link
+	peer    peer
+	hello   hello
+	user    string
+	counted bool // as a connection of user
+	joined  bool
+	bursts  int
+}
+
+// A clock stands still while the process is stopped: nobody was silent then.
+type clock struct {
+	began   time.Time
+	last    time.Duration
+	skipped time.Duration
+	// most is how much time passes between two readings unless the process is stopped.
+	most time.Duration
+}
+
+func (c *clock) now() time.Duration {
+	t := time.Since(c.began)
+	if gap := t - c.last; gap > 2*c.most {
+		c.skipped += gap - c.most
+	}
+	c.last = t
+	return t - c.skipped
+}
+
+func newController(unit string, o ServeOptions) (*controller, error) {
+	a, err := arbiter.New(unit, o.Arbiter)
+	if err != nil {
+		return nil, err
+	}
+	return &controller{o: o, arbiter: a, conns: map[arbiter.Conn]*client{}, users: map[string]int{},
+		changed: make(chan struct{}, 1), clock: clock{began: time.Now(), most: o.Beat}}, nil
+}
+
+// serve takes connections until ctx is done or the controller was idle for long enough.
+func (c *controller) serve(ctx context.Context, listeners []net.Listener) error {
+	c.watcher = watch(c.o.Observer)
+	defer c.watcher.end()
+	c.watcher.tell(Event{What: Serving, Info: &c.info})
+	var accepting sync.WaitGroup
+	for _, l := range listeners {
+		accepting.Go(func() { c.accept(l) })
+	}
+	why := c.decide(ctx)
+	c.watcher.tell(Event{What: Ending, Text: why})
+	closeAll(listeners)
+	accepting.Wait()
+	c.mu.Lock()
+	c.ended = true
+	for _, k := range c.conns {
+		k.conn.Close()
+	}
+	c.mu.Unlock()
+	c.workers.Wait()
+	return nil
+}
+
+// decide has the arbiter decide when it is time, and gives signs of life.
+func (c *controller) decide(ctx context.Context) (why string) {
+	timer := time.NewTimer(c.o.Beat)
+	defer timer.Stop()
+	beat := c.o.Beat
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx).Error()
+		case <-c.changed:
+		case <-timer.C:
+		}
+		c.mu.Lock()
+		_ = c.step(arbiter.Tick{})
+		now := c.clock.now()
+		if now >= beat {
+			beat = now + c.o.Beat
+			c.beat()
+		}
+		if c.o.IdleExit > 0 && len(c.conns) == 0 && now-c.idle >= c.o.IdleExit {
+			c.mu.Unlock()
+			return fmt.Sprintf("idle for %v", c.o.IdleExit)
+		}
+		next := min(c.armed, beat)
+		if c.o.IdleExit > 0 && len(c.conns) == 0 {
+			next = min(next, c.idle+c.o.IdleExit)
+		}
+		c.mu.Unlock()
+		timer.Reset(max(next-now, time.Millisecond))
+	}
+}
+
+// beat tells clients with bursts that the controller lives. One that does not read gets
+// nothing more. The caller holds mu.
+func (c *controller) beat() {
+	for _, k := range c.conns {
+		if k.bursts > 0 && !k.link.blocked() {
+			k.link.send(&alive{})
+		}
+	}
+}
+
+// step has the arbiter handle an event, and sends what it says. The caller holds mu.
+func (c *controller) step(e arbiter.Event) error {
+	actions, err := c.arbiter.Step(c.clock.now(), e)
+	for _, a := range actions {
+		k := c.conns[a.Conn]
+		if k == nil {
+			continue
+		}
+		what := ""
+		switch a.Verb {
+		case arbiter.Grant:
+			k.link.send(&granted{a.Burst, a.Turn})
+			what = Granted
+		case arbiter.Revoke:
+			k.link.send(&revoked{a.Burst, a.Turn})
+			what = Revoking
+		case arbiter.Evict:
+			k.link.send(&evicted{a.Burst, a.Turn})
+			what = Evicted
+		}
+		c.tell(k, Event{What: what, Burst: a.Burst})
+	}
+	due, ok := c.arbiter.Wake()
+	if !ok {
+		due = math.MaxInt64
+	}
+	if due < c.armed {
+		select {
+		case c.changed <- struct{}{}:
+		default:
+		}
+	}
+	c.armed = due
+	return err
+}
+
+// tell reports an event of a client.
+func (c *controller) tell(k *client, e Event) {
+	e.App, e.User, e.Rank, e.PID = k.hello.App, k.user, int(k.hello.Rank), k.peer.pid
+	c.watcher.tell(e)
+}
+
+// handle handles a message of a client. With an error, the connection is to end.
+func (c *controller) handle(k *client, m message) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch m := m.(type) {
+	case *ask:
+		if !k.joined {
+			err := c.step(arbiter.Join{Conn: k.id, App: k.hello.App, User: k.user, Rank: int(k.hello.Rank), Weight: k.hello.Weight})
+			if err != nil {
+				return err
+			}
+			k.joined = true
+			c.tell(k, Event{What: Joined})
+		}
+		k.bursts++
+		return c.step(arbiter.Ask{Conn: k.id, Burst: m.Burst, Kind: m.Kind, File: m.File, Offset: m.Offset, Bytes: m.Bytes})
+	case *progress:
+		return c.step(arbiter.Progress{Conn: k.id, Burst: m.Burst, Bytes: int64(min(m.Bytes, math.MaxInt64))})
+	case *idle:
+		return c.step(arbiter.Idle{Conn: k.id, Burst: m.Burst})
+	case *release:
+		return c.step(arbiter.Release{Conn: k.id, Burst: m.Burst, Turn: m.Turn})
+	case *end:
+		k.bursts--
+		return c.step(arbiter.End{Conn: k.id, Burst: m.Burst})
+	case *alive:
+		if k.joined {
+			return c.step(arbiter.Alive{Conn: k.id})
+		}
+		return nil
+	case *status:
+		return c.report(k)
+	}
+	return errors.New("unexpected message")
+}
+
+// report answers a question for the status. The caller holds mu.
+func (c *controller) report(k *client) error {
+	s := Status{PID: c.info.PID, Host: c.info.Host, Started: c.info.Started, Address: c.info.Address, Connections: len(c.conns) - 1,
+		Status: c.arbiter.Status(c.clock.now())}
+	for {
+		b, err := json.Marshal(s)
+		if err != nil {
+			return err
+		}
+		if len(b) <= maxReport-16 {
+			k.link.send(&report{string(b)})
+			return nil
+		}
+		s.Apps = s.Apps[:len(s.Apps)/2] // the newest come first
+	}
+}

@@ -1,0 +1,166 @@
+package turns
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
+)
+
+// A place is the directory of a controller in that of its storage unit. Its lock says
+// that the controller lives.
+type place struct {
+	fs     vfs.FS
+	path   string
+	access access
+	lock   io.Closer
+}
+
+// An access says who may connect: the owner of the storage unit, and its group if that
+// may read the directory.
+type access struct {
+	owner, group uint32
+	open         bool // to the group
+	writes       bool // the group may write in the directory
+}
+
+func accessOf(dir string) (a access, err error) {
+	fi, err := os.Stat(dir)
+	if err != nil {
+		return a, err
+	}
+	if !fi.IsDir() {
+		return a, fmt.Errorf("%s is no directory; give the directory whose I/O is to take turns", dir)
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
+		return a, fmt.Errorf("%s: its owner is not known", dir)
+	}
+	return access{st.Uid, st.Gid, fi.Mode().Perm()&0o050 == 0o050, fi.Mode().Perm()&0o020 != 0}, nil
+}
+
+// claim makes the directory of a controller, if need be, and locks it.
+func claim(fsys vfs.FS, dir string) (*place, error) {
+	a, err := accessOf(dir)
+	if err != nil {
+		return nil, err
+	}
+	p := &place{fs: fsys, path: filepath.Join(dir, dirName), access: a}
+	for range 10 {
+		if err = p.enter(dir); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		// The controller before this one has just removed the directory.
+	}
+	if errors.Is(err, vfs.ErrLocked) {
+		return nil, fmt.Errorf("%s: %w", dir, ErrServed)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *place) enter(dir string) error {
+	err := p.fs.Mkdir(p.path)
+	switch {
+	case err == nil:
+		mode := fs.FileMode(0o750)
+		if p.access.writes {
+			mode = 0o770 // another member of the group may serve next
+		}
+		p.hand(p.path, mode)
+	case !errors.Is(err, fs.ErrExist):
+		return err
+	default:
+		fi, err := os.Lstat(p.path)
+		if err != nil {
+			return err
+		}
+		unit, err := os.Stat(dir)
+		if err != nil {
+			return err
+		}
+		if !fi.IsDir() {
+			return fmt.Errorf("%s is no directory; remove it", p.path)
+		}
+		if err := trusted(filepath.Join(p.path, infoName), unit, fi); err != nil {
+			return err
+		}
+	}
+	name := filepath.Join(p.path, lockName)
+	if p.lock, err = p.fs.Lock(name); err != nil {
+		return err
+	}
+	p.hand(name, 0o660)
+	return nil
+}
+
+// hand gives a file to the owner and group of the storage unit, as far as this process
+// may. Others keep out, then: the file stays with its user.
+func (p *place) hand(path string, mode fs.FileMode) {
+	owner := -1
+	if os.Getuid() == 0 {
+		owner = int(p.access.owner)
+	}
+	if !p.access.open || os.Lchown(path, owner, int(p.access.group)) != nil {
+		mode &^= 0o070
+		if owner >= 0 {
+			_ = os.Lchown(path, owner, -1)
+		}
+	}
+	_ = os.Chmod(path, mode)
+}
+
+// socket listens in the directory.
+func (p *place) socket() (net.Listener, error) {
+	path := filepath.Join(p.path, socketName)
+	if err := durable.Remove(p.fs, path); err != nil {
+		return nil, err
+	}
+	var l *net.UnixListener
+	err := short(path, func(short string) (err error) {
+		l, err = net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false) // its name may be that of a descriptor
+	p.hand(path, 0o660)
+	return l, nil
+}
+
+// announce tells clients where the controller is. A crash of the machine ends the
+// controller, so that the file need not survive one.
+func (p *place) announce(i Info) error {
+	b, err := i.encode()
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(p.path, infoName)
+	if err := durable.ReplaceUnsynced(p.fs, path, b); err != nil {
+		return durable.Op("write", path, -1, err)
+	}
+	p.hand(path, 0o640)
+	return nil
+}
+
+// withdraw removes the file that leads to the controller.
+func (p *place) withdraw() error { return durable.Remove(p.fs, filepath.Join(p.path, infoName)) }
+
+// leave removes what claim, socket and announce have made, and the directory if nothing
+// else is in it.
+func (p *place) leave() error {
+	err := errors.Join(p.withdraw(), durable.Remove(p.fs, filepath.Join(p.path, socketName)),
+		durable.Remove(p.fs, filepath.Join(p.path, lockName)))
+	_ = p.fs.Remove(p.path)
+	return errors.Join(err, p.lock.Close())
+}
