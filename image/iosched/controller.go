@@ -141,5 +141,7 @@ func (c *Controller) Done(began, now time.Duration, g Grant) {
 		return
 	}
 	c.len--
+	f := c.stats.of(r.File, r.Op)
+	f.Longest = max(f.Longest, c.now-r.Arrival)
 	c.release(r)
 }

@@ -75,10 +75,15 @@ func (p *mlf) pause(q *queue, reason Reason, until time.Duration) time.Duration 
 	return until
 }
 
-// patience forgoes more and more chances to wait the more often it was for nothing.
-type patience struct{ forgo, next int }
+// patience forgoes chances to wait after several waits in a row that were for nothing,
+// and then more and more of them. A single one costs less than a wait that was missed:
+// what is left behind has to be fetched, and breaks the order of the next ones.
+type patience struct{ failures, forgo int }
 
-const mostForgone = 64
+const (
+	mostFailures = 8
+	mostForgone  = 64
+)
 
 func (p *patience) try() bool {
 	if p.forgo > 0 {
@@ -89,8 +94,10 @@ func (p *patience) try() bool {
 }
 
 func (p *patience) failed() {
-	p.next = min(mostForgone, max(1, 2*p.next))
-	p.forgo = p.next
+	p.failures++
+	if n := p.failures - mostFailures; n >= 0 {
+		p.forgo = min(mostForgone, 1<<min(n, 16))
+	}
 }
 
 // hesitate returns until when e is to wait for requests that would come before it, or
@@ -98,11 +105,12 @@ func (p *patience) failed() {
 //
 // The thesis gives the times, but no rule. This one waits if a process that has had
 // requests of the file is likely to have another soon, and there is a gap between the
-// end of the last service and e, or e is shorter than the last virtual request.
+// end of the last service and e, or e is shorter than the last virtual request. While
+// the window lasts, what would make e longer is served after it without a wait.
 func (p *mlf) hesitate(now time.Duration, e *entry) time.Duration {
 	q := e.queue
 	gap := e.offset > q.end
-	short := p.o.Aggregate && e.count < q.last && e.bytes < p.o.MaxAgg
+	short := p.o.Aggregate && e.count < q.last && e.bytes < p.o.MaxAgg && !p.lasts(now, e)
 	if p.wait.queue == q && p.wait.reason != Synchronous {
 		return p.goOn(now, q, p.wait.reason == Shift && !gap || p.wait.reason == Better && !short)
 	}
@@ -118,6 +126,18 @@ func (p *mlf) hesitate(now time.Duration, e *entry) time.Duration {
 		}
 	}
 	return 0
+}
+
+// lasts says whether the window of e's queue is still open when e is done.
+func (p *mlf) lasts(now time.Duration, e *entry) bool {
+	w := &p.window
+	if w.queue != e.queue || w.used+e.bytes >= w.quantum {
+		return false
+	}
+	if p.rate > 0 {
+		now += time.Duration(float64(e.bytes) / p.rate * float64(time.Second))
+	}
+	return now-w.opened < w.longest
 }
 
 // goOn returns until when a wait lasts, or 0 if it is over.

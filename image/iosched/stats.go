@@ -22,6 +22,7 @@ type FileStats struct {
 	Seeks      int           `json:"seeks"`      // services that did not begin where the last one ended
 	Bytes      int64         `json:"bytes"`      // that were served
 	Idle       time.Duration `json:"idle"`       // of the unit, though requests waited
+	Longest    time.Duration `json:"longest"`    // from the arrival of a request to the end of its service
 }
 
 // MeanAggregate is how many requests an aggregate has on average, 0 without one.
