@@ -233,7 +233,7 @@ func (sim *Sim) cost(t *target, f *File, offset, bytes int64, read bool) float64
 	seconds += sim.requests(bytes) * float64(s.PerRequest)
 	switch gap := offset - t.end; {
 	case t.last == f && gap == 0:
-	case t.last == f && gap > 0 && read:
+	case t.last == f && gap > 0 && read && !s.AlwaysSeek:
 		// A disk reads on over the gap into its buffer; a write has missed its place.
 		seconds += min(float64(s.Seek), float64(gap)/rate)
 	case t.unit != nil:

@@ -34,6 +34,7 @@ var mlfParts = map[string]func(*iosched.MLFOptions){
 	"aggregate-wait": func(m *iosched.MLFOptions) { m.AggWait = 0 },
 	"idle-wait":      func(m *iosched.MLFOptions) { m.IdleWait = 0 },
 	"offset-first":   func(m *iosched.MLFOptions) { m.OffsetFirst = false },
+	"growth":         func(m *iosched.MLFOptions) { m.Grow, m.Shrink = 1, 1 },
 	"pipeline":       func(m *iosched.MLFOptions) { m.PipelineWrites = false },
 }
 

@@ -88,6 +88,7 @@ type Targets struct {
 	ReadRate   Rate       `yaml:"read_rate,omitempty" json:"read_rate"`     // of each; default as Rate
 	Seek       Duration   `yaml:"seek,omitempty" json:"seek"`               // when a request does not continue the one before
 	PerRequest Duration   `yaml:"per_request,omitempty" json:"per_request"` // of each request
+	AlwaysSeek bool       `yaml:"always_seek,omitempty" json:"always_seek"` // a read that leaves a gap seeks, however short that is
 	Stragglers Stragglers `yaml:"stragglers,omitempty" json:"stragglers"`
 	Sharing    []Sharing  `yaml:"sharing,omitempty" json:"sharing,omitempty"` // by ascending number of writers
 }
