@@ -1,6 +1,9 @@
 package iosched
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // app is an application, and those of its requests that wait.
 type app struct {
@@ -170,8 +173,7 @@ func (p *rr) Next(now time.Duration) ([]Grant, time.Duration) {
 		return nil, 0
 	}
 	a := p.ring[0]
-	p.ring[0] = nil
-	p.ring = p.ring[1:]
+	p.ring = slices.Delete(p.ring, 0, 1)
 	return p.serve(now, a), 0
 }
 

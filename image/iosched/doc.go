@@ -11,14 +11,20 @@
 //		c.Done(began, now, grants[0])
 //	}
 //
-// A [Policy] is one of "fifo", "srpt", "rr", "offset", "deadline", "mlf" and "wsjf".
+// The policies are "fifo", "srpt", "rr", "offset", "deadline", "mlf" and "wsjf";
+// docs/TURNS.md says how each chooses, with its parameters and where they come from.
 //
 // # Promises
 //
 //   - Two requests that overlap, of which one writes, are served in the order in
 //     which they came, whatever the policy: a read has what an earlier write wrote,
-//     the later of two writes stays, and a write does not overtake a read.
-//   - Each byte of each request is granted once.
-//   - The same calls at the same times have the same grants.
-//   - No policy but srpt lets a request wait for ever.
+//     the later of two writes stays, and a write does not overtake a read
+//     (TestMachine).
+//   - Each byte of each request is granted once, in order (TestMachine).
+//   - The same calls at the same times have the same grants (TestRepeatable).
+//   - Under mlf a file waits at most for its deadline and one window of each file;
+//     under rr and wsjf an application for one quantum of each other, under wsjf
+//     after the bound (TestStarvation). Under mlf the oldest request of a file goes
+//     first once in each deadline (TestOldRequest).
+//   - A request costs no allocation (TestAllocations).
 package iosched

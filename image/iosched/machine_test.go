@@ -18,13 +18,7 @@ func TestMachine(t *testing.T) {
 		t.Run(policy, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				m := newMachine(t, policy)
-				t.Repeat(map[string]func(*rapid.T){
-					"add":  m.add,
-					"next": m.next,
-					"done": m.done,
-					"time": func(t *rapid.T) { m.now += time.Duration(rapid.IntRange(0, 5000).Draw(t, "µs")) * time.Microsecond },
-					"":     m.check,
-				})
+				t.Repeat(m.actions())
 				m.finish()
 			})
 		})
@@ -61,6 +55,18 @@ func newMachine(t *rapid.T, policy string) *machine {
 		t.Fatal(err)
 	}
 	return &machine{t: t, c: NewController("disk", p), granted: make(map[*Request]int64)}
+}
+
+func (m *machine) actions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"add":  m.add,
+		"next": m.next,
+		"done": m.done,
+		"time": func(t *rapid.T) {
+			m.now += time.Duration(rapid.IntRange(0, 5000).Draw(t, "µs")) * time.Microsecond
+		},
+		"": m.check,
+	}
 }
 
 func (m *machine) add(t *rapid.T) {

@@ -140,7 +140,7 @@ func (p *mlf) Next(now time.Duration) ([]Grant, time.Duration) {
 			return nil, wake
 		}
 	}
-	return p.deliver(now, e), 0
+	return p.deliver(e), 0
 }
 
 // holder returns the queue that the next request comes from.
@@ -199,7 +199,7 @@ func (p *mlf) overdue(now time.Duration, e *entry) bool {
 }
 
 // deliver grants a virtual request: its parts one after the other, or all of them.
-func (p *mlf) deliver(now time.Duration, e *entry) []Grant {
+func (p *mlf) deliver(e *entry) []Grant {
 	q := e.queue
 	p.wait.queue = nil
 	n := e.count

@@ -20,7 +20,6 @@ type sim struct {
 	events heap[*event]
 	seq    uint64
 	busy   int     // grants in service
-	poll   uint64  // the last wake-up that was asked for
 	order  []Grant // as they were served
 	came   func(r *Request)
 	done   func(r *Request)
