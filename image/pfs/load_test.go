@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ckpt/image/iosched"
 	"ckpt/image/plan"
 )
 
@@ -75,6 +76,7 @@ func TestReadRefuses(t *testing.T) {
 		{"name: x\ntargets: {count: 1, rate: 1MB/s, stragglers: {share: 2}}", "stragglers.share"},
 		{"name: x\ntargets: {count: 1, rate: 1MB/s, stragglers: {factor: 2}}", "stragglers.factor"},
 		{small + "scheduler: {quantum: 1MiB}", "scheduler.policy: missing, want one of "},
+		{small + "scheduler: {policy: rr, quantum: 1}", "scheduler.quantum: 1: must be at least 4KiB"},
 		{small + "scheduler: {policy: none}", `scheduler: unknown policy "none" (want `},
 		{small + "scheduler: {policy: fifo, without: [seeks]}", `scheduler.without: "seeks": no such part of mlf, want one of aggregate-wait, aggregates, `},
 		{small + "scheduler: {policy: fifo, per_request: 1e7}", "scheduler.per_request: 10000000s: must be 0 to"},
@@ -170,6 +172,10 @@ func FuzzRun(f *testing.F) {
 		f.Add(src, uint8(0))
 	}
 	f.Add([]byte(small+"rpc: 4KiB\nin_flight: 1\nlocks: {kind: extent-to-end, callback: 1}\nsync: 1e6"), uint8(255))
+	for _, name := range iosched.Names() {
+		f.Add([]byte(small+"scheduler: {policy: "+name+", quantum: 4KiB, max_window: 1ms}\nservers: {write_behind: true, cache: 1MiB}"), uint8(1))
+	}
+	f.Add([]byte("name: x\ntargets: {count: 1, rate: 1B/s, stragglers: {share: 1, factor: 1e-6}}\nscheduler: {policy: mlf}\nin_flight: 1"), uint8(8))
 	f.Fuzz(func(t *testing.T, src []byte, choice uint8) {
 		s, err := Read(bytes.NewReader(src))
 		if err != nil || s.Targets.Count > 1000 {

@@ -46,6 +46,9 @@ func (s *Scheduler) Check() error {
 		}
 		return nil
 	}
+	if s.Quantum != 0 && s.Quantum < 4096 {
+		return fmt.Errorf("scheduler.quantum: %s: must be at least 4KiB", s.Quantum)
+	}
 	for _, name := range s.Without {
 		if mlfParts[name] == nil {
 			return fmt.Errorf("scheduler.without: %q: no such part of mlf, want one of %s", name, strings.Join(slices.Sorted(maps.Keys(mlfParts)), ", "))

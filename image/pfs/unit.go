@@ -17,8 +17,10 @@ type unit struct {
 	grants  []iosched.Grant // to be served, in this order
 	serving bool
 	began   float64
-	alarm   int32       // the number of the one that counts
-	outside []*transfer // writes that wait for the cache of the server
+	clock   time.Duration // at least: no alarm is too early
+	wake    time.Duration // when the last alarm goes off
+	alarm   int32         // the number of the one that counts
+	outside []*transfer   // writes that wait for the cache of the server
 }
 
 // transfer is what a unit does for a chunk.
@@ -47,9 +49,9 @@ func (sim *Sim) newUnit(t *target) *unit {
 	return &unit{sim: sim, target: t, control: iosched.NewController(fmt.Sprintf("target %d", t.name), p)}
 }
 
-// ns returns a virtual time as a scheduler counts it.
+// ns returns a virtual time as a scheduler counts it: not for more than 30 years.
 func ns(seconds float64) time.Duration {
-	return time.Duration(math.Round(min(seconds, maxTime*1e3) * 1e9))
+	return time.Duration(math.Round(min(seconds, 1e9) * 1e9))
 }
 
 // submit has a chunk wait for its target when all of it is there.
@@ -113,10 +115,12 @@ func (u *unit) next() {
 	sim := u.sim
 	if len(u.grants) == 0 {
 		u.alarm++
-		grants, wake := u.control.Next(ns(sim.now))
+		u.clock = max(u.clock, ns(sim.now))
+		grants, wake := u.control.Next(u.clock)
 		u.grants = append(u.grants[:0], grants...)
 		if len(grants) == 0 {
 			if wake > 0 {
+				u.wake = wake
 				sim.schedule(max(wake.Seconds(), sim.now), u, u.alarm)
 			}
 			return
@@ -139,6 +143,7 @@ func (u *unit) act(what int32) {
 		u.done()
 		u.next()
 	case what == u.alarm:
+		u.clock = max(u.clock, u.wake)
 		u.next()
 	}
 }

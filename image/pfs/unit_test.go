@@ -159,3 +159,29 @@ func TestOneInFlight(t *testing.T) {
 	f, c := sim.File(FileSpec{StripeSize: 1 << 20, StripeCount: 1}), sim.Client(0)
 	near(t, "ten requests", finish(t, sim, func(done func()) { c.Write(f, 0, 10<<20, done) }), 10*0.02)
 }
+
+// TestLateClock waits for a process at a time that is too late for the clock of the
+// scheduler.
+func TestLateClock(t *testing.T) {
+	sim := NewSim(read(t, "in_flight: 1\nhost: {latency: 1ms}"), Options{Scheduler: &Scheduler{Policy: "mlf"}})
+	f := sim.File(FileSpec{StripeSize: 1 << 20, StripeCount: 1})
+	left := 2
+	for rank := range 2 {
+		c, next := sim.Process(rank, Process{App: "a", Rank: rank}), int64(rank)
+		var step func()
+		step = func() {
+			if next > 100 {
+				left--
+				return
+			}
+			c.Read(f, next*3<<20, 2<<20, step)
+			next += 2
+		}
+		sim.At(2e9+float64(rank), step)
+	}
+	steps := 0
+	sim.wait(func() bool { steps++; return left == 0 || steps > 100_000 })
+	if s := sim.Units()[0].Files[0]; left > 0 || s.Shift == 0 {
+		t.Errorf("%d processes are not done after %d steps: %+v", left, steps, s)
+	}
+}
