@@ -17,6 +17,7 @@ import (
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
+	"ckpt/internal/race"
 	"ckpt/zones"
 )
 
@@ -111,6 +112,9 @@ func TestFetchTogether(t *testing.T) {
 	for name, s := range groupLayouts() {
 		for _, setting := range []codec.Setting{codec.UseNone, codec.UseZstd} {
 			for _, incremental := range []bool{false, true} {
+				if race.Enabled && (setting == codec.UseNone || !incremental) {
+					continue // minutes; the hardest of them remains
+				}
 				t.Run(fmt.Sprintf("%s/%v,incremental=%v", name, setting, incremental), func(t *testing.T) {
 					s.Buffer, s.StripeSize = 4<<20, 1<<20
 					g := newGroupJob(t, groupRanks(), s, setting, incremental)
