@@ -1,0 +1,191 @@
+package turns
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"reflect"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ckpt/image/iosched/arbiter"
+	"ckpt/internal/vfs"
+	"ckpt/internal/vfs/memfs"
+	"ckpt/internal/vfs/vfstest"
+)
+
+func TestConform(t *testing.T) {
+	turn := NewClient(t.TempDir(), Who{}, ClientOptions{}).Begin(Burst{})
+	defer turn.End()
+	vfstest.Conform(t, turn.FS(vfs.OS{}), t.TempDir())
+	vfstest.Conform(t, turn.FS(memfs.New()), "/")
+	if fsys := (*Turn)(nil).FS(vfs.OS{}); fsys != (vfs.OS{}) {
+		t.Errorf("no turn makes a %T", fsys)
+	}
+}
+
+// TestAbilities wraps file systems and files with each set of abilities, and finds the
+// same set after that.
+func TestAbilities(t *testing.T) {
+	turn := NewClient(t.TempDir(), Who{}, ClientOptions{}).Begin(Burst{})
+	defer turn.End()
+	of := func(x any) []bool {
+		_, a := x.(vfs.DirectCreator)
+		_, b := x.(vfs.DirectOpener)
+		_, c := x.(vfs.DirectWriter)
+		return []bool{a, b, c}
+	}
+	w := withFS{base: base{FS: vfs.OS{}, t: turn}, directCreator: directCreator{turn, vfs.OS{}},
+		directOpener: directOpener{turn, vfs.OS{}}, directWriter: directWriter{turn, vfs.OS{}}}
+	for n, make := range fileSystems {
+		in := make(w)
+		if want := []bool{n&1 > 0, n&2 > 0, n&4 > 0}; !reflect.DeepEqual(of(in), want) {
+			t.Errorf("set %b has %v", n, of(in))
+		}
+		if got := of(turn.FS(in)); !reflect.DeepEqual(got, of(in)) {
+			t.Errorf("set %b became %v", n, got)
+		}
+	}
+	ofFile := func(x any) []bool {
+		_, a := x.(vfs.Preallocator)
+		_, b := x.(vfs.Forgetter)
+		_, c := x.(vfs.Reopener)
+		_, d := x.(vfs.Mapper)
+		return []bool{a, b, c, d}
+	}
+	f, err := vfs.OS{}.Create(filepath.Join(t.TempDir(), "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	in := &file{File: f, t: turn}
+	v := withFile{in, f.(vfs.Preallocator), f.(vfs.Forgetter), reopener{turn, f.(vfs.Reopener)}, mapper{turn, f.(vfs.Mapper)}}
+	for n, make := range files {
+		in := make(v)
+		if want := []bool{n&1 > 0, n&2 > 0, n&4 > 0, n&8 > 0}; !reflect.DeepEqual(ofFile(in), want) {
+			t.Errorf("set %b has %v", n, ofFile(in))
+		}
+		got, _ := turn.file(in, nil)
+		if !reflect.DeepEqual(ofFile(got), ofFile(in)) {
+			t.Errorf("set %b became %v", n, ofFile(got))
+		}
+	}
+}
+
+// TestFileMoves moves bytes in each way, with and without the abilities of the machine.
+func TestFileMoves(t *testing.T) {
+	for name, fsys := range map[string]vfs.FS{"os": vfs.OS{}, "plain": plainFS{vfs.OS{}}} {
+		turn := NewClient(t.TempDir(), Who{}, ClientOptions{}).Begin(Burst{})
+		f, err := turn.FS(fsys).Create(filepath.Join(t.TempDir(), "f"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		long := bytes.Repeat([]byte("0123456789abcdef"), Threshold/16)
+		bufs := [][]byte{long[:10], long[10:20], long[20:]}
+		v := f.(vfs.Vectored)
+		if n, err := v.WriteV(bufs, 0); n != Threshold || err != nil {
+			t.Errorf("%s: wrote %d, %v", name, n, err)
+		}
+		if n, err := f.WriteAt(long, Threshold); n != Threshold || err != nil {
+			t.Errorf("%s: wrote %d, %v", name, n, err)
+		}
+		if err := errors.Join(f.Sync(), f.(vfs.Flusher).Flush(0, Threshold)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		into := [][]byte{make([]byte, 1000), make([]byte, Threshold), make([]byte, Threshold)}
+		if n, err := v.ReadV(into, 0); n != 2*Threshold || err != nil {
+			t.Errorf("%s: read %d, %v", name, n, err)
+		}
+		if got := bytes.Join(into, nil)[:2*Threshold]; !bytes.Equal(got, append(bytes.Clone(long), long...)) {
+			t.Errorf("%s: other bytes came back", name)
+		}
+		if n, err := v.ReadV(into, 2*Threshold); n != 0 || err != nil {
+			t.Errorf("%s: read %d, %v at the end", name, n, err)
+		}
+		if n, err := f.ReadAt(into[0], 2*Threshold-10); n != 10 || err != io.EOF {
+			t.Errorf("%s: read %d, %v across the end", name, n, err)
+		}
+		moved := int64(4*Threshold + 10)
+		if m, ok := f.(vfs.Mapper); ok {
+			mapped, err := m.Map(Threshold)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(mapped.Sync(0, Threshold), mapped.Close()); err != nil {
+				t.Error(err)
+			}
+			moved += Threshold
+		}
+		f.Close()
+		if r := turn.End(); r.Bytes != moved {
+			t.Errorf("%s: %d bytes moved, want %d", name, r.Bytes, moved)
+		}
+		if _, err := turn.FS(fsys).Open("/no/file"); !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
+	}
+}
+
+// plainFS hides what a file system can do beyond vfs.FS.
+type plainFS struct{ vfs.FS }
+
+func (p plainFS) Create(name string) (vfs.File, error) {
+	f, err := p.FS.Create(name)
+	return struct{ vfs.File }{f}, err
+}
+
+// TestFileWaits holds long operations and the Sync after them back, and lets short ones
+// pass. After End nothing waits.
+func TestFileWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := newUnit(t, ServeOptions{Arbiter: arbiter.Options{Policy: "fifo"}})
+		first := u.client("a", ClientOptions{}).Begin(Burst{Bytes: part})
+		hold(t, first)
+		turn := u.client("b", ClientOptions{}).Begin(Burst{Bytes: part})
+		f, err := turn.FS(u.fs).Create("/unit/f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := f.WriteAt(make([]byte, Threshold-1), 0); err != nil || f.Sync() != nil || time.Since(began) > 0 {
+			t.Errorf("a short write took %v, %v", time.Since(began), err)
+		}
+		time.AfterFunc(second, func() { first.End() })
+		var both sync.WaitGroup
+		both.Go(func() {
+			if _, err := f.WriteAt(make([]byte, Threshold), 0); err != nil || time.Since(began) != second {
+				t.Errorf("a write took %v, %v", time.Since(began), err)
+			}
+		})
+		both.Go(func() {
+			if _, err := f.ReadAt(make([]byte, Threshold), 0); err != nil && err != io.EOF || time.Since(began) != second {
+				t.Errorf("a read took %v, %v", time.Since(began), err)
+			}
+		})
+		both.Wait()
+		// The Sync of the long write waits, too; then comes the end.
+		next := u.client("c", ClientOptions{}).Begin(Burst{Bytes: part})
+		time.Sleep(second)
+		hold(t, next)
+		began = time.Now()
+		var syncing sync.WaitGroup
+		syncing.Go(func() {
+			if err := f.Sync(); err != nil || time.Since(began) != second {
+				t.Errorf("a sync took %v, %v", time.Since(began), err)
+			}
+		})
+		time.Sleep(second)
+		if r := turn.End(); r.Waited != 2*second || r.Times != 2 {
+			t.Errorf("report %+v", r)
+		}
+		syncing.Wait()
+		if _, err := f.WriteAt(make([]byte, Threshold), 0); err != nil || time.Since(began) != second {
+			t.Error("a write waits after the end")
+		}
+		next.End()
+	})
+}
