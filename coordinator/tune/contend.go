@@ -23,8 +23,9 @@ type OrderKind string
 
 // The kinds.
 const (
-	NoOrder    OrderKind = "none"  // requests are served as they come
-	TurnsOrder OrderKind = "turns" // jobs take turns with whole bursts
+	NoOrder     OrderKind = "none"    // targets serve requests as the description says
+	TurnsOrder  OrderKind = "turns"   // jobs take turns with whole bursts
+	TargetOrder OrderKind = "targets" // targets order the requests of all jobs
 )
 
 // An Order is how a storage was shared, and how the jobs fared.
@@ -47,12 +48,19 @@ type Contention struct {
 	Orders []Order   // the first is without an order
 }
 
-// Contend predicts how jobs fare that use a storage at the same time, without an order
-// and with each policy of turns. The seed and the background are those of the first job.
+// Policies are the orders that Contend compares.
+type Policies struct {
+	Turns   []string // of package arbiter
+	Targets []string // of package iosched
+}
+
+// Contend predicts how jobs fare that use a storage at the same time: without an order,
+// in turns, and with targets that order requests. The seed and the background are those
+// of the first job.
 //
 // In turns a job moves its bytes as fast as alone, from when the arbiter grants it the
 // storage to when it is done, or has to let others go first.
-func Contend(ctx context.Context, sys *pfs.System, jobs []Contender, turns []string) (*Contention, error) {
+func Contend(ctx context.Context, sys *pfs.System, jobs []Contender, o Policies) (*Contention, error) {
 	if len(jobs) == 0 {
 		return nil, fmt.Errorf("predict: no job is given")
 	}
@@ -69,19 +77,25 @@ func Contend(ctx context.Context, sys *pfs.System, jobs []Contender, turns []str
 		}
 	}
 	r.Alone = c.alone
-	flow, err := c.together(ctx)
-	if err != nil {
+	if err := r.add(c.together(ctx, NoOrder, "")); err != nil {
 		return nil, err
 	}
-	r.Orders = append(r.Orders, c.order(NoOrder, "", flow))
-	for _, policy := range turns {
-		o, err := c.inTurns(policy, r.Bytes)
-		if err != nil {
+	for _, policy := range o.Turns {
+		if err := r.add(c.inTurns(policy, r.Bytes)); err != nil {
 			return nil, err
 		}
-		r.Orders = append(r.Orders, o)
+	}
+	for _, policy := range o.Targets {
+		if err := r.add(c.together(ctx, TargetOrder, policy)); err != nil {
+			return nil, err
+		}
 	}
 	return r, nil
+}
+
+func (r *Contention) add(o Order, err error) error {
+	r.Orders = append(r.Orders, o)
+	return err
 }
 
 // contest has the jobs of a contention as package pfs takes them.
@@ -133,22 +147,27 @@ func (c *contest) runAlone(ctx context.Context, i int) error {
 	return nil
 }
 
-// together finds how long each job takes from its start while all use the storage.
-func (c *contest) together(ctx context.Context) ([]float64, error) {
+// together finds how long each job takes from its start while all use the storage. A
+// policy takes the place of that of the description.
+func (c *contest) together(ctx context.Context, kind OrderKind, policy string) (Order, error) {
 	var all []pfs.Job
 	for _, parts := range c.parts {
 		all = append(all, parts...)
 	}
-	r, err := pfs.Run(ctx, c.sys, all, c.options)
+	o := c.options
+	if policy != "" {
+		o.Scheduler = &pfs.Scheduler{Policy: policy}
+	}
+	r, err := pfs.Run(ctx, c.sys, all, o)
 	if err != nil {
-		return nil, err
+		return Order{}, err
 	}
 	flow, from := make([]float64, len(c.parts)), 0
 	for i, parts := range c.parts {
 		flow[i] = longest(r.Jobs[from : from+len(parts)])
 		from += len(parts)
 	}
-	return flow, nil
+	return c.order(kind, policy, flow), nil
 }
 
 // longest is the time of the slowest part of a job; all parts begin together.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ckpt/coordinator/tune"
+	"ckpt/image/iosched"
 	"ckpt/image/iosched/arbiter"
 	"ckpt/image/pfs"
 )
@@ -18,7 +19,7 @@ func oneDisk() *pfs.System {
 
 func contend(t *testing.T, sys *pfs.System, turns []string, jobs ...tune.Contender) *tune.Contention {
 	t.Helper()
-	c, err := tune.Contend(t.Context(), sys, jobs, turns)
+	c, err := tune.Contend(t.Context(), sys, jobs, tune.Policies{Turns: turns})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,15 +103,40 @@ func TestContendReader(t *testing.T) {
 }
 
 func TestContendMistakes(t *testing.T) {
-	if _, err := tune.Contend(t.Context(), oneDisk(), nil, nil); err == nil {
+	if _, err := tune.Contend(t.Context(), oneDisk(), nil, tune.Policies{}); err == nil {
 		t.Error("no jobs are accepted")
 	}
 	job := tune.Contender{Case: caseOf(t, "bt.W.4", 2)}
-	if _, err := tune.Contend(t.Context(), oneDisk(), []tune.Contender{job}, []string{"lottery"}); err == nil {
+	if _, err := tune.Contend(t.Context(), oneDisk(), []tune.Contender{job}, tune.Policies{Turns: []string{"lottery"}}); err == nil {
 		t.Error("policy lottery is accepted")
 	}
+	if _, err := tune.Contend(t.Context(), oneDisk(), []tune.Contender{job}, tune.Policies{Targets: []string{"lottery"}}); err == nil {
+		t.Error("policy lottery is accepted by targets")
+	}
 	job.Start = -1
-	if _, err := tune.Contend(t.Context(), oneDisk(), []tune.Contender{job}, nil); err == nil {
+	if _, err := tune.Contend(t.Context(), oneDisk(), []tune.Contender{job}, tune.Policies{}); err == nil {
 		t.Error("a start of -1 is accepted")
+	}
+}
+
+// A target with a policy of its own orders the requests of all jobs: where it seeks for
+// each chunk that comes in between, a policy that stays with a file is faster.
+func TestContendTargets(t *testing.T) {
+	sys := oneDisk()
+	sys.Targets.Seek = .02
+	job := tune.Contender{Case: caseOf(t, "bt.A.4", 2)}
+	c, err := tune.Contend(t.Context(), sys, []tune.Contender{job, job}, tune.Policies{Targets: iosched.Names()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	totals := make(map[string]float64)
+	for _, o := range c.Orders[1:] {
+		totals[o.Policy] = o.Total
+		if o.Kind != tune.TargetOrder || o.Turns != nil || slices.Min(o.Stretch) < .5 {
+			t.Errorf("%s %s: stretches %v, turns %v", o.Kind, o.Policy, o.Stretch, o.Turns)
+		}
+	}
+	if len(totals) != len(iosched.Names()) || totals["offset"] > .7*totals["fifo"] {
+		t.Errorf("totals %v: offset is not much faster than fifo", totals)
 	}
 }

@@ -34,6 +34,9 @@ func Accesses(sys *pfs.System, sources []plan.Source, p *plan.Plan) (pattern ios
 	if g := sys.Host.Gather.Parallel; g > 0 {
 		pattern.Network = float64(g)
 	}
+	if !sys.Host.OneHost {
+		pattern.Network *= float64(b.nodes) // all nodes exchange at the same time
+	}
 	pattern.Block = max(1, b.bytes/(pattern.Blocks*ranks))
 	pattern.Answer = pattern.Block
 	pattern.Domain = pattern.Blocks * pattern.Block
@@ -44,6 +47,7 @@ func Accesses(sys *pfs.System, sources []plan.Source, p *plan.Plan) (pattern ios
 // blocks adds up the blocks of all ranks.
 type blocks struct {
 	ranks  int   // that have bytes
+	nodes  int   // that they are on
 	blocks int64 // runs of bytes of one rank
 	bytes  int64
 	spans  int64 // from the first byte of a rank to its last
@@ -51,6 +55,7 @@ type blocks struct {
 
 // blocksOf goes through what ranks hold, whoever writes it.
 func blocksOf(sources []plan.Source, p *plan.Plan) (b blocks) {
+	nodes := make(map[int]bool)
 	for _, s := range sources {
 		_, offsets := p.Places(s.Rank)
 		var first, end, runs int64
@@ -67,10 +72,12 @@ func blocksOf(sources []plan.Source, p *plan.Plan) (b blocks) {
 			b.bytes += piece.Bytes
 		}
 		if runs > 0 {
+			nodes[s.Node] = true
 			b.ranks++
 			b.blocks += runs
 			b.spans += end - first
 		}
 	}
+	b.nodes = len(nodes)
 	return b
 }

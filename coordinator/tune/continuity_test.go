@@ -29,7 +29,7 @@ func TestAccesses(t *testing.T) {
 			t.Fatal(err)
 		}
 		a, ok := tune.Accesses(sys, m.Sources, p)
-		if !ok || a.Processes != 16 || a.Seek != .01 || a.Disk != 400e6 {
+		if !ok || a.Processes != 16 || a.Seek != .01 || a.Disk != 400e6 || a.Network != 4e9 {
 			t.Fatalf("%s: %+v, %v", c.layout, a, ok)
 		}
 		if (a.Blocks > 1) != c.more || c.more != (a.Span > a.Blocks*a.Block) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -29,6 +28,7 @@ const planRows = 20
 type layoutOptions struct {
 	ui.Placement
 	writePath
+	contendOptions
 	storage     storage.Options
 	np, rank    int
 	mpi         string
@@ -50,12 +50,16 @@ plan is of one full checkpoint: the data of every rank, and the shared segment o
 node with its first rank. The library zone is stored beside, once for the job.
 
 With --on the plan is carried out in virtual time on a described storage: how long it
-takes, what it waits for, how many writers each target has (docs/STORAGE.md).
+takes, what it waits for, how many writers each target has (docs/STORAGE.md). Each
+--with adds a job that uses the storage at the same time, and the command compares how
+all fare side by side, in turns, and with targets that order requests (docs/TURNS.md).
+A job file has the keys app, start, user, read, and the flags of this command.
 
 ckpt launch takes the same flags, and writes as planned.`,
 		Example: `  ckpt plan bt.C.64 --nodes 4 --layout shared --aggregators auto
   ckpt plan bt.C.64 --nodes 4 --layout aggregated --rounds --rank 16
   ckpt plan bt.C.64 --nodes 4 --layout shared --on eos-spider2
+  ckpt plan bt.C.64 --nodes 4 --on nfs --with bt.C.64,nodes=4 --with other-job.yaml
   ckpt plan cg.B --np 32 --map 8,8,8,8 --layout shared --stripe-count 4 --p4 --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -64,6 +68,9 @@ ckpt launch takes the same flags, and writes as planned.`,
 			}
 			if cmd.Flags().Changed("rank") && !o.rounds {
 				return ui.BadUsage(fmt.Sprintf("--rank %d: --rank selects the writer whose rounds are shown", o.rank), "add --rounds")
+			}
+			if err := o.contendOptions.check(cmd, o.storage.On); err != nil {
+				return err
 			}
 			return runPlan(cmd.Context(), g, &o, args[0])
 		},
@@ -76,9 +83,10 @@ ckpt launch takes the same flags, and writes as planned.`,
 	o.writePath.addFlags(f)
 	o.addTuningFlags(f)
 	o.storage.AddFlags(f, "on", "predict the time on this storage")
+	o.contendOptions.addFlags(f)
 	f.BoolVar(&o.rounds, "rounds", false, "show the rounds of a writer")
 	f.IntVar(&o.rank, "rank", 0, "show the rounds of this rank (default the first writer)")
-	f.BoolVar(&o.all, "all", false, fmt.Sprintf("show all writers and rounds, not the first %d", planRows))
+	f.BoolVar(&o.all, "all", false, fmt.Sprintf("show all jobs, writers and rounds, not the first %d", planRows))
 	return cmd
 }
 
@@ -90,10 +98,12 @@ type writePlan struct {
 	MPI     string      `json:"mpi"`
 	Zones   zones.Sizes `json:"zones"` // in memory, of the whole job
 	plan.Summary
-	Settings settingsLine      `json:"settings"`
-	Forecast *storage.Forecast `json:"forecast,omitempty"` // with --on
-	Schedule *schedule         `json:"schedule,omitempty"` // with --rounds
-	Notes    []string          `json:"notes,omitempty"`
+	Settings   settingsLine      `json:"settings"`
+	Forecast   *storage.Forecast `json:"forecast,omitempty"`        // with --on
+	Continuity *continuityLine   `json:"plan_continuity,omitempty"` // with --on
+	Contention *contention       `json:"contention,omitempty"`      // with --with
+	Schedule   *schedule         `json:"schedule,omitempty"`        // with --rounds
+	Notes      []string          `json:"notes,omitempty"`
 }
 
 func runPlan(ctx context.Context, g *ui.Globals, o *layoutOptions, app string) error {
@@ -133,7 +143,14 @@ func runPlan(ctx context.Context, g *ui.Globals, o *layoutOptions, app string) e
 	d.Settings = settingsJSON(&p.Settings)
 	done()
 	d.Notes = o.idle(p.Settings)
-	if d.Forecast, err = o.forecast(ctx, tune.Case{Instance: inst, Mapping: d.Mapping, MPI: o.mpi, Settings: settings, Whole: true}); err != nil {
+	c := tune.Case{Instance: inst, Mapping: d.Mapping, MPI: o.mpi, Settings: settings, Whole: true}
+	if d.Forecast, err = o.forecast(ctx, c); err != nil {
+		return err
+	}
+	if d.Continuity, err = o.continuity(m.Sources, p); err != nil {
+		return err
+	}
+	if d.Contention, err = o.contend(ctx, c); err != nil {
 		return err
 	}
 	return g.Show(d, func() error { return printWritePlan(g, &d, o.all) })
@@ -157,77 +174,6 @@ func (o *layoutOptions) forecast(ctx context.Context, c tune.Case) (*storage.For
 	}
 	r := storage.Of(sys, &f)
 	return &r, nil
-}
-
-// schedule has the operations of one writer, round by round.
-type schedule struct {
-	Rank   int             `json:"rank"`
-	Rounds []scheduleRound `json:"round_list"`
-}
-
-type scheduleRound struct {
-	Gathers []scheduleGather `json:"gather_list"`
-	Writes  []scheduleWrite  `json:"write_list"`
-}
-
-type scheduleGather struct {
-	Rank   int    `json:"rank"` // whose bytes
-	Region string `json:"region"`
-	Offset int64  `json:"offset"` // in the region
-	Bytes  int64  `json:"bytes"`
-	Buffer int64  `json:"buffer_offset"` // where to; -1 in place
-}
-
-type scheduleWrite struct {
-	File   int   `json:"file_index"`
-	Offset int64 `json:"offset"`
-	Bytes  int64 `json:"bytes"`
-}
-
-// schedule lists the rounds of the rank that the user named, at most most.
-func (o *layoutOptions) schedule(p *plan.Plan, m *job.PlannedMemory, most int) (*schedule, error) {
-	s := &schedule{Rank: p.Writers[0].Rank, Rounds: []scheduleRound{}}
-	if o.flags.Changed("rank") {
-		s.Rank = o.rank
-		if err := checkWriter(p, o.rank, len(m.Sources)); err != nil {
-			return nil, err
-		}
-	}
-	for r := range p.WriterPlan(s.Rank) {
-		if len(s.Rounds) == most {
-			break
-		}
-		var round scheduleRound
-		for _, x := range r.Gathers {
-			round.Gathers = append(round.Gathers, scheduleGather{x.From, m.Regions[x.Key], x.Offset, x.Bytes, x.Buffer})
-		}
-		for _, x := range r.Writes {
-			round.Writes = append(round.Writes, scheduleWrite{x.File, x.Offset, x.Bytes})
-		}
-		s.Rounds = append(s.Rounds, round)
-	}
-	return s, nil
-}
-
-// checkWriter checks that a rank writes.
-func checkWriter(p *plan.Plan, rank, np int) error {
-	if rank < 0 || rank >= np {
-		return ui.BadUsage(fmt.Sprintf("--rank %d: the job has ranks 0 to %d", rank, np-1), "give the number of a writer")
-	}
-	const most = 8
-	var writers []string
-	for _, w := range p.Writers {
-		if w.Rank == rank {
-			return nil
-		}
-		if len(writers) <= most {
-			writers = append(writers, strconv.Itoa(w.Rank))
-		}
-	}
-	if len(writers) > most {
-		writers[most] = "…"
-	}
-	return ui.BadUsage(fmt.Sprintf("--rank %d: other ranks write its bytes", rank), "choose a writer: "+strings.Join(writers, ", "))
 }
 
 // printWritePlan prints a plan as text, of its writers and rounds the first.
@@ -263,14 +209,25 @@ func printWritePlan(g *ui.Globals, d *writePlan, all bool) error {
 			text += fmt.Sprintf("%-12s%s\n", line[0], line[1])
 		}
 	}
+	if d.Continuity != nil {
+		text += fmt.Sprintf("%-12s%s\n", "continuity", d.Continuity.text())
+	}
 	if !g.Quiet {
 		for _, note := range d.Notes {
 			text += fmt.Sprintf("%-12s%s\n", "note", note)
 		}
 	}
 	g.Printf("%s\n", text)
-	if err := printWriters(g, d, all); err != nil || d.Schedule == nil {
+	if err := printWriters(g, d, all); err != nil {
 		return err
+	}
+	if d.Contention != nil {
+		if err := d.Contention.print(g, all); err != nil {
+			return err
+		}
+	}
+	if d.Schedule == nil {
+		return nil
 	}
 	return printSchedule(g, d)
 }
@@ -358,32 +315,6 @@ func firstToLast(n []int) string {
 		return strconv.Itoa(first)
 	}
 	return fmt.Sprintf("%d-%d", first, last)
-}
-
-// printSchedule prints rounds. Offsets are whole KiB, which is exact.
-func printSchedule(g *ui.Globals, d *writePlan) error {
-	kib := func(n int64) string { return strconv.FormatInt(n>>10, 10) }
-	var rows [][]string
-	for i, r := range d.Schedule.Rounds {
-		round := strconv.Itoa(i + 1)
-		for _, x := range r.Gathers {
-			step, buffer := "gather", ""
-			if x.Buffer == plan.InPlace {
-				step = "in place"
-			} else {
-				buffer = kib(x.Buffer)
-			}
-			rows = append(rows, []string{round, step, fmt.Sprintf("rank %d, %s", x.Rank, x.Region), kib(x.Offset), kib(x.Bytes), buffer})
-		}
-		for _, x := range r.Writes {
-			rows = append(rows, []string{round, "write", fmt.Sprintf("file %d", x.File), kib(x.Offset), kib(x.Bytes), ""})
-		}
-	}
-	i := slices.IndexFunc(d.Writers, func(w plan.WriterSummary) bool { return w.Rank == d.Schedule.Rank })
-	w := &d.Writers[i]
-	g.Printf("\nrank %d on node %d: %s\n", w.Rank, w.Node, ui.Count(int(w.Rounds), "round"))
-	g.Table([]string{"|round", "step", "where", "|offset KiB", "|KiB", "|buffer KiB"}, rows)
-	return printMore(g, int(w.Rounds)-len(d.Schedule.Rounds))
 }
 
 func fileBytes(p *plan.Plan) (n int64) {

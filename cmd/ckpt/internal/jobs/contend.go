@@ -1,0 +1,226 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/tune"
+	"ckpt/image/iosched"
+	"ckpt/image/iosched/arbiter"
+)
+
+// contendOptions are the flags about jobs that use the storage at the same time.
+type contendOptions struct {
+	with     []string
+	policies string
+}
+
+func (o *contendOptions) addFlags(f *pflag.FlagSet) {
+	f.StringArrayVar(&o.with, "with", nil, "with --on: another job at the same time: an application like bt.C.64, a workload or job file, with settings like ,start=30s,nodes=2,read (repeatable)")
+	f.StringVar(&o.policies, "policy", "all", "with --with: policies of turns and of targets, like fifo,wsjf")
+	ui.Choices(f, "policy", append(policyNames(), "all")...)
+}
+
+// turnPolicies are those of turns that keep an order.
+func turnPolicies() []string {
+	return slices.DeleteFunc(arbiter.Policies(), func(p string) bool { return p == "none" })
+}
+
+// policyNames are those of turns and of targets, in the order of turns.
+func policyNames() []string {
+	names := turnPolicies()
+	for _, p := range iosched.Names() {
+		if !slices.Contains(names, p) {
+			names = append(names, p)
+		}
+	}
+	return names
+}
+
+// chosen returns the policies to compare.
+func (o *contendOptions) chosen() (p tune.Policies, err error) {
+	if o.policies == "all" {
+		return tune.Policies{Turns: turnPolicies(), Targets: iosched.Names()}, nil
+	}
+	names := policyNames()
+	for name := range strings.SplitSeq(o.policies, ",") {
+		if name == "none" {
+			continue // it is always there
+		}
+		if !slices.Contains(names, name) {
+			hint := "the policies are " + strings.Join(names, ", ") + ", or all"
+			if near := ui.Nearest(name, names); near != "" {
+				hint = "did you mean " + near + "?"
+			}
+			return p, ui.BadUsage(fmt.Sprintf("--policy %s: no policy is called %q", o.policies, name), hint)
+		}
+		if slices.Contains(turnPolicies(), name) {
+			p.Turns = append(p.Turns, name)
+		}
+		if slices.Contains(iosched.Names(), name) {
+			p.Targets = append(p.Targets, name)
+		}
+	}
+	return p, nil
+}
+
+// check refuses flags that need others.
+func (o *contendOptions) check(cmd *cobra.Command, on string) error {
+	switch {
+	case len(o.with) > 0 && on == "":
+		return ui.BadUsage("--with "+o.with[0]+": jobs meet on a described storage only", "add --on")
+	case len(o.with) == 0 && cmd.Flags().Changed("policy"):
+		return ui.BadUsage("--policy "+o.policies+": a policy orders the requests of several jobs", "add --with, like --with bt.C.64")
+	}
+	return nil
+}
+
+// contention is how jobs fare at the same time, as --json prints it.
+type contention struct {
+	Jobs   []contenderLine `json:"contender_list"`
+	Orders []orderLine     `json:"order_list"`
+}
+
+type contenderLine struct {
+	App   string  `json:"app"`
+	NP    int     `json:"np"`
+	User  string  `json:"user,omitempty"`
+	Read  bool    `json:"restores"`
+	Begin float64 `json:"begin_s"`
+	Bytes int64   `json:"bytes"`
+	Alone float64 `json:"lone_s"`
+}
+
+type orderLine struct {
+	Kind       tune.OrderKind `json:"order_kind"`
+	Policy     string         `json:"policy,omitempty"`
+	Total      float64        `json:"makespan_s"`
+	Mean       float64        `json:"mean_flow_s"`
+	Max        float64        `json:"max_flow_s"`
+	TotalRatio float64        `json:"makespan_ratio"`
+	MeanRatio  float64        `json:"mean_flow_ratio"`
+	Jobs       []contenderWay `json:"contender_flow_list"`
+}
+
+type contenderWay struct {
+	Flow    float64 `json:"flow_s"`
+	Stretch float64 `json:"stretch"`
+	Turns   int     `json:"turn_count,omitempty"`
+}
+
+// contend predicts the job of the plan beside those of --with; nil without.
+func (o *layoutOptions) contend(ctx context.Context, c tune.Case) (*contention, error) {
+	if len(o.contendOptions.with) == 0 {
+		return nil, nil
+	}
+	policies, err := o.chosen()
+	if err != nil {
+		return nil, err
+	}
+	sys, err := o.storage.Load()
+	if err != nil {
+		return nil, err
+	}
+	if c.Background, err = o.storage.Background(); err != nil {
+		return nil, err
+	}
+	jobs, names := []tune.Contender{{Case: c}}, []string{c.Instance.String()}
+	for _, with := range o.contendOptions.with {
+		other, name, err := contender(with)
+		if err != nil {
+			return nil, err
+		}
+		jobs, names = append(jobs, other), append(names, name)
+	}
+	ctx, stop := ui.Interruptible(ctx)
+	defer stop()
+	r, err := tune.Contend(ctx, sys, jobs, policies)
+	if err != nil {
+		return nil, err
+	}
+	return contentionOf(r, jobs, names), nil
+}
+
+// contentionOf puts a contention into the form that is printed.
+func contentionOf(r *tune.Contention, jobs []tune.Contender, names []string) *contention {
+	d := new(contention)
+	for i, j := range jobs {
+		d.Jobs = append(d.Jobs, contenderLine{App: names[i], NP: j.Case.Instance.NP, User: j.User, Read: j.Read,
+			Begin: j.Start, Bytes: r.Bytes[i], Alone: r.Alone[i]})
+	}
+	none := &r.Orders[0]
+	for _, o := range r.Orders {
+		line := orderLine{Kind: o.Kind, Policy: o.Policy, Total: o.Total, Mean: o.Mean, Max: o.Max,
+			TotalRatio: o.Total / max(none.Total, 1e-9), MeanRatio: o.Mean / max(none.Mean, 1e-9)}
+		for i := range o.Flow {
+			way := contenderWay{Flow: o.Flow[i], Stretch: o.Stretch[i]}
+			if o.Turns != nil {
+				way.Turns = o.Turns[i]
+			}
+			line.Jobs = append(line.Jobs, way)
+		}
+		d.Orders = append(d.Orders, line)
+	}
+	return d
+}
+
+// name is that of an order in a table.
+func (o *orderLine) name() string {
+	if o.Policy == "" {
+		return "as they come"
+	}
+	return string(o.Kind) + ": " + o.Policy
+}
+
+// shownContenders is how many jobs have a column of their own without --all.
+const shownContenders = 3
+
+// print prints the jobs, and how they fare in each order.
+func (d *contention) print(g *ui.Globals, all bool) error {
+	g.Printf("\nat the same time\n")
+	var rows [][]string
+	for i, j := range d.Jobs {
+		what := "writes"
+		if j.Read {
+			what = "reads"
+		}
+		rows = append(rows, []string{strconv.Itoa(i + 1), j.App, j.User, what, ui.MiB(j.Bytes), ui.Seconds(j.Begin), ui.Seconds(j.Alone)})
+	}
+	if err := g.Sparse([]string{"|job", "app", "user", "it", "|MiB", "|start", "|alone"}, rows); err != nil {
+		return err
+	}
+	g.Printf("\n")
+	shown := len(d.Jobs)
+	if !all {
+		shown = min(shown, shownContenders)
+	}
+	header := []string{"order", "|total", "|mean flow", "|of none"}
+	for i := range shown {
+		header = append(header, fmt.Sprintf("%s|job %d", map[bool]string{true: "~"}[i > 1], i+1))
+	}
+	rows = nil
+	for _, o := range d.Orders {
+		row := []string{o.name(), ui.Seconds(o.Total), ui.Seconds(o.Mean), fmt.Sprintf("%.2f", o.MeanRatio)}
+		for _, j := range o.Jobs[:shown] {
+			row = append(row, fmt.Sprintf("%s ×%.2f", ui.Seconds(j.Flow), j.Stretch))
+		}
+		rows = append(rows, row)
+	}
+	if err := g.Table(header, rows); err != nil {
+		return err
+	}
+	return printMore(g, len(d.Jobs)-shown)
+}
+
+// planMemory evaluates the workload of a case.
+func planMemory(c *tune.Case) (*job.PlannedMemory, error) {
+	return job.PlanMemory(c.Instance, c.Mapping, c.MPI)
+}
