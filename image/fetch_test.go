@@ -14,10 +14,10 @@ import (
 
 	"ckpt/image/codec"
 	"ckpt/image/container"
+	"ckpt/internal/race"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
-	"ckpt/internal/race"
 	"ckpt/zones"
 )
 
