@@ -44,7 +44,7 @@ func TestImports(t *testing.T) {
 		"image":              {"internal/vfs", "internal/durable", "image", "zones", "iotrace"},
 		"image/iosched":      {"image/iosched"},
 		"image/pfs":          {"image/iosched", "image/plan", "internal/quantity"},
-		"image/pfs/mix":      {"image/pfs"},
+		"image/pfs/mix":      {"image/iosched", "image/pfs"},
 		"image/pfs/probe":    {"image/pfs", "image/plan", "internal/vfs", "internal/durable", "internal/descent"},
 		"internal/descent":   {},
 		"predict":            {"predict", "dataset", "zones"},

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ckpt/image/iosched"
 	"ckpt/image/pfs"
 	"ckpt/internal/race"
 )
@@ -212,6 +213,19 @@ func TestMix(t *testing.T) {
 	bounded(t, mlf, 500*time.Millisecond)
 	for _, f := range mlf.Units[0].Files {
 		t.Logf("%-20s %-5s %5d, %5d / %4d, %3d, %3d, %5d, %4d; mean %.1f, longest %v", f.File, f.Op, f.Requests, f.Sum, f.Aggregates, f.Biggest, f.Last, f.Shift, f.Better, f.MeanAggregate(), f.Longest)
+	}
+}
+
+// TestPolicies runs the mix under every policy. Under none is the makespan, or the sum of
+// all flow times, as short as under mlf.
+func TestPolicies(t *testing.T) {
+	best := run(t, sophia(t), policy("mlf"), Ten()...)
+	for _, name := range iosched.Names() {
+		r := run(t, sophia(t), policy(name), Ten()...)
+		t.Logf("%-8s makespan %6.1f s, longest flow %6.1f s, sum of flows %7.1f s", name, r.Makespan, r.MaxFlow, r.SumFlow)
+		if name != "mlf" && (r.Makespan <= best.Makespan || r.SumFlow <= best.SumFlow) {
+			t.Errorf("%s: makespan %v s, sum of flows %v; mlf %v, %v", name, r.Makespan, r.SumFlow, best.Makespan, best.SumFlow)
+		}
 	}
 }
 
