@@ -45,8 +45,10 @@ type app struct {
 	stats    appStats
 }
 
-// A user has applications. Its account is what its applications were given
-// while applications of other users waited.
+// A user has applications. Its account is what its applications were given, or
+// more: a user that comes back starts from the least account of those that have
+// bursts then, so that time without work earns no credit. Only differences
+// between accounts count.
 type user struct {
 	name    string
 	share   float64
@@ -88,9 +90,10 @@ func (a *Arbiter) forget(p *app) {
 		a.skip = nil
 	}
 	p.user.apps--
+	least := a.leastAccount()
 	for name, u := range a.users {
 		// An account that others may still hold against the user stays.
-		if u.apps == 0 && u.account <= a.leastAccount() {
+		if u.apps == 0 && u.account <= least {
 			delete(a.users, name)
 		}
 	}
@@ -105,7 +108,6 @@ func (a *Arbiter) begin(p *app) {
 		clear(p.seen)
 	}
 	if !a.active(p.user) {
-		// Time without work earns no credit.
 		p.user.account = max(p.user.account, least)
 	}
 }
@@ -120,18 +122,22 @@ func (a *Arbiter) active(u *user) bool {
 	return slices.ContainsFunc(a.apps, func(p *app) bool { return p.user == u && len(p.bursts) > 0 })
 }
 
-// leastAccount is the smallest account of the users with bursts.
+// leastAccount is the smallest account of the users with bursts, or the largest
+// of all if there are none: then all have what they wanted.
 func (a *Arbiter) leastAccount() float64 {
-	least := math.Inf(1)
+	least, largest := math.Inf(1), 0.0
 	for _, p := range a.apps {
 		if len(p.bursts) > 0 {
 			least = min(least, p.user.account)
 		}
 	}
-	if math.IsInf(least, 1) {
-		return 0
+	if !math.IsInf(least, 1) {
+		return least
 	}
-	return least
+	for _, u := range a.users {
+		largest = max(largest, u.account)
+	}
+	return largest
 }
 
 // moved notes progress of a burst.
@@ -145,7 +151,7 @@ func (a *Arbiter) moved(b *burst, n int64) {
 		p.gap = max(p.gap, a.now-p.last)
 	}
 	p.last, p.progressed = a.now, true
-	if b.granted && a.contended(p) {
+	if b.granted {
 		p.user.account += float64(n) / p.user.share
 	}
 	a.rate.moved(p, n, a.solo())
@@ -162,8 +168,11 @@ func (a *Arbiter) eligible(p *app) bool {
 }
 
 func (a *Arbiter) ready(b *burst) bool {
-	return !b.granted && !b.straggler && !b.conn.silent && a.now-b.conn.heard < a.o.Lease
+	return !b.granted && !b.straggler && !a.silent(b.conn)
 }
+
+// silent reports whether a connection has given no sign of life for a lease.
+func (a *Arbiter) silent(c *conn) bool { return a.now-c.heard >= a.o.Lease }
 
 // remaining estimates the bytes that an application has left to move.
 func (a *Arbiter) remaining(p *app) float64 {

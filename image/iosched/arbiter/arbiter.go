@@ -35,7 +35,6 @@ type conn struct {
 	id     Conn
 	app    *app
 	heard  time.Duration // when it gave a sign of life
-	silent bool          // was evicted, and has said nothing since
 	bursts map[uint64]*burst
 }
 
@@ -210,7 +209,7 @@ func (a *Arbiter) conn(id Conn) (*conn, error) {
 	if c == nil {
 		return nil, fmt.Errorf("connection %d has not joined", id)
 	}
-	c.heard, c.silent = a.now, false
+	c.heard = a.now
 	return c, nil
 }
 

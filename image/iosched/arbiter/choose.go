@@ -66,7 +66,7 @@ func (a *Arbiter) best(list []*app, hold *app, why occasion) (best *app) {
 	}
 	var least float64
 	for _, p := range list {
-		c := a.cost(p, why)
+		c := a.cost(p)
 		if p == hold {
 			c *= a.advantage(why)
 		}
@@ -91,7 +91,7 @@ func (a *Arbiter) advantage(why occasion) float64 {
 }
 
 // cost is what a policy has the least of first.
-func (a *Arbiter) cost(p *app, why occasion) float64 {
+func (a *Arbiter) cost(p *app) float64 {
 	switch a.o.Policy {
 	case "rr":
 		if !p.waiting { // It goes to the end of the line.

@@ -28,7 +28,6 @@ type key struct {
 type mirrored struct {
 	app, user string
 	heard     time.Duration
-	silent    bool // evicted, and nothing heard since
 }
 
 type request struct {
@@ -68,7 +67,7 @@ func (m *mirror) checkWaits(now time.Duration) {
 			waits[name] = true
 		}
 		waits[name] = waits[name] && !r.granted
-		excused[name] = excused[name] || r.straggler || c.silent || now-c.heard >= m.s.o.Lease
+		excused[name] = excused[name] || r.straggler || now-c.heard >= m.s.o.Lease
 	}
 	maps.DeleteFunc(m.since, func(name string, _ time.Duration) bool { return !waits[name] || excused[name] })
 	bound := m.s.o.MaxWait + time.Duration(len(waits))*(m.s.o.Window+m.s.o.Grace)
@@ -115,7 +114,7 @@ func (m *mirror) note(now time.Duration, e arbiter.Event) {
 }
 
 func (m *mirror) hear(c arbiter.Conn, now time.Duration) {
-	m.conns[c].heard, m.conns[c].silent = now, false
+	m.conns[c].heard = now
 }
 
 func (m *mirror) act(x arbiter.Action) {
@@ -138,7 +137,6 @@ func (m *mirror) act(x arbiter.Action) {
 		}
 		if x.Verb == arbiter.Evict {
 			r.granted, r.straggler = false, true
-			m.conns[x.Conn].silent = m.s.now-m.conns[x.Conn].heard >= m.s.o.Lease
 		}
 	}
 }
@@ -183,7 +181,7 @@ func (m *mirror) checkOrder(x arbiter.Action, r *request) {
 		if r.file == "" || e == r || e.file != r.file || d.app != c.app || d.user != c.user {
 			continue
 		}
-		lives := !d.silent && m.s.now-d.heard < m.s.o.Lease
+		lives := m.s.now-d.heard < m.s.o.Lease
 		if e.order < r.order && !e.granted && lives {
 			m.s.fault("burst %d.%d overtakes burst %d.%d on file %s", x.Conn, x.Burst, k.conn, k.burst, r.file)
 		}

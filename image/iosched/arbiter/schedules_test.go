@@ -155,3 +155,14 @@ func (s *sim) drawFaults(horizon time.Duration) (kills, stops, restarts int) {
 	}
 	return kills, stops, restarts
 }
+
+// The same events at the same times have the same actions.
+func TestSameSeedSameActions(t *testing.T) {
+	for seed := range uint64(12) {
+		a, _ := schedule(seed)
+		b, _ := schedule(seed)
+		if a.actions != b.actions || a.now != b.now {
+			t.Errorf("seed %d has %x at %v and %x at %v", seed, a.actions, a.now, b.actions, b.now)
+		}
+	}
+}

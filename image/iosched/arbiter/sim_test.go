@@ -25,6 +25,7 @@ type sim struct {
 	disk    disk
 	faults  []string
 	events  int
+	actions uint64 // a hash of all
 }
 
 type moment struct {
@@ -121,11 +122,11 @@ type controller struct {
 
 // A link is a connection: both directions keep their order.
 type link struct {
-	id         arbiter.Conn
-	ctl        *controller
-	client     *client
-	up, down   time.Duration // when the newest message of each direction arrives
-	lost, left bool
+	id       arbiter.Conn
+	ctl      *controller
+	client   *client
+	up, down time.Duration // when the newest message of each direction arrives
+	left     bool
 }
 
 func (s *sim) startController() {
@@ -204,6 +205,7 @@ func (ctl *controller) step(e arbiter.Event) {
 	}
 	ctl.see(ctl.s.now, e, actions)
 	for _, x := range actions {
+		ctl.s.actions = ctl.s.actions*31 + uint64(x.Verb) + uint64(x.Conn)<<8 + x.Burst<<20 + x.Turn<<40
 		l := ctl.links[x.Conn]
 		l.down = max(l.down, ctl.s.now+ctl.s.delay())
 		ctl.s.after(l.down-ctl.s.now, func() { l.client.receive(l, x) })

@@ -15,7 +15,7 @@ type rate struct {
 
 // moved notes that an application has moved n bytes.
 func (r *rate) moved(p *app, n int64, solo bool) {
-	if r.app == p && solo && p.held > r.from {
+	if r.app == p && solo {
 		r.bytes += float64(n)
 		r.time += p.held - r.from
 		if r.time >= time.Millisecond && r.bytes > 0 {

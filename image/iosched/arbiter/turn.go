@@ -37,7 +37,7 @@ func (a *Arbiter) advance(now time.Duration) {
 		busy = true
 		p.held += passed
 		p.stats.held += passed
-		if !p.progressed && a.contended(p) {
+		if !p.progressed {
 			p.user.account += passed.Seconds() * a.rate.perSecond / p.user.share
 		}
 	}
@@ -160,7 +160,7 @@ func (a *Arbiter) admit(p *app) {
 // it. Earlier ones that wait are granted first.
 func (a *Arbiter) behind(earlier []*burst, b *burst) bool {
 	return b.file != "" && b.conn.app.stragglers > 0 && slices.ContainsFunc(earlier, func(e *burst) bool {
-		return e.file == b.file && e.straggler && !e.conn.silent && a.now-e.conn.heard < a.o.Lease
+		return e.file == b.file && e.straggler && !a.silent(e.conn)
 	})
 }
 
@@ -225,11 +225,9 @@ func (a *Arbiter) evictLate() {
 		return
 	}
 	for _, b := range p.bursts {
-		silent := a.now-b.conn.heard >= a.o.Lease
-		if !b.granted || !silent && !(t.revoked && a.now >= t.revokeEnd) {
+		if !b.granted || !a.silent(b.conn) && !(t.revoked && a.now >= t.revokeEnd) {
 			continue
 		}
-		b.conn.silent = b.conn.silent || silent
 		a.drop(b)
 		a.straggles(b, true)
 		p.stats.evictions++
@@ -281,11 +279,6 @@ func (a *Arbiter) stall(p *app) time.Duration { return max(a.o.Stall, 4*p.gap) }
 // rivals reports whether another application waits for the unit.
 func (a *Arbiter) rivals(p *app) bool {
 	return slices.ContainsFunc(a.apps, func(q *app) bool { return q != p && a.eligible(q) })
-}
-
-// contended reports whether an application of another user waits.
-func (a *Arbiter) contended(p *app) bool {
-	return slices.ContainsFunc(a.apps, func(q *app) bool { return q.user != p.user && q.grants == 0 && a.eligible(q) })
 }
 
 // solo reports whether one application has turns, and no straggler is known.

@@ -88,6 +88,17 @@ func TestFIFOKeepsTheTurnOverWindows(t *testing.T) {
 	x.at(1501, "grant 2.1 #2", release(1, 2, 1))
 }
 
+// A rank that asks in the first window has the place in line of its application.
+func TestFIFOCountsLateRanksWithTheFirst(t *testing.T) {
+	x := newTable(t, arbiter.Options{Policy: "fifo"})
+	x.at(0, "", join(1, "a", "u"), join(2, "a", "u"), join(3, "b", "u"))
+	x.at(0, "grant 1.1 #1", ask(1, 1, 1000))
+	x.at(1, "", ask(3, 1, 1000))
+	x.at(2, "grant 2.1 #1", ask(2, 1, 1000))
+	x.at(100, "", end(1, 1))
+	x.tick(500, "")
+}
+
 func TestMLFPutsNewApplicationsFirst(t *testing.T) {
 	x := newTable(t, arbiter.Options{Policy: "mlf", Window: 800 * ms})
 	three(x)
@@ -126,6 +137,14 @@ func TestLatecomersJoinTheirApplication(t *testing.T) {
 	x.at(503, "grant 3.1 #2", release(2, 1, 1))
 	x.at(600, "grant 4.1 #3", end(3, 1))
 	x.at(700, "grant 1.1 #4, grant 2.1 #4, grant 1.2 #4", end(4, 1))
+}
+
+func TestNobodyJoinsATurnThatEnds(t *testing.T) {
+	x := newTable(t, arbiter.Options{Policy: "rr"})
+	x.at(0, "", join(1, "a", "u"), join(2, "a", "u"), join(3, "b", "u"))
+	x.at(0, "grant 1.1 #1", ask(1, 1, 1000))
+	x.at(1, "", ask(3, 1, 1000))
+	x.at(500, "revoke 1.1 #1", ask(2, 1, 1000))
 }
 
 func TestSilentHolderIsEvictedForOthers(t *testing.T) {
@@ -194,11 +213,21 @@ func TestIdleHolderGivesTheTurnToTheNext(t *testing.T) {
 	three(x)
 	x.at(0, "grant 1.1 #1", ask(1, 1, 1<<20))
 	x.at(1, "", ask(2, 1, 1<<30))
+	x.at(2, "", progress(1, 1, 1))
 	x.at(5, "revoke 1.1 #1", arbiter.Idle{Conn: 1, Burst: 1})
 	// It is shorter, and still the other one goes.
 	x.at(6, "grant 2.1 #2", release(1, 1, 1))
 	x.tick(506, "revoke 2.1 #2")
 	x.at(507, "grant 1.1 #3", release(2, 1, 2))
+}
+
+// Progress ends what Idle said.
+func TestIdleUntilTheNextProgress(t *testing.T) {
+	x := newTable(t, arbiter.Options{Policy: "fifo"})
+	three(x)
+	x.at(0, "grant 1.1 #1", ask(1, 1, 1<<20))
+	x.at(5, "", arbiter.Idle{Conn: 1, Burst: 1}, progress(1, 1, 1))
+	x.at(6, "", ask(2, 1, 1<<30))
 }
 
 func TestStalledHolderGivesTheTurnToTheNext(t *testing.T) {
@@ -330,6 +359,28 @@ func TestWeights(t *testing.T) {
 	x.at(1, "", arbiter.Join{Conn: 2, App: "b", User: "u", Weight: 2}, ask(2, 1, 30<<20))
 	x.at(2, "", join(3, "c", "u"), ask(3, 1, 20<<20))
 	x.at(3, "grant 2.1 #2", end(1, 1))
+}
+
+// What a user was given while no other wanted the unit is not held against it,
+// and neither is what was evened out since.
+func TestAccountsOfUsers(t *testing.T) {
+	x := newTable(t, arbiter.Options{})
+	x.at(0, "grant 1.1 #1", join(1, "a", "u"), ask(1, 1, 9<<30))
+	x.at(1000, "", progress(1, 1, 8<<30))
+	// u has 1 GiB left and is ahead by nothing: v, with 2 GiB, waits.
+	x.at(1001, "", join(2, "b", "v"), ask(2, 1, 2<<30))
+	x.at(1400, "", progress(1, 1, 1<<30))
+	x.at(1401, "grant 2.1 #2", end(1, 1))
+	// Now u is ahead by 1 GiB, so that its next GiB counts as two.
+	x.at(1402, "", ask(1, 2, 1<<30), progress(2, 1, 1))
+	x.tick(1901, "")
+	x.at(2000, "", progress(2, 1, 2<<30-1))
+	x.at(2001, "grant 1.2 #3", end(2, 1))
+	x.at(2002, "", end(1, 2))
+	// Nobody wants the unit: all start alike.
+	x.at(3000, "grant 1.3 #4", join(3, "c", "w"), ask(1, 3, 1<<20))
+	x.at(3001, "", ask(3, 1, 4<<20), ask(2, 2, 3<<20))
+	x.at(3002, "grant 2.2 #5", end(1, 3))
 }
 
 // What a client says cannot make sums overflow.
