@@ -12,7 +12,7 @@ const (
 	maxBytes = 1 << 60
 	// leftKept is how many applications are still shown after they left.
 	leftKept = 64
-	// defaultRate is taken for the rate of a unit until progress was seen.
+	// defaultRate is the guess at the rate of a unit until progress was seen.
 	defaultRate = 100e6
 	// minEstimate is the least that a burst of unknown length may have left.
 	minEstimate = 1 << 20

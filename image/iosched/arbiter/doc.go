@@ -36,12 +36,12 @@
 //   - srpt: the application with the fewest bytes left. It preempts.
 //   - mlf: the application that has used the fewest windows in this burst. The
 //     first window is a sixteenth of the whole one, and each is twice the last.
-//   - wsjf, the default: srpt with accounts. What an application is given while
-//     those of another user wait is put on the account of its user, and counts
-//     as if it was still to be moved, over the share of the user. So a user with
-//     ten applications gets no more than a user with one while both wait, but
-//     two equal bursts of two users still go one after the other: what the
-//     account of the first gains, its burst loses.
+//   - wsjf, the default: srpt with an account for each user. The bytes that a
+//     user was given more than the others count as if its application still had
+//     them to move, over the share of the user. So a user with ten applications
+//     gets no more than a user with one while both wait. Two equal bursts of two
+//     users still go one after the other: the burst of the first loses as many
+//     bytes as its account gains.
 //
 // srpt and wsjf need the length of a burst, or guess it: a burst that does not
 // say, or moves more than it said, is expected to move as much again as it has,
@@ -53,7 +53,7 @@
 // come late, die, stop and come back; its bursts have unknown lengths, and
 // nobody says in advance how many bytes a grant is. An adapter would have to
 // withdraw, change and postpone requests behind the back of a policy that owns
-// its queue. What is left to share is a comparison of two numbers.
+// its queue. A comparison of two numbers is all that could be shared.
 //
 // # Promises
 //

@@ -361,8 +361,8 @@ func TestWeights(t *testing.T) {
 	x.at(3, "grant 2.1 #2", end(1, 1))
 }
 
-// What a user was given while no other wanted the unit is not held against it,
-// and neither is what was evened out since.
+// A user is not held back for bytes that it was given while no other wanted the
+// unit, nor for those of a time after which all had what they wanted.
 func TestAccountsOfUsers(t *testing.T) {
 	x := newTable(t, arbiter.Options{})
 	x.at(0, "grant 1.1 #1", join(1, "a", "u"), ask(1, 1, 9<<30))
@@ -383,7 +383,7 @@ func TestAccountsOfUsers(t *testing.T) {
 	x.at(3002, "grant 2.2 #5", end(1, 3))
 }
 
-// What a client says cannot make sums overflow.
+// Sums do not overflow, whatever a client says.
 func TestHugeBursts(t *testing.T) {
 	x := newTable(t, arbiter.Options{})
 	x.at(0, "grant 1.1 #1, grant 1.2 #1", join(1, "a", "u"), ask(1, 1, math.MaxInt64), ask(1, 2, math.MaxInt64))
