@@ -18,6 +18,12 @@ type app struct {
 	since    time.Duration  // when it began to wait, or was served last
 	first    uint64         // the number of its first request since then
 	index    int            // in the heap or ring of the policy
+
+	// Under wsjf:
+	processes map[int]struct{} // ranks that are likely to have requests again
+	patience  patience
+	lastFile  string
+	lastOp    Op
 }
 
 // user is who has applications that wait.
@@ -54,12 +60,13 @@ func (p *apps) add(now time.Duration, r *Request) (a *app, first bool) {
 	r.left = r.Bytes
 	a = p.byName[r.App]
 	if a == nil {
-		a = &app{name: r.App, user: p.user(r.User), fifo: heap[*Request]{less: older}, index: -1}
+		a = &app{name: r.App, user: p.user(r.User), fifo: heap[*Request]{less: older}, index: -1, processes: make(map[int]struct{})}
 		p.byName[r.App] = a
 	}
 	r.place.app = a
 	if p.sweeps {
 		r.place.file = p.files.of(r.File)
+		a.processes[r.Rank] = struct{}{}
 	}
 	p.len++
 	if a.left == 0 {
@@ -115,7 +122,9 @@ func (p *apps) serve(now time.Duration, a *app) []Grant {
 	}
 	var r *Request
 	if p.sweeps {
-		r = a.sweep.next()
+		r, _ = a.sweep.nearest()
+		a.sweep.take(r)
+		a.lastFile, a.lastOp = r.File, r.Op
 	} else {
 		r = a.fifo.pop()
 	}

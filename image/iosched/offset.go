@@ -35,6 +35,15 @@ func (s *sweep) next() *Request {
 	return n.item
 }
 
+// nearest returns the request at the position, or else the first, and whether it is at
+// the position.
+func (s *sweep) nearest() (r *Request, follows bool) {
+	if n := s.tree.from(s.at); n != nil && n.key.file == s.at.file && n.key.offset == s.at.offset {
+		return n.item, true
+	}
+	return s.tree.from(key{}).item, false
+}
+
 // take takes out r, and goes on behind it.
 func (s *sweep) take(r *Request) {
 	s.remove(r)

@@ -20,6 +20,9 @@ type Options struct {
 	// Bound is how long an application waits under wsjf before it goes first
 	// whatever its length. 0 is 10 s.
 	Bound time.Duration
+	// IdleWait is how long wsjf keeps the unit for the next request of the application
+	// that it serves. 0 is 3 ms; below 0 it does not.
+	IdleWait time.Duration
 	// Deadline has the parameters of the policy deadline; nil is DefaultDeadline.
 	Deadline *DeadlineOptions
 	// MLF has the parameters of the policy mlf; nil is DefaultMLF.

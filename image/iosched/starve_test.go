@@ -24,7 +24,7 @@ func TestStarvation(t *testing.T) {
 	}{
 		{"mlf", func(n int) time.Duration { return mlf.Deadline + time.Duration(n)*window }},
 		{"rr", func(n int) time.Duration { return time.Duration(n) * quantum / block * request }},
-		{"wsjf", func(n int) time.Duration { return bound + time.Duration(n)*quantum/block*request }},
+		{"wsjf", func(n int) time.Duration { return bound + time.Duration(n)*quantum/block*(request+defaultIdle) }},
 	} {
 		t.Run(c.policy, func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {

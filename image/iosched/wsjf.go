@@ -8,20 +8,31 @@ import (
 // wsjf serves the application that has the fewest bytes left to move, divided by
 // its share of what its user may have. So a user with many applications gets no more
 // than a user with one. An application that has waited for longer than the bound goes
-// first. Requests of an application are served in the order of offsets.
+// first. Requests of an application are served in the order of offsets, and it keeps
+// the unit for a moment if its next request is about to come.
 type wsjf struct {
 	apps
 	bound  time.Duration
+	idle   time.Duration
 	active []*app // with requests that wait
+	keeper *app   // for whose request the unit stays idle, or nil
+	until  time.Duration
+	wait   Wait
 }
 
-const defaultBound = 10 * time.Second
+const (
+	defaultBound = 10 * time.Second
+	defaultIdle  = 3 * time.Millisecond
+)
 
 func newWSJF(o Options) *wsjf {
-	p := &wsjf{apps: newApps(o, defaultQuantum), bound: defaultBound}
+	p := &wsjf{apps: newApps(o, defaultQuantum), bound: defaultBound, idle: defaultIdle}
 	p.sweeps = true
 	if o.Bound > 0 {
 		p.bound = o.Bound
+	}
+	if o.IdleWait != 0 {
+		p.idle = o.IdleWait
 	}
 	return p
 }
@@ -65,16 +76,57 @@ func (p *wsjf) Next(now time.Duration) ([]Grant, time.Duration) {
 		return nil, 0
 	}
 	a := p.current
-	if !p.continues() {
-		a = p.choose(now)
-		p.used = 0
+	switch {
+	case a == nil || p.used >= p.quantum:
+		a = nil
+	case a.waiting() == 0:
+		if wake := p.linger(now, a, Synchronous); wake > 0 {
+			return nil, wake
+		}
+		a = nil
 	}
+	if a == nil {
+		a = p.choose(now)
+		p.current, p.used = a, 0
+	}
+	if _, follows := a.sweep.nearest(); !follows {
+		if wake := p.linger(now, a, Shift); wake > 0 {
+			return nil, wake
+		}
+	} else if p.keeper == a {
+		a.patience = patience{}
+	}
+	p.keeper = nil
 	out := p.serve(now, a)
 	if a.waiting() == 0 {
 		p.leave(a)
 	}
 	return out, 0
 }
+
+// linger returns until when the unit stays idle, since a process of a is likely to have
+// a request soon that follows the last one; 0 says that it does not.
+func (p *wsjf) linger(now time.Duration, a *app, reason Reason) time.Duration {
+	all := a.declared > 0 && a.burst <= a.left // that it has said wait already
+	switch {
+	case p.idle <= 0 || all || a.waiting() >= len(a.processes):
+		return 0
+	case p.keeper != a:
+		if !a.patience.try() {
+			return 0
+		}
+		p.keeper, p.until = a, now+p.idle
+		p.wait = Wait{File: a.lastFile, Op: a.lastOp, Reason: reason, Number: p.wait.Number + 1}
+	case now >= p.until:
+		a.patience.failed()
+		clear(a.processes)
+		return 0
+	}
+	return p.until
+}
+
+// Waiting describes the wait that Next asked for last.
+func (p *wsjf) Waiting() Wait { return p.wait }
 
 func (p *wsjf) choose(now time.Duration) (best *app) {
 	overdue := false

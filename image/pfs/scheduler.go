@@ -83,7 +83,11 @@ func (s *Scheduler) options(rate float64) iosched.Options {
 	for _, name := range s.Without {
 		mlfParts[name](&m)
 	}
-	return iosched.Options{Rate: rate, Quantum: int64(s.Quantum), Bound: ns(float64(s.Bound)), MLF: &m}
+	idle := ns(float64(s.IdleWait))
+	if m.IdleWait == 0 {
+		idle = -1
+	}
+	return iosched.Options{Rate: rate, Quantum: int64(s.Quantum), Bound: ns(float64(s.Bound)), IdleWait: idle, MLF: &m}
 }
 
 // scheduler returns the one that counts: of the options, or of the description, or
