@@ -17,7 +17,7 @@ type Scheduler struct {
 	PerRequest Duration `yaml:"per_request,omitempty" json:"per_request"` // how much later a request waits for its turn
 	Quantum    Bytes    `yaml:"quantum,omitempty" json:"quantum"`         // of rr, srpt and wsjf; the base quantum of mlf
 	Bound      Duration `yaml:"bound,omitempty" json:"bound"`             // of wsjf: how long an application waits; of mlf: a request
-	// The others are for mlf.
+	// The others are for mlf, IdleWait and its part of Without for wsjf as well.
 	MaxAggregate  Bytes    `yaml:"max_aggregate,omitempty" json:"max_aggregate"`
 	MaxWindow     Duration `yaml:"max_window,omitempty" json:"max_window"`
 	ShiftWait     Duration `yaml:"shift_wait,omitempty" json:"shift_wait"`
