@@ -62,6 +62,9 @@ type Options struct {
 	// Seed decides random orders, and when within Spread a process begins.
 	Seed   uint64
 	Spread float64 // seconds; default 0.05
+	// Think is how many seconds a process lets pass, at most, between an answer and its
+	// next operation. Each time is drawn.
+	Think float64
 	// Scheduler, if not nil, takes the place of that of the description.
 	Scheduler *pfs.Scheduler
 }
@@ -142,6 +145,9 @@ func Begin(sim *pfs.Sim, apps []App, o Options) (*Mix, error) {
 		o.Spread = 0.05
 	}
 	m := &Mix{sim: sim}
+	if !(o.Spread > 0 && o.Spread <= 1e6) || !(o.Think >= 0 && o.Think <= 1e6) {
+		return nil, fmt.Errorf("mix: a spread of %v s, %v s between operations, want 0 to 1e6", o.Spread, o.Think)
+	}
 	for i := range apps {
 		if err := apps[i].check(); err != nil {
 			return nil, err
@@ -151,7 +157,7 @@ func Begin(sim *pfs.Sim, apps []App, o Options) (*Mix, error) {
 	for i := range apps {
 		a := &running{App: apps[i], left: apps[i].Processes}
 		m.apps = append(m.apps, a)
-		a.begin(sim, rand.New(rand.NewPCG(o.Seed, uint64(i))), o.Spread, node)
+		a.begin(sim, rand.New(rand.NewPCG(o.Seed, uint64(i))), o, node)
 		node += a.Processes
 	}
 	return m, nil

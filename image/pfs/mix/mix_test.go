@@ -81,6 +81,7 @@ func TestRefuses(t *testing.T) {
 		{func(a *App, _ *Options) { a.Grain = 0 }, "operations of 0 bytes"},
 		{func(a *App, _ *Options) { a.Bytes = math.MaxInt64 }, "want 1 to"},
 		{func(a *App, _ *Options) { a.Start = math.NaN() }, "start after NaN s"},
+		{func(_ *App, o *Options) { o.Think = math.NaN() }, "NaN s between operations"},
 		{func(_ *App, o *Options) { o.Scheduler = &pfs.Scheduler{Policy: "lifo"} }, `unknown policy "lifo"`},
 	} {
 		a, o := good, Options{}

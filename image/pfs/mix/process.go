@@ -16,11 +16,11 @@ type process struct {
 	step   int64   // to the operation after it
 	end    int64   // bytes of the file
 	order  []int64 // operations that are left, if their order is random
-	again  func()  // act
+	again  func()  // act, or act later
 }
 
 // begin has the processes of an application begin, on nodes of their own.
-func (a *running) begin(sim *pfs.Sim, rng *rand.Rand, spread float64, node int) {
+func (a *running) begin(sim *pfs.Sim, rng *rand.Rand, o Options, node int) {
 	spec := pfs.FileSpec{StripeSize: 1 << 20, StripeCount: 1, Name: a.Name, Node: node}
 	shared := sim.File(spec)
 	var order []int64
@@ -41,10 +41,13 @@ func (a *running) begin(sim *pfs.Sim, rng *rand.Rand, spread float64, node int) 
 		}
 		start := a.Start
 		if a.Processes > 1 {
-			start += rng.Float64() * spread
+			start += rng.Float64() * o.Spread
 		}
 		p.again = p.act
-		sim.At(start, p.again)
+		if o.Think > 0 {
+			p.again = func() { sim.At(sim.Now()+rng.Float64()*o.Think, p.act) }
+		}
+		sim.At(start, p.act)
 	}
 }
 

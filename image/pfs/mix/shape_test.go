@@ -216,6 +216,22 @@ func TestMix(t *testing.T) {
 	}
 }
 
+// TestThink runs the mix with processes that come back after up to a millisecond, each
+// time another part of it.
+func TestThink(t *testing.T) {
+	o := policy("mlf")
+	o.Think = 0.001
+	r := run(t, sophia(t), o, Ten()...)
+	t.Logf("makespan %.1f s, × %.2f of the optimum", r.Makespan, r.Makespan/optimum)
+	if again := run(t, sophia(t), o, Ten()...); again.Makespan != r.Makespan {
+		t.Errorf("makespan %v s, then %v", r.Makespan, again.Makespan)
+	}
+	if plain := run(t, sophia(t), policy("mlf"), Ten()...).Makespan; r.Makespan <= plain || r.Makespan > 1.4*optimum {
+		t.Errorf("makespan %v s, %v without delays, optimum %v", r.Makespan, plain, optimum)
+	}
+	bounded(t, r, 500*time.Millisecond)
+}
+
 // TestPolicies runs the mix under every policy. Under none is the makespan, or the sum of
 // all flow times, as short as under mlf.
 func TestPolicies(t *testing.T) {
