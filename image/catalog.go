@@ -63,6 +63,7 @@ type Summary struct {
 	StoredBytes int64        `json:"stored_bytes"`
 	Latency     Latency      `json:"latency_s"`
 	Pause       float64      `json:"pause_s"`
+	TurnWait    float64      `json:"turn_wait_s,omitempty"` // as in Manifest
 	Log         *LogStats    `json:"log,omitempty"`
 }
 
@@ -70,7 +71,7 @@ type Summary struct {
 func (m *Manifest) Summary() Summary {
 	s := Summary{Number: m.Number, Iteration: m.Iteration, Job: m.Job, App: m.App, NP: m.NP, MPI: m.MPI, Origin: m.Origin,
 		Created: m.Created, Mapping: m.Mapping, Parent: m.Parent, Ranks: len(m.Ranks), Files: 1,
-		Bytes: m.Bytes, Memory: m.memory(), StoredBytes: m.StoredBytes, Latency: m.Latency, Pause: m.Pause, Log: m.Log}
+		Bytes: m.Bytes, Memory: m.memory(), StoredBytes: m.StoredBytes, Latency: m.Latency, Pause: m.Pause, TurnWait: m.TurnWait, Log: m.Log}
 	for _, f := range m.Files {
 		if f.Number() == m.Number {
 			s.Files++

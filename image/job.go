@@ -52,6 +52,15 @@ func (j *Job) Name() string { return j.name }
 // beside the checkpoints.
 func (j *Job) FS() vfs.FS { return j.fs }
 
+// StoreDir returns the directory of the store that has the job.
+func (j *Job) StoreDir() string { return filepath.Dir(filepath.Dir(j.dir)) }
+
+// Through returns the job as another file system shows it, one around its own. It is for
+// reading.
+func (j *Job) Through(fsys vfs.FS) *Job {
+	return &Job{fs: fsys, name: j.name, dir: j.dir, device: j.device}
+}
+
 // Dir returns the directory of the job. The caller may keep files of its own
 // there, such as run.json and logs, under names that are not numbers and do
 // not end in .tmp.

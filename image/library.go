@@ -9,6 +9,7 @@ import (
 
 	"ckpt/image/container"
 	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
 
@@ -16,8 +17,8 @@ import (
 // for the job, and returns the entry for the manifests of its checkpoints. Number
 // is that of the checkpoint which needs it first; until that has been committed,
 // Sweep removes the file, and another attempt at the checkpoint replaces it. It needs
-// the lock.
-func (j *Job) WriteLibrary(ctx context.Context, number int, regions []zones.Region, opt container.WriteOptions) (container.File, error) {
+// the lock. The file is written through fsys, which is that of the job or one around it.
+func (j *Job) WriteLibrary(ctx context.Context, fsys vfs.FS, number int, regions []zones.Region, opt container.WriteOptions) (container.File, error) {
 	j.mu.Lock()
 	err := j.locked("write library to")
 	j.mu.Unlock()
@@ -35,7 +36,7 @@ func (j *Job) WriteLibrary(ctx context.Context, number int, regions []zones.Regi
 		}
 	}
 	h := container.Header{Job: j.name, Number: container.JobNumber, Rank: -1, Node: -1, Kind: container.KindLibrary}
-	info, err := container.Write(ctx, j.fs, name, h, regions, opt)
+	info, err := container.Write(ctx, fsys, name, h, regions, opt)
 	if err != nil {
 		return container.File{}, err
 	}

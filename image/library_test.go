@@ -14,7 +14,7 @@ import (
 func TestLibraryAgain(t *testing.T) {
 	k := memJob(t)
 	write := func() (container.File, error) {
-		return k.job.WriteLibrary(context.Background(), 1, libraryRegions(), container.WriteOptions{})
+		return k.job.WriteLibrary(context.Background(), k.job.FS(), 1, libraryRegions(), container.WriteOptions{})
 	}
 	first, err := write()
 	if err != nil {

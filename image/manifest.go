@@ -63,6 +63,9 @@ type Manifest struct {
 	StoredBytes int64   `json:"stored_bytes"`
 	Latency     Latency `json:"latency_s"`
 	Pause       float64 `json:"pause_s"`
+	// TurnWait is for how long its writes waited for other jobs on the same storage. It is
+	// in Latency.Total, and in no part of it.
+	TurnWait float64 `json:"turn_wait_s,omitempty"`
 	// Log is what the ranks have logged of messages since the checkpoint before.
 	Log     *LogStats `json:"log,omitempty"`
 	Library *Library  `json:"library,omitempty"`
@@ -124,6 +127,7 @@ type Rank struct {
 	Management   float64      `json:"management_s"`
 	Storage      float64      `json:"storage_s"`
 	Pause        float64      `json:"pause_s"`
+	TurnWait     float64      `json:"turn_wait_s,omitempty"`
 }
 
 // Latency is the time of a checkpoint and its parts, in seconds.
@@ -215,6 +219,8 @@ func (m *Manifest) checkNumbers() error {
 		return fmt.Errorf("step %d is out of range", m.Step)
 	case m.Groups < 0 || m.Groups > m.NP || m.Group < 0 || m.Group >= max(1, m.Groups):
 		return fmt.Errorf("group %d of %d is out of range", m.Group, m.Groups)
+	case m.TurnWait < 0:
+		return fmt.Errorf("turn_wait_s %g is out of range", m.TurnWait)
 	case !validSizes(m.Bytes) || m.StoredBytes < 0 || m.StoredBytes > maxBytes:
 		return fmt.Errorf("bytes %+v or stored_bytes %d are out of range", m.Bytes, m.StoredBytes)
 	case m.Log != nil && (m.Log.Bytes < 0 || m.Log.Bytes > maxBytes || m.Log.Fsyncs < 0 || m.Log.Seconds < 0):

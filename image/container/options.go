@@ -64,9 +64,21 @@ type WriteOptions struct {
 	Clean func(region string, offset, n int64) bool
 	// Trace, if not nil, records what is done.
 	Trace *Tracing
+	// Held, if not nil, returns for how long, in all, the file system has kept operations
+	// back so far, as one does that waits for others. It is no time of the storage:
+	// neither StorageTime nor what Codec learns counts it.
+	Held func() time.Duration
 	// Progress, if not nil, is told the bytes of memory dealt with since the
 	// last call. It is never called twice at once.
 	Progress func(int64)
+}
+
+// held is Held, which may be nil.
+func (o *WriteOptions) held() time.Duration {
+	if o.Held == nil {
+		return 0
+	}
+	return o.Held()
 }
 
 // LoadOptions are the settings of Place.Load.

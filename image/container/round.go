@@ -312,7 +312,7 @@ func (w *writer) confused(i int) error {
 
 // carryOut writes what the plan of a round has this rank write.
 func (w *writer) carryOut(ctx context.Context, r *round, p *plan.Plan, turn chan struct{}) error {
-	begin := time.Now()
+	begin, held := time.Now(), w.opt.held()
 	stats, err := exec.Run(ctx, p, w.joint.Rank, exec.Options{
 		Own:  func(key int) []byte { return r.pieces[key].mem },
 		Pull: w.joint.Network, Direct: w.direct, Turn: &turns{w.joint.Network, p, turn}, Buffers: w.joint.Buffers,
@@ -323,7 +323,7 @@ func (w *writer) carryOut(ctx context.Context, r *round, p *plan.Plan, turn chan
 			return displaced{o, w.ends[i]}, err
 		}})
 	w.info.Stats.Add(stats)
-	took := time.Since(begin)
+	took := time.Since(begin) - (w.opt.held() - held)
 	w.effort.written, w.effort.storing = w.effort.written+stats.Bytes, w.effort.storing+took
 	w.effort.last, w.effort.lastly = stats.Bytes, took
 	if err != nil {
@@ -400,6 +400,7 @@ func (w *writer) observe(r *round) func(exec.Event) {
 		switch e.Op {
 		case exec.Write:
 			out.Op, out.File, out.Offset = iotrace.Write, t.Recorder.File(JobPath(w.joint.Paths[e.File])), e.Offset+w.ends[e.File]
+			out.Start = t.Recorder.Since(t.began(e.Start))
 			if e.Buffer == plan.InPlace {
 				out.Zone = traceZone(w.regions[r.pieces[e.Key].region].Zone)
 			}

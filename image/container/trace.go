@@ -15,6 +15,17 @@ type Tracing struct {
 	Recorder   *iotrace.Recorder
 	Rank       int32 // as Recorder.Rank numbers it
 	Checkpoint int
+	// Held, if not nil, returns when an operation that was asked for at start, and has
+	// ended now, was begun by the file system, which may have kept it back.
+	Held func(start time.Time) time.Time
+}
+
+// began is Held, which may be nil.
+func (t *Tracing) began(start time.Time) time.Time {
+	if t.Held == nil {
+		return start
+	}
+	return t.Held(start)
 }
 
 // tracer records the operations on one file.
@@ -28,6 +39,15 @@ func (t *Tracing) of(name string) tracer {
 		return tracer{}
 	}
 	return tracer{t, t.Recorder.File(JobPath(name))}
+}
+
+// Waited records that operations on a file were kept back, for a time.
+func (t *Tracing) Waited(name string, from, to time.Time) {
+	if t == nil {
+		return
+	}
+	t.Recorder.Record(iotrace.Event{Op: iotrace.LockWait, Rank: t.Rank, Peer: iotrace.None, Checkpoint: int32(t.Checkpoint),
+		File: t.Recorder.File(JobPath(name)), Offset: iotrace.None, Start: t.Recorder.Since(from), End: t.Recorder.Since(to)})
 }
 
 // On returns a file system that records what is written to it.
@@ -112,6 +132,9 @@ func (t tracer) opened(create bool, start time.Time) {
 func (t tracer) event(op iotrace.Op, create bool, zone iotrace.Zone, off, n int64, start time.Time) {
 	if t.Tracing == nil {
 		return
+	}
+	if op == iotrace.Write || op == iotrace.Sync {
+		start = t.began(start)
 	}
 	t.Recorder.Record(iotrace.Event{Op: op, Zone: zone, Create: create, Rank: t.Rank, File: t.file, Peer: iotrace.None,
 		Checkpoint: int32(t.Checkpoint), Offset: off, Bytes: n,

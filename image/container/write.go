@@ -18,7 +18,7 @@ import (
 // On an error, or when ctx is done, no file is left. The error names the file;
 // it is durable.ErrStorageFull when the disk is full.
 func Write(ctx context.Context, fsys vfs.FS, path string, h Header, regions []zones.Region, opt WriteOptions) (FileInfo, error) {
-	start := time.Now()
+	start, held := time.Now(), opt.held()
 	// A rank that writes a file of its own agrees with itself.
 	j := Joint{Settings: plan.Settings{Layout: plan.PerRank, Buffer: opt.Buffer, P1: true}, Ranks: make([]plan.Source, 1), Paths: []string{path}}
 	w, err := newWriter(fsys, j, h, int32(h.Rank), regions, opt)
@@ -38,7 +38,7 @@ func Write(ctx context.Context, fsys vfs.FS, path string, h Header, regions []zo
 		return FileInfo{}, err
 	}
 	info := w.info.Closed[0]
-	info.Zones, info.ManagementTime, info.StorageTime = w.info.Zones, w.info.ManagementTime, time.Since(start)-w.info.ManagementTime
+	info.Zones, info.ManagementTime, info.StorageTime = w.info.Zones, w.info.ManagementTime, time.Since(start)-w.info.ManagementTime-(opt.held()-held)
 	return info, nil
 }
 

@@ -48,6 +48,7 @@ type writer struct {
 	mine    int       // the file with this rank's regions
 
 	start, planned time.Time
+	held           time.Duration // when it began
 	indexing       time.Duration
 	effort         effort
 	mu             sync.Mutex // of progress
@@ -93,7 +94,7 @@ func newWriter(fsys vfs.FS, j Joint, h Header, rank int32, regions []zones.Regio
 	if opt.Depth <= 0 {
 		opt.Depth = defaultDepth
 	}
-	w := &writer{start: start, fs: fsys, joint: j, me: me, path: j.Paths[0], trace: opt.Trace.of(j.Paths[0]), regions: regions, opt: opt,
+	w := &writer{start: start, held: opt.held(), fs: fsys, joint: j, me: me, path: j.Paths[0], trace: opt.Trace.of(j.Paths[0]), regions: regions, opt: opt,
 		number: h.Number, header: aligned(BlockSize), region: -1, ends: make([]int64, files), outputs: make([]*output, files),
 		sumsLater: opt.History == nil && opt.Codec.none() && opt.Fetch == nil}
 	h.encode(w.header)
@@ -198,7 +199,7 @@ func (w *writer) complete(i int, t *tail) error {
 // end makes durable what this rank has written. Digest is that of the file with its
 // regions.
 func (w *writer) end(digest [32]byte) error {
-	begin := time.Now()
+	begin, held := time.Now(), w.opt.held()
 	for _, o := range w.outputs {
 		if o == nil {
 			continue
@@ -207,9 +208,9 @@ func (w *writer) end(digest [32]byte) error {
 			return err
 		}
 	}
-	w.opt.Codec.learn(w.efforts(time.Since(begin)))
+	w.opt.Codec.learn(w.efforts(time.Since(begin) - (w.opt.held() - held)))
 	w.info.ManagementTime = w.planned.Sub(w.start) + w.indexing
-	w.info.StorageTime = time.Since(w.start) - w.info.ManagementTime
+	w.info.StorageTime = time.Since(w.start) - w.info.ManagementTime - (w.opt.held() - w.held)
 	w.opt.History.remember(w.number, w.opt.Base, &w.index, w.holders, w.joint.Paths[w.mine], digest)
 	return nil
 }
