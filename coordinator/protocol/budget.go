@@ -113,15 +113,16 @@ func (b *budget) used() float64 {
 }
 
 // charge books a checkpoint, or what an aborted one took, for which the job stood
-// still from the time from to now.
-func (b *budget) charge(from, now time.Duration, taken bool) {
+// still from the time from to now. The time for which it was held up by other jobs is
+// spent, and says nothing of what the next one costs.
+func (b *budget) charge(from, now, held time.Duration, taken bool) {
 	cost := max(0, now-from)
 	b.spent += cost
 	b.compute(from)
 	b.since = now
 	b.tries++
 	if taken {
-		b.measure(cost)
+		b.measure(max(0, cost-held))
 	}
 }
 

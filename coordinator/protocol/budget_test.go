@@ -215,3 +215,24 @@ func TestBehindCost(t *testing.T) {
 		}
 	}
 }
+
+// TestHeldIsNoCost: a checkpoint that other jobs held up by eight of its ten seconds tells
+// that the next one costs two. The ten seconds are spent.
+func TestHeldIsNoCost(t *testing.T) {
+	for _, held := range []time.Duration{0, 8 * time.Second} {
+		co := newLone(Config{Ranks: ranks(2), Iterations: 100, Schedule: Schedule{Overhead: 0.1}, Cost: Cost{First: time.Second},
+			Limits: Limits{Silence: time.Hour, Phase: time.Hour, Restarts: 5}})
+		s := &script{t: t, co: co}
+		s.take(s.co.Begin(0))
+		s.all(Ready{})
+		s.at(15).all(Holding{Number: 1, Iter: 4})
+		s.all(Stopped{Number: 1, Iter: 4})
+		s.all(Drained{Number: 1})
+		s.at(25).rank(0, Written{Number: 1, Held: uint64(held)})
+		s.rank(1, Written{Number: 1})
+		s.event(Committed{Number: 1})
+		if want := 10*time.Second - held; s.co.budget.expected() != want || s.co.budget.spent != 10*time.Second {
+			t.Errorf("held up for %v: the next costs %v, want %v; %v are spent, want 10s", held, s.co.budget.expected(), want, s.co.budget.spent)
+		}
+	}
+}

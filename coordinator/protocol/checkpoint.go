@@ -1,6 +1,9 @@
 package protocol
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 func (c *Coordinator) request(r Request) {
 	switch {
@@ -130,7 +133,7 @@ func (c *Coordinator) progress(r *rankState, m Message) {
 	case Drained:
 		if c.phase == emptying && c.answered(r) {
 			c.enter(storing)
-			c.wrote = c.now
+			c.wrote, c.held = c.now, 0
 			c.do(Prepare{c.next})
 			c.do(Broadcast{Write{Number: c.next, Iter: c.boundary}})
 		}
@@ -140,6 +143,7 @@ func (c *Coordinator) progress(r *rankState, m Message) {
 		}
 	case Written:
 		if c.phase == storing {
+			c.held = max(c.held, time.Duration(min(m.Held, maxHeld)))
 			c.written(r, m.Body)
 		}
 	case WriteFailed:
@@ -152,6 +156,9 @@ func (c *Coordinator) progress(r *rankState, m Message) {
 		}
 	}
 }
+
+// maxHeld bounds what a rank tells: 73 years.
+const maxHeld = 1 << 61
 
 // written notes that the image of a rank is durable.
 func (c *Coordinator) written(r *rankState, body []byte) {

@@ -112,7 +112,7 @@ func FuzzFrame(f *testing.F) {
 	for _, m := range append([]Message{
 		Hello{"127.0.0.1:4242", 4711},
 		Stopped{2, 10, []Count{{Peer: 0, N: 20}, {Peer: 2, N: 20}}},
-		Written{1, []byte(`{"bytes":4096}`)},
+		Written{1, []byte(`{"bytes":4096}`), 1 << 30},
 		Resume{15, 3},
 		Unfence{2, []Life{{1, 3}}},
 		Moved{Life{1, 3}, "127.0.0.1:4242"},

@@ -119,6 +119,7 @@ type Coordinator struct {
 	boundary  int // of the checkpoint under way
 	began     time.Duration
 	wrote     time.Duration // Write was sent
+	held      time.Duration // the longest that the writing of a rank stood still for other jobs
 	durable   time.Duration // the last Written came in
 	lastEnd   time.Duration // when the last checkpoint or start ended
 	budget    budget

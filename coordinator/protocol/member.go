@@ -1,6 +1,9 @@
 package protocol
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // A Member is the protocol of one rank. It decides when the application may
 // pass an iteration boundary and what a rank does at one.
@@ -66,8 +69,12 @@ type (
 	// aborted. The number keeps one that comes late from counting as a copy of
 	// the next checkpoint.
 	CaptureDone struct{ Number int }
-	// WriteDone says that the image is durable.
-	WriteDone struct{ Body []byte }
+	// WriteDone says that the image is durable, after the writing stood still for so long
+	// for other jobs.
+	WriteDone struct {
+		Body []byte
+		Held time.Duration
+	}
 	// WriteEnded says that the image could not be written or that CancelWrite
 	// was heeded: nothing of it is being written any more.
 	WriteEnded struct {
@@ -172,7 +179,7 @@ func (m *Member) Step(ev MemberEvent) []MemberAction {
 		w.captured = true
 		return []MemberAction{Tell{Captured{w.number}}}
 	case WriteDone:
-		return m.written(Written{m.write.number, ev.Body})
+		return m.written(Written{m.write.number, ev.Body, uint64(max(0, ev.Held))})
 	case WriteEnded:
 		return m.written(WriteFailed{m.write.number, ev.Text, ev.Body})
 	case Ended:

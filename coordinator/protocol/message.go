@@ -44,10 +44,12 @@ type (
 	// Captured says that the rank has a copy of its memory and need not wait for its
 	// image.
 	Captured struct{ Number int }
-	// Written says that the image is durable. Body tells what was written.
+	// Written says that the image is durable. Body tells what was written. Held is for how
+	// many nanoseconds the writing stood still for other jobs.
 	Written struct {
 		Number int
 		Body   []byte
+		Held   uint64
 	}
 	// WriteFailed says that there will be no image.
 	WriteFailed struct {

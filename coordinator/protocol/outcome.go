@@ -96,7 +96,8 @@ func (c *Coordinator) commitFailed(ev CommitFailed) {
 func (c *Coordinator) endAttempt(taken bool) {
 	first := c.firstStop()
 	c.budget.slowed(c.boundary, first)
-	c.budget.charge(first, c.now, taken)
+	c.budget.charge(first, c.now, c.held, taken)
+	c.held = 0
 	c.lastEnd = c.now
 	c.next += c.cfg.Stride
 	if c.boundary > 0 {

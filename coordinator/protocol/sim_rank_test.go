@@ -215,7 +215,7 @@ func (w *world) write(r *simRank, a BeginWrite) {
 			return
 		}
 		r.captured, r.written = a.Number, a.Number
-		w.step(r, WriteDone{[]byte{byte(r.id)}})
+		w.step(r, WriteDone{Body: []byte{byte(r.id)}})
 	}
 	r.end = func() { cancelled = true; end() }
 	takes := w.upTo(200 * time.Millisecond)
