@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -20,8 +21,9 @@ type setting struct {
 	library    libraryID
 	limits     protocol.Limits
 	stopOnFull bool
-	inventory  *inventory // of the nodes, of a job that is restarted; may be nil
-	withoutLog bool       // it resumes from what the checkpoints alone allow
+	startTurns func(ctx context.Context, dir string) error // starts a controller; may be nil
+	inventory  *inventory                                  // of the nodes, of a job that is restarted; may be nil
+	withoutLog bool                                        // it resumes from what the checkpoints alone allow
 	launcher   launch.Launcher
 	network    string                // of the socket: unix; tests also measure tcp
 	listen     string                // address for ranks of other hosts; empty without
@@ -87,6 +89,7 @@ type driver struct {
 	outages  outages
 	restarts restartings
 	pace     pace
+	turns    turnTaker
 	tuning   *tuning            // nil: the way to write stays
 	tier     *tier              // nil: checkpoints go to the store at once
 	wall     *protocol.Walltime // nil: the run has no limit

@@ -224,7 +224,8 @@ func (g *group) tell(n protocol.Notice) {
 	if g.d.tier != nil {
 		ev.StorageLevel = string(g.d.tier.ledger.State(m.Number))
 	}
-	ev.Latency.Storage += n.Commit.Seconds()
+	ev.Latency.Storage += (n.Commit - min(n.Commit, g.late)).Seconds()
+	ev.TurnWait += min(n.Commit, g.late).Seconds()
 	ev.Latency.Total += n.Commit.Seconds()
 	ev.Pause = max(ev.Pause, n.Pause.Seconds())
 	g.durable = int(m.Iteration)

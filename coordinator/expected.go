@@ -42,7 +42,8 @@ func (d *driver) formerCost() time.Duration {
 	events := job.ReadEvents(d.job, newest)
 	var list []float64
 	for _, s := range summaries {
-		list = append(list, events.Describe(s).Pause)
+		_, pause := events.Describe(s).Costs(d.spec.Async)
+		list = append(list, pause)
 	}
 	if len(list) == 0 {
 		return 0

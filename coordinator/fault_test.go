@@ -32,6 +32,9 @@ func rankFS() vfs.FS {
 	if store, gate, ok := strings.Cut(os.Getenv(envStore), ":"); ok {
 		return storeDisk{vfs.OS{}, store, gate}
 	}
+	if path := os.Getenv(envOrder); path != "" {
+		return newOrderDisk(path)
+	}
 	return vfs.OS{}
 }
 

@@ -41,6 +41,7 @@ type attempt struct {
 	storing  *libraryWrite    // or that it is written
 	paths    []string         // of the files that ranks write together
 	exchange *exchange        // what the ranks tell each other
+	passed   string           // why bytes passed without turns on the storage; empty if they did not
 	recorded *job.Recording   // what the coordinator writes; nil if that is not traced
 }
 
@@ -64,6 +65,7 @@ type group struct {
 	takenAt    map[int]time.Duration // when its checkpoints were committed; 0: when it began to compute
 	expect     int64                 // the least that a checkpoint has stored; 0 unknown
 	taken      *image.Manifest       // the last one
+	late       time.Duration         // for which its commit waited for a turn of the library zone
 }
 
 // name names the ranks of the group.
@@ -97,5 +99,6 @@ type libraryWrite struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	file   container.File // when done
+	waited time.Duration  // for its turn, of other jobs
 	err    error
 }

@@ -289,6 +289,7 @@ func (o Options) newDriver(spec *job.Resolved, j *image.Job, store *image.Store,
 	d.until = o.Until
 	d.watch, d.stopOnFull, d.withoutLog, d.demands = o.watch, o.StopOnFull, o.withoutLog, o.Checkpoints
 	d.ways, d.inventory = o.ways, o.inventory
+	d.startTurns = o.StartTurns
 	if o.Log != nil {
 		d.log = o.Log
 	}

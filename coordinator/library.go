@@ -7,11 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/turns"
 	"ckpt/image"
 	"ckpt/image/container"
+	"ckpt/internal/vfs"
 )
 
 // libraryPath is the file whose content is the library zone, "" for a program, which has
@@ -41,7 +44,7 @@ func (g *group) findLibrary(number int) {
 	g.storing = w
 	g.d.helpers.Go(func() {
 		defer close(w.done)
-		w.file, w.err = g.d.writeLibrary(ctx, number, trace)
+		w.file, w.waited, w.err = g.d.writeLibrary(ctx, number, trace)
 	})
 }
 
@@ -54,13 +57,18 @@ func (g *group) dropLibrary() {
 	}
 }
 
-func (d *driver) writeLibrary(ctx context.Context, number int, trace *container.Tracing) (container.File, error) {
+func (d *driver) writeLibrary(ctx context.Context, number int, trace *container.Tracing) (container.File, time.Duration, error) {
 	mem := mpi.NewMemory()
 	if err := mem.MapLibrary(job.LibraryRegion, program); err != nil {
-		return container.File{}, err
+		return container.File{}, 0, err
 	}
-	f, err := d.job.WriteLibrary(ctx, number, mem.Regions(), container.WriteOptions{Codec: container.NewCodec(d.spec.Codec, 0), Trace: trace})
-	return f, errors.Join(err, mem.Close())
+	var f container.File
+	b := turns.Burst{Kind: turns.Checkpoint, File: job.LibraryRegion, Bytes: d.library.bytes}
+	told, err := inTurn(ctx, d.turns.client, d.job.FS(), b, func(through vfs.FS) (err error) {
+		f, err = d.job.WriteLibrary(ctx, through, number, mem.Regions(), container.WriteOptions{Codec: container.NewCodec(d.spec.Codec, 0), Trace: trace})
+		return err
+	})
+	return f, told.Waited, errors.Join(err, mem.Close())
 }
 
 // addLibrary enters the library zone into a manifest, once it is stored.
@@ -80,6 +88,17 @@ func addLibrary(m *image.Manifest, reuse *container.File, w *libraryWrite) error
 		m.Ranks[i].Library = reuse.Path
 	}
 	return nil
+}
+
+// waitLibrary is addLibrary, and returns for how long the commit waited because the library
+// zone waited for its turn, after the writes of the ranks had theirs.
+func waitLibrary(m *image.Manifest, reuse *container.File, w *libraryWrite) (late time.Duration, err error) {
+	began := time.Now()
+	err = addLibrary(m, reuse, w)
+	if w == nil {
+		return 0, err
+	}
+	return min(time.Since(began), max(0, w.waited-seconds(m.TurnWait))), err
 }
 
 // libraryFile finds the library zone in an earlier checkpoint of the job. One

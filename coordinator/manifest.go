@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -48,7 +49,7 @@ func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 	nodes := g.spec.Nodes
 	shared := make([]string, len(g.spec.Mapping)) // paths, by node
 	files := make(map[string]int)                 // positions in m.Files
-	var management time.Duration
+	var management, waited time.Duration
 	end := g.d.now()
 	if cp.Resumed > 0 {
 		end = cp.Resumed
@@ -64,7 +65,7 @@ func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 		}
 		entry := image.Rank{Rank: rank, Node: nodes[rank], Zones: w.Zones, Pending: w.Pending,
 			Channels: w.Channels, Vector: w.Vector, LogFrom: w.LogFrom, Global: w.Global, Replicated: w.Replicated,
-			Coordination: cp.Waited[i].Seconds(), Management: w.Management.Seconds(), Storage: w.Storage.Seconds(),
+			Coordination: cp.Waited[i].Seconds(), Management: w.Management.Seconds(), Storage: w.Storage.Seconds(), TurnWait: w.TurnWait.Seconds(),
 			Pause: (end - cp.Stopped[i]).Seconds()}
 		for _, f := range w.Files {
 			rel, err := filepath.Rel(g.job.Dir(), f.Path)
@@ -90,7 +91,8 @@ func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 			}
 			*m.Log = m.Log.Plus(*w.Log)
 		}
-		management = max(management, w.Management)
+		g.passed = cmp.Or(g.passed, w.TurnPassed)
+		management, waited = max(management, w.Management), max(waited, w.TurnWait)
 		if i == 0 {
 			m.Step = w.Step
 		}
@@ -120,7 +122,9 @@ func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 			f.Node = r.Node
 		}
 	}
+	waited = min(waited, cp.Writing-management)
+	m.TurnWait = waited.Seconds()
 	m.Latency = image.Latency{Coordination: cp.Coordination.Seconds(), Management: management.Seconds(),
-		Storage: (cp.Writing - management).Seconds(), Total: (cp.Coordination + cp.Writing).Seconds()}
+		Storage: (cp.Writing - management - waited).Seconds(), Total: (cp.Coordination + cp.Writing).Seconds()}
 	return m, nil
 }

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -41,6 +42,10 @@ type Options struct {
 	// coordinator; empty for a job on this host.
 	Listen string
 
+	// StartTurns starts a controller of storage turns for a directory, and returns when it can
+	// be found or cannot be started; nil: none is started.
+	StartTurns func(ctx context.Context, dir string) error
+
 	watch func(protocol.Action)
 	ways  func(checkpoint int) *job.Way // of tests: how to write it
 	alive *launch.Account               // of the run; may be nil
@@ -72,4 +77,6 @@ type RestartOptions struct {
 	// fit together without what the message logs hold, which is removed: a *LogError
 	// tells which ones they are.
 	WithoutLog bool
+	// StorageTurns takes the place of what the job was launched with; nil: that holds.
+	StorageTurns *job.StorageTurns
 }

@@ -40,6 +40,11 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opt.StorageTurns != nil {
+		again := *spec
+		again.StorageTurns = *opt.StorageTurns
+		spec = &again
+	}
 	if err := spec.CheckRunnable(j); err != nil {
 		return nil, err
 	}

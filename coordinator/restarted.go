@@ -127,6 +127,7 @@ func (d *driver) hasRead(rank int, body []byte) {
 	}
 	r.unread = slices.DeleteFunc(r.unread, func(k int) bool { return k == rank })
 	r.read.Read, r.read.Log = max(r.read.Read, report.Read), max(r.read.Log, report.Log)
+	r.read.TurnWait = max(r.read.TurnWait, report.TurnWait)
 	r.read.ReadBytes += report.ReadBytes
 	r.read.LogBytes += report.LogBytes
 	d.tellRestarted(r)
@@ -172,6 +173,7 @@ func (d *driver) reportRestarted(r *restarting) {
 	}
 	ev := &job.RestartedEvent{Type: "restarted", Groups: len(r.groups), Ranks: len(r.ranks), From: r.from, Seconds: r.until.Seconds(),
 		Read: r.read.Read.Seconds(), ReadBytes: r.read.ReadBytes, Log: r.read.Log.Seconds(), LogBytes: r.read.LogBytes,
+		TurnWait: r.read.TurnWait.Seconds(),
 		Repeated: r.repeated, LostWork: r.lost.Seconds()}
 	if r.cause != nil {
 		ev.Failed, ev.Seconds = true, (r.until - r.cause.since).Seconds()

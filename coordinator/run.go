@@ -42,6 +42,8 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 		defer d.tier.record.wait()
 	}
 	defer d.journal.Close()
+	d.openTurns(ctx)
+	defer d.turns.client.Close()
 	d.parent = cfg.From
 	d.stored = make(map[int]int)
 	for _, k := range cfg.Known {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
@@ -20,6 +21,7 @@ func (g *group) prepare(number int) {
 		g.d.tier.prepare(number)
 		return
 	}
+	g.d.againTurns()
 	g.d.thin() // between two checkpoints, if they follow each other at once
 	begin := g.job.Begin
 	if g.spec.Several() {
@@ -36,7 +38,7 @@ func (g *group) prepare(number int) {
 		return
 	}
 	g.tx = tx
-	g.recorded = nil
+	g.recorded, g.passed = nil, ""
 	if g.spec.Trace {
 		g.recorded = job.NewRecording(g.job.Name())
 		tx.Trace = g.recorded.OfCoordinator(number)
@@ -111,11 +113,12 @@ func (g *group) commit(cp protocol.Checkpoint) {
 		g.commitLocal(cp, m, err)
 		return
 	}
-	tx, base, reuse, storing, recorded := g.tx, g.base, g.reuse, g.storing, g.recorded
+	tx, base, reuse, storing, recorded, passed := g.tx, g.base, g.reuse, g.storing, g.recorded, g.passed
 	g.tx, g.committing = nil, true
 	g.d.helpers.Go(func() {
+		var late time.Duration
 		if err == nil {
-			err = addLibrary(m, reuse, storing)
+			late, err = waitLibrary(m, reuse, storing)
 		}
 		if err == nil {
 			err = tx.Commit(context.Background(), m)
@@ -133,12 +136,13 @@ func (g *group) commit(cp protocol.Checkpoint) {
 				g.d.step(g.id, protocol.CommitFailed{Number: cp.Number, Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
 				return
 			}
-			g.taken = m
+			g.taken, g.late = m, late
 			g.lineage.committed(m.Number)
 			if g.spec.Several() {
 				g.d.baseline.Taken[g.id] = m.Number
 			}
 			g.learnSize(m, base)
+			g.d.hasTurns(passed)
 			g.d.step(g.id, protocol.Committed{Number: cp.Number, Vectors: vectors})
 		})
 		if err == nil && recorded != nil {

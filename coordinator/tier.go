@@ -171,7 +171,12 @@ func (t *tier) tellCommitted(m *image.Manifest, state nvcache.State) {
 // tell tells that a version has come to another level, and notes it for those who look into
 // the store only.
 func (t *tier) tell(number int, state nvcache.State, bytes int64, took float64) {
-	t.g.d.event(&LevelEvent{Type: "storage_level", Number: number, Level: state, Bytes: bytes, Seconds: took})
+	t.tellCopied(&LevelEvent{Number: number, Level: state, Bytes: bytes, Seconds: took})
+}
+
+func (t *tier) tellCopied(ev *LevelEvent) {
+	ev.Type = "storage_level"
+	t.g.d.event(ev)
 	t.record.keep(t.describe())
 }
 

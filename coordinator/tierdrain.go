@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,9 +24,11 @@ type copying struct {
 	number  int
 	m       *image.Manifest
 	library *container.File
-	tx      *image.Tx    // nil while the store makes room
-	left    map[int]bool // ranks that owe an answer
-	bytes   int64        // copied
+	tx      *image.Tx     // nil while the store makes room
+	left    map[int]bool  // ranks that owe an answer
+	bytes   int64         // copied
+	waited  time.Duration // of the turns of a rank, the longest
+	passed  string        // why bytes passed without turns
 	began   time.Time
 	err     error // the first
 	ended   bool  // it is being committed or removed
@@ -89,10 +92,10 @@ func (g *group) storedLibrary(number int) (*container.File, error) {
 	if f := g.libraryFile(); f != nil {
 		return f, nil
 	}
-	f, err := g.d.writeLibrary(context.Background(), number, nil)
+	f, _, err := g.d.writeLibrary(context.Background(), number, nil)
 	if errors.Is(err, fs.ErrExist) { // of an attempt before
 		_, _ = g.job.Sweep() // if it fails, the next line tells
-		f, err = g.d.writeLibrary(context.Background(), number, nil)
+		f, _, err = g.d.writeLibrary(context.Background(), number, nil)
 	}
 	return &f, err
 }
@@ -110,6 +113,7 @@ func (t *tier) answered(rank int, m protocol.Message) {
 			return
 		}
 		c.bytes += report.Bytes
+		c.waited, c.passed = max(c.waited, report.TurnWait), cmp.Or(c.passed, report.TurnPassed)
 	case protocol.StoreFailed:
 		if m.Number != c.number {
 			return
@@ -164,7 +168,8 @@ func (t *tier) stored(c *copying) {
 		t.alarmed = false
 		t.g.d.out.Warn(fmt.Sprintf("the store works again: checkpoint %d is there", c.number))
 	}
-	t.tell(c.number, nvcache.Stored, c.bytes, t.last)
+	t.tellCopied(&LevelEvent{Number: c.number, Level: nvcache.Stored, Bytes: c.bytes, Seconds: t.last, TurnWait: c.waited.Seconds()})
+	t.g.d.hasTurns(c.passed)
 	t.g.d.crowded = t.g.spec.Keep > 0
 	t.g.d.startPrunes()
 	t.next()

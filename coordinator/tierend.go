@@ -8,37 +8,43 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/turns"
 	"ckpt/image"
 	"ckpt/image/container"
 	"ckpt/image/nvcache"
+	"ckpt/internal/vfs"
 )
 
 // storersAtOnce is how many parts are copied into the store at once when no ranks do it.
 const storersAtOnce = 4
 
 // storeVersion copies a version into the store while no ranks run. Nobody is slowed, so no
-// rate limits it.
-func storeVersion(ctx context.Context, j *image.Job, nodes *nvcache.Tier, m *image.Manifest, library func(number int) (*container.File, error)) error {
+// rate limits it. The client, which may be nil, takes a turn on the storage.
+func storeVersion(ctx context.Context, client *turns.Client, j *image.Job, nodes *nvcache.Tier, m *image.Manifest, library func(number int) (*container.File, error)) (turns.Report, error) {
+	var report turns.Report
 	zone, err := library(m.Number)
 	if err != nil {
-		return err
+		return report, err
 	}
 	tx, err := beginStoring(j, m.Number)
 	if err != nil {
-		return err
+		return report, err
 	}
-	all, ctx := errgroup.WithContext(ctx)
-	all.SetLimit(storersAtOnce)
-	for _, r := range m.Ranks {
-		all.Go(func() error {
-			_, err := job.StorePart(ctx, j.FS(), nodes, m, r.Rank, tx.RankPath(r.Rank), nil)
-			return err
-		})
+	report, err = inTurn(ctx, client, j.FS(), partsBurst(m), func(through vfs.FS) error {
+		all, ctx := errgroup.WithContext(ctx)
+		all.SetLimit(storersAtOnce)
+		for _, r := range m.Ranks {
+			all.Go(func() error {
+				_, err := job.StorePart(ctx, through, nodes, m, r.Rank, tx.RankPath(r.Rank), nil)
+				return err
+			})
+		}
+		return all.Wait()
+	})
+	if err != nil {
+		return report, errors.Join(err, tx.Abort())
 	}
-	if err := all.Wait(); err != nil {
-		return errors.Join(err, tx.Abort())
-	}
-	return tx.Commit(context.WithoutCancel(ctx), inStore(m, zone))
+	return report, tx.Commit(context.WithoutCancel(ctx), inStore(m, zone))
 }
 
 // beginStoring makes room for a version in the store, in the place of what an attempt before
@@ -92,8 +98,10 @@ func (d *driver) storeLast() {
 	}
 	t.tell(m.Number, nvcache.Draining, storedBytes(m), 0)
 	begun := d.now()
-	if err := d.interruptible(func(ctx context.Context) error {
-		return storeVersion(ctx, d.job, t.nodes, m, d.groups[0].storedLibrary)
+	var report turns.Report
+	if err := d.interruptible(func(ctx context.Context) (err error) {
+		report, err = storeVersion(ctx, d.turns.client, d.job, t.nodes, m, d.groups[0].storedLibrary)
+		return err
 	}); err != nil {
 		d.out.Warn(notStored(d.job.Name(), m.Number, err))
 		return
@@ -107,7 +115,8 @@ func (d *driver) storeLast() {
 		t.ledger.Reclaimed(n)
 		delete(t.versions, n)
 	}
-	t.tell(m.Number, nvcache.Stored, storedBytes(m), (d.now() - begun).Seconds())
+	t.tellCopied(&LevelEvent{Number: m.Number, Level: nvcache.Stored, Bytes: storedBytes(m), Seconds: (d.now() - begun).Seconds(),
+		TurnWait: report.Waited.Seconds()})
 }
 
 // takeAll does what has been posted.

@@ -11,6 +11,8 @@ type LevelEvent struct {
 	// With draining, what is to be copied; with stored, what was, and in which time.
 	Bytes   int64   `json:"bytes,omitempty"`
 	Seconds float64 `json:"copy_s,omitempty"`
+	// TurnWait is the part of that in which the copy waited for other jobs.
+	TurnWait float64 `json:"turn_wait_s,omitempty"`
 }
 
 // A WaitsEvent says that a checkpoint waits for a slot on the nodes, and which ones have

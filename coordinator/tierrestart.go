@@ -275,7 +275,10 @@ func (v *inventory) storeFirst(ctx context.Context, m *image.Manifest, library f
 	if v.isStored(m) {
 		return nil
 	}
-	return storeVersion(ctx, v.job, v.nodes, m, library)
+	client := turnsClient(v.spec, v.job)
+	defer client.Close()
+	_, err := storeVersion(ctx, client, v.job, v.nodes, m, library)
+	return err
 }
 
 // leave takes the versions from the nodes that were written under another mapping.

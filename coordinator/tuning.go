@@ -66,7 +66,8 @@ func (g *group) adapt(ev *job.CheckpointEvent) {
 		return
 	}
 	t.asked = true
-	m := tune.Taken{Full: g.base == 0, Bytes: ev.StoredBytes, Seconds: ev.Latency.Total, Pause: ev.Pause}
+	latency, pause := ev.Costs(g.spec.Async)
+	m := tune.Taken{Full: g.base == 0, Bytes: ev.StoredBytes, Seconds: latency, Pause: pause}
 	for _, f := range g.taken.Files {
 		if f.Kind == container.KindLibrary && g.base == 0 && ev.Number == 1 {
 			m.Library += f.Bytes
@@ -104,6 +105,7 @@ func (g *group) change(c *tune.Change, ev *job.CheckpointEvent) {
 		return
 	}
 	g.way = &is
+	latency, _ := ev.Costs(g.spec.Async)
 	g.d.event(&job.TunedEvent{Type: "tuned", After: ev.Number, Objective: g.spec.Tuning.Objective, From: job.NewTunedWay(was, g.spec.Async),
-		To: job.NewTunedWay(is, g.spec.Async), Measured: ev.Latency.Total, Forecast: c.Forecast, Why: c.Why})
+		To: job.NewTunedWay(is, g.spec.Async), Measured: latency, Forecast: c.Forecast, Why: c.Why})
 }

@@ -27,7 +27,7 @@ func TestImports(t *testing.T) {
 		"coordinator/mpi":              {"zones", "internal/vfs", "coordinator/protocol/channel", "coordinator/recovery", "coordinator/msglog"},
 		"coordinator/app":              {"dataset", "zones", "coordinator/mpi"},
 		"coordinator":                  {"internal/descent", "internal/family", "internal/medium", "internal/vfs", "internal/durable", "internal/quantity", "coordinator", "image", "zones", "iotrace", "dataset"},
-		"coordinator/rank": {"internal/vfs", "internal/durable", "coordinator/job", "coordinator/wire", "coordinator/peer", "coordinator/launch", "coordinator/app", "coordinator/mpi",
+		"coordinator/rank": {"internal/vfs", "internal/durable", "coordinator/job", "coordinator/wire", "coordinator/turns", "coordinator/peer", "coordinator/launch", "coordinator/app", "coordinator/mpi",
 			"coordinator/msglog", "coordinator/process", "coordinator/protocol", "image", "zones"},
 		"coordinator/process": {"zones"},
 		"coordinator/client":  {},

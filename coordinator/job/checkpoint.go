@@ -15,7 +15,7 @@ func DescribeCheckpoint(s image.Summary) *CheckpointEvent {
 	}
 	return &CheckpointEvent{Type: "checkpoint", Job: s.Job, Number: s.Number, Iteration: int(s.Iteration), Ranks: s.Ranks, Of: s.Of,
 		LogBytes: log.Bytes, LogFsyncs: log.Fsyncs, LogSeconds: log.Seconds,
-		Zones: s.Bytes, Memory: s.Memory, StoredBytes: s.StoredBytes, Files: s.Files, Latency: s.Latency, Pause: s.Pause}
+		Zones: s.Bytes, Memory: s.Memory, StoredBytes: s.StoredBytes, Files: s.Files, Latency: s.Latency, Pause: s.Pause, TurnWait: s.TurnWait}
 }
 
 // A CheckpointEvent describes a committed checkpoint. Times are in seconds,
@@ -36,11 +36,25 @@ type CheckpointEvent struct {
 	StorageLevel string        `json:"storage_level,omitempty"`
 	Latency      image.Latency `json:"latency_s"`
 	Pause        float64       `json:"pause_s"` // how long the application stood still
+	// TurnWait is for how long its writes waited for other jobs on the same storage: a part of
+	// the total latency beside the three, and of the pause if the application waited for
+	// the writes.
+	TurnWait float64 `json:"turn_wait_s,omitempty"`
 	// Of the messages logged since the checkpoint before: bytes, fsyncs, and the
 	// seconds that the ranks spent in these, together.
 	LogBytes   int64   `json:"log_bytes,omitempty"`
 	LogFsyncs  int64   `json:"log_fsyncs,omitempty"`
 	LogSeconds float64 `json:"log_s,omitempty"`
+}
+
+// Costs returns what the checkpoint itself has cost: its latency and its pause without the
+// wait for other jobs. Async says that the application computed while it was written.
+func (e *CheckpointEvent) Costs(async bool) (latency, pause float64) {
+	latency, pause = max(0, e.Latency.Total-e.TurnWait), e.Pause
+	if !async {
+		pause = max(0, pause-e.TurnWait)
+	}
+	return latency, pause
 }
 
 // UnmarshalJSON also reads lines of earlier versions, whose zones are in the field

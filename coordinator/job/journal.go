@@ -94,7 +94,7 @@ func (h Events) Describe(s image.Summary) *CheckpointEvent {
 	// The number alone does not make it the same checkpoint.
 	if told, ok := h[s.Number]; ok && told.Iteration == ev.Iteration && told.StoredBytes == ev.StoredBytes &&
 		told.Latency.Total >= ev.Latency.Total {
-		ev.Latency, ev.Pause = told.Latency, told.Pause
+		ev.Latency, ev.Pause, ev.TurnWait = told.Latency, told.Pause, told.TurnWait
 	}
 	return ev
 }

@@ -84,8 +84,9 @@ func (c *costReader) checkpoint(line []byte) {
 	c.logs.Seconds += ev.LogSeconds
 }
 
-// Restart returns the event as a measurement.
+// Restart returns the event as a measurement. How long the storage was with other jobs is no
+// part of what a restart costs.
 func (e *RestartedEvent) Restart() dataset.JobRestart {
-	return dataset.JobRestart{Failed: e.Failed, Groups: e.Groups, Ranks: e.Ranks, TotalS: e.Seconds, ReadS: e.Read, LogS: e.Log,
+	return dataset.JobRestart{Failed: e.Failed, Groups: e.Groups, Ranks: e.Ranks, TotalS: max(0, e.Seconds-e.TurnWait), ReadS: e.Read, LogS: e.Log,
 		ReadBytes: e.ReadBytes, LogBytes: e.LogBytes, LostIterations: float64(e.Repeated) / float64(e.Ranks), LostS: e.LostWork, ReplayS: e.Replay}
 }

@@ -26,7 +26,7 @@ func MeasureRun(j *image.Job) (dataset.JobRun, error) {
 		return dataset.JobRun{}, err
 	}
 	run := describeRun(j, spec)
-	r := runReader{job: j, np: spec.NP, events: ReadEvents(j, 0), last: make(map[int]int64)}
+	r := runReader{job: j, np: spec.NP, async: spec.Async, events: ReadEvents(j, 0), last: make(map[int]int64)}
 	var failed error
 	for _, n := range numbers {
 		c, err := r.checkpoint(n)
@@ -85,6 +85,7 @@ var errOtherRanks = errors.New("the checkpoint is of another number of ranks")
 type runReader struct {
 	job    *image.Job
 	np     int
+	async  bool
 	events Events
 	last   map[int]int64 // iteration of the newest checkpoint of each group
 }
@@ -99,9 +100,10 @@ func (r *runReader) checkpoint(n int) (dataset.JobCheckpoint, error) {
 	}
 	s := m.Summary()
 	ev := r.events.Describe(s)
+	_, pause := ev.Costs(r.async)
 	c := dataset.JobCheckpoint{Number: n, Group: m.Group, Ranks: len(m.Ranks), Iterations: int(m.Iteration - r.last[m.Group]), Full: true,
 		Memory: s.Bytes, StoredBytes: s.StoredBytes, CoordinationS: ev.Latency.Coordination, ManagementS: ev.Latency.Management,
-		StorageS: ev.Latency.Storage, PauseS: ev.Pause, LogBytes: ev.LogBytes}
+		StorageS: ev.Latency.Storage, PauseS: pause, LogBytes: ev.LogBytes}
 	r.last[m.Group] = m.Iteration
 	if s.Memory != nil {
 		c.Memory = *s.Memory

@@ -66,6 +66,7 @@ type tierLine struct {
 	Level   string  `json:"storage_level"`
 	Pause   float64 `json:"pause_s"`
 	Copy    float64 `json:"copy_s"`
+	Waited  float64 `json:"turn_wait_s"`
 	Local   int     `json:"local_ranks"`
 	Copied  int     `json:"copied_ranks"`
 	Rebuilt int     `json:"rebuilt_ranks"`
@@ -88,7 +89,7 @@ func (r *tierReader) line(line []byte) {
 		}
 	case "storage_level":
 		if ev.Level == "stored" && ev.Copy > 0 {
-			r.run.Drains = append(r.run.Drains, ev.Copy)
+			r.run.Drains = append(r.run.Drains, max(0, ev.Copy-ev.Waited))
 		}
 	case "recovered":
 		found := &TierFailure{Local: ev.Local, Copied: ev.Copied, Rebuilt: ev.Rebuilt, Stored: ev.Stored}
@@ -97,7 +98,7 @@ func (r *tierReader) line(line []byte) {
 		}
 	case "restarted":
 		if r.found != nil && ev.Failed {
-			r.found.RestartS = ev.Restart
+			r.found.RestartS = max(0, ev.Restart-ev.Waited)
 			r.run.Failures = append(r.run.Failures, *r.found)
 		}
 		r.found = nil

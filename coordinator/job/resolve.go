@@ -31,6 +31,9 @@ func (s Spec) Resolve() (*Resolved, error) {
 	if r.Codec, err = parseOr(s.Codec, codec.UseNone, codec.ParseSetting); err != nil {
 		return nil, &UsageError{err.Error(), "{codec} takes " + codec.Choices()}
 	}
+	if err := s.StorageTurns.Check(); err != nil {
+		return nil, err
+	}
 	if err := s.checkNumbers(); err != nil {
 		return nil, err
 	}

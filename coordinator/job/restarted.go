@@ -26,6 +26,9 @@ type RestartedEvent struct {
 	ReadBytes int64   `json:"image_read_bytes"` // unpacked, of all ranks
 	Log       float64 `json:"log_read_s"`
 	LogBytes  int64   `json:"log_read_bytes"`
+	// TurnWait is the part of Seconds in which the slowest rank waited for other jobs before it
+	// could read.
+	TurnWait float64 `json:"turn_wait_s,omitempty"`
 	// Repeated iterations add up over the ranks. LostWork is the time from the checkpoint to
 	// the failure, 0 if that is not known, and Replay the time until all ranks were where
 	// they had been, nil if they never were.

@@ -49,10 +49,12 @@ type Spec struct {
 	Async   bool  `json:"async,omitempty"`
 	Staging int64 `json:"staging,omitempty"`
 	// Tier says that checkpoints go to directories of the nodes first; nil: to the store.
-	Tier        *nvcache.Setting `json:"tier,omitempty"`
-	Trace       bool             `json:"trace,omitempty"` // record the I/O of checkpoints
-	AutoRestart bool             `json:"auto_restart"`
-	Launcher    string           `json:"launcher"` // local, mpiexec or srun
+	Tier  *nvcache.Setting `json:"tier,omitempty"`
+	Trace bool             `json:"trace,omitempty"` // record the I/O of checkpoints
+	// StorageTurns says whether the job takes turns with others on the storage of the store.
+	StorageTurns StorageTurns `json:"storage_turns,omitempty"`
+	AutoRestart  bool         `json:"auto_restart"`
+	Launcher     string       `json:"launcher"` // local, mpiexec or srun
 	// Tuning says that the job looks for the best way to write; nil: it does not.
 	Tuning *Tuning `json:"tuning,omitempty"`
 	// Prediction is what the checkpoints were predicted to be, nil if nobody did.

@@ -117,11 +117,24 @@ func OpenTier(j *image.Job, setting nvcache.Setting, mapping Mapping, where func
 	return nvcache.Open(j.Name(), text, setting, mapping.Nodes(), nodes)
 }
 
+// PartBytes is the length of the file of a rank of a version, 0 if it has none.
+func PartBytes(m *image.Manifest, rank int) int64 {
+	if i := partOf(m, rank); i >= 0 {
+		return m.Files[i].Bytes
+	}
+	return 0
+}
+
+// partOf finds the file of a rank among those of a version, −1 if it has none.
+func partOf(m *image.Manifest, rank int) int {
+	return slices.IndexFunc(m.Files, func(f container.File) bool { return f.Path == nvcache.RankFile(m.Number, rank) })
+}
+
 // StorePart copies the file of a rank of a version from its node into the store, at a path
 // there, and returns its length. If the node's own is damaged, or was lost, it is made anew
 // from what protects it.
 func StorePart(ctx context.Context, store vfs.FS, t *nvcache.Tier, m *image.Manifest, rank int, path string, limit *nvcache.Limiter) (int64, error) {
-	i := slices.IndexFunc(m.Files, func(f container.File) bool { return f.Path == nvcache.RankFile(m.Number, rank) })
+	i := partOf(m, rank)
 	if i < 0 {
 		return 0, nil // it has none
 	}

@@ -57,9 +57,7 @@ func (r *Recording) OfCoordinator(number int) *container.Tracing {
 // Waited records that all ranks have waited, since some time until now, for a slot on the
 // nodes before they could write a checkpoint.
 func (r *Recording) Waited(job *image.Job, number int, since time.Time) {
-	t := r.OfCoordinator(number)
-	r.rec.Record(iotrace.Event{Op: iotrace.LockWait, Rank: t.Rank, Peer: iotrace.None, Checkpoint: int32(number),
-		File: r.rec.File(container.JobPath(ManifestPath(job, number))), Offset: iotrace.None, Start: r.rec.Since(since), End: r.rec.Since(time.Now())})
+	r.OfCoordinator(number).Waited(ManifestPath(job, number), since, time.Now())
 }
 
 // End returns the recording, as an events file.

@@ -47,6 +47,7 @@ func Run(ctx context.Context, fsys vfs.FS, getenv func(string) string) error {
 	}
 	defer r.closeGatherer()
 	defer r.closePeers()
+	defer func() { r.turns.Load().Close() }()
 	if r.network.Remote() {
 		if r.here, err = enterHost(func(path string) { r.link.Send(protocol.Placed{Path: path}) }); err != nil {
 			r.link.Send(protocol.SetupFailed{Text: err.Error(), Body: wire.EncodeError(err)})
@@ -132,6 +133,9 @@ func (r *process) join(ctx context.Context) error {
 		return err
 	}
 	r.group = r.spec.Groups[r.spec.GroupOf[r.id]]
+	if r.spec.StorageTurns != job.NoTurns {
+		r.turns.Store(newTurns(r.fs, &r.cfg, r.id))
+	}
 	if err := r.openTier(ctx); err != nil {
 		return err
 	}
@@ -201,7 +205,7 @@ func (r *process) act(ctx context.Context, a protocol.MemberAction) {
 			if err != nil {
 				return protocol.WriteEnded{Text: err.Error(), Body: wire.EncodeError(err)}
 			}
-			return protocol.WriteDone{Body: job.Encode(report)}
+			return protocol.WriteDone{Body: job.Encode(report), Held: report.TurnWait}
 		})
 	case protocol.CancelDrain:
 		r.cancelDrain()

@@ -11,6 +11,7 @@ import (
 	"ckpt/coordinator/wire"
 	"ckpt/image/container"
 	"ckpt/image/exec"
+	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
 
@@ -108,12 +109,12 @@ func (n *layoutNetwork) Exchange(ctx context.Context, mine []byte) ([][]byte, er
 }
 
 // writeJoint writes the regions of this rank together with the other ranks.
-func (s *state) writeJoint(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, regions []zones.Region, opt container.WriteOptions, report *wire.WriteReport) error {
+func (s *state) writeJoint(ctx context.Context, fsys vfs.FS, number int, order wire.WriteOrder, net *layoutNetwork, regions []zones.Region, opt container.WriteOptions, report *wire.WriteReport) error {
 	// Nobody pulls out of memory that may change again.
 	defer net.serveFrom(context.Background(), nil)
 	g := container.Joint{Settings: s.joint.Settings, Ranks: s.joint.Ranks, Rank: s.rank, Paths: order.Group, Network: net, Buffers: &s.buffers}
 	h := container.Header{Job: s.cfg.Job, Number: number, Rank: -1, Node: -1, Kind: s.joint.Kind()}
-	info, err := container.WriteJoint(ctx, s.fs, g, h, regions, opt)
+	info, err := container.WriteJoint(ctx, fsys, g, h, regions, opt)
 	if err != nil {
 		return err
 	}

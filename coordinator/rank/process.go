@@ -11,6 +11,7 @@ import (
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/peer"
 	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/turns"
 	"ckpt/coordinator/wire"
 	"ckpt/internal/vfs"
 )
@@ -25,7 +26,8 @@ type process struct {
 	token           string
 	link            *wire.Link
 	network         peer.Network
-	here            *hostDir // nil: all ranks are on the host of the coordinator
+	turns           atomic.Pointer[turns.Client] // nil: before the welcome, and of a job without them
+	here            *hostDir                     // nil: all ranks are on the host of the coordinator
 	listener        net.Listener
 	cfg             wire.Welcome
 	spec            *job.Resolved
@@ -82,6 +84,9 @@ func (r *process) beat(ctx context.Context, period time.Duration) {
 	for {
 		if r.early.Load() && r.logWaits.Load() {
 			r.worked(1) // it waits however long the disk is full, and is not stuck
+		}
+		if r.turns.Load().Waits() {
+			r.worked(1) // for as long as other jobs have the storage
 		}
 		iter, step := r.place()
 		r.link.Send(protocol.Beat{Iter: iter, Progress: r.progress.Load() + uint64(iter), Step: uint64(max(0, step))})

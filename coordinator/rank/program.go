@@ -66,6 +66,7 @@ func runProgram(ctx context.Context, fsys vfs.FS, getenv func(string) string, te
 	}
 	defer p.closeGatherer()
 	defer p.closePeers()
+	defer func() { p.turns.Load().Close() }()
 	return p.serve(ctx)
 }
 
@@ -116,7 +117,7 @@ func (p *program) admitted(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	state, err := newProgramState(ctx, p.fs, p.id, &p.cfg, p.spec, p.tier, p.worked)
+	state, err := newProgramState(ctx, p.fs, p.id, &p.cfg, p.spec, p.tier, p.turns.Load(), p.worked)
 	if err != nil {
 		return err
 	}

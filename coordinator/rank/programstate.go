@@ -7,6 +7,7 @@ import (
 
 	"ckpt/coordinator/job"
 	client "ckpt/coordinator/process"
+	"ckpt/coordinator/turns"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/image/container"
@@ -15,8 +16,8 @@ import (
 )
 
 // newProgramState is newState for a program: its memory is that of another process.
-func newProgramState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, tier *nodeTier, progress func(int64)) (*state, error) {
-	s := &state{fs: fsys, tier: tier, progress: progress, rank: id, cfg: cfg, spec: spec, node: spec.Nodes[id],
+func newProgramState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, tier *nodeTier, taken *turns.Client, progress func(int64)) (*state, error) {
+	s := &state{fs: fsys, tier: tier, turns: taken, wrote: -1, progress: progress, rank: id, cfg: cfg, spec: spec, node: spec.Nodes[id],
 		codec: container.NewCodec(spec.Codec, 0), way: spec.Way(), joint: spec.Layouts[spec.GroupOf[id]]}
 	if spec.Incremental {
 		s.history = container.NewHistory()
@@ -42,6 +43,7 @@ func (s *state) restoreProgram(ctx context.Context, c *client.Process) error {
 	if err != nil {
 		return err
 	}
+	defer s.reading(ctx, m)()
 	opt := container.LoadOptions{Progress: s.progress, Loaded: func(mem []byte) error {
 		if err := c.Put(mem); err != nil {
 			return fmt.Errorf("put the memory of rank %d back: %w", s.rank, err)

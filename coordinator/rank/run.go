@@ -16,7 +16,7 @@ import (
 
 // run is the application.
 func (r *process) run(ctx context.Context) {
-	state, err := newState(ctx, r.fs, r.id, &r.cfg, r.spec, r.tier, r.here, r.worked)
+	state, err := newState(ctx, r.fs, r.id, &r.cfg, r.spec, r.tier, r.turns.Load(), r.here, r.worked)
 	if err != nil {
 		r.link.Send(protocol.SetupFailed{Damaged: job.Unrestorable(err), Text: err.Error(), Body: wire.EncodeError(err)})
 		return

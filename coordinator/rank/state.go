@@ -15,6 +15,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/msglog"
+	"ckpt/coordinator/turns"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/image/container"
@@ -37,9 +38,11 @@ type state struct {
 	pending  []byte             // messages restored
 	channels *job.SavedChannels // restored; nil if there are none
 	job      *image.Job
-	images   *image.Job // where the checkpoint restored is read: of the store, or of the node
-	tier     *nodeTier  // directories of the nodes; may be nil
-	lost     error      // of a program: why its part of the checkpoint is nowhere
+	images   *image.Job    // where the checkpoint restored is read: of the store, or of the node
+	tier     *nodeTier     // directories of the nodes; may be nil
+	turns    *turns.Client // on the storage of the store; may be nil
+	wrote    int64         // bytes for the last checkpoint in the store; -1 before
+	lost     error         // of a program: why its part of the checkpoint is nowhere
 	codec    *container.Codec
 	history  *container.History // nil: every checkpoint is complete by itself
 	log      *msglog.Log        // of messages from other groups; may be nil
@@ -59,8 +62,8 @@ type state struct {
 
 // newState allocates the memory of a rank and fills it, from a checkpoint or
 // with the initial fields.
-func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, tier *nodeTier, here *hostDir, progress func(int64)) (*state, error) {
-	s := &state{fs: fsys, tier: tier, progress: progress, rank: id, cfg: cfg, spec: spec, node: spec.Nodes[id], mem: mpi.NewMemory(),
+func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, tier *nodeTier, taken *turns.Client, here *hostDir, progress func(int64)) (*state, error) {
+	s := &state{fs: fsys, tier: tier, turns: taken, wrote: -1, progress: progress, rank: id, cfg: cfg, spec: spec, node: spec.Nodes[id], mem: mpi.NewMemory(),
 		codec: container.NewCodec(spec.Codec, 0), way: spec.Way(), joint: spec.Layouts[spec.GroupOf[id]]}
 	inst, err := spec.Instance()
 	if err != nil {
@@ -167,20 +170,26 @@ func (s *state) write(ctx context.Context, number int, order wire.WriteOrder, sn
 // store makes the image of the rank out of regions, and reports its files.
 func (s *state) store(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, regions []zones.Region, opt container.WriteOptions, report *wire.WriteReport) error {
 	opt.Codec, opt.History, opt.Base, opt.Oldest = s.codec, s.history, order.Base, order.Oldest
+	if net == nil && len(regions) == 0 {
+		return s.writeNothing(ctx, number, report) // all that the rank has is the same on all ranks
+	}
+	fsys := s.fs
+	if s.tier == nil {
+		t := s.writing(ctx, order, regions, &opt)
+		defer s.wroteIn(t, report)
+		fsys = t.FS(s.fs)
+	}
 	if net != nil {
-		return s.writeJoint(ctx, number, order, net, regions, opt, report)
+		return s.writeJoint(ctx, fsys, number, order, net, regions, opt, report)
 	}
 	h := container.Header{Job: s.cfg.Job, Number: number, Rank: s.rank, Node: s.node, Kind: container.KindRank}
 	opt.Buffer = s.way.WritePath.Buffer
-	if len(regions) == 0 {
-		return s.writeNothing(ctx, number, report) // all that the rank has is the same on all ranks
-	}
 	var info container.FileInfo
 	var err error
 	if s.tier != nil {
 		info, err = s.writeLocal(ctx, h, regions, opt, report)
 	} else {
-		info, err = container.Write(ctx, s.fs, order.Rank, h, regions, opt)
+		info, err = container.Write(ctx, fsys, order.Rank, h, regions, opt)
 	}
 	if err != nil {
 		return err
@@ -201,7 +210,7 @@ func (s *state) measure() (done func()) {
 		progress(bytes)
 	}
 	return func() {
-		s.progress, s.restored.Read, s.restored.ReadBytes = progress, time.Since(began), read.Load()
+		s.progress, s.restored.Read, s.restored.ReadBytes = progress, max(0, time.Since(began)-s.restored.TurnWait), read.Load()
 	}
 }
 
@@ -218,6 +227,7 @@ func (s *state) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer s.reading(ctx, m)()
 	if m.NP != s.spec.NP {
 		return s.restoreDealt(ctx, m)
 	}

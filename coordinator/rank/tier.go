@@ -9,6 +9,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/turns"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/image/container"
@@ -150,25 +151,29 @@ func (s *state) writeNothing(ctx context.Context, number int, report *wire.Write
 func (r *process) storePart(ctx context.Context, m protocol.Store) {
 	var o wire.StoreOrder
 	err := json.Unmarshal(m.Body, &o)
-	var bytes int64
+	var report wire.StoreReport
 	if err == nil {
-		bytes, err = r.copyPart(ctx, m.Number, o)
+		report, err = r.copyPart(ctx, m.Number, o)
 	}
 	if err != nil {
 		r.link.Send(protocol.StoreFailed{Number: m.Number, Text: err.Error(), Body: wire.EncodeError(err)})
 		return
 	}
-	r.link.Send(protocol.Stored{Number: m.Number, Body: job.Encode(wire.StoreReport{Bytes: bytes})})
+	r.link.Send(protocol.Stored{Number: m.Number, Body: job.Encode(report)})
 }
 
-func (r *process) copyPart(ctx context.Context, number int, o wire.StoreOrder) (int64, error) {
+func (r *process) copyPart(ctx context.Context, number int, o wire.StoreOrder) (report wire.StoreReport, err error) {
 	local, err := r.tier.Job(r.spec.Nodes[r.id])
 	if err != nil {
-		return 0, err
+		return report, err
 	}
 	m, err := local.Manifest(number)
 	if err != nil {
-		return 0, err
+		return report, err
 	}
-	return job.StorePart(ctx, r.fs, r.tier.Tier, m, r.id, o.Path, nvcache.NewLimiter(o.Rate, nvcache.RealClock()))
+	turn := begin(ctx, r.turns.Load(), nil, turns.Burst{Kind: turns.Drain, File: container.JobPath(o.Path), Bytes: job.PartBytes(m, r.id)})
+	report.Bytes, err = job.StorePart(ctx, turn.FS(r.fs), r.tier.Tier, m, r.id, o.Path, nvcache.NewLimiter(o.Rate, nvcache.RealClock()))
+	told := turn.end()
+	report.TurnWait, report.TurnPassed = told.Waited, told.Passed
+	return report, err
 }

@@ -81,6 +81,9 @@ type StoreOrder struct {
 // StoreReport is what a rank has copied.
 type StoreReport struct {
 	Bytes int64 `json:"bytes"`
+	// As in WriteReport.
+	TurnWait   time.Duration `json:"turn_wait,omitempty"`
+	TurnPassed string        `json:"turn_passed,omitempty"`
 }
 
 // WriteReport is what a rank has written.
@@ -102,6 +105,10 @@ type WriteReport struct {
 	// Global and Replicated are as in the manifest.
 	Global     []image.GlobalPart `json:"global,omitempty"`
 	Replicated []string           `json:"replicated,omitempty"`
+	// TurnWait is for how long the writing waited for other jobs, and TurnPassed says why it
+	// did not although it was to; empty if it did.
+	TurnWait   time.Duration `json:"turn_wait,omitempty"`
+	TurnPassed string        `json:"turn_passed,omitempty"`
 	// Parities are those that protect the file, on the nodes.
 	Parities []image.Parity `json:"parities,omitempty"`
 }
@@ -124,6 +131,9 @@ type RestoreReport struct {
 	// with what is nearer.
 	Source string   `json:"source,omitempty"`
 	Passed []string `json:"passed,omitempty"`
+	// As in WriteReport.
+	TurnWait   time.Duration `json:"turn_wait,omitempty"`
+	TurnPassed string        `json:"turn_passed,omitempty"`
 }
 
 // A Field is the digest of a rank's part of an array that all ranks hold together: those of

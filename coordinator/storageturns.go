@@ -1,0 +1,136 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/turns"
+	"ckpt/image"
+	"ckpt/image/container"
+	"ckpt/internal/vfs"
+)
+
+// A TurnsEvent says whether the run takes turns with other jobs on the storage of the
+// store, when that is known first and when it changes.
+type TurnsEvent struct {
+	Type string `json:"type"` // "storage_turns"
+	// Unit is the directory whose controller grants them, empty if bytes pass without.
+	Unit    string `json:"storage_unit,omitempty"`
+	Started bool   `json:"controller_started,omitempty"` // by this run
+	Reason  string `json:"reason,omitempty"`             // why bytes pass without
+}
+
+// A turnTaker takes the turns of the coordinator itself, and knows whether the ranks get
+// theirs. Its fields belong to the driver's loop, but for the client.
+type turnTaker struct {
+	client  *turns.Client // nil: the run takes none
+	without string        // why bytes pass without turns, as the user was told; empty if they do not
+}
+
+// openTurns finds the controller of the storage, or has one started, and tells the user
+// what was found. Without one the job runs as any other.
+func (d *driver) openTurns(ctx context.Context) {
+	if d.spec.StorageTurns == job.NoTurns {
+		return
+	}
+	d.turns.client = turnsClient(d.spec, d.job)
+	ev := &TurnsEvent{Type: "storage_turns"}
+	unit, started, err := d.controller(ctx)
+	ev.Unit, ev.Started = unit, started
+	if err != nil {
+		ev.Unit, ev.Reason = "", err.Error()
+		d.turns.without = ev.Reason
+	}
+	d.event(ev)
+	// The connection has a controller stay that ends when it is idle.
+	d.turns.client.Begin(turns.Burst{Kind: turns.Checkpoint}).End()
+}
+
+// controller finds the controller of the storage, and starts it where the job is to.
+func (d *driver) controller(ctx context.Context) (unit string, started bool, err error) {
+	unit, err = liveController(ctx, d.job)
+	if !errors.Is(err, turns.ErrNone) || d.spec.StorageTurns != job.AutoTurns || d.startTurns == nil {
+		return unit, false, err
+	}
+	if err := d.startTurns(ctx, d.store); err != nil {
+		return "", false, fmt.Errorf("the controller could not be started: %w", err)
+	}
+	unit, err = liveController(ctx, d.job)
+	return unit, err == nil, err
+}
+
+// liveController returns the directory of the controller that answers for a job.
+func liveController(ctx context.Context, j *image.Job) (unit string, err error) {
+	info, err := turns.Find(j.FS(), j.StoreDir())
+	if err != nil {
+		return "", err
+	}
+	_, err = turns.Ask(ctx, j.StoreDir())
+	return info.Dir, err
+}
+
+// againTurns starts the controller again, if it has ended, before a checkpoint is written.
+// Nothing waits for it: without one, bytes pass.
+func (d *driver) againTurns() {
+	if d.spec.StorageTurns != job.AutoTurns || d.startTurns == nil || d.turns.without == "" {
+		return
+	}
+	d.helpers.Go(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		go func() {
+			select {
+			case <-d.done:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		_, _, _ = d.controller(ctx) // the next checkpoint tells
+	})
+}
+
+// hasTurns takes why bytes of a rank passed without turns, empty if they did not. The user
+// is told when that changes.
+func (d *driver) hasTurns(passed string) {
+	if d.turns.client == nil || (passed == "") == (d.turns.without == "") {
+		return
+	}
+	d.turns.without = passed
+	ev := &TurnsEvent{Type: "storage_turns", Reason: passed}
+	if passed == "" {
+		ev.Unit = d.store
+		if info, err := turns.Find(d.job.FS(), d.store); err == nil {
+			ev.Unit = info.Dir
+		}
+	}
+	d.event(ev)
+}
+
+// turnsClient returns the client of the coordinator of a job, nil if that takes no turns.
+// It counts as one application with the ranks.
+func turnsClient(spec *job.Resolved, j *image.Job) *turns.Client {
+	if spec.StorageTurns == job.NoTurns {
+		return nil
+	}
+	return turns.NewClient(j.StoreDir(), turns.Who{App: job.TurnsName(j.StoreDir(), j.Name()), Rank: -1}, turns.ClientOptions{FS: j.FS()})
+}
+
+// inTurn moves the bytes of a burst through the file system of a turn. The end of ctx ends
+// the turn, so that nothing waits for it any more.
+func inTurn(ctx context.Context, c *turns.Client, fsys vfs.FS, b turns.Burst, move func(vfs.FS) error) (turns.Report, error) {
+	t := c.Begin(b)
+	defer context.AfterFunc(ctx, func() { t.End() })()
+	err := move(t.FS(fsys))
+	return t.End(), err
+}
+
+// partsBurst is that of a version on its way into the store.
+func partsBurst(m *image.Manifest) turns.Burst {
+	b := turns.Burst{Kind: turns.Drain, File: fmt.Sprintf("%s/%s", container.FormatNumber(m.Number), container.ManifestName)}
+	for _, r := range m.Ranks {
+		b.Bytes += job.PartBytes(m, r.Rank)
+	}
+	return b
+}
