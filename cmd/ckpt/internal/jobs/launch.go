@@ -44,6 +44,11 @@ is copied into the store behind the job, as --drain says. --protect keeps copies
 parities on other nodes. After a failure each rank reads the nearest sound copy: its
 node's, another node's, or the store's (docs/TIERS.md).
 
+With --storage-turns the job takes turns with others on the storage of the store, where a
+controller (ckpt storage serve) grants them: for the writes of checkpoints, the copies from
+nodes into the store, and the reads of a restart. Without a controller it says so once, and
+runs as it would without; --storage-turns=auto starts one (docs/TURNS.md).
+
 ^C stops the job after a last checkpoint. A second ^C stops it at once, even if the
 storage does not answer. ckpt restart continues the job. SIGHUP does the
 same as ^C. SIGTERM and SIGUSR1, which batch systems send before the time is up, and
@@ -55,20 +60,23 @@ checkpoint now.`,
   ckpt launch bt.B.4 --count 3 --tune local-nvme
   ckpt launch bt.S.4 --nodes 2 --every 5 --local '/tmp/nvme/{node}' --protect partner --fail node=1,lose-local@iter=12 --auto-restart
   ckpt launch bt.B.16 --nodes 4 --every 5 --local '/nvme/{node}' --protect rs:3+1 --drain every=4 --drain-rate 200MiB
+  ckpt launch bt.S.4 --every 5 --storage-turns=auto
   ckpt launch --interval 10m --auto-restart --job heat -- mpiexec -n 8 ./heat 4096`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if cmd.ArgsLenAtDash() == 0 {
-				return nil // the rest is a command
+			if _, is := o.command(cmd, args); is {
+				return nil
 			}
+			args, _, _ = o.arguments(cmd, args, 1)
 			return cobra.ExactArgs(1)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := ui.Positive(cmd, "np", "iterations", "nodes", "count", "keep", "group-size", "residual-every"); err != nil {
 				return err
 			}
-			if cmd.ArgsLenAtDash() == 0 {
-				return runLaunchProgram(cmd.Context(), g, &o, args)
+			if command, is := o.command(cmd, args); is {
+				return runLaunchProgram(cmd.Context(), g, &o, command)
 			}
+			args, _, _ = o.arguments(cmd, args, 1)
 			if err := refuse(cmd.Flags(), programOnly, "only programs have it", "give the command of a program after --, or leave it out"); err != nil {
 				return err
 			}
@@ -77,6 +85,12 @@ checkpoint now.`,
 	}
 	o.addFlags(g, cmd)
 	return cmd
+}
+
+// command returns the command of a program, if all that was given is one.
+func (o *launchOptions) command(cmd *cobra.Command, args []string) (command []string, is bool) {
+	before, command, dash := o.arguments(cmd, args, 0)
+	return command, dash && len(before) == 0
 }
 
 func runLaunch(ctx context.Context, g *ui.Globals, o *launchOptions, app string) error {

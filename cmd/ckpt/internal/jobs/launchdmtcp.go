@@ -32,7 +32,7 @@ func (o *engineOptions) underDMTCP() (bool, error) {
 
 // ckptOnly are the flags that mean nothing for a program under DMTCP: it writes images of
 // its own, of processes on this host.
-var ckptOnly = []string{"nodes-from-launcher", "nodes", "map", "grace", "fail", "listen", "local", "protect", "domains", "drain", "drain-rate", "codec", "incremental", "async", "staging", "trace",
+var ckptOnly = []string{"nodes-from-launcher", "nodes", "map", "grace", "fail", "listen", "local", "protect", "domains", "drain", "drain-rate", "storage-turns", "codec", "incremental", "async", "staging", "trace",
 	"layout", "strategy", "aggregators", "buffer", "stripe-size", "stripe-count", "first-ost", "p1", "p2", "p3", "p4"}
 
 func runLaunchDMTCP(ctx context.Context, g *ui.Globals, o *launchOptions, command []string) error {
@@ -64,8 +64,8 @@ func dmtcpJob(g *ui.Globals, name string) bool {
 
 // restartDMTCP continues a job under DMTCP.
 func restartDMTCP(ctx context.Context, g *ui.Globals, o *restartOptions, opt coordinator.Options) error {
-	if o.Given() || o.withoutLog || len(o.fail) > 0 || o.listen != "" {
-		return ui.BadUsage("--nodes, --map, --without-log, --fail and --listen: a program under DMTCP has them not", "ckpt restart "+opt.Job)
+	if o.Given() || o.withoutLog || len(o.fail) > 0 || o.listen != "" || o.turnsOption.text != "" {
+		return ui.BadUsage("--nodes, --map, --without-log, --fail, --listen and --storage-turns: a program under DMTCP has them not", "ckpt restart "+opt.Job)
 	}
 	return runJob(g, &opt, func() (*coordinator.Result, error) {
 		return dmtcp.Restart(ctx, dmtcp.Options{Options: opt}, o.checkpoint, o.autoRestart)

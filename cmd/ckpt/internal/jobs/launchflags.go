@@ -16,6 +16,7 @@ type launchOptions struct {
 	running
 	writePath
 	tierOptions
+	turnsOption
 	programOptions
 	engineOptions
 	flags                *pflag.FlagSet
@@ -84,6 +85,7 @@ func (o *launchOptions) addFlags(g *ui.Globals, cmd *cobra.Command) {
 	f.StringVar(&o.staging, "staging", "", "with --async: memory for the copy of a rank (default: 16MiB more than its data zone)")
 	f.BoolVar(&o.libsOnce, "library-once", true, "store the library zone once per job, not once per rank and checkpoint")
 	o.tierOptions.addFlags(f)
+	o.turnsOption.addFlags(f, "off")
 	o.running.addFlags(f)
 	o.programOptions.addFlags(f)
 	o.engineOptions.addFlags(f)

@@ -67,6 +67,11 @@ func (o *launchOptions) common(s *job.Spec) error {
 	if err = o.tier(s); err != nil {
 		return err
 	}
+	if taken, err := o.turnsOption.setting(); err != nil {
+		return err
+	} else if taken != nil {
+		s.StorageTurns = *taken
+	}
 	s.Schedule, err = o.schedule()
 	return err
 }

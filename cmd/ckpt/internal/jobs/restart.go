@@ -14,6 +14,7 @@ import (
 type restartOptions struct {
 	ui.Placement
 	running
+	turnsOption
 	checkpoint int
 	np         int
 	withoutLog bool
@@ -34,6 +35,9 @@ ckpt_protect_global or ckpt_protect_replicated. The command that the job was lau
 with starts so many ranks where it says their number once, as in mpiexec -n 4; COMMAND
 takes its place otherwise.
 
+--storage-turns says for this run whether the job takes turns with others on the storage,
+also for what it reads now (docs/TURNS.md).
+
 If a message log of a job of several groups is damaged, --without-log resumes
 from the newest checkpoints that are consistent without a log, or from the
 beginning. It removes newer checkpoints and all that the logs hold.`,
@@ -43,19 +47,18 @@ beginning. It removes newer checkpoints and all that the logs hold.`,
   ckpt restart heat --np 6
   ckpt restart heat -- srun -n 6 ./heat 4096`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if n := cmd.ArgsLenAtDash(); n >= 0 {
-				args = args[:n]
-			}
+			args, _, _ = o.arguments(cmd, args, 1)
 			return cobra.ExactArgs(1)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := ui.Positive(cmd, "checkpoint", "nodes", "np"); err != nil {
 				return err
 			}
-			if cmd.ArgsLenAtDash() == len(args) {
+			args, command, dash := o.arguments(cmd, args, 1)
+			if dash && len(command) == 0 {
 				return ui.BadUsage("no command after --", "ckpt restart JOB -- mpiexec -n 4 ./program")
 			}
-			return runRestart(cmd.Context(), g, &o, args[0], args[1:])
+			return runRestart(cmd.Context(), g, &o, args[0], command)
 		},
 	}
 	o.Placement.AddFlags(cmd.Flags())
@@ -64,6 +67,7 @@ beginning. It removes newer checkpoints and all that the logs hold.`,
 	cmd.Flags().BoolVar(&o.withoutLog, "without-log", false, "resume from what the checkpoints alone allow, and remove all message logs")
 	g.AddStoreFlag(cmd)
 	o.running.addFlags(cmd.Flags())
+	o.turnsOption.addFlags(cmd.Flags(), "as launched")
 	return cmd
 }
 
@@ -98,6 +102,9 @@ func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, job strin
 		return restartDMTCP(ctx, g, o, opt)
 	}
 	r := coordinator.RestartOptions{Options: opt, Checkpoint: o.checkpoint, NP: o.np, Command: command, AutoRestart: o.autoRestart, WithoutLog: o.withoutLog}
+	if r.StorageTurns, err = o.turnsOption.setting(); err != nil {
+		return err
+	}
 	if o.Given() {
 		r.Mapping = o.Resolve
 	}

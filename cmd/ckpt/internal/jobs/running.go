@@ -42,7 +42,7 @@ func (r *running) options(g *ui.Globals) (coordinator.Options, error) {
 	if err := g.CheckStore(); err != nil {
 		return coordinator.Options{}, err
 	}
-	opt := coordinator.Options{Store: g.Store, Limits: protocol.DefaultLimits, Listen: r.listen, Observer: &ui.Narrator{G: g}, Log: g.Log()}
+	opt := coordinator.Options{Store: g.Store, Limits: protocol.DefaultLimits, Listen: r.listen, Observer: &ui.Narrator{G: g}, Log: g.Log(), StartTurns: startTurns}
 	for _, s := range r.fail {
 		f, err := coordinator.ParseFailure(s)
 		if err != nil {

@@ -30,10 +30,18 @@ func (g *Globals) PrintCheckpoint(cp *job.CheckpointEvent) error {
 	return g.Printf("checkpoint %d of %s%s%s\n"+
 		"%s\n"+
 		"stored     %s MiB in %d files\n"+
-		"latency    %s = %s coordination + %s management + %s storage\n"+
+		"latency    %s = %s coordination + %s management + %s storage%s\n"+
 		"pause      %s, for which the application stood still\n",
-		cp.Number, cp.Job, of, At(cp.Iteration), memoryText(cp), MiB(cp.StoredBytes), cp.Files, Seconds(l.Total), Seconds(l.Coordination), Seconds(l.Management), Seconds(l.Storage),
+		cp.Number, cp.Job, of, At(cp.Iteration), memoryText(cp), MiB(cp.StoredBytes), cp.Files, Seconds(l.Total), Seconds(l.Coordination), Seconds(l.Management), Seconds(l.Storage), turnWait(cp.TurnWait),
 		Seconds(cp.Pause))
+}
+
+// turnWait is the part of a latency that was waited for other jobs.
+func turnWait(seconds float64) string {
+	if seconds == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" + %s waiting for its turn", Seconds(seconds))
 }
 
 // memoryText says how large the zones are, where it is known in memory, and what
@@ -106,8 +114,8 @@ func (n *Narrator) Event(ev any) {
 	_ = n.G.Printf("%s\n", describe(ev))
 	if cp, ok := ev.(*job.CheckpointEvent); ok && n.G.Verbose {
 		l := cp.Latency
-		_ = n.G.Printf("  %s coordination + %s management + %s storage; the application stood still for %s\n",
-			Seconds(l.Coordination), Seconds(l.Management), Seconds(l.Storage), Seconds(cp.Pause))
+		_ = n.G.Printf("  %s coordination + %s management + %s storage%s; the application stood still for %s\n",
+			Seconds(l.Coordination), Seconds(l.Management), Seconds(l.Storage), turnWait(cp.TurnWait), Seconds(cp.Pause))
 	}
 }
 
@@ -273,6 +281,9 @@ func describe(ev any) string {
 		if ev.StorageLevel != "" {
 			done = fmt.Sprintf("on the nodes in %s, %s", Seconds(ev.Latency.Total), ev.StorageLevel)
 		}
+		if ev.TurnWait > 0 {
+			done += fmt.Sprintf(", %s of it waiting for its turn", Seconds(ev.TurnWait))
+		}
 		return fmt.Sprintf("checkpoint %d%s%s: %s MiB %s", ev.Number, of, At(ev.Iteration), MiB(ev.StoredBytes), done)
 	case *coordinator.StoppingEvent:
 		return stopping(ev)
@@ -304,6 +315,8 @@ func describe(ev any) string {
 		return storageLevel(ev)
 	case *coordinator.WaitsEvent:
 		return fmt.Sprintf("checkpoint %d waits until %s in the store: no slot of the nodes is free", ev.Number, areOrIs(ev.For))
+	case *coordinator.TurnsEvent:
+		return storageTurns(ev)
 	case *coordinator.SourcesEvent:
 		return recoveredFrom(ev)
 	case *coordinator.RedundancyEvent:
