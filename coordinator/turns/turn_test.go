@@ -302,7 +302,6 @@ func TestRevoke(t *testing.T) {
 			t.Errorf("an idle holder kept the turn for %v", got)
 		}
 		wanted := next.Revoked()
-		began = time.Now()
 		if err := next.Enter(t.Context()); err != nil {
 			t.Fatal(err)
 		}
