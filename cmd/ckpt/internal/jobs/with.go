@@ -120,8 +120,13 @@ func (o *otherJob) settingsOf() (map[string]string, error) {
 	if !more {
 		return settings, nil
 	}
+	return settings, o.addSettings(settings, rest)
+}
+
+// addSettings adds those behind the application, which replace those of a file.
+func (o *otherJob) addSettings(settings map[string]string, list string) error {
 	last := ""
-	for part := range strings.SplitSeq(rest, ",") {
+	for part := range strings.SplitSeq(list, ",") {
 		key, value, ok := strings.Cut(part, "=")
 		_, number := strconv.Atoi(part)
 		switch {
@@ -131,11 +136,11 @@ func (o *otherJob) settingsOf() (map[string]string, error) {
 		case !ok && part == "read":
 			value = "true"
 		case !ok:
-			return nil, ui.BadUsage(fmt.Sprintf("--with %s: %q is no setting", o.with, part), "write settings like start=30s,nodes=2,read")
+			return ui.BadUsage(fmt.Sprintf("--with %s: %q is no setting", o.with, part), "write settings like start=30s,nodes=2,read")
 		}
 		settings[key], last = value, key
 	}
-	return settings, nil
+	return nil
 }
 
 // isYAML reports whether an application is a file with all of its settings, perhaps.
@@ -160,6 +165,15 @@ func (o *otherJob) readFile(name string) (map[string]string, error) {
 	if err != nil {
 		return nil, o.wrong(fmt.Errorf("read %s: %w", name, err))
 	}
+	settings, err := o.parseFile(src)
+	if app := settings["app"]; isYAML(app) && !filepath.IsAbs(app) {
+		settings["app"] = filepath.Join(filepath.Dir(name), app)
+	}
+	return settings, err
+}
+
+// parseFile reads the text of a file; nil if it is a workload.
+func (o *otherJob) parseFile(src []byte) (map[string]string, error) {
 	var keys map[string]any
 	if err := pfs.Decode(src, &keys); err != nil {
 		return nil, o.wrong(ui.WithHint(err, "write a line app: bt.C.64, and settings like start: 30s below it"))
@@ -168,15 +182,12 @@ func (o *otherJob) readFile(name string) (map[string]string, error) {
 		return nil, nil
 	}
 	settings := make(map[string]string)
-	for key, value := range keys {
-		text, ok := scalar(value)
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		text, ok := scalar(keys[key])
 		if !ok {
 			return nil, o.wrong(ui.WithHint(fmt.Errorf("key %s: want one value", key), fmt.Sprintf("write %s: and a text or a number", key)))
 		}
 		settings[key] = text
-	}
-	if app := settings["app"]; isYAML(app) && !filepath.IsAbs(app) {
-		settings["app"] = filepath.Join(filepath.Dir(name), app)
 	}
 	return settings, nil
 }
