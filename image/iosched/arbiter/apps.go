@@ -147,9 +147,7 @@ func (a *Arbiter) moved(b *burst, n int64) {
 	p.served = min(p.served+n, maxBytes)
 	p.stats.bytes = min(p.stats.bytes+n, maxBytes)
 	a.totals.bytes = min(a.totals.bytes+n, maxBytes)
-	if p.progressed {
-		p.gap = max(p.gap, a.now-p.last)
-	}
+	p.gap = max(p.gap, a.now-p.last)
 	p.last, p.progressed = a.now, true
 	if b.granted {
 		p.user.account += float64(n) / p.user.share

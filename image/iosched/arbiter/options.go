@@ -32,7 +32,8 @@ type Options struct {
 	Linger time.Duration
 	// Stall is after how long without progress a turn is revoked if others
 	// wait, or four times the longest silence between two operations of the
-	// application, if that is more; 1 s.
+	// application, if that is more; 5 s. Clients that say when they are idle
+	// lose the turn sooner.
 	Stall time.Duration
 	// Share returns the share of a user, 1 if nil. A user with 2 is served
 	// twice as much as one with 1 while both wait.
@@ -61,7 +62,7 @@ func (o Options) withDefaults() (Options, error) {
 		{"lease", &o.Lease, 5 * time.Second},
 		{"grace", &o.Grace, 0},
 		{"longest wait", &o.MaxWait, time.Minute},
-		{"stall", &o.Stall, time.Second},
+		{"stall", &o.Stall, 5 * time.Second},
 	} {
 		if *d.v < 0 {
 			return o, fmt.Errorf("%s of storage turns is %v, want 0 (the default) or more", d.name, *d.v)

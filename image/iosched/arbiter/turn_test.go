@@ -231,12 +231,12 @@ func TestIdleUntilTheNextProgress(t *testing.T) {
 }
 
 func TestStalledHolderGivesTheTurnToTheNext(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "fifo", Window: 10 * second})
+	x := newTable(t, arbiter.Options{Policy: "fifo", Window: 10 * second, Stall: second})
 	three(x)
 	x.at(0, "grant 1.1 #1", ask(1, 1, 1<<30))
 	x.at(1, "", ask(2, 1, 1<<30))
-	x.at(100, "", progress(1, 1, 1<<20))
-	x.at(700, "", progress(1, 1, 1<<20)) // an operation of 0.6 s: 2.4 s are allowed
+	x.at(600, "", progress(1, 1, 1<<20)) // an operation of 0.6 s: 2.4 s are allowed
+	x.at(700, "", progress(1, 1, 1<<20))
 	x.tick(3100, "revoke 1.1 #1")
 	x.at(3101, "grant 2.1 #2", release(1, 1, 1))
 }
