@@ -17,7 +17,7 @@ import (
 )
 
 func newStatusCommand(g *ui.Globals) *cobra.Command {
-	var w watch
+	var w ui.Watch
 	cmd := &cobra.Command{
 		Use:   "status [JOB]",
 		Short: "Show the state of jobs",
@@ -28,10 +28,10 @@ block each time, with --json a JSON line. It ends when the job does, or with ^C.
 		Example: "  ckpt status\n  ckpt status bt.S.4-1 --json\n  ckpt status bt.S.4-1 --watch --every 5s",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !w.on && (cmd.Flags().Changed("every") || cmd.Flags().Changed("looks")) {
+			if !w.On && (cmd.Flags().Changed("every") || cmd.Flags().Changed("looks")) {
 				return ui.BadUsage("--every and --looks: only --watch shows a job again and again", "add --watch")
 			}
-			if err := w.parse(); err != nil {
+			if err := w.Parse(); err != nil {
 				return err
 			}
 			if len(args) == 1 {
@@ -40,28 +40,28 @@ block each time, with --json a JSON line. It ends when the job does, or with ^C.
 			return runStatus(cmd.Context(), g, &w)
 		},
 	}
-	cmd.Flags().BoolVarP(&w.on, "watch", "w", false, "show it again and again")
-	w.addFlags(cmd)
+	cmd.Flags().BoolVarP(&w.On, "watch", "w", false, "show it again and again")
+	w.AddFlags(cmd)
 	g.AddStoreFlag(cmd)
 	return cmd
 }
 
 // runStatusOf shows one job.
-func runStatusOf(ctx context.Context, g *ui.Globals, name string, w *watch) error {
+func runStatusOf(ctx context.Context, g *ui.Globals, name string, w *ui.Watch) error {
 	store, err := g.OpenStore()
 	if err != nil {
 		return err
 	}
-	return w.run(ctx, g, func(ctx context.Context) (view, error) {
+	return w.Run(ctx, g, func(ctx context.Context) (ui.View, error) {
 		s, err := coordinator.Inspect(ctx, store, name)
 		if err != nil {
-			return view{}, err
+			return ui.View{}, err
 		}
 		if j, err := store.Job(s.Job); err == nil {
 			s.Restarts = job.NewestRestarts(j, shownRestarts)
 		}
-		return view{json: s, over: s.State != job.StateRunning && s.State != job.StateSilent, line: statusLine(s),
-			text: func() error { return printStatusOf(g, s) }}, checkOwner(store, s)
+		return ui.View{JSON: s, Over: s.State != job.StateRunning && s.State != job.StateSilent, Line: statusLine(s),
+			Text: func() error { return printStatusOf(g, s) }}, checkOwner(store, s)
 	})
 }
 
@@ -98,15 +98,15 @@ func checkOwner(store *image.Store, s *job.Status) error {
 }
 
 // runStatus shows all jobs.
-func runStatus(ctx context.Context, g *ui.Globals, w *watch) error {
+func runStatus(ctx context.Context, g *ui.Globals, w *ui.Watch) error {
 	store, err := g.OpenStore()
 	if err != nil {
 		return err
 	}
-	return w.run(ctx, g, func(ctx context.Context) (view, error) {
+	return w.Run(ctx, g, func(ctx context.Context) (ui.View, error) {
 		names, err := store.Jobs()
 		if err != nil {
-			return view{}, err
+			return ui.View{}, err
 		}
 		jobs := []*job.Status{}
 		var failed error
@@ -118,7 +118,7 @@ func runStatus(ctx context.Context, g *ui.Globals, w *watch) error {
 			}
 			jobs = append(jobs, s)
 		}
-		return view{json: jobs, text: func() error { return printStatus(g, jobs) }}, failed
+		return ui.View{JSON: jobs, Text: func() error { return printStatus(g, jobs) }}, failed
 	})
 }
 

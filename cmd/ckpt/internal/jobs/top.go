@@ -22,7 +22,7 @@ type topView struct {
 }
 
 func newTopCommand(g *ui.Globals) *cobra.Command {
-	w := watch{on: true}
+	w := ui.Watch{On: true}
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Watch the running jobs of a store",
@@ -31,26 +31,26 @@ with --json a JSON line. It ends with ^C.`,
 		Example: "  ckpt top\n  ckpt top --every 10s --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := w.parse(); err != nil {
+			if err := w.Parse(); err != nil {
 				return err
 			}
 			return runTop(cmd.Context(), g, &w)
 		},
 	}
-	w.addFlags(cmd)
+	w.AddFlags(cmd)
 	g.AddStoreFlag(cmd)
 	return cmd
 }
 
-func runTop(ctx context.Context, g *ui.Globals, w *watch) error {
+func runTop(ctx context.Context, g *ui.Globals, w *ui.Watch) error {
 	store, err := g.OpenStore()
 	if err != nil {
 		return err
 	}
-	return w.run(ctx, g, func(ctx context.Context) (view, error) {
+	return w.Run(ctx, g, func(ctx context.Context) (ui.View, error) {
 		names, err := store.Jobs()
 		if err != nil {
-			return view{}, err
+			return ui.View{}, err
 		}
 		v := topView{Time: time.Now().UTC().Truncate(time.Millisecond), Jobs: []*job.Status{}}
 		for _, name := range names {
@@ -64,7 +64,7 @@ func runTop(ctx context.Context, g *ui.Globals, w *watch) error {
 				v.Jobs = append(v.Jobs, s)
 			}
 		}
-		return view{json: v, text: func() error { return printTop(g, v.Jobs) }}, nil
+		return ui.View{JSON: v, Text: func() error { return printTop(g, v.Jobs) }}, nil
 	})
 }
 

@@ -1,4 +1,4 @@
-package jobs
+package ui
 
 import (
 	"bytes"
@@ -14,53 +14,53 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-
-	"ckpt/cmd/ckpt/internal/ui"
 )
 
-// watch shows something once, or again and again.
-type watch struct {
-	on     bool
+// A Watch shows something once, or again and again.
+type Watch struct {
+	On     bool
 	every  string
 	looks  int // after which it ends, 0: never
 	period time.Duration
 }
 
-// A view is what a watch shows.
-type view struct {
-	json any
-	line string // one line, "" if only text tells
-	text func() error
-	over bool // nothing will change any more
+// A View is what a Watch shows.
+type View struct {
+	JSON any
+	Line string // one line, "" if only text tells
+	Text func() error
+	Over bool // nothing will change any more
 }
 
-func (w *watch) addFlags(cmd *cobra.Command) {
+// AddFlags adds the flags about its looks.
+func (w *Watch) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&w.every, "every", "2s", "time between two looks")
 	cmd.Flags().IntVar(&w.looks, "looks", 0, "end after so many looks (default: never)")
 }
 
-func (w *watch) parse() (err error) {
-	if w.period, err = ui.ParseDuration("--every", w.every); err != nil {
+// Parse reads them.
+func (w *Watch) Parse() (err error) {
+	if w.period, err = ParseDuration("--every", w.every); err != nil {
 		return err
 	}
 	if w.looks < 0 {
-		return ui.BadUsage(fmt.Sprintf("--looks %d: want a positive number", w.looks), "leave --looks out to watch without end")
+		return BadUsage(fmt.Sprintf("--looks %d: want a positive number", w.looks), "leave --looks out to watch without end")
 	}
 	if w.period < 50*time.Millisecond {
-		return ui.BadUsage(fmt.Sprintf("--every %s: want a duration of at least 50ms", w.every), "like --every 2s")
+		return BadUsage(fmt.Sprintf("--every %s: want a duration of at least 50ms", w.every), "like --every 2s")
 	}
 	return nil
 }
 
-// run shows what look returns. A watch ends when that is over, with an error of look, or
+// Run shows what look returns. A watch ends when that is over, with an error of look, or
 // with ^C.
-func (w *watch) run(ctx context.Context, g *ui.Globals, look func(context.Context) (view, error)) error {
-	if !w.on {
+func (w *Watch) Run(ctx context.Context, g *Globals, look func(context.Context) (View, error)) error {
+	if !w.On {
 		v, err := look(ctx)
-		if v.text == nil {
+		if v.Text == nil {
 			return err
 		}
-		if serr := g.Show(v.json, v.text); err == nil {
+		if serr := g.Show(v.JSON, v.Text); err == nil {
 			err = serr
 		}
 		return err
@@ -74,46 +74,46 @@ func (w *watch) run(ctx context.Context, g *ui.Globals, look func(context.Contex
 		v, failed := look(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return ui.ErrInterrupted
-		case v.text == nil:
+			return ErrInterrupted
+		case v.Text == nil:
 			return failed
 		}
-		if err := s.show(v); err != nil || v.over || n == w.looks {
+		if err := s.show(v); err != nil || v.Over || n == w.looks {
 			return errors.Join(failed, err)
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return ui.ErrInterrupted
+			return ErrInterrupted
 		}
 	}
 }
 
 // A screen shows views one after the other: in place on a terminal.
 type screen struct {
-	g     *ui.Globals
+	g     *Globals
 	fd    int // of the terminal, -1 if there is none
 	lines int // shown now
 }
 
-func newScreen(g *ui.Globals) *screen {
+func newScreen(g *Globals) *screen {
 	s := &screen{g: g, fd: -1}
 	out := g.Out
-	if n, ok := out.(*ui.Noticing); ok {
+	if n, ok := out.(*Noticing); ok {
 		out = n.W
 	}
-	if f, ok := out.(*os.File); ok && ui.IsTerminal(out) && !g.JSON {
+	if f, ok := out.(*os.File); ok && IsTerminal(out) && !g.JSON {
 		s.fd = int(f.Fd())
 	}
 	return s
 }
 
-func (s *screen) show(v view) error {
+func (s *screen) show(v View) error {
 	if s.g.JSON {
-		return json.NewEncoder(s.g.Out).Encode(v.json)
+		return json.NewEncoder(s.g.Out).Encode(v.JSON)
 	}
-	if s.fd < 0 && v.line != "" {
-		return s.g.Printf("%s\n", v.line)
+	if s.fd < 0 && v.Line != "" {
+		return s.g.Printf("%s\n", v.Line)
 	}
 	text, err := s.render(v)
 	if err != nil {
@@ -132,12 +132,12 @@ func (s *screen) show(v view) error {
 }
 
 // render returns the text of a view.
-func (s *screen) render(v view) (string, error) {
+func (s *screen) render(v View) (string, error) {
 	var b bytes.Buffer
 	out := s.g.Out
 	s.g.Out = io.Writer(&b)
 	defer func() { s.g.Out = out }()
-	err := v.text()
+	err := v.Text()
 	return b.String(), err
 }
 
