@@ -79,19 +79,48 @@ func Signal(list []Process, s syscall.Signal) {
 	}
 }
 
+// Suspended reports whether a process is stopped, or has ended: it does nothing. A process
+// that waits for a suspended child to begin its program (vfork) does nothing, either.
+func (p Process) Suspended() bool {
+	state, start, ok := statOf(p.PID)
+	if !ok || start != p.Start || stopped(state) {
+		return true
+	}
+	if state != "D" {
+		return false
+	}
+	own, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.PID))
+	for _, child := range Descendants(p.PID) {
+		of, cerr := os.Readlink(fmt.Sprintf("/proc/%d/exe", child.PID))
+		if state, _, ok := statOf(child.PID); child != p && ok && stopped(state) && err == nil && cerr == nil && of == own {
+			return true
+		}
+	}
+	return false
+}
+
+// stopped reports whether a state is that of a process after SIGSTOP.
+func stopped(state string) bool { return state == "T" || state == "t" }
+
 // startOf returns when a process started, in ticks since the machine did. It reports
 // false if there is no such process, or it has ended.
 func startOf(pid int) (string, bool) {
+	_, start, ok := statOf(pid)
+	return start, ok
+}
+
+// statOf returns the state of a process and when it started.
+func statOf(pid int) (state, start string, ok bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return "", false
+		return "", "", false
 	}
 	// The name of the program, in parentheses, may hold anything.
 	_, rest, _ := strings.Cut(string(b[max(0, strings.LastIndexByte(string(b), ')')):]), " ")
 	fields := strings.Fields(rest)
-	const state, start = 0, 19 // fields 3 and 22 of proc(5)
-	if len(fields) <= start || slices.Contains([]string{"Z", "X"}, fields[state]) {
-		return "", false
+	const stateField, startField = 0, 19 // fields 3 and 22 of proc(5)
+	if len(fields) <= startField || slices.Contains([]string{"Z", "X"}, fields[stateField]) {
+		return "", "", false
 	}
-	return fields[start], true
+	return fields[stateField], fields[startField], true
 }

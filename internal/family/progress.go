@@ -3,13 +3,21 @@ package family
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // BytesRead adds up what processes have read from files, as far as that is known. A process
 // that waits or spins reads nothing.
-func BytesRead(list []Process) int64 {
+func BytesRead(list []Process) int64 { return sumOf(list, "rchar") }
+
+// BytesMoved adds up what processes, and those of their children that have ended, have read
+// from storage and written for it, as far as that is known. Bytes in memory do not count.
+func BytesMoved(list []Process) int64 { return sumOf(list, "read_bytes", "write_bytes") }
+
+// sumOf adds up counters of /proc/PID/io.
+func sumOf(list []Process, counters ...string) int64 {
 	var sum int64
 	for _, p := range list {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", p.PID))
@@ -17,7 +25,7 @@ func BytesRead(list []Process) int64 {
 			continue
 		}
 		for line := range strings.Lines(string(b)) {
-			if rest, ok := strings.CutPrefix(line, "rchar:"); ok {
+			if name, rest, ok := strings.Cut(line, ":"); ok && slices.Contains(counters, name) {
 				n, _ := strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
 				sum += n
 			}
