@@ -15,6 +15,7 @@ import (
 	"ckpt/cmd/ckpt/internal/predictions"
 	"ckpt/cmd/ckpt/internal/study"
 	"ckpt/cmd/ckpt/internal/traces"
+	"ckpt/cmd/ckpt/internal/turns"
 	"ckpt/cmd/ckpt/internal/ui"
 )
 
@@ -80,7 +81,7 @@ func newRootCommand(g *ui.Globals) *cobra.Command {
 	addGroup(root, "jobs", "Run jobs", jobs.Commands(g))
 	addGroup(root, "images", "Look after checkpoints, and look into memory", images.Commands(g))
 	addGroup(root, "predictions", "Predict, before a run", append(predictions.Commands(g), study.NewCommand(g, runStep)))
-	addGroup(root, "machine", "Measure I/O and this machine", slices.Concat([]*cobra.Command{doctor.NewCommand(g)}, traces.Commands(g), benchmarks.Commands(g)))
+	addGroup(root, "machine", "Measure I/O and this machine", slices.Concat([]*cobra.Command{doctor.NewCommand(g)}, turns.Commands(g), traces.Commands(g), benchmarks.Commands(g)))
 	root.AddCommand(newVersionCommand(g), newManCommand())
 	root.SetHelpCommand(newHelpCommand())
 	root.InitDefaultHelpCmd()

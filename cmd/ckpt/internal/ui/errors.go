@@ -2,6 +2,7 @@ package ui
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,11 @@ var (
 	// ErrDamageFound ends a verification that found damage.
 	ErrDamageFound = errors.New("verification found damage")
 )
+
+// A CommandStatus ends ckpt with the exit status of a command that it ran for the user.
+type CommandStatus int
+
+func (s CommandStatus) Error() string { return fmt.Sprintf("the command ended with status %d", int(s)) }
 
 type usageError struct{ error }
 

@@ -58,9 +58,12 @@ func ExitCode(err error) int {
 		set     *dmtcp.SetError
 		left    *coordinator.LeftError
 	)
+	var command CommandStatus
 	switch {
 	case err == nil:
 		return ExitDone
+	case errors.As(err, &command):
+		return int(command)
 	case errors.Is(err, ErrRequeue):
 		return ExitRequeue
 	case errors.Is(err, ErrInterrupted), errors.Is(err, ErrDeclined), errors.Is(err, context.Canceled), errors.As(err, &left):
@@ -179,7 +182,11 @@ func ofLine(file string) bool {
 }
 
 // Complain prints an error and its hint, and as JSON too if asked for.
+// The status of a command of the user needs no words: the command had its own.
 func Complain(w io.Writer, err error, asJSON bool) {
+	if errors.As(err, new(CommandStatus)) {
+		return
+	}
 	code, hint := ExitCode(err), Worded(HintOf(err))
 	text := Worded(OneLine(err.Error()))
 	fmt.Fprintf(w, "ckpt: %s\n", Text(text))

@@ -1,0 +1,158 @@
+package turns
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ckpt/internal/family"
+)
+
+// eventually fails a test whose condition never comes.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for late := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// stands reports whether all processes of a command are stopped.
+func stands(g *group) bool {
+	for _, p := range g.family() {
+		if !p.Suspended() {
+			return false
+		}
+	}
+	return true
+}
+
+// TestGroupSuspends: suspend stops all processes, also those that left the process group,
+// resume continues them, and a signal reaches a suspended command.
+func TestGroupSuspends(t *testing.T) {
+	var out bytes.Buffer
+	// setsid is how launchers of MPI programs start theirs.
+	g, err := newGroup([]string{"sh", "-c", "setsid -w sh -c 'while :; do :; done' & while :; do :; done"}, nil, &out, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = g.cmd.Process.Kill() }()
+	eventually(t, "both processes", func() bool { return len(g.family()) >= 2 })
+	for range 3 {
+		if g.suspend(); !stands(g) {
+			t.Error("a process runs though its group is suspended")
+		}
+		if g.resume(); stands(g) {
+			t.Error("no process runs though its group was resumed")
+		}
+	}
+	all := g.family()
+	defer family.Signal(all, syscall.SIGKILL)
+	g.suspend()
+	g.signal(syscall.SIGTERM)
+	<-g.over
+	if got := g.status(); got != 128+int(syscall.SIGTERM) {
+		t.Errorf("status %d, want that of SIGTERM", got)
+	}
+}
+
+// TestGroupLaunches: a shell that is just starting a program stands still, too.
+func TestGroupLaunches(t *testing.T) {
+	g, err := newGroup([]string{"sh", "-c", "while :; do /bin/true; done"}, nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		if g.suspend(); !stands(g) {
+			t.Fatal("a process runs though its group is suspended")
+		}
+		g.resume()
+	}
+	g.signal(syscall.SIGKILL)
+	<-g.over
+}
+
+// TestGroupStatus: the status of the command is passed on.
+func TestGroupStatus(t *testing.T) {
+	for script, want := range map[string]int{"exit 0": 0, "exit 7": 7, "kill -KILL $$": 128 + 9} {
+		g, err := newGroup([]string{"sh", "-c", script}, nil, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if <-g.over; g.status() != want {
+			t.Errorf("%s: status %d, want %d", script, g.status(), want)
+		}
+	}
+	if _, err := newGroup([]string{filepath.Join(t.TempDir(), "none")}, nil, nil, nil); err == nil {
+		t.Error("a command was started that is not there")
+	}
+}
+
+// TestGroupProgress: bytes count once, also those of processes that have ended.
+func TestGroupProgress(t *testing.T) {
+	const size = 1 << 20
+	file := filepath.Join(t.TempDir(), "file")
+	g, err := newGroup([]string{"sh", "-c", "dd if=/dev/zero of=" + file + " bs=64k count=16 status=none; true"}, nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-g.over
+	got := g.progress()
+	if b, err := os.ReadFile("/proc/self/io"); err != nil || !strings.Contains(string(b), "write_bytes") || got == 0 {
+		t.Skip("this file system or kernel counts no bytes")
+	}
+	if got < size {
+		t.Errorf("%d bytes moved, want at least %d", got, size)
+	}
+	if again := g.progress(); again > size/2 {
+		t.Errorf("%d bytes more after the end", again)
+	}
+}
+
+// TestGroupDeath: a command does not stay suspended when ckpt is killed.
+func TestGroupDeath(t *testing.T) {
+	if file := os.Getenv("CKPT_TEST_GROUP"); file != "" {
+		g, err := newGroup([]string{"sh", "-c", "sleep 1000 & while :; do sleep 0.1; done"}, nil, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "its children", func() bool { return len(g.family()) >= 3 })
+		g.suspend()
+		if err := os.WriteFile(file+".new", []byte(strconv.Itoa(g.cmd.Process.Pid)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+		<-g.over
+		return
+	}
+	file := filepath.Join(t.TempDir(), "pid")
+	self := exec.Command(os.Args[0], "-test.run=^TestGroupDeath$")
+	self.Env = append(os.Environ(), "CKPT_TEST_GROUP="+file)
+	if err := self.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	eventually(t, "the suspended command", func() bool {
+		b, _ := os.ReadFile(file)
+		pid, _ = strconv.Atoi(string(b))
+		return pid > 0
+	})
+	all := family.Descendants(pid)
+	defer family.Signal(all, syscall.SIGKILL)
+	if err := self.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = self.Wait()
+	if !family.Await(all, time.Minute) {
+		t.Errorf("processes of the command live on: %v", all)
+	}
+}

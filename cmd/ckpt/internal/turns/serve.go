@@ -1,0 +1,136 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/turns"
+	"ckpt/image/iosched/arbiter"
+)
+
+// serveFlags are the flags of ckpt storage serve.
+type serveFlags struct {
+	policy, window, lease, longest, listen, idle string
+	weights                                      []string
+}
+
+func newServeCommand(g *ui.Globals) *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve DIR",
+		Short: "Give turns to the jobs and commands that use a storage",
+		Long: `Be the controller of the storage of DIR: give turns to jobs and commands
+(ckpt storage turn) that use DIR or what is below it. It runs until ^C, SIGTERM or
+--idle-exit, and keeps its socket in DIR/.ckpt-turns. Only the owner of DIR and its group
+can connect.
+
+A line says when it listens. With -v it says who comes, has the turn, gives it back and
+goes; with --json it prints a line for each of these events. If it is killed, jobs and
+commands go on without turns; another one can be started at any time.
+
+Policies: wsjf, shortest burst first, with equal shares for users; srpt, shortest first;
+mlf, that of aIOLi, in growing windows; fifo, in the order of arrival, each to its end; rr, a
+window each; none, all at once.`,
+		Example: "  ckpt storage serve /scratch &\n  ckpt storage serve /scratch --policy fifo --weight ana=2 -v\n  ckpt storage serve /scratch --listen 10.77.0.1",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := f.options()
+			if err != nil {
+				return err
+			}
+			return runServe(cmd.Context(), g, args[0], o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.policy, "policy", arbiter.DefaultPolicy, "who has the next turn: "+strings.Join(arbiter.Policies(), ", "))
+	ui.Choices(flags, "policy", arbiter.Policies()...)
+	flags.StringVar(&f.window, "window", "500ms", "time of a turn after which others are looked at")
+	flags.StringVar(&f.lease, "lease", "5s", "a holder that is silent for so long loses its turn")
+	flags.StringVar(&f.longest, "longest-wait", "1min", "who has waited so long goes next, whatever the policy")
+	flags.StringVar(&f.listen, "listen", "", "HOST or HOST:PORT of this machine for jobs on other hosts, over TLS")
+	flags.StringVar(&f.idle, "idle-exit", "", "end when nobody was connected for so long, like 30s (default: never)")
+	flags.StringArrayVar(&f.weights, "weight", nil, "USER=W: a user with weight 2 gets twice the share of one with 1; may be given several times")
+	return cmd
+}
+
+// options reads the flags.
+func (f *serveFlags) options() (turns.ServeOptions, error) {
+	var q ui.Quantities
+	o := turns.ServeOptions{Listen: f.listen, IdleExit: q.Duration("--idle-exit", f.idle)}
+	o.Arbiter = arbiter.Options{Policy: f.policy, Window: q.Duration("--window", f.window), Lease: q.Duration("--lease", f.lease),
+		MaxWait: q.Duration("--longest-wait", f.longest)}
+	if q.Err != nil {
+		return o, q.Err
+	}
+	if !slices.Contains(arbiter.Policies(), f.policy) {
+		return o, ui.BadUsage(fmt.Sprintf("--policy %q: want %s", f.policy, strings.Join(arbiter.Policies(), ", ")), "")
+	}
+	for flag, d := range map[string]bool{"--window " + f.window: o.Arbiter.Window > 0, "--lease " + f.lease: o.Arbiter.Lease > 0,
+		"--longest-wait " + f.longest: o.Arbiter.MaxWait > 0, "--idle-exit " + f.idle: f.idle == "" || o.IdleExit > 0} {
+		if !d {
+			return o, ui.BadUsage(flag+": want a duration over 0", "")
+		}
+	}
+	shares := map[string]float64{}
+	for _, w := range f.weights {
+		user, weight, _ := strings.Cut(w, "=")
+		share, err := strconv.ParseFloat(weight, 64)
+		if err != nil || user == "" || !(share > 0) || math.IsInf(share, 0) {
+			return o, ui.BadUsage(fmt.Sprintf("--weight %q: want USER=WEIGHT with a weight over 0", w), "like --weight ana=2")
+		}
+		shares[user] = share
+	}
+	o.Arbiter.Share = func(user string) float64 {
+		if share, ok := shares[user]; ok {
+			return share
+		}
+		return 1
+	}
+	return o, nil
+}
+
+func runServe(ctx context.Context, g *ui.Globals, dir string, o turns.ServeOptions) error {
+	if err := isDirectory(dir); err != nil {
+		return err
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	signals := make(chan os.Signal, 1)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) { // nohup ignores SIGHUP
+			signal.Notify(signals, s)
+		}
+	}
+	defer signal.Stop(signals)
+	go func() {
+		select {
+		case s := <-signals:
+			end(errors.New(s.String()))
+		case <-ctx.Done():
+		}
+	}()
+	signal.Ignore(syscall.SIGPIPE) // ckpt storage serve … | head must not end the turns
+	o.Observer = &teller{g: g, o: &o}
+	err := turns.Serve(ctx, dir, o)
+	switch {
+	case errors.Is(err, turns.ErrServed):
+		return ui.WithHint(err, "ckpt storage status "+dir+" shows it")
+	case errors.Is(err, fs.ErrPermission):
+		return ui.WithHint(err, "the owner of "+dir+" can serve it, and who may write there")
+	case err != nil && strings.HasPrefix(err.Error(), "{listen}"):
+		return ui.AsUsage(err)
+	}
+	return err
+}
