@@ -22,6 +22,7 @@ import (
 	"ckpt/coordinator/turns"
 	"ckpt/image"
 	"ckpt/image/iosched/arbiter"
+	"ckpt/image/nvcache"
 	"ckpt/image/plan"
 	"ckpt/internal/race"
 	"ckpt/internal/vfs"
@@ -352,6 +353,32 @@ func TestTurnsRestart(t *testing.T) {
 	if list := eventsOf[*job.RestartedEvent](rec); len(list) != 1 || list[0].TurnWait <= 0 || list[0].TurnWait > list[0].Seconds {
 		t.Errorf("restarted %+v, want a wait", list)
 	}
+}
+
+// TestTurnsDrain: a checkpoint goes to the nodes without a turn. Its copy into the store waits
+// for one, and the event says so.
+func TestTurnsDrain(t *testing.T) {
+	s := tiered(t, "bt.S.4", 2, "partner", "behind")
+	s.Schedule.Count, s.StorageTurns, s.LibraryOnce, s.Codec = 1, job.UseTurns, false, "none"
+	opt := Options{Store: t.TempDir()}
+	startController(t, opt.Store)
+	letGo := intruder(t, opt.Store)
+	rec := &recorder{t: t}
+	rec.on = func(ev any) {
+		if cp, ok := ev.(*job.CheckpointEvent); ok && cp.TurnWait == 0 {
+			time.AfterFunc(time.Second, letGo)
+		}
+	}
+	opt.Observer = rec
+	r, _, opt := mustLaunch(t, s, opt)
+	if r.Checkpoints != 1 || !slices.Contains(storedNumbers(t, opt), 1) {
+		t.Errorf("result %+v, want a checkpoint in the store", r)
+	}
+	list := eventsOf[*LevelEvent](rec)
+	if last := list[len(list)-1]; last.Level != nvcache.Stored || last.TurnWait <= 0 || last.TurnWait > last.Seconds {
+		t.Errorf("last level %+v, want stored after a wait", last)
+	}
+	verifyAll(t, opt)
 }
 
 // TestTurnsStall: a rank that waits for its turn is neither dead nor stuck, however long.

@@ -164,16 +164,17 @@ func (t *tier) committed(m *image.Manifest) nvcache.State {
 
 // tellCommitted tells of it, after the ranks have been told to compute.
 func (t *tier) tellCommitted(m *image.Manifest, state nvcache.State) {
-	t.tell(m.Number, state, 0, 0)
+	t.tell(m.Number, state, 0)
 	t.next()
 }
 
 // tell tells that a version has come to another level, and notes it for those who look into
 // the store only.
-func (t *tier) tell(number int, state nvcache.State, bytes int64, took float64) {
-	t.tellCopied(&LevelEvent{Number: number, Level: state, Bytes: bytes, Seconds: took})
+func (t *tier) tell(number int, state nvcache.State, bytes int64) {
+	t.tellCopied(&LevelEvent{Number: number, Level: state, Bytes: bytes})
 }
 
+// tellCopied is tell, with what a copy took.
 func (t *tier) tellCopied(ev *LevelEvent) {
 	ev.Type = "storage_level"
 	t.g.d.event(ev)
@@ -229,7 +230,7 @@ func (t *tier) remove(number int) {
 			}
 			t.ledger.Reclaimed(number)
 			delete(t.versions, number)
-			t.tell(number, nvcache.Reclaimed, 0, 0)
+			t.tell(number, nvcache.Reclaimed, 0)
 			t.removed(number)
 		})
 	})

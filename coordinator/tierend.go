@@ -96,7 +96,7 @@ func (d *driver) storeLast() {
 		d.out.Warn(notStored(d.job.Name(), m.Number, nil))
 		return
 	}
-	t.tell(m.Number, nvcache.Draining, storedBytes(m), 0)
+	t.tell(m.Number, nvcache.Draining, storedBytes(m))
 	begun := d.now()
 	var report turns.Report
 	if err := d.interruptible(func(ctx context.Context) (err error) {
