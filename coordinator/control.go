@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"ckpt/coordinator/job"
@@ -75,7 +76,7 @@ func (d *driver) obey(c wire.Command, answers chan<- wire.Reply) {
 }
 
 func (d *driver) status() *wire.Status {
-	s := &wire.Status{Job: d.job.Name(), Phase: d.machine.Phase(), Iteration: d.machine.Iteration(), Iterations: d.spec.Iterations,
+	s := &wire.Status{Job: d.job.Name(), Phase: d.phase(), Iteration: d.machine.Iteration(), Iterations: d.spec.Iterations,
 		Incarnation: d.groups[0].incarnation, Mapping: d.spec.Mapping, Since: d.since, Rate: d.rate()}
 	if iter, at, ok := d.machine.Upcoming(); ok {
 		s.NextIteration = iter
@@ -109,4 +110,14 @@ func AwaitEnd(ctx context.Context, job *image.Job) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// phase says in words what the job is doing, and whether ranks wait for their turn on the
+// storage.
+func (d *driver) phase() string {
+	waiting := slices.ContainsFunc(d.members, func(m *member) bool { return m != nil && m.signs.waits.Load() })
+	if waiting {
+		return d.machine.Phase() + ", waits for its turn"
+	}
+	return d.machine.Phase()
 }

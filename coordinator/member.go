@@ -81,6 +81,7 @@ func (d *driver) lose(incarnation, rank int, cause string) {
 type signs struct {
 	heard atomic.Int64 // nanoseconds since the start of the run
 	beat  atomic.Pointer[protocol.Beat]
+	waits atomic.Bool // for its turn on the storage
 }
 
 // sign notes a message that arrived at time now. It reports whether the loop is to be
@@ -88,6 +89,9 @@ type signs struct {
 func (l *signs) sign(now time.Duration, m protocol.Message) bool {
 	l.heard.Store(int64(now))
 	b, ok := m.(protocol.Beat)
+	if ok {
+		l.waits.Store(b.Waits)
+	}
 	return !ok || l.beat.Swap(&b) == nil
 }
 

@@ -400,6 +400,11 @@ func TestTurnsStall(t *testing.T) {
 			running.Go(func() {
 				waitsFor(t, opt.Store, 1)
 				time.Sleep(opt.Limits.Phase * 3 / 2) // a rank that does nothing counts as stuck by then
+				if store, err := image.OpenStore(vfs.OS{}, opt.Store); err != nil {
+					t.Error(err)
+				} else if s, err := Inspect(t.Context(), store, "job"); err != nil || !strings.HasSuffix(s.Phase, "waits for its turn") {
+					t.Errorf("status %+v, error %v, want a phase that says that the job waits", s, err)
+				}
 				letGo()
 			})
 			r, _, _ := mustLaunch(t, s, opt)

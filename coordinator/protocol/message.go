@@ -60,11 +60,13 @@ type (
 	// Aborted answers Abort: this rank writes nothing of checkpoint Number any more.
 	Aborted struct{ Number int }
 	// Beat is a sign of life. Progress counts iterations and other work. Step is the
-	// number that a program gave the boundary Iter.
+	// number that a program gave the boundary Iter. Waits says that other jobs have the
+	// storage, and this rank waits for its turn.
 	Beat struct {
 		Iter     int
 		Progress uint64
 		Step     uint64
+		Waits    bool
 	}
 	// InjectDue says that the rank has reached an iteration at which a failure is to
 	// be injected.

@@ -85,11 +85,12 @@ func (r *process) beat(ctx context.Context, period time.Duration) {
 		if r.early.Load() && r.logWaits.Load() {
 			r.worked(1) // it waits however long the disk is full, and is not stuck
 		}
-		if r.turns.Load().Waits() {
+		waits := r.turns.Load().Waits()
+		if waits {
 			r.worked(1) // for as long as other jobs have the storage
 		}
 		iter, step := r.place()
-		r.link.Send(protocol.Beat{Iter: iter, Progress: r.progress.Load() + uint64(iter), Step: uint64(max(0, step))})
+		r.link.Send(protocol.Beat{Iter: iter, Progress: r.progress.Load() + uint64(iter), Step: uint64(max(0, step)), Waits: waits})
 		select {
 		case <-t.C:
 		case <-ctx.Done():
