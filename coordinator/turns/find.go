@@ -84,6 +84,7 @@ func Find(fsys vfs.FS, dir string) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
+	dir = resolve(dir)
 	var device any
 	for {
 		if fi, err := fsys.Stat(dir); err == nil {
@@ -103,6 +104,21 @@ func Find(fsys vfs.FS, dir string) (*Info, error) {
 			return nil, ErrNone
 		}
 		dir = parent
+	}
+}
+
+// resolve follows the links in the name of a directory, as far as it exists: the parents
+// of the directory itself lead to its controller.
+func resolve(dir string) string {
+	for at, rest := dir, ""; ; {
+		if to, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(to, rest)
+		}
+		parent := filepath.Dir(at)
+		if parent == at {
+			return dir
+		}
+		at, rest = parent, filepath.Join(filepath.Base(at), rest)
 	}
 }
 

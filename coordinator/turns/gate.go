@@ -84,7 +84,7 @@ func (t *Turn) granted(l *link, turn uint64) {
 	}
 	t.change(func() {
 		if !t.ended && t.link == l {
-			t.grant, t.owed, t.still = turn, false, false
+			t.grant, t.owed, t.still = turn, false, 0
 			t.open()
 		}
 	})
@@ -158,10 +158,12 @@ func (t *Turn) beat(l *link) (said bool) {
 	case t.opened != nil:
 		late = !t.owed && time.Since(t.asked) >= t.client.o.MaxWait
 	case t.report():
-		said, t.still = true, false
-	case !t.still && t.gate.Load() == 0:
-		said, t.still = true, true
-		l.send(&idle{Burst: t.id})
+		said, t.still = true, 0
+	case t.gate.Load() == 0:
+		if t.still++; t.still == quiet {
+			said = true
+			l.send(&idle{Burst: t.id})
+		}
 	}
 	if late {
 		l.send(&end{Burst: t.id})

@@ -9,8 +9,13 @@ import (
 	"time"
 )
 
-// beatTime is how often a client with bursts says that it lives, and what moved.
-const beatTime = 200 * time.Millisecond
+const (
+	// beatTime is how often a client with bursts says what moved.
+	beatTime = 50 * time.Millisecond
+	// quiet is the number of beats without anything to say after which it says that it
+	// lives, and that nothing moves.
+	quiet = 4
+)
 
 // A session is a connection to a controller that has answered.
 type session struct {
@@ -39,7 +44,7 @@ func (c *Client) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	every := min(beatTime, time.Duration(min(w.Lease, math.MaxInt64))/5, c.o.Patience/5)
+	every := min(beatTime, time.Duration(min(w.Lease, math.MaxInt64))/(5*quiet), c.o.Patience/5)
 	return &session{c: c, link: l, every: max(every, time.Millisecond), kick: make(chan struct{}, 1), over: make(chan struct{})}, nil
 }
 
@@ -110,6 +115,7 @@ func (s *session) patience() int { return int(s.c.o.Patience / s.every) }
 func (s *session) beat() {
 	ticks := time.NewTicker(s.every)
 	defer ticks.Stop()
+	silent := 0 // beats
 	for {
 		select {
 		case <-s.over:
@@ -136,8 +142,11 @@ func (s *session) beat() {
 		for _, t := range list {
 			said = t.beat(s.link) || said
 		}
-		if !said {
+		if silent++; said {
+			silent = 0
+		} else if silent >= quiet {
 			s.link.send(&alive{})
+			silent = 0
 		}
 	}
 }

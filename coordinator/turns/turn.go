@@ -35,7 +35,7 @@ type Turn struct {
 	opened  chan struct{} // closed when the gate opens; nil while it is open
 	revoked chan struct{} // closed when the gate shuts
 	sent    int64         // of moved
-	still   bool          // the controller knows that nothing moves
+	still   int           // beats since something moved
 	passed  string
 	stood   standing
 	tells   []Span
