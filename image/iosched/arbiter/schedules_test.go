@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ckpt/image/iosched/arbiter"
+	"ckpt/internal/race"
 )
 
 var (
@@ -19,7 +20,7 @@ var (
 // moves all its bytes once, and one application has the turn at a time.
 func TestSchedules(t *testing.T) {
 	n := *schedules
-	if testing.Short() {
+	if testing.Short() || race.Enabled { // There is one goroutine.
 		n = min(n, 100)
 	}
 	var sum counts
