@@ -26,6 +26,15 @@ func file() int64 {
 	return gib
 }
 
+// long skips a test under the race detector, which takes ten times as long and finds
+// nothing in one goroutine.
+func long(t *testing.T) {
+	t.Helper()
+	if race.Enabled {
+		t.Skip("long, and in one goroutine")
+	}
+}
+
 // strided is a decomposition: 32 processes that take the operations of a file in turn.
 func strided(bytes, grain int64) App {
 	return App{Name: fmt.Sprintf("%d KiB", grain>>10), Processes: 32, Bytes: bytes, Grain: grain}
@@ -43,10 +52,8 @@ func named(a App, name string) App {
 
 // TestRequests counts the requests of 4 GB (Lebre 2006, section 4.2).
 func TestRequests(t *testing.T) {
+	long(t)
 	for grain, want := range map[int64]int{8 * kib: 524_288, 32 * kib: 131_072, 128 * kib: 131_072, 4 * mib: 131_072} {
-		if race.Enabled && grain < 32*kib {
-			continue
-		}
 		if got := run(t, sophia(t), policy("fifo"), strided(4*gib, grain)).Units[0].Files[0].Requests; got != want {
 			t.Errorf("4 GB by %d KiB: %d requests, want %d", grain/kib, got, want)
 		}
@@ -87,6 +94,7 @@ func TestSerialised(t *testing.T) {
 // TestSpeedup has 32 processes read and write a file under mlf: 11 times as fast as as
 // they come, or more. Above the request of the protocol, aggregates shrink.
 func TestSpeedup(t *testing.T) {
+	long(t)
 	mean := math.Inf(1)
 	for _, grain := range []int64{8, 16, 32, 64, 128, 512, 4096} {
 		var speedup [2]float64
@@ -140,6 +148,7 @@ func TestTwoJobs(t *testing.T) {
 
 // TestSmallJob has a process read 16 MB beside a decomposition of 4 GB.
 func TestSmallJob(t *testing.T) {
+	long(t)
 	for _, grain := range []int64{8, 32, 128, 512} {
 		apps := []App{named(strided(file(), grain*kib), "large"), {Name: "cat", Processes: 1, Bytes: 16 * mib, Grain: 32 * kib, Start: 0.2}}
 		var flow [2]float64
@@ -219,6 +228,7 @@ func TestMix(t *testing.T) {
 // TestThink runs the mix with processes that come back after up to a millisecond, each
 // time another part of it.
 func TestThink(t *testing.T) {
+	long(t)
 	o := policy("mlf")
 	o.Think = 0.001
 	r := run(t, sophia(t), o, Ten()...)
@@ -235,6 +245,7 @@ func TestThink(t *testing.T) {
 // TestPolicies runs the mix under every policy. Under none is the makespan, or the sum of
 // all flow times, as short as under mlf.
 func TestPolicies(t *testing.T) {
+	long(t)
 	best := run(t, sophia(t), policy("mlf"), Ten()...)
 	for _, name := range iosched.Names() {
 		r := run(t, sophia(t), policy(name), Ten()...)
@@ -247,6 +258,7 @@ func TestPolicies(t *testing.T) {
 
 // TestWindows makes windows longer: the disk moves more, and small jobs wait for longer.
 func TestWindows(t *testing.T) {
+	long(t)
 	makespan, small := math.Inf(1), 0.0
 	for _, ms := range []float64{50, 100, 200, 500, 1000} {
 		o := policy("mlf")
@@ -263,6 +275,7 @@ func TestWindows(t *testing.T) {
 // TestBaseQuantum makes the base quantum larger where windows do not grow by themselves:
 // the disk moves more. Small jobs gain as well up to 8 MiB, since less time is lost.
 func TestBaseQuantum(t *testing.T) {
+	long(t)
 	makespan := math.Inf(1)
 	for _, q := range []pfs.Bytes{128 * kib, 512 * kib, 2 * mib, 8 * mib} {
 		o := policy("mlf", "growth")
@@ -279,6 +292,7 @@ func TestBaseQuantum(t *testing.T) {
 // TestParts switches parts of mlf off, one at a time. The mix takes longer without any
 // of them.
 func TestParts(t *testing.T) {
+	long(t)
 	whole := run(t, sophia(t), policy("mlf"), Ten()...).Makespan
 	for part, least := range map[string]float64{"aggregates": 1, "windows": 2, "shift-wait": 2, "offset-first": 2, "idle-wait": 2} {
 		without := run(t, sophia(t), policy("mlf", part), Ten()...).Makespan
@@ -293,6 +307,7 @@ func TestParts(t *testing.T) {
 // operations. Under windows requests follow each other without aggregates, too, so these
 // are looked at without: they matter up to the request of the protocol, windows always.
 func TestAggregates(t *testing.T) {
+	long(t)
 	bytes := min(file(), gib/4)
 	for _, grain := range []int64{8, 32, 64, 128, 512} {
 		a := strided(bytes, grain*kib)
