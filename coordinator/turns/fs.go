@@ -121,23 +121,44 @@ func (t *Turn) move(n int64, do func() (int64, error)) (int64, error) {
 	return moved, err
 }
 
+// Piece is what a long operation is cut into where there is a controller: a turn that is
+// wanted back is given back after the pieces under way.
+const Piece = 1 << 20
+
+// pieces does an operation on n bytes piece by piece, until one moves in part.
+func (t *Turn) pieces(n int, do func(from, to int) (int, error)) (moved int, err error) {
+	for {
+		to := n
+		if n-moved > Piece+Threshold && t.shared() {
+			to = moved + Piece
+		}
+		k, err := t.move(int64(to-moved), func() (int64, error) {
+			k, err := do(moved, to)
+			return int64(k), err
+		})
+		short := moved+int(k) < to
+		if moved += int(k); err != nil || short || moved == n {
+			return moved, err
+		}
+	}
+}
+
+// shared reports whether there is a controller, so that others may want the turn.
+func (t *Turn) shared() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.link != nil && !t.ended
+}
+
 func (f *file) ReadAt(b []byte, off int64) (int, error) {
-	n, err := f.t.move(int64(len(b)), func() (int64, error) {
-		n, err := f.File.ReadAt(b, off)
-		return int64(n), err
-	})
-	return int(n), err
+	return f.t.pieces(len(b), func(from, to int) (int, error) { return f.File.ReadAt(b[from:to], off+int64(from)) })
 }
 
 func (f *file) WriteAt(b []byte, off int64) (int, error) {
 	if len(b) >= Threshold {
 		f.dirty.Store(true)
 	}
-	n, err := f.t.move(int64(len(b)), func() (int64, error) {
-		n, err := f.File.WriteAt(b, off)
-		return int64(n), err
-	})
-	return int(n), err
+	return f.t.pieces(len(b), func(from, to int) (int, error) { return f.File.WriteAt(b[from:to], off+int64(from)) })
 }
 
 // Sync waits for the turn if there is much to do for the disk.
@@ -151,30 +172,56 @@ func (f *file) Sync() error {
 
 // ReadV implements vfs.Vectored.
 func (f *file) ReadV(into [][]byte, off int64) (int64, error) {
-	return f.t.move(length(into), func() (int64, error) {
-		if f.vectored != nil {
-			return f.vectored.ReadV(into, off)
+	read := func(into [][]byte, off int64) (int64, error) { return f.vectored.ReadV(into, off) }
+	if f.vectored == nil {
+		read = func(into [][]byte, off int64) (int64, error) {
+			n, err := each(into, off, f.File.ReadAt)
+			if err == io.EOF {
+				err = nil
+			}
+			return n, err
 		}
-		n, err := each(into, off, f.File.ReadAt)
-		if err == io.EOF {
-			err = nil
-		}
-		return n, err
-	})
+	}
+	return f.t.vector(into, off, read)
 }
 
 // WriteV implements vfs.Vectored.
 func (f *file) WriteV(from [][]byte, off int64) (int64, error) {
-	n := length(from)
-	if n >= Threshold {
+	if length(from) >= Threshold {
 		f.dirty.Store(true)
 	}
-	return f.t.move(n, func() (int64, error) {
-		if f.vectored != nil {
-			return f.vectored.WriteV(from, off)
+	write := func(from [][]byte, off int64) (int64, error) { return f.vectored.WriteV(from, off) }
+	if f.vectored == nil {
+		write = func(from [][]byte, off int64) (int64, error) { return each(from, off, f.File.WriteAt) }
+	}
+	return f.t.vector(from, off, write)
+}
+
+// vector moves buffers with as few operations as pieces allow: each has whole buffers.
+func (t *Turn) vector(of [][]byte, off int64, do func([][]byte, int64) (int64, error)) (moved int64, err error) {
+	for {
+		some, n := of, length(of)
+		if n > Piece+Threshold && t.shared() {
+			some, n = firstOf(of, Piece)
 		}
-		return each(from, off, f.File.WriteAt)
-	})
+		k, err := t.move(n, func() (int64, error) { return do(some, off+moved) })
+		moved += k
+		if of = of[len(some):]; err != nil || k < n || len(of) == 0 {
+			return moved, err
+		}
+	}
+}
+
+// firstOf returns the first buffers, of so many bytes, but at least one.
+func firstOf(of [][]byte, most int64) ([][]byte, int64) {
+	n := int64(0)
+	for i, b := range of {
+		if i > 0 && n+int64(len(b)) > most {
+			return of[:i], n
+		}
+		n += int64(len(b))
+	}
+	return of, n
 }
 
 // each moves buffers one after the other, until one moves in part.
