@@ -6,6 +6,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/turns"
 	"ckpt/image"
 	"ckpt/image/container"
 )
@@ -34,6 +35,7 @@ type life struct {
 // An attempt is a checkpoint that is being written.
 type attempt struct {
 	tx       *image.Tx
+	turn     *turns.Turn      // of the coordinator, until the commit; may be nil
 	as       *job.Way         // how it is written; nil: as the description says
 	joint    *job.JointLayout // how the ranks write its files together; nil: a file each
 	base     int              // checkpoint that it may refer to, 0 none

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/turns"
@@ -115,6 +116,29 @@ func turnsClient(spec *job.Resolved, j *image.Job) *turns.Client {
 		return nil
 	}
 	return turns.NewClient(j.StoreDir(), turns.Who{App: job.TurnsName(j.StoreDir(), j.Name()), Rank: -1}, turns.ClientOptions{FS: j.FS()})
+}
+
+// holdTurn asks for a turn that lasts until the checkpoint is committed. Otherwise the turn
+// would end with the last write of a rank, and the commit, which reads a little of each file,
+// would stand in the queue of the jobs that come next.
+func (g *group) holdTurn(number int) {
+	g.turn.End()
+	b := turns.Burst{Kind: turns.Checkpoint, File: container.FormatNumber(number) + "/" + container.ManifestName, Bytes: -1}
+	if g.expect > 0 {
+		// As much as a rank has: the controller expects as much of those that have not asked.
+		b.Bytes = g.expect / int64(len(g.ranks))
+	}
+	g.turn = g.d.turns.client.Begin(b)
+}
+
+// commitPatience is for how long a commit waits for a turn that was lost to others.
+const commitPatience = time.Second
+
+// keepTurn keeps the turn until it ends, as if something moved all the time.
+func keepTurn(t *turns.Turn) {
+	ctx, cancel := context.WithTimeout(context.Background(), commitPatience)
+	defer cancel()
+	_ = t.Await(ctx, 0) // without the turn the commit is slower, and no worse
 }
 
 // inTurn moves the bytes of a burst through the file system of a turn. The end of ctx ends

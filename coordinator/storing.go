@@ -44,6 +44,7 @@ func (g *group) prepare(number int) {
 		tx.Trace = g.recorded.OfCoordinator(number)
 	}
 	g.base = g.chooseBase()
+	g.holdTurn(number)
 	g.findLibrary(number)
 	g.exchange = newExchange(number, g.ranks)
 	if err := g.createFiles(); err != nil {
@@ -114,8 +115,11 @@ func (g *group) commit(cp protocol.Checkpoint) {
 		return
 	}
 	tx, base, reuse, storing, recorded, passed := g.tx, g.base, g.reuse, g.storing, g.recorded, g.passed
-	g.tx, g.committing = nil, true
+	turn := g.turn
+	g.tx, g.turn, g.committing = nil, nil, true
 	g.d.helpers.Go(func() {
+		defer turn.End()
+		keepTurn(turn)
 		var late time.Duration
 		if err == nil {
 			late, err = waitLibrary(m, reuse, storing)
@@ -172,6 +176,8 @@ func (g *group) discardAny() {
 		g.d.out.Warn(err.Error())
 	}
 	g.tx = nil
+	g.turn.End()
+	g.turn = nil
 }
 
 // chooseBase returns the checkpoint that the next may refer to: the newest that
