@@ -18,6 +18,6 @@ func newBenchCommand(g *ui.Globals) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchWriteCommand(g), newBenchCodecCommand(g), traces.NewBenchCommand(g), newBenchModesCommand(g), newBenchOverheadCommand(g), newBenchSieveCommand(g), newBenchStorageCommand(g), newBenchTuneCommand(g), newBenchTierCommand(g))
+	cmd.AddCommand(newBenchWriteCommand(g), newBenchCodecCommand(g), traces.NewBenchCommand(g), newBenchModesCommand(g), newBenchOverheadCommand(g), newBenchSieveCommand(g), newBenchStorageCommand(g), newBenchTuneCommand(g), newBenchTierCommand(g), newBenchInterferenceCommand(g))
 	return cmd
 }

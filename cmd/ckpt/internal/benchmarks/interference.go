@@ -1,0 +1,207 @@
+package benchmarks
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/dataset"
+	"ckpt/image/iosched/arbiter"
+	"ckpt/internal/vfs/slowfs"
+)
+
+type interferenceOptions struct {
+	jobs, policy, throttle, on, plot string
+	rounds                           int
+	check                            bool
+}
+
+func newBenchInterferenceCommand(g *ui.Globals) *cobra.Command {
+	var o interferenceOptions
+	cmd := &cobra.Command{
+		Use:   "interference [DIR]",
+		Short: "Measure what jobs on one disk cost each other, with and without turns",
+		Long: `Run jobs on one storage and have them take checkpoints at the same time; then one of
+them beside a reader, which reads files again and again; then one alone. Do so without
+turns, and with a controller of each policy, in every round. All are real jobs in a
+store in DIR; the command removes it.
+
+total is the time until the last of those at work is done. The flow time of a
+checkpoint goes from when the ranks of all jobs stand still, ready to write, to its
+commit; its stretch is that divided by the flow time of the same job alone. The stretch of the reader is the mean time of a file
+divided by that of a file read alone. Ratios compare a policy with none in the same
+round; the table has the median of the rounds, --json also the least and the most.
+
+A fast disk serves all at once, so that turns change little. --throttle makes the
+files in DIR as slow as a disk that is described, for all processes together, and
+measures both: as it is, and throttled. auto describes a disk on which a checkpoint of
+the first job alone takes about a second, with the seeks of a disk of 50 MB/s and 9 ms.
+
+With --on, the same happens in the model of a described storage, in virtual time.`,
+		Example: `  ckpt bench interference --jobs bt.A.16,bt.A.16,reader --plot turns.svg /scratch
+  ckpt bench interference --policy none,wsjf --throttle 50MB/s,seek=9ms --rounds 3
+  ckpt bench interference --on scratch.yaml`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := ui.Positive(cmd, "rounds"); err != nil {
+				return err
+			}
+			dir := os.TempDir()
+			if len(args) > 0 {
+				dir = args[0]
+			}
+			return runInterference(cmd.Context(), g, dir, &o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.jobs, "jobs", "bt.A.16,bt.A.16,reader", "applications, and reader or reader=SIZE for one that reads files of a size (default 16MiB)")
+	f.StringVar(&o.policy, "policy", strings.Join(arbiter.Policies(), ","), "policies to compare; none is without a controller, and always measured")
+	f.IntVar(&o.rounds, "rounds", 10, "times that everything is measured")
+	f.StringVar(&o.throttle, "throttle", "auto", "a slow disk, like 50MB/s,seek=9ms,unit=1MiB; none; or auto")
+	f.StringVar(&o.on, "on", "", "do all in the model of this storage: a preset or a file, as ckpt bench storage writes it")
+	f.StringVar(&o.plot, "plot", "", "draw the result to this .svg, .png or .pdf")
+	f.BoolVar(&o.check, "check", false, "exit with status 2 unless turns of the policy "+arbiter.DefaultPolicy+" keep what docs/TURNS.md promises")
+	return cmd
+}
+
+// A mixture is what runs at the same time.
+type mixture struct {
+	apps   []*dataset.Instance
+	reader int64 // bytes of a file; 0: no reader
+}
+
+const defaultReader = 16 << 20
+
+// parseMixture reads --jobs.
+func parseMixture(text string) (m mixture, err error) {
+	for word := range strings.SplitSeq(text, ",") {
+		word = strings.TrimSpace(word)
+		name, size, sized := strings.Cut(word, "=")
+		if name != "reader" {
+			inst, err := dataset.ParseApp(word, 0)
+			if err != nil {
+				return m, err
+			}
+			m.apps = append(m.apps, inst)
+			continue
+		}
+		if m.reader != 0 {
+			return m, ui.BadUsage(fmt.Sprintf("--jobs %s: there are two readers", text), "name one reader")
+		}
+		m.reader = defaultReader
+		if sized {
+			if m.reader, err = ui.ParseSize("--jobs reader", size); err != nil {
+				return m, err
+			}
+		}
+		if m.reader < readerPiece || m.reader%readerPiece != 0 || m.reader > 1<<34 {
+			return m, ui.BadUsage(fmt.Sprintf("--jobs %s: files of %d bytes", text, m.reader), "give the reader a multiple of 64KiB, at most 16GiB")
+		}
+	}
+	switch {
+	case len(m.apps) == 0:
+		return m, ui.BadUsage(fmt.Sprintf("--jobs %s: there is no job", text), "name one, like bt.A.16")
+	case len(m.apps) > 8:
+		return m, ui.BadUsage(fmt.Sprintf("--jobs %s: %d jobs", text, len(m.apps)), "name at most 8")
+	case len(m.apps) == 1 && m.reader == 0:
+		return m, ui.BadUsage(fmt.Sprintf("--jobs %s: one job has nothing beside it", text), "name another job, or reader")
+	}
+	return m, nil
+}
+
+func (m *mixture) names() (list []string) {
+	for _, inst := range m.apps {
+		list = append(list, inst.String())
+	}
+	if m.reader > 0 {
+		list = append(list, "reader="+ui.Size(m.reader))
+	}
+	return list
+}
+
+// none is the policy of a storage without a controller.
+const none = "none"
+
+// parsePolicies reads --policy. none comes first, since all are compared with it.
+func parsePolicies(text string) ([]string, error) {
+	list := []string{none}
+	for name := range strings.SplitSeq(text, ",") {
+		name = strings.TrimSpace(name)
+		if !slices.Contains(arbiter.Policies(), name) {
+			hint := "policies: " + strings.Join(arbiter.Policies(), ", ")
+			if near := ui.Nearest(name, arbiter.Policies()); near != "" {
+				hint = "did you mean " + near + "? " + hint
+			}
+			return nil, ui.BadUsage(fmt.Sprintf("--policy %s: no policy %q", text, name), hint)
+		}
+		if !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	return list, nil
+}
+
+// parseThrottle reads --throttle: a disk, or nil for none, or auto.
+func parseThrottle(text string) (m *slowfs.Model, auto bool, err error) {
+	switch text {
+	case "none":
+		return nil, false, nil
+	case "auto":
+		return nil, true, nil
+	}
+	disk, err := slowfs.Parse(text)
+	if err == nil && disk.Dir != "" {
+		err = fmt.Errorf("slow disk %q: the directory is that of the command", text)
+	}
+	if err != nil {
+		return nil, false, ui.BadUsage("--throttle: "+err.Error(), "write --throttle 50MB/s,seek=9ms, none or auto")
+	}
+	return &disk, false, nil
+}
+
+func runInterference(ctx context.Context, g *ui.Globals, dir string, o *interferenceOptions) error {
+	m, err := parseMixture(o.jobs)
+	if err != nil {
+		return err
+	}
+	policies, err := parsePolicies(o.policy)
+	if err != nil {
+		return err
+	}
+	disk, auto, err := parseThrottle(o.throttle)
+	if err != nil {
+		return err
+	}
+	if err := ui.CheckPlotName(o.plot); err != nil {
+		return err
+	}
+	ctx, stop := ui.Interruptible(ctx)
+	defer stop()
+	out := &interference{Dir: dir, Jobs: m.names(), Rounds: o.rounds, Policies: policies}
+	if o.on != "" {
+		err = out.model(ctx, &m, o.on)
+	} else {
+		l := &interferenceLab{g: g, mixture: m, policies: policies, rounds: o.rounds}
+		err = l.measure(ctx, out, dir, disk, auto)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return ui.ErrInterrupted
+		}
+		return err
+	}
+	if o.plot != "" {
+		if err := out.draw(ctx, g, o.plot); err != nil {
+			return err
+		}
+	}
+	if err := g.Show(out, func() error { return out.print(g) }); err != nil || !o.check {
+		return err
+	}
+	return out.verdict()
+}
