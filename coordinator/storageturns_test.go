@@ -613,3 +613,34 @@ func BenchmarkTurnsAlone(b *testing.B) {
 	b.ReportMetric(with[len(with)/2], "with-s")
 	b.ReportMetric(without[len(without)/2], "without-s")
 }
+
+// TestTurnsAbort: ranks that wait for their turn end when the checkpoint is aborted, although
+// others keep the storage, and the job goes on.
+func TestTurnsAbort(t *testing.T) {
+	for _, layout := range []plan.Layout{plan.PerRank, plan.Shared} {
+		t.Run(string(layout), func(t *testing.T) {
+			t.Setenv(envFault, "1:1:0") // rank 1 cannot open its file
+			s := newSpec(t, "bt.S.4", 2)
+			s.Schedule.Count, s.StorageTurns, s.LibraryOnce, s.Codec = 2, job.UseTurns, false, "none"
+			if layout == plan.Shared {
+				s.WritePath = plan.Defaults()
+				s.WritePath.Layout, s.WritePath.Strategy = layout, plan.Individual
+			}
+			want, _, _ := mustLaunch(t, newSpecOf(t, s), Options{})
+			opt := Options{Store: t.TempDir()}
+			startController(t, opt.Store)
+			letGo := intruder(t, opt.Store)
+			rec := &recorder{t: t, on: func(ev any) {
+				if _, aborted := ev.(*AbortedEvent); aborted {
+					letGo() // not before: else nothing would wait
+				}
+			}}
+			opt.Observer = rec
+			r, _, opt := mustLaunch(t, s, opt)
+			if r.Digest != want.Digest || r.Lost != 1 || r.Checkpoints != 1 || r.Failures != 0 {
+				t.Errorf("result %+v, want 1 checkpoint, 1 lost and digest %s", r, want.Digest)
+			}
+			verifyAll(t, opt)
+		})
+	}
+}

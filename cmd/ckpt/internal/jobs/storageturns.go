@@ -71,7 +71,6 @@ const (
 	controllerStart = 5 * time.Second
 	controllerLook  = 10 * time.Millisecond
 	controllerIdle  = 30 * time.Second
-	idleFlag        = "idle-exit"
 )
 
 // startTurns starts a controller for a directory, which ends by itself, and waits until it
@@ -93,9 +92,9 @@ func startTurns(ctx context.Context, dir string) error {
 	if err := os.Remove(said.Name()); err != nil {
 		return err
 	}
-	cmd := exec.Command(self, "storage", "serve", dir, "--"+idleFlag, controllerIdle.String())
+	cmd := exec.Command(self, "storage", "serve", dir, "--idle-exit", controllerIdle.String())
 	cmd.Dir, cmd.Stderr, cmd.SysProcAttr = "/", said, &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
+	if err := startAlone(cmd.Start); err != nil {
 		return err
 	}
 	ended := make(chan error, 1)
