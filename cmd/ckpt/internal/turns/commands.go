@@ -20,8 +20,8 @@ Side by side each of them is slow, since the storage moves between their files. 
 after the other, each is done sooner on average.
 
 ckpt storage serve is the controller of one storage unit, in a terminal of its own;
-ckpt storage turn -- COMMAND runs any command in its turns, and ckpt storage status shows
-whose turn it is. docs/TURNS.md explains how.`,
+ckpt launch --storage-turns takes part with a job, ckpt storage turn -- COMMAND with any
+command, and ckpt storage status shows whose turn it is. docs/TURNS.md explains how.`,
 		Example: `  ckpt storage serve /scratch
   ckpt storage turn /scratch -- tar cf results.tar results
   ckpt storage status /scratch`,

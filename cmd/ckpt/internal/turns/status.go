@@ -92,7 +92,7 @@ func (u *unitStatus) line() string {
 	var waiting []string
 	for _, a := range u.Apps {
 		if a.State == "waits" {
-			waiting = append(waiting, a.Name)
+			waiting = append(waiting, u.short(a.Name))
 		}
 	}
 	text := fmt.Sprintf("%s %s, %s MiB moved", time.Now().Format(time.TimeOnly), u.now(), ui.MiB(u.Bytes))

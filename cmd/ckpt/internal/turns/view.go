@@ -2,6 +2,7 @@ package turns
 
 import (
 	"fmt"
+	"strings"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/image/iosched/arbiter"
@@ -116,7 +117,7 @@ func (u *unitStatus) print(g *ui.Globals) error {
 		default:
 			remaining = ui.MiB(*a.Remaining)
 		}
-		rows = append(rows, []string{a.Name, a.User, a.State, a.Kind, remaining, fmt.Sprint(a.Requests), fmt.Sprint(a.Aggregates),
+		rows = append(rows, []string{u.short(a.Name), a.User, a.State, a.Kind, remaining, fmt.Sprint(a.Requests), fmt.Sprint(a.Aggregates),
 			ui.MiB(a.Bytes), ui.Seconds(a.Waited), flow, stretch, fmt.Sprint(a.Windows), fmt.Sprint(a.Evictions)})
 	}
 	return g.Table([]string{"application", "user", "state", "burst", "|MiB left", "|requests", "~|aggregates", "|MiB moved", "|waited",
@@ -129,7 +130,13 @@ func (u *unitStatus) now() string {
 	case u.Holder == "":
 		return "nobody has the turn"
 	case u.Revoked:
-		return fmt.Sprintf("%s has the turn for %s and is to give it back", u.Holder, spanOf(u.Held))
+		return fmt.Sprintf("%s has the turn for %s and is to give it back", u.short(u.Holder), spanOf(u.Held))
 	}
-	return fmt.Sprintf("%s has the turn for %s", u.Holder, spanOf(u.Held))
+	return fmt.Sprintf("%s has the turn for %s", u.short(u.Holder), spanOf(u.Held))
+}
+
+// short leaves the directory of the unit out of the name of a job, which has that of its
+// store.
+func (u *unitStatus) short(name string) string {
+	return strings.Replace(name, " in "+strings.TrimSuffix(u.Dir, "/")+"/", " in ", 1)
 }

@@ -61,6 +61,10 @@ func TestStatusText(t *testing.T) {
 		}
 	}
 	u := busy()
+	u.Apps[0].Name, u.Apps[1].Name = "ana in /scratch/ana", "ana in /scratchy/ana"
+	if text := shown(t, u, ""); !strings.Contains(text, "ana in ana ") || !strings.Contains(text, "ana in /scratchy/ana ") {
+		t.Errorf("names of jobs with their stores:\n%s", text)
+	}
 	if u.Revoked = true; !strings.Contains(shown(t, u, ""), "and is to give it back") {
 		t.Error("the text does not say that the turn is wanted back")
 	}
