@@ -27,6 +27,8 @@ type contender struct {
 	events chan contenderEvent
 	over   chan error // its end, which should not come before stop
 	cancel context.CancelFunc
+	// stopped reports whether the measurement is over, or was interrupted.
+	stopped func() bool
 }
 
 // A contenderEvent is a commit, or a reason why there was none.
@@ -52,7 +54,7 @@ func contenderSpec(inst *dataset.Instance) job.Spec {
 func contend(ctx context.Context, g *ui.Globals, inst *dataset.Instance, fsys wholeFS, store, name string) *contender {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &contender{app: inst.String(), dir: filepath.Join(store, "jobs", name), g: g, ask: make(chan struct{}, 1),
-		ready: make(chan struct{}, 1), write: make(chan struct{}, 1), events: make(chan contenderEvent, 16), over: make(chan error, 1), cancel: cancel}
+		ready: make(chan struct{}, 1), write: make(chan struct{}, 1), events: make(chan contenderEvent, 16), over: make(chan error, 1), cancel: cancel, stopped: func() bool { return ctx.Err() != nil }}
 	go func() {
 		_, err := coordinator.Launch(ctx, contenderSpec(inst),
 			coordinator.Options{Store: store, Job: name, Observer: c, Log: g.Log(), StopOnFull: true, FS: &gate{fsys, c, ctx}, Checkpoints: c.ask})
@@ -61,8 +63,13 @@ func contend(ctx context.Context, g *ui.Globals, inst *dataset.Instance, fsys wh
 	return c
 }
 
-// Warn implements coordinator.Observer.
-func (c *contender) Warn(text string) { c.g.Warn("%s: %s", c.app, ui.Worded(ui.OneLine(text))) }
+// Warn implements coordinator.Observer. A job that was stopped has nothing to say.
+func (c *contender) Warn(text string) {
+	if c.stopped() {
+		return
+	}
+	c.g.Warn("%s: %s", c.app, ui.Worded(ui.OneLine(text)))
+}
 
 // Event implements coordinator.Observer.
 func (c *contender) Event(ev any) {
