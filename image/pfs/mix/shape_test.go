@@ -242,15 +242,15 @@ func TestThink(t *testing.T) {
 	bounded(t, r, 500*time.Millisecond)
 }
 
-// TestPolicies runs the mix under every policy. Under none is the makespan, or the sum of
-// all flow times, as short as under mlf.
+// TestPolicies runs the mix under every policy. Under none is the makespan as short as under
+// mlf. The sum of the flow times is shorter only under wsjf, whose aim that is.
 func TestPolicies(t *testing.T) {
 	long(t)
 	best := run(t, sophia(t), policy("mlf"), Ten()...)
 	for _, name := range iosched.Names() {
 		r := run(t, sophia(t), policy(name), Ten()...)
 		t.Logf("%-8s makespan %6.1f s, longest flow %6.1f s, sum of flows %7.1f s", name, r.Makespan, r.MaxFlow, r.SumFlow)
-		if name != "mlf" && (r.Makespan <= best.Makespan || r.SumFlow <= best.SumFlow) {
+		if name != "mlf" && (r.Makespan <= best.Makespan || name != "wsjf" && r.SumFlow <= best.SumFlow) {
 			t.Errorf("%s: makespan %v s, sum of flows %v; mlf %v, %v", name, r.Makespan, r.SumFlow, best.Makespan, best.SumFlow)
 		}
 	}
