@@ -119,10 +119,11 @@ func (g *group) commit(cp protocol.Checkpoint) {
 	g.tx, g.turn, g.committing = nil, nil, true
 	g.d.helpers.Go(func() {
 		defer turn.End()
-		keepTurn(turn)
-		var late time.Duration
+		late := keepTurn(turn)
 		if err == nil {
-			late, err = waitLibrary(m, reuse, storing)
+			var of time.Duration
+			of, err = waitLibrary(m, reuse, storing)
+			late += of
 		}
 		if err == nil {
 			err = tx.Commit(context.Background(), m)
