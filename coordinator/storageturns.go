@@ -123,11 +123,11 @@ func turnsClient(spec *job.Resolved, j *image.Job) *turns.Client {
 // would stand in the queue of the jobs that come next.
 func (g *group) holdTurn(number int) {
 	g.turn.End()
-	b := turns.Burst{Kind: turns.Checkpoint, File: container.FormatNumber(number) + "/" + container.ManifestName, Bytes: -1}
-	if g.expect > 0 {
-		// As much as a rank has: the controller expects as much of those that have not asked.
-		b.Bytes = g.expect / int64(len(g.ranks))
+	whole := g.expect
+	if whole == 0 {
+		whole, _, _ = g.spec.Memory() // zero, if that is not known
 	}
+	b := turns.Burst{Kind: turns.Checkpoint, File: container.FormatNumber(number) + "/" + container.ManifestName, Whole: whole}
 	g.turn = g.d.turns.client.Begin(b)
 }
 

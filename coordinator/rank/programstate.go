@@ -17,7 +17,7 @@ import (
 
 // newProgramState is newState for a program: its memory is that of another process.
 func newProgramState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, tier *nodeTier, taken *turns.Client, progress func(int64)) (*state, error) {
-	s := &state{fs: fsys, tier: tier, turns: taken, wrote: -1, progress: progress, rank: id, cfg: cfg, spec: spec, node: spec.Nodes[id],
+	s := &state{fs: fsys, tier: tier, turns: taken, wrote: map[bool]int64{}, progress: progress, rank: id, cfg: cfg, spec: spec, node: spec.Nodes[id],
 		codec: container.NewCodec(spec.Codec, 0), way: spec.Way(), joint: spec.Layouts[spec.GroupOf[id]]}
 	if spec.Incremental {
 		s.history = container.NewHistory()

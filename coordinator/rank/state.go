@@ -38,11 +38,11 @@ type state struct {
 	pending  []byte             // messages restored
 	channels *job.SavedChannels // restored; nil if there are none
 	job      *image.Job
-	images   *image.Job    // where the checkpoint restored is read: of the store, or of the node
-	tier     *nodeTier     // directories of the nodes; may be nil
-	turns    *turns.Client // on the storage of the store; may be nil
-	wrote    int64         // bytes for the last checkpoint in the store; -1 before
-	lost     error         // of a program: why its part of the checkpoint is nowhere
+	images   *image.Job     // where the checkpoint restored is read: of the store, or of the node
+	tier     *nodeTier      // directories of the nodes; may be nil
+	turns    *turns.Client  // on the storage of the store; may be nil
+	wrote    map[bool]int64 // bytes of the last complete, and incremental, checkpoint in the store
+	lost     error          // of a program: why its part of the checkpoint is nowhere
 	codec    *container.Codec
 	history  *container.History // nil: every checkpoint is complete by itself
 	log      *msglog.Log        // of messages from other groups; may be nil
@@ -63,7 +63,7 @@ type state struct {
 // newState allocates the memory of a rank and fills it, from a checkpoint or
 // with the initial fields.
 func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, tier *nodeTier, taken *turns.Client, here *hostDir, progress func(int64)) (*state, error) {
-	s := &state{fs: fsys, tier: tier, turns: taken, wrote: -1, progress: progress, rank: id, cfg: cfg, spec: spec, node: spec.Nodes[id], mem: mpi.NewMemory(),
+	s := &state{fs: fsys, tier: tier, turns: taken, wrote: map[bool]int64{}, progress: progress, rank: id, cfg: cfg, spec: spec, node: spec.Nodes[id], mem: mpi.NewMemory(),
 		codec: container.NewCodec(spec.Codec, 0), way: spec.Way(), joint: spec.Layouts[spec.GroupOf[id]]}
 	inst, err := spec.Instance()
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *state) store(ctx context.Context, number int, order wire.WriteOrder, ne
 	fsys := s.fs
 	if s.tier == nil {
 		t := s.writing(ctx, order, regions, &opt)
-		defer s.wroteIn(t, report)
+		defer s.wroteIn(t, order.Base == 0, report)
 		fsys = t.FS(s.fs)
 	}
 	if net != nil {

@@ -77,12 +77,11 @@ func (t *turn) end() turns.Report {
 }
 
 // writing asks for a turn to write regions for a checkpoint, and sets the options that
-// depend on it. Of the next incremental one nothing is known but how much the last one
-// wrote.
+// depend on it. It is expected to write as much as the last of its kind: pages of zeros, and
+// those that did not change, are not written, and codecs make others smaller.
 func (s *state) writing(ctx context.Context, order wire.WriteOrder, regions []zones.Region, opt *container.WriteOptions) *turn {
-	bytes := s.wrote
-	if opt.Base == 0 || bytes < 0 {
-		bytes = 0
+	bytes, known := s.wrote[opt.Base == 0]
+	if !known {
 		for _, r := range regions {
 			bytes += int64(len(r.Mem))
 		}
@@ -105,9 +104,9 @@ func (s *state) writing(ctx context.Context, order wire.WriteOrder, regions []zo
 }
 
 // wroteIn ends the turn of a checkpoint.
-func (s *state) wroteIn(t *turn, report *wire.WriteReport) {
+func (s *state) wroteIn(t *turn, complete bool, report *wire.WriteReport) {
 	told := t.end()
-	s.wrote = told.Bytes
+	s.wrote[complete] = told.Bytes
 	report.TurnWait, report.TurnPassed = t.total(), told.Passed
 }
 

@@ -38,6 +38,9 @@ type Burst struct {
 	Kind          string
 	File          string
 	Offset, Bytes int64 // -1 if unknown
+	// Whole is how much the application is about to move, if other bursts belong to the
+	// same work, of this process or of others; 0 if unknown.
+	Whole int64
 	// Waited gets each time for which operations of the burst waited; nil: nobody does.
 	// Any goroutine may call it. It must return soon.
 	Waited func(from, to time.Time)

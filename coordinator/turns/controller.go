@@ -195,7 +195,7 @@ func (c *controller) handle(k *client, m message) error {
 			c.tell(k, Event{What: Joined})
 		}
 		k.bursts++
-		return c.step(arbiter.Ask{Conn: k.id, Burst: m.Burst, Kind: m.Kind, File: m.File, Offset: m.Offset, Bytes: m.Bytes})
+		return c.step(arbiter.Ask{Conn: k.id, Burst: m.Burst, Kind: m.Kind, File: m.File, Offset: m.Offset, Bytes: m.Bytes, Whole: m.Whole})
 	case *progress:
 		return c.step(arbiter.Progress{Conn: k.id, Burst: m.Burst, Bytes: int64(min(m.Bytes, math.MaxInt64))})
 	case *idle:

@@ -74,7 +74,7 @@ func (t *Turn) ask(l *link) {
 	}
 	t.link, t.asked, t.grant, t.owed = l, time.Now(), 0, false
 	t.shut()
-	l.send(&ask{Burst: t.id, Kind: t.burst.Kind, File: t.burst.File, Offset: t.burst.Offset, Bytes: left})
+	l.send(&ask{Burst: t.id, Kind: t.burst.Kind, File: t.burst.File, Offset: t.burst.Offset, Bytes: left, Whole: t.burst.Whole})
 }
 
 // granted opens the gate.

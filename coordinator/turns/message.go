@@ -48,6 +48,7 @@ type (
 		Burst         uint64
 		Kind, File    string
 		Offset, Bytes int64
+		Whole         int64
 	}
 	progress struct{ Burst, Bytes uint64 }
 	idle     struct{ Burst uint64 }
@@ -95,6 +96,7 @@ func (m *ask) fields(c *coder) {
 	c.text(&m.File, maxFile)
 	c.signed(&m.Offset)
 	c.signed(&m.Bytes)
+	c.signed(&m.Whole)
 }
 
 func (m *welcome) fields(c *coder) {

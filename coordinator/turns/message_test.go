@@ -13,7 +13,7 @@ import (
 // messages has one of each kind.
 var messages = []message{
 	&hello{version, "job", "user", 17, 0.5},
-	&ask{3, Checkpoint, "images/7", -1, 1 << 40},
+	&ask{3, Checkpoint, "images/7", -1, 1 << 40, 1 << 42},
 	&progress{3, 1 << 30}, &idle{3}, &release{3, 9}, &end{3}, &alive{}, &status{},
 	&welcome{version, 5e9}, &refused{version, "full"},
 	&granted{3, 9}, &revoked{3, 9}, &evicted{3, 9}, &report{`{"pid":1}`},

@@ -10,6 +10,10 @@ const (
 	maxWeight = 1 << 20
 	// maxBytes bounds what is added at once, so that sums do not overflow.
 	maxBytes = 1 << 60
+	// idlePatience is for how long an application whose bursts are all idle keeps
+	// its turn after another of its bursts has ended: a job that has written its
+	// files is about to commit them.
+	idlePatience = 100 * time.Millisecond
 	// leftKept is how many applications are still shown after they left.
 	leftKept = 64
 	// defaultRate is the guess at the rate of a unit until progress was seen.
@@ -31,6 +35,7 @@ type app struct {
 
 	// From the first ask to the end of all bursts:
 	arrived    time.Duration
+	whole      int64          // bytes of all bursts, as it said; 0 unknown
 	served     int64          // bytes moved since arrived
 	progressed bool           // some Progress has come
 	held       time.Duration  // with a turn, since arrived
@@ -38,6 +43,8 @@ type app struct {
 	level      int            // of policy mlf: whole windows used
 	last       time.Duration  // of the newest progress, or of the grant
 	gap        time.Duration  // longest time between two
+
+	ended time.Duration // when a burst of it last ended
 
 	expected int // connections that took part last time
 	waiting  bool
@@ -102,7 +109,8 @@ func (a *Arbiter) forget(p *app) {
 // begin notes the first ask of an application that had no burst.
 func (a *Arbiter) begin(p *app) {
 	least := a.leastAccount()
-	p.arrived, p.served, p.progressed, p.held = a.now, 0, false, 0
+	p.arrived, p.served, p.whole, p.progressed, p.held = a.now, 0, 0, false, 0
+	p.ended = -idlePatience
 	p.level, p.last, p.gap = 0, a.now, 0
 	if a.turn.app != p {
 		clear(p.seen)
@@ -172,18 +180,21 @@ func (a *Arbiter) ready(b *burst) bool {
 // silent reports whether a connection has given no sign of life for a lease.
 func (a *Arbiter) silent(c *conn) bool { return a.now-c.heard >= a.o.Lease }
 
-// remaining estimates the bytes that an application has left to move.
+// remaining estimates the bytes that an application has left to move. The ranks of a job
+// ask one after the other: without the whole that it said, each would seem to make the job
+// larger than one that waits.
 func (a *Arbiter) remaining(p *app) float64 {
 	sum := 0.0
 	for _, b := range p.bursts {
 		sum += a.left1(b)
 	}
-	return sum
+	return max(sum, float64(p.whole-p.served))
 }
 
-// left1 estimates the bytes that a burst has left. A burst that did not say, or
-// has moved more than it said, is expected to move as much again as it has
-// moved, in powers of two, so that two such bursts do not change at each window.
+// left1 estimates the bytes that a burst has left. A burst that did not say is
+// expected to move as much again as it has moved, in powers of two, so that two
+// such bursts do not change at each window; one that has moved more than it
+// said, as much again as that was more.
 func (a *Arbiter) left1(b *burst) float64 {
 	if b.bytes >= 0 && b.moved <= b.bytes {
 		if b.conn.app.progressed {
@@ -191,7 +202,7 @@ func (a *Arbiter) left1(b *burst) float64 {
 		}
 		return max(0, float64(b.bytes)-a.unseen(b.conn.app))
 	}
-	done := float64(b.moved)
+	done := float64(b.moved - max(0, b.bytes))
 	if !b.conn.app.progressed {
 		done = a.unseen(b.conn.app)
 	}

@@ -150,6 +150,7 @@ func (a *Arbiter) ask(e Ask) error {
 	}
 	c.bursts[e.Burst] = b
 	p.bursts = append(p.bursts, b)
+	p.whole = max(p.whole, min(e.Whole, maxBytes))
 	p.stats.requests++
 	p.seen[c] = true
 	if p.grants == 0 && !p.waiting {
@@ -227,6 +228,9 @@ func (a *Arbiter) burst(id Conn, number uint64) (*burst, error) {
 // remove takes out a burst that is over.
 func (a *Arbiter) remove(b *burst) {
 	p := b.conn.app
+	if b.granted {
+		p.ended = a.now
+	}
 	a.drop(b)
 	a.straggles(b, false)
 	p.bursts = slices.DeleteFunc(p.bursts, func(x *burst) bool { return x == b })

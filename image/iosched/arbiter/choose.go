@@ -14,6 +14,10 @@ const (
 	preempting                 // within a window, since somebody has asked
 )
 
+// holderFactor is the factor for what the holder has left, where the least goes first. The
+// estimates are no better, and each change costs what is under way.
+const holderFactor = 0.75
+
 // mlfLevels is how often policy mlf doubles a window.
 const mlfLevels = 4
 
@@ -82,10 +86,8 @@ func (a *Arbiter) advantage(why occasion) float64 {
 	switch {
 	case why == preempting && a.o.Policy != "srpt" && a.o.Policy != "wsjf":
 		return 0
-	case why == preempting:
-		return 0.75
 	case a.o.Policy == "srpt" || a.o.Policy == "wsjf":
-		return 0.9
+		return holderFactor
 	}
 	return 1
 }
@@ -140,7 +142,7 @@ func (a *Arbiter) firstOfUsers(list []*app) (firsts []*app) {
 func (a *Arbiter) weighted(p *app) float64 {
 	x := a.remaining(p) / p.weight
 	if p == a.turn.app {
-		x *= 0.9
+		x *= holderFactor
 	}
 	return x
 }
@@ -170,6 +172,9 @@ func (a *Arbiter) Wake() (at time.Duration, ok bool) {
 		at = min(at, t.windowEnd)
 		if p.progressed {
 			at = min(at, p.last+a.stall(p))
+		}
+		if p.idle() {
+			at = min(at, p.ended+idlePatience)
 		}
 	}
 	return at, at < math.MaxInt64

@@ -33,6 +33,9 @@ type (
 		Offset int64
 		// Bytes is how much the burst has left to move; below 0: unknown.
 		Bytes int64
+		// Whole, if positive, is how much the application is about to move with
+		// all its bursts together, of which others may ask later.
+		Whole int64
 	}
 
 	// Progress says that a burst has moved so many bytes more.

@@ -268,10 +268,15 @@ func (a *Arbiter) endTurn() {
 // unused reports whether nothing of an application is under way: its bursts
 // said so, or nothing has come from it for longer than its operations take.
 func (a *Arbiter) unused(p *app) bool {
-	if !slices.ContainsFunc(p.bursts, func(b *burst) bool { return b.granted && !b.idle }) {
-		return true
+	if p.idle() {
+		return a.now-p.ended >= idlePatience
 	}
 	return p.progressed && a.now-p.last >= a.stall(p)
+}
+
+// idle reports whether all bursts of an application that are granted are idle.
+func (p *app) idle() bool {
+	return !slices.ContainsFunc(p.bursts, func(b *burst) bool { return b.granted && !b.idle })
 }
 
 func (a *Arbiter) stall(p *app) time.Duration { return max(a.o.Stall, 4*p.gap) }

@@ -410,3 +410,50 @@ func TestOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestRanksThatAskInTurn: jobs of the same size, whose ranks ask one after the other, do
+// not take the unit from each other if they said how large they are.
+func TestRanksThatAskInTurn(t *testing.T) {
+	for whole, want := range map[int64]string{0: "revoke 1.1 #1, revoke 3.1 #1", 8 << 20: ""} {
+		x := newTable(t, arbiter.Options{Policy: "wsjf"})
+		x.at(0, "", join(1, "a", "u"), join(2, "b", "u"), join(3, "a", "u"), join(4, "b", "u"))
+		part := func(c arbiter.Conn) arbiter.Event {
+			return arbiter.Ask{Conn: c, Burst: 1, Bytes: 4 << 20, Whole: whole}
+		}
+		x.at(1, "grant 1.1 #1", part(1))
+		x.at(2, "grant 3.1 #1", part(3))
+		x.at(3, want, part(2))
+	}
+}
+
+// TestMoreThanSaid: a burst that goes beyond its bytes does not seem to have everything left.
+func TestMoreThanSaid(t *testing.T) {
+	x := newTable(t, arbiter.Options{Policy: "wsjf"})
+	three(x)
+	x.at(0, "grant 1.1 #1", ask(1, 1, 64<<20))
+	x.at(1, "", ask(2, 1, 64<<20))
+	x.at(2, "", progress(1, 1, 66<<20))
+	x.at(3, "", ask(3, 1, 32<<20))
+	x.tick(500, "")
+}
+
+// TestTimeToCommit: a job whose ranks have ended keeps the turn for a moment, though what
+// is left of it is idle.
+func TestTimeToCommit(t *testing.T) {
+	for _, commits := range []bool{true, false} {
+		x := newTable(t, arbiter.Options{Policy: "fifo"})
+		x.at(0, "", join(1, "a", "u"), join(2, "a", "u"), join(3, "b", "u"))
+		x.at(0, "grant 1.1 #1", ask(1, 1, 0))
+		x.at(0, "grant 2.1 #1", ask(2, 1, 1<<20))
+		x.at(1, "", ask(3, 1, 1<<20))
+		x.at(2, "", arbiter.Idle{Conn: 1, Burst: 1})
+		x.at(10, "", end(2, 1))
+		if commits {
+			x.at(60, "", progress(1, 1, 0))
+			x.at(70, "grant 3.1 #2", end(1, 1))
+		} else {
+			x.tick(110, "revoke 1.1 #1")
+			x.at(111, "grant 3.1 #2", release(1, 1, 1))
+		}
+	}
+}
