@@ -122,7 +122,10 @@ func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 			f.Node = r.Node
 		}
 	}
-	waited = min(waited, cp.Writing-management)
+	// Ranks that write together wait for each other: one that waits for its turn makes the
+	// management of others long.
+	waited = max(0, min(waited, cp.Writing))
+	management = min(management, cp.Writing-waited)
 	m.TurnWait = waited.Seconds()
 	m.Latency = image.Latency{Coordination: cp.Coordination.Seconds(), Management: management.Seconds(),
 		Storage: (cp.Writing - management - waited).Seconds(), Total: (cp.Coordination + cp.Writing).Seconds()}

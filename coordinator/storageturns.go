@@ -27,6 +27,7 @@ type TurnsEvent struct {
 // theirs. Its fields belong to the driver's loop, but for the client.
 type turnTaker struct {
 	client  *turns.Client // nil: the run takes none
+	starts  bool          // a controller is being started again
 	without string        // why bytes pass without turns, as the user was told; empty if they do not
 }
 
@@ -75,10 +76,12 @@ func liveController(ctx context.Context, j *image.Job) (unit string, err error) 
 // againTurns starts the controller again, if it has ended, before a checkpoint is written.
 // Nothing waits for it: without one, bytes pass.
 func (d *driver) againTurns() {
-	if d.spec.StorageTurns != job.AutoTurns || d.startTurns == nil || d.turns.without == "" {
+	if d.spec.StorageTurns != job.AutoTurns || d.startTurns == nil || d.turns.without == "" || d.turns.starts {
 		return
 	}
+	d.turns.starts = true
 	d.helpers.Go(func() {
+		defer d.post(func() { d.turns.starts = false })
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		go func() {

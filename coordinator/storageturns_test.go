@@ -104,7 +104,7 @@ func waitsFor(t testing.TB, dir string, n int) {
 func allWait(t testing.TB, dir string, n int) {
 	t.Helper()
 	waitsFor(t, dir, n)
-	time.Sleep(time.Second)
+	time.Sleep(map[bool]time.Duration{false: time.Second, true: 4 * time.Second}[race.Enabled])
 }
 
 // envOrder is a file in which the ranks of a test note when they begin and end to write.
@@ -364,13 +364,14 @@ func TestTurnsDrain(t *testing.T) {
 	startController(t, opt.Store)
 	letGo := intruder(t, opt.Store)
 	rec := &recorder{t: t}
-	rec.on = func(ev any) {
-		if cp, ok := ev.(*job.CheckpointEvent); ok && cp.TurnWait == 0 {
-			time.AfterFunc(time.Second, letGo)
-		}
-	}
 	opt.Observer = rec
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		allWait(t, opt.Store, 4)
+		letGo()
+	})
 	r, _, opt := mustLaunch(t, s, opt)
+	waiting.Wait()
 	if r.Checkpoints != 1 || !slices.Contains(storedNumbers(t, opt), 1) {
 		t.Errorf("result %+v, want a checkpoint in the store", r)
 	}

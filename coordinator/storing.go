@@ -119,12 +119,12 @@ func (g *group) commit(cp protocol.Checkpoint) {
 	g.tx, g.turn, g.committing = nil, nil, true
 	g.d.helpers.Go(func() {
 		defer turn.End()
-		late := keepTurn(turn)
+		// The library zone first: it may need the turn that is kept after it.
+		late := time.Duration(0)
 		if err == nil {
-			var of time.Duration
-			of, err = waitLibrary(m, reuse, storing)
-			late += of
+			late, err = waitLibrary(m, reuse, storing)
 		}
+		late += keepTurn(turn)
 		if err == nil {
 			err = tx.Commit(context.Background(), m)
 		} else if aerr := tx.Abort(); aerr != nil {

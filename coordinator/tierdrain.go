@@ -42,6 +42,7 @@ func (t *tier) copy(number int) {
 	c := &copying{number: number, m: t.versions[number], left: map[int]bool{}, began: time.Now()}
 	t.copying = c
 	t.tell(number, nvcache.Draining, storedBytes(c.m))
+	t.g.d.againTurns()
 	t.g.d.helpers.Go(func() {
 		tx, library, err := t.g.makeRoom(number)
 		t.g.d.post(func() {

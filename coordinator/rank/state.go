@@ -168,7 +168,7 @@ func (s *state) write(ctx context.Context, number int, order wire.WriteOrder, sn
 }
 
 // store makes the image of the rank out of regions, and reports its files.
-func (s *state) store(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, regions []zones.Region, opt container.WriteOptions, report *wire.WriteReport) error {
+func (s *state) store(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, regions []zones.Region, opt container.WriteOptions, report *wire.WriteReport) (err error) {
 	opt.Codec, opt.History, opt.Base, opt.Oldest = s.codec, s.history, order.Base, order.Oldest
 	if net == nil && len(regions) == 0 {
 		return s.writeNothing(ctx, number, report) // all that the rank has is the same on all ranks
@@ -176,7 +176,7 @@ func (s *state) store(ctx context.Context, number int, order wire.WriteOrder, ne
 	fsys := s.fs
 	if s.tier == nil {
 		t := s.writing(ctx, order, regions, &opt)
-		defer s.wroteIn(t, order.Base == 0, report)
+		defer func() { s.wroteIn(t, order.Base == 0, report, err) }()
 		fsys = t.FS(s.fs)
 	}
 	if net != nil {
@@ -185,7 +185,6 @@ func (s *state) store(ctx context.Context, number int, order wire.WriteOrder, ne
 	h := container.Header{Job: s.cfg.Job, Number: number, Rank: s.rank, Node: s.node, Kind: container.KindRank}
 	opt.Buffer = s.way.WritePath.Buffer
 	var info container.FileInfo
-	var err error
 	if s.tier != nil {
 		info, err = s.writeLocal(ctx, h, regions, opt, report)
 	} else {

@@ -103,10 +103,13 @@ func (s *state) writing(ctx context.Context, order wire.WriteOrder, regions []zo
 	return t
 }
 
-// wroteIn ends the turn of a checkpoint.
-func (s *state) wroteIn(t *turn, complete bool, report *wire.WriteReport) {
+// wroteIn ends the turn of a checkpoint. What an aborted one has written says nothing of the
+// next.
+func (s *state) wroteIn(t *turn, complete bool, report *wire.WriteReport, err error) {
 	told := t.end()
-	s.wrote[complete] = told.Bytes
+	if err == nil {
+		s.wrote[complete] = told.Bytes
+	}
 	report.TurnWait, report.TurnPassed = t.total(), told.Passed
 }
 

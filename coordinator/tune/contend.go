@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"ckpt/image/iosched/arbiter"
@@ -129,6 +130,7 @@ func (c *contest) add(j *Contender) (files int64, err error) {
 	}
 	for i := range parts {
 		parts[i].Start, parts[i].Read = j.Start, j.Read
+		parts[i].App, parts[i].User = "job "+strconv.Itoa(len(c.parts)), j.User // all parts are one application
 		for f := range parts[i].Plan.Files {
 			files += parts[i].Plan.Files[f].Bytes
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -115,6 +116,9 @@ func NewClient(dir string, who Who, o ClientOptions) *Client {
 	if o.dial == nil {
 		o.dial = dial
 	}
+	if who.User == "" {
+		who.User = userName(uint32(os.Getuid())) // on this host the kernel tells
+	}
 	c := &Client{dir: dir, who: who, o: o, live: map[uint64]*Turn{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
@@ -150,7 +154,7 @@ func (c *Client) Begin(b Burst) *Turn {
 }
 
 // Waits reports whether a burst was asked for and is not granted now: this process waits
-// for others, and is not stuck.
+// for others, and is not stuck. Drains do not count, since nothing waits for them.
 func (c *Client) Waits() bool { return c != nil && c.waiting.Load() > 0 }
 
 // Close ends the connection. Turns that are still open pass.
@@ -183,7 +187,7 @@ func (c *Client) connect() {
 		s, err := c.open(ctx)
 		if err == nil && ctx.Err() != nil {
 			s.link.end()
-			err = ctx.Err()
+			s, err = nil, ctx.Err() // lost lets those pass that have no link yet
 		}
 		got <- result{s, err}
 	}()
@@ -200,7 +204,9 @@ func (c *Client) connect() {
 	}
 	if r.err == nil {
 		cancel()
-		r.err = c.serve(r.s)
+		if r.err = c.serve(r.s); r.err == errClosed {
+			r.s = nil // it has asked for nothing
+		}
 	} else if errors.Is(r.err, context.DeadlineExceeded) {
 		r.err = errSilent
 	}

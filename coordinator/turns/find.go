@@ -143,6 +143,14 @@ func findIn(fsys vfs.FS, dir string, unit fs.FileInfo) (*Info, error) {
 	if err := trusted(path, unit, fi); err != nil {
 		return nil, err
 	}
+	// In the directory of a stranger, the file may be a link to that of somebody else, and
+	// the socket beside it the stranger's.
+	if fi, err = fsys.Stat(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	if err := trusted(path, unit, fi); err != nil {
+		return nil, err
+	}
 	b, err := durable.ReadFile(fsys, path, maxInfo)
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, fmt.Errorf("%w for this user: %w", ErrNone, err)

@@ -35,7 +35,9 @@ func (t *Turn) shut() {
 	}
 	t.opened = make(chan struct{})
 	close(t.revoked)
-	t.client.waiting.Add(1)
+	if t.burst.Kind != Drain {
+		t.client.waiting.Add(1)
+	}
 	t.gate.Or(shut)
 }
 
@@ -47,7 +49,9 @@ func (t *Turn) open() {
 	t.note(t.stood.clear(time.Now()))
 	t.revoked = make(chan struct{})
 	t.gate.And(^uint64(shut))
-	t.client.waiting.Add(-1)
+	if t.burst.Kind != Drain {
+		t.client.waiting.Add(-1)
+	}
 	close(t.opened)
 	t.opened = nil
 }
@@ -137,40 +141,40 @@ func (t *Turn) report() bool {
 // yet.
 func (t *Turn) pass(of *link, why error) {
 	t.change(func() {
-		if t.ended || t.link != of {
-			return
+		if !t.ended && t.link == of {
+			t.passes(why)
 		}
-		t.link, t.grant, t.owed = nil, 0, false
-		if t.passed == "" {
-			t.passed = why.Error()
-		}
-		t.open()
 	})
+}
+
+// passes opens the gate without a turn. The caller is in change.
+func (t *Turn) passes(why error) {
+	t.link, t.grant, t.owed = nil, 0, false
+	if t.passed == "" {
+		t.passed = why.Error()
+	}
+	t.open()
 }
 
 // beat says what moved in a turn, or that nothing does. It reports whether there was
 // something to say. A turn that was awaited for too long passes.
 func (t *Turn) beat(l *link) (said bool) {
-	late := false
-	t.mu.Lock()
-	switch {
-	case t.ended || t.link != l:
-	case t.opened != nil:
-		late = !t.owed && time.Since(t.asked) >= t.client.o.MaxWait
-	case t.report():
-		said, t.still = true, 0
-	case t.gate.Load() == 0:
-		if t.still++; t.still == quiet {
-			said = true
-			l.send(&idle{Burst: t.id})
+	t.change(func() {
+		switch {
+		case t.ended || t.link != l:
+		case t.opened != nil:
+			if !t.owed && time.Since(t.asked) >= t.client.o.MaxWait {
+				l.send(&end{Burst: t.id})
+				t.passes(errWaited)
+			}
+		case t.report():
+			said, t.still = true, 0
+		case t.gate.Load() == 0:
+			if t.still++; t.still == quiet {
+				said = true
+				l.send(&idle{Burst: t.id})
+			}
 		}
-	}
-	if late {
-		l.send(&end{Burst: t.id})
-	}
-	t.mu.Unlock()
-	if late {
-		t.pass(l, errWaited)
-	}
+	})
 	return said
 }

@@ -96,6 +96,9 @@ func (p *place) enter(dir string) error {
 		}
 	}
 	name := filepath.Join(p.path, lockName)
+	if fi, err := os.Lstat(name); err == nil && !fi.Mode().IsRegular() {
+		return fmt.Errorf("%s is no file; remove it", name) // the owner of the directory may have put a link there
+	}
 	if p.lock, err = p.fs.Lock(name); err != nil {
 		return err
 	}
@@ -106,6 +109,9 @@ func (p *place) enter(dir string) error {
 // hand gives a file to the owner and group of the storage unit, as far as this process
 // may. Others keep out, then: the file stays with its user.
 func (p *place) hand(path string, mode fs.FileMode) {
+	if fi, err := os.Lstat(path); err != nil || fi.Mode()&fs.ModeSymlink != 0 {
+		return // chmod would follow it
+	}
 	owner := -1
 	if os.Getuid() == 0 {
 		owner = int(p.access.owner)

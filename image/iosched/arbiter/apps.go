@@ -148,14 +148,16 @@ func (a *Arbiter) leastAccount() float64 {
 	return largest
 }
 
-// moved notes progress of a burst.
-func (a *Arbiter) moved(b *burst, n int64) {
+// moved notes progress of a burst. Working says that it was at it since the last.
+func (a *Arbiter) moved(b *burst, n int64, working bool) {
 	p := b.conn.app
 	b.moved = min(b.moved+n, maxBytes)
 	p.served = min(p.served+n, maxBytes)
 	p.stats.bytes = min(p.stats.bytes+n, maxBytes)
 	a.totals.bytes = min(a.totals.bytes+n, maxBytes)
-	p.gap = max(p.gap, a.now-p.last)
+	if working {
+		p.gap = max(p.gap, a.now-p.last)
+	}
 	p.last, p.progressed = a.now, true
 	if b.granted {
 		p.user.account += float64(n) / p.user.share

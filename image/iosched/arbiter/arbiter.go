@@ -150,7 +150,9 @@ func (a *Arbiter) ask(e Ask) error {
 	}
 	c.bursts[e.Burst] = b
 	p.bursts = append(p.bursts, b)
-	p.whole = max(p.whole, min(e.Whole, maxBytes))
+	if e.Whole > 0 { // an earlier burst, of which served are, may not be over
+		p.whole = max(p.whole, min(p.served+min(e.Whole, maxBytes), maxBytes))
+	}
 	p.stats.requests++
 	p.seen[c] = true
 	if p.grants == 0 && !p.waiting {
@@ -168,8 +170,9 @@ func (a *Arbiter) progress(e Progress) error {
 	if e.Bytes < 0 {
 		return fmt.Errorf("progress of burst %d is %d bytes, want 0 or more", e.Burst, e.Bytes)
 	}
+	working := b.granted && !b.idle
 	b.idle = false
-	a.moved(b, min(e.Bytes, maxBytes))
+	a.moved(b, min(e.Bytes, maxBytes), working)
 	return nil
 }
 

@@ -49,7 +49,7 @@ func (a *Arbiter) choose(why occasion) *app {
 	if p := a.longestOverdue(list); p != nil && why != preempting {
 		return p
 	}
-	return a.best(list, hold, why)
+	return a.best(list, hold)
 }
 
 func (a *Arbiter) longestOverdue(list []*app) (best *app) {
@@ -64,7 +64,7 @@ func (a *Arbiter) longestOverdue(list []*app) (best *app) {
 // best compares applications by cost; those that are equal go in the order in
 // which they asked. The holder has an advantage, so that small differences do
 // not cost a change.
-func (a *Arbiter) best(list []*app, hold *app, why occasion) (best *app) {
+func (a *Arbiter) best(list []*app, hold *app) (best *app) {
 	if a.o.Policy == "wsjf" {
 		list = a.firstOfUsers(list)
 	}
@@ -72,7 +72,7 @@ func (a *Arbiter) best(list []*app, hold *app, why occasion) (best *app) {
 	for _, p := range list {
 		c := a.cost(p)
 		if p == hold {
-			c *= a.advantage(why)
+			c *= a.advantage()
 		}
 		if best == nil || c < least || c == least && p.order() < best.order() {
 			best, least = p, c
@@ -82,11 +82,8 @@ func (a *Arbiter) best(list []*app, hold *app, why occasion) (best *app) {
 }
 
 // advantage is the factor for the cost of the holder.
-func (a *Arbiter) advantage(why occasion) float64 {
-	switch {
-	case why == preempting && a.o.Policy != "srpt" && a.o.Policy != "wsjf":
-		return 0
-	case a.o.Policy == "srpt" || a.o.Policy == "wsjf":
+func (a *Arbiter) advantage() float64 {
+	if a.preempts() {
 		return holderFactor
 	}
 	return 1

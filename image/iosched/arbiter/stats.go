@@ -13,13 +13,20 @@ type rate struct {
 	from      time.Duration // how long app had been served at its last progress
 }
 
+// A unit that moves less than a disk of long ago, or more than any, is one whose clients
+// do not say what they move.
+const (
+	minRate = 1e3
+	maxRate = 1e12
+)
+
 // moved notes that an application has moved n bytes.
 func (r *rate) moved(p *app, n int64, solo bool) {
 	if r.app == p && solo {
 		r.bytes += float64(n)
 		r.time += p.held - r.from
 		if r.time >= time.Millisecond && r.bytes > 0 {
-			r.perSecond = r.bytes / r.time.Seconds()
+			r.perSecond = min(max(r.bytes/r.time.Seconds(), minRate), maxRate)
 		}
 		if r.time > time.Minute { // The newest minute counts most.
 			r.bytes, r.time = r.bytes/2, r.time/2
@@ -80,7 +87,7 @@ func (a *Arbiter) alone(p *app) time.Duration {
 	if p.served == 0 || a.rate.time == 0 {
 		return p.held
 	}
-	return min(p.held, time.Duration(float64(p.served)/a.rate.perSecond*float64(time.Second)))
+	return time.Duration(min(float64(p.held), float64(p.served)/a.rate.perSecond*float64(time.Second)))
 }
 
 // Status tells what the Arbiter knows.

@@ -95,10 +95,13 @@ func (a *Arbiter) review() {
 		} else {
 			a.revoke()
 		}
-	case a.asked && !t.overdue && a.choose(preempting) != p:
+	case a.asked && !t.overdue && a.preempts() && a.choose(preempting) != p:
 		a.revoke()
 	}
 }
+
+// preempts reports whether the policy looks at the others when somebody asks.
+func (a *Arbiter) preempts() bool { return a.o.Policy == "srpt" || a.o.Policy == "wsjf" }
 
 // next gives the unit to the application that goes first.
 func (a *Arbiter) next() {

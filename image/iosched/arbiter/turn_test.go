@@ -457,3 +457,23 @@ func TestTimeToCommit(t *testing.T) {
 		}
 	}
 }
+
+// TestRRKeepsWindows: who asks within a window of rr does not end it, whoever joined first.
+func TestRRKeepsWindows(t *testing.T) {
+	x := newTable(t, arbiter.Options{Policy: "rr"})
+	three(x)
+	x.at(0, "grant 2.1 #1", ask(2, 1, 1<<30))
+	x.at(10, "", ask(1, 1, 1<<30))
+	x.tick(500, "revoke 2.1 #1")
+}
+
+// TestWholeOfTheNext: what an application says of its next work counts, though bursts of
+// the last are not over.
+func TestWholeOfTheNext(t *testing.T) {
+	x := newTable(t, arbiter.Options{Policy: "wsjf"})
+	three(x)
+	x.at(0, "grant 1.1 #1", ask(1, 1, 8<<20))
+	x.at(1, "", progress(1, 1, 7<<20))
+	x.at(2, "grant 1.2 #1", arbiter.Ask{Conn: 1, Burst: 2, Whole: 8 << 20})
+	x.at(3, "revoke 1.1 #1, revoke 1.2 #1", ask(2, 1, 4<<20))
+}

@@ -180,6 +180,12 @@ func runInterference(ctx context.Context, g *ui.Globals, dir string, o *interfer
 	if err := ui.CheckPlotName(o.plot); err != nil {
 		return err
 	}
+	if o.plot != "" && len(policies) == 1 {
+		return ui.BadUsage("--plot compares policies with none, and --policy has no other", "add a policy, like --policy none,"+arbiter.DefaultPolicy)
+	}
+	if o.check && !slices.Contains(policies, arbiter.DefaultPolicy) {
+		return ui.BadUsage("--check is about the policy "+arbiter.DefaultPolicy+", and --policy does not have it", "write --policy none,"+arbiter.DefaultPolicy)
+	}
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	out := &interference{Dir: dir, Jobs: m.names(), Rounds: o.rounds, Policies: policies}
@@ -195,13 +201,16 @@ func runInterference(ctx context.Context, g *ui.Globals, dir string, o *interfer
 		}
 		return err
 	}
+	if err := g.Show(out, func() error { return out.print(g) }); err != nil {
+		return err
+	}
 	if o.plot != "" {
 		if err := out.draw(ctx, g, o.plot); err != nil {
 			return err
 		}
 	}
-	if err := g.Show(out, func() error { return out.print(g) }); err != nil || !o.check {
-		return err
+	if !o.check {
+		return nil
 	}
 	return out.verdict()
 }

@@ -206,8 +206,8 @@ type together struct {
 // policy measures all cases under one policy.
 func (l *interferenceLab) policy(ctx context.Context, name string) (run *interferenceRun, err error) {
 	if name != none {
-		stop, err := serveTurns(ctx, l.dir, name)
-		if err != nil {
+		var stop func() error
+		if stop, err = serveTurns(ctx, l.dir, name); err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, stop()) }()
@@ -304,12 +304,20 @@ func (l *interferenceLab) beside(ctx context.Context) (t together, files []float
 	return t, found.times, nil
 }
 
+var errControllerEnded = errors.New("the controller has ended by itself")
+
 // serveTurns runs a controller until stop is called.
 func serveTurns(ctx context.Context, dir, policy string) (stop func() error, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	over := make(chan error, 1)
 	go func() { over <- turns.Serve(ctx, dir, turns.ServeOptions{Arbiter: arbiter.Options{Policy: policy}}) }()
 	stop = func() error {
+		select {
+		case err := <-over: // what was measured since was measured without turns
+			cancel()
+			return errors.Join(errControllerEnded, err)
+		default:
+		}
 		cancel()
 		if err := <-over; err != nil && !errors.Is(err, context.Canceled) {
 			return err
@@ -325,7 +333,7 @@ func serveTurns(ctx context.Context, dir, policy string) (stop func() error, err
 		select {
 		case err := <-over:
 			cancel()
-			return nil, err
+			return nil, errors.Join(errControllerEnded, err)
 		case <-time.After(time.Millisecond):
 		}
 	}

@@ -47,7 +47,7 @@ func (b *interference) model(ctx context.Context, m *mixture, on string) error {
 }
 
 // app is a job that writes its checkpoint, a file per rank.
-func (x *interferenceModel) app(inst *dataset.Instance, user string) (mix.App, error) {
+func (x *interferenceModel) app(inst *dataset.Instance, name string) (mix.App, error) {
 	s := contenderSpec(inst)
 	m, err := job.PlanMemory(inst, s.Mapping, s.MPI)
 	if err != nil {
@@ -59,8 +59,11 @@ func (x *interferenceModel) app(inst *dataset.Instance, user string) (mix.App, e
 			bytes += p.Bytes
 		}
 	}
-	return mix.App{Name: user, User: user, Write: true, Own: true, Processes: inst.NP, Bytes: bytes, Grain: 4 << 20}, nil
+	return mix.App{Name: name, User: labUser, Write: true, Own: true, Processes: inst.NP, Bytes: bytes, Grain: 4 << 20}, nil
 }
+
+// labUser has all jobs and the reader, as where they are real.
+const labUser = "user"
 
 // apps are the jobs, or the first of them and the files of the reader, which come one after
 // the other as if the reader were alone.
@@ -77,12 +80,13 @@ func (x *interferenceModel) apps(ctx context.Context, withReader bool) (apps []m
 		apps = append(apps, a)
 	}
 	if withReader {
-		file := mix.App{Name: "reader", User: "reader", Processes: 1, Bytes: x.reader, Grain: readerBuffer}
+		file := mix.App{Name: "reader", User: labUser, Processes: 1, Bytes: x.reader, Grain: readerBuffer}
 		one, err := mix.Alone(ctx, x.sys, []mix.App{file}, mix.Options{})
 		if err != nil {
 			return nil, nil, err
 		}
 		for i := range readerFiles {
+			file.Name = fmt.Sprintf("file %d of the reader", i+1)
 			file.Start = readerPause.Seconds() + float64(i)*(one[0]+readerPause.Seconds())
 			apps = append(apps, file)
 		}
@@ -142,7 +146,10 @@ func (x *interferenceModel) run(ctx context.Context, flows func([]mix.App, []flo
 	if err != nil {
 		return nil, err
 	}
-	r.alone = alone
+	if r.alone, err = flows(apps[:1], alone[:1]); err != nil {
+		return nil, err
+	}
+	r.alone = append(r.alone, alone[1:]...)
 	if len(apps) > 1 {
 		if r.jobs.flows, err = flows(apps, alone); err != nil {
 			return nil, err

@@ -97,6 +97,7 @@ func (r *reader) during(ctx context.Context, busy <-chan struct{}) (found readin
 		select {
 		case <-time.After(readerPause):
 		case <-ctx.Done():
+			found.err = ctx.Err()
 			return found
 		}
 		over := false

@@ -150,7 +150,9 @@ func (r *interferenceRun) mixedTotal() float64 { return r.mixed.total }
 func (r *interferenceRun) aloneFlow() float64  { return r.alone[0] }
 func (r *interferenceRun) readerFile() float64 { return meanOf(r.files) }
 func (s *interferenceStorage) hasJobs() bool   { return len(s.runs[0].jobs.flows) > 0 }
-func (s *interferenceStorage) hasReader() bool { return len(s.runs[0].files) > 0 }
+func (s *interferenceStorage) hasReader() bool {
+	return slices.ContainsFunc(s.runs, func(r *interferenceRun) bool { return len(r.files) > 0 })
+}
 
 func meanOf(v []float64) float64 {
 	if len(v) == 0 {
@@ -170,8 +172,9 @@ func (s *interferenceStorage) line(policy string, byRound map[int]*interferenceR
 	ratio := func(of func(*interferenceRun) float64) *spread {
 		var v []float64
 		for _, r := range runs {
-			if base := of(byRound[r.round]); base > 0 {
-				v = append(v, of(r)/base)
+			// No file was read beside a checkpoint that was over at once.
+			if base, x := of(byRound[r.round]), of(r); base > 0 && x > 0 {
+				v = append(v, x/base)
 			}
 		}
 		return spreadOf(v)

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,10 @@ import (
 )
 
 // turnsOption is the flag for turns on the storage.
-type turnsOption struct{ text string }
+type turnsOption struct {
+	text string
+	word string // that stands by itself, and means the value
+}
 
 const turnsFlag = "storage-turns"
 
@@ -40,7 +44,7 @@ func (o *turnsOption) setting() (*job.StorageTurns, error) {
 	if o.text == "" {
 		return nil, nil
 	}
-	t, err := job.ParseTurns(o.text)
+	t, err := job.ParseTurns(cmp.Or(o.word, o.text))
 	return &t, err
 }
 
@@ -58,7 +62,7 @@ func (o *turnsOption) arguments(cmd *cobra.Command, args []string, want int) (be
 	}
 	for i, word := range slices.Backward(before) {
 		if slices.Contains(turnsWords, word) {
-			o.text = word
+			o.word = word
 			return slices.Delete(slices.Clone(before), i, i+1), command, dash
 		}
 	}

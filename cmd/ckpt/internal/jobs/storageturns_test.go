@@ -29,7 +29,7 @@ func TestTurnsFlag(t *testing.T) {
 	} {
 		var o turnsOption
 		var before, command []string
-		cmd := &cobra.Command{Args: cobra.ArbitraryArgs, Run: func(cmd *cobra.Command, args []string) { before, command, _ = o.arguments(cmd, args, 1) }}
+		cmd := &cobra.Command{Args: func(cmd *cobra.Command, args []string) error { o.arguments(cmd, args, 1); return nil }, Run: func(cmd *cobra.Command, args []string) { before, command, _ = o.arguments(cmd, args, 1) }}
 		o.addFlags(cmd.Flags(), "off")
 		cmd.SetArgs(c.args)
 		if err := cmd.Execute(); err != nil {

@@ -13,8 +13,9 @@ import (
 )
 
 // A group is a command with all processes that it starts. They run in a process group of
-// their own, so that they can be suspended together. If ckpt dies, the kernel resumes a
-// suspended group with SIGHUP, and the command gets SIGTERM.
+// their own, so that they can be suspended together. If ckpt is killed, the kernel resumes a
+// suspended group with SIGHUP, and the command gets SIGTERM; processes in groups of their
+// own, which were suspended one by one, stay so.
 type group struct {
 	cmd   *exec.Cmd
 	over  chan struct{} // closed when the command has ended

@@ -59,6 +59,11 @@ func (p *player) play(ctx context.Context) (*turnResult, error) {
 	began := time.Now()
 	p.begin()
 	defer func() { p.client.Close() }()
+	defer func() {
+		if p.group != nil {
+			p.group.resume() // what the command has started may outlive it
+		}
+	}()
 	for {
 		why, err := p.await(ctx)
 		if why == granted && err == nil {

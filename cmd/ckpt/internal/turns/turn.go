@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -118,7 +117,7 @@ func runTurn(ctx context.Context, g *ui.Globals, dir string, o *turnOptions, com
 		g.Warn("%s: %s runs without turns (ckpt storage serve DIR starts one)", without, command[0])
 	}
 	p.connect = func() *turns.Client {
-		return turns.NewClient(dir, turns.Who{App: p.name, User: userName()}, turns.ClientOptions{
+		return turns.NewClient(dir, turns.Who{App: p.name}, turns.ClientOptions{
 			MaxWait: wait,
 			OnPass:  func(why string) { g.Warn("%s", why) },
 		})
@@ -163,12 +162,4 @@ func isDirectory(dir string) error {
 		return ui.BadUsage(dir+" is no directory", "name a directory on the storage")
 	}
 	return nil
-}
-
-// userName is the user of this process, by number if it has no name.
-func userName() string {
-	if u, err := user.Current(); err == nil {
-		return u.Username
-	}
-	return strconv.Itoa(os.Getuid())
 }
