@@ -103,8 +103,7 @@ func (s *state) writing(ctx context.Context, order wire.WriteOrder, regions []zo
 	return t
 }
 
-// wroteIn ends the turn of a checkpoint. What an aborted one has written says nothing of the
-// next.
+// wroteIn ends the turn of a checkpoint. The bytes of an aborted one say nothing of the next.
 func (s *state) wroteIn(t *turn, complete bool, report *wire.WriteReport, err error) {
 	told := t.end()
 	if err == nil {
