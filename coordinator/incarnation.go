@@ -57,7 +57,7 @@ func (g *group) start(a protocol.Spawn) {
 		proc, err := g.launcher.Start(launch.Rank{Rank: rank, Job: g.job.Name(), NP: g.spec.NP, Incarnation: a.Incarnation, Socket: g.d.socket.address, Token: g.d.socket.token, Beat: beat,
 			Scratch: g.d.scratch(rank)}, func(cause string) {
 			if g.d.program == nil { // else how it ended is judged
-				g.d.post(func() { g.d.lose(a.Incarnation, rank, cause) })
+				g.processEnded(a.Incarnation, rank, cause)
 			}
 		})
 		if err != nil {

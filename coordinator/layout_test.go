@@ -8,12 +8,12 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/image/plan"
-	"ckpt/internal/race"
 )
 
 // TestFilesOfLayouts counts the files of a checkpoint of 64 ranks: as many as
 // ranks or aggregators, or one; and the manifest.
 func TestFilesOfLayouts(t *testing.T) {
+	notRaced(t)
 	for _, c := range []struct {
 		s     plan.Settings
 		files int
@@ -24,9 +24,6 @@ func TestFilesOfLayouts(t *testing.T) {
 		{plan.Settings{Layout: plan.Shared}, 1},
 	} {
 		t.Run(fmt.Sprintf("%s,%d", c.s.Layout, c.s.Aggregators), func(t *testing.T) {
-			if race.Enabled && c.files == 64 {
-				t.Skip("64 slow processes")
-			}
 			s := newSpec(t, "ring.S.64", 4)
 			s.WritePath = c.s
 			s.Schedule.Count = 2

@@ -47,6 +47,11 @@ func TestMain(m *testing.M) {
 		os.Exit(2)
 	}
 	program = small
+	// Ranks end at once under the race detector too, which else sleeps for a second.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	code := m.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)

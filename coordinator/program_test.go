@@ -262,7 +262,7 @@ func TestNothingProtected(t *testing.T) {
 func TestTimeIsUp(t *testing.T) {
 	f := fakeProgram{Ranks: 2, Steps: 1e6, Pause: time.Millisecond, Protect: 1}
 	r, rec, _, err := launchFake(t, f, func(s *job.Spec, o *Options) {
-		s.Schedule.Every, o.Until = 20, time.Now().Add(3*time.Second)
+		s.Schedule.Every, o.Until = 20, time.Now().Add(8*time.Second)
 	})
 	if err != nil || r.Outcome != job.StateStopped || !r.Requeue || !r.Interrupted || r.Checkpoints < 2 || !warned(rec, "time of this run is nearly up") {
 		t.Errorf("result %+v, %v, warnings %q", r, err, rec.warned)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	"ckpt/coordinator/job"
@@ -118,24 +119,44 @@ func (d *driver) disconnected(g wire.Greeting, m *member, err error) {
 		d.post(func() { d.rankGone(g.Incarnation, g.Rank) })
 		return
 	}
-	patience := time.Second
-	if !m.proc.Explains() {
-		patience = 0
-	}
-	wait := time.NewTimer(patience)
-	defer wait.Stop()
-	select {
-	case <-m.proc.Done(): // reports itself
-		return
-	case <-d.done:
-		return
-	case <-wait.C:
+	if m.proc.Explains() {
+		wait := time.NewTimer(causeGrace)
+		defer wait.Stop()
+		select {
+		case <-m.proc.Done(): // reports itself
+			return
+		case <-d.done:
+			return
+		case <-wait.C:
+		}
 	}
 	cause := "closed its connection"
 	if err != io.EOF {
 		cause = "lost its connection: " + err.Error()
 	}
 	d.post(func() { d.lose(g.Incarnation, g.Rank, cause) })
+}
+
+// causeGrace is how long the second sign of a rank's end is waited for if it says more than
+// the first: of process and connection, or of launcher and connections.
+const causeGrace = time.Second
+
+// processEnded reports a rank whose process has ended. A launcher that ends ends for all
+// ranks at once: the connections tell which one was the first to go. On a busy machine,
+// their ends may be noticed after that of the launcher.
+func (g *group) processEnded(incarnation, rank int, cause string) {
+	lose := func() { g.d.post(func() { g.d.lose(incarnation, rank, cause) }) }
+	g.d.post(func() {
+		tells := func(rank int) bool {
+			m := g.d.members[rank]
+			return m != nil && m.link != nil && !m.proc.Explains()
+		}
+		if incarnation == g.incarnation && slices.ContainsFunc(g.ranks, tells) {
+			time.AfterFunc(causeGrace, lose)
+			return
+		}
+		g.d.lose(incarnation, rank, cause)
+	})
 }
 
 // fromRank handles a message of a rank in the loop.

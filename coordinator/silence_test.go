@@ -20,11 +20,14 @@ import (
 // A connectedRank is a rank of a test: a connection, and perhaps a process.
 type connectedRank struct {
 	*wire.Link
-	process int
-	over    chan struct{}
+	process  int
+	over     chan struct{}
+	launched bool // by a launcher, whose end is that of all ranks
+	ended    func(cause string)
 }
 
-func (r *connectedRank) Start(at launch.Rank, _ func(string)) (launch.Process, error) {
+func (r *connectedRank) Start(at launch.Rank, ended func(string)) (launch.Process, error) {
+	r.ended = ended
 	conn, err := wire.Dial(context.Background(), at.Socket, at.Token)
 	if err == nil {
 		err = wire.Greet(conn, wire.Greeting{Token: at.Token, Role: wire.RoleRank, Rank: at.Rank, Incarnation: at.Incarnation})
@@ -41,7 +44,7 @@ func (r *connectedRank) Start(at launch.Rank, _ func(string)) (launch.Process, e
 
 func (r *connectedRank) Done() <-chan struct{} { return r.over }
 func (r *connectedRank) PID() int              { return r.process }
-func (r *connectedRank) Explains() bool        { return true }
+func (r *connectedRank) Explains() bool        { return !r.launched }
 func (r *connectedRank) Kill()                 {}
 
 // standing is a driver whose loop a test runs by hand, of a job of one rank.
@@ -51,18 +54,22 @@ type standing struct {
 	rec    *recorder
 	rank   *connectedRank
 	killed bool
+	losses []string // why the rank died
 }
 
-func newStanding(t *testing.T, process int) *standing {
+func newStanding(t *testing.T, process int, launched bool) *standing {
 	s := newSpec(t, "ring.S.2", 1)
 	s.NP, s.Mapping, s.AutoRestart = 1, job.Mapping{1}, true
 	store, j := emptyJob(t, t.TempDir())
 	rec := &recorder{t: t}
 	d := &standing{driver: newDriver(resolved(t, s), j, store.Dir(), libraryID{}, protocol.DefaultLimits, rec), t: t, rec: rec,
-		rank: &connectedRank{process: process, over: make(chan struct{})}}
+		rank: &connectedRank{process: process, over: make(chan struct{}), launched: launched}}
 	close(d.rank.over)
 	d.launcher, d.since = d.rank, time.Now()
 	d.watch = func(a protocol.Action) {
+		if r, ok := a.(protocol.Report); ok && r.Notice.Kind == protocol.RankDied {
+			d.losses = append(d.losses, r.Notice.Text)
+		}
 		if _, ok := a.(protocol.Kill); ok {
 			d.killed = true
 			d.broken = os.ErrProcessDone // the loop ends here
@@ -113,7 +120,7 @@ func (d *standing) later() {
 // as when each operation of the store takes long: more messages than any buffer holds,
 // and a sign of life within each silence limit. Only when that ends, the rank is dead.
 func TestSignsWhileLoopStands(t *testing.T) {
-	d := newStanding(t, 0)
+	d := newStanding(t, 0, false)
 	for range 1000 {
 		d.sign(protocol.LogState{})
 	}
@@ -155,7 +162,7 @@ func TestWaitsForStorage(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	d := newStanding(t, cmd.Process.Pid)
+	d := newStanding(t, cmd.Process.Pid, false)
 	for range 20 {
 		d.later()
 	}
@@ -205,4 +212,31 @@ func suspended(t *testing.T) (dir string, warmUp func()) {
 	}
 	t.Cleanup(warmUp)
 	return dir, warmUp
+}
+
+// TestLauncherBeforeConnection: a launcher ends after a rank that has failed, and the
+// coordinator notices the end of the launcher first. It names the rank even so.
+func TestLauncherBeforeConnection(t *testing.T) {
+	d := newStanding(t, 0, true)
+	d.rank.ended("mpiexec exited with status 9")
+	d.turn()
+	d.rank.Close()
+	for len(d.losses) == 0 {
+		d.turn()
+	}
+	if got := d.losses[0]; !strings.Contains(got, "its connection") {
+		t.Errorf("the rank was lost since %q", got)
+	}
+}
+
+// TestLauncherAlone: a launcher ends, and the connections of its ranks do not.
+func TestLauncherAlone(t *testing.T) {
+	d := newStanding(t, 0, true)
+	d.rank.ended("mpiexec exited with status 9")
+	for len(d.losses) == 0 {
+		d.turn()
+	}
+	if got := d.losses[0]; got != "mpiexec exited with status 9" {
+		t.Errorf("the rank was lost since %q", got)
+	}
 }

@@ -189,28 +189,38 @@ func checkOrder(t *testing.T, path string) (writes map[string]int) {
 // their first checkpoints, so that both wait. Then the writes of one never overlap those of
 // the other, whatever the layout, and each trace has its waits.
 func TestTurnsTwoJobs(t *testing.T) {
+	want := map[string]*Result{}
+	for _, app := range []string{"bt.S.4", "lu.S.4"} {
+		want[app], _, _ = mustLaunch(t, twoJobsSpec(t, app), Options{})
+	}
 	for _, layout := range []plan.Layout{plan.PerRank, plan.Aggregated, plan.Shared} {
 		for _, async := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s,async=%v", layout, async), func(t *testing.T) { twoJobs(t, layout, async) })
+			t.Run(fmt.Sprintf("%s,async=%v", layout, async), func(t *testing.T) { twoJobs(t, layout, async, want) })
 		}
 	}
 }
 
-func twoJobs(t *testing.T, layout plan.Layout, async bool) {
+// twoJobsSpec is one of two jobs, without checkpoints. Few iterations are enough.
+func twoJobsSpec(t *testing.T, app string) job.Spec {
+	s := newSpec(t, app, 2)
+	s.Iterations = 12
+	return s
+}
+
+func twoJobs(t *testing.T, layout plan.Layout, async bool, wants map[string]*Result) {
 	dir, order := t.TempDir(), filepath.Join(t.TempDir(), "order")
 	t.Setenv(envOrder, order)
 	startController(t, dir)
 	letGo := intruder(t, dir)
 	var running sync.WaitGroup
-	for _, app := range []string{"bt.S.4", "lu.S.4"} {
-		s := newSpec(t, app, 2)
+	for app, want := range wants {
+		s := twoJobsSpec(t, app)
 		s.Codec, s.Incremental, s.Async, s.StorageTurns = "none", false, async, job.UseTurns
 		s.Schedule.Every = max(1, s.Iterations/6)
 		if layout != plan.PerRank {
 			s.WritePath = plan.Defaults()
 			s.WritePath.Layout = layout
 		}
-		want, _, _ := mustLaunch(t, newSpecOf(t, s), Options{})
 		opt := Options{Store: dir, Job: strings.Split(app, ".")[0], FS: newOrderDisk(order)}
 		running.Go(func() {
 			rec := &recorder{t: t}
@@ -394,7 +404,7 @@ func TestTurnsStall(t *testing.T) {
 				s.WritePath.Layout = layout
 			}
 			opt := Options{Store: t.TempDir(), Limits: protocol.DefaultLimits}
-			opt.Limits.Phase = 3 * time.Second
+			opt.Limits.Phase = 5 * time.Second
 			startController(t, opt.Store)
 			letGo := intruder(t, opt.Store)
 			var running sync.WaitGroup

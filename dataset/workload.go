@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	yaml "go.yaml.in/yaml/v3"
 
@@ -151,6 +152,26 @@ func Names() []string {
 	return out
 }
 
+// workloads has the built-in workloads that were asked for, which a prediction does some
+// hundred times. A Workload does not change.
+var workloads sync.Map // from name to Workload
+
+func builtinWorkload(name string) (*Workload, error) {
+	if w, ok := workloads.Load(name); ok {
+		own := w.(Workload)
+		return &own, nil
+	}
+	src, err := builtin.ReadFile(path.Join("workloads", name+".yaml"))
+	if err != nil {
+		panic(err) // embedded at build time
+	}
+	w, err := ParseWorkload(src, name)
+	if err == nil {
+		workloads.Store(name, *w)
+	}
+	return w, err
+}
+
 // LoadWorkload returns the built-in workload of that name, or reads the YAML
 // file of that path. A path contains a slash or ends in .yaml or .yml.
 func LoadWorkload(nameOrPath string) (*Workload, error) {
@@ -163,11 +184,7 @@ func LoadWorkload(nameOrPath string) (*Workload, error) {
 				hint: "known applications: " + strings.Join(Names(), ", ") + "; or give the path of a YAML spec",
 			}
 		}
-		src, err := builtin.ReadFile(path.Join("workloads", name+".yaml"))
-		if err != nil {
-			panic(err) // embedded at build time
-		}
-		return ParseWorkload(src, name)
+		return builtinWorkload(name)
 	}
 	src, err := readSpec(nameOrPath)
 	if err != nil {

@@ -432,7 +432,7 @@ func TestCrash(t *testing.T) {
 	case race.Enabled:
 		// It makes each state ten times as expensive, and finds in fewer of them what
 		// it looks for.
-		workloads, clones, want = 1, 16, 700
+		workloads, clones, want = 1, 2, 150
 	case race.Nightly():
 		workloads, clones, want = 6, 40, 10_000
 	}

@@ -380,9 +380,11 @@ func (s *series) checkFit() error {
 			return errors.New("law is not known")
 		}
 		k := len(f.Law.basis(1, f.Exponent))
-		g := len(f.slopes(1))
-		if len(f.Coef) != k || len(f.Gram) != g*g {
-			return fmt.Errorf("law %s: want %d coefficients", f.Law, k)
+		if len(f.Coef) != k {
+			return fmt.Errorf("law %s: %d coefficients, want %d", f.Law, len(f.Coef), k)
+		}
+		if g := len(f.slopes(1)); len(f.Gram) != g*g { // which uses the coefficients
+			return fmt.Errorf("law %s: a matrix of %d numbers, want %d", f.Law, len(f.Gram), g*g)
 		}
 		if err := finite(f.Coef, f.Gram, []float64{f.RSS}); err != nil {
 			return fmt.Errorf("law %s: %w", f.Law, err)

@@ -57,7 +57,7 @@ func TestNoProgress(t *testing.T) {
 	for _, fault := range []string{"hang-checkpoint", "hang-after", "hang-restart", "fail-restart"} {
 		t.Run(fault, func(t *testing.T) {
 			s := newScene(t, 500, 10*time.Millisecond)
-			s.opt.Limits.Patience = time.Second
+			s.opt.Limits.Patience = 3 * time.Second
 			s.spec.AutoRestart = true
 			failures := 1
 			if fault == "hang-after" {

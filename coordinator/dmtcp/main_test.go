@@ -135,8 +135,26 @@ func (s *scene) job() *image.Job {
 	return j
 }
 
-// atStart calls f in a goroutine once the program computes, with a client of the job.
+// hold keeps the program from counting.
+func (s *scene) hold() {
+	s.t.Helper()
+	if err := os.WriteFile(s.faults+dmtcpfake.Hold, nil, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// letGo has the program count again.
+func (s *scene) letGo() {
+	s.t.Helper()
+	if err := os.Remove(s.faults + dmtcpfake.Hold); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// atStart calls f in a goroutine once the program has started, with a client of the job.
+// The program counts when f is done.
 func (s *scene) atStart(f func(c *wire.Client)) (wait func()) {
+	s.hold()
 	over, once := make(chan struct{}), sync.Once{}
 	var started atomic.Bool
 	s.rec.on = func(ev any) {
@@ -145,6 +163,7 @@ func (s *scene) atStart(f func(c *wire.Client)) (wait func()) {
 				started.Store(true)
 				go func() {
 					defer close(over)
+					defer s.letGo()
 					c, err := wire.Contact(context.Background(), s.job())
 					if err != nil {
 						s.t.Error(err)

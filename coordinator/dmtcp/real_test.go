@@ -90,7 +90,7 @@ func realRun(t *testing.T, dir string, command []string, want string) {
 	defer out.Close()
 	t.Setenv("TMPDIR", dir)
 	rec := &recorder{}
-	s := &scene{t: t, rec: rec, out: out.Name()}
+	s := &scene{t: t, rec: rec, out: out.Name(), faults: filepath.Join(dir, "faults")}
 	s.spec = job.Spec{App: "ring", Mode: job.Coordinated, Created: time.Now(), AutoRestart: true, Program: &job.Program{Command: command, Dir: dir}}
 	s.opt = Options{Options: coordinator.Options{Store: filepath.Join(dir, "store"), Job: "job", Observer: rec,
 		Streams: launch.Streams{Out: out, Err: os.Stderr}}}

@@ -22,6 +22,9 @@ func TestCheckpoints(t *testing.T) {
 		if err != nil || ev.Ranks != dmtcpRanks || ev.StoredBytes == 0 || ev.Pause <= 0 {
 			t.Errorf("%+v, %v", ev, err)
 		}
+		for len(of[*job.CheckpointEvent](s.rec)) < 2 { // that of the interval
+			time.Sleep(time.Millisecond)
+		}
 	})
 	r, err := Launch(t.Context(), s.spec, s.opt)
 	if err != nil {

@@ -79,7 +79,7 @@ func serveCoordinator() {
 		return
 	}
 	spec := job.Spec{App: "count", Mode: job.Coordinated, Created: time.Now(), Schedule: job.Schedule{Interval: 100 * time.Millisecond},
-		Program: &job.Program{Command: []string{"count", "500", "10ms"}, Dir: filepath.Dir(store)}}
+		Program: &job.Program{Command: []string{"count", "500", "1ms"}, Dir: filepath.Dir(store)}}
 	_, err := Launch(context.Background(), spec, Options{Options: coordinator.Options{Store: store, Job: "job", Observer: &recorder{},
 		Streams: launch.Streams{Out: os.Stdout, Err: os.Stderr}}, settle: 20 * time.Millisecond})
 	fmt.Fprintln(os.Stderr, err)
@@ -89,7 +89,8 @@ func serveCoordinator() {
 // TestKilled: after SIGKILL of its coordinator a program ends, and the next coordinator
 // continues it.
 func TestKilled(t *testing.T) {
-	s := newScene(t, 500, 10*time.Millisecond)
+	s := newScene(t, 500, time.Millisecond)
+	s.hold()
 	out, err := os.OpenFile(s.out, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -125,11 +126,13 @@ func TestKilled(t *testing.T) {
 	if !family.Await(was.Processes, time.Minute) {
 		t.Errorf("of %v some live on", was.Processes)
 	}
+	s.letGo()
 	r, err := Restart(t.Context(), s.opt, 0, false)
 	if err != nil || r.Outcome != job.StateCompleted {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if s.counted(500) != 1 {
-		t.Error("it did not continue from a checkpoint")
+	s.counted(500)
+	if starts := of[*coordinator.StartEvent](s.rec); len(starts) != 1 || starts[0].From == 0 {
+		t.Errorf("it did not continue from a checkpoint: %+v", starts)
 	}
 }

@@ -27,7 +27,8 @@ type external struct {
 type externalRun struct {
 	incarnation int
 	child
-	ended []func(cause string)
+	killed bool // by a signal; to be read when it is over
+	ended  []func(cause string)
 }
 
 // externalRank is a rank that the launcher has started.
@@ -86,7 +87,9 @@ func (e *external) launch(r Rank) error {
 }
 
 func (r *externalRun) wait(name string) {
-	cause := r.cause(r.cmd.Wait())
+	err := r.cmd.Wait()
+	r.killed = r.cmd.ProcessState != nil && r.cmd.ProcessState.ExitCode() < 0
+	cause := r.cause(err)
 	close(r.over)
 	for _, ended := range r.ended {
 		ended(name + " " + cause)
@@ -129,9 +132,16 @@ func (r *externalRun) end() {
 func (r *externalRank) Done() <-chan struct{} { return r.run.over }
 func (r *externalRank) PID() int              { return max(0, int(r.id.Load())) }
 
-// Explains is false: the end of the launcher does not tell which rank was the
-// first to go, the end of its connection does.
-func (r *externalRank) Explains() bool { return false }
+// Explains is false as long as the launcher was not killed: its end does not tell which
+// rank was the first to go, the end of its connection does.
+func (r *externalRank) Explains() bool {
+	select {
+	case <-r.run.over:
+		return r.run.killed
+	default:
+		return false
+	}
+}
 
 // Kill ends the rank, or the whole run while the rank is not known yet.
 func (r *externalRank) Kill() {

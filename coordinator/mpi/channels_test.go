@@ -13,6 +13,7 @@ import (
 
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/coordinator/recovery"
+	"ckpt/internal/race"
 )
 
 // A save is a rank's checkpoint.
@@ -543,8 +544,11 @@ func TestGroupsRestartAlone(t *testing.T) {
 			const iters = 24
 			calm := newGroupJob(t, test.kind, test.group, 0, iters, 0).play()
 			rounds := 4
-			if testing.Short() {
+			switch {
+			case testing.Short():
 				rounds = 1
+			case race.Enabled:
+				rounds = 2 // CI runs the others without the race detector
 			}
 			for seed := range uint64(rounds) {
 				j := newGroupJob(t, test.kind, test.group, seed, iters, 3+len(test.group))

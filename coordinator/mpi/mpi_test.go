@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"ckpt/internal/race"
+
 	"go.uber.org/goleak"
 )
 
@@ -21,7 +23,11 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
-		f.Value.Set("15") // each check makes and fills segments of tens of MiB
+		checks := "15" // each makes and fills segments of tens of MiB
+		if race.Enabled {
+			checks = "5" // CI runs the others without the race detector
+		}
+		f.Value.Set(checks)
 	}
 	goleak.VerifyTestMain(m)
 }

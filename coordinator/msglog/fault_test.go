@@ -11,6 +11,7 @@ import (
 
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/internal/durable"
+	"ckpt/internal/race"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
@@ -83,6 +84,9 @@ func (r *faultRun) run(fsys vfs.FS) {
 // Frames reported durable are there, frames reported lost are not, and the
 // error says what failed.
 func TestFaults(t *testing.T) {
+	if race.Enabled {
+		t.Skip("one goroutine; .ci/run does it without the race detector")
+	}
 	count := faultfs.New(memfs.New(), faultfs.Fault{})
 	first := &faultRun{acked: make(map[LSN]int), lost: make(map[LSN]bool)}
 	first.run(count)

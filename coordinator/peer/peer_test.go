@@ -342,7 +342,7 @@ func TestSlowLives(t *testing.T) {
 	directories(t, m)
 	s := &stalled{m, make(chan struct{}, 10), make(chan struct{})}
 	c := serving(t, s, "/nvme/0", nil)
-	c.peer.Silence = 200 * time.Millisecond
+	c.peer.Silence = time.Second
 	f, err := c.FS(t.Context()).Create(jobDir + "/x")
 	if err != nil {
 		t.Fatal(err)

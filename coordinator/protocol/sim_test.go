@@ -301,11 +301,14 @@ func (w *world) toEnd() {
 }
 
 // TestSchedules runs seeded schedules of faults and checks the promises of
-// doc.go on each. A failing seed is printed and replays exactly.
+// doc.go on each, 10,000 or at night 30,000. A failing seed is printed and replays exactly.
 func TestSchedules(t *testing.T) {
-	n := 30000
-	if testing.Short() || race.Enabled {
+	n := 10000
+	switch {
+	case testing.Short() || race.Enabled:
 		n = 3000
+	case race.Nightly():
+		n = 30000
 	}
 	results := map[Result]int{}
 	checkpoints, lost, incarnations := 0, 0, 0

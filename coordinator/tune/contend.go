@@ -194,7 +194,7 @@ func (c *contest) inTurns(policy string, bytes []int64) (Order, error) {
 		sum = min(sum+bursts[i].Alone, math.MaxInt64/2)
 	}
 	o := arbiter.Options{Policy: policy}
-	if window := sum / manyWindows; window > usualWindow {
+	if window := sum / manyWindows; window > arbiter.DefaultWindow {
 		o.Window = window
 	}
 	// A job that gets the storage finds it elsewhere, and learns so by a message.
@@ -211,9 +211,6 @@ func (c *contest) inTurns(policy string, bytes []int64) (Order, error) {
 	r.Turns = turns
 	return r, nil
 }
-
-// usualWindow is that of the arbiter.
-const usualWindow = 500 * time.Millisecond
 
 // nanoseconds is a time that package arbiter can add up.
 func nanoseconds(seconds float64) time.Duration {

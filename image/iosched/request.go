@@ -28,7 +28,6 @@ type Request struct {
 	App, User     string
 	Rank          int
 	File          string
-	Zone          string
 	Op            Op
 	Offset, Bytes int64
 	// Burst is how many bytes App moves in all before it computes again. 0 says that

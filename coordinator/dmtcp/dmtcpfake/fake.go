@@ -14,7 +14,9 @@
 //	hang-restart, fail-restart, fail-launch, exit with STATUS, and
 //	exit at STEP with STATUS
 //
-// A fault with the word once before it is shown once.
+// A fault with the word once before it is shown once. While there is a file of the same name
+// with Hold behind it, the program does not count: it cannot end before a test has done
+// what it does to it.
 package dmtcpfake
 
 import (
@@ -33,6 +35,9 @@ const (
 	Ranks = 4
 	Peers = Ranks + 2
 )
+
+// Hold is the end of the name of a file that keeps the program from counting.
+const Hold = ".hold"
 
 // faultsName is the variable with the name of the file of faults.
 const faultsName = "FAKE_DMTCP"
@@ -86,6 +91,12 @@ func fault(name string) (string, bool) {
 		return strings.TrimSpace(rest), true
 	}
 	return "", false
+}
+
+// held reports whether the program is not to count.
+func held() bool {
+	_, err := os.Stat(os.Getenv(faultsName) + Hold)
+	return err == nil
 }
 
 func complain(format string, args ...any) int {

@@ -58,7 +58,7 @@ func (p *program) run() int {
 				fmt.Fprintln(p.conn, "done")
 			}
 		case <-clock.C:
-			if p.missing > 0 {
+			if p.missing > 0 || held() {
 				continue
 			}
 			p.step++

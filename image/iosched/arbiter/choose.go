@@ -5,15 +5,6 @@ import (
 	"time"
 )
 
-// An occasion is why an application is chosen.
-type occasion uint8
-
-const (
-	free       occasion = iota // nobody has the turn
-	keeping                    // at the end of a window
-	preempting                 // within a window, since somebody has asked
-)
-
 // holderFactor is the factor for what the holder has left, where the least goes first. The
 // estimates are no better, and each change costs what is under way.
 const holderFactor = 0.75
@@ -34,8 +25,9 @@ func (a *Arbiter) overdue(p *app) bool {
 	return p.waiting && a.now-p.waitFrom >= a.o.MaxWait
 }
 
-// choose returns the application that goes first, nil if none can.
-func (a *Arbiter) choose(why occasion) *app {
+// choose returns the application that goes first, nil if none can. Within a window,
+// which somebody who asks would preempt, nobody is overdue.
+func (a *Arbiter) choose(preempting bool) *app {
 	hold := a.turn.app
 	var list []*app
 	for _, p := range a.apps {
@@ -46,7 +38,7 @@ func (a *Arbiter) choose(why occasion) *app {
 	if len(list) == 0 && a.skip != nil && a.eligible(a.skip) {
 		return a.skip
 	}
-	if p := a.longestOverdue(list); p != nil && why != preempting {
+	if p := a.longestOverdue(list); p != nil && !preempting {
 		return p
 	}
 	return a.best(list, hold)

@@ -10,12 +10,16 @@ import (
 // DefaultPolicy is used where Options name none.
 const DefaultPolicy = "wsjf"
 
+// DefaultWindow is how long a turn lasts before the others are looked at, where Options
+// do not say.
+const DefaultWindow = 500 * time.Millisecond
+
 // Options say how an Arbiter decides. Zero values are defaults.
 type Options struct {
 	// Policy is one of Policies.
 	Policy string
 	// Window is how long a turn lasts before the others are looked at;
-	// 500 ms, the longest regulation window of Lebre 2006, §6.2.
+	// 500 ms, the longest regulation window of Lebre 2006, chapter 7.
 	Window time.Duration
 	// Lease is how long a connection may be silent before it loses its turn
 	// to others; 5 s. Clients give signs of life several times per lease.
@@ -28,7 +32,7 @@ type Options struct {
 	MaxWait time.Duration
 	// Linger is how long the unit stays with an application whose bursts have
 	// all ended, if connections of it are expected to ask; 2 ms, the
-	// aggregation wait of Lebre 2006, §7.3. Below 0: not at all.
+	// aggregation wait of Lebre 2006, chapter 7. Below 0: not at all.
 	Linger time.Duration
 	// Stall is after how long without progress a turn is revoked if others
 	// wait, or four times the longest silence between two operations of the
@@ -58,7 +62,7 @@ func (o Options) withDefaults() (Options, error) {
 		v    *time.Duration
 		def  time.Duration
 	}{
-		{"window", &o.Window, 500 * time.Millisecond},
+		{"window", &o.Window, DefaultWindow},
 		{"lease", &o.Lease, 5 * time.Second},
 		{"grace", &o.Grace, 0},
 		{"longest wait", &o.MaxWait, time.Minute},

@@ -26,7 +26,8 @@ type Status struct {
 	Bytes      int64 `json:"bytes"`
 	// BusyS is how long somebody had a turn.
 	BusyS float64 `json:"busy_s"`
-	// Apps has those that hold or wait first, then those that have left.
+	// Apps has those that are connected, in the order of their coming, then those that
+	// have left, the newest first.
 	Apps []AppStatus `json:"apps"`
 }
 

@@ -88,14 +88,14 @@ func (a *Arbiter) review() {
 		a.revoke()
 	case a.now >= t.windowEnd:
 		p.level++
-		if a.choose(keeping) == p {
+		if a.choose(false) == p {
 			a.newWindow(false)
 			t.renewed = true
 			a.admit(p)
 		} else {
 			a.revoke()
 		}
-	case a.asked && !t.overdue && a.preempts() && a.choose(preempting) != p:
+	case a.asked && !t.overdue && a.preempts() && a.choose(true) != p:
 		a.revoke()
 	}
 }
@@ -105,7 +105,7 @@ func (a *Arbiter) preempts() bool { return a.o.Policy == "srpt" || a.o.Policy ==
 
 // next gives the unit to the application that goes first.
 func (a *Arbiter) next() {
-	p := a.choose(free)
+	p := a.choose(false)
 	if p == nil {
 		// Better a client that is silent than nobody: it loses the turn as
 		// soon as somebody else asks.
@@ -289,7 +289,7 @@ func (a *Arbiter) rivals(p *app) bool {
 	return slices.ContainsFunc(a.apps, func(q *app) bool { return q != p && a.eligible(q) })
 }
 
-// solo reports whether one application has turns, and no straggler is known.
+// solo reports whether exactly one application has turns. Stragglers do not count.
 func (a *Arbiter) solo() bool {
 	n := 0
 	for _, p := range a.apps {

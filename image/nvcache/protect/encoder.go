@@ -52,6 +52,7 @@ type Encoder struct {
 	err      error
 	info     ParityInfo
 	done     chan struct{} // closed when the file is durable, or there is an error
+	gone     chan struct{} // closed when the file was removed after an error
 }
 
 type memberState struct {
@@ -91,7 +92,7 @@ func newEncoder(fsys vfs.FS, path string, id ParityID, window int64, patience ti
 	}
 	n, m := len(id.Set.Members), id.Set.Parity
 	e := &Encoder{fs: fsys, path: path, id: id, layout: layout{n, m, id.Unit}, patience: patience, members: make([]memberState, n),
-		rows: make(map[int64]*row), sums: make(map[int64]uint32), skip: 1, done: make(chan struct{})}
+		rows: make(map[int64]*row), sums: make(map[int64]uint32), skip: 1, done: make(chan struct{}), gone: make(chan struct{})}
 	e.changed.L = &e.mu
 	e.buffers = int(max(2, window/id.Unit))
 	e.window = max(int64(e.buffers), spanBytes/id.Unit*int64(m)/int64(n-m))
@@ -232,9 +233,10 @@ func (e *Encoder) End(member int, size int64) (ParityInfo, error) {
 		return ParityInfo{}, e.fail(err)
 	}
 	<-e.done
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.info, e.err
+	if err := e.failure(); err != nil {
+		return ParityInfo{}, e.fail(err)
+	}
+	return e.info, nil
 }
 
 // end notes the end of a member, and reports whether it was the last.
@@ -262,7 +264,8 @@ func (e *Encoder) Abort(err error) {
 	_ = e.fail(durable.Op("protect", e.path, -1, fmt.Errorf("aborted: %w", err)))
 }
 
-// fail keeps the first error, and returns it. The file is removed then.
+// fail keeps the first error, and returns it. The file has been removed then, for every
+// caller: the next one may make a file of the same name, which must not be removed late.
 func (e *Encoder) fail(err error) error {
 	if err == nil {
 		return nil
@@ -270,11 +273,13 @@ func (e *Encoder) fail(err error) error {
 	e.mu.Lock()
 	select {
 	case <-e.done:
-		if e.err != nil {
-			err = e.err
-		}
+		first := e.err
 		e.mu.Unlock()
-		return err
+		if first == nil {
+			return err // the file is durable
+		}
+		<-e.gone
+		return first
 	default:
 	}
 	e.err = err
@@ -286,6 +291,7 @@ func (e *Encoder) fail(err error) error {
 	defer e.use.Unlock()
 	_ = e.file.Close()
 	_ = durable.Remove(e.fs, e.path)
+	close(e.gone)
 	return err
 }
 

@@ -7,7 +7,9 @@ import (
 	"math/rand/v2"
 	"syscall"
 	"testing"
+	"time"
 
+	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 )
@@ -20,7 +22,7 @@ func TestEncoderFaults(t *testing.T) {
 	run := func(fault faultfs.Fault) (ops int, err error) {
 		g := newGroup(4, 2, page, sizes)
 		at := memfs.New()
-		faulty := faultfs.New(at, fault)
+		faulty := faultfs.New(lateRemove{at}, fault)
 		g.nodes[1] = faulty
 		err = g.encode(g.cut(rand.New(rand.NewPCG(1, 1)), 3000, true), 2*page)
 		ops = len(faulty.Ops())
@@ -53,6 +55,14 @@ func TestEncoderFaults(t *testing.T) {
 			_, _ = run(f)
 		}
 	}
+}
+
+// A lateRemove takes its time to remove a file, so that others go on before it is gone.
+type lateRemove struct{ vfs.FS }
+
+func (l lateRemove) Remove(name string) error {
+	time.Sleep(time.Millisecond)
+	return l.FS.Remove(name)
 }
 
 // TestRebuildFaults fails each read of a parity file: the file is restored from what

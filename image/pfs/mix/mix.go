@@ -131,7 +131,6 @@ type Mix struct {
 // running is an application at work.
 type running struct {
 	App
-	left       int // processes that are not done
 	operations int64
 	end        float64
 }
@@ -155,7 +154,7 @@ func Begin(sim *pfs.Sim, apps []App, o Options) (*Mix, error) {
 	}
 	node := 0
 	for i := range apps {
-		a := &running{App: apps[i], left: apps[i].Processes}
+		a := &running{App: apps[i]}
 		m.apps = append(m.apps, a)
 		a.begin(sim, rand.New(rand.NewPCG(o.Seed, uint64(i))), o, node)
 		node += a.Processes

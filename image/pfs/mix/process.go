@@ -106,5 +106,4 @@ func (p *process) act() {
 func (p *process) done() {
 	a := p.app
 	a.end = max(a.end, p.client.Now())
-	a.left--
 }

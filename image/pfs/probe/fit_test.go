@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ckpt/image/pfs"
+	"ckpt/internal/race"
 )
 
 // synthetic returns probes whose times a description gives, each off by a little.
@@ -32,6 +33,9 @@ func synthetic(t *testing.T, s *pfs.System, direct bool) *Result {
 
 // TestFitFindsDescription fits to probes of a storage that is known.
 func TestFitFindsDescription(t *testing.T) {
+	if race.Enabled {
+		t.Skip("one goroutine; .ci/run does it without the race detector")
+	}
 	known, err := pfs.Load("local-nvme")
 	if err != nil {
 		t.Fatal(err)
