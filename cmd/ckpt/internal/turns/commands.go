@@ -28,6 +28,6 @@ command, and ckpt storage status shows whose turn it is. docs/TURNS.md explains 
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newServeCommand(g), newStatusCommand(g), newTurnCommand(g))
+	cmd.AddCommand(newServeCommand(g), newStatusCommand(g), newTurnCommand(g), newGuardCommand())
 	return cmd
 }

@@ -13,11 +13,11 @@ import (
 )
 
 // A group is a command with all processes that it starts. They run in a process group of
-// their own, so that they can be suspended together. If ckpt is killed, the kernel resumes a
-// suspended group with SIGHUP, and the command gets SIGTERM; processes in groups of their
-// own, which were suspended one by one, stay so.
+// their own, so that they can be suspended together. If ckpt is killed, the command gets
+// SIGTERM; if it is suspended then, all its processes get SIGTERM and continue.
 type group struct {
 	cmd   *exec.Cmd
+	guard *guard        // from when the command is suspended first, nil if none can be started
 	over  chan struct{} // closed when the command has ended
 	moved int64         // bytes of ckpt and all below it, when somebody looked last
 }
@@ -50,6 +50,10 @@ func newGroup(command []string, in io.Reader, out, errs io.Writer) (*group, erro
 // suspend stops all processes of the command. It returns when they stand still: a process
 // finishes its current operation first.
 func (g *group) suspend() {
+	if g.guard == nil {
+		g.guard, _ = newGuard() // without it, the kernel resumes most commands
+	}
+	g.guard.tell(suspended{Group: g.cmd.Process.Pid})
 	_ = syscall.Kill(-g.cmd.Process.Pid, syscall.SIGSTOP) // it may end meanwhile
 	seen := []family.Process{}
 	for late := time.Now().Add(stopping); time.Now().Before(late); time.Sleep(time.Millisecond) {
@@ -66,8 +70,9 @@ func (g *group) suspend() {
 		if still {
 			return
 		}
-		family.Signal(found, syscall.SIGSTOP)
 		seen = append(seen, found...)
+		g.guard.tell(suspended{Group: g.cmd.Process.Pid, Processes: seen})
+		family.Signal(found, syscall.SIGSTOP)
 	}
 }
 
@@ -75,7 +80,11 @@ func (g *group) suspend() {
 func (g *group) resume() {
 	family.Signal(g.family(), syscall.SIGCONT)
 	_ = syscall.Kill(-g.cmd.Process.Pid, syscall.SIGCONT) // it may end meanwhile
+	g.guard.tell(suspended{})
 }
+
+// release ends what was started beside the command. Nothing is suspended any more.
+func (g *group) release() { g.guard.release() }
 
 // signal passes a signal to the process group, even if that is suspended.
 func (g *group) signal(s os.Signal) {

@@ -5,19 +5,25 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"ckpt/internal/family"
 )
+
+// patience is how long tests wait for things that must come: no test asserts a time.
+const patience = 5 * time.Minute
 
 // eventually fails a test whose condition never comes.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for late := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
 			t.Fatalf("waited in vain for %s", what)
 		}
@@ -43,6 +49,7 @@ func TestGroupSuspends(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer g.release()
 	defer func() { _ = g.cmd.Process.Kill() }()
 	eventually(t, "both processes", func() bool { return len(g.family()) >= 2 })
 	for range 3 {
@@ -69,6 +76,7 @@ func TestGroupLaunches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer g.release()
 	for range 100 {
 		if g.suspend(); !stands(g) {
 			t.Fatal("a process runs though its group is suspended")
@@ -116,26 +124,63 @@ func TestGroupProgress(t *testing.T) {
 	}
 }
 
-// TestGroupDeath: a command does not stay suspended when ckpt is killed.
-func TestGroupDeath(t *testing.T) {
-	if file := os.Getenv("CKPT_TEST_GROUP"); file != "" {
-		g, err := newGroup([]string{"sh", "-c", "sleep 1000 & while :; do sleep 0.1; done"}, nil, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, "its children", func() bool { return len(g.family()) >= 3 })
-		g.suspend()
-		if err := os.WriteFile(file+".new", []byte(strconv.Itoa(g.cmd.Process.Pid)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(file+".new", file); err != nil {
-			t.Fatal(err)
-		}
-		<-g.over
+// TestMain is the guard of the groups that tests suspend: they start themselves as one.
+func TestMain(m *testing.M) {
+	if slices.Equal(os.Args[1:], []string{"storage", "guard"}) {
+		guardUntilEnd(os.Stdin)
 		return
 	}
+	os.Exit(m.Run())
+}
+
+// TestGroupDeath: no process of a command stays suspended when ckpt is killed, not even one
+// that left the process group; nor where the kernel resumes none, because they ignore SIGHUP
+// (nohup), or because those whose parent ended belong to a process of the same session, as
+// in a container.
+func TestGroupDeath(t *testing.T) {
+	if file := os.Getenv("CKPT_TEST_GROUP"); file != "" {
+		suspendedGroup(t, file)
+		return
+	}
+	t.Run("plain", func(t *testing.T) { groupDeath(t, os.Args[0]) })
+	t.Run("nohup", func(t *testing.T) { groupDeath(t, "sh", "-c", `trap "" HUP; exec "$0" "$@"`, os.Args[0]) })
+	t.Run("container", func(t *testing.T) {
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
+		groupDeath(t, os.Args[0])
+	})
+}
+
+// suspendedGroup suspends a command, writes its number to a file, and waits to be killed.
+func suspendedGroup(t *testing.T, file string) {
+	g, err := newGroup([]string{"sh", "-c", "setsid sleep 1000 & sleep 1000 & while :; do sleep 0.1; done"}, nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "its children, one of them in a group of its own", func() bool {
+		all := g.family()
+		return len(all) >= 4 && slices.ContainsFunc(all, func(p family.Process) bool {
+			of, err := syscall.Getpgid(p.PID)
+			return err == nil && of == p.PID && of != g.cmd.Process.Pid
+		})
+	})
+	g.suspend()
+	if err := os.WriteFile(file+".new", []byte(strconv.Itoa(g.cmd.Process.Pid)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
+	}
+	<-g.over
+}
+
+// groupDeath kills a process that has suspended a command.
+func groupDeath(t *testing.T, program ...string) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "pid")
-	self := exec.Command(os.Args[0], "-test.run=^TestGroupDeath$")
+	self := exec.Command(program[0], append(program[1:], "-test.run=^TestGroupDeath$")...)
 	self.Env = append(os.Environ(), "CKPT_TEST_GROUP="+file)
 	if err := self.Start(); err != nil {
 		t.Fatal(err)
@@ -152,7 +197,8 @@ func TestGroupDeath(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = self.Wait()
-	if !family.Await(all, time.Minute) {
+	if !family.Await(all, patience) {
+		all = slices.DeleteFunc(all, func(p family.Process) bool { return !p.Alive() })
 		t.Errorf("processes of the command live on: %v", all)
 	}
 }

@@ -62,6 +62,7 @@ func (p *player) play(ctx context.Context) (*turnResult, error) {
 	defer func() {
 		if p.group != nil {
 			p.group.resume() // what the command has started may outlive it
+			p.group.release()
 		}
 	}()
 	for {

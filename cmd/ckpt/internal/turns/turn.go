@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -101,8 +100,8 @@ func runTurn(ctx context.Context, g *ui.Globals, dir string, o *turnOptions, com
 	if err := isDirectory(dir); err != nil {
 		return err
 	}
-	if _, err := exec.LookPath(command[0]); err != nil {
-		return ui.AsNotFound(fmt.Errorf("%s: %w", command[0], err))
+	if err := ui.CheckProgram(command[0]); err != nil {
+		return err
 	}
 	p.name = o.name
 	if p.name == "" {
