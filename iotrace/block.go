@@ -8,38 +8,75 @@ import (
 // The layout of the file; see the package comment.
 const (
 	magic      = "\x89CKTR\r\n\x1a"
-	version    = 1
+	version    = 2
 	headerSize = 16
 
-	blockHeader = 16
+	blockHeader = 28
 	// maxPayload bounds a block, so that its length can be believed.
 	maxPayload = 1 << 20
-	// blockTarget is the length at which a block of events is full. It is long enough
-	// for definitions to cost little, and short enough for damage to lose little.
-	blockTarget = 64 << 10
+	// blockTarget is the length at which a block is full. Damage loses a block: with
+	// 8 KiB, about 800 events. TestSize measures 10.3 bytes an event with 8 KiB, 10.6
+	// with 4 and 10.0 with 64; of 1024 ranks in turns, which repeat little in a block,
+	// 17.4, 18.3 and 14.2.
+	blockTarget = 8 << 10
 
-	kindHead   = "HEAD"
-	kindTables = "TABL"
-	kindEvents = "EVNT"
-	kindEnd    = "ENDS"
+	kindHead       = "HEAD"
+	kindRanks      = "RANK"
+	kindFiles      = "FILE"
+	kindEvents     = "EVNT"
+	kindCounters   = "COUN"
+	kindStriping   = "STRP"
+	kindRenames    = "RENM"
+	kindWarnings   = "WARN"
+	kindProperties = "PROP"
+	kindEnd        = "ENDS"
 
-	endPayload = 24
 	// minEvent is the shortest event: kind, start, end.
 	minEvent = 3
 )
 
+// listed are the kinds of blocks with entries, in the order in which ENDS counts them.
+var listed = [...]string{kindEvents, kindRanks, kindFiles, kindCounters, kindStriping, kindRenames, kindWarnings, kindProperties}
+
+const endPayload = 8 * (1 + len(listed))
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// seal fills in the header of a block whose payload begins at blockHeader.
-func seal(block []byte, kind string, count int) {
-	copy(block, kind)
-	binary.LittleEndian.PutUint32(block[4:], uint32(len(block)-blockHeader))
-	binary.LittleEndian.PutUint32(block[8:], uint32(count))
-	binary.LittleEndian.PutUint32(block[12:], blockSum(block[:12], block[blockHeader:]))
+// A block as read.
+type block struct {
+	at      int64 // offset in the file
+	kind    string
+	count   int
+	first   int64  // entries of this kind in front of the block
+	payload []byte // until the next block is read
 }
 
-func blockSum(head, payload []byte) uint32 {
-	return crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, payload)
+// seal fills in the header of a block whose payload begins at blockHeader.
+func seal(block []byte, kind string, count int, first int64) {
+	copy(block, kind)
+	payload := block[blockHeader:]
+	binary.LittleEndian.PutUint32(block[4:], uint32(len(payload)))
+	binary.LittleEndian.PutUint32(block[8:], uint32(count))
+	binary.LittleEndian.PutUint64(block[12:], uint64(first))
+	binary.LittleEndian.PutUint32(block[20:], crc32.Checksum(payload, castagnoli))
+	binary.LittleEndian.PutUint32(block[24:], crc32.Checksum(block[:24], castagnoli))
+}
+
+// wholeHeader reports whether b begins with the undamaged header of a block.
+func wholeHeader(b []byte) bool {
+	return len(b) >= blockHeader && crc32.Checksum(b[:24], castagnoli) == binary.LittleEndian.Uint32(b[24:])
+}
+
+// payloadLength returns the length that a header gives.
+func payloadLength(header []byte) int { return int(binary.LittleEndian.Uint32(header[4:])) }
+
+// isKind reports whether b begins like a block.
+func isKind(b []byte) bool {
+	switch string(b[:4]) {
+	case kindHead, kindRanks, kindFiles, kindEvents, kindCounters, kindStriping, kindRenames, kindWarnings, kindProperties, kindEnd:
+		return true
+	}
+	return false
 }
 
 // fileHeader returns the first bytes of every file.
@@ -49,6 +86,13 @@ func fileHeader() []byte {
 	binary.LittleEndian.PutUint32(b[8:], version)
 	binary.LittleEndian.PutUint32(b[12:], crc32.Checksum(b[:12], castagnoli))
 	return b
+}
+
+// beginsEvents reports whether a file begins like an events file, whose first bytes may
+// be damaged.
+func beginsEvents(head []byte) bool {
+	return len(head) >= len(magic) && string(head[:len(magic)]) == magic ||
+		len(head) >= headerSize+blockHeader && string(head[headerSize:headerSize+4]) == kindHead && wholeHeader(head[headerSize:])
 }
 
 func appendString(b []byte, s string) []byte {

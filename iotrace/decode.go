@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 )
 
 // A decoder turns the payload of a block into events.
@@ -21,8 +22,27 @@ var (
 	errRange = errors.New("a number is out of range")
 )
 
-// block appends count events to dst. ranks and files are the lengths of the tables.
+// block appends the count events of a block to dst. ranks and files are the lengths of
+// the tables.
 func (d *decoder) block(dst []Event, payload []byte, count, ranks, files int) ([]Event, error) {
+	d.rest, d.err = payload, nil
+	if d.tick = d.unit(); d.err != nil {
+		return dst, fmt.Errorf("the unit of times: %w", d.err)
+	}
+	return d.events(dst, d.rest, count, ranks, files)
+}
+
+// unit reads the unit of times, in ns.
+func (d *decoder) unit() int64 {
+	tick := d.uvarint()
+	if d.err == nil && (tick == 0 || tick > uint64(time.Second)) {
+		d.fail(errRange)
+	}
+	return int64(tick)
+}
+
+// events is block behind the unit.
+func (d *decoder) events(dst []Event, payload []byte, count, ranks, files int) ([]Event, error) {
 	d.reset()
 	d.kinds, d.rest, d.err = d.kinds[:0], payload, nil
 	for i := range count {
@@ -198,4 +218,15 @@ func (d *decoder) int32(to int32) int32 {
 		return 0
 	}
 	return int32(s)
+}
+
+func (d *decoder) string() string {
+	n := d.uvarint()
+	if n > uint64(len(d.rest)) {
+		d.fail(errShort)
+		return ""
+	}
+	s := string(d.rest[:n])
+	d.rest = d.rest[n:]
+	return s
 }

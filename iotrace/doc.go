@@ -17,16 +17,13 @@
 //		Offset: off, Bytes: n, Start: rec.Since(start), End: rec.Since(time.Now())})
 //	err := rec.Close()
 //
-// Each rank records its own file; Merge makes one trace of them.
-//
 // Each rank records its own file. Merge combines them into one trace.
 //
-//   - Reading back gives what was written, event by event.
-//   - A file that ends early is refused, or read as far as its blocks are whole,
 //   - Reading back returns what was written, event by event.
-//   - A file that ends early is refused, or read up to its last whole block,
-//     depending on Options. Every block has a checksum, so that a changed bit is
-//     found.
+//   - Every block has a checksum, so that a changed bit is found. A damaged file is
+//     refused, or read with the exception of its damaged blocks, depending on
+//     Options. Damage of one block loses its events and nothing else, and a warning
+//     counts them.
 //   - Numbers in a file are checked before they are used. A hostile file costs
 //     memory in proportion to its own length.
 //   - Errors in files are *FormatError values with the position.
@@ -37,30 +34,40 @@
 // All numbers are little-endian. A varint is that of encoding/binary: seven bits
 // a byte, the lowest first, the top bit set on all bytes but the last. A signed
 // one, written ±, is 2n of n that is not negative and -2n-1 of one that is. A
-// string is a varint, its length, and the bytes.
+// string is a varint, its length, and the bytes. This is version 2; version 1, which
+// can be read, had no lists, and each name once (version1.go).
 //
-//	+--------------+ 0
-//	| file header  |  16 bytes
-//	+--------------+
-//	| HEAD         |  job, source, origin
-//	| TABL         |  ranks and files that the following events name
-//	| EVNT         |  events
-//	| TABL, EVNT … |  any number of them
-//	| ENDS         |  totals; nothing follows
-//	+--------------+
+//	+------------------------+ 0
+//	| file header            |  16 bytes
+//	+------------------------+
+//	| HEAD                   |  job, source, origin, run time
+//	| RANK, FILE             |  names of the following events
+//	| EVNT                   |  events
+//	| RANK, FILE, EVNT …     |  any number of them
+//	| COUN, STRP, RENM       |  the other lists
+//	| WARN, PROP             |
+//	| HEAD, RANK, FILE,      |  once more, so that damage of a name loses no event
+//	| WARN, PROP             |
+//	| ENDS                   |  totals; nothing follows
+//	+------------------------+
 //
 // The file header:
 //
 //	 0  u8[8]  89 'C' 'K' 'T' 'R' 0D 0A 1A
-//	 8  u32    version, 1
+//	 8  u32    version, 2
 //	12  u32    CRC-32C of the 12 bytes in front
 //
 // Each block begins with:
 //
-//	 0  char[4]  HEAD, TABL, EVNT or ENDS
-//	 4  u32      length of the payload, at most 1 MiB
-//	 8  u32      count: the entries of a table, or the events; else 0
-//	12  u32      CRC-32C of the 12 bytes in front and the payload
+//	 0  char[4]  its kind
+//	 4  u32      length of the payload, at most 1 MiB, usually 8 KiB
+//	 8  u32      count: its entries, or 0 of HEAD and ENDS
+//	12  u64      entries of this kind in front of it; 0 of HEAD and ENDS
+//	20  u32      CRC-32C of the payload
+//	24  u32      CRC-32C of the 24 bytes in front
+//
+// A reader that meets damage looks for the next header with a right checksum, which
+// tells how many entries are missing.
 //
 // The payload of HEAD:
 //
@@ -69,19 +76,32 @@
 //	u8       whether the origin is known; if it is:
 //	±varint  seconds since 1970
 //	varint   nanoseconds
-//	varint   the unit of all times, in ns, at most 10⁹
+//	varint   run time in ns; in a recording only the second HEAD has it
 //
-// That of TABL adds entries to the tables, which are empty at first:
+// That of ENDS is a u64 for the blocks in front of it, and one for each of the entries
+// of EVNT, RANK, FILE, COUN, STRP, RENM, WARN and PROP, copies left out.
 //
-//	varint   number of ranks; of each:
-//	           ±varint  rank
-//	           string   node
-//	varint   number of files; of each:
-//	           string   path
+// The other payloads are entries, one after the other:
 //
-// That of ENDS, 24 bytes:
+//	RANK  ±varint rank, string node
+//	FILE  string path
+//	STRP  ±varint file, size, count, start, end; varint number of OSTs; ±varint of
+//	      each
+//	RENM  ±varint file, new file, ns since the origin
+//	WARN  string code, string text, ±varint count, bytes; varint number of files;
+//	      of each ±varint file, count, bytes
+//	PROP  string name, string value
+//	COUN  u8 module; ±varint rank, file;
+//	      varint how many numbers; of each:
+//	        ±varint  number; if it is 0 or -1:
+//	        varint   how many of the next are the same
+//	      varint how many fractions; of each:
+//	        varint   the bits of a float64, the lowest byte first
 //
-//	u64  events, ranks and files in all
+// The numbers of COUN are those of Counters in the order of its method numbers. Later
+// versions may add some at the end.
+//
+// EVNT begins with a varint, the unit of its times in ns, at most 10⁹.
 //
 // The events of an EVNT stand one after the other, in the order of recording. An EVNT
 // can be decoded without any other block. Events repeat much of earlier events: their

@@ -8,6 +8,7 @@ import (
 // An encoder turns events into the payload of a block.
 type encoder struct {
 	predictor
+	tick  int64  // unit of times, ns
 	buf   []byte // a block, beginning with room for its header
 	count int
 
@@ -15,9 +16,10 @@ type encoder struct {
 	streamOf map[streamID]int32
 }
 
-func newEncoder() *encoder {
+func newEncoder(tick int64) *encoder {
 	x := &encoder{
 		predictor: newPredictor(),
+		tick:      tick,
 		buf:       make([]byte, 0, blockTarget+1024),
 		kinds:     make(map[kind]int32),
 		streamOf:  make(map[streamID]int32),
@@ -28,7 +30,7 @@ func newEncoder() *encoder {
 
 func (x *encoder) reset() {
 	x.predictor.reset()
-	x.buf = x.buf[:blockHeader]
+	x.buf = binary.AppendUvarint(x.buf[:blockHeader], uint64(x.tick))
 	x.count = 0
 	clear(x.kinds)
 	clear(x.streamOf)

@@ -9,7 +9,8 @@ import (
 type Op uint8
 
 // The operations. Programs do those up to Mmap to files. Those from Gather on are
-// steps of a checkpoint's write path and no system calls.
+// steps of a checkpoint's write path and no system calls, but for a LockWait of other
+// programs: a call that may wait for a lock, as those of ROMIO's data sieving.
 const (
 	Open     Op = 1 + iota // also creat; Create says which
 	Read                   // all calls that read
@@ -58,6 +59,7 @@ type Module uint8
 const (
 	POSIX Module = iota
 	MPIIO
+	STDIO
 )
 
 // A Zone is the zone of memory that the bytes come from: the number of package zones
@@ -100,4 +102,14 @@ type Trace struct {
 	Ranks  []Rank
 	Files  []string // paths
 	Events []Event
+	// Runtime is the time that the job ran, with what is in no event; 0 if unknown.
+	Runtime time.Duration
+	// Counters are the whole record of a job if it has no events. Beside events, they
+	// add what those do not show. Events and Counters never add up: both tell of the
+	// same operations.
+	Counters   []Counters
+	Renames    []Renaming // in the order of their times
+	Striping   []Striping
+	Warnings   []Warning
+	Properties []Property
 }

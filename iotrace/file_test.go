@@ -47,7 +47,7 @@ func encode(t testing.TB, tr *Trace) []byte {
 // hold can be had.
 func TestTruncated(t *testing.T) {
 	var buf bytes.Buffer
-	w := newWriter(&buf, Meta{Job: "j"})
+	w := newWriter(&buf, Meta{Job: "j"}, Trace{})
 	r, f := w.addRank(Rank{Rank: 7}), w.addFile("/f")
 	var ends []int // of the blocks of events
 	for i := range 5 {
@@ -73,7 +73,7 @@ func TestTruncated(t *testing.T) {
 			t.Fatalf("cut at %d: %v", n, err)
 		}
 		tr, rep, err := Import(bytes.NewReader(whole[:n]), Options{Lenient: true})
-		head := headerSize + blockHeader + 5
+		head := headerSize + blockHeader + 5 // its HEAD is whole
 		if n < head {
 			if err == nil {
 				t.Fatalf("cut at %d: no error", n)
@@ -117,24 +117,36 @@ func TestDamaged(t *testing.T) {
 // block makes a block with a right checksum of any payload.
 func rawBlock(kind string, count int, payload ...byte) []byte {
 	b := append(make([]byte, blockHeader), payload...)
-	seal(b, kind, count)
+	seal(b, kind, count, 0)
 	return b
 }
 
 // TestHostile reads files whose checksums are right and whose contents are not.
 func TestHostile(t *testing.T) {
-	head := append(fileHeader(), rawBlock(kindHead, 0, 0, 0, 0, 1)...)
-	tables := rawBlock(kindTables, 2, 1, 0, 0, 1, 1, 'f')
+	head := append(fileHeader(), rawBlock(kindHead, 0, 0, 0, 0, 0)...)
+	tables := append(rawBlock(kindRanks, 1, 0, 0), rawBlock(kindFiles, 1, 1, 'f')...)
 	newer := fileHeader()
-	newer[8] = 2
+	newer[8] = version + 1
 	binary.LittleEndian.PutUint32(newer[12:], crc32.Checksum(newer[:12], castagnoli))
 	long := rawBlock(kindEvents, 0)
 	binary.LittleEndian.PutUint32(long[4:], 1<<31)
-	write := []byte{0, byte(Write), 0, 0, offsetFollow}
-	events := func(count int, payload ...byte) []byte {
-		return bytes.Join([][]byte{head, tables, rawBlock(kindEvents, count, payload...)}, nil)
+	binary.LittleEndian.PutUint32(long[24:], crc32.Checksum(long[:24], castagnoli))
+	late := rawBlock(kindEvents, 0)
+	seal(late, kindEvents, 0, 5)
+	write := []byte{1, 0, byte(Write), 0, 0, offsetFollow}
+	after := func(blocks ...[]byte) []byte { return append(bytes.Clone(head), bytes.Join(blocks, nil)...) }
+	events := func(count int, payload ...byte) []byte { return after(tables, rawBlock(kindEvents, count, payload...)) }
+	end := func(counts ...byte) []byte {
+		payload := make([]byte, endPayload)
+		for i, n := range counts {
+			payload[8*i] = n
+		}
+		return rawBlock(kindEnd, 0, payload...)
 	}
 	maxVarint := binary.AppendUvarint(nil, math.MaxUint64)
+	counters := func(payload ...byte) []byte {
+		return after(rawBlock(kindCounters, 1, append([]byte{0, 1, 1}, payload...)...))
+	}
 	for _, c := range []struct {
 		what string
 		file []byte
@@ -142,33 +154,43 @@ func TestHostile(t *testing.T) {
 	}{
 		{"newer version", newer, "newer version"},
 		{"no head", append(fileHeader(), tables...), "where HEAD should be"},
-		{"long block", append(bytes.Clone(head), long...), "the longest has"},
-		{"unknown block", append(bytes.Clone(head), rawBlock("WHAT", 0)...), `block "WHAT" is unknown`},
+		{"long block", after(long), "the longest has"},
+		{"unknown block", after(rawBlock("WHAT", 0)), `block "WHAT": this kind is unknown`},
 		{"long job", append(fileHeader(), rawBlock(kindHead, 0, 200, 1, 0, 0)...), "ends in the middle"},
-		{"origin", append(fileHeader(), rawBlock(kindHead, 0, append([]byte{0, 0, 1}, append(maxVarint, 0, 1)...)...)...), "year"},
-		{"no unit", append(fileHeader(), rawBlock(kindHead, 0, 0, 0, 0, 0)...), "out of range"},
-		{"twice a file", append(bytes.Clone(head), bytes.Join([][]byte{rawBlock(kindTables, 2, 0, 2, 1, 'f', 1, 'f'),
-			rawBlock(kindEnd, 0, append(make([]byte, 16), 2, 0, 0, 0, 0, 0, 0, 0)...)}, nil)...), "is listed twice"},
-		{"many files", append(bytes.Clone(head), rawBlock(kindTables, 5, 0, 200, 200, 200, 2)...), "ends in the middle"},
-		{"wrong count", append(bytes.Clone(head), rawBlock(kindTables, 1, 0, 0)...), "announced"},
-		{"more events than bytes", events(9, write...), "9 entries in 5 bytes"},
+		{"other job", after(rawBlock(kindHead, 0, 1, 'j', 0, 0, 0)), "differs from the first"},
+		{"origin", append(fileHeader(), rawBlock(kindHead, 0, append([]byte{0, 0, 1}, append(maxVarint, 0, 0)...)...)...), "year"},
+		{"run time", append(fileHeader(), rawBlock(kindHead, 0, append([]byte{0, 0, 0}, maxVarint...)...)...), "out of range"},
+		{"no unit", events(1, append([]byte{0}, write[1:]...)...), "unit of times"},
+		{"twice a file", after(rawBlock(kindFiles, 2, 1, 'f', 1, 'f'), end(2, 0, 0, 2)), "is listed twice"},
+		{"other file", after(tables, rawBlock(kindFiles, 1, 1, 'g')), "entry 0 differs"},
+		{"many files", after(rawBlock(kindFiles, 5, 200, 200, 200, 200, 2)), "ends in the middle"},
+		{"wrong count", after(rawBlock(kindFiles, 1, 1, 'f', 0)), "1 bytes follow the last entry"},
+		{"gap", after(late), "begins with entry 5 where 0"},
+		{"more events than bytes", events(9, write...), "9 entries in 6 bytes"},
 		{"short event", events(2, append(write, 0, 0, 0, 0, 0, 0, 0)...), "ends in the middle"},
 		{"rest", events(1, append(write, 0, 0, 0, 0, 0, 0, 0, 9)...), "follow the last event"},
-		{"kind", events(1, 5, 0, 0), "kind 5 of 0"},
-		{"operation", events(1, 0, 99, 0, 0, 0, 0, 0), "op(99) is unknown"},
-		{"flags", events(1, 0, byte(Write), 0, 0, 0x80, 0, 0), "flags 0x80"},
-		{"no stream", events(1, 0, byte(Write), 0, 0, flagStay, 0, 0, 0), "no stream"},
+		{"kind", events(1, 1, 5, 0, 0), "kind 5 of 0"},
+		{"operation", events(1, 1, 0, 99, 0, 0, 0, 0, 0), "op(99) is unknown"},
+		{"flags", events(1, 1, 0, byte(Write), 0, 0, 0x80, 0, 0), "flags 0x80"},
+		{"no stream", events(1, 1, 0, byte(Write), 0, 0, flagStay, 0, 0, 0), "no stream"},
 		{"stream", events(1, append(write, 7, 0, 0)...), "stream 7 of 0"},
 		{"rank", events(1, append(write, 0, 2, 0, 0, 1, 0, 0)...), "rank 1 of 1"},
 		{"file", events(1, append(write, 0, 0, 3, 0, 1, 0, 0)...), "file -2 of 1"},
 		{"bytes", events(1, append(append(write, 0, 0, 0, 0), append(maxVarint, 0, 0)...)...), "out of range"},
 		{"time", events(1, append(append(write, 0, 0, 0, 0, 1), append(maxVarint, 0)...)...), "out of range"},
 		{"length", events(1, append(append(write, 0, 0, 0, 0, 1, 0), maxVarint...)...), "out of range"},
-		{"end mark", append(bytes.Clone(head), rawBlock(kindEnd, 0, 1, 2, 3)...), "3 bytes where"},
-		{"events missing", append(bytes.Clone(head), rawBlock(kindEnd, 0, append([]byte{1}, make([]byte, 23)...)...)...), "counts 1 events"},
+		{"numbers", counters(append(maxVarint, 0)...), "out of range"},
+		{"run of numbers", counters(3, 0, 9, 0), "out of range"},
+		{"endless run", counters(append([]byte{3, 0}, append(maxVarint, 0)...)...), "out of range"},
+		{"not a number", counters(0, 1, 0xff, 0xf0, 3), "out of range"},
+		{"OSTs", after(rawBlock(kindStriping, 1, append([]byte{0, 0, 0, 0, 0}, maxVarint...)...)), "ends in the middle"},
+		{"striping of no file", after(rawBlock(kindStriping, 1, 2, 0, 0, 0, 0, 0), end(2, 0, 0, 0, 0, 1)), "file 1 of 0"},
+		{"end mark", after(rawBlock(kindEnd, 0, 1, 2, 3)), "3 bytes where"},
+		{"events missing", after(end(1, 1)), `counts 1 of "EVNT"`},
+		{"blocks missing", after(end(9)), "counts 9 blocks"},
 		{"empty", nil, "empty"},
 		{"DXT", []byte("# darshan log version: 3.41\n"), "this is Darshan DXT text, not an events file"},
-		{"short text", []byte("op,module,"), "this is a CSV trace of ckpt, not"},
+		{"short text", []byte("op,start_ns,end_ns"), "this is a CSV trace of ckpt, not"},
 		{"zeros", make([]byte, 100), "this is not an events file"},
 	} {
 		_, err := ReadTrace(bytes.NewReader(c.file))
@@ -184,7 +206,7 @@ func TestHostile(t *testing.T) {
 // TestReader reads block by block, and tables that grow.
 func TestReader(t *testing.T) {
 	var buf bytes.Buffer
-	w := newWriter(&buf, Meta{Job: "j", Source: "ckpt", Origin: origin})
+	w := newWriter(&buf, Meta{Job: "j", Source: "ckpt", Origin: origin}, Trace{})
 	const blocks = 3
 	for i := range blocks {
 		r, f := w.addRank(Rank{Rank: i}), w.addFile(fmt.Sprint("/f", i))
@@ -199,23 +221,30 @@ func TestReader(t *testing.T) {
 	if w.add(Event{Op: Open, Rank: None, File: None}) == nil || w.close() == nil {
 		t.Error("a closed file takes events")
 	}
-	r, err := newReader(&buf)
-	if err != nil {
-		t.Fatal(err)
+	got := &Trace{}
+	r := newReader(input{r: &buf, off: headerSize}, got, false)
+	r.in.peek(headerSize)
+	r.in.skip(headerSize)
+	for i := 0; ; {
+		before := len(got.Events)
+		if err := r.next(); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Events) == before {
+			continue
+		}
+		if got.Events[i].Start != int64(-i) || len(got.Events) != i+1 || len(r.ranks.list) != i+1 || len(r.files.list) != i+1 {
+			t.Fatalf("block %d: %v", i, got.Events)
+		}
+		i++
 	}
-	if diff := cmp.Diff(Meta{"j", "ckpt", origin, 1}, r.meta); diff != "" {
+	if diff := cmp.Diff(&Trace{Job: "j", Source: "ckpt", Origin: origin, Events: got.Events}, got); diff != "" || len(got.Events) != blocks {
 		t.Error(diff)
 	}
-	for i := range blocks {
-		events, err := r.next(nil)
-		if err != nil || len(events) != 1 || events[0].Start != int64(-i) || len(r.ranks) != i+1 || len(r.files) != i+1 {
-			t.Fatalf("block %d: %v, %v", i, events, err)
-		}
-	}
-	for range 2 {
-		if events, err := r.next(nil); err != io.EOF || len(events) > 0 {
-			t.Errorf("%v, %v", events, err)
-		}
+	if err := r.next(); err != io.EOF {
+		t.Error(err)
 	}
 }
 
@@ -289,8 +318,8 @@ func TestReadFile(t *testing.T) {
 	// An end mark that promises too much is not believed.
 	for _, promise := range []uint64{uint64(len(b)), math.MaxUint64} {
 		end := b[len(b)-blockHeader-endPayload:]
-		binary.LittleEndian.PutUint64(end[blockHeader:], promise)
-		seal(end, kindEnd, 0)
+		binary.LittleEndian.PutUint64(end[blockHeader+8:], promise)
+		seal(end, kindEnd, 0, 0)
 		if err := os.WriteFile(name, b, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -17,30 +17,32 @@ const (
 	FormatDXT
 	FormatCSV
 	FormatParquet
+	FormatDarshan
+	FormatJSONLines
+	FormatKernel // no file: calls that programs in the kernel recorded
 	formatEmpty
-	formatDarshanLog
 	formatDarshanText
 	formatStraceCount
 	formatJSON
-	formatGzip
-	formatZstd
+	formatPacked
 	formatELF
 )
 
 var formatNames = [...]string{
-	FormatUnknown:     "something else",
+	FormatUnknown:     "no trace",
 	FormatEvents:      "an events file of ckpt",
 	FormatStrace:      "output of strace",
 	FormatDXT:         "Darshan DXT text",
 	FormatCSV:         "a CSV trace of ckpt",
 	FormatParquet:     "a Parquet file",
+	FormatDarshan:     "a Darshan log",
+	FormatJSONLines:   "JSON lines of ckpt",
+	FormatKernel:      "calls recorded by the kernel",
 	formatEmpty:       "an empty file",
-	formatDarshanLog:  "a binary Darshan log (print it with darshan-dxt-parser)",
 	formatDarshanText: "the counters that darshan-parser prints (use darshan-dxt-parser)",
 	formatStraceCount: "the summary of strace -c",
 	formatJSON:        "JSON",
-	formatGzip:        "compressed by gzip (unpack it first)",
-	formatZstd:        "compressed by zstd (unpack it first)",
+	formatPacked:      "packed (unpack it first)",
 	formatELF:         "a program or core file",
 }
 
@@ -56,16 +58,15 @@ func Detect(head []byte) Format {
 	switch {
 	case len(head) == 0:
 		return formatEmpty
-	case bytes.HasPrefix(head, []byte(magic)):
+	case beginsEvents(head):
 		return FormatEvents
 	case bytes.HasPrefix(head, []byte("PAR1")):
 		return FormatParquet
 	case isDarshanLog(head):
-		return formatDarshanLog
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		return formatGzip
-	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		return formatZstd
+		return FormatDarshan
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}), bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}), // gzip, zstd
+		bytes.HasPrefix(head, []byte("\xfd7zXZ")), bytes.HasPrefix(head, []byte("BZh")):
+		return formatPacked
 	case bytes.HasPrefix(head, []byte("\x7fELF")):
 		return formatELF
 	}
@@ -73,7 +74,7 @@ func Detect(head []byte) Format {
 	switch {
 	case len(text) == 0:
 		return FormatUnknown
-	case bytes.HasPrefix(text, []byte("#ckpt-trace,")), bytes.HasPrefix(text, []byte("op,module,")):
+	case bytes.HasPrefix(text, []byte("#ckpt-trace,")), isCSVHeader(text):
 		return FormatCSV
 	case bytes.HasPrefix(text, []byte("# darshan log version:")), bytes.HasPrefix(text, []byte("# DXT, ")):
 		if bytes.Contains(text, []byte("# description of columns:")) {
@@ -84,10 +85,25 @@ func Detect(head []byte) Format {
 		return formatStraceCount
 	case looksLikeStrace(text):
 		return FormatStrace
+	case text[0] == '{' && bytes.Contains(text, []byte(`"type"`)) && (bytes.Contains(text, []byte(`"start_ns"`)) || bytes.HasPrefix(text, []byte(`{"type":"trace"`))):
+		return FormatJSONLines
 	case text[0] == '{' || text[0] == '[':
 		return formatJSON
 	}
 	return FormatUnknown
+}
+
+// isCSVHeader reports whether the first line names the columns that events need.
+func isCSVHeader(text []byte) bool {
+	first, _, _ := bytes.Cut(text, []byte("\n"))
+	found := 0
+	for name := range bytes.SplitSeq(bytes.TrimPrefix(first, []byte("\ufeff")), []byte(",")) {
+		switch string(bytes.Trim(name, "\" \r")) {
+		case "op", "start_ns", "end_ns":
+			found++
+		}
+	}
+	return found >= 3
 }
 
 // isDarshanLog recognises the header of a binary log: the version as text in 8 bytes,
@@ -142,7 +158,7 @@ func isStraceLine(line []byte) bool {
 // with head.
 func WrongFormat(head []byte, want Format) error {
 	e := &FormatError{Err: ErrWrongFormat}
-	if want != FormatEvents && want != FormatParquet {
+	if want != FormatEvents && want != FormatParquet && want != FormatDarshan {
 		e.Line = 1
 	}
 	switch found := Detect(head); found {

@@ -2,6 +2,8 @@ package iotrace
 
 import "testing"
 
+const csvHeader = "op,module,zone,create,rank,node,file,peer,peer_node,checkpoint,round,offset,bytes,start_ns,end_ns\n"
+
 var heads = []struct {
 	head string
 	want Format
@@ -9,16 +11,22 @@ var heads = []struct {
 	{"", formatEmpty},
 	{magic + "....", FormatEvents},
 	{"PAR1....", FormatParquet},
-	{"\x1f\x8b\x08", formatGzip},
-	{"\x28\xb5\x2f\xfd", formatZstd},
+	{"\x1f\x8b\x08", formatPacked},
+	{"\x28\xb5\x2f\xfd", formatPacked},
+	{"\xfd7zXZ\x00", formatPacked},
+	{"BZh9", formatPacked},
 	{"\x7fELF\x02", formatELF},
-	{"3.41\x00\x00\x00\x00\x37\x35\x64\x00\x00\x00\x00\x00\x00\x01", formatDarshanLog},
-	{"3.41\x00\x00\x00\x00\x00\x00\x00\x00\x00\x64\x35\x37\x00\x01", formatDarshanLog},
+	{"3.41\x00\x00\x00\x00\x37\x35\x64\x00\x00\x00\x00\x00\x00\x01", FormatDarshan},
+	{"3.41\x00\x00\x00\x00\x00\x00\x00\x00\x00\x64\x35\x37\x00\x01", FormatDarshan},
 	{"# darshan log version: 3.41\n# compression method: ZLIB\n", FormatDXT},
 	{"\n# DXT, file_id: 1, file_name: f\n", FormatDXT},
 	{"# darshan log version: 3.41\n# description of columns:\n", formatDarshanText},
 	{"#ckpt-trace,1\n", FormatCSV},
-	{"op,module,zone\n", FormatCSV},
+	{csvHeader, FormatCSV},
+	{"\ufeff\"end_ns\",\"op\",x,\"start_ns\"\r\n1,read", FormatCSV},
+	{"op,module,zone\n", FormatUnknown},
+	{`{"type":"trace","job":"j"}`, FormatJSONLines},
+	{"{\n  \"type\": \"event\",\n  \"start_ns\": 5\n}\n", FormatJSONLines},
 	{`[{"name":"x"}]`, formatJSON},
 	{`{"traceEvents":[]}`, formatJSON},
 	{"% time     seconds  usecs/call     calls    errors syscall\n", formatStraceCount},
@@ -56,7 +64,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for m := Module(0); m < 3; m++ {
-		if got := m.String(); got != [...]string{"POSIX", "MPIIO", "module(2)"}[m] {
+		if got := m.String(); got != [...]string{"POSIX", "MPIIO", "STDIO"}[m] {
 			t.Errorf("%d: %s", m, got)
 		}
 	}

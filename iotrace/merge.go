@@ -1,10 +1,12 @@
 package iotrace
 
 import (
+	"cmp"
 	"container/heap"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -13,6 +15,10 @@ import (
 // node become one rank, and so do ranks of the same number if only one node is known
 // for it. Files of the same path become one file. Job and Source are those of the
 // first trace that has them.
+//
+// Counters, stripings and renames stay apart, with the ranks and files of the result.
+// Equal warnings become one with the sum of their counts. Equal properties become one.
+// The run time ends with the last of the traces.
 //
 // The traces must be valid; clocks are not corrected.
 func Merge(traces ...*Trace) (*Trace, error) {
@@ -23,8 +29,9 @@ func Merge(traces ...*Trace) (*Trace, error) {
 	}
 	out.Events = make([]Event, 0, total)
 	m := newMerging(out, traces)
+	striped := make(map[int32]*Trace)
 	for _, t := range traces {
-		in := &input{events: t.Events, ranks: make([]int32, len(t.Ranks)), files: make([]int32, len(t.Files))}
+		in := &merged{events: t.Events, ranks: make([]int32, len(t.Ranks)), files: make([]int32, len(t.Files))}
 		if !t.Origin.IsZero() {
 			d := t.Origin.Sub(out.Origin)
 			if d >= MaxTime {
@@ -38,11 +45,15 @@ func Merge(traces ...*Trace) (*Trace, error) {
 		for i, name := range t.Files {
 			in.files[i] = m.tables.File(name)
 		}
+		if err := in.parts(out, t, striped); err != nil {
+			return nil, fmt.Errorf("merge: %w", err)
+		}
 		if len(in.events) > 0 {
 			in.order = len(m.inputs)
 			m.inputs = append(m.inputs, in)
 		}
 	}
+	slices.SortStableFunc(out.Renames, func(a, b Renaming) int { return cmp.Compare(a.At, b.At) })
 	heap.Init(m)
 	for len(m.inputs) > 0 {
 		in := m.inputs[0]
@@ -105,8 +116,8 @@ func validOrigin(t time.Time) error {
 	return nil
 }
 
-// An input is a trace with its first events merged already.
-type input struct {
+// A merged is a trace with its first events merged already.
+type merged struct {
 	events       []Event
 	order        int
 	shift        int64
@@ -114,24 +125,32 @@ type input struct {
 }
 
 // next returns the first event that is not merged yet.
-func (in *input) next() Event {
+func (in *merged) next() Event {
 	e := in.events[0]
 	in.events = in.events[1:]
 	e.Start = in.at(e.Start)
 	e.End = in.at(e.End)
-	for _, p := range []*int32{&e.Rank, &e.Peer} {
-		if *p >= 0 && int(*p) < len(in.ranks) {
-			*p = in.ranks[*p]
-		}
-	}
-	if e.File >= 0 && int(e.File) < len(in.files) {
-		e.File = in.files[e.File]
-	}
+	e.Rank, e.Peer, e.File = in.rank(e.Rank), in.rank(e.Peer), in.file(e.File)
 	return e
 }
 
+// rank returns the index in the result of a rank of the input.
+func (in *merged) rank(i int32) int32 {
+	if i >= 0 && int(i) < len(in.ranks) {
+		return in.ranks[i]
+	}
+	return i
+}
+
+func (in *merged) file(i int32) int32 {
+	if i >= 0 && int(i) < len(in.files) {
+		return in.files[i]
+	}
+	return i
+}
+
 // at shifts a time. A time out of range stays out of range.
-func (in *input) at(t int64) int64 {
+func (in *merged) at(t int64) int64 {
 	if t > MaxTime {
 		return math.MaxInt64
 	}
@@ -140,7 +159,7 @@ func (in *input) at(t int64) int64 {
 
 // merging is a heap of inputs by the time of their first event.
 type merging struct {
-	inputs []*input
+	inputs []*merged
 	tables *Tables
 	nodes  map[int]string // the node of a rank's number if only one is known
 }
@@ -175,7 +194,7 @@ func (m *merging) rank(r Rank) int32 {
 
 func (m *merging) Len() int      { return len(m.inputs) }
 func (m *merging) Swap(i, j int) { m.inputs[i], m.inputs[j] = m.inputs[j], m.inputs[i] }
-func (m *merging) Push(x any)    { m.inputs = append(m.inputs, x.(*input)) }
+func (m *merging) Push(x any)    { m.inputs = append(m.inputs, x.(*merged)) }
 
 func (m *merging) Less(i, j int) bool {
 	a, b := m.inputs[i], m.inputs[j]

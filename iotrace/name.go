@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-var moduleNames = [...]string{POSIX: "POSIX", MPIIO: "MPIIO"}
+var moduleNames = [...]string{POSIX: "POSIX", MPIIO: "MPIIO", STDIO: "STDIO"}
 
 // valid reports whether m is known.
 func (m Module) valid() bool { return int(m) < len(moduleNames) }

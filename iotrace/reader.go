@@ -6,127 +6,148 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
 
 // A reader reads an events file block by block.
 type reader struct {
-	r      io.Reader
-	off    int64 // offset of the next read
-	meta   Meta
-	ranks  []Rank
-	files  []string
-	dec    decoder
-	buf    []byte
-	events int64 // so far
-	done   bool
+	in      input
+	lenient bool
+	t       *Trace
+	dec     decoder
+	ranks   table[Rank]
+	files   table[string]
+	warned  table[Warning]
+	told    table[Property]
+	headed  bool               // a HEAD was read
+	got     [len(listed)]int64 // entries that were read, without copies
+	want    [len(listed)]int64 // entries that there are, as far as it is known
+	blocks  int64              // so far
+	done    bool
+	ended   bool  // with its end mark
+	damage  error // the first one that was passed over
 }
 
-// newReader reads the head of a file.
-func newReader(r io.Reader) (*reader, error) {
-	x := &reader{r: r, dec: decoder{predictor: newPredictor()}}
-	head := make([]byte, headerSize)
-	if err := x.fill(head, "the file header"); err != nil {
-		return nil, err
-	}
-	if string(head[:8]) != magic {
-		more := make([]byte, HeadBytes-headerSize)
-		n, _ := io.ReadFull(r, more)
-		return nil, WrongFormat(append(head, more[:n]...), FormatEvents)
-	}
-	if crc32.Checksum(head[:12], castagnoli) != binary.LittleEndian.Uint32(head[12:]) {
-		return nil, &FormatError{Reason: "checksum of the file header does not match"}
-	}
-	if v := binary.LittleEndian.Uint32(head[8:]); v != version {
-		return nil, &FormatError{Offset: 8, Reason: fmt.Sprintf("events file of version %d: %v", v, ErrNewerVersion), Err: ErrNewerVersion}
-	}
-	b, err := x.block()
-	if err != nil {
-		return nil, err
-	}
-	if b.kind != kindHead {
-		return nil, x.bad(b, "block %q where HEAD should be", b.kind)
-	}
-	if err := x.head(b.payload); err != nil {
-		return nil, x.bad(b, "HEAD: %v", err)
-	}
-	return x, nil
+func newReader(in input, t *Trace, lenient bool) *reader {
+	return &reader{in: in, t: t, lenient: lenient, dec: decoder{predictor: newPredictor()}}
 }
 
-// next appends the events of the next block to dst, in the order of recording. At the
-// end of a whole file the error is io.EOF.
-func (r *reader) next(dst []Event) ([]Event, error) {
+// next reads the next block that is whole. At the end of the file the error is io.EOF.
+func (r *reader) next() error {
 	for !r.done {
 		b, err := r.block()
-		if err != nil {
-			return dst, err
-		}
-		switch b.kind {
-		case kindTables:
-			err = r.tables(b.payload, b.count)
-		case kindEvents:
-			n := len(dst)
-			dst, err = r.dec.block(dst, b.payload, b.count, len(r.ranks), len(r.files))
-			if err == nil {
-				r.events += int64(b.count)
-				return dst, nil
+		whole := err == nil
+		if whole {
+			r.blocks++
+			if err = r.take(b); err == nil {
+				return nil
 			}
-			dst = dst[:n]
-		case kindEnd:
-			err = r.end(b.payload)
-		default:
-			err = fmt.Errorf("block %q is unknown", b.kind)
 		}
-		if err != nil {
-			return dst, r.bad(b, "%v", err)
+		if err = r.passOver(err); err != nil {
+			return err
+		}
+		if !whole && !r.in.resync() {
+			r.done = true
 		}
 	}
-	return dst, io.EOF
+	return io.EOF
 }
 
-// A block as read.
-type block struct {
-	at      int64 // offset in the file
-	kind    string
-	count   int
-	payload []byte // until the next block is read
+// passOver notes damage. It returns the errors that end the reading.
+func (r *reader) passOver(err error) error {
+	var fe *FormatError
+	if !r.lenient || !errors.As(err, &fe) {
+		return err
+	}
+	if r.damage == nil {
+		r.damage = err
+	}
+	return nil
 }
 
-// block reads a block and checks its sum.
+// block reads a block and checks its sums.
 func (r *reader) block() (block, error) {
-	b := block{at: r.off}
-	var head [blockHeader]byte
-	if err := r.fill(head[:], "a block"); err != nil {
-		return b, err
+	b := block{at: r.in.off}
+	head := r.in.peek(blockHeader)
+	switch {
+	case len(head) < blockHeader:
+		return b, r.in.ended()
+	case !wholeHeader(head):
+		return b, bad(b.at, "checksum of the head of a block does not match")
 	}
 	b.kind = string(head[:4])
-	n := binary.LittleEndian.Uint32(head[4:])
-	count := binary.LittleEndian.Uint32(head[8:])
+	n, count := payloadLength(head), binary.LittleEndian.Uint32(head[8:])
+	first := binary.LittleEndian.Uint64(head[12:])
+	sum := binary.LittleEndian.Uint32(head[20:])
 	switch {
 	case n > maxPayload:
-		return b, r.bad(b, "block %q of %d bytes; the longest has %d", b.kind, n, maxPayload)
-	case count > n:
-		return b, r.bad(b, "block %q of %d entries in %d bytes", b.kind, count, n)
+		return b, bad(b.at, "block %q of %d bytes; the longest has %d", b.kind, n, maxPayload)
+	case int(count) > n:
+		return b, bad(b.at, "block %q of %d entries in %d bytes", b.kind, count, n)
+	case first > math.MaxInt64-maxPayload:
+		return b, bad(b.at, "block %q begins with entry %d", b.kind, first)
 	}
-	if cap(r.buf) < int(n) {
-		r.buf = make([]byte, max(int(n), 2*cap(r.buf)))
+	b.count, b.first = int(count), int64(first)
+	if i := slices.Index(listed[:], b.kind); i >= 0 {
+		r.want[i] = max(r.want[i], b.first+int64(b.count))
 	}
-	b.payload = r.buf[:n]
-	if err := r.fill(b.payload, "a block"); err != nil {
-		return b, err
+	whole := r.in.peek(blockHeader + n)
+	if len(whole) < blockHeader+n {
+		return b, r.in.ended()
 	}
-	if blockSum(head[:12], b.payload) != binary.LittleEndian.Uint32(head[12:]) {
-		return b, r.bad(b, "checksum of block %q does not match", b.kind)
+	b.payload = whole[blockHeader:]
+	if crc32.Checksum(b.payload, castagnoli) != sum {
+		return b, bad(b.at, "checksum of block %q does not match", b.kind)
 	}
-	b.count = int(count)
+	r.in.skip(len(whole))
 	return b, nil
 }
 
-func (r *reader) head(p []byte) error {
-	d := decoder{rest: p}
-	r.meta.Job, r.meta.Source = d.string(), d.string()
+// take uses a whole block.
+func (r *reader) take(b block) error {
+	if !r.headed && b.kind != kindHead && !r.lenient {
+		return bad(b.at, "block %q where HEAD should be", b.kind)
+	}
+	var err error
+	switch b.kind {
+	case kindHead:
+		err = r.head(b)
+	case kindEvents:
+		err = r.events(b)
+	case kindRanks:
+		err = takeTable(r, b, &r.ranks, r.dec.rank)
+	case kindFiles:
+		err = takeTable(r, b, &r.files, r.dec.string)
+	case kindWarnings:
+		err = takeTable(r, b, &r.warned, r.dec.warning)
+	case kindProperties:
+		err = takeTable(r, b, &r.told, r.dec.property)
+	case kindCounters:
+		err = takeList(r, b, &r.t.Counters, r.dec.counters)
+	case kindStriping:
+		err = takeList(r, b, &r.t.Striping, r.dec.striping)
+	case kindRenames:
+		err = takeList(r, b, &r.t.Renames, r.dec.renaming)
+	case kindEnd:
+		return r.end(b)
+	default:
+		err = errors.New("this kind is unknown")
+	}
+	if err != nil {
+		return bad(b.at, "block %q: %v", b.kind, err)
+	}
+	return nil
+}
+
+// head reads what describes the trace. The copy at the end may add the run time.
+func (r *reader) head(b block) error {
+	d := decoder{rest: b.payload}
+	job, source := d.string(), d.string()
+	var origin time.Time
 	if dated := d.byte(); dated > 1 {
 		return errRange
 	} else if dated == 1 {
@@ -135,123 +156,143 @@ func (r *reader) head(p []byte) error {
 		if nsec >= 1e9 {
 			return errRange
 		}
-		r.meta.Origin = time.Unix(sec, int64(nsec)).UTC()
+		origin = time.Unix(sec, int64(nsec)).UTC()
 	}
-	tick := d.uvarint()
-	if d.err == nil && (tick == 0 || tick > uint64(time.Second)) {
-		return errRange
-	}
-	r.meta.Tick, r.dec.tick = time.Duration(tick), int64(tick)
-	if d.err == nil && len(d.rest) > 0 {
-		return fmt.Errorf("%d bytes too many", len(d.rest))
-	}
-	if d.err == nil {
-		d.err = validOrigin(r.meta.Origin)
-	}
-	return d.err
-}
-
-func (r *reader) tables(p []byte, count int) error {
-	d := decoder{rest: p}
-	// Each entry takes at least a byte, which bounds the counts.
-	ranks := d.uvarint()
-	for i := uint64(0); i < ranks && d.err == nil; i++ {
-		rank := d.sum(0)
-		r.ranks = append(r.ranks, Rank{Rank: int(rank), Node: d.string()})
-	}
-	files := d.uvarint()
-	for i := uint64(0); i < files && d.err == nil; i++ {
-		r.files = append(r.files, d.string())
-	}
+	runtime := d.uvarint()
 	switch {
 	case d.err != nil:
 		return d.err
-	case ranks+files != uint64(count) || len(d.rest) > 0:
-		return fmt.Errorf("%d entries announced, %d found, %d bytes left", count, ranks+files, len(d.rest))
+	case runtime > MaxTime:
+		return errRange
+	case len(d.rest) > 0:
+		return fmt.Errorf("%d bytes too many", len(d.rest))
+	}
+	if err := validOrigin(origin); err != nil {
+		return err
+	}
+	t := r.t
+	if r.headed && (job != t.Job || source != t.Source || !origin.Equal(t.Origin)) {
+		return errors.New("it differs from the first one")
+	}
+	t.Job, t.Source, t.Origin = job, source, origin
+	t.Runtime = max(t.Runtime, time.Duration(runtime))
+	r.headed = true
+	return nil
+}
+
+// events reads events. Behind damage their names may come later, so finish checks them.
+func (r *reader) events(b block) error {
+	if err := r.inOrder(b, r.got[0]); err != nil {
+		return err
+	}
+	ranks, files := len(r.ranks.list), len(r.files.list)
+	if r.damage != nil {
+		ranks, files = math.MaxInt32, math.MaxInt32
+	}
+	n := len(r.t.Events)
+	events, err := r.dec.block(r.t.Events, b.payload, b.count, ranks, files)
+	if err != nil {
+		r.t.Events = events[:n]
+		return err
+	}
+	r.t.Events = events
+	r.got[0] += int64(b.count)
+	return nil
+}
+
+// inOrder returns an error if a block does not follow those of its kind in front.
+func (r *reader) inOrder(b block, got int64) error {
+	if b.first == got || r.damage != nil && b.first > got {
+		return nil
+	}
+	return fmt.Errorf("it begins with entry %d where %d should be", b.first, got)
+}
+
+// end reads the end mark.
+func (r *reader) end(b block) error {
+	if len(b.payload) != endPayload {
+		return bad(b.at, "%d bytes where %d should be", len(b.payload), endPayload)
+	}
+	r.done, r.ended = true, true
+	r.merge()
+	for i := range listed {
+		n := binary.LittleEndian.Uint64(b.payload[8*(1+i):])
+		if n > math.MaxInt64 || r.damage == nil && int64(n) != r.got[i] {
+			return bad(b.at, "the end mark counts %d of %q, the file has %d", n, listed[i], r.got[i])
+		}
+		r.want[i] = max(r.want[i], int64(n))
+	}
+	if n := binary.LittleEndian.Uint64(b.payload); r.damage == nil && n != uint64(r.blocks-1) {
+		return bad(b.at, "the end mark counts %d blocks, the file has %d", n, r.blocks-1)
+	}
+	if len(r.in.peek(1)) != 0 {
+		return bad(r.in.off, "bytes follow the end mark")
+	}
+	if r.in.err != io.EOF { // as of a packed file that is cut
+		return r.in.err
 	}
 	return nil
 }
 
-func (r *reader) end(p []byte) error {
-	if len(p) != endPayload {
-		return fmt.Errorf("%d bytes where %d should be", len(p), endPayload)
-	}
-	want := [...]int64{r.events, int64(len(r.ranks)), int64(len(r.files))}
-	for i, what := range [...]string{"events", "ranks", "files"} {
-		if n := binary.LittleEndian.Uint64(p[8*i:]); n != uint64(want[i]) {
-			return fmt.Errorf("the end mark counts %d %s, the file has %d", n, what, want[i])
-		}
-	}
-	at := r.off
-	if n, _ := io.ReadFull(r.r, make([]byte, 1)); n != 0 {
-		return &FormatError{Offset: at, Reason: "bytes follow the end mark"}
-	}
-	r.done = true
-	return nil
+func bad(at int64, format string, args ...any) error {
+	return &FormatError{Offset: at, Reason: fmt.Sprintf(format, args...)}
 }
 
-// fill reads all of b, or returns an error.
-func (r *reader) fill(b []byte, what string) error {
-	n, err := io.ReadFull(r.r, b)
-	at := r.off
-	r.off += int64(n)
-	switch {
-	case err == io.EOF && at == 0:
-		return &FormatError{Reason: "the file is empty", Err: ErrTruncated}
-	case err == io.EOF || err == io.ErrUnexpectedEOF:
-		if at == 0 && !strings.HasPrefix(magic, string(b[:min(n, len(magic))])) {
-			return WrongFormat(b[:n], FormatEvents)
-		}
-		return &FormatError{Offset: r.off, Reason: "the file ends in or before " + what, Err: ErrTruncated}
-	}
-	return err
-}
-
-func (r *reader) bad(b block, format string, args ...any) error {
-	for _, a := range args {
-		if fe, ok := a.(*FormatError); ok {
-			return fe
-		}
-	}
-	return &FormatError{Offset: b.at, Reason: fmt.Sprintf(format, args...)}
-}
-
-func (d *decoder) string() string {
-	n := d.uvarint()
-	if n > uint64(len(d.rest)) {
-		d.fail(errShort)
-		return ""
-	}
-	s := string(d.rest[:n])
-	d.rest = d.rest[n:]
-	return s
-}
-
-// Import reads an events file with Options. With Lenient it returns the events of the
-// whole blocks in front of the first damaged or missing one.
+// Import reads an events file with Options. With Lenient it returns all that whole
+// blocks hold, with a warning that counts the events of the others.
 func Import(r io.Reader, o Options) (*Trace, *Report, error) {
 	rep := &Report{}
-	x, err := newReader(r)
+	in := input{r: r}
+	head := in.peek(headerSize)
+	switch {
+	case len(head) == 0 && in.err == io.EOF:
+		return nil, rep, &FormatError{Reason: "the file is empty", Err: ErrTruncated}
+	case len(head) < headerSize && strings.HasPrefix(magic, string(head[:min(len(head), len(magic))])):
+		return nil, rep, in.ended()
+	case !beginsEvents(in.peek(headerSize + blockHeader)):
+		if in.err != nil && in.err != io.EOF {
+			return nil, rep, in.err
+		}
+		return nil, rep, WrongFormat(in.peek(HeadBytes), FormatEvents)
+	}
+	t, err := importVersion(&in, o, rep)
 	if err != nil {
 		return nil, rep, err
 	}
-	t := &Trace{Job: x.meta.Job, Source: x.meta.Source, Origin: x.meta.Origin, Events: make([]Event, 0, o.Events)}
-	for err == nil {
-		t.Events, err = x.next(t.Events)
-	}
-	if err != io.EOF {
-		var fe *FormatError
-		if !o.Lenient || !errors.As(err, &fe) {
-			return nil, rep, err
-		}
-		rep.Cut = err
-	}
-	t.Ranks, t.Files = x.ranks, x.files
 	if err := t.validTables(); err != nil {
 		return nil, rep, &FormatError{Offset: headerSize, Reason: err.Error()}
 	}
 	t.Sort()
 	return t, rep, nil
+}
+
+// importVersion reads the file header and all behind it.
+func importVersion(in *input, o Options, rep *Report) (*Trace, error) {
+	var damage error
+	head := in.peek(headerSize)
+	if string(head[:len(magic)]) != magic || crc32.Checksum(head[:12], castagnoli) != binary.LittleEndian.Uint32(head[12:]) {
+		damage = &FormatError{Reason: "checksum of the file header does not match"}
+		if !o.Lenient {
+			return nil, damage
+		}
+	} else if v := binary.LittleEndian.Uint32(head[8:]); v == version1 {
+		in.skip(headerSize)
+		return import1(in, o, rep)
+	} else if v != version {
+		return nil, &FormatError{Offset: 8, Reason: fmt.Sprintf("events file of version %d: %v", v, ErrNewerVersion), Err: ErrNewerVersion}
+	}
+	in.skip(headerSize)
+	t := &Trace{Events: make([]Event, 0, o.Events)}
+	x := newReader(*in, t, o.Lenient)
+	x.damage = damage
+	var err error
+	for err == nil {
+		err = x.next()
+	}
+	if err == io.EOF {
+		err = x.finish(rep)
+	}
+	return t, err
 }
 
 // ReadTrace reads a whole events file. The events are sorted by their start.
@@ -280,11 +321,17 @@ func Expect(f *os.File) int {
 		return 0
 	}
 	var b [blockHeader + endPayload]byte
-	if n, err := f.ReadAt(b[:], fi.Size()-int64(len(b))); n < len(b) || err != nil && err != io.EOF {
+	if n, err := f.ReadAt(b[:], max(fi.Size()-int64(len(b)), 0)); n < len(b) || err != nil && err != io.EOF {
 		return 0
 	}
-	n := binary.LittleEndian.Uint64(b[blockHeader:])
-	if string(b[:4]) != kindEnd || blockSum(b[:12], b[blockHeader:]) != binary.LittleEndian.Uint32(b[12:]) || n > uint64(fi.Size())/minEvent {
+	n := binary.LittleEndian.Uint64(b[blockHeader+8:])
+	if string(b[:4]) != kindEnd || !wholeHeader(b[:]) {
+		old := b[len(b)-blockHeader1-endPayload1:]
+		if n = binary.LittleEndian.Uint64(old[blockHeader1:]); string(old[:4]) != kindEnd {
+			return 0
+		}
+	}
+	if n > uint64(fi.Size())/minEvent { // it promises too much
 		return 0
 	}
 	return int(n)

@@ -9,7 +9,7 @@ import (
 )
 
 // A Recorder records events as they happen, from any number of goroutines. It keeps
-// one block of 64 KiB and the names in memory. The event that fills a block waits
+// one block of 8 KiB and the names in memory. The event that fills a block waits
 // until the block is written.
 //
 // Recording never fails: Close returns the first error, and the events after it are
@@ -32,7 +32,7 @@ func NewRecorder(w io.Writer, m Meta) *Recorder {
 	if m.Origin.IsZero() {
 		m.Origin = time.Now()
 	}
-	return &Recorder{origin: m.Origin, w: newWriter(w, m), ranks: make(map[Rank]int32), files: make(map[string]int32)}
+	return &Recorder{origin: m.Origin, w: newWriter(w, m, Trace{}), ranks: make(map[Rank]int32), files: make(map[string]int32)}
 }
 
 // Rank returns the index of a rank. It adds a new rank to the table.
@@ -104,6 +104,16 @@ func (r *Recorder) record(e *Event) {
 	r.mu.Unlock()
 }
 
+// Warn adds a warning to the trace.
+func (r *Recorder) Warn(w Warning) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.w.rest.Warnings = addWarning(r.w.rest.Warnings, w)
+}
+
 // Close ends the recording, but does not close the writer below. It returns the first
 // error since the beginning. Events recorded after Close are lost.
 func (r *Recorder) Close() error {
@@ -113,7 +123,7 @@ func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	err := r.w.close()
-	if lost := r.events - r.w.written; err != nil && err != errClosed && lost > 0 {
+	if lost := r.events - r.w.written[0]; err != nil && err != errClosed && lost > 0 {
 		return fmt.Errorf("%d events were not recorded: %w", lost, err)
 	}
 	return err

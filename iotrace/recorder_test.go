@@ -18,6 +18,8 @@ func TestRecorder(t *testing.T) {
 	var buf bytes.Buffer
 	r := NewRecorder(&buf, Meta{Job: "j", Source: "ckpt"})
 	r.Measure()
+	r.Warn(Warning{Code: "c", Text: "t", Count: 1})
+	r.Warn(Warning{Code: "c", Text: "t", Count: 2})
 	const workers, each = 4, 20000
 	var wg sync.WaitGroup
 	for g := range workers {
@@ -56,6 +58,9 @@ func TestRecorder(t *testing.T) {
 	if len(tr.Ranks) != workers || len(tr.Events) != workers*each || cmp.Diff([]string{"/shared"}, tr.Files) != "" {
 		t.Errorf("%d ranks, %d events, files %q", len(tr.Ranks), len(tr.Events), tr.Files)
 	}
+	if diff := cmp.Diff([]Warning{{Code: "c", Text: "t", Count: 3}}, tr.Warnings); diff != "" {
+		t.Error(diff)
+	}
 	if age := time.Since(tr.Origin); age < 0 || age > time.Hour {
 		t.Errorf("origin %v", tr.Origin)
 	}
@@ -65,6 +70,7 @@ func TestRecorder(t *testing.T) {
 func TestRecorderNil(t *testing.T) {
 	var r *Recorder
 	r.Record(Event{Op: Write})
+	r.Warn(Warning{Code: "c"})
 	if r.Rank(Rank{}) != None || r.File("f") != None || r.Since(time.Now()) != 0 || r.Close() != nil {
 		t.Error("a nil recorder does something")
 	}
@@ -72,7 +78,7 @@ func TestRecorderNil(t *testing.T) {
 
 // TestRecorderFails keeps the first error, and counts what is lost.
 func TestRecorderFails(t *testing.T) {
-	r := NewRecorder(&failing{100}, Meta{})
+	r := NewRecorder(&failing{150}, Meta{})
 	me := r.Rank(Rank{Rank: 1})
 	for range 3 {
 		r.Record(Event{Op: Open, Rank: me, File: None, Peer: None, Offset: None})

@@ -22,6 +22,7 @@ type Report struct {
 	Unknown int64  // lines, or parts of a binary file, that could not be used
 	Notes   []Note // the first of them
 	Failed  int64  // calls that failed, and became no event
+	Calls   int64  // calls that ended, in a text of strace
 	// Astray counts reads and writes of unknown descriptors. AstrayBytes are the bytes
 	// they moved. The trace lacks both.
 	Astray, AstrayBytes int64

@@ -31,7 +31,7 @@ func encode(t testing.TB, tr *iotrace.Trace) []byte {
 
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		want := iotracetest.Any().Draw(t, "trace")
+		want := iotracetest.AnyFull().Draw(t, "trace")
 		if err := iotracetest.Valid(want); err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func TestSize(t *testing.T) {
 // TestGolden checks that the format stays what it is, byte by byte, and stays
 // readable.
 func TestGolden(t *testing.T) {
-	tr := iotracetest.Golden()
+	tr := iotracetest.Full()
 	b := encode(t, tr)
 	name := filepath.Join("testdata", "golden.trace")
 	if *update {
@@ -92,6 +92,17 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(tr, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestVersion1 reads a file of the first version.
+func TestVersion1(t *testing.T) {
+	got, err := iotrace.ReadFile(filepath.Join("testdata", "golden-v1.trace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(iotracetest.Golden(), got); diff != "" {
 		t.Error(diff)
 	}
 }

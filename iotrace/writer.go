@@ -1,11 +1,13 @@
 package iotrace
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -22,29 +24,38 @@ type Meta struct {
 // A writer writes an events file block by block. Ranks and files can be added at any
 // time before the events that refer to them.
 type writer struct {
-	w            io.Writer
-	enc          *encoder
-	tick         int64
-	err          error
-	ranks, files int    // named so far
-	newRanks     []Rank // not yet written
-	newFiles     []string
-	events       int64
-	written      int64 // events in blocks that are written
-	scratch      []byte
+	w       io.Writer
+	meta    Meta
+	enc     *encoder
+	tick    int64
+	err     error
+	ranks   []Rank
+	files   []string
+	rest    Trace // what is in neither table nor event
+	written [len(listed)]int64
+	blocks  int64
+	events  int64 // that were added
+	scratch []byte
 }
 
 var errClosed = errors.New("the trace is closed")
 
-// newWriter begins a file on w. Later calls return its errors. close ends the file,
+// newWriter begins a file on w. Of rest, all but the events and tables is written. Later calls return its errors. close ends the file,
 // but does not close w.
-func newWriter(w io.Writer, m Meta) *writer {
-	x := &writer{w: w, enc: newEncoder(), tick: max(1, int64(m.Tick))}
+func newWriter(w io.Writer, m Meta, rest Trace) *writer {
+	tick := max(1, int64(m.Tick))
+	x := &writer{w: w, meta: m, rest: rest, enc: newEncoder(tick), tick: tick}
 	x.err = validOrigin(m.Origin)
 	if m.Tick < 0 || m.Tick > time.Second {
 		x.fail(fmt.Errorf("invalid unit of time %v", m.Tick))
 	}
-	b := append(make([]byte, 0, 256), fileHeader()...)
+	x.head(fileHeader())
+	return x
+}
+
+// head writes the block that describes the trace, behind other bytes.
+func (w *writer) head(b []byte) {
+	at, m := len(b), &w.meta
 	b = append(b, make([]byte, blockHeader)...)
 	b = appendString(b, m.Job)
 	b = appendString(b, m.Source)
@@ -55,27 +66,24 @@ func newWriter(w io.Writer, m Meta) *writer {
 		b = binary.AppendVarint(b, m.Origin.Unix())
 		b = binary.AppendUvarint(b, uint64(m.Origin.Nanosecond()))
 	}
-	b = binary.AppendUvarint(b, uint64(x.tick))
-	if len(b)-headerSize-blockHeader > maxPayload {
-		x.fail(fmt.Errorf("name of the job is too long: %d bytes", len(m.Job)))
+	b = binary.AppendUvarint(b, uint64(w.rest.Runtime))
+	if len(b)-at-blockHeader > maxPayload {
+		w.fail(fmt.Errorf("name of the job is too long: %d bytes", len(m.Job)))
 	}
-	seal(b[headerSize:], kindHead, 0)
-	x.put(b)
-	return x
+	seal(b[at:], kindHead, 0, 0)
+	w.put(b)
 }
 
 // addRank adds a rank to the table and returns its index.
 func (w *writer) addRank(r Rank) int32 {
-	w.newRanks = append(w.newRanks, r)
-	w.ranks++
-	return int32(w.ranks - 1)
+	w.ranks = append(w.ranks, r)
+	return int32(len(w.ranks) - 1)
 }
 
 // addFile adds a path to the table and returns its index.
 func (w *writer) addFile(path string) int32 {
-	w.newFiles = append(w.newFiles, path)
-	w.files++
-	return int32(w.files - 1)
+	w.files = append(w.files, path)
+	return int32(len(w.files) - 1)
 }
 
 // add writes events in any order; readers sort them. An invalid event or a failed
@@ -91,7 +99,7 @@ func (w *writer) add(events ...Event) error {
 }
 
 func (w *writer) appendOne(e *Event) {
-	if err := e.Check(w.ranks, w.files); err != nil {
+	if err := e.Check(len(w.ranks), len(w.files)); err != nil {
 		w.fail(fmt.Errorf("event %d: %s: %w", w.events, e.Op, err))
 		return
 	}
@@ -107,30 +115,51 @@ func (w *writer) appendOne(e *Event) {
 	}
 }
 
-// flush writes the block of events that is not full yet.
+// flush writes the new names, and the block of events that is not full yet.
 func (w *writer) flush() error {
-	w.flushTables()
+	putList(w, kindRanks, w.ranks, appendRank)
+	putList(w, kindFiles, w.files, appendString)
 	if w.err == nil && w.enc.count > 0 {
-		seal(w.enc.buf, kindEvents, w.enc.count)
+		n := &w.written[0]
+		seal(w.enc.buf, kindEvents, w.enc.count, *n)
 		w.put(w.enc.buf)
 		if w.err == nil {
-			w.written += int64(w.enc.count)
+			*n += int64(w.enc.count)
 		}
 		w.enc.reset()
 	}
 	return w.err
 }
 
-// close writes the last block and the end mark.
+// close writes the last block, the other lists, copies of all that is needed to use the
+// events, and the end mark.
 func (w *writer) close() error {
 	if w.flush() != nil {
 		return w.err
 	}
+	putList(w, kindCounters, w.rest.Counters, appendCounters)
+	putList(w, kindStriping, w.rest.Striping, appendStriping)
+	putList(w, kindRenames, w.rest.Renames, appendRenaming)
+	putList(w, kindWarnings, w.rest.Warnings, appendWarning)
+	putList(w, kindProperties, w.rest.Properties, appendProperty)
+	totals := w.written
+	for i, kind := range listed {
+		switch kind {
+		case kindRanks, kindFiles, kindWarnings, kindProperties:
+			w.written[i] = 0
+		}
+	}
+	w.head(nil)
+	putList(w, kindRanks, w.ranks, appendRank)
+	putList(w, kindFiles, w.files, appendString)
+	putList(w, kindWarnings, w.rest.Warnings, appendWarning)
+	putList(w, kindProperties, w.rest.Properties, appendProperty)
 	b := make([]byte, blockHeader, blockHeader+endPayload)
-	for _, n := range [...]int64{w.events, int64(w.ranks), int64(w.files)} {
+	b = binary.LittleEndian.AppendUint64(b, uint64(w.blocks))
+	for _, n := range totals {
 		b = binary.LittleEndian.AppendUint64(b, uint64(n))
 	}
-	seal(b, kindEnd, 0)
+	seal(b, kindEnd, 0, 0)
 	w.put(b)
 	if w.err == nil {
 		w.err = errClosed
@@ -139,52 +168,44 @@ func (w *writer) close() error {
 	return w.err
 }
 
-// flushTables writes the new names, in as many blocks as they need.
-func (w *writer) flushTables() {
-	for w.err == nil && len(w.newRanks)+len(w.newFiles) > 0 {
+// putList writes the entries of a list that are not written yet, in as many blocks as
+// they need.
+func putList[T any](w *writer, kind string, list []T, add func([]byte, T) []byte) {
+	written := &w.written[slices.Index(listed[:], kind)]
+	for w.err == nil && int64(len(list)) > *written {
 		b := append(w.scratch[:0], make([]byte, blockHeader)...)
-		n := takeNames(w.newRanks, func(r Rank) int { return len(r.Node) })
-		b = binary.AppendUvarint(b, uint64(n))
-		for _, r := range w.newRanks[:n] {
-			b = binary.AppendVarint(b, int64(r.Rank))
-			b = appendString(b, r.Node)
+		n := 0
+		for _, entry := range list[*written:] {
+			end := len(b)
+			b = add(b, entry)
+			if len(b)-blockHeader > maxPayload {
+				b = b[:end]
+				break
+			}
+			if n++; len(b) >= blockTarget {
+				break
+			}
 		}
-		w.newRanks = w.newRanks[n:]
-		k := 0
-		if len(w.newRanks) == 0 && len(b) < blockTarget {
-			k = takeNames(w.newFiles, func(s string) int { return len(s) })
-		}
-		b = binary.AppendUvarint(b, uint64(k))
-		for _, s := range w.newFiles[:k] {
-			b = appendString(b, s)
-		}
-		w.newFiles = w.newFiles[k:]
-		if len(b)-blockHeader > maxPayload {
-			w.fail(errors.New("the name of a file or node is too long"))
+		if n == 0 {
+			w.fail(fmt.Errorf("%s %d is too long: its block would exceed %d bytes", entryNames[kind], *written, maxPayload))
 			return
 		}
-		seal(b, kindTables, n+k)
+		seal(b, kind, n, *written)
 		w.put(b)
+		*written += int64(n)
 		w.scratch = b
 	}
 }
 
-// takeNames returns how many names fit into a block, at least one.
-func takeNames[T any](names []T, length func(T) int) int {
-	size := 0
-	for i, name := range names {
-		size += length(name) + 2*binary.MaxVarintLen64
-		if i > 0 && size > blockTarget {
-			return i
-		}
-	}
-	return len(names)
-}
+// entryNames name an entry of each list.
+var entryNames = map[string]string{kindRanks: "rank", kindFiles: "file", kindEvents: "event", kindCounters: "record of counters",
+	kindStriping: "striping", kindRenames: "rename", kindWarnings: "warning", kindProperties: "property"}
 
 func (w *writer) put(b []byte) {
 	if w.err != nil {
 		return
 	}
+	w.blocks++
 	n, err := w.w.Write(b)
 	if err == nil && n < len(b) {
 		err = io.ErrShortWrite
@@ -237,15 +258,17 @@ func WriteTrace(w io.Writer, t *Trace) error {
 	if len(t.Ranks) > math.MaxInt32 || len(t.Files) > math.MaxInt32 {
 		return errors.New("too many ranks or files")
 	}
-	x := newWriter(w, Meta{Job: t.Job, Source: t.Source, Origin: t.Origin, Tick: tickOf(t.Events)})
-	for _, r := range t.Ranks {
-		x.addRank(r)
+	if err := t.validParts(); err != nil {
+		return err
 	}
-	for _, name := range t.Files {
-		x.addFile(name)
-	}
+	bw := bufio.NewWriterSize(w, 64<<10)
+	x := newWriter(bw, Meta{Job: t.Job, Source: t.Source, Origin: t.Origin, Tick: tickOf(t.Events)}, *t)
+	x.ranks, x.files = t.Ranks, t.Files
 	if err := x.add(t.Events...); err != nil {
 		return err
 	}
-	return x.close()
+	if err := x.close(); err != nil {
+		return err
+	}
+	return bw.Flush()
 }

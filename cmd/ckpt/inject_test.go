@@ -77,7 +77,7 @@ var injected = []struct {
 }
 
 const (
-	injectLimit = 60 * time.Second
+	injectLook  = 15 * time.Second // between looks at a job that takes long
 	injectApp   = "ring.S.4"
 	injectFlags = "--nodes 2 --every 4 --iterations 12 --residual-every 2 --silence 5s --job job --json"
 )
@@ -352,12 +352,12 @@ func (p *traced) start() error {
 // again, or waits for free space, is interrupted, as a user does. One that does not end
 // shows its goroutines and is killed.
 func (p *traced) wait() (interrupted, ended bool) {
-	limit := time.After(injectLimit)
+	limit := time.After(patience)
 	for range 3 {
 		select {
 		case <-p.over:
 			return interrupted, true
-		case <-time.After(injectLimit / 4):
+		case <-time.After(injectLook):
 		}
 		out, _ := os.ReadFile(p.stdout)
 		log, _ := os.ReadFile(p.stderr)

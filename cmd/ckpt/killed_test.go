@@ -21,7 +21,8 @@ import (
 // implementation of MPI, and kills a rank, an agent, the launcher or the coordinator at
 // random times. Each time the final field is, bit by bit, that of a run without failures
 // and without ckpt, and nothing of the job is left behind. A killed coordinator is followed
-// by ckpt restart, all else by the coordinator itself.
+// by ckpt restart, all else by the coordinator itself. Five runs have each program, role and
+// way to write once; there are 100 at night.
 //
 //	CKPT_KILL_RUNS=100 go test -run TestProgramsKilled ./cmd/ckpt
 //	CKPT_KILL_SEED=17 CKPT_KILL_RUNS=1 go test -v -run TestProgramsKilled ./cmd/ckpt
@@ -29,7 +30,7 @@ import (
 // are more runs, and run 17 alone.
 func TestProgramsKilled(t *testing.T) {
 	t.Parallel()
-	runs, seed := number(t, "CKPT_KILL_RUNS", 12), number(t, "CKPT_KILL_SEED", 0)
+	runs, seed := number(t, "CKPT_KILL_RUNS", 5), number(t, "CKPT_KILL_SEED", 0)
 	if race.Nightly() && os.Getenv("CKPT_KILL_RUNS") == "" {
 		runs = 100
 	}
@@ -39,12 +40,12 @@ func TestProgramsKilled(t *testing.T) {
 	for i := range runs {
 		run := seed + i
 		p, ranks := programs[run%len(programs)], 4
-		if run/len(programs)%2 == 1 {
+		if run%6 == 2 {
 			ranks = 8
 		}
 		t.Run(fmt.Sprintf("%d,%s,%s,%d", run, p.language, p.mpi.name, ranks), func(t *testing.T) {
 			p.build(t, dir)
-			k := &killer{p: p, ranks: ranks, rng: rand.New(rand.NewPCG(uint64(run), 16)), killed: killed, next: run % len(killedRoles), settings: killSettings[run/2%len(killSettings)], sandbox: newSandbox(t, p.mpi.env)}
+			k := &killer{p: p, ranks: ranks, rng: rand.New(rand.NewPCG(uint64(run), 16)), killed: killed, next: run % len(killedRoles), settings: killSettings[(run+run/4)%len(killSettings)], sandbox: newSandbox(t, p.mpi.env)}
 			key := fmt.Sprint(p.language, p.mpi.name, ranks)
 			if references[key] == nil {
 				references[key] = k.reference()
@@ -64,7 +65,7 @@ func TestProgramsKilled(t *testing.T) {
 	}
 	t.Logf("killed: %v", killed)
 	for _, role := range killedRoles {
-		if runs >= 12 && killed[role] == 0 && !t.Failed() {
+		if runs > len(killedRoles) && killed[role] == 0 && !t.Failed() {
 			t.Errorf("no %s was killed in %d runs", role, runs)
 		}
 	}
@@ -171,10 +172,12 @@ func (k *killer) hasCheckpoint() bool {
 	return len(found) > 0
 }
 
-// forget removes a job without checkpoints, if it was made.
+// forget removes a job without checkpoints, if it was made. The description makes the job:
+// a coordinator that was killed before it wrote one leaves a directory at most, which is
+// no job for ckpt rm, and which the next launch takes over.
 func (k *killer) forget() {
 	k.t.Helper()
-	if _, err := os.Stat(filepath.Join(k.store, "jobs", "heat")); err != nil {
+	if _, err := os.Stat(filepath.Join(k.store, "jobs", "heat", "job")); err != nil {
 		return
 	}
 	if err := k.command("output", "ckpt", "rm", "heat", "--yes").Run(); err != nil {

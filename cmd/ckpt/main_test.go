@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"ckpt/coordinator/dmtcp/dmtcpfake"
 	"ckpt/internal/race"
+	"ckpt/iotrace/bpf"
 	"ckpt/zones/dmtcp/dmtcptest"
 )
 
@@ -29,6 +31,17 @@ func TestMain(m *testing.M) {
 	testscript.Main(schemaChecked{m}, map[string]func(){"ckpt": checkedMain})
 }
 
+// heedSignals has the commands that tests start heed signals that this process ignores, as
+// it does behind nohup and in the background of a script: a test that sends one would wait
+// in vain. A signal that a process catches is not ignored by those that it starts.
+func heedSignals() {
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP, syscall.SIGQUIT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
+}
+
 // TestScripts runs the sessions in testdata/script, which read like the manual.
 // Besides testscript's own commands they have
 //
@@ -39,7 +52,7 @@ func TestMain(m *testing.M) {
 //	suspend JOB, resume JOB, hangup JOB, demand JOB, terminate JOB  signal the coordinator of a job
 //	stall RANK          SIGSTOP a rank of this script's store
 //	orphans             fail if ranks of this script's store are alive
-//	smalldisk DIR SIZE  mount a file system of a size (skips the test if not root)
+//	smalldisk DIR SIZE [FILE]  mount a file system of a size, and that of a file
 //	foreign DIR         put another build of ckpt into a directory
 //	readonly DIR        make a mounted file system read-only
 //	status N CMD…       run a command and check its exit status
@@ -57,6 +70,12 @@ func TestScripts(t *testing.T) {
 			switch cond {
 			case "root":
 				return os.Getuid() == 0, nil
+			case "ebpf":
+				r, err := bpf.Open()
+				if err == nil {
+					r.Close()
+				}
+				return err == nil, nil
 			case "nightly":
 				return race.Nightly(), nil
 			case "python":
@@ -219,12 +238,21 @@ func orphans(ts *testscript.TestScript, _ bool, _ []string) {
 	eventually(ts, "the ranks to leave", func() bool { return len(ranksOf(ts)) == 0 })
 }
 
+// smallDisk mounts a file system: smalldisk DIR SIZE [FILE], of a size like 20m and that of
+// a file. A store without compression has ckpt itself, which grows.
 func smallDisk(ts *testscript.TestScript, _ bool, args []string) {
-	dir := ts.MkAbs(args[0])
+	dir, size := ts.MkAbs(args[0]), args[1]
+	if len(args) > 2 {
+		fi, err := os.Stat(ts.MkAbs(args[2]))
+		ts.Check(err)
+		mebibytes, err := strconv.Atoi(strings.TrimSuffix(size, "m"))
+		ts.Check(err)
+		size = strconv.FormatInt(fi.Size()+int64(mebibytes)<<20, 10)
+	}
 	ts.Check(os.MkdirAll(dir, 0o700))
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+args[1]); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
 		ts.Logf("mount: %v", err)
-		ts.Fatalf("a file system of %s cannot be mounted", args[1])
+		ts.Fatalf("a file system of %s cannot be mounted", size)
 	}
 	ts.Defer(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 }

@@ -51,9 +51,6 @@ type heatProgram struct {
 func heatPrograms() (list []*heatProgram) {
 	for i := range mpiLibraries {
 		m, steps := &mpiLibraries[i], 6000
-		if m.name == "mpich" {
-			steps = 360 // its ranks wait busily, and are more than the processors
-		}
 		list = append(list,
 			&heatProgram{language: "c", mpi: m, steps: steps, needs: "mpicc." + m.name},
 			&heatProgram{language: "fortran", mpi: m, steps: steps, needs: "mpifort." + m.name})

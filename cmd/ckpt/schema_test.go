@@ -51,6 +51,10 @@ func (m schemaChecked) Run() int {
 			panic(err)
 		}
 	}
+	if err := idleMPICH(dir); err != nil {
+		panic(err)
+	}
+	heedSignals()
 	code := m.M.Run()
 	if text, err := os.ReadFile(log); err == nil {
 		fmt.Printf("--- FAIL: JSON that does not match its schema\n%s", text)

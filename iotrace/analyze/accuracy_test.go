@@ -11,7 +11,7 @@ import (
 	"ckpt/iotrace/synth"
 )
 
-var accuracyTraces = flag.Int("traces", 1000, "synthetic traces of each pattern that TestAccuracy classifies")
+var accuracyTraces = flag.Int("traces", 0, "synthetic traces of each pattern that TestAccuracy classifies (default 150, at night 1000)")
 
 // randomSpec draws a trace of a pattern, with noise of up to 15 %.
 func randomSpec(p synth.Pattern, seed uint64) synth.Spec {
@@ -25,12 +25,15 @@ func randomSpec(p synth.Pattern, seed uint64) synth.Spec {
 	return s
 }
 
-// TestAccuracy classifies traces of each pattern with noise, 1000 of each: access
-// mode, spatial pattern to the last detail, sizes and number of bursts.
+// TestAccuracy classifies traces of each pattern with noise, 150 of each, at night 1000:
+// access mode, spatial pattern to the last detail, sizes and number of bursts.
 func TestAccuracy(t *testing.T) {
 	traces := *accuracyTraces
-	if race.Enabled || testing.Short() {
-		traces = min(traces, 100)
+	if traces == 0 {
+		traces = 150
+		if race.Nightly() {
+			traces = 1000
+		}
 	}
 	for _, p := range synth.Patterns() {
 		var access, spatial, detail, sizes, bursts int

@@ -1,46 +1,45 @@
 package analyze
 
-import "math"
+import (
+	"maps"
+	"math"
+)
 
 // An activity collects the findings about a file, or about all files, from the
 // requests rank by rank.
 type activity struct {
-	a        *analysis
-	work     *fileWork
-	ranks    map[int32]bool // processes that read or write
-	idlers   map[int32]bool // processes that do only other things
-	writers  int            // ranks that write; not set for the job
-	requests [2]int64       // writes and reads
-	bytes    [2]int64
-
-	bins          [2]histogram
-	sizes         *counter
-	small, large  int64
-	smallWrites   int64
-	least, most   int64 // size
-	first, last   int64 // offsets
-	placed        int64 // requests with a known offset
-	links         int64 // those with a predecessor
-	consecutive   int64
-	forward       int64
+	a             *analysis
+	work          *fileWork
+	ranks         map[int32]bool // processes that read or write
+	idlers        map[int32]bool // processes that do only other things
+	shared, idle  int            // the same of records of all ranks: how many of them
+	touch         int            // ranks that open the file, if all do
+	offMemory     int64          // requests from memory that is not aligned, of counters
+	directions    [2]directed    // writes and reads
+	first, last   int64          // offsets
 	holeSum       float64
 	holes         *counter
-	offPage       int64 // not aligned
-	offStripe     int64
-	tally         tally
 	stripes       *stripes
 	sharedStripes float64
+	align         [2]alignment // to stripes and to pages
+	modify        ReadModifyWrite
+	redundant     [redundantKinds]redundancy
+	sampled       float64 // as in Redundant
 
 	// Reused for one file after the other:
 	class    classifier
-	blocks   [2]block
 	sequence sequence
 	phases   phases
+	rewrites rewriteFinder
+	again    redundantFinder
+	both     *counter // of sizes
 }
 
 // A block collects requests of one direction for the classifier.
 type block struct {
 	off, end []int64
+	bytes    int64
+	took     float64
 	last     int64 // end of the last request
 	begun    bool
 }
@@ -52,32 +51,33 @@ func (b *block) add(off, end int64) bool {
 }
 
 func newActivity(a *analysis, job bool) *activity {
-	x := &activity{a: a, sizes: newCounter(trackedSizes), holes: newCounter(trackedHoles),
-		ranks: map[int32]bool{}, idlers: map[int32]bool{}}
+	x := &activity{a: a, holes: newCounter(trackedHoles), ranks: map[int32]bool{}, idlers: map[int32]bool{}, first: math.MaxInt64,
+		again: redundantFinder{limit: fileSpans}}
+	for d := range x.directions {
+		x.directions[d].init()
+	}
 	if job {
-		x.sizes.cap *= 4
+		x.directions[0].sizes.cap *= 4
+		x.directions[1].sizes.cap *= 4
 		x.work = new(fileWork)
 	}
-	x.tally.counters()
-	x.least, x.first = math.MaxInt64, math.MaxInt64
 	return x
 }
 
 // reset prepares x for the next file.
 func (x *activity) reset() {
-	x.sizes.reset()
 	x.holes.reset()
-	x.tally.reset()
 	clear(x.ranks)
 	clear(x.idlers)
-	*x = activity{a: x.a, ranks: x.ranks, idlers: x.idlers, sizes: x.sizes, holes: x.holes, tally: x.tally,
-		class: x.class, blocks: x.blocks, sequence: x.sequence, phases: x.phases,
-		least: math.MaxInt64, first: math.MaxInt64}
+	for d := range x.directions {
+		x.directions[d].reset()
+	}
+	*x = activity{a: x.a, ranks: x.ranks, idlers: x.idlers, directions: x.directions, holes: x.holes,
+		class: x.class, sequence: x.sequence, phases: x.phases, rewrites: x.rewrites, again: x.again, both: x.both, first: math.MaxInt64}
 }
 
 // read processes the streams of a file.
 func (x *activity) read(all []stream) {
-	x.work = &x.a.files[all[0].file]
 	writers := 0
 	for i := range all {
 		if len(all[i].requests) > 0 {
@@ -92,6 +92,7 @@ func (x *activity) read(all []stream) {
 		x.stream(&all[i])
 	}
 	x.phases.finish(all)
+	x.again.find(x, all)
 	if x.stripes != nil {
 		x.sharedStripes = x.stripes.shared()
 	}
@@ -105,99 +106,148 @@ func (x *activity) stream(s *stream) {
 	}
 	x.ranks[s.rank] = true
 	x.sequence.reset()
-	for d := range x.blocks {
-		x.blocks[d].begun = false
+	var before [2]tally
+	var moved, requests [2]int64
+	for d := range x.directions {
+		w := &x.directions[d]
+		w.block.begun = false
+		before[d].requests, moved[d], requests[d] = w.tally.requests, w.bytes, w.requests
 	}
-	before, bytes, writes := x.tally.requests, x.bytes, x.requests[0]
 	for i := range s.requests {
 		x.request(&s.requests[i], s.rank)
 	}
-	if x.requests[0] > writes && isRank(x.a.trace, int(s.rank)) {
-		x.writers++
+	var own [2]tally
+	for d := range x.directions {
+		w := &x.directions[d]
+		x.judge(w)
+		if w.requests > requests[d] {
+			w.ranks[s.rank] = true
+		}
+		moved[d] = w.bytes - moved[d]
+		for i := range w.tally.requests {
+			own[d].requests[i] = w.tally.requests[i] - before[d].requests[i]
+		}
 	}
-	x.judge(&x.blocks[0], &x.tally)
-	x.judge(&x.blocks[1], &x.tally)
 	x.phases.stream(x, s)
-	var own tally
-	for i := range own.requests {
-		own.requests[i] = x.tally.requests[i] - before[i]
+	if x.directions[0].requests > requests[0] && x.directions[1].requests > requests[1] {
+		x.rewrites.find(x, s)
 	}
-	moved := add(x.bytes[0]-bytes[0], x.bytes[1]-bytes[1])
-	x.a.grouper.add(int(s.file), int(s.rank), &x.sequence, own.detail(), int64(len(s.requests)), moved)
+	_, detail := overall(&own, &moved)
+	x.a.grouper.add(int(s.file), int(s.rank), &x.sequence, detail, int64(len(s.requests)), add(moved[0], moved[1]))
 }
 
 func (x *activity) request(q *request, rank int32) {
-	d := direction(q.read)
-	x.requests[d]++
-	x.bytes[d] = add(x.bytes[d], q.size)
-	x.bins[d].add(q.size)
-	x.sizes.add(q.size, 1)
-	x.least, x.most = min(x.least, q.size), max(x.most, q.size)
+	read := q.read()
+	w := &x.directions[direction(read)]
+	w.requests++
+	w.bytes = add(w.bytes, q.size)
+	w.bins.add(q.size)
+	w.sizes.add(q.size, 1)
+	w.least, w.most = min(w.least, q.size), max(w.most, q.size)
 	switch t := x.a.options.Thresholds; {
 	case q.size < t.SmallBytes:
-		x.small++
-		if !q.read {
-			x.smallWrites++
-		}
+		w.small++
+		w.smallBytes = add(w.smallBytes, q.size)
 	case q.size >= t.LargeBytes:
-		x.large++
+		w.large++
 	}
 	if q.off < 0 {
-		x.tally.add(verdict{detail: Sequential}, 1)
+		w.tally.add(verdict{detail: Sequential}, 1)
 		return
 	}
 	to := end(q.off, q.size)
-	x.placed++
+	w.placed++
 	x.first, x.last = min(x.first, q.off), max(x.last, to)
 	if q.off%pageSize != 0 {
-		x.offPage++
+		w.offPage++
 	}
 	if q.off%x.a.options.StripeSize != 0 {
-		x.offStripe++
+		w.offStripe++
 	}
-	if x.stripes != nil && !q.read && q.size > 0 {
+	if x.stripes != nil && !read && q.size > 0 {
 		x.stripes.add(rank, q.off, to)
 	}
-	b := &x.blocks[d]
+	b := &w.block
 	if b.begun {
-		x.links++
+		w.links++
 		switch {
 		case q.off == b.last:
-			x.consecutive++
+			w.consecutive++
 		case q.off > b.last:
-			x.forward++
+			w.forward++
 			x.holeSum += float64(q.off - b.last)
 			x.holes.add(q.off-b.last, 1)
 		}
 	}
-	b.last, b.begun = to, true
-	if b.add(q.off, to) {
-		x.judge(b, &x.tally)
+	if !b.begun || q.off != b.last {
+		x.align[0].add(q.off, q.size, x.a.options.StripeSize)
+		x.align[1].add(q.off, q.size, pageSize)
 	}
-	x.sequence.add(!q.read, q.off, q.size)
+	b.last, b.begun = to, true
+	b.bytes, b.took = add(b.bytes, q.size), b.took+float64(q.took)
+	if b.add(q.off, to) {
+		x.judge(w)
+	}
+	x.sequence.add(!read, q.off, q.size)
 }
 
-// judge classifies the requests of a block, and empties it.
-func (x *activity) judge(b *block, t *tally) {
+// judge classifies the block of a direction, and empties it.
+func (x *activity) judge(w *directed) {
+	b := &w.block
+	n := int64(len(b.off))
+	if v := x.class.judge(b, &w.tally); v.detail == Random {
+		w.random += n
+		w.randomBytes = add(w.randomBytes, b.bytes)
+		w.randomTime += b.took
+	}
+	b.bytes, b.took = 0, 0
+}
+
+// judge classifies the requests of a block, counts them, and empties it.
+func (c *classifier) judge(b *block, t *tally) verdict {
+	v := verdict{detail: NoDetail}
 	if len(b.off) > 0 {
-		t.add(x.class.classify(b.off, b.end), int64(len(b.off)))
+		v = c.classify(b.off, b.end)
+		t.add(v, int64(len(b.off)))
 	}
 	b.off, b.end = b.off[:0], b.end[:0]
+	return v
 }
 
-// recount counts the common sizes again, exactly: the candidates are known now.
+// lossy reports whether the common sizes are not exact.
+func (x *activity) lossy() bool { return x.directions[0].sizes.lossy || x.directions[1].sizes.lossy }
+
+// recount counts the common sizes again, exactly: the candidates of both directions are
+// known now.
 func (x *activity) recount(all []stream) {
-	x.sizes.flush()
-	for size := range x.sizes.counts {
-		x.sizes.counts[size] = 0
+	var counts [2]map[int64]int64
+	for d := range x.directions {
+		x.directions[d].sizes.flush()
+		counts[d] = x.directions[d].sizes.counts
+	}
+	candidates := maps.Clone(counts[0])
+	maps.Copy(candidates, counts[1])
+	for d := range counts {
+		for size := range candidates {
+			counts[d][size] = 0
+		}
 	}
 	for i := range all {
 		for j := range all[i].requests {
-			size := all[i].requests[j].size
-			if n, ok := x.sizes.counts[size]; ok {
-				x.sizes.counts[size] = n + 1
+			q := &all[i].requests[j]
+			of := counts[direction(q.read())]
+			if n, ok := of[q.size]; ok {
+				of[q.size] = n + 1
 			}
 		}
+	}
+	for d := range counts {
+		for size, n := range x.directions[d].recorded {
+			if _, ok := counts[d][size]; ok {
+				counts[d][size] += n
+			}
+		}
+		maps.DeleteFunc(counts[d], func(_, n int64) bool { return n == 0 })
 	}
 }
 
@@ -210,44 +260,44 @@ func (x *activity) merge(o *activity) {
 	for r := range o.idlers {
 		x.idlers[r] = true
 	}
-	for d := range 2 {
-		x.requests[d] += o.requests[d]
-		x.bytes[d] = add(x.bytes[d], o.bytes[d])
-		for i, n := range o.bins[d] {
-			x.bins[d][i] += n
-		}
+	x.offMemory = add(x.offMemory, o.offMemory)
+	x.shared, x.idle, x.touch = max(x.shared, o.shared), max(x.idle, o.idle), max(x.touch, o.touch)
+	for d := range x.directions {
+		x.directions[d].merge(&o.directions[d])
 	}
-	x.sizes.merge(o.sizes)
-	x.small += o.small
-	x.smallWrites += o.smallWrites
-	x.large += o.large
-	x.least, x.most = min(x.least, o.least), max(x.most, o.most)
 	x.first, x.last = min(x.first, o.first), max(x.last, o.last)
-	x.placed += o.placed
-	x.links += o.links
-	x.consecutive += o.consecutive
-	x.forward += o.forward
 	x.holeSum += o.holeSum
 	x.holes.merge(o.holes)
-	x.offPage += o.offPage
-	x.offStripe += o.offStripe
-	x.tally.merge(&o.tally)
 	x.sharedStripes = max(x.sharedStripes, o.sharedStripes)
+	for i := range x.align {
+		x.align[i].merge(&o.align[i])
+	}
+	x.modify.merge(&o.modify)
+	for k := range x.redundant {
+		x.redundant[k].merge(&o.redundant[k])
+	}
+	if x.sampled == 0 || o.sampled > 0 && o.sampled < x.sampled {
+		x.sampled = o.sampled
+	}
 }
 
 // report fills in everything but the bursts and the job's access mode.
 func (x *activity) report() Activity {
-	n := x.requests[0] + x.requests[1]
-	r := Activity{Access: Independent, Spatial: x.tally.spatial(), Detail: x.tally.detail(),
-		Writes: x.requests[0], Reads: x.requests[1], BytesWritten: x.bytes[0], BytesRead: x.bytes[1],
-		CommonSizes: []SizeCount{}, Histogram: bins(&x.bins[0], &x.bins[1]), SharedStripes: x.sharedStripes, Bursts: []Burst{},
-		writers: x.writers, smallWrites: x.smallWrites, placed: x.placed}
+	writes, reads := &x.directions[0], &x.directions[1]
+	n, placed := writes.requests+reads.requests, writes.placed+reads.placed
+	r := Activity{Access: Independent, Writes: writes.requests, Reads: reads.requests, BytesWritten: writes.bytes, BytesRead: reads.bytes,
+		Histogram: bins(&writes.bins, &reads.bins), SharedStripes: x.sharedStripes, Bursts: []Burst{},
+		Writing: writes.report(x.a.trace), Reading: reads.report(x.a.trace), placed: placed}
+	r.Spatial, r.Detail = overall(&[2]tally{writes.tally, reads.tally}, &[2]int64{writes.bytes, reads.bytes})
+	r.WriteSpatial, r.WriteDetail = writes.tally.pattern()
+	r.ReadSpatial, r.ReadDetail = reads.tally.pattern()
 	x.work.report(&r)
-	by := x.ranks
-	if len(by) == 0 {
-		by = x.idlers
+	x.reportTraffic(&r)
+	by, more := x.ranks, x.shared
+	if len(by) == 0 && more == 0 {
+		by, more = x.idlers, x.idle
 	}
-	if len(by) > 1 {
+	if max(len(by), more) > 1 {
 		r.Access = Shared
 	}
 	for rank := range by {
@@ -255,26 +305,57 @@ func (x *activity) report() Activity {
 			r.Ranks++
 		}
 	}
-	common, bytes := x.sizes.most(commonSizes), float64(x.bytes[0])+float64(x.bytes[1])
-	for _, c := range common {
-		r.CommonSizes = append(r.CommonSizes, SizeCount{c.value, c.count})
+	r.Ranks = max(r.Ranks, more)
+	for rank := range x.ranks {
+		if isRank(x.a.trace, int(rank)) {
+			r.touchers++
+		}
 	}
-	r.Sizes = Sizes{Kind: kind(common, n, bytes), Max: x.most, Mean: ratio(bytes, float64(n)),
-		Small: x.small, Medium: n - x.small - x.large, Large: x.large}
+	for rank := range x.idlers {
+		if isRank(x.a.trace, int(rank)) && !x.ranks[rank] {
+			r.touchers++
+		}
+	}
+	r.touchers = max(r.touchers, r.Ranks, x.touch)
+	common, bytes := x.common(), float64(writes.bytes)+float64(reads.bytes)
+	r.CommonSizes = sizeCounts(common)
+	r.Sizes = Sizes{Kind: kind(common, n, bytes), Max: max(writes.most, reads.most), Mean: ratio(bytes, float64(n)),
+		Small: writes.small + reads.small, Large: writes.large + reads.large}
+	r.Sizes.Medium = n - r.Sizes.Small - r.Sizes.Large
 	if n > 0 {
-		r.Sizes.Min = x.least
+		r.Sizes.Min = min(writes.least, reads.least)
 	}
 	r.Offsets = x.offsets()
 	return r
 }
 
+// common returns the commonest sizes of writes and reads together.
+func (x *activity) common() []counted {
+	if x.both == nil { // a new one for each of many files would take much memory
+		x.both = newCounter(2 * x.directions[0].sizes.cap) // lossless
+	}
+	both := x.both
+	both.reset()
+	both.merge(x.directions[0].sizes)
+	both.merge(x.directions[1].sizes)
+	return both.most(commonSizes)
+}
+
 func (x *activity) offsets() Offsets {
-	o := Offsets{End: x.last, Consecutive: share(x.consecutive, x.links), Forward: share(x.forward, x.links),
-		Backward: share(x.links-x.consecutive-x.forward, x.links),
-		Hole:     x.holes.top().value, HoleMean: ratio(x.holeSum, float64(x.forward)),
-		Stride: x.tally.strides.top().value, Outer: x.tally.outers.top().value, Inner: x.tally.inners.top().value,
-		UnalignedPage: share(x.offPage, x.placed), UnalignedStripe: share(x.offStripe, x.placed)}
-	if x.placed > 0 {
+	w, r := &x.directions[0], &x.directions[1]
+	links, placed := w.links+r.links, w.placed+r.placed
+	consecutive, forward := w.consecutive+r.consecutive, w.forward+r.forward
+	var steps tally
+	steps.counters()
+	steps.merge(&w.tally)
+	steps.merge(&r.tally)
+	o := Offsets{End: x.last, Consecutive: share(consecutive, links), Forward: share(forward, links),
+		Backward: share(links-consecutive-forward, links),
+		Hole:     x.holes.top().value, HoleMean: ratio(x.holeSum, float64(forward)),
+		Stride: steps.strides.top().value, Outer: steps.outers.top().value, Inner: steps.inners.top().value,
+		UnalignedPage: share(w.offPage+r.offPage, placed), UnalignedStripe: share(w.offStripe+r.offStripe, placed),
+		UnalignedMemory: share(x.offMemory, placed)}
+	if placed > 0 {
 		o.First = x.first
 	}
 	return o
@@ -288,7 +369,8 @@ func (x *activity) reportBursts(whole *Activity) ([]Burst, int) {
 		b := list[i].report()
 		if p := &x.phases; len(p.list) > 0 {
 			q := &p.list[i]
-			b.Ranks, b.Spatial, b.Detail = q.ranks, q.tally.spatial(), q.tally.detail()
+			b.Ranks = q.ranks
+			b.Spatial, b.Detail = overall(&q.tallies, &list[i].bytes)
 			b.Sizes = kind([]counted{{q.size, q.equal}}, b.Count, float64(b.Bytes))
 		} else {
 			b.Ranks, b.Spatial, b.Detail, b.Sizes = whole.Ranks, whole.Spatial, whole.Detail, whole.Sizes.Kind

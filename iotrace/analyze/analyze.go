@@ -1,10 +1,13 @@
 package analyze
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"ckpt/iotrace"
+	"ckpt/iotrace/analyze/finding"
 	"ckpt/iotrace/analyze/period"
 )
 
@@ -16,23 +19,13 @@ type Options struct {
 	// StripeSize of the file system, in bytes, default 1 MiB, Lustre's.
 	StripeSize int64
 	// Thresholds of findings, default the built-in ones.
-	Thresholds *Thresholds
+	Thresholds *finding.Thresholds
 	// Codec says how the job chose its codec, which a trace does not tell.
-	Codec Codec
+	Codec finding.Codec
 	// Progress, if not nil, is called now and then with the work done, from 0 to
 	// Steps(trace).
 	Progress func(done int64)
 }
-
-// Codec says how a job chooses the codec of what it writes.
-type Codec uint8
-
-// The ways to choose.
-const (
-	CodecUnknown Codec = iota
-	CodecFixed         // its user did
-	CodecLearns        // the job does, by what it measures at each checkpoint
-)
 
 // Steps returns the last value of Progress. Each event is visited in trace order, and
 // again with those of its file and rank.
@@ -46,7 +39,7 @@ func (o Options) prepared() Options {
 		o.StripeSize = 1 << 20
 	}
 	if o.Thresholds == nil {
-		o.Thresholds = defaultThresholds()
+		o.Thresholds = finding.Default()
 	}
 	if o.Progress == nil {
 		o.Progress = func(int64) {}
@@ -58,13 +51,20 @@ func (o Options) prepared() Options {
 type analysis struct {
 	trace      *iotrace.Trace
 	options    Options
-	posix      []bool      // files with POSIX reads and writes
+	posix      []bool   // files with POSIX reads and writes
+	layered    bool     // there are other reads and writes, too
+	layers     []layers // of files, if layered
+	allLayers  layers
+	records    records
 	operations []Operation // by iotrace.Op
 	work       []rankWork
+	slow       []slowRank
+	phases     int // of counters
+	begins     begins
 	files      []fileWork
 	job        bursts
-	jobRanks   []int32 // last burst of the job for each rank
-	budget     int     // how many more bursts may be kept
+	jobRanks   [2][]int32 // last bursts of the job, of writes and of reads, of each rank
+	budget     int        // how many more bursts may be kept
 	load       load
 	timeline   *timeline
 	visits     period.Visits
@@ -73,6 +73,9 @@ type analysis struct {
 	streams    *streams
 	grouper    *grouper
 	total      *activity
+	costs      costs
+	storage    storage
+	order      []int // file of the trace of each file of the report
 }
 
 // Analyze describes a trace. It accepts any trace: events without a known file count
@@ -83,13 +86,17 @@ type analysis struct {
 func Analyze(tr *iotrace.Trace, options Options) *Report {
 	a := &analysis{trace: tr, options: options.prepared(), budget: allBursts,
 		posix: make([]bool, len(tr.Files)+1), files: make([]fileWork, len(tr.Files)), work: make([]rankWork, len(tr.Ranks)+1),
-		jobRanks: make([]int32, len(tr.Ranks)+1), concurrent: newConcurrent(len(tr.Ranks) + 1),
+		jobRanks: [2][]int32{make([]int32, len(tr.Ranks)+1), make([]int32, len(tr.Ranks)+1)}, concurrent: newConcurrent(len(tr.Ranks) + 1),
 		operations: make([]Operation, math.MaxUint8+1), streams: newStreams(tr), grouper: newGrouper(tr)}
 	r := &Report{Job: tr.Job, Source: tr.Source, Events: int64(len(tr.Events)), Files: []File{}, Operations: []Operation{}}
+	a.costs = costs{files: make([]fileCost, len(tr.Files)), smallBytes: a.options.Thresholds.SmallBytes, syncBytes: a.options.Thresholds.SyncBytes}
+	a.storage, a.begins = newStorage(tr), newBegins(a.options.BurstGap, len(tr.Ranks)+1)
 	from, to := a.span()
 	a.inOrder()
 	a.byFile(r)
 	r.Activity = a.total.report()
+	a.reportAllLayers(r)
+	r.Runtime = tr.Runtime.Seconds()
 	r.ActiveRanks = r.Ranks
 	r.Ranks, r.Nodes = members(tr)
 	for i := range a.job.list {
@@ -111,17 +118,35 @@ func Analyze(tr *iotrace.Trace, options Options) *Report {
 	}
 	r.Bandwidth = a.timeline.bandwidth()
 	gap := a.options.BurstGap.Seconds()
-	if signal, width := a.timeline.signal(gap / 2); len(signal) >= 16 {
+	if signal, width := a.timeline.signal(gap / 2); len(signal) >= 16 && len(tr.Events) > 0 {
 		if a.visits.Len() < period.LeastVisits {
 			a.visits = a.timeline.visits(gap)
 		}
 		r.Period = period.Find(signal, width, &a.visits)
 	}
-	r.Balance = balance(tr, a.work, a.options.Thresholds.StragglerFactor)
+	if len(tr.Events) == 0 && len(tr.Counters) > 0 {
+		a.finishCounted(r)
+	}
+	r.Balance, a.slow = balance(tr, a.work, a.options.Thresholds.StragglerFactor)
 	r.Pattern = a.grouper.pattern()
-	r.Insights = insights(r, &a.load, a.options.Thresholds, a.options.StripeSize, a.options.Codec)
+	r.Insights = finding.Find(a.facts(r), a.options.Thresholds)
+	sortFiles(r.Files)
 	return r
 }
+
+// sortFiles puts files that moved more bytes, or took more time, first. Findings need
+// them in the order of the trace.
+func sortFiles(files []File) {
+	slices.SortStableFunc(files, func(a, b File) int {
+		return cmp.Or(cmp.Compare(b.Bytes(), a.Bytes()), cmp.Compare(b.Time(), a.Time()))
+	})
+}
+
+// Bytes returns the bytes that were read and written.
+func (a *Activity) Bytes() int64 { return add(a.BytesWritten, a.BytesRead) }
+
+// Time returns the seconds of all operations, summed over the ranks.
+func (a *Activity) Time() float64 { return a.WriteTime + a.ReadTime + a.MetadataTime + a.SyncTime }
 
 // members counts the ranks of a job and their nodes. A process without a number, such
 // as the coordinator of ckpt, does not count.
@@ -158,24 +183,14 @@ func jobAccess(r *Report) Access {
 	return MixedAccess
 }
 
-// A load breaks down the time of a job.
+// A load is about all events of a job.
 type load struct {
-	active, encoding, writing union   // of all ranks
-	small                     float64 // s, of small requests, summed over the ranks
-	checkpoint                int32   // its number, if all events belong to one; else 0
-	// Metadata operations of processes other than ranks, with their time in s.
-	otherMetadata     int64
-	otherMetadataTime float64
+	active     union // time with at least one
+	checkpoint int32 // its number, if all events belong to one; else 0
 }
 
 func (l *load) add(e *iotrace.Event, i int) {
-	l.active.add(e)
-	switch e.Op {
-	case iotrace.Encode:
-		l.encoding.add(e)
-	case iotrace.Write:
-		l.writing.add(e)
-	}
+	l.active.add(e.Start, e.End)
 	if i == 0 {
 		l.checkpoint = e.Checkpoint
 	} else if e.Checkpoint != l.checkpoint {
@@ -185,7 +200,7 @@ func (l *load) add(e *iotrace.Event, i int) {
 
 // moves reports whether e moves bytes of a file at the layer that counts.
 func (a *analysis) moves(e *iotrace.Event) bool {
-	return e.Op.Data() && (e.Module == iotrace.POSIX || !a.posix[fileOf(a.trace, e)])
+	return e.Op.Data() && (e.Module != iotrace.MPIIO || !a.posix[fileOf(a.trace, e)])
 }
 
 // hasBytes reports whether an operation moves or produces bytes. For other operations
@@ -207,9 +222,13 @@ func (a *analysis) span() (from, to int64) {
 			dataFrom, dataTo = min(dataFrom, e.Start), max(dataTo, e.Start, e.End)
 			if e.Module == iotrace.POSIX {
 				a.posix[file] = true
+			} else {
+				a.layered = true
 			}
 		}
 	}
+	a.prepareRecords()
+	from, to, dataFrom, dataTo = a.records.extend(from, to, dataFrom, dataTo)
 	if from > to {
 		from, to = 0, 0
 	}
@@ -217,12 +236,25 @@ func (a *analysis) span() (from, to int64) {
 		dataFrom, dataTo = from, from
 	}
 	a.timeline = newTimeline(dataFrom, dataTo)
+	if a.layered {
+		a.layers = make([]layers, len(a.files))
+	}
 	return from, to
 }
 
 // inOrder visits the events in their order.
 func (a *analysis) inOrder() {
 	gap := int64(a.options.BurstGap)
+	// The ranks of a burst of writes and one of reads together. Those of a burst that
+	// ended long ago may have begun another one meanwhile; then there are too few.
+	a.job.joined = func(write, read int32) (n int) {
+		for rank := range a.jobRanks[0] {
+			if a.jobRanks[0][rank] == write || a.jobRanks[1][rank] == read {
+				n++
+			}
+		}
+		return n
+	}
 	unlimited := math.MaxInt
 	for i := range a.trace.Events {
 		if i&(1<<16-1) == 0 {
@@ -241,45 +273,45 @@ func (a *analysis) inOrder() {
 		}
 		a.load.add(e, i)
 		rank, file := rankOf(a.trace, e), fileOf(a.trace, e)
+		a.costs.add(e, file, moves, isRank(a.trace, rank))
 		if e.Op.Step() || !e.Op.Valid() || file == len(a.files) {
 			a.streams.none(i)
 			continue
 		}
 		ofRank := isRank(a.trace, rank)
 		w := &a.work[rank]
-		w.add(e)
+		w.add(e.Start, e.End)
 		f := &a.files[file]
+		if a.layered {
+			a.layers[file].addEvent(e, rank, ofRank, took)
+		}
 		if moves {
 			if e.Bytes < a.options.Thresholds.SmallBytes {
-				a.load.small += took
-				if e.Op == iotrace.Write {
-					f.smallTime += took
-				}
+				f.smallTime[direction(e.Op == iotrace.Read)] += took
 			}
-			w.bytes = add(w.bytes, max(e.Bytes, 0))
+			w.bytes, w.requests = add(w.bytes, max(e.Bytes, 0)), w.requests+1
 			a.timeline.add(e.Op, e.Start, e.End, e.Bytes)
 			a.visits.Add(seconds(a.timeline.start, e.Start), seconds(a.timeline.start, e.End), float64(max(e.Bytes, 0)), a.options.BurstGap.Seconds())
-			a.busy.add(e)
+			a.busy.add(e.Start, e.End)
 			a.job.add(e, int32(i), gap, &unlimited)
 			f.bursts.add(e, int32(i), gap, &a.budget)
 			if ofRank {
+				a.begins.add(rank, e)
 				a.concurrent.add(rank, e.Start, e.End)
-				if a.jobRanks[rank] != int32(a.job.total) {
-					a.jobRanks[rank] = int32(a.job.total)
-					a.job.cur.ranks++
+				d := direction(e.Op == iotrace.Read)
+				if last := a.job.started[d]; a.jobRanks[d][rank] != last {
+					a.jobRanks[d][rank] = last
+					a.job.cur[d].ranks++
 				}
 			}
 		}
 		a.streams.add(i, file, rank, moves)
 		f.add(e, took, moves)
-		if isMetadata(e.Op) && !ofRank {
-			a.load.otherMetadata++
-			a.load.otherMetadataTime += took
-		}
 	}
-	a.job.keep(&unlimited)
+	a.job.finish()
+	a.begins.finish()
 	for i := range a.files {
-		a.files[i].bursts.keep(&a.budget)
+		a.files[i].bursts.finish()
 	}
 }
 
@@ -291,31 +323,31 @@ func (a *analysis) byFile(r *Report) {
 	rest := all
 	lossy := false
 	done := int64(len(a.trace.Events))
-	for len(rest) > 0 {
-		n := 1
-		for n < len(rest) && rest[n].file == rest[0].file {
-			n++
-		}
-		of := rest[:n]
-		rest = rest[n:]
+	counted := a.records.list
+	stripes := stripings(a.trace)
+	for len(rest)+len(counted) > 0 {
+		of, records, file := nextFile(&rest, &counted)
 		f.reset()
+		f.work = &a.files[file]
 		f.read(of)
-		lossy = lossy || f.sizes.lossy
+		f.count(records)
+		lossy = lossy || f.lossy()
 		a.total.merge(f)
 		for i := range of {
 			done += int64(len(of[i].requests))
 		}
 		a.options.Progress(done)
-		if f.sizes.lossy {
+		if f.lossy() {
 			f.recount(of)
 		}
-		file := File{Name: a.trace.Files[of[0].file], Activity: f.report()}
-		file.Bursts, file.BurstsTotal = f.reportBursts(&file.Activity)
-		file.Repetition = repetition(file.Bursts)
-		r.Files = append(r.Files, file)
+		x := File{Name: a.trace.Files[file], Activity: f.report(), Striping: stripes[file]}
+		x.Bursts, x.BurstsTotal = f.reportBursts(&x.Activity)
+		x.Repetition = repetition(x.Bursts)
+		a.reportLayers(file, records, &x.Activity)
+		a.order = append(a.order, int(file))
+		r.Files = append(r.Files, x)
 	}
-	a.total.sizes.flush()
-	if lossy || a.total.sizes.lossy {
+	if lossy || a.total.lossy() {
 		a.total.recount(all)
 	}
 }

@@ -36,32 +36,35 @@ const namedStragglers = 10
 // rankWork is the I/O of a rank.
 type rankWork struct {
 	union
-	bytes int64
+	bytes    int64
+	requests int64 // reads and writes; of ranks of which only sums are known, 0
 }
 
-// A union is the time covered by at least one event of some kind. Events come in the
-// order of Start.
+// A union is the time covered by at least one of some intervals. They come in the
+// order of their starts.
 type union struct {
 	until int64
 	time  float64 // s
 	begun bool
 }
 
-func (u *union) add(e *iotrace.Event) {
-	from := e.Start
+func (u *union) add(start, end int64) {
+	from := start
 	if u.begun {
 		from = max(from, u.until)
 	}
-	if e.End > from {
-		u.time += seconds(from, e.End)
+	if end > from {
+		u.time += seconds(from, end)
 	}
-	if !u.begun || e.End > u.until {
-		u.until = max(e.Start, e.End)
+	if !u.begun || end > u.until {
+		u.until = max(start, end)
 	}
 	u.begun = true
 }
 
-func balance(tr *iotrace.Trace, work []rankWork, factor float64) Balance {
+// balance returns the balance of ranks, and those that are slow.
+func balance(tr *iotrace.Trace, work []rankWork, factor float64) (Balance, []slowRank) {
+	var slow []slowRank
 	b := Balance{Stragglers: []Straggler{}}
 	var times []float64
 	var sum, most, n float64 // bytes; ranks
@@ -83,6 +86,7 @@ func balance(tr *iotrace.Trace, work []rankWork, factor float64) Balance {
 		}
 		if m := peers(tr, work, w); m > 0 && w.time > factor*m {
 			b.Stragglers = append(b.Stragglers, Straggler{Rank: tr.Ranks[i].Rank, Node: tr.Ranks[i].Node, Time: w.time, Factor: ratio(w.time, m)})
+			slow = append(slow, slowRank{index: i, late: w.time - m})
 		}
 	}
 	b.StragglersTotal = len(b.Stragglers)
@@ -92,16 +96,20 @@ func balance(tr *iotrace.Trace, work []rankWork, factor float64) Balance {
 	if len(b.Stragglers) > namedStragglers {
 		b.Stragglers = b.Stragglers[:namedStragglers]
 	}
-	return b
+	return b, slow
 }
 
 // peers returns the median time of ranks that move about as many bytes as w.
 func peers(tr *iotrace.Trace, work []rankWork, w *rankWork) float64 {
-	var times []float64
+	return peerMedian(tr, work, w, func(o *rankWork) float64 { return o.time })
+}
+
+func peerMedian(tr *iotrace.Trace, work []rankWork, w *rankWork, of func(*rankWork) float64) float64 {
+	var values []float64
 	for i := range work {
 		if o := &work[i]; o.begun && isRank(tr, i) && o.bytes >= w.bytes/2 && o.bytes/2 <= w.bytes {
-			times = append(times, o.time)
+			values = append(values, of(o))
 		}
 	}
-	return median(times)
+	return median(values)
 }

@@ -100,16 +100,16 @@ func TestClassify(t *testing.T) {
 		for _, o := range c.ops {
 			off, ends = append(off, o[0]), append(ends, o[0]+o[1])
 		}
-		var x activity
-		x.tally.counters()
-		b := &x.blocks[0]
+		var class classifier
+		var all tally
+		var b block
 		for i := range off {
 			if b.add(off[i], ends[i]) {
-				x.judge(b, &x.tally)
+				class.judge(&b, &all)
 			}
 		}
-		x.judge(b, &x.tally)
-		if got := x.tally.detail(); got != c.want {
+		class.judge(&b, &all)
+		if got := all.detail(); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}

@@ -25,7 +25,7 @@ func TestWithoutFile(t *testing.T) {
 		r.Bandwidth.Start != want.Bandwidth.Start || !slices.Equal(r.Bandwidth.Write, want.Bandwidth.Write) || r.Balance.MaxTime != want.Balance.MaxTime {
 		t.Errorf("got %+v\nwant %+v", r, want)
 	}
-	if i := finding(r, "CK01"); i == nil || i.evidence("small_time_share") != 1 {
+	if i := found(r, "CK06"); i == nil || evidence(i, "small_write_share") != 1 {
 		t.Errorf("%+v", i)
 	}
 }
@@ -47,12 +47,18 @@ func TestCoordinatorAtWork(t *testing.T) {
 	}
 	// As File.Ranks, a burst that it alone takes part in has none, be it one of
 	// several or not.
-	for _, f := range of(write(0, 0, 0, 10), write(2, 2, 5, 10)).Files[1:] {
-		if f.Ranks != 0 || f.Bursts[0].Ranks != 0 {
-			t.Errorf("one burst: %+v", f.Activity)
+	manifest := func(r *Report) *File {
+		t.Helper()
+		i := slices.IndexFunc(r.Files, func(f File) bool { return f.Name == "manifest" })
+		if i < 0 {
+			t.Fatal("no manifest")
 		}
+		return &r.Files[i]
 	}
-	two := of(write(0, 0, 0, 10), write(2, 2, 5, 10), write(0, 2, 1000, 1010), write(2, 2, 1000, 1010)).Files[1]
+	if f := manifest(of(write(0, 0, 0, 10), write(2, 2, 5, 10))); f.Ranks != 0 || f.Bursts[0].Ranks != 0 {
+		t.Errorf("one burst: %+v", f.Activity)
+	}
+	two := manifest(of(write(0, 0, 0, 10), write(2, 2, 5, 10), write(0, 2, 1000, 1010), write(2, 2, 1000, 1010)))
 	if len(two.Bursts) != 2 || two.Bursts[0].Ranks != 0 || two.Bursts[1].Ranks != 1 {
 		t.Errorf("two bursts: %+v", two.Bursts)
 	}

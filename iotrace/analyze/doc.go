@@ -16,16 +16,24 @@
 //     reads separately, are linked into chains that touch or are one step apart, so
 //     that strays and swapped neighbours do not matter. The rest is searched for a
 //     backbone of increasing offsets. Requests are judged in blocks of 4096; a
-//     pattern must hold for three quarters of them.
+//     pattern must hold for three quarters of them. Writes and reads have each a
+//     pattern (direction.go); the overall one is that of three quarters of all
+//     requests, else that of the direction with more bytes.
 //   - Request sizes (sizes.go): Darshan's bins, the four commonest sizes, uniform or
 //     variable, small, medium, large; alignment; Pearson's correlation with time.
-//   - Temporal pattern (burst.go, package period): bursts and their repetition;
-//     the period of I/O phases with a confidence, as FTIO finds it, if the phases
+//   - Traffic that could be spared: bytes that a process reads and then writes
+//     (rewrite.go), and bytes that are read or written again (redundant.go).
+//   - Temporal pattern (burst.go, package period): bursts, which are phases of the
+//     job and not of a rank, of writes, reads or both, and their repetition; the
+//     period of I/O phases with a confidence, as FTIO finds it, if the phases
 //     confirm it.
 //   - Use of the machine (timeline.go, balance.go): bandwidth over time, ranks
 //     active at the same time, stragglers.
 //   - A description (pattern.go) whose length does not depend on the number of ranks
 //     if they do the same.
+//   - Layers (layerwork.go): what MPI-IO makes of calls, and which ranks do its POSIX
+//     I/O. Sums count no byte of both layers twice.
+//   - Counters (counted.go): what they tell of a job without events, and add to events.
 //   - Insights (insight.go): findings with the numbers behind them, by thresholds
 //     from a YAML file.
 //
@@ -33,7 +41,8 @@
 //
 // A report marshals to the JSON that docs/CLI.md promises of `ckpt trace
 // analyze`: for each file file, access, spatial, ranks, writes, reads,
-// bytes_written, bytes_read, bursts [{op, count, bytes, start_s, end_s}],
+// bytes_written, bytes_read, bursts [{op, count, bytes, writes, reads, bytes_written,
+// bytes_read, start_s, end_s}],
 // common_sizes [{size, count}] and size_histogram [{bin, upto, count, writes,
 // reads}]; spatial is always one of sequential, strided, random and mixed; detail
 // is none for a file that is neither read nor written. The types say what the other

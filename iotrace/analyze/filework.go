@@ -10,11 +10,11 @@ import (
 // their order.
 type fileWork struct {
 	bursts          bursts
-	mpiio           ModuleCount
 	metadata, opens int64
 	seeks, syncs    int64
+	stats           int64      // of counters
 	time            [2]float64 // of writes, and of reads
-	smallTime       float64    // of small writes
+	smallTime       [2]float64 // of small ones
 	metaTime        float64
 	syncTime        float64
 	start, end      int64 // ns
@@ -35,12 +35,7 @@ func (f *fileWork) add(e *iotrace.Event, took float64, moves bool) {
 		d := direction(e.Op == iotrace.Read)
 		f.time[d] += took
 		f.correlation[d].add(float64(size), took)
-	case e.Op == iotrace.Write:
-		f.mpiio.Writes++
-		f.mpiio.BytesWritten = add(f.mpiio.BytesWritten, size)
-	case e.Op == iotrace.Read:
-		f.mpiio.Reads++
-		f.mpiio.BytesRead = add(f.mpiio.BytesRead, size)
+	case e.Op.Data(): // of MPI-IO above POSIX; see layers
 	case e.Op == iotrace.Sync:
 		f.syncs++
 		f.syncTime += took
@@ -54,11 +49,6 @@ func (f *fileWork) add(e *iotrace.Event, took float64, moves bool) {
 			f.opens++
 		}
 	}
-}
-
-// isMetadata reports whether op counts as a metadata operation of a file.
-func isMetadata(op iotrace.Op) bool {
-	return !op.Data() && !op.Step() && op != iotrace.Sync && op != iotrace.Seek
 }
 
 // direction is the index of writes or reads in pairs of numbers.
@@ -78,19 +68,16 @@ func (f *fileWork) merge(o *fileWork) {
 		f.start, f.end, f.begun = o.start, o.end, true
 	}
 	f.start, f.end = min(f.start, o.start), max(f.end, o.end)
-	f.mpiio.Writes += o.mpiio.Writes
-	f.mpiio.Reads += o.mpiio.Reads
-	f.mpiio.BytesWritten = add(f.mpiio.BytesWritten, o.mpiio.BytesWritten)
-	f.mpiio.BytesRead = add(f.mpiio.BytesRead, o.mpiio.BytesRead)
 	f.metadata += o.metadata
 	f.opens += o.opens
 	f.seeks += o.seeks
 	f.syncs += o.syncs
+	f.stats += o.stats
 	f.metaTime += o.metaTime
 	f.syncTime += o.syncTime
-	f.smallTime += o.smallTime
 	for d := range 2 {
 		f.time[d] += o.time[d]
+		f.smallTime[d] += o.smallTime[d]
 		f.correlation[d].merge(&o.correlation[d])
 	}
 }
@@ -98,12 +85,11 @@ func (f *fileWork) merge(o *fileWork) {
 // report fills in the findings.
 func (f *fileWork) report(r *Activity) {
 	r.Correlation = Correlation{Write: f.correlation[0].pearson(), Read: f.correlation[1].pearson()}
-	r.Metadata, r.Opens, r.Seeks, r.Syncs = f.metadata, f.opens, f.seeks, f.syncs
+	r.Metadata, r.Opens, r.Seeks, r.Syncs, r.stats = f.metadata, f.opens, f.seeks, f.syncs, f.stats
 	r.WriteTime, r.ReadTime, r.MetadataTime, r.SyncTime = f.time[0], f.time[1], f.metaTime, f.syncTime
-	r.smallWriteTime = f.smallTime
-	r.Start, r.End = float64(f.start)/1e9, float64(f.end)/1e9
-	if f.mpiio != (ModuleCount{}) {
-		count := f.mpiio
-		r.MPIIO = &count
+	for d, x := range []*Direction{&r.Writing, &r.Reading} {
+		x.Time, x.SmallTime = f.time[d], f.smallTime[d]
+		x.RandomTime = min(x.RandomTime, x.Time) // that of a request is rounded
 	}
+	r.Start, r.End = float64(f.start)/1e9, float64(f.end)/1e9
 }

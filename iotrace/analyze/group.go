@@ -145,9 +145,15 @@ func (g *rankGroup) merge(o *rankGroup, file int) {
 	g.bytes = [2]int64{min(g.bytes[0], o.bytes[0]), max(g.bytes[1], o.bytes[1])}
 }
 
-// pattern returns the groups: files in the order of the trace, ranks in their order.
+// pattern returns the groups with the most bytes: files in the order of the trace, ranks
+// in their order.
 func (g *grouper) pattern() Pattern {
-	p := Pattern{Groups: []Group{}}
+	type named struct {
+		*rankGroup
+		name, skeleton string
+		most           int // files
+	}
+	var all []named
 	for _, skeleton := range g.order {
 		class := g.names[skeleton]
 		name := class.template(skeleton)
@@ -158,19 +164,19 @@ func (g *grouper) pattern() Pattern {
 		}
 		slices.SortStableFunc(groups, func(a, b *rankGroup) int { return cmp.Compare(a.ranks[0], b.ranks[0]) })
 		for _, group := range groups {
-			if len(p.Groups) == maxGroups {
-				p.More++
-				continue
-			}
-			if group.ranks[0] < 0 {
-				group.ranks = group.ranks[1:]
-			}
-			out := Group{File: name, Files: min(group.files, class.files), Ranks: g.ranks(group.ranks), Count: len(group.ranks), Spread: group.spread,
-				Detail: group.detail, Requests: group.requests, Bytes: group.bytes, skeleton: skeleton}
-			next := 0
-			out.Items = group.report(group.items, &next)
-			p.Groups = append(p.Groups, out)
+			all = append(all, named{group, name, skeleton, class.files})
 		}
+	}
+	p := Pattern{Groups: []Group{}, More: max(0, len(all)-maxGroups)}
+	for _, group := range heaviest(all, maxGroups, func(n *named) float64 { return weight(n.bytes, n.files, len(n.ranks)) }) {
+		if group.ranks[0] < 0 {
+			group.ranks = group.ranks[1:]
+		}
+		out := Group{File: group.name, Files: min(group.files, group.most), Ranks: g.ranks(group.ranks), Count: len(group.ranks), Spread: group.spread,
+			Detail: group.detail, Requests: group.requests, Bytes: group.bytes, skeleton: group.skeleton}
+		next := 0
+		out.Items = group.report(group.items, &next)
+		p.Groups = append(p.Groups, out)
 	}
 	return p
 }

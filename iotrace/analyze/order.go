@@ -11,9 +11,15 @@ import (
 // needs.
 type request struct {
 	off, size int64 // off is negative if unknown
-	event     int32
-	read      bool
+	// The event, as its complement if it is a read, so that a request has 24 bytes.
+	coded int32
+	took  float32 // s
 }
+
+func (q *request) read() bool { return q.coded < 0 }
+
+// event is the index of the event.
+func (q *request) event() int32 { return max(q.coded, ^q.coded) }
 
 // A stream has the events of one rank on one file. It may have no requests.
 type stream struct {
@@ -105,7 +111,11 @@ func (s *streams) sorted() []stream {
 		if id >= 0 {
 			e := &s.trace.Events[i]
 			x := &s.list[id]
-			x.requests = append(x.requests, request{off: e.Offset, size: max(e.Bytes, 0), event: int32(i), read: e.Op == iotrace.Read})
+			q := request{off: e.Offset, size: max(e.Bytes, 0), coded: int32(i), took: float32(seconds(e.Start, e.End))}
+			if e.Op == iotrace.Read {
+				q.coded = ^q.coded
+			}
+			x.requests = append(x.requests, q)
 		}
 	}
 	out := make([]stream, len(s.list))

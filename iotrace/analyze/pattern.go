@@ -1,7 +1,9 @@
 package analyze
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -59,6 +61,37 @@ const (
 	maxAlone  = 6  // those of a single rank among them
 )
 
+// Heaviest returns copies of at most so many groups, those that move the most bytes, in
+// their order.
+func (p Pattern) Heaviest(most int) []Group {
+	return heaviest(p.Groups, most, func(g *Group) float64 { return weight(g.Bytes, g.Files, g.Count) })
+}
+
+// heaviest returns copies of the elements with the largest weights, in their order.
+func heaviest[T any](list []T, most int, weight func(*T) float64) []T {
+	if len(list) <= most {
+		return slices.Clone(list)
+	}
+	order := make([]int, len(list))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(weight(&list[b]), weight(&list[a])) })
+	order = order[:most]
+	slices.Sort(order)
+	out := make([]T, most)
+	for i, k := range order {
+		out[i] = list[k]
+	}
+	return out
+}
+
+// weight is about the number of bytes that a group moves. bytes is the range of each
+// rank and file.
+func weight(bytes [2]int64, files, ranks int) float64 {
+	return (float64(bytes[0]) + float64(bytes[1])) / 2 * float64(max(files, ranks))
+}
+
 // String returns the pattern as text: for each group a line with its files and ranks,
 // and a line with their requests, in which
 //
@@ -80,7 +113,7 @@ func (p Pattern) String() string {
 			fmt.Fprintf(&b, "ranks %s (%d)\n  ", g.Ranks, g.Count)
 		}
 		if g.Items == nil {
-			fmt.Fprintf(&b, "%s: %s requests, %s bytes each", g.Detail, between(g.Requests), between(g.Bytes))
+			fmt.Fprintf(&b, "%s: %s requests, %s bytes together", g.Detail, between(g.Requests), between(g.Bytes))
 		} else {
 			w := itemWriter{b: &b, at: &Item{Offset: -1}}
 			w.items(g.Items, "")

@@ -7,12 +7,13 @@ import "math"
 type phases struct {
 	bursts *bursts
 	list   []phase
-	block  block
+	blocks [2]block
 }
 
 type phase struct {
-	tally tally
-	ranks int
+	tallies [2]tally
+	ranks   int
+	last    int32 // rank that was counted, plus one
 	// The size of the majority, if there is one (Boyer and Moore 1981), the votes for
 	// it, and its count.
 	size, votes, equal int64
@@ -27,15 +28,37 @@ func (p *phases) reset(b *bursts) {
 	}
 }
 
-// next is the first event after burst i.
-func (p *phases) next(i int) int32 {
+// A walk visits the bursts of a direction.
+type walk struct {
+	stints []stint
+	cut    int32
+	next   int32 // first event behind the burst
+	over   bool  // behind the last burst that is kept
+}
+
+func (p *phases) walk(d int) walk {
+	w := walk{stints: p.bursts.stints[d], cut: p.bursts.cut[d]}
+	w.over = len(w.stints) == 0
+	w.find()
+	return w
+}
+
+func (w *walk) find() {
 	switch {
-	case i+1 < len(p.list):
-		return p.bursts.list[i+1].first
-	case p.bursts.cut > 0:
-		return p.bursts.cut
+	case len(w.stints) > 1:
+		w.next = w.stints[1].first
+	case w.cut > 0:
+		w.next = w.cut
+	default:
+		w.next = math.MaxInt32
 	}
-	return math.MaxInt32
+}
+
+// step goes on to the next burst.
+func (w *walk) step() {
+	w.stints = w.stints[1:]
+	w.over = len(w.stints) == 0
+	w.find()
 }
 
 // stream processes the requests of a rank.
@@ -43,25 +66,28 @@ func (p *phases) stream(x *activity, s *stream) {
 	if len(p.list) == 0 {
 		return
 	}
-	i, next, took := 0, p.next(0), false
-	done := func() {
-		x.judge(&p.block, &p.list[i].tally)
-		if took && isRank(x.a.trace, int(s.rank)) {
-			p.list[i].ranks++
+	walks := [2]walk{p.walk(0), p.walk(1)}
+	judge := func(d int) {
+		if w := &walks[d]; !w.over {
+			x.class.judge(&p.blocks[d], &p.list[w.stints[0].place].tallies[d])
 		}
-		took = false
 	}
+	counts := isRank(x.a.trace, int(s.rank))
 	for k := range s.requests {
 		q := &s.requests[k]
-		for q.event >= next {
-			done()
-			if i++; i == len(p.list) {
-				return
-			}
-			next = p.next(i)
+		d := direction(q.read())
+		w := &walks[d]
+		for !w.over && q.event() >= w.next {
+			judge(d)
+			w.step()
 		}
-		ph := &p.list[i]
-		took = true
+		if w.over {
+			continue
+		}
+		ph := &p.list[w.stints[0].place]
+		if counts && ph.last != s.rank+1 {
+			ph.ranks, ph.last = ph.ranks+1, s.rank+1
+		}
 		switch {
 		case ph.votes == 0:
 			ph.size, ph.votes = q.size, 1
@@ -71,12 +97,13 @@ func (p *phases) stream(x *activity, s *stream) {
 			ph.votes--
 		}
 		if q.off < 0 {
-			ph.tally.add(verdict{detail: Sequential}, 1)
-		} else if p.block.add(q.off, end(q.off, q.size)) {
-			x.judge(&p.block, &ph.tally)
+			ph.tallies[d].add(verdict{detail: Sequential}, 1)
+		} else if p.blocks[d].add(q.off, end(q.off, q.size)) {
+			judge(d)
 		}
 	}
-	done()
+	judge(0)
+	judge(1)
 }
 
 // finish counts the requests with the winning size.
@@ -85,19 +112,18 @@ func (p *phases) finish(all []stream) {
 		return
 	}
 	for s := range all {
-		i, next := 0, p.next(0)
+		walks := [2]walk{p.walk(0), p.walk(1)}
 		for k := range all[s].requests {
 			q := &all[s].requests[k]
-			for i < len(p.list) && q.event >= next {
-				if i++; i < len(p.list) {
-					next = p.next(i)
-				}
+			w := &walks[direction(q.read())]
+			for !w.over && q.event() >= w.next {
+				w.step()
 			}
-			if i == len(p.list) {
-				break
+			if w.over {
+				continue
 			}
-			if q.size == p.list[i].size {
-				p.list[i].equal++
+			if ph := &p.list[w.stints[0].place]; q.size == ph.size {
+				ph.equal++
 			}
 		}
 	}

@@ -1,14 +1,24 @@
 package analyze
 
-import "ckpt/iotrace/analyze/period"
+import (
+	"ckpt/iotrace"
+	"ckpt/iotrace/analyze/finding"
+	"ckpt/iotrace/analyze/period"
+)
 
 // Report is the result of Analyze. In it and in its JSON, durations are in seconds,
 // times in seconds since the origin of the trace, sizes in bytes, shares from 0 to 1.
 // Ranks have the numbers of the trace. Embedded fields stand beside the others in the
 // JSON.
 type Report struct {
-	Job        string      `json:"job"`
-	Source     string      `json:"source"`
+	Job    string `json:"job"`
+	Source string `json:"source"`
+	// Counted is set if the trace has counters only. The report then lacks what only
+	// events show: bursts, the pattern, the correlation, ranks active at the same time
+	// and the period. Other numbers are estimates where their comments say so.
+	Counted bool `json:"counted"`
+	// Runtime is the time that the job ran, 0 if unknown.
+	Runtime    float64     `json:"runtime_s"`
 	Nodes      int         `json:"nodes"`  // different nodes of ranks
 	Events     int64       `json:"events"` // of any kind, also without a file
 	Operations []Operation `json:"operation_list"`
@@ -18,31 +28,43 @@ type Report struct {
 	ActiveRanks int `json:"active_ranks"`
 	// Wall is the time from the first operation to the end of the last. Busy is the
 	// time in which some process reads or writes.
-	Wall        float64       `json:"wall_s"`
-	Busy        float64       `json:"busy_s"`
-	Concurrency Concurrency   `json:"concurrency"`
-	Bandwidth   Bandwidth     `json:"bandwidth"`
-	Period      period.Period `json:"period"`
-	Balance     Balance       `json:"balance"`
-	Pattern     Pattern       `json:"pattern"`
-	Insights    []Insight     `json:"insights"`
-	Files       []File        `json:"file_list"` // in the order of the trace, without untouched files
+	Wall        float64           `json:"wall_s"`
+	Busy        float64           `json:"busy_s"`
+	Concurrency Concurrency       `json:"concurrency"`
+	Bandwidth   Bandwidth         `json:"bandwidth"`
+	Period      period.Period     `json:"period"`
+	Balance     Balance           `json:"balance"`
+	Pattern     Pattern           `json:"pattern"`
+	Insights    []finding.Finding `json:"insights"`
+	// Files are those that any event is of. Those that moved the most bytes come first,
+	// of equal ones those that took the most time (Activity.Time).
+	Files []File `json:"file_list"`
 }
 
 // File describes the I/O on one file.
 type File struct {
 	Name string `json:"file"`
 	Activity
+	Striping *Striping `json:"striping,omitempty"`
 }
 
 // Activity describes the I/O on a file, or on all files.
 //
 // If both MPI-IO and POSIX operations of a file were recorded, it describes the POSIX
-// operations, which the file system sees. MPIIO counts the others.
+// operations, which the file system sees. MPIIO and Layers have the others.
 type Activity struct {
-	Access  Access  `json:"access"`
+	Access Access `json:"access"`
+	// Spatial and Detail describe writes and reads together: the pattern of three
+	// quarters of all requests; if none has that, because writes and reads have
+	// different patterns, the pattern of those that move more bytes.
 	Spatial Spatial `json:"spatial"`
 	Detail  Detail  `json:"detail"`
+	// The patterns of the writes and of the reads. Spatial is empty and Detail is
+	// NoDetail where there are none.
+	WriteSpatial Spatial `json:"write_spatial"`
+	WriteDetail  Detail  `json:"write_detail"`
+	ReadSpatial  Spatial `json:"read_spatial"`
+	ReadDetail   Detail  `json:"read_detail"`
 	// Ranks that read or write, or do other operations if none does. Other processes,
 	// such as the coordinator of ckpt, do not count.
 	Ranks        int   `json:"ranks"`
@@ -51,15 +73,16 @@ type Activity struct {
 	BytesWritten int64 `json:"bytes_written"`
 	BytesRead    int64 `json:"bytes_read"`
 
-	Bursts      []Burst      `json:"bursts"`
-	BurstsTotal int          `json:"bursts_total"` // Bursts has the first maxBursts of them
-	Repetition  *Repetition  `json:"repetition,omitempty"`
-	CommonSizes []SizeCount  `json:"common_sizes"`   // the four commonest request sizes
-	Histogram   []SizeBin    `json:"size_histogram"` // Darshan's ten bins
-	Sizes       Sizes        `json:"sizes"`
-	Offsets     Offsets      `json:"offsets"`
-	Correlation Correlation  `json:"size_time_correlation"`
-	MPIIO       *ModuleCount `json:"mpiio,omitempty"`
+	Bursts      []Burst             `json:"bursts"`
+	BurstsTotal int                 `json:"bursts_total"` // Bursts has the first maxBursts of them
+	Repetition  *Repetition         `json:"repetition,omitempty"`
+	CommonSizes []iotrace.SizeCount `json:"common_sizes"`   // the four commonest request sizes
+	Histogram   []SizeBin           `json:"size_histogram"` // Darshan's ten bins
+	Sizes       Sizes               `json:"sizes"`
+	Offsets     Offsets             `json:"offsets"`
+	Correlation Correlation         `json:"size_time_correlation"`
+	Layers      []Layer             `json:"layer_list"`      // MPI-IO, POSIX, STDIO: those that are used
+	MPIIO       *MPIIO              `json:"mpiio,omitempty"` // if it is used
 
 	Metadata int64 `json:"metadata_ops"` // opens, closes, stats, truncations, renames, removals, mappings
 	Opens    int64 `json:"opens"`
@@ -78,11 +101,15 @@ type Activity struct {
 	// any file.
 	SharedStripes float64 `json:"shared_stripe_share"`
 
+	Writing         Direction       `json:"write_requests"`
+	Reading         Direction       `json:"read_requests"`
+	ReadModifyWrite ReadModifyWrite `json:"read_modify_write"`
+	Redundant       Redundant       `json:"redundant"`
+
 	// Used only by findings:
-	writers        int     // ranks that write; not set for the job
-	smallWrites    int64   // smaller than Thresholds.SmallBytes
-	smallWriteTime float64 // s
-	placed         int64   // reads and writes with a known offset
+	placed   int64 // reads and writes with a known offset
+	touchers int   // ranks that do anything with it
+	stats    int64 // status requests, of counters
 }
 
 // An Operation counts operations of one kind. Reads and writes count as in Activity,
@@ -93,20 +120,6 @@ type Operation struct {
 	Count int64   `json:"count"`
 	Bytes int64   `json:"bytes"`
 	Time  float64 `json:"time_s"` // summed over the ranks
-}
-
-// ModuleCount counts reads and writes through MPI-IO.
-type ModuleCount struct {
-	Writes       int64 `json:"writes"`
-	Reads        int64 `json:"reads"`
-	BytesWritten int64 `json:"bytes_written"`
-	BytesRead    int64 `json:"bytes_read"`
-}
-
-// SizeCount is a request size with its count.
-type SizeCount struct {
-	Size  int64 `json:"request_bytes"`
-	Count int64 `json:"count"`
 }
 
 // SizeBin counts the requests above the bin before and up to Upto bytes. Upto is 0 for
@@ -159,6 +172,9 @@ type Offsets struct {
 	// KiB), or of a stripe.
 	UnalignedPage   float64 `json:"unaligned_page_share"`
 	UnalignedStripe float64 `json:"unaligned_stripe_share"`
+	// UnalignedMemory is the share of requests whose memory is not aligned, which
+	// matters to direct I/O. Only the counters of Darshan tell; else it is 0.
+	UnalignedMemory float64 `json:"unaligned_memory_share"`
 }
 
 // Correlation is Pearson's r of the size and the time of requests, from -1 to 1 (León,

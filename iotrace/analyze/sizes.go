@@ -1,6 +1,10 @@
 package analyze
 
-import "maps"
+import (
+	"maps"
+
+	"ckpt/iotrace"
+)
 
 // The bins of Darshan's size histograms, each up to and including the number
 // (DARSHAN_BUCKET_INC in darshan-common.h compares with < 101, < 1025, …).
@@ -28,6 +32,14 @@ const (
 	trackedStripe = 1 << 20 // stripes of a shared file that are tracked
 	writeStripes  = 1 << 12 // of one write; 1 TiB in stripes of 1 MiB is sampled at every 256th
 )
+
+func sizeCounts(common []counted) []iotrace.SizeCount {
+	out := []iotrace.SizeCount{}
+	for _, c := range common {
+		out = append(out, iotrace.SizeCount{Size: c.value, Count: c.count})
+	}
+	return out
+}
 
 func bins(writes, reads *histogram) []SizeBin {
 	out := make([]SizeBin, len(binNames))

@@ -104,6 +104,15 @@ func (t *tally) merge(o *tally) {
 	}
 }
 
+// total is the number of requests.
+func (t *tally) total() int64 {
+	var n int64
+	for _, k := range t.requests {
+		n += k
+	}
+	return n
+}
+
 // spatial returns the pattern of three quarters of the requests.
 func (t *tally) spatial() Spatial {
 	var total, sequential, strided, random int64

@@ -125,7 +125,7 @@ func TestBTIO(t *testing.T) {
 	if p := f.Repetition; p == nil || p.Bursts != 1 || p.Times != 40 {
 		t.Errorf("repetition %+v", p)
 	}
-	want := []SizeCount{{16 << 20, 400}, {last, 40}}
+	want := []iotrace.SizeCount{{Size: 16 << 20, Count: 400}, {Size: last, Count: 40}}
 	if len(f.CommonSizes) != 2 || f.CommonSizes[0] != want[0] || f.CommonSizes[1] != want[1] {
 		t.Errorf("sizes %v", f.CommonSizes)
 	}

@@ -435,3 +435,15 @@ func TestGolden(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNoRecords reads a text that has nothing behind its head.
+func TestNoRecords(t *testing.T) {
+	head, _, _ := strings.Cut(sample, "\n# DXT, file_id")
+	tr, _, err := Read(strings.NewReader(head), iotrace.Options{Strict: true})
+	if err != nil || len(tr.Warnings) != 1 || tr.Warnings[0].Code != "no-records" {
+		t.Errorf("%+v, %v", tr, err)
+	}
+	if tr, _, err = Read(strings.NewReader(sample), iotrace.Options{}); err != nil || len(tr.Warnings) != 0 {
+		t.Errorf("%+v, %v", tr, err)
+	}
+}

@@ -42,6 +42,7 @@ type parser struct {
 	start    int64  // seconds since 1970
 	rec      record
 	open     bool // inside a record
+	records  bool // there is one
 	empty    bool // the text says that it has no data
 	seg      segment
 }
@@ -73,7 +74,7 @@ func (p *parser) run() error {
 		return p.cut(err)
 	}
 	if p.empty {
-		return p.in.Errorf("the log has no DXT data (set DXT_ENABLE_IO_TRACE=1 when the program runs)")
+		return p.in.Errorf("the log has no DXT data (import the .darshan log itself, which has counters, or run the program with DXT_ENABLE_IO_TRACE=1)")
 	}
 	return nil
 }
@@ -192,7 +193,7 @@ func (p *parser) about(s string) error {
 		if !ok || name == "" {
 			return p.in.Errorf("the record has no file name")
 		}
-		p.open = true
+		p.open, p.records = true, true
 		p.rec = record{file: name, line: p.in.Number(), writes: -1, reads: -1}
 		return nil
 	}

@@ -24,6 +24,10 @@ func Read(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 	if p.source != "" {
 		t.Source = p.source
 	}
+	if !p.records {
+		t.Warnings = append(t.Warnings, iotrace.Warning{Code: "no-records",
+			Text: "The DXT text has no record: the trace has no operation. Import the .darshan log itself, which has counters, or run the program with DXT_ENABLE_IO_TRACE=1."})
+	}
 	t.Sort()
 	return t, rep, nil
 }

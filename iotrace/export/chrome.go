@@ -18,6 +18,20 @@ const (
 	firstRank = 2
 )
 
+// grid is 1/8 µs in ns. Viewers add start and duration: speedscope as doubles in µs,
+// Perfetto as whole ns, old ones of it cut off. Multiples of 1/8 µs are exact in both.
+// A sum that is too large by a rounding makes slices overlap that only touch: Perfetto
+// drops such a slice, and speedscope draws it to the end of the trace.
+const grid = 125
+
+// onGrid returns an event with times since the first event, rounded down to the grid.
+// That keeps their order: slices that touch or contain each other do so afterwards.
+func (c *chrome) onGrid(e *iotrace.Event) iotrace.Event {
+	g := *e
+	g.Start, g.End = (e.Start-c.zero)/grid*grid, (e.End-c.zero)/grid*grid
+	return g
+}
+
 // WriteChrome writes a valid trace in the Trace Event format.
 func WriteChrome(w io.Writer, t *iotrace.Trace) error {
 	c := newChrome(w, t)
@@ -34,6 +48,7 @@ type chrome struct {
 	t     *iotrace.Trace
 	zero  int64 // subtracted from all times
 	files []string
+	pids  []int // the process of each rank, by slot
 	tids  []int // the thread of each rank's first lane, by slot
 	lanes []int // of each slot
 	flow  *flows
@@ -69,7 +84,8 @@ func newChrome(w io.Writer, t *iotrace.Trace) *chrome {
 	l := newLanes(len(t.Ranks) + 1)
 	inOrder(t.Events, func(i int) {
 		e := &t.Events[i]
-		l.place(c.slot(e.Rank), e)
+		onGrid := c.onGrid(e)
+		l.place(c.slot(e.Rank), &onGrid)
 		c.flow.count(i, e)
 		if e.Module == iotrace.POSIX || !posix[e.File] {
 			c.rate.add(e)
@@ -77,12 +93,26 @@ func newChrome(w io.Writer, t *iotrace.Trace) *chrome {
 	})
 	c.flow.passed = make(map[rankCheckpoint]int32)
 	next := 1
-	for s := range l.ranks {
-		c.tids = append(c.tids, next)
-		c.lanes = append(c.lanes, len(l.ranks[s]))
+	c.pids, c.tids, c.lanes = make([]int, len(l.ranks)), make([]int, len(l.ranks)), make([]int, len(l.ranks))
+	for i, s := range inRankOrder(t.Ranks) {
+		c.pids[s], c.tids[s], c.lanes[s] = firstRank+i, next, len(l.ranks[s])
 		next += len(l.ranks[s])
 	}
 	return c
+}
+
+// inRankOrder returns the slots as viewers list them: ranks by number, then processes
+// that are no ranks, like launchers, then the events without a rank. A trace has its
+// ranks in the order in which they came.
+func inRankOrder(ranks []iotrace.Rank) []int {
+	slots := make([]int, len(ranks)+1)
+	for i := range slots {
+		slots[i] = i
+	}
+	slices.SortStableFunc(slots[:len(ranks)], func(a, b int) int {
+		return cmp.Compare(uint(ranks[a].Rank), uint(ranks[b].Rank)) // None is the largest
+	})
+	return slots
 }
 
 // posixFiles are the files with POSIX reads or writes. MPI-IO requests to these files
@@ -124,15 +154,19 @@ func (c *chrome) head() {
 	if !c.t.Origin.IsZero() {
 		b = append(c.t.Origin.Add(time.Duration(c.zero)).UTC().AppendFormat(append(b, `,"start":"`...), time.RFC3339Nano), '"')
 	}
+	for i, w := range c.t.Warnings {
+		b = append(append(b, `,"warning `...), strconv.Itoa(i+1)...)
+		b = appendJSON(append(b, `":`...), w.Text)
+	}
 	c.w.Write(append(b, `},"traceEvents":[`...))
 	c.b = b
 	c.name("process_name", jobPID, 0, "job "+c.t.Job)
 	c.number("process_sort_index", jobPID, 0)
-	for s, lanes := range c.lanes {
+	for i, s := range inRankOrder(c.t.Ranks) {
+		pid, lanes := c.pids[s], c.lanes[s]
 		if s == len(c.t.Ranks) && lanes == 0 {
 			break
 		}
-		pid := firstRank + s
 		name := "no rank"
 		if s < len(c.t.Ranks) {
 			r := c.t.Ranks[s]
@@ -144,7 +178,7 @@ func (c *chrome) head() {
 			}
 		}
 		c.name("process_name", pid, 0, name)
-		c.number("process_sort_index", pid, 1+s)
+		c.number("process_sort_index", pid, 1+i)
 		for l := range lanes {
 			lane := "I/O"
 			if l > 0 {
@@ -199,15 +233,15 @@ func (c *chrome) events() {
 		if c.err != nil {
 			return
 		}
-		e := &c.t.Events[i]
-		for sample < len(c.rate.read) && c.rate.start(sample) <= e.Start {
+		for sample < len(c.rate.read) && c.rate.start(sample) <= c.t.Events[i].Start {
 			c.counter(sample)
 			sample++
 		}
+		e := c.onGrid(&c.t.Events[i])
 		s := c.slot(e.Rank)
-		pid, tid := firstRank+s, c.tids[s]+l.place(s, e)
-		c.slice(e, pid, tid)
-		for _, a := range c.flow.take(i, e, pid, tid) {
+		pid, tid := c.pids[s], c.tids[s]+l.place(s, &e)
+		c.slice(&e, pid, tid)
+		for _, a := range c.flow.take(i, &e, pid, tid) {
 			c.arrow++
 			c.flowEnd("s", e.Start, pid, tid)
 			c.flowEnd("f", e.Start, a.pid, a.tid)
@@ -231,7 +265,7 @@ func (c *chrome) slice(e *iotrace.Event, pid, tid int) {
 	}
 	b := c.begin(name, "X", pid, tid)
 	b = append(append(append(b, `,"cat":"`...), cat...), '"')
-	b = c.time(b, "ts", e.Start-c.zero)
+	b = c.time(b, "ts", e.Start)
 	b = c.time(b, "dur", e.End-e.Start)
 	b = append(b, `,"args":{"bytes":`...)
 	b = strconv.AppendInt(b, e.Bytes, 10)
@@ -261,7 +295,7 @@ func (c *chrome) slice(e *iotrace.Event, pid, tid int) {
 
 func (c *chrome) counter(i int) {
 	b := c.begin("MiB/s", "C", jobPID, 0)
-	b = c.time(b, "ts", max(c.rate.start(i)-c.zero, 0))
+	b = c.time(b, "ts", c.rate.start(i)-c.zero)
 	read, write := c.rate.at(i)
 	b = strconv.AppendFloat(append(b, `,"args":{"read":`...), read, 'f', 3, 64)
 	b = strconv.AppendFloat(append(b, `,"write":`...), write, 'f', 3, 64)
@@ -277,7 +311,7 @@ func (c *chrome) flowEnd(ph string, at int64, pid, tid int) {
 	if ph == "f" {
 		b = append(b, `,"bp":"e"`...)
 	}
-	c.end(c.time(b, "ts", at-c.zero))
+	c.end(c.time(b, "ts", at))
 }
 
 // time appends ns as microseconds, exactly.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -224,7 +225,7 @@ func TestChromeGolden(t *testing.T) {
 			Start: last + int64(r)*1000, End: last + 5000})
 	}
 	// Three at a time of one rank, one within another.
-	for _, e := range [][2]int64{{0, 100}, {0, 50}, {20, 70}, {60, 120}} {
+	for _, e := range [][2]int64{{0, 1000}, {0, 500}, {200, 700}, {600, 1200}} {
 		tr.Events = append(tr.Events, iotrace.Event{Op: iotrace.Write, Rank: 0, File: 0, Peer: iotrace.None, Bytes: 1, Start: last + 10000 + e[0], End: last + 10000 + e[1]})
 	}
 	var buf bytes.Buffer
@@ -244,6 +245,90 @@ func TestChromeGolden(t *testing.T) {
 	iotracetest.SameAs(t, "golden.chrome.json", []byte(text.String()), *update)
 	if n := strings.Count(text.String(), `"ph":"f"`); n != 3 {
 		t.Errorf("%d arrows of a barrier of 4", n)
+	}
+}
+
+// TestChromeSums adds times up as viewers do. speedscope subtracts the first time of a
+// thread, in doubles, and compares sums of start and duration. Perfetto drops a slice
+// that overlaps another by one nanosecond; before 2025 it cut off fractions of them.
+func TestChromeSums(t *testing.T) {
+	tr := &iotrace.Trace{Ranks: []iotrace.Rank{{}, {Rank: 1}}, Files: []string{"a"}, Events: []iotrace.Event{{Op: iotrace.Open, Rank: 1, Peer: iotrace.None}}}
+	r := rand.New(rand.NewPCG(1, 2))
+	at := int64(777)
+	for range 20000 { // back to back, each with one within that ends with it
+		end := at + 1 + r.Int64N(5e6)
+		for _, start := range []int64{at, at + r.Int64N(end-at)} {
+			tr.Events = append(tr.Events, iotrace.Event{Op: iotrace.Write, Module: iotrace.MPIIO, Peer: iotrace.None, Bytes: 1, Start: start, End: end})
+		}
+		at = end
+	}
+	var buf bytes.Buffer
+	if err := WriteChrome(&buf, tr); err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		TraceEvents []struct {
+			Ph      string
+			Tid     int
+			Ts, Dur float64
+		}
+	}
+	if err := json.Unmarshal(buf.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	slices := doc.TraceEvents[:0]
+	for _, e := range doc.TraceEvents {
+		if e.Ph == "X" && e.Tid == 1 {
+			slices = append(slices, e)
+		}
+	}
+	if len(slices) != len(tr.Events)-1 {
+		t.Fatalf("%d slices", len(slices))
+	}
+	viewers := map[string]func(float64, float64) (float64, float64){
+		"speedscope": func(ts, dur float64) (float64, float64) { ts -= slices[0].Ts; return ts, ts + dur },
+		"cut off": func(ts, dur float64) (float64, float64) {
+			return math.Trunc(ts * 1000), math.Trunc(ts*1000) + math.Trunc(dur*1000)
+		},
+	}
+	for name, times := range viewers {
+		var open []float64
+		for i, e := range slices {
+			start, end := times(e.Ts, e.Dur)
+			for len(open) > 0 && open[len(open)-1] <= start {
+				open = open[:len(open)-1]
+			}
+			if n := len(open); n > 1 || n > 0 && open[n-1] < end {
+				t.Errorf("%s: slice %d from %f to %f does not fit into %f", name, i, start, end, open)
+				break
+			}
+			open = append(open, end)
+		}
+	}
+}
+
+// TestChromeOrder has ranks by number, however they came.
+func TestChromeOrder(t *testing.T) {
+	tr := &iotrace.Trace{Ranks: []iotrace.Rank{{Rank: iotrace.None, Node: "mpiexec"}, {Rank: 2}, {Rank: 10}, {Rank: 1, Node: "n"}}}
+	for r := range int32(4) {
+		tr.Events = append(tr.Events, iotrace.Event{Op: iotrace.Open, Rank: r, File: iotrace.None, Peer: iotrace.None, Offset: iotrace.None})
+	}
+	var buf bytes.Buffer
+	if err := WriteChrome(&buf, tr); err != nil {
+		t.Fatal(err)
+	}
+	var doc document
+	if err := json.Unmarshal(buf.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range doc.TraceEvents {
+		if o.Name == "process_name" {
+			got = append(got, fmt.Sprint(o.Pid, " ", o.Args["name"]))
+		}
+	}
+	if diff := cmp.Diff([]string{"1 job ", "2 rank 1 on n", "3 rank 2", "4 rank 10", "5 mpiexec"}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

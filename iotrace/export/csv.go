@@ -35,8 +35,14 @@ const (
 	numCols
 )
 
-// WriteCSV writes a valid trace as CSV.
-func WriteCSV(w io.Writer, t *iotrace.Trace) error {
+// WriteRows writes the events of a valid trace as CSV with the names of the columns and
+// nothing else, as other programs expect it.
+func WriteRows(w io.Writer, t *iotrace.Trace) error { return writeCSV(w, t, false) }
+
+// WriteCSV writes a valid trace as CSV, with lines about the whole trace.
+func WriteCSV(w io.Writer, t *iotrace.Trace) error { return writeCSV(w, t, true) }
+
+func writeCSV(w io.Writer, t *iotrace.Trace, about bool) error {
 	bw := bufio.NewWriterSize(w, 1<<16)
 	b := append([]byte(nil), "#ckpt-trace,"+csvVersion+"\n#job,"...)
 	b = append(appendField(b, t.Job), "\n#source,"...)
@@ -44,22 +50,24 @@ func WriteCSV(w io.Writer, t *iotrace.Trace) error {
 	if !t.Origin.IsZero() {
 		b = append(t.Origin.UTC().AppendFormat(append(b, "#origin,"...), time.RFC3339Nano), '\n')
 	}
-	bw.Write(b)
+	if about {
+		bw.Write(b)
+	}
 	// Ranks and files repeat, so their fields are made once.
 	ranks := make([]string, len(t.Ranks))
 	for i, r := range t.Ranks {
 		b = strconv.AppendInt(b[:0], int64(r.Rank), 10)
 		ranks[i] = string(appendField(append(b, ','), r.Node))
-		bw.WriteString("#rank,")
-		bw.WriteString(ranks[i])
-		bw.WriteByte('\n')
+		if about {
+			bw.WriteString("#rank," + ranks[i] + "\n")
+		}
 	}
 	files := make([]string, len(t.Files))
 	for i, name := range t.Files {
 		files[i] = string(appendField(b[:0], name))
-		bw.WriteString("#file,")
-		bw.WriteString(files[i])
-		bw.WriteByte('\n')
+		if about {
+			bw.WriteString("#file," + files[i] + "\n")
+		}
 	}
 	bw.WriteString(csvColumns + "\n")
 	rank := func(b []byte, i int32) []byte {
@@ -93,8 +101,10 @@ func WriteCSV(w io.Writer, t *iotrace.Trace) error {
 			return err
 		}
 	}
-	b = strconv.AppendInt(append(b[:0], "#end,"...), int64(len(t.Events)), 10)
-	bw.Write(append(b, '\n'))
+	if about {
+		b = strconv.AppendInt(append(b[:0], "#end,"...), int64(len(t.Events)), 10)
+		bw.Write(append(b, '\n'))
+	}
 	return bw.Flush()
 }
 

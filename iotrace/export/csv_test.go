@@ -106,10 +106,11 @@ func TestCSVErrors(t *testing.T) {
 		{with("#rank,3", "#rank,x"), "line 5: invalid rank", nil},
 		{with("#file,/f", "#file,/f\n#file,/f"), "line 7: the file is listed twice", nil},
 		{with("#file,/f", "#file,"), "line 6: the file has no name", nil},
-		{with("op,module,zone", "op,zone,module"), "line 7: the columns are not", nil},
+		{with("op,module,zone", "op,op,zone"), "line 7: column op is there twice", nil},
+		{with(",end_ns", ",end"), "line 7: column end_ns is missing", nil},
 		{row("write,POSIX"), "line 8: the line has not as many fields", nil},
 		{row("wrote,POSIX,data,,3,n,/f,,,1,0,0,100,5,9"), "line 8: the operation is unknown", nil},
-		{row("write,POSIY,data,,3,n,/f,,,1,0,0,100,5,9"), "line 8: the module", nil},
+		{row("write,POSIY,data,,3,n,/f,,,1,0,0,100,5,9"), "line 8: unknown module", nil},
 		{row("write,POSIX,5x,,3,n,/f,,,1,0,0,100,5,9"), "line 8: the zone", nil},
 		{row("write,POSIX,data,2,3,n,/f,,,1,0,0,100,5,9"), "line 8: create", nil},
 		{row("write,POSIX,data,,x,n,/f,,,1,0,0,100,5,9"), "line 8: invalid rank", nil},
@@ -153,6 +154,37 @@ func TestCSVLenient(t *testing.T) {
 	}
 	broken := errors.New("broken")
 	if _, _, err := ReadCSV(io.MultiReader(strings.NewReader(csvSample), iotest.ErrReader(broken)), iotrace.Options{Lenient: true}); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+}
+
+// TestCSVRows reads rows that other programs have written anew: in another order, with
+// fewer and more columns, quotes, fractions and Windows line ends.
+func TestCSVRows(t *testing.T) {
+	text := "\ufeff\"\",\"end_ns\",\"file\",\"op\",\"rank\",\"offset\",\"start_ns\",\"bytes\",\"create\"\r\n" +
+		"\"7\",\"30.0\",\"/b\",\"write\",\"1.0\",\"NaN\",\"2e1\",\"4096.0\",\"False\"\r\n" +
+		"3,12,/a,open,,,10,0,True\r\n"
+	got, _, err := ReadCSV(strings.NewReader(text), iotrace.Options{Strict: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &iotrace.Trace{Ranks: []iotrace.Rank{{Rank: 1}}, Files: []string{"/b", "/a"}, Events: []iotrace.Event{
+		{Op: iotrace.Open, Create: true, Rank: iotrace.None, File: 1, Peer: iotrace.None, Offset: iotrace.None, Start: 10, End: 12},
+		{Op: iotrace.Write, Rank: 0, File: 0, Peer: iotrace.None, Offset: iotrace.None, Bytes: 4096, Start: 20, End: 30}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, half := range []string{"1.5", "1e300", "x"} {
+		if _, _, err := ReadCSV(strings.NewReader(strings.Replace(text, "4096.0", half, 1)), iotrace.Options{}); err == nil {
+			t.Errorf("%s bytes", half)
+		}
+	}
+	var buf bytes.Buffer
+	if err := WriteRows(&buf, iotracetest.Golden()); err != nil {
+		t.Fatal(err)
+	}
+	rows, _, err := ReadCSV(&buf, iotrace.Options{Strict: true})
+	if err != nil || len(rows.Events) != len(iotracetest.Golden().Events) {
 		t.Error(err)
 	}
 }

@@ -2,74 +2,78 @@ package export
 
 import (
 	"math"
+	"strconv"
 
 	"ckpt/iotrace"
 	"ckpt/iotrace/line"
 )
 
+// rows make events of the texts of their columns.
+type rows struct {
+	t       *iotrace.Trace
+	tables  *iotrace.Tables
+	numbers map[int64]int32 // last index of each number
+	ops     map[string]iotrace.Op
+	zones   map[string]iotrace.Zone
+	fields  [][]byte
+	column  [numCols]int // where each column is in the fields
+}
+
+func newRows(o iotrace.Options) rows {
+	t := &iotrace.Trace{Events: make([]iotrace.Event, 0, o.Events)}
+	return rows{t: t, tables: iotrace.NewTables(t), numbers: make(map[int64]int32),
+		ops: make(map[string]iotrace.Op), zones: make(map[string]iotrace.Zone)}
+}
+
 // event reads a row.
-func (c *csvReader) event() (e iotrace.Event, reason string) {
-	f := c.fields
+func (c *rows) event() (e iotrace.Event, reason string) {
+	f := func(column int) []byte { return c.fields[c.column[column]] }
 	var ok bool
-	if e.Op, ok = c.op(f[colOp]); !ok {
+	if e.Op, ok = c.op(f(colOp)); !ok {
 		return e, "the operation is unknown"
 	}
-	switch string(f[colModule]) {
-	case "POSIX":
-	case "MPIIO":
-		e.Module = iotrace.MPIIO
-	default:
-		return e, "the module is neither POSIX nor MPIIO"
+	if e.Module, ok = module(f(colModule)); !ok {
+		return e, unknownModule
 	}
-	if e.Zone, ok = c.zone(f[colZone]); !ok {
+	if e.Zone, ok = c.zone(f(colZone)); !ok {
 		return e, "the zone is unknown"
 	}
-	switch string(f[colCreate]) {
-	case "":
-	case "1":
-		e.Create = true
-	default:
+	if e.Create, ok = truth(f(colCreate)); !ok {
 		return e, "create is neither 1 nor empty"
 	}
-	if e.Rank, ok = c.rankField(f[colRank], f[colNode]); !ok {
+	if e.Rank, ok = c.rankField(f(colRank), f(colNode)); !ok {
 		return e, "invalid rank"
 	}
 	e.File = iotrace.None
-	if len(f[colFile]) > 0 {
-		e.File = c.tables.FileBytes(f[colFile])
+	if name := f(colFile); len(name) > 0 {
+		e.File = c.tables.FileBytes(name)
 	}
-	if e.Peer, ok = c.rankField(f[colPeer], f[colPeerNode]); !ok {
+	if e.Peer, ok = c.rankField(f(colPeer), f(colPeerNode)); !ok {
 		return e, "invalid peer"
 	}
-	n, ok := line.Int(f[colCheckpoint])
+	n, ok := integer(f(colCheckpoint), 0)
 	if !ok || n > math.MaxInt32 || n < 0 {
 		return e, "invalid checkpoint"
 	}
 	e.Checkpoint = int32(n)
-	n, ok = line.Int(f[colRound])
+	n, ok = integer(f(colRound), 0)
 	if !ok || n > math.MaxInt32 || n < 0 {
 		return e, "invalid round"
 	}
 	e.Round = int32(n)
-	e.Offset = iotrace.None
-	if len(f[colOffset]) > 0 {
-		if e.Offset, ok = line.Int(f[colOffset]); !ok {
-			return e, "invalid offset"
-		}
-		if e.Offset < 0 {
-			return e, "the offset is negative"
-		}
+	if e.Offset, ok = integer(f(colOffset), iotrace.None); !ok {
+		return e, "invalid offset"
 	}
-	if e.Bytes, ok = line.Int(f[colBytes]); !ok {
+	if e.Offset < 0 && !absent(f(colOffset)) {
+		return e, "the offset is negative"
+	}
+	if e.Bytes, ok = integer(f(colBytes), 0); !ok {
 		return e, "invalid bytes"
 	}
-	if e.Start, ok = line.Int(f[colStart]); !ok {
+	if e.Start, ok = integer(f(colStart), 0); !ok || absent(f(colStart)) {
 		return e, "invalid start"
 	}
-	if e.Start < 0 && !c.tagged { // ckpt itself may record events before the origin
-		return e, "the start is negative"
-	}
-	if e.End, ok = line.Int(f[colEnd]); !ok {
+	if e.End, ok = integer(f(colEnd), 0); !ok || absent(f(colEnd)) {
 		return e, "invalid end"
 	}
 	if err := e.Check(len(c.t.Ranks), len(c.t.Files)); err != nil {
@@ -78,10 +82,61 @@ func (c *csvReader) event() (e iotrace.Event, reason string) {
 	return e, ""
 }
 
+const unknownModule = "unknown module (want POSIX, MPIIO or STDIO)"
+
+func module(name []byte) (m iotrace.Module, ok bool) {
+	switch string(name) {
+	case "POSIX", "":
+		return iotrace.POSIX, true
+	case "MPIIO":
+		return iotrace.MPIIO, true
+	case "STDIO":
+		return iotrace.STDIO, true
+	}
+	return 0, false
+}
+
+// absent reports whether a number is not there, in the words of pandas and DuckDB too.
+func absent(b []byte) bool {
+	switch string(b) {
+	case "", "NaN", "nan", "<NA>", "NULL", "null":
+		return true
+	}
+	return false
+}
+
+// integer reads a whole number, or returns another one if it is absent. Programs that
+// keep numbers as fractions write 5.0 or 5e3.
+func integer(b []byte, other int64) (int64, bool) {
+	if n, ok := line.Int(b); ok {
+		return n, true
+	}
+	if absent(b) {
+		return other, true
+	}
+	const exact = 1 << 53 // a float64 has all whole numbers up to it
+	x, err := strconv.ParseFloat(string(b), 64)
+	if err != nil || x != math.Trunc(x) || math.Abs(x) > exact {
+		return 0, false
+	}
+	return int64(x), true
+}
+
+// truth reads a yes or no.
+func truth(b []byte) (yes, ok bool) {
+	switch string(b) {
+	case "1", "1.0", "true", "True", "TRUE":
+		return true, true
+	case "0", "0.0", "false", "False", "FALSE":
+		return false, true
+	}
+	return false, absent(b)
+}
+
 // op and zone remember the last value, so that equal text need not become a string
 // each time.
 
-func (c *csvReader) op(name []byte) (iotrace.Op, bool) {
+func (c *rows) op(name []byte) (iotrace.Op, bool) {
 	if op, ok := c.ops[string(name)]; ok {
 		return op, true
 	}
@@ -92,7 +147,7 @@ func (c *csvReader) op(name []byte) (iotrace.Op, bool) {
 	return op, err == nil
 }
 
-func (c *csvReader) zone(name []byte) (iotrace.Zone, bool) {
+func (c *rows) zone(name []byte) (iotrace.Zone, bool) {
 	if z, ok := c.zones[string(name)]; ok {
 		return z, true
 	}
@@ -103,13 +158,23 @@ func (c *csvReader) zone(name []byte) (iotrace.Zone, bool) {
 	return z, err == nil
 }
 
-func (c *csvReader) rankField(number, node []byte) (int32, bool) {
-	if len(number) == 0 {
-		return iotrace.None, len(node) == 0
+func (c *rows) rankField(number, node []byte) (int32, bool) {
+	if absent(number) {
+		return iotrace.None, absent(node)
 	}
-	n, ok := line.Int(number)
+	n, ok := integer(number, 0)
 	if !ok {
 		return 0, false
 	}
 	return c.rank(n, node), true
+}
+
+func (c *rows) rank(number int64, node []byte) int32 {
+	// Most numbers have one node.
+	if i, ok := c.numbers[number]; ok && c.t.Ranks[i].Node == string(node) {
+		return i
+	}
+	i := c.tables.Rank(iotrace.Rank{Rank: int(number), Node: string(node)})
+	c.numbers[number] = i
+	return i
 }

@@ -4,26 +4,19 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"ckpt/iotrace"
 	"ckpt/iotrace/line"
 )
 
-// ReadCSV reads the output of WriteCSV. With Lenient it skips bad lines and notes them
+// ReadCSV reads the output of WriteCSV and WriteRows, and rows of them that another
+// program has chosen, ordered or written anew. With Lenient it skips bad lines and notes them
 // in the report, and returns the events of a truncated text.
 func ReadCSV(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
-	t := &iotrace.Trace{Events: make([]iotrace.Event, 0, o.Events)}
-	c := &csvReader{
-		in:      line.NewReader(r),
-		o:       o,
-		rep:     &iotrace.Report{},
-		t:       t,
-		tables:  iotrace.NewTables(t),
-		numbers: make(map[int64]int32),
-		ops:     make(map[string]iotrace.Op),
-		zones:   make(map[string]iotrace.Zone),
-	}
+	c := &csvReader{rows: newRows(o), in: line.NewReader(r), o: o, rep: &iotrace.Report{}}
 	if f := iotrace.Detect(c.in.Head()); f != iotrace.FormatCSV {
 		return nil, c.rep, iotrace.WrongFormat(c.in.Head(), iotrace.FormatCSV)
 	}
@@ -41,23 +34,19 @@ func ReadCSV(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, e
 }
 
 type csvReader struct {
-	in      *line.Reader
-	o       iotrace.Options
-	rep     *iotrace.Report
-	t       *iotrace.Trace
-	tables  *iotrace.Tables
-	numbers map[int64]int32 // last index of each number
-	ops     map[string]iotrace.Op
-	zones   map[string]iotrace.Zone
+	rows
+	in  *line.Reader
+	o   iotrace.Options
+	rep *iotrace.Report
 
-	first   int64 // line at which the record begins
-	fields  [][]byte
+	first   int64  // line at which the record begins
+	width   int    // fields of a line; the column of those that are missing
 	joined  []byte // a record that spans lines
 	plain   []byte // its fields without quotes
 	tagged  bool   // the text began with #ckpt-trace
 	columns bool   // the header line was seen
 	ended   bool   // the end line was seen
-	rows    int64
+	count   int64  // of rows
 }
 
 func (c *csvReader) run() error {
@@ -72,7 +61,7 @@ func (c *csvReader) run() error {
 		switch reason := c.record(); {
 		case reason == "":
 		case c.o.Lenient && c.columns && !c.ended:
-			c.rep.Note(c.first, string(bytes.Join(c.fields, []byte(","))), reason)
+			c.rep.Note(c.first, string(bytes.Join(c.fields[:min(len(c.fields), c.width)], []byte(","))), reason)
 		default:
 			e := c.in.Errorf("%s", reason)
 			e.Line = c.first
@@ -97,20 +86,44 @@ func (c *csvReader) record() (reason string) {
 	case len(f[0]) > 0 && f[0][0] == '#':
 		return c.about(string(f[0]), f[1:])
 	case !c.columns:
-		if string(bytes.Join(f, []byte(","))) != csvColumns {
-			return "the columns are not " + csvColumns
-		}
-		c.columns = true
-		return ""
-	case len(f) != numCols:
+		return c.header(f)
+	case len(f) != c.width:
 		return "the line has not as many fields as there are columns"
 	}
-	c.rows++
+	c.fields = append(f, nil) // for the columns that are missing
+	c.count++
 	e, reason := c.event()
 	if reason == "" {
 		c.t.Events = append(c.t.Events, e)
 	}
 	return reason
+}
+
+// header finds the columns by their names. Others are passed over.
+func (c *csvReader) header(f [][]byte) string {
+	c.width = len(f)
+	for i := range c.column {
+		c.column[i] = len(f)
+	}
+	names := strings.Split(csvColumns, ",")
+	for at, name := range f {
+		name = bytes.TrimSpace(bytes.TrimPrefix(name, []byte("\ufeff")))
+		i := slices.Index(names, string(name))
+		if i < 0 {
+			continue
+		}
+		if c.column[i] < len(f) {
+			return "column " + names[i] + " is there twice"
+		}
+		c.column[i] = at
+	}
+	for _, i := range []int{colOp, colStart, colEnd} {
+		if c.column[i] == len(f) {
+			return "column " + names[i] + " is missing"
+		}
+	}
+	c.columns = true
+	return ""
 }
 
 // about handles a line about the whole trace.
@@ -158,20 +171,10 @@ func (c *csvReader) about(what string, f [][]byte) string {
 		}
 	case "#end":
 		n, ok := line.Int(f[0])
-		if !ok || n != c.rows {
+		if !ok || n != c.count {
 			return "the number of events is not what the end says"
 		}
 		c.ended = true
 	}
 	return ""
-}
-
-func (c *csvReader) rank(number int64, node []byte) int32 {
-	// Most numbers have one node.
-	if i, ok := c.numbers[number]; ok && c.t.Ranks[i].Node == string(node) {
-		return i
-	}
-	i := c.tables.Rank(iotrace.Rank{Rank: int(number), Node: string(node)})
-	c.numbers[number] = i
-	return i
 }

@@ -14,6 +14,9 @@ func (c *csvReader) next() error {
 		l, err = c.in.Next()
 	}
 	c.first = c.in.Number()
+	if c.first == 1 {
+		l = bytes.TrimPrefix(l, []byte("\ufeff")) // of spreadsheets
+	}
 	if err != nil {
 		return err
 	}

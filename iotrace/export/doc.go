@@ -10,10 +10,11 @@
 //
 // # Promises
 //
-//   - CSV and Parquet return exactly the trace that was written.
+//   - CSV with comments and Parquet return exactly the trace that was written, CSV
+//     without its counters and other lists.
 //   - All writers stream: beyond the trace they need memory for its ranks and files,
 //     and Chrome for the operations under way at one moment.
-//   - Errors in a CSV are *iotrace.FormatError values with the line.
+//   - Errors in CSV and JSON lines are *iotrace.FormatError values with the line.
 //
 // # CSV
 //
@@ -31,12 +32,15 @@
 //	write,POSIX,data,…                    one for each event, in order of start
 //	#end,COUNT                            how many events there are
 //
-// A CSV that begins with the names of the columns and has none of the other lines can
-// be read as well. Its ranks and files are those that occur. The columns:
+// WriteRows leaves the lines with # out. A CSV that begins with the names of the columns
+// is read by these names: in any order, with columns that are missing (all but op,
+// start_ns and end_ns may be) or unknown, with any of the rows, with whole numbers
+// written as fractions, with true for 1 and NaN for nothing. Its ranks and files are
+// those that occur. The columns:
 //
 //	op          open, read, write, sync, seek, stat, truncate, rename, unlink,
 //	            close, mmap, gather, lock-wait, encode, barrier
-//	module      POSIX or MPIIO
+//	module      POSIX, MPIIO or STDIO
 //	zone        library, data, shared, iobuffer, or empty
 //	create      1 if an open made the file, else empty
 //	rank        number of the rank or process, and
@@ -56,7 +60,23 @@
 // Each line is an object with a type: first a "trace" with job, source, origin and the
 // counts of ranks, files and events, then an "event" for each event, with the columns
 // of the CSV as members. Members that would be empty are left out, and so are
-// checkpoint 0, round 0 and module POSIX.
+// checkpoint 0, round 0 and module POSIX. Reading takes any of the objects, on one line
+// or several, also with null, with whole numbers written as fractions, and with members
+// that are unknown. Where a line begins with { an object begins, so that a broken one
+// does not take the next one with it.
+//
+// Between the two are a "striping" and a "renaming" for each of the trace, a "rank" for
+// each rank, and a "counters" for each file, rank and interface. Its numbers have the
+// names of the fields of iotrace.Counters, as in max_read_time_ns, read_sizes_1m_4m (of
+// Darshan's bins), common_1_size and slowest_rank; those that nobody counted are left
+// out.
+//
+// # CSV of counters
+//
+// WriteCounters writes the same numbers as a table: file, module, rank, node, then the
+// names above. An empty rank is the sum of all ranks. There is no reader for it: the
+// rows have no place for the number of ranks, the run time and the stripes, which the
+// analysis needs.
 //
 // # Parquet
 //
@@ -95,10 +115,11 @@
 //
 // # Chrome trace
 //
-// The JSON object format of the Trace Event format, for chrome://tracing and
-// ui.perfetto.dev. Each rank is a process, named with its node. Its threads, numbered
-// across processes, are lanes: two slices in a lane never overlap unless one contains
-// the other. Times are microseconds since the first event. A counter has the bytes per
-// second read and written, in a thousand samples over the trace. Each barrier has
-// flows from the rank that came last to the others.
+// The JSON object format of the Trace Event format, for ui.perfetto.dev,
+// chrome://tracing and speedscope. Each rank is a process, named with its node. Its
+// threads, numbered across processes, are lanes: two slices in a lane never overlap
+// unless one contains the other. Times are microseconds since the first event, rounded
+// down to 1/8 µs, which viewers add up without an error. A counter has the bytes per
+// second read and written, in a thousand samples over the trace. Each barrier has flows
+// from the rank that came last to the others.
 package export

@@ -22,7 +22,33 @@ func WriteJSON(w io.Writer, t *iotrace.Trace) error {
 	b = member(b, "ranks", int64(len(t.Ranks)))
 	b = member(b, "files", int64(len(t.Files)))
 	b = member(b, "events", int64(len(t.Events)))
+	if len(t.Counters) > 0 {
+		b = member(b, "counters", int64(len(t.Counters)))
+	}
+	if t.Runtime > 0 {
+		b = strconv.AppendFloat(append(b, `,"run_time_s":`...), t.Runtime.Seconds(), 'f', -1, 64)
+	}
+	if len(t.Warnings) > 0 {
+		b = appendValue(append(b, `,"warnings":`...), t.Warnings)
+	}
+	if len(t.Properties) > 0 {
+		b = appendValue(append(b, `,"properties":`...), t.Properties)
+	}
 	bw.Write(append(b, "}\n"...))
+	for i := range t.Striping {
+		bw.Write(append(appendValue(b[:0], newStriping(t, &t.Striping[i])), '\n'))
+	}
+	for _, r := range t.Renames {
+		bw.Write(append(appendValue(b[:0], newRenaming(t, r)), '\n'))
+	}
+	for _, r := range t.Ranks { // also those that do nothing
+		b = appendRank(append(b[:0], `{"type":"rank"`...), r)
+		bw.Write(append(b, "}\n"...))
+	}
+	for i := range t.Counters {
+		b = appendCounters(b[:0], t, &t.Counters[i])
+		bw.Write(append(b, '\n'))
+	}
 	nodes := make([]string, len(t.Ranks))
 	for i, r := range t.Ranks {
 		nodes[i] = string(appendJSON(nil, r.Node))
@@ -84,10 +110,12 @@ func member(b []byte, name string, n int64) []byte {
 }
 
 // appendJSON appends a quoted string. Bytes that are not UTF-8 become U+FFFD.
-func appendJSON(b []byte, s string) []byte {
-	q, err := json.Marshal(s)
+func appendJSON(b []byte, s string) []byte { return appendValue(b, s) }
+
+func appendValue(b []byte, v any) []byte {
+	q, err := json.Marshal(v)
 	if err != nil {
-		return append(b, `""`...) // strings can always be marshalled
+		return append(b, "null"...) // strings, and structs of them and numbers, always can be
 	}
 	return append(b, q...)
 }

@@ -31,10 +31,10 @@ func TestJSON(t *testing.T) {
 	if diff := cmp.Diff(want, head); diff != "" {
 		t.Error(diff)
 	}
-	if len(lines) != len(tr.Events)+1 {
+	if len(lines) != 1+len(tr.Ranks)+len(tr.Events) {
 		t.Fatalf("%d lines", len(lines))
 	}
-	for i, l := range lines[1:] {
+	for i, l := range lines[1+len(tr.Ranks):] {
 		type line struct {
 			Type, Op, Module, Zone, Node, File string
 			PeerNode                           string `json:"peer_node"`

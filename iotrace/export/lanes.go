@@ -43,7 +43,7 @@ type bandwidth struct {
 const samples = 1000
 
 func newBandwidth(from, to int64) *bandwidth {
-	width := max((to-from)/samples+1, 1000) // no finer than the unit of the format
+	width := max(((to-from)/samples/grid+1)*grid, 1000) // no finer than the unit of the format
 	n := (to-from)/width + 1
 	return &bandwidth{from: from, width: width, read: make([]float64, n), write: make([]float64, n),
 		readStep: make([]float64, n+1), writeStep: make([]float64, n+1)}

@@ -73,7 +73,9 @@ const (
 // WriteParquet writes a valid trace as Parquet.
 func WriteParquet(w io.Writer, t *iotrace.Trace) error {
 	var tables bytes.Buffer
-	if err := iotrace.WriteTrace(&tables, &iotrace.Trace{Job: t.Job, Source: t.Source, Origin: t.Origin, Ranks: t.Ranks, Files: t.Files}); err != nil {
+	about := *t
+	about.Events = nil
+	if err := iotrace.WriteTrace(&tables, &about); err != nil {
 		return err
 	}
 	pw, err := newParquetWriter(w, base64.StdEncoding.EncodeToString(tables.Bytes()))

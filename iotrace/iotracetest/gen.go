@@ -178,7 +178,7 @@ func anyEvent(t *rapid.T, ranks, files int) iotrace.Event {
 	}
 	e := iotrace.Event{
 		Op:         iotrace.Op(rapid.IntRange(int(iotrace.Open), int(iotrace.Barrier)).Draw(t, "op")),
-		Module:     iotrace.Module(rapid.IntRange(0, 1).Draw(t, "module")),
+		Module:     iotrace.Module(rapid.IntRange(0, 2).Draw(t, "module")),
 		Zone:       iotrace.Zone(rapid.Uint8().Draw(t, "zone")),
 		Create:     rapid.Bool().Draw(t, "create"),
 		Rank:       index(ranks, "rank"),

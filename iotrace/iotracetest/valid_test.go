@@ -30,7 +30,7 @@ func TestValid(t *testing.T) {
 		"has no name":                func(t *iotrace.Trace) { t.Files = append(t.Files, "") },
 		`node "a" is listed twice`:   func(t *iotrace.Trace) { t.Ranks[1].Node = "a" },
 		"event 1: op(0)":             func(t *iotrace.Trace) { t.Events[1].Op = 0 },
-		"module(2) is unknown":       func(t *iotrace.Trace) { t.Events[0].Module = 2 },
+		"module(3) is unknown":       func(t *iotrace.Trace) { t.Events[0].Module = 3 },
 		"rank 2 of 2":                func(t *iotrace.Trace) { t.Events[0].Rank = 2 },
 		"rank -2 of 2":               func(t *iotrace.Trace) { t.Events[0].Rank = -2 },
 		"file 1 of 1":                func(t *iotrace.Trace) { t.Events[0].File = 1 },

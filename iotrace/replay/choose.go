@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"context"
 	"maps"
 	"slices"
 
@@ -25,8 +26,8 @@ func (l leftOuts) list() []LeftOut {
 }
 
 // choose returns the trace with the events to replay, in the same order, and counts
-// the others.
-func choose(t *iotrace.Trace) (*iotrace.Trace, leftOuts) {
+// the others. The events are a copy, or if the caller allows it the same memory.
+func choose(ctx context.Context, t *iotrace.Trace, inPlace bool) (*iotrace.Trace, leftOuts, error) {
 	left := make(leftOuts)
 	posix := make([]bool, len(t.Files)) // files with POSIX reads and writes
 	for i := range t.Events {
@@ -35,8 +36,16 @@ func choose(t *iotrace.Trace) (*iotrace.Trace, leftOuts) {
 		}
 	}
 	out := &iotrace.Trace{Job: t.Job, Source: t.Source, Origin: t.Origin, Ranks: t.Ranks, Files: t.Files}
+	if inPlace {
+		out.Events = t.Events[:0]
+	} else {
+		out.Events = make([]iotrace.Event, 0, len(t.Events))
+	}
 	nobody := int32(iotrace.None)
 	for i := range t.Events {
+		if i%(1<<16) == 0 && ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
 		e := t.Events[i]
 		e.Peer = iotrace.None // only gathers have one
 		switch {
@@ -64,5 +73,5 @@ func choose(t *iotrace.Trace) (*iotrace.Trace, leftOuts) {
 		}
 		out.Events = append(out.Events, e)
 	}
-	return out, left
+	return out, left, nil
 }

@@ -40,6 +40,26 @@ func TestNames(t *testing.T) {
 	})
 }
 
+// An access is a read or write at a moment.
+type access struct {
+	extent
+	at    int64
+	write bool
+}
+
+// unwritten returns what a plan of these requests has to fill.
+func unwritten(list []access) []extent {
+	p, ops := new(plan), make([]int32, len(list))
+	for i, a := range list {
+		e := iotrace.Event{Op: iotrace.Read, Offset: a.off, Bytes: a.end - a.off, Start: a.at, End: a.at}
+		if a.write {
+			e.Op = iotrace.Write
+		}
+		p.events, ops[i] = append(p.events, e), int32(i)
+	}
+	return p.unwritten(ops)
+}
+
 // TestFill: what is read before it is written is there, and nothing else.
 func TestFill(t *testing.T) {
 	r := func(at, off, end int64) access { return access{extent{off, end}, at, false} }

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"ckpt/iotrace"
@@ -12,94 +11,78 @@ import (
 type extent struct{ off, end int64 }
 
 // fill finds the bytes that the trace reads before it writes them. Files with such
-// bytes are prepared, even if the trace creates them.
+// bytes are prepared, even if the trace creates them. It takes one file after the
+// other, since the lists of one may be longer than the rest of the plan.
 func (p *plan) fill() {
-	reads := make([]bool, len(p.files))
-	for i := range p.ops {
-		if o := &p.ops[i]; o.Op == iotrace.Read && o.Bytes > 0 {
-			reads[o.file] = true
-		}
-	}
-	lists := make(map[int32][]access)
-	for i := range p.ops {
-		o := &p.ops[i]
-		if !o.Op.Data() || o.Bytes == 0 || !reads[o.file] {
+	for file, ops := range p.byFile {
+		if !slices.ContainsFunc(ops, func(i int32) bool { return p.events[i].Op == iotrace.Read && p.events[i].Bytes > 0 }) {
 			continue
 		}
-		at := o.End // written bytes exist from the end of the write
-		if o.Op == iotrace.Read {
-			at = o.Start
-		}
-		lists[o.file] = append(lists[o.file], access{extent{o.Offset, o.Offset + o.Bytes}, at, o.Op == iotrace.Write})
-	}
-	for file, list := range lists {
 		f := &p.files[file]
-		f.fill = unwritten(list)
+		f.fill = p.unwritten(ops)
 		f.prepared = f.prepared || len(f.fill) > 0
 	}
 }
 
-type access struct {
-	extent
-	at    int64
-	write bool
-}
-
 // unwritten returns the extents that are read before they are written, in order.
-func unwritten(list []access) []extent {
-	var edges []int64
-	for _, a := range list {
-		edges = append(edges, a.off, a.end)
+// Written bytes exist from the end of the write.
+func (p *plan) unwritten(ops []int32) []extent {
+	data := make([]int32, 0, len(ops))
+	for _, i := range ops {
+		if e := &p.events[i]; e.Op.Data() && e.Bytes > 0 {
+			data = append(data, i)
+		}
+	}
+	edges := make([]int64, 0, 2*len(data))
+	for _, i := range data {
+		e := &p.events[i]
+		edges = append(edges, e.Offset, e.Offset+e.Bytes)
 	}
 	slices.Sort(edges)
-	edges = slices.Compact(edges)
-	written, read := newPainting(edges), newPainting(edges)
-	slices.SortStableFunc(list, func(a, b access) int { return cmp.Compare(a.at, b.at) })
-	for _, a := range list {
-		if a.write {
-			written.paint(a)
-		} else {
-			read.paint(a)
+	touched := newPainting(slices.Clip(slices.Compact(edges)))
+	at := func(i int32) int64 {
+		if e := &p.events[i]; e.Op == iotrace.Write {
+			return e.End
 		}
+		return p.events[i].Start
 	}
-	var out []extent
-	for i := 0; i+1 < len(edges); i++ {
-		if read.first[i] == math.MaxInt64 || read.first[i] >= written.first[i] {
-			continue
+	order := func(i int32) int { // of those at the same time, writes are first
+		if p.events[i].Op == iotrace.Write {
+			return 0
 		}
-		if n := len(out); n > 0 && out[n-1].end == edges[i] {
-			out[n-1].end = edges[i+1]
-			continue
-		}
-		out = append(out, extent{edges[i], edges[i+1]})
+		return 1
 	}
-	return out
+	slices.SortFunc(data, func(i, j int32) int { return cmp.Or(cmp.Compare(at(i), at(j)), order(i)-order(j), cmp.Compare(i, j)) })
+	for _, i := range data {
+		e := &p.events[i]
+		touched.paint(extent{e.Offset, e.Offset + e.Bytes}, e.Op == iotrace.Read)
+	}
+	return touched.read()
 }
 
-// A painting records when each stretch between two edges was first touched, if it is
+// A painting records how each stretch between two edges was touched first, if it is
 // painted in order of time. Each stretch is painted once: next skips painted stretches
 // (union-find).
 type painting struct {
 	edges []int64
-	first []int64
+	reads []uint64 // a bit of each stretch: a read touched it first
 	next  []int32
 }
 
 func newPainting(edges []int64) *painting {
-	p := &painting{edges, make([]int64, len(edges)), make([]int32, len(edges)+1)}
-	for i := range p.first {
-		p.first[i] = math.MaxInt64
-	}
+	p := &painting{edges, make([]uint64, len(edges)/64+1), make([]int32, len(edges)+1)}
 	for i := range p.next {
 		p.next[i] = int32(i)
 	}
 	return p
 }
 
-func (p *painting) paint(a access) {
-	i, _ := slices.BinarySearch(p.edges, a.off)
-	for i := p.blank(int32(i)); int(i) < len(p.edges) && p.edges[i] < a.end; i = p.blank(i) {
-		p.first[i] = a.at
+func (p *painting) paint(x extent, read bool) {
+	i, _ := slices.BinarySearch(p.edges, x.off)
+	for i := p.blank(int32(i)); int(i) < len(p.edges) && p.edges[i] < x.end; i = p.blank(i) {
+		if read {
+			p.reads[i/64] |= 1 << (i % 64)
+		}
 		p.next[i] = i + 1
 	}
 }
@@ -111,4 +94,19 @@ func (p *painting) blank(i int32) int32 {
 		i = p.next[i]
 	}
 	return i
+}
+
+// read returns the stretches that a read touched first, those that touch as one.
+func (p *painting) read() (out []extent) {
+	for i := 0; i+1 < len(p.edges); i++ {
+		if p.reads[i/64]&(1<<(i%64)) == 0 {
+			continue
+		}
+		if n := len(out); n > 0 && out[n-1].end == p.edges[i] {
+			out[n-1].end = p.edges[i+1]
+			continue
+		}
+		out = append(out, extent{p.edges[i], p.edges[i+1]})
+	}
+	return out
 }

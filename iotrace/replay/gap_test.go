@@ -54,8 +54,8 @@ func TestGaps(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newMemFS()
 				m.busy = func() { time.Sleep(2 * time.Millisecond) }
-				chosen, _ := choose(tr)
-				p, err := newPlan(chosen)
+				kept, _ := chosen(tr)
+				p, err := newPlan(context.Background(), kept)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -70,7 +70,8 @@ func TestGaps(t *testing.T) {
 				for _, s := range c.want {
 					want[s]++
 				}
-				for _, o := range p.ops {
+				for i := range p.events {
+					o := p.op(int32(i))
 					got[fmt.Sprintf("%d %s %d-%d", o.Rank, o.Op, o.begin/1e6, o.end/1e6)]++
 				}
 				if diff := cmp.Diff(want, got); diff != "" {
@@ -95,7 +96,7 @@ func TestOversleep(t *testing.T) {
 		for i := range int64(9) {
 			tr.Events = append(tr.Events, ms(0, iotrace.Write, 3*i, 3*i+1)) // 2 ms in between
 		}
-		p, err := newPlan(tr)
+		p, err := newPlan(context.Background(), tr)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +108,7 @@ func TestOversleep(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []int64
-		for _, o := range p.ops { // writes take no time here: they are due every 2 ms
+		for _, o := range p.planned { // writes take no time here: they are due every 2 ms
 			got = append(got, o.begin/1e6)
 		}
 		if diff := cmp.Diff([]int64{0, 5, 5, 9, 9, 13, 13, 17, 17}, got); diff != "" {

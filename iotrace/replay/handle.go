@@ -38,44 +38,46 @@ const (
 // Darshan and for inherited descriptors. After a file was removed, or renamed and
 // created again, its name refers to another file, and ranks that had it open continue
 // with the old file.
-func (p *plan) name(t *iotrace.Trace) error {
-	n := &naming{plan: p, names: flatten(t.Files), current: make([]int32, len(t.Files)), again: make([]int, len(t.Files)),
-		ended: make([]ending, len(t.Files)), open: make(map[holder][]int32), at: make(map[holder]int64)}
+func (p *plan) name(files []string) error {
+	n := &naming{plan: p, names: flatten(files), current: make([]int32, len(files)), again: make([]int, len(files)),
+		ended: make([]ending, len(files)), open: make(map[holder][]int32), at: make(map[holder]int64)}
 	for i := range n.current {
 		n.current[i] = iotrace.None
 	}
-	for i := range p.ops {
-		o := &p.ops[i]
+	for i := range p.events {
+		o := p.op(int32(i))
 		if o.File == iotrace.None {
 			continue
 		}
-		n.one(o)
+		file := n.one(o)
 		if o.Offset > math.MaxInt64-o.Bytes {
-			return optionError("%s %s: %d bytes at offset %d, where the one before ended, end beyond what a file can hold", o.Op, t.Files[o.File], o.Bytes, o.Offset)
+			return optionError("%s %s: %d bytes at offset %d, where the one before ended, end beyond what a file can hold", o.Op, files[o.File], o.Bytes, o.Offset)
 		}
+		o.File = file
 	}
 	return nil
 }
 
-func (n *naming) one(o *op) {
+// one returns the planned file of an operation.
+func (n *naming) one(o op) (file int32) {
 	h := holder{o.Rank, o.File}
 	handles := n.open[h]
 	switch o.Op {
 	case iotrace.Open:
-		o.file = n.file(o)
-		o.handle = n.handle(o.file)
+		file = n.file(o)
+		o.handle = n.handle(file)
 		n.open[h] = append(handles, o.handle)
 		n.at[h] = 0
-		return
+		return file
 	case iotrace.Stat, iotrace.Rename, iotrace.Unlink:
-		o.file = n.file(o)
+		file = n.file(o)
 		switch o.Op {
 		case iotrace.Rename:
 			n.ended[o.File] = renamed
 		case iotrace.Unlink:
 			n.ended[o.File] = removed
 		}
-		return
+		return file
 	}
 	if len(handles) == 0 {
 		o.opens = true
@@ -83,7 +85,7 @@ func (n *naming) one(o *op) {
 		n.open[h] = handles
 	}
 	o.handle = handles[len(handles)-1]
-	o.file = n.handles[o.handle]
+	file = n.handles[o.handle]
 	switch o.Op {
 	case iotrace.Close:
 		n.open[h] = handles[:len(handles)-1]
@@ -91,7 +93,7 @@ func (n *naming) one(o *op) {
 		n.at[h] = max(o.Offset, 0)
 		o.Offset = n.at[h]
 	case iotrace.Truncate:
-		n.end[o.file] = o.Bytes
+		n.end[file] = o.Bytes
 	case iotrace.Read:
 		if o.Offset == iotrace.None {
 			o.Offset = n.at[h]
@@ -99,17 +101,18 @@ func (n *naming) one(o *op) {
 		n.at[h] = endOf(o)
 	case iotrace.Write:
 		if o.Offset == iotrace.None {
-			o.Offset = n.end[o.file] // appended
+			o.Offset = n.end[file] // appended
 		}
 		n.at[h] = endOf(o)
-		n.end[o.file] = max(n.end[o.file], n.at[h])
+		n.end[file] = max(n.end[file], n.at[h])
 	}
+	return file
 }
 
-func endOf(o *op) int64 { return o.Offset + min(o.Bytes, math.MaxInt64-o.Offset) }
+func endOf(o op) int64 { return o.Offset + min(o.Bytes, math.MaxInt64-o.Offset) }
 
 // file returns the file under the name of an operation.
-func (n *naming) file(o *op) int32 {
+func (n *naming) file(o op) int32 {
 	made := o.Op == iotrace.Open && o.Create
 	if n.current[o.File] == iotrace.None || n.ended[o.File] == removed || n.ended[o.File] == renamed && made {
 		name := n.names[o.File]

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -84,8 +85,8 @@ func TestLayouts(t *testing.T) {
 		}},
 	} {
 		t.Run(fmt.Sprintf("%s %d", c.layout, c.aggregators), func(t *testing.T) {
-			chosen, left := choose(simple())
-			got, err := relayout(chosen, c.layout, c.aggregators, left)
+			kept, left := chosen(simple())
+			got, err := relayout(kept, c.layout, c.aggregators, left)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,8 +102,8 @@ func TestLayouts(t *testing.T) {
 				}
 				at += i
 			}
-			if sum(got) != sum(chosen) {
-				t.Errorf("%d bytes, want %d", sum(got), sum(chosen))
+			if sum(got) != sum(kept) {
+				t.Errorf("%d bytes, want %d", sum(got), sum(kept))
 			}
 		})
 	}
@@ -131,8 +132,8 @@ func TestLayoutsMoveTheSame(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			chosen, _ := choose(tr)
-			want, err := scale(chosen, ranks)
+			kept, _ := chosen(tr)
+			want, err := scale(context.Background(), kept, ranks)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,7 @@ type memFS struct {
 	open   int   // files
 	limit  int   // of them; 0: any number
 	room   int64 // bytes that may be written; negative: any number
+	free   int64 // reported as free; negative: any number
 	calls  int   // operations so far
 	fail   func(call int, op, name string) error
 	log    []string // of operations, if it is not nil
@@ -35,7 +37,14 @@ type memNode struct {
 }
 
 func newMemFS() *memFS {
-	return &memFS{nodes: map[string]*memNode{"/": {dir: true}}, room: -1}
+	return &memFS{nodes: map[string]*memNode{"/": {dir: true}}, room: -1, free: -1}
+}
+
+func (m *memFS) Free(string) (int64, error) {
+	if m.free < 0 {
+		return math.MaxInt64, nil
+	}
+	return m.free, nil
 }
 
 // do is the beginning of every operation; the caller has to unlock.

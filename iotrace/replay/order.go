@@ -32,33 +32,21 @@ func before(ends []moment, start int64, index int32) int32 {
 // truncation and end. Reads, truncations and ends wait for everything that had ended
 // before.
 func (p *plan) order() {
-	uses := make([][]int32, len(p.files))
-	shared := make([]bool, len(p.files))
-	for i := range p.ops {
-		f := p.ops[i].file
-		if f == iotrace.None {
-			continue
-		}
-		if len(uses[f]) > 0 && p.ops[uses[f][0]].Rank != p.ops[i].Rank {
-			shared[f] = true
-		}
-		uses[f] = append(uses[f], int32(i))
-	}
-	for f, ops := range uses {
-		if !shared[f] {
+	for f, ops := range p.byFile {
+		if !p.shared(ops) {
 			continue
 		}
 		p.files[f].gate = newGate(len(ops))
 		ends := make([]moment, len(ops))
 		for k, i := range ops {
-			ends[k] = moment{p.ops[i].End, i, i}
+			ends[k] = moment{p.events[i].End, i, i}
 		}
 		sortMoments(ends)
 		// turn returns how many of the first k must finish before any other operation:
 		// those up to the last one that created, truncated or ended the file.
 		turn := make([]int32, len(ends)+1)
 		for k, m := range ends {
-			o := &p.ops[m.what]
+			o := p.op(m.what)
 			o.place = int32(k)
 			turn[k+1] = turn[k]
 			switch o.Op {
@@ -71,7 +59,7 @@ func (p *plan) order() {
 			}
 		}
 		for _, i := range ops {
-			o := &p.ops[i]
+			o := p.op(i)
 			o.need = before(ends, o.Start, i)
 			switch o.Op {
 			case iotrace.Read, iotrace.Truncate, iotrace.Rename, iotrace.Unlink:
@@ -80,4 +68,9 @@ func (p *plan) order() {
 			}
 		}
 	}
+}
+
+// shared reports whether several ranks do the operations.
+func (p *plan) shared(ops []int32) bool {
+	return slices.ContainsFunc(ops, func(i int32) bool { return p.events[i].Rank != p.events[ops[0]].Rank })
 }

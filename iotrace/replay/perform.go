@@ -145,8 +145,8 @@ func (h *handle) close() error {
 }
 
 // perform performs, times and records one operation.
-func (r *running) perform(ctx context.Context, i int32) (err error) {
-	o := &r.p.ops[i]
+func (r *running) perform(ctx context.Context, i int32, began chan<- struct{}) (err error) {
+	o := r.p.op(i)
 	if o.opens {
 		if _, err := r.openHandle(o, func() {}); err != nil {
 			return r.failed(o, "open", err)
@@ -156,7 +156,13 @@ func (r *running) perform(ctx context.Context, i int32) (err error) {
 		}
 		r.opens.Add(1)
 	}
-	begin := func() { r.begin(o) }
+	begin := func() {
+		o.begin = r.since()
+		if began != nil { // the rank waits only for the start
+			close(began)
+			began = nil
+		}
+	}
 	created := false
 	switch o.Op {
 	case iotrace.Barrier:
@@ -169,9 +175,9 @@ func (r *running) perform(ctx context.Context, i int32) (err error) {
 	case iotrace.Open:
 		created, err = r.openHandle(o, begin)
 	case iotrace.Stat:
-		err = r.files[o.file].stat(r, o.file, begin)
+		err = r.files[o.File].stat(r, o.File, begin)
 	case iotrace.Rename, iotrace.Unlink:
-		err = r.files[o.file].away(r, o.file, o.Op, begin)
+		err = r.files[o.File].away(r, o.File, o.Op, begin)
 	default:
 		h := &r.handles[o.handle]
 		if err := await(ctx, h.ready); err != nil {
@@ -202,26 +208,16 @@ func (r *running) perform(ctx context.Context, i int32) (err error) {
 	return nil
 }
 
-// begin takes the start time of an operation, and releases the rank if it waits only
-// for the start.
-func (r *running) begin(o *op) {
-	o.begin = r.since()
-	if o.began != nil {
-		close(o.began)
-		o.began = nil
-	}
-}
-
 // openHandle opens the file of an operation.
-func (r *running) openHandle(o *op, begin func()) (created bool, err error) {
+func (r *running) openHandle(o op, begin func()) (created bool, err error) {
 	h := &r.handles[o.handle]
-	h.openFile, created, err = r.files[o.file].open(r, o.file, begin)
+	h.openFile, created, err = r.files[o.File].open(r, o.File, begin)
 	return created, err
 }
 
 // offer makes an opened handle available to others. Opening for O_DIRECT is not timed,
 // because the trace opens once.
-func (r *running) offer(o *op) error {
+func (r *running) offer(o op) error {
 	h := &r.handles[o.handle]
 	if r.o.Direct {
 		var err error
@@ -238,7 +234,7 @@ func (r *running) offer(o *op) error {
 }
 
 // use performs an operation on an open file.
-func (r *running) use(h *handle, o *op, begin func()) error {
+func (r *running) use(h *handle, o op, begin func()) error {
 	f := h.openFile
 	if h.direct != nil && o.Op.Data() && o.Offset%page == 0 && o.Bytes%page == 0 && o.Bytes > 0 {
 		f = h.direct
@@ -248,14 +244,15 @@ func (r *running) use(h *handle, o *op, begin func()) error {
 	switch o.Op {
 	case iotrace.Write:
 		err := r.write(f, o.Bytes, o.Offset, o.Rank)
-		o.moved = o.Bytes // or everything failed
 		r.progress.add(o.Bytes)
 		return err
 	case iotrace.Read:
 		n, err := r.read(f, o.Bytes, o.Offset)
-		o.moved = n
 		r.missed.Add(o.Bytes - n)
 		r.progress.add(o.Bytes)
+		if err == nil {
+			o.Bytes = n // fewer at the end of a file
+		}
 		return err
 	case iotrace.Sync:
 		return f.Sync()
@@ -269,10 +266,10 @@ func (r *running) use(h *handle, o *op, begin func()) error {
 }
 
 // failed adds the names to an error.
-func (r *running) failed(o *op, what string, err error) error {
+func (r *running) failed(o op, what string, err error) error {
 	e := new(Error)
 	if !errors.As(err, &e) {
-		e = &Error{Op: what, Path: r.path(o.file), Offset: iotrace.None, Bytes: o.Bytes, Err: err}
+		e = &Error{Op: what, Path: r.path(o.File), Offset: iotrace.None, Bytes: o.Bytes, Err: err}
 		if o.Op.Data() && what == o.Op.String() {
 			e.Offset = o.Offset
 		}
@@ -281,18 +278,15 @@ func (r *running) failed(o *op, what string, err error) error {
 	return e
 }
 
-func (r *running) record(o *op, created bool) {
+func (r *running) record(o op, created bool) {
 	rec := r.o.Recorder
 	if rec == nil {
 		return
 	}
-	e := o.Event
+	e := *o.Event
 	e.Rank, e.Create = r.recorded.ranks[o.Rank], created
-	if o.Op.Data() {
-		e.Bytes = o.moved
-	}
-	if o.file != iotrace.None {
-		e.File = r.recorded.files[o.file]
+	if o.File != iotrace.None {
+		e.File = r.recorded.files[o.File]
 	}
 	base := rec.Since(r.start)
 	e.Start, e.End = base+o.begin, base+o.end

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"context"
 	"math"
 
 	"ckpt/iotrace"
@@ -8,15 +9,20 @@ import (
 
 // A plan has the operations of a replay.
 //
-// Operations wait only for operations with a smaller index in ops. In that order
+// It takes about 100 bytes for each, the events included: 64 million operations have
+// to fit into memory. So an event is there once, and each list is made in its length.
+//
+// Operations wait only for operations with a smaller index. In that order
 // nothing would ever wait, so there is no deadlock.
 type plan struct {
 	ranks   []iotrace.Rank
 	files   []plannedFile
-	ops     []op
-	byRank  [][]int32 // indices into ops
-	handles []int32   // the file of each
-	first   int64     // start of the trace
+	events  []iotrace.Event // of the plan's own; File is an index into files
+	planned []planned       // beside each event
+	byRank  [][]int32       // indices into events
+	byFile  [][]int32       // likewise
+	handles []int32         // the file of each
+	first   int64           // start of the trace
 
 	meetings []meetingPlan
 	refused  int64 // barriers that contradict the times
@@ -25,10 +31,17 @@ type plan struct {
 	largest, most int64  // largest request, and most operations at a time
 }
 
-// An op is one operation, with its times in the replay.
+// An op is one operation.
 type op struct {
-	iotrace.Event
-	file   int32 // in plan.files; iotrace.None for a barrier
+	*iotrace.Event
+	*planned
+}
+
+// op returns the operation of an index.
+func (p *plan) op(i int32) op { return op{&p.events[i], &p.planned[i]} }
+
+// planned is what a plan adds to an event, and its times in the replay.
+type planned struct {
 	handle int32 // in plan.handles; iotrace.None if not needed
 	opens  bool  // the trace has no open; the replay opens the handle first
 	place  int32 // in the file's gate
@@ -36,9 +49,7 @@ type op struct {
 	part   int32
 	// meeting is the barrier, or iotrace.None if it is ignored.
 	meeting    int32
-	begin, end int64         // ns since the replay began
-	moved      int64         // bytes moved; fewer than asked for at the end of a file
-	began      chan struct{} // closed when it begins, if the rank does not wait for its end
+	begin, end int64 // ns since the replay began
 }
 
 // A plannedFile is a file of the trace, or the next file under its name after it was
@@ -61,31 +72,54 @@ type part struct {
 	need  int32 // how many parts in that order must end first
 }
 
-// newPlan plans a trace that choose, scale and relayout have prepared.
-func newPlan(t *iotrace.Trace) (*plan, error) {
+// newPlan plans a trace that choose, scale and relayout have prepared. The events
+// become those of the plan.
+func newPlan(ctx context.Context, t *iotrace.Trace) (*plan, error) {
 	if len(t.Events) > maxEvents {
 		return nil, optionError("the trace has %d operations; more than %d are not replayed", len(t.Events), maxEvents)
 	}
-	p := &plan{ranks: t.Ranks, ops: make([]op, len(t.Events)), byRank: make([][]int32, len(t.Ranks))}
-	for i := range t.Events {
-		e := t.Events[i]
-		if i == 0 {
-			p.first = e.Start
-		}
-		p.ops[i] = op{Event: e, file: iotrace.None, handle: iotrace.None, part: iotrace.None, meeting: iotrace.None}
-		p.byRank[e.Rank] = append(p.byRank[e.Rank], int32(i))
-		if e.Op.Data() {
+	p := &plan{ranks: t.Ranks, events: t.Events, planned: make([]planned, len(t.Events)), first: t.Events[0].Start}
+	for i := range p.events {
+		p.planned[i] = planned{handle: iotrace.None, part: iotrace.None, meeting: iotrace.None}
+		if e := &p.events[i]; e.Op.Data() {
 			p.largest = max(p.largest, e.Bytes)
 		}
 	}
-	if err := p.name(t); err != nil {
+	p.byRank = lists(len(p.ranks), p.events, func(e *iotrace.Event) int32 { return e.Rank })
+	if err := p.name(t.Files); err != nil {
 		return nil, err
 	}
-	p.order()
-	p.meet()
-	p.divide()
-	p.fill()
+	p.byFile = lists(len(p.files), p.events, func(e *iotrace.Event) int32 { return e.File })
+	for _, step := range []func(){p.order, p.meet, p.divide, p.fill} {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		step()
+	}
 	return p, p.limit()
+}
+
+// lists returns the indices of the events of each of n keys. All lists share the
+// memory of one.
+func lists(n int, events []iotrace.Event, key func(*iotrace.Event) int32) [][]int32 {
+	counts := make([]int, n)
+	all := 0
+	for i := range events {
+		if k := key(&events[i]); k != iotrace.None {
+			counts[k]++
+			all++
+		}
+	}
+	memory, out := make([]int32, all), make([][]int32, n)
+	for k, c := range counts {
+		out[k], memory = memory[:0:c], memory[c:]
+	}
+	for i := range events {
+		if k := key(&events[i]); k != iotrace.None {
+			out[k] = append(out[k], int32(i))
+		}
+	}
+	return out
 }
 
 // maxAtOnce bounds concurrent operations: each is a thread, and the runtime of Go has
@@ -99,7 +133,7 @@ func (p *plan) limit() error {
 		var most int64
 		var ends []int64 // of operations under way
 		for _, i := range ops {
-			o := &p.ops[i]
+			o := p.op(i)
 			keep := ends[:0]
 			for _, end := range ends {
 				if end > o.Start {
@@ -133,7 +167,7 @@ func (p *plan) meet() {
 	for _, ops := range p.byRank {
 		n := 0
 		for k, i := range ops {
-			if p.ops[i].Op != iotrace.Barrier {
+			if p.events[i].Op != iotrace.Barrier {
 				continue
 			}
 			if n == len(barriers) {
@@ -143,9 +177,9 @@ func (p *plan) meet() {
 			n++
 			b.parties = append(b.parties, i)
 			b.last = max(b.last, i)
-			b.end = min(b.end, p.ops[i].End)
+			b.end = min(b.end, p.events[i].End)
 			for _, next := range ops[k+1:] {
-				if p.ops[next].Start >= p.ops[i].End {
+				if p.events[next].Start >= p.events[i].End {
 					b.after = min(b.after, next)
 					break
 				}
@@ -153,12 +187,12 @@ func (p *plan) meet() {
 		}
 	}
 	for _, b := range barriers {
-		if b.end < p.ops[b.last].Start || b.after < b.last {
+		if b.end < p.events[b.last].Start || b.after < b.last {
 			p.refused++ // a rank continued before all had arrived
 			continue
 		}
 		for _, i := range b.parties {
-			p.ops[i].meeting = int32(len(p.meetings))
+			p.planned[i].meeting = int32(len(p.meetings))
 		}
 		p.meetings = append(p.meetings, meetingPlan{len(b.parties), b.last})
 	}
@@ -174,8 +208,8 @@ type meetingPlan struct {
 func (p *plan) divide() {
 	for _, ops := range p.byRank {
 		for k, i := range ops {
-			o := &p.ops[i]
-			if k == 0 || o.Checkpoint != p.ops[ops[k-1]].Checkpoint {
+			o := p.op(i)
+			if k == 0 || o.Checkpoint != p.events[ops[k-1]].Checkpoint {
 				p.parts = append(p.parts, part{first: i, end: math.MinInt64})
 			}
 			o.part = int32(len(p.parts) - 1)
@@ -198,6 +232,6 @@ func (p *plan) divide() {
 	}
 	for i := range p.parts {
 		x := &p.parts[i]
-		x.need = before(ends, p.ops[x.first].Start, x.first)
+		x.need = before(ends, p.events[x.first].Start, x.first)
 	}
 }

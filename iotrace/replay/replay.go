@@ -23,6 +23,8 @@ type Options struct {
 	// for that number of ranks. AtMost, if not 0, bounds it, and so does half of the
 	// free space.
 	Bytes, AtMost int64
+	// ScaleBytes multiplies all offsets and lengths; 0 is 1. Not together with Bytes.
+	ScaleBytes float64
 	// Layout decides which files the writes go to; by default those of the trace.
 	Layout Layout
 	// Aggregators is the number of writers for the layout Aggregated; 0 is one for
@@ -37,6 +39,8 @@ type Options struct {
 	Overwrite bool
 	// Keep keeps the files.
 	Keep bool
+	// Consume allows Run to overwrite the events of the trace. It spares a copy.
+	Consume bool
 	// Seed of the bytes that are written.
 	Seed uint64
 
@@ -47,6 +51,9 @@ type Options struct {
 	// Progress, if not nil, is called with the bytes moved so far and in all,
 	// preparations included. Calls do not overlap.
 	Progress func(done, total int64)
+	// Planned, if not nil, is called before the first file is made. Planning takes
+	// seconds for a large trace.
+	Planned func()
 
 	fs    vfs.FS // replaced in tests
 	clock clock  // likewise
@@ -55,12 +62,18 @@ type Options struct {
 // Run replays a valid trace. The result is complete only without an error. Run removes
 // its files in either case.
 func Run(ctx context.Context, t *iotrace.Trace, o Options) (*Result, error) {
-	p, res, err := prepared(t, &o)
+	p, res, err := prepared(ctx, t, &o)
 	if err != nil {
 		return nil, err
 	}
 	r := newRunning(p, &o)
+	if o.Planned != nil {
+		o.Planned()
+	}
 	madeDir, err := r.directory()
+	if err == nil {
+		err = r.fits()
+	}
 	if err == nil {
 		err = r.prepare(ctx)
 	}
@@ -80,9 +93,9 @@ func Run(ctx context.Context, t *iotrace.Trace, o Options) (*Result, error) {
 
 // volume returns the bytes that a replay moves to prepare, write and read.
 func (p *plan) volume() (sum int64) {
-	for i := range p.ops {
-		if p.ops[i].Op.Data() {
-			sum += p.ops[i].Bytes
+	for i := range p.events {
+		if e := &p.events[i]; e.Op.Data() {
+			sum += e.Bytes
 		}
 	}
 	for _, f := range p.files {
@@ -94,7 +107,7 @@ func (p *plan) volume() (sum int64) {
 }
 
 // prepared checks the options and plans the replay.
-func prepared(t *iotrace.Trace, o *Options) (*plan, *Result, error) {
+func prepared(ctx context.Context, t *iotrace.Trace, o *Options) (*plan, *Result, error) {
 	switch {
 	case o.Dir == "":
 		return nil, nil, optionError("the directory of the replay has no name")
@@ -110,42 +123,54 @@ func prepared(t *iotrace.Trace, o *Options) (*plan, *Result, error) {
 	if o.clock == nil {
 		o.clock = systemClock{}
 	}
-	chosen, left := choose(t)
+	chosen, left, err := choose(ctx, t, o.Consume)
+	if err != nil {
+		return nil, nil, err
+	}
 	if len(chosen.Events) == 0 {
 		return nil, nil, optionError("the trace has no operations on files")
 	}
-	scaled, err := scale(chosen, o.Ranks)
+	// The times are taken now: the next steps may overwrite the events.
+	res := new(Result)
+	res.traced(chosen)
+	scaled, err := scale(ctx, chosen, o.Ranks)
 	if err != nil {
 		return nil, nil, err
 	}
-	sized, err := o.resized(scaled)
-	if err != nil {
+	if o.ScaleBytes != 0 {
+		if err := scaleBytes(scaled, o.ScaleBytes); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := o.resize(scaled); err != nil {
 		return nil, nil, err
 	}
-	laid, err := relayout(sized, o.Layout, o.Aggregators, left)
+	laid, err := relayout(scaled, o.Layout, o.Aggregators, left)
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(laid.Events) == 0 {
 		return nil, nil, optionError("nothing of the trace is left for %d ranks", o.Ranks)
 	}
-	p, err := newPlan(laid)
+	p, err := newPlan(ctx, laid)
 	if err != nil {
 		return nil, nil, err
 	}
-	res := &Result{Dir: o.Dir, Wanted: o.Bytes, Layout: o.Layout, Direct: o.Direct, Gaps: o.KeepGaps, LeftOut: left.list(), RefusedBarriers: p.refused}
-	res.traced(chosen)
+	res.Dir, res.Wanted, res.Layout, res.Direct, res.Gaps = o.Dir, o.Bytes, o.Layout, o.Direct, o.KeepGaps
+	res.LeftOut, res.RefusedBarriers = left.list(), p.refused
 	return p, res, nil
 }
 
-// resized returns the trace with the bytes that the options ask for, as far as they
-// may be written.
-func (o *Options) resized(t *iotrace.Trace) (*iotrace.Trace, error) {
+// resize gives the trace the bytes that the options ask for, as far as they may be
+// written.
+func (o *Options) resize(t *iotrace.Trace) error {
 	switch {
 	case o.Bytes < 0 || o.AtMost < 0:
-		return nil, optionError("%d bytes, at most %d: want positive numbers", o.Bytes, o.AtMost)
+		return optionError("%d bytes, at most %d: want positive numbers", o.Bytes, o.AtMost)
+	case o.Bytes != 0 && o.ScaleBytes != 0:
+		return optionError("the bytes are given, and a factor for them: want one of both")
 	case o.Bytes == 0 && o.AtMost == 0:
-		return t, nil
+		return nil
 	case o.Bytes == 0:
 		o.Bytes = volumeOf(t)
 	}
@@ -158,7 +183,7 @@ func (o *Options) resized(t *iotrace.Trace) (*iotrace.Trace, error) {
 		}
 		free, err := o.fs.Free(dir)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		bytes = min(bytes, max(1, free/2))
 	}

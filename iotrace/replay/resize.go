@@ -17,12 +17,12 @@ const (
 	mostBytes    = 1 << 50
 )
 
-// resize returns the trace of a job that writes another number of bytes: large
+// resize makes the trace that of a job that writes another number of bytes: large
 // requests grow or shrink alike, small ones keep their size, and everything behind
-// them in a file moves.
-func resize(t *iotrace.Trace, bytes int64) (*iotrace.Trace, error) {
+// them in a file moves. It changes the events in place.
+func resize(t *iotrace.Trace, bytes int64) error {
 	if bytes < 1 || bytes > mostBytes {
-		return nil, optionError("%d bytes: want a number from 1 to %d", bytes, int64(mostBytes))
+		return optionError("%d bytes: want a number from 1 to %d", bytes, int64(mostBytes))
 	}
 	least := int64(largeRequest)
 	maps := stretches(t, least)
@@ -34,23 +34,21 @@ func resize(t *iotrace.Trace, bytes int64) (*iotrace.Trace, error) {
 	}
 	switch {
 	case large == 0:
-		return nil, optionError("%d bytes: the trace writes none", bytes)
+		return optionError("%d bytes: the trace writes none", bytes)
 	case bytes <= small:
-		return nil, optionError("%d bytes: requests below %d bytes alone write %d", bytes, least, small)
+		return optionError("%d bytes: requests below %d bytes alone write %d", bytes, least, small)
 	}
 	factor := float64(bytes-small) / float64(large)
 	for i := range maps {
 		maps[i].scale(factor)
 	}
-	out := *t
-	out.Events = slices.Clone(t.Events)
-	for i := range out.Events {
-		e := &out.Events[i]
+	for i := range t.Events {
+		e := &t.Events[i]
 		if e.File != iotrace.None {
 			maps[e.File].move(e)
 		}
 	}
-	return &out, nil
+	return nil
 }
 
 // volumeOf returns the bytes that a trace writes.

@@ -79,40 +79,37 @@ func (s Side) Rate() float64 {
 	return float64(s.BytesWritten+s.BytesRead) / s.Busy
 }
 
-// An interval is the time of an operation.
-type interval struct {
-	op         iotrace.Op
-	rank, file int32
-	bytes      int64
-	begin, end int64
-}
-
 // traced adds the times of the trace.
 func (res *Result) traced(t *iotrace.Trace) {
-	list := make([]interval, len(t.Events))
+	s := newSummation()
 	for i := range t.Events {
 		e := &t.Events[i]
-		list[i] = interval{e.Op, e.Rank, e.File, e.Bytes, e.Start, e.End}
+		s.add(e, e.Start, e.End)
 	}
-	sums := res.Traced.sum(list)
+	res.Traced = s.side()
 	for op := iotrace.Open; op.Valid(); op++ {
-		if sums[op].Count > 0 {
-			res.Operations = append(res.Operations, Operation{Op: op.String(), Traced: sums[op]})
+		if s.sums[op].Count > 0 {
+			res.Operations = append(res.Operations, Operation{Op: op.String(), Traced: s.sums[op]})
 		}
 	}
 }
 
 // measured adds the times of the replay.
 func (res *Result) measured(r *running) {
-	list := make([]interval, len(r.p.ops))
-	for i := range r.p.ops {
-		o := &r.p.ops[i]
-		list[i] = interval{o.Op, o.Rank, o.file, o.moved, o.begin, o.end}
+	order := make([]int32, len(r.p.planned))
+	for i := range order {
+		order[i] = int32(i)
 	}
-	sums := res.Replayed.sum(list)
+	slices.SortFunc(order, func(i, j int32) int { return cmp.Compare(r.p.planned[i].begin, r.p.planned[j].begin) })
+	s := newSummation()
+	for _, i := range order {
+		x := &r.p.planned[i]
+		s.add(&r.p.events[i], x.begin, x.end)
+	}
+	res.Replayed = s.side()
 	var out []Operation
 	for op := iotrace.Open; op.Valid(); op++ {
-		x := Operation{Op: op.String(), Replayed: sums[op]}
+		x := Operation{Op: op.String(), Replayed: s.sums[op]}
 		if i := slices.IndexFunc(res.Operations, func(o Operation) bool { return o.Op == x.Op }); i >= 0 {
 			x.Traced = res.Operations[i].Traced
 		}
@@ -128,65 +125,4 @@ func (res *Result) measured(r *running) {
 	}
 	res.PreparedBytes, res.Opens = r.preparedBytes, r.opens.Load()
 	res.DirectRequests, res.MissingBytes = r.direct.Load(), r.missed.Load()
-}
-
-// sum adds up one side.
-func (s *Side) sum(list []interval) (sums [iotrace.Barrier + 1]Sum) {
-	slices.SortFunc(list, func(a, b interval) int { return cmp.Compare(a.begin, b.begin) })
-	ranks, files := make(map[int32]bool), make(map[int32]bool)
-	var first, last, busyUntil, busy int64
-	for i, x := range list {
-		ranks[x.rank] = true
-		if x.file != iotrace.None {
-			files[x.file] = true
-		}
-		c := &sums[x.op]
-		c.Count++
-		c.Time += float64(x.end-x.begin) / 1e9
-		switch x.op {
-		case iotrace.Read:
-			s.BytesRead += x.bytes
-			c.Bytes += x.bytes
-		case iotrace.Write:
-			s.BytesWritten += x.bytes
-			c.Bytes += x.bytes
-		}
-		if i == 0 {
-			first, last, busyUntil = x.begin, x.end, x.begin
-		}
-		last = max(last, x.end)
-		if x.op != iotrace.Barrier && x.end > busyUntil {
-			busy += x.end - max(x.begin, busyUntil)
-			busyUntil = x.end
-		}
-	}
-	s.Processes, s.Files, s.Operations = len(ranks), len(files), int64(len(list))
-	s.Wall, s.Busy = float64(last-first)/1e9, float64(busy)/1e9
-	s.AtOnce = atOnce(list)
-	return sums
-}
-
-// atOnce returns the largest number of overlapping intervals, sorted by begin.
-func atOnce(list []interval) int64 {
-	ends := make([]int64, 0, len(list))
-	for _, x := range list {
-		if x.op != iotrace.Barrier {
-			ends = append(ends, x.end)
-		}
-	}
-	slices.Sort(ends)
-	var most, now int64
-	k := 0
-	for _, x := range list {
-		if x.op == iotrace.Barrier {
-			continue
-		}
-		for k < len(ends) && ends[k] <= x.begin {
-			k++
-			now--
-		}
-		now++
-		most = max(most, now)
-	}
-	return most
 }

@@ -44,8 +44,8 @@ func newRunning(p *plan, o *Options) *running {
 	for i := range r.handles {
 		r.handles[i] = handle{ready: make(chan struct{}), idle: make(chan struct{})}
 	}
-	for i := range p.ops {
-		x := &p.ops[i]
+	for i := range p.events {
+		x := p.op(int32(i))
 		switch {
 		case x.handle == iotrace.None || x.Op == iotrace.Open:
 		case x.Op == iotrace.Close:
@@ -110,12 +110,12 @@ func (r *running) rank(ctx context.Context, stop func(error), ops []int32) error
 	x := &rankRun{running: r, traced: r.p.first}
 	defer x.all.Wait()
 	for k, i := range ops {
-		o := &r.p.ops[i]
+		o := r.p.op(i)
 		if err := x.turn(ctx, i); err != nil {
 			return err
 		}
-		if k+1 == len(ops) || r.p.ops[ops[k+1]].Start >= o.End {
-			if err := r.do(ctx, i); err != nil {
+		if k+1 == len(ops) || r.p.events[ops[k+1]].Start >= o.End {
+			if err := r.do(ctx, i, nil); err != nil {
 				return err
 			}
 			x.moment(o.End, o.end)
@@ -124,10 +124,9 @@ func (r *running) rank(ctx context.Context, stop func(error), ops []int32) error
 		f := flight{i, make(chan struct{})}
 		x.flights = append(x.flights, f)
 		began := make(chan struct{})
-		o.began = began
 		x.all.Go(func() {
 			defer close(f.ended)
-			if err := r.do(ctx, i); err != nil {
+			if err := r.do(ctx, i, began); err != nil {
 				stop(err)
 			}
 		})
@@ -151,7 +150,7 @@ func (x *rankRun) turn(ctx context.Context, i int32) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	o := &x.p.ops[i]
+	o := x.p.op(i)
 	if err := x.landed(ctx, o.Start); err != nil {
 		return err
 	}
@@ -160,8 +159,8 @@ func (x *rankRun) turn(ctx context.Context, i int32) error {
 			return err
 		}
 	}
-	if o.file != iotrace.None {
-		if g := x.p.files[o.file].gate; g != nil {
+	if o.File != iotrace.None {
+		if g := x.p.files[o.File].gate; g != nil {
 			if err := g.wait(ctx, o.need); err != nil {
 				return err
 			}
@@ -174,7 +173,7 @@ func (x *rankRun) turn(ctx context.Context, i int32) error {
 }
 
 // gap sleeps until the time before an operation has passed.
-func (x *rankRun) gap(ctx context.Context, o *op) error {
+func (x *rankRun) gap(ctx context.Context, o op) error {
 	due, now := x.real+o.Start-x.traced-x.late, x.since()
 	if now >= due {
 		x.late = min(x.late, now-due)
@@ -189,7 +188,7 @@ func (x *rankRun) gap(ctx context.Context, o *op) error {
 func (x *rankRun) landed(ctx context.Context, by int64) error {
 	keep := x.flights[:0]
 	for _, f := range x.flights {
-		o := &x.p.ops[f.op]
+		o := x.p.op(f.op)
 		if o.End > by {
 			keep = append(keep, f)
 			continue
@@ -206,14 +205,15 @@ func (x *rankRun) landed(ctx context.Context, by int64) error {
 	return nil
 }
 
-// do performs operation i and marks it as done.
-func (r *running) do(ctx context.Context, i int32) error {
-	o := &r.p.ops[i]
-	if err := r.perform(ctx, i); err != nil {
+// do performs operation i and marks it as done. It closes began, if that is not nil,
+// when the operation begins.
+func (r *running) do(ctx context.Context, i int32, began chan<- struct{}) error {
+	o := r.p.op(i)
+	if err := r.perform(ctx, i, began); err != nil {
 		return err
 	}
-	if o.file != iotrace.None {
-		if g := r.p.files[o.file].gate; g != nil {
+	if o.File != iotrace.None {
+		if g := r.p.files[o.File].gate; g != nil {
 			g.finish(o.place)
 		}
 	}

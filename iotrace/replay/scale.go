@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"math/bits"
@@ -24,7 +25,7 @@ const maxEvents = 1 << 26
 // Each copy of a rank has its own copy of a file that one rank uses alone, with the
 // number of the new rank in its name (rename.go). In shared files, spread.go computes
 // the offsets of copies.
-func scale(t *iotrace.Trace, n int) (*iotrace.Trace, error) {
+func scale(ctx context.Context, t *iotrace.Trace, n int) (*iotrace.Trace, error) {
 	workers := workersOf(t)
 	k := len(workers)
 	switch {
@@ -52,6 +53,9 @@ func scale(t *iotrace.Trace, n int) (*iotrace.Trace, error) {
 		return nil, err
 	}
 	for i := range t.Events {
+		if i%(1<<16) == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		e := &t.Events[i]
 		p := s.position[e.Rank]
 		if p < 0 {

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -17,8 +18,8 @@ import (
 
 func scaled(tb testing.TB, t *iotrace.Trace, n int) *iotrace.Trace {
 	tb.Helper()
-	chosen, _ := choose(t)
-	out, err := scale(chosen, n)
+	kept, _ := chosen(t)
+	out, err := scale(context.Background(), kept, n)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -297,8 +298,8 @@ func TestScaleRefused(t *testing.T) {
 		t *iotrace.Trace
 		n int
 	}{"operations": {tr, 1 << 30}, "offset": {far, 4}, "no ranks": {nobody, 2}} {
-		chosen, _ := choose(c.t)
-		if _, err := scale(chosen, c.n); err == nil {
+		kept, _ := chosen(c.t)
+		if _, err := scale(context.Background(), kept, c.n); err == nil {
 			t.Errorf("%s: no error", name)
 		} else if _, ok := err.(*OptionError); !ok {
 			t.Errorf("%s: %v", name, err)

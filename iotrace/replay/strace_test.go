@@ -75,8 +75,8 @@ func TestStrace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			chosen, _ := choose(tr)
-			want, got := requests(chosen, ""), requests(seen, filepath.Join(dir, "try"))
+			kept, _ := chosen(tr)
+			want, got := requests(kept, ""), requests(seen, filepath.Join(dir, "try"))
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}

@@ -126,12 +126,13 @@ func (c *canvas) point(command byte, p vg.Point) {
 }
 
 func (c *canvas) trace(p vg.Path) {
+	var from vg.Point // of a line
 	for _, comp := range p {
 		switch comp.Type {
 		case vg.MoveComp:
 			c.point('M', comp.Pos)
 		case vg.LineComp:
-			c.point('L', comp.Pos)
+			c.lineTo(from, comp.Pos)
 		case vg.CloseComp:
 			c.path.WriteByte('Z')
 		case vg.ArcComp:
@@ -149,6 +150,21 @@ func (c *canvas) trace(p vg.Path) {
 		case vg.CurveComp:
 			c.point('L', comp.Pos)
 		}
+		from = comp.Pos
+	}
+}
+
+// lineTo appends a line, a level or upright one in short.
+func (c *canvas) lineTo(from, to vg.Point) {
+	x, y := c.place(to)
+	x0, y0 := c.place(from)
+	switch b := c.path.AvailableBuffer(); {
+	case y == y0:
+		c.path.Write(number(append(b, 'H'), x))
+	case x == x0:
+		c.path.Write(number(append(b, 'V'), y))
+	default:
+		c.point('L', to)
 	}
 }
 

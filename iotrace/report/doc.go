@@ -3,11 +3,13 @@
 //
 //	r := analyze.Analyze(trace, analyze.Options{})
 //	err := report.Draw(file, report.Offsets, "svg", trace, r, "")      // or png; of all files
-//	err := report.HTML(w, trace, r, nil)
+//	err := report.HTML(w, trace, r, "", nil)
 //
 // The plots are those of León's thesis: request size and offset against the order of
 // operations (Figures 3.5, 3.14-3.17), offset against time by rank (Figure 5.10),
-// bandwidth over time, and a histogram of request sizes in Darshan's bins. Requests
+// bandwidth over time, and a histogram of request sizes in Darshan's bins. A heatmap has
+// the bytes by rank and time; other plots show a rank's operations by file, the balance
+// of the ranks, and MPI-IO beside POSIX. Requests
 // that would cover each other are drawn once. If too many are left, the grid becomes
 // coarser.
 //
@@ -17,7 +19,7 @@
 //     choice of light or dark, and can be printed. Text from the trace is escaped;
 //     control characters and bytes that are not UTF-8 are replaced.
 //   - The same trace gives the same bytes.
-//   - The size of a plot is bounded for any number of events. A page takes about 80
+//   - The size of a plot is bounded for any number of events. A page takes about 100
 //     kB for a trace of a few files, and is bounded too.
 //   - Any trace can be drawn, even an empty one.
 //

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -33,10 +34,14 @@ const (
 )
 
 // Plots returns all plots.
-func Plots() []Plot { return []Plot{Sizes, Offsets, SpaceTime, Bandwidth, Histogram} }
+func Plots() []Plot {
+	return append([]Plot{Sizes, Offsets, SpaceTime, Bandwidth, Histogram}, surveyed...)
+}
 
 var titles = map[Plot]string{Sizes: "Request sizes", Offsets: "Offsets", SpaceTime: "Offsets over time, by rank",
-	Bandwidth: "Bandwidth over time", Histogram: "Histogram of request sizes"}
+	Bandwidth: "Bandwidth over time", Histogram: "Histogram of request sizes",
+	Heatmap: "Bytes by rank and time", Timeline: "Timeline of a rank", Balance: "Bytes and time of each rank",
+	Layers: "MPI-IO and POSIX, by file"}
 
 const (
 	fileMarks = 6000 // of a plot in its own file
@@ -61,33 +66,54 @@ func Draw(w io.Writer, kind Plot, format string, tr *iotrace.Trace, r *analyze.R
 
 // layOut lays out a plot with about limit marks at most.
 func layOut(kind Plot, tr *iotrace.Trace, r *analyze.Report, file string, limit int) (*plot.Plot, error) {
+	of, err := selectFile(tr, r, file)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(surveyed, kind) {
+		s := newSurvey(tr, r, file, iotrace.None, false, kind)
+		if kind == Balance && s.load.empty() && r.Counted {
+			return nil, errors.New("report: " + noBalance)
+		}
+		return s.layOut(kind), nil
+	}
+	of.gather(kind)
+	return of.layOut(kind, r, limit)
+}
+
+// selectFile selects the requests to a file of a report, or to all if it is empty.
+func selectFile(tr *iotrace.Trace, r *analyze.Report, file string) (*selection, error) {
+	if file == "" {
+		return &selection{trace: tr, file: -1, activity: &r.Activity}, nil
+	}
+	i := slices.IndexFunc(r.Files, func(f analyze.File) bool { return f.Name == file })
+	if i < 0 {
+		return nil, fmt.Errorf("report: file %q: not in the trace", file)
+	}
+	return &selection{trace: tr, file: slices.Index(tr.Files, file), activity: &r.Files[i].Activity}, nil
+}
+
+// layOut lays out a plot that was gathered.
+func (s *selection) layOut(kind Plot, r *analyze.Report, limit int) (*plot.Plot, error) {
 	if !slices.Contains(Plots(), kind) {
 		return nil, fmt.Errorf("report: plot %q: there are %s", kind, join(Plots()))
 	}
-	of := &selection{trace: tr, file: -1, activity: &r.Activity}
-	if file != "" {
-		i := slices.IndexFunc(r.Files, func(f analyze.File) bool { return f.Name == file })
-		if i < 0 {
-			return nil, fmt.Errorf("report: file %q: not in the trace", file)
-		}
-		of.file, of.activity = slices.Index(tr.Files, file), &r.Files[i].Activity
-	}
 	p := figure.New(titles[kind])
-	if file != "" && kind != Bandwidth {
-		p.Title.Text += ": " + shorten(legal(file), 60)
+	if s.file >= 0 && kind != Bandwidth {
+		p.Title.Text += ": " + shorten(legal(s.trace.Files[s.file]), 60)
 	}
 	var err error
 	switch kind {
 	case Sizes:
-		of.sizes(p, limit)
+		s.sizes(p, limit)
 	case Offsets:
-		of.offsets(p, limit)
+		s.offsets(p, limit)
 	case SpaceTime:
-		of.spaceTime(p, limit)
+		s.spaceTime(p, limit)
 	case Bandwidth:
 		err = bandwidth(p, &r.Bandwidth)
 	case Histogram:
-		err = histogram(p, of.activity.Histogram)
+		err = histogram(p, s.activity.Histogram)
 	}
 	// Keep marks at the edge whole.
 	p.Y.Max += (p.Y.Max - p.Y.Min) / 25

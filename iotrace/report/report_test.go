@@ -21,6 +21,7 @@ import (
 	"ckpt/internal/figure"
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
+	"ckpt/iotrace/analyze/finding"
 	"ckpt/iotrace/synth"
 )
 
@@ -126,10 +127,10 @@ func TestHTML(t *testing.T) {
 	for name, tr := range traces(t) {
 		r := analyze.Analyze(tr, analyze.Options{})
 		var page, again bytes.Buffer
-		if err := HTML(&page, tr, r, nil); err != nil {
+		if err := HTML(&page, tr, r, "", nil); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if err := HTML(&again, tr, r, func(int64) {}); err != nil || !bytes.Equal(page.Bytes(), again.Bytes()) {
+		if err := HTML(&again, tr, r, "", func(int64) {}); err != nil || !bytes.Equal(page.Bytes(), again.Bytes()) {
 			t.Errorf("%s: not the same again", name)
 		}
 		text := page.String()
@@ -140,7 +141,7 @@ func TestHTML(t *testing.T) {
 		if m := loads.FindString(visible); m != "" {
 			t.Errorf("%s: %q in the page", name, m)
 		}
-		if n := strings.Count(text, "<svg "); n != len(Plots()) || !strings.HasSuffix(text, "</html>\n") {
+		if n := strings.Count(text, "<svg "); n != plots(r) || !strings.HasSuffix(text, "</html>\n") {
 			t.Errorf("%s: %d drawings, or no end", name, n)
 		}
 		for _, svg := range regexp.MustCompile(`(?s)<svg .*?</svg>`).FindAllString(text, -1) {
@@ -164,20 +165,55 @@ func TestHTML(t *testing.T) {
 	}
 }
 
+// TestPageSays: a page has the warnings of the trace, and says what was set apart.
+func TestPageSays(t *testing.T) {
+	tr := &iotrace.Trace{Warnings: []iotrace.Warning{{Code: "io_uring", Text: "7 requests of io_uring are <missing>."}}}
+	var page bytes.Buffer
+	if err := HTML(&page, tr, analyze.Analyze(tr, analyze.Options{}), "3 files of the system", nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"7 requests of io_uring are &lt;missing&gt;.", "set apart</dt><dd>3 files of the system"} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("no %q in the page", want)
+		}
+	}
+}
+
+// TestGain: a page says in which unit a run could be shorter.
+func TestGain(t *testing.T) {
+	seconds, share := 0.2408, 0.11
+	if got := gain(&finding.Finding{Gain: &seconds, GainShare: &share}); got != "241 ms, 11 % of the run" {
+		t.Errorf("%q", got)
+	}
+	if got := gain(new(finding.Finding)); got != "" {
+		t.Errorf("without durations: %q", got)
+	}
+}
+
+// plots returns the number of plots on a page.
+func plots(r *analyze.Report) (n int) {
+	for _, kind := range Plots() {
+		if onPage(kind, r) {
+			n++
+		}
+	}
+	return n
+}
+
 // TestNames: whatever is in names, plots are XML and pages are text.
 func TestNames(t *testing.T) {
 	const evil = "a\x1b]0;T\x07\x00\xff\xfe\x7f\u009b\uffff\r\nb<&\"'"
 	tr := &iotrace.Trace{Job: evil, Source: evil, Files: []string{evil, evil + evil},
 		Ranks: []iotrace.Rank{{Rank: 0, Node: evil}, {Rank: 1, Node: evil}, {Rank: 2, Node: evil}, {Rank: iotrace.None, Node: evil}}}
 	for i := range int64(800) { // at random, and the last rank is late
-		e := iotrace.Event{Op: iotrace.Write, Rank: int32(i % 4), Peer: iotrace.None, Offset: i * i * i * 7919 % 10007 * 4096, Bytes: 100, Start: i * 1000, End: i*1000 + 500}
+		e := iotrace.Event{Op: iotrace.Write, Rank: int32(i % 4), Peer: iotrace.None, Offset: i * i * i * 7919 % 10007 * 4096, Bytes: 100, Start: i * 1_000_000, End: i*1_000_000 + 500_000}
 		if e.Rank == 2 {
-			e.File, e.End = 1, e.End+100_000
+			e.File, e.End = 1, e.End+100_000_000
 		}
 		tr.Events = append(tr.Events, e)
 	}
 	r := analyze.Analyze(tr, analyze.Options{})
-	if len(r.Balance.Stragglers) == 0 || !slices.ContainsFunc(r.Insights, func(i analyze.Insight) bool { return i.File != "" }) {
+	if len(r.Balance.Stragglers) == 0 || !slices.ContainsFunc(r.Insights, func(i finding.Finding) bool { return i.File != "" }) {
 		t.Fatal("no name has a place in the report")
 	}
 	isText := func(s string) {
@@ -200,7 +236,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	var page bytes.Buffer
-	if err := HTML(&page, tr, r, nil); err != nil {
+	if err := HTML(&page, tr, r, "", nil); err != nil {
 		t.Fatal(err)
 	}
 	isText(page.String())

@@ -22,6 +22,10 @@ type selection struct {
 	trace    *iotrace.Trace
 	file     int
 	activity *analyze.Activity
+	// The results of gather, by plot.
+	grids  map[Plot]*grid
+	colors []color.NRGBA // of ranks
+	ranks  figure.Key
 }
 
 // requests iterates over them with their numbers. Each rank counts its requests to
@@ -32,29 +36,76 @@ func (s *selection) requests() iter.Seq2[int, *iotrace.Event] {
 	// MPI-IO requests count for files without POSIX requests.
 	posix := make([]bool, len(s.trace.Files))
 	for i := range events {
-		if e := &events[i]; e.Op.Data() && e.Module == iotrace.POSIX && uint(e.File) < uint(len(posix)) {
+		if e := &events[i]; e.Module == iotrace.POSIX && e.Op.Data() && uint(e.File) < uint(len(posix)) {
 			posix[e.File] = true
 		}
 	}
-	// Counted once, because plots iterate several times.
-	numbers := make([]int32, len(events)) // or -1
-	next := map[[2]int32]int32{}
-	for i := range events {
-		e := &events[i]
-		numbers[i] = -1
-		if !e.Op.Data() || uint(e.File) >= uint(len(posix)) || s.file >= 0 && int(e.File) != s.file ||
-			e.Module != iotrace.POSIX && posix[e.File] {
-			continue
-		}
-		stream := [2]int32{e.Rank, e.File}
-		numbers[i] = next[stream]
-		next[stream]++
-	}
 	return func(yield func(int, *iotrace.Event) bool) {
-		for i, n := range numbers {
-			if n >= 0 && !yield(int(n), &events[i]) {
+		numbers := newCounter(s.trace)
+		for i := range events {
+			e := &events[i]
+			if !e.Op.Data() || uint(e.File) >= uint(len(posix)) || s.file >= 0 && int(e.File) != s.file ||
+				e.Module != iotrace.POSIX && posix[e.File] {
+				continue
+			}
+			if !yield(numbers.next(e.Rank, e.File), e) {
 				return
 			}
+		}
+	}
+}
+
+// active returns which processes have requests. Only those matter that are no ranks.
+func (s *selection) active() []bool {
+	out := make([]bool, len(s.trace.Ranks))
+	if !slices.ContainsFunc(s.trace.Ranks, func(r iotrace.Rank) bool { return r.Rank < 0 }) {
+		return out
+	}
+	for _, e := range s.requests() {
+		if uint(e.Rank) < uint(len(out)) {
+			out[e.Rank] = true
+		}
+	}
+	return out
+}
+
+// gather prepares the plots of single requests. It passes over the events once for all.
+func (s *selection) gather(kinds ...Plot) {
+	s.grids = map[Plot]*grid{}
+	for _, k := range kinds {
+		if k == Sizes || k == Offsets || k == SpaceTime {
+			s.grids[k] = newGrid(k == Sizes)
+		}
+	}
+	if len(s.grids) == 0 {
+		return
+	}
+	sizes, offsets, spaceTime := s.grids[Sizes], s.grids[Offsets], s.grids[SpaceTime]
+	var classes []int // by rank
+	if spaceTime != nil {
+		s.colors, classes, s.ranks = rankColors(s.trace, s.active())
+	}
+	for i, e := range s.requests() {
+		x := int64(i)
+		if sizes != nil {
+			y := max(e.Bytes, 1)
+			sizes.add(place{x, y, x, y, opClass(e)})
+		}
+		if e.Offset < 0 {
+			continue
+		}
+		size := max(e.Bytes, 0)
+		start := min(e.Offset, math.MaxInt64-size) // no file is longer
+		end := start + size
+		if offsets != nil {
+			offsets.add(place{x, start, x, end, opClass(e)})
+		}
+		if spaceTime != nil {
+			class := 0
+			if uint(e.Rank) < uint(len(classes)) {
+				class = classes[e.Rank]
+			}
+			spaceTime.add(place{e.Start, start, max(e.Start, e.End), end, class})
 		}
 	}
 }
@@ -87,15 +138,7 @@ func (s *selection) key() figure.Key {
 func (s *selection) sizes(p *plot.Plot, limit int) {
 	p.X.Label.Text, p.Y.Label.Text = "request of a rank to a file, in order", "size"
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(figure.WholeTicks), plot.TickerFunc(logByteTicks)
-	requests := s.requests()
-	p.Add(newMarks(func(yield func(mark) bool) {
-		for i, e := range requests {
-			y := math.Log2(float64(max(e.Bytes, 1)))
-			if !yield(mark{float64(i), y, float64(i), y, opClass(e)}) {
-				return
-			}
-		}
-	}, opColors, limit))
+	p.Add(s.grids[Sizes].marks(whole, func(y int64) float64 { return math.Log2(float64(y)) }, opColors, limit))
 	figure.AddKey(p, s.key())
 	p.Y.Min, p.Y.Max = min(p.Y.Min, 0), max(p.Y.Max, 12)
 }
@@ -103,42 +146,18 @@ func (s *selection) sizes(p *plot.Plot, limit int) {
 func (s *selection) offsets(p *plot.Plot, limit int) {
 	p.X.Label.Text, p.Y.Label.Text = "request of a rank to a file, in order", "offset"
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(figure.WholeTicks), plot.TickerFunc(byteTicks)
-	requests := s.requests()
-	p.Add(newMarks(func(yield func(mark) bool) {
-		for i, e := range requests {
-			if y := float64(e.Offset); e.Offset >= 0 && !yield(mark{float64(i), y, float64(i), y + float64(max(e.Bytes, 0)), opClass(e)}) {
-				return
-			}
-		}
-	}, opColors, limit))
+	p.Add(s.grids[Offsets].marks(whole, whole, opColors, limit))
 	figure.AddKey(p, s.key())
 }
 
 func (s *selection) spaceTime(p *plot.Plot, limit int) {
 	p.X.Label.Text, p.Y.Label.Text = "time [s]", "offset"
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(figure.DecimalTicks), plot.TickerFunc(byteTicks)
-	requests := s.requests()
-	active := make([]bool, len(s.trace.Ranks))
-	for _, e := range requests {
-		if uint(e.Rank) < uint(len(active)) {
-			active[e.Rank] = true
-		}
-	}
-	colors, classes, k := rankColors(s.trace, active)
-	p.Add(newMarks(func(yield func(mark) bool) {
-		for _, e := range requests {
-			class := 0
-			if uint(e.Rank) < uint(len(classes)) {
-				class = classes[e.Rank]
-			}
-			y := float64(e.Offset)
-			if e.Offset >= 0 && !yield(mark{float64(e.Start) / 1e9, y, float64(max(e.Start, e.End)) / 1e9, y + float64(max(e.Bytes, 0)), class}) {
-				return
-			}
-		}
-	}, colors, limit))
-	figure.AddKey(p, k)
+	p.Add(s.grids[SpaceTime].marks(func(ns int64) float64 { return float64(ns) / 1e9 }, whole, s.colors, limit))
+	figure.AddKey(p, s.ranks)
 }
+
+func whole(n int64) float64 { return float64(n) }
 
 // rankColors returns the colours of a plot by rank, the colour of each process of the
 // trace, and their key. Colours follow the numbers of the ranks; a few ranks have a

@@ -64,7 +64,9 @@ func Files(names []string, o iotrace.Options, one func(name string) (*iotrace.Tr
 		}
 		taken[n] = true
 		for k := range unnumbered[i].Ranks {
-			unnumbered[i].Ranks[k].Rank = n
+			if r := &unnumbered[i].Ranks[k]; r.Rank != iotrace.None {
+				r.Rank = n
+			}
 		}
 	}
 	tellApart(texts)
@@ -83,6 +85,9 @@ func tellApart(texts []text) {
 	same := make(map[int]bool)
 	for i, t := range texts {
 		for _, r := range t.Ranks {
+			if r.Rank == iotrace.None {
+				continue
+			}
 			if first, ok := of[r.Rank]; !ok {
 				of[r.Rank] = i
 			} else if first != i {

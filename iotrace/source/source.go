@@ -14,15 +14,19 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"ckpt/iotrace"
+	"ckpt/iotrace/darshan"
 	"ckpt/iotrace/dxt"
 	"ckpt/iotrace/export"
 	"ckpt/iotrace/strace"
+	"ckpt/iotrace/unpack"
 )
 
-// File reads a trace file: an events file, output of strace, Darshan DXT text, or a
-// CSV or Parquet file of package export.
+// File reads a trace file: an events file, output of strace, a Darshan log or DXT text,
+// or a CSV or Parquet file of package export.
 func File(name string, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -42,18 +46,49 @@ func File(name string, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 		return nil, &iotrace.Report{}, err
 	}
 	head = head[:n]
+	if unpack.Format(head) != "" {
+		o.Events = guessLines(f, fi.Size())
+		t, rep, err := Stream(name, &progress{f, 0, o.Progress}, o)
+		if err == nil && rep.Format == iotrace.FormatCSV {
+			err = beside(strings.TrimSuffix(name, filepath.Ext(name)), t, o)
+		}
+		return t, rep, err
+	}
 	switch format := iotrace.Detect(head); format {
 	case iotrace.FormatParquet:
 		t, err := export.ReadParquet(&progressAt{f, 0, o.Progress}, fi.Size())
 		return t, &iotrace.Report{Format: format}, iotrace.Named(err, name)
+	case iotrace.FormatDarshan:
+		t, rep, err := darshan.Read(f, fi.Size(), o)
+		rep.Format = format
+		return t, rep, iotrace.Named(err, name)
 	case iotrace.FormatEvents:
 		o.Events = iotrace.Expect(f)
-	case iotrace.FormatCSV, iotrace.FormatDXT, iotrace.FormatStrace:
+	case iotrace.FormatCSV, iotrace.FormatDXT, iotrace.FormatJSONLines, iotrace.FormatStrace:
 		if o.Events, err = countLines(f); err != nil {
 			return nil, &iotrace.Report{}, iotrace.Named(err, name)
 		}
 	}
-	return read(name, head, &progress{f, 0, o.Progress}, o)
+	t, rep, err := read(name, head, &progress{f, 0, o.Progress}, o)
+	if err == nil && rep.Format == iotrace.FormatCSV {
+		err = beside(name, t, o)
+	}
+	return t, rep, err
+}
+
+// beside adds what the file beside a CSV says of its trace, if there is such a file and
+// the CSV does not describe itself.
+func beside(name string, t *iotrace.Trace, o iotrace.Options) error {
+	name += ".meta.json"
+	f, err := os.Open(name)
+	if err != nil || t.Source != "" || t.Job != "" {
+		return nil //nolint:nilerr // a CSV needs none
+	}
+	defer f.Close()
+	if err := export.ReadMeta(f, t); err != nil && !o.Lenient {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
 }
 
 // A progress reports the bytes read.
@@ -86,16 +121,21 @@ func (p *progressAt) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// Stream reads a trace from a pipe or similar. The name is for errors. Parquet needs a
-// file.
+// Stream reads a trace from a pipe or similar, which may be packed. The name is for
+// errors. Parquet needs a file.
 func Stream(name string, r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
-	br := bufio.NewReaderSize(r, iotrace.HeadBytes)
+	whole := unpack.NewReader(r)
+	defer whole.Close()
+	br := bufio.NewReaderSize(whole, iotrace.HeadBytes)
 	head, err := br.Peek(iotrace.HeadBytes)
-	if err != nil && err != io.EOF {
+	if err != nil && err != io.EOF && len(head) == 0 {
 		return nil, &iotrace.Report{}, iotrace.Named(err, name)
 	}
 	return read(name, head, br, o)
 }
+
+// mostLog bounds a Darshan log that is not in a file, and so is kept in memory.
+const mostLog = 512 << 20
 
 func read(name string, head []byte, r io.Reader, o iotrace.Options) (t *iotrace.Trace, rep *iotrace.Report, err error) {
 	format := iotrace.Detect(head)
@@ -108,9 +148,23 @@ func read(name string, head []byte, r io.Reader, o iotrace.Options) (t *iotrace.
 		t, rep, err = dxt.Read(r, o)
 	case iotrace.FormatCSV:
 		t, rep, err = export.ReadCSV(r, o)
+	case iotrace.FormatJSONLines:
+		t, rep, err = export.ReadJSON(r, o)
+	case iotrace.FormatDarshan: // small beside its trace
+		var b []byte
+		rep = &iotrace.Report{}
+		if b, err = io.ReadAll(io.LimitReader(r, mostLog+1)); len(b) > mostLog {
+			err = &iotrace.FormatError{Offset: mostLog, Reason: "this Darshan log is too long for a pipe: unpack it to a file"}
+		}
+		if err == nil {
+			t, rep, err = darshan.Read(bytes.NewReader(b), int64(len(b)), o)
+		}
+	case iotrace.FormatParquet:
+		rep, err = &iotrace.Report{}, &iotrace.FormatError{Line: 1, Err: iotrace.ErrWrongFormat,
+			Reason: "this is a Parquet file, which cannot be read from a pipe or packed: give the unpacked file"}
 	default:
 		rep, err = &iotrace.Report{}, &iotrace.FormatError{Line: 1, Err: iotrace.ErrWrongFormat,
-			Reason: fmt.Sprintf("this is %v; traces are events files of ckpt, output of strace -f -ttt -T, Darshan DXT text, and CSV and Parquet of ckpt", format)}
+			Reason: fmt.Sprintf("this is %v; traces are events files of ckpt, output of strace -f -ttt -T, Darshan logs and DXT text, and CSV, JSON lines and Parquet of ckpt; gzip, bzip2, xz or zstd may have packed them", format)}
 	}
 	rep.Format = format
 	return t, rep, iotrace.Named(err, name)
@@ -134,4 +188,24 @@ func countLines(f *os.File) (int, error) {
 			return 0, err
 		}
 	}
+}
+
+// guessLines is countLines for a packed text: it counts the lines at the beginning. It
+// does not move the file position.
+func guessLines(f *os.File, size int64) int {
+	const (
+		sample = 4 << 20
+		most   = 4 // lines that a packed byte may become
+	)
+	r := unpack.NewReader(io.NewSectionReader(f, 0, size))
+	defer r.Close()
+	b, _ := io.ReadAll(io.LimitReader(r, sample)) // reading the trace reports the error
+	switch iotrace.Detect(b[:min(len(b), iotrace.HeadBytes)]) {
+	case iotrace.FormatCSV, iotrace.FormatDXT, iotrace.FormatJSONLines, iotrace.FormatStrace:
+	default:
+		return 0
+	}
+	lines := float64(bytes.Count(b, []byte("\n")))
+	// A tenth more: memory that is not used is not taken from the system.
+	return int(min(1.1*lines*float64(size)/float64(max(r.Used(), 1))+1000, most*float64(size)))
 }

@@ -2,16 +2,20 @@ package source
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
 
 	"ckpt/iotrace"
 	"ckpt/iotrace/dxt"
@@ -67,9 +71,81 @@ func TestAll(t *testing.T) {
 		got, rep, err := File(name, iotrace.Options{Strict: true})
 		check("file", got, rep, err)
 		if format != iotrace.FormatParquet {
+			checkPacked(t, format, buf.Bytes(), check)
 			got, rep, err = Stream("-", iotest.HalfReader(&buf), iotrace.Options{Strict: true})
 			check("stream", got, rep, err)
 		}
+	}
+}
+
+// checkPacked reads a trace that is packed, by any name and as a stream.
+func checkPacked(t *testing.T, format iotrace.Format, b []byte, check func(string, *iotrace.Trace, *iotrace.Report, error)) {
+	t.Helper()
+	var gz, xzed, zst bytes.Buffer
+	x, err := xz.NewWriter(&xzed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := zstd.NewWriter(&zst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for how, p := range map[string]struct {
+		w    io.WriteCloser
+		into *bytes.Buffer
+	}{"gzip": {gzip.NewWriter(&gz), &gz}, "xz": {x, &xzed}, "zstd": {z, &zst}} {
+		_, err := p.w.Write(b)
+		if err := errors.Join(err, p.w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join(t.TempDir(), "packed")
+		if err := os.WriteFile(name, p.into.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		told := int64(0)
+		got, rep, err := File(name, iotrace.Options{Strict: true, Progress: func(n int64) { told = n }})
+		if told != int64(p.into.Len()) {
+			t.Errorf("%s of %v: progress of %d bytes of %d", how, format, told, p.into.Len())
+		}
+		if format != iotrace.FormatDXT {
+			check(how, got, rep, err)
+		}
+		got, rep, err = Stream("-", iotest.HalfReader(bytes.NewReader(p.into.Bytes())), iotrace.Options{Strict: true})
+		check(how+" stream", got, rep, err)
+		// A cut file has what is in front.
+		b := p.into.Bytes()[:p.into.Len()-10]
+		if _, _, err := Stream("-", bytes.NewReader(b), iotrace.Options{}); err == nil {
+			t.Errorf("%s of %v: a cut file is whole", how, format)
+		}
+		got, rep, err = Stream("-", bytes.NewReader(b), iotrace.Options{Lenient: true})
+		if how != "zstd" && (err != nil || rep.Cut == nil || len(got.Events) == 0) {
+			t.Errorf("%s of %v, cut: %v", how, format, err)
+		}
+	}
+}
+
+// TestBomb reads a small file that becomes a large one, in little memory.
+func TestBomb(t *testing.T) {
+	var buf bytes.Buffer
+	w := gzip.NewWriter(&buf)
+	io.WriteString(w, straceText)
+	zeros := make([]byte, 1<<20)
+	for range 256 {
+		if _, err := w.Write(zeros); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, _, err := Stream("-", &buf, iotrace.Options{Lenient: true}); err != nil {
+		t.Error(err)
+	}
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 32<<20 {
+		t.Errorf("%d MiB", used>>20)
 	}
 }
 
@@ -87,9 +163,9 @@ func TestErrors(t *testing.T) {
 		kind       error
 	}{
 		{"", ":1: this is an empty file; traces are", iotrace.ErrWrongFormat},
-		{"hello, world\n", ":1: this is something else; traces are", iotrace.ErrWrongFormat},
+		{"hello, world\n", ":1: this is no trace; traces are", iotrace.ErrWrongFormat},
 		{`{"traceEvents":[]}`, ":1: this is JSON; traces are", iotrace.ErrWrongFormat},
-		{"3.41\x00\x00\x00\x00\x37\x35\x64\x00\x00\x00\x00\x00", ":1: this is a binary Darshan log (print it with darshan-dxt-parser)", iotrace.ErrWrongFormat},
+		{"3.41\x00\x00\x00\x00\x37\x35\x64\x00\x00\x00\x00\x00", ": offset 16: the header has 16 of 1328 bytes", iotrace.ErrTruncated},
 		{straceText + "10 1600000000.0 sync() = 0\n", ":2: the clock runs backwards", nil},
 		{straceText[:30], ":1: the last line has no end", iotrace.ErrTruncated},
 		{"#ckpt-trace,1\n", ":1: the names of the columns are not there", iotrace.ErrTruncated},
@@ -129,5 +205,34 @@ func TestPipe(t *testing.T) {
 	tr, _, err := File("/dev/fd/"+strconv.Itoa(int(r.Fd())), iotrace.Options{})
 	if err := errors.Join(err, <-done); err != nil || len(tr.Events) != 1 {
 		t.Error(tr, err)
+	}
+}
+
+// TestDarshan reads logs from files and pipes, and names the version of old ones, which
+// gzip has packed.
+func TestDarshan(t *testing.T) {
+	const name = "../darshan/testdata/dxt.darshan"
+	a, rep, err := File(name, iotrace.Options{})
+	if err != nil || rep.Format != iotrace.FormatDarshan || len(a.Counters) == 0 || len(a.Events) == 0 {
+		t.Fatalf("%+v, %v", rep, err)
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, rep, err := Stream("-", bytes.NewReader(b), iotrace.Options{})
+	if err != nil || rep.Format != iotrace.FormatDarshan || len(s.Counters) != len(a.Counters) || len(s.Events) != len(a.Events) {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	z.Write([]byte("2.06\x00\x00\x00\x00\x37\x35\x64\x00\x00\x00\x00\x00"))
+	z.Close()
+	old := filepath.Join(t.TempDir(), "old.darshan.gz")
+	if err := os.WriteFile(old, packed.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := File(old, iotrace.Options{}); !errors.Is(err, iotrace.ErrWrongFormat) || !strings.Contains(err.Error(), "log of Darshan 2.06") {
+		t.Error(err)
 	}
 }

@@ -116,6 +116,7 @@ func noteLength(b []byte) int {
 type result struct {
 	value   int64
 	failed  bool   // or never returned
+	reason  []byte // name of the error of a failed call, like ENOSPC
 	note    []byte // the text of -y for a descriptor
 	seconds int64  // ns that the call took; -1 if that is not known
 	odd     bool   // the duration is impossible
@@ -148,12 +149,14 @@ func parseResult(b []byte) (r result, ok bool) {
 	case string(word) == "?":
 		r.failed = true
 	case bytes.HasPrefix(word, []byte("0x")):
-		// The value of an address does not matter, its presence does.
+		r.value, _ = hexNumber(word[2:]) // of an address: only mmap needs it
 	default:
 		if r.value, ok = line.Int(word); !ok {
 			return r, false
 		}
-		r.failed = r.value < 0
+		if r.failed = r.value < 0; r.failed {
+			r.reason, _, _ = bytes.Cut(bytes.TrimLeft(rest, " "), []byte(" "))
+		}
 	}
 	return r, true
 }
@@ -297,4 +300,18 @@ func member(b []byte, name string) []byte {
 		b = b[:i]
 	}
 	return b
+}
+
+func hexNumber(b []byte) (int64, bool) {
+	if len(b) == 0 || len(b) > 15 {
+		return 0, false
+	}
+	var n int64
+	for _, d := range b {
+		if d >= 'g' || d < '0' {
+			return 0, false
+		}
+		n = n<<4 | int64(hexDigit(d))
+	}
+	return n, true
 }

@@ -15,6 +15,8 @@ type call struct {
 	args  [][]byte
 	first descriptor // the first argument, as it was when the call began
 	begun bool       // first was looked up on an earlier line
+	// The identity of an event's process plus one, if it is not that of the task; else 0.
+	ranked int32
 	result
 	start, end int64
 	err        error // the reason why the call is impossible
@@ -48,9 +50,20 @@ func init() {
 		"copy_file_range": func(c *call) bool { return c.pass(0, 1, 2, 3) },
 		"splice":          func(c *call) bool { return c.pass(0, 1, 2, 3) },
 
+		"io_submit":            (*call).submit,
+		"io_getevents":         (*call).results,
+		"io_pgetevents":        (*call).results,
+		"io_pgetevents_time64": (*call).results,
+		"io_destroy":           (*call).destroy,
+		"io_uring_setup":       (*call).ringSetup,
+		"io_uring_enter":       (*call).ringEnter,
+		"open_by_handle_at":    (*call).openHandle,
+
 		"lseek":   (*call).seek,
 		"_llseek": (*call).seekLarge,
 		"mmap":    (*call).mmap,
+		"mremap":  (*call).mremap,
+		"msync":   (*call).msync,
 		"mmap2":   (*call).mmap, // strace converts pages to bytes
 
 		"dup":         func(c *call) bool { return c.dup(c.value, false) },
@@ -58,6 +71,7 @@ func init() {
 		"dup3":        func(c *call) bool { return c.dup(c.value, hasFlag(c.arg(2), "O_CLOEXEC")) },
 		"fcntl":       (*call).fcntl,
 		"fcntl64":     (*call).fcntl,
+		"flock":       (*call).flock,
 		"ioctl":       (*call).ioctl,
 		"close":       (*call).closeOne,
 		"close_range": (*call).closeRange,
@@ -79,6 +93,7 @@ func init() {
 
 		"truncate":    (*call).truncate,
 		"truncate64":  (*call).truncate,
+		"readahead":   (*call).readahead,
 		"ftruncate":   (*call).ftruncate,
 		"ftruncate64": (*call).ftruncate,
 		"fallocate":   (*call).fallocate,
@@ -127,14 +142,18 @@ func (c *call) arg(i int) []byte {
 // lookup returns the open file description of a descriptor. If it was opened before
 // the trace, or unseen, lookup makes one from the text of -y. It returns nil if
 // nothing is known.
-func (c *call) lookup(i int) (*open, bool) {
-	fd, note, ok := parseFD(c.arg(i))
+func (c *call) lookup(i int) (*open, bool) { return c.resolve(c.arg(i), i == 0 && c.begun) }
+
+// resolve is lookup for the text of a descriptor. begun is set if it is the first argument
+// of a call that began on an earlier line.
+func (c *call) resolve(text []byte, begun bool) (*open, bool) {
+	fd, note, ok := parseFD(text)
 	if !ok {
 		return nil, false
 	}
 	d := c.task.fds.fds[fd]
 	given := false // the number may have been reused meanwhile
-	if i == 0 && c.begun {
+	if begun {
 		given = c.name == "close" || d.open != c.first.open
 		d = c.first
 	}
@@ -204,11 +223,16 @@ func (c *call) file(i int) (*open, bool) {
 func (c *call) dataFile(i int) (*open, bool) {
 	o, ok := c.lookup(i)
 	if ok && (o == nil || o.kind == unknownDescriptor) {
-		c.im.rep.Astray++
-		c.im.rep.AstrayBytes += c.value
+		c.im.astray(c.value)
 		return nil, true
 	}
 	return c.file(i)
+}
+
+// astray counts a read or write of a file that is not known.
+func (im *importer) astray(bytes int64) {
+	im.rep.Astray++
+	im.rep.AstrayBytes += bytes
 }
 
 // emit adds an event. name is that of the file, or empty.
@@ -231,8 +255,10 @@ func (c *call) on(o *open, op iotrace.Op, offset, bytes int64) {
 func (c *call) event(op iotrace.Op, file int32, offset, bytes int64) *iotrace.Event {
 	im := c.im
 	e := iotrace.Event{Op: op, File: file, Peer: iotrace.None, Offset: offset, Bytes: bytes, Start: c.start, End: c.end}
-	e.Rank = im.rank(c.task.process)
-	if err := e.Check(len(im.t.Ranks), len(im.t.Files)); err != nil {
+	if e.Rank = c.ranked - 1; c.ranked == 0 {
+		e.Rank = im.rank(c.task.process)
+	}
+	if err := e.Check(len(im.identities), len(im.t.Files)); err != nil {
 		c.err = err
 		return new(iotrace.Event) // not &e, which would put every event on the heap
 	}

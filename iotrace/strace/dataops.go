@@ -8,6 +8,12 @@ import (
 	"ckpt/iotrace/line"
 )
 
+// moves lists the calls that move bytes of their first descriptor.
+var moves = map[string]bool{
+	"read": true, "readv": true, "pread64": true, "pread": true, "preadv": true, "preadv2": true,
+	"write": true, "writev": true, "pwrite64": true, "pwrite": true, "pwritev": true, "pwritev2": true,
+}
+
 // transfer handles a read or write of the first descriptor at an offset, or at the
 // position if there is no offset.
 func (c *call) transfer(op iotrace.Op, offset []byte) bool {
@@ -170,38 +176,4 @@ func (c *call) seekTo(o *open, to, by int64, whence []byte) {
 		o.node.size = max(to-by, 0)
 	}
 	c.on(o, iotrace.Seek, to, 0)
-}
-
-func (c *call) mmap() bool {
-	fd, _, ok := parseFD(c.arg(4))
-	if !ok || fd == -1 || hasFlag(c.arg(3), "MAP_ANONYMOUS") {
-		return ok // anonymous memory has no file, even with a descriptor
-	}
-	o, ok := c.file(4)
-	if o == nil {
-		return ok
-	}
-	n, ok := c.number(1)
-	offset, ok2 := line.Int(c.arg(5))
-	if hex, is := bytes.CutPrefix(c.arg(5), []byte("0x")); is {
-		offset, ok2 = hexNumber(hex)
-	}
-	if ok && ok2 {
-		c.emit(iotrace.Mmap, o.name, offset, n)
-	}
-	return ok && ok2
-}
-
-func hexNumber(b []byte) (int64, bool) {
-	if len(b) == 0 || len(b) > 15 {
-		return 0, false
-	}
-	var n int64
-	for _, d := range b {
-		if d >= 'g' || d < '0' {
-			return 0, false
-		}
-		n = n<<4 | int64(hexDigit(d))
-	}
-	return n, true
 }

@@ -11,17 +11,39 @@
 // With -ttt the trace counts from its first line, and its origin is the time of that
 // line. With -tt there is no date, and the trace counts from the midnight before its
 // first line, so that several traces of one day fit together.
+//
 // # What becomes an event
 //
-// Calls that succeed, on files: open, read, write, seek, stat, truncate, sync,
 // Successful calls on files: open, read, write, seek, stat, truncate, sync, rename,
-// unlink, close and mmap in all their forms. sendfile, copy_file_range and splice are
-// a read and a write. Directories count as files. Bytes are those that the call
+// unlink, close, mmap and msync in all their forms. sendfile, copy_file_range and splice
+// are a read and a write. Directories count as files. Bytes are those that the call
 // returned. fallocate is a truncate if the length of the file is known and changes.
 // The report counts calls that fail, and calls on other things than files (sockets,
 // pipes, terminals, devices …), each kind separately.
 //
-// A rank is a process with all its threads. Its number is the process id.
+// A request of asynchronous I/O (io_submit) lasts from its submission to the end of the
+// io_getevents that returns it. strace prints the number that a program gives to its
+// requests at both places. If that is the same for all, as in fio, results belong to the
+// oldest requests of their length: the sums of counts and bytes are right, times may be
+// exchanged.
+//
+// # What does not
+//
+// Warnings of the trace tell what moves bytes, or makes files, without an event: requests
+// of io_uring, mappings of files, reflinks, unknown descriptors, lists that strace cuts,
+// lines that are not understood, calls that do not return. vmsplice and tee move bytes
+// between memory and pipes; the splice that moves them on to a file is an event.
+//
+// # Ranks
+//
+// A process whose environment names a rank in MPI (OMPI_COMM_WORLD_RANK, PMIX_RANK,
+// PMI_RANK; SLURM_PROCID with SLURM_STEP_ID) has that rank, and so have its threads and
+// children. strace shows environments with -e abbrev='!execve,execveat' or -v. Other
+// values of the environment are not kept. If any process has such a rank, those without
+// one have none (iotrace.None), and the name of their program as node.
+//
+// Otherwise a rank is a process with all its threads, and its number is the process id.
+// Launchers of MPI jobs and their proxies still are none.
 //
 // A text whose lines name no process, as strace writes it without -f, is of one
 // process, whose rank is 0. ReadTasks merges texts of strace -ff, one per process or

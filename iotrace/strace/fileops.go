@@ -97,13 +97,23 @@ func (c *call) fcntl() bool {
 		if o, _ := c.lookup(0); o != nil {
 			o.append, o.unseen = hasFlag(c.arg(2), "O_APPEND"), false
 		}
+	case "F_SETLKW", "F_SETLKW64", "F_OFD_SETLKW":
+		return c.lockRange()
 	}
 	return true
 }
 
-// ioctl handles only the requests that set close-on-exec, which Python uses.
+// ioctl handles the requests that set close-on-exec, which Python uses, and those that
+// share the blocks of another file.
 func (c *call) ioctl() bool {
 	request := string(c.arg(1))
+	if i := bytes.Index(c.arg(1), []byte("FICLONE")); i >= 0 {
+		return c.reflink(string(c.arg(1)[i:]))
+	}
+	if strings.Contains(request, "FIDEDUPERANGE") { // the contents stay as they are
+		c.im.rep.Other("FIDEDUPERANGE")
+		return true
+	}
 	if request != "FIOCLEX" && request != "FIONCLEX" {
 		c.im.rep.Other(others(c.name))
 		return true

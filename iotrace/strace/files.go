@@ -53,7 +53,7 @@ func ReadTasks(files []TaskFile, o iotrace.Options) (*iotrace.Trace, []*iotrace.
 	if im.clock == noClock {
 		return nil, reports, &iotrace.FormatError{Name: files[0].Name, Line: 1, Reason: "no line has a time: run strace with -ttt and -T", Err: iotrace.ErrNoTimes}
 	}
-	im.t.Sort()
+	im.close(reports...)
 	return im.t, reports, nil
 }
 

@@ -1,7 +1,9 @@
 package strace
 
 import (
+	"maps"
 	"math"
+	"slices"
 
 	"ckpt/iotrace"
 )
@@ -34,11 +36,21 @@ func (c *call) rename(fromDir, from, toDir, to, flags []byte) bool {
 	old, name = c.im.followRename(old, name)
 	c.emit(iotrace.Rename, old, iotrace.None, 0)
 	if hasFlag(flags, "RENAME_EXCHANGE") {
-		c.im.exchanged(old, name)
+		x, y := c.im.exchanged(old, name)
+		c.renamed(x, old, name)
+		c.renamed(y, name, old)
 	} else {
-		c.im.moved(old, name)
+		c.renamed(c.im.moved(old, name), old, name)
 	}
 	return true
+}
+
+// renamed notes the new names of a file, or of a directory and the files below it.
+func (c *call) renamed(taken map[string]*node, from, to string) {
+	for _, rest := range slices.Sorted(maps.Keys(taken)) {
+		r := iotrace.Renaming{From: c.im.tables.File(from + rest), To: c.im.tables.File(to + rest), At: c.end}
+		c.im.t.Renames = append(c.im.t.Renames, r)
+	}
 }
 
 // link adds no event: it moves no bytes, and traces have no such operation.

@@ -105,24 +105,27 @@ func (ns *names) known(name string) bool { return ns.nodes[name] != nil }
 // linked gives a file one more path.
 func (ns *names) linked(from, to string) { ns.put(to, ns.nodeOf(from)) }
 
-// moved renames a file, or a directory with everything below it.
-func (ns *names) moved(from, to string) {
+// moved renames a file, or a directory with everything below it, and returns what take
+// does.
+func (ns *names) moved(from, to string) (taken map[string]*node) {
 	if from == to || strings.HasPrefix(to, from+"/") {
-		return
+		return nil
 	}
 	ns.nodeOf(from)
-	taken := ns.take(from)
+	taken = ns.take(from)
 	ns.take(to) // is replaced
 	ns.give(taken, from, to)
+	return taken
 }
 
 // exchanged handles renameat2 with RENAME_EXCHANGE.
-func (ns *names) exchanged(a, b string) {
+func (ns *names) exchanged(a, b string) (x, y map[string]*node) {
 	ns.nodeOf(a)
 	ns.nodeOf(b)
-	x, y := ns.take(a), ns.take(b)
+	x, y = ns.take(a), ns.take(b)
 	ns.give(x, a, b)
 	ns.give(y, b, a)
+	return x, y
 }
 
 // learn records that -y gives a file another path than the program, which used a

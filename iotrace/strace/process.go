@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"maps"
 
-	"ckpt/iotrace"
 	"ckpt/iotrace/line"
 )
 
@@ -14,13 +13,8 @@ type task struct {
 	process *process
 	fds     *table   // shared by threads
 	cwd     *workdir // likewise
+	memory  *memory  // likewise
 	pending *pending // the call that has not returned
-}
-
-// A process becomes a rank of the trace.
-type process struct {
-	pid  int64
-	rank int32 // iotrace.None until its first event
 }
 
 // A workdir is the working directory of tasks, or empty if unknown.
@@ -68,9 +62,12 @@ type pending struct {
 
 // fork creates the task for a call of the fork family.
 func (t *task) fork(flags []byte) *task {
-	c := &task{process: t.process, fds: t.fds, cwd: t.cwd}
+	c := &task{process: t.process, fds: t.fds, cwd: t.cwd, memory: t.memory}
 	if !hasFlag(flags, "CLONE_THREAD") {
-		c.process = &process{rank: iotrace.None}
+		c.process = t.process.fork()
+	}
+	if !hasFlag(flags, "CLONE_VM") {
+		c.memory = t.memory.fork()
 	}
 	if !hasFlag(flags, "CLONE_FILES") {
 		c.fds = &table{maps.Clone(t.fds.fds)}
@@ -86,6 +83,7 @@ func (t *task) fork(flags []byte) *task {
 func (t *task) exec() {
 	// Exec also ends the sharing with other processes.
 	t.fds = &table{maps.Clone(t.fds.fds)}
+	t.memory = newMemory()
 	maps.DeleteFunc(t.fds.fds, func(_ int64, d descriptor) bool { return d.closeOnExec })
 }
 
@@ -180,7 +178,7 @@ func (im *importer) taskOf(e *entry) *task {
 
 // newTask creates a task without any known properties.
 func (im *importer) newTask(pid int64) *task {
-	t := &task{process: &process{pid: pid, rank: iotrace.None}, fds: newTable(), cwd: &workdir{}}
+	t := &task{process: newProcess(pid), fds: newTable(), cwd: &workdir{}, memory: newMemory()}
 	im.number(t, pid)
 	return t
 }
@@ -195,9 +193,6 @@ func (im *importer) number(t *task, pid int64) {
 	delete(im.attached, pid)
 	if t.process.pid == 0 {
 		t.process.pid = pid
-		if t.process.rank != iotrace.None {
-			im.tables.Rename(t.process.rank, iotrace.Rank{Rank: int(pid)})
-		}
 	}
 }
 
@@ -256,8 +251,11 @@ func (im *importer) ended(t *task) {
 
 // lost counts a call that will not return, unless such calls never return.
 func (im *importer) lost(t *task) {
-	if t.pending != nil && t.pending.name != "exit" && t.pending.name != "exit_group" {
+	if p := t.pending; p != nil && p.name != "exit" && p.name != "exit_group" {
 		im.rep.Other("call that did not return")
+		if p.first.open != nil && p.first.kind == "" && moves[p.name] {
+			im.unseen.add(unfinished, 1, 0)
+		}
 	}
 	t.pending = nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -22,7 +23,6 @@ func Read(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 	}
 	err := im.run()
 	im.rep.Lines = im.in.Number()
-	im.rep.Unnumbered = !im.numbered
 	if err == nil && im.clock == noClock {
 		return nil, im.rep, im.noTimes("no line has a time: run strace with -ttt and -T")
 	}
@@ -33,7 +33,8 @@ func Read(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 	if err != nil {
 		return nil, im.rep, err
 	}
-	im.t.Sort()
+	im.close(im.rep)
+	im.rep.Unnumbered = !im.numbered && !im.mpi
 	return im.t, im.rep, nil
 }
 
@@ -49,6 +50,9 @@ func newImporter(o iotrace.Options) *importer {
 		held:     make(map[int64][]heldLine),
 		names:    newNames(),
 		kinds:    make(map[string]*kind),
+		programs: make(map[string]bool),
+		unseen:   make(unseen),
+		since:    math.MaxInt64,
 	}
 }
 
@@ -58,16 +62,25 @@ type importer struct {
 	rep *iotrace.Report
 	t   *iotrace.Trace
 
-	tables   *iotrace.Tables
-	tasks    map[int64]*task
-	numbered bool  // some line has the number of its process
-	first    *task // the task of lines without a number, or nil
-	attached map[int64]bool
-	held     map[int64][]heldLine
-	holding  int
+	tables     *iotrace.Tables
+	identities []identity // of processes, in the order of their first events
+	jobs       int        // of MPI, that launchers began
+	unseen     unseen
+	tasks      map[int64]*task
+	mpi        bool  // some process has a rank in MPI
+	numbered   bool  // some line has the number of its process
+	first      *task // the task of lines without a number, or nil
+	attached   map[int64]bool
+	held       map[int64][]heldLine
+	holding    int
 
 	names
 	kinds map[string]*kind // by the name of the call
+	// Memories in which requests of asynchronous I/O began.
+	asynchronous []*memory
+	programs     map[string]bool // that were executed
+
+	since, until int64 // times of the first line and of the last, or of the last end of a call
 
 	clock clock
 	base  int64   // the first time, or the midnight before it if there is no date
@@ -125,10 +138,11 @@ func (im *importer) atEnd() error {
 			}
 		}
 	}
-	for _, t := range im.tasks {
+	for _, pid := range slices.Sorted(maps.Keys(im.tasks)) {
+		t := im.tasks[pid]
 		im.lost(t)
 	}
-	return nil
+	return im.unreaped()
 }
 
 // heldPIDs returns the tasks with waiting lines, in the order of their first lines.
@@ -202,6 +216,7 @@ func (im *importer) begin(t *task, e *entry, at int64) {
 // is another line.
 func (im *importer) finish(t *task, p *pending, text []byte, at int64) error {
 	im.lineNumber = p.line
+	im.rep.Calls++
 	c := &im.call
 	*c = call{im: im, task: t, name: p.name, args: c.args[:0], first: p.first, begun: p.begun, start: p.start, end: p.start}
 	if p.family && p.child == nil {
@@ -232,6 +247,7 @@ func (im *importer) finish(t *task, p *pending, text []byte, at int64) error {
 	default:
 		im.rep.Other("call without a duration (strace -T gives it)")
 	}
+	im.until = max(im.until, c.end)
 	if p.family {
 		if r.failed || r.value == 0 {
 			return nil
@@ -243,6 +259,7 @@ func (im *importer) finish(t *task, p *pending, text []byte, at int64) error {
 	}
 	if r.failed {
 		im.rep.Failed++
+		c.refused()
 		return nil
 	}
 	if !p.do(c) {
@@ -274,18 +291,10 @@ func (im *importer) unknown(l []byte, reason string) error {
 // if it may do I/O on files that is not followed.
 func others(name string) string {
 	switch name {
-	case "io_submit", "io_uring_enter", "io_uring_setup", "vmsplice", "tee", "msync", "open_by_handle_at":
+	case "io_uring_enter", "io_uring_setup", "vmsplice", "tee", "msync":
 		return name
 	}
 	return "other call"
-}
-
-// rank returns the index of a process.
-func (im *importer) rank(p *process) int32 {
-	if p.rank == iotrace.None {
-		p.rank = im.tables.Rank(iotrace.Rank{Rank: int(p.pid)})
-	}
-	return p.rank
 }
 
 // job notes the command of the first program.

@@ -120,6 +120,18 @@ func TestCalls(t *testing.T) {
 		}, []string{"10 open /f", "10 write /f +5", "10 stat /f", "10 write /f @1000 +5", "10 open /f", "10 write /f @1005 +7", "10 write /f @1012 +1", "10 truncate /f +20",
 			"10 write /f @20 +2", "10 write /f @100 +5", "10 write /f @105 +2", "10 seek /f @100", "10 write /f @107 +2", "10 truncate /f +9", "10 write /f @9 +2",
 			"10 truncate /f +500", "10 write /f @500 +2"}},
+		{"locks that wait", []string{
+			`open("/f", O_RDWR) = 3`,
+			`fcntl(3, F_SETLK, {l_type=F_WRLCK, l_whence=SEEK_SET, l_start=0, l_len=1}) = 0`,
+			`fcntl(3, F_SETLKW, {l_type=F_WRLCK, l_whence=SEEK_SET, l_start=4096, l_len=524288}) = 0`,
+			`fcntl(3, F_SETLK, {l_type=F_UNLCK, l_whence=SEEK_SET, l_start=4096, l_len=524288}) = 0`,
+			`fcntl(3, F_SETLKW, {l_type=F_UNLCK, l_whence=SEEK_SET, l_start=4096, l_len=524288}) = 0`,
+			`fcntl(3, F_SETLKW, {l_type=F_RDLCK, l_whence=SEEK_CUR, l_start=10, l_len=0}) = 0`,
+			`fcntl(3, F_OFD_SETLKW, {l_type=F_RDLCK, l_whence=SEEK_SET, l_start=7, l_len=0}) = 0`,
+			`flock(3, LOCK_EX) = 0`,
+			`flock(3, LOCK_EX|LOCK_NB) = 0`,
+			`flock(3, LOCK_UN) = 0`,
+		}, []string{"10 open /f", "10 lock-wait /f @4096", "10 lock-wait /f", "10 lock-wait /f @7", "10 lock-wait /f @0"}},
 		{"a pipe with a name", []string{
 			`openat(AT_FDCWD, "/tmp/fifo", O_RDONLY) = 3`,
 			`fcntl(3, F_DUPFD, 10) = 10`,
@@ -601,12 +613,12 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &iotrace.Report{
-		Lines: 16, Unknown: 3, Failed: 2,
+		Lines: 16, Unknown: 3, Failed: 2, Calls: 12,
 		Notes: []iotrace.Note{{Line: 14, Text: "hello world", Reason: "this is not a line of strace"},
 			{Line: 15, Text: "3", Reason: "the arguments of the call have no end"},
 			{Line: 16, Text: "10 close(3) = 0", Reason: "the line has no time, as others have"}},
 		Astray: 1, AstrayBytes: 5,
-		Others: map[string]int64{"socket": 4, "standard stream": 1, "other call": 1, "io_submit": 1,
+		Others: map[string]int64{"socket": 4, "standard stream": 1, "other call": 1,
 			"call that did not return": 1, "call without a duration (strace -T gives it)": 1},
 	}
 	if diff := cmp.Diff(want, rep); diff != "" {
@@ -635,7 +647,7 @@ func TestAstray(t *testing.T) {
 	if diff := cmp.Diff([]string{"10 write /f +5"}, show(tr)); diff != "" {
 		t.Error(diff)
 	}
-	want := &iotrace.Report{Lines: 11, Astray: 3, AstrayBytes: 777, Others: map[string]int64{"standard stream": 1, "unknown descriptor": 1, "pipe": 2}}
+	want := &iotrace.Report{Lines: 11, Calls: 11, Astray: 3, AstrayBytes: 777, Others: map[string]int64{"standard stream": 1, "unknown descriptor": 1, "pipe": 2}}
 	if diff := cmp.Diff(want, rep); diff != "" {
 		t.Error(diff)
 	}

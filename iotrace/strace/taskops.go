@@ -26,15 +26,19 @@ func (c *call) getcwd() bool {
 }
 
 func (c *call) exec() bool {
+	file, ok := c.pathArg(nil, c.arg(0))
 	c.im.job(c.arg(1))
 	c.task.exec()
-	return true
+	c.im.executes(c.task.process, file, c.arg(2))
+	return ok
 }
 
 func (c *call) execAt() bool {
+	file, ok := c.pathArg(c.arg(0), c.arg(1))
 	c.im.job(c.arg(2))
 	c.task.exec()
-	return true
+	c.im.executes(c.task.process, file, c.arg(3))
+	return ok
 }
 
 func (c *call) unshare() bool {

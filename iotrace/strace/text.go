@@ -137,6 +137,7 @@ func (im *importer) stamp(e *entry) (int64, error) {
 	default:
 		im.rep.Note(im.in.Number(), "", fmt.Sprintf("the clock runs backwards by %v", time.Duration(back)))
 	}
+	im.since, im.until = min(im.since, at-im.base), max(im.until, at-im.base)
 	return at - im.base, nil
 }
 

@@ -24,15 +24,29 @@ import (
 // Both see only samples of the bandwidth, and in them a beat if requests come at equal
 // intervals. So phases of I/O, with silence in between, must also follow each other
 // after that time. Requests without such silences have no period.
+//
+// Under jitter the spectrum has no single candidate, and the autocorrelation fades. The
+// intervals between phases then show the period, if they deviate by at most a quarter
+// of their mean, or the phases by a fifth from an even grid; it is the mean interval.
+// Where they do not, the spectrum counts only if nine tenths of the phases recur after
+// its period and four periods were seen: it alone finds two unrelated periods, too.
+//
+// From ten phases on, tests find jitter of up to 15 %, uniform or normal, in 98 of 100
+// traces, and refuse as many of those without a period. With fewer than nine phases
+// only nearly even intervals are a period, and the others are unknown.
 type Period struct {
-	Periodic bool    `json:"periodic"` // Confidence is at least one half
-	Period   float64 `json:"period_s"` // from phase to phase; 0 if not periodic
+	Periodic bool `json:"periodic"` // Confidence is at least one half
+	// Enough is set if there are phases enough to tell: nine. With fewer, I/O may be
+	// periodic although Periodic is not set.
+	Enough bool    `json:"enough_phases"`
+	Period float64 `json:"period_s"` // from phase to phase; 0 if not periodic
 	// Confidence is the mean of three numbers from 0 to 1, times Recurrence: Spectrum,
 	// how far the candidate stands out among the others; Autocorrelation, how evenly
 	// spaced its peaks are, 1 - σ/mean; Agreement of the two, 1 - the relative
 	// difference of the periods. Without a candidate in the spectrum it is
 	// Autocorrelation times the height of the first peak, or that height for a single
-	// peak, times Recurrence.
+	// peak, times Recurrence. If the intervals between phases show a period, it is at
+	// least 1 - half the share of the allowed deviation that they take.
 	Confidence      float64 `json:"confidence"`
 	Spectrum        float64 `json:"spectrum_confidence"`
 	Autocorrelation float64 `json:"autocorrelation_confidence"`
@@ -40,6 +54,9 @@ type Period struct {
 	// Recurrence is the share of phases that are followed by another one after the
 	// period, scaled so that 0 is chance.
 	Recurrence float64 `json:"recurrence"`
+	// Deviation is the standard deviation of the times from the start of a phase to
+	// the next, in means: about 1 for starts at random.
+	Deviation float64 `json:"interval_deviation"`
 }
 
 const (
@@ -47,6 +64,11 @@ const (
 	tolerance    = 0.8  // of the largest deviation
 	peakHeight   = 0.15 // of the autocorrelation; FTIO's
 	periodic     = 0.5
+	recurring    = 0.9 // least Recurrence: two unrelated periods have 0.6 to 0.8
+	repeats      = 4   // least number of periods seen; fewer may be alike by chance
+	doubtful     = 0.4 // largest confidence in what fails one of these
+	certain      = 0.9 // confidence that the intervals do not outweigh
+	aside        = 0.2 // difference of two values of one period
 	peakDistance = 0.3 // distance of a peak from its expected place, in periods
 )
 
@@ -56,6 +78,17 @@ func Find(signal []float64, width float64, v *Visits) Period {
 	p := candidate(signal, width)
 	p.Recurrence = v.recurrence(p.Period)
 	p.Confidence *= p.Recurrence
+	mean, deviation, confidence := v.intervals()
+	p.Deviation = deviation
+	starts := v.starts()
+	n := len(starts)
+	p.Enough = n >= enough
+	if !p.Enough || p.Recurrence < recurring || p.Period > (starts[n-1]-starts[0])/repeats {
+		p.Confidence = min(p.Confidence, doubtful)
+	}
+	if confidence > 0 && (p.Confidence < certain || math.Abs(p.Period-mean) < aside*mean) {
+		p.Period, p.Confidence = mean, max(p.Confidence, confidence)
+	}
 	if p.Periodic = p.Confidence >= periodic; !p.Periodic {
 		p.Period = 0
 	}

@@ -42,16 +42,7 @@ func (v *Visits) Add(start, end, bytes, gap float64) {
 // it also shows the beat between equally spaced requests and the samples of the
 // bandwidth, and peaks for random requests.
 func (v *Visits) recurrence(period float64) float64 {
-	var largest float64
-	for _, x := range v.list {
-		largest = max(largest, x.bytes)
-	}
-	var starts []float64
-	for _, x := range v.list {
-		if x.bytes >= weighty*largest {
-			starts = append(starts, x.start)
-		}
-	}
+	starts := v.starts()
 	n := len(starts)
 	if n < LeastVisits || !(period > 0) {
 		return 0

@@ -231,7 +231,7 @@ func (m *Machine) programs(r *Report) {
 	for _, p := range []struct{ name, use, get string }{
 		{"mpiexec", "ckpt launch --launcher mpiexec", "install MPICH or Open MPI"},
 		{"srun", "ckpt launch --launcher srun", "it is part of Slurm"},
-		{"strace", "ckpt trace record", "apt-get install strace"},
+		{"strace", "ckpt trace record without the rights for eBPF", "apt-get install strace"},
 		{"dmtcp_launch", "checkpoints of programs that are not changed, with --engine dmtcp", "install DMTCP"},
 	} {
 		if path, err := m.LookPath(p.name); err == nil {

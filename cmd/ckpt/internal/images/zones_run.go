@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os/exec"
 	"time"
 
 	"ckpt/cmd/ckpt/internal/program"
@@ -31,8 +30,8 @@ func (o *zonesOptions) running(ctx context.Context, g *ui.Globals, rules *zones.
 	if err != nil {
 		return nil, err
 	}
-	if _, err := exec.LookPath(command[0]); err != nil {
-		return nil, ui.AsNotFound(fmt.Errorf("%s: %w", command[0], err))
+	if err := ui.CheckProgram(command[0]); err != nil {
+		return nil, err
 	}
 	p, err := program.Start(command, g.Err)
 	if err != nil {

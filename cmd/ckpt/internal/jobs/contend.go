@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/coordinator/job"
 	"ckpt/coordinator/tune"
 	"ckpt/image/iosched"
 	"ckpt/image/iosched/arbiter"
@@ -218,9 +217,4 @@ func (d *contention) print(g *ui.Globals, all bool) error {
 		return err
 	}
 	return printMore(g, len(d.Jobs)-shown)
-}
-
-// planMemory evaluates the workload of a case.
-func planMemory(c *tune.Case) (*job.PlannedMemory, error) {
-	return job.PlanMemory(c.Instance, c.Mapping, c.MPI)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/tune"
 	"ckpt/dataset"
@@ -257,7 +258,7 @@ func (o *otherJob) toCase() (tune.Case, error) {
 
 // tryPlan says which setting does not suit the job.
 func (o *otherJob) tryPlan(c *tune.Case) error {
-	m, err := planMemory(c)
+	m, err := job.PlanMemory(c.Instance, c.Mapping, c.MPI)
 	if err != nil {
 		return err
 	}

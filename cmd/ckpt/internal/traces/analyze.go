@@ -3,6 +3,7 @@ package traces
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,18 +13,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
+	"ckpt/iotrace/analyze/finding"
 	"ckpt/zones"
 )
-
-// traceFiles is the number of files shown without --all.
-const traceFiles = 20
 
 type traceAnalyzeOptions struct {
 	traceInput
 	analysis
-	insights, all, show bool
-	file                string
+	insights, show bool
+	fileList
+	file string
 }
 
 func newAnalyzeCommand(g *ui.Globals) *cobra.Command {
@@ -33,26 +34,34 @@ func newAnalyzeCommand(g *ui.Globals) *cobra.Command {
 		Short: "Characterise the I/O of a trace and suggest remedies",
 		Long: `Characterise how each file, and the whole trace, is accessed: by one process or
 shared; sequential, strided or random; in which request sizes and bursts. Name
-the causes of lost time, with the flags of ckpt launch that would help.
+the causes of lost time, the seconds that each could save by a stated model, and
+what would help. Files come in the order of the
+bytes moved, then of the time taken.
+
+` + scopeHelp + `
 
 ` + traceInputHelp + ` Several are merged, as recorded by the
 ranks of one job.`,
 		Example: `  ckpt trace analyze bt.S.4-1@2
+  ckpt trace analyze job.trace --exclude '*.log' --files all
   ckpt trace analyze job.strace --gap 10ms --insights
   ckpt trace analyze --builtin dmtcp --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.show {
 				return showThresholds(g)
 			}
+			if err := o.fileList.read(o.All && !o.flags.Changed("files")); err != nil {
+				return err
+			}
 			return runTraceAnalyze(g, &o, args)
 		},
 	}
 	f := cmd.Flags()
-	o.traceInput.addFlags(f)
+	o.traceInput.addFlags(f, false)
 	o.analysis.addFlags(f)
 	f.BoolVar(&o.insights, "insights", false, "show the findings only")
-	f.BoolVar(&o.all, "all", false, fmt.Sprintf("show all files, not the first %d, and the whole pattern", traceFiles))
-	f.StringVar(&o.file, "file", "", "show the bursts and sizes of this file")
+	o.fileList.addFlag(f, "list so many files, or all, with the whole pattern (--all does so, too)")
+	f.StringVar(&o.file, "file", "", "show the bursts and sizes of the files whose path contains this")
 	f.BoolVar(&o.show, "show-thresholds", false, "print the thresholds of findings")
 	g.AddStoreFlag(cmd)
 	return cmd
@@ -60,67 +69,72 @@ ranks of one job.`,
 
 // showThresholds prints the built-in ones, as --thresholds takes them: JSON is YAML.
 func showThresholds(g *ui.Globals) error {
-	text := analyze.ThresholdsText()
+	text := finding.ThresholdsText()
 	if !g.JSON {
 		return g.Printf("%s", text)
 	}
-	t, err := analyze.ReadThresholds(bytes.NewReader(text))
+	t, err := finding.ReadThresholds(bytes.NewReader(text))
 	if err != nil {
 		return err
 	}
 	return g.PrintJSON(t)
 }
 
+// analyzeResult is a report as --json prints it.
+type analyzeResult struct {
+	*analyze.Report
+	scoped
+}
+
 func runTraceAnalyze(g *ui.Globals, o *traceAnalyzeOptions, args []string) error {
-	_, r, err := o.analysis.read(g, &o.traceInput, args)
+	t, r, err := o.analysis.read(g, &o.traceInput, args)
 	if err != nil {
 		return err
 	}
 	if o.file != "" {
-		for i := range r.Files {
-			if r.Files[i].Name == o.file {
-				return showFile(g, &r.Files[i])
-			}
+		found, err := o.matches(r.Files, o.file)
+		if err != nil {
+			return err
 		}
-		return ui.WithHint(ui.AsNotFound(fmt.Errorf("--file %s: the trace has no such file", o.file)), "ckpt trace analyze shows their names")
+		return showFiles(g, r.Files, found)
 	}
 	switch {
 	case g.JSON && o.insights:
 		return g.PrintJSON(r.Insights)
 	case g.JSON:
-		return g.PrintJSON(r)
+		return g.PrintJSON(analyzeResult{r, o.scoped(t)})
 	case o.insights:
-		return showInsights(g, r)
+		return showInsights(g, t, r)
 	}
-	if err := showReport(g, r, o.all); err != nil {
+	if err := showReport(g, t, r, o); err != nil {
 		return err
 	}
-	return showInsights(g, r)
+	if err := showLayers(g, r); err != nil {
+		return err
+	}
+	return showInsights(g, t, r)
 }
 
 // showReport prints the whole, then a line per file.
-func showReport(g *ui.Globals, r *analyze.Report, all bool) error {
-	name := r.Job
-	if name == "" {
-		name = "trace"
+func showReport(g *ui.Globals, t *iotrace.Trace, r *analyze.Report, o *traceAnalyzeOptions) error {
+	for _, h := range headLines(t, r, o) {
+		g.Printf("%s", wrapped(fmt.Sprintf("%-10s  ", h[0]), h[1]))
 	}
-	head := [][2]string{
-		{"trace", fmt.Sprintf("%s, %s, recorded by %s", zones.Printable(name), ui.Plural(int(r.Events), "event", "events"), zones.Printable(r.Source))},
-		{"ranks", fmt.Sprintf("%s; %s", ranksText(r), ui.Count(len(r.Files), "file"))},
-		{"access", fmt.Sprintf("%s, %s (%s)", r.Access, r.Spatial, r.Detail)},
-		{"written", fmt.Sprintf("%s MiB in %s", ui.MiB(r.BytesWritten), ui.Plural(int(r.Writes), "write", "writes"))},
-		{"read", fmt.Sprintf("%s MiB in %s", ui.MiB(r.BytesRead), ui.Plural(int(r.Reads), "read", "reads"))},
-		{"metadata", fmt.Sprintf("%s, %s", ui.Plural(int(r.Metadata), "operation", "operations"), ui.Plural(int(r.Syncs), "sync", "syncs"))},
-		{"time", fmt.Sprintf("%s, of which %s reading or writing", duration(r.Wall), duration(r.Busy))},
-		{"bursts", fmt.Sprintf("%d", r.BurstsTotal)},
-		{"sizes", commonSizes(r.CommonSizes)},
+	for i, line := range patternLines(r.Pattern, o.list) {
+		name := ""
+		if i == 0 {
+			name = "pattern"
+		}
+		g.Printf("%-10s  %s\n", name, line)
 	}
-	if lines := patternLines(r.Pattern, all); len(lines) > 0 {
-		head = append(head, [2]string{"pattern", strings.Join(lines, "\n            ")})
+	for _, w := range t.Warnings {
+		g.Printf("%s", wrapped("warning     ", zones.Printable(warningText(w))))
 	}
-	for _, h := range head {
-		g.Printf("%-10s  %s\n", h[0], h[1])
-	}
+	return showFileList(g, r, o.list)
+}
+
+// showFileList prints a table of the first files.
+func showFileList(g *ui.Globals, r *analyze.Report, most int) error {
 	header := []string{"file", "access", "spatial", "|ranks", "|writes", "|MiB"}
 	if r.Reads > 0 {
 		header = append(header, "|reads")
@@ -129,48 +143,34 @@ func showReport(g *ui.Globals, r *analyze.Report, all bool) error {
 	var rows [][]string
 	for i := range r.Files {
 		f := &r.Files[i]
-		if !all && i == traceFiles {
+		if i == most {
 			break
 		}
-		spatial := string(f.Spatial)
-		if f.Detail == analyze.NoDetail {
-			spatial = "none"
-		}
-		row := []string{f.Name, string(f.Access), spatial, strconv.Itoa(f.Ranks), strconv.FormatInt(f.Writes, 10), ui.MiB(f.BytesWritten)}
+		row := []string{f.Name, string(f.Access), spatialWord(&f.Activity), strconv.Itoa(f.Ranks), strconv.FormatInt(f.Writes, 10), ui.MiB(f.BytesWritten)}
 		if r.Reads > 0 {
 			row = append(row, strconv.FormatInt(f.Reads, 10))
 		}
 		rows = append(rows, append(row, strconv.Itoa(f.BurstsTotal)))
 	}
-	if !all {
+	if most != math.MaxInt {
 		fitNames(header, rows, 0)
 	}
 	g.Printf("\n")
 	g.Table(header, rows)
 	if n := len(r.Files) - len(rows); n > 0 {
-		return g.Printf("and %s more; --all shows them\n", ui.Count(n, "file"))
+		return g.Printf("and %s more; --files all shows them\n", ui.Count(n, "file"))
 	}
 	return nil
 }
 
-// ranksText returns the number of ranks of the job, and the number that do its I/O
-// if those are fewer.
-func ranksText(r *analyze.Report) string {
-	text := strconv.Itoa(r.Ranks)
-	if r.Nodes > 0 {
-		text += " on " + ui.Count(r.Nodes, "node")
-	}
-	if active := r.ActiveRanks; active < r.Ranks && r.Writes+r.Reads > 0 {
-		text += fmt.Sprintf(", of which %s", ui.Plural(active, "reads or writes", "read or write"))
-	}
-	return text
-}
-
-// patternLines returns the lines of a pattern. Without all, each is cut to fit, with
-// the name in front.
-func patternLines(p analyze.Pattern, all bool) []string {
+// patternLines returns the lines of a pattern, those of the groups that move the most
+// bytes. Unless most is math.MaxInt, each line is cut to fit, with the name in front.
+func patternLines(p analyze.Pattern, most int) []string {
 	const rest = 36 // columns for the ranks after a long name
-	p.Groups = slices.Clone(p.Groups)
+	all := most == math.MaxInt
+	left := p.Heaviest(most)
+	p.More += len(p.Groups) - len(left)
+	p.Groups = left
 	for i := range p.Groups {
 		g := &p.Groups[i]
 		name := zones.Printable(g.File)
@@ -182,7 +182,7 @@ func patternLines(p analyze.Pattern, all bool) []string {
 		}
 	}
 	text := strings.TrimSpace(p.String())
-	if text == "" {
+	if text == "" || len(p.Groups) == 0 {
 		return nil
 	}
 	lines := strings.Split(text, "\n")
@@ -240,28 +240,27 @@ func shorten(name string, most int) string {
 	return name
 }
 
-func commonSizes(sizes []analyze.SizeCount) string {
-	if len(sizes) == 0 {
-		return "-"
-	}
-	var words []string
-	for _, s := range sizes {
-		words = append(words, fmt.Sprintf("%d × %d B", s.Count, s.Size))
-	}
-	return strings.Join(words, ", ")
-}
-
 // showInsights prints the findings.
-func showInsights(g *ui.Globals, r *analyze.Report) error {
+func showInsights(g *ui.Globals, t *iotrace.Trace, r *analyze.Report) error {
 	if len(r.Insights) == 0 {
-		return g.Printf("\nno findings\n")
+		unseen := ""
+		if len(t.Warnings) > 0 {
+			unseen = " in what the trace shows; its warnings say what is missing"
+		}
+		return g.Printf("\nno findings%s\n", unseen)
 	}
 	for _, in := range r.Insights {
 		where := ""
 		if in.File != "" {
 			where = " in " + zones.Printable(in.File)
+			if in.Files > 1 {
+				where += fmt.Sprintf(" and %s more", ui.Count(in.Files-1, "file"))
+			}
 		}
-		g.Printf("\n%s %s: %s%s\n%s", in.Code, in.Severity, in.Title, where, wrapped("  ", in.Advice))
+		g.Printf("\n%s%s", wrapped(in.Code+" "+in.Severity+": ", in.Title+where), wrapped("  ", in.Advice))
+		if in.Gain != nil {
+			g.Printf("%s", wrapped("  gain: ", fmt.Sprintf("%s, %.0f %% of the run. %s", rough(*in.Gain), 100**in.GainShare, in.Model)))
+		}
 		var words []string
 		for _, n := range in.Evidence {
 			word := fmt.Sprintf("%s %.4g", n.Name, n.Value)
@@ -273,10 +272,13 @@ func showInsights(g *ui.Globals, r *analyze.Report) error {
 		g.Printf("%s", wrapped("  seen: ", strings.Join(words, ", ")))
 		if len(in.Flags) > 0 {
 			try := "ckpt launch with " + strings.Join(in.Flags, ", or ")
-			if slices.Contains(in.Remedies, analyze.Interval) {
+			if slices.Contains(in.Remedies, finding.Interval) {
 				try += "; ckpt interval finds the best interval"
 			}
 			g.Printf("%s", wrapped("  try:  ", try))
+		}
+		for _, h := range in.Hints {
+			g.Printf("%s", wrapped("  try:  ", h.Text+" ["+h.Source+"]"))
 		}
 	}
 	return nil
@@ -287,28 +289,4 @@ func showInsights(g *ui.Globals, r *analyze.Report) error {
 func wrapped(first, text string) string {
 	lines, _ := twwarp.WrapString(text, 80-len(first))
 	return first + strings.Join(lines, "\n"+strings.Repeat(" ", len(first))) + "\n"
-}
-
-// showFile prints the bursts and the sizes of one file.
-func showFile(g *ui.Globals, f *analyze.File) error {
-	if g.JSON {
-		return g.PrintJSON(f)
-	}
-	g.Printf("%s: %s, %s (%s)\n\n", zones.Printable(f.Name), f.Access, f.Spatial, f.Detail)
-	var rows [][]string
-	for _, b := range f.Bursts {
-		rows = append(rows, []string{b.Op, strconv.FormatInt(b.Count, 10), ui.MiB(b.Bytes), duration(b.Start), duration(b.End)})
-	}
-	g.Table([]string{"burst", "|operations", "|MiB", "|from", "|to"}, rows)
-	if n := f.BurstsTotal - len(f.Bursts); n > 0 {
-		g.Printf("and %s more\n", ui.Count(n, "burst"))
-	}
-	rows = nil
-	for _, s := range f.Histogram {
-		if s.Count > 0 {
-			rows = append(rows, []string{s.Bin, strconv.FormatInt(s.Writes, 10), strconv.FormatInt(s.Reads, 10)})
-		}
-	}
-	g.Printf("\n")
-	return g.Table([]string{"request bytes", "|writes", "|reads"}, rows)
 }

@@ -1,6 +1,7 @@
 package traces
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -8,6 +9,7 @@ import (
 	"ckpt/cmd/ckpt/internal/jobs"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/iotrace/analyze"
+	"ckpt/iotrace/analyze/finding"
 )
 
 // TestPatternLines: lines of a pattern fit, whatever the names; all of it is whole.
@@ -28,7 +30,7 @@ func TestPatternLines(t *testing.T) {
 		}
 		p.Groups = append(p.Groups, many)
 	}
-	lines := patternLines(p, false)
+	lines := patternLines(p, math.MaxInt-1)
 	for _, l := range lines {
 		if n := utf8.RuneCountInString(l); n > patternWidth {
 			t.Errorf("%d columns: %s", n, l)
@@ -40,15 +42,19 @@ func TestPatternLines(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	if p.Groups[0].File != long || strings.Join(patternLines(p, true), "\n")+"\n" != p.String() {
+	if p.Groups[0].File != long || strings.Join(patternLines(p, math.MaxInt), "\n")+"\n" != p.String() {
 		t.Error("the whole pattern is not whole")
+	}
+	p.Groups[3].Bytes = [2]int64{1 << 20, 1 << 20}
+	if got := strings.Join(patternLines(p, 1), "\n"); !strings.HasPrefix(got, "/short (1): rank 1 (1)\n") || !strings.HasSuffix(got, "\nand 26 more") {
+		t.Errorf("one group:\n%s", got)
 	}
 }
 
 // TestRemedyFlags: every remedy is a flag of ckpt launch, with a value that it takes.
 func TestRemedyFlags(t *testing.T) {
 	launch := jobs.Commands(&ui.Globals{})[0]
-	for r := analyze.Remedy(1); r < analyze.RemedyEnd; r++ {
+	for r := finding.Remedy(1); r < finding.RemedyEnd; r++ {
 		name, value, hasValue := strings.Cut(strings.TrimPrefix(remedyFlags[r], "--"), " ")
 		f := launch.Flags().Lookup(name)
 		if f == nil {

@@ -2,23 +2,28 @@ package traces
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/iotrace/analyze"
+	"ckpt/iotrace/scope"
 	"ckpt/zones"
 )
 
 func newDiffCommand(g *ui.Globals) *cobra.Command {
 	var in traceInput
 	var an analysis
+	var files fileList
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Compare two traces",
 		Long: `Compare operation counts, bytes, bursts and patterns of two traces. Percentages
 are of the second one, as León compares tools (Tables 2.5 and 2.6).
+
+` + scopeHelp + `
 
 ` + traceInputHelp,
 		Example: "  ckpt trace diff bt.S.4-1@1 bt.S.4-1@2\n  ckpt trace diff cluster.trace cloud.trace --json",
@@ -28,29 +33,62 @@ are of the second one, as León compares tools (Tables 2.5 and 2.6).
 			if err != nil {
 				return err
 			}
+			if err := files.read(in.All && !cmd.Flags().Changed("files")); err != nil {
+				return err
+			}
+			if err := in.check(); err != nil {
+				return err
+			}
 			all, err := in.traces(g, args)
 			if err != nil {
 				return err
 			}
-			c := analyze.Compare(characterise(g, all[0], opt), characterise(g, all[1], opt))
-			if g.JSON {
-				return g.PrintJSON(c)
+			var asides [2]scope.Aside
+			for i := range asides {
+				all[i], asides[i] = in.apply(all[i])
+				in.tell(g, args[i], all[i], asides[i])
 			}
-			return showComparison(g, c)
+			a, b := characterise(g, all[0], opt), characterise(g, all[1], opt)
+			c := analyze.Compare(a, b)
+			if g.JSON {
+				return g.PrintJSON(diffResult{c, asideOf(asides[0]), asideOf(asides[1]), warningsOf(all[0]), warningsOf(all[1])})
+			}
+			return showComparison(g, c, files.list, len(a.Pattern.Groups)+len(b.Pattern.Groups) > 0)
 		},
 	}
 	cmd.Flags().BoolVar(&in.lenient, "lenient", false, "read the intact part of a damaged or cut trace")
+	in.scoping.addFlags(cmd.Flags(), false)
+	files.addFlag(cmd.Flags(), "compare so many files that differ, or all (--all does so, too)")
 	an.addFlags(cmd.Flags())
 	g.AddStoreFlag(cmd)
 	return cmd
 }
 
-func showComparison(g *ui.Globals, c *analyze.Comparison) error {
+// diffResult is a comparison as --json prints it.
+type diffResult struct {
+	*analyze.Comparison
+	AsideA    asideResult     `json:"aside_a"`
+	AsideB    asideResult     `json:"aside_b"`
+	WarningsA []warningResult `json:"warnings_a"`
+	WarningsB []warningResult `json:"warnings_b"`
+}
+
+// quantity formats a count or bytes in full, and other numbers in eight digits.
+func quantity(x float64) string {
+	if x == math.Trunc(x) && math.Abs(x) < 1e18 {
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(x, 'g', 8, 64)
+}
+
+// showComparison prints the differences of the job, and those of at most so many files.
+// patterns is set if there are any.
+func showComparison(g *ui.Globals, c *analyze.Comparison, most int, patterns bool) error {
 	rowsOf := func(list []analyze.Difference) (rows [][]string) {
 		for _, d := range list {
 			a, b := d.TextA, d.TextB
 			if a == "" && b == "" {
-				a, b = strconv.FormatFloat(d.A, 'g', 8, 64), strconv.FormatFloat(d.B, 'g', 8, 64)
+				a, b = quantity(d.A), quantity(d.B)
 			}
 			percent := ""
 			if d.Relative != nil && !d.Same {
@@ -62,6 +100,7 @@ func showComparison(g *ui.Globals, c *analyze.Comparison) error {
 	}
 	header := []string{"quantity", "|A", "|B", "|A against B"}
 	g.Table(header, rowsOf(c.Job))
+	shown, more := 0, 0
 	for _, f := range c.Files {
 		var differ []analyze.Difference
 		for _, d := range f.Differences {
@@ -72,6 +111,11 @@ func showComparison(g *ui.Globals, c *analyze.Comparison) error {
 		if len(differ) == 0 {
 			continue
 		}
+		if shown == most {
+			more++
+			continue
+		}
+		shown++
 		name := f.A
 		if f.B != f.A {
 			name += " and " + f.B
@@ -79,13 +123,23 @@ func showComparison(g *ui.Globals, c *analyze.Comparison) error {
 		g.Printf("\n%s\n", zones.Printable(name))
 		g.Table(header, rowsOf(differ))
 	}
+	if more > 0 {
+		g.Printf("\nand %s more that differ; --files all shows them\n", ui.Count(more, "file"))
+	}
 	for _, only := range []struct {
 		which string
 		names []string
 	}{{"A", c.OnlyA}, {"B", c.OnlyB}} {
-		for _, name := range only.names {
+		for i, name := range only.names {
+			if i == most {
+				g.Printf("only in %s: %s more\n", only.which, ui.Count(len(only.names)-i, "file"))
+				break
+			}
 			g.Printf("only in %s: %s\n", only.which, zones.Printable(name))
 		}
+	}
+	if !patterns { // of counters, or without reads and writes
+		return nil
 	}
 	if c.SamePattern {
 		return g.Printf("\nthe patterns are the same\n")

@@ -3,6 +3,7 @@ package traces
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -21,7 +22,7 @@ import (
 var exporters = map[string]func(w io.Writer, t *iotrace.Trace) (left int64, err error){
 	"events":  whole(iotrace.WriteTrace),
 	"chrome":  whole(export.WriteChrome),
-	"csv":     whole(export.WriteCSV),
+	"csv":     whole(export.WriteRows),
 	"jsonl":   whole(export.WriteJSON),
 	"parquet": whole(export.WriteParquet),
 	"dxt":     dxt.Write,
@@ -86,12 +87,22 @@ func (in *traceInput) dxtLog(name string) (*dxt.Log, error) {
 func newExportCommand(g *ui.Globals) *cobra.Command {
 	var in traceInput
 	var format, out string
+	var comments bool
 	cmd := &cobra.Command{
 		Use:   "export TRACE... --format FORMAT -o FILE",
 		Short: "Write a trace for other tools",
 		Long: `Write a trace as Chrome trace JSON (ui.perfetto.dev, chrome://tracing), Darshan
 DXT text, CSV, JSON lines, Parquet (with the columns of WisIO) or an events
 file.
+
+CSV has the names of the columns and a line per event. FILE.meta.json beside it
+has the job, the ranks, the files and the warnings; with --comments the CSV has
+them in front, in lines that begin with #. Import reads both, and lines of them
+that another program has chosen or written anew.
+
+Of a Darshan log without requests, CSV is a table of its counters, with a line
+per file, rank and interface; import does not read it. Of a log with both, the
+table is in FILE.counters.csv. JSON lines have both, and import reads them.
 
 ` + traceInputHelp,
 		Example: `  ckpt trace export bt.S.4-1 --format chrome -o bt.json
@@ -105,25 +116,39 @@ file.
 			if !ok {
 				return ui.BadUsage(fmt.Sprintf("--format %s is unknown", format), "--format takes "+exportFormats)
 			}
+			if comments && format != "csv" {
+				return ui.BadUsage("--comments without --format csv", "leave --comments out")
+			}
+			if comments {
+				write = whole(export.WriteCSV)
+			}
 			if out == "" {
 				return ui.BadUsage("no output given", "add -o FILE, or -o - for standard output")
 			}
 			if binary := format == "events" || format == "parquet"; binary && out == "-" && ui.IsTerminal(g.CommandOutput()) {
 				return ui.BadUsage("refusing to write "+format+" to a terminal", "add -o FILE, or a pipe")
 			}
-			if format == "dxt" && in.builtin == "" && len(args) == 1 {
+			if format == "dxt" && in.builtin == "" && len(args) == 1 && !in.limits() {
 				if log, err := in.dxtLog(args[0]); err != nil {
 					return in.failure(err)
 				} else if log != nil {
 					if err := g.WriteFile(cmd.Context(), out, func(w io.Writer) error { _, err := log.WriteTo(w); return err }); err != nil {
 						return err
 					}
-					return tellOutput(g, out, format, log.Segments())
+					return in.tellOutput(g, out, format, &iotrace.Trace{}, log.Segments())
 				}
 			}
 			t, err := in.trace(g, args)
 			if err != nil {
 				return err
+			}
+			counted := len(t.Events) == 0 && len(t.Counters) > 0
+			switch {
+			case counted && format == "csv" && !comments:
+				write = whole(export.WriteCounters)
+			case counted && (comments || format == "chrome" || format == "dxt"):
+				return ui.BadUsage("the trace has counters and no events, which "+format+" describes",
+					"--format jsonl and events keep them, --format csv is a table of them; ckpt trace analyze shows them")
 			}
 			var left int64
 			b := g.NewBar("write", int64(len(t.Events)), false)
@@ -138,18 +163,33 @@ file.
 			if err == nil && left > 0 {
 				g.Warn("%s no place in the format: left out", ui.Plural(int(left), "event has", "events have"))
 			}
+			if err == nil && format == "csv" && !comments && out != "-" {
+				err = in.writeBeside(cmd.Context(), g, out, t)
+			}
 			if err != nil {
 				return err
 			}
-			return tellOutput(g, out, format, len(t.Events))
+			in.tell(g, "", t, in.aside)
+			return in.tellOutput(g, out, format, t, len(t.Events))
 		},
 	}
-	in.addFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&comments, "comments", false, "describe the trace in the CSV itself, in lines that begin with #")
+	in.addFlags(cmd.Flags(), true)
 	cmd.Flags().StringVar(&format, "format", "", exportFormats)
 	ui.Choices(cmd.Flags(), "format", slices.Sorted(maps.Keys(exporters))...)
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write, - for standard output")
 	g.AddStoreFlag(cmd)
 	return cmd
+}
+
+// writeBeside writes what has no place among the rows of a CSV of events: a file about
+// the trace, and its counters.
+func (in *traceInput) writeBeside(ctx context.Context, g *ui.Globals, out string, t *iotrace.Trace) error {
+	err := g.WriteFile(ctx, out+".meta.json", func(w io.Writer) error { return export.WriteMeta(w, t) })
+	if err == nil && len(t.Events) > 0 && len(t.Counters) > 0 {
+		err = g.WriteFile(ctx, out+".counters.csv", func(w io.Writer) error { return export.WriteCounters(w, t) })
+	}
+	return err
 }
 
 // outputResult is what commands that write a file print as JSON.
@@ -158,10 +198,11 @@ type outputResult struct {
 	Format string `json:"format"`
 	Bytes  int64  `json:"bytes"`
 	Events int    `json:"events"` // of the trace; not all have a place in each format
+	scoped
 }
 
 // tellOutput prints it under --json, unless standard output is the output.
-func tellOutput(g *ui.Globals, name, format string, events int) error {
+func (in *traceInput) tellOutput(g *ui.Globals, name, format string, t *iotrace.Trace, events int) error {
 	if !g.JSON || name == "-" {
 		return nil
 	}
@@ -169,5 +210,5 @@ func tellOutput(g *ui.Globals, name, format string, events int) error {
 	if err != nil {
 		return err
 	}
-	return g.PrintJSON(outputResult{name, format, fi.Size(), events})
+	return g.PrintJSON(outputResult{name, format, fi.Size(), events, in.scoped(t)})
 }

@@ -23,10 +23,10 @@ func newImportCommand(g *ui.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE... -o OUT",
 		Short: "Make an events file of traces of other tools",
-		Long: `Read the text of strace -f or of darshan-dxt-parser, CSV or Parquet, and write
-an events file, the compact format of ckpt. Several files are merged as the
-ranks of one job. Lines that are not understood are counted, and the first ones
-shown, more with -v.
+		Long: `Read text of strace -f, Darshan logs, text of darshan-dxt-parser, CSV or
+Parquet, and write an events file, the compact format of ckpt. Several files are
+merged as the ranks of one job. Lines that are not understood are counted, and
+the first ones shown, more with -v.
 
 Run strace with these options: strace -f -ttt -T -y -o FILE COMMAND, or use ckpt
 trace record. After strace -ff -o NAME give all files at once, NAME.*; a text
@@ -42,11 +42,15 @@ without process numbers is one process.`,
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write")
 	cmd.Flags().BoolVar(&in.lenient, "lenient", false, "read the intact part of a damaged or cut trace")
+	in.scoping.addFlags(cmd.Flags(), true)
 	g.AddStoreFlag(cmd)
 	return cmd
 }
 
 func runTraceImport(ctx context.Context, g *ui.Globals, in *traceInput, args []string, out string) error {
+	if err := in.check(); err != nil {
+		return err
+	}
 	all, reports, err := in.read(g, args)
 	if err != nil {
 		return err
@@ -55,10 +59,12 @@ func runTraceImport(ctx context.Context, g *ui.Globals, in *traceInput, args []s
 	if err != nil {
 		return err
 	}
+	t, in.aside = in.apply(t)
+	in.tell(g, "", t, in.aside)
 	if err := g.WriteFile(ctx, out, func(w io.Writer) error { return iotrace.WriteTrace(w, t) }); err != nil {
 		return err
 	}
-	return tellImport(g, t, out, args, reports)
+	return in.tellImport(g, t, out, args, reports)
 }
 
 // importResult is what ckpt trace import and record print as JSON.
@@ -69,6 +75,7 @@ type importResult struct {
 	Ranks   int            `json:"ranks"`
 	Files   int            `json:"files"`
 	Sources []importSource `json:"sources"`
+	scoped
 }
 
 type importSource struct {
@@ -96,16 +103,27 @@ type importNote struct {
 }
 
 // tellImport reports the imported events, and the lines that were not imported.
-func tellImport(g *ui.Globals, t *iotrace.Trace, out string, names []string, reports []*iotrace.Report) error {
-	fi, err := os.Stat(out)
+func (in *traceInput) tellImport(g *ui.Globals, t *iotrace.Trace, out string, names []string, reports []*iotrace.Report) error {
+	r, err := in.importResult(t, out, names, reports)
 	if err != nil {
 		return err
 	}
-	r := importResult{Output: out, Bytes: fi.Size(), Events: len(t.Events), Ranks: len(t.Ranks), Files: len(t.Files), Sources: []importSource{}}
+	if g.JSON {
+		return g.PrintJSON(r)
+	}
+	return r.tell(g)
+}
+
+// importResult collects the numbers of an import.
+func (in *traceInput) importResult(t *iotrace.Trace, out string, names []string, reports []*iotrace.Report) (*importResult, error) {
+	fi, err := os.Stat(out)
+	if err != nil {
+		return nil, err
+	}
+	r := &importResult{Output: out, Bytes: fi.Size(), Events: len(t.Events), Ranks: len(t.Ranks), Files: len(t.Files), Sources: []importSource{}, scoped: in.scoped(t)}
 	for i, rep := range reports {
 		s := importSource{Name: names[i], Format: rep.Format.String(), Lines: rep.Lines, NotUnderstood: rep.Unknown, Notes: []importNote{},
 			FailedCalls: rep.Failed, OtherCalls: []otherCalls{}, UnknownCalls: rep.Astray, UnknownBytes: rep.AstrayBytes}
-		warnAstray(g, names[i], rep)
 		for _, name := range slices.Sorted(maps.Keys(rep.Others)) {
 			s.OtherCalls = append(s.OtherCalls, otherCalls{name, rep.Others[name]})
 		}
@@ -117,10 +135,12 @@ func tellImport(g *ui.Globals, t *iotrace.Trace, out string, names []string, rep
 		}
 		r.Sources = append(r.Sources, s)
 	}
-	if g.JSON {
-		return g.PrintJSON(r)
-	}
-	if err := g.Printf("%s: %s of %s on %s, %s\n", out, ui.Count(r.Events, "event"), ui.Plural(r.Ranks, "process", "processes"),
+	return r, nil
+}
+
+// tell prints an import in words.
+func (r *importResult) tell(g *ui.Globals) error {
+	if err := g.Printf("%s: %s of %s on %s, %s\n", r.Output, ui.Count(r.Events, "event"), ui.Plural(r.Ranks, "process", "processes"),
 		ui.Count(r.Files, "file"), ui.Count(int(r.Bytes), "byte")); err != nil || g.Quiet {
 		return err
 	}

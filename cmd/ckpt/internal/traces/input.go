@@ -19,6 +19,8 @@ import (
 	"ckpt/image/codec"
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
+	"ckpt/iotrace/analyze/finding"
+	"ckpt/iotrace/scope"
 	"ckpt/iotrace/source"
 	"ckpt/iotrace/synth"
 )
@@ -30,21 +32,26 @@ type traceInput struct {
 	ranks          int
 	lenient        bool
 	begun          io.Reader     // a stream whose beginning was read
-	codec          analyze.Codec // of the job whose trace was read
+	codec          finding.Codec // of the job whose trace was read
+	scoping
+	aside scope.Aside // of the trace that was read
 }
 
 const traceInputHelp = `A TRACE is a file, - for standard input, or the recording of a checkpoint: JOB
 of the newest, JOB@N of one, JOB@all of all, as one trace. The command
 recognises the format of a file by its contents: events files of ckpt, strace -f
-text, Darshan DXT text, CSV, Parquet.`
+text, Darshan logs and DXT text, CSV, JSON lines, Parquet.`
 
-func (in *traceInput) addFlags(f *pflag.FlagSet) {
+// addFlags adds the flags of all commands that read a trace. With keeps, the command
+// sets no files apart unless it is asked to.
+func (in *traceInput) addFlags(f *pflag.FlagSet, keeps bool) {
 	f.StringVar(&in.builtin, "builtin", "", "use a built-in trace: "+strings.Join(synth.Builtins(), ", ")+"; or the training of a network, like dl.C.8")
 	ui.Choices(f, "builtin", synth.Builtins()...)
 	f.IntVar(&in.ranks, "builtin-ranks", 4, "ranks of the built-in trace")
 	f.StringVar(&in.class, "builtin-class", "", "size of the built-in trace, A to D (default B)")
 	ui.Choices(f, "builtin-class", "A", "B", "C", "D")
 	f.BoolVar(&in.lenient, "lenient", false, "read the intact part of a damaged or cut trace")
+	in.scoping.addFlags(f, keeps)
 }
 
 // traces reads all named traces, or the built-in one.
@@ -100,8 +107,22 @@ func (in *traceInput) read(g *ui.Globals, args []string) ([]*iotrace.Trace, []*i
 	return all, reports, in.failure(err)
 }
 
-// trace reads one trace; several that were recorded together are merged.
+// trace reads one trace, the part of it that the flags ask for. Several that were
+// recorded together are merged.
 func (in *traceInput) trace(g *ui.Globals, args []string) (*iotrace.Trace, error) {
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	t, err := in.whole(g, args)
+	if err != nil {
+		return nil, err
+	}
+	t, in.aside = in.apply(t)
+	return t, nil
+}
+
+// whole reads one trace with all that is in it.
+func (in *traceInput) whole(g *ui.Globals, args []string) (*iotrace.Trace, error) {
 	if in.builtin != "" || len(args) < 2 {
 		all, err := in.traces(g, args)
 		if err != nil {
@@ -238,15 +259,15 @@ func (in *traceInput) tracePath(g *ui.Globals, target string) (string, error) {
 
 // codecOf returns how a job chooses its codec. That only shapes advice, so a
 // description that cannot be read is no error.
-func codecOf(j *image.Job) analyze.Codec {
+func codecOf(j *image.Job) finding.Codec {
 	spec, err := job.ReadSpec(j)
 	switch {
 	case err != nil:
-		return analyze.CodecUnknown
+		return finding.CodecUnknown
 	case spec.Codec == codec.UseAuto:
-		return analyze.CodecLearns
+		return finding.CodecLearns
 	}
-	return analyze.CodecFixed
+	return finding.CodecFixed
 }
 
 // failure is traceError without the remedies that the user has tried already.
@@ -315,20 +336,11 @@ func warnImport(g *ui.Globals, name string, rep *iotrace.Report) {
 	if rep.Unknown > 0 {
 		g.Warn("%s: %s not understood", name, ui.Plural(int(rep.Unknown), "line was", "lines were"))
 	}
-	warnAstray(g, name, rep)
 	if !g.Verbose {
 		return
 	}
 	for _, n := range rep.Notes {
 		g.Warn("%s:%d: %s: %s", name, n.Line, n.Reason, n.Text)
-	}
-}
-
-// warnAstray reports the I/O that the trace lacks because its file is not known.
-func warnAstray(g *ui.Globals, name string, rep *iotrace.Report) {
-	if rep.Astray > 0 {
-		g.Warn("%s: %s with %s on unknown descriptors: not in the trace (strace -y names their files)",
-			name, ui.Plural(int(rep.Astray), "read or write", "reads and writes"), ui.Count(int(rep.AstrayBytes), "byte"))
 	}
 }
 
@@ -353,6 +365,7 @@ func (a *analysis) read(g *ui.Globals, in *traceInput, args []string) (*iotrace.
 	if err != nil {
 		return nil, nil, err
 	}
+	t.FollowRenames()
 	opt.Codec = in.codec
 	return t, characterise(g, t, opt), nil
 }
@@ -363,25 +376,25 @@ func characterise(g *ui.Globals, t *iotrace.Trace, opt analyze.Options) *analyze
 	defer b.Clear()
 	opt.Progress = b.Set
 	r := analyze.Analyze(t, opt)
-	r.Word(remedyFlags)
+	finding.Word(r.Insights, remedyFlags)
 	return r
 }
 
 // remedyFlags has the flags of ckpt launch that may remedy a finding, with a value
 // where one is likely to help.
-var remedyFlags = map[analyze.Remedy]string{
-	analyze.LayoutPerRank:    "--layout per-rank",
-	analyze.LayoutShared:     "--layout shared",
-	analyze.LayoutAggregated: "--layout aggregated",
-	analyze.AggregatorsAuto:  "--aggregators auto",
-	analyze.Aggregators:      "--aggregators",
-	analyze.Buffer:           "--buffer",
-	analyze.StripeSize:       "--stripe-size",
-	analyze.StripeCount:      "--stripe-count",
-	analyze.Interval:         "--every",
-	analyze.Async:            "--async",
-	analyze.CodecNone:        "--codec none",
-	analyze.CodecAuto:        "--codec auto",
+var remedyFlags = map[finding.Remedy]string{
+	finding.LayoutPerRank:    "--layout per-rank",
+	finding.LayoutShared:     "--layout shared",
+	finding.LayoutAggregated: "--layout aggregated",
+	finding.AggregatorsAuto:  "--aggregators auto",
+	finding.Aggregators:      "--aggregators",
+	finding.Buffer:           "--buffer",
+	finding.StripeSize:       "--stripe-size",
+	finding.StripeCount:      "--stripe-count",
+	finding.Interval:         "--every",
+	finding.Async:            "--async",
+	finding.CodecNone:        "--codec none",
+	finding.CodecAuto:        "--codec auto",
 }
 
 func (a *analysis) options() (analyze.Options, error) {
@@ -404,7 +417,7 @@ func (a *analysis) options() (analyze.Options, error) {
 		return opt, ui.AsNotFound(err)
 	}
 	defer f.Close()
-	if opt.Thresholds, err = analyze.ReadThresholds(f); err != nil {
+	if opt.Thresholds, err = finding.ReadThresholds(f); err != nil {
 		return opt, ui.AsUsage(fmt.Errorf("%s: %w", a.thresholds, err))
 	}
 	return opt, nil

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,19 +23,23 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/internal/family"
 	"ckpt/iotrace"
-	"ckpt/iotrace/source"
+	"ckpt/iotrace/strace"
 )
 
 func newRecordCommand(g *ui.Globals) *cobra.Command {
-	var out, most string
+	var out, most, with string
 	cmd := &cobra.Command{
 		Use:   "record -o FILE -- COMMAND [ARGUMENT]...",
-		Short: "Run a command under strace and keep its I/O as a trace",
-		Long: `Run a command under strace, with all processes and threads that it starts, and
-write its operations on files to an events file. The command runs several times
-slower.
+		Short: "Run a command and keep its I/O as a trace",
+		Long: `Run a command, with all processes and threads that it starts, and write its
+operations on files to an events file. Programs in the kernel (eBPF) record them, if
+the kernel and your rights allow it; else strace does, which takes longer. --with
+chooses one. The line "recording" says how many calls were recorded, by which of the
+two, and about how long that took. Their records, about 100 bytes per call, are in
+$TMPDIR until then.
 
-The output of the command stays where it is. If the command fails, ckpt trace
+The output of the command stays where it is; ckpt says on standard error what it
+recorded. With --json, it is the other way around. If the command fails, ckpt trace
 record writes the trace and then fails too. --for ends a command that runs longer,
 which is no failure.`,
 		Example: "  ckpt trace record -o job.trace -- ./a.out input\n  ckpt trace record -o launch.trace -- ckpt launch bt.S.4 --every 20",
@@ -47,71 +51,81 @@ which is no failure.`,
 			if out == "-" {
 				return ui.BadUsage("-o -: the command itself uses standard output", "name a file")
 			}
+			if with != withAuto && with != withEBPF && with != withStrace {
+				return ui.BadUsage("--with "+with+" is unknown", "auto, ebpf or strace")
+			}
 			limit, err := ui.ParseDuration("--for", most)
 			if err != nil {
 				return err
 			}
-			return runTraceRecord(cmd.Context(), g, out, limit, args)
+			return runTraceRecord(cmd.Context(), g, out, with, limit, args)
 		},
 	}
+	cmd.Flags().SetInterspersed(false) // flags behind the command are its own, also without --
 	cmd.Flags().StringVarP(&out, "output", "o", "", "events file to write")
 	cmd.Flags().StringVar(&most, "for", "0", "end the command after this time, like 30s (default: let it run)")
+	cmd.Flags().StringVar(&with, "with", withAuto, "what records: ebpf, strace, or auto: ebpf if it is possible")
 	return cmd
 }
 
-// straceFlags gives the importer all that it needs: all processes, absolute times,
-// durations, paths of descriptors, and enough of arrays to see both ends of a pipe.
-var straceFlags = []string{"-f", "-ttt", "-T", "-y", "-s", "4", "-e",
-	// Some versions do not know the calls with ?. They open and close descriptors.
-	"trace=%file,%desc,%process,sync,?close_range,?socket,?socketpair,?accept,?accept4"}
+// canFilter reports whether strace and the kernel let other calls pass without a stop.
+func canFilter(ctx context.Context, path string) bool {
+	return exec.CommandContext(ctx, path, strace.Filter, "-f", "-e", "trace=sync", "-o", os.DevNull, "--", path, "-V").Run() == nil
+}
 
-func runTraceRecord(ctx context.Context, g *ui.Globals, out string, limit time.Duration, command []string) error {
-	strace, err := exec.LookPath("strace")
-	if err != nil {
-		return ui.WithHint(errors.New("strace is not installed"), "install it (apt-get install strace); jobs of ckpt record themselves")
-	}
-	if _, err := exec.LookPath(command[0]); err != nil {
-		return ui.AsNotFound(fmt.Errorf("%s: %w", command[0], err))
+func runTraceRecord(ctx context.Context, g *ui.Globals, out, with string, limit time.Duration, command []string) error {
+	if err := ui.CheckProgram(command[0]); err != nil {
+		return err
 	}
 	if err := ui.CanWrite(out); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "ckpt-strace-")
+	r, unable, err := newRecorder(ctx, with)
 	if err != nil {
 		return err
 	}
-	keep := false
-	defer func() {
-		if !keep {
-			os.RemoveAll(dir)
-		}
-	}()
-	text := filepath.Join(dir, "strace")
-	run := exec.CommandContext(ctx, strace, slices.Concat(straceFlags, []string{"-o", text, "--"}, command)...)
+	defer r.close()
+	run := r.prepare(ctx, command)
 	run.Stdin, run.Stdout, run.Stderr = os.Stdin, g.CommandOutput(), g.Err
-	interrupted, ended, failed := runInterruptible(run, limit)
+	start := time.Now()
+	interrupted, ended, failed := runInterruptible(r, run, limit)
+	wall := time.Since(start)
 	var exit *exec.ExitError
 	if failed != nil && !errors.As(failed, &exit) {
 		return failed
 	}
-	t, rep, err := source.File(text, iotrace.Options{Lenient: failed != nil})
+	cut := r.cut()
+	t, rep, err := r.trace(failed != nil || cut != nil)
 	if err != nil {
+		if cut != nil {
+			return cut
+		}
 		if failed != nil {
-			return fmt.Errorf("%s %v, and strace left no readable trace: %w", command[0], failed, err)
+			return fmt.Errorf("%s %v, and %s left no readable trace: %w", command[0], failed, recorderNames[r.name()], err)
 		}
 		var damage *iotrace.FormatError
-		if keep = errors.As(err, &damage); keep { // the command may have run for hours
-			return ui.WithHint(err, fmt.Sprintf("the text is kept: ckpt trace import --lenient %s -o %s reads its intact part", text, out))
+		if errors.As(err, &damage) { // the command may have run for hours
+			return ui.WithHint(err, r.keep("ckpt trace import --lenient %s -o "+out+" reads its intact part"))
 		}
 		return err
 	}
 	t.Job = filepath.Base(command[0])
+	mountTypes(t)
 	if err := g.WriteFile(ctx, out, func(w io.Writer) error { return iotrace.WriteTrace(w, t) }); err != nil {
-		keep = true // likewise: the disk may have become full meanwhile
-		return ui.WithHint(err, fmt.Sprintf("the text is kept: ckpt trace import %s -o FILE makes a trace of it elsewhere", text))
+		// Likewise: the disk may have become full meanwhile.
+		return ui.WithHint(err, r.keep("ckpt trace import %s -o FILE makes a trace of it elsewhere"))
 	}
-	if err := tellImport(g, t, out, []string{"strace"}, []*iotrace.Report{rep}); err != nil {
+	cost := measureOverhead(ctx, r, rep.Calls, wall)
+	if unable != nil {
+		cost.Unable, cost.forbidden = ui.OneLine(unable.Error()), errors.Is(unable, fs.ErrPermission)
+	}
+	in := new(traceInput)
+	in.tell(g, "", t, in.aside)
+	if err := in.tellRecord(g, t, out, rep, cost); err != nil {
 		return err
+	}
+	if cut != nil {
+		return ui.WithHint(cut, "the operations until then are in "+out+"; set TMPDIR to a directory with more free space")
 	}
 	if exit == nil || ended && !interrupted {
 		return nil
@@ -125,11 +139,11 @@ func runTraceRecord(ctx context.Context, g *ui.Globals, out string, limit time.D
 	return fmt.Errorf("%s ended with status %d; its trace is in %s", command[0], exit.ExitCode(), out)
 }
 
-// runInterruptible runs strace and survives signals for the command. A terminal
-// sends ^C to both. strace itself ignores SIGTERM, so runInterruptible sends it to
-// the children. Ignoring signals instead would make the command ignore them too. After
-// a limit above 0 it ends the command.
-func runInterruptible(run *exec.Cmd, limit time.Duration) (interrupted, ended bool, err error) {
+// runInterruptible runs a command and survives signals for it. A terminal sends ^C to
+// both, but SIGTERM must be passed on. Ignoring signals instead would make the command
+// ignore them too. It ends the command after a limit above 0, and what is left of it some
+// seconds after SIGTERM.
+func runInterruptible(r recorder, run *exec.Cmd, limit time.Duration) (interrupted, ended bool, err error) {
 	signals := make(chan os.Signal, 4)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		if !signal.Ignored(s) {
@@ -137,12 +151,13 @@ func runInterruptible(run *exec.Cmd, limit time.Duration) (interrupted, ended bo
 		}
 	}
 	defer signal.Stop(signals)
-	if err := run.Start(); err != nil {
+	if err := r.start(run); err != nil {
 		return false, false, err
 	}
 	over := make(chan struct{})
 	var relay sync.WaitGroup
 	var late <-chan time.Time
+	var told []family.Process
 	if limit > 0 {
 		late = time.After(limit)
 	}
@@ -155,23 +170,23 @@ func runInterruptible(run *exec.Cmd, limit time.Duration) (interrupted, ended bo
 				if ended {
 					how = syscall.SIGKILL
 				}
-				if below := family.Descendants(run.Process.Pid); len(below) > 1 {
-					family.Signal(below[1:], how)
-				}
+				family.Signal(append(r.all(run), told...), how)
 				ended, late = true, time.After(program.Grace)
 			case s := <-signals:
 				interrupted = true
 				if s == syscall.SIGTERM {
-					for _, pid := range childrenOf(run.Process.Pid) {
+					told = append(told, r.all(run)...) // they may lose their parent now
+					for _, pid := range r.told(run) {
 						_ = syscall.Kill(pid, syscall.SIGTERM)
 					}
+					late = time.After(program.Grace) // for what it has started
 				}
 			case <-over:
 				return
 			}
 		}
 	})
-	err = run.Wait()
+	err = r.wait(run)
 	close(over)
 	relay.Wait()
 	return interrupted, ended, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"runtime/debug"
 	"strconv"
 	"syscall"
 
@@ -46,18 +47,25 @@ own place in a shared file. --layout sends the writes to other files: per-rank,
 one file per rank; aggregated, one per node, written by its first rank; shared,
 one for all. Each holds the writes one after the other. --bytes makes requests from
 64 KiB on larger or smaller, so that all ranks write so many bytes, and keeps the
-small ones. docs/TRACE.md has the rules.
+small ones. --scale-bytes makes all of them larger or smaller. docs/TRACE.md has
+the rules. A replay whose files do not fit into the free space does not begin.
+
+` + scopeHelp + `
 
 ` + traceInputHelp,
 		Example: `  ckpt trace replay bt.S.4-1 --dir /scratch/try
   ckpt trace replay --builtin dmtcp --dir /scratch/try --ranks 64 --direct
-  ckpt trace replay job.strace --dir /scratch/try --layout shared --keep-gaps`,
+  ckpt trace replay job.strace --dir /scratch/try --layout shared --keep-gaps
+  ckpt trace replay large.trace --dir /scratch/try --scale-bytes 0.01`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.Dir == "" {
 				return ui.BadUsage("no directory given", "add --dir DIR")
 			}
 			if cmd.Flags().Changed("ranks") && o.Ranks < 1 {
 				return ui.BadUsage(fmt.Sprintf("--ranks %d: want at least 1", o.Ranks), "")
+			}
+			if cmd.Flags().Changed("scale-bytes") && o.ScaleBytes <= 0 {
+				return ui.BadUsage(fmt.Sprintf("--scale-bytes %g: want a number above 0", o.ScaleBytes), "write --scale-bytes 0.01 for a hundredth")
 			}
 			if cmd.Flags().Changed("aggregators") && o.Aggregators < 1 {
 				return ui.BadUsage(fmt.Sprintf("--aggregators %d: want at least 1", o.Aggregators), "")
@@ -72,6 +80,7 @@ small ones. docs/TRACE.md has the rules.
 	ui.Choices(f, "layout", string(replay.Traced), string(replay.PerRank), string(replay.Aggregated), string(replay.Shared))
 	f.IntVar(&o.Aggregators, "aggregators", 0, "with --layout aggregated: number of writing ranks (default: one per node)")
 	f.StringVar(&o.bytes, "bytes", "", "bytes that all ranks write, like 12GiB: large requests grow or shrink (default: as in the trace)")
+	f.Float64Var(&o.ScaleBytes, "scale-bytes", 0, "multiply all sizes and offsets, like 0.01 for a hundredth (default 1)")
 	f.StringVar(&o.most, "at-most", "", "write fewer bytes than --bytes if they are more than this, or than half of the free space")
 	f.BoolVar(&o.KeepGaps, "keep-gaps", false, "keep the time between the operations of a rank")
 	f.BoolVar(&o.Direct, "direct", false, "use O_DIRECT for requests that are aligned to 4096 bytes")
@@ -79,14 +88,12 @@ small ones. docs/TRACE.md has the rules.
 	f.BoolVar(&o.Keep, "keep", false, "keep the files")
 	f.Uint64Var(&o.Seed, "seed", 0, "random seed of the written bytes")
 	f.StringVar(&o.record, "record", "", "write the operations of the replay to this events file")
-	o.addFlags(f)
+	o.addFlags(f, false)
 	g.AddStoreFlag(cmd)
 	return cmd
 }
 
 func runTraceReplay(ctx context.Context, g *ui.Globals, o *traceReplayOptions, args []string) error {
-	ctx, stop := ui.Interruptible(ctx)
-	defer stop()
 	var err error
 	if o.Layout, err = replay.ParseLayout(o.layout); err != nil {
 		return ui.AsUsage(err)
@@ -95,10 +102,23 @@ func runTraceReplay(ctx context.Context, g *ui.Globals, o *traceReplayOptions, a
 	if o.Bytes, o.AtMost = q.Size("--bytes", o.bytes), q.Size("--at-most", o.most); q.Err != nil {
 		return q.Err
 	}
+	// The plan of a large trace stays to the end; a heap of twice its size helps nobody.
+	debug.SetGCPercent(25)
 	t, err := o.trace(g, args)
+	if err == nil {
+		err = needEvents(t, "replay")
+	}
 	if err != nil {
 		return err
 	}
+	// Before there are files to remove, an interrupt ends the process at once.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	o.Planned = func() {
+		heard, _ := ui.Interruptible(ctx) // until ctx is done
+		context.AfterFunc(heard, cancel)
+	}
+	o.Consume = true        // nobody else uses the trace
 	var record bytes.Buffer // in memory, so that it does not disturb the replayed I/O
 	if o.record != "" {
 		if o.record == "-" {
@@ -125,9 +145,11 @@ func runTraceReplay(ctx context.Context, g *ui.Globals, o *traceReplayOptions, a
 		err = g.PrintJSON(struct {
 			Job string `json:"job"`
 			*replay.Result
-		}{t.Job, r})
+			scoped
+		}{t.Job, r, o.scoped(t)})
 	} else {
 		err = showReplay(g, t.Job, r)
+		o.tell(g, "", t, o.aside)
 	}
 	if o.record == "" {
 		return err
@@ -143,11 +165,15 @@ func runTraceReplay(ctx context.Context, g *ui.Globals, o *traceReplayOptions, a
 func replayError(err error) error {
 	var option *replay.OptionError
 	var failed *replay.Error
+	var space *replay.SpaceError
 	switch {
 	case errors.Is(err, context.Canceled):
 		return ui.ErrInterrupted
 	case errors.As(err, &option):
 		return ui.AsUsage(ui.WithHint(err, "see ckpt trace replay --help"))
+	case errors.As(err, &space):
+		return ui.WithHint(fmt.Errorf("%w: %w", durable.ErrStorageFull, err),
+			fmt.Sprintf("free some space, or replay into another directory; --scale-bytes %.2g makes all requests smaller", space.Factor()))
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fmt.Errorf("%w: %w", durable.ErrStorageFull, err)
 	case errors.As(err, &failed) && failed.Op == "make" && errors.Is(err, fs.ErrNotExist):

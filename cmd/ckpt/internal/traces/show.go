@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/iotrace"
+	"ckpt/iotrace/scope"
 )
 
 func newShowCommand(g *ui.Globals) *cobra.Command {
@@ -21,8 +23,8 @@ func newShowCommand(g *ui.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show TRACE...",
 		Short:   "List the events of a trace",
-		Long:    "List the events of a trace in the order in which they began.\n\n" + traceInputHelp,
-		Example: "  ckpt trace show bt.S.4-1 --op write --first 20",
+		Long:    "List the events of a trace in the order in which they began.\n\n" + scopeHelp + "\n\n" + traceInputHelp,
+		Example: "  ckpt trace show bt.S.4-1 --op write --first 20\n  ckpt trace show job.trace --file out.nc --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if op != "" {
 				if _, err := iotrace.ParseOp(op); err != nil {
@@ -33,13 +35,23 @@ func newShowCommand(g *ui.Globals) *cobra.Command {
 				return ui.BadUsage(fmt.Sprintf("--first %d: want a number from 0", most), "")
 			}
 			t, err := in.trace(g, args)
+			if err == nil {
+				err = needEvents(t, "show")
+			}
 			if err != nil {
 				return err
 			}
-			return showEvents(g, t, op, file, most)
+			if file != "" && !slices.ContainsFunc(t.Files, func(name string) bool { return strings.Contains(name, file) }) {
+				return in.noFile(file, t.Files)
+			}
+			if err := showEvents(g, t, op, file, most); err != nil {
+				return err
+			}
+			in.tell(g, "", t, in.aside)
+			return in.showScope(g, t)
 		},
 	}
-	in.addFlags(cmd.Flags())
+	in.addFlags(cmd.Flags(), false)
 	cmd.Flags().IntVar(&most, "first", 0, "show the first N events (default all)")
 	cmd.Flags().StringVar(&op, "op", "", "only this operation, like write")
 	ui.Choices(cmd.Flags(), "op", strings.Split(operations(), ", ")...)
@@ -70,6 +82,30 @@ type eventLine struct {
 	End        float64 `json:"end_s"`
 	Checkpoint int32   `json:"checkpoint,omitempty"`
 	Round      int32   `json:"round,omitempty"`
+}
+
+// showScope prints under --json, in lines after the events, what the trace lacks and
+// what was set apart.
+func (in *traceInput) showScope(g *ui.Globals, t *iotrace.Trace) error {
+	if !g.JSON {
+		return nil
+	}
+	out := json.NewEncoder(g.Out)
+	for _, w := range warningsOf(t) {
+		if err := out.Encode(struct {
+			Type string `json:"type"`
+			warningResult
+		}{"warning", w}); err != nil {
+			return err
+		}
+	}
+	if in.aside == (scope.Aside{}) {
+		return nil
+	}
+	return out.Encode(struct {
+		Type string `json:"type"`
+		asideResult
+	}{"aside", asideOf(in.aside)})
 }
 
 // eventsOnPage bounds the events of a table, which needs all its rows before it

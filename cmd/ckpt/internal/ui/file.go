@@ -80,7 +80,7 @@ func OutputError(err error) error {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return WithHint(fmt.Errorf("%w: %w", durable.ErrStorageFull, err), "free some space there, or write it elsewhere")
 	case errors.Is(err, fs.ErrNotExist):
-		return AsNotFound(err)
+		return WithHint(AsNotFound(err), "make its directory first")
 	case errors.Is(err, fs.ErrPermission):
 		return WithHint(err, "name a file with write permission")
 	}
@@ -143,6 +143,10 @@ func createBeside(name string, mode fs.FileMode) (*os.File, error) {
 	for {
 		beside := filepath.Join(filepath.Dir(name), fmt.Sprintf(".%s.%d", filepath.Base(name), rand.Uint32()))
 		f, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		var at *fs.PathError
+		if errors.As(err, &at) {
+			at.Path = name // the one that the user knows
+		}
 		if !errors.Is(err, fs.ErrExist) {
 			return f, err
 		}

@@ -1,4 +1,4 @@
-package analyze
+package finding
 
 import (
 	"bytes"
@@ -16,6 +16,14 @@ import (
 // Thresholds control which findings are reported. The built-in thresholds.yaml
 // explains each.
 type Thresholds struct {
+	GainSeconds        float64 `yaml:"gain_s" json:"gain_s"`
+	GainShare          float64 `yaml:"gain_share" json:"gain_share"`
+	WarnSeconds        float64 `yaml:"warn_s" json:"warn_s"`
+	WarnShare          float64 `yaml:"warn_share" json:"warn_share"`
+	HighSeconds        float64 `yaml:"high_s" json:"high_s"`
+	HighShare          float64 `yaml:"high_share" json:"high_share"`
+	ReferenceRate      float64 `yaml:"reference_bytes_per_s" json:"reference_bytes_per_s"`
+	ScaleRanks         int64   `yaml:"scale_ranks" json:"scale_ranks"`
 	SmallBytes         int64   `yaml:"small_bytes" json:"small_bytes"`
 	SmallShare         float64 `yaml:"small_share" json:"small_share"`
 	SmallRequests      int64   `yaml:"small_requests" json:"small_requests"`
@@ -37,9 +45,23 @@ type Thresholds struct {
 	ConcurrencyShare   float64 `yaml:"concurrency_share" json:"concurrency_share"`
 	ConcurrencyRanks   int64   `yaml:"concurrency_ranks" json:"concurrency_ranks"`
 	BusyShare          float64 `yaml:"busy_share" json:"busy_share"`
+	OverlapShare       float64 `yaml:"overlap_share" json:"overlap_share"`
 	EncodeFactor       float64 `yaml:"encode_factor" json:"encode_factor"`
 	UnencodedSeconds   float64 `yaml:"unencoded_s" json:"unencoded_s"`
-	SyncShare          float64 `yaml:"sync_share" json:"sync_share"`
+	CodecShare         float64 `yaml:"codec_share" json:"codec_share"`
+	SyncBytes          int64   `yaml:"sync_bytes" json:"sync_bytes"`
+	Syncs              int64   `yaml:"syncs" json:"syncs"`
+	LockWaits          int64   `yaml:"lock_waits" json:"lock_waits"`
+	TrafficShare       float64 `yaml:"traffic_share" json:"traffic_share"`
+	CollectiveRequests int64   `yaml:"collective_requests" json:"collective_requests"`
+	OneRankShare       float64 `yaml:"one_rank_share" json:"one_rank_share"`
+	Reopenings         int64   `yaml:"reopenings" json:"reopenings"`
+	StatRequests       int64   `yaml:"stat_requests" json:"stat_requests"`
+	SmallFiles         int64   `yaml:"small_files" json:"small_files"`
+	SmallFileBytes     int64   `yaml:"small_file_bytes" json:"small_file_bytes"`
+	StripeFileBytes    int64   `yaml:"stripe_file_bytes" json:"stripe_file_bytes"`
+	STDIOShare         float64 `yaml:"stdio_share" json:"stdio_share"`
+	STDIOBytes         int64   `yaml:"stdio_bytes" json:"stdio_bytes"`
 }
 
 //go:embed thresholds.yaml
@@ -51,17 +73,18 @@ func ThresholdsText() []byte { return bytes.Clone(builtinThresholds) }
 // ReadThresholds reads thresholds from YAML. Missing keys have the built-in value.
 // Errors name the line or the key.
 func ReadThresholds(r io.Reader) (*Thresholds, error) {
-	t := defaultThresholds()
+	t := Default()
 	if err := t.decode(r); err != nil {
 		return nil, fmt.Errorf("thresholds: %s", strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	return t, nil
 }
 
-func defaultThresholds() *Thresholds {
+// Default returns the built-in thresholds.
+func Default() *Thresholds {
 	t := new(Thresholds)
 	if err := t.decode(bytes.NewReader(builtinThresholds)); err != nil {
-		panic("analyze: built-in thresholds: " + err.Error())
+		panic("finding: built-in thresholds: " + err.Error())
 	}
 	return t
 }

@@ -1,7 +1,7 @@
-package analyze
+package finding
 
-// A Remedy is a setting of a checkpointer that would change what an insight is about.
-// Programs put remedies in their own words, such as flags; see Report.Word.
+// A Remedy is a setting of a checkpointer that would change what a finding is about.
+// Programs put remedies in their own words, such as flags; see Word.
 type Remedy uint8
 
 // The remedies.
@@ -21,13 +21,13 @@ const (
 	RemedyEnd                          // no remedy: the number after the last
 )
 
-// Word fills in the Flags of all insights: the remedies in the words of a program.
-func (r *Report) Word(words map[Remedy]string) {
-	for i := range r.Insights {
-		in := &r.Insights[i]
-		in.Flags = make([]string, len(in.Remedies))
-		for k, remedy := range in.Remedies {
-			in.Flags[k] = words[remedy]
+// Word fills in the Flags of findings: the remedies in the words of a program.
+func Word(findings []Finding, words map[Remedy]string) {
+	for i := range findings {
+		f := &findings[i]
+		f.Flags = make([]string, len(f.Remedies))
+		for k, remedy := range f.Remedies {
+			f.Flags[k] = words[remedy]
 		}
 	}
 }

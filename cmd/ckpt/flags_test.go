@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ckpt/cmd/ckpt/internal/ui"
+)
+
+// TestFlagsInDocs holds the list of flags on docs/CLI.md to the commands: a line for
+// each command with flags of its own, in the order of the help.
+func TestFlagsInDocs(t *testing.T) {
+	page, err := os.ReadFile("../../docs/CLI.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(page), "\n## Flags\n")
+	if !found {
+		t.Fatal("docs/CLI.md has no section Flags")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	var want []string
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		var flags []string
+		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden && f.Name != "help" {
+				flags = append(flags, "`--"+f.Name+"`")
+			}
+		})
+		if len(flags) > 0 && c.HasParent() && c.Parent().Name() != "completion" {
+			want = append(want, fmt.Sprintf("- `%s`: %s", c.CommandPath(), strings.Join(flags, ", ")))
+		}
+		for _, sub := range c.Commands() {
+			if !sub.Hidden {
+				visit(sub)
+			}
+		}
+	}
+	visit(newRootCommand(&ui.Globals{}))
+	if len(want) < 40 {
+		t.Fatalf("only %d commands were seen", len(want))
+	}
+	var got []string
+	for l := range strings.Lines(section) {
+		if strings.HasPrefix(l, "- ") {
+			got = append(got, strings.TrimSuffix(l, "\n"))
+		}
+	}
+	if text := strings.Join(want, "\n"); text != strings.Join(got, "\n") {
+		t.Errorf("docs/CLI.md: the list of flags is not that of the commands, which is:\n%s", text)
+	}
+}

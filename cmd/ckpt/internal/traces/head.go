@@ -1,0 +1,215 @@
+package traces
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/iotrace"
+	"ckpt/iotrace/analyze"
+	"ckpt/zones"
+)
+
+// headLines returns names and values about the whole of a trace.
+func headLines(t *iotrace.Trace, r *analyze.Report, o *traceAnalyzeOptions) [][2]string {
+	head := [][2]string{{"trace", traceText(r)}}
+	if text := runText(t); text != "" {
+		head = append(head, [2]string{"run", text})
+	}
+	head = append(head, [2]string{"ranks", fmt.Sprintf("%s; %s", ranksText(r), ui.Count(len(r.Files), "file"))})
+	if text := kindsText(r.Files); text != "" {
+		head = append(head, [2]string{"files", text})
+	}
+	if text := o.text(o.aside); text != "" {
+		head = append(head, [2]string{"set apart", text})
+	}
+	head = append(head, [][2]string{
+		{"access", accessText(&r.Activity)},
+		{"written", fmt.Sprintf("%s MiB in %s", ui.MiB(r.BytesWritten), ui.Plural(int(r.Writes), "write", "writes"))},
+		{"read", fmt.Sprintf("%s MiB in %s", ui.MiB(r.BytesRead), ui.Plural(int(r.Reads), "read", "reads"))},
+		{"metadata", metadataText(r)},
+	}...)
+	if text := waitsText(r); text != "" {
+		head = append(head, [2]string{"locks", text})
+	}
+	return append(head, [][2]string{
+		{"time", timeText(r)},
+		{"bursts", fmt.Sprintf("%d", r.BurstsTotal)},
+		{"sizes", commonSizes(r.CommonSizes)},
+	}...)
+}
+
+func traceText(r *analyze.Report) string {
+	name := r.Job
+	if name == "" {
+		name = "trace"
+	}
+	text := fmt.Sprintf("%s, %s", zones.Printable(name), ui.Plural(int(r.Events), "event", "events"))
+	if r.Source != "" {
+		text += ", recorded by " + zones.Printable(r.Source)
+	}
+	return text
+}
+
+// runText tells which run it was: how long it took, when it began, and the number of
+// the batch job. It is empty if the length is not known.
+func runText(t *iotrace.Trace) string {
+	if t.Runtime <= 0 {
+		return ""
+	}
+	text := rough(t.Runtime.Seconds())
+	if !t.Origin.IsZero() {
+		text += ", began " + t.Origin.UTC().Format("2006-01-02 15:04:05 UTC")
+	}
+	i := slices.IndexFunc(t.Properties, func(p iotrace.Property) bool { return p.Name == "job" })
+	if i >= 0 && t.Properties[i].Value != "0" {
+		text += ", job " + zones.Printable(t.Properties[i].Value)
+	}
+	return text
+}
+
+// ranksText returns the number of ranks of the job, and the number that do its I/O
+// if those are fewer.
+func ranksText(r *analyze.Report) string {
+	text := strconv.Itoa(r.Ranks)
+	if r.Nodes > 0 {
+		text += " on " + ui.Count(r.Nodes, "node")
+	}
+	if active := r.ActiveRanks; active < r.Ranks && r.Writes+r.Reads > 0 {
+		text += fmt.Sprintf(", of which %s", ui.Plural(active, "reads or writes", "read or write"))
+	}
+	return text
+}
+
+// kindsText counts the files by what is done with them, unless the same is done with all.
+func kindsText(files []analyze.File) string {
+	var n [4]int
+	for i := range files {
+		k := 0
+		if files[i].Writes > 0 {
+			k++
+		}
+		if files[i].Reads > 0 {
+			k += 2
+		}
+		n[k]++
+	}
+	kinds := [...]string{"neither read nor written", "only written", "only read", "read and written"}
+	var words []string
+	for _, k := range []int{1, 2, 3, 0} {
+		if n[k] > 0 {
+			words = append(words, fmt.Sprintf("%d %s", n[k], kinds[k]))
+		}
+	}
+	if len(words) < 2 {
+		return ""
+	}
+	return strings.Join(words, ", ")
+}
+
+// timeText has the bandwidth while anything is read or written.
+func timeText(r *analyze.Report) string {
+	text := fmt.Sprintf("%s, of which %s reading or writing", rough(r.Wall), rough(r.Busy))
+	if bytes := float64(r.BytesWritten) + float64(r.BytesRead); r.Busy > 0 && bytes > 0 {
+		text += fmt.Sprintf(", at %s/s", brief(int64(min(bytes/r.Busy, 1<<62))))
+	}
+	return text
+}
+
+// accessText is the access and the spatial pattern of all files, of writes and reads
+// apart where they differ.
+func accessText(a *analyze.Activity) string {
+	switch {
+	case a.Writes+a.Reads == 0:
+		return string(a.Access) + "; nothing is read or written"
+	case differ(a):
+		return fmt.Sprintf("%s; writes %s (%s), reads %s (%s)", a.Access, a.WriteSpatial, a.WriteDetail, a.ReadSpatial, a.ReadDetail)
+	}
+	return fmt.Sprintf("%s, %s (%s)", a.Access, a.Spatial, a.Detail)
+}
+
+// differ reports whether writes and reads have different patterns.
+func differ(a *analyze.Activity) bool {
+	return a.Writes > 0 && a.Reads > 0 && a.WriteSpatial != "" && a.ReadSpatial != "" && a.WriteSpatial != a.ReadSpatial
+}
+
+// spatialWord is the spatial pattern of a file in a table: of its writes and, behind a
+// slash, of its reads, if they differ.
+func spatialWord(a *analyze.Activity) string {
+	switch {
+	case a.Detail == analyze.NoDetail:
+		return "none"
+	case differ(a):
+		brief := func(s analyze.Spatial) string {
+			if s == analyze.SequentialAccess {
+				return "seq." // the longest word
+			}
+			return string(s)
+		}
+		return brief(a.WriteSpatial) + "/" + brief(a.ReadSpatial)
+	}
+	return string(a.Spatial)
+}
+
+// metadataText counts the operations that move no bytes. Their times are sums over the
+// ranks.
+func metadataText(r *analyze.Report) string {
+	metadata, syncs := ui.Plural(int(r.Metadata), "operation", "operations"), ui.Plural(int(r.Syncs), "sync", "syncs")
+	if r.MetadataTime > 0 {
+		metadata += " in " + rough(r.MetadataTime)
+	}
+	if r.SyncTime > 0 {
+		syncs += " in " + rough(r.SyncTime)
+	}
+	return metadata + ", " + syncs + summed(r)
+}
+
+// waitsText counts the waits for locks, and is empty without any.
+func waitsText(r *analyze.Report) string {
+	for _, o := range r.Operations {
+		if o.Op == iotrace.LockWait.String() && o.Count > 0 {
+			return fmt.Sprintf("%s in %s%s", ui.Plural(int(o.Count), "wait", "waits"), rough(o.Time), summed(r))
+		}
+	}
+	return ""
+}
+
+// summed says that times of several ranks may be longer than the run.
+func summed(r *analyze.Report) string {
+	if r.ActiveRanks > 1 {
+		return ", summed over the ranks"
+	}
+	return ""
+}
+
+func commonSizes(sizes []iotrace.SizeCount) string {
+	if len(sizes) == 0 {
+		return "-"
+	}
+	var words []string
+	for _, s := range sizes {
+		words = append(words, fmt.Sprintf("%d × %d B", s.Count, s.Size))
+	}
+	return strings.Join(words, ", ")
+}
+
+// rough formats a time in about four digits.
+func rough(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	switch {
+	case d >= 10*time.Minute:
+		d = d.Round(time.Second)
+	case d >= 10*time.Second:
+		d = d.Round(10 * time.Millisecond)
+	case d >= time.Second:
+		d = d.Round(time.Millisecond)
+	case d >= time.Millisecond:
+		d = d.Round(10 * time.Microsecond)
+	default:
+		d = d.Round(time.Microsecond)
+	}
+	return d.String()
+}

@@ -1,0 +1,245 @@
+package traces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"time"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/internal/durable"
+	"ckpt/internal/family"
+	"ckpt/iotrace"
+	"ckpt/iotrace/bpf"
+	"ckpt/iotrace/source"
+)
+
+// A recorder records a command and all processes that it starts.
+type recorder interface {
+	name() string
+	// prepare returns what is to be run.
+	prepare(ctx context.Context, command []string) *exec.Cmd
+	start(*exec.Cmd) error
+	// wait waits until all of them have ended.
+	wait(*exec.Cmd) error
+	// told are the processes that a signal to this one is passed on to; all are all.
+	told(*exec.Cmd) []int
+	all(*exec.Cmd) []family.Process
+	// trace makes a trace of the calls. With lenient they may be cut.
+	trace(lenient bool) (*iotrace.Trace, *iotrace.Report, error)
+	// cut returns an error if the calls were not kept to their end.
+	cut() error
+	// keep keeps the calls as text, and returns a hint to it with its use.
+	keep(use string) string
+	// sample runs a command that makes as many calls, for measuring.
+	sample(ctx context.Context, calls func(count int) []string) (each time.Duration, err error)
+	close()
+}
+
+// The ways to record.
+const (
+	withAuto   = "auto"
+	withEBPF   = "ebpf"
+	withStrace = "strace"
+)
+
+// newRecorder chooses a way to record. unable says why auto did not take eBPF.
+func newRecorder(ctx context.Context, with string) (_ recorder, unable, err error) {
+	if with != withStrace {
+		r, err := newKernelRecorder()
+		if err == nil {
+			return r, nil, nil
+		}
+		if with == withEBPF {
+			return nil, nil, ui.WithHint(err, "--with strace takes longer, and needs no rights")
+		}
+		if errors.Is(err, durable.ErrStorageFull) {
+			return nil, nil, err
+		}
+		unable = err
+	}
+	r, err := newStraceRecorder(ctx)
+	return r, unable, err
+}
+
+// A straceRecorder runs the command under strace.
+type straceRecorder struct {
+	path   string
+	filter bool
+	text   *recordText
+}
+
+func newStraceRecorder(ctx context.Context) (*straceRecorder, error) {
+	path, err := exec.LookPath("strace")
+	if err != nil {
+		return nil, ui.WithHint(errors.New("strace is not installed"), "install it (apt-get install strace); jobs of ckpt record themselves")
+	}
+	text, err := newText()
+	if err != nil {
+		return nil, err
+	}
+	return &straceRecorder{path, canFilter(ctx, path), text}, nil
+}
+
+func (r *straceRecorder) name() string { return withStrace }
+
+func (r *straceRecorder) prepare(ctx context.Context, command []string) *exec.Cmd {
+	tracer := tracerTo(r.path, r.filter, r.text.name)
+	return exec.CommandContext(ctx, tracer[0], slices.Concat(tracer[1:], command)...)
+}
+
+func (r *straceRecorder) start(run *exec.Cmd) error { return run.Start() }
+func (r *straceRecorder) wait(run *exec.Cmd) error  { return run.Wait() }
+
+// told is not strace, which ignores SIGTERM.
+func (r *straceRecorder) told(run *exec.Cmd) []int { return childrenOf(run.Process.Pid) }
+
+func (r *straceRecorder) all(run *exec.Cmd) []family.Process {
+	below := family.Descendants(run.Process.Pid)
+	return below[min(1, len(below)):]
+}
+
+func (r *straceRecorder) trace(lenient bool) (*iotrace.Trace, *iotrace.Report, error) {
+	return source.File(r.text.name, iotrace.Options{Lenient: lenient})
+}
+
+func (r *straceRecorder) cut() error             { return r.text.cut() }
+func (r *straceRecorder) keep(use string) string { return r.text.keep(use) }
+func (r *straceRecorder) close()                 { r.text.remove() }
+
+func (r *straceRecorder) sample(ctx context.Context, calls func(int) []string) (time.Duration, error) {
+	const count = 2000
+	return difference(count, calls, func(command []string, recorded bool) (time.Duration, error) {
+		if recorded {
+			command = slices.Concat(tracerTo(r.path, r.filter, os.DevNull), command)
+		}
+		start := time.Now()
+		err := exec.CommandContext(ctx, command[0], command[1:]...).Run()
+		return time.Since(start), err
+	})
+}
+
+// A kernelRecorder has programs in the kernel (eBPF) record the calls.
+type kernelRecorder struct {
+	recorder *bpf.Recorder
+	run      *bpf.Recording
+	text     *recordText
+	records  *os.File
+	failed   error
+}
+
+func newKernelRecorder() (*kernelRecorder, error) {
+	r, err := bpf.Open()
+	if err != nil {
+		return nil, fmt.Errorf("eBPF cannot record here: %w", err)
+	}
+	k := &kernelRecorder{recorder: r}
+	if k.text, err = newText(); err == nil {
+		// Nobody else needs its name, and it must not stay.
+		if k.records, err = os.OpenFile(k.text.name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+			err = os.Remove(k.text.name)
+		}
+	}
+	if err != nil {
+		k.close()
+		return nil, err
+	}
+	return k, nil
+}
+
+func (k *kernelRecorder) name() string { return withEBPF }
+
+func (k *kernelRecorder) prepare(_ context.Context, command []string) *exec.Cmd {
+	return exec.Command(command[0], command[1:]...)
+}
+
+func (k *kernelRecorder) start(run *exec.Cmd) (err error) {
+	k.run, err = k.recorder.Start(run, k.records)
+	return err
+}
+
+func (k *kernelRecorder) wait(run *exec.Cmd) error {
+	err := run.Wait()
+	k.run.Wait() // for what it has left behind
+	k.failed = k.run.Finish()
+	return err
+}
+
+func (k *kernelRecorder) told(run *exec.Cmd) []int {
+	if run.ProcessState == nil {
+		return []int{run.Process.Pid}
+	}
+	return k.run.Live()
+}
+
+func (k *kernelRecorder) all(*exec.Cmd) (list []family.Process) {
+	for _, pid := range k.run.Live() {
+		if p, ok := family.Find(pid); ok {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+func (k *kernelRecorder) trace(bool) (*iotrace.Trace, *iotrace.Report, error) {
+	if _, err := k.records.Seek(0, io.SeekStart); err != nil {
+		return nil, nil, err
+	}
+	return k.run.Import(k.records, iotrace.Options{})
+}
+
+func (k *kernelRecorder) cut() error {
+	if k.failed == nil {
+		return nil
+	}
+	return fullTemp(k.text.dir, fmt.Errorf("the records are cut: %w", k.failed))
+}
+
+func (k *kernelRecorder) keep(use string) string {
+	f, err := os.OpenFile(k.text.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Sprintf("the records were not kept: %v", err)
+	}
+	defer f.Close()
+	if _, err = k.records.Seek(0, io.SeekStart); err == nil {
+		err = k.run.WriteText(f, k.records)
+	}
+	if err != nil {
+		return fmt.Sprintf("the records were not kept: %v", err)
+	}
+	k.text.kept = true
+	return "the text is kept: " + fmt.Sprintf(use, k.text.name)
+}
+
+func (k *kernelRecorder) close() {
+	k.recorder.Close()
+	if k.records != nil {
+		k.records.Close()
+	}
+	if k.text != nil {
+		k.text.remove()
+	}
+}
+
+func (k *kernelRecorder) sample(ctx context.Context, calls func(int) []string) (time.Duration, error) {
+	const count = 40_000
+	return difference(count, calls, func(command []string, recorded bool) (time.Duration, error) {
+		run := exec.CommandContext(ctx, command[0], command[1:]...)
+		start := time.Now()
+		if !recorded {
+			err := run.Run()
+			return time.Since(start), err
+		}
+		x, err := k.recorder.Start(run, io.Discard)
+		if err != nil {
+			return 0, err
+		}
+		err = run.Wait()
+		took := time.Since(start)
+		return took, errors.Join(err, x.Finish())
+	})
+}

@@ -1,0 +1,181 @@
+package traces
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/iotrace"
+	"ckpt/iotrace/scope"
+)
+
+// scopeHelp explains the flags of a scoping in a few lines.
+const scopeHelp = `Files of the system (/proc, /usr, libraries, launchers) are set apart and
+counted in one line. --all takes them in; --include and --exclude say which
+files are the job's, as a path, a directory or a glob: /scratch/run1, '*.so'.`
+
+// A scoping is the flags that say which part of a trace is the job's.
+type scoping struct {
+	scope.Options
+	keeps bool // everything is kept unless a flag asks otherwise
+	flags *pflag.FlagSet
+}
+
+func (s *scoping) addFlags(f *pflag.FlagSet, keeps bool) {
+	s.keeps, s.flags = keeps, f
+	all := "set no files apart, those of the system included"
+	if keeps {
+		all = "keep everything; --all=false, --include or --exclude leave out what analyze sets apart"
+	}
+	f.StringArrayVar(&s.Include, "include", nil, "files that are the job's, whatever they are: a path, directory or glob (repeatable)")
+	f.StringArrayVar(&s.Exclude, "exclude", nil, "files that are not the job's: a path, directory or glob (repeatable)")
+	f.BoolVar(&s.All, "all", keeps, all)
+}
+
+// limits reports whether a flag asks to leave something out.
+func (s *scoping) limits() bool { return !s.All || len(s.Include)+len(s.Exclude) > 0 }
+
+// check returns an error for a pattern that is none.
+func (s *scoping) check() error {
+	if err := s.Options.Check(); err != nil {
+		return ui.BadUsage(err.Error(), "name a file, a directory, or a glob like '*.nc'")
+	}
+	return nil
+}
+
+// apply returns the part of a trace that the flags ask for, with a count of the rest.
+func (s *scoping) apply(t *iotrace.Trace) (*iotrace.Trace, scope.Aside) {
+	if s.flags == nil { // of a command that takes all
+		return t, scope.Aside{}
+	}
+	o := s.Options
+	o.All = o.All && !(s.keeps && !s.flags.Changed("all") && s.limits())
+	return scope.Apply(t, o)
+}
+
+// asideResult is a scope.Aside as --json prints it.
+type asideResult struct {
+	Files        int   `json:"files"`
+	Processes    int   `json:"processes"`
+	Operations   int   `json:"operations"`
+	BytesRead    int64 `json:"bytes_read"`
+	BytesWritten int64 `json:"bytes_written"`
+	NothingElse  bool  `json:"nothing_else"`
+}
+
+func asideOf(a scope.Aside) asideResult {
+	return asideResult{a.Files, a.Processes, a.Operations, a.BytesRead, a.BytesWritten, a.Kept}
+}
+
+// text counts what was set apart, or is empty.
+func (s *scoping) text(a scope.Aside) string {
+	if a.Kept {
+		return "nothing: the trace has only files of the system"
+	}
+	if a == (scope.Aside{}) {
+		return ""
+	}
+	var things []string
+	if a.Files > 0 {
+		things = append(things, ui.Count(a.Files, "file"))
+	}
+	if a.Processes > 0 {
+		things = append(things, ui.Plural(a.Processes, "process", "processes"))
+	}
+	text := strings.Join(things, " and ")
+	if text == "" {
+		text = ui.Count(a.Operations, "operation")
+	}
+	if len(s.Exclude) == 0 {
+		text += " of the system"
+	}
+	if a.BytesRead > 0 {
+		text += ", " + brief(a.BytesRead) + " read"
+	}
+	if a.BytesWritten > 0 {
+		text += ", " + brief(a.BytesWritten) + " written"
+	}
+	return text + "; --all includes them"
+}
+
+// brief formats bytes with the unit that fits.
+func brief(n int64) string {
+	x, unit := float64(n), "B"
+	for _, u := range []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"} {
+		if x < 1024 {
+			break
+		}
+		x, unit = x/1024, u
+	}
+	if unit == "B" || x >= 100 {
+		return fmt.Sprintf("%.0f %s", x, unit)
+	}
+	return fmt.Sprintf("%.1f %s", x, unit)
+}
+
+// warningResult is a warning as --json prints it.
+type warningResult struct {
+	Warning string `json:"warning"`
+	Text    string `json:"text"`
+	Count   int64  `json:"count"`
+	Bytes   int64  `json:"bytes"`
+}
+
+// scoped is what the results of commands say of the trace beside the job's part.
+type scoped struct {
+	Aside    asideResult     `json:"aside"`
+	Warnings []warningResult `json:"warnings"`
+}
+
+func (in *traceInput) scoped(t *iotrace.Trace) scoped {
+	return scoped{asideOf(in.aside), warningsOf(t)}
+}
+
+func warningsOf(t *iotrace.Trace) []warningResult {
+	out := []warningResult{}
+	for _, w := range t.Warnings {
+		out = append(out, warningResult{w.Code, w.Text, w.Count, w.Bytes})
+	}
+	return out
+}
+
+// warningText is the sentence of a warning, with those of its numbers that are not in
+// it.
+func warningText(w iotrace.Warning) string {
+	var numbers []string
+	said := strings.Fields(w.Text)
+	if w.Count > 0 && !slices.Contains(said, strconv.FormatInt(w.Count, 10)) {
+		numbers = append(numbers, ui.Count(int(w.Count), "operation"))
+	}
+	if w.Bytes > 0 && !slices.Contains(said, strconv.FormatInt(w.Bytes, 10)) {
+		numbers = append(numbers, brief(w.Bytes))
+	}
+	if n := len(w.Files); n > 0 {
+		numbers = append(numbers, ui.Count(n, "file"))
+	}
+	if len(numbers) == 0 {
+		return w.Text
+	}
+	return strings.TrimSuffix(w.Text, ".") + " (" + strings.Join(numbers, ", ") + ")"
+}
+
+// tell prints on standard error what a trace lacks, and what was set apart of it. Under
+// --json both are in the result.
+func (s *scoping) tell(g *ui.Globals, name string, t *iotrace.Trace, a scope.Aside) {
+	if g.JSON {
+		return
+	}
+	if name != "" {
+		name += ": "
+	}
+	for _, w := range t.Warnings {
+		g.Warn("%swarning: %s", name, warningText(w))
+	}
+	if text := s.text(a); text != "" && !g.Quiet {
+		g.Warn("%sset apart: %s", name, text)
+	}
+}

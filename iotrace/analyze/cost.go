@@ -1,0 +1,159 @@
+package analyze
+
+import (
+	"ckpt/iotrace"
+	"ckpt/iotrace/analyze/finding"
+)
+
+// costs measure what findings weigh: the time of each kind of operation, summed over
+// the ranks, and the wall time, in which any rank is at it.
+type costs struct {
+	files            []fileCost
+	data, small      [2]union
+	openClose, stats union
+	others, metadata union
+	syncs, eager     union
+	locks            union
+	lockOrMove       union
+	encode           union
+	encodeOrWrite    union
+	write            union // also of steps and unknown files
+	encodes          sum
+	smallBytes       int64
+	syncBytes        int64
+}
+
+// fileCost is about one file.
+type fileCost struct {
+	class            [2][3]sum // below 100 KiB, below Thresholds.SmallBytes, larger
+	fit              [2]finding.Fit
+	data, small      [2]union
+	openClose, stats sum
+	others           sum
+	syncs, eager     sum
+	locks            sum
+	opens, unsynced  int64
+	synced           bool
+}
+
+// mediumBytes is where a bin of Darshan ends, which medium requests are above.
+const mediumBytes = 100 << 10
+
+type sum struct{ count, bytes, ns int64 }
+
+func (s *sum) add(bytes, ns int64) {
+	s.count++
+	s.bytes = add(s.bytes, bytes)
+	s.ns = add(s.ns, ns)
+}
+
+func (s *sum) plus(o sum) {
+	s.count += o.count
+	s.bytes = add(s.bytes, o.bytes)
+	s.ns = add(s.ns, o.ns)
+}
+
+// add adds an event. moves is set if it counts as a read or write, rank if a rank did
+// it.
+func (c *costs) add(e *iotrace.Event, file int, moves, rank bool) {
+	ns := max(0, e.End-e.Start)
+	switch e.Op {
+	case iotrace.Encode:
+		c.encode.add(e.Start, e.End)
+		c.encodes.add(max(e.Bytes, 0), ns)
+		c.encodeOrWrite.add(e.Start, e.End)
+	case iotrace.Write:
+		c.write.add(e.Start, e.End)
+		c.encodeOrWrite.add(e.Start, e.End)
+	}
+	if e.Op == iotrace.LockWait && file < len(c.files) && rank {
+		c.files[file].locks.add(0, ns)
+		c.locks.add(e.Start, e.End)
+		c.lockOrMove.add(e.Start, e.End)
+	}
+	if file >= len(c.files) || e.Op.Step() || !e.Op.Valid() {
+		return
+	}
+	f := &c.files[file]
+	switch {
+	case moves:
+		c.request(f, e, ns)
+	case e.Op.Data() || !rank: // of another layer, or of a launcher or coordinator
+	case e.Op == iotrace.Sync:
+		c.sync(f, e, ns)
+	default:
+		c.metadata.add(e.Start, e.End)
+		switch e.Op {
+		case iotrace.Open, iotrace.Close:
+			if e.Op == iotrace.Open {
+				f.opens++
+			}
+			f.openClose.add(0, ns)
+			c.openClose.add(e.Start, e.End)
+		case iotrace.Stat:
+			f.stats.add(0, ns)
+			c.stats.add(e.Start, e.End)
+		default:
+			f.others.add(0, ns)
+			c.others.add(e.Start, e.End)
+		}
+	}
+}
+
+func (c *costs) request(f *fileCost, e *iotrace.Event, ns int64) {
+	d := direction(e.Op == iotrace.Read)
+	size := max(e.Bytes, 0)
+	if d == 0 {
+		f.unsynced = add(f.unsynced, size)
+	}
+	class := 2
+	if size < c.smallBytes {
+		class = 0
+		if size > mediumBytes {
+			class = 1
+		}
+		f.small[d].add(e.Start, e.End)
+		c.small[d].add(e.Start, e.End)
+	}
+	c.lockOrMove.add(e.Start, e.End)
+	f.class[d][class].add(size, ns)
+	f.fit[d].Add(float64(size), float64(ns)/1e9)
+	f.data[d].add(e.Start, e.End)
+	c.data[d].add(e.Start, e.End)
+}
+
+func (c *costs) sync(f *fileCost, e *iotrace.Event, ns int64) {
+	f.syncs.add(f.unsynced, ns)
+	c.syncs.add(e.Start, e.End)
+	if f.synced && f.unsynced < c.syncBytes {
+		f.eager.add(f.unsynced, ns)
+		c.eager.add(e.Start, e.End)
+	}
+	f.synced, f.unsynced = true, 0
+}
+
+// alignment counts requests that do not continue the one before: those that begin within
+// a unit, the units that they touch, and the least number that as many bytes need.
+type alignment struct {
+	starts, misaligned int64
+	touched, least     int64
+}
+
+func (a *alignment) add(off, size, unit int64) {
+	a.starts++
+	least := max(1, (size-1)/unit+1)
+	a.least += least
+	if off%unit == 0 {
+		a.touched += least
+		return
+	}
+	a.misaligned++
+	a.touched += max(least, (end(off, size)-1)/unit-off/unit+1)
+}
+
+func (a *alignment) merge(o *alignment) {
+	a.starts += o.starts
+	a.misaligned += o.misaligned
+	a.touched += o.touched
+	a.least += o.least
+}

@@ -1,0 +1,151 @@
+package analyze
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ckpt/iotrace"
+)
+
+// TestFindingsOfCounters: what counters tell of syncs, alignment, status requests, phases,
+// and of requests that the MPI library makes by itself.
+func TestFindingsOfCounters(t *testing.T) {
+	synced := writes(iotrace.POSIX, 0, 0, 200, 64<<10)
+	synced.Syncs = 200
+	rare := writes(iotrace.POSIX, 0, 0, 200, 64<<20)
+	rare.Syncs = 60 // one for 213 MiB
+
+	// Each write begins within a stripe and touches one more than it needs.
+	off := writes(iotrace.POSIX, 0, 0, 400, 4<<20)
+	off.ConsecutiveWrites, off.SequentialWrites = 0, 399
+	off.Unaligned, off.Alignment, off.WriteTime, off.LastWriteEnd = 400, 1<<20, 5*time.Second, 5001*ms
+	// The same numbers, but each begins where the one before ended: a header is before.
+	contiguous := off
+	contiguous.ConsecutiveWrites = 399
+
+	asked := writes(iotrace.POSIX, 0, 0, 10, 4<<20)
+	asked.Stats, asked.MetaTime = 5000, 2*time.Second
+
+	var steps []iotrace.Counters
+	for k := range int64(4) {
+		c := writes(iotrace.POSIX, int32(k%2), int32(k), 10, 64<<20)
+		c.FirstWrite, c.LastWriteEnd = (1+3*k)*1000*ms, (2+3*k)*1000*ms
+		c.FirstOpen, c.LastOpen = c.FirstWrite, c.FirstWrite
+		steps = append(steps, c)
+	}
+	once := slices.Clone(steps)
+	for k := range once {
+		once[k].FirstWrite, once[k].LastWriteEnd = 1000*ms, 2000*ms
+	}
+
+	// The library reads before each write, and writes four times the bytes.
+	calls := writes(iotrace.MPIIO, 0, iotrace.None, 1000, 256<<10)
+	calls.CollectiveWrites = 1000
+	sieved := writes(iotrace.POSIX, 0, iotrace.None, 1000, 1<<20)
+	sieved.Reads, sieved.BytesRead, sieved.ReadTime, sieved.Switches = 1000, 0, 500*time.Millisecond, 2000
+	plain := writes(iotrace.POSIX, 0, iotrace.None, 250, 1<<20)
+
+	for _, c := range []struct {
+		name     string
+		counters []iotrace.Counters
+		code     string
+		evidence string
+		value    float64
+		gain     float64 // at most
+	}{
+		{"a sync after each write", []iotrace.Counters{synced}, "CK12", "eager_syncs", 199, 1},
+		{"rare syncs", []iotrace.Counters{rare}, "", "", 0, 0},
+		{"off the stripes", []iotrace.Counters{off}, "CK02", "misaligned", 400, 1.01},
+		{"contiguous", []iotrace.Counters{contiguous}, "", "", 0, 0},
+		{"status requests", []iotrace.Counters{asked}, "CK22", "stats_again", 4999, 2},
+		{"phases", steps, "CK09", "bursts", 4, 4},
+		{"one phase", once, "", "", 0, 0},
+		{"data sieving", []iotrace.Counters{calls, sieved}, "CK15", "unasked_reads", 1000, 1.5},
+		{"no data sieving", []iotrace.Counters{calls, plain}, "", "", 0, 0},
+	} {
+		r := Analyze(countersOf(4, c.counters...), Options{})
+		var got []string
+		for _, f := range r.Insights {
+			if slices.Contains([]string{"CK12", "CK02", "CK22", "CK09", "CK15"}, f.Code) {
+				got = append(got, f.Code)
+			}
+		}
+		if c.code == "" {
+			if len(got) > 0 {
+				t.Errorf("%s: %v", c.name, got)
+			}
+			continue
+		}
+		f := found(r, c.code)
+		if f == nil {
+			t.Errorf("%s: %v", c.name, codes(r))
+			continue
+		}
+		if math.Abs(evidence(f, c.evidence)-c.value) > 1e-9 || *f.Gain > c.gain || !strings.HasSuffix(f.Model, ".") {
+			t.Errorf("%s: %+v, gain %g", c.name, f, *f.Gain)
+		}
+		if len(got) != 1 {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+// TestUnalignedMemory: the share of requests from memory that is not aligned.
+func TestUnalignedMemory(t *testing.T) {
+	c := writes(iotrace.POSIX, 0, 0, 100, 4096)
+	c.UnalignedMemory = 25
+	r := Analyze(countersOf(1, c), Options{})
+	if got := r.Offsets.UnalignedMemory; got != 0.25 || r.Files[0].Offsets.UnalignedMemory != 0.25 {
+		t.Errorf("%v", got)
+	}
+	c.UnalignedMemory = iotrace.None
+	if got := Analyze(countersOf(1, c), Options{}).Offsets.UnalignedMemory; got != 0 {
+		t.Errorf("unknown: %v", got)
+	}
+}
+
+// TestOneAggregator: a single rank that moves the bytes of all, as the library chooses
+// for a file on one target. More stripes bring more aggregators.
+func TestOneAggregator(t *testing.T) {
+	calls := writes(iotrace.MPIIO, 0, iotrace.None, 1<<16, 64<<10)
+	calls.CollectiveWrites = calls.Writes
+	posix := writes(iotrace.POSIX, 0, iotrace.None, 4<<10, 1<<20)
+	posix.WriteTime, posix.LastWriteEnd = 8*time.Second, 8001*ms
+	posix.Slowest = iotrace.RankWork{Rank: 0, Bytes: posix.BytesWritten, Time: posix.WriteTime}
+	tr := countersOf(64, calls, posix)
+	tr.Striping = []iotrace.Striping{{File: 0, Size: 1 << 20, Count: 1, OSTs: []int64{3}, End: iotrace.None}}
+	r := Analyze(tr, Options{})
+	f := found(r, "CK24")
+	if f == nil || *f.Gain != 6 || r.Insights[0].Code != "CK24" {
+		t.Fatalf("%v: %+v", codes(r), f)
+	}
+	if text := f.Advice + f.Hints[0].Text; !strings.Contains(text, "aggregator") || !strings.Contains(text, "lfs setstripe") {
+		t.Error(text)
+	}
+	// Without stripes known, and uneven: aggregators come first, not calls that the
+	// program makes already.
+	posix.Slowest.Bytes -= 1 << 20
+	posix.Fastest = iotrace.RankWork{Rank: 1, Bytes: 1}
+	r = Analyze(countersOf(64, calls, posix), Options{})
+	if f := found(r, "CK20"); f == nil || !strings.Contains(f.Hints[0].Text, "cb_nodes") || !strings.Contains(f.Advice, "aggregator") {
+		t.Errorf("%v: %+v", codes(r), f)
+	}
+}
+
+// TestTruncatedEvents: counters go on where the memory for requests was full. Findings
+// are about all requests.
+func TestTruncatedEvents(t *testing.T) {
+	c := writes(iotrace.POSIX, 0, 0, 100_000, 16)
+	c.WriteTime, c.LastWriteEnd = 4*time.Second, 4001*ms
+	tr := countersOf(1, c)
+	for k := range int64(500) { // of 100,000
+		tr.Events = append(tr.Events, iotrace.Event{Op: iotrace.Write, Offset: 16 * k, Bytes: 16, Start: ms + 40_000*k, End: ms + 40_000*(k+1)})
+	}
+	f := found(Analyze(tr, Options{}), "CK01")
+	if f == nil || evidence(f, "small") != 100_000 || *f.Gain < 3.9 || *f.Gain > 4 {
+		t.Errorf("%+v", f)
+	}
+}

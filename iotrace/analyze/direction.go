@@ -1,0 +1,200 @@
+package analyze
+
+import (
+	"math"
+
+	"ckpt/iotrace"
+)
+
+// A Direction describes the writes, or the reads, of a file or of all files. Shares of
+// requests and distances between them are as in Offsets.
+type Direction struct {
+	Ranks int `json:"ranks"` // that write, or read; other processes do not count
+	// Requests, Bytes and Time are in the JSON of Activity, as writes, bytes_written,
+	// write_s and so on.
+	Requests int64   `json:"-"`
+	Bytes    int64   `json:"-"`
+	Time     float64 `json:"-"`
+	// Small and large requests are those of Sizes; Random ones are in no order. Their
+	// times are added up over the ranks, in seconds.
+	Small       int64               `json:"small_count"`
+	SmallBytes  int64               `json:"bytes_small"`
+	SmallTime   float64             `json:"small_s"`
+	Large       int64               `json:"large_count"`
+	Random      int64               `json:"random_count"`
+	RandomBytes int64               `json:"bytes_random"`
+	RandomTime  float64             `json:"random_s"`
+	Kind        string              `json:"size_kind"` // as in Sizes
+	Min         int64               `json:"min_bytes"`
+	Max         int64               `json:"max_bytes"`
+	Mean        float64             `json:"mean_bytes"`
+	CommonSizes []iotrace.SizeCount `json:"common_sizes"` // the four commonest
+	// The shares of requests that begin where the one before of the same rank ended,
+	// behind that, and before it.
+	Consecutive float64 `json:"consecutive_share"`
+	Forward     float64 `json:"forward_share"`
+	Backward    float64 `json:"backward_share"`
+	// The shares of requests whose offset is not a multiple of a page, or of a stripe.
+	UnalignedPage   float64 `json:"unaligned_page_share"`
+	UnalignedStripe float64 `json:"unaligned_stripe_share"`
+}
+
+// ReadModifyWrite counts what processes read only to write it back: writes of bytes
+// that the same process has just read, and those reads. Data sieving does so, and so
+// do programs that change a part of a block.
+//
+// The bytes must be in one of the last eight runs of reads of the process from the file;
+// reads that follow each other in the file, without a request between them, are a run.
+// The write must begin at most Options.BurstGap after the read ended. Only bytes that
+// are both read and written count, with their share of the time of the requests. Each
+// is read once for one write: writing it again is not to modify it.
+type ReadModifyWrite struct {
+	Writes       int64   `json:"writes"`
+	Reads        int64   `json:"reads"`
+	BytesWritten int64   `json:"bytes_written"`
+	BytesRead    int64   `json:"bytes_read"`
+	WriteTime    float64 `json:"write_s"` // added up over the ranks
+	ReadTime     float64 `json:"read_s"`
+}
+
+// Redundant counts requests that move the same bytes again, with those bytes and the
+// share of the time of the requests that they have.
+//
+// Bytes that somebody has written meanwhile are new: reading them again is not
+// redundant. Bytes that somebody has read meanwhile were needed: writing them again is
+// not redundant either.
+//
+// Of a file that is only read, or only written, the requests of one process count after
+// those of another: the bytes are the same in any order.
+type Redundant struct {
+	Rereads       int64   `json:"rereads"` // of bytes that the same process has read
+	BytesReread   int64   `json:"bytes_reread"`
+	RereadTime    float64 `json:"reread_s"`
+	SharedReads   int64   `json:"shared_reads"` // of bytes that only other processes have read
+	SharedBytes   int64   `json:"bytes_shared"`
+	SharedTime    float64 `json:"shared_read_s"`
+	Overwrites    int64   `json:"overwrites"` // of bytes that nobody has read since they were written
+	Overwritten   int64   `json:"bytes_overwritten"`
+	OverwriteTime float64 `json:"overwrite_s"`
+	// Sampled is the share of the file that was examined, 1 if the numbers are exact, 0
+	// if nothing was examined, as without offsets. Of a file with requests in very many
+	// places only every second, fourth, … part counts, for all of them. Of a job it is
+	// the smallest share of any file that was examined.
+	Sampled float64 `json:"sampled_share"`
+}
+
+// overall is the pattern of writes and reads together: that of three quarters of all
+// requests. If there is none, because the two have different patterns, it is that of
+// the direction with more bytes; if they have equally many, of the one with more
+// requests.
+func overall(tallies *[2]tally, bytes *[2]int64) (Spatial, Detail) {
+	both := tally{requests: tallies[0].requests}
+	both.merge(&tally{requests: tallies[1].requests})
+	s := both.spatial()
+	writes, reads := tallies[0].total(), tallies[1].total()
+	if s != MixedSpatial || writes == 0 || reads == 0 || tallies[0].spatial() == tallies[1].spatial() {
+		return s, both.detail()
+	}
+	main := &tallies[0]
+	if bytes[1] > bytes[0] || bytes[1] == bytes[0] && reads > writes {
+		main = &tallies[1]
+	}
+	return main.spatial(), main.detail()
+}
+
+// pattern returns the pattern of a direction, or nothing if it has no requests.
+func (t *tally) pattern() (Spatial, Detail) {
+	if t.total() == 0 {
+		return "", NoDetail
+	}
+	return t.spatial(), t.detail()
+}
+
+// directed collects the findings about the writes, or the reads.
+type directed struct {
+	requests, bytes int64
+	ranks           map[int32]bool // processes
+	shared          int            // ranks in records of all ranks, at most
+	bins            histogram
+	sizes           *counter
+	recorded        map[int64]int64 // common sizes of counters
+	least, most     int64           // size
+	small, large    int64
+	smallBytes      int64
+	random          int64
+	randomBytes     int64
+	randomTime      float64
+	placed          int64 // requests with a known offset
+	links           int64 // those with a predecessor
+	consecutive     int64
+	forward         int64
+	offPage         int64 // not aligned
+	offStripe       int64
+	tally           tally
+	block           block // of the present rank; not used for the job
+}
+
+// init makes d ready for the first file.
+func (d *directed) init() {
+	*d = directed{ranks: map[int32]bool{}, sizes: newCounter(trackedSizes), least: math.MaxInt64}
+	d.tally.counters()
+}
+
+// reset prepares d for the next file.
+func (d *directed) reset() {
+	clear(d.ranks)
+	d.sizes.reset()
+	d.tally.reset()
+	*d = directed{ranks: d.ranks, sizes: d.sizes, tally: d.tally, block: d.block, least: math.MaxInt64}
+}
+
+// merge adds the findings about a file to those about the job.
+func (d *directed) merge(o *directed) {
+	d.requests += o.requests
+	d.bytes = add(d.bytes, o.bytes)
+	for r := range o.ranks {
+		d.ranks[r] = true
+	}
+	for i, n := range o.bins {
+		d.bins[i] += n
+	}
+	d.shared = max(d.shared, o.shared)
+	d.sizes.merge(o.sizes)
+	for size, n := range o.recorded {
+		d.record(size, n)
+	}
+	d.least, d.most = min(d.least, o.least), max(d.most, o.most)
+	d.small += o.small
+	d.large += o.large
+	d.smallBytes = add(d.smallBytes, o.smallBytes)
+	d.random += o.random
+	d.randomBytes = add(d.randomBytes, o.randomBytes)
+	d.randomTime += o.randomTime
+	d.placed += o.placed
+	d.links += o.links
+	d.consecutive += o.consecutive
+	d.forward += o.forward
+	d.offPage += o.offPage
+	d.offStripe += o.offStripe
+	d.tally.merge(&o.tally)
+}
+
+// report fills in everything but the times.
+func (d *directed) report(tr *iotrace.Trace) Direction {
+	common, bytes := d.sizes.most(commonSizes), float64(d.bytes)
+	r := Direction{Requests: d.requests, Bytes: d.bytes, Small: d.small, SmallBytes: d.smallBytes, Large: d.large,
+		Random: d.random, RandomBytes: d.randomBytes, RandomTime: d.randomTime,
+		Kind: kind(common, d.requests, bytes), Max: d.most, Mean: ratio(bytes, float64(d.requests)), CommonSizes: sizeCounts(common),
+		Consecutive: share(d.consecutive, d.links), Forward: share(d.forward, d.links), Backward: share(d.links-d.consecutive-d.forward, d.links),
+		UnalignedPage: share(d.offPage, d.placed), UnalignedStripe: share(d.offStripe, d.placed)}
+	if d.requests > 0 {
+		r.Min = d.least
+	}
+	for rank := range d.ranks {
+		if isRank(tr, int(rank)) {
+			r.Ranks++
+		}
+	}
+	r.Ranks = max(r.Ranks, d.shared)
+	return r
+}

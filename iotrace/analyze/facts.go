@@ -1,0 +1,375 @@
+package analyze
+
+import (
+	"cmp"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"ckpt/iotrace"
+	"ckpt/iotrace/analyze/finding"
+	"ckpt/iotrace/scope"
+)
+
+// facts gathers what findings are made from. Files of the report are in the order of
+// a.order.
+func (a *analysis) facts(r *Report) *finding.Run {
+	f := &finding.Run{Wall: r.Wall, Time: r.Wall, Ours: ours(r), Layout: layoutOf(r), Codec: a.options.Codec,
+		Gathers: r.operation(iotrace.Gather).Count > 0, OneCheckpoint: a.load.checkpoint != 0,
+		Ranks: r.Ranks, ActiveRanks: r.ActiveRanks, Nodes: r.Nodes, Busy: r.Busy, Bursts: r.BurstsTotal,
+		Concurrency: r.Concurrency.Mean}
+	if t := a.trace.Runtime.Seconds(); t > 0 {
+		f.Time = max(f.Time, t)
+	}
+	if r.Period.Periodic {
+		f.Period = r.Period.Period
+	}
+	f.MPI, f.Library = parallel(a.trace)
+	c := &a.costs
+	for i, of := range a.order {
+		f.Files = append(f.Files, a.fileFacts(&r.Files[i], of))
+	}
+	for i := range f.Files {
+		x := &f.Files[i]
+		for d := range 2 {
+			f.Data[d].Work = plus(f.Data[d].Work, x.Data[d].Work)
+			f.Data[d].Medium = plus(f.Data[d].Medium, x.Data[d].Medium)
+			f.Data[d].Large = plus(f.Data[d].Large, x.Data[d].Large)
+			f.Small[d] = plus(f.Small[d], x.Small[d])
+		}
+		f.OpenClose, f.Stats, f.Others = plus(f.OpenClose, x.OpenClose), plus(f.Stats, x.Stats), plus(f.Others, x.Others)
+		f.Syncs, f.EagerSyncs = plus(f.Syncs, x.Syncs), plus(f.EagerSyncs, x.EagerSyncs)
+		f.Locks = plus(f.Locks, x.Locks)
+	}
+	for d := range 2 {
+		f.Data[d].Wall, f.Small[d].Wall = c.data[d].time, c.small[d].time
+		for i, of := range a.order { // see goOn
+			more := f.Files[i].Data[d].Wall - c.files[of].data[d].time
+			f.Data[d].Wall = min(f.Data[d].Wall+max(0, more), f.Time)
+		}
+	}
+	// Writes of the coordinator to files that are not known count here.
+	f.Data[0].Wall = max(f.Data[0].Wall, c.write.time)
+	f.OpenClose.Wall, f.Stats.Wall, f.Others.Wall = c.openClose.time, c.stats.time, c.others.time
+	f.Metadata, f.Syncs.Wall, f.EagerSyncs.Wall = c.metadata.time, c.syncs.time, c.eager.time
+	if a.records.only && r.Ranks > 0 {
+		// The ranks open their files side by side.
+		ranks := float64(r.Ranks)
+		f.OpenClose.Wall, f.Stats.Wall, f.Others.Wall = f.OpenClose.Time/ranks, f.Stats.Time/ranks, f.Others.Time/ranks
+		f.Metadata = f.OpenClose.Wall + f.Stats.Wall + f.Others.Wall
+		f.Bursts, f.Counted = a.phases, true
+		// One file after the other, but no longer than anything is read or written.
+		for i := range f.Files {
+			for d := range 2 {
+				f.Data[d].Wall = min(f.Data[d].Wall+f.Files[i].Data[d].Wall, r.Busy)
+				f.Small[d].Wall = min(f.Small[d].Wall+f.Files[i].Small[d].Wall, r.Busy)
+			}
+		}
+	}
+	f.Locks.Wall, f.LockOnly = c.locks.time, max(0, c.lockOrMove.time-r.Busy)
+	f.Encode = work(c.encodes)
+	f.Encode.Wall = c.encode.time
+	f.EncodeOnly = max(0, c.encodeOrWrite.time-c.write.time)
+	f.Timed = c.encodes.ns > 0 || f.Data[0].Time+f.Data[1].Time+f.OpenClose.Time+f.Stats.Time+f.Others.Time+f.Syncs.Time+f.Locks.Time > 0
+	f.Balance = a.balanceFacts(r, f)
+	f.Misaligned = a.misalignedFacts(r, f)
+	return f
+}
+
+func (a *analysis) fileFacts(r *File, of int) finding.File {
+	c := &a.costs.files[of]
+	x := finding.File{Name: r.Name, Ranks: r.Ranks, Writers: r.Writing.Ranks, Readers: r.Reading.Ranks, Touchers: r.touchers,
+		SharedStripes: r.SharedStripes, OpenClose: work(c.openClose), Stats: work(c.stats), Others: work(c.others), Opens: c.opens,
+		Syncs: work(c.syncs), EagerSyncs: work(c.eager), Locks: work(c.locks), Storage: a.storage.of(int32(of), r.Name), Stripes: a.storage.stripes(int32(of))}
+	for d := range 2 {
+		var all, small sum
+		for k, s := range c.class[d] {
+			all.plus(s)
+			if k < 2 {
+				small.plus(s)
+			}
+		}
+		x.Data[d] = finding.Class{Work: work(all), Medium: work(c.class[d][1]), Large: work(c.class[d][2]), Fit: c.fit[d]}
+		x.Data[d].Wall = c.data[d].time
+		x.Small[d] = work(small)
+		x.Small[d].Wall = c.small[d].time
+		if n := [2]*Direction{&r.Writing, &r.Reading}[d]; x.Data[d].Count == 0 && n.Requests > 0 {
+			x.Data[d], x.Small[d] = countedWork(n)
+		}
+		x.Random[d] = randomShare(r, d)
+	}
+	if len(a.records.list) > 0 && !a.records.only {
+		goOn(&x, r)
+	}
+	if a.records.only {
+		countedMetadata(&x, r, a.options.Thresholds.SyncBytes)
+	}
+	for _, l := range r.Layers {
+		if l.Layer == "STDIO" {
+			x.STDIO = finding.Work{Count: add(l.Writes, l.Reads), Bytes: add(l.BytesWritten, l.BytesRead), Time: l.WriteTime + l.ReadTime}
+		}
+	}
+	x.ReadModifyWrite = r.ReadModifyWrite.BytesRead
+	x.Again = [2]int64{r.Redundant.Overwritten, add(r.Redundant.BytesReread, r.Redundant.SharedBytes)}
+	if m := r.MPIIO; m != nil && m.Calls != nil {
+		x.Under, x.Asked = [2]int64{m.PosixWrites, m.PosixReads}, [2]int64{m.BytesWritten, m.BytesRead}
+		for d := range 2 {
+			x.Collective[d], x.Independent[d] = m.Calls.kinds(d)
+		}
+	}
+	return x
+}
+
+// goOn takes the requests of a file from its counters, where these have more than the
+// events: the memory for those was full. All are taken to be like those seen.
+func goOn(x *finding.File, r *File) {
+	for _, l := range r.Layers {
+		if l.Layer != moduleNames[iotrace.POSIX] {
+			continue
+		}
+		whole := [2]finding.Work{{Count: l.Writes, Bytes: l.BytesWritten, Time: l.WriteTime}, {Count: l.Reads, Bytes: l.BytesRead, Time: l.ReadTime}}
+		for d := range 2 {
+			seen := x.Data[d].Work
+			if seen.Count == 0 || whole[d].Count <= seen.Count || whole[d].Time < seen.Time {
+				continue
+			}
+			requests, bytes, time := share(whole[d].Count, seen.Count), share(whole[d].Bytes, seen.Bytes), ratio(whole[d].Time, seen.Time)
+			for _, w := range []*finding.Work{&x.Data[d].Work, &x.Data[d].Medium, &x.Data[d].Large, &x.Small[d]} {
+				w.Count, w.Bytes = times(w.Count, requests), times(w.Bytes, bytes)
+				w.Time, w.Wall = w.Time*time, w.Wall*time
+			}
+		}
+	}
+}
+
+// times multiplies a number, and saturates.
+func times(n int64, factor float64) int64 {
+	return int64(min(math.Round(float64(n)*factor), math.MaxInt64/2))
+}
+
+// countedMetadata fills in the operations that move no bytes from counters. These have
+// one time for all; each operation gets its part.
+func countedMetadata(x *finding.File, r *File, syncBytes int64) {
+	each := ratio(r.MetadataTime, float64(r.Metadata))
+	x.Opens = r.Opens
+	x.OpenClose = finding.Work{Count: r.Opens, Time: each * float64(r.Opens)}
+	x.Stats = finding.Work{Count: r.stats, Time: each * float64(r.stats)}
+	others := r.Metadata - r.Opens - r.stats
+	x.Others = finding.Work{Count: others, Time: each * float64(others)}
+	x.Syncs.Count = r.Syncs
+	if r.Syncs > 0 && r.BytesWritten/r.Syncs < syncBytes {
+		x.EagerSyncs = finding.Work{Count: max(0, r.Syncs-int64(r.Writing.Ranks)), Bytes: r.BytesWritten}
+	}
+}
+
+func randomShare(f *File, d int) float64 {
+	x := [2]*Direction{&f.Writing, &f.Reading}[d]
+	return share(x.Random, x.Requests)
+}
+
+func work(s sum) finding.Work {
+	return finding.Work{Count: s.count, Bytes: s.bytes, Time: float64(s.ns) / 1e9}
+}
+
+func plus(a, b finding.Work) finding.Work {
+	return finding.Work{Count: a.Count + b.Count, Bytes: add(a.Bytes, b.Bytes), Time: a.Time + b.Time}
+}
+
+// ours reports whether a trace is of a job of ckpt, or of a checkpoint that is modelled
+// like one.
+func ours(r *Report) bool { return r.Source == "ckpt" || r.Source == "synth" }
+
+// parallel reports whether the ranks are those of an MPI program, and its library for
+// MPI-IO. Processes of other programs have process ids, which do not begin with 0.
+func parallel(tr *iotrace.Trace) (mpi bool, library string) {
+	var numbers []int
+	for i, r := range tr.Ranks {
+		if isRank(tr, i) {
+			numbers = append(numbers, r.Rank)
+		} else {
+			library = cmp.Or(library, libraryOf(r.Node))
+		}
+	}
+	for _, p := range tr.Properties {
+		if p.Name == scope.Program {
+			library = cmp.Or(library, libraryOf(p.Value))
+		}
+	}
+	slices.Sort(numbers)
+	numbers = slices.Compact(numbers)
+	return len(numbers) > 1 && numbers[0] == 0 && numbers[len(numbers)-1] == len(numbers)-1, library
+}
+
+// libraryOf returns the library for MPI-IO that a launcher comes with, or "".
+func libraryOf(program string) string {
+	switch name := path.Base(program); {
+	case strings.HasPrefix(name, "hydra"), name == "mpiexec.hydra", strings.Contains(name, "mpich"):
+		return "ROMIO"
+	case name == "orted", name == "prted", name == "prte", name == "orterun", name == "prterun", strings.Contains(name, "openmpi"):
+		return "OMPIO"
+	}
+	return ""
+}
+
+// layoutOf returns the layout of a job of ckpt, or 0 if its trace does not tell. The
+// names of its images do, those of the last checkpoint if the layout has changed
+// (package image, Tx). The number of processes that write them does not: a single
+// aggregator may write the file of all.
+func layoutOf(r *Report) finding.Remedy {
+	for i := len(r.Files) - 1; i >= 0 && r.Source == "ckpt"; i-- {
+		switch name, image := strings.CutSuffix(path.Base(r.Files[i].Name), ".img"); {
+		case !image || r.Files[i].Writes == 0:
+		case name == "job":
+			return finding.LayoutShared
+		case strings.HasPrefix(name, "aggregator-"):
+			return finding.LayoutAggregated
+		case strings.HasPrefix(name, "rank-"):
+			return finding.LayoutPerRank
+		}
+	}
+	switch gathers := r.operation(iotrace.Gather).Count > 0; {
+	case gathers && r.Access == Independent:
+		return finding.LayoutAggregated
+	case gathers:
+		return finding.LayoutShared
+	case r.Source == "ckpt" && r.Access == Independent:
+		return finding.LayoutPerRank
+	}
+	return 0
+}
+
+// operation returns the count and time of an operation.
+func (r *Report) operation(op iotrace.Op) Operation {
+	for _, o := range r.Operations {
+		if o.Op == op.String() {
+			return o
+		}
+	}
+	return Operation{}
+}
+
+func (a *analysis) balanceFacts(r *Report, f *finding.Run) finding.Balance {
+	b := finding.Balance{Imbalance: r.Balance.Imbalance, Active: a.load.active.time, Slow: a.slowFacts(), Late: a.begins.facts(a.trace)}
+	var bytes, most int64
+	var n float64
+	for i := range a.work {
+		w := &a.work[i]
+		if !w.begun || !isRank(a.trace, i) {
+			continue
+		}
+		n++
+		b.Mean += w.time
+		bytes = add(bytes, w.bytes)
+		if i < len(a.trace.Ranks) && w.bytes > most {
+			most, b.LargestRank, b.LargestTime = w.bytes, a.trace.Ranks[i].Rank, w.time
+		}
+	}
+	b.Mean, b.LargestShare = ratio(b.Mean, n), share(most, bytes)
+	// Two-phase I/O: all ranks open a file, and a few move large requests for all.
+	var gathered int64
+	for i := range f.Files {
+		x := &f.Files[i]
+		if x.Ranks < x.Touchers && x.Touchers > 1 && 2*x.Touchers >= r.Ranks && largely(x) {
+			gathered = add(gathered, add(x.Data[0].Bytes, x.Data[1].Bytes))
+		}
+	}
+	b.Aggregated = f.Gathers || 2*float64(gathered) > float64(f.Data[0].Bytes)+float64(f.Data[1].Bytes)
+	return b
+}
+
+func (a *analysis) misalignedFacts(r *Report, f *finding.Run) finding.Misaligned {
+	local := len(f.Files) > 0 && !slices.ContainsFunc(f.Files, func(x finding.File) bool { return x.Storage != finding.Local })
+	m := finding.Misaligned{Unit: a.options.StripeSize}
+	x := &a.total.align[0]
+	if local {
+		x, m.Unit = &a.total.align[1], pageSize
+	}
+	if a.records.only {
+		m.Unit = a.commonAlignment(local)
+	}
+	m.Share, m.Count, m.Touched, m.Least = share(x.misaligned, r.placed), x.misaligned, x.touched, x.least
+	m.Time = f.Busy * share(x.starts, r.placed)
+	return m
+}
+
+// commonAlignment returns the block or stripe against which most requests of counters
+// were measured, a page of local storage.
+func (a *analysis) commonAlignment(local bool) int64 {
+	of := map[int64]int64{}
+	var most int64
+	for _, c := range a.records.list {
+		if c.Module == iotrace.POSIX && c.Alignment > 0 && local == (c.Alignment <= pageSize) {
+			of[c.Alignment] = add(of[c.Alignment], known(c.Unaligned))
+			if n := of[c.Alignment]; most == 0 || n > of[most] || n == of[most] && c.Alignment < most {
+				most = c.Alignment
+			}
+		}
+	}
+	return most
+}
+
+// A storage knows the file systems and stripes of files.
+type storage struct {
+	mounts  []iotrace.Property // directories, the longest first
+	striped map[int32]int
+}
+
+func newStorage(tr *iotrace.Trace) storage {
+	s := storage{striped: map[int32]int{}}
+	for _, p := range tr.Properties {
+		if dir, ok := p.Name, strings.HasPrefix(p.Name, "/"); ok {
+			s.mounts = append(s.mounts, iotrace.Property{Name: dir, Value: p.Value})
+		}
+	}
+	slices.SortStableFunc(s.mounts, func(a, b iotrace.Property) int { return cmp.Compare(len(b.Name), len(a.Name)) })
+	for _, x := range tr.Striping {
+		s.striped[x.File] = int(x.Count)
+	}
+	return s
+}
+
+func (s *storage) stripes(file int32) int { return s.striped[file] }
+
+func (s *storage) of(file int32, name string) finding.Storage {
+	if s.striped[file] > 0 {
+		return finding.Lustre
+	}
+	for _, m := range s.mounts {
+		if dir := strings.TrimSuffix(m.Name, "/"); name == dir || strings.HasPrefix(name, dir+"/") {
+			switch m.Value {
+			case "lustre":
+				return finding.Lustre
+			case "gpfs", "beegfs", "panfs", "ceph", "pvfs2", "orangefs", "daos":
+				return finding.Striped
+			case "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "overlayfs", "rootfs", "ramfs", "f2fs", "nfs", "nfs4":
+				return finding.Local
+			}
+			return finding.AnyStorage
+		}
+	}
+	return finding.AnyStorage
+}
+
+// largely reports whether requests to a file are large enough for those of an
+// aggregator, in the direction that moves most.
+func largely(x *finding.File) bool {
+	d := direction(x.Data[1].Bytes > x.Data[0].Bytes)
+	return share(x.Data[d].Bytes, x.Data[d].Count) > mediumBytes
+}
+
+// fewSmall is the share of small requests among which the time of all is that of the
+// large ones.
+const fewSmall = 0.1
+
+// countedWork returns the requests of counters. Those of the ranks are taken to run side
+// by side.
+func countedWork(n *Direction) (all finding.Class, small finding.Work) {
+	ranks := float64(max(1, n.Ranks))
+	all.Work = finding.Work{Count: n.Requests, Bytes: n.Bytes, Time: n.Time, Wall: n.Time / ranks}
+	small = finding.Work{Count: n.Small, Bytes: n.SmallBytes, Time: n.SmallTime, Wall: n.SmallTime / ranks}
+	if share(n.Small, n.Requests) < fewSmall {
+		all.Large = all.Work
+	}
+	return all, small
+}

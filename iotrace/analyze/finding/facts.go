@@ -1,0 +1,152 @@
+package finding
+
+// Run is what a trace tells of a job, as far as findings need it. Durations are in
+// seconds, sizes in bytes. Index 0 of a pair is writing, 1 is reading.
+type Run struct {
+	Time float64 // of the run: what gains are shares of
+	Wall float64 // from the first operation to the end of the last
+	// Counted is set if only counters are known: EagerSyncs have no times then, which are
+	// among those of writes.
+	Counted bool
+	Timed   bool // whether the trace has durations; without, no gain is known
+
+	Ours    bool   // a job of ckpt, whose flags are known
+	Layout  Remedy // of a job of ckpt; 0 if unknown
+	Codec   Codec
+	Gathers bool // aggregators gather bytes of other ranks
+	// OneCheckpoint is set if all events belong to one checkpoint: the rest of the job
+	// is not in the trace.
+	OneCheckpoint bool
+
+	MPI     bool   // the ranks are those of an MPI program
+	Library string // its MPI-IO: ROMIO, OMPIO, or "" if unknown
+
+	Ranks, ActiveRanks, Nodes int
+	Data                      [2]Class // all requests
+	Small                     [2]Work  // requests below Thresholds.SmallBytes
+	Busy                      float64  // wall time of Data, both directions
+	// Metadata operations of ranks: opens and closes; stats; all others and seeks.
+	OpenClose, Stats, Others Work
+	Metadata                 float64 // wall time of these
+	Syncs, EagerSyncs        Work    // EagerSyncs: see File
+	Locks                    Work    // waits for locks
+	LockOnly                 float64 // wall time in which a rank waits for a lock and none reads or writes
+	Encode                   Work
+	EncodeOnly               float64 // wall time in which a rank encodes and none writes
+	Bursts                   int
+	Period                   float64 // 0 if there is none
+	Concurrency              float64 // mean number of ranks at work while any is
+	Balance                  Balance
+	Misaligned               Misaligned
+	Files                    []File
+}
+
+// Work is operations of one kind in sum.
+type Work struct {
+	Count, Bytes int64
+	Time         float64 // summed over the ranks
+	Wall         float64 // in which any rank is at it; 0 if only Time is known
+}
+
+// A Class is the requests of one direction, by size.
+type Class struct {
+	Work
+	// Medium requests have from 100 KiB to Thresholds.SmallBytes, large ones more. The
+	// wall times of both are not known. Neither counts if only the time of all
+	// requests together is known and some of them are small.
+	Medium, Large Work
+	Fit           Fit
+}
+
+// File is what a trace tells of a file.
+type File struct {
+	Name                              string
+	Ranks, Writers, Readers, Touchers int // Touchers do anything with the file
+	Data                              [2]Class
+	Small                             [2]Work
+	Random                            [2]float64 // share of the requests in random order
+	SharedStripes                     float64    // share of the written stripes with several writers
+	OpenClose, Stats, Others          Work
+	Opens                             int64
+	Syncs                             Work
+	// EagerSyncs come with less than Thresholds.SmallBytes written since the sync
+	// before.
+	EagerSyncs Work
+	Locks      Work // waits for locks on it
+	// ReadModifyWrite are bytes that are read and then written in the same place;
+	// Again are bytes written, or read, that were before.
+	ReadModifyWrite int64
+	Again           [2]int64
+	STDIO           Work // through streams of the C library
+	// MPI-IO requests, where the recorder tells collective from independent ones, and
+	// the POSIX requests that they became, and the bytes that they asked for.
+	Collective, Independent, Under, Asked [2]int64
+	Storage                               Storage
+	Stripes                               int // OSTs or the like; 0 if unknown
+}
+
+// Storage is the kind of file system that a file is on.
+type Storage uint8
+
+// The kinds of storage.
+const (
+	AnyStorage Storage = iota // unknown
+	Local                     // of one node, without stripes
+	Striped                   // over several targets: GPFS, BeeGFS
+	Lustre
+)
+
+// Balance is how evenly ranks share the I/O.
+type Balance struct {
+	Imbalance    float64 // (max - mean) / max of the bytes of a rank
+	Mean         float64 // time of a rank
+	Active       float64 // wall time in which anything is done
+	LargestShare float64 // of the bytes, that one rank moves
+	LargestRank  int
+	LargestTime  float64 // of that rank
+	Aggregated   bool    // those that move bytes do so for others
+	Slow         Slow
+	Late         Late
+}
+
+// Slow is about ranks that take longer than their like: ranks that move half to twice
+// as many bytes.
+type Slow struct {
+	Ranks     int     // 0: there are none
+	Rank      int     // that loses most
+	Late      float64 // s that it loses
+	Factor    float64 // its time over the median of its like
+	Bytes     float64 // its bytes, and its requests, over theirs; 0 if unknown
+	Requests  float64
+	MeanBytes float64 // of its requests; 0 if unknown
+	Node      string  // that it runs on; empty if unknown
+	WholeNode bool    // the slow ranks are those of that node
+	OSTs      []int64 // targets whose ranks are the slow ones
+}
+
+// Late is about ranks that begin their part of the job's I/O after the others.
+type Late struct {
+	Ranks int     // 0: there are none
+	Rank  int     // that loses most
+	Gain  float64 // s that the job waits for such ranks, over all phases of I/O
+}
+
+// Misaligned counts requests that begin within a stripe, or a page, and do not
+// continue the request before.
+type Misaligned struct {
+	Share          float64 // of the requests with a known offset
+	Count          int64
+	Unit           int64   // of the stripe or page
+	Touched, Least int64   // stripes that requests touch, and that as many bytes need
+	Time           float64 // wall time of requests
+}
+
+// Codec says how a job chooses the codec of what it writes.
+type Codec uint8
+
+// The ways to choose.
+const (
+	CodecUnknown Codec = iota
+	CodecFixed         // its user did
+	CodecLearns        // the job does, by what it measures at each checkpoint
+)

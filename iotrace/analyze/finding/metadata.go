@@ -1,0 +1,168 @@
+package finding
+
+// Rules about operations that move no bytes.
+
+// partOf returns the wall time of a part of some work, in proportion.
+func partOf(w Work, time float64) float64 { return min(w.Wall, w.Wall*ratio(time, w.Time)) }
+
+// repeated adds up operations that are done again on files, and names the file where
+// they take most time. Of returns the operations of a file, how many of them are
+// repetitions, and the time of all.
+func (s *search) repeated(f *Finding, of func(*File) (all, again int64, time float64)) (all, again int64, time float64) {
+	var most float64
+	for i := range s.Files {
+		x := &s.Files[i]
+		n, repetitions, took := of(x)
+		if repetitions <= 0 {
+			continue
+		}
+		all, again = all+n, again+repetitions
+		part := took * share(repetitions, n)
+		time += part
+		f.Files++
+		if weight := part + 1e-12*float64(repetitions); weight > most {
+			f.File, most = x.Name, weight
+		}
+	}
+	return all, again, time
+}
+
+// reopening is about files that are opened for every request.
+func reopening(s *search) *Finding {
+	f := &Finding{Code: "CK21", Title: "files are opened again and again",
+		Model:    "The time of opening and closing these files, but for the first time by each rank.",
+		Advice:   "Open each file once, and keep it open until the last request.",
+		Remedies: []Remedy{Interval}, Hints: []Hint{keepOpen}}
+	opens, again, time := s.repeated(f, func(x *File) (all, again int64, time float64) {
+		return x.Opens, x.Opens - int64(x.Touchers), x.OpenClose.Time
+	})
+	if again < s.t.Reopenings {
+		return nil
+	}
+	gain := partOf(s.OpenClose, time)
+	f.Gain = &gain
+	f.Evidence = []Number{{"reopenings", float64(again), float64(s.t.Reopenings)}, {"opens", float64(opens), 0},
+		{"requests_per_open", share(s.Data[0].Count+s.Data[1].Count, opens), 0}}
+	return f
+}
+
+// statStorm is about files whose status is asked for again and again.
+func statStorm(s *search) *Finding {
+	f := &Finding{Code: "CK22", Title: "the status of files is asked for again and again",
+		Model:  "The time of stat and the like, but for the first time by each rank.",
+		Advice: "Ask for the status of a file once, and keep it; ask the open file instead of the name.",
+		Hints:  []Hint{statOnce}}
+	spared := s.has("CK23")
+	_, again, time := s.repeated(f, func(x *File) (all, again int64, time float64) {
+		if spared && s.tiny(x) {
+			return 0, 0, 0 // one file for all of them spares these too
+		}
+		return x.Stats.Count, x.Stats.Count - int64(max(1, x.Touchers)), x.Stats.Time
+	})
+	if again < s.t.StatRequests {
+		return nil
+	}
+	gain := partOf(s.Stats, time)
+	f.Gain = &gain
+	f.Evidence = []Number{{"stats_again", float64(again), float64(s.t.StatRequests)}, {"stats", float64(s.Stats.Count), 0}}
+	return f
+}
+
+// smallFiles is about data in many small files.
+func smallFiles(s *search) *Finding {
+	var n, bytes int64
+	var openClose, stats, others float64
+	for i := range s.Files {
+		x := &s.Files[i]
+		if !s.tiny(x) {
+			continue
+		}
+		n++
+		bytes += x.Data[0].Bytes + x.Data[1].Bytes
+		// Another finding has the cost of opening a file again.
+		part := 1.
+		if x.Opens > 1 {
+			part = 1 / float64(x.Opens)
+		}
+		openClose += x.OpenClose.Time * part
+		stats += x.Stats.Time
+		others += x.Others.Time
+	}
+	if n < s.t.SmallFiles {
+		return nil
+	}
+	gain := partOf(s.OpenClose, openClose) + partOf(s.Stats, stats) + partOf(s.Others, others)
+	gain *= 1 - 1/float64(n)
+	return &Finding{Code: "CK23", Title: "many small files", Files: int(n), Gain: &gain,
+		Model:    "The time of opening, closing and naming these files, and of asking for their status, but for one of them.",
+		Evidence: []Number{{"small_files", float64(n), float64(s.t.SmallFiles)}, {"mean_file_bytes", share(bytes, n), float64(s.t.SmallFileBytes)}},
+		Advice:   "Keep many small pieces of data in one file.",
+		Remedies: []Remedy{LayoutAggregated, LayoutShared}, Hints: []Hint{pack}}
+}
+
+// tiny reports whether a file has little data, of one process.
+func (s *search) tiny(f *File) bool {
+	size := f.Data[0].Bytes + f.Data[1].Bytes
+	return size > 0 && size <= s.t.SmallFileBytes && f.OpenClose.Count > 0 && f.Touchers <= 1
+}
+
+// metadata is about what the rules above leave.
+func metadata(s *search) *Finding {
+	ops := s.OpenClose.Count + s.Stats.Count + s.Others.Count
+	took := s.OpenClose.Time + s.Stats.Time + s.Others.Time
+	data := s.Data[0].Time + s.Data[1].Time
+	requests := s.Data[0].Count + s.Data[1].Count
+	timeShare := ratio(took, took+data+s.Syncs.Time)
+	per := ratio(float64(ops), float64(max(requests, 1)))
+	slow := ops >= s.t.MetadataTimeOps && timeShare >= s.t.MetadataTimeShare
+	many := ops >= s.t.MetadataOps && per >= s.t.MetadataPerRequest
+	if !slow && !many {
+		return nil
+	}
+	limit := s.t.MetadataTimeOps
+	if !slow {
+		limit = s.t.MetadataOps
+	}
+	left := s.Metadata
+	for i := range s.out {
+		switch f := &s.out[i]; f.Code {
+		case "CK21", "CK22", "CK23":
+			left -= gain(f)
+		}
+	}
+	left = max(0, left)
+	f := &Finding{Code: "CK04", Title: "metadata operations weigh", Gain: &left,
+		Model: "All time of operations that move no bytes, less the gains of CK21, CK22 and CK23: an upper bound.",
+		Evidence: []Number{{"metadata_time_share", timeShare, s.t.MetadataTimeShare}, {"metadata_ops", float64(ops), float64(limit)},
+			{"metadata_per_request", per, s.t.MetadataPerRequest}, {"files", float64(len(s.Files)), 0}},
+		Remedies: []Remedy{LayoutAggregated, LayoutShared, Interval},
+		Advice:   "Fewer, larger files; open each once, and ask once what it is like.",
+		Hints:    []Hint{keepOpen, statOnce, pack}}
+	switch {
+	case !s.Ours:
+	case s.Layout == LayoutShared || s.sharesFiles():
+		f.Remedies, f.Advice = []Remedy{Interval}, "Ranks share files already: open each once, and checkpoint less often."
+	default:
+		f.Advice = "Fewer files: let ranks share them; or checkpoint less often."
+	}
+	for i := range s.Files {
+		if s.MPI && isHDF5(s.Files[i].Name) {
+			f.Hints = append([]Hint{hdf5Metadata}, f.Hints...)
+			break
+		}
+	}
+	return f
+}
+
+func (s *search) sharesFiles() bool {
+	n, moved := 0, 0
+	for i := range s.Files {
+		if f := &s.Files[i]; f.Data[0].Count+f.Data[1].Count > 0 {
+			moved++
+			if f.Ranks > 1 {
+				n++
+			}
+		}
+	}
+	return n > 0 && n == moved
+}

@@ -1,0 +1,42 @@
+package export
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"ckpt/iotrace"
+)
+
+// metaFile is what the rows of a CSV do not say.
+type metaFile struct {
+	Job        string             `json:"job"`
+	Source     string             `json:"source"`
+	Origin     *time.Time         `json:"origin,omitempty"`
+	Runtime    float64            `json:"run_time_s,omitempty"`
+	Events     int                `json:"events"`
+	Ranks      []metaRank         `json:"ranks"`
+	Files      []string           `json:"files"`
+	Warnings   []iotrace.Warning  `json:"warnings,omitempty"`
+	Properties []iotrace.Property `json:"properties,omitempty"`
+}
+
+type metaRank struct {
+	Rank int    `json:"rank"`
+	Node string `json:"node,omitempty"`
+}
+
+// WriteMeta writes what the rows of WriteRows do not say, as JSON.
+func WriteMeta(w io.Writer, t *iotrace.Trace) error {
+	m := metaFile{Job: t.Job, Source: t.Source, Runtime: t.Runtime.Seconds(), Events: len(t.Events), Ranks: []metaRank{},
+		Files: append([]string{}, t.Files...), Warnings: t.Warnings, Properties: t.Properties}
+	if !t.Origin.IsZero() {
+		m.Origin = &t.Origin
+	}
+	for _, r := range t.Ranks {
+		m.Ranks = append(m.Ranks, metaRank{r.Rank, r.Node})
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(m)
+}

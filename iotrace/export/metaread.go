@@ -1,0 +1,71 @@
+package export
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"time"
+
+	"ckpt/iotrace"
+)
+
+// mostMeta bounds the file beside a CSV.
+const mostMeta = 256 << 20
+
+// ReadMeta adds the output of WriteMeta to a trace that was read from rows. If rows were
+// left out or added, the trace keeps its ranks, and no run time is known.
+func ReadMeta(r io.Reader, t *iotrace.Trace) error {
+	var m metaFile
+	limited := &io.LimitedReader{R: r, N: mostMeta}
+	if err := json.NewDecoder(limited).Decode(&m); err != nil {
+		if limited.N == 0 {
+			err = fmt.Errorf("more than %d MiB", mostMeta>>20)
+		}
+		return fmt.Errorf("not what an export writes beside a CSV: %w", err)
+	}
+	took := m.Runtime * float64(time.Second)
+	if !(took >= 0 && took <= float64(iotrace.MaxTime)) {
+		return errors.New("run_time_s is out of range")
+	}
+	t.Job, t.Source, t.Properties = m.Job, m.Source, m.Properties
+	if m.Origin != nil {
+		t.Origin = *m.Origin
+	}
+	for _, w := range m.Warnings {
+		t.Warnings = append(t.Warnings, m.warning(w, t))
+	}
+	if m.Events != len(t.Events) {
+		return nil
+	}
+	t.Runtime = time.Duration(math.Round(took))
+	known := make(map[iotrace.Rank]bool, len(t.Ranks))
+	for _, k := range t.Ranks {
+		known[k] = true
+	}
+	for _, k := range m.Ranks { // those without events
+		if idle := (iotrace.Rank{Rank: k.Rank, Node: k.Node}); !known[idle] && k.Rank >= iotrace.None {
+			known[idle] = true
+			t.Ranks = append(t.Ranks, idle)
+		}
+	}
+	return nil
+}
+
+// warning gives the files of a warning their numbers in the trace.
+func (m *metaFile) warning(w iotrace.Warning, t *iotrace.Trace) iotrace.Warning {
+	w.Count, w.Bytes = max(w.Count, 0), max(w.Bytes, 0)
+	all := w.Files
+	w.Files = nil
+	for _, f := range all {
+		if f.File < 0 || int(f.File) >= len(m.Files) {
+			continue
+		}
+		if i := slices.Index(t.Files, m.Files[f.File]); i >= 0 {
+			w.Files = append(w.Files, iotrace.WarnedFile{File: int32(i), Count: max(f.Count, 0), Bytes: max(f.Bytes, 0)})
+		}
+	}
+	return w
+}

@@ -1,0 +1,61 @@
+package iotrace
+
+import (
+	"cmp"
+	"slices"
+)
+
+// FollowRenames gives events the name that their file had at the end: a file that was
+// written as x.tmp and then renamed to x is x. It changes the trace, and is for those
+// who look at files; a replay needs the names as they were. The trace must be sorted.
+//
+// After a renaming, the events of the old name belong to the renamed file until an event
+// opens the name again: a program may write to a file after it has renamed it.
+func (t *Trace) FollowRenames() {
+	if len(t.Renames) == 0 {
+		return
+	}
+	from := make(map[int32][]Renaming) // by the old name, in the order of time
+	for _, r := range t.Renames {
+		if r.From != r.To {
+			from[r.From] = append(from[r.From], r)
+		}
+	}
+	for _, list := range from {
+		slices.SortStableFunc(list, func(a, b Renaming) int { return cmp.Compare(a.At, b.At) })
+	}
+	opened := make(map[int32]int64) // the last open of each name, so far
+	for i := range t.Events {
+		e := &t.Events[i]
+		list := from[e.File]
+		if len(list) == 0 {
+			continue
+		}
+		if e.Op == Open {
+			opened[e.File] = e.Start
+		}
+		at, _ := slices.BinarySearchFunc(list, e.Start, func(r Renaming, start int64) int { return cmp.Compare(r.At, start) })
+		if at > 0 {
+			last, ok := opened[e.File]
+			if before := list[at-1]; !ok || last < before.At {
+				e.File = final(from, before)
+				continue
+			}
+		}
+		if at < len(list) {
+			e.File = final(from, list[at])
+		}
+	}
+}
+
+// final returns the name at the end of a chain of renamings.
+func final(from map[int32][]Renaming, r Renaming) int32 {
+	for {
+		list := from[r.To]
+		at, _ := slices.BinarySearchFunc(list, r.At+1, func(r Renaming, start int64) int { return cmp.Compare(r.At, start) })
+		if at == len(list) {
+			return r.To
+		}
+		r = list[at]
+	}
+}

@@ -1,0 +1,58 @@
+package iotrace_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ckpt/iotrace"
+)
+
+func TestFollowRenames(t *testing.T) {
+	const tmp, x, old, other = 0, 1, 2, 3
+	type event struct {
+		op   iotrace.Op
+		file int32
+		at   int64
+	}
+	for _, c := range []struct {
+		what    string
+		renames []iotrace.Renaming
+		events  []event
+		want    string
+	}{
+		{"none", nil, []event{{iotrace.Write, tmp, 1}}, "tmp"},
+		{"a file that is renamed", []iotrace.Renaming{{From: tmp, To: x, At: 5}},
+			[]event{{iotrace.Open, tmp, 1}, {iotrace.Write, tmp, 2}, {iotrace.Rename, tmp, 5}}, "x x x"},
+		{"its number is used on", []iotrace.Renaming{{From: tmp, To: x, At: 5}},
+			[]event{{iotrace.Open, tmp, 1}, {iotrace.Write, tmp, 7}, {iotrace.Close, tmp, 8}}, "x x x"},
+		{"a new file of the old name", []iotrace.Renaming{{From: tmp, To: x, At: 5}},
+			[]event{{iotrace.Open, tmp, 1}, {iotrace.Open, tmp, 7}, {iotrace.Close, tmp, 8}}, "x tmp tmp"},
+		{"again and again", []iotrace.Renaming{{From: tmp, To: x, At: 5}, {From: tmp, To: other, At: 10}},
+			[]event{{iotrace.Open, tmp, 1}, {iotrace.Open, tmp, 7}, {iotrace.Write, tmp, 8}, {iotrace.Open, x, 11}}, "x other other x"},
+		{"a chain", []iotrace.Renaming{{From: tmp, To: x, At: 5}, {From: x, To: old, At: 9}, {From: tmp, To: x, At: 10}},
+			[]event{{iotrace.Open, tmp, 1}, {iotrace.Open, tmp, 6}, {iotrace.Write, tmp, 7}, {iotrace.Open, x, 11}}, "old x x x"},
+		{"an exchange", []iotrace.Renaming{{From: x, To: old, At: 5}, {From: old, To: x, At: 5}},
+			[]event{{iotrace.Open, x, 1}, {iotrace.Open, old, 2}, {iotrace.Open, x, 6}}, "old x x"},
+		{"to itself", []iotrace.Renaming{{From: x, To: x, At: 5}}, []event{{iotrace.Open, x, 1}}, "x"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			tr := &iotrace.Trace{Files: []string{"tmp", "x", "old", "other"}, Renames: c.renames}
+			for _, e := range c.events {
+				tr.Events = append(tr.Events, iotrace.Event{Op: e.op, File: e.file, Start: e.at, End: e.at})
+			}
+			tr.FollowRenames()
+			got := ""
+			for i, e := range tr.Events {
+				if i > 0 {
+					got += " "
+				}
+				got += fmt.Sprint(tr.Files[e.File])
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

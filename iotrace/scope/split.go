@@ -1,0 +1,287 @@
+package scope
+
+import (
+	"slices"
+	"strings"
+
+	"ckpt/iotrace"
+)
+
+// A split is in progress.
+type split struct {
+	t          *iotrace.Trace
+	files      []file // of the trace
+	ranks      []rank // likewise
+	mpi        bool   // ranks are numbered by MPI
+	candidates bool   // some file or process may be set apart
+	left, gone bool   // something is left of the job, or set apart
+}
+
+// A file is how a file was used.
+type file struct {
+	kind       kind
+	index      int32 // in the new trace
+	written    bool
+	posix      bool // it was read or written below MPI-IO
+	left, gone bool // some operation is left, or set apart
+}
+
+// A rank is the same for a process.
+type rank struct {
+	launcher   bool
+	index      int32
+	left, gone bool
+}
+
+func newSplit(t *iotrace.Trace, o Options) *split {
+	s := &split{t: t, files: make([]file, len(t.Files)), ranks: make([]rank, len(t.Ranks))}
+	programs := map[string]bool{}
+	for _, p := range t.Properties {
+		if p.Name == Program {
+			programs[p.Value] = true
+		}
+	}
+	include, exclude := patterns(o.Include), patterns(o.Exclude)
+	for i, name := range t.Files {
+		name = strings.TrimSuffix(name, deleted)
+		names := components(name)
+		k := judge(name, names)
+		if k == jobs && programs[name] {
+			k = ifRead
+		}
+		if k != jobs && anyOf(include, names) {
+			k = jobs
+		}
+		if anyOf(exclude, names) {
+			k = systems
+		}
+		s.files[i].kind = k
+		s.candidates = s.candidates || k != jobs
+	}
+	for i, r := range t.Ranks {
+		s.ranks[i].launcher = r.Rank == iotrace.None && launcher(r.Node)
+		s.candidates = s.candidates || s.ranks[i].launcher
+		// Rank 0 is no process id that a program can have.
+		s.mpi = s.mpi || r.Rank == 0
+	}
+	return s
+}
+
+// look finds how files are used, and whether anything is set apart.
+func (s *split) look() {
+	// Whether a file is written decides on its reads, too.
+	for i := range s.t.Events {
+		e := &s.t.Events[i]
+		if f := s.file(e.File); f != nil {
+			f.written = f.written || e.Op == iotrace.Write
+			f.posix = f.posix || e.Op.Data() && e.Module != iotrace.MPIIO
+		}
+	}
+	for i := range s.t.Counters {
+		c := &s.t.Counters[i]
+		if f := s.file(c.File); f != nil {
+			f.written = f.written || c.Writes > 0 || c.BytesWritten > 0
+			f.posix = f.posix || c.Module != iotrace.MPIIO && (c.Reads > 0 || c.Writes > 0)
+		}
+	}
+	for i := range s.files {
+		if f := &s.files[i]; f.kind == ifRead && !f.written {
+			f.kind = systems
+		} else if f.kind == ifRead {
+			f.kind = jobs
+		}
+	}
+	for i := range s.t.Events {
+		e := &s.t.Events[i]
+		s.note(e.File, e.Rank, e.Op.Step())
+	}
+	for i := range s.t.Counters {
+		s.note(s.t.Counters[i].File, s.t.Counters[i].Rank, false)
+	}
+}
+
+// note notes an operation of a rank on a file.
+func (s *split) note(fileIndex, rankIndex int32, step bool) {
+	f, r := s.file(fileIndex), s.rank(rankIndex)
+	apart := s.apart(f, r)
+	if apart {
+		s.gone = true
+	} else if f != nil || step {
+		s.left = true
+	}
+	if f != nil {
+		f.left, f.gone = f.left || !apart, f.gone || apart
+	}
+	if r != nil && (apart || f != nil || step) { // a file without a name shows no job
+		r.left, r.gone = r.left || !apart, r.gone || apart
+	}
+}
+
+// apart reports whether an operation is set apart.
+func (s *split) apart(f *file, r *rank) bool {
+	return f != nil && f.kind == systems || r != nil && r.launcher
+}
+
+func (s *split) file(i int32) *file {
+	if uint(i) < uint(len(s.files)) {
+		return &s.files[i]
+	}
+	return nil
+}
+
+func (s *split) rank(i int32) *rank {
+	if uint(i) < uint(len(s.ranks)) {
+		return &s.ranks[i]
+	}
+	return nil
+}
+
+// apply moves the job's part to the front of the trace's memory.
+func (s *split) apply() (*iotrace.Trace, Aside) {
+	out, aside := *s.t, Aside{}
+	aside.Files = s.keepFiles(&out)
+	aside.Processes = s.keepRanks(&out)
+	kept := s.t.Events[:0]
+	for i := range s.t.Events {
+		e := &s.t.Events[i]
+		f, r := s.file(e.File), s.rank(e.Rank)
+		if s.apart(f, r) {
+			aside.add(e.Op, e.Bytes, e.Module, f)
+			continue
+		}
+		kept = append(kept, *e)
+		k := &kept[len(kept)-1]
+		k.File, k.Rank, k.Peer = s.newFile(e.File), s.newRank(e.Rank), s.newRank(e.Peer)
+	}
+	out.Events = kept
+	counters := s.t.Counters[:0]
+	for _, c := range s.t.Counters {
+		f := s.file(c.File)
+		if s.apart(f, s.rank(c.Rank)) {
+			if len(s.t.Events) == 0 { // else events tell the same
+				aside.addCounters(&c, f)
+			}
+			continue
+		}
+		c.File, c.Rank = s.newFile(c.File), s.newRank(c.Rank)
+		counters = append(counters, c)
+	}
+	out.Counters = counters
+	s.keepRest(&out)
+	return &out, aside
+}
+
+func (a *Aside) add(op iotrace.Op, bytes int64, m iotrace.Module, f *file) {
+	a.Operations++
+	if m == iotrace.MPIIO && f != nil && f.posix {
+		return
+	}
+	switch op {
+	case iotrace.Read:
+		a.BytesRead += max(bytes, 0)
+	case iotrace.Write:
+		a.BytesWritten += max(bytes, 0)
+	}
+}
+
+func (a *Aside) addCounters(c *iotrace.Counters, f *file) {
+	for _, n := range []int64{c.Opens, c.Reads, c.Writes, c.Seeks, c.Stats, c.Syncs, c.Maps} {
+		a.Operations += int(max(n, 0))
+	}
+	if c.Module == iotrace.MPIIO && f != nil && f.posix {
+		return
+	}
+	a.BytesRead += max(c.BytesRead, 0)
+	a.BytesWritten += max(c.BytesWritten, 0)
+}
+
+// keepFiles makes the new table of files: those of the job, even if untouched.
+func (s *split) keepFiles(out *iotrace.Trace) (apart int) {
+	out.Files = make([]string, 0, len(s.t.Files))
+	for i := range s.files {
+		f := &s.files[i]
+		if f.kind == systems || f.gone && !f.left {
+			f.index = iotrace.None
+			if f.gone {
+				apart++
+			}
+			continue
+		}
+		f.index = int32(len(out.Files))
+		out.Files = append(out.Files, s.t.Files[i])
+	}
+	return apart
+}
+
+// keepRanks does the same with processes. A rank of MPI stays: that it does nothing
+// to the files of the job is worth knowing.
+func (s *split) keepRanks(out *iotrace.Trace) (apart int) {
+	out.Ranks = make([]iotrace.Rank, 0, len(s.t.Ranks))
+	for i := range s.ranks {
+		r := &s.ranks[i]
+		member := s.mpi && s.t.Ranks[i].Rank != iotrace.None
+		if r.launcher || r.gone && !r.left && !member {
+			r.index = iotrace.None
+			apart++
+			continue
+		}
+		r.index = int32(len(out.Ranks))
+		out.Ranks = append(out.Ranks, s.t.Ranks[i])
+	}
+	return apart
+}
+
+func (s *split) newFile(i int32) int32 {
+	if f := s.file(i); f != nil {
+		return f.index
+	}
+	return i
+}
+
+func (s *split) newRank(i int32) int32 {
+	if r := s.rank(i); r != nil {
+		return r.index
+	}
+	return i
+}
+
+// keepRest splits renames, stripes and warnings.
+func (s *split) keepRest(out *iotrace.Trace) {
+	out.Renames = slices.Clone(s.t.Renames)[:0]
+	for _, r := range s.t.Renames {
+		if r.From, r.To = s.newFile(r.From), s.newFile(r.To); r.From != iotrace.None && r.To != iotrace.None {
+			out.Renames = append(out.Renames, r)
+		}
+	}
+	out.Striping = slices.Clone(s.t.Striping)[:0]
+	for _, st := range s.t.Striping {
+		if st.File = s.newFile(st.File); st.File != iotrace.None {
+			out.Striping = append(out.Striping, st)
+		}
+	}
+	out.Warnings = slices.Clone(s.t.Warnings)[:0]
+	for _, w := range s.t.Warnings {
+		if w, ok := s.warning(w); ok {
+			out.Warnings = append(out.Warnings, w)
+		}
+	}
+}
+
+// warning returns the job's share of a warning.
+func (s *split) warning(w iotrace.Warning) (iotrace.Warning, bool) {
+	if len(w.Files) == 0 {
+		return w, true
+	}
+	var files []iotrace.WarnedFile
+	for _, f := range w.Files {
+		if to := s.newFile(f.File); to != iotrace.None {
+			f.File = to
+			files = append(files, f)
+			continue
+		}
+		w.Count -= f.Count
+		w.Bytes -= f.Bytes
+	}
+	w.Files = files
+	return w, len(files) > 0
+}

@@ -1,0 +1,172 @@
+package strace
+
+import (
+	"bytes"
+	"path"
+	"strings"
+
+	"ckpt/iotrace"
+	"ckpt/iotrace/line"
+	"ckpt/iotrace/scope"
+)
+
+// A process becomes a rank of the trace.
+type process struct {
+	pid int64
+	about
+	index int32 // of its identity; iotrace.None until its first event since exec
+}
+
+// about is what exec shows of a process.
+type about struct {
+	program string // without directories; empty if unknown
+	mpi     int    // rank in MPI; iotrace.None if there is none
+	job     int    // that a launcher began, from 1; 0 if none did
+}
+
+// An identity is a process while it runs one program.
+type identity struct {
+	*process
+	about
+}
+
+func newProcess(pid int64) *process {
+	return &process{pid: pid, about: about{mpi: iotrace.None}, index: iotrace.None}
+}
+
+// fork returns a child: it runs the same program, for the same rank.
+func (p *process) fork() *process { return &process{about: p.about, index: iotrace.None} }
+
+// rank returns the index of the identity of a process.
+func (im *importer) rank(p *process) int32 {
+	if p.index == iotrace.None {
+		p.index = int32(len(im.identities))
+		im.identities = append(im.identities, identity{p, p.about})
+	}
+	return p.index
+}
+
+// executes notes the program that a process executes, and its rank.
+func (im *importer) executes(p *process, file string, environment []byte) {
+	p.program = path.Base(file)
+	if n := mpiRank(environment); n != iotrace.None {
+		p.mpi = n
+	}
+	if launchers[p.program] {
+		p.mpi = iotrace.None
+		if p.job == 0 { // else a proxy, or another name of the same launcher
+			im.jobs++
+			p.job = im.jobs
+		}
+	}
+	p.index = iotrace.None
+	im.program(file)
+}
+
+// launchers start the ranks of MPI jobs, and pass their output on.
+var launchers = map[string]bool{
+	"mpiexec": true, "mpirun": true, "orterun": true, "prterun": true, "prun": true, "prte": true, "prted": true, "orted": true,
+	"mpiexec.hydra": true, "mpiexec.mpich": true, "mpiexec.openmpi": true, "mpirun.mpich": true, "mpirun.openmpi": true,
+	"hydra_pmi_proxy": true, "hydra_bstrap_proxy": true, "hydra_nameserver": true, "srun": true, "slurmstepd": true,
+}
+
+// maxPrograms bounds the programs that are named in the trace.
+const maxPrograms = 64
+
+// program adds a program to the properties of the trace.
+func (im *importer) program(file string) {
+	if im.programs[file] || len(im.programs) >= maxPrograms || !path.IsAbs(file) {
+		return
+	}
+	im.programs[file] = true
+	im.t.Properties = append(im.t.Properties, iotrace.Property{Name: scope.Program, Value: file})
+}
+
+// ranksIn are the variables in which launchers tell a process its rank. If several are
+// set, the first counts: the others may be of a launcher around this one.
+var ranksIn = []string{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", slurmRank}
+
+// Slurm sets its rank for the script of a batch job too. Only the processes that srun
+// starts have a step.
+const slurmRank, slurmStep = "SLURM_PROCID", "SLURM_STEP_ID"
+
+// mpiRank finds the rank in ["A=1", "B=2"], the environment of a program. It keeps
+// nothing else.
+func mpiRank(environment []byte) int {
+	if !bytes.HasPrefix(environment, []byte("[")) {
+		return iotrace.None // strace does not show it
+	}
+	best, rank, step := len(ranksIn), iotrace.None, false
+	list, _, _ := elements(environment)
+	for _, word := range list {
+		variable, ok := bytes.CutPrefix(word, []byte(`"`))
+		if !ok {
+			continue
+		}
+		name, value, _ := bytes.Cut(variable, []byte("="))
+		step = step || string(name) == slurmStep
+		for i := range min(best, len(ranksIn)) {
+			if string(name) != ranksIn[i] {
+				continue
+			}
+			value, whole := bytes.CutSuffix(value, []byte(`"`))
+			if n, ok := line.Int(value); ok && whole && n >= 0 && n <= maxRank {
+				best, rank = i, int(n)
+			}
+			break
+		}
+	}
+	if best == len(ranksIn)-1 && !step {
+		return iotrace.None
+	}
+	return rank
+}
+
+// maxRank bounds ranks of MPI, which are of type int in C.
+const maxRank = 1<<31 - 1
+
+// ranks makes the ranks of the trace from the identities of its processes. Either all are
+// of MPI, or all are numbers of processes: a process without a rank in MPI, such as the
+// launcher, has only the name of its program then.
+func (im *importer) ranks() {
+	mpi, launched := false, false
+	jobs := map[int]bool{}
+	for _, id := range im.identities {
+		if id.mpi != iotrace.None {
+			jobs[id.job] = true
+		}
+		mpi = mpi || id.mpi != iotrace.None
+		launched = launched || launchers[id.program]
+	}
+	im.mpi = mpi
+	if len(jobs) > 1 {
+		im.t.Warnings = append(im.t.Warnings, severalJobs(len(jobs)))
+	}
+	index := make([]int32, len(im.identities))
+	same := true
+	for i, id := range im.identities {
+		r := iotrace.Rank{Rank: int(id.pid)}
+		switch {
+		case id.mpi != iotrace.None:
+			r.Rank = id.mpi
+		case mpi || launched && launchers[id.program]:
+			r = iotrace.Rank{Rank: iotrace.None, Node: id.name()}
+		}
+		index[i] = im.tables.Rank(r)
+		same = same && index[i] == int32(i)
+	}
+	if same {
+		return
+	}
+	for i := range im.t.Events {
+		e := &im.t.Events[i]
+		e.Rank = index[e.Rank]
+	}
+}
+
+func (id identity) name() string {
+	if strings.Trim(id.program, "./") == "" {
+		return "other processes"
+	}
+	return id.program
+}

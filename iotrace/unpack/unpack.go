@@ -1,0 +1,185 @@
+// Package unpack reads files that gzip, bzip2, xz or zstd has packed. It recognises them
+// by their first bytes, never by their names.
+//
+//	r := unpack.NewReader(in)
+//	defer r.Close()
+//	… r.Read …, r.Format()
+//
+// # Promises
+//
+//   - A file that is not packed is passed on as it is.
+//   - Packed files are unpacked piece by piece: memory does not grow with what they
+//     become, so that a small file that becomes a large one does no harm. The window of
+//     zstd and the dictionary of xz take up to 128 MiB.
+//   - Damage is a *iotrace.FormatError with the offset in the packed file. The bytes in
+//     front of it are returned first.
+package unpack
+
+import (
+	"bufio"
+	"bytes"
+	"compress/bzip2"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
+
+	"ckpt/iotrace"
+)
+
+// mostWindow bounds what a file may ask for in memory: as much as zstd takes by default,
+// and twice what xz -9 needs.
+const mostWindow = 128 << 20
+
+// Format returns the name of the packer of a file that begins with head, "" if it is
+// not packed.
+func Format(head []byte) string {
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b, 8}):
+		return "gzip"
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		return "zstd"
+	case bytes.HasPrefix(head, []byte("\xfd7zXZ\x00")):
+		return "xz"
+	case len(head) >= 10 && bytes.HasPrefix(head, []byte("BZh")) && bytes.Equal(head[4:10], []byte("\x31\x41\x59\x26\x53\x59")):
+		return "bzip2"
+	}
+	return ""
+}
+
+// A Reader reads what a file holds.
+type Reader struct {
+	in     counter
+	format string
+	from   io.Reader
+	close  func()
+}
+
+// NewReader returns a reader of what r holds. Errors come from Read.
+func NewReader(r io.Reader) *Reader {
+	x := &Reader{in: counter{r: bufio.NewReaderSize(r, iotrace.HeadBytes)}, close: func() {}}
+	head, _ := x.in.r.Peek(iotrace.HeadBytes) // Read reports the error
+	x.format = Format(head)
+	var err error
+	switch x.format {
+	case "gzip":
+		x.from, err = gzip.NewReader(&x.in)
+	case "bzip2":
+		x.from = bzip2.NewReader(&x.in)
+	case "xz":
+		if err = checkXZ(head); err == nil {
+			x.from, err = xz.NewReader(&x.in)
+		}
+	case "zstd":
+		var d *zstd.Decoder
+		if d, err = zstd.NewReader(&x.in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(mostWindow)); err == nil {
+			x.from, x.close = d, d.Close
+		}
+	default:
+		x.from = &x.in
+	}
+	if err != nil {
+		x.from = failing{err}
+	}
+	return x
+}
+
+// Format returns the name of the packer, "" if the file is not packed.
+func (x *Reader) Format() string { return x.format }
+
+// Used returns how many bytes of the file were read, as far as they were used.
+func (x *Reader) Used() int64 { return x.in.n }
+
+// Read reads unpacked bytes.
+func (x *Reader) Read(b []byte) (int, error) {
+	n, err := x.from.Read(b)
+	if err == io.EOF && x.format == "xz" && !x.in.endsXZ() {
+		err = io.ErrUnexpectedEOF
+	}
+	if err == nil || err == io.EOF || x.format == "" || x.in.err != nil {
+		if x.in.err != nil && n == 0 {
+			err = x.in.err // of the disk, not of the packer
+		}
+		return n, err
+	}
+	fe := &iotrace.FormatError{Offset: x.in.n, Reason: fmt.Sprintf("damaged %s: %v", x.format, err)}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		fe.Reason, fe.Err = fmt.Sprintf("the %s file ends early", x.format), iotrace.ErrTruncated
+	}
+	return n, fe
+}
+
+// Close frees memory. It does not close the reader below.
+func (x *Reader) Close() { x.close() }
+
+// A counter counts the bytes that are used. It reads single bytes fast, so that packers
+// need no buffer of their own.
+type counter struct {
+	r    *bufio.Reader
+	n    int64
+	last [4]byte
+	err  error // other than the end
+}
+
+func (c *counter) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.n += int64(n)
+	for _, x := range b[max(0, n-len(c.last)):n] {
+		c.push(x)
+	}
+	return n, c.keep(err)
+}
+
+func (c *counter) ReadByte() (byte, error) {
+	b, err := c.r.ReadByte()
+	if err == nil {
+		c.n++
+		c.push(b)
+	}
+	return b, c.keep(err)
+}
+
+func (c *counter) push(b byte) { c.last = [...]byte{c.last[1], c.last[2], c.last[3], b} }
+
+// endsXZ reports whether the end is that of an xz file, which the package does not
+// check: a footer that ends in YZ, perhaps with zeros behind it.
+func (c *counter) endsXZ() bool {
+	const least = 32 // header, index and footer
+	return c.n >= least && (string(c.last[2:]) == "YZ" || c.last == [4]byte{})
+}
+
+func (c *counter) keep(err error) error {
+	if err != nil && err != io.EOF {
+		c.err = err
+	}
+	return err
+}
+
+type failing struct{ error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.error }
+
+// checkXZ refuses a dictionary that would take much memory. The package xz allocates
+// it at once. The first block begins behind the 12 bytes of the header (The .xz File
+// Format 1.2.1, section 3.1): its length, flags, two optional sizes, and filters, of
+// which the last is LZMA2 with one byte of properties.
+func checkXZ(head []byte) error {
+	const header, lzma2 = 12, 0x21
+	if len(head) < header+1 {
+		return nil
+	}
+	b := head[header:]
+	b = b[:min(len(b), int(b[0])*4)]
+	i := bytes.LastIndex(b, []byte{lzma2, 1})
+	if i < 0 || i+2 >= len(b) {
+		return nil // the package refuses it, or it has no block
+	}
+	bits := b[i+2]
+	if size := uint64(2|bits&1) << (bits/2 + 11); bits > 40 || size > mostWindow {
+		return fmt.Errorf("its dictionary needs %d MiB of memory; %d are allowed", size>>20, mostWindow>>20)
+	}
+	return nil
+}
