@@ -3,6 +3,8 @@ package analyze
 import (
 	"maps"
 	"math"
+
+	"ckpt/iotrace"
 )
 
 // An activity collects the findings about a file, or about all files, from the
@@ -133,21 +135,21 @@ func (x *activity) stream(s *stream) {
 		x.rewrites.find(x, s)
 	}
 	_, detail := overall(&own, &moved)
-	x.a.grouper.add(int(s.file), int(s.rank), &x.sequence, detail, int64(len(s.requests)), add(moved[0], moved[1]))
+	x.a.grouper.add(int(s.file), int(s.rank), &x.sequence, detail, int64(len(s.requests)), iotrace.Sum(moved[0], moved[1]))
 }
 
 func (x *activity) request(q *request, rank int32) {
 	read := q.read()
 	w := &x.directions[direction(read)]
 	w.requests++
-	w.bytes = add(w.bytes, q.size)
+	w.bytes = iotrace.Sum(w.bytes, q.size)
 	w.bins.add(q.size)
 	w.sizes.add(q.size, 1)
 	w.least, w.most = min(w.least, q.size), max(w.most, q.size)
 	switch t := x.a.options.Thresholds; {
 	case q.size < t.SmallBytes:
 		w.small++
-		w.smallBytes = add(w.smallBytes, q.size)
+		w.smallBytes = iotrace.Sum(w.smallBytes, q.size)
 	case q.size >= t.LargeBytes:
 		w.large++
 	}
@@ -184,7 +186,7 @@ func (x *activity) request(q *request, rank int32) {
 		x.align[1].add(q.off, q.size, pageSize)
 	}
 	b.last, b.begun = to, true
-	b.bytes, b.took = add(b.bytes, q.size), b.took+float64(q.took)
+	b.bytes, b.took = iotrace.Sum(b.bytes, q.size), b.took+float64(q.took)
 	if b.add(q.off, to) {
 		x.judge(w)
 	}
@@ -197,7 +199,7 @@ func (x *activity) judge(w *directed) {
 	n := int64(len(b.off))
 	if v := x.class.judge(b, &w.tally); v.detail == Random {
 		w.random += n
-		w.randomBytes = add(w.randomBytes, b.bytes)
+		w.randomBytes = iotrace.Sum(w.randomBytes, b.bytes)
 		w.randomTime += b.took
 	}
 	b.bytes, b.took = 0, 0
@@ -260,7 +262,7 @@ func (x *activity) merge(o *activity) {
 	for r := range o.idlers {
 		x.idlers[r] = true
 	}
-	x.offMemory = add(x.offMemory, o.offMemory)
+	x.offMemory = iotrace.Sum(x.offMemory, o.offMemory)
 	x.shared, x.idle, x.touch = max(x.shared, o.shared), max(x.idle, o.idle), max(x.touch, o.touch)
 	for d := range x.directions {
 		x.directions[d].merge(&o.directions[d])

@@ -143,7 +143,7 @@ func sortFiles(files []File) {
 }
 
 // Bytes returns the bytes that were read and written.
-func (a *Activity) Bytes() int64 { return add(a.BytesWritten, a.BytesRead) }
+func (a *Activity) Bytes() int64 { return iotrace.Sum(a.BytesWritten, a.BytesRead) }
 
 // Time returns the seconds of all operations, summed over the ranks.
 func (a *Activity) Time() float64 { return a.WriteTime + a.ReadTime + a.MetadataTime + a.SyncTime }
@@ -267,7 +267,7 @@ func (a *analysis) inOrder() {
 			o := &a.operations[e.Op]
 			o.Count++
 			if hasBytes(e.Op) {
-				o.Bytes = add(o.Bytes, max(e.Bytes, 0))
+				o.Bytes = iotrace.Sum(o.Bytes, max(e.Bytes, 0))
 			}
 			o.Time += took
 		}
@@ -289,7 +289,7 @@ func (a *analysis) inOrder() {
 			if e.Bytes < a.options.Thresholds.SmallBytes {
 				f.smallTime[direction(e.Op == iotrace.Read)] += took
 			}
-			w.bytes, w.requests = add(w.bytes, max(e.Bytes, 0)), w.requests+1
+			w.bytes, w.requests = iotrace.Sum(w.bytes, max(e.Bytes, 0)), w.requests+1
 			a.timeline.add(e.Op, e.Start, e.End, e.Bytes)
 			a.visits.Add(seconds(a.timeline.start, e.Start), seconds(a.timeline.start, e.End), float64(max(e.Bytes, 0)), a.options.BurstGap.Seconds())
 			a.busy.add(e.Start, e.End)

@@ -114,7 +114,7 @@ func (b *bursts) add(e *iotrace.Event, i int32, gap int64, budget *int) {
 		b.begin(d, i, budget)
 	}
 	c.count[d]++
-	c.bytes[d] = add(c.bytes[d], max(e.Bytes, 0))
+	c.bytes[d] = iotrace.Sum(c.bytes[d], max(e.Bytes, 0))
 	c.end = max(c.end, e.End)
 	b.until = max(b.until, e.End)
 }
@@ -177,7 +177,7 @@ func (b *bursts) join(d int) {
 	x, y := &b.list[to], &b.list[from]
 	for k := range 2 {
 		x.count[k] += y.count[k]
-		x.bytes[k] = add(x.bytes[k], y.bytes[k])
+		x.bytes[k] = iotrace.Sum(x.bytes[k], y.bytes[k])
 	}
 	x.start, x.end = min(x.start, y.start), max(x.end, y.end)
 	x.ranks = max(x.ranks, y.ranks)
@@ -214,7 +214,7 @@ func (b *bursts) finish() {
 
 func (b *rawBurst) report() Burst {
 	out := Burst{Op: "both", Writes: b.count[0], Reads: b.count[1], BytesWritten: b.bytes[0], BytesRead: b.bytes[1],
-		Count: b.count[0] + b.count[1], Bytes: add(b.bytes[0], b.bytes[1]), Start: float64(b.start) / 1e9, End: float64(b.end) / 1e9,
+		Count: b.count[0] + b.count[1], Bytes: iotrace.Sum(b.bytes[0], b.bytes[1]), Start: float64(b.start) / 1e9, End: float64(b.end) / 1e9,
 		Kind: "data", Ranks: b.ranks}
 	switch {
 	case out.Reads == 0:

@@ -31,9 +31,9 @@ func (s *callSum) addCounters(c *iotrace.Counters) {
 // kinds returns the number of writes or reads by all ranks together, and of the others.
 func (c *Calls) kinds(d int) (together, alone int64) {
 	if d == direction(true) {
-		return add(max(c.CollectiveReads, 0), max(c.SplitReads, 0)), add(max(c.IndependentReads, 0), max(c.NonblockingReads, 0))
+		return iotrace.Sum(max(c.CollectiveReads, 0), max(c.SplitReads, 0)), iotrace.Sum(max(c.IndependentReads, 0), max(c.NonblockingReads, 0))
 	}
-	return add(max(c.CollectiveWrites, 0), max(c.SplitWrites, 0)), add(max(c.IndependentWrites, 0), max(c.NonblockingWrites, 0))
+	return iotrace.Sum(max(c.CollectiveWrites, 0), max(c.SplitWrites, 0)), iotrace.Sum(max(c.IndependentWrites, 0), max(c.NonblockingWrites, 0))
 }
 
 func (s *callSum) merge(o *callSum) {
@@ -43,10 +43,10 @@ func (s *callSum) merge(o *callSum) {
 	s.known = true
 	mine, theirs := s.numbers(), o.numbers()
 	for i := range mine {
-		*mine[i] = add(*mine[i], max(*theirs[i], 0))
+		*mine[i] = iotrace.Sum(*mine[i], max(*theirs[i], 0))
 	}
 	for d := range 2 {
-		s.bytes[d] = add(s.bytes[d], o.bytes[d])
+		s.bytes[d] = iotrace.Sum(s.bytes[d], o.bytes[d])
 		s.opaque[d] = s.opaque[d] || o.opaque[d]
 	}
 }
@@ -67,7 +67,7 @@ func (s *callSum) report() *Calls {
 		bytes **int64
 	}{{&c.CollectiveWriteShare, &c.CollectiveBytesWritten}, {&c.CollectiveReadShare, &c.CollectiveBytesRead}} {
 		together, alone := c.kinds(d)
-		*to.share = quotient(together, add(together, alone))
+		*to.share = quotient(together, iotrace.Sum(together, alone))
 		if !s.opaque[d] {
 			bytes := s.bytes[d]
 			*to.bytes = &bytes

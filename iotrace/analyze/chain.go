@@ -1,5 +1,7 @@
 package analyze
 
+import "ckpt/iotrace"
+
 // A chain is a run of requests that follow a rule: each begins where the one before
 // ended, or a fixed step after its start. Other requests may come between, and
 // neighbours may be swapped, so noise does not break a chain.
@@ -57,14 +59,14 @@ func (c *chainer) link(off, end []int64, todo []int32, contiguous bool, step int
 		ch := &c.chains[id]
 		ch.next = next
 		ch.count++
-		ch.bytes = add(ch.bytes, end[i]-o)
+		ch.bytes = iotrace.Sum(ch.bytes, end[i]-o)
 		c.member[i] = id
 		// A request may close the gap to an earlier chain.
 		for j := 1; j < n; j++ {
 			if k := open[j]; c.chains[k].start == next {
 				late := &c.chains[k]
 				late.into = id
-				ch.next, ch.count, ch.bytes, ch.first = late.next, ch.count+late.count, add(ch.bytes, late.bytes), min(ch.first, late.first)
+				ch.next, ch.count, ch.bytes, ch.first = late.next, ch.count+late.count, iotrace.Sum(ch.bytes, late.bytes), min(ch.first, late.first)
 				copy(open[j:], open[j+1:n])
 				n--
 				break

@@ -43,14 +43,14 @@ type sum struct{ count, bytes, ns int64 }
 
 func (s *sum) add(bytes, ns int64) {
 	s.count++
-	s.bytes = add(s.bytes, bytes)
-	s.ns = add(s.ns, ns)
+	s.bytes = iotrace.Sum(s.bytes, bytes)
+	s.ns = iotrace.Sum(s.ns, ns)
 }
 
 func (s *sum) plus(o sum) {
 	s.count += o.count
-	s.bytes = add(s.bytes, o.bytes)
-	s.ns = add(s.ns, o.ns)
+	s.bytes = iotrace.Sum(s.bytes, o.bytes)
+	s.ns = iotrace.Sum(s.ns, o.ns)
 }
 
 // add adds an event. moves is set if it counts as a read or write, rank if a rank did
@@ -104,7 +104,7 @@ func (c *costs) request(f *fileCost, e *iotrace.Event, ns int64) {
 	d := direction(e.Op == iotrace.Read)
 	size := max(e.Bytes, 0)
 	if d == 0 {
-		f.unsynced = add(f.unsynced, size)
+		f.unsynced = iotrace.Sum(f.unsynced, size)
 	}
 	class := 2
 	if size < c.smallBytes {

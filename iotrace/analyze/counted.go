@@ -230,7 +230,7 @@ func (x *activity) countData(c *iotrace.Counters, ranks int, only int32) {
 		x.shared = max(x.shared, ranks)
 	}
 	if c.Module == iotrace.POSIX {
-		x.offMemory = add(x.offMemory, min(known(c.UnalignedMemory), both[0].requests+both[1].requests))
+		x.offMemory = iotrace.Sum(x.offMemory, min(known(c.UnalignedMemory), both[0].requests+both[1].requests))
 		x.countAlignment(c, &both)
 	}
 	for d := range both {
@@ -239,7 +239,7 @@ func (x *activity) countData(c *iotrace.Counters, ranks int, only int32) {
 			continue
 		}
 		w := &x.directions[d]
-		w.requests, w.bytes = add(w.requests, h.requests), add(w.bytes, h.bytes)
+		w.requests, w.bytes = iotrace.Sum(w.requests, h.requests), iotrace.Sum(w.bytes, h.bytes)
 		if only >= 0 {
 			w.ranks[only] = true
 		} else {
@@ -249,25 +249,25 @@ func (x *activity) countData(c *iotrace.Counters, ranks int, only int32) {
 		x.work.time[d] += h.time
 		x.work.smallTime[d] += small * h.time
 		o := orderOf(c, h, ranks)
-		w.links, w.consecutive, w.forward = add(w.links, o.links), add(w.consecutive, o.consecutive), add(w.forward, o.forward)
+		w.links, w.consecutive, w.forward = iotrace.Sum(w.links, o.links), iotrace.Sum(w.consecutive, o.consecutive), iotrace.Sum(w.forward, o.forward)
 		if o.known {
 			w.tally.add(o.verdict, h.requests)
 		}
 		if o.verdict.detail == Random {
-			w.random, w.randomBytes = add(w.random, h.requests), add(w.randomBytes, h.bytes)
+			w.random, w.randomBytes = iotrace.Sum(w.random, h.requests), iotrace.Sum(w.randomBytes, h.bytes)
 			w.randomTime += h.time
 		}
 		if c.Module == iotrace.POSIX {
-			w.placed = add(w.placed, h.requests)
+			w.placed = iotrace.Sum(w.placed, h.requests)
 			x.first = 0
 			// Requests off a page are off a stripe, too.
-			w.offStripe = add(w.offStripe, min(unaligned[d], h.requests))
+			w.offStripe = iotrace.Sum(w.offStripe, min(unaligned[d], h.requests))
 			if c.Alignment <= pageSize {
-				w.offPage = add(w.offPage, min(unaligned[d], h.requests))
+				w.offPage = iotrace.Sum(w.offPage, min(unaligned[d], h.requests))
 			}
 		}
 		if h.last >= 0 {
-			x.last = max(x.last, add(h.last, 1))
+			x.last = max(x.last, iotrace.Sum(h.last, 1))
 		}
 		x.a.countRequests(d, h)
 	}
@@ -291,13 +291,13 @@ func (x *activity) countAlignment(c *iotrace.Counters, both *[2]half) {
 	requests := both[0].requests + both[1].requests
 	starts := requests - min(requests, both[0].consecutive+both[1].consecutive)
 	off := max(0, min(known(c.Unaligned)-(requests-starts), starts))
-	size := share(add(both[0].bytes, both[1].bytes), requests)
+	size := share(iotrace.Sum(both[0].bytes, both[1].bytes), requests)
 	least := math.Ceil(size/float64(unit)) * float64(starts)
 	if starts == 0 || !(least < float64(mostRequests)) {
 		return
 	}
 	a := alignment{starts: starts, misaligned: off, least: max(starts, int64(least))}
-	a.touched = add(a.least, int64(float64(off)*min(1, size/float64(unit))))
+	a.touched = iotrace.Sum(a.least, int64(float64(off)*min(1, size/float64(unit))))
 	x.align[direction(unit <= pageSize)].merge(&a)
 }
 
@@ -320,7 +320,7 @@ func (a *analysis) countRequests(d int, h *half) {
 		op = iotrace.Read
 		o = &a.operations[op]
 	}
-	o.Count, o.Bytes, o.Time = add(o.Count, h.requests), add(o.Bytes, h.bytes), o.Time+h.time
+	o.Count, o.Bytes, o.Time = iotrace.Sum(o.Count, h.requests), iotrace.Sum(o.Bytes, h.bytes), o.Time+h.time
 	if a.records.only && h.from >= 0 && h.to >= h.from {
 		a.timeline.add(op, h.from, h.to, h.bytes)
 	}
@@ -332,7 +332,7 @@ func (a *analysis) countOther(c *iotrace.Counters) {
 		op iotrace.Op
 		n  int64
 	}{{iotrace.Open, c.Opens}, {iotrace.Sync, c.Syncs}, {iotrace.Seek, c.Seeks}, {iotrace.Stat, c.Stats}, {iotrace.Mmap, c.Maps}} {
-		a.operations[o.op].Count = add(a.operations[o.op].Count, max(o.n, 0))
+		a.operations[o.op].Count = iotrace.Sum(a.operations[o.op].Count, max(o.n, 0))
 	}
 }
 
@@ -347,27 +347,27 @@ func (f *fileWork) during(from, to int64) {
 // countOther adds the operations of a record that neither read nor write. Darshan
 // counts the time of syncs as that of writes.
 func (f *fileWork) countOther(c *iotrace.Counters) {
-	f.metadata = add(f.metadata, add(max(c.Opens, 0), add(max(c.Stats, 0), max(c.Maps, 0))))
-	f.opens = add(f.opens, max(c.Opens, 0))
-	f.seeks = add(f.seeks, max(c.Seeks, 0))
-	f.syncs = add(f.syncs, max(c.Syncs, 0))
-	f.stats = add(f.stats, max(c.Stats, 0))
+	f.metadata = iotrace.Sum(f.metadata, iotrace.Sum(max(c.Opens, 0), iotrace.Sum(max(c.Stats, 0), max(c.Maps, 0))))
+	f.opens = iotrace.Sum(f.opens, max(c.Opens, 0))
+	f.seeks = iotrace.Sum(f.seeks, max(c.Seeks, 0))
+	f.syncs = iotrace.Sum(f.syncs, max(c.Syncs, 0))
+	f.stats = iotrace.Sum(f.stats, max(c.Stats, 0))
 	f.metaTime += max(c.MetaTime, 0).Seconds()
 }
 
 // countRanks adds a record to the work of its ranks. Of a record of all ranks, the
 // slowest and the fastest are known; the others get equal parts of the rest.
 func (a *analysis) countRanks(c *iotrace.Counters, only int32) {
-	bytes := add(max(c.BytesRead, 0), max(c.BytesWritten, 0))
+	bytes := iotrace.Sum(max(c.BytesRead, 0), max(c.BytesWritten, 0))
 	took := (max(c.ReadTime, 0) + max(c.WriteTime, 0) + max(c.MetaTime, 0)).Seconds()
 	give := func(rank int32, requests, bytes int64, time float64) {
 		if uint(rank) < uint(len(a.trace.Ranks)) {
 			w := &a.work[rank]
-			w.begun, w.time, w.bytes, w.requests = true, w.time+time, add(w.bytes, bytes), add(w.requests, requests)
+			w.begun, w.time, w.bytes, w.requests = true, w.time+time, iotrace.Sum(w.bytes, bytes), iotrace.Sum(w.requests, requests)
 		}
 	}
 	if only >= 0 {
-		give(only, add(known(c.Reads), known(c.Writes)), bytes, took)
+		give(only, iotrace.Sum(known(c.Reads), known(c.Writes)), bytes, took)
 		return
 	}
 	others := a.records.ranks

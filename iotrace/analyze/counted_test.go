@@ -373,3 +373,29 @@ func TestCountedFindings(t *testing.T) {
 		t.Errorf("streams: %v", got)
 	}
 }
+
+// TestCountedShares: no share is above one, neither of sums of the largest numbers nor
+// of streams beside requests that are seen one by one.
+func TestCountedShares(t *testing.T) {
+	streams := writes(iotrace.STDIO, 0, 0, 1e6, 4096)
+	streams.WriteTime, streams.FirstWrite, streams.LastWriteEnd = 8*time.Second, 0, 9_000_000_000
+	tr := countersOf(1, streams)
+	for file := range int32(3) {
+		c := writes(iotrace.STDIO, file+1, 0, 10, 4096)
+		c.BytesWritten = math.MaxInt64 - 1
+		tr.Counters = append(tr.Counters, c)
+	}
+	tr.Runtime = 10 * time.Second
+	checkReport(t, tr)
+	if found(Analyze(tr, Options{}), "CK25") == nil {
+		t.Error("large data through streams was not found")
+	}
+	beside := streams
+	beside.File = 1
+	tr = countersOf(1, streams, beside)
+	tr.Events = pieces(iotrace.Write, 1, 1, 10, 0)
+	checkReport(t, tr)
+	if i := found(Analyze(tr, Options{}), "CK25"); i == nil || i.Evidence[0].Value != 1 {
+		t.Errorf("streams of a file with other requests: %+v", i)
+	}
+}

@@ -74,7 +74,7 @@ func (o *order) ahead(c *iotrace.Counters, h *half, touching float64, size int64
 		if s.Size <= 0 || s.Count <= 0 {
 			continue
 		}
-		all = add(all, s.Count)
+		all = iotrace.Sum(all, s.Count)
 		sum += float64(s.Size) * float64(s.Count)
 		if s.Count > top.Count {
 			top = s
@@ -85,9 +85,9 @@ func (o *order) ahead(c *iotrace.Counters, h *half, touching float64, size int64
 	switch {
 	case regularly && touching >= minorShare:
 		group := max(1, h.requests/max(1, h.requests-o.consecutive))
-		return verdict{detail: StridedNested, stride: size, outer: add(top.Size, product(group, size)), inner: group}
+		return verdict{detail: StridedNested, stride: size, outer: iotrace.Sum(top.Size, product(group, size)), inner: group}
 	case regularly:
-		return verdict{detail: StridedSimple, stride: add(top.Size, size)}
+		return verdict{detail: StridedSimple, stride: iotrace.Sum(top.Size, size)}
 	case touching >= 0.5:
 		return verdict{detail: Sequential} // the median hole is none
 	}

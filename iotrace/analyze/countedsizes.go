@@ -44,7 +44,7 @@ func commonOf(c *iotrace.Counters, both *[2]half) (common [2][]counted) {
 		}
 		bin := binOf(s.Size)
 		w, r := &left[0][bin], &left[1][bin]
-		n := min(s.Count, add(*w, *r))
+		n := min(s.Count, iotrace.Sum(*w, *r))
 		writes := min(part(n, *w, *r), *w)
 		reads := min(n-writes, *r)
 		for d, k := range [2]int64{writes, reads} {
@@ -87,7 +87,7 @@ func (d *directed) countSizes(h *half, common []counted, t *finding.Thresholds) 
 			few, bytes = h.requests, h.bytes
 		}
 	}
-	d.small, d.smallBytes = d.small+few, add(d.smallBytes, bytes)
+	d.small, d.smallBytes = d.small+few, iotrace.Sum(d.smallBytes, bytes)
 	below, _ := s.below(t.LargeBytes)
 	if s.binned {
 		d.large += h.requests - below
@@ -143,7 +143,7 @@ func (s *sizesOf) below(limit int64) (n, bytes int64) {
 		restBytes -= float64(c.value) * float64(c.count)
 		if c.value < limit {
 			n += c.count
-			bytes = add(bytes, product(c.value, c.count))
+			bytes = iotrace.Sum(bytes, product(c.value, c.count))
 		}
 	}
 	var guess, others float64
@@ -162,7 +162,7 @@ func (s *sizesOf) below(limit int64) (n, bytes int64) {
 		others += size * float64(k-below)
 	}
 	if all := guess + others; all > 0 && restBytes > 0 {
-		bytes = add(bytes, int64(min(guess/all*restBytes, float64(math.MaxInt64/2))))
+		bytes = iotrace.Sum(bytes, int64(min(guess/all*restBytes, float64(math.MaxInt64/2))))
 	}
 	return n, min(bytes, s.bytes)
 }
@@ -180,5 +180,5 @@ func (d *directed) record(size, n int64) {
 	if d.recorded == nil {
 		d.recorded = map[int64]int64{}
 	}
-	d.recorded[size] = add(d.recorded[size], n)
+	d.recorded[size] = iotrace.Sum(d.recorded[size], n)
 }

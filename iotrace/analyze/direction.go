@@ -151,7 +151,7 @@ func (d *directed) reset() {
 // merge adds the findings about a file to those about the job.
 func (d *directed) merge(o *directed) {
 	d.requests += o.requests
-	d.bytes = add(d.bytes, o.bytes)
+	d.bytes = iotrace.Sum(d.bytes, o.bytes)
 	for r := range o.ranks {
 		d.ranks[r] = true
 	}
@@ -166,9 +166,9 @@ func (d *directed) merge(o *directed) {
 	d.least, d.most = min(d.least, o.least), max(d.most, o.most)
 	d.small += o.small
 	d.large += o.large
-	d.smallBytes = add(d.smallBytes, o.smallBytes)
+	d.smallBytes = iotrace.Sum(d.smallBytes, o.smallBytes)
 	d.random += o.random
-	d.randomBytes = add(d.randomBytes, o.randomBytes)
+	d.randomBytes = iotrace.Sum(d.randomBytes, o.randomBytes)
 	d.randomTime += o.randomTime
 	d.placed += o.placed
 	d.links += o.links

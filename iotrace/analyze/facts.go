@@ -107,11 +107,11 @@ func (a *analysis) fileFacts(r *File, of int) finding.File {
 	}
 	for _, l := range r.Layers {
 		if l.Layer == "STDIO" {
-			x.STDIO = finding.Work{Count: add(l.Writes, l.Reads), Bytes: add(l.BytesWritten, l.BytesRead), Time: l.WriteTime + l.ReadTime}
+			x.STDIO = finding.Work{Count: iotrace.Sum(l.Writes, l.Reads), Bytes: iotrace.Sum(l.BytesWritten, l.BytesRead), Time: l.WriteTime + l.ReadTime}
 		}
 	}
 	x.ReadModifyWrite = r.ReadModifyWrite.BytesRead
-	x.Again = [2]int64{r.Redundant.Overwritten, add(r.Redundant.BytesReread, r.Redundant.SharedBytes)}
+	x.Again = [2]int64{r.Redundant.Overwritten, iotrace.Sum(r.Redundant.BytesReread, r.Redundant.SharedBytes)}
 	if m := r.MPIIO; m != nil && m.Calls != nil {
 		x.Under, x.Asked = [2]int64{m.PosixWrites, m.PosixReads}, [2]int64{m.BytesWritten, m.BytesRead}
 		for d := range 2 {
@@ -173,7 +173,7 @@ func work(s sum) finding.Work {
 }
 
 func plus(a, b finding.Work) finding.Work {
-	return finding.Work{Count: a.Count + b.Count, Bytes: add(a.Bytes, b.Bytes), Time: a.Time + b.Time}
+	return finding.Work{Count: a.Count + b.Count, Bytes: iotrace.Sum(a.Bytes, b.Bytes), Time: a.Time + b.Time}
 }
 
 // ours reports whether a trace is of a job of ckpt, or of a checkpoint that is modelled
@@ -260,7 +260,7 @@ func (a *analysis) balanceFacts(r *Report, f *finding.Run) finding.Balance {
 		}
 		n++
 		b.Mean += w.time
-		bytes = add(bytes, w.bytes)
+		bytes = iotrace.Sum(bytes, w.bytes)
 		if i < len(a.trace.Ranks) && w.bytes > most {
 			most, b.LargestRank, b.LargestTime = w.bytes, a.trace.Ranks[i].Rank, w.time
 		}
@@ -271,7 +271,7 @@ func (a *analysis) balanceFacts(r *Report, f *finding.Run) finding.Balance {
 	for i := range f.Files {
 		x := &f.Files[i]
 		if x.Ranks < x.Touchers && x.Touchers > 1 && 2*x.Touchers >= r.Ranks && largely(x) {
-			gathered = add(gathered, add(x.Data[0].Bytes, x.Data[1].Bytes))
+			gathered = iotrace.Sum(gathered, iotrace.Sum(x.Data[0].Bytes, x.Data[1].Bytes))
 		}
 	}
 	b.Aggregated = f.Gathers || 2*float64(gathered) > float64(f.Data[0].Bytes)+float64(f.Data[1].Bytes)
@@ -300,7 +300,7 @@ func (a *analysis) commonAlignment(local bool) int64 {
 	var most int64
 	for _, c := range a.records.list {
 		if c.Module == iotrace.POSIX && c.Alignment > 0 && local == (c.Alignment <= pageSize) {
-			of[c.Alignment] = add(of[c.Alignment], known(c.Unaligned))
+			of[c.Alignment] = iotrace.Sum(of[c.Alignment], known(c.Unaligned))
 			if n := of[c.Alignment]; most == 0 || n > of[most] || n == of[most] && c.Alignment < most {
 				most = c.Alignment
 			}

@@ -71,7 +71,7 @@ func (l *layers) addEvent(e *iotrace.Event, rank int, ofRank bool, took float64)
 	case e.Op.Data():
 		d := direction(e.Op == iotrace.Read)
 		s.requests[d]++
-		s.bytes[d] = add(s.bytes[d], max(e.Bytes, 0))
+		s.bytes[d] = iotrace.Sum(s.bytes[d], max(e.Bytes, 0))
 		s.time[d] += took
 		if ofRank {
 			s.ranks.add(int32(rank))
@@ -107,10 +107,10 @@ func (l *layers) addRecords(r *records, all []*iotrace.Counters) {
 
 func (s *layerSum) addRecord(r *records, c *iotrace.Counters) {
 	for d, h := range halves(c) {
-		s.requests[d], s.bytes[d] = add(s.requests[d], h.requests), add(s.bytes[d], h.bytes)
+		s.requests[d], s.bytes[d] = iotrace.Sum(s.requests[d], h.requests), iotrace.Sum(s.bytes[d], h.bytes)
 		s.time[d] += h.time
 	}
-	s.opens = add(s.opens, max(c.Opens, 0))
+	s.opens = iotrace.Sum(s.opens, max(c.Opens, 0))
 	s.metaTime += max(c.MetaTime, 0).Seconds()
 	switch n, only, estimated := r.movers(c); {
 	case n == 0 && c.Rank >= 0:
@@ -133,11 +133,11 @@ func (s *layerSum) merge(o *layerSum) {
 	s.used = true
 	s.files += max(o.files, 1)
 	for d := range 2 {
-		s.requests[d] = add(s.requests[d], o.requests[d])
-		s.bytes[d] = add(s.bytes[d], o.bytes[d])
+		s.requests[d] = iotrace.Sum(s.requests[d], o.requests[d])
+		s.bytes[d] = iotrace.Sum(s.bytes[d], o.bytes[d])
 		s.time[d] += o.time[d]
 	}
-	s.opens = add(s.opens, o.opens)
+	s.opens = iotrace.Sum(s.opens, o.opens)
 	s.metaTime += o.metaTime
 	s.ranks.merge(&o.ranks)
 	s.idle.merge(&o.idle)

@@ -3,20 +3,14 @@ package analyze
 import (
 	"math"
 	"slices"
+
+	"ckpt/iotrace"
 )
 
 // Traces may have any numbers. The functions below do not overflow and return no NaN.
 
-// add adds nonnegative numbers and saturates.
-func add(a, b int64) int64 {
-	if s := a + b; s >= a {
-		return s
-	}
-	return math.MaxInt64
-}
-
 // end returns the end of a request at off, if off is not negative.
-func end(off, size int64) int64 { return add(off, max(size, 0)) }
+func end(off, size int64) int64 { return iotrace.Sum(off, max(size, 0)) }
 
 // seconds returns the time from start to end in ns as seconds, or 0 if the clock ran
 // backwards.

@@ -3,6 +3,8 @@ package analyze
 import (
 	"cmp"
 	"slices"
+
+	"ckpt/iotrace"
 )
 
 // The kinds of redundant requests.
@@ -23,7 +25,7 @@ type redundancy struct {
 
 func (r *redundancy) merge(o *redundancy) {
 	r.count += o.count
-	r.bytes = add(r.bytes, o.bytes)
+	r.bytes = iotrace.Sum(r.bytes, o.bytes)
 	r.someCount += o.someCount
 	r.someBytes += o.someBytes
 	r.time += o.time
@@ -35,7 +37,7 @@ func (r *redundancy) report(x *Direction) (count, bytes int64, time float64) {
 		if some >= float64(most) {
 			return most
 		}
-		return min(add(exact, int64(some+0.5)), most)
+		return min(iotrace.Sum(exact, int64(some+0.5)), most)
 	}
 	return whole(r.count, r.someCount, x.Requests), whole(r.bytes, r.someBytes, x.Bytes), min(r.time, x.Time)
 }
@@ -198,7 +200,7 @@ func (f *redundantFinder) request(x *activity, q *request, stream int) {
 			if n > 0 {
 				r := &x.redundant[k]
 				r.count++
-				r.bytes = add(r.bytes, n)
+				r.bytes = iotrace.Sum(r.bytes, n)
 				r.time += float64(q.took) * (float64(n) / float64(to-from))
 			}
 		}

@@ -3,6 +3,8 @@ package analyze
 import (
 	"slices"
 	"sort"
+
+	"ckpt/iotrace"
 )
 
 // A readRun is a part of a file that a process has read last, and not written since, by
@@ -75,7 +77,7 @@ func (f *rewriteFinder) write(x *activity, s *stream, q *request, to int64) {
 	}
 	if bytes > 0 {
 		m.Writes++
-		m.BytesRead, m.BytesWritten = add(m.BytesRead, bytes), add(m.BytesWritten, bytes)
+		m.BytesRead, m.BytesWritten = iotrace.Sum(m.BytesRead, bytes), iotrace.Sum(m.BytesWritten, bytes)
 		m.WriteTime += float64(q.took) * (float64(bytes) / float64(q.size))
 	}
 	f.forget(q.off, to)
@@ -113,7 +115,7 @@ func (f *rewriteFinder) limit() {
 func (m *ReadModifyWrite) merge(o *ReadModifyWrite) {
 	m.Writes += o.Writes
 	m.Reads += o.Reads
-	m.BytesWritten, m.BytesRead = add(m.BytesWritten, o.BytesWritten), add(m.BytesRead, o.BytesRead)
+	m.BytesWritten, m.BytesRead = iotrace.Sum(m.BytesWritten, o.BytesWritten), iotrace.Sum(m.BytesRead, o.BytesRead)
 	m.WriteTime += o.WriteTime
 	m.ReadTime += o.ReadTime
 }

@@ -175,7 +175,7 @@ func (b *begins) add(rank int, e *iotrace.Event) {
 		b.place[rank] = int32(len(b.cur))
 	}
 	x := &b.cur[b.place[rank]-1]
-	x.end, x.bytes = max(x.end, e.End), add(x.bytes, max(e.Bytes, 0))
+	x.end, x.bytes = max(x.end, e.End), iotrace.Sum(x.bytes, max(e.Bytes, 0))
 }
 
 // finish ends a phase. Ranks that move less than half of the mean do not count, as a

@@ -136,20 +136,13 @@ func sum(counters ...int64) int64 {
 	total, known := int64(0), false
 	for _, n := range counters {
 		if n >= 0 {
-			total, known = saturate(total, n), true
+			total, known = iotrace.Sum(total, n), true
 		}
 	}
 	if !known {
 		return iotrace.None
 	}
 	return total
-}
-
-func saturate(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
 }
 
 // four reads four values and then their counts.

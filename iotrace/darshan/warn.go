@@ -51,7 +51,7 @@ func (y *tally) add(file int32, bytes int64) {
 		(*y)[file] = f
 	}
 	f.Count++
-	f.Bytes = saturate(f.Bytes, max(bytes, 0))
+	f.Bytes = iotrace.Sum(f.Bytes, max(bytes, 0))
 }
 
 // about is warning for what is counted by file.
@@ -63,7 +63,7 @@ func (l *reading) about(code string, y *tally, text string) {
 	for _, file := range slices.Sorted(maps.Keys(*y)) {
 		f := *(*y)[file]
 		w.Count += f.Count
-		w.Bytes = saturate(w.Bytes, f.Bytes)
+		w.Bytes = iotrace.Sum(w.Bytes, f.Bytes)
 		w.Files = append(w.Files, f)
 	}
 	l.t.Warnings = append(l.t.Warnings, w)

@@ -3,7 +3,6 @@ package strace
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -41,7 +40,7 @@ func (u unseen) add(g gap, count, bytes int64) {
 		return
 	}
 	x := u[g]
-	u[g] = extent{x.count + count, plus(x.bytes, bytes)}
+	u[g] = extent{x.count + count, iotrace.Sum(x.bytes, bytes)}
 }
 
 // warnings says what the trace lacks, and the remedy.
@@ -110,14 +109,6 @@ func (c *call) refused() {
 func severalJobs(n int) iotrace.Warning {
 	return iotrace.Warning{Code: "several-jobs",
 		Text: fmt.Sprintf("%d MPI jobs are in the trace, and ranks of the same number count as one: balance and concurrency mix them. Record each job by itself: have the script run the recorder before each mpiexec", n)}
-}
-
-// plus adds without overflow.
-func plus(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
 }
 
 func amount(n int64, one, more string) string {

@@ -1,6 +1,10 @@
 package finding
 
-import "fmt"
+import (
+	"fmt"
+
+	"ckpt/iotrace"
+)
 
 // A search is the search for the findings of a run.
 type search struct {
@@ -92,8 +96,7 @@ func rateText(bytesPerSecond float64) string {
 }
 
 func (w *Work) add(o Work) {
-	w.Count += o.Count
-	w.Bytes += o.Bytes
+	w.Count, w.Bytes = iotrace.Sum(w.Count, o.Count), iotrace.Sum(w.Bytes, o.Bytes)
 	w.Time += o.Time
 }
 

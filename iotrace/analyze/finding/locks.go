@@ -1,5 +1,7 @@
 package finding
 
+import "ckpt/iotrace"
+
 // lockWaits is about processes that wait for locks on files. Time in which others read
 // or write belongs to other findings.
 func lockWaits(s *search) *Finding {
@@ -20,7 +22,7 @@ func lockWaits(s *search) *Finding {
 			continue
 		}
 		f.Files++
-		sieved, written = sieved+x.ReadModifyWrite, written+x.Data[0].Bytes
+		sieved, written = iotrace.Sum(sieved, x.ReadModifyWrite), iotrace.Sum(written, x.Data[0].Bytes)
 		if weight := x.Locks.Time + 1e-12*float64(x.Locks.Count); weight > most {
 			best, most = i, weight
 		}

@@ -1,5 +1,7 @@
 package finding
 
+import "ckpt/iotrace"
+
 // Rules about operations that move no bytes.
 
 // partOf returns the wall time of a part of some work, in proportion.
@@ -78,7 +80,7 @@ func smallFiles(s *search) *Finding {
 			continue
 		}
 		n++
-		bytes += x.Data[0].Bytes + x.Data[1].Bytes
+		bytes = iotrace.Sum(bytes, iotrace.Sum(x.Data[0].Bytes, x.Data[1].Bytes))
 		// Another finding has the cost of opening a file again.
 		part := 1.
 		if x.Opens > 1 {

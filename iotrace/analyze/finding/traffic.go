@@ -1,5 +1,7 @@
 package finding
 
+import "ckpt/iotrace"
+
 // Rules about bytes that need not be moved, or not so often made durable.
 
 // again chooses the files of which bytes are moved again, in one direction; nil if too
@@ -10,7 +12,7 @@ func (s *search) again(d int) (*choice, []Number) {
 	for i := range s.Files {
 		f := &s.Files[i]
 		if part := share(f.Again[d], f.Data[d].Bytes); part > 0 {
-			again += f.Again[d]
+			again = iotrace.Sum(again, f.Again[d])
 			c.fewer(i, min(1, part))
 		}
 	}
@@ -70,7 +72,7 @@ func readModifyWrite(s *search) *Finding {
 		if part < s.t.TrafficShare {
 			continue
 		}
-		bytes, reads = bytes+f.ReadModifyWrite, reads+f.Data[1].Count
+		bytes, reads = iotrace.Sum(bytes, f.ReadModifyWrite), iotrace.Sum(reads, f.Data[1].Count)
 		c.fewer(i, min(1, part))
 		// Whole blocks spare small and random writes, too.
 		w := s.choose(0)
@@ -133,18 +135,17 @@ func streams(s *search) *Finding {
 	best := [2]*choice{s.choose(0), s.choose(1)}
 	for i := range s.Files {
 		f := &s.Files[i]
+		// Where requests are seen one by one, those of streams are not among them.
+		all = iotrace.Sum(all, max(iotrace.Sum(f.Data[0].Bytes, f.Data[1].Bytes), f.STDIO.Bytes))
 		if f.STDIO.Count == 0 {
 			continue
 		}
-		bytes += f.STDIO.Bytes
+		bytes = iotrace.Sum(bytes, f.STDIO.Bytes)
 		for d := range 2 {
 			if f.Data[d].Count > 0 {
 				best[d].faster(i, f.Data[d].Work)
 			}
 		}
-	}
-	for d := range 2 {
-		all += s.Data[d].Bytes
 	}
 	part := share(bytes, all)
 	if bytes < s.t.STDIOBytes || part < s.t.STDIOShare {
