@@ -371,6 +371,9 @@ func (s *series) checkFit() error {
 		}
 	}
 	if s.Laws == nil {
+		if n := distinct(s.Points); n >= 2 {
+			return fmt.Errorf("points of %d numbers of processes have no law", n)
+		}
 		return nil
 	}
 	s.Laws.points = s.Points

@@ -55,6 +55,7 @@ func TestModelRefuses(t *testing.T) {
 		{`"ckpt_model": 1`, `"ckpt_model": 9`, "version 9"},
 		{`"mib": 1626.72`, `"mib": -1`, "impossible"},
 		{`"weight": 0`, `"weight": 7`, "law"},
+		{`"fit": {`, `"other": {`, "have no law"},
 		{`{`, `[`, "not a model"},
 	} {
 		bad := strings.Replace(text.String(), c.old, c.new, 1)

@@ -131,7 +131,7 @@ func goOn(x *finding.File, r *File) {
 		whole := [2]finding.Work{{Count: l.Writes, Bytes: l.BytesWritten, Time: l.WriteTime}, {Count: l.Reads, Bytes: l.BytesRead, Time: l.ReadTime}}
 		for d := range 2 {
 			seen := x.Data[d].Work
-			if seen.Count == 0 || whole[d].Count <= seen.Count || whole[d].Time < seen.Time {
+			if seen.Count == 0 || whole[d].Count <= seen.Count || whole[d].Bytes < seen.Bytes || whole[d].Time < seen.Time {
 				continue
 			}
 			requests, bytes, time := share(whole[d].Count, seen.Count), share(whole[d].Bytes, seen.Bytes), ratio(whole[d].Time, seen.Time)

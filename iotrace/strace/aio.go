@@ -29,10 +29,14 @@ type request struct {
 // results from memory leaves all of them there.
 const maxRequests = 1 << 16
 
+// maxSubmitted bounds the requests of one call. The kernel takes fs.aio-max-nr at
+// most, which is 64 Ki on most machines and 1 Mi on those of large databases.
+const maxSubmitted = 1 << 20
+
 // submit handles io_submit. It returns how many of the requests were taken.
 func (c *call) submit() bool {
 	list, cut, ok := elements(c.arg(2))
-	if !ok {
+	if !ok || c.value > maxSubmitted {
 		return false
 	}
 	m := c.task.memory
@@ -109,7 +113,7 @@ func vectorBytes(text []byte) (sum int64) {
 // results handles io_getevents, which returns the ends of requests.
 func (c *call) results() bool {
 	list, cut, ok := elements(c.arg(3))
-	if !ok && c.value > 0 {
+	if !ok && c.value > 0 || c.value > maxSubmitted {
 		return false
 	}
 	key := string(c.arg(0))

@@ -188,3 +188,16 @@ func TestStorageFails(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestImpossibleCounts: a result that no kernel gives takes neither time nor memory.
+func TestImpossibleCounts(t *testing.T) {
+	for _, s := range []string{
+		"io_submit(0x7f, 4611686018427387904, [...]) = 4611686018427387904",
+		"io_getevents(0x7f, 1, 4611686018427387904, [...], NULL) = 4611686018427387904",
+	} {
+		tr, rep, err := Read(strings.NewReader(stamped(s)), iotrace.Options{Lenient: true})
+		if err != nil || len(tr.Events) != 0 || rep.Unknown != 1 {
+			t.Errorf("%s: %v, %+v", s, err, rep)
+		}
+	}
+}

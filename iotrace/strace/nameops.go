@@ -47,6 +47,9 @@ func (c *call) rename(fromDir, from, toDir, to, flags []byte) bool {
 
 // renamed notes the new names of a file, or of a directory and the files below it.
 func (c *call) renamed(taken map[string]*node, from, to string) {
+	if c.err != nil { // its time is out of range
+		return
+	}
 	for _, rest := range slices.Sorted(maps.Keys(taken)) {
 		r := iotrace.Renaming{From: c.im.tables.File(from + rest), To: c.im.tables.File(to + rest), At: c.end}
 		c.im.t.Renames = append(c.im.t.Renames, r)
