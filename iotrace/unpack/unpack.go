@@ -25,7 +25,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
-	"github.com/ulikunitz/xz"
+	"github.com/xi2/xz"
 
 	"ckpt/iotrace"
 )
@@ -70,9 +70,7 @@ func NewReader(r io.Reader) *Reader {
 	case "bzip2":
 		x.from = bzip2.NewReader(&x.in)
 	case "xz":
-		if err = checkXZ(head); err == nil {
-			x.from, err = xz.NewReader(&x.in)
-		}
+		x.from, err = xz.NewReader(&x.in, mostWindow)
 	case "zstd":
 		var d *zstd.Decoder
 		if d, err = zstd.NewReader(&x.in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(mostWindow)); err == nil {
@@ -96,9 +94,6 @@ func (x *Reader) Used() int64 { return x.in.n }
 // Read reads unpacked bytes.
 func (x *Reader) Read(b []byte) (int, error) {
 	n, err := x.from.Read(b)
-	if err == io.EOF && x.format == "xz" && !x.in.endsXZ() {
-		err = io.ErrUnexpectedEOF
-	}
 	if err == nil || err == io.EOF || x.format == "" || x.in.err != nil {
 		if x.in.err != nil && n == 0 {
 			err = x.in.err // of the disk, not of the packer
@@ -106,7 +101,10 @@ func (x *Reader) Read(b []byte) (int, error) {
 		return n, err
 	}
 	fe := &iotrace.FormatError{Offset: x.in.n, Reason: fmt.Sprintf("damaged %s: %v", x.format, err)}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
+	if errors.Is(err, xz.ErrMemlimit) {
+		fe.Reason = fmt.Sprintf("the dictionary of the xz file needs more than %d MiB of memory", mostWindow>>20)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, xz.ErrBuf) {
 		fe.Reason, fe.Err = fmt.Sprintf("the %s file ends early", x.format), iotrace.ErrTruncated
 	}
 	return n, fe
@@ -118,18 +116,14 @@ func (x *Reader) Close() { x.close() }
 // A counter counts the bytes that are used. It reads single bytes fast, so that packers
 // need no buffer of their own.
 type counter struct {
-	r    *bufio.Reader
-	n    int64
-	last [4]byte
-	err  error // other than the end
+	r   *bufio.Reader
+	n   int64
+	err error // other than the end
 }
 
 func (c *counter) Read(b []byte) (int, error) {
 	n, err := c.r.Read(b)
 	c.n += int64(n)
-	for _, x := range b[max(0, n-len(c.last)):n] {
-		c.push(x)
-	}
 	return n, c.keep(err)
 }
 
@@ -137,18 +131,8 @@ func (c *counter) ReadByte() (byte, error) {
 	b, err := c.r.ReadByte()
 	if err == nil {
 		c.n++
-		c.push(b)
 	}
 	return b, c.keep(err)
-}
-
-func (c *counter) push(b byte) { c.last = [...]byte{c.last[1], c.last[2], c.last[3], b} }
-
-// endsXZ reports whether the end is that of an xz file, which the package does not
-// check: a footer that ends in YZ, perhaps with zeros behind it.
-func (c *counter) endsXZ() bool {
-	const least = 32 // header, index and footer
-	return c.n >= least && (string(c.last[2:]) == "YZ" || c.last == [4]byte{})
 }
 
 func (c *counter) keep(err error) error {
@@ -161,25 +145,3 @@ func (c *counter) keep(err error) error {
 type failing struct{ error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.error }
-
-// checkXZ refuses a dictionary that would take much memory. The package xz allocates
-// it at once. The first block begins behind the 12 bytes of the header (The .xz File
-// Format 1.2.1, section 3.1): its length, flags, two optional sizes, and filters, of
-// which the last is LZMA2 with one byte of properties.
-func checkXZ(head []byte) error {
-	const header, lzma2 = 12, 0x21
-	if len(head) < header+1 {
-		return nil
-	}
-	b := head[header:]
-	b = b[:min(len(b), int(b[0])*4)]
-	i := bytes.LastIndex(b, []byte{lzma2, 1})
-	if i < 0 || i+2 >= len(b) {
-		return nil // the package refuses it, or it has no block
-	}
-	bits := b[i+2]
-	if size := uint64(2|bits&1) << (bits/2 + 11); bits > 40 || size > mostWindow {
-		return fmt.Errorf("its dictionary needs %d MiB of memory; %d are allowed", size>>20, mostWindow>>20)
-	}
-	return nil
-}

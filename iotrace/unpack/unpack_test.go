@@ -2,7 +2,9 @@ package unpack
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io"
 	"os/exec"
 	"strings"
@@ -108,8 +110,13 @@ func TestDamage(t *testing.T) {
 			t.Errorf("%s changed: %v", how, err)
 		}
 	}
+	// What the program could unpack is not lost, block or no block.
+	b := pack(t, "xz", text)
+	if got, err := io.ReadAll(NewReader(bytes.NewReader(b[:len(b)*3/4]))); !errors.Is(err, iotrace.ErrTruncated) || len(got) == 0 {
+		t.Errorf("xz cut: %d bytes, %v", len(got), err)
+	}
 	broken := errors.New("broken")
-	b := pack(t, "gzip", text)
+	b = pack(t, "gzip", text)
 	if _, err := io.ReadAll(NewReader(io.MultiReader(bytes.NewReader(b[:30]), iotest.ErrReader(broken)))); !errors.Is(err, broken) {
 		t.Error(err)
 	}
@@ -119,7 +126,9 @@ func TestDamage(t *testing.T) {
 func TestMemory(t *testing.T) {
 	b := pack(t, "xz", "hello")
 	i := bytes.Index(b, []byte{0x21, 1})
-	b[i+2] = 40 // 4 GiB
+	b[i+2] = 40                    // 4 GiB
+	block := b[12:][:int(b[12])*4] // its header, behind which its checksum is
+	binary.LittleEndian.PutUint32(b[12+len(block):], crc32.ChecksumIEEE(block))
 	if _, err := io.ReadAll(NewReader(bytes.NewReader(b))); err == nil || !strings.Contains(err.Error(), "of memory") {
 		t.Error(err)
 	}
