@@ -110,7 +110,7 @@ func TestDamage(t *testing.T) {
 			t.Errorf("%s changed: %v", how, err)
 		}
 	}
-	// What the program could unpack is not lost, block or no block.
+	// The bytes in front of the cut are not lost.
 	b := pack(t, "xz", text)
 	if got, err := io.ReadAll(NewReader(bytes.NewReader(b[:len(b)*3/4]))); !errors.Is(err, iotrace.ErrTruncated) || len(got) == 0 {
 		t.Errorf("xz cut: %d bytes, %v", len(got), err)
