@@ -149,3 +149,40 @@ func TestTruncatedEvents(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// TestExchange: the time of collective calls beyond that of the slowest rank in the
+// requests below.
+func TestExchange(t *testing.T) {
+	calls := writes(iotrace.MPIIO, 0, iotrace.None, 64, 1<<20)
+	calls.CollectiveWrites, calls.CollectiveOpens, calls.WriteTime = 64, 4, 16*time.Second // 4 s of each rank
+	below := func(rank int32, took time.Duration) iotrace.Counters {
+		c := writes(iotrace.POSIX, 0, rank, 2, 16<<20)
+		c.WriteTime = took
+		return c
+	}
+	for _, c := range []struct {
+		name string
+		tr   *iotrace.Trace
+		gain float64 // 0: none is found
+	}{
+		{"exchange", countersOf(4, calls, below(0, time.Second), below(2, time.Second)), 3},
+		{"a late rank", countersOf(4, calls, below(0, time.Second), below(2, 100*time.Millisecond)), 0},
+		{"slow storage", countersOf(4, calls, below(0, 3*time.Second), below(2, 3*time.Second)), 0},
+		{"no requests below", countersOf(4, calls), 0},
+	} {
+		f := found(Analyze(c.tr, Options{}), "CK27")
+		if c.gain == 0 {
+			if f != nil {
+				t.Errorf("%s: %+v", c.name, f)
+			}
+			continue
+		}
+		if f == nil || math.Abs(*f.Gain-c.gain) > 1e-9 || f.File != "f" || f.Files != 1 {
+			t.Errorf("%s: %+v, want a gain of %v s", c.name, f, c.gain)
+		}
+	}
+	calls.CollectiveWrites, calls.IndependentWrites = 0, 64
+	if f := found(Analyze(countersOf(4, calls, below(0, time.Second)), Options{}), "CK27"); f != nil {
+		t.Errorf("calls of each rank by itself: %+v", f)
+	}
+}

@@ -27,8 +27,11 @@ func (a *analysis) facts(r *Report) *finding.Run {
 	}
 	f.MPI, f.Library = parallel(a.trace)
 	c := &a.costs
+	inRequests := a.inRequests()
 	for i, of := range a.order {
-		f.Files = append(f.Files, a.fileFacts(&r.Files[i], of))
+		x := a.fileFacts(&r.Files[i], of)
+		exchangeFacts(&x, &r.Files[i], inRequests[int32(of)])
+		f.Files = append(f.Files, x)
 	}
 	for i := range f.Files {
 		x := &f.Files[i]

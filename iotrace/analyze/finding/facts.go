@@ -81,8 +81,11 @@ type File struct {
 	// MPI-IO requests, where the recorder tells collective from independent ones, and
 	// the POSIX requests that they became, and the bytes that they asked for.
 	Collective, Independent, Under, Asked [2]int64
-	Storage                               Storage
-	Stripes                               int // OSTs or the like; 0 if unknown
+	// The time of the mean rank in calls of MPI-IO, and of the slowest one in the POSIX
+	// requests that they became; 0 if unknown.
+	InCalls, InRequests float64
+	Storage             Storage
+	Stripes             int // OSTs or the like; 0 if unknown
 }
 
 // Storage is the kind of file system that a file is on.

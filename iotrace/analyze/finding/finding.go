@@ -57,7 +57,7 @@ func Find(r *Run, t *Thresholds) []Finding {
 	for _, rule := range []func(*search) *Finding{
 		oneRank, redundantReads, rewriting, readModifyWrite, unasked, syncedWrites, notCollective, splitCollective, pieces, streams,
 		randomWrites, randomReads, smallWrites, smallReads, contention, oneStripe, misaligned,
-		eagerSyncs, countedSyncs, lockWaits, reopening, smallFiles, statStorm, metadata, imbalance, serial, encoding, unencoded, waiting,
+		eagerSyncs, countedSyncs, lockWaits, reopening, smallFiles, statStorm, metadata, imbalance, exchange, serial, encoding, unencoded, waiting,
 	} {
 		if f := rule(s); f != nil {
 			s.add(f)

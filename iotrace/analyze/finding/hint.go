@@ -65,7 +65,9 @@ var (
 	statOnce = Hint{"Ask once: keep the result, use fstat on the open file, or inotify to learn of changes.", "stat(2); inotify(7)"}
 	pack     = Hint{"Keep many small files in one: an archive that is read in order, a database, or HDF5.", "tar(1); SQLite documentation, 35% Faster Than The Filesystem"}
 	ownParts = Hint{"Locks of whole blocks: give each process blocks of the file that no other writes, or a file of its own.", "fcntl(2), section Advisory record locking; flock(2)"}
-	stream   = Hint{"Large data: write(2) and read(2) with large blocks, MPI-IO, or setvbuf with a larger buffer.", "setvbuf(3); MPI standard 4.0, chapter 14"}
+	ownCalls = Hint{"Ranks that move large contiguous parts of a file need no exchange: MPI_File_write_at and read_at, each rank its own stripes.",
+		"MPI standard 4.0, section 14.4; Thakur, Gropp, Lusk, Data Sieving and Collective I/O in ROMIO, 1999"}
+	stream = Hint{"Large data: write(2) and read(2) with large blocks, MPI-IO, or setvbuf with a larger buffer.", "setvbuf(3); MPI standard 4.0, chapter 14"}
 )
 
 // isHDF5 and isNetCDF go by the name of the file.

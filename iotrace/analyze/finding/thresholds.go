@@ -54,6 +54,7 @@ type Thresholds struct {
 	LockWaits          int64   `yaml:"lock_waits" json:"lock_waits"`
 	TrafficShare       float64 `yaml:"traffic_share" json:"traffic_share"`
 	CollectiveRequests int64   `yaml:"collective_requests" json:"collective_requests"`
+	ExchangeShare      float64 `yaml:"exchange_share" json:"exchange_share"`
 	OneRankShare       float64 `yaml:"one_rank_share" json:"one_rank_share"`
 	Reopenings         int64   `yaml:"reopenings" json:"reopenings"`
 	StatRequests       int64   `yaml:"stat_requests" json:"stat_requests"`
