@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Controller decides for one storage unit: its clients hand it their requests, and it
+// Controller decides for one storage unit: applications hand it their requests, and it
 // says what the unit serves next. It chooses by a [Policy], but keeps the order of
 // requests that overlap if one of them is a write. It is not for use by several
 // goroutines at once.
@@ -22,13 +22,6 @@ type Controller struct {
 	stats  counters
 }
 
-// A Client is who hands in requests: the server of a file system, a job.
-type Client struct {
-	name    string
-	control *Controller
-	process func([]Grant)
-}
-
 // NewController returns the controller of a storage unit.
 func NewController(unit string, p Policy) *Controller {
 	c := &Controller{unit: unit, policy: p, files: make(map[string]*file), stats: newCounters()}
@@ -36,34 +29,11 @@ func NewController(unit string, p Policy) *Controller {
 	return c
 }
 
-// Unit returns the name of the storage unit.
-func (c *Controller) Unit() string { return c.unit }
-
-// Policy returns the policy.
-func (c *Controller) Policy() Policy { return c.policy }
-
 // Len is how many requests wait or are being served.
 func (c *Controller) Len() int { return c.len }
 
-// Held is how many requests wait for others that they overlap.
-func (c *Controller) Held() int { return c.held }
-
-// Register adds a client. [Controller.Dispatch] calls process with the grants of its
-// requests; a client without process is served by who calls [Controller.Next].
-func (c *Controller) Register(name string, process func([]Grant)) *Client {
-	return &Client{name: name, control: c, process: process}
-}
-
-// Name returns the name of the client.
-func (c *Client) Name() string { return c.name }
-
 // Add hands in a request. It belongs to the controller until all its bytes are done.
-func (c *Client) Add(now time.Duration, r *Request) error { return c.control.add(now, r, c) }
-
-// Add hands in a request of no client.
-func (c *Controller) Add(now time.Duration, r *Request) error { return c.add(now, r, nil) }
-
-func (c *Controller) add(now time.Duration, r *Request, from *Client) error {
+func (c *Controller) Add(now time.Duration, r *Request) error {
 	if err := r.check(); err != nil {
 		return err
 	}
@@ -73,7 +43,7 @@ func (c *Controller) add(now time.Duration, r *Request, from *Client) error {
 	c.advance(now)
 	c.seq++
 	c.len++
-	r.Seq, r.Arrival, r.client = c.seq, c.now, from
+	r.Seq, r.Arrival = c.seq, c.now
 	r.pending = pending{file: c.file(r.File), waiters: r.pending.waiters[:0]}
 	c.stats.arrived(r)
 	if c.order(r) {
@@ -110,25 +80,6 @@ func (c *Controller) Next(now time.Duration) (grants []Grant, wake time.Duration
 		c.stats.waits(c.now, c.waiter.Waiting())
 	}
 	return grants, wake
-}
-
-// Dispatch is Next for clients that registered a function: it calls each with its
-// grants, in the order in which they are to be served, and returns how many there
-// were.
-func (c *Controller) Dispatch(now time.Duration) (n int, wake time.Duration) {
-	grants, wake := c.Next(now)
-	n = len(grants)
-	for len(grants) > 0 {
-		to, k := grants[0].Request.client, 1
-		for k < len(grants) && grants[k].Request.client == to {
-			k++
-		}
-		if to != nil && to.process != nil {
-			to.process(grants[:k:k])
-		}
-		grants = grants[k:]
-	}
-	return n, wake
 }
 
 // Done says that the unit has served a grant between began and now.

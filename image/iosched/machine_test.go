@@ -147,7 +147,7 @@ func (m *machine) check(t *rapid.T) {
 			waiting++
 		}
 	}
-	if got := m.c.Policy().Len() + m.c.Held(); got != waiting {
+	if got := m.c.policy.Len() + m.c.held; got != waiting {
 		t.Fatalf("%d requests wait in policy and controller, want %d", got, waiting)
 	}
 }

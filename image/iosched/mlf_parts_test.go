@@ -181,7 +181,7 @@ func TestBetter(t *testing.T) {
 		s.run()
 		biggest[i] = s.c.Stats().Files[0]
 	}
-	if a, b := biggest[0], biggest[1]; a.Better != 0 || b.Better < 40 || b.Better > 50 || b.MeanAggregate() != 4 || a.MeanAggregate() >= 4 || b.Idle == 0 {
+	if a, b := biggest[0], biggest[1]; a.Better != 0 || b.Better < 40 || b.Better > 50 || b.Sum != 4*b.Aggregates || a.Sum >= 4*a.Aggregates || b.Idle == 0 {
 		t.Errorf("without a wait %+v, with one %+v", a, b)
 	}
 }

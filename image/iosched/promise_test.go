@@ -87,9 +87,6 @@ func TestRefused(t *testing.T) {
 	if _, err := New("lifo", Options{}); err == nil || err.Error() != `unknown policy "lifo" (want deadline, fifo, mlf, offset, rr, srpt, wsjf)` {
 		t.Errorf("New: %v", err)
 	}
-	if _, err := NewUnits("lifo", Options{}); err == nil {
-		t.Error("NewUnits took an unknown policy")
-	}
 	for _, change := range []func(*MLFOptions){
 		func(m *MLFOptions) { m.QB = 0 },
 		func(m *MLFOptions) { m.MaxAgg = -1 },
@@ -105,14 +102,11 @@ func TestRefused(t *testing.T) {
 	if _, err := New("deadline", Options{Deadline: &DeadlineOptions{}}); err == nil {
 		t.Error("deadline took batches of no request")
 	}
-	units, err := NewUnits("fifo", Options{})
+	p, err := New("fifo", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := units.Controller("a")
-	if c != units.Controller("a") || c == units.Controller("b") || !slices.Equal(units.Names(), []string{"a", "b"}) {
-		t.Error("clients of one unit do not share its controller")
-	}
+	c := NewController("a", p)
 	r := &Request{File: "f", Bytes: 1}
 	if err := c.Add(0, r); err != nil {
 		t.Fatal(err)

@@ -37,8 +37,7 @@ type Request struct {
 	Seq     uint64
 	Data    any // comes back untouched
 
-	left    int64 // bytes that were not granted
-	client  *Client
+	left    int64   // bytes that were not granted
 	pending pending // of the controller
 	place   place   // of the policy
 }

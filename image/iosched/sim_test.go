@@ -72,8 +72,8 @@ func (s *sim) run() {
 			s.serve()
 		}
 	}
-	if s.c.Len() > 0 || s.c.Policy().Len() > 0 {
-		s.t.Fatalf("%d requests were not served, %d of them are in the policy", s.c.Len(), s.c.Policy().Len())
+	if s.c.Len() > 0 || s.c.policy.Len() > 0 {
+		s.t.Fatalf("%d requests were not served, %d of them are in the policy", s.c.Len(), s.c.policy.Len())
 	}
 }
 

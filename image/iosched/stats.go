@@ -25,14 +25,6 @@ type FileStats struct {
 	Longest    time.Duration `json:"longest"`    // from the arrival of a request to the end of its service
 }
 
-// MeanAggregate is how many requests an aggregate has on average, 0 without one.
-func (f FileStats) MeanAggregate() float64 {
-	if f.Aggregates == 0 {
-		return 0
-	}
-	return float64(f.Sum) / float64(f.Aggregates)
-}
-
 // AppStats is what an application had of the unit.
 type AppStats struct {
 	App      string        `json:"app"`
@@ -47,18 +39,6 @@ type AppStats struct {
 // Flow is the flow time F = C - r: from the first request to the end of the last.
 func (a AppStats) Flow() time.Duration { return max(0, a.End-a.Arrival) }
 
-// Stretch is the flow time over the time that the application needs alone. Where
-// alone is 0, it is the time for which the unit worked for it.
-func (a AppStats) Stretch(alone time.Duration) float64 {
-	if alone <= 0 {
-		alone = a.Service
-	}
-	if alone <= 0 {
-		return 1
-	}
-	return float64(a.Flow()) / float64(alone)
-}
-
 // Stats is what happened at a storage unit.
 type Stats struct {
 	Unit   string        `json:"unit"`
@@ -67,30 +47,6 @@ type Stats struct {
 	Idle   time.Duration `json:"idle"` // though requests waited
 	Files  []FileStats   `json:"files"`
 	Apps   []AppStats    `json:"apps"`
-}
-
-// MaxFlow is the longest flow time of an application.
-func (s *Stats) MaxFlow() (longest time.Duration) {
-	for _, a := range s.Apps {
-		longest = max(longest, a.Flow())
-	}
-	return longest
-}
-
-// SumFlow is the sum of the flow times of all applications.
-func (s *Stats) SumFlow() (sum time.Duration) {
-	for _, a := range s.Apps {
-		sum += a.Flow()
-	}
-	return sum
-}
-
-// Seeks is how many services did not begin where the last one ended.
-func (s *Stats) Seeks() (n int) {
-	for _, f := range s.Files {
-		n += f.Seeks
-	}
-	return n
 }
 
 type row struct {

@@ -42,10 +42,6 @@ type Medium struct {
 	DAX        bool   // mapped files are the storage itself
 }
 
-// Suits reports whether a tier on it can be faster than the store, and survives with
-// its node.
-func (m Medium) Suits() bool { return m.Class != Rotating && m.Class != Network }
-
 // Of returns what an existing directory is on.
 func Of(dir string) (Medium, error) {
 	return System{Root: "/", Device: device}.Of(dir)

@@ -93,9 +93,6 @@ func TestOf(t *testing.T) {
 		if err != nil || got != want {
 			t.Errorf("%s: %+v, %v; want %+v", dir, got, err, want)
 		}
-		if suits := want.Class != Rotating && want.Class != Network; got.Suits() != suits {
-			t.Errorf("%s suits: %v", dir, got.Suits())
-		}
 	}
 	if _, err := s.Of("/missing"); err == nil {
 		t.Error("a directory that does not exist has a medium")

@@ -127,15 +127,6 @@ func (a *Array) halo(i int) int64 {
 	return a.Halo[i]
 }
 
-// Elements returns the number of elements, without halos.
-func (a *Array) Elements() int64 {
-	n := int64(1)
-	for _, s := range a.Shape {
-		n *= s
-	}
-	return n
-}
-
 // SameData reports whether both have the same elements, however distributed.
 func (a *Array) SameData(b *Array) bool {
 	return a.Elem == b.Elem && slices.Equal(a.Shape, b.Shape)

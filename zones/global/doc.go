@@ -26,7 +26,7 @@
 //
 // Sections, strided parts of an array, are assigned as in Chapel, with one bulk strided
 // transfer in place of a message for each element (R. Larrosa Jiménez, thesis, Univ.
-// Málaga 2015, section 2.2). See [Index] for its map m, and [Transfer] for the arguments
+// Málaga 2015, section 2.2). See [Range] for its map m, and [Transfer] for the arguments
 // of a transfer.
 //
 // # Promises

@@ -40,10 +40,6 @@ func (r Range) Within(lo, hi int64) Range {
 	return r
 }
 
-// Index is the map m of Larrosa's thesis: the element of to that element i of from is
-// assigned to. Index(from, to, …) is its inverse.
-func Index(to, from Range, i int64) int64 { return to.At(from.Pos(i)) }
-
 func ceilDiv(a, b int64) int64 {
 	q := a / b
 	if a%b > 0 {

@@ -13,9 +13,6 @@ type Transfer struct {
 	SrcOffset, DstOffset   int64
 }
 
-// StrideLevels returns the number of strides.
-func (t Transfer) StrideLevels() int { return len(t.Count) - 1 }
-
 // Bytes returns how many bytes are moved.
 func (t Transfer) Bytes() int64 {
 	n := int64(1)

@@ -3,10 +3,10 @@
 // they cost each other, and what the order of their requests changes:
 //
 //	system, err := pfs.Load("sophia")
-//	result, err := mix.Run(ctx, system, mix.Ten(), mix.Options{Scheduler: &pfs.Scheduler{Policy: "mlf"}})
+//	result, err := mix.Run(ctx, system, apps, mix.Options{Scheduler: &pfs.Scheduler{Policy: "mlf"}})
 //	fmt.Println(result.Makespan, result.Apps[0].Flow)
 //
-// The workloads are those of Lebre (thesis, INPG 2006): [Ten] is its mix of ten.
+// The workloads are those of Lebre (thesis, INPG 2006); the tests run its mix of ten.
 package mix
 
 import (

@@ -122,7 +122,7 @@ func TestAlone(t *testing.T) {
 func TestTen(t *testing.T) {
 	var nodes int
 	var bytes int64
-	for _, a := range Ten() {
+	for _, a := range ten() {
 		nodes += a.Processes
 		bytes += a.Bytes
 	}

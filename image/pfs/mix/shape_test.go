@@ -102,10 +102,10 @@ func TestSpeedup(t *testing.T) {
 			fifo, mlf := run(t, sophia(t), policy("fifo"), a), run(t, sophia(t), policy("mlf"), a)
 			speedup[i] = fifo.Makespan / mlf.Makespan
 			if f := mlf.Units[0].Files[0]; i == 0 {
-				if grain >= 32 && f.MeanAggregate() > mean || grain <= 32 && f.MeanAggregate() < 16 {
-					t.Errorf("%d KiB: aggregates of %.1f requests, smaller operations had %.1f", grain, f.MeanAggregate(), mean)
+				if grain >= 32 && meanAggregate(f) > mean || grain <= 32 && meanAggregate(f) < 16 {
+					t.Errorf("%d KiB: aggregates of %.1f requests, smaller operations had %.1f", grain, meanAggregate(f), mean)
 				}
-				mean = f.MeanAggregate()
+				mean = meanAggregate(f)
 			}
 		}
 		t.Logf("%4d KiB: reads × %.1f, writes × %.1f, %.1f requests in an aggregate", grain, speedup[0], speedup[1], mean)
@@ -139,7 +139,7 @@ func TestTwoJobs(t *testing.T) {
 		r := run(t, sophia(t), policy("mlf"), named(a, "a"), named(a, "b"))
 		optimum := float64(2*a.Bytes) / (57 * mib)
 		gap := math.Abs(r.Apps[0].End - r.Apps[1].End)
-		t.Logf("%d KiB: %.1f s, optimum %.1f, × %.3f, %.2f s apart, %d seeks", grain, r.Makespan, optimum, r.Makespan/optimum, gap, r.Units[0].Seeks())
+		t.Logf("%d KiB: %.1f s, optimum %.1f, × %.3f, %.2f s apart", grain, r.Makespan, optimum, r.Makespan/optimum, gap)
 		if r.Makespan/optimum >= 1.05 || gap > 2 {
 			t.Errorf("%d KiB: %v s, optimum %v; %v s apart", grain, r.Makespan, optimum, gap)
 		}
@@ -194,7 +194,7 @@ const optimum = 6088. / 57
 // TestMix runs the ten applications. The thesis has a makespan of 1.33 of the optimum,
 // and every application gains, most those of the smallest operations.
 func TestMix(t *testing.T) {
-	fifo, mlf := run(t, sophia(t), policy("fifo"), Ten()...), run(t, sophia(t), policy("mlf"), Ten()...)
+	fifo, mlf := run(t, sophia(t), policy("fifo"), ten()...), run(t, sophia(t), policy("mlf"), ten()...)
 	type gained struct {
 		name string
 		by   float64
@@ -221,7 +221,7 @@ func TestMix(t *testing.T) {
 	}
 	bounded(t, mlf, 500*time.Millisecond)
 	for _, f := range mlf.Units[0].Files {
-		t.Logf("%-20s %-5s %5d, %5d / %4d, %3d, %3d, %5d, %4d; mean %.1f, longest %v", f.File, f.Op, f.Requests, f.Sum, f.Aggregates, f.Biggest, f.Last, f.Shift, f.Better, f.MeanAggregate(), f.Longest)
+		t.Logf("%-20s %-5s %5d, %5d / %4d, %3d, %3d, %5d, %4d; mean %.1f, longest %v", f.File, f.Op, f.Requests, f.Sum, f.Aggregates, f.Biggest, f.Last, f.Shift, f.Better, meanAggregate(f), f.Longest)
 	}
 }
 
@@ -231,12 +231,12 @@ func TestThink(t *testing.T) {
 	long(t)
 	o := policy("mlf")
 	o.Think = 0.001
-	r := run(t, sophia(t), o, Ten()...)
+	r := run(t, sophia(t), o, ten()...)
 	t.Logf("makespan %.1f s, × %.2f of the optimum", r.Makespan, r.Makespan/optimum)
-	if again := run(t, sophia(t), o, Ten()...); again.Makespan != r.Makespan {
+	if again := run(t, sophia(t), o, ten()...); again.Makespan != r.Makespan {
 		t.Errorf("makespan %v s, then %v", r.Makespan, again.Makespan)
 	}
-	if plain := run(t, sophia(t), policy("mlf"), Ten()...).Makespan; r.Makespan <= plain || r.Makespan > 1.4*optimum {
+	if plain := run(t, sophia(t), policy("mlf"), ten()...).Makespan; r.Makespan <= plain || r.Makespan > 1.4*optimum {
 		t.Errorf("makespan %v s, %v without delays, optimum %v", r.Makespan, plain, optimum)
 	}
 	bounded(t, r, 500*time.Millisecond)
@@ -246,9 +246,9 @@ func TestThink(t *testing.T) {
 // mlf. The sum of the flow times is shorter only under wsjf, whose aim that is.
 func TestPolicies(t *testing.T) {
 	long(t)
-	best := run(t, sophia(t), policy("mlf"), Ten()...)
+	best := run(t, sophia(t), policy("mlf"), ten()...)
 	for _, name := range iosched.Names() {
-		r := run(t, sophia(t), policy(name), Ten()...)
+		r := run(t, sophia(t), policy(name), ten()...)
 		t.Logf("%-8s makespan %6.1f s, longest flow %6.1f s, sum of flows %7.1f s", name, r.Makespan, r.MaxFlow, r.SumFlow)
 		if name != "mlf" && (r.Makespan <= best.Makespan || name != "wsjf" && r.SumFlow <= best.SumFlow) {
 			t.Errorf("%s: makespan %v s, sum of flows %v; mlf %v, %v", name, r.Makespan, r.SumFlow, best.Makespan, best.SumFlow)
@@ -263,7 +263,7 @@ func TestWindows(t *testing.T) {
 	for _, ms := range []float64{50, 100, 200, 500, 1000} {
 		o := policy("mlf")
 		o.Scheduler.MaxWindow = pfs.Duration(ms / 1000)
-		r := run(t, sophia(t), o, Ten()...)
+		r := run(t, sophia(t), o, ten()...)
 		t.Logf("windows of %v ms: makespan %.1f s, small jobs up to %.1f s", ms, r.Makespan, smallJobs(r))
 		if r.Makespan > makespan || smallJobs(r) < small {
 			t.Errorf("windows of %v ms: %v s after %v; small jobs %v s after %v", ms, r.Makespan, makespan, smallJobs(r), small)
@@ -280,7 +280,7 @@ func TestBaseQuantum(t *testing.T) {
 	for _, q := range []pfs.Bytes{128 * kib, 512 * kib, 2 * mib, 8 * mib} {
 		o := policy("mlf", "growth")
 		o.Scheduler.Quantum = q
-		r := run(t, sophia(t), o, Ten()...)
+		r := run(t, sophia(t), o, ten()...)
 		t.Logf("quanta of %s: makespan %.1f s, small jobs up to %.1f s", q, r.Makespan, smallJobs(r))
 		if r.Makespan >= makespan {
 			t.Errorf("quanta of %s: %v s after %v", q, r.Makespan, makespan)
@@ -293,9 +293,9 @@ func TestBaseQuantum(t *testing.T) {
 // of them.
 func TestParts(t *testing.T) {
 	long(t)
-	whole := run(t, sophia(t), policy("mlf"), Ten()...).Makespan
+	whole := run(t, sophia(t), policy("mlf"), ten()...).Makespan
 	for part, least := range map[string]float64{"aggregates": 1, "windows": 2, "shift-wait": 2, "offset-first": 2, "idle-wait": 2} {
-		without := run(t, sophia(t), policy("mlf", part), Ten()...).Makespan
+		without := run(t, sophia(t), policy("mlf", part), ten()...).Makespan
 		t.Logf("without %-13s %7.1f s, × %.2f", part, without, without/whole)
 		if without <= least*whole {
 			t.Errorf("without %s: %v s, want more than %v times %v", part, without, least, whole)
@@ -323,4 +323,9 @@ func TestAggregates(t *testing.T) {
 			t.Errorf("%d KiB: without windows %v s, without aggregates either %v s", grain, windows, neither)
 		}
 	}
+}
+
+// meanAggregate is how many requests an aggregate has on average, 0 without one.
+func meanAggregate(f iosched.FileStats) float64 {
+	return float64(f.Sum) / max(1, float64(f.Aggregates))
 }

@@ -5,11 +5,11 @@ const (
 	mib = 1 << 20
 )
 
-// Ten returns the ten applications of Lebre's mix (thesis, tables 4.2 and 7.2). The
+// ten returns the ten applications of Lebre's mix (thesis, tables 4.2 and 7.2). The
 // sequential ones begin 15 s after the others. Those of 4 KiB have operations of
 // 32 KiB: their client asks for whole requests of the protocol, each of which serves
 // eight reads (Lebre 2006, section 7.3).
-func Ten() []App {
+func ten() []App {
 	const late = 15
 	return []App{
 		{Name: "1 read 2 GB by 32", Processes: 32, Bytes: 2048 * mib, Grain: 128 * kib},
