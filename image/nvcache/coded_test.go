@@ -200,7 +200,7 @@ func TestOtherParity(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, err := w.tier.Scrub(ctx, m, nil)
-	if err != nil || !SoundOn(list) || !slices.ContainsFunc(list, func(f Finding) bool { return f.Role == RoleParity && f.Condition == Damaged && f.Restored }) {
+	if err != nil || !soundOn(list) || !slices.ContainsFunc(list, func(f Finding) bool { return f.Role == RoleParity && f.Condition == Damaged && f.Restored }) {
 		t.Errorf("scrubbed: %+v, %v", list, err)
 	}
 }

@@ -76,7 +76,7 @@ func TestLostNode(t *testing.T) {
 		t.Fatalf("recovered from %v, %v", sources, err)
 	}
 	list, err := w.tier.Scrub(ctx, m, nil)
-	if err != nil || !SoundOn(list) {
+	if err != nil || !soundOn(list) {
 		t.Fatalf("after scrubbing: %+v, %v", list, err)
 	}
 	list, err = w.tier.Verify(ctx, m, nil)

@@ -197,3 +197,8 @@ func (w *world) recovered(ctx context.Context, m *image.Manifest) ([]Source, err
 	}
 	return sources, nil
 }
+
+// soundOn reports whether a version has all that protects it, as findings say.
+func soundOn(list []Finding) bool {
+	return !slices.ContainsFunc(list, func(f Finding) bool { return f.Condition != Sound && !f.Restored })
+}

@@ -28,7 +28,6 @@ type Ledger struct {
 	period   int // of how many versions of a group one is drained; 0: of none
 	strength int // how many nodes may be lost
 	entries  []*entry
-	needed   map[int]bool
 	waiting  map[int]bool // groups whose next version was told to wait
 	since    map[int]int  // versions of a group since the last that was to be drained
 	failures int          // of drains, since the last that succeeded
@@ -51,7 +50,7 @@ type Entry struct {
 // NewLedger returns one without versions.
 func NewLedger(s Setting) *Ledger {
 	return &Ledger{period: s.Drain.period(), strength: s.Protect.Strength(),
-		needed: make(map[int]bool), waiting: make(map[int]bool), since: make(map[int]int)}
+		waiting: make(map[int]bool), since: make(map[int]int)}
 }
 
 // Adopt enters a version that the nodes have from an earlier run, oldest first. One that
@@ -173,30 +172,14 @@ func (l *Ledger) NextDrain(now time.Time) (number int, ok bool) {
 }
 
 // toDrain reports whether a version should be drained. One that is older than what the
-// store has already is not worth it, unless it is needed.
+// store has already is not worth it.
 func (l *Ledger) toDrain(e *entry) bool {
-	if e.State != Local && e.State != Protected || l.gone(e) {
-		return false
-	}
-	if l.needed[e.Number] && l.period > 0 && l.waiting[e.Group] && !l.newest(e) {
-		return true // or its slot never becomes free
-	}
-	return e.due && (l.needed[e.Number] || !l.surpassed(e))
+	return (e.State == Local || e.State == Protected) && !l.gone(e) && e.due && !l.surpassed(e)
 }
 
 // surpassed reports whether a newer version of the group is in the store.
 func (l *Ledger) surpassed(e *entry) bool {
 	return slices.ContainsFunc(l.of(e.Group), func(o *entry) bool { return o.Number > e.Number && o.State == Stored })
-}
-
-// DrainLast has the newest version of each group drained although it is not its turn, if
-// any are drained at all: the job ends.
-func (l *Ledger) DrainLast() {
-	for _, e := range l.entries {
-		if l.period > 0 && e.committed() && l.newest(e) && e.State != Stored {
-			e.due = true
-		}
-	}
 }
 
 // Drained says that a version is in the store.
@@ -237,11 +220,6 @@ func (l *Ledger) Draining() (number int, ok bool) {
 	return 0, false
 }
 
-// Pending reports whether a version is being drained or is to be.
-func (l *Ledger) Pending() bool {
-	return slices.ContainsFunc(l.entries, func(e *entry) bool { return e.State == Draining || l.toDrain(e) })
-}
-
 // NodeLost says that the directory of a node is lost, and with it what it held of all
 // versions. A version that is not in the store has lost some of its protection until
 // Restored, or is gone.
@@ -260,15 +238,6 @@ func (l *Ledger) Restored(number int) {
 
 // gone reports whether a version has lost more nodes than its protection allows.
 func (l *Ledger) gone(e *entry) bool { return len(e.lost) > l.strength }
-
-// Need says which versions a restart may need beside the newest of each group. They are
-// not reclaimed before they are in the store.
-func (l *Ledger) Need(numbers ...int) {
-	clear(l.needed)
-	for _, n := range numbers {
-		l.needed[n] = true
-	}
-}
 
 // Reclaimable lists the versions whose slots should become free, oldest first. The newest
 // of a group stays, for a restart is fastest from it. Of the others, those go that are in
@@ -289,27 +258,10 @@ func (l *Ledger) mayGo(e *entry) bool {
 	switch {
 	case e.State == Stored:
 		return true
-	case e.State == Draining || l.needed[e.Number] && !l.gone(e):
+	case e.State == Draining:
 		return false
 	}
 	return !l.toDrain(e) || l.waiting[e.Group]
-}
-
-// Safe reports whether message logs and journals that a version covers may go: it is on
-// the level that the failure model asks for. That is the nodes if the version survives
-// the loss of one more of them; the store otherwise, and nothing if versions are never
-// drained: then the nodes are all there is.
-func (l *Ledger) Safe(number int) bool {
-	e := l.find(number)
-	switch {
-	case e == nil || !e.committed():
-		return false
-	case e.State == Stored:
-		return true
-	case l.strength == 0 && l.period == 0:
-		return !l.gone(e)
-	}
-	return len(e.lost) < l.strength
 }
 
 // Entries lists the versions that have a slot, oldest first.

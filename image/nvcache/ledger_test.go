@@ -93,12 +93,12 @@ func TestFailedStore(t *testing.T) {
 		t.Fatalf("drains %d, %v", n, ok)
 	}
 	l.Drained(12)
-	if !l.Retry().IsZero() || l.Pending() {
+	if !l.Retry().IsZero() {
 		t.Errorf("after the store works: retry %v, %+v", l.Retry(), l.Entries())
 	}
 }
 
-// TestDrainEvery drains each fourth version, the one after it if that fails, and the last.
+// TestDrainEvery drains each fourth version, and the one after it if that fails.
 func TestDrainEvery(t *testing.T) {
 	l := ledger(t, "none", "every=4")
 	var drained []int
@@ -116,75 +116,24 @@ func TestDrainEvery(t *testing.T) {
 			l.Drained(n)
 		}
 	}
-	if l.Pending() {
-		t.Error("a drain is to come")
-	}
-	l.DrainLast()
-	n, ok := l.NextDrain(noon.Add(24 * time.Hour))
-	if drained = append(drained, n); !ok || !slices.Equal(drained, []int{5, 9, 11}) {
-		t.Errorf("drained %v", drained)
+	if n, ok := l.NextDrain(noon.Add(24 * time.Hour)); ok || !slices.Equal(drained, []int{5, 9}) {
+		t.Errorf("drained %v, and then %d, %v", drained, n, ok)
 	}
 }
 
-// TestSafe says on which level the logs that a version covers may go.
-func TestSafe(t *testing.T) {
-	for _, c := range []struct {
-		protection, drain string
-		lost              int
-		committed, stored bool // safe
-	}{
-		{"none", "behind", 0, false, true},
-		{"none", "none", 0, true, true},
-		{"none", "none", 1, false, true},
-		{"partner", "behind", 0, true, true},
-		{"partner", "behind", 1, false, true},
-		{"partner:2", "behind", 1, true, true},
-		{"partner:2", "behind", 2, false, true},
-		{"rs:2+2", "every=3", 1, true, true},
-		{"xor:3", "none", 1, false, true},
-	} {
-		l := ledger(t, c.protection, c.drain)
-		if l.Begin(1, 0); l.Safe(1) {
-			t.Errorf("%+v: safe while it is written", c)
-		}
-		l.Commit(1)
-		for n := range c.lost {
-			l.NodeLost(n)
-		}
-		if l.Safe(1) != c.committed {
-			t.Errorf("%+v: safe on the nodes is %v", c, l.Safe(1))
-		}
-		if l.Drained(1); l.Safe(1) != c.stored {
-			t.Errorf("%+v: safe in the store is %v", c, l.Safe(1))
-		}
-	}
-	l := ledger(t, "partner", "none")
+// TestRestored: a version that has lost more nodes than its protection allows is not
+// drained before it is restored.
+func TestRestored(t *testing.T) {
+	l := ledger(t, "partner", "behind")
 	take(t, l, 1)
+	l.NodeLost(2)
 	l.NodeLost(3)
-	if l.Restored(1); !l.Safe(1) {
-		t.Error("not safe after its protection was restored")
+	if n, ok := l.NextDrain(noon); ok {
+		t.Errorf("drains %d, which is gone", n)
 	}
-}
-
-// TestNeeded keeps a version that another group needs until it is in the store.
-func TestNeeded(t *testing.T) {
-	l := ledger(t, "none", "every=10")
-	take(t, l, 1)
-	l.Begin(2, 1)
-	l.Commit(2)
-	take(t, l, 3)
-	l.Need(1, 2)
-	if l.Begin(4, 0) || len(l.Reclaimable()) > 0 {
-		t.Fatal("a version that is needed may go")
-	}
-	if !l.Begin(5, 1) {
-		t.Error("the other group has no slot of its own")
-	}
+	l.Restored(1)
 	if n, ok := l.NextDrain(noon); n != 1 || !ok {
-		t.Fatalf("drains %d, %v: the slot never becomes free", n, ok)
-	}
-	if l.Drained(1); !slices.Equal(l.Reclaimable(), []int{1}) {
-		t.Errorf("%v may go", l.Reclaimable())
+		t.Errorf("drains %d, %v after its files were restored", n, ok)
 	}
 }
 

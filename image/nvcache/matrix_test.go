@@ -314,7 +314,7 @@ func (v *life) restart(ctx context.Context) error {
 // whole scrubs the version that was restored.
 func (v *life) whole(ctx context.Context, k Version, stored bool) error {
 	list, err := v.w.tier.Scrub(ctx, k.Manifest, nil)
-	if err != nil || !SoundOn(list) {
+	if err != nil || !soundOn(list) {
 		return fmt.Errorf("version %d is not whole after a scrub: %+v, %w", k.Number, list, err)
 	}
 	v.ledger.Adopt(k.Number, 0, stored)

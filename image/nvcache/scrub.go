@@ -80,8 +80,3 @@ func (v *verification) manifest(_ context.Context, f *Finding) error {
 	again.Files = slices.Clone(v.m.Files)
 	return j.Announce(&again)
 }
-
-// SoundOn reports whether a version has all that protects it, as findings say.
-func SoundOn(list []Finding) bool {
-	return !slices.ContainsFunc(list, func(f Finding) bool { return f.Condition != Sound && !f.Restored })
-}
