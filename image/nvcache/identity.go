@@ -1,8 +1,6 @@
 package nvcache
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,22 +10,13 @@ import (
 	"ckpt/internal/durable"
 )
 
-// nodeFile is the file in the directory of a job that says which node it belongs to: JSON
-// in a line, and its checksum in another.
+// nodeFile is the file in the directory of a job that says which node it belongs to.
 const nodeFile = "node"
 
 // identity is what it says.
 type identity struct {
 	Job  string `json:"job"`
 	Node int    `json:"node"`
-}
-
-func (id identity) encode() ([]byte, error) {
-	b, err := json.Marshal(id)
-	if err != nil {
-		return nil, err
-	}
-	return fmt.Appendf(b, "\n%08x\n", durable.Sum(b)), nil
 }
 
 // claim writes the file that says which node the directory belongs to, if there is none or
@@ -37,11 +26,7 @@ func (t *Tier) claim(j *image.Job, node int) error {
 	if !unknown(err) {
 		return err
 	}
-	b, err := identity{t.name, node}.encode()
-	if err != nil {
-		return err
-	}
-	return durable.Replace(j.FS(), filepath.Join(j.Dir(), nodeFile), b)
+	return durable.ReplaceSealed(j.FS(), filepath.Join(j.Dir(), nodeFile), identity{t.name, node})
 }
 
 // unknown reports whether an error of owned says that nobody knows.
@@ -52,18 +37,9 @@ func unknown(err error) bool {
 
 // owned checks that the directory belongs to a node.
 func (t *Tier) owned(j *image.Job, node int) error {
-	name := filepath.Join(j.Dir(), nodeFile)
-	b, err := durable.ReadFile(j.FS(), name, 4096)
-	if err != nil {
-		return err
-	}
 	var is identity
-	line, _, _ := bytes.Cut(b, []byte("\n"))
-	if err := json.Unmarshal(line, &is); err != nil {
-		return durable.Damaged(name, 0, "it does not say which node the directory belongs to")
-	}
-	if again, err := is.encode(); err != nil || !bytes.Equal(again, b) {
-		return durable.Damaged(name, 0, "its checksum does not match")
+	if err := durable.ReadSealed(j.FS(), filepath.Join(j.Dir(), nodeFile), 4096, &is); err != nil {
+		return err
 	}
 	if is.Job != t.name || is.Node != node {
 		return fmt.Errorf("%w: %s is that of node %d of job %s", ErrOtherNode, j.Dir(), is.Node, is.Job)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -204,5 +205,35 @@ func TestReadFileRefuses(t *testing.T) {
 	}
 	if _, err := ReadFile(m, "/none", 3); err == nil {
 		t.Error("a missing file was read")
+	}
+}
+
+// TestSealed refuses each file that differs in a byte, or is cut.
+func TestSealed(t *testing.T) {
+	m := memfs.New()
+	want := map[string]int{"node": 3}
+	if err := ReplaceSealed(m, name, want); err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]int
+	if err := ReadSealed(m, name, 100, &got); err != nil || !maps.Equal(got, want) {
+		t.Errorf("read %v, %v", got, err)
+	}
+	whole, err := ReadFile(m, name, 100)
+	if err != nil || string(whole) != "{\"node\":3}\n5ffbb5c0\n" {
+		t.Errorf("the file is %q, %v", whole, err)
+	}
+	damage := (*DamageError)(nil)
+	for i := range whole {
+		flipped := bytes.Clone(whole)
+		flipped[i] ^= 1
+		for _, b := range [][]byte{flipped, whole[:i]} {
+			if err := Replace(m, name, b); err != nil {
+				t.Fatal(err)
+			}
+			if err := ReadSealed(m, name, 100, &got); !errors.As(err, &damage) {
+				t.Errorf("%q: %v", b, err)
+			}
+		}
 	}
 }

@@ -1,12 +1,9 @@
 package filecache
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"ckpt/internal/durable"
 )
@@ -41,34 +38,19 @@ const maxSession = 1 << 20
 
 func sessionPath(dir string) string { return filepath.Join(dir, "session") }
 
-// write makes the session of a node durable: a line of JSON and its CRC-32C.
+// write makes the session of a node durable.
 func (s session) write(n Node, dir string) error {
-	b, err := json.Marshal(s)
-	if err != nil {
-		return err
-	}
-	return durable.Replace(n.FS, sessionPath(dir), fmt.Appendf(b, "\n%08x\n", durable.Sum(b)))
+	return durable.ReplaceSealed(n.FS, sessionPath(dir), s)
 }
 
 // readSession returns the session of a node, ok false if there is none. A damaged one
 // is none, and an error.
 func readSession(n Node, dir string) (s session, ok bool, err error) {
-	path := sessionPath(dir)
-	b, err := durable.ReadFile(n.FS, path, maxSession)
+	err = durable.ReadSealed(n.FS, sessionPath(dir), maxSession, &s)
 	if missing(err) {
 		return s, false, nil
 	}
-	if err != nil {
-		return s, false, err
-	}
-	line, sum, _ := strings.Cut(string(b), "\n")
-	if sum != fmt.Sprintf("%08x\n", durable.Sum([]byte(line))) {
-		return s, false, durable.Damaged(path, 0, "checksum does not match")
-	}
-	if err := json.Unmarshal([]byte(line), &s); err != nil {
-		return s, false, durable.Damaged(path, 0, "%v", err)
-	}
-	return s, true, nil
+	return s, err == nil, err
 }
 
 // same reports whether two nodes speak of the same use of a file.
@@ -76,7 +58,7 @@ func (s session) same(o session) bool {
 	return s.Use == o.Use && s.Name == o.Name && s.Nodes == o.Nodes && s.Size == o.Size && s.Unit == o.Unit && slices.Equal(s.Processes, o.Processes)
 }
 
-// clear removes all files of a directory, and the directory.
+// clearDir removes all files of a directory, and the directory.
 func clearDir(n Node, dir string) error {
 	list, err := n.FS.ReadDir(dir)
 	if missing(err) {

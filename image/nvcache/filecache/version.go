@@ -1,7 +1,6 @@
 package filecache
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -71,17 +70,9 @@ func parseVersion(base, name string) (number uint64, ok bool) {
 // readVersion reads the manifest of a version.
 func (c *Cache) readVersion(name string, number uint64) (Version, error) {
 	path := c.Store.versionPath(name, number) + manifestSuffix
-	b, err := durable.ReadFile(c.Store.FS, path, maxManifest)
-	if err != nil {
-		return Version{}, err
-	}
-	line, sum, _ := strings.Cut(string(b), "\n")
-	if sum != fmt.Sprintf("%08x\n", durable.Sum([]byte(line))) {
-		return Version{}, durable.Damaged(path, 0, "checksum does not match")
-	}
 	var v Version
-	if err := json.Unmarshal([]byte(line), &v); err != nil {
-		return Version{}, durable.Damaged(path, 0, "%v", err)
+	if err := durable.ReadSealed(c.Store.FS, path, maxManifest, &v); err != nil {
+		return Version{}, err
 	}
 	if v.Number != number || v.Name != name || v.Bytes < 0 {
 		return Version{}, durable.Damaged(path, 0, "it is of version %d of %s", v.Number, v.Name)
@@ -96,11 +87,7 @@ func (c *Cache) commitVersion(v Version) error {
 	if err := c.Store.FS.SyncDir(dir); err != nil {
 		return durable.Op("sync", dir, -1, err)
 	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return durable.Replace(c.Store.FS, path+manifestSuffix, fmt.Appendf(b, "\n%08x\n", durable.Sum(b)))
+	return durable.ReplaceSealed(c.Store.FS, path+manifestSuffix, v)
 }
 
 // verifyVersion checks the bytes of a version against its manifest.
