@@ -41,6 +41,19 @@ func (d *decoder) unit() int64 {
 	return int64(tick)
 }
 
+// origin reads when a trace began: the zero time if that is not known.
+func (d *decoder) origin() (time.Time, error) {
+	switch d.byte() {
+	case 0:
+		return time.Time{}, nil
+	case 1:
+		if sec, nsec := d.sum(0), d.uvarint(); nsec < 1e9 {
+			return time.Unix(sec, int64(nsec)).UTC(), nil
+		}
+	}
+	return time.Time{}, errRange
+}
+
 // events is block behind the unit.
 func (d *decoder) events(dst []Event, payload []byte, count, ranks, files int) ([]Event, error) {
 	d.reset()

@@ -147,16 +147,9 @@ func (r *reader) take(b block) error {
 func (r *reader) head(b block) error {
 	d := decoder{rest: b.payload}
 	job, source := d.string(), d.string()
-	var origin time.Time
-	if dated := d.byte(); dated > 1 {
-		return errRange
-	} else if dated == 1 {
-		sec := d.sum(0)
-		nsec := d.uvarint()
-		if nsec >= 1e9 {
-			return errRange
-		}
-		origin = time.Unix(sec, int64(nsec)).UTC()
+	origin, err := d.origin()
+	if err != nil {
+		return err
 	}
 	runtime := d.uvarint()
 	switch {

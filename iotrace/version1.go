@@ -124,15 +124,9 @@ func (r *reader1) block() (block, error) {
 func (r *reader1) head(p []byte) error {
 	d := decoder{rest: p}
 	r.meta.Job, r.meta.Source = d.string(), d.string()
-	if dated := d.byte(); dated > 1 {
-		return errRange
-	} else if dated == 1 {
-		sec := d.sum(0)
-		nsec := d.uvarint()
-		if nsec >= 1e9 {
-			return errRange
-		}
-		r.meta.Origin = time.Unix(sec, int64(nsec)).UTC()
+	var err error
+	if r.meta.Origin, err = d.origin(); err != nil {
+		return err
 	}
 	r.meta.Tick = time.Duration(d.unit())
 	r.dec.tick = int64(r.meta.Tick)
