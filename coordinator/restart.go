@@ -25,21 +25,11 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	j, err := store.Job(opt.Job)
+	j, spec, err := job.Take(store, opt.Job)
 	if err != nil {
-		return nil, err
-	}
-	if err := j.Lock(); err != nil {
 		return nil, err
 	}
 	defer j.Unlock()
-	spec, err := job.ReadSpec(j)
-	if err == nil {
-		err = job.CheckDescription(j)
-	}
-	if err != nil {
-		return nil, err
-	}
 	if opt.StorageTurns != nil {
 		again := *spec
 		again.StorageTurns = *opt.StorageTurns

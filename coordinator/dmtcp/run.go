@@ -60,22 +60,12 @@ func Restart(ctx context.Context, opt Options, checkpoint int, autoRestart bool)
 	if err != nil {
 		return nil, err
 	}
-	j, err := store.Job(opt.Job)
+	j, spec, err := job.Take(store, opt.Job)
 	if err != nil {
-		return nil, err
-	}
-	if err := j.Lock(); err != nil {
 		return nil, err
 	}
 	defer j.Unlock()
-	spec, err := job.ReadSpec(j)
-	if err == nil {
-		err = job.CheckDescription(j)
-	}
-	if err == nil {
-		err = spec.CheckRunnable(j)
-	}
-	if err != nil {
+	if err := spec.CheckRunnable(j); err != nil {
 		return nil, err
 	}
 	again := spec.Spec

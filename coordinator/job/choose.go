@@ -44,9 +44,36 @@ func newestReadable(job *image.Job, spec *Resolved) (*image.Manifest, error) {
 	return nil, err
 }
 
-// CheckDescription checks that a job has the description under which its newest
+// Take locks a job of the store, to continue it, and reads its description. The caller
+// unlocks it.
+func Take(store *image.Store, name string) (*image.Job, *Resolved, error) {
+	j, err := store.Job(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := j.Lock(); err != nil {
+		return nil, nil, err
+	}
+	spec, err := readChecked(j)
+	if err != nil {
+		j.Unlock()
+		return nil, nil, err
+	}
+	return j, spec, nil
+}
+
+// readChecked reads the description of a job under which its checkpoints were taken.
+func readChecked(j *image.Job) (*Resolved, error) {
+	spec, err := ReadSpec(j)
+	if err != nil {
+		return nil, err
+	}
+	return spec, checkDescription(j)
+}
+
+// checkDescription checks that a job has the description under which its newest
 // checkpoint was taken that tells.
-func CheckDescription(job *image.Job) error {
+func checkDescription(job *image.Job) error {
 	numbers, err := job.Checkpoints()
 	if err != nil {
 		return err

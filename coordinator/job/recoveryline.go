@@ -54,10 +54,7 @@ const attempts = 10
 // does not read every byte as Verify does. The error tells which one is missing or
 // damaged.
 func FindLine(ctx context.Context, job *image.Job, inspect func() (*Status, error)) (*StoredLine, error) {
-	spec, err := ReadSpec(job)
-	if err == nil {
-		err = CheckDescription(job)
-	}
+	spec, err := readChecked(job)
 	if err != nil {
 		return nil, err
 	}
