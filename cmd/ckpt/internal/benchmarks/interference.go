@@ -204,10 +204,8 @@ func runInterference(ctx context.Context, g *ui.Globals, dir string, o *interfer
 	if err := g.Show(out, func() error { return out.print(g) }); err != nil {
 		return err
 	}
-	if o.plot != "" {
-		if err := out.draw(ctx, g, o.plot); err != nil {
-			return err
-		}
+	if err := draw(ctx, g, o.plot, out.panels); err != nil {
+		return err
 	}
 	if !o.check {
 		return nil

@@ -186,15 +186,9 @@ func (c *contender) stop() {
 // keeps, the one that it writes, one that is being removed, and its library.
 func contenderBytes(inst *dataset.Instance) (int64, error) {
 	s := contenderSpec(inst)
-	m, err := job.PlanMemory(inst, s.Mapping, s.MPI)
+	one, err := checkpointBytes(inst, &s)
 	if err != nil {
 		return 0, err
-	}
-	one := int64(1 << 20)
-	for _, src := range m.Sources {
-		for _, p := range src.Pieces {
-			one += p.Bytes
-		}
 	}
 	return 3*one + 64<<20, nil
 }

@@ -1,30 +1,14 @@
 package benchmarks
 
 import (
-	"context"
-	"fmt"
 	"image/color"
-	"io"
-	"path/filepath"
-	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
-	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/internal/figure"
 )
-
-// draw draws a row for each storage: what the policies make of the jobs, and of the reader.
-func (b *interference) draw(ctx context.Context, g *ui.Globals, path string) error {
-	rows, err := b.panels()
-	if err != nil {
-		return fmt.Errorf("plot %s: %w", path, err)
-	}
-	format := strings.TrimPrefix(filepath.Ext(path), ".")
-	return g.WriteFile(ctx, path, func(w io.Writer) error { return figure.WriteGrid(w, format, rows) })
-}
 
 // An interferenceBar is one measure of all policies, as a ratio to none.
 type interferenceBar struct {
@@ -44,6 +28,8 @@ var (
 	}
 )
 
+// panels has a row for each storage: what the policies make of the jobs, and of the
+// reader.
 func (b *interference) panels() ([][]*plot.Plot, error) {
 	var rows [][]*plot.Plot
 	for _, s := range b.Storages {
@@ -96,14 +82,11 @@ func (s *interferenceStorage) panel(bars []interferenceBar) (*plot.Plot, error) 
 		chart.Color, chart.LineStyle.Width = bar.color, 0
 		chart.XMin = shift * 0.32
 		p.Add(chart)
-		ranges, err := plotter.NewYErrorBars(struct {
-			plotter.XYs
-			plotter.YErrors
-		}{at, widths})
+		ranges, err := figure.ErrorBars(at, widths, figure.Ink)
 		if err != nil {
 			return nil, err
 		}
-		ranges.Color, ranges.Width, ranges.CapWidth = figure.Ink, vg.Points(0.7), vg.Points(4)
+		ranges.Width, ranges.CapWidth = vg.Points(0.7), vg.Points(4)
 		p.Add(ranges)
 		key = append(key, figure.Entry{Name: bar.name, Color: bar.color})
 	}

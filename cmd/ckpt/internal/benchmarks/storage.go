@@ -126,10 +126,8 @@ func runBenchStorage(ctx context.Context, g *ui.Globals, o *storageOptions) erro
 	if err != nil {
 		return err
 	}
-	if o.plot != "" {
-		if err := s.draw(ctx, g, o.plot); err != nil {
-			return err
-		}
+	if err := draw(ctx, g, o.plot, s.panels); err != nil {
+		return err
 	}
 	return g.Show(s.report(), func() error { return s.print(g) })
 }

@@ -1,12 +1,8 @@
 package benchmarks
 
 import (
-	"context"
-	"fmt"
 	"image/color"
-	"io"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,20 +10,10 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
-	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/internal/figure"
 )
 
-// draw draws a panel for each group: the switches above, two others to a row.
-func (s *sweep) draw(ctx context.Context, g *ui.Globals, path string) error {
-	rows, err := s.panels()
-	if err != nil {
-		return fmt.Errorf("plot %s: %w", path, err)
-	}
-	format := strings.TrimPrefix(filepath.Ext(path), ".")
-	return g.WriteFile(ctx, path, func(w io.Writer) error { return figure.WriteGrid(w, format, rows) })
-}
-
+// panels has one for each group: the switches above, two others to a row.
 func (s *sweep) panels() ([][]*plot.Plot, error) {
 	colors, key := s.bottlenecks()
 	var rows [][]*plot.Plot

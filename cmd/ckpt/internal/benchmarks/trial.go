@@ -173,15 +173,9 @@ func joined(list []outcome) outcome {
 
 // keep returns how many checkpoints may stay, 0 for all.
 func (r *trials) keep(inst *dataset.Instance, s *job.Spec, checkpoints int) (int, error) {
-	m, err := job.PlanMemory(inst, s.Mapping, s.MPI)
+	one, err := checkpointBytes(inst, s)
 	if err != nil {
 		return 0, err
-	}
-	one := int64(1 << 20)
-	for _, src := range m.Sources {
-		for _, p := range src.Pieces {
-			one += p.Bytes
-		}
 	}
 	library := int64(0)
 	if exe, err := os.Executable(); err == nil {
@@ -196,6 +190,21 @@ func (r *trials) keep(inst *dataset.Instance, s *job.Spec, checkpoints int) (int
 		return 1, nil
 	}
 	return 0, errTooLarge
+}
+
+// checkpointBytes is how large a checkpoint of a job is at most.
+func checkpointBytes(inst *dataset.Instance, s *job.Spec) (int64, error) {
+	m, err := job.PlanMemory(inst, s.Mapping, s.MPI)
+	if err != nil {
+		return 0, err
+	}
+	bytes := int64(1 << 20)
+	for _, src := range m.Sources {
+		for _, p := range src.Pieces {
+			bytes += p.Bytes
+		}
+	}
+	return bytes, nil
 }
 
 // imagesOf lists the images of ranks in a store.

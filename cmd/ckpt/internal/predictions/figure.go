@@ -166,18 +166,19 @@ func (p *picture) asked(at *predict.Band) {
 	if at == nil {
 		return
 	}
-	bars, err := plotter.NewYErrorBars(struct {
-		plotter.XYs
-		plotter.YErrors
-	}{plotter.XYs{{X: at.X, Y: at.Y}}, plotter.YErrors{{Low: at.Low - at.Y, High: at.High - at.Y}}})
+	point := plotter.XYs{{X: at.X, Y: at.Y}}
+	p.errorBars(point, plotter.YErrors{{Low: at.Low - at.Y, High: at.High - at.Y}}, figure.Vermilion)
+	p.marks(fmt.Sprintf("asked: %.0f, %s MiB (%s)", at.X, decimal(at.Y), between(at.Low, at.High)), point,
+		draw.GlyphStyle{Color: figure.Vermilion, Radius: vg.Points(4.5), Shape: draw.RingGlyph{}})
+}
+
+func (p *picture) errorBars(at plotter.XYs, reach plotter.YErrors, c color.Color) {
+	bars, err := figure.ErrorBars(at, reach, c)
 	if err != nil {
 		p.failed(err)
 		return
 	}
-	bars.Color, bars.Width, bars.CapWidth = figure.Vermilion, vg.Points(1), vg.Points(6)
 	p.Add(bars)
-	p.marks(fmt.Sprintf("asked: %.0f, %s MiB (%s)", at.X, decimal(at.Y), between(at.Low, at.High)), plotter.XYs{{X: at.X, Y: at.Y}},
-		draw.GlyphStyle{Color: figure.Vermilion, Radius: vg.Points(4.5), Shape: draw.RingGlyph{}})
 }
 
 func points(list []predict.XY) (out plotter.XYs) {

@@ -70,19 +70,9 @@ func (p *picture) intervals(at plotter.XYs, widths plotter.YErrors, c color.NRGB
 	for _, w := range widths {
 		known = known || w.Low < 0 || w.High > 0
 	}
-	if !known {
-		return
+	if known {
+		p.errorBars(at, widths, c)
 	}
-	bars, err := plotter.NewYErrorBars(struct {
-		plotter.XYs
-		plotter.YErrors
-	}{at, widths})
-	if err != nil {
-		p.failed(err)
-		return
-	}
-	bars.Color, bars.Width, bars.CapWidth = c, vg.Points(1), vg.Points(6)
-	p.Add(bars)
 }
 
 // scaleAxes makes axes logarithmic where the runs span a power of ten.
