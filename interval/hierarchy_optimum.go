@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"ckpt/internal/descent"
 )
 
 // LevelOptimum are the best patterns of a hierarchy.
@@ -211,21 +213,7 @@ func (s *shape) bestInterval() float64 {
 	}
 	lo, hi := max(around-7, least), max(around+3, least+3)
 	f := func(x float64) float64 { return s.slowness(math.Exp(x)) }
-	const golden = 0.6180339887498949
-	a, b := hi-golden*(hi-lo), lo+golden*(hi-lo)
-	fa, fb := f(a), f(b)
-	for hi-lo > 1e-9 {
-		if fa <= fb { // also where both are infinite
-			hi, b, fb = b, a, fa
-			a = hi - golden*(hi-lo)
-			fa = f(a)
-		} else {
-			lo, a, fa = a, b, fb
-			b = lo + golden*(hi-lo)
-			fb = f(b)
-		}
-	}
-	if x := (lo + hi) / 2; f(x) <= f(least) || math.IsInf(least, -1) {
+	if x := descent.Golden(lo, hi, 1e-9, f); f(x) <= f(least) || math.IsInf(least, -1) {
 		return math.Exp(x)
 	}
 	return math.Exp(least)

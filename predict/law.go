@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"ckpt/internal/descent"
 )
 
 // A Law gives the data zone of a process as a function of the number of processes p.
@@ -250,7 +252,6 @@ func fitPower(l Law, points []point) (*lawFit, error) {
 }
 
 func fitPowerWithin(l Law, points []point, low, high, tolerance float64) (*lawFit, error) {
-	const golden = 0.6180339887498949
 	rows, values := make([][]float64, len(points)), make([]float64, len(points))
 	for i, pt := range points {
 		rows[i], values[i] = l.basis(pt.P, 1), pt.MiB
@@ -269,20 +270,7 @@ func fitPowerWithin(l Law, points []point, low, high, tolerance float64) (*lawFi
 		}
 		return f.RSS
 	}
-	a, b := high-golden*(high-low), low+golden*(high-low)
-	fa, fb := rss(a), rss(b)
-	for high-low > tolerance {
-		if fa < fb {
-			high, b, fb = b, a, fa
-			a = high - golden*(high-low)
-			fa = rss(a)
-		} else {
-			low, a, fa = a, b, fb
-			b = low + golden*(high-low)
-			fb = rss(b)
-		}
-	}
-	f, err := fitBasis(l, (low+high)/2, points)
+	f, err := fitBasis(l, descent.Golden(low, high, tolerance, rss), points)
 	if err != nil {
 		return nil, err
 	}
