@@ -1,0 +1,153 @@
+package image
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"ckpt/internal/durable"
+)
+
+// Checkpoints lists the numbers of the committed checkpoints, ascending. A
+// checkpoint whose manifest is damaged is among them.
+func (j *Job) Checkpoints() ([]int, error) {
+	c, done, err := j.known()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return slices.Clone(c.numbers), nil
+}
+
+// Latest returns the number of the newest committed checkpoint; 0 if the job
+// has none.
+func (j *Job) Latest() (int, error) {
+	c, done, err := j.known()
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	for _, n := range slices.Backward(c.numbers) {
+		_, err := j.fs.Stat(j.manifestPath(n))
+		if err == nil {
+			return n, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return 0, durable.Op("list", j.numberDir(n), -1, err)
+		}
+	}
+	return 0, nil
+}
+
+// Stored returns the bytes of all container files of the job, also of those that
+// are kept for the sake of later checkpoints only.
+func (j *Job) Stored() (int64, error) {
+	c := j.readCatalog()
+	entries, err := j.fs.ReadDir(j.dir)
+	if err != nil {
+		return 0, durable.Op("list", j.dir, -1, err)
+	}
+	look, err := j.reconcile(c, entries)
+	if err != nil {
+		return 0, err
+	}
+	var stored int64
+	for n, r := range c.records {
+		if r.unread {
+			look = append(look, n)
+		}
+		stored += r.stored
+	}
+	for _, n := range look {
+		entries, err := j.fs.ReadDir(j.numberDir(n))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // swept this moment
+		}
+		if err != nil {
+			return 0, durable.Op("list", j.numberDir(n), -1, err)
+		}
+		for _, e := range entries {
+			if fi, err := e.Info(); err == nil && filepath.Ext(e.Name()) == ".img" {
+				stored += onDisk(fi)
+			}
+		}
+	}
+	return stored, nil
+}
+
+// distinct sorts a list and leaves out what is there twice.
+func distinct[T int | string](list []T) []T {
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// Summaries describes the committed checkpoints, or with last > 0 the newest so many,
+// ascending. It reads the manifests of those only whose line in the catalog is missing or
+// not of the manifest that is there. The error tells which manifests cannot be read; of
+// those that belong to another job it names one. The others are returned.
+func (j *Job) Summaries(last int) ([]Summary, error) {
+	c, err := j.scan()
+	if err != nil {
+		return nil, err
+	}
+	var list []Summary
+	var failed error
+	numbers := c.numbers
+	if last > 0 {
+		numbers = numbers[max(0, len(numbers)-last):]
+	}
+	for _, n := range numbers {
+		s, err := j.summary(c.records[n])
+		if errors.Is(err, ErrCheckpointNotFound) {
+			continue // pruned this moment
+		}
+		if errors.Is(err, durable.ErrOtherJob) && errors.Is(failed, durable.ErrOtherJob) {
+			continue // the directory is a copy: the others say the same
+		}
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		list = append(list, s)
+	}
+	return list, failed
+}
+
+func (j *Job) summary(r *record) (Summary, error) {
+	var s Summary
+	if !r.unread {
+		fi, err := j.fs.Stat(j.manifestPath(r.number))
+		if err == nil && fi.Size() == r.length && fi.ModTime().UnixNano() == r.modified &&
+			json.Unmarshal([]byte(r.summary), &s) == nil && s.Number == r.number && s.Job == j.name &&
+			(s.Memory != nil || s.Origin != "") { // else an older version wrote the line
+			return s, nil
+		}
+	}
+	m, err := j.Manifest(r.number)
+	if err != nil {
+		return Summary{}, err
+	}
+	return m.Summary(), nil
+}
+
+// Iterations returns the iteration of each committed checkpoint, as far as it can be
+// told.
+func (j *Job) Iterations() (map[int]int64, error) {
+	c, done, err := j.known()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	all := make(map[int]int64, len(c.numbers))
+	for _, n := range c.numbers {
+		r := c.records[n]
+		if !r.unread {
+			all[n] = r.iteration
+		} else if m, err := j.Manifest(n); err == nil {
+			all[n] = m.Iteration
+		}
+	}
+	return all, nil
+}
