@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -91,7 +92,59 @@ func TestImports(t *testing.T) {
 	}
 }
 
-func longestPrefix(rules map[string][]string, pkg string) (best string, ok bool) {
+// TestHouseTable holds the table of docs/ARCHITECTURE.md to the imports: each package has
+// a row or is below one that has, and imports no package of a row above its own.
+func TestHouseTable(t *testing.T) {
+	text, err := os.ReadFile("../../docs/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := make(map[string]int)
+	name := regexp.MustCompile("`([^`]+)`")
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "## ") {
+			break
+		}
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 || !strings.HasPrefix(strings.TrimSpace(cells[1]), "`") {
+			continue
+		}
+		n++
+		for _, m := range name.FindAllStringSubmatch(cells[1], -1) {
+			if fi, err := os.Stat("../../" + m[1]); err != nil || !fi.IsDir() {
+				t.Errorf("the table has package %s: %v", m[1], err)
+			}
+			rows[m[1]] = n
+		}
+	}
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "ckpt/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := func(pkg string) int {
+		rule, _ := longestPrefix(rows, pkg)
+		return rows[rule]
+	}
+	forTests := []string{"internal/race", "internal/mutations"}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		pkg := strings.TrimPrefix(fields[0], "ckpt/")
+		if slices.Contains(forTests, pkg) {
+			continue
+		}
+		if row(pkg) == 0 {
+			t.Errorf("package %s has no row", pkg)
+		}
+		for _, imp := range fields[1:] {
+			if imp, ours := strings.CutPrefix(imp, "ckpt/"); ours && !slices.Contains(forTests, imp) && row(imp) < row(pkg) {
+				t.Errorf("%s imports %s, whose row is above", pkg, imp)
+			}
+		}
+	}
+}
+
+func longestPrefix[V any](rules map[string]V, pkg string) (best string, ok bool) {
 	for rule := range rules {
 		if within(rule, pkg) && len(rule) >= len(best) {
 			best, ok = rule, true
