@@ -170,11 +170,7 @@ func leaveOutRow(rows []dataset.Measurement, i int, by func(string) *Coverage) e
 // leaveOutFiles predicts the files of each job of Tables 5.8, 5.9 and 5.11 from
 // the other jobs.
 func leaveOutFiles(by func(string) *Coverage) error {
-	files, err := dataset.ImageFiles()
-	if err != nil {
-		return err
-	}
-	predicted, err := filesWithout(files)
+	files, predicted, err := heldOutFiles()
 	if err != nil {
 		return err
 	}
@@ -182,6 +178,17 @@ func leaveOutFiles(by func(string) *Coverage) error {
 		by("image files with I/O, "+f.MPI).add(predicted[i], f.MiB)
 	}
 	return nil
+}
+
+// heldOutFiles has the files of the tables, each with its prediction from the jobs other
+// than its own.
+func heldOutFiles() ([]dataset.ImageFile, []estimated, error) {
+	files, err := dataset.ImageFiles()
+	if err != nil {
+		return nil, nil, err
+	}
+	predicted, err := filesWithout(files)
+	return files, predicted, err
 }
 
 // filesWithout predicts every file from the jobs other than its own.

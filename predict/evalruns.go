@@ -65,11 +65,7 @@ func (ev *evaluator) useCase() error {
 	if err != nil {
 		return err
 	}
-	files, err := dataset.ImageFiles()
-	if err != nil {
-		return err
-	}
-	predicted, err := filesWithout(files)
+	files, predicted, err := heldOutFiles()
 	if err != nil {
 		return err
 	}
@@ -117,11 +113,7 @@ func (m *Model) algorithm1(f dataset.ImageFile) (float64, error) {
 // imageFiles are the files of Tables 5.8, 5.9 and 5.11, each predicted from the
 // jobs other than its own.
 func (ev *evaluator) imageFiles() error {
-	files, err := dataset.ImageFiles()
-	if err != nil {
-		return err
-	}
-	predicted, err := filesWithout(files)
+	files, predicted, err := heldOutFiles()
 	if err != nil {
 		return err
 	}

@@ -140,7 +140,7 @@ func runPlan(ctx context.Context, g *ui.Globals, o *layoutOptions, app string) e
 	d.Zones = m.Zones
 	add, done := g.Progress("plan", fileBytes(p))
 	d.Summary = p.Summarize(add)
-	d.Settings = settingsJSON(&p.Settings)
+	d.Settings = settingsLine(p.Settings)
 	done()
 	d.Notes = o.idle(p.Settings)
 	c := tune.Case{Instance: inst, Mapping: d.Mapping, MPI: o.mpi, Settings: settings, Whole: true}

@@ -59,13 +59,13 @@ func tunedOf(c *tune.Case, choice *tune.Choice, sys *pfs.System) tunedResult {
 	for i := range choice.Ranking {
 		o := &choice.Ranking[i]
 		f := &o.Forecast
-		r.Ways = append(r.Ways, wayLine{settingsJSON(&f.Settings), o.Codec, o.Async, f.Pause.Value, f.Latency.Value, f.Bytes, f.Files, f.Buffers, f.Bottleneck, o.Why})
+		r.Ways = append(r.Ways, wayLine{settingsLine(f.Settings), o.Codec, o.Async, f.Pause.Value, f.Latency.Value, f.Bytes, f.Files, f.Buffers, f.Bottleneck, o.Why})
 	}
 	return r
 }
 
 func wayOf(sys *pfs.System, o *tune.Option) wayResult {
-	return wayResult{settingsJSON(&o.Forecast.Settings), o.Codec, o.Async, storage.Of(sys, &o.Forecast), o.Why}
+	return wayResult{settingsLine(o.Forecast.Settings), o.Codec, o.Async, storage.Of(sys, &o.Forecast), o.Why}
 }
 
 // launchFlagsOf are the flags that have ckpt launch write in this way. Those of its own
