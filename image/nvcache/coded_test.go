@@ -136,8 +136,9 @@ func TestRebuild(t *testing.T) {
 	}
 }
 
-// TestRebuildFromDamage loses a rank's file and has another member's damaged, or parity: a
-// code that is strong enough restores it, and none gives wrong bytes.
+// TestRebuildFromDamage loses the file of a rank, and damages that of a member that shares
+// rows with it, or parity: a code that is strong enough restores it, and none gives wrong
+// bytes.
 func TestRebuildFromDamage(t *testing.T) {
 	ctx := context.Background()
 	for protection, c := range map[string]struct {
@@ -149,14 +150,14 @@ func TestRebuildFromDamage(t *testing.T) {
 		sound := slices.Clone(w.disks)
 		wrong := 0 // restored after an attempt that gave wrong bytes, or not at all
 		for at := int64(8192); at < 4*protect.UnitBytes; at += protect.UnitBytes / 2 {
-			for _, name := range []string{w.file(2, 1, 2), w.setting.NodeDir(2) + "/jobs/" + testJob + "/" + ParityFile(1, 0, 2)} {
+			for _, name := range []string{w.file(1, 1, 1), w.setting.NodeDir(1) + "/jobs/" + testJob + "/" + ParityFile(1, 0, 1)} {
 				for node, disk := range sound {
 					w.disks[node] = disk.(*memfs.FS).CrashClone(memfs.Crash{Mode: memfs.Kept})
 				}
-				if fi, err := w.disks[2].Stat(name); err != nil || fi.Size() <= at {
+				if fi, err := w.disks[1].Stat(name); err != nil || fi.Size() <= at {
 					continue
 				}
-				spoil(t, w.disks[2], name, at)
+				spoil(t, w.disks[1], name, at)
 				w.disks[0] = memfs.New()
 				w.reopen(t)
 				_, err := w.tier.Recover(ctx, m, 0)
