@@ -67,7 +67,7 @@ func (t *tier) prepare(number int) {
 // begin gives the version that is to be written a slot, or has it wait.
 func (t *tier) begin() {
 	a := &t.attempt
-	if a.number == 0 || a.begun {
+	if a.number == 0 || a.begun || t.g.d.over() { // then no slot is worth trying again for
 		return
 	}
 	if a.begun = t.ledger.Begin(a.number, t.g.id); !a.begun {

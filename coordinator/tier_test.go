@@ -10,10 +10,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/protocol"
 	"ckpt/image"
 	"ckpt/image/codec"
 	"ckpt/image/nvcache"
@@ -401,4 +403,40 @@ func TestTierKilled(t *testing.T) {
 	if _, err := os.Stat(junk); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what no version needs is still there: %v", err)
 	}
+}
+
+// awayFS is the disk of a host that is off the network.
+type awayFS struct{ vfs.OS }
+
+func (awayFS) Open(name string) (vfs.File, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.EHOSTUNREACH}
+}
+
+func (awayFS) Stat(name string) (fs.FileInfo, error) {
+	return nil, &fs.PathError{Op: "stat", Path: name, Err: syscall.EHOSTUNREACH}
+}
+
+// TestTierEndsWithoutNode: a run whose outcome is known ends, although a checkpoint waits
+// for the slot of a version on a node that is off the network.
+func TestTierEndsWithoutNode(t *testing.T) {
+	s := tiered(t, "bt.S.4", 1, "none", "none").Tier
+	nodes, err := nvcache.Open("job", nil, *s, []int{0}, []nvcache.Node{{FS: awayFS{}, Dir: t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &driver{setting: &setting{}, loop: loop{done: make(chan struct{}), mailbox: newMailbox()}, reporter: reporter{out: &recorder{t: t}}}
+	g := &group{setting: d.setting, d: d, life: life{started: true}}
+	d.groups, d.tier = []*group{g}, newTier(g, nodes)
+	for number := range nvcache.Slots {
+		d.tier.ledger.Begin(number+1, 0)
+		d.tier.ledger.Commit(number + 1)
+	}
+	d.tier.attempt.number = nvcache.Slots + 1
+	d.tier.begin()
+	if len(d.tier.reclaiming) != 1 {
+		t.Fatalf("%d versions are being removed, want one", len(d.tier.reclaiming))
+	}
+	d.outcome = &protocol.Outcome{Result: protocol.Failed}
+	d.storeLast()
+	d.helpers.Wait()
 }
