@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -262,12 +263,13 @@ func TestKilled(t *testing.T) {
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("/bin/sh", "-c", "echo x > "+dir+"/before; exec 3<>"+fifo+"; read y <&3")
+	cmd := exec.Command("/bin/sh", "-c", "echo x > "+dir+"/before; echo $$ > "+dir+"/pid; exec 3<>"+fifo+"; read y <&3")
 	go func() {
 		for {
-			if _, err := os.Stat(filepath.Join(dir, "before")); err == nil {
-				time.Sleep(50 * time.Millisecond)
-				cmd.Process.Kill()
+			b, _ := os.ReadFile(filepath.Join(dir, "pid"))
+			pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+			if err == nil && inCall(pid, unix.SYS_READ) {
+				unix.Kill(pid, unix.SIGKILL)
 				return
 			}
 			time.Sleep(time.Millisecond)
@@ -280,6 +282,12 @@ func TestKilled(t *testing.T) {
 	if rep.Failed == 0 {
 		t.Error("the read that was interrupted is not counted")
 	}
+}
+
+// inCall says whether a process is in a system call.
+func inCall(pid, number int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
+	return err == nil && strings.HasPrefix(string(b), fmt.Sprintf("%d ", number))
 }
 
 // TestOthers records nobody else.
