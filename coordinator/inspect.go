@@ -38,18 +38,17 @@ func Inspect(ctx context.Context, store *image.Store, name string) (*job.Status,
 	if err != nil {
 		return nil, err
 	}
-	defer client.Close()
-	if live, err := client.Status(); err == nil {
-		s.State, s.Phase, s.Iteration, s.Mapping, s.PIDs = job.StateRunning, live.Phase, live.Iteration, live.Mapping, live.PIDs
-		s.NP, s.Digest, s.Failure = len(live.Mapping.Nodes()), "", ""
-		s.Started, s.Updated = live.Since.UTC().Truncate(time.Millisecond), time.Now().UTC().Truncate(time.Millisecond)
-		s.Elapsed, s.Rate = time.Since(live.Since).Seconds(), live.Rate
-		if s.Rate > 0 && s.Iterations > 0 {
-			left := float64(max(0, s.Iterations-s.Iteration)) / s.Rate
-			s.Left = &left
-		}
-		s.NextIteration, s.NextSeconds = live.NextIteration, live.NextSeconds
+	client.Close()
+	live, now := client.First, time.Now()
+	s.State, s.Phase, s.Iteration, s.Mapping, s.PIDs = job.StateRunning, live.Phase, live.Iteration, live.Mapping, live.PIDs
+	s.NP, s.Digest, s.Failure = len(live.Mapping.Nodes()), "", ""
+	s.Started, s.Updated = live.Since.UTC().Truncate(time.Millisecond), now.UTC().Truncate(time.Millisecond)
+	s.Elapsed, s.Rate = now.Sub(live.Since).Seconds(), live.Rate
+	if s.Rate > 0 && s.Iterations > 0 {
+		left := float64(max(0, s.Iterations-s.Iteration)) / s.Rate
+		s.Left = &left
 	}
+	s.NextIteration, s.NextSeconds = live.NextIteration, live.NextSeconds
 	return s, nil
 }
 

@@ -2,8 +2,10 @@ package coordinator
 
 import (
 	"testing"
+	"time"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/internal/vfs"
 )
@@ -49,5 +51,50 @@ func TestStatusOfRestart(t *testing.T) {
 				t.Errorf("completed again: %+v", st)
 			}
 		})
+	}
+}
+
+// TestStatusWhileItEnds asks a job whose coordinator ends without answering, or answers
+// once and ends. The job ran, or has completed; it was never interrupted.
+func TestStatusWhileItEnds(t *testing.T) {
+	_, _, opt := mustLaunch(t, short(t, "ring.S.4", job.Coordinated, ""), Options{})
+	store, err := image.OpenStore(vfs.OS{}, opt.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := store.Job(opt.Job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for answers, want := range []string{job.StateCompleted, job.StateRunning} {
+		job.ForgetEnding(j)
+		var server *CommandServer
+		served, closed := make(chan bool), make(chan bool)
+		asked := 0
+		server, err := ServeCommands(j, func(c wire.Command, replies chan<- wire.Reply) {
+			if asked++; asked <= answers {
+				replies <- wire.Reply{Status: &wire.Status{Job: opt.Job, Since: time.Now()}}
+				return
+			}
+			job.RecordEnding(j, job.StateCompleted, "", nil, job.NewBeginning())
+			go func() {
+				defer close(closed)
+				<-served
+				server.Close()
+			}()
+		}, func(err error) { t.Error(err) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		close(served)
+		s, err := Inspect(t.Context(), store, opt.Job)
+		if err != nil || s.State != want {
+			t.Errorf("%d answers: %+v, %v, want it %s", answers, s, err, want)
+		}
+		if asked > answers {
+			<-closed
+		} else {
+			server.Close()
+		}
 	}
 }

@@ -106,9 +106,10 @@ type Status struct {
 
 // A Client speaks to the coordinator of a running job.
 type Client struct {
-	conn net.Conn
-	out  *json.Encoder
-	in   *json.Decoder
+	First *Status // as the job was when the client came
+	conn  net.Conn
+	out   *json.Encoder
+	in    *json.Decoder
 }
 
 // Contact connects to the coordinator of a job. It fails with ErrNotRunning if
@@ -136,11 +137,11 @@ func Contact(ctx context.Context, j *image.Job) (*Client, error) {
 		conn.Close()
 		return nil, ErrNotRunning
 	}
-	c := &Client{conn, json.NewEncoder(conn), json.NewDecoder(conn)}
+	c := &Client{conn: conn, out: json.NewEncoder(conn), in: json.NewDecoder(conn)}
 	// Later requests may take long, but not this one.
 	_ = conn.SetDeadline(time.Now().Add(answerTime))
-	s, err := c.Status()
-	if err == nil && s != nil && s.Job != "" && s.Job != j.Name() {
+	c.First, err = c.Status()
+	if s := c.First; err == nil && s.Job != "" && s.Job != j.Name() {
 		err = fmt.Errorf("%w: its directory is a copy of that of job %s, which runs", ErrNotRunning, s.Job)
 	}
 	if err != nil {
@@ -159,6 +160,9 @@ func (c *Client) Close() error { return c.conn.Close() }
 // Status asks what the job is doing.
 func (c *Client) Status() (*Status, error) {
 	r, err := c.call(Command{Op: OpStatus})
+	if err == nil && r.Status == nil {
+		err = errors.New("the coordinator of the job answers without saying how it is")
+	}
 	return r.Status, err
 }
 
