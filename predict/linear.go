@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -259,7 +260,7 @@ func student(dof float64) float64 {
 	if dof < 1 {
 		dof = 1
 	}
-	if v, ok := studentTable[dof]; ok {
+	if v, ok := studentTable()[dof]; ok {
 		return v
 	}
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: dof}.Quantile(0.975)
@@ -267,10 +268,10 @@ func student(dof float64) float64 {
 
 // studentTable caches quantiles, so that plans of thousands of configurations need not
 // invert an incomplete beta function for every zone.
-var studentTable = func() map[float64]float64 {
+var studentTable = sync.OnceValue(func() map[float64]float64 {
 	t := map[float64]float64{}
 	for dof := 1.; dof <= 250; dof++ {
 		t[dof] = distuv.StudentsT{Mu: 0, Sigma: 1, Nu: dof}.Quantile(0.975)
 	}
 	return t
-}()
+})
