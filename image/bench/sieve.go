@@ -149,8 +149,8 @@ func (s *sieveBench) pass(data, hole int64, rule fileview.Rule, storage image.St
 }
 
 // storage measures what a call and a byte cost, with calls of the smallest and the
-// largest size that leave the same holes. What delays a pass is not the storage, so that the
-// fastest counts; while these contradict each other, there are more passes.
+// largest size that leave the same holes. The fastest pass counts, for other programs delay
+// some; while the fastest two contradict each other, there are more passes.
 func (s *sieveBench) storage(rounds int) (image.Storage, error) {
 	small, large := sieveSizes[0], sieveSizes[len(sieveSizes)-1]
 	a, b := math.Inf(1), math.Inf(1)
