@@ -20,7 +20,7 @@ test: ## run the tests that every developer waits for
 race: ## run the packages with goroutines under the race detector
 	go test -race -timeout 20m ./coordinator/... ./image/... ./iotrace ./iotrace/replay
 
-lint: ## gofmt, go vet and the linters of .golangci.yml
+lint: ## gofmt, tests of imports and prose, the linters of .golangci.yml
 	.ci/lint
 
 fuzz: ## run every fuzz target for FUZZTIME
