@@ -271,7 +271,7 @@ func (r *fakeRank) compute(status chan<- int) error {
 			r.add(step)
 			if r.rank == r.ranks-1 && step == r.program.Dies && r.incarnation <= r.program.Deaths {
 				r.link.Close()
-				time.Sleep(20 * time.Millisecond)
+				time.Sleep(300 * time.Millisecond) // so that its link is the first that ends; less than settleTime
 				status <- 9
 				return nil
 			}

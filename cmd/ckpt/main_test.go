@@ -289,14 +289,14 @@ func status(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// otherBuild makes a build of ckpt that works alike and has other bytes.
+// otherBuild makes a build of ckpt that works alike and has other bytes. Another process
+// writes it: what this one has open for writing, processes that other scripts start at that
+// moment have as well until they execute, and the kernel runs no file that is being written.
 func otherBuild(ts *testscript.TestScript, _ bool, args []string) {
 	path, err := exec.LookPath("ckpt")
 	ts.Check(err)
-	b, err := os.ReadFile(path)
-	ts.Check(err)
 	ts.Check(os.MkdirAll(ts.MkAbs(args[0]), 0o700))
-	ts.Check(os.WriteFile(filepath.Join(ts.MkAbs(args[0]), "ckpt"), append(b, 0), 0o700))
+	ts.Check(ts.Exec("sh", "-c", `cp "$0" "$1" && printf '\0' >> "$1"`, path, filepath.Join(ts.MkAbs(args[0]), "ckpt")))
 }
 
 func readOnly(ts *testscript.TestScript, _ bool, args []string) {
