@@ -72,19 +72,24 @@ func waiting(s *search) *Finding {
 	if s.Ours {
 		limit = s.t.BusyShare
 	}
-	part := min(1, ratio(s.Busy, s.Wall))
+	io := min(s.Busy+s.Syncs.Wall, s.Balance.Active)
+	part := min(1, ratio(io, s.Wall))
 	// The trace of one checkpoint does not show the rest of the job.
 	if s.OneCheckpoint || s.Bursts < 2 || part < limit || s.Data[0].Count == 0 {
 		return nil
 	}
 	// Faster I/O comes first; the rest can hide behind computation, if there is any.
-	left := s.Busy
+	left := io
 	for i := range s.out {
-		left = min(left, s.Busy-gain(&s.out[i]))
+		left = min(left, io-gain(&s.out[i]))
 	}
-	gain := max(0, min(left, s.Wall-s.Busy))
+	idle := s.Wall - s.Balance.Active // opening a file, or waiting for a lock, is no computation
+	if s.Counted {
+		idle -= s.Metadata
+	}
+	gain := max(0, min(left, idle))
 	f := &Finding{Code: "CK09", Severity: Info, Title: "the job waits for its I/O", Gain: &gain,
-		Model:    "The time of reading and writing that is left after the largest other gain, as far as there is as much time without I/O to hide it in.",
+		Model:    "The time of reads, writes and syncs that is left after the largest other gain. It is at most the time without any operation, in which the job can compute.",
 		Evidence: []Number{{"busy_share", part, limit}, {"bursts", float64(s.Bursts), 0}},
 		Remedies: []Remedy{Async, Interval},
 		Advice:   "Write while the job computes.",

@@ -103,7 +103,7 @@ const (
 type Balance struct {
 	Imbalance    float64 // (max - mean) / max of the bytes of a rank
 	Mean         float64 // time of a rank
-	Active       float64 // wall time in which anything is done
+	Active       float64 // wall time in which anything is done; with counters, any request
 	LargestShare float64 // of the bytes, that one rank moves
 	LargestRank  int
 	LargestTime  float64 // of that rank

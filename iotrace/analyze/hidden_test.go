@@ -1,0 +1,40 @@
+package analyze
+
+import (
+	"math"
+	"testing"
+
+	"ckpt/iotrace"
+)
+
+// step returns a write of 64 MiB that takes 50 ms, and the sync behind it.
+func step(k, at int64) []iotrace.Event {
+	return []iotrace.Event{
+		{Op: iotrace.Write, Offset: k * 64 << 20, Bytes: 64 << 20, Start: at * ms, End: (at + 50) * ms},
+		{Op: iotrace.Sync, Offset: iotrace.None, Start: (at + 50) * ms, End: (at + 200) * ms}}
+}
+
+// TestSyncsAreNoComputation: time of syncs, openings and locks is none to hide I/O in.
+func TestSyncsAreNoComputation(t *testing.T) {
+	var busy, idle []iotrace.Event
+	for k := range int64(6) {
+		busy = append(busy, step(k, 200*k)...)
+		idle = append(idle, step(k, 300*k)...)
+	}
+	if i := found(Analyze(script(1, busy...), Options{}), "CK09"); i != nil {
+		t.Errorf("writes and syncs only: %+v", i)
+	}
+	i := found(Analyze(script(1, idle...), Options{}), "CK09")
+	if i == nil || math.Abs(*i.Gain-0.5) > 1e-9 || math.Abs(evidence(i, "busy_share")-1.2/1.7) > 1e-9 {
+		t.Errorf("500 ms of computation: %+v", i)
+	}
+	for _, op := range []iotrace.Op{iotrace.Open, iotrace.LockWait} {
+		var events []iotrace.Event
+		for k := range int64(6) {
+			events = append(append(events, step(k, 300*k)...), iotrace.Event{Op: op, Offset: iotrace.None, Start: (200 + 300*k) * ms, End: (300 + 300*k) * ms})
+		}
+		if i := found(Analyze(script(1, events...), Options{}), "CK09"); i != nil {
+			t.Errorf("%v in place of computation: %+v", op, i)
+		}
+	}
+}
