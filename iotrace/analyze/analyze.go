@@ -59,7 +59,7 @@ type analysis struct {
 	operations []Operation // by iotrace.Op
 	work       []rankWork
 	slow       []slowRank
-	phases     int // of counters
+	phases     int // bursts of the job that move more than next to nothing
 	begins     begins
 	files      []fileWork
 	job        bursts
@@ -99,9 +99,12 @@ func Analyze(tr *iotrace.Trace, options Options) *Report {
 	r.Runtime = tr.Runtime.Seconds()
 	r.ActiveRanks = r.Ranks
 	r.Ranks, r.Nodes = members(tr)
+	var moved []int64
 	for i := range a.job.list {
-		r.Bursts = append(r.Bursts, a.job.list[i].report())
+		b := a.job.list[i].report()
+		r.Bursts, moved = append(r.Bursts, b), append(moved, b.Bytes)
 	}
+	a.phases = a.job.total - len(moved) + phasesAmong(moved)
 	r.BurstsTotal = a.job.total
 	r.Repetition = repetition(r.Bursts)
 	r.Access = jobAccess(r)

@@ -2,6 +2,7 @@ package analyze
 
 import (
 	"math"
+	"slices"
 
 	"ckpt/iotrace"
 )
@@ -226,6 +227,17 @@ func (b *rawBurst) report() Burst {
 		out.Kind = "metadata"
 	}
 	return out
+}
+
+// phasesAmong counts those of some bursts that move a thousandth of the largest one or
+// more: a few bytes of settings or of a log are no phase.
+func phasesAmong(bytes []int64) (n int) {
+	for _, b := range bytes {
+		if b >= slices.Max(bytes)/1000 {
+			n++
+		}
+	}
+	return n
 }
 
 // repetition finds the shortest unit that occurs at least twice and covers nine of ten

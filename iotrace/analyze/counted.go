@@ -412,6 +412,7 @@ func (a *analysis) busyEstimate() (busy float64, phases int) {
 		from, to int64
 		rank     int32
 		took     float64
+		bytes    int64
 	}
 	var windows []window
 	for _, c := range a.records.list {
@@ -425,7 +426,7 @@ func (a *analysis) busyEstimate() (busy float64, phases int) {
 			if h.requests == 0 || h.from < 0 || h.to <= h.from {
 				continue
 			}
-			w := window{h.from, h.to, c.Rank, h.time}
+			w := window{h.from, h.to, c.Rank, h.time, h.bytes}
 			switch {
 			case c.Rank >= 0:
 			case c.Slowest.Time > 0:
@@ -440,6 +441,7 @@ func (a *analysis) busyEstimate() (busy float64, phases int) {
 	own := map[int32]float64{}
 	var slowest, alone float64
 	var u union
+	var moved []int64 // by phase
 	end := func() {
 		busy += min(u.time, slowest+alone)
 		clear(own)
@@ -448,8 +450,10 @@ func (a *analysis) busyEstimate() (busy float64, phases int) {
 	for _, w := range windows {
 		if !u.begun || after(u.until, w.from, int64(a.options.BurstGap)) {
 			end()
-			phases++
+			moved = append(moved, 0)
 		}
+		last := &moved[len(moved)-1]
+		*last = iotrace.Sum(*last, w.bytes)
 		u.add(w.from, w.to)
 		if w.rank >= 0 {
 			own[w.rank] += w.took
@@ -459,7 +463,7 @@ func (a *analysis) busyEstimate() (busy float64, phases int) {
 		}
 	}
 	end()
-	return busy, phases
+	return busy, phasesAmong(moved)
 }
 
 // stripings returns the striping of the files, that of the widest part.

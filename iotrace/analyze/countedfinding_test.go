@@ -41,6 +41,12 @@ func TestFindingsOfCounters(t *testing.T) {
 		once[k].FirstWrite, once[k].LastWriteEnd = 1000*ms, 2000*ms
 	}
 
+	// One phase, and hints that are read two seconds before.
+	slight := slices.Clone(once)
+	hints := writes(iotrace.POSIX, 1, 0, 10, 8)
+	hints.FirstWrite, hints.LastWriteEnd = 0, 10*ms
+	slight = append(slight, hints)
+
 	// The library reads before each write, and writes four times the bytes.
 	calls := writes(iotrace.MPIIO, 0, iotrace.None, 1000, 256<<10)
 	calls.CollectiveWrites = 1000
@@ -63,6 +69,7 @@ func TestFindingsOfCounters(t *testing.T) {
 		{"status requests", []iotrace.Counters{asked}, "CK22", "stats_again", 4999, 2},
 		{"phases", steps, "CK09", "bursts", 4, 4},
 		{"one phase", once, "", "", 0, 0},
+		{"one phase, and 80 bytes", slight, "", "", 0, 0},
 		{"data sieving", []iotrace.Counters{calls, sieved}, "CK15", "unasked_reads", 1000, 1.5},
 		{"no data sieving", []iotrace.Counters{calls, plain}, "", "", 0, 0},
 	} {

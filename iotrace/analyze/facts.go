@@ -17,7 +17,7 @@ import (
 func (a *analysis) facts(r *Report) *finding.Run {
 	f := &finding.Run{Wall: r.Wall, Time: r.Wall, Ours: ours(r), Layout: layoutOf(r), Codec: a.options.Codec,
 		Gathers: r.operation(iotrace.Gather).Count > 0, OneCheckpoint: a.load.checkpoint != 0,
-		Ranks: r.Ranks, ActiveRanks: r.ActiveRanks, Nodes: r.Nodes, Busy: r.Busy, Bursts: r.BurstsTotal,
+		Ranks: r.Ranks, ActiveRanks: r.ActiveRanks, Nodes: r.Nodes, Busy: r.Busy, Bursts: a.phases,
 		Concurrency: r.Concurrency.Mean}
 	if t := a.trace.Runtime.Seconds(); t > 0 {
 		f.Time = max(f.Time, t)
@@ -61,7 +61,7 @@ func (a *analysis) facts(r *Report) *finding.Run {
 		ranks := float64(r.Ranks)
 		f.OpenClose.Wall, f.Stats.Wall, f.Others.Wall = f.OpenClose.Time/ranks, f.Stats.Time/ranks, f.Others.Time/ranks
 		f.Metadata = f.OpenClose.Wall + f.Stats.Wall + f.Others.Wall
-		f.Bursts, f.Counted = a.phases, true
+		f.Counted = true
 		// One file after the other, but no longer than anything is read or written.
 		for i := range f.Files {
 			for d := range 2 {

@@ -2,6 +2,7 @@ package analyze
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"ckpt/iotrace"
@@ -36,5 +37,25 @@ func TestSyncsAreNoComputation(t *testing.T) {
 		if i := found(Analyze(script(1, events...), Options{}), "CK09"); i != nil {
 			t.Errorf("%v in place of computation: %+v", op, i)
 		}
+	}
+}
+
+// TestPhases: a burst of a few bytes is no second phase, and advice is about the
+// direction that takes the time.
+func TestPhases(t *testing.T) {
+	at := func(op iotrace.Op, bytes, start, end int64) iotrace.Event {
+		return iotrace.Event{Op: op, Offset: bytes + start, Bytes: bytes, Start: start * ms, End: end * ms}
+	}
+	write := at(iotrace.Write, 256<<20, 1000, 2000)
+	if i := found(Analyze(script(1, at(iotrace.Read, 80, 0, 1), write), Options{}), "CK09"); i != nil {
+		t.Errorf("80 bytes: %+v", i)
+	}
+	i := found(Analyze(script(1, at(iotrace.Read, 256<<20, 0, 100), write, at(iotrace.Read, 80, 3000, 3001)), Options{}), "CK09")
+	if i == nil || evidence(i, "bursts") != 2 || !strings.HasPrefix(i.Advice, "Write ") {
+		t.Errorf("two phases, and 80 bytes: %+v", i)
+	}
+	i = found(Analyze(script(1, at(iotrace.Read, 256<<20, 0, 1000), at(iotrace.Write, 64<<20, 2000, 2500)), Options{}), "CK09")
+	if i == nil || !strings.HasPrefix(i.Advice, "Read ahead") {
+		t.Errorf("most time is that of reads: %+v", i)
 	}
 }

@@ -1,6 +1,9 @@
 package finding
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Rules about ranks side by side, and about time that could be hidden.
 
@@ -94,8 +97,12 @@ func waiting(s *search) *Finding {
 		Remedies: []Remedy{Async, Interval},
 		Advice:   "Write while the job computes.",
 		Hints:    append(s.ifMPI(nonblocking), queue)}
-	if s.Ours {
+	switch {
+	case s.Ours:
 		f.Advice = "Write while the job computes, or checkpoint less often."
+	case s.Data[1].Time > s.Data[0].Time+s.Syncs.Time:
+		f.Advice = "Read ahead: fetch what comes next while the job computes."
+		f.Hints = slices.Insert(f.Hints, len(f.Hints)-1, ahead)
 	}
 	for i := range s.Files {
 		if isHDF5(s.Files[i].Name) {

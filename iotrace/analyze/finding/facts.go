@@ -33,7 +33,7 @@ type Run struct {
 	LockOnly                 float64 // wall time in which a rank waits for a lock and none reads or writes
 	Encode                   Work
 	EncodeOnly               float64 // wall time in which a rank encodes and none writes
-	Bursts                   int
+	Bursts                   int     // that move a thousandth of the largest one or more
 	Period                   float64 // 0 if there is none
 	Concurrency              float64 // mean number of ranks at work while any is
 	Balance                  Balance
