@@ -6,6 +6,8 @@ import (
 	"maps"
 	"path"
 	"slices"
+
+	"ckpt/iotrace"
 )
 
 // Comparison has the differences between two traces.
@@ -55,6 +57,7 @@ func Compare(a, b *Report) *Comparison {
 	c.Job = append(c.Job,
 		number("files", float64(len(a.Files)), float64(len(b.Files))),
 		number("wall_s", a.Wall, b.Wall),
+		number("lock_wait_s", a.operation(iotrace.LockWait).Time, b.operation(iotrace.LockWait).Time),
 		number("concurrency_mean", a.Concurrency.Mean, b.Concurrency.Mean),
 		number("insights", float64(len(a.Insights)), float64(len(b.Insights))))
 	if a.Period.Periodic || b.Period.Periodic {
@@ -185,6 +188,7 @@ func activityDifferences(a, b *Activity) []Difference {
 		number("write_s", a.WriteTime, b.WriteTime),
 		number("read_s", a.ReadTime, b.ReadTime),
 		number("metadata_s", a.MetadataTime, b.MetadataTime),
+		number("sync_s", a.SyncTime, b.SyncTime),
 		number("mean_size", a.Sizes.Mean, b.Sizes.Mean),
 		word("access", string(a.Access), string(b.Access)),
 		word("spatial", string(a.Spatial), string(b.Spatial)),

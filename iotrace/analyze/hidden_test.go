@@ -2,6 +2,7 @@ package analyze
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,5 +58,20 @@ func TestPhases(t *testing.T) {
 	i = found(Analyze(script(1, at(iotrace.Read, 256<<20, 0, 1000), at(iotrace.Write, 64<<20, 2000, 2500)), Options{}), "CK09")
 	if i == nil || !strings.HasPrefix(i.Advice, "Read ahead") {
 		t.Errorf("most time is that of reads: %+v", i)
+	}
+}
+
+// TestCompareTimes: a difference of wall time that syncs and locks make has rows.
+func TestCompareTimes(t *testing.T) {
+	of := func(took int64) *Report {
+		return Analyze(script(1, iotrace.Event{Op: iotrace.LockWait, Offset: iotrace.None, End: took * ms},
+			iotrace.Event{Op: iotrace.Sync, Offset: iotrace.None, Start: took * ms, End: 4 * took * ms}), Options{})
+	}
+	c := Compare(of(100), of(50))
+	for quantity, want := range map[string]float64{"sync_s": 0.3, "lock_wait_s": 0.1} {
+		i := slices.IndexFunc(c.Job, func(d Difference) bool { return d.Quantity == quantity })
+		if i < 0 || math.Abs(c.Job[i].A-want) > 1e-9 || *c.Job[i].Relative != 1 {
+			t.Errorf("%s: %+v", quantity, c.Job)
+		}
 	}
 }

@@ -20,8 +20,9 @@ func newDiffCommand(g *ui.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Compare two traces",
-		Long: `Compare operation counts, bytes, bursts and patterns of two traces. Percentages
-are of the second one, as León compares tools (Tables 2.5 and 2.6).
+		Long: `Compare operation counts, bytes, times, bursts and patterns of two traces.
+Percentages are of the second one, as León compares tools (Tables 2.5 and 2.6):
+at +100 %, the first has twice as much.
 
 ` + scopeHelp + `
 
@@ -100,6 +101,7 @@ func showComparison(g *ui.Globals, c *analyze.Comparison, most int, patterns boo
 	}
 	header := []string{"quantity", "|A", "|B", "|A against B"}
 	g.Table(header, rowsOf(c.Job))
+	g.Printf("percentages are of B: at +100 %%, A is twice as much\n")
 	shown, more := 0, 0
 	for _, f := range c.Files {
 		var differ []analyze.Difference

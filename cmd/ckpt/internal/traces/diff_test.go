@@ -24,7 +24,7 @@ func TestShowComparison(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := out.String()
-	for _, want := range []string{"  266129022976  52939622000 ", "\nfile1\n", "\nand 2 files more that differ; --files all shows them\n",
+	for _, want := range []string{"  266129022976  52939622000 ", "\npercentages are of B: at +100 %, A is twice as much\n", "\nfile1\n", "\nand 2 files more that differ; --files all shows them\n",
 		"\nonly in A: a1\nonly in A: 2 files more\nonly in B: b1\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
