@@ -137,9 +137,8 @@ func metadata(s *search) *Finding {
 		Model: "All time of operations that move no bytes, less the gains of CK21, CK22 and CK23: an upper bound.",
 		Evidence: []Number{{"metadata_time_share", timeShare, s.t.MetadataTimeShare}, {"metadata_ops", float64(ops), float64(limit)},
 			{"metadata_per_request", per, s.t.MetadataPerRequest}, {"files", float64(len(s.Files)), 0}},
-		Remedies: []Remedy{LayoutAggregated, LayoutShared, Interval},
-		Advice:   "Fewer, larger files; open each once, and ask once what it is like.",
-		Hints:    []Hint{keepOpen, statOnce, pack}}
+		Remedies: []Remedy{LayoutAggregated, LayoutShared, Interval}}
+	f.Advice, f.Hints = s.fewerOperations()
 	switch {
 	case !s.Ours:
 	case s.Layout == LayoutShared || s.sharesFiles():
@@ -154,6 +153,28 @@ func metadata(s *search) *Finding {
 		}
 	}
 	return f
+}
+
+// fewerOperations returns what helps against the operations that there are.
+func (s *search) fewerOperations() (advice string, h []Hint) {
+	advice = "Open each file once"
+	if len(s.Files) > 1 {
+		advice = "Fewer, larger files; open each once"
+	}
+	if s.OpenClose.Count > 0 {
+		h = append(h, keepOpen)
+	}
+	if s.Stats.Count > 0 {
+		advice += ", and ask once what it is like"
+		h = append(h, statOnce)
+	}
+	if len(s.Files) > 1 {
+		h = append(h, pack)
+	}
+	if s.OpenClose.Count == 0 && s.Stats.Count == 0 {
+		return "Move, cut and remove files less often.", h
+	}
+	return advice + ".", h
 }
 
 func (s *search) sharesFiles() bool {

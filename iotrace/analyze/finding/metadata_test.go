@@ -32,3 +32,25 @@ func TestStatusOfSmallFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestMetadataRemedies: no remedy is about operations, or files, that there are not.
+func TestMetadataRemedies(t *testing.T) {
+	for _, c := range []struct {
+		files, stats int
+		advice       string
+		hints        []Hint
+	}{
+		{1, 0, "Open each file once.", []Hint{keepOpen}},
+		{1, 400, "Open each file once, and ask once what it is like.", []Hint{keepOpen, statOnce}},
+		{2, 0, "Fewer, larger files; open each once.", []Hint{keepOpen, pack}},
+	} {
+		r := &Run{Wall: 10, Time: 10, Timed: true, Metadata: 2, Files: make([]File, c.files)}
+		r.OpenClose = Work{Count: 800, Time: 1, Wall: 1}
+		r.Stats.Count = int64(c.stats)
+		r.Others = Work{Count: 400, Time: 1, Wall: 1}
+		found := Find(r, Default())
+		if len(found) != 1 || found[0].Code != "CK04" || found[0].Advice != c.advice || !slices.Equal(found[0].Hints, c.hints) {
+			t.Errorf("%+v: %+v", c, found)
+		}
+	}
+}
