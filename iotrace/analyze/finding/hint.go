@@ -43,6 +43,8 @@ var (
 		"HDF5 Reference Manual, H5Pset_alignment"}
 	hdf5Chunks = Hint{"HDF5: a chunk cache that holds all chunks in use (H5Pset_chunk_cache), and chunks shaped like what is read.",
 		"HDF5 Reference Manual, H5Pset_chunk_cache and H5Pset_chunk"}
+	hdf5Blocks = Hint{"HDF5: larger hyperslabs per H5Dwrite and H5Dread; for contiguous datasets a larger sieve buffer than 64 KiB (H5Pset_sieve_buf_size), and metadata together in larger blocks than 2 KiB (H5Pset_meta_block_size).",
+		"HDF5 Reference Manual, H5Sselect_hyperslab, H5Pset_sieve_buf_size and H5Pset_meta_block_size"}
 	hdf5Fill = Hint{"HDF5: H5Pset_fill_time(…, H5D_FILL_TIME_NEVER), if the program writes all of a dataset: parallel HDF5 fills new datasets first.",
 		"HDF5 Reference Manual, H5Pset_fill_time and H5Pset_alloc_time"}
 	hdf5Async = Hint{"HDF5: the asynchronous I/O VOL connector.", "HDF5 documentation of the Async VOL connector (vol-async)"}
@@ -93,7 +95,7 @@ func (s *search) collective(name string, d int) []Hint {
 	var h []Hint
 	switch {
 	case !s.MPI:
-		return []Hint{buffer}
+		return alone(name, buffer)
 	case isHDF5(name):
 		h = append(h, hdf5Collective, hdf5Metadata)
 	case isNetCDF(name):
@@ -102,6 +104,15 @@ func (s *search) collective(name string, d int) []Hint {
 		h = append(h, mpiio)
 	}
 	return append(h, s.aggregation(d)...)
+}
+
+// alone returns the hints for requests of single processes: the settings of the library of
+// a file, or else others.
+func alone(name string, others ...Hint) []Hint {
+	if isHDF5(name) {
+		return []Hint{hdf5Blocks, hdf5Chunks}
+	}
+	return others
 }
 
 // aggregation returns the settings of the MPI library.

@@ -28,7 +28,7 @@ func (s *search) small(code string, d int) *Finding {
 			c.faster(i, w)
 		}
 	}
-	if c.work.Count < s.t.SmallRequests {
+	if c.work.Count < s.t.SmallRequests || c.files == 0 {
 		return nil
 	}
 	// Small requests among large ones cost something only if they take time.
@@ -42,13 +42,16 @@ func (s *search) small(code string, d int) *Finding {
 			{"small", float64(small.Count), float64(s.t.SmallRequests)}, {"mean_bytes", share(all.Bytes, all.Count), 0}}}
 	if d == 1 {
 		f.Advice = "Read more at a time: larger requests, or collective reads; a library that reads ahead gathers what is in order."
-		f.Hints = []Hint{ahead, buffer}
 	} else {
 		f.Advice, f.Remedies = s.gatherMore()
-		f.Hints = []Hint{buffer}
 	}
-	if c.best >= 0 && s.MPI && s.Files[c.best].Touchers > 1 {
-		f.Hints = s.collective(s.Files[c.best].Name, d)
+	switch x := &s.Files[c.best]; {
+	case s.MPI && x.Touchers > 1:
+		f.Hints = s.collective(x.Name, d)
+	case d == 1:
+		f.Hints = alone(x.Name, ahead, buffer)
+	default:
+		f.Hints = alone(x.Name, buffer)
 	}
 	return c.finding(f)
 }
