@@ -263,9 +263,9 @@ func showInsights(g *ui.Globals, t *iotrace.Trace, r *analyze.Report) error {
 		}
 		var words []string
 		for _, n := range in.Evidence {
-			word := fmt.Sprintf("%s %.4g", n.Name, n.Value)
+			word := n.Name + " " + evidence(n.Name, n.Value)
 			if n.Limit != 0 {
-				word += fmt.Sprintf(" (limit %.4g)", n.Limit)
+				word += fmt.Sprintf(" (limit %s)", evidence(n.Name, n.Limit))
 			}
 			words = append(words, word)
 		}
@@ -282,6 +282,28 @@ func showInsights(g *ui.Globals, t *iotrace.Trace, r *analyze.Report) error {
 		}
 	}
 	return nil
+}
+
+// isSize reports whether evidence is in bytes.
+func isSize(name string) bool {
+	return strings.HasSuffix(name, "_bytes") || slices.Contains([]string{"bytes", "bytes_written", "bytes_per_sync"}, name)
+}
+
+// evidence formats a number behind a finding: a size with its unit, a count in full, a
+// share or a time in four digits.
+func evidence(name string, x float64) string {
+	whole := math.Round(x)
+	switch {
+	case whole < math.MaxInt64 && isSize(name):
+		n := int64(whole)
+		if n%(1<<10) == 0 {
+			return ui.Size(n)
+		}
+		return brief(n)
+	case x == whole || math.Abs(x) >= 1e4:
+		return strconv.FormatFloat(whole, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(x, 'g', 4, 64)
 }
 
 // wrapped breaks a text into lines of at most 80 columns, indented by the width of

@@ -48,6 +48,23 @@ func TestShowInsights(t *testing.T) {
 	}
 }
 
+// TestEvidence: counts have all digits, sizes a unit, and shares stay as they are.
+func TestEvidence(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		x    float64
+		want string
+	}{
+		{"random_requests", 20000, "20000"}, {"random_requests", 34567.25, "34567"}, {"bytes_per_sync", 1 << 24, "16 MiB"}, {"again_bytes", 117400000.5, "112 MiB"},
+		{"mean_bytes", 1000, "1000 B"}, {"mean_bytes", 1536, "1.5 KiB"}, {"bytes_imbalance", 0.75, "0.75"}, {"busy_share", 0.49381, "0.4938"},
+		{"bytes_factor", 2, "2"}, {"lock_wait_s", 1.23456, "1.235"},
+	} {
+		if got := evidence(c.name, c.x); got != c.want {
+			t.Errorf("%s %v: %q, want %q", c.name, c.x, got, c.want)
+		}
+	}
+}
+
 // TestNoFindings: a trace that lacks something is not simply good.
 func TestNoFindings(t *testing.T) {
 	for _, test := range []struct {
