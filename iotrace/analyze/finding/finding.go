@@ -2,6 +2,7 @@ package finding
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -96,6 +97,10 @@ func (s *search) add(f *Finding) {
 				sure = min(g, *f.sure)
 			}
 			f.Severity = s.severity(sure, ratio(sure, s.Time))
+			if sure < g {
+				f.Model += fmt.Sprintf(" The bandwidth is assumed: on a disk of %s, the gain would be %.2g s, and the severity is that of such a gain.",
+					rateText(doubted*s.t.ReferenceRate), sure)
+			}
 		}
 	}
 	for _, c := range f.claims {

@@ -78,7 +78,6 @@ func (s *search) references() {
 		s.source[d] += fmt.Sprintf(" (%s)", rateText(s.rate[d]))
 		if assumed {
 			s.sure[d] *= doubted
-			s.source[d] += fmt.Sprintf("; the severity relies on %s", rateText(s.sure[d]))
 		}
 	}
 }
