@@ -14,6 +14,10 @@ type Warning struct {
 	Files []WarnedFile
 }
 
+// WarnCountedElsewhere is the code of a warning about data that were not read, whose
+// reads and writes are in the trace by way of another module.
+const WarnCountedElsewhere = "modules-counted-elsewhere"
+
 // A WarnedFile is the share of one file in a warning.
 type WarnedFile struct {
 	File         int32 // index into Trace.Files

@@ -41,6 +41,12 @@ func TestWarnings(t *testing.T) {
 		{Code: "negative-sums", Count: 1, Text: "Sums of times that are negative in the log, a fault of Darshan, count as unknown: 1."},
 	}
 	sameWarnings(t, tr, want)
+	// Other modules have the reads and writes that H5F and HEATMAP count.
+	w = newWriter(le, "3.41")
+	w.modules[3] = moduleData{1, []byte{1}, false}
+	w.modules[15] = moduleData{1, []byte{1}, false}
+	sameWarnings(t, load(t, w.bytes(), iotrace.Options{}), []iotrace.Warning{{Code: iotrace.WarnCountedElsewhere,
+		Text: "The log also has data of H5F and HEATMAP, which ckpt does not read; darshan-parser prints them."}})
 	if tr.Files[0] != "<record 99>" || tr.Counters[0].MetaTime != iotrace.None {
 		t.Errorf("%q, %v", tr.Files, tr.Counters[0].MetaTime)
 	}

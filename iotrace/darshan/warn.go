@@ -12,11 +12,12 @@ import (
 // warn says what the trace lacks.
 func (l *reading) warn() {
 	if len(l.notRead) > 0 {
-		text := fmt.Sprintf("The log also has data of %s, which ckpt does not read; darshan-parser prints them.", list(l.notRead))
+		code, text := iotrace.WarnCountedElsewhere, fmt.Sprintf("The log also has data of %s, which ckpt does not read; darshan-parser prints them.", list(l.notRead))
 		if len(l.lost) > 0 {
+			code = "modules-not-read"
 			text += fmt.Sprintf(" The I/O of %s is missing.", list(l.lost))
 		}
-		l.warning("modules-not-read", 0, "%s", text)
+		l.warning(code, 0, "%s", text)
 	}
 	if len(l.newer) > 0 {
 		l.warning("module-version", 0, "The log has data of %s in a version that ckpt does not know: their I/O is missing. Use a newer ckpt, or DXT text of darshan-dxt-parser.", list(l.newer))
