@@ -1,6 +1,7 @@
 package traces
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,16 +13,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"ckpt/cmd/ckpt/internal/program"
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/internal/family"
 	"ckpt/iotrace"
 	"ckpt/iotrace/strace"
 )
@@ -40,8 +38,12 @@ $TMPDIR until then.
 
 The output of the command stays where it is; ckpt says on standard error what it
 recorded. With --json, it is the other way around. If the command fails, ckpt trace
-record writes the trace and then fails too. --for ends a command that runs longer,
-which is no failure.`,
+record writes the trace, names the status of the command, and ends with status 2. --for
+ends a command that runs longer, which is no failure.
+
+Signals are passed on to the command, and the trace is written: SIGINT (^C), SIGQUIT and
+SIGHUP end ckpt with status 130 then, SIGTERM with 75. Some seconds after SIGHUP or
+SIGTERM, ckpt kills the processes that are left.`,
 		Example: "  ckpt trace record -o job.trace -- ./a.out input\n  ckpt trace record -o launch.trace -- ckpt launch bt.S.4 --every 20",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -80,6 +82,8 @@ func runTraceRecord(ctx context.Context, g *ui.Globals, out, with string, limit 
 	if err := ui.CanWrite(out); err != nil {
 		return err
 	}
+	signals, release := catchSignals()
+	defer release()
 	r, unable, err := newRecorder(ctx, with)
 	if err != nil {
 		return err
@@ -88,14 +92,19 @@ func runTraceRecord(ctx context.Context, g *ui.Globals, out, with string, limit 
 	run := r.prepare(ctx, command)
 	run.Stdin, run.Stdout, run.Stderr = os.Stdin, g.CommandOutput(), g.Err
 	start := time.Now()
-	interrupted, ended, failed := runInterruptible(r, run, limit)
+	stopped, ended, failed := runInterruptible(r, run, limit, signals)
 	wall := time.Since(start)
+	ctx, release = interruptible(ctx)
+	defer release()
 	var exit *exec.ExitError
 	if failed != nil && !errors.As(failed, &exit) {
 		return failed
 	}
 	cut := r.cut()
-	t, rep, err := r.trace(failed != nil || cut != nil)
+	t, rep, err := readRecord(ctx, r, failed != nil || cut != nil)
+	if errors.Is(err, ui.ErrInterrupted) {
+		return err
+	}
 	if err != nil {
 		if cut != nil {
 			return cut
@@ -121,75 +130,58 @@ func runTraceRecord(ctx context.Context, g *ui.Globals, out, with string, limit 
 	}
 	in := new(traceInput)
 	in.tell(g, "", t, in.aside)
-	if err := in.tellRecord(g, t, out, rep, cost); err != nil {
-		return err
-	}
+	told := in.tellRecord(g, t, out, rep, cost)
+	return cmp.Or(endOf(command[0], out, exit, cut, stopped, ended), told)
+}
+
+// endOf returns the error that ends ckpt as the command ended.
+func endOf(name, out string, exit *exec.ExitError, cut error, stopped syscall.Signal, ended bool) error {
 	if cut != nil {
 		return ui.WithHint(cut, "the operations until then are in "+out+"; set TMPDIR to a directory with more free space")
 	}
-	if exit == nil || ended && !interrupted {
+	if exit == nil || ended && stopped == 0 {
 		return nil
 	}
-	if interrupted {
-		return ui.WithHint(ui.ErrInterrupted, "the operations of "+command[0]+" until then are in "+out)
+	if stopped != 0 {
+		why := ui.ErrInterrupted
+		if stopped == syscall.SIGTERM {
+			why = ui.ErrTerminated
+		}
+		return ui.WithHint(why, "the operations of "+name+" until then are in "+out)
 	}
 	if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
-		return fmt.Errorf("%s was killed by %s; its trace is in %s", command[0], unix.SignalName(s.Signal()), out)
+		return fmt.Errorf("%s was killed by %s; its trace is in %s", name, unix.SignalName(s.Signal()), out)
 	}
-	return fmt.Errorf("%s ended with status %d; its trace is in %s", command[0], exit.ExitCode(), out)
+	return fmt.Errorf("%s ended with status %d; its trace is in %s", name, exit.ExitCode(), out)
 }
 
-// runInterruptible runs a command and survives signals for it. A terminal sends ^C to
-// both, but SIGTERM must be passed on. Ignoring signals instead would make the command
-// ignore them too. It ends the command after a limit above 0, and what is left of it some
-// seconds after SIGTERM.
-func runInterruptible(r recorder, run *exec.Cmd, limit time.Duration) (interrupted, ended bool, err error) {
-	signals := make(chan os.Signal, 4)
-	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
-		if !signal.Ignored(s) {
-			signal.Notify(signals, s)
-		}
+// interruptible returns a context that ends with ^C. Other signals may be those that have
+// ended the command: batch systems and terminals send them more than once.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	if signal.Ignored(os.Interrupt) {
+		return context.WithCancel(ctx)
 	}
-	defer signal.Stop(signals)
-	if err := r.start(run); err != nil {
-		return false, false, err
+	return signal.NotifyContext(ctx, os.Interrupt)
+}
+
+// readRecord makes a trace of what was recorded, unless it is interrupted.
+func readRecord(ctx context.Context, r recorder, lenient bool) (*iotrace.Trace, *iotrace.Report, error) {
+	type result struct {
+		t   *iotrace.Trace
+		rep *iotrace.Report
+		err error
 	}
-	over := make(chan struct{})
-	var relay sync.WaitGroup
-	var late <-chan time.Time
-	var told []family.Process
-	if limit > 0 {
-		late = time.After(limit)
+	done := make(chan result, 1)
+	go func() {
+		t, rep, err := r.trace(lenient)
+		done <- result{t, rep, err}
+	}()
+	select {
+	case x := <-done:
+		return x.t, x.rep, x.err
+	case <-ctx.Done():
+		return nil, nil, ui.ErrInterrupted
 	}
-	relay.Go(func() {
-		for {
-			select {
-			case <-late:
-				// First with SIGTERM, then for good.
-				how := syscall.SIGTERM
-				if ended {
-					how = syscall.SIGKILL
-				}
-				family.Signal(append(r.all(run), told...), how)
-				ended, late = true, time.After(program.Grace)
-			case s := <-signals:
-				interrupted = true
-				if s == syscall.SIGTERM {
-					told = append(told, r.all(run)...) // they may lose their parent now
-					for _, pid := range r.told(run) {
-						_ = syscall.Kill(pid, syscall.SIGTERM)
-					}
-					late = time.After(program.Grace) // for what it has started
-				}
-			case <-over:
-				return
-			}
-		}
-	})
-	err = r.wait(run)
-	close(over)
-	relay.Wait()
-	return interrupted, ended, err
 }
 
 func childrenOf(pid int) (children []int) {

@@ -15,6 +15,8 @@ var (
 	ErrInterrupted = errors.New("interrupted")
 	// ErrRequeue ends a run that a batch system, or its limit of time, has stopped.
 	ErrRequeue = errors.New("stopped, to be continued")
+	// ErrTerminated ends a command that finished in good order after SIGTERM.
+	ErrTerminated = errors.New("stopped by SIGTERM")
 	// ErrDamageFound ends a verification that found damage.
 	ErrDamageFound = errors.New("verification found damage")
 )

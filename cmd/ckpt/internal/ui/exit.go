@@ -64,7 +64,7 @@ func ExitCode(err error) int {
 		return ExitDone
 	case errors.As(err, &command):
 		return int(command)
-	case errors.Is(err, ErrRequeue):
+	case errors.Is(err, ErrRequeue), errors.Is(err, ErrTerminated):
 		return ExitRequeue
 	case errors.Is(err, ErrInterrupted), errors.Is(err, ErrDeclined), errors.Is(err, context.Canceled), errors.As(err, &left):
 		return ExitInterrupted
