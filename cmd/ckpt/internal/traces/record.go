@@ -60,6 +60,9 @@ SIGTERM, ckpt kills the processes that are left.`,
 			if err != nil {
 				return err
 			}
+			if limit < 0 {
+				return ui.BadUsage(fmt.Sprintf("--for %s is below 0", most), "give a time like 30s, or 0 for no limit")
+			}
 			return runTraceRecord(cmd.Context(), g, out, with, limit, args)
 		},
 	}

@@ -1,6 +1,7 @@
 package traces
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/internal/durable"
 	"ckpt/internal/family"
 	"ckpt/iotrace"
 	"ckpt/iotrace/bpf"
@@ -49,21 +49,27 @@ const (
 
 // newRecorder chooses a way to record. unable says why auto did not take eBPF.
 func newRecorder(ctx context.Context, with string) (_ recorder, unable, err error) {
+	text, err := newText()
+	if err != nil {
+		return nil, nil, err
+	}
 	if with != withStrace {
-		r, err := newKernelRecorder()
+		r, err := newKernelRecorder(text)
 		if err == nil {
 			return r, nil, nil
 		}
 		if with == withEBPF {
+			text.remove()
 			return nil, nil, ui.WithHint(err, "--with strace takes longer, and needs no rights")
-		}
-		if errors.Is(err, durable.ErrStorageFull) {
-			return nil, nil, err
 		}
 		unable = err
 	}
-	r, err := newStraceRecorder(ctx)
-	return r, unable, err
+	r, err := newStraceRecorder(ctx, text)
+	if err != nil {
+		text.remove()
+		return nil, nil, err
+	}
+	return r, unable, nil
 }
 
 // A straceRecorder runs the command under strace.
@@ -71,29 +77,41 @@ type straceRecorder struct {
 	path   string
 	filter bool
 	text   *recordText
+	file   *os.File
+	pipe   *textPipe
+	failed error
 }
 
-func newStraceRecorder(ctx context.Context) (*straceRecorder, error) {
+func newStraceRecorder(ctx context.Context, text *recordText) (*straceRecorder, error) {
 	path, err := exec.LookPath("strace")
 	if err != nil {
 		return nil, ui.WithHint(errors.New("strace is not installed"), "install it (apt-get install strace); jobs of ckpt record themselves")
 	}
-	text, err := newText()
-	if err != nil {
-		return nil, err
-	}
-	return &straceRecorder{path, canFilter(ctx, path), text}, nil
+	return &straceRecorder{path: path, filter: canFilter(ctx, path), text: text}, nil
 }
 
 func (r *straceRecorder) name() string { return withStrace }
 
 func (r *straceRecorder) prepare(ctx context.Context, command []string) *exec.Cmd {
-	tracer := tracerTo(r.path, r.filter, r.text.name)
+	tracer := tracerTo(r.path, r.filter, pipeIn(r.text.dir))
 	return exec.CommandContext(ctx, tracer[0], slices.Concat(tracer[1:], command)...)
 }
 
-func (r *straceRecorder) start(run *exec.Cmd) error { return run.Start() }
-func (r *straceRecorder) wait(run *exec.Cmd) error  { return run.Wait() }
+func (r *straceRecorder) start(run *exec.Cmd) (err error) {
+	if r.file, err = os.OpenFile(r.text.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+		return err
+	}
+	if r.pipe, err = newTextPipe(pipeIn(r.text.dir), r.file); err != nil {
+		return err
+	}
+	return run.Start()
+}
+
+func (r *straceRecorder) wait(run *exec.Cmd) error {
+	err := run.Wait()
+	r.failed = cmp.Or(r.pipe.finish(), r.file.Close())
+	return err
+}
 
 // told is not strace, which ignores SIGTERM.
 func (r *straceRecorder) told(run *exec.Cmd) []int { return childrenOf(run.Process.Pid) }
@@ -107,7 +125,13 @@ func (r *straceRecorder) trace(lenient bool) (*iotrace.Trace, *iotrace.Report, e
 	return source.File(r.text.name, iotrace.Options{Lenient: lenient})
 }
 
-func (r *straceRecorder) cut() error             { return r.text.cut() }
+func (r *straceRecorder) cut() error {
+	if r.failed == nil {
+		return nil
+	}
+	return fullTemp(r.text.dir, fmt.Errorf("the text of strace is cut: %w", r.failed))
+}
+
 func (r *straceRecorder) keep(use string) string { return r.text.keep(use) }
 func (r *straceRecorder) close()                 { r.text.remove() }
 
@@ -115,7 +139,12 @@ func (r *straceRecorder) sample(ctx context.Context, calls func(int) []string) (
 	const count = 2000
 	return difference(count, calls, func(command []string, recorded bool) (time.Duration, error) {
 		if recorded {
-			command = slices.Concat(tracerTo(r.path, r.filter, os.DevNull), command)
+			pipe, err := newTextPipe(pipeIn(r.text.dir), io.Discard)
+			if err != nil {
+				return 0, err
+			}
+			defer pipe.finish()
+			command = slices.Concat(tracerTo(r.path, r.filter, pipe.name), command)
 		}
 		start := time.Now()
 		err := exec.CommandContext(ctx, command[0], command[1:]...).Run()
@@ -132,20 +161,18 @@ type kernelRecorder struct {
 	failed   error
 }
 
-func newKernelRecorder() (*kernelRecorder, error) {
+func newKernelRecorder(text *recordText) (*kernelRecorder, error) {
 	r, err := bpf.Open()
 	if err != nil {
 		return nil, fmt.Errorf("eBPF cannot record here: %w", err)
 	}
-	k := &kernelRecorder{recorder: r}
-	if k.text, err = newText(); err == nil {
-		// Nobody else needs its name, and it must not stay.
-		if k.records, err = os.OpenFile(k.text.name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
-			err = os.Remove(k.text.name)
-		}
+	k := &kernelRecorder{recorder: r, text: text}
+	// Nobody else needs its name, and it must not stay.
+	if k.records, err = os.OpenFile(text.name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+		err = os.Remove(text.name)
 	}
 	if err != nil {
-		k.close()
+		r.Close()
 		return nil, err
 	}
 	return k, nil
@@ -217,12 +244,8 @@ func (k *kernelRecorder) keep(use string) string {
 
 func (k *kernelRecorder) close() {
 	k.recorder.Close()
-	if k.records != nil {
-		k.records.Close()
-	}
-	if k.text != nil {
-		k.text.remove()
-	}
+	k.records.Close()
+	k.text.remove()
 }
 
 func (k *kernelRecorder) sample(ctx context.Context, calls func(int) []string) (time.Duration, error) {

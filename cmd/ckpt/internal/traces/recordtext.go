@@ -3,7 +3,6 @@ package traces
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -26,7 +25,7 @@ func newText() (*recordText, error) {
 		return nil, fullTemp(os.TempDir(), err)
 	}
 	if err != nil {
-		return nil, err
+		return nil, ui.WithHint(fmt.Errorf("no temporary directory: %w", err), "set TMPDIR to a directory that you can write to")
 	}
 	return &recordText{dir: dir, name: filepath.Join(dir, "strace")}, nil
 }
@@ -45,30 +44,6 @@ func (t *recordText) keep(use string) string {
 	}
 	t.kept = true
 	return "the text is kept: " + fmt.Sprintf(use, t.name)
-}
-
-// cut returns an error if the text has no end because its disk is full. strace itself
-// continues without its text, and ends as the command does.
-func (t *recordText) cut() error {
-	const end = "+++\n" // of "+++ exited with 0 +++"
-	f, err := os.OpenFile(t.name, os.O_RDWR, 0)
-	if err != nil {
-		return nil // reading it tells
-	}
-	defer f.Close()
-	last := make([]byte, len(end))
-	if n, err := f.Seek(-int64(len(end)), io.SeekEnd); err == nil {
-		if _, err := f.ReadAt(last, n); err == nil && string(last) == end {
-			return nil
-		}
-	}
-	probe := filepath.Join(t.dir, "probe")
-	err = os.WriteFile(probe, make([]byte, 64<<10), 0o600)
-	os.Remove(probe)
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return fullTemp(t.dir, fmt.Errorf("the text of strace is cut: %w", errors.Unwrap(err)))
-	}
-	return nil
 }
 
 // fullTemp names the directory of temporary files as the one that is full.
