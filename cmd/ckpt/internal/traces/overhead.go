@@ -1,8 +1,13 @@
 package traces
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -14,12 +19,13 @@ import (
 
 // overhead is what recording cost a command.
 type overhead struct {
-	With   string   `json:"recorded_with"`
-	Unable string   `json:"ebpf_error,omitempty"` // why the faster way was not taken
-	Calls  int64    `json:"recorded_calls"`
-	Each   *float64 `json:"recorded_call_s"` // null if it could not be measured
-	Spent  *float64 `json:"recording_s"`     // all of them, at most the whole run
-	Wall   float64  `json:"wall_s"`
+	With   string      `json:"recorded_with"`
+	Unable string      `json:"ebpf_error,omitempty"` // why the faster way was not taken
+	Calls  int64       `json:"recorded_calls"`
+	Each   *float64    `json:"recorded_call_s"`       // null if it could not be measured
+	Range  *[2]float64 `json:"recorded_call_range_s"` // likewise
+	Spent  *float64    `json:"recording_s"`           // all of them, at most the whole run
+	Wall   float64     `json:"wall_s"`
 
 	forbidden bool // and that is why
 }
@@ -31,42 +37,86 @@ func measureOverhead(ctx context.Context, r recorder, calls int64, wall time.Dur
 	o := overhead{With: r.name(), Calls: calls, Wall: wall.Seconds()}
 	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
 	defer stop()
-	cost, err := r.sample(ctx, func(count int) []string {
-		return []string{"dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=" + strconv.Itoa(count/2)} // a read and a write each
-	})
-	if err != nil {
-		return o
+	if more, err := differences(ctx, r); err == nil {
+		o.estimate(more)
 	}
-	each := cost.Seconds()
-	spent := min(float64(calls)*each, o.Wall)
-	o.Each, o.Spent = &each, &spent
 	return o
 }
 
-const costRounds = 3
+// estimate takes what calls took more when they were recorded, in seconds.
+func (o *overhead) estimate(more []float64) {
+	each, low, high := medianOf(more)
+	each = max(0, each)
+	spent := o.all(each)
+	o.Each, o.Range, o.Spent = &each, &[2]float64{max(0, low), max(0, high)}, &spent
+}
 
-// difference measures the time that a recorded call takes more than a bare one, in the
-// median of some rounds. Each round is a run with and without recording, less one
-// without calls, so that the start of the programs does not count.
-func difference(count int, calls func(int) []string, timed func(command []string, recorded bool) (time.Duration, error)) (time.Duration, error) {
-	var rounds []time.Duration
-	for range costRounds {
-		var more time.Duration
-		for _, run := range []struct {
-			sign     time.Duration
-			recorded bool
-			count    int
-		}{{1, true, count}, {-1, true, 0}, {-1, false, count}, {1, false, 0}} {
-			took, err := timed(calls(run.count), run.recorded)
-			if err != nil {
-				return 0, err
-			}
-			more += run.sign * took
+// all returns what all calls take that take so long each. No run holds more than itself.
+func (o *overhead) all(each float64) float64 { return min(float64(o.Calls)*each, o.Wall) }
+
+// Pairs of a run with recording and one without are made for a time, but some at least.
+const (
+	pairTime   = 700 * time.Millisecond
+	leastPairs = 5
+	mostPairs  = 51
+)
+
+// differences returns by how many seconds a call of dd took longer when it was recorded, in
+// pairs of runs. The second run of a pair may find a faster machine: they take turns.
+func differences(ctx context.Context, r recorder) (more []float64, err error) {
+	start := time.Now()
+	for i := range mostPairs {
+		if i >= leastPairs && time.Since(start) > pairTime {
+			break
 		}
-		rounds = append(rounds, max(more, 0)/time.Duration(count))
+		var each [2]float64
+		for k := range each {
+			recorded := (i + k) % 2
+			if each[recorded], err = timeOfCall(ctx, r, recorded == 1); err != nil {
+				if len(more) >= 3 {
+					return more, nil
+				}
+				return nil, err
+			}
+		}
+		more = append(more, each[1]-each[0])
 	}
-	slices.Sort(rounds)
-	return rounds[costRounds/2], nil
+	return more, nil
+}
+
+// said is the time that dd says its calls took: the start of the program does not count.
+var said = regexp.MustCompile(`, ([0-9.e+-]+) s(econds)?,`)
+
+func timeOfCall(ctx context.Context, r recorder, recorded bool) (float64, error) {
+	count := r.sampleCalls()
+	command := []string{"env", "LC_ALL=C", "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=" + strconv.Itoa(count/2)} // a read and a write each
+	var text bytes.Buffer
+	var err error
+	if recorded {
+		err = r.sample(ctx, command, &text)
+	} else {
+		run := exec.CommandContext(ctx, command[0], command[1:]...)
+		run.Stderr = &text
+		err = run.Run()
+	}
+	if err != nil {
+		return 0, err
+	}
+	m := said.FindSubmatch(text.Bytes())
+	if m == nil {
+		return 0, errors.New("dd does not say how long it took")
+	}
+	all, err := strconv.ParseFloat(string(m[1]), 64)
+	return all / float64(count), err
+}
+
+// medianOf returns the median, and the two values between which that of all such values lies
+// with 95 % confidence, however they are distributed.
+func medianOf(values []float64) (median, low, high float64) {
+	slices.Sort(values)
+	n := len(values)
+	beyond := max(0, int((float64(n)-1.96*math.Sqrt(float64(n)))/2))
+	return values[n/2], values[beyond], values[n-1-beyond]
 }
 
 // tracerTo is the command line of strace that writes to a file, without the command.
@@ -89,15 +139,32 @@ func (o *overhead) tell(g *ui.Globals) error {
 	if o.Each == nil {
 		return g.Printf("recording: %s; their cost is not known, as dd did not run\n", calls)
 	}
-	share := ""
-	if o.Wall > 0 {
-		share = fmt.Sprintf(" of %s (%.0f %%)", ui.Seconds(o.Wall), 100**o.Spent/o.Wall)
+	return g.Printf("recording: %s, %s\n", calls, o.cost())
+}
+
+// cost tells what recording took as a range, or as a bound.
+func (o *overhead) cost() string {
+	low, high := o.Range[0], o.Range[1]
+	least, most := o.all(low), o.all(high)
+	percent := func(t float64) float64 { return 100 * t / max(o.Wall, 1e-9) }
+	run := ui.Seconds(o.Wall)
+	switch {
+	case high == 0:
+		return "too little to be measured"
+	case low == 0:
+		return fmt.Sprintf("not measurable: less than %s µs each, %s of %s (%.0f %%)", micros(high), ui.Seconds(most), run, percent(most))
+	case least == o.Wall:
+		return fmt.Sprintf("%s to %s µs each: up to all of %s", micros(low), micros(high), run)
 	}
-	digits := 0
-	if *o.Each < 10e-6 {
-		digits = 1
+	return fmt.Sprintf("%s to %s µs each: %s to %s of %s (%.0f to %.0f %%)", micros(low), micros(high), ui.Seconds(least), ui.Seconds(most), run, percent(least), percent(most))
+}
+
+// micros writes seconds as microseconds.
+func micros(seconds float64) string {
+	if seconds < 10e-6 {
+		return fmt.Sprintf("%.1f", 1e6*seconds)
 	}
-	return g.Printf("recording: %s, about %.*f µs each: %s%s\n", calls, digits, 1e6**o.Each, ui.Seconds(*o.Spent), share)
+	return fmt.Sprintf("%.0f", 1e6*seconds)
 }
 
 var recorderNames = map[string]string{withEBPF: "eBPF", withStrace: "strace"}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"time"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/internal/family"
@@ -35,8 +34,9 @@ type recorder interface {
 	cut() error
 	// keep keeps the calls as text, and returns a hint to it with its use.
 	keep(use string) string
-	// sample runs a command that makes as many calls, for measuring.
-	sample(ctx context.Context, calls func(count int) []string) (each time.Duration, err error)
+	// sample records a command, for measuring; sampleCalls is how many calls it is to make.
+	sample(ctx context.Context, command []string, stderr io.Writer) error
+	sampleCalls() int
 	close()
 }
 
@@ -135,21 +135,16 @@ func (r *straceRecorder) cut() error {
 func (r *straceRecorder) keep(use string) string { return r.text.keep(use) }
 func (r *straceRecorder) close()                 { r.text.remove() }
 
-func (r *straceRecorder) sample(ctx context.Context, calls func(int) []string) (time.Duration, error) {
-	const count = 2000
-	return difference(count, calls, func(command []string, recorded bool) (time.Duration, error) {
-		if recorded {
-			pipe, err := newTextPipe(pipeIn(r.text.dir), io.Discard)
-			if err != nil {
-				return 0, err
-			}
-			defer pipe.finish()
-			command = slices.Concat(tracerTo(r.path, r.filter, pipe.name), command)
-		}
-		start := time.Now()
-		err := exec.CommandContext(ctx, command[0], command[1:]...).Run()
-		return time.Since(start), err
-	})
+func (r *straceRecorder) sampleCalls() int { return 400 }
+
+func (r *straceRecorder) sample(ctx context.Context, command []string, stderr io.Writer) error {
+	pipe, err := newTextPipe(pipeIn(r.text.dir), io.Discard)
+	if err != nil {
+		return err
+	}
+	run := r.prepare(ctx, command)
+	run.Stderr = stderr
+	return cmp.Or(run.Run(), pipe.finish())
 }
 
 // A kernelRecorder has programs in the kernel (eBPF) record the calls.
@@ -248,21 +243,14 @@ func (k *kernelRecorder) close() {
 	k.text.remove()
 }
 
-func (k *kernelRecorder) sample(ctx context.Context, calls func(int) []string) (time.Duration, error) {
-	const count = 40_000
-	return difference(count, calls, func(command []string, recorded bool) (time.Duration, error) {
-		run := exec.CommandContext(ctx, command[0], command[1:]...)
-		start := time.Now()
-		if !recorded {
-			err := run.Run()
-			return time.Since(start), err
-		}
-		x, err := k.recorder.Start(run, io.Discard)
-		if err != nil {
-			return 0, err
-		}
-		err = run.Wait()
-		took := time.Since(start)
-		return took, errors.Join(err, x.Finish())
-	})
+func (k *kernelRecorder) sampleCalls() int { return 20_000 }
+
+func (k *kernelRecorder) sample(ctx context.Context, command []string, stderr io.Writer) error {
+	run := exec.CommandContext(ctx, command[0], command[1:]...)
+	run.Stderr = stderr
+	x, err := k.recorder.Start(run, io.Discard)
+	if err != nil {
+		return err
+	}
+	return errors.Join(run.Wait(), x.Finish())
 }
