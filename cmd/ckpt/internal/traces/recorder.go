@@ -198,8 +198,10 @@ func (k *kernelRecorder) told(run *exec.Cmd) []int {
 	return k.run.Live()
 }
 
-func (k *kernelRecorder) all(*exec.Cmd) (list []family.Process) {
-	for _, pid := range k.run.Live() {
+func (k *kernelRecorder) all(run *exec.Cmd) (list []family.Process) {
+	pids := append(k.run.Live(), k.told(run)...) // the record of its start may not be read yet
+	slices.Sort(pids)
+	for _, pid := range slices.Compact(pids) {
 		if p, ok := family.Find(pid); ok {
 			list = append(list, p)
 		}
