@@ -75,7 +75,7 @@ type Event struct {
 	Op     Op
 	Module Module
 	Zone   Zone
-	Create bool  // of Open: the file was made
+	Create bool  // of Open: the file was made, or emptied as by O_TRUNC
 	Rank   int32 // index into Trace.Ranks
 	File   int32 // index into Trace.Files
 	Peer   int32 // of Gather: index into Trace.Ranks of the rank whose bytes they are

@@ -37,21 +37,6 @@ type activity struct {
 	both     *counter // of sizes
 }
 
-// A block collects requests of one direction for the classifier.
-type block struct {
-	off, end []int64
-	bytes    int64
-	took     float64
-	last     int64 // end of the last request
-	begun    bool
-}
-
-// add adds a request and reports whether the block is full.
-func (b *block) add(off, end int64) bool {
-	b.off, b.end = append(b.off, off), append(b.end, end)
-	return len(b.off) == blockOps
-}
-
 func newActivity(a *analysis, job bool) *activity {
 	x := &activity{a: a, holes: newCounter(trackedHoles), ranks: map[int32]bool{}, idlers: map[int32]bool{}, first: math.MaxInt64,
 		again: redundantFinder{limit: fileSpans}}
@@ -112,11 +97,13 @@ func (x *activity) stream(s *stream) {
 	var moved, requests [2]int64
 	for d := range x.directions {
 		w := &x.directions[d]
-		w.block.begun = false
+		w.block.begun, w.block.pass = false, pass{}
 		before[d].requests, moved[d], requests[d] = w.tally.requests, w.bytes, w.requests
 	}
+	opens := 0
 	for i := range s.requests {
-		x.request(&s.requests[i], s.rank)
+		opens = s.opensBefore(&s.requests[i], opens)
+		x.request(&s.requests[i], s.rank, opens)
 	}
 	var own [2]tally
 	for d := range x.directions {
@@ -138,7 +125,8 @@ func (x *activity) stream(s *stream) {
 	x.a.grouper.add(int(s.file), int(s.rank), &x.sequence, detail, int64(len(s.requests)), iotrace.Sum(moved[0], moved[1]))
 }
 
-func (x *activity) request(q *request, rank int32) {
+// request processes a request of a rank that has opened the file so often.
+func (x *activity) request(q *request, rank int32, opens int) {
 	read := q.read()
 	w := &x.directions[direction(read)]
 	w.requests++
@@ -186,6 +174,7 @@ func (x *activity) request(q *request, rank int32) {
 		x.align[1].add(q.off, q.size, pageSize)
 	}
 	b.last, b.begun = to, true
+	x.class.pass(b, q.off, opens, &w.tally)
 	b.bytes, b.took = iotrace.Sum(b.bytes, q.size), b.took+float64(q.took)
 	if b.add(q.off, to) {
 		x.judge(w)
@@ -196,24 +185,12 @@ func (x *activity) request(q *request, rank int32) {
 // judge classifies the block of a direction, and empties it.
 func (x *activity) judge(w *directed) {
 	b := &w.block
-	n := int64(len(b.off))
-	if v := x.class.judge(b, &w.tally); v.detail == Random {
+	if n, v := x.class.judge(b, &w.tally); v.detail == Random {
 		w.random += n
 		w.randomBytes = iotrace.Sum(w.randomBytes, b.bytes)
 		w.randomTime += b.took
 	}
 	b.bytes, b.took = 0, 0
-}
-
-// judge classifies the requests of a block, counts them, and empties it.
-func (c *classifier) judge(b *block, t *tally) verdict {
-	v := verdict{detail: NoDetail}
-	if len(b.off) > 0 {
-		v = c.classify(b.off, b.end)
-		t.add(v, int64(len(b.off)))
-	}
-	b.off, b.end = b.off[:0], b.end[:0]
-	return v
 }
 
 // lossy reports whether the common sizes are not exact.

@@ -308,7 +308,11 @@ func (a *analysis) inOrder() {
 				}
 			}
 		}
-		a.streams.add(i, file, rank, moves)
+		renews := empties(e)
+		if renews {
+			f.emptied = append(f.emptied, int32(i))
+		}
+		a.streams.add(i, file, rank, moves, renews || e.Op == iotrace.Open)
 		f.add(e, took, moves)
 	}
 	a.job.finish()

@@ -64,8 +64,12 @@ type ReadModifyWrite struct {
 // redundant. Bytes that somebody has read meanwhile were needed: writing them again is
 // not redundant either.
 //
-// Of a file that is only read, or only written, the requests of one process count after
-// those of another: the bytes are the same in any order.
+// A file is empty at first when it is made, made in place of another by
+// renaming, or emptied (O_TRUNC, or truncation to 0): writing it again is not redundant.
+//
+// Of a file that is only read, or only written, and does not become empty meanwhile, the
+// requests of one process count after those of another: the bytes are the same in any
+// order.
 type Redundant struct {
 	Rereads       int64   `json:"rereads"` // of bytes that the same process has read
 	BytesReread   int64   `json:"bytes_reread"`

@@ -20,6 +20,7 @@ type fileWork struct {
 	start, end      int64 // ns
 	begun           bool
 	correlation     [2]moments
+	emptied         []int32 // events that leave the file empty
 }
 
 // add adds an event that took so many seconds. moves is set if it counts as a read or

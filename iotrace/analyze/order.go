@@ -25,6 +25,7 @@ func (q *request) event() int32 { return max(q.coded, ^q.coded) }
 type stream struct {
 	file, rank int32
 	requests   []request
+	opens      []int32 // events after which the process may begin again: opens, and truncations to 0
 }
 
 // streams sorts the requests of a trace by file and rank without comparisons. A first
@@ -53,8 +54,9 @@ func newStreams(tr *iotrace.Trace) *streams {
 	return s
 }
 
-// add assigns event i to a file and rank. isRequest tells whether it is a request.
-func (s *streams) add(i, file, rank int, isRequest bool) {
+// add assigns event i to a file and rank. isRequest tells whether it is a request,
+// reopens whether the process may begin again after it.
+func (s *streams) add(i, file, rank int, isRequest, reopens bool) {
 	s.of[i] = -1
 	var id int32
 	if s.table != nil {
@@ -71,9 +73,12 @@ func (s *streams) add(i, file, rank int, isRequest bool) {
 			s.index[key] = id
 		}
 	}
-	if isRequest {
+	switch {
+	case isRequest:
 		s.count[id]++
 		s.of[i] = id
+	case reopens:
+		s.list[id].opens = append(s.list[id].opens, int32(i))
 	}
 }
 

@@ -72,9 +72,11 @@ func (p *phases) stream(x *activity, s *stream) {
 			x.class.judge(&p.blocks[d], &p.list[w.stints[0].place].tallies[d])
 		}
 	}
-	counts := isRank(x.a.trace, int(s.rank))
+	p.blocks[0].pass, p.blocks[1].pass = pass{}, pass{}
+	opens, counts := 0, isRank(x.a.trace, int(s.rank))
 	for k := range s.requests {
 		q := &s.requests[k]
+		opens = s.opensBefore(q, opens)
 		d := direction(q.read())
 		w := &walks[d]
 		for !w.over && q.event() >= w.next {
@@ -98,7 +100,11 @@ func (p *phases) stream(x *activity, s *stream) {
 		}
 		if q.off < 0 {
 			ph.tallies[d].add(verdict{detail: Sequential}, 1)
-		} else if p.blocks[d].add(q.off, end(q.off, q.size)) {
+			continue
+		}
+		b := &p.blocks[d]
+		x.class.pass(b, q.off, opens, &ph.tallies[d])
+		if b.add(q.off, end(q.off, q.size)) {
 			judge(d)
 		}
 	}

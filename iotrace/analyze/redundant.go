@@ -62,6 +62,7 @@ type redundantFinder struct {
 	apart    bool // the file is only written, or only read, and visited stream by stream
 	work     int64
 	queue    []queued
+	emptied  []int32 // events to come that leave the file empty
 	ranges   []span
 	got      [redundantKinds]int64 // bytes of the present request
 }
@@ -79,7 +80,8 @@ func (f *redundantFinder) find(x *activity, all []stream) {
 		return
 	}
 	x.sampled = 1
-	f.apart = w.placed == 0 || r.placed == 0
+	f.emptied = renewals(x.work.emptied, all)
+	f.apart = len(f.emptied) == 0 && (w.placed == 0 || r.placed == 0)
 	if f.apart && f.disjoint(x, all) {
 		return
 	}
@@ -141,6 +143,17 @@ func (f *redundantFinder) disjoint(x *activity, all []stream) bool {
 	return true
 }
 
+// renewals returns the events that leave a file empty, unless all come before its
+// first request.
+func renewals(emptied []int32, all []stream) []int32 {
+	for i := range all {
+		if n := len(emptied); n > 0 && len(all[i].requests) > 0 && all[i].requests[0].event() < emptied[n-1] {
+			return emptied
+		}
+	}
+	return nil
+}
+
 // inOrder visits the requests of all streams in the order of their events.
 func (f *redundantFinder) inOrder(x *activity, all []stream) {
 	q := f.queue[:0]
@@ -187,6 +200,10 @@ func (f *redundantFinder) inOrder(x *activity, all []stream) {
 func (f *redundantFinder) request(x *activity, q *request, stream int) {
 	if q.off < 0 || q.size == 0 {
 		return
+	}
+	for len(f.emptied) > 0 && f.emptied[0] < q.event() {
+		f.emptied = f.emptied[1:]
+		f.spans.reset() // nothing is in the file
 	}
 	from, to := q.off, end(q.off, q.size)
 	if from == to {

@@ -42,7 +42,7 @@
 //	            close, mmap, gather, lock-wait, encode, barrier
 //	module      POSIX, MPIIO or STDIO
 //	zone        library, data, shared, iobuffer, or empty
-//	create      1 if an open made the file, else empty
+//	create      1 if an open made the file or emptied it, else empty
 //	rank        number of the rank or process, and
 //	node        its node; both empty if there is none
 //	file        path, or empty

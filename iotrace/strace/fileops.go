@@ -38,11 +38,12 @@ func (c *call) open(dir, pathArg, flags []byte) bool {
 		c.im.rep.Other(d.kind)
 		return true
 	}
-	made := hasFlag(flags, "O_CREAT") && (hasFlag(flags, "O_EXCL") || !c.im.known(name)) || hasFlag(flags, "O_TMPFILE")
+	empty := hasFlag(flags, "O_TRUNC") || hasFlag(flags, "O_TMPFILE") || hasFlag(flags, "O_EXCL") && hasFlag(flags, "O_CREAT")
+	made := empty || hasFlag(flags, "O_CREAT") && !c.im.known(name)
 	d.name = name
 	d.node = c.im.nodeOf(name)
 	d.append = hasFlag(flags, "O_APPEND")
-	if hasFlag(flags, "O_TRUNC") || hasFlag(flags, "O_TMPFILE") || hasFlag(flags, "O_EXCL") && hasFlag(flags, "O_CREAT") {
+	if empty {
 		d.node.size = 0
 	}
 	c.task.fds.fds[c.value] = d

@@ -118,19 +118,19 @@ func TestReadTasksOverlap(t *testing.T) {
 		{"the number is free while open waits",
 			"0.000100 open(\"/b\", O_RDWR|O_TRUNC) = 3 <0.050000>\n0.060000 write(3, \"x\", 5) = 5 <0.000001>\n",
 			"0.010000 close(3) = 0 <0.001000>\n",
-			[]string{"10 open /a", "10 open /b", "10 close /a", "10 write /b @0 +5"}},
+			[]string{"10 open new /a", "10 open new /b", "10 close /a", "10 write /b @0 +5"}},
 		{"close while a write is under way",
 			"0.000100 write(3, \"x\", 5) = 5 <0.050000>\n0.060000 write(3, \"x\", 6) = 6 <0.000001>\n",
 			"0.010000 close(3) = 0 <0.001000>\n0.020000 open(\"/b\", O_RDWR|O_TRUNC) = 3 <0.001000>\n",
-			[]string{"10 open /a", "10 write /a @0 +5", "10 close /a", "10 open /b", "10 write /b @0 +6"}},
+			[]string{"10 open new /a", "10 write /a @0 +5", "10 close /a", "10 open new /b", "10 write /b @0 +6"}},
 		{"the position at the end",
 			"0.000100 read(3, \"\", 5) = 5 <0.050000>\n0.050099 read(3, \"\", 7) = 7 <0.000001>\n", // durations are rounded
 			"0.010000 read(3, \"\", 6) = 6 <0.001000>\n0.020000 lseek(3, 0, SEEK_CUR) = 6 <0.030100>\n",
-			[]string{"10 open /a", "10 read /a @6 +5", "10 read /a @0 +6", "10 seek /a @6", "10 read /a @11 +7"}},
+			[]string{"10 open new /a", "10 read /a @6 +5", "10 read /a @0 +6", "10 seek /a @6", "10 read /a @11 +7"}},
 		{"a range is closed",
 			"0.000100 open(\"/b\", O_RDWR|O_TRUNC) = 3 <0.050000>\n0.060000 write(3, \"x\", 5) = 5 <0.000001>\n",
 			"0.010000 close_range(3, 9, 0) = 0 <0.050000>\n",
-			[]string{"10 open /a", "10 open /b", "10 close /a", "10 write /b @0 +5"}},
+			[]string{"10 open new /a", "10 open new /b", "10 close /a", "10 write /b @0 +5"}},
 	} {
 		stamp := func(s string) string { return strings.ReplaceAll("\n"+s, "\n0.", "\n1700000000.")[1:] }
 		tr, reps, err := ReadTasks(taskFiles(t, map[int64]string{10: stamp(threads), 20: stamp(c.one), 30: stamp(c.other)}), iotrace.Options{Strict: true})
@@ -162,7 +162,7 @@ func TestReadTasksMidnight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"10 open /f", "20 write /f @0 +1", "10 write /f @1 +2"}, show(got)); diff != "" {
+	if diff := cmp.Diff([]string{"10 open new /f", "20 write /f @0 +1", "10 write /f @1 +2"}, show(got)); diff != "" {
 		t.Error(diff)
 	}
 	if wall := got.Events[2].Start - got.Events[0].Start; wall != 3e8 {
@@ -181,12 +181,12 @@ func TestReadTasksDays(t *testing.T) {
 			10: "08:00:00 open(\"/f\", O_RDWR|O_TRUNC) = 3 <0.000001>\n08:01:00 fork() = 20 <0.1>\n21:00:00 fork() = 30 <0.1>\n21:00:10 write(3, \"x\", 3) = 3 <0.000001>\n",
 			20: "08:01:01 write(3, \"x\", 1) = 1 <0.000001>\n",
 			30: "21:00:01 write(3, \"x\", 2) = 2 <0.000001>\n",
-		}, []string{"10 open /f", "20 write /f @0 +1", "30 write /f @1 +2", "10 write /f @3 +3"}},
+		}, []string{"10 open new /f", "20 write /f @0 +1", "30 write /f @1 +2", "10 write /f @3 +3"}},
 		{"for days", map[int64]string{
 			10: "08:00:00 open(\"/f\", O_RDWR|O_TRUNC) = 3 <0.000001>\n20:00:00 sync() = 0 <0.1>\n07:00:00 sync() = 0 <0.1>\n09:00:00 fork() = 20 <0.1>\n",
 			20: "09:00:01 write(3, \"x\", 1) = 1 <0.000001>\n18:00:00 fork() = 30 <0.1>\n",
 			30: "18:00:01 write(3, \"x\", 2) = 2 <0.000001>\n",
-		}, []string{"10 open /f", "10 sync", "10 sync", "20 write /f @0 +1", "30 write /f @1 +2"}},
+		}, []string{"10 open new /f", "10 sync", "10 sync", "20 write /f @0 +1", "30 write /f @1 +2"}},
 		{"none the other's child", map[int64]string{
 			10: "08:00:00 write(3</a>, \"x\", 1) = 1 <0.000001>\n15:00:00 write(3</a>, \"x\", 1) = 1 <0.000001>\n21:00:10 write(3</a>, \"x\", 3) = 3 <0.000001>\n",
 			20: "21:00:00 write(3</b>, \"x\", 2) = 2 <0.000001>\n",

@@ -190,7 +190,7 @@ func TestCalls(t *testing.T) {
 			`fcntl(3, F_SETFL, O_WRONLY|O_APPEND) = 0`,
 			`pwritev2(3, [{iov_base="x", iov_len=5}], 1, 7, RWF_NOAPPEND) = 5`,
 			`pwritev2(3, [{iov_base="x", iov_len=5}], 1, 7, 0) = 5`,
-		}, []string{"10 open /f", "10 write /f @0 +10", "10 seek /f @0", "10 write /f @10 +5", "10 write /f @0 +1", "10 write /f @15 +5", "10 write /f @20 +1",
+		}, []string{"10 open new /f", "10 write /f @0 +10", "10 seek /f @0", "10 write /f @10 +5", "10 write /f @0 +1", "10 write /f @15 +5", "10 write /f @20 +1",
 			"10 write /f @7 +5", "10 write /f @21 +5"}},
 		{"fallocate", []string{
 			`open("/f", O_WRONLY|O_APPEND) = 3`,
@@ -211,7 +211,7 @@ func TestCalls(t *testing.T) {
 			`write(5, "x", 1) = 1`,
 			`fallocate(5, FALLOC_FL_INSERT_RANGE, 0, 8192) = 0`,
 			`write(5, "x", 1) = 1`,
-		}, []string{"10 open /f", "10 write /f +5", "10 open new /g", "10 write /g @1048576 +65536", "10 open /h", "10 truncate /h +4096", "10 write /h @4096 +4",
+		}, []string{"10 open /f", "10 write /f +5", "10 open new /g", "10 write /g @1048576 +65536", "10 open new /h", "10 truncate /h +4096", "10 write /h @4096 +4",
 			"10 truncate /h +5000", "10 write /h @5000 +1", "10 truncate /h +905", "10 write /h @905 +1", "10 truncate /h +9098", "10 write /h @9098 +1"}},
 		{"shared descriptors", []string{
 			`open("/f", O_RDWR|O_TRUNC) = 3`,
@@ -229,7 +229,7 @@ func TestCalls(t *testing.T) {
 			`write(4, "x", 5) = 5`,
 			`dup2(99, 4) = 4`, // of something unknown
 			`write(4, "x", 5) = 5`,
-		}, []string{"10 open /f", "10 write /f @0 +5", "10 write /f @5 +5", "10 close /f", "10 close /f", "10 close /f", "10 write /f @10 +5", "10 write /f @15 +5"}},
+		}, []string{"10 open new /f", "10 write /f @0 +5", "10 write /f @5 +5", "10 close /f", "10 close /f", "10 close /f", "10 write /f @10 +5", "10 write /f @15 +5"}},
 		{"what exec closes", []string{
 			`open("/f", O_RDWR|O_TRUNC|O_CLOEXEC) = 3`,
 			`open("/g", O_RDWR|O_TRUNC) = 4`,
@@ -243,7 +243,7 @@ func TestCalls(t *testing.T) {
 			`write(3, "x", 5) = 5`,
 			`write(4, "x", 5) = 5`,
 			`write(5, "x", 5) = 5`,
-		}, []string{"10 open /f", "10 open /g", "10 open /h", "10 write /f @0 +5", "10 write /h @0 +5"}},
+		}, []string{"10 open new /f", "10 open new /g", "10 open new /h", "10 write /f @0 +5", "10 write /h @0 +5"}},
 		{"ranges of descriptors", []string{
 			`open("/f", O_RDWR|O_TRUNC) = 3`,
 			`pipe([4, 5]) = 0`,
@@ -256,7 +256,7 @@ func TestCalls(t *testing.T) {
 			`execveat(AT_FDCWD, "/bin/x", ["x"], 0x7f /* 3 vars */, 0) = 0`,
 			`write(6, "x", 5) = 5`,
 			`11 write(3, "x", 5) = 5`,
-		}, []string{"10 open /f", "11 close /f", "10 write /f @0 +5", "11 write /f @5 +5", "11 write /f @10 +5"}},
+		}, []string{"10 open new /f", "11 close /f", "10 write /f @0 +5", "11 write /f @5 +5", "11 write /f @10 +5"}},
 		{"names", []string{
 			`open("/tmp/a", O_WRONLY|O_CREAT|O_EXCL, 0600) = 3`,
 			`write(3, "x", 5) = 5`,
@@ -370,14 +370,14 @@ func TestCalls(t *testing.T) {
 			`write(8</g>(deleted), "x", 6) = 6`,
 			`write(8<pipe:[2]>, "x", 6) = 6`,
 			`write(8</dev/null<char 1:3>>, "x", 6) = 6`,
-		}, []string{"10 open /f", "10 write /f @0 +10", "10 write /big +700", "10 open /g", "10 unlink /g", "10 write /g @0 +6"}},
+		}, []string{"10 open new /f", "10 write /f @0 +10", "10 write /big +700", "10 open new /g", "10 unlink /g", "10 write /g @0 +6"}},
 		{"-y with -xx", []string{
 			`open("\x66", O_RDWR|O_TRUNC) = 3<\x2f\x74\x2f\x66>`,
 			`write(3<\x2f\x74\x2f\x66>, "\x78", 5) = 5`,
 			`write(3<\x2f\x74\x2f\x66>, "\x78", 6) = 6`,
 			`write(4<\x70\x69\x70\x65\x3a\x5b\x35\x5d>, "\x78", 6) = 6`,
 			`write(5<\x2f\x64\x65\x76\x2f\x70\x74\x73\x2f\x30<char 136:0>>, "\x78", 6) = 6`,
-		}, []string{"10 open /t/f", "10 write /t/f @0 +5", "10 write /t/f @5 +6"}},
+		}, []string{"10 open new /t/f", "10 write /t/f @0 +5", "10 write /t/f @5 +6"}},
 		{"a directory is renamed", []string{
 			`open("/ck/tmp/x", O_RDWR|O_CREAT|O_TRUNC, 0644) = 3</ck/tmp/x>`,
 			`open("/ck/tmp/sub/y", O_RDWR|O_CREAT|O_TRUNC, 0644) = 4</ck/tmp/sub/y>`,
@@ -448,7 +448,7 @@ func TestCalls(t *testing.T) {
 			`14 +++ exited with 0 +++`,
 			`clone(child_stack=NULL, flags=CLONE_VM|CLONE_PIDFD|CLONE_VFORK|SIGCHLD, parent_tid=[7<anon_inode:[pidfd]>]) = 15`,
 			`close(7) = 0`,
-		}, []string{"10 open /f", "10 open /cloexec", "11 write /f @0 +5", "10 write /f @5 +5", "10 close /f", "11 write /f @10 +5", "10 write /cloexec @0 +5",
+		}, []string{"10 open new /f", "10 open /cloexec", "11 write /f @0 +5", "10 write /f @5 +5", "10 close /f", "11 write /f @10 +5", "10 write /cloexec @0 +5",
 			"10 open /t", "10 write /t @0 +5", "10 open /dir/rel", "10 close /dir/rel", "10 read /dir/rel @0 +1", "13 close /dir/rel", "10 read /dir/rel @1 +1", "14 close /dir/rel"}},
 		{"unfinished", []string{
 			`open("/f", O_RDWR|O_TRUNC) = 3`,
@@ -475,7 +475,7 @@ func TestCalls(t *testing.T) {
 			`12 <... futex resumed> <unfinished ...>) = ?`,
 			`12 +++ exited with 0 +++`,
 			`10 +++ exited with 0 +++`,
-		}, []string{"10 open /f", "10 write /f @0 +5", "10 close /f", "10 open /g", "10 write /g @0 +5", "10 read /g @5 +1", "13 write /g @6 +5", "10 write /g @11 +5"}},
+		}, []string{"10 open new /f", "10 write /f @0 +5", "10 close /f", "10 open /g", "10 write /g @0 +5", "10 read /g @5 +1", "13 write /g @6 +5", "10 write /g @11 +5"}},
 		{"numbers given again during a call", []string{
 			`clone(child_stack=0x7f, flags=CLONE_VM|CLONE_FILES|CLONE_THREAD) = 12`,
 			`close(57 <unfinished ...>`, // nobody knows what it is
@@ -508,9 +508,9 @@ func TestCalls(t *testing.T) {
 			`read(6</l>, "x", 5) = 5`,
 			`fsync( <unfinished ...>`,
 			`<... fsync resumed>6</l>) = 0`,
-		}, []string{"10 open /g", "10 write /g @0 +5", "10 open /a,b)", "10 close /a,b)", "10 open /h", "10 write /h @0 +5", "10 write /h @5 +5",
-			"10 open /i", "10 write /i @0 +5", "10 write /i @5 +5", "10 read /old +5", "10 close /old", "10 open /j", "10 write /j @0 +5",
-			"10 open /k", "10 write /k @0 +5", "10 read /l +5", "10 seek /l @7", "10 read /l @7 +5", "10 sync /l"}},
+		}, []string{"10 open new /g", "10 write /g @0 +5", "10 open new /a,b)", "10 close /a,b)", "10 open new /h", "10 write /h @0 +5", "10 write /h @5 +5",
+			"10 open new /i", "10 write /i @0 +5", "10 write /i @5 +5", "10 read /old +5", "10 close /old", "10 open new /j", "10 write /j @0 +5",
+			"10 open new /k", "10 write /k @0 +5", "10 read /l +5", "10 seek /l @7", "10 read /l @7 +5", "10 sync /l"}},
 		{"several forks at once", []string{
 			`open("/a", O_RDWR|O_TRUNC) = 3`,
 			`fork() = 20`,
@@ -524,7 +524,7 @@ func TestCalls(t *testing.T) {
 			`31 <... execve resumed>) = 0`, // only one is left, but others of its lines wait
 			`20 <... fork resumed>) = 31`,
 			`31 write(4, "x", 5) = 5`,
-		}, []string{"10 open /a", "20 open /b", "31 write /b @0 +5", "30 write /a @0 +5", "31 write /b @5 +5"}},
+		}, []string{"10 open new /a", "20 open new /b", "31 write /b @0 +5", "30 write /a @0 +5", "31 write /b @5 +5"}},
 		{"a child that is never told of", []string{
 			`fork( <unfinished ...>`,
 			`11 fork() = 12`,
@@ -543,7 +543,7 @@ func TestCalls(t *testing.T) {
 			`20 write(9, "x", 5) = 5`,
 			`30 open("/g", O_RDWR|O_TRUNC) = 4`,
 			`write(4, "x", 5) = 5`,
-		}, []string{"10 open /f", "10 open /t", "10 write /t @0 +5", "10 write /f @0 +5", "10 write /t @5 +5", "10 open /g", "10 write /g @0 +5"}},
+		}, []string{"10 open new /f", "10 open new /t", "10 write /t @0 +5", "10 write /f @0 +5", "10 write /t @5 +5", "10 open new /g", "10 write /g @0 +5"}},
 		{"exec of a thread", []string{
 			`open("/f", O_RDWR|O_TRUNC) = 3`,
 			`clone(flags=CLONE_VM|CLONE_FS|CLONE_FILES|CLONE_SIGHAND|CLONE_THREAD) = 12`,
@@ -554,7 +554,7 @@ func TestCalls(t *testing.T) {
 			`10 <... execve resumed>) = 0`,
 			`10 write(3, "x", 5) = 5`,
 			`10 +++ superseded by execve in pid 99 +++`,
-		}, []string{"10 open /f", "10 write /f @0 +5"}},
+		}, []string{"10 open new /f", "10 write /f @0 +5"}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			text := stamped(c.lines...)
@@ -708,7 +708,7 @@ func TestNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"100 open /f", "101 write /f @0 +5", "100 write /f @5 +5", "102 write /f @10 +5", "100 write /f @15 +5"}, show(tr)); diff != "" || tr.Job != "sh -c x" {
+	if diff := cmp.Diff([]string{"100 open new /f", "101 write /f @0 +5", "100 write /f @5 +5", "102 write /f @10 +5", "100 write /f @15 +5"}, show(tr)); diff != "" || tr.Job != "sh -c x" {
 		t.Errorf("%s, job %q, %+v", diff, tr.Job, rep)
 	}
 	// Without the notices of strace -q: what resumes is the parent.
@@ -722,12 +722,12 @@ func TestNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"100 open /f", "101 write /f @0 +5", "100 write /f @5 +5"}, show(tr)); diff != "" {
+	if diff := cmp.Diff([]string{"100 open new /f", "101 write /f @0 +5", "100 write /f @5 +5"}, show(tr)); diff != "" {
 		t.Error(diff)
 	}
 	// No numbers at all.
 	tr, _, err = Read(strings.NewReader("12:00:01 open(\"/f\", O_RDWR|O_TRUNC) = 3\n"), iotrace.Options{Strict: true})
-	if err != nil || cmp.Diff([]string{"0 open /f"}, show(tr)) != "" {
+	if err != nil || cmp.Diff([]string{"0 open new /f"}, show(tr)) != "" {
 		t.Error(tr, err)
 	}
 	// A process number that is used again makes one rank.
@@ -797,7 +797,7 @@ func TestErrors(t *testing.T) {
 func TestHeldAtEnd(t *testing.T) {
 	text := stamped(`open("/a", O_RDWR|O_TRUNC) = 3`, `fork() = 20`, `fork( <unfinished ...>`, `20 fork( <unfinished ...>`,
 		`31 open("/b", O_RDWR|O_TRUNC) = 4`, `31 fork() = 32`, `32 write(4, "x", 5) = 5`, `31 write(4, "x", 6) = 6`)
-	want := []string{"10 open /a", "31 open /b", "32 write /b @0 +5", "31 write /b @5 +6"}
+	want := []string{"10 open new /a", "31 open new /b", "32 write /b @0 +5", "31 write /b @5 +6"}
 	for _, cut := range []string{"", "31 170", "10 1700000009.0 forkstrace: Process 5 attached\n", "10 1600000000.0 sync() = 0\n10 5\n"} {
 		for range 20 { // the order of a map is not that of the lines
 			tr, rep, err := Read(strings.NewReader(text+cut), iotrace.Options{Lenient: true})
@@ -822,7 +822,7 @@ func TestEndOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"10 open /f", "10 write /f @0 +5", "10 write /f @5 +5", "11 sync"}, show(tr)); diff != "" || rep.Unknown != 1 {
+	if diff := cmp.Diff([]string{"10 open new /f", "10 write /f @0 +5", "10 write /f @5 +5", "11 sync"}, show(tr)); diff != "" || rep.Unknown != 1 {
 		t.Errorf("%s\n%+v", diff, rep) // the last is a clock that runs backwards
 	}
 }
