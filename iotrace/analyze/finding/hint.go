@@ -61,6 +61,7 @@ var (
 		"open(2), section NOTES on O_DIRECT; Lustre Operations Manual, chapter on striping"}
 	cache     = Hint{"Keep what is read again in memory, or map the file.", "mmap(2)"}
 	wholeBlks = Hint{"Gather changes in memory and write whole blocks, so that nothing must be read first.", "Thakur, Gropp, Lusk, Data Sieving and Collective I/O in ROMIO, 1999"}
+	writeOnce = Hint{"Write each byte once: gather changes in memory, or append them and write the whole seldom.", "Rosenblum, Ousterhout, The Design and Implementation of a Log-Structured File System, 1992"}
 	fdatasync = Hint{"Sync once after a batch of writes, and with fdatasync; a database commits many changes in one transaction.",
 		"fsync(2); fdatasync(2)"}
 	keepOpen = Hint{"Open a file once and keep its descriptor; pread and pwrite need no seek.", "open(2); pread(2)"}

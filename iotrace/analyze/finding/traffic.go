@@ -55,7 +55,7 @@ func rewriting(s *search) *Finding {
 		Model:    "The time of writing, in the proportion of the bytes that are written in a place that was written before.",
 		Evidence: seen,
 		Advice:   "Hold what changes often in memory, and write it once; write no fill values before the data.",
-		Remedies: []Remedy{Interval}, Hints: []Hint{wholeBlks}}
+		Remedies: []Remedy{Interval}, Hints: []Hint{writeOnce}}
 	if isHDF5(s.Files[c.best].Name) {
 		f.Hints = append([]Hint{hdf5Fill}, f.Hints...)
 	}
