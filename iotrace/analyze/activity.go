@@ -141,7 +141,10 @@ func (x *activity) request(q *request, rank int32, opens int) {
 	case q.size >= t.LargeBytes:
 		w.large++
 	}
-	if q.off < 0 {
+	switch {
+	case q.size == 0: // as at the end of the file: it moves nothing, and has no place in an order
+		return
+	case q.off < 0:
 		w.tally.add(verdict{detail: Sequential}, 1)
 		return
 	}

@@ -106,7 +106,7 @@ func overall(tallies *[2]tally, bytes *[2]int64) (Spatial, Detail) {
 	return main.spatial(), main.detail()
 }
 
-// pattern returns the pattern of a direction, or nothing if it has no requests.
+// pattern returns the pattern of a direction, or nothing if no request of it moves bytes.
 func (t *tally) pattern() (Spatial, Detail) {
 	if t.total() == 0 {
 		return "", NoDetail

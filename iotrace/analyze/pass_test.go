@@ -93,3 +93,22 @@ func TestPassesInNoOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestEmptyRequests: reads at the end of a file move nothing and have no pattern.
+func TestEmptyRequests(t *testing.T) {
+	var events []iotrace.Event
+	for range 200 {
+		events = append(events, at(iotrace.Read, 0, 7, 0))
+	}
+	f := Analyze(script(1, timed(1, events...)...), Options{}).Files[0]
+	if f.Spatial != SequentialAccess || f.Detail != NoDetail || f.ReadSpatial != "" || f.Reads != 200 {
+		t.Errorf("nothing but empty reads: %v (%v), reads %q, %d", f.Spatial, f.Detail, f.ReadSpatial, f.Reads)
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 100 {
+		events = append(events, at(iotrace.Read, 0, rng.Int64N(1e6), 1))
+	}
+	if f := Analyze(script(1, timed(1, events...)...), Options{}).Files[0]; f.ReadSpatial != RandomAccess {
+		t.Errorf("and 100 random ones: %v (%v)", f.ReadSpatial, f.ReadDetail)
+	}
+}

@@ -98,7 +98,10 @@ func (p *phases) stream(x *activity, s *stream) {
 		default:
 			ph.votes--
 		}
-		if q.off < 0 {
+		switch {
+		case q.size == 0:
+			continue
+		case q.off < 0:
 			ph.tallies[d].add(verdict{detail: Sequential}, 1)
 			continue
 		}

@@ -27,7 +27,8 @@ type Detail string
 
 // The details. The first two are sequential; the strided ones are strided. A request
 // without a known offset went to a position that moves, or was appended to a file of
-// unknown length, and counts as Sequential. NoDetail means no reads and writes.
+// unknown length, and counts as Sequential. A
+// request of 0 bytes, as at the end of a file, has no pattern. NoDetail means no others.
 const (
 	Contiguous      Detail = "contiguous"       // requests touch
 	Sequential      Detail = "sequential"       // forward, holes up to the size of requests
