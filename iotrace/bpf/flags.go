@@ -10,7 +10,7 @@ type flag struct {
 var (
 	ofOpen = []flag{
 		{0o1, "O_WRONLY"}, {0o2, "O_RDWR"}, {0o100, "O_CREAT"}, {0o200, "O_EXCL"}, {0o1000, "O_TRUNC"}, {0o2000, "O_APPEND"},
-		{0o20200000, "O_TMPFILE"}, {0o2000000, "O_CLOEXEC"},
+		{0o10000, "O_DSYNC"}, {0o4010000, "O_SYNC"}, {0o40000, "O_DIRECT"}, {0o20200000, "O_TMPFILE"}, {0o2000000, "O_CLOEXEC"},
 	}
 	ofProtection = []flag{{1, "PROT_READ"}, {2, "PROT_WRITE"}, {4, "PROT_EXEC"}}
 	ofMapping    = []flag{{mapAnonymous, "MAP_ANONYMOUS"}, {0x800, "MAP_DENYWRITE"}}
@@ -20,7 +20,7 @@ var (
 		{0x1, "FALLOC_FL_KEEP_SIZE"}, {0x2, "FALLOC_FL_PUNCH_HOLE"}, {0x8, "FALLOC_FL_COLLAPSE_RANGE"},
 		{0x10, "FALLOC_FL_ZERO_RANGE"}, {0x20, "FALLOC_FL_INSERT_RANGE"},
 	}
-	ofWrite = []flag{{0x10, "RWF_APPEND"}, {0x20, "RWF_NOAPPEND"}}
+	ofWrite = []flag{{0x2, "RWF_DSYNC"}, {0x4, "RWF_SYNC"}, {0x10, "RWF_APPEND"}, {0x20, "RWF_NOAPPEND"}}
 	ofRange = []flag{{2, "CLOSE_RANGE_UNSHARE"}, {4, "CLOSE_RANGE_CLOEXEC"}}
 	ofClone = []flag{{cloneVM, "CLONE_VM"}, {cloneFS, "CLONE_FS"}, {cloneFiles, "CLONE_FILES"}, {cloneThread, "CLONE_THREAD"}}
 	ofRing  = []flag{{2, "IORING_SETUP_SQPOLL"}}

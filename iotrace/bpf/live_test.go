@@ -107,6 +107,14 @@ func act(dir string) (err error) {
 	fd(unix.Pwrite(e2, page[:13], 1))
 	must(unix.CloseRange(50, 60, 0))
 
+	for _, flags := range []int{unix.O_SYNC, unix.O_DSYNC} {
+		s := fd(unix.Open("synced", unix.O_CREAT|unix.O_WRONLY|flags, 0o600))
+		fd(unix.Write(s, page[:21]))
+		must(unix.Close(s))
+	}
+	fd(unix.Pwritev2(a, [][]byte{page[:22]}, 0, unix.RWF_DSYNC))
+	fd(unix.Pwritev2(a, [][]byte{page[:23]}, 0, unix.RWF_SYNC))
+
 	log := fd(unix.Open("log", unix.O_CREAT|unix.O_WRONLY|unix.O_APPEND, 0o600))
 	fd(unix.Write(log, page[:5]))
 	fd(unix.Write(log, page[:6]))
@@ -235,8 +243,14 @@ func TestBesideStrace(t *testing.T) {
 	if !slices.Equal(got[0], got[1]) {
 		t.Errorf("strace\n%s\neBPF\n%s", without(got[0], got[1]), without(got[1], got[0]))
 	}
-	if len(warnings[0]) != len(warnings[1]) {
-		t.Errorf("strace %v, eBPF %v", warnings[0], warnings[1])
+	told := func(list []iotrace.Warning) (out []string) {
+		for _, w := range list {
+			out = append(out, fmt.Sprint(w.Code, " ", w.Count, " ", w.Bytes))
+		}
+		return out
+	}
+	if a, b := told(warnings[0]), told(warnings[1]); !slices.Equal(a, b) || !slices.Contains(a, "sync-writes 4 87") {
+		t.Errorf("strace %q, eBPF %q", a, b)
 	}
 }
 

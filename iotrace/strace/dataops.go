@@ -75,6 +75,13 @@ func (c *call) move(op iotrace.Op, o *open, at int64) {
 	if c.err != nil {
 		return
 	}
+	if o.direct {
+		c.im.unseen.of(directIO, o.index-1, n)
+	}
+	if op == iotrace.Write && c.syncs(o) {
+		c.im.unseen.of(syncWrites, o.index-1, n)
+		c.synced(o)
+	}
 	end := int64(iotrace.None)
 	if at != iotrace.None {
 		end = at + n
@@ -98,6 +105,20 @@ func (c *call) appends(o *open) bool {
 		return o.append
 	}
 	return (o.append || hasFlag(c.arg(4), "RWF_APPEND")) && !hasFlag(c.arg(4), "RWF_NOAPPEND")
+}
+
+// syncs reports whether a write ends only when its bytes are on the storage.
+func (c *call) syncs(o *open) bool {
+	return o.sync || c.name == "pwritev2" && (hasFlag(c.arg(4), "RWF_DSYNC") || hasFlag(c.arg(4), "RWF_SYNC"))
+}
+
+// synced adds a sync of no time behind a synchronous write, so that syncs are counted and
+// a replay repeats them.
+func (c *call) synced(o *open) {
+	begin := c.start
+	c.start = c.end
+	c.on(o, iotrace.Sync, iotrace.None, 0)
+	c.start = begin
 }
 
 // pass handles sendfile and similar calls: a read of one file and a write of another.

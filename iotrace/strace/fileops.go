@@ -42,7 +42,8 @@ func (c *call) open(dir, pathArg, flags []byte) bool {
 	made := empty || hasFlag(flags, "O_CREAT") && !c.im.known(name)
 	d.name = name
 	d.node = c.im.nodeOf(name)
-	d.append = hasFlag(flags, "O_APPEND")
+	d.append, d.direct = hasFlag(flags, "O_APPEND"), hasFlag(flags, "O_DIRECT")
+	d.sync = hasFlag(flags, "O_SYNC") || hasFlag(flags, "O_DSYNC")
 	if empty {
 		d.node.size = 0
 	}
@@ -96,7 +97,7 @@ func (c *call) fcntl() bool {
 		c.task.fds.closeOnExec(fd, hasFlag(c.arg(2), "FD_CLOEXEC"))
 	case "F_SETFL":
 		if o, _ := c.lookup(0); o != nil {
-			o.append, o.unseen = hasFlag(c.arg(2), "O_APPEND"), false
+			o.append, o.direct, o.unseen = hasFlag(c.arg(2), "O_APPEND"), hasFlag(c.arg(2), "O_DIRECT"), false
 		}
 	case "F_SETLKW", "F_SETLKW64", "F_OFD_SETLKW":
 		return c.lockRange()

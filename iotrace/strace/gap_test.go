@@ -175,6 +175,29 @@ func TestGaps(t *testing.T) {
 	}
 }
 
+// TestFlags: a synchronous write is followed by a sync, and direct I/O is told.
+func TestFlags(t *testing.T) {
+	tr, warn := read(t, `openat(AT_FDCWD, "/s", O_WRONLY|O_CREAT|O_SYNC, 0644) = 3`, `write(3, "x", 9) = 9`,
+		`openat(AT_FDCWD, "/d", O_RDWR|O_DSYNC) = 4`, `pwrite64(4, "x", 5, 10) = 5`, `pread64(4, "x", 5, 10) = 5`,
+		`openat(AT_FDCWD, "/p", O_RDWR|O_DIRECT) = 5`, `pwrite64(5, "x", 512, 0) = 512`, `pread64(5, "x", 512, 0) = 512`,
+		`fcntl(5, F_SETFL, O_RDWR) = 0`, `pwrite64(5, "x", 512, 0) = 512`,
+		`pwritev2(5, [{iov_base="x", iov_len=7}], 1, 0, RWF_DSYNC) = 7`)
+	want := []string{"10 open new /s", "10 write /s @0 +9", "10 sync /s", "10 open /d", "10 write /d @10 +5", "10 sync /d", "10 read /d @10 +5",
+		"10 open /p", "10 write /p @0 +512", "10 read /p @0 +512", "10 write /p @0 +512", "10 write /p @0 +7", "10 sync /p"}
+	if diff := cmp.Diff(want, show(tr)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"direct-io 2 of 1024", "sync-writes 3 of 21"}, warn); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]iotrace.WarnedFile{{File: 0, Count: 1, Bytes: 9}, {File: 1, Count: 1, Bytes: 5}, {File: 2, Count: 1, Bytes: 7}}, tr.Warnings[1].Files); diff != "" {
+		t.Error(diff)
+	}
+	if w, s := tr.Events[1], tr.Events[2]; s.Start != w.End || s.End != w.End {
+		t.Errorf("write %v, sync %v", w, s)
+	}
+}
+
 // TestStorageFails: a full disk is seen, and a terminal that is gone is no disk.
 func TestStorageFails(t *testing.T) {
 	tr, warn := read(t, `openat(AT_FDCWD, "/f", O_WRONLY|O_CREAT, 0644) = -1 ENOSPC (No space left on device)`,

@@ -45,6 +45,8 @@ type open struct {
 	node   *node
 	offset int64 // position; iotrace.None if it is not known
 	append bool
+	sync   bool  // each write waits for the storage
+	direct bool  // around the page cache
 	unseen bool  // it was opened before the trace began, perhaps to append
 	index  int32 // of the name among the files of the trace, plus one; 0 if it has none yet
 }

@@ -190,7 +190,7 @@ func TestCalls(t *testing.T) {
 			`fcntl(3, F_SETFL, O_WRONLY|O_APPEND) = 0`,
 			`pwritev2(3, [{iov_base="x", iov_len=5}], 1, 7, RWF_NOAPPEND) = 5`,
 			`pwritev2(3, [{iov_base="x", iov_len=5}], 1, 7, 0) = 5`,
-		}, []string{"10 open new /f", "10 write /f @0 +10", "10 seek /f @0", "10 write /f @10 +5", "10 write /f @0 +1", "10 write /f @15 +5", "10 write /f @20 +1",
+		}, []string{"10 open new /f", "10 write /f @0 +10", "10 seek /f @0", "10 write /f @10 +5", "10 write /f @0 +1", "10 write /f @15 +5", "10 sync /f", "10 write /f @20 +1",
 			"10 write /f @7 +5", "10 write /f @21 +5"}},
 		{"fallocate", []string{
 			`open("/f", O_WRONLY|O_APPEND) = 3`,

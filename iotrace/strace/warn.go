@@ -9,8 +9,8 @@ import (
 	"ckpt/iotrace"
 )
 
-// A gap is a kind of I/O that a text of strace does not show, or not all of it. It is the
-// code of the warning.
+// A gap is a kind of I/O that a text of strace does not show, or that events do not show
+// in full. It is the code of the warning.
 type gap string
 
 const (
@@ -28,19 +28,40 @@ const (
 	cutOff        gap = "cut"
 	storageFull   gap = "storage-full"
 	storageError  gap = "storage-error"
+	syncWrites    gap = "sync-writes"
+	directIO      gap = "direct-io"
 )
 
 // unseen counts operations by the reason why the trace lacks them.
 type unseen map[gap]extent
 
-type extent struct{ count, bytes int64 }
+type extent struct {
+	count, bytes int64
+	files        map[int32]extent // by index; nil if the files are not known
+}
 
 func (u unseen) add(g gap, count, bytes int64) {
 	if count == 0 && bytes == 0 {
 		return
 	}
 	x := u[g]
-	u[g] = extent{x.count + count, iotrace.Sum(x.bytes, bytes)}
+	x.count, x.bytes = x.count+count, iotrace.Sum(x.bytes, bytes)
+	u[g] = x
+}
+
+// of adds an operation on a file.
+func (u unseen) of(g gap, file int32, bytes int64) {
+	u.add(g, 1, bytes)
+	if file == iotrace.None {
+		return
+	}
+	x := u[g]
+	if x.files == nil {
+		x.files = make(map[int32]extent)
+		u[g] = x
+	}
+	f := x.files[file]
+	x.files[file] = extent{count: f.count + 1, bytes: iotrace.Sum(f.bytes, bytes)}
 }
 
 // warnings says what the trace lacks, and the remedy.
@@ -48,7 +69,11 @@ func (u unseen) warnings() []iotrace.Warning {
 	var out []iotrace.Warning
 	for _, g := range slices.Sorted(maps.Keys(u)) {
 		x := u[g]
-		out = append(out, iotrace.Warning{Code: string(g), Text: g.text(x), Count: x.count, Bytes: x.bytes})
+		w := iotrace.Warning{Code: string(g), Text: g.text(x), Count: x.count, Bytes: x.bytes}
+		for _, i := range slices.Sorted(maps.Keys(x.files)) {
+			w.Files = append(w.Files, iotrace.WarnedFile{File: i, Count: x.files[i].count, Bytes: x.files[i].bytes})
+		}
+		out = append(out, w)
 	}
 	return out
 }
@@ -82,6 +107,10 @@ func (g gap) text(x extent) string {
 		return fmt.Sprintf("%s failed since the storage was full, or a quota was used up. Free some space, and record again: this run is not a usual one", amount(n, "call", "calls"))
 	case storageError:
 		return fmt.Sprintf("%s failed since the storage did (EIO). Look at the messages of the kernel (dmesg)", amount(n, "call", "calls"))
+	case syncWrites:
+		return "writes were synchronous (O_SYNC, O_DSYNC): the time of each is that of a write and a sync. The trace has a sync of no time after each, which a replay repeats"
+	case directIO:
+		return "requests went around the page cache (O_DIRECT): a replay does so only with --direct"
 	case cutOff:
 		return "the text of strace is damaged or cut: the trace ends there"
 	}
