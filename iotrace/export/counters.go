@@ -165,7 +165,7 @@ func (j *jsonReader) counters(text []byte) string {
 		return "invalid rank"
 	}
 	if name := j.fields[colFile]; len(name) > 0 {
-		c.File = j.tables.FileBytes(name)
+		c.File = j.file(name)
 	}
 	v := reflect.ValueOf(&c).Elem()
 	for _, col := range counterColumns {
@@ -200,7 +200,7 @@ type jsonRenaming struct {
 }
 
 func newRenaming(t *iotrace.Trace, r iotrace.Renaming) jsonRenaming {
-	return jsonRenaming{"renaming", t.Files[r.From], t.Files[r.To], r.At}
+	return jsonRenaming{"renaming", escaped(t.Files[r.From]), escaped(t.Files[r.To]), r.At}
 }
 
 func (j *jsonReader) renaming(text []byte) string {
@@ -211,7 +211,7 @@ func (j *jsonReader) renaming(text []byte) string {
 	if l.From == "" || l.To == "" || l.At < -iotrace.MaxTime || l.At > iotrace.MaxTime {
 		return "the renaming has no names, or an impossible time"
 	}
-	j.t.Renames = append(j.t.Renames, iotrace.Renaming{From: j.tables.File(l.From), To: j.tables.File(l.To), At: l.At})
+	j.t.Renames = append(j.t.Renames, iotrace.Renaming{From: j.file([]byte(l.From)), To: j.file([]byte(l.To)), At: l.At})
 	return ""
 }
 
@@ -227,7 +227,7 @@ type jsonStriping struct {
 }
 
 func newStriping(t *iotrace.Trace, s *iotrace.Striping) jsonStriping {
-	l := jsonStriping{Type: "striping", File: t.Files[s.File], Size: s.Size, Count: s.Count, OSTs: s.OSTs, Start: s.Start}
+	l := jsonStriping{Type: "striping", File: escaped(t.Files[s.File]), Size: s.Size, Count: s.Count, OSTs: s.OSTs, Start: s.Start}
 	if s.End != iotrace.None {
 		l.End = &s.End
 	}
@@ -246,7 +246,7 @@ func (j *jsonReader) striping(text []byte) string {
 	if l.File == "" || s.Size < iotrace.None || s.Count < iotrace.None || s.Start < iotrace.None || s.End < iotrace.None {
 		return fmt.Sprintf("%d stripes of %d bytes from %d on are impossible", s.Count, s.Size, s.Start)
 	}
-	s.File = j.tables.File(l.File)
+	s.File = j.file([]byte(l.File))
 	j.t.Striping = append(j.t.Striping, s)
 	return ""
 }

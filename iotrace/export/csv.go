@@ -108,8 +108,9 @@ func writeCSV(w io.Writer, t *iotrace.Trace, about bool) error {
 	return bw.Flush()
 }
 
-// appendField appends a string, quoted if necessary.
+// appendField appends a string, escaped and quoted if necessary.
 func appendField(b []byte, s string) []byte {
+	s = escaped(s)
 	if !strings.ContainsAny(s, ",\"\n\r") {
 		return append(b, s...)
 	}

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 
@@ -46,7 +47,7 @@ func (c *rows) event() (e iotrace.Event, reason string) {
 	}
 	e.File = iotrace.None
 	if name := f(colFile); len(name) > 0 {
-		e.File = c.tables.FileBytes(name)
+		e.File = c.file(name)
 	}
 	if e.Peer, ok = c.rankField(f(colPeer), f(colPeerNode)); !ok {
 		return e, "invalid peer"
@@ -158,6 +159,14 @@ func (c *rows) zone(name []byte) (iotrace.Zone, bool) {
 	return z, err == nil
 }
 
+// file returns the index of a path.
+func (c *rows) file(name []byte) int32 {
+	if bytes.Contains(name, []byte(`\x`)) {
+		return c.tables.File(unescaped(string(name)))
+	}
+	return c.tables.FileBytes(name)
+}
+
 func (c *rows) rankField(number, node []byte) (int32, bool) {
 	if absent(number) {
 		return iotrace.None, absent(node)
@@ -174,7 +183,7 @@ func (c *rows) rank(number int64, node []byte) int32 {
 	if i, ok := c.numbers[number]; ok && c.t.Ranks[i].Node == string(node) {
 		return i
 	}
-	i := c.tables.Rank(iotrace.Rank{Rank: int(number), Node: string(node)})
+	i := c.tables.Rank(iotrace.Rank{Rank: int(number), Node: unescaped(string(node))})
 	c.numbers[number] = i
 	return i
 }

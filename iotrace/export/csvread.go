@@ -143,9 +143,9 @@ func (c *csvReader) about(what string, f [][]byte) string {
 		}
 		c.tagged = true
 	case "#job":
-		c.t.Job = string(f[0])
+		c.t.Job = unescaped(string(f[0]))
 	case "#source":
-		c.t.Source = string(f[0])
+		c.t.Source = unescaped(string(f[0]))
 	case "#origin":
 		t, err := time.Parse(time.RFC3339Nano, string(f[0]))
 		if err != nil || t.UTC().Year() < 1970 || t.UTC().Year() > 9999 {
@@ -166,7 +166,7 @@ func (c *csvReader) about(what string, f [][]byte) string {
 		if len(f[0]) == 0 {
 			return "the file has no name"
 		}
-		if c.tables.FileBytes(f[0]); len(c.t.Files) == before {
+		if c.file(f[0]); len(c.t.Files) == before {
 			return "the file is listed twice"
 		}
 	case "#end":

@@ -55,6 +55,11 @@
 //	start_ns    nanoseconds since the origin
 //	end_ns
 //
+// A byte of a name that is no UTF-8 is \xHH, as in x-\xff.dat: programs such as pandas
+// read nothing else. A backslash that would look like the beginning of such a byte, or of
+// itself, is \x5c. Other backslashes stay. Reading gives the names back. The same holds
+// for JSON lines, the file beside a CSV, and the columns of Parquet.
+//
 // # JSON lines
 //
 // Each line is an object with a type: first a "trace" with job, source, origin and the

@@ -109,8 +109,8 @@ func member(b []byte, name string, n int64) []byte {
 	return strconv.AppendInt(b, n, 10)
 }
 
-// appendJSON appends a quoted string. Bytes that are not UTF-8 become U+FFFD.
-func appendJSON(b []byte, s string) []byte { return appendValue(b, s) }
+// appendJSON appends a quoted string.
+func appendJSON(b []byte, s string) []byte { return appendValue(b, escaped(s)) }
 
 func appendValue(b []byte, v any) []byte {
 	q, err := json.Marshal(v)

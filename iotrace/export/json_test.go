@@ -26,7 +26,7 @@ func TestJSON(t *testing.T) {
 	if err := json.Unmarshal(lines[0], &head); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]any{"type": "trace", "job": "j\"\n\uFFFD", "source": "ckpt", "origin": "2026-10-20T12:00:00.123456789Z",
+	want := map[string]any{"type": "trace", "job": `j"` + "\n" + `\xff`, "source": "ckpt", "origin": "2026-10-20T12:00:00.123456789Z",
 		"ranks": float64(len(tr.Ranks)), "files": float64(len(tr.Files)), "events": float64(len(tr.Events))}
 	if diff := cmp.Diff(want, head); diff != "" {
 		t.Error(diff)

@@ -220,7 +220,7 @@ func (j *jsonReader) head(text []byte) string {
 		}
 	}
 	j.t.Runtime, j.t.Properties = min(time.Duration(math.Round(h.Runtime*1e9)), iotrace.MaxTime), h.Properties
-	j.t.Job, j.t.Source, j.t.Origin = h.Job, h.Source, h.Origin.UTC()
+	j.t.Job, j.t.Source, j.t.Origin = unescaped(h.Job), unescaped(h.Source), h.Origin.UTC()
 	for _, w := range h.Warnings {
 		w.Files = nil // their numbers are of the trace that was exported
 		if w.Code == "" || w.Count < 0 || w.Bytes < 0 {

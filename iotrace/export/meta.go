@@ -28,13 +28,16 @@ type metaRank struct {
 
 // WriteMeta writes what the rows of WriteRows do not say, as JSON.
 func WriteMeta(w io.Writer, t *iotrace.Trace) error {
-	m := metaFile{Job: t.Job, Source: t.Source, Runtime: t.Runtime.Seconds(), Events: len(t.Events), Ranks: []metaRank{},
-		Files: append([]string{}, t.Files...), Warnings: t.Warnings, Properties: t.Properties}
+	m := metaFile{Job: escaped(t.Job), Source: escaped(t.Source), Runtime: t.Runtime.Seconds(), Events: len(t.Events), Ranks: []metaRank{},
+		Files: []string{}, Warnings: t.Warnings, Properties: t.Properties}
 	if !t.Origin.IsZero() {
 		m.Origin = &t.Origin
 	}
 	for _, r := range t.Ranks {
-		m.Ranks = append(m.Ranks, metaRank{r.Rank, r.Node})
+		m.Ranks = append(m.Ranks, metaRank{r.Rank, escaped(r.Node)})
+	}
+	for _, name := range t.Files {
+		m.Files = append(m.Files, escaped(name))
 	}
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

@@ -30,7 +30,7 @@ func ReadMeta(r io.Reader, t *iotrace.Trace) error {
 	if !(took >= 0 && took <= float64(iotrace.MaxTime)) {
 		return errors.New("run_time_s is out of range")
 	}
-	t.Job, t.Source, t.Properties = m.Job, m.Source, m.Properties
+	t.Job, t.Source, t.Properties = unescaped(m.Job), unescaped(m.Source), m.Properties
 	if m.Origin != nil {
 		t.Origin = *m.Origin
 	}
@@ -46,7 +46,7 @@ func ReadMeta(r io.Reader, t *iotrace.Trace) error {
 		known[k] = true
 	}
 	for _, k := range m.Ranks { // those without events
-		if idle := (iotrace.Rank{Rank: k.Rank, Node: k.Node}); !known[idle] && k.Rank >= iotrace.None {
+		if idle := (iotrace.Rank{Rank: k.Rank, Node: unescaped(k.Node)}); !known[idle] && k.Rank >= iotrace.None {
 			known[idle] = true
 			t.Ranks = append(t.Ranks, idle)
 		}
@@ -63,7 +63,7 @@ func (m *metaFile) warning(w iotrace.Warning, t *iotrace.Trace) iotrace.Warning 
 		if f.File < 0 || int(f.File) >= len(m.Files) {
 			continue
 		}
-		if i := slices.Index(t.Files, m.Files[f.File]); i >= 0 {
+		if i := slices.Index(t.Files, unescaped(m.Files[f.File])); i >= 0 {
 			w.Files = append(w.Files, iotrace.WarnedFile{File: int32(i), Count: max(f.Count, 0), Bytes: max(f.Bytes, 0)})
 		}
 	}

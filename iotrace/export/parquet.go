@@ -110,20 +110,18 @@ type rowMaker struct {
 type rankFile struct{ rank, file int32 }
 
 func newRowMaker(t *iotrace.Trace) *rowMaker {
-	m := &rowMaker{t: t, app: utf8(t.Job), ends: make(map[rankFile]int64)}
+	m := &rowMaker{t: t, app: escaped(t.Job), ends: make(map[rankFile]int64)}
 	// proc_name uses # as a separator.
-	part := func(s string) string { return strings.ReplaceAll(utf8(s), "#", "_") }
+	part := func(s string) string { return strings.ReplaceAll(escaped(s), "#", "_") }
 	for _, r := range t.Ranks {
-		m.hosts = append(m.hosts, utf8(r.Node))
+		m.hosts = append(m.hosts, escaped(r.Node))
 		m.procs = append(m.procs, part(t.Job)+"#"+part(r.Node)+"#"+strconv.Itoa(r.Rank)+"#0")
 	}
 	for _, name := range t.Files {
-		m.files = append(m.files, utf8(name))
+		m.files = append(m.files, escaped(name))
 	}
 	return m
 }
-
-func utf8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func (m *rowMaker) row(i int) parquetRow {
 	e := &m.t.Events[i]
