@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"regexp"
 )
 
 // A Format is a kind of file that holds a trace, or that users mistake for one.
@@ -85,13 +86,17 @@ func Detect(head []byte) Format {
 		return formatStraceCount
 	case looksLikeStrace(text):
 		return FormatStrace
-	case text[0] == '{' && bytes.Contains(text, []byte(`"type"`)) && (bytes.Contains(text, []byte(`"start_ns"`)) || bytes.HasPrefix(text, []byte(`{"type":"trace"`))):
+	case text[0] == '{' && (traceLine.Match(text) || bytes.Contains(text, []byte(`"type"`)) && bytes.Contains(text, []byte(`"start_ns"`))):
 		return FormatJSONLines
 	case text[0] == '{' || text[0] == '[':
 		return formatJSON
 	}
 	return FormatUnknown
 }
+
+// traceLine is the first line of JSON lines, also as other programs write it anew: with
+// blanks, or with the members in another order.
+var traceLine = regexp.MustCompile(`^\{\s*("type"\s*:\s*"trace"|"(job|source|origin|events|files|ranks|counters)"\s*:[^\n]*"type"\s*:\s*"trace")`)
 
 // isCSVHeader reports whether the first line names the columns that events need.
 func isCSVHeader(text []byte) bool {
