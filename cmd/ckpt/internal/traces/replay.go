@@ -141,24 +141,23 @@ func runTraceReplay(ctx context.Context, g *ui.Globals, o *traceReplayOptions, a
 	if err != nil {
 		return replayError(err)
 	}
+	// The recording comes first, since a reader of the result may go early, as head does.
+	// The result, which took long, is printed even if the recording cannot be written.
+	if o.record != "" {
+		if err = o.Recorder.Close(); err == nil {
+			err = g.WriteFile(ctx, o.record, func(w io.Writer) error { _, err := record.WriteTo(w); return err })
+		}
+	}
 	if g.JSON {
-		err = g.PrintJSON(struct {
+		return errors.Join(err, g.PrintJSON(struct {
 			Job string `json:"job"`
 			*replay.Result
 			scoped
-		}{t.Job, r, o.scoped(t)})
-	} else {
-		err = showReplay(g, t.Job, r)
-		o.tell(g, "", t, o.aside)
+		}{t.Job, r, o.scoped(t)}))
 	}
-	if o.record == "" {
-		return err
-	}
-	// Print the result, which took long, even if the recording cannot be written.
-	if cerr := o.Recorder.Close(); cerr != nil {
-		return errors.Join(err, cerr)
-	}
-	return errors.Join(err, g.WriteFile(ctx, o.record, func(w io.Writer) error { _, err := record.WriteTo(w); return err }))
+	err = errors.Join(err, showReplay(g, t.Job, r))
+	o.tell(g, "", t, o.aside)
+	return err
 }
 
 // replayError classifies the errors of a replay.
@@ -238,7 +237,7 @@ func showReplayNotes(g *ui.Globals, r *replay.Result) error {
 		note(1, "%s MiB written of %s MiB: --at-most or the free space bounds it", ui.MiB(r.Replayed.BytesWritten), ui.MiB(r.Wanted))
 	}
 	note(r.PreparedFiles, "%s made before the clock started, with %s MiB to read", ui.Count(int(r.PreparedFiles), "file"), ui.MiB(r.PreparedBytes))
-	note(r.Opens, "%s more than traced: the trace does not show who opened these files", ui.Count(int(r.Opens), "open"))
+	note(r.Opens, "%s more than traced: the trace has no open of these files", ui.Count(int(r.Opens), "open"))
 	note(r.MissingBytes, "%d bytes to be read were missing", r.MissingBytes)
 	note(r.RefusedBarriers, "%s contradict the times and were not kept", ui.Count(int(r.RefusedBarriers), "barrier"))
 	if r.Direct {
