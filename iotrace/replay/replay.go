@@ -168,7 +168,7 @@ func (o *Options) resize(t *iotrace.Trace) error {
 	case o.Bytes < 0 || o.AtMost < 0:
 		return optionError("%d bytes, at most %d: want positive numbers", o.Bytes, o.AtMost)
 	case o.Bytes != 0 && o.ScaleBytes != 0:
-		return optionError("the bytes are given, and a factor for them: want one of both")
+		return optionError("a number of bytes and a factor for them are given: give only one of the two")
 	case o.Bytes == 0 && o.AtMost == 0:
 		return nil
 	case o.Bytes == 0:

@@ -77,3 +77,24 @@ func begins(pattern, file []string) bool {
 	}
 	return true
 }
+
+// Unmatched returns the patterns that match none of the files.
+func Unmatched(list, files []string) (out []string) {
+	if len(list) == 0 {
+		return nil
+	}
+	left := patterns(list)
+	matched := make([]bool, len(list))
+	for _, f := range files {
+		names := components(f)
+		for i := range left {
+			matched[i] = matched[i] || anyOf(left[i:i+1], names)
+		}
+	}
+	for i, p := range list {
+		if !matched[i] {
+			out = append(out, p)
+		}
+	}
+	return out
+}

@@ -265,3 +265,10 @@ func BenchmarkApply(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/event")
 }
+
+func TestUnmatched(t *testing.T) {
+	got := Unmatched([]string{"*.nc", "zzz", "/d"}, []string{"/d/a.nc", "/e/b"})
+	if len(got) != 1 || got[0] != "zzz" {
+		t.Error(got)
+	}
+}

@@ -87,6 +87,7 @@ func TestKindsText(t *testing.T) {
 func TestWarningText(t *testing.T) {
 	for want, w := range map[string]iotrace.Warning{
 		"1024 requests of io_uring are missing":                {Text: "1024 requests of io_uring are missing", Count: 1024},
+		"the trace ends there":                                 {Code: "cut", Text: "the trace ends there", Count: 1},
 		"Blocks are damaged (1833 operations)":                 {Text: "Blocks are damaged.", Count: 1833},
 		"1 mapping of a file of 16777216 bytes: unseen":        {Text: "1 mapping of a file of 16777216 bytes: unseen", Count: 1, Bytes: 16777216},
 		"21 mappings of files (1 operation, 16.0 MiB, 1 file)": {Text: "21 mappings of files", Count: 1, Bytes: 16777216, Files: []iotrace.WarnedFile{{Count: 1}}},

@@ -23,6 +23,8 @@ type scoping struct {
 	scope.Options
 	keeps bool // everything is kept unless a flag asks otherwise
 	flags *pflag.FlagSet
+	// unmatched are the patterns that match no file, with their flags.
+	unmatched []string
 }
 
 func (s *scoping) addFlags(f *pflag.FlagSet, keeps bool) {
@@ -52,6 +54,13 @@ func (s *scoping) apply(t *iotrace.Trace) (*iotrace.Trace, scope.Aside) {
 	if s.flags == nil { // of a command that takes all
 		return t, scope.Aside{}
 	}
+	s.unmatched = nil
+	for _, p := range scope.Unmatched(s.Include, t.Files) {
+		s.unmatched = append(s.unmatched, "--include "+p)
+	}
+	for _, p := range scope.Unmatched(s.Exclude, t.Files) {
+		s.unmatched = append(s.unmatched, "--exclude "+p)
+	}
 	o := s.Options
 	o.All = o.All && !(s.keeps && !s.flags.Changed("all") && s.limits())
 	return scope.Apply(t, o)
@@ -71,8 +80,22 @@ func asideOf(a scope.Aside) asideResult {
 	return asideResult{a.Files, a.Processes, a.Operations, a.BytesRead, a.BytesWritten, a.Kept}
 }
 
-// text counts what was set apart, or is empty.
+// text counts what was set apart, and names patterns that match nothing, or is empty.
 func (s *scoping) text(a scope.Aside) string {
+	text := s.counts(a)
+	if len(s.unmatched) == 0 {
+		return text
+	}
+	if text == "" {
+		text = "nothing"
+	}
+	return text + "; no file matches " + strings.Join(s.unmatched, ", ")
+}
+
+func (s *scoping) counts(a scope.Aside) string {
+	if a.Kept && len(s.Exclude) > 0 {
+		return "nothing: --exclude would leave no file, so all were kept"
+	}
 	if a.Kept {
 		return "nothing: the trace has only files of the system"
 	}
@@ -144,11 +167,11 @@ func warningsOf(t *iotrace.Trace) []warningResult {
 }
 
 // warningText is the sentence of a warning, with those of its numbers that are not in
-// it.
+// it. Nobody knows how much a trace lacks that was cut.
 func warningText(w iotrace.Warning) string {
 	var numbers []string
 	said := strings.Fields(w.Text)
-	if w.Count > 0 && !slices.Contains(said, strconv.FormatInt(w.Count, 10)) {
+	if w.Count > 0 && w.Code != "cut" && !slices.Contains(said, strconv.FormatInt(w.Count, 10)) {
 		numbers = append(numbers, ui.Count(int(w.Count), "operation"))
 	}
 	if w.Bytes > 0 && !slices.Contains(said, strconv.FormatInt(w.Bytes, 10)) {
