@@ -25,6 +25,7 @@ type FormatError struct {
 	Offset int64  // in a binary file
 	Reason string
 	Err    error // one of the errors above, or nil
+	NoPart bool  // Options.Lenient cannot read any part either
 }
 
 func (e *FormatError) Error() string {

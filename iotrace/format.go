@@ -98,6 +98,8 @@ func Detect(head []byte) Format {
 // blanks, or with the members in another order.
 var traceLine = regexp.MustCompile(`^\{\s*("type"\s*:\s*"trace"|"(job|source|origin|events|files|ranks|counters)"\s*:[^\n]*"type"\s*:\s*"trace")`)
 
+var firstDarshan = regexp.MustCompile(`^1\.\d\d?\x00{4}`)
+
 // isCSVHeader reports whether the first line names the columns that events need.
 func isCSVHeader(text []byte) bool {
 	first, _, _ := bytes.Cut(text, []byte("\n"))
@@ -112,10 +114,10 @@ func isCSVHeader(text []byte) bool {
 }
 
 // isDarshanLog recognises the header of a binary log: the version as text in 8 bytes,
-// then a magic number in the byte order of the machine.
+// then a magic number in the byte order of the machine, which Darshan 1 did not have.
 func isDarshanLog(head []byte) bool {
 	const magic = 6567223
-	return len(head) >= 16 && (binary.LittleEndian.Uint64(head[8:]) == magic || binary.BigEndian.Uint64(head[8:]) == magic)
+	return firstDarshan.Match(head) || len(head) >= 16 && (binary.LittleEndian.Uint64(head[8:]) == magic || binary.BigEndian.Uint64(head[8:]) == magic)
 }
 
 // looksLikeStrace reports whether most whole lines look like those of strace.

@@ -16,6 +16,7 @@ var heads = []struct {
 	{"\xfd7zXZ\x00", formatPacked},
 	{"BZh9", formatPacked},
 	{"\x7fELF\x02", formatELF},
+	{"1.4\x00\x00\x00\x00\x00\x00\x00\x00\x00", FormatDarshan},
 	{"3.41\x00\x00\x00\x00\x37\x35\x64\x00\x00\x00\x00\x00\x00\x01", FormatDarshan},
 	{"3.41\x00\x00\x00\x00\x00\x00\x00\x00\x00\x64\x35\x37\x00\x01", FormatDarshan},
 	{"# darshan log version: 3.41\n# compression method: ZLIB\n", FormatDXT},

@@ -19,13 +19,13 @@ func Read(r io.ReaderAt, size int64, o iotrace.Options) (*iotrace.Trace, *iotrac
 	rep := &iotrace.Report{}
 	head, err := readHeader(r, size)
 	if err != nil {
-		return nil, rep, err
+		return nil, rep, noPart(err)
 	}
 	l := &reading{r: r, size: size, o: o, head: head, rep: rep, files: make(map[uint64]int32), others: make(map[int64]int32),
 		t: &iotrace.Trace{Source: "darshan", Events: make([]iotrace.Event, 0, o.Events)}}
 	l.tables = iotrace.NewTables(l.t)
 	if err := l.readJob(); err != nil {
-		return nil, rep, err
+		return nil, rep, noPart(err)
 	}
 	if err := l.survive(l.readNames()); err != nil {
 		return nil, rep, err
@@ -39,6 +39,15 @@ func Read(r io.ReaderAt, size int64, o iotrace.Options) (*iotrace.Trace, *iotrac
 	l.rename()
 	l.warn()
 	return l.t, rep, nil
+}
+
+// noPart marks an error without which nothing else of the log can be read.
+func noPart(err error) error {
+	var fe *iotrace.FormatError
+	if errors.As(err, &fe) {
+		fe.NoPart = true
+	}
+	return err
 }
 
 // A reading is a log that is being read.

@@ -28,6 +28,7 @@ func TestNoLog(t *testing.T) {
 		{"", "an empty file", iotrace.ErrWrongFormat},
 		{"hello, world, hello, world", "not a Darshan log", iotrace.ErrWrongFormat},
 		{"2.06" + tail, "log of Darshan 2.06; ckpt reads those of Darshan 3 (darshan-parser of Darshan 2.3.1", iotrace.ErrWrongFormat},
+		{"1.4" + strings.Repeat("\x00", 20), "log of Darshan 1.4", iotrace.ErrWrongFormat},
 		{"1.24" + tail, "log of Darshan 1.24", iotrace.ErrWrongFormat},
 		{"3.50" + tail, "format 3.50 of a newer Darshan; ckpt reads formats up to 3.41", iotrace.ErrWrongFormat},
 		{"4.00" + tail, "format 4.00 of a newer Darshan", iotrace.ErrWrongFormat},
@@ -41,7 +42,7 @@ func TestNoLog(t *testing.T) {
 	} {
 		_, rep, err := Read(bytes.NewReader([]byte(c.text)), int64(len(c.text)), iotrace.Options{})
 		var fe *iotrace.FormatError
-		if !errors.As(err, &fe) || !strings.Contains(err.Error(), c.want) || c.kind != nil && !errors.Is(err, c.kind) || rep == nil {
+		if !errors.As(err, &fe) || !fe.NoPart || !strings.Contains(err.Error(), c.want) || c.kind != nil && !errors.Is(err, c.kind) || rep == nil {
 			t.Errorf("%.20q: %v", c.text, err)
 		}
 	}

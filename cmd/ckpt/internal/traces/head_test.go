@@ -1,6 +1,7 @@
 package traces
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -94,6 +95,16 @@ func TestWarningText(t *testing.T) {
 	} {
 		if got := warningText(w); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestNoHint: --lenient is advised only where it may help.
+func TestNoHint(t *testing.T) {
+	for _, no := range []bool{false, true} {
+		var damaged *damagedTrace
+		if !errors.As(traceError(&iotrace.FormatError{Reason: "damaged", NoPart: no}), &damaged) || (damaged.Hint() == "") != no {
+			t.Errorf("no part %v: %v", no, damaged)
 		}
 	}
 }

@@ -319,7 +319,8 @@ func (e *damagedTrace) Hint() string {
 	if strings.Contains(e.Error(), "damaged Parquet") {
 		return "make the file again: Parquet cannot be read in part"
 	}
-	if e.lenient || errors.Is(e.error, iotrace.ErrNoTimes) {
+	var format *iotrace.FormatError
+	if e.lenient || errors.Is(e.error, iotrace.ErrNoTimes) || errors.As(e.error, &format) && format.NoPart {
 		return ""
 	}
 	return "--lenient reads its intact part"
