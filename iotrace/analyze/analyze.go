@@ -68,14 +68,16 @@ type analysis struct {
 	load       load
 	timeline   *timeline
 	visits     period.Visits
-	busy       union       // time of all reads and writes
-	concurrent *concurrent // those of ranks
-	streams    *streams
-	grouper    *grouper
-	total      *activity
-	costs      costs
-	storage    storage
-	order      []int // file of the trace of each file of the report
+	busy       union // time of all reads and writes
+	// Time of reads and writes with events, and of those that only counters have.
+	tracedTime, untracedTime float64
+	concurrent               *concurrent // those of ranks
+	streams                  *streams
+	grouper                  *grouper
+	total                    *activity
+	costs                    costs
+	storage                  storage
+	order                    []int // file of the trace of each file of the report
 }
 
 // Analyze describes a trace. It accepts any trace: events without a known file count
@@ -93,6 +95,7 @@ func Analyze(tr *iotrace.Trace, options Options) *Report {
 	a.storage, a.begins = newStorage(tr), newBegins(a.options.BurstGap, len(tr.Ranks)+1)
 	from, to := a.span()
 	a.inOrder()
+	a.tracedTime = a.operations[iotrace.Read].Time + a.operations[iotrace.Write].Time
 	a.byFile(r)
 	r.Activity = a.total.report()
 	a.reportAllLayers(r)
@@ -114,7 +117,8 @@ func Analyze(tr *iotrace.Trace, options Options) *Report {
 			r.Operations = append(r.Operations, o)
 		}
 	}
-	r.Wall, r.Busy = seconds(from, to), a.busy.time
+	r.Wall = seconds(from, to)
+	r.Busy = a.busyTime(r.Wall)
 	r.Concurrency = Concurrency{Mean: ratio(a.concurrent.sum, a.concurrent.any), Max: a.concurrent.max}
 	if a.concurrent.max > 0 && a.concurrent.any == 0 {
 		r.Concurrency.Mean = 1 // operations take no time
@@ -337,7 +341,7 @@ func (a *analysis) byFile(r *Report) {
 		f.reset()
 		f.work = &a.files[file]
 		f.read(of)
-		f.count(records)
+		f.count(records, of)
 		lossy = lossy || f.lossy()
 		a.total.merge(f)
 		for i := range of {

@@ -12,8 +12,9 @@ import (
 // them instead of events, or beside them: DXT records reads and writes through POSIX
 // and MPI-IO only. So counters are used for what no event shows, file by file:
 //
-//   - Reads and writes of an interface count if the file has no events of them. Those
-//     of MPI-IO count only if nothing is known of POSIX on that file.
+//   - Reads and writes of an interface count if the file has no events of them, and
+//     those beyond the events if it has (see countBeyond). Those of MPI-IO count only
+//     if nothing is known of POSIX on that file.
 //   - Other operations count if the file has no events of other operations.
 
 // records are the counters of a trace that name a file, sorted by file.
@@ -191,16 +192,23 @@ func (r *records) movers(c *iotrace.Counters) (n int, only int32, estimated bool
 	return n, iotrace.None, estimated
 }
 
-// count adds the records of the file.
-func (x *activity) count(all []*iotrace.Counters) {
+// count adds the records of the file, which has those streams.
+func (x *activity) count(all []*iotrace.Counters, of []stream) {
 	for _, c := range all {
 		data, other := x.a.adds(c)
 		n, only, _ := x.a.records.movers(c)
 		if from, to, ok := recordSpan(c); ok {
 			x.work.during(from, to)
 		}
-		if data && n > 0 {
+		switch {
+		case !data:
+			x.countBeyond(c, of)
+		case n > 0:
 			x.countData(c, n, only)
+			x.a.countRanks(c, only)
+			if c.Module != iotrace.STDIO { // which DXT does not record
+				x.a.untraced(c)
+			}
 		}
 		if other {
 			x.work.countOther(c)
@@ -277,7 +285,6 @@ func (x *activity) countData(c *iotrace.Counters, ranks int, only int32) {
 			x.holeSum += float64(s.Size) * float64(s.Count)
 		}
 	}
-	x.a.countRanks(c, only)
 }
 
 // countAlignment estimates what requests that begin within a stripe, or a page, cost.

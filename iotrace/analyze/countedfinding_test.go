@@ -151,9 +151,31 @@ func TestTruncatedEvents(t *testing.T) {
 	for k := range int64(500) { // of 100,000
 		tr.Events = append(tr.Events, iotrace.Event{Op: iotrace.Write, Offset: 16 * k, Bytes: 16, Start: ms + 40_000*k, End: ms + 40_000*(k+1)})
 	}
-	f := found(Analyze(tr, Options{}), "CK01")
+	r := Analyze(tr, Options{})
+	f := found(r, "CK01")
 	if f == nil || evidence(f, "small") != 100_000 || *f.Gain < 3.9 || *f.Gain > 4 {
 		t.Errorf("%+v", f)
+	}
+	// The totals are those of all requests, too.
+	for _, a := range []*Activity{&r.Activity, &r.Files[0].Activity} {
+		if a.Writes != 100_000 || a.BytesWritten != 1_600_000 || math.Abs(a.WriteTime-4) > 1e-9 || a.Writing.Ranks != 1 || a.Sizes.Small != 100_000 ||
+			a.WriteDetail != Contiguous || a.Histogram[0].Writes != 100_000 || a.CommonSizes[0].Count != 100_000 {
+			t.Errorf("%+v", a)
+		}
+	}
+	if o := r.operation(iotrace.Write); o.Count != 100_000 || o.Bytes != 1_600_000 || math.Abs(o.Time-4) > 1e-9 || math.Abs(r.Busy-4) > 0.01 {
+		t.Errorf("%+v, busy %v s", o, r.Busy)
+	}
+	// One record for all ranks: those with events have done the rest.
+	tr.Counters[0].Rank = iotrace.None
+	tr.Ranks = append(tr.Ranks, iotrace.Rank{Rank: 1})
+	if r := Analyze(tr, Options{}); r.Writes != 100_000 || r.ActiveRanks != 1 || r.Files[0].Access != Independent {
+		t.Errorf("%d writes of %d ranks, %s", r.Writes, r.ActiveRanks, r.Files[0].Access)
+	}
+	// Events that have everything are not counted again.
+	tr.Counters[0].Writes = 500
+	if r := Analyze(tr, Options{}); r.Writes != 500 || r.BytesWritten != 8000 || math.Abs(r.Busy-0.02) > 1e-9 {
+		t.Errorf("%d writes, busy %v s", r.Writes, r.Busy)
 	}
 }
 

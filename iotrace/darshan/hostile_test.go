@@ -36,7 +36,8 @@ func TestWarnings(t *testing.T) {
 	want := []iotrace.Warning{
 		{Code: "modules-not-read", Text: "The log also has data of H5F, HEATMAP, DFS and number 40, which ckpt does not read; darshan-parser prints them. The I/O of DFS and number 40 is missing."},
 		{Code: "module-version", Text: "The log has data of MPI-IO in a version that ckpt does not know: their I/O is missing. Use a newer ckpt, or DXT text of darshan-dxt-parser."},
-		{Code: "partial-data", Text: "Darshan ran out of memory for STDIO, DXT_POSIX and HEATMAP: I/O is missing. Run the program with DARSHAN_MODMEM=64 (MiB; the default is 4), or have NAME_EXCLUDE leave out files."},
+		{Code: "partial-data", Text: "Darshan ran out of memory for STDIO and HEATMAP: I/O is missing. Run the program with DARSHAN_MODMEM=64 (MiB; the default is 4), or have NAME_EXCLUDE leave out files."},
+		{Code: "partial-events", Text: "Darshan ran out of memory for DXT_POSIX: totals are complete, but of later requests only the counters are known, not their order and times. Run the program with DARSHAN_MODMEM=64 (MiB; the default is 4), or have NAME_EXCLUDE leave out files."},
 		{Code: "no-names", Count: 1, Text: "Darshan ran out of memory for names: 1 files are shown by number. Run the program with DARSHAN_NAMEMEM=8 (MiB; the default is 1)."},
 		{Code: "negative-sums", Count: 1, Text: "Sums of times that are negative in the log, a fault of Darshan, count as unknown: 1."},
 	}

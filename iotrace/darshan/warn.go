@@ -22,8 +22,13 @@ func (l *reading) warn() {
 	if len(l.newer) > 0 {
 		l.warning("module-version", 0, "The log has data of %s in a version that ckpt does not know: their I/O is missing. Use a newer ckpt, or DXT text of darshan-dxt-parser.", list(l.newer))
 	}
-	if len(l.partial) > 0 {
-		l.warning("partial-data", 0, "Darshan ran out of memory for %s: I/O is missing. Run the program with DARSHAN_MODMEM=64 (MiB; the default is 4), or have NAME_EXCLUDE leave out files.", list(l.partial))
+	const more = " Run the program with DARSHAN_MODMEM=64 (MiB; the default is 4), or have NAME_EXCLUDE leave out files."
+	ofDXT := func(name string) bool { return strings.HasPrefix(name, "DXT_") }
+	if partial := slices.DeleteFunc(slices.Clone(l.partial), ofDXT); len(partial) > 0 {
+		l.warning("partial-data", 0, "Darshan ran out of memory for %s: I/O is missing."+more, list(partial))
+	}
+	if partial := slices.DeleteFunc(slices.Clone(l.partial), func(name string) bool { return !ofDXT(name) }); len(partial) > 0 {
+		l.warning("partial-events", 0, "Darshan ran out of memory for %s: totals are complete, but of later requests only the counters are known, not their order and times."+more, list(partial))
 	}
 	l.about("stdio-in-posix", &l.oldSTDIO, "Darshan 3.0 counted POSIX and stdio together: the records of files used with fopen are left out, as darshan-parser does.")
 	if l.head.minor == 20 {
