@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -176,6 +177,47 @@ func TestTruncatedEvents(t *testing.T) {
 	tr.Counters[0].Writes = 500
 	if r := Analyze(tr, Options{}); r.Writes != 500 || r.BytesWritten != 8000 || math.Abs(r.Busy-0.02) > 1e-9 {
 		t.Errorf("%d writes, busy %v s", r.Writes, r.Busy)
+	}
+}
+
+// TestMetadataBesideEvents: DXT has reads and writes only, so that the other operations
+// come from counters, unless events show them.
+func TestMetadataBesideEvents(t *testing.T) {
+	c := writes(iotrace.POSIX, 0, 0, 200, 64<<10)
+	c.Stats, c.MetaTime, c.Syncs, c.WriteTime = 5000, 2*time.Second, 200, 3*time.Second
+	tr := countersOf(1, c)
+	for k := range int64(200) { // 1 s
+		tr.Events = append(tr.Events, iotrace.Event{Op: iotrace.Write, Offset: k << 16, Bytes: 64 << 10, Start: k * 40 * ms, End: k*40*ms + 5*ms})
+	}
+	r := Analyze(tr, Options{})
+	if f := found(r, "CK22"); f == nil || evidence(f, "stats_again") != 4999 || math.Abs(*f.Gain-2) > 0.01 {
+		t.Errorf("%v: %+v", codes(r), f)
+	}
+	if f := found(r, "CK12"); f == nil || evidence(f, "eager_syncs") != 199 || *f.Gain < 1.9 || *f.Gain > 2 {
+		t.Errorf("%v: %+v", codes(r), f)
+	}
+	tr.Events = append(tr.Events, iotrace.Event{Op: iotrace.Open, Start: 8000 * ms, End: 8000 * ms})
+	if r := Analyze(tr, Options{}); found(r, "CK22") != nil || found(r, "CK12") != nil {
+		t.Errorf("counted twice: %v", codes(r))
+	}
+
+	// Processes with the same rank spend more than the time of the run on small files.
+	// No second is gained twice.
+	tr = countersOf(1)
+	for i := range int32(200) {
+		c := writes(iotrace.POSIX, i, 0, 1, 100)
+		c.MetaTime, c.WriteTime = time.Second, time.Millisecond
+		tr.Counters = append(tr.Counters, c)
+		for int(i) >= len(tr.Files) {
+			tr.Files = append(tr.Files, fmt.Sprint("file", i))
+		}
+	}
+	sum := 0.
+	for _, f := range Analyze(tr, Options{}).Insights {
+		sum += *f.Gain
+	}
+	if sum > 10 || sum < 9 {
+		t.Errorf("%v s of 10 could be gained", sum)
 	}
 }
 

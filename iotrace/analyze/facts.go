@@ -28,10 +28,16 @@ func (a *analysis) facts(r *Report) *finding.Run {
 	f.MPI, f.Library = parallel(a.trace)
 	c := &a.costs
 	inRequests := a.inRequests()
+	var counted [5]float64 // time of opens and closes, stats, others, syncs and eager ones
 	for i, of := range a.order {
 		x := a.fileFacts(&r.Files[i], of)
 		exchangeFacts(&x, &r.Files[i], inRequests[int32(of)])
 		f.Files = append(f.Files, x)
+		if a.countedOther(of) {
+			for k, w := range [...]finding.Work{x.OpenClose, x.Stats, x.Others, x.Syncs, x.EagerSyncs} {
+				counted[k] += w.Time
+			}
+		}
 	}
 	for i := range f.Files {
 		x := &f.Files[i]
@@ -56,11 +62,8 @@ func (a *analysis) facts(r *Report) *finding.Run {
 	f.Data[0].Wall = max(f.Data[0].Wall, c.write.time)
 	f.OpenClose.Wall, f.Stats.Wall, f.Others.Wall = c.openClose.time, c.stats.time, c.others.time
 	f.Metadata, f.Syncs.Wall, f.EagerSyncs.Wall = c.metadata.time, c.syncs.time, c.eager.time
+	sideBySide(f, &counted)
 	if a.records.only && r.Ranks > 0 {
-		// The ranks open their files side by side.
-		ranks := float64(r.Ranks)
-		f.OpenClose.Wall, f.Stats.Wall, f.Others.Wall = f.OpenClose.Time/ranks, f.Stats.Time/ranks, f.Others.Time/ranks
-		f.Metadata = f.OpenClose.Wall + f.Stats.Wall + f.Others.Wall
 		f.Counted = true
 		// One file after the other, but no longer than anything is read or written.
 		for i := range f.Files {
@@ -102,11 +105,12 @@ func (a *analysis) fileFacts(r *File, of int) finding.File {
 		}
 		x.Random[d] = randomShare(r, d)
 	}
-	if len(a.records.list) > 0 && !a.records.only {
-		goOn(&x, r)
-	}
-	if a.records.only {
+	if a.countedOther(of) {
 		countedMetadata(&x, r, a.options.Thresholds.SyncBytes)
+	}
+	if len(a.records.list) > 0 && !a.records.only {
+		syncTime(&x, r)
+		goOn(&x, r)
 	}
 	for _, l := range r.Layers {
 		if l.Layer == "STDIO" {
@@ -122,6 +126,17 @@ func (a *analysis) fileFacts(r *File, of int) finding.File {
 		}
 	}
 	return x
+}
+
+// syncTime takes the time that counters have beyond the same number of writes for that
+// of the syncs, which they add to it.
+func syncTime(x *finding.File, r *File) {
+	for _, l := range r.Layers {
+		if l.Layer == moduleNames[iotrace.POSIX] && l.Writes == x.Data[0].Count && x.Syncs.Count > 0 && x.Syncs.Time == 0 {
+			x.Syncs.Time = max(0, l.WriteTime-x.Data[0].Time)
+			x.EagerSyncs.Time = x.Syncs.Time * share(x.EagerSyncs.Count, x.Syncs.Count)
+		}
+	}
 }
 
 // goOn takes the requests of a file from its counters, where these have more than the
@@ -149,6 +164,31 @@ func goOn(x *finding.File, r *File) {
 // times multiplies a number, and saturates.
 func times(n int64, factor float64) int64 {
 	return int64(min(math.Round(float64(n)*factor), math.MaxInt64/2))
+}
+
+// countedOther reports whether the operations of a file that move no bytes come from
+// counters: no event shows them. DXT has reads and writes only.
+func (a *analysis) countedOther(of int) bool {
+	return len(a.records.list) > 0 && a.records.shown[of]&shownOther == 0
+}
+
+// sideBySide adds the wall time of operations that only counters have. The ranks do
+// them side by side; processes of one rank that do, too, are no longer at it than the
+// run takes.
+func sideBySide(f *finding.Run, counted *[5]float64) {
+	ranks := float64(max(f.Ranks, 1))
+	for k, w := range [...]*float64{&f.OpenClose.Wall, &f.Stats.Wall, &f.Others.Wall, &f.Syncs.Wall, &f.EagerSyncs.Wall} {
+		*w += counted[k] / ranks
+		if k < 3 {
+			f.Metadata += counted[k] / ranks
+		}
+	}
+	if f.Metadata > f.Time && f.Time > 0 {
+		for _, w := range [...]*float64{&f.OpenClose.Wall, &f.Stats.Wall, &f.Others.Wall} {
+			*w *= f.Time / f.Metadata
+		}
+		f.Metadata = f.Time
+	}
 }
 
 // countedMetadata fills in the operations that move no bytes from counters. These have
