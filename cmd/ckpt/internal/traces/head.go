@@ -37,9 +37,17 @@ func headLines(t *iotrace.Trace, r *analyze.Report, o *traceAnalyzeOptions) [][2
 	}
 	return append(head, [][2]string{
 		{"time", timeText(r)},
-		{"bursts", fmt.Sprintf("%d", r.BurstsTotal)},
+		{"bursts", burstsText(&r.Activity)},
 		{"sizes", commonSizes(r.CommonSizes)},
 	}...)
+}
+
+// burstsText is the number of bursts. Only events show them.
+func burstsText(a *analyze.Activity) string {
+	if a.BurstsTotal == 0 && a.Writes+a.Reads > 0 {
+		return "unknown"
+	}
+	return strconv.Itoa(a.BurstsTotal)
 }
 
 func traceText(r *analyze.Report) string {
@@ -179,7 +187,7 @@ func waitsText(r *analyze.Report) string {
 
 // summed says that times of several ranks may be longer than the run.
 func summed(r *analyze.Report) string {
-	if r.ActiveRanks > 1 {
+	if r.Ranks > 1 {
 		return ", summed over the ranks"
 	}
 	return ""

@@ -57,10 +57,20 @@ func TestTimesText(t *testing.T) {
 	if got := waitsText(r); got != "" {
 		t.Errorf("%q", got)
 	}
-	r.ActiveRanks = 4
+	// One rank does the I/O, and four open its files.
+	r.Ranks = 4
 	r.Operations = []analyze.Operation{{Op: "lock-wait", Count: 256, Time: 4.02}}
 	if got, want := waitsText(r), "256 waits in 4.02s, summed over the ranks"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestBurstsText: counters do not tell of bursts.
+func TestBurstsText(t *testing.T) {
+	for want, a := range map[string]analyze.Activity{"0": {}, "unknown": {Reads: 1}, "2": {Reads: 5, BurstsTotal: 2}} {
+		if got := burstsText(&a); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 
