@@ -1,6 +1,8 @@
 package analyze
 
 import (
+	"slices"
+
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze/finding"
 	"ckpt/iotrace/analyze/period"
@@ -39,6 +41,14 @@ type Report struct {
 	// Files are those that any event is of. Those that moved the most bytes come first,
 	// of equal ones those that took the most time (Activity.Time).
 	Files []File `json:"file_list"`
+}
+
+// Traceable reports whether Darshan's DXT would record some of the I/O: reads and writes
+// through POSIX or MPI-IO.
+func (r *Report) Traceable() bool {
+	return slices.ContainsFunc(r.Layers, func(l Layer) bool {
+		return l.Layer != moduleNames[iotrace.STDIO] && l.Writes+l.Reads > 0
+	})
 }
 
 // File describes the I/O on one file.

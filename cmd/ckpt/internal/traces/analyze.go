@@ -135,22 +135,32 @@ func showReport(g *ui.Globals, t *iotrace.Trace, r *analyze.Report, o *traceAnal
 
 // showFileList prints a table of the first files.
 func showFileList(g *ui.Globals, r *analyze.Report, most int) error {
-	header := []string{"file", "access", "spatial", "|ranks", "|writes", "|MiB"}
-	if r.Reads > 0 {
-		header = append(header, "|reads")
+	header := []string{"file", "access", "spatial", "|ranks"}
+	moves := [2]bool{r.Writes > 0 || r.Reads == 0, r.Reads > 0}
+	for d, name := range [2]string{"|writes", "|reads"} {
+		if moves[d] {
+			header = append(header, name, "|MiB")
+		}
 	}
-	header = append(header, "|bursts")
+	if !r.Counted {
+		header = append(header, "|bursts")
+	}
 	var rows [][]string
 	for i := range r.Files {
 		f := &r.Files[i]
 		if i == most {
 			break
 		}
-		row := []string{f.Name, string(f.Access), spatialWord(&f.Activity), strconv.Itoa(f.Ranks), strconv.FormatInt(f.Writes, 10), ui.MiB(f.BytesWritten)}
-		if r.Reads > 0 {
-			row = append(row, strconv.FormatInt(f.Reads, 10))
+		row := []string{f.Name, string(f.Access), spatialWord(&f.Activity), strconv.Itoa(f.Ranks)}
+		for d, n := range [2][2]int64{{f.Writes, f.BytesWritten}, {f.Reads, f.BytesRead}} {
+			if moves[d] {
+				row = append(row, strconv.FormatInt(n[0], 10), ui.MiB(n[1]))
+			}
 		}
-		rows = append(rows, append(row, strconv.Itoa(f.BurstsTotal)))
+		if !r.Counted {
+			row = append(row, strconv.Itoa(f.BurstsTotal))
+		}
+		rows = append(rows, row)
 	}
 	if most != math.MaxInt {
 		fitNames(header, rows, 0)
@@ -213,7 +223,7 @@ func cutList(line string, most int) string {
 }
 
 // fitNames shortens the names in a column of a table until the table fits into 80
-// columns.
+// columns, or names that differ would look the same.
 func fitNames(header []string, rows [][]string, names int) {
 	const least = 12
 	space := 80 - 2
@@ -227,9 +237,24 @@ func fitNames(header []string, rows [][]string, names int) {
 		}
 		space -= width + 2
 	}
-	for _, row := range rows {
-		row[names] = shorten(row[names], max(least, space))
+	width := max(least, space)
+	for collide(rows, names, width) {
+		width++
 	}
+	for _, row := range rows {
+		row[names] = shorten(row[names], width)
+	}
+}
+
+// collide reports whether names that differ are the same if they are shortened.
+func collide(rows [][]string, names, width int) bool {
+	whole := map[string]string{}
+	return slices.ContainsFunc(rows, func(row []string) bool {
+		short := shorten(row[names], width)
+		other, ok := whole[short]
+		whole[short] = row[names]
+		return ok && other != row[names]
+	})
 }
 
 // shorten keeps the end of a path, which distinguishes files.

@@ -68,3 +68,12 @@ func TestRemedyFlags(t *testing.T) {
 		}
 	}
 }
+
+// TestFitNames: files that differ have names that differ.
+func TestFitNames(t *testing.T) {
+	rows := [][]string{{"/data/particle/electron_1.h5", "8100.00"}, {"/data/hydro/hydro_electron_1.h5", "141.76"}, {"/data/hydro/hydro_electron_1.h5", ""}}
+	fitNames([]string{"file", "|" + strings.Repeat("x", 80)}, rows, 0)
+	if rows[0][0] != "…/electron_1.h5" || rows[1][0] != "…_electron_1.h5" || rows[2][0] != rows[1][0] {
+		t.Errorf("%q", rows)
+	}
+}

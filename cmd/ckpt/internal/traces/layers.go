@@ -36,7 +36,11 @@ func needEvents(t *iotrace.Trace, to string) error {
 // of MPI-IO, and how its files are striped.
 func showLayers(g *ui.Globals, r *analyze.Report) error {
 	if r.Counted {
-		g.Printf("\n%s", wrapped("", "The trace has counters only. Missing are bursts, periods, the pattern, the requests of a rank in their order and which ranks are active at the same time; bandwidth and busy time are estimates. To get them, "+recordEvents+"."))
+		remedy := ""
+		if r.Traceable() {
+			remedy = " To get them, " + recordEvents + "."
+		}
+		g.Printf("\n%s", wrapped("", "The trace has counters only. Missing are bursts, periods, the pattern, the requests of a rank in their order and which ranks are active at the same time; bandwidth and busy time are estimates."+remedy))
 	}
 	if len(r.Layers) > 1 || r.MPIIO != nil {
 		var rows [][]string
