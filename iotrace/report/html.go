@@ -94,8 +94,10 @@ func HTML(w io.Writer, tr *iotrace.Trace, r *analyze.Report, aside string, progr
 	all.gather(Plots()...)
 	of := newSurvey(tr, r, "", iotrace.None, true, surveyed...)
 	if r.Counted {
-		p.PlotsNote = "This trace has counters only, no operations, so that plots of requests over time or in their order are missing. " +
-			"Set DXT_ENABLE_IO_TRACE=1 when you run the program again under Darshan, and the log has them."
+		p.PlotsNote = "This trace has counters only, no operations, so that plots of requests over time or in their order are missing."
+		if r.Traceable() {
+			p.PlotsNote += " Set DXT_ENABLE_IO_TRACE=1 when you run the program again under Darshan, and the log has them."
+		}
 	}
 	for i, kind := range Plots() {
 		if !onPage(kind, r) {
@@ -211,8 +213,12 @@ func facts(r *analyze.Report) []fact {
 		{"request sizes", fmt.Sprintf("%s, mean %s", r.Sizes.Kind, bytesText(r.Sizes.Mean))},
 		{"from first to last, wall", secondsText(r.Wall)},
 		{"reading or writing, wall", secondsText(r.Busy)},
-		{"metadata operations", figure.Number(float64(r.Metadata))},
 	}
+	metadata := fact{"metadata operations", figure.Number(float64(r.Metadata))}
+	if r.MetadataTime > 0 {
+		metadata = fact{"metadata operations, sum", metadata.Value + " in " + secondsText(r.MetadataTime)}
+	}
+	out = append(out, metadata)
 	if r.Runtime > 0 {
 		out = append(out, fact{"run", secondsText(r.Runtime)})
 	}

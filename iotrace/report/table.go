@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"ckpt/internal/figure"
@@ -46,7 +47,7 @@ func heads(names ...string) []heading {
 }
 
 func tables(r *analyze.Report) []table {
-	out := []table{filesTable(r), burstsTable(r), sizesTable(r), operationsTable(r)}
+	out := []table{filesTable(r), mpiioTable(r), stripesTable(r), burstsTable(r), sizesTable(r), operationsTable(r)}
 	if len(r.Balance.Stragglers) > 0 {
 		out = append(out, stragglersTable(r))
 	}
@@ -55,7 +56,10 @@ func tables(r *analyze.Report) []table {
 
 // filesTable lists the files with the most bytes, in the order of the trace.
 func filesTable(r *analyze.Report) table {
-	t := table{Title: "Files", Head: heads("file", "access", "pattern", "sizes", "=ranks", "=writes", "=written", "=reads", "=read", "=bursts", "=off stripe")}
+	t := table{Title: "Files", Head: heads("file", "access", "pattern", "sizes", "=ranks", "=writes", "=written", "=reads", "=read", "=off stripe")}
+	if !r.Counted { // only events show bursts
+		t.Head = append(t.Head, heads("=bursts")...)
+	}
 	byBytes := make([]int, len(r.Files))
 	for i := range byBytes {
 		byBytes[i] = i
@@ -69,8 +73,73 @@ func filesTable(r *analyze.Report) table {
 	slices.Sort(byBytes)
 	for _, i := range byBytes {
 		f := &r.Files[i]
-		t.Rows = append(t.Rows, []value{{legal(f.Name), "name"}, word(string(f.Access)), word(string(f.Detail)), word(f.Sizes.Kind), count(f.Ranks),
-			count(f.Writes), num(bytesText(float64(f.BytesWritten))), count(f.Reads), num(bytesText(float64(f.BytesRead))), count(f.BurstsTotal), num(percent(f.Offsets.UnalignedStripe))})
+		row := []value{{legal(f.Name), "name"}, word(string(f.Access)), word(string(f.Detail)), word(f.Sizes.Kind), count(f.Ranks),
+			count(f.Writes), num(bytesText(float64(f.BytesWritten))), count(f.Reads), num(bytesText(float64(f.BytesRead))), num(percent(f.Offsets.UnalignedStripe))}
+		if !r.Counted {
+			row = append(row, count(f.BurstsTotal))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// mpiioTable says what becomes of the calls of MPI-IO, of all files and then of each.
+func mpiioTable(r *analyze.Report) table {
+	t := table{Title: "MPI-IO", Head: heads("file", "=ranks", "=POSIX ranks", "calls", "=number", "=collective", "=POSIX requests", "=times the bytes"),
+		Note: "POSIX ranks read or write for the ranks that call MPI-IO. Requests and bytes of POSIX are those that the calls become."}
+	add := func(name string, m *analyze.MPIIO) {
+		posix := figure.Number(float64(m.PosixRanks))
+		if m.Estimated {
+			posix = "about " + posix
+		}
+		calls := m.Calls
+		if calls == nil {
+			calls = new(analyze.Calls)
+		}
+		row := func(kind string, n, below int64, collective, bytes *float64) {
+			if n == 0 {
+				return
+			}
+			share, times := "", ""
+			if collective != nil {
+				share = percent(*collective)
+			}
+			if bytes != nil {
+				times = fmt.Sprintf("%.3g", *bytes)
+			}
+			t.Rows = append(t.Rows, []value{{name, "name"}, count(m.Callers), num(posix), word(kind), count(n), num(share), count(below), num(times)})
+		}
+		row("writes", m.Writes, m.PosixWrites, calls.CollectiveWriteShare, m.WriteAmplification)
+		row("reads", m.Reads, m.PosixReads, calls.CollectiveReadShare, m.ReadAmplification)
+	}
+	if r.MPIIO == nil {
+		return t
+	}
+	add("all files", r.MPIIO)
+	n := 0
+	for i := range r.Files {
+		if f := &r.Files[i]; f.MPIIO != nil && n < tableFiles {
+			n++
+			add(legal(f.Name), f.MPIIO)
+		}
+	}
+	return t
+}
+
+// stripesTable counts the files by their stripes.
+func stripesTable(r *analyze.Report) table {
+	t := table{Title: "Stripes", Head: heads("=stripe", "=stripes", "=files", "the first")}
+	files := map[analyze.Striping][]string{}
+	for i := range r.Files {
+		if s := r.Files[i].Striping; s != nil {
+			files[*s] = append(files[*s], r.Files[i].Name)
+		}
+	}
+	order := slices.SortedFunc(maps.Keys(files), func(a, b analyze.Striping) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(b.Size, a.Size))
+	})
+	for _, s := range order {
+		t.Rows = append(t.Rows, []value{num(bytesText(float64(s.Size))), count(s.Count), count(len(files[s])), {legal(files[s][0]), "name"}})
 	}
 	return t
 }
@@ -109,7 +178,11 @@ func operationsTable(r *analyze.Report) table {
 	t := table{Title: "Operations", Head: heads("operation", "=count", "=bytes", "=time, sum over ranks"),
 		Note: "Ranks work at the same time: the sum is longer than the time that elapses, which findings call wall."}
 	for _, o := range r.Operations {
-		t.Rows = append(t.Rows, []value{word(o.Op), count(o.Count), num(bytesText(float64(o.Bytes))), num(secondsText(o.Time))})
+		took := "unknown" // as of operations that only counters have: one time for all kinds
+		if o.Time > 0 {
+			took = secondsText(o.Time)
+		}
+		t.Rows = append(t.Rows, []value{word(o.Op), count(o.Count), num(bytesText(float64(o.Bytes))), num(took)})
 	}
 	return t
 }
