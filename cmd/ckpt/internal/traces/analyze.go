@@ -139,9 +139,10 @@ func showFileList(g *ui.Globals, r *analyze.Report, most int) error {
 	moves := [2]bool{r.Writes > 0 || r.Reads == 0, r.Reads > 0}
 	for d, name := range [2]string{"|writes", "|reads"} {
 		if moves[d] {
-			header = append(header, name, "|MiB")
+			header = append(header, name)
 		}
 	}
+	header = append(header, "|MiB")
 	if !r.Counted {
 		header = append(header, "|bursts")
 	}
@@ -152,11 +153,12 @@ func showFileList(g *ui.Globals, r *analyze.Report, most int) error {
 			break
 		}
 		row := []string{f.Name, string(f.Access), spatialWord(&f.Activity), strconv.Itoa(f.Ranks)}
-		for d, n := range [2][2]int64{{f.Writes, f.BytesWritten}, {f.Reads, f.BytesRead}} {
+		for d, n := range [2]int64{f.Writes, f.Reads} {
 			if moves[d] {
-				row = append(row, strconv.FormatInt(n[0], 10), ui.MiB(n[1]))
+				row = append(row, strconv.FormatInt(n, 10))
 			}
 		}
+		row = append(row, ui.MiB(f.Bytes()))
 		if !r.Counted {
 			row = append(row, strconv.Itoa(f.BurstsTotal))
 		}
