@@ -257,3 +257,39 @@ func TestExchange(t *testing.T) {
 		t.Errorf("calls of each rank by itself: %+v", f)
 	}
 }
+
+// TestSplitCollective: small requests of independent calls beside large collective ones,
+// and those of a few aggregators, are no collective calls that gather nothing.
+func TestSplitCollective(t *testing.T) {
+	calls := writes(iotrace.MPIIO, 0, iotrace.None, 1000, 64<<10)
+	calls.CollectiveWrites = 1000
+	split := writes(iotrace.POSIX, 0, iotrace.None, 1000, 64<<10)
+	split.WriteTime, split.LastWriteEnd = 400*time.Second, 8001*ms
+
+	mixed := calls
+	mixed.Writes, mixed.IndependentWrites = 6000, 5000
+	large := split // 1,000 of 16 MiB, 5,000 of 512 bytes
+	large.Writes, large.WriteSizes, large.Common = 6000, [10]int64{1: 5000, 7: 1000}, [4]iotrace.SizeCount{}
+	large.BytesWritten = 1000*16<<20 + 5000*512
+	gathered := large
+	gathered.Writes, gathered.WriteSizes = 5010, [10]int64{1: 5000, 7: 10}
+
+	few := split // of 8 of 64 ranks
+	mean := float64(few.BytesWritten) / 64
+	few.Fastest, few.VarianceBytes = iotrace.RankWork{Rank: 1}, 7*mean*mean
+
+	for _, c := range []struct {
+		name     string
+		counters []iotrace.Counters
+		found    bool
+	}{
+		{"each rank by itself", []iotrace.Counters{calls, split}, true},
+		{"small independent calls", []iotrace.Counters{mixed, large}, false},
+		{"collective calls are gathered", []iotrace.Counters{mixed, gathered}, false},
+		{"aggregators", []iotrace.Counters{calls, few}, false},
+	} {
+		if f := found(Analyze(countersOf(64, c.counters...), Options{}), "CK19"); (f != nil) != c.found {
+			t.Errorf("%s: %+v", c.name, f)
+		}
+	}
+}

@@ -86,7 +86,7 @@ func notCollective(s *search) *Finding {
 }
 
 // splitCollective is about collective calls of which each rank makes requests of its
-// own, or small ones.
+// own, and small ones.
 func splitCollective(s *search) *Finding {
 	c := s.choose(0)
 	best := [2]*choice{c, s.choose(1)}
@@ -94,11 +94,15 @@ func splitCollective(s *search) *Finding {
 	for i := range s.Files {
 		f := &s.Files[i]
 		for d := range 2 {
-			if f.Touchers < 2 || f.Collective[d] < s.t.CollectiveRequests || f.Under[d] < f.Collective[d] || share(f.Small[d].Count, f.Data[d].Count) < mostly {
+			// Independent calls are requests as they are, those of metadata small ones.
+			requests, small := f.Under[d]-f.Independent[d], f.Small[d].Count-f.Independent[d]
+			if f.Touchers < 2 || 2*f.Ranks <= f.Touchers || f.Collective[d] < s.t.CollectiveRequests || requests < f.Collective[d] || share(small, requests) < mostly {
 				continue
 			}
-			calls, under = calls+f.Collective[d], under+f.Under[d]
-			best[d].faster(i, f.Data[d].Work)
+			calls, under = calls+f.Collective[d], under+requests
+			w := f.Data[d].Work
+			w.Wall *= share(requests, f.Under[d])
+			best[d].faster(i, w)
 		}
 	}
 	d := 0
