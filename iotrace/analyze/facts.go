@@ -22,6 +22,9 @@ func (a *analysis) facts(r *Report) *finding.Run {
 	if t := a.trace.Runtime.Seconds(); t > 0 {
 		f.Time = max(f.Time, t)
 	}
+	if f.Nodes == 0 && (r.Source == "strace" || r.Source == "eBPF") {
+		f.Nodes = 1 // these record the machine that they run on
+	}
 	if r.Period.Periodic {
 		f.Period = r.Period.Period
 	}

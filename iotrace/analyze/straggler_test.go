@@ -123,3 +123,43 @@ func TestCountedAggregators(t *testing.T) {
 		t.Errorf("%d ranks do something with the file", got)
 	}
 }
+
+// TestTogether: ranks of one node that share a file are on no slow node or target. Small
+// writes are told by CK06 alone.
+func TestTogether(t *testing.T) {
+	trace := func(size, slow int64) *iotrace.Trace {
+		tr := script(4)
+		for r := range tr.Ranks {
+			took := int64(1)
+			if tr.Ranks[r].Node = ""; r == 2 {
+				took = slow
+			}
+			for k := range int64(100) {
+				tr.Events = append(tr.Events, iotrace.Event{Op: iotrace.Write, Rank: int32(r), Offset: (4*k + int64(r)) * size, Bytes: size,
+					Start: k * slow * ms, End: (k*slow + took) * ms})
+			}
+		}
+		slices.SortStableFunc(tr.Events, func(a, b iotrace.Event) int { return int(a.Start - b.Start) })
+		return tr
+	}
+	for _, c := range []struct {
+		source, name string
+		size         int64
+		found        bool
+	}{
+		{"strace", "one node, one file", 4 << 20, false},
+		{"eBPF", "one node, small writes", 1000, false},
+		{"darshan", "nodes unknown, small writes", 1000, false},
+		{"darshan", "nodes unknown", 4 << 20, true},
+	} {
+		tr := trace(c.size, 3)
+		tr.Source = c.source
+		r := Analyze(tr, Options{})
+		if r.Balance.StragglersTotal != 1 {
+			t.Fatalf("%s: %+v", c.name, r.Balance)
+		}
+		if f := found(r, "CK05"); (f != nil) != c.found {
+			t.Errorf("%s: %v: %+v", c.name, codes(r), f)
+		}
+	}
+}

@@ -75,6 +75,8 @@ func slowRanks(s *search) *Finding {
 		f.Evidence = append(f.Evidence, Number{"requests_factor", w.Requests, 0}, Number{"mean_bytes", float64(w.MeanBytes), float64(s.t.SmallBytes)})
 		f.Advice = "It moves as many bytes as others, in smaller pieces: gather them into larger requests."
 		f.Remedies, f.Hints = []Remedy{Buffer}, []Hint{buffer}
+	case len(w.OSTs) == 0 && !w.WholeNode && (s.together() || s.has("CK26") || s.unclaimed() < mostly):
+		return nil // they wait for each other, or what another finding says is slow
 	default:
 		s.slowPlace(f)
 	}
@@ -82,6 +84,24 @@ func slowRanks(s *search) *Finding {
 		f.Remedies = nil
 	}
 	return f
+}
+
+// together reports whether the ranks are on one node and share most of their bytes in
+// files: then no node or target is slower than that of the others.
+func (s *search) together() bool {
+	if s.Nodes != 1 {
+		return false
+	}
+	var all, shared float64
+	for i := range s.Files {
+		f := &s.Files[i]
+		bytes := float64(f.Data[0].Bytes) + float64(f.Data[1].Bytes)
+		all += bytes
+		if f.Touchers > 1 {
+			shared += bytes
+		}
+	}
+	return shared > mostly*all
 }
 
 // slowPlace is about ranks whose requests are slow, though they are like those of
