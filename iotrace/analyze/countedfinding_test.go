@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ckpt/iotrace"
+	"ckpt/iotrace/analyze/finding"
 )
 
 // TestFindingsOfCounters: what counters tell of syncs, alignment, status requests, phases,
@@ -296,5 +297,35 @@ func TestSplitCollective(t *testing.T) {
 		if f := found(Analyze(countersOf(64, c.counters...), Options{}), "CK19"); (f != nil) != c.found {
 			t.Errorf("%s: %+v", c.name, f)
 		}
+	}
+}
+
+// TestReferenceOfCounters: what the gain of small writes is measured against.
+func TestReferenceOfCounters(t *testing.T) {
+	small := writes(iotrace.POSIX, 0, iotrace.None, 100_000, 4096)
+	small.WriteTime, small.LastWriteEnd = 400*time.Second, 8001*ms
+	medium := writes(iotrace.POSIX, 1, iotrace.None, 1000, 500_000)
+	large := writes(iotrace.POSIX, 1, iotrace.None, 600, 100) // and 100 of 16 MB
+	large.Writes, large.BytesWritten, large.WriteSizes[7] = 700, 1_600_000_000, 100
+	for _, c := range []struct {
+		name     string
+		counters []iotrace.Counters
+		ranks    int
+		says     string
+	}{
+		{"few ranks", []iotrace.Counters{small}, 8, "tells none (1 GB/s)"},
+		{"many ranks share the storage", []iotrace.Counters{small}, 200, "tells none (100 MB/s)"},
+		{"medium writes", []iotrace.Counters{small, medium}, 8, "those from 100 KiB on (500 MB/s)"},
+		{"large ones have the bytes", []iotrace.Counters{small, large}, 8, "the large ones of this trace (1.6 GB/s)"},
+	} {
+		r := Analyze(countersOf(c.ranks, c.counters...), Options{})
+		if !slices.ContainsFunc(r.Insights, func(f finding.Finding) bool { return strings.Contains(f.Model, c.says) }) {
+			t.Errorf("%s: %+v", c.name, r.Insights)
+		}
+	}
+	// 16 MB take a rank of 2,000 1.6 s on a storage of 20 GB/s: no time is left.
+	large.WriteTime, large.LastWriteEnd = 150*time.Second, 2001*ms
+	if f := found(Analyze(countersOf(2000, large), Options{}), "CK01"); f != nil {
+		t.Errorf("large requests take all of the time: %+v", f)
 	}
 }

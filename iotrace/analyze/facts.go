@@ -404,8 +404,8 @@ func largely(x *finding.File) bool {
 	return share(x.Data[d].Bytes, x.Data[d].Count) > mediumBytes
 }
 
-// fewSmall is the share of small requests among which the time of all is that of the
-// large ones.
+// fewSmall is the share of small requests, or of their bytes, below which the bandwidth of
+// all is that of the large ones, at least.
 const fewSmall = 0.1
 
 // countedWork returns the requests of counters. Those of the ranks are taken to run side
@@ -414,8 +414,11 @@ func countedWork(n *Direction) (all finding.Class, small finding.Work) {
 	ranks := float64(max(1, n.Ranks))
 	all.Work = finding.Work{Count: n.Requests, Bytes: n.Bytes, Time: n.Time, Wall: n.Time / ranks}
 	small = finding.Work{Count: n.Small, Bytes: n.SmallBytes, Time: n.SmallTime, Wall: n.SmallTime / ranks}
-	if share(n.Small, n.Requests) < fewSmall {
-		all.Large = all.Work
+	switch {
+	case share(n.Small, n.Requests) < fewSmall, float64(n.SmallBytes) < fewSmall*float64(n.Bytes):
+		all.Large = all.Work // the small ones are few, or move few of the bytes
+	case n.Mean > mediumBytes:
+		all.Medium = all.Work
 	}
 	return all, small
 }

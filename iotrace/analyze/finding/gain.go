@@ -71,8 +71,8 @@ func (s *search) references() {
 			s.source[d] = "the bandwidth that the sizes and times of these requests tell"
 		default:
 			assumed = true
-			s.rate[d] = s.t.ReferenceRate
-			s.source[d] = "an assumed bandwidth, since the trace has no large ones"
+			s.rate[d] = s.assumed(d)
+			s.source[d] = "an assumed bandwidth, since the trace tells none"
 		}
 		s.sure[d] = s.rate[d]
 		s.source[d] += fmt.Sprintf(" (%s)", rateText(s.rate[d]))
@@ -80,6 +80,16 @@ func (s *search) references() {
 			s.sure[d] *= doubted
 		}
 	}
+}
+
+// assumed is the bandwidth that a rank is taken to reach beside the others of its
+// direction, on a storage that serves them all.
+func (s *search) assumed(d int) float64 {
+	n := 0
+	for i := range s.Files {
+		n = min(n+[2]int{s.Files[i].Writers, s.Files[i].Readers}[d], s.ActiveRanks)
+	}
+	return min(s.t.ReferenceRate, s.t.ReferenceTotal/float64(max(1, n)))
 }
 
 func rateText(bytesPerSecond float64) string {

@@ -25,7 +25,7 @@ func (s *search) small(code string, d int) *Finding {
 	c := s.choose(d)
 	for i := range s.Files {
 		if w := s.Files[i].Small[d]; w.Count > whole && !s.claimed[i][d].excess {
-			c.faster(i, w)
+			c.faster(i, s.onlySmall(w, s.Files[i].Data[d].Work, d))
 		}
 	}
 	if c.work.Count < s.t.SmallRequests || c.files == 0 {
@@ -54,6 +54,16 @@ func (s *search) small(code string, d int) *Finding {
 		f.Hints = alone(x.Name, buffer)
 	}
 	return c.finding(f)
+}
+
+// onlySmall takes off what the other requests need: counters have one time for all.
+func (s *search) onlySmall(small, all Work, d int) Work {
+	left := max(0, all.Time-float64(all.Bytes-small.Bytes)/s.assumed(d))
+	if s.Counted && left < small.Time {
+		small.Wall *= left / small.Time
+		small.Time = left
+	}
+	return small
 }
 
 // gatherMore is the advice on small writes.

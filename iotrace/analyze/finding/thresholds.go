@@ -23,6 +23,7 @@ type Thresholds struct {
 	HighSeconds        float64 `yaml:"high_s" json:"high_s"`
 	HighShare          float64 `yaml:"high_share" json:"high_share"`
 	ReferenceRate      float64 `yaml:"reference_bytes_per_s" json:"reference_bytes_per_s"`
+	ReferenceTotal     float64 `yaml:"reference_total_bytes_per_s" json:"reference_total_bytes_per_s"`
 	ScaleRanks         int64   `yaml:"scale_ranks" json:"scale_ranks"`
 	SmallBytes         int64   `yaml:"small_bytes" json:"small_bytes"`
 	SmallShare         float64 `yaml:"small_share" json:"small_share"`
