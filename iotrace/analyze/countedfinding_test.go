@@ -329,3 +329,26 @@ func TestReferenceOfCounters(t *testing.T) {
 		t.Errorf("large requests take all of the time: %+v", f)
 	}
 }
+
+// TestFewMove: aggregators are those that move nearly all bytes, though all ranks make
+// small requests as well.
+func TestFewMove(t *testing.T) {
+	calls := writes(iotrace.MPIIO, 0, iotrace.None, 1000, 1<<20)
+	calls.CollectiveWrites = 1000
+	all := []iotrace.Counters{calls}
+	for rank := range int32(16) {
+		c := writes(iotrace.POSIX, 0, rank, 1000, 512)
+		if rank%4 == 0 {
+			c = writes(iotrace.POSIX, 0, rank, 250, 1<<20)
+			c.WriteTime = 4 * time.Second
+		}
+		all = append(all, c)
+	}
+	if f := found(Analyze(countersOf(16, all...), Options{}), "CK05"); f != nil {
+		t.Errorf("%+v", f)
+	}
+	all[0].CollectiveWrites, all[0].IndependentWrites = 0, 1000
+	if f := found(Analyze(countersOf(16, all...), Options{}), "CK05"); f == nil {
+		t.Error("uneven bytes of independent calls are not found")
+	}
+}

@@ -299,6 +299,7 @@ func (a *analysis) balanceFacts(r *Report, f *finding.Run) finding.Balance {
 	b := finding.Balance{Imbalance: r.Balance.Imbalance, Active: a.load.active.time, Slow: a.slowFacts(), Late: a.begins.facts(a.trace)}
 	var bytes, most int64
 	var n float64
+	var each []int64
 	for i := range a.work {
 		w := &a.work[i]
 		if !w.begun || !isRank(a.trace, i) {
@@ -307,21 +308,35 @@ func (a *analysis) balanceFacts(r *Report, f *finding.Run) finding.Balance {
 		n++
 		b.Mean += w.time
 		bytes = iotrace.Sum(bytes, w.bytes)
+		each = append(each, w.bytes)
 		if i < len(a.trace.Ranks) && w.bytes > most {
 			most, b.LargestRank, b.LargestTime = w.bytes, a.trace.Ranks[i].Rank, w.time
 		}
 	}
 	b.Mean, b.LargestShare = ratio(b.Mean, n), share(most, bytes)
-	// Two-phase I/O: all ranks open a file, and a few move large requests for all.
+	// Two-phase I/O: all ranks open a file, and a few move large requests for all; or
+	// nearly all bytes are those of a few, beside small requests of all ranks.
 	var gathered int64
+	few := fewMove(each, bytes)
 	for i := range f.Files {
 		x := &f.Files[i]
-		if x.Ranks < x.Touchers && x.Touchers > 1 && 2*x.Touchers >= r.Ranks && largely(x) {
+		if x.Touchers > 1 && 2*x.Touchers >= r.Ranks && (x.Ranks < x.Touchers && largely(x) || few && x.Collective[0]+x.Collective[1] > 0) {
 			gathered = iotrace.Sum(gathered, iotrace.Sum(x.Data[0].Bytes, x.Data[1].Bytes))
 		}
 	}
 	b.Aggregated = f.Gathers || 2*float64(gathered) > float64(f.Data[0].Bytes)+float64(f.Data[1].Bytes)
 	return b
+}
+
+// fewMove reports whether several ranks, but at most half, move nearly all of the bytes.
+func fewMove(each []int64, bytes int64) bool {
+	slices.Sort(each)
+	var rest int64
+	n := len(each)
+	for ; n > 0 && float64(rest)+float64(each[len(each)-n]) <= fewSmall*float64(bytes); n-- {
+		rest += each[len(each)-n]
+	}
+	return n > 1 && 2*n <= len(each)
 }
 
 func (a *analysis) misalignedFacts(r *Report, f *finding.Run) finding.Misaligned {
