@@ -73,7 +73,7 @@ func (s *search) exchanged(f *Finding) {
 func (s *search) insideCalls(f *Finding) {
 	f.Title = "calls of MPI-IO take longer than their requests"
 	f.Model = "The mean time of a rank in the calls, less the time of the slowest rank in the requests below: an upper bound, for the library needs some of it."
-	f.Advice = "The calls are independent, so that no rank needs another for them. The rest is time inside the library: locks on the file, data sieving, opening the file, or messages. Make fewer calls with more data each, and try collective ones."
+	f.Advice = "Most of the calls are independent, and those need no other rank. The rest is time inside the library: locks on the file, data sieving, opening the file, or messages. Make fewer calls with more data each, and try collective ones."
 	if s.Library != "OMPIO" {
 		f.Hints = append(f.Hints, sieveWrite)
 	}
