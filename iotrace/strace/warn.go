@@ -110,7 +110,7 @@ func (g gap) text(x extent) string {
 	case syncWrites:
 		return "writes were synchronous (O_SYNC, O_DSYNC): the time of each is that of a write and a sync. The trace has a sync of no time after each, which a replay repeats"
 	case directIO:
-		return "requests went around the page cache (O_DIRECT): a replay does so only with --direct"
+		return "requests went around the page cache (O_DIRECT), as a replay does only if it is asked to"
 	case cutOff:
 		return "the text of strace is damaged or cut: the trace ends there"
 	}
