@@ -93,6 +93,10 @@ type Rank struct {
 	Node string // host name, or number of the node; may be empty
 }
 
+// RecorderTime names the property with the nanoseconds that recording adds to the time of
+// each call, as strace does, which stops it.
+const RecorderTime = "recording, ns in a call"
+
 // A Trace is everything that a job did to its files. Events are sorted by Start;
 // events with the same Start stay in the order of recording.
 type Trace struct {

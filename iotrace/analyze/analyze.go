@@ -91,7 +91,8 @@ func Analyze(tr *iotrace.Trace, options Options) *Report {
 		jobRanks: [2][]int32{make([]int32, len(tr.Ranks)+1), make([]int32, len(tr.Ranks)+1)}, concurrent: newConcurrent(len(tr.Ranks) + 1),
 		operations: make([]Operation, math.MaxUint8+1), streams: newStreams(tr), grouper: newGrouper(tr)}
 	r := &Report{Job: tr.Job, Source: tr.Source, Events: int64(len(tr.Events)), Files: []File{}, Operations: []Operation{}}
-	a.costs = costs{files: make([]fileCost, len(tr.Files)), smallBytes: a.options.Thresholds.SmallBytes, syncBytes: a.options.Thresholds.SyncBytes}
+	a.costs = costs{files: make([]fileCost, len(tr.Files)), smallBytes: a.options.Thresholds.SmallBytes, syncBytes: a.options.Thresholds.SyncBytes,
+		recorder: recorderTime(tr)}
 	a.storage, a.begins = newStorage(tr), newBegins(a.options.BurstGap, len(tr.Ranks)+1)
 	from, to := a.span()
 	a.inOrder()
@@ -99,7 +100,7 @@ func Analyze(tr *iotrace.Trace, options Options) *Report {
 	a.byFile(r)
 	r.Activity = a.total.report()
 	a.reportAllLayers(r)
-	r.Runtime = tr.Runtime.Seconds()
+	r.Runtime, r.RecorderCall = tr.Runtime.Seconds(), seconds(0, a.costs.recorder)
 	r.ActiveRanks = r.Ranks
 	r.Ranks, r.Nodes = members(tr)
 	var moved []int64

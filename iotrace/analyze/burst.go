@@ -232,8 +232,12 @@ func (b *rawBurst) report() Burst {
 // phasesAmong counts those of some bursts that move a thousandth of the largest one or
 // more: a few bytes of settings or of a log are no phase.
 func phasesAmong(bytes []int64) (n int) {
+	if len(bytes) == 0 {
+		return 0
+	}
+	least := slices.Max(bytes) / 1000
 	for _, b := range bytes {
-		if b >= slices.Max(bytes)/1000 {
+		if b >= least {
 			n++
 		}
 	}

@@ -1,6 +1,8 @@
 package analyze
 
 import (
+	"strconv"
+
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze/finding"
 )
@@ -21,6 +23,7 @@ type costs struct {
 	encodes          sum
 	smallBytes       int64
 	syncBytes        int64
+	recorder         int64 // ns of each operation that are the recorder's
 }
 
 // fileCost is about one file.
@@ -53,9 +56,25 @@ func (s *sum) plus(o sum) {
 	s.ns = iotrace.Sum(s.ns, o.ns)
 }
 
-// add adds an event. moves is set if it counts as a read or write, rank if a rank did
-// it.
+// recorderTime is what recording adds to the time of each operation, in ns. Of a trace that
+// was merged from several it is the least of theirs.
+func recorderTime(t *iotrace.Trace) (least int64) {
+	for _, p := range t.Properties {
+		if ns, err := strconv.ParseInt(p.Value, 10, 64); p.Name == iotrace.RecorderTime && err == nil && ns > 0 && (least == 0 || ns < least) {
+			least = ns
+		}
+	}
+	return least
+}
+
+// add adds an event, without the time of its recorder. moves is set if it counts as a read
+// or write, rank if a rank did it.
 func (c *costs) add(e *iotrace.Event, file int, moves, rank bool) {
+	if c.recorder > 0 {
+		own := *e
+		own.End = max(e.Start, e.End-c.recorder)
+		e = &own
+	}
 	ns := max(0, e.End-e.Start)
 	switch e.Op {
 	case iotrace.Encode:

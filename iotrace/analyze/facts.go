@@ -80,7 +80,7 @@ func (a *analysis) facts(r *Report) *finding.Run {
 	f.Encode = work(c.encodes)
 	f.Encode.Wall = c.encode.time
 	f.EncodeOnly = max(0, c.encodeOrWrite.time-c.write.time)
-	f.Timed = c.encodes.ns > 0 || f.Data[0].Time+f.Data[1].Time+f.OpenClose.Time+f.Stats.Time+f.Others.Time+f.Syncs.Time+f.Locks.Time > 0
+	f.Timed = c.encodes.ns > 0 || c.recorder > 0 || f.Data[0].Time+f.Data[1].Time+f.OpenClose.Time+f.Stats.Time+f.Others.Time+f.Syncs.Time+f.Locks.Time > 0
 	f.Balance = a.balanceFacts(r, f)
 	f.Misaligned = a.misalignedFacts(r, f)
 	return f

@@ -20,11 +20,14 @@ type Report struct {
 	// and the period. Other numbers are estimates where their comments say so.
 	Counted bool `json:"counted"`
 	// Runtime is the time that the job ran, 0 if unknown.
-	Runtime    float64     `json:"runtime_s"`
-	Nodes      int         `json:"nodes"`  // different nodes of ranks
-	Events     int64       `json:"events"` // of any kind, also without a file
-	Operations []Operation `json:"operation_list"`
-	Activity               // of all files; Ranks counts all of the trace
+	Runtime float64 `json:"runtime_s"`
+	// RecorderCall is the part of the time of each operation that is the recorder's. Gains
+	// leave it out, all else has it.
+	RecorderCall float64     `json:"recorder_call_s,omitempty"`
+	Nodes        int         `json:"nodes"`  // different nodes of ranks
+	Events       int64       `json:"events"` // of any kind, also without a file
+	Operations   []Operation `json:"operation_list"`
+	Activity                 // of all files; Ranks counts all of the trace
 	// ActiveRanks read or write, or do other operations on files if no rank reads or
 	// writes.
 	ActiveRanks int `json:"active_ranks"`

@@ -222,6 +222,9 @@ func facts(r *analyze.Report) []fact {
 	if r.Runtime > 0 {
 		out = append(out, fact{"run", secondsText(r.Runtime)})
 	}
+	if r.RecorderCall > 0 {
+		out = append(out, fact{"of each operation the recorder's, in no gain", secondsText(r.RecorderCall)})
+	}
 	switch {
 	case r.SyncTime > 0:
 		out = append(out, fact{"syncs, sum", fmt.Sprintf("%s in %s", figure.Number(float64(r.Syncs)), secondsText(r.SyncTime))})

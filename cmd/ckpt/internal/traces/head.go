@@ -35,6 +35,9 @@ func headLines(t *iotrace.Trace, r *analyze.Report, o *traceAnalyzeOptions) [][2
 	if text := waitsText(r); text != "" {
 		head = append(head, [2]string{"locks", text})
 	}
+	if r.RecorderCall > 0 {
+		head = append(head, [2]string{"recording", fmt.Sprintf("about %s µs of each operation; gains leave them out", micros(r.RecorderCall))})
+	}
 	return append(head, [][2]string{
 		{"time", timeText(r)},
 		{"bursts", burstsText(&r.Activity)},

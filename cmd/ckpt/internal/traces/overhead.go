@@ -27,7 +27,8 @@ type overhead struct {
 	Spent  *float64    `json:"recording_s"`           // all of them, at most the whole run
 	Wall   float64     `json:"wall_s"`
 
-	forbidden bool // and that is why
+	forbidden bool    // and that is why
+	inside    float64 // seconds that a call takes more in the trace
 }
 
 // measureOverhead estimates what recording cost: the calls, times what a call of dd costs
@@ -37,8 +38,11 @@ func measureOverhead(ctx context.Context, r recorder, calls int64, wall time.Dur
 	o := overhead{With: r.name(), Calls: calls, Wall: wall.Seconds()}
 	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
 	defer stop()
-	if more, err := differences(ctx, r); err == nil {
+	if more, inside, err := differences(ctx, r); err == nil {
 		o.estimate(more)
+		if len(inside) > 0 {
+			o.inside, _, _ = medianOf(inside)
+		}
 	}
 	return o
 }
@@ -62,52 +66,55 @@ const (
 )
 
 // differences returns by how many seconds a call of dd took longer when it was recorded, in
-// pairs of runs. The second run of a pair may find a faster machine: they take turns.
-func differences(ctx context.Context, r recorder) (more []float64, err error) {
+// pairs of runs, and by how many it did so in the record. The second run of a pair may find a
+// faster machine: they take turns.
+func differences(ctx context.Context, r recorder) (more, inside []float64, err error) {
 	start := time.Now()
 	for i := range mostPairs {
 		if i >= leastPairs && time.Since(start) > pairTime {
 			break
 		}
-		var each [2]float64
+		var each, seen [2]float64
 		for k := range each {
 			recorded := (i + k) % 2
-			if each[recorded], err = timeOfCall(ctx, r, recorded == 1); err != nil {
+			if each[recorded], seen[recorded], err = timeOfCall(ctx, r, recorded == 1); err != nil {
 				if len(more) >= 3 {
-					return more, nil
+					return more, inside, nil
 				}
-				return nil, err
+				return nil, nil, err
 			}
 		}
 		more = append(more, each[1]-each[0])
+		if seen[1] > 0 {
+			inside = append(inside, seen[1]-each[0])
+		}
 	}
-	return more, nil
+	return more, inside, nil
 }
 
 // said is the time that dd says its calls took: the start of the program does not count.
 var said = regexp.MustCompile(`, ([0-9.e+-]+) s(econds)?,`)
 
-func timeOfCall(ctx context.Context, r recorder, recorded bool) (float64, error) {
+func timeOfCall(ctx context.Context, r recorder, recorded bool) (each, seen float64, err error) {
 	count := r.sampleCalls()
 	command := []string{"env", "LC_ALL=C", "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=" + strconv.Itoa(count/2)} // a read and a write each
 	var text bytes.Buffer
-	var err error
 	if recorded {
-		err = r.sample(ctx, command, &text)
+		seen, err = r.sample(ctx, command, &text)
 	} else {
 		run := exec.CommandContext(ctx, command[0], command[1:]...)
 		run.Stderr = &text
 		err = run.Run()
 	}
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	m := said.FindSubmatch(text.Bytes())
 	if m == nil {
-		return 0, errors.New("dd does not say how long it took")
+		return 0, 0, errors.New("dd does not say how long it took")
 	}
 	all, err := strconv.ParseFloat(string(m[1]), 64)
-	return all / float64(count), err
+	return all / float64(count), seen, err
 }
 
 // medianOf returns the median, and the two values between which that of all such values lies

@@ -97,14 +97,14 @@ func runTraceRecord(ctx context.Context, g *ui.Globals, out, with string, limit 
 	start := time.Now()
 	stopped, ended, failed := runInterruptible(r, run, limit, signals)
 	wall := time.Since(start)
-	ctx, release = interruptible(ctx)
-	defer release()
+	reading, done := interruptible(ctx)
+	defer done()
 	var exit *exec.ExitError
 	if failed != nil && !errors.As(failed, &exit) {
 		return failed
 	}
 	cut := r.cut()
-	t, rep, err := readRecord(ctx, r, failed != nil || cut != nil)
+	t, rep, err := readRecord(reading, r, failed != nil || cut != nil)
 	if errors.Is(err, ui.ErrInterrupted) {
 		return err
 	}
@@ -121,13 +121,19 @@ func runTraceRecord(ctx context.Context, g *ui.Globals, out, with string, limit 
 		}
 		return err
 	}
+	cost := measureOverhead(reading, r, rep.Calls, wall)
+	done() // ^C has ended the measurement only
+	ctx, release = interruptible(ctx)
+	defer release()
 	t.Job = filepath.Base(command[0])
 	mountTypes(t)
+	if ns := int64(1e9 * cost.inside); ns > 0 {
+		t.Properties = append(t.Properties, iotrace.Property{Name: iotrace.RecorderTime, Value: strconv.FormatInt(ns, 10)})
+	}
 	if err := g.WriteFile(ctx, out, func(w io.Writer) error { return iotrace.WriteTrace(w, t) }); err != nil {
 		// Likewise: the disk may have become full meanwhile.
 		return ui.WithHint(err, r.keep("ckpt trace import %s -o FILE makes a trace of it elsewhere"))
 	}
-	cost := measureOverhead(ctx, r, rep.Calls, wall)
 	if unable != nil {
 		cost.Unable, cost.forbidden = ui.OneLine(unable.Error()), errors.Is(unable, fs.ErrPermission)
 	}
