@@ -85,12 +85,14 @@ func (s *search) add(f *Finding) {
 		f.Gain, f.GainShare, f.Severity = nil, nil, Info
 		f.Model = "The trace has no durations, so the gain is unknown."
 	} else {
-		g := min(gain(f), s.Time)
+		// Codes for special causes come first, so that the later ones share what is left.
+		g := min(gain(f), s.Time-s.gained)
 		share := ratio(g, s.Time)
 		if g < s.t.GainSeconds || share < s.t.GainShare {
 			return
 		}
 		f.Gain, f.GainShare = &g, &share
+		s.gained += g
 		if f.Severity == "" {
 			sure := g
 			if f.sure != nil {

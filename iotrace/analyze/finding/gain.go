@@ -15,6 +15,7 @@ type search struct {
 	sure    [2]float64   // the same, but less if rate is assumed
 	source  [2]string    // where rate is from
 	scale   [2]float64   // wall time of all files together, over the sum of theirs
+	gained  float64      // by the findings so far, s
 	out     []Finding
 }
 
