@@ -100,7 +100,7 @@ func (c *corpusCase) check(t *testing.T) {
 		}
 		delete(warned, w)
 	}
-	delete(warned, "direct-io") // tells of flags; the requests are in the trace
+	delete(warned, iotrace.WarnDirectIO) // the requests are in the trace
 	for w := range warned {
 		c.errorf("warning %s: everything is in the trace", w)
 	}

@@ -2,21 +2,29 @@ package iotrace
 
 import "time"
 
-// A Warning says what a trace lacks, so that nobody takes it for the whole. It stays
+// A Warning says what a trace lacks, or what its events do not show, so that nobody takes it for the whole. It stays
 // with the trace: in its events file, and in what is made of that.
 type Warning struct {
 	Code  string // for programs: io_uring, shared-mapping, unknown-descriptor, …
 	Text  string // a sentence with the remedy, if there is one
-	Count int64  // operations that are missing, if they were counted
+	Count int64  // operations that it is about, if they were counted
 	Bytes int64  // that those moved, if it is known
 	// Files splits Count and Bytes by file, so that the warning goes where its files
 	// go. Empty: it is of no certain files. Text then names neither files nor numbers.
 	Files []WarnedFile
 }
 
-// WarnCountedElsewhere is the code of a warning about data that were not read, whose
-// reads and writes are in the trace by way of another module.
-const WarnCountedElsewhere = "modules-counted-elsewhere"
+// The codes of warnings about reads and writes that are all in the trace.
+const (
+	WarnCountedElsewhere = "modules-counted-elsewhere" // by way of a module that was read
+	WarnSyncWrites       = "sync-writes"               // a write and a sync in one
+	WarnDirectIO         = "direct-io"                 // around the page cache
+)
+
+// Lacking reports whether the trace lacks something that the warning is about.
+func (w Warning) Lacking() bool {
+	return w.Code != WarnCountedElsewhere && w.Code != WarnSyncWrites && w.Code != WarnDirectIO
+}
 
 // A WarnedFile is the share of one file in a warning.
 type WarnedFile struct {

@@ -28,8 +28,8 @@ const (
 	cutOff        gap = "cut"
 	storageFull   gap = "storage-full"
 	storageError  gap = "storage-error"
-	syncWrites    gap = "sync-writes"
-	directIO      gap = "direct-io"
+	syncWrites    gap = iotrace.WarnSyncWrites
+	directIO      gap = iotrace.WarnDirectIO
 )
 
 // unseen counts operations by the reason why the trace lacks them.

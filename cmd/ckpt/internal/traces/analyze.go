@@ -271,7 +271,7 @@ func shorten(name string, most int) string {
 func showInsights(g *ui.Globals, t *iotrace.Trace, r *analyze.Report) error {
 	if len(r.Insights) == 0 {
 		unseen := ""
-		if slices.ContainsFunc(t.Warnings, func(w iotrace.Warning) bool { return w.Code != iotrace.WarnCountedElsewhere }) {
+		if slices.ContainsFunc(t.Warnings, iotrace.Warning.Lacking) {
 			unseen = " in what the trace shows; its warnings say what is missing"
 		}
 		return g.Printf("\nno findings%s\n", unseen)

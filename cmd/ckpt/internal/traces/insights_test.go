@@ -72,7 +72,7 @@ func TestNoFindings(t *testing.T) {
 		want     string
 	}{
 		{nil, "\nno findings\n"},
-		{[]iotrace.Warning{{Code: iotrace.WarnCountedElsewhere, Text: "H5F"}}, "\nno findings\n"},
+		{[]iotrace.Warning{{Code: iotrace.WarnCountedElsewhere, Text: "H5F"}, {Code: iotrace.WarnDirectIO}}, "\nno findings\n"},
 		{[]iotrace.Warning{{Text: "io_uring"}}, "\nno findings in what the trace shows; its warnings say what is missing\n"},
 	} {
 		var out strings.Builder
