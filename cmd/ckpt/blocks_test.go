@@ -230,10 +230,25 @@ func (p *typist) compare(b block, out string, err error) {
 			p.t.Errorf("line %d: %s\nends with status %s, want %s:\n%s", b.line, c.text, strings.TrimSpace(status), want, text)
 			continue
 		}
-		if len(c.output) > 0 && !alike(c.output, strings.Split(text, "\n")) {
+		if len(c.output) > 0 && !alike(c.expected(), strings.Split(text, "\n")) {
 			p.t.Errorf("line %d: %s\nprints\n%s\nthe page shows\n%s", b.line, c.text, text, strings.Join(c.output, "\n"))
 		}
 	}
+}
+
+// runsProgram finds commands of ckpt that run a program of the user.
+var runsProgram = regexp.MustCompile(`\bckpt (launch|restart)\b.* -- `)
+
+// expected returns the lines that a command prints. A program writes to the same terminal
+// as ckpt: its lines may come before, between and behind.
+func (c *shown) expected() (page []string) {
+	if !runsProgram.MatchString(c.text) {
+		return c.output
+	}
+	for _, l := range c.output {
+		page = append(page, "...", l)
+	}
+	return append(page, "...")
 }
 
 // alike compares two texts but for numbers and padding.
@@ -273,6 +288,19 @@ func masked(lines []string) (out []string) {
 		}
 	}
 	return out
+}
+
+func TestExpected(t *testing.T) {
+	c := shown{text: "ckpt launch -- ./a.out", output: []string{"begins", "ends"}}
+	for text, want := range map[string]bool{"1\nbegins\n2\nends\n3": true, "begins\nends": true, "ends\nbegins": false} {
+		if alike(c.expected(), strings.Split(text, "\n")) != want {
+			t.Errorf("%q: want %v", text, want)
+		}
+	}
+	c.text = "ckpt launch bt.S.4"
+	if alike(c.expected(), []string{"1", "begins", "ends"}) {
+		t.Error("a line of no program is not on the page")
+	}
 }
 
 func TestAlike(t *testing.T) {
