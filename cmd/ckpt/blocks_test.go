@@ -276,6 +276,9 @@ var (
 	spans2   = regexp.MustCompile(`(# ?(h|m|s|ms|µs|ns)\b)+|# ?(KiB|MiB|GiB|bytes)\b`)
 	hexes    = regexp.MustCompile(`\b[0-9a-f]{12,64}\b`)
 	paddings = regexp.MustCompile(`[ \t─-]+`)
+	// How many there are is a number, too: "1 file" or "2 files", "message 6" or "messages 6–7".
+	plurals  = regexp.MustCompile(`# ([a-z]+[a-rt-z])s\b`)
+	messages = regexp.MustCompile(`messages? #(–#)?`)
 )
 
 func masked(lines []string) (out []string) {
@@ -283,6 +286,8 @@ func masked(lines []string) (out []string) {
 		l = hexes.ReplaceAllString(l, "HEX")
 		l = numbers.ReplaceAllString(l, "#")
 		l = spans2.ReplaceAllString(l, "# UNIT")
+		l = plurals.ReplaceAllString(l, "# $1")
+		l = messages.ReplaceAllString(l, "messages #")
 		if l = strings.TrimSpace(paddings.ReplaceAllString(l, " ")); l != "" {
 			out = append(out, l)
 		}
@@ -313,6 +318,15 @@ func TestAlike(t *testing.T) {
 	} {
 		if alike(page, strings.Split(text, "\n")) != want {
 			t.Errorf("%q: want %v", text, want)
+		}
+	}
+	for text, other := range map[string]string{
+		"had messages 6–7 of rank 1": "had message 6 of rank 1",
+		"2 retries":                  "1 retries",
+		"2 checkpoints, 1 rank":      "1 checkpoint, 2 ranks",
+	} {
+		if !alike([]string{text}, []string{other}) {
+			t.Errorf("%q and %q differ in numbers only", text, other)
 		}
 	}
 }
