@@ -59,3 +59,34 @@ func final(from map[int32][]Renaming, r Renaming) int32 {
 		r = list[at]
 	}
 }
+
+// A Target is the new name of a file that is renamed.
+type Target struct {
+	File     int32 // index into Trace.Files
+	Exchange bool  // the file of that name takes the old one
+}
+
+// Targets returns the new names of renamed files, by the index of the event Rename. Events
+// of recorders that do not tell the new name have none.
+func (t *Trace) Targets() map[int]Target {
+	type name struct {
+		file int32
+		at   int64
+	}
+	to := make(map[name]int32, len(t.Renames))
+	for _, r := range t.Renames {
+		to[name{r.From, r.At}] = r.To
+	}
+	out := make(map[int]Target)
+	for i := range t.Events {
+		e := &t.Events[i]
+		if e.Op != Rename {
+			continue
+		}
+		if file, ok := to[name{e.File, e.End}]; ok {
+			back, exchanged := to[name{file, e.End}]
+			out[i] = Target{file, exchanged && back == e.File && file != e.File}
+		}
+	}
+	return out
+}

@@ -56,3 +56,17 @@ func TestFollowRenames(t *testing.T) {
 		})
 	}
 }
+
+func TestTargets(t *testing.T) {
+	tr := &iotrace.Trace{Renames: []iotrace.Renaming{{From: 0, To: 1, At: 5}, {From: 1, To: 0, At: 5}, {From: 1, To: 2, At: 7}, {From: 2, To: 2, At: 8}}}
+	for _, e := range []struct {
+		op   iotrace.Op
+		file int32
+		at   int64
+	}{{iotrace.Rename, 0, 5}, {iotrace.Rename, 0, 7}, {iotrace.Open, 1, 7}, {iotrace.Rename, 1, 7}, {iotrace.Rename, 2, 8}} {
+		tr.Events = append(tr.Events, iotrace.Event{Op: e.op, File: e.file, End: e.at})
+	}
+	if diff := cmp.Diff(map[int]iotrace.Target{0: {File: 1, Exchange: true}, 3: {File: 2}, 4: {File: 2}}, tr.Targets()); diff != "" {
+		t.Error(diff)
+	}
+}

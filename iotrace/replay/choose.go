@@ -26,7 +26,8 @@ func (l leftOuts) list() []LeftOut {
 }
 
 // choose returns the trace with the events to replay, in the same order, and counts
-// the others. The events are a copy, or if the caller allows it the same memory.
+// the others. The events are a copy, or if the caller allows it the same memory. Peer of
+// a renaming becomes the file of the new name, or None if the trace does not tell.
 func choose(ctx context.Context, t *iotrace.Trace, inPlace bool) (*iotrace.Trace, leftOuts, error) {
 	left := make(leftOuts)
 	posix := make([]bool, len(t.Files)) // files with POSIX reads and writes
@@ -41,13 +42,19 @@ func choose(ctx context.Context, t *iotrace.Trace, inPlace bool) (*iotrace.Trace
 	} else {
 		out.Events = make([]iotrace.Event, 0, len(t.Events))
 	}
-	nobody := int32(iotrace.None)
+	nobody, targets := int32(iotrace.None), t.Targets()
 	for i := range t.Events {
 		if i%(1<<16) == 0 && ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}
 		e := t.Events[i]
 		e.Peer = iotrace.None // only gathers have one
+		if e.Op == iotrace.Rename {
+			// No operation of the replay's file system exchanges two names.
+			if to, ok := targets[i]; ok && !to.Exchange {
+				e.Peer = to.File
+			}
+		}
 		switch {
 		case e.Op == iotrace.Barrier:
 			e.File = iotrace.None

@@ -21,6 +21,8 @@
 //   - Dependencies through files: on a shared file, an operation waits until the
 //     file is created, truncated or removed as in the trace, and a read waits for
 //     the operations that had ended before it.
+//   - A renamed file takes its new name, in place of the file that had it, if the trace
+//     tells the new name.
 //   - Parts that did not overlap: a rank begins its part of a checkpoint after the
 //     parts of other ranks that had ended by then in the trace.
 //   - With KeepGaps, the time between the operations of a rank.

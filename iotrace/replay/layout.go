@@ -84,6 +84,9 @@ func relayout(t *iotrace.Trace, to Layout, aggregators int, left leftOuts) (*iot
 			}
 		case e.Op == iotrace.Read || !written[e.File]:
 			e.File = r.file(t.Files[e.File])
+			if e.Op == iotrace.Rename && e.Peer != iotrace.None {
+				e.Peer = r.file(t.Files[e.Peer])
+			}
 			r.out.Events = append(r.out.Events, e)
 		default:
 			left[e.Op.String()+" of a file that the layout replaces"]++

@@ -30,10 +30,18 @@ func before(ends []moment, start int64, index int32) int32 {
 
 // order sets the dependencies of operations on one file. All wait for its creation,
 // truncation and end. Reads, truncations and ends wait for everything that had ended
-// before.
+// before. A renaming also waits for what had ended on the file that it replaces.
 func (p *plan) order() {
+	replacing := make(map[int32][]int32) // renamings, by the file that they replace
+	for i := range p.events {
+		if e := &p.events[i]; e.Op == iotrace.Rename && e.File != e.Peer && len(p.byFile[e.Peer]) > 0 {
+			replacing[e.Peer] = append(replacing[e.Peer], int32(i))
+		}
+	}
+	p.replaced = make(map[int32]int32)
 	for f, ops := range p.byFile {
-		if !p.shared(ops) {
+		others := replacing[int32(f)]
+		if !p.shared(ops, others) {
 			continue
 		}
 		p.files[f].gate = newGate(len(ops))
@@ -67,10 +75,14 @@ func (p *plan) order() {
 				o.need = turn[o.need]
 			}
 		}
+		for _, i := range others {
+			p.replaced[i] = before(ends, p.events[i].Start, i)
+		}
 	}
 }
 
 // shared reports whether several ranks do the operations.
-func (p *plan) shared(ops []int32) bool {
-	return slices.ContainsFunc(ops, func(i int32) bool { return p.events[i].Rank != p.events[ops[0]].Rank })
+func (p *plan) shared(ops, others []int32) bool {
+	another := func(i int32) bool { return p.events[i].Rank != p.events[ops[0]].Rank }
+	return slices.ContainsFunc(ops, another) || slices.ContainsFunc(others, another)
 }

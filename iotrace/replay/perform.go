@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -13,13 +14,14 @@ import (
 
 // A liveFile is a planned file in the directory.
 type liveFile struct {
-	mu            sync.Mutex
-	made          bool // it exists under its name
-	ever, renamed bool // it existed once; it was renamed
-	times         int  // number of renamings and removals
+	mu    sync.Mutex
+	made  bool // it exists
+	ever  bool // it existed once
+	times int  // number of renamings and removals
+	// name is the planned file whose name it has. Files exchange their names when one
+	// takes the place of the other, so that each name is that of one file.
+	name atomic.Int32
 }
-
-const renamedSuffix = "~renamed"
 
 // create creates the file, which does not exist yet.
 func (f *liveFile) create(r *running, i int32) (openFile, error) {
@@ -42,10 +44,16 @@ func (f *liveFile) open(r *running, i int32, begin func()) (file openFile, creat
 			file, err = f.create(r, i)
 			return file, true, err
 		}
-		times := f.times
+		times, path := f.times, r.path(i)
 		f.mu.Unlock()
 		// Outside of the lock: ranks open a file at the same time.
-		file, err = r.opened(func() (openFile, error) { return asOpen(r.o.fs.OpenWrite(r.path(i))) })
+		file, err = r.opened(func() (openFile, error) { return asOpen(r.o.fs.OpenWrite(path)) })
+		if err == nil && r.path(i) != path { // it may be another one that has this name now
+			if err := file.Close(); err != nil {
+				return nil, false, err
+			}
+			continue
+		}
 		if !errors.Is(err, fs.ErrNotExist) || !f.gone(times) {
 			return file, false, err
 		}
@@ -57,13 +65,13 @@ func (f *liveFile) stat(r *running, i int32, begin func()) error {
 	for {
 		f.mu.Lock()
 		err := f.there(r, i)
-		times := f.times
+		times, path := f.times, r.path(i)
 		f.mu.Unlock()
 		if err != nil {
 			return err
 		}
 		begin()
-		_, err = r.o.fs.Stat(r.path(i))
+		_, err = r.o.fs.Stat(path)
 		if !errors.Is(err, fs.ErrNotExist) || !f.gone(times) {
 			return err
 		}
@@ -89,27 +97,43 @@ func (f *liveFile) gone(times int) bool {
 	return f.times > times
 }
 
-// away renames or removes the file. If a faster rank has done so already, it creates
-// the file first.
-func (f *liveFile) away(r *running, i int32, how iotrace.Op, begin func()) error {
+// remove removes the file. If a faster rank has done so already, it creates the file
+// first.
+func (f *liveFile) remove(r *running, i int32, begin func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	err := f.there(r, i)
-	if err != nil {
+	if err := f.there(r, i); err != nil {
 		return err
 	}
 	begin()
-	if how == iotrace.Rename {
-		err = r.o.fs.Rename(r.path(i), r.path(i)+renamedSuffix)
-		f.renamed = f.renamed || err == nil
-	} else {
-		err = r.o.fs.Remove(r.path(i))
-	}
+	err := r.o.fs.Remove(r.path(i))
 	if err == nil {
 		f.made = false
 		f.times++
 	}
 	return err
+}
+
+// rename gives file i the name of file to, which is replaced. If a faster rank has
+// removed it, rename creates it first.
+func (r *running) rename(i, to int32, begin func()) error {
+	f, g := &r.files[i], &r.files[to]
+	for _, k := range slices.Compact([]int32{min(i, to), max(i, to)}) { // in one order for all
+		r.files[k].mu.Lock()
+		defer r.files[k].mu.Unlock()
+	}
+	if err := f.there(r, i); err != nil {
+		return err
+	}
+	begin()
+	if err := r.o.fs.Rename(r.path(i), r.path(to)); err != nil || i == to {
+		return err
+	}
+	f.name.Store(g.name.Swap(f.name.Load()))
+	g.made = false
+	f.times++
+	g.times++
+	return nil
 }
 
 // A handle is an open file. It is closed after its last user.
@@ -176,8 +200,10 @@ func (r *running) perform(ctx context.Context, i int32, began chan<- struct{}) (
 		created, err = r.openHandle(o, begin)
 	case iotrace.Stat:
 		err = r.files[o.File].stat(r, o.File, begin)
-	case iotrace.Rename, iotrace.Unlink:
-		err = r.files[o.File].away(r, o.File, o.Op, begin)
+	case iotrace.Rename:
+		err = r.rename(o.File, o.Peer, begin)
+	case iotrace.Unlink:
+		err = r.files[o.File].remove(r, o.File, begin)
 	default:
 		h := &r.handles[o.handle]
 		if err := await(ctx, h.ready); err != nil {
@@ -288,6 +314,7 @@ func (r *running) record(o op, created bool) {
 	if o.File != iotrace.None {
 		e.File = r.recorded.files[o.File]
 	}
+	e.Peer = iotrace.None
 	base := rec.Since(r.start)
 	e.Start, e.End = base+o.begin, base+o.end
 	rec.Record(e)

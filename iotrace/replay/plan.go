@@ -17,7 +17,7 @@ import (
 type plan struct {
 	ranks   []iotrace.Rank
 	files   []plannedFile
-	events  []iotrace.Event // of the plan's own; File is an index into files
+	events  []iotrace.Event // of the plan's own; File is an index into files, as is Peer of a renaming
 	planned []planned       // beside each event
 	byRank  [][]int32       // indices into events
 	byFile  [][]int32       // likewise
@@ -26,6 +26,8 @@ type plan struct {
 
 	meetings []meetingPlan
 	refused  int64 // barriers that contradict the times
+
+	replaced map[int32]int32 // how many ops on the file that a renaming replaces must finish first
 
 	parts         []part // of each checkpoint and rank
 	largest, most int64  // largest request, and most operations at a time

@@ -208,18 +208,16 @@ func (r *running) directory() (bool, error) {
 func (r *running) prepare(ctx context.Context) error {
 	for i := range r.p.files {
 		name := r.path(int32(i))
-		for _, name := range []string{name, name + renamedSuffix} {
-			fi, err := r.o.fs.Stat(name)
-			switch {
-			case err == nil && (!r.o.Overwrite || fi.IsDir()):
-				err = fs.ErrExist
-			case r.o.Overwrite: // a link to nothing, too
-				err = r.o.fs.Remove(name)
-			}
-			err = notThere(err)
-			if err != nil {
-				return &Error{Op: "create", Path: name, Offset: iotrace.None, Rank: iotrace.None, Err: err}
-			}
+		fi, err := r.o.fs.Stat(name)
+		switch {
+		case err == nil && (!r.o.Overwrite || fi.IsDir()):
+			err = fs.ErrExist
+		case r.o.Overwrite: // a link to nothing, too
+			err = r.o.fs.Remove(name)
+		}
+		err = notThere(err)
+		if err != nil {
+			return &Error{Op: "create", Path: name, Offset: iotrace.None, Rank: iotrace.None, Err: err}
 		}
 	}
 	for i := range r.p.files {
@@ -270,19 +268,17 @@ func (r *running) prepareFile(ctx context.Context, i int32) (err error) {
 	return nil
 }
 
-// path returns the path of a planned file.
-func (r *running) path(i int32) string { return filepath.Join(r.o.Dir, r.p.files[i].name) }
+// path returns the path of a planned file now.
+func (r *running) path(i int32) string {
+	return filepath.Join(r.o.Dir, r.p.files[r.files[i].name.Load()].name)
+}
 
 // remove removes the files of the replay.
 func (r *running) remove(dir bool) error {
 	var failed error
 	for i := range r.files {
-		name := r.path(int32(i))
 		if r.files[i].ever {
-			failed = errors.Join(failed, notThere(r.o.fs.Remove(name)))
-		}
-		if r.files[i].renamed {
-			failed = errors.Join(failed, notThere(r.o.fs.Remove(name+renamedSuffix)))
+			failed = errors.Join(failed, notThere(r.o.fs.Remove(r.path(int32(i)))))
 		}
 	}
 	if dir {

@@ -231,6 +231,9 @@ func hurried(rt *rapid.T) *iotrace.Trace {
 		if op == iotrace.Barrier {
 			e.File = iotrace.None
 		}
+		if op == iotrace.Rename && r.IntN(3) > 0 {
+			tr.Renames = append(tr.Renames, iotrace.Renaming{From: e.File, To: int32(r.IntN(files)), At: e.End})
+		}
 		tr.Events = append(tr.Events, e)
 	}
 	return tr
@@ -266,7 +269,8 @@ func TestOrder(t *testing.T) {
 		for i := range p.events {
 			for j := range p.events {
 				a, b := p.op(int32(i)), p.op(int32(j))
-				waits := a.Rank == b.Rank || a.File == b.File && a.File >= 0 && b.Op == iotrace.Read
+				waits := a.Rank == b.Rank || a.File == b.File && a.File >= 0 && b.Op == iotrace.Read ||
+					b.Op == iotrace.Rename && (a.File == b.File || a.File == b.Peer)
 				if i < j && waits && a.End <= b.Start && a.end > b.begin {
 					rt.Fatalf("op %d ended at %d, op %d began at %d\n%+v\n%+v", i, a.end, j, b.begin, a, b)
 				}

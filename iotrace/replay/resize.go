@@ -75,7 +75,7 @@ func stretches(t *iotrace.Trace, least int64) []stretch {
 		at   int64
 		open int // of large requests, 0 for others
 	}
-	edges := make([][]edge, len(t.Files))
+	edges, same := make([][]edge, len(t.Files)), sameFiles(t)
 	for i := range t.Events {
 		e := &t.Events[i]
 		if !e.Op.Data() || e.Offset < 0 {
@@ -85,7 +85,8 @@ func stretches(t *iotrace.Trace, least int64) []stretch {
 		if e.Bytes >= least {
 			n = 1
 		}
-		edges[e.File] = append(edges[e.File], edge{e.Offset, n}, edge{e.Offset + e.Bytes, -n})
+		file := same[e.File]
+		edges[file] = append(edges[file], edge{e.Offset, n}, edge{e.Offset + e.Bytes, -n})
 	}
 	out := make([]stretch, len(t.Files))
 	for f, list := range edges {
@@ -110,7 +111,35 @@ func stretches(t *iotrace.Trace, least int64) []stretch {
 			s.bounds, s.large = append(s.bounds, x.at), append(s.large, open > 0)
 		}
 	}
+	for f, first := range same {
+		out[f] = out[first]
+	}
 	return out
+}
+
+// sameFiles returns for each name the one that stands for all names of its file: a file
+// that is renamed has the same bytes as before.
+func sameFiles(t *iotrace.Trace) []int32 {
+	same := make([]int32, len(t.Files))
+	for i := range same {
+		same[i] = int32(i)
+	}
+	first := func(f int32) int32 {
+		for same[f] != f {
+			same[f] = same[same[f]]
+			f = same[f]
+		}
+		return f
+	}
+	for i := range t.Events {
+		if e := &t.Events[i]; e.Op == iotrace.Rename && e.Peer != iotrace.None {
+			same[first(e.Peer)] = first(e.File)
+		}
+	}
+	for i := range same {
+		same[i] = first(int32(i))
+	}
+	return same
 }
 
 // written adds up the writes, in parts that stay and parts that grow.

@@ -55,6 +55,9 @@ func newRunning(p *plan, o *Options) *running {
 		}
 	}
 	scratch := min(max(p.largest, page), fillChunk)
+	for i := range r.files {
+		r.files[i].name.Store(int32(i))
+	}
 	r.scratch.New = func() any { b := alignedMemory(int(scratch)); return &b }
 	for _, k := range p.ranks {
 		r.recorded.ranks = append(r.recorded.ranks, o.Recorder.Rank(k))
@@ -164,6 +167,11 @@ func (x *rankRun) turn(ctx context.Context, i int32) error {
 			if err := g.wait(ctx, o.need); err != nil {
 				return err
 			}
+		}
+	}
+	if need := x.p.replaced[i]; need > 0 {
+		if err := x.p.files[o.Peer].gate.wait(ctx, need); err != nil {
+			return err
 		}
 	}
 	if x.o.KeepGaps {

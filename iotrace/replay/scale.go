@@ -24,7 +24,7 @@ const maxEvents = 1 << 26
 //
 // Each copy of a rank has its own copy of a file that one rank uses alone, with the
 // number of the new rank in its name (rename.go). In shared files, spread.go computes
-// the offsets of copies.
+// the offsets of copies. A shared file takes a new name once, not once for each copy.
 func scale(ctx context.Context, t *iotrace.Trace, n int) (*iotrace.Trace, error) {
 	workers := workersOf(t)
 	k := len(workers)
@@ -62,6 +62,7 @@ func scale(ctx context.Context, t *iotrace.Trace, n int) (*iotrace.Trace, error)
 			c := *e
 			c.Rank = s.others[e.Rank]
 			c.File = s.file(e.File, own, e.Rank, c.Rank)
+			c.Peer = s.file(e.Peer, own, e.Rank, c.Rank)
 			if c.Offset, err = places.offset(i, 0); err != nil { // data behind the ranks moves
 				return nil, err
 			}
@@ -72,9 +73,13 @@ func scale(ctx context.Context, t *iotrace.Trace, n int) (*iotrace.Trace, error)
 			continue
 		}
 		for q := p; q < n; q += k {
+			if e.Op == iotrace.Rename && q >= k && own[e.File] == noOwner {
+				break
+			}
 			c := *e
 			c.Rank = int32(q)
 			c.File = s.file(e.File, own, e.Rank, c.Rank)
+			c.Peer = s.file(e.Peer, own, e.Rank, c.Rank)
 			if c.Offset, err = places.offset(i, q); err != nil {
 				return nil, err
 			}
@@ -161,14 +166,20 @@ func (s *scaling) owners() []int32 {
 	for i := range own {
 		own[i] = noOwner
 	}
+	use := func(file, rank int32) {
+		switch {
+		case file == iotrace.None || s.position[rank] < 0:
+		case !seen[file]:
+			seen[file], own[file] = true, rank
+		case own[file] != rank:
+			own[file] = noOwner
+		}
+	}
 	for i := range s.in.Events {
 		e := &s.in.Events[i]
-		switch {
-		case e.File == iotrace.None || s.position[e.Rank] < 0:
-		case !seen[e.File]:
-			seen[e.File], own[e.File] = true, e.Rank
-		case own[e.File] != e.Rank:
-			own[e.File] = noOwner
+		use(e.File, e.Rank)
+		if e.Op == iotrace.Rename {
+			use(e.Peer, e.Rank)
 		}
 	}
 	return own

@@ -17,14 +17,14 @@ func scaleBytes(t *iotrace.Trace, factor float64) error {
 	if !(factor > 0 && factor <= mostFactor) {
 		return optionError("a factor of %g for the bytes: want a number above 0, at most %g", factor, float64(mostFactor))
 	}
-	paged := make([]bool, len(t.Files))
+	paged, same := make([]bool, len(t.Files)), sameFiles(t)
 	for i := range paged {
 		paged[i] = true
 	}
 	for i := range t.Events {
 		e := &t.Events[i]
 		if e.File != iotrace.None && e.Op.Data() && (max(e.Offset, 0)%pageSize != 0 || e.Bytes%pageSize != 0) {
-			paged[e.File] = false
+			paged[same[e.File]] = false
 		}
 	}
 	for i := range t.Events {
@@ -33,7 +33,7 @@ func scaleBytes(t *iotrace.Trace, factor float64) error {
 			continue
 		}
 		unit := int64(1)
-		if paged[e.File] {
+		if paged[same[e.File]] {
 			unit = pageSize
 		}
 		if far := (float64(max(e.Offset, 0)) + float64(e.Bytes)) * factor; far > math.MaxInt64/2 {

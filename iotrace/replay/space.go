@@ -51,6 +51,10 @@ func (p *plan) footprint() (most int64) {
 			change(f, min(f.occupied, e.Bytes))
 		case iotrace.Unlink:
 			change(f, 0)
+		case iotrace.Rename:
+			if e.Peer != e.File {
+				change(&files[e.Peer], 0)
+			}
 		}
 	}
 	return most

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,7 +56,7 @@ func newShowCommand(g *ui.Globals) *cobra.Command {
 	cmd.Flags().IntVar(&most, "first", 0, "show the first N events (default all)")
 	cmd.Flags().StringVar(&op, "op", "", "only this operation, like write")
 	ui.Choices(cmd.Flags(), "op", strings.Split(operations(), ", ")...)
-	cmd.Flags().StringVar(&file, "file", "", "only files whose path contains this")
+	cmd.Flags().StringVar(&file, "file", "", "only files whose path contains this, then or after a renaming")
 	g.AddStoreFlag(cmd)
 	return cmd
 }
@@ -76,6 +77,7 @@ type eventLine struct {
 	Rank       int     `json:"rank"`
 	Node       string  `json:"node_name"`
 	File       string  `json:"file,omitempty"`
+	RenamedTo  string  `json:"renamed_to,omitempty"`
 	Offset     int64   `json:"offset"` // -1: none
 	Bytes      int64   `json:"bytes"`
 	Start      float64 `json:"start_s"`
@@ -112,11 +114,22 @@ func (in *traceInput) showScope(g *ui.Globals, t *iotrace.Trace) error {
 // prints the first.
 const eventsOnPage = 1000
 
+// lastNames returns the events with the last names of their files, if some are asked for
+// by name.
+func lastNames(t *iotrace.Trace, file string) []iotrace.Event {
+	if file == "" || len(t.Renames) == 0 {
+		return t.Events
+	}
+	last := iotrace.Trace{Events: slices.Clone(t.Events), Renames: t.Renames}
+	last.FollowRenames()
+	return last.Events
+}
+
 func showEvents(g *ui.Globals, t *iotrace.Trace, op, file string, most int) error {
 	var rows [][]string
 	buffer := bufio.NewWriterSize(g.Out, 1<<16)
 	out := json.NewEncoder(buffer)
-	shown := 0
+	shown, targets, last := 0, t.Targets(), lastNames(t, file)
 	page := func() error {
 		header := []string{"|at", "|took", "|rank", "operation", "file", "|offset", "|bytes"}
 		fitNames(header, rows, 4)
@@ -134,7 +147,10 @@ func showEvents(g *ui.Globals, t *iotrace.Trace, op, file string, most int) erro
 		if e.File >= 0 {
 			line.File = t.Files[e.File]
 		}
-		if op != "" && line.Op != op || !strings.Contains(line.File, file) {
+		if to, ok := targets[i]; ok {
+			line.RenamedTo = t.Files[to.File]
+		}
+		if op != "" && line.Op != op || !strings.Contains(line.File, file) && !(e.File >= 0 && strings.Contains(t.Files[last[i].File], file)) {
 			continue
 		}
 		if shown++; most > 0 && shown > most {
@@ -154,8 +170,16 @@ func showEvents(g *ui.Globals, t *iotrace.Trace, op, file string, most int) erro
 		if line.Rank < 0 { // the coordinator, or an unknown process
 			rank = cmp.Or(line.Node, "-")
 		}
+		name := line.File
+		switch {
+		case line.RenamedTo == "":
+		case path.Dir(line.RenamedTo) == path.Dir(name):
+			name += " → " + path.Base(line.RenamedTo)
+		default:
+			name += " → " + line.RenamedTo
+		}
 		rows = append(rows, []string{duration(line.Start), duration(line.End - line.Start), rank, line.Op,
-			line.File, offset, strconv.FormatInt(e.Bytes, 10)})
+			name, offset, strconv.FormatInt(e.Bytes, 10)})
 		if len(rows) == eventsOnPage {
 			if err := page(); err != nil {
 				return err
