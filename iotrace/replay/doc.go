@@ -21,6 +21,7 @@
 //   - Dependencies through files: on a shared file, an operation waits until the
 //     file is created, truncated or removed as in the trace, and a read waits for
 //     the operations that had ended before it.
+//   - An open that emptied a file empties it, unless others have it open.
 //   - A renamed file takes its new name, in place of the file that had it, if the trace
 //     tells the new name.
 //   - Parts that did not overlap: a rank begins its part of a checkpoint after the

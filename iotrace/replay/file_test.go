@@ -186,6 +186,65 @@ func TestRenamed(t *testing.T) {
 	}
 }
 
+// TestEmptied: an open that empties a file which another rank has written does so in the
+// replay, after that rank; one that comes while others write is part of making the file.
+func TestEmptied(t *testing.T) {
+	tr := &iotrace.Trace{Ranks: []iotrace.Rank{{Rank: 0}, {Rank: 1}}, Files: []string{"log"}}
+	now := int64(0)
+	add := func(rank int32, op iotrace.Op, n int64) {
+		tr.Events = append(tr.Events, iotrace.Event{Op: op, Rank: rank, Peer: iotrace.None, Offset: iotrace.None, Bytes: n, Start: now, End: now + 1,
+			Create: op == iotrace.Open && rank == 0})
+		now++
+	}
+	for range 2 {
+		add(1, iotrace.Open, 0)
+		if now > 5 {
+			add(1, iotrace.Close, 0)
+		} else {
+			add(1, iotrace.Write, 100)
+		}
+		add(0, iotrace.Open, 0)
+		add(0, iotrace.Write, 600)
+		if now < 5 {
+			add(1, iotrace.Write, 300)
+			add(1, iotrace.Close, 0)
+		}
+		add(0, iotrace.Close, 0)
+	}
+	m := newMemFS()
+	m.free, m.log = 1000, []string{}
+	got, _, err := record(t, tr, Options{fs: m, Dir: "/", Keep: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var opens, writes []string
+	for _, e := range got.Events {
+		switch {
+		case e.Op == iotrace.Open:
+			opens = append(opens, fmt.Sprint(e.Rank, e.Create))
+		case e.Op == iotrace.Write:
+			writes = append(writes, fmt.Sprint(e.Offset, "+", e.Bytes))
+		}
+	}
+	slices.Sort(writes)
+	if diff := cmp.Diff([]string{"0+100", "0+600", "100+600", "700+300"}, writes); diff != "" {
+		t.Error(diff)
+	}
+	slices.Sort(opens)
+	if diff := cmp.Diff([]string{"0 false", "0 true", "1 false", "1 true"}, opens); diff != "" {
+		t.Error(diff)
+	}
+	truncated := 0
+	for _, l := range m.log {
+		if strings.HasPrefix(l, "truncate") {
+			truncated++
+		}
+	}
+	if truncated != 1 {
+		t.Errorf("truncated %d times: %q", truncated, m.log)
+	}
+}
+
 // TestNoise: bytes that differ, that the seed decides, and that lie at pages.
 func TestNoise(t *testing.T) {
 	a, b, c := newNoise(1, 100), newNoise(1, 100), newNoise(2, 100)

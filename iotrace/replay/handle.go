@@ -18,6 +18,7 @@ type naming struct {
 	open    map[holder]holding
 	renames map[int32][]int32 // ranks that have opened a name, of names that files lose
 	end     []int64           // lengths, by planned file
+	inUse   []int32           // open handles, by planned file
 }
 
 // A holder is a rank with a file of the trace.
@@ -76,6 +77,11 @@ func (n *naming) one(o op) (file int32) {
 	case iotrace.Open:
 		file = n.file(o)
 		o.handle = n.handle(file)
+		// Ranks that open a file together may call it made after the first of them wrote.
+		if o.Create && n.inUse[file] == 0 {
+			o.empties, n.end[file] = n.end[file] > 0, 0
+		}
+		n.inUse[file]++
 		n.hold(o.Rank, o.File, holding{append(h.handles, o.handle), 0})
 		return file
 	case iotrace.Stat:
@@ -90,12 +96,14 @@ func (n *naming) one(o op) (file int32) {
 	if len(h.handles) == 0 {
 		o.opens = true
 		h.handles = []int32{n.handle(n.file(o))}
+		n.inUse[n.handles[h.handles[0]]]++
 	}
 	o.handle = h.handles[len(h.handles)-1]
 	file = n.handles[o.handle]
 	switch o.Op {
 	case iotrace.Close:
 		h.handles = h.handles[:len(h.handles)-1]
+		n.inUse[file]--
 	case iotrace.Seek:
 		h.at = max(o.Offset, 0)
 		o.Offset = h.at
@@ -188,7 +196,7 @@ func (n *naming) next(file int32) string {
 // add plans a file.
 func (n *naming) add(name string, prepared bool) int32 {
 	n.files = append(n.files, plannedFile{name: name, prepared: prepared})
-	n.end = append(n.end, 0)
+	n.end, n.inUse = append(n.end, 0), append(n.inUse, 0)
 	return int32(len(n.files) - 1)
 }
 

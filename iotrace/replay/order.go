@@ -61,7 +61,7 @@ func (p *plan) order() {
 			case iotrace.Truncate, iotrace.Rename, iotrace.Unlink:
 				turn[k+1] = int32(k + 1)
 			case iotrace.Open:
-				if m.what == ops[0] {
+				if m.what == ops[0] || o.empties {
 					turn[k+1] = int32(k + 1)
 				}
 			}
@@ -69,8 +69,8 @@ func (p *plan) order() {
 		for _, i := range ops {
 			o := p.op(i)
 			o.need = before(ends, o.Start, i)
-			switch o.Op {
-			case iotrace.Read, iotrace.Truncate, iotrace.Rename, iotrace.Unlink:
+			switch {
+			case o.Op == iotrace.Read, o.Op == iotrace.Truncate, o.Op == iotrace.Rename, o.Op == iotrace.Unlink, o.empties:
 			default:
 				o.need = turn[o.need]
 			}

@@ -238,6 +238,9 @@ func (r *running) perform(ctx context.Context, i int32, began chan<- struct{}) (
 func (r *running) openHandle(o op, begin func()) (created bool, err error) {
 	h := &r.handles[o.handle]
 	h.openFile, created, err = r.files[o.File].open(r, o.File, begin)
+	if err == nil && !created && o.empties {
+		return true, h.openFile.Truncate(0)
+	}
 	return created, err
 }
 

@@ -44,11 +44,12 @@ func (p *plan) op(i int32) op { return op{&p.events[i], &p.planned[i]} }
 
 // planned is what a plan adds to an event, and its times in the replay.
 type planned struct {
-	handle int32 // in plan.handles; iotrace.None if not needed
-	opens  bool  // the trace has no open; the replay opens the handle first
-	place  int32 // in the file's gate
-	need   int32 // how many ops in that gate must finish first
-	part   int32
+	handle  int32 // in plan.handles; iotrace.None if not needed
+	opens   bool  // the trace has no open; the replay opens the handle first
+	empties bool  // an open that empties the file, which has bytes
+	place   int32 // in the file's gate
+	need    int32 // how many ops in that gate must finish first
+	part    int32
 	// meeting is the barrier, or iotrace.None if it is ignored.
 	meeting    int32
 	begin, end int64 // ns since the replay began

@@ -43,6 +43,11 @@ func (p *plan) footprint() (most int64) {
 		}
 		f := &files[e.File]
 		switch e.Op {
+		case iotrace.Open:
+			if p.planned[i].empties {
+				f.end = 0
+				change(f, 0)
+			}
 		case iotrace.Write:
 			f.end = max(f.end, e.Offset+e.Bytes)
 			change(f, min(f.occupied+e.Bytes, f.end))
