@@ -121,12 +121,14 @@ func (f *redundantFinder) disjoint(x *activity, all []stream) bool {
 		}
 	}
 	f.ranges = f.ranges[:0]
+	// One that moves nothing is no link of the stream, wherever it lies.
+	placed := func(q *request) bool { return q.off >= 0 && q.size > 0 }
 	for i := range all {
 		q := all[i].requests
-		for len(q) > 0 && q[0].off < 0 {
+		for len(q) > 0 && !placed(&q[0]) {
 			q = q[1:]
 		}
-		for len(q) > 0 && q[len(q)-1].off < 0 {
+		for len(q) > 0 && !placed(&q[len(q)-1]) {
 			q = q[:len(q)-1]
 		}
 		if len(q) > 0 {

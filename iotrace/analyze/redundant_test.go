@@ -44,6 +44,7 @@ func TestRedundant(t *testing.T) {
 		"new bytes":            {[]iotrace.Event{at(r, 0, 0, 4), at(w, 1, 0, 4), at(r, 0, 0, 4)}, Redundant{}},
 		"written twice":        {[]iotrace.Event{at(w, 0, 0, 4), at(w, 1, 0, 1)}, Redundant{Overwrites: 1, Overwritten: blockBytes, OverwriteTime: .001}},
 		"written by turns":     {[]iotrace.Event{at(w, 0, 0, 4), at(r, 1, 1, 1), at(w, 0, 0, 4)}, Redundant{Overwrites: 1, Overwritten: 3 * blockBytes, OverwriteTime: .003}},
+		"an empty one behind":  {[]iotrace.Event{at(r, 0, 4, 4), at(r, 0, 0, 0), at(r, 1, 4, 4)}, Redundant{SharedReads: 1, SharedBytes: 4 * blockBytes, SharedTime: .004}},
 		"unknown offsets":      {[]iotrace.Event{{Op: w, Offset: -1, Bytes: 9}, {Op: w, Offset: -1, Bytes: 9}}, Redundant{Sampled: -1}},
 		"read in turn by many": {manyReaders(100), Redundant{SharedReads: 99, SharedBytes: 99 * blockBytes, SharedTime: .099, Rereads: 100, BytesReread: 100 * blockBytes, RereadTime: .1}},
 	} {
@@ -131,7 +132,7 @@ func TestRedundantBytes(t *testing.T) {
 		var want Redundant
 		counted := slices.Clone(events)
 		places := func(op iotrace.Op) bool {
-			return slices.ContainsFunc(events, func(e iotrace.Event) bool { return e.Op == op && e.Offset >= 0 })
+			return slices.ContainsFunc(events, func(e iotrace.Event) bool { return e.Op == op && e.Offset >= 0 && e.Bytes > 0 })
 		}
 		if !places(iotrace.Read) || !places(iotrace.Write) { // process by process
 			slices.SortStableFunc(counted, func(a, b iotrace.Event) int { return int(a.Rank - b.Rank) })
