@@ -104,6 +104,17 @@ func (r *Recorder) record(e *Event) {
 	r.mu.Unlock()
 }
 
+// Renamed records the new name of a file, beside the event Rename that ends at that time.
+// The files are indexes that File returned.
+func (r *Recorder) Renamed(n Renaming) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.w.rest.Renames = append(r.w.rest.Renames, n)
+}
+
 // Warn adds a warning to the trace.
 func (r *Recorder) Warn(w Warning) {
 	if r == nil {

@@ -3,6 +3,7 @@ package iotrace
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // FollowRenames gives events the name that their file had at the end: a file that was
@@ -64,6 +65,35 @@ func final(from map[int32][]Renaming, r Renaming) int32 {
 type Target struct {
 	File     int32 // index into Trace.Files
 	Exchange bool  // the file of that name takes the old one
+}
+
+// Below returns the renamings of files below a directory, by the index of the event Rename
+// of the directory.
+func (t *Trace) Below() map[int][]Renaming {
+	type name struct {
+		file int32
+		at   int64
+	}
+	at, from := make(map[int64][]Renaming), make(map[name]bool)
+	for _, r := range t.Renames {
+		at[r.At] = append(at[r.At], r)
+		from[name{r.From, r.At}] = true
+	}
+	out := make(map[int][]Renaming)
+	for i, to := range t.Targets() {
+		e := &t.Events[i]
+		dir, other := t.Files[e.File]+"/", t.Files[to.File]+"/"
+		for _, r := range at[e.End] {
+			a, b := t.Files[r.From], t.Files[r.To]
+			if to.Exchange && strings.HasPrefix(a, other) && !from[name{r.To, r.At}] {
+				a, b = b, a // it alone changes its directory
+			}
+			if strings.HasPrefix(a, dir) && strings.HasPrefix(b, other) && a[len(dir):] == b[len(other):] {
+				out[i] = append(out[i], r)
+			}
+		}
+	}
+	return out
 }
 
 // Targets returns the new names of renamed files, by the index of the event Rename. Events

@@ -25,9 +25,21 @@ func (l leftOuts) list() []LeftOut {
 	return out
 }
 
+// These events change the names of files, and are no operations of the replay.
+const (
+	carried   iotrace.Op = 255 - iota // File takes the name Peer, since its directory is renamed
+	exchanged                         // File and Peer take each other's name
+)
+
+// renames reports whether an event gives File the name Peer.
+func renames(e *iotrace.Event) bool {
+	return e.Op == iotrace.Rename || e.Op == carried || e.Op == exchanged
+}
+
 // choose returns the trace with the events to replay, in the same order, and counts
 // the others. The events are a copy, or if the caller allows it the same memory. Peer of
-// a renaming becomes the file of the new name, or None if the trace does not tell.
+// a renaming becomes the file of the new name, or None if the trace does not tell. After
+// the renaming of a directory come events carried for the files below it.
 func choose(ctx context.Context, t *iotrace.Trace, inPlace bool) (*iotrace.Trace, leftOuts, error) {
 	left := make(leftOuts)
 	posix := make([]bool, len(t.Files)) // files with POSIX reads and writes
@@ -37,12 +49,13 @@ func choose(ctx context.Context, t *iotrace.Trace, inPlace bool) (*iotrace.Trace
 		}
 	}
 	out := &iotrace.Trace{Job: t.Job, Source: t.Source, Origin: t.Origin, Ranks: t.Ranks, Files: t.Files}
-	if inPlace {
+	targets, below := t.Targets(), t.Below()
+	if inPlace && len(below) == 0 {
 		out.Events = t.Events[:0]
 	} else {
 		out.Events = make([]iotrace.Event, 0, len(t.Events))
 	}
-	nobody, targets := int32(iotrace.None), t.Targets()
+	nobody := int32(iotrace.None)
 	for i := range t.Events {
 		if i%(1<<16) == 0 && ctx.Err() != nil {
 			return nil, nil, ctx.Err()
@@ -50,8 +63,7 @@ func choose(ctx context.Context, t *iotrace.Trace, inPlace bool) (*iotrace.Trace
 		e := t.Events[i]
 		e.Peer = iotrace.None // only gathers have one
 		if e.Op == iotrace.Rename {
-			// No operation of the replay's file system exchanges two names.
-			if to, ok := targets[i]; ok && !to.Exchange {
+			if to, ok := targets[i]; ok {
 				e.Peer = to.File
 			}
 		}
@@ -71,6 +83,10 @@ func choose(ctx context.Context, t *iotrace.Trace, inPlace bool) (*iotrace.Trace
 			left[e.Op.String()+" through "+e.Module.String()+", which is there as POSIX calls"]++
 			continue
 		}
+		if e.Op == iotrace.Rename && targets[i].Exchange {
+			left["rename that exchanges two files"]++ // no operation of the replay's file system does
+			e.Op = exchanged
+		}
 		if e.Rank == iotrace.None {
 			if nobody == iotrace.None {
 				nobody = int32(len(out.Ranks))
@@ -79,6 +95,13 @@ func choose(ctx context.Context, t *iotrace.Trace, inPlace bool) (*iotrace.Trace
 			e.Rank = nobody
 		}
 		out.Events = append(out.Events, e)
+		for _, r := range below[i] {
+			e.Op, e.File, e.Peer = carried, r.From, r.To
+			if targets[i].Exchange {
+				e.Op = exchanged
+			}
+			out.Events = append(out.Events, e)
+		}
 	}
 	return out, left, nil
 }

@@ -21,17 +21,21 @@
 //   - Dependencies through files: on a shared file, an operation waits until the
 //     file is created, truncated or removed as in the trace, and a read waits for
 //     the operations that had ended before it.
-//   - An open that emptied a file empties it, unless others have it open.
+//   - An open that emptied a file empties it, unless other ranks have written to it and
+//     have it open.
 //   - A renamed file takes its new name, in place of the file that had it, if the trace
-//     tells the new name.
+//     tells the new name; with a directory, the files below it do. Renamings, removals
+//     and opens of one file follow each other as they began in the trace.
+//   - A rank without an open in the trace, as a child with its parent's descriptors, opens
+//     the file before its first operation, or before the file is removed or replaced.
 //   - Parts that did not overlap: a rank begins its part of a checkpoint after the
 //     parts of other ranks that had ended by then in the trace.
 //   - With KeepGaps, the time between the operations of a rank.
 //
 // # What it leaves out
 //
-// Steps of the write path (gathering, encoding, waiting for locks), mappings, calls on
-// unknown files, and MPI-IO requests whose POSIX calls are in the trace are left out
+// Steps of the write path (gathering, encoding, waiting for locks), mappings, exchanges of
+// two names, calls on unknown files, and MPI-IO requests whose POSIX calls are in the trace are left out
 // and counted in Result.LeftOut. Files that existed before the trace are created
 // before the clock starts, with noise where the trace reads them. The bytes are
 // incompressible noise. All ranks share it, so a file system that finds equal blocks
@@ -48,9 +52,16 @@
 //
 //   - The replay writes only inside Options.Dir, and touches no existing file there
 //     unless Overwrite is set.
-//   - It removes its files at the end, also after an error, unless Keep is set.
+//   - It removes its files at the end, also after an error, unless Keep is set. Those that
+//     are kept have the last names of the trace.
 //   - It never deadlocks: operations wait only for earlier ones in the trace. It
 //     ignores and counts barriers that contradict the times.
 //   - Errors are *Error values with the file and the offset.
 //   - The same trace and options give the same operations.
+//   - Its own trace, by Options.Recorder, has the names of the trace, and the new names of
+//     renamed files.
+//
+// A trace has neither descriptors nor hard links: if a rank has two files open that were
+// opened by one name, the newer one is used, and a name of a hard link is a file of its
+// own.
 package replay

@@ -11,17 +11,19 @@ import (
 // and the offset if the trace has none.
 type naming struct {
 	*plan
-	names   []string
-	current []int32 // file under each name now, or iotrace.None
-	again   []int   // how often each name was reused
+	taken   map[string]bool // names in the directory
+	current []int32         // file under each name now, or iotrace.None
+	again   []int           // how often each name was reused
 	ended   []ending
 	open    map[holder]holding
-	renames map[int32][]int32 // ranks that have opened a name, of names that files lose
-	end     []int64           // lengths, by planned file
-	inUse   []int32           // open handles, by planned file
+	gone    []int32          // the operation that removed or replaced it, or iotrace.None; by planned file
+	end     []int64          // lengths, by planned file
+	writers []int32          // handles that have written, by planned file
+	writing map[holder]int32 // those of each rank
+	wrote   []bool           // by handle
 }
 
-// A holder is a rank with a file of the trace.
+// A holder is a rank with a file, of the trace or planned.
 type holder struct{ rank, file int32 }
 
 // A holding is what a rank has of a file.
@@ -42,68 +44,90 @@ const (
 
 // name assigns files and handles, in the order of the trace.
 //
-// The first data operation of a rank without a handle opens the file, as in traces of
-// Darshan and for inherited descriptors. After a file was removed or renamed, its old
-// name refers to another file, and ranks that had it open continue with the old file.
+// Traces name an open file as it was opened, whatever became of it since. So after a
+// file was removed or renamed, ranks that had it open continue with the old file, and
+// others that open its old name find another one. The first data operation of a rank
+// without a handle opens the file, as in traces of Darshan and for inherited
+// descriptors.
 func (p *plan) name(files []string) error {
-	n := &naming{plan: p, names: flatten(files), current: make([]int32, len(files)), again: make([]int, len(files)),
-		ended: make([]ending, len(files)), open: make(map[holder]holding), renames: make(map[int32][]int32)}
-	for i := range n.current {
+	n := &naming{plan: p, taken: make(map[string]bool, len(files)), current: make([]int32, len(files)), again: make([]int, len(files)),
+		ended: make([]ending, len(files)), open: make(map[holder]holding), writing: make(map[holder]int32)}
+	p.names = flatten(files)
+	p.before = make(map[int32][]int32)
+	for i, name := range p.names {
+		n.taken[name] = true
 		n.current[i] = iotrace.None
-	}
-	for i := range p.events {
-		if e := &p.events[i]; e.Op == iotrace.Rename && e.Peer != iotrace.None {
-			n.renames[e.File] = nil
-		}
 	}
 	for i := range p.events {
 		o := p.op(int32(i))
 		if o.File == iotrace.None {
 			continue
 		}
-		file := n.one(o)
+		o.name = o.File
+		if o.Op == iotrace.Rename {
+			o.to = o.Peer
+		}
+		file := n.one(o, int32(i))
 		if o.Offset > math.MaxInt64-o.Bytes {
 			return optionError("%s %s: %d bytes at offset %d, where the one before ended, end beyond what a file can hold", o.Op, files[o.File], o.Bytes, o.Offset)
 		}
 		o.File = file
 	}
+	p.last = n.current
+	for i, e := range n.ended {
+		if e != stays {
+			p.last[i] = iotrace.None
+		}
+	}
 	return nil
 }
 
-// one returns the planned file of an operation.
-func (n *naming) one(o op) (file int32) {
-	h := n.open[holder{o.Rank, o.File}]
+// one returns the planned file of operation i.
+func (n *naming) one(o op, i int32) (file int32) {
 	switch o.Op {
 	case iotrace.Open:
 		file = n.file(o)
+		key := holder{o.Rank, o.File}
+		h := n.open[key]
 		o.handle = n.handle(file)
-		// Ranks that open a file together may call it made after the first of them wrote.
-		if o.Create && n.inUse[file] == 0 {
+		if o.Create && !n.othersWrite(o.Rank, file) {
 			o.empties, n.end[file] = n.end[file] > 0, 0
 		}
-		n.inUse[file]++
-		n.hold(o.Rank, o.File, holding{append(h.handles, o.handle), 0})
+		n.open[key] = holding{append(h.handles, o.handle), 0}
 		return file
 	case iotrace.Stat:
 		return n.file(o)
 	case iotrace.Unlink:
 		file = n.file(o)
+		n.gone[file] = i
 		n.ended[o.File] = removed
 		return file
 	case iotrace.Rename:
-		return n.rename(o)
+		return n.rename(o, i)
+	case carried, exchanged:
+		n.exchange(o)
+		return iotrace.None
 	}
+	key := holder{o.Rank, o.File}
+	h := n.open[key]
 	if len(h.handles) == 0 {
-		o.opens = true
-		h.handles = []int32{n.handle(n.file(o))}
-		n.inUse[n.handles[h.handles[0]]]++
+		file := n.file(o)
+		h.handles = []int32{n.handle(file)}
+		if end := n.gone[file]; end != iotrace.None { // as an inherited descriptor
+			n.before[end] = append(n.before[end], h.handles[0])
+		} else {
+			o.opens = true
+		}
 	}
 	o.handle = h.handles[len(h.handles)-1]
 	file = n.handles[o.handle]
 	switch o.Op {
 	case iotrace.Close:
 		h.handles = h.handles[:len(h.handles)-1]
-		n.inUse[file]--
+		if n.wrote[o.handle] {
+			n.writers[file]--
+			n.writing[holder{o.Rank, file}]--
+		}
 	case iotrace.Seek:
 		h.at = max(o.Offset, 0)
 		o.Offset = h.at
@@ -120,60 +144,69 @@ func (n *naming) one(o op) (file int32) {
 		}
 		h.at = endOf(o)
 		n.end[file] = max(n.end[file], h.at)
-	}
-	n.hold(o.Rank, o.File, h)
-	return file
-}
-
-func (n *naming) hold(rank, file int32, h holding) {
-	key := holder{rank, file}
-	if ranks, ok := n.renames[file]; ok {
-		if _, known := n.open[key]; !known {
-			n.renames[file] = append(ranks, rank)
+		if !n.wrote[o.handle] {
+			n.wrote[o.handle] = true
+			n.writers[file]++
+			n.writing[holder{o.Rank, file}]++
 		}
 	}
 	n.open[key] = h
+	return file
+}
+
+// othersWrite reports whether other ranks have written to a file and have it open still.
+// Ranks that open a file together may call it made after the first of them wrote.
+func (n *naming) othersWrite(rank, file int32) bool {
+	return n.writers[file] > n.writing[holder{rank, file}]
 }
 
 // rename gives a file its new name, and returns it. Peer becomes the planned file whose
 // place it takes: the one of the new name, or one that never exists.
-func (n *naming) rename(o op) (file int32) {
+func (n *naming) rename(o op, i int32) (file int32) {
 	file = n.file(o)
 	to := o.Peer
-	n.ended[o.File] = named
 	switch {
 	case to == iotrace.None:
 		n.ended[o.File] = renamed
-		o.Peer = n.add(n.files[file].name+"~renamed", false)
+		o.Peer = n.add(n.unique(n.files[file].name+"~renamed"), false)
 	case to == o.File:
 		o.Peer = file
-		n.ended[to] = stays
 	default:
 		if o.Peer = n.current[to]; o.Peer == iotrace.None || n.ended[to] != stays {
 			o.Peer = n.add(n.next(to), false)
 		}
+		n.gone[o.Peer] = i
 		n.current[to], n.ended[to] = file, stays
-		// The trace calls open files by their new name from here on.
-		for _, rank := range n.renames[o.File] {
-			from := n.open[holder{rank, o.File}]
-			delete(n.open, holder{rank, o.File})
-			n.hold(rank, to, holding{append(n.open[holder{rank, to}].handles, from.handles...), from.at})
-		}
-		n.renames[o.File] = nil
+		n.ended[o.File] = named
 	}
 	return file
 }
 
+// exchange lets a name be that of another file, without an operation.
+func (n *naming) exchange(o op) {
+	from, to := o.File, o.Peer
+	file, other, ended := n.current[from], n.current[to], n.ended[to]
+	if file == iotrace.None || n.ended[from] != stays {
+		file = n.add(n.next(from), true)
+	}
+	n.current[to], n.ended[to] = file, stays
+	n.ended[from] = named
+	if o.Op == exchanged {
+		n.current[from], n.ended[from] = other, ended
+	}
+	o.Peer = iotrace.None
+}
+
 func endOf(o op) int64 { return o.Offset + min(o.Bytes, math.MaxInt64-o.Offset) }
 
-// file returns the file under the name of an operation. A file that was renamed keeps
-// its old name for operations on open files, and until another one is created if the
-// trace does not tell the new name.
+// file returns the file under the name of an operation. A file that was renamed or
+// removed keeps its old name for operations on open files, and if the trace does not
+// tell the new name, until another one is created.
 func (n *naming) file(o op) int32 {
 	made := o.Op == iotrace.Open && o.Create
 	looked := o.Op == iotrace.Open || o.Op == iotrace.Stat || o.Op == iotrace.Rename || o.Op == iotrace.Unlink
 	ended := n.ended[o.File]
-	if n.current[o.File] == iotrace.None || ended == removed || ended == renamed && made || ended == named && looked {
+	if n.current[o.File] == iotrace.None || ended == renamed && made || (ended == named || ended == removed) && looked {
 		n.current[o.File] = n.add(n.next(o.File), true)
 		n.ended[o.File] = stays
 	}
@@ -186,21 +219,31 @@ func (n *naming) file(o op) int32 {
 
 // next returns the name of the next file under a name of the trace.
 func (n *naming) next(file int32) string {
-	name := n.names[file]
-	if n.again[file]++; n.again[file] > 1 {
-		name = fmt.Sprintf("%s~again%d", name, n.again[file])
+	if n.again[file]++; n.again[file] == 1 {
+		return n.names[file]
 	}
-	return name
+	return n.unique(fmt.Sprintf("%s~again%d", n.names[file], n.again[file]))
+}
+
+// unique returns a name that no other file has.
+func (n *naming) unique(name string) string {
+	free := name
+	for k := 2; n.taken[free]; k++ {
+		free = fmt.Sprintf("%s~%d", name, k)
+	}
+	n.taken[free] = true
+	return free
 }
 
 // add plans a file.
 func (n *naming) add(name string, prepared bool) int32 {
 	n.files = append(n.files, plannedFile{name: name, prepared: prepared})
-	n.end, n.inUse = append(n.end, 0), append(n.inUse, 0)
+	n.end, n.writers, n.gone = append(n.end, 0), append(n.writers, 0), append(n.gone, iotrace.None)
 	return int32(len(n.files) - 1)
 }
 
 func (n *naming) handle(file int32) int32 {
 	n.handles = append(n.handles, file)
+	n.wrote = append(n.wrote, false)
 	return int32(len(n.handles) - 1)
 }

@@ -84,10 +84,11 @@ func relayout(t *iotrace.Trace, to Layout, aggregators int, left leftOuts) (*iot
 			}
 		case e.Op == iotrace.Read || !written[e.File]:
 			e.File = r.file(t.Files[e.File])
-			if e.Op == iotrace.Rename && e.Peer != iotrace.None {
+			if renames(&e) && e.Peer != iotrace.None {
 				e.Peer = r.file(t.Files[e.Peer])
 			}
 			r.out.Events = append(r.out.Events, e)
+		case e.Op == carried || e.Op == exchanged: // the choice has counted them
 		default:
 			left[e.Op.String()+" of a file that the layout replaces"]++
 		}

@@ -81,6 +81,68 @@ func (p *plan) order() {
 	}
 }
 
+// A turn is the place of an operation among those that need the name of a file.
+type turn struct {
+	gate        *gate
+	place, need int32 // how many before it must finish first
+}
+
+// take lets the operations that rename, remove or replace a file take turns with those
+// that need its name before and after, in the order of the trace also if they overlap.
+// Else a faster rank would find no file, or a wrong one.
+func (p *plan) take() {
+	p.turns = make(map[int32][]turn)
+	ends := make([]bool, len(p.files))
+	users := make([][]int32, len(p.files))
+	for i := range p.events {
+		o := p.op(int32(i))
+		switch o.Op {
+		case iotrace.Rename:
+			ends[o.File], ends[o.Peer] = true, true
+		case iotrace.Unlink:
+			ends[o.File] = true
+		}
+	}
+	use := func(file, i int32) {
+		if ends[file] {
+			users[file] = append(users[file], i)
+		}
+	}
+	for i := range p.events {
+		o := p.op(int32(i))
+		if o.Op == iotrace.Open || o.Op == iotrace.Stat || o.Op == iotrace.Rename || o.Op == iotrace.Unlink || o.opens {
+			use(o.File, int32(i))
+		}
+		if o.Op == iotrace.Rename && o.Peer != o.File {
+			use(o.Peer, int32(i))
+		}
+	}
+	for _, list := range users {
+		if !p.overlap(list) {
+			continue
+		}
+		g, need := newGate(len(list)), int32(0)
+		for place, i := range list {
+			t := turn{g, int32(place), need}
+			if op := p.events[i].Op; op == iotrace.Rename || op == iotrace.Unlink {
+				t.need, need = int32(place), int32(place+1)
+			}
+			p.turns[i] = append(p.turns[i], t)
+		}
+	}
+}
+
+// overlap reports whether one of the operations begins before an earlier one of another
+// rank, or of its own at the same time, has ended. One rank alone takes its turns anyway.
+func (p *plan) overlap(list []int32) bool {
+	for k, i := range list {
+		if k > 0 && (p.events[i].Rank != p.events[list[0]].Rank || p.events[i].Start < p.events[list[k-1]].End) {
+			return true
+		}
+	}
+	return false
+}
+
 // shared reports whether several ranks do the operations.
 func (p *plan) shared(ops, others []int32) bool {
 	another := func(i int32) bool { return p.events[i].Rank != p.events[ops[0]].Rank }

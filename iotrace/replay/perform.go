@@ -171,14 +171,14 @@ func (h *handle) close() error {
 // perform performs, times and records one operation.
 func (r *running) perform(ctx context.Context, i int32, began chan<- struct{}) (err error) {
 	o := r.p.op(i)
+	handles := r.p.before[i]
 	if o.opens {
-		if _, err := r.openHandle(o, func() {}); err != nil {
-			return r.failed(o, "open", err)
-		}
-		if err := r.offer(o); err != nil {
+		handles = []int32{o.handle}
+	}
+	for _, h := range handles {
+		if err := r.openBeyond(o, h); err != nil {
 			return err
 		}
-		r.opens.Add(1)
 	}
 	begin := func() {
 		o.begin = r.since()
@@ -196,8 +196,10 @@ func (r *running) perform(ctx context.Context, i int32, began chan<- struct{}) (
 				return err
 			}
 		}
+	case carried, exchanged:
+		begin()
 	case iotrace.Open:
-		created, err = r.openHandle(o, begin)
+		created, err = r.openHandle(o.handle, o.empties, begin)
 	case iotrace.Stat:
 		err = r.files[o.File].stat(r, o.File, begin)
 	case iotrace.Rename:
@@ -229,25 +231,34 @@ func (r *running) perform(ctx context.Context, i int32, began chan<- struct{}) (
 	}
 	r.record(o, created)
 	if o.Op == iotrace.Open {
-		return r.offer(o)
+		return r.offer(o, o.handle)
 	}
 	return nil
 }
 
-// openHandle opens the file of an operation.
-func (r *running) openHandle(o op, begin func()) (created bool, err error) {
-	h := &r.handles[o.handle]
-	h.openFile, created, err = r.files[o.File].open(r, o.File, begin)
-	if err == nil && !created && o.empties {
+// openHandle opens the file of a handle, and empties it if it should.
+func (r *running) openHandle(handle int32, empties bool, begin func()) (created bool, err error) {
+	h, file := &r.handles[handle], r.p.handles[handle]
+	h.openFile, created, err = r.files[file].open(r, file, begin)
+	if err == nil && !created && empties {
 		return true, h.openFile.Truncate(0)
 	}
 	return created, err
 }
 
+// openBeyond opens a handle for which the trace has no open, before an operation.
+func (r *running) openBeyond(o op, handle int32) error {
+	if _, err := r.openHandle(handle, false, func() {}); err != nil {
+		return r.failed(o, "open", err)
+	}
+	r.opens.Add(1)
+	return r.offer(o, handle)
+}
+
 // offer makes an opened handle available to others. Opening for O_DIRECT is not timed,
 // because the trace opens once.
-func (r *running) offer(o op) error {
-	h := &r.handles[o.handle]
+func (r *running) offer(o op, handle int32) error {
+	h := &r.handles[handle]
 	if r.o.Direct {
 		var err error
 		if h.direct, err = r.opened(func() (openFile, error) { return direct(h.openFile) }); err != nil {
@@ -309,16 +320,19 @@ func (r *running) failed(o op, what string, err error) error {
 
 func (r *running) record(o op, created bool) {
 	rec := r.o.Recorder
-	if rec == nil {
+	if rec == nil || !o.Op.Valid() {
 		return
 	}
 	e := *o.Event
 	e.Rank, e.Create = r.recorded.ranks[o.Rank], created
-	if o.File != iotrace.None {
-		e.File = r.recorded.files[o.File]
+	if o.name != iotrace.None {
+		e.File = r.recorded.files[o.name]
 	}
 	e.Peer = iotrace.None
 	base := rec.Since(r.start)
 	e.Start, e.End = base+o.begin, base+o.end
 	rec.Record(e)
+	if e.Op == iotrace.Rename && o.to != iotrace.None {
+		rec.Renamed(iotrace.Renaming{From: e.File, To: r.recorded.files[o.to], At: e.End})
+	}
 }

@@ -16,7 +16,9 @@ import (
 // nothing would ever wait, so there is no deadlock.
 type plan struct {
 	ranks   []iotrace.Rank
+	names   []string // in the directory, of the files of the trace
 	files   []plannedFile
+	last    []int32         // the file that has each name at the end, or iotrace.None
 	events  []iotrace.Event // of the plan's own; File is an index into files, as is Peer of a renaming
 	planned []planned       // beside each event
 	byRank  [][]int32       // indices into events
@@ -27,7 +29,9 @@ type plan struct {
 	meetings []meetingPlan
 	refused  int64 // barriers that contradict the times
 
-	replaced map[int32]int32 // how many ops on the file that a renaming replaces must finish first
+	replaced map[int32]int32   // how many ops on the file that a renaming replaces must finish first
+	before   map[int32][]int32 // handles that an operation opens before it ends their file
+	turns    map[int32][]turn  // of operations among those that need the name of a file
 
 	parts         []part // of each checkpoint and rank
 	largest, most int64  // largest request, and most operations at a time
@@ -44,6 +48,8 @@ func (p *plan) op(i int32) op { return op{&p.events[i], &p.planned[i]} }
 
 // planned is what a plan adds to an event, and its times in the replay.
 type planned struct {
+	name    int32 // in plan.names, as the trace says it; iotrace.None without a file
+	to      int32 // of a renaming, likewise
 	handle  int32 // in plan.handles; iotrace.None if not needed
 	opens   bool  // the trace has no open; the replay opens the handle first
 	empties bool  // an open that empties the file, which has bytes
@@ -83,7 +89,7 @@ func newPlan(ctx context.Context, t *iotrace.Trace) (*plan, error) {
 	}
 	p := &plan{ranks: t.Ranks, events: t.Events, planned: make([]planned, len(t.Events)), first: t.Events[0].Start}
 	for i := range p.events {
-		p.planned[i] = planned{handle: iotrace.None, part: iotrace.None, meeting: iotrace.None}
+		p.planned[i] = planned{name: iotrace.None, to: iotrace.None, handle: iotrace.None, part: iotrace.None, meeting: iotrace.None}
 		if e := &p.events[i]; e.Op.Data() {
 			p.largest = max(p.largest, e.Bytes)
 		}
@@ -93,7 +99,7 @@ func newPlan(ctx context.Context, t *iotrace.Trace) (*plan, error) {
 		return nil, err
 	}
 	p.byFile = lists(len(p.files), p.events, func(e *iotrace.Event) int32 { return e.File })
-	for _, step := range []func(){p.order, p.meet, p.divide, p.fill} {
+	for _, step := range []func(){p.order, p.take, p.meet, p.divide, p.fill} {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

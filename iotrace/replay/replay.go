@@ -81,6 +81,9 @@ func Run(ctx context.Context, t *iotrace.Trace, o Options) (*Result, error) {
 		err = r.run(ctx)
 	}
 	err = errors.Join(err, r.close())
+	if o.Keep && err == nil {
+		err = r.settle()
+	}
 	if !o.Keep {
 		err = errors.Join(err, r.remove(madeDir))
 	}
@@ -271,6 +274,30 @@ func (r *running) prepareFile(ctx context.Context, i int32) (err error) {
 // path returns the path of a planned file now.
 func (r *running) path(i int32) string {
 	return filepath.Join(r.o.Dir, r.p.files[r.files[i].name.Load()].name)
+}
+
+// settle gives the files that are kept the names that those of the trace had at the end.
+func (r *running) settle() error {
+	type naming struct{ from, to string }
+	var first, then []naming
+	for name, i := range r.p.last {
+		if i == iotrace.None || !r.files[i].made {
+			continue
+		}
+		from, to := r.path(i), filepath.Join(r.o.Dir, r.p.names[name])
+		if from == to {
+			continue
+		}
+		// Two may have each other's name.
+		between := to + "~last"
+		first, then = append(first, naming{from, between}), append(then, naming{between, to})
+	}
+	for _, n := range append(first, then...) {
+		if err := r.o.fs.Rename(n.from, n.to); err != nil {
+			return &Error{Op: "rename", Path: n.from, Offset: iotrace.None, Rank: iotrace.None, Err: err}
+		}
+	}
+	return nil
 }
 
 // remove removes the files of the replay.

@@ -132,7 +132,7 @@ func sameFiles(t *iotrace.Trace) []int32 {
 		return f
 	}
 	for i := range t.Events {
-		if e := &t.Events[i]; e.Op == iotrace.Rename && e.Peer != iotrace.None {
+		if e := &t.Events[i]; renames(e) && e.Peer != iotrace.None {
 			same[first(e.Peer)] = first(e.File)
 		}
 	}

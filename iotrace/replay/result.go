@@ -83,8 +83,9 @@ func (s Side) Rate() float64 {
 func (res *Result) traced(t *iotrace.Trace) {
 	s := newSummation()
 	for i := range t.Events {
-		e := &t.Events[i]
-		s.add(e, e.Start, e.End)
+		if e := &t.Events[i]; e.Op.Valid() {
+			s.add(e, e.Start, e.End)
+		}
 	}
 	res.Traced = s.side()
 	for op := iotrace.Open; op.Valid(); op++ {
@@ -104,6 +105,9 @@ func (res *Result) measured(r *running) {
 	s := newSummation()
 	for _, i := range order {
 		x := &r.p.planned[i]
+		if !r.p.events[i].Op.Valid() {
+			continue
+		}
 		s.add(&r.p.events[i], x.begin, x.end)
 	}
 	res.Replayed = s.side()

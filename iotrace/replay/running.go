@@ -62,8 +62,14 @@ func newRunning(p *plan, o *Options) *running {
 	for _, k := range p.ranks {
 		r.recorded.ranks = append(r.recorded.ranks, o.Recorder.Rank(k))
 	}
-	for _, f := range p.files {
-		r.recorded.files = append(r.recorded.files, o.Recorder.File(f.name))
+	r.recorded.files = make([]int32, len(p.names))
+	known := make([]bool, len(p.names))
+	for i := range p.planned {
+		for _, name := range []int32{p.planned[i].name, p.planned[i].to} {
+			if name != iotrace.None && !known[name] {
+				r.recorded.files[name], known[name] = o.Recorder.File(p.names[name]), true
+			}
+		}
 	}
 	return r
 }
@@ -169,6 +175,11 @@ func (x *rankRun) turn(ctx context.Context, i int32) error {
 			}
 		}
 	}
+	for _, t := range x.p.turns[i] {
+		if err := t.gate.wait(ctx, t.need); err != nil {
+			return err
+		}
+	}
 	if need := x.p.replaced[i]; need > 0 {
 		if err := x.p.files[o.Peer].gate.wait(ctx, need); err != nil {
 			return err
@@ -219,6 +230,9 @@ func (r *running) do(ctx context.Context, i int32, began chan<- struct{}) error 
 	o := r.p.op(i)
 	if err := r.perform(ctx, i, began); err != nil {
 		return err
+	}
+	for _, t := range r.p.turns[i] {
+		t.gate.finish(t.place)
 	}
 	if o.File != iotrace.None {
 		if g := r.p.files[o.File].gate; g != nil {

@@ -73,7 +73,7 @@ func scale(ctx context.Context, t *iotrace.Trace, n int) (*iotrace.Trace, error)
 			continue
 		}
 		for q := p; q < n; q += k {
-			if e.Op == iotrace.Rename && q >= k && own[e.File] == noOwner {
+			if renames(e) && q >= k && own[e.File] == noOwner {
 				break
 			}
 			c := *e
@@ -178,7 +178,7 @@ func (s *scaling) owners() []int32 {
 	for i := range s.in.Events {
 		e := &s.in.Events[i]
 		use(e.File, e.Rank)
-		if e.Op == iotrace.Rename {
+		if renames(e) {
 			use(e.Peer, e.Rank)
 		}
 	}

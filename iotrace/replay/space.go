@@ -19,14 +19,14 @@ func (e *SpaceError) Error() string {
 // Factor returns an Options.ScaleBytes with which the files fit.
 func (e *SpaceError) Factor() float64 { return max(0.01, 0.9*float64(e.Free)/float64(e.Need)) }
 
-// footprint returns about how many bytes the files occupy when they occupy most. Parts
-// of a file that nobody writes are holes.
+// footprint returns about how many bytes the files occupy when they occupy most, in whole
+// pages, as most file systems allot them. Parts of a file that nobody writes are holes.
 func (p *plan) footprint() (most int64) {
 	type state struct{ occupied, end int64 }
 	files := make([]state, len(p.files))
 	var sum int64
 	change := func(f *state, to int64) {
-		sum += to - f.occupied
+		sum += pages(to) - pages(f.occupied)
 		f.occupied = to
 		most = max(most, sum)
 	}
@@ -64,6 +64,9 @@ func (p *plan) footprint() (most int64) {
 	}
 	return most
 }
+
+// pages rounds up to whole pages.
+func pages(n int64) int64 { return (n + pageSize - 1) / pageSize * pageSize }
 
 // fits checks the free space before a file is made.
 func (r *running) fits() error {

@@ -65,17 +65,17 @@ func TestScaleBytes(t *testing.T) {
 // TestNoSpace: a replay that does not fit makes no file, and a smaller one does.
 func TestNoSpace(t *testing.T) {
 	tr := &iotrace.Trace{Ranks: []iotrace.Rank{{}}, Files: []string{"read", "written", "removed", "again"}, Events: []iotrace.Event{
-		{Op: iotrace.Read, Peer: iotrace.None, Bytes: 1000},
-		{Op: iotrace.Write, Peer: iotrace.None, File: 1, Bytes: 500, Start: 1, End: 1},
-		{Op: iotrace.Write, Peer: iotrace.None, File: 1, Bytes: 500, Start: 2, End: 2},                   // over the first
-		{Op: iotrace.Write, Peer: iotrace.None, File: 2, Offset: 1 << 40, Bytes: 1500, Start: 3, End: 3}, // behind a hole
+		{Op: iotrace.Read, Peer: iotrace.None, Bytes: 10 * pageSize},
+		{Op: iotrace.Write, Peer: iotrace.None, File: 1, Bytes: 4 * pageSize, Start: 1, End: 1},
+		{Op: iotrace.Write, Peer: iotrace.None, File: 1, Bytes: 4 * pageSize, Start: 2, End: 2},                   // over the first
+		{Op: iotrace.Write, Peer: iotrace.None, File: 2, Offset: 1 << 40, Bytes: 16 * pageSize, Start: 3, End: 3}, // behind a hole
 		{Op: iotrace.Unlink, Peer: iotrace.None, File: 2, Start: 4, End: 4},
-		{Op: iotrace.Write, Peer: iotrace.None, File: 3, Bytes: 700, Start: 5, End: 5}}}
+		{Op: iotrace.Write, Peer: iotrace.None, File: 3, Bytes: 6*pageSize + 1, Start: 5, End: 5}}}
 	for _, c := range []struct {
 		free   int64
 		factor float64
 		fits   bool
-	}{{2999, 0, false}, {3000, 0, true}, {1500, 0.5, true}, {1400, 0.5, false}} {
+	}{{30*pageSize - 1, 0, false}, {30 * pageSize, 0, true}, {15 * pageSize, 0.5, true}, {14 * pageSize, 0.5, false}} {
 		m := newMemFS()
 		m.free = c.free
 		_, err := Run(t.Context(), tr, Options{fs: m, Dir: "/", ScaleBytes: c.factor})
