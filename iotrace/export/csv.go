@@ -69,6 +69,12 @@ func writeCSV(w io.Writer, t *iotrace.Trace, about bool) error {
 			bw.WriteString("#file," + files[i] + "\n")
 		}
 	}
+	if about {
+		for _, r := range t.Renames {
+			bw.Write(strconv.AppendInt([]byte("#renaming,"+files[r.From]+","+files[r.To]+","), r.At, 10))
+			bw.WriteString("\n")
+		}
+	}
 	bw.WriteString(csvColumns + "\n")
 	rank := func(b []byte, i int32) []byte {
 		if i == iotrace.None {

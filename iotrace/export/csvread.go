@@ -128,7 +128,7 @@ func (c *csvReader) header(f [][]byte) string {
 
 // about handles a line about the whole trace.
 func (c *csvReader) about(what string, f [][]byte) string {
-	want := map[string]int{"#ckpt-trace": 1, "#job": 1, "#source": 1, "#origin": 1, "#rank": 2, "#file": 1, "#end": 1}
+	want := map[string]int{"#ckpt-trace": 1, "#job": 1, "#source": 1, "#origin": 1, "#rank": 2, "#file": 1, "#renaming": 3, "#end": 1}
 	n, ok := want[what]
 	switch {
 	case !ok || len(f) != n:
@@ -169,6 +169,12 @@ func (c *csvReader) about(what string, f [][]byte) string {
 		if c.file(f[0]); len(c.t.Files) == before {
 			return "the file is listed twice"
 		}
+	case "#renaming":
+		at, ok := line.Int(f[2])
+		if !ok || len(f[0]) == 0 || len(f[1]) == 0 || at < -iotrace.MaxTime || at > iotrace.MaxTime {
+			return "the renaming has no names, or an impossible time"
+		}
+		c.t.Renames = append(c.t.Renames, iotrace.Renaming{From: c.file(f[0]), To: c.file(f[1]), At: at})
 	case "#end":
 		n, ok := line.Int(f[0])
 		if !ok || n != c.count {

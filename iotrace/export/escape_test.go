@@ -42,7 +42,7 @@ func TestOddNames(t *testing.T) {
 		want.Events = append(want.Events, iotrace.Event{Op: iotrace.Write, File: int32(i), Peer: iotrace.None, Bytes: 1, Start: int64(i), End: int64(i)})
 	}
 	plain := *want
-	plain.Renames, plain.Striping = nil, nil
+	plain.Striping = nil
 	for _, c := range []struct {
 		format string
 		want   *iotrace.Trace

@@ -17,6 +17,7 @@ type metaFile struct {
 	Events     int                `json:"events"`
 	Ranks      []metaRank         `json:"ranks"`
 	Files      []string           `json:"files"`
+	Renames    []metaRenaming     `json:"renames,omitempty"`
 	Warnings   []iotrace.Warning  `json:"warnings,omitempty"`
 	Properties []iotrace.Property `json:"properties,omitempty"`
 }
@@ -24,6 +25,13 @@ type metaFile struct {
 type metaRank struct {
 	Rank int    `json:"rank"`
 	Node string `json:"node,omitempty"`
+}
+
+// A metaRenaming is the new name of a file.
+type metaRenaming struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	At   int64  `json:"at_ns"`
 }
 
 // WriteMeta writes what the rows of WriteRows do not say, as JSON.
@@ -38,6 +46,9 @@ func WriteMeta(w io.Writer, t *iotrace.Trace) error {
 	}
 	for _, name := range t.Files {
 		m.Files = append(m.Files, escaped(name))
+	}
+	for _, r := range t.Renames {
+		m.Renames = append(m.Renames, metaRenaming{m.Files[r.From], m.Files[r.To], r.At})
 	}
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

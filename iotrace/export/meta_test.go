@@ -19,7 +19,7 @@ func TestMeta(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Job != want.Job || !got.Origin.Equal(want.Origin) || got.Runtime != 90 || len(got.Ranks) != len(want.Ranks) ||
-		len(got.Files) != len(want.Files) || len(got.Warnings) != 2 || got.Warnings[0].Count != 12 || got.Events != len(want.Events) {
+		len(got.Files) != len(want.Files) || len(got.Renames) != len(want.Renames) || len(got.Renames) == 0 || len(got.Warnings) != 2 || got.Warnings[0].Count != 12 || got.Events != len(want.Events) {
 		t.Errorf("%s", buf.Bytes())
 	}
 }

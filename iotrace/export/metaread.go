@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,6 +38,7 @@ func ReadMeta(r io.Reader, t *iotrace.Trace) error {
 	for _, w := range m.Warnings {
 		t.Warnings = append(t.Warnings, m.warning(w, t))
 	}
+	m.renames(t)
 	if m.Events != len(t.Events) {
 		return nil
 	}
@@ -52,6 +54,32 @@ func ReadMeta(r io.Reader, t *iotrace.Trace) error {
 		}
 	}
 	return nil
+}
+
+// renames adds the new names of files that the trace has.
+func (m *metaFile) renames(t *iotrace.Trace) {
+	if len(m.Renames) == 0 {
+		return
+	}
+	files := make(map[string]int32, len(t.Files))
+	for i, name := range t.Files {
+		files[name] = int32(i)
+	}
+	for _, r := range m.Renames {
+		from, ok := files[unescaped(r.From)]
+		if !ok || r.To == "" || r.At < -iotrace.MaxTime || r.At > iotrace.MaxTime {
+			continue
+		}
+		name := unescaped(r.To)
+		to, ok := files[name]
+		if !ok { // nothing was done to it under that name
+			to = int32(len(t.Files))
+			t.Files = append(t.Files, name)
+			files[name] = to
+		}
+		t.Renames = append(t.Renames, iotrace.Renaming{From: from, To: to, At: r.At})
+	}
+	slices.SortStableFunc(t.Renames, func(a, b iotrace.Renaming) int { return cmp.Compare(a.At, b.At) })
 }
 
 // warning gives the files of a warning their numbers in the trace.

@@ -47,6 +47,7 @@ at +100 %, the first has twice as much.
 			var asides [2]scope.Aside
 			for i := range asides {
 				all[i], asides[i] = in.apply(all[i])
+				all[i].FollowRenames()
 				in.tell(g, args[i], all[i], asides[i])
 			}
 			a, b := characterise(g, all[0], opt), characterise(g, all[1], opt)
