@@ -2,6 +2,7 @@ package iotrace
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 )
@@ -10,54 +11,102 @@ import (
 // written as x.tmp and then renamed to x is x. It changes the trace, and is for those
 // who look at files; a replay needs the names as they were. The trace must be sorted.
 //
-// After a renaming, the events of the old name belong to the renamed file until an event
-// opens the name again: a program may write to a file after it has renamed it.
+// A file is the one that its rank opened last under that name, since a program may write
+// to a file after it has renamed it. Files that are there at the same time and then take
+// one name stay apart: only the last of them gets it.
 func (t *Trace) FollowRenames() {
 	if len(t.Renames) == 0 {
 		return
 	}
-	from := make(map[int32][]Renaming) // by the old name, in the order of time
+	f := &follower{from: make(map[int32][]Renaming), apart: make(map[Renaming]bool)}
 	for _, r := range t.Renames {
 		if r.From != r.To {
-			from[r.From] = append(from[r.From], r)
+			f.from[r.From] = append(f.from[r.From], r)
 		}
 	}
-	for _, list := range from {
+	for _, list := range f.from {
 		slices.SortStableFunc(list, func(a, b Renaming) int { return cmp.Compare(a.At, b.At) })
 	}
-	opened := make(map[int32]int64) // the last open of each name, so far
+	f.contend(t)
+	type name struct{ rank, file int32 }
+	opened, byAny := make(map[name]int64), make(map[int32]int64)
 	for i := range t.Events {
 		e := &t.Events[i]
-		list := from[e.File]
-		if len(list) == 0 {
+		if len(f.from[e.File]) == 0 {
 			continue
 		}
-		if e.Op == Open {
-			opened[e.File] = e.Start
-		}
-		at, _ := slices.BinarySearchFunc(list, e.Start, func(r Renaming, start int64) int { return cmp.Compare(r.At, start) })
-		if at > 0 {
-			last, ok := opened[e.File]
-			if before := list[at-1]; !ok || last < before.At {
-				e.File = final(from, before)
-				continue
+		at := e.Start
+		switch e.Op {
+		case Open:
+			opened[name{e.Rank, e.File}], byAny[e.File] = at, at
+		case Stat, Rename, Unlink: // by name
+		default:
+			last, ok := opened[name{e.Rank, e.File}]
+			if !ok {
+				last, ok = byAny[e.File]
 			}
+			if !ok { // it was open before the trace began
+				last = math.MinInt64
+			}
+			at = last
 		}
-		if at < len(list) {
-			e.File = final(from, list[at])
-		}
+		e.File = f.final(e.File, at)
 	}
 }
 
-// final returns the name at the end of a chain of renamings.
-func final(from map[int32][]Renaming, r Renaming) int32 {
+// A follower finds the last names of files.
+type follower struct {
+	from  map[int32][]Renaming // by the old name, in the order of time
+	apart map[Renaming]bool    // those whose file does not get the new name
+}
+
+// next returns the first renaming of the file that has a name at a time.
+func (f *follower) next(file int32, at int64) (r Renaming, ok bool) {
+	list := f.from[file]
+	i, _ := slices.BinarySearchFunc(list, at, func(r Renaming, at int64) int { return cmp.Compare(r.At, at) })
+	if i == len(list) {
+		return r, false
+	}
+	return list[i], true
+}
+
+// final returns the last name of the file that has a name at a time.
+func (f *follower) final(file int32, at int64) int32 {
 	for {
-		list := from[r.To]
-		at, _ := slices.BinarySearchFunc(list, r.At+1, func(r Renaming, start int64) int { return cmp.Compare(r.At, start) })
-		if at == len(list) {
-			return r.To
+		r, ok := f.next(file, at)
+		if !ok || f.apart[r] {
+			return file
 		}
-		r = list[at]
+		file, at = r.To, r.At+1
+	}
+}
+
+// contend finds the files that stay apart: another file is there already when they take
+// its later name.
+func (f *follower) contend(t *Trace) {
+	begun := make(map[Renaming]int64) // the first event of the file
+	for i := range t.Events {
+		e := &t.Events[i]
+		if len(f.from[e.File]) == 0 {
+			continue
+		}
+		if r, ok := f.next(e.File, e.Start); ok {
+			if _, ok := begun[r]; !ok {
+				begun[r] = e.Start
+			}
+		}
+	}
+	last := make(map[int32]Renaming) // by the new name
+	for _, r := range t.Renames {
+		if r.From == r.To {
+			continue
+		}
+		before, ok := last[r.To]
+		start, seen := begun[r]
+		if ok && seen && before.From != r.From && start < before.At {
+			f.apart[before] = true
+		}
+		last[r.To] = r
 	}
 }
 

@@ -37,6 +37,10 @@ type fileCost struct {
 	locks            sum
 	opens, unsynced  int64
 	synced           bool
+	// A file that takes this name by a renaming is another one: since the last of so many
+	// renamings, each rank opens it for the first time once.
+	renamed, anew int64
+	opened        map[int32]int64 // renamed, at the last open by each rank; after the first renaming
 }
 
 // mediumBytes is where a bin of Darshan ends, which medium requests are above.
@@ -105,7 +109,7 @@ func (c *costs) add(e *iotrace.Event, file int, moves, rank bool) {
 		switch e.Op {
 		case iotrace.Open, iotrace.Close:
 			if e.Op == iotrace.Open {
-				f.opens++
+				f.open(e.Rank)
 			}
 			f.openClose.add(0, ns)
 			c.openClose.add(e.Start, e.End)
@@ -113,10 +117,28 @@ func (c *costs) add(e *iotrace.Event, file int, moves, rank bool) {
 			f.stats.add(0, ns)
 			c.stats.add(e.Start, e.End)
 		default:
+			if e.Op == iotrace.Rename {
+				f.renamed++
+				f.synced = false
+			}
 			f.others.add(0, ns)
 			c.others.add(e.Start, e.End)
 		}
 	}
+}
+
+func (f *fileCost) open(rank int32) {
+	f.opens++
+	if f.renamed == 0 {
+		return
+	}
+	if f.opened[rank] < f.renamed {
+		f.anew++
+	}
+	if f.opened == nil {
+		f.opened = make(map[int32]int64)
+	}
+	f.opened[rank] = f.renamed
 }
 
 func (c *costs) request(f *fileCost, e *iotrace.Event, ns int64) {

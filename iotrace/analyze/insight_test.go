@@ -64,6 +64,18 @@ func TestInsights(t *testing.T) {
 		e.Offset, e.Bytes = i*4096, 4096
 		syncs = append(syncs, e, event(iotrace.Sync, 0, 10*i+1, 10*i+10))
 	}
+	// A rank writes a file anew and syncs it, which may then take the place of the one before.
+	saves := func(renamed bool) (out []iotrace.Event) {
+		for at := int64(0); at < 4000; at += 20 {
+			open, write := event(iotrace.Open, 0, at, at+3), event(iotrace.Write, 0, at+3, at+4)
+			open.Create, write.Bytes = true, 8192
+			out = append(out, open, write, event(iotrace.Sync, 0, at+4, at+9), event(iotrace.Close, 0, at+9, at+10))
+			if renamed {
+				out = append(out, event(iotrace.Rename, 0, at+10, at+11))
+			}
+		}
+		return out
+	}
 	coordinator := script(1, opens(200, 1)...)
 	coordinator.Ranks = append(coordinator.Ranks, iotrace.Rank{Rank: iotrace.None, Node: "coordinator"})
 	for _, c := range []struct {
@@ -88,6 +100,8 @@ func TestInsights(t *testing.T) {
 		{"not encoded", script(1, event(iotrace.Gather, 0, 0, 30), large(0, 0, 30, 20000)), []string{"CK11"}},
 		{"one sync", script(1, large(0, 0, 0, 10), event(iotrace.Sync, 0, 10, 30)), nil},
 		{"syncs", script(1, syncs...), []string{"CK12"}},
+		{"saved by renaming", script(1, saves(true)...), []string{"CK01", "CK04"}},
+		{"saved in place", script(1, saves(false)...), []string{"CK01", "CK12", "CK21"}},
 	} {
 		r := Analyze(c.trace, Options{})
 		if got := codes(r); !slices.Equal(got, c.want) {
