@@ -29,7 +29,7 @@ func (t *Trace) FollowRenames() {
 	}
 	f.contend(t)
 	type name struct{ rank, file int32 }
-	opened, byAny := make(map[name]int64), make(map[int32]int64)
+	opened, byAny, became := make(map[name]int64), make(map[int32]int64), make(map[int32]int32)
 	for i := range t.Events {
 		e := &t.Events[i]
 		if len(f.from[e.File]) == 0 {
@@ -50,8 +50,33 @@ func (t *Trace) FollowRenames() {
 			}
 			at = last
 		}
-		e.File = f.final(e.File, at)
+		was := e.File
+		e.File = f.final(was, at)
+		became[was] = e.File
 	}
+	t.Warnings = slices.Clone(t.Warnings)
+	for i := range t.Warnings {
+		t.Warnings[i].Files = follow(t.Warnings[i].Files, became)
+	}
+}
+
+// follow gives warnings about files their last names.
+func follow(files []WarnedFile, became map[int32]int32) (out []WarnedFile) {
+	at := make(map[int32]int)
+	for _, w := range files {
+		if to, ok := became[w.File]; ok {
+			w.File = to
+		}
+		i, ok := at[w.File]
+		if !ok {
+			at[w.File] = len(out)
+			out = append(out, w)
+			continue
+		}
+		out[i].Count, out[i].Bytes = Sum(out[i].Count, w.Count), Sum(out[i].Bytes, w.Bytes)
+	}
+	slices.SortFunc(out, func(a, b WarnedFile) int { return cmp.Compare(a.File, b.File) })
+	return out
 }
 
 // A follower finds the last names of files.

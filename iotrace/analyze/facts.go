@@ -30,11 +30,15 @@ func (a *analysis) facts(r *Report) *finding.Run {
 	}
 	f.MPI, f.Library = parallel(a.trace)
 	c := &a.costs
+	synchronous, direct := warned(a.trace, iotrace.WarnSyncWrites), warned(a.trace, iotrace.WarnDirectIO)
 	inRequests := a.inRequests()
 	var counted [5]float64 // time of opens and closes, stats, others, syncs and eager ones
 	for i, of := range a.order {
 		x := a.fileFacts(&r.Files[i], of)
 		exchangeFacts(&x, &r.Files[i], inRequests[int32(of)])
+		x.Synchronous = x.Data[0].Count > 0 && 2*synchronous[int32(of)] >= x.Data[0].Count
+		x.Direct = direct[int32(of)] > 0 && 2*direct[int32(of)] >= x.Data[0].Count+x.Data[1].Count
+		f.Renames += c.files[of].renamed
 		f.Files = append(f.Files, x)
 		if a.countedOther(of) {
 			for k, w := range [...]finding.Work{x.OpenClose, x.Stats, x.Others, x.Syncs, x.EagerSyncs} {
@@ -84,6 +88,20 @@ func (a *analysis) facts(r *Report) *finding.Run {
 	f.Balance = a.balanceFacts(r, f)
 	f.Misaligned = a.misalignedFacts(r, f)
 	return f
+}
+
+// warned returns the numbers of operations of each file that warnings of a code are about.
+func warned(t *iotrace.Trace, code string) map[int32]int64 {
+	out := make(map[int32]int64)
+	for _, w := range t.Warnings {
+		if w.Code != code {
+			continue
+		}
+		for _, f := range w.Files {
+			out[f.File] = iotrace.Sum(out[f.File], f.Count)
+		}
+	}
+	return out
 }
 
 func (a *analysis) fileFacts(r *File, of int) finding.File {

@@ -58,7 +58,7 @@ func TestInsights(t *testing.T) {
 		}
 		return append(out, large(0, 0, 1000, 1050))
 	}
-	var syncs []iotrace.Event // one after each write
+	var syncs, oSync []iotrace.Event // one after each write
 	for i := range int64(50) {
 		e := event(iotrace.Write, 0, 10*i, 10*i+1)
 		e.Offset, e.Bytes = i*4096, 4096
@@ -76,6 +76,17 @@ func TestInsights(t *testing.T) {
 		}
 		return out
 	}
+	for i := range syncs { // those of O_SYNC take no time of their own
+		if e := syncs[i]; e.Op == iotrace.Write {
+			e.End += 9
+			oSync = append(oSync, e)
+		} else {
+			e.Start = e.End
+			oSync = append(oSync, e)
+		}
+	}
+	synchronous := script(1, oSync...)
+	synchronous.Warnings = []iotrace.Warning{{Code: iotrace.WarnSyncWrites, Count: 50, Files: []iotrace.WarnedFile{{Count: 50}}}}
 	coordinator := script(1, opens(200, 1)...)
 	coordinator.Ranks = append(coordinator.Ranks, iotrace.Rank{Rank: iotrace.None, Node: "coordinator"})
 	for _, c := range []struct {
@@ -100,6 +111,7 @@ func TestInsights(t *testing.T) {
 		{"not encoded", script(1, event(iotrace.Gather, 0, 0, 30), large(0, 0, 30, 20000)), []string{"CK11"}},
 		{"one sync", script(1, large(0, 0, 0, 10), event(iotrace.Sync, 0, 10, 30)), nil},
 		{"syncs", script(1, syncs...), []string{"CK12"}},
+		{"synchronous writes", synchronous, []string{"CK12"}},
 		{"saved by renaming", script(1, saves(true)...), []string{"CK01", "CK04"}},
 		{"saved in place", script(1, saves(false)...), []string{"CK01", "CK12", "CK21"}},
 	} {

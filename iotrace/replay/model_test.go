@@ -64,7 +64,7 @@ func (w *world) step(t *rapid.T) {
 		w.open[key], w.wrote[key] = there, false
 		w.event(iotrace.Open, rank, name, iotrace.None, 0, made || op == "truncate")
 	case "write", "read", "cut", "close":
-		// One that came from a parent is taken for the last file of the name.
+		// A replay takes the descriptor of a parent to be of the last file of the name.
 		if f == nil || w.inherited[key] && w.last[name] != f {
 			return
 		}

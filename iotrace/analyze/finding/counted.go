@@ -56,7 +56,8 @@ func unasked(s *search) *Finding {
 }
 
 // syncedWrites is about files with a sync for every other write, or more; countedSyncs
-// about the others, unless their writes are small. Counters have one time for both.
+// about the others, unless their writes are small. Counters have one time for both, and so
+// have synchronous writes.
 func syncedWrites(s *search) *Finding {
 	return s.syncs(func(f *File) bool { return 2*f.EagerSyncs.Count >= f.Data[0].Count })
 }
@@ -69,14 +70,11 @@ func countedSyncs(s *search) *Finding {
 }
 
 func (s *search) syncs(of func(*File) bool) *Finding {
-	if !s.Counted {
-		return nil
-	}
 	c := s.choose(0)
 	var n, all, bytes int64
 	for i := range s.Files {
 		f := &s.Files[i]
-		if f.EagerSyncs.Count > 0 && !s.claimed[i][0].excess && of(f) {
+		if (s.Counted || f.Synchronous) && f.EagerSyncs.Count > 0 && !s.claimed[i][0].excess && of(f) {
 			n, all, bytes = n+f.EagerSyncs.Count, all+f.Syncs.Count, bytes+f.EagerSyncs.Bytes
 			c.faster(i, f.Data[0].Work)
 		}
@@ -84,9 +82,14 @@ func (s *search) syncs(of func(*File) bool) *Finding {
 	if n < s.t.Syncs {
 		return nil
 	}
-	return c.finding(Finding{Code: "CK12", Title: "syncs after little data",
+	f := Finding{Code: "CK12", Title: "syncs after little data",
 		Model:    "The time of writing and syncing these files, which counters do not tell apart, less the time that their bytes would take at " + s.source[0] + ": an upper bound.",
 		Evidence: []Number{{"eager_syncs", float64(n), float64(s.t.Syncs)}, {"syncs", float64(all), 0}, {"bytes_per_sync", share(bytes, all), float64(s.t.SyncBytes)}},
 		Advice:   "Make many writes durable with one sync.",
-		Remedies: []Remedy{Async, Interval}, Hints: []Hint{fdatasync}})
+		Remedies: []Remedy{Async, Interval}, Hints: []Hint{fdatasync}}
+	if !s.Counted {
+		f.Model = "The time of the synchronous writes to these files (O_SYNC, O_DSYNC), each with its sync, less the time that their bytes would take at " + s.source[0] + ": an upper bound."
+		f.Advice = "Make many writes durable with one sync: without O_SYNC and O_DSYNC, and with fdatasync after the last of them."
+	}
+	return c.finding(f)
 }

@@ -28,6 +28,7 @@ type Run struct {
 	// Metadata operations of ranks: opens and closes; stats; all others and seeks.
 	OpenClose, Stats, Others Work
 	Metadata                 float64 // wall time of these
+	Renames                  int64   // among Others
 	Syncs, EagerSyncs        Work    // EagerSyncs: see File
 	Locks                    Work    // waits for locks
 	LockOnly                 float64 // wall time in which a rank waits for a lock and none reads or writes
@@ -73,6 +74,9 @@ type File struct {
 	// before.
 	EagerSyncs Work
 	Locks      Work // waits for locks on it
+	// Most of its writes end only when they are on the storage (O_SYNC): the time of a
+	// sync is in that of the write before it. Most requests go around the page cache.
+	Synchronous, Direct bool
 	// ReadModifyWrite are bytes that are read and then written in the same place;
 	// Again are bytes written, or read, that were before.
 	ReadModifyWrite int64

@@ -157,6 +157,14 @@ func metadata(s *search) *Finding {
 
 // fewerOperations returns what helps against the operations that there are.
 func (s *search) fewerOperations() (advice string, h []Hint) {
+	// Files that are written under other names first have to be opened.
+	if s.Renames > 0 && 4*s.Renames >= s.OpenClose.Count {
+		advice = "Save less often: each time, a file is opened, closed and renamed"
+		if s.Stats.Count > 0 {
+			h = append(h, statOnce)
+		}
+		return advice + ".", append(h, pack)
+	}
 	advice = "Open each file once"
 	if len(s.Files) > 1 {
 		advice = "Fewer, larger files; open each once"

@@ -48,6 +48,8 @@ func (s *search) small(code string, d int) *Finding {
 	switch x := &s.Files[c.best]; {
 	case s.MPI && x.Touchers > 1:
 		f.Hints = s.collective(x.Name, d)
+	case d == 1 && x.Direct: // nothing is read ahead around the page cache
+		f.Hints = alone(x.Name, x.queueing(d, buffer)...)
 	case d == 1:
 		f.Hints = alone(x.Name, ahead, buffer)
 	default:
@@ -116,11 +118,25 @@ func (s *search) random(code string, d int, f Finding) *Finding {
 	f.Model = s.sizeModel(fmt.Sprintf("the %ss in random order", writeRead[d]), d)
 	f.Evidence = []Number{{"random_share", part, s.t.RandomShare}, {"random_requests", n, float64(s.t.RandomRequests)},
 		{"mean_bytes", share(c.work.Bytes, c.work.Count), 0}}
-	f.Hints = []Hint{fadvise, queue}
-	if isHDF5(s.Files[c.best].Name) {
+	x := &s.Files[c.best]
+	f.Hints = x.queueing(d)
+	if !x.Direct {
+		f.Hints = x.queueing(d, fadvise)
+	}
+	if isHDF5(x.Name) {
 		f.Hints = append([]Hint{hdf5Chunks}, f.Hints...)
 	}
 	return c.finding(f)
+}
+
+// queueing adds the hint to keep requests under way, unless the processes that use the
+// file do: then their times add up to more than the time that passes.
+func (f *File) queueing(d int, h ...Hint) []Hint {
+	users := max(1, [2]int{f.Writers, f.Readers}[d])
+	if w := f.Data[d].Work; w.Wall > 0 && w.Time > 1.5*w.Wall*float64(users) {
+		return h
+	}
+	return append(h, queue)
 }
 
 func misaligned(s *search) *Finding {
