@@ -10,6 +10,9 @@ type Options struct {
 	Strict bool
 	// Events is the expected number of events, if known. It saves growing the list.
 	Events int
+	// Directory is the working directory in which the first process of a text of strace
+	// began; it is empty if it is not known. Other formats have whole paths.
+	Directory string
 	// Progress, if not nil, is called now and then with the number of bytes read from
 	// a file.
 	Progress func(bytes int64)

@@ -31,7 +31,7 @@ var disks = []string{"sd", "hd", "vd", "xvd", "nvme", "dm-", "md", "mapper", "di
 
 // libraryDirs are names of directories anywhere whose files belong to an interpreter
 // or to an MPI library.
-var libraryDirs = []string{"site-packages", "dist-packages", "__pycache__", "perl5", "perl-base", "locale-langpack",
+var libraryDirs = []string{"site-packages", "dist-packages", "__pycache__", "perl5", "perl-base", "locale-langpack", ".pyenv",
 	".openmpi", ".pmix", ".prte", "openmpi-mca-params.conf", "pmix-mca-params.conf", "prte-mca-params.conf"}
 
 // libraryPairs are the same with the directory above: R/library, share/openmpi.

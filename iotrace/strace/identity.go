@@ -82,6 +82,34 @@ func (im *importer) program(file string) {
 	im.t.Properties = append(im.t.Properties, iotrace.Property{Name: scope.Program, Value: file})
 }
 
+// interpreters run the script that their first argument names, whatever their version.
+var interpreters = map[string]bool{"sh": true, "bash": true, "dash": true, "zsh": true, "ksh": true, "csh": true, "tcsh": true,
+	"python": true, "pypy": true, "perl": true, "ruby": true, "lua": true, "luajit": true, "julia": true, "Rscript": true, "node": true, "tclsh": true}
+
+// script adds the script that a program runs, if it is an interpreter, to the programs.
+func (c *call) script(program string, arguments []byte) {
+	if !interpreters[strings.TrimRight(path.Base(program), "0123456789.-")] {
+		return
+	}
+	list, _, ok := elements(arguments)
+	if !ok || len(list) < 2 {
+		return
+	}
+	for _, argument := range list[1:] {
+		text, whole, ok := parseString(argument)
+		switch {
+		case !ok || !whole, text == "-c", text == "-e", text == "-m", text == "-": // no file
+			return
+		case strings.HasPrefix(text, "-"):
+			continue
+		}
+		if file, ok := c.pathArg(nil, argument); ok {
+			c.im.program(file)
+		}
+		return
+	}
+}
+
 // ranksIn are the variables in which launchers tell a process its rank. If several are
 // set, the first counts: the others may be of a launcher around this one.
 var ranksIn = []string{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", slurmRank}

@@ -99,3 +99,35 @@ func TestRenames(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestScripts: the script that an interpreter runs is a program, too. Its path begins in
+// the directory of the first process, if no line shows another.
+func TestScripts(t *testing.T) {
+	for _, c := range []struct {
+		what, program, arguments string
+		want                     []string
+	}{
+		{"a script", "python3.11", `"python3.11", "-u", "run.py", "data.in"`, []string{"/usr/bin/python3.11", "/home/u/run.py"}},
+		{"code", "bash", `"bash", "-c", "cat x"`, []string{"/usr/bin/bash"}},
+		{"a module", "python3", `"python3", "-m", "pip"`, []string{"/usr/bin/python3"}},
+		{"none", "perl", `"perl"`, []string{"/usr/bin/perl"}},
+		{"another program", "cat", `"cat", "data.in"`, []string{"/usr/bin/cat"}},
+		{"a name that is cut", "sh", `"sh", "long"...`, []string{"/usr/bin/sh"}},
+	} {
+		text := "7 1700000000.1 execve(\"/usr/bin/" + c.program + "\", [" + c.arguments + "], []) = 0 <0.1>\n7 1700000000.3 openat(AT_FDCWD, \"x\", O_RDONLY) = 3 <0.1>\n"
+		tr, _, err := Read(strings.NewReader(text), iotrace.Options{Directory: "/home/u"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range tr.Properties {
+			got = append(got, p.Value)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: %s", c.what, diff)
+		}
+		if diff := cmp.Diff([]string{"/home/u/x"}, tr.Files); diff != "" {
+			t.Errorf("%s: %s", c.what, diff)
+		}
+	}
+}

@@ -181,6 +181,9 @@ func (im *importer) taskOf(e *entry) *task {
 // newTask creates a task without any known properties.
 func (im *importer) newTask(pid int64) *task {
 	t := &task{process: newProcess(pid), fds: newTable(), cwd: &workdir{}, memory: newMemory()}
+	if !im.begun {
+		im.begun, t.cwd.path = true, im.o.Directory
+	}
 	im.number(t, pid)
 	return t
 }

@@ -67,6 +67,7 @@ type importer struct {
 	jobs       int        // of MPI, that launchers began
 	unseen     unseen
 	tasks      map[int64]*task
+	begun      bool  // there was a task
 	mpi        bool  // some process has a rank in MPI
 	numbered   bool  // some line has the number of its process
 	first      *task // the task of lines without a number, or nil

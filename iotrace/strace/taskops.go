@@ -30,6 +30,7 @@ func (c *call) exec() bool {
 	c.im.job(c.arg(1))
 	c.task.exec()
 	c.im.executes(c.task.process, file, c.arg(2))
+	c.script(file, c.arg(1))
 	return ok
 }
 
@@ -38,6 +39,7 @@ func (c *call) execAt() bool {
 	c.im.job(c.arg(2))
 	c.task.exec()
 	c.im.executes(c.task.process, file, c.arg(3))
+	c.script(file, c.arg(2))
 	return ok
 }
 

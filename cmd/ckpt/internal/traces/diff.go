@@ -46,7 +46,9 @@ at +100 %, the first has twice as much.
 			}
 			var asides [2]scope.Aside
 			for i := range asides {
-				all[i], asides[i] = in.apply(all[i])
+				if all[i], asides[i], err = in.apply(all[i]); err != nil {
+					return err
+				}
 				all[i].FollowRenames()
 				in.tell(g, args[i], all[i], asides[i])
 			}

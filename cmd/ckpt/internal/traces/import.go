@@ -59,7 +59,10 @@ func runTraceImport(ctx context.Context, g *ui.Globals, in *traceInput, args []s
 	if err != nil {
 		return err
 	}
-	t, in.aside = in.apply(t)
+	t, in.aside, err = in.apply(t)
+	if err != nil {
+		return err
+	}
 	in.tell(g, "", t, in.aside)
 	if err := g.WriteFile(ctx, out, func(w io.Writer) error { return iotrace.WriteTrace(w, t) }); err != nil {
 		return err

@@ -117,8 +117,8 @@ func (in *traceInput) trace(g *ui.Globals, args []string) (*iotrace.Trace, error
 	if err != nil {
 		return nil, err
 	}
-	t, in.aside = in.apply(t)
-	return t, nil
+	t, in.aside, err = in.apply(t)
+	return t, err
 }
 
 // whole reads one trace with all that is in it.

@@ -126,7 +126,11 @@ func (r *straceRecorder) all(run *exec.Cmd) []family.Process {
 }
 
 func (r *straceRecorder) trace(lenient bool) (*iotrace.Trace, *iotrace.Report, error) {
-	return source.File(r.text.name, iotrace.Options{Lenient: lenient})
+	dir, err := os.Getwd() // of the command as well
+	if err != nil {
+		dir = ""
+	}
+	return source.File(r.text.name, iotrace.Options{Lenient: lenient, Directory: dir})
 }
 
 func (r *straceRecorder) cut() error {

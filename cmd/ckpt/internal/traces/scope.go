@@ -49,10 +49,11 @@ func (s *scoping) check() error {
 	return nil
 }
 
-// apply returns the part of a trace that the flags ask for, with a count of the rest.
-func (s *scoping) apply(t *iotrace.Trace) (*iotrace.Trace, scope.Aside) {
+// apply returns the part of a trace that the flags ask for, with a count of the rest. It
+// returns an error if they leave nothing.
+func (s *scoping) apply(t *iotrace.Trace) (*iotrace.Trace, scope.Aside, error) {
 	if s.flags == nil { // of a command that takes all
-		return t, scope.Aside{}
+		return t, scope.Aside{}, nil
 	}
 	s.unmatched = nil
 	for _, p := range scope.Unmatched(s.Include, t.Files) {
@@ -63,7 +64,12 @@ func (s *scoping) apply(t *iotrace.Trace) (*iotrace.Trace, scope.Aside) {
 	}
 	o := s.Options
 	o.All = o.All && !(s.keeps && !s.flags.Changed("all") && s.limits())
-	return scope.Apply(t, o)
+	excluded := len(o.Exclude) > 0 && len(scope.Unmatched(o.Exclude, t.Files)) < len(o.Exclude)
+	t, aside := scope.Apply(t, o)
+	if aside.Kept && excluded {
+		return nil, aside, ui.BadUsage("--exclude "+strings.Join(o.Exclude, " --exclude ")+" leaves no file of the job", "leave out fewer files; ckpt trace show --all lists them")
+	}
+	return t, aside, nil
 }
 
 // asideResult is a scope.Aside as --json prints it.
@@ -93,9 +99,6 @@ func (s *scoping) text(a scope.Aside) string {
 }
 
 func (s *scoping) counts(a scope.Aside) string {
-	if a.Kept && len(s.Exclude) > 0 {
-		return "nothing: --exclude would leave no file, so all were kept"
-	}
 	if a.Kept {
 		return "nothing: the trace has only files of the system"
 	}
