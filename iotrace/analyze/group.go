@@ -174,6 +174,9 @@ func (g *grouper) pattern() Pattern {
 		}
 		out := Group{File: group.name, Files: min(group.files, group.most), Ranks: g.ranks(group.ranks), Count: len(group.ranks), Spread: group.spread,
 			Detail: group.detail, Requests: group.requests, Bytes: group.bytes, skeleton: group.skeleton}
+		if out.Files == 1 && group.most > 1 {
+			out.File = g.trace.Files[group.last] // and not how it is like those of other groups
+		}
 		next := 0
 		out.Items = group.report(group.items, &next)
 		p.Groups = append(p.Groups, out)

@@ -22,7 +22,7 @@ type Pattern struct {
 
 // A Group is a set of ranks that do the same.
 type Group struct {
-	File  string `json:"file"`       // {rank} is the number of the rank, # another varying number
+	File  string `json:"file"`       // of several, {rank} is the number of the rank, # another varying number
 	Files int    `json:"files"`      // number of files
 	Ranks string `json:"rank_range"` // like 0-7; 0-60/4: every fourth; all but 0-60/4; empty if not done by ranks
 	Count int    `json:"ranks"`

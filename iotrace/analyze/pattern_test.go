@@ -125,7 +125,7 @@ func TestCoordinator(t *testing.T) {
 			}
 		}
 		for _, g := range r.Pattern.Groups {
-			if !strings.HasSuffix(g.File, "/rank-{rank}.img") || strings.Contains(g.Ranks, strconv.Itoa(ranks)) {
+			if strings.HasSuffix(g.File, "/rank-{rank}.img") != (g.Files > 1) || !strings.Contains(g.File, "/rank-") || strings.Contains(g.Ranks, strconv.Itoa(ranks)) {
 				t.Errorf("%+v", g)
 			}
 		}
@@ -205,7 +205,7 @@ func TestPatternText(t *testing.T) {
 			for r := range int32(3) {
 				add(op{r, r, 0, int64(10 + r%2)})
 			}
-		}, "r{rank} (2): ranks 0, 2 (2)\n  write 1×10 @0\nr{rank} (1): rank 1 (1)\n  write 1×11 @0\n"},
+		}, "r{rank} (2): ranks 0, 2 (2)\n  write 1×10 @0\nr1 (1): rank 1 (1)\n  write 1×11 @0\n"},
 		{"names", 3, []string{"run7/r0.d", "run7/r1.d", "run7/r2.d"}, func(add func(op)) {
 			for r := range int32(3) {
 				add(op{r, r, 8, 10})
