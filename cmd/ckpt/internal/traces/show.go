@@ -77,6 +77,7 @@ type eventLine struct {
 	Rank       int     `json:"rank"`
 	Node       string  `json:"node_name"`
 	File       string  `json:"file,omitempty"`
+	Create     bool    `json:"create,omitempty"` // of an open
 	RenamedTo  string  `json:"renamed_to,omitempty"`
 	Offset     int64   `json:"offset"` // -1: none
 	Bytes      int64   `json:"bytes"`
@@ -140,7 +141,8 @@ func showEvents(g *ui.Globals, t *iotrace.Trace, op, file string, most int) erro
 	for i := range t.Events {
 		e := &t.Events[i]
 		line := eventLine{Type: "event", Op: e.Op.String(), Rank: iotrace.None, Offset: e.Offset, Bytes: e.Bytes, Checkpoint: e.Checkpoint, Round: e.Round,
-			Start: float64(e.Start-t.Events[0].Start) / 1e9, End: float64(e.End-t.Events[0].Start) / 1e9}
+			Create: e.Op == iotrace.Open && e.Create,
+			Start:  float64(e.Start-t.Events[0].Start) / 1e9, End: float64(e.End-t.Events[0].Start) / 1e9}
 		if e.Rank >= 0 {
 			line.Rank, line.Node = t.Ranks[e.Rank].Rank, t.Ranks[e.Rank].Node
 		}
@@ -170,17 +172,22 @@ func showEvents(g *ui.Globals, t *iotrace.Trace, op, file string, most int) erro
 		if line.Rank < 0 { // the coordinator, or an unknown process
 			rank = cmp.Or(line.Node, "-")
 		}
-		name := line.File
+		name, what, elsewhere := line.File, line.Op, ""
 		switch {
+		case line.Create:
+			what += " new"
 		case line.RenamedTo == "":
 		case path.Dir(line.RenamedTo) == path.Dir(name):
 			name += " → " + path.Base(line.RenamedTo)
 		default:
-			name += " → " + line.RenamedTo
+			elsewhere = line.RenamedTo
 		}
-		rows = append(rows, []string{duration(line.Start), duration(line.End - line.Start), rank, line.Op,
+		rows = append(rows, []string{duration(line.Start), duration(line.End - line.Start), rank, what,
 			name, offset, strconv.FormatInt(e.Bytes, 10)})
-		if len(rows) == eventsOnPage {
+		if elsewhere != "" { // a line of its own, since names lose their beginnings if they are long
+			rows = append(rows, []string{"", "", "", "to", elsewhere, "", ""})
+		}
+		if len(rows) >= eventsOnPage {
 			if err := page(); err != nil {
 				return err
 			}
