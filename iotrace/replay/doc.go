@@ -21,8 +21,7 @@
 //   - Dependencies through files: on a shared file, an operation waits until the
 //     file is created, truncated or removed as in the trace, and a read waits for
 //     the operations that had ended before it.
-//   - An open that emptied a file empties it, unless other ranks have written to it and
-//     have it open.
+//   - An open that emptied a file empties it, also while others have it open.
 //   - A renamed file takes its new name, in place of the file that had it, if the trace
 //     tells the new name; with a directory, the files below it do. Renamings, removals
 //     and opens of one file follow each other as they began in the trace.

@@ -16,14 +16,11 @@ type naming struct {
 	again   []int           // how often each name was reused
 	ended   []ending
 	open    map[holder]holding
-	gone    []int32          // the operation that removed or replaced it, or iotrace.None; by planned file
-	end     []int64          // lengths, by planned file
-	writers []int32          // handles that have written, by planned file
-	writing map[holder]int32 // those of each rank
-	wrote   []bool           // by handle
+	gone    []int32 // the operation that removed or replaced it, or iotrace.None; by planned file
+	end     []int64 // lengths, by planned file
 }
 
-// A holder is a rank with a file, of the trace or planned.
+// A holder is a rank with a file of the trace.
 type holder struct{ rank, file int32 }
 
 // A holding is what a rank has of a file.
@@ -51,7 +48,7 @@ const (
 // descriptors.
 func (p *plan) name(files []string) error {
 	n := &naming{plan: p, taken: make(map[string]bool, len(files)), current: make([]int32, len(files)), again: make([]int, len(files)),
-		ended: make([]ending, len(files)), open: make(map[holder]holding), writing: make(map[holder]int32)}
+		ended: make([]ending, len(files)), open: make(map[holder]holding)}
 	p.names = flatten(files)
 	p.before = make(map[int32][]int32)
 	for i, name := range p.names {
@@ -90,7 +87,7 @@ func (n *naming) one(o op, i int32) (file int32) {
 		key := holder{o.Rank, o.File}
 		h := n.open[key]
 		o.handle = n.handle(file)
-		if o.Create && !n.othersWrite(o.Rank, file) {
+		if o.Create {
 			o.empties, n.end[file] = n.end[file] > 0, 0
 		}
 		n.open[key] = holding{append(h.handles, o.handle), 0}
@@ -124,15 +121,14 @@ func (n *naming) one(o op, i int32) (file int32) {
 	switch o.Op {
 	case iotrace.Close:
 		h.handles = h.handles[:len(h.handles)-1]
-		if n.wrote[o.handle] {
-			n.writers[file]--
-			n.writing[holder{o.Rank, file}]--
-		}
 	case iotrace.Seek:
 		h.at = max(o.Offset, 0)
 		o.Offset = h.at
 	case iotrace.Truncate:
 		n.end[file] = o.Bytes
+		if len(n.open[key].handles) == 0 { // by name: the rank does not have it open
+			return file
+		}
 	case iotrace.Read:
 		if o.Offset == iotrace.None {
 			o.Offset = h.at
@@ -144,20 +140,9 @@ func (n *naming) one(o op, i int32) (file int32) {
 		}
 		h.at = endOf(o)
 		n.end[file] = max(n.end[file], h.at)
-		if !n.wrote[o.handle] {
-			n.wrote[o.handle] = true
-			n.writers[file]++
-			n.writing[holder{o.Rank, file}]++
-		}
 	}
 	n.open[key] = h
 	return file
-}
-
-// othersWrite reports whether other ranks have written to a file and have it open still.
-// Ranks that open a file together may call it made after the first of them wrote.
-func (n *naming) othersWrite(rank, file int32) bool {
-	return n.writers[file] > n.writing[holder{rank, file}]
 }
 
 // rename gives a file its new name, and returns it. Peer becomes the planned file whose
@@ -238,12 +223,11 @@ func (n *naming) unique(name string) string {
 // add plans a file.
 func (n *naming) add(name string, prepared bool) int32 {
 	n.files = append(n.files, plannedFile{name: name, prepared: prepared})
-	n.end, n.writers, n.gone = append(n.end, 0), append(n.writers, 0), append(n.gone, iotrace.None)
+	n.end, n.gone = append(n.end, 0), append(n.gone, iotrace.None)
 	return int32(len(n.files) - 1)
 }
 
 func (n *naming) handle(file int32) int32 {
 	n.handles = append(n.handles, file)
-	n.wrote = append(n.wrote, false)
 	return int32(len(n.handles) - 1)
 }

@@ -19,9 +19,8 @@ type world struct {
 	names     map[int32]*inode
 	last      map[int32]*inode  // the last file of each name
 	open      map[holder]*inode // by the name at the open; one for each rank and name
-	wrote     map[holder]bool
-	inherited map[holder]bool // without an open in the trace, and not used yet
-	beyond    int64           // how many of those have been used
+	inherited map[holder]bool   // without an open in the trace, and not used yet
+	beyond    int64             // how many of those have been used
 }
 
 type inode struct {
@@ -40,17 +39,9 @@ func (w *world) step(t *rapid.T) {
 	rank, name := int32(rapid.IntRange(0, 2).Draw(t, "rank")), int32(rapid.IntRange(0, 3).Draw(t, "name"))
 	key := holder{rank, name}
 	there, f := w.names[name], w.open[key]
-	switch op := rapid.SampledFrom([]string{"open", "open", "truncate", "write", "write", "write", "read", "read", "close", "cut", "rename", "rename", "unlink", "stat", "inherit"}).Draw(t, "op"); op {
+	switch op := rapid.SampledFrom([]string{"open", "open", "truncate", "write", "write", "write", "read", "read", "close", "cut", "cut by name", "rename", "rename", "unlink", "stat", "inherit"}).Draw(t, "op"); op {
 	case "open", "truncate":
-		others := func() bool {
-			for k, g := range w.open {
-				if g == there && k.rank != rank && w.wrote[k] {
-					return true
-				}
-			}
-			return false
-		}
-		if f != nil || op == "truncate" && others() {
+		if f != nil {
 			return
 		}
 		made := there == nil
@@ -61,7 +52,7 @@ func (w *world) step(t *rapid.T) {
 		if op == "truncate" {
 			there.size = 0
 		}
-		w.open[key], w.wrote[key] = there, false
+		w.open[key] = there
 		w.event(iotrace.Open, rank, name, iotrace.None, 0, made || op == "truncate")
 	case "write", "read", "cut", "close":
 		// A replay takes the descriptor of a parent to be of the last file of the name.
@@ -73,14 +64,13 @@ func (w *world) step(t *rapid.T) {
 		}
 		if w.inherited[key] {
 			w.beyond++
-			w.inherited[key] = false
+			w.inherited[key] = op == "cut" // which may be by name
 		}
 		switch op {
 		case "write":
 			off := rapid.Int64Range(0, f.size).Draw(t, "off")
 			n := rapid.Int64Range(1, 5000).Draw(t, "n")
 			f.size = max(f.size, off+n)
-			w.wrote[key] = true
 			w.event(iotrace.Write, rank, name, off, n, false)
 		case "read":
 			off := rapid.Int64Range(0, f.size-1).Draw(t, "off")
@@ -91,6 +81,12 @@ func (w *world) step(t *rapid.T) {
 		case "close":
 			delete(w.open, key)
 			w.event(iotrace.Close, rank, name, iotrace.None, 0, false)
+		}
+	case "cut by name":
+		if there != nil && f == nil {
+			there.size = rapid.Int64Range(0, there.size).Draw(t, "to")
+			w.beyond++
+			w.event(iotrace.Truncate, rank, name, iotrace.None, there.size, false)
 		}
 	case "rename":
 		to := int32(rapid.IntRange(0, 3).Draw(t, "to"))
@@ -125,7 +121,7 @@ func (w *world) step(t *rapid.T) {
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{t: &iotrace.Trace{Ranks: []iotrace.Rank{{Rank: 0}, {Rank: 1}, {Rank: 2}}, Files: []string{"a", "b", "c", "d"}},
-			names: make(map[int32]*inode), last: make(map[int32]*inode), open: make(map[holder]*inode), wrote: make(map[holder]bool),
+			names: make(map[int32]*inode), last: make(map[int32]*inode), open: make(map[holder]*inode),
 			inherited: make(map[holder]bool)}
 		for name := range int32(rapid.IntRange(0, 2).Draw(rt, "before")) {
 			w.names[name] = &inode{size: rapid.Int64Range(0, 5000).Draw(rt, "size"), before: true}

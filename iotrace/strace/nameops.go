@@ -39,6 +39,8 @@ func (c *call) rename(fromDir, from, toDir, to, flags []byte) bool {
 		x, y := c.im.exchanged(old, name)
 		c.renamed(x, old, name)
 		c.renamed(y, name, old)
+	} else if old == name { // nothing changes
+		c.renamed(map[string]*node{"": nil}, old, name)
 	} else {
 		c.renamed(c.im.moved(old, name), old, name)
 	}
