@@ -39,8 +39,8 @@ type fileCost struct {
 	synced           bool
 	// A file that takes this name by a renaming is another one: since the last of so many
 	// renamings, each rank opens it for the first time once.
-	renamed, anew int64
-	opened        map[int32]int64 // renamed, at the last open by each rank; after the first renaming
+	renamed, fresh int64
+	opened         map[int32]int64 // renamed, at the last open by each rank; after the first renaming
 }
 
 // mediumBytes is where a bin of Darshan ends, which medium requests are above.
@@ -133,7 +133,7 @@ func (f *fileCost) open(rank int32) {
 		return
 	}
 	if f.opened[rank] < f.renamed {
-		f.anew++
+		f.fresh++
 	}
 	if f.opened == nil {
 		f.opened = make(map[int32]int64)

@@ -107,7 +107,7 @@ func warned(t *iotrace.Trace, code string) map[int32]int64 {
 func (a *analysis) fileFacts(r *File, of int) finding.File {
 	c := &a.costs.files[of]
 	x := finding.File{Name: r.Name, Ranks: r.Ranks, Writers: r.Writing.Ranks, Readers: r.Reading.Ranks, Touchers: r.touchers,
-		SharedStripes: r.SharedStripes, OpenClose: work(c.openClose), Stats: work(c.stats), Others: work(c.others), Opens: c.opens, Anew: c.anew,
+		SharedStripes: r.SharedStripes, OpenClose: work(c.openClose), Stats: work(c.stats), Others: work(c.others), Opens: c.opens, Fresh: c.fresh,
 		Syncs: work(c.syncs), EagerSyncs: work(c.eager), Locks: work(c.locks), Storage: a.storage.of(int32(of), r.Name), Stripes: a.storage.stripes(int32(of))}
 	for d := range 2 {
 		var all, small sum

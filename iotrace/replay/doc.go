@@ -26,7 +26,8 @@
 //     tells the new name; with a directory, the files below it do. Renamings, removals
 //     and opens of one file follow each other as they began in the trace.
 //   - A rank without an open in the trace, as a child with its parent's descriptors, opens
-//     the file before its first operation, or before the file is removed or replaced.
+//     the file that was opened last by that name, before its first operation, or before the
+//     file is removed or replaced.
 //   - Parts that did not overlap: a rank begins its part of a checkpoint after the
 //     parts of other ranks that had ended by then in the trace.
 //   - With KeepGaps, the time between the operations of a rank.
@@ -61,6 +62,7 @@
 //     renamed files.
 //
 // A trace has neither descriptors nor hard links: if a rank has two files open that were
-// opened by one name, the newer one is used, and a name of a hard link is a file of its
-// own.
+// opened by one name, the newer one is used; a truncation by a rank without the file open is
+// one by name; and a name of a hard link is a file of its own. Calls that overlap and change
+// what a name means come in the order of their beginnings.
 package replay

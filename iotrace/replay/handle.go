@@ -16,6 +16,7 @@ type naming struct {
 	again   []int           // how often each name was reused
 	ended   []ending
 	open    map[holder]holding
+	opened  []int32 // the last file that was opened by each name, or iotrace.None
 	gone    []int32 // the operation that removed or replaced it, or iotrace.None; by planned file
 	end     []int64 // lengths, by planned file
 }
@@ -44,16 +45,16 @@ const (
 // Traces name an open file as it was opened, whatever became of it since. So after a
 // file was removed or renamed, ranks that had it open continue with the old file, and
 // others that open its old name find another one. The first data operation of a rank
-// without a handle opens the file, as in traces of Darshan and for inherited
-// descriptors.
+// without a handle opens the file that was opened last by that name, since it has an
+// inherited descriptor, or else, as in traces of Darshan, the one that has it.
 func (p *plan) name(files []string) error {
-	n := &naming{plan: p, taken: make(map[string]bool, len(files)), current: make([]int32, len(files)), again: make([]int, len(files)),
+	n := &naming{plan: p, taken: make(map[string]bool, len(files)), current: make([]int32, len(files)), opened: make([]int32, len(files)), again: make([]int, len(files)),
 		ended: make([]ending, len(files)), open: make(map[holder]holding)}
 	p.names = flatten(files)
 	p.before = make(map[int32][]int32)
 	for i, name := range p.names {
 		n.taken[name] = true
-		n.current[i] = iotrace.None
+		n.current[i], n.opened[i] = iotrace.None, iotrace.None
 	}
 	for i := range p.events {
 		o := p.op(int32(i))
@@ -91,6 +92,7 @@ func (n *naming) one(o op, i int32) (file int32) {
 			o.empties, n.end[file] = n.end[file] > 0, 0
 		}
 		n.open[key] = holding{append(h.handles, o.handle), 0}
+		n.opened[o.File] = file
 		return file
 	case iotrace.Stat:
 		return n.file(o)
@@ -109,8 +111,11 @@ func (n *naming) one(o op, i int32) (file int32) {
 	h := n.open[key]
 	if len(h.handles) == 0 {
 		file := n.file(o)
+		if opened := n.opened[o.File]; opened != iotrace.None && o.Op != iotrace.Truncate {
+			file = opened // as an inherited descriptor
+		}
 		h.handles = []int32{n.handle(file)}
-		if end := n.gone[file]; end != iotrace.None { // as an inherited descriptor
+		if end := n.gone[file]; end != iotrace.None {
 			n.before[end] = append(n.before[end], h.handles[0])
 		} else {
 			o.opens = true

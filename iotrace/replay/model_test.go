@@ -2,7 +2,6 @@ package replay
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 
@@ -17,7 +16,7 @@ import (
 type world struct {
 	t         *iotrace.Trace
 	names     map[int32]*inode
-	last      map[int32]*inode  // the last file of each name
+	opened    map[int32]*inode  // the last file that was opened by each name
 	open      map[holder]*inode // by the name at the open; one for each rank and name
 	inherited map[holder]bool   // without an open in the trace, and not used yet
 	beyond    int64             // how many of those have been used
@@ -35,7 +34,6 @@ func (w *world) event(op iotrace.Op, rank, file int32, off, n int64, create bool
 
 // step does one call of a random program, if it can be done.
 func (w *world) step(t *rapid.T) {
-	defer func() { maps.Copy(w.last, w.names) }()
 	rank, name := int32(rapid.IntRange(0, 2).Draw(t, "rank")), int32(rapid.IntRange(0, 3).Draw(t, "name"))
 	key := holder{rank, name}
 	there, f := w.names[name], w.open[key]
@@ -52,11 +50,12 @@ func (w *world) step(t *rapid.T) {
 		if op == "truncate" {
 			there.size = 0
 		}
-		w.open[key] = there
+		w.open[key], w.opened[name] = there, there
 		w.event(iotrace.Open, rank, name, iotrace.None, 0, made || op == "truncate")
 	case "write", "read", "cut", "close":
-		// A replay takes the descriptor of a parent to be of the last file of the name.
-		if f == nil || w.inherited[key] && w.last[name] != f {
+		// A replay takes the descriptor of a parent to be of the file that was opened last by
+		// the name, and a cut to be by name.
+		if f == nil || w.inherited[key] && (w.opened[name] != f || op == "cut" && there != f) {
 			return
 		}
 		if op == "read" && f.size == 0 {
@@ -121,12 +120,11 @@ func (w *world) step(t *rapid.T) {
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{t: &iotrace.Trace{Ranks: []iotrace.Rank{{Rank: 0}, {Rank: 1}, {Rank: 2}}, Files: []string{"a", "b", "c", "d"}},
-			names: make(map[int32]*inode), last: make(map[int32]*inode), open: make(map[holder]*inode),
+			names: make(map[int32]*inode), opened: make(map[int32]*inode), open: make(map[holder]*inode),
 			inherited: make(map[holder]bool)}
 		for name := range int32(rapid.IntRange(0, 2).Draw(rt, "before")) {
 			w.names[name] = &inode{size: rapid.Int64Range(0, 5000).Draw(rt, "size"), before: true}
 		}
-		maps.Copy(w.last, w.names)
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			w.step(rt)
 		}

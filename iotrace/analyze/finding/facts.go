@@ -68,7 +68,7 @@ type File struct {
 	Random                            [2]float64 // share of the requests in random order
 	SharedStripes                     float64    // share of the written stripes with several writers
 	OpenClose, Stats, Others          Work
-	Opens, Anew                       int64 // Anew: of files that took the name later, by a renaming
+	Opens, Fresh                      int64 // Fresh: of files that took the name later, by a renaming
 	Syncs                             Work
 	// EagerSyncs come with less than Thresholds.SmallBytes written since the sync
 	// before.

@@ -36,7 +36,7 @@ func reopening(s *search) *Finding {
 		Advice:   "Open each file once, and keep it open until the last request.",
 		Remedies: []Remedy{Interval}, Hints: []Hint{keepOpen}}
 	opens, again, time := s.repeated(f, func(x *File) (all, again int64, time float64) {
-		return x.Opens, max(0, x.Opens-int64(x.Touchers)-x.Anew), x.OpenClose.Time
+		return x.Opens, max(0, x.Opens-int64(x.Touchers)-x.Fresh), x.OpenClose.Time
 	})
 	if again < s.t.Reopenings {
 		return nil
