@@ -62,7 +62,7 @@ func (p *plan) name(files []string) error {
 			continue
 		}
 		o.name = o.File
-		if o.Op == iotrace.Rename {
+		if renames(o.Event) {
 			o.to = o.Peer
 		}
 		file := n.one(o, int32(i))

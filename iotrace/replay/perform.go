@@ -229,7 +229,7 @@ func (r *running) perform(ctx context.Context, i int32, began chan<- struct{}) (
 	if o.end = r.since(); err != nil {
 		return r.failed(o, o.Op.String(), err)
 	}
-	r.record(o, created)
+	r.record(i, created)
 	if o.Op == iotrace.Open {
 		return r.offer(o, o.handle)
 	}
@@ -318,9 +318,9 @@ func (r *running) failed(o op, what string, err error) error {
 	return e
 }
 
-func (r *running) record(o op, created bool) {
-	rec := r.o.Recorder
-	if rec == nil || !o.Op.Valid() {
+func (r *running) record(i int32, created bool) {
+	rec, o := r.o.Recorder, r.p.op(i)
+	if rec == nil || o.Op == carried {
 		return
 	}
 	e := *o.Event
@@ -331,8 +331,22 @@ func (r *running) record(o op, created bool) {
 	e.Peer = iotrace.None
 	base := rec.Since(r.start)
 	e.Start, e.End = base+o.begin, base+o.end
-	rec.Record(e)
-	if e.Op == iotrace.Rename && o.to != iotrace.None {
-		rec.Renamed(iotrace.Renaming{From: e.File, To: r.recorded.files[o.to], At: e.End})
+	if o.Op.Valid() {
+		rec.Record(e)
+	}
+	if !renames(o.Event) || o.to == iotrace.None {
+		return
+	}
+	n := iotrace.Renaming{From: e.File, To: r.recorded.files[o.to], At: e.End}
+	rec.Renamed(n)
+	if o.Op == exchanged {
+		rec.Renamed(iotrace.Renaming{From: n.To, To: n.From, At: n.At})
+		return
+	}
+	// Those of the files below a directory are at the time of its own.
+	for k := i + 1; int(k) < len(r.p.events) && r.p.events[k].Start == o.Start; k++ {
+		if b := r.p.op(k); b.Op == carried && b.Rank == o.Rank {
+			rec.Renamed(iotrace.Renaming{From: r.recorded.files[b.name], To: r.recorded.files[b.to], At: n.At})
+		}
 	}
 }

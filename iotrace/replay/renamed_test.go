@@ -237,6 +237,16 @@ func TestRenamedDirectory(t *testing.T) {
 		if diff := cmp.Diff([]LeftOut{{"rename that exchanges two files", 1}}, res.LeftOut); diff != "" {
 			t.Error(diff)
 		}
+		var renames []string
+		for _, n := range got.Renames {
+			renames = append(renames, got.Files[n.From]+" "+got.Files[n.To])
+		}
+		if diff := cmp.Diff([]string{"5.tmp 5", "5.tmp_a 5_a", "5_a latest", "latest 5_a"}, renames); diff != "" {
+			t.Error(diff)
+		}
+		if below := got.Below(); len(below) != 0 { // names are flat
+			t.Errorf("%v", below)
+		}
 		if diff := cmp.Diff([]string{"/5", "/5_a", "/latest"}, m.names()); diff != "" {
 			t.Error(diff)
 		}
