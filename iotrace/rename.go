@@ -13,7 +13,7 @@ import (
 //
 // A file is the one that its rank opened last under that name, since a program may write
 // to a file after it has renamed it. Files that are there at the same time and then take
-// one name stay apart: only the last of them gets it.
+// one name stay apart, with their own names.
 func (t *Trace) FollowRenames() {
 	if len(t.Renames) == 0 {
 		return
@@ -129,7 +129,7 @@ func (f *follower) contend(t *Trace) {
 		before, ok := last[r.To]
 		start, seen := begun[r]
 		if ok && seen && before.From != r.From && start < before.At {
-			f.apart[before] = true
+			f.apart[before], f.apart[r] = true, true
 		}
 		last[r.To] = r
 	}

@@ -37,7 +37,7 @@ func TestFollowRenames(t *testing.T) {
 			[]event{{iotrace.Open, x, 1}, {iotrace.Open, old, 2}, {iotrace.Open, x, 6}}, "old x x"},
 		{"open before the trace began", []iotrace.Renaming{{From: tmp, To: x, At: 5}}, []event{{iotrace.Write, tmp, 6}}, "x"},
 		{"one name at the same time", []iotrace.Renaming{{From: tmp, To: x, At: 5}, {From: other, To: x, At: 6}},
-			[]event{{iotrace.Open, tmp, 1}, {iotrace.Open, other, 2}, {iotrace.Write, other, 3}, {iotrace.Rename, tmp, 5}, {iotrace.Rename, other, 6}, {iotrace.Open, x, 7}}, "tmp x x tmp x x"},
+			[]event{{iotrace.Open, tmp, 1}, {iotrace.Open, other, 2}, {iotrace.Write, other, 3}, {iotrace.Rename, tmp, 5}, {iotrace.Rename, other, 6}, {iotrace.Open, x, 7}}, "tmp other other tmp other x"},
 		{"one name after the other", []iotrace.Renaming{{From: tmp, To: x, At: 5}, {From: other, To: x, At: 9}},
 			[]event{{iotrace.Open, tmp, 1}, {iotrace.Write, tmp, 2}, {iotrace.Open, other, 6}, {iotrace.Rename, other, 9}}, "x x x x"},
 		{"to itself", []iotrace.Renaming{{From: x, To: x, At: 5}}, []event{{iotrace.Open, x, 1}}, "x"},

@@ -152,7 +152,7 @@ func showEvents(g *ui.Globals, t *iotrace.Trace, op, file string, most int) erro
 		if to, ok := targets[i]; ok {
 			line.RenamedTo = t.Files[to.File]
 		}
-		if op != "" && line.Op != op || !strings.Contains(line.File, file) && !(e.File >= 0 && strings.Contains(t.Files[last[i].File], file)) {
+		if op != "" && line.Op != op || !strings.Contains(line.File, file) && !strings.Contains(line.RenamedTo, file) && !(e.File >= 0 && strings.Contains(t.Files[last[i].File], file)) {
 			continue
 		}
 		if shown++; most > 0 && shown > most {
