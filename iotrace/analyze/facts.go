@@ -367,7 +367,8 @@ func (a *analysis) misalignedFacts(r *Report, f *finding.Run) finding.Misaligned
 	if a.records.only {
 		m.Unit = a.commonAlignment(local)
 	}
-	m.Share, m.Count, m.Touched, m.Least = share(x.misaligned, r.placed), x.misaligned, x.touched, x.least
+	m.Count = min(x.misaligned, r.placed) // counters may contradict each other
+	m.Share, m.Touched, m.Least = share(m.Count, r.placed), x.touched, x.least
 	m.Time = f.Busy * share(x.starts, r.placed)
 	return m
 }

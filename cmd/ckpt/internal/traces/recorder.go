@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"ckpt/cmd/ckpt/internal/ui"
@@ -122,7 +124,36 @@ func (r *straceRecorder) told(run *exec.Cmd) []int { return childrenOf(run.Proce
 
 func (r *straceRecorder) all(run *exec.Cmd) []family.Process {
 	below := family.Descendants(run.Process.Pid)
-	return below[min(1, len(below)):]
+	list := below[min(1, len(below)):]
+	for _, p := range tracees(run.Process.Pid) { // those that have lost their parent, too
+		if !slices.Contains(list, p) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// tracees returns the processes that a process traces.
+func tracees(tracer int) (list []family.Process) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	line := fmt.Sprintf("\nTracerPid:\t%d\n", tracer)
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil || !strings.Contains(string(status), line) {
+			continue // it has ended, perhaps
+		}
+		if p, ok := family.Find(pid); ok {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 func (r *straceRecorder) trace(lenient bool) (*iotrace.Trace, *iotrace.Report, error) {
