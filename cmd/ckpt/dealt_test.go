@@ -59,12 +59,14 @@ func (d *dealer) program(program []string, ranks int, file string) []string {
 
 func (d *dealer) run(ranks []int) {
 	d.t.Helper()
+	// Deaths show at once; other tests may have the processors for longer than the default.
+	const silence = "--silence=1m"
 	d.must(0, d.program(d.p.plain, ranks[0], "plain.out")...)
-	launch := slices.Concat([]string{"ckpt", "launch", "--every", strconv.Itoa(d.steps / 8), "--fail", fmt.Sprintf("rank=%d@iter=%d", ranks[0]-1, d.steps*3/8-1), "--job", "heat"},
+	launch := slices.Concat([]string{"ckpt", "launch", silence, "--every", strconv.Itoa(d.steps / 8), "--fail", fmt.Sprintf("rank=%d@iter=%d", ranks[0]-1, d.steps*3/8-1), "--job", "heat"},
 		d.settings, []string{"--"}, d.program(d.p.command, ranks[0], "heat.out"))
 	d.must(5, launch...)
-	d.killed("ckpt", "restart", "heat", "--np", strconv.Itoa(ranks[1]), "--auto-restart", "--fail", fmt.Sprintf("rank=%d@iter=%d", ranks[1]-1, d.steps/2-1))
-	d.must(0, "ckpt", "restart", "heat", "--np", strconv.Itoa(ranks[2]))
+	d.killed("ckpt", "restart", "heat", silence, "--np", strconv.Itoa(ranks[1]), "--auto-restart", "--fail", fmt.Sprintf("rank=%d@iter=%d", ranks[1]-1, d.steps/2-1))
+	d.must(0, "ckpt", "restart", "heat", silence, "--np", strconv.Itoa(ranks[2]))
 	want, err := os.ReadFile(filepath.Join(d.dir, "plain.out"))
 	if err != nil {
 		d.t.Fatal(err)
