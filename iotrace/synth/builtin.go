@@ -99,6 +99,17 @@ func (s *script) do(rank int, op iotrace.Op, file int32, off, size int64, took t
 	s.trace.Events = append(s.trace.Events, e)
 }
 
+// makes lets the first open of all so far make the file: no rank opens one that is not there.
+func (s *script) makes() {
+	var first *iotrace.Event
+	for i := range s.trace.Events {
+		if e := &s.trace.Events[i]; e.Op == iotrace.Open && (first == nil || e.Start < first.Start) {
+			first = e
+		}
+	}
+	first.Create = true
+}
+
 // meet makes all ranks wait for the last one, and then for d.
 func (s *script) meet(d time.Duration) {
 	last := slices.Max(s.clock)

@@ -45,6 +45,9 @@ func Generate(s Spec) (*iotrace.Trace, error) {
 	}
 	tr.Events = make([]iotrace.Event, 0, s.Ranks*(s.Bursts*int(float64(s.Ops)*(1+s.Noise))+3)+64)
 	heap.Init(&q)
+	if s.Shared && !s.Read { // no rank opens a file that is not there
+		q[0].ahead[0].Create = true
+	}
 	for len(q) > 0 {
 		e, ok := q[0].pop()
 		tr.Events = append(tr.Events, e)
@@ -76,7 +79,7 @@ func newSource(s *Spec, rank, file int) *source {
 	x := &source{spec: s, r: r, walk: s.walker(rank), rank: int32(rank), file: int32(file)}
 	x.now = r.Int64N(int64(100 * time.Microsecond))
 	x.began = x.now
-	x.add(iotrace.Event{Op: iotrace.Open, Create: !s.Read && (!s.Shared || rank == 0), Offset: iotrace.None})
+	x.add(iotrace.Event{Op: iotrace.Open, Create: !s.Read && !s.Shared, Offset: iotrace.None})
 	x.time(&x.ahead[0])
 	return x
 }

@@ -37,11 +37,11 @@ func miniGhost(p Params) *iotrace.Trace {
 	}
 	for rank := range p.Ranks {
 		s.do(rank, iotrace.Open, file, iotrace.None, 0, 300*time.Microsecond)
-		s.trace.Events[len(s.trace.Events)-1].Create = rank == 0
 		for k := range ghostPieces {
 			s.do(rank, iotrace.Write, file, int64((k*p.Ranks+rank)*ghostHeader), ghostHeader, took(ghostHeader))
 		}
 	}
+	s.makes()
 	s.meet(500 * time.Millisecond)
 	collective := func(op iotrace.Op, variable int) {
 		begin := header + int64(variable)*volume
