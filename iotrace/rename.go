@@ -142,8 +142,8 @@ type Target struct {
 }
 
 // Below returns the renamings of files below a directory, by the index of the event Rename
-// of the directory.
-func (t *Trace) Below() map[int][]Renaming {
+// of the directory. The targets are those of the trace.
+func (t *Trace) Below(targets map[int]Target) map[int][]Renaming {
 	type name struct {
 		file int32
 		at   int64
@@ -154,7 +154,7 @@ func (t *Trace) Below() map[int][]Renaming {
 		from[name{r.From, r.At}] = true
 	}
 	out := make(map[int][]Renaming)
-	for i, to := range t.Targets() {
+	for i, to := range targets {
 		e := &t.Events[i]
 		dir, other := t.Files[e.File]+"/", t.Files[to.File]+"/"
 		for _, r := range at[e.End] {
@@ -176,6 +176,9 @@ func (t *Trace) Targets() map[int]Target {
 	type name struct {
 		file int32
 		at   int64
+	}
+	if len(t.Renames) == 0 {
+		return nil // without a look at all events
 	}
 	to := make(map[name]int32, len(t.Renames))
 	for _, r := range t.Renames {

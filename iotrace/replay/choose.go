@@ -49,7 +49,8 @@ func choose(ctx context.Context, t *iotrace.Trace, inPlace bool) (*iotrace.Trace
 		}
 	}
 	out := &iotrace.Trace{Job: t.Job, Source: t.Source, Origin: t.Origin, Ranks: t.Ranks, Files: t.Files}
-	targets, below := t.Targets(), t.Below()
+	targets := t.Targets()
+	below := t.Below(targets)
 	if inPlace && len(below) == 0 {
 		out.Events = t.Events[:0]
 	} else {

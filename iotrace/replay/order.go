@@ -132,8 +132,8 @@ func (p *plan) take() {
 	}
 }
 
-// overlap reports whether one of the operations begins before an earlier one of another
-// rank, or of its own at the same time, has ended. One rank alone takes its turns anyway.
+// overlap reports whether several ranks do the operations, or one begins before the one
+// before it has ended. One rank takes its turns anyway, one after the other.
 func (p *plan) overlap(list []int32) bool {
 	for k, i := range list {
 		if k > 0 && (p.events[i].Rank != p.events[list[0]].Rank || p.events[i].Start < p.events[list[k-1]].End) {

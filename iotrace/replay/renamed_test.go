@@ -244,7 +244,7 @@ func TestRenamedDirectory(t *testing.T) {
 		if diff := cmp.Diff([]string{"5.tmp 5", "5.tmp_a 5_a", "5_a latest", "latest 5_a"}, renames); diff != "" {
 			t.Error(diff)
 		}
-		if below := got.Below(); len(below) != 0 { // names are flat
+		if below := got.Below(got.Targets()); len(below) != 0 { // names are flat
 			t.Errorf("%v", below)
 		}
 		if diff := cmp.Diff([]string{"/5", "/5_a", "/latest"}, m.names()); diff != "" {

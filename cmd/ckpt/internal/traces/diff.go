@@ -49,7 +49,6 @@ at +100 %, the first has twice as much.
 				if all[i], asides[i], err = in.apply(all[i]); err != nil {
 					return err
 				}
-				all[i].FollowRenames()
 				in.tell(g, args[i], all[i], asides[i])
 			}
 			a, b := characterise(g, all[0], opt), characterise(g, all[1], opt)

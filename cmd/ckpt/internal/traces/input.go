@@ -366,13 +366,13 @@ func (a *analysis) read(g *ui.Globals, in *traceInput, args []string) (*iotrace.
 	if err != nil {
 		return nil, nil, err
 	}
-	t.FollowRenames()
 	opt.Codec = in.codec
 	return t, characterise(g, t, opt), nil
 }
 
-// characterise analyses a trace and shows its progress.
+// characterise analyses a trace, whose files get their last names, and shows its progress.
 func characterise(g *ui.Globals, t *iotrace.Trace, opt analyze.Options) *analyze.Report {
+	t.FollowRenames()
 	b := g.NewBar("analyse", analyze.Steps(t), false)
 	defer b.Clear()
 	opt.Progress = b.Set

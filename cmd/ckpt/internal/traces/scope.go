@@ -59,14 +59,14 @@ func (s *scoping) apply(t *iotrace.Trace) (*iotrace.Trace, scope.Aside, error) {
 	for _, p := range scope.Unmatched(s.Include, t.Files) {
 		s.unmatched = append(s.unmatched, "--include "+p)
 	}
-	for _, p := range scope.Unmatched(s.Exclude, t.Files) {
+	idle := scope.Unmatched(s.Exclude, t.Files)
+	for _, p := range idle {
 		s.unmatched = append(s.unmatched, "--exclude "+p)
 	}
 	o := s.Options
 	o.All = o.All && !(s.keeps && !s.flags.Changed("all") && s.limits())
-	excluded := len(o.Exclude) > 0 && len(scope.Unmatched(o.Exclude, t.Files)) < len(o.Exclude)
 	t, aside := scope.Apply(t, o)
-	if aside.Kept && excluded {
+	if aside.Kept && len(idle) < len(o.Exclude) {
 		return nil, aside, ui.BadUsage("--exclude "+strings.Join(o.Exclude, " --exclude ")+" leaves no file of the job", "leave out fewer files; ckpt trace show --all lists them")
 	}
 	return t, aside, nil
