@@ -83,6 +83,38 @@ func TestEveryFault(t *testing.T) {
 	}
 }
 
+// TestOpenBeyondFails: a file that is opened only because a renaming replaces it, and a
+// process without an open in the trace uses it later, is the one that the error names.
+func TestOpenBeyondFails(t *testing.T) {
+	tr := &iotrace.Trace{Ranks: []iotrace.Rank{{Rank: 0}, {Rank: 1}}, Files: []string{"/new", "/old"}}
+	add := func(rank int32, op iotrace.Op, file int32) {
+		at := int64(2 * len(tr.Events))
+		tr.Events = append(tr.Events, iotrace.Event{Op: op, Rank: rank, File: file, Peer: iotrace.None, Offset: 0, Bytes: 10, Start: at, End: at + 1, Create: op == iotrace.Open})
+	}
+	add(0, iotrace.Open, 1)
+	add(0, iotrace.Write, 1)
+	add(0, iotrace.Open, 0)
+	add(0, iotrace.Close, 0)
+	add(0, iotrace.Rename, 0)
+	tr.Renames = []iotrace.Renaming{{From: 0, To: 1, At: int64(2*len(tr.Events) - 1)}}
+	add(1, iotrace.Read, 1) // by an inherited descriptor
+	opens := 0
+	m := newMemFS()
+	m.fail = func(_ int, op, name string) error {
+		if name == "/old" && (op == "open" || op == "create") {
+			if opens++; opens == 2 {
+				return syscall.EACCES
+			}
+		}
+		return nil
+	}
+	_, err := Run(context.Background(), tr, Options{Dir: "/", fs: m})
+	var e *Error
+	if !errors.As(err, &e) || e.Op != "open" || e.Path != "/old" {
+		t.Errorf("%d opens: %v", opens, err)
+	}
+}
+
 // TestDiskFull: the error has file, offset and rank, and a hint; nothing is left.
 func TestDiskFull(t *testing.T) {
 	tr := iotracetest.PerRank(1, 8, 1)

@@ -227,7 +227,7 @@ func (r *running) perform(ctx context.Context, i int32, began chan<- struct{}) (
 		}
 	}
 	if o.end = r.since(); err != nil {
-		return r.failed(o, o.Op.String(), err)
+		return r.failed(o, o.File, o.Op.String(), err)
 	}
 	r.record(i, created)
 	if o.Op == iotrace.Open {
@@ -249,7 +249,7 @@ func (r *running) openHandle(handle int32, empties bool, begin func()) (created 
 // openBeyond opens a handle for which the trace has no open, before an operation.
 func (r *running) openBeyond(o op, handle int32) error {
 	if _, err := r.openHandle(handle, false, func() {}); err != nil {
-		return r.failed(o, "open", err)
+		return r.failed(o, r.p.handles[handle], "open", err)
 	}
 	r.opens.Add(1)
 	return r.offer(o, handle)
@@ -262,7 +262,7 @@ func (r *running) offer(o op, handle int32) error {
 	if r.o.Direct {
 		var err error
 		if h.direct, err = r.opened(func() (openFile, error) { return direct(h.openFile) }); err != nil {
-			return r.failed(o, "open", err)
+			return r.failed(o, r.p.handles[handle], "open", err)
 		}
 	}
 	unused := h.users.Load() == 0
@@ -305,11 +305,11 @@ func (r *running) use(h *handle, o op, begin func()) error {
 	return nil
 }
 
-// failed adds the names to an error.
-func (r *running) failed(o op, what string, err error) error {
+// failed adds the names of the rank and the file to an error.
+func (r *running) failed(o op, file int32, what string, err error) error {
 	e := new(Error)
 	if !errors.As(err, &e) {
-		e = &Error{Op: what, Path: r.path(o.File), Offset: iotrace.None, Bytes: o.Bytes, Err: err}
+		e = &Error{Op: what, Path: r.path(file), Offset: iotrace.None, Bytes: o.Bytes, Err: err}
 		if o.Op.Data() && what == o.Op.String() {
 			e.Offset = o.Offset
 		}
