@@ -32,6 +32,9 @@ func rankFS() vfs.FS {
 	if store, gate, ok := strings.Cut(os.Getenv(envStore), ":"); ok {
 		return storeDisk{vfs.OS{}, store, gate}
 	}
+	if dir := os.Getenv(envMeet); dir != "" {
+		return newMeetingDisk(dir)
+	}
 	if path := os.Getenv(envOrder); path != "" {
 		return newOrderDisk(path)
 	}

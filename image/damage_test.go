@@ -1,6 +1,7 @@
 package image
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -97,7 +98,8 @@ func TestBitFlips(t *testing.T) {
 	}
 }
 
-// TestEveryByte flips one bit in every byte of a small image.
+// TestEveryByte flips one bit in every byte of a small image. With LoadOptions.Check the
+// same is found, and no memory is written.
 func TestEveryByte(t *testing.T) {
 	k, m := damageJob(t)
 	f := m.Files[1] // the one with a reference
@@ -110,7 +112,18 @@ func TestEveryByte(t *testing.T) {
 	if race.Enabled {
 		step = 7
 	}
-	into := empty(wantRegions(f))
+	into, untouched := empty(wantRegions(f)), empty(wantRegions(f))
+	for _, r := range untouched {
+		for i := range r.Mem {
+			r.Mem[i] = 7
+		}
+	}
+	check := func() error {
+		return k.job.Load(context.Background(), m, f.Path, rankIn(f), untouched, container.LoadOptions{Check: true})
+	}
+	if err := check(); err != nil {
+		t.Error(err)
+	}
 	for i := 0; i < len(b); i += step {
 		b[i] ^= 0x10
 		replace(t, k, name, b)
@@ -118,7 +131,15 @@ func TestEveryByte(t *testing.T) {
 		if err := k.job.Load(context.Background(), m, f.Path, rankIn(f), into, container.LoadOptions{}); !errors.As(err, &damage) || damage.File != name {
 			t.Errorf("flip at %d: %v", i, err)
 		}
+		if err := check(); !errors.As(err, &damage) || damage.File != name {
+			t.Errorf("flip at %d: %v", i, err)
+		}
 		b[i] ^= 0x10
+	}
+	for _, r := range untouched {
+		if n := bytes.Count(r.Mem, []byte{7}); n != len(r.Mem) {
+			t.Errorf("region %q: %d of %d bytes were written", r.Name, len(r.Mem)-n, len(r.Mem))
+		}
 	}
 }
 

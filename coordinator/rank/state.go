@@ -262,7 +262,7 @@ func (s *state) restore(ctx context.Context) error {
 		return err
 	}
 	if job.Mapping(m.Mapping).String() == s.spec.Mapping.String() && m.MPI == s.spec.MPI {
-		if err := s.restoreShared(ctx, m, was); err != nil {
+		if err := s.checkShared(ctx, m, was); err != nil {
 			return err
 		}
 	}
@@ -270,16 +270,18 @@ func (s *state) restore(ctx context.Context) error {
 	return s.recall(m, was)
 }
 
-// restoreShared fills the segment of the node: its first rank does, unless each
-// rank has its own copy.
-func (s *state) restoreShared(ctx context.Context, m *image.Manifest, was *image.Rank) error {
+// checkShared checks the segment of the node in the checkpoint: its first rank does,
+// unless each rank has its own copy. The new segment is as good as the drained one that
+// was saved, and is not written: other ranks of the node may be about to open it, and
+// would find a damaged header there before this rank could tell of it.
+func (s *state) checkShared(ctx context.Context, m *image.Manifest, was *image.Rank) error {
 	file := was.Shared
 	if file == "" {
 		file = was.File
 	} else if !s.cfg.Leads {
 		return nil
 	}
-	return s.images.Load(ctx, m, file, s.rank, s.zone(zones.Shared), container.LoadOptions{Progress: s.progress})
+	return s.images.Load(ctx, m, file, s.rank, s.zone(zones.Shared), container.LoadOptions{Progress: s.progress, Check: true})
 }
 
 // recall remembers what is stored where, so that the next checkpoint can refer to

@@ -28,11 +28,11 @@ func (p Place) Load(ctx context.Context, f File, rank int, into []zones.Region, 
 		return err
 	}
 	r := &reader{depth: defaultDepth, progress: opt.Progress, device: p.Device,
-		wants: func(e extentRec) bool { return mem[e.region] != nil },
-		dest: func(e extentRec) []byte {
-			return mem[e.region][e.offset : e.offset+e.rawLen]
-		}}
-	r.handsOver(opt.Loaded)
+		wants: func(e extentRec) bool { return mem[e.region] != nil }}
+	if !opt.Check {
+		r.dest = func(e extentRec) []byte { return mem[e.region][e.offset : e.offset+e.rawLen] }
+		r.handsOver(opt.Loaded)
+	}
 	return p.readAll(ctx, c, r)
 }
 

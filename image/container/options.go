@@ -86,6 +86,9 @@ type LoadOptions struct {
 	// Some says that the file may hold regions of the rank that into lacks. They are
 	// not read.
 	Some bool
+	// Check says that what is read is checked only: the memory of the regions is not
+	// written.
+	Check bool
 	// Progress, if not nil, is told the bytes that have been read since the last
 	// call. It is never called twice at once.
 	Progress func(int64)
