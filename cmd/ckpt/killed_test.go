@@ -195,7 +195,7 @@ func (k *killer) session(args []string) (status int, dead bool) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	patient := time.After(patience)
+	patient, told := time.After(patience), ""
 	k.mine = 0
 	for {
 		var strike <-chan time.Time
@@ -212,6 +212,10 @@ func (k *killer) session(args []string) (status int, dead bool) {
 		case <-strike:
 			k.strike(cmd.Process.Pid)
 		case <-patient:
+			if now := k.said("output"); now != told { // it goes on, slowly
+				patient, told = time.After(patience), now
+				continue
+			}
 			k.t.Errorf("%s does not end: %v\n%s", strings.Join(args, " "), k.processes(), k.said("output"))
 			_ = syscall.Kill(cmd.Process.Pid, syscall.SIGQUIT)
 			<-ended
