@@ -35,7 +35,8 @@ func (d meetingDisk) come(place string) {
 	_ = os.WriteFile(filepath.Join(d.dir, place), nil, 0o600)
 }
 
-// await waits for the other rank, unless it has ended.
+// await waits until the other rank has come, for a minute at most. TestDamagedSegment
+// notices if it has not.
 func (d meetingDisk) await(place string) {
 	for range 6000 {
 		if _, err := os.Stat(filepath.Join(d.dir, place)); err == nil {

@@ -87,7 +87,7 @@ type LoadOptions struct {
 	// not read.
 	Some bool
 	// Check says that what is read is checked only: the memory of the regions is not
-	// written.
+	// written, and Loaded not called.
 	Check bool
 	// Progress, if not nil, is told the bytes that have been read since the last
 	// call. It is never called twice at once.

@@ -69,6 +69,30 @@ func Descendants(pid int) []Process {
 	return list
 }
 
+// Tracees returns the processes that a process traces (ptrace), also those that are not
+// below it any more: their parent has ended.
+func Tracees(tracer int) (list []Process) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	line := fmt.Sprintf("\nTracerPid:\t%d\n", tracer)
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil || !strings.Contains(string(status), line) {
+			continue // it has ended, perhaps
+		}
+		if p, ok := Find(pid); ok {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
 // Signal sends a signal to those processes that still are what they were, parents
 // first.
 func Signal(list []Process, s syscall.Signal) {

@@ -10,8 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"ckpt/cmd/ckpt/internal/ui"
@@ -125,31 +123,8 @@ func (r *straceRecorder) told(run *exec.Cmd) []int { return childrenOf(run.Proce
 func (r *straceRecorder) all(run *exec.Cmd) []family.Process {
 	below := family.Descendants(run.Process.Pid)
 	list := below[min(1, len(below)):]
-	for _, p := range tracees(run.Process.Pid) { // those that have lost their parent, too
+	for _, p := range family.Tracees(run.Process.Pid) { // those that have lost their parent, too
 		if !slices.Contains(list, p) {
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
-// tracees returns the processes that a process traces.
-func tracees(tracer int) (list []family.Process) {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	line := fmt.Sprintf("\nTracerPid:\t%d\n", tracer)
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		if err != nil || !strings.Contains(string(status), line) {
-			continue // it has ended, perhaps
-		}
-		if p, ok := family.Find(pid); ok {
 			list = append(list, p)
 		}
 	}
