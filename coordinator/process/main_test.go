@@ -31,22 +31,26 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// dyingAgents is the directory with a file for each agent that is to die at its start.
+// dyingAgents is the directory with a file for each agent that is to die at its start:
+// early-N before the client sends its first message, late-N at any time from then on.
 const dyingAgents = "CKPT_TEST_DYING_AGENTS"
 
 // dies reports whether this agent is one to die.
-func dies() bool {
-	files, _ := filepath.Glob(filepath.Join(os.Getenv(dyingAgents), "*"))
+func dies(when string) bool {
+	files, _ := filepath.Glob(filepath.Join(os.Getenv(dyingAgents), when+"-*"))
 	return os.Getenv(dyingAgents) != "" && len(files) > 0 && os.Remove(files[0]) == nil
 }
 
 // beAgent sends the link to the socket of the test.
 func beAgent() error {
+	if dies("early") {
+		return nil // the client goes on, as if the agent proper had been started
+	}
 	detached, err := Detach()
 	if err != nil || !detached {
 		return err
 	}
-	if dies() {
+	if dies("late") {
 		return errors.New("killed")
 	}
 	c, err := net.Dial("unix", os.Getenv("CKPT_SOCKET"))

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -93,9 +92,10 @@ func TestRefusedWelcome(t *testing.T) {
 
 // TestAgentDiesAtStart: a killed agent has a successor, but not for ever.
 func TestAgentDiesAtStart(t *testing.T) {
-	for _, python := range []bool{false, true} {
+	for k := range 4 {
+		when := []string{"early", "late"}[k%2]
 		start := func() *program {
-			if python {
+			if k < 2 {
 				return startPython(t)
 			}
 			return startProgram(t, plainProgram(t))
@@ -104,7 +104,7 @@ func TestAgentDiesAtStart(t *testing.T) {
 		t.Setenv(dyingAgents, dir)
 		dying := func(n int) {
 			for i := range n {
-				if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), nil, 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(when, "-", i)), nil, 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}

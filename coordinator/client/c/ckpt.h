@@ -739,7 +739,7 @@ CKPT_I_OWN int ckpt_i_greet(int rank, int size, int *refused)
 	long text = 0;
 	int fd = -1, status;
 	if (ckpt_i_send(CKPT_I_HELLO, CKPT_I_VERSION, rank, size, (int64_t)getpid(), "c", 1, NULL, 0) != 0)
-		return ckpt_i_broken("the agent (ckpt rank) did not start");
+		return ckpt_i_broken("the agent (ckpt rank) is gone");
 	status = ckpt_i_await(CKPT_I_WELCOME, &end, &fd, &text);
 	if (status != CKPT_OK)
 		return status;
