@@ -7,7 +7,7 @@ import (
 	"ckpt/image"
 )
 
-// checkArrays checks that the parts of the ranks of a program make up whole arrays, unless
+// checkArrays checks that the parts of the ranks of the group belong to whole arrays, unless
 // they are those of the checkpoint before.
 func (g *group) checkArrays(m *image.Manifest) error {
 	if was := g.taken; was != nil && slices.EqualFunc(was.Ranks, m.Ranks, sameParts) {

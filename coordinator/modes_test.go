@@ -1,14 +1,19 @@
 package coordinator
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol/channel"
+	"ckpt/image"
+	"ckpt/internal/durable"
 	"ckpt/internal/race"
+	"ckpt/internal/vfs"
 )
 
 // modes are all ways to take checkpoints.
@@ -71,6 +76,61 @@ func TestModes(t *testing.T) {
 	t.Logf("%d ranks died", deaths)
 	if deaths == 0 && runs > 3 {
 		t.Error("nobody was killed: the runs prove nothing")
+	}
+}
+
+// TestModesOfArrays: ranks of several groups hold arrays together. Each group takes its
+// checkpoints, and no cell is lost when ranks go back to them, in whatever layout and level.
+func TestModesOfArrays(t *testing.T) {
+	apps := []string{"heat.S.4", "minighost.S.6"}
+	layouts := []string{"per-rank", "application", "shared", "aggregated"}
+	want := map[string]*Result{}
+	for i, mode := range modes()[1:] {
+		app, layout := apps[i%len(apps)], layouts[(i+i/4)%len(layouts)]
+		t.Run(fmt.Sprintf("%s/%s,%d,%s/%s", app, mode.Mode, mode.GroupSize, mode.Log, layout), func(t *testing.T) {
+			if want[app] == nil {
+				want[app], _, _ = mustLaunch(t, newSpec(t, app, 1), Options{})
+			}
+			s := newSpec(t, app, 2)
+			s.Mode, s.Log, s.GroupSize = mode.Mode, mode.Log, mode.GroupSize
+			s.Iterations, s.Schedule.Every = want[app].Iterations, want[app].Iterations/4
+			layoutsOf[layout](&s)
+			r, rec, opt := mustLaunch(t, s, Options{})
+			if aborted := eventsOf[*AbortedEvent](rec); len(aborted) > 0 || r.Digest != want[app].Digest {
+				t.Errorf("digest %s, want %s; aborted %+v", r.Digest, want[app].Digest, aborted)
+			}
+			opt.Observer, opt.Failures = &recorder{t: t}, []Failure{{Rank: 1, Node: -1, Iter: s.Iterations - 1}}
+			again, err := Restart(t.Context(), RestartOptions{Options: opt, AutoRestart: true})
+			if err != nil || again.Digest != want[app].Digest {
+				t.Errorf("restarted: %+v, %v; want digest %s", again, err, want[app].Digest)
+			}
+			verifyAll(t, opt)
+		})
+	}
+}
+
+// TestOtherCells: a checkpoint of a group whose ranks hold other cells than in the job would
+// leave cells of a recovery line to no rank. It is damaged.
+func TestOtherCells(t *testing.T) {
+	s := newSpec(t, "heat.S.4", 2)
+	s.Mode, s.Iterations, s.Schedule.Every = job.Semi, 8, 4
+	_, _, opt := mustLaunch(t, s, Options{})
+	store, err := image.OpenStore(vfs.OS{}, opt.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := store.Job(opt.Job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := job.ChooseCheckpoint(j, resolved(t, s), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Ranks[1].Global = m.Ranks[0].Global
+	var damage *durable.DamageError
+	if err := resolved(t, s).CheckTaken(j, m); !errors.As(err, &damage) || !strings.Contains(err.Error(), "holds other cells") {
+		t.Errorf("other cells: %v", err)
 	}
 }
 

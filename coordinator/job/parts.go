@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ckpt/dataset"
 	"ckpt/image"
 	"ckpt/image/container"
 	"ckpt/zones"
@@ -13,10 +14,11 @@ import (
 // Dealt reports whether the regions of a rank, of so many, are not those that it had in
 // a checkpoint, but have to be put together from those of all its ranks.
 func Dealt(m *image.Manifest, np, rank int, regions []zones.Region) bool {
-	if m.NP != np || rank >= len(m.Ranks) {
+	i := slices.IndexFunc(m.Ranks, func(r image.Rank) bool { return r.Rank == rank })
+	if m.NP != np || i < 0 {
 		return true
 	}
-	had := m.Ranks[rank].Global
+	had := m.Ranks[i].Global
 	return slices.ContainsFunc(regions, func(r zones.Region) bool {
 		return r.Part != nil && slices.ContainsFunc(had, func(g image.GlobalPart) bool { return g.Region == r.Name && !g.Part.Equal(r.Part) })
 	})
@@ -101,7 +103,8 @@ func CheckDealable(j *image.Job, m *image.Manifest, np int) error {
 	})
 }
 
-// CheckArrays checks that the parts of ranks make up whole arrays.
+// CheckArrays checks that the parts of all ranks make up whole arrays. Of a checkpoint of
+// some ranks it checks that their parts can belong to the same arrays.
 func CheckArrays(m *image.Manifest) error {
 	parts := make(map[string][]global.Held)
 	var names []string
@@ -119,13 +122,40 @@ func CheckArrays(m *image.Manifest) error {
 		if len(parts[name]) != len(m.Ranks) {
 			return fmt.Errorf("array %q: %d of %d ranks protect it", name, len(parts[name]), len(m.Ranks))
 		}
-		if err := global.CheckTiles(parts[name]); err != nil {
+		check := global.CheckTiles
+		if len(m.Ranks) < m.NP {
+			check = global.CheckApart
+		}
+		if err := check(parts[name]); err != nil {
 			return fmt.Errorf("array %q: %w", name, err)
 		}
 	}
 	for _, r := range m.Ranks {
 		if !slices.Equal(r.Replicated, m.Ranks[0].Replicated) {
 			return fmt.Errorf("ranks %d and %d protect different replicated regions: %q and %q", m.Ranks[0].Rank, r.Rank, m.Ranks[0].Replicated, r.Replicated)
+		}
+	}
+	return nil
+}
+
+// checkDescribed checks that the ranks of a simulated job hold the parts of arrays that its
+// description gives them. These make up whole arrays, so that the checkpoints of several
+// groups do in any recovery line.
+func (s *Resolved) checkDescribed(m *image.Manifest) error {
+	if s.Program != nil || s.Origin != "" || m.NP != s.NP {
+		return nil
+	}
+	for i := range m.Ranks {
+		for k := range m.Ranks[i].Global {
+			inst, err := s.Instance()
+			if err != nil {
+				return err
+			}
+			r, part := &m.Ranks[i], &m.Ranks[i].Global[k]
+			at := slices.IndexFunc(inst.Arrays, func(a dataset.Array) bool { return a.Name == part.Region && a.Layout != nil })
+			if at < 0 || !part.Part.Equal(inst.Arrays[at].Layout.Part(r.Rank)) {
+				return fmt.Errorf("array %q: rank %d holds other cells of it in the job", part.Region, r.Rank)
+			}
 		}
 	}
 	return nil

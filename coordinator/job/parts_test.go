@@ -70,6 +70,14 @@ func TestCheckParts(t *testing.T) {
 }
 
 func TestCheckArrays(t *testing.T) {
+	group := func(first int, parts ...*global.Part) *image.Manifest {
+		m := rowsManifest(parts...)
+		for i := range m.Ranks {
+			m.Ranks[i].Rank += first
+		}
+		m.NP = 8
+		return m
+	}
 	absent, other := rowsManifest(rows(0, 5), rows(5, 5)), rowsManifest(rows(0, 5), rows(5, 5))
 	absent.Ranks[1].Global = nil
 	other.Ranks[1].Replicated = []string{"time", "date"}
@@ -80,11 +88,29 @@ func TestCheckArrays(t *testing.T) {
 		{rowsManifest(rows(0, 5), rows(5, 5)), ""},
 		{rowsManifest(rows(0, 6), rows(5, 5)), `array "u": ranks 0 and 1 both hold cell [5 0]`},
 		{rowsManifest(rows(0, 5), rows(6, 4)), `array "u": 3 of 30 cells are held by no rank`},
+		{group(0, rows(0, 2), rows(2, 3)), ""},
+		{group(6, rows(5, 2), rows(8, 2)), ""},
+		{group(6, rows(5, 3), rows(7, 3)), `array "u": ranks 6 and 7 both hold cell [7 0]`},
 		{absent, `array "u": 1 of 2 ranks protect it`},
 		{other, `ranks 0 and 1 protect different replicated regions`},
 	} {
 		if err := CheckArrays(c.m); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+}
+
+// TestDealtGroup: a checkpoint of a group holds some ranks, not the first ones.
+func TestDealtGroup(t *testing.T) {
+	m := rowsManifest(rows(4, 3), rows(7, 3))
+	m.NP, m.Ranks[0].Rank, m.Ranks[1].Rank = 4, 2, 3
+	for _, c := range []struct {
+		rank int
+		part *global.Part
+		want bool
+	}{{2, rows(4, 3), false}, {3, rows(7, 3), false}, {2, rows(7, 3), true}, {0, rows(4, 3), true}} {
+		if got := Dealt(m, 4, c.rank, []zones.Region{{Name: "u", Part: c.part}}); got != c.want {
+			t.Errorf("rank %d with %+v: %t", c.rank, c.part, got)
 		}
 	}
 }

@@ -158,5 +158,8 @@ func (s *Resolved) CheckTaken(job *image.Job, m *image.Manifest) error {
 			return wrong("rank %d has no file", r.Rank)
 		}
 	}
+	if err := s.checkDescribed(m); err != nil {
+		return wrong("%v", err)
+	}
 	return nil
 }

@@ -16,16 +16,8 @@ type Held struct {
 // CheckTiles reports why parts do not make up an array, each cell once: nil if they do.
 // The error names two ranks where two are at odds.
 func CheckTiles(parts []Held) error {
-	if len(parts) == 0 {
-		return nil
-	}
-	for _, h := range parts[1:] {
-		if err := parts[0].Part.Fits(h.Part); err != nil {
-			return fmt.Errorf("ranks %d and %d describe different arrays: %w", parts[0].Rank, h.Rank, err)
-		}
-	}
-	if a, b, cell := overlap(parts); cell != nil {
-		return fmt.Errorf("ranks %d and %d both hold cell %v", min(a, b), max(a, b), cell)
+	if err := CheckApart(parts); err != nil || len(parts) == 0 {
+		return err
 	}
 	var held int64
 	for _, h := range parts {
@@ -40,6 +32,23 @@ func CheckTiles(parts []Held) error {
 	}
 	if held != whole {
 		return fmt.Errorf("%d of %d cells are held by no rank", whole-held, whole)
+	}
+	return nil
+}
+
+// CheckApart reports why parts are not of the same array, or which two hold the same cell:
+// nil if they and those of other ranks can make up an array.
+func CheckApart(parts []Held) error {
+	if len(parts) == 0 {
+		return nil
+	}
+	for _, h := range parts[1:] {
+		if err := parts[0].Part.Fits(h.Part); err != nil {
+			return fmt.Errorf("ranks %d and %d describe different arrays: %w", parts[0].Rank, h.Rank, err)
+		}
+	}
+	if a, b, cell := overlap(parts); cell != nil {
+		return fmt.Errorf("ranks %d and %d both hold cell %v", min(a, b), max(a, b), cell)
 	}
 	return nil
 }
