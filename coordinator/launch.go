@@ -37,6 +37,9 @@ func begin(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkApart(dir, resolved); err != nil {
+		return nil, err
+	}
 	store, err := image.CreateStore(opt.fileSystem(), dir)
 	if err != nil {
 		return nil, err
@@ -50,15 +53,28 @@ func begin(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
 		return nil, err
 	}
 	defer job.Unlock()
-	return runJob(ctx, resolved, job, store, library, nil, opt)
+	d, err := opt.simulated(resolved, job, store, library)
+	if err != nil {
+		return nil, err
+	}
+	return d.runNew(ctx, opt)
 }
 
 func runJob(ctx context.Context, spec *job.Resolved, j *image.Job, store *image.Store, library libraryID, from *image.Manifest, opt Options) (*Result, error) {
+	d, err := opt.simulated(spec, j, store, library)
+	if err != nil {
+		return nil, err
+	}
+	return d.drive(ctx, from, opt.Failures, opt.Interrupts)
+}
+
+// simulated returns the driver of a job of simulated ranks.
+func (o Options) simulated(spec *job.Resolved, j *image.Job, store *image.Store, library libraryID) (*driver, error) {
 	launcher, err := launch.New(spec.Launcher, spec.NP)
 	if err != nil {
 		return nil, err
 	}
-	d := opt.newDriver(spec, j, store, library)
-	d.launcher = launch.WithAccount(launcher, opt.alive, j.Name())
-	return d.drive(ctx, from, opt.Failures, opt.Interrupts)
+	d := o.newDriver(spec, j, store, library)
+	d.launcher = launch.WithAccount(launcher, o.alive, j.Name())
+	return d, nil
 }

@@ -28,10 +28,11 @@ func LaunchProgram(ctx context.Context, spec job.Spec, opt Options) (*Result, er
 const trialRanks = 1024
 
 func beginProgram(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
-	if _, err := spec.WithoutNodes().Located(job.Mapping{trialRanks}, spec.MPI, "", "").Resolve(); err != nil {
+	trial, err := spec.WithoutNodes().Located(job.Mapping{trialRanks}, spec.MPI, "", "").Resolve()
+	if err != nil {
 		return nil, err
 	}
-	store, err := openForProgram(opt)
+	store, err := openForProgram(trial, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +50,11 @@ func beginProgram(ctx context.Context, spec job.Spec, opt Options) (*Result, err
 			opt.Observer.Warn(note)
 		}
 	}
-	text, err := resolved.Encode()
+	err = checkApart(store.Dir(), resolved)
+	var text []byte
+	if err == nil {
+		text, err = resolved.Encode()
+	}
 	if err != nil {
 		g.close()
 		return nil, err
@@ -60,7 +65,7 @@ func beginProgram(ctx context.Context, spec job.Spec, opt Options) (*Result, err
 		return nil, err
 	}
 	defer j.Unlock()
-	return g.runJob(ctx, resolved, j, store, nil, opt)
+	return g.newDriver(resolved, j, store, opt).runNew(ctx, opt)
 }
 
 // resumeProgram starts the command of a stored job again, which its program continues
@@ -109,7 +114,7 @@ func resumeProgram(ctx context.Context, was *job.Resolved, j *image.Job, store *
 		opt.Observer.Warn(fmt.Sprintf("%s is not the file that the job was launched with: its checkpoints may not fit", now.Executable))
 	}
 	located.App, located.MPI = was.App, was.MPI
-	return g.runJob(ctx, located, j, store, from, opt.Options)
+	return g.newDriver(located, j, store, opt.Options).drive(ctx, from, opt.Failures, opt.Interrupts)
 }
 
 // again describes the run that continues a job, and returns how many ranks are to come, 0
@@ -139,8 +144,11 @@ func (o *RestartOptions) again(was *job.Resolved, from *image.Manifest) (job.Spe
 
 // openForProgram opens the store, and refuses a name of a job that cannot be given,
 // before the program is started.
-func openForProgram(opt Options) (*image.Store, error) {
+func openForProgram(trial *job.Resolved, opt Options) (*image.Store, error) {
 	dir, err := filepath.Abs(opt.Store)
+	if err == nil {
+		err = checkApart(dir, trial)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -265,13 +273,13 @@ func (g *gathering) implementation() string {
 	return "mpich"
 }
 
-// runJob runs the job whose ranks have come.
-func (g *gathering) runJob(ctx context.Context, spec *job.Resolved, j *image.Job, store *image.Store, from *image.Manifest, opt Options) (*Result, error) {
+// newDriver returns the driver of the job whose ranks have come.
+func (g *gathering) newDriver(spec *job.Resolved, j *image.Job, store *image.Store, opt Options) *driver {
 	d := opt.newDriver(spec, j, store, libraryID{})
 	d.program = &programJob{gathering: g, first: -1, killed: -1}
 	d.socket = g.socket
 	d.launcher = launch.WithAccount(g.program, opt.alive, j.Name())
-	return d.drive(ctx, from, opt.Failures, opt.Interrupts)
+	return d
 }
 
 // limits are those of the run.

@@ -73,6 +73,9 @@ type RestartOptions struct {
 	NP          int
 	Command     []string
 	AutoRestart bool // besides what the job was launched with
+	// Moved says that the store was moved here from another file system, so that the
+	// directories of its nodes are still its own.
+	Moved bool
 	// WithoutLog has a job of several groups resume from the newest checkpoints that
 	// fit together without what the message logs hold, which is removed: a *LogError
 	// tells which ones they are.

@@ -25,6 +25,11 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opt.Moved {
+		if err := store.Moved(); err != nil {
+			return nil, err
+		}
+	}
 	j, spec, err := job.Take(store, opt.Job)
 	if err != nil {
 		return nil, err
@@ -41,6 +46,7 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 	if opt.inventory, err = takeInventory(ctx, spec, j, opt.Listen != "", opt.Observer); err != nil {
 		return nil, err
 	}
+	spec = opt.withoutForeign(spec)
 	return opt.resumeNewest(func(opt RestartOptions) (*Result, error) {
 		if spec.Program != nil {
 			return resumeProgram(ctx, spec, j, store, opt)

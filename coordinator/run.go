@@ -13,15 +13,16 @@ import (
 	"ckpt/image"
 )
 
-// drive runs the job to its end. The caller holds the job's lock.
+// drive runs the job to its end. The caller holds the job's lock. The error is a
+// refusedError if no rank was to compute.
 func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Failure, interrupts <-chan struct{}) (*Result, error) {
 	if err := d.open(); err != nil {
-		return nil, err
+		return nil, &refusedError{err}
 	}
 	defer d.close()
 	from, err := d.openTier(ctx, from)
 	if err != nil {
-		return nil, err
+		return nil, &refusedError{err}
 	}
 	cfg, err := d.supervisorConfig(from)
 	if err != nil {
@@ -114,6 +115,9 @@ func (d *driver) close() {
 		}
 	}
 	d.helpers.Wait()
+	if d.tier != nil {
+		d.tier.nodes.Release()
+	}
 	d.socket.remove(d.job)
 }
 

@@ -106,13 +106,7 @@ func (g *group) serving(rank int, m *member, msg protocol.Serving) error {
 func (g *group) takeNodes() {
 	incarnation, nodes := g.incarnation, g.d.tier.nodes
 	g.d.helpers.Go(func() {
-		var err error
-		for _, n := range nodes.Nodes() {
-			if err = nodes.Ready(n.ID); err != nil {
-				err = otherOwner(err, n.Dir, g.job.Name())
-				break
-			}
-		}
+		err := takeDirectories(nodes, g.job.Name(), func(err error) error { return err })
 		g.d.post(func() {
 			switch {
 			case incarnation != g.incarnation || g.d.over():

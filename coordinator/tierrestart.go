@@ -333,14 +333,16 @@ func (d *driver) openTier(ctx context.Context, from *image.Manifest) (*image.Man
 		}
 		return from, nil
 	}
-	for _, n := range nodes.Nodes() {
-		if err := nodes.Ready(n.ID); err != nil {
-			if from != nil { // the store has it, or nobody
-				d.out.Warn(err.Error())
-				continue
-			}
-			return nil, otherOwner(err, n.Dir, d.job.Name())
+	err = takeDirectories(nodes, d.job.Name(), func(err error) error {
+		if from == nil {
+			return err
 		}
+		d.out.Warn(err.Error()) // the store has it, or nobody
+		return nil
+	})
+	if err != nil {
+		nodes.Release()
+		return nil, err
 	}
 	for _, err := range nodes.Sweep(ctx, v.known()) {
 		d.out.Warn(notRemoved + err.Error())
@@ -362,15 +364,6 @@ func (v *inventory) known() []nvcache.Version {
 		list = append(list, nvcache.Version{Number: n, ID: m.ID, Manifest: m})
 	}
 	return list
-}
-
-// otherOwner says what to do if a directory belongs to another job.
-func otherOwner(err error, dir, name string) error {
-	if !errors.Is(err, image.ErrJobExists) && !errors.Is(err, nvcache.ErrOtherNode) {
-		return err
-	}
-	return &job.UsageError{Text: fmt.Sprintf("%v", err),
-		Fix: fmt.Sprintf("another {job} name or another {local}; rm -r %s if nobody needs its checkpoints", filepath.Join(dir, "jobs", name))}
 }
 
 // adopt takes the versions over that the nodes have from an earlier run.

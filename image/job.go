@@ -27,9 +27,10 @@ const (
 // A Job holds the checkpoints of one job. Its methods may be called from
 // several goroutines.
 type Job struct {
-	fs   vfs.FS
-	name string
-	dir  string
+	fs    vfs.FS
+	store *Store
+	name  string
+	dir   string
 	// device describes the storage, as measured for the store.
 	device func() fileview.Device
 
@@ -53,12 +54,19 @@ func (j *Job) Name() string { return j.name }
 func (j *Job) FS() vfs.FS { return j.fs }
 
 // StoreDir returns the directory of the store that has the job.
-func (j *Job) StoreDir() string { return filepath.Dir(filepath.Dir(j.dir)) }
+func (j *Job) StoreDir() string { return j.store.dir }
+
+// Store returns the store that has the job.
+func (j *Job) Store() *Store { return j.store }
+
+// Digest identifies the job, wherever its files are: it is the digest of the description,
+// which has a random id.
+func (j *Job) Digest() (string, error) { return j.description() }
 
 // Through returns the job as another file system shows it, one around its own. It is for
 // reading.
 func (j *Job) Through(fsys vfs.FS) *Job {
-	return &Job{fs: fsys, name: j.name, dir: j.dir, device: j.device}
+	return &Job{fs: fsys, store: &Store{fs: fsys, dir: j.store.dir}, name: j.name, dir: j.dir, device: j.device}
 }
 
 // Dir returns the directory of the job. The caller may keep files of its own

@@ -28,6 +28,9 @@ func seal(magic string, body []byte) []byte {
 // sealOf returns the digest in the last line of a sealed text.
 func sealOf(b []byte) string { return string(b[len(b)-65 : len(b)-1]) }
 
+// DigestOf returns the digest of the description of a job, as Job.Digest does.
+func DigestOf(spec []byte) string { return sealOf(seal(specMagic, spec)) }
+
 // unseal undoes seal. Its errors are durable.DamageError, and durable.ErrNewerVersion if the
 // text is sound but not for us.
 func unseal(path, magic string, b []byte) (body []byte, version int, err error) {

@@ -191,6 +191,9 @@ func (s *Store) create(name string, spec []byte, taken func(*Job) (bool, error),
 		err = clear(j)
 	}
 	if err == nil {
+		_, err = s.Own()
+	}
+	if err == nil {
 		err = durable.Op("create job", j.dir, -1, j.writeSpec(spec))
 	}
 	if err != nil {
@@ -247,6 +250,6 @@ func (j *Job) hasCheckpoints() (bool, error) {
 }
 
 func (s *Store) job(name string) *Job {
-	return &Job{fs: s.fs, name: name, dir: filepath.Join(s.dir, jobsName, name),
+	return &Job{fs: s.fs, store: s, name: name, dir: filepath.Join(s.dir, jobsName, name),
 		device: sync.OnceValue(func() fileview.Device { return s.Storage().Device() })}
 }

@@ -72,7 +72,7 @@ func inDir(path string, number int) bool {
 // PlaceJob opens the job of this name in a store that several processes of it write to,
 // none with its lock: the directory of a node. It makes the job if it is not there. A job
 // with another description there is replaced if it has no checkpoint, and is ErrJobExists
-// otherwise.
+// otherwise, or ErrInUse while another process holds its lock.
 func (s *Store) PlaceJob(name string, spec []byte) (*Job, error) {
 	if err := CheckJobName(name); err != nil {
 		return nil, err
@@ -93,6 +93,10 @@ func (s *Store) PlaceJob(name string, spec []byte) (*Job, error) {
 		return nil, err
 	}
 	if err == nil {
+		if err := j.Lock(); err != nil {
+			return nil, err
+		}
+		defer j.Unlock()
 		taken, err := j.hasCheckpoints()
 		if err == nil && taken {
 			err = fmt.Errorf("%w: %s, with another description", ErrJobExists, j.dir)

@@ -54,7 +54,11 @@ func Take(store *image.Store, name string) (*image.Job, *Resolved, error) {
 	if err := j.Lock(); err != nil {
 		return nil, nil, err
 	}
-	spec, err := readChecked(j)
+	_, err = store.Own()
+	var spec *Resolved
+	if err == nil {
+		spec, err = readChecked(j)
+	}
 	if err != nil {
 		j.Unlock()
 		return nil, nil, err

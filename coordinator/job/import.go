@@ -13,7 +13,7 @@ import (
 // which it makes if there is none. Only imported checkpoints of the same program
 // and number of ranks belong to one job.
 func Import(ctx context.Context, store *image.Store, name string, set *dmtcp.Set, opt dmtcp.Options) (*image.Manifest, error) {
-	spec := Spec{Origin: dmtcp.Origin, App: set.Images[0].Name, NP: set.NP, Mapping: set.Mapping, MPI: set.Images[0].MPI, Mode: Coordinated}
+	spec := Spec{ID: image.NewID(), Origin: dmtcp.Origin, App: set.Images[0].Name, NP: set.NP, Mapping: set.Mapping, MPI: set.Images[0].MPI, Mode: Coordinated}
 	text, err := spec.Encode()
 	if err != nil {
 		return nil, err
@@ -44,7 +44,11 @@ func lockImported(store *image.Store, name string, want *Spec) (*image.Job, erro
 	if err := job.Lock(); err != nil {
 		return nil, err
 	}
-	text, err := job.Spec()
+	_, err = store.Own()
+	var text []byte
+	if err == nil {
+		text, err = job.Spec()
+	}
 	if err == nil {
 		var have *Resolved
 		if have, err = decodeSpec(text); err == nil {

@@ -80,7 +80,7 @@ func (l *Levels) Remove(dryRun bool) (freed int64, left []int, err error) {
 // removeFrom removes the job from a node.
 func (l *Levels) removeFrom(node int, dryRun bool) (freed int64, err error) {
 	j, err := l.Tier.Job(node)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, nvcache.ErrOtherNode) {
+	if errors.Is(err, fs.ErrNotExist) || nvcache.Foreign(err) {
 		return 0, nil
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"ckpt/image"
 	"ckpt/image/codec"
 )
 
@@ -25,7 +26,7 @@ type Program struct {
 // nodes are not known before they come.
 func NewProgramSpec(p Program) Spec {
 	return Spec{App: p.name(), Mode: Coordinated, SharedOnce: true, LibraryOnce: true, Codec: codec.UseAuto.String(),
-		Incremental: true, Trace: true, Created: time.Now().UTC(), Program: &p}
+		Incremental: true, Trace: true, Created: time.Now().UTC(), Program: &p, ID: image.NewID()}
 }
 
 // Located returns the description with what the ranks told when they came: how many there

@@ -8,6 +8,7 @@ import (
 
 	"ckpt/coordinator/mpi"
 	"ckpt/dataset"
+	"ckpt/image"
 	"ckpt/image/codec"
 	"ckpt/image/nvcache"
 	"ckpt/image/plan"
@@ -16,6 +17,10 @@ import (
 // A Spec describes a job completely: with it and a checkpoint the job can be
 // continued. The store keeps and checks it.
 type Spec struct {
+	// ID is random and made with the description, so that no other job has the same
+	// description, and the digest of that, which all files of the job carry, tells it from
+	// others of its name. It is empty in jobs of earlier versions.
+	ID       string `json:"id,omitempty"`
 	App      string `json:"app"`      // name.CLASS.NP; of a program, the name of its file
 	Class    string `json:"class"`    // of the workload
 	Workload string `json:"workload"` // the workload's YAML
@@ -79,7 +84,7 @@ type Schedule struct {
 // NewSpec describes a run of an application with the usual settings on one
 // node.
 func NewSpec(inst *dataset.Instance) Spec {
-	return Spec{App: inst.String(), Class: inst.Class, Workload: string(inst.Workload.Source()),
+	return Spec{ID: image.NewID(), App: inst.String(), Class: inst.Class, Workload: string(inst.Workload.Source()),
 		NP: inst.NP, Iterations: inst.Iterations, Mapping: Mapping{inst.NP}, MPI: mpi.MPICH.String(),
 		Mode: Coordinated, SharedOnce: true, LibraryOnce: true, Codec: codec.UseAuto.String(), Incremental: true, Trace: true, Launcher: LocalLauncher, Created: time.Now().UTC()}
 }

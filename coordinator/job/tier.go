@@ -114,7 +114,11 @@ func OpenTier(j *image.Job, setting nvcache.Setting, mapping Mapping, where func
 	for i := range nodes {
 		nodes[i] = nvcache.Node{ID: i, FS: where(i), Dir: setting.NodeDir(i)}
 	}
-	return nvcache.Open(j.Name(), text, setting, mapping.Nodes(), nodes)
+	t, err := nvcache.Open(j.Name(), text, setting, mapping.Nodes(), nodes)
+	if err == nil {
+		t.For(j.Store())
+	}
+	return t, err
 }
 
 // PartBytes is the length of the file of a rank of a version, 0 if it has none.

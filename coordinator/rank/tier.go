@@ -36,6 +36,7 @@ func (r *process) openTier(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	t.For(nil) // the coordinator has checked, and the store may look like a copy from this host
 	p, err := r.openParity(t)
 	r.tier = &nodeTier{t, p}
 	return err

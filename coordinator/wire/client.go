@@ -24,6 +24,8 @@ type announcement struct {
 	Token   string    `json:"token"`
 	Host    string    `json:"host,omitempty"`
 	Started time.Time `json:"started,omitzero"`
+	// Store is the store of the job, which a copy of it is not; nil from earlier versions.
+	Store *image.Owner `json:"store,omitempty"`
 }
 
 const announcementName = "run.json"
@@ -32,7 +34,11 @@ const announcementName = "run.json"
 func Announce(j *image.Job, address, token string) error {
 	path := announcementPath(j)
 	run := job.NewBeginning()
-	err := durable.ReplaceUnsynced(j.FS(), path, append(job.Encode(announcement{os.Getpid(), address, token, run.Host, run.Started}), '\n'))
+	owner, err := j.Store().Owner()
+	if err != nil {
+		return err
+	}
+	err = durable.ReplaceUnsynced(j.FS(), path, append(job.Encode(announcement{os.Getpid(), address, token, run.Host, run.Started, &owner}), '\n'))
 	return durable.Op("write", path, -1, err)
 }
 
@@ -125,6 +131,9 @@ func Contact(ctx context.Context, j *image.Job) (*Client, error) {
 	if json.Unmarshal(b, &a) != nil {
 		return nil, ErrNotRunning // torn by a crash
 	}
+	if err := a.ofCopy(j); err != nil {
+		return nil, err
+	}
 	conn, err := Dial(ctx, a.Address, a.Token)
 	if err != nil {
 		if here, herr := os.Hostname(); herr == nil && a.Host != "" && a.Host != here {
@@ -152,6 +161,18 @@ func Contact(ctx context.Context, j *image.Job) (*Client, error) {
 		return nil, err
 	}
 	return c, conn.SetDeadline(time.Time{})
+}
+
+// ofCopy fails with ErrNotRunning if the announcement was copied with the store of the job.
+func (a *announcement) ofCopy(j *image.Job) error {
+	if a.Store == nil {
+		return nil
+	}
+	same, err := j.Store().Is(*a.Store)
+	if err == nil && !same {
+		err = fmt.Errorf("%w here: this store is a copy, and the job was running in the original, %s", ErrNotRunning, a.Store.Path)
+	}
+	return err
 }
 
 // Close ends the connection.

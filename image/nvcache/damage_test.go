@@ -191,7 +191,7 @@ func TestOtherNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := other.Prepare(0, 2); !errors.Is(err, image.ErrJobExists) {
+	if err := other.Prepare(0, 2); !errors.As(err, new(*OwnerError)) {
 		t.Errorf("a directory of another job of this name: %v", err)
 	}
 }

@@ -39,6 +39,9 @@ type Node struct {
 type Tier struct {
 	name        string
 	description []byte
+	digest      string       // of the description
+	owner       *image.Store // of the job; nil: nobody checks whose directories are
+	holds       bool         // directories are locked
 	setting     Setting
 	topology    protect.Topology
 	nodes       []Node
@@ -48,8 +51,9 @@ type Tier struct {
 
 // opened is the job in the directory of a node, once it has been opened.
 type opened struct {
-	mu  sync.Mutex
-	job *image.Job
+	mu   sync.Mutex
+	job  *image.Job
+	held *image.Job // that is locked
 }
 
 // Open returns the tier of a job. NodesOfRanks has the node of each rank. Description is
@@ -72,7 +76,7 @@ func Open(job string, description []byte, setting Setting, nodesOfRanks []int, n
 			return nil, fmt.Errorf("rank %d is on node %d of %d", r, n, len(nodes))
 		}
 	}
-	t := &Tier{name: job, description: bytes.Clone(description), setting: setting, nodes: slices.Clone(nodes), opened: make([]opened, len(nodes))}
+	t := &Tier{name: job, description: bytes.Clone(description), digest: image.DigestOf(description), setting: setting, nodes: slices.Clone(nodes), opened: make([]opened, len(nodes))}
 	t.topology = protect.Topology{NodeOf: slices.Clone(nodesOfRanks), Domains: setting.domains(len(nodes))}
 	return t, nil
 }
@@ -123,10 +127,22 @@ func (t *Tier) place(node int) (*image.Job, error) {
 			return nil, err
 		}
 		j, err := store.PlaceJob(t.name, t.description)
-		if err != nil {
-			return nil, err
+		if errors.Is(err, image.ErrJobExists) {
+			if other, oerr := store.Job(t.name); oerr == nil {
+				if _, oerr = t.owned(other, node); oerr != nil {
+					return nil, oerr
+				}
+			}
 		}
-		return j, t.claim(j, node)
+		if err == nil {
+			err = t.hold(j, node)
+		}
+		if err == nil {
+			if err = t.claim(j, node); err != nil {
+				t.opened[node].release()
+			}
+		}
+		return j, err
 	})
 }
 
@@ -145,7 +161,7 @@ func (t *Tier) look(node int) (*image.Job, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = t.owned(j, node)
+		_, err = t.owned(j, node)
 		if unknown(err) {
 			err = nil // digests tell whether its files are ours
 		}

@@ -18,6 +18,7 @@ type restartOptions struct {
 	checkpoint int
 	np         int
 	withoutLog bool
+	moved      bool
 }
 
 func newRestartCommand(g *ui.Globals) *cobra.Command {
@@ -65,6 +66,7 @@ beginning. It removes newer checkpoints and all that the logs hold.`,
 	cmd.Flags().IntVar(&o.checkpoint, "checkpoint", 0, "number of the checkpoint (default: the newest)")
 	cmd.Flags().IntVar(&o.np, "np", 0, "number of ranks (default: that of the checkpoint, or as many as COMMAND starts)")
 	cmd.Flags().BoolVar(&o.withoutLog, "without-log", false, "resume from what the checkpoints alone allow, and remove all message logs")
+	cmd.Flags().BoolVar(&o.moved, "moved", false, "the store was moved here from another file system: what its nodes have is still its own")
 	g.AddStoreFlag(cmd)
 	o.running.addFlags(cmd.Flags())
 	o.turnsOption.addFlags(cmd.Flags(), "as launched")
@@ -101,7 +103,7 @@ func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, job strin
 	if dmtcp {
 		return restartDMTCP(ctx, g, o, opt)
 	}
-	r := coordinator.RestartOptions{Options: opt, Checkpoint: o.checkpoint, NP: o.np, Command: command, AutoRestart: o.autoRestart, WithoutLog: o.withoutLog}
+	r := coordinator.RestartOptions{Options: opt, Checkpoint: o.checkpoint, NP: o.np, Command: command, AutoRestart: o.autoRestart, WithoutLog: o.withoutLog, Moved: o.moved}
 	if r.StorageTurns, err = o.turnsOption.setting(); err != nil {
 		return err
 	}

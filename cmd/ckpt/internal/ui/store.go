@@ -3,12 +3,14 @@ package ui
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"ckpt/image"
+	"ckpt/image/nvcache"
 	"ckpt/internal/vfs"
 )
 
@@ -59,12 +61,28 @@ func (g *Globals) OpenStore() (*image.Store, error) {
 	if err := g.CheckStore(); err != nil {
 		return nil, err
 	}
-	return image.OpenStore(vfs.OS{}, g.Store)
+	store, err := image.OpenStore(vfs.OS{}, g.Store)
+	if err != nil {
+		return nil, err
+	}
+	is, err := store.Identity()
+	if err == nil && is.ID == "" && is.Original != "" && !g.copyTold {
+		g.copyTold = true
+		g.Warn("this store is a copy of %s, which stays as it is: the jobs and the nodes of the original belong to that one", is.Original)
+	}
+	return store, err
 }
 
 func (g *Globals) CheckStore() error {
 	if g.Store == "" {
 		return BadUsage("--store is empty", "name a directory with --store or $CKPT_STORE")
+	}
+	dir, err := filepath.Abs(g.Store)
+	if err != nil {
+		return err
+	}
+	if node := nvcache.NodeAbove(vfs.OS{}, dir); node != "" {
+		return BadUsage(fmt.Sprintf("--store %s is in %s, the directory of a node", g.Store, node), "name the store of the job, or another directory")
 	}
 	return nil
 }
@@ -79,7 +97,7 @@ func (g *Globals) OpenJob(name string) (*image.Job, error) {
 
 // jobNames returns the jobs of the store, none if it cannot be read.
 func (g *Globals) jobNames() []string {
-	store, err := g.OpenStore()
+	store, err := image.OpenStore(vfs.OS{}, g.Store)
 	if err != nil {
 		return nil
 	}

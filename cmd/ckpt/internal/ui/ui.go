@@ -14,10 +14,11 @@ type Streams struct {
 // Globals are the settings that all commands share.
 type Globals struct {
 	Streams
-	JSON    bool
-	Quiet   bool
-	Verbose bool
-	Store   string
+	JSON     bool
+	Quiet    bool
+	Verbose  bool
+	Store    string
+	copyTold bool // the user knows that the store is a copy
 }
 
 // Noticing keeps the first error of a writer, and writes nothing more after it. So
