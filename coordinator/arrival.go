@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ckpt/coordinator/wire"
+	"ckpt/internal/wording"
 )
 
 // maxRanks bounds the ranks of a program, as manifests do.
@@ -75,7 +76,7 @@ func (g *gathering) take(a *arrival) error {
 // otherSize refuses to restart a program with another number of ranks than was asked for.
 func otherSize(came, want int) error {
 	return &GatherError{Text: fmt.Sprintf("the program has %s now, not %d", plainRanks(came), want),
-		Fix: fmt.Sprintf("start it with %s again; or restart the job with {np} %d, if all regions are global or replicated", plainRanks(want), came)}
+		Fix: wording.Sprintf("start it with %s again; or restart the job with {np} %d, if all regions are global or replicated", plainRanks(want), came)}
 }
 
 // check refuses what cannot take part in any program.
@@ -87,7 +88,7 @@ func (a *arrival) check() error {
 			Fix: "install the same ckpt on all hosts"}
 	case p.Trouble != "":
 		return &GatherError{Text: fmt.Sprintf("rank %d on %s: %s", rank, p.Name, p.Trouble),
-			Fix: fmt.Sprintf("take the source that {sdk %s} prints into the program again", p.Language)}
+			Fix: wording.Sprintf("take the source that {sdk %s} prints into the program again", p.Language)}
 	case p.Size < 1 || p.Size > maxRanks || rank < 0 || rank >= p.Size:
 		return &GatherError{Text: fmt.Sprintf("rank %d of %d called ckpt_init: there is no such rank", rank, p.Size), Fix: "pass what MPI_Comm_rank and MPI_Comm_size say"}
 	}

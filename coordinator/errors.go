@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"ckpt/internal/durable"
+	"ckpt/internal/wording"
 )
 
 // A LeftError says that a run was left behind: it had been interrupted twice and did
@@ -45,13 +46,13 @@ func (e *JobFailedError) Hint() string {
 	}
 	switch {
 	case e.Restartable && e.Tried:
-		return fmt.Sprintf("{restart %s} continues from %s, once it is clear what kills it", e.Job, from)
+		return wording.Sprintf("{restart %s} continues from %s, once it is clear what kills it", e.Job, from)
 	case e.Tried:
-		return "failures come faster than checkpoints; launch it again with more of them: {every}, {interval} or {count}"
+		return wording.Sprintf("failures come faster than checkpoints; launch it again with more of them: {every}, {interval} or {count}")
 	case e.Restartable:
-		return fmt.Sprintf("{restart %s} continues from %s; {auto-restart} does so by itself", e.Job, from)
+		return wording.Sprintf("{restart %s} continues from %s; {auto-restart} does so by itself", e.Job, from)
 	}
-	return "there is no checkpoint yet; launch it again, with {every}, {interval} or {count} to take some"
+	return wording.Sprintf("there is no checkpoint yet; launch it again, with {every}, {interval} or {count} to take some")
 }
 
 // A fullError says that a job cannot go on without room in the store.
@@ -65,7 +66,7 @@ func (e *fullError) Unwrap() error { return e.err }
 
 // Hint says how to go on.
 func (e *fullError) Hint() string {
-	return fmt.Sprintf("free some space; {restart %s} continues then", e.job)
+	return wording.Sprintf("free some space; {restart %s} continues then", e.job)
 }
 
 // cannotGoOn returns err with what to do about it if it is a full disk.

@@ -8,6 +8,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/internal/quantity"
+	"ckpt/internal/wording"
 )
 
 // A Failure is one that is to be injected: a real SIGKILL.
@@ -93,13 +94,13 @@ func (f Failure) check(s *job.Spec) error {
 	case f.Rank >= s.NP:
 		return &job.UsageError{Text: fmt.Sprintf("failure of rank %d: the job has ranks 0 to %d", f.Rank, s.NP-1)}
 	case f.LoseLocal && s.Tier == nil:
-		return &job.UsageError{Text: "a failure with lose-local: the nodes of the job have no directories", Fix: "{local} " + job.TierExample + " gives each node one"}
+		return &job.UsageError{Text: "a failure with lose-local: the nodes of the job have no directories", Fix: wording.Sprintf("{local} %s gives each node one", job.TierExample)}
 	case s.Program != nil && f.Node >= 0 && !f.LoseLocal:
 		return &job.UsageError{Text: "failure of a node: the ranks of a program fail one by one", Fix: "write rank=R@t=DUR, rank=R@iter=I or mtbf=DUR[,seed=S]"}
 	case f.Node >= len(s.Mapping):
 		return &job.UsageError{
 			Text: fmt.Sprintf("failure of node %d: the job has %s", f.Node, nodesFromZero(len(s.Mapping))),
-			Fix:  fmt.Sprintf("{nodes} %d spreads the ranks over so many nodes", f.Node+1),
+			Fix:  wording.Sprintf("{nodes} %d spreads the ranks over so many nodes", f.Node+1),
 		}
 	case s.Program == nil && f.Iter > s.Iterations:
 		return &job.UsageError{Text: fmt.Sprintf("failure at iteration %d: the job ends at %d", f.Iter, s.Iterations)}

@@ -6,6 +6,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
+	"ckpt/internal/wording"
 )
 
 // overNetwork reports whether ranks may run on other hosts.
@@ -53,7 +54,7 @@ func (g *group) checkHosts() error {
 		return &job.UsageError{
 			Text: fmt.Sprintf("ranks %d and %d are of node %d and share memory, but %s runs them on hosts %s and %s",
 				first, rank, g.spec.Nodes[rank], g.spec.Launcher, a.hostName, b.hostName),
-			Fix: "{map} gives the ranks of each node, in the order in which the launcher places them; or have the launcher place them in blocks",
+			Fix: wording.Sprintf("{map} gives the ranks of each node, in the order in which the launcher places them; or have the launcher place them in blocks"),
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
 	"ckpt/image/container"
+	"ckpt/internal/wording"
 )
 
 // LaunchProgram runs a program of the user to its end. Its command is started first: how
@@ -134,9 +135,9 @@ func (o *RestartOptions) again(was *job.Resolved, from *image.Manifest) (job.Spe
 	}
 	command, ok := launch.WithRanks(program.Command, was.NP, np)
 	if !ok {
-		return spec, 0, &job.UsageError{Text: fmt.Sprintf("{np} %d: the command of the job does not say in one place that it starts %s: %s",
+		return spec, 0, &job.UsageError{Text: wording.Sprintf("{np} %d: the command of the job does not say in one place that it starts %s: %s",
 			np, plainRanks(was.NP), strings.Join(program.Command, " ")),
-			Fix: fmt.Sprintf("give the command that starts %s: {restart %s} {np} %d -- mpiexec -n %d ./program; {np} %d starts that of the job", plainRanks(np), o.Job, np, np, was.NP)}
+			Fix: wording.Sprintf("give the command that starts %s: {restart %s} {np} %d -- mpiexec -n %d ./program; {np} %d starts that of the job", plainRanks(np), o.Job, np, np, was.NP)}
 	}
 	program.Command = command
 	return spec, np, nil

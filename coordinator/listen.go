@@ -7,13 +7,14 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire/secure"
+	"ckpt/internal/wording"
 )
 
 // listenAddress reads what {listen} takes, HOST or HOST:PORT, and returns the address to
 // listen on. Other hosts are told this address: it must name one interface.
 func listenAddress(listen string) (string, error) {
 	bad := func(why string) (string, error) {
-		return "", &job.UsageError{Text: fmt.Sprintf("{listen} %s: %s", listen, why), Fix: "give an address of this host that the other hosts reach, like 10.0.0.1 or 10.0.0.1:7000"}
+		return "", &job.UsageError{Text: wording.Sprintf("{listen} %s: %s", listen, why), Fix: "give an address of this host that the other hosts reach, like 10.0.0.1 or 10.0.0.1:7000"}
 	}
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {

@@ -3,12 +3,12 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
+	"ckpt/internal/wording"
 )
 
 // PruneOptions say what Prune is to keep.
@@ -27,18 +27,18 @@ func Prune(ctx context.Context, j *image.Job, opt PruneOptions) (*job.Pruned, er
 	several := err == nil && spec.Several()
 	if several && keep > 0 {
 		return nil, &job.UsageError{Text: "the ranks of job " + j.Name() + " take checkpoints apart from each other: those that no recovery needs are removed at once",
-			Fix: "{prune JOB} {keep} 0 gives the job up: it can only begin again then"}
+			Fix: wording.Sprintf("{prune JOB} {keep} 0 gives the job up: it can only begin again then")}
 	}
 	client, err := wire.Contact(ctx, j)
 	if err == nil {
 		defer client.Close()
 		if several {
 			return nil, &job.UsageError{Text: "job " + j.Name() + " is running, and its recovery needs the checkpoints that are there",
-				Fix: fmt.Sprintf("{stop %[1]s}, then {prune %[1]s} {keep} 0 gives the job up", j.Name())}
+				Fix: wording.Sprintf("{stop %[1]s}, then {prune %[1]s} {keep} 0 gives the job up", j.Name())}
 		}
 		if keep == 0 && !opt.Force {
 			return nil, &job.UsageError{Text: "job " + j.Name() + " is running: without a checkpoint a failure costs all of its work",
-				Fix: fmt.Sprintf("{prune %s} {keep} 1 keeps the newest; {force} removes all", j.Name())}
+				Fix: wording.Sprintf("{prune %s} {keep} 1 keeps the newest; {force} removes all", j.Name())}
 		}
 		if opt.DryRun {
 			return client.PreviewPrune(keep)

@@ -9,6 +9,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/image"
 	"ckpt/image/nvcache"
+	"ckpt/internal/wording"
 )
 
 // A refusedError says why a run did not begin: no rank was to compute.
@@ -47,9 +48,9 @@ func takeDirectories(nodes *nvcache.Tier, name string, each func(error) error) e
 
 // otherOwner says what to do if a directory belongs to another job.
 func otherOwner(err error, dir, name string) error {
-	fix := fmt.Sprintf("another {job} name or another {local}; rm -r %s if nobody needs its checkpoints", filepath.Join(dir, "jobs", name))
+	fix := wording.Sprintf("another {job} name or another {local}; rm -r %s if nobody needs its checkpoints", filepath.Join(dir, "jobs", name))
 	if errors.Is(err, image.ErrInUse) {
-		fix = "another {job} name or another {local}: a job that runs uses these directories"
+		fix = wording.Sprintf("another {job} name or another {local}: a job that runs uses these directories")
 	}
 	return &job.UsageError{Text: fmt.Sprintf("%v", err), Fix: fix}
 }
@@ -93,7 +94,7 @@ func checkApart(store string, spec *job.Resolved) error {
 	for node := range spec.Mapping {
 		dir := spec.Tier.NodeDir(node)
 		if within(store, dir) || within(dir, filepath.Join(store, "jobs")) {
-			return &job.UsageError{Text: fmt.Sprintf("{store} %s and the directory of node %d, %s, lie in each other", store, node, dir),
+			return &job.UsageError{Text: wording.Sprintf("{store} %s and the directory of node %d, %s, lie in each other", store, node, dir),
 				Fix: "name two directories that are apart"}
 		}
 	}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
+	"ckpt/internal/wording"
 )
 
 // tellAborted says that half of the checkpoints of the run, or more, did not fit into the
@@ -22,12 +22,12 @@ func (d *driver) tellAborted() {
 			newest = fmt.Sprintf("%d others were taken", r.Checkpoints)
 		}
 	}
-	remedy := fmt.Sprintf("{prune %s} {keep} 1 frees space, and a launch with {keep} 2 keeps it free", d.job.Name())
+	remedy := wording.Sprintf("{prune %s} {keep} 1 frees space, and a launch with {keep} 2 keeps it free", d.job.Name())
 	if d.spec.Several() || r.Checkpoints == 0 {
 		remedy = "free space in " + d.store
 	}
 	if d.tier != nil { // the store was not what they were waiting for
-		remedy = "free space in " + job.InBraces(d.tier.nodes.Setting().Dir) + ", which holds two checkpoints of a node's ranks and what protects those of others"
+		remedy = "free space in " + d.tier.nodes.Setting().Dir + ", which holds two checkpoints of a node's ranks and what protects those of others"
 	}
 	d.out.Warn(fmt.Sprintf("%d of %d checkpoints were aborted because the storage is full, and %s; %s", r.Full, r.Checkpoints+r.Lost, newest, remedy))
 }
@@ -39,10 +39,10 @@ func (d *driver) tellIdle() {
 	}
 	switch s := d.spec.Schedule; {
 	case s.Interval > 0:
-		d.out.Warn(fmt.Sprintf("no checkpoint was taken: the job ended after %v, before the first {interval} of %v",
+		d.out.Warn(wording.Sprintf("no checkpoint was taken: the job ended after %v, before the first {interval} of %v",
 			d.now().Round(10*time.Millisecond), s.Interval))
 	case s.Overhead > 0:
-		d.out.Warn(fmt.Sprintf("no checkpoint was taken: the job ended before one fitted into {overhead} %g%%", 100*s.Overhead))
+		d.out.Warn(wording.Sprintf("no checkpoint was taken: the job ended before one fitted into {overhead} %g%%", 100*s.Overhead))
 	}
 }
 

@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/image/nvcache"
+	"ckpt/internal/wording"
 )
 
 // A tier is the directories of the nodes, in a run whose checkpoints go there first. Its
@@ -282,5 +282,5 @@ func notStored(name string, number int, err error) string {
 	if err != nil {
 		why = ": " + err.Error()
 	}
-	return fmt.Sprintf("checkpoint %d of job %s is on the nodes only, not in the store%s; {restart %s} continues from it while the directories of the nodes are there, and stores it", number, name, why, name)
+	return wording.Sprintf("checkpoint %d of job %s is on the nodes only, not in the store%s; {restart %s} continues from it while the directories of the nodes are there, and stores it", number, name, why, name)
 }

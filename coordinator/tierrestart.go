@@ -16,6 +16,7 @@ import (
 	"ckpt/image/nvcache/protect"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
+	"ckpt/internal/wording"
 )
 
 // findLocal finds out whether the nodes have the checkpoint that ranks are to read, and
@@ -386,7 +387,7 @@ func fitTier(s job.Spec, out Observer) job.Spec {
 	}
 	t := *s.Tier
 	if len(t.Domains) > 0 && len(t.Domains) != len(s.Mapping) {
-		out.Warn(fmt.Sprintf("{domains} names the failure domains of %d nodes, and the job has %d now: each node is its own", len(t.Domains), len(s.Mapping)))
+		out.Warn(wording.Sprintf("{domains} names the failure domains of %d nodes, and the job has %d now: each node is its own", len(t.Domains), len(s.Mapping)))
 		t.Domains = nil
 	}
 	s.Tier = &t

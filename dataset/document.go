@@ -1,18 +1,15 @@
 package dataset
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
-	yaml "go.yaml.in/yaml/v3"
-
+	"ckpt/internal/yamldoc"
 	"ckpt/zones"
 )
 
@@ -82,9 +79,6 @@ func ParseWorkload(src []byte, name string) (*Workload, error) {
 	return w, nil
 }
 
-// inType is how the YAML package names our Go types in its errors.
-var inType = regexp.MustCompile(` (in type|into) [\w.\[\]]+`)
-
 // brokenField is YAML's reading of {count: div(n, p)}: a field "p)".
 var brokenField = regexp.MustCompile(`field [^"]*\).* not found`)
 
@@ -92,19 +86,9 @@ func parse(src []byte) (*Workload, error) {
 	if len(src) > maxSource {
 		return nil, fmt.Errorf("longer than %d bytes", maxSource)
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(src))
-	dec.KnownFields(true)
 	var doc document
-	if err := dec.Decode(&doc); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil, errors.New("the file is empty")
-		}
-		text := inType.ReplaceAllString(oneLine(err.Error()), "")
-		text = strings.TrimPrefix(text, "yaml: ")
-		return nil, errors.New(strings.TrimPrefix(text, "unmarshal errors: "))
-	}
-	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("text follows the first YAML document")
+	if err := yamldoc.Decode(src, &doc); err != nil {
+		return nil, err
 	}
 	w, err := build(&doc)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ckpt/internal/wording"
 	"ckpt/zones"
 	"ckpt/zones/global"
 )
@@ -262,7 +263,7 @@ func ParseApp(s string, np int) (*Instance, error) {
 	case np != 0 && np != procs:
 		return nil, &SpecError{
 			Reason: Contradiction, Subject: fmt.Sprintf("application %q", s),
-			Problem: fmt.Sprintf("the name says %d processes, {np} says %d", procs, np),
+			Problem: wording.Sprintf("the name says %d processes, {np} says %d", procs, np),
 			hint:    "give the number of processes once",
 		}
 	}
@@ -279,7 +280,7 @@ func ParseApp(s string, np int) (*Instance, error) {
 	if procs == 0 {
 		return nil, &SpecError{
 			Reason: NoProcs, Subject: fmt.Sprintf("application %q", s), Problem: "the number of processes is missing",
-			hint: "write it as in bt.B.4, or add {np} 4",
+			hint: wording.Sprintf("write it as in bt.B.4, or add {np} 4"),
 		}
 	}
 	return w.Instance(className, procs)

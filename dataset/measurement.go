@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"ckpt/internal/wording"
 	"fmt"
 	"math"
 	"slices"
@@ -143,7 +144,7 @@ func (t *Table) checkSizeColumns(more ...string) error {
 	for _, c := range t.Columns {
 		if c.Unit == "s" && !slices.Contains(known, c.Name) && !slices.Contains(thesisColumns(), c.Name) {
 			return t.bad(1, c.Name, "is a time, and tables of sizes are fitted",
-				"fit the times of jobs with {from-job}, or measure those of a storage with {measure}; leave the column out, or name it note")
+				wording.Sprintf("fit the times of jobs with {from-job}, or measure those of a storage with {measure}; leave the column out, or name it note"))
 		}
 	}
 	return t.checkColumns(known)

@@ -1,11 +1,9 @@
 package zones
 
 import (
-	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path"
@@ -13,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	yaml "go.yaml.in/yaml/v3"
+	"ckpt/internal/yamldoc"
 )
 
 //go:embed rules.yaml
@@ -122,9 +120,7 @@ func (r *Rules) AddFile(name string) error {
 // are RulesErrors.
 func (r *Rules) add(file string, text []byte) error {
 	var d document
-	dec := yaml.NewDecoder(bytes.NewReader(text))
-	dec.KnownFields(true)
-	if err := dec.Decode(&d); err != nil && !errors.Is(err, io.EOF) {
+	if err := yamldoc.Decode(text, &d); err != nil && !errors.Is(err, yamldoc.ErrEmpty) {
 		return &RulesError{file, err}
 	}
 	for i := range d.Rules {

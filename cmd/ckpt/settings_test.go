@@ -1,10 +1,14 @@
 package main
 
 import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,48 +18,71 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 )
 
-// TestSettings: libraries name no flags of ckpt, and each setting or command that package
-// coordinator names in braces is one of ckpt.
+// TestSettings: libraries name no flags of ckpt. Each setting or command that they name in
+// braces is one of ckpt, and stands in a format of package wording, which names it.
 func TestSettings(t *testing.T) {
 	flags, commands := map[string]bool{}, map[string]bool{}
 	for _, c := range newRootCommand(&ui.Globals{}).Commands() {
 		commands[c.Name()] = true
 		collectFlags(c, flags)
 	}
-	flag := regexp.MustCompile(`"[^"]*--([a-z][a-z-]*)`)
-	setting := regexp.MustCompile(`\{([a-z][a-z-]*)( [^{}"]*)?[}"]`)
+	flag := regexp.MustCompile(`--([a-z][a-z-]*)`)
+	setting := regexp.MustCompile(`\{([a-z][a-z-]*)( [^{}]*)?\}`)
 	seen := 0
 	for _, dir := range []string{"coordinator", "image", "iotrace", "zones", "predict", "interval", "dataset"} {
-		err := filepath.WalkDir(filepath.Join("..", "..", dir), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-				return err
+		eachText(t, filepath.Join("..", "..", dir), func(at, text string, worded bool) {
+			if m := flag.FindStringSubmatch(text); m != nil && flags[m[1]] {
+				t.Errorf("%s names a flag: %s", at, text)
 			}
-			text, err := os.ReadFile(path)
-			for line := range strings.Lines(string(text)) {
-				if m := flag.FindStringSubmatch(line); m != nil && flags[m[1]] {
-					t.Errorf("%s names a flag: %s", path, line)
-				}
-				if dir != "coordinator" || !strings.Contains(line, `"`) {
-					continue
-				}
-				for _, m := range setting.FindAllStringSubmatch(line, -1) {
-					if seen++; m[2] == "" && !flags[m[1]] || m[2] != "" && !commands[m[1]] {
-						t.Errorf("%s: ckpt has no %s: %s", path, m[1], line)
-					}
+			for _, m := range setting.FindAllStringSubmatch(text, -1) {
+				known := m[2] == "" && flags[m[1]] || m[2] != "" && commands[m[1]]
+				switch {
+				case worded && !known:
+					t.Errorf("%s: ckpt has no %s: %s", at, m[1], text)
+				case worded:
+					seen++
+				case known && (dir == "coordinator" || dir == "dataset"):
+					t.Errorf("%s: %s stays as it is in %q: make the text with wording.Sprintf", at, m[0], text)
 				}
 			}
-			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 	if seen < 20 {
 		t.Errorf("only %d settings were seen", seen)
 	}
-	text, want := "{restart a.B-1} and {group-size}; {prune JOB} {keep} 0; {Every:1}, {{np}}", "ckpt restart a.B-1 and --group-size; ckpt prune JOB --keep 0; {Every:1}, {np}"
-	if got := ui.Worded(text); got != want {
-		t.Errorf("%s, want %s", got, want)
+}
+
+// eachText calls do with each text of the source below a directory, and whether it stands in
+// the format of wording.Sprintf.
+func eachText(t *testing.T, dir string, do func(at, text string, worded bool)) {
+	files := token.NewFileSet()
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(files, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		var formatEnd token.Pos
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				called, ok := n.Fun.(*ast.SelectorExpr)
+				if ok && called.Sel.Name == "Sprintf" && fmt.Sprint(called.X) == "wording" {
+					formatEnd = n.Args[0].End()
+				}
+			case *ast.BasicLit:
+				if text, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING {
+					do(files.Position(n.Pos()).String(), text, n.Pos() < formatEnd)
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

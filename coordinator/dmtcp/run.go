@@ -18,6 +18,7 @@ import (
 	"ckpt/image"
 	"ckpt/image/dmtcp"
 	"ckpt/internal/vfs"
+	"ckpt/internal/wording"
 	"ckpt/zones"
 )
 
@@ -96,7 +97,7 @@ func check(s *job.Spec) error {
 	case s.Program == nil || len(s.Program.Command) == 0:
 		return &job.UsageError{Text: "engine dmtcp: no command is given", Fix: "give the command that starts the program, like mpiexec -n 8 ./app"}
 	case p.Every > 0 || p.Count > 0:
-		return &job.UsageError{Text: "engine dmtcp: the iterations of a program that is not changed are not known", Fix: "give {every}, {interval} a duration like 30m, or give {overhead} a share"}
+		return &job.UsageError{Text: "engine dmtcp: the iterations of a program that is not changed are not known", Fix: wording.Sprintf("give {every}, {interval} a duration like 30m, or give {overhead} a share")}
 	case p.Interval < 0 || s.Keep < 0:
 		return &job.UsageError{Text: fmt.Sprintf("interval %v, keep %d: out of range", p.Interval, s.Keep)}
 	}
@@ -108,7 +109,7 @@ func check(s *job.Spec) error {
 func forsake(j *image.Job) error {
 	s, err := readState(j)
 	if err == nil && s.Pending != nil {
-		return &job.UsageError{Text: fmt.Sprintf("job %s has a checkpoint of DMTCP that is not stored yet", j.Name()), Fix: fmt.Sprintf("{restart %s} stores it and continues; or choose another {job}", j.Name())}
+		return &job.UsageError{Text: fmt.Sprintf("job %s has a checkpoint of DMTCP that is not stored yet", j.Name()), Fix: wording.Sprintf("{restart %s} stores it and continues; or choose another {job}", j.Name())}
 	}
 	endLeft(&s)
 	d := &directory{filepath.Join(j.Dir(), engineName)}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"ckpt/image"
+	"ckpt/internal/wording"
 )
 
 // AnyRanks reports whether the ranks of a simulated job hold arrays together, so that it
@@ -29,9 +30,9 @@ func (s Spec) OnRanks(np int) Spec {
 // CheckRanks refuses to restart a job of simulated ranks on np others, from a checkpoint of
 // another number; m is nil if it was not chosen since that cannot be.
 func (s *Resolved) CheckRanks(m *image.Manifest, np int) error {
-	as := fmt.Sprintf("leave {np} out: the job restarts on %s", plainRanks(s.NP))
+	as := wording.Sprintf("leave {np} out: the job restarts on %s", plainRanks(s.NP))
 	if s.Mode != Coordinated {
-		return &UsageError{fmt.Sprintf("{np} %d: the job takes %s checkpoints, whose groups are of its %s", np, s.Mode, plainRanks(s.NP)), as}
+		return &UsageError{wording.Sprintf("{np} %d: the job takes %s checkpoints, whose groups are of its %s", np, s.Mode, plainRanks(s.NP)), as}
 	}
 	inst, err := s.Instance()
 	if err != nil {
@@ -39,7 +40,7 @@ func (s *Resolved) CheckRanks(m *image.Manifest, np int) error {
 	}
 	for _, a := range inst.Arrays {
 		if a.Layout == nil && !a.Replicated && (a.Save || !s.SavesArrays()) {
-			return &UsageError{fmt.Sprintf("{np} %d: array %q of %s is neither global nor replicated: it belongs to each of the %s alone", np, a.Name, inst.Name, plainRanks(s.NP)),
+			return &UsageError{wording.Sprintf("{np} %d: array %q of %s is neither global nor replicated: it belongs to each of the %s alone", np, a.Name, inst.Name, plainRanks(s.NP)),
 				as + "; or describe the array with `global` in the workload of later jobs"}
 		}
 	}
@@ -48,7 +49,7 @@ func (s *Resolved) CheckRanks(m *image.Manifest, np int) error {
 	}
 	for _, r := range m.Ranks {
 		if r.Pending > 0 {
-			return &UsageError{fmt.Sprintf("{np} %d: checkpoint %d holds messages that rank %d has yet to receive", np, m.Number, r.Rank),
+			return &UsageError{wording.Sprintf("{np} %d: checkpoint %d holds messages that rank %d has yet to receive", np, m.Number, r.Rank),
 				fmt.Sprintf("restart on %s", plainRanks(m.NP))}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"ckpt/image"
 	"ckpt/image/container"
 	"ckpt/internal/durable"
+	"ckpt/internal/wording"
 )
 
 // A noCheckpointError says that a job cannot be continued from anywhere.
@@ -20,7 +21,7 @@ func (e *noCheckpointError) Is(target error) bool { return target == image.ErrCh
 
 // Hint says how to go on.
 func (e *noCheckpointError) Hint() string {
-	return fmt.Sprintf("{launch APP} {job} %s begins it again", e.job)
+	return wording.Sprintf("{launch APP} {job} %s begins it again", e.job)
 }
 
 // A MissingError says that something is not there that a recovery line needs.
@@ -45,9 +46,8 @@ func (e *MissingError) Hint() string {
 	return "put it back from a copy of the store; without it, the job has to be launched again"
 }
 
-// A UsageError is a request that makes no sense as it stands. Its texts, and those of
-// other errors, hints and warnings, name settings and commands in braces, such as
-// {group-size} and {restart JOB}: each program has its own words for them.
+// A UsageError is a request that makes no sense as it stands. Package wording names settings
+// and commands in its texts, and in other errors, hints and warnings.
 type UsageError struct {
 	Text string
 	Fix  string // what to do about it

@@ -7,6 +7,7 @@ import (
 
 	"ckpt/image"
 	"ckpt/image/dmtcp"
+	"ckpt/internal/wording"
 )
 
 // Import stores a checkpoint of another checkpointer as the next one of a job,
@@ -64,14 +65,14 @@ func lockImported(store *image.Store, name string, want *Spec) (*image.Job, erro
 func sameImported(job *image.Job, have *Resolved, want *Spec) error {
 	name := job.Name()
 	if have.Origin != want.Origin {
-		return &UsageError{fmt.Sprintf("job %s is one of ckpt's own", name), "import under another {job}"}
+		return &UsageError{fmt.Sprintf("job %s is one of ckpt's own", name), wording.Sprintf("import under another {job}")}
 	}
 	if latest, err := job.Latest(); err != nil || latest == 0 {
 		return errors.Join(err, errUnused)
 	}
 	if have.App != want.App || have.NP != want.NP {
 		return &UsageError{fmt.Sprintf("job %s holds %d ranks of %s, the images are %d of %s", name, have.NP, have.App, want.NP, want.App),
-			"import under another {job}"}
+			wording.Sprintf("import under another {job}")}
 	}
 	return nil
 }

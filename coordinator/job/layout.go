@@ -5,6 +5,7 @@ import (
 
 	"ckpt/image/container"
 	"ckpt/image/plan"
+	"ckpt/internal/wording"
 )
 
 // JointLayout is how ranks write the files of a shared or aggregated layout.
@@ -42,7 +43,7 @@ func (s *Resolved) FewerAggregators() string {
 		s.WritePath.Layout == plan.Shared && s.WritePath.Strategy == plan.Individual {
 		return "" // no number of aggregators has an effect
 	}
-	return fmt.Sprintf("{aggregators} %d: a group of %s has %s", s.WritePath.Aggregators,
+	return wording.Sprintf("{aggregators} %d: a group of %s has %s", s.WritePath.Aggregators,
 		plural(len(layout.Ranks), "rank"), plural(layout.Settings.Aggregators, "aggregator"))
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"ckpt/dataset"
 	"ckpt/image"
+	"ckpt/internal/wording"
 	"ckpt/zones"
 )
 
@@ -35,9 +36,9 @@ func (s *Spec) SavesArrays() bool { return s.Level == Application }
 func (s *Spec) checkLevel() error {
 	switch {
 	case s.Level != "" && s.Level != System && s.Level != Application:
-		return &UsageError{fmt.Sprintf("level %q is unknown", string(s.Level)), "{level} takes system or application"}
+		return &UsageError{fmt.Sprintf("level %q is unknown", string(s.Level)), wording.Sprintf("{level} takes system or application")}
 	case s.Level != "" && s.Program != nil:
-		return &UsageError{fmt.Sprintf("{level} %s: a program stores what it protects", s.Level), "leave {level} out"}
+		return &UsageError{wording.Sprintf("{level} %s: a program stores what it protects", s.Level), wording.Sprintf("leave {level} out")}
 	}
 	return nil
 }

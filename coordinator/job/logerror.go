@@ -8,6 +8,7 @@ import (
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/image"
+	"ckpt/internal/wording"
 )
 
 // A LogError says that a message log cannot be read that the recovery line of a job
@@ -65,7 +66,7 @@ func Known(found [][]*image.Manifest) ([]supervisor.Stored, error) {
 // CheckWithoutLog refuses to do without logs where there are none.
 func (s *Resolved) CheckWithoutLog() error {
 	if !s.Several() || s.Log == channel.None {
-		return &UsageError{"the job logs no messages: there is no log to do without", "leave {without-log} out"}
+		return &UsageError{"the job logs no messages: there is no log to do without", wording.Sprintf("leave {without-log} out")}
 	}
 	return nil
 }

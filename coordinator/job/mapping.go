@@ -1,6 +1,7 @@
 package job
 
 import (
+	"ckpt/internal/wording"
 	"fmt"
 	"strconv"
 	"strings"
@@ -34,7 +35,7 @@ func ParseMapping(s string, np int) (Mapping, error) {
 func EvenMapping(np, nodes int) (Mapping, error) {
 	if nodes < 1 || nodes > np {
 		return nil, &UsageError{fmt.Sprintf("%d ranks cannot be spread over %d nodes", np, nodes),
-			fmt.Sprintf("{nodes} takes 1 to %d here", np)}
+			wording.Sprintf("{nodes} takes 1 to %d here", np)}
 	}
 	m := make(Mapping, nodes)
 	for i := range m {

@@ -7,6 +7,7 @@ import (
 
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/coordinator/protocol/supervisor"
+	"ckpt/internal/wording"
 )
 
 // resolveMode reads how groups work, and refuses settings that contradict each other.
@@ -14,34 +15,34 @@ func (s *Resolved) resolveMode() (err error) {
 	switch s.Mode {
 	case Coordinated:
 		if given := s.ofGroups(); len(given) > 0 {
-			return &UsageError{given[0] + " is for groups of ranks that do not take checkpoints together", "add {mode} uncoordinated or {mode} semi"}
+			return &UsageError{given[0] + " is for groups of ranks that do not take checkpoints together", wording.Sprintf("add {mode} uncoordinated or {mode} semi")}
 		}
 	case Uncoordinated, Semi:
 	default:
-		return &UsageError{fmt.Sprintf("mode %q is unknown", s.Mode), "{mode} takes coordinated, uncoordinated or semi"}
+		return &UsageError{fmt.Sprintf("mode %q is unknown", s.Mode), wording.Sprintf("{mode} takes coordinated, uncoordinated or semi")}
 	}
 	if s.GroupSize != 0 && s.Mode != Semi {
-		return &UsageError{fmt.Sprintf("{group-size} %d: groups are for semi-coordinated checkpoints", s.GroupSize), "add {mode} semi"}
+		return &UsageError{wording.Sprintf("{group-size} %d: groups are for semi-coordinated checkpoints", s.GroupSize), wording.Sprintf("add {mode} semi")}
 	}
 	if s.GroupSize < 0 || s.GroupSize > s.NP {
-		return &UsageError{fmt.Sprintf("{group-size} %d: the job has %d ranks", s.GroupSize, s.NP), fmt.Sprintf("give 1 to %d", s.NP)}
+		return &UsageError{wording.Sprintf("{group-size} %d: the job has %d ranks", s.GroupSize, s.NP), fmt.Sprintf("give 1 to %d", s.NP)}
 	}
 	if s.Log, err = parseOr(s.Spec.Log, channel.Receiver, channel.ParseKind); err != nil {
-		return &UsageError{err.Error(), "{log} takes pessimistic-receiver, pessimistic-sender, optimistic or none"}
+		return &UsageError{err.Error(), wording.Sprintf("{log} takes pessimistic-receiver, pessimistic-sender, optimistic or none")}
 	}
 	if s.Mode == Semi && (s.Log == channel.Optimistic || s.Log == channel.None) {
-		return &UsageError{fmt.Sprintf("{log} %s: messages between groups of several ranks are logged pessimistically", s.Log),
-			"leave {log} out, or use {mode} uncoordinated"}
+		return &UsageError{wording.Sprintf("{log} %s: messages between groups of several ranks are logged pessimistically", s.Log),
+			wording.Sprintf("leave {log} out, or use {mode} uncoordinated")}
 	}
 	if s.Stagger, err = parseOr(s.Spec.Stagger, supervisor.Spread, supervisor.ParseStagger); err != nil {
-		return &UsageError{err.Error(), "{stagger} takes none, spread or random"}
+		return &UsageError{err.Error(), wording.Sprintf("{stagger} takes none, spread or random")}
 	}
 	if !(s.Jitter >= 0 && s.Jitter < 1) {
 		percent := math.Round(s.Jitter*1e4) / 1e2 // as the user wrote it
-		return &UsageError{fmt.Sprintf("{jitter} %g%%: not a part of the interval", percent), "give 0% to 99%"}
+		return &UsageError{wording.Sprintf("{jitter} %g%%: not a part of the interval", percent), "give 0% to 99%"}
 	}
 	if s.Mode != Coordinated && s.Launcher != "" && s.Launcher != LocalLauncher {
-		return &UsageError{fmt.Sprintf("{mode} %s: %s ends all ranks when one dies", s.Mode, s.Launcher), "use {launcher} local"}
+		return &UsageError{wording.Sprintf("{mode} %s: %s ends all ranks when one dies", s.Mode, s.Launcher), wording.Sprintf("use {launcher} local")}
 	}
 	return nil
 }
@@ -52,7 +53,7 @@ func (s *Spec) ofGroups() []string {
 	for _, f := range []struct {
 		name  string
 		given bool
-	}{{"{log}", s.Log != ""}, {"{stagger}", s.Stagger != ""}, {"{jitter}", s.Jitter != 0}} {
+	}{{wording.Sprintf("{log}"), s.Log != ""}, {wording.Sprintf("{stagger}"), s.Stagger != ""}, {wording.Sprintf("{jitter}"), s.Jitter != 0}} {
 		if f.given {
 			given = append(given, f.name)
 		}
@@ -66,7 +67,7 @@ func (s *Resolved) OneGroup() string {
 	if s.Mode != Semi || s.NP == 1 || s.Several() {
 		return ""
 	}
-	text := fmt.Sprintf("{mode} semi: all %d ranks are one group, as with {mode} coordinated", s.NP)
+	text := wording.Sprintf("{mode} semi: all %d ranks are one group, as with {mode} coordinated", s.NP)
 	switch given := s.ofGroups(); len(given) {
 	case 0:
 	case 1:
@@ -74,18 +75,18 @@ func (s *Resolved) OneGroup() string {
 	default:
 		text += ", and " + strings.Join(given, " and ") + " have no effect"
 	}
-	return text + "; {nodes}, {map} or {group-size} makes several"
+	return text + wording.Sprintf("; {nodes}, {map} or {group-size} makes several")
 }
 
 // CheckRestart refuses to restart a job in a way that its groups make no sense of:
 // under its mapping it was was.
 func (s *Resolved) CheckRestart(was Mapping, checkpoint int) error {
 	if s.Mode == Semi && s.GroupSize == 0 && was.String() != s.Mapping.String() {
-		return &UsageError{fmt.Sprintf("mapping %s: the groups are the nodes %s", s.Mapping, was), "keep the mapping, or launch with {group-size}"}
+		return &UsageError{fmt.Sprintf("mapping %s: the groups are the nodes %s", s.Mapping, was), wording.Sprintf("keep the mapping, or launch with {group-size}")}
 	}
 	if checkpoint != 0 && s.Several() {
 		return &UsageError{fmt.Sprintf("checkpoint %d is of some ranks only: the job takes %s checkpoints, and resumes from its recovery line", checkpoint, s.Mode),
-			"leave {checkpoint} out; {show JOB} {recovery-line} shows where it resumes"}
+			wording.Sprintf("leave {checkpoint} out; {show JOB} {recovery-line} shows where it resumes")}
 	}
 	return nil
 }

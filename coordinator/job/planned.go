@@ -7,6 +7,7 @@ import (
 	"ckpt/coordinator/mpi"
 	"ckpt/dataset"
 	"ckpt/image/plan"
+	"ckpt/internal/wording"
 	"ckpt/zones"
 )
 
@@ -24,7 +25,7 @@ type PlannedMemory struct {
 func PlanMemory(inst *dataset.Instance, mapping Mapping, implementation string) (*PlannedMemory, error) {
 	layout, err := mpi.ParseImplementation(implementation)
 	if err != nil {
-		return nil, &UsageError{fmt.Sprintf("mpi %q is unknown", implementation), "{mpi} takes mpich or openmpi"}
+		return nil, &UsageError{fmt.Sprintf("mpi %q is unknown", implementation), wording.Sprintf("{mpi} takes mpich or openmpi")}
 	}
 	const most = 1 << 60
 	if inst.DataBytes() > most/int64(inst.NP) {
@@ -41,7 +42,7 @@ func PlanMemory(inst *dataset.Instance, mapping Mapping, implementation string) 
 		segment := mpi.SegmentBytes(layout, ranks)
 		if segment == 0 {
 			return nil, &UsageError{fmt.Sprintf("node %d has %d ranks: too many for a shared segment", node, ranks),
-				"spread them over more nodes with {nodes} or {map}"}
+				wording.Sprintf("spread them over more nodes with {nodes} or {map}")}
 		}
 		m.Zones.Shared += segment
 		for i := range ranks {

@@ -8,6 +8,7 @@ import (
 
 	"ckpt/image"
 	"ckpt/image/codec"
+	"ckpt/internal/wording"
 )
 
 // A Program is a command of the user that starts all ranks of an MPI program.
@@ -48,7 +49,7 @@ func (p *Program) check(s Schedule) error {
 	case len(p.Command) == 0:
 		return &UsageError{"the program has no command", "give the command that starts it, like mpiexec -n 4 ./program"}
 	case s.Count > 0:
-		return &UsageError{"{count}: how long a program runs is not known", "use {every}, {interval} or {overhead}"}
+		return &UsageError{wording.Sprintf("{count}: how long a program runs is not known"), wording.Sprintf("use {every}, {interval} or {overhead}")}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"ckpt/coordinator/mpi"
 	"ckpt/image"
 	"ckpt/image/codec"
+	"ckpt/internal/wording"
 )
 
 // Resolve reads the texts of a Spec once, and refuses what cannot run. Nothing of an
@@ -20,16 +21,16 @@ func (s Spec) Resolve() (*Resolved, error) {
 	}
 	var err error
 	if r.Implementation, err = mpi.ParseImplementation(s.MPI); err != nil && s.Program == nil {
-		return nil, &UsageError{fmt.Sprintf("mpi %q is unknown", s.MPI), "{mpi} takes mpich or openmpi"}
+		return nil, &UsageError{fmt.Sprintf("mpi %q is unknown", s.MPI), wording.Sprintf("{mpi} takes mpich or openmpi")}
 	}
 	if s.Program != nil && s.Mode != Coordinated {
-		return nil, &UsageError{fmt.Sprintf("{mode} %s: the ranks of a program take checkpoints together", s.Mode), "leave {mode} out"}
+		return nil, &UsageError{wording.Sprintf("{mode} %s: the ranks of a program take checkpoints together", s.Mode), wording.Sprintf("leave {mode} out")}
 	}
 	if err := r.resolveMode(); err != nil {
 		return nil, err
 	}
 	if r.Codec, err = parseOr(s.Codec, codec.UseNone, codec.ParseSetting); err != nil {
-		return nil, &UsageError{err.Error(), "{codec} takes " + codec.Choices()}
+		return nil, &UsageError{err.Error(), wording.Sprintf("{codec} takes %s", codec.Choices())}
 	}
 	if err := s.StorageTurns.Check(); err != nil {
 		return nil, err
@@ -40,10 +41,10 @@ func (s Spec) Resolve() (*Resolved, error) {
 	r.divide()
 	if s.Keep > 0 && r.Several() {
 		return nil, &UsageError{fmt.Sprintf("keep of %d checkpoints: %d groups take checkpoints apart from each other, and remove at once those that no recovery needs",
-			s.Keep, len(r.Groups)), "leave {keep} out: such a job keeps few checkpoints by itself"}
+			s.Keep, len(r.Groups)), wording.Sprintf("leave {keep} out: such a job keeps few checkpoints by itself")}
 	}
 	if s.Tuning != nil && (r.Several() || s.Program != nil || s.SavesArrays()) {
-		return nil, &UsageError{"{tune}: only a simulated job of one group that stores all its memory can be tuned", "leave {tune} out, or {mode} and {level}"}
+		return nil, &UsageError{wording.Sprintf("{tune}: only a simulated job of one group that stores all its memory can be tuned"), wording.Sprintf("leave {tune} out, or {mode} and {level}")}
 	}
 	if err := r.checkTier(); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"ckpt/dataset"
 	"ckpt/image"
 	"ckpt/image/codec"
+	"ckpt/internal/wording"
 )
 
 // Resolved is a Spec whose texts have been read and checked against each other. The
@@ -65,16 +66,16 @@ func (r *Resolved) NoCheckpoints() string {
 	}
 	switch {
 	case r.Program == nil && r.Schedule.Every >= r.Iterations:
-		return fmt.Sprintf("no checkpoint will be taken: {every} %d, and the job has %d iterations%s", r.Schedule.Every, r.Iterations, after)
+		return wording.Sprintf("no checkpoint will be taken: {every} %d, and the job has %d iterations%s", r.Schedule.Every, r.Iterations, after)
 	case r.Schedule == Schedule{} && (r.AutoRestart || r.Keep > 0):
-		asked := "{auto-restart}"
+		asked := wording.Sprintf("{auto-restart}")
 		if !r.AutoRestart {
-			asked = fmt.Sprintf("{keep} %d", r.Keep)
+			asked = wording.Sprintf("{keep} %d", r.Keep)
 		}
 		if r.Program != nil {
-			return asked + " without {every}, {interval} or {overhead}: no checkpoint is taken before {checkpoint JOB} or ckpt_save asks for one" + after
+			return asked + wording.Sprintf(" without {every}, {interval} or {overhead}: no checkpoint is taken before {checkpoint JOB} or ckpt_save asks for one") + after
 		}
-		return asked + " without {every}, {count}, {interval} or {overhead}: no checkpoint is taken before {checkpoint JOB} asks for one" + after
+		return asked + wording.Sprintf(" without {every}, {count}, {interval} or {overhead}: no checkpoint is taken before {checkpoint JOB} asks for one") + after
 	}
 	return ""
 }
@@ -84,7 +85,7 @@ func (r *Resolved) NoCheckpoints() string {
 func (r *Resolved) CheckRunnable(job *image.Job) error {
 	if r.Origin != "" && r.Program == nil {
 		return &UsageError{fmt.Sprintf("job %s was imported from %s: ckpt cannot run it", job.Name(), r.Origin),
-			fmt.Sprintf("{export %s@N DIR} gives the images back; restart them with dmtcp_restart", job.Name())}
+			wording.Sprintf("{export %s@N DIR} gives the images back; restart them with dmtcp_restart", job.Name())}
 	}
 	if r.Program != nil {
 		return nil

@@ -12,6 +12,7 @@ import (
 	"ckpt/image/codec"
 	"ckpt/image/nvcache"
 	"ckpt/image/plan"
+	"ckpt/internal/wording"
 )
 
 // A Spec describes a job completely: with it and a checkpoint the job can be
@@ -101,7 +102,7 @@ func (s *Spec) checkNumbers() error {
 	p := s.Schedule
 	switch {
 	case s.Program != nil && s.Iterations != 0:
-		return &UsageError{fmt.Sprintf("%d iterations: a program ends when it ends", s.Iterations), "leave {iterations} out"}
+		return &UsageError{fmt.Sprintf("%d iterations: a program ends when it ends", s.Iterations), wording.Sprintf("leave {iterations} out")}
 	case s.Program == nil && s.Iterations < 1:
 		return &UsageError{fmt.Sprintf("%d iterations: a job needs at least one", s.Iterations), ""}
 	case s.Iterations > maxIterations:
@@ -111,7 +112,7 @@ func (s *Spec) checkNumbers() error {
 	case s.Residuals < 0:
 		return &UsageError{fmt.Sprintf("residuals every %d iterations are out of range", s.Residuals), ""}
 	case s.Keep < 0 || s.Keep > maxNP:
-		return &UsageError{fmt.Sprintf("keep of %d checkpoints is out of range", s.Keep), "{keep} takes a number from 1"}
+		return &UsageError{fmt.Sprintf("keep of %d checkpoints is out of range", s.Keep), wording.Sprintf("{keep} takes a number from 1")}
 	case p.Every < 0 || p.Count < 0 || p.Count > maxNP || p.Interval < 0 || !(p.Overhead >= 0 && p.Overhead <= 10):
 		return &UsageError{fmt.Sprintf("schedule %+v is out of range", p), ""}
 	}
@@ -127,11 +128,11 @@ func (s *Spec) checkCount() error {
 		return s.Program.check(s.Schedule)
 	}
 	if s.Iterations == 1 && s.Schedule.Count > 0 {
-		return &UsageError{"a job of 1 iteration cannot take a checkpoint", "leave {count} out, or run more iterations"}
+		return &UsageError{"a job of 1 iteration cannot take a checkpoint", wording.Sprintf("leave {count} out, or run more iterations")}
 	}
 	if s.Schedule.Count >= s.Iterations {
 		return &UsageError{fmt.Sprintf("%d checkpoints do not fit between %d iterations", s.Schedule.Count, s.Iterations),
-			fmt.Sprintf("{count} takes 1 to %d here", s.Iterations-1)}
+			wording.Sprintf("{count} takes 1 to %d here", s.Iterations-1)}
 	}
 	return nil
 }

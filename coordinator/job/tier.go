@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 
 	"ckpt/image"
 	"ckpt/image/container"
@@ -15,18 +14,11 @@ import (
 	"ckpt/image/plan"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
+	"ckpt/internal/wording"
 )
 
-// nodeWord stands, in braces, for the number of a node.
-const nodeWord = "node"
-
 // TierExample is a directory of each node, as hints name it.
-const TierExample = "'/nvme/{{" + nodeWord + "}}'"
-
-// InBraces keeps the braces around the word for a node, which would become a setting.
-func InBraces(text string) string {
-	return strings.ReplaceAll(text, "{"+nodeWord+"}", "{{"+nodeWord+"}}")
-}
+const TierExample = "'/nvme/{node}'"
 
 // checkTier refuses what does not go together with directories of the nodes.
 func (s *Resolved) checkTier() error {
@@ -35,17 +27,17 @@ func (s *Resolved) checkTier() error {
 		return nil
 	}
 	refuse := func(text, fix string) error {
-		return &UsageError{Text: "{local} " + InBraces(t.Dir+": "+text), Fix: fix}
+		return &UsageError{Text: wording.Sprintf("{local} %s: %s", t.Dir, text), Fix: fix}
 	}
 	switch {
 	case s.Several():
-		return refuse("groups of ranks that take checkpoints apart from each other store them directly", "leave {mode} out, or {local}")
+		return refuse("groups of ranks that take checkpoints apart from each other store them directly", wording.Sprintf("leave {mode} out, or {local}"))
 	case s.WritePath.Layout != "" && s.WritePath.Layout != plan.PerRank:
-		return refuse(fmt.Sprintf("each node keeps the files of its own ranks, and {layout} %s has files of several nodes", s.WritePath.Layout), "leave {layout} out, or {local}")
+		return refuse(wording.Sprintf("each node keeps the files of its own ranks, and {layout} %s has files of several nodes", s.WritePath.Layout), wording.Sprintf("leave {layout} out, or {local}"))
 	case s.SavesArrays():
-		return refuse("{level} application stores directly what ranks share", "leave {level} out, or {local}")
+		return refuse(wording.Sprintf("{level} application stores directly what ranks share"), wording.Sprintf("leave {level} out, or {local}"))
 	case s.Tuning != nil:
-		return refuse("{tune} looks for the best way into the store", "leave {tune} out, or {local}")
+		return refuse(wording.Sprintf("{tune} looks for the best way into the store"), wording.Sprintf("leave {tune} out, or {local}"))
 	}
 	if err := t.Check(len(s.Mapping)); err != nil {
 		return refuse(err.Error(), tierFix(t, len(s.Mapping)))
@@ -59,12 +51,12 @@ func (s *Resolved) checkTier() error {
 // tierFix says what to do about a setting that a job on so many nodes cannot have.
 func tierFix(t *nvcache.Setting, nodes int) string {
 	if t.Protect.Kind() != protect.None && t.Protect.Check(nodes) != nil {
-		return "more {nodes}, or {protect} none"
+		return wording.Sprintf("more {nodes}, or {protect} none")
 	}
 	if len(t.Domains) > 0 && len(t.Domains) != nodes {
-		return fmt.Sprintf("{domains} takes %d numbers here, one for each node", nodes)
+		return wording.Sprintf("{domains} takes %d numbers here, one for each node", nodes)
 	}
-	return "{local} " + TierExample + " {protect} partner {drain} behind"
+	return wording.Sprintf("{local} %s {protect} partner {drain} behind", TierExample)
 }
 
 // TierTopology says which rank is on which node, and which nodes may fail together.

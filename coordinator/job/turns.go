@@ -1,6 +1,7 @@
 package job
 
 import (
+	"ckpt/internal/wording"
 	"fmt"
 )
 
@@ -35,7 +36,7 @@ func (t StorageTurns) Check() error {
 }
 
 func badTurns(text string) error {
-	return &UsageError{fmt.Sprintf("storage turns %q are unknown", text), "{storage-turns} takes on, off or auto"}
+	return &UsageError{fmt.Sprintf("storage turns %q are unknown", text), wording.Sprintf("{storage-turns} takes on, off or auto")}
 }
 
 // TurnsName names a job among those that share a storage, which may be of several stores.

@@ -12,6 +12,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
+	"ckpt/internal/wording"
 )
 
 // external starts all ranks of an incarnation with one command of an existing
@@ -44,10 +45,10 @@ func New(name string, np int) (Launcher, error) {
 		return Local{}, nil
 	}
 	if _, ok := job.Launchers[name]; !ok {
-		return nil, &job.UsageError{Text: fmt.Sprintf("launcher %q is unknown", name), Fix: "{launcher} takes local, mpiexec or srun"}
+		return nil, &job.UsageError{Text: fmt.Sprintf("launcher %q is unknown", name), Fix: wording.Sprintf("{launcher} takes local, mpiexec or srun")}
 	}
 	if _, err := exec.LookPath(name); err != nil {
-		return nil, &job.UsageError{Text: fmt.Sprintf("launcher %s: %v", name, err), Fix: "install it, or use {launcher} local"}
+		return nil, &job.UsageError{Text: fmt.Sprintf("launcher %s: %v", name, err), Fix: wording.Sprintf("install it, or use {launcher} local")}
 	}
 	return &external{name: name, np: np}, nil
 }

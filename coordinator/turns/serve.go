@@ -14,6 +14,7 @@ import (
 	"ckpt/coordinator/wire/secure"
 	"ckpt/image/iosched/arbiter"
 	"ckpt/internal/vfs"
+	"ckpt/internal/wording"
 )
 
 // ErrServed says that another process is the controller of the directory.
@@ -129,6 +130,9 @@ func (p *place) listen(i *Info, address string) (list []net.Listener, err error)
 	return append(list, l), nil
 }
 
+// ErrManyAddresses says that an address to listen on is that of all interfaces.
+var ErrManyAddresses = errors.New("other hosts can be told only one address")
+
 // listenAddress reads HOST or HOST:PORT. Other hosts connect to it, so that it names one
 // interface.
 func listenAddress(address string) (string, error) {
@@ -137,7 +141,7 @@ func listenAddress(address string) (string, error) {
 		host, port = address, "0"
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		return "", fmt.Errorf("{listen} %s: other hosts can be told only one address; give one of this host, like 10.0.0.1 or 10.0.0.1:7000", address)
+		return "", fmt.Errorf("%s: %w; give one of this host, like 10.0.0.1 or 10.0.0.1:7000", wording.Sprintf("{listen} %s", address), ErrManyAddresses)
 	}
 	return net.JoinHostPort(host, port), nil
 }

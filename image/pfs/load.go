@@ -3,14 +3,13 @@ package pfs
 import (
 	"bytes"
 	"embed"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path"
-	"regexp"
 	"strings"
 
+	"ckpt/internal/yamldoc"
 	yaml "go.yaml.in/yaml/v3"
 )
 
@@ -74,7 +73,7 @@ func Read(r io.Reader) (*System, error) {
 		return nil, fmt.Errorf("longer than %d bytes", maxSource)
 	}
 	s := new(System)
-	if err := Decode(src, s); err != nil {
+	if err := yamldoc.Decode(src, s); err != nil {
 		return nil, err
 	}
 	s.setDefaults()
@@ -82,29 +81,6 @@ func Read(r io.Reader) (*System, error) {
 		return nil, err
 	}
 	return s, nil
-}
-
-// inType is how the YAML package names our Go types in its errors.
-var inType = regexp.MustCompile(` (in type|into) [\w.\[\]]+`)
-
-// Decode reads a description in YAML, and refuses keys that are unknown or repeated.
-func Decode(src []byte, into any) error {
-	d := yaml.NewDecoder(bytes.NewReader(src))
-	d.KnownFields(true)
-	if err := d.Decode(into); err != nil {
-		if errors.Is(err, io.EOF) {
-			return errors.New("the file is empty")
-		}
-		text := strings.TrimPrefix(err.Error(), "yaml: ")
-		if te, ok := errors.AsType[*yaml.TypeError](err); ok {
-			text = strings.Join(te.Errors, "; ")
-		}
-		return errors.New(inType.ReplaceAllString(text, ""))
-	}
-	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return errors.New("text follows the first YAML document")
-	}
-	return nil
 }
 
 // Encode writes the description as YAML that Read reads back as the same.

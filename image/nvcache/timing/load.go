@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"ckpt/image/pfs"
+	"ckpt/internal/yamldoc"
 )
 
 //go:embed machines/*.yaml
@@ -116,7 +117,7 @@ func read(r io.Reader, name, dir string) (*Machine, error) {
 
 // decode reads a description and fills in the defaults.
 func (d *description) decode(src []byte) error {
-	if err := pfs.Decode(src, d); err != nil {
+	if err := yamldoc.Decode(src, d); err != nil {
 		return err
 	}
 	if d.Memory.Divisor == 0 {

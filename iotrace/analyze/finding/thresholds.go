@@ -10,7 +10,7 @@ import (
 	"reflect"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"ckpt/internal/yamldoc"
 )
 
 // Thresholds control which findings are reported. The built-in thresholds.yaml
@@ -76,8 +76,12 @@ func ThresholdsText() []byte { return bytes.Clone(builtinThresholds) }
 // Errors name the line or the key.
 func ReadThresholds(r io.Reader) (*Thresholds, error) {
 	t := Default()
-	if err := t.decode(r); err != nil {
-		return nil, fmt.Errorf("thresholds: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+	text, err := io.ReadAll(io.LimitReader(r, yamldoc.MaxBytes+1))
+	if err == nil {
+		err = t.decode(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("thresholds: %w", err)
 	}
 	return t, nil
 }
@@ -85,23 +89,15 @@ func ReadThresholds(r io.Reader) (*Thresholds, error) {
 // Default returns the built-in thresholds.
 func Default() *Thresholds {
 	t := new(Thresholds)
-	if err := t.decode(bytes.NewReader(builtinThresholds)); err != nil {
+	if err := t.decode(builtinThresholds); err != nil {
 		panic("finding: built-in thresholds: " + err.Error())
 	}
 	return t
 }
 
-func (t *Thresholds) decode(r io.Reader) error {
-	d := yaml.NewDecoder(r)
-	d.KnownFields(true)
-	if err := d.Decode(t); err != nil && !errors.Is(err, io.EOF) {
-		if te, ok := errors.AsType[*yaml.TypeError](err); ok {
-			return errors.New(strings.Join(te.Errors, "; "))
-		}
+func (t *Thresholds) decode(text []byte) error {
+	if err := yamldoc.Decode(text, t); err != nil && !errors.Is(err, yamldoc.ErrEmpty) {
 		return err
-	}
-	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return errors.New("more than one document")
 	}
 	v := reflect.ValueOf(t).Elem()
 	for i := range v.NumField() {

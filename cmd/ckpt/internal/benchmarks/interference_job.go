@@ -68,7 +68,7 @@ func (c *contender) Warn(text string) {
 	if c.stopped() {
 		return
 	}
-	c.g.Warn("%s: %s", c.app, ui.Worded(ui.OneLine(text)))
+	c.g.Warn("%s: %s", c.app, ui.OneLine(text))
 }
 
 // Event implements coordinator.Observer.

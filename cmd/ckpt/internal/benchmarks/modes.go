@@ -129,7 +129,7 @@ type tally struct {
 	restarts     []dataset.JobRestart
 }
 
-func (t *tally) Warn(text string) { t.g.Warn("%s", ui.Worded(ui.OneLine(text))) }
+func (t *tally) Warn(text string) { t.g.Warn("%s", ui.OneLine(text)) }
 
 func (t *tally) Event(ev any) {
 	if r, ok := ev.(*job.RestartedEvent); ok {

@@ -79,7 +79,7 @@ func (o *tierOptions) options() (bench.Options, error) {
 	case o.rounds < 1:
 		return b, ui.BadUsage(fmt.Sprintf("--rounds %d: want at least 1", o.rounds), "")
 	case o.nodes > 1 && !strings.Contains(o.dir, "{node}"):
-		return b, ui.BadUsage("--dir "+o.dir+": all nodes would have one directory", "put {{node}} where its number belongs, like /nvme/{{node}}")
+		return b, ui.BadUsage("--dir "+o.dir+": all nodes would have one directory", "put {node} where its number belongs, like /nvme/{node}")
 	}
 	var err error
 	if b.Bytes, err = ui.ParseSize("--bytes", o.bytes); err != nil {

@@ -99,7 +99,7 @@ type latencies struct {
 }
 
 // Warn implements coordinator.Observer.
-func (l *latencies) Warn(text string) { l.g.Warn("%s", ui.Worded(ui.OneLine(text))) }
+func (l *latencies) Warn(text string) { l.g.Warn("%s", ui.OneLine(text)) }
 
 // Event implements coordinator.Observer.
 func (l *latencies) Event(ev any) {

@@ -104,7 +104,7 @@ jobs can run, and 2 if a problem prevents that; warnings do not count.`,
 				return err
 			}
 			if cmd.Flags().Changed("local") && local == "" {
-				return ui.BadUsage("--local is empty", "name the directory of a node, like /nvme/{{node}}")
+				return ui.BadUsage("--local is empty", "name the directory of a node, like /nvme/{node}")
 			}
 			r := Examine(ThisMachine(), g.Store, local)
 			if err := g.Show(r, func() error { return r.print(g) }); err != nil {

@@ -87,7 +87,7 @@ func (o *tuneOptions) tuneCase(app string) (tune.Case, error) {
 		return c, err
 	}
 	if _, err := codec.ParseSetting(o.codec); err != nil {
-		return c, &job.UsageError{Text: err.Error(), Fix: "{codec} takes " + codec.Choices()}
+		return c, &job.UsageError{Text: err.Error(), Fix: "--codec takes " + codec.Choices()}
 	}
 	if o.memory != "" {
 		if c.Limit, err = ui.ParseSize("--memory", o.memory); err != nil {

@@ -119,7 +119,7 @@ func newLevelFit(name string, run *job.TierRun) (*levelFit, error) {
 	fit := &levelFit{Job: name, Pause: newMeasured(run.Pauses), Drain: newMeasured(run.Drains), Failures: len(run.Failures), Assumed: []string{}}
 	switch {
 	case fit.Pause == nil:
-		return nil, ui.BadUsage(fmt.Sprintf("--from-job %s: no checkpoint of the job went to its nodes", name), "launch it with --local '/nvme/{{node}}'")
+		return nil, ui.BadUsage(fmt.Sprintf("--from-job %s: no checkpoint of the job went to its nodes", name), "launch it with --local '/nvme/{node}'")
 	case fit.Drain == nil:
 		return nil, ui.BadUsage(fmt.Sprintf("--from-job %s: no checkpoint went from the nodes into the store", name), "launch it with --drain behind")
 	}

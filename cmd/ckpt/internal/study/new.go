@@ -70,12 +70,11 @@ func (s *Study) ofApp() error {
 // ofCommand prepares the study of a program that its command line describes.
 func (s *Study) ofCommand() error {
 	list, whole := words(s.Command)
-	shown := strings.ReplaceAll(s.Command, "{np}", "{{np}}") // in texts of errors {np} is the flag
 	switch {
 	case !whole || len(list) == 0:
-		return ui.BadUsage(fmt.Sprintf("--command %q: a quote is open, or nothing is there", shown), "write it as for a shell, like 'mpiexec -n {{np}} ./heat 4096'")
+		return ui.BadUsage(fmt.Sprintf("--command %q: a quote is open, or nothing is there", s.Command), "write it as for a shell, like 'mpiexec -n {np} ./heat 4096'")
 	case !strings.Contains(s.Command, "{np}"):
-		return ui.BadUsage(fmt.Sprintf("--command %q does not say where the number of ranks stands", shown), "write {{np}} in its place, like 'mpiexec -n {{np}} ./heat 4096'")
+		return ui.BadUsage(fmt.Sprintf("--command %q does not say where the number of ranks stands", s.Command), "write {np} in its place, like 'mpiexec -n {np} ./heat 4096'")
 	case s.Target < 2:
 		return ui.Missing("--target", "512")
 	}

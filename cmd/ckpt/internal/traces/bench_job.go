@@ -104,7 +104,7 @@ type latencies struct {
 	list []float64
 }
 
-func (l *latencies) Warn(text string) { l.g.Warn("%s", ui.Worded(ui.OneLine(text))) }
+func (l *latencies) Warn(text string) { l.g.Warn("%s", ui.OneLine(text)) }
 
 func (l *latencies) Event(ev any) {
 	if c, ok := ev.(*job.CheckpointEvent); ok {

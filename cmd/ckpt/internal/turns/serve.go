@@ -129,7 +129,7 @@ func runServe(ctx context.Context, g *ui.Globals, dir string, o turns.ServeOptio
 		return ui.WithHint(err, "ckpt storage status "+dir+" shows it")
 	case errors.Is(err, fs.ErrPermission):
 		return ui.WithHint(err, "the owner of "+dir+" can serve it, and who may write there")
-	case err != nil && strings.HasPrefix(err.Error(), "{listen}"):
+	case errors.Is(err, turns.ErrManyAddresses):
 		return ui.AsUsage(err)
 	}
 	return err

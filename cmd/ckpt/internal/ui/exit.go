@@ -187,8 +187,8 @@ func Complain(w io.Writer, err error, asJSON bool) {
 	if errors.As(err, new(CommandStatus)) {
 		return
 	}
-	code, hint := ExitCode(err), Worded(HintOf(err))
-	text := Worded(OneLine(err.Error()))
+	code, hint := ExitCode(err), HintOf(err)
+	text := OneLine(err.Error())
 	fmt.Fprintf(w, "ckpt: %s\n", Text(text))
 	if hint != "" {
 		fmt.Fprintf(w, "hint: %s\n", Text(hint))

@@ -77,7 +77,7 @@ func (n *Narrator) Warn(text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.Bar.Clear()
-	n.G.Warn("%s", Worded(OneLine(text)))
+	n.G.Warn("%s", OneLine(text))
 }
 
 func (n *Narrator) Event(ev any) {

@@ -5,20 +5,36 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"regexp"
 	"strings"
 
+	"ckpt/internal/wording"
 	"ckpt/zones"
 )
 
+// maxLine bounds a line about an error, in characters. What a file holds can be long.
+const maxLine = 1000
+
 // OneLine joins the lines of an error of several lines. It makes names in it
-// printable, since they may come from anywhere.
+// printable, since they may come from anywhere, and leaves the middle of a long one out.
 func OneLine(s string) string {
 	lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' })
 	for i, line := range lines {
 		lines[i] = strings.Join(strings.Fields(line), " ")
 	}
-	return zones.Printable(strings.Join(lines, "; "))
+	return shortened(zones.Printable(strings.Join(lines, "; ")))
+}
+
+// shortened keeps the beginning and the end of a long text, which say where and why.
+func shortened(text string) string {
+	if len(text) <= maxLine {
+		return text
+	}
+	runes := []rune(text)
+	if len(runes) <= maxLine {
+		return text
+	}
+	left := len(runes) - maxLine
+	return fmt.Sprintf("%s [%d characters] %s", string(runes[:maxLine*3/4]), left, string(runes[maxLine*3/4+left:]))
 }
 
 func (g *Globals) Printf(format string, args ...any) error {
@@ -30,21 +46,9 @@ func (g *Globals) Printf(format string, args ...any) error {
 	return err
 }
 
-var named = regexp.MustCompile(`\{\{[a-z]+\}\}|\{[a-z-]+\}|\{(?:launch|checkpoint|restart|stop|prune|show|export|sdk) [^{}]+\}`)
-
-// Worded puts flags and commands for the settings and commands that package coordinator
-// names in braces, such as {group-size} and {restart JOB}. {{np}} stands for {np}.
-func Worded(text string) string {
-	return named.ReplaceAllStringFunc(text, func(s string) string {
-		if strings.HasPrefix(s, "{{") {
-			return s[1 : len(s)-1]
-		}
-		s = s[1 : len(s)-1]
-		if strings.Contains(s, " ") {
-			return "ckpt " + s
-		}
-		return "--" + s
-	})
+// Libraries name settings and commands in their texts, as ckpt does.
+func init() {
+	wording.Use(func(setting string) string { return "--" + setting }, func(command string) string { return "ckpt " + command })
 }
 
 // Log returns the log that -v shows on standard error.
@@ -69,7 +73,7 @@ func Plural(n int, thing, things string) string {
 // Warn prints a line on standard error. It makes names in it printable, since they
 // may come from anywhere.
 func (g *Globals) Warn(format string, args ...any) {
-	fmt.Fprintf(g.Err, "ckpt: %s\n", Text(zones.Printable(fmt.Sprintf(format, args...))))
+	fmt.Fprintf(g.Err, "ckpt: %s\n", Text(shortened(zones.Printable(fmt.Sprintf(format, args...)))))
 }
 
 // PrintJSON prints one document, indented for people.
