@@ -11,7 +11,7 @@ import (
 	"ckpt/zones"
 )
 
-// maxLine bounds a line about an error, in characters. What a file holds can be long.
+// maxLine bounds a line about an error, in characters: it may quote a long file.
 const maxLine = 1000
 
 // OneLine joins the lines of an error of several lines. It makes names in it
