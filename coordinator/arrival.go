@@ -23,13 +23,18 @@ type EarlyError struct {
 }
 
 func (e *EarlyError) Error() string {
-	switch {
-	case e.Came == 0 && e.Status == 0:
-		return "the program never called ckpt_init: it was not protected"
-	case e.Came == 0:
-		return "the program never called ckpt_init: it was not protected; " + e.Cause
+	if e.Came == 0 {
+		return "the program never called ckpt_init: it was not protected, and its end is not known; " + e.Cause
 	}
 	return fmt.Sprintf("%d of %d ranks called ckpt_init before the program ended: %s", e.Came, e.Size, e.Cause)
+}
+
+// Hint says what to do about it.
+func (e *EarlyError) Hint() string {
+	if e.Came == 0 && e.Status == 0 {
+		return "call ckpt_init and ckpt_finalize on each rank, and have the command pass the variables CKPT_* on to the ranks; {engine} dmtcp runs a program that is not changed"
+	}
+	return ""
 }
 
 // A ProgramError says that a program has completed with an exit status other than 0.

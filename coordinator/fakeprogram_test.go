@@ -40,6 +40,7 @@ type fakeProgram struct {
 	// incarnations up to Deaths. Silent has no rank call ckpt_finalize.
 	Dies, Deaths int
 	Silent       bool
+	Hides        bool // the command exits with 0, however its ranks end
 	Deserts      bool // its agents end when they have greeted, and it runs on
 	Fails        int  // runs in which the last rank dies before it comes
 	Stubborn     bool // it ignores CKPT_STOP
@@ -102,7 +103,10 @@ func runFakeProgram(text string) int {
 		all.Wait()
 		status <- f.Status
 	}()
-	return <-status
+	if s := <-status; !f.Hides {
+		return s
+	}
+	return 0
 }
 
 // A fakeRank is one rank and its agent.

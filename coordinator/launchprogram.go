@@ -39,7 +39,7 @@ func beginProgram(ctx context.Context, spec job.Spec, opt Options) (*Result, err
 	}
 	g, err := startProgram(ctx, spec, 0, opt)
 	if err != nil {
-		return g.unprotected(spec, err)
+		return unprotected(spec, err)
 	}
 	resolved, err := g.locate(spec, opt)
 	if err != nil {
@@ -100,7 +100,7 @@ func resumeProgram(ctx context.Context, was *job.Resolved, j *image.Job, store *
 		}
 	}
 	if err != nil {
-		r, err := g.unprotected(again, err)
+		r, err := unprotected(again, err)
 		if r != nil {
 			r.Job, r.Last = j.Name(), from.Number
 		}
@@ -201,7 +201,7 @@ const (
 func lostEarly(err error) bool {
 	var early *EarlyError
 	if errors.As(err, &early) {
-		return early.Status != 0 && (early.Came > 0 || early.Status == 128+int(syscall.SIGKILL))
+		return early.Came > 0 || early.Status == 128+int(syscall.SIGKILL)
 	}
 	var gather *GatherError
 	return errors.As(err, &gather) && gather.lost
@@ -228,20 +228,13 @@ func tryProgram(ctx context.Context, spec job.Spec, want int, opt Options) (*gat
 	return g, nil
 }
 
-// unprotected ends a run whose program was over, or interrupted, before it was protected.
-func (g *gathering) unprotected(spec job.Spec, err error) (*Result, error) {
-	var early *EarlyError
-	r := &Result{Type: "result", App: spec.App, NP: spec.NP, Mode: spec.Mode, Restarts: []int{}, WorkLost: []int{}, Recovery: []float64{}}
-	switch {
-	case errors.Is(err, errStopped):
-		r.Outcome, r.Interrupted = job.StateStopped, true
-		return r, nil
-	case errors.As(err, &early) && early.Came == 0 && early.Status == 0:
-		g.out.Warn(err.Error())
-		r.Outcome = job.StateCompleted
-		return r, nil
+// unprotected ends a run that was over, or interrupted, before the program was protected.
+func unprotected(spec job.Spec, err error) (*Result, error) {
+	if !errors.Is(err, errStopped) {
+		return nil, err
 	}
-	return nil, err
+	return &Result{Type: "result", App: spec.App, NP: spec.NP, Mode: spec.Mode, Restarts: []int{}, WorkLost: []int{}, Recovery: []float64{},
+		Outcome: job.StateStopped, Interrupted: true}, nil
 }
 
 // locate completes the description of a program with what its ranks have told.

@@ -133,11 +133,11 @@ func warned(r *recorder, text string) bool {
 
 // TestEarlyEnd has programs end before they are protected.
 func TestEarlyEnd(t *testing.T) {
-	r, rec, out, err := launchFake(t, fakeProgram{Output: "done\n"}, nil)
-	if err != nil || r.Outcome != job.StateCompleted || out != "done\n" || !warned(rec, "never called ckpt_init") {
-		t.Errorf("result %+v, %v, output %q, warnings %q", r, err, out, rec.warned)
-	}
 	var early *EarlyError
+	_, _, out, err := launchFake(t, fakeProgram{Output: "done\n"}, nil)
+	if !errors.As(err, &early) || early.Status != 0 || out != "done\n" || early.Hint() == "" {
+		t.Errorf("%v, output %q", err, out)
+	}
 	if _, _, _, err := launchFake(t, fakeProgram{Status: 3}, nil); !errors.As(err, &early) || early.Status != 3 || early.Came != 0 {
 		t.Errorf("status 3: %v", err)
 	}
@@ -203,12 +203,24 @@ func TestOtherSize(t *testing.T) {
 	}
 }
 
-// TestSilentEnd: a program that ends well without ckpt_finalize has completed.
+// TestSilentEnd: a program that ends without ckpt_finalize has failed, also when its
+// command exits with status 0.
 func TestSilentEnd(t *testing.T) {
 	f := fakeProgram{Ranks: 3, Steps: 20, Pause: time.Millisecond, Protect: 1, Silent: true}
-	r, rec, out, err := launchFake(t, f, nil)
-	if err != nil || r.Outcome != job.StateCompleted || !warned(rec, "has not called ckpt_finalize: taken as completed") {
-		t.Errorf("result %+v, %v, warnings %q", r, err, rec.warned)
+	var failed *JobFailedError
+	_, _, _, err := launchFake(t, f, nil)
+	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "ended without ckpt_finalize") || !strings.Contains(err.Error(), "exited with status 0") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestHiddenDeath restarts a program of which a rank died and whose command exits with
+// status 0, as behind a pipe.
+func TestHiddenDeath(t *testing.T) {
+	f := fakeProgram{Ranks: 3, Steps: 60, Pause: 3 * time.Millisecond, Protect: 1, Dies: 25, Deaths: 2, Hides: true}
+	r, _, out, err := launchFake(t, f, func(s *job.Spec, _ *Options) { s.Schedule.Every, s.AutoRestart = 10, true })
+	if err != nil || r.Failures != 2 {
+		t.Fatalf("result %+v, %v", r, err)
 	}
 	checkSums(t, f, out)
 }
@@ -271,14 +283,16 @@ func TestTimeIsUp(t *testing.T) {
 
 // TestDeathWhileGathering runs the command again when a rank dies before all have come.
 func TestDeathWhileGathering(t *testing.T) {
-	f := fakeProgram{Ranks: 3, Fails: 2, Steps: 10, Pause: time.Millisecond, Protect: 1}
-	r, rec, out, err := launchFake(t, f, func(s *job.Spec, _ *Options) { s.AutoRestart = true })
-	if err != nil || r.Outcome != job.StateCompleted || strings.Count(strings.Join(rec.warned, "\n"), "the command is run again") != 2 {
-		t.Fatalf("result %+v, %v, warnings %q", r, err, rec.warned)
-	}
-	checkSums(t, f, out)
-	var early *EarlyError
-	if _, _, _, err := launchFake(t, f, nil); !errors.As(err, &early) || early.Came != 2 || early.Size != 3 {
-		t.Errorf("without restarts: %v", err)
+	for _, hides := range []bool{false, true} {
+		f := fakeProgram{Ranks: 3, Fails: 2, Steps: 10, Pause: time.Millisecond, Protect: 1, Hides: hides}
+		r, rec, out, err := launchFake(t, f, func(s *job.Spec, _ *Options) { s.AutoRestart = true })
+		if err != nil || r.Outcome != job.StateCompleted || strings.Count(strings.Join(rec.warned, "\n"), "the command is run again") != 2 {
+			t.Fatalf("result %+v, %v, warnings %q", r, err, rec.warned)
+		}
+		checkSums(t, f, out)
+		var early *EarlyError
+		if _, _, _, err := launchFake(t, f, nil); !errors.As(err, &early) || early.Came != 2 || early.Size != 3 {
+			t.Errorf("without restarts: %v", err)
+		}
 	}
 }

@@ -132,17 +132,11 @@ func (d *driver) judgeProgram(incarnation int, waited time.Duration) {
 		return
 	}
 	switch {
-	case p.run.Status() != 0:
+	case open && waited == 0: // what its ranks have said may be under way
+	case open && p.first < 0 && p.run.Status() == 0: // they compute without their launcher
+	default:
 		d.lose(incarnation, blamed, "ended without ckpt_finalize: "+p.run.Cause())
-	case !open || waited > 0:
-		d.endWithoutFinalize(undone)
 	}
-}
-
-// endWithoutFinalize takes a program as completed that has ended well.
-func (d *driver) endWithoutFinalize(rank int) {
-	d.out.Warn(fmt.Sprintf("the program ended with status 0, and rank %d has not called ckpt_finalize: taken as completed", rank))
-	d.outcome = &protocol.Outcome{Result: protocol.Completed, Rank: -1}
 }
 
 // killProgram ends all ranks of a program: by their agents, where they have come, and
@@ -166,8 +160,8 @@ func (d *driver) killProgram() {
 	time.AfterFunc(wait, run.Kill)
 }
 
-// settleProgram waits until the program has ended by itself: after its last checkpoint
-// for as long as it may take, and when it has completed without a limit.
+// settleProgram waits until the command and its ranks have ended by themselves: after the
+// last checkpoint for as long as they may take, and when they have completed without a limit.
 func (d *driver) settleProgram() {
 	p := d.program
 	if d.broken != nil || d.outcome.Result == protocol.Failed || d.hurried || p.run == nil {
@@ -179,12 +173,19 @@ func (d *driver) settleProgram() {
 		defer timer.Stop()
 		limit = timer.C
 	}
-	for {
+	ends := []<-chan struct{}{p.run.Over()}
+	for _, m := range d.members {
+		if m != nil && m.gone != nil {
+			ends = append(ends, m.gone)
+		}
+	}
+	for n := 0; n < len(ends); {
 		select {
-		case <-p.run.Over():
-			status := p.run.Status()
-			d.result.ProgramStatus = &status
-			return
+		case <-ends[n]:
+			if n++; n == 1 {
+				status := p.run.Status()
+				d.result.ProgramStatus = &status
+			}
 		case <-d.ready: // somebody may wait for an answer
 			d.take()()
 		case <-d.interrupts:

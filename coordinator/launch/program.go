@@ -162,7 +162,10 @@ func (r *ProgramRun) wait(name string) {
 		err = nil // others hold its output open; it has exited with 0
 	}
 	r.status = exitStatus(r.cmd.ProcessState)
-	r.cause = name + " " + (&child{}).cause(err)
+	r.cause = name + " exited with status 0"
+	if err != nil {
+		r.cause = name + " " + (&child{}).cause(err)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	close(r.over)

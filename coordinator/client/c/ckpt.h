@@ -20,8 +20,9 @@
  * call MPI, because MPI makes progress while a function waits. During a call that saves or
  * restores, no other thread changes protected memory.
  *
- * Failures: no failure of a checkpoint ends the program. The call that finds it, often the
- * one after, returns a negative status, and ckpt_error() says what failed and what to do.
+ * Failures: a process that ckpt launch cannot protect ends in ckpt_init. From then on, no
+ * failure of a checkpoint ends the program. The call that finds it, often the one after,
+ * returns a negative status, and ckpt_error() says what failed and what to do.
  */
 #ifndef CKPT_H
 #define CKPT_H
@@ -73,8 +74,8 @@ extern "C" {
  * the rank of this process and the number of ranks.
  *
  * CKPT_OK: connected, or started without a coordinator. CKPT_ARGUMENT: a second call, or
- * numbers that make no sense. CKPT_SERVICE: the coordinator refused; the program may
- * continue without checkpoints.
+ * numbers that make no sense. CKPT_SERVICE: the coordinator refused, and ends the process.
+ * A process whose agent cannot start ends here: it would compute without protection.
  */
 int ckpt_init(int rank, int size);
 
@@ -779,6 +780,15 @@ CKPT_I_OWN int ckpt_i_start(const char *agent, int rank, int size, int *refused)
 	return ckpt_i_greet(rank, size, refused);
 }
 
+/* ckpt_i_leave ends a process that has a coordinator and no agent: it would compute
+   without protection and, after a restart, from the beginning. */
+CKPT_I_OWN void ckpt_i_leave(const char *what)
+{
+	fflush(NULL);
+	fprintf(stderr, "ckpt: rank %d: %s: the process ends, since it cannot be protected\n", CKPT_I->rank, what);
+	_exit(1);
+}
+
 CKPT_I_API int ckpt_init(int rank, int size)
 {
 	const char *agent = getenv("CKPT_AGENT"), *address = getenv("CKPT_SOCKET");
@@ -796,7 +806,7 @@ CKPT_I_API int ckpt_init(int rank, int size)
 		return CKPT_OK;
 	}
 	if (ckpt_i_prepare() != 0)
-		return ckpt_i_fail(CKPT_SERVICE, "ckpt_init: %s", strerror(errno));
+		ckpt_i_leave(strerror(errno));
 	CKPT_I->link = -1;
 	/* The other ranks wait for this one: an agent that was killed at its start, as when
 	   memory is short, has a successor. */
@@ -808,8 +818,10 @@ CKPT_I_API int ckpt_init(int rank, int size)
 		}
 	}
 	memcpy(what, CKPT_I->error, sizeof what);
+	if (!refused)
+		ckpt_i_leave(what);
 	CKPT_I->phase = CKPT_I_CONNECTED;
-	ckpt_i_broken(what);
+	ckpt_i_broken(what); /* the agent ends this process */
 	return status;
 }
 

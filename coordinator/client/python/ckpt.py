@@ -365,6 +365,7 @@ os.register_at_fork(after_in_child=_leave_in_child)
 def init(rank=None, size=None):
     """Connect this process with the coordinator. It returns OK or SERVICE.
 
+    A process whose agent cannot start ends: it would compute without protection.
     rank and size are those of mpi4py's COMM_WORLD unless they are given.
     """
     with _state.lock:
@@ -382,12 +383,21 @@ def init(rank=None, size=None):
             return OK
         try:
             _state.link = _connect(rank, size)
-        except _Broken as e:
-            return _state.lost(e)
-        except OSError as e:
-            return _state.lost(_Broken(f"ckpt.init: {e}"))
+        except _Refused as e:
+            return _state.lost(e)  # the agent ends this process
+        except (_Broken, OSError) as e:
+            _leave(e)
         _state.phase = _CONNECTED
         return OK
+
+
+def _leave(e):
+    """End a process that has a coordinator and no agent: it would compute without
+    protection and, after a restart, from the beginning."""
+    sys.stdout.flush()
+    print(f"ckpt: rank {_state.rank}: {e}: the process ends, since it cannot be protected",
+          file=sys.stderr, flush=True)
+    os._exit(1)
 
 
 def _connect(rank, size):
