@@ -36,7 +36,7 @@ var endings = map[[2]string][3]string{
 	{"the job is stopped", "exits with 0"}:                                                         {"stops", "-", "0"},
 }
 
-// endsProgram is a rank: ends RANK END END-OF-THE-OTHER. What happens at step 7 happens in one run only.
+// endsProgram is a rank: ends RANK END END-OF-THE-OTHER. It dies in one run only.
 const endsProgram = `
 #include <fcntl.h>
 #include <signal.h>
@@ -163,7 +163,7 @@ func endsTable(t *testing.T) (rows [][]string) {
 	section, _, _ = strings.Cut(section, "\n## ")
 	for line := range strings.Lines(section) {
 		cells := strings.Split(strings.TrimSpace(line), "|")
-		if len(cells) != 6 || strings.HasPrefix(cells[1], "-") || strings.Contains(cells[1], "Who ends") {
+		if len(cells) != 6 || strings.HasPrefix(cells[1], "-") || strings.Contains(cells[1], "It ends") {
 			continue
 		}
 		for i := range cells {

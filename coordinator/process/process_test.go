@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -90,7 +91,8 @@ func TestRefusedWelcome(t *testing.T) {
 	}
 }
 
-// TestAgentDiesAtStart: a killed agent has a successor, but not for ever.
+// TestAgentDiesAtStart: a killed agent has a successor, but not for ever. Then the process
+// ends, since it cannot be protected.
 func TestAgentDiesAtStart(t *testing.T) {
 	for k := range 4 {
 		when := []string{"early", "late"}[k%2]
@@ -115,11 +117,12 @@ func TestAgentDiesAtStart(t *testing.T) {
 		dying(3)
 		pr := start()
 		pr.tell("init x 0 1")
-		pr.expect("-3 the agent (ckpt rank) is gone")
-		pr.in.Close()
-		pr.must(pr.cmd.Wait())
-		if strings.Count(pr.stderr.String(), "\n") != 1 {
-			t.Errorf("stderr is %q", pr.stderr.String())
+		var exit *exec.ExitError
+		if err := pr.cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+			t.Errorf("%v", err)
+		}
+		if said := pr.stderr.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "the process ends, since it cannot be protected") {
+			t.Errorf("stderr is %q", said)
 		}
 	}
 }
