@@ -32,7 +32,7 @@ func (e *EarlyError) Error() string {
 // Hint says what to do about it.
 func (e *EarlyError) Hint() string {
 	if e.Came == 0 && e.Status == 0 {
-		return "call ckpt_init and ckpt_finalize on each rank, and have the command pass the variables CKPT_* on to the ranks; {engine} dmtcp runs a program that is not changed"
+		return wording.Sprintf("call ckpt_init and ckpt_finalize on each rank, and have the command pass the variables CKPT_* on to the ranks; {engine} dmtcp runs a program that is not changed")
 	}
 	return ""
 }
