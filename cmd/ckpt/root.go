@@ -166,15 +166,15 @@ func describeExit(cmd *cobra.Command) {
 
 // checkArgs makes errors about arguments usage errors.
 func checkArgs(cmd *cobra.Command) {
-	if check := cmd.Args; check != nil {
+	if check := cmd.Args; check != nil || cmd.Runnable() {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && cmd.HasAvailableSubCommands() {
 				return ui.UnknownCommand(cmd, args[0])
 			}
-			if check(cmd, args) != nil {
+			if check != nil && check(cmd, args) != nil {
 				return ui.WrongCount(cmd, args)
 			}
-			return nil
+			return ui.CheckPlaces(cmd, args)
 		}
 	}
 	for _, sub := range cmd.Commands() {

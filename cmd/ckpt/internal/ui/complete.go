@@ -21,10 +21,7 @@ func (g *Globals) Complete(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		g.Complete(sub)
 	}
-	usage, _, _ := strings.Cut(cmd.Use, " --")
-	usage, _, _ = strings.Cut(usage, " -o")
-	usage, _, _ = strings.Cut(usage, " | "+cmd.Name()) // another form
-	_, usage, _ = strings.Cut(usage, " ")
+	usage := argumentsOf(cmd)
 	if kinds := placeholder.FindAllString(usage, -1); cmd.ValidArgsFunction == nil && !cmd.HasSubCommands() {
 		many := strings.Contains(usage, "...")
 		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
@@ -38,6 +35,15 @@ func (g *Globals) Complete(cmd *cobra.Command) {
 		}
 	}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { g.completeFlag(cmd, f) })
+}
+
+// argumentsOf returns the part of a usage that shows the arguments.
+func argumentsOf(cmd *cobra.Command) string {
+	usage, _, _ := strings.Cut(cmd.Use, " --")
+	usage, _, _ = strings.Cut(usage, " -o")
+	usage, _, _ = strings.Cut(usage, " | "+cmd.Name()) // another form
+	_, usage, _ = strings.Cut(usage, " ")
+	return usage
 }
 
 // completeFlag registers the values of one flag. Numbers and texts have none.

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -50,11 +49,7 @@ func SplitTarget(s string) (job string, number int, err error) {
 }
 
 func (g *Globals) AddStoreFlag(cmd *cobra.Command) {
-	dir := os.Getenv("CKPT_STORE")
-	if dir == "" {
-		dir = "./ckpt-store"
-	}
-	cmd.Flags().StringVar(&g.Store, "store", dir, "directory of the checkpoint store; $CKPT_STORE")
+	cmd.Flags().StringVar(&g.Store, "store", defaultStore(), "directory of the checkpoint store; $CKPT_STORE")
 }
 
 func (g *Globals) OpenStore() (*image.Store, error) {
@@ -76,6 +71,9 @@ func (g *Globals) OpenStore() (*image.Store, error) {
 func (g *Globals) CheckStore() error {
 	if g.Store == "" {
 		return BadUsage("--store is empty", "name a directory with --store or $CKPT_STORE")
+	}
+	if err := checkPlace("store ", g.Store); err != nil {
+		return err
 	}
 	dir, err := filepath.Abs(g.Store)
 	if err != nil {
