@@ -33,8 +33,8 @@ func CheckPlaces(cmd *cobra.Command, args []string) (err error) {
 }
 
 // checkPlace refuses what no directory here is called: a name with a colon before its first
-// slash, as rsync has it. What says where the name stands.
-func checkPlace(what, name string) error {
+// slash, as rsync has it. The text before the name says where it stands.
+func checkPlace(before, name string) error {
 	service, rest, colon := strings.Cut(name, ":")
 	if !colon || strings.Contains(service, "/") {
 		return nil
@@ -46,7 +46,7 @@ func checkPlace(what, name string) error {
 	case !strings.HasPrefix(rest, "//"):
 		fix += "; a directory of this name is ./" + name
 	}
-	return BadUsage(fmt.Sprintf("%s%s is no directory of this machine", what, name), fix)
+	return BadUsage(fmt.Sprintf("%s%s is no directory of this machine", before, name), fix)
 }
 
 // defaultStore is the store of commands without --store.
