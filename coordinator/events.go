@@ -166,6 +166,9 @@ func (g *group) report(n protocol.Notice) {
 			g.d.result.Full++
 		}
 		g.d.event(&AbortedEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
+		if t := g.d.tier; t != nil && t.taking == n.Checkpoint && len(n.Body) > 0 {
+			t.refused(err)
+		}
 		g.d.stopIfFull(err)
 	case protocol.Waiting:
 		g.tellWaiting(n)
@@ -221,7 +224,7 @@ func (g *group) tell(n protocol.Notice) {
 	m := g.taken
 	ev := job.DescribeCheckpoint(m.Summary())
 	ev.Job = g.job.Name()
-	if g.d.tier != nil {
+	if m.Tier != nil {
 		ev.StorageLevel = string(g.d.tier.ledger.State(m.Number))
 	}
 	ev.Latency.Storage += (n.Commit - min(n.Commit, g.late)).Seconds()
@@ -235,7 +238,7 @@ func (g *group) tell(n protocol.Notice) {
 	if g.d.program != nil && g.d.result.Checkpoints == 1 && m.Bytes.Data == 0 {
 		g.d.out.Warn("the program protects nothing: its checkpoints hold no data; call ckpt_protect before ckpt_boundary")
 	}
-	g.d.crowded = g.spec.Keep > 0 && g.d.tier == nil // else once it is in the store
+	g.d.crowded = g.spec.Keep > 0 && m.Tier == nil // else once it is in the store
 	g.d.result.addLog(m.Log)
 	g.d.result.Last = m.Number
 	g.d.requests.note(ev)

@@ -89,7 +89,7 @@ func (g *group) examine(number int) {
 				return
 			}
 			g.restored.iter, g.restored.step = int(m.Iteration), m.Step
-			g.restored.local, g.restored.stored = p.local, p.stored
+			g.restored.local, g.restored.stored, g.restored.id = p.local, p.stored, m.ID
 			if g.d.tier != nil {
 				g.d.tier.restoring(p)
 			}

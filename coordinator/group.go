@@ -18,6 +18,7 @@ type restored struct {
 	otherNP      int   // ranks of the checkpoint, 0 if as many as there are
 	// Of a job with directories of the nodes: who has it.
 	local, stored bool
+	id            string
 }
 
 // A life is what the driver knows of the incarnation of a group.

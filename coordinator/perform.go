@@ -116,9 +116,9 @@ func (d *driver) logAction(a protocol.Action) {
 // to write, which names each rank's files.
 func (g *group) broadcast(m protocol.Message) {
 	if w, ok := m.(protocol.Write); ok {
-		if g.d.tier != nil {
-			g.d.tier.attempt.order = &w
-			g.d.tier.write()
+		if t := g.local(); t != nil {
+			t.attempt.order = &w
+			t.write()
 			return
 		}
 		if g.tx == nil {

@@ -245,7 +245,7 @@ func (g *group) welcomeRank(rank int) {
 		Spec: g.spec.Spec, Job: g.job.Name(), StoreDir: g.store, Program: g.libraryPath(),
 		Segment: g.segment(node), Sharing: g.perNode()[node], Leads: g.leads(rank), Channels: g.channels(), Peers: g.peers(), InjectAt: g.d.inject.iterations(rank),
 		Silence: g.limits.Silence, From: g.restored.number, Iter: g.restored.iter, Step: g.restored.step,
-		Local: g.restored.local, Stored: g.restored.stored, Served: g.servers(), Again: again, Reach: g.restored.iter + repeated})})
+		Local: g.restored.local, Stored: g.restored.stored, ID: g.restored.id, Served: g.servers(), Again: again, Reach: g.restored.iter + repeated})})
 }
 
 // peers are the addresses of all ranks that are there. Those of other groups are

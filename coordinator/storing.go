@@ -15,16 +15,21 @@ import (
 	"ckpt/internal/durable"
 )
 
-// prepare makes room for a checkpoint in the store.
+// prepare makes room for a checkpoint.
 func (g *group) prepare(number int) {
 	if g.d.tier != nil {
 		g.d.tier.prepare(number)
 		return
 	}
+	g.prepareStored(number)
+}
+
+// prepareStored makes room for a checkpoint in the store.
+func (g *group) prepareStored(number int) {
 	g.d.againTurns()
 	g.d.thin() // between two checkpoints, if they follow each other at once
 	begin := g.job.Begin
-	if g.spec.Several() {
+	if g.spec.Several() || g.d.tier != nil {
 		begin = g.job.BeginApart
 	}
 	tx, err := begin(number)
@@ -93,12 +98,11 @@ func (g *group) order(rank int) wire.WriteOrder {
 	if g.spec.SavesArrays() {
 		o.WithShared, o.WithLibrary = false, false
 	}
-	o.Base, o.Oldest = g.base, g.lineage.oldest()
-	if t := g.d.tier; t != nil {
-		o.Base, o.Oldest = 0, 0
-		o.Rank = g.job.FilePath(nvcache.RankFile(t.attempt.number, rank))
+	if t := g.local(); t != nil {
+		o.Local, o.Rank = true, g.job.FilePath(nvcache.RankFile(t.attempt.number, rank))
 		return o
 	}
+	o.Base, o.Oldest = g.base, g.lineage.oldest()
 	if g.joint != nil {
 		o.Group = g.paths
 	} else {
@@ -110,9 +114,12 @@ func (g *group) order(rank int) wire.WriteOrder {
 // commit assembles the manifest and renames it into place.
 func (g *group) commit(cp protocol.Checkpoint) {
 	m, err := g.manifest(cp)
-	if g.d.tier != nil {
+	if g.local() != nil {
 		g.commitLocal(cp, m, err)
 		return
+	}
+	if g.d.tier != nil {
+		g.d.tier.attempt = tierAttempt{}
 	}
 	tx, base, reuse, storing, recorded, passed := g.tx, g.base, g.reuse, g.storing, g.recorded, g.passed
 	turn := g.turn
@@ -149,6 +156,9 @@ func (g *group) commit(cp protocol.Checkpoint) {
 			g.learnSize(m, base)
 			g.d.hasTurns(passed)
 			g.d.step(g.id, protocol.Committed{Number: cp.Number, Vectors: vectors})
+			if g.d.tier != nil {
+				g.d.tier.wentPast(m)
+			}
 		})
 		if err == nil && recorded != nil {
 			g.d.keepTrace(m, recorded, cp.Bodies)
@@ -186,7 +196,7 @@ func (g *group) discardAny() {
 // be committed the next is complete by itself: perhaps a file that it referred to
 // is damaged.
 func (g *group) chooseBase() int {
-	if !g.spec.Incremental || g.complete {
+	if !g.spec.Incremental || g.complete || g.d.tier != nil { // files on nodes refer to no others
 		return 0
 	}
 	numbers, err := g.job.Checkpoints()

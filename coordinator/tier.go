@@ -7,7 +7,6 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
-	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/image/nvcache"
 	"ckpt/internal/wording"
@@ -25,6 +24,8 @@ type tier struct {
 	leaving  bool      // ranks are to leave, and have not been told
 
 	attempt tierAttempt
+	bypass  bypass
+	taking  int      // the last version that the nodes were to take
 	copying *copying // into the store; nil if nothing is
 	last    float64  // seconds that the last one took
 	alarmed bool     // the user knows that the store fails
@@ -33,6 +34,7 @@ type tier struct {
 	reclaiming map[int]bool
 	scrubs     *scrubbing
 	lost       map[int]bool // nodes whose directories have been lost, and not been made whole
+	told       map[int]bool // nodes of which a warning says what is wrong with them
 	sources    map[nvcache.Source]int
 	passed     int // files that restarting ranks passed over
 }
@@ -40,6 +42,7 @@ type tier struct {
 // A tierAttempt is a version that is being written.
 type tierAttempt struct {
 	number int             // 0: none
+	past   bool            // it goes past the nodes, into the store
 	begun  bool            // it has a slot
 	ready  bool            // its directories are made
 	order  *protocol.Write // that is kept back
@@ -49,7 +52,7 @@ type tierAttempt struct {
 
 func newTier(g *group, nodes *nvcache.Tier) *tier {
 	return &tier{g: g, nodes: nodes, ledger: nvcache.NewLedger(nodes.Setting()), versions: map[int]*image.Manifest{},
-		record: newRecordKeeper(g.job), reclaiming: map[int]bool{}, lost: map[int]bool{}, sources: map[nvcache.Source]int{}}
+		record: newRecordKeeper(g.job), reclaiming: map[int]bool{}, lost: map[int]bool{}, told: map[int]bool{}, sources: map[nvcache.Source]int{}}
 }
 
 // prepare makes room for a version on the nodes, as soon as there is a slot.
@@ -61,13 +64,17 @@ func (t *tier) prepare(number int) {
 	}
 	g.exchange = newExchange(number, g.ranks)
 	t.attempt = tierAttempt{number: number}
+	if t.pass() {
+		t.goPast()
+		return
+	}
 	t.begin()
 }
 
 // begin gives the version that is to be written a slot, or has it wait.
 func (t *tier) begin() {
 	a := &t.attempt
-	if a.number == 0 || a.begun || t.g.d.over() { // then no slot is worth trying again for
+	if a.number == 0 || a.begun || a.past || t.g.d.over() { // then no slot is worth trying again for
 		return
 	}
 	if a.begun = t.ledger.Begin(a.number, t.g.id); !a.begun {
@@ -78,6 +85,7 @@ func (t *tier) begin() {
 		return
 	}
 	number := a.number
+	t.taking = number
 	t.g.d.helpers.Go(func() {
 		errs := make([]error, len(t.nodes.Nodes()))
 		for node := range errs {
@@ -89,7 +97,8 @@ func (t *tier) begin() {
 				return
 			}
 			if err != nil {
-				t.g.d.step(t.g.id, protocol.CommitFailed{Number: number, Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
+				t.failing(err)
+				t.goPast()
 				return
 			}
 			t.attempt.ready = true
@@ -159,6 +168,7 @@ func (t *tier) discarded(number int, err error) {
 func (t *tier) committed(m *image.Manifest) nvcache.State {
 	t.versions[m.Number] = m
 	clear(t.lost)
+	t.bypass.aborted, t.bypass.left = 0, 0
 	return t.ledger.Commit(m.Number)
 }
 
@@ -223,7 +233,7 @@ func (t *tier) remove(number int) {
 		t.g.d.post(func() {
 			if err != nil {
 				if !unreachable(err) {
-					t.g.d.out.Warn(notRemoved + err.Error())
+					t.failing(err)
 				}
 				time.AfterFunc(reclaimPause, func() { t.g.d.post(func() { t.removed(number) }) })
 				return

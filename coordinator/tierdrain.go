@@ -66,7 +66,7 @@ func (t *tier) orderCopies(c *copying) {
 	rate := t.nodes.Setting().Rate
 	for _, rank := range t.g.ranks {
 		c.left[rank] = true
-		o := wire.StoreOrder{Path: c.tx.RankPath(rank)}
+		o := wire.StoreOrder{Path: c.tx.RankPath(rank), ID: c.m.ID}
 		if rate > 0 {
 			o.Rate = max(1, rate/int64(len(t.g.ranks)))
 		}
@@ -221,6 +221,16 @@ func (t *tier) ranksGone() {
 		c.err = errRestarted
 		t.drop(c)
 	}
+}
+
+// unstored returns the newest version that the nodes have, nil if there is none or the store
+// has it or a newer one.
+func (t *tier) unstored() *image.Manifest {
+	n, ok := t.ledger.Unstored()
+	if !ok {
+		return nil
+	}
+	return t.versions[n]
 }
 
 // newestVersion returns the newest that the nodes have, nil if there is none.

@@ -88,8 +88,8 @@ func (d *driver) storeLast() {
 	defer func() {
 		_ = d.interruptible(func(context.Context) error { t.record.wait(); return nil })
 	}()
-	m := t.newestVersion()
-	if m == nil || t.ledger.State(m.Number) == nvcache.Stored {
+	m := t.unstored()
+	if m == nil {
 		return
 	}
 	if d.hurried || d.broken != nil || t.ways != nil || t.nodes.Setting().Drain.Mode == nvcache.DrainNone {

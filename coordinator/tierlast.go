@@ -32,8 +32,8 @@ func (t *tier) storeByRanks() {
 	look := time.NewTicker(lookAgain)
 	defer look.Stop()
 	for tried := false; !d.hurried; {
-		m := t.newestVersion()
-		if m == nil || t.ledger.State(m.Number) == nvcache.Stored || t.nodes.Setting().Drain.Mode == nvcache.DrainNone {
+		m := t.unstored()
+		if m == nil || t.nodes.Setting().Drain.Mode == nvcache.DrainNone {
 			return
 		}
 		if t.copying == nil {

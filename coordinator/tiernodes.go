@@ -104,9 +104,14 @@ func (g *group) serving(rank int, m *member, msg protocol.Serving) error {
 
 // takeNodes makes the directories of the nodes, which may be those of another job.
 func (g *group) takeNodes() {
-	incarnation, nodes := g.incarnation, g.d.tier.nodes
+	incarnation, nodes, computed := g.incarnation, g.d.tier.nodes, g.computed
 	g.d.helpers.Go(func() {
-		err := takeDirectories(nodes, g.job.Name(), func(err error) error { return err })
+		err := takeDirectories(nodes, g.job.Name(), func(err error) error {
+			if computed {
+				return nil // the node was lost in this run
+			}
+			return err
+		})
 		g.d.post(func() {
 			switch {
 			case incarnation != g.incarnation || g.d.over():

@@ -20,32 +20,40 @@ import (
 )
 
 // findLocal finds out whether the nodes have the checkpoint that ranks are to read, and
-// makes sure that each node knows of it. Nodes that did not have lost their directories. If
-// none has it, it is over, and no node is to know it.
-func (t *tier) findLocal(m *image.Manifest) (lost []int, err error) {
-	var jobs []*image.Job
-	for _, n := range t.nodes.Nodes() {
-		if err := t.nodes.Ready(n.ID); err != nil {
-			return lost, err
+// makes sure that each node that can use its directory knows of it. The others, and those
+// that did not know of it, have lost what they had. If no node has it, it is over, and no
+// node is to know it.
+func (t *tier) findLocal(m *image.Manifest) (lost []int, wrong []error, err error) {
+	nodes := t.nodes.Nodes()
+	for _, n := range nodes {
+		err := t.nodes.Ready(n.ID)
+		if err != nil && !nvcache.Lost(err) {
+			return lost, wrong, err
 		}
-		j, err := t.nodes.Job(n.ID)
 		if err != nil {
-			return lost, err
+			wrong = append(wrong, err)
 		}
-		if is, err := j.Manifest(m.Number); err != nil || is.ID != m.ID {
-			lost = append(lost, n.ID)
+		j, jerr := t.nodes.Job(n.ID)
+		if jerr == nil {
+			if is, err := j.Manifest(m.Number); err == nil && is.ID == m.ID {
+				continue
+			}
 		}
-		jobs = append(jobs, j)
+		lost = append(lost, n.ID)
 	}
-	if len(lost) == len(jobs) {
-		return lost, fmt.Errorf("%w: checkpoint %d is %w", image.ErrCheckpointNotFound, m.Number, nvcache.ErrNotHere)
+	if len(lost) == len(nodes) {
+		return lost, wrong, fmt.Errorf("%w: checkpoint %d is %w", image.ErrCheckpointNotFound, m.Number, nvcache.ErrNotHere)
 	}
 	for _, node := range lost {
-		if err := announceTo(jobs[node], m); err != nil {
-			return lost, err
+		j, err := t.nodes.Job(node)
+		if err == nil {
+			err = announceTo(j, m)
+		}
+		if err != nil && !nvcache.Lost(err) {
+			return lost, wrong, err
 		}
 	}
-	return lost, nil
+	return lost, wrong, nil
 }
 
 // announceTo tells a node of a version.
@@ -61,8 +69,9 @@ func announceTo(j *image.Job, m *image.Manifest) error {
 type finding struct {
 	m             *image.Manifest
 	local, stored bool
-	lost          []int // nodes that should have it and have not
-	passed        error // why it is not read from the nodes
+	lost          []int   // nodes that should have it and have not
+	wrong         []error // of the directories of nodes
+	passed        error   // why it is not read from the nodes
 }
 
 // find finds a checkpoint on the nodes and in the store. Version is as the nodes have it,
@@ -72,7 +81,7 @@ func (t *tier) find(number int, version *image.Manifest, scrubs *scrubbing) (fin
 	scrubs.end() // ranks are to look for their parts
 	if version != nil {
 		p.m = version
-		p.lost, p.passed = t.findLocal(version)
+		p.lost, p.wrong, p.passed = t.findLocal(version)
 		p.local = p.passed == nil
 	}
 	m, err := t.g.job.Manifest(number)
@@ -94,11 +103,25 @@ func (t *tier) restoring(p finding) {
 		t.lost[node] = true
 		t.ledger.NodeLost(node)
 	}
+	for _, err := range p.wrong {
+		t.warnOf(err)
+	}
 	if p.passed != nil {
 		t.g.d.out.Warn(fmt.Sprintf("checkpoint %d is read from the store: %v", p.m.Number, p.passed))
 	}
 	clear(t.sources)
 	t.passed = 0
+}
+
+// warnOf says, once, what is wrong with a node.
+func (t *tier) warnOf(err error) {
+	if node := (*nvcache.NodeError)(nil); errors.As(err, &node) {
+		if t.told[node.Node] {
+			return
+		}
+		t.told[node.Node] = true
+	}
+	t.g.d.out.Warn(err.Error())
 }
 
 // toldPassed is how many of the files that ranks passed over a user is told one by one:
@@ -169,6 +192,7 @@ type inventory struct {
 	newest   bool // the nodes may have a newer checkpoint than the record says
 	versions map[int]*image.Manifest
 	next     int
+	told     map[int]bool // nodes of which a warning says what is wrong with them
 }
 
 // takeInventory looks into the directories of the nodes of a stored job; nil if it has none.
@@ -186,7 +210,7 @@ func takeInventory(ctx context.Context, spec *job.Resolved, j *image.Job, apart 
 	if record != nil {
 		setting, mapping = record.Setting, record.Mapping
 	}
-	v := &inventory{spec: spec, job: j, versions: map[int]*image.Manifest{}}
+	v := &inventory{spec: spec, job: j, versions: map[int]*image.Manifest{}, told: map[int]bool{}}
 	where := func(int) vfs.FS { return j.FS() }
 	if v.apart = apart; apart {
 		where = newNodeWays(len(mapping)).of
@@ -207,6 +231,9 @@ func takeInventory(ctx context.Context, spec *job.Resolved, j *image.Job, apart 
 		warnings = append(warnings, v.nodes.Sweep(ctx, kept)...)
 	}
 	for _, err := range append(errs, warnings...) {
+		if node := (*nvcache.NodeError)(nil); errors.As(err, &node) {
+			v.told[node.Node] = true
+		}
 		out.Warn(err.Error())
 	}
 	for _, k := range kept {
@@ -338,8 +365,7 @@ func (d *driver) openTier(ctx context.Context, from *image.Manifest) (*image.Man
 		if from == nil {
 			return err
 		}
-		d.out.Warn(err.Error()) // the store has it, or nobody
-		return nil
+		return nil // the store has it, or others
 	})
 	if err != nil {
 		nodes.Release()
@@ -369,6 +395,7 @@ func (v *inventory) known() []nvcache.Version {
 
 // adopt takes the versions over that the nodes have from an earlier run.
 func (t *tier) adopt(v *inventory, from int) {
+	maps.Copy(t.told, v.told)
 	for _, n := range slices.Sorted(maps.Keys(v.versions)) {
 		m := v.versions[n]
 		if n > from {
@@ -376,6 +403,9 @@ func (t *tier) adopt(v *inventory, from int) {
 		}
 		t.versions[n] = m
 		t.ledger.Adopt(n, t.g.id, v.isStored(m))
+	}
+	if v.versions[from] == nil {
+		t.ledger.PassedBy(from, t.g.id) // it is in the store
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 
 	"ckpt/image"
@@ -12,7 +11,6 @@ import (
 	"ckpt/image/nvcache"
 	"ckpt/image/nvcache/protect"
 	"ckpt/image/plan"
-	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/internal/wording"
 )
@@ -127,8 +125,8 @@ func partOf(m *image.Manifest, rank int) int {
 }
 
 // StorePart copies the file of a rank of a version from its node into the store, at a path
-// there, and returns its length. If the node's own is damaged, or was lost, it is made anew
-// from what protects it.
+// there, and returns its length. If the node's own is damaged, or the node is lost, it is
+// made anew from what protects it.
 func StorePart(ctx context.Context, store vfs.FS, t *nvcache.Tier, m *image.Manifest, rank int, path string, limit *nvcache.Limiter) (int64, error) {
 	i := partOf(m, rank)
 	if i < 0 {
@@ -139,14 +137,15 @@ func StorePart(ctx context.Context, store vfs.FS, t *nvcache.Tier, m *image.Mani
 	if err == nil {
 		err = nvcache.DrainFile(ctx, local, f, store, path, limit)
 	}
-	if damage := (*durable.DamageError)(nil); errors.As(err, &damage) || errors.Is(err, fs.ErrNotExist) {
-		if _, err := t.Recover(ctx, m, rank); err != nil {
-			return 0, err
-		}
-		if local, err = t.Job(t.Topology().NodeOf[rank]); err != nil {
-			return 0, err
-		}
-		err = nvcache.DrainFile(ctx, local, f, store, path, limit)
+	if err == nil || ctx.Err() != nil {
+		return f.Bytes, err
 	}
-	return f.Bytes, err
+	from, rerr := t.Recover(ctx, m, rank)
+	if rerr != nil {
+		return 0, errors.Join(err, rerr)
+	}
+	if from.Source == nvcache.FromLocal && local != nil {
+		return 0, err // of the store
+	}
+	return f.Bytes, nvcache.DrainFile(ctx, from.Job, f, store, path, limit)
 }

@@ -38,11 +38,7 @@ func benchmarkPeer(b *testing.B, network Network) {
 	if err := durable.MkdirAll(vfs.OS{}, job); err != nil {
 		b.Fatal(err)
 	}
-	beneath, err := vfs.OpenBeneath(dir)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer beneath.Close()
+	beneath := vfs.NewBeneath(dir)
 	s, err := Serve(Self{Rank: 0, Token: token, Network: network}, Served{FS: beneath, Dir: dir, Job: "a",
 		Contribute: func(context.Context, string) (protect.Contributor, error) { return nowhere{}, nil }})
 	if err != nil {

@@ -64,11 +64,7 @@ func TestLarge(t *testing.T) {
 	if err := durable.MkdirAll(vfs.OS{}, dir+"/jobs/a"); err != nil {
 		t.Fatal(err)
 	}
-	beneath, err := vfs.OpenBeneath(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer beneath.Close()
+	beneath := vfs.NewBeneath(dir)
 	fsys := serving(t, beneath, dir, nil).FS(t.Context())
 	f, err := fsys.Create(dir + "/jobs/a/large")
 	if err != nil {

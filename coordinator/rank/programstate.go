@@ -39,7 +39,7 @@ func (s *state) restoreProgram(ctx context.Context, c *client.Process) error {
 		return s.lost
 	}
 	defer s.measure()()
-	m, err := s.images.Manifest(s.cfg.From)
+	m, err := s.manifest()
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (p *program) query(name string) client.Answer {
 	if err := p.state.lost; err != nil {
 		return client.Answer{Status: statusOf(err), Value: -1, Text: err.Error()}
 	}
-	m, err := p.state.images.Manifest(p.cfg.From)
+	m, err := p.state.manifest()
 	if err != nil {
 		return client.Answer{Status: statusOf(err), Value: -1, Text: err.Error()}
 	}

@@ -18,9 +18,8 @@ import (
 // A nodeServer serves the directory of this rank's node to the other ranks and to the
 // coordinator.
 type nodeServer struct {
-	server  *peer.Server
-	beneath *vfs.Beneath           // nil: the files are not those of the machine
-	parity  atomic.Pointer[parity] // that this rank holds; nil: none yet
+	server *peer.Server
+	parity atomic.Pointer[parity] // that this rank holds; nil: none yet
 }
 
 // contribute opens the contribution of another rank to a parity that this one holds.
@@ -55,36 +54,18 @@ func (r *process) openServer(o wire.ServeOrder) error {
 			return err
 		}
 	}
-	if err := durable.MkdirAll(r.fs, o.Dir); err != nil {
-		return err
-	}
-	n := &nodeServer{}
-	fsys := r.fs
+	_ = durable.MkdirAll(r.fs, o.Dir) // what is wrong with it those are told that use it
+	n, fsys := &nodeServer{}, r.fs
 	if _, machine := fsys.(vfs.OS); machine {
-		var err error
-		if n.beneath, err = vfs.OpenBeneath(o.Dir); err != nil {
-			return err
-		}
-		fsys = n.beneath
+		fsys = vfs.NewBeneath(o.Dir)
 	}
 	var err error
 	n.server, err = peer.Serve(r.self(), peer.Served{FS: fsys, Dir: o.Dir, Job: o.Job, Contribute: n.contribute})
 	if err != nil {
-		n.close()
 		return err
 	}
 	r.served = n
 	return nil
-}
-
-// close ends what others ask for.
-func (n *nodeServer) close() {
-	if n.server != nil {
-		n.server.Close()
-	}
-	if n.beneath != nil {
-		n.beneath.Close()
-	}
 }
 
 func (r *process) self() peer.Self { return peer.Self{Rank: r.id, Token: r.token, Network: r.network} }
@@ -126,6 +107,6 @@ func (r *process) closePeers() {
 		c.Close()
 	}
 	if r.served != nil {
-		r.served.close()
+		r.served.server.Close()
 	}
 }

@@ -38,11 +38,12 @@ type state struct {
 	pending  []byte             // messages restored
 	channels *job.SavedChannels // restored; nil if there are none
 	job      *image.Job
-	images   *image.Job     // where the checkpoint restored is read: of the store, or of the node
-	tier     *nodeTier      // directories of the nodes; may be nil
-	turns    *turns.Client  // on the storage of the store; may be nil
-	wrote    map[bool]int64 // bytes of the last complete, and incremental, checkpoint in the store
-	lost     error          // of a program: why its part of the checkpoint is nowhere
+	images   *image.Job      // where the checkpoint restored is read: of the store, or of the node
+	found    *image.Manifest // of that checkpoint, if it is read on a node
+	tier     *nodeTier       // directories of the nodes; may be nil
+	turns    *turns.Client   // on the storage of the store; may be nil
+	wrote    map[bool]int64  // bytes of the last complete, and incremental, checkpoint in the store
+	lost     error           // of a program: why its part of the checkpoint is nowhere
 	codec    *container.Codec
 	history  *container.History // nil: every checkpoint is complete by itself
 	log      *msglog.Log        // of messages from other groups; may be nil
@@ -171,10 +172,13 @@ func (s *state) write(ctx context.Context, number int, order wire.WriteOrder, sn
 func (s *state) store(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, regions []zones.Region, opt container.WriteOptions, report *wire.WriteReport) (err error) {
 	opt.Codec, opt.History, opt.Base, opt.Oldest = s.codec, s.history, order.Base, order.Oldest
 	if net == nil && len(regions) == 0 {
+		if !order.Local {
+			return nil
+		}
 		return s.writeNothing(ctx, number, report) // all that the rank has is the same on all ranks
 	}
 	fsys := s.fs
-	if s.tier == nil {
+	if !order.Local {
 		t := s.writing(ctx, order, regions, &opt)
 		defer func() { s.wroteIn(t, order.Base == 0, report, err) }()
 		fsys = t.FS(s.fs)
@@ -185,7 +189,7 @@ func (s *state) store(ctx context.Context, number int, order wire.WriteOrder, ne
 	h := container.Header{Job: s.cfg.Job, Number: number, Rank: s.rank, Node: s.node, Kind: container.KindRank}
 	opt.Buffer = s.way.WritePath.Buffer
 	var info container.FileInfo
-	if s.tier != nil {
+	if order.Local {
 		info, err = s.writeLocal(ctx, h, regions, opt, report)
 	} else {
 		info, err = container.Write(ctx, fsys, order.Rank, h, regions, opt)
@@ -222,7 +226,7 @@ func (s *state) restore(ctx context.Context) error {
 	if err := s.findImage(ctx); err != nil {
 		return err
 	}
-	m, err := s.images.Manifest(s.cfg.From)
+	m, err := s.manifest()
 	if err != nil {
 		return err
 	}

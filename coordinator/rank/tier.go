@@ -56,16 +56,16 @@ func (s *state) findImage(ctx context.Context) error {
 	if !s.cfg.Local {
 		return nil
 	}
-	local, from, err := s.recover(ctx)
+	m, from, err := s.recover(ctx)
 	for _, p := range from.Passed {
-		if errors.Is(p, fs.ErrNotExist) {
-			continue // a node that was lost has nothing
+		if node := (*nvcache.NodeError)(nil); errors.Is(p, fs.ErrNotExist) || errors.As(p, &node) && node.Whole {
+			continue // a node that was lost has nothing, and a warning tells why it is
 		}
 		s.restored.Passed = append(s.restored.Passed, p.Error())
 	}
 	switch {
 	case err == nil:
-		s.images, s.restored.Source = local, string(from.Source)
+		s.images, s.found, s.restored.Source = from.Job, m, string(from.Source)
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -80,18 +80,22 @@ func (s *state) findImage(ctx context.Context) error {
 	return err
 }
 
-// recover puts the file of this rank in place on its node.
-func (s *state) recover(ctx context.Context) (*image.Job, nvcache.From, error) {
-	local, err := s.tier.Job(s.node)
-	if err != nil {
-		return nil, nvcache.From{}, err
-	}
-	m, err := local.Manifest(s.cfg.From)
+// recover puts the file of this rank in place on its node, or on another that can take it.
+func (s *state) recover(ctx context.Context) (*image.Manifest, nvcache.From, error) {
+	m, err := s.tier.Manifest(s.node, s.cfg.From, s.cfg.ID)
 	if err != nil {
 		return nil, nvcache.From{}, err
 	}
 	from, err := s.tier.Recover(ctx, m, s.rank)
-	return local, from, err
+	return m, from, err
+}
+
+// manifest returns that of the checkpoint to restore.
+func (s *state) manifest() (*image.Manifest, error) {
+	if s.found != nil {
+		return s.found, nil
+	}
+	return s.images.Manifest(s.cfg.From)
 }
 
 // writeLocal writes the file of this rank into the directory of its node, and what protects
@@ -131,7 +135,7 @@ func (s *state) writeLocal(ctx context.Context, h container.Header, regions []zo
 
 // writeNothing takes the part of this rank in the coding of its set, if it has no file.
 func (s *state) writeNothing(ctx context.Context, number int, report *wire.WriteReport) error {
-	if s.tier == nil || s.tier.parity == nil {
+	if s.tier.parity == nil {
 		return nil
 	}
 	coded, set, err := s.tier.parity.contribution(ctx, number)
@@ -164,11 +168,7 @@ func (r *process) storePart(ctx context.Context, m protocol.Store) {
 }
 
 func (r *process) copyPart(ctx context.Context, number int, o wire.StoreOrder) (report wire.StoreReport, err error) {
-	local, err := r.tier.Job(r.spec.Nodes[r.id])
-	if err != nil {
-		return report, err
-	}
-	m, err := local.Manifest(number)
+	m, err := r.tier.Manifest(r.spec.Nodes[r.id], number, o.ID)
 	if err != nil {
 		return report, err
 	}

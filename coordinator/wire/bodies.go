@@ -32,6 +32,8 @@ type Welcome struct {
 	// store has it.
 	Local  bool `json:"local,omitempty"`
 	Stored bool `json:"stored,omitempty"`
+	// ID is the identity of the checkpoint that the nodes have.
+	ID string `json:"id,omitempty"`
 	// Served says where the directories of the nodes are reached, by rank; nil: on this host.
 	Served []Served `json:"served,omitempty"`
 	// Again says that the rank was restarted; it tells what it read, and beats when it has
@@ -57,6 +59,7 @@ type Served struct {
 
 // WriteOrder says what a rank has to write, and where.
 type WriteOrder struct {
+	Local bool     `json:"local,omitempty"` // into the directory of the node
 	Rank  string   `json:"rank,omitempty"`  // its own file,
 	Group []string `json:"group,omitempty"` // or those that the ranks write together
 	// WithShared says that the shared zone comes with the rank's other regions.
@@ -75,6 +78,7 @@ type WriteOrder struct {
 // copied there.
 type StoreOrder struct {
 	Path string `json:"path"`
+	ID   string `json:"id"`             // of the checkpoint
 	Rate int64  `json:"rate,omitempty"` // bytes per second, 0 no limit
 }
 

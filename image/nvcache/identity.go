@@ -41,7 +41,7 @@ func (e *OwnerError) Error() string {
 
 // Foreign reports whether an error says that a directory is used by another job.
 func Foreign(err error) bool {
-	return errors.As(err, new(*OwnerError)) || errors.Is(err, ErrOtherNode) || errors.Is(err, image.ErrInUse)
+	return errors.As(err, new(*OwnerError)) || errors.Is(err, ErrOtherNode) || errors.Is(err, image.ErrJobExists) || errors.Is(err, image.ErrInUse)
 }
 
 // For has the tier check that directories belong to a job of this store, and claim for it

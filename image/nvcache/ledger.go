@@ -19,6 +19,9 @@ const (
 	lastPause  = time.Minute
 )
 
+// PauseAfter returns how long to wait with another attempt after so many have failed.
+func PauseAfter(failures int) time.Duration { return min(firstPause<<min(failures, 10), lastPause) }
+
 // A Ledger decides what happens to versions, from what has happened to them. It knows no
 // files, no nodes and no clock. It is used by one goroutine.
 //
@@ -30,6 +33,7 @@ type Ledger struct {
 	entries  []*entry
 	waiting  map[int]bool // groups whose next version was told to wait
 	since    map[int]int  // versions of a group since the last that was to be drained
+	passed   map[int]int  // the newest version of a group that went into the store without a slot
 	failures int          // of drains, since the last that succeeded
 	again    time.Time    // when the next drain may begin, after a failure
 }
@@ -50,7 +54,7 @@ type Entry struct {
 // NewLedger returns one without versions.
 func NewLedger(s Setting) *Ledger {
 	return &Ledger{period: s.Drain.period(), strength: s.Protect.Strength(),
-		waiting: make(map[int]bool), since: make(map[int]int)}
+		waiting: make(map[int]bool), since: make(map[int]int), passed: make(map[int]int)}
 }
 
 // Adopt enters a version that the nodes have from an earlier run, oldest first. One that
@@ -177,9 +181,13 @@ func (l *Ledger) toDrain(e *entry) bool {
 	return (e.State == Local || e.State == Protected) && !l.gone(e) && e.due && !l.surpassed(e)
 }
 
+// PassedBy says that a version went into the store without a slot: those before it need not
+// go there any more.
+func (l *Ledger) PassedBy(number, group int) { l.passed[group] = number }
+
 // surpassed reports whether a newer version of the group is in the store.
 func (l *Ledger) surpassed(e *entry) bool {
-	return slices.ContainsFunc(l.of(e.Group), func(o *entry) bool { return o.Number > e.Number && o.State == Stored })
+	return e.Number < l.passed[e.Group] || slices.ContainsFunc(l.of(e.Group), func(o *entry) bool { return o.Number > e.Number && o.State == Stored })
 }
 
 // Drained says that a version is in the store.
@@ -196,7 +204,7 @@ func (l *Ledger) Drained(number int) {
 // DrainFailed says that a drain has failed, and returns how long the next one has to wait:
 // longer each time, up to a minute.
 func (l *Ledger) DrainFailed(number int, now time.Time) time.Duration {
-	pause := min(firstPause<<min(l.failures, 10), lastPause)
+	pause := PauseAfter(l.failures)
 	l.failures++
 	l.again = now.Add(pause)
 	if e := l.find(number); e != nil && e.State == Draining {
@@ -271,6 +279,17 @@ func (l *Ledger) Entries() []Entry {
 		list = append(list, e.Entry)
 	}
 	return list
+}
+
+// Unstored returns the newest version that exists and that the store lacks; false if the
+// store has it or a newer one.
+func (l *Ledger) Unstored() (number int, ok bool) {
+	for _, e := range slices.Backward(l.entries) {
+		if e.committed() {
+			return e.Number, e.State != Stored && !l.surpassed(e)
+		}
+	}
+	return 0, false
 }
 
 // State returns how far a version has come: Reclaimed if it has no slot any more.

@@ -18,6 +18,8 @@ const (
 	RoleCopy     Role = "copy" // of a rank of another node
 	RoleParity   Role = "parity"
 	RoleManifest Role = "manifest"
+	// RoleDirectory is the directory of the node itself, with what says whose it is.
+	RoleDirectory Role = "directory"
 )
 
 // A part is a file that a node has of a version, or should have.

@@ -24,14 +24,16 @@ const (
 // From says where Recover has found the file of a rank.
 type From struct {
 	Source Source
-	Nodes  []int // that it came from
+	Nodes  []int      // that it came from
+	Job    *image.Job // that has it, in the directory of a node
 	// Passed is what was wrong with what is nearer.
 	Passed []error
 }
 
 // Recover puts the file of a rank in place, in the directory of the node that the rank is
-// on now, and says where it was found. Each byte has been checked. It fails with ErrNotHere
-// if the nodes that can be reached do not have enough to make it; the error says why.
+// on now, and says where it was found. Where that node cannot take it, another does that
+// knows of the version. Each byte has been checked. It fails with ErrNotHere if the nodes
+// that can be reached do not have enough to make it; the error says why.
 //
 // Several may recover ranks of one node at a time once Ready was called for it.
 func (t *Tier) Recover(ctx context.Context, m *image.Manifest, rank int) (From, error) {
@@ -42,22 +44,53 @@ func (t *Tier) Recover(ctx context.Context, m *image.Manifest, rank int) (From, 
 	if rank >= len(t.topology.NodeOf) {
 		return From{}, fmt.Errorf("version %d: rank %d is on no node", m.Number, rank)
 	}
-	return t.recover(ctx, m, f, t.topology.NodeOf[rank])
+	own := t.topology.NodeOf[rank]
+	from, err := t.recover(ctx, m, f, own)
+	passed := from.Passed
+	for _, node := range t.placesOf(m, f.Path) {
+		if err == nil || !Lost(err) || errors.Is(err, ErrNotHere) {
+			break
+		}
+		if node == own || !t.has(node, m) {
+			continue
+		}
+		passed = append(passed, err)
+		if from, err = t.recover(ctx, m, f, node); from.Source == FromLocal {
+			from.Source = FromCopy // of this rank's node
+		}
+		passed = append(passed, from.Passed...)
+	}
+	from.Passed = passed
+	if Lost(err) && !errors.Is(err, ErrNotHere) {
+		err = fmt.Errorf("file %s of version %d is %w where it can be read: %w", f.Path, m.Number, ErrNotHere, errors.Join(append(passed, err)...))
+	}
+	return from, err
 }
 
+// has reports whether a node knows of a version.
+func (t *Tier) has(node int, m *image.Manifest) bool {
+	j, err := t.look(node)
+	if err == nil {
+		_, err = manifestOf(j, m.Number, m.ID)
+	}
+	return err == nil
+}
+
+// recover puts a file in place on a node.
 func (t *Tier) recover(ctx context.Context, m *image.Manifest, f container.File, node int) (From, error) {
 	r := &recovery{tier: t, m: m, file: f, node: node}
 	var err error
 	if r.own, err = t.place(r.node); err != nil {
 		return From{}, err
 	}
+	r.from.Job = r.own
 	for _, attempt := range []func(context.Context) (bool, error){r.local, r.copy, r.rebuild} {
 		done, err := attempt(ctx)
 		if err == nil {
 			err = ctx.Err()
 		}
 		if done || err != nil {
-			return r.from, err
+			return r.from, nodeError(node, err)
 		}
 	}
 	return r.from, fmt.Errorf("file %s of version %d is %w: %w", f.Path, m.Number, ErrNotHere, errors.Join(r.from.Passed...))

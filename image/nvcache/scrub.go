@@ -9,13 +9,24 @@ import (
 )
 
 // Scrub is Verify, and makes sound again whatever the nodes that can be reached allow:
-// files of ranks first, then what protects them, then manifests. The findings say what was
+// directories first, then files of ranks, what protects them, and manifests. The findings say what was
 // restored, and what was wrong with the rest.
 //
 // One process at a time may scrub, and no rank recovers meanwhile.
 func (t *Tier) Scrub(ctx context.Context, m *image.Manifest, progress func(int64)) ([]Finding, error) {
 	v := &verification{tier: t, m: m, progress: progress}
-	list := v.all(ctx)
+	list := v.directories()
+	for i := range list {
+		f := &list[i]
+		err := t.mend(f.Node)
+		if err == nil {
+			_, err = t.directory(f.Node, true)
+		}
+		if f.Restored = err == nil; err != nil {
+			f.Err = nodeError(f.Node, err)
+		}
+	}
+	list = append(list, v.all(ctx)...)
 	for _, restore := range []struct {
 		roles []Role
 		do    func(context.Context, *Finding) error

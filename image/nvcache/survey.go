@@ -10,5 +10,5 @@ import (
 // manifests, headers and indexes: damage to the contents of a file does not show.
 func (t *Tier) Survey(ctx context.Context, m *image.Manifest) []Finding {
 	v := &verification{tier: t, m: m, shallow: true}
-	return v.all(ctx)
+	return append(v.directories(), v.all(ctx)...)
 }

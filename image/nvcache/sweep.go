@@ -32,7 +32,7 @@ func (t *Tier) Sweep(ctx context.Context, versions []Version) []error {
 
 func (t *Tier) sweep(ctx context.Context, node int, known map[int]bool) error {
 	j, err := t.look(node)
-	if errors.Is(err, fs.ErrNotExist) {
+	if Lost(err) {
 		return nil
 	}
 	if err != nil {
@@ -45,6 +45,9 @@ func (t *Tier) sweep(ctx context.Context, node int, known map[int]bool) error {
 	for _, e := range entries {
 		n, ok := container.ParseNumber(e.Name())
 		if !ok || !e.IsDir() {
+			if strings.HasPrefix(e.Name(), tryPrefix) {
+				_ = durable.Remove(j.FS(), filepath.Join(j.Dir(), e.Name())) // a trial that was cut short
+			}
 			continue
 		}
 		if err := ctx.Err(); err != nil {

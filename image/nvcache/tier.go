@@ -51,9 +51,10 @@ type Tier struct {
 
 // opened is the job in the directory of a node, once it has been opened.
 type opened struct {
-	mu   sync.Mutex
-	job  *image.Job
-	held *image.Job // that is locked
+	mu    sync.Mutex
+	job   *image.Job
+	whole bool       // the directory was made, or found to be whole
+	held  *image.Job // that is locked
 }
 
 // Open returns the tier of a job. NodesOfRanks has the node of each rank. Description is
@@ -104,8 +105,9 @@ func (t *Tier) Nodes() []Node { return slices.Clone(t.nodes) }
 
 // A NodeError says which node an error is of.
 type NodeError struct {
-	Node int
-	Err  error
+	Node  int
+	Whole bool // the directory cannot be used, and not only a file in it
+	Err   error
 }
 
 func (e *NodeError) Error() string { return fmt.Sprintf("node %d: %v", e.Node, e.Err) }
@@ -119,10 +121,10 @@ func nodeError(node int, err error) error {
 	return &NodeError{Node: node, Err: err}
 }
 
-// place returns the job in the directory of a node, which is made if it is not there.
+// place returns the job in the directory of a node. What is not there, or damaged, is made.
 func (t *Tier) place(node int) (*image.Job, error) {
-	return t.job(node, func(n Node) (*image.Job, error) {
-		store, err := image.CreateStore(n.FS, n.Dir)
+	return t.job(node, true, func(n Node) (*image.Job, error) {
+		store, err := image.CreateNodeStore(n.FS, n.Dir)
 		if err != nil {
 			return nil, err
 		}
@@ -146,11 +148,12 @@ func (t *Tier) place(node int) (*image.Job, error) {
 	})
 }
 
-// look returns the job in the directory of a node. It fails with fs.ErrNotExist if there
-// is none.
+// look returns the job in the directory of a node, for reading. It fails with fs.ErrNotExist
+// if there is none. What says of the directory whose it is may be damaged: digests tell
+// whether its files are ours.
 func (t *Tier) look(node int) (*image.Job, error) {
-	return t.job(node, func(n Node) (*image.Job, error) {
-		store, err := t.store(n)
+	return t.job(node, false, func(n Node) (*image.Job, error) {
+		store, err := image.OpenNodeStore(n.FS, n.Dir)
 		if err != nil {
 			return nil, err
 		}
@@ -163,28 +166,15 @@ func (t *Tier) look(node int) (*image.Job, error) {
 		}
 		_, err = t.owned(j, node)
 		if unknown(err) {
-			err = nil // digests tell whether its files are ours
+			err = nil
 		}
 		return j, err
 	})
 }
 
-// store opens the store in the directory of a node. It fails with fs.ErrNotExist if there
-// is none. If only the file is lost that makes it one, it is made again: a loss of power
-// can follow a sync of that file that failed.
-func (t *Tier) store(n Node) (*image.Store, error) {
-	store, err := image.OpenStore(n.FS, n.Dir)
-	if !errors.Is(err, image.ErrNoStore) {
-		return store, err
-	}
-	if _, err := n.FS.Stat(filepath.Join(n.Dir, "jobs", t.name)); err != nil {
-		return nil, &fs.PathError{Op: "open", Path: n.Dir, Err: fs.ErrNotExist}
-	}
-	return image.CreateStore(n.FS, n.Dir)
-}
-
-// job returns the job of a node that was opened before, or opens it.
-func (t *Tier) job(node int, open func(Node) (*image.Job, error)) (*image.Job, error) {
+// job returns the job of a node that was opened before, or opens it. Whole says that its
+// directory has to be whole.
+func (t *Tier) job(node int, whole bool, open func(Node) (*image.Job, error)) (*image.Job, error) {
 	if node < 0 || node >= len(t.nodes) {
 		return nil, fmt.Errorf("node %d of %d does not exist", node, len(t.nodes))
 	}
@@ -195,17 +185,17 @@ func (t *Tier) job(node int, open func(Node) (*image.Job, error)) (*image.Job, e
 	o := &t.opened[node]
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.job != nil {
+	if o.job != nil && (o.whole || !whole) {
 		if _, err := n.FS.Stat(o.job.SpecPath()); err == nil {
 			return o.job, nil
 		}
-		o.job = nil // the directory was lost
 	}
+	o.job = nil // the directory was lost
 	j, err := open(n)
 	if err != nil {
-		return nil, nodeError(node, err)
+		return nil, &NodeError{Node: node, Whole: true, Err: err}
 	}
-	o.job = j
+	o.job, o.whole = j, whole
 	return j, nil
 }
 

@@ -2,13 +2,10 @@ package nvcache
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"slices"
 	"sync"
 
 	"ckpt/image"
-	"ckpt/internal/durable"
 )
 
 // Condition is how a file of a version is.
@@ -20,25 +17,26 @@ const (
 	Damaged     Condition = "damaged"
 	Missing     Condition = "missing"
 	Unreachable Condition = "unreachable" // with its node
+	LostNode    Condition = "lost"        // with its node, whose directory cannot be used
 )
 
-// A Finding is a file that a node should have of a version, and how it is.
+// A Finding is a file that a node should have of a version, or its directory, and how it is.
 type Finding struct {
 	Role      Role
 	Node      int
-	Path      string // as in manifests
+	Path      string // as in manifests; empty: of RoleDirectory
 	Rank      int    // of RoleOwn and RoleCopy, else -1
 	Condition Condition
 	Err       error // if it is not sound
 	Restored  bool  // by Scrub: it is sound now
 }
 
-// Verify reads every byte that the nodes should have of a version, and says how each file
-// is, by node. It does not stop at damage; the error is that of ctx. Progress, if not nil,
+// Verify reads every byte that the nodes should have of a version, and says which of their
+// directories are not sound, and then how each file is, by node. It does not stop at damage; the error is that of ctx. Progress, if not nil,
 // is told the bytes read since the last call, and never called twice at once.
 func (t *Tier) Verify(ctx context.Context, m *image.Manifest, progress func(int64)) ([]Finding, error) {
 	v := &verification{tier: t, m: m, progress: progress}
-	list := v.all(ctx)
+	list := append(v.directories(), v.all(ctx)...)
 	return list, ctx.Err()
 }
 
@@ -99,26 +97,15 @@ func (v *verification) part(ctx context.Context, p *part) Finding {
 		f.Path = manifestPath(v.m.Number)
 	}
 	j, err := v.tier.look(p.node)
+	lost := err != nil
 	if err == nil {
 		err = v.check(ctx, j, p)
 	}
-	if err != nil {
-		f.Err, f.Condition = nodeError(p.node, err), conditionOf(err)
+	f.Err, f.Condition = nodeError(p.node, err), conditionOf(err)
+	if lost && f.Condition == Damaged {
+		f.Condition = LostNode
 	}
 	return f
-}
-
-// conditionOf says what an error means for the file that it is of.
-func conditionOf(err error) Condition {
-	switch damage := (*durable.DamageError)(nil); {
-	case errors.Is(err, ErrUnreachable):
-		return Unreachable
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, image.ErrCheckpointNotFound):
-		return Missing
-	case errors.As(err, &damage), errors.Is(err, durable.ErrOtherJob), errors.Is(err, durable.ErrNewerVersion):
-		return Damaged
-	}
-	return Unreachable
 }
 
 // check reads a file.
@@ -128,10 +115,7 @@ func (v *verification) check(ctx context.Context, j *image.Job, p *part) error {
 	}
 	switch p.role {
 	case RoleManifest:
-		m, err := j.Manifest(v.m.Number)
-		if err == nil && m.ID != v.m.ID {
-			err = durable.Damaged(j.FilePath(manifestPath(v.m.Number)), 0, "it is of another version of this number: id %.8s…, want %.8s…", m.ID, v.m.ID)
-		}
+		_, err := manifestOf(j, v.m.Number, v.m.ID)
 		return err
 	case RoleParity:
 		parity, err := openParity(j.FS(), j.FilePath(p.parity.Path), p.parity)

@@ -14,25 +14,37 @@ import (
 
 // Beneath is a directory of the machine that no name leads out of: it takes names that begin
 // with that of the directory, and follows no symbolic link below it, whoever makes one and
-// when. It serves others, whose names nobody here has checked.
-type Beneath struct {
-	dir string
-	fd  *os.File
-}
+// when. It serves others, whose names nobody here has checked. The directory is made when it
+// is not there: it may be lost, and unusable for a while, and each call finds the present one.
+type Beneath struct{ dir string }
 
 var _ FS = (*Beneath)(nil)
 
-// OpenBeneath opens a directory. The way to it may have links.
-func OpenBeneath(dir string) (*Beneath, error) {
-	fd, err := os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	return &Beneath{filepath.Clean(dir), fd}, nil
-}
+// NewBeneath returns one of a directory. The way to it may have links.
+func NewBeneath(dir string) *Beneath { return &Beneath{filepath.Clean(dir)} }
 
-// Close closes the directory, not the files in it that are open.
-func (b *Beneath) Close() error { return b.fd.Close() }
+// root calls do with the directory.
+func (b *Beneath) root(do func(dir int) error) error {
+	const flags = unix.O_PATH | unix.O_DIRECTORY
+	open := func() (fd int, err error) {
+		err = again(func() error {
+			fd, err = unix.Open(b.dir, flags|unix.O_CLOEXEC, 0)
+			return err
+		})
+		return fd, err
+	}
+	fd, err := open()
+	if err == unix.ENOENT && os.MkdirAll(b.dir, 0o700) == nil {
+		if err = (OS{}).SyncDir(filepath.Dir(b.dir)); err == nil {
+			fd, err = open()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return do(fd)
+}
 
 // parts takes a name apart. The last part is "." for the directory itself.
 func (b *Beneath) parts(name string) (dirs []string, last string, err error) {
@@ -48,7 +60,9 @@ func (b *Beneath) parts(name string) (dirs []string, last string, err error) {
 func (b *Beneath) at(op, name string, do func(dir int, last string) error) error {
 	dirs, last, err := b.parts(name)
 	if err == nil {
-		err = b.within(int(b.fd.Fd()), dirs, func(dir int) error { return do(dir, last) })
+		err = b.root(func(root int) error {
+			return b.within(root, dirs, func(dir int) error { return do(dir, last) })
+		})
 	}
 	if err != nil {
 		return &fs.PathError{Op: op, Path: name, Err: err}
@@ -132,7 +146,9 @@ func (b *Beneath) Rename(oldName, newName string) error {
 		if err != nil {
 			return err
 		}
-		return b.within(int(b.fd.Fd()), dirs, func(to int) error { return unix.Renameat(from, old, to, last) })
+		return b.root(func(root int) error {
+			return b.within(root, dirs, func(to int) error { return unix.Renameat(from, old, to, last) })
+		})
 	})
 }
 

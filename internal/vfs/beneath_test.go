@@ -1,6 +1,7 @@
 package vfs_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -28,9 +29,7 @@ func TestBeneath(t *testing.T) {
 	must(os.Symlink(filepath.Join(outside, "file"), filepath.Join(dir, "file")))
 	must(os.Symlink("sub", filepath.Join(dir, "inner")))
 	must(unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
-	b, err := vfs.OpenBeneath(dir)
-	must(err)
-	defer b.Close()
+	b := vfs.NewBeneath(dir)
 	for _, name := range []string{outside + "/file", dir + "/../outside/file", "/etc/passwd", "file", root,
 		dir + "/link/file", dir + "/file", dir + "/link", dir + "/inner/x", dir + "/fifo", dir + "2/file"} {
 		refuseAll(t, b, name, dir+"/sub")
@@ -47,6 +46,34 @@ func TestBeneath(t *testing.T) {
 	}
 	must(b.Remove(dir + "/link"))
 	if _, err := os.Stat(filepath.Join(outside, "file")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBeneathAgain loses the directory: it is made again, and found once it can be used.
+func TestBeneathAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	b := vfs.NewBeneath(dir)
+	for range 2 {
+		if err := b.Mkdir(dir + "/sub"); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(filepath.Dir(dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, link := range []string{dir, "/nowhere"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(dir), 0o700), os.Symlink(link, dir)); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Mkdir(dir + "/sub"); err == nil {
+			t.Errorf("a link to %s is a directory", link)
+		}
+		if err := os.Remove(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Mkdir(dir + "/sub"); err != nil {
 		t.Error(err)
 	}
 }

@@ -15,12 +15,7 @@ func TestConformance(t *testing.T) {
 		"OS": func(t *testing.T) (vfs.FS, string) { return vfs.OS{}, t.TempDir() },
 		"Beneath": func(t *testing.T) (vfs.FS, string) {
 			dir := t.TempDir()
-			b, err := vfs.OpenBeneath(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { b.Close() })
-			return b, dir
+			return vfs.NewBeneath(dir), dir
 		},
 		"memfs":   func(*testing.T) (vfs.FS, string) { return memfs.New(), "/" },
 		"faultfs": func(*testing.T) (vfs.FS, string) { return faultfs.New(memfs.New(), faultfs.Fault{}), "/" },

@@ -18,9 +18,10 @@ func newScrubCommand(g *ui.Globals) *cobra.Command {
 		Use:   "scrub JOB[@N]",
 		Short: "Restore what checkpoints on nodes have lost",
 		Long: `Read what the nodes have of the checkpoints of a job, and make again what is missing
-or damaged: files of ranks, copies, parity and manifests. It is for a job that does not
-run; a running job does so itself when it restarts after a failure. Files that no
-node can make again stay lost, and the exit status is then 3.`,
+or damaged: node directories, files of ranks, copies, parity and manifests. It is for
+a job that does not run; a running job does so itself when it restarts after a failure.
+Files that no node can make again stay lost, directories that cannot be written are
+named, and the exit status is then 3.`,
 		Example: "  ckpt scrub night\n  ckpt scrub night@3 --json",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runScrub(cmd.Context(), g, args[0]) },
@@ -111,7 +112,10 @@ func (r *scrubResult) show(g *ui.Globals) error {
 	if err := g.Show(r, func() error { return r.print(g) }); err != nil || len(r.Damage) == 0 {
 		return err
 	}
-	err := fmt.Errorf("%w: %s could not be restored; the first: %s", ui.ErrDamageFound, ui.Count(len(r.Damage), "file"), r.Damage[0].place())
+	err := fmt.Errorf("%w: %s could not be restored; the first: %s", ui.ErrDamageFound, ui.Count(len(r.Damage), "place"), r.Damage[0].place())
+	if r.Damage[0].dir {
+		return ui.WithHint(err, fmt.Sprintf("ckpt scrub %s makes the directory of node %d again once it can be written: mount it, free it, or move away what is in its place", r.Job, r.Damage[0].Node))
+	}
 	return ui.WithHint(err, fmt.Sprintf("ckpt list %s shows the checkpoints that are left", r.Job))
 }
 
@@ -126,5 +130,5 @@ func (r *scrubResult) print(g *ui.Globals) error {
 }
 
 var roleText = map[nvcache.Role]string{
-	nvcache.RoleOwn: "file of a rank", nvcache.RoleCopy: "copy", nvcache.RoleParity: "parity", nvcache.RoleManifest: "manifest",
+	nvcache.RoleDirectory: "directory", nvcache.RoleOwn: "file of a rank", nvcache.RoleCopy: "copy", nvcache.RoleParity: "parity", nvcache.RoleManifest: "manifest",
 }

@@ -146,7 +146,7 @@ func printVerify(g *ui.Globals, r verifyResult) error {
 	}
 	d := &r.Damage[0]
 	first := "the first in "
-	if d.nodeDamage != nil && d.gone {
+	if d.nodeDamage != nil && (d.gone || d.dir) {
 		first = "the first: "
 	}
 	err := fmt.Errorf("%w: %s, %s%s", ui.ErrDamageFound, ui.Count(len(r.Damage), "place"), first, d.place())
@@ -170,8 +170,11 @@ func (d *damageLine) String() string {
 
 // place is the file, the offset unless nothing is there, and the reason.
 func (d *damageLine) place() string {
-	if d.nodeDamage != nil && d.gone {
+	switch {
+	case d.nodeDamage != nil && d.gone:
 		return fmt.Sprintf("%s is missing", d.File)
+	case d.nodeDamage != nil && d.dir:
+		return fmt.Sprintf("%s: %s", d.File, d.Reason)
 	}
 	return fmt.Sprintf("%s at offset %d: %s", d.File, d.Offset, d.Reason)
 }

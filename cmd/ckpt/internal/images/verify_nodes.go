@@ -20,6 +20,7 @@ type nodeDamage struct {
 	Node   int           `json:"node"`
 	Remedy string        `json:"remedy"`
 	gone   bool          // nothing is there
+	dir    bool          // it is the directory of the node
 }
 
 // onNodes are the checkpoints of a job that nodes have.
@@ -101,11 +102,17 @@ func (r *verifyResult) addFindings(on onNodes, v nvcache.Version, findings []nvc
 			r.unreachable++
 			continue
 		}
+		if f.Condition == nvcache.LostNode && f.Role != nvcache.RoleDirectory {
+			continue // the directory is named
+		}
 		d := damageLine{Job: on.job.Name(), Checkpoint: v.Number, File: on.path(f), Reason: string(f.Condition)}
 		if damage := (*durable.DamageError)(nil); errors.As(f.Err, &damage) {
 			d.Offset, d.Reason = damage.Offset, damage.Reason
 		}
-		d.nodeDamage = &nodeDamage{Level: of, Node: f.Node, Remedy: on.remedy(v), gone: f.Condition == nvcache.Missing}
+		d.nodeDamage = &nodeDamage{Level: of, Node: f.Node, Remedy: on.remedy(v), gone: f.Condition == nvcache.Missing, dir: f.Role == nvcache.RoleDirectory}
+		if d.dir {
+			d.Offset, d.Reason = 0, reasonOf(f)
+		}
 		r.Damage = append(r.Damage, d)
 	}
 }
@@ -118,8 +125,24 @@ func levelOf(role nvcache.Role) nvcache.State {
 	return nvcache.Local
 }
 
+// reasonOf says what is wrong with the directory of a node.
+func reasonOf(f nvcache.Finding) string {
+	err := f.Err
+	if node := (*nvcache.NodeError)(nil); errors.As(err, &node) {
+		err = node.Err
+	}
+	reason := ui.OneLine(err.Error())
+	if f.Condition == nvcache.LostNode {
+		return "the node is lost: " + reason
+	}
+	return reason
+}
+
 // path returns where a file of a node is.
 func (on *onNodes) path(f nvcache.Finding) string {
+	if f.Role == nvcache.RoleDirectory {
+		return on.levels.Tier.Nodes()[f.Node].Dir
+	}
 	return filepath.Join(on.levels.Tier.Nodes()[f.Node].Dir, "jobs", on.job.Name(), f.Path)
 }
 

@@ -1,0 +1,119 @@
+package coordinator
+
+import (
+	"fmt"
+	"time"
+
+	"ckpt/coordinator/protocol"
+	"ckpt/image"
+	"ckpt/image/nvcache"
+)
+
+// A bypass is the way of checkpoints past the nodes: into the store at once, while a node
+// cannot use its directory. It ends when all nodes take versions again.
+type bypass struct {
+	on      bool
+	tries   int // that have failed since it is on
+	aborted int // versions in a row that the nodes did not take
+	left    int // versions that go past the nodes even after it ended
+}
+
+// local returns the tier if the checkpoint that is being written goes to the nodes, nil if
+// it goes to the store.
+func (g *group) local() *tier {
+	if t := g.d.tier; t != nil && !t.attempt.past {
+		return t
+	}
+	return nil
+}
+
+// failing notes that a node failed, and has checkpoints go to the store until all work.
+func (t *tier) failing(err error) {
+	if t.bypass.on || t.g.d.over() {
+		return
+	}
+	t.bypass.on, t.bypass.tries = true, max(0, t.bypass.aborted-1)
+	t.g.d.out.Warn(fmt.Sprintf("checkpoints go to the store until all nodes can keep them again: %v", err))
+	t.tryNodes()
+	if a := &t.attempt; a.number > 0 && !a.begun && !a.past {
+		t.goPast() // it waits for a slot
+	}
+}
+
+// refused notes that the nodes did not take a version, which was aborted. The next one goes
+// to the store, and more the more often that happens: the nodes may seem to work.
+func (t *tier) refused(err error) {
+	t.bypass.left = 1 << min(t.bypass.aborted, 5)
+	t.bypass.aborted++
+	t.failing(err)
+}
+
+// pass reports whether the version that is to be written goes past the nodes.
+func (t *tier) pass() bool {
+	if t.bypass.left > 0 {
+		t.bypass.left--
+		return true
+	}
+	return t.bypass.on
+}
+
+// goPast has the version that is to be written go to the store at once.
+func (t *tier) goPast() {
+	was := t.attempt
+	if was.begun {
+		t.ledger.Aborted(was.number)
+		t.g.d.helpers.Go(func() { _ = t.nodes.Discard(was.number) }) // else it goes when the nodes work again
+	}
+	t.attempt, t.taking = tierAttempt{number: was.number, past: true}, 0
+	t.g.prepareStored(was.number)
+	if was.order == nil {
+		return
+	}
+	t.g.broadcast(*was.order)
+	if was.waits {
+		t.g.later(protocol.Ordered{Number: was.number})
+	}
+}
+
+// wentPast notes that a version is in the store that never was on the nodes.
+func (t *tier) wentPast(m *image.Manifest) {
+	t.ledger.PassedBy(m.Number, t.g.id)
+	t.next()
+}
+
+// tryNodes finds out, after a pause, whether all nodes work again.
+func (t *tier) tryNodes() {
+	pause := time.Duration(0)
+	if t.bypass.tries > 0 {
+		pause = nvcache.PauseAfter(t.bypass.tries - 1)
+	}
+	t.bypass.tries++
+	time.AfterFunc(pause, func() {
+		t.g.d.post(func() {
+			if t.g.d.over() {
+				return
+			}
+			keep := map[int]bool{t.attempt.number: true}
+			for _, e := range t.ledger.Entries() {
+				keep[e.Number] = true
+			}
+			newest := t.newestVersion()
+			t.g.d.helpers.Go(func() {
+				err := t.nodes.Regain(newest, keep)
+				t.g.d.post(func() { t.tried(err) })
+			})
+		})
+	})
+}
+
+// tried ends the bypass if all nodes work.
+func (t *tier) tried(err error) {
+	if err != nil {
+		t.tryNodes()
+		return
+	}
+	t.bypass.on = false
+	clear(t.told)
+	t.g.d.out.Warn("all nodes can keep checkpoints again")
+	t.next()
+}
