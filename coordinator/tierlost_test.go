@@ -18,7 +18,7 @@ import (
 type nodeOutage struct {
 	name        string
 	mounted     bool // it is a file system of its own
-	goesOn      bool // what breaks it goes on until the cure
+	lasts       bool // what breaks it goes on until the cure
 	spoil, cure func(dir string) error
 }
 
@@ -63,7 +63,7 @@ func uncover(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH)
 var nodeOutages = []nodeOutage{
 	{name: "no jobs", spoil: func(dir string) error { return removeBusy(filepath.Join(dir, "jobs")) }},
 	{name: "a file", spoil: putFile, cure: os.Remove},
-	{name: "full", mounted: true, goesOn: true, spoil: fillDisk, cure: func(dir string) error { return os.Remove(filepath.Join(dir, "full")) }},
+	{name: "full", mounted: true, lasts: true, spoil: fillDisk, cure: func(dir string) error { return os.Remove(filepath.Join(dir, "full")) }},
 	{name: "read-only", mounted: true, spoil: cover, cure: uncover},
 	{name: "gone", spoil: removeBusy},
 	{name: "empty", spoil: func(dir string) error { return errors.Join(removeBusy(dir), os.Mkdir(dir, 0o700)) }},
@@ -122,7 +122,7 @@ func (o *nodeOutage) check(t *testing.T, scheme string) {
 	}
 	rec := &recorder{t: t}
 	rec.on = func(ev any) {
-		if o.goesOn && stage == 1 {
+		if o.lasts && stage == 1 {
 			step(o.spoil)
 		}
 		cp, ok := ev.(*job.CheckpointEvent)
