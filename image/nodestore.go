@@ -19,8 +19,9 @@ func OpenNodeStore(fsys vfs.FS, dir string) (*Store, error) {
 	return &Store{fs: fsys, dir: dir}, nil
 }
 
-// CreateNodeStore is CreateStore for the directory of a node. What makes it a store is made
-// again if it was lost or damaged. A directory that holds something else is left alone.
+// CreateNodeStore is CreateStore for the directory of a node. It makes the file again that
+// makes the directory a store, if that was lost or damaged. A directory that holds something
+// else is left alone.
 func CreateNodeStore(fsys vfs.FS, dir string) (*Store, error) {
 	s, err := CreateStore(fsys, dir)
 	if err == nil {

@@ -24,7 +24,7 @@ func short(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
-// ended reports whether an error only says that the caller gave up.
+// ended reports whether an error only says that the caller wants no more of it.
 func ended(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

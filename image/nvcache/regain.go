@@ -16,9 +16,9 @@ const trialBytes = 1 << 20
 const tryPrefix = "try-"
 
 // Regain makes the directories of all nodes again, after one of them failed, and finds out
-// whether each takes a version of the size of another one, which may be nil. What the nodes
-// have of versions that are not to be kept goes: they were reclaimed or discarded while it
-// could not be removed. Nothing is written to others meanwhile.
+// whether each takes a version of the size of another one, which may be nil. It removes the
+// versions that are not to be kept: they were reclaimed or discarded while the node did not
+// work. Nothing is written to others meanwhile.
 func (t *Tier) Regain(like *image.Manifest, keep map[int]bool) error {
 	return errors.Join(t.each(func(node int) error { return nodeError(node, t.regain(node, like, keep)) })...)
 }

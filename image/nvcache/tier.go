@@ -121,7 +121,8 @@ func nodeError(node int, err error) error {
 	return &NodeError{Node: node, Err: err}
 }
 
-// place returns the job in the directory of a node. What is not there, or damaged, is made.
+// place returns the job in the directory of a node. It makes the directory, or the part of
+// it that is damaged.
 func (t *Tier) place(node int) (*image.Job, error) {
 	return t.job(node, true, func(n Node) (*image.Job, error) {
 		store, err := image.CreateNodeStore(n.FS, n.Dir)
@@ -149,8 +150,8 @@ func (t *Tier) place(node int) (*image.Job, error) {
 }
 
 // look returns the job in the directory of a node, for reading. It fails with fs.ErrNotExist
-// if there is none. What says of the directory whose it is may be damaged: digests tell
-// whether its files are ours.
+// if there is none. The marks of the directory may be damaged: digests tell whether its
+// files are ours.
 func (t *Tier) look(node int) (*image.Job, error) {
 	return t.job(node, false, func(n Node) (*image.Job, error) {
 		store, err := image.OpenNodeStore(n.FS, n.Dir)
