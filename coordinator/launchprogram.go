@@ -125,6 +125,7 @@ func (o *RestartOptions) again(was *job.Resolved, from *image.Manifest) (job.Spe
 	spec.AutoRestart = spec.AutoRestart || o.AutoRestart
 	program := *spec.Program
 	spec.Program = &program
+	program.Dir = cmp.Or(o.Dir, program.Dir)
 	if len(o.Command) > 0 {
 		program.Command = o.Command
 		return spec, o.NP, nil

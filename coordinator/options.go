@@ -72,7 +72,8 @@ type RestartOptions struct {
 	// place of the command that the job was launched with; nil for that one.
 	NP          int
 	Command     []string
-	AutoRestart bool // besides what the job was launched with
+	Dir         string // takes the place of the directory that a program was launched in
+	AutoRestart bool   // besides what the job was launched with
 	// Moved says that the store was moved here from another file system, so that the
 	// directories of its nodes are still its own.
 	Moved bool

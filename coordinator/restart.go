@@ -6,6 +6,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/image"
+	"ckpt/internal/wording"
 )
 
 // Restart continues a job from a checkpoint and runs it to its end.
@@ -57,6 +58,9 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 
 // resumeRanks continues a job of simulated ranks.
 func resumeRanks(ctx context.Context, spec *job.Resolved, j *image.Job, store *image.Store, opt RestartOptions) (*Result, error) {
+	if opt.Dir != "" {
+		return nil, &job.UsageError{Text: wording.Sprintf("{chdir} %s: only programs run in a directory of their own", opt.Dir), Fix: "leave it out"}
+	}
 	was := spec.Mapping
 	again, err := opt.onRanks(spec, j)
 	if err != nil {

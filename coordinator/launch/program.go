@@ -15,6 +15,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
+	"ckpt/internal/wording"
 )
 
 // Streams are the standard streams of a program of the user.
@@ -36,7 +37,8 @@ type Program struct {
 // NewProgram returns the launcher of a program, unless its command cannot be run.
 func NewProgram(p job.Program, streams Streams) (*Program, error) {
 	if _, err := os.ReadDir(p.Dir); err != nil {
-		return nil, &job.UsageError{Text: fmt.Sprintf("directory of the program: %v", err)}
+		return nil, &job.UsageError{Text: fmt.Sprintf("directory of the program: %v", err),
+			Fix: wording.Sprintf("if it was renamed or moved, {restart JOB} {chdir} DIR says where it is now")}
 	}
 	if _, err := lookIn(p.Dir, p.Command[0]); err != nil {
 		return nil, &job.UsageError{Text: fmt.Sprintf("command %s: %v", p.Command[0], err), Fix: "give the command that starts the program after --"}

@@ -27,7 +27,8 @@ through; what ckpt says goes to standard error.
 APP is a simulated job: NAME.CLASS.NP (bt.B.4), NAME.CLASS with --np, or a workload file. The built-in ones are ` + strings.Join(dataset.Names(), ", ") + `.
 Every rank is a process of its own. A node is a set of ranks that share memory.
 Without --every, --count, --interval or --overhead, the job takes checkpoints only
-when ckpt checkpoint asks for them.
+when ckpt checkpoint asks for them; a program then takes one every 10 minutes, unless
+--interval is none.
 
 With --model the command predicts what each checkpoint stores and costs. The job keeps
 the prediction: --overhead plans with it until the first checkpoint is measured, ckpt

@@ -39,7 +39,7 @@ func runLaunchDMTCP(ctx context.Context, g *ui.Globals, o *launchOptions, comman
 	if err := refuse(o.flags, ckptOnly, "a program under DMTCP has it not", "leave it out with --engine dmtcp"); err != nil {
 		return err
 	}
-	spec, err := o.programSpec(command)
+	spec, err := o.programSpec(g, command)
 	if err != nil {
 		return err
 	}
@@ -64,8 +64,8 @@ func dmtcpJob(g *ui.Globals, name string) bool {
 
 // restartDMTCP continues a job under DMTCP.
 func restartDMTCP(ctx context.Context, g *ui.Globals, o *restartOptions, opt coordinator.Options) error {
-	if o.Given() || o.withoutLog || len(o.fail) > 0 || o.listen != "" || o.turnsOption.text != "" {
-		return ui.BadUsage("--nodes, --map, --without-log, --fail, --listen and --storage-turns: a program under DMTCP has them not", "ckpt restart "+opt.Job)
+	if o.Given() || o.withoutLog || len(o.fail) > 0 || o.listen != "" || o.turnsOption.text != "" || o.chdir != "" {
+		return ui.BadUsage("--nodes, --map, --without-log, --fail, --listen, --storage-turns and --chdir: a program under DMTCP has them not", "ckpt restart "+opt.Job)
 	}
 	return runJob(g, &opt, func() (*coordinator.Result, error) {
 		return dmtcp.Restart(ctx, dmtcp.Options{Options: opt}, o.checkpoint, o.autoRestart)

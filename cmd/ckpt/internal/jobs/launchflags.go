@@ -63,7 +63,7 @@ func (o *launchOptions) addFlags(g *ui.Globals, cmd *cobra.Command) {
 	f.IntVar(&o.residuals, "residual-every", 0, "print the residual of rank 0 every N iterations")
 	f.StringVar(&o.every, "every", "", "checkpoint every N iterations, at the end of each epoch, or as --interval if it is a time, like 30s")
 	f.IntVar(&o.count, "count", 0, "take N checkpoints, evenly spread over the iterations")
-	f.StringVar(&o.interval, "interval", "", "time from one checkpoint to the next, like 10m")
+	f.StringVar(&o.interval, "interval", "", "time from one checkpoint to the next, like 10m; none for no schedule (default: of a program 10m)")
 	f.StringVar(&o.overhead, "overhead", "", "checkpoint as often as this share of the computing time allows, like 10% or 0.1")
 	f.StringVar(&o.model, "model", "", "predict the checkpoints with this model of ckpt predict fit: --overhead begins with it, ckpt list shows it")
 	o.tune.AddFlags(f, "tune", "find the best way to write on this storage, and change it when measured rates disagree")

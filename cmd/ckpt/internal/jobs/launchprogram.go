@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -45,7 +47,7 @@ func refuse(f *pflag.FlagSet, names []string, text, hint string) error {
 }
 
 // programSpec describes the job that runs a command.
-func (o *launchOptions) programSpec(command []string) (job.Spec, error) {
+func (o *launchOptions) programSpec(g *ui.Globals, command []string) (job.Spec, error) {
 	if err := refuse(o.flags, simulatedOnly, "only simulated jobs have it", "leave it out: a program has its own ranks, length and communication"); err != nil {
 		return job.Spec{}, err
 	}
@@ -68,7 +70,41 @@ func (o *launchOptions) programSpec(command []string) (job.Spec, error) {
 	}
 	s := job.NewProgramSpec(p)
 	s.AutoRestart = o.autoRestart
-	return s, o.common(&s)
+	if err := o.common(&s); err != nil {
+		return s, err
+	}
+	noticeFlags(g, o.flags, command)
+	if s.Schedule == (job.Schedule{}) && o.interval != noInterval {
+		s.Schedule.Interval = usualInterval
+		g.Warn("no --every, --interval or --overhead: a checkpoint every %s; --interval none takes none", usualIntervalText)
+	}
+	return s, nil
+}
+
+// A program without a schedule takes a checkpoint so often: seldom enough to cost next to
+// nothing, often enough that a failure loses little.
+const (
+	usualInterval     = 10 * time.Minute
+	usualIntervalText = "10m"
+)
+
+// launcherFlags are flags of ckpt that commands which start programs have as well.
+var launcherFlags = []string{"np", "nodes", "map", "mpi", "help", "verbose", "quiet"}
+
+// noticeFlags tells of flags of ckpt that stand behind --, where the program gets them.
+func noticeFlags(g *ui.Globals, f *pflag.FlagSet, command []string) {
+	for i, arg := range command {
+		name, long := strings.CutPrefix(arg, "--")
+		name, _, whole := strings.Cut(name, "=")
+		flag := f.Lookup(name)
+		if i == 0 || !long || flag == nil || flag.Changed || slices.Contains(simulatedOnly, name) || slices.Contains(launcherFlags, name) {
+			continue
+		}
+		if !whole && flag.NoOptDefVal == "" && i+1 < len(command) {
+			arg += " " + command[i+1]
+		}
+		g.Warn("%s stands behind --: the program gets it, and ckpt does not; write it before -- if ckpt is to have it", arg)
+	}
 }
 
 func runLaunchProgram(ctx context.Context, g *ui.Globals, o *launchOptions, command []string) error {
@@ -79,7 +115,7 @@ func runLaunchProgram(ctx context.Context, g *ui.Globals, o *launchOptions, comm
 	if other {
 		return runLaunchDMTCP(ctx, g, o, command)
 	}
-	spec, err := o.programSpec(command)
+	spec, err := o.programSpec(g, command)
 	if err != nil {
 		return err
 	}
@@ -115,18 +151,21 @@ func forProgram(g *ui.Globals) (*ui.Globals, launch.Streams) {
 	return &ours, s
 }
 
-// programOf reports whether a stored job runs a program.
-func programOf(g *ui.Globals, name string) bool {
+// programOf returns the program that a stored job runs, nil if it runs none.
+func programOf(g *ui.Globals, name string) *job.Program {
 	store, err := g.OpenStore()
 	if err != nil {
-		return false
+		return nil
 	}
 	j, err := store.Job(name)
 	if err != nil {
-		return false
+		return nil
 	}
 	spec, err := job.ReadSpec(j)
-	return err == nil && spec.Program != nil
+	if err != nil {
+		return nil
+	}
+	return spec.Program
 }
 
 // programStatus is the exit status of a program that has completed, if it is an error.

@@ -48,6 +48,10 @@ func (o *launchOptions) spec(name string) (job.Spec, error) {
 // epochWord is the value of --every that stands for the iterations of an epoch.
 const epochWord = "epoch"
 
+// noInterval is the value of --interval that stands for no checkpoints but those that
+// somebody asks for.
+const noInterval = "none"
+
 // common completes the description with what all jobs have.
 func (o *launchOptions) common(s *job.Spec) error {
 	var err error
@@ -92,7 +96,11 @@ func (o *launchOptions) schedule() (job.Schedule, error) {
 	if s.Count = o.count; o.count != 0 {
 		given++
 	}
-	if o.interval != "" {
+	switch o.interval {
+	case "":
+	case noInterval:
+		given++
+	default:
 		given++
 		if s.Interval, err = ui.ParseDuration("--interval", o.interval); err != nil {
 			return s, err

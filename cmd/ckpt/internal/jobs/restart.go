@@ -2,12 +2,17 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
 )
 
@@ -18,6 +23,7 @@ type restartOptions struct {
 	checkpoint int
 	np         int
 	withoutLog bool
+	chdir      string
 	moved      bool
 }
 
@@ -35,6 +41,9 @@ in heat and minighost (docs/GLOBAL.md), or a program, if it protects all memory 
 ckpt_protect_global or ckpt_protect_replicated. The command that the job was launched
 with starts so many ranks where it says their number once, as in mpiexec -n 4; COMMAND
 takes its place otherwise.
+
+A program runs in the directory that it was launched in. If that was renamed, --chdir
+says where it is now; COMMAND runs in the current directory then.
 
 --storage-turns says for this run whether the job takes turns with others on the storage,
 also for what it reads now (docs/TURNS.md).
@@ -59,12 +68,14 @@ beginning. It removes newer checkpoints and all that the logs hold.`,
 			if dash && len(command) == 0 {
 				return ui.BadUsage("no command after --", "ckpt restart JOB -- mpiexec -n 4 ./program")
 			}
+			noticeFlags(g, cmd.Flags(), command)
 			return runRestart(cmd.Context(), g, &o, args[0], command)
 		},
 	}
 	o.Placement.AddFlags(cmd.Flags())
 	cmd.Flags().IntVar(&o.checkpoint, "checkpoint", 0, "number of the checkpoint (default: the newest)")
 	cmd.Flags().IntVar(&o.np, "np", 0, "number of ranks (default: that of the checkpoint, or as many as COMMAND starts)")
+	cmd.Flags().StringVar(&o.chdir, "chdir", "", "of a program: the directory to run in (default: that of the launch)")
 	cmd.Flags().BoolVar(&o.withoutLog, "without-log", false, "resume from what the checkpoints alone allow, and remove all message logs")
 	cmd.Flags().BoolVar(&o.moved, "moved", false, "the store was moved here from another file system: what its nodes have is still its own")
 	g.AddStoreFlag(cmd)
@@ -73,8 +84,8 @@ beginning. It removes newer checkpoints and all that the logs hold.`,
 	return cmd
 }
 
-func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, job string, command []string) error {
-	job, number, err := ui.SplitTarget(job)
+func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, target string, command []string) error {
+	name, number, err := ui.SplitTarget(target)
 	if err != nil {
 		return err
 	}
@@ -85,21 +96,21 @@ func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, job strin
 		o.checkpoint = number
 	}
 	var streams launch.Streams
-	program, dmtcp := programOf(g, job), dmtcpJob(g, job)
+	program, dmtcp := programOf(g, name), dmtcpJob(g, name)
 	switch {
-	case len(command) > 0 && (dmtcp || !program):
+	case len(command) > 0 && (dmtcp || program == nil):
 		return ui.BadUsage("only programs that call ckpt are restarted with another command", "leave out what follows --")
 	case dmtcp && o.np > 0:
 		return ui.BadUsage(fmt.Sprintf("--np %d: images of DMTCP are of as many ranks as they were taken from", o.np), "leave it out")
 	}
-	if program {
+	if program != nil {
 		g, streams = forProgram(g)
 	}
 	opt, err := o.options(g)
 	if err != nil {
 		return err
 	}
-	opt.Job, opt.Streams = job, streams
+	opt.Job, opt.Streams = name, streams
 	if dmtcp {
 		return restartDMTCP(ctx, g, o, opt)
 	}
@@ -107,8 +118,25 @@ func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, job strin
 	if r.StorageTurns, err = o.turnsOption.setting(); err != nil {
 		return err
 	}
+	if r.Dir, err = o.dir(program, len(command) > 0); err != nil {
+		return err
+	}
 	if o.Given() {
 		r.Mapping = o.Resolve
 	}
 	return runJob(g, &r.Options, func() (*coordinator.Result, error) { return coordinator.Restart(ctx, r) })
+}
+
+// dir is the directory in which a program is restarted, "" for that of its launch. If that is
+// gone, a command of the user runs where it was typed.
+func (o *restartOptions) dir(p *job.Program, command bool) (string, error) {
+	if o.chdir != "" {
+		return filepath.Abs(o.chdir)
+	}
+	if command && p != nil {
+		if _, err := os.Stat(p.Dir); errors.Is(err, fs.ErrNotExist) {
+			return os.Getwd()
+		}
+	}
+	return "", nil
 }

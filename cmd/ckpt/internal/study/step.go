@@ -1,8 +1,9 @@
 package study
 
 import (
-	"regexp"
 	"strings"
+
+	"ckpt/cmd/ckpt/internal/ui"
 )
 
 // The phases of the thesis (Figure 3.9), and what is before and after them.
@@ -38,23 +39,7 @@ func (s *Step) Output() string {
 }
 
 // Command returns a command line as a user would type it.
-func Command(args []string) string {
-	words := []string{"ckpt"}
-	for _, a := range args {
-		words = append(words, quoted(a))
-	}
-	return strings.Join(words, " ")
-}
-
-var plainWord = regexp.MustCompile(`^[\w@%+=:,./{}-]+$`)
-
-// quoted quotes a word for a shell, if it needs that.
-func quoted(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
+func Command(args []string) string { return "ckpt " + ui.ShellWords(args) }
 
 // words splits a command line as a shell does, without its other powers.
 func words(line string) (out []string, whole bool) {

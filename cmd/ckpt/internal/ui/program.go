@@ -1,12 +1,14 @@
 package ui
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -26,8 +28,11 @@ func programError(cmd *cobra.Command, typed []string, err error) error {
 		return nil
 	}
 	_, unknown := errors.AsType[*unknownCommandError](err)
-	if !unread && !unknown && cmd.Name() != "launch" {
+	if !unread && !unknown && !takesCommand(cmd) {
 		return nil
+	}
+	if i := commandAt(cmd, typed); i > 0 {
+		return notBehindDashes(typed, i)
 	}
 	for _, arg := range typed {
 		if kind := programKind(arg); kind != "" {
@@ -46,6 +51,58 @@ func programError(cmd *cobra.Command, typed []string, err error) error {
 	}
 	return nil
 }
+
+// takesCommand reports whether a command takes that of a program.
+func takesCommand(cmd *cobra.Command) bool { return cmd.Name() == "launch" || cmd.Name() == "restart" }
+
+// launchers begin the names of the commands that start MPI programs.
+var launchers = []string{"mpiexec", "mpirun", "orterun", "prterun", "srun"}
+
+// commandAt returns where in the command line of ckpt launch or restart the command of an MPI
+// program begins, 0 if it has none: behind the name of the command, and that of the job.
+func commandAt(cmd *cobra.Command, typed []string) int {
+	before, at := map[string]int{"launch": 1, "restart": 2}[cmd.Name()], 0
+	for i, arg := range typed {
+		if strings.HasPrefix(arg, "-") || i > 0 && takesValue(cmd, typed[i-1]) {
+			continue
+		}
+		if before == 0 {
+			at = i
+		}
+		if before--; at > 0 && isLauncher(arg) {
+			return at
+		}
+	}
+	return 0
+}
+
+func isLauncher(word string) bool {
+	return slices.ContainsFunc(launchers, func(name string) bool { return strings.HasPrefix(filepath.Base(word), name) })
+}
+
+// notBehindDashes repeats a command line with the command of the program behind --.
+func notBehindDashes(typed []string, at int) error {
+	what := typed[at]
+	path, _ := exec.LookPath(what)
+	if kind := cmp.Or(programKind(what), programKind(path)); kind != "" {
+		what += " is " + kind
+	}
+	return BadUsage(what+": the command of a program comes after --",
+		"ckpt "+ShellWords(typed[:at])+" -- "+ShellWords(typed[at:])+", if the program calls ckpt (see ckpt sdk); --engine dmtcp before -- takes checkpoints of any program")
+}
+
+// ShellWords returns arguments as a user would type them.
+func ShellWords(args []string) string {
+	words := slices.Clone(args)
+	for i, word := range words {
+		if !plainWord.MatchString(word) {
+			words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+var plainWord = regexp.MustCompile(`^[\w@%+=:,./{}-]+$`)
 
 // takesValue reports whether an argument is a flag whose value is the next argument.
 func takesValue(cmd *cobra.Command, arg string) bool {
