@@ -52,6 +52,24 @@ func Inspect(ctx context.Context, store *image.Store, name string) (*job.Status,
 	return s, nil
 }
 
+// Completed returns the result of a job whose last run has completed, nil if it has not or a
+// run goes on.
+func Completed(ctx context.Context, store *image.Store, name string) (*Result, error) {
+	s, err := Inspect(ctx, store, name)
+	if err != nil || s.State != job.StateCompleted {
+		return nil, err
+	}
+	j, err := store.Job(name)
+	if err != nil {
+		return nil, err
+	}
+	r := new(Result)
+	if !job.NewestResult(j, r) || r.Outcome != job.StateCompleted {
+		r = &Result{Type: "result", Job: s.Job, App: s.App, NP: s.NP, Iterations: s.Iterations, Outcome: s.State, Digest: s.Digest, Restarts: []int{}, WorkLost: []int{}, Recovery: []float64{}}
+	}
+	return r, nil
+}
+
 // again describes a job once more, with what is known of its last run.
 func again(store *image.Store, was *job.Status) (*job.Status, error) {
 	s, err := job.Describe(store, was.Job)

@@ -220,7 +220,7 @@ func (x trial) run(t *testing.T, want *told) {
 	if again.status != ui.ExitDone && (again.status != ui.ExitNotFound || first.started) {
 		t.Errorf("verify: status %d: %s", again.status, again.stderr)
 	}
-	again = ckpt(t, dir, nil, "restart", "job", "--json")
+	again = ckpt(t, dir, nil, "restart", "job", "--again", "--json")
 	// With several groups there is always the beginning.
 	nothing := first.checkpoints == 0 && (!strings.Contains(x.flags, "--mode") || !first.started)
 	if again.status != ui.ExitDone {

@@ -37,12 +37,28 @@ type RestartedEvent struct {
 	Replay   *float64 `json:"replay_s,omitempty"`
 }
 
-// restartsTail is how much of the end of a journal is read for the newest restarts.
-const restartsTail = 256 << 10
+// newestBytes is how much of the end of a journal is read for its newest events.
+const newestBytes = 256 << 10
 
 // NewestRestarts returns the last restarts in the end of a job's journal, at most so many.
 // It returns what it can read of a missing or damaged journal.
 func NewestRestarts(j *image.Job, most int) []RestartedEvent {
+	list := newest[RestartedEvent](j, "restarted")
+	return list[max(0, len(list)-most):]
+}
+
+// NewestResult fills in the result of the last run from the end of a job's journal, and
+// reports whether it is there.
+func NewestResult[T any](j *image.Job, into *T) bool {
+	list := newest[T](j, "result")
+	if len(list) > 0 {
+		*into = list[len(list)-1]
+	}
+	return len(list) > 0
+}
+
+// newest returns the events of a type in the end of a job's journal.
+func newest[T any](j *image.Job, kind string) []T {
 	f, err := j.FS().Open(filepath.Join(j.Dir(), journalName))
 	if err != nil {
 		return nil
@@ -52,13 +68,16 @@ func NewestRestarts(j *image.Job, most int) []RestartedEvent {
 	if err != nil {
 		return nil
 	}
-	var list []RestartedEvent
-	begin := max(0, size-restartsTail) // a line that is cut is no event
+	var list []T
+	begin := max(0, size-newestBytes) // a line that is cut is no event
 	_, _ = durable.ReadLines(io.NewSectionReader(f, begin, size-begin), func(line []byte) {
-		var ev RestartedEvent
-		if json.Unmarshal(line, &ev) == nil && ev.Type == "restarted" {
-			list = append(list, ev)
+		var ev struct {
+			Type string `json:"type"`
+		}
+		var full T
+		if json.Unmarshal(line, &ev) == nil && ev.Type == kind && json.Unmarshal(line, &full) == nil {
+			list = append(list, full)
 		}
 	})
-	return list[max(0, len(list)-most):]
+	return list
 }

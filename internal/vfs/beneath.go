@@ -86,7 +86,7 @@ func (b *Beneath) within(dir int, names []string, do func(int) error) error {
 // openAt opens a file that is no link.
 func openAt(dir int, name string, flags int) (fd int, err error) {
 	err = again(func() error {
-		fd, err = unix.Openat(dir, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+		fd, err = unix.Openat(dir, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, ownFile)
 		return err
 	})
 	return fd, err
@@ -106,6 +106,7 @@ func (b *Beneath) open(op, name string, flags int) (f *os.File, err error) {
 		fd, err := openAt(dir, last, flags)
 		if err == nil {
 			f = os.NewFile(uintptr(fd), name)
+			share(f, flags&os.O_CREATE != 0 && sharedAt(dir))
 		}
 		return err
 	})
@@ -169,8 +170,18 @@ func (b *Beneath) Mkdir(name string) error {
 		if last == "." {
 			return unix.EEXIST
 		}
-		return unix.Mkdirat(dir, last, 0o700)
+		err := unix.Mkdirat(dir, last, ownDir)
+		if err == nil && sharedAt(dir) {
+			_ = unix.Fchmodat(dir, last, sharedDir, 0)
+		}
+		return err
 	})
+}
+
+// sharedAt reports whether a group shares an open directory.
+func sharedAt(dir int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(dir, &st) == nil && isShared(st.Mode)
 }
 
 // ReadDir implements FS.

@@ -29,10 +29,11 @@ var (
 const createFlags = os.O_CREATE | os.O_EXCL | os.O_RDWR
 
 func open(name string, flags int) (File, error) {
-	f, err := os.OpenFile(name, flags|unix.O_CLOEXEC, 0o600)
+	f, err := os.OpenFile(name, flags|unix.O_CLOEXEC, ownFile)
 	if err != nil {
 		return nil, err
 	}
+	share(f, flags&os.O_CREATE != 0 && inShared(name))
 	return osFile{f}, nil
 }
 
@@ -81,7 +82,13 @@ func (OS) Rename(oldName, newName string) error { return os.Rename(oldName, newN
 func (OS) Remove(name string) error { return os.Remove(name) }
 
 // Mkdir implements FS.
-func (OS) Mkdir(name string) error { return os.Mkdir(name, 0o700) }
+func (OS) Mkdir(name string) error {
+	err := os.Mkdir(name, ownDir)
+	if err == nil && inShared(name) {
+		_ = unix.Chmod(name, sharedDir)
+	}
+	return err
+}
 
 // ReadDir implements FS.
 func (OS) ReadDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(name) }
@@ -114,10 +121,11 @@ func syncDir(d *os.File) error {
 
 // Lock implements FS with flock(2).
 func (OS) Lock(name string) (io.Closer, error) {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, ownFile)
 	if err != nil {
 		return nil, err
 	}
+	share(f, inShared(name))
 	return lock(f, name, os.Stat)
 }
 

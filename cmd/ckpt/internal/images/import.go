@@ -56,6 +56,7 @@ ckpt can find their common contents.`,
 	f.StringVar(&o.rules, "rules", "", "YAML file with rules of your site for zones (docs/ZONES.md)")
 	f.BoolVar(&o.partial, "partial", false, "store the checkpoint although images are missing")
 	g.AddStoreFlag(cmd)
+	g.AddGroupFlag(cmd)
 	return cmd
 }
 
@@ -89,8 +90,13 @@ func runImport(ctx context.Context, g *ui.Globals, o *importOptions, names []str
 	case set.Renumbered:
 		g.Warn("ranks are missing; the others are numbered from 0")
 	}
+	undo, err := g.ShareStore()
+	if err != nil {
+		return err
+	}
 	store, err := image.CreateStore(vfs.OS{}, g.Store)
 	if err != nil {
+		undo()
 		return err
 	}
 	files, total := set.Files()

@@ -71,6 +71,7 @@ func (o *launchOptions) addFlags(g *ui.Globals, cmd *cobra.Command) {
 	ui.Choices(f, "objective", string(tune.Pause), string(tune.Latency), string(tune.Bytes))
 	f.IntVar(&o.keep, "keep", 0, "keep only the newest N sound checkpoints while the job runs (default: all)")
 	g.AddStoreFlag(cmd)
+	g.AddGroupFlag(cmd)
 	f.StringVar(&o.job, "job", "", "name of the job (default: APP-1, APP-2, …)")
 	f.StringVar(&o.launcher, "launcher", "local", "how to start the ranks: local (on this host), mpiexec or srun")
 	ui.Choices(f, "launcher", "local", "mpiexec", "srun")

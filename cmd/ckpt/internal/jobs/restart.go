@@ -25,6 +25,7 @@ type restartOptions struct {
 	withoutLog bool
 	chdir      string
 	moved      bool
+	again      bool
 }
 
 func newRestartCommand(g *ui.Globals) *cobra.Command {
@@ -35,6 +36,9 @@ func newRestartCommand(g *ui.Globals) *cobra.Command {
 		Long: `Continue a stopped, killed or finished job from a checkpoint, by default the
 newest, also under another mapping of ranks to nodes. Before any rank continues, every
 byte that was read has been verified.
+
+A job that has completed stays as it is: its result is printed once more, with the status
+of its run. --again runs it again from its newest checkpoint, JOB@N from checkpoint N.
 
 --np restarts a job on another number of ranks, if these hold its arrays together, as
 in heat and minighost (docs/GLOBAL.md), or a program, if it protects all memory with
@@ -78,10 +82,31 @@ beginning. It removes newer checkpoints and all that the logs hold.`,
 	cmd.Flags().StringVar(&o.chdir, "chdir", "", "of a program: the directory to run in (default: that of the launch)")
 	cmd.Flags().BoolVar(&o.withoutLog, "without-log", false, "resume from what the checkpoints alone allow, and remove all message logs")
 	cmd.Flags().BoolVar(&o.moved, "moved", false, "the store was moved here from another file system: what its nodes have is still its own")
+	cmd.Flags().BoolVar(&o.again, "again", false, "run a job that has completed again, from its newest checkpoint")
 	g.AddStoreFlag(cmd)
 	o.running.addFlags(cmd.Flags())
 	o.turnsOption.addFlags(cmd.Flags(), "as launched")
 	return cmd
+}
+
+// completed tells the result of a job that has completed, unless it is to run again.
+func completed(ctx context.Context, g *ui.Globals, o *restartOptions, name string) (done bool, err error) {
+	if o.again || o.checkpoint != 0 {
+		return false, nil
+	}
+	store, err := g.OpenStore()
+	if err != nil {
+		return false, err
+	}
+	r, err := coordinator.Completed(ctx, store, name)
+	if r == nil || err != nil {
+		return false, nil // the restart tells
+	}
+	g.Warn("job %s has completed, and stays as it is: ckpt restart %s --again runs it once more from its newest checkpoint", name, name)
+	if err := printResult(g, r); err != nil {
+		return true, err
+	}
+	return true, programStatus(r)
 }
 
 func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, target string, command []string) error {
@@ -108,6 +133,9 @@ func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, target st
 	}
 	opt, err := o.options(g)
 	if err != nil {
+		return err
+	}
+	if done, err := completed(ctx, g, o, name); done || err != nil {
 		return err
 	}
 	opt.Job, opt.Streams = name, streams

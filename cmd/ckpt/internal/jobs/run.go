@@ -50,7 +50,14 @@ func runJob(g *ui.Globals, opt *coordinator.Options, run func() (*coordinator.Re
 	})
 	// A closed pipe, as in ckpt launch … | head, must not end the job.
 	signal.Ignore(syscall.SIGPIPE)
+	undo, err := g.ShareStore()
+	if err != nil {
+		return err
+	}
 	result, err := run()
+	if err != nil {
+		undo()
+	}
 	close(over)
 	relay.Wait()
 	opt.Observer.(*ui.Narrator).Bar.Clear()

@@ -1,15 +1,21 @@
 package ui
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"ckpt/image"
 	"ckpt/image/nvcache"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
 
@@ -101,4 +107,65 @@ func (g *Globals) jobNames() []string {
 	}
 	names, _ := store.Jobs() // what can be read is better than nothing
 	return names
+}
+
+// AddGroupFlag adds a flag to a command that may make the store.
+func (g *Globals) AddGroupFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&g.Group, "group", "", "make the store for a group of users, like proj: its members can list, restart and remove jobs")
+}
+
+// ShareStore makes the directory of the store for the group that was asked for. Undo removes
+// it, if nothing came into it.
+func (g *Globals) ShareStore() (undo func(), err error) {
+	undo = func() {}
+	if g.Group == "" {
+		return undo, nil
+	}
+	gid, err := groupID(g.Group)
+	if err != nil {
+		return undo, err
+	}
+	if err := durable.MkdirAll(vfs.OS{}, filepath.Dir(g.Store)); err != nil {
+		return undo, err
+	}
+	err = os.Mkdir(g.Store, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		return undo, g.checkGroup(gid)
+	}
+	if err != nil {
+		return undo, err
+	}
+	undo = func() { os.Remove(g.Store) }
+	if err = os.Chown(g.Store, -1, gid); err == nil {
+		err = os.Chmod(g.Store, 0o770|fs.ModeSetgid)
+	}
+	if err != nil {
+		undo()
+		return undo, BadUsage(fmt.Sprintf("--group %s: %v", g.Group, err), "you can give a store to a group of yours; id -nG lists them")
+	}
+	return undo, nil
+}
+
+// checkGroup refuses a store that is there and not that of a group.
+func (g *Globals) checkGroup(gid int) error {
+	fi, err := os.Stat(g.Store)
+	if err != nil {
+		return err
+	}
+	if st, ok := fi.Sys().(*syscall.Stat_t); vfs.Shared(fi) && ok && int(st.Gid) == gid {
+		return nil
+	}
+	return BadUsage(fmt.Sprintf("--group %s: %s is there and is not shared by that group", g.Group, g.Store),
+		fmt.Sprintf("chgrp -R %[1]s %[2]s; chmod -R g+rwX %[2]s; find %[2]s -type d -exec chmod g+s {} +", g.Group, g.Store))
+}
+
+func groupID(name string) (int, error) {
+	if found, err := user.LookupGroup(name); err == nil {
+		name = found.Gid
+	}
+	gid, err := strconv.Atoi(name)
+	if err != nil {
+		return 0, BadUsage(fmt.Sprintf("--group %s: there is no such group", name), "give the name or the number of a group; id lists yours")
+	}
+	return gid, nil
 }

@@ -18,7 +18,8 @@ type Globals struct {
 	Quiet    bool
 	Verbose  bool
 	Store    string
-	copyTold bool // the user knows that the store is a copy
+	Group    string // that the store is made for
+	copyTold bool   // the user knows that the store is a copy
 }
 
 // Noticing keeps the first error of a writer, and writes nothing more after it. So
