@@ -247,7 +247,7 @@ func TestTierOtherDomains(t *testing.T) {
 }
 
 // TestTierSameDigest kills ranks and nodes at seeded random times, lets nodes lose their
-// directories, and expects the digest of a run without failures. The nightly form is
+// directories, or makes these unusable, and expects the digest of a run without failures. The nightly form is
 // CKPT_TIER_RUNS=500.
 func TestTierSameDigest(t *testing.T) {
 	apps := []string{"bt.S.4", "lu.S.4", "cg.S.4", "ring.S.4"}
@@ -290,6 +290,10 @@ func loseRandomly(t *testing.T, rng *rand.Rand, app string, length time.Duration
 		s.Tier.Rate = int64(1+rng.IntN(20)) << 20
 	}
 	opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t}}
+	cure := func() {}
+	if rng.IntN(3) == 0 {
+		opt.Observer, cure = breakRandomly(t, rng, s)
+	}
 	for range 1 + rng.IntN(2) {
 		f := Failure{Rank: -1, Node: rng.IntN(4), LoseLocal: rng.IntN(3) > 0}
 		if rng.IntN(2) == 0 {
@@ -304,6 +308,9 @@ func loseRandomly(t *testing.T, rng *rand.Rand, app string, length time.Duration
 	for failed := (*JobFailedError)(nil); errors.As(err, &failed); {
 		died++
 		opt.Failures = nil
+		if !failed.Restartable || rng.IntN(2) == 0 {
+			cure() // else the restart does without the node
+		}
 		if !failed.Restartable {
 			opt.Job = "again"
 			r, err = Launch(t.Context(), s, opt)
@@ -312,6 +319,7 @@ func loseRandomly(t *testing.T, rng *rand.Rand, app string, length time.Duration
 		}
 		var lost *job.MissingError
 		if errors.As(err, &lost) { // it is beyond what the scheme protects from
+			cure()
 			opt.Job = "anew"
 			r, err = Launch(t.Context(), s, opt)
 		}

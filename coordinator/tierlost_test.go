@@ -2,8 +2,10 @@ package coordinator
 
 import (
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -187,6 +189,37 @@ func (o *nodeOutage) again(t *testing.T, opt Options) {
 	if strings.Contains(strings.Join(rec.warned, "\n"), "less protected") {
 		t.Errorf("warnings %q", rec.warned)
 	}
+}
+
+// breakRandomly breaks the directory of a node after some checkpoint, and cures it after
+// another one perhaps. The cure can be had at any time, once.
+func breakRandomly(t *testing.T, rng *rand.Rand, s job.Spec) (*recorder, func()) {
+	list := slices.DeleteFunc(slices.Clone(nodeOutages), func(o nodeOutage) bool { return o.mounted })
+	o, dir := list[rng.IntN(len(list))], s.Tier.NodeDir(rng.IntN(len(s.Mapping)))
+	at, until := 1+rng.IntN(4), 2+rng.IntN(10)
+	broken := false
+	cure := func() {
+		if broken && o.cure != nil {
+			if err := o.cure(dir); err != nil {
+				t.Error(err)
+			}
+		}
+		broken = false
+	}
+	rec := &recorder{t: t, on: func(ev any) {
+		cp, ok := ev.(*job.CheckpointEvent)
+		switch {
+		case !ok:
+		case cp.Number == at:
+			if err := o.spoil(dir); err != nil {
+				t.Error(err)
+			}
+			broken, at = true, -1
+		case cp.Number >= until:
+			cure()
+		}
+	}}
+	return rec, cure
 }
 
 // TestTierRestartWithoutNode restarts a job of which a node cannot use its directory, and
