@@ -8,6 +8,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
+	"ckpt/image/nvcache"
 	"ckpt/internal/wording"
 )
 
@@ -131,7 +132,11 @@ func (d *driver) thin() {
 		return
 	}
 	d.crowded = false
-	removed, err := job.Thin(d.job, d.spec.Keep, g.lineage.numbers)
+	keep, of := d.spec.Keep, g.lineage.numbers
+	if keep == 0 { // the store has what the nodes could not take, and is not to have all checkpoints
+		keep, of = nvcache.Slots, d.tier.bypass.stored
+	}
+	removed, err := job.Thin(d.job, keep, of)
 	d.result.Removed += len(removed)
 	if err != nil {
 		d.out.Warn(notRemoved + err.Error())

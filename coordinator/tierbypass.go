@@ -13,9 +13,10 @@ import (
 // cannot use its directory. It ends when all nodes take versions again.
 type bypass struct {
 	on      bool
-	tries   int // that have failed since it is on
-	aborted int // versions in a row that the nodes did not take
-	left    int // versions that go past the nodes even after it ended
+	tries   int   // that have failed since it is on
+	aborted int   // versions in a row that the nodes did not take
+	left    int   // versions that go past the nodes even after it ended
+	stored  []int // that went past the nodes of a job which does not store all its versions
 }
 
 // local returns the tier if the checkpoint that is being written goes to the nodes, nil if
@@ -78,6 +79,11 @@ func (t *tier) goPast() {
 // wentPast notes that a version is in the store that never was on the nodes.
 func (t *tier) wentPast(m *image.Manifest) {
 	t.ledger.PassedBy(m.Number, t.g.id)
+	if t.nodes.Setting().Drain.Mode != nvcache.DrainBehind && t.g.spec.Keep == 0 {
+		t.bypass.stored = append(t.bypass.stored, m.Number)
+		t.g.d.crowded = true
+		t.g.d.thin()
+	}
 	t.next()
 }
 

@@ -163,6 +163,9 @@ func (o *nodeOutage) check(t *testing.T, scheme string) {
 	if o.cure != nil && !(warned(rec, "checkpoints go to the store until") && warned(rec, "all nodes can keep")) {
 		t.Errorf("warnings %q", rec.warned)
 	}
+	if numbers := storedNumbers(t, opt); len(numbers) > nvcache.Slots {
+		t.Errorf("the store has checkpoints %v", numbers)
+	}
 	verifyAll(t, opt)
 	o.again(t, opt)
 }

@@ -57,6 +57,32 @@ func TestBackPressure(t *testing.T) {
 	}
 }
 
+// TestPassedBy has a version go past the nodes: those before it are not drained any more, and
+// make room.
+func TestPassedBy(t *testing.T) {
+	l := ledger(t, "partner", "behind")
+	take(t, l, 1)
+	take(t, l, 2)
+	if n, ok := l.Unstored(); n != 2 || !ok {
+		t.Fatalf("version %d is to be stored at the end, %v", n, ok)
+	}
+	l.PassedBy(3, 0)
+	if n, ok := l.NextDrain(noon); ok {
+		t.Errorf("drains %d, which is older than what is in the store", n)
+	}
+	if n, ok := l.Unstored(); ok {
+		t.Errorf("version %d is to be stored at the end", n)
+	}
+	if list := l.Reclaimable(); !slices.Equal(list, []int{1}) {
+		t.Errorf("%v may go", list)
+	}
+	l.Reclaimed(1)
+	take(t, l, 4)
+	if n, ok := l.NextDrain(noon); n != 4 || !ok {
+		t.Errorf("drains %d, %v", n, ok)
+	}
+}
+
 // TestFailedStore drains nothing: the job goes on with what the nodes have, attempts
 // become rarer, and the newest version is tried.
 func TestFailedStore(t *testing.T) {

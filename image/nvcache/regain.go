@@ -3,6 +3,7 @@ package nvcache
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 
 	"ckpt/image"
@@ -55,6 +56,9 @@ func try(j *image.Job, bytes int) error {
 	name := filepath.Join(j.Dir(), tryPrefix+image.NewID()+durable.TempSuffix)
 	f, err := j.FS().Create(name)
 	if err != nil {
+		if path := (*fs.PathError)(nil); errors.As(err, &path) {
+			err = path.Err
+		}
 		return durable.Op("write to", j.Dir(), -1, err)
 	}
 	err = durable.WriteAt(f, name, make([]byte, bytes), 0)

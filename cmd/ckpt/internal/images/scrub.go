@@ -114,7 +114,7 @@ func (r *scrubResult) show(g *ui.Globals) error {
 	}
 	err := fmt.Errorf("%w: %s could not be restored; the first: %s", ui.ErrDamageFound, ui.Count(len(r.Damage), "place"), r.Damage[0].place())
 	if r.Damage[0].dir {
-		return ui.WithHint(err, fmt.Sprintf("ckpt scrub %s makes the directory of node %d again once it can be written: mount it, free it, or move away what is in its place", r.Job, r.Damage[0].Node))
+		return ui.WithHint(err, r.Damage[0].Remedy)
 	}
 	return ui.WithHint(err, fmt.Sprintf("ckpt list %s shows the checkpoints that are left", r.Job))
 }

@@ -112,6 +112,7 @@ func (r *verifyResult) addFindings(on onNodes, v nvcache.Version, findings []nvc
 		d.nodeDamage = &nodeDamage{Level: of, Node: f.Node, Remedy: on.remedy(v), gone: f.Condition == nvcache.Missing, dir: f.Role == nvcache.RoleDirectory}
 		if d.dir {
 			d.Offset, d.Reason = 0, reasonOf(f)
+			d.Remedy = fmt.Sprintf("ckpt scrub %s makes the directory of node %d again once it can be written: mount it, free it, or move away what is in its place", on.job.Name(), f.Node)
 		}
 		r.Damage = append(r.Damage, d)
 	}
