@@ -160,6 +160,8 @@ func (g *gathering) gather(ctx context.Context, interrupts <-chan struct{}) erro
 			return nil
 		case <-g.run.Over():
 			return g.ended()
+		case <-g.program.InputTooLong():
+			return errLongInput()
 		case err := <-g.failed:
 			return fmt.Errorf("ranks cannot connect: %w", err)
 		case <-remind.C:
@@ -206,6 +208,8 @@ func (g *gathering) ended() error {
 			if g.missing == 0 {
 				return nil // the driver sees how it ended
 			}
+		case <-g.program.InputTooLong():
+			return errLongInput()
 		case <-late:
 			return &EarlyError{Came: len(g.come) - g.missing, Size: len(g.come), Status: g.run.Status(), Cause: g.run.Cause()}
 		}

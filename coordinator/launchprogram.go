@@ -21,7 +21,14 @@ import (
 // LaunchProgram runs a program of the user to its end. Its command is started first: how
 // many ranks it has and where they are is known when they come.
 func LaunchProgram(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
-	return attend(opt, func(opt Options) (*Result, error) { return beginProgram(ctx, spec, opt) })
+	return attend(opt, func(opt Options) (*Result, error) {
+		var err error
+		if opt.input, err = launch.NewInput(opt.Streams.In); err != nil {
+			return nil, fmt.Errorf("standard input: %w", err)
+		}
+		defer opt.input.Close()
+		return beginProgram(ctx, spec, opt)
+	})
 }
 
 // trialRanks is for how many ranks the settings of a program are checked before it is
@@ -66,7 +73,9 @@ func beginProgram(ctx context.Context, spec job.Spec, opt Options) (*Result, err
 		return nil, err
 	}
 	defer j.Unlock()
-	return g.newDriver(resolved, j, store, opt).runNew(ctx, opt)
+	d := g.newDriver(resolved, j, store, opt)
+	d.program.fresh = true
+	return d.runNew(ctx, opt)
 }
 
 // resumeProgram starts the command of a stored job again, which its program continues
@@ -92,6 +101,10 @@ func resumeProgram(ctx context.Context, was *job.Resolved, j *image.Job, store *
 		}
 	}
 	opt.Nodes = opt.Mapping
+	if opt.input, err = opt.inputAgain(j); err != nil {
+		return nil, err
+	}
+	defer opt.input.Close()
 	g, err := startProgram(ctx, again, np, opt.Options)
 	if err == nil {
 		if err = job.CheckDealable(j, from, len(g.come)); err != nil {
@@ -211,7 +224,7 @@ func lostEarly(err error) bool {
 // tryProgram does so once. The gathering is nil if there was none, and over if there is an
 // error.
 func tryProgram(ctx context.Context, spec job.Spec, want int, opt Options) (*gathering, error) {
-	p, err := launch.NewProgram(*spec.Program, opt.Streams)
+	p, err := launch.NewProgram(*spec.Program, opt.input, opt.Streams)
 	if err != nil {
 		return nil, err
 	}
@@ -271,7 +284,7 @@ func (g *gathering) implementation() string {
 // newDriver returns the driver of the job whose ranks have come.
 func (g *gathering) newDriver(spec *job.Resolved, j *image.Job, store *image.Store, opt Options) *driver {
 	d := opt.newDriver(spec, j, store, libraryID{})
-	d.program = &programJob{gathering: g, first: -1, killed: -1}
+	d.program = &programJob{gathering: g, input: opt.input, first: -1, killed: -1}
 	d.socket = g.socket
 	d.launcher = launch.WithAccount(g.program, opt.alive, j.Name())
 	return d

@@ -52,7 +52,8 @@ type Options struct {
 	grace time.Duration                 // of tests, if longer than endGrace
 
 	withoutLog bool
-	inventory  *inventory // of the nodes of a stored job; may be nil
+	input      *launch.Input // of a program
+	inventory  *inventory    // of the nodes of a stored job; may be nil
 }
 
 func (o Options) fileSystem() vfs.FS {

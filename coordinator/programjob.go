@@ -26,9 +26,11 @@ const (
 // A programJob is the program of the user that a driver runs. Its fields belong to the
 // driver's loop.
 type programJob struct {
-	*gathering     // whose run is that of the current incarnation
-	first      int // rank that was the first to go, −1 none
-	killed     int // first rank that this coordinator has killed, −1 none
+	*gathering // whose run is that of the current incarnation
+	input      *launch.Input
+	fresh      bool // the job is new: it keeps the input
+	first      int  // rank that was the first to go, −1 none
+	killed     int  // first rank that this coordinator has killed, −1 none
 }
 
 // startProgram starts the command for an incarnation, unless it runs already.

@@ -85,7 +85,13 @@ func (d *driver) open() error {
 			return err
 		}
 	}
-	err := d.socket.announce(d.job)
+	var err error
+	if d.program != nil && d.program.fresh {
+		_, err = d.keepInput()
+	}
+	if err == nil {
+		err = d.socket.announce(d.job)
+	}
 	switch {
 	case err != nil && d.program != nil:
 		d.program.close()
@@ -94,6 +100,7 @@ func (d *driver) open() error {
 		d.socket.remove(d.job)
 	case d.program != nil:
 		d.program.hand(d)
+		d.watchInput()
 	default:
 		d.helpers.Go(d.accept)
 	}
@@ -107,6 +114,7 @@ func (d *driver) close() {
 	}
 	if d.program != nil {
 		d.program.run.End()
+		d.program.input.Close()
 	}
 	d.socket.close()
 	for _, m := range d.members {

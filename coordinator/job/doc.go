@@ -4,6 +4,7 @@
 // all of it; a running coordinator writes it.
 //
 //	job                  the Spec, as JSON
+//	stdin.json           the standard input of a program, for later runs
 //	line.json            the baseline of several groups: the checkpoints still needed
 //	logs/rank-R          the message log of a rank, in segments of package msglog
 //	output.jsonl         lines that the ranks have put out, each once

@@ -10,10 +10,17 @@ import (
 )
 
 // VerifyLogs reads the message logs of a job that has any, and whatever says which
-// of them are needed. It returns how many bytes these are, and what is wrong.
+// of them are needed; of a program its standard input. It returns how many bytes these are, and what is wrong.
 func VerifyLogs(job *image.Job) (bytes int64, damage []*durable.DamageError, err error) {
 	spec, err := ReadSpec(job)
 	if err != nil || spec.Origin != "" {
+		return 0, nil, err
+	}
+	if spec.Program != nil {
+		_, err := ReadInput(job)
+		if d := new(durable.DamageError); errors.As(err, &d) {
+			return 0, []*durable.DamageError{d}, nil
+		}
 		return 0, nil, err
 	}
 	if !spec.Several() || !spec.Log.Logs() {

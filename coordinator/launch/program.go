@@ -30,12 +30,14 @@ type Streams struct {
 type Program struct {
 	of      job.Program
 	streams Streams
+	input   *Input
 	mu      sync.Mutex
 	run     *ProgramRun // of the current incarnation
 }
 
-// NewProgram returns the launcher of a program, unless its command cannot be run.
-func NewProgram(p job.Program, streams Streams) (*Program, error) {
+// NewProgram returns the launcher of a program, unless its command cannot be run. Each run
+// reads the input anew.
+func NewProgram(p job.Program, input *Input, streams Streams) (*Program, error) {
 	if _, err := os.ReadDir(p.Dir); err != nil {
 		return nil, &job.UsageError{Text: fmt.Sprintf("directory of the program: %v", err),
 			Fix: wording.Sprintf("if it was renamed or moved, {restart JOB} {chdir} DIR says where it is now")}
@@ -43,7 +45,7 @@ func NewProgram(p job.Program, streams Streams) (*Program, error) {
 	if _, err := lookIn(p.Dir, p.Command[0]); err != nil {
 		return nil, &job.UsageError{Text: fmt.Sprintf("command %s: %v", p.Command[0], err), Fix: "give the command that starts the program after --"}
 	}
-	return &Program{of: p, streams: streams}, nil
+	return &Program{of: p, input: input, streams: streams}, nil
 }
 
 // A ProgramRun is one run of the command of a program.
@@ -106,6 +108,9 @@ func (r *ProgramRun) WhenOver(ended func()) {
 // usual time.
 func (p *Program) Grace() time.Duration { return p.of.Grace }
 
+// InputTooLong is closed when the standard input turns out to be too long to be kept.
+func (p *Program) InputTooLong() <-chan struct{} { return p.input.tooLong }
+
 // drainTime is how long processes that have outlived the command may keep its output
 // open.
 const drainTime = 2 * time.Second
@@ -130,7 +135,14 @@ func (p *Program) Run(r Rank) (*ProgramRun, error) {
 	cmd.Args[0] = p.of.Command[0]
 	cmd.Dir = p.of.Dir
 	cmd.Env = forCommand(p.of.Command, append(append(os.Environ(), r.environment()...), wire.EnvAgent+"="+agent))
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.streams.In, p.streams.Out, p.streams.Err
+	stdin, done, err := p.input.open()
+	if err != nil {
+		return nil, fmt.Errorf("standard input: %w", err)
+	}
+	if stdin != nil {
+		cmd.Stdin = stdin
+	}
+	cmd.Stdout, cmd.Stderr = p.streams.Out, p.streams.Err
 	cmd.WaitDelay = drainTime
 	// Its own process group: a ^C at the terminal is for the coordinator, which then
 	// stops the program in order. It dies with the coordinator: Open MPI's mpiexec may
@@ -140,9 +152,11 @@ func (p *Program) Run(r Rank) (*ProgramRun, error) {
 	started := make(chan error)
 	go run.carry(p.of.Command[0], started)
 	if err := <-started; err != nil {
+		done()
 		return nil, fmt.Errorf("start %s: %w", p.of.Command[0], err)
 	}
 	p.run = run
+	run.WhenOver(done)
 	return run, nil
 }
 
