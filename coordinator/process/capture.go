@@ -86,7 +86,8 @@ func (p *Process) Capture(ctx context.Context) (Capture, error) {
 	return p.taken(regions, list), nil
 }
 
-// begin finds the pages that were written since the last View or Capture.
+// begin finds the pages that were written since the last View or Capture. Memory that is gone
+// has none, and would be taken for memory that did not change.
 func (p *Process) begin(ctx context.Context, list []region) error {
 	p.memory.base.pending, p.memory.areas = false, nil
 	if err := ctx.Err(); err != nil {
@@ -94,6 +95,11 @@ func (p *Process) begin(ctx context.Context, list []region) error {
 	}
 	if err := p.checkWaiting(); err != nil {
 		return err
+	}
+	for _, r := range list {
+		if err := p.checkMapped(r); err != nil {
+			return err
+		}
 	}
 	return p.update(list)
 }

@@ -2,8 +2,10 @@ package process
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -53,15 +55,15 @@ func (p *Process) areas() ([]zones.Area, error) {
 }
 
 // checkMapped refuses a region that the process does not have, before a copy of it
-// takes memory.
+// takes memory, or its pages count as not written.
 func (p *Process) checkMapped(r region) error {
 	list, err := p.areas()
 	if err != nil {
-		p.note("/proc/PID/maps", err)
+		p.refuseTracking("/proc/PID/maps", err)
 		return nil // the client looks again before it copies
 	}
-	if !mapped(list, r.address, r.address+uint64(r.size), func(a *zones.Area) bool { return a.Prot&zones.Read != 0 }) {
-		return fmt.Errorf("%d bytes at %#x: %w", r.size, r.address, unix.EFAULT)
+	if r.size > 0 && !mapped(list, r.address, r.address+uint64(r.size), func(a *zones.Area) bool { return a.Prot&zones.Read != 0 }) {
+		return fmt.Errorf("region %q, %d bytes at %#x: the process cannot read it: %w", r.name, r.size, r.address, unix.EFAULT)
 	}
 	return nil
 }
@@ -91,11 +93,9 @@ func private(list []zones.Area, start, end uint64) bool {
 
 // mapped reports whether areas that are as wanted cover [start, end).
 func mapped(list []zones.Area, start, end uint64, wanted func(*zones.Area) bool) bool {
-	for i := range list {
+	first, _ := slices.BinarySearchFunc(list, start+1, func(a zones.Area, at uint64) int { return cmp.Compare(a.End, at) })
+	for i := first; i < len(list); i++ {
 		a := &list[i]
-		if a.End <= start {
-			continue
-		}
 		if a.Start > start || !wanted(a) {
 			return false
 		}

@@ -341,6 +341,49 @@ func TestUnmapped(t *testing.T) {
 	pr.expect("-7 checkpoint failed")
 }
 
+// TestUnmappedLater takes memory away that earlier checkpoints have, and that nobody has
+// written since: the next one fails, and the one after that the memory is left out.
+func TestUnmappedLater(t *testing.T) {
+	ctx := context.Background()
+	for _, gone := range []string{"unmap u 40960 4096", "forbid u 40960 4096", "unmap u 0 4194304", "unmap u 4190208 4096"} {
+		for name, take := range map[string]func(*Process) (Capture, error){
+			"view":    func(p *Process) (Capture, error) { return p.View(ctx) },
+			"capture": func(p *Process) (Capture, error) { return p.Capture(ctx) },
+		} {
+			pr := startProgram(t, plainProgram(t))
+			p := pr.connect()
+			pr.do("map u %d 0", 4<<20)
+			pr.do("map v %d 0", 4<<20)
+			for i := range 3 {
+				pr.tell("boundary x %d", i+1)
+				pr.call(p, Boundary)
+				_, err := take(p)
+				pr.must(err)
+				p.Committed(int64(i + 1))
+				pr.must(p.Answer(Answer{}))
+				pr.expect("0")
+			}
+			pr.do(gone)
+			pr.tell("boundary x 4")
+			pr.call(p, Boundary)
+			if _, err := take(p); !errors.Is(err, unix.EFAULT) || !strings.Contains(err.Error(), `region "u"`) {
+				t.Errorf("%s, %s: %v", gone, name, err)
+			}
+			p.Aborted()
+			pr.must(p.Answer(Answer{Status: IO, Text: "checkpoint failed"}))
+			pr.expect("-7 checkpoint failed")
+			pr.do("forget u")
+			pr.tell("boundary x 5")
+			pr.call(p, Boundary)
+			if c, err := take(p); err != nil || len(c.Regions) != 1 {
+				t.Errorf("%s, %s: %v without it", gone, name, err)
+			}
+			pr.must(p.Answer(Answer{}))
+			pr.expect("0")
+		}
+	}
+}
+
 // TestAgentDies ends the link while the program waits and while it runs.
 func TestAgentDies(t *testing.T) {
 	pr := startProgram(t, plainProgram(t))

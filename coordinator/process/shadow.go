@@ -112,7 +112,7 @@ func (p *Process) Prepare(ctx context.Context) error {
 			continue
 		}
 		if _, err := p.shadowOf(r); err != nil {
-			return fmt.Errorf("prepare region %q: %w", r.name, err)
+			return fmt.Errorf("prepare: %w", err)
 		}
 	}
 	_, err := p.smallWindow(list)

@@ -123,6 +123,10 @@ static long long change(const char *command, struct array *v, long a, long b, lo
 		return in_threads(v, (unsigned)a);
 	if (strcmp(command, "dontneed") == 0)
 		return madvise(v->mem + a, (size_t)b, MADV_DONTNEED);
+	if (strcmp(command, "unmap") == 0)
+		return munmap(v->mem + a, (size_t)b);
+	if (strcmp(command, "forbid") == 0)
+		return mprotect(v->mem + a, (size_t)b, PROT_NONE);
 	if (strcmp(command, "remap") == 0) /* other memory at the same address */
 		return munmap(v->mem + a, (size_t)b) != 0 ||
 		       mmap(v->mem + a, (size_t)b, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED;
