@@ -87,7 +87,7 @@ func (p *Process) Capture(ctx context.Context) (Capture, error) {
 }
 
 // begin finds the pages that were written since the last View or Capture. Memory that is gone
-// has none, and would be taken for memory that did not change.
+// has none, and would count as memory that did not change.
 func (p *Process) begin(ctx context.Context, list []region) error {
 	p.memory.base.pending, p.memory.areas = false, nil
 	if err := ctx.Err(); err != nil {
