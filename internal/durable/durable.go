@@ -171,21 +171,24 @@ func Mkdir(fsys vfs.FS, dir string) error {
 
 // MkdirAll makes a directory and its parents, as far as they are missing.
 func MkdirAll(fsys vfs.FS, dir string) error {
-	if fi, err := fsys.Stat(dir); err == nil {
-		if !fi.IsDir() {
-			return &fs.PathError{Op: "mkdir", Path: dir, Err: syscall.ENOTDIR}
-		}
-		return nil
+	fi, err := fsys.Stat(dir)
+	if err == nil && !fi.IsDir() {
+		err = &fs.PathError{Op: "mkdir", Path: dir, Err: syscall.ENOTDIR}
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	if parent := filepath.Dir(dir); parent != dir {
 		if err := MkdirAll(fsys, parent); err != nil {
 			return err
 		}
 	}
-	if err := Mkdir(fsys, dir); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	if err = Mkdir(fsys, dir); errors.Is(err, fs.ErrExist) {
+		if _, err = fsys.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%s is a link that leads nowhere: %w", dir, err)
+		}
 	}
-	return nil
+	return err
 }
 
 // RemoveAll removes a directory and all below it, if it is there.
