@@ -12,6 +12,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/image/nvcache"
+	"ckpt/internal/durable"
 	"ckpt/internal/race"
 )
 
@@ -223,6 +224,23 @@ func breakRandomly(t *testing.T, rng *rand.Rand, s job.Spec) (*recorder, func())
 		}
 	}}
 	return rec, cure
+}
+
+// TestTierLost: without protection and without a store, a node that lost its directory takes
+// the checkpoint with it. A restart says that it is lost, and calls nothing damaged.
+func TestTierLost(t *testing.T) {
+	s := tiered(t, "ring.S.4", 4, "none", "none")
+	s.Schedule.Every = s.Iterations / 2
+	fails := Failure{Rank: -1, Node: 3, Iter: s.Iterations/2 + 1, LoseLocal: true}
+	opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t}, Failures: []Failure{fails}}
+	if _, err := Launch(t.Context(), s, opt); !errors.As(err, new(*JobFailedError)) {
+		t.Fatal(err)
+	}
+	opt.Failures = nil
+	_, err := Restart(t.Context(), RestartOptions{Options: opt})
+	if lost := (*job.MissingError)(nil); !errors.As(err, &lost) || errors.As(err, new(*durable.DamageError)) || !strings.Contains(lost.What, "the part of rank 3") {
+		t.Errorf("%T %v", err, err)
+	}
 }
 
 // TestTierRestartWithoutNode restarts a job of which a node cannot use its directory, and

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
@@ -15,6 +16,7 @@ import (
 	"ckpt/image/container"
 	"ckpt/image/nvcache"
 	"ckpt/image/nvcache/protect"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
@@ -75,9 +77,17 @@ func (s *state) findImage(ctx context.Context) error {
 		}
 		return nil
 	case errors.Is(err, nvcache.ErrNotHere) || job.Unrestorable(err):
+		if !slices.ContainsFunc(from.Passed, damaged) {
+			err = errors.New(err.Error()) // nothing is damaged: it is lost
+		}
 		return &job.MissingError{What: fmt.Sprintf("the part of rank %d in checkpoint %d, which was not in the store yet", s.rank, s.cfg.From), Cause: err}
 	}
 	return err
+}
+
+// damaged reports whether something is there and damaged.
+func damaged(err error) bool {
+	return errors.As(err, new(*durable.DamageError)) && !errors.Is(err, fs.ErrNotExist)
 }
 
 // recover puts the file of this rank in place on its node, or on another that can take it.

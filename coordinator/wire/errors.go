@@ -45,6 +45,7 @@ const (
 	kindFull    = "full"
 	kindForeign = "foreign" // of another job
 	kindRegions = "regions" // the process has others than the checkpoint
+	kindMissing = "missing" // from the recovery line; the reason says what, and the text why
 	kindOther   = "other"
 )
 
@@ -52,6 +53,7 @@ const (
 func ReportError(err error) errorReport {
 	r := errorReport{Text: err.Error(), Kind: kindOther}
 	var damage *durable.DamageError
+	var missing *job.MissingError
 	switch {
 	case errors.As(err, &damage):
 		r.Kind, r.File, r.Offset, r.Reason = kindDamage, damage.File, damage.Offset, damage.Reason
@@ -61,6 +63,8 @@ func ReportError(err error) errorReport {
 		r.Kind = kindFull
 	case errors.Is(err, container.ErrRegionsDiffer):
 		r.Kind = kindRegions
+	case errors.As(err, &missing) && missing.Cause != nil:
+		r.Kind, r.Reason, r.Text = kindMissing, missing.What, missing.Cause.Error()
 	}
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
 		r.Errno = int(errno)
@@ -89,6 +93,8 @@ func (r errorReport) error() error {
 		is = append(is, durable.ErrStorageFull)
 	case kindRegions:
 		is = append(is, container.ErrRegionsDiffer)
+	case kindMissing:
+		return &job.MissingError{What: r.Reason, Cause: errors.New(r.Text)}
 	}
 	if len(is) == 0 {
 		return errors.New(r.Text)

@@ -79,6 +79,9 @@ type DamageError struct {
 }
 
 func (e *DamageError) Error() string {
+	if errors.Is(e.Err, fs.ErrNotExist) {
+		return fmt.Sprintf("%s: %s", e.File, e.Reason) // nothing is there that has offsets
+	}
 	return fmt.Sprintf("%s is damaged at offset %d: %s", e.File, e.Offset, e.Reason)
 }
 
