@@ -37,6 +37,10 @@ func (e *engine) finish() {
 		e.fail("the program " + cause(e.root))
 		return
 	}
+	if e.state.Marks && e.dir.read(e.dir.path(markName)) == "" {
+		e.fail("the program was killed by a command to DMTCP's coordinator, like dmtcp_command -k")
+		return
+	}
 	e.endIncarnation()
 	done := 0
 	e.result.ProgramStatus = &done

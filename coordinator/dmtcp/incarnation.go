@@ -125,9 +125,11 @@ func (e *engine) start(inc *incarnation) error {
 	var err error
 	if inc.from == 0 {
 		err = e.dir.renew(liveName)
+		e.state.Marks = true
 	} else {
 		err = e.dir.removeAll(inc.shared)
 	}
+	err = errors.Join(err, e.dir.remove(e.dir.path(markName)))
 	if err == nil {
 		inc.server, err = startServer(e.ctx, e.tools, e.dir, e.scratch, e.state.Session)
 	}
@@ -135,7 +137,7 @@ func (e *engine) start(inc *incarnation) error {
 		return err
 	}
 	args := []string{"-q", "-q", "-j", "-h", loopback, "-p", strconv.Itoa(inc.server.port)}
-	cmd := exec.Command(e.tools.launch, append(args, e.spec.Program.Command...)...)
+	cmd := exec.Command(e.tools.launch, append(args, e.marking()...)...)
 	if inc.from > 0 {
 		args = append(args, option("ckptdir"), e.dir.path(liveName))
 		cmd = exec.Command(e.tools.restart, append(args, inc.images...)...)
@@ -148,6 +150,18 @@ func (e *engine) start(inc *incarnation) error {
 	}
 	e.state.Processes = []family.Process{inc.server.child.self, inc.program.self}
 	return e.state.write(e.job)
+}
+
+// markName is the file that says that the program has ended by itself.
+const markName = "ended"
+
+// marked runs a command and then writes its status to a file. All processes that DMTCP ends
+// exit with 0: the pause lets it end this shell, too, before that has written.
+const marked = `mark=$1; shift; "$@"; status=$?; sleep 1; echo $status > "$mark"; exit $status`
+
+// marking is the command of the program in a shell that marks its end.
+func (e *engine) marking() []string {
+	return append([]string{"/bin/sh", "-c", marked, "sh", e.dir.path(markName)}, e.spec.Program.Command...)
 }
 
 // runs takes the news that the program computes, or that it does not come to it.

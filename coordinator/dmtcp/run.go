@@ -167,7 +167,7 @@ func run(ctx context.Context, j *image.Job, spec job.Spec, t *tools, opt Options
 }
 
 // openPort is what a user has to know who shares the machine.
-const openPort = "the coordinator of DMTCP listens on all interfaces, without a password: use it on machines and networks that you trust"
+const openPort = "the coordinator of DMTCP listens on all interfaces, without a password: whoever reaches it can end the program; use it on machines and networks that you trust"
 
 // takeOver ends what an earlier run has left behind, and stores what it had not stored yet.
 func (e *engine) takeOver() (err error) {

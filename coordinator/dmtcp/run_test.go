@@ -2,6 +2,9 @@ package dmtcp
 
 import (
 	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +101,43 @@ func TestAutoRestart(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	s.sound(1)
+}
+
+// TestKilledByCommand: a program that somebody has ended by DMTCP's own command has not
+// completed, though all of its processes exit with 0.
+func TestKilledByCommand(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		s := newScene(t, 80, 5*time.Millisecond)
+		s.spec.AutoRestart = again
+		asked := s.atStart(func(c *wire.Client) {
+			if _, err := c.Checkpoint(); err != nil {
+				t.Error(err)
+			}
+			port, err := os.ReadFile(filepath.Join(s.job().Dir(), engineName, "port"))
+			if err != nil {
+				t.Error(err)
+			}
+			if out, err := exec.Command("dmtcp_command", "-h", loopback, "-p", strings.TrimSpace(string(port)), "-k").CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+		r, err := Launch(t.Context(), s.spec, s.opt)
+		asked()
+		if f := of[*coordinator.FailureEvent](s.rec); len(f) != 1 || !strings.Contains(f[0].Reason, "was killed by a command to DMTCP") {
+			t.Errorf("%+v", f)
+		}
+		if !again {
+			failed := new(coordinator.JobFailedError)
+			if !errors.As(err, &failed) || !failed.Restartable || r.Outcome != job.StateFailed {
+				t.Errorf("%+v, %v", r, err)
+			}
+			continue
+		}
+		if err != nil || r.Outcome != job.StateCompleted || r.Failures != 1 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		s.counted(80)
+	}
 }
 
 // TestNoRestart: without checkpoints and without automatic restarts the job fails, and says

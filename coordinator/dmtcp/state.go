@@ -27,6 +27,8 @@ type state struct {
 	Pending *rawSet `json:"pending,omitempty"`
 	Spare   *rawSet `json:"spare,omitempty"`
 	Sets    int     `json:"sets"` // how many were made
+	// Marks says that the program marks its end; those of before did not.
+	Marks bool `json:"marks,omitempty"`
 }
 
 // A rawSet is the files that DMTCP wrote for a checkpoint.

@@ -153,14 +153,18 @@ func launch(args []string) int {
 	if err != nil {
 		return complain("Coordinator not found, although joining one was asked for: %v", err)
 	}
-	if _, ok := fault("fail-launch"); ok || len(a.rest) != 3 || a.rest[0] != "count" {
+	shell := []string{"/bin/sh", "-c", "", "sh", ""}
+	if len(a.rest) == len(shell)+3 {
+		shell[2], shell[4] = a.rest[2], a.rest[4]
+	}
+	if _, ok := fault("fail-launch"); ok || len(a.rest) != len(shell)+3 || !slices.Equal(a.rest[:len(shell)], shell) || a.rest[5] != "count" {
 		return complain("Executable to run w/ DMTCP appears not to be readable: %q", a.rest)
 	}
-	p := &program{conn: conn, dir: os.Getenv("DMTCP_CHECKPOINT_DIR")}
-	if _, err := fmt.Sscan(a.rest[1], &p.steps); err != nil {
+	p := &program{conn: conn, dir: os.Getenv("DMTCP_CHECKPOINT_DIR"), script: shell[2], mark: shell[4]}
+	if _, err := fmt.Sscan(a.rest[6], &p.steps); err != nil {
 		return complain("%v", err)
 	}
-	if p.pause, err = time.ParseDuration(a.rest[2]); err != nil {
+	if p.pause, err = time.ParseDuration(a.rest[7]); err != nil {
 		return complain("%v", err)
 	}
 	return p.run()

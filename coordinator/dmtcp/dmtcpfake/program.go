@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"ckpt/zones/dmtcp/dmtcptest"
@@ -22,6 +25,8 @@ type program struct {
 	pause   time.Duration
 	step    int
 	missing int // processes that do not come back
+	// The shell that the program runs in, and the file that it marks the end in.
+	script, mark string
 }
 
 // countName is the file with the count.
@@ -39,8 +44,14 @@ func (p *program) run() int {
 	}()
 	clock := time.NewTicker(p.pause)
 	defer clock.Stop()
-	for p.step < p.steps {
+	var ended chan int // by itself: the program goes on in its shell for a while
+	if p.step >= p.steps {
+		ended = p.end(0)
+	}
+	for {
 		select {
+		case status := <-ended:
+			return status
 		case order, ok := <-orders:
 			switch {
 			case !ok:
@@ -58,17 +69,33 @@ func (p *program) run() int {
 				fmt.Fprintln(p.conn, "done")
 			}
 		case <-clock.C:
-			if p.missing > 0 || held() {
+			if ended != nil || p.missing > 0 || held() {
 				continue
 			}
 			p.step++
 			fmt.Println(p.step)
-			if status := p.fails(); status != 0 {
-				return status
+			if status := p.fails(); status != 0 || p.step >= p.steps {
+				ended = p.end(status)
 			}
 		}
 	}
-	return 0
+}
+
+// end has the shell of the program do what it does when the program has ended with a status.
+// The shell dies with this process.
+func (p *program) end(status int) chan int {
+	ended := make(chan int, 1)
+	cmd := exec.Command("/bin/sh", "-c", p.script, "sh", p.mark, "sh", "-c", fmt.Sprintf("exit %d", status))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	go func() {
+		runtime.LockOSThread()
+		if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+			ended <- complain("%v", err)
+			return
+		}
+		ended <- cmd.ProcessState.ExitCode()
+	}()
+	return ended
 }
 
 // fails returns the exit status with which the program is to fail now, 0 if it is not.
@@ -103,7 +130,7 @@ func (p *program) checkpoint() error {
 		return err
 	}
 	image := filepath.Join(p.dir, c.Images[0].FileName())
-	count := fmt.Sprintln(p.step, p.steps, p.pause)
+	count := fmt.Sprintf("%d %d %s %q %q", p.step, p.steps, p.pause, p.script, p.mark)
 	if err := os.WriteFile(filepath.Join(companions(image), countName), []byte(count), 0o600); err != nil {
 		return err
 	}
@@ -137,7 +164,7 @@ func restore(images []string) (*program, error) {
 	}
 	p := &program{}
 	var pause string
-	if _, err := fmt.Sscan(count, &p.step, &p.steps, &pause); err != nil {
+	if _, err := fmt.Sscanf(count, "%d %d %s %q %q", &p.step, &p.steps, &pause, &p.script, &p.mark); err != nil {
 		return nil, errors.New("no image has the count")
 	}
 	var err error
