@@ -140,16 +140,16 @@ func findIn(fsys vfs.FS, dir string, unit fs.FileInfo) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := trusted(path, unit, fi); err != nil {
-		return nil, err
-	}
 	// In the directory of a stranger, the file may be a link to that of somebody else, and
 	// the socket beside it the stranger's.
-	if fi, err = fsys.Stat(filepath.Dir(path)); err != nil {
+	place, err := fsys.Stat(filepath.Dir(path))
+	if err != nil {
 		return nil, err
 	}
-	if err := trusted(path, unit, fi); err != nil {
-		return nil, err
+	if !ofOurs(place) {
+		if err := errors.Join(trusted(path, unit, fi), trusted(path, unit, place)); err != nil {
+			return nil, err
+		}
 	}
 	b, err := durable.ReadFile(fsys, path, maxInfo)
 	if errors.Is(err, fs.ErrPermission) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"ckpt/internal/durable"
@@ -29,6 +30,7 @@ type access struct {
 	owner, group uint32
 	open         bool // to the group
 	writes       bool // the group may write in the directory
+	named        bool // the group was named, and need not be that of the directory
 }
 
 func accessOf(dir string) (a access, err error) {
@@ -43,14 +45,20 @@ func accessOf(dir string) (a access, err error) {
 	if !ok {
 		return a, fmt.Errorf("%s: its owner is not known", dir)
 	}
-	return access{st.Uid, st.Gid, fi.Mode().Perm()&0o050 == 0o050, fi.Mode().Perm()&0o020 != 0}, nil
+	return access{owner: st.Uid, group: st.Gid, open: fi.Mode().Perm()&0o050 == 0o050, writes: fi.Mode().Perm()&0o020 != 0}, nil
 }
 
 // claim makes the directory of a controller, if need be, and locks it.
-func claim(fsys vfs.FS, dir string) (*place, error) {
+func claim(fsys vfs.FS, dir string, group uint32) (*place, error) {
 	a, err := accessOf(dir)
 	if err != nil {
 		return nil, err
+	}
+	if group != 0 {
+		if os.Geteuid() != 0 && !isMember(group) {
+			return nil, fmt.Errorf("group %d: %w: this user is no member of it", group, ErrGroup)
+		}
+		a.group, a.open, a.named = group, true, true
 	}
 	p := &place{fs: fsys, path: filepath.Join(dir, dirName), access: a}
 	for range 10 {
@@ -75,6 +83,9 @@ func (p *place) enter(dir string) error {
 		mode := fs.FileMode(0o750)
 		if p.access.writes {
 			mode = 0o770 // another member of the group may serve next
+		}
+		if p.access.named {
+			mode = 0o750 | fs.ModeSetgid // the sign for clients
 		}
 		p.hand(p.path, mode)
 	case !errors.Is(err, fs.ErrExist):
@@ -123,6 +134,25 @@ func (p *place) hand(path string, mode fs.FileMode) {
 		}
 	}
 	_ = os.Chmod(path, mode)
+}
+
+// ofOurs reports whether a controller was started for a group that this process is of: then
+// its directory is setgid.
+func ofOurs(dir fs.FileInfo) bool {
+	st, ok := dir.Sys().(*syscall.Stat_t)
+	if !ok || !dir.IsDir() || dir.Mode()&fs.ModeSetgid == 0 || dir.Mode()&0o022 != 0 {
+		return false
+	}
+	return isMember(st.Gid)
+}
+
+// ErrGroup says that a group cannot be served.
+var ErrGroup = errors.New("it cannot be served")
+
+// isMember reports whether this process is of a group.
+func isMember(gid uint32) bool {
+	groups, err := os.Getgroups()
+	return int(gid) == os.Getegid() || err == nil && slices.Contains(groups, int(gid))
 }
 
 // socket listens in the directory.

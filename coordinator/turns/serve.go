@@ -25,6 +25,9 @@ type ServeOptions struct {
 	Arbiter arbiter.Options
 	// Listen is HOST or HOST:PORT for clients on other hosts; "" for this host only.
 	Listen string
+	// Group is the group of users that may connect besides the owner; 0: that of the
+	// directory.
+	Group uint32
 	// IdleExit ends the controller after so long without a connection; 0: never.
 	IdleExit time.Duration
 	// Beat is how often clients with bursts hear that the controller lives; 1 s.
@@ -68,7 +71,7 @@ func Serve(ctx context.Context, dir string, o ServeOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	p, err := claim(o.FS, dir)
+	p, err := claim(o.FS, dir, o.Group)
 	if err != nil {
 		return err
 	}

@@ -103,6 +103,12 @@ func Signal(list []Process, s syscall.Signal) {
 	}
 }
 
+// Blocked reports whether a process waits for a device, and not for anybody.
+func (p Process) Blocked() bool {
+	state, start, ok := statOf(p.PID)
+	return ok && start == p.Start && state == "D"
+}
+
 // Suspended reports whether a process is stopped, or has ended: it does nothing. A process
 // that waits for a suspended child to begin its program (vfork) does nothing, either.
 func (p Process) Suspended() bool {

@@ -16,6 +16,10 @@ func BytesRead(list []Process) int64 { return sumOf(list, "rchar") }
 // from storage and written for it, as far as that is known. Bytes in memory do not count.
 func BytesMoved(list []Process) int64 { return sumOf(list, "read_bytes", "write_bytes") }
 
+// BytesOfCalls adds up what processes, and those of their children that have ended, have read
+// and written by calls, also in memory, through pipes and connections.
+func BytesOfCalls(list []Process) int64 { return sumOf(list, "rchar", "wchar") }
+
 // sumOf adds up counters of /proc/PID/io.
 func sumOf(list []Process, counters ...string) int64 {
 	var sum int64

@@ -18,8 +18,12 @@ const (
 	leftKept = 64
 	// defaultRate is the guess at the rate of a unit until progress was seen.
 	defaultRate = 100e6
-	// minEstimate is the least that a burst of unknown length may have left.
+	// minEstimate is the least that a burst may have left that has moved more than it said.
 	minEstimate = 1 << 20
+	// What stage takes.
+	firstStage  = 16 * time.Second
+	stageFactor = 4
+	minStage    = 64 << 20
 )
 
 // An app is an application: connections that have their turns together.
@@ -193,10 +197,9 @@ func (a *Arbiter) remaining(p *app) float64 {
 	return max(sum, float64(p.whole-p.served))
 }
 
-// left1 estimates the bytes that a burst has left. A burst that did not say is
-// expected to move as much again as it has moved, in powers of two, so that two
-// such bursts do not change at each window; one that has moved more than it
-// said, as much again as that was more.
+// left1 estimates the bytes that a burst has left. A burst that did not say is expected to
+// end at the next of its stages; one that has moved more than it said, to move as much again
+// as that was more, in powers of two.
 func (a *Arbiter) left1(b *burst) float64 {
 	if b.bytes >= 0 && b.moved <= b.bytes {
 		if b.conn.app.progressed {
@@ -208,7 +211,23 @@ func (a *Arbiter) left1(b *burst) float64 {
 	if !b.conn.app.progressed {
 		done = a.unseen(b.conn.app)
 	}
+	if b.bytes < 0 {
+		return a.stage(done) - done
+	}
 	return math.Exp2(math.Ceil(math.Log2(max(done, minEstimate))))
+}
+
+// stage is the end of the stage that a burst of unknown size is in: the first takes
+// firstStage at the rate of the unit, and each ends at stageFactor times the end of the one
+// before. Bursts of one stage go in the order in which they asked, one after the other:
+// changing between them ends none sooner. One that has passed a stage waits for those that
+// have not, so that it does not hold up short ones for long.
+func (a *Arbiter) stage(done float64) float64 {
+	end := max(minStage, firstStage.Seconds()*a.rate.perSecond)
+	for done >= end {
+		end *= stageFactor
+	}
+	return end
 }
 
 // unseen estimates what each burst of an application that reports no progress

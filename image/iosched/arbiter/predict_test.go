@@ -1,6 +1,7 @@
 package arbiter_test
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -55,6 +56,41 @@ func TestPredictTwoEqualBursts(t *testing.T) {
 		}
 		if total := turns[1].Finish.Seconds() / side[1].Finish.Seconds(); total > 1.001 {
 			t.Errorf("users %v: both take %.4f of the time, want 1", users, total)
+		}
+	}
+}
+
+// TestUnknownSizes: bursts that do not say how much they move are done as soon as under fifo,
+// whether they are of one user or of two, and a short one behind a long one is done sooner.
+func TestUnknownSizes(t *testing.T) {
+	mean := func(policy string, users []string, alone ...time.Duration) time.Duration {
+		var list []arbiter.Expected
+		for i, d := range alone {
+			list = append(list, arbiter.Expected{App: fmt.Sprint("command", i), User: users[i%len(users)], Arrival: time.Duration(i) * 100 * time.Millisecond, Alone: d, Bytes: -1})
+		}
+		flows, err := arbiter.Predict(arbiter.Options{Policy: policy}, arbiter.Cost{Switch: 20 * time.Millisecond, Together: 0.9}, list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := time.Duration(0)
+		for _, f := range flows {
+			sum += f.Flow
+		}
+		return sum / time.Duration(len(flows))
+	}
+	const s = second
+	for _, users := range [][]string{{"ana"}, {"ana", "ben"}} {
+		for _, alone := range [][]time.Duration{{s, s}, {3 * s, 3 * s}, {10 * s, 10 * s, 10 * s}, {8 * s, s, 2 * s}, {s / 5, 15 * s}, {15 * s, s / 5}} {
+			wsjf, fifo, none := mean("wsjf", users, alone...), mean("fifo", users, alone...), mean("none", users, alone...)
+			if wsjf > fifo {
+				t.Errorf("%v of %v: mean flow %v under wsjf, %v under fifo, %v without turns", alone, users, wsjf, fifo, none)
+			}
+		}
+		if wsjf, fifo := mean("wsjf", users, 300*s, 2*s, 3*s), mean("fifo", users, 300*s, 2*s, 3*s); wsjf > fifo/2 {
+			t.Errorf("short ones behind a long one: mean flow %v under wsjf, %v under fifo", wsjf, fifo)
+		}
+		if wsjf, none := mean("wsjf", users, 60*s, 60*s), mean("none", users, 60*s, 60*s); wsjf > none {
+			t.Errorf("two long ones: mean flow %v under wsjf, %v without turns", wsjf, none)
 		}
 	}
 }

@@ -25,10 +25,10 @@ type group struct {
 // stopping is how long suspend waits for processes that are in the middle of an operation.
 const stopping = 5 * time.Second
 
-// newGroup starts a command.
-func newGroup(command []string, in io.Reader, out, errs io.Writer) (*group, error) {
+// newGroup starts a command. Calls says which bytes its progress counts.
+func newGroup(command []string, calls bool, in io.Reader, out, errs io.Writer) (*group, error) {
 	g := &group{cmd: exec.Command(command[0], command[1:]...), over: make(chan struct{})}
-	g.progress()
+	g.progress(calls)
 	g.cmd.Stdin, g.cmd.Stdout, g.cmd.Stderr = in, out, errs
 	g.cmd.WaitDelay = time.Second // a descendant may keep the output open
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
@@ -96,11 +96,22 @@ func (g *group) signal(s os.Signal) {
 
 func (g *group) family() []family.Process { return family.Descendants(g.cmd.Process.Pid) }
 
-// progress returns how many bytes more the command has moved to and from storage.
-func (g *group) progress() int64 {
+// blocked reports whether a process of the command waits for a device.
+func (g *group) blocked() bool { return slices.ContainsFunc(g.family(), family.Process.Blocked) }
+
+// progress returns how many bytes more the command has moved to and from storage, or of all
+// its calls.
+func (g *group) progress(calls bool) int64 {
 	// The kernel counts the bytes of processes that have ended as those of their parent:
 	// in the end, ckpt itself.
-	more := family.BytesMoved(family.Descendants(os.Getpid())) - g.moved
+	var all int64
+	switch {
+	case !calls:
+		all = family.BytesMoved(family.Descendants(os.Getpid()))
+	case g.cmd.Process != nil:
+		all = family.BytesOfCalls(g.family()) // ckpt itself makes many
+	}
+	more := all - g.moved
 	if more <= 0 {
 		return 0 // processes that end are missing until their parent has noticed
 	}

@@ -45,7 +45,7 @@ func stands(g *group) bool {
 func TestGroupSuspends(t *testing.T) {
 	var out bytes.Buffer
 	// setsid is how launchers of MPI programs start theirs.
-	g, err := newGroup([]string{"sh", "-c", "setsid -w sh -c 'while :; do :; done' & while :; do :; done"}, nil, &out, &out)
+	g, err := newGroup([]string{"sh", "-c", "setsid -w sh -c 'while :; do :; done' & while :; do :; done"}, false, nil, &out, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestGroupSuspends(t *testing.T) {
 
 // TestGroupLaunches: a shell that is just starting a program stands still, too.
 func TestGroupLaunches(t *testing.T) {
-	g, err := newGroup([]string{"sh", "-c", "while :; do /bin/true; done"}, nil, nil, nil)
+	g, err := newGroup([]string{"sh", "-c", "while :; do /bin/true; done"}, false, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestGroupLaunches(t *testing.T) {
 // TestGroupStatus: the status of the command is passed on.
 func TestGroupStatus(t *testing.T) {
 	for script, want := range map[string]int{"exit 0": 0, "exit 7": 7, "kill -KILL $$": 128 + 9} {
-		g, err := newGroup([]string{"sh", "-c", script}, nil, nil, nil)
+		g, err := newGroup([]string{"sh", "-c", script}, false, nil, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestGroupStatus(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", script, g.status(), want)
 		}
 	}
-	if _, err := newGroup([]string{filepath.Join(t.TempDir(), "none")}, nil, nil, nil); err == nil {
+	if _, err := newGroup([]string{filepath.Join(t.TempDir(), "none")}, false, nil, nil, nil); err == nil {
 		t.Error("a command was started that is not there")
 	}
 }
@@ -107,19 +107,19 @@ func TestGroupStatus(t *testing.T) {
 func TestGroupProgress(t *testing.T) {
 	const size = 1 << 20
 	file := filepath.Join(t.TempDir(), "file")
-	g, err := newGroup([]string{"sh", "-c", "dd if=/dev/zero of=" + file + " bs=64k count=16 status=none; true"}, nil, nil, nil)
+	g, err := newGroup([]string{"sh", "-c", "dd if=/dev/zero of=" + file + " bs=64k count=16 status=none; true"}, false, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-g.over
-	got := g.progress()
+	got := g.progress(false)
 	if b, err := os.ReadFile("/proc/self/io"); err != nil || !strings.Contains(string(b), "write_bytes") || got == 0 {
 		t.Skip("this file system or kernel counts no bytes")
 	}
 	if got < size {
 		t.Errorf("%d bytes moved, want at least %d", got, size)
 	}
-	if again := g.progress(); again > size/2 {
+	if again := g.progress(false); again > size/2 {
 		t.Errorf("%d bytes more after the end", again)
 	}
 }
@@ -155,7 +155,7 @@ func TestGroupDeath(t *testing.T) {
 
 // suspendedGroup suspends a command, writes its number to a file, and waits to be killed.
 func suspendedGroup(t *testing.T, file string) {
-	g, err := newGroup([]string{"sh", "-c", "setsid sleep 1000 & sleep 1000 & while :; do sleep 0.1; done"}, nil, nil, nil)
+	g, err := newGroup([]string{"sh", "-c", "setsid sleep 1000 & sleep 1000 & while :; do sleep 0.1; done"}, false, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,10 +15,18 @@ import (
 	"ckpt/coordinator/turns"
 )
 
-// looking is the time between two looks at how much a command has moved.
-const looking = 200 * time.Millisecond
+const (
+	// looking is the time between two looks at how much a command has moved in its turn.
+	looking = 200 * time.Millisecond
+	// glance is the time between two looks at a command that has no turn, and glances how
+	// much more than a look it is.
+	glance  = 20 * time.Millisecond
+	glances = 50
+	// A command that moves less than little in a second needs no turn.
+	little = 64 << 10
+)
 
-// A player runs a command in its turns.
+// A player runs a command, and has it move its bytes in turns.
 type player struct {
 	g       *ui.Globals
 	connect func() *turns.Client
@@ -28,10 +36,11 @@ type player struct {
 	command []string
 	left    int64 // bytes, -1 if unknown
 	sync    bool
+	calls   bool // count the bytes of calls: the storage counts none
 
 	client  *turns.Client
-	turn    *turns.Turn
-	group   *group // nil until the first turn
+	turn    *turns.Turn // nil while the command needs none
+	group   *group
 	signals chan os.Signal
 	result  turnResult
 }
@@ -40,11 +49,12 @@ type player struct {
 type cause int
 
 const (
-	granted  cause = iota
-	revoked        // the turn is wanted back
-	over           // the command has ended
-	asleep         // ^Z
-	unwanted       // a signal came before the command began
+	granted cause = iota
+	revoked       // the turn is wanted back
+	over          // the command has ended
+	asleep        // ^Z
+	moving        // it moves bytes and has no turn
+	quiet         // it moves none in its turn
 )
 
 // play runs the command until its end.
@@ -57,55 +67,105 @@ func (p *player) play(ctx context.Context) (*turnResult, error) {
 	}
 	defer signal.Stop(p.signals)
 	began := time.Now()
-	p.begin()
+	p.client = p.connect()
 	defer func() { p.client.Close() }()
+	if err := p.start(); err != nil {
+		return nil, err
+	}
 	defer func() {
-		if p.group != nil {
-			p.group.resume() // what the command has started may outlive it
-			p.group.release()
-		}
+		p.group.resume() // what the command has started may outlive it
+		p.group.release()
 	}()
-	for {
-		why, err := p.await(ctx)
-		if why == granted && err == nil {
-			if why, err = p.hold(); why != over && err == nil {
-				p.group.suspend()
-			}
+	for why := quiet; ; {
+		var err error
+		switch why {
+		case quiet:
+			p.end()
+			why = p.compute()
+		case moving:
+			p.group.suspend()
+			p.turn = p.client.Begin(turns.Burst{Kind: p.kind, Offset: -1, Bytes: p.left})
+			why, err = p.await(ctx)
+		case revoked:
+			p.group.suspend()
 			p.flush()
 			p.turn.Leave(p.progress())
-		}
-		if why == asleep && err == nil {
+			why, err = p.await(ctx)
+		case granted:
+			p.group.resume()
+			if why = p.hold(); why != revoked {
+				p.flush()
+				p.turn.Leave(p.progress())
+			}
+		case asleep:
+			p.group.suspend()
 			p.end()
 			p.client.Close() // the controller hears of it before ckpt stands still
 			p.sleep()
-			p.begin()
-			continue
-		}
-		if why == over || why == unwanted || err != nil {
+			p.client = p.connect()
+			p.group.resume()
+			why = quiet
+		case over:
 			p.end()
+			p.result.ExitStatus = p.group.status()
 			p.result.Wall = time.Since(began).Seconds()
+			return &p.result, nil
+		}
+		if err != nil {
+			p.end()
 			return &p.result, err
 		}
 	}
 }
 
-// begin connects and asks for a turn.
-func (p *player) begin() {
-	p.client = p.connect()
-	p.turn = p.client.Begin(turns.Burst{Kind: p.kind, Offset: -1, Bytes: p.left})
+// start starts the command.
+func (p *player) start() (err error) {
+	var in io.Reader
+	if f, ok := p.g.In.(*os.File); ok && !ui.IsTerminal(f) {
+		in = f
+	}
+	if p.group, err = newGroup(p.command, p.calls, in, p.g.CommandOutput(), p.g.Err); err != nil {
+		return fmt.Errorf("start %s: %w", p.command[0], err)
+	}
+	return nil
 }
 
-// end gives it back for good.
+// end gives the turn back for good, if there is one.
 func (p *player) end() {
+	if p.turn == nil {
+		return
+	}
 	r := p.turn.End()
+	p.turn = nil
 	p.result.Waits += r.Times
 	p.result.Waited += r.Waited.Seconds()
 	p.result.Without = r.Passed
-	if p.group != nil {
+}
+
+// compute lets the command run without a turn until it moves bytes.
+func (p *player) compute() cause {
+	tick := time.NewTimer(glance)
+	defer tick.Stop()
+	var moved int64
+	for since := time.Now(); ; {
 		select {
 		case <-p.group.over:
-			p.result.ExitStatus = p.group.status()
-		default:
+			p.progress()
+			return over
+		case <-tick.C:
+			began := time.Now()
+			if moved += p.progress(); moved >= little {
+				return moving
+			}
+			if time.Since(since) >= time.Second {
+				since, moved = time.Now(), 0
+			}
+			tick.Reset(max(glance, glances*time.Since(began)))
+		case s := <-p.signals:
+			if s == syscall.SIGTSTP {
+				return asleep
+			}
+			p.group.signal(s)
 		}
 	}
 }
@@ -122,27 +182,17 @@ func (p *player) await(ctx context.Context) (cause, error) {
 			p.turn.Leave(0)
 		}
 	}
-	var ended chan struct{}
-	if p.group != nil {
-		ended = p.group.over
-	}
 	for {
 		select {
 		case err := <-entered:
 			return granted, err
-		case <-ended:
+		case <-p.group.over:
 			leave()
 			return over, nil
 		case s := <-p.signals:
-			switch {
-			case s == syscall.SIGTSTP:
+			if s == syscall.SIGTSTP {
 				leave()
 				return asleep, nil
-			case p.group == nil:
-				leave()
-				p.g.Warn("%v: %s had no turn yet and was not started", s, p.command[0])
-				p.result.ExitStatus = 128 + int(s.(syscall.Signal))
-				return unwanted, nil
 			}
 			p.group.signal(s)
 		}
@@ -150,33 +200,30 @@ func (p *player) await(ctx context.Context) (cause, error) {
 }
 
 // hold lets the command run while it has the turn.
-func (p *player) hold() (cause, error) {
+func (p *player) hold() cause {
 	wanted := p.turn.Revoked()
-	if p.group == nil {
-		var in io.Reader
-		if f, ok := p.g.In.(*os.File); ok && !ui.IsTerminal(f) {
-			in = f
-		}
-		var err error
-		if p.group, err = newGroup(p.command, in, p.g.CommandOutput(), p.g.Err); err != nil {
-			return over, fmt.Errorf("start %s: %w", p.command[0], err)
-		}
-	} else {
-		p.group.resume()
-	}
 	tick := time.NewTicker(looking)
 	defer tick.Stop()
-	for {
+	var moved int64
+	for since := time.Now(); ; {
 		select {
 		case <-p.group.over:
-			return over, nil
+			return over
 		case <-wanted:
-			return revoked, nil
+			return revoked
 		case <-tick.C:
-			p.turn.Progress(p.progress())
+			n := p.progress()
+			p.turn.Progress(n)
+			if moved += n; time.Since(since) < time.Second {
+				continue
+			}
+			if moved < little && !p.group.blocked() {
+				return quiet
+			}
+			since, moved = time.Now(), 0
 		case s := <-p.signals:
 			if s == syscall.SIGTSTP {
-				return asleep, nil
+				return asleep
 			}
 			p.group.signal(s)
 		}
@@ -185,10 +232,7 @@ func (p *player) hold() (cause, error) {
 
 // progress is how much the command has moved since the last call.
 func (p *player) progress() int64 {
-	if p.group == nil {
-		return 0
-	}
-	n := p.group.progress()
+	n := p.group.progress(p.calls)
 	p.result.Moved += n
 	if p.left >= 0 {
 		p.left = max(0, p.left-n)

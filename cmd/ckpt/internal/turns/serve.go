@@ -24,6 +24,7 @@ import (
 type serveFlags struct {
 	policy, window, lease, longest, listen, idle string
 	weights                                      []string
+	group                                        string
 }
 
 func newServeCommand(g *ui.Globals) *cobra.Command {
@@ -35,6 +36,9 @@ func newServeCommand(g *ui.Globals) *cobra.Command {
 (ckpt storage turn) that use DIR or what is below it. It runs until ^C, SIGTERM or
 --idle-exit, and keeps its socket in DIR/.ckpt-turns. Only the owner of DIR and its group
 can connect.
+
+In a directory of root, or one that all may write, --group names the group of users that
+take turns: its members find the controller, whoever of them has started it.
 
 A line says when it listens. With -v it says who comes, has the turn, gives it back and
 goes; with --json it prints a line for each of these events. If it is killed, jobs and
@@ -60,6 +64,7 @@ window each; none, all at once.`,
 	flags.StringVar(&f.lease, "lease", "5s", "a holder that is silent for so long loses its turn")
 	flags.StringVar(&f.longest, "longest-wait", "1min", "who has waited so long goes next, whatever the policy")
 	flags.StringVar(&f.listen, "listen", "", "HOST or HOST:PORT of this machine for jobs on other hosts, over TLS")
+	flags.StringVar(&f.group, "group", "", "group whose members may take turns (default: that of DIR)")
 	flags.StringVar(&f.idle, "idle-exit", "", "end when nobody was connected for so long, like 30s (default: never)")
 	flags.StringArrayVar(&f.weights, "weight", nil, "USER=W: a user with weight 2 gets twice the share of one with 1; may be given several times")
 	return cmd
@@ -82,6 +87,13 @@ func (f *serveFlags) options() (turns.ServeOptions, error) {
 		if !d {
 			return o, ui.BadUsage(flag+": want a duration over 0", "")
 		}
+	}
+	if f.group != "" {
+		gid, err := ui.GroupID(f.group)
+		if err != nil {
+			return o, err
+		}
+		o.Group = gid
 	}
 	shares := map[string]float64{}
 	for _, w := range f.weights {
@@ -128,8 +140,8 @@ func runServe(ctx context.Context, g *ui.Globals, dir string, o turns.ServeOptio
 	case errors.Is(err, turns.ErrServed):
 		return ui.WithHint(err, "ckpt storage status "+dir+" shows it")
 	case errors.Is(err, fs.ErrPermission):
-		return ui.WithHint(err, "the owner of "+dir+" can serve it, and who may write there")
-	case errors.Is(err, turns.ErrManyAddresses):
+		return ui.WithHint(err, "its owner can serve it, and who may write there; several users can share a directory below it: mkdir DIR, chgrp GROUP DIR, chmod 2770 DIR, ckpt storage serve DIR")
+	case errors.Is(err, turns.ErrManyAddresses), errors.Is(err, turns.ErrGroup):
 		return ui.AsUsage(err)
 	}
 	return err

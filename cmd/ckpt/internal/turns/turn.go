@@ -1,19 +1,19 @@
 package turns
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/turns"
+	"ckpt/internal/medium"
 	"ckpt/internal/vfs"
 )
 
@@ -27,10 +27,12 @@ func newTurnCommand(g *ui.Globals) *cobra.Command {
 	var o turnOptions
 	cmd := &cobra.Command{
 		Use:   "turn [DIR] -- COMMAND [ARGUMENT]...",
-		Short: "Run a command when it has its turn at a storage",
+		Short: "Have a command move its bytes in turns at a storage",
 		Long: `Run a command that reads or writes much on the storage of DIR (default: the current
-directory), when the controller there gives it a turn. The command begins with its
-first turn. While others have theirs, all its processes are suspended (SIGSTOP).
+directory), and have it move its bytes when the controller there gives it a turn. The
+command begins at once. While it moves bytes and others have their turn, all its processes
+are suspended (SIGSTOP); while it computes, they are not. Commands of one pipeline have
+their turns together.
 
 The exit status is that of the command, or 128 and the number of the signal that
 ended it. Signals, also ^C, go to the command. Its input is that of ckpt, but not a
@@ -103,17 +105,18 @@ func runTurn(ctx context.Context, g *ui.Globals, dir string, o *turnOptions, com
 	if err := ui.CheckProgram(command[0]); err != nil {
 		return err
 	}
-	p.name = o.name
-	if p.name == "" {
-		p.name = filepath.Base(command[0]) + "." + strconv.Itoa(os.Getpid())
+	if on, err := medium.Of(dir); err == nil {
+		// Of these, the kernel may count no bytes.
+		p.calls = slices.Contains([]medium.Class{medium.Network, medium.Memory, medium.Unknown}, on.Class)
 	}
+	p.name = cmp.Or(o.name, upstream(os.Getpid()), nameOf(command, os.Getpid()))
 	var without string
 	if _, err := turns.Find(vfs.OS{}, dir); errors.Is(err, turns.ErrNone) {
 		without = err.Error() // a stranger may be told why
 		if err == turns.ErrNone {
 			without = "no controller serves " + dir
 		}
-		g.Warn("%s: %s runs without turns (ckpt storage serve DIR starts one)", without, command[0])
+		g.Warn("%s: %s runs without turns (ckpt storage serve DIR starts one, with --group for several users)", without, command[0])
 	}
 	p.connect = func() *turns.Client {
 		return turns.NewClient(dir, turns.Who{App: p.name}, turns.ClientOptions{

@@ -121,7 +121,7 @@ func (g *Globals) ShareStore() (undo func(), err error) {
 	if g.Group == "" {
 		return undo, nil
 	}
-	gid, err := groupID(g.Group)
+	gid, err := GroupID(g.Group)
 	if err != nil {
 		return undo, err
 	}
@@ -136,7 +136,7 @@ func (g *Globals) ShareStore() (undo func(), err error) {
 		return undo, err
 	}
 	undo = func() { os.Remove(g.Store) }
-	if err = os.Chown(g.Store, -1, gid); err == nil {
+	if err = os.Chown(g.Store, -1, int(gid)); err == nil {
 		err = os.Chmod(g.Store, 0o770|fs.ModeSetgid)
 	}
 	if err != nil {
@@ -147,25 +147,26 @@ func (g *Globals) ShareStore() (undo func(), err error) {
 }
 
 // checkGroup refuses a store that is there and not that of a group.
-func (g *Globals) checkGroup(gid int) error {
+func (g *Globals) checkGroup(gid uint32) error {
 	fi, err := os.Stat(g.Store)
 	if err != nil {
 		return err
 	}
-	if st, ok := fi.Sys().(*syscall.Stat_t); vfs.Shared(fi) && ok && int(st.Gid) == gid {
+	if st, ok := fi.Sys().(*syscall.Stat_t); vfs.Shared(fi) && ok && st.Gid == gid {
 		return nil
 	}
 	return BadUsage(fmt.Sprintf("--group %s: %s is there and is not shared by that group", g.Group, g.Store),
 		fmt.Sprintf("chgrp -R %[1]s %[2]s; chmod -R g+rwX %[2]s; find %[2]s -type d -exec chmod g+s {} +", g.Group, g.Store))
 }
 
-func groupID(name string) (int, error) {
+// GroupID reads the name or the number of a group.
+func GroupID(name string) (uint32, error) {
 	if found, err := user.LookupGroup(name); err == nil {
 		name = found.Gid
 	}
-	gid, err := strconv.Atoi(name)
-	if err != nil {
+	gid, err := strconv.ParseUint(name, 10, 32)
+	if err != nil || gid == 0 {
 		return 0, BadUsage(fmt.Sprintf("--group %s: there is no such group", name), "give the name or the number of a group; id lists yours")
 	}
-	return gid, nil
+	return uint32(gid), nil
 }
