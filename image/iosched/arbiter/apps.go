@@ -20,7 +20,7 @@ const (
 	defaultRate = 100e6
 	// minEstimate is the least that a burst may have left that has moved more than it said.
 	minEstimate = 1 << 20
-	// What stage takes.
+	// The stages of bursts that do not say their size; see stage.
 	firstStage  = 16 * time.Second
 	stageFactor = 4
 	minStage    = 64 << 20
