@@ -91,7 +91,11 @@ func (d *driver) judgeLater(incarnation int, waited time.Duration) {
 // programOver notes that the command has ended.
 func (d *driver) programOver(incarnation int) {
 	d.judgeProgram(incarnation, 0)
-	// Connections of ranks that have ended may still be open.
+	// Connections of ranks that have ended may still be open, and what they have said under
+	// way.
+	if d.program.run.Status() != 0 {
+		d.judgeLater(incarnation, lastTime)
+	}
 	d.judgeLater(incarnation, settleTime)
 }
 

@@ -141,7 +141,7 @@ func (k *killer) run() {
 		switch {
 		case k.t.Failed():
 			return
-		case status == 0:
+		case status == 0 || k.completed():
 			return
 		case !dead && k.mine == 0:
 			k.t.Errorf("%s: exit status %d, and nothing was killed\n%s", strings.Join(next, " "), status, k.said("output"))
@@ -159,11 +159,17 @@ func (k *killer) run() {
 }
 
 // mayFail reports whether the session may have failed without the death of its coordinator:
-// before all ranks had come, or when one died after the program had finished.
-func (k *killer) mayFail() bool {
+// before all ranks had come.
+func (k *killer) mayFail() bool { return !strings.Contains(k.sessionSaid(), " compute from ") }
+
+// completed reports whether all ranks had finished when one, or the launcher, died.
+func (k *killer) completed() bool {
+	return strings.Contains(k.sessionSaid(), "the program completed, and its command exited with status")
+}
+
+func (k *killer) sessionSaid() string {
 	said, _ := os.ReadFile(filepath.Join(k.dir, "output"))
-	session := string(said[k.before:])
-	return !strings.Contains(session, " compute from ") || strings.Contains(session, "the program completed, and its command exited with status")
+	return string(said[k.before:])
 }
 
 // hasCheckpoint reports whether there is one to restart from.

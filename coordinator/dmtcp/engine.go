@@ -77,6 +77,7 @@ type engine struct {
 	helpers sync.WaitGroup
 	ctx     context.Context // of the programs of DMTCP that only ask or order
 	scratch string
+	inputAt int64 // where a file begins that is the program's standard input
 
 	phase    phase
 	inc      *incarnation // nil while there is none

@@ -3,6 +3,8 @@ package dmtcp
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"os/exec"
 	"strconv"
 	"time"
@@ -124,7 +126,7 @@ func (e *engine) useSpare(inc *incarnation, spare *rawSet) error {
 func (e *engine) start(inc *incarnation) error {
 	var err error
 	if inc.from == 0 {
-		err = e.dir.renew(liveName)
+		err = errors.Join(e.dir.renew(liveName), e.rewind())
 		e.state.Marks = true
 	} else {
 		err = e.dir.removeAll(inc.shared)
@@ -150,6 +152,29 @@ func (e *engine) start(inc *incarnation) error {
 	}
 	e.state.Processes = []family.Process{inc.server.child.self, inc.program.self}
 	return e.state.write(e.job)
+}
+
+// rewind has a program that begins again read the same standard input as before. Restored
+// processes have their own.
+func (e *engine) rewind() error {
+	in, ok := e.opt.Streams.In.(*os.File)
+	if !ok {
+		return nil
+	}
+	fi, err := in.Stat()
+	switch {
+	case err != nil || fi.Mode()&(os.ModeDevice|os.ModeCharDevice) != 0:
+		return err
+	case !fi.Mode().IsRegular() && e.number > 1:
+		return &job.UsageError{Text: "the program cannot begin again: its standard input is a pipe, which it has read", Fix: "give the input as a file, < FILE; or < /dev/null if the program reads none"}
+	case !fi.Mode().IsRegular():
+		return nil
+	case e.number == 1:
+		e.inputAt, err = in.Seek(0, io.SeekCurrent)
+		return err
+	}
+	_, err = in.Seek(e.inputAt, io.SeekStart)
+	return err
 }
 
 // markName is the file that says that the program has ended by itself.

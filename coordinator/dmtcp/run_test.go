@@ -2,6 +2,7 @@ package dmtcp
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -137,6 +138,41 @@ func TestKilledByCommand(t *testing.T) {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		s.counted(80)
+	}
+}
+
+// TestInputAgain: a program that begins again reads the same file; a pipe cannot be read again.
+func TestInputAgain(t *testing.T) {
+	file, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteString("12345"); err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	for in, want := range map[*os.File]string{file: "", r: "its standard input is a pipe"} {
+		s := newScene(t, 10, time.Millisecond)
+		s.spec.AutoRestart = true
+		s.opt.Streams.In = in
+		s.show("once exit at 5 with 9")
+		_, _ = in.Seek(2, io.SeekStart)
+		s.rec.on = func(ev any) {
+			if _, ok := ev.(*coordinator.FailureEvent); ok {
+				_, _ = in.Seek(0, io.SeekEnd) // the program has read it
+			}
+		}
+		_, err := Launch(t.Context(), s.spec, s.opt)
+		at, _ := in.Seek(0, io.SeekCurrent)
+		if want == "" && (err != nil || at != 2) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%v, at %d", err, at)
+		}
 	}
 }
 
