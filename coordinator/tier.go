@@ -79,13 +79,16 @@ func (t *tier) begin() {
 	}
 	if a.begun = t.ledger.Begin(a.number, t.g.id); !a.begun {
 		t.reclaim()
-		if len(t.reclaiming) == 0 && !a.waits {
+		if len(t.reclaiming) > 0 {
+			t.limit()
+		} else if !a.waits {
 			t.wait()
 		}
 		return
 	}
 	number := a.number
 	t.taking = number
+	t.limit()
 	t.g.d.helpers.Go(func() {
 		errs := make([]error, len(t.nodes.Nodes()))
 		for node := range errs {
@@ -93,7 +96,7 @@ func (t *tier) begin() {
 		}
 		err := errors.Join(errs...)
 		t.g.d.post(func() {
-			if t.attempt.number != number {
+			if t.attempt.number != number || t.attempt.past {
 				return
 			}
 			if err != nil {

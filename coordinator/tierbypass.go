@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -74,6 +75,27 @@ func (t *tier) goPast() {
 	if was.waits {
 		t.g.later(protocol.Ordered{Number: was.number})
 	}
+}
+
+// errNoAnswer says that the directories of the nodes block those who use them.
+var errNoAnswer = errors.New("the directory of a node does not answer")
+
+// limit has the version that is to be written go past the nodes if these do not make room
+// for it within the time in which a rank has to give a sign of life.
+func (t *tier) limit() {
+	number := t.attempt.number
+	time.AfterFunc(t.g.limits.Silence, func() {
+		t.g.d.post(func() {
+			a := &t.attempt
+			if a.number != number || a.ready || a.past || t.g.d.over() || !a.begun && len(t.reclaiming) == 0 {
+				return
+			}
+			t.failing(errNoAnswer)
+			if !t.attempt.past {
+				t.goPast()
+			}
+		})
+	})
 }
 
 // wentPast notes that a version is in the store that never was on the nodes.

@@ -195,6 +195,36 @@ func (o *nodeOutage) again(t *testing.T, opt Options) {
 	}
 }
 
+// TestTierNodeHangs has the disk of a node block who makes a directory there: the checkpoint
+// goes to the store, and the nodes take the next ones, since they work otherwise.
+func TestTierNodeHangs(t *testing.T) {
+	if !race.Nightly() {
+		t.Skip("takes as long as a rank may be silent")
+	}
+	s := tiered(t, "ring.S.4", 4, "partner", "none")
+	s.Schedule.Every, s.Iterations = 20, 1<<30
+	disk, stop, stage := newHangingFS("/2/jobs/job/0002"), make(chan struct{}, 1), 0
+	rec := &recorder{t: t}
+	rec.on = func(ev any) {
+		cp, ok := ev.(*job.CheckpointEvent)
+		switch {
+		case !ok:
+		case stage == 0 && (cp.StorageLevel == "" || cp.Number == 20_000):
+			stage = 1
+			close(disk.release)
+		case stage == 1 && cp.StorageLevel != "":
+			stage = 2
+			stop <- struct{}{}
+		}
+	}
+	_, _, opt := mustLaunch(t, s, Options{Observer: rec, Interrupts: stop, FS: disk})
+	if lost := eventsOf[*AbortedEvent](rec); len(lost) > 0 || !slices.Equal(storedNumbers(t, opt), []int{2}) {
+		t.Errorf("aborted %+v, in the store %v", lost, storedNumbers(t, opt))
+	}
+	opt.FS = nil
+	verifyAll(t, opt)
+}
+
 // breakRandomly breaks the directory of a node after some checkpoint, and cures it after
 // another one perhaps. The cure can be had at any time, once.
 func breakRandomly(t *testing.T, rng *rand.Rand, s job.Spec) (*recorder, func()) {
