@@ -61,6 +61,9 @@ func resumeRanks(ctx context.Context, spec *job.Resolved, j *image.Job, store *i
 	if opt.Dir != "" {
 		return nil, &job.UsageError{Text: wording.Sprintf("{chdir} %s: only programs run in a directory of their own", opt.Dir), Fix: "leave it out"}
 	}
+	if len(opt.Command) > 0 {
+		return nil, &job.UsageError{Text: "only programs that call ckpt are restarted with another command", Fix: "leave out what follows --"}
+	}
 	was := spec.Mapping
 	again, err := opt.onRanks(spec, j)
 	if err != nil {

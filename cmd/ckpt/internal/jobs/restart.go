@@ -123,7 +123,7 @@ func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, target st
 	var streams launch.Streams
 	program, dmtcp := programOf(g, name), dmtcpJob(g, name)
 	switch {
-	case len(command) > 0 && (dmtcp || program == nil):
+	case len(command) > 0 && dmtcp:
 		return ui.BadUsage("only programs that call ckpt are restarted with another command", "leave out what follows --")
 	case dmtcp && o.np > 0:
 		return ui.BadUsage(fmt.Sprintf("--np %d: images of DMTCP are of as many ranks as they were taken from", o.np), "leave it out")
