@@ -1,7 +1,11 @@
 package image
 
 import (
+	"errors"
+	"io/fs"
 	"path/filepath"
+	"syscall"
+	"time"
 
 	"ckpt/internal/durable"
 )
@@ -29,14 +33,14 @@ func (j *Job) Remove() (checkpoints []int, freed int64, err error) {
 		}
 		return j.fs.Remove(name)
 	})
-	last := []string{filepath.Join(j.dir, specName), filepath.Join(j.dir, lockName), j.dir}
 	if w.err == nil {
 		w.err = j.fs.SyncDir(j.dir)
 	}
-	for _, name := range last {
-		if w.err == nil {
-			w.err = durable.Remove(j.fs, name)
-		}
+	if w.err == nil {
+		w.err = durable.Remove(j.fs, j.SpecPath())
+	}
+	if w.err == nil {
+		w.err = j.leave()
 	}
 	if w.err == nil {
 		w.err = j.fs.SyncDir(filepath.Dir(j.dir))
@@ -44,7 +48,38 @@ func (j *Job) Remove() (checkpoints []int, freed int64, err error) {
 	if w.err != nil {
 		return checkpoints, freed + w.bytes, durable.Op("remove", j.dir, -1, w.err)
 	}
-	return checkpoints, size, j.letGo()
+	return checkpoints, size, nil
+}
+
+// lingering is how long a file system may take to forget a file that was closed.
+const lingering = time.Second
+
+// leave gives the lock back and removes it with the directory. Its file gets another name
+// first: whoever takes the lock under the old one makes a job of its own. It is removed once
+// it is closed: NFS and FUSE keep a removed file that is open, under a hidden name.
+func (j *Job) leave() error {
+	lock := filepath.Join(j.dir, lockName)
+	old := lock + durable.TempSuffix
+	if err := j.fs.Rename(lock, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := j.letGo(); err != nil {
+		return err
+	}
+	if err := durable.Remove(j.fs, old); err != nil {
+		return err
+	}
+	const pause = 10 * time.Millisecond
+	for range lingering / pause {
+		if err := durable.Remove(j.fs, j.dir); !errors.Is(err, syscall.ENOTEMPTY) {
+			return err
+		}
+		if _, err := j.fs.Stat(lock); err == nil {
+			return nil // somebody makes another job here
+		}
+		time.Sleep(pause)
+	}
+	return nil // the next job of this name takes the directory
 }
 
 // Size returns the bytes of all files in the directory of the job.

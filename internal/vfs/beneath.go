@@ -247,5 +247,5 @@ func (b *Beneath) Free(name string) (int64, error) {
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
 		return 0, &fs.PathError{Op: "statfs", Path: name, Err: err}
 	}
-	return int64(st.Bavail) * st.Bsize, nil
+	return freeOf(&st, os.Geteuid() == 0), nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math/bits"
 	"os"
 	"strconv"
 	"syscall"
@@ -162,13 +163,30 @@ func stillNamed(f *os.File, name string, stat func(string) (fs.FileInfo, error))
 	return nil
 }
 
-// Free implements FS with statfs(2): what an ordinary user may use.
+// Free implements FS with statfs(2).
 func (OS) Free(name string) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(name, &st); err != nil {
 		return 0, &fs.PathError{Op: "statfs", Path: name, Err: err}
 	}
-	return int64(st.Bavail) * st.Bsize, nil
+	return freeOf(&st, os.Geteuid() == 0), nil
+}
+
+// freeOf returns the bytes that may still be written: Unbounded if the file system has no
+// size, as ramfs. Root may also use what is kept from others.
+func freeOf(st *unix.Statfs_t, root bool) int64 {
+	if st.Blocks == 0 {
+		return Unbounded
+	}
+	blocks := st.Bavail
+	if root {
+		blocks = st.Bfree
+	}
+	high, low := bits.Mul64(blocks, uint64(st.Bsize))
+	if high > 0 || low > Unbounded {
+		return Unbounded
+	}
+	return int64(low)
 }
 
 type osFile struct{ *os.File }

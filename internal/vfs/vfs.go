@@ -21,10 +21,14 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 )
 
 // ErrLocked says that somebody else holds the lock.
 var ErrLocked = errors.New("locked by another process")
+
+// Unbounded is more than any file system has.
+const Unbounded = math.MaxInt64
 
 // FS is a file system.
 type FS interface {
@@ -53,7 +57,7 @@ type FS interface {
 	// not wait: errors.Is(err, ErrLocked) if somebody else has it.
 	Lock(name string) (io.Closer, error)
 	// Free returns the bytes that we may still write to the file system that
-	// holds name.
+	// holds name, Unbounded if it does not tell.
 	Free(name string) (int64, error)
 }
 

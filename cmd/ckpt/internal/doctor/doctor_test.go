@@ -19,6 +19,15 @@ import (
 	"ckpt/internal/vfs/memfs"
 )
 
+// TestUnknownSpace: a file system that does not say how much is free is not full.
+func TestUnknownSpace(t *testing.T) {
+	m := healthy(t)
+	m.Statfs = func(string) (Volume, error) { return Volume{Kind: "xfs", Free: vfs.Unbounded}, nil }
+	if r := Examine(m, "/data/store", "/data"); !r.Usable || r.NodeDirectory.Free != 0 {
+		t.Errorf("%+v, node directory %+v", r.Checks, r.NodeDirectory)
+	}
+}
+
 // healthy is a machine on which nothing is wrong.
 func healthy(t *testing.T) *Machine {
 	t.Helper()

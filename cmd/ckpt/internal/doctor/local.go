@@ -105,14 +105,16 @@ func (m *Machine) localSpace(r *Report, n *NodeDirectory, dir string) {
 		r.add("local space", Warning, "find out with df", "%v", err)
 		return
 	}
-	n.Free = v.Free
 	name, bytes := m.largest(r.Store)
-	if bytes == 0 {
-		r.fine("local space", "%s of %s MiB free", ui.MiB(v.Free), ui.MiB(v.Bytes))
+	if v.Free != vfs.Unbounded {
+		n.Free = v.Free
+	}
+	if bytes == 0 || v.Free == vfs.Unbounded {
+		r.fine("local space", "%s", v.space())
 		return
 	}
 	n.More = v.Free / bytes
-	text := fmt.Sprintf("%s of %s MiB free, for %d checkpoints like those of %s, if all its ranks were on this node", ui.MiB(v.Free), ui.MiB(v.Bytes), n.More, name)
+	text := fmt.Sprintf("%s, for %d checkpoints like those of %s, if all its ranks were on this node", v.space(), n.More, name)
 	if n.More < 2 {
 		r.add("local space", Warning, "free some, or spread the job over more nodes: a node directory holds two checkpoints of its ranks", "%s", text)
 		return

@@ -59,7 +59,7 @@ func (m *Machine) sharedMemory(r *Report) {
 		r.add(dir, severity, "remove files there, or mount -o remount,size=2G "+dir+"; of a container, raise its shm size",
 			"%s of %s MiB free: larger segments of nodes go to %s", ui.MiB(v.Free), ui.MiB(v.Bytes), other)
 	default:
-		r.fine(dir, "%s of %s MiB free", ui.MiB(v.Free), ui.MiB(v.Bytes))
+		r.fine(dir, "%s", v.space())
 	}
 }
 
@@ -268,7 +268,8 @@ func statfs(dir string) (Volume, error) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return Volume{}, &fs.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	return Volume{kindOf(int64(st.Type)), int64(st.Blocks) * st.Bsize, int64(st.Bavail) * st.Bsize, int64(st.Files), int64(st.Ffree)}, nil
+	free, err := vfs.OS{}.Free(dir)
+	return Volume{kindOf(int64(st.Type)), int64(st.Blocks) * st.Bsize, free, int64(st.Files), int64(st.Ffree)}, err
 }
 
 func limit(resource int) (uint64, error) {

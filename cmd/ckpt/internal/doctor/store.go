@@ -14,8 +14,16 @@ import (
 // A Volume is what a file system says of itself.
 type Volume struct {
 	Kind               string
-	Bytes, Free        int64
+	Bytes, Free        int64 // Free is vfs.Unbounded if the file system does not tell
 	Inodes, FreeInodes int64 // 0 inodes: the file system makes them as needed
+}
+
+// space says how much of it is free.
+func (v *Volume) space() string {
+	if v.Free == vfs.Unbounded {
+		return "the file system does not say how much is free"
+	}
+	return fmt.Sprintf("%s of %s MiB free", ui.MiB(v.Free), ui.MiB(v.Bytes))
 }
 
 // fleeting are file systems that do not survive what checkpoints are for.
@@ -106,7 +114,7 @@ func (m *Machine) volume(r *Report, dir string, store *image.Store) {
 	case v.Free < least:
 		r.add("space", Problem, "free some space: ckpt prune JOB --keep N removes old checkpoints", "%s MiB free", ui.MiB(v.Free))
 	default:
-		r.fine("space", "%s of %s MiB free", ui.MiB(v.Free), ui.MiB(v.Bytes))
+		r.fine("space", "%s", v.space())
 	}
 	for i, f := range r.Jobs {
 		const most = 5
@@ -124,10 +132,11 @@ func (m *Machine) volume(r *Report, dir string, store *image.Store) {
 }
 
 // fits says how many checkpoints of each job fit, each like its newest. An imported
-// job, or one whose newest stores only changes, may need more for the next.
+// job, or one whose newest stores only changes, may need more for the next. There are none
+// where nobody knows how much is free.
 func fits(store *image.Store, free int64) []Fit {
 	list := []Fit{}
-	if store == nil {
+	if store == nil || free == vfs.Unbounded {
 		return list
 	}
 	names, _ := store.Jobs() // as far as they can be read
