@@ -18,6 +18,7 @@ type CommandServer struct {
 	obey    func(wire.Command, chan<- wire.Reply)
 	done    chan struct{}
 	serving sync.WaitGroup
+	mending sync.Mutex
 }
 
 // ServeCommands announces the run of a job, and passes commands to obey, which answers
@@ -35,6 +36,7 @@ func ServeCommands(j *image.Job, obey func(wire.Command, chan<- wire.Reply), fai
 	s.serving.Go(func() {
 		wire.AcceptAll(s.socket.listener, func(conn net.Conn) { s.serving.Go(func() { s.serve(conn) }) }, acceptPatience, failing)
 	})
+	s.serving.Go(func() { mendUntil(s.done, func() { _, _ = s.Scratch() }) })
 	return s, nil
 }
 
@@ -53,8 +55,13 @@ func (s *CommandServer) serve(conn net.Conn) {
 	}
 }
 
-// Scratch is a directory of this run, outside the store.
-func (s *CommandServer) Scratch() string { return s.socket.run.Scratch(0) }
+// Scratch is a directory of this run, outside the store. It is made again if it has gone.
+func (s *CommandServer) Scratch() (string, error) {
+	s.mending.Lock()
+	defer s.mending.Unlock()
+	err := s.socket.mend(s.job)
+	return s.socket.run.Scratch(0), err
+}
 
 // Close ends all connections, after it has passed on the answers that were given.
 func (s *CommandServer) Close() {

@@ -42,7 +42,11 @@ func (g *group) spawn(a protocol.Spawn) {
 
 // start starts all ranks of an incarnation.
 func (g *group) start(a protocol.Spawn) {
-	if err := g.placeSegments(); err != nil {
+	err := g.d.socket.mend(g.job)
+	if err == nil {
+		err = g.placeSegments()
+	}
+	if err != nil {
 		g.d.broken = err
 		return
 	}

@@ -104,7 +104,17 @@ func (d *driver) open() error {
 	default:
 		d.helpers.Go(d.accept)
 	}
+	if err == nil {
+		d.helpers.Go(func() { mendUntil(d.done, func() { d.post(d.mend) }) })
+	}
 	return err
+}
+
+// mend makes the socket again if it has gone. The next start of ranks tells if it cannot.
+func (d *driver) mend() {
+	if err := d.socket.mend(d.job); err != nil {
+		d.log.Debug("socket", "why", err)
+	}
 }
 
 func (d *driver) close() {

@@ -4,7 +4,9 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"io/fs"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -21,6 +23,7 @@ type socket struct {
 	address  string // network, colon, address
 	listener net.Listener
 	conns    connections
+	untold   bool // commands do not know the address
 }
 
 // open makes the socket of a run on some nodes. The network is unix; tests also measure
@@ -35,13 +38,16 @@ func (s *socket) open(network, listen string, nodes int) error {
 	if s.run, err = launch.NewRunDir(mpi.SegmentDir(0), nodes); err != nil {
 		return &launch.TempError{Err: err}
 	}
-	at := s.run.Socket()
-	if network != "unix" {
-		at = "127.0.0.1:0"
-	}
-	if listen != "" {
+	switch {
+	case listen != "":
 		err = s.listenAt(listen)
-	} else if s.listener, err = net.Listen(network, at); err == nil {
+	case network == "unix":
+		l := new(lasting)
+		s.listener, err = l, l.renew(s.run.Socket())
+	default:
+		s.listener, err = net.Listen(network, "127.0.0.1:0")
+	}
+	if err == nil && listen == "" {
 		s.address = network + ":" + s.listener.Addr().String()
 	}
 	if err != nil {
@@ -52,6 +58,44 @@ func (s *socket) open(network, listen string, nodes int) error {
 
 // announce tells commands through the store where the socket is.
 func (s *socket) announce(j *image.Job) error { return wire.Announce(j, s.address, s.token) }
+
+// mend makes the directory of the run and the socket again, as far as they have gone, and
+// tells commands where it is now.
+func (s *socket) mend(j *image.Job) error {
+	if err := s.run.Mend(); err != nil {
+		return &launch.TempError{Err: err}
+	}
+	if l, ok := s.listener.(*lasting); ok {
+		at := s.run.Socket()
+		if fi, err := os.Lstat(at); err != nil || fi.Mode()&fs.ModeSocket == 0 {
+			if err := l.renew(at); err != nil {
+				return &launch.TempError{Err: err}
+			}
+			s.address, s.untold = "unix:"+at, true
+		}
+	}
+	if s.untold {
+		s.untold = s.announce(j) != nil
+	}
+	return nil
+}
+
+// mendPeriod is how long a coordinator may not be reached whose socket has gone.
+const mendPeriod = 2 * time.Second
+
+// mendUntil has mend called again and again until done is closed.
+func mendUntil(done <-chan struct{}, mend func()) {
+	again := time.NewTicker(mendPeriod)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+			mend()
+		case <-done:
+			return
+		}
+	}
+}
 
 // close ends all connections.
 func (s *socket) close() {

@@ -2,6 +2,7 @@ package dmtcp
 
 import (
 	"context"
+	"io"
 	"sync"
 	"time"
 
@@ -75,9 +76,10 @@ type engine struct {
 	calls   chan func()
 	over    chan struct{} // closed when nobody takes calls any more
 	helpers sync.WaitGroup
-	ctx     context.Context // of the programs of DMTCP that only ask or order
-	scratch string
-	inputAt int64 // where a file begins that is the program's standard input
+	ctx     context.Context        // of the programs of DMTCP that only ask or order
+	scratch func() (string, error) // directory of this run
+	session io.Closer              // holds the directory of the MPI library's files; may be nil
+	inputAt int64                  // where a file begins that is the program's standard input
 
 	phase    phase
 	inc      *incarnation // nil while there is none

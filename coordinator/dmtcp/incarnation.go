@@ -131,9 +131,10 @@ func (e *engine) start(inc *incarnation) error {
 	} else {
 		err = e.dir.removeAll(inc.shared)
 	}
-	err = errors.Join(err, e.dir.remove(e.dir.path(markName)))
+	scratch, serr := e.openSession()
+	err = errors.Join(err, serr, e.dir.remove(e.dir.path(markName)))
 	if err == nil {
-		inc.server, err = startServer(e.ctx, e.tools, e.dir, e.scratch, e.state.Session)
+		inc.server, err = startServer(e.ctx, e.tools, e.dir, scratch, e.state.Session)
 	}
 	if err != nil {
 		return err

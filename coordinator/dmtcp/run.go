@@ -13,6 +13,7 @@ import (
 
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
@@ -153,12 +154,13 @@ func run(ctx context.Context, j *image.Job, spec job.Spec, t *tools, opt Options
 		return nil, err
 	}
 	defer server.Close()
-	e.scratch = server.Scratch()
+	e.scratch = server.Scratch
+	defer e.freeSession()
+	if _, err := e.openSession(); err != nil {
+		return nil, err
+	}
 	if !opt.Until.IsZero() {
 		e.wall = protocol.NewWalltime(max(time.Millisecond, opt.Until.Sub(e.since)), e.planned.former)
-	}
-	if err := e.openSession(filepath.Dir(filepath.Dir(e.scratch))); err != nil {
-		return nil, err
 	}
 	e.out.Warn(openPort)
 	e.begin(from)
@@ -229,19 +231,32 @@ func (e *engine) storePending() {
 	e.stored(*set, m, began, nil, nil)
 }
 
-// openSession makes the directory in which MPI libraries keep files. A restarted program
-// looks for them at the same place.
-func (e *engine) openSession(base string) error {
+// openSession makes the directory in which MPI libraries keep files, unless it is there. A
+// restarted program looks for them at the same place. It returns a scratch directory, too.
+func (e *engine) openSession() (scratch string, err error) {
+	if scratch, err = e.scratch(); err != nil {
+		return "", err
+	}
 	if e.state.Session == "" {
 		sum := sha256.Sum256([]byte(e.job.Dir()))
-		e.state.Session = filepath.Join(base, "mpi-"+hex.EncodeToString(sum[:6]))
+		e.state.Session = filepath.Join(filepath.Dir(filepath.Dir(scratch)), "mpi-"+hex.EncodeToString(sum[:6]))
 	}
 	for _, dir := range []string{filepath.Dir(e.state.Session), e.state.Session} {
 		if err := disk.Mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
+			return "", err
 		}
 	}
-	return nil
+	e.freeSession()
+	e.session, _ = launch.HoldDir(e.state.Session) // where there are no locks, it may be cleaned
+	return scratch, nil
+}
+
+// freeSession leaves the directory to cleaners of temporary files.
+func (e *engine) freeSession() {
+	if e.session != nil {
+		e.session.Close()
+	}
+	e.session = nil
 }
 
 // settle waits for what is under way, cleans up, and makes the result.

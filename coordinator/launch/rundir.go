@@ -6,26 +6,34 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"ckpt/internal/vfs"
 )
 
 // A RunDir is what one run of a job keeps outside the store: the socket, whose
-// path must be short, and the scratch directory of each node. A lock in it
-// tells whether its coordinator still lives, so that what a killed one left
-// behind is removed by the next.
+// path must be short, and the scratch directory of each node. It is locked (flock(2)) as
+// long as its coordinator lives: the next run removes what a killed one left behind, and
+// cleaners like systemd-tmpfiles leave it alone.
 type RunDir struct {
-	Path   string
-	prefix string // of the names of segments
+	Path  string
+	name  string
+	nodes int
 	// segmentDirs are where segments may lie.
 	segmentDirs []string
-	lock        io.Closer
+	lock        *os.File // the directory, open; it may have gone
 }
 
+// idBytes is the length of a run's name, which has two hexadecimal digits for each.
+const idBytes = 6
+
+// runLock is the file that earlier versions lock.
 const runLock = "lock"
 
 // disk holds the directories of runs, whatever holds the store.
@@ -34,19 +42,38 @@ var disk = vfs.OS{}
 // maxSocketPath is the longest path of a Unix socket on Linux.
 const maxSocketPath = 107
 
-// runBase is the directory of all runs of this user: in $TMPDIR, or in /tmp if
-// the path of a socket in it would be too long.
-func runBase() (string, error) {
-	tmp, err := filepath.Abs(os.TempDir())
-	if err != nil {
+// runBase makes the directory of all runs of this user, or finds it: in a directory, or in
+// /tmp if the path of a socket in it would be too long. Other users may have made what has
+// its name in a directory open to all: then it gets another one.
+func runBase(tmp string) (base string, err error) {
+	if tmp, err = filepath.Abs(tmp); err != nil {
 		return "", err
 	}
 	name := fmt.Sprintf("ckpt-%d", os.Getuid())
-	base := filepath.Join(tmp, name)
-	if len(base)+len("/0123456789ab/sock") > maxSocketPath {
-		base = filepath.Join("/tmp", name)
+	if len(filepath.Join(tmp, name))+len("-1234567890/0123456789ab/sock") > maxSocketPath {
+		tmp = "/tmp"
 	}
-	return base, nil
+	for _, suffix := range []string{"", "-1", "-2", "-3"} {
+		base = filepath.Join(tmp, name+suffix)
+		if err := os.Mkdir(base, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return "", err
+		}
+		if private(base) {
+			return base, nil
+		}
+	}
+	return os.MkdirTemp(tmp, name+"-*")
+}
+
+// private reports whether a directory is this user's alone. That of root outside a user
+// namespace is not that of root inside.
+func private(dir string) bool {
+	fi, err := os.Lstat(dir)
+	if err != nil || !fi.IsDir() || fi.Mode().Perm() != 0o700 {
+		return false
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	return !ok || int(st.Uid) == os.Getuid()
 }
 
 // A TempError says that there is no place for sockets and scratch files.
@@ -60,57 +87,107 @@ func (e *TempError) Hint() string { return "set TMPDIR to a directory that can b
 
 // NewRunDir makes the directory of a run, private to the user.
 func NewRunDir(segmentDir string, nodes int) (*RunDir, error) {
-	base, err := runBase()
+	base, err := runBase(os.TempDir())
 	if err != nil {
 		return nil, err
-	}
-	if err := disk.Mkdir(base); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, err
-	}
-	// Somebody else may have made it, in a directory open to all.
-	fi, err := os.Lstat(base)
-	if err != nil {
-		return nil, err
-	}
-	if st, ok := fi.Sys().(*syscall.Stat_t); !fi.IsDir() || fi.Mode().Perm() != 0o700 || (ok && int(st.Uid) != os.Getuid()) {
-		return nil, fmt.Errorf("%s: not a private directory of this user", base)
 	}
 	for try := 0; ; try++ {
-		r, err := makeRunDir(base, nodes)
-		if r != nil {
-			r.segmentDirs = []string{segmentDir, os.TempDir()}
+		id := make([]byte, idBytes)
+		if _, err := rand.Read(id); err != nil {
+			return nil, err
 		}
+		r := &RunDir{name: hex.EncodeToString(id), nodes: nodes, segmentDirs: []string{segmentDir, os.TempDir()}}
+		err := r.make(base)
 		// The sweep of another run may have been quicker than our lock.
-		taken := errors.Is(err, vfs.ErrLocked) || errors.Is(err, os.ErrNotExist)
+		taken := errors.Is(err, vfs.ErrLocked) || errors.Is(err, fs.ErrNotExist)
 		if err == nil {
 			sweepRuns(base, segmentDir)
+			return r, nil
 		}
 		if !taken || try == 10 {
-			return r, err
+			return nil, err
 		}
 	}
 }
 
-func makeRunDir(base string, nodes int) (*RunDir, error) {
-	id := make([]byte, 6)
-	if _, err := rand.Read(id); err != nil {
-		return nil, err
-	}
-	name := hex.EncodeToString(id)
-	r := &RunDir{Path: filepath.Join(base, name), prefix: segmentPrefix(name)}
+// make makes the directory in that of all runs.
+func (r *RunDir) make(base string) error {
+	r.Path = filepath.Join(base, r.name)
 	if err := disk.Mkdir(r.Path); err != nil {
-		return nil, err
+		return err
 	}
-	var err error
-	if r.lock, err = disk.Lock(filepath.Join(r.Path, runLock)); err != nil {
-		return nil, err
+	lock, err := lockDir(r.Path)
+	if err != nil {
+		return err
 	}
-	for node := range nodes {
-		if err := disk.Mkdir(r.Scratch(node)); err != nil {
-			return nil, errors.Join(err, r.Remove())
+	if r.lock != nil {
+		r.lock.Close()
+	}
+	r.lock = lock
+	if err = r.makeScratch(); err != nil {
+		os.RemoveAll(r.Path)
+	}
+	return err
+}
+
+func (r *RunDir) makeScratch() error {
+	for node := range r.nodes {
+		if err := disk.Mkdir(r.Scratch(node)); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
 		}
 	}
-	return r, nil
+	return nil
+}
+
+// Mend makes again what has gone of the directory, which some cleaners of temporary files
+// remove in spite of the lock. It may have another path then.
+func (r *RunDir) Mend() error {
+	if sameDir(r.lock, r.Path) {
+		return r.makeScratch()
+	}
+	base, err := runBase(os.TempDir())
+	if err != nil {
+		if base, err = runBase("/tmp"); err != nil {
+			return err
+		}
+	}
+	return r.make(base)
+}
+
+// HoldDir keeps cleaners of temporary files away from a directory until Close.
+func HoldDir(path string) (io.Closer, error) {
+	d, err := lockDir(path)
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// lockDir locks a directory, and fails with vfs.ErrLocked if somebody else has it.
+func lockDir(path string) (*os.File, error) {
+	d, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == unix.EWOULDBLOCK || err == nil && !sameDir(d, path) {
+		err = vfs.ErrLocked
+	}
+	if err != nil {
+		d.Close()
+		return nil, &fs.PathError{Op: "lock", Path: path, Err: err}
+	}
+	return d, nil
+}
+
+// sameDir reports whether a path leads to an open directory.
+func sameDir(d *os.File, path string) bool {
+	named, err := os.Lstat(path)
+	if err != nil {
+		return false
+	}
+	opened, err := d.Stat()
+	return err == nil && os.SameFile(opened, named)
 }
 
 func segmentPrefix(run string) string { return fmt.Sprintf("ckpt-%d-%s-", os.Getuid(), run) }
@@ -121,13 +198,13 @@ func (r *RunDir) Scratch(node int) string { return filepath.Join(r.Path, fmt.Spr
 // Segment returns the path of the memory that the ranks of a group share on a
 // node.
 func (r *RunDir) Segment(dir string, group, incarnation, node int) string {
-	return filepath.Join(dir, fmt.Sprintf("%s%d-g%d-n%d", r.prefix, group, incarnation, node))
+	return filepath.Join(dir, fmt.Sprintf("%s%d-g%d-n%d", segmentPrefix(r.name), group, incarnation, node))
 }
 
 // Remove removes the directory, and the names of segments that no rank came to map.
 func (r *RunDir) Remove() error {
 	for _, dir := range r.segmentDirs {
-		removePrefixed(dir, r.prefix)
+		removePrefixed(dir, segmentPrefix(r.name))
 	}
 	err := os.RemoveAll(r.Path)
 	if errors.Is(err, syscall.ENOTEMPTY) {
@@ -144,19 +221,33 @@ func sweepRuns(base, segmentDir string) {
 	}
 	for _, e := range runs {
 		path := filepath.Join(base, e.Name())
-		if _, err := os.Stat(filepath.Join(path, runLock)); err != nil {
-			continue // just being made
+		if id, err := hex.DecodeString(e.Name()); err != nil || len(id) != idBytes {
+			continue // not of a run
 		}
-		lock, err := disk.Lock(filepath.Join(path, runLock))
+		d, err := lockDir(path)
 		if err != nil {
 			continue // alive
 		}
-		for _, dir := range []string{segmentDir, os.TempDir()} {
-			removePrefixed(dir, segmentPrefix(e.Name()))
+		if !lockedAsBefore(path) {
+			for _, dir := range []string{segmentDir, os.TempDir()} {
+				removePrefixed(dir, segmentPrefix(e.Name()))
+			}
+			os.RemoveAll(path)
 		}
-		os.RemoveAll(path)
-		lock.Close()
+		d.Close()
 	}
+}
+
+// lockedAsBefore reports whether a run of an earlier version lives, which locks a file.
+func lockedAsBefore(path string) bool {
+	if _, err := os.Lstat(filepath.Join(path, runLock)); err != nil {
+		return false
+	}
+	l, err := disk.Lock(filepath.Join(path, runLock))
+	if err == nil {
+		l.Close()
+	}
+	return err != nil
 }
 
 func removePrefixed(dir, prefix string) {

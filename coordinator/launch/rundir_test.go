@@ -1,9 +1,13 @@
 package launch
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
+
+	"ckpt/internal/vfs"
 )
 
 // TestRundirs makes and removes the directories of many runs at the same time, each of
@@ -58,6 +62,104 @@ func TestRemoveTakesSegments(t *testing.T) {
 	for i, p := range paths {
 		if _, err := os.Stat(p); (err == nil) != (i == 2) {
 			t.Errorf("%s: %v", p, err)
+		}
+	}
+}
+
+// TestMend: the directory of a run is made again, whatever has gone of it, and the sweep of
+// another run still leaves it alone. Cleaners that respect locks find it locked.
+func TestMend(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	r, err := NewRunDir(t.TempDir(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Remove()
+	base := filepath.Dir(r.Path)
+	for _, gone := range []string{r.Scratch(1), r.Path, base, os.TempDir()} {
+		if err := os.RemoveAll(gone); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Mend(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(r.Scratch(1)); err != nil {
+			t.Errorf("without %s: %v", gone, err)
+		}
+		other, err := NewRunDir(t.TempDir(), 1)
+		if err != nil && gone != os.TempDir() {
+			t.Fatal(err)
+		}
+		if err == nil {
+			other.Remove()
+		}
+		if _, err := HoldDir(r.Path); !errors.Is(err, vfs.ErrLocked) {
+			t.Errorf("without %s the lock is free: %v", gone, err)
+		}
+	}
+}
+
+// TestForeignBase: what others have put where the directory of all runs is to be, nobody
+// uses. There is another name.
+func TestForeignBase(t *testing.T) {
+	for name, put := range map[string]func(path string) error{
+		"file":  func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"link":  func(path string) error { return os.Symlink(t.TempDir(), path) },
+		"open":  func(path string) error { return errors.Join(os.Mkdir(path, 0o700), os.Chmod(path, 0o777)) },
+		"other": func(path string) error { return errors.Join(os.Mkdir(path, 0o700), os.Chown(path, 12345, -1)) },
+	} {
+		tmp := t.TempDir()
+		t.Setenv("TMPDIR", tmp)
+		base, err := runBase(tmp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, squatted := range []string{base, base + "-1", base + "-2", base + "-3"} {
+			if err := errors.Join(os.RemoveAll(squatted), put(squatted)); err != nil {
+				t.Skipf("%s: %v", name, err) // only root gives files away
+			}
+			r, err := NewRunDir(tmp, 1)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if dir := filepath.Dir(r.Path); dir == squatted || !private(dir) {
+				t.Errorf("%s: the run is in %s", name, dir)
+			}
+			if err := r.Remove(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestSweep removes what a killed run has left, and nothing of a run of an earlier version,
+// nor what is of no run.
+func TestSweep(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	base, err := runBase(tmp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return filepath.Join(base, name) }
+	for _, name := range []string{"0123456789ab", "abcdefabcdef", "mpi-0123456789ab"} {
+		if err := os.MkdirAll(filepath.Join(at(name), "node-0"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := disk.Lock(filepath.Join(at("abcdefabcdef"), runLock))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	r, err := NewRunDir(tmp, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Remove()
+	for name, stays := range map[string]bool{"0123456789ab": false, "abcdefabcdef": true, "mpi-0123456789ab": true} {
+		if _, err := os.Stat(at(name)); (err == nil) != stays {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
