@@ -28,6 +28,14 @@ func Inspect(ctx context.Context, store *image.Store, name string) (*job.Status,
 		s.State = job.StateSilent
 		return s, nil
 	}
+	if unreachable := (*wire.UnreachableError)(nil); errors.As(err, &unreachable) {
+		s.State, s.Digest, s.Failure = job.StateRunning, "", ""
+		s.Unreachable, s.Coordinator = unreachable.Err.Error(), unreachable.PID
+		if !s.Started.IsZero() {
+			s.Elapsed = max(0, time.Since(s.Started).Seconds())
+		}
+		return s, nil
+	}
 	if errors.Is(err, wire.ErrNotRunning) && s.State == job.StateInterrupted {
 		// It may have ended this moment: then it has noted how.
 		return again(store, s)

@@ -137,6 +137,12 @@ func (j *Job) Lock() error {
 	return nil
 }
 
+// Locked reports whether a process has the lock. It does not take it.
+func (j *Job) Locked() (bool, error) {
+	locked, err := vfs.Locked(j.fs, filepath.Join(j.dir, lockName))
+	return locked, durable.Op("lock", j.dir, -1, err)
+}
+
 // own says whether what is known stays so.
 func (j *Job) own(owned bool) {
 	j.know.Lock()

@@ -156,6 +156,9 @@ func (s *Store) CheckFree(name string) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrJobNotFound) {
 		return nil
 	}
+	if locked, lerr := j.Locked(); err == nil && lerr == nil && locked {
+		return fmt.Errorf("%w: %s", ErrInUse, j.dir)
+	}
 	return durable.Op("create job", j.dir, -1, err)
 }
 

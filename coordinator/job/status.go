@@ -37,6 +37,10 @@ type Status struct {
 	Digest      string  `json:"digest,omitempty"`
 	Failure     string  `json:"failure,omitempty"`
 	PIDs        []int   `json:"pids,omitempty"` // of the ranks
+	// Unreachable says why the coordinator of a running job cannot be asked from here, and
+	// Coordinator is its process on its host.
+	Unreachable string `json:"unreachable,omitempty"`
+	Coordinator int    `json:"coordinator_pid,omitempty"`
 
 	Created time.Time `json:"created,omitzero"` // the job was launched or imported
 	Started time.Time `json:"started,omitzero"` // its last run

@@ -26,6 +26,7 @@ type announcement struct {
 	Started time.Time `json:"started,omitzero"`
 	// Store is the store of the job, which a copy of it is not; nil from earlier versions.
 	Store *image.Owner `json:"store,omitempty"`
+	Where string       `json:"where,omitempty"` // identity of the host, as ThisHost says it
 }
 
 const announcementName = "run.json"
@@ -34,11 +35,12 @@ const announcementName = "run.json"
 func Announce(j *image.Job, address, token string) error {
 	path := announcementPath(j)
 	run := job.NewBeginning()
+	here, _ := ThisHost()
 	owner, err := j.Store().Owner()
 	if err != nil {
 		return err
 	}
-	err = durable.ReplaceUnsynced(j.FS(), path, append(job.Encode(announcement{os.Getpid(), address, token, run.Host, run.Started, &owner}), '\n'))
+	err = durable.ReplaceUnsynced(j.FS(), path, append(job.Encode(announcement{os.Getpid(), address, token, run.Host, run.Started, &owner, here}), '\n'))
 	return durable.Op("write", path, -1, err)
 }
 
@@ -119,7 +121,7 @@ type Client struct {
 }
 
 // Contact connects to the coordinator of a job. It fails with ErrNotRunning if
-// there is none.
+// there is none, and with an UnreachableError if there is one elsewhere.
 func Contact(ctx context.Context, j *image.Job) (*Client, error) {
 	b, err := durable.ReadFile(j.FS(), announcementPath(j), 1<<16)
 	if errors.Is(err, os.ErrNotExist) {
@@ -136,6 +138,9 @@ func Contact(ctx context.Context, j *image.Job) (*Client, error) {
 	}
 	conn, err := Dial(ctx, a.Address, a.Token)
 	if err != nil {
+		if unreachable := a.alive(j, err); unreachable != nil {
+			return nil, unreachable
+		}
 		if here, herr := os.Hostname(); herr == nil && a.Host != "" && a.Host != here {
 			return nil, fmt.Errorf("%w here: it was started on host %s", ErrNotRunning, a.Host)
 		}

@@ -5,6 +5,13 @@ import (
 	"strings"
 )
 
+// sameProcesses reports whether two identities of hosts are of one host and one space of
+// process numbers, whatever files each sees.
+func sameProcesses(a, b string) bool {
+	x, y := strings.Split(a, "."), strings.Split(b, ".")
+	return len(x) == 3 && len(y) == 3 && x[0] == y[0] && x[2] == y[2]
+}
+
 // ThisHost identifies the host of this process, and names it for people. Processes with
 // equal identities share memory, and can signal each other. The name is that of the node
 // under Slurm, which may run several nodes on one host.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,6 +21,7 @@ var (
 	_ DirectCreator = OS{}
 	_ DirectWriter  = OS{}
 	_ DirectOpener  = OS{}
+	_ LockTeller    = OS{}
 	_ Preallocator  = osFile{}
 	_ Flusher       = osFile{}
 	_ Vectored      = osFile{}
@@ -130,9 +132,36 @@ func (OS) Lock(name string) (io.Closer, error) {
 	return lock(f, name, os.Stat)
 }
 
+// Locked implements LockTeller with a lock that several may have.
+func (OS) Locked(name string) (bool, error) {
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	err = flock(f, unix.LOCK_SH)
+	if err == unix.EWOULDBLOCK {
+		return true, nil
+	}
+	return false, err
+}
+
+// flock takes a lock unless somebody else has it.
+func flock(f *os.File, how int) error {
+	return again(func() error { return unix.Flock(int(f.Fd()), how|unix.LOCK_NB) })
+}
+
 // lock takes the lock of an open file, or closes it. Stat looks at what its name leads to.
 func lock(f *os.File, name string, stat func(string) (fs.FileInfo, error)) (io.Closer, error) {
-	err := again(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
+	err := flock(f, unix.LOCK_EX)
+	const looks = 5 // Locked has it for a moment
+	for i := 0; err == unix.EWOULDBLOCK && i < looks; i++ {
+		time.Sleep(2 * time.Millisecond)
+		err = flock(f, unix.LOCK_EX)
+	}
 	if err != nil {
 		f.Close()
 		if err == unix.EWOULDBLOCK {

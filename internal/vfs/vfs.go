@@ -13,7 +13,7 @@
 // of the kernel (syscall.ENOSPC and so on).
 //
 // Callers find further abilities by type assertion: a FS may be a DirectCreator,
-// DirectWriter or DirectOpener, a File may be a Preallocator, a Flusher, a Vectored,
+// DirectWriter, DirectOpener or LockTeller, a File may be a Preallocator, a Flusher, a Vectored,
 // a Forgetter or a Reopener.
 package vfs
 
@@ -70,6 +70,27 @@ type File interface {
 	// Sync makes the data and the length of the file durable, not its name.
 	Sync() error
 	Size() (int64, error)
+}
+
+// LockTeller is a FS that says whether somebody has the lock of a file, which stays free if
+// it is free.
+type LockTeller interface {
+	Locked(name string) (bool, error)
+}
+
+// Locked reports whether somebody has the lock of a file.
+func Locked(fsys FS, name string) (bool, error) {
+	if t, ok := fsys.(LockTeller); ok {
+		return t.Locked(name)
+	}
+	l, err := fsys.Lock(name)
+	if errors.Is(err, ErrLocked) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return false, l.Close()
 }
 
 // DirectCreator is a FS that can write around the page cache. Offsets, lengths

@@ -113,7 +113,14 @@ func Conform(t *testing.T, fsys vfs.FS, root string) {
 	must(err)
 	_, err = fsys.Lock(at("lock"))
 	is(err, vfs.ErrLocked)
+	locked := func(want bool) {
+		if got, err := vfs.Locked(fsys, at("lock")); got != want || err != nil {
+			t.Errorf("locked: %v, %v; want %v", got, err, want)
+		}
+	}
+	locked(true)
 	must(l.Close())
+	locked(false)
 	l, err = fsys.Lock(at("lock"))
 	must(err)
 	must(l.Close())

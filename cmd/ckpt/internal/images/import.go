@@ -22,6 +22,7 @@ type importOptions struct {
 	job     string
 	rules   string
 	partial bool
+	wait    ui.Wait
 }
 
 func newImportCommand(g *ui.Globals) *cobra.Command {
@@ -55,6 +56,7 @@ ckpt can find their common contents.`,
 	f.StringVar(&o.job, "job", "", "name of the job")
 	f.StringVar(&o.rules, "rules", "", "YAML file with rules of your site for zones (docs/ZONES.md)")
 	f.BoolVar(&o.partial, "partial", false, "store the checkpoint although images are missing")
+	o.wait.AddFlags(f)
 	g.AddStoreFlag(cmd)
 	g.AddGroupFlag(cmd)
 	return cmd
@@ -101,7 +103,11 @@ func runImport(ctx context.Context, g *ui.Globals, o *importOptions, names []str
 	}
 	files, total := set.Files()
 	add, done := g.Progress("import", total)
-	m, err := job.Import(ctx, store, o.job, set, dmtcp.Options{Progress: add, Notice: func(err error) { g.Warn("%v", err) }})
+	var m *image.Manifest
+	err = o.wait.For(ctx, g, o.job, func() (err error) {
+		m, err = job.Import(ctx, store, o.job, set, dmtcp.Options{Progress: add, Notice: func(err error) { g.Warn("%v", err) }})
+		return err
+	})
 	done()
 	if err != nil {
 		return err

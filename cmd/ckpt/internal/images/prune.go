@@ -27,6 +27,7 @@ func (r *removal) asks(g *ui.Globals) bool { return !r.yes && !r.dryRun && g.Ask
 func newPruneCommand(g *ui.Globals) *cobra.Command {
 	var opt coordinator.PruneOptions
 	var r removal
+	var w ui.Wait
 	cmd := &cobra.Command{
 		Use:   "prune JOB --keep N",
 		Short: "Remove all but the newest checkpoints",
@@ -46,12 +47,13 @@ On a terminal, prune says what it would remove and asks. In scripts it does not 
 			if !cmd.Flags().Changed("keep") {
 				return ui.UsageOf(cmd, errors.New("--keep is missing: want the number of checkpoints to keep, from 0"))
 			}
-			return runPrune(cmd.Context(), g, args[0], opt, &r)
+			return w.For(cmd.Context(), g, args[0], func() error { return runPrune(cmd.Context(), g, args[0], opt, &r) })
 		},
 	}
 	cmd.Flags().IntVar(&opt.Keep, "keep", 0, "number of checkpoints to keep")
 	cmd.Flags().BoolVar(&opt.Force, "force", false, "with --keep 0: also while the job runs")
 	r.addFlags(cmd)
+	w.AddFlags(cmd.Flags())
 	g.AddStoreFlag(cmd)
 	return cmd
 }

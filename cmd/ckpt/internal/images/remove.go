@@ -2,18 +2,17 @@ package images
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
-	"ckpt/image"
 )
 
 func newRemoveCommand(g *ui.Globals) *cobra.Command {
 	var r removal
+	var w ui.Wait
 	cmd := &cobra.Command{
 		Use:   "rm JOB",
 		Short: "Remove a job with all its files",
@@ -23,8 +22,11 @@ here. A running job is refused. On a terminal, rm says what it would remove and
 asks. In scripts it does not ask.`,
 		Example: "  ckpt rm bt.S.4-1\n  ckpt rm bt.S.4-1 --dry-run",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return runRemove(cmd.Context(), g, args[0], &r) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return w.For(cmd.Context(), g, args[0], func() error { return runRemove(cmd.Context(), g, args[0], &r) })
+		},
 	}
+	w.AddFlags(cmd.Flags())
 	r.addFlags(cmd)
 	g.AddStoreFlag(cmd)
 	return cmd
@@ -38,7 +40,7 @@ func runRemove(ctx context.Context, g *ui.Globals, name string, r *removal) erro
 	if r.dryRun || r.asks(g) {
 		p, err := coordinator.PreviewRemove(j)
 		if err != nil {
-			return inUse(name, err)
+			return err
 		}
 		warnLeft(g, p)
 		if r.dryRun {
@@ -50,7 +52,7 @@ func runRemove(ctx context.Context, g *ui.Globals, name string, r *removal) erro
 	}
 	p, err := coordinator.Remove(j)
 	if err != nil {
-		return inUse(name, err)
+		return err
 	}
 	if !r.asks(g) {
 		warnLeft(g, p)
@@ -73,12 +75,4 @@ func describeRemove(p *coordinator.Removed) string {
 		which = fmt.Sprintf("%s (%s)", ui.Count(len(p.Removed), "checkpoint"), ui.Numbers(p.Removed))
 	}
 	return fmt.Sprintf("%s: would remove the job with %s and free %s MiB", p.Job, which, ui.MiB(p.Freed))
-}
-
-// inUse says how to end a job that runs.
-func inUse(name string, err error) error {
-	if errors.Is(err, image.ErrInUse) {
-		return ui.WithHint(err, fmt.Sprintf("if it runs, ckpt stop %[1]s --now ends it; then ckpt rm %[1]s", name))
-	}
-	return err
 }

@@ -2,7 +2,6 @@ package images
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -14,6 +13,7 @@ import (
 )
 
 func newScrubCommand(g *ui.Globals) *cobra.Command {
+	var w ui.Wait
 	cmd := &cobra.Command{
 		Use:   "scrub JOB[@N]",
 		Short: "Restore what checkpoints on nodes have lost",
@@ -24,8 +24,15 @@ Files that no node can make again stay lost, directories that cannot be written 
 named, and the exit status is then 3.`,
 		Example: "  ckpt scrub night\n  ckpt scrub night@3 --json",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return runScrub(cmd.Context(), g, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, number, err := ui.SplitTarget(args[0])
+			if err != nil {
+				return err
+			}
+			return w.For(cmd.Context(), g, name, func() error { return runScrub(cmd.Context(), g, name, number) })
+		},
 	}
+	w.AddFlags(cmd.Flags())
 	g.AddStoreFlag(cmd)
 	return cmd
 }
@@ -46,19 +53,12 @@ type scrubbed struct {
 	File       string       `json:"file"`
 }
 
-func runScrub(ctx context.Context, g *ui.Globals, target string) error {
-	name, number, err := ui.SplitTarget(target)
-	if err != nil {
-		return err
-	}
+func runScrub(ctx context.Context, g *ui.Globals, name string, number int) error {
 	j, err := g.OpenJob(name)
 	if err != nil {
 		return err
 	}
 	if err := j.Lock(); err != nil {
-		if errors.Is(err, image.ErrInUse) {
-			return ui.WithHint(err, "a job that runs restores what it has lost when it restarts after a failure")
-		}
 		return err
 	}
 	defer j.Unlock()
@@ -72,7 +72,7 @@ func runScrub(ctx context.Context, g *ui.Globals, target string) error {
 		}
 	}
 	if len(on.versions) == 0 && number > 0 {
-		return fmt.Errorf("%s: %w on any node that can be reached from here", target, image.ErrCheckpointNotFound)
+		return fmt.Errorf("%s@%d: %w on any node that can be reached from here", name, number, image.ErrCheckpointNotFound)
 	}
 	r, err := on.scrub(ctx, g)
 	if err != nil {

@@ -23,7 +23,7 @@ func contact(ctx context.Context, g *ui.Globals, name string) (*wire.Client, err
 	}
 	client, err := wire.Contact(ctx, job)
 	if err != nil {
-		return nil, fmt.Errorf("job %s: %w", name, err)
+		return nil, ui.OfJob(name, err)
 	}
 	return client, nil
 }

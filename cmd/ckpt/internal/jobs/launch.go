@@ -119,5 +119,5 @@ func runLaunch(ctx context.Context, g *ui.Globals, o *launchOptions, app string)
 	for _, note := range o.idle(effective) {
 		opt.Observer.Warn(note)
 	}
-	return runJob(g, &opt, func() (*coordinator.Result, error) { return coordinator.Launch(ctx, spec, opt) })
+	return o.run(ctx, g, &opt, func() (*coordinator.Result, error) { return coordinator.Launch(ctx, spec, opt) })
 }

@@ -49,7 +49,7 @@ func runLaunchDMTCP(ctx context.Context, g *ui.Globals, o *launchOptions, comman
 		return err
 	}
 	opt.Job, opt.Streams = o.job, streams
-	return runJob(g, &opt, func() (*coordinator.Result, error) { return dmtcp.Launch(ctx, spec, dmtcp.Options{Options: opt}) })
+	return o.run(ctx, g, &opt, func() (*coordinator.Result, error) { return dmtcp.Launch(ctx, spec, dmtcp.Options{Options: opt}) })
 }
 
 // dmtcpJob reports whether a stored job runs under DMTCP.

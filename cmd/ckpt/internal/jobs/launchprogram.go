@@ -131,7 +131,7 @@ func runLaunchProgram(ctx context.Context, g *ui.Globals, o *launchOptions, comm
 	case !o.fromLauncher:
 		opt.Nodes = func(np int) (job.Mapping, error) { return job.Mapping{np}, nil }
 	}
-	return o.usage(runJob(g, &opt, func() (*coordinator.Result, error) { return coordinator.LaunchProgram(ctx, spec, opt) }))
+	return o.usage(o.run(ctx, g, &opt, func() (*coordinator.Result, error) { return coordinator.LaunchProgram(ctx, spec, opt) }))
 }
 
 // forProgram returns what ckpt itself writes to, and the streams of a program: its output

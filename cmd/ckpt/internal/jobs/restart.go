@@ -73,7 +73,11 @@ beginning. It removes newer checkpoints and all that the logs hold.`,
 				return ui.BadUsage("no command after --", "ckpt restart JOB -- mpiexec -n 4 ./program")
 			}
 			noticeFlags(g, cmd.Flags(), command)
-			return runRestart(cmd.Context(), g, &o, args[0], command)
+			name, number, err := ui.SplitTarget(args[0])
+			if err != nil {
+				return err
+			}
+			return o.wait.For(cmd.Context(), g, name, func() error { return runRestart(cmd.Context(), g, &o, name, number, command) })
 		},
 	}
 	o.Placement.AddFlags(cmd.Flags())
@@ -109,11 +113,7 @@ func completed(ctx context.Context, g *ui.Globals, o *restartOptions, name strin
 	return true, programStatus(r)
 }
 
-func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, target string, command []string) error {
-	name, number, err := ui.SplitTarget(target)
-	if err != nil {
-		return err
-	}
+func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, name string, number int, command []string) error {
 	if number != 0 && o.checkpoint != 0 && number != o.checkpoint {
 		return ui.BadUsage(fmt.Sprintf("@%d and --checkpoint %d contradict each other", number, o.checkpoint), "")
 	}

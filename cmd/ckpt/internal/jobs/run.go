@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,11 @@ import (
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
 )
+
+// run runs a job with options, once no other process has it.
+func (r *running) run(ctx context.Context, g *ui.Globals, opt *coordinator.Options, run func() (*coordinator.Result, error)) error {
+	return r.wait.For(ctx, g, opt.Job, func() error { return runJob(g, opt, run) })
+}
 
 // runJob runs a job with options, passes ^C to it, and prints its result.
 func runJob(g *ui.Globals, opt *coordinator.Options, run func() (*coordinator.Result, error)) error {

@@ -24,6 +24,7 @@ type running struct {
 	walltime    string
 	onFull      string
 	listen      string
+	wait        ui.Wait
 }
 
 func (r *running) addFlags(f *pflag.FlagSet) {
@@ -35,6 +36,7 @@ func (r *running) addFlags(f *pflag.FlagSet) {
 	ui.Choices(f, "on-full", "skip", "stop")
 	f.StringVar(&r.listen, "listen", "", "address of this host, HOST or HOST:PORT, at which ranks on other hosts reach the coordinator (default: all ranks run on this host)")
 	f.StringVar(&r.walltime, "walltime", "", "time that this run may take, like 4h: it stops after a last checkpoint before, exit status 75; none for no limit (default: until $SLURM_JOB_END_TIME)")
+	r.wait.AddFlags(f)
 	f.StringVar(&r.silence, "silence", "10s", "heartbeat timeout after which a rank is declared dead")
 }
 

@@ -128,7 +128,7 @@ func printStatus(g *ui.Globals, jobs []*job.Status) error {
 	}
 	var rows [][]string
 	for _, j := range jobs {
-		rows = append(rows, []string{j.Job, j.App, j.State, countOf(j), fmt.Sprint(j.Checkpoints),
+		rows = append(rows, []string{j.Job, j.App, stateOf(j), countOf(j), fmt.Sprint(j.Checkpoints),
 			ago(j.LatestAge), when(j.Updated)})
 	}
 	return g.Table([]string{"job", "app", "state", "|iteration", "|checkpoints", "|newest", "updated"}, rows)
@@ -140,7 +140,14 @@ func printStatusOf(g *ui.Globals, s *job.Status) error {
 	if s.Phase != "" {
 		state += ", " + s.Phase
 	}
-	if s.Host != "" {
+	switch {
+	case s.Unreachable != "":
+		state = fmt.Sprintf("%s from here: process %d has the job", stateOf(s), s.Coordinator)
+		if s.Host != "" {
+			state += " on host " + s.Host
+		}
+		state += ", and " + s.Unreachable
+	case s.Host != "":
 		state += ", on " + s.Host
 	}
 	if s.State == job.StateSilent {
@@ -174,6 +181,14 @@ func printStatusOf(g *ui.Globals, s *job.Status) error {
 		}
 	}
 	return nil
+}
+
+// stateOf is the state of a job, in a word or two.
+func stateOf(s *job.Status) string {
+	if s.Unreachable != "" {
+		return s.State + ", unreachable"
+	}
+	return s.State
 }
 
 // levelOf tells the level of checkpoints, if it is not the usual one.
@@ -254,7 +269,7 @@ func predictedOf(s *job.Status) string {
 
 // statusLine is a status in one line, for files and pipes.
 func statusLine(s *job.Status) string {
-	parts := []string{time.Now().Format(time.TimeOnly), s.Job, s.State, countOf(s)}
+	parts := []string{time.Now().Format(time.TimeOnly), s.Job, stateOf(s), countOf(s)}
 	if s.Rate > 0 {
 		parts = append(parts, rateOf(s)+"/s")
 	}

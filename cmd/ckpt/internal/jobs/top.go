@@ -103,7 +103,7 @@ func printTop(g *ui.Globals, jobs []*job.Status) error {
 		case s.NextSeconds != nil:
 			next = "in " + span(*s.NextSeconds)
 		}
-		rows = append(rows, []string{s.Job, s.State, countOf(s), rate, span(s.Elapsed), left, ago(s.LatestAge), next})
+		rows = append(rows, []string{s.Job, stateOf(s), countOf(s), rate, span(s.Elapsed), left, ago(s.LatestAge), next})
 	}
 	return g.Table([]string{"job", "state", "|iteration", "|per s", "|elapsed", "|left", "|newest", "next"}, rows)
 }

@@ -31,6 +31,7 @@ const (
 	ExitNotFound    = 4
 	ExitJobFailed   = 5
 	ExitStorageFull = 6
+	ExitInUse       = 7
 	ExitRequeue     = 75 // EX_TEMPFAIL of sysexits.h
 	ExitInterrupted = 130
 )
@@ -43,6 +44,7 @@ const ExitHelp = `EXIT STATUS
   4  job, checkpoint or file not found
   5  the job failed and could not be restarted
   6  storage full
+  7  another process has the job
   75  stopped by SIGTERM, SIGUSR1 or --walltime
   130  interrupted`
 
@@ -88,6 +90,8 @@ func ExitCode(err error) int {
 		return ExitNotFound
 	case errors.Is(err, durable.ErrStorageFull):
 		return ExitStorageFull
+	case errors.Is(err, image.ErrInUse):
+		return ExitInUse
 	}
 	return ExitRuntime
 }
@@ -103,7 +107,10 @@ func HintOf(err error) string {
 		return hinter.Hint()
 	}
 	var other *container.OtherJobError
+	var unreachable *wire.UnreachableError
 	switch {
+	case errors.As(err, &unreachable):
+		return signalled(unreachable)
 	case errors.Is(err, image.ErrNoStore):
 		return "name the store with --store or $CKPT_STORE; ckpt launch creates it"
 	case errors.Is(err, image.ErrJobNotFound):
@@ -117,7 +124,7 @@ func HintOf(err error) string {
 	case errors.As(err, &other):
 		return otherJob(other)
 	case errors.Is(err, image.ErrInUse):
-		return "ckpt status shows the job; ckpt stop JOB ends it"
+		return "ckpt status shows the job; ckpt stop JOB ends it; --wait waits until it has ended"
 	case errors.Is(err, durable.ErrNewerVersion):
 		return "use the version of ckpt that wrote it, or a newer one"
 	case errors.Is(err, container.ErrRegionsDiffer):
@@ -139,6 +146,18 @@ func HintOf(err error) string {
 		return "restore the file from a copy of the store; without one, ckpt prune JOB --keep 0 lets ckpt restart start the job from scratch"
 	}
 	return ""
+}
+
+// signalled says how a job is reached whose socket is not.
+func signalled(e *wire.UnreachableError) string {
+	where := ""
+	if !e.Here {
+		where = " where it runs"
+		if e.Host != "" {
+			where = " on " + e.Host
+		}
+	}
+	return fmt.Sprintf("kill -TERM %[1]d%[2]s stops it after a last checkpoint, kill -USR2 %[1]d takes one; a socket that was removed is made again within seconds", e.PID, where)
 }
 
 // otherJob says what to do about a checkpoint in the directory of another job, which was
