@@ -46,6 +46,7 @@ func TestErrorJSON(t *testing.T) {
 		{"ckpt trace show cut.trace --json", ui.ExitDamage, nil},
 		{"ckpt show nosuch --json", ui.ExitNotFound, nil},
 		{"ckpt launch ring.S.4 --fail rank=1@iter=3 --job short --json", ui.ExitJobFailed, nil},
+		{"flock store/jobs/short/lock ckpt rm short --json", ui.ExitInUse, nil},
 		{"ckpt dataset show 4.3 --json > /dev/full", ui.ExitStorageFull, nil},
 		{"exec ckpt launch cg.S.4 --iterations 100000000 --job long --json", ui.ExitInterrupted, signal("long", os.Interrupt)},
 		{"exec ckpt launch cg.S.4 --iterations 100000000 --job night --json", ui.ExitRequeue, signal("night", syscall.SIGTERM)},
