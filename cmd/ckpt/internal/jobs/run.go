@@ -60,6 +60,7 @@ func runJob(g *ui.Globals, opt *coordinator.Options, run func() (*coordinator.Re
 	if err != nil {
 		return err
 	}
+	finish := g.Spool()
 	result, err := run()
 	if err != nil {
 		undo()
@@ -70,28 +71,38 @@ func runJob(g *ui.Globals, opt *coordinator.Options, run func() (*coordinator.Re
 	if result != nil {
 		result.Requeue = result.Interrupted && (result.Requeue || requeue)
 	}
-	if result != nil && (err == nil || g.JSON) {
-		if perr := printResult(g, result); perr != nil {
-			return errors.Join(err, perr)
-		}
+	shows := result != nil && (err == nil || g.JSON)
+	if shows {
+		_ = printResult(g, result) // finish tells whether it was written
 	}
-	if err == nil && result.Interrupted && result.Outcome != job.StateCompleted {
-		hint := "ckpt restart " + result.Job + " continues the job"
-		switch {
-		case result.Job == "":
-			hint = "the program had not called ckpt_init: nothing is stored"
-		case !result.CanRestart():
-			hint = "job " + result.Job + " has no checkpoint; launch it again"
-		}
-		if result.Requeue {
-			return ui.WithHint(ui.ErrRequeue, hint)
-		}
-		return ui.WithHint(ui.ErrInterrupted, hint)
+	silent, werr := finish()
+	if shows && werr != nil {
+		err = errors.Join(err, werr)
+	} else if err == nil {
+		err = endOf(result)
 	}
-	if err == nil {
-		return programStatus(result)
+	if silent {
+		return ui.Wordless(err)
 	}
 	return err
+}
+
+// endOf is the error with which a run ends that did what it was told.
+func endOf(result *coordinator.Result) error {
+	if !result.Interrupted || result.Outcome == job.StateCompleted {
+		return programStatus(result)
+	}
+	hint := "ckpt restart " + result.Job + " continues the job"
+	switch {
+	case result.Job == "":
+		hint = "the program had not called ckpt_init: nothing is stored"
+	case !result.CanRestart():
+		hint = "job " + result.Job + " has no checkpoint; launch it again"
+	}
+	if result.Requeue {
+		return ui.WithHint(ui.ErrRequeue, hint)
+	}
+	return ui.WithHint(ui.ErrInterrupted, hint)
 }
 
 // offer puts a token into a channel that has room.

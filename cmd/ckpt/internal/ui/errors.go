@@ -26,6 +26,14 @@ type CommandStatus int
 
 func (s CommandStatus) Error() string { return fmt.Sprintf("the command ended with status %d", int(s)) }
 
+// Wordless is an error whose text nobody can read: only its exit status counts.
+func Wordless(err error) error {
+	if err == nil {
+		return nil
+	}
+	return CommandStatus(ExitCode(err))
+}
+
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }

@@ -23,7 +23,7 @@ func (g *Globals) Columns() int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
 		return n
 	}
-	if f, ok := g.CommandOutput().(*os.File); ok {
+	if f := fileOf(g.CommandOutput()); f != nil {
 		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
 			return n
 		}

@@ -56,8 +56,13 @@ func (g *Globals) Log() *slog.Logger {
 	if !g.Verbose {
 		return slog.New(slog.DiscardHandler)
 	}
-	return slog.New(slog.NewTextHandler(g.Err, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return slog.New(slog.NewTextHandler(presentErr{g}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
+
+// presentErr is the standard error that a command has at the moment.
+type presentErr struct{ g *Globals }
+
+func (p presentErr) Write(b []byte) (int, error) { return p.g.Err.Write(b) }
 
 // Count formats a number and a noun.
 func Count(n int, thing string) string { return Plural(n, thing, thing+"s") }

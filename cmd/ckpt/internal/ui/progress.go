@@ -3,7 +3,6 @@ package ui
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -12,8 +11,8 @@ import (
 
 // IsTerminal reports whether a stream is one.
 func IsTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	f := fileOf(w)
+	return f != nil && term.IsTerminal(int(f.Fd()))
 }
 
 // Progress returns a function that adds finished bytes to a progress bar, and one
@@ -87,8 +86,8 @@ func (b *Bar) Set(n int64) {
 
 // cut shortens a line that is wider than its terminal, on which it would wrap.
 func cut(w io.Writer, line string) string {
-	f, ok := w.(*os.File)
-	if !ok {
+	f := fileOf(w)
+	if f == nil {
 		return line
 	}
 	width, _, err := term.GetSize(int(f.Fd()))

@@ -98,11 +98,7 @@ type screen struct {
 
 func newScreen(g *Globals) *screen {
 	s := &screen{g: g, fd: -1}
-	out := g.Out
-	if n, ok := out.(*Noticing); ok {
-		out = n.W
-	}
-	if f, ok := out.(*os.File); ok && IsTerminal(out) && !g.JSON {
+	if f := fileOf(g.Out); IsTerminal(g.Out) && !g.JSON {
 		s.fd = int(f.Fd())
 	}
 	return s
