@@ -12,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"ckpt/internal/vfs"
 )
 
@@ -117,7 +115,8 @@ func (r *RunDir) make(base string) error {
 		return err
 	}
 	lock, err := lockDir(r.Path)
-	if err != nil {
+	if err != nil && !errors.Is(err, vfs.ErrNoLocks) { // then nobody sweeps
+		lock.Close()
 		return err
 	}
 	if r.lock != nil {
@@ -158,26 +157,27 @@ func (r *RunDir) Mend() error {
 func HoldDir(path string) (io.Closer, error) {
 	d, err := lockDir(path)
 	if err != nil {
+		d.Close()
 		return nil, err
 	}
 	return d, nil
 }
 
-// lockDir locks a directory, and fails with vfs.ErrLocked if somebody else has it.
+// lockDir opens a directory and locks it. It fails with vfs.ErrLocked if somebody else has it,
+// and with vfs.ErrNoLocks where nobody can. The caller closes the directory in any case.
 func lockDir(path string) (*os.File, error) {
 	d, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	err = unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if err == unix.EWOULDBLOCK || err == nil && !sameDir(d, path) {
+	err = vfs.Flock(d, true)
+	if err == nil && !sameDir(d, path) {
 		err = vfs.ErrLocked
 	}
 	if err != nil {
-		d.Close()
-		return nil, &fs.PathError{Op: "lock", Path: path, Err: err}
+		err = &fs.PathError{Op: "lock", Path: path, Err: err}
 	}
-	return d, nil
+	return d, err
 }
 
 // sameDir reports whether a path leads to an open directory.
@@ -225,10 +225,7 @@ func sweepRuns(base, segmentDir string) {
 			continue // not of a run
 		}
 		d, err := lockDir(path)
-		if err != nil {
-			continue // alive
-		}
-		if !lockedAsBefore(path) {
+		if err == nil && !lockedAsBefore(path) { // else alive
 			for _, dir := range []string{segmentDir, os.TempDir()} {
 				removePrefixed(dir, segmentPrefix(e.Name()))
 			}

@@ -2,13 +2,11 @@ package vfs
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"math/bits"
 	"os"
 	"strconv"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -120,76 +118,6 @@ func syncDir(d *os.File) error {
 		err = cerr
 	}
 	return err
-}
-
-// Lock implements FS with flock(2).
-func (OS) Lock(name string) (io.Closer, error) {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, ownFile)
-	if err != nil {
-		return nil, err
-	}
-	share(f, inShared(name))
-	return lock(f, name, os.Stat)
-}
-
-// Locked implements LockTeller with a lock that several may have.
-func (OS) Locked(name string) (bool, error) {
-	f, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	err = flock(f, unix.LOCK_SH)
-	if err == unix.EWOULDBLOCK {
-		return true, nil
-	}
-	return false, err
-}
-
-// flock takes a lock unless somebody else has it.
-func flock(f *os.File, how int) error {
-	return again(func() error { return unix.Flock(int(f.Fd()), how|unix.LOCK_NB) })
-}
-
-// lock takes the lock of an open file, or closes it. Stat looks at what its name leads to.
-func lock(f *os.File, name string, stat func(string) (fs.FileInfo, error)) (io.Closer, error) {
-	err := flock(f, unix.LOCK_EX)
-	const looks = 5 // Locked has it for a moment
-	for i := 0; err == unix.EWOULDBLOCK && i < looks; i++ {
-		time.Sleep(2 * time.Millisecond)
-		err = flock(f, unix.LOCK_EX)
-	}
-	if err != nil {
-		f.Close()
-		if err == unix.EWOULDBLOCK {
-			err = ErrLocked
-		}
-		return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
-	}
-	// The holder before us may have removed the file: then this lock keeps nobody out.
-	if err := stillNamed(f, name, stat); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
-// stillNamed fails unless name is the name of an open file.
-func stillNamed(f *os.File, name string, stat func(string) (fs.FileInfo, error)) error {
-	opened, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	named, err := stat(name)
-	if err != nil {
-		return err
-	}
-	if !os.SameFile(opened, named) {
-		return &fs.PathError{Op: "lock", Path: name, Err: ErrLocked}
-	}
-	return nil
 }
 
 // Free implements FS with statfs(2).

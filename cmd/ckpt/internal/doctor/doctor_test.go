@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -18,6 +19,19 @@ import (
 	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 )
+
+// lockless has no locks, or locks that everybody gets.
+type lockless struct {
+	direct
+	err error
+}
+
+func (l lockless) Lock(name string) (io.Closer, error) {
+	if f, err := l.Create(name); err == nil {
+		f.Close()
+	}
+	return io.NopCloser(nil), l.err
+}
 
 // TestUnknownSpace: a file system that does not say how much is free is not full.
 func TestUnknownSpace(t *testing.T) {
@@ -164,6 +178,8 @@ func TestEachProbe(t *testing.T) {
 			m.FS = faultfs.New(m.FS, faultfs.Fault{At: operation(t, "write"), Err: syscall.ENOSPC})
 		}, "store", Problem, "no space"},
 		"no sync":          {func(m *Machine) { m.FS = faultfs.New(m.FS, faultfs.Fault{At: operation(t, "sync"), Err: syscall.EIO}) }, "store", Problem, "input/output"},
+		"no locks":         {func(m *Machine) { m.FS = lockless{m.FS.(direct), vfs.ErrNoLocks} }, "locks", Problem, "no locks"},
+		"useless locks":    {func(m *Machine) { m.FS = lockless{m.FS.(direct), nil} }, "locks", Problem, "keeps nobody out"},
 		"no direct I/O":    {func(m *Machine) { m.FS = m.FS.(direct).FS }, "direct I/O", Warning, "not supported"},
 		"in memory":        {volume(Volume{Kind: "tmpfs", Bytes: 1 << 40, Free: 1 << 39}), "file system", Warning, "reboot"},
 		"no inodes":        {volume(Volume{Kind: "ext4", Bytes: 1 << 40, Free: 1 << 39, Inodes: 10}), "inodes", Problem, "all 10"},

@@ -58,8 +58,31 @@ func (m *Machine) store(r *Report) {
 	default:
 		r.fine("store", "%s can be written", r.Store)
 	}
+	m.locks(r, dir)
 	m.direct(r, dir)
 	m.volume(r, dir, store)
+}
+
+// locks examines whether a lock keeps others out: without it, two coordinators would write to
+// one job.
+func (m *Machine) locks(r *Report, dir string) {
+	const remedy = "mount it with locks (-o flock on Lustre, a lock service for NFS), or name a directory on another file system with --store"
+	name := filepath.Join(dir, fmt.Sprintf(".ckpt-doctor-%08x", rand.Uint32()))
+	first, err := m.FS.Lock(name)
+	if err != nil {
+		_ = m.FS.Remove(name) // it may have been made
+		r.add("locks", Problem, remedy, "no job can be locked in %s: %v", dir, err)
+		return
+	}
+	if second, err := m.FS.Lock(name); err == nil {
+		second.Close()
+		r.add("locks", Problem, remedy, "a lock in %s keeps nobody out", dir)
+	} else {
+		r.fine("locks", "work in %s", dir)
+	}
+	if err := errors.Join(first.Close(), m.FS.Remove(name)); err != nil {
+		r.add("locks", Warning, "remove "+name, "%v", err)
+	}
 }
 
 // probe writes a block into a new file of a directory, and removes it.

@@ -19,6 +19,7 @@ import (
 	"ckpt/image/container"
 	"ckpt/image/dmtcp"
 	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
 
@@ -125,6 +126,8 @@ func HintOf(err error) string {
 		return otherJob(other)
 	case errors.Is(err, image.ErrInUse):
 		return "ckpt status shows the job; ckpt stop JOB ends it; --wait waits until it has ended"
+	case errors.Is(err, vfs.ErrNoLocks):
+		return "mount it with locks (-o flock on Lustre, a lock service for NFS), or name a directory on another file system"
 	case errors.Is(err, durable.ErrNewerVersion):
 		return "use the version of ckpt that wrote it, or a newer one"
 	case errors.Is(err, container.ErrRegionsDiffer):
