@@ -24,11 +24,11 @@ func (d *driver) recordEnding(result *Result, err error) {
 	if !d.result.began {
 		return
 	}
-	outcome, digest := job.StateInterrupted, ""
-	if result != nil {
-		outcome, digest = result.Outcome, result.Digest
+	if result == nil {
+		job.RecordEnding(d.job, job.StateInterrupted, "", err, d.beginning(), nil)
+		return
 	}
-	job.RecordEnding(d.job, outcome, digest, err, d.beginning())
+	job.RecordEnding(d.job, result.Outcome, result.Digest, err, d.beginning(), result)
 }
 
 // settle lets the ranks leave, ends those that do not, and cleans up.

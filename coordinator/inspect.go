@@ -72,7 +72,11 @@ func Completed(ctx context.Context, store *image.Store, name string) (*Result, e
 		return nil, err
 	}
 	r := new(Result)
-	if !job.NewestResult(j, r) || r.Outcome != job.StateCompleted {
+	known, err := job.Result(j, r)
+	if err != nil {
+		return nil, err
+	}
+	if !known { // an earlier version wrote less
 		r = &Result{Type: "result", Job: s.Job, App: s.App, NP: s.NP, Iterations: s.Iterations, Outcome: s.State, Digest: s.Digest, Restarts: []int{}, WorkLost: []int{}, Recovery: []float64{}}
 	}
 	return r, nil

@@ -76,7 +76,7 @@ func TestStatusWhileItEnds(t *testing.T) {
 				replies <- wire.Reply{Status: &wire.Status{Job: opt.Job, Since: time.Now()}}
 				return
 			}
-			job.RecordEnding(j, job.StateCompleted, "", nil, job.NewBeginning())
+			job.RecordEnding(j, job.StateCompleted, "", nil, job.NewBeginning(), nil)
 			go func() {
 				defer close(closed)
 				<-served

@@ -54,6 +54,7 @@ type Options struct {
 	withoutLog bool
 	input      *launch.Input // of a program
 	inventory  *inventory    // of the nodes of a stored job; may be nil
+	levels     *job.Levels   // where its checkpoints are; nil if it has no nodes
 }
 
 func (o Options) fileSystem() vfs.FS {

@@ -83,6 +83,9 @@ func pruneNodes(ctx context.Context, j *image.Job, p *job.Pruned, opt PruneOptio
 	sound := slices.DeleteFunc(slices.Clone(p.Kept), func(n int) bool { return slices.Contains(p.Damaged, n) })
 	removed, freed, err := levels.Prune(opt.Keep, sound, opt.DryRun)
 	p.FromNodes, p.Freed = removed, p.Freed+freed
+	for _, k := range levels.Unseen() {
+		p.Kept = append(p.Kept, k.Number)
+	}
 	for _, v := range levels.Versions {
 		if !slices.Contains(removed, v.Number) && !slices.Contains(p.Kept, v.Number) {
 			p.Kept = append(p.Kept, v.Number)

@@ -47,6 +47,9 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 	if opt.inventory, err = takeInventory(ctx, spec, j, opt.Listen != "", opt.Observer); err != nil {
 		return nil, err
 	}
+	if opt.inventory != nil {
+		opt.levels = opt.inventory.levels
+	}
 	spec = opt.withoutForeign(spec)
 	return opt.resumeNewest(func(opt RestartOptions) (*Result, error) {
 		if spec.Program != nil {
@@ -100,8 +103,11 @@ func resumeRanks(ctx context.Context, spec *job.Resolved, j *image.Job, store *i
 // choose returns the checkpoint to continue from, wherever it is.
 func (o *RestartOptions) choose(j *image.Job, spec *job.Resolved) (*image.Manifest, error) {
 	m, err := o.inventory.choose(o.Checkpoint)
-	if m != nil || err != nil {
-		return m, err
+	if m == nil && err == nil {
+		m, err = job.ChooseCheckpoint(j, spec, o.Checkpoint)
 	}
-	return job.ChooseCheckpoint(j, spec, o.Checkpoint)
+	if o.inventory != nil && err == nil {
+		o.inventory.warnUnseen(m, o.Observer)
+	}
+	return m, o.levels.Explain(o.Checkpoint, err)
 }

@@ -187,12 +187,15 @@ func (d *driver) loseNodes() {
 type inventory struct {
 	spec     *job.Resolved // as the job was described, or as it ran last
 	job      *image.Job
+	levels   *job.Levels
 	nodes    *nvcache.Tier
 	apart    bool // they are on several hosts
 	newest   bool // the nodes may have a newer checkpoint than the record says
 	versions map[int]*image.Manifest
 	next     int
 	told     map[int]bool // nodes of which a warning says what is wrong with them
+
+	unseenTold bool // a warning names a newer checkpoint that is not seen
 }
 
 // takeInventory looks into the directories of the nodes of a stored job; nil if it has none.
@@ -202,44 +205,41 @@ func takeInventory(ctx context.Context, spec *job.Resolved, j *image.Job, apart 
 	if spec.Tier == nil {
 		return nil, nil
 	}
-	record, err := nvcache.ReadRecord(j)
+	read := job.LevelsOf
+	if apart {
+		read = job.RecordedLevels
+	}
+	l, err := read(ctx, j, spec)
 	if err != nil {
-		out.Warn(err.Error())
-	}
-	setting, mapping := *spec.Tier, spec.Mapping
-	if record != nil {
-		setting, mapping = record.Setting, record.Mapping
-	}
-	v := &inventory{spec: spec, job: j, versions: map[int]*image.Manifest{}, told: map[int]bool{}}
-	where := func(int) vfs.FS { return j.FS() }
-	if v.apart = apart; apart {
-		where = newNodeWays(len(mapping)).of
-	}
-	if v.nodes, err = job.OpenTier(j, setting, mapping, where); err != nil {
 		return nil, err
 	}
+	v := &inventory{spec: spec, job: j, levels: l, nodes: l.Tier, apart: apart, versions: map[int]*image.Manifest{}, told: map[int]bool{}}
+	wrong, found := l.Wrong, slices.Concat(l.Stale, l.Versions)
 	if apart {
-		for _, err := range v.remember(record) {
-			out.Warn(err.Error())
+		wrong = append(wrong, v.remember(l.Record)...)
+	} else {
+		kept, warnings := v.nodes.Settle(ctx, found, j, l.Record)
+		if len(wrong) == 0 { // else there may be more versions
+			warnings = append(warnings, v.nodes.Sweep(ctx, kept)...)
 		}
-		v.next, err = nvcache.Next(j, record, nil)
-		return v, err
+		wrong = slices.Concat(wrong, warnings)
+		if l.RecordErr != nil && len(kept) > 0 {
+			wrong = append(wrong, l.Recover()) // the next who looks finds them by it
+		}
+		for _, k := range kept {
+			v.versions[k.Number] = k.Manifest
+		}
 	}
-	found, errs := v.nodes.Versions(ctx)
-	kept, warnings := v.nodes.Settle(ctx, found, j, record)
-	if len(errs) == 0 { // else there may be more versions
-		warnings = append(warnings, v.nodes.Sweep(ctx, kept)...)
-	}
-	for _, err := range append(errs, warnings...) {
+	for _, err := range wrong {
+		if err == nil {
+			continue
+		}
 		if node := (*nvcache.NodeError)(nil); errors.As(err, &node) {
 			v.told[node.Node] = true
 		}
 		out.Warn(err.Error())
 	}
-	for _, k := range kept {
-		v.versions[k.Number] = k.Manifest
-	}
-	v.next, err = nvcache.Next(j, record, found)
+	v.next, err = nvcache.Next(j, l.Record, found)
 	return v, err
 }
 
@@ -290,6 +290,19 @@ func (v *inventory) choose(n int) (*image.Manifest, error) {
 		return nil, nil
 	}
 	return m, v.spec.CheckTaken(v.job, m)
+}
+
+// warnUnseen names a checkpoint that is newer than the one to continue from, and on nodes that
+// are not seen.
+func (v *inventory) warnUnseen(from *image.Manifest, out Observer) {
+	if v.apart || v.unseenTold || from == nil {
+		return
+	}
+	unseen := v.levels.Unseen()
+	if n := len(unseen); n > 0 && unseen[n-1].Number > from.Number {
+		v.unseenTold = true
+		out.Warn(fmt.Sprintf("%v: the job continues from checkpoint %d", v.levels.Explain(unseen[n-1].Number, image.ErrCheckpointNotFound), from.Number))
+	}
 }
 
 // isStored reports whether the store has a version.

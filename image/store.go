@@ -87,7 +87,7 @@ func createStore(fsys vfs.FS, dir string) error {
 // Dir returns the directory of the store.
 func (s *Store) Dir() string { return s.dir }
 
-// Jobs lists the names of the jobs, sorted.
+// Jobs lists the names of the jobs, sorted, also of those that cannot be read: Job says why.
 func (s *Store) Jobs() ([]string, error) {
 	dir := filepath.Join(s.dir, jobsName)
 	entries, err := s.fs.ReadDir(dir)
@@ -100,7 +100,7 @@ func (s *Store) Jobs() ([]string, error) {
 			continue
 		}
 		// A directory with nothing in it is a job whose creation was cut short.
-		if there, err := s.job(e.Name()).there(); err == nil && there {
+		if there, err := s.job(e.Name()).there(); err != nil || there {
 			names = append(names, e.Name())
 		}
 	}

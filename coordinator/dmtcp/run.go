@@ -293,7 +293,7 @@ func (e *engine) settle(cancel context.CancelFunc) (*coordinator.Result, error) 
 	if e.began {
 		beginning := job.NewBeginning()
 		beginning.Started = e.since.UTC().Truncate(time.Millisecond)
-		job.RecordEnding(e.job, e.ending.outcome, "", e.ending.err, beginning)
+		job.RecordEnding(e.job, e.ending.outcome, "", e.ending.err, beginning, &e.result)
 	}
 	e.journal.Add(&e.result)
 	return &e.result, e.ending.err

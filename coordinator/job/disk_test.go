@@ -49,7 +49,7 @@ func (k *keeper) run() {
 			k.output = round
 		}
 		journal.Add(CheckpointEvent{Type: "checkpoint", Number: round})
-		RecordEnding(k.job, StateCompleted, fmt.Sprint(round), nil, NewBeginning())
+		RecordEnding(k.job, StateCompleted, fmt.Sprint(round), nil, NewBeginning(), nil)
 	}
 }
 

@@ -9,10 +9,13 @@ import (
 
 	"ckpt/image"
 	"ckpt/image/nvcache"
+	"ckpt/image/nvcache/protect"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
 
-// Levels says where the checkpoints of a job live, as far as this host can see.
+// Levels says which checkpoints a job has and where each is, as far as this host can see:
+// in the store, on nodes, or on nodes according to the record only. All commands ask it.
 type Levels struct {
 	// Tier is the directories of the nodes; nil if the job has none.
 	Tier   *nvcache.Tier
@@ -22,72 +25,233 @@ type Levels struct {
 	Versions []nvcache.Version
 	// Stale are versions on nodes that are not the checkpoint of their number.
 	Stale []nvcache.Version
-	// Wrong says which nodes and manifests could not be read.
-	Wrong []error
+	// Wrong says which nodes and manifests could not be read, and RecordErr is among it: what is
+	// wrong with the record.
+	Wrong     []error
+	RecordErr error
 
-	job *image.Job
+	job     *image.Job
+	mapping Mapping // of ranks to the nodes
 }
 
 // ReadLevels looks for the checkpoints of a job on its nodes. Those of other hosts cannot
-// be seen. It changes nothing, and fails only if the description of the job cannot be read.
+// be seen. It changes nothing, and fails only if the description of the job cannot be read:
+// what the record says is there all the same.
 func ReadLevels(ctx context.Context, j *image.Job) (*Levels, error) {
-	l, err := openLevels(j)
-	if err != nil || l.Tier == nil {
+	spec, err := ReadSpec(j)
+	if err != nil {
+		l := &Levels{job: j}
+		l.readRecord()
 		return l, err
 	}
-	versions, wrong := l.Tier.Versions(ctx)
-	l.Wrong = append(l.Wrong, wrong...)
-	for _, v := range versions {
-		if stale, err := l.stale(j, v); err != nil {
-			l.Wrong = append(l.Wrong, err)
-		} else if stale {
-			l.Stale = append(l.Stale, v)
-			continue
-		}
-		l.Versions = append(l.Versions, v)
+	return LevelsOf(ctx, j, spec)
+}
+
+// LevelsOf is ReadLevels for a job whose description was read.
+func LevelsOf(ctx context.Context, j *image.Job, spec *Resolved) (*Levels, error) {
+	l := &Levels{job: j}
+	if err := l.open(spec, l.fsOf); err != nil || l.Tier == nil {
+		return l, err
+	}
+	l.look(ctx)
+	if l.Record == nil && len(l.Versions) > 0 {
+		l.followManifests(ctx, spec)
 	}
 	return l, ctx.Err()
 }
 
-// openLevels opens the directories of the nodes under the mapping that the job had last.
-func openLevels(j *image.Job) (*Levels, error) {
+// RecordedLevels says of a job what its record says. Its nodes are not looked at: they are on
+// hosts that are not reached yet.
+func RecordedLevels(_ context.Context, j *image.Job, spec *Resolved) (*Levels, error) {
 	l := &Levels{job: j}
-	spec, err := ReadSpec(j)
-	if err != nil || spec.Tier == nil {
-		return l, err
-	}
-	setting, mapping := *spec.Tier, spec.Mapping
-	record, err := nvcache.ReadRecord(j)
-	if err != nil {
-		l.Wrong = append(l.Wrong, err)
-	} else if record != nil {
-		l.Record, setting, mapping, l.Hosts = record, record.Setting, record.Mapping, record.Hosts
-	}
-	l.Tier, err = OpenTier(j, setting, mapping, func(node int) vfs.FS { return l.fsOf(node, j.FS()) })
+	err := l.open(spec, func(int) vfs.FS { return nil })
 	return l, err
 }
 
+// readRecord reads the record, if it can be read.
+func (l *Levels) readRecord() {
+	l.Record, l.RecordErr = nvcache.ReadRecord(l.job)
+	if l.Record != nil {
+		l.Hosts = l.Record.Hosts
+	}
+	l.note()
+}
+
+// note has Wrong say what is wrong with the record, and then these.
+func (l *Levels) note(errs ...error) {
+	l.Wrong = errs
+	if l.RecordErr != nil {
+		l.Wrong = slices.Concat([]error{l.RecordErr}, errs)
+	}
+}
+
+// open opens the directories of the nodes under the mapping that the job had last.
+func (l *Levels) open(spec *Resolved, where func(node int) vfs.FS) (err error) {
+	if spec.Tier == nil {
+		return nil
+	}
+	l.readRecord()
+	setting, mapping := *spec.Tier, spec.Mapping
+	if r := l.Record; r != nil && r.Setting.Dir != setting.Dir { // one of before has no checksum
+		l.RecordErr = durable.Damaged(nvcache.RecordPath(l.job), 0, "the directories of the nodes are %s, it says %s", setting.Dir, r.Setting.Dir)
+		l.Record, l.Hosts = nil, nil
+		l.note()
+	}
+	if l.Record != nil {
+		setting, mapping = l.Record.Setting, l.Record.Mapping
+	}
+	l.mapping = mapping
+	l.Tier, err = OpenTier(l.job, setting, mapping, where)
+	return err
+}
+
+// look reads what the nodes have.
+func (l *Levels) look(ctx context.Context) {
+	found, wrong := l.Tier.Versions(ctx)
+	var unclear []error
+	l.Versions, l.Stale, unclear = nvcache.Rightful(found, l.job, l.Record)
+	l.note(slices.Concat(wrong, unclear)...)
+}
+
+// followManifests looks again if the record is lost, and the manifests on the nodes say that
+// the job ran on other nodes than its description does.
+func (l *Levels) followManifests(ctx context.Context, spec *Resolved) {
+	m := l.Versions[len(l.Versions)-1].Manifest
+	if slices.Equal(m.Mapping, []int(spec.Mapping)) {
+		return
+	}
+	setting := *spec.Tier
+	scheme, err := protect.Parse(m.Tier.Protect)
+	if err != nil {
+		return // the manifest is of a newer ckpt: what was found has to do
+	}
+	setting.Protect, setting.Domains = scheme, m.Tier.Domains
+	if tier, err := OpenTier(l.job, setting, m.Mapping, l.fsOf); err == nil {
+		l.Tier, l.mapping = tier, m.Mapping
+		l.look(ctx)
+	}
+}
+
 // fsOf returns the file system of a node; nil if that is another host.
-func (l *Levels) fsOf(node int, here vfs.FS) vfs.FS {
+func (l *Levels) fsOf(node int) vfs.FS {
 	name, err := os.Hostname()
 	if node < len(l.Hosts) && l.Hosts[node] != "" && err == nil && l.Hosts[node] != name {
 		return nil
 	}
-	return here
+	return l.job.FS()
 }
 
-// stale reports whether a version is not the checkpoint of its number. The store decides,
-// and where it does not have one, the record.
-func (l *Levels) stale(j *image.Job, v nvcache.Version) (bool, error) {
-	m, err := j.Manifest(v.Number)
+// Recover writes the record again, from what the nodes have. Nobody else may write to the job.
+func (l *Levels) Recover() error {
+	r := &nvcache.Record{Setting: l.Tier.Setting(), Mapping: l.mapping}
+	for _, v := range l.Versions {
+		text, err := v.Manifest.Encode()
+		if err != nil {
+			return err
+		}
+		known := nvcache.KnownOf(v.Manifest, v.State)
+		known.Manifest = string(text)
+		r.Versions = append(r.Versions, known)
+	}
+	err := r.Write(l.job)
 	if err == nil {
-		return m.ID != v.ID, nil
+		l.Record = r
 	}
-	if !errors.Is(err, image.ErrCheckpointNotFound) {
-		return false, fmt.Errorf("checkpoint %d: %w", v.Number, err)
+	return err
+}
+
+// A Checkpoint is one of a job, and where it is.
+type Checkpoint struct {
+	Number  int
+	Stored  bool             // in the store
+	Version *nvcache.Version // as nodes that are seen have it; nil if they have nothing of it
+	Known   *nvcache.Known   // as the record says that nodes have it; nil if it does not
+}
+
+// Seen reports whether the checkpoint can be reached from here.
+func (c *Checkpoint) Seen() bool { return c.Stored || c.Version != nil }
+
+// Checkpoints lists all checkpoints of the job, wherever they are, ascending.
+func (l *Levels) Checkpoints() ([]Checkpoint, error) {
+	stored, err := l.job.Checkpoints()
+	if err != nil {
+		return nil, err
 	}
-	k, known := l.Record.Of(v.Number)
-	return known && k.ID != v.ID, nil
+	var list []Checkpoint
+	at := func(number int) *Checkpoint {
+		i, there := slices.BinarySearchFunc(list, number, func(c Checkpoint, n int) int { return c.Number - n })
+		if !there {
+			list = slices.Insert(list, i, Checkpoint{Number: number})
+		}
+		return &list[i]
+	}
+	for _, n := range stored {
+		at(n).Stored = true
+	}
+	for i := range l.Versions {
+		at(l.Versions[i].Number).Version = &l.Versions[i]
+	}
+	if l.Record != nil {
+		for i := range l.Record.Versions {
+			if k := &l.Record.Versions[i]; onNodes(k.Level) {
+				at(k.Number).Known = k
+			}
+		}
+	}
+	return list, nil
+}
+
+// LevelsOf says where a checkpoint is, of a job that keeps checkpoints on nodes: local or
+// protected, if nodes have it, and stored, if the store does.
+func (l *Levels) LevelsOf(c *Checkpoint) (list []nvcache.State) {
+	switch {
+	case c.Version != nil:
+		list = append(list, c.Version.State)
+	case !c.Stored:
+		list = append(list, nvcache.StateOf(l.Record.Setting.Protect))
+	case l.Tier == nil:
+		return nil
+	}
+	if c.Stored {
+		list = append(list, nvcache.Stored)
+	}
+	return list
+}
+
+// Find returns a checkpoint that can be reached from here, 0 for the newest. It fails with
+// an UnseenError if nodes have it that are not seen, and with image.ErrCheckpointNotFound if
+// it is nowhere.
+func (l *Levels) Find(number int) (*Checkpoint, error) {
+	all, err := l.Checkpoints()
+	if err != nil {
+		return nil, err
+	}
+	for i := range slices.Backward(all) {
+		if c := &all[i]; (number == 0 || c.Number == number) && c.Seen() {
+			return c, nil
+		}
+	}
+	if number > 0 {
+		return nil, l.Explain(number, fmt.Errorf("%w: number %d of job %s", image.ErrCheckpointNotFound, number, l.job.Name()))
+	}
+	return nil, l.Explain(0, fmt.Errorf("job %s: %w: it has none", l.job.Name(), image.ErrCheckpointNotFound))
+}
+
+// Explain says why a checkpoint was not found, 0 for any, if an error is that it was not: it
+// is on nodes that are not seen, or nobody can tell.
+func (l *Levels) Explain(number int, err error) error {
+	if l == nil || !errors.Is(err, image.ErrCheckpointNotFound) {
+		return err
+	}
+	for _, k := range slices.Backward(l.Unseen()) {
+		if number == 0 || k.Number == number {
+			return l.Unreached(k.Number)
+		}
+	}
+	if len(l.Wrong) == 0 {
+		return err
+	}
+	return fmt.Errorf("job %s: its nodes may have checkpoints: %w", l.job.Name(), errors.Join(l.Wrong...))
 }
 
 // Version returns what the nodes have of a checkpoint; nil if they have nothing.
@@ -99,15 +263,13 @@ func (l *Levels) Version(number int) *nvcache.Version {
 	return &l.Versions[i]
 }
 
-// Unseen lists the checkpoints that are on nodes according to the record, and that no node
-// seen from here has.
+// Unseen lists the checkpoints that only nodes have, according to the record, of which no
+// node that is seen from here has anything.
 func (l *Levels) Unseen() (list []nvcache.Known) {
-	if l.Record == nil {
-		return nil
-	}
-	for _, k := range l.Record.Versions {
-		if onNodes(k.Level) && l.Version(k.Number) == nil {
-			list = append(list, k)
+	all, _ := l.Checkpoints() // a store that cannot be read has them, perhaps
+	for _, c := range all {
+		if !c.Seen() {
+			list = append(list, *c.Known)
 		}
 	}
 	return list

@@ -2,6 +2,7 @@ package job
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -11,7 +12,8 @@ import (
 
 // Prune removes from the nodes the versions that are not among the newest so many
 // checkpoints of the job, of which the store has some. A dry run only says which. Nobody
-// else may write to the job. It returns the bytes set free.
+// else may write to the job. It returns the bytes set free. The record of l then has what
+// stays on nodes.
 func (l *Levels) Prune(keep int, inStore []int, dryRun bool) (removed []int, freed int64, err error) {
 	if l.Tier == nil {
 		return nil, 0, nil
@@ -36,10 +38,17 @@ func (l *Levels) Prune(keep int, inStore []int, dryRun bool) (removed []int, fre
 		removed, freed = append(removed, v.Number), freed+bytes
 	}
 	slices.Sort(removed)
-	if dryRun || l.Record == nil || len(removed) == 0 {
+	if l.Record == nil {
 		return removed, freed, nil
 	}
-	l.Record.Versions = slices.DeleteFunc(l.Record.Versions, func(k nvcache.Known) bool { return slices.Contains(removed, k.Number) })
+	// Older versions leave the record, also those on nodes that are not seen.
+	before := len(l.Record.Versions)
+	l.Record.Versions = slices.DeleteFunc(l.Record.Versions, func(k nvcache.Known) bool {
+		return slices.Contains(removed, k.Number) || len(kept) == keep && (keep == 0 || k.Number < kept[0])
+	})
+	if dryRun || len(l.Record.Versions) == before {
+		return removed, freed, nil
+	}
 	return removed, freed, l.Record.Write(l.job)
 }
 
@@ -80,6 +89,12 @@ func (l *Levels) Remove(dryRun bool) (freed int64, left []int, err error) {
 // removeFrom removes the job from a node.
 func (l *Levels) removeFrom(node int, dryRun bool) (freed int64, err error) {
 	j, err := l.Tier.Job(node)
+	if errors.Is(err, fs.ErrNotExist) && l.Record != nil && len(l.Record.Versions) > 0 {
+		n := l.Tier.Nodes()[node]
+		if _, serr := n.FS.Stat(n.Dir); errors.Is(serr, fs.ErrNotExist) {
+			return 0, &nvcache.NodeError{Node: node, Whole: true, Err: fmt.Errorf("%s is not there", n.Dir)}
+		}
+	}
 	if errors.Is(err, fs.ErrNotExist) || nvcache.Foreign(err) {
 		return 0, nil
 	}

@@ -87,6 +87,9 @@ func findLine(ctx context.Context, job *image.Job, spec *Resolved, status *Statu
 		return nil, err
 	}
 	stored.Miss(noted)
+	if err := stored.addNodes(ctx, job, spec); err != nil {
+		return nil, err
+	}
 	found, anew := stored.Found, noted.FromScratch()
 	l.Passed, l.passed = stored.Passed, stored.Reason()
 	cfg := supervisor.Config{Groups: l.Groups, Log: l.Log, Base: noted.Base}

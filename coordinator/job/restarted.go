@@ -47,16 +47,6 @@ func NewestRestarts(j *image.Job, most int) []RestartedEvent {
 	return list[max(0, len(list)-most):]
 }
 
-// NewestResult fills in the result of the last run from the end of a job's journal, and
-// reports whether it is there.
-func NewestResult[T any](j *image.Job, into *T) bool {
-	list := newest[T](j, "result")
-	if len(list) > 0 {
-		*into = list[len(list)-1]
-	}
-	return len(list) > 0
-}
-
 // newest returns the events of a type in the end of a job's journal.
 func newest[T any](j *image.Job, kind string) []T {
 	f, err := j.FS().Open(filepath.Join(j.Dir(), journalName))

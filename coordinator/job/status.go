@@ -1,12 +1,16 @@
 package job
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
 	"ckpt/image"
+	"ckpt/image/nvcache"
 	"ckpt/internal/durable"
 )
 
@@ -19,6 +23,7 @@ const (
 	StateInterrupted = "interrupted" // its coordinator died
 	StateSilent      = "silent"      // its coordinator lives and does not answer
 	StateImported    = "imported"    // it ran under another checkpointer
+	StateUnreadable  = "unreadable"  // nobody knows: its files cannot be read
 )
 
 // Status describes a job, running or not.
@@ -32,11 +37,16 @@ type Status struct {
 	Phase       string  `json:"phase,omitempty"` // while running
 	Iteration   int     `json:"iteration"`       // done, or of the newest checkpoint if it does not run
 	Iterations  int     `json:"iterations"`
-	Checkpoints int     `json:"checkpoints"` // in the store
+	Checkpoints int     `json:"checkpoints"` // in the store and on nodes
 	Latest      int     `json:"latest"`      // newest checkpoint, 0 none
-	Digest      string  `json:"digest,omitempty"`
-	Failure     string  `json:"failure,omitempty"`
-	PIDs        []int   `json:"pids,omitempty"` // of the ranks
+	// LatestUnseen are the nodes that have the newest checkpoint according to the record of the
+	// job, if it is not seen from here.
+	LatestUnseen []UnseenNode `json:"unseen_node_list,omitempty"`
+	// LatestLevels says where the newest checkpoint is, of a job that keeps some on nodes.
+	LatestLevels []nvcache.State `json:"storage_levels,omitempty"`
+	Digest       string          `json:"digest,omitempty"`
+	Failure      string          `json:"failure,omitempty"`
+	PIDs         []int           `json:"pids,omitempty"` // of the ranks
 	// Unreachable says why the coordinator of a running job cannot be asked from here, and
 	// Coordinator is its process on its host.
 	Unreachable string `json:"unreachable,omitempty"`
@@ -85,18 +95,57 @@ type ending struct {
 	Digest  string `json:"digest,omitempty"`
 	Failure string `json:"failure,omitempty"`
 	Beginning
+	// Result is all of it, of a run that has come to an end.
+	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// RecordEnding writes result.json. It is a convenience for status: a failure to
-// write it, as on a full disk, must not spoil the result itself.
-func RecordEnding(job *image.Job, outcome, digest string, err error, began Beginning) {
+// RecordEnding writes result.json; result is all that a user is told, and may be nil. A failure
+// to write it, as on a full disk, must not spoil the result itself: without the file, the job
+// counts as interrupted.
+func RecordEnding(job *image.Job, outcome, digest string, err error, began Beginning, result any) {
 	e := ending{Outcome: outcome, Digest: digest, Beginning: began}
 	if err != nil {
 		e.Failure = err.Error()
 	}
-	if durable.ReplaceUnsynced(job.FS(), resultPath(job), append(Encode(e), '\n')) != nil {
+	if result != nil {
+		e.Result = Encode(result)
+	}
+	b, err := durable.Sealed(e)
+	if err != nil || durable.ReplaceUnsynced(job.FS(), resultPath(job), b) != nil {
 		ForgetEnding(job) // it is not that of this run
 	}
+}
+
+// readEnding returns how the last run ended; nil if it has not. A file without content is left
+// by a loss of power.
+func readEnding(job *image.Job) (*ending, error) {
+	e := new(ending)
+	err := durable.ReadSealedOrPlain(job.FS(), resultPath(job), 1<<20, e)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if fi, serr := job.FS().Stat(resultPath(job)); err != nil && serr == nil && fi.Size() == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// OfResult reports whether an error is that the file is damaged which says how a run ended.
+func OfResult(err error) bool {
+	d := (*durable.DamageError)(nil)
+	return errors.As(err, &d) && filepath.Base(d.File) == resultName
+}
+
+// Result fills in the result of the last run, and reports whether it is known.
+func Result(j *image.Job, into any) (known bool, err error) {
+	e, err := readEnding(j)
+	if err != nil || e == nil || len(e.Result) == 0 {
+		return false, err
+	}
+	return true, json.Unmarshal(e.Result, into)
 }
 
 // ForgetEnding removes result.json once ranks compute again: it tells of another run,
@@ -115,37 +164,68 @@ func Describe(store *image.Store, name string) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	numbers, err := job.Checkpoints()
+	levels, err := LevelsOf(context.Background(), job, spec)
 	if err != nil {
 		return nil, err
 	}
 	s := &Status{Job: name, App: spec.App, NP: spec.NP, Mapping: spec.Mapping, Level: spec.LevelOf(), Iterations: spec.Iterations,
-		State: StateInterrupted, Checkpoints: len(numbers), Created: spec.Created, Updated: lastHeard(job)}
+		State: StateInterrupted, Created: spec.Created, Updated: lastHeard(job)}
 	s.Predicted = spec.Predicted(1, spec.NP)
-	if len(numbers) > 0 {
-		s.Latest = numbers[len(numbers)-1]
-		if m, err := job.Manifest(s.Latest); err == nil {
-			s.LatestStored, s.LatestPause = m.StoredBytes, m.Pause
-			s.Predicted = spec.Predicted(m.Number, len(m.Ranks))
-			s.Iteration, s.NP, s.Mapping, s.LatestCreated = int(m.Iteration), m.NP, m.Mapping, m.Created
-			if age := time.Since(m.Created).Seconds(); age >= 0 { // else a clock was set back
-				s.LatestAge = &age
-			}
-			s.Updated = latest(s.Updated, m.Created)
-		}
+	if err := s.addCheckpoints(levels, spec); err != nil {
+		return nil, err
 	}
 	if spec.Origin != "" && spec.Program == nil {
 		s.State = StateImported
 		return s, nil
 	}
-	var e ending
-	if b, err := durable.ReadFile(job.FS(), resultPath(job), 1<<20); err == nil && json.Unmarshal(b, &e) == nil {
+	e, err := readEnding(job)
+	if err != nil {
+		return nil, err
+	}
+	if e != nil {
 		s.State, s.Digest, s.Failure, s.Started, s.Host = e.Outcome, e.Digest, e.Failure, e.Started, e.Host
 		if e.Outcome == StateCompleted && spec.Program == nil {
 			s.Iteration = spec.Iterations
 		}
 	}
 	return s, nil
+}
+
+// addCheckpoints describes the checkpoints of the job, wherever they are, and the newest.
+func (s *Status) addCheckpoints(l *Levels, spec *Resolved) error {
+	all, err := l.Checkpoints()
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	c := all[len(all)-1]
+	s.Checkpoints, s.Latest, s.LatestLevels = len(all), c.Number, l.LevelsOf(&c)
+	var m *image.Manifest
+	switch {
+	case c.Stored:
+		m, err = l.job.Manifest(c.Number)
+	case c.Version != nil:
+		m = c.Version.Manifest
+	default:
+		s.Iteration, s.LatestStored, s.LatestUnseen = int(c.Known.Iteration), c.Known.Bytes, l.Unreached(c.Number).Nodes
+		s.taken(c.Known.Created)
+	}
+	if m == nil || err != nil {
+		return nil // damage is for verify
+	}
+	s.LatestStored, s.LatestPause = m.StoredBytes, m.Pause
+	s.Predicted = spec.Predicted(m.Number, len(m.Ranks))
+	s.Iteration, s.NP, s.Mapping = int(m.Iteration), m.NP, m.Mapping
+	s.taken(m.Created)
+	return nil
+}
+
+// taken notes when the newest checkpoint was taken.
+func (s *Status) taken(at time.Time) {
+	s.LatestCreated = at
+	if age := time.Since(at).Seconds(); age >= 0 { // else a clock was set back
+		s.LatestAge = &age
+	}
+	s.Updated = latest(s.Updated, at)
 }
 
 // lastHeard is when the description, the journal or the result of a job last changed.

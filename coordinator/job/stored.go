@@ -80,6 +80,36 @@ func ReadStored(job *image.Job, spec *Resolved, base []int) (*storedJob, error) 
 	return s, nil
 }
 
+// addNodes adds the checkpoints that only nodes have, of a job that keeps some there: it has
+// one group. It fails if none is seen, and nodes have some.
+func (s *storedJob) addNodes(ctx context.Context, job *image.Job, spec *Resolved) error {
+	l, err := LevelsOf(ctx, job, spec)
+	if err != nil || l.Tier == nil {
+		return err
+	}
+	all, err := l.Checkpoints()
+	if err != nil {
+		return err
+	}
+	seen := false
+	for _, c := range all {
+		seen = seen || c.Seen()
+		if !c.Stored && c.Version != nil {
+			s.Found[0] = append(s.Found[0], c.Version.Manifest)
+		}
+		if !c.Seen() {
+			s.Passed = append(s.Passed, l.Unreached(c.Number))
+		}
+	}
+	slices.SortFunc(s.Found[0], func(a, b *image.Manifest) int { return a.Number - b.Number })
+	if !seen {
+		if err := l.Explain(0, image.ErrCheckpointNotFound); err != image.ErrCheckpointNotFound {
+			return err
+		}
+	}
+	return nil
+}
+
 // readTaken reads checkpoint n as far as ReadStored does.
 func readTaken(job *image.Job, spec *Resolved, n int) (*image.Manifest, error) {
 	m, err := job.Manifest(n)

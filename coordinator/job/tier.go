@@ -80,8 +80,18 @@ func (s Spec) WithoutNodes() Spec {
 // CheckNodes fails with image.ErrJobExists if the nodes have checkpoints of a job, as far
 // as is known. The store may have none of them yet.
 func CheckNodes(j *image.Job) error {
-	r, err := nvcache.ReadRecord(j)
-	if err != nil || r == nil || len(r.Versions) == 0 {
+	l, err := ReadLevels(context.Background(), j)
+	if err != nil && !Unrestorable(err) { // a damaged description says nothing, the record does
+		return err
+	}
+	_, err = l.Find(0)
+	if unseen := (*UnseenError)(nil); errors.As(err, &unseen) {
+		return fmt.Errorf("%w: %s, and %v", image.ErrJobExists, j.Dir(), unseen)
+	}
+	if errors.Is(err, image.ErrCheckpointNotFound) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: %s, with checkpoints on its nodes", image.ErrJobExists, j.Dir())

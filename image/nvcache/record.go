@@ -1,7 +1,6 @@
 package nvcache
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,7 +22,8 @@ const (
 )
 
 // A Record says what the nodes of a job have, for those who look into the store only. It
-// is kept as well as may be, and decides nothing: the manifests on the nodes do.
+// is kept as well as may be, and decides nothing where the manifests on the nodes can be
+// read: they do.
 type Record struct {
 	Format  int     `json:"format"` // filled in by Write
 	Setting Setting `json:"setting"`
@@ -70,16 +70,13 @@ func RecordPath(j *image.Job) string { return filepath.Join(j.Dir(), recordName)
 // a durable.DamageError or durable.ErrNewerVersion.
 func ReadRecord(j *image.Job) (*Record, error) {
 	name := RecordPath(j)
-	b, err := durable.ReadFile(j.FS(), name, maxRecord)
+	r := new(Record)
+	err := durable.ReadSealedOrPlain(j.FS(), name, maxRecord, r)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
-	}
-	r := new(Record)
-	if err := json.Unmarshal(b, r); err != nil {
-		return nil, durable.Damaged(name, 0, "not valid JSON: %v", err)
 	}
 	if r.Format > recordFormat {
 		return nil, durable.Op("read", name, -1, fmt.Errorf("format %d: %w", r.Format, durable.ErrNewerVersion))
@@ -108,11 +105,7 @@ func (r *Record) Write(j *image.Job) error {
 	if r.Versions == nil {
 		r.Versions = []Known{}
 	}
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return durable.Replace(j.FS(), RecordPath(j), append(b, '\n'))
+	return durable.ReplaceSealed(j.FS(), RecordPath(j), r)
 }
 
 // Next returns a number that no version has or had, as far as anything is left of it: in

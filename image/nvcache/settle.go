@@ -9,23 +9,34 @@ import (
 	"ckpt/image"
 )
 
-// Settle removes stale versions from the nodes, and returns the others and a warning for
-// each that went. Stale is one whose identity is not that of the checkpoint of its number
-// in the store; of several of one number that the store does not have, all but the one
-// that the record names, or else the newest. Store may be nil: it cannot be reached.
-func (t *Tier) Settle(ctx context.Context, versions []Version, store *image.Job, r *Record) (kept []Version, warnings []error) {
-	for i, v := range versions {
-		if err := ctx.Err(); err != nil {
-			return append(kept, versions[i:]...), append(warnings, err)
-		}
-		right, where, err := rightful(versions, v.Number, store, r)
+// Rightful takes the versions apart that nodes have. Stale is one whose identity is not that
+// of the checkpoint of its number in the store; of several of one number that the store does
+// not have, all but the one that the record names, or else the newest. Store may be nil: it
+// cannot be reached. The errors are of the store.
+func Rightful(versions []Version, store *image.Job, r *Record) (right, stale []Version, errs []error) {
+	for _, v := range versions {
+		id, _, err := rightful(versions, v.Number, store, r)
 		if err != nil {
-			warnings = append(warnings, err)
+			errs = append(errs, err)
 		}
-		if right == v.ID {
-			kept = append(kept, v)
-			continue
+		if id == v.ID {
+			right = append(right, v)
+		} else {
+			stale = append(stale, v)
 		}
+	}
+	return right, stale, errs
+}
+
+// Settle removes stale versions from the nodes, as Rightful tells them, and returns the others
+// and a warning for each that went.
+func (t *Tier) Settle(ctx context.Context, versions []Version, store *image.Job, r *Record) (kept []Version, warnings []error) {
+	kept, stale, warnings := Rightful(versions, store, r)
+	for _, v := range stale {
+		if err := ctx.Err(); err != nil {
+			return kept, append(warnings, err)
+		}
+		_, where, _ := rightful(versions, v.Number, store, r)
 		warnings = append(warnings, fmt.Errorf("version %d on nodes %v is stale: %s has another of this number", v.Number, v.Nodes, where))
 		warnings = append(warnings, t.forget(v)...)
 	}

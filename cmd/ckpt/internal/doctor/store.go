@@ -131,6 +131,7 @@ func (m *Machine) volume(r *Report, dir string, store *image.Store) {
 	case v.Inodes > 0 && v.FreeInodes < fewInodes:
 		r.add("inodes", Warning, "remove files there; ckpt launch --layout shared makes fewer", "only %d of %d are free", v.FreeInodes, v.Inodes)
 	}
+	unreadable(r, store)
 	r.Jobs = fits(store, v.Free)
 	const least = 1 << 20 // of the smallest job
 	switch {
@@ -150,6 +151,22 @@ func (m *Machine) volume(r *Report, dir string, store *image.Store) {
 			r.add("space", Warning, fmt.Sprintf("ckpt prune %s --keep 1 removes its older checkpoints", f.Job), "%s", text)
 		} else {
 			r.fine("space", "%s", text)
+		}
+	}
+}
+
+// unreadable names the jobs that cannot be read.
+func unreadable(r *Report, store *image.Store) {
+	if store == nil {
+		return
+	}
+	names, err := store.Jobs()
+	if err != nil {
+		r.add("jobs", Problem, "ckpt needs to read all of the store", "%v", err)
+	}
+	for _, name := range names {
+		if _, err := store.Job(name); err != nil && !errors.Is(err, image.ErrJobNotFound) {
+			r.add("jobs", Problem, "ckpt needs to read all of the store", "%v", err)
 		}
 	}
 }

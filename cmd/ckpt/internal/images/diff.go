@@ -64,7 +64,7 @@ func runDiff(ctx context.Context, g *ui.Globals, targets []string, all bool) err
 	var sides [2]image.Side
 	for i, t := range targets {
 		var err error
-		if sides[i].Job, sides[i].Manifest, err = g.OpenCheckpoint(t); err != nil {
+		if sides[i].Job, sides[i].Manifest, _, err = g.OpenCheckpoint(ctx, t); err != nil {
 			return err
 		}
 	}

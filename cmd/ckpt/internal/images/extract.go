@@ -37,7 +37,7 @@ a FILE that ends in .npy) in the format of NumPy: numpy.load reads it.`,
   ckpt extract night --rank 0 --region u | od -t f8 | head`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			job, m, err := g.OpenCheckpoint(args[0])
+			job, m, _, err := g.OpenCheckpoint(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

@@ -156,7 +156,7 @@ func runExport(ctx context.Context, g *ui.Globals, target, dir string) error {
 	if dir == "" {
 		return ui.BadUsage("the name of the directory is empty", "ckpt export JOB@N DIR")
 	}
-	job, m, err := g.OpenCheckpoint(target)
+	job, m, _, err := g.OpenCheckpoint(ctx, target)
 	if err != nil {
 		return err
 	}

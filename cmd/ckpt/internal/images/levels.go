@@ -7,7 +7,6 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
-	"ckpt/image"
 	"ckpt/image/nvcache"
 )
 
@@ -17,8 +16,12 @@ type levelsLine struct {
 	Levels []nvcache.State `json:"storage_levels,omitempty"`
 	// TierNodes are the nodes that were seen to have all of their part of it.
 	TierNodes []int `json:"tier_nodes,omitempty"`
-	of        int   // so many nodes
-	found     bool  // on some node
+	// Unseen are the nodes that have it according to the record of the job, and that are not
+	// seen from here to have it.
+	Unseen []job.UnseenNode `json:"unseen_node_list,omitempty"`
+	lost   bool             // with its nodes
+	of     int              // so many nodes
+	found  bool             // on some node
 }
 
 // on reports whether nodes have the checkpoint, as far as is known.
@@ -40,6 +43,8 @@ func (l *levelsLine) text() string {
 	}
 	text := string(l.Levels[0])
 	switch n := len(l.TierNodes); {
+	case n == 0 && !l.found && l.lost:
+		text += ", lost"
 	case n == 0 && !l.found:
 		text += ", not seen"
 	case n < l.of:
@@ -87,56 +92,41 @@ func wholeNodes(findings []nvcache.Finding) []int {
 
 // addVersions adds the checkpoints that only nodes have to those of the store, and says of
 // all where they live.
-func addVersions(ctx context.Context, name string, lines []checkpointLine, l *job.Levels, history job.Events, last int) []checkpointLine {
-	if l.Tier == nil {
-		return lines
+func addVersions(ctx context.Context, name string, lines []checkpointLine, l *job.Levels, history job.Events, last int) ([]checkpointLine, error) {
+	all, err := l.Checkpoints()
+	if err != nil {
+		return lines, err
 	}
-	inStore := make(map[int]bool)
 	for i := range lines {
-		inStore[lines[i].Number] = true
 		lines[i].levelsLine = levelsOf(ctx, l, lines[i].Number, true)
 	}
-	for _, v := range l.Versions {
-		if !inStore[v.Number] {
-			line := describeManifest(history, v.Manifest)
+	for _, c := range all {
+		switch {
+		case c.Stored:
+		case c.Version != nil:
+			line := describeManifest(history, c.Version.Manifest)
 			line.PerRank = nil
-			line.levelsLine = levelsOf(ctx, l, v.Number, false)
+			line.levelsLine = levelsOf(ctx, l, c.Number, false)
 			lines = append(lines, line)
-		}
-	}
-	for _, k := range l.Unseen() {
-		if !inStore[k.Number] {
-			lines = append(lines, unseen(name, l, k))
+		default:
+			lines = append(lines, unseen(name, l, c.Known))
 		}
 	}
 	slices.SortStableFunc(lines, func(a, b checkpointLine) int { return a.Number - b.Number })
 	if last > 0 && len(lines) > last {
 		lines = lines[len(lines)-last:]
 	}
-	return lines
+	return lines, nil
 }
 
 // unseen describes a checkpoint as the record of the job does.
-func unseen(name string, l *job.Levels, k nvcache.Known) checkpointLine {
-	e := &job.CheckpointEvent{Type: "checkpoint", Job: name, Number: k.Number, Iteration: int(k.Iteration), StoredBytes: k.Bytes, Ranks: len(l.Tier.Topology().NodeOf)}
-	line := checkpointLine{CheckpointEvent: e, Created: k.Created, Mapping: job.Mapping(l.Record.Mapping)}
-	line.levelsLine = levelsLine{Levels: []nvcache.State{nvcache.StateOf(l.Tier.Setting().Protect)}, of: len(l.Tier.Nodes())}
+func unseen(name string, l *job.Levels, k *nvcache.Known) checkpointLine {
+	r := l.Record
+	e := &job.CheckpointEvent{Type: "checkpoint", Job: name, Number: k.Number, Iteration: int(k.Iteration), StoredBytes: k.Bytes, Ranks: len(job.Mapping(r.Mapping).Nodes())}
+	line := checkpointLine{CheckpointEvent: e, Created: k.Created, Mapping: job.Mapping(r.Mapping)}
+	where := l.Unreached(k.Number)
+	line.levelsLine = levelsLine{Levels: []nvcache.State{nvcache.StateOf(r.Setting.Protect)}, of: len(r.Mapping), Unseen: where.Nodes, lost: where.Lost()}
 	return line
-}
-
-// readLevels looks for checkpoints on the nodes of a job. A job whose description cannot
-// be read is listed without them.
-func readLevels(ctx context.Context, g *ui.Globals, j *image.Job) *job.Levels {
-	l, err := job.ReadLevels(ctx, j)
-	if l == nil {
-		l = new(job.Levels)
-	}
-	if err == nil {
-		for _, v := range l.Stale {
-			g.Warn("nodes %s have another checkpoint %d than the store or the record of the job: it is left out, and the next restart removes it", ui.Numbers(v.Nodes), v.Number)
-		}
-	}
-	return l
 }
 
 // warnUnread says which nodes and manifests could not be read.

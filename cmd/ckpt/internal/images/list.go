@@ -33,7 +33,7 @@ restart continues it.`,
 			case len(args) == 1 && cmd.Flags().Changed("sort"):
 				return ui.BadUsage("--sort orders jobs, and the checkpoints of a job come by number", "leave --sort out")
 			case len(args) == 0:
-				return runListJobs(g, order)
+				return runListJobs(cmd.Context(), g, order)
 			}
 			return runListCheckpoints(cmd.Context(), g, args[0], last)
 		},
@@ -124,20 +124,28 @@ func runListCheckpoints(ctx context.Context, g *ui.Globals, name string, last in
 	for _, s := range list {
 		lines = append(lines, describeSummary(history, s))
 	}
-	levels := readLevels(ctx, g, j)
+	levels, err := g.ReadLevels(ctx, j)
+	failed = errors.Join(failed, err)
 	warnUnread(g, levels)
-	lines = addVersions(ctx, name, lines, levels, history, last)
+	lines, err = addVersions(ctx, name, lines, levels, history, last)
+	failed = errors.Join(failed, err)
 	for i := range lines {
 		lines[i].explain(spec)
+		if spec != nil && lines[i].App == "" {
+			lines[i].App, lines[i].MPI = spec.App, spec.MPI // the record does not tell
+		}
 	}
 	markOrigin(lines)
 	if g.JSON {
 		return errors.Join(failed, g.PrintJSON(lines))
 	}
 	if len(lines) == 0 {
+		if len(levels.Wrong) > 0 {
+			return errors.Join(failed, levels.Explain(0, image.ErrCheckpointNotFound))
+		}
 		return errors.Join(failed, g.Printf("job %s has no checkpoints\n", name))
 	}
-	return errors.Join(failed, printCheckpoints(g, lines), explainDefault(g, j, lines))
+	return errors.Join(failed, printCheckpoints(g, lines), explainDefault(g, levels, lines))
 }
 
 func printCheckpoints(g *ui.Globals, lines []checkpointLine) error {
@@ -234,10 +242,18 @@ func reachable(lines []checkpointLine) int {
 }
 
 // explainDefault says from which checkpoint a restart continues, and why.
-func explainDefault(g *ui.Globals, j *image.Job, lines []checkpointLine) error {
+func explainDefault(g *ui.Globals, levels *job.Levels, lines []checkpointLine) error {
+	name := lines[0].Job
+	for _, l := range lines {
+		if !l.seen() {
+			if err := g.Printf("%s\n", ui.OneLine(levels.Unreached(l.Number).Error())); err != nil {
+				return err
+			}
+		}
+	}
 	n := reachable(lines)
 	if n == 0 {
-		return g.Printf("ckpt restart %s needs a node that has one of them\n", j.Name())
+		return g.Printf("ckpt restart %s needs the directories of nodes that have one of them\n", name)
 	}
 	newest, which := lines[n-1], "the newest"
 	if n < len(lines) {
@@ -252,9 +268,9 @@ func explainDefault(g *ui.Globals, j *image.Job, lines []checkpointLine) error {
 	case newest.Origin != "":
 		return nil
 	case !newest.Default:
-		return g.Printf("ckpt restart %[1]s continues from the recovery line: ckpt show %[1]s --recovery-line\n", j.Name())
+		return g.Printf("ckpt restart %[1]s continues from the recovery line: ckpt show %[1]s --recovery-line\n", name)
 	}
-	if err := g.Printf("ckpt restart %s continues from %d, %s\n", j.Name(), newest.Number, which); err != nil {
+	if err := g.Printf("ckpt restart %s continues from %d, %s\n", name, newest.Number, which); err != nil {
 		return err
 	}
 	var left []int
@@ -267,7 +283,7 @@ func explainDefault(g *ui.Globals, j *image.Job, lines []checkpointLine) error {
 		return nil
 	}
 	return g.Printf("%s of a run that was left: ckpt restart %s@%d returns to it\n",
-		belong(left), j.Name(), left[len(left)-1])
+		belong(left), name, left[len(left)-1])
 }
 
 func belong(left []int) string {

@@ -2,6 +2,7 @@ package images
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -20,11 +21,13 @@ type jobLine struct {
 	NP          int       `json:"np"`
 	Checkpoints int       `json:"checkpoints"`
 	Numbers     []int     `json:"checkpoint_numbers"`
+	Unseen      []int     `json:"unseen_numbers,omitempty"` // that only nodes have, which are not seen
 	StoredBytes int64     `json:"stored_bytes"`
 	Created     time.Time `json:"created,omitzero"`
 	Started     time.Time `json:"started,omitzero"` // its last run
 	Updated     time.Time `json:"updated,omitzero"` // when the store last heard of it
 	Host        string    `json:"host,omitempty"`   // of its last run
+	Reason      string    `json:"reason,omitempty"` // why nothing is known of it
 }
 
 // orders are the values of --sort; equal jobs stay in the order of their names.
@@ -35,7 +38,7 @@ var orders = map[string]func(a, b jobLine) int{
 	"checkpoints": func(a, b jobLine) int { return cmp.Compare(b.Checkpoints, a.Checkpoints) },
 }
 
-func runListJobs(g *ui.Globals, order string) error {
+func runListJobs(ctx context.Context, g *ui.Globals, order string) error {
 	compare, ok := orders[order]
 	if !ok {
 		return ui.BadUsage(fmt.Sprintf("--sort %s: want name, time, size or checkpoints", order), "")
@@ -51,7 +54,10 @@ func runListJobs(g *ui.Globals, order string) error {
 	lines := []jobLine{}
 	var failed error
 	for _, name := range names {
-		line, err := describeJob(store, name)
+		line, err := describeJob(ctx, g, store, name)
+		if errors.Is(err, image.ErrJobNotFound) {
+			continue // it was removed this moment
+		}
 		failed = errors.Join(failed, err)
 		lines = append(lines, line)
 	}
@@ -76,6 +82,12 @@ func printJobs(g *ui.Globals, lines []jobLine) error {
 	var rows [][]string
 	for _, l := range lines {
 		row := []string{l.Job, l.App, fmt.Sprint(l.Checkpoints), ui.MiB(l.StoredBytes), shortTime(l.Created), shortTime(l.Updated)}
+		if len(l.Unseen) > 0 {
+			row[2] = fmt.Sprintf("%d, %d not seen", l.Checkpoints, len(l.Unseen))
+		}
+		if l.Reason != "" {
+			row[1], row[2], row[3] = "cannot be read", "?", "?"
+		}
 		if hosts {
 			row = append(row, l.Host)
 		}
@@ -97,10 +109,11 @@ func shortTime(t time.Time) string {
 }
 
 // describeJob describes a job, as far as it can be read.
-func describeJob(store *image.Store, name string) (jobLine, error) {
+func describeJob(ctx context.Context, g *ui.Globals, store *image.Store, name string) (jobLine, error) {
 	line := jobLine{Job: name, Numbers: []int{}}
 	j, err := store.Job(name)
 	if err != nil {
+		line.Reason = ui.OneLine(err.Error())
 		return line, err
 	}
 	summaries, failed := j.Summaries(0)
@@ -108,8 +121,10 @@ func describeJob(store *image.Store, name string) (jobLine, error) {
 		line.App, line.NP = s.App, s.NP
 		line.Numbers = append(line.Numbers, s.Number)
 	}
-	line.Checkpoints = len(line.Numbers)
-	if status, err := job.Describe(store, name); err == nil {
+	failed = errors.Join(failed, line.addNodes(ctx, g, j))
+	status, err := job.Describe(store, name)
+	failed = errors.Join(failed, err)
+	if err == nil {
 		line.Created, line.Started, line.Updated, line.Host = status.Created, status.Started, status.Updated, status.Host
 		if line.App == "" {
 			line.App, line.NP = status.App, status.NP
@@ -120,4 +135,21 @@ func describeJob(store *image.Store, name string) (jobLine, error) {
 	}
 	line.StoredBytes, err = j.Stored()
 	return line, errors.Join(failed, err)
+}
+
+// addNodes adds the checkpoints that only nodes have.
+func (l *jobLine) addNodes(ctx context.Context, g *ui.Globals, j *image.Job) error {
+	levels, _ := g.ReadLevels(ctx, j) // the error is of the description, which is read once more
+	all, err := levels.Checkpoints()
+	for _, c := range all {
+		if !c.Stored {
+			l.Numbers = append(l.Numbers, c.Number)
+		}
+		if !c.Seen() {
+			l.Unseen = append(l.Unseen, c.Number)
+		}
+	}
+	slices.Sort(l.Numbers)
+	l.Checkpoints = len(l.Numbers)
+	return errors.Join(err, levels.RecordErr)
 }

@@ -2,13 +2,13 @@ package images
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/image"
 	"ckpt/image/nvcache"
 )
 
@@ -43,6 +43,9 @@ type scrubResult struct {
 	Versions int          `json:"tier_versions"`
 	Restored []scrubbed   `json:"restored_list"`
 	Damage   []damageLine `json:"damage"` // what could not be restored
+	// Unchecked is what could not be read.
+	Unchecked []uncheckedLine `json:"unchecked_list,omitempty"`
+	left      verifyResult
 }
 
 // scrubbed is a file that was made again.
@@ -62,28 +65,34 @@ func runScrub(ctx context.Context, g *ui.Globals, name string, number int) error
 		return err
 	}
 	defer j.Unlock()
-	on := onNodes{job: j, levels: readLevels(ctx, g, j)}
-	if on.levels.Tier == nil {
-		return ui.WithHint(fmt.Errorf("job %s keeps no checkpoints on nodes", name), "ckpt verify "+name+" checks those in the store")
-	}
-	for _, v := range on.levels.Versions {
-		if number == 0 || v.Number == number {
-			on.versions = append(on.versions, v)
-		}
-	}
-	if len(on.versions) == 0 && number > 0 {
-		return fmt.Errorf("%s@%d: %w on any node that can be reached from here", name, number, image.ErrCheckpointNotFound)
-	}
-	r, err := on.scrub(ctx, g)
+	levels, err := g.ReadLevels(ctx, j)
 	if err != nil {
 		return err
 	}
+	if levels.Tier == nil {
+		return ui.WithHint(fmt.Errorf("job %s keeps no checkpoints on nodes", name), "ckpt verify "+name+" checks those in the store")
+	}
+	if levels.RecordErr != nil && len(levels.Versions) > 0 {
+		if err := levels.Recover(); err != nil {
+			return err
+		}
+		g.Warn("the record of what the nodes have is made again: %s", ui.OneLine(levels.RecordErr.Error()))
+		levels.RecordErr = nil
+	}
+	jobs := []verifiedJob{{onNodes: onNodes{job: j, levels: levels}}}
+	r := &scrubResult{Job: name, Restored: []scrubbed{}}
+	if err := r.left.find(jobs, number, levelProtected); err != nil {
+		return err
+	}
+	if err := r.scrub(ctx, g, &jobs[0].onNodes); err != nil {
+		return err
+	}
+	r.Damage, r.Unchecked = append([]damageLine{}, r.left.Damage...), r.left.Unchecked
 	return r.show(g)
 }
 
 // scrub restores what is lost of all versions, the newest first.
-func (on *onNodes) scrub(ctx context.Context, g *ui.Globals) (*scrubResult, error) {
-	r := &scrubResult{Job: on.job.Name(), Restored: []scrubbed{}, Damage: []damageLine{}}
+func (r *scrubResult) scrub(ctx context.Context, g *ui.Globals, on *onNodes) error {
 	total := int64(0)
 	for _, v := range on.versions {
 		total += v.Manifest.StoredBytes
@@ -93,24 +102,22 @@ func (on *onNodes) scrub(ctx context.Context, g *ui.Globals) (*scrubResult, erro
 	for _, v := range slices.Backward(on.versions) {
 		findings, err := on.levels.Tier.Scrub(ctx, v.Manifest, add)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		r.Versions++
-		var left verifyResult
-		left.addFindings(*on, v, slices.DeleteFunc(slices.Clone(findings), func(f nvcache.Finding) bool { return f.Restored }), "")
-		r.Damage = append(r.Damage, left.Damage...)
+		r.left.addFindings(*on, v, slices.DeleteFunc(slices.Clone(findings), func(f nvcache.Finding) bool { return f.Restored }), "")
 		for _, f := range findings {
 			if f.Restored {
 				r.Restored = append(r.Restored, scrubbed{v.Number, f.Node, f.Role, on.path(f)})
 			}
 		}
 	}
-	return r, nil
+	return nil
 }
 
 func (r *scrubResult) show(g *ui.Globals) error {
 	if err := g.Show(r, func() error { return r.print(g) }); err != nil || len(r.Damage) == 0 {
-		return err
+		return errors.Join(err, r.left.unchecked())
 	}
 	err := fmt.Errorf("%w: %s could not be restored; the first: %s", ui.ErrDamageFound, ui.Count(len(r.Damage), "place"), r.Damage[0].place())
 	if r.Damage[0].dir {
@@ -125,6 +132,9 @@ func (r *scrubResult) print(g *ui.Globals) error {
 	}
 	for _, d := range r.Damage {
 		g.Printf("%s\n", &d)
+	}
+	for _, u := range r.Unchecked {
+		g.Printf("%s: not checked: %s\n", u.target(), u.Reason)
 	}
 	return g.Printf("%s: %s on nodes, %s restored\n", r.Job, ui.Count(r.Versions, "checkpoint"), ui.Count(len(r.Restored), "file"))
 }

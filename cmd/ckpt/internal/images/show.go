@@ -59,7 +59,7 @@ func describeArray(a image.GlobalPart) string {
 }
 
 func runShow(ctx context.Context, g *ui.Globals, target string) error {
-	j, m, levels, err := openAnywhere(ctx, g, target)
+	j, m, levels, err := g.OpenCheckpoint(ctx, target)
 	if err != nil {
 		return err
 	}

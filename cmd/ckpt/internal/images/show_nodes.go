@@ -2,13 +2,10 @@ package images
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
-	"ckpt/image"
 	"ckpt/image/nvcache"
 )
 
@@ -33,40 +30,6 @@ type tierLine struct {
 	ID     string     `json:"version_id"`
 	Scheme string     `json:"protection"`
 	Nodes  []tierNode `json:"tier_node_list"`
-}
-
-// openAnywhere finds the checkpoint JOB@N, or the newest of JOB, in the store or on nodes.
-func openAnywhere(ctx context.Context, g *ui.Globals, target string) (*image.Job, *image.Manifest, *job.Levels, error) {
-	name, number, err := ui.SplitTarget(target)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	j, err := g.OpenJob(name)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	levels := readLevels(ctx, g, j)
-	if n := len(levels.Versions); number == 0 && n > 0 {
-		if latest, err := j.Latest(); err == nil && levels.Versions[n-1].Number > latest {
-			number = levels.Versions[n-1].Number
-		}
-	}
-	if number > 0 {
-		target = fmt.Sprintf("%s@%d", name, number)
-	}
-	_, m, err := g.OpenCheckpoint(target)
-	if errors.Is(err, image.ErrCheckpointNotFound) {
-		if v := levels.Version(number); v != nil {
-			return j, v.Manifest, levels, nil
-		}
-		for _, k := range slices.Backward(levels.Unseen()) {
-			if number == 0 || k.Number == number {
-				err = ui.WithHint(fmt.Errorf("%w; nodes had checkpoint %d, and no directory that can be reached has it", err, k.Number), "make the directories of the nodes reachable here, or restart from an older checkpoint: ckpt list "+name)
-				break
-			}
-		}
-	}
-	return j, m, levels, err
 }
 
 // tierOf says where on the nodes a checkpoint is; nil if no node that can be reached has

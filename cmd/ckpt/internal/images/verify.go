@@ -53,11 +53,13 @@ const (
 )
 
 type verifyResult struct {
-	Checkpoints  int          `json:"checkpoints"`
-	CheckedBytes int64        `json:"checked_bytes"`
-	Damage       []damageLine `json:"damage"`
-	Versions     int          `json:"tier_versions,omitempty"` // checkpoints on nodes
-	unreachable  int          // files
+	Checkpoints  int             `json:"checkpoints"`
+	CheckedBytes int64           `json:"checked_bytes"`
+	Damage       []damageLine    `json:"damage"`
+	Versions     int             `json:"tier_versions,omitempty"`  // checkpoints on nodes
+	Unchecked    []uncheckedLine `json:"unchecked_list,omitempty"` // what could not be read
+	unreachable  int             // files
+	failed       []error         // of Unchecked
 }
 
 type damageLine struct {
@@ -69,68 +71,211 @@ type damageLine struct {
 	*nodeDamage
 }
 
+// An uncheckedLine is a job, or a checkpoint of it, that could not be read: nobody knows how
+// it is.
+type uncheckedLine struct {
+	Job        string           `json:"job"`
+	Checkpoint int              `json:"checkpoint"` // 0: all of the job, or its message logs
+	Reason     string           `json:"reason"`
+	Unseen     []job.UnseenNode `json:"unseen_node_list,omitempty"` // that have the checkpoint
+}
+
+// skip notes what could not be read, and that the others are checked all the same.
+func (r *verifyResult) skip(name string, number int, err error) {
+	line := uncheckedLine{Job: name, Checkpoint: number, Reason: ui.OneLine(err.Error())}
+	if unseen := (*job.UnseenError)(nil); errors.As(err, &unseen) {
+		line.Unseen = unseen.Nodes
+	}
+	r.Unchecked, r.failed = append(r.Unchecked, line), append(r.failed, err)
+}
+
 func runVerify(ctx context.Context, g *ui.Globals, args []string, level string) error {
 	store, err := g.OpenStore()
 	if err != nil {
 		return err
 	}
 	result := verifyResult{Damage: []damageLine{}}
-	nodes, err := findOnNodes(ctx, g, store, args, level)
+	jobs, number, err := result.jobs(ctx, g, store, args)
 	if err != nil {
 		return err
 	}
+	if err := result.find(jobs, number, level); err != nil {
+		return err
+	}
 	if level == "" || level == levelStored {
-		if err := result.addStore(ctx, g, store, args, len(nodes) > 0); err != nil {
+		if err := result.addStore(ctx, g, jobs, number == 0); err != nil {
 			return err
 		}
 	}
-	if err := result.addNodes(ctx, g, nodes, level); err != nil {
+	if err := result.addNodes(ctx, g, jobs, level); err != nil {
 		return err
 	}
 	return printVerify(g, result)
 }
 
-// addStore verifies what the store has. Elsewhere says that nodes have the checkpoint that
-// the user named.
-func (r *verifyResult) addStore(ctx context.Context, g *ui.Globals, store *image.Store, args []string, elsewhere bool) error {
-	targets, jobs, total, err := verifyTargets(store, args)
-	if err != nil {
-		return err
+// A verifiedJob is a job, and what is to be verified of it.
+type verifiedJob struct {
+	onNodes
+	stored []int // checkpoints
+}
+
+// jobs opens the jobs to verify: one, or all that can be read.
+func (r *verifyResult) jobs(ctx context.Context, g *ui.Globals, store *image.Store, args []string) (list []verifiedJob, number int, err error) {
+	var names []string
+	if len(args) == 1 {
+		var name string
+		if name, number, err = ui.SplitTarget(args[0]); err != nil {
+			return nil, 0, err
+		}
+		names = []string{name}
+	} else if names, err = store.Jobs(); err != nil {
+		return nil, 0, err
+	}
+	for _, name := range names {
+		j, err := store.Job(name)
+		if len(args) == 0 && errors.Is(err, image.ErrJobNotFound) {
+			continue // removed this moment
+		}
+		if err != nil && len(args) == 1 {
+			return nil, 0, err
+		}
+		if err != nil {
+			r.skip(name, 0, err)
+			continue
+		}
+		levels, _ := g.ReadLevels(ctx, j) // what is wrong with the description, the check of logs says
+		list = append(list, verifiedJob{onNodes: onNodes{job: j, levels: levels}})
+	}
+	return list, number, nil
+}
+
+// find lists the checkpoints to verify, and those that cannot be: nodes have them that are not
+// seen.
+func (r *verifyResult) find(jobs []verifiedJob, number int, level string) error {
+	found := 0
+	for i := range jobs {
+		v := &jobs[i]
+		all, err := v.levels.Checkpoints()
+		if err != nil {
+			r.skip(v.job.Name(), 0, err)
+			continue
+		}
+		for _, c := range all {
+			if number > 0 && c.Number != number {
+				continue
+			}
+			if c.Stored {
+				v.stored = append(v.stored, c.Number)
+			}
+			if c.Version != nil && level != levelStored {
+				v.versions = append(v.versions, *c.Version)
+			}
+			if !c.Seen() && level != levelStored {
+				r.skip(v.job.Name(), c.Number, v.levels.Unreached(c.Number))
+			}
+			if c.Stored && (level == "" || level == levelStored) || c.Version != nil && level != levelStored || !c.Seen() {
+				found++
+			}
+		}
+		if number == 0 && level != levelStored {
+			r.addDoubts(v)
+		}
+	}
+	switch {
+	case number == 0 || found > 0:
+		return nil
+	case level == levelStored:
+		_, err := jobs[0].job.Manifest(number)
+		return jobs[0].levels.Explain(number, err)
+	case level != "":
+		return fmt.Errorf("%s@%d: %w on any node that can be reached from here", jobs[0].job.Name(), number, image.ErrCheckpointNotFound)
+	}
+	_, err := jobs[0].levels.Find(number)
+	return err
+}
+
+// addDoubts notes why nodes may have more checkpoints than are known.
+func (r *verifyResult) addDoubts(v *verifiedJob) {
+	l := v.levels
+	if d := (*durable.DamageError)(nil); errors.As(l.RecordErr, &d) {
+		r.Damage = append(r.Damage, damageLine{Job: v.job.Name(), File: d.File, Offset: d.Offset, Reason: d.Reason})
+	} else if l.RecordErr != nil {
+		r.skip(v.job.Name(), 0, l.RecordErr)
+	}
+	if l.Record != nil || len(v.versions) > 0 {
+		return // which tell
+	}
+	for _, err := range l.Wrong {
+		if errors.As(err, new(*nvcache.NodeError)) && !nvcache.Foreign(err) {
+			r.skip(v.job.Name(), 0, err)
+		}
+	}
+}
+
+// addStore verifies what the store has, and the message logs of whole jobs.
+func (r *verifyResult) addStore(ctx context.Context, g *ui.Globals, jobs []verifiedJob, logs bool) error {
+	total := int64(0)
+	for i := range jobs {
+		total += jobs[i].storedBytes()
 	}
 	add, done := g.Progress("verify", total)
 	defer done()
-	for _, t := range targets {
-		report, err := t.verification.Checkpoint(ctx, t.number, add)
-		if errors.Is(err, image.ErrCheckpointNotFound) && (len(jobs) > 0 || elsewhere) { // else the user named it
-			continue // pruned meanwhile, or on nodes only
+	for i := range jobs {
+		v := &jobs[i]
+		verification := v.job.Verification()
+		for _, n := range v.stored {
+			report, err := verification.Checkpoint(ctx, n, add)
+			switch {
+			case errors.Is(err, image.ErrCheckpointNotFound) && logs:
+				continue // pruned meanwhile
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case err != nil:
+				r.skip(v.job.Name(), n, err)
+				continue
+			}
+			r.Checkpoints++
+			r.CheckedBytes += report.CheckedBytes
+			for _, d := range report.Damage {
+				r.Damage = append(r.Damage, damageLine{Job: v.job.Name(), Checkpoint: n, File: d.File, Offset: d.Offset, Reason: d.Reason})
+			}
 		}
-		if err != nil {
-			return err
-		}
-		r.Checkpoints++
-		r.CheckedBytes += report.CheckedBytes
-		for _, d := range report.Damage {
-			r.Damage = append(r.Damage, damageLine{Job: t.job.Name(), Checkpoint: t.number, File: d.File, Offset: d.Offset, Reason: d.Reason})
-		}
-	}
-	return r.addLogs(jobs)
-}
-
-// addLogs verifies the message logs of jobs.
-func (r *verifyResult) addLogs(jobs []*image.Job) error {
-	for _, j := range jobs {
-		bytes, damage, err := job.VerifyLogs(j)
-		if d := new(durable.DamageError); errors.As(err, &d) {
-			damage = append(damage, d) // of the description of the job
-		} else if err != nil {
-			return err
-		}
-		r.CheckedBytes += bytes
-		for _, d := range damage {
-			r.Damage = append(r.Damage, damageLine{Job: j.Name(), File: d.File, Offset: d.Offset, Reason: d.Reason})
+		if logs {
+			r.addLogs(v.job)
 		}
 	}
 	return nil
+}
+
+// storedBytes is the length of the files of the checkpoints to verify in the store, as far as
+// manifests tell.
+func (v *verifiedJob) storedBytes() (total int64) {
+	counted := make(map[string]bool)
+	for _, n := range v.stored {
+		if m, err := v.job.Manifest(n); err == nil {
+			for _, f := range m.Files {
+				if !counted[f.Path] {
+					counted[f.Path] = true
+					total += f.Bytes
+				}
+			}
+		}
+	}
+	return total
+}
+
+// addLogs verifies the message logs of a job, and what else a restart reads.
+func (r *verifyResult) addLogs(j *image.Job) {
+	bytes, damage, err := job.VerifyLogs(j)
+	if d := new(durable.DamageError); errors.As(err, &d) {
+		damage = append(damage, d) // of the description of the job
+	} else if err != nil {
+		r.skip(j.Name(), 0, err)
+	}
+	r.CheckedBytes += bytes
+	for _, d := range damage {
+		r.Damage = append(r.Damage, damageLine{Job: j.Name(), File: d.File, Offset: d.Offset, Reason: d.Reason})
+	}
 }
 
 func printVerify(g *ui.Globals, r verifyResult) error {
@@ -142,7 +287,7 @@ func printVerify(g *ui.Globals, r verifyResult) error {
 		r.print(g)
 	}
 	if len(r.Damage) == 0 {
-		return nil
+		return r.unchecked()
 	}
 	d := &r.Damage[0]
 	first := "the first in "
@@ -151,9 +296,33 @@ func printVerify(g *ui.Globals, r verifyResult) error {
 	}
 	err := fmt.Errorf("%w: %s, %s%s", ui.ErrDamageFound, ui.Count(len(r.Damage), "place"), first, d.place())
 	if d.nodeDamage != nil {
-		return ui.WithHint(err, d.Remedy)
+		err = ui.WithHint(err, d.Remedy)
+	}
+	return errors.Join(err, r.unchecked())
+}
+
+// unchecked returns why some was not checked; nil if all was.
+func (r *verifyResult) unchecked() error {
+	if len(r.failed) == 0 {
+		return nil
+	}
+	line, more := &r.Unchecked[0], ""
+	if n := len(r.failed); n > 1 {
+		more = fmt.Sprintf("; and %s", ui.Count(n-1, "other place"))
+	}
+	err := fmt.Errorf("%w: %s: %w%s", ui.ErrUnchecked, line.target(), r.failed[0], more)
+	if ui.HintOf(r.failed[0]) == "" {
+		return ui.WithHint(err, "the others were checked; ckpt needs to read all files of a job")
 	}
 	return err
+}
+
+// target names the job or the checkpoint.
+func (l *uncheckedLine) target() string {
+	if l.Checkpoint > 0 {
+		return fmt.Sprintf("%s@%d", l.Job, l.Checkpoint)
+	}
+	return l.Job
 }
 
 // String says what is damaged, and where.
@@ -187,56 +356,11 @@ func (r *verifyResult) print(g *ui.Globals) {
 	if r.Versions > 0 {
 		versions = fmt.Sprintf(", %d on nodes", r.Versions)
 	}
+	for _, u := range r.Unchecked {
+		g.Printf("%s: not checked: %s\n", u.target(), u.Reason)
+	}
 	g.Printf("checked %s%s, %s MiB of files: %s\n", ui.Count(r.Checkpoints, "checkpoint"), versions, ui.MiB(r.CheckedBytes), ui.Count(len(r.Damage), "damaged place"))
 	if r.unreachable > 0 {
 		g.Printf("not checked: %s of nodes that cannot be reached from here\n", ui.Count(r.unreachable, "file"))
 	}
-}
-
-type verifyTarget struct {
-	job          *image.Job
-	verification *image.Verification // of the job
-	number       int
-}
-
-// verifyTargets lists what to verify: checkpoints, of about total bytes, and jobs as
-// a whole.
-func verifyTargets(store *image.Store, args []string) (targets []verifyTarget, jobs []*image.Job, total int64, err error) {
-	var names []string
-	number := 0
-	if len(args) == 1 {
-		var name string
-		if name, number, err = ui.SplitTarget(args[0]); err != nil {
-			return nil, nil, 0, err
-		}
-		names = []string{name}
-	} else if names, err = store.Jobs(); err != nil {
-		return nil, nil, 0, err
-	}
-	for _, name := range names {
-		job, err := store.Job(name)
-		if err != nil {
-			return nil, nil, 0, err
-		}
-		numbers := []int{number}
-		if number == 0 {
-			jobs = append(jobs, job)
-			if numbers, err = job.Checkpoints(); err != nil {
-				return nil, nil, 0, err
-			}
-		}
-		verification, counted := job.Verification(), make(map[string]bool)
-		for _, n := range numbers {
-			targets = append(targets, verifyTarget{job, verification, n})
-			if m, err := job.Manifest(n); err == nil {
-				for _, f := range m.Files {
-					if !counted[f.Path] {
-						counted[f.Path] = true
-						total += f.Bytes
-					}
-				}
-			}
-		}
-	}
-	return targets, jobs, total, nil
 }

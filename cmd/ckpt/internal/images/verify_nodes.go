@@ -30,45 +30,8 @@ type onNodes struct {
 	versions []nvcache.Version
 }
 
-// findOnNodes looks for the checkpoints to verify on nodes: of one job, or all.
-func findOnNodes(ctx context.Context, g *ui.Globals, store *image.Store, args []string, level string) ([]onNodes, error) {
-	if level == levelStored {
-		return nil, nil
-	}
-	number := 0
-	names, err := store.Jobs()
-	if len(args) == 1 {
-		var name string
-		name, number, err = ui.SplitTarget(args[0])
-		names = []string{name}
-	}
-	if err != nil {
-		return nil, err
-	}
-	var list []onNodes
-	for _, name := range names {
-		j, err := store.Job(name)
-		if err != nil {
-			return nil, err
-		}
-		found := onNodes{job: j, levels: readLevels(ctx, g, j)}
-		for _, v := range found.levels.Versions {
-			if number == 0 || v.Number == number {
-				found.versions = append(found.versions, v)
-			}
-		}
-		if len(found.versions) > 0 {
-			list = append(list, found)
-		}
-	}
-	if len(list) == 0 && level != "" && len(args) == 1 {
-		return nil, fmt.Errorf("%s: %w on any node that can be reached from here", args[0], image.ErrCheckpointNotFound)
-	}
-	return list, nil
-}
-
 // addNodes verifies what nodes have.
-func (r *verifyResult) addNodes(ctx context.Context, g *ui.Globals, list []onNodes, level string) error {
+func (r *verifyResult) addNodes(ctx context.Context, g *ui.Globals, list []verifiedJob, level string) error {
 	total := int64(0)
 	for _, on := range list {
 		for _, v := range on.versions {
@@ -85,7 +48,7 @@ func (r *verifyResult) addNodes(ctx context.Context, g *ui.Globals, list []onNod
 				return err
 			}
 			r.Versions++
-			r.addFindings(on, v, findings, level)
+			r.addFindings(on.onNodes, v, findings, level)
 		}
 	}
 	return nil
@@ -93,13 +56,14 @@ func (r *verifyResult) addNodes(ctx context.Context, g *ui.Globals, list []onNod
 
 // addFindings notes what is wrong with the files of a version.
 func (r *verifyResult) addFindings(on onNodes, v nvcache.Version, findings []nvcache.Finding, level string) {
+	unreachable := 0
 	for _, f := range findings {
 		of := levelOf(f.Role)
 		if f.Condition == nvcache.Sound || level == levelLocal && of != nvcache.Local {
 			continue
 		}
 		if f.Condition == nvcache.Unreachable {
-			r.unreachable++
+			unreachable++
 			continue
 		}
 		if f.Condition == nvcache.LostNode && f.Role != nvcache.RoleDirectory {
@@ -115,6 +79,10 @@ func (r *verifyResult) addFindings(on onNodes, v nvcache.Version, findings []nvc
 			d.Remedy = fmt.Sprintf("ckpt scrub %s makes the directory of node %d again once it can be written: mount it, free it, or move away what is in its place", on.job.Name(), f.Node)
 		}
 		r.Damage = append(r.Damage, d)
+	}
+	r.unreachable += unreachable
+	if m, err := on.job.Manifest(v.Number); unreachable > 0 && (err != nil || m.ID != v.ID) { // else the store has all
+		r.skip(on.job.Name(), v.Number, fmt.Errorf("%s: %w", ui.Count(unreachable, "file"), nvcache.ErrUnreachable))
 	}
 }
 

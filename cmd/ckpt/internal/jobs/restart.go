@@ -103,6 +103,9 @@ func completed(ctx context.Context, g *ui.Globals, o *restartOptions, name strin
 		return false, err
 	}
 	r, err := coordinator.Completed(ctx, store, name)
+	if job.OfResult(err) {
+		return false, ui.WithHint(err, "nothing tells whether the job has completed: ckpt restart "+name+" --again runs it from its newest checkpoint")
+	}
 	if r == nil || err != nil {
 		return false, nil // the restart tells
 	}

@@ -112,14 +112,22 @@ func runStatus(ctx context.Context, g *ui.Globals, w *ui.Watch) error {
 		var failed error
 		for _, name := range names {
 			s, err := coordinator.Inspect(ctx, store, name)
+			if errors.Is(err, image.ErrJobNotFound) {
+				continue // it was removed this moment
+			}
 			if err != nil {
 				failed = errors.Join(failed, err)
-				continue
+				s = unreadable(name, err)
 			}
 			jobs = append(jobs, s)
 		}
 		return ui.View{JSON: jobs, Text: func() error { return printStatus(g, jobs) }}, failed
 	})
+}
+
+// unreadable describes a job of which an error is all that is known.
+func unreadable(name string, err error) *job.Status {
+	return &job.Status{Job: name, State: job.StateUnreadable, Mapping: job.Mapping{}, Failure: ui.OneLine(err.Error())}
 }
 
 func printStatus(g *ui.Globals, jobs []*job.Status) error {
@@ -237,6 +245,12 @@ func checkpointOf(s *job.Status) string {
 		if s.LatestAge != nil {
 			text += ", " + ago(s.LatestAge)
 		}
+		switch {
+		case len(s.LatestUnseen) > 0:
+			text += fmt.Sprintf(", %s, not seen: ckpt list %s names the nodes", levelsOf(s), s.Job)
+		case len(s.LatestLevels) > 0:
+			text += ", " + levelsOf(s)
+		}
 	}
 	switch {
 	case s.NextIteration > 0:
@@ -245,9 +259,18 @@ func checkpointOf(s *job.Status) string {
 		text += "; the next in " + span(*s.NextSeconds)
 	}
 	if s.Checkpoints > 1 {
-		text += fmt.Sprintf(" (%d in the store)", s.Checkpoints)
+		text += fmt.Sprintf(" (%d in all)", s.Checkpoints)
 	}
 	return text
+}
+
+// levelsOf tells where the newest checkpoint is.
+func levelsOf(s *job.Status) string {
+	var list []string
+	for _, l := range s.LatestLevels {
+		list = append(list, string(l))
+	}
+	return strings.Join(list, ", ")
 }
 
 // measuredOf tells what the newest checkpoint stored and cost, of a job for which that

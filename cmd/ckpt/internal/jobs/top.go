@@ -53,18 +53,20 @@ func runTop(ctx context.Context, g *ui.Globals, w *ui.Watch) error {
 			return ui.View{}, err
 		}
 		v := topView{Time: time.Now().UTC().Truncate(time.Millisecond), Jobs: []*job.Status{}}
+		var failed error
 		for _, name := range names {
 			s, err := inspectRunning(ctx, store, name)
 			switch {
 			case errors.Is(err, image.ErrJobNotFound) || ctx.Err() != nil:
 				continue // it was removed this moment
 			case err != nil:
-				g.Warn("%v", err)
+				failed = errors.Join(failed, err)
+				v.Jobs = append(v.Jobs, unreadable(name, err))
 			case s != nil:
 				v.Jobs = append(v.Jobs, s)
 			}
 		}
-		return ui.View{JSON: v, Text: func() error { return printTop(g, v.Jobs) }}, nil
+		return ui.View{JSON: v, Text: func() error { return printTop(g, v.Jobs) }}, failed
 	})
 }
 

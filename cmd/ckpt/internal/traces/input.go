@@ -1,6 +1,7 @@
 package traces
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -245,7 +246,7 @@ func (in *traceInput) all(g *ui.Globals, name string) (*iotrace.Trace, *iotrace.
 
 // tracePath finds the trace of a checkpoint.
 func (in *traceInput) tracePath(g *ui.Globals, target string) (string, error) {
-	j, m, err := g.OpenCheckpoint(target)
+	j, m, _, err := g.OpenCheckpoint(context.Background(), target)
 	if err != nil {
 		return "", err
 	}

@@ -19,6 +19,8 @@ var (
 	ErrTerminated = errors.New("stopped by SIGTERM")
 	// ErrDamageFound ends a verification that found damage.
 	ErrDamageFound = errors.New("verification found damage")
+	// ErrUnchecked ends a verification that could not read all.
+	ErrUnchecked = errors.New("could not be checked")
 )
 
 // A CommandStatus ends ckpt with the exit status of a command that it ran for the user.

@@ -85,7 +85,7 @@ func ExitCode(err error) int {
 		return ExitDamage
 	case errors.As(err, &failed):
 		return ExitJobFailed
-	case errors.As(err, &damage), errors.Is(err, durable.ErrOtherJob), errors.Is(err, ErrDamageFound):
+	case errors.As(err, &damage), errors.Is(err, durable.ErrOtherJob), errors.Is(err, ErrDamageFound), errors.Is(err, ErrUnchecked) && errors.As(err, new(*job.UnseenError)):
 		return ExitDamage
 	case errors.As(err, new(notFoundError)), errors.Is(err, image.ErrNoStore), errors.Is(err, image.ErrJobNotFound), errors.Is(err, image.ErrJobGone), errors.Is(err, image.ErrCheckpointNotFound):
 		return ExitNotFound

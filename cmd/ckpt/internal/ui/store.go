@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,32 +14,43 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ckpt/coordinator/job"
 	"ckpt/image"
 	"ckpt/image/nvcache"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
 
-// OpenCheckpoint finds the checkpoint JOB@N, or the newest of JOB.
-func (g *Globals) OpenCheckpoint(target string) (*image.Job, *image.Manifest, error) {
+// OpenCheckpoint finds the checkpoint JOB@N, or the newest of JOB that can be reached from
+// here, in the store or on nodes.
+func (g *Globals) OpenCheckpoint(ctx context.Context, target string) (*image.Job, *image.Manifest, *job.Levels, error) {
 	name, number, err := SplitTarget(target)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	job, err := g.OpenJob(name)
+	j, err := g.OpenJob(name)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	if number == 0 {
-		if number, err = job.Latest(); err != nil {
-			return nil, nil, err
-		}
-		if number == 0 {
-			return nil, nil, fmt.Errorf("job %s: %w: it has none", name, image.ErrCheckpointNotFound)
-		}
+	levels, unread := g.ReadLevels(ctx, j)
+	through, m, err := levels.Open(number)
+	if errors.Is(err, image.ErrCheckpointNotFound) && unread != nil {
+		return nil, nil, nil, unread
 	}
-	m, err := job.Manifest(number)
-	return job, m, err
+	if unseen := levels.Unseen(); err == nil && number == 0 && len(unseen) > 0 && unseen[len(unseen)-1].Number > m.Number {
+		g.Warn("%s: this is checkpoint %d", OneLine(levels.Explain(0, image.ErrCheckpointNotFound).Error()), m.Number)
+	}
+	return through, m, levels, err
+}
+
+// ReadLevels says which checkpoints a job has, and where. Without its description, which the
+// error is of, nobody looks at nodes.
+func (g *Globals) ReadLevels(ctx context.Context, j *image.Job) (*job.Levels, error) {
+	l, err := job.ReadLevels(ctx, j)
+	for _, v := range l.Stale {
+		g.Warn("nodes %s have another checkpoint %d than the store or the record of the job: it is left out, and the next restart removes it", Numbers(v.Nodes), v.Number)
+	}
+	return l, err
 }
 
 // SplitTarget reads JOB or JOB@N.

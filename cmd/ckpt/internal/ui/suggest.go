@@ -169,12 +169,21 @@ func (g *Globals) placeHint(cmd *cobra.Command, err error) string {
 		return "free some space: ckpt prune JOB --keep N removes old checkpoints"
 	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
 		path, ok := errors.AsType[*fs.PathError](err)
+		if flag != nil && ok && errors.Is(err, os.ErrPermission) && ofJob(path.Path, g.Store) {
+			return "its owner can give access to the files of the job; in a store of a group, chmod -R g+rX does"
+		}
 		if flag != nil && (!ok || within(path.Path, g.Store)) {
 			return "choose another directory with --store"
 		}
 		return "name a file or directory that you may use"
 	}
 	return ""
+}
+
+// ofJob reports whether a file lies in the directory of a job.
+func ofJob(file, store string) bool {
+	rel, err := filepath.Rel(filepath.Join(absolute(store), "jobs"), absolute(file))
+	return err == nil && filepath.IsLocal(rel) && strings.Contains(rel, "/")
 }
 
 // within reports whether a file lies in a directory, or would be that directory.
