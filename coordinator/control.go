@@ -101,6 +101,9 @@ func AwaitEnd(ctx context.Context, job *image.Job) error {
 		if err == nil {
 			return job.Unlock()
 		}
+		if errors.Is(err, image.ErrJobNotFound) {
+			return nil // another command waited to remove it
+		}
 		if !errors.Is(err, image.ErrInUse) {
 			return err
 		}

@@ -296,7 +296,7 @@ func TestThresholds(t *testing.T) {
 		"large_bytes: 1000":                   "large_bytes: 1000: less than small_bytes",
 		"- a\n- b":                            "cannot",
 		"a: [":                                "line",
-		"small_bytes: 1\n---\nb: 2\n":         "more than one document",
+		"small_bytes: 1\n---\nb: 2\n":         "text follows the first YAML document",
 		"small_bytes: 9999999999999999999999": "cannot",
 	} {
 		if _, err := finding.ReadThresholds(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
