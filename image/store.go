@@ -31,7 +31,7 @@ type Store struct {
 // OpenStore opens the store in dir. It fails with ErrNoStore if there is none
 // and with durable.ErrNewerVersion if it is not for us.
 func OpenStore(fsys vfs.FS, dir string) (*Store, error) {
-	s := &Store{fs: fsys, dir: dir}
+	s := &Store{fs: vfs.ForOwner(fsys, dir), dir: dir}
 	name := filepath.Join(dir, formatName)
 	b, err := durable.ReadFile(fsys, name, 4096)
 	switch {
@@ -69,7 +69,7 @@ func CreateStore(fsys vfs.FS, dir string) (*Store, error) {
 			if err != nil {
 				return nil, durable.Op("create store in", dir, -1, err)
 			}
-			return &Store{fs: fsys, dir: dir}, nil
+			return &Store{fs: vfs.ForOwner(fsys, dir), dir: dir}, nil
 		}
 	}
 }
@@ -171,7 +171,7 @@ func (s *Store) create(name string, spec []byte, taken func(*Job) (bool, error),
 		return nil, fmt.Errorf("spec of job %s is %d bytes long, limit %d", name, len(spec), maxSpec)
 	}
 	j := s.job(name)
-	err := durable.Mkdir(s.fs, j.dir)
+	err := durable.Mkdir(j.fs, j.dir)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, durable.Op("create job", j.dir, -1, err)
 	}
@@ -252,7 +252,10 @@ func (j *Job) hasCheckpoints() (bool, error) {
 	return len(all) > 0, err
 }
 
+// job returns the job of a name. Root writes into a job of another user for that user. A job
+// that root makes is its own.
 func (s *Store) job(name string) *Job {
-	return &Job{fs: s.fs, store: s, name: name, dir: filepath.Join(s.dir, jobsName, name),
+	dir := filepath.Join(s.dir, jobsName, name)
+	return &Job{fs: vfs.ForOwner(s.fs, dir), store: s, name: name, dir: dir,
 		device: sync.OnceValue(func() fileview.Device { return s.Storage().Device() })}
 }

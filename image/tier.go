@@ -84,6 +84,7 @@ func (s *Store) PlaceJob(name string, spec []byte) (*Job, error) {
 	if err := durable.Mkdir(s.fs, j.dir); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, durable.Op("create job", j.dir, -1, err)
 	}
+	j = s.job(name) // of the owner of its directory
 	is, err := j.Spec()
 	if err == nil && bytes.Equal(is, spec) {
 		return j, nil

@@ -12,12 +12,14 @@ import (
 	"ckpt/image"
 	"ckpt/image/nvcache"
 	"ckpt/image/nvcache/protect"
+	"ckpt/internal/vfs"
 )
 
 // A nodeTier is the directories of the nodes, as a rank uses them.
 type nodeTier struct {
 	*nvcache.Tier
 	parity *parity // nil: nothing is coded
+	store  vfs.FS  // that has the job
 }
 
 // A parity is this rank's part in the coding of files: it holds parity of its own set, and

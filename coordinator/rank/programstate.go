@@ -29,6 +29,7 @@ func newProgramState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome
 	if s.job, err = store.Job(cfg.Job); err != nil {
 		return nil, err
 	}
+	s.fs = s.job.FS()
 	s.lost = s.findImage(ctx) // told when the program asks for it
 	return s, nil
 }

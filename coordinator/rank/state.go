@@ -87,6 +87,7 @@ func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec 
 	if s.job, err = store.Job(cfg.Job); err != nil {
 		return nil, err
 	}
+	s.fs = s.job.FS()
 	if err := s.mem.MapLibrary(job.LibraryRegion, cfg.Program); err != nil {
 		return nil, err
 	}

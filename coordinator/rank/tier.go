@@ -40,7 +40,7 @@ func (r *process) openTier(ctx context.Context) error {
 	}
 	t.For(nil) // the coordinator has checked, and the store may look like a copy from this host
 	p, err := r.openParity(t)
-	r.tier = &nodeTier{t, p}
+	r.tier = &nodeTier{t, p, j.FS()}
 	return err
 }
 
@@ -183,7 +183,7 @@ func (r *process) copyPart(ctx context.Context, number int, o wire.StoreOrder) (
 		return report, err
 	}
 	turn := begin(ctx, r.turns.Load(), nil, turns.Burst{Kind: turns.Drain, File: container.JobPath(o.Path), Bytes: job.PartBytes(m, r.id)})
-	report.Bytes, err = job.StorePart(ctx, turn.FS(r.fs), r.tier.Tier, m, r.id, o.Path, nvcache.NewLimiter(o.Rate, nvcache.RealClock()))
+	report.Bytes, err = job.StorePart(ctx, turn.FS(r.tier.store), r.tier.Tier, m, r.id, o.Path, nvcache.NewLimiter(o.Rate, nvcache.RealClock()))
 	told := turn.end()
 	report.TurnWait, report.TurnPassed = told.Waited, told.Passed
 	return report, err
