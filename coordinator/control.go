@@ -96,13 +96,15 @@ func (d *driver) status() *wire.Status {
 // AwaitEnd returns when nobody coordinates the job any more, so that it can be
 // restarted: a coordinator answers a stop before it clears up.
 func AwaitEnd(ctx context.Context, job *image.Job) error {
+	was, _ := wire.Announced(job)
 	for {
 		err := job.Lock()
 		if err == nil {
 			return job.Unlock()
 		}
-		if errors.Is(err, image.ErrJobNotFound) {
-			return nil // another command waited to remove it
+		next, runs := wire.Announced(job)
+		if errors.Is(err, image.ErrJobNotFound) || runs && next != was {
+			return nil // another command waited to remove it, or to run it
 		}
 		if !errors.Is(err, image.ErrInUse) {
 			return err

@@ -12,5 +12,10 @@ import (
 )
 
 func main() {
+	if os.Getpid() == 1 {
+		if status, ok := asProcess1(); ok {
+			os.Exit(status)
+		}
+	}
 	os.Exit(run(context.Background(), os.Args[1:], ui.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 }
