@@ -47,6 +47,11 @@ func runListJobs(ctx context.Context, g *ui.Globals, order string) error {
 	if err != nil {
 		return err
 	}
+	return listJobs(ctx, g, store, compare)
+}
+
+// listJobs lists the jobs of a store, also those that cannot be read.
+func listJobs(ctx context.Context, g *ui.Globals, store *image.Store, compare func(a, b jobLine) int) error {
 	names, err := store.Jobs()
 	if err != nil {
 		return err

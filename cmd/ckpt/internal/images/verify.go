@@ -94,6 +94,11 @@ func runVerify(ctx context.Context, g *ui.Globals, args []string, level string) 
 	if err != nil {
 		return err
 	}
+	return verifyStore(ctx, g, store, args, level)
+}
+
+// verifyStore verifies the jobs of a store that can be read, and names the others.
+func verifyStore(ctx context.Context, g *ui.Globals, store *image.Store, args []string, level string) error {
 	result := verifyResult{Damage: []damageLine{}}
 	jobs, number, err := result.jobs(ctx, g, store, args)
 	if err != nil {
