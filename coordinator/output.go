@@ -35,7 +35,7 @@ func (d *driver) print(a protocol.Print) error {
 func (d *driver) noteOutput() error {
 	for len(d.backlog.lines) > 0 {
 		ev := d.backlog.lines[0]
-		noted, err := d.output.Add(append(job.Encode(ev), '\n'))
+		noted, err := d.output.Add(ev)
 		if noted {
 			d.backlog.lines = d.backlog.lines[1:]
 			d.event(ev)

@@ -1,14 +1,12 @@
 package dmtcp
 
 import (
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"ckpt/coordinator/job"
 	"ckpt/image"
 	"ckpt/internal/durable"
 	"ckpt/internal/family"
@@ -47,17 +45,12 @@ func statePath(j *image.Job) string { return filepath.Join(j.Dir(), engineName, 
 // readState reads the state of a job; the zero value if it has none.
 func readState(j *image.Job) (state, error) {
 	var s state
-	b, err := durable.ReadFile(j.FS(), statePath(j), 1<<20)
+	err := durable.ReadSealedOrPlain(j.FS(), statePath(j), 1<<20, &s)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
 	}
-	if err == nil {
-		err = json.Unmarshal(b, &s)
-		if err == nil && s.Format != 1 {
-			err = durable.ErrNewerVersion
-		} else if err != nil {
-			err = &durable.DamageError{File: statePath(j), Reason: err.Error(), Err: err}
-		}
+	if err == nil && s.Format != 1 {
+		err = durable.ErrNewerVersion
 	}
 	return s, err
 }
@@ -65,7 +58,7 @@ func readState(j *image.Job) (state, error) {
 // write replaces the state of a job, durably.
 func (s *state) write(j *image.Job) error {
 	s.Format = 1
-	return durable.Op("write", statePath(j), -1, durable.Replace(j.FS(), statePath(j), append(job.Encode(s), '\n')))
+	return durable.Op("write", statePath(j), -1, durable.ReplaceSealed(j.FS(), statePath(j), s))
 }
 
 // bootID names this run of the machine: numbers of processes of another one mean nothing.

@@ -44,7 +44,7 @@ func (k *keeper) run() {
 			k.baseline = round
 		}
 		k.added = round
-		noted, err := out.Add(append(Encode(OutputEvent{Type: "output", Index: uint64(round), Text: "line"}), '\n'))
+		noted, err := out.Add(&OutputEvent{Type: "output", Index: uint64(round), Text: "line"})
 		if k.errs = append(k.errs, err); noted {
 			k.output = round
 		}

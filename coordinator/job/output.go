@@ -33,13 +33,15 @@ type Output struct {
 	size int64
 	// named says that the name of the file is durable.
 	named bool
+	open  bool // the last line has no end
 }
 
 // outputReserve is the least room behind the last line.
 const outputReserve = 4096
 
 // OpenOutput returns the file of a job and, by rank, the index of its last output. Behind
-// the last line may be one that was cut by a crash, and had not been put out yet.
+// the last line may be one that was cut by a crash, and had not been put out yet. It fails
+// with a durable.DamageError if a line is not as it was written.
 func OpenOutput(job *image.Job, np int) (last []uint64, o Output, err error) {
 	last = make([]uint64, np)
 	o = Output{fs: job.FS(), path: filepath.Join(job.Dir(), outputName)}
@@ -54,14 +56,76 @@ func OpenOutput(job *image.Job, np int) (last []uint64, o Output, err error) {
 	if o.size, err = f.Size(); err != nil {
 		return nil, o, durable.Op("read", o.path, -1, err)
 	}
-	o.end, err = durable.ReadLines(io.NewSectionReader(f, 0, o.size), func(line []byte) {
+	wrong := int64(-1) // where a line begins that is not as it was written
+	take := func(line []byte) bool {
 		var ev OutputEvent
-		if json.Unmarshal(line, &ev) == nil && ev.Rank >= 0 && ev.Rank < np {
+		ok := json.Unmarshal(line, &ev) == nil && (durable.IsSealedLine(line) || !bytes.Contains(line, []byte(sealMark)))
+		if ok && ev.Rank >= 0 && ev.Rank < np {
 			last[ev.Rank] = max(last[ev.Rank], ev.Index)
 		}
+		return ok
+	}
+	at, torn := int64(0), false
+	o.end, err = durable.ReadLines(io.NewSectionReader(f, 0, o.size), func(line []byte) {
+		text := bytes.TrimSuffix(line, []byte("\n"))
+		torn = false
+		if len(bytes.Trim(text, blanks)) > 0 && !take(text) && wrong < 0 {
+			wrong, torn = at, isTorn(line, at)
+		}
+		at += int64(len(line))
 	})
+	if err == nil {
+		err = o.findCut(f, take)
+	}
+	if err == nil && wrong >= 0 && !torn {
+		err = durable.Damaged(o.path, wrong, "the line is not as it was written")
+	}
 	return last, o, err
 }
+
+// sealMark is in lines that have a checksum. Those of earlier versions have none.
+const sealMark = `,"crc32c":`
+
+// blanks are what a crash leaves where nothing was written.
+const blanks = " \x00"
+
+// isTorn reports whether a last line has whole blocks that a crash has kept from the disk: the
+// line had not been put out.
+func isTorn(line []byte, at int64) bool {
+	const block = 512
+	for len(line) > 0 {
+		n := min(int64(len(line)), block-at%block)
+		if len(bytes.Trim(line[:n], blanks)) == 0 {
+			return true
+		}
+		line, at = line[n:], at+n
+	}
+	return false
+}
+
+// findCut looks at what lies behind the last line that ends. A line that is whole but for its
+// end was noted.
+func (o *Output) findCut(f vfs.File, take func(line []byte) bool) error {
+	rest := make([]byte, o.size-o.end)
+	if len(rest) == 0 {
+		return nil
+	}
+	if err := durable.ReadAt(f, o.path, rest, o.end); err != nil {
+		return err
+	}
+	rest = bytes.TrimRight(rest, blanks)
+	for _, line := range [][]byte{rest, rest[:max(0, len(rest)-1)]} {
+		if durable.IsSealedLine(line) && take(line) {
+			o.end += int64(len(line))
+			o.open = true
+			return nil
+		}
+	}
+	return nil
+}
+
+// lineOf returns a line of the file.
+func lineOf(ev OutputEvent) []byte { return append(durable.SealLine(Encode(ev)), '\n') }
 
 // NumbersOf returns lines that only say how far the output of each rank has come.
 func NumbersOf(lines []*OutputEvent) (b []byte) {
@@ -70,14 +134,15 @@ func NumbersOf(lines []*OutputEvent) (b []byte) {
 		last[ev.Rank] = ev.Index
 	}
 	for _, rank := range slices.Sorted(maps.Keys(last)) {
-		b = append(append(b, Encode(OutputEvent{Type: "output", Rank: rank, Index: last[rank]})...), '\n')
+		b = append(b, lineOf(OutputEvent{Type: "output", Rank: rank, Index: last[rank]})...)
 	}
 	return b
 }
 
 // Add writes a line behind the last one, durably, and keeps room for more. It reports
 // whether the line is there: that can be so although there is an error.
-func (o *Output) Add(line []byte) (noted bool, err error) {
+func (o *Output) Add(ev *OutputEvent) (noted bool, err error) {
+	line := lineOf(*ev)
 	if err := o.Reserve(len(line)); err != nil {
 		return false, err
 	}
@@ -114,19 +179,28 @@ func (o *Output) Put(lines []byte) (noted bool, err error) {
 	return true, err
 }
 
-// Cut takes away what a crash has left behind the last line.
+// Cut takes away what a crash has left behind the last line, and ends that.
 func (o *Output) Cut() error {
-	if o.size == o.end {
+	rest := spaces(o.size - o.end)
+	if o.open {
+		rest = append([]byte{'\n'}, rest[:max(0, len(rest)-1)]...)
+	}
+	if len(rest) == 0 {
 		return nil
 	}
-	_, err := o.write(o.end, spaces(o.size-o.end))
+	_, err := o.write(o.end, rest)
+	if err == nil && o.open {
+		o.open = false
+		o.end++
+		o.size = max(o.size, o.end)
+	}
 	return err
 }
 
 // write writes durably. An error after written leaves open whether the bytes are durable.
 // An error of close does not: they have been synced by then.
 func (o *Output) write(at int64, b []byte) (written bool, err error) {
-	f, err := o.open()
+	f, err := o.file()
 	if err != nil {
 		return false, &durable.OpError{Op: "write", Path: o.path, Offset: -1, Err: err}
 	}
@@ -140,8 +214,8 @@ func (o *Output) write(at int64, b []byte) (written bool, err error) {
 	return true, nil
 }
 
-// open opens the file, and makes its name durable before the first line.
-func (o *Output) open() (vfs.File, error) {
+// file opens the file, and makes its name durable before the first line.
+func (o *Output) file() (vfs.File, error) {
 	f, err := o.fs.OpenWrite(o.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		f, err = o.fs.Create(o.path)

@@ -9,20 +9,45 @@ import (
 	"ckpt/internal/durable"
 )
 
-// VerifyLogs reads the message logs of a job that has any, and whatever says which
-// of them are needed; of a program its standard input. It returns how many bytes these are, and what is wrong.
+// VerifyLogs reads what a restart reads beside checkpoints: the message logs of a job that has
+// any, and whatever says which of them are needed, the lines of output, the result of the last
+// run, and of a program its standard input. It returns how many bytes the logs are, and what
+// is wrong.
 func VerifyLogs(job *image.Job) (bytes int64, damage []*durable.DamageError, err error) {
 	spec, err := ReadSpec(job)
-	if err != nil || spec.Origin != "" {
+	if err != nil {
 		return 0, nil, err
 	}
-	if spec.Program != nil {
-		_, err := ReadInput(job)
-		if d := new(durable.DamageError); errors.As(err, &d) {
-			return 0, []*durable.DamageError{d}, nil
+	beside, err := verifyBeside(job, spec)
+	if err != nil || spec.Origin != "" || spec.Program != nil {
+		return 0, beside, err
+	}
+	bytes, damage, err = verifyAllLogs(job, spec)
+	return bytes, append(beside, damage...), err
+}
+
+// verifyBeside reads the small files.
+func verifyBeside(job *image.Job, spec *Resolved) (damage []*durable.DamageError, err error) {
+	for _, read := range []func() error{
+		func() error { _, err := readEnding(job); return err },
+		func() error { _, _, err := OpenOutput(job, spec.NP); return err },
+		func() error { _, err := ReadInput(job); return err },
+	} {
+		err := read()
+		for i := 1; i < attempts && errors.As(err, new(*durable.DamageError)); i++ {
+			err = read() // a job that runs may be writing this moment
 		}
-		return 0, nil, err
+		if d := new(durable.DamageError); errors.As(err, &d) {
+			damage = append(damage, d)
+		} else if err != nil {
+			return damage, err
+		}
 	}
+	return damage, nil
+}
+
+// verifyAllLogs reads the message logs.
+func verifyAllLogs(job *image.Job, spec *Resolved) (bytes int64, damage []*durable.DamageError, err error) {
 	if !spec.Several() || !spec.Log.Logs() {
 		return 0, nil, nil
 	}

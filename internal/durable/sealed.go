@@ -62,3 +62,19 @@ func unseal(b []byte) (line []byte, sealed bool) {
 	line, sum, _ := bytes.Cut(b, []byte("\n"))
 	return line, string(sum) == fmt.Sprintf("%08x\n", Sum(line))
 }
+
+// sealedEnd is how a sealed line ends: with a last member, which is the CRC-32C of the line
+// without it.
+const sealedEnd = `,"crc32c":"%08x"}`
+
+// SealLine returns a JSON object in a line, which has members, with its checksum as another.
+func SealLine(line []byte) []byte {
+	body := line[: len(line)-1 : len(line)-1]
+	return fmt.Appendf(body, sealedEnd, Sum(line))
+}
+
+// IsSealedLine reports whether a line is one of SealLine, as it was written.
+func IsSealedLine(line []byte) bool {
+	at := len(line) - len(fmt.Sprintf(sealedEnd, 0))
+	return at > 0 && bytes.Equal(line, SealLine(append(line[:at:at], '}')))
+}

@@ -145,6 +145,8 @@ func HintOf(err error) string {
 	case !errors.As(err, &damage):
 	case ofCheckpoint(damage.File):
 		return "ckpt list JOB shows other checkpoints; a coordinated job restarts from one with --checkpoint N"
+	case filepath.Base(damage.File) == "output.jsonl":
+		return "restore the file from a copy of the store; without it, a restart shows lines of output again that it has shown"
 	case ofLine(damage.File):
 		return "restore the file from a copy of the store; without one, ckpt prune JOB --keep 0 lets ckpt restart start the job from scratch"
 	}

@@ -1,0 +1,124 @@
+package job
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"ckpt/dataset"
+	"ckpt/image"
+	"ckpt/internal/vfs"
+)
+
+// TestFlips flips every byte of each file that a restart reads beside checkpoints and logs: it
+// then fails, or reads the same.
+func TestFlips(t *testing.T) {
+	inst, err := dataset.ParseApp("ring.S.2", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := NewSpec(inst)
+	spec.ID = image.NewID()
+	spec.Mode = Uncoordinated
+	text, err := spec.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := image.CreateStore(vfs.OS{}, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := store.CreateJob("job", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Unlock()
+	_, out, err := OpenOutput(j, 2)
+	for i := range 3 {
+		if err == nil {
+			_, err = out.Add(&OutputEvent{Type: "output", Rank: i % 2, Index: uint64(i/2 + 1), Text: "a line"})
+		}
+	}
+	if err == nil {
+		err = WriteBaseline(j, Baseline{Base: []int{1, 2}, Incarnation: 7, Taken: []int{3, 2}})
+	}
+	if err == nil {
+		err = WriteInput(j, Input{Data: []byte("input"), Ended: true})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	RecordEnding(j, StateCompleted, "digest", nil, NewBeginning(), map[string]string{"outcome": "completed"})
+	for name, read := range map[string]func(j *image.Job) (any, error){
+		"job":        func(j *image.Job) (any, error) { return j.Spec() },
+		baselineName: func(j *image.Job) (any, error) { return ReadBaseline(j, 2) },
+		inputName:    func(j *image.Job) (any, error) { return ReadInput(j) },
+		outputName: func(j *image.Job) (any, error) {
+			last, o, err := OpenOutput(j, 2)
+			if err == nil {
+				err = o.Cut()
+			}
+			if err != nil {
+				return nil, err
+			}
+			again, _, err := OpenOutput(j, 2) // as the run after the next reads it
+			return [][]uint64{last, again}, err
+		},
+		resultName: func(j *image.Job) (any, error) {
+			e, err := readEnding(j)
+			if err != nil {
+				return nil, err
+			}
+			return e, json.Unmarshal(e.Result, new(map[string]string))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(j.Dir(), name)
+			sound, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again := func() (string, error) {
+				j, err := store.Job("job")
+				if err != nil {
+					return "", err
+				}
+				got, err := read(j)
+				return fmt.Sprintf("%+v", got), err
+			}
+			want, err := again()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, sound, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			found, text := 0, len(bytes.TrimRight(sound, " "))
+			for i := range min(len(sound), text+64) { // then spaces, as before
+				for _, mask := range []byte{1, 0x20, '\n' ^ ' ', 0xff} {
+					flipped := bytes.Clone(sound)
+					flipped[i] ^= mask
+					if err := os.WriteFile(path, flipped, 0o600); err != nil {
+						t.Fatal(err)
+					}
+					got, err := again()
+					if err == nil && got != want {
+						t.Fatalf("byte %d with %#x: %s, want %s", i, mask, got, want)
+					}
+					if err != nil {
+						found++
+					}
+				}
+			}
+			if found == 0 {
+				t.Error("no flip was found")
+			}
+			if err := os.WriteFile(path, sound, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
