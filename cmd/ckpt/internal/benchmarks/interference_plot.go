@@ -71,6 +71,9 @@ func (s *interferenceStorage) panel(bars []interferenceBar) (*plot.Plot, error) 
 		shift := (float64(i) - float64(len(bars)-1)/2)
 		for k, l := range s.List[1:] {
 			r := bar.of(&l.interferenceRatios)
+			if r == nil { // too little was measured for a ratio: no bar
+				r = &spread{}
+			}
 			values, most = append(values, r.Median), max(most, r.High)
 			at = append(at, plotter.XY{X: float64(k) + shift*0.32, Y: r.Median})
 			widths = append(widths, struct{ Low, High float64 }{r.Low - r.Median, r.High - r.Median})
