@@ -24,6 +24,11 @@ func checkRun(text job.Spec, opt Options) (*job.Resolved, error) {
 		if err := job.CheckMemory(spec); err != nil {
 			return nil, err
 		}
+		if opt.Room != nil && spec.Program == nil {
+			if err := opt.Room(spec.NP); err != nil {
+				return nil, err
+			}
+		}
 	}
 	for _, f := range opt.Failures {
 		if err := f.check(&spec.Spec); err != nil {

@@ -42,6 +42,9 @@ type Options struct {
 	// coordinator; empty for a job on this host.
 	Listen string
 
+	// Room refuses so many ranks on this machine if they would be without threads or memory
+	// in the middle of the run; may be nil.
+	Room func(ranks int) error
 	// StartTurns starts a controller of storage turns for a directory, and returns when it can
 	// be found or cannot be started; nil: none is started.
 	StartTurns func(ctx context.Context, dir string) error

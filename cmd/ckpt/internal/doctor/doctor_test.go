@@ -69,6 +69,7 @@ func healthy(t *testing.T) *Machine {
 			return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(now), now
 		},
 		Sleep:      func(d time.Duration) { now += d },
+		Tasks:      func() (int64, bool) { return 2, true },
 		OpenMemory: func() error { return nil },
 		Build:      func() ui.Build { return ui.Build{Version: "1.2.3", Go: "go1.26", Platform: "linux/amd64"} },
 	}
@@ -195,12 +196,13 @@ func TestEachProbe(t *testing.T) {
 		"no memory":        {read(map[string]string{"/proc/meminfo": "MemAvailable: 5000 kB\n"}), "memory", Problem, "4.88"},
 		"unknown memory":   {func(m *Machine) { m.ReadFile = files(nil); m.Limit = func(int) (uint64, error) { return 1 << 63, nil } }, "memory", Warning, "nothing says"},
 		"memory of group":  {read(map[string]string{"/proc/self/cgroup": "0::/a/b\n", "/sys/fs/cgroup/a/memory.max": "209715200\n", "/sys/fs/cgroup/a/memory.current": "104857600\n"}), "memory", Warning, "100.00 MiB left of its control group"},
+		"memory, below v1": {read(map[string]string{"/proc/self/cgroup": "9:cpu,memory:/job/step\n", "/sys/fs/cgroup/memory/job/memory.limit_in_bytes": "1048576", "/sys/fs/cgroup/memory/job/memory.usage_in_bytes": "0"}), "memory", Problem, "1.00 MiB"},
 		"memory, group v1": {read(map[string]string{"/sys/fs/cgroup/memory/memory.limit_in_bytes": "1048576", "/sys/fs/cgroup/memory/memory.usage_in_bytes": "0"}), "memory", Problem, "1.00 MiB"},
 		"address space":    {limit(unix.RLIMIT_AS, 1<<28), "memory", Warning, "ulimit -v"},
 		"no descriptors":   {limit(unix.RLIMIT_NOFILE, 20), "descriptors", Problem, "20 open"},
 		"few descriptors":  {limit(unix.RLIMIT_NOFILE, 256), "descriptors", Warning, "256 open"},
 		"no processes":     {limit(unix.RLIMIT_NPROC, 3), "processes", Problem, "ulimit -u"},
-		"few processes":    {read(map[string]string{"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/pids.max": "512", "/sys/fs/cgroup/pids.current": "12"}), "processes", Warning, "500 processes"},
+		"few processes":    {read(map[string]string{"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/pids.max": "512", "/sys/fs/cgroup/pids.current": "12"}), "processes", Warning, "500 more processes"},
 		"clock jumps": {func(m *Machine) {
 			before, calls := m.Clock, 0
 			m.Clock = func() (time.Time, time.Duration) {

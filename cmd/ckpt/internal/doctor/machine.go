@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +31,8 @@ type Machine struct {
 	// Clock returns the time of day, and the time since some moment.
 	Clock func() (wall time.Time, monotonic time.Duration)
 	Sleep func(time.Duration)
+	// Tasks returns how many processes and threads this user has, if a limit counts them.
+	Tasks func() (n int64, counts bool)
 	// OpenMemory opens the memory of a process of this user that is no child.
 	OpenMemory func() error
 	Build      func() ui.Build
@@ -121,16 +124,25 @@ func (m *Machine) groupLeft(limit, used, limit1, used1 string) (left int64, ok b
 	const root = "/sys/fs/cgroup"
 	text, _ := m.ReadFile("/proc/self/cgroup")
 	for line := range strings.Lines(string(text)) {
-		group, found := strings.CutPrefix(strings.TrimSpace(line), "0::")
-		for found && group != "" {
-			take(path.Join(root, group, limit), path.Join(root, group, used))
+		of := strings.SplitN(strings.TrimSpace(line), ":", 3) // number, controllers, group
+		if len(of) < 3 || !strings.HasPrefix(of[2], "/") {
+			continue
+		}
+		dir, limit, used := root, limit, used
+		if of[1] != "" { // version 1
+			if !slices.Contains(strings.Split(of[1], ","), path.Dir(limit1)) {
+				continue
+			}
+			dir, limit, used = path.Join(root, path.Dir(limit1)), path.Base(limit1), path.Base(used1)
+		}
+		for group := of[2]; ; group = path.Dir(group) {
+			take(path.Join(dir, group, limit), path.Join(dir, group, used))
 			if group == "/" {
 				break
 			}
-			group = path.Dir(group)
 		}
 	}
-	take(path.Join(root, limit1), path.Join(root, used1))
+	take(path.Join(root, limit1), path.Join(root, used1)) // of a container, whose group is elsewhere
 	return left, ok
 }
 
@@ -166,22 +178,16 @@ func (m *Machine) descriptors(r *Report) {
 
 // processes examines how many processes may run: one for each rank.
 func (m *Machine) processes(r *Report) {
-	most, of := uint64(math.MaxInt64), "ulimit -u"
-	if n, err := m.Limit(unix.RLIMIT_NPROC); err == nil {
-		most = min(most, n)
-	}
-	if n, ok := m.groupLeft("pids.max", "pids.current", "pids/pids.max", "pids/pids.current"); ok && uint64(n) < most {
-		most, of = uint64(n), "the control group"
-	}
+	most, of := m.tasksLeft()
 	switch {
 	case most < 32:
 		r.add("processes", Problem, "raise the limit of "+of, "%d more processes and threads at most (%s)", most, of)
 	case most < 1024:
-		r.add("processes", Warning, "raise the limit of "+of+", for more than a few ranks", "%d processes and threads at most (%s)", most, of)
+		r.add("processes", Warning, "raise the limit of "+of+", for more than a few ranks", "%d more processes and threads at most (%s)", most, of)
 	case most == math.MaxInt64:
 		r.fine("processes", "no limit")
 	default:
-		r.fine("processes", "%d processes and threads at most (%s)", most, of)
+		r.fine("processes", "%d more processes and threads at most (%s)", most, of)
 	}
 }
 

@@ -28,6 +28,7 @@ func ThisMachine() *Machine {
 			return now.Round(0), now.Sub(start) // Round drops the monotonic reading
 		},
 		Sleep:      time.Sleep,
+		Tasks:      tasks,
 		OpenMemory: openMemory,
 		Build:      ui.ThisBuild,
 	}
