@@ -232,3 +232,37 @@ func TestLostRecord(t *testing.T) {
 		t.Errorf("the newest is %+v on %d nodes, %v", c, len(l.Tier.Nodes()), err)
 	}
 }
+
+// TestReclaimedUnrecorded: a version that made room for a newer one is not taken for a lost one
+// where the record of the job is of before, as while the job runs or after it was killed.
+func TestReclaimedUnrecorded(t *testing.T) {
+	s, _, store := onNodesOnly(t, 2, Options{})
+	j, err := store.Job("job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := readLevels(t, store, "job").Record
+	older := r.Versions[0]
+	r.Versions[0].Number = 2 // which nothing has
+	for _, c := range []struct {
+		name string
+		list []nvcache.Known
+		want int
+	}{{"older", []nvcache.Known{{Number: 0, Level: nvcache.Protected}, older}, 0}, {"newer", []nvcache.Known{older, r.Versions[0]}, 1}} {
+		r.Versions = c.list
+		if err := r.Write(j); err != nil {
+			t.Fatal(err)
+		}
+		if got := readLevels(t, store, "job").Unseen(); len(got) != c.want {
+			t.Errorf("%s: unseen %+v, want %d", c.name, got, c.want)
+		}
+	}
+	loseDirs(t, s, 1)
+	r.Versions = []nvcache.Known{{Number: 0, Level: nvcache.Protected}, older}
+	if err := r.Write(j); err != nil {
+		t.Fatal(err)
+	}
+	if got := readLevels(t, store, "job").Unseen(); len(got) != 1 {
+		t.Errorf("with a node that is not seen: unseen %+v", got)
+	}
+}

@@ -193,12 +193,26 @@ func (l *Levels) Checkpoints() ([]Checkpoint, error) {
 	}
 	if l.Record != nil {
 		for i := range l.Record.Versions {
-			if k := &l.Record.Versions[i]; onNodes(k.Level) {
+			if k := &l.Record.Versions[i]; onNodes(k.Level) && !l.reclaimed(k.Number) {
 				at(k.Number).Known = k
 			}
 		}
 	}
 	return list, nil
+}
+
+// reclaimed reports whether the nodes have made room for a newer version, and the record, which
+// is written later, does not say so yet: each has its directory, without this one.
+func (l *Levels) reclaimed(number int) bool {
+	if n := len(l.Versions); n == 0 || l.Versions[n-1].Number < number || l.Version(number) != nil {
+		return false
+	}
+	for node := range l.Tier.Nodes() {
+		if _, lost := l.missing(node, number); !lost {
+			return false
+		}
+	}
+	return true
 }
 
 // LevelsOf says where a checkpoint is, of a job that keeps checkpoints on nodes: local or

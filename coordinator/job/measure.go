@@ -87,7 +87,7 @@ func Measure(j *image.Job) ([]dataset.Measurement, error) {
 		s.add(m)
 	}
 	if len(s.sums) == 0 {
-		return nil, errors.Join(failed, fmt.Errorf("job %s has no checkpoint to measure: %w", j.Name(), image.ErrCheckpointNotFound))
+		return nil, errors.Join(failed, fmt.Errorf("job %s has no checkpoint in the store to measure: %w", j.Name(), image.ErrCheckpointNotFound))
 	}
 	return s.rows(), failed
 }

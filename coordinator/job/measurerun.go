@@ -44,7 +44,7 @@ func MeasureRun(j *image.Job) (dataset.JobRun, error) {
 	}
 	run.Logs, run.Restarts = readCosts(j, spec)
 	if len(run.Checkpoints) == 0 {
-		return run, errors.Join(failed, fmt.Errorf("job %s has no checkpoint to measure: %w", j.Name(), image.ErrCheckpointNotFound))
+		return run, errors.Join(failed, fmt.Errorf("job %s has no checkpoint in the store to measure: %w", j.Name(), image.ErrCheckpointNotFound))
 	}
 	return run, failed
 }

@@ -153,7 +153,7 @@ func scoreJob(m *predict.Model, j *image.Job) (*scoreResult, error) {
 		}
 	}
 	if len(r.Scores) == 0 {
-		return nil, fmt.Errorf("job %s has no checkpoint to compare: %w", j.Name(), image.ErrCheckpointNotFound)
+		return nil, fmt.Errorf("job %s has no checkpoint in the store to compare: %w", j.Name(), image.ErrCheckpointNotFound)
 	}
 	r.Inside = float64(inside) / float64(len(r.Scores))
 	return r, nil

@@ -28,7 +28,7 @@ func scoreKept(j *image.Job) (*scoreResult, error) {
 	r := &scoreResult{Job: j.Name(), App: spec.App, Model: p.Model, Basis: p.Basis, Scores: []scoreLine{}, Zones: []zoneScore{}}
 	r.compare(s, &run)
 	if len(r.Stored) == 0 {
-		return nil, fmt.Errorf("job %s has no checkpoint to compare: %w", j.Name(), image.ErrCheckpointNotFound)
+		return nil, fmt.Errorf("job %s has no checkpoint in the store to compare: %w", j.Name(), image.ErrCheckpointNotFound)
 	}
 	r.Inside = *r.StoredInside
 	return r, nil
