@@ -233,7 +233,7 @@ func TestLostRecord(t *testing.T) {
 	}
 }
 
-// TestReclaimedUnrecorded: a version that made room for a newer one is not taken for a lost one
+// TestReclaimedUnrecorded: a version that made room for a newer one is no lost one
 // where the record of the job is of before, as while the job runs or after it was killed.
 func TestReclaimedUnrecorded(t *testing.T) {
 	s, _, store := onNodesOnly(t, 2, Options{})

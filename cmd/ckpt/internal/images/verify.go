@@ -160,6 +160,7 @@ func (r *verifyResult) find(jobs []verifiedJob, number int, level string) error 
 	found := 0
 	for i := range jobs {
 		v := &jobs[i]
+		v.named = number > 0
 		all, err := v.levels.Checkpoints()
 		if err != nil {
 			r.skip(v.job.Name(), 0, err)

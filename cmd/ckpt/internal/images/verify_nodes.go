@@ -28,6 +28,7 @@ type onNodes struct {
 	job      *image.Job
 	levels   *job.Levels
 	versions []nvcache.Version
+	named    bool // the user named one of them
 }
 
 // addNodes verifies what nodes have.
@@ -43,7 +44,7 @@ func (r *verifyResult) addNodes(ctx context.Context, g *ui.Globals, list []verif
 	for _, on := range list {
 		for _, v := range on.versions {
 			count := func(n int64) { r.CheckedBytes += n; add(n) }
-			findings, err := on.levels.Tier.Verify(ctx, v.Manifest, count)
+			v, findings, err := on.verify(ctx, v, count)
 			if err != nil {
 				return err
 			}
@@ -52,6 +53,40 @@ func (r *verifyResult) addNodes(ctx context.Context, g *ui.Globals, list []verif
 		}
 	}
 	return nil
+}
+
+// verify verifies a version, or a newer one that has taken its place meanwhile in a running job.
+// Of a version that is being committed or removed this moment, files are missing: it looks
+// again.
+func (on *onNodes) verify(ctx context.Context, v nvcache.Version, progress func(int64)) (nvcache.Version, []nvcache.Finding, error) {
+	const attempts = 20
+	for i := 1; ; i++ {
+		findings, err := on.levels.Tier.Verify(ctx, v.Manifest, progress)
+		if err != nil || i == attempts || on.named || !onlyMissing(findings) {
+			return v, findings, err
+		}
+		if running, err := on.job.Locked(); err != nil || !running {
+			return v, findings, nil
+		}
+		if now, err := job.ReadLevels(ctx, on.job); err == nil && len(now.Versions) > 0 {
+			on.levels, v = now, now.Versions[len(now.Versions)-1]
+		}
+	}
+}
+
+// onlyMissing reports whether something is wrong, and all that is are files that are missing.
+func onlyMissing(findings []nvcache.Finding) bool {
+	missing := 0
+	for _, f := range findings {
+		switch f.Condition {
+		case nvcache.Missing:
+			missing++
+		case nvcache.Sound:
+		default:
+			return false
+		}
+	}
+	return missing > 0
 }
 
 // addFindings notes what is wrong with the files of a version.
