@@ -26,8 +26,9 @@ func (e *noCheckpointError) Hint() string {
 
 // A MissingError says that something is not there that a recovery line needs.
 type MissingError struct {
-	What  string
-	Cause error // damage that is behind it; may be nil
+	What    string
+	Cause   error // damage that is behind it; may be nil
+	OnNodes bool  // nodes had it, and only they
 }
 
 func (e *MissingError) Error() string {
@@ -43,6 +44,9 @@ func (e *MissingError) Unwrap() error        { return e.Cause }
 
 // Hint says how to go on.
 func (e *MissingError) Hint() string {
+	if e.OnNodes {
+		return "make the directories of the nodes visible under their names, or run ckpt where they are; or put the files back from a copy"
+	}
 	return "put it back from a copy of the store; without it, the job has to be launched again"
 }
 

@@ -113,7 +113,7 @@ func findLine(ctx context.Context, job *image.Job, spec *Resolved, status *Statu
 		if lerr := l.checkAllLogs(job, spec, found); lerr != nil {
 			return nil, OfferLine(job.Name(), cfg, lerr)
 		}
-		err = &MissingError{err.Error(), l.passed}
+		err = &MissingError{What: err.Error(), Cause: l.passed}
 	}
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (l *StoredLine) checkAllLogs(job *image.Job, spec *Resolved, found [][]*ima
 func (l *StoredLine) checkBase(found [][]*image.Manifest, base []int) error {
 	for g := range base {
 		if n := len(found[g]); base[g] > 0 && (n == 0 || found[g][n-1].Number < base[g]) {
-			return &MissingError{fmt.Sprintf("%s can go back to checkpoint %d or a later one, and none of them is there", l.Name(g), base[g]), l.passed}
+			return &MissingError{What: fmt.Sprintf("%s can go back to checkpoint %d or a later one, and none of them is there", l.Name(g), base[g]), Cause: l.passed}
 		}
 	}
 	return nil

@@ -80,7 +80,7 @@ func (s *state) findImage(ctx context.Context) error {
 		if !slices.ContainsFunc(from.Passed, damaged) {
 			err = errors.New(err.Error()) // nothing is damaged: it is lost
 		}
-		return &job.MissingError{What: fmt.Sprintf("the part of rank %d in checkpoint %d, which was not in the store yet", s.rank, s.cfg.From), Cause: err}
+		return &job.MissingError{What: fmt.Sprintf("the part of rank %d in checkpoint %d, which was not in the store yet", s.rank, s.cfg.From), Cause: err, OnNodes: true}
 	}
 	return err
 }

@@ -20,6 +20,8 @@ type errorReport struct {
 	File   string `json:"file,omitempty"`
 	Offset int64  `json:"offset,omitempty"`
 	Reason string `json:"reason,omitempty"`
+	// OnNodes is of what is missing.
+	OnNodes bool `json:"on_nodes,omitempty"`
 	// Errno is what the kernel said, Cases are the names of common cases that the error is.
 	Errno int      `json:"errno,omitempty"`
 	Cases []string `json:"cases,omitempty"`
@@ -64,7 +66,7 @@ func ReportError(err error) errorReport {
 	case errors.Is(err, container.ErrRegionsDiffer):
 		r.Kind = kindRegions
 	case errors.As(err, &missing) && missing.Cause != nil:
-		r.Kind, r.Reason, r.Text = kindMissing, missing.What, missing.Cause.Error()
+		r.Kind, r.Reason, r.Text, r.OnNodes = kindMissing, missing.What, missing.Cause.Error(), missing.OnNodes
 	}
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
 		r.Errno = int(errno)
@@ -94,7 +96,7 @@ func (r errorReport) error() error {
 	case kindRegions:
 		is = append(is, container.ErrRegionsDiffer)
 	case kindMissing:
-		return &job.MissingError{What: r.Reason, Cause: errors.New(r.Text)}
+		return &job.MissingError{What: r.Reason, Cause: errors.New(r.Text), OnNodes: r.OnNodes}
 	}
 	if len(is) == 0 {
 		return errors.New(r.Text)

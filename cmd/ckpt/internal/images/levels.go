@@ -20,6 +20,7 @@ type levelsLine struct {
 	// seen from here to have it.
 	Unseen []job.UnseenNode `json:"unseen_node_list,omitempty"`
 	lost   bool             // with its nodes
+	lacks  []string         // parts of ranks that no node has, with their nodes
 	of     int              // so many nodes
 	found  bool             // on some node
 }
@@ -65,12 +66,35 @@ func levelsOf(ctx context.Context, l *job.Levels, number int, stored bool) level
 	line.of = len(l.Tier.Nodes())
 	if v := l.Version(number); v != nil {
 		line.found = true
-		line.Levels, line.TierNodes = []nvcache.State{v.State}, wholeNodes(l.Tier.Survey(ctx, v.Manifest))
+		findings := l.Tier.Survey(ctx, v.Manifest)
+		line.Levels, line.TierNodes = []nvcache.State{v.State}, wholeNodes(findings)
+		if !stored {
+			line.lacks = lacking(l.Tier, findings)
+		}
 	}
 	if stored {
 		line.Levels = append(line.Levels, nvcache.Stored)
 	}
 	return line
+}
+
+// lacking lists the ranks whose parts are neither on their node nor copied, and cannot be built
+// from parities either.
+func lacking(t *nvcache.Tier, findings []nvcache.Finding) (list []string) {
+	for _, f := range findings {
+		if f.Role == nvcache.RoleParity {
+			return nil // verify tells whether they suffice
+		}
+	}
+	for _, f := range findings {
+		there := func(o nvcache.Finding) bool {
+			return o.Rank == f.Rank && o.Condition == nvcache.Sound && (o.Role == nvcache.RoleOwn || o.Role == nvcache.RoleCopy)
+		}
+		if f.Role == nvcache.RoleOwn && !slices.ContainsFunc(findings, there) {
+			list = append(list, fmt.Sprintf("rank %d (node %d: %s)", f.Rank, f.Node, t.Nodes()[f.Node].Dir))
+		}
+	}
+	return list
 }
 
 // wholeNodes lists the nodes of which all files are there.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -267,6 +268,8 @@ func explainDefault(g *ui.Globals, levels *job.Levels, lines []checkpointLine) e
 	switch {
 	case newest.Origin != "":
 		return nil
+	case len(newest.lacks) > 0:
+		return g.Printf("ckpt restart %s needs parts of checkpoint %d that are lost or not seen from here: %s\n", name, newest.Number, strings.Join(newest.lacks, ", "))
 	case !newest.Default:
 		return g.Printf("ckpt restart %[1]s continues from the recovery line: ckpt show %[1]s --recovery-line\n", name)
 	}
