@@ -199,6 +199,24 @@ func TestPlainRecord(t *testing.T) {
 	}
 }
 
+// TestRecordOfOther: the record of another job of this name, put in the place of the job's
+// own, is found out, and the nodes are found all the same.
+func TestRecordOfOther(t *testing.T) {
+	_, _, store := onNodesOnly(t, 2, Options{})
+	_, _, other := onNodesOnly(t, 2, Options{})
+	name := filepath.Join("jobs", "job", "tier.json")
+	b, err := os.ReadFile(filepath.Join(other.Dir(), name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(store.Dir(), name), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l := readLevels(t, store, "job"); !nvcache.Foreign(l.RecordErr) || l.Version(1) == nil {
+		t.Errorf("%v, versions %v", l.RecordErr, l.Versions)
+	}
+}
+
 // TestLostRecord: without the record, and under another mapping than that of the description,
 // the manifests on the nodes tell which nodes there are.
 func TestLostRecord(t *testing.T) {

@@ -25,7 +25,8 @@ const (
 // is kept as well as may be, and decides nothing where the manifests on the nodes can be
 // read: they do.
 type Record struct {
-	Format  int     `json:"format"` // filled in by Write
+	Format  int     `json:"format"`               // filled in by Write
+	Digest  string  `json:"job_blake3,omitempty"` // of the description of the job; filled in by Write
 	Setting Setting `json:"setting"`
 	// Mapping is the number of ranks on each node, Hosts the hosts that are the nodes.
 	Mapping  []int    `json:"mapping"`
@@ -67,7 +68,7 @@ func (r *Record) Of(number int) (Known, bool) {
 func RecordPath(j *image.Job) string { return filepath.Join(j.Dir(), recordName) }
 
 // ReadRecord reads the record of a job in the store; nil if there is none. It fails with
-// a durable.DamageError or durable.ErrNewerVersion.
+// a durable.DamageError, durable.ErrNewerVersion or an OwnerError if it is of another job.
 func ReadRecord(j *image.Job) (*Record, error) {
 	name := RecordPath(j)
 	r := new(Record)
@@ -83,6 +84,10 @@ func ReadRecord(j *image.Job) (*Record, error) {
 	}
 	if err := r.check(); err != nil {
 		return nil, durable.Damaged(name, 0, "%v", err)
+	}
+	// The record of a job whose description cannot be read is still the best there is.
+	if digest, err := j.Digest(); err == nil && r.Digest != "" && r.Digest != digest {
+		return nil, &OwnerError{Dir: name, Job: j.Name()}
 	}
 	return r, nil
 }
@@ -101,6 +106,10 @@ func (r *Record) check() error {
 
 // Write replaces the record of a job in the store.
 func (r *Record) Write(j *image.Job) error {
+	var err error
+	if r.Digest, err = j.Digest(); err != nil {
+		return err
+	}
 	r.Format = recordFormat
 	if r.Versions == nil {
 		r.Versions = []Known{}
