@@ -23,8 +23,8 @@ import (
 )
 
 // TestSeams runs commands on stores, copies of them and directories of nodes that jobs of
-// equal names share, kills coordinators and breaks node directories at random moments.
-// No command that says a job is complete has another digest than a run without failures, no
+// equal names share, kills coordinators and breaks node directories at random moments. Some
+// jobs are programs whose command hides how its ranks ended. No command that says a job is complete has another digest than a run without failures, no
 // command changes a job that it was not asked to change, and each command ends.
 //
 //	CKPT_SEAM_RUNS=1000 go test -timeout 5h -run TestSeams ./cmd/ckpt
@@ -37,11 +37,11 @@ func TestSeams(t *testing.T) {
 	if race.Nightly() && os.Getenv("CKPT_SEAM_RUNS") == "" {
 		runs = 100
 	}
-	digests := make(map[string]string)
+	digests, program := make(map[string]string), seamProgram(t)
 	completed, wrong := 0, 0
 	for i := range runs {
 		t.Run(fmt.Sprint(seed+i), func(t *testing.T) {
-			w := &seams{sandbox: newSandbox(t, nil), rng: rand.New(rand.NewPCG(uint64(seed+i), 34)), digests: digests, want: map[jobPlace]string{}}
+			w := &seams{sandbox: newSandbox(t, nil), rng: rand.New(rand.NewPCG(uint64(seed+i), 34)), digests: digests, program: program, want: map[jobPlace]string{}, done: map[jobPlace]bool{}}
 			for range 8 {
 				w.step()
 			}
@@ -79,8 +79,10 @@ type jobPlace struct{ store, job string }
 type seams struct {
 	*sandbox
 	rng       *rand.Rand
+	program   string              // an MPI program; empty without MPI
 	digests   map[string]string   // of runs without failures
 	want      map[jobPlace]string // digest of each job
+	done      map[jobPlace]bool   // jobs that have told it
 	stores    []string
 	completed int
 	commands  []string // so far
@@ -130,19 +132,17 @@ func (w *seams) wrong(format string, args ...any) {
 
 // launch launches a job that may fail. It returns the directory that was broken meanwhile.
 func (w *seams) launch(p jobPlace) string {
+	if w.program != "" && w.rng.IntN(4) == 0 {
+		return w.launchProgram(p)
+	}
 	a := draw(w.rng, seamApps)
 	args := []string{"launch", a.app, "--nodes", "4", "--iterations", fmt.Sprint(a.iterations), "--every", fmt.Sprint(a.every), "--job", p.job}
 	if w.rng.IntN(2) == 0 {
-		args = append(args, "--local", filepath.Join(w.dir, draw(w.rng, []string{"n1", "n2"}), "{node}"), "--protect", draw(w.rng, seamTiers), "--drain", draw(w.rng, []string{"none", "behind", "every=2"}))
+		args = append(args, w.tier(seamTiers)...)
 	} else {
 		args = append(args, draw(w.rng, seamWays)...)
 	}
-	if w.rng.IntN(2) == 0 {
-		args = append(args, "--fail", fmt.Sprintf("rank=%d@iter=%d", w.rng.IntN(4), 1+w.rng.IntN(a.iterations)))
-	}
-	if w.rng.IntN(3) == 0 {
-		args = append(args, "--auto-restart")
-	}
+	args = append(args, w.failures(a.iterations)...)
 	key := fmt.Sprint(a.app, a.iterations)
 	if w.digests[key] == "" {
 		clean := jobPlace{"clean", "clean"}
@@ -152,15 +152,78 @@ func (w *seams) launch(p jobPlace) string {
 		}
 		w.ask(clean, []string{"rm", "clean", "--yes"})
 	}
+	return w.expect(p, w.digests[key], args)
+}
+
+// expect runs a launch, which makes a job with a digest unless it is refused.
+func (w *seams) expect(p jobPlace, digest string, args []string) string {
 	was := w.identity(p)
 	c := w.start(p, args...)
 	broken := w.disturb(c)
 	w.judge(p, c, func() {
 		if w.identity(p) != was {
-			w.want[p] = w.digests[key]
+			w.want[p], w.done[p] = digest, false
 		}
 	})
 	return broken
+}
+
+// tier draws directories of the nodes, with what protects them.
+func (w *seams) tier(schemes []string) []string {
+	return []string{"--local", filepath.Join(w.dir, draw(w.rng, []string{"n1", "n2"}), "{node}"), "--protect", draw(w.rng, schemes), "--drain", draw(w.rng, []string{"none", "behind", "every=2"})}
+}
+
+// failures draws a death, and whether it is followed by a restart.
+func (w *seams) failures(iterations int) (args []string) {
+	if w.rng.IntN(2) == 0 {
+		args = append(args, "--fail", fmt.Sprintf("rank=%d@iter=%d", w.rng.IntN(4), 1+w.rng.IntN(iterations)))
+	}
+	if w.rng.IntN(3) == 0 {
+		args = append(args, "--auto-restart")
+	}
+	return args
+}
+
+// launchProgram launches a program, whose command may hide how its ranks ended.
+func (w *seams) launchProgram(p jobPlace) string {
+	seed := 1 + w.rng.IntN(3)
+	run := fmt.Sprintf("mpiexec.mpich -n 4 %s 200 %d", w.program, seed)
+	key := fmt.Sprint("program ", seed)
+	if w.digests[key] == "" {
+		out, err := exec.Command("sh", "-c", run).CombinedOutput()
+		if w.digests[key] = digestIn(string(out)); err != nil || w.digests[key] == "" {
+			w.t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	args := []string{"launch", "--every", "25", "--job", p.job}
+	if w.rng.IntN(2) == 0 {
+		args = append(args, w.tier([]string{"none"})...)
+	}
+	args = append(args, w.failures(200)...)
+	hidden := draw(w.rng, []string{run, run + " || true", run + " | cat", run + "; exit 0"})
+	return w.expect(p, w.digests[key], append(args, "--", "sh", "-c", hidden))
+}
+
+// seamProgram compiles a small MPI program; its path is empty without MPICH.
+func seamProgram(t *testing.T) string {
+	t.Helper()
+	for _, needed := range []string{"mpicc.mpich", "mpiexec.mpich"} {
+		if _, err := exec.LookPath(needed); err != nil {
+			t.Logf("without programs: %v", err)
+			return ""
+		}
+	}
+	dir := t.TempDir()
+	source, err := os.ReadFile(filepath.Join("testdata", "seams.c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "seams.c"), source, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sdk(t, "c", filepath.Join(dir, "ckpt.h"))
+	build(t, dir, "mpicc.mpich", "-O1", "-I"+dir, "seams.c", "-o", "seams")
+	return filepath.Join(dir, "seams")
 }
 
 // run runs a command that continues a job.
@@ -199,7 +262,7 @@ func (w *seams) copyStore(store string) {
 	w.stores = append(w.stores, to)
 	for p, digest := range maps.Clone(w.want) {
 		if p.store == store {
-			w.want[jobPlace{to, p.job}] = digest
+			w.want[jobPlace{to, p.job}], w.done[jobPlace{to, p.job}] = digest, w.done[p]
 		}
 	}
 }
@@ -213,7 +276,7 @@ type seamCommand struct {
 
 func (w *seams) start(p jobPlace, args ...string) *seamCommand {
 	w.t.Helper()
-	args = append(args, "--store", p.store)
+	args = slices.Insert(args, 1, "--store", p.store)
 	w.commands = append(w.commands, "ckpt "+strings.Join(args, " "))
 	c := &seamCommand{file: fmt.Sprint("output-", len(w.commands)), done: make(chan error, 1)}
 	c.cmd = w.command(c.file, append([]string{"ckpt"}, args...)...)
@@ -244,23 +307,21 @@ func (w *seams) judge(p jobPlace, c *seamCommand, ended func()) {
 	w.t.Helper()
 	out, err := c.output()
 	ended()
-	status := (*exec.ExitError)(nil)
+	status, digest := (*exec.ExitError)(nil), digestIn(out)
 	switch {
 	case err != nil && !errors.As(err, &status) || strings.Contains(out, "panic:") || strings.Contains(out, "goroutine "):
 		w.wrong("%s: %v\n%s", c.cmd, err, out)
-		return
-	case err != nil:
-		return
+	case digest != "" && w.want[p] != "" && digest != w.want[p]:
+		w.wrong("%s: digest %s, want %s\n%s", c.cmd, digest, w.want[p], out)
+	case digest != "":
+		w.done[p] = true
 	}
 	verb := c.cmd.Args[1]
-	if verb != "launch" && verb != "restart" {
+	if err != nil || verb != "launch" && verb != "restart" {
 		return
 	}
-	digest := digestIn(out)
-	if digest != "" && w.want[p] != "" && digest != w.want[p] {
-		w.wrong("%s: digest %s, want %s\n%s", c.cmd, digest, w.want[p], out)
-	}
-	if digest == "" && !strings.Contains(out, "stopped") {
+	stays := w.done[p] && strings.Contains(out, "has completed, and stays as it is")
+	if digest == "" && !stays && !strings.Contains(out, "stopped") {
 		w.wrong("%s ends with status 0 and no result\n%s", c.cmd, out)
 	}
 	w.completed++
@@ -306,6 +367,7 @@ func (w *seams) disturb(c *seamCommand) string {
 	}
 	w.commands = append(w.commands, how+" "+dir+", at "+at)
 	seamOutages[how](dir)
+	w.t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	return dir
 }
 
@@ -318,6 +380,21 @@ var seamOutages = map[string]func(dir string){
 	"format": func(dir string) { _ = os.WriteFile(filepath.Join(dir, "format"), []byte("ckXt-store 1\n"), 0o600) },
 	"blank":  func(dir string) { _ = os.WriteFile(filepath.Join(dir, "format"), nil, 0o600) },
 	"jobs":   func(dir string) { os.RemoveAll(filepath.Join(dir, "jobs")) },
+	// As root; else these change nothing.
+	"read-only": func(dir string) {
+		if syscall.Mount(dir, dir, "", syscall.MS_BIND, "") == nil {
+			_ = syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, "")
+		}
+	},
+	"full":    func(dir string) { _ = syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k") },
+	"unmount": func(dir string) { _ = syscall.Unmount(dir, syscall.MNT_DETACH) },
+	"foreign": func(dir string) {
+		other := filepath.Join(filepath.Dir(filepath.Dir(dir)), map[string]string{"n1": "n2", "n2": "n1"}[filepath.Base(filepath.Dir(dir))], filepath.Base(dir))
+		if _, err := os.Stat(other); err == nil {
+			os.RemoveAll(dir)
+			_ = os.CopyFS(dir, os.DirFS(other))
+		}
+	},
 	"mark": func(dir string) {
 		for _, job := range []string{"a", "b"} {
 			_ = os.WriteFile(filepath.Join(dir, "jobs", job, "node"), []byte("{"), 0o600)
