@@ -423,7 +423,8 @@ type printed struct {
 	dir string
 }
 
-// prints returns what there is of each job, in the stores and on the nodes.
+// prints returns what there is of each job, in the stores and on the nodes. A directory of a
+// node without a checkpoint is free for another job.
 func (w *seams) prints() map[printed]string {
 	all := make(map[printed]string)
 	for _, store := range w.stores {
@@ -442,7 +443,8 @@ func (w *seams) prints() map[printed]string {
 		}
 		b, _ := os.ReadFile(filepath.Join(dir, "node"))
 		line, _, _ := bytes.Cut(b, []byte("\n"))
-		if json.Unmarshal(line, &mark) == nil && mark.Owner.Path != "" {
+		manifests, _ := filepath.Glob(filepath.Join(dir, "*", "manifest"))
+		if json.Unmarshal(line, &mark) == nil && mark.Owner.Path != "" && len(manifests) > 0 {
 			all[printed{jobPlace{filepath.Base(mark.Owner.Path), mark.Job}, dir}] = printOf(dir)
 		}
 	}
