@@ -61,7 +61,7 @@ func CreateStore(fsys vfs.FS, dir string) (*Store, error) {
 			return s, err
 		}
 		if _, serr := fsys.Stat(filepath.Join(dir, formatName)); serr == nil {
-			return nil, err // something else is there: hands off
+			return OpenStore(fsys, dir) // another process has just made it, or this is no store
 		}
 		err = createStore(fsys, dir)
 		// Somebody else who makes it at this moment may have taken our file.

@@ -421,3 +421,29 @@ func TestPruneCountsSound(t *testing.T) {
 		t.Errorf("the last sound checkpoint is gone: %v", err)
 	}
 }
+
+// A lateStore is a file system on which another process makes the store between a failed
+// attempt to open it and the look at its format.
+type lateStore struct {
+	vfs.FS
+	made bool
+}
+
+func (l *lateStore) Stat(name string) (os.FileInfo, error) {
+	if filepath.Base(name) == formatName && !l.made {
+		l.made = true
+		if _, err := CreateStore(l.FS, filepath.Dir(name)); err != nil {
+			return nil, err
+		}
+	}
+	return l.FS.Stat(name)
+}
+
+// TestCreateStoreBesideAnother holds that of two processes that make a store, the slower
+// opens it.
+func TestCreateStoreBesideAnother(t *testing.T) {
+	fsys := &lateStore{FS: memfs.New()}
+	if _, err := CreateStore(fsys, "/store"); err != nil || !fsys.made {
+		t.Errorf("made by another: %t, %v", fsys.made, err)
+	}
+}
