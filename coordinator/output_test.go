@@ -15,6 +15,7 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/image"
+	"ckpt/internal/needs"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 )
@@ -97,9 +98,10 @@ func TestTornJournal(t *testing.T) {
 // functions that fill it up and empty it again.
 func fullStore(t *testing.T, s job.Spec) (d *driver, rec *recorder, fill, empty func()) {
 	t.Helper()
+	needs.All(t, "mounts")
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Skipf("no file system can be mounted: %v", err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	store, j := emptyJob(t, filepath.Join(dir, "store"))

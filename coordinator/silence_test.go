@@ -15,6 +15,7 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/coordinator/wire"
+	"ckpt/internal/needs"
 )
 
 // A connectedRank is a rank of a test: a connection, and perhaps a process.
@@ -194,7 +195,7 @@ func suspended(t *testing.T) (dir string, warmUp func()) {
 		return err
 	}
 	if run("truncate", "-s", "8M", img) != nil || run("mkfs.ext4", "-q", "-F", img) != nil || run("mount", "-o", "loop", img, dir) != nil {
-		t.Skip("no file system can be mounted")
+		needs.Skip(t, "mkfs.ext4 and loop devices")
 	}
 	t.Cleanup(func() {
 		if err := run("umount", dir); err != nil {
@@ -202,7 +203,7 @@ func suspended(t *testing.T) (dir string, warmUp func()) {
 		}
 	})
 	if run("fsfreeze", "-f", dir) != nil {
-		t.Skip("it cannot be suspended")
+		needs.Skip(t, "fsfreeze")
 	}
 	cold := true
 	warmUp = func() {

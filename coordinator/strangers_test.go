@@ -24,6 +24,7 @@ import (
 	"ckpt/coordinator/wire"
 	"ckpt/coordinator/wire/secure"
 	"ckpt/image"
+	"ckpt/internal/needs"
 	"ckpt/internal/vfs"
 )
 
@@ -114,9 +115,7 @@ func asNobody(t *testing.T, do func()) {
 
 // TestOtherUser: another user of the host can neither read the token, nor connect.
 func TestOtherUser(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root can become another user")
-	}
+	needs.All(t, "root")
 	runTried(t, "", func(a *target) {
 		if len(a.ranks) != 4 {
 			t.Errorf("%d ranks are there, want 4", len(a.ranks))

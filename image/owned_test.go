@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ckpt/internal/needs"
 	"ckpt/internal/vfs"
 )
 
@@ -14,9 +15,7 @@ import (
 // makes is for root alone, wherever it is.
 func TestRootKeepsOwner(t *testing.T) {
 	const user = 12345
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	needs.All(t, "root")
 	dir := filepath.Join(t.TempDir(), "store")
 	k := newJob(t, vfs.OS{}, dir)
 	if _, err := k.take(1); err != nil {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ckpt/internal/needs"
 	"ckpt/internal/race"
 )
 
@@ -21,7 +22,7 @@ import (
 // print what the page shows. Numbers, times and padding may differ, and a line
 // of ... stands for any lines. A comment before a block may say
 //
-//	<!-- needs: mpicc, mpiexec -->   programs, or mpi4py, without which it is not typed
+//	<!-- needs: mpicc, mpiexec -->   what the machine must have, in the words of package needs
 //	<!-- status: 3 -->               the exit status of its last command
 //	<!-- not typed: a reason -->     a form, or a command that takes minutes
 //	<!-- nightly: a reason -->       typed with CKPT_NIGHTLY
@@ -174,15 +175,9 @@ func (p *typist) enter(b block) {
 		}
 		return
 	}
-	for _, need := range b.needs {
-		_, err := exec.LookPath(need)
-		if need == "mpi4py" {
-			err = exec.Command("/usr/bin/python3", "-c", "import numpy, mpi4py").Run()
-		}
-		if err != nil {
-			p.t.Logf("line %d needs %s: not typed", b.line, need)
-			return
-		}
+	if need := needs.Missing(b.needs...); need != "" {
+		p.t.Logf("line %d: %s%s", b.line, needs.Skipped, need)
+		return
 	}
 	var script strings.Builder
 	for i, c := range b.commands {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"ckpt/internal/needs"
 )
 
 // endings are how the ends of the table in docs/TESTING.md are brought about: what the
@@ -122,9 +124,7 @@ exit $3
 // TestEnds holds the table of docs/TESTING.md: how a run can end, and its exit status.
 func TestEnds(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("cc"); err != nil {
-		t.Skip("cc is missing")
-	}
+	needs.All(t, "cc")
 	dir := t.TempDir()
 	sdk(t, "c", filepath.Join(dir, "ckpt.h"))
 	program := filepath.Join(dir, "ends")

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/internal/needs"
 	"ckpt/internal/race"
 )
 
@@ -104,7 +105,7 @@ func (x trial) name() string {
 //	CKPT_INJECT='semi accept4:error=EMFILE:when=1' go test -run TestInjectedErrors ./cmd/ckpt
 func TestInjectedErrors(t *testing.T) {
 	if err := exec.Command("strace", "-f", "--seccomp-bpf", "-o", os.DevNull, "true").Run(); err != nil {
-		t.Skipf("strace: %v", err)
+		needs.Skip(t, fmt.Sprintf("strace that injects errors: %v", err))
 	}
 	want := clean(t)
 	for _, x := range trials(os.Getenv("CKPT_INJECT"), race.Nightly()) {

@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"ckpt/coordinator/dmtcp/dmtcpfake"
+	"ckpt/internal/needs"
 	"ckpt/internal/race"
 	"ckpt/iotrace/bpf"
 	"ckpt/zones/dmtcp/dmtcptest"
@@ -62,6 +63,7 @@ func heedSignals() {
 //	same FILE FILE      fail if two results have different digests
 //	ownjobs APP SMALL,… LARGE,… CODEC  predict large jobs from small ones, and compare
 //	matches SCHEMA FILE check the JSON in a file against docs/schema
+//	needs NAME…         skip the script without a program, root, mounts, ebpf, hydra
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -70,20 +72,13 @@ func TestScripts(t *testing.T) {
 			switch cond {
 			case "root":
 				return os.Getuid() == 0, nil
-			case "ebpf":
-				r, err := bpf.Open()
-				if err == nil {
-					r.Close()
-				}
-				return err == nil, nil
 			case "nightly":
 				return race.Nightly(), nil
-			case "python":
-				return exec.Command("/usr/bin/python3", "-c", "import numpy, mpi4py").Run() == nil, nil
 			}
 			return false, fmt.Errorf("condition %q is unknown", cond)
 		},
 		Setup: func(env *testscript.Env) error {
+			env.Values[theTest] = env.T()
 			env.Setenv("CKPT_STORE", filepath.Join(env.WorkDir, "store"))
 			env.Setenv(schemaDir, os.Getenv(schemaDir))
 			env.Setenv(schemaLog, os.Getenv(schemaLog))
@@ -128,9 +123,34 @@ func TestScripts(t *testing.T) {
 			"dmtcpjob":  dmtcpJob,
 			"agrees":    agrees,
 			"matches":   matches,
+			"needs":     need,
 			"ownjobs":   ownJobs,
 		},
 	})
+}
+
+// theTest is the key of a script's test among its values.
+const theTest = "test"
+
+// need skips a script on a machine that lacks something.
+func need(ts *testscript.TestScript, _ bool, args []string) {
+	t := ts.Value(theTest).(testscript.T)
+	for _, name := range args {
+		switch name {
+		case "ebpf":
+			r, err := bpf.Open()
+			if err != nil {
+				needs.Skip(t, fmt.Sprintf("ebpf: %v", err))
+			}
+			r.Close()
+		case "hydra":
+			if out, err := exec.Command("mpiexec", "--version").Output(); err != nil || !bytes.HasPrefix(out, []byte("HYDRA")) {
+				needs.Skip(t, "MPICH's mpiexec")
+			}
+		default:
+			needs.All(t, name)
+		}
+	}
 }
 
 // patience bounds every wait of a script; no test asserts a time.

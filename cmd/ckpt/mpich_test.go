@@ -8,20 +8,30 @@ import (
 	"strings"
 )
 
-// idleMPICH has the ranks of MPICH sleep while they wait for each other, whatever test runs
-// them: it puts an mpiexec before MPICH's that preloads testdata/mpich/idle.c. MPICH polls
-// without a pause, so that four ranks on two processors took nine tenths of their time for
-// waiting. Without MPICH or a compiler it does nothing.
-func idleMPICH(dir string) error {
+// useMPICH puts a directory before all of PATH in which mpicc, mpifort and mpiexec are
+// MPICH's, which the pages and scripts mean: where Open MPI is installed too, Debian gives
+// it these names. Without MPICH it changes nothing.
+//
+// The ranks of MPICH sleep there while they wait for each other: mpiexec preloads
+// testdata/mpich/idle.c. MPICH polls without a pause, so that four ranks on two processors
+// took nine tenths of their time for waiting.
+func useMPICH(dir string) error {
+	for _, name := range []string{"mpicc", "mpifort"} {
+		if path, err := exec.LookPath(name + ".mpich"); err == nil {
+			if err := os.Symlink(path, filepath.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+	}
 	source, err := filepath.Abs("testdata/mpich/idle.c")
 	if err != nil {
 		return err
 	}
-	library := filepath.Join(dir, "idle.so")
-	if exec.Command("cc", "-O2", "-shared", "-fPIC", "-o", library, source).Run() != nil {
-		return nil
+	preload := "-genv LD_PRELOAD '" + filepath.Join(dir, "idle.so") + "'"
+	if exec.Command("cc", "-O2", "-shared", "-fPIC", "-o", filepath.Join(dir, "idle.so"), source).Run() != nil {
+		preload = ""
 	}
-	for _, name := range []string{"mpiexec", "mpiexec.mpich"} {
+	for _, name := range []string{"mpiexec.mpich", "mpiexec"} {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			continue
@@ -29,10 +39,13 @@ func idleMPICH(dir string) error {
 		if says, err := exec.Command(path, "--version").Output(); err != nil || !strings.HasPrefix(string(says), "HYDRA") {
 			continue // Open MPI's
 		}
-		script := fmt.Sprintf("#!/bin/sh\nexec '%s' -genv LD_PRELOAD '%s' \"$@\"\n", path, library)
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700); err != nil {
-			return err
+		script := fmt.Sprintf("#!/bin/sh\nexec '%s' %s \"$@\"\n", path, preload)
+		for _, name := range []string{"mpiexec", "mpiexec.mpich"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700); err != nil {
+				return err
+			}
 		}
+		break
 	}
 	return os.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 }

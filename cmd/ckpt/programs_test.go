@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ckpt/internal/needs"
 )
 
 // An mpiLibrary is an installed implementation of MPI.
@@ -64,13 +66,9 @@ func heatPrograms() (list []*heatProgram) {
 // build compiles the program in a directory, or skips the test where there is no MPI.
 func (p *heatProgram) build(t *testing.T, dir string) {
 	t.Helper()
-	if _, err := exec.LookPath(p.needs); err != nil {
-		t.Skipf("%s is missing", p.needs)
-	}
+	needs.All(t, p.needs)
 	if p.language == "python" {
-		if err := exec.Command("/usr/bin/python3", "-c", "import numpy, mpi4py").Run(); err != nil {
-			t.Skip("/usr/bin/python3 has no numpy or no mpi4py")
-		}
+		needs.All(t, "numpy", "mpi4py")
 	}
 	p.compiled.Do(func() {
 		p.failed = "an earlier test could not build it"
@@ -121,9 +119,7 @@ func (p *heatProgram) compile(t *testing.T, dir string) {
 // compileSource compiles a program in C, which is called heat.
 func (p *heatProgram) compileSource(t *testing.T, dir, source string) {
 	t.Helper()
-	if _, err := exec.LookPath(p.needs); err != nil {
-		t.Skipf("%s is missing", p.needs)
-	}
+	needs.All(t, p.needs)
 	p.command = []string{filepath.Join(dir, "heat")}
 	if err := os.WriteFile(p.command[0]+".c", []byte(source), 0o600); err != nil {
 		t.Fatal(err)

@@ -51,7 +51,7 @@ func (m schemaChecked) Run() int {
 			panic(err)
 		}
 	}
-	if err := idleMPICH(dir); err != nil {
+	if err := useMPICH(dir); err != nil {
 		panic(err)
 	}
 	heedSignals()

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"ckpt/internal/needs"
 	"ckpt/internal/race"
 )
 
@@ -207,11 +208,9 @@ func (w *seams) launchProgram(p jobPlace) string {
 // seamProgram compiles a small MPI program; its path is empty without MPICH.
 func seamProgram(t *testing.T) string {
 	t.Helper()
-	for _, needed := range []string{"mpicc.mpich", "mpiexec.mpich"} {
-		if _, err := exec.LookPath(needed); err != nil {
-			t.Logf("without programs: %v", err)
-			return ""
-		}
+	if need := needs.Missing("mpicc.mpich", "mpiexec.mpich"); need != "" {
+		t.Logf("without programs: %s%s", needs.Skipped, need)
+		return ""
 	}
 	dir := t.TempDir()
 	source, err := os.ReadFile(filepath.Join("testdata", "seams.c"))

@@ -1,6 +1,7 @@
 package dmtcp
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
+	"ckpt/internal/needs"
 )
 
 // insideName is set in the test process that has a network of its own.
@@ -23,9 +25,7 @@ const insideName = "CKPT_TEST_OWN_NETWORK"
 // on all interfaces. It returns true in the process that is in there.
 func inOwnNetwork(t *testing.T) bool {
 	t.Helper()
-	if _, err := exec.LookPath("dmtcp_launch"); err != nil {
-		t.Skip("DMTCP is not installed")
-	}
+	needs.All(t, "dmtcp_launch")
 	if os.Getenv(insideName) != "" {
 		return true
 	}
@@ -35,7 +35,7 @@ func inOwnNetwork(t *testing.T) bool {
 	cmd.Env = append(os.Environ(), insideName+"=yes", "OMPI_MCA_oob_tcp_if_include=lo")
 	said, err := cmd.CombinedOutput()
 	if err != nil && !strings.Contains(string(said), t.Name()) {
-		t.Skipf("no network namespace can be made: %v: %s", err, said)
+		needs.Skip(t, fmt.Sprintf("network namespaces: %v: %s", err, said))
 	}
 	t.Logf("%s", said)
 	if err != nil {
@@ -57,9 +57,7 @@ func TestRealDMTCP(t *testing.T) {
 		{"OpenMPI", "mpicc.openmpi", "-DMPI", "mpiexec.openmpi --allow-run-as-root --oversubscribe -n 4"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := exec.LookPath(c.compiler); err != nil {
-				t.Skip(err)
-			}
+			needs.All(t, c.compiler)
 			dir := t.TempDir()
 			program := filepath.Join(dir, "ring")
 			if out, err := exec.Command(c.compiler, c.flag, "-O2", "-o", program, "testdata/ring.c").CombinedOutput(); err != nil {

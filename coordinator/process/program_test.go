@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ckpt/internal/needs"
 )
 
 // programs compiles each program of the tests once.
@@ -28,9 +30,7 @@ var programs struct {
 // compiled returns the program that a compiler makes from files of testdata.
 func compiled(t testing.TB, name, compiler string, args ...string) string {
 	t.Helper()
-	if _, err := exec.LookPath(compiler); err != nil {
-		t.Skipf("no %s here", compiler)
-	}
+	needs.All(t, compiler)
 	path := filepath.Join(programs.dir, name)
 	programs.mu.Lock()
 	defer programs.mu.Unlock()

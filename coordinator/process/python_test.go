@@ -5,21 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"ckpt/internal/needs"
 )
 
 // startPython starts testdata/program.py, which does what testdata/program.c does.
 func startPython(t *testing.T) *program {
 	t.Helper()
 	const python = "/usr/bin/python3"
-	if err := exec.Command(python, "-c", "import numpy").Run(); err != nil {
-		t.Skip("no numpy here")
-	}
+	needs.All(t, "numpy")
 	return startProgram(t, python, "-B", "testdata/program.py")
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ckpt/internal/needs"
 	"ckpt/zones"
 )
 
@@ -84,7 +85,7 @@ func TestMuchWritten(t *testing.T) {
 		pr.do("write u 0 %d %d", 4<<20, i)
 		pr.capture(p)
 		if p.memory.tracks.refused {
-			t.Skip("the kernel does not tell which pages are written")
+			needs.Skip(t, "a kernel that tells which pages are written")
 		}
 		if p.memory.tracks.tracked["u"].on {
 			states += "+"

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ckpt/internal/needs"
 )
 
 // actAs is this program as another process of a test.
@@ -174,9 +176,7 @@ func TestStoppedClient(t *testing.T) {
 
 // TestOtherUsers connects as a user without access. It needs root.
 func TestOtherUsers(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root to act as other users")
-	}
+	needs.All(t, "root")
 	base, err := os.MkdirTemp("/tmp", "turns")
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"ckpt/image/exec"
 	"ckpt/image/plan"
+	"ckpt/internal/needs"
 	"ckpt/internal/vfs"
 )
 
@@ -42,7 +44,7 @@ func TestDirect(t *testing.T) {
 				}
 			}
 			if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) {
-				t.Skip("no direct I/O here:", err)
+				needs.Skip(t, fmt.Sprintf("direct I/O: %v", err))
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ckpt/internal/needs"
 	"ckpt/iotrace"
 	"ckpt/iotrace/strace"
 )
@@ -155,7 +156,7 @@ func recorder(t *testing.T) *Recorder {
 	t.Helper()
 	r, err := Open()
 	if err != nil {
-		t.Skip(err)
+		needs.Skip(t, fmt.Sprintf("eBPF: %v", err))
 	}
 	t.Cleanup(r.Close)
 	return r
@@ -201,10 +202,7 @@ func operations(tr *iotrace.Trace, dir string) (out []string) {
 
 // TestBesideStrace records a program both ways.
 func TestBesideStrace(t *testing.T) {
-	tracer, err := exec.LookPath("strace")
-	if err != nil {
-		t.Skip("strace is not installed")
-	}
+	needs.All(t, "strace")
 	var got [2][]string
 	var warnings [2][]iotrace.Warning
 	for i := range got {
@@ -216,7 +214,7 @@ func TestBesideStrace(t *testing.T) {
 		command := []string{os.Args[0]}
 		if i == 0 {
 			text := filepath.Join(t.TempDir(), "text")
-			command = slices.Concat([]string{tracer}, strace.Flags(false), []string{"-o", text, "--"}, command)
+			command = slices.Concat([]string{"strace"}, strace.Flags(false), []string{"-o", text, "--"}, command)
 			cmd := exec.Command(command[0], command[1:]...)
 			cmd.Env = append(os.Environ(), acting+"="+dir)
 			if out, err := cmd.CombinedOutput(); err != nil {

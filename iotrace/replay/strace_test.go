@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ckpt/internal/needs"
 	"ckpt/iotrace"
 	"ckpt/iotrace/iotracetest"
 	"ckpt/iotrace/strace"
@@ -53,15 +54,12 @@ func replayForStrace() {
 // sizes and offsets; in the same order where one rank uses the file, for strace
 // does not tell ranks apart that are threads.
 func TestStrace(t *testing.T) {
-	program, err := exec.LookPath("strace")
-	if err != nil {
-		t.Skip("strace is not installed")
-	}
+	needs.All(t, "strace")
 	for name, tr := range stracedTraces(t) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			text := filepath.Join(dir, "text")
-			cmd := exec.Command(program, "-f", "-ttt", "-T", "-y", "-s", "0", "-o", text, os.Args[0])
+			cmd := exec.Command("strace", "-f", "-ttt", "-T", "-y", "-s", "0", "-o", text, os.Args[0])
 			cmd.Env = append(os.Environ(), straced+"="+filepath.Join(dir, "try", name))
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)

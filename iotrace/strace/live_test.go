@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ckpt/internal/needs"
 	"ckpt/internal/race"
 	"ckpt/iotrace"
 	"ckpt/iotrace/iotracetest"
@@ -93,7 +94,7 @@ func shell(t *testing.T, dir, script string) string {
 func needStrace(t *testing.T) {
 	t.Helper()
 	if err := exec.Command("strace", "-o", os.DevNull, "true").Run(); err != nil {
-		t.Skip("no strace: ", err)
+		needs.Skip(t, fmt.Sprintf("strace that may trace: %v", err))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
 
+	"ckpt/internal/needs"
 	"ckpt/iotrace"
 )
 
@@ -75,7 +76,7 @@ func TestPrograms(t *testing.T) {
 	for _, args := range [][]string{{"gzip", "-9"}, {"bzip2", "-9"}, {"xz", "-9e"}, {"zstd", "-q", "--ultra", "-22"}} {
 		path, err := exec.LookPath(args[0])
 		if err != nil {
-			t.Log(err)
+			t.Log(needs.Skipped + args[0])
 			continue
 		}
 		c := exec.Command(path, append(args[1:], "-c")...)

@@ -1,0 +1,63 @@
+// Package needs skips tests on machines that lack a program or an ability that they use.
+// All say it in the same words, "skipped: needs mpicc", so that a list of them can be made.
+package needs
+
+import (
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+)
+
+// abilities are needs that are no programs.
+var abilities = map[string]func() bool{
+	"root":   sync.OnceValue(func() bool { return os.Getuid() == 0 }),
+	"mounts": sync.OnceValue(mounts),
+	// The programs in Python use Debian's, since mpi4py belongs to its Open MPI.
+	"numpy":  sync.OnceValue(func() bool { return exec.Command("/usr/bin/python3", "-c", "import numpy").Run() == nil }),
+	"mpi4py": sync.OnceValue(func() bool { return exec.Command("/usr/bin/python3", "-c", "import mpi4py").Run() == nil }),
+}
+
+// mounts reports whether file systems can be mounted: root in a container may not.
+func mounts() bool {
+	dir, err := os.MkdirTemp("", "needs-mounts")
+	if err != nil {
+		return false
+	}
+	defer os.Remove(dir)
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		return false
+	}
+	return syscall.Unmount(dir, syscall.MNT_DETACH) == nil
+}
+
+// Missing returns the first need that this machine lacks, or "". A need is root, mounts,
+// numpy, mpi4py, or the name of a program.
+func Missing(list ...string) string {
+	for _, need := range list {
+		if has, ok := abilities[need]; ok {
+			if !has() {
+				return need
+			}
+		} else if _, err := exec.LookPath(need); err != nil {
+			return need
+		}
+	}
+	return ""
+}
+
+// A T is a test, or a script of testscript.
+type T interface{ Skip(args ...any) }
+
+// All skips a test unless the machine has all that it needs.
+func All(t T, list ...string) {
+	if need := Missing(list...); need != "" {
+		Skip(t, need)
+	}
+}
+
+// Skipped begins the words of a test that skips itself, or logs that it leaves a part out.
+const Skipped = "skipped: needs "
+
+// Skip skips a test that lacks a need.
+func Skip(t T, need string) { t.Skip(Skipped + need) }
