@@ -37,7 +37,7 @@ func (e *engine) finish() {
 		e.fail("the program " + cause(e.root))
 		return
 	}
-	if e.state.Marks && e.dir.read(e.dir.path(markName)) == "" {
+	if e.state.Mark != "" && e.dir.read(e.state.Mark) == "" {
 		e.fail("the program was killed by a command to DMTCP's coordinator, like dmtcp_command -k")
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -127,12 +128,14 @@ func (e *engine) start(inc *incarnation) error {
 	var err error
 	if inc.from == 0 {
 		err = errors.Join(e.dir.renew(liveName), e.rewind())
-		e.state.Marks = true
 	} else {
 		err = e.dir.removeAll(inc.shared)
 	}
 	scratch, serr := e.openSession()
-	err = errors.Join(err, serr, e.dir.remove(e.dir.path(markName)))
+	if inc.from == 0 {
+		e.state.Mark = filepath.Join(e.state.Session, markName)
+	}
+	err = errors.Join(err, serr, e.dir.remove(e.state.Mark))
 	if err == nil {
 		inc.server, err = startServer(e.ctx, e.tools, e.dir, scratch, e.state.Session)
 	}
@@ -178,16 +181,19 @@ func (e *engine) rewind() error {
 	return err
 }
 
-// markName is the file that says that the program has ended by itself.
+// markName is the file that says that the program has ended by itself. Its path is in the
+// memory of the shell of the program, and so in each checkpoint, which a copy of the store
+// has as well.
 const markName = "ended"
 
 // marked runs a command and then writes its status to a file. All processes that DMTCP ends
-// exit with 0: the pause lets it end this shell, too, before that has written.
-const marked = `mark=$1; shift; "$@"; status=$?; sleep 1; echo $status > "$mark"; exit $status`
+// exit with 0: the pause lets it end this shell, too, before that has written. Cleaners may have
+// removed the directory of the file.
+const marked = `mark=$1; shift; "$@"; status=$?; sleep 1; (umask 077; mkdir -p "${mark%/*}"; echo $status > "$mark"); exit $status`
 
 // marking is the command of the program in a shell that marks its end.
 func (e *engine) marking() []string {
-	return append([]string{"/bin/sh", "-c", marked, "sh", e.dir.path(markName)}, e.spec.Program.Command...)
+	return append([]string{"/bin/sh", "-c", marked, "sh", e.state.Mark}, e.spec.Program.Command...)
 }
 
 // runs takes the news that the program computes, or that it does not come to it.

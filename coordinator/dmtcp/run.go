@@ -2,18 +2,14 @@ package dmtcp
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
-	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
@@ -112,17 +108,16 @@ func forsake(j *image.Job) error {
 	if err == nil && s.Pending != nil {
 		return &job.UsageError{Text: fmt.Sprintf("job %s has a checkpoint of DMTCP that is not stored yet", j.Name()), Fix: wording.Sprintf("{restart %s} stores it and continues; or choose another {job}", j.Name())}
 	}
+	held, err := s.hold()
+	if err != nil {
+		return err
+	}
+	if held != nil {
+		defer held.Close()
+	}
 	endLeft(&s)
 	d := &directory{filepath.Join(j.Dir(), engineName)}
 	return errors.Join(d.discard("."), job.Forsake(j))
-}
-
-// endLeft kills the processes of a run whose coordinator was killed.
-func endLeft(s *state) {
-	if s.Boot == bootID() {
-		endAll(s.Processes)
-	}
-	s.Processes = nil
 }
 
 // run runs a job that this process has locked.
@@ -141,6 +136,7 @@ func run(ctx context.Context, j *image.Job, spec job.Spec, t *tools, opt Options
 	e.ctx = ours
 	e.journal = job.OpenJournal(j)
 	defer e.journal.Close()
+	defer e.freeSession()
 	if err := e.takeOver(); err != nil {
 		return nil, err
 	}
@@ -155,7 +151,6 @@ func run(ctx context.Context, j *image.Job, spec job.Spec, t *tools, opt Options
 	}
 	defer server.Close()
 	e.scratch = server.Scratch
-	defer e.freeSession()
 	if _, err := e.openSession(); err != nil {
 		return nil, err
 	}
@@ -174,6 +169,9 @@ const openPort = "the coordinator of DMTCP listens on all interfaces, without a 
 // takeOver ends what an earlier run has left behind, and stores what it had not stored yet.
 func (e *engine) takeOver() (err error) {
 	if e.state, err = readState(e.job); err != nil {
+		return err
+	}
+	if err := e.holdSession(); err != nil {
 		return err
 	}
 	endLeft(&e.state)
@@ -229,34 +227,6 @@ func (e *engine) storePending() {
 		return // they stay
 	}
 	e.stored(*set, m, began, nil, nil)
-}
-
-// openSession makes the directory in which MPI libraries keep files, unless it is there. A
-// restarted program looks for them at the same place. It returns a scratch directory, too.
-func (e *engine) openSession() (scratch string, err error) {
-	if scratch, err = e.scratch(); err != nil {
-		return "", err
-	}
-	if e.state.Session == "" {
-		sum := sha256.Sum256([]byte(e.job.Dir()))
-		e.state.Session = filepath.Join(filepath.Dir(filepath.Dir(scratch)), "mpi-"+hex.EncodeToString(sum[:6]))
-	}
-	for _, dir := range []string{filepath.Dir(e.state.Session), e.state.Session} {
-		if err := disk.Mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
-			return "", err
-		}
-	}
-	e.freeSession()
-	e.session, _ = launch.HoldDir(e.state.Session) // where there are no locks, it may be cleaned
-	return scratch, nil
-}
-
-// freeSession leaves the directory to cleaners of temporary files.
-func (e *engine) freeSession() {
-	if e.session != nil {
-		e.session.Close()
-	}
-	e.session = nil
 }
 
 // settle waits for what is under way, cleans up, and makes the result.

@@ -25,8 +25,8 @@ type state struct {
 	Pending *rawSet `json:"pending,omitempty"`
 	Spare   *rawSet `json:"spare,omitempty"`
 	Sets    int     `json:"sets"` // how many were made
-	// Marks says that the program marks its end; those of before did not.
-	Marks bool `json:"marks,omitempty"`
+	// Mark is the file in which the program marks its end; those of before did not.
+	Mark string `json:"mark,omitempty"`
 }
 
 // A rawSet is the files that DMTCP wrote for a checkpoint.

@@ -1,0 +1,51 @@
+package dmtcp
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/wire"
+	"ckpt/image"
+)
+
+// TestCopyOfRunning: a copy of a store, made while a job of it runs, ends no process of the
+// original and touches no file that its program uses. It continues once the original has
+// ended.
+func TestCopyOfRunning(t *testing.T) {
+	s := newScene(t, 100, 5*time.Millisecond)
+	copied := s.opt
+	copied.Store = filepath.Join(t.TempDir(), "copy")
+	tried := s.atStart(func(c *wire.Client) {
+		if err := os.CopyFS(copied.Store, os.DirFS(s.opt.Store)); err != nil {
+			t.Error(err)
+		}
+		if _, err := Launch(t.Context(), s.spec, copied); !errors.Is(err, image.ErrInUse) {
+			t.Errorf("over a job without a checkpoint: %v", err)
+		}
+		if _, err := c.Checkpoint(); err != nil {
+			t.Error(err)
+		}
+		if err := os.RemoveAll(copied.Store); err != nil {
+			t.Error(err)
+		}
+		if err := os.CopyFS(copied.Store, os.DirFS(s.opt.Store)); err != nil {
+			t.Error(err)
+		}
+		if _, err := Restart(t.Context(), copied, 0, false); !errors.Is(err, image.ErrInUse) {
+			t.Errorf("from a checkpoint: %v", err)
+		}
+	})
+	r, err := Launch(t.Context(), s.spec, s.opt)
+	tried()
+	if err != nil || r.Outcome != job.StateCompleted || r.Failures != 0 {
+		t.Fatalf("the original: %+v, %v", r, err)
+	}
+	if r, err = Restart(t.Context(), copied, 0, false); err != nil || r.Outcome != job.StateCompleted {
+		t.Errorf("the copy: %+v, %v", r, err)
+	}
+	s.counted(100)
+}
