@@ -1,13 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -15,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,9 +18,12 @@ import (
 )
 
 // TestSeams runs commands on stores, copies of them and directories of nodes that jobs of
-// equal names share, kills coordinators and breaks node directories at random moments. Some
-// jobs are programs whose command hides how its ranks ended. No command that says a job is complete has another digest than a run without failures, no
-// command changes a job that it was not asked to change, and each command ends.
+// equal names share, kills coordinators and ranks, breaks node directories and copies stores
+// at random moments. The jobs are simulated in all modes, layouts, levels and codecs, are
+// programs whose command hides how its ranks ended, or programs under DMTCP, which strangers
+// end. No command that says a job is complete has another result than a run without failures,
+// no command changes a job that it was not asked to change, each command ends, and no process
+// outlives its coordinator.
 //
 //	CKPT_SEAM_RUNS=1000 go test -timeout 5h -run TestSeams ./cmd/ckpt
 //	CKPT_SEAM_SEED=17 CKPT_SEAM_RUNS=1 go test -v -run TestSeams ./cmd/ckpt
@@ -38,28 +35,37 @@ func TestSeams(t *testing.T) {
 	if race.Nightly() && os.Getenv("CKPT_SEAM_RUNS") == "" {
 		runs = 100
 	}
-	digests, program := make(map[string]string), seamProgram(t)
-	completed, wrong := 0, 0
+	digests, program, fakes := make(map[string]string), seamProgram(t), fakesOfDMTCP(t)
+	var all seamTally
 	for i := range runs {
 		t.Run(fmt.Sprint(seed+i), func(t *testing.T) {
-			w := &seams{sandbox: newSandbox(t, nil), rng: rand.New(rand.NewPCG(uint64(seed+i), 34)), digests: digests, program: program, want: map[jobPlace]string{}, done: map[jobPlace]bool{}}
+			w := &seams{sandbox: newSandbox(t, nil), rng: rand.New(rand.NewPCG(uint64(seed+i), 34)), tally: &all, digests: digests, program: program,
+				want: map[jobPlace]string{}, done: map[jobPlace]bool{}, counted: map[jobPlace]int{}, stores: []string{"A", "B"}}
+			w.underDMTCP(fakes)
 			for range 8 {
 				w.step()
 			}
-			completed += w.completed
 			if t.Failed() {
-				wrong++
+				all.wrong++
 			}
 		})
 	}
-	t.Logf("%d jobs completed, %d of %d runs wrong", completed, wrong, runs)
-	if completed == 0 && runs > 2 {
+	t.Logf("%d jobs completed, %d of them under DMTCP, %d of %d runs wrong; the longest command took %v (%s), the longest time without output was %v",
+		all.completed, all.underDMTCP, all.wrong, runs, all.longest, all.longestCommand, all.still)
+	if all.completed == 0 && runs > 2 {
 		t.Error("no job completed: the runs prove nothing")
 	}
 }
 
-// seamPatience is how long a command may take. Most take a second; a machine may be busy.
-const seamPatience = 4 * time.Minute
+// A seamTally counts what all runs have seen.
+type seamTally struct {
+	completed, underDMTCP, wrong int
+	longest, still               time.Duration
+	longestCommand               string
+}
+
+// seamPatience is how long a command may stand still.
+const seamPatience = 30 * time.Second
 
 // seamApps are the jobs, with the iterations between checkpoints.
 var seamApps = []struct {
@@ -67,8 +73,16 @@ var seamApps = []struct {
 	iterations, every int
 }{{"ring.S.4", 240, 40}, {"bt.S.4", 40, 10}, {"heat.S.4", 120, 30}}
 
-// seamWays are the ways to write: modes, layouts, levels.
-var seamWays = [][]string{nil, {"--async"}, {"--layout", "aggregated"}, {"--layout", "shared"}, {"--mode", "semi"}, {"--mode", "uncoordinated"}}
+// seamSettings are the ways to write, of which one of each list is drawn: modes, layouts,
+// codecs, levels. Those that ckpt does not take together are refused.
+var seamSettings = [][][]string{
+	{nil, nil, nil, nil, {"--layout", "aggregated"}, {"--layout", "shared"}, {"--mode", "semi"}, {"--mode", "uncoordinated"},
+		{"--mode", "uncoordinated", "--log", "optimistic"}, {"--mode", "uncoordinated", "--log", "none"}},
+	{nil, {"--async"}},
+	{nil, nil, {"--codec", "none"}, {"--codec", "zstd"}, {"--incremental=false"}},
+	{nil, nil, nil, nil, {"--level", "application"}},
+	{nil, nil, {"--keep", "2"}},
+}
 
 // seamTiers are schemes of protection; half of the jobs have directories of nodes.
 var seamTiers = []string{"none", "partner", "xor:4", "rs:2+2"}
@@ -79,14 +93,16 @@ type jobPlace struct{ store, job string }
 // seams is a random world.
 type seams struct {
 	*sandbox
-	rng       *rand.Rand
-	program   string              // an MPI program; empty without MPI
-	digests   map[string]string   // of runs without failures
-	want      map[jobPlace]string // digest of each job
-	done      map[jobPlace]bool   // jobs that have told it
-	stores    []string
-	completed int
-	commands  []string // so far
+	rng      *rand.Rand
+	tally    *seamTally
+	program  string              // an MPI program; empty without MPI
+	fakes    string              // programs that answer like those of DMTCP
+	digests  map[string]string   // of runs without failures
+	want     map[jobPlace]string // result of each job
+	done     map[jobPlace]bool   // jobs that have told it
+	counted  map[jobPlace]int    // how far programs under DMTCP have come
+	stores   []string
+	commands []string // so far
 }
 
 func draw[T any](rng *rand.Rand, list []T) T { return list[rng.IntN(len(list))] }
@@ -94,14 +110,18 @@ func draw[T any](rng *rand.Rand, list []T) T { return list[rng.IntN(len(list))] 
 // step runs one command, or two at once, and checks what they have done.
 func (w *seams) step() {
 	w.t.Helper()
-	if len(w.stores) == 0 {
-		w.stores = []string{"A", "B"}
-	}
 	p := jobPlace{draw(w.rng, w.stores), draw(w.rng, []string{"a", "b"})}
 	before := w.prints()
 	touched := []jobPlace{p}
 	var broken string
-	switch k := w.rng.IntN(10); {
+	k, other := w.rng.IntN(10), w.rng.IntN(4) > 0
+	switch is := w.identity(p) != ""; {
+	case is && k < 4 && other:
+		k = 4 // a job of this name is there: it continues
+	case !is && k > 3 && k != 6 && other:
+		k = 0
+	}
+	switch {
 	case k < 4:
 		broken = w.launch(p)
 	case k < 6:
@@ -133,21 +153,25 @@ func (w *seams) wrong(format string, args ...any) {
 
 // launch launches a job that may fail. It returns the directory that was broken meanwhile.
 func (w *seams) launch(p jobPlace) string {
-	if w.program != "" && w.rng.IntN(4) == 0 {
+	switch k := w.rng.IntN(8); {
+	case k < 2 && w.program != "":
 		return w.launchProgram(p)
+	case k == 2:
+		return w.launchDMTCP(p)
 	}
 	a := draw(w.rng, seamApps)
-	args := []string{"launch", a.app, "--nodes", "4", "--iterations", fmt.Sprint(a.iterations), "--every", fmt.Sprint(a.every), "--job", p.job}
+	args := []string{"launch", a.app, "--nodes", draw(w.rng, []string{"4", "4", "2"}), "--iterations", fmt.Sprint(a.iterations), "--every", fmt.Sprint(a.every), "--job", p.job}
 	if w.rng.IntN(2) == 0 {
 		args = append(args, w.tier(seamTiers)...)
-	} else {
-		args = append(args, draw(w.rng, seamWays)...)
+	}
+	for _, list := range seamSettings {
+		args = append(args, draw(w.rng, list)...)
 	}
 	args = append(args, w.failures(a.iterations)...)
 	key := fmt.Sprint(a.app, a.iterations)
 	if w.digests[key] == "" {
 		clean := jobPlace{"clean", "clean"}
-		out, err := w.start(clean, "launch", a.app, "--iterations", fmt.Sprint(a.iterations), "--job", "clean").output()
+		out, err := w.start(clean, "launch", a.app, "--iterations", fmt.Sprint(a.iterations), "--job", "clean").wait()
 		if w.digests[key] = digestIn(out); err != nil || w.digests[key] == "" {
 			w.t.Fatalf("%v\n%s", err, out)
 		}
@@ -156,17 +180,16 @@ func (w *seams) launch(p jobPlace) string {
 	return w.expect(p, w.digests[key], args)
 }
 
-// expect runs a launch, which makes a job with a digest unless it is refused.
-func (w *seams) expect(p jobPlace, digest string, args []string) string {
-	was := w.identity(p)
+// expect runs a launch, which makes a job with a result unless it is refused.
+func (w *seams) expect(p jobPlace, result string, args []string) string {
+	was, made := w.identity(p), false
 	c := w.start(p, args...)
-	broken := w.disturb(c)
-	w.judge(p, c, func() {
-		if w.identity(p) != was {
-			w.want[p], w.done[p] = digest, false
+	c.accept = func() {
+		if is := w.identity(p); is != was && !made {
+			w.want[p], w.done[p], w.counted[p], made = result, false, 0, true
 		}
-	})
-	return broken
+	}
+	return w.disturbAndJudge(c)
 }
 
 // tier draws directories of the nodes, with what protects them.
@@ -227,10 +250,7 @@ func seamProgram(t *testing.T) string {
 
 // run runs a command that continues a job.
 func (w *seams) run(p jobPlace, args ...string) string {
-	c := w.start(p, args...)
-	broken := w.disturb(c)
-	w.judge(p, c, func() {})
-	return broken
+	return w.disturbAndJudge(w.start(p, args...))
 }
 
 // together has two commands begin at the same time, on the same job or on another one.
@@ -238,92 +258,80 @@ func (w *seams) together(p jobPlace) jobPlace {
 	q := jobPlace{draw(w.rng, w.stores), draw(w.rng, []string{"a", "b"})}
 	first := w.start(p, "restart", p.job, "--auto-restart")
 	second := w.start(q, draw(w.rng, [][]string{{"restart", q.job}, {"rm", q.job, "--yes"}, {"prune", q.job, "--keep", "1"}, {"stop", q.job}, {"scrub", q.job}})...)
-	w.judge(p, first, func() {})
-	w.judge(q, second, func() {})
+	w.judge(first)
+	w.judge(second)
 	return q
 }
 
 // ask runs a command that ends by itself.
 func (w *seams) ask(p jobPlace, args []string) {
-	w.judge(p, w.start(p, args...), func() {})
+	w.judge(w.start(p, args...))
 }
 
-// copyStore copies a store, with all of its jobs.
-func (w *seams) copyStore(store string) {
-	to := fmt.Sprint("copy", len(w.stores))
-	w.commands = append(w.commands, "cp -r "+store+" "+to)
-	if _, err := os.Stat(filepath.Join(w.dir, store)); err != nil {
-		return
-	}
-	if out, err := exec.Command("cp", "-r", filepath.Join(w.dir, store), filepath.Join(w.dir, to)).CombinedOutput(); err != nil {
-		w.t.Fatalf("%v\n%s", err, out)
-	}
-	w.stores = append(w.stores, to)
-	for p, digest := range maps.Clone(w.want) {
-		if p.store == store {
-			w.want[jobPlace{to, p.job}], w.done[jobPlace{to, p.job}] = digest, w.done[p]
-		}
-	}
-}
-
-// A seamCommand is one that runs.
+// A seamCommand is one that runs on a job.
 type seamCommand struct {
-	cmd  *exec.Cmd
-	file string // of its output
-	done chan error
+	*watched
+	jobPlace
+	accept func() // notes the job that it has made
 }
 
 func (w *seams) start(p jobPlace, args ...string) *seamCommand {
 	w.t.Helper()
 	args = slices.Insert(args, 1, "--store", p.store)
 	w.commands = append(w.commands, "ckpt "+strings.Join(args, " "))
-	c := &seamCommand{file: fmt.Sprint("output-", len(w.commands)), done: make(chan error, 1)}
-	c.cmd = w.command(c.file, append([]string{"ckpt"}, args...)...)
-	c.file = filepath.Join(w.dir, c.file)
-	if err := c.cmd.Start(); err != nil {
+	output := fmt.Sprint("output-", len(w.commands))
+	c, err := watch(w.command(output, append([]string{"ckpt"}, args...)...), filepath.Join(w.dir, output), seamPatience)
+	if err != nil {
 		w.t.Fatal(err)
 	}
-	go func() { c.done <- c.cmd.Wait() }()
-	return c
+	return &seamCommand{watched: c, jobPlace: p, accept: func() {}}
 }
 
-// output waits for the end of a command.
-func (c *seamCommand) output() (string, error) {
-	var err error
-	select {
-	case err = <-c.done:
-	case <-time.After(seamPatience):
-		_ = c.cmd.Process.Signal(syscall.SIGQUIT) // it prints where it stands
-		<-c.done
-		err = errors.New("the command stood still")
-	}
-	b, _ := os.ReadFile(c.file)
-	return string(b), err
+// wait waits for the end of a command.
+func (c *seamCommand) wait() (string, error) {
+	out, _, err := c.until(func(string) bool { return false })
+	return out, err
+}
+
+func (w *seams) disturbAndJudge(c *seamCommand) (broken string) {
+	broken = w.disturb(c)
+	w.judge(c)
+	return broken
 }
 
 // judge checks what a command says at its end.
-func (w *seams) judge(p jobPlace, c *seamCommand, ended func()) {
+func (w *seams) judge(c *seamCommand) {
 	w.t.Helper()
-	out, err := c.output()
-	ended()
-	status, digest := (*exec.ExitError)(nil), digestIn(out)
+	out, err := c.wait()
+	c.accept()
+	p, verb, status, counted := c.jobPlace, c.cmd.Args[1], (*exec.ExitError)(nil), w.counts(c.jobPlace, out)
+	if took := time.Since(c.began); took > w.tally.longest {
+		w.tally.longest, w.tally.longestCommand = took.Round(time.Millisecond), verb
+	}
+	w.tally.still = max(w.tally.still, c.longest.Round(time.Millisecond))
+	result := digestIn(out)
+	if counted != "" && strings.Contains(out, p.job+": completed in ") {
+		result = "count " + counted
+	}
 	switch {
 	case err != nil && !errors.As(err, &status) || strings.Contains(out, "panic:") || strings.Contains(out, "goroutine "):
 		w.wrong("%s: %v\n%s", c.cmd, err, out)
-	case digest != "" && w.want[p] != "" && digest != w.want[p]:
-		w.wrong("%s: digest %s, want %s\n%s", c.cmd, digest, w.want[p], out)
-	case digest != "":
+	case result != "" && w.want[p] != "" && result != w.want[p]:
+		w.wrong("%s: result %s, want %s\n%s", c.cmd, result, w.want[p], out)
+	case result != "":
 		w.done[p] = true
 	}
-	verb := c.cmd.Args[1]
 	if err != nil || verb != "launch" && verb != "restart" {
 		return
 	}
 	stays := w.done[p] && strings.Contains(out, "has completed, and stays as it is")
-	if digest == "" && !stays && !strings.Contains(out, "stopped") {
+	if result == "" && !stays && !strings.Contains(out, "stopped") {
 		w.wrong("%s ends with status 0 and no result\n%s", c.cmd, out)
 	}
-	w.completed++
+	w.tally.completed++
+	if strings.HasPrefix(result, "count ") {
+		w.tally.underDMTCP++
+	}
 }
 
 var digestLine = regexp.MustCompile(`(?m)^digest ([0-9a-f]{64})$`)
@@ -333,139 +341,4 @@ func digestIn(out string) string {
 		return m[1]
 	}
 	return ""
-}
-
-// disturb kills the coordinator of a command, or breaks the directory of a node, at some
-// checkpoint. It returns the directory.
-func (w *seams) disturb(c *seamCommand) string {
-	kind, at := w.rng.IntN(4), fmt.Sprintf("checkpoint %d at", 1+w.rng.IntN(4))
-	dir := filepath.Join(w.dir, draw(w.rng, []string{"n1", "n2"}), fmt.Sprint(w.rng.IntN(4)))
-	how := draw(w.rng, slices.Sorted(maps.Keys(seamOutages)))
-	if kind < 2 {
-		return ""
-	}
-	for {
-		b, _ := os.ReadFile(c.file)
-		if strings.Contains(string(b), at) {
-			break
-		}
-		select {
-		case err := <-c.done:
-			c.done <- err
-			return ""
-		case <-time.After(time.Millisecond):
-		}
-	}
-	if kind == 2 {
-		w.commands = append(w.commands, "kill -9, at "+at)
-		_ = c.cmd.Process.Kill()
-		return ""
-	}
-	if _, err := os.Stat(dir); err != nil {
-		return ""
-	}
-	w.commands = append(w.commands, how+" "+dir+", at "+at)
-	seamOutages[how](dir)
-	w.t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-	return dir
-}
-
-// seamOutages are ways in which the directory of a node is lost.
-var seamOutages = map[string]func(dir string){
-	"remove": func(dir string) { os.RemoveAll(dir) },
-	"empty":  func(dir string) { os.RemoveAll(dir); _ = os.Mkdir(dir, 0o700) },
-	"file":   func(dir string) { os.RemoveAll(dir); _ = os.WriteFile(dir, nil, 0o600) },
-	"link":   func(dir string) { os.RemoveAll(dir); _ = os.Symlink("/nowhere", dir) },
-	"format": func(dir string) { _ = os.WriteFile(filepath.Join(dir, "format"), []byte("ckXt-store 1\n"), 0o600) },
-	"blank":  func(dir string) { _ = os.WriteFile(filepath.Join(dir, "format"), nil, 0o600) },
-	"jobs":   func(dir string) { os.RemoveAll(filepath.Join(dir, "jobs")) },
-	// As root; else these change nothing.
-	"read-only": func(dir string) {
-		if syscall.Mount(dir, dir, "", syscall.MS_BIND, "") == nil {
-			_ = syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, "")
-		}
-	},
-	"full":    func(dir string) { _ = syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k") },
-	"unmount": func(dir string) { _ = syscall.Unmount(dir, syscall.MNT_DETACH) },
-	"foreign": func(dir string) {
-		other := filepath.Join(filepath.Dir(filepath.Dir(dir)), map[string]string{"n1": "n2", "n2": "n1"}[filepath.Base(filepath.Dir(dir))], filepath.Base(dir))
-		if _, err := os.Stat(other); err == nil {
-			os.RemoveAll(dir)
-			_ = os.CopyFS(dir, os.DirFS(other))
-		}
-	},
-	"mark": func(dir string) {
-		for _, job := range []string{"a", "b"} {
-			_ = os.WriteFile(filepath.Join(dir, "jobs", job, "node"), []byte("{"), 0o600)
-		}
-	},
-}
-
-// identity returns the digest of the description of a job; empty if there is none.
-func (w *seams) identity(p jobPlace) string {
-	b, _ := os.ReadFile(filepath.Join(w.dir, p.store, "jobs", p.job, "job"))
-	return string(b[max(0, len(b)-66):])
-}
-
-// forget drops the digests of jobs that have gone.
-func (w *seams) forget() {
-	for p := range w.want {
-		if w.identity(p) == "" {
-			delete(w.want, p)
-		}
-	}
-}
-
-// A printed is a directory of a job, in its store or on a node.
-type printed struct {
-	jobPlace
-	dir string
-}
-
-// prints returns what there is of each job, in the stores and on the nodes. A directory of a
-// node without a checkpoint is free for another job.
-func (w *seams) prints() map[printed]string {
-	all := make(map[printed]string)
-	for _, store := range w.stores {
-		for _, job := range []string{"a", "b"} {
-			dir := filepath.Join(w.dir, store, "jobs", job)
-			if print := printOf(dir); print != "" {
-				all[printed{jobPlace{store, job}, dir}] = print
-			}
-		}
-	}
-	nodes, _ := filepath.Glob(filepath.Join(w.dir, "n?", "*", "jobs", "*"))
-	for _, dir := range nodes {
-		var mark struct {
-			Job   string
-			Owner struct{ Path string }
-		}
-		b, _ := os.ReadFile(filepath.Join(dir, "node"))
-		line, _, _ := bytes.Cut(b, []byte("\n"))
-		manifests, _ := filepath.Glob(filepath.Join(dir, "*", "manifest"))
-		if json.Unmarshal(line, &mark) == nil && mark.Owner.Path != "" && len(manifests) > 0 {
-			all[printed{jobPlace{filepath.Base(mark.Owner.Path), mark.Job}, dir}] = printOf(dir)
-		}
-	}
-	return all
-}
-
-// printOf returns a digest of all files below a directory, but for locks; empty if it is not
-// there.
-func printOf(dir string) string {
-	sum, any := sha256.New(), false
-	_ = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || d.Name() == "lock" || strings.HasSuffix(d.Name(), ".tmp") {
-			return nil
-		}
-		b, _ := os.ReadFile(name)
-		fmt.Fprintf(sum, "%s %d\n", name, len(b))
-		sum.Write(b)
-		any = true
-		return nil
-	})
-	if !any {
-		return ""
-	}
-	return fmt.Sprintf("%x", sum.Sum(nil))
 }
