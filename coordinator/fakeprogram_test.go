@@ -147,7 +147,7 @@ func (r *fakeRank) run(status chan<- int) error {
 	r.link.Send(protocol.Hello{Process: os.Getpid()})
 	if r.program.Deserts {
 		r.link.Close()
-		select {}
+		hang()
 	}
 	m, err := r.link.Receive()
 	if err != nil {
@@ -305,7 +305,7 @@ func (r *fakeRank) compute(status chan<- int) error {
 				case protocol.CancelDrain, protocol.CancelWrite:
 				case protocol.Leave:
 					if r.program.Stubborn {
-						select {}
+						hang()
 					}
 					return nil
 				}
@@ -372,4 +372,12 @@ func (f fakeProgram) sums() map[string]bool {
 		lines[fmt.Sprintf("rank %d: %d", rank, (rank+1)*f.Steps*(f.Steps+1)/2)] = true
 	}
 	return lines
+}
+
+// hang waits until the process is killed. Without cgo, Go ends a process whose goroutines all
+// wait for each other; one that sleeps does not count.
+func hang() {
+	for {
+		time.Sleep(time.Hour)
+	}
 }

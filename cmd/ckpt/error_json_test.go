@@ -100,7 +100,7 @@ func checkError(t *testing.T, command, text string, status int) {
 // complaint runs a command in a shell, and returns what it prints on standard error.
 func complaint(t *testing.T, dir string, while func(*os.Process), command string) (string, int) {
 	t.Helper()
-	cmd := exec.Command("bash", "-c", command)
+	cmd := exec.Command("sh", "-c", command)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CKPT_STORE="+filepath.Join(dir, "store"))
 	var errs bytes.Buffer

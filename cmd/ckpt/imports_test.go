@@ -64,7 +64,7 @@ func TestImports(t *testing.T) {
 
 		"internal/vfs/slowfs": {"internal/vfs", "internal/quantity"},
 	}
-	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}`, "ckpt/...").Output()
+	out, err := exec.Command("go", "list", "-buildvcs=false", "-f", `{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}`, "ckpt/...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestHouseTable(t *testing.T) {
 			rows[m[1]] = n
 		}
 	}
-	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "ckpt/...").Output()
+	out, err := exec.Command("go", "list", "-buildvcs=false", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "ckpt/...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -132,9 +132,17 @@ func TestScripts(t *testing.T) {
 // theTest is the key of a script's test among its values.
 const theTest = "test"
 
+// A scriptTest is a script as package needs takes it.
+type scriptTest struct {
+	testscript.T
+	name string
+}
+
+func (t scriptTest) Name() string { return t.name }
+
 // need skips a script on a machine that lacks something.
 func need(ts *testscript.TestScript, _ bool, args []string) {
-	t := ts.Value(theTest).(testscript.T)
+	t := scriptTest{ts.Value(theTest).(testscript.T), "TestScripts/" + ts.Name()}
 	for _, name := range args {
 		switch name {
 		case "ebpf":
@@ -258,8 +266,8 @@ func orphans(ts *testscript.TestScript, _ bool, _ []string) {
 	eventually(ts, "the ranks to leave", func() bool { return len(ranksOf(ts)) == 0 })
 }
 
-// smallDisk mounts a file system: smalldisk DIR SIZE [FILE], of a size like 20m and that of
-// a file. A store without compression has ckpt itself, which grows.
+// smallDisk mounts a file system, or skips the rest of the script: smalldisk DIR SIZE [FILE],
+// of a size like 20m and that of a file. A store without compression has ckpt itself, which grows.
 func smallDisk(ts *testscript.TestScript, _ bool, args []string) {
 	dir, size := ts.MkAbs(args[0]), args[1]
 	if len(args) > 2 {
@@ -269,11 +277,9 @@ func smallDisk(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(err)
 		size = strconv.FormatInt(fi.Size()+int64(mebibytes)<<20, 10)
 	}
+	need(ts, false, []string{"mounts"})
 	ts.Check(os.MkdirAll(dir, 0o700))
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
-		ts.Logf("mount: %v", err)
-		ts.Fatalf("a file system of %s cannot be mounted", size)
-	}
+	ts.Check(syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size))
 	ts.Defer(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 }
 

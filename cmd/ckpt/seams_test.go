@@ -231,8 +231,7 @@ func (w *seams) launchProgram(p jobPlace) string {
 // seamProgram compiles a small MPI program; its path is empty without MPICH.
 func seamProgram(t *testing.T) string {
 	t.Helper()
-	if need := needs.Missing("mpicc.mpich", "mpiexec.mpich"); need != "" {
-		t.Logf("without programs: %s%s", needs.Skipped, need)
+	if needs.Left(t, "programs", "mpicc.mpich", "mpiexec.mpich") {
 		return ""
 	}
 	dir := t.TempDir()

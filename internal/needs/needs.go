@@ -1,8 +1,10 @@
 // Package needs skips tests on machines that lack a program or an ability that they use.
-// All say it in the same words, "skipped: needs mpicc", so that a list of them can be made.
+// All say it in the same words, "skipped: needs mpicc", and each adds a line to the file
+// that CKPT_SKIPPED names, if it is set: the directory of the package, the test, the need.
 package needs
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"sync"
@@ -47,7 +49,11 @@ func Missing(list ...string) string {
 }
 
 // A T is a test, or a script of testscript.
-type T interface{ Skip(args ...any) }
+type T interface {
+	Name() string
+	Log(args ...any)
+	Skip(args ...any)
+}
 
 // All skips a test unless the machine has all that it needs.
 func All(t T, list ...string) {
@@ -56,8 +62,36 @@ func All(t T, list ...string) {
 	}
 }
 
-// Skipped begins the words of a test that skips itself, or logs that it leaves a part out.
-const Skipped = "skipped: needs "
-
 // Skip skips a test that lacks a need.
-func Skip(t T, need string) { t.Skip(Skipped + need) }
+func Skip(t T, need string) {
+	note(t, need)
+	t.Skip(skipped + need)
+}
+
+// Left notes that a test leaves a part out, for the first need that the machine lacks.
+func Left(t T, part string, list ...string) bool {
+	need := Missing(list...)
+	if need == "" {
+		return false
+	}
+	note(t, need)
+	t.Log(part + ": " + skipped + need)
+	return true
+}
+
+const skipped = "skipped: needs "
+
+func note(t T, need string) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return
+	}
+	f, err := os.OpenFile(os.Getenv("CKPT_SKIPPED"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return // nobody asked for a list
+	}
+	defer f.Close()
+	if _, err := fmt.Fprintf(f, "%s %s %s\n", dir, t.Name(), need); err != nil {
+		t.Log(err)
+	}
+}

@@ -64,7 +64,7 @@ func (p *program) run() int {
 				}
 				if _, ok := fault("hang-after"); ok {
 					fmt.Fprintln(p.conn, "hangs")
-					select {}
+					hang()
 				}
 				fmt.Fprintln(p.conn, "done")
 			}
@@ -117,7 +117,7 @@ func (p *program) fails() int {
 // checkpoint writes the images of all processes.
 func (p *program) checkpoint() error {
 	if _, ok := fault("hang-checkpoint"); ok {
-		select {}
+		hang()
 	}
 	for {
 		if _, ok := fault("wait-checkpoint"); !ok {
@@ -170,4 +170,12 @@ func restore(images []string) (*program, error) {
 	var err error
 	p.pause, err = time.ParseDuration(pause)
 	return p, err
+}
+
+// hang waits until the process is killed. Without cgo, Go ends a process whose goroutines all
+// wait for each other; one that sleeps does not count.
+func hang() {
+	for {
+		time.Sleep(time.Hour)
+	}
 }

@@ -63,7 +63,11 @@ func comparison(r *benchRow) []string {
 
 // off is the relative error of a prediction.
 func off(predicted, measured float64) string {
-	return fmt.Sprintf("%+.1f %%", 100*(predicted/measured-1))
+	percent := 100 * (predicted/measured - 1)
+	if percent >= 100 { // three digits leave space for the others in 80 columns
+		return fmt.Sprintf("%+.0f %%", percent)
+	}
+	return fmt.Sprintf("%+.1f %%", percent)
 }
 
 // shortName leaves space for the numbers in 80 columns.

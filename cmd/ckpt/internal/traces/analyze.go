@@ -259,10 +259,12 @@ func collide(rows [][]string, names, width int) bool {
 	})
 }
 
-// shorten keeps the end of a path, which distinguishes files.
+// shorten keeps the end of a path, which distinguishes files. In the C locale the dots before
+// it take three columns.
 func shorten(name string, most int) string {
-	if r := []rune(name); len(r) > most {
-		return "…" + string(r[len(r)-most+1:])
+	r, dots := []rune(name), ui.Text("…")
+	if keep := most - utf8.RuneCountInString(dots); len(r) > most {
+		return dots + string(r[len(r)-keep:])
 	}
 	return name
 }
