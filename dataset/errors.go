@@ -46,8 +46,8 @@ func (e *SpecError) Hint() string { return oneLine(e.hint) }
 // Unwrap returns the cause, if another package reported it.
 func (e *SpecError) Unwrap() error { return e.err }
 
-// oneLine keeps text from a YAML or expression error, which may span several
-// lines with a caret under the culprit, on the one line that logs expect.
+// oneLine keeps text from a YAML error, which may span several lines, on the one line
+// that logs expect.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // CannotRead returns the error of an unreadable file that the user named: its role

@@ -5,10 +5,6 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
-	"strconv"
-
-	"github.com/expr-lang/expr/ast"
-	"github.com/expr-lang/expr/parser"
 )
 
 // Limits that keep a hostile spec from costing time or memory. The largest
@@ -23,29 +19,27 @@ const (
 // maxWhole bounds every size: sums over arrays then still fit an int64.
 var maxWhole = new(big.Int).Lsh(big.NewInt(1), 62)
 
-// An expression is a parsed formula. expr-lang parses the text, so that users know the
-// syntax, but the evaluation is here: expr's own machine computes in int and float64,
-// which would silently round 25(m+1)^3 q for large classes, and has loops over ranges,
-// which a size does not need.
+// An expression is a formula with its text. It computes in fractions: int and float64
+// would silently round 25(m+1)^3 q for large classes.
 type expression struct {
-	text string
-	root ast.Node
+	text  string
+	value formula
 }
 
 func parseExpression(text string) (*expression, error) {
 	if len(text) > maxExprLen {
 		return nil, fmt.Errorf("expression of %d characters is too long (limit %d)", len(text), maxExprLen)
 	}
-	tree, err := parser.Parse(text)
+	value, err := parseFormula(text)
 	if err != nil {
-		return nil, fmt.Errorf("expression %q: %s", text, oneLine(err.Error()))
+		return nil, fmt.Errorf("expression %q: %w", text, err)
 	}
-	return &expression{text, tree.Node}, nil
+	return &expression{text, value}, nil
 }
 
 // whole evaluates e and demands an integer of at most 2^62 in magnitude.
 func (e *expression) whole(params map[string]int64) (int64, error) {
-	v, err := eval(e.root, params)
+	v, err := e.value(params)
 	if err != nil {
 		return 0, fmt.Errorf("expression %q: %w", e.text, err)
 	}
@@ -69,7 +63,7 @@ func (e *expression) size(params map[string]int64) (int64, error) {
 
 // number is a quantity that need not be whole and cannot be negative.
 func (e *expression) number(params map[string]int64) (float64, error) {
-	v, err := eval(e.root, params)
+	v, err := e.value(params)
 	if err != nil {
 		return 0, fmt.Errorf("expression %q: %w", e.text, err)
 	}
@@ -82,7 +76,7 @@ func (e *expression) number(params map[string]int64) (float64, error) {
 
 // share is a fraction from 0 to 1.
 func (e *expression) share(params map[string]int64) (float64, error) {
-	v, err := eval(e.root, params)
+	v, err := e.value(params)
 	if err != nil {
 		return 0, fmt.Errorf("expression %q: %w", e.text, err)
 	}
@@ -91,56 +85,6 @@ func (e *expression) share(params map[string]int64) (float64, error) {
 	}
 	f, _ := v.Float64()
 	return f, nil
-}
-
-func eval(n ast.Node, params map[string]int64) (*big.Rat, error) {
-	switch n := n.(type) {
-	case *ast.IntegerNode:
-		return new(big.Rat).SetInt64(int64(n.Value)), nil
-	case *ast.FloatNode:
-		// The shortest decimal that reads back as the same float64 is what the
-		// user wrote: 0.1 means one tenth, not its binary neighbour.
-		v, ok := new(big.Rat).SetString(strconv.FormatFloat(n.Value, 'g', -1, 64))
-		if !ok {
-			return nil, fmt.Errorf("%v is not a number", n.Value)
-		}
-		return bounded(v)
-	case *ast.IdentifierNode:
-		v, ok := params[n.Value]
-		if !ok {
-			return nil, fmt.Errorf("parameter %q is not defined here (known: %s)", n.Value, names(params))
-		}
-		return new(big.Rat).SetInt64(v), nil
-	case *ast.UnaryNode:
-		v, err := eval(n.Node, params)
-		if err != nil {
-			return nil, err
-		}
-		switch n.Operator {
-		case "-":
-			return v.Neg(v), nil
-		case "+":
-			return v, nil
-		}
-		return nil, fmt.Errorf("operator %q is not allowed in a size", n.Operator)
-	case *ast.BinaryNode:
-		a, err := eval(n.Left, params)
-		if err != nil {
-			return nil, err
-		}
-		b, err := eval(n.Right, params)
-		if err != nil {
-			return nil, err
-		}
-		return binary(n.Operator, a, b)
-	case *ast.CallNode:
-		if id, ok := n.Callee.(*ast.IdentifierNode); ok {
-			return call(id.Value, n.Arguments, params)
-		}
-	case *ast.BuiltinNode: // max and min are builtins of expr
-		return call(n.Name, n.Arguments, params)
-	}
-	return nil, errors.New("only numbers, parameters, + - * / % **, and the functions " + functionNames() + " may be used")
 }
 
 func binary(op string, a, b *big.Rat) (*big.Rat, error) {
@@ -162,7 +106,7 @@ func binary(op string, a, b *big.Rat) (*big.Rat, error) {
 			return nil, err
 		}
 		return bounded(a.Sub(a, q.Mul(q, b)))
-	case "**", "^":
+	case "^", "**":
 		if !b.IsInt() || b.Sign() < 0 || b.Num().Cmp(big.NewInt(maxExponent)) > 0 {
 			return nil, fmt.Errorf("exponent %s is not a whole number from 0 to %d", b.RatString(), maxExponent)
 		}
@@ -221,24 +165,6 @@ var functions = map[string]struct {
 }
 
 func functionNames() string { return names(functions) }
-
-func call(name string, nodes []ast.Node, params map[string]int64) (*big.Rat, error) {
-	fn, ok := functions[name]
-	if !ok {
-		return nil, fmt.Errorf("function %q is unknown (known: %s)", name, functionNames())
-	}
-	if len(nodes) == 0 || fn.arity != 0 && len(nodes) != fn.arity {
-		return nil, fmt.Errorf("function %s does not take %d arguments", name, len(nodes))
-	}
-	args := make([]*big.Rat, len(nodes))
-	for i, n := range nodes {
-		var err error
-		if args[i], err = eval(n, params); err != nil {
-			return nil, err
-		}
-	}
-	return fn.f(args)
-}
 
 // floorDiv returns the largest whole number not above a/b, also when one is
 // negative. The Fortran sources truncate; sizes are never negative, so the two
