@@ -18,6 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// errNoMount says that a directory has no mount, as where the root is not one (chroot).
+var errNoMount = errors.New("not in /proc/self/mountinfo")
+
 // A Class is a kind of storage.
 type Class string
 
@@ -133,7 +136,7 @@ func (s System) mountOf(dir, device string) (*mount, error) {
 		}
 	}
 	if best == nil {
-		return nil, errors.New("mount of " + dir + ": not in /proc/self/mountinfo")
+		return nil, fmt.Errorf("mount of %s: %w", dir, errNoMount)
 	}
 	return best, nil
 }
