@@ -9,7 +9,9 @@ import (
 // codecColumns name how the images of a row were compressed.
 var codecColumns = []string{"codec", "compression"}
 
-var codecName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
+var codecName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*$`)
+
+const maxCodecName = 32
 
 // fillStored reads the codec and the stored size of a row. The zones of a compressed
 // image are those of the memory in it; the size of its file is what was stored.
@@ -17,7 +19,7 @@ func (t *Table) fillStored(m *Measurement, row int, stored, file string) error {
 	column := t.first(codecColumns)
 	switch codec := strings.ToLower(t.Text(row, column)); {
 	case codec == "" || codec == "none" || codec == "no" || codec == "off":
-	case !codecName.MatchString(codec):
+	case len(codec) > maxCodecName || !codecName.MatchString(codec):
 		return t.bad(m.Line, column, fmt.Sprintf("%q is not a codec", codec), "write none, or a name like gzip")
 	default:
 		m.Codec = codec

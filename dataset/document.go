@@ -98,8 +98,13 @@ func parse(src []byte) (*Workload, error) {
 	return w, nil
 }
 
-var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`)
-var parameter = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+// The length of names is no part of the expression, which would take long to compile, at
+// each start of a process.
+const maxName = 64
+
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+
+func isIdentifier(name string) bool { return len(name) <= maxName && identifier.MatchString(name) }
 
 // build checks everything that does not depend on class and process count;
 // expressions are evaluated by Instance.
@@ -109,7 +114,7 @@ func build(doc *document) (*Workload, error) {
 		procs: doc.Procs, classes: map[string]class{},
 	}
 	switch {
-	case !identifier.MatchString(doc.Name):
+	case !isIdentifier(doc.Name):
 		return nil, fmt.Errorf("name %q: want a letter, then letters, digits, - or _", doc.Name)
 	case !slices.Contains(kernels, doc.Kernel):
 		return nil, fmt.Errorf("kernel %q is unknown (want %s)", doc.Kernel, strings.Join(kernels, ", "))
@@ -124,7 +129,7 @@ func build(doc *document) (*Workload, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(doc.Classes)) {
 		c := doc.Classes[name]
-		if !identifier.MatchString(name) {
+		if !isIdentifier(name) {
 			return nil, fmt.Errorf("class %q: want a letter, then letters, digits, - or _", name)
 		}
 		if c.Iterations < 1 {
@@ -171,7 +176,7 @@ func build(doc *document) (*Workload, error) {
 	}
 	seen := map[string]bool{"runtime": true} // the region that coordinator/app adds
 	for i, a := range doc.Arrays {
-		if !identifier.MatchString(a.Name) {
+		if !isIdentifier(a.Name) {
 			return nil, fmt.Errorf("arrays[%d]: name %q: want a letter, then letters, digits, - or _", i, a.Name)
 		}
 		if seen[a.Name] {
@@ -249,7 +254,7 @@ func parseMessage(m *documentMessage) (*messageSpec, error) {
 }
 
 func checkParam(name string) error {
-	if !parameter.MatchString(name) {
+	if !isIdentifier(name) || strings.Contains(name, "-") {
 		return fmt.Errorf("parameter %q: want a letter, then letters, digits or _", name)
 	}
 	if name == "p" {

@@ -26,7 +26,7 @@ const maxVaried = 1e9
 func ParseVaried(class string) (v Varied, ok bool) {
 	name, value, ok := strings.Cut(class, "=")
 	n, err := strconv.ParseFloat(value, 64)
-	if !ok || err != nil || !identifier.MatchString(name) || !(n > 0 && n <= maxVaried) {
+	if !ok || err != nil || !isIdentifier(name) || !(n > 0 && n <= maxVaried) {
 		return Varied{}, false
 	}
 	return Varied{name, n}, true
@@ -35,7 +35,7 @@ func ParseVaried(class string) (v Varied, ok bool) {
 // VariedMeasurements reads the measurements of a user's table whose rows vary a parameter:
 // they have a column of its name, and need no class.
 func VariedMeasurements(t *Table, param string) ([]Measurement, error) {
-	if !identifier.MatchString(param) {
+	if !isIdentifier(param) {
 		return nil, t.bad(0, param, "is not the name of a parameter", "name a column, like n")
 	}
 	if t.column(param) < 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ import (
 	"ckpt/cmd/ckpt/internal/traces"
 	"ckpt/cmd/ckpt/internal/turns"
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/wire"
 )
 
 // run runs a command line and returns the exit status.
@@ -40,7 +42,7 @@ func execute(ctx context.Context, args []string, s ui.Streams) (asJSON bool, err
 	out := &ui.Noticing{W: s.Out}
 	s.Out = out
 	g := &ui.Globals{Streams: s}
-	root := newRootCommand(g)
+	root := rootFor(g, args)
 	root.SetArgs(args)
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
@@ -90,8 +92,23 @@ func newRootCommand(g *ui.Globals) *cobra.Command {
 		describeExit(cmd)
 	}
 	checkArgs(root)
-	g.Complete(root)
 	g.Helps(root)
+	return root
+}
+
+// rootFor returns the commands for a command line. All commands with their completions
+// take a fifth of the time in which ckpt starts: a rank of a job does with its own, and only
+// a shell asks for completions.
+func rootFor(g *ui.Globals, args []string) *cobra.Command {
+	if len(args) > 0 && args[0] == "rank" && os.Getenv(wire.EnvSocket) != "" {
+		root := &cobra.Command{Use: "ckpt", SilenceUsage: true, SilenceErrors: true}
+		root.AddCommand(jobs.NewRankCommand())
+		return root
+	}
+	root := newRootCommand(g)
+	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
+		g.Complete(root)
+	}
 	return root
 }
 

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -106,7 +107,7 @@ func part(s string) (d time.Duration, rest string, err error) {
 const maxSize = 1 << 60
 
 var (
-	size = regexp.MustCompile(`^(\d+(?:\.\d*)?|\.\d+) ?([A-Za-z]*)$`)
+	size = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d+(?:\.\d*)?|\.\d+) ?([A-Za-z]*)$`) })
 	bits = regexp.MustCompile(`^[KMGTP]i?b$`)
 )
 
@@ -114,7 +115,7 @@ var (
 // 61,000,000,000), binary with KiB MiB GiB TiB PiB, or with K M G T P alone, which
 // are binary too. Case does not matter, but for Mb and Gb, which elsewhere are bits.
 func Size(s string) (int64, error) {
-	m := size.FindStringSubmatch(strings.TrimSpace(s))
+	m := size().FindStringSubmatch(strings.TrimSpace(s))
 	if m == nil {
 		return 0, errors.New("invalid size")
 	}

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg/draw"
@@ -22,7 +23,7 @@ import (
 //go:embed page.tmpl
 var pageText string
 
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
+var pageTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Parse(pageText)) })
 
 type page struct {
 	Title, Subtitle string
@@ -126,7 +127,7 @@ func HTML(w io.Writer, tr *iotrace.Trace, r *analyze.Report, aside string, progr
 		p.Plots = append(p.Plots, drawing{SVG: template.HTML(svg.String()), Caption: captions[kind]})
 	}
 	var out bytes.Buffer // a failure writes no part of a page
-	if err := pageTemplate.Execute(&out, p); err != nil {
+	if err := pageTemplate().Execute(&out, p); err != nil {
 		return fmt.Errorf("report: page: %w", err)
 	}
 	_, err = out.WriteTo(w)

@@ -14,7 +14,8 @@ import (
 	"ckpt/internal/vfs/slowfs"
 )
 
-func newRankCommand() *cobra.Command {
+// NewRankCommand returns the command of a rank.
+func NewRankCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "rank [JOB [R/N]]",
 		Short:  "Run one rank of a job; started by ckpt launch",

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/internal/figure"
@@ -19,10 +20,12 @@ import (
 //go:embed page.tmpl
 var pageText string
 
-var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"number": func(head string) bool { return strings.HasPrefix(head, "|") },
-	"text":   func(head string) string { return strings.TrimPrefix(head, "|") },
-}).Parse(pageText))
+var pageTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("page").Funcs(template.FuncMap{
+		"number": func(head string) bool { return strings.HasPrefix(head, "|") },
+		"text":   func(head string) string { return strings.TrimPrefix(head, "|") },
+	}).Parse(pageText))
+})
 
 // A picture is an SVG element with its caption.
 type picture struct {
@@ -38,7 +41,7 @@ func (r *Result) page(w io.Writer) error {
 	}
 	title := fmt.Sprintf("Checkpoints of %s on %s", r.App, ui.Count(r.NP, "rank"))
 	var out bytes.Buffer // a failure writes no part of a page
-	err = pageTemplate.Execute(&out, struct {
+	err = pageTemplate().Execute(&out, struct {
 		*Result
 		Title, Version string
 		Facts          []fact
