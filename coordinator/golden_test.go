@@ -73,9 +73,9 @@ func TestGoldenStores(t *testing.T) {
 // useOwnProgram makes the test binary the library zone, as ckpt is in production.
 func useOwnProgram(t *testing.T) {
 	t.Helper()
-	before := program
-	program = launch.Self
-	t.Cleanup(func() { program = before })
+	before := LibraryFile
+	LibraryFile = launch.Self
+	t.Cleanup(func() { LibraryFile = before })
 }
 
 // writeGolden stores a job that loses a rank at three quarters of its way, unless there

@@ -23,7 +23,7 @@ func (g *group) libraryPath() string {
 	if g.spec.Program != nil {
 		return ""
 	}
-	return program
+	return LibraryFile
 }
 
 // findLibrary sees to it that the checkpoint under way has a library zone.
@@ -59,7 +59,7 @@ func (g *group) dropLibrary() {
 
 func (d *driver) writeLibrary(ctx context.Context, number int, trace *container.Tracing) (container.File, time.Duration, error) {
 	mem := mpi.NewMemory()
-	if err := mem.MapLibrary(job.LibraryRegion, program); err != nil {
+	if err := mem.MapLibrary(job.LibraryRegion, LibraryFile); err != nil {
 		return container.File{}, 0, err
 	}
 	var f container.File

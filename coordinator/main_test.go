@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	program = small
+	LibraryFile = small
 	// Ranks end at once under the race detector too, which else sleeps for a second.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		fmt.Fprintln(os.Stderr, err)

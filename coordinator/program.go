@@ -8,12 +8,12 @@ type libraryID struct {
 	bytes  int64
 }
 
-// program is the file whose content is the library zone. Tests of stored jobs name a
-// small one, so that a store of before fits another build.
-var program = launch.Self
+// LibraryFile is the file whose content is the library zone. Tests name a small one, so
+// that a store of before fits another build, and that jobs need not store all of ckpt.
+var LibraryFile = launch.Self
 
 // identifySelf digests the binary that the ranks will run.
 func identifySelf() (libraryID, error) {
-	digest, bytes, err := launch.Digest(program)
+	digest, bytes, err := launch.Digest(LibraryFile)
 	return libraryID{digest, bytes}, err
 }

@@ -297,7 +297,7 @@ func ckpt(t *testing.T, dir string, tracer []string, args ...string) *told {
 	}
 	p := &traced{store: filepath.Join(dir, "store"), stdout: filepath.Join(dir, "stdout"), stderr: filepath.Join(dir, "stderr"), over: make(chan struct{})}
 	p.cmd = exec.Command(argv[0], argv[1:]...)
-	p.cmd.Env = append(os.Environ(), "CKPT_STORE="+p.store, schemaDir+"=") // reading schemas would fail, too
+	p.cmd.Env = append(os.Environ(), "CKPT_STORE="+p.store, testOutputs+"=") // notes would fail, too
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.start(); err != nil {
 		t.Fatal(err)

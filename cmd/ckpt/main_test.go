@@ -80,8 +80,9 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Values[theTest] = env.T()
 			env.Setenv("CKPT_STORE", filepath.Join(env.WorkDir, "store"))
-			env.Setenv(schemaDir, os.Getenv(schemaDir))
-			env.Setenv(schemaLog, os.Getenv(schemaLog))
+			for _, name := range passed {
+				env.Setenv(name, os.Getenv(name))
+			}
 			examples, exerr := filepath.Abs("../../docs/examples")
 			if exerr != nil {
 				return exerr

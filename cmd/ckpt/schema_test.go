@@ -7,29 +7,45 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/rogpeppe/go-internal/testscript"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator"
 )
 
-// The tests check everything that a script or a block of the documentation prints
-// with --json against docs/schema: in place of main they run checkedMain, which gets
-// the directory and the name of a log from the environment.
+// Commands of scripts and of blocks run checkedMain in place of main. It gets two names
+// from the environment: a directory that it notes the output of --json in, which the tests
+// check against docs/schema at their end, and a small file that it takes for its own
+// binary, which each job would read, hash and store. A script that needs the true binary
+// says: env CKPT_TEST_LIBRARY=
 const (
-	schemaDir = "CKPT_TEST_SCHEMAS"
-	schemaLog = "CKPT_TEST_SCHEMA_LOG"
+	testOutputs = "CKPT_TEST_OUTPUTS"
+	testLibrary = "CKPT_TEST_LIBRARY"
 )
 
-// exitMismatch is the exit status of a command whose output does not match. No test
-// expects it; the log fails tests that ignore the status.
-const exitMismatch = 99
+// passed are the variables that the commands of scripts get, too. Processes that end soon
+// collect less garbage with GOGC.
+var passed = []string{testOutputs, testLibrary, "GOGC"}
+
+const schemasDir = "../../docs/schema"
+
+// Noted is the output of a command with --json, as checkedMain notes it.
+type noted struct {
+	Dir    string
+	Args   []string
+	Status int
+	Out    []byte
+}
 
 // schemaChecked are the tests of this package. They fail if the output of a command
 // did not match, even where a script ignores the status, as in a pipe.
@@ -41,12 +57,11 @@ func (m schemaChecked) Run() int {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	schemas, err := filepath.Abs("../../docs/schema")
-	if err != nil {
+	outputs, small := filepath.Join(dir, "outputs"), filepath.Join(dir, "program")
+	if err := makePlace(dir, outputs, small); err != nil {
 		panic(err)
 	}
-	log := filepath.Join(dir, "log")
-	for name, value := range map[string]string{schemaDir: schemas, schemaLog: log} {
+	for name, value := range map[string]string{testOutputs: outputs, testLibrary: small, "GOGC": "400"} {
 		if err := os.Setenv(name, value); err != nil {
 			panic(err)
 		}
@@ -56,45 +71,90 @@ func (m schemaChecked) Run() int {
 	}
 	heedSignals()
 	code := m.M.Run()
-	if text, err := os.ReadFile(log); err == nil {
-		fmt.Printf("--- FAIL: JSON that does not match its schema\n%s", text)
+	if err := checkOutputs(outputs); err != nil {
+		fmt.Printf("--- FAIL: JSON that does not match its schema\n%v\n", err)
 		code = max(code, 1)
 	}
 	return code
 }
 
-// checkedMain is main, which also checks the output of --json.
+// makePlace makes what checkedMain gets, for all users, since scripts become others.
+func makePlace(dir, outputs, small string) error {
+	content, err := os.ReadFile("../../testdata/stores/program")
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(small, content, 0o644), os.Mkdir(outputs, 0o700), os.Chmod(outputs, 0o777), os.Chmod(dir, 0o711))
+}
+
+// checkOutputs checks what commands have printed with --json.
+func checkOutputs(dir string) (errs error) {
+	notes, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return err
+	}
+	for _, note := range notes {
+		text, err := os.ReadFile(note)
+		var p noted
+		if err == nil {
+			err = json.Unmarshal(text, &p)
+		}
+		if err == nil {
+			err = checkOutput(p.Args, p.Out, p.Status == 0)
+		}
+		if err != nil {
+			errs = errors.Join(errs, fmt.Errorf("in %s: ckpt %s: %w", p.Dir, strings.Join(p.Args, " "), err))
+		}
+	}
+	return errs
+}
+
+// checkedMain is main with the hooks of the tests.
 func checkedMain() {
+	if small := os.Getenv(testLibrary); small != "" {
+		coordinator.LibraryFile = small
+	}
 	args := os.Args[1:]
 	if end := slices.Index(args, "--"); end >= 0 {
 		args = args[:end]
 	}
-	if os.Getenv(schemaDir) == "" || !slices.Contains(args, "--json") || slices.Contains(args, "--help") {
+	outputs := os.Getenv(testOutputs)
+	if outputs == "" || !slices.Contains(args, "--json") || slices.Contains(args, "--help") {
 		main()
 		return
 	}
 	var out bytes.Buffer
 	status := run(context.Background(), os.Args[1:], ui.Streams{In: os.Stdin, Out: io.MultiWriter(os.Stdout, &out), Err: os.Stderr})
-	if err := checkOutput(os.Getenv(schemaDir), args, out.Bytes(), status == 0); err != nil {
-		text := fmt.Sprintf("ckpt %s: %v\n", strings.Join(args, " "), err)
-		fmt.Fprint(os.Stderr, text)
-		if f, err := os.OpenFile(os.Getenv(schemaLog), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600); err == nil {
-			_, _ = f.WriteString(text)
-			_ = f.Close()
-		}
-		status = exitMismatch
+	dir, _ := os.Getwd()
+	if err := note(outputs, noted{dir, args, status, out.Bytes()}); err != nil {
+		panic(err)
 	}
 	os.Exit(status)
 }
 
+func note(dir string, p noted) error {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, "*.json.part")
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(text); err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Rename(f.Name(), strings.TrimSuffix(f.Name(), ".part")))
+}
+
 // checkOutput checks the documents that a command printed. A command that fails may
 // have printed none, or the beginning of one.
-func checkOutput(dir string, args []string, out []byte, whole bool) error {
+func checkOutput(args []string, out []byte, whole bool) error {
 	name := schemaOf(args)
 	if writesFile(args) {
 		return nil // standard output is the file
 	}
-	documents, err := checkDocuments(dir, name, out, whole)
+	documents, err := checkDocuments(name, out, whole)
 	if err == nil && whole && documents == 0 && name != "trace-show" { // which may show no event
 		return errors.New("printed no JSON")
 	}
@@ -102,13 +162,8 @@ func checkOutput(dir string, args []string, out []byte, whole bool) error {
 }
 
 // checkDocuments checks and counts the documents in a text.
-func checkDocuments(dir, name string, text []byte, whole bool) (documents int, err error) {
-	schema, err := readSchema(dir, name)
-	if err != nil {
-		return 0, err
-	}
+func checkDocuments(name string, text []byte, whole bool) (documents int, err error) {
 	for in := json.NewDecoder(bytes.NewReader(text)); ; documents++ {
-		in.UseNumber()
 		var doc any
 		err := in.Decode(&doc)
 		if errors.Is(err, io.EOF) || err != nil && !whole {
@@ -117,7 +172,7 @@ func checkDocuments(dir, name string, text []byte, whole bool) (documents int, e
 		if err != nil {
 			return documents, fmt.Errorf("not JSON: %w", err)
 		}
-		if err := schema.Validate(doc); err != nil {
+		if err := matchSchema(name, doc); err != nil {
 			return documents, fmt.Errorf("does not match docs/schema: %w", err)
 		}
 	}
@@ -125,7 +180,7 @@ func checkDocuments(dir, name string, text []byte, whole bool) (documents int, e
 
 // matches checks a file of a script: matches SCHEMA FILE
 func matches(ts *testscript.TestScript, _ bool, args []string) {
-	documents, err := checkDocuments(ts.Getenv(schemaDir), args[0], []byte(ts.ReadFile(args[1])), true)
+	documents, err := checkDocuments(args[0], []byte(ts.ReadFile(args[1])), true)
 	ts.Check(err)
 	if documents == 0 {
 		ts.Fatalf("%s has no JSON", args[1])
@@ -150,15 +205,36 @@ func writesFile(args []string) bool {
 	return i >= 0 && i+1 < len(args) && args[i+1] == "-"
 }
 
-// readSchema compiles a file of docs/schema with those that it refers to.
-func readSchema(dir, name string) (*jsonschema.Schema, error) {
-	path, err := filepath.Abs(filepath.Join(dir, name+".json"))
+// schemas has a property for each file of docs/schema but fields.json, so that these are
+// read once.
+var schemas = sync.OnceValues(func() (*jsonschema.Resolved, error) {
+	files, err := filepath.Glob(schemasDir + "/*.json")
 	if err != nil {
 		return nil, err
 	}
-	schema, err := jsonschema.NewCompiler().Compile(path)
-	if err != nil {
-		return nil, fmt.Errorf("no schema: %w", err)
+	all := &jsonschema.Schema{Properties: map[string]*jsonschema.Schema{}, AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
+	for _, file := range files {
+		if name := strings.TrimSuffix(filepath.Base(file), ".json"); name != "fields" {
+			all.Properties[name] = &jsonschema.Schema{Ref: name + ".json"}
+		}
 	}
-	return schema, nil
+	return all.Resolve(&jsonschema.ResolveOptions{BaseURI: "file:///", Loader: loadSchema})
+})
+
+func loadSchema(uri *url.URL) (*jsonschema.Schema, error) {
+	text, err := os.ReadFile(filepath.Join(schemasDir, path.Base(uri.Path)))
+	if err != nil {
+		return nil, err
+	}
+	schema := &jsonschema.Schema{}
+	return schema, json.Unmarshal(text, schema)
+}
+
+// matchSchema checks a document against the file of a name in docs/schema.
+func matchSchema(name string, doc any) error {
+	all, err := schemas()
+	if err != nil {
+		return err
+	}
+	return all.Validate(map[string]any{name: doc})
 }
