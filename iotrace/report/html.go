@@ -1,15 +1,12 @@
 package report
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
-	"html/template"
 	"io"
 	"math"
 	"slices"
 	"strings"
-	"sync"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg/draw"
@@ -20,10 +17,8 @@ import (
 	"ckpt/iotrace/analyze/finding"
 )
 
-//go:embed page.tmpl
-var pageText string
-
-var pageTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Parse(pageText)) })
+//go:embed page.css
+var pageStyle string
 
 type page struct {
 	Title, Subtitle string
@@ -46,8 +41,8 @@ type insight struct {
 }
 
 type drawing struct {
-	SVG     template.HTML
-	Caption string
+	canvas  *canvas
+	caption string
 }
 
 var captions = map[Plot]string{
@@ -119,18 +114,12 @@ func HTML(w io.Writer, tr *iotrace.Trace, r *analyze.Report, aside string, progr
 		}
 		c := newCanvas(figure.Width, figure.Height, of.describe(kind))
 		figure.Draw(f, draw.New(c))
-		var svg bytes.Buffer
-		if _, err := c.WriteTo(&svg); err != nil {
-			return err
-		}
-		// The canvas has escaped the text.
-		p.Plots = append(p.Plots, drawing{SVG: template.HTML(svg.String()), Caption: captions[kind]})
+		p.Plots = append(p.Plots, drawing{c, captions[kind]})
 	}
-	var out bytes.Buffer // a failure writes no part of a page
-	if err := pageTemplate().Execute(&out, p); err != nil {
-		return fmt.Errorf("report: page: %w", err)
+	out, err := p.html() // a failure writes no part of a page
+	if err == nil {
+		_, err = out.WriteTo(w)
 	}
-	_, err = out.WriteTo(w)
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"ckpt/internal/figure"
 	"ckpt/iotrace/analyze"
@@ -13,13 +14,8 @@ import (
 // A table of a page. Numeric columns are aligned to the right.
 type table struct {
 	Title, Note string
-	Head        []heading
+	Head        []value
 	Rows        [][]value
-}
-
-type heading struct {
-	Text   string
-	Number bool
 }
 
 type value struct{ Text, Class string }
@@ -34,13 +30,13 @@ func num(text string) value          { return value{text, "n"} }
 func count[T int | int64](n T) value { return num(figure.Number(float64(n))) }
 
 // heads makes headings. A leading = marks a numeric column.
-func heads(names ...string) []heading {
-	var out []heading
+func heads(names ...string) []value {
+	var out []value
 	for _, n := range names {
-		if n[0] == '=' {
-			out = append(out, heading{n[1:], true})
+		if text, ok := strings.CutPrefix(n, "="); ok {
+			out = append(out, num(text))
 		} else {
-			out = append(out, heading{n, false})
+			out = append(out, word(n))
 		}
 	}
 	return out
