@@ -76,7 +76,7 @@ func (d *driver) obey(c wire.Command, answers chan<- wire.Reply) {
 }
 
 func (d *driver) status() *wire.Status {
-	s := &wire.Status{Job: d.job.Name(), Phase: d.phase(), Iteration: d.machine.Iteration(), Iterations: d.spec.Iterations,
+	s := &wire.Status{Job: d.job.Name(), ID: d.spec.ID, Phase: d.phase(), Iteration: d.machine.Iteration(), Iterations: d.spec.Iterations,
 		Incarnation: d.groups[0].incarnation, Mapping: d.spec.Mapping, Since: d.since, Rate: d.rate()}
 	if iter, at, ok := d.machine.Upcoming(); ok {
 		s.NextIteration = iter

@@ -52,20 +52,20 @@ func TestCutOutput(t *testing.T) {
 			if _, err := Restart(t.Context(), RestartOptions{Options: stop}); err != nil {
 				t.Fatal(err)
 			}
-			checkOutputs(t, &s, slices.Concat(eventsOf[*job.OutputEvent](rec)[:bytes.Count(cut, []byte("\n"))-1], eventsOf[*job.OutputEvent](again)))
+			checkOutputs(t, &s, slices.Concat(eventsOf[*job.OutputEvent](rec)[:bytes.Count(cut, []byte("\n"))-2], eventsOf[*job.OutputEvent](again)))
 			whole, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
 			}
 			lines := strings.SplitAfter(strings.TrimRight(string(whole), " "), "\n")
-			for i, line := range lines[:len(lines)-1] {
+			for i, line := range lines[:len(lines)-1] { // the first says whose they are
 				var ev job.OutputEvent
-				if err := json.Unmarshal([]byte(line), &ev); err != nil || ev.Index != uint64(i+1) {
+				if err := json.Unmarshal([]byte(line), &ev); err != nil || ev.Index != uint64(i) {
 					t.Errorf("line %d is %q, %v", i+1, line, err)
 				}
 			}
-			if len(lines)-1 != s.Iterations/s.Residuals {
-				t.Errorf("%d lines, want %d", len(lines)-1, s.Iterations/s.Residuals)
+			if len(lines)-2 != s.Iterations/s.Residuals {
+				t.Errorf("%d lines, want %d", len(lines)-2, s.Iterations/s.Residuals)
 			}
 		})
 	}

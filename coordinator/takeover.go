@@ -82,7 +82,10 @@ func (d *driver) resetLogs() error {
 			}
 		}
 		for _, rank := range d.groups[g].ranks {
-			id := msglog.ID{Job: d.job.Name(), Rank: rank}
+			id, err := job.LogID(d.job, rank)
+			if err != nil {
+				return err
+			}
 			if err := msglog.Reset(d.job.FS(), job.LogDir(d.job, rank), id, msglog.LSN(max(1, first[rank]))); err != nil {
 				return err
 			}

@@ -82,7 +82,7 @@ var nodeOutages = []nodeOutage{
 	}, cure: func(dir string) error { return os.Remove(filepath.Join(dir, "jobs", "job")) }},
 }
 
-// usualOutages is how many of them run without CKPT_NIGHTLY.
+// usualOutages is how many of them run without CKPT_NIGHTLY, each under one scheme.
 const usualOutages = 4
 
 // TestTierNodeFails breaks the directory of a node in the middle of a run: the
@@ -90,12 +90,13 @@ const usualOutages = 4
 // directory works, protected. All that was taken is whole, and the job can be restarted.
 func TestTierNodeFails(t *testing.T) {
 	notRaced(t)
-	list := nodeOutages
-	if !race.Nightly() {
-		list = list[:usualOutages]
-	}
-	for i, o := range list {
-		t.Run(o.name, func(t *testing.T) { o.check(t, []string{"partner", "xor:4", "rs:2+2"}[i%3]) })
+	schemes := []string{"partner", "xor:4", "rs:2+2"}
+	for i, o := range nodeOutages {
+		for k, scheme := range schemes {
+			if race.Nightly() || i < usualOutages && k == i%len(schemes) {
+				t.Run(o.name+", "+scheme, func(t *testing.T) { o.check(t, scheme) })
+			}
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ func TestImports(t *testing.T) {
 		"coordinator/process": {"zones"},
 		"coordinator/client":  {},
 		"coordinator/launch":  {"internal/wording", "internal/vfs", "coordinator/job", "coordinator/wire"},
-		"coordinator/wire": {"internal/durable", "internal/vfs", "coordinator/job", "coordinator/mpi", "coordinator/protocol", "coordinator/wire/secure",
+		"coordinator/wire": {"internal/durable", "internal/family", "internal/vfs", "coordinator/job", "coordinator/mpi", "coordinator/protocol", "coordinator/wire/secure",
 			"image", "zones"},
 		"coordinator/wire/secure": {"coordinator/mpi"},
 		"coordinator/turns":       {"internal/wording", "internal/vfs", "internal/durable", "coordinator/mpi", "coordinator/wire/secure", "image/iosched"},

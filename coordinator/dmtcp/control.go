@@ -35,7 +35,7 @@ func (e *engine) obey(c wire.Command, answers chan<- wire.Reply) {
 }
 
 func (e *engine) status() *wire.Status {
-	s := &wire.Status{Job: e.job.Name(), Phase: string(e.phase), Incarnation: e.number, Mapping: e.spec.Mapping, Since: e.since}
+	s := &wire.Status{Job: e.job.Name(), ID: e.spec.ID, Phase: string(e.phase), Incarnation: e.number, Mapping: e.spec.Mapping, Since: e.since}
 	if at, ok := e.planned.due(); ok && e.phase == computing && !e.taking {
 		wait := max(0, time.Until(at).Seconds())
 		s.NextSeconds = &wait

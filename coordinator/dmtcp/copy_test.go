@@ -10,6 +10,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
+	"ckpt/internal/durable"
 )
 
 // TestCopyOfRunning: a copy of a store, made while a job of it runs, ends no process of the
@@ -48,4 +49,40 @@ func TestCopyOfRunning(t *testing.T) {
 		t.Errorf("the copy: %+v, %v", r, err)
 	}
 	s.counted(100)
+}
+
+// TestStateOfAnother: the state of a job that had the same name names neither its processes
+// nor its images.
+func TestStateOfAnother(t *testing.T) {
+	s := newScene(t, 50, time.Millisecond)
+	asked := s.atStart(func(c *wire.Client) {
+		if _, err := c.Checkpoint(); err != nil {
+			t.Error(err)
+		}
+	})
+	_, err := Launch(t.Context(), s.spec, s.opt)
+	asked()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := s.spec
+	other.ID = image.NewID()
+	j := s.job()
+	text, err := other.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := j.Store().CreateJob("other", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(filepath.Dir(statePath(theirs)), 0o700), (&state{ID: other.ID}).write(theirs), theirs.Unlock()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(statePath(theirs), statePath(j)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restart(t.Context(), s.opt, 0, false); !errors.Is(err, durable.ErrOtherJob) {
+		t.Error(err)
+	}
 }

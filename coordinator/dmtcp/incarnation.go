@@ -257,6 +257,7 @@ func (e *engine) describe(files *dmtcp.Set) error {
 	if err != nil {
 		return err
 	}
+	job.ForgetEnding(e.job) // it names the digest of the description
 	return e.job.Redescribe(text)
 }
 

@@ -96,7 +96,7 @@ func newScene(t *testing.T, steps int, pause time.Duration) *scene {
 	t.Setenv("TMPDIR", dir)
 	t.Setenv("DMTCP_CHECKPOINT_INTERVAL", "1") // of the user's shell: to be cleared
 	t.Setenv("DMTCP_COORD_PORT", "7779")
-	s.spec = job.Spec{App: "count", Mode: job.Coordinated, Created: time.Now(),
+	s.spec = job.Spec{ID: image.NewID(), App: "count", Mode: job.Coordinated, Created: time.Now(),
 		Program: &job.Program{Command: []string{"count", fmt.Sprint(steps), pause.String()}, Dir: dir}}
 	out, err := os.Create(s.out)
 	if err != nil {

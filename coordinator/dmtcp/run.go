@@ -14,6 +14,7 @@ import (
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/image/dmtcp"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/internal/wording"
 	"ckpt/zones"
@@ -105,7 +106,10 @@ func check(s *job.Spec) error {
 // be stored are worth as much as a checkpoint.
 func forsake(j *image.Job) error {
 	s, err := readState(j)
-	if err == nil && s.Pending != nil {
+	if errors.Is(err, durable.ErrOtherJob) {
+		return err
+	}
+	if s.Pending != nil {
 		return &job.UsageError{Text: fmt.Sprintf("job %s has a checkpoint of DMTCP that is not stored yet", j.Name()), Fix: wording.Sprintf("{restart %s} stores it and continues; or choose another {job}", j.Name())}
 	}
 	held, err := s.hold()
@@ -175,7 +179,7 @@ func (e *engine) takeOver() (err error) {
 		return err
 	}
 	endLeft(&e.state)
-	e.state.Boot = bootID()
+	e.state.Boot, e.state.ID = bootID(), e.spec.ID
 	if e.line, err = e.job.Checkpoints(); err != nil {
 		return err
 	}

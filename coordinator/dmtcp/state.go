@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"ckpt/coordinator/job"
 	"ckpt/image"
 	"ckpt/internal/durable"
 	"ckpt/internal/family"
@@ -16,7 +17,8 @@ import (
 // A state is what another coordinator needs to take over: the processes of the run, and
 // the images that are not stored yet. Its file is replaced as a whole.
 type state struct {
-	Format int `json:"format"` // 1
+	Format int    `json:"format"`           // 1
+	ID     string `json:"job_id,omitempty"` // random, of the description of the job, whose digest changes
 	// Boot is that of the machine on which the processes run.
 	Boot      string           `json:"boot"`
 	Session   string           `json:"session"` // directory of the MPI library's files
@@ -42,7 +44,8 @@ const stateName = "state.json"
 
 func statePath(j *image.Job) string { return filepath.Join(j.Dir(), engineName, stateName) }
 
-// readState reads the state of a job; the zero value if it has none.
+// readState reads the state of a job; the zero value if it has none, and with an error: the
+// processes of another job stay.
 func readState(j *image.Job) (state, error) {
 	var s state
 	err := durable.ReadSealedOrPlain(j.FS(), statePath(j), 1<<20, &s)
@@ -52,7 +55,13 @@ func readState(j *image.Job) (state, error) {
 	if err == nil && s.Format != 1 {
 		err = durable.ErrNewerVersion
 	}
-	return s, err
+	if spec, serr := job.ReadSpec(j); err == nil && serr == nil && s.ID != "" && s.ID != spec.ID {
+		err = job.OfAnother(statePath(j))
+	}
+	if err != nil {
+		return state{}, err
+	}
+	return s, nil
 }
 
 // write replaces the state of a job, durably.

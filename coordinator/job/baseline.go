@@ -40,12 +40,17 @@ type Baseline struct {
 // A sealedBaseline is a Baseline as it is stored. Without the checksum, a damaged number
 // would make a run mistake logs and checkpoints for others.
 type sealedBaseline struct {
-	Baseline
+	ownedBaseline
 	Sum uint32 `json:"crc32c"`
 }
 
+type ownedBaseline struct {
+	digestMember
+	Baseline
+}
+
 // sum is the CRC-32C of the content.
-func (l Baseline) sum() uint32 {
+func (l ownedBaseline) sum() uint32 {
 	return durable.Sum(Encode(l))
 }
 
@@ -69,10 +74,13 @@ func ReadBaseline(job *image.Job, groups int) (l Baseline, err error) {
 	if err := json.Unmarshal(b, &s); err != nil {
 		return l, &durable.DamageError{File: path, Reason: "it is not what ckpt writes there"}
 	}
-	if s.Sum != s.Baseline.sum() {
+	if s.Sum != s.sum() {
 		return l, &durable.DamageError{File: path, Reason: "its checksum is not that of its content"}
 	}
-	if err := s.check(groups); err != nil {
+	if err := s.digestMember.check(job, path); err != nil {
+		return l, err
+	}
+	if err := s.Baseline.check(groups); err != nil {
 		return l, &durable.DamageError{File: path, Reason: err.Error()}
 	}
 	return s.Baseline, nil
@@ -123,7 +131,12 @@ func missingBaseline(job *image.Job, path string) error {
 // WriteBaseline replaces it, durably.
 func WriteBaseline(job *image.Job, l Baseline) error {
 	path := filepath.Join(job.Dir(), baselineName)
-	err := durable.Replace(job.FS(), path, append(Encode(sealedBaseline{l, l.sum()}), '\n'))
+	d, err := digestOf(job)
+	if err != nil {
+		return err
+	}
+	owned := ownedBaseline{d, l}
+	err = durable.Replace(job.FS(), path, append(Encode(sealedBaseline{owned, owned.sum()}), '\n'))
 	return durable.Op("write", path, -1, err)
 }
 

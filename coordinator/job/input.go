@@ -36,14 +36,18 @@ type InputFile struct {
 
 // WriteInput keeps the standard input of a job.
 func WriteInput(j *image.Job, in Input) error {
-	return durable.ReplaceSealed(j.FS(), filepath.Join(j.Dir(), inputName), in)
+	b, err := sealOwned(j, in)
+	if err != nil {
+		return err
+	}
+	return durable.Replace(j.FS(), filepath.Join(j.Dir(), inputName), b)
 }
 
 // ReadInput returns the standard input of a job, nil if it has kept none, as before there
 // was a file for it.
 func ReadInput(j *image.Job) (*Input, error) {
 	var in Input
-	err := durable.ReadSealed(j.FS(), filepath.Join(j.Dir(), inputName), 2*InputLimit, &in)
+	err := readOwned(j, filepath.Join(j.Dir(), inputName), 2*InputLimit, &in, durable.ReadSealed)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil

@@ -22,9 +22,28 @@ func LogDir(job *image.Job, rank int) string {
 	return filepath.Join(LogsDir(job), fmt.Sprintf("rank-%d", rank))
 }
 
+// LogID says whose the message log of a rank is.
+func LogID(job *image.Job, rank int) (msglog.ID, error) {
+	digest, err := job.Digest()
+	return msglog.ID{Job: job.Name(), Rank: rank, Digest: digest}, err
+}
+
 func OpenLog(job *image.Job, rank int) (*msglog.Log, error) {
-	log, _, err := msglog.Open(job.FS(), LogDir(job, rank), msglog.ID{Job: job.Name(), Rank: rank}, msglog.Options{})
+	id, err := LogID(job, rank)
+	if err != nil {
+		return nil, err
+	}
+	log, _, err := msglog.Open(job.FS(), LogDir(job, rank), id, msglog.Options{})
 	return log, err
+}
+
+// readLog opens the message log of a rank from a frame on.
+func readLog(job *image.Job, rank int, from uint64) (*msglog.Reader, msglog.Recovery, error) {
+	id, err := LogID(job, rank)
+	if err != nil {
+		return nil, msglog.Recovery{}, err
+	}
+	return msglog.OpenReader(job.FS(), LogDir(job, rank), id, from)
 }
 
 // EmptyLogs removes what an earlier history has left in the message logs of ranks.
@@ -92,7 +111,7 @@ func LoggedStates(ctx context.Context, job *image.Job, spec *Resolved, rank, num
 		return nil, err
 	}
 	dir := LogDir(job, rank)
-	r, _, err := msglog.OpenReader(job.FS(), dir, msglog.ID{Job: job.Name(), Rank: rank}, saved.LogFrom)
+	r, _, err := readLog(job, rank, saved.LogFrom)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // it never logged anything
 	}
@@ -124,7 +143,7 @@ func checkLog(job *image.Job, spec *Resolved, rank int, found []*image.Manifest)
 		return err
 	}
 	dir, from := LogDir(job, rank), saved.LogFrom
-	r, rec, err := msglog.OpenReader(job.FS(), dir, msglog.ID{Job: job.Name(), Rank: rank}, from)
+	r, rec, err := readLog(job, rank, from)
 	if errors.Is(err, fs.ErrNotExist) && from <= 1 {
 		return nil // it never logged anything
 	}

@@ -24,12 +24,22 @@ type OutputEvent struct {
 	Text  string `json:"text"`
 }
 
-// An Output is where lines of output are noted before they are shown. Behind the last
-// line it has spaces: room for the numbers of the last lines when the disk is full.
+// headType is that of the line that says whose the file is. Earlier versions wrote none.
+const headType = "job"
+
+type outputHead struct {
+	Type string `json:"type"` // headType
+	digestMember
+}
+
+// An Output is where lines of output are noted before they are shown. Before the first line
+// is one that says whose they are. Behind the last line it has spaces: room for
+// the numbers of the last lines when the disk is full.
 type Output struct {
 	fs   vfs.FS
 	path string
-	end  int64 // of the last line
+	head []byte // line that says whose the file is
+	end  int64  // of the last line
 	size int64
 	// named says that the name of the file is durable.
 	named bool
@@ -45,6 +55,11 @@ const outputReserve = 4096
 func OpenOutput(job *image.Job, np int) (last []uint64, o Output, err error) {
 	last = make([]uint64, np)
 	o = Output{fs: job.FS(), path: filepath.Join(job.Dir(), outputName)}
+	d, err := digestOf(job)
+	if err != nil {
+		return nil, o, err
+	}
+	o.head = lineOf(outputHead{headType, d})
 	f, err := o.fs.Open(o.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return last, o, nil
@@ -57,9 +72,17 @@ func OpenOutput(job *image.Job, np int) (last []uint64, o Output, err error) {
 		return nil, o, durable.Op("read", o.path, -1, err)
 	}
 	wrong := int64(-1) // where a line begins that is not as it was written
+	var owner digestMember
 	take := func(line []byte) bool {
-		var ev OutputEvent
+		var ev struct {
+			OutputEvent
+			digestMember
+		}
 		ok := json.Unmarshal(line, &ev) == nil && (durable.IsSealedLine(line) || !bytes.Contains(line, []byte(sealMark)))
+		if ok && ev.Type == headType {
+			owner = ev.digestMember
+			return true
+		}
 		if ok && ev.Rank >= 0 && ev.Rank < np {
 			last[ev.Rank] = max(last[ev.Rank], ev.Index)
 		}
@@ -79,6 +102,9 @@ func OpenOutput(job *image.Job, np int) (last []uint64, o Output, err error) {
 	}
 	if err == nil && wrong >= 0 && !torn {
 		err = durable.Damaged(o.path, wrong, "the line is not as it was written")
+	}
+	if err == nil {
+		err = owner.check(job, o.path)
 	}
 	return last, o, err
 }
@@ -125,7 +151,7 @@ func (o *Output) findCut(f vfs.File, take func(line []byte) bool) error {
 }
 
 // lineOf returns a line of the file.
-func lineOf(ev OutputEvent) []byte { return append(durable.SealLine(Encode(ev)), '\n') }
+func lineOf(ev any) []byte { return append(durable.SealLine(Encode(ev)), '\n') }
 
 // NumbersOf returns lines that only say how far the output of each rank has come.
 func NumbersOf(lines []*OutputEvent) (b []byte) {
@@ -143,6 +169,9 @@ func NumbersOf(lines []*OutputEvent) (b []byte) {
 // whether the line is there: that can be so although there is an error.
 func (o *Output) Add(ev *OutputEvent) (noted bool, err error) {
 	line := lineOf(*ev)
+	if o.end == 0 {
+		line = slices.Concat(o.head, line)
+	}
 	if err := o.Reserve(len(line)); err != nil {
 		return false, err
 	}

@@ -110,7 +110,7 @@ func RecordEnding(job *image.Job, outcome, digest string, err error, began Begin
 	if result != nil {
 		e.Result = Encode(result)
 	}
-	b, err := durable.Sealed(e)
+	b, err := sealOwned(job, e)
 	if err != nil || durable.ReplaceUnsynced(job.FS(), resultPath(job), b) != nil {
 		ForgetEnding(job) // it is not that of this run
 	}
@@ -120,7 +120,7 @@ func RecordEnding(job *image.Job, outcome, digest string, err error, began Begin
 // by a loss of power.
 func readEnding(job *image.Job) (*ending, error) {
 	e := new(ending)
-	err := durable.ReadSealedOrPlain(job.FS(), resultPath(job), 1<<20, e)
+	err := readOwned(job, resultPath(job), 1<<20, e, durable.ReadSealedOrPlain)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

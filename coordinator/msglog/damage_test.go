@@ -179,15 +179,19 @@ func text(err error) string {
 // TestOthers opens logs that are not ours.
 func TestOthers(t *testing.T) {
 	disk, _, _ := smallLog(t)
-	for _, id := range []ID{{"bt.S.4", 3}, {"lu.S.4", 2}} {
+	for _, id := range []ID{{Job: "bt.S.4", Rank: 3}, {Job: "lu.S.4", Rank: 2}} {
 		if _, _, err := Open(disk, testDir, id, Options{}); !errors.Is(err, durable.ErrOtherJob) || !strings.Contains(err.Error(), "rank 2 of job bt.S.4") {
 			t.Errorf("%v: %v", id, err)
 		}
 	}
-	for _, id := range []ID{{"", 1}, {"x", -1}, {strings.Repeat("x", 129), 1}} {
+	for _, id := range []ID{{Rank: 1}, {Job: "x", Rank: -1}, {Job: strings.Repeat("x", 129), Rank: 1}, {Job: "x", Digest: "none"}} {
 		if _, _, err := Open(disk, testDir, id, Options{}); err == nil {
 			t.Errorf("%v is accepted", id)
 		}
+	}
+	another := ID{Job: testID.Job, Rank: testID.Rank, Digest: strings.Repeat("0", 64)}
+	if _, _, err := Open(disk, testDir, another, Options{}); !errors.Is(err, durable.ErrOtherJob) || !strings.Contains(err.Error(), "had this name") {
+		t.Errorf("a job of the same name: %v", err)
 	}
 	l, _, err := Open(disk, testDir, testID, Options{})
 	must(t, err)
@@ -205,7 +209,7 @@ func TestNewerVersion(t *testing.T) {
 	disk, _, _ := smallLog(t)
 	name := segmentPath(testDir, 3)
 	b := fileBytes(t, disk, name)
-	b[8] = 2
+	b[8] = formatVersion + 1
 	binary.LittleEndian.PutUint32(b[headerCRCAt:], durable.Sum(b[:headerCRCAt]))
 	putFile(t, disk, name, b)
 	if _, _, err := Open(disk, testDir, testID, Options{}); !errors.Is(err, durable.ErrNewerVersion) || !strings.Contains(err.Error(), filepath.Base(name)) {

@@ -5,7 +5,7 @@
 //
 // # Use
 //
-//	log, rec, err := msglog.Open(vfs.OS{}, dir, msglog.ID{Job: "bt.S.4", Rank: 2}, msglog.Options{})
+//	log, rec, err := msglog.Open(vfs.OS{}, dir, msglog.ID{Job: "bt.S.4", Rank: 2, Digest: digest}, msglog.Options{})
 //	lsn, err := log.Append(channel.Frame{Kind: channel.Received, Peer: 1, Message: message})
 //	err = log.Wait(ctx, lsn)      // before the application sees the message
 //	…
@@ -64,7 +64,7 @@
 // Header:
 //
 //	0    8   "CKPTLOG\n"
-//	8    4   version, 1
+//	8    4   version: 2; 1 in logs of earlier versions, without the digest
 //	12   4   length of the header, 256
 //	16   8   number of the segment, from 1 to 2⁶²
 //	24   8   number (LSN) of its first frame, from 1 to 2⁶²
@@ -74,7 +74,8 @@
 //	44   2   bytes of the job's name
 //	46   2   zero
 //	48   128 name of the job, padded with zeros
-//	176  76  zero
+//	176  32  digest of the description of the job
+//	208  44  zero
 //	252  4   CRC-32C of bytes 0…251
 //
 // Frame:

@@ -3,6 +3,7 @@ package msglog
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"io"
 	"math"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"ckpt/coordinator/protocol/channel"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
 )
@@ -19,7 +21,8 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // TestGolden checks that the format stays what it is, byte by byte. The golden
-// files are a whole log of two segments, which must also stay readable.
+// files are a whole log of two segments, which must also stay readable, as must the log of an
+// earlier version, without a digest.
 func TestGolden(t *testing.T) {
 	disk := memfs.New()
 	l, _, err := Open(disk, testDir, testID, Options{SegmentBytes: 400})
@@ -50,14 +53,16 @@ func TestGolden(t *testing.T) {
 			t.Errorf("%s is not what is written now (%v); if that is meant, run go test -run Golden -update and raise the version", golden, err)
 		}
 	}
-	there, rec, err := readDir(vfs.OS{}, filepath.Join("testdata", "log"), 0)
-	must(t, err)
-	if len(there) != len(want) || rec.CutBytes != 0 {
-		t.Fatalf("%d frames, %+v", len(there), rec)
-	}
-	for i, f := range there {
-		if !sameFrame(f.Frame, want[i]) {
-			t.Errorf("frame %d: %+v, want %+v", f.lsn, f.Frame, want[i])
+	for _, dir := range []string{"log", "version-1"} {
+		there, rec, err := readDir(vfs.OS{}, filepath.Join("testdata", dir), 0)
+		must(t, err)
+		if len(there) != len(want) || rec.CutBytes != 0 {
+			t.Fatalf("%d frames, %+v", len(there), rec)
+		}
+		for i, f := range there {
+			if !sameFrame(f.Frame, want[i]) {
+				t.Errorf("frame %d: %+v, want %+v", f.lsn, f.Frame, want[i])
+			}
 		}
 	}
 }
@@ -78,5 +83,30 @@ func TestMarks(t *testing.T) {
 	}
 	if !slices.Equal(kinds, []channel.FrameKind{channel.Received, channel.Determined}) || rec.Next != 6 || rec.CutBytes != 0 {
 		t.Errorf("frames of kinds %v, %+v", kinds, rec)
+	}
+}
+
+// TestEarlierVersion: a log of an earlier version goes on with the digest of the job.
+func TestEarlierVersion(t *testing.T) {
+	disk := memfs.New()
+	must(t, disk.Mkdir(testDir))
+	for _, name := range []string{"00000001.seg", "00000002.seg"} {
+		b, err := os.ReadFile(filepath.Join("testdata", "version-1", name))
+		must(t, err)
+		putFile(t, disk, filepath.Join(testDir, name), b)
+	}
+	l, rec, err := Open(disk, testDir, testID, Options{SegmentBytes: 1})
+	must(t, err)
+	_, err = l.Append(channel.Frame{Kind: channel.Received, Message: channel.Message{Seq: 6}})
+	must(t, err)
+	must(t, l.Commit(context.Background()))
+	must(t, l.Close())
+	if _, again, err := readDir(disk, testDir, 0); err != nil || again.Next != rec.Next+1 {
+		t.Errorf("%+v after %+v, %v", again, rec, err)
+	}
+	other := testID
+	other.Digest = "0" + testID.Digest[:63]
+	if _, _, err := Open(disk, testDir, other, Options{}); !errors.Is(err, durable.ErrOtherJob) {
+		t.Error(err)
 	}
 }

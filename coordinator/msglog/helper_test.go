@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -15,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var testID = ID{Job: "bt.S.4", Rank: 2}
+var testID = ID{Job: "bt.S.4", Rank: 2, Digest: strings.Repeat("0123456789abcdef", 4)}
 
 const testDir = "/log"
 

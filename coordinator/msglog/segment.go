@@ -2,6 +2,7 @@ package msglog
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -18,9 +19,11 @@ import (
 
 const (
 	magic         = "CKPTLOG\n"
-	formatVersion = 1
+	formatVersion = 2
 	headerSize    = 256
 	maxJob        = 128
+	digestSize    = 32
+	digestAt      = 48 + maxJob
 	headerCRCAt   = headerSize - 4
 	maxNumber     = 1 << 62 // of segments and frames: they never get there
 
@@ -34,6 +37,27 @@ const (
 type ID struct {
 	Job  string
 	Rank int
+	// Digest is that of the description of the job, in hex; empty in logs of earlier versions.
+	Digest string
+}
+
+// is reports whether two may be of one log.
+func (id ID) is(other ID) bool {
+	if id.Digest == "" {
+		other.Digest = ""
+	}
+	if other.Digest == "" {
+		id.Digest = ""
+	}
+	return id == other
+}
+
+// otherThan says whose log is there in place of another one.
+func (id ID) otherThan(want ID) error {
+	if id.Job == want.Job && id.Rank == want.Rank {
+		return fmt.Errorf("%w, which had this name, too", durable.ErrOtherJob)
+	}
+	return fmt.Errorf("%w: it is of rank %d of job %s, not of rank %d of job %s", durable.ErrOtherJob, id.Rank, id.Job, want.Rank, want.Job)
 }
 
 func (id ID) check() error {
@@ -42,6 +66,8 @@ func (id ID) check() error {
 		return fmt.Errorf("job name %q is not valid", id.Job)
 	case id.Rank < 0 || id.Rank > math.MaxInt32:
 		return fmt.Errorf("rank %d is out of range", id.Rank)
+	case id.Digest != "" && (len(id.Digest) != 2*digestSize || strings.Trim(id.Digest, "0123456789abcdef") != ""):
+		return fmt.Errorf("digest %.80q is none", id.Digest)
 	}
 	return nil
 }
@@ -58,7 +84,11 @@ func (h *header) encode() []byte {
 	le := binary.LittleEndian
 	b := make([]byte, headerSize)
 	copy(b, magic)
-	le.PutUint32(b[8:], formatVersion)
+	le.PutUint32(b[8:], 1)
+	if h.id.Digest != "" {
+		le.PutUint32(b[8:], formatVersion)
+		_, _ = hex.Decode(b[digestAt:], []byte(h.id.Digest)) // check has seen it
+	}
 	le.PutUint32(b[12:], headerSize)
 	le.PutUint64(b[16:], h.number)
 	le.PutUint64(b[24:], uint64(h.first))
@@ -91,6 +121,9 @@ func decodeHeader(path string, b []byte) (header, error) {
 		number:  le.Uint64(b[16:]),
 		first:   LSN(le.Uint64(b[24:])),
 		prevEnd: int64(prevEnd),
+	}
+	if le.Uint32(b[8:]) == formatVersion {
+		h.id.Digest = hex.EncodeToString(b[digestAt : digestAt+digestSize])
 	}
 	// One header has one encoding: unused bytes are zero.
 	follows := h.prevEnd >= headerSize
@@ -146,8 +179,8 @@ func list(fsys vfs.FS, dir string, id ID) (segs []segment, debris []string, err 
 			return nil, nil, err
 		}
 		switch {
-		case h.id != id:
-			return nil, nil, durable.Op("open", path, -1, fmt.Errorf("%w: it is of rank %d of job %s, not of rank %d of job %s", durable.ErrOtherJob, h.id.Rank, h.id.Job, id.Rank, id.Job))
+		case !h.id.is(id):
+			return nil, nil, durable.Op("open", path, -1, h.id.otherThan(id))
 		case h.number != n:
 			return nil, nil, durable.Damaged(path, 0, "it is segment %d", h.number)
 		}

@@ -13,6 +13,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/image"
 	"ckpt/internal/durable"
+	"ckpt/internal/family"
 )
 
 // announcement tells other processes of the user how to reach the coordinator
@@ -20,7 +21,8 @@ import (
 // only.
 type announcement struct {
 	PID     int       `json:"pid"`
-	Address string    `json:"address"` // network, colon, address
+	Start   string    `json:"start,omitempty"` // of the process, as family.Process has it
+	Address string    `json:"address"`         // network, colon, address
 	Token   string    `json:"token"`
 	Host    string    `json:"host,omitempty"`
 	Started time.Time `json:"started,omitzero"`
@@ -36,11 +38,12 @@ func Announce(j *image.Job, address, token string) error {
 	path := announcementPath(j)
 	run := job.NewBeginning()
 	here, _ := ThisHost()
+	self, _ := family.Find(os.Getpid())
 	owner, err := j.Store().Owner()
 	if err != nil {
 		return err
 	}
-	err = durable.ReplaceUnsynced(j.FS(), path, append(job.Encode(announcement{os.Getpid(), address, token, run.Host, run.Started, &owner, here}), '\n'))
+	err = durable.ReplaceUnsynced(j.FS(), path, append(job.Encode(announcement{self.PID, self.Start, address, token, run.Host, run.Started, &owner, here}), '\n'))
 	return durable.Op("write", path, -1, err)
 }
 
@@ -99,6 +102,7 @@ type Reply struct {
 // Status describes a running job.
 type Status struct {
 	Job         string      `json:"job"`
+	ID          string      `json:"job_id,omitempty"` // random, of the description
 	Phase       string      `json:"phase"`
 	Iteration   int         `json:"iteration"`
 	Iterations  int         `json:"iterations"`
@@ -157,6 +161,9 @@ func Contact(ctx context.Context, j *image.Job) (*Client, error) {
 	c.First, err = c.Status()
 	if s := c.First; err == nil && s.Job != "" && s.Job != j.Name() {
 		err = fmt.Errorf("%w: its directory is a copy of that of job %s, which runs", ErrNotRunning, s.Job)
+	}
+	if spec, serr := job.ReadSpec(j); err == nil && serr == nil && c.First.ID != "" && c.First.ID != spec.ID {
+		err = fmt.Errorf("%w: process %d runs another job that has this name", ErrNotRunning, a.PID)
 	}
 	if err != nil {
 		conn.Close()

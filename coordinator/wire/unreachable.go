@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
 
 	"ckpt/image"
+	"ckpt/internal/family"
 )
 
 // An UnreachableError says that a job runs, since a process has its lock, whose coordinator
@@ -42,7 +42,8 @@ func (a *announcement) alive(j *image.Job, why error) error {
 	}
 	id, host := ThisHost()
 	here := sameProcesses(a.Where, id) || a.Where == "" && a.Host == host
-	if here && errors.Is(syscall.Kill(a.PID, 0), syscall.ESRCH) {
+	is, found := family.Find(a.PID)
+	if here && (!found || a.Start != "" && is.Start != a.Start) {
 		return nil // another process is about to run it, or to remove it
 	}
 	if errors.Is(why, os.ErrNotExist) {

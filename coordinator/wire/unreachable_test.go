@@ -9,6 +9,7 @@ import (
 
 	"ckpt/image"
 	"ckpt/internal/durable"
+	"ckpt/internal/family"
 	"ckpt/internal/vfs"
 )
 
@@ -75,6 +76,11 @@ func TestUnreachable(t *testing.T) {
 	announce(`"pid":`, `"pid":1073741824, "was":`)
 	if err := contact(); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("a killed process, and the lock of another: %v", err)
+	}
+	self, _ := family.Find(os.Getpid())
+	announce(`"start":"`+self.Start, `"start":"1`+self.Start)
+	if err := contact(); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("another process that has the number, and the lock of another: %v", err)
 	}
 	announce("", "")
 	if err := j.Unlock(); err != nil {

@@ -79,8 +79,11 @@ type DamageError struct {
 }
 
 func (e *DamageError) Error() string {
-	if errors.Is(e.Err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(e.Err, fs.ErrNotExist):
 		return fmt.Sprintf("%s: %s", e.File, e.Reason) // nothing is there that has offsets
+	case errors.Is(e.Err, ErrOtherJob):
+		return fmt.Sprintf("%s %v: %s", e.File, ErrOtherJob, e.Reason) // it is sound
 	}
 	return fmt.Sprintf("%s is damaged at offset %d: %s", e.File, e.Offset, e.Reason)
 }

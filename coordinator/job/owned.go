@@ -1,0 +1,65 @@
+package job
+
+import (
+	"encoding/json"
+	"slices"
+
+	"ckpt/image"
+	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
+)
+
+// digestMember is the member of files of a job that says which job that is: the digest of its
+// description. Another job may have the same name. Files of earlier versions lack it.
+type digestMember struct {
+	Digest string `json:"job_blake3,omitempty"`
+}
+
+// digestOf is that of a job.
+func digestOf(j *image.Job) (digestMember, error) {
+	digest, err := j.Digest()
+	return digestMember{digest}, err
+}
+
+// check refuses a file that belongs to another job.
+func (d digestMember) check(j *image.Job, path string) error {
+	if d.Digest == "" {
+		return nil
+	}
+	own, err := digestOf(j)
+	if err == nil && d != own {
+		err = OfAnother(path)
+	}
+	return err
+}
+
+// OfAnother says that a file was written by another job of the same name.
+func OfAnother(path string) error {
+	return &durable.DamageError{File: path, Reason: "that job had this name, too", Err: durable.ErrOtherJob}
+}
+
+// sealOwned returns a value, which is a struct with members, as a sealed file of a job.
+func sealOwned(j *image.Job, v any) ([]byte, error) {
+	d, err := digestOf(j)
+	if err != nil {
+		return nil, err
+	}
+	head := Encode(d)
+	return durable.Sealed(json.RawMessage(slices.Concat(head[:len(head)-1], []byte(","), Encode(v)[1:])))
+}
+
+// readOwned reads a file of a job into v: one of sealOwned, or of an earlier version. Read is
+// durable.ReadSealed, or durable.ReadSealedOrPlain if those had no checksums.
+func readOwned(j *image.Job, path string, limit int64, v any, read func(vfs.FS, string, int64, any) error) error {
+	var raw json.RawMessage
+	if err := read(j.FS(), path, limit, &raw); err != nil {
+		return err
+	}
+	var d digestMember
+	for _, into := range []any{v, &d} {
+		if err := json.Unmarshal(raw, into); err != nil {
+			return durable.Damaged(path, 0, "%v", err)
+		}
+	}
+	return d.check(j, path)
+}
