@@ -63,6 +63,7 @@ func heedSignals() {
 //	same FILE FILE      fail if two results have different digests
 //	ownjobs APP SMALL,… LARGE,… CODEC  predict large jobs from small ones, and compare
 //	matches SCHEMA FILE check the JSON in a file against docs/schema
+//	figures FILE        compare the errors in README with those of ckpt predict eval --json
 //	needs NAME…         skip the script without a program, root, mounts, ebpf, hydra
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -123,6 +124,7 @@ func TestScripts(t *testing.T) {
 			"readonly":  readOnly,
 			"dmtcpjob":  dmtcpJob,
 			"agrees":    agrees,
+			"figures":   figures,
 			"matches":   matches,
 			"needs":     need,
 			"ownjobs":   ownJobs,

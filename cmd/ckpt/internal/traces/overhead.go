@@ -38,7 +38,7 @@ func measureOverhead(ctx context.Context, r recorder, calls int64, wall time.Dur
 	o := overhead{With: r.name(), Calls: calls, Wall: wall.Seconds()}
 	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
 	defer stop()
-	if more, inside, err := differences(ctx, r); err == nil {
+	if more, inside, err := differences(ctx, r, min(pairTime, wall)); err == nil {
 		o.estimate(more)
 		if len(inside) > 0 {
 			o.inside, _, _ = medianOf(inside)
@@ -58,7 +58,8 @@ func (o *overhead) estimate(more []float64) {
 // all returns what all calls take that take so long each. No run holds more than itself.
 func (o *overhead) all(each float64) float64 { return min(float64(o.Calls)*each, o.Wall) }
 
-// Pairs of a run with recording and one without are made for a time, but some at least.
+// Pairs of a run with recording and one without are made for a time, no longer than the
+// command took, but some at least.
 const (
 	pairTime   = 700 * time.Millisecond
 	leastPairs = 5
@@ -66,12 +67,12 @@ const (
 )
 
 // differences returns by how many seconds a call of dd took longer when it was recorded, in
-// pairs of runs, and by how many it did so in the record. The second run of a pair may find a
+// pairs of runs that take so long, and by how many it did so in the record. The second run of a pair may find a
 // faster machine: they take turns.
-func differences(ctx context.Context, r recorder) (more, inside []float64, err error) {
+func differences(ctx context.Context, r recorder, most time.Duration) (more, inside []float64, err error) {
 	start := time.Now()
 	for i := range mostPairs {
-		if i >= leastPairs && time.Since(start) > pairTime {
+		if i >= leastPairs && time.Since(start) > most {
 			break
 		}
 		var each, seen [2]float64
