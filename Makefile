@@ -1,5 +1,5 @@
 # The everyday targets. `make` lists them.
-.PHONY: help build release reproducible installed test race lint fuzz ci nightly
+.PHONY: help build release reproducible installed test bare race lint fuzz ci nightly
 FUZZTIME ?= 10s
 
 help: ## list the targets, with their times on two cores
@@ -20,6 +20,9 @@ installed: ## install what is in dist/ into scratch folders, use it, remove it (
 
 test: ## run the tests that every developer waits for (8 to 20 min)
 	go test ./...
+
+bare: ## type the first block of README with a PATH of go, git and sh (as long as test)
+	.ci/bare
 
 race: ## run the packages with goroutines under the race detector (10 to 20 min)
 	go test -race -timeout 20m ./coordinator/... ./image/... ./iotrace ./iotrace/replay
