@@ -29,7 +29,6 @@ func (w *seams) disturb(c *seamCommand) string {
 		at = time.Until(moment).Round(time.Millisecond).String()
 		seen = func(string) bool { return time.Now().After(moment) }
 	}
-	dir := filepath.Join(w.dir, draw(w.rng, []string{"n1", "n2"}), fmt.Sprint(w.rng.IntN(4)))
 	how := draw(w.rng, slices.Sorted(maps.Keys(seamOutages)))
 	victim := w.rng.IntN(1000)
 	if kind < 2 {
@@ -42,7 +41,7 @@ func (w *seams) disturb(c *seamCommand) string {
 	below := family.Descendants(c.cmd.Process.Pid)
 	switch {
 	case kind == 2:
-		w.commands = append(w.commands, "kill -9, at "+at)
+		w.note("kill ckpt", "kill -9, at "+at)
 		_ = c.cmd.Process.Kill()
 		if !family.Await(below, seamPatience) {
 			w.wrong("of %v some outlive their coordinator", below)
@@ -51,27 +50,28 @@ func (w *seams) disturb(c *seamCommand) string {
 		below = below[1:]
 		p := below[victim%len(below)]
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
-		w.commands = append(w.commands, fmt.Sprintf("kill -9 %d %.40q, at %s", p.PID, line, at))
+		w.note("kill a process", fmt.Sprintf("kill -9 %d %.40q, at %s", p.PID, line, at))
 		family.Signal([]family.Process{p}, syscall.SIGKILL)
 	case kind == 4 && len(w.stores) < 4:
 		c.accept()
 		w.counts(c.jobPlace, said)
 		w.copyStore(c.store)
-	case kind == 5:
-		w.commands = append(w.commands, "dmtcp_command -k, at "+at)
-		w.endByStranger(c.jobPlace)
-	case kind > 5:
-		return w.lose(dir, how, at)
+	case kind > 5 && w.endByStranger(c.jobPlace):
+		w.note("stranger", "dmtcp_command -k, at "+at)
+	case kind > 4:
+		return w.lose(how, at)
 	}
 	return ""
 }
 
-// lose breaks the directory of a node.
-func (w *seams) lose(dir, how, at string) string {
-	if _, err := os.Stat(dir); err != nil {
+// lose breaks the directory of a node, if there is any.
+func (w *seams) lose(how, at string) string {
+	dirs, _ := filepath.Glob(filepath.Join(w.dir, "n?", "*"))
+	if len(dirs) == 0 {
 		return ""
 	}
-	w.commands = append(w.commands, how+" "+dir+", at "+at)
+	dir := draw(w.rng, dirs)
+	w.note("lose a node", how+" "+dir+", at "+at)
 	seamOutages[how](dir)
 	w.t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	return dir
@@ -80,10 +80,10 @@ func (w *seams) lose(dir, how, at string) string {
 // copyStore copies a store, with all of its jobs, which may run.
 func (w *seams) copyStore(store string) {
 	to := fmt.Sprint("copy", len(w.stores))
-	w.commands = append(w.commands, "cp -r "+store+" "+to)
 	if _, err := os.Stat(filepath.Join(w.dir, store)); err != nil {
 		return
 	}
+	w.note("copy", "cp -r "+store+" "+to)
 	_ = exec.Command("cp", "-r", filepath.Join(w.dir, store), filepath.Join(w.dir, to)).Run() // files of a job that runs come and go
 	w.stores = append(w.stores, to)
 	for p, result := range maps.Clone(w.want) {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -35,7 +36,7 @@ func (w *seams) launchDMTCP(p jobPlace) string {
 	steps := 250 + len(w.commands)
 	if w.rng.IntN(3) == 0 {
 		fault := fmt.Sprintf("once exit at %d with 9", 1+w.rng.IntN(steps))
-		w.commands = append(w.commands, fault)
+		w.note("fault", fault)
 		if err := os.WriteFile(w.faults(), []byte(fault+"\n"), 0o600); err != nil {
 			w.t.Fatal(err)
 		}
@@ -47,29 +48,31 @@ func (w *seams) launchDMTCP(p jobPlace) string {
 	return w.expect(p, fmt.Sprintf("count %d", steps), append(args, "--", "count", fmt.Sprint(steps), "5ms"))
 }
 
-// endByStranger has somebody else end the program of a job, as any user of the machine can.
-func (w *seams) endByStranger(p jobPlace) {
+// endByStranger has somebody else end the program of a job, as any user of the machine can. It
+// reports whether the job has one.
+func (w *seams) endByStranger(p jobPlace) bool {
 	port, err := os.ReadFile(filepath.Join(w.dir, p.store, "jobs", p.job, "dmtcp", "port"))
-	if err != nil {
-		return
+	if err == nil {
+		_ = w.command("stranger", filepath.Join(w.fakes, "dmtcp_command"), "-h", "127.0.0.1", "-p", strings.TrimSpace(string(port)), "-k").Run() // it may have ended
 	}
-	_ = w.command("stranger", filepath.Join(w.fakes, "dmtcp_command"), "-h", "127.0.0.1", "-p", strings.TrimSpace(string(port)), "-k").Run() // there may be none any more
+	return err == nil
 }
 
 var countLine = regexp.MustCompile(`(?m)^[0-9]+$`)
 
 // counts checks what a program under DMTCP has printed: each number is one more than that
-// before, or the program was restarted at an earlier one. It returns the last number.
-func (w *seams) counts(p jobPlace, out string) string {
+// before, or the program was restarted at an earlier one. It returns the last number, which an
+// earlier command may have printed.
+func (w *seams) counts(p jobPlace, out string) int {
 	w.t.Helper()
-	last, n := w.counted[p], 0
-	var text string
-	for _, text = range countLine.FindAllString(out, -1) {
-		if _, err := fmt.Sscan(text, &n); err != nil || n > last+1 {
+	last := w.counted[p]
+	for _, text := range countLine.FindAllString(out, -1) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n > last+1 {
 			w.wrong("the program of job %s in store %s prints %s after %d", p.job, p.store, text, last)
 		}
 		last = n
 		w.counted[p] = max(w.counted[p], n)
 	}
-	return text
+	return last
 }

@@ -36,7 +36,7 @@ func TestSeams(t *testing.T) {
 		runs = 100
 	}
 	digests, program, fakes := make(map[string]string), seamProgram(t), fakesOfDMTCP(t)
-	var all seamTally
+	all := seamTally{did: map[string]int{}}
 	for i := range runs {
 		t.Run(fmt.Sprint(seed+i), func(t *testing.T) {
 			w := &seams{sandbox: newSandbox(t, nil), rng: rand.New(rand.NewPCG(uint64(seed+i), 34)), tally: &all, digests: digests, program: program,
@@ -50,8 +50,13 @@ func TestSeams(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d jobs completed, %d of them under DMTCP, %d of %d runs wrong; the longest command took %v (%s), the longest time without output was %v",
-		all.completed, all.underDMTCP, all.wrong, runs, all.longest, all.longestCommand, all.still)
+	t.Logf("%d jobs completed, %d of them under DMTCP, %d of %d runs wrong; the longest command took %v (%s), the longest time without output was %v; %v",
+		all.completed, all.underDMTCP, all.wrong, runs, all.longest, all.longestCommand, all.still, all.did)
+	for _, what := range []string{"launch", "restart", "copy", "kill ckpt", "kill a process", "lose a node", "stranger"} {
+		if all.did[what] == 0 && runs >= 50 {
+			t.Errorf("%s: no run did so", what)
+		}
+	}
 	if all.completed == 0 && runs > 2 {
 		t.Error("no job completed: the runs prove nothing")
 	}
@@ -62,6 +67,7 @@ type seamTally struct {
 	completed, underDMTCP, wrong int
 	longest, still               time.Duration
 	longestCommand               string
+	did                          map[string]int
 }
 
 // seamPatience is how long a command may stand still.
@@ -73,16 +79,21 @@ var seamApps = []struct {
 	iterations, every int
 }{{"ring.S.4", 240, 40}, {"bt.S.4", 40, 10}, {"heat.S.4", 120, 30}}
 
-// seamSettings are the ways to write, of which one of each list is drawn: modes, layouts,
-// codecs, levels. Those that ckpt does not take together are refused.
-var seamSettings = [][][]string{
-	{nil, nil, nil, nil, {"--layout", "aggregated"}, {"--layout", "shared"}, {"--mode", "semi"}, {"--mode", "uncoordinated"},
-		{"--mode", "uncoordinated", "--log", "optimistic"}, {"--mode", "uncoordinated", "--log", "none"}},
-	{nil, {"--async"}},
-	{nil, nil, {"--codec", "none"}, {"--codec", "zstd"}, {"--incremental=false"}},
-	{nil, nil, nil, nil, {"--level", "application"}},
-	{nil, nil, {"--keep", "2"}},
-}
+// seamSettings and seamModes are the ways to write, of which one of each list is drawn: codecs,
+// how many are kept; and modes, layouts and levels, which ckpt takes with few directories of
+// nodes.
+var (
+	seamSettings = [][][]string{
+		{nil, {"--async"}},
+		{nil, nil, {"--codec", "none"}, {"--codec", "zstd"}, {"--incremental=false"}},
+		{nil, nil, {"--keep", "2"}},
+	}
+	seamModes = [][][]string{
+		{nil, nil, nil, nil, {"--layout", "aggregated"}, {"--layout", "shared"}, {"--mode", "semi"}, {"--mode", "uncoordinated"},
+			{"--mode", "uncoordinated", "--log", "optimistic"}, {"--mode", "uncoordinated", "--log", "none"}},
+		{nil, nil, nil, nil, {"--level", "application"}},
+	}
+)
 
 // seamTiers are schemes of protection; half of the jobs have directories of nodes.
 var seamTiers = []string{"none", "partner", "xor:4", "rs:2+2"}
@@ -145,6 +156,12 @@ func (w *seams) step() {
 	w.forget()
 }
 
+// note notes what is done next, and of which kind that is.
+func (w *seams) note(kind, what string) {
+	w.tally.did[kind]++
+	w.commands = append(w.commands, what)
+}
+
 // wrong reports a fault, with all commands so far.
 func (w *seams) wrong(format string, args ...any) {
 	w.t.Helper()
@@ -161,10 +178,14 @@ func (w *seams) launch(p jobPlace) string {
 	}
 	a := draw(w.rng, seamApps)
 	args := []string{"launch", a.app, "--nodes", draw(w.rng, []string{"4", "4", "2"}), "--iterations", fmt.Sprint(a.iterations), "--every", fmt.Sprint(a.every), "--job", p.job}
+	lists := slices.Concat(seamSettings, seamModes)
 	if w.rng.IntN(2) == 0 {
 		args = append(args, w.tier(seamTiers)...)
+		if w.rng.IntN(3) > 0 {
+			lists = seamSettings
+		}
 	}
-	for _, list := range seamSettings {
+	for _, list := range lists {
 		args = append(args, draw(w.rng, list)...)
 	}
 	args = append(args, w.failures(a.iterations)...)
@@ -189,6 +210,11 @@ func (w *seams) expect(p jobPlace, result string, args []string) string {
 			w.want[p], w.done[p], w.counted[p], made = result, false, 0, true
 		}
 	}
+	defer func() {
+		if made && c.cmd.ProcessState.ExitCode() == 1 {
+			w.wrong("%s: a job stays of a launch that was refused", c.cmd)
+		}
+	}()
 	return w.disturbAndJudge(c)
 }
 
@@ -223,7 +249,7 @@ func (w *seams) launchProgram(p jobPlace) string {
 	if w.rng.IntN(2) == 0 {
 		args = append(args, w.tier([]string{"none"})...)
 	}
-	args = append(args, w.failures(200)...)
+	args = append(append(args, draw(w.rng, killSettings)...), w.failures(200)...)
 	hidden := draw(w.rng, []string{run, run + " || true", run + " | cat", run + "; exit 0"})
 	return w.expect(p, w.digests[key], append(args, "--", "sh", "-c", hidden))
 }
@@ -277,7 +303,7 @@ type seamCommand struct {
 func (w *seams) start(p jobPlace, args ...string) *seamCommand {
 	w.t.Helper()
 	args = slices.Insert(args, 1, "--store", p.store)
-	w.commands = append(w.commands, "ckpt "+strings.Join(args, " "))
+	w.note(args[0], "ckpt "+strings.Join(args, " "))
 	output := fmt.Sprint("output-", len(w.commands))
 	c, err := watch(w.command(output, append([]string{"ckpt"}, args...)...), filepath.Join(w.dir, output), seamPatience)
 	if err != nil {
@@ -308,9 +334,10 @@ func (w *seams) judge(c *seamCommand) {
 		w.tally.longest, w.tally.longestCommand = took.Round(time.Millisecond), verb
 	}
 	w.tally.still = max(w.tally.still, c.longest.Round(time.Millisecond))
+	w.tally.did[fmt.Sprintf("%s=%d", verb, c.cmd.ProcessState.ExitCode())]++
 	result := digestIn(out)
-	if counted != "" && strings.Contains(out, p.job+": completed in ") {
-		result = "count " + counted
+	if counted > 0 && strings.Contains(out, p.job+": completed in ") {
+		result = fmt.Sprint("count ", counted)
 	}
 	switch {
 	case err != nil && !errors.As(err, &status) || strings.Contains(out, "panic:") || strings.Contains(out, "goroutine "):
