@@ -32,6 +32,29 @@ func TestFirstOf(t *testing.T) {
 	}
 }
 
+// TestLockOfFork: a process that is being started has copies of the descriptors of this one
+// until it runs its program. A lock that was let go is free all the same.
+func TestLockOfFork(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "lock")
+	lock, err := OS{}.Lock(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied, err := unix.Dup(int(lock.(held).Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(copied)
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := OS{}.Lock(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+}
+
 // TestFcntlLock: the lock of fcntl(2) is that of an open file, so that it keeps other files
 // of one process apart, too.
 func TestFcntlLock(t *testing.T) {
