@@ -35,8 +35,8 @@ type Segment struct {
 // one of them initialises the file. A file that is not a segment of this
 // version and geometry, or that another user could have written, is refused.
 //
-// The space is reserved here, so a full /dev/shm is an error (ENOSPC) of
-// OpenSegment and not a SIGBUS in the middle of a message.
+// The space of all that ranks use is reserved here, so a full /dev/shm is an error (ENOSPC)
+// of OpenSegment and not a SIGBUS in the middle of a message.
 func OpenSegment(path string, f Implementation, ranks int) (*Segment, error) {
 	return openSegment(path, os.O_CREATE, f, ranks)
 }
@@ -114,9 +114,12 @@ func (s *Segment) prepare(file *os.File) error {
 	if err := file.Truncate(s.geo.total); err != nil {
 		return fmt.Errorf("size: %w", err)
 	}
-	if err := reserve(file, s.geo.total); err != nil {
-		err = fmt.Errorf("reserve %d bytes: %w", s.geo.total, err)
-		return errors.Join(err, file.Truncate(0)) // give back what was reserved
+	// Nobody touches the idle part between the state words and the rings.
+	for _, part := range [][2]int64{{0, s.geo.state(s.geo.ranks, 0)}, {s.geo.ringOff, s.geo.total}} {
+		if err := reserve(file, part[0], part[1]-part[0]); err != nil {
+			err = fmt.Errorf("reserve %d bytes: %w", part[1]-part[0], err)
+			return errors.Join(err, file.Truncate(0)) // give back what was reserved
+		}
 	}
 	if _, err := file.WriteAt(want, 0); err != nil {
 		return fmt.Errorf("header: %w", err)
@@ -124,17 +127,17 @@ func (s *Segment) prepare(file *os.File) error {
 	return nil
 }
 
-// reserve makes sure that every page of the file has memory or disk behind it.
-func reserve(file *os.File, size int64) error {
+// reserve makes sure that every page of a part of the file has memory or disk behind it.
+func reserve(file *os.File, off, size int64) error {
 	for {
-		err := unix.Fallocate(int(file.Fd()), 0, 0, size)
+		err := unix.Fallocate(int(file.Fd()), 0, off, size)
 		switch err {
 		case unix.EINTR:
 			continue
 		case unix.EOPNOTSUPP: // some network file systems: write the zeros out
 			zero := make([]byte, mib)
-			for off := int64(0); off < size; off += mib {
-				if _, err := file.WriteAt(zero[:min(mib, size-off)], off); err != nil {
+			for end := off + size; off < end; off += mib {
+				if _, err := file.WriteAt(zero[:min(mib, end-off)], off); err != nil {
 					return err
 				}
 			}
